@@ -1,0 +1,37 @@
+# Two commands matter: `make demo` and `make test`. The rest is below them.
+PREFIX ?= /usr/local
+BUILD  ?= build
+# Relative to PREFIX; the libraries stay apart from the system's own.
+LIBDIR ?= lib/verbena
+
+.PHONY: all deps configure demo test bench install clean check-format
+
+all: configure
+	@ninja -C $(BUILD) $(NINJAFLAGS)
+
+deps:
+	@scripts/deps
+
+configure: $(BUILD)/build.ninja
+
+$(BUILD)/build.ninja:
+	@meson setup $(BUILD) --prefix $(PREFIX) --libdir $(LIBDIR) $(MESONFLAGS)
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@scripts/demo
+
+test: deps
+	@$(MAKE) --no-print-directory all
+	@tests/run
+
+bench: deps
+	@$(MAKE) --no-print-directory all
+	@bench/local
+
+install: all
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dlibdir=$(LIBDIR) >/dev/null
+	@meson install -C $(BUILD)
+
+clean:
+	@rm -rf $(BUILD) build-*

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A device: a name, a link layer and a network interface of this host. Devices are made once
+ * per process, never change and are never freed; addresses are looked up when they are asked for.
+ */
+#ifndef VB_NIC_DEVICE_H
+#define VB_NIC_DEVICE_H
+
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct vb_device {
+	struct ibv_device ibv; /* first: applications hold a pointer to it */
+	const void *ops;       /* right behind it: providers compare it with their own (never equal) */
+	unsigned index;        /* position in the list, and what ibv_get_device_index says */
+	bool infiniband;       /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
+	char netdev[IF_NAMESIZE];
+	uint64_t guid; /* network order; made from the MAC, so it is the same in every process */
+};
+static_assert(offsetof(struct vb_device, ops) == sizeof(struct ibv_device), "providers read it");
+
+/* Where a message goes: an address handle, or the path of a connected QP, resolved. */
+struct vb_av {
+	union ibv_gid sgid; /* on InfiniBand without GRH: the GIDs that stand for the LIDs */
+	union ibv_gid dgid;
+	uint32_t flow_label;
+	uint16_t slid, dlid; /* InfiniBand only */
+	uint8_t sgid_index, traffic_class, hop_limit, sl;
+	bool grh;       /* the sender asked for a GRH (always on Ethernet) */
+	bool local;     /* dgid is an address of this host */
+	bool multicast; /* dgid is a multicast GID */
+};
+
+/* The devices of this process, VERBENA_DEVICES or the default. Returns their number. */
+int vb_device_table(struct vb_device *const **table);
+
+/* 0 or -EINVAL; an index without an address gives 0 and a zero GID. */
+int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid);
+/* 0, -EINVAL (bad index) or -ENODATA (empty index). */
+int vb_device_gid_entry(const struct vb_device *dev, uint32_t index, struct ibv_gid_entry *entry);
+bool vb_gid_is_local(const struct vb_device *dev, const union ibv_gid *gid);
+
+/*
+ * Checks and resolves an address vector. -EINVAL: no GRH on Ethernet, a bad sgid_index or port,
+ * address families that do not match, DLID 0 on InfiniBand; -ENETUNREACH: no route to the host.
+ */
+int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av);
+
+void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr);
+/* Fills all fields of the largest known layout; -EINVAL for a port other than 1. */
+int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
+
+#endif

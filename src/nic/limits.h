@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The limits of the device. What is reported here is what is enforced. */
+#ifndef VB_NIC_LIMITS_H
+#define VB_NIC_LIMITS_H
+
+enum {
+	VB_SLOT_MIN = 1, /* a slot is the high half of a QP number: QPN = slot << 12 | index */
+	VB_SLOT_MAX = 4094, /* never 4095: no QPN may collide with 0xffffff */
+	VB_QP_INDEX_BITS = 12,
+	VB_QP_PER_SLOT = 1 << VB_QP_INDEX_BITS,
+	VB_QP_MAX = 65536,
+	VB_WR_MAX = 16384,    /* per send or receive queue */
+	VB_SRQ_WR_MAX = 32768,
+	VB_SGE_MAX = 32,
+	VB_INLINE_MAX = 1024,
+	VB_CQ_MAX = 65536,
+	VB_CQE_MAX = 4194304,
+	VB_SRQ_MAX = 16384,
+	VB_PD_MAX = 65536,
+	VB_MR_MAX = 1 << 20,
+	VB_AH_MAX = 65536,
+	VB_RD_ATOMIC_MAX = 128, /* max_qp_rd_atom and max_qp_init_rd_atom */
+	VB_MCAST_GRP_MAX = 1024,
+	VB_MCAST_QP_MAX = 256, /* QPs per group */
+	VB_PKEYS = 1,          /* one P_Key, 0xffff */
+	VB_GIDS = 16,          /* length of the GID table, at least one entry stays empty */
+	VB_COMP_VECTORS = 1,
+};
+
+#define VB_MSG_MAX (1ull << 31) /* max_msg_sz */
+#define VB_MR_SIZE_MAX (1ull << 46)
+
+#endif
