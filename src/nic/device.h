@@ -7,6 +7,7 @@
 #define VB_NIC_DEVICE_H
 
 #include <infiniband/verbs.h>
+#include <assert.h>
 #include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +19,7 @@ struct vb_device {
 	bool infiniband;       /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
 	char netdev[IF_NAMESIZE];
 	uint64_t guid; /* network order; made from the MAC, so it is the same in every process */
+	uint64_t system_image_guid; /* of the interface: both link layers on it are one adapter */
 };
 static_assert(offsetof(struct vb_device, ops) == sizeof(struct ibv_device), "providers read it");
 
@@ -36,10 +38,24 @@ struct vb_av {
 /* The devices of this process, VERBENA_DEVICES or the default. Returns their number. */
 int vb_device_table(struct vb_device *const **table);
 
+/* What a list as in VERBENA_DEVICES asks for, without looking whether it exists. */
+enum { VB_DEVICES_MAX = 32 };
+struct vb_device_choice {
+	char netdev[IF_NAMESIZE]; /* empty: the interface of the default route */
+	bool infiniband;
+};
+unsigned vb_device_choices(const char *list, struct vb_device_choice choices[VB_DEVICES_MAX]);
+
 /* 0 or -EINVAL; an index without an address gives 0 and a zero GID. */
 int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid);
 /* 0, -EINVAL (bad index) or -ENODATA (empty index). */
 int vb_device_gid_entry(const struct vb_device *dev, uint32_t index, struct ibv_gid_entry *entry);
+/* The LID of an InfiniBand port, 0 on Ethernet. */
+uint16_t vb_device_lid(const struct vb_device *dev);
+/*
+ * Ethernet: any address of this host, 127.0.0.0/8 and ::1, the link-local GID of any interface.
+ * InfiniBand: the port's own GID.
+ */
 bool vb_gid_is_local(const struct vb_device *dev, const union ibv_gid *gid);
 
 /*

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two processes hand a word to each other through shared memory: the floor under every message.
+ * "two lines": each side writes into a line that the other one polls, as messages do.
+ * "one line": both write the same line, half the traffic; no protocol with two queues gets there.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+enum { TRIPS_PER_BATCH = 2000 };
+
+struct line {
+	_Alignas(128) _Atomic uint64_t word; /* 128: prefetchers fetch lines in pairs */
+};
+
+static void wait_for(struct line *line, uint64_t value)
+{
+	while (atomic_load_explicit(&line->word, memory_order_acquire) != value)
+		bench_relax();
+}
+
+static void put(struct line *line, uint64_t value)
+{
+	atomic_store_explicit(&line->word, value, memory_order_release);
+}
+
+static void echo(struct line *in, struct line *out)
+{
+	for (uint64_t trip = 1; trip <= (uint64_t)TRIPS_PER_BATCH * BENCH_BATCHES; trip++) {
+		wait_for(in, 2 * trip);
+		put(out, 2 * trip + 1);
+	}
+}
+
+static double measure_half_trip_ns(struct line *out, struct line *in)
+{
+	double samples[BENCH_BATCHES];
+	uint64_t trip = 0;
+
+	for (int batch = 0; batch < BENCH_BATCHES; batch++) {
+		double start = bench_now_ns();
+
+		for (int i = 0; i < TRIPS_PER_BATCH; i++) {
+			put(out, 2 * ++trip);
+			wait_for(in, 2 * trip + 1);
+		}
+		samples[batch] = (bench_now_ns() - start) / TRIPS_PER_BATCH / 2;
+	}
+	return bench_median(samples, BENCH_BATCHES);
+}
+
+static void bounce(const char *key, struct line *there, struct line *back)
+{
+	struct bench_pair pair = bench_fork();
+
+	if (pair.side == BENCH_CHILD)
+		echo(there, back);
+	else
+		printf("%s %.4f\n", key, measure_half_trip_ns(there, back) / 1e3);
+	fflush(stdout);
+	bench_join(&pair);
+}
+
+int main(void)
+{
+	struct line *lines =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (lines == MAP_FAILED)
+		bench_die(errno, "mmap");
+	bounce("bounce_lat", &lines[0], &lines[1]);
+	bounce("bounce_one_line_lat", &lines[2], &lines[2]);
+	return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+int vb_fd_high(int fd)
+{
+	struct rlimit limit;
+	int high;
+
+	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit))
+		return fd;
+	/* The upper half, but below 4096: the kernel's table grows with the largest number. */
+	high = limit.rlim_cur > 8192 ? 4096 : (int)limit.rlim_cur / 2;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, high);
+	if (high < 0)
+		return fd;
+	close(fd);
+	return high;
+}
+
+void vb_fd_close(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}

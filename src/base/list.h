@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An intrusive, circular, doubly linked list. A node that is in no list points to itself. */
+#ifndef VB_BASE_LIST_H
+#define VB_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct vb_list {
+	struct vb_list *next, *prev;
+};
+
+#define VB_LIST_INIT(name) { &(name), &(name) }
+#define vb_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define vb_list_for(pos, head, type, member)                                                       \
+	for (type *pos = vb_container((head)->next, type, member), *pos##_next;                    \
+	     &pos->member != (head) &&                                                             \
+	     (pos##_next = vb_container(pos->member.next, type, member), true);                    \
+	     pos = pos##_next)
+
+static inline void vb_list_init(struct vb_list *head)
+{
+	head->next = head->prev = head;
+}
+
+static inline bool vb_list_empty(const struct vb_list *head)
+{
+	return head->next == head;
+}
+
+static inline void vb_list_append(struct vb_list *head, struct vb_list *node)
+{
+	node->next = head;
+	node->prev = head->prev;
+	head->prev->next = node;
+	head->prev = node;
+}
+
+static inline void vb_list_remove(struct vb_list *node)
+{
+	node->prev->next = node->next;
+	node->next->prev = node->prev;
+	vb_list_init(node);
+}
+
+#endif

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Attaching two processes, once per pair, through the slot socket:
+ *
+ *   initiator                         acceptor (its service thread)
+ *   hello + segment, doorbell   --->  maps, reads the initiator's nonce
+ *   maps, reads its nonce       <---  welcome (may I?) + segment, doorbell
+ *   verdict (may I?)            --->
+ *
+ * They have a local path if and only if each could read the other's memory: uids do not tell.
+ */
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "nic/slot.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, FDS = 2 };
+
+struct attach_message {
+	uint64_t magic;
+	uint32_t layout_version;
+	uint32_t kind;
+	uint32_t slot;       /* of the sender */
+	int32_t tid;         /* its service thread */
+	uint64_t address;    /* where its nonce lies, in memory that it does not share */
+	uint64_t nonce;
+	uint16_t your_id;    /* how it names the receiver as a claimant */
+	uint16_t may_touch;  /* it read the receiver's nonce */
+	uint32_t reserved;
+};
+
+static struct attach_message message_of(const struct vb_nic *nic, const struct vb_peer *peer,
+					uint32_t kind, bool may_touch)
+{
+	return (struct attach_message){
+		.magic = VB_SEGMENT_MAGIC,
+		.layout_version = VB_LAYOUT_VERSION,
+		.kind = kind,
+		.slot = nic->seg.head->slot,
+		.tid = nic->self->tid,
+		.address = (uintptr_t)&nic->private_nonce,
+		.nonce = nic->private_nonce,
+		.your_id = peer->id_here,
+		.may_touch = may_touch,
+	};
+}
+
+static int send_message(const struct vb_nic *nic, int fd, const struct attach_message *message)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(FDS * sizeof(int))];
+	} control = { 0 };
+	int fds[FDS] = { nic->seg.memfd, nic->doorbell };
+	struct iovec iov = { (void *)message, sizeof(*message) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (message->kind != MSG_VERDICT) {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(fds));
+		memcpy(CMSG_DATA(&control.head), fds, sizeof(fds));
+	}
+	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*message) ? 0 : -errno;
+}
+
+/* Takes a message and, if they come with it, two descriptors. */
+static int receive_message(struct vb_peer *peer, struct attach_message *message)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(FDS * sizeof(int))];
+	} control;
+	int fds[FDS] = { -1, -1 };
+	struct iovec iov = { message, sizeof(*message) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t size = recvmsg(peer->socket, &msg, MSG_CMSG_CLOEXEC);
+
+	if (size < 0)
+		return -errno;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+		    c->cmsg_len == CMSG_LEN(sizeof(fds)))
+			memcpy(fds, CMSG_DATA(c), sizeof(fds));
+	if (fds[0] >= 0 && peer->memfd < 0) {
+		peer->memfd = vb_fd_high(fds[0]);
+		peer->doorbell = vb_fd_high(fds[1]);
+	} else if (fds[0] >= 0) {
+		close(fds[0]);
+		close(fds[1]);
+	}
+	if (!size)
+		return -ECONNRESET;
+	if (size != (ssize_t)sizeof(*message) || message->magic != VB_SEGMENT_MAGIC ||
+	    message->layout_version != VB_LAYOUT_VERSION)
+		return -EPROTO;
+	return 0;
+}
+
+/*
+ * May we touch the one at the other end? The thread it names must be a thread of the process
+ * that the kernel says is there, or it could point us at somebody else's memory.
+ */
+static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
+		      const struct attach_message *message)
+{
+	uint64_t value = 0;
+	struct iovec here = { &value, sizeof(value) };
+	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(value) };
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (nic->untouchable || message->tid <= 0 ||
+	    getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) || cred.pid <= 0 ||
+	    syscall(SYS_tgkill, cred.pid, message->tid, 0))
+		return false;
+	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(value) &&
+	       value == message->nonce;
+}
+
+static int adopt(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message,
+		 bool *touch)
+{
+	int err = peer->memfd < 0 || peer->doorbell < 0 ? -EPROTO : vb_peer_map(peer);
+
+	if (err)
+		return err;
+	peer->tid = message->tid;
+	peer->id_there = message->your_id;
+	*touch = may_touch(nic, peer, message);
+	return 0;
+}
+
+static void decide(struct vb_peer *peer, bool both)
+{
+	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
+	if (!both)
+		vb_explain("the process with slot %u and this one may not touch each other's memory",
+			   peer->slot);
+}
+
+static void enlist(struct vb_nic *nic, struct vb_peer *peer)
+{
+	vb_spin_lock(&nic->peers_lock);
+	peer->id_here = vb_nic_claimant_alloc(nic);
+	vb_list_append(&nic->peers, &peer->node);
+	vb_spin_unlock(&nic->peers_lock);
+}
+
+static int watch(struct vb_nic *nic, struct vb_peer *peer)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = peer };
+
+	return epoll_ctl(nic->engine->epoll, EPOLL_CTL_ADD, peer->socket, &event) ? -errno : 0;
+}
+
+/* What it had taken is posted again; what waits for it learns of its end. */
+static void release_claims(struct vb_nic *nic, uint16_t id)
+{
+	vb_spin_lock(&nic->rqs_lock);
+	vb_list_for(rq, &nic->rqs, struct vb_rq, node)
+		vb_rq_release_claimant(rq, id);
+	vb_spin_unlock(&nic->rqs_lock);
+}
+
+static void forget(struct vb_nic *nic, struct vb_peer *peer)
+{
+	uint16_t id = peer->id_here;
+
+	atomic_store(&peer->state, VB_PEER_GONE);
+	epoll_ctl(nic->engine->epoll, EPOLL_CTL_DEL, peer->socket, NULL);
+	shutdown(peer->socket, SHUT_RDWR);
+	if (id)
+		release_claims(nic, id);
+	vb_spin_lock(&nic->peers_lock);
+	vb_list_remove(&peer->node);
+	vb_nic_claimant_free(nic, id);
+	vb_spin_unlock(&nic->peers_lock);
+	/* It may have died between firing an event and ringing: look at everything once. */
+	atomic_fetch_or(&nic->seg.head->attention, VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ);
+	vb_peer_put(peer);
+}
+
+void vb_attach_accept(struct vb_nic *nic, int listener)
+{
+	int fd;
+
+	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		struct vb_peer *peer = vb_peer_new();
+
+		if (!peer) {
+			close(fd);
+			continue;
+		}
+		peer->socket = vb_fd_high(fd);
+		peer->accepted = true;
+		enlist(nic, peer);
+		if (watch(nic, peer))
+			forget(nic, peer);
+	}
+}
+
+void vb_attach_start(struct vb_nic *nic, uint32_t slot)
+{
+	struct vb_peer *peer = vb_nic_peer(nic, slot);
+	struct attach_message hello;
+	int fd = peer ? -EALREADY : vb_slot_connect(slot);
+
+	vb_peer_put(peer);
+	if (fd < 0) {
+		if (fd != -EALREADY && fd != -EAGAIN)
+			vb_nic_slot_refuse(nic, slot);
+		return;
+	}
+	peer = vb_peer_new();
+	if (!peer) {
+		close(fd);
+		return;
+	}
+	peer->socket = fd;
+	peer->slot = slot;
+	enlist(nic, peer);
+	hello = message_of(nic, peer, MSG_HELLO, false);
+	/* Watched last: from then on the service thread may forget it at any time. */
+	if (send_message(nic, fd, &hello) || watch(nic, peer))
+		forget(nic, peer);
+}
+
+void vb_attach_qp(struct vb_qp *qp)
+{
+	uint32_t slot = qp->attr.dest_qp_num >> VB_QP_INDEX_BITS;
+	struct vb_peer *peer;
+
+	if (!qp->av.local || slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
+		return;
+	vb_attach_start(qp->nic, slot);
+	peer = vb_nic_peer(qp->nic, slot);
+	if (!peer)
+		return;
+	if (vb_qp_token_try(qp)) {
+		vb_remote_unbind(&qp->remote);
+		qp->remote.peer = peer;
+		vb_qp_token_release(qp);
+	} else {
+		vb_peer_put(peer);
+	}
+}
+
+static int on_hello(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+{
+	struct attach_message welcome;
+	bool touch = false;
+	int err;
+
+	if (!peer->accepted || peer->head)
+		return -EPROTO;
+	err = adopt(nic, peer, message, &touch);
+	if (err)
+		return err;
+	peer->slot = message->slot;
+	peer->may_touch = touch;
+	welcome = message_of(nic, peer, MSG_WELCOME, touch);
+	return send_message(nic, peer->socket, &welcome);
+}
+
+static int on_welcome(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+{
+	struct attach_message verdict;
+	bool touch = false;
+	int err;
+
+	if (peer->accepted || peer->head)
+		return -EPROTO;
+	err = adopt(nic, peer, message, &touch);
+	if (err)
+		return err;
+	verdict = message_of(nic, peer, MSG_VERDICT, touch);
+	err = send_message(nic, peer->socket, &verdict);
+	if (!err)
+		decide(peer, touch && message->may_touch);
+	return err;
+}
+
+static int on_message(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+{
+	switch (message->kind) {
+	case MSG_HELLO:
+		return on_hello(nic, peer, message);
+	case MSG_WELCOME:
+		return on_welcome(nic, peer, message);
+	case MSG_VERDICT:
+		if (!peer->accepted || !peer->head)
+			return -EPROTO;
+		decide(peer, peer->may_touch && message->may_touch);
+		return 0;
+	}
+	return -EPROTO;
+}
+
+void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
+{
+	struct attach_message message;
+	int err = receive_message(peer, &message);
+
+	if (err == -EAGAIN || err == -EINTR)
+		return;
+	if (!err)
+		err = on_message(nic, peer, &message);
+	if (err)
+		forget(nic, peer);
+}

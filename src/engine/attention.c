@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What peers could not do in our place: fail our QPs, raise our events. */
+#include "engine/engine.h"
+#include "exec/reason.h"
+
+static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
+{
+	struct vb_report report = {
+		.reason = reason,
+		.qpn = qp->attr.dest_qp_num,
+		.peer_qpn = qp->ibv.qp_num,
+		.opcode = -1,
+	};
+
+	if (!vb_reason_row(reason)->target_fails)
+		return;
+	vb_report_explain(&report);
+}
+
+/* Returns whether the send queue has to be flushed. */
+static bool attend_qp(struct vb_qp *qp)
+{
+	uint32_t bits = atomic_exchange(&qp->entry->attention, 0);
+	enum vb_reason reason = bits & 0xff;
+
+	if (bits & VB_QP_ATTN_COMM_EST)
+		vb_qp_raise(qp, IBV_EVENT_COMM_EST);
+	if (!(bits & VB_QP_ATTN_FAIL) || reason >= VB_REASON_COUNT)
+		return false;
+	explain_target(qp, reason);
+	if (!vb_qp_enter_error(qp))
+		return false;
+	if (vb_reason_row(reason)->event >= 0 && !(bits & VB_QP_ATTN_QUIET))
+		vb_qp_raise(qp, (enum ibv_event_type)vb_reason_row(reason)->event);
+	return true;
+}
+
+/* A QP index stands for one QP in each slot of the process. */
+static void attend_index(struct vb_nic *nic, unsigned index)
+{
+	for (unsigned s = 0; s < nic->slot_count; s++) {
+		struct vb_qp *qp = nic->slots[s].qps[index];
+
+		if (qp && qp->entry && atomic_load(&qp->entry->attention) && attend_qp(qp)) {
+			atomic_store(&qp->pend.wake_ns, 0);
+			vb_engine_pend(nic->engine, qp);
+		}
+	}
+}
+
+static void attend_qps(struct vb_nic *nic)
+{
+	for (unsigned i = 0; i < VB_ATTENTION_WORDS; i++) {
+		uint64_t word = atomic_exchange(&nic->seg.head->qp_attention[i], 0);
+
+		for (; word; word &= word - 1)
+			attend_index(nic, i * 64 + (unsigned)__builtin_ctzll(word));
+	}
+}
+
+static void attend_locked(struct vb_nic *nic, uint32_t bits)
+{
+	if (bits & VB_ATTN_QP)
+		attend_qps(nic);
+	if (bits & VB_ATTN_CQ)
+		vb_list_for(cq, &nic->cqs, struct vb_cq, node)
+			vb_cq_collect_fired(cq);
+	if (bits & VB_ATTN_SRQ)
+		vb_list_for(srq, &nic->srqs, struct vb_srq, node)
+			vb_srq_collect_limit(srq);
+}
+
+void vb_engine_attend(struct vb_nic *nic, bool service)
+{
+	while (atomic_load(&nic->seg.head->attention)) {
+		/* A poller does not wait for a control call; the service thread then does it. */
+		if (service) {
+			pthread_mutex_lock(&nic->lock);
+		} else if (pthread_mutex_trylock(&nic->lock)) {
+			vb_nic_ring(nic);
+			return;
+		}
+		attend_locked(nic, atomic_exchange(&nic->seg.head->attention, 0));
+		pthread_mutex_unlock(&nic->lock);
+	}
+}
+
+void vb_engine_wake_waiters(struct vb_nic *nic)
+{
+	vb_spin_lock(&nic->peers_lock);
+	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
+		if (!peer->self && atomic_load(&peer->state) == VB_PEER_READY)
+			vb_peer_attend(peer, VB_ATTN_RETRY);
+	}
+	vb_spin_unlock(&nic->peers_lock);
+	if (nic->engine && atomic_load(&nic->engine->pending_count))
+		vb_nic_ring(nic);
+}

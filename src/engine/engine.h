@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What keeps the NIC going: executing send queues, waiting for peers, answering attaches,
+ * collecting what peers left for us. A thread that posts or polls does it itself; the service
+ * thread does it when nobody else does, and sleeps otherwise.
+ */
+#ifndef VB_ENGINE_ENGINE_H
+#define VB_ENGINE_ENGINE_H
+
+#include <pthread.h>
+
+#include "nic/qp.h"
+
+enum { VB_POST_BUDGET = 1 << 20 }; /* bytes that one post or poll copies before it returns */
+
+struct vb_engine {
+	struct vb_nic *nic;
+	pthread_t thread;
+	int epoll;
+	_Atomic int started;
+	unsigned watched_slots;          /* under nic->lock */
+	struct vb_spin progress_lock;    /* who pops pending QPs and collects attention */
+	struct vb_spin pending_lock;
+	struct vb_list pending;          /* struct vb_qp, by pend.node */
+	_Atomic uint32_t pending_count;
+	_Atomic uint32_t pending_version; /* moves with each addition */
+	_Atomic uint64_t service_wake_ns; /* when the service thread wakes by itself */
+};
+
+/* Starts the service thread, once per process, with the first QP, and lets it watch the slots
+ * that were added since. 0 or -errno. */
+int vb_engine_start(struct vb_nic *nic);
+
+/* --- run.c --- */
+
+/* Executes what is posted on qp, unless someone is at it. */
+void vb_engine_kick(struct vb_qp *qp);
+/* The same by the one who just posted and took the token under the queue's lock. */
+void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service);
+
+/* --- pending.c --- */
+
+void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp);
+void vb_engine_unpend(struct vb_engine *engine, struct vb_qp *qp);
+/* Lets up to most of the waiting QPs try again. Under progress_lock. */
+void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service);
+uint64_t vb_engine_next_wake_ns(struct vb_engine *engine);
+
+/* --- attention.c --- */
+
+/* Collects what peers left: failures, events, limits. */
+void vb_engine_attend(struct vb_nic *nic, bool service);
+/* A receive was posted, or a QP became ready: whoever waits for that tries again. */
+void vb_engine_wake_waiters(struct vb_nic *nic);
+
+/* --- progress.c --- */
+
+void vb_engine_progress(struct vb_nic *nic);
+/* By the service thread: everything that is due. */
+void vb_engine_service(struct vb_engine *engine);
+
+/* For every poll that finds nothing: two loads when there is nothing to do either. */
+static inline bool vb_engine_poll(struct vb_nic *nic)
+{
+	if (__builtin_expect(
+		    !atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed) &&
+		    !atomic_load_explicit(&nic->waiting, memory_order_relaxed), 1))
+		return false;
+	vb_engine_progress(nic);
+	return true;
+}
+
+/* --- attach.c --- */
+
+/* Begins to attach to the process that holds a slot; its answer comes to the service thread. */
+void vb_attach_start(struct vb_nic *nic, uint32_t slot);
+/* RTR: attach early, so that the first message does not wait and a later death is known. */
+void vb_attach_qp(struct vb_qp *qp);
+void vb_attach_accept(struct vb_nic *nic, int listener);
+/* A message or the end of a peer's socket. */
+void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer);
+
+/* --- fork.c --- */
+
+void vb_fork_watch(void);
+
+#endif

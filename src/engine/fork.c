@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fork: the parent goes on undisturbed. The child has none of the shared memory and forgets the
+ * NIC; its next control call makes a NIC of its own, and what it inherited is recognized by the
+ * NIC it belongs to.
+ */
+#include "engine/engine.h"
+
+#include <unistd.h>
+
+static void before(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		pthread_mutex_lock(&nic->lock);
+}
+
+static void in_parent(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		pthread_mutex_unlock(&nic->lock);
+}
+
+static void in_child(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic && nic->engine && nic->engine->epoll >= 0)
+		close(nic->engine->epoll);
+	vb_nic_forget();
+	vb_thread_forget();
+}
+
+static void watch_once(void)
+{
+	pthread_atfork(before, in_parent, in_child);
+}
+
+void vb_fork_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_once);
+}

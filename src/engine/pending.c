@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Send queues that wait: for a peer, for a receive, or for their turn. */
+#include "base/clock.h"
+#include "engine/engine.h"
+
+void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
+{
+	uint64_t wake_ns = atomic_load(&qp->pend.wake_ns);
+
+	vb_spin_lock(&engine->pending_lock);
+	if (!qp->pend.listed) {
+		qp->pend.listed = true;
+		vb_list_append(&engine->pending, &qp->pend.node);
+		atomic_fetch_add(&engine->pending_count, 1);
+		atomic_fetch_add(&engine->nic->waiting, 1);
+	}
+	vb_spin_unlock(&engine->pending_lock);
+	/* Pairs with the service thread: it says when it wakes, then looks at the version. */
+	atomic_fetch_add(&engine->pending_version, 1);
+	if (wake_ns < atomic_load(&engine->service_wake_ns))
+		vb_nic_ring(engine->nic);
+}
+
+static void unlist(struct vb_engine *engine, struct vb_qp *qp)
+{
+	if (!qp->pend.listed)
+		return;
+	qp->pend.listed = false;
+	vb_list_remove(&qp->pend.node);
+	atomic_fetch_sub(&engine->pending_count, 1);
+	atomic_fetch_sub(&engine->nic->waiting, 1);
+}
+
+void vb_engine_unpend(struct vb_engine *engine, struct vb_qp *qp)
+{
+	vb_spin_lock(&engine->pending_lock);
+	unlist(engine, qp);
+	vb_spin_unlock(&engine->pending_lock);
+}
+
+static struct vb_qp *pop(struct vb_engine *engine)
+{
+	struct vb_qp *qp = NULL;
+
+	vb_spin_lock(&engine->pending_lock);
+	if (!vb_list_empty(&engine->pending)) {
+		qp = vb_container(engine->pending.next, struct vb_qp, pend.node);
+		unlist(engine, qp);
+	}
+	vb_spin_unlock(&engine->pending_lock);
+	return qp;
+}
+
+void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
+{
+	unsigned count = atomic_load(&engine->pending_count);
+
+	for (unsigned i = 0; i < count && i < most; i++) {
+		struct vb_qp *qp = pop(engine);
+		uint32_t end;
+		bool mine;
+
+		if (!qp)
+			break;
+		vb_spin_lock(&qp->sq.lock);
+		mine = !qp->sq.executing;
+		qp->sq.executing = true;
+		end = qp->sq.tail;
+		vb_spin_unlock(&qp->sq.lock);
+		/* Not mine: whoever executes it puts it back if it still waits. */
+		if (mine)
+			vb_engine_execute(qp, end, service);
+	}
+}
+
+uint64_t vb_engine_next_wake_ns(struct vb_engine *engine)
+{
+	uint64_t next_ns = VB_NEVER_NS;
+
+	vb_spin_lock(&engine->pending_lock);
+	vb_list_for(qp, &engine->pending, struct vb_qp, pend.node) {
+		uint64_t wake_ns = atomic_load(&qp->pend.wake_ns);
+
+		if (wake_ns < next_ns)
+			next_ns = wake_ns;
+	}
+	vb_spin_unlock(&engine->pending_lock);
+	return next_ns;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "path/local/local.h"
+
+static void raise_if_drained(struct vb_qp *qp)
+{
+	if (!qp->sqd_event_due || vb_qp_state(qp) != IBV_QPS_SQD)
+		return;
+	qp->sqd_event_due = false;
+	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+/* Gives the token back, unless more was posted meanwhile. */
+static bool release(struct vb_run *run, enum vb_run_verdict verdict)
+{
+	struct vb_sq *sq = &run->qp->sq;
+	bool more;
+
+	vb_spin_lock(&sq->lock);
+	more = verdict == VB_RUN_IDLE && sq->next == run->end && sq->tail != run->end;
+	run->end = sq->tail;
+	if (!more) {
+		if (verdict == VB_RUN_IDLE)
+			raise_if_drained(run->qp);
+		sq->executing = false;
+	}
+	vb_spin_unlock(&sq->lock);
+	return !more;
+}
+
+static void follow_up(struct vb_run *run, enum vb_run_verdict verdict)
+{
+	struct vb_qp *qp = run->qp;
+	struct vb_nic *nic = qp->nic;
+
+	if (verdict == VB_RUN_MORE)
+		atomic_store(&qp->pend.wake_ns, vb_now_ns());
+	if (verdict != VB_RUN_IDLE)
+		vb_engine_pend(nic->engine, qp);
+	if (run->attach_slot)
+		vb_attach_start(nic, run->attach_slot);
+}
+
+void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
+{
+	struct vb_run run = {
+		.qp = qp,
+		.thread = vb_thread_get(),
+		.end = end,
+		.budget_bytes = VB_POST_BUDGET,
+		.service = service,
+	};
+	struct vb_nic *nic = qp->nic;
+	struct vb_cq *cq = qp->send_cq;
+	uint16_t bit = qp->send_bit;
+	enum vb_run_verdict verdict;
+
+	do
+		verdict = run.thread ? vb_local_run(&run) : VB_RUN_MORE;
+	while (!release(&run, verdict));
+	/* The lock in release is the fence between the completions and this look. */
+	if (run.notify)
+		vb_cq_notify(cq, bit, run.notify_error);
+	if (verdict != VB_RUN_IDLE)
+		follow_up(&run, verdict);
+	if (__builtin_expect(atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed), 0))
+		vb_engine_attend(nic, service);
+}
+
+void vb_engine_kick(struct vb_qp *qp)
+{
+	uint32_t end;
+	bool mine;
+
+	vb_spin_lock(&qp->sq.lock);
+	mine = !qp->sq.executing;
+	qp->sq.executing = true;
+	end = qp->sq.tail;
+	vb_spin_unlock(&qp->sq.lock);
+	if (mine)
+		vb_engine_execute(qp, end, false);
+}

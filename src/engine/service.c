@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The service thread: holds the life word, answers attaches, works when nobody polls. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/filter.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { EVENTS = 32, STACK_SIZE = 256 << 10, FLUSH_LOOK_NS = 200000 };
+
+/* What an epoll entry stands for: a listener by its number, else a peer by its address. */
+static bool is_listener(const struct vb_nic *nic, uint64_t data)
+{
+	return data < VB_OWN_SLOTS && data < nic->slot_count;
+}
+
+static void drain_doorbell(const struct vb_nic *nic)
+{
+	uint64_t count;
+
+	if (read(nic->doorbell, &count, sizeof(count)) < 0)
+		return;
+}
+
+static void handle(struct vb_engine *engine, const struct epoll_event *event)
+{
+	struct vb_nic *nic = engine->nic;
+
+	if (event->data.u64 == UINT64_MAX)
+		drain_doorbell(nic);
+	else if (is_listener(nic, event->data.u64))
+		vb_attach_accept(nic, nic->slots[event->data.u64].listener);
+	else
+		vb_attach_event(nic, event->data.ptr);
+}
+
+/* Says until when it sleeps, then makes sure that nothing came in between. */
+static int sleep_ms(struct vb_engine *engine, struct timespec *timeout)
+{
+	uint32_t version = atomic_load(&engine->pending_version);
+	uint64_t wake_ns = vb_engine_next_wake_ns(engine), now_ns;
+
+	if (atomic_load(&engine->nic->flushes_pending)) {
+		uint64_t look_ns = vb_now_ns() + FLUSH_LOOK_NS;
+
+		wake_ns = wake_ns < look_ns ? wake_ns : look_ns;
+	}
+	atomic_store(&engine->service_wake_ns, wake_ns);
+	if (atomic_load(&engine->pending_version) != version ||
+	    atomic_load(&engine->nic->seg.head->attention))
+		return 0;
+	if (wake_ns == VB_NEVER_NS)
+		return -1;
+	now_ns = vb_now_ns();
+	wake_ns = wake_ns > now_ns ? wake_ns - now_ns : 0;
+	timeout->tv_sec = (time_t)(wake_ns / 1000000000u);
+	timeout->tv_nsec = (long)(wake_ns % 1000000000u);
+	return wake_ns ? 1 : 0;
+}
+
+static int wait_events(struct vb_engine *engine, struct epoll_event *events)
+{
+	struct timespec timeout = { 0 };
+	int kind = sleep_ms(engine, &timeout);
+	int count;
+
+	count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout, NULL);
+	if (count < 0 && errno == ENOSYS) /* before Linux 5.11: milliseconds, rounded up */
+		count = epoll_wait(engine->epoll, events, EVENTS,
+				   kind < 0 ? -1 :
+					      (int)(timeout.tv_sec * 1000 +
+						    (timeout.tv_nsec + 999999) / 1000000));
+	/* Awake: nobody needs to ring until it says otherwise. */
+	atomic_store(&engine->service_wake_ns, 0);
+	return count;
+}
+
+static void *service(void *arg)
+{
+	struct vb_engine *engine = arg;
+	struct vb_nic *nic = engine->nic;
+	struct epoll_event events[EVENTS];
+
+	prctl(PR_SET_NAME, "verbena");
+	nic->self->tid = (pid_t)syscall(SYS_gettid);
+	nic->untouchable = vb_filter_forbids_vm();
+	/* For life: the kernel marks it when this process ends or becomes another program. */
+	pthread_mutex_lock(&nic->seg.head->life);
+	atomic_store(&engine->started, 1);
+	for (;;) {
+		int count = wait_events(engine, events);
+
+		for (int i = 0; i < count; i++)
+			handle(engine, &events[i]);
+		vb_engine_service(engine);
+	}
+	return NULL;
+}
+
+static int watch(int epoll, int fd, uint64_t data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = data };
+
+	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+/* The application's signals are not for this thread. pthread_sigmask leaves the C library's own
+ * ones alone, without which setuid() would wait for us for ever. */
+static int start_thread(struct vb_engine *engine)
+{
+	sigset_t all, before;
+	pthread_attr_t attr;
+	int err;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_SIZE);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&engine->thread, &attr, service, engine);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
+{
+	int err;
+
+	engine->nic = nic;
+	vb_list_init(&engine->pending);
+	nic->private_nonce = vb_random64();
+	/* Under Yama only descendants may touch each other: our peers are not (see verbena(7)). */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	engine->epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (engine->epoll < 0)
+		return -errno;
+	err = watch(engine->epoll, nic->doorbell, UINT64_MAX);
+	if (!err) {
+		nic->engine = engine;
+		err = start_thread(engine);
+	}
+	return err;
+}
+
+int vb_engine_start(struct vb_nic *nic)
+{
+	struct vb_engine *engine;
+	int err = 0;
+
+	pthread_mutex_lock(&nic->lock);
+	if (!nic->engine) {
+		engine = aligned_alloc(64, (sizeof(*engine) + 63) & ~63ul);
+		if (engine)
+			memset(engine, 0, sizeof(*engine));
+		err = engine ? engine_init(engine, nic) : -ENOMEM;
+		if (err) {
+			vb_explain("cannot start the service thread: %s", strerror(-err));
+			if (engine)
+				vb_fd_close(&engine->epoll);
+			free(engine);
+			nic->engine = NULL;
+		} else {
+			while (!atomic_load(&engine->started))
+				sched_yield();
+		}
+	}
+	for (; !err && nic->engine->watched_slots < nic->slot_count; nic->engine->watched_slots++) {
+		unsigned i = nic->engine->watched_slots;
+
+		err = watch(nic->engine->epoll, nic->slots[i].listener, i);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return err;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_EXEC_ATOMIC_H
+#define VB_EXEC_ATOMIC_H
+
+#include "nic/peer.h"
+
+struct vb_atomic {
+	bool compare_swap; /* else fetch and add */
+	uint64_t compare_add, swap;
+};
+
+/*
+ * Applies it to 8 aligned bytes of the target's memory; *old is the value before. Atomic against
+ * all other RDMA atomics to that process. -EAGAIN: another one is under way; -EFAULT, -ESRCH.
+ */
+int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
+		    uint64_t *old);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bytes between this process and a target: memcpy within it, process_vm_* between processes. */
+#ifndef VB_EXEC_COPY_H
+#define VB_EXEC_COPY_H
+
+#include <sys/uio.h>
+
+#include "nic/peer.h"
+
+enum vb_direction { VB_TO_TARGET, VB_FROM_TARGET };
+
+struct vb_iov {
+	struct iovec *at;
+	unsigned count, room;
+	size_t bytes;
+};
+
+/* Appends up to limit bytes of a scatter/gather list from offset on; returns how many fitted. */
+size_t vb_iov_slice(struct vb_iov *iov, const struct ibv_sge *sge, unsigned count, size_t offset,
+		    size_t limit);
+bool vb_iov_add(struct vb_iov *iov, void *base, size_t length);
+
+/*
+ * Remote side of a WRITE: programs watch the last byte, so it must become visible last. The
+ * tail, from the last multiple of 8 on, is an element of its own behind the body.
+ */
+bool vb_iov_add_ordered(struct vb_iov *iov, uint64_t address, size_t length);
+
+/* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, -EPERM. */
+ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,
+		const struct vb_iov *remote);
+
+#endif

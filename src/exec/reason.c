@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exec/reason.h"
+#include "base/config.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { /* AETH syndromes of NAKs */
+	NAK_INVALID_REQUEST = 0x61,
+	NAK_ACCESS = 0x62,
+	NAK_OPERATIONAL = 0x63,
+};
+
+/* In the sentences {k} is a key, {a} an address, {l} a length, {h} what there is, {w} what is
+ * wanted, {p} the peer's QP. */
+static const struct vb_reason_row rows[VB_REASON_COUNT] = {
+	[VB_OK] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1, "it succeeded" },
+	[VB_LOCAL_KEY] = { IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"lkey {k} does not cover {l} bytes at {a} with the access needed, or belongs to "
+		"another PD than the QP" },
+	[VB_LOCAL_MEMORY] = { IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the registered memory at {a} is no longer mapped in this process" },
+	[VB_LENGTH_MAX] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the message has {l} bytes, max_msg_sz is {w}" },
+	[VB_ATOMIC_SGE] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"an atomic returns 8 bytes into one SGE; the WR offers {l}" },
+	[VB_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"a datagram of {l} bytes exceeds the port's MTU of {w}" },
+	[VB_OPCODE_TRANSPORT] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"this operation does not exist on the QP's transport" },
+	[VB_CQ_OVERRUN] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"its completion queue is full: poll it, or make it at least as large as the queues "
+		"that complete there" },
+	[VB_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, NAK_INVALID_REQUEST, true, -1,
+		"the message has {l} bytes, the receive posted at QP {p} has room for {h}" },
+	[VB_RECV_KEY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
+		"the receive posted at QP {p} names an lkey that is not valid for its buffer" },
+	[VB_RECV_MEMORY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
+		"the buffer of the receive posted at QP {p} is not writable memory" },
+	[VB_RKEY_UNKNOWN] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
+		IBV_EVENT_QP_ACCESS_ERR, "no memory region of the peer has rkey {k}" },
+	[VB_RKEY_PD] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
+		IBV_EVENT_QP_ACCESS_ERR,
+		"rkey {k} belongs to another protection domain than QP {p}" },
+	[VB_RKEY_RANGE] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
+		IBV_EVENT_QP_ACCESS_ERR,
+		"{l} bytes at remote address {a} are not inside the region of rkey {k}" },
+	[VB_RKEY_RIGHT] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
+		IBV_EVENT_QP_ACCESS_ERR,
+		"the region of rkey {k} was registered without the access needed" },
+	[VB_REMOTE_MEMORY] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
+		IBV_EVENT_QP_ACCESS_ERR,
+		"the peer's registered memory at {a} is no longer mapped there" },
+	[VB_QP_RIGHT] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR,
+		"QP {p} does not allow it: qp_access_flags lack the remote access" },
+	[VB_READ_DEPTH] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR,
+		"{w} READs and ATOMICs are outstanding, max_dest_rd_atomic of QP {p} is {h}" },
+	[VB_ATOMIC_ALIGN] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR, "remote address {a} of an atomic is not a multiple of 8" },
+	[VB_TARGET_CQ_OVERRUN] = { IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, NAK_OPERATIONAL, true,
+		IBV_EVENT_QP_FATAL, "the completion queue of QP {p} is full" },
+	[VB_NO_RECEIVE] = { IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"no receive was posted at QP {p} in {w} tries (rnr_retry + 1)" },
+	[VB_PEER_ENDED] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the process that owned QP {p} has ended" },
+	[VB_PEER_NO_QP] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"there is no QP {p} on this host" },
+	[VB_PEER_NOT_READY] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} did not reach RTR in time" },
+	[VB_PEER_IN_ERROR] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} is in state ERR" },
+	[VB_PEER_OTHER_TYPE] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} has another transport type" },
+	[VB_PEER_OTHER_DEST] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} is connected to QP {h:x}, not to this one" },
+	[VB_PEER_OTHER_GID] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} expects another GID or LID than the one this QP sends from" },
+	[VB_PEER_OTHER_PSN] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} expects PSN {h} (its rq_psn), this QP starts at {w} (its sq_psn)" },
+	[VB_PEER_OTHER_MTU] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"path_mtu differs: enum value {h} at QP {p}, {w} here" },
+	[VB_PEER_TAKEN] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} has received from another connection since its RTR: reset it first" },
+	[VB_PEER_ATTACHING] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the process of QP {p} does not answer" },
+	[VB_PEER_UNTOUCHABLE] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the kernel does not let this process and the one of QP {p} reach each other's "
+		"memory (another user, dumpable, Yama or seccomp): see `verbena doctor`" },
+	[VB_NOT_THIS_HOST] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the destination is not an address of this host, and there is no path to others yet" },
+	[VB_DROP_QKEY] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1,
+		"dropped: Q_Key {w:x} is not that of QP {p}" },
+	[VB_DROP_NO_RECEIVE] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1,
+		"dropped: no receive was posted at QP {p}" },
+	[VB_DROP_SHORT] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1,
+		"dropped: {l} bytes do not fit into the receive posted at QP {p} ({h})" },
+};
+
+const struct vb_reason_row *vb_reason_row(enum vb_reason reason)
+{
+	return &rows[reason < VB_REASON_COUNT ? reason : VB_OK];
+}
+
+/* One token of a sentence; returns how much of the template it was. */
+static size_t token(const struct vb_report *r, const char *at, char *out, size_t size)
+{
+	bool hex = at[2] == ':';
+	uint64_t number = at[1] == 'l' ? r->length : at[1] == 'h' ? r->have : r->want;
+
+	if (at[1] == 'k')
+		snprintf(out, size, "0x%08x", r->key);
+	else if (at[1] == 'a')
+		snprintf(out, size, "0x%llx", (unsigned long long)r->addr);
+	else if (at[1] == 'p')
+		snprintf(out, size, "0x%06x", r->peer_qpn);
+	else
+		snprintf(out, size, hex ? "0x%llx" : "%llu", (unsigned long long)number);
+	return hex ? 5 : 3;
+}
+
+static void fill_in(const struct vb_report *r, const char *sentence, char *out, size_t size)
+{
+	size_t used = 0;
+
+	while (*sentence && used + 24 < size) {
+		if (*sentence == '{') {
+			sentence += token(r, sentence, out + used, size - used);
+			used += strlen(out + used);
+		} else {
+			out[used++] = *sentence++;
+		}
+	}
+	out[used] = '\0';
+}
+
+static const char *opcode_name(int opcode)
+{
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "RDMA_WRITE",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA_WRITE_WITH_IMM",
+		[IBV_WR_SEND] = "SEND",
+		[IBV_WR_SEND_WITH_IMM] = "SEND_WITH_IMM",
+		[IBV_WR_RDMA_READ] = "RDMA_READ",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "ATOMIC_CMP_AND_SWP",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "ATOMIC_FETCH_AND_ADD",
+	};
+
+	if (opcode < 0)
+		return "receive";
+	if ((size_t)opcode < sizeof(names) / sizeof(*names) && names[opcode])
+		return names[opcode];
+	return "operation";
+}
+
+void vb_report_explain(const struct vb_report *report)
+{
+	char sentence[320];
+
+	if (!vb_config_explain())
+		return;
+	fill_in(report, rows[report->reason].sentence, sentence, sizeof(sentence));
+	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, opcode_name(report->opcode),
+		   (unsigned long long)report->wr_id, sentence);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Why a work request failed. Whoever decides an error names one of these; what follows from it
+ * for the initiator, for the target and for the wire, and the sentence that explains it, is one
+ * row of the table in reason.c.
+ */
+#ifndef VB_EXEC_REASON_H
+#define VB_EXEC_REASON_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum vb_reason {
+	VB_OK,
+	/* the initiator's own */
+	VB_LOCAL_KEY,
+	VB_LOCAL_MEMORY,
+	VB_LENGTH_MAX,
+	VB_ATOMIC_SGE,
+	VB_UD_LENGTH,
+	VB_OPCODE_TRANSPORT,
+	VB_CQ_OVERRUN,
+	/* decided at the target */
+	VB_RECV_SHORT,
+	VB_RECV_KEY,
+	VB_RECV_MEMORY,
+	VB_RKEY_UNKNOWN,
+	VB_RKEY_PD,
+	VB_RKEY_RANGE,
+	VB_RKEY_RIGHT,
+	VB_REMOTE_MEMORY,
+	VB_QP_RIGHT,
+	VB_READ_DEPTH,
+	VB_ATOMIC_ALIGN,
+	VB_TARGET_CQ_OVERRUN,
+	/* no answer */
+	VB_NO_RECEIVE,
+	VB_PEER_ENDED,
+	VB_PEER_NO_QP,
+	VB_PEER_NOT_READY,
+	VB_PEER_IN_ERROR,
+	VB_PEER_OTHER_TYPE,
+	VB_PEER_OTHER_DEST,
+	VB_PEER_OTHER_GID,
+	VB_PEER_OTHER_PSN,
+	VB_PEER_OTHER_MTU,
+	VB_PEER_TAKEN,
+	VB_PEER_ATTACHING,
+	VB_PEER_UNTOUCHABLE,
+	VB_NOT_THIS_HOST,
+	/* dropped datagrams */
+	VB_DROP_QKEY,
+	VB_DROP_NO_RECEIVE,
+	VB_DROP_SHORT,
+	VB_REASON_COUNT,
+};
+
+struct vb_reason_row {
+	enum ibv_wc_status status;      /* of the initiator's work request */
+	enum ibv_wc_status recv_status; /* of the receive that is consumed; SUCCESS: none is */
+	uint8_t syndrome;               /* of the NAK on the wire; 0: none */
+	bool target_fails;              /* the target's QP goes to ERR */
+	int event;                      /* asynchronous event at the target, or -1 */
+	const char *sentence;
+};
+
+const struct vb_reason_row *vb_reason_row(enum vb_reason reason);
+
+/* The numbers that a sentence may name. */
+struct vb_report {
+	enum vb_reason reason;
+	uint32_t qpn, peer_qpn;
+	uint64_t wr_id;
+	int opcode;      /* enum ibv_wr_opcode, or -1: a receive */
+	uint32_t key;
+	uint64_t addr, length;
+	uint64_t have, want;
+};
+
+/* One line under VERBENA_EXPLAIN=1. */
+void vb_report_explain(const struct vb_report *report);
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exec/recv.h"
+#include "exec/rkey.h"
+
+#include <string.h>
+
+/* One sender: nothing is claimed before the completion itself, so nothing is lost with it. */
+static bool claim_next(struct vb_remote *remote, struct vb_claim *claim)
+{
+	claim->index = remote->next_recv;
+	claim->cell = &remote->cells[claim->index & remote->mask];
+	claim->word = atomic_load_explicit(&claim->cell->word, memory_order_acquire);
+	return vb_cell_index(claim->word) == claim->index &&
+	       vb_cell_state(claim->word) == VB_CELL_POSTED;
+}
+
+static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t index)
+{
+	struct vb_cell *cell = &remote->cells[index & remote->mask];
+	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+	uint64_t taken;
+
+	if (vb_cell_index(word) != index || vb_cell_state(word) != VB_CELL_POSTED)
+		return false;
+	taken = vb_cell_word(index, remote->peer->id_there, vb_cell_flags(word), VB_CELL_TAKEN);
+	if (!atomic_compare_exchange_strong(&cell->word, &word, taken))
+		return false;
+	*claim = (struct vb_claim){ index, taken, cell };
+	return true;
+}
+
+static void trip_limit(struct vb_remote *remote, uint32_t left)
+{
+	uint32_t limit = atomic_load_explicit(&remote->rq->limit, memory_order_relaxed);
+
+	if (!limit || left >= limit || !atomic_compare_exchange_strong(&remote->rq->limit, &limit, 0))
+		return;
+	atomic_store(&remote->rq->limit_reached, 1);
+	vb_peer_attend(remote->peer, VB_ATTN_SRQ);
+}
+
+static bool take_any(struct vb_remote *remote, struct vb_claim *claim)
+{
+	uint32_t hint = atomic_load(&remote->rq->head);
+	uint32_t tail = atomic_load_explicit(&remote->rq->tail, memory_order_acquire);
+
+	for (uint32_t i = hint; (int32_t)(tail - i) > 0; i++) {
+		if (!take(remote, claim, i))
+			continue;
+		/* Only forward from what was seen: the owner may have moved it back meanwhile. */
+		atomic_compare_exchange_strong(&remote->rq->head, &hint, i + 1);
+		trip_limit(remote, tail - i - 1);
+		return true;
+	}
+	return false;
+}
+
+bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim)
+{
+	if (!remote->many)
+		return claim_next(remote, claim);
+	if (remote->holds_taken) {
+		claim->index = remote->taken;
+		claim->cell = &remote->cells[claim->index & remote->mask];
+		claim->word = atomic_load(&claim->cell->word);
+		return true;
+	}
+	return take_any(remote, claim);
+}
+
+void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim)
+{
+	uint64_t word = atomic_load(&claim->cell->word);
+
+	if (!remote->many)
+		return;
+	remote->holds_taken = false;
+	if (vb_cell_index(word) != claim->index || vb_cell_state(word) != VB_CELL_TAKEN)
+		return;
+	atomic_store(&claim->cell->word,
+		     vb_cell_word(claim->index, 0, vb_cell_flags(word), VB_CELL_POSTED));
+	/* Back to it, unless somebody is further back already. */
+	for (uint32_t head = atomic_load(&remote->rq->head);
+	     (int32_t)(head - claim->index) > 0 &&
+	     !atomic_compare_exchange_weak(&remote->rq->head, &head, claim->index);)
+		;
+	atomic_store(&remote->rq->returned, 1);
+}
+
+const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim)
+{
+	return (const void *)(remote->sges +
+			      (size_t)(claim->index & remote->mask) * remote->sges_stride);
+}
+
+enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length)
+{
+	const struct vb_recv_sges *list;
+
+	if (claim->cell->posted_length < length)
+		return VB_RECV_SHORT;
+	if (vb_cell_flags(claim->word) & VB_CELL_KEYS_OK)
+		return VB_OK;
+	list = vb_recv_sges(remote, claim);
+	for (uint32_t i = 0; i < list->count && i < VB_SGE_MAX; i++)
+		if (vb_recv_key_check(remote->peer, remote->entry->pd, &list->sge[i]))
+			return VB_RECV_KEY;
+	return VB_OK;
+}
+
+uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length)
+{
+	if (length <= VB_INLINE_CELL)
+		return claim->cell->payload;
+	if (length <= VB_SPILL)
+		return remote->spill + (size_t)(claim->index & remote->mask) * VB_SPILL;
+	return NULL;
+}
+
+static void describe(const struct vb_remote *remote, struct vb_cell *cell,
+		     const struct vb_message *message, enum vb_reason reason)
+{
+	cell->byte_length = message->length;
+	cell->imm = message->imm;
+	cell->src_qpn = message->src_qpn;
+	cell->qpn = remote->entry->qpn;
+	cell->opcode = message->wc_opcode & 1;
+	cell->status = (uint8_t)vb_reason_row(reason)->recv_status;
+	cell->wc_flags = message->wc_flags;
+	cell->reason = (uint8_t)reason;
+	cell->sl = message->sl;
+	cell->slid = message->slid;
+}
+
+/* One compare-and-swap (or, for a TAKEN cell, one store) is the completion. Full fence. */
+static bool commit(struct vb_remote *remote, const struct vb_claim *claim)
+{
+	uint64_t expected = claim->word;
+	uint64_t done = vb_cell_word(claim->index, 0, 0, VB_CELL_DONE);
+
+	if (remote->many) {
+		atomic_exchange(&claim->cell->word, done);
+		remote->holds_taken = false;
+		return true;
+	}
+	/* KEYS_OK may be cleared under us by a deregistration that waits for our hazard. */
+	while (!atomic_compare_exchange_strong(&claim->cell->word, &expected, done))
+		if (vb_cell_index(expected) != claim->index ||
+		    vb_cell_state(expected) != VB_CELL_POSTED)
+			return false;
+	remote->next_recv++;
+	if (remote->keeps_head)
+		atomic_store_explicit(&remote->rq->head, remote->next_recv, memory_order_relaxed);
+	return true;
+}
+
+static void announce(struct vb_remote *remote, bool solicited)
+{
+	struct vb_cq_shared *cq = remote->cq;
+
+	/* commit was the fence between the completion and these looks. */
+	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed))
+		vb_cq_set_ready(cq, remote->ready_bit);
+	if (vb_cq_disarm(cq, solicited)) {
+		atomic_fetch_add(&cq->fired, 1);
+		vb_peer_attend(remote->peer, VB_ATTN_CQ);
+	}
+}
+
+enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
+				const struct vb_message *message, enum vb_reason reason, bool *lost)
+{
+	bool failed = vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS;
+
+	*lost = false;
+	if (__builtin_expect(!vb_cq_account(remote->cq), 0)) {
+		vb_recv_unclaim(remote, claim);
+		vb_peer_attend(remote->peer, VB_ATTN_CQ);
+		return VB_TARGET_CQ_OVERRUN;
+	}
+	describe(remote, claim->cell, message, reason);
+	if (!commit(remote, claim)) {
+		*lost = true;
+		return VB_OK;
+	}
+	announce(remote, message->solicited || failed);
+	return VB_OK;
+}
+
+void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet)
+{
+	uint32_t bits = VB_QP_ATTN_FAIL | (quiet ? VB_QP_ATTN_QUIET : 0);
+
+	vb_peer_attend_qp(remote->peer, remote->entry, bits | (uint32_t)reason);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Consuming a receive at the target: find it, check it, fill it, complete it. Runs inside a
+ * hazard; the target is described by struct vb_remote.
+ */
+#ifndef VB_EXEC_RECV_H
+#define VB_EXEC_RECV_H
+
+#include "exec/reason.h"
+#include "nic/qp.h"
+
+struct vb_message {
+	uint32_t length;   /* bytes that go into the receive, a GRH included */
+	uint32_t imm;
+	uint32_t src_qpn;
+	uint8_t wc_opcode; /* IBV_WC_RECV or IBV_WC_RECV_RDMA_WITH_IMM */
+	uint8_t wc_flags;
+	uint8_t sl;
+	uint16_t slid;
+	bool solicited;
+};
+
+/* A receive that was found; many senders: it is TAKEN. */
+struct vb_claim {
+	uint32_t index;
+	uint64_t word;
+	struct vb_cell *cell;
+};
+
+/* False: none is posted. */
+bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
+/* Gives a TAKEN receive back unused. */
+void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
+/* Room for length bytes, and keys that are good? VB_OK, VB_RECV_SHORT or VB_RECV_KEY. */
+enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
+			     uint32_t length);
+const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim);
+/* Where a small payload may ride along; NULL: it does not fit. */
+uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length);
+
+/*
+ * Completes the receive: success with its payload placed or riding, or with the target's status
+ * for a reason. VB_OK, or VB_TARGET_CQ_OVERRUN; *lost: the owner flushed it meanwhile.
+ */
+enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
+				const struct vb_message *message, enum vb_reason reason, bool *lost);
+
+/* What the target's owner must do for the reason: its QP fails, an event is raised unless quiet. */
+void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exec/rkey.h"
+
+static bool inside(uint64_t start, uint64_t size, uint64_t at, uint64_t length)
+{
+	return at >= start && at - start <= size && length <= size - (at - start);
+}
+
+enum vb_reason vb_rkey_check(struct vb_peer *target, uint32_t pd, uint32_t rkey, uint64_t va,
+			     uint64_t length, unsigned access, uint64_t *address)
+{
+	const struct vb_key_entry *entry = vb_peer_key(target, rkey, true);
+
+	if (!entry)
+		return VB_RKEY_UNKNOWN;
+	if (entry->pd != pd)
+		return VB_RKEY_PD;
+	if (access & ~entry->access)
+		return VB_RKEY_RIGHT;
+	if (!inside(entry->iova, entry->length, va, length))
+		return VB_RKEY_RANGE;
+	*address = entry->addr + (va - entry->iova);
+	return VB_OK;
+}
+
+/* Posted lists hold process addresses, so the check is against those, not against iova. */
+enum vb_reason vb_recv_key_check(struct vb_peer *target, uint32_t pd, const struct ibv_sge *sge)
+{
+	const struct vb_key_entry *entry;
+
+	if (!sge->length)
+		return VB_OK;
+	entry = vb_peer_key(target, sge->lkey, false);
+	if (!entry || entry->pd != pd || !(entry->access & IBV_ACCESS_LOCAL_WRITE) ||
+	    !inside(entry->addr, entry->length, sge->addr, sge->length))
+		return VB_RECV_KEY;
+	return VB_OK;
+}

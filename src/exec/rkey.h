@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whether a remote key allows an operation, and where in the target's memory it goes. */
+#ifndef VB_EXEC_RKEY_H
+#define VB_EXEC_RKEY_H
+
+#include "exec/reason.h"
+#include "nic/peer.h"
+
+/* pd is the target QP's. On VB_OK *address is the place in the target's address space. */
+enum vb_reason vb_rkey_check(struct vb_peer *target, uint32_t pd, uint32_t rkey, uint64_t va,
+			     uint64_t length, unsigned access, uint64_t *address);
+/* One element of a receive's scatter list, when nobody vouched for it. */
+enum vb_reason vb_recv_key_check(struct vb_peer *target, uint32_t pd, const struct ibv_sge *sge);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* An opened device: what the application calls a context, and its asynchronous events. */
+#ifndef VB_NIC_CONTEXT_H
+#define VB_NIC_CONTEXT_H
+
+#include <infiniband/verbs.h>
+
+#include "base/list.h"
+#include "nic/device.h"
+#include "nic/nic.h"
+
+struct vb_context {
+	struct verbs_context verbs; /* first; the application's ibv_context is its last member */
+	struct vb_device *dev;
+	pthread_mutex_t async_lock;
+	struct vb_list async_events; /* not yet fetched */
+	_Atomic uint32_t objects;    /* that still refer to the context */
+};
+
+static inline struct vb_context *vb_context(struct ibv_context *ibv)
+{
+	return vb_container(ibv, struct vb_context, verbs.context);
+}
+
+/* --- asynchronous events (async.c) --- */
+
+int vb_async_init(struct vb_context *ctx);
+void vb_async_close(struct vb_context *ctx);
+/* taken counts the events of the object that were fetched, each of which must be acked. */
+void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *object,
+		    _Atomic uint32_t *taken);
+/* Takes the oldest event; blocks, or -EAGAIN, as the fd is set. */
+int vb_async_take(struct ibv_context *ibv, struct ibv_async_event *event);
+/* Removes events of an object that is going away; those already fetched must be acked. */
+void vb_async_purge(struct ibv_context *ibv, const void *object);
+
+#endif

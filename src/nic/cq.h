@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues. A CQ holds no entries: send completions wait in the send queues, receive
+ * completions in the cells of the receive queues, and a poll looks at the attached queues, all
+ * of them when they are few, those with a ready bit when they are many.
+ */
+#ifndef VB_NIC_CQ_H
+#define VB_NIC_CQ_H
+
+#include "nic/channel.h"
+
+enum { VB_CQ_FEW = 8 }; /* QPs that a poll looks at without ready bits */
+
+struct vb_wc_node { /* a completion of a shared receive queue that another CQ's poll came upon */
+	struct vb_list node;
+	uint32_t qpn;
+	struct ibv_wc wc;
+};
+
+struct vb_cq {
+	union { /* first */
+		struct ibv_cq ibv;
+		struct ibv_cq_ex ex;
+	};
+	struct vb_list node;         /* in nic->cqs */
+	struct vb_nic *nic;
+	struct vb_cq_shared *shared;
+	uint64_t shared_offset;
+	_Alignas(64) struct vb_spin poll_lock;
+	uint32_t qp_count;           /* attached QPs; both directions count once */
+	uint32_t qp_room;
+	struct vb_qp **qps;
+	uint32_t turn;               /* fairness between the few */
+	uint64_t again[VB_READY_WORDS]; /* ready bits taken but not exhausted */
+	bool any_again;
+	bool by_bit_stale;           /* QPs came or went since the index was made */
+	struct vb_qp **by_bit;       /* the attached QPs, sorted by ready bit */
+	uint32_t *bit_first;         /* where each bit begins in it; VB_READY_BITS + 1 */
+	struct vb_list stray;        /* struct vb_wc_node, under stray_lock */
+	struct vb_spin stray_lock;
+	_Atomic uint32_t stray_count;
+	uint64_t attached_depth;     /* sum of the queues' depths */
+	struct vb_channel *channel;
+	struct vb_list channel_node;
+	_Atomic uint32_t events_pending; /* fired, not taken from the channel */
+	uint32_t events_taken;       /* under channel->lock */
+	_Atomic uint32_t users;      /* queues of QPs */
+	_Atomic uint32_t overrun_told, async_taken;
+	struct ibv_wc wc;            /* the one that an extended poll is at */
+	bool polling;
+};
+
+static inline struct vb_cq *vb_cq(struct ibv_cq *ibv)
+{
+	return vb_container(ibv, struct vb_cq, ibv);
+}
+
+struct vb_cq_spec {
+	int cqe;
+	void *cq_context;
+	struct vb_channel *channel;
+	int comp_vector;
+};
+
+int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct vb_cq **out);
+int vb_cq_destroy(struct vb_cq *cq); /* -EBUSY: QPs use it. Waits for events to be acked. */
+int vb_cq_resize(struct vb_cq *cq, int cqe);
+int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only);
+
+/* A QP comes and goes; depth counts what can complete here. Under nic->lock. */
+int vb_cq_attach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth, uint16_t *ready_bit);
+void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth);
+
+/* Up to count completions, or -EINVAL for a CQ that overran. */
+int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc);
+/* Completions of one QP that wait for cq to be polled. */
+uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp);
+/* Sorts the attached QPs by ready bit; -ENOMEM. Under the poll lock. */
+int vb_cq_index_bits(struct vb_cq *cq);
+
+/* A completion of this process became visible in a queue; a full fence lies behind it. */
+void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited);
+/* Counts a completion where attached depths exceed cqe; false: the queue is full. */
+bool vb_cq_account(struct vb_cq_shared *shared);
+void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit);
+/* Takes the arm back if it matches; the caller must then see to the event. */
+bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited);
+/* Events that peers left with us. */
+void vb_cq_collect_fired(struct vb_cq *cq);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a completion makes itself known: ready bits, overrun count, events. */
+#include "nic/cq.h"
+
+void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit)
+{
+	_Atomic uint64_t *word = &shared->ready[bit / 64 % VB_READY_WORDS];
+	uint64_t summary = 1ull << (bit / 64 % VB_READY_WORDS), one = 1ull << bit % 64;
+
+	/* Word before summary; the poller takes the summary before the word. Both are tested
+	 * first: an idle bit costs two lines, a busy one none. */
+	if (!(atomic_load(word) & one))
+		atomic_fetch_or(word, one);
+	if (!(atomic_load(&shared->ready_words) & summary))
+		atomic_fetch_or(&shared->ready_words, summary);
+}
+
+bool vb_cq_account(struct vb_cq_shared *shared)
+{
+	if (!atomic_load_explicit(&shared->counted, memory_order_relaxed))
+		return true;
+	if (atomic_load(&shared->overrun))
+		return false;
+	if (atomic_fetch_add(&shared->count, 1) < atomic_load(&shared->cqe))
+		return true;
+	atomic_fetch_sub(&shared->count, 1);
+	atomic_store(&shared->overrun, 1);
+	return false;
+}
+
+bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited)
+{
+	uint32_t armed = atomic_load_explicit(&shared->armed, memory_order_relaxed);
+
+	if (armed == VB_CQ_UNARMED || (armed == VB_CQ_ARMED_SOLICITED && !solicited))
+		return false;
+	return atomic_compare_exchange_strong(&shared->armed, &armed, VB_CQ_UNARMED);
+}
+
+void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited)
+{
+	/* The caller's fence pairs with req_notify before re-poll, and with the ready bits. */
+	if (atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed))
+		vb_cq_set_ready(cq->shared, ready_bit);
+	if (cq->channel && vb_cq_disarm(cq->shared, solicited)) {
+		atomic_fetch_add(&cq->events_pending, 1);
+		vb_channel_signal(cq->channel, 1);
+	}
+}
+
+int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
+{
+	uint32_t want = solicited_only ? VB_CQ_ARMED_SOLICITED : VB_CQ_ARMED_ANY;
+	uint32_t now = atomic_load(&cq->shared->armed);
+
+	/* A wider arm that is not used up stays. The exchange is the full fence before re-poll. */
+	if (now > want)
+		want = now;
+	atomic_exchange(&cq->shared->armed, want);
+	return 0;
+}
+
+void vb_cq_collect_fired(struct vb_cq *cq)
+{
+	uint32_t fired = atomic_load(&cq->shared->fired) ? atomic_exchange(&cq->shared->fired, 0) : 0;
+
+	if (fired && cq->channel) {
+		atomic_fetch_add(&cq->events_pending, fired);
+		vb_channel_signal(cq->channel, fired);
+	}
+	if (atomic_load(&cq->shared->overrun) && !atomic_exchange(&cq->overrun_told, 1))
+		vb_async_raise(cq->ibv.context, IBV_EVENT_CQ_ERR, &cq->ibv, &cq->async_taken);
+}

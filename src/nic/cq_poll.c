@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Polling: from the attached queues into work completions. */
+#include "nic/cq.h"
+#include "nic/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t send_opcode[] = {
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[IBV_WR_TSO] = IBV_WC_TSO,
+};
+
+static void uncount(struct vb_cq *cq)
+{
+	if (atomic_load_explicit(&cq->shared->counted, memory_order_relaxed))
+		atomic_fetch_sub(&cq->shared->count, 1);
+}
+
+/* --- send queues --- */
+
+static int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc)
+{
+	struct vb_sq *sq = &qp->sq;
+	/* Pairs with the store of the executor: status and order of the WQEs before it. */
+	uint32_t done = atomic_load_explicit(&sq->done, memory_order_acquire);
+	uint32_t reads = 0;
+	int got = 0;
+
+	while (sq->scanned != done && got < count) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned++);
+
+		reads += vb_opcode_reads(wqe->opcode);
+		if (!wqe->signaled && wqe->status == IBV_WC_SUCCESS)
+			continue;
+		if (wqe->status != IBV_WC_WR_FLUSH_ERR)
+			uncount(cq);
+		wc[got++] = (struct ibv_wc){
+			.wr_id = wqe->wr_id,
+			.status = wqe->status,
+			.opcode = send_opcode[wqe->opcode],
+			.vendor_err = wqe->reason,
+			.byte_len = wqe->length,
+			.qp_num = qp->ibv.qp_num,
+		};
+		if (reads)
+			atomic_fetch_add_explicit(&sq->reads_retired, reads, memory_order_relaxed);
+		reads = 0;
+		atomic_store_explicit(&sq->retired, sq->scanned, memory_order_release);
+	}
+	if (reads) /* unsignalled ones: retired with the completion behind them */
+		atomic_fetch_add_explicit(&sq->reads_retired, reads, memory_order_relaxed);
+	return got;
+}
+
+/* --- receive queues --- */
+
+static void fill_recv(struct vb_rq *rq, struct vb_qp *qp, const struct vb_cell *cell, uint64_t word,
+		      struct ibv_wc *wc)
+{
+	uint32_t index = vb_cell_index(word);
+
+	*wc = (struct ibv_wc){
+		.wr_id = vb_rq_twin(rq, index)->wr_id,
+		.qp_num = qp->ibv.qp_num,
+		.opcode = IBV_WC_RECV,
+		.status = IBV_WC_WR_FLUSH_ERR,
+	};
+	if (vb_cell_state(word) == VB_CELL_FLUSHED)
+		return;
+	wc->status = cell->status;
+	wc->vendor_err = cell->reason;
+	wc->opcode = IBV_WC_RECV + (cell->opcode & 1);
+	wc->byte_len = cell->byte_length;
+	wc->imm_data = cell->imm;
+	wc->src_qp = cell->src_qpn;
+	wc->wc_flags = cell->wc_flags;
+	wc->slid = cell->slid;
+	wc->sl = cell->sl;
+	if (cell->where != VB_PAYLOAD_PLACED && cell->status == IBV_WC_SUCCESS)
+		vb_rq_scatter(rq, cell, index);
+}
+
+static int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	while (got < count) {
+		uint64_t word;
+		struct vb_cell *cell = vb_rq_next_done(qp->rq, &word);
+
+		if (!cell && atomic_load_explicit(&qp->flush_ready, memory_order_acquire))
+			cell = vb_rq_flush_next(qp->rq, &word);
+		if (!cell)
+			break;
+		if (vb_cell_state(word) == VB_CELL_DONE)
+			uncount(cq);
+		fill_recv(qp->rq, qp, cell, word, &wc[got++]);
+		vb_rq_consume(qp->rq, vb_cell_index(word));
+	}
+	return got;
+}
+
+/* A completion that belongs to another CQ of the shared queue. */
+static void give_to(struct vb_cq *cq, const struct ibv_wc *wc)
+{
+	struct vb_wc_node *stray = malloc(sizeof(*stray));
+
+	if (!stray)
+		return;
+	stray->wc = *wc;
+	stray->qpn = wc->qp_num;
+	vb_spin_lock(&cq->stray_lock);
+	vb_list_append(&cq->stray, &stray->node);
+	atomic_fetch_add(&cq->stray_count, 1);
+	vb_spin_unlock(&cq->stray_lock);
+}
+
+static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_wc *wc)
+{
+	struct vb_rq *rq = &srq->rq;
+	int got = 0;
+
+	vb_spin_lock(&rq->drain_lock);
+	while (got < count) {
+		uint64_t word;
+		struct vb_cell *cell = vb_rq_next_done(rq, &word);
+		struct vb_qp *qp = cell ? vb_nic_qp(rq->nic, cell->qpn) : NULL;
+		struct ibv_wc other;
+
+		if (!cell)
+			break;
+		/* The QP is gone, or never was: its completion is purged, the receive is lost. */
+		if (qp && qp->srq == srq) {
+			bool here = qp->recv_cq == cq;
+
+			fill_recv(rq, qp, cell, word, here ? &wc[got] : &other);
+			if (here)
+				uncount(cq);
+			else
+				give_to(qp->recv_cq, &other);
+			got += here;
+		}
+		vb_rq_consume(rq, vb_cell_index(word));
+	}
+	vb_spin_unlock(&rq->drain_lock);
+	return got;
+}
+
+static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	vb_spin_lock(&cq->stray_lock);
+	vb_list_for(stray, &cq->stray, struct vb_wc_node, node) {
+		if (got == count)
+			break;
+		wc[got++] = stray->wc;
+		uncount(cq);
+		vb_list_remove(&stray->node);
+		atomic_fetch_sub(&cq->stray_count, 1);
+		free(stray);
+	}
+	vb_spin_unlock(&cq->stray_lock);
+	return got;
+}
+
+static int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	if (qp->send_cq == cq)
+		got = poll_sq(cq, qp, count, wc);
+	if (qp->recv_cq != cq || got == count)
+		return got;
+	if (qp->srq)
+		return got + poll_srq(cq, qp->srq, count - got, wc + got);
+	return got + poll_own_rq(cq, qp, count - got, wc + got);
+}
+
+/* --- which queue pairs --- */
+
+static int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	uint32_t start = cq->turn++;
+	int got = 0;
+
+	for (uint32_t i = 0; i < cq->qp_count && got < count; i++)
+		got += poll_qp(cq, cq->qps[(start + i) % cq->qp_count], count - got, wc + got);
+	return got;
+}
+
+static void take_ready(struct vb_cq *cq)
+{
+	uint64_t words = atomic_exchange(&cq->shared->ready_words, 0);
+
+	for (; words; words &= words - 1) {
+		unsigned i = (unsigned)__builtin_ctzll(words) % VB_READY_WORDS;
+
+		cq->again[i] |= atomic_exchange(&cq->shared->ready[i], 0);
+	}
+	cq->any_again = true;
+}
+
+/* Every QP of one ready bit; QPs share bits when there are more than bits. */
+static int poll_bit(struct vb_cq *cq, unsigned bit, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	if (cq->by_bit_stale && vb_cq_index_bits(cq))
+		return 0;
+	for (uint32_t i = cq->bit_first[bit]; i < cq->bit_first[bit + 1] && got < count; i++)
+		got += poll_qp(cq, cq->by_bit[i], count - got, wc + got);
+	return got;
+}
+
+static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	if (atomic_load_explicit(&cq->shared->ready_words, memory_order_relaxed))
+		take_ready(cq);
+	if (!cq->any_again)
+		return 0;
+	for (unsigned n = 0; n < VB_READY_WORDS; n++) {
+		unsigned i = (cq->turn + n) % VB_READY_WORDS;
+
+		while (cq->again[i]) {
+			unsigned bit = (unsigned)__builtin_ctzll(cq->again[i]);
+
+			got += poll_bit(cq, i * 64 + bit, count - got, wc + got);
+			if (got == count) { /* there may be more behind this bit */
+				cq->turn = i;
+				return got;
+			}
+			cq->again[i] &= cq->again[i] - 1;
+		}
+	}
+	cq->any_again = false;
+	return got;
+}
+
+static int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	if (atomic_load_explicit(&cq->stray_count, memory_order_relaxed))
+		got = poll_stray(cq, count, wc);
+	if (got == count)
+		return got;
+	if (atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed))
+		return got + poll_ready(cq, count - got, wc + got);
+	return got + poll_few(cq, count - got, wc + got);
+}
+
+int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got;
+
+	vb_spin_lock(&cq->poll_lock);
+	if (__builtin_expect(atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed), 0)) {
+		/* Dead: what fitted is still there, nothing else ever completes here. */
+		int left = (int)atomic_load(&cq->shared->count);
+
+		got = left > 0 ? poll_locked(cq, left < count ? left : count, wc) : -EIO;
+	} else {
+		got = poll_locked(cq, count, wc);
+	}
+	vb_spin_unlock(&cq->poll_lock);
+	return got;
+}
+
+static uint32_t waiting_in_sq(const struct vb_sq *sq)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = sq->scanned; i != atomic_load(&sq->done); i++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
+
+		count += wqe->signaled || wqe->status != IBV_WC_SUCCESS;
+	}
+	return count;
+}
+
+uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp)
+{
+	uint32_t count = qp->send_cq == cq ? waiting_in_sq(&qp->sq) : 0;
+
+	if (qp->recv_cq != cq)
+		return count;
+	for (uint32_t i = atomic_load(&qp->rq->head); i != qp->rq->tail; i++) {
+		uint64_t word = atomic_load(&vb_rq_cell(qp->rq, i)->word);
+
+		count += vb_cell_index(word) == i && vb_cell_state(word) == VB_CELL_DONE &&
+			 !vb_rq_twin(qp->rq, i)->consumed &&
+			 (!qp->srq || vb_rq_cell(qp->rq, i)->qpn == qp->ibv.qp_num);
+	}
+	return count;
+}

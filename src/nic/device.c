@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/device.h"
+#include "base/log.h"
+#include "nic/gid.h"
+#include "nic/netif.h"
+#include "nic/route.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static struct vb_device *devices[VB_DEVICES_MAX]; /* written once, by make_devices */
+static unsigned device_count;
+static const char no_provider; /* its address is what `ops` holds: no provider's table */
+
+/* --- which devices --- */
+
+static bool has_choice(const struct vb_device_choice *choices, unsigned count,
+		       const struct vb_device_choice *choice)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (!strcmp(choices[i].netdev, choice->netdev) &&
+		    choices[i].infiniband == choice->infiniband)
+			return true;
+	return false;
+}
+
+unsigned vb_device_choices(const char *list, struct vb_device_choice choices[VB_DEVICES_MAX])
+{
+	unsigned count = 0;
+
+	while (*list && count < VB_DEVICES_MAX) {
+		struct vb_device_choice choice = { 0 };
+		size_t length;
+
+		list += strspn(list, ", \t");
+		length = strcspn(list, ", \t");
+		if (length == 2 && !memcmp(list, "ib", 2))
+			choice.infiniband = true;
+		else if (length < sizeof(choice.netdev))
+			memcpy(choice.netdev, list, length);
+		list += length;
+		/* An adapter is listed once; a name that is too long is no interface. */
+		if ((choice.infiniband || *choice.netdev) && !has_choice(choices, count, &choice))
+			choices[count++] = choice;
+	}
+	return count;
+}
+
+static const struct vb_netif *default_netif(const struct vb_netif_snapshot *all)
+{
+	const int ipv4 = vb_route_default(AF_INET);
+
+	return vb_netif_choose(all, ipv4, ipv4 ? 0 : vb_route_default(AF_INET6));
+}
+
+/* --- making them --- */
+
+/* The paths are those of a kernel device. They need not exist: nothing here is read from them. */
+static void name_device(struct ibv_device *ibv, unsigned index)
+{
+	ibv->node_type = IBV_NODE_CA;
+	ibv->transport_type = IBV_TRANSPORT_IB;
+	snprintf(ibv->name, sizeof(ibv->name), "verbena%u", index);
+	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "uverbs%u", index);
+	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/uverbs%u",
+		 index);
+	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/verbena%u",
+		 index);
+}
+
+static void add_device(const struct vb_netif_snapshot *all, const struct vb_netif *netif,
+		       bool infiniband)
+{
+	struct vb_device *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return;
+	dev->index = device_count;
+	dev->infiniband = infiniband;
+	dev->ops = &no_provider;
+	name_device(&dev->ibv, dev->index);
+	memcpy(dev->netdev, netif->name, sizeof(dev->netdev));
+	dev->system_image_guid = vb_netif_guid(all, netif);
+	dev->guid = infiniband ? vb_netif_guid_infiniband(all, netif) : dev->system_image_guid;
+	devices[device_count++] = dev;
+}
+
+static void add_chosen(const struct vb_netif_snapshot *all, const char *list)
+{
+	struct vb_device_choice choices[VB_DEVICES_MAX];
+	const unsigned count = vb_device_choices(list, choices);
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct vb_netif *netif;
+
+		if (choices[i].infiniband)
+			netif = default_netif(all);
+		else
+			netif = vb_netif_by_name(all, choices[i].netdev);
+		if (netif)
+			add_device(all, netif, choices[i].infiniband);
+		else
+			vb_explain("VERBENA_DEVICES: there is no interface '%s', left out",
+				   choices[i].netdev);
+	}
+}
+
+static void make_devices(void)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const char *list = secure_getenv("VERBENA_DEVICES");
+	const struct vb_netif *netif;
+
+	device_count = 0;
+	if (list) {
+		add_chosen(all, list);
+	} else if ((netif = default_netif(all))) {
+		add_device(all, netif, false);
+		add_device(all, netif, true);
+	}
+	vb_netif_snapshot_put(all);
+}
+
+int vb_device_table(struct vb_device *const **table)
+{
+	/* A fork within it is no problem: the C library begins again in the child. */
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, make_devices);
+	*table = devices;
+	return (int)device_count;
+}
+
+/* --- GIDs and LIDs --- */
+
+/* Fills the table and returns the interface index, 0 where no interface belongs to the GIDs. */
+static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
+{
+	const struct vb_netif_snapshot *all;
+	const struct vb_netif *netif;
+	int ifindex = 0;
+
+	memset(table, 0, VB_GIDS * sizeof(*table));
+	if (dev->infiniband) {
+		table[0] = vb_gid_from_guid(dev->guid);
+		return 0;
+	}
+	all = vb_netif_snapshot_get();
+	netif = vb_netif_by_name(all, dev->netdev);
+	if (netif) { /* one that is gone has no addresses */
+		vb_gid_table_fill(all, netif, table);
+		ifindex = netif->index;
+	}
+	vb_netif_snapshot_put(all);
+	return ifindex;
+}
+
+int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid)
+{
+	union ibv_gid table[VB_GIDS];
+
+	if (index < 0 || index >= VB_GIDS)
+		return -EINVAL;
+	read_table(dev, table);
+	*gid = table[index];
+	return 0;
+}
+
+int vb_device_gid_entry(const struct vb_device *dev, uint32_t index, struct ibv_gid_entry *entry)
+{
+	union ibv_gid table[VB_GIDS];
+	int ifindex;
+
+	if (index >= VB_GIDS)
+		return -EINVAL;
+	ifindex = read_table(dev, table);
+	if (vb_gid_is_zero(&table[index]))
+		return -ENODATA;
+	*entry = (struct ibv_gid_entry){
+		.gid = table[index],
+		.gid_index = index,
+		.port_num = 1,
+		.gid_type = dev->infiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = (uint32_t)ifindex,
+	};
+	return 0;
+}
+
+uint16_t vb_device_lid(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all;
+	const struct vb_netif *netif;
+	uint16_t lid = VB_LID_DEFAULT;
+
+	if (!dev->infiniband)
+		return 0;
+	all = vb_netif_snapshot_get();
+	netif = vb_netif_by_name(all, dev->netdev);
+	if (netif)
+		lid = vb_netif_lid(all, netif);
+	vb_netif_snapshot_put(all);
+	return lid;
+}
+
+bool vb_gid_is_local(const struct vb_device *dev, const union ibv_gid *gid)
+{
+	const union ibv_gid port_gid = vb_gid_from_guid(dev->guid);
+	const struct vb_netif_snapshot *all;
+	bool local;
+
+	if (dev->infiniband || vb_gid_equal(gid, &port_gid))
+		return vb_gid_equal(gid, &port_gid);
+	all = vb_netif_snapshot_get();
+	local = vb_gid_is_of_host(all, gid);
+	vb_netif_snapshot_put(all);
+	return local;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the device says of itself: the limits that are enforced, the features that work. */
+#include "nic/device.h"
+#include "nic/gid.h"
+#include "nic/netif.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	VENDOR_ID = 0x7662, /* no vendor's, and none that applications have workarounds for */
+	VENDOR_PART_ID = 1,
+	HW_VERSION = 1,
+	ACK_DELAY = 12, /* 4.096 us x 2^12 = 17 ms: the service thread of a busy machine */
+	/* The most that surrounds a payload: IPv6, UDP, BTH, XRCETH, RETH, immediate, ICRC. */
+	HEADERS_SIZE = 40 + 8 + 12 + 4 + 16 + 4 + 4,
+};
+
+/* Codes that <infiniband/verbs.h> has no names for: IBA volume 1, PortInfo. */
+enum { WIDTH_4X = 2, SPEED_EDR = 32, PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
+enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
+
+/* --- device --- */
+
+static const unsigned capabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+				     IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+				     IBV_DEVICE_UD_AV_PORT_ENFORCE;
+
+static void fill_limits(struct ibv_device_attr *attr)
+{
+	attr->max_mr_size = VB_MR_SIZE_MAX;
+	attr->page_size_cap = ~UINT64_C(4095); /* any page from 4 KB on */
+	attr->max_qp = VB_QP_MAX;
+	attr->max_qp_wr = VB_WR_MAX;
+	attr->max_sge = VB_SGE_MAX;
+	attr->max_sge_rd = VB_SGE_MAX;
+	attr->max_cq = VB_CQ_MAX;
+	attr->max_cqe = VB_CQE_MAX;
+	attr->max_mr = VB_MR_MAX;
+	attr->max_pd = VB_PD_MAX;
+	attr->max_ah = VB_AH_MAX;
+	attr->max_srq = VB_SRQ_MAX;
+	attr->max_srq_wr = VB_SRQ_WR_MAX;
+	attr->max_srq_sge = VB_SGE_MAX;
+	attr->max_qp_rd_atom = VB_RD_ATOMIC_MAX;
+	attr->max_qp_init_rd_atom = VB_RD_ATOMIC_MAX;
+	attr->max_res_rd_atom = VB_RD_ATOMIC_MAX * VB_QP_MAX;
+	attr->max_mcast_grp = VB_MCAST_GRP_MAX;
+	attr->max_mcast_qp_attach = VB_MCAST_QP_MAX;
+	attr->max_total_mcast_qp_attach = VB_MCAST_GRP_MAX * VB_MCAST_QP_MAX;
+	attr->max_pkeys = VB_PKEYS;
+}
+
+void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr)
+{
+	struct ibv_device_attr *orig = &attr->orig_attr;
+
+	/* Zero says: no on-demand paging, timestamps, tag matching, device memory, raw packets. */
+	memset(attr, 0, sizeof(*attr));
+	snprintf(orig->fw_ver, sizeof(orig->fw_ver), "%s", VERBENA_VERSION);
+	orig->node_guid = dev->guid;
+	orig->sys_image_guid = dev->system_image_guid;
+	orig->vendor_id = VENDOR_ID;
+	orig->vendor_part_id = VENDOR_PART_ID;
+	orig->hw_ver = HW_VERSION;
+	orig->device_cap_flags = capabilities;
+	orig->atomic_cap = IBV_ATOMIC_HCA;
+	orig->local_ca_ack_delay = ACK_DELAY;
+	orig->phys_port_cnt = 1;
+	fill_limits(orig);
+	attr->device_cap_flags_ex = capabilities;
+	attr->phys_port_cnt_ex = 1;
+}
+
+/* --- port --- */
+
+/* The largest path MTU whose packets fit the interface, and 256 where none does. */
+static enum ibv_mtu mtu_of_netif(const struct vb_netif *netif)
+{
+	int mtu = IBV_MTU_4096;
+
+	while (mtu > IBV_MTU_256 && (128u << mtu) + HEADERS_SIZE > netif->mtu)
+		mtu--;
+	return (enum ibv_mtu)mtu;
+}
+
+static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *attr)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = vb_netif_by_name(all, dev->netdev);
+	const bool up = netif && vb_netif_is_up(netif);
+
+	attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	attr->phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED;
+	attr->active_mtu = netif ? mtu_of_netif(netif) : IBV_MTU_256;
+	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr->flags = IBV_QPF_GRH_REQUIRED;
+	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_IP_BASED_GIDS;
+	vb_netif_snapshot_put(all);
+}
+
+/* Reaches this host whatever becomes of the interface, so the port is always active. */
+static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *attr)
+{
+	attr->state = IBV_PORT_ACTIVE;
+	attr->phys_state = PHYS_LINK_UP;
+	attr->active_mtu = IBV_MTU_4096;
+	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
+	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP;
+	attr->lid = vb_device_lid(dev);
+	attr->sm_lid = SUBNET_MANAGER_LID;
+	attr->subnet_timeout = SUBNET_TIMEOUT;
+}
+
+int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr)
+{
+	if (port != 1)
+		return -EINVAL;
+	memset(attr, 0, sizeof(*attr));
+	attr->max_mtu = IBV_MTU_4096;
+	attr->gid_tbl_len = VB_GIDS;
+	attr->pkey_tbl_len = VB_PKEYS;
+	attr->max_msg_sz = (uint32_t)VB_MSG_MAX;
+	attr->max_vl_num = VL0_ONLY;
+	attr->active_width = WIDTH_4X;
+	attr->active_speed = SPEED_EDR;
+	if (dev->infiniband)
+		fill_infiniband(dev, attr);
+	else
+		fill_ethernet(dev, attr);
+	return 0;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From an address vector as the application gives it to where the message goes. */
+#include "base/log.h"
+#include "nic/device.h"
+#include "nic/gid.h"
+#include "nic/netif.h"
+#include "nic/route.h"
+
+#include <errno.h>
+
+static int resolve_sgid(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+			struct vb_av *av)
+{
+	if (vb_device_gid(dev, attr->grh.sgid_index, &av->sgid)) {
+		vb_explain("%s: sgid_index %u is outside of the GID table, which has %d entries",
+			   dev->ibv.name, attr->grh.sgid_index, VB_GIDS);
+		return -EINVAL;
+	}
+	if (vb_gid_is_zero(&av->sgid)) {
+		vb_explain("%s: sgid_index %u is empty; 'verbena devices' lists the GIDs",
+			   dev->ibv.name, attr->grh.sgid_index);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* The source for the kernel's policy rules: a made-up link-local GID is not an address to it. */
+static const union ibv_gid *route_source(const struct vb_av *av)
+{
+	return vb_gid_is_link_local(&av->sgid) ? NULL : &av->sgid;
+}
+
+/* The interface index for a route lookup, -1 for the loopback interface or one that is gone. */
+static int route_ifindex(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = vb_netif_by_name(all, dev->netdev);
+	const int ifindex = netif && !(netif->flags & IFF_LOOPBACK) ? netif->index : -1;
+
+	vb_netif_snapshot_put(all);
+	return ifindex;
+}
+
+static enum vb_route find_route(const struct vb_device *dev, const struct vb_av *av)
+{
+	const int ifindex = route_ifindex(dev);
+
+	if (ifindex < 0)
+		return VB_ROUTE_NONE;
+	/* Only a link-local address needs the interface: given one, IPv4 finds any host. */
+	return vb_route_lookup(route_source(av), &av->dgid,
+			       vb_gid_is_link_local(&av->dgid) ? ifindex : 0);
+}
+
+static int resolve_remote(const struct vb_device *dev, struct vb_av *av)
+{
+	char source[VB_GID_TEXT], destination[VB_GID_TEXT];
+	enum vb_route route;
+
+	vb_gid_print(&av->sgid, source);
+	vb_gid_print(&av->dgid, destination);
+	if (vb_gid_is_zero(&av->dgid) || vb_gid_is_ipv4(&av->sgid) != vb_gid_is_ipv4(&av->dgid)) {
+		vb_explain("%s: source GID %s and destination GID %s must both be IPv4 or IPv6",
+			   dev->ibv.name, source, destination);
+		return -EINVAL;
+	}
+	route = find_route(dev, av);
+	if (route == VB_ROUTE_NONE) {
+		vb_explain("%s: there is no route from %s to %s", dev->ibv.name, source,
+			   destination);
+		return -ENETUNREACH;
+	}
+	av->local = route == VB_ROUTE_HOST;
+	return 0;
+}
+
+static int resolve_ethernet(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+			    struct vb_av *av)
+{
+	if (!attr->is_global) {
+		vb_explain("%s: Ethernet needs a GRH: set is_global, grh.dgid, grh.sgid_index",
+			   dev->ibv.name);
+		return -EINVAL;
+	}
+	if (resolve_sgid(dev, attr, av))
+		return -EINVAL;
+	av->multicast = vb_gid_is_multicast(&av->dgid);
+	av->local = av->multicast || vb_gid_is_local(dev, &av->dgid);
+	/* Groups and 127.0.0.1 or ::1 go with every source. */
+	if (av->multicast || vb_gid_is_loopback(&av->dgid))
+		return 0;
+	if (av->local && vb_gid_is_ipv4(&av->sgid) == vb_gid_is_ipv4(&av->dgid))
+		return 0;
+	return resolve_remote(dev, av);
+}
+
+/* Another port than the own one is never an error here: a wrong LID shows as a timeout. */
+static int resolve_infiniband(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+			      struct vb_av *av)
+{
+	const union ibv_gid port_gid = vb_gid_from_guid(dev->guid);
+	const uint16_t lid = vb_device_lid(dev);
+
+	if (!attr->dlid) {
+		vb_explain("%s: DLID 0 is reserved; the peer's LID is in its port attributes",
+			   dev->ibv.name);
+		return -EINVAL;
+	}
+	av->slid = lid;
+	av->dlid = attr->dlid;
+	if (!attr->is_global) {
+		av->sgid = port_gid;
+		av->dgid = attr->dlid == lid ? port_gid : vb_gid_from_lid(attr->dlid);
+	} else if (resolve_sgid(dev, attr, av)) {
+		return -EINVAL;
+	}
+	av->multicast = attr->is_global && vb_gid_is_multicast(&av->dgid);
+	av->local = av->multicast || (attr->dlid == lid && vb_gid_equal(&av->dgid, &port_gid));
+	return 0;
+}
+
+int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av)
+{
+	*av = (struct vb_av){ .grh = attr->is_global, .sl = attr->sl };
+	if (attr->port_num != 1) {
+		vb_explain("%s: port_num %u does not exist, the only port is 1", dev->ibv.name,
+			   attr->port_num);
+		return -EINVAL;
+	}
+	if (attr->is_global) {
+		av->dgid = attr->grh.dgid;
+		av->flow_label = attr->grh.flow_label & 0xfffff;
+		av->sgid_index = attr->grh.sgid_index;
+		av->traffic_class = attr->grh.traffic_class;
+		av->hop_limit = attr->grh.hop_limit;
+	}
+	return dev->infiniband ? resolve_infiniband(dev, attr, av)
+			       : resolve_ethernet(dev, attr, av);
+}

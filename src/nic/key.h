@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lkeys and rkeys: permute24(2 * index + is_rkey) << 8 | tag. The two keys of a region differ,
+ * cannot be guessed, and an lkey given as an rkey never matches anything.
+ */
+#ifndef VB_NIC_KEY_H
+#define VB_NIC_KEY_H
+
+#include "nic/layout.h"
+
+static inline uint32_t vb_key_encode(const struct vb_permutation *p, uint32_t index, bool rkey,
+				     uint8_t tag)
+{
+	return vb_permute24(p, 2 * index + rkey) << 8 | tag;
+}
+
+static inline bool vb_key_decode(const struct vb_permutation *p, uint32_t key, bool rkey,
+				 uint32_t *index)
+{
+	uint32_t id = vb_unpermute24(p, key >> 8);
+
+	*index = id / 2;
+	return (id & 1) == rkey && id / 2 < VB_MR_MAX;
+}
+
+/* Word of a key entry: see layout.h. */
+static inline bool vb_key_matches(uint32_t word, uint32_t key, bool rkey)
+{
+	return word & VB_KEY_VALID && (uint8_t)(rkey ? word >> 8 : word) == (uint8_t)key;
+}
+
+#endif

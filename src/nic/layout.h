@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What lies in a process's segment, the only memory that it shares with peers.
+ *
+ * Rules: offsets, never pointers. Each line says who writes it: "owner" is the process whose
+ * segment it is, "sender" an attached peer (or the owner itself, for peers within the process).
+ * A dying sender can leave behind: a cell in state TAKEN (the owner re-posts it), a counted but
+ * unpublished completion (recounted), a set attention or ready bit (harmless), the atomics lock
+ * (robust). It cannot leave a receive half completed: one compare-and-swap of the cell commits.
+ */
+#ifndef VB_NIC_LAYOUT_H
+#define VB_NIC_LAYOUT_H
+
+#include <infiniband/verbs.h>
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/random.h"
+#include "nic/limits.h"
+
+enum {
+	VB_LAYOUT_VERSION = 1,
+	VB_LINE = 64,
+	VB_EXTENTS = 48,
+	VB_QP_PAGE = 64,         /* QP entries per page */
+	VB_OWN_SLOTS = 16,       /* slots that one process can hold */
+	VB_QP_PAGES = VB_OWN_SLOTS * VB_QP_PER_SLOT / VB_QP_PAGE,
+	VB_KEY_PAGE = 256,       /* key entries per page */
+	VB_KEY_PAGES = VB_MR_MAX / VB_KEY_PAGE,
+	VB_HAZARD_PAGE = 64,     /* hazard cells per page */
+	VB_HAZARD_PAGES = 64,
+	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
+	VB_SPILL = 256,          /* and in the spill area behind it */
+	VB_READY_WORDS = 16,     /* ready bits of a CQ: 16 x 64, queues share them modulo */
+	VB_READY_BITS = VB_READY_WORDS * 64,
+	VB_ATTENTION_WORDS = 64, /* one bit per QP index */
+};
+
+/* --- receive queues --- */
+
+enum vb_cell_state { VB_CELL_FREE, VB_CELL_POSTED, VB_CELL_TAKEN, VB_CELL_DONE, VB_CELL_FLUSHED };
+enum { VB_CELL_KEYS_OK = 1 }; /* flag: every lkey of the receive was valid and still is */
+
+/* The word of a cell: index 32 | claimant 16 | flags 8 | state 8. */
+static inline uint64_t vb_cell_word(uint32_t index, uint16_t claimant, uint8_t flags,
+				    enum vb_cell_state state)
+{
+	return (uint64_t)index << 32 | (uint64_t)claimant << 16 | (uint64_t)flags << 8 | state;
+}
+
+static inline uint32_t vb_cell_index(uint64_t word)
+{
+	return (uint32_t)(word >> 32);
+}
+
+static inline uint16_t vb_cell_claimant(uint64_t word)
+{
+	return (uint16_t)(word >> 16);
+}
+
+static inline uint8_t vb_cell_flags(uint64_t word)
+{
+	return (uint8_t)(word >> 8);
+}
+
+static inline enum vb_cell_state vb_cell_state(uint64_t word)
+{
+	return (enum vb_cell_state)(word & 0xff);
+}
+
+enum vb_cell_where { VB_PAYLOAD_PLACED, VB_PAYLOAD_INLINE, VB_PAYLOAD_SPILL };
+
+/* One posted receive and, once it is DONE, its completion: a single cache line. */
+struct vb_cell {
+	_Atomic uint64_t word;  /* owner posts and flushes; sender takes and completes */
+	uint32_t posted_length; /* owner, before POSTED: room for a message */
+	uint32_t byte_length;   /* from here on: sender, before DONE */
+	uint32_t imm;           /* network order, as in the work request */
+	uint32_t src_qpn;
+	uint32_t qpn;           /* which QP of the owner: a shared queue serves many */
+	uint8_t opcode;         /* enum ibv_wc_opcode, less IBV_WC_RECV */
+	uint8_t status;         /* enum ibv_wc_status */
+	uint8_t wc_flags;
+	uint8_t where;          /* enum vb_cell_where */
+	uint8_t reason;         /* enum vb_reason, behind a bad status */
+	uint8_t sl;
+	uint16_t slid;
+	uint8_t payload[VB_INLINE_CELL];
+};
+static_assert(sizeof(struct vb_cell) == VB_LINE, "a receive and its completion are one line");
+
+/* The scatter list of a receive, for senders: written before the cell is POSTED. */
+struct vb_recv_sges {
+	uint32_t count;
+	uint32_t reserved;
+	struct ibv_sge sge[];
+};
+
+struct vb_rq_shared {
+	/* owner, once */
+	uint64_t cells; /* offsets */
+	uint64_t spill;
+	uint64_t sges;
+	uint32_t mask;  /* cells - 1 */
+	uint32_t sges_stride;
+	uint32_t many;  /* several senders: take a cell before completing it */
+	_Atomic uint32_t limit; /* SRQ limit that is armed; 0: none. The sender that trips it clears it */
+	_Atomic uint32_t version; /* odd: the ring is being replaced, look again later */
+	uint8_t pad0[12];
+	/* owner, each post; only where there are many senders */
+	_Alignas(VB_LINE) _Atomic uint32_t tail;
+	/* sender: index from which a POSTED cell may be found; a hint, wrong is only slow */
+	_Alignas(VB_LINE) _Atomic uint32_t head;
+	_Atomic uint32_t limit_reached;
+	_Atomic uint32_t returned; /* a taken cell was given back: POSTED ones may precede DONE */
+	/* sender waits for a receive to be posted; the owner takes it back and rings */
+	_Alignas(VB_LINE) _Atomic uint32_t waiting;
+};
+static_assert(sizeof(struct vb_rq_shared) == 4 * VB_LINE, "each writer has lines of its own");
+
+/* --- completion queues --- */
+
+enum vb_cq_armed { VB_CQ_UNARMED, VB_CQ_ARMED_SOLICITED, VB_CQ_ARMED_ANY };
+
+struct vb_cq_shared {
+	_Atomic uint32_t armed;    /* owner arms; who fires takes it back */
+	_Atomic uint32_t fired;    /* events that senders left for the owner to signal */
+	_Atomic uint32_t use_ready; /* owner: many queues, set ready bits */
+	_Atomic uint32_t counted;  /* owner: attached depths exceed cqe, count completions */
+	_Atomic uint32_t cqe;      /* owner */
+	uint32_t channel;          /* owner: index of its completion channel + 1; 0: none */
+	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only if counted */
+	_Atomic uint32_t overrun;  /* whoever found it full */
+	_Alignas(VB_LINE) _Atomic uint64_t ready_words; /* bit per non-zero word of ready */
+	_Alignas(VB_LINE) _Atomic uint64_t ready[VB_READY_WORDS];
+};
+static_assert(sizeof(struct vb_cq_shared) == 5 * VB_LINE, "");
+
+/* --- queue pairs --- */
+
+/* The gate: epoch 56 | state 8. An epoch is never used twice by a process. */
+static inline uint64_t vb_gate(uint64_t epoch, enum ibv_qp_state state)
+{
+	return epoch << 8 | (uint64_t)state;
+}
+
+static inline enum ibv_qp_state vb_gate_state(uint64_t gate)
+{
+	return (enum ibv_qp_state)(gate & 0xff);
+}
+
+static inline uint64_t vb_gate_epoch(uint64_t gate)
+{
+	return gate >> 8;
+}
+
+static inline bool vb_gate_open(uint64_t gate)
+{
+	enum ibv_qp_state state = vb_gate_state(gate);
+
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
+/* What senders ask of the owner of a QP: low 8 bits a reason, then flags. */
+enum {
+	VB_QP_ATTN_FAIL = 1 << 8,      /* go to ERR for the reason */
+	VB_QP_ATTN_COMM_EST = 1 << 9,  /* first message arrived in RTR */
+	VB_QP_ATTN_QUIET = 1 << 10,    /* fail without an event: a receive completion tells it */
+};
+
+struct vb_qp_entry {
+	/* owner */
+	_Atomic uint64_t gate; /* 0: no QP here. The fields below are written before it opens */
+	uint64_t rq;           /* offset of the receive queue, its own or an SRQ */
+	uint64_t recv_cq;
+	uint32_t qpn;
+	uint32_t dest_qpn;
+	uint32_t rq_psn;
+	uint32_t pd;
+	_Atomic uint32_t qkey;
+	_Atomic uint32_t access;
+	uint16_t ready_bit;
+	uint8_t type; /* enum ibv_qp_type */
+	uint8_t path_mtu;
+	_Atomic uint8_t max_dest_rd_atomic;
+	_Atomic uint8_t min_rnr_timer;
+	uint8_t has_srq;
+	uint8_t pad0;
+	/* owner */
+	_Alignas(VB_LINE) union ibv_gid sgid;
+	union ibv_gid dgid;
+	/* sender */
+	_Alignas(VB_LINE) _Atomic uint64_t binder; /* epoch of the QP that is connected to us */
+	_Atomic uint32_t attention;
+	_Atomic uint32_t dropped; /* messages that arrived and could not be taken */
+	_Atomic uint32_t waiting; /* someone retries until the gate opens: ring */
+};
+static_assert(sizeof(struct vb_qp_entry) == 3 * VB_LINE, "");
+
+/* --- keys --- */
+
+/* The word of a key entry: lkey tag 8 | rkey tag 8 | valid 1; 0: free. */
+enum { VB_KEY_VALID = 1 << 16 };
+
+struct vb_key_entry { /* owner only */
+	_Atomic uint32_t word;
+	uint32_t pd;
+	uint32_t access;
+	uint32_t reserved;
+	uint64_t iova;
+	uint64_t length;
+	uint64_t addr; /* of iova, in the owner's address space */
+	uint8_t pad0[24];
+};
+static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
+
+/* --- hazards --- */
+
+/* Which peer a thread is touching right now: sequence 48 | slot 16; slot 0: none. */
+struct vb_hazard_cell {
+	_Alignas(VB_LINE) _Atomic uint64_t word; /* owner: the thread that holds the cell */
+};
+
+/* --- the head of a segment --- */
+
+enum { /* process-wide attention: what to look at */
+	VB_ATTN_QP = 1 << 0,
+	VB_ATTN_CQ = 1 << 1,
+	VB_ATTN_SRQ = 1 << 2,
+	VB_ATTN_RETRY = 1 << 3, /* a receive was posted, a QP became ready: retry what pends */
+};
+
+struct vb_extent {
+	uint64_t offset, size;
+};
+
+struct vb_segment_head {
+	/* owner, once */
+	uint64_t magic;
+	uint32_t layout_version;
+	uint32_t slot; /* the first of the process; names it in hazard words */
+	uint64_t nonce;
+	struct vb_permutation keys;
+	uint8_t pad0[16];
+	/* The service thread holds it for life; the kernel marks it when the process ends or execs. */
+	_Alignas(VB_LINE) pthread_mutex_t life;
+	/* Serializes RDMA atomics to this process; robust, never waited for. */
+	_Alignas(VB_LINE) pthread_mutex_t atomics;
+	/* owner, at growth */
+	_Alignas(VB_LINE) _Atomic uint32_t extent_count;
+	_Atomic uint32_t hazard_count; /* cells ever used */
+	struct vb_extent extents[VB_EXTENTS];
+	_Atomic uint64_t hazard_pages[VB_HAZARD_PAGES];
+	_Atomic uint64_t qp_pages[VB_QP_PAGES];
+	_Atomic uint64_t key_pages[VB_KEY_PAGES];
+	_Atomic uint32_t own_slots[VB_OWN_SLOTS];
+	/* sender sets, owner clears */
+	_Alignas(VB_LINE) _Atomic uint32_t attention;
+	_Alignas(VB_LINE) _Atomic uint64_t qp_attention[VB_ATTENTION_WORDS];
+};
+
+#define VB_SEGMENT_MAGIC 0x31616e6562726576ull /* "verbena1" */
+
+#endif

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/mr.h"
+#include "base/log.h"
+#include "nic/key.h"
+#include "nic/rq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum {
+	STUCK_PEER_MS = 5000,
+	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+		       IBV_ACCESS_HUGETLB,
+};
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static int check_access(unsigned access)
+{
+	unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE; /* hints, to be ignored when unknown */
+	if (access & ~(unsigned)ACCESS_KNOWN) {
+		vb_explain("ibv_reg_mr: access flags 0x%x are not supported",
+			   access & ~(unsigned)ACCESS_KNOWN);
+		return access & IBV_ACCESS_ON_DEMAND ? -EOPNOTSUPP : -EINVAL;
+	}
+	if (access & remote_writes && !(access & IBV_ACCESS_LOCAL_WRITE)) {
+		vb_explain("ibv_reg_mr: remote write and remote atomic access need local write");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* For kernels without MADV_POPULATE: reads one byte of each page through the kernel. */
+static int probe_by_reading(uint64_t addr, uint64_t length)
+{
+	uint64_t first = addr & ~4095ull;
+
+	for (uint64_t page = first; page < addr + length; page += 4096) {
+		char byte;
+		struct iovec to = { &byte, 1 };
+		struct iovec from = { (void *)(uintptr_t)(page < addr ? addr : page), 1 };
+
+		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/* A NIC pins the pages; here they are at least made present, and a bad range is refused. */
+static int check_memory(const struct vb_mr_spec *spec)
+{
+	uint64_t start = spec->addr & ~4095ull, end = (spec->addr + spec->length + 4095) & ~4095ull;
+	bool write = spec->access & IBV_ACCESS_LOCAL_WRITE;
+	int err = 0;
+
+	if (!spec->length)
+		return 0;
+	if (madvise((void *)(uintptr_t)start, end - start,
+		    write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		err = errno == EINVAL ? probe_by_reading(spec->addr, spec->length) : -EFAULT;
+	if (err)
+		vb_explain("ibv_reg_mr: the range 0x%llx + %llu is not %s memory of this process",
+			   (unsigned long long)spec->addr, (unsigned long long)spec->length,
+			   write ? "writable" : "readable");
+	return err;
+}
+
+static int check_spec(const struct vb_mr_spec *spec)
+{
+	int err = check_access(spec->access);
+
+	if (err)
+		return err;
+	if (spec->length > VB_MR_SIZE_MAX || spec->addr + spec->length < spec->addr ||
+	    spec->iova + spec->length < spec->iova)
+		return -EINVAL;
+	return check_memory(spec);
+}
+
+/* --- the key table; under nic->lock --- */
+
+static struct vb_key_entry *key_entry(struct vb_nic *nic, uint32_t index)
+{
+	uint64_t offset = atomic_load(&nic->seg.head->key_pages[index / VB_KEY_PAGE]);
+	struct vb_key_entry *page = vb_segment_at(&nic->seg, offset);
+
+	return &page[index % VB_KEY_PAGE];
+}
+
+static int key_page_add(struct vb_nic *nic)
+{
+	uint32_t page = nic->keys_made / VB_KEY_PAGE;
+	uint32_t size = nic->keys_made + VB_KEY_PAGE;
+	uint32_t *ring = calloc(size, sizeof(*ring));
+	struct vb_mr **mrs = calloc(VB_KEY_PAGE, sizeof(struct vb_mr *));
+	uint64_t offset = page < VB_KEY_PAGES && ring && mrs ?
+				  vb_segment_alloc(&nic->seg, VB_KEY_PAGE * sizeof(struct vb_key_entry)) :
+				  0;
+
+	if (!offset) {
+		free(ring);
+		free(mrs);
+		return -ENOMEM;
+	}
+	free(nic->free_keys); /* the ring is empty when it must grow */
+	nic->free_keys = ring;
+	nic->free_keys_size = size;
+	nic->free_keys_head = 0;
+	nic->free_keys_tail = VB_KEY_PAGE;
+	for (uint32_t i = 0; i < VB_KEY_PAGE; i++)
+		ring[i] = nic->keys_made + i;
+	__atomic_store_n(&nic->mrs[page], mrs, __ATOMIC_RELEASE);
+	atomic_store_explicit(&nic->seg.head->key_pages[page], offset, memory_order_release);
+	nic->keys_made += VB_KEY_PAGE;
+	return 0;
+}
+
+static int key_alloc(struct vb_nic *nic, struct vb_mr *mr)
+{
+	if (nic->mr_count == VB_MR_MAX)
+		return -ENOMEM;
+	if (nic->free_keys_head == nic->free_keys_tail && key_page_add(nic))
+		return -ENOMEM;
+	mr->index = nic->free_keys[nic->free_keys_head++ % nic->free_keys_size];
+	mr->entry = key_entry(nic, mr->index);
+	nic->mr_count++;
+	return 0;
+}
+
+static void key_free(struct vb_nic *nic, uint32_t index)
+{
+	nic->free_keys[nic->free_keys_tail++ % nic->free_keys_size] = index;
+	nic->mr_count--;
+}
+
+static void key_publish(struct vb_mr *mr, uint32_t word)
+{
+	struct vb_key_entry *entry = mr->entry;
+
+	entry->pd = mr->pd->id;
+	entry->access = mr->access;
+	entry->iova = mr->iova;
+	entry->length = mr->length;
+	entry->addr = mr->addr;
+	/* Pairs with the load in vb_peer_key: whoever sees the word sees the fields. */
+	atomic_store(&entry->word, word | VB_KEY_VALID);
+	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], mr,
+			 __ATOMIC_RELEASE);
+}
+
+static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
+{
+	mr->access = spec->access;
+	mr->addr = spec->addr;
+	mr->length = spec->length;
+	mr->iova = spec->access & IBV_ACCESS_ZERO_BASED ? 0 : spec->iova;
+	mr->ibv.addr = (void *)(uintptr_t)spec->addr;
+	mr->ibv.length = spec->length;
+}
+
+static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *spec)
+{
+	struct vb_nic *nic = pd->nic;
+	const struct vb_permutation *keys = &nic->seg.head->keys;
+	uint32_t tags;
+
+	mr->nic = nic;
+	mr->pd = pd;
+	set_spec(mr, spec);
+	pthread_mutex_lock(&nic->lock);
+	if (key_alloc(nic, mr)) {
+		pthread_mutex_unlock(&nic->lock);
+		return -ENOMEM;
+	}
+	/* The tags move on with each use of the entry, so that an old key does not match. */
+	tags = mr->entry->reserved = mr->entry->reserved ? mr->entry->reserved + 0x0101 :
+							   (uint32_t)vb_random64() | 1;
+	mr->ibv.lkey = vb_key_encode(keys, mr->index, false, (uint8_t)tags);
+	mr->ibv.rkey = vb_key_encode(keys, mr->index, true, (uint8_t)(tags >> 8));
+	key_publish(mr, tags & 0xffff);
+	pthread_mutex_unlock(&nic->lock);
+	return 0;
+}
+
+int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out)
+{
+	struct vb_mr *mr;
+	int err = check_spec(spec);
+
+	if (err)
+		return err;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	err = mr_make(mr, pd, spec);
+	if (err) {
+		free(mr);
+		return err;
+	}
+	mr->ibv.context = pd->ibv.context;
+	mr->ibv.pd = &pd->ibv;
+	mr->ibv.handle = mr->index;
+	atomic_fetch_add(&pd->users, 1);
+	*out = mr;
+	return 0;
+}
+
+/* After it nobody reads or writes the memory for us: not a peer, not a thread, not a poll. */
+static int withdraw(struct vb_mr *mr)
+{
+	struct vb_grace grace;
+	uint32_t slot = 0;
+	int err;
+
+	atomic_fetch_and(&mr->entry->word, ~(uint32_t)VB_KEY_VALID);
+	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], NULL,
+			 __ATOMIC_RELEASE);
+	if (atomic_load(&mr->used_by_recv))
+		vb_rq_forget_keys(mr->nic, mr);
+	vb_grace_begin(mr->nic, &grace, true);
+	err = vb_grace_wait(&grace, STUCK_PEER_MS, &slot);
+	if (err) {
+		vb_explain("the process with slot %u is stopped while it copies to or from this "
+			   "memory; continue or end it, then deregister again", slot);
+		vb_grace_drop(&grace);
+		return -EBUSY;
+	}
+	if (atomic_load(&mr->used_by_recv))
+		vb_rq_settle(mr->nic, mr);
+	return 0;
+}
+
+int vb_mr_deregister(struct vb_mr *mr)
+{
+	int err = 0;
+
+	if (mr->nic == vb_nic_current()) {
+		err = withdraw(mr);
+		if (err)
+			return err;
+		pthread_mutex_lock(&mr->nic->lock);
+		key_free(mr->nic, mr->index);
+		pthread_mutex_unlock(&mr->nic->lock);
+	}
+	atomic_fetch_sub(&mr->pd->users, 1);
+	free(mr);
+	return 0;
+}
+
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd)
+{
+	uint32_t tags = atomic_load(&mr->entry->word) & 0xffff;
+	int err = check_spec(spec);
+
+	if (!err)
+		err = withdraw(mr);
+	if (err)
+		return err;
+	if (pd && pd != mr->pd) {
+		atomic_fetch_add(&pd->users, 1);
+		atomic_fetch_sub(&mr->pd->users, 1);
+		mr->pd = pd;
+		mr->ibv.pd = &pd->ibv;
+	}
+	set_spec(mr, spec);
+	key_publish(mr, tags);
+	return 0;
+}
+
+struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
+			   unsigned access)
+{
+	struct vb_mr **page, *mr;
+	uint32_t index;
+
+	if (!vb_key_decode(&nic->seg.head->keys, sge->lkey, false, &index))
+		return NULL;
+	page = __atomic_load_n(&nic->mrs[index / VB_KEY_PAGE], __ATOMIC_ACQUIRE);
+	mr = page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
+	if (!mr || mr->ibv.lkey != sge->lkey || mr->pd != pd || (access & ~mr->access))
+		return NULL;
+	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||
+	    sge->length > mr->length - (sge->addr - mr->iova))
+		return NULL;
+	return mr;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory regions: a private object, and an entry in the key table that peers read. */
+#ifndef VB_NIC_MR_H
+#define VB_NIC_MR_H
+
+#include "nic/pd.h"
+
+struct vb_mr {
+	struct ibv_mr ibv; /* first */
+	struct vb_nic *nic;
+	struct vb_key_entry *entry; /* in our segment */
+	struct vb_pd *pd;
+	uint32_t index;
+	uint32_t access;
+	uint64_t iova, length, addr;
+	_Atomic uint32_t used_by_recv; /* a receive named it once: dereg must look for those */
+};
+
+static inline struct vb_mr *vb_mr(struct ibv_mr *ibv)
+{
+	return vb_container(ibv, struct vb_mr, ibv);
+}
+
+struct vb_mr_spec {
+	uint64_t addr, length, iova;
+	unsigned access;
+};
+
+/* -EINVAL: flags or range; -EFAULT: memory that is not there or may not be written. */
+int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out);
+int vb_mr_deregister(struct vb_mr *mr);
+/* new_spec or new_pd may be NULL: unchanged. */
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd);
+
+/* Checks one scatter/gather element against the region behind its lkey; NULL if it does not fit. */
+struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
+			   unsigned access);
+
+/* Where a byte of the region lies in this process. */
+static inline char *vb_mr_ptr(const struct vb_mr *mr, uint64_t va)
+{
+	return (char *)(uintptr_t)(mr->addr + (va - mr->iova));
+}
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/netif.h"
+#include "base/clock.h"
+#include "base/spin.h"
+#include "nic/gid.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SPIN_TURNS = 1000 };
+#define SNAPSHOT_AGE_NS_MAX 100000000u
+
+static struct vb_netif loopback = {
+	.index = 1, .flags = IFF_UP | IFF_RUNNING | IFF_LOOPBACK, .mtu = 65536, .name = "lo"
+};
+static struct vb_netif_snapshot loopback_only = { .netif_count = 1, .netifs = &loopback };
+
+/*
+ * The pid of the thread's process that is inside, 0 for none. Inside are only a look at the pointer
+ * and a count, so a fork meanwhile leaves the pointer good; the child sees that the pid is not its
+ * own and takes the lock. Whoever does not get it reads the kernel's tables for itself.
+ */
+static _Atomic int cache_owner_pid;
+static struct vb_netif_snapshot *cache; /* under cache_owner_pid; holds one count */
+
+static bool cache_enter(void)
+{
+	const int self = getpid();
+
+	for (int turn = 0; turn < SPIN_TURNS; turn++) {
+		int owner = atomic_load_explicit(&cache_owner_pid, memory_order_relaxed);
+
+		if (owner != self && atomic_compare_exchange_strong(&cache_owner_pid, &owner, self))
+			return true;
+		vb_cpu_relax();
+	}
+	return false;
+}
+
+static void cache_leave(void)
+{
+	atomic_store_explicit(&cache_owner_pid, 0, memory_order_release);
+}
+
+static struct vb_netif_snapshot *cached_snapshot(void)
+{
+	struct vb_netif_snapshot *snapshot = NULL;
+
+	if (!cache_enter())
+		return NULL;
+	if (cache && vb_now_ns() - cache->read_at_ns < SNAPSHOT_AGE_NS_MAX) {
+		snapshot = cache;
+		atomic_fetch_add(&snapshot->holders, 1);
+	}
+	cache_leave();
+	return snapshot;
+}
+
+static void cache_replace(struct vb_netif_snapshot *snapshot)
+{
+	struct vb_netif_snapshot *old;
+
+	if (!cache_enter())
+		return;
+	atomic_fetch_add(&snapshot->holders, 1);
+	old = cache;
+	cache = snapshot;
+	cache_leave();
+	if (old)
+		vb_netif_snapshot_put(old);
+}
+
+const struct vb_netif_snapshot *vb_netif_snapshot_get(void)
+{
+	const int saved_errno = errno;
+	struct vb_netif_snapshot *snapshot = cached_snapshot();
+
+	if (!snapshot) {
+		snapshot = vb_netif_snapshot_read();
+		if (snapshot)
+			cache_replace(snapshot);
+	}
+	errno = saved_errno;
+	return snapshot ? snapshot : &loopback_only;
+}
+
+void vb_netif_snapshot_put(const struct vb_netif_snapshot *snapshot)
+{
+	struct vb_netif_snapshot *own = (struct vb_netif_snapshot *)snapshot;
+
+	if (own != &loopback_only && atomic_fetch_sub(&own->holders, 1) == 1)
+		vb_netif_snapshot_destroy(own);
+}
+
+/* --- looking things up --- */
+
+const struct vb_netif *vb_netif_by_name(const struct vb_netif_snapshot *all, const char *name)
+{
+	for (size_t i = 0; i < all->netif_count; i++)
+		if (!strcmp(all->netifs[i].name, name))
+			return &all->netifs[i];
+	return NULL;
+}
+
+const struct vb_netif *vb_netif_by_index(const struct vb_netif_snapshot *all, int ifindex)
+{
+	for (size_t i = 0; i < all->netif_count; i++)
+		if (all->netifs[i].index == ifindex)
+			return &all->netifs[i];
+	return NULL;
+}
+
+bool vb_netif_is_up(const struct vb_netif *netif)
+{
+	const unsigned up = IFF_UP | IFF_RUNNING;
+
+	return (netif->flags & IFF_LOOPBACK) || (netif->flags & up) == up;
+}
+
+const struct vb_netif_addr *vb_netif_ipv4(const struct vb_netif_snapshot *all,
+					  const struct vb_netif *netif)
+{
+	for (size_t i = 0; i < all->addr_count; i++)
+		if (all->addrs[i].ifindex == netif->index && vb_gid_is_ipv4(&all->addrs[i].gid))
+			return &all->addrs[i];
+	return NULL;
+}
+
+static const struct vb_netif *first_with(const struct vb_netif_snapshot *all,
+					 unsigned loopback_flag)
+{
+	for (size_t i = 0; i < all->netif_count; i++)
+		if ((all->netifs[i].flags & IFF_LOOPBACK) == loopback_flag &&
+		    vb_netif_is_up(&all->netifs[i]))
+			return &all->netifs[i];
+	return NULL;
+}
+
+const struct vb_netif *vb_netif_choose(const struct vb_netif_snapshot *all, int ipv4_default,
+				       int ipv6_default)
+{
+	const struct vb_netif *netif = vb_netif_by_index(all, ipv4_default);
+
+	if (!netif)
+		netif = vb_netif_by_index(all, ipv6_default);
+	if (!netif)
+		netif = first_with(all, 0);
+	return netif ? netif : first_with(all, IFF_LOOPBACK);
+}

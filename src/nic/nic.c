@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/nic.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "nic/slot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+static struct vb_nic *_Atomic the_nic;
+static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct vb_nic *vb_nic_current(void)
+{
+	return atomic_load_explicit(&the_nic, memory_order_acquire);
+}
+
+static int slot_add(struct vb_nic *nic)
+{
+	struct vb_own_slot *own = &nic->slots[nic->slot_count];
+	uint32_t first = vb_random64() % VB_QP_PER_SLOT;
+
+	if (nic->slot_count == VB_OWN_SLOTS)
+		return -ENOMEM;
+	own->free_ring = malloc(VB_QP_PER_SLOT * sizeof(*own->free_ring));
+	own->qps = calloc(VB_QP_PER_SLOT, sizeof(*own->qps));
+	own->listener = own->free_ring && own->qps ? vb_slot_claim(&own->slot) : -ENOMEM;
+	if (own->listener < 0) {
+		free(own->free_ring);
+		free(own->qps);
+		return own->listener;
+	}
+	for (uint32_t i = 0; i < VB_QP_PER_SLOT; i++)
+		own->free_ring[i] = (uint16_t)((first + i) % VB_QP_PER_SLOT);
+	own->free_head = 0;
+	own->free_tail = VB_QP_PER_SLOT;
+	nic->slot_count++;
+	return 0;
+}
+
+static void slot_publish(struct vb_nic *nic, unsigned position)
+{
+	atomic_store_explicit(&nic->seg.head->own_slots[position], nic->slots[position].slot,
+			      memory_order_release);
+}
+
+static int self_add(struct vb_nic *nic)
+{
+	struct vb_peer *self = vb_peer_new();
+
+	if (!self)
+		return -ENOMEM;
+	self->self = true;
+	self->own = &nic->seg;
+	self->head = nic->seg.head;
+	self->slot = self->head_slot = nic->seg.head->slot;
+	self->doorbell = nic->doorbell;
+	self->tid = getpid();
+	atomic_store(&self->state, VB_PEER_READY);
+	nic->self = self;
+	vb_list_append(&nic->peers, &self->node);
+	return 0;
+}
+
+static int nic_init(struct vb_nic *nic)
+{
+	int err;
+
+	pthread_mutex_init(&nic->lock, NULL);
+	vb_list_init(&nic->peers);
+	vb_list_init(&nic->qps);
+	vb_list_init(&nic->rqs);
+	vb_list_init(&nic->memberships);
+	vb_list_init(&nic->srqs);
+	vb_list_init(&nic->cqs);
+	vb_list_init(&nic->quarantine);
+	nic->next_pd = 1;
+	nic->claimant_used[0] = 1;
+	atomic_store(&nic->next_epoch, (vb_random64() & 0xffffffffff) + 1);
+	nic->doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (nic->doorbell < 0)
+		return -errno;
+	err = slot_add(nic);
+	if (err)
+		return err;
+	err = vb_segment_create(&nic->seg, nic->slots[0].slot);
+	if (err)
+		return err;
+	slot_publish(nic, 0);
+	return self_add(nic);
+}
+
+static void nic_free(struct vb_nic *nic)
+{
+	for (unsigned i = 0; i < nic->slot_count; i++) {
+		vb_fd_close(&nic->slots[i].listener);
+		free(nic->slots[i].free_ring);
+		free(nic->slots[i].qps);
+	}
+	if (nic->seg.head)
+		vb_segment_destroy(&nic->seg);
+	vb_fd_close(&nic->doorbell);
+	free(nic);
+}
+
+static struct vb_nic *nic_make(void)
+{
+	struct vb_nic *nic = calloc(1, sizeof(*nic));
+	int err = nic ? nic_init(nic) : -ENOMEM;
+
+	if (!err)
+		return nic;
+	vb_explain("no NIC in this process: %s; `verbena doctor` says what the environment lacks",
+		   strerror(-err));
+	if (nic)
+		nic_free(nic);
+	errno = -err;
+	return NULL;
+}
+
+struct vb_nic *vb_nic_get(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		return nic;
+	pthread_mutex_lock(&make_lock);
+	nic = vb_nic_current();
+	if (!nic) {
+		nic = nic_make();
+		atomic_store_explicit(&the_nic, nic, memory_order_release);
+	}
+	pthread_mutex_unlock(&make_lock);
+	return nic;
+}
+
+/* The segments are not mapped here (DONTFORK); only the sockets must go, or the parent's peers
+ * would not see its end. What is on the heap stays with the inherited objects. */
+void vb_nic_forget(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	atomic_store(&the_nic, NULL);
+	pthread_mutex_init(&make_lock, NULL);
+	if (!nic)
+		return;
+	for (unsigned i = 0; i < nic->slot_count; i++)
+		vb_fd_close(&nic->slots[i].listener);
+	vb_fd_close(&nic->seg.memfd);
+	vb_fd_close(&nic->doorbell);
+	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
+		if (!peer->self) {
+			vb_fd_close(&peer->socket);
+			vb_fd_close(&peer->memfd);
+			vb_fd_close(&peer->doorbell);
+		}
+	}
+}
+
+static bool hazard_page_make(struct vb_nic *nic, uint32_t page)
+{
+	uint64_t offset;
+
+	if (atomic_load(&nic->seg.head->hazard_pages[page]))
+		return true;
+	offset = vb_segment_alloc(&nic->seg, VB_HAZARD_PAGE * sizeof(struct vb_hazard_cell));
+	if (offset)
+		atomic_store(&nic->seg.head->hazard_pages[page], offset);
+	return offset;
+}
+
+_Atomic uint64_t *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell)
+{
+	struct vb_hazard_cell *page;
+	uint32_t i = 0;
+
+	vb_spin_lock(&nic->peers_lock);
+	while (i < sizeof(nic->hazard_used) && nic->hazard_used[i])
+		i++;
+	if (i == sizeof(nic->hazard_used) || !hazard_page_make(nic, i / VB_HAZARD_PAGE)) {
+		vb_spin_unlock(&nic->peers_lock);
+		return NULL;
+	}
+	nic->hazard_used[i] = 1;
+	page = vb_segment_at(&nic->seg, atomic_load(&nic->seg.head->hazard_pages[i / VB_HAZARD_PAGE]));
+	if (i >= atomic_load(&nic->seg.head->hazard_count))
+		atomic_store(&nic->seg.head->hazard_count, i + 1);
+	vb_spin_unlock(&nic->peers_lock);
+	*cell = i;
+	return &page[i % VB_HAZARD_PAGE].word;
+}
+
+void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell)
+{
+	vb_spin_lock(&nic->peers_lock);
+	nic->hazard_used[cell] = 0;
+	vb_spin_unlock(&nic->peers_lock);
+}
+
+static struct vb_own_slot *slot_with_room(struct vb_nic *nic)
+{
+	unsigned last = nic->slot_count - 1;
+
+	for (unsigned i = 0; i < nic->slot_count; i++)
+		if (nic->slots[i].free_head != nic->slots[i].free_tail)
+			return &nic->slots[i];
+	if (slot_add(nic))
+		return NULL;
+	slot_publish(nic, last + 1);
+	return &nic->slots[last + 1];
+}
+
+static bool qp_page_make(struct vb_nic *nic, unsigned position, uint32_t index)
+{
+	uint32_t page = position * (VB_QP_PER_SLOT / VB_QP_PAGE) + index / VB_QP_PAGE;
+	uint64_t offset = atomic_load(&nic->seg.head->qp_pages[page]);
+
+	if (!offset) {
+		offset = vb_segment_alloc(&nic->seg, VB_QP_PAGE * sizeof(struct vb_qp_entry));
+		atomic_store(&nic->seg.head->qp_pages[page], offset);
+	}
+	return offset;
+}
+
+int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn)
+{
+	struct vb_own_slot *own = slot_with_room(nic);
+	uint16_t index;
+
+	if (!own)
+		return -ENOMEM;
+	index = own->free_ring[own->free_head % VB_QP_PER_SLOT];
+	if (!qp_page_make(nic, (unsigned)(own - nic->slots), index))
+		return -ENOMEM;
+	own->free_head++;
+	own->qps[index] = qp;
+	*qpn = own->slot << VB_QP_INDEX_BITS | index;
+	return 0;
+}
+
+static struct vb_own_slot *own_slot(struct vb_nic *nic, uint32_t qpn)
+{
+	for (unsigned i = 0; i < nic->slot_count; i++)
+		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
+			return &nic->slots[i];
+	return NULL;
+}
+
+void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn)
+{
+	struct vb_own_slot *own = own_slot(nic, qpn);
+	uint16_t index = qpn % VB_QP_PER_SLOT;
+
+	own->qps[index] = NULL;
+	own->free_ring[own->free_tail++ % VB_QP_PER_SLOT] = index;
+}
+
+struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn)
+{
+	struct vb_own_slot *own = own_slot(nic, qpn);
+
+	return own ? own->qps[qpn % VB_QP_PER_SLOT] : NULL;
+}
+
+uint16_t vb_nic_claimant_alloc(struct vb_nic *nic)
+{
+	for (uint32_t id = 1; id < 65536; id++) {
+		if (nic->claimant_used[id / 8] & 1 << id % 8)
+			continue;
+		nic->claimant_used[id / 8] |= (uint8_t)(1 << id % 8);
+		return (uint16_t)id;
+	}
+	return 0;
+}
+
+void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id)
+{
+	nic->claimant_used[id / 8] &= (uint8_t)~(1 << id % 8);
+}
+
+static bool holds_slot(const struct vb_nic *nic, const struct vb_peer *peer, uint32_t slot)
+{
+	if (!peer->self)
+		return peer->slot == slot || (peer->head && peer->head_slot == slot);
+	for (unsigned i = 0; i < nic->slot_count; i++)
+		if (nic->slots[i].slot == slot)
+			return true;
+	return false;
+}
+
+struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot)
+{
+	struct vb_peer *found = NULL;
+
+	vb_spin_lock(&nic->peers_lock);
+	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
+		if (!holds_slot(nic, peer, slot) || atomic_load(&peer->state) == VB_PEER_GONE)
+			continue;
+		vb_peer_get(peer);
+		found = peer;
+		break;
+	}
+	vb_spin_unlock(&nic->peers_lock);
+	return found;
+}
+
+struct quarantined {
+	struct vb_list node;
+	struct vb_grace grace;
+	uint64_t offset;
+	size_t size;
+};
+
+void vb_nic_free_later(struct vb_nic *nic, uint64_t offset, size_t size)
+{
+	struct quarantined *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		return; /* lost to this process, nothing worse */
+	block->offset = offset;
+	block->size = size;
+	vb_grace_begin(nic, &block->grace, true);
+	vb_list_append(&nic->quarantine, &block->node);
+	vb_nic_quarantine_check(nic);
+}
+
+void vb_nic_quarantine_check(struct vb_nic *nic)
+{
+	vb_list_for(block, &nic->quarantine, struct quarantined, node) {
+		if (!vb_grace_over(&block->grace))
+			continue;
+		vb_list_remove(&block->node);
+		vb_segment_free(&nic->seg, block->offset, block->size);
+		free(block);
+	}
+}
+
+void vb_nic_ring(struct vb_nic *nic)
+{
+	vb_peer_ring(nic->self);
+}
+
+enum { REFUSED_NS = 5000000 };
+
+/* One word: milliseconds 48 | slot 16. */
+void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot)
+{
+	atomic_store(&nic->refused[slot % 64], (vb_now_ns() + REFUSED_NS) / 1000000 << 16 | slot);
+}
+
+bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot)
+{
+	uint64_t word = atomic_load(&nic->refused[slot % 64]);
+
+	return (word & 0xffff) == slot && vb_now_ns() / 1000000 < word >> 16;
+}

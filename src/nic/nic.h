@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The NIC of this process: its slots, its segment, its peers and the tables of its objects.
+ * There is one, made when the first device is opened; a forked child makes its own.
+ *
+ * Lock order: nic->lock, then a CQ's poll lock, then a receive queue's drain lock, then the
+ * lock of a send or receive queue; nic->peers_lock and the locks of single lists come last.
+ */
+#ifndef VB_NIC_NIC_H
+#define VB_NIC_NIC_H
+
+#include <pthread.h>
+
+#include "base/list.h"
+#include "nic/hazard.h"
+#include "nic/segment.h"
+
+struct vb_qp;
+struct vb_mr;
+
+struct vb_own_slot {
+	uint32_t slot;
+	int listener;
+	uint16_t *free_ring; /* free QP indexes, first in first out: not reused soon */
+	uint32_t free_head, free_tail;
+	struct vb_qp **qps;
+};
+
+struct vb_nic {
+	struct vb_segment seg;
+	pthread_mutex_t lock; /* control path: everything below that has no lock of its own */
+	struct vb_own_slot slots[VB_OWN_SLOTS];
+	unsigned slot_count;
+	int doorbell; /* eventfd that wakes the service thread */
+	struct vb_peer *self;
+	struct vb_spin peers_lock;
+	struct vb_list peers; /* the own process included */
+	struct vb_list qps, srqs, cqs, quarantine;
+	struct vb_spin rqs_lock;
+	struct vb_list rqs; /* every receive queue, shared or not */
+	struct vb_spin mcast_lock;
+	struct vb_list memberships; /* of QPs in multicast groups */
+	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
+	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
+	uint32_t *free_keys;              /* ring of free key indexes */
+	uint32_t free_keys_head, free_keys_tail, free_keys_size, keys_made;
+	uint32_t next_pd, next_srq;
+	_Atomic uint64_t next_epoch;
+	_Atomic uint32_t waiting; /* send queues that wait and flushes that do: pollers help */
+	_Atomic uint32_t flushes_pending; /* QPs in ERR whose grace period runs */
+	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE];
+	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
+	_Atomic uint64_t refused[64]; /* slots that nobody held, with the time until this is believed */
+	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
+	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
+	struct vb_engine *engine;
+};
+
+/* The NIC, made on demand; NULL and errno when the environment does not allow one. */
+struct vb_nic *vb_nic_get(void);
+/* The NIC if there is one. */
+struct vb_nic *vb_nic_current(void);
+/* In a forked child: forget the parent's NIC without touching what it shares. */
+void vb_nic_forget(void);
+
+_Atomic uint64_t *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell);
+void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell);
+
+/* A QP number and its entry; -ENOMEM when there are no more. Under nic->lock. */
+int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn);
+void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn);
+struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn);
+
+/* A small number that names a peer in our cells; 0: none left. Under nic->peers_lock. */
+uint16_t vb_nic_claimant_alloc(struct vb_nic *nic);
+void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id);
+
+/* The peer that holds a slot, referenced, or NULL. */
+struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot);
+
+/* Frees shared memory once nobody can be inside it any more. Under nic->lock. */
+void vb_nic_free_later(struct vb_nic *nic, uint64_t offset, size_t size);
+void vb_nic_quarantine_check(struct vb_nic *nic);
+
+/* Nobody held the slot a moment ago. */
+void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot);
+bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot);
+
+static inline void vb_nic_flush_count(struct vb_nic *nic, int by)
+{
+	atomic_fetch_add(&nic->flushes_pending, (uint32_t)by);
+	atomic_fetch_add(&nic->waiting, (uint32_t)by);
+}
+
+/* Wakes our own service thread. */
+void vb_nic_ring(struct vb_nic *nic);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/pd.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int vb_pd_alloc(struct ibv_context *ctx, struct vb_pd **out)
+{
+	struct vb_nic *nic = vb_nic_get();
+	struct vb_pd *pd;
+
+	if (!nic)
+		return -errno;
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return -ENOMEM;
+	pthread_mutex_lock(&nic->lock);
+	if (nic->pd_count == VB_PD_MAX) {
+		pthread_mutex_unlock(&nic->lock);
+		free(pd);
+		vb_explain("ibv_alloc_pd: all %d protection domains are in use", VB_PD_MAX);
+		return -ENOMEM;
+	}
+	nic->pd_count++;
+	pd->id = nic->next_pd++;
+	pthread_mutex_unlock(&nic->lock);
+	pd->ibv.context = ctx;
+	pd->ibv.handle = pd->id;
+	pd->nic = nic;
+	atomic_fetch_add(&vb_context(ctx)->objects, 1);
+	*out = pd;
+	return 0;
+}
+
+int vb_pd_dealloc(struct vb_pd *pd)
+{
+	uint32_t users = atomic_load(&pd->users);
+
+	if (users && pd->nic == vb_nic_current()) {
+		vb_explain("ibv_dealloc_pd: %u MRs, MWs, AHs, QPs or SRQs still belong to the PD",
+			   users);
+		return -EBUSY;
+	}
+	if (pd->nic == vb_nic_current()) {
+		pthread_mutex_lock(&pd->nic->lock);
+		pd->nic->pd_count--;
+		pthread_mutex_unlock(&pd->nic->lock);
+	}
+	atomic_fetch_sub(&vb_context(pd->ibv.context)->objects, 1);
+	free(pd);
+	return 0;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/peer.h"
+#include "base/fd.h"
+#include "nic/key.h"
+#include "nic/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word of the C library");
+
+bool vb_life_over(const pthread_mutex_t *life)
+{
+	const _Atomic uint32_t *word = (const void *)life;
+	uint32_t value = atomic_load_explicit(word, memory_order_acquire);
+
+	return !value || value & FUTEX_OWNER_DIED;
+}
+
+struct vb_peer *vb_peer_new(void)
+{
+	struct vb_peer *peer = calloc(1, sizeof(*peer));
+
+	if (!peer)
+		return NULL;
+	vb_list_init(&peer->node);
+	peer->socket = peer->memfd = peer->doorbell = -1;
+	atomic_store(&peer->refs, 1);
+	return peer;
+}
+
+void vb_peer_get(struct vb_peer *peer)
+{
+	atomic_fetch_add_explicit(&peer->refs, 1, memory_order_relaxed);
+}
+
+void vb_peer_put(struct vb_peer *peer)
+{
+	uint32_t count;
+
+	if (!peer || atomic_fetch_sub(&peer->refs, 1) != 1)
+		return;
+	count = atomic_load(&peer->map_count);
+	for (uint32_t i = 0; i < count; i++)
+		munmap(peer->maps[i].base, peer->maps[i].size);
+	vb_fd_close(&peer->socket);
+	vb_fd_close(&peer->memfd);
+	vb_fd_close(&peer->doorbell);
+	free(peer);
+}
+
+static int map_range(struct vb_peer *peer, uint64_t offset, uint64_t size)
+{
+	uint32_t count = atomic_load(&peer->map_count);
+	struct stat st;
+	void *map;
+
+	/* Within the file as it is now: sealed against shrinking, so never a SIGBUS later. */
+	if (count == VB_EXTENTS || fstat(peer->memfd, &st) || !size || offset & 4095 ||
+	    offset > (uint64_t)st.st_size || size > (uint64_t)st.st_size - offset)
+		return -EPROTO;
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, (off_t)offset);
+	if (map == MAP_FAILED)
+		return -errno;
+	madvise(map, size, MADV_DONTFORK);
+	madvise(map, size, MADV_DONTDUMP);
+	peer->maps[count].base = map;
+	peer->maps[count].offset = offset;
+	peer->maps[count].size = size;
+	atomic_store_explicit(&peer->map_count, count + 1, memory_order_release);
+	return 0;
+}
+
+int vb_peer_map(struct vb_peer *peer)
+{
+	struct vb_segment_head *head;
+	struct stat st;
+	int err;
+
+	if (!(fcntl(peer->memfd, F_GET_SEALS) & F_SEAL_SHRINK) || fstat(peer->memfd, &st) ||
+	    st.st_size < (off_t)sizeof(*head))
+		return -EPROTO;
+	err = map_range(peer, 0, (uint64_t)st.st_size & ~4095ull);
+	if (err)
+		return err;
+	head = (void *)peer->maps[0].base;
+	if (head->magic != VB_SEGMENT_MAGIC || head->layout_version != VB_LAYOUT_VERSION)
+		return -EPROTO;
+	peer->head = head;
+	peer->head_slot = head->slot;
+	return 0;
+}
+
+static void *at_mapped(struct vb_peer *peer, uint64_t offset, uint64_t size)
+{
+	uint32_t count = atomic_load_explicit(&peer->map_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t inside = offset - peer->maps[i].offset;
+
+		if (offset >= peer->maps[i].offset && inside < peer->maps[i].size &&
+		    size <= peer->maps[i].size - inside)
+			return peer->maps[i].base + inside;
+	}
+	return NULL;
+}
+
+/* The peer's segment grew: map the extent that holds the range. */
+static void *at_unmapped(struct vb_peer *peer, uint64_t offset, uint64_t size)
+{
+	uint32_t count = atomic_load_explicit(&peer->head->extent_count, memory_order_acquire);
+	void *found;
+
+	vb_spin_lock(&peer->map_lock);
+	found = at_mapped(peer, offset, size);
+	for (uint32_t i = 0; !found && i < count && i < VB_EXTENTS; i++) {
+		struct vb_extent extent = peer->head->extents[i];
+
+		if (offset < extent.offset || offset - extent.offset >= extent.size)
+			continue;
+		if (!map_range(peer, extent.offset, extent.size))
+			found = at_mapped(peer, offset, size);
+		break;
+	}
+	vb_spin_unlock(&peer->map_lock);
+	return found;
+}
+
+void *vb_peer_at(struct vb_peer *peer, uint64_t offset, uint64_t size)
+{
+	void *found;
+
+	if (peer->self)
+		return vb_segment_at(peer->own, offset);
+	if (offset & (VB_LINE - 1))
+		return NULL;
+	found = at_mapped(peer, offset, size);
+	return found ? found : at_unmapped(peer, offset, size);
+}
+
+void vb_peer_ring(const struct vb_peer *peer)
+{
+	uint64_t one = 1;
+
+	/* A full counter means that a wake-up is under way already. */
+	if (write(peer->doorbell, &one, sizeof(one)) < 0)
+		return;
+}
+
+void vb_peer_attend(const struct vb_peer *peer, uint32_t bits)
+{
+	atomic_fetch_or(&peer->head->attention, bits);
+	/* Our own: whoever executes looks at it when he is done. */
+	if (!peer->self)
+		vb_peer_ring(peer);
+}
+
+void vb_peer_attend_qp(const struct vb_peer *peer, struct vb_qp_entry *entry, uint32_t bits)
+{
+	uint32_t index = entry->qpn % VB_QP_PER_SLOT, before = atomic_load(&entry->attention);
+
+	/* The first failure counts; reasons of two would mix. */
+	while (!(before & bits & VB_QP_ATTN_FAIL) &&
+	       !atomic_compare_exchange_weak(&entry->attention, &before, before | bits))
+		;
+	atomic_fetch_or(&peer->head->qp_attention[index / 64], 1ull << index % 64);
+	vb_peer_attend(peer, VB_ATTN_QP);
+}
+
+static int slot_position(const struct vb_segment_head *head, uint32_t slot)
+{
+	for (int i = 0; i < VB_OWN_SLOTS; i++)
+		if (atomic_load_explicit(&head->own_slots[i], memory_order_acquire) == slot)
+			return i;
+	return -1;
+}
+
+struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn)
+{
+	int position = slot_position(peer->head, qpn / VB_QP_PER_SLOT);
+	uint32_t index = qpn % VB_QP_PER_SLOT;
+	struct vb_qp_entry *page;
+	uint64_t offset;
+
+	if (position < 0)
+		return NULL;
+	offset = atomic_load_explicit(
+		&peer->head->qp_pages[position * (VB_QP_PER_SLOT / VB_QP_PAGE) + index / VB_QP_PAGE],
+		memory_order_acquire);
+	page = offset ? vb_peer_at(peer, offset, VB_QP_PAGE * sizeof(*page)) : NULL;
+	return page ? &page[index % VB_QP_PAGE] : NULL;
+}
+
+const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey)
+{
+	uint32_t index;
+	uint64_t offset;
+	const struct vb_key_entry *page, *entry;
+
+	if (!vb_key_decode(&peer->head->keys, key, want_rkey, &index))
+		return NULL;
+	offset = atomic_load_explicit(&peer->head->key_pages[index / VB_KEY_PAGE],
+				      memory_order_acquire);
+	page = offset ? vb_peer_at(peer, offset, VB_KEY_PAGE * sizeof(*page)) : NULL;
+	entry = page ? &page[index % VB_KEY_PAGE] : NULL;
+	if (!entry || !vb_key_matches(atomic_load(&entry->word), key, want_rkey))
+		return NULL;
+	return entry;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A peer: another process of this host (or this process itself) whose segment is mapped here
+ * and whose memory the kernel lets us copy from and to.
+ */
+#ifndef VB_NIC_PEER_H
+#define VB_NIC_PEER_H
+
+#include <sys/types.h>
+
+#include "base/list.h"
+#include "base/spin.h"
+#include "nic/layout.h"
+
+enum vb_peer_state {
+	VB_PEER_CONNECTING, /* hello sent, verdict open */
+	VB_PEER_READY,      /* both sides read the other's nonce */
+	VB_PEER_NO_PATH,    /* alive, but one may not touch the other's memory */
+	VB_PEER_GONE,       /* ended, or its image was replaced */
+};
+
+struct vb_segment;
+
+struct vb_peer {
+	struct vb_list node;      /* in nic->peers, under nic->peers_lock */
+	_Atomic int refs;         /* the list, every bound QP, every grace period */
+	_Atomic int state;        /* enum vb_peer_state */
+	bool self;
+	bool accepted;            /* it connected to us, not we to it */
+	bool may_touch;           /* accepted: we read its nonce; its verdict is open */
+	uint32_t slot;            /* a slot of it: the one we connected to, else its first */
+	uint32_t head_slot;       /* its first slot, which names it in hazard words */
+	uint16_t id_there;        /* how its segment names us as a claimant */
+	uint16_t id_here;         /* how our segment names it */
+	pid_t tid;                /* its service thread: the target of process_vm_* */
+	int socket, memfd, doorbell;
+	struct vb_segment_head *head;
+	const struct vb_segment *own; /* self only */
+	struct vb_spin map_lock;
+	_Atomic uint32_t map_count;   /* extents mapped here */
+	struct {
+		char *base;
+		uint64_t offset, size;
+	} maps[VB_EXTENTS];
+};
+
+struct vb_peer *vb_peer_new(void);
+void vb_peer_get(struct vb_peer *peer);
+void vb_peer_put(struct vb_peer *peer);
+/* Maps the head of its segment; 0 or -errno (-EPROTO: not a segment of our layout). */
+int vb_peer_map(struct vb_peer *peer);
+/* size bytes of its segment, or NULL: what it names lies outside. */
+void *vb_peer_at(struct vb_peer *peer, uint64_t offset, uint64_t size);
+/* Wakes its service thread. */
+void vb_peer_ring(const struct vb_peer *peer);
+/* Sets attention bits, then rings. */
+void vb_peer_attend(const struct vb_peer *peer, uint32_t bits);
+void vb_peer_attend_qp(const struct vb_peer *peer, struct vb_qp_entry *entry, uint32_t bits);
+
+/* The entry of a QP number in the peer's segment, or NULL. */
+struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn);
+/* The entry behind a key, or NULL; want_rkey tells which of the two. */
+const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey);
+
+bool vb_life_over(const pthread_mutex_t *life);
+
+static inline bool vb_peer_alive(const struct vb_peer *peer)
+{
+	return peer->self || !vb_life_over(&peer->head->life);
+}
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/qp.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int check(const struct ibv_qp_init_attr *attr)
+{
+	const struct ibv_qp_cap *cap = &attr->cap;
+
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+	    attr->qp_type != IBV_QPT_UD) {
+		vb_explain("ibv_create_qp: QP type %d is not supported, only RC, UC and UD",
+			   attr->qp_type);
+		return -EOPNOTSUPP;
+	}
+	if (!attr->send_cq || !attr->recv_cq)
+		return -EINVAL;
+	if (attr->srq && attr->qp_type == IBV_QPT_UC) {
+		vb_explain("ibv_create_qp: a UC QP has no shared receive queue");
+		return -EINVAL;
+	}
+	if (cap->max_send_wr > VB_WR_MAX || cap->max_send_sge > VB_SGE_MAX ||
+	    cap->max_inline_data > VB_INLINE_MAX ||
+	    (!attr->srq && (cap->max_recv_wr > VB_WR_MAX || cap->max_recv_sge > VB_SGE_MAX))) {
+		vb_explain("ibv_create_qp: %u/%u WRs, %u/%u SGEs, %u inline bytes exceed the "
+			   "limits %d, %d, %d", cap->max_send_wr, cap->max_recv_wr,
+			   cap->max_send_sge, cap->max_recv_sge, cap->max_inline_data, VB_WR_MAX,
+			   VB_SGE_MAX, VB_INLINE_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* What completes at each CQ: the whole send queue, and what can be in flight of a receive queue. */
+static uint32_t recv_depth(const struct vb_qp *qp)
+{
+	return qp->srq ? 0 : qp->rq->depth;
+}
+
+static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
+{
+	int err = vb_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
+
+	if (err)
+		return err;
+	if (qp->srq) {
+		qp->rq = &qp->srq->rq;
+		return 0;
+	}
+	qp->rq = &qp->own_rq;
+	qp->own_rq.consumer_lock = &qp->recv_cq->poll_lock;
+	err = vb_rq_init(qp->rq, qp->pd, cap->max_recv_wr, cap->max_recv_sge,
+			 qp->type == IBV_QPT_UD);
+	if (err)
+		vb_sq_fini(&qp->sq);
+	return err;
+}
+
+static void queues_free(struct vb_qp *qp)
+{
+	vb_sq_fini(&qp->sq);
+	if (!qp->srq)
+		vb_rq_fini(qp->rq);
+}
+
+static void entry_make(struct vb_qp *qp)
+{
+	struct vb_qp_entry *entry = vb_peer_qp(qp->nic->self, qp->ibv.qp_num);
+
+	qp->entry = entry;
+	entry->qpn = qp->ibv.qp_num;
+	entry->type = qp->type;
+	entry->pd = qp->pd->id;
+	entry->rq = qp->rq->shared_offset;
+	entry->recv_cq = qp->recv_cq->shared_offset;
+	entry->ready_bit = qp->recv_bit;
+	entry->has_srq = qp->srq != NULL;
+	atomic_store(&entry->attention, 0);
+	atomic_store(&entry->binder, 0);
+	atomic_store(&entry->dropped, 0);
+	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
+	atomic_store(&entry->gate, vb_gate(qp->epoch, IBV_QPS_RESET));
+}
+
+/* Under nic->lock. */
+static int enlist(struct vb_qp *qp)
+{
+	struct vb_nic *nic = qp->nic;
+	uint32_t qpn;
+	int err;
+
+	if (nic->qp_count == VB_QP_MAX)
+		return -ENOMEM;
+	err = vb_nic_qpn_alloc(nic, qp, &qpn);
+	if (err)
+		return err;
+	qp->ibv.qp_num = qpn;
+	qp->ibv.handle = qpn;
+	err = vb_cq_attach(qp->send_cq, qp, qp->sq.depth, &qp->send_bit);
+	if (!err) {
+		err = vb_cq_attach(qp->recv_cq, qp, recv_depth(qp), &qp->recv_bit);
+		if (err)
+			vb_cq_detach(qp->send_cq, qp, qp->sq.depth);
+	}
+	if (err) {
+		vb_nic_qpn_free(nic, qpn);
+		return err;
+	}
+	entry_make(qp);
+	nic->qp_count++;
+	vb_list_append(&nic->qps, &qp->node);
+	return 0;
+}
+
+static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	int err;
+
+	qp->nic = pd->nic;
+	qp->pd = pd;
+	qp->type = attr->qp_type;
+	qp->sig_all = attr->sq_sig_all;
+	qp->send_cq = vb_cq(attr->send_cq);
+	qp->recv_cq = vb_cq(attr->recv_cq);
+	qp->srq = attr->srq ? vb_srq(attr->srq) : NULL;
+	qp->cap = attr->cap;
+	vb_list_init(&qp->pend.node);
+	err = queues_make(qp, &attr->cap);
+	if (err)
+		return err;
+	pthread_mutex_lock(&qp->nic->lock);
+	vb_nic_quarantine_check(qp->nic);
+	err = enlist(qp);
+	pthread_mutex_unlock(&qp->nic->lock);
+	if (err)
+		queues_free(qp);
+	return err;
+}
+
+static void ibv_fill(struct vb_qp *qp, const struct ibv_qp_init_attr *attr)
+{
+	qp->ibv.context = qp->pd->ibv.context;
+	qp->ibv.qp_context = attr->qp_context;
+	qp->ibv.pd = &qp->pd->ibv;
+	qp->ibv.send_cq = attr->send_cq;
+	qp->ibv.recv_cq = attr->recv_cq;
+	qp->ibv.srq = attr->srq;
+	qp->ibv.state = IBV_QPS_RESET;
+	qp->ibv.qp_type = attr->qp_type;
+	pthread_mutex_init(&qp->ibv.mutex, NULL);
+	pthread_cond_init(&qp->ibv.cond, NULL);
+}
+
+int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out)
+{
+	int err = check(attr);
+	struct vb_qp *qp = err ? NULL : aligned_alloc(64, (sizeof(*qp) + 63) & ~63ul);
+
+	if (!qp)
+		return err ? err : -ENOMEM;
+	memset(qp, 0, sizeof(*qp));
+	if (attr->srq) /* ignored, and said so */
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+	err = qp_make(qp, pd, attr);
+	if (err) {
+		free(qp);
+		return err;
+	}
+	ibv_fill(qp, attr);
+	atomic_fetch_add(&pd->users, 1);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, 1);
+	*out = qp;
+	return 0;
+}
+
+void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type)
+{
+	vb_async_raise(qp->ibv.context, type, &qp->ibv, &qp->async_taken);
+}
+
+void vb_qp_token_wait(struct vb_qp *qp)
+{
+	while (!vb_qp_token_try(qp))
+		sched_yield();
+}
+
+void vb_remote_unbind(struct vb_remote *remote)
+{
+	vb_peer_put(remote->peer);
+	*remote = (struct vb_remote){ 0 };
+}
+
+static void wait_for_acks(struct vb_qp *qp)
+{
+	vb_async_purge(qp->ibv.context, &qp->ibv);
+	pthread_mutex_lock(&qp->ibv.mutex);
+	while (qp->ibv.events_completed != atomic_load(&qp->async_taken))
+		pthread_cond_wait(&qp->ibv.cond, &qp->ibv.mutex);
+	pthread_mutex_unlock(&qp->ibv.mutex);
+}
+
+/* Strays of this QP in its CQ, and cells of the shared queue that nobody polled yet. */
+static void purge_shared(struct vb_qp *qp)
+{
+	struct vb_cq *cq = qp->recv_cq;
+	struct vb_rq *rq = qp->rq;
+
+	vb_spin_lock(&cq->stray_lock);
+	vb_list_for(stray, &cq->stray, struct vb_wc_node, node) {
+		if (stray->qpn != qp->ibv.qp_num)
+			continue;
+		vb_list_remove(&stray->node);
+		atomic_fetch_sub(&cq->stray_count, 1);
+		free(stray);
+	}
+	vb_spin_unlock(&cq->stray_lock);
+	vb_spin_lock(&rq->drain_lock);
+	for (uint32_t i = atomic_load(&rq->head); i != atomic_load(&rq->shared->tail); i++) {
+		uint64_t word = atomic_load(&vb_rq_cell(rq, i)->word);
+
+		if (vb_cell_index(word) == i && vb_cell_state(word) == VB_CELL_DONE &&
+		    !vb_rq_twin(rq, i)->consumed && vb_rq_cell(rq, i)->qpn == qp->ibv.qp_num)
+			vb_rq_consume(rq, i);
+	}
+	vb_spin_unlock(&rq->drain_lock);
+}
+
+void vb_qp_purge(struct vb_qp *qp)
+{
+	if (qp->srq)
+		purge_shared(qp);
+}
+
+void vb_qp_withdraw(struct vb_qp *qp)
+{
+	struct vb_nic *nic = qp->nic;
+
+	pthread_mutex_lock(&nic->lock);
+	nic->qp_count--;
+	vb_list_remove(&qp->node);
+	atomic_store(&qp->entry->gate, 0);
+	vb_cq_detach(qp->send_cq, qp, qp->sq.depth);
+	vb_cq_detach(qp->recv_cq, qp, recv_depth(qp));
+	vb_qp_purge(qp);
+	vb_nic_qpn_free(nic, qp->ibv.qp_num);
+	vb_qp_flush_cancel(qp);
+	queues_free(qp);
+	pthread_mutex_unlock(&nic->lock);
+}
+
+int vb_qp_destroy(struct vb_qp *qp)
+{
+	if (qp->nic == vb_nic_current()) {
+		vb_remote_unbind(&qp->remote);
+		wait_for_acks(qp);
+	}
+	if (qp->srq)
+		atomic_fetch_sub(&qp->srq->users, 1);
+	atomic_fetch_sub(&qp->pd->users, 1);
+	free(qp);
+	return 0;
+}

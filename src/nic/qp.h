@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queue pairs. The private object is here; what peers see of it is struct vb_qp_entry. Split by
+ * role: qp.c creates and destroys, qp_edges.c says which changes of state are legal, qp_modify.c
+ * checks and applies them, qp_error.c moves a QP to ERR or SQE and lets its queues flush.
+ */
+#ifndef VB_NIC_QP_H
+#define VB_NIC_QP_H
+
+#include "nic/ah.h"
+#include "nic/cq.h"
+#include "nic/rq.h"
+#include "nic/sq.h"
+#include "nic/srq.h"
+
+/* The requester's view of its peer. Only the holder of the executor's token touches it. */
+struct vb_remote {
+	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
+	struct vb_qp_entry *entry;
+	uint64_t gate;        /* to which we are bound; 0: not bound */
+	struct vb_rq_shared *rq;
+	uint32_t rq_version;
+	struct vb_cell *cells;
+	uint8_t *spill;
+	uint8_t *sges;
+	uint32_t mask, sges_stride;
+	struct vb_cq_shared *cq;
+	uint16_t ready_bit;
+	uint32_t slot;        /* of the datagram's target that peer was found for */
+	bool many;            /* its receive queue has other senders too */
+	bool keeps_head;      /* UC: a later sender goes on where we were */
+	uint32_t next_recv;   /* one sender: index of the receive that the next message takes */
+	uint32_t taken;       /* many senders: the cell that a long message holds */
+	bool holds_taken;
+};
+
+/* Why a send queue waits. Token holder writes; the engine reads under its own lock. */
+enum vb_pend_why { VB_PEND_NONE, VB_PEND_UNREADY, VB_PEND_RNR, VB_PEND_WIRE, VB_PEND_BUSY };
+
+struct vb_pend {
+	struct vb_list node;     /* in the engine's list */
+	bool listed;             /* under the engine's list lock */
+	enum vb_pend_why why;
+	uint64_t since_ns;       /* first try of the WQE that waits */
+	uint64_t give_up_ns;     /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
+	uint64_t next_ns;        /* RNR: next counted try */
+	unsigned rnr_tries;
+	_Atomic uint64_t wake_ns; /* when the service thread should look again */
+};
+
+struct vb_qp {
+	union { /* first; room for the members that newer headers append to ibv_qp_ex */
+		struct ibv_qp ibv;
+		struct ibv_qp_ex ex;
+		char room[sizeof(struct ibv_qp_ex) + 64];
+	};
+	struct vb_nic *nic;
+	struct vb_qp_entry *entry;
+	struct vb_pd *pd;
+	struct vb_cq *send_cq, *recv_cq;
+	struct vb_rq *rq;        /* its own or its SRQ's */
+	struct vb_srq *srq;
+	_Atomic uint32_t state;  /* enum ibv_qp_state */
+	uint8_t type;
+	bool sig_all;
+	bool extended;           /* created with send operations */
+	uint16_t send_bit, recv_bit;
+	struct vb_sq sq;
+	struct vb_remote remote;
+	struct vb_pend pend;
+	struct vb_rq own_rq;
+	struct vb_list node;     /* in nic->qps */
+	struct vb_spin state_lock;
+	uint64_t epoch;
+	struct ibv_qp_attr attr; /* as modified so far */
+	struct ibv_qp_cap cap;
+	struct vb_av av;         /* RC, UC: resolved at RTR */
+	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
+	bool flush_pending;      /* the grace period runs; under state_lock */
+	struct vb_grace flush_grace;
+	bool sqd_event_due;
+	uint32_t mcast_groups;
+	uint32_t datagram_max;   /* UD: bytes that fit into one packet of the port */
+	_Atomic uint32_t async_taken;
+};
+
+static inline struct vb_qp *vb_qp(struct ibv_qp *ibv)
+{
+	return vb_container(ibv, struct vb_qp, ibv);
+}
+
+static inline enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
+{
+	return (enum ibv_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
+}
+
+int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out);
+/* Destroying, in two steps: nobody finds it any more; then it is freed. The caller has stopped
+ * the executor. */
+void vb_qp_withdraw(struct vb_qp *qp);
+int vb_qp_destroy(struct vb_qp *qp);
+
+/*
+ * Checks everything, then changes everything. The executor's token is held by the caller when
+ * the QP goes to RESET. Returns -EINVAL, -ENETUNREACH, ...
+ */
+int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
+void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
+
+/* To ERR, from any state but RESET; false if it was there already. The send queue is flushed by
+ * whoever executes it next; receives once nobody is inside. */
+bool vb_qp_enter_error(struct vb_qp *qp);
+/* UC, UD: the send queue failed, receiving goes on. */
+void vb_qp_enter_sqe(struct vb_qp *qp);
+/* Looks whether the grace period is over and then lets the receives flush. */
+void vb_qp_flush_check(struct vb_qp *qp);
+/* RESET and destroy: what it had to flush is forgotten. */
+void vb_qp_flush_cancel(struct vb_qp *qp);
+/* Unpolled completions of this QP that lie in shared queues. Under the CQ's poll lock or after detach. */
+void vb_qp_purge(struct vb_qp *qp);
+void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type);
+
+/* The executor's token: who holds it may execute, complete and flush work requests. */
+static inline bool vb_qp_token_try(struct vb_qp *qp)
+{
+	bool got;
+
+	vb_spin_lock(&qp->sq.lock);
+	got = !qp->sq.executing;
+	qp->sq.executing = true;
+	vb_spin_unlock(&qp->sq.lock);
+	return got;
+}
+
+static inline void vb_qp_token_release(struct vb_qp *qp)
+{
+	vb_spin_lock(&qp->sq.lock);
+	qp->sq.executing = false;
+	vb_spin_unlock(&qp->sq.lock);
+}
+
+void vb_qp_token_wait(struct vb_qp *qp);
+void vb_remote_unbind(struct vb_remote *remote);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a QP fails: the gate closes, nobody is inside any more, the queues flush. */
+#include "base/log.h"
+#include "nic/qp.h"
+
+static void flush_ready(struct vb_qp *qp)
+{
+	atomic_store(&qp->flush_ready, 1);
+	/* Receives of an SRQ are not this QP's to flush; the event says that no more will come. */
+	if (qp->srq) {
+		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+		return;
+	}
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!vb_rq_empty(qp->rq))
+		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
+}
+
+bool vb_qp_enter_error(struct vb_qp *qp)
+{
+	enum ibv_qp_state before;
+	bool over;
+
+	vb_spin_lock(&qp->state_lock);
+	before = vb_qp_state(qp);
+	if (before == IBV_QPS_ERR || before == IBV_QPS_RESET) {
+		vb_spin_unlock(&qp->state_lock);
+		return false;
+	}
+	atomic_store(&qp->state, IBV_QPS_ERR);
+	qp->ibv.state = IBV_QPS_ERR;
+	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, IBV_QPS_ERR));
+	vb_grace_begin(qp->nic, &qp->flush_grace, true);
+	over = vb_grace_over(&qp->flush_grace);
+	qp->flush_pending = !over;
+	if (!over)
+		vb_nic_flush_count(qp->nic, 1);
+	vb_spin_unlock(&qp->state_lock);
+	if (over)
+		flush_ready(qp);
+	return true;
+}
+
+void vb_qp_flush_check(struct vb_qp *qp)
+{
+	bool over;
+
+	vb_spin_lock(&qp->state_lock);
+	over = qp->flush_pending && vb_grace_over(&qp->flush_grace);
+	if (over) {
+		qp->flush_pending = false;
+		vb_nic_flush_count(qp->nic, -1);
+	}
+	vb_spin_unlock(&qp->state_lock);
+	if (over)
+		flush_ready(qp);
+}
+
+void vb_qp_flush_cancel(struct vb_qp *qp)
+{
+	vb_spin_lock(&qp->state_lock);
+	if (qp->flush_pending) {
+		vb_grace_drop(&qp->flush_grace);
+		qp->flush_pending = false;
+		vb_nic_flush_count(qp->nic, -1);
+	}
+	atomic_store(&qp->flush_ready, 0);
+	vb_spin_unlock(&qp->state_lock);
+}
+
+void vb_qp_enter_sqe(struct vb_qp *qp)
+{
+	vb_spin_lock(&qp->state_lock);
+	if (vb_qp_state(qp) == IBV_QPS_RTS || vb_qp_state(qp) == IBV_QPS_SQD) {
+		atomic_store(&qp->state, IBV_QPS_SQE);
+		qp->ibv.state = IBV_QPS_SQE;
+		atomic_store(&qp->entry->gate, vb_gate(qp->epoch, IBV_QPS_SQE));
+	}
+	vb_spin_unlock(&qp->state_lock);
+}

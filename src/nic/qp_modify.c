@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ibv_modify_qp: check everything, then change everything. */
+#include "base/log.h"
+#include "nic/qp.h"
+#include "nic/qp_edges.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+	QP_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
+	RETRIES_MAX = 7,
+	TIMER_MAX = 31,
+};
+
+struct range {
+	int mask;
+	uint32_t value, max;
+	const char *name;
+};
+
+static int check_ranges(const struct ibv_qp_attr *attr, int mask)
+{
+	const struct range ranges[] = {
+		{ IBV_QP_PKEY_INDEX, attr->pkey_index, VB_PKEYS - 1, "pkey_index" },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, VB_RD_ATOMIC_MAX, "max_rd_atomic" },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, VB_RD_ATOMIC_MAX,
+		  "max_dest_rd_atomic" },
+		{ IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer, TIMER_MAX, "min_rnr_timer" },
+		{ IBV_QP_TIMEOUT, attr->timeout, TIMER_MAX, "timeout" },
+		{ IBV_QP_RETRY_CNT, attr->retry_cnt, RETRIES_MAX, "retry_cnt" },
+		{ IBV_QP_RNR_RETRY, attr->rnr_retry, RETRIES_MAX, "rnr_retry" },
+		{ IBV_QP_DEST_QPN, attr->dest_qp_num, VB_MASK24, "dest_qp_num" },
+		{ IBV_QP_ACCESS_FLAGS, attr->qp_access_flags & ~(unsigned)QP_ACCESS, 0,
+		  "unknown bits in qp_access_flags" },
+	};
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
+		if (!(mask & ranges[i].mask) || ranges[i].value <= ranges[i].max)
+			continue;
+		vb_explain("ibv_modify_qp: %s is %u, at most %u is allowed", ranges[i].name,
+			   ranges[i].value, ranges[i].max);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_values(const struct ibv_qp_attr *attr, int mask)
+{
+	if (mask & IBV_QP_PORT && attr->port_num != 1) {
+		vb_explain("ibv_modify_qp: port_num is %u, the device has port 1 only",
+			   attr->port_num);
+		return -EINVAL;
+	}
+	if (mask & IBV_QP_PATH_MTU &&
+	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)) {
+		vb_explain("ibv_modify_qp: path_mtu %d is none of IBV_MTU_256 to IBV_MTU_4096",
+			   attr->path_mtu);
+		return -EINVAL;
+	}
+	if (mask & IBV_QP_ALT_PATH ||
+	    (mask & IBV_QP_PATH_MIG_STATE && attr->path_mig_state != IBV_MIG_MIGRATED)) {
+		vb_explain("ibv_modify_qp: path migration is not supported");
+		return -EOPNOTSUPP;
+	}
+	return check_ranges(attr, mask);
+}
+
+/* Adopts the attributes that the mask names. */
+static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct ibv_qp_attr *own = &qp->attr;
+
+#define ADOPT(bit, field)                                                                          \
+	do {                                                                                       \
+		if (mask & (bit))                                                                  \
+			own->field = attr->field;                                                  \
+	} while (0)
+	ADOPT(IBV_QP_PKEY_INDEX, pkey_index);
+	ADOPT(IBV_QP_PORT, port_num);
+	ADOPT(IBV_QP_QKEY, qkey);
+	ADOPT(IBV_QP_ACCESS_FLAGS, qp_access_flags);
+	ADOPT(IBV_QP_AV, ah_attr);
+	ADOPT(IBV_QP_PATH_MTU, path_mtu);
+	ADOPT(IBV_QP_DEST_QPN, dest_qp_num);
+	ADOPT(IBV_QP_RQ_PSN, rq_psn);
+	ADOPT(IBV_QP_SQ_PSN, sq_psn);
+	ADOPT(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
+	ADOPT(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	ADOPT(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
+	ADOPT(IBV_QP_TIMEOUT, timeout);
+	ADOPT(IBV_QP_RETRY_CNT, retry_cnt);
+	ADOPT(IBV_QP_RNR_RETRY, rnr_retry);
+	ADOPT(IBV_QP_PATH_MIG_STATE, path_mig_state);
+#undef ADOPT
+	own->rq_psn &= VB_MASK24;
+	own->sq_psn &= VB_MASK24;
+}
+
+/* Lets peers see it; before the gate opens, or single fields while it is open. */
+static void show(struct vb_qp *qp)
+{
+	struct vb_qp_entry *entry = qp->entry;
+
+	atomic_store(&entry->qkey, qp->attr.qkey);
+	atomic_store(&entry->access, qp->attr.qp_access_flags);
+	atomic_store(&entry->max_dest_rd_atomic, qp->attr.max_dest_rd_atomic);
+	atomic_store(&entry->min_rnr_timer, qp->attr.min_rnr_timer);
+}
+
+static void show_connection(struct vb_qp *qp)
+{
+	struct vb_qp_entry *entry = qp->entry;
+
+	entry->dest_qpn = qp->attr.dest_qp_num;
+	entry->rq_psn = qp->attr.rq_psn;
+	entry->path_mtu = (uint8_t)qp->attr.path_mtu;
+	entry->sgid = qp->av.sgid;
+	entry->dgid = qp->av.dgid;
+	/* A new connection: whoever was bound to the old one is not bound to this. */
+	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
+	atomic_store(&entry->binder, 0);
+	atomic_store(&entry->attention, 0);
+}
+
+/* Everything that was posted or completed but not polled is forgotten. */
+static int reset(struct vb_qp *qp)
+{
+	int err;
+
+	vb_qp_flush_cancel(qp);
+	vb_spin_lock(&qp->send_cq->poll_lock);
+	vb_sq_reset(&qp->sq);
+	vb_spin_unlock(&qp->send_cq->poll_lock);
+	vb_spin_lock(&qp->recv_cq->poll_lock);
+	vb_qp_purge(qp);
+	err = qp->srq ? 0 : vb_rq_reset(qp->rq);
+	vb_spin_unlock(&qp->recv_cq->poll_lock);
+	vb_remote_unbind(&qp->remote);
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	return err;
+}
+
+static void set_state(struct vb_qp *qp, enum ibv_qp_state next)
+{
+	vb_spin_lock(&qp->state_lock);
+	atomic_store(&qp->state, next);
+	qp->ibv.state = next;
+	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, next));
+	vb_spin_unlock(&qp->state_lock);
+}
+
+static int apply(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next,
+		 const struct ibv_qp_attr *attr, int mask)
+{
+	adopt(qp, attr, mask);
+	if (next == IBV_QPS_ERR) {
+		vb_qp_enter_error(qp);
+		return 0;
+	}
+	if (next == IBV_QPS_RESET) {
+		set_state(qp, next);
+		return reset(qp);
+	}
+	show(qp);
+	if (cur == IBV_QPS_INIT && next == IBV_QPS_RTR)
+		show_connection(qp);
+	if (next == IBV_QPS_SQD && cur != IBV_QPS_SQD)
+		qp->sqd_event_due = mask & IBV_QP_EN_SQD_ASYNC_NOTIFY && attr->en_sqd_async_notify;
+	if (next != cur)
+		set_state(qp, next);
+	return 0;
+}
+
+static int check_edge(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next,
+		      const struct ibv_qp_attr *attr, int mask)
+{
+	char sentence[200];
+
+	if (mask & IBV_QP_CUR_STATE && attr->cur_qp_state != cur) {
+		vb_explain("ibv_modify_qp: QP 0x%06x is in %s, not in %s as cur_qp_state says",
+			   qp->ibv.qp_num, vb_qp_state_str(cur),
+			   vb_qp_state_str(attr->cur_qp_state));
+		return -EINVAL;
+	}
+	if (!vb_qp_edge_check(qp->type, cur, next, mask))
+		return 0;
+	vb_explain("ibv_modify_qp: QP 0x%06x: %s", qp->ibv.qp_num,
+		   vb_qp_edge_explain(qp->type, cur, next, mask, sentence, sizeof(sentence)));
+	return -EINVAL;
+}
+
+int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state cur = vb_qp_state(qp);
+	enum ibv_qp_state next = mask & IBV_QP_STATE ? attr->qp_state : cur;
+	struct vb_av av;
+	int err = check_edge(qp, cur, next, attr, mask);
+
+	if (!err)
+		err = check_values(attr, mask);
+	if (!err && mask & IBV_QP_AV)
+		err = vb_device_resolve(vb_context(qp->ibv.context)->dev, &attr->ah_attr, &av);
+	if (err)
+		return err;
+	if (mask & IBV_QP_AV)
+		qp->av = av;
+	return apply(qp, cur, next, attr, mask);
+}
+
+void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)
+{
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = vb_qp_state(qp);
+	attr->cap = qp->cap;
+	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && qp->sq.next != atomic_load(&qp->sq.done);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = qp->ibv.qp_context,
+		.send_cq = qp->ibv.send_cq,
+		.recv_cq = qp->ibv.recv_cq,
+		.srq = qp->ibv.srq,
+		.cap = qp->cap,
+		.qp_type = qp->ibv.qp_type,
+		.sq_sig_all = qp->sig_all,
+	};
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/rq.h"
+#include "nic/mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t ring_size(uint32_t depth, bool many)
+{
+	uint32_t cells = many ? 2 * depth : depth, size = 1;
+
+	while (size < cells)
+		size *= 2;
+	return size;
+}
+
+static int shared_alloc(struct vb_rq *rq)
+{
+	struct vb_segment *seg = &rq->nic->seg;
+	size_t cells = (size_t)rq->mask + 1;
+
+	rq->cells_offset = vb_segment_alloc(seg, cells * sizeof(struct vb_cell));
+	rq->spill_offset = vb_segment_alloc(seg, cells * VB_SPILL);
+	rq->sges_offset = vb_segment_alloc(seg, cells * rq->sges_stride);
+	if (!rq->cells_offset || !rq->spill_offset || !rq->sges_offset)
+		return -ENOMEM;
+	rq->cells = vb_segment_at(seg, rq->cells_offset);
+	rq->spill = vb_segment_at(seg, rq->spill_offset);
+	rq->sges = vb_segment_at(seg, rq->sges_offset);
+	return 0;
+}
+
+static void shared_free_later(struct vb_rq *rq)
+{
+	size_t cells = (size_t)rq->mask + 1;
+
+	vb_nic_free_later(rq->nic, rq->cells_offset, cells * sizeof(struct vb_cell));
+	vb_nic_free_later(rq->nic, rq->spill_offset, cells * VB_SPILL);
+	vb_nic_free_later(rq->nic, rq->sges_offset, cells * rq->sges_stride);
+}
+
+static void shared_describe(struct vb_rq *rq)
+{
+	rq->shared->cells = rq->cells_offset;
+	rq->shared->spill = rq->spill_offset;
+	rq->shared->sges = rq->sges_offset;
+	rq->shared->mask = rq->mask;
+	rq->shared->sges_stride = rq->sges_stride;
+	rq->shared->many = rq->many;
+}
+
+int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_max, bool many)
+{
+	rq->nic = pd->nic;
+	rq->pd = pd;
+	rq->depth = depth;
+	rq->sge_max = sge_max;
+	rq->many = many;
+	rq->mask = ring_size(depth ? depth : 1, many) - 1;
+	rq->sges_stride = (uint32_t)(sizeof(struct vb_recv_sges) + (sge_max ? sge_max : 1) *
+								   sizeof(struct ibv_sge));
+	rq->twin_stride = (uint32_t)(sizeof(struct vb_recv_wqe) + (sge_max ? sge_max : 1) *
+								  sizeof(struct ibv_sge));
+	rq->twins = calloc((size_t)rq->mask + 1, rq->twin_stride);
+	rq->shared_offset = vb_segment_alloc(&rq->nic->seg, sizeof(*rq->shared));
+	if (!rq->twins || !rq->shared_offset || shared_alloc(rq)) {
+		free(rq->twins);
+		return -ENOMEM;
+	}
+	rq->shared = vb_segment_at(&rq->nic->seg, rq->shared_offset);
+	shared_describe(rq);
+	vb_spin_lock(&rq->nic->rqs_lock);
+	vb_list_append(&rq->nic->rqs, &rq->node);
+	vb_spin_unlock(&rq->nic->rqs_lock);
+	return 0;
+}
+
+void vb_rq_fini(struct vb_rq *rq)
+{
+	vb_spin_lock(&rq->nic->rqs_lock);
+	vb_list_remove(&rq->node);
+	vb_spin_unlock(&rq->nic->rqs_lock);
+	shared_free_later(rq);
+	vb_nic_free_later(rq->nic, rq->shared_offset, sizeof(*rq->shared));
+	free(rq->twins);
+}
+
+int vb_rq_reset(struct vb_rq *rq)
+{
+	struct vb_grace grace;
+	struct vb_rq old = *rq;
+
+	if (!rq->tail)
+		return 0;
+	vb_grace_begin(rq->nic, &grace, true);
+	if (vb_grace_over(&grace)) {
+		memset(rq->cells, 0, ((size_t)rq->mask + 1) * sizeof(*rq->cells));
+	} else {
+		/* A sender that has not noticed may still write there: it keeps the old ring. */
+		vb_grace_drop(&grace);
+		if (shared_alloc(rq))
+			return -ENOMEM;
+		shared_free_later(&old);
+		shared_describe(rq);
+	}
+	vb_spin_lock(&rq->lock);
+	rq->tail = 0;
+	rq->reposted_end = 0;
+	atomic_store(&rq->head, 0);
+	atomic_store(&rq->held, 0);
+	atomic_store(&rq->shared->tail, 0);
+	atomic_store(&rq->shared->head, 0);
+	atomic_store(&rq->shared->waiting, 0);
+	vb_spin_unlock(&rq->lock);
+	return 0;
+}
+
+static void copy_ring(struct vb_rq *to, const struct vb_rq *from)
+{
+	for (uint32_t i = atomic_load(&from->head); i != from->tail; i++) {
+		memcpy(vb_rq_cell(to, i), vb_rq_cell(from, i), sizeof(struct vb_cell));
+		memcpy(to->spill + (size_t)(i & to->mask) * VB_SPILL,
+		       from->spill + (size_t)(i & from->mask) * VB_SPILL, VB_SPILL);
+		memcpy(to->sges + (size_t)(i & to->mask) * to->sges_stride,
+		       from->sges + (size_t)(i & from->mask) * from->sges_stride, to->sges_stride);
+		memcpy(vb_rq_twin(to, i), vb_rq_twin(from, i), to->twin_stride);
+	}
+}
+
+static int grow_quiet(struct vb_rq *rq, uint32_t depth)
+{
+	struct vb_rq old = *rq;
+
+	rq->mask = ring_size(depth, rq->many) - 1;
+	rq->twins = calloc((size_t)rq->mask + 1, rq->twin_stride);
+	if (!rq->twins || shared_alloc(rq)) {
+		free(rq->twins);
+		*rq = old;
+		return -ENOMEM;
+	}
+	copy_ring(rq, &old);
+	rq->depth = depth;
+	shared_describe(rq);
+	shared_free_later(&old);
+	free(old.twins);
+	return 0;
+}
+
+int vb_rq_grow(struct vb_rq *rq, uint32_t depth)
+{
+	struct vb_grace grace;
+	uint32_t slot;
+	int err;
+
+	atomic_fetch_add(&rq->shared->version, 1); /* odd: senders stay out */
+	vb_grace_begin(rq->nic, &grace, true);
+	err = vb_grace_wait(&grace, 1000, &slot) ? -EBUSY : 0;
+	if (err) {
+		vb_grace_drop(&grace);
+	} else {
+		vb_spin_lock(rq->consumer_lock);
+		vb_spin_lock(&rq->lock);
+		err = grow_quiet(rq, depth);
+		vb_spin_unlock(&rq->lock);
+		vb_spin_unlock(rq->consumer_lock);
+	}
+	atomic_fetch_add(&rq->shared->version, 1);
+	return err;
+}
+
+static bool room(const struct vb_rq *rq)
+{
+	uint32_t window = rq->tail - atomic_load_explicit(&rq->head, memory_order_acquire);
+
+	if (!rq->many)
+		return window < rq->depth;
+	return window <= rq->mask && atomic_load(&rq->held) < rq->depth;
+}
+
+/* Fills the twin and the senders' copy of it; tells whether every lkey is good. */
+static bool describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin)
+{
+	struct vb_recv_sges *out =
+		(void *)(rq->sges + (size_t)(rq->tail & rq->mask) * rq->sges_stride);
+	uint64_t length = 0;
+	bool keys_ok = true;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		struct vb_mr *mr = vb_mr_lookup(rq->nic, rq->pd, &wr->sg_list[i],
+						IBV_ACCESS_LOCAL_WRITE);
+
+		twin->sge[i] = out->sge[i] = wr->sg_list[i];
+		length += wr->sg_list[i].length;
+		if (!mr) {
+			keys_ok = !wr->sg_list[i].length && keys_ok;
+			continue;
+		}
+		/* Address as the process sees it, in the place of the region's. */
+		twin->sge[i].addr = out->sge[i].addr = (uintptr_t)vb_mr_ptr(mr, twin->sge[i].addr);
+		if (!atomic_load_explicit(&mr->used_by_recv, memory_order_relaxed))
+			atomic_store(&mr->used_by_recv, 1);
+	}
+	out->count = twin->sge_count = (uint16_t)wr->num_sge;
+	twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+	return keys_ok;
+}
+
+int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
+{
+	struct vb_recv_wqe *twin = vb_rq_twin(rq, rq->tail);
+	struct vb_cell *cell = vb_rq_cell(rq, rq->tail);
+	bool keys_ok;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->sge_max)
+		return -EINVAL;
+	if (!room(rq))
+		return -ENOMEM;
+	keys_ok = describe(rq, wr, twin);
+	twin->wr_id = wr->wr_id;
+	twin->consumed = false;
+	cell->posted_length = twin->length;
+	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
+	atomic_store_explicit(&cell->word,
+			      vb_cell_word(rq->tail, 0, keys_ok ? VB_CELL_KEYS_OK : 0, VB_CELL_POSTED),
+			      memory_order_release);
+	rq->tail++;
+	if (rq->many) {
+		atomic_fetch_add(&rq->held, 1);
+		atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
+	}
+	return 0;
+}
+
+bool vb_rq_take_waiting(struct vb_rq *rq)
+{
+	/* Posted, then looked; a sender sets it, then looks at the cell again. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return atomic_load_explicit(&rq->shared->waiting, memory_order_relaxed) &&
+	       atomic_exchange(&rq->shared->waiting, 0);
+}
+
+/* --- consuming --- */
+
+bool vb_rq_empty(const struct vb_rq *rq)
+{
+	return atomic_load(&rq->head) == rq->tail;
+}
+
+static struct vb_cell *next_done_of_many(struct vb_rq *rq, uint64_t *word)
+{
+	uint32_t tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
+
+	if (atomic_load_explicit(&rq->shared->returned, memory_order_relaxed) &&
+	    atomic_exchange(&rq->shared->returned, 0))
+		rq->reposted_end = tail;
+	for (uint32_t i = atomic_load_explicit(&rq->head, memory_order_relaxed); i != tail; i++) {
+		if (vb_rq_twin(rq, i)->consumed)
+			continue;
+		*word = atomic_load_explicit(&vb_rq_cell(rq, i)->word, memory_order_acquire);
+		if (vb_cell_index(*word) != i)
+			return NULL;
+		if (vb_cell_state(*word) == VB_CELL_DONE)
+			return vb_rq_cell(rq, i);
+		if (vb_cell_state(*word) == VB_CELL_POSTED && (int32_t)(i - rq->reposted_end) >= 0)
+			return NULL;
+	}
+	return NULL;
+}
+
+struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	struct vb_cell *cell = vb_rq_cell(rq, head);
+
+	if (rq->many)
+		return next_done_of_many(rq, word);
+	*word = atomic_load_explicit(&cell->word, memory_order_acquire);
+	if (vb_cell_index(*word) != head || vb_cell_state(*word) != VB_CELL_DONE)
+		return NULL;
+	return cell;
+}
+
+struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word)
+{
+	uint32_t tail;
+
+	vb_spin_lock(&rq->lock);
+	tail = rq->tail;
+	vb_spin_unlock(&rq->lock);
+	for (uint32_t i = atomic_load(&rq->head); i != tail; i++) {
+		struct vb_cell *cell = vb_rq_cell(rq, i);
+		uint64_t flushed = vb_cell_word(i, 0, 0, VB_CELL_FLUSHED);
+
+		if (vb_rq_twin(rq, i)->consumed)
+			continue;
+		*word = atomic_load(&cell->word);
+		/* Nobody is inside any more: a cell still TAKEN belonged to one who died. */
+		if (vb_cell_state(*word) == VB_CELL_DONE)
+			return cell;
+		if (atomic_compare_exchange_strong(&cell->word, word, flushed)) {
+			*word = flushed;
+			return cell;
+		}
+		return vb_cell_state(*word) == VB_CELL_DONE ? cell : NULL;
+	}
+	return NULL;
+}
+
+void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+	const uint8_t *from = cell->where == VB_PAYLOAD_INLINE ?
+				      cell->payload :
+				      rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
+	uint32_t limit = cell->where == VB_PAYLOAD_INLINE ? VB_INLINE_CELL : VB_SPILL;
+	uint32_t left = cell->byte_length < limit ? cell->byte_length : limit;
+
+	for (unsigned i = 0; left && i < twin->sge_count; i++) {
+		uint32_t part = twin->sge[i].length < left ? twin->sge[i].length : left;
+
+		memcpy((void *)(uintptr_t)twin->sge[i].addr, from, part);
+		from += part;
+		left -= part;
+	}
+}
+
+void vb_rq_consume(struct vb_rq *rq, uint32_t index)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	if (!rq->many) {
+		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
+		return;
+	}
+	vb_rq_twin(rq, index)->consumed = true;
+	while (head != atomic_load(&rq->shared->tail) && vb_rq_twin(rq, head)->consumed)
+		head++;
+	atomic_store_explicit(&rq->head, head, memory_order_release);
+	atomic_fetch_sub(&rq->held, 1);
+}

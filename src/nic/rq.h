@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receive queues, a QP's own or shared (SRQ). The cells that senders complete are in the
+ * segment; the owner keeps a private twin of every posted receive and never takes an address,
+ * a length or an id back from shared memory.
+ *
+ * One sender (RC, UC): cells complete strictly in order. Many senders (UD, SRQ): a sender takes
+ * a cell first, so cells complete in any order and the consumer skips those that are taken; the
+ * ring has twice the cells so that one slow sender does not hold up the others.
+ */
+#ifndef VB_NIC_RQ_H
+#define VB_NIC_RQ_H
+
+#include "nic/pd.h"
+
+struct vb_recv_wqe { /* the private twin */
+	uint64_t wr_id;
+	uint32_t length;
+	uint16_t sge_count;
+	bool consumed; /* many senders: polled while an earlier one was still open */
+	struct ibv_sge sge[];
+};
+
+struct vb_rq {
+	struct vb_list node; /* in nic->rqs, under nic->rqs_lock */
+	struct vb_nic *nic;
+	struct vb_pd *pd;
+	struct vb_rq_shared *shared;
+	uint64_t shared_offset, cells_offset, spill_offset, sges_offset;
+	struct vb_cell *cells;
+	uint8_t *spill;
+	uint8_t *sges;
+	uint8_t *twins;
+	uint32_t depth, mask, sge_max, sges_stride, twin_stride;
+	bool many;
+	struct vb_spin lock;     /* posting */
+	uint32_t tail;           /* next index to post; under lock */
+	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
+	struct vb_spin *consumer_lock; /* that one, or the poll lock of the QP's CQ */
+	_Atomic uint32_t head;   /* oldest index not consumed; consumer writes, poster reads */
+	_Atomic uint32_t held;   /* posted and not consumed; only where there are many senders */
+	uint32_t reposted_end;   /* below it a POSTED cell may stand before DONE ones */
+};
+
+int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_max, bool many);
+void vb_rq_fini(struct vb_rq *rq);
+/* Everything posted is forgotten; senders that may still be inside keep the old memory. */
+int vb_rq_reset(struct vb_rq *rq);
+
+/* A larger ring; receives stay posted. -EBUSY: a stopped peer is inside the old one. */
+int vb_rq_grow(struct vb_rq *rq, uint32_t depth);
+
+/* Posts one receive; -ENOMEM: full, -EINVAL: too many elements. Under rq->lock. */
+int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr);
+/* After posting: a sender waited for this. Not under rq->lock. */
+bool vb_rq_take_waiting(struct vb_rq *rq);
+
+static inline struct vb_recv_wqe *vb_rq_twin(const struct vb_rq *rq, uint32_t index)
+{
+	return (void *)(rq->twins + (size_t)(index & rq->mask) * rq->twin_stride);
+}
+
+static inline struct vb_cell *vb_rq_cell(const struct vb_rq *rq, uint32_t index)
+{
+	return &rq->cells[index & rq->mask];
+}
+
+/* The oldest completed cell (word in *word), or NULL. Under the consumer's lock. */
+struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word);
+/* The oldest cell that the owner flushed just now, or NULL; only after a grace period. */
+struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word);
+/* Moves the payload that rides in the cell to where the receive wants it. */
+void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index);
+void vb_rq_consume(struct vb_rq *rq, uint32_t index);
+bool vb_rq_empty(const struct vb_rq *rq);
+
+/* A dead peer's taken cells are posted again. */
+void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant);
+/* A region goes away: its receives are no longer KEYS_OK; then arrived payload is moved. */
+void vb_rq_forget_keys(struct vb_nic *nic, const struct vb_mr *mr);
+void vb_rq_settle(struct vb_nic *nic, const struct vb_mr *mr);
+
+#endif

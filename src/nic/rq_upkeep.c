@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What happens to posted receives when a peer dies or a memory region goes away. */
+#include "nic/rq.h"
+#include "nic/mr.h"
+
+void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
+{
+	uint32_t tail;
+
+	if (!rq->many)
+		return;
+	vb_spin_lock(rq->consumer_lock);
+	tail = atomic_load(&rq->shared->tail);
+	for (uint32_t i = atomic_load(&rq->head); i != tail; i++) {
+		uint64_t word = atomic_load(&vb_rq_cell(rq, i)->word);
+
+		if (vb_cell_state(word) != VB_CELL_TAKEN || vb_cell_claimant(word) != claimant)
+			continue;
+		atomic_store(&vb_rq_cell(rq, i)->word,
+			     vb_cell_word(i, 0, vb_cell_flags(word), VB_CELL_POSTED));
+		rq->reposted_end = tail;
+		atomic_store(&rq->shared->head, atomic_load(&rq->head));
+	}
+	vb_spin_unlock(rq->consumer_lock);
+}
+
+static bool names(const struct vb_recv_wqe *twin, const struct vb_mr *mr)
+{
+	for (unsigned i = 0; i < twin->sge_count; i++)
+		if (twin->sge[i].lkey == mr->ibv.lkey)
+			return true;
+	return false;
+}
+
+static void forget_keys_in(struct vb_rq *rq, const struct vb_mr *mr)
+{
+	vb_spin_lock(&rq->lock);
+	for (uint32_t i = atomic_load(&rq->head); i != rq->tail; i++) {
+		_Atomic uint64_t *at = &vb_rq_cell(rq, i)->word;
+		uint64_t word = atomic_load(at);
+
+		if (!names(vb_rq_twin(rq, i), mr))
+			continue;
+		while ((vb_cell_state(word) == VB_CELL_POSTED ||
+			vb_cell_state(word) == VB_CELL_TAKEN) &&
+		       vb_cell_flags(word) & VB_CELL_KEYS_OK &&
+		       !atomic_compare_exchange_weak(at, &word,
+						     word & ~((uint64_t)VB_CELL_KEYS_OK << 8)))
+			;
+	}
+	vb_spin_unlock(&rq->lock);
+}
+
+void vb_rq_forget_keys(struct vb_nic *nic, const struct vb_mr *mr)
+{
+	vb_spin_lock(&nic->rqs_lock);
+	vb_list_for(rq, &nic->rqs, struct vb_rq, node)
+		forget_keys_in(rq, mr);
+	vb_spin_unlock(&nic->rqs_lock);
+}
+
+static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
+{
+	vb_spin_lock(rq->consumer_lock);
+	for (uint32_t i = atomic_load(&rq->head); i != rq->tail; i++) {
+		struct vb_cell *cell = vb_rq_cell(rq, i);
+		uint64_t word = atomic_load(&cell->word);
+
+		if (vb_cell_index(word) != i || vb_cell_state(word) != VB_CELL_DONE ||
+		    cell->where == VB_PAYLOAD_PLACED || vb_rq_twin(rq, i)->consumed ||
+		    !names(vb_rq_twin(rq, i), mr))
+			continue;
+		vb_rq_scatter(rq, cell, i);
+		cell->where = VB_PAYLOAD_PLACED;
+	}
+	vb_spin_unlock(rq->consumer_lock);
+}
+
+void vb_rq_settle(struct vb_nic *nic, const struct vb_mr *mr)
+{
+	vb_spin_lock(&nic->rqs_lock);
+	vb_list_for(rq, &nic->rqs, struct vb_rq, node)
+		settle_in(rq, mr);
+	vb_spin_unlock(&nic->rqs_lock);
+}

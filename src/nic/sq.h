@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Send queues, private to the process. Four indexes chase each other around the ring:
+ *
+ *   retired <= scanned <= done <= next <= tail
+ *
+ * tail: posted. next: being executed. done: completed, for the poller to look at. scanned: looked
+ * at. retired: free for posting again, which only a polled completion brings about, as on a NIC.
+ */
+#ifndef VB_NIC_SQ_H
+#define VB_NIC_SQ_H
+
+#include "nic/ah.h"
+#include "nic/pd.h"
+
+struct vb_wqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t operand[2]; /* compare_add and swap */
+	struct vb_ah *ah;    /* UD; referenced */
+	uint32_t rkey;
+	uint32_t remote_qpn, remote_qkey; /* UD */
+	uint32_t imm;
+	uint32_t length;     /* of all elements */
+	uint8_t opcode;      /* enum ibv_wr_opcode */
+	uint8_t status;      /* enum ibv_wc_status; executor, before done */
+	uint8_t reason;      /* enum vb_reason, behind a bad status */
+	uint8_t sge_count;
+	bool signaled, solicited, inlined, fenced;
+	union {
+		struct ibv_sge sge[1];
+		uint8_t bytes[16]; /* inlined payload */
+	};
+};
+
+struct vb_sq {
+	struct vb_spin lock; /* tail, executing */
+	bool executing;      /* someone holds the executor's token */
+	uint32_t tail;
+	uint8_t *slots;
+	uint32_t depth, mask, stride;
+	uint32_t sge_max, inline_max;
+	bool stuck;          /* executor: its CQ overran, nothing completes any more */
+	uint32_t next;       /* executor */
+	uint32_t offset;     /* executor: bytes of the WQE at next that are transferred */
+	_Alignas(64) _Atomic uint32_t done; /* executor; pairs with the load of the poller */
+	_Alignas(64) uint32_t scanned;      /* poller, under the CQ's poll lock */
+	_Atomic uint32_t retired;           /* poller; pairs with the load of the poster */
+	_Atomic uint32_t reads_retired;     /* READs and ATOMICs among them */
+	uint32_t reads_executed;            /* executor */
+};
+
+int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_max);
+void vb_sq_fini(struct vb_sq *sq);
+/* Forgets everything posted. Nobody executes or polls. */
+void vb_sq_reset(struct vb_sq *sq);
+
+static inline struct vb_wqe *vb_sq_wqe(const struct vb_sq *sq, uint32_t index)
+{
+	return (void *)(sq->slots + (size_t)(index & sq->mask) * sq->stride);
+}
+
+static inline bool vb_sq_full(const struct vb_sq *sq)
+{
+	return sq->tail - atomic_load_explicit(&sq->retired, memory_order_acquire) >= sq->depth;
+}
+
+static inline bool vb_opcode_reads(uint8_t opcode)
+{
+	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+#endif

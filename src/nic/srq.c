@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/srq.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int check(const struct ibv_srq_attr *attr)
+{
+	if (attr->max_wr >= 1 && attr->max_wr <= VB_SRQ_WR_MAX && attr->max_sge <= VB_SGE_MAX &&
+	    attr->srq_limit <= attr->max_wr)
+		return 0;
+	vb_explain("ibv_create_srq: max_wr %u must be 1 to %d, max_sge %u at most %d", attr->max_wr,
+		   VB_SRQ_WR_MAX, attr->max_sge, VB_SGE_MAX);
+	return -EINVAL;
+}
+
+static int number_take(struct vb_nic *nic, struct vb_srq *srq)
+{
+	int err = -ENOMEM;
+
+	pthread_mutex_lock(&nic->lock);
+	if (nic->srq_count < VB_SRQ_MAX) {
+		nic->srq_count++;
+		srq->number = ++nic->next_srq;
+		vb_list_append(&nic->srqs, &srq->node);
+		err = 0;
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return err;
+}
+
+int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_srq **out)
+{
+	int err = check(&attr->attr);
+	struct vb_srq *srq = err ? NULL : aligned_alloc(64, (sizeof(*srq) + 63) & ~63ul);
+
+	if (!srq)
+		return err ? err : -ENOMEM;
+	*srq = (struct vb_srq){ 0 };
+	srq->pd = pd;
+	err = vb_rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge, true);
+	if (err) {
+		free(srq);
+		return err;
+	}
+	srq->rq.consumer_lock = &srq->rq.drain_lock;
+	err = number_take(pd->nic, srq);
+	if (err) {
+		vb_rq_fini(&srq->rq);
+		free(srq);
+		return err;
+	}
+	srq->ibv.context = pd->ibv.context;
+	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.pd = &pd->ibv;
+	srq->ibv.handle = srq->number;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	atomic_fetch_add(&pd->users, 1);
+	*out = srq;
+	return 0;
+}
+
+static int resize(struct vb_srq *srq, uint32_t max_wr)
+{
+	if (max_wr < 1 || max_wr > VB_SRQ_WR_MAX || max_wr < atomic_load(&srq->rq.held))
+		return -EINVAL;
+	if (max_wr > (srq->rq.mask + 1) / 2)
+		return vb_rq_grow(&srq->rq, max_wr);
+	srq->rq.depth = max_wr;
+	return 0;
+}
+
+int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	int err = 0;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return -EINVAL;
+	if (mask & IBV_SRQ_LIMIT &&
+	    attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.depth)) {
+		vb_explain("ibv_modify_srq: limit %u exceeds the queue", attr->srq_limit);
+		return -EINVAL;
+	}
+	if (mask & IBV_SRQ_MAX_WR) {
+		pthread_mutex_lock(&srq->pd->nic->lock);
+		err = resize(srq, attr->max_wr);
+		pthread_mutex_unlock(&srq->pd->nic->lock);
+	}
+	if (err || !(mask & IBV_SRQ_LIMIT))
+		return err;
+	atomic_store(&srq->rq.shared->limit, attr->srq_limit);
+	/* Already below it: the event is due now. */
+	if (attr->srq_limit && atomic_load(&srq->rq.held) < attr->srq_limit &&
+	    atomic_exchange(&srq->rq.shared->limit, 0)) {
+		atomic_store(&srq->rq.shared->limit_reached, 1);
+		vb_srq_collect_limit(srq);
+	}
+	return 0;
+}
+
+void vb_srq_query(struct vb_srq *srq, struct ibv_srq_attr *attr)
+{
+	attr->max_wr = srq->rq.depth;
+	attr->max_sge = srq->rq.sge_max;
+	attr->srq_limit = atomic_load(&srq->rq.shared->limit);
+}
+
+void vb_srq_collect_limit(struct vb_srq *srq)
+{
+	if (atomic_exchange(&srq->rq.shared->limit_reached, 0))
+		vb_async_raise(srq->ibv.context, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv,
+			       &srq->async_taken);
+}
+
+static void wait_for_acks(struct vb_srq *srq)
+{
+	vb_async_purge(srq->ibv.context, &srq->ibv);
+	pthread_mutex_lock(&srq->ibv.mutex);
+	while (srq->ibv.events_completed != atomic_load(&srq->async_taken))
+		pthread_cond_wait(&srq->ibv.cond, &srq->ibv.mutex);
+	pthread_mutex_unlock(&srq->ibv.mutex);
+}
+
+int vb_srq_destroy(struct vb_srq *srq)
+{
+	struct vb_nic *nic = srq->pd->nic;
+
+	if (nic == vb_nic_current()) {
+		pthread_mutex_lock(&nic->lock);
+		if (atomic_load(&srq->users)) {
+			pthread_mutex_unlock(&nic->lock);
+			vb_explain("ibv_destroy_srq: %u QPs still use the SRQ",
+				   atomic_load(&srq->users));
+			return -EBUSY;
+		}
+		nic->srq_count--;
+		vb_list_remove(&srq->node);
+		vb_rq_fini(&srq->rq);
+		pthread_mutex_unlock(&nic->lock);
+		wait_for_acks(srq);
+	}
+	atomic_fetch_sub(&srq->pd->users, 1);
+	free(srq);
+	return 0;
+}

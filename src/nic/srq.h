@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_NIC_SRQ_H
+#define VB_NIC_SRQ_H
+
+#include "nic/rq.h"
+
+struct vb_srq {
+	struct ibv_srq ibv; /* first */
+	struct vb_list node; /* in nic->srqs */
+	struct vb_pd *pd;
+	struct vb_rq rq;
+	uint32_t number;
+	_Atomic uint32_t users; /* QPs */
+	_Atomic uint32_t async_taken;
+};
+
+static inline struct vb_srq *vb_srq(struct ibv_srq *ibv)
+{
+	return vb_container(ibv, struct vb_srq, ibv);
+}
+
+int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_srq **out);
+int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask);
+void vb_srq_query(struct vb_srq *srq, struct ibv_srq_attr *attr);
+int vb_srq_destroy(struct vb_srq *srq); /* -EBUSY: QPs use it */
+/* A sender found the queue below its limit: raise the event, once. */
+void vb_srq_collect_limit(struct vb_srq *srq);
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who is at the other end: everything that the wire would check before it takes a packet. */
+#include "exec/recv.h"
+#include "path/local/step.h"
+
+#include <string.h>
+
+enum { HAZARD_OPERATIONS = 64 };
+
+void vb_step_enter(struct vb_step_context *step, struct vb_peer *peer)
+{
+	if (step->inside == peer && ++step->since_hazard < HAZARD_OPERATIONS)
+		return;
+	vb_hazard_enter(step->run->thread, peer->head_slot);
+	step->inside = peer;
+	step->since_hazard = 0;
+}
+
+void vb_step_leave(struct vb_step_context *step)
+{
+	if (step->inside)
+		vb_hazard_leave(step->run->thread);
+	step->inside = NULL;
+}
+
+/* A loopback address stands for every address of this host. */
+static bool gid_means(const union ibv_gid *dgid, const union ibv_gid *sgid)
+{
+	static const uint8_t ipv6_loopback[16] = { [15] = 1 };
+	static const uint8_t ipv4_loopback[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 };
+
+	return !memcmp(dgid, sgid, sizeof(*dgid)) ||
+	       !memcmp(dgid, ipv6_loopback, sizeof(ipv6_loopback)) ||
+	       !memcmp(dgid, ipv4_loopback, sizeof(ipv4_loopback));
+}
+
+static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *av, uint32_t qpn,
+			      struct vb_peer **found)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	uint32_t slot = qpn >> VB_QP_INDEX_BITS;
+	struct vb_peer *peer = remote->peer;
+
+	if (!av->local)
+		return VB_NOT_THIS_HOST;
+	if (peer && remote->slot == slot && atomic_load(&peer->state) != VB_PEER_GONE) {
+		*found = peer;
+		return VB_OK;
+	}
+	peer = vb_nic_peer(step->qp->nic, slot);
+	if (!peer) {
+		if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX ||
+		    vb_nic_slot_refused(step->qp->nic, slot))
+			return VB_PEER_NO_QP;
+		step->run->attach_slot = slot;
+		return VB_PEER_ATTACHING;
+	}
+	if (remote->peer != peer) {
+		vb_remote_unbind(remote);
+		remote->peer = peer;
+	} else {
+		vb_peer_put(peer);
+	}
+	remote->slot = slot;
+	*found = peer;
+	return VB_OK;
+}
+
+static enum vb_reason peer_state(const struct vb_peer *peer)
+{
+	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
+	case VB_PEER_READY:
+		return VB_OK;
+	case VB_PEER_CONNECTING:
+		return VB_PEER_ATTACHING;
+	case VB_PEER_NO_PATH:
+		return VB_PEER_UNTOUCHABLE;
+	case VB_PEER_GONE:
+		break;
+	}
+	return VB_PEER_ENDED;
+}
+
+/* Where its receive queue and CQ are; false: the segment names places outside of itself. */
+static bool resolve_queues(struct vb_remote *remote)
+{
+	struct vb_peer *peer = remote->peer;
+	struct vb_rq_shared *rq = vb_peer_at(peer, remote->entry->rq, sizeof(*rq));
+	uint64_t cells;
+
+	remote->cq = vb_peer_at(peer, remote->entry->recv_cq, sizeof(*remote->cq));
+	if (!rq || !remote->cq)
+		return false;
+	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
+	remote->rq = rq;
+	remote->mask = rq->mask;
+	remote->sges_stride = rq->sges_stride;
+	remote->many = rq->many;
+	remote->ready_bit = remote->entry->ready_bit;
+	cells = (uint64_t)remote->mask + 1;
+	remote->cells = vb_peer_at(peer, rq->cells, cells * sizeof(struct vb_cell));
+	remote->spill = vb_peer_at(peer, rq->spill, cells * VB_SPILL);
+	remote->sges = vb_peer_at(peer, rq->sges, cells * remote->sges_stride);
+	return remote->cells && remote->spill && remote->sges;
+}
+
+static enum vb_reason gate_reason(uint64_t gate)
+{
+	if (!gate)
+		return VB_PEER_NO_QP;
+	if (vb_gate_open(gate))
+		return VB_OK;
+	return vb_gate_state(gate) == IBV_QPS_ERR ? VB_PEER_IN_ERROR : VB_PEER_NOT_READY;
+}
+
+/* Do the two ends agree on who they are and how they talk? */
+static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_entry *entry)
+{
+	const struct vb_qp *qp = step->qp;
+
+	if (entry->type != qp->type)
+		return VB_PEER_OTHER_TYPE;
+	if (entry->dest_qpn != qp->ibv.qp_num) {
+		step->report.have = entry->dest_qpn;
+		return VB_PEER_OTHER_DEST;
+	}
+	if (!gid_means(&entry->dgid, &qp->av.sgid) || !gid_means(&qp->av.dgid, &entry->sgid))
+		return VB_PEER_OTHER_GID;
+	step->report.have = entry->path_mtu;
+	step->report.want = qp->attr.path_mtu;
+	if (entry->path_mtu != qp->attr.path_mtu)
+		return VB_PEER_OTHER_MTU;
+	step->report.have = entry->rq_psn;
+	step->report.want = qp->attr.sq_psn;
+	/* UC takes the PSN of the first packet that comes (IBA 9.8.2.2). */
+	if (qp->type == IBV_QPT_RC && entry->rq_psn != qp->attr.sq_psn)
+		return VB_PEER_OTHER_PSN;
+	return VB_OK;
+}
+
+/* Claims the connection: a second sender would be out of sequence. */
+static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *entry, uint64_t gate)
+{
+	uint64_t binder = 0;
+
+	if (qp->type == IBV_QPT_UC)
+		atomic_store(&entry->binder, qp->epoch);
+	else if (!atomic_compare_exchange_strong(&entry->binder, &binder, qp->epoch) &&
+		 binder != qp->epoch)
+		return VB_PEER_TAKEN;
+	if (vb_gate_state(gate) == IBV_QPS_RTR)
+		vb_peer_attend_qp(qp->remote.peer, entry, VB_QP_ATTN_COMM_EST);
+	return VB_OK;
+}
+
+/* First operation to this connection of the peer, or its state has changed. */
+static enum vb_reason bind_slowly(struct vb_step_context *step)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_qp_entry *entry = remote->entry;
+	bool known = remote->gate;
+	enum vb_reason reason;
+	uint64_t gate;
+
+	if (!entry)
+		entry = remote->entry = vb_peer_qp(remote->peer, step->qp->attr.dest_qp_num);
+	if (!entry)
+		return VB_PEER_NO_QP;
+	gate = atomic_load(&entry->gate);
+	reason = gate_reason(gate);
+	if (reason == VB_PEER_NOT_READY || reason == VB_PEER_NO_QP) {
+		atomic_store(&entry->waiting, 1);
+		gate = atomic_load(&entry->gate);
+		reason = gate_reason(gate);
+	}
+	if (reason)
+		return reason;
+	if (known && vb_gate_epoch(remote->gate) == vb_gate_epoch(gate)) {
+		remote->gate = gate; /* RTR to RTS and the like */
+		return VB_OK;
+	}
+	remote->gate = 0;
+	reason = match(step, entry);
+	if (!reason)
+		reason = claim_connection(step->qp, entry, gate);
+	if (!reason && !resolve_queues(remote))
+		reason = VB_PEER_NO_QP;
+	if (reason)
+		return reason;
+	remote->keeps_head = step->qp->type == IBV_QPT_UC;
+	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq->head) : 0;
+	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
+	if (atomic_load(&entry->gate) != gate)
+		return VB_PEER_NOT_READY;
+	remote->gate = gate;
+	return VB_OK;
+}
+
+/* An SRQ that is being resized: its new ring is elsewhere. */
+static enum vb_reason follow_ring(struct vb_remote *remote)
+{
+	uint32_t version = atomic_load_explicit(&remote->rq->version, memory_order_acquire);
+
+	if (__builtin_expect(version == remote->rq_version, 1))
+		return VB_OK;
+	if (version & 1 || !resolve_queues(remote))
+		return VB_PEER_NOT_READY;
+	return VB_OK;
+}
+
+enum vb_reason vb_step_bind(struct vb_step_context *step)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_peer *peer = remote->peer;
+	enum vb_reason reason = VB_OK;
+
+	if (!peer)
+		reason = peer_of(step, &step->qp->av, step->qp->attr.dest_qp_num, &peer);
+	if (!reason)
+		reason = peer_state(peer);
+	if (reason)
+		return reason;
+	vb_step_enter(step, peer);
+	if (!vb_peer_alive(peer))
+		return VB_PEER_ENDED;
+	/* One line holds the state and the epoch: equal means that nothing has changed. */
+	if (__builtin_expect(!remote->gate || atomic_load_explicit(&remote->entry->gate,
+								   memory_order_acquire) != remote->gate,
+			     0))
+		reason = bind_slowly(step);
+	return reason ? reason : follow_ring(remote);
+}
+
+static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_t qpn)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	uint64_t gate;
+
+	remote->gate = 0;
+	remote->entry = vb_peer_qp(remote->peer, qpn);
+	gate = remote->entry ? atomic_load(&remote->entry->gate) : 0;
+	if (gate_reason(gate))
+		return gate_reason(gate);
+	if (remote->entry->type != IBV_QPT_UD)
+		return VB_PEER_OTHER_TYPE;
+	if (!resolve_queues(remote) || atomic_load(&remote->entry->gate) != gate)
+		return VB_PEER_NO_QP;
+	remote->gate = gate;
+	return VB_OK;
+}
+
+enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_peer *peer;
+	enum vb_reason reason = peer_of(step, &step->wqe->ah->av, qpn, &peer);
+
+	if (!reason)
+		reason = peer_state(peer);
+	if (reason)
+		return reason;
+	vb_step_enter(step, peer);
+	if (!vb_peer_alive(peer))
+		return VB_PEER_ENDED;
+	if (!remote->gate || remote->entry->qpn != qpn ||
+	    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) != remote->gate)
+		reason = bind_datagram_slowly(step, qpn);
+	return reason ? reason : follow_ring(remote);
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* SEND on a UD QP: each work request has a target of its own. */
+#include "exec/copy.h"
+#include "exec/recv.h"
+#include "path/local/step.h"
+#include "wire/grh.h"
+
+#include <string.h>
+
+enum {
+	QKEY_OWN = 1u << 31, /* top bit set: the sending QP's Q_Key counts, not the WR's */
+	UDP_BTH_DETH_ICRC = 8 + 12 + 8 + 4,
+};
+
+static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
+{
+	const struct vb_av *av = &step->wqe->ah->av;
+	struct vb_grh grh = {
+		.sgid = av->sgid,
+		.dgid = av->dgid,
+		.flow_label = av->flow_label,
+		.traffic_class = av->traffic_class,
+		.hop_limit = av->hop_limit,
+		.payload_length = (uint16_t)(step->wqe->length + UDP_BTH_DETH_ICRC),
+	};
+
+	if (av->grh)
+		vb_grh_emit(&grh, out);
+	else
+		memset(out, 0, VB_GRH_SIZE);
+}
+
+static void message_of(const struct vb_step_context *step, struct vb_message *message)
+{
+	const struct vb_wqe *wqe = step->wqe;
+	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+
+	*message = (struct vb_message){
+		.length = wqe->length + VB_GRH_SIZE,
+		.imm = imm ? wqe->imm : 0,
+		.src_qpn = step->qp->ibv.qp_num,
+		.wc_opcode = IBV_WC_RECV & 0xff,
+		.wc_flags = (uint8_t)((imm ? IBV_WC_WITH_IMM : 0) | (wqe->ah->av.grh ? IBV_WC_GRH : 0)),
+		.solicited = wqe->solicited,
+		.sl = wqe->ah->av.sl,
+		.slid = wqe->ah->av.slid,
+	};
+}
+
+static void ride_along(const struct vb_step_context *step, uint8_t *out)
+{
+	grh_of(step, out);
+	out += VB_GRH_SIZE;
+	for (unsigned i = 0; i < step->sge_count; i++) {
+		memcpy(out, (const void *)(uintptr_t)step->sge[i].addr, step->sge[i].length);
+		out += step->sge[i].length;
+	}
+}
+
+static enum vb_reason place(struct vb_step_context *step, const struct vb_claim *claim)
+{
+	struct vb_thread *thread = step->run->thread;
+	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
+	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+	const struct vb_recv_sges *list = vb_recv_sges(&step->qp->remote, claim);
+	uint8_t grh[VB_GRH_SIZE];
+
+	grh_of(step, grh);
+	vb_iov_add(&local, grh, sizeof(grh));
+	vb_iov_slice(&local, step->sge, step->sge_count, 0, step->wqe->length);
+	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX, 0,
+		     local.bytes);
+	if (vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote) != (ssize_t)local.bytes)
+		return VB_RECV_MEMORY;
+	return VB_OK;
+}
+
+static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim *claim)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_message message;
+	enum vb_reason reason = VB_OK, done;
+	uint8_t *ride;
+	bool lost;
+
+	message_of(step, &message);
+	ride = remote->peer->self ? NULL : vb_recv_ride(remote, claim, message.length);
+	if (ride)
+		ride_along(step, ride);
+	else
+		reason = place(step, claim);
+	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
+			     message.length <= VB_INLINE_CELL ? VB_PAYLOAD_INLINE :
+								VB_PAYLOAD_SPILL;
+	done = vb_recv_complete(remote, claim, &message, reason, &lost);
+	if (done || reason)
+		return vb_step_refuse(step, done ? done : reason, !done);
+	return vb_step_complete(step, VB_OK);
+}
+
+static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
+{
+	return vb_step_refuse(step, reason, true);
+}
+
+static enum vb_step to_target(struct vb_step_context *step)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	uint32_t qkey = step->wqe->remote_qkey & QKEY_OWN ? step->qp->attr.qkey :
+							    step->wqe->remote_qkey;
+	uint32_t length = step->wqe->length + VB_GRH_SIZE;
+	struct vb_claim claim;
+	enum vb_reason reason;
+
+	step->report.want = qkey;
+	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey)
+		return drop(step, VB_DROP_QKEY);
+	if (!vb_recv_claim(remote, &claim))
+		return vb_step_no_receive(step);
+	reason = vb_recv_check(remote, &claim, length);
+	step->report.have = claim.cell->posted_length;
+	if (reason == VB_RECV_SHORT) {
+		vb_recv_unclaim(remote, &claim);
+		return drop(step, VB_DROP_SHORT);
+	}
+	if (reason == VB_RECV_KEY) {
+		struct vb_message message;
+		bool lost;
+
+		message_of(step, &message);
+		vb_recv_complete(remote, &claim, &message, reason, &lost);
+		return drop(step, reason);
+	}
+	return deliver(step, &claim);
+}
+
+enum vb_step vb_step_datagram(struct vb_step_context *step)
+{
+	struct vb_wqe *wqe = step->wqe;
+	enum vb_reason reason;
+
+	step->report.want = step->qp->datagram_max;
+	if (wqe->length > step->qp->datagram_max)
+		return vb_step_complete(step, VB_UD_LENGTH);
+	reason = vb_step_local(step, wqe, 0);
+	if (reason)
+		return vb_step_complete(step, reason);
+	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
+	if (reason)
+		return vb_step_unanswered(step, reason);
+	return to_target(step);
+}

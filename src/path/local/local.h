@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The local path: the posting thread executes a work request against the target's segment and
+ * memory, whether the target is in this process or in another one of this host.
+ */
+#ifndef VB_PATH_LOCAL_H
+#define VB_PATH_LOCAL_H
+
+#include "nic/qp.h"
+
+enum vb_run_verdict {
+	VB_RUN_IDLE, /* nothing left to execute */
+	VB_RUN_PEND, /* the next WQE waits: see qp->pend */
+	VB_RUN_MORE, /* the byte budget is spent */
+};
+
+struct vb_run {
+	struct vb_qp *qp;
+	struct vb_thread *thread;
+	uint32_t end;         /* execute up to this index */
+	int64_t budget_bytes;
+	bool service;         /* the service thread runs it: no poller is at hand */
+	bool notify;          /* a completion that a poller should know of */
+	bool notify_error;
+	uint32_t attach_slot; /* the engine should attach to this slot; 0: none */
+};
+
+/* Executes in post order. The caller holds the executor's token. */
+enum vb_run_verdict vb_local_run(struct vb_run *run);
+
+#endif

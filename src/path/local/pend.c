@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waiting for a peer, with the patience that the QP's attributes ask for. */
+#include "base/clock.h"
+#include "path/local/step.h"
+
+enum {
+	RNR_RETRY_FOREVER = 7,
+	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped */
+	ATTACH_NS = 1000000000,  /* and how long it waits for its peer to be attached */
+	LOOK_AGAIN_NS = 1000000, /* the service thread looks at least this often */
+	LOOK_SOON_NS = 50000,    /* first look, when no poller did */
+};
+
+/* IBA table 45, in units of 10 us. */
+static const uint32_t rnr_timer_10us[32] = {
+	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static uint64_t rnr_wait_ns(uint8_t timer)
+{
+	return rnr_timer_10us[timer & 31] * 10000ull;
+}
+
+/* (retry_cnt + 1) times 4.096 us * 2^timeout; 0 is infinite. */
+static uint64_t patience_ns(const struct ibv_qp_attr *attr)
+{
+	if (!attr->timeout)
+		return VB_NEVER_NS;
+	return (attr->retry_cnt + 1ull) * (4096ull << attr->timeout);
+}
+
+static uint64_t after(uint64_t now_ns, uint64_t wait_ns)
+{
+	return wait_ns == VB_NEVER_NS ? VB_NEVER_NS : now_ns + wait_ns;
+}
+
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns < b_ns ? a_ns : b_ns;
+}
+
+/* Begins or continues to wait; true when it has taken too long. */
+static bool waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_ns)
+{
+	struct vb_pend *pend = &qp->pend;
+	uint64_t now_ns = vb_now_ns();
+
+	if (pend->why != why) {
+		pend->why = why;
+		pend->since_ns = now_ns;
+		pend->give_up_ns = after(now_ns, wait_ns);
+		atomic_store(&pend->wake_ns, sooner(pend->give_up_ns, now_ns + LOOK_SOON_NS));
+		return false;
+	}
+	atomic_store(&pend->wake_ns, sooner(pend->give_up_ns, now_ns + LOOK_AGAIN_NS));
+	return now_ns >= pend->give_up_ns;
+}
+
+static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
+{
+	struct vb_remote *remote = &step->qp->remote;
+
+	if (remote->entry && remote->gate)
+		atomic_fetch_add(&remote->entry->dropped, 1);
+	step->report.reason = reason;
+	step->report.qpn = step->qp->ibv.qp_num;
+	step->report.wr_id = step->wqe->wr_id;
+	step->report.opcode = step->wqe->opcode;
+	step->report.peer_qpn = step->qp->type == IBV_QPT_UD ? step->wqe->remote_qpn :
+							       step->qp->attr.dest_qp_num;
+	vb_report_explain(&step->report);
+	return vb_step_complete(step, VB_OK);
+}
+
+enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason)
+{
+	struct vb_qp *qp = step->qp;
+
+	vb_step_leave(step);
+	if (qp->type != IBV_QPT_RC) {
+		if (reason != VB_PEER_ATTACHING || waited_long(qp, VB_PEND_WIRE, ATTACH_NS))
+			return drop(step, reason);
+		return VB_STEP_PEND;
+	}
+	/* Only a process that was there and has ended is known not to answer ever. */
+	if (reason == VB_PEER_ENDED || waited_long(qp, VB_PEND_UNREADY, patience_ns(&qp->attr)))
+		return vb_step_complete(step, reason);
+	return VB_STEP_PEND;
+}
+
+/* Counted tries are min_rnr_timer apart; a receive posted meanwhile is found in between. */
+static bool rnr_exhausted(struct vb_step_context *step)
+{
+	struct vb_qp *qp = step->qp;
+	struct vb_pend *pend = &qp->pend;
+	uint64_t now_ns = vb_now_ns();
+	uint64_t wait_ns = rnr_wait_ns(qp->remote.entry->min_rnr_timer);
+
+	if (pend->why != VB_PEND_RNR) {
+		pend->why = VB_PEND_RNR;
+		pend->rnr_tries = 0;
+		pend->next_ns = now_ns;
+	}
+	while (now_ns >= pend->next_ns) {
+		if (qp->attr.rnr_retry != RNR_RETRY_FOREVER &&
+		    pend->rnr_tries++ >= qp->attr.rnr_retry)
+			return true;
+		pend->next_ns += wait_ns;
+		if (pend->next_ns <= now_ns) /* nobody looked for long: no burst of tries */
+			pend->next_ns = now_ns + wait_ns;
+		atomic_store(&pend->wake_ns, sooner(pend->next_ns, now_ns + LOOK_SOON_NS));
+		return false;
+	}
+	atomic_store(&pend->wake_ns, pend->next_ns);
+	return false;
+}
+
+enum vb_step vb_step_no_receive(struct vb_step_context *step)
+{
+	step->report.want = step->qp->attr.rnr_retry + 1u;
+	if (step->qp->type != IBV_QPT_RC) {
+		vb_step_leave(step);
+		if (waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
+			return drop(step, VB_DROP_NO_RECEIVE);
+		return VB_STEP_PEND;
+	}
+	if (rnr_exhausted(step))
+		return vb_step_complete(step, VB_NO_RECEIVE);
+	/* No poller brings it on: ask the owner to ring when it posts a receive, look again. */
+	if (step->run->service && !atomic_exchange(&step->qp->remote.rq->waiting, 1))
+		return VB_STEP_AGAIN;
+	vb_step_leave(step);
+	return VB_STEP_PEND;
+}
+
+enum vb_step vb_step_busy(struct vb_step_context *step)
+{
+	vb_step_leave(step);
+	step->qp->pend.why = VB_PEND_BUSY;
+	atomic_store(&step->qp->pend.wake_ns, vb_now_ns() + LOOK_SOON_NS);
+	return VB_STEP_PEND;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RDMA_WRITE and RDMA_READ: as many work requests of one direction as fit go through one
+ * system call. Each is validated before; on a fault the count of bytes tells which one it hit.
+ */
+#include "exec/copy.h"
+#include "exec/rkey.h"
+#include "path/local/step.h"
+
+#include <errno.h>
+
+enum { BATCH_MAX = 256 };
+
+struct batch {
+	enum vb_direction direction;
+	struct vb_iov local, remote;
+	unsigned count;             /* WQEs, from sq.next on */
+	uint32_t bytes[BATCH_MAX];  /* of each that are part of this call */
+	enum vb_reason stop;        /* why the one behind them is not */
+	struct vb_report stop_report;
+};
+
+static unsigned access_of(uint8_t opcode)
+{
+	switch (opcode) {
+	case IBV_WR_RDMA_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return IBV_ACCESS_REMOTE_WRITE;
+	}
+}
+
+/* READs and ATOMICs that would be on their way together on a wire. */
+static uint32_t reads_outstanding(const struct vb_step_context *step)
+{
+	const struct vb_sq *sq = &step->qp->sq;
+	uint32_t count = sq->reads_executed - atomic_load(&sq->reads_retired);
+	uint32_t most = step->qp->attr.max_rd_atomic ? step->qp->attr.max_rd_atomic : 1;
+
+	for (uint32_t i = sq->next; i != step->run->end && count < most; i++)
+		count += vb_opcode_reads(vb_sq_wqe(sq, i)->opcode);
+	return count < most ? count : most;
+}
+
+static enum vb_reason check_depth(struct vb_step_context *step, const struct vb_qp_entry *entry)
+{
+	uint32_t most = entry->max_dest_rd_atomic;
+
+	if (step->qp->attr.max_rd_atomic <= most && most)
+		return VB_OK;
+	step->report.have = most;
+	step->report.want = reads_outstanding(step);
+	return step->report.want > most ? VB_READ_DEPTH : VB_OK;
+}
+
+enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	unsigned access = access_of(wqe->opcode);
+	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC;
+	enum vb_reason reason = VB_OK;
+
+	step->report.key = wqe->rkey;
+	step->report.addr = wqe->remote_addr;
+	step->report.length = wqe->length;
+	if (!(atomic_load_explicit(&remote->entry->access, memory_order_relaxed) & access))
+		return VB_QP_RIGHT;
+	if (vb_opcode_reads(wqe->opcode))
+		reason = check_depth(step, remote->entry);
+	if (reason)
+		return reason;
+	if (atomic && wqe->remote_addr & 7)
+		return VB_ATOMIC_ALIGN;
+	*address = 0;
+	if (!wqe->length) /* no bytes: the key is not looked at */
+		return VB_OK;
+	return vb_rkey_check(remote->peer, remote->entry->pd, wqe->rkey, wqe->remote_addr,
+			     wqe->length, access, address);
+}
+
+/* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */
+static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address)
+{
+	bool read = wqe->opcode == IBV_WR_RDMA_READ;
+	enum vb_reason reason = VB_OK;
+
+	if (wqe->length > VB_MSG_MAX)
+		return VB_LENGTH_MAX;
+	if (read)
+		reason = vb_step_remote(step, wqe, address);
+	if (!reason)
+		reason = vb_step_local(step, wqe, read ? IBV_ACCESS_LOCAL_WRITE : 0);
+	if (!reason && !read)
+		reason = vb_step_remote(step, wqe, address);
+	return reason;
+}
+
+/* Adds the next WQE, or the next piece of a long one. False: it goes into another call. */
+static bool add(struct vb_step_context *step, struct batch *batch)
+{
+	struct vb_sq *sq = &step->qp->sq;
+	const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->next + batch->count);
+	uint32_t offset = batch->count ? 0 : sq->offset;
+	size_t room = VB_PIECE - batch->local.bytes, want = wqe->length - offset;
+	uint64_t address;
+
+	if (batch->count && want > room)
+		return false;
+	if (batch->local.room - batch->local.count < VB_SGE_MAX ||
+	    batch->remote.room - batch->remote.count < 2)
+		return false;
+	batch->stop = check(step, wqe, &address);
+	if (batch->stop)
+		return false;
+	if (want > room)
+		want = room;
+	vb_iov_slice(&batch->local, step->sge, step->sge_count, offset, want);
+	if (batch->direction == VB_TO_TARGET && want)
+		vb_iov_add_ordered(&batch->remote, address + offset, want);
+	else if (want)
+		vb_iov_add(&batch->remote, (void *)(uintptr_t)(address + offset), want);
+	batch->bytes[batch->count++] = (uint32_t)want;
+	return offset + want == wqe->length;
+}
+
+static void collect(struct vb_step_context *step, struct batch *batch)
+{
+	struct vb_sq *sq = &step->qp->sq;
+	uint8_t opcode = step->wqe->opcode;
+
+	while (batch->count < BATCH_MAX && sq->next + batch->count != step->run->end &&
+	       batch->local.bytes < VB_PIECE &&
+	       vb_sq_wqe(sq, sq->next + batch->count)->opcode == opcode && add(step, batch))
+		;
+}
+
+/* The first WQE is done with what this call moved of it? */
+static bool finished(const struct vb_step_context *step, uint32_t moved)
+{
+	return step->qp->sq.offset + moved == step->wqe->length;
+}
+
+static void complete_first(struct vb_step_context *step)
+{
+	struct vb_sq *sq = &step->qp->sq;
+
+	sq->reads_executed += vb_opcode_reads(step->wqe->opcode);
+	vb_step_complete(step, VB_OK);
+	if (sq->next != step->run->end)
+		step->wqe = vb_sq_wqe(sq, sq->next);
+}
+
+/* A byte of the operation itself, alone, tells which side the fault is on. */
+static enum vb_reason whose_fault(struct vb_step_context *step, const struct batch *batch,
+				  uint32_t at)
+{
+	struct iovec here_at[1], there_at[1];
+	char byte;
+	struct vb_iov here = { here_at, 0, 1, 0 }, there = { there_at, 0, 1, 0 };
+	uint64_t address;
+
+	if (check(step, step->wqe, &address))
+		return VB_LOCAL_KEY; /* deregistered meanwhile */
+	vb_iov_add(&there, (void *)(uintptr_t)(address + at), 1);
+	step->report.addr = address + at;
+	if (batch->direction == VB_FROM_TARGET) {
+		vb_iov_add(&here, &byte, 1);
+		return vb_copy(step->qp->remote.peer, VB_FROM_TARGET, &here, &there) == 1 ?
+			       VB_LOCAL_MEMORY :
+			       VB_REMOTE_MEMORY;
+	}
+	/* Our byte through the kernel into our own variable: readable at all? */
+	vb_iov_slice(&here, step->sge, step->sge_count, at, 1);
+	there_at[0] = (struct iovec){ &byte, 1 };
+	if (process_vm_readv(step->qp->nic->self->tid, there_at, 1, here_at, 1, 0) != 1)
+		return VB_LOCAL_MEMORY;
+	return VB_REMOTE_MEMORY;
+}
+
+/* copied bytes arrived: complete what they cover, then say what happened to the rest. */
+static enum vb_step settle(struct vb_step_context *step, const struct batch *batch, ssize_t copied)
+{
+	size_t left = copied > 0 ? (size_t)copied : 0;
+	bool fault = left < batch->local.bytes;
+
+	for (unsigned i = 0; i < batch->count; i++) {
+		enum vb_reason reason;
+
+		if (left >= batch->bytes[i]) {
+			left -= batch->bytes[i];
+			if (!finished(step, batch->bytes[i])) {
+				step->qp->sq.offset += batch->bytes[i];
+				return VB_STEP_AGAIN;
+			}
+			complete_first(step);
+			continue;
+		}
+		if (copied == -ESRCH || copied == -EPERM)
+			return vb_step_complete(step, VB_PEER_ENDED);
+		reason = whose_fault(step, batch, step->qp->sq.offset + (uint32_t)left);
+		if (reason == VB_REMOTE_MEMORY)
+			return vb_step_refuse(step, reason, false);
+		return vb_step_complete(step, reason);
+	}
+	return fault ? VB_STEP_AGAIN : VB_STEP_NEXT;
+}
+
+static enum vb_step refuse(struct vb_step_context *step, const struct batch *batch)
+{
+	step->report = batch->stop_report;
+	if (vb_reason_row(batch->stop)->target_fails)
+		return vb_step_refuse(step, batch->stop, false);
+	return vb_step_complete(step, batch->stop);
+}
+
+enum vb_step vb_step_rdma(struct vb_step_context *step)
+{
+	struct vb_thread *thread = step->run->thread;
+	struct batch batch = {
+		.direction = step->wqe->opcode == IBV_WR_RDMA_READ ? VB_FROM_TARGET : VB_TO_TARGET,
+		.local = { thread->local, 0, VB_IOV_MAX, 0 },
+		.remote = { thread->remote, 0, VB_IOV_MAX, 0 },
+	};
+	enum vb_reason reason;
+	ssize_t copied = 0;
+
+	/* A bad lkey of a WRITE shows even if the peer does not answer. */
+	if (step->wqe->opcode == IBV_WR_RDMA_WRITE) {
+		reason = vb_step_local(step, step->wqe, 0);
+		if (reason)
+			return vb_step_complete(step, reason);
+	}
+	reason = vb_step_bind(step);
+	if (reason)
+		return vb_step_unanswered(step, reason);
+	collect(step, &batch);
+	batch.stop_report = step->report;
+	if (!batch.count)
+		return refuse(step, &batch);
+	if (batch.local.bytes)
+		copied = vb_copy(step->qp->remote.peer, batch.direction, &batch.local,
+				 &batch.remote);
+	step->run->budget_bytes -= batch.local.bytes;
+	step->since_hazard += 64; /* a fresh hazard for the next call */
+	return settle(step, &batch, copied);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The executor: takes work requests from the send queue in post order. */
+#include "path/local/step.h"
+
+typedef enum vb_step (*operation)(struct vb_step_context *step);
+
+/* What each transport can do; a hole is LOC_QP_OP_ERR. */
+static const operation operations[][IBV_WR_ATOMIC_FETCH_AND_ADD + 1] = {
+	[IBV_QPT_RC] = {
+		[IBV_WR_SEND] = vb_step_send,
+		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
+		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
+		[IBV_WR_RDMA_READ] = vb_step_rdma,
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
+	},
+	[IBV_QPT_UC] = {
+		[IBV_WR_SEND] = vb_step_send,
+		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
+		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
+	},
+	[IBV_QPT_UD] = {
+		[IBV_WR_SEND] = vb_step_datagram,
+		[IBV_WR_SEND_WITH_IMM] = vb_step_datagram,
+	},
+};
+
+static enum vb_step execute(struct vb_step_context *step)
+{
+	operation run = operations[step->qp->type][step->wqe->opcode];
+
+	if (!run)
+		return vb_step_complete(step, VB_OPCODE_TRANSPORT);
+	if (step->wqe->length > VB_MSG_MAX)
+		return vb_step_complete(step, VB_LENGTH_MAX);
+	return run(step);
+}
+
+/* SQD: what was begun is finished, nothing new is begun. */
+static bool draining(const struct vb_qp *qp)
+{
+	return vb_qp_state(qp) == IBV_QPS_SQD && !qp->sq.offset;
+}
+
+static bool flushing(const struct vb_qp *qp)
+{
+	enum ibv_qp_state state = vb_qp_state(qp);
+
+	return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
+}
+
+static enum vb_run_verdict run_queue(struct vb_step_context *step)
+{
+	struct vb_run *run = step->run;
+	struct vb_sq *sq = &step->qp->sq;
+
+	while (sq->next != run->end) {
+		if (flushing(step->qp)) {
+			vb_step_flush(step);
+			break;
+		}
+		if (draining(step->qp))
+			break;
+		if (run->budget_bytes <= 0)
+			return VB_RUN_MORE;
+		step->wqe = vb_sq_wqe(sq, sq->next);
+		step->report = (struct vb_report){ 0 };
+		if (execute(step) == VB_STEP_PEND)
+			return VB_RUN_PEND;
+	}
+	return VB_RUN_IDLE;
+}
+
+enum vb_run_verdict vb_local_run(struct vb_run *run)
+{
+	struct vb_step_context step; /* not zeroed as a whole: its scatter list is large */
+	enum vb_run_verdict verdict;
+
+	step.run = run;
+	step.qp = run->qp;
+	step.inside = NULL;
+	step.since_hazard = 0;
+	verdict = run_queue(&step);
+	vb_step_leave(&step);
+	return verdict;
+}

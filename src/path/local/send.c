@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* SEND on a connected QP, and the receive that a WRITE_WITH_IMM consumes. */
+#include "exec/copy.h"
+#include "exec/recv.h"
+#include "nic/mr.h"
+#include "path/local/step.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe, unsigned access)
+{
+	if (wqe->inlined) {
+		step->sge[0] = (struct ibv_sge){ (uintptr_t)wqe->bytes, wqe->length, 0 };
+		step->sge_count = 1;
+		return VB_OK;
+	}
+	step->sge_count = wqe->sge_count;
+	for (unsigned i = 0; i < wqe->sge_count; i++) {
+		const struct ibv_sge *sge = &wqe->sge[i];
+		struct vb_mr *mr;
+
+		step->sge[i] = *sge;
+		if (!sge->length)
+			continue;
+		mr = vb_mr_lookup(step->qp->nic, step->qp->pd, sge, access);
+		if (!mr) {
+			step->report.key = sge->lkey;
+			step->report.addr = sge->addr;
+			step->report.length = sge->length;
+			return VB_LOCAL_KEY;
+		}
+		step->sge[i].addr = (uintptr_t)vb_mr_ptr(mr, sge->addr);
+	}
+	return VB_OK;
+}
+
+static void gather(const struct vb_step_context *step, uint8_t *out)
+{
+	for (unsigned i = 0; i < step->sge_count; i++) {
+		memcpy(out, (const void *)(uintptr_t)step->sge[i].addr, step->sge[i].length);
+		out += step->sge[i].length;
+	}
+}
+
+/* One byte at the place of the fault, on one side at a time, tells whose memory it is. */
+static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_recv_sges *list,
+				  size_t at, ssize_t err)
+{
+	struct iovec here_at[1], there_at[1];
+	char byte;
+	struct vb_iov here = { here_at, 0, 1, 0 }, there = { there_at, 0, 1, 0 };
+
+	if (err == -ESRCH || err == -EPERM)
+		return VB_PEER_ENDED;
+	vb_iov_slice(&there, list->sge, list->count, at, 1);
+	vb_iov_add(&here, &byte, 1);
+	step->report.addr = (uintptr_t)there_at[0].iov_base;
+	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
+	if (vb_copy(step->qp->remote.peer, VB_FROM_TARGET, &here, &there) != 1 ||
+	    vb_copy(step->qp->remote.peer, VB_TO_TARGET, &here, &there) != 1)
+		return VB_RECV_MEMORY;
+	return VB_LOCAL_MEMORY;
+}
+
+/* Up to one piece of the message, straight into the receive's buffers. */
+static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_claim *claim)
+{
+	struct vb_thread *thread = step->run->thread;
+	struct vb_sq *sq = &step->qp->sq;
+	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
+	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+	const struct vb_recv_sges *list = vb_recv_sges(&step->qp->remote, claim);
+	ssize_t copied;
+
+	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
+	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
+		     sq->offset, local.bytes);
+	copied = vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote);
+	if (copied != (ssize_t)local.bytes)
+		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0), copied);
+	sq->offset += (uint32_t)copied;
+	step->run->budget_bytes -= copied;
+	return VB_OK;
+}
+
+static void message_of(const struct vb_step_context *step, struct vb_message *message)
+{
+	const struct vb_wqe *wqe = step->wqe;
+	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	*message = (struct vb_message){
+		.length = wqe->length,
+		.imm = imm ? wqe->imm : 0,
+		.src_qpn = step->qp->ibv.qp_num,
+		.wc_opcode = wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ?
+				     IBV_WC_RECV_RDMA_WITH_IMM & 0xff :
+				     IBV_WC_RECV & 0xff,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
+		.solicited = wqe->solicited,
+		.sl = step->qp->attr.ah_attr.sl,
+	};
+}
+
+static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *claim)
+{
+	struct vb_message message;
+	enum vb_reason reason;
+	bool lost;
+
+	message_of(step, &message);
+	reason = vb_recv_complete(&step->qp->remote, claim, &message, VB_OK, &lost);
+	if (reason)
+		return vb_step_refuse(step, reason, false);
+	if (lost) /* flushed by its owner: the QP is in ERR, and the gate will say so */
+		return vb_step_unanswered(step, VB_PEER_IN_ERROR);
+	return vb_step_complete(step, VB_OK);
+}
+
+/* The receive is consumed with the target's own error. */
+static enum vb_step spoil(struct vb_step_context *step, const struct vb_claim *claim,
+			  enum vb_reason reason)
+{
+	struct vb_message message;
+	bool lost;
+
+	message_of(step, &message);
+	vb_recv_complete(&step->qp->remote, claim, &message, reason, &lost);
+	return vb_step_refuse(step, reason, true);
+}
+
+/* A message that is too long ends an RC connection; UC drops it and keeps the receive. */
+static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb_claim *claim,
+				   enum vb_reason reason)
+{
+	step->report.have = claim->cell->posted_length;
+	if (reason == VB_RECV_SHORT && step->qp->type == IBV_QPT_UC) {
+		vb_recv_unclaim(&step->qp->remote, claim);
+		return vb_step_refuse(step, VB_DROP_SHORT, true);
+	}
+	return spoil(step, claim, reason);
+}
+
+static enum vb_step place(struct vb_step_context *step, const struct vb_claim *claim)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	enum vb_reason reason = place_piece(step, claim);
+
+	if (reason == VB_RECV_MEMORY)
+		return spoil(step, claim, reason);
+	if (reason) {
+		vb_recv_unclaim(remote, claim);
+		return vb_step_complete(step, reason);
+	}
+	if (step->qp->sq.offset < step->wqe->length) {
+		remote->taken = claim->index;
+		remote->holds_taken = remote->many;
+		return VB_STEP_AGAIN;
+	}
+	claim->cell->where = VB_PAYLOAD_PLACED;
+	return finish(step, claim);
+}
+
+enum vb_step vb_step_send(struct vb_step_context *step)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	uint32_t length = step->wqe->length;
+	enum vb_reason reason = vb_step_local(step, step->wqe, 0);
+	struct vb_claim claim;
+	uint8_t *ride;
+
+	if (reason)
+		return vb_step_complete(step, reason);
+	reason = vb_step_bind(step);
+	if (reason)
+		return vb_step_unanswered(step, reason);
+	if (!vb_recv_claim(remote, &claim))
+		return vb_step_no_receive(step);
+	reason = vb_recv_check(remote, &claim, length);
+	if (reason)
+		return refuse_receive(step, &claim, reason);
+	/* Within the process a copy needs no system call: nothing has to ride along. */
+	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
+	if (!ride)
+		return place(step, &claim);
+	gather(step, ride);
+	claim.cell->where = length <= VB_INLINE_CELL ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
+	return finish(step, &claim);
+}
+
+/* The data is written; now the receive that tells the target. */
+static enum vb_step consume_for_imm(struct vb_step_context *step)
+{
+	struct vb_claim claim;
+
+	if (!vb_recv_claim(&step->qp->remote, &claim))
+		return vb_step_no_receive(step);
+	claim.cell->where = VB_PAYLOAD_PLACED;
+	return finish(step, &claim);
+}
+
+static enum vb_step refuse_imm(struct vb_step_context *step, enum vb_reason reason)
+{
+	struct vb_claim claim;
+
+	/* An access error is told by the receive, if there is one, else by the event. */
+	if (step->qp->type == IBV_QPT_RC && vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
+	    vb_recv_claim(&step->qp->remote, &claim))
+		return spoil(step, &claim, reason);
+	return vb_step_refuse(step, reason, false);
+}
+
+static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address)
+{
+	struct vb_thread *thread = step->run->thread;
+	struct vb_sq *sq = &step->qp->sq;
+	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
+	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+	ssize_t copied;
+
+	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
+	vb_iov_add_ordered(&remote, address + sq->offset, local.bytes);
+	copied = vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote);
+	if (copied != (ssize_t)local.bytes)
+		return copied == -ESRCH || copied == -EPERM ? VB_PEER_ENDED : VB_REMOTE_MEMORY;
+	sq->offset += (uint32_t)copied;
+	step->run->budget_bytes -= copied;
+	return VB_OK;
+}
+
+enum vb_step vb_step_write_imm(struct vb_step_context *step)
+{
+	enum vb_reason reason = vb_step_local(step, step->wqe, 0);
+	uint64_t address;
+
+	if (reason)
+		return vb_step_complete(step, reason);
+	reason = vb_step_bind(step);
+	if (reason)
+		return vb_step_unanswered(step, reason);
+	if (step->qp->sq.offset < step->wqe->length) {
+		reason = vb_step_remote(step, step->wqe, &address);
+		if (!reason)
+			reason = write_piece(step, address);
+		if (reason == VB_PEER_ENDED)
+			return vb_step_complete(step, reason);
+		if (reason)
+			return refuse_imm(step, reason);
+		if (step->qp->sq.offset < step->wqe->length)
+			return VB_STEP_AGAIN;
+	}
+	return consume_for_imm(step);
+}

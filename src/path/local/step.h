@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Inside the local path: what its files tell each other about the WQE at hand. */
+#ifndef VB_PATH_LOCAL_STEP_H
+#define VB_PATH_LOCAL_STEP_H
+
+#include "exec/reason.h"
+#include "path/local/local.h"
+
+enum { VB_PIECE = 1 << 20 }; /* bytes copied within one hazard */
+
+enum vb_step {
+	VB_STEP_NEXT,  /* the WQE at next is complete, or there is a new one there */
+	VB_STEP_AGAIN, /* progress was made, more of the same WQE follows */
+	VB_STEP_PEND,  /* not now */
+};
+
+struct vb_step_context {
+	struct vb_run *run;
+	struct vb_qp *qp;
+	struct vb_wqe *wqe;     /* at sq.next */
+	struct ibv_sge sge[VB_SGE_MAX]; /* its elements, checked, as addresses of this process */
+	unsigned sge_count;
+	struct vb_peer *inside; /* whom our hazard names */
+	unsigned since_hazard;  /* operations since it was published */
+	struct vb_report report;
+};
+
+/* --- complete.c --- */
+
+/* The WQE at next is done, for a reason. */
+enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason);
+/* Done for a reason that the target learns of as well. */
+enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet);
+/* Everything up to run->end is flushed. */
+void vb_step_flush(struct vb_step_context *step);
+
+/* --- bind.c --- */
+
+void vb_step_enter(struct vb_step_context *step, struct vb_peer *peer);
+void vb_step_leave(struct vb_step_context *step);
+/* Looks at the connected peer; VB_OK: inside a hazard, gate open, receive queue resolved. */
+enum vb_reason vb_step_bind(struct vb_step_context *step);
+/* The same for one target of a datagram. */
+enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn);
+
+/* --- pend.c --- */
+
+/* The peer does not answer for a reason: wait, or give up as the QP's timers say. */
+enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason);
+/* No receive is posted. */
+enum vb_step vb_step_no_receive(struct vb_step_context *step);
+/* Someone else is at it for a moment. */
+enum vb_step vb_step_busy(struct vb_step_context *step);
+
+/* --- the operations --- */
+
+/* Checks the elements of a WQE and translates them; VB_OK or VB_LOCAL_KEY. */
+enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe, unsigned access);
+enum vb_step vb_step_send(struct vb_step_context *step);
+enum vb_step vb_step_datagram(struct vb_step_context *step);
+/* RDMA_WRITE and RDMA_READ, a run of them at a time. */
+enum vb_step vb_step_rdma(struct vb_step_context *step);
+enum vb_step vb_step_write_imm(struct vb_step_context *step);
+enum vb_step vb_step_atomic(struct vb_step_context *step);
+
+/* Rights, resources and key of an RDMA operation at the bound target. */
+enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/ah.h"
+#include "base/log.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+#include "verbs/symver.h"
+#include "wire/grh.h"
+
+#include <string.h>
+
+VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
+{
+	struct vb_ah *ah;
+	int err = vb_stale(vb_pd(pd)->nic, "ibv_create_ah");
+
+	if (!err)
+		err = vb_ah_create(vb_pd(pd), attr, &ah);
+	return err ? vb_return_null(err) : &ah->ibv;
+}
+
+VB_PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	vb_ah_destroy(vb_ah(ah));
+	return 0;
+}
+
+static int index_of(const struct vb_device *dev, const union ibv_gid *gid)
+{
+	union ibv_gid own;
+
+	for (int i = 0; i < VB_GIDS; i++)
+		if (!vb_device_gid(dev, i, &own) && !memcmp(&own, gid, sizeof(own)))
+			return i;
+	return -1;
+}
+
+/* The way back: source and destination of the GRH change places. */
+static int reply_to(const struct vb_device *dev, const struct ibv_grh *ibv_grh,
+		    struct ibv_ah_attr *attr)
+{
+	struct vb_grh grh;
+	int err = vb_grh_parse((const uint8_t *)ibv_grh, &grh);
+	int index = err ? -1 : index_of(dev, &grh.dgid);
+
+	/* Sent to a loopback address or a group: any address of ours is as good. */
+	if (!err && index < 0)
+		index = index_of(dev, &grh.sgid);
+	if (err || index < 0)
+		return -EINVAL;
+	attr->is_global = 1;
+	attr->grh.dgid = grh.sgid;
+	attr->grh.sgid_index = (uint8_t)index;
+	attr->grh.flow_label = grh.flow_label;
+	attr->grh.traffic_class = grh.traffic_class;
+	attr->grh.hop_limit = 0xff;
+	return 0;
+}
+
+VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+				  struct ibv_grh *grh, struct ibv_ah_attr *attr)
+{
+	memset(attr, 0, sizeof(*attr));
+	attr->dlid = wc->slid;
+	attr->sl = wc->sl;
+	attr->src_path_bits = wc->dlid_path_bits;
+	attr->port_num = port_num;
+	if (!(wc->wc_flags & IBV_WC_GRH))
+		return 0;
+	if (!reply_to(vb_context(context)->dev, grh, attr))
+		return 0;
+	vb_explain("ibv_init_ah_from_wc: the GRH does not name an address of this device");
+	return vb_return_minus_one(-EINVAL);
+}
+
+VB_PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
+					       struct ibv_grh *grh, uint8_t port_num)
+{
+	struct ibv_ah_attr attr;
+
+	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))
+		return NULL;
+	return ibv_create_ah(pd, &attr);
+}

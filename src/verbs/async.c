@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/context.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	return vb_return_minus_one(vb_async_take(context, event));
+}
+
+static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	++*completed;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		return;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+		return;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+		return;
+	default:
+		return; /* of a port or the device: nothing waits for it */
+	}
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/cq.h"
+#include "engine/engine.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+#include "verbs/symver.h"
+
+VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct vb_channel *channel;
+	int err = vb_nic_get() ? vb_channel_create(context, &channel) : -errno;
+
+	return err ? vb_return_null(err) : &channel->ibv;
+}
+
+VB_PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	return vb_return_errno(vb_channel_destroy(vb_channel(channel)));
+}
+
+VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				       struct ibv_comp_channel *channel, int comp_vector)
+{
+	const struct vb_cq_spec spec = {
+		.cqe = cqe,
+		.cq_context = cq_context,
+		.channel = channel ? vb_channel(channel) : NULL,
+		.comp_vector = comp_vector,
+	};
+	struct vb_cq *cq;
+	int err = vb_cq_create(context, &spec, &cq);
+
+	return err ? vb_return_null(err) : &cq->ibv;
+}
+
+VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
+{
+	int err = vb_stale(vb_cq(cq)->nic, "ibv_resize_cq");
+
+	return vb_return_errno(err ? err : vb_cq_resize(vb_cq(cq), cqe));
+}
+
+VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return vb_return_errno(vb_cq_destroy(vb_cq(cq)));
+}
+
+VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct vb_cq *found;
+	int err = vb_channel_take(vb_channel(channel), &found);
+
+	if (err)
+		return vb_return_minus_one(err);
+	*cq = &found->ibv;
+	*cq_context = found->ibv.cq_context;
+	return 0;
+}
+
+VB_PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += count;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
+{
+	int err = vb_stale(vb_cq(cq)->nic, "ibv_req_notify_cq");
+
+	return err ? -err : vb_cq_req_notify(vb_cq(cq), solicited_only);
+}
+
+int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
+{
+	struct vb_cq *cq = vb_cq(ibv);
+	int got;
+
+	if (__builtin_expect(cq->nic != vb_nic_current(), 0))
+		return vb_stale(cq->nic, "ibv_poll_cq");
+	if (count <= 0)
+		return count < 0 ? -EINVAL : 0;
+	got = vb_cq_poll(cq, count, wc);
+	if (got)
+		return got;
+	/* Nothing there: lend a hand, which may bring something. */
+	return vb_engine_poll(cq->nic) ? vb_cq_poll(cq, count, wc) : 0;
+}

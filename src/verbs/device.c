@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The exported calls that list devices and ask about them. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nic/device.h"
+#include "nic/limits.h"
+#include "verbs/ops.h"
+#include "verbs/symver.h"
+
+#undef ibv_get_device_list
+#undef ibv_query_port
+
+/* In the private node, but imported by ibv_devinfo and pyverbs; in no installed header. */
+enum gid_type_sysfs { GID_TYPE_SYSFS_IB_OR_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
+		       enum gid_type_sysfs *type);
+
+/* What programs were linked with before port_cap_flags2 was appended. */
+enum { COMPAT_PORT_ATTR_SIZE = offsetof(struct ibv_port_attr, port_cap_flags2) };
+static_assert(COMPAT_PORT_ATTR_SIZE == 48, "ibv_query_port@IBVERBS_1.1");
+
+static const uint16_t default_pkey = 0xffff; /* the same in both byte orders */
+
+static struct vb_device *device_of(const struct ibv_context *context)
+{
+	return (struct vb_device *)context->device;
+}
+
+/* -1 and errno where something failed, as the old query calls promise. */
+static int minus_one(int result)
+{
+	if (!result)
+		return 0;
+	errno = -result;
+	return -1;
+}
+
+/* Copies what the caller's layout has room for; what ours does not know is zero. */
+static void copy_sized(void *to, size_t to_size, const void *from, size_t from_size)
+{
+	const size_t common = to_size < from_size ? to_size : from_size;
+
+	memcpy(to, from, common);
+	memset((char *)to + common, 0, to_size - common);
+}
+
+/* --- the list --- */
+
+VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct vb_device *const *table;
+	const int count = vb_device_table(&table);
+	struct ibv_device **list = calloc((size_t)count + 1, sizeof(*list));
+
+	if (num_devices)
+		*num_devices = list ? count : 0;
+	if (!list) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	for (int i = 0; i < count; i++)
+		list[i] = &table[i]->ibv;
+	return list;
+}
+
+/* The devices themselves stay: programs go on using them, although they should not. */
+VB_PUBLIC void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+VB_PUBLIC const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+VB_PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return ((struct vb_device *)device)->guid;
+}
+
+VB_PUBLIC int ibv_get_device_index(struct ibv_device *device)
+{
+	return (int)((struct vb_device *)device)->index;
+}
+
+/* --- device and port --- */
+
+VB_PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	struct ibv_device_attr_ex all;
+
+	vb_device_attr(device_of(context), &all);
+	*attr = all.orig_attr;
+	return 0;
+}
+
+int vb_ops_query_device_ex(struct ibv_context *context,
+			   const struct ibv_query_device_ex_input *input,
+			   struct ibv_device_attr_ex *attr, size_t size)
+{
+	struct ibv_device_attr_ex all;
+
+	if (input && input->comp_mask)
+		return EINVAL;
+	vb_device_attr(device_of(context), &all);
+	copy_sized(attr, size, &all, sizeof(all));
+	return 0;
+}
+
+int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
+		      size_t size)
+{
+	struct ibv_port_attr all;
+	const int result = vb_device_port_attr(device_of(context), port_num, &all);
+
+	if (!result)
+		copy_sized(attr, size, &all, sizeof(all));
+	return -result;
+}
+
+VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+			     struct _compat_ibv_port_attr *attr)
+{
+	return vb_ops_query_port(context, port_num, (struct ibv_port_attr *)attr,
+				 COMPAT_PORT_ATTR_SIZE);
+}
+
+/* --- GIDs --- */
+
+VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
+			    union ibv_gid *gid)
+{
+	if (port_num != 1)
+		return minus_one(-EINVAL);
+	return minus_one(vb_device_gid(device_of(context), index, gid));
+}
+
+VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	struct ibv_gid_entry found;
+	int result;
+
+	if (port_num != 1 || flags || entry_size < sizeof(found))
+		return EINVAL;
+	result = vb_device_gid_entry(device_of(context), gid_index, &found);
+	if (!result)
+		copy_sized(entry, entry_size, &found, sizeof(found));
+	return -result;
+}
+
+VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+				       size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	char *next = (char *)entries;
+	size_t count = 0;
+
+	if (!max_entries || flags || entry_size < sizeof(*entries))
+		return -EINVAL;
+	for (uint32_t index = 0; index < VB_GIDS; index++) {
+		struct ibv_gid_entry found;
+
+		if (vb_device_gid_entry(device_of(context), index, &found))
+			continue;
+		if (count == max_entries)
+			return -EINVAL;
+		copy_sized(next, entry_size, &found, sizeof(found));
+		next += entry_size;
+		count++;
+	}
+	return (ssize_t)count;
+}
+
+/* An empty entry has the type of its neighbours: only the index can be wrong. */
+VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
+				 enum gid_type_sysfs *type)
+{
+	if (port_num != 1 || index >= VB_GIDS)
+		return minus_one(-EINVAL);
+	*type = device_of(context)->infiniband ? GID_TYPE_SYSFS_IB_OR_ROCE_V1
+					       : GID_TYPE_SYSFS_ROCE_V2;
+	return 0;
+}
+
+/* --- P_Keys --- */
+
+VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	if (port_num != 1 || index < 0 || index >= VB_PKEYS)
+		return minus_one(-EINVAL);
+	*pkey = default_pkey;
+	return 0;
+}
+
+VB_PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+	if (port_num != 1 || pkey != default_pkey)
+		return minus_one(-EINVAL);
+	return 0;
+}

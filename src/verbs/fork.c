@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Calls that prepare a program for fork(). A NIC needs them because it keeps physical pages while
+ * copy-on-write moves the parent to new ones. Here all copying goes through page tables, so the
+ * parent's registrations survive a fork without them.
+ */
+#include <infiniband/verbs.h>
+
+#include "verbs/symver.h"
+
+VB_PUBLIC int ibv_fork_init(void)
+{
+	return 0;
+}
+
+VB_PUBLIC enum ibv_fork_status ibv_is_fork_initialized(void)
+{
+	return IBV_FORK_UNNEEDED;
+}
+
+/* The next two are for providers; the installed headers do not declare them. */
+int ibv_dontfork_range(void *base, size_t size);
+int ibv_dofork_range(void *base, size_t size);
+
+VB_PUBLIC int ibv_dontfork_range(void *base, size_t size)
+{
+	return 0;
+}
+
+VB_PUBLIC int ibv_dofork_range(void *base, size_t size)
+{
+	return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/mr.h"
+#include "base/log.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+#include "verbs/symver.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+	const struct vb_mr_spec spec = { (uintptr_t)addr, length, iova, access };
+	struct vb_mr *mr;
+	int err = vb_stale(vb_pd(pd)->nic, "ibv_reg_mr");
+
+	if (!err)
+		err = vb_mr_register(vb_pd(pd), &spec, &mr);
+	return err ? vb_return_null(err) : &mr->ibv;
+}
+
+VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+					 int access)
+{
+	return reg(pd, addr, length, iova, (unsigned)access);
+}
+
+VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
+					  uint64_t iova, unsigned int access)
+{
+	return reg(pd, addr, length, iova, access);
+}
+
+VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
+{
+	return vb_return_errno(vb_mr_deregister(vb_mr(mr)));
+}
+
+static int rereg_error(int err)
+{
+	errno = err == IBV_REREG_MR_ERR_INPUT ? EINVAL : errno;
+	return err;
+}
+
+VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
+			   size_t length, int access)
+{
+	struct vb_mr *mr = vb_mr(ibv);
+	struct vb_mr_spec spec = { mr->addr, mr->length, mr->iova, mr->access };
+	int err;
+
+	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
+	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!length || !addr)) ||
+	    (flags & IBV_REREG_MR_CHANGE_PD && !pd))
+		return rereg_error(IBV_REREG_MR_ERR_INPUT);
+	if (vb_stale(mr->nic, "ibv_rereg_mr"))
+		return rereg_error(IBV_REREG_MR_ERR_INPUT);
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		spec.addr = spec.iova = (uintptr_t)addr;
+		spec.length = length;
+	}
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		spec.access = (unsigned)access;
+	err = vb_mr_reregister(mr, &spec, flags & IBV_REREG_MR_CHANGE_PD ? vb_pd(pd) : NULL);
+	if (!err)
+		return 0;
+	errno = -err;
+	return err == -EINVAL ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
+}

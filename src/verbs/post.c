@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting work requests. */
+#include "base/log.h"
+#include "engine/engine.h"
+#include "verbs/ops.h"
+#include "verbs/stale.h"
+
+#include <string.h>
+
+enum {
+	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+};
+
+static bool opcode_known(enum ibv_wr_opcode opcode)
+{
+	return opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static int refuse(const struct vb_qp *qp, const struct ibv_send_wr *wr, const char *why)
+{
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %s", qp->ibv.qp_num,
+		   (unsigned long long)wr->wr_id, why);
+	return -EINVAL;
+}
+
+static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	if (__builtin_expect(!opcode_known(wr->opcode), 0))
+		return refuse(qp, wr, "the opcode is not one of this device");
+	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
+	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
+		return refuse(qp, wr, "more SGEs than max_send_sge");
+	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0))
+		return refuse(qp, wr, "a send flag is not supported");
+	if (qp->type == IBV_QPT_UD && (!wr->wr.ud.ah || vb_ah(wr->wr.ud.ah)->pd != qp->pd))
+		return refuse(qp, wr, "no address handle, or one of another PD");
+	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
+		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
+			   "again when a completion of it or of a later one is polled",
+			   qp->ibv.qp_num, qp->sq.depth);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_wqe *wqe)
+{
+	uint64_t length = 0;
+
+	if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode > IBV_WR_RDMA_READ)
+		return refuse(qp, wr, "READ and ATOMIC have no payload to inline");
+	for (int i = 0; i < wr->num_sge; i++)
+		length += wr->sg_list[i].length;
+	if (length > qp->sq.inline_max)
+		return refuse(qp, wr, "more inline data than max_inline_data");
+	wqe->length = 0;
+	for (int i = 0; i < wr->num_sge; i++) {
+		memcpy(wqe->bytes + wqe->length, (const void *)(uintptr_t)wr->sg_list[i].addr,
+		       wr->sg_list[i].length);
+		wqe->length += wr->sg_list[i].length;
+	}
+	return 0;
+}
+
+static void copy_sges(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
+{
+	uint64_t length = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		wqe->sge[i] = wr->sg_list[i];
+		length += wr->sg_list[i].length;
+	}
+	wqe->sge_count = (uint8_t)wr->num_sge;
+	wqe->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+}
+
+static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_wqe *wqe)
+{
+	if (qp->type == IBV_QPT_UD) {
+		wqe->ah = vb_ah(wr->wr.ud.ah);
+		vb_ah_get(wqe->ah);
+		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;
+		wqe->remote_qkey = wr->wr.ud.remote_qkey;
+	} else if (wr->opcode >= IBV_WR_ATOMIC_CMP_AND_SWP) {
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->operand[0] = wr->wr.atomic.compare_add;
+		wqe->operand[1] = wr->wr.atomic.swap;
+	} else {
+		wqe->remote_addr = wr->wr.rdma.remote_addr;
+		wqe->rkey = wr->wr.rdma.rkey;
+	}
+}
+
+static int append(struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.tail);
+	int err = check(qp, wr);
+
+	if (__builtin_expect(err, 0))
+		return err;
+	wqe->wr_id = wr->wr_id;
+	wqe->ah = NULL;
+	wqe->opcode = (uint8_t)wr->opcode;
+	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+	wqe->solicited = wr->send_flags & IBV_SEND_SOLICITED;
+	wqe->inlined = wr->send_flags & IBV_SEND_INLINE;
+	wqe->imm = wr->imm_data;
+	if (wqe->inlined)
+		err = copy_inline(qp, wr, wqe);
+	else
+		copy_sges(wr, wqe);
+	if (__builtin_expect(err, 0))
+		return err;
+	copy_address(qp, wr, wqe);
+	qp->sq.tail++;
+	return 0;
+}
+
+static bool may_post_send(const struct vb_qp *qp)
+{
+	enum ibv_qp_state state = vb_qp_state(qp);
+
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE ||
+	       state == IBV_QPS_ERR;
+}
+
+int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct vb_qp *qp = vb_qp(ibv);
+	struct vb_sq *sq = &qp->sq;
+	uint32_t first, end;
+	bool mine;
+	int err = 0;
+
+	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
+		*bad_wr = wr;
+		err = vb_stale(qp->nic, "ibv_post_send");
+		return -(err ? err : refuse(qp, wr, "the QP is not in RTS"));
+	}
+	vb_spin_lock(&sq->lock);
+	first = sq->tail;
+	for (; wr; wr = wr->next) {
+		err = append(qp, wr);
+		if (__builtin_expect(err, 0)) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	end = sq->tail;
+	mine = !sq->executing && end != first;
+	sq->executing |= mine;
+	vb_spin_unlock(&sq->lock);
+	if (mine)
+		vb_engine_execute(qp, end, false);
+	return -err;
+}
+
+/* --- receives --- */
+
+static int post_list(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	int err = 0;
+
+	vb_spin_lock(&rq->lock);
+	for (; wr; wr = wr->next) {
+		err = vb_rq_post(rq, wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+	}
+	vb_spin_unlock(&rq->lock);
+	if (vb_rq_take_waiting(rq))
+		vb_engine_wake_waiters(rq->nic);
+	if (err)
+		vb_explain("ibv_post_recv: wr_id %llu: %s", (unsigned long long)wr->wr_id,
+			   err == -ENOMEM ? "the receive queue is full" :
+					    "more SGEs than max_recv_sge");
+	return -err;
+}
+
+int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct vb_qp *qp = vb_qp(ibv);
+	int err = vb_stale(qp->nic, "ibv_post_recv");
+
+	if (!err && (vb_qp_state(qp) == IBV_QPS_RESET || qp->srq)) {
+		vb_explain("ibv_post_recv: QP 0x%06x %s", ibv->qp_num,
+			   qp->srq ? "has an SRQ: post there" : "is in RESET");
+		err = -EINVAL;
+	}
+	if (err) {
+		*bad_wr = wr;
+		return -err;
+	}
+	err = post_list(qp->rq, wr, bad_wr);
+	/* In ERR they are flushed at once; the poller must know. post_list has fenced. */
+	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) && atomic_load(&qp->flush_ready))
+		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
+	return err;
+}
+
+int vb_ops_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct vb_srq *srq = vb_srq(ibv);
+	int err = vb_stale(srq->pd->nic, "ibv_post_srq_recv");
+
+	if (err) {
+		*bad_wr = wr;
+		return -err;
+	}
+	return post_list(&srq->rq, wr, bad_wr);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log of provider libraries. They use it with foreign devices too ("not mine"), so it is
+ * silent unless VERBS_LOG_LEVEL asks: 1 errors, 2 warnings, 3 information, 4 debugging. It goes
+ * to VERBS_LOG_FILE, else to standard error.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "verbs/symver.h"
+
+static uint32_t log_level(void)
+{
+	const char *level = secure_getenv("VERBS_LOG_LEVEL");
+
+	return level ? (uint32_t)strtoul(level, NULL, 0) : 0;
+}
+
+/* Opened for each message: they are rare, and no file descriptor stays in the program. */
+static int log_open(void)
+{
+	const char *path = secure_getenv("VERBS_LOG_FILE");
+
+	if (!path)
+		return STDERR_FILENO;
+	return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+static void log_write(const char *format, va_list args)
+{
+	int fd = log_open();
+
+	if (fd < 0)
+		return;
+	vdprintf(fd, format, args);
+	if (fd != STDERR_FILENO)
+		close(fd);
+}
+
+void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...);
+
+VB_PUBLIC void __attribute__((format(printf, 3, 4)))
+__verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...)
+{
+	int saved_errno = errno;
+	va_list args;
+
+	if (level <= log_level()) {
+		va_start(args, format);
+		log_write(format, args);
+		va_end(args);
+	}
+	errno = saved_errno;
+}

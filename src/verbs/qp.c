@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/qp.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+#include "verbs/symver.h"
+
+static int create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **qp)
+{
+	int err = vb_stale(pd->nic, "ibv_create_qp");
+
+	if (!err && (attr->send_cq || attr->recv_cq)) {
+		const struct ibv_cq *cqs[2] = { attr->send_cq, attr->recv_cq };
+
+		for (int i = 0; i < 2 && !err; i++)
+			if (cqs[i])
+				err = vb_stale(vb_cq((struct ibv_cq *)cqs[i])->nic, "ibv_create_qp");
+	}
+	if (!err)
+		err = vb_engine_start(pd->nic);
+	if (!err)
+		err = vb_qp_create(pd, attr, qp);
+	if (!err)
+		err = vb_engine_start(pd->nic); /* a new slot is watched as well */
+	return err;
+}
+
+VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct vb_qp *qp;
+	int err = create(vb_pd(pd), attr, &qp);
+
+	return err ? vb_return_null(err) : &qp->ibv;
+}
+
+struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr basic = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+	};
+	struct ibv_qp *qp;
+
+	(void)context;
+	if (attr->comp_mask != IBV_QP_INIT_ATTR_PD) {
+		vb_explain("ibv_create_qp_ex: comp_mask 0x%x asks for more than a PD, which is not "
+			   "supported", attr->comp_mask);
+		return vb_return_null(-EOPNOTSUPP);
+	}
+	qp = ibv_create_qp(attr->pd, &basic);
+	if (qp)
+		attr->cap = basic.cap;
+	return qp;
+}
+
+VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return vb_qp(qp)->extended ? &vb_qp(qp)->ex : NULL;
+}
+
+VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
+			   struct ibv_qp_init_attr *init)
+{
+	int err = vb_stale(vb_qp(qp)->nic, "ibv_query_qp");
+
+	(void)mask; /* everything is known, so everything is told */
+	if (!err)
+		vb_qp_query(vb_qp(qp), attr, init);
+	return vb_return_errno(err);
+}
+
+/* --- modify: what follows from a change of state --- */
+
+static void entered_rtr(struct vb_qp *qp)
+{
+	if (qp->type != IBV_QPT_UD)
+		vb_attach_qp(qp);
+	/* Someone may have been sending to us already. */
+	if (atomic_exchange(&qp->entry->waiting, 0))
+		vb_engine_wake_waiters(qp->nic);
+}
+
+static int modify_locked(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	pthread_mutex_lock(&qp->nic->lock);
+	err = vb_qp_modify(qp, attr, mask);
+	pthread_mutex_unlock(&qp->nic->lock);
+	return err;
+}
+
+/* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
+static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	vb_qp_token_wait(qp);
+	err = modify_locked(qp, attr, mask);
+	vb_qp_token_release(qp);
+	if (!err)
+		vb_engine_unpend(qp->nic->engine, qp);
+	return err;
+}
+
+static int modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state before = vb_qp_state(qp), after;
+	int err;
+
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		return reset(qp, attr, mask);
+	err = modify_locked(qp, attr, mask);
+	if (err)
+		return err;
+	after = vb_qp_state(qp);
+	if (before == IBV_QPS_INIT && after == IBV_QPS_RTR)
+		entered_rtr(qp);
+	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. */
+	if (after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR)
+		vb_engine_kick(qp);
+	return 0;
+}
+
+VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int err = vb_stale(vb_qp(qp)->nic, "ibv_modify_qp");
+
+	return vb_return_errno(err ? err : modify(vb_qp(qp), attr, mask));
+}
+
+static int stop_and_destroy(struct vb_qp *qp)
+{
+	struct vb_engine *engine = qp->nic->engine;
+
+	if (qp->mcast_groups) {
+		vb_explain("ibv_destroy_qp: QP 0x%06x is attached to %u multicast groups",
+			   qp->ibv.qp_num, qp->mcast_groups);
+		return -EBUSY;
+	}
+	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
+	vb_spin_lock(&engine->progress_lock);
+	vb_qp_token_wait(qp);
+	vb_engine_unpend(engine, qp);
+	vb_qp_withdraw(qp);
+	vb_spin_unlock(&engine->progress_lock);
+	return vb_qp_destroy(qp);
+}
+
+VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *ibv)
+{
+	struct vb_qp *qp = vb_qp(ibv);
+
+	if (qp->nic != vb_nic_current())
+		return vb_return_errno(vb_qp_destroy(qp));
+	return vb_return_errno(stop_and_destroy(qp));
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How a function is exported.
+ *
+ * Everything is compiled with hidden visibility. An exported function is an ordinary definition
+ * with the name from the header and VB_PUBLIC in front:
+ *
+ *	VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+ *
+ * Its version is the node of the map that lists it (libibverbs.map, librdmacm.map): there is
+ * nothing to write beside the function. A name that is exported but missing in the map becomes
+ * local, a name in the map that nobody defines is not exported; tests/abi notices both.
+ *
+ * Some names also exist in an older, non-default version, for programs linked before it changed.
+ * Only that older one is marked, and defined under a name of its own (see compat.c):
+ *
+ *	VB_OLD_VERSION(vb_compat_ibv_alloc_pd, "ibv_alloc_pd@IBVERBS_1.0");
+ *
+ * The map does not mention it: the name in the assembler directive carries the node. The
+ * attribute `symver` would do the same, but clang ignores it; and link-time optimisation would
+ * lose top-level assembler, which is why it stays off for the libraries.
+ *
+ * <infiniband/verbs.h> hides four exported functions behind macros of the same name. Whoever
+ * defines (or means) the function itself removes the macro after the include:
+ *
+ *	#undef ibv_get_device_list
+ *	#undef ibv_query_port      // takes struct _compat_ibv_port_attr *: write 48 bytes, no more
+ *	#undef ibv_reg_mr
+ *	#undef ibv_reg_mr_iova
+ */
+#ifndef VB_VERBS_SYMVER_H
+#define VB_VERBS_SYMVER_H
+
+#define VB_PUBLIC __attribute__((visibility("default")))
+
+/* The function must be VB_PUBLIC and not static; its own name stays inside the library. */
+#define VB_OLD_VERSION(function, name_at_node)           \
+	__asm__(".symver " #function ", " name_at_node); \
+	_Static_assert(sizeof(&function), "declared before its version")
+
+#endif

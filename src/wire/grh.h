@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The 40 bytes in front of a received datagram: an IPv6-shaped global route header, or, between
+ * IPv4 addresses, 20 unused bytes and an IPv4 header (IBA annex A17).
+ */
+#ifndef VB_WIRE_GRH_H
+#define VB_WIRE_GRH_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+enum { VB_GRH_SIZE = 40 };
+
+struct vb_grh {
+	union ibv_gid sgid, dgid;
+	uint32_t flow_label;
+	uint16_t payload_length; /* of what follows the header on the wire */
+	uint8_t traffic_class, hop_limit;
+};
+
+void vb_grh_emit(const struct vb_grh *grh, uint8_t out[VB_GRH_SIZE]);
+/* The inverse; -EINVAL: neither of the two. */
+int vb_grh_parse(const uint8_t in[VB_GRH_SIZE], struct vb_grh *grh);
+
+#endif

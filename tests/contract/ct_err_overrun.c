@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A CQ that is too small: it dies, and with it the QPs that cannot complete. */
+#include "ct.h"
+
+static const uint64_t TARGET = 4 << 20;
+
+static int cqe_of(struct ct *t, int cq)
+{
+	return ((struct ibv_cq *)ct_object(t->near, cq))->cqe;
+}
+
+/* CQ_ERR for the CQ and QP_FATAL for the QP, in either order. */
+static void expect_events(struct ct_end *e, int cq, int qp)
+{
+	enum ibv_event_type type;
+	int handle;
+	bool cq_err = false, qp_fatal = false;
+
+	for (int i = 0; i < 2; i++) {
+		CT_TRUE(ct_get_async_event(e, CT_DEADLINE_MS, &type, &handle));
+		cq_err |= type == IBV_EVENT_CQ_ERR && handle == cq;
+		qp_fatal |= type == IBV_EVENT_QP_FATAL && handle == qp;
+	}
+	CT_TRUE(cq_err);
+	CT_TRUE(qp_fatal);
+}
+
+/* What is in the CQ is what came first, complete and in order; then nothing more. */
+static void expect_prefix(struct ct_end *e, int cq, int cqe)
+{
+	struct ibv_wc wc;
+	int got, n = 0;
+
+	while ((got = ct_poll_cq(e, cq, 1, 0, &wc)) == 1) {
+		CT_EQ(wc.wr_id, n);
+		CT_EQ(wc.status, IBV_WC_SUCCESS);
+		n++;
+	}
+	CT_TRUE(n <= cqe);
+	CT_TRUE(n == cqe || got < 0);
+}
+
+static void send_overrun(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, other;
+	int cqe;
+
+	ct_link_open(t, &other, NULL);
+	o.scq_a = ct_create_cq(t->near, 4, 0);
+	cqe = cqe_of(t, o.scq_a);
+	o.cap.max_send_wr = cqe + 8;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < cqe + 2; i++)
+		ct_do(&l, IBV_WR_RDMA_WRITE, i, TARGET, 8);
+	expect_events(t->near, o.scq_a, l.a.handle);
+	ct_wait_state(&l.a, IBV_QPS_ERR);
+	expect_prefix(t->near, o.scq_a, cqe);
+	ct_usable(&other);
+}
+
+static void receive_overrun(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, back, other;
+	int cqe;
+
+	ct_link_open(t, &other, NULL);
+	o.rcq_a = ct_create_cq(t->near, 4, 0);
+	cqe = cqe_of(t, o.rcq_a);
+	o.cap.max_send_wr = o.cap.max_recv_wr = cqe + 8;
+	o.timeout = 10;
+	o.retry_cnt = 1;
+	ct_link_open(t, &l, &o);
+	back = ct_reverse(&l);
+	for (int i = 0; i < cqe + 2; i++)
+		ct_recv(&l.a, i, TARGET, 256);
+	for (int i = 0; i < cqe + 2; i++)
+		ct_send(&back, i, 0, 8);
+	expect_events(t->near, o.rcq_a, l.a.handle);
+	ct_wait_state(&l.a, IBV_QPS_ERR);
+	expect_prefix(t->near, o.rcq_a, cqe);
+	ct_usable(&other);
+}
+
+/* As many as fit are fine, also again and again. */
+static void exactly_full_is_fine(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+	int cqe;
+
+	o.scq_a = ct_create_cq(t->near, 4, 0);
+	cqe = cqe_of(t, o.scq_a);
+	o.cap.max_send_wr = cqe;
+	ct_link_open(t, &l, &o);
+	for (int round = 0; round < 10; round++) {
+		for (int i = 0; i < cqe; i++)
+			ct_do(&l, IBV_WR_RDMA_WRITE, i, TARGET, 8);
+		for (int i = 0; i < cqe; i++)
+			ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	ct_no_event(t->near);
+}
+
+const struct ct_case ct_err_overrun_cases[] = {
+	{ "a CQ overrun by sends: CQ_ERR, QP_FATAL, nothing overwritten", send_overrun, CT_RC },
+	{ "a CQ overrun by receives: CQ_ERR, QP_FATAL, nothing overwritten", receive_overrun,
+	  CT_RC | CT_UD },
+	{ "a CQ that is exactly full is fine", exactly_full_is_fine, CT_RC | CT_UC },
+	{ 0 },
+};

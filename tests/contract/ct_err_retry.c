@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Peers that do not answer, and receives that never come. */
+#include "ct.h"
+
+static const uint64_t TARGET = 4 << 20;
+
+enum { TIMEOUT = 12, RETRIES = 2 }; /* 16.8 ms, three times */
+
+static double retry_s(void)
+{
+	return (RETRIES + 1) * 4.096e-6 * (1 << TIMEOUT);
+}
+
+static struct ct_opts impatient(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+
+	o.timeout = TIMEOUT;
+	o.retry_cnt = RETRIES;
+	return o;
+}
+
+static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND,
+					      IBV_WR_SEND_WITH_IMM,
+					      IBV_WR_RDMA_WRITE,
+					      IBV_WR_RDMA_WRITE_WITH_IMM,
+					      IBV_WR_RDMA_READ,
+					      IBV_WR_ATOMIC_CMP_AND_SWP,
+					      IBV_WR_ATOMIC_FETCH_AND_ADD };
+
+/* The WR fails when its retries are used up, not earlier; what follows is flushed. */
+static void check_gives_up(struct ct_link *l, enum ibv_wr_opcode opcode, double after_s)
+{
+	double start_s = ct_now_s();
+	struct ibv_sge sge = ct_sge(l->a.end, 0, 8);
+	struct ibv_send_wr wr[2];
+
+	for (int i = 0; i < 2; i++) {
+		wr[i] = ct_wr(l, opcode, i + 1, &sge, 1);
+		ct_aim(&wr[i], l->b.end->mr.addr + TARGET, l->b.end->mr.rkey);
+	}
+	wr[0].send_flags = 0;
+	wr[0].next = &wr[1];
+	ct_post(&l->a, wr);
+	ct_sent(l, 1, IBV_WC_RETRY_EXC_ERR);
+	CT_TRUE(ct_now_s() - start_s >= after_s);
+	ct_sent(l, 2, IBV_WC_WR_FLUSH_ERR);
+	CT_EQ(ct_qp_state(&l->a), IBV_QPS_ERR);
+	ct_no_event(l->a.end);
+}
+
+/* Runs the same for each opcode: `spoil` makes the link one that does not work. */
+static void check_each(struct ct *t, void (*spoil)(struct ct_link *l))
+{
+	struct ct_opts o = impatient(t);
+	struct ct_link other;
+
+	ct_link_open(t, &other, NULL);
+	for (int i = 0; i < CT_COUNT(opcodes); i++) {
+		struct ct_link l;
+
+		ct_link_create(t, &l, &o);
+		ct_fill(t->far, TARGET, 64, 1);
+		spoil(&l);
+		check_gives_up(&l, opcodes[i], retry_s());
+		ct_same(t->far, TARGET, 64, 1);
+		ct_no_event(t->far);
+	}
+	ct_usable(&other);
+}
+
+static void near_ready(struct ct_link *l)
+{
+	ct_init(&l->a);
+	ct_rtr(&l->a, &l->b, &l->o);
+	ct_rts(&l->a, &l->o);
+}
+
+static void spoil_reset(struct ct_link *l)
+{
+	near_ready(l);
+}
+
+static void spoil_init(struct ct_link *l)
+{
+	near_ready(l);
+	ct_init(&l->b);
+	ct_recv(&l->b, 9, 0, 64);
+}
+
+static void spoil_err(struct ct_link *l)
+{
+	ct_link_connect(l);
+	CT_EQ(ct_to_state(&l->b, IBV_QPS_ERR), 0);
+}
+
+static void spoil_reset_again(struct ct_link *l)
+{
+	ct_link_connect(l);
+	CT_EQ(ct_to_state(&l->b, IBV_QPS_RESET), 0);
+}
+
+static void spoil_destroyed(struct ct_link *l)
+{
+	ct_link_connect(l);
+	CT_EQ(ct_destroy(l->b.end, l->b.handle), 0);
+}
+
+static void spoil_psn(struct ct_link *l)
+{
+	struct ct_qp wrong;
+
+	near_ready(l);
+	ct_init(&l->b);
+	ct_recv(&l->b, 9, 0, 64);
+	wrong = l->a;
+	wrong.psn = (wrong.psn - 100) & 0xffffff; /* the near end is ahead of what is expected */
+	ct_rtr(&l->b, &wrong, &l->o);
+}
+
+static void spoil_pointing_back(struct ct_link *l)
+{
+	struct ct_qp wrong;
+
+	near_ready(l);
+	ct_init(&l->b);
+	ct_recv(&l->b, 9, 0, 64);
+	wrong = l->a;
+	wrong.qpn ^= 5;
+	ct_rtr(&l->b, &wrong, &l->o);
+}
+
+static void spoil_number(struct ct_link *l)
+{
+	struct ct_qp wrong = l->b;
+
+	wrong.qpn ^= 0x800; /* nobody has this number */
+	ct_init(&l->a);
+	ct_rtr(&l->a, &wrong, &l->o);
+	ct_rts(&l->a, &l->o);
+}
+
+static void peer_in_reset(struct ct *t)
+{
+	check_each(t, spoil_reset);
+}
+
+static void peer_in_init(struct ct *t)
+{
+	check_each(t, spoil_init);
+}
+
+static void peer_in_err(struct ct *t)
+{
+	check_each(t, spoil_err);
+}
+
+static void peer_back_in_reset(struct ct *t)
+{
+	check_each(t, spoil_reset_again);
+}
+
+static void peer_destroyed(struct ct *t)
+{
+	check_each(t, spoil_destroyed);
+}
+
+static void wrong_psn(struct ct *t)
+{
+	check_each(t, spoil_psn);
+}
+
+static void not_pointing_back(struct ct *t)
+{
+	check_each(t, spoil_pointing_back);
+}
+
+static void no_such_qp(struct ct *t)
+{
+	check_each(t, spoil_number);
+}
+
+/* A message of several packets shows it on any path. */
+static void mtu_mismatch(struct ct *t)
+{
+	struct ct_opts o = impatient(t), other_mtu = o;
+	struct ct_link l;
+
+	ct_link_create(t, &l, &o);
+	near_ready(&l);
+	ct_init(&l.b);
+	ct_recv(&l.b, 9, TARGET, 65536);
+	other_mtu.mtu = IBV_MTU_512;
+	ct_rtr(&l.b, &l.a, &other_mtu);
+	ct_fill(t->far, TARGET, 16384, 1);
+	ct_send(&l, 1, 0, 16384);
+	ct_sent(&l, 1, IBV_WC_RETRY_EXC_ERR);
+	ct_none(t->far, l.b.rcq);
+}
+
+/* timeout 0 means for ever: still waiting when the peer comes. */
+static void timeout_zero_waits(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, other;
+
+	o.timeout = 0;
+	o.retry_cnt = 0;
+	ct_link_create(t, &l, &o);
+	near_ready(&l);
+	ct_send(&l, 1, 0, 64);
+	/* Let pass what would be several timeouts of another connection: its own failure shows it.
+	 */
+	o = impatient(t);
+	ct_link_create(t, &other, &o);
+	near_ready(&other);
+	ct_send(&other, 2, 0, 64);
+	ct_sent(&other, 2, IBV_WC_RETRY_EXC_ERR);
+	ct_none(t->near, l.a.scq);
+	ct_init(&l.b);
+	ct_recv(&l.b, 3, TARGET, 64);
+	ct_rtr(&l.b, &l.a, &l.o);
+	ct_got(&l, 3, IBV_WC_SUCCESS);
+	ct_sent(&l, 1, IBV_WC_SUCCESS);
+}
+
+static void peer_dies(struct ct *t)
+{
+	struct ct_opts o = impatient(t);
+	struct ct_link l[3];
+
+	for (int i = 0; i < 3; i++)
+		ct_link_open(t, &l[i], &o);
+	ct_usable(&l[0]);
+	ct_send(&l[1], 1, 0, 64); /* waits for a receive */
+	ct_end_kill(t->far);
+	ct_sent(&l[1], 1, IBV_WC_RETRY_EXC_ERR);
+	ct_do(&l[0], IBV_WR_RDMA_WRITE, 2, 0, 64);
+	ct_sent(&l[0], 2, IBV_WC_RETRY_EXC_ERR);
+	ct_do(&l[2], IBV_WR_RDMA_READ, 3, 0, 64);
+	ct_sent(&l[2], 3, IBV_WC_RETRY_EXC_ERR);
+	for (int i = 0; i < 3; i++)
+		CT_EQ(ct_qp_state(&l[i].a), IBV_QPS_ERR);
+	ct_no_event(t->near);
+}
+
+/* Unreliable sends do not notice. */
+static void peer_dies_unnoticed(struct ct *t)
+{
+	struct ct_link l;
+
+	ct_link_open(t, &l, NULL);
+	ct_usable(&l);
+	ct_end_kill(t->far);
+	for (int i = 0; i < 10; i++) {
+		ct_send(&l, i, 0, 64);
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	CT_EQ(ct_qp_state(&l.a), IBV_QPS_RTS);
+}
+
+/* ---- receiver not ready
+ * -------------------------------------------------------------------------- */
+
+static void check_rnr(struct ct *t, enum ibv_wr_opcode opcode, uint8_t tries, uint8_t timer,
+		      double timer_s)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+	double start_s;
+
+	o.rnr_retry = tries;
+	o.min_rnr_timer = timer;
+	ct_link_open(t, &l, &o);
+	start_s = ct_now_s();
+	ct_do(&l, opcode, 1, TARGET, 64);
+	ct_do(&l, opcode, 2, TARGET, 64);
+	ct_sent(&l, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	CT_TRUE(ct_now_s() - start_s >= tries * timer_s);
+	ct_sent(&l, 2, IBV_WC_WR_FLUSH_ERR);
+	CT_EQ(ct_qp_state(&l.a), IBV_QPS_ERR);
+	CT_EQ(ct_qp_state(&l.b), IBV_QPS_RTS);
+	ct_none(t->far, l.b.rcq);
+	ct_no_event(t->far);
+}
+
+static void no_receive(struct ct *t)
+{
+	check_rnr(t, IBV_WR_SEND, 0, 12, 640e-6);
+	check_rnr(t, IBV_WR_SEND_WITH_IMM, 1, 20, 10.24e-3);
+	check_rnr(t, IBV_WR_RDMA_WRITE_WITH_IMM, 2, 20, 10.24e-3);
+	check_rnr(t, IBV_WR_SEND, 6, 18, 5.12e-3);
+}
+
+static void rnr_timer_zero_is_the_longest(struct ct *t)
+{
+	check_rnr(t, IBV_WR_SEND, 1, 0, 655.36e-3);
+}
+
+static void no_receive_in_the_srq(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.rnr_retry = 1;
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, 1);
+	ct_link_open(t, &l, &o);
+	ct_send(&l, 1, 0, 64);
+	ct_sent(&l, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	CT_EQ(ct_qp_state(&l.b), IBV_QPS_RTS);
+}
+
+const struct ct_case ct_err_retry_cases[] = {
+	{ "a peer in RESET is RETRY_EXC_ERR after all retries", peer_in_reset, CT_RC | CT_IB },
+	{ "a peer in INIT is RETRY_EXC_ERR after all retries", peer_in_init, CT_RC },
+	{ "a peer in ERR is RETRY_EXC_ERR after all retries", peer_in_err, CT_RC },
+	{ "a peer that went back to RESET is RETRY_EXC_ERR after all retries", peer_back_in_reset,
+	  CT_RC },
+	{ "a destroyed peer is RETRY_EXC_ERR after all retries", peer_destroyed, CT_RC },
+	{ "a peer that expects another PSN is RETRY_EXC_ERR after all retries", wrong_psn, CT_RC },
+	{ "a peer connected to somebody else is RETRY_EXC_ERR after all retries", not_pointing_back,
+	  CT_RC },
+	{ "a QP number that nobody has is RETRY_EXC_ERR after all retries", no_such_qp, CT_RC },
+	{ "path MTUs that differ are RETRY_EXC_ERR", mtu_mismatch, CT_RC },
+	{ "timeout 0 waits for ever", timeout_zero_waits, CT_RC },
+	{ "a peer that dies is RETRY_EXC_ERR", peer_dies, CT_RC | CT_TWO },
+	{ "an unreliable peer that dies is not noticed", peer_dies_unnoticed,
+	  CT_UC | CT_UD | CT_TWO },
+	{ "no receive: RNR_RETRY_EXC_ERR after rnr_retry waits, the target stays RTS", no_receive,
+	  CT_RC | CT_IB },
+	{ "min_rnr_timer 0 is the longest wait", rnr_timer_zero_is_the_longest, CT_RC },
+	{ "no receive in the SRQ: RNR_RETRY_EXC_ERR", no_receive_in_the_srq, CT_RC },
+	{ 0 },
+};

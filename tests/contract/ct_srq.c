@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues. */
+#include "ct.h"
+
+static struct ibv_pd *pd_of(struct ct *t)
+{
+	return ct_object(t->near, t->near->pd);
+}
+
+static void sizes_are_checked(struct ct *t)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 100, .max_sge = 3 } };
+	struct ibv_srq_attr attr;
+	struct ibv_srq *srq = ibv_create_srq(pd_of(t), &init);
+
+	CT_TRUE(srq != NULL);
+	CT_TRUE(init.attr.max_wr >= 100 && init.attr.max_sge >= 3);
+	CT_EQ(ibv_query_srq(srq, &attr), 0);
+	CT_EQ(attr.max_wr, init.attr.max_wr);
+	CT_EQ(attr.max_sge, init.attr.max_sge);
+	CT_EQ(attr.srq_limit, 0);
+	CT_EQ(ibv_destroy_srq(srq), 0);
+	init.attr = (struct ibv_srq_attr){ .max_wr = t->near->attr.max_srq_wr + 1, .max_sge = 1 };
+	CT_NULL(ibv_create_srq(pd_of(t), &init), EINVAL);
+	init.attr = (struct ibv_srq_attr){ .max_wr = 1, .max_sge = t->near->attr.max_srq_sge + 1 };
+	CT_NULL(ibv_create_srq(pd_of(t), &init), EINVAL);
+}
+
+static void limit_is_checked_and_reported(struct ct *t)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pd_of(t), &init);
+	struct ibv_srq_attr attr = { .srq_limit = init.attr.max_wr + 1 };
+
+	CT_TRUE(srq != NULL);
+	CT_ERROR(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), EINVAL);
+	/* Filled first: an armed limit above the receives that are posted fires at once. */
+	for (uint32_t i = 0; i < init.attr.max_wr; i++) {
+		struct ibv_recv_wr recv = { .wr_id = i }, *bad;
+
+		CT_EQ(ibv_post_srq_recv(srq, &recv, &bad), 0);
+	}
+	attr.srq_limit = 4;
+	CT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), 0);
+	CT_EQ(ibv_query_srq(srq, &attr), 0);
+	CT_EQ(attr.srq_limit, 4);
+	CT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+static void posts_are_checked(struct ct *t)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 2 } };
+	struct ibv_srq *srq = ibv_create_srq(pd_of(t), &init);
+	struct ibv_sge sge[CT_SGE_MAX] = { { 0 } };
+	struct ibv_recv_wr first = { .wr_id = 1 }, second = { .wr_id = 2 }, *bad = NULL;
+
+	CT_TRUE(srq != NULL);
+	first.next = &second;
+	second.sg_list = sge;
+	second.num_sge = init.attr.max_sge + 1;
+	CT_EQ(ibv_post_srq_recv(srq, &first, &bad), EINVAL);
+	CT_TRUE(bad == &second);
+	first.next = NULL; /* the first one has been posted */
+	for (uint32_t i = 1; i < init.attr.max_wr; i++)
+		CT_EQ(ibv_post_srq_recv(srq, &first, &bad), 0);
+	CT_EQ(ibv_post_srq_recv(srq, &first, &bad), ENOMEM);
+	CT_TRUE(bad == &first);
+	CT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+static void resize(struct ct *t)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pd_of(t), &init);
+	struct ibv_recv_wr recv = { .wr_id = 1 }, *bad;
+	struct ibv_srq_attr attr = { .max_wr = 100 };
+
+	if (!(t->near->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		ct_skip("the device does not resize SRQs");
+	CT_TRUE(srq != NULL);
+	for (uint32_t i = 0; i < init.attr.max_wr; i++)
+		CT_EQ(ibv_post_srq_recv(srq, &recv, &bad), 0);
+	CT_EQ(ibv_post_srq_recv(srq, &recv, &bad), ENOMEM);
+	CT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
+	CT_EQ(ibv_query_srq(srq, &attr), 0);
+	CT_TRUE(attr.max_wr >= 100);
+	for (uint32_t i = init.attr.max_wr; i < attr.max_wr; i++)
+		CT_EQ(ibv_post_srq_recv(srq, &recv, &bad), 0);
+	CT_EQ(ibv_post_srq_recv(srq, &recv, &bad), ENOMEM);
+	attr.max_wr = 4; /* below what is posted */
+	CT_ERROR(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+	attr.max_wr = t->near->attr.max_srq_wr + 1;
+	CT_ERROR(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
+	CT_EQ(ibv_destroy_srq(srq), 0);
+}
+
+static void no_post_recv_beside_an_srq(struct ct *t)
+{
+	struct ibv_recv_wr recv = { .wr_id = 1 }, *bad = NULL;
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, 1);
+	ct_link_open(t, &l, &o);
+	CT_EQ(ct_post_recv(&l.b, &recv, &bad), EINVAL);
+	CT_TRUE(bad == &recv);
+}
+
+static void post(struct ct_end *e, int srq, uint64_t wr_id, uint64_t offset)
+{
+	struct ibv_sge sge = ct_sge(e, offset, 1024);
+	struct ibv_recv_wr recv = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CT_EQ(ct_post_srq_recv(e, srq, &recv, &bad), 0);
+}
+
+/* Receives are handed out in post order, to whichever QP a message comes for. */
+static void qps_share_the_receives(struct ct *t)
+{
+	enum { LINKS = 3, ROUNDS = 8 };
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l[LINKS];
+	int srq = ct_create_srq(t->far, t->far->pd, 64, 1);
+
+	o.srq_b = srq;
+	for (int i = 0; i < LINKS; i++)
+		ct_link_open(t, &l[i], &o);
+	for (int i = 0; i < LINKS * ROUNDS; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	for (int i = 0; i < LINKS * ROUNDS; i++) {
+		struct ct_link *link = &l[i * 7 % LINKS];
+		struct ibv_wc wc;
+
+		ct_fill(t->near, 0, 10 + i * 30, i);
+		ct_send(link, i, 0, 10 + i * 30);
+		ct_sent(link, i, IBV_WC_SUCCESS);
+		wc = ct_got(link, i, IBV_WC_SUCCESS);
+		CT_EQ(wc.qp_num, link->b.qpn);
+		CT_EQ(wc.byte_len, 10 + i * 30 + ct_headroom(link));
+		ct_same(t->far, 65536 + i * 1024 + ct_headroom(link), 10 + i * 30, i);
+	}
+}
+
+/* An SRQ knows no CQ: each QP reports to its own. */
+static void several_cqs(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l1, l2;
+	int srq = ct_create_srq(t->far, t->far->pd, 64, 1);
+
+	o.srq_b = srq;
+	o.rcq_b = ct_create_cq(t->far, 64, 0);
+	ct_link_open(t, &l1, &o);
+	o.rcq_b = ct_create_cq(t->far, 64, 0);
+	ct_link_open(t, &l2, &o);
+	for (int i = 0; i < 8; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	for (int i = 0; i < 8; i++) {
+		struct ct_link *mine = i % 2 ? &l1 : &l2, *other = i % 2 ? &l2 : &l1;
+
+		ct_send(mine, i, 0, 64);
+		ct_sent(mine, i, IBV_WC_SUCCESS);
+		ct_got(mine, i, IBV_WC_SUCCESS);
+		ct_none(t->far, other->b.rcq);
+	}
+}
+
+static void consume(struct ct_link *l, int first, int count)
+{
+	for (int i = first; i < first + count; i++) {
+		ct_send(l, i, 0, 64);
+		ct_sent(l, i, IBV_WC_SUCCESS);
+		ct_got(l, i, IBV_WC_SUCCESS);
+	}
+}
+
+static void limit_fires_once(struct ct *t)
+{
+	struct ibv_srq_attr attr = { .srq_limit = 4 };
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+	int srq = ct_create_srq(t->far, t->far->pd, 64, 1);
+
+	o.srq_b = srq;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < 12; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	CT_EQ(ct_modify_srq(t->far, srq, &attr, IBV_SRQ_LIMIT), 0);
+	consume(&l, 0, 8); /* four are left: not yet below the limit */
+	ct_no_event(t->far);
+	consume(&l, 8, 1);
+	ct_event(t->far, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+	consume(&l, 9, 2);
+	ct_no_event(t->far);
+	for (int i = 12; i < 20; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	CT_EQ(ct_modify_srq(t->far, srq, &attr, IBV_SRQ_LIMIT), 0);
+	consume(&l, 11, 6);
+	ct_event(t->far, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+}
+
+/* A QP may go away while its siblings use the SRQ. */
+static void receives_survive_a_qp(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l1, l2;
+	int srq = ct_create_srq(t->far, t->far->pd, 64, 1);
+
+	o.srq_b = srq;
+	ct_link_open(t, &l1, &o);
+	ct_link_open(t, &l2, &o);
+	for (int i = 0; i < 4; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	consume(&l1, 0, 1);
+	CT_EQ(ct_destroy(t->far, l1.b.handle), 0);
+	consume(&l2, 1, 3);
+}
+
+const struct ct_case ct_srq_cases[] = {
+	{ "an SRQ checks its sizes and reports them", sizes_are_checked, CT_SOLO },
+	{ "an SRQ limit is checked and reported", limit_is_checked_and_reported, CT_SOLO },
+	{ "a bad or superfluous receive for an SRQ is refused", posts_are_checked, CT_SOLO },
+	{ "modify_srq resizes, never below what is posted", resize, CT_SOLO },
+	{ "post_recv on a QP with an SRQ is EINVAL", no_post_recv_beside_an_srq, CT_RC | CT_UD },
+	{ "QPs share the receives of an SRQ in post order", qps_share_the_receives,
+	  CT_RC | CT_UD | CT_IB },
+	{ "QPs of one SRQ report to CQs of their own", several_cqs, CT_RC | CT_UD },
+	{ "the SRQ limit event fires once, until armed again", limit_fires_once, CT_RC | CT_UD },
+	{ "receives of an SRQ survive a QP", receives_survive_a_qp, CT_RC | CT_UD },
+	{ 0 },
+};

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams: the 40 bytes in front, who sent it, and how to answer. */
+#include "ct.h"
+
+#include <arpa/inet.h>
+
+static const uint64_t TARGET = 65536;
+
+static bool is_v4_mapped(const union ibv_gid *gid)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, 0xff };
+
+	return !memcmp(gid->raw, prefix, sizeof(prefix));
+}
+
+static struct ibv_wc deliver(struct ct_link *l, uint32_t size)
+{
+	ct_fill(l->a.end, 0, size, size);
+	ct_recv(&l->b, 2, TARGET, CT_GRH_BYTES + size);
+	ct_send(l, 1, 0, size);
+	ct_sent(l, 1, IBV_WC_SUCCESS);
+	return ct_got(l, 2, IBV_WC_SUCCESS);
+}
+
+static void completion_names_the_sender(struct ct *t)
+{
+	struct ct_link l;
+	struct ibv_wc wc;
+
+	ct_link_open(t, &l, NULL);
+	wc = deliver(&l, 100);
+	CT_EQ(wc.src_qp, l.a.qpn);
+	CT_EQ(wc.byte_len, CT_GRH_BYTES + 100);
+	CT_EQ(wc.pkey_index, 0);
+	if (t->infiniband)
+		CT_EQ(wc.slid, t->near->port.lid);
+	else
+		CT_TRUE(wc.wc_flags & IBV_WC_GRH);
+	ct_same(t->far, TARGET + CT_GRH_BYTES, 100, 100);
+}
+
+/* RoCEv2 over IPv4: bytes 20 to 39 are the IPv4 header of the packet. */
+static void ipv4_header_is_in_front(struct ct *t)
+{
+	struct ct_link l;
+	uint8_t grh[CT_GRH_BYTES];
+
+	if (!is_v4_mapped(&t->near->gid))
+		ct_skip("the GID is not an IPv4 address");
+	ct_link_open(t, &l, NULL);
+	for (uint32_t size = 1; size < 1024; size = size * 3 + 1) {
+		uint16_t total;
+
+		deliver(&l, size);
+		ct_peek_bytes(t->far, TARGET, CT_GRH_BYTES, grh);
+		CT_EQ(grh[20], 0x45); /* version 4, no options */
+		CT_EQ(grh[29], 17);   /* UDP */
+		CT_EQ(memcmp(&grh[32], &t->near->gid.raw[12], 4), 0);
+		CT_EQ(memcmp(&grh[36], &t->far->gid.raw[12], 4), 0);
+		memcpy(&total, &grh[22], 2);
+		/* IPv4, UDP, BTH, DETH, the payload padded to 4, ICRC */
+		CT_EQ(ntohs(total), 20 + 8 + 12 + 8 + (size + 3) / 4 * 4 + 4);
+	}
+}
+
+/* What a server does: it answers from the completion alone. */
+static void answer_by_the_completion(struct ct *t)
+{
+	struct ct_link l, to_near;
+	struct ibv_grh grh;
+	struct ibv_ah_attr attr;
+	struct ibv_wc wc;
+
+	ct_link_open(t, &l, NULL);
+	to_near = ct_reverse(&l); /* far asks, near answers: its objects are at hand */
+	wc = deliver(&to_near, 64);
+	ct_peek_bytes(t->near, TARGET, CT_GRH_BYTES, &grh);
+	CT_EQ(ibv_init_ah_from_wc(ct_context(t->near), 1, &wc, &grh, &attr), 0);
+	CT_EQ(attr.port_num, 1);
+	if (!t->infiniband)
+		CT_EQ(memcmp(&attr.grh.dgid, &t->far->gid, 16), 0);
+
+	struct ibv_ah *ah = ibv_create_ah_from_wc(ct_object(t->near, t->near->pd), &wc, &grh, 1);
+	struct ibv_sge sge = ct_sge(t->near, 0, 50);
+	struct ibv_send_wr wr = { .wr_id = 7,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+
+	CT_TRUE(ah != NULL);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qpn = wc.src_qp;
+	wr.wr.ud.remote_qkey = CT_QKEY;
+	ct_fill(t->near, 0, 50, 5);
+	ct_recv(&l.b, 8, TARGET, 1024);
+	CT_EQ(ibv_post_send(ct_object(t->near, l.a.handle), &wr, &bad), 0);
+	ct_sent(&l, 7, IBV_WC_SUCCESS);
+	ct_got(&l, 8, IBV_WC_SUCCESS);
+	ct_same(t->far, TARGET + CT_GRH_BYTES, 50, 5);
+	CT_EQ(ibv_destroy_ah(ah), 0);
+}
+
+static void many_senders(struct ct *t)
+{
+	enum { SENDERS = 4, ROUNDS = 10 };
+	struct ct_link l[SENDERS];
+
+	for (int i = 0; i < SENDERS; i++) {
+		ct_link_open(t, &l[i], NULL);
+		l[i].b = l[0].b; /* all to one QP */
+	}
+	for (int k = 0; k < ROUNDS; k++)
+		for (int i = 0; i < SENDERS; i++) {
+			struct ibv_wc wc = deliver(&l[i], 1 + k * 90 + i);
+
+			CT_EQ(wc.src_qp, l[i].a.qpn);
+			CT_EQ(wc.qp_num, l[0].b.qpn);
+			ct_same(t->far, TARGET + CT_GRH_BYTES, 1 + k * 90 + i, 1 + k * 90 + i);
+		}
+}
+
+static void one_sender_many_targets(struct ct *t)
+{
+	enum { TARGETS = 4 };
+	struct ct_link l[TARGETS];
+
+	for (int i = 0; i < TARGETS; i++) {
+		ct_link_open(t, &l[i], NULL);
+		l[i].a = l[0].a;
+	}
+	for (int k = 0; k < 20; k++) {
+		struct ibv_wc wc = deliver(&l[k * 3 % TARGETS], 1 + k * 40);
+
+		CT_EQ(wc.src_qp, l[0].a.qpn);
+		CT_EQ(wc.qp_num, l[k * 3 % TARGETS].b.qpn);
+	}
+}
+
+static void to_itself(struct ct *t)
+{
+	struct ct_link l;
+	struct ct self = *t;
+
+	self.far = t->near;
+	ct_link_open(&self, &l, NULL);
+	l.b = l.a;
+	CT_EQ(deliver(&l, 300).src_qp, l.a.qpn);
+	ct_same(t->near, TARGET + CT_GRH_BYTES, 300, 300);
+}
+
+static void rtr_is_enough_to_receive(struct ct *t)
+{
+	struct ct_link l;
+
+	ct_link_create(t, &l, NULL);
+	ct_init(&l.a);
+	ct_rtr(&l.a, &l.b, &l.o);
+	ct_rts(&l.a, &l.o);
+	ct_init(&l.b);
+	ct_recv(&l.b, 2, TARGET, 1024); /* INIT is enough to post receives */
+	ct_rtr(&l.b, &l.a, &l.o);
+	ct_send(&l, 1, 0, 64);
+	ct_sent(&l, 1, IBV_WC_SUCCESS);
+	ct_got(&l, 2, IBV_WC_SUCCESS);
+}
+
+/* A Q_Key with the top bit set stands for the Q_Key of the sending QP. */
+static void privileged_qkey(struct ct *t)
+{
+	struct ibv_sge sge = ct_sge(t->near, 0, 16);
+	struct ibv_send_wr wr;
+	struct ct_link l;
+
+	ct_link_open(t, &l, NULL);
+	wr = ct_wr(&l, IBV_WR_SEND, 1, &sge, 1);
+	wr.wr.ud.remote_qkey = 0x80000000;
+	ct_recv(&l.b, 2, TARGET, 1024);
+	ct_post(&l.a, &wr);
+	ct_sent(&l, 1, IBV_WC_SUCCESS);
+	ct_got(&l, 2, IBV_WC_SUCCESS);
+}
+
+const struct ct_case ct_ud_cases[] = {
+	{ "a datagram's completion names its sender", completion_names_the_sender, CT_UD | CT_IB },
+	{ "an IPv4 header is in bytes 20 to 39 of the GRH", ipv4_header_is_in_front, CT_UD },
+	{ "a datagram can be answered from its completion", answer_by_the_completion,
+	  CT_UD | CT_IB },
+	{ "one UD QP receives from many", many_senders, CT_UD },
+	{ "one UD QP sends to many", one_sender_many_targets, CT_UD },
+	{ "a UD QP can send to itself", to_itself, CT_UD },
+	{ "RTR is enough to receive", rtr_is_enough_to_receive, CT_UD },
+	{ "a Q_Key with the top bit set stands for that of the QP", privileged_qkey, CT_UD },
+	{ 0 },
+};

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices as text, through the public calls only: what any program would see. */
+#include "verbena.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+
+const char *describe_gid(const union ibv_gid *gid, char text[GID_TEXT])
+{
+	return inet_ntop(AF_INET6, gid->raw, text, GID_TEXT);
+}
+
+bool describe_gid_is_empty(const union ibv_gid *gid)
+{
+	return !gid->global.subnet_prefix && !gid->global.interface_id;
+}
+
+const char *describe_link_layer(const struct ibv_port_attr *port)
+{
+	return port->link_layer == IBV_LINK_LAYER_INFINIBAND ? "InfiniBand" : "Ethernet";
+}
+
+const char *describe_mtu(enum ibv_mtu mtu)
+{
+	static const char *const texts[] = { "?", "256", "512", "1024", "2048", "4096" };
+
+	return texts[mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? mtu : 0];
+}
+
+const char *describe_netdev(struct ibv_context *context, char name[IF_NAMESIZE])
+{
+	struct ibv_gid_entry entry;
+
+	if (ibv_query_gid_ex(context, 1, 0, &entry, 0) || !if_indextoname(entry.ndev_ifindex, name))
+		strcpy(name, "-");
+	return name;
+}
+
+int devices_each(void (*each)(struct ibv_context *context))
+{
+	int count = 0, i;
+	struct ibv_device **list = ibv_get_device_list(&count);
+
+	if (!list) {
+		complain("the list of devices: %s", strerror(errno));
+		return -1;
+	}
+	for (i = 0; i < count; i++) {
+		struct ibv_context *context = ibv_open_device(list[i]);
+
+		if (!context) {
+			complain("%s cannot be opened: %s", ibv_get_device_name(list[i]),
+				 strerror(errno));
+			break;
+		}
+		each(context);
+		ibv_close_device(context);
+	}
+	ibv_free_device_list(list);
+	return i < count ? -1 : count;
+}

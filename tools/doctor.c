@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* verbena doctor: the list of checks, and how they are printed. */
+#include "doctor.h"
+#include "verbena.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: verbena doctor\n\n"
+	"Tries out what Verbena needs of this machine. Each line says ok, warn or fail; below it\n"
+	"what can be done. The exit status is 0 if nothing fails.\n";
+
+static unsigned verdicts[3]; /* how many of each */
+
+void report(enum verdict verdict, const char *subject, const char *format, ...)
+{
+	static const char *const words[] = { "ok", "warn", "fail" };
+	va_list args;
+
+	verdicts[verdict]++;
+	printf("%-5s %-18s ", words[verdict], subject);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout); /* before a check forks: the child would print it again */
+}
+
+void advise(const char *format, ...)
+{
+	va_list args;
+
+	printf("%-5s %-18s -> ", "", "");
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	fflush(stdout);
+}
+
+static void check_libraries(void)
+{
+	if (libdir_loaded_is_ours()) {
+		report(VERDICT_OK, "libraries", "%s", libdir_loaded());
+		return;
+	}
+	report(VERDICT_FAIL, "libraries", "libibverbs is %s, which is not Verbena's",
+	       libdir_loaded());
+	advise("look at LD_LIBRARY_PATH; build with 'make', or install again");
+}
+
+static void ignore_device(struct ibv_context *context)
+{
+}
+
+static int open_all(void *argument)
+{
+	return devices_each(ignore_device) < 0 ? EIO : 0;
+}
+
+static void check_devices(void)
+{
+	const int result = probe_run(open_all, NULL);
+	int count = 0;
+
+	if (result) {
+		report(VERDICT_FAIL, "devices", "cannot be opened: %s", probe_text(result));
+		advise("see the other findings");
+		return;
+	}
+	ibv_free_device_list(ibv_get_device_list(&count));
+	if (count) {
+		report(VERDICT_OK, "devices", "%d, see 'verbena devices'", count);
+	} else {
+		report(VERDICT_FAIL, "devices", "none");
+		advise("VERBENA_DEVICES names no interface of this host: unset it");
+	}
+}
+
+static void (*const checks[])(void) = {
+	check_libraries,  check_yama,	 check_seccomp, check_capabilities,    check_dumpable,
+	check_netlink,	  check_devices, check_memfd,	check_abstract_socket, check_peer_memory,
+	check_namespaces, check_limits,	 check_port,
+};
+
+int verbena_doctor(int argc, char **argv)
+{
+	int status;
+
+	if (options_end(argc, argv, usage, &status))
+		return status;
+	for (size_t i = 0; i < sizeof(checks) / sizeof(*checks); i++)
+		checks[i]();
+	printf("\n%u ok, %u warnings, %u failures\n", verdicts[VERDICT_OK], verdicts[VERDICT_WARN],
+	       verdicts[VERDICT_FAIL]);
+	return verdicts[VERDICT_FAIL] ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who holds the UDP port of RoCEv2. */
+#include "doctor.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROCE_PORT = 4791, HOLDERS_MAX = 64 };
+
+struct holder {
+	unsigned uid;
+	unsigned long inode; /* 0: a socket of the kernel itself */
+};
+
+/* "  12: 00000000:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000  0 12345 …" */
+static bool parse_socket(const char *line, unsigned *port, struct holder *holder)
+{
+	return sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*[^ ] %*x %*[^ ] %*[^ ] %*x %u %*d %lu",
+		      port, &holder->uid, &holder->inode) == 3;
+}
+
+static size_t read_holders(const char *path, struct holder *holders, size_t count)
+{
+	FILE *file = fopen(path, "re");
+	struct holder holder;
+	char line[512];
+	unsigned port;
+
+	if (!file)
+		return count;
+	while (count < HOLDERS_MAX && fgets(line, sizeof(line), file))
+		if (parse_socket(line, &port, &holder) && port == ROCE_PORT)
+			holders[count++] = holder;
+	fclose(file);
+	return count;
+}
+
+/* Only processes that we may look into; others' descriptors are hidden. */
+static bool process_has_socket(const char *pid, const char *link)
+{
+	char path[300], target[64];
+	struct dirent *entry;
+	bool found = false;
+	DIR *directory;
+
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	directory = opendir(path);
+	if (!directory)
+		return false;
+	while (!found && (entry = readdir(directory))) {
+		ssize_t length =
+			readlinkat(dirfd(directory), entry->d_name, target, sizeof(target) - 1);
+
+		if (length <= 0)
+			continue;
+		target[length] = '\0';
+		found = !strcmp(target, link);
+	}
+	closedir(directory);
+	return found;
+}
+
+/* The pid of a holder, 0 if it cannot be seen. */
+static int find_process(unsigned long inode)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	char link[64];
+	int pid = 0;
+
+	if (!proc)
+		return 0;
+	snprintf(link, sizeof(link), "socket:[%lu]", inode);
+	while (!pid && (entry = readdir(proc)))
+		if (isdigit((unsigned char)entry->d_name[0]) &&
+		    process_has_socket(entry->d_name, link))
+			pid = atoi(entry->d_name);
+	closedir(proc);
+	return pid;
+}
+
+static void process_name(int pid, char *name, size_t size)
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (!file || !fgets(name, (int)size, file))
+		snprintf(name, size, "?");
+	name[strcspn(name, "\n")] = '\0';
+	if (file)
+		fclose(file);
+}
+
+static void report_holder(const struct holder *holder)
+{
+	const int pid = holder->inode ? find_process(holder->inode) : 0;
+	char name[64];
+
+	if (pid) {
+		process_name(pid, name, sizeof(name));
+		report(VERDICT_WARN, "UDP port 4791", "held by process %d (%s) of user %u", pid,
+		       name, holder->uid);
+	} else if (holder->inode) {
+		report(VERDICT_WARN, "UDP port 4791", "held by a process of user %u", holder->uid);
+	} else {
+		report(VERDICT_WARN, "UDP port 4791", "held by the kernel, probably rdma_rxe");
+	}
+}
+
+void check_port(void)
+{
+	struct holder holders[HOLDERS_MAX];
+	size_t count = read_holders("/proc/net/udp", holders, 0);
+
+	count = read_holders("/proc/net/udp6", holders, count);
+	for (size_t i = 0; i < count; i++)
+		report_holder(&holders[i]);
+	if (count)
+		advise("traffic within this host does not need the port of RoCEv2");
+	else
+		report(VERDICT_OK, "UDP port 4791", "free");
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbena.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *summary;
+} commands[] = {
+	{ "run", verbena_run, "run a program with Verbena's RDMA libraries" },
+	{ "devices", verbena_devices, "list the RDMA devices of this host" },
+	{ "info", verbena_info, "everything about the devices and this installation" },
+	{ "doctor", verbena_doctor, "say what limits Verbena here, and what to do about it" },
+};
+
+static void print_usage(FILE *to)
+{
+	fprintf(to, "usage: verbena COMMAND [ARGUMENTS]\n\n"
+		    "RDMA verbs without an RDMA adapter.\n\n");
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
+	fprintf(to, "\n'verbena COMMAND --help' explains a command; 'man verbena' all of them.\n");
+}
+
+void complain(const char *format, ...)
+{
+	va_list args;
+
+	fputs("verbena: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+bool options_end(int argc, char **argv, const char *usage, int *status)
+{
+	if (argc == 1)
+		return false;
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		fputs(usage, stdout);
+		*status = EXIT_SUCCESS;
+		return true;
+	}
+	complain("%s: '%s' is not understood", argv[0], argv[1]);
+	fputs(usage, stderr);
+	*status = EXIT_USAGE;
+	return true;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_usage(stdout);
+		return EXIT_SUCCESS;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("verbena %s\n", VERBENA_VERSION);
+		return EXIT_SUCCESS;
+	}
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	complain("'%s' is not a command; 'verbena --help' lists them", argv[1]);
+	return EXIT_USAGE;
+}

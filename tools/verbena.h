@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The verbena command: one file per subcommand, each with a function here. */
+#ifndef VERBENA_H
+#define VERBENA_H
+
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+/* argv[0] is the subcommand's name. They return the exit status. */
+int verbena_run(int argc, char **argv);
+int verbena_devices(int argc, char **argv);
+int verbena_info(int argc, char **argv);
+int verbena_doctor(int argc, char **argv);
+
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * For subcommands without arguments: true if there is nothing to do but to exit with *status,
+ * after --help (the usage on standard output) or something that is not understood.
+ */
+bool options_end(int argc, char **argv, const char *usage, int *status);
+
+/* --- where the libraries are: libdir.c --- */
+
+enum { PATH_SIZE = 4096 };
+/* The directory of our libraries, found from the place of this executable; complains if none. */
+bool libdir_find(char directory[PATH_SIZE]);
+/* The file of the libibverbs that this process runs with. */
+const char *libdir_loaded(void);
+/* That file is in the directory that libdir_find gives. */
+bool libdir_loaded_is_ours(void);
+
+/* --- devices as text: describe.c --- */
+
+enum { GID_TEXT = 46 };
+const char *describe_gid(const union ibv_gid *gid, char text[GID_TEXT]);
+bool describe_gid_is_empty(const union ibv_gid *gid);
+const char *describe_link_layer(const struct ibv_port_attr *port);
+const char *describe_mtu(enum ibv_mtu mtu);
+/* The interface of a device's GIDs; "-" where no interface belongs to them. */
+const char *describe_netdev(struct ibv_context *context, char name[IF_NAMESIZE]);
+
+/*
+ * Calls each for every device, opened. Returns their number, or -1 after a complaint when the list
+ * or one of them cannot be had.
+ */
+int devices_each(void (*each)(struct ibv_context *context));
+
+#endif
