@@ -115,6 +115,16 @@ static int enlist(struct vb_qp *qp)
 	return 0;
 }
 
+/* A datagram is one packet: what the port's MTU allows. */
+static uint32_t datagram_max(struct ibv_context *ctx)
+{
+	struct ibv_port_attr attr;
+
+	if (vb_device_port_attr(vb_context(ctx)->dev, 1, &attr))
+		return 0;
+	return 128u << attr.active_mtu;
+}
+
 static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	int err;
@@ -127,6 +137,8 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 	qp->recv_cq = vb_cq(attr->recv_cq);
 	qp->srq = attr->srq ? vb_srq(attr->srq) : NULL;
 	qp->cap = attr->cap;
+	if (qp->type == IBV_QPT_UD)
+		qp->datagram_max = datagram_max(pd->ibv.context);
 	vb_list_init(&qp->pend.node);
 	err = queues_make(qp, &attr->cap);
 	if (err)
