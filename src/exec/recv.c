@@ -190,6 +190,11 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet)
 {
 	uint32_t bits = VB_QP_ATTN_FAIL | (quiet ? VB_QP_ATTN_QUIET : 0);
+	uint64_t gate = atomic_load(&remote->entry->gate);
 
+	/* Nothing else gets in, although its owner has still to learn of it. */
+	if (vb_gate_open(gate))
+		atomic_compare_exchange_strong(&remote->entry->gate, &gate,
+					       vb_gate(vb_gate_epoch(gate), IBV_QPS_ERR));
 	vb_peer_attend_qp(remote->peer, remote->entry, bits | (uint32_t)reason);
 }

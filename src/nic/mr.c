@@ -61,13 +61,16 @@ static int check_memory(const struct vb_mr_spec *spec)
 {
 	uint64_t start = spec->addr & ~4095ull, end = (spec->addr + spec->length + 4095) & ~4095ull;
 	bool write = spec->access & IBV_ACCESS_LOCAL_WRITE;
+	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
 	int err = 0;
 
 	if (!spec->length)
 		return 0;
-	if (madvise((void *)(uintptr_t)start, end - start,
-		    write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
-		err = errno == EINVAL ? probe_by_reading(spec->addr, spec->length) : -EFAULT;
+	if (madvise((void *)(uintptr_t)start, end - start, advice))
+		/* EINVAL is a mapping without the right; or an old kernel, also for 0 bytes. */
+		err = errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) ?
+			      probe_by_reading(spec->addr, spec->length) :
+			      -EFAULT;
 	if (err)
 		vb_explain("ibv_reg_mr: the range 0x%llx + %llu is not %s memory of this process",
 			   (unsigned long long)spec->addr, (unsigned long long)spec->length,

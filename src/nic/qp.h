@@ -94,7 +94,15 @@ static inline enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
 	return (enum ibv_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
 }
 
+/* The WQE at next was tried already: SQD lets it finish. Token holder, or as a hint. */
+static inline bool vb_qp_has_begun(const struct vb_qp *qp)
+{
+	return qp->sq.offset || qp->pend.why != VB_PEND_NONE;
+}
+
 int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out);
+/* Nothing arrives any more, and nobody who was inside still is (or he is stopped for long). */
+void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state);
 /* Destroying, in two steps: nobody finds it any more; then it is freed. The caller has stopped
  * the executor. */
 void vb_qp_withdraw(struct vb_qp *qp);

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "nic/qp.h"
 
+enum { STUCK_PEER_MS = 5000 };
+
 static void flush_ready(struct vb_qp *qp)
 {
 	atomic_store(&qp->flush_ready, 1);
@@ -39,6 +41,24 @@ bool vb_qp_enter_error(struct vb_qp *qp)
 	if (over)
 		flush_ready(qp);
 	return true;
+}
+
+void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
+{
+	struct vb_grace grace;
+	uint32_t slot;
+
+	vb_spin_lock(&qp->state_lock);
+	atomic_store(&qp->state, state);
+	qp->ibv.state = state;
+	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
+	vb_spin_unlock(&qp->state_lock);
+	vb_grace_begin(qp->nic, &grace, true);
+	if (vb_grace_wait(&grace, STUCK_PEER_MS, &slot)) {
+		vb_explain("QP 0x%06x: the process with slot %u is stopped while it writes here",
+			   qp->ibv.qp_num, slot);
+		vb_grace_drop(&grace);
+	}
 }
 
 void vb_qp_flush_check(struct vb_qp *qp)

@@ -129,6 +129,7 @@ static int reset(struct vb_qp *qp)
 {
 	int err;
 
+	vb_qp_close(qp, IBV_QPS_RESET);
 	vb_qp_flush_cancel(qp);
 	vb_spin_lock(&qp->send_cq->poll_lock);
 	vb_sq_reset(&qp->sq);
@@ -159,10 +160,8 @@ static int apply(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next
 		vb_qp_enter_error(qp);
 		return 0;
 	}
-	if (next == IBV_QPS_RESET) {
-		set_state(qp, next);
+	if (next == IBV_QPS_RESET)
 		return reset(qp);
-	}
 	show(qp);
 	if (cur == IBV_QPS_INIT && next == IBV_QPS_RTR)
 		show_connection(qp);
@@ -214,7 +213,7 @@ void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = vb_qp_state(qp);
 	attr->cap = qp->cap;
-	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && qp->sq.next != atomic_load(&qp->sq.done);
+	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && vb_qp_has_begun(qp);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = qp->ibv.qp_context,
 		.send_cq = qp->ibv.send_cq,

@@ -23,6 +23,13 @@ static int refuse(const struct vb_qp *qp, const struct ibv_send_wr *wr, const ch
 	return -EINVAL;
 }
 
+/* What a UD QP cannot do has no address handle in its place. */
+static bool is_datagram(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	return qp->type == IBV_QPT_UD &&
+	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM);
+}
+
 static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	if (__builtin_expect(!opcode_known(wr->opcode), 0))
@@ -32,7 +39,7 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 		return refuse(qp, wr, "more SGEs than max_send_sge");
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0))
 		return refuse(qp, wr, "a send flag is not supported");
-	if (qp->type == IBV_QPT_UD && (!wr->wr.ud.ah || vb_ah(wr->wr.ud.ah)->pd != qp->pd))
+	if (is_datagram(qp, wr) && (!wr->wr.ud.ah || vb_ah(wr->wr.ud.ah)->pd != qp->pd))
 		return refuse(qp, wr, "no address handle, or one of another PD");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
@@ -76,7 +83,7 @@ static void copy_sges(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 
 static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 {
-	if (qp->type == IBV_QPT_UD) {
+	if (is_datagram(qp, wr)) {
 		wqe->ah = vb_ah(wr->wr.ud.ah);
 		vb_ah_get(wqe->ah);
 		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;

@@ -71,6 +71,8 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 	int err = vb_stale(vb_qp(qp)->nic, "ibv_query_qp");
 
 	(void)mask; /* everything is known, so everything is told */
+	if (!err && vb_qp(qp)->nic->engine)
+		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure for it */
 	if (!err)
 		vb_qp_query(vb_qp(qp), attr, init);
 	return vb_return_errno(err);
@@ -145,6 +147,7 @@ static int stop_and_destroy(struct vb_qp *qp)
 			   qp->ibv.qp_num, qp->mcast_groups);
 		return -EBUSY;
 	}
+	vb_qp_close(qp, IBV_QPS_RESET);
 	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
 	vb_spin_lock(&engine->progress_lock);
 	vb_qp_token_wait(qp);

@@ -8,27 +8,34 @@
 
 enum { AT_ONCE_US = 1000000, DEADLINE_US = 15000000 };
 
+/* A message may arrive between RTR and RTS, which is worth an event of its own. */
+static void take_lane_event(struct flow *flow, struct lane *lane, enum ibv_event_type type)
+{
+	if (type == IBV_EVENT_COMM_EST)
+		return;
+	CHECK(type == IBV_EVENT_QP_LAST_WQE_REACHED && flow->rx->srq, "async event: %s",
+	      ibv_event_type_str(type));
+	CHECK(!lane->last_wqe, "QP_LAST_WQE_REACHED twice");
+	lane->last_wqe = true;
+}
+
 static void take_async_events(struct flow *flow)
 {
 	struct pollfd fd = { .fd = flow->rig->ctx->async_fd, .events = POLLIN };
 	struct ibv_async_event event;
 
 	while (poll(&fd, 1, 0) > 0) {
-		bool known = false;
+		struct lane *lane = NULL;
 
 		CHECK(!ibv_get_async_event(flow->rig->ctx, &event), "ibv_get_async_event: %s",
 		      strerror(errno));
 		for (unsigned i = 0; i < flow->shape.lanes; i++) {
-			struct lane *lane = &flow->lane[i];
-
-			if (event.event_type != IBV_EVENT_QP_LAST_WQE_REACHED ||
-			    event.element.qp != lane->tx.qp)
-				continue;
-			CHECK(!lane->last_wqe, "QP_LAST_WQE_REACHED twice");
-			known = lane->last_wqe = true;
+			if (event.element.qp == flow->lane[i].tx.qp)
+				lane = &flow->lane[i];
 		}
-		CHECK(known && flow->rx->srq, "async event: %s",
+		CHECK(lane, "async event of something else: %s",
 		      ibv_event_type_str(event.event_type));
+		take_lane_event(flow, lane, event.event_type);
 		ibv_ack_async_event(&event);
 	}
 }

@@ -10,18 +10,21 @@
 enum {
 	QKEY_OWN = 1u << 31, /* top bit set: the sending QP's Q_Key counts, not the WR's */
 	UDP_BTH_DETH_ICRC = 8 + 12 + 8 + 4,
+	IMMEDIATE = 4,
 };
 
 static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
 {
 	const struct vb_av *av = &step->wqe->ah->av;
+	bool imm = step->wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	uint32_t padded = (step->wqe->length + 3) & ~3u;
 	struct vb_grh grh = {
 		.sgid = av->sgid,
 		.dgid = av->dgid,
 		.flow_label = av->flow_label,
 		.traffic_class = av->traffic_class,
 		.hop_limit = av->hop_limit,
-		.payload_length = (uint16_t)(step->wqe->length + UDP_BTH_DETH_ICRC),
+		.payload_length = (uint16_t)(padded + UDP_BTH_DETH_ICRC + (imm ? IMMEDIATE : 0)),
 	};
 
 	if (av->grh)

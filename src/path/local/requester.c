@@ -41,7 +41,7 @@ static enum vb_step execute(struct vb_step_context *step)
 /* SQD: what was begun is finished, nothing new is begun. */
 static bool draining(const struct vb_qp *qp)
 {
-	return vb_qp_state(qp) == IBV_QPS_SQD && !qp->sq.offset;
+	return vb_qp_state(qp) == IBV_QPS_SQD && !vb_qp_has_begun(qp);
 }
 
 static bool flushing(const struct vb_qp *qp)
