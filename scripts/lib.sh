@@ -10,7 +10,8 @@ build_dir=${BUILD:-build}
 [[ $build_dir = /* ]] || build_dir=$project_root/$build_dir
 
 pair_limit_s=60 # no single pair of programs may take longer
-work_dir=
+server_out= # what the server printed
+client_out= # what the client, or a program alone, printed
 server_pid=
 client_pid=
 server_cpu=
@@ -30,17 +31,23 @@ setup() {
 		command -v "$program" >/dev/null || die "$program is missing; try: make deps"
 	done
 	[ -x "$build_dir/verbena" ] || die "$build_dir/verbena is missing; try: make"
-	trap cleanup EXIT
+	trap stop_pair EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP
-	work_dir=$(mktemp -d "${TMPDIR:-/tmp}/verbena.XXXXXXXX")
+	open_scratch server_out
+	open_scratch client_out
 	pick_cpus
 	cycles_mhz=$("$build_dir/bench/cycles")
 }
 
-cleanup() {
-	stop_pair
-	[ -z "$work_dir" ] || rm -rf "$work_dir"
+# Sets variable $1 to the name of an empty file that has no name in any folder: it is gone when this
+# shell is, however that ends.
+open_scratch() {
+	local file descriptor
+	file=$(mktemp)
+	exec {descriptor}<>"$file"
+	rm "$file"
+	printf -v "$1" '/proc/%d/fd/%d' "$$" "$descriptor"
 }
 
 # Client first: "timeout" passes the signal on to the program that it runs.
@@ -112,7 +119,7 @@ listens_on() {
 start_server() {
 	local pin=()
 	[ -z "$server_cpu" ] || pin=(taskset -c "$server_cpu")
-	setpriv --pdeathsig KILL "${pin[@]}" "$@" >"$work_dir/server" 2>&1 </dev/null &
+	setpriv --pdeathsig KILL "${pin[@]}" "$@" >"$server_out" 2>&1 </dev/null &
 	server_pid=$!
 }
 
@@ -120,7 +127,7 @@ start_client() {
 	local pin=()
 	[ -z "$client_cpu" ] || pin=(taskset -c "$client_cpu")
 	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "${pin[@]}" "$@" \
-		>"$work_dir/client" 2>&1 </dev/null &
+		>"$client_out" 2>&1 </dev/null &
 	client_pid=$!
 }
 
@@ -143,7 +150,7 @@ await_server() {
 	local deadline=$((SECONDS + $1)) status=0
 	while is_running "$server_pid"; do
 		if ((SECONDS >= deadline)); then
-			echo "The server did not end after its client." >>"$work_dir/server"
+			echo "The server did not end after its client." >>"$server_out"
 			stop_pair
 			return 1
 		fi
@@ -154,24 +161,24 @@ await_server() {
 	return "$status"
 }
 
-# Runs "$@" as server and "$@ 127.0.0.1" as client, each with "-p PORT" added. What they print is in
-# $work_dir/server and $work_dir/client.
+# Runs "$@" as server and "$@ 127.0.0.1" as client, each with "-p PORT" added.
 run_pair() {
 	local port attempts=5 status=0
+	: >"$client_out"
 	while ((attempts-- > 0)); do
 		port=$(pick_port)
 		start_server "$@" -p "$port"
 		await_listening 20 "$port" && break
 		stop_pair
 		# Another run may have taken the port between the look and the bind.
-		grep -qi 'address already in use\|bind\|listen\|accept' "$work_dir/server" || return 1
+		grep -qi 'address already in use\|bind\|listen\|accept' "$server_out" || return 1
 	done
 	[ -n "$server_pid" ] || return 1
 	start_client "$@" -p "$port" 127.0.0.1
 	wait "$client_pid" || status=$?
 	client_pid=''
 	if ((status != 0)); then
-		((status != 124)) || echo "No end after $pair_limit_s s." >>"$work_dir/client"
+		((status != 124)) || echo "No end after $pair_limit_s s." >>"$client_out"
 		stop_pair
 		return 1
 	fi
@@ -179,27 +186,27 @@ run_pair() {
 }
 
 show_failure() {
-	local side
 	echo
 	echo "FAILED: $*"
-	for side in server client; do
-		[ -f "$work_dir/$side" ] || continue
-		echo "--- $side"
-		sed 's/^/    /' "$work_dir/$side"
-	done
+	if [ -s "$server_out" ]; then
+		echo '--- the server printed:'
+		sed 's/^/    /' "$server_out"
+	fi
+	echo '--- the client printed:'
+	sed 's/^/    /' "$client_out"
 	echo '---'
 }
 
-# Runs one program that brings its own second process; what it prints is in $work_dir/client.
+# Runs one program that brings its own second process.
 run_alone() {
 	local status=0
-	rm -f "$work_dir/server"
-	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "$@" >"$work_dir/client" 2>&1 \
+	: >"$server_out"
+	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "$@" >"$client_out" 2>&1 \
 		</dev/null &
 	client_pid=$!
 	wait "$client_pid" || status=$?
 	client_pid=''
-	((status != 124)) || echo "No end after $pair_limit_s s." >>"$work_dir/client"
+	((status != 124)) || echo "No end after $pair_limit_s s." >>"$client_out"
 	return "$status"
 }
 
@@ -220,7 +227,7 @@ perftest_column() {
 	awk -v column="$1" '
 		$1 == "#bytes" { table = 1; next }
 		table && $1 ~ /^[0-9]+$/ && $column ~ /^[0-9.]+$/ { value = $column }
-		END { if (value == "") exit 1; print value }' "$work_dir/client"
+		END { if (value == "") exit 1; print value }' "$client_out"
 }
 
 # Median latency in microseconds: half the round trip for send and write, all of it for read and

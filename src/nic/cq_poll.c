@@ -298,12 +298,11 @@ uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp)
 
 	if (qp->recv_cq != cq)
 		return count;
-	for (uint32_t i = atomic_load(&qp->rq->head); i != qp->rq->tail; i++) {
-		uint64_t word = atomic_load(&vb_rq_cell(qp->rq, i)->word);
+	vb_rq_for_open(twin, qp->rq) {
+		const struct vb_cell *cell = vb_rq_cell(qp->rq, twin->index);
 
-		count += vb_cell_index(word) == i && vb_cell_state(word) == VB_CELL_DONE &&
-			 !vb_rq_twin(qp->rq, i)->consumed &&
-			 (!qp->srq || vb_rq_cell(qp->rq, i)->qpn == qp->ibv.qp_num);
+		count += vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
+			 (!qp->srq || cell->qpn == qp->ibv.qp_num);
 	}
 	return count;
 }

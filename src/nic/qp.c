@@ -231,12 +231,12 @@ static void purge_shared(struct vb_qp *qp)
 	}
 	vb_spin_unlock(&cq->stray_lock);
 	vb_spin_lock(&rq->drain_lock);
-	for (uint32_t i = atomic_load(&rq->head); i != atomic_load(&rq->shared->tail); i++) {
-		uint64_t word = atomic_load(&vb_rq_cell(rq, i)->word);
+	vb_rq_for_open(twin, rq) {
+		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
-		if (vb_cell_index(word) == i && vb_cell_state(word) == VB_CELL_DONE &&
-		    !vb_rq_twin(rq, i)->consumed && vb_rq_cell(rq, i)->qpn == qp->ibv.qp_num)
-			vb_rq_consume(rq, i);
+		if (vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
+		    cell->qpn == qp->ibv.qp_num)
+			vb_rq_consume(rq, twin->index);
 	}
 	vb_spin_unlock(&rq->drain_lock);
 }

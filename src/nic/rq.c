@@ -84,6 +84,7 @@ void vb_rq_fini(struct vb_rq *rq)
 	shared_free_later(rq);
 	vb_nic_free_later(rq->nic, rq->shared_offset, sizeof(*rq->shared));
 	free(rq->twins);
+	free(rq->stragglers);
 }
 
 int vb_rq_reset(struct vb_rq *rq)
@@ -105,8 +106,11 @@ int vb_rq_reset(struct vb_rq *rq)
 		shared_describe(rq);
 	}
 	vb_spin_lock(&rq->lock);
+	vb_rq_for_open(twin, rq)
+		atomic_store(&twin->open, 0);
 	rq->tail = 0;
 	rq->reposted_end = 0;
+	rq->straggler_count = 0;
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->held, 0);
 	atomic_store(&rq->shared->tail, 0);
@@ -118,13 +122,15 @@ int vb_rq_reset(struct vb_rq *rq)
 
 static void copy_ring(struct vb_rq *to, const struct vb_rq *from)
 {
-	for (uint32_t i = atomic_load(&from->head); i != from->tail; i++) {
+	vb_rq_for_open(twin, from) {
+		uint32_t i = twin->index;
+
 		memcpy(vb_rq_cell(to, i), vb_rq_cell(from, i), sizeof(struct vb_cell));
 		memcpy(to->spill + (size_t)(i & to->mask) * VB_SPILL,
 		       from->spill + (size_t)(i & from->mask) * VB_SPILL, VB_SPILL);
 		memcpy(to->sges + (size_t)(i & to->mask) * to->sges_stride,
 		       from->sges + (size_t)(i & from->mask) * from->sges_stride, to->sges_stride);
-		memcpy(vb_rq_twin(to, i), vb_rq_twin(from, i), to->twin_stride);
+		memcpy(vb_rq_twin(to, i), twin, to->twin_stride);
 	}
 }
 
@@ -173,9 +179,7 @@ static bool room(const struct vb_rq *rq)
 {
 	uint32_t window = rq->tail - atomic_load_explicit(&rq->head, memory_order_acquire);
 
-	if (!rq->many)
-		return window < rq->depth;
-	return window <= rq->mask && atomic_load(&rq->held) < rq->depth;
+	return rq->many ? atomic_load(&rq->held) < rq->depth : window < rq->depth;
 }
 
 /* Fills the twin and the senders' copy of it; tells whether every lkey is good. */
@@ -201,24 +205,31 @@ static bool describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_r
 		if (!atomic_load_explicit(&mr->used_by_recv, memory_order_relaxed))
 			atomic_store(&mr->used_by_recv, 1);
 	}
-	out->count = twin->sge_count = (uint16_t)wr->num_sge;
+	out->count = twin->sge_count = (uint32_t)wr->num_sge;
 	twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	return keys_ok;
 }
 
 int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 {
-	struct vb_recv_wqe *twin = vb_rq_twin(rq, rq->tail);
-	struct vb_cell *cell = vb_rq_cell(rq, rq->tail);
+	struct vb_recv_wqe *twin;
+	struct vb_cell *cell;
 	bool keys_ok;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->sge_max)
 		return -EINVAL;
 	if (!room(rq))
 		return -ENOMEM;
+	/* A cell that somebody still has taken is passed over: there are twice as many. */
+	while (rq->many &&
+	       atomic_load_explicit(&vb_rq_twin(rq, rq->tail)->open, memory_order_acquire))
+		rq->tail++;
+	twin = vb_rq_twin(rq, rq->tail);
+	cell = vb_rq_cell(rq, rq->tail);
 	keys_ok = describe(rq, wr, twin);
 	twin->wr_id = wr->wr_id;
-	twin->consumed = false;
+	twin->index = rq->tail;
+	atomic_store_explicit(&twin->open, 1, memory_order_release);
 	cell->posted_length = twin->length;
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
 	atomic_store_explicit(&cell->word,
@@ -244,22 +255,80 @@ bool vb_rq_take_waiting(struct vb_rq *rq)
 
 bool vb_rq_empty(const struct vb_rq *rq)
 {
-	return atomic_load(&rq->head) == rq->tail;
+	return rq->many ? !atomic_load(&rq->held) : atomic_load(&rq->head) == rq->tail;
+}
+
+static bool is_open(const struct vb_rq *rq, uint32_t index)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+
+	return atomic_load_explicit(&twin->open, memory_order_acquire) && twin->index == index;
+}
+
+/* A straggler that its taker gave back goes to the end of the queue. */
+static bool post_again(struct vb_rq *rq, uint32_t index)
+{
+	struct vb_recv_wqe *old = vb_rq_twin(rq, index), *twin;
+	uint64_t word = atomic_load(&vb_rq_cell(rq, index)->word);
+	uint8_t flags = vb_cell_flags(word);
+
+	if (!atomic_compare_exchange_strong(&vb_rq_cell(rq, index)->word, &word,
+					    vb_cell_word(index, 0, 0, VB_CELL_FREE)))
+		return false;
+	vb_spin_lock(&rq->lock);
+	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
+		rq->tail++;
+	twin = vb_rq_twin(rq, rq->tail);
+	memcpy(twin, old, rq->twin_stride);
+	twin->index = rq->tail;
+	memcpy(rq->sges + (size_t)(rq->tail & rq->mask) * rq->sges_stride,
+	       rq->sges + (size_t)(index & rq->mask) * rq->sges_stride, rq->sges_stride);
+	vb_rq_cell(rq, rq->tail)->posted_length = twin->length;
+	atomic_store_explicit(&vb_rq_cell(rq, rq->tail)->word,
+			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
+			      memory_order_release);
+	rq->tail++;
+	atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
+	vb_spin_unlock(&rq->lock);
+	atomic_store(&old->open, 0);
+	return true;
+}
+
+static struct vb_cell *next_straggler(struct vb_rq *rq, uint64_t *word)
+{
+	for (uint32_t n = 0; n < rq->straggler_count; n++) {
+		uint32_t i = rq->stragglers[n];
+
+		*word = atomic_load_explicit(&vb_rq_cell(rq, i)->word, memory_order_acquire);
+		if (vb_cell_state(*word) == VB_CELL_DONE)
+			return vb_rq_cell(rq, i);
+		if (vb_cell_state(*word) == VB_CELL_POSTED && post_again(rq, i))
+			rq->stragglers[n--] = rq->stragglers[--rq->straggler_count];
+	}
+	return NULL;
+}
+
+void vb_rq_collect_returned(struct vb_rq *rq)
+{
+	uint64_t word;
+
+	next_straggler(rq, &word);
 }
 
 static struct vb_cell *next_done_of_many(struct vb_rq *rq, uint64_t *word)
 {
+	struct vb_cell *straggler = rq->straggler_count ? next_straggler(rq, word) : NULL;
 	uint32_t tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
 
+	if (straggler)
+		return straggler;
 	if (atomic_load_explicit(&rq->shared->returned, memory_order_relaxed) &&
 	    atomic_exchange(&rq->shared->returned, 0))
 		rq->reposted_end = tail;
 	for (uint32_t i = atomic_load_explicit(&rq->head, memory_order_relaxed); i != tail; i++) {
-		if (vb_rq_twin(rq, i)->consumed)
+		if (!is_open(rq, i))
 			continue;
 		*word = atomic_load_explicit(&vb_rq_cell(rq, i)->word, memory_order_acquire);
-		if (vb_cell_index(*word) != i)
-			return NULL;
 		if (vb_cell_state(*word) == VB_CELL_DONE)
 			return vb_rq_cell(rq, i);
 		if (vb_cell_state(*word) == VB_CELL_POSTED && (int32_t)(i - rq->reposted_end) >= 0)
@@ -281,6 +350,22 @@ struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word)
 	return cell;
 }
 
+static struct vb_cell *flush_one(struct vb_rq *rq, uint32_t index, uint64_t *word)
+{
+	struct vb_cell *cell = vb_rq_cell(rq, index);
+	uint64_t flushed = vb_cell_word(index, 0, 0, VB_CELL_FLUSHED);
+
+	*word = atomic_load(&cell->word);
+	/* Nobody is inside any more: a cell still TAKEN belonged to one who died. */
+	while (vb_cell_state(*word) != VB_CELL_DONE) {
+		if (atomic_compare_exchange_strong(&cell->word, word, flushed)) {
+			*word = flushed;
+			break;
+		}
+	}
+	return cell;
+}
+
 struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word)
 {
 	uint32_t tail;
@@ -288,22 +373,11 @@ struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word)
 	vb_spin_lock(&rq->lock);
 	tail = rq->tail;
 	vb_spin_unlock(&rq->lock);
-	for (uint32_t i = atomic_load(&rq->head); i != tail; i++) {
-		struct vb_cell *cell = vb_rq_cell(rq, i);
-		uint64_t flushed = vb_cell_word(i, 0, 0, VB_CELL_FLUSHED);
-
-		if (vb_rq_twin(rq, i)->consumed)
-			continue;
-		*word = atomic_load(&cell->word);
-		/* Nobody is inside any more: a cell still TAKEN belonged to one who died. */
-		if (vb_cell_state(*word) == VB_CELL_DONE)
-			return cell;
-		if (atomic_compare_exchange_strong(&cell->word, word, flushed)) {
-			*word = flushed;
-			return cell;
-		}
-		return vb_cell_state(*word) == VB_CELL_DONE ? cell : NULL;
-	}
+	if (rq->straggler_count)
+		return flush_one(rq, rq->stragglers[0], word);
+	for (uint32_t i = atomic_load(&rq->head); i != tail; i++)
+		if (is_open(rq, i))
+			return flush_one(rq, i, word);
 	return NULL;
 }
 
@@ -325,16 +399,47 @@ void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index)
 	}
 }
 
+/* An open cell that most of the ring has overtaken is looked at separately from now on. */
+static bool becomes_straggler(struct vb_rq *rq, uint32_t index, uint32_t tail)
+{
+	if (tail - index <= rq->mask / 2)
+		return false;
+	if (vb_cell_state(atomic_load(&vb_rq_cell(rq, index)->word)) != VB_CELL_TAKEN)
+		return false;
+	if (rq->straggler_count == rq->straggler_room) {
+		uint32_t room = rq->straggler_room ? 2 * rq->straggler_room : 16;
+		uint32_t *more = realloc(rq->stragglers, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		rq->stragglers = more;
+		rq->straggler_room = room;
+	}
+	rq->stragglers[rq->straggler_count++] = index;
+	return true;
+}
+
+static void straggler_remove(struct vb_rq *rq, uint32_t index)
+{
+	for (uint32_t n = 0; n < rq->straggler_count; n++)
+		if (rq->stragglers[n] == index) {
+			rq->stragglers[n] = rq->stragglers[--rq->straggler_count];
+			return;
+		}
+}
+
 void vb_rq_consume(struct vb_rq *rq, uint32_t index)
 {
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed), tail;
 
+	atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 	if (!rq->many) {
 		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 		return;
 	}
-	vb_rq_twin(rq, index)->consumed = true;
-	while (head != atomic_load(&rq->shared->tail) && vb_rq_twin(rq, head)->consumed)
+	straggler_remove(rq, index);
+	tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
+	while (head != tail && (!is_open(rq, head) || becomes_straggler(rq, head, tail)))
 		head++;
 	atomic_store_explicit(&rq->head, head, memory_order_release);
 	atomic_fetch_sub(&rq->held, 1);

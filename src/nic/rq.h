@@ -5,8 +5,9 @@
  * a length or an id back from shared memory.
  *
  * One sender (RC, UC): cells complete strictly in order. Many senders (UD, SRQ): a sender takes
- * a cell first, so cells complete in any order and the consumer skips those that are taken; the
- * ring has twice the cells so that one slow sender does not hold up the others.
+ * a cell first, so cells complete in any order and the consumer skips those that are taken. One
+ * slow or stopped sender must not hold up the others: the ring has twice the cells, a post skips
+ * cells that are still open, and an open cell that falls far behind becomes a straggler.
  */
 #ifndef VB_NIC_RQ_H
 #define VB_NIC_RQ_H
@@ -16,8 +17,9 @@
 struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
 	uint32_t length;
-	uint16_t sge_count;
-	bool consumed; /* many senders: polled while an earlier one was still open */
+	uint32_t sge_count;
+	uint32_t index;         /* of the receive that is or was here; before open */
+	_Atomic uint32_t open;  /* posted and not consumed; the consumer ends it */
 	struct ibv_sge sge[];
 };
 
@@ -40,6 +42,8 @@ struct vb_rq {
 	_Atomic uint32_t head;   /* oldest index not consumed; consumer writes, poster reads */
 	_Atomic uint32_t held;   /* posted and not consumed; only where there are many senders */
 	uint32_t reposted_end;   /* below it a POSTED cell may stand before DONE ones */
+	uint32_t *stragglers;    /* open indexes below head; consumer */
+	uint32_t straggler_count, straggler_room;
 };
 
 int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_max, bool many);
@@ -72,6 +76,16 @@ struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word);
 /* Moves the payload that rides in the cell to where the receive wants it. */
 void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index);
 void vb_rq_consume(struct vb_rq *rq, uint32_t index);
+/* Every receive that is posted and not consumed, in no order. */
+#define vb_rq_for_open(twin, rq)                                                                   \
+	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                         \
+	     (uint8_t *)twin < (rq)->twins + ((size_t)(rq)->mask + 1) * (rq)->twin_stride;         \
+	     twin = (void *)((uint8_t *)twin + (rq)->twin_stride))                                 \
+		if (!atomic_load_explicit(&twin->open, memory_order_acquire))                      \
+			continue;                                                                  \
+		else
+/* Stragglers that were given back are posted again; under the consumer's lock. */
+void vb_rq_collect_returned(struct vb_rq *rq);
 bool vb_rq_empty(const struct vb_rq *rq);
 
 /* A dead peer's taken cells are posted again. */

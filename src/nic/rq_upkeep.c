@@ -3,24 +3,23 @@
 #include "nic/rq.h"
 #include "nic/mr.h"
 
+/* In place, even for a straggler: the consumer moves it to the end when it comes by. */
 void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 {
-	uint32_t tail;
-
 	if (!rq->many)
 		return;
 	vb_spin_lock(rq->consumer_lock);
-	tail = atomic_load(&rq->shared->tail);
-	for (uint32_t i = atomic_load(&rq->head); i != tail; i++) {
-		uint64_t word = atomic_load(&vb_rq_cell(rq, i)->word);
+	vb_rq_for_open(twin, rq) {
+		_Atomic uint64_t *at = &vb_rq_cell(rq, twin->index)->word;
+		uint64_t word = atomic_load(at);
 
 		if (vb_cell_state(word) != VB_CELL_TAKEN || vb_cell_claimant(word) != claimant)
 			continue;
-		atomic_store(&vb_rq_cell(rq, i)->word,
-			     vb_cell_word(i, 0, vb_cell_flags(word), VB_CELL_POSTED));
-		rq->reposted_end = tail;
+		atomic_store(at, vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_POSTED));
+		rq->reposted_end = atomic_load(&rq->shared->tail);
 		atomic_store(&rq->shared->head, atomic_load(&rq->head));
 	}
+	vb_rq_collect_returned(rq);
 	vb_spin_unlock(rq->consumer_lock);
 }
 
@@ -35,11 +34,11 @@ static bool names(const struct vb_recv_wqe *twin, const struct vb_mr *mr)
 static void forget_keys_in(struct vb_rq *rq, const struct vb_mr *mr)
 {
 	vb_spin_lock(&rq->lock);
-	for (uint32_t i = atomic_load(&rq->head); i != rq->tail; i++) {
-		_Atomic uint64_t *at = &vb_rq_cell(rq, i)->word;
+	vb_rq_for_open(twin, rq) {
+		_Atomic uint64_t *at = &vb_rq_cell(rq, twin->index)->word;
 		uint64_t word = atomic_load(at);
 
-		if (!names(vb_rq_twin(rq, i), mr))
+		if (!names(twin, mr))
 			continue;
 		while ((vb_cell_state(word) == VB_CELL_POSTED ||
 			vb_cell_state(word) == VB_CELL_TAKEN) &&
@@ -62,15 +61,13 @@ void vb_rq_forget_keys(struct vb_nic *nic, const struct vb_mr *mr)
 static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
 {
 	vb_spin_lock(rq->consumer_lock);
-	for (uint32_t i = atomic_load(&rq->head); i != rq->tail; i++) {
-		struct vb_cell *cell = vb_rq_cell(rq, i);
-		uint64_t word = atomic_load(&cell->word);
+	vb_rq_for_open(twin, rq) {
+		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
-		if (vb_cell_index(word) != i || vb_cell_state(word) != VB_CELL_DONE ||
-		    cell->where == VB_PAYLOAD_PLACED || vb_rq_twin(rq, i)->consumed ||
-		    !names(vb_rq_twin(rq, i), mr))
+		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE ||
+		    cell->where == VB_PAYLOAD_PLACED || !names(twin, mr))
 			continue;
-		vb_rq_scatter(rq, cell, i);
+		vb_rq_scatter(rq, cell, twin->index);
 		cell->where = VB_PAYLOAD_PLACED;
 	}
 	vb_spin_unlock(rq->consumer_lock);

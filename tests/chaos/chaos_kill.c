@@ -30,7 +30,8 @@ struct crew {
 	struct board *board;
 	uint64_t seed;
 	unsigned first, rounds;
-	bool debug; /* run gdb on whoever hangs */
+	const char *kind; /* of every round; NULL: all kinds */
+	bool debug;	  /* run gdb on whoever hangs */
 	pid_t pid[ROLES];
 	int orders[ROLES];
 	int peer[ROLES]; /* kept open here: the sockets outlive every party */
@@ -65,16 +66,21 @@ static void backtrace(enum role role)
 		fprintf(stderr, "# gdb did not run\n");
 }
 
+static void say_replay(unsigned first, unsigned rounds)
+{
+	fprintf(stderr, "# replay: chaos_kill -s %#llx -f %u -n %u%s%s\n",
+		(unsigned long long)crew.seed, first, rounds, crew.kind ? " -k " : "",
+		crew.kind ? crew.kind : "");
+}
+
 static void give_up(const struct plan *plan, const char *why)
 {
 	fflush(stdout);
 	fprintf(stderr, "# round %u %s: %s\n", plan->round, plan->text, why);
 	backtrace(ROLE_HOST);
 	backtrace(ROLE_GUEST);
-	fprintf(stderr, "# replay this round: chaos_kill -s %#llx -f %u -n 1\n",
-		(unsigned long long)crew.seed, plan->round);
-	fprintf(stderr, "# replay the run:    chaos_kill -s %#llx -f %u -n %u\n",
-		(unsigned long long)crew.seed, crew.first, plan->round - crew.first + 1);
+	say_replay(plan->round, 1);
+	say_replay(crew.first, plan->round - crew.first + 1);
 	tap(false, "round %u: %s", plan->round, why);
 	if (getenv("CHAOS_PAUSE"))
 		pause();
@@ -298,13 +304,23 @@ static void close_crew(time_t since)
 	tap(leftover_sockets() == 0, "no socket outlives its process");
 }
 
+static void usage(const char *name)
+{
+	fprintf(stderr,
+		"usage: %s [-n rounds] [-s seed] [-f first round] [-k kind] [-g]\n"
+		"  -k  only this kind of traffic: RC, SRQ, one-sided, UD\n"
+		"  -g  gdb backtraces of whoever hangs\n",
+		name);
+	exit(2);
+}
+
 static void parse(int argc, char **argv)
 {
 	int option;
 
 	crew.rounds = 1000;
 	crew.seed = clock_us() * 0x9e3779b97f4a7c15ull ^ (uint64_t)getpid();
-	while ((option = getopt(argc, argv, "n:s:f:g")) != -1) {
+	while ((option = getopt(argc, argv, "n:s:f:k:g")) != -1) {
 		switch (option) {
 		case 'n':
 			crew.rounds = (unsigned)strtoul(optarg, NULL, 0);
@@ -315,15 +331,16 @@ static void parse(int argc, char **argv)
 		case 'f':
 			crew.first = (unsigned)strtoul(optarg, NULL, 0);
 			break;
+		case 'k':
+			crew.kind = optarg;
+			if (!plan_only(optarg))
+				usage(argv[0]);
+			break;
 		case 'g':
 			crew.debug = true;
 			break;
 		default:
-			fprintf(stderr,
-				"usage: %s [-n rounds] [-s seed] [-f first round] [-g]\n"
-				"-g: gdb backtraces of whoever hangs\n",
-				argv[0]);
-			exit(2);
+			usage(argv[0]);
 		}
 	}
 }

@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char *const kind_names[KINDS] = { "RC", "SRQ", "one-sided", "UD" };
 static const char *const moment_names[MOMENTS] = { "spawn", "connected", "flowing" };
@@ -12,6 +13,16 @@ static const struct {
 	uint32_t size_max;
 	unsigned depth;
 } sizes[] = { { 28, 32 }, { 64, 32 }, { 256, 32 }, { 4096, 32 }, { 65536, 16 }, { 1 << 20, 6 } };
+
+static enum kind only = KINDS; /* KINDS: all of them; set before the first fork */
+
+bool plan_only(const char *name)
+{
+	only = KIND_RC;
+	while (only < KINDS && strcmp(kind_names[only], name))
+		only++;
+	return only < KINDS;
+}
 
 const char *kind_name(enum kind kind)
 {
@@ -71,6 +82,8 @@ struct plan plan_make(uint64_t seed, unsigned round)
 	struct plan plan = { .seed = seed, .round = round };
 
 	plan.kind = (enum kind)rng_below(&rng, KINDS);
+	if (only < KINDS)
+		plan.kind = only;
 	choose_ends(&plan, &rng);
 	choose_size(&plan, &rng);
 	plan.lanes = plan.kind == KIND_SRQ ? 1 + (unsigned)rng_below(&rng, LANES_MAX) : 1;

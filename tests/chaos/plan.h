@@ -29,6 +29,8 @@ struct plan {
 enum { SRQ_DEPTH = 48, SRQ_SIZE = 4096, UD_DEPTH = 32, UD_SIZE = 1024 };
 enum step { STEP_TRAFFIC, STEP_PROBE, STEP_REST };
 
+/* Only rounds of the kind with this name from now on; false if there is none. */
+bool plan_only(const char *name);
 struct plan plan_make(uint64_t seed, unsigned round);
 uint32_t plan_tag(unsigned round, enum step step, enum role role);
 struct flow_shape plan_shape(const struct plan *plan, enum role role, struct tally *tally);
