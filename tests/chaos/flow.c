@@ -148,6 +148,7 @@ void flow_open(struct flow *flow, struct rig *rig, const struct flow_shape *shap
 		rx_open(&flow->own_rx, rig, shape->depth,
 			shape->size_max + (shape->ud ? GRH_SIZE : 0));
 		flow->rx = &flow->own_rx;
+		flow->rx->shared = shape->ud;
 	}
 	for (unsigned i = 0; i < shape->lanes; i++)
 		tx_open(flow, i);
@@ -190,9 +191,9 @@ static void rc_to_rts(struct flow *flow, unsigned i, const struct hello *peer)
 				   .max_dest_rd_atomic = 8,
 				   .min_rnr_timer = 1,
 				   .ah_attr = address(peer) };
-	/* The retry timer is long (4.3 s in all), so that a death seen at once is not the timer. */
+	/* The retry timer is long (2.1 s in all), so that a death seen at once is not the timer. */
 	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
-				   .timeout = 17,
+				   .timeout = 16,
 				   .retry_cnt = 7,
 				   .rnr_retry = 7,
 				   .sq_psn = flow->lane[i].psn,

@@ -15,6 +15,7 @@ struct rx *party_srq(struct party *party)
 		CHECK(party->srq, "ibv_create_srq: %s", strerror(errno));
 		rx_open(&party->srq_rx, &party->rig, SRQ_DEPTH, SRQ_SIZE);
 		party->srq_rx.srq = party->srq;
+		party->srq_rx.shared = true;
 	}
 	return &party->srq_rx;
 }
@@ -39,7 +40,7 @@ static void run_traffic(struct party *party, struct flow *flow, unsigned round)
 	while (!party->dead) {
 		bool moved = flow_pump(flow);
 
-		if (!flowing && (flow->messages_in || flow->lane[0].tx.done)) {
+		if (!flowing && (flow->messages_in || flow->lane[0].tx.succeeded)) {
 			flowing = true;
 			party_note(party, &(struct note){ .what = NOTE_FLOWING, .round = round });
 		}

@@ -27,6 +27,7 @@ struct note {
 	unsigned rest;
 	unsigned late;
 	uint64_t settle_us; /* from the news of the death to the last completion */
+	bool flowing;	    /* the two had talked before */
 	struct holdings holdings;
 };
 

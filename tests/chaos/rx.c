@@ -66,8 +66,8 @@ uint8_t *rx_take(struct rx *rx, const struct ibv_wc *wc)
 	CHECK(slot < rx->depth && serial && rx->serial[slot] == serial,
 	      "receive %llu (%s) completed twice or was never posted", (unsigned long long)serial,
 	      ibv_wc_status_str(wc->status));
-	/* The receives of one QP complete in post order; those of an SRQ need not. */
-	CHECK(rx->srq || serial == rx->done + 1, "receive %llu completed before %llu",
+	/* With one sender receives complete in post order. */
+	CHECK(rx->shared || serial == rx->done + 1, "receive %llu completed before %llu",
 	      (unsigned long long)serial, (unsigned long long)rx->done + 1);
 	rx->serial[slot] = 0;
 	rx->busy--;

@@ -18,6 +18,7 @@ struct rx {
 	unsigned depth;
 	uint64_t serial[DEPTH_MAX]; /* 0: free; else the serial it is posted under */
 	uint64_t posted, done;
+	bool shared;   /* has many senders: a receive that a dying one had taken comes back later */
 	unsigned busy; /* receives posted and not yet completed */
 };
 

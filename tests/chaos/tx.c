@@ -293,7 +293,9 @@ void tx_complete(struct tx *tx, const struct ibv_wc *wc)
 		      (unsigned long long)i);
 		retire(tx, i);
 	}
-	if (!wc->status)
+	if (!wc->status) {
 		retire(tx, index);
+		tx->succeeded++;
+	}
 	tx->done = index + 1;
 }

@@ -53,6 +53,7 @@ struct tx {
 
 	struct tx_wr wr[DEPTH_MAX]; /* by index % depth */
 	uint64_t posted, done, signaled, limit;
+	uint64_t succeeded; /* of done: those with a completion that says so */
 	uint32_t messages;
 	uint32_t messages_max; /* one-sided: from here on nothing that needs a receive; 0: no end */
 	uint64_t adds, swaps;
