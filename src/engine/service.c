@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread: holds the life word, answers attaches, works when nobody polls. */
+#include "base/barrier.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -139,6 +140,7 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	engine->nic = nic;
 	vb_list_init(&engine->pending);
 	nic->private_nonce = vb_random64();
+	nic->unregistered_barrier = !vb_barrier_register();
 	/* Under Yama only descendants may touch each other: our peers are not (see verbena(7)). */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	engine->epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));

@@ -154,7 +154,7 @@ static bool commit(struct vb_remote *remote, const struct vb_claim *claim)
 	return true;
 }
 
-static void announce(struct vb_remote *remote, bool solicited)
+void vb_recv_announce(struct vb_remote *remote, bool solicited)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
@@ -183,7 +183,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 		*lost = true;
 		return VB_OK;
 	}
-	announce(remote, message->solicited || failed);
+	vb_recv_announce(remote, message->solicited || failed);
 	return VB_OK;
 }
 

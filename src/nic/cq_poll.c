@@ -175,7 +175,9 @@ static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return got;
 }
 
-static int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc)
+/* Not inlined: most polls find nothing, and has_work says so with a few loads. */
+__attribute__((noinline)) static int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count,
+					     struct ibv_wc *wc)
 {
 	int got = 0;
 
@@ -190,13 +192,36 @@ static int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc 
 
 /* --- which queue pairs --- */
 
-static int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
+static inline bool has_work(const struct vb_cq *cq, const struct vb_qp *qp)
 {
-	uint32_t start = cq->turn++;
+	const struct vb_rq *rq = qp->rq;
+	uint32_t head;
+	uint64_t word;
+
+	if (qp->send_cq == cq &&
+	    atomic_load_explicit(&qp->sq.done, memory_order_relaxed) != qp->sq.scanned)
+		return true;
+	if (qp->recv_cq != cq)
+		return false;
+	if (rq->many || atomic_load_explicit(&qp->flush_ready, memory_order_relaxed))
+		return true;
+	head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	word = atomic_load_explicit(&vb_rq_cell(rq, head)->word, memory_order_relaxed);
+	return word == vb_cell_word(head, 0, 0, VB_CELL_DONE);
+}
+
+static inline int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	uint32_t at = cq->turn;
 	int got = 0;
 
-	for (uint32_t i = 0; i < cq->qp_count && got < count; i++)
-		got += poll_qp(cq, cq->qps[(start + i) % cq->qp_count], count - got, wc + got);
+	for (uint32_t i = 0; i < cq->qp_count && got < count; i++) {
+		if (++at >= cq->qp_count)
+			at = 0;
+		if (has_work(cq, cq->qps[at]))
+			got += poll_qp(cq, cq->qps[at], count - got, wc + got);
+	}
+	cq->turn = at;
 	return got;
 }
 
@@ -250,9 +275,18 @@ static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return got;
 }
 
-static int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
+__attribute__((noinline)) static int poll_odd(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = 0;
+
+	if (atomic_load(&cq->shared->overrun)) {
+		/* Dead: what fitted is still there, nothing else ever completes here. */
+		int left = (int)atomic_load(&cq->shared->count);
+
+		if (left <= 0)
+			return -EIO;
+		count = left < count ? left : count;
+	}
 
 	if (atomic_load_explicit(&cq->stray_count, memory_order_relaxed))
 		got = poll_stray(cq, count, wc);
@@ -268,14 +302,13 @@ int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	int got;
 
 	vb_spin_lock(&cq->poll_lock);
-	if (__builtin_expect(atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed), 0)) {
-		/* Dead: what fitted is still there, nothing else ever completes here. */
-		int left = (int)atomic_load(&cq->shared->count);
-
-		got = left > 0 ? poll_locked(cq, left < count ? left : count, wc) : -EIO;
-	} else {
-		got = poll_locked(cq, count, wc);
-	}
+	if (__builtin_expect(
+		    !atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed) &&
+		    !atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed) &&
+		    !atomic_load_explicit(&cq->stray_count, memory_order_relaxed), 1))
+		got = poll_few(cq, count, wc);
+	else
+		got = poll_odd(cq, count, wc);
 	vb_spin_unlock(&cq->poll_lock);
 	return got;
 }

@@ -11,13 +11,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static struct vb_nic *_Atomic the_nic;
+struct vb_nic *_Atomic vb_the_nic;
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
-
-struct vb_nic *vb_nic_current(void)
-{
-	return atomic_load_explicit(&the_nic, memory_order_acquire);
-}
 
 static int slot_add(struct vb_nic *nic)
 {
@@ -132,7 +127,7 @@ struct vb_nic *vb_nic_get(void)
 	nic = vb_nic_current();
 	if (!nic) {
 		nic = nic_make();
-		atomic_store_explicit(&the_nic, nic, memory_order_release);
+		atomic_store_explicit(&vb_the_nic, nic, memory_order_release);
 	}
 	pthread_mutex_unlock(&make_lock);
 	return nic;
@@ -144,7 +139,7 @@ void vb_nic_forget(void)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	atomic_store(&the_nic, NULL);
+	atomic_store(&vb_the_nic, NULL);
 	pthread_mutex_init(&make_lock, NULL);
 	if (!nic)
 		return;

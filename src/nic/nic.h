@@ -51,6 +51,7 @@ struct vb_nic {
 	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE];
 	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
 	_Atomic uint64_t refused[64]; /* slots that nobody held, with the time until this is believed */
+	bool unregistered_barrier; /* peers cannot make us fence: we do it at each post */
 	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
 	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
@@ -58,8 +59,13 @@ struct vb_nic {
 
 /* The NIC, made on demand; NULL and errno when the environment does not allow one. */
 struct vb_nic *vb_nic_get(void);
+extern struct vb_nic *_Atomic vb_the_nic; /* through the two functions only */
+
 /* The NIC if there is one. */
-struct vb_nic *vb_nic_current(void);
+static inline struct vb_nic *vb_nic_current(void)
+{
+	return atomic_load_explicit(&vb_the_nic, memory_order_acquire);
+}
 /* In a forked child: forget the parent's NIC without touching what it shares. */
 void vb_nic_forget(void);
 

@@ -245,8 +245,12 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 
 bool vb_rq_take_waiting(struct vb_rq *rq)
 {
-	/* Posted, then looked; a sender sets it, then looks at the cell again. */
-	atomic_thread_fence(memory_order_seq_cst);
+	/* Posted, then looked; a sender sets it, then looks at the cell again. His barrier makes
+	 * our store visible (pend.c): a fence here would wait for the cell's line at each post. */
+	if (rq->nic->unregistered_barrier)
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
 	return atomic_load_explicit(&rq->shared->waiting, memory_order_relaxed) &&
 	       atomic_exchange(&rq->shared->waiting, 0);
 }
@@ -315,7 +319,7 @@ void vb_rq_collect_returned(struct vb_rq *rq)
 	next_straggler(rq, &word);
 }
 
-static struct vb_cell *next_done_of_many(struct vb_rq *rq, uint64_t *word)
+struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word)
 {
 	struct vb_cell *straggler = rq->straggler_count ? next_straggler(rq, word) : NULL;
 	uint32_t tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
@@ -335,19 +339,6 @@ static struct vb_cell *next_done_of_many(struct vb_rq *rq, uint64_t *word)
 			return NULL;
 	}
 	return NULL;
-}
-
-struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word)
-{
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	struct vb_cell *cell = vb_rq_cell(rq, head);
-
-	if (rq->many)
-		return next_done_of_many(rq, word);
-	*word = atomic_load_explicit(&cell->word, memory_order_acquire);
-	if (vb_cell_index(*word) != head || vb_cell_state(*word) != VB_CELL_DONE)
-		return NULL;
-	return cell;
 }
 
 static struct vb_cell *flush_one(struct vb_rq *rq, uint32_t index, uint64_t *word)

@@ -69,8 +69,21 @@ static inline struct vb_cell *vb_rq_cell(const struct vb_rq *rq, uint32_t index)
 	return &rq->cells[index & rq->mask];
 }
 
+struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word);
+
 /* The oldest completed cell (word in *word), or NULL. Under the consumer's lock. */
-struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word);
+static inline struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	struct vb_cell *cell = vb_rq_cell(rq, head);
+
+	if (rq->many)
+		return vb_rq_next_done_of_many(rq, word);
+	*word = atomic_load_explicit(&cell->word, memory_order_acquire);
+	if (vb_cell_index(*word) != head || vb_cell_state(*word) != VB_CELL_DONE)
+		return NULL;
+	return cell;
+}
 /* The oldest cell that the owner flushed just now, or NULL; only after a grace period. */
 struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word);
 /* Moves the payload that rides in the cell to where the receive wants it. */

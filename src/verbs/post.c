@@ -2,6 +2,7 @@
 /* Posting work requests. */
 #include "base/log.h"
 #include "engine/engine.h"
+#include "path/local/local.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
 
@@ -145,6 +146,8 @@ int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 		err = vb_stale(qp->nic, "ibv_post_send");
 		return -(err ? err : refuse(qp, wr, "the QP is not in RTS"));
 	}
+	if (vb_local_send_fast(qp, wr))
+		return 0;
 	vb_spin_lock(&sq->lock);
 	first = sq->tail;
 	for (; wr; wr = wr->next) {
@@ -202,9 +205,11 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 		return -err;
 	}
 	err = post_list(qp->rq, wr, bad_wr);
-	/* In ERR they are flushed at once; the poller must know. post_list has fenced. */
-	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) && atomic_load(&qp->flush_ready))
+	/* In ERR they are flushed at once; the poller must know. */
+	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) && atomic_load(&qp->flush_ready)) {
+		atomic_thread_fence(memory_order_seq_cst);
 		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
+	}
 	return err;
 }
 

@@ -114,6 +114,54 @@ static void no_responder_resources(struct ct *t)
 	}
 }
 
+/* READs so long that they are outstanding together; those before the one too many may succeed. */
+static void too_many_reads_at_once(struct ct *t)
+{
+	enum { COUNT = 8, SIZE = 400000 };
+	struct ct_opts o = ct_defaults(t);
+	struct ibv_send_wr wr[COUNT];
+	struct ibv_sge sge[COUNT];
+	struct ct_link l;
+	enum ibv_wc_status status = IBV_WC_SUCCESS;
+
+	o.max_rd_atomic = COUNT;
+	o.max_dest_rd_atomic = 2;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < COUNT; i++) {
+		sge[i] = ct_sge(t->near, i * SIZE, SIZE);
+		wr[i] = ct_wr(&l, IBV_WR_RDMA_READ, i, &sge[i], 1);
+		wr[i].next = i + 1 < COUNT ? &wr[i + 1] : NULL;
+	}
+	ct_post(&l.a, wr);
+	for (int i = 0; i < COUNT; i++) {
+		struct ibv_wc wc = ct_wait(t->near, l.a.scq);
+
+		CT_EQ(wc.wr_id, i);
+		if (status == IBV_WC_SUCCESS)
+			CT_TRUE(wc.status == IBV_WC_SUCCESS || wc.status == IBV_WC_REM_INV_REQ_ERR);
+		else
+			CT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+		status = status == IBV_WC_SUCCESS ? wc.status : status;
+	}
+	CT_EQ(status, IBV_WC_REM_INV_REQ_ERR);
+	ct_event(t->far, IBV_EVENT_QP_REQ_ERR, l.b.handle);
+	ct_wait_state(&l.b, IBV_QPS_ERR);
+}
+
+/* One at a time they are never too many, whatever the initiator was allowed. */
+static void reads_one_at_a_time(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.max_dest_rd_atomic = 1;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < 20; i++) {
+		ct_do(&l, i % 2 ? IBV_WR_RDMA_READ : IBV_WR_ATOMIC_FETCH_AND_ADD, i, TARGET, 8);
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+}
+
 static void misaligned_atomic(struct ct *t)
 {
 	struct ct_opts o = ct_defaults(t);
@@ -173,6 +221,9 @@ const struct ct_case ct_err_request_cases[] = {
 	{ "the rights of a QP follow modify_qp", rights_follow_modify, CT_RC },
 	{ "READ and atomics with max_dest_rd_atomic 0 are REM_INV_REQ_ERR", no_responder_resources,
 	  CT_RC },
+	{ "more READs at once than max_dest_rd_atomic are REM_INV_REQ_ERR", too_many_reads_at_once,
+	  CT_RC },
+	{ "READs one at a time fit any max_dest_rd_atomic", reads_one_at_a_time, CT_RC },
 	{ "a misaligned atomic is REM_INV_REQ_ERR", misaligned_atomic, CT_RC },
 	{ "alignment is checked before the key", alignment_comes_before_the_key, CT_RC },
 	{ "the local side of an atomic may be misaligned", local_side_may_be_misaligned, CT_RC },

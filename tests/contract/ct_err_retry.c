@@ -130,6 +130,23 @@ static void spoil_pointing_back(struct ct_link *l)
 	ct_rtr(&l->b, &wrong, &l->o);
 }
 
+/* The near end sends from another address than the far end was told. */
+static void spoil_gid(struct ct_link *l)
+{
+	struct ct_end elsewhere = *l->a.end;
+	struct ct_qp wrong = l->a;
+
+	near_ready(l);
+	ct_init(&l->b);
+	ct_recv(&l->b, 9, 0, 64);
+	wrong.end = &elsewhere;
+	if (l->a.end->port.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		elsewhere.port.lid ^= 2;
+	else
+		elsewhere.gid.raw[15] ^= 1; /* a neighbour in the same network */
+	ct_rtr(&l->b, &wrong, &l->o);
+}
+
 static void spoil_number(struct ct_link *l)
 {
 	struct ct_qp wrong = l->b;
@@ -173,6 +190,11 @@ static void wrong_psn(struct ct *t)
 static void not_pointing_back(struct ct *t)
 {
 	check_each(t, spoil_pointing_back);
+}
+
+static void other_address(struct ct *t)
+{
+	check_each(t, spoil_gid);
 }
 
 static void no_such_qp(struct ct *t)
@@ -319,6 +341,8 @@ const struct ct_case ct_err_retry_cases[] = {
 	{ "a destroyed peer is RETRY_EXC_ERR after all retries", peer_destroyed, CT_RC },
 	{ "a peer that expects another PSN is RETRY_EXC_ERR after all retries", wrong_psn, CT_RC },
 	{ "a peer connected to somebody else is RETRY_EXC_ERR after all retries", not_pointing_back,
+	  CT_RC },
+	{ "a peer that expects another address is RETRY_EXC_ERR after all retries", other_address,
 	  CT_RC },
 	{ "a QP number that nobody has is RETRY_EXC_ERR after all retries", no_such_qp, CT_RC },
 	{ "path MTUs that differ are RETRY_EXC_ERR", mtu_mismatch, CT_RC },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting for a peer, with the patience that the QP's attributes ask for. */
+#include "base/barrier.h"
 #include "base/clock.h"
 #include "path/local/step.h"
 
@@ -128,8 +129,10 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 	if (rnr_exhausted(step))
 		return vb_step_complete(step, VB_NO_RECEIVE);
 	/* No poller brings it on: ask the owner to ring when it posts a receive, look again. */
-	if (step->run->service && !atomic_exchange(&step->qp->remote.rq->waiting, 1))
+	if (step->run->service && !atomic_exchange(&step->qp->remote.rq->waiting, 1)) {
+		vb_barrier_others(); /* pairs with vb_rq_take_waiting */
 		return VB_STEP_AGAIN;
+	}
 	vb_step_leave(step);
 	return VB_STEP_PEND;
 }

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The shortest way of a small SEND: to a bound peer that has a receive posted, from an idle send
+ * queue. It does what vb_step_send does, in the same order, with one atomic operation to lock the
+ * queue and one to complete the receive; whatever is not plain sailing is left to that.
+ */
+#include "exec/recv.h"
+#include "nic/mr.h"
+#include "path/local/local.h"
+
+#include <string.h>
+
+/* The cell changes hands anyway: ask for it before the work that can go on meanwhile. */
+static inline void prefetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
+static inline bool suitable(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	return qp->remote.gate && !wr->next && wr->num_sge == 1 &&
+	       wr->opcode <= IBV_WR_SEND_WITH_IMM && wr->opcode >= IBV_WR_SEND &&
+	       !(wr->send_flags & ~(unsigned)(IBV_SEND_FENCE | IBV_SEND_SIGNALED |
+					       IBV_SEND_SOLICITED | IBV_SEND_INLINE)) &&
+	       wr->sg_list->length <= VB_SPILL && !qp->remote.many && !qp->remote.peer->self;
+}
+
+/* Nothing waits or runs before it, and its completion will find room. */
+static inline bool idle(const struct vb_qp *qp)
+{
+	const struct vb_sq *sq = &qp->sq;
+
+	return !sq->executing && sq->next == sq->tail && !sq->stuck && !vb_sq_full(sq) &&
+	       atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
+	       !atomic_load_explicit(&qp->send_cq->shared->counted, memory_order_relaxed);
+}
+
+static inline bool peer_ready(const struct vb_remote *remote)
+{
+	return atomic_load_explicit(&remote->entry->gate, memory_order_acquire) == remote->gate &&
+	       !vb_life_over(&remote->peer->head->life) &&
+	       !atomic_load_explicit(&remote->cq->counted, memory_order_relaxed);
+}
+
+/* Where the bytes are, or NULL. */
+static inline const void *source(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct vb_mr *mr;
+
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return wr->sg_list->length <= qp->sq.inline_max ?
+			       (const void *)(uintptr_t)wr->sg_list->addr :
+			       NULL;
+	mr = vb_mr_lookup(qp->nic, qp->pd, wr->sg_list, 0);
+	return mr ? vb_mr_ptr(mr, wr->sg_list->addr) : NULL;
+}
+
+static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
+			const struct ibv_send_wr *wr, const void *from)
+{
+	uint32_t length = wr->sg_list->length;
+	bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM, rides = length <= VB_INLINE_CELL;
+
+	cell->byte_length = length;
+	cell->imm = imm ? wr->imm_data : 0;
+	cell->src_qpn = qp->ibv.qp_num;
+	cell->qpn = remote->entry->qpn;
+	cell->opcode = 0;
+	cell->status = IBV_WC_SUCCESS;
+	cell->wc_flags = imm ? IBV_WC_WITH_IMM : 0;
+	cell->where = rides ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
+	cell->reason = VB_OK;
+	cell->sl = qp->attr.ah_attr.sl;
+	cell->slid = 0;
+	if (length == 8)
+		memcpy(cell->payload, from, 8);
+	else
+		memcpy(rides ? cell->payload :
+			       remote->spill + (size_t)(remote->next_recv & remote->mask) * VB_SPILL,
+		       from, length);
+}
+
+/* Takes the message over; false: nothing happened. Under the queue's lock, inside the hazard. */
+static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct vb_remote *remote = &qp->remote;
+	struct vb_cell *cell = &remote->cells[remote->next_recv & remote->mask];
+	uint64_t posted = vb_cell_word(remote->next_recv, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED);
+	const void *from;
+
+	if (!idle(qp) || !peer_ready(remote) ||
+	    atomic_load_explicit(&cell->word, memory_order_acquire) != posted ||
+	    cell->posted_length < wr->sg_list->length)
+		return false;
+	from = source(qp, wr);
+	if (!from)
+		return false;
+	fill(remote, cell, qp, wr, from);
+	/* The owner may flush it at this moment: then it is his. */
+	if (!atomic_compare_exchange_strong(
+		    &cell->word, &posted,
+		    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE)))
+		return false;
+	remote->next_recv++;
+	if (remote->keeps_head)
+		atomic_store_explicit(&remote->rq->head, remote->next_recv, memory_order_relaxed);
+	return true;
+}
+
+static inline void record(struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct vb_sq *sq = &qp->sq;
+	struct vb_wqe *wqe = vb_sq_wqe(sq, sq->tail);
+
+	wqe->wr_id = wr->wr_id;
+	wqe->ah = NULL;
+	wqe->opcode = (uint8_t)wr->opcode;
+	wqe->status = IBV_WC_SUCCESS;
+	wqe->reason = VB_OK;
+	wqe->length = wr->sg_list->length;
+	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+	sq->next = ++sq->tail;
+	/* Pairs with the load in poll_sq. */
+	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
+}
+
+static inline void tell_own(struct vb_qp *qp, bool signaled)
+{
+	struct vb_cq *cq = qp->send_cq;
+
+	if (!signaled || (!cq->channel && !atomic_load_explicit(&cq->shared->use_ready,
+								memory_order_relaxed)))
+		return;
+	atomic_thread_fence(memory_order_seq_cst);
+	vb_cq_notify(cq, qp->send_bit, false);
+}
+
+bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
+{
+	struct vb_thread *thread = vb_thread_self;
+	struct vb_remote *remote = &qp->remote;
+	bool sent = false;
+
+	if (!suitable(qp, wr) || !thread)
+		return false;
+	prefetch_to_write(&remote->cells[remote->next_recv & remote->mask]);
+	/* A plain store: the exchange that takes the lock is the fence behind it. */
+	atomic_store_explicit(thread->hazard, ++thread->sequence << 16 | remote->peer->head_slot,
+			      memory_order_relaxed);
+	if (vb_spin_try(&qp->sq.lock)) {
+		sent = deliver(qp, wr);
+		if (sent)
+			record(qp, wr);
+		vb_spin_unlock(&qp->sq.lock);
+	}
+	if (sent)
+		vb_recv_announce(remote, wr->send_flags & IBV_SEND_SOLICITED);
+	vb_hazard_leave(thread);
+	if (sent)
+		tell_own(qp, qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED);
+	return sent;
+}
