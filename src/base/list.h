@@ -12,10 +12,13 @@ struct vb_list {
 
 #define VB_LIST_INIT(name) { &(name), &(name) }
 #define vb_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+/* The end of the list is no element: no pointer to one is made of it. */
+#define vb_list_element(node, head, type, member)                                                  \
+	((node) == (head) ? NULL : vb_container(node, type, member))
+/* The current element may be removed, and freed, inside the loop. */
 #define vb_list_for(pos, head, type, member)                                                       \
-	for (type *pos = vb_container((head)->next, type, member), *pos##_next;                    \
-	     &pos->member != (head) &&                                                             \
-	     (pos##_next = vb_container(pos->member.next, type, member), true);                    \
+	for (type *pos = vb_list_element((head)->next, head, type, member), *pos##_next;           \
+	     pos && (pos##_next = vb_list_element(pos->member.next, head, type, member), true);    \
 	     pos = pos##_next)
 
 static inline void vb_list_init(struct vb_list *head)

@@ -66,6 +66,8 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 		vb_list_for(cq, &nic->cqs, struct vb_cq, node)
 			vb_cq_collect_fired(cq);
 	if (bits & VB_ATTN_SRQ)
+		vb_rq_collect_all_returned(nic);
+	if (bits & VB_ATTN_SRQ)
 		vb_list_for(srq, &nic->srqs, struct vb_srq, node)
 			vb_srq_collect_limit(srq);
 }

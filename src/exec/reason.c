@@ -96,7 +96,7 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_DROP_NO_RECEIVE] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1,
 		"dropped: no receive was posted at QP {p}" },
 	[VB_DROP_SHORT] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1,
-		"dropped: {l} bytes do not fit into the receive posted at QP {p} ({h})" },
+		"dropped: {l} bytes do not fit into the receive posted at QP {p}" },
 };
 
 const struct vb_reason_row *vb_reason_row(enum vb_reason reason)

@@ -22,10 +22,16 @@ static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t inde
 
 	if (vb_cell_index(word) != index || vb_cell_state(word) != VB_CELL_POSTED)
 		return false;
+	/* A datagram that does not fit is dropped and leaves the receive where it is. */
+	claim->too_short = cell->posted_length < claim->fit;
+	if (claim->too_short)
+		return true;
 	taken = vb_cell_word(index, remote->peer->id_there, vb_cell_flags(word), VB_CELL_TAKEN);
 	if (!atomic_compare_exchange_strong(&cell->word, &word, taken))
 		return false;
-	*claim = (struct vb_claim){ index, taken, cell };
+	claim->index = index;
+	claim->word = taken;
+	claim->cell = cell;
 	return true;
 }
 
@@ -47,7 +53,9 @@ static bool take_any(struct vb_remote *remote, struct vb_claim *claim)
 	for (uint32_t i = hint; (int32_t)(tail - i) > 0; i++) {
 		if (!take(remote, claim, i))
 			continue;
-		/* Only forward from what was seen: the owner may have moved it back meanwhile. */
+		if (claim->too_short)
+			return true;
+		/* Only forward from what was seen: others move it as well. */
 		atomic_compare_exchange_strong(&remote->rq->head, &hint, i + 1);
 		trip_limit(remote, tail - i - 1);
 		return true;
@@ -78,13 +86,9 @@ void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim)
 	if (vb_cell_index(word) != claim->index || vb_cell_state(word) != VB_CELL_TAKEN)
 		return;
 	atomic_store(&claim->cell->word,
-		     vb_cell_word(claim->index, 0, vb_cell_flags(word), VB_CELL_POSTED));
-	/* Back to it, unless somebody is further back already. */
-	for (uint32_t head = atomic_load(&remote->rq->head);
-	     (int32_t)(head - claim->index) > 0 &&
-	     !atomic_compare_exchange_weak(&remote->rq->head, &head, claim->index);)
-		;
+		     vb_cell_word(claim->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
 	atomic_store(&remote->rq->returned, 1);
+	vb_peer_attend(remote->peer, VB_ATTN_SRQ);
 }
 
 const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim)

@@ -22,12 +22,14 @@ struct vb_message {
 
 /* A receive that was found; many senders: it is TAKEN. */
 struct vb_claim {
+	uint32_t fit;   /* in: a datagram of this size must fit, or nothing is taken; 0: any */
+	bool too_short; /* out: it did not */
 	uint32_t index;
 	uint64_t word;
 	struct vb_cell *cell;
 };
 
-/* False: none is posted. */
+/* False: none is posted. fit is set before. */
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
 /* Gives a TAKEN receive back unused. */
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);

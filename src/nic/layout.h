@@ -42,7 +42,14 @@ enum {
 
 /* --- receive queues --- */
 
-enum vb_cell_state { VB_CELL_FREE, VB_CELL_POSTED, VB_CELL_TAKEN, VB_CELL_DONE, VB_CELL_FLUSHED };
+enum vb_cell_state {
+	VB_CELL_FREE,
+	VB_CELL_POSTED,
+	VB_CELL_TAKEN,    /* many senders: by the claimant */
+	VB_CELL_DONE,
+	VB_CELL_FLUSHED,
+	VB_CELL_RETURNED, /* taken and not used: the owner posts it anew, at the end */
+};
 enum { VB_CELL_KEYS_OK = 1 }; /* flag: every lkey of the receive was valid and still is */
 
 /* The word of a cell: index 32 | claimant 16 | flags 8 | state 8. */
@@ -116,7 +123,7 @@ struct vb_rq_shared {
 	/* sender: index from which a POSTED cell may be found; a hint, wrong is only slow */
 	_Alignas(VB_LINE) _Atomic uint32_t head;
 	_Atomic uint32_t limit_reached;
-	_Atomic uint32_t returned; /* a taken cell was given back: POSTED ones may precede DONE */
+	_Atomic uint32_t returned; /* there are RETURNED cells */
 	/* sender waits for a receive to be posted; the owner takes it back and rings */
 	_Alignas(VB_LINE) _Atomic uint32_t waiting;
 };

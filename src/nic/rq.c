@@ -109,7 +109,6 @@ int vb_rq_reset(struct vb_rq *rq)
 	vb_rq_for_open(twin, rq)
 		atomic_store(&twin->open, 0);
 	rq->tail = 0;
-	rq->reposted_end = 0;
 	rq->straggler_count = 0;
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->held, 0);
@@ -269,16 +268,23 @@ static bool is_open(const struct vb_rq *rq, uint32_t index)
 	return atomic_load_explicit(&twin->open, memory_order_acquire) && twin->index == index;
 }
 
-/* A straggler that its taker gave back goes to the end of the queue. */
-static bool post_again(struct vb_rq *rq, uint32_t index)
+static void straggler_remove(struct vb_rq *rq, uint32_t index)
 {
-	struct vb_recv_wqe *old = vb_rq_twin(rq, index), *twin;
-	uint64_t word = atomic_load(&vb_rq_cell(rq, index)->word);
-	uint8_t flags = vb_cell_flags(word);
+	for (uint32_t n = 0; n < rq->straggler_count; n++) {
+		if (rq->stragglers[n] != index)
+			continue;
+		rq->stragglers[n] = rq->stragglers[--rq->straggler_count];
+		return;
+	}
+}
 
-	if (!atomic_compare_exchange_strong(&vb_rq_cell(rq, index)->word, &word,
-					    vb_cell_word(index, 0, 0, VB_CELL_FREE)))
-		return false;
+/* The same receive under the next index. The old cell is nobody's but ours. */
+static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
+{
+	uint32_t index = old->index;
+	uint8_t flags = vb_cell_flags(atomic_load(&vb_rq_cell(rq, index)->word));
+	struct vb_recv_wqe *twin;
+
 	vb_spin_lock(&rq->lock);
 	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
 		rq->tail++;
@@ -294,51 +300,81 @@ static bool post_again(struct vb_rq *rq, uint32_t index)
 	rq->tail++;
 	atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
 	vb_spin_unlock(&rq->lock);
+	straggler_remove(rq, index);
+	atomic_store(&vb_rq_cell(rq, index)->word, vb_cell_word(index, 0, 0, VB_CELL_FREE));
 	atomic_store(&old->open, 0);
-	return true;
-}
-
-static struct vb_cell *next_straggler(struct vb_rq *rq, uint64_t *word)
-{
-	for (uint32_t n = 0; n < rq->straggler_count; n++) {
-		uint32_t i = rq->stragglers[n];
-
-		*word = atomic_load_explicit(&vb_rq_cell(rq, i)->word, memory_order_acquire);
-		if (vb_cell_state(*word) == VB_CELL_DONE)
-			return vb_rq_cell(rq, i);
-		if (vb_cell_state(*word) == VB_CELL_POSTED && post_again(rq, i))
-			rq->stragglers[n--] = rq->stragglers[--rq->straggler_count];
-	}
-	return NULL;
 }
 
 void vb_rq_collect_returned(struct vb_rq *rq)
 {
-	uint64_t word;
+	if (!atomic_exchange(&rq->shared->returned, 0))
+		return;
+	vb_rq_for_open(twin, rq) {
+		uint64_t word = atomic_load(&vb_rq_cell(rq, twin->index)->word);
 
-	next_straggler(rq, &word);
+		if (vb_cell_state(word) == VB_CELL_RETURNED)
+			post_again(rq, twin);
+	}
+}
+
+static bool done(const struct vb_rq *rq, uint32_t index, uint64_t *word)
+{
+	*word = atomic_load_explicit(&vb_rq_cell(rq, index)->word, memory_order_acquire);
+	return vb_cell_state(*word) == VB_CELL_DONE;
+}
+
+/*
+ * A sender that completed a taken cell may have taken and completed the next one since we passed
+ * by: before a later cell is believed to be the first, those before it are looked at once more.
+ */
+static uint32_t first_done_before(struct vb_rq *rq, uint32_t found, uint64_t *word)
+{
+	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	uint64_t other;
+
+	for (uint32_t i = head; i != found; i++) {
+		if (!is_open(rq, i) || !done(rq, i, &other))
+			continue;
+		found = i;
+		*word = other;
+		i = head - 1; /* and once more before that one */
+	}
+	return found;
+}
+
+static struct vb_cell *next_straggler(struct vb_rq *rq, uint64_t *word)
+{
+	for (uint32_t n = 0; n < rq->straggler_count; n++)
+		if (done(rq, rq->stragglers[n], word))
+			return vb_rq_cell(rq, rq->stragglers[n]);
+	return NULL;
 }
 
 struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word)
 {
-	struct vb_cell *straggler = rq->straggler_count ? next_straggler(rq, word) : NULL;
 	uint32_t tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
+	struct vb_cell *straggler;
+	bool skipped = false;
 
-	if (straggler)
-		return straggler;
-	if (atomic_load_explicit(&rq->shared->returned, memory_order_relaxed) &&
-	    atomic_exchange(&rq->shared->returned, 0))
-		rq->reposted_end = tail;
+	if (__builtin_expect(atomic_load_explicit(&rq->shared->returned, memory_order_relaxed), 0))
+		vb_rq_collect_returned(rq);
 	for (uint32_t i = atomic_load_explicit(&rq->head, memory_order_relaxed); i != tail; i++) {
 		if (!is_open(rq, i))
 			continue;
-		*word = atomic_load_explicit(&vb_rq_cell(rq, i)->word, memory_order_acquire);
-		if (vb_cell_state(*word) == VB_CELL_DONE)
+		if (done(rq, i, word)) {
+			/* Stragglers are older than everything here. */
+			straggler = rq->straggler_count ? next_straggler(rq, word) : NULL;
+			if (straggler)
+				return straggler;
+			if (skipped)
+				i = first_done_before(rq, i, word);
 			return vb_rq_cell(rq, i);
-		if (vb_cell_state(*word) == VB_CELL_POSTED && (int32_t)(i - rq->reposted_end) >= 0)
-			return NULL;
+		}
+		if (vb_cell_state(*word) == VB_CELL_POSTED)
+			break;
+		skipped = true;
 	}
-	return NULL;
+	return rq->straggler_count ? next_straggler(rq, word) : NULL;
 }
 
 static struct vb_cell *flush_one(struct vb_rq *rq, uint32_t index, uint64_t *word)
@@ -408,15 +444,6 @@ static bool becomes_straggler(struct vb_rq *rq, uint32_t index, uint32_t tail)
 	}
 	rq->stragglers[rq->straggler_count++] = index;
 	return true;
-}
-
-static void straggler_remove(struct vb_rq *rq, uint32_t index)
-{
-	for (uint32_t n = 0; n < rq->straggler_count; n++)
-		if (rq->stragglers[n] == index) {
-			rq->stragglers[n] = rq->stragglers[--rq->straggler_count];
-			return;
-		}
 }
 
 void vb_rq_consume(struct vb_rq *rq, uint32_t index)

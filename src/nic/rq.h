@@ -41,7 +41,6 @@ struct vb_rq {
 	struct vb_spin *consumer_lock; /* that one, or the poll lock of the QP's CQ */
 	_Atomic uint32_t head;   /* oldest index not consumed; consumer writes, poster reads */
 	_Atomic uint32_t held;   /* posted and not consumed; only where there are many senders */
-	uint32_t reposted_end;   /* below it a POSTED cell may stand before DONE ones */
 	uint32_t *stragglers;    /* open indexes below head; consumer */
 	uint32_t straggler_count, straggler_room;
 };
@@ -97,11 +96,13 @@ void vb_rq_consume(struct vb_rq *rq, uint32_t index);
 		if (!atomic_load_explicit(&twin->open, memory_order_acquire))                      \
 			continue;                                                                  \
 		else
-/* Stragglers that were given back are posted again; under the consumer's lock. */
+/* Receives that were given back are posted again, at the end; under the consumer's lock. */
 void vb_rq_collect_returned(struct vb_rq *rq);
+void vb_rq_collect_all_returned(struct vb_nic *nic);
 bool vb_rq_empty(const struct vb_rq *rq);
 
-/* A dead peer's taken cells are posted again. */
+/* A dead peer's taken cells are posted again, at the end: a sender meets rising indexes only,
+ * which keeps its messages in order. */
 void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant);
 /* A region goes away: its receives are no longer KEYS_OK; then arrived payload is moved. */
 void vb_rq_forget_keys(struct vb_nic *nic, const struct vb_mr *mr);

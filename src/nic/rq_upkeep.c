@@ -3,7 +3,6 @@
 #include "nic/rq.h"
 #include "nic/mr.h"
 
-/* In place, even for a straggler: the consumer moves it to the end when it comes by. */
 void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 {
 	if (!rq->many)
@@ -15,9 +14,8 @@ void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 
 		if (vb_cell_state(word) != VB_CELL_TAKEN || vb_cell_claimant(word) != claimant)
 			continue;
-		atomic_store(at, vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_POSTED));
-		rq->reposted_end = atomic_load(&rq->shared->tail);
-		atomic_store(&rq->shared->head, atomic_load(&rq->head));
+		atomic_store(at, vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
+		atomic_store(&rq->shared->returned, 1);
 	}
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(rq->consumer_lock);
@@ -41,7 +39,8 @@ static void forget_keys_in(struct vb_rq *rq, const struct vb_mr *mr)
 		if (!names(twin, mr))
 			continue;
 		while ((vb_cell_state(word) == VB_CELL_POSTED ||
-			vb_cell_state(word) == VB_CELL_TAKEN) &&
+			vb_cell_state(word) == VB_CELL_TAKEN ||
+			vb_cell_state(word) == VB_CELL_RETURNED) &&
 		       vb_cell_flags(word) & VB_CELL_KEYS_OK &&
 		       !atomic_compare_exchange_weak(at, &word,
 						     word & ~((uint64_t)VB_CELL_KEYS_OK << 8)))
@@ -78,5 +77,18 @@ void vb_rq_settle(struct vb_nic *nic, const struct vb_mr *mr)
 	vb_spin_lock(&nic->rqs_lock);
 	vb_list_for(rq, &nic->rqs, struct vb_rq, node)
 		settle_in(rq, mr);
+	vb_spin_unlock(&nic->rqs_lock);
+}
+
+void vb_rq_collect_all_returned(struct vb_nic *nic)
+{
+	vb_spin_lock(&nic->rqs_lock);
+	vb_list_for(rq, &nic->rqs, struct vb_rq, node) {
+		if (!atomic_load(&rq->shared->returned))
+			continue;
+		vb_spin_lock(rq->consumer_lock);
+		vb_rq_collect_returned(rq);
+		vb_spin_unlock(rq->consumer_lock);
+	}
 	vb_spin_unlock(&nic->rqs_lock);
 }

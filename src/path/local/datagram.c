@@ -112,7 +112,7 @@ static enum vb_step to_target(struct vb_step_context *step)
 	uint32_t qkey = step->wqe->remote_qkey & QKEY_OWN ? step->qp->attr.qkey :
 							    step->wqe->remote_qkey;
 	uint32_t length = step->wqe->length + VB_GRH_SIZE;
-	struct vb_claim claim;
+	struct vb_claim claim = { .fit = length };
 	enum vb_reason reason;
 
 	step->report.want = qkey;
@@ -120,12 +120,9 @@ static enum vb_step to_target(struct vb_step_context *step)
 		return drop(step, VB_DROP_QKEY);
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
-	reason = vb_recv_check(remote, &claim, length);
-	step->report.have = claim.cell->posted_length;
-	if (reason == VB_RECV_SHORT) {
-		vb_recv_unclaim(remote, &claim);
+	if (claim.too_short)
 		return drop(step, VB_DROP_SHORT);
-	}
+	reason = vb_recv_check(remote, &claim, length);
 	if (reason == VB_RECV_KEY) {
 		struct vb_message message;
 		bool lost;

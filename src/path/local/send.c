@@ -166,7 +166,7 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 	struct vb_remote *remote = &step->qp->remote;
 	uint32_t length = step->wqe->length;
 	enum vb_reason reason = vb_step_local(step, step->wqe, 0);
-	struct vb_claim claim;
+	struct vb_claim claim = { 0 };
 	uint8_t *ride;
 
 	if (reason)
@@ -191,7 +191,7 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 /* The data is written; now the receive that tells the target. */
 static enum vb_step consume_for_imm(struct vb_step_context *step)
 {
-	struct vb_claim claim;
+	struct vb_claim claim = { 0 };
 
 	if (!vb_recv_claim(&step->qp->remote, &claim))
 		return vb_step_no_receive(step);
@@ -201,7 +201,7 @@ static enum vb_step consume_for_imm(struct vb_step_context *step)
 
 static enum vb_step refuse_imm(struct vb_step_context *step, enum vb_reason reason)
 {
-	struct vb_claim claim;
+	struct vb_claim claim = { 0 };
 
 	/* An access error is told by the receive, if there is one, else by the event. */
 	if (step->qp->type == IBV_QPT_RC && vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
