@@ -35,6 +35,7 @@ int vb_ah_create(struct vb_pd *pd, const struct ibv_ah_attr *attr, struct vb_ah 
 	ah->ibv.context = pd->ibv.context;
 	ah->ibv.pd = &pd->ibv;
 	ah->pd = pd;
+	ah->nic = pd->nic;
 	atomic_store(&ah->refs, 1);
 	atomic_fetch_add(&pd->users, 1);
 	*out = ah;
@@ -49,8 +50,8 @@ void vb_ah_put(struct vb_ah *ah)
 
 void vb_ah_destroy(struct vb_ah *ah)
 {
-	if (ah->pd->nic == vb_nic_current())
-		count_one(ah->pd->nic, -1);
-	atomic_fetch_sub(&ah->pd->users, 1);
+	if (ah->nic == vb_nic_current())
+		count_one(ah->nic, -1);
+	vb_pd_release(ah->pd, ah->nic);
 	vb_ah_put(ah);
 }

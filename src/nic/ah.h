@@ -8,6 +8,7 @@
 struct vb_ah {
 	struct ibv_ah ibv; /* first */
 	struct vb_pd *pd;
+	struct vb_nic *nic;
 	struct vb_av av;
 	_Atomic int refs; /* the application, and work requests that were not executed yet */
 };

@@ -255,7 +255,7 @@ int vb_mr_deregister(struct vb_mr *mr)
 		key_free(mr->nic, mr->index);
 		pthread_mutex_unlock(&mr->nic->lock);
 	}
-	atomic_fetch_sub(&mr->pd->users, 1);
+	vb_pd_release(mr->pd, mr->nic);
 	free(mr);
 	return 0;
 }

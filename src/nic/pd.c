@@ -5,32 +5,65 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static int number_take(struct vb_nic *nic, struct vb_pd *pd)
+{
+	int err = -ENOMEM;
+
+	pthread_mutex_lock(&nic->lock);
+	if (nic->pd_count < VB_PD_MAX) {
+		nic->pd_count++;
+		pd->id = nic->next_pd++;
+		pd->nic = nic;
+		err = 0;
+	}
+	pthread_mutex_unlock(&nic->lock);
+	if (err)
+		vb_explain("all %d protection domains are in use", VB_PD_MAX);
+	return err;
+}
+
 int vb_pd_alloc(struct ibv_context *ctx, struct vb_pd **out)
 {
 	struct vb_nic *nic = vb_nic_get();
 	struct vb_pd *pd;
+	int err;
 
 	if (!nic)
 		return -errno;
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return -ENOMEM;
-	pthread_mutex_lock(&nic->lock);
-	if (nic->pd_count == VB_PD_MAX) {
-		pthread_mutex_unlock(&nic->lock);
+	err = number_take(nic, pd);
+	if (err) {
 		free(pd);
-		vb_explain("ibv_alloc_pd: all %d protection domains are in use", VB_PD_MAX);
-		return -ENOMEM;
+		return err;
 	}
-	nic->pd_count++;
-	pd->id = nic->next_pd++;
-	pthread_mutex_unlock(&nic->lock);
 	pd->ibv.context = ctx;
 	pd->ibv.handle = pd->id;
-	pd->nic = nic;
 	atomic_fetch_add(&vb_context(ctx)->objects, 1);
 	*out = pd;
 	return 0;
+}
+
+int vb_pd_adopt(struct vb_pd *pd)
+{
+	struct vb_nic *nic = vb_nic_get();
+	int err;
+
+	if (!nic)
+		return -errno;
+	if (__builtin_expect(pd->nic == nic, 1))
+		return 0;
+	err = number_take(nic, pd);
+	if (!err)
+		atomic_store(&pd->users, 0);
+	return err;
+}
+
+void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic)
+{
+	if (pd->nic == nic)
+		atomic_fetch_sub(&pd->users, 1);
 }
 
 int vb_pd_dealloc(struct vb_pd *pd)

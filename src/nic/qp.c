@@ -272,7 +272,7 @@ int vb_qp_destroy(struct vb_qp *qp)
 	}
 	if (qp->srq)
 		atomic_fetch_sub(&qp->srq->users, 1);
-	atomic_fetch_sub(&qp->pd->users, 1);
+	vb_pd_release(qp->pd, qp->nic);
 	free(qp);
 	return 0;
 }

@@ -84,9 +84,9 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 		return -EINVAL;
 	}
 	if (mask & IBV_SRQ_MAX_WR) {
-		pthread_mutex_lock(&srq->pd->nic->lock);
+		pthread_mutex_lock(&srq->rq.nic->lock);
 		err = resize(srq, attr->max_wr);
-		pthread_mutex_unlock(&srq->pd->nic->lock);
+		pthread_mutex_unlock(&srq->rq.nic->lock);
 	}
 	if (err || !(mask & IBV_SRQ_LIMIT))
 		return err;
@@ -125,7 +125,7 @@ static void wait_for_acks(struct vb_srq *srq)
 
 int vb_srq_destroy(struct vb_srq *srq)
 {
-	struct vb_nic *nic = srq->pd->nic;
+	struct vb_nic *nic = srq->rq.nic;
 
 	if (nic == vb_nic_current()) {
 		pthread_mutex_lock(&nic->lock);
@@ -141,7 +141,7 @@ int vb_srq_destroy(struct vb_srq *srq)
 		pthread_mutex_unlock(&nic->lock);
 		wait_for_acks(srq);
 	}
-	atomic_fetch_sub(&srq->pd->users, 1);
+	vb_pd_release(srq->pd, nic);
 	free(srq);
 	return 0;
 }

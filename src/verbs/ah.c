@@ -11,7 +11,7 @@
 VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct vb_ah *ah;
-	int err = vb_stale(vb_pd(pd)->nic, "ibv_create_ah");
+	int err = vb_pd_adopt(vb_pd(pd));
 
 	if (!err)
 		err = vb_ah_create(vb_pd(pd), attr, &ah);

@@ -12,7 +12,7 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 {
 	const struct vb_mr_spec spec = { (uintptr_t)addr, length, iova, access };
 	struct vb_mr *mr;
-	int err = vb_stale(vb_pd(pd)->nic, "ibv_reg_mr");
+	int err = vb_pd_adopt(vb_pd(pd));
 
 	if (!err)
 		err = vb_mr_register(vb_pd(pd), &spec, &mr);

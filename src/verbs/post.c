@@ -216,7 +216,7 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 int vb_ops_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct vb_srq *srq = vb_srq(ibv);
-	int err = vb_stale(srq->pd->nic, "ibv_post_srq_recv");
+	int err = vb_stale(srq->rq.nic, "ibv_post_srq_recv");
 
 	if (err) {
 		*bad_wr = wr;

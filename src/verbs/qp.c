@@ -9,7 +9,7 @@
 
 static int create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **qp)
 {
-	int err = vb_stale(pd->nic, "ibv_create_qp");
+	int err = vb_pd_adopt(pd);
 
 	if (!err && (attr->send_cq || attr->recv_cq)) {
 		const struct ibv_cq *cqs[2] = { attr->send_cq, attr->recv_cq };
@@ -18,6 +18,8 @@ static int create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp 
 			if (cqs[i])
 				err = vb_stale(vb_cq((struct ibv_cq *)cqs[i])->nic, "ibv_create_qp");
 	}
+	if (!err && attr->srq)
+		err = vb_stale(vb_srq(attr->srq)->rq.nic, "ibv_create_qp");
 	if (!err)
 		err = vb_engine_start(pd->nic);
 	if (!err)

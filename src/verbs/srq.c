@@ -9,7 +9,7 @@
 VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct vb_srq *srq;
-	int err = vb_stale(vb_pd(pd)->nic, "ibv_create_srq");
+	int err = vb_pd_adopt(vb_pd(pd));
 
 	if (!err)
 		err = vb_srq_create(vb_pd(pd), attr, &srq);
@@ -32,14 +32,14 @@ struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq
 
 VB_PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	int err = vb_stale(vb_srq(srq)->pd->nic, "ibv_modify_srq");
+	int err = vb_stale(vb_srq(srq)->rq.nic, "ibv_modify_srq");
 
 	return vb_return_errno(err ? err : vb_srq_modify(vb_srq(srq), attr, mask));
 }
 
 VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
-	int err = vb_stale(vb_srq(srq)->pd->nic, "ibv_query_srq");
+	int err = vb_stale(vb_srq(srq)->rq.nic, "ibv_query_srq");
 
 	if (!err)
 		vb_srq_query(vb_srq(srq), attr);
