@@ -25,6 +25,7 @@ struct vb_engine {
 	_Atomic uint32_t pending_count;
 	_Atomic uint32_t pending_version; /* moves with each addition */
 	_Atomic uint64_t service_wake_ns; /* when the service thread wakes by itself */
+	_Atomic uint32_t polled;          /* a poller retried what waits: the service thread need not */
 };
 
 /* Starts the service thread, once per process, with the first QP, and lets it watch the slots
@@ -56,8 +57,8 @@ void vb_engine_wake_waiters(struct vb_nic *nic);
 /* --- progress.c --- */
 
 void vb_engine_progress(struct vb_nic *nic);
-/* By the service thread: everything that is due. */
-void vb_engine_service(struct vb_engine *engine);
+/* By the service thread: everything that is due. False: pollers see to what waits. */
+bool vb_engine_service(struct vb_engine *engine);
 
 /* For every poll that finds nothing: two loads when there is nothing to do either. */
 static inline bool vb_engine_poll(struct vb_nic *nic)

@@ -28,12 +28,16 @@ void vb_engine_progress(struct vb_nic *nic)
 	if (!engine || !vb_spin_try(&engine->progress_lock))
 		return;
 	progress_locked(nic, POLLER_RETRIES, false);
+	atomic_store_explicit(&engine->polled, 1, memory_order_relaxed);
 	vb_spin_unlock(&engine->progress_lock);
 }
 
-void vb_engine_service(struct vb_engine *engine)
+bool vb_engine_service(struct vb_engine *engine)
 {
+	bool polled = atomic_exchange(&engine->polled, 0);
+
 	vb_spin_lock(&engine->progress_lock);
-	progress_locked(engine->nic, UINT32_MAX, true);
+	progress_locked(engine->nic, polled ? 0 : UINT32_MAX, true);
 	vb_spin_unlock(&engine->progress_lock);
+	return !polled;
 }

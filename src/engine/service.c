@@ -16,7 +16,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { EVENTS = 32, STACK_SIZE = 256 << 10, FLUSH_LOOK_NS = 200000 };
+enum {
+	EVENTS = 32,
+	STACK_SIZE = 256 << 10,
+	FLUSH_LOOK_NS = 200000,
+	POLLED_LOOK_NS = 1000000, /* someone polls: look whether he still does */
+};
 
 /* What an epoll entry stands for: a listener by its number, else a peer by its address. */
 static bool is_listener(const struct vb_nic *nic, uint64_t data)
@@ -45,18 +50,29 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 }
 
 /* Says until when it sleeps, then makes sure that nothing came in between. */
-static int sleep_ms(struct vb_engine *engine, struct timespec *timeout)
+static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
 {
-	uint32_t version = atomic_load(&engine->pending_version);
 	uint64_t wake_ns = vb_engine_next_wake_ns(engine), now_ns;
 
-	if (atomic_load(&engine->nic->flushes_pending)) {
-		uint64_t look_ns = vb_now_ns() + FLUSH_LOOK_NS;
+	if (wake_ns == VB_NEVER_NS && !atomic_load(&engine->nic->flushes_pending))
+		return wake_ns;
+	now_ns = vb_now_ns();
+	if (polled && wake_ns < now_ns + POLLED_LOOK_NS)
+		wake_ns = now_ns + POLLED_LOOK_NS;
+	if (atomic_load(&engine->nic->flushes_pending) && wake_ns > now_ns + FLUSH_LOOK_NS)
+		wake_ns = now_ns + FLUSH_LOOK_NS;
+	return wake_ns;
+}
 
-		wake_ns = wake_ns < look_ns ? wake_ns : look_ns;
-	}
-	atomic_store(&engine->service_wake_ns, wake_ns);
-	if (atomic_load(&engine->pending_version) != version ||
+static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *timeout)
+{
+	uint32_t version = atomic_load(&engine->pending_version);
+	uint64_t wake_ns = wake_time_ns(engine, polled), now_ns;
+
+	/* While pollers are at it nobody needs to ring for what waits. */
+	polled = polled && wake_ns != VB_NEVER_NS;
+	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
+	if ((!polled && atomic_load(&engine->pending_version) != version) ||
 	    atomic_load(&engine->nic->seg.head->attention))
 		return 0;
 	if (wake_ns == VB_NEVER_NS)
@@ -68,10 +84,10 @@ static int sleep_ms(struct vb_engine *engine, struct timespec *timeout)
 	return wake_ns ? 1 : 0;
 }
 
-static int wait_events(struct vb_engine *engine, struct epoll_event *events)
+static int wait_events(struct vb_engine *engine, struct epoll_event *events, bool polled)
 {
 	struct timespec timeout = { 0 };
-	int kind = sleep_ms(engine, &timeout);
+	int kind = sleep_time(engine, polled, &timeout);
 	int count;
 
 	count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout, NULL);
@@ -97,12 +113,11 @@ static void *service(void *arg)
 	/* For life: the kernel marks it when this process ends or becomes another program. */
 	pthread_mutex_lock(&nic->seg.head->life);
 	atomic_store(&engine->started, 1);
-	for (;;) {
-		int count = wait_events(engine, events);
+	for (bool polled = false;; polled = !vb_engine_service(engine)) {
+		int count = wait_events(engine, events, polled);
 
 		for (int i = 0; i < count; i++)
 			handle(engine, &events[i]);
-		vb_engine_service(engine);
 	}
 	return NULL;
 }

@@ -230,6 +230,13 @@ int ct_post_recv(const struct ct_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 int ct_hammer_start(const struct ct_qp *qp, struct ibv_send_wr *wr, int count, int depth);
 int ct_hammer_join(struct ct_end *e, int hammer);
 
+/*
+ * A thread there receives `count` messages as event-driven programs do: arm, poll until empty,
+ * sleep. It posts the receive again for each message. Join answers how many came.
+ */
+void ct_sleeper_start(const struct ct_qp *qp, int channel, struct ibv_recv_wr *wr, int count);
+int ct_sleeper_join(struct ct_end *e);
+
 struct ibv_sge ct_sge(const struct ct_end *e, uint64_t offset, uint32_t length);
 /* A signalled WR from a to the start of b's arena. */
 struct ibv_send_wr ct_wr(const struct ct_link *l, enum ibv_wr_opcode opcode, uint64_t wr_id,

@@ -34,12 +34,23 @@ struct hammer {
 	int count, depth, good;
 };
 
+struct sleeper {
+	pthread_t thread;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_recv_wr wr;
+	struct ibv_sge sge;
+	int count, good;
+};
+
 struct ct_agent {
 	struct ibv_context *ctx;
 	uint8_t *arena;
 	struct object objects[OBJECTS_MAX]; /* a handle is an index; 0 stands for none */
 	int object_count;
 	struct watch watch;
+	struct sleeper sleeper;
 	struct hammer hammers[HAMMERS_MAX];
 	int hammer_count, hammers_running;
 };
@@ -55,6 +66,8 @@ void agent_peek(struct ct_agent *g, struct ct_msg *m);
 void agent_poke(struct ct_agent *g, struct ct_msg *m);
 void agent_hammer_start(struct ct_agent *g, struct ct_msg *m);
 void agent_hammer_join(struct ct_agent *g, struct ct_msg *m);
+void agent_sleeper_start(struct ct_agent *g, struct ct_msg *m);
+void agent_sleeper_join(struct ct_agent *g, struct ct_msg *m);
 void agent_watch_start(struct ct_agent *g, struct ct_msg *m);
 void agent_watch_join(struct ct_agent *g, struct ct_msg *m);
 

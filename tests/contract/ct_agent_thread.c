@@ -2,6 +2,7 @@
 /* Threads of an agent: what has to go on at an end while the test does something else. */
 #include "ct_agent.h"
 
+#include <poll.h>
 #include <sched.h>
 
 /* ---- hammer: post and poll, as fast as it goes ----------------------------------------------- */
@@ -71,6 +72,73 @@ void agent_hammer_join(struct ct_agent *g, struct ct_msg *m)
 	m->ret = g->hammers[m->handle].good;
 	if (!--g->hammers_running)
 		g->hammer_count = 0;
+}
+
+/* ---- sleeper: arm, poll until empty, sleep ---------------------------------------------- */
+
+/* Answers how many came, or -1. */
+static int sleeper_drain(struct sleeper *s)
+{
+	struct ibv_recv_wr *bad;
+	struct ibv_wc wc[4];
+	int n, all = 0;
+
+	while ((n = ibv_poll_cq(s->cq, 4, wc)) > 0)
+		for (int i = 0; i < n; i++, all++) {
+			if (wc[i].status != IBV_WC_SUCCESS || ibv_post_recv(s->qp, &s->wr, &bad))
+				return -1;
+			s->good++;
+		}
+	return n < 0 ? n : all;
+}
+
+static bool sleeper_sleep(struct sleeper *s)
+{
+	struct pollfd pfd = { .fd = s->channel->fd, .events = POLLIN };
+	struct ibv_cq *cq;
+	void *cq_context;
+
+	if (poll(&pfd, 1, CT_DEADLINE_MS / 2) != 1 ||
+	    ibv_get_cq_event(s->channel, &cq, &cq_context))
+		return false;
+	ibv_ack_cq_events(cq, 1);
+	return true;
+}
+
+static void *sleeper_run(void *arg)
+{
+	struct sleeper *s = arg;
+
+	while (s->good < s->count) {
+		if (ibv_req_notify_cq(s->cq, 0) || sleeper_drain(s) < 0)
+			break;
+		if (s->good < s->count && !sleeper_sleep(s))
+			break;
+	}
+	return NULL;
+}
+
+void agent_sleeper_start(struct ct_agent *g, struct ct_msg *m)
+{
+	struct ibv_recv_wr *wr = (void *)m->post.bytes;
+	struct sleeper *s = &g->sleeper;
+
+	*s = (struct sleeper){ .channel = g->objects[m->post.channel].ptr,
+			       .cq = g->objects[m->post.cq].ptr,
+			       .qp = g->objects[m->handle].ptr,
+			       .wr = *wr,
+			       .sge = *(struct ibv_sge *)(wr + 1),
+			       .count = m->post.repeat };
+	s->wr.sg_list = &s->sge;
+	s->wr.next = NULL;
+	if (pthread_create(&s->thread, NULL, sleeper_run, s))
+		ct_fail("no thread for a sleeper");
+}
+
+void agent_sleeper_join(struct ct_agent *g, struct ct_msg *m)
+{
+	pthread_join(g->sleeper.thread, NULL);
+	m->ret = g->sleeper.good;
 }
 
 /* ---- watch: look at memory that a peer writes ------------------------------------------------ */

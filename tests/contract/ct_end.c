@@ -320,25 +320,48 @@ int ct_post_send(const struct ct_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 	return ret;
 }
 
-static int post_recv(struct ct_end *e, int queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static size_t flatten_recv(struct ct_post *post, const struct ibv_recv_wr *wr)
 {
-	struct ct_post *post = &e->msg->post;
-	struct ibv_recv_wr *flat = (void *)post->bytes, *w;
-	int ret, i;
+	struct ibv_recv_wr *flat = (void *)post->bytes;
+	const struct ibv_recv_wr *w;
 
 	*post = (struct ct_post){ 0 };
 	for (w = wr; w; w = w->next)
 		flat[post->count++] = *w;
 	for (w = wr; w; w = w->next)
 		add_sges(post, (void *)(flat + post->count), w->sg_list, w->num_sge);
-	ret = call_handle(e, CT_OP_POST_RECV, queue,
-			  sizeof(*post) + post->count * sizeof(*flat) +
-				  post->sge_count * sizeof(struct ibv_sge))
-		      ->ret;
+	return sizeof(*post) + post->count * sizeof(*flat) +
+	       post->sge_count * sizeof(struct ibv_sge);
+}
+
+static int post_recv(struct ct_end *e, int queue, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct ct_post *post = &e->msg->post;
+	struct ibv_recv_wr *w;
+	size_t bytes = flatten_recv(post, wr);
+	int ret, i;
+
+	ret = call_handle(e, CT_OP_POST_RECV, queue, bytes)->ret;
 	for (i = 0, w = wr; w && i < post->bad; i++)
 		w = w->next;
 	*bad = post->bad < 0 ? NULL : w;
 	return ret;
+}
+
+void ct_sleeper_start(const struct ct_qp *qp, int channel, struct ibv_recv_wr *wr, int count)
+{
+	struct ct_post *post = &qp->end->msg->post;
+	size_t bytes = flatten_recv(post, wr);
+
+	post->repeat = count;
+	post->channel = channel;
+	post->cq = qp->rcq;
+	call_handle(qp->end, CT_OP_SLEEPER_START, qp->handle, bytes);
+}
+
+int ct_sleeper_join(struct ct_end *e)
+{
+	return call(e, CT_OP_SLEEPER_JOIN, 0)->ret;
 }
 
 int ct_post_recv(const struct ct_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

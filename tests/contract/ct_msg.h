@@ -34,6 +34,8 @@ enum ct_op {
 	CT_OP_POKE,
 	CT_OP_HAMMER_START,
 	CT_OP_HAMMER_JOIN,
+	CT_OP_SLEEPER_START,
+	CT_OP_SLEEPER_JOIN,
 	CT_OP_WATCH_START,
 	CT_OP_WATCH_JOIN,
 	CT_OP_DIE,
@@ -43,8 +45,9 @@ enum ct_op {
 /* A list of WRs, flat: `count` WRs, then all their SGEs. */
 struct ct_post {
 	int count, sge_count;
-	int bad;	       /* answer: index of the bad WR, or -1 */
-	int repeat, depth, cq; /* of a hammer */
+	int bad;	    /* answer: index of the bad WR, or -1 */
+	int repeat, cq;	    /* of a hammer or a sleeper */
+	int depth, channel; /* of a hammer; of a sleeper */
 	_Alignas(8) uint8_t bytes[];
 };
 

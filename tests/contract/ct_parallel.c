@@ -104,6 +104,41 @@ static void both_directions(struct ct *t)
 	ct_same(t->far, 65536, 5000, 1);
 }
 
+/* The message comes while the receiver arms, polls or falls asleep: it never sleeps too long. */
+static void race_with_sleep(struct ct *t, int receives, int depth)
+{
+	enum { MESSAGES = 3000 };
+	struct ct_opts o = ct_defaults(t);
+	int channel = ct_create_channel(t->far), hammer;
+	struct ibv_sge from = ct_sge(t->near, 0, 16), to = ct_sge(t->far, TARGET, 256);
+	struct ibv_recv_wr recv = { .wr_id = 1, .sg_list = &to, .num_sge = 1 };
+	struct ibv_send_wr wr;
+	struct ct_link l;
+
+	o.scq_a = ct_create_cq(t->near, 128, 0);
+	o.rcq_b = ct_create_cq(t->far, 128, channel);
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < receives; i++)
+		ct_recv(&l.b, i, TARGET, 256);
+	ct_sleeper_start(&l.b, channel, &recv, MESSAGES);
+	wr = ct_wr(&l, IBV_WR_SEND, 0, &from, 1);
+	hammer = ct_hammer_start(&l.a, &wr, MESSAGES, depth);
+	CT_EQ(ct_sleeper_join(t->far), MESSAGES);
+	CT_EQ(ct_hammer_join(t->near, hammer), MESSAGES);
+}
+
+static void no_wakeup_is_lost(struct ct *t)
+{
+	race_with_sleep(t, 32, 1);
+	race_with_sleep(t, 32, 4);
+}
+
+/* The same with hardly a receive: the sender waits, and is woken by each that is posted. */
+static void no_receive_is_overlooked(struct ct *t)
+{
+	race_with_sleep(t, 1, 8);
+}
+
 /* The owner destroys and remakes an MR under fire: each WRITE succeeds or is refused, none strays.
  */
 static void dereg_under_fire(struct ct *t)
@@ -162,6 +197,8 @@ const struct ct_case ct_parallel_cases[] = {
 	{ "several senders of one SRQ deliver each message exactly once", senders_of_an_srq,
 	  CT_RC },
 	{ "WRITEs and READs cross on one connection", both_directions, CT_RC },
+	{ "a sleeping receiver misses no message", no_wakeup_is_lost, CT_RC },
+	{ "a waiting sender overlooks no receive", no_receive_is_overlooked, CT_RC },
 	{ "no WRITE strays after dereg_mr", dereg_under_fire, CT_RC },
 	{ "no WRITE strays after destroy_qp", destroy_under_fire, CT_RC },
 	{ 0 },

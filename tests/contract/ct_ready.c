@@ -110,6 +110,28 @@ static void a_waiting_send_holds_the_queue(struct ct *t)
 	ct_got(&l, 4, IBV_WC_SUCCESS);
 }
 
+/* However long a sender waits: its target registers, flushes and destroys as it likes. */
+static void a_waiting_sender_holds_up_nobody(struct ct *t)
+{
+	struct ct_link waiting, unready, other;
+	struct ct_mr mr;
+
+	ct_link_open(t, &other, NULL);
+	ct_link_open(t, &waiting, NULL);
+	ct_link_create(t, &unready, NULL);
+	near_ready(&unready);
+	ct_send(&waiting, 1, 0, 64);
+	ct_send(&unready, 2, 0, 64);
+	CT_TRUE(ct_reg_mr(t->far, t->far->pd, TARGET, 4096, CT_ACCESS_ALL, &mr) > 0);
+	CT_EQ(ct_destroy(t->far, mr.handle), 0);
+	ct_recv(&other.b, 3, TARGET, 64);
+	CT_EQ(ct_to_state(&other.b, IBV_QPS_ERR), 0);
+	ct_got(&other, 3, IBV_WC_WR_FLUSH_ERR);
+	CT_EQ(ct_destroy(t->far, other.b.handle), 0);
+	CT_EQ(ct_destroy(t->far, waiting.b.handle), 0);
+	CT_EQ(ct_destroy(t->far, unready.b.handle), 0);
+}
+
 /* Plain WRITE and READ need no receive. */
 static void one_sided_needs_no_receive(struct ct *t)
 {
@@ -153,6 +175,7 @@ const struct ct_case ct_ready_cases[] = {
 	{ "a QP in RTR is a target", rtr_is_enough_to_be_a_target, CT_RC | CT_UC },
 	{ "a message waits for its receive", receive_comes_late, CT_RC },
 	{ "a waiting message holds up the queue behind it", a_waiting_send_holds_the_queue, CT_RC },
+	{ "a waiting sender does not hold up its target", a_waiting_sender_holds_up_nobody, CT_RC },
 	{ "WRITE, READ and atomics need no receive", one_sided_needs_no_receive, CT_RC },
 	{ "messages wait for an SRQ to be filled", an_srq_is_filled_late, CT_RC },
 	{ 0 },

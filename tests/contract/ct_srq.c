@@ -26,6 +26,23 @@ static void sizes_are_checked(struct ct *t)
 	CT_NULL(ibv_create_srq(pd_of(t), &init), EINVAL);
 }
 
+static void limits_are_reachable(struct ct *t)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq_attr attr = { .max_wr = t->near->attr.max_srq_wr };
+	struct ibv_srq *srq = ibv_create_srq(pd_of(t), &init);
+
+	CT_TRUE(srq != NULL);
+	if (t->near->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE)
+		CT_EQ(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), 0);
+	CT_EQ(ibv_destroy_srq(srq), 0);
+	init.attr.max_wr = t->near->attr.max_srq_wr;
+	init.attr.max_sge = t->near->attr.max_srq_sge;
+	srq = ibv_create_srq(pd_of(t), &init);
+	CT_TRUE(srq != NULL);
+	CT_EQ(ibv_destroy_srq(srq), 0);
+}
+
 static void limit_is_checked_and_reported(struct ct *t)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 16, .max_sge = 1 } };
@@ -218,6 +235,7 @@ static void receives_survive_a_qp(struct ct *t)
 
 const struct ct_case ct_srq_cases[] = {
 	{ "an SRQ checks its sizes and reports them", sizes_are_checked, CT_SOLO },
+	{ "an SRQ can be as large as the device reports", limits_are_reachable, CT_SOLO },
 	{ "an SRQ limit is checked and reported", limit_is_checked_and_reported, CT_SOLO },
 	{ "a bad or superfluous receive for an SRQ is refused", posts_are_checked, CT_SOLO },
 	{ "modify_srq resizes, never below what is posted", resize, CT_SOLO },
