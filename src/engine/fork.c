@@ -12,16 +12,20 @@ static void before(void)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	if (nic)
-		pthread_mutex_lock(&nic->lock);
+	if (!nic)
+		return;
+	pthread_mutex_lock(&nic->lock);
+	vb_spin_lock(&nic->peers_lock); /* the child walks the list to close what is in it */
 }
 
 static void in_parent(void)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	if (nic)
-		pthread_mutex_unlock(&nic->lock);
+	if (!nic)
+		return;
+	vb_spin_unlock(&nic->peers_lock);
+	pthread_mutex_unlock(&nic->lock);
 }
 
 static void in_child(void)
