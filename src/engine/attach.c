@@ -220,7 +220,7 @@ void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 
 	vb_peer_put(peer);
 	if (fd < 0) {
-		if (fd != -EALREADY && fd != -EAGAIN)
+		if (fd == -ECONNREFUSED)
 			vb_nic_slot_refuse(nic, slot);
 		return;
 	}
@@ -231,6 +231,7 @@ void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 	}
 	peer->socket = fd;
 	peer->slot = slot;
+	vb_nic_slot_seen(nic, slot);
 	enlist(nic, peer);
 	hello = message_of(nic, peer, MSG_HELLO, false);
 	/* Watched last: from then on the service thread may forget it at any time. */
@@ -270,6 +271,7 @@ static int on_hello(struct vb_nic *nic, struct vb_peer *peer, const struct attac
 	if (err)
 		return err;
 	peer->slot = message->slot;
+	vb_nic_slot_seen(nic, peer->slot);
 	peer->may_touch = touch;
 	welcome = message_of(nic, peer, MSG_WELCOME, touch);
 	return send_message(nic, peer->socket, &welcome);

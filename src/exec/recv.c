@@ -20,15 +20,17 @@ static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t inde
 	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
 	uint64_t taken;
 
-	if (vb_cell_index(word) != index || vb_cell_state(word) != VB_CELL_POSTED)
-		return false;
 	/* A datagram that does not fit is dropped and leaves the receive where it is. */
 	claim->too_short = cell->posted_length < claim->fit;
-	if (claim->too_short)
-		return true;
-	taken = vb_cell_word(index, remote->peer->id_there, vb_cell_flags(word), VB_CELL_TAKEN);
-	if (!atomic_compare_exchange_strong(&cell->word, &word, taken))
-		return false;
+	/* Again if only KEYS_OK was cleared: a POSTED cell must not be passed over. */
+	do {
+		if (vb_cell_index(word) != index || vb_cell_state(word) != VB_CELL_POSTED)
+			return false;
+		if (claim->too_short)
+			return true;
+		taken = vb_cell_word(index, remote->peer->id_there, vb_cell_flags(word),
+				     VB_CELL_TAKEN);
+	} while (!atomic_compare_exchange_strong(&cell->word, &word, taken));
 	claim->index = index;
 	claim->word = taken;
 	claim->cell = cell;

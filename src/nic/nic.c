@@ -339,6 +339,17 @@ void vb_nic_ring(struct vb_nic *nic)
 	vb_peer_ring(nic->self);
 }
 
+void vb_nic_slot_seen(struct vb_nic *nic, uint32_t slot)
+{
+	if (slot <= VB_SLOT_MAX)
+		atomic_fetch_or(&nic->seen[slot / 64], 1ull << slot % 64);
+}
+
+bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot)
+{
+	return atomic_load(&nic->seen[slot / 64]) >> slot % 64 & 1;
+}
+
 enum { REFUSED_NS = 5000000 };
 
 /* One word: milliseconds 48 | slot 16. */

@@ -50,6 +50,7 @@ struct vb_nic {
 	_Atomic uint32_t flushes_pending; /* QPs in ERR whose grace period runs */
 	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE];
 	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
+	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64];
 	_Atomic uint64_t refused[64]; /* slots that nobody held, with the time until this is believed */
 	bool unregistered_barrier; /* peers cannot make us fence: we do it at each post */
 	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
@@ -88,6 +89,9 @@ struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot);
 void vb_nic_free_later(struct vb_nic *nic, uint64_t offset, size_t size);
 void vb_nic_quarantine_check(struct vb_nic *nic);
 
+/* A process with this slot was here: if nobody holds it now, it has ended. */
+void vb_nic_slot_seen(struct vb_nic *nic, uint32_t slot);
+bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot);
 /* Nobody held the slot a moment ago. */
 void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot);
 bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot);

@@ -23,8 +23,12 @@ static int shared_alloc(struct vb_rq *rq)
 	rq->cells_offset = vb_segment_alloc(seg, cells * sizeof(struct vb_cell));
 	rq->spill_offset = vb_segment_alloc(seg, cells * VB_SPILL);
 	rq->sges_offset = vb_segment_alloc(seg, cells * rq->sges_stride);
-	if (!rq->cells_offset || !rq->spill_offset || !rq->sges_offset)
+	if (!rq->cells_offset || !rq->spill_offset || !rq->sges_offset) {
+		vb_segment_free(seg, rq->cells_offset, cells * sizeof(struct vb_cell));
+		vb_segment_free(seg, rq->spill_offset, cells * VB_SPILL);
+		vb_segment_free(seg, rq->sges_offset, cells * rq->sges_stride);
 		return -ENOMEM;
+	}
 	rq->cells = vb_segment_at(seg, rq->cells_offset);
 	rq->spill = vb_segment_at(seg, rq->spill_offset);
 	rq->sges = vb_segment_at(seg, rq->sges_offset);
@@ -65,6 +69,7 @@ int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_
 	rq->twins = calloc((size_t)rq->mask + 1, rq->twin_stride);
 	rq->shared_offset = vb_segment_alloc(&rq->nic->seg, sizeof(*rq->shared));
 	if (!rq->twins || !rq->shared_offset || shared_alloc(rq)) {
+		vb_segment_free(&rq->nic->seg, rq->shared_offset, sizeof(*rq->shared));
 		free(rq->twins);
 		return -ENOMEM;
 	}
@@ -92,7 +97,7 @@ int vb_rq_reset(struct vb_rq *rq)
 	struct vb_grace grace;
 	struct vb_rq old = *rq;
 
-	if (!rq->tail)
+	if (!rq->tail && vb_rq_empty(rq))
 		return 0;
 	vb_grace_begin(rq->nic, &grace, true);
 	if (vb_grace_over(&grace)) {
@@ -100,8 +105,10 @@ int vb_rq_reset(struct vb_rq *rq)
 	} else {
 		/* A sender that has not noticed may still write there: it keeps the old ring. */
 		vb_grace_drop(&grace);
-		if (shared_alloc(rq))
+		if (shared_alloc(rq)) {
+			*rq = old;
 			return -ENOMEM;
+		}
 		shared_free_later(&old);
 		shared_describe(rq);
 	}
@@ -282,10 +289,12 @@ static void straggler_remove(struct vb_rq *rq, uint32_t index)
 static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 {
 	uint32_t index = old->index;
-	uint8_t flags = vb_cell_flags(atomic_load(&vb_rq_cell(rq, index)->word));
 	struct vb_recv_wqe *twin;
+	uint8_t flags;
 
 	vb_spin_lock(&rq->lock);
+	/* Under the lock: a region that goes away clears KEYS_OK of every open receive. */
+	flags = vb_cell_flags(atomic_load(&vb_rq_cell(rq, index)->word));
 	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
 		rq->tail++;
 	twin = vb_rq_twin(rq, rq->tail);
@@ -344,9 +353,14 @@ static uint32_t first_done_before(struct vb_rq *rq, uint32_t found, uint64_t *wo
 
 static struct vb_cell *next_straggler(struct vb_rq *rq, uint64_t *word)
 {
-	for (uint32_t n = 0; n < rq->straggler_count; n++)
-		if (done(rq, rq->stragglers[n], word))
-			return vb_rq_cell(rq, rq->stragglers[n]);
+	for (uint32_t n = 0; n < rq->straggler_count; n++) {
+		uint64_t other;
+
+		if (!done(rq, rq->stragglers[n], &other))
+			continue;
+		*word = other; /* only now: the caller may have found another cell */
+		return vb_rq_cell(rq, rq->stragglers[n]);
+	}
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { EXTENT_MIN = 256 << 10 };
@@ -127,11 +128,16 @@ static int grow(struct vb_segment *seg, uint64_t at_least)
 	uint32_t count = atomic_load_explicit(&head->extent_count, memory_order_relaxed);
 	uint64_t offset = head->extents[count - 1].offset + head->extents[count - 1].size;
 	uint64_t size = page_round(offset / 2 > at_least ? offset / 2 : at_least);
+	struct stat st;
 	int err;
 
 	if (count == VB_EXTENTS)
 		return -ENOMEM;
-	err = truncate_quietly(seg->memfd, offset + size);
+	/* It may be long enough already, from a growth that could not be mapped; shrinking it is
+	 * sealed. */
+	err = fstat(seg->memfd, &st) ? -errno : 0;
+	if (!err && (uint64_t)st.st_size < offset + size)
+		err = truncate_quietly(seg->memfd, offset + size);
 	if (err)
 		return err;
 	seg->maps[count] = map_extent(seg->memfd, offset, size);

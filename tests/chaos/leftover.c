@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { ORPHAN_LOOKS = 30, ORPHAN_PAUSE_US = 100000 };
+
 static uint32_t count_entries(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -127,7 +129,7 @@ static bool holds_socket(const char *pid, const void *wanted)
 	return found;
 }
 
-unsigned leftover_sockets(void)
+static unsigned count_orphans(bool say)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char line[512], name[256], wanted[64];
@@ -141,10 +143,25 @@ unsigned leftover_sockets(void)
 		snprintf(wanted, sizeof(wanted), "socket:[%lu]", inode);
 		if (any_process(holds_socket, wanted))
 			continue;
-		fprintf(stderr, "# left behind: socket %s\n", name);
+		if (say)
+			fprintf(stderr, "# left behind: socket %s\n", name);
 		count++;
 	}
 	if (file)
 		fclose(file);
 	return count;
+}
+
+/*
+ * Other programs may be starting, ending or about to accept a connection at this moment: what is
+ * really left behind is still there after many looks.
+ */
+unsigned leftover_sockets(void)
+{
+	for (unsigned look = 0; look < ORPHAN_LOOKS; look++) {
+		if (!count_orphans(false))
+			return 0;
+		usleep(ORPHAN_PAUSE_US);
+	}
+	return count_orphans(true);
 }

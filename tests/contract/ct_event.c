@@ -182,6 +182,31 @@ static void a_channel_serves_several_cqs(struct ct *t)
 	CT_EQ(ct_get_cq_event(t->far, channel, CT_DEADLINE_MS), cq1);
 }
 
+/* A CQ that is destroyed takes its event along; its neighbour on the channel goes on. */
+static void events_go_with_their_cq(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l1, l2;
+	int channel = ct_create_channel(t->far);
+	int cq1 = ct_create_cq(t->far, 64, channel), cq2 = ct_create_cq(t->far, 64, channel);
+
+	o.rcq_b = cq1;
+	ct_link_open(t, &l1, &o);
+	o.rcq_b = cq2;
+	ct_link_open(t, &l2, &o);
+	ct_recv(&l1.b, 1, 4096, 256);
+	CT_EQ(ct_req_notify_cq(t->far, cq1, false), 0);
+	CT_EQ(ct_to_state(&l1.b, IBV_QPS_ERR), 0);
+	ct_got(&l1, 1, IBV_WC_WR_FLUSH_ERR);
+	CT_EQ(ct_destroy(t->far, l1.b.handle), 0);
+	CT_EQ(ct_destroy(t->far, cq1), 0);
+	CT_EQ(ct_get_cq_event(t->far, channel, 0), 0);
+	CT_EQ(ct_req_notify_cq(t->far, cq2, false), 0);
+	ct_recv(&l2.b, 2, 4096, 256);
+	ct_send(&l2, 2, 0, 8);
+	CT_EQ(ct_get_cq_event(t->far, channel, CT_DEADLINE_MS), cq2);
+}
+
 /* Sleeping on the channel for every message, as event-driven programs do: no wake-up is lost. */
 static void no_wakeup_is_lost(struct ct *t)
 {
@@ -217,6 +242,8 @@ const struct ct_case ct_event_cases[] = {
 	{ "solicited-only ignores good sends and reports failed ones", failed_sends_are_solicited,
 	  ALL },
 	{ "a channel serves several CQs and names the right one", a_channel_serves_several_cqs,
+	  CT_RC },
+	{ "an event goes with its CQ, the channel serves the others", events_go_with_their_cq,
 	  CT_RC },
 	{ "arm, sleep, poll: no wake-up is lost", no_wakeup_is_lost, ALL },
 	{ 0 },

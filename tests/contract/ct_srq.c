@@ -216,6 +216,36 @@ static void limit_fires_once(struct ct *t)
 	ct_event(t->far, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 }
 
+/* Posted receives, arrived messages and connected senders all live through a resize. */
+static void resize_under_traffic(struct ct *t)
+{
+	struct ibv_srq_attr attr = { .max_wr = 200 };
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+	int srq = ct_create_srq(t->far, t->far->pd, 8, 1);
+
+	if (!(t->far->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		ct_skip("the device does not resize SRQs");
+	o.srq_b = srq;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < 8; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	consume(&l, 0, 2);
+	for (int i = 2; i < 5; i++) {
+		ct_fill(t->near, 0, 64, i);
+		ct_send(&l, i, 0, 64);
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	CT_EQ(ct_modify_srq(t->far, srq, &attr, IBV_SRQ_MAX_WR), 0);
+	for (int i = 8; i < 60; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	for (int i = 2; i < 5; i++) {
+		ct_got(&l, i, IBV_WC_SUCCESS);
+		ct_same(t->far, 65536 + i * 1024 + ct_headroom(&l), 64, i);
+	}
+	consume(&l, 5, 55);
+}
+
 /* A QP may go away while its siblings use the SRQ. */
 static void receives_survive_a_qp(struct ct *t)
 {
@@ -244,6 +274,7 @@ const struct ct_case ct_srq_cases[] = {
 	  CT_RC | CT_UD | CT_IB },
 	{ "QPs of one SRQ report to CQs of their own", several_cqs, CT_RC | CT_UD },
 	{ "the SRQ limit event fires once, until armed again", limit_fires_once, CT_RC | CT_UD },
+	{ "an SRQ is resized under traffic", resize_under_traffic, CT_RC | CT_UD },
 	{ "receives of an SRQ survive a QP", receives_survive_a_qp, CT_RC | CT_UD },
 	{ 0 },
 };

@@ -49,9 +49,11 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	}
 	peer = vb_nic_peer(step->qp->nic, slot);
 	if (!peer) {
-		if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX ||
-		    vb_nic_slot_refused(step->qp->nic, slot))
+		if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
 			return VB_PEER_NO_QP;
+		if (vb_nic_slot_refused(step->qp->nic, slot))
+			return vb_nic_slot_was_seen(step->qp->nic, slot) ? VB_PEER_ENDED :
+									   VB_PEER_NO_QP;
 		step->run->attach_slot = slot;
 		return VB_PEER_ATTACHING;
 	}
