@@ -38,19 +38,30 @@ size_t vb_iov_slice(struct vb_iov *iov, const struct ibv_sge *sge, unsigned coun
 	return taken;
 }
 
-bool vb_iov_add_ordered(struct vb_iov *iov, uint64_t address, size_t length)
+size_t vb_iov_slice_ordered(struct vb_iov *iov, const struct ibv_sge *sge, unsigned count,
+			    size_t offset, size_t length, uint64_t address)
 {
-	uint64_t tail = (address + length - 1) & ~7ull;
+	uint64_t tail_address = (address + length - 1) & ~7ull;
+	size_t body = tail_address > address ? tail_address - address : 0;
 
-	if (length <= 8 && tail <= address)
-		return vb_iov_add(iov, (void *)(uintptr_t)address, length);
-	if (iov->room - iov->count < 2)
-		return false;
-	return vb_iov_add(iov, (void *)(uintptr_t)address, tail - address) &&
-	       vb_iov_add(iov, (void *)(uintptr_t)tail, address + length - tail);
+	if (!length)
+		return 0;
+	return vb_iov_slice(iov, sge, count, offset, body) +
+	       vb_iov_slice(iov, sge, count, offset + body, length - body);
 }
 
-/* Element by element of the target's list, so that its order is the order of visibility. */
+bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length)
+{
+	struct iovec *last = iov->count ? &iov->at[iov->count - 1] : NULL;
+
+	if (!last || (uintptr_t)last->iov_base + last->iov_len != address)
+		return vb_iov_add(iov, (void *)(uintptr_t)address, length);
+	last->iov_len += length;
+	iov->bytes += length;
+	return true;
+}
+
+/* Element by element, as the kernel does it: their order is the order of visibility. */
 static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
 			const struct vb_iov *remote)
 {
@@ -72,6 +83,7 @@ static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
 				memmove(there, here, part);
 			else
 				memmove(here, there, part);
+			atomic_thread_fence(memory_order_release);
 			there += part;
 			left -= part;
 			total += (ssize_t)part;
@@ -81,7 +93,6 @@ static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
 				l_done = 0;
 			}
 		}
-		atomic_thread_fence(memory_order_release);
 	}
 	return total;
 }

@@ -21,10 +21,16 @@ size_t vb_iov_slice(struct vb_iov *iov, const struct ibv_sge *sge, unsigned coun
 bool vb_iov_add(struct vb_iov *iov, void *base, size_t length);
 
 /*
- * Remote side of a WRITE: programs watch the last byte, so it must become visible last. The
- * tail, from the last multiple of 8 on, is an element of its own behind the body.
+ * The local side of a WRITE of length bytes to a remote address. Programs watch the last byte, so
+ * it must become visible last, but one copy of the kernel may become visible out of order. It
+ * copies element by element: the tail, from the last multiple of 8 on, is an element of its own.
+ * On the local side, because a remote element costs a look-up of pages, a local one nothing.
  */
-bool vb_iov_add_ordered(struct vb_iov *iov, uint64_t address, size_t length);
+size_t vb_iov_slice_ordered(struct vb_iov *iov, const struct ibv_sge *sge, unsigned count,
+			    size_t offset, size_t length, uint64_t address);
+
+/* The remote side: what continues the element before it makes it longer. */
+bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length);
 
 /* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, -EPERM. */
 ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,

@@ -109,19 +109,21 @@ static bool add(struct vb_step_context *step, struct batch *batch)
 
 	if (batch->count && want > room)
 		return false;
-	if (batch->local.room - batch->local.count < VB_SGE_MAX ||
-	    batch->remote.room - batch->remote.count < 2)
+	if (batch->local.room - batch->local.count < VB_SGE_MAX + 1 ||
+	    batch->remote.room == batch->remote.count)
 		return false;
 	batch->stop = check(step, wqe, &address);
 	if (batch->stop)
 		return false;
 	if (want > room)
 		want = room;
-	vb_iov_slice(&batch->local, step->sge, step->sge_count, offset, want);
-	if (batch->direction == VB_TO_TARGET && want)
-		vb_iov_add_ordered(&batch->remote, address + offset, want);
-	else if (want)
-		vb_iov_add(&batch->remote, (void *)(uintptr_t)(address + offset), want);
+	if (batch->direction == VB_TO_TARGET)
+		vb_iov_slice_ordered(&batch->local, step->sge, step->sge_count, offset, want,
+				     address + offset);
+	else
+		vb_iov_slice(&batch->local, step->sge, step->sge_count, offset, want);
+	if (want)
+		vb_iov_add_remote(&batch->remote, address + offset, want);
 	batch->bytes[batch->count++] = (uint32_t)want;
 	return offset + want == wqe->length;
 }

@@ -216,10 +216,12 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	struct vb_sq *sq = &step->qp->sq;
 	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
 	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+	uint32_t left = step->wqe->length - sq->offset, piece = left < VB_PIECE ? left : VB_PIECE;
 	ssize_t copied;
 
-	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
-	vb_iov_add_ordered(&remote, address + sq->offset, local.bytes);
+	vb_iov_slice_ordered(&local, step->sge, step->sge_count, sq->offset, piece,
+			     address + sq->offset);
+	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
 	copied = vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
 		return copied == -ESRCH || copied == -EPERM ? VB_PEER_ENDED : VB_REMOTE_MEMORY;

@@ -99,32 +99,38 @@ static void nothing_takes_no_room(void **state)
 
 static void the_tail_from_the_last_multiple_of_8_is_an_element_of_its_own(void **state)
 {
+	struct ibv_sge one = { 0x555000, 64, 0 };
+
 	for (uint64_t address = 0x1000; address < 0x1010; address++) {
 		for (size_t length = 1; length <= 40; length++) {
 			uint64_t last = (address + length - 1) / 8 * 8, end = address + length;
 			uint64_t tail = last < address ? address : last;
 
 			lists(NULL);
-			assert_true(vb_iov_add_ordered(&there_list, address, length));
-			assert_int_equal(there_list.bytes, length);
-			assert_int_equal(there_list.count, tail == address ? 1 : 2);
-			assert_int_equal((uintptr_t)there_at[0].iov_base, address);
-			assert_int_equal((uintptr_t)there_at[there_list.count - 1].iov_base, tail);
-			assert_int_equal(there_at[there_list.count - 1].iov_len, end - tail);
+			assert_int_equal(
+				vb_iov_slice_ordered(&here_list, &one, 1, 3, length, address),
+				length);
+			assert_int_equal(here_list.bytes, length);
+			assert_int_equal(here_list.count, tail == address ? 1 : 2);
+			assert_int_equal((uintptr_t)here_at[0].iov_base, 0x555003);
+			assert_int_equal(here_at[here_list.count - 1].iov_len, end - tail);
 		}
 	}
+	assert_int_equal(vb_iov_slice_ordered(&here_list, &one, 1, 0, 0, 0x1000), 0);
 }
 
-static void both_elements_fit_or_none_is_added(void **state)
+static void what_continues_a_remote_element_makes_it_longer(void **state)
 {
-	there_list.room = 1;
-	assert_false(vb_iov_add_ordered(&there_list, 0x1000, 64));
-	assert_int_equal(there_list.count, 0);
-	assert_true(vb_iov_add_ordered(&there_list, 0x1000, 8));
-	assert_false(vb_iov_add_ordered(&there_list, 0x1000, 8));
-	lists(NULL);
-	assert_true(vb_iov_add_ordered(&there_list, 0x1000, 0));
-	assert_int_equal(there_list.count, 0);
+	assert_true(vb_iov_add_remote(&there_list, 0x1000, 8));
+	assert_true(vb_iov_add_remote(&there_list, 0x1008, 24));
+	assert_true(vb_iov_add_remote(&there_list, 0x1021, 1));
+	assert_true(vb_iov_add_remote(&there_list, 0x1000, 8));
+	assert_int_equal(there_list.count, 3);
+	assert_int_equal(there_at[0].iov_len, 32);
+	assert_int_equal(there_list.bytes, 41);
+	there_list.room = 3;
+	assert_false(vb_iov_add_remote(&there_list, 0x9000, 8));
+	assert_true(vb_iov_add_remote(&there_list, 0x1008, 8));
 }
 
 /* --- copying --- */
@@ -262,7 +268,7 @@ int main(void)
 		TEST(slices_append),
 		TEST(nothing_takes_no_room),
 		TEST(the_tail_from_the_last_multiple_of_8_is_an_element_of_its_own),
-		TEST(both_elements_fit_or_none_is_added),
+		TEST(what_continues_a_remote_element_makes_it_longer),
 		TEST(within_the_process_bytes_arrive_however_the_lists_are_cut),
 		TEST(through_the_kernel_bytes_arrive_however_the_lists_are_cut),
 		TEST(the_shorter_list_ends_the_copy),
