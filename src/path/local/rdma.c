@@ -17,7 +17,6 @@ struct batch {
 	unsigned count;             /* WQEs, from sq.next on */
 	uint32_t bytes[BATCH_MAX];  /* of each that are part of this call */
 	enum vb_reason stop;        /* why the one behind them is not */
-	struct vb_report stop_report;
 };
 
 static unsigned access_of(uint8_t opcode)
@@ -210,38 +209,47 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 	return fault ? VB_STEP_AGAIN : VB_STEP_NEXT;
 }
 
-static enum vb_step refuse(struct vb_step_context *step, const struct batch *batch)
+static enum vb_step refuse(struct vb_step_context *step, enum vb_reason reason)
 {
-	step->report = batch->stop_report;
-	if (vb_reason_row(batch->stop)->target_fails)
-		return vb_step_refuse(step, batch->stop, false);
-	return vb_step_complete(step, batch->stop);
+	if (vb_reason_row(reason)->target_fails)
+		return vb_step_refuse(step, reason, false);
+	return vb_step_complete(step, reason);
+}
+
+/* A bad lkey of a WRITE shows even if the peer does not answer. */
+static enum vb_step unanswered(struct vb_step_context *step, enum vb_reason reason)
+{
+	enum vb_reason local = step->wqe->opcode == IBV_WR_RDMA_WRITE ?
+				       vb_step_local(step, step->wqe, 0) :
+				       VB_OK;
+
+	return local ? vb_step_complete(step, local) : vb_step_unanswered(step, reason);
+}
+
+/* Not zeroed as a whole: it is large, and bytes is written before it is read. */
+static void batch_begin(struct batch *batch, const struct vb_step_context *step)
+{
+	struct vb_thread *thread = step->run->thread;
+
+	batch->direction = step->wqe->opcode == IBV_WR_RDMA_READ ? VB_FROM_TARGET : VB_TO_TARGET;
+	batch->local = (struct vb_iov){ thread->local, 0, VB_IOV_MAX, 0 };
+	batch->remote = (struct vb_iov){ thread->remote, 0, VB_IOV_MAX, 0 };
+	batch->count = 0;
+	batch->stop = VB_OK;
 }
 
 enum vb_step vb_step_rdma(struct vb_step_context *step)
 {
-	struct vb_thread *thread = step->run->thread;
-	struct batch batch = {
-		.direction = step->wqe->opcode == IBV_WR_RDMA_READ ? VB_FROM_TARGET : VB_TO_TARGET,
-		.local = { thread->local, 0, VB_IOV_MAX, 0 },
-		.remote = { thread->remote, 0, VB_IOV_MAX, 0 },
-	};
-	enum vb_reason reason;
+	enum vb_reason reason = vb_step_bind(step);
+	struct batch batch;
 	ssize_t copied = 0;
 
-	/* A bad lkey of a WRITE shows even if the peer does not answer. */
-	if (step->wqe->opcode == IBV_WR_RDMA_WRITE) {
-		reason = vb_step_local(step, step->wqe, 0);
-		if (reason)
-			return vb_step_complete(step, reason);
-	}
-	reason = vb_step_bind(step);
 	if (reason)
-		return vb_step_unanswered(step, reason);
+		return unanswered(step, reason);
+	batch_begin(&batch, step);
 	collect(step, &batch);
-	batch.stop_report = step->report;
 	if (!batch.count)
-		return refuse(step, &batch);
+		return refuse(step, batch.stop);
 	if (batch.local.bytes)
 		copied = vb_copy(step->qp->remote.peer, batch.direction, &batch.local,
 				 &batch.remote);
