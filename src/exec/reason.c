@@ -32,6 +32,11 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_CQ_OVERRUN] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"its completion queue is full: poll it, or make it at least as large as the queues "
 		"that complete there" },
+	[VB_WINDOW_BIND] = { IBV_WC_MW_BIND_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"the window cannot be bound: region without MW_BIND (or local write) access, a "
+		"range outside of it, another PD, a type 2 window that is bound, or a wrong rkey {k}" },
+	[VB_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"rkey {k} is not that of a type 2 window bound through this QP" },
 	[VB_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, NAK_INVALID_REQUEST, true, -1,
 		"the message has {l} bytes, the receive posted at QP {p} has room for {h}" },
 	[VB_RECV_KEY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
@@ -146,6 +151,9 @@ static const char *opcode_name(int opcode)
 		[IBV_WR_RDMA_READ] = "RDMA_READ",
 		[IBV_WR_ATOMIC_CMP_AND_SWP] = "ATOMIC_CMP_AND_SWP",
 		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "ATOMIC_FETCH_AND_ADD",
+		[IBV_WR_LOCAL_INV] = "LOCAL_INV",
+		[IBV_WR_BIND_MW] = "BIND_MW",
+		[IBV_WR_SEND_WITH_INV] = "SEND_WITH_INV",
 	};
 
 	if (opcode < 0)

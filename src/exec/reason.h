@@ -21,6 +21,8 @@ enum vb_reason {
 	VB_UD_LENGTH,
 	VB_OPCODE_TRANSPORT,
 	VB_CQ_OVERRUN,
+	VB_WINDOW_BIND,
+	VB_WINDOW_INVALID,
 	/* decided at the target */
 	VB_RECV_SHORT,
 	VB_RECV_KEY,

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/rkey.h"
+#include "nic/key.h"
 
 static bool inside(uint64_t start, uint64_t size, uint64_t at, uint64_t length)
 {
 	return at >= start && at - start <= size && length <= size - (at - start);
 }
 
-enum vb_reason vb_rkey_check(struct vb_peer *target, uint32_t pd, uint32_t rkey, uint64_t va,
-			     uint64_t length, unsigned access, uint64_t *address)
+enum vb_reason vb_rkey_check(struct vb_peer *target, const struct vb_qp_entry *qp, uint32_t rkey,
+			     uint64_t va, uint64_t length, unsigned access, uint64_t *address)
 {
 	const struct vb_key_entry *entry = vb_peer_key(target, rkey, true);
 
 	if (!entry)
 		return VB_RKEY_UNKNOWN;
-	if (entry->pd != pd)
+	if (entry->pd != qp->pd || (entry->kind == VB_KEY_WINDOW_2 && entry->qpn != qp->qpn))
 		return VB_RKEY_PD;
 	if (access & ~entry->access)
 		return VB_RKEY_RIGHT;
 	if (!inside(entry->iova, entry->length, va, length))
 		return VB_RKEY_RANGE;
 	*address = entry->addr + (va - entry->iova);
-	return VB_OK;
+	/* A window that was bound anew meanwhile has another key. */
+	return vb_key_matches(atomic_load(&entry->word), rkey, true) ? VB_OK : VB_RKEY_UNKNOWN;
 }
 
 /* Posted lists hold process addresses, so the check is against those, not against iova. */

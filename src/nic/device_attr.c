@@ -25,7 +25,8 @@ enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
 static const unsigned capabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
 				     IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-				     IBV_DEVICE_UD_AV_PORT_ENFORCE;
+				     IBV_DEVICE_UD_AV_PORT_ENFORCE |
+				     IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 static void fill_limits(struct ibv_device_attr *attr)
 {
@@ -38,6 +39,7 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_cq = VB_CQ_MAX;
 	attr->max_cqe = VB_CQE_MAX;
 	attr->max_mr = VB_MR_MAX;
+	attr->max_mw = VB_MW_MAX;
 	attr->max_pd = VB_PD_MAX;
 	attr->max_ah = VB_AH_MAX;
 	attr->max_srq = VB_SRQ_MAX;
@@ -48,7 +50,7 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_res_rd_atom = VB_RD_ATOMIC_MAX * VB_QP_MAX;
 	attr->max_mcast_grp = VB_MCAST_GRP_MAX;
 	attr->max_mcast_qp_attach = VB_MCAST_QP_MAX;
-	attr->max_total_mcast_qp_attach = VB_MCAST_GRP_MAX * VB_MCAST_QP_MAX;
+	attr->max_total_mcast_qp_attach = VB_MCAST_GRP_MAX;
 	attr->max_pkeys = VB_PKEYS;
 }
 

@@ -20,7 +20,7 @@ static inline bool vb_key_decode(const struct vb_permutation *p, uint32_t key, b
 	uint32_t id = vb_unpermute24(p, key >> 8);
 
 	*index = id / 2;
-	return (id & 1) == rkey && id / 2 < VB_MR_MAX;
+	return (id & 1) == rkey && id / 2 < VB_KEY_MAX;
 }
 
 /* Word of a key entry: see layout.h. */
@@ -28,5 +28,11 @@ static inline bool vb_key_matches(uint32_t word, uint32_t key, bool rkey)
 {
 	return word & VB_KEY_VALID && (uint8_t)(rkey ? word >> 8 : word) == (uint8_t)key;
 }
+
+struct vb_nic;
+
+/* An entry of the key table, with new tags; -ENOMEM. Under nic->lock. */
+int vb_key_alloc(struct vb_nic *nic, uint32_t *index, struct vb_key_entry **entry);
+void vb_key_free(struct vb_nic *nic, uint32_t index);
 
 #endif

@@ -30,7 +30,7 @@ enum {
 	VB_OWN_SLOTS = 16,       /* slots that one process can hold */
 	VB_QP_PAGES = VB_OWN_SLOTS * VB_QP_PER_SLOT / VB_QP_PAGE,
 	VB_KEY_PAGE = 256,       /* key entries per page */
-	VB_KEY_PAGES = VB_MR_MAX / VB_KEY_PAGE,
+	VB_KEY_PAGES = VB_KEY_MAX / VB_KEY_PAGE,
 	VB_HAZARD_PAGE = 64,     /* hazard cells per page */
 	VB_HAZARD_PAGES = 64,
 	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
@@ -214,15 +214,19 @@ static_assert(sizeof(struct vb_qp_entry) == 3 * VB_LINE, "");
 /* The word of a key entry: lkey tag 8 | rkey tag 8 | valid 1; 0: free. */
 enum { VB_KEY_VALID = 1 << 16 };
 
-struct vb_key_entry { /* owner only */
+enum vb_key_kind { VB_KEY_REGION, VB_KEY_WINDOW_1, VB_KEY_WINDOW_2 };
+
+struct vb_key_entry { /* owner only; a sender clears VALID of a type 2 window (SEND_WITH_INV) */
 	_Atomic uint32_t word;
 	uint32_t pd;
 	uint32_t access;
-	uint32_t reserved;
+	uint32_t tags; /* last ones given to this entry */
 	uint64_t iova;
 	uint64_t length;
 	uint64_t addr; /* of iova, in the owner's address space */
-	uint8_t pad0[24];
+	uint32_t kind; /* enum vb_key_kind */
+	uint32_t qpn;  /* type 2 window: the only QP through which it may be used */
+	uint8_t pad0[16];
 };
 static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
 

@@ -17,7 +17,9 @@ enum {
 	VB_CQE_MAX = 4194304,
 	VB_SRQ_MAX = 16384,
 	VB_PD_MAX = 65536,
-	VB_MR_MAX = 1 << 20,
+	VB_KEY_MAX = 1 << 20, /* regions and windows share one table */
+	VB_MW_MAX = 65536,
+	VB_MR_MAX = VB_KEY_MAX - VB_MW_MAX,
 	VB_AH_MAX = 65536,
 	VB_RD_ATOMIC_MAX = 128, /* max_qp_rd_atom and max_qp_init_rd_atom */
 	VB_MCAST_GRP_MAX = 1024,

@@ -2,6 +2,7 @@
 #include "nic/mr.h"
 #include "base/log.h"
 #include "nic/key.h"
+#include "nic/mw.h"
 #include "nic/rq.h"
 
 #include <errno.h>
@@ -90,62 +91,6 @@ static int check_spec(const struct vb_mr_spec *spec)
 	return check_memory(spec);
 }
 
-/* --- the key table; under nic->lock --- */
-
-static struct vb_key_entry *key_entry(struct vb_nic *nic, uint32_t index)
-{
-	uint64_t offset = atomic_load(&nic->seg.head->key_pages[index / VB_KEY_PAGE]);
-	struct vb_key_entry *page = vb_segment_at(&nic->seg, offset);
-
-	return &page[index % VB_KEY_PAGE];
-}
-
-static int key_page_add(struct vb_nic *nic)
-{
-	uint32_t page = nic->keys_made / VB_KEY_PAGE;
-	uint32_t size = nic->keys_made + VB_KEY_PAGE;
-	uint32_t *ring = calloc(size, sizeof(*ring));
-	struct vb_mr **mrs = calloc(VB_KEY_PAGE, sizeof(struct vb_mr *));
-	uint64_t offset = page < VB_KEY_PAGES && ring && mrs ?
-				  vb_segment_alloc(&nic->seg, VB_KEY_PAGE * sizeof(struct vb_key_entry)) :
-				  0;
-
-	if (!offset) {
-		free(ring);
-		free(mrs);
-		return -ENOMEM;
-	}
-	free(nic->free_keys); /* the ring is empty when it must grow */
-	nic->free_keys = ring;
-	nic->free_keys_size = size;
-	nic->free_keys_head = 0;
-	nic->free_keys_tail = VB_KEY_PAGE;
-	for (uint32_t i = 0; i < VB_KEY_PAGE; i++)
-		ring[i] = nic->keys_made + i;
-	__atomic_store_n(&nic->mrs[page], mrs, __ATOMIC_RELEASE);
-	atomic_store_explicit(&nic->seg.head->key_pages[page], offset, memory_order_release);
-	nic->keys_made += VB_KEY_PAGE;
-	return 0;
-}
-
-static int key_alloc(struct vb_nic *nic, struct vb_mr *mr)
-{
-	if (nic->mr_count == VB_MR_MAX)
-		return -ENOMEM;
-	if (nic->free_keys_head == nic->free_keys_tail && key_page_add(nic))
-		return -ENOMEM;
-	mr->index = nic->free_keys[nic->free_keys_head++ % nic->free_keys_size];
-	mr->entry = key_entry(nic, mr->index);
-	nic->mr_count++;
-	return 0;
-}
-
-static void key_free(struct vb_nic *nic, uint32_t index)
-{
-	nic->free_keys[nic->free_keys_tail++ % nic->free_keys_size] = index;
-	nic->mr_count--;
-}
-
 static void key_publish(struct vb_mr *mr, uint32_t word)
 {
 	struct vb_key_entry *entry = mr->entry;
@@ -155,6 +100,8 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->iova = mr->iova;
 	entry->length = mr->length;
 	entry->addr = mr->addr;
+	entry->kind = VB_KEY_REGION;
+	entry->qpn = 0;
 	/* Pairs with the load in vb_peer_key: whoever sees the word sees the fields. */
 	atomic_store(&entry->word, word | VB_KEY_VALID);
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], mr,
@@ -181,13 +128,12 @@ static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *
 	mr->pd = pd;
 	set_spec(mr, spec);
 	pthread_mutex_lock(&nic->lock);
-	if (key_alloc(nic, mr)) {
+	if (nic->mr_count == VB_MR_MAX || vb_key_alloc(nic, &mr->index, &mr->entry)) {
 		pthread_mutex_unlock(&nic->lock);
 		return -ENOMEM;
 	}
-	/* The tags move on with each use of the entry, so that an old key does not match. */
-	tags = mr->entry->reserved = mr->entry->reserved ? mr->entry->reserved + 0x0101 :
-							   (uint32_t)vb_random64() | 1;
+	nic->mr_count++;
+	tags = mr->entry->tags;
 	mr->ibv.lkey = vb_key_encode(keys, mr->index, false, (uint8_t)tags);
 	mr->ibv.rkey = vb_key_encode(keys, mr->index, true, (uint8_t)(tags >> 8));
 	key_publish(mr, tags & 0xffff);
@@ -248,11 +194,12 @@ int vb_mr_deregister(struct vb_mr *mr)
 	int err = 0;
 
 	if (mr->nic == vb_nic_current()) {
-		err = withdraw(mr);
+		err = vb_mw_any_bound_to(mr) ? -EBUSY : withdraw(mr);
 		if (err)
 			return err;
 		pthread_mutex_lock(&mr->nic->lock);
-		key_free(mr->nic, mr->index);
+		vb_key_free(mr->nic, mr->index);
+		mr->nic->mr_count--;
 		pthread_mutex_unlock(&mr->nic->lock);
 	}
 	vb_pd_release(mr->pd, mr->nic);
@@ -280,17 +227,24 @@ int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_
 	return 0;
 }
 
-struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
-			   unsigned access)
+struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey)
 {
 	struct vb_mr **page, *mr;
 	uint32_t index;
 
-	if (!vb_key_decode(&nic->seg.head->keys, sge->lkey, false, &index))
+	if (!vb_key_decode(&nic->seg.head->keys, lkey, false, &index))
 		return NULL;
 	page = __atomic_load_n(&nic->mrs[index / VB_KEY_PAGE], __ATOMIC_ACQUIRE);
 	mr = page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
-	if (!mr || mr->ibv.lkey != sge->lkey || mr->pd != pd || (access & ~mr->access))
+	return mr && mr->ibv.lkey == lkey ? mr : NULL;
+}
+
+struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
+			   unsigned access)
+{
+	struct vb_mr *mr = vb_mr_by_lkey(nic, sge->lkey);
+
+	if (!mr || mr->pd != pd || (access & ~mr->access))
 		return NULL;
 	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||
 	    sge->length > mr->length - (sge->addr - mr->iova))

@@ -32,6 +32,7 @@ int vb_mr_deregister(struct vb_mr *mr);
 /* new_spec or new_pd may be NULL: unchanged. */
 int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd);
 
+struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey);
 /* Checks one scatter/gather element against the region behind its lkey; NULL if it does not fit. */
 struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
 			   unsigned access);

@@ -70,6 +70,7 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->qps);
 	vb_list_init(&nic->rqs);
 	vb_list_init(&nic->memberships);
+	vb_list_init(&nic->mws);
 	vb_list_init(&nic->srqs);
 	vb_list_init(&nic->cqs);
 	vb_list_init(&nic->quarantine);

@@ -40,6 +40,8 @@ struct vb_nic {
 	struct vb_list rqs; /* every receive queue, shared or not */
 	struct vb_spin mcast_lock;
 	struct vb_list memberships; /* of QPs in multicast groups */
+	struct vb_list mws;         /* memory windows, under lock */
+	uint32_t mw_count;
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
 	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
 	uint32_t *free_keys;              /* ring of free key indexes */

@@ -8,6 +8,8 @@ int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inli
 {
 	uint32_t payload = sge_max * (uint32_t)sizeof(struct ibv_sge), size = 1;
 
+	if (payload < sizeof(struct vb_mw_bind))
+		payload = sizeof(struct vb_mw_bind);
 	if (payload < inline_max)
 		payload = inline_max;
 	while (size < depth)

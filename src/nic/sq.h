@@ -11,6 +11,7 @@
 #define VB_NIC_SQ_H
 
 #include "nic/ah.h"
+#include "nic/mw.h"
 #include "nic/pd.h"
 
 struct vb_wqe {
@@ -20,7 +21,7 @@ struct vb_wqe {
 	struct vb_ah *ah;    /* UD; referenced */
 	uint32_t rkey;
 	uint32_t remote_qpn, remote_qkey; /* UD */
-	uint32_t imm;
+	uint32_t imm;        /* immediate, or the rkey that is invalidated */
 	uint32_t length;     /* of all elements */
 	uint8_t opcode;      /* enum ibv_wr_opcode */
 	uint8_t status;      /* enum ibv_wc_status; executor, before done */
@@ -30,6 +31,7 @@ struct vb_wqe {
 	union {
 		struct ibv_sge sge[1];
 		uint8_t bytes[16]; /* inlined payload */
+		struct vb_mw_bind bind;
 	};
 };
 

@@ -17,19 +17,7 @@ static void *not_for_callers(void)
 	return NULL;
 }
 
-/* Calls that the inline functions make without looking whether there is one. */
-static int no_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
-{
-	(void)qp, (void)mw, (void)bind;
-	return EOPNOTSUPP;
-}
-
-static int no_dealloc_mw(struct ibv_mw *mw)
-{
-	(void)mw;
-	return EOPNOTSUPP;
-}
-
+/* The inline function calls it without looking whether there is one. */
 static int no_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	(void)xrcd;
@@ -42,9 +30,9 @@ static void fill_ops(struct ibv_context_ops *ops)
 
 	for (size_t i = 0; i < sizeof(*ops) / sizeof(*slot); i++)
 		slot[i] = not_for_callers;
-	ops->alloc_mw = NULL; /* looked at: EOPNOTSUPP */
-	ops->bind_mw = no_bind_mw;
-	ops->dealloc_mw = no_dealloc_mw;
+	ops->alloc_mw = vb_ops_alloc_mw;
+	ops->bind_mw = vb_ops_bind_mw;
+	ops->dealloc_mw = vb_ops_dealloc_mw;
 	ops->poll_cq = vb_ops_poll_cq;
 	ops->req_notify_cq = vb_ops_req_notify_cq;
 	ops->post_srq_recv = vb_ops_post_srq_recv;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mr.h"
+#include "nic/mw.h"
 #include "base/log.h"
+#include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
@@ -71,4 +73,19 @@ VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		return 0;
 	errno = -err;
 	return err == -EINVAL ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
+}
+
+struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct vb_mw *mw;
+	int err = vb_pd_adopt(vb_pd(pd));
+
+	if (!err)
+		err = vb_mw_alloc(vb_pd(pd), type, &mw);
+	return err ? vb_return_null(err) : &mw->ibv;
+}
+
+int vb_ops_dealloc_mw(struct ibv_mw *mw)
+{
+	return vb_return_errno(vb_mw_dealloc(vb_mw(mw)));
 }

@@ -14,7 +14,7 @@ enum {
 
 static bool opcode_known(enum ibv_wr_opcode opcode)
 {
-	return opcode <= IBV_WR_ATOMIC_FETCH_AND_ADD;
+	return opcode <= IBV_WR_SEND_WITH_INV;
 }
 
 static int refuse(const struct vb_qp *qp, const struct ibv_send_wr *wr, const char *why)
@@ -31,7 +31,7 @@ static bool is_datagram(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM);
 }
 
-static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
 {
 	if (__builtin_expect(!opcode_known(wr->opcode), 0))
 		return refuse(qp, wr, "the opcode is not one of this device");
@@ -40,6 +40,8 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 		return refuse(qp, wr, "more SGEs than max_send_sge");
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0))
 		return refuse(qp, wr, "a send flag is not supported");
+	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
+		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
 	if (is_datagram(qp, wr) && (!wr->wr.ud.ah || vb_ah(wr->wr.ud.ah)->pd != qp->pd))
 		return refuse(qp, wr, "no address handle, or one of another PD");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
@@ -55,8 +57,8 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, str
 {
 	uint64_t length = 0;
 
-	if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode > IBV_WR_RDMA_READ)
-		return refuse(qp, wr, "READ and ATOMIC have no payload to inline");
+	if (wr->opcode >= IBV_WR_RDMA_READ && wr->opcode != IBV_WR_SEND_WITH_INV)
+		return refuse(qp, wr, "the operation has no payload to inline");
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
 	if (length > qp->sq.inline_max)
@@ -89,7 +91,8 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, s
 		vb_ah_get(wqe->ah);
 		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;
 		wqe->remote_qkey = wr->wr.ud.remote_qkey;
-	} else if (wr->opcode >= IBV_WR_ATOMIC_CMP_AND_SWP) {
+	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		   wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->operand[0] = wr->wr.atomic.compare_add;
@@ -100,10 +103,26 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, s
 	}
 }
 
-static int append(struct vb_qp *qp, const struct ibv_send_wr *wr)
+static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
+{
+	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+
+	wqe->bind = (struct vb_mw_bind){
+		.mw = vb_mw(wr->bind_mw.mw),
+		.lkey = info->mr ? info->mr->lkey : 0,
+		.rkey = wr->bind_mw.rkey,
+		.addr = info->addr,
+		.length = info->length,
+		.access = info->mw_access_flags,
+	};
+	wqe->length = 0;
+	wqe->sge_count = 0;
+}
+
+static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
 {
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.tail);
-	int err = check(qp, wr);
+	int err = check(qp, wr, type);
 
 	if (__builtin_expect(err, 0))
 		return err;
@@ -113,14 +132,17 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	wqe->solicited = wr->send_flags & IBV_SEND_SOLICITED;
 	wqe->inlined = wr->send_flags & IBV_SEND_INLINE;
-	wqe->imm = wr->imm_data;
-	if (wqe->inlined)
+	wqe->imm = wr->imm_data; /* one union with invalidate_rkey */
+	if (wr->opcode == IBV_WR_BIND_MW)
+		copy_bind(wr, wqe);
+	else if (wqe->inlined)
 		err = copy_inline(qp, wr, wqe);
 	else
 		copy_sges(wr, wqe);
 	if (__builtin_expect(err, 0))
 		return err;
-	copy_address(qp, wr, wqe);
+	if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV)
+		copy_address(qp, wr, wqe);
 	qp->sq.tail++;
 	return 0;
 }
@@ -133,9 +155,10 @@ static bool may_post_send(const struct vb_qp *qp)
 	       state == IBV_QPS_ERR;
 }
 
-int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+/* type: of the windows that may be bound. */
+static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		       enum ibv_mw_type type)
 {
-	struct vb_qp *qp = vb_qp(ibv);
 	struct vb_sq *sq = &qp->sq;
 	uint32_t first, end;
 	bool mine;
@@ -151,7 +174,7 @@ int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	vb_spin_lock(&sq->lock);
 	first = sq->tail;
 	for (; wr; wr = wr->next) {
-		err = append(qp, wr);
+		err = append(qp, wr, type);
 		if (__builtin_expect(err, 0)) {
 			*bad_wr = wr;
 			break;
@@ -164,6 +187,27 @@ int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send
 	if (mine)
 		vb_engine_execute(qp, end, false);
 	return -err;
+}
+
+int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	return post(vb_qp(ibv), wr, bad_wr, IBV_MW_TYPE_2);
+}
+
+/* Type 1: the key changes with the call, the window when the request is executed. */
+int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr *bad, wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info },
+	};
+	int err = post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1);
+
+	if (!err)
+		mw->rkey = wr.bind_mw.rkey;
+	return err;
 }
 
 /* --- receives --- */

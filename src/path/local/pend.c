@@ -121,8 +121,12 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 {
 	step->report.want = step->qp->attr.rnr_retry + 1u;
 	if (step->qp->type != IBV_QPT_RC) {
+		const struct vb_rq_shared *rq = step->qp->remote.rq;
+		bool never_posted = rq->many && !atomic_load(&rq->tail);
+
 		vb_step_leave(step);
-		if (waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
+		/* A receiver that was late before gets some time; one that never posted does not. */
+		if (never_posted || waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
 			return drop(step, VB_DROP_NO_RECEIVE);
 		return VB_STEP_PEND;
 	}

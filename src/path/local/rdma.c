@@ -76,7 +76,7 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	*address = 0;
 	if (!wqe->length) /* no bytes: the key is not looked at */
 		return VB_OK;
-	return vb_rkey_check(remote->peer, remote->entry->pd, wqe->rkey, wqe->remote_addr,
+	return vb_rkey_check(remote->peer, remote->entry, wqe->rkey, wqe->remote_addr,
 			     wqe->length, access, address);
 }
 

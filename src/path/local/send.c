@@ -88,18 +88,34 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 {
 	const struct vb_wqe *wqe = step->wqe;
 	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool invalidates = wqe->opcode == IBV_WR_SEND_WITH_INV;
 
 	*message = (struct vb_message){
 		.length = wqe->length,
-		.imm = imm ? wqe->imm : 0,
+		.imm = imm || invalidates ? wqe->imm : 0,
 		.src_qpn = step->qp->ibv.qp_num,
 		.wc_opcode = wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ?
 				     IBV_WC_RECV_RDMA_WITH_IMM & 0xff :
 				     IBV_WC_RECV & 0xff,
-		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0,
 		.solicited = wqe->solicited,
 		.sl = step->qp->attr.ah_attr.sl,
 	};
+}
+
+static enum vb_step spoil(struct vb_step_context *step, const struct vb_claim *claim,
+			  enum vb_reason reason);
+
+/* SEND_WITH_INV takes the target's window back before the receive completes. */
+static bool invalidate(struct vb_step_context *step)
+{
+	const struct vb_remote *remote = &step->qp->remote;
+	uint32_t rkey = step->wqe->imm;
+	const struct vb_key_entry *entry = vb_peer_key(remote->peer, rkey, true);
+
+	step->report.key = rkey;
+	return entry && vb_mw_invalidate((struct vb_key_entry *)entry, rkey, remote->entry->pd,
+					 remote->entry->qpn);
 }
 
 static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *claim)
@@ -108,6 +124,8 @@ static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *
 	enum vb_reason reason;
 	bool lost;
 
+	if (step->wqe->opcode == IBV_WR_SEND_WITH_INV && !invalidate(step))
+		return spoil(step, claim, VB_RKEY_UNKNOWN);
 	message_of(step, &message);
 	reason = vb_recv_complete(&step->qp->remote, claim, &message, VB_OK, &lost);
 	if (reason)

@@ -63,6 +63,10 @@ enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
 
+/* window.c */
+enum vb_step vb_step_bind_window(struct vb_step_context *step);
+enum vb_step vb_step_local_invalidate(struct vb_step_context *step);
+
 /* Rights, resources and key of an RDMA operation at the bound target. */
 enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address);
 

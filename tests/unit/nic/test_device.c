@@ -118,7 +118,7 @@ static void attributes_are_the_limits(void **state)
 	assert_true(attr.orig_attr.node_guid == device(0)->guid);
 	assert_true(attr.orig_attr.sys_image_guid != 0);
 	assert_int_equal(attr.orig_attr.phys_port_cnt, attr.phys_port_cnt_ex);
-	assert_int_equal(attr.orig_attr.max_mw, 0);
+	assert_int_equal(attr.orig_attr.max_mw, VB_MW_MAX);
 	assert_int_equal(attr.odp_caps.general_caps, 0);
 	assert_int_equal(attr.max_dm_size, 0);
 	assert_string_equal(attr.orig_attr.fw_ver, VERBENA_VERSION);

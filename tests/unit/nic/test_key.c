@@ -18,7 +18,7 @@ static void a_key_decodes_to_its_index_and_only_as_its_own_kind(void **state)
 
 	for (int s = 0; s < SEEDS; s++) {
 		vb_permutation_init(&p, seeds[s]);
-		for (uint32_t index = 0; index < VB_MR_MAX; index += 1021) {
+		for (uint32_t index = 0; index < VB_KEY_MAX; index += 1021) {
 			uint32_t lkey = vb_key_encode(&p, index, false, (uint8_t)index);
 			uint32_t rkey = vb_key_encode(&p, index, true, (uint8_t)index), back;
 
@@ -41,9 +41,9 @@ static void the_last_index_is_good_and_the_one_behind_it_is_not(void **state)
 	vb_permutation_init(&p, seeds[2]);
 	for (int rkey = 0; rkey < 2; rkey++) {
 		assert_true(
-			vb_key_decode(&p, vb_key_encode(&p, VB_MR_MAX - 1, rkey, 0), rkey, &back));
-		assert_int_equal(back, VB_MR_MAX - 1);
-		assert_false(vb_key_decode(&p, vb_key_encode(&p, VB_MR_MAX, rkey, 0), rkey, &back));
+			vb_key_decode(&p, vb_key_encode(&p, VB_KEY_MAX - 1, rkey, 0), rkey, &back));
+		assert_int_equal(back, VB_KEY_MAX - 1);
+		assert_false(vb_key_decode(&p, vb_key_encode(&p, VB_KEY_MAX, rkey, 0), rkey, &back));
 	}
 }
 

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/mw.h"
+#include "base/log.h"
+#include "nic/key.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+	STUCK_PEER_MS = 5000,
+	REMOTE = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+};
+
+static int enlist(struct vb_nic *nic, struct vb_mw *mw)
+{
+	int err = -ENOMEM;
+
+	pthread_mutex_lock(&nic->lock);
+	if (nic->mw_count < VB_MW_MAX && !vb_key_alloc(nic, &mw->index, &mw->entry)) {
+		nic->mw_count++;
+		vb_list_append(&nic->mws, &mw->node);
+		err = 0;
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return err;
+}
+
+int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
+{
+	struct vb_mw *mw;
+	int err;
+
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+		return -EINVAL;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return -ENOMEM;
+	err = enlist(pd->nic, mw);
+	if (err) {
+		free(mw);
+		return err;
+	}
+	mw->nic = pd->nic;
+	mw->pd = pd;
+	mw->ibv.context = pd->ibv.context;
+	mw->ibv.pd = &pd->ibv;
+	mw->ibv.type = type;
+	mw->ibv.handle = mw->index;
+	mw->ibv.rkey = vb_key_encode(&mw->nic->seg.head->keys, mw->index, true,
+				     (uint8_t)(mw->entry->tags >> 8));
+	mw->entry->kind = type == IBV_MW_TYPE_1 ? VB_KEY_WINDOW_1 : VB_KEY_WINDOW_2;
+	mw->entry->pd = pd->id;
+	atomic_store(&mw->entry->word, mw->entry->tags & 0xffff); /* not VALID: not bound */
+	atomic_fetch_add(&pd->users, 1);
+	*out = mw;
+	return 0;
+}
+
+/* Who uses the window at this moment is let go first, as with a region. */
+static int withdraw(struct vb_mw *mw)
+{
+	struct vb_grace grace;
+	uint32_t slot;
+
+	atomic_fetch_and(&mw->entry->word, ~(uint32_t)VB_KEY_VALID);
+	vb_grace_begin(mw->nic, &grace, true);
+	if (!vb_grace_wait(&grace, STUCK_PEER_MS, &slot))
+		return 0;
+	vb_grace_drop(&grace);
+	vb_explain("ibv_dealloc_mw: the process with slot %u is stopped while it uses the window",
+		   slot);
+	return -EBUSY;
+}
+
+int vb_mw_dealloc(struct vb_mw *mw)
+{
+	struct vb_nic *nic = mw->nic;
+
+	if (nic == vb_nic_current()) {
+		int err = withdraw(mw);
+
+		if (err)
+			return err;
+		pthread_mutex_lock(&nic->lock);
+		vb_list_remove(&mw->node);
+		nic->mw_count--;
+		vb_key_free(nic, mw->index);
+		pthread_mutex_unlock(&nic->lock);
+	}
+	vb_pd_release(mw->pd, nic);
+	free(mw);
+	return 0;
+}
+
+static bool bound(const struct vb_mw *mw)
+{
+	return atomic_load(&mw->entry->word) & VB_KEY_VALID;
+}
+
+bool vb_mw_any_bound_to(const struct vb_mr *mr)
+{
+	bool any = false;
+
+	pthread_mutex_lock(&mr->nic->lock);
+	vb_list_for(mw, &mr->nic->mws, struct vb_mw, node)
+		any |= bound(mw) && mw->bound_lkey == mr->ibv.lkey;
+	pthread_mutex_unlock(&mr->nic->lock);
+	if (any)
+		vb_explain("ibv_dereg_mr: a memory window is bound to the region");
+	return any;
+}
+
+static bool may_bind(const struct vb_mw_bind *bind, const struct vb_mr *mr, const struct vb_pd *pd)
+{
+	uint64_t inside = bind->addr - mr->iova;
+
+	return mr->pd == pd && mr->access & IBV_ACCESS_MW_BIND && bind->addr >= mr->iova &&
+	       inside <= mr->length && bind->length <= mr->length - inside &&
+	       (!(bind->access & REMOTE_WRITES) || mr->access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* Unbinding, or the new key without a window behind it. */
+static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
+{
+	mw->entry->tags = (mw->entry->tags & ~0xff00u) | (rkey & 0xff) << 8;
+	atomic_store(&mw->entry->word, (mw->entry->tags & 0xffff) | valid);
+}
+
+bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
+{
+	struct vb_mw *mw = bind->mw;
+	struct vb_key_entry *entry = mw->entry;
+	struct vb_mr *mr;
+
+	if (mw->pd != pd || (bind->rkey ^ mw->ibv.rkey) >> 8 ||
+	    (mw->ibv.type == IBV_MW_TYPE_2 && bound(mw)))
+		return false;
+	if (!bind->length) {
+		set_word(mw, bind->rkey, 0);
+		return true;
+	}
+	mr = vb_mr_by_lkey(mw->nic, bind->lkey);
+	if (!mr || !may_bind(bind, mr, pd))
+		return false;
+	/* Readers look at the word again after the fields (vb_rkey_check). */
+	set_word(mw, bind->rkey, 0);
+	entry->access = bind->access & REMOTE;
+	entry->iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
+	entry->length = bind->length;
+	entry->addr = (uintptr_t)vb_mr_ptr(mr, bind->addr);
+	entry->qpn = mw->ibv.type == IBV_MW_TYPE_2 ? qpn : 0;
+	mw->bound_lkey = bind->lkey;
+	set_word(mw, bind->rkey, VB_KEY_VALID);
+	return true;
+}
+
+bool vb_mw_invalidate(struct vb_key_entry *entry, uint32_t rkey, uint32_t pd, uint32_t qpn)
+{
+	uint32_t word = atomic_load(&entry->word);
+
+	if (entry->kind != VB_KEY_WINDOW_2 || entry->pd != pd || entry->qpn != qpn ||
+	    !vb_key_matches(word, rkey, true))
+		return false;
+	return atomic_compare_exchange_strong(&entry->word, &word, word & ~(uint32_t)VB_KEY_VALID);
+}

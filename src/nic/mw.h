@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory windows: an rkey for a part of a region, given and taken by work requests. Type 1 may be
+ * used by every QP of its PD, type 2 (2B) only by the QP that it was bound through.
+ */
+#ifndef VB_NIC_MW_H
+#define VB_NIC_MW_H
+
+#include "nic/mr.h"
+
+struct vb_mw {
+	struct ibv_mw ibv; /* first */
+	struct vb_list node; /* in nic->mws */
+	struct vb_nic *nic;
+	struct vb_pd *pd;
+	struct vb_key_entry *entry;
+	uint32_t index;
+	uint32_t bound_lkey; /* of the region, while the entry is valid */
+};
+
+static inline struct vb_mw *vb_mw(struct ibv_mw *ibv)
+{
+	return vb_container(ibv, struct vb_mw, ibv);
+}
+
+struct vb_mw_bind {
+	struct vb_mw *mw;
+	uint32_t lkey; /* of the region; looked up when the request is executed */
+	uint32_t rkey; /* the new one: its low 8 bits are the caller's */
+	uint64_t addr, length;
+	unsigned access;
+};
+
+int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out);
+int vb_mw_dealloc(struct vb_mw *mw);
+
+/* Executes a bind through a QP; length 0 unbinds. False: refused (IBV_WC_MW_BIND_ERR). */
+bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn);
+/* Takes a type 2 window back by its rkey; entry is the owner's or a peer's. False: no such window. */
+bool vb_mw_invalidate(struct vb_key_entry *entry, uint32_t rkey, uint32_t pd, uint32_t qpn);
+
+bool vb_mw_any_bound_to(const struct vb_mr *mr);
+
+#endif
