@@ -174,6 +174,7 @@ static int withdraw(struct vb_mr *mr)
 	atomic_fetch_and(&mr->entry->word, ~(uint32_t)VB_KEY_VALID);
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], NULL,
 			 __ATOMIC_RELEASE);
+	atomic_fetch_add(&mr->nic->mr_generation, 1);
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
 	vb_grace_begin(mr->nic, &grace, true);
@@ -249,5 +250,23 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||
 	    sge->length > mr->length - (sge->addr - mr->iova))
 		return NULL;
+	return mr;
+}
+
+struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, const struct vb_pd *pd,
+			       const struct ibv_sge *sge, unsigned access)
+{
+	/* Before the look-up: a region that goes away meanwhile leaves the cache out of date. */
+	uint32_t generation = atomic_load(&nic->mr_generation);
+	struct vb_mr *mr = vb_mr_lookup(nic, pd, sge, access);
+
+	if (mr)
+		*cache = (struct vb_mr_cache){
+			.lkey = sge->lkey,
+			.generation = generation,
+			.iova = mr->iova,
+			.length = mr->length,
+			.delta = mr->addr - mr->iova,
+		};
 	return mr;
 }

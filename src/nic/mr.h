@@ -37,6 +37,34 @@ struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey);
 struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
 			   unsigned access);
 
+/*
+ * The region that a queue used last, by value: most programs use the same one again. Valid for one
+ * PD and one kind of access, those of the queue.
+ */
+struct vb_mr_cache {
+	uint32_t lkey;
+	uint32_t generation; /* 0: empty */
+	uint64_t iova, length;
+	uint64_t delta;      /* from an address of the region to one of this process */
+};
+
+/* Looks the element's region up and remembers it; NULL as vb_mr_lookup. */
+struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, const struct vb_pd *pd,
+			       const struct ibv_sge *sge, unsigned access);
+
+/* The element fits the region that is remembered: its address in this process. */
+static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb_nic *nic,
+				const struct ibv_sge *sge, uint64_t *address)
+{
+	uint64_t inside = sge->addr - cache->iova;
+
+	*address = sge->addr + cache->delta;
+	return cache->lkey == sge->lkey &&
+	       cache->generation == atomic_load_explicit(&nic->mr_generation,
+							 memory_order_acquire) &&
+	       inside <= cache->length && sge->length <= cache->length - inside;
+}
+
 /* Where a byte of the region lies in this process. */
 static inline char *vb_mr_ptr(const struct vb_mr *mr, uint64_t va)
 {

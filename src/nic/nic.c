@@ -75,6 +75,7 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->cqs);
 	vb_list_init(&nic->quarantine);
 	nic->next_pd = 1;
+	atomic_store(&nic->mr_generation, 1); /* never what an empty cache says */
 	nic->claimant_used[0] = 1;
 	atomic_store(&nic->next_epoch, (vb_random64() & 0xffffffffff) + 1);
 	nic->doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

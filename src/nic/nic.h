@@ -47,6 +47,7 @@ struct vb_nic {
 	uint32_t *free_keys;              /* ring of free key indexes */
 	uint32_t free_keys_head, free_keys_tail, free_keys_size, keys_made;
 	uint32_t next_pd, next_srq;
+	_Atomic uint32_t mr_generation; /* moves when a region goes away or changes: caches end */
 	_Atomic uint64_t next_epoch;
 	_Atomic uint32_t waiting; /* send queues that wait and flushes that do: pollers help */
 	_Atomic uint32_t flushes_pending; /* QPs in ERR whose grace period runs */

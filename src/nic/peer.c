@@ -6,22 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word of the C library");
-
-bool vb_life_over(const pthread_mutex_t *life)
-{
-	const _Atomic uint32_t *word = (const void *)life;
-	uint32_t value = atomic_load_explicit(word, memory_order_acquire);
-
-	return !value || value & FUTEX_OWNER_DIED;
-}
 
 struct vb_peer *vb_peer_new(void)
 {

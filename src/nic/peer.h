@@ -6,6 +6,7 @@
 #ifndef VB_NIC_PEER_H
 #define VB_NIC_PEER_H
 
+#include <linux/futex.h>
 #include <sys/types.h>
 
 #include "base/list.h"
@@ -62,7 +63,16 @@ struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn);
 /* The entry behind a key, or NULL; want_rkey tells which of the two. */
 const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey);
 
-bool vb_life_over(const pthread_mutex_t *life);
+static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word of the C library");
+
+/* The kernel marked it: its holder, the service thread, is no more. */
+static inline bool vb_life_over(const pthread_mutex_t *life)
+{
+	const _Atomic uint32_t *word = (const void *)life;
+	uint32_t value = atomic_load_explicit(word, memory_order_acquire);
+
+	return !value || value & FUTEX_OWNER_DIED;
+}
 
 static inline bool vb_peer_alive(const struct vb_peer *peer)
 {

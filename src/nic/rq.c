@@ -188,6 +188,23 @@ static bool room(const struct vb_rq *rq)
 	return rq->many ? atomic_load(&rq->held) < rq->depth : window < rq->depth;
 }
 
+static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge)
+{
+	struct vb_mr *mr;
+	uint64_t address;
+
+	if (__builtin_expect(vb_mr_cached(&rq->mr_cache, rq->nic, sge, &address), 1)) {
+		sge->addr = address;
+		return true;
+	}
+	mr = vb_mr_cache_fill(&rq->mr_cache, rq->nic, rq->pd, sge, IBV_ACCESS_LOCAL_WRITE);
+	if (!mr)
+		return false;
+	sge->addr = (uintptr_t)vb_mr_ptr(mr, sge->addr);
+	atomic_store(&mr->used_by_recv, 1);
+	return true;
+}
+
 /* Fills the twin and the senders' copy of it; tells whether every lkey is good. */
 static bool describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin)
 {
@@ -197,19 +214,13 @@ static bool describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_r
 	bool keys_ok = true;
 
 	for (int i = 0; i < wr->num_sge; i++) {
-		struct vb_mr *mr = vb_mr_lookup(rq->nic, rq->pd, &wr->sg_list[i],
-						IBV_ACCESS_LOCAL_WRITE);
+		struct ibv_sge sge = wr->sg_list[i];
 
-		twin->sge[i] = out->sge[i] = wr->sg_list[i];
-		length += wr->sg_list[i].length;
-		if (!mr) {
-			keys_ok = !wr->sg_list[i].length && keys_ok;
-			continue;
-		}
 		/* Address as the process sees it, in the place of the region's. */
-		twin->sge[i].addr = out->sge[i].addr = (uintptr_t)vb_mr_ptr(mr, twin->sge[i].addr);
-		if (!atomic_load_explicit(&mr->used_by_recv, memory_order_relaxed))
-			atomic_store(&mr->used_by_recv, 1);
+		if (!resolve(rq, &sge))
+			keys_ok = !sge.length && keys_ok;
+		twin->sge[i] = out->sge[i] = sge;
+		length += sge.length;
 	}
 	out->count = twin->sge_count = (uint32_t)wr->num_sge;
 	twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
@@ -422,15 +433,8 @@ struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word)
 	return NULL;
 }
 
-void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index)
+static void scatter_list(const struct vb_recv_wqe *twin, const uint8_t *from, uint32_t left)
 {
-	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
-	const uint8_t *from = cell->where == VB_PAYLOAD_INLINE ?
-				      cell->payload :
-				      rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
-	uint32_t limit = cell->where == VB_PAYLOAD_INLINE ? VB_INLINE_CELL : VB_SPILL;
-	uint32_t left = cell->byte_length < limit ? cell->byte_length : limit;
-
 	for (unsigned i = 0; left && i < twin->sge_count; i++) {
 		uint32_t part = twin->sge[i].length < left ? twin->sge[i].length : left;
 
@@ -438,6 +442,22 @@ void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index)
 		from += part;
 		left -= part;
 	}
+}
+
+void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+	bool rode = cell->where == VB_PAYLOAD_INLINE;
+	const uint8_t *from = rode ? cell->payload :
+				     rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
+	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
+	uint32_t length = cell->byte_length < limit ? cell->byte_length : limit;
+
+	/* The commonest of all, a word, needs no call. */
+	if (length == 8 && twin->sge_count && twin->sge[0].length >= 8)
+		memcpy((void *)(uintptr_t)twin->sge[0].addr, from, 8);
+	else
+		scatter_list(twin, from, length);
 }
 
 /* An open cell that most of the ring has overtaken is looked at separately from now on. */

@@ -12,7 +12,7 @@
 #ifndef VB_NIC_RQ_H
 #define VB_NIC_RQ_H
 
-#include "nic/pd.h"
+#include "nic/mr.h"
 
 struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
@@ -37,6 +37,7 @@ struct vb_rq {
 	bool many;
 	struct vb_spin lock;     /* posting */
 	uint32_t tail;           /* next index to post; under lock */
+	struct vb_mr_cache mr_cache; /* under lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock; /* that one, or the poll lock of the QP's CQ */
 	_Atomic uint32_t head;   /* oldest index not consumed; consumer writes, poster reads */

@@ -47,16 +47,18 @@ static inline bool peer_ready(const struct vb_remote *remote)
 }
 
 /* Where the bytes are, or NULL. */
-static inline const void *source(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
+	const struct ibv_sge *sge = wr->sg_list;
 	struct vb_mr *mr;
+	uint64_t address;
 
 	if (wr->send_flags & IBV_SEND_INLINE)
-		return wr->sg_list->length <= qp->sq.inline_max ?
-			       (const void *)(uintptr_t)wr->sg_list->addr :
-			       NULL;
-	mr = vb_mr_lookup(qp->nic, qp->pd, wr->sg_list, 0);
-	return mr ? vb_mr_ptr(mr, wr->sg_list->addr) : NULL;
+		return sge->length <= qp->sq.inline_max ? (const void *)(uintptr_t)sge->addr : NULL;
+	if (__builtin_expect(vb_mr_cached(&qp->sq.mr_cache, qp->nic, sge, &address), 1))
+		return (const void *)(uintptr_t)address;
+	mr = vb_mr_cache_fill(&qp->sq.mr_cache, qp->nic, qp->pd, sge, 0);
+	return mr ? vb_mr_ptr(mr, sge->addr) : NULL;
 }
 
 static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
@@ -68,7 +70,7 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 	cell->byte_length = length;
 	cell->imm = imm ? wr->imm_data : 0;
 	cell->src_qpn = qp->ibv.qp_num;
-	cell->qpn = remote->entry->qpn;
+	cell->qpn = qp->attr.dest_qp_num;
 	cell->opcode = 0;
 	cell->status = IBV_WC_SUCCESS;
 	cell->wc_flags = imm ? IBV_WC_WITH_IMM : 0;
@@ -157,7 +159,8 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 			record(qp, wr);
 		vb_spin_unlock(&qp->sq.lock);
 	}
-	if (sent)
+	if (sent && (atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed) ||
+		     atomic_load_explicit(&remote->cq->armed, memory_order_relaxed)))
 		vb_recv_announce(remote, wr->send_flags & IBV_SEND_SOLICITED);
 	vb_hazard_leave(thread);
 	if (sent)
