@@ -7,10 +7,23 @@ static bool inside(uint64_t start, uint64_t size, uint64_t at, uint64_t length)
 	return at >= start && at - start <= size && length <= size - (at - start);
 }
 
-enum vb_reason vb_rkey_check(struct vb_peer *target, const struct vb_qp_entry *qp, uint32_t rkey,
-			     uint64_t va, uint64_t length, unsigned access, uint64_t *address)
+/* Where the key was last time it still is, if it is valid at all. */
+static const struct vb_key_entry *find(struct vb_peer *target, struct vb_key_cache *cache,
+				       uint32_t rkey)
 {
-	const struct vb_key_entry *entry = vb_peer_key(target, rkey, true);
+	if (cache->rkey != rkey || !cache->entry ||
+	    !vb_key_matches(atomic_load(&cache->entry->word), rkey, true)) {
+		cache->entry = vb_peer_key(target, rkey, true);
+		cache->rkey = rkey;
+	}
+	return cache->entry;
+}
+
+enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
+			     const struct vb_qp_entry *qp, uint32_t rkey, uint64_t va,
+			     uint64_t length, unsigned access, uint64_t *address)
+{
+	const struct vb_key_entry *entry = find(target, cache, rkey);
 
 	if (!entry)
 		return VB_RKEY_UNKNOWN;

@@ -60,6 +60,12 @@ void vb_peer_attend_qp(const struct vb_peer *peer, struct vb_qp_entry *entry, ui
 
 /* The entry of a QP number in the peer's segment, or NULL. */
 struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn);
+/* The key that was used last, and where it was found. Valid while the peer is mapped. */
+struct vb_key_cache {
+	uint32_t rkey;
+	const struct vb_key_entry *entry;
+};
+
 /* The entry behind a key, or NULL; want_rkey tells which of the two. */
 const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey);
 

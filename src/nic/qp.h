@@ -25,6 +25,7 @@ struct vb_remote {
 	uint8_t *sges;
 	uint32_t mask, sges_stride;
 	struct vb_cq_shared *cq;
+	struct vb_key_cache key_cache;
 	uint16_t ready_bit;
 	uint32_t slot;        /* of the datagram's target that peer was found for */
 	bool many;            /* its receive queue has other senders too */

@@ -42,7 +42,7 @@ struct vb_sq {
 	uint8_t *slots;
 	uint32_t depth, mask, stride;
 	uint32_t sge_max, inline_max;
-	struct vb_mr_cache mr_cache; /* under lock */
+	struct vb_mr_cache mr_cache; /* executor, or who sends without one under lock */
 	bool stuck;          /* executor: its CQ overran, nothing completes any more */
 	uint32_t next;       /* executor */
 	uint32_t offset;     /* executor: bytes of the WQE at next that are transferred */

@@ -76,8 +76,8 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	*address = 0;
 	if (!wqe->length) /* no bytes: the key is not looked at */
 		return VB_OK;
-	return vb_rkey_check(remote->peer, remote->entry, wqe->rkey, wqe->remote_addr,
-			     wqe->length, access, address);
+	return vb_rkey_check(remote->peer, &remote->key_cache, remote->entry, wqe->rkey,
+			     wqe->remote_addr, wqe->length, access, address);
 }
 
 /* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */

@@ -10,6 +10,8 @@
 
 enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe, unsigned access)
 {
+	struct vb_mr_cache *cache = &step->qp->sq.mr_cache;
+
 	if (wqe->inlined) {
 		step->sge[0] = (struct ibv_sge){ (uintptr_t)wqe->bytes, wqe->length, 0 };
 		step->sge_count = 1;
@@ -23,7 +25,11 @@ enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *
 		step->sge[i] = *sge;
 		if (!sge->length)
 			continue;
-		mr = vb_mr_lookup(step->qp->nic, step->qp->pd, sge, access);
+		/* What is only read goes through the queue's cache. */
+		if (!access && vb_mr_cached(cache, step->qp->nic, sge, &step->sge[i].addr))
+			continue;
+		mr = access ? vb_mr_lookup(step->qp->nic, step->qp->pd, sge, access) :
+			      vb_mr_cache_fill(cache, step->qp->nic, step->qp->pd, sge, access);
 		if (!mr) {
 			step->report.key = sge->lkey;
 			step->report.addr = sge->addr;
