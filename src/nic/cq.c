@@ -59,7 +59,6 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 		return -ENOMEM;
 	cq->shared = vb_segment_at(&nic->seg, cq->shared_offset);
 	atomic_store(&cq->shared->cqe, (uint32_t)spec->cqe);
-	cq->shared->channel = !!spec->channel;
 	err = enlist(nic, cq);
 	if (err)
 		vb_segment_free(&nic->seg, cq->shared_offset, sizeof(*cq->shared));

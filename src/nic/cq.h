@@ -47,7 +47,6 @@ struct vb_cq {
 	_Atomic uint32_t users;      /* queues of QPs */
 	_Atomic uint32_t overrun_told, async_taken;
 	struct ibv_wc wc;            /* the one that an extended poll is at */
-	bool polling;
 };
 
 static inline struct vb_cq *vb_cq(struct ibv_cq *ibv)

@@ -139,7 +139,6 @@ struct vb_cq_shared {
 	_Atomic uint32_t use_ready; /* owner: many queues, set ready bits */
 	_Atomic uint32_t counted;  /* owner: attached depths exceed cqe, count completions */
 	_Atomic uint32_t cqe;      /* owner */
-	uint32_t channel;          /* owner: index of its completion channel + 1; 0: none */
 	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only if counted */
 	_Atomic uint32_t overrun;  /* whoever found it full */
 	_Alignas(VB_LINE) _Atomic uint64_t ready_words; /* bit per non-zero word of ready */

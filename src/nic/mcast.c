@@ -90,13 +90,3 @@ int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	free(m);
 	return m ? 0 : -EINVAL;
 }
-
-void vb_mcast_each(struct vb_nic *nic, const union ibv_gid *gid,
-		   void (*visit)(void *arg, uint32_t qpn), void *arg)
-{
-	vb_spin_lock(&nic->mcast_lock);
-	vb_list_for(m, &nic->memberships, struct membership, node)
-		if (same_group(m, gid))
-			visit(arg, m->qpn);
-	vb_spin_unlock(&nic->mcast_lock);
-}

@@ -9,8 +9,4 @@
 int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
-/* Calls visit for every attached QP number of a group, under nic->mcast_lock. */
-void vb_mcast_each(struct vb_nic *nic, const union ibv_gid *gid,
-		   void (*visit)(void *arg, uint32_t qpn), void *arg);
-
 #endif

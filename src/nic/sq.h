@@ -27,7 +27,7 @@ struct vb_wqe {
 	uint8_t status;      /* enum ibv_wc_status; executor, before done */
 	uint8_t reason;      /* enum vb_reason, behind a bad status */
 	uint8_t sge_count;
-	bool signaled, solicited, inlined, fenced;
+	bool signaled, solicited, inlined; /* a fence needs no flag: READs are over when they end */
 	union {
 		struct ibv_sge sge[1];
 		uint8_t bytes[16]; /* inlined payload */
