@@ -31,6 +31,7 @@ struct vb_cq {
 	uint32_t qp_room;
 	struct vb_qp **qps;
 	uint32_t turn;               /* fairness between the few */
+	_Atomic uint32_t empty_polls; /* a hint, so nobody minds a lost one */
 	uint64_t again[VB_READY_WORDS]; /* ready bits taken but not exhausted */
 	bool any_again;
 	bool by_bit_stale;           /* QPs came or went since the index was made */
