@@ -4,7 +4,7 @@ BUILD  ?= build
 # Relative to PREFIX; the libraries stay apart from the system's own.
 LIBDIR ?= lib/verbena
 
-.PHONY: all deps configure demo test bench install clean check-format
+.PHONY: all deps configure demo test bench install clean
 
 all: configure
 	@ninja -C $(BUILD) $(NINJAFLAGS)

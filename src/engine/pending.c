@@ -58,17 +58,11 @@ void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
 	for (unsigned i = 0; i < count && i < most; i++) {
 		struct vb_qp *qp = pop(engine);
 		uint32_t end;
-		bool mine;
 
 		if (!qp)
 			break;
-		vb_spin_lock(&qp->sq.lock);
-		mine = !qp->sq.executing;
-		qp->sq.executing = true;
-		end = qp->sq.tail;
-		vb_spin_unlock(&qp->sq.lock);
-		/* Not mine: whoever executes it puts it back if it still waits. */
-		if (mine)
+		/* Else whoever executes it puts it back if it still waits. */
+		if (vb_qp_token_take(qp, &end))
 			vb_engine_execute(qp, end, service);
 	}
 }

@@ -71,13 +71,7 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 void vb_engine_kick(struct vb_qp *qp)
 {
 	uint32_t end;
-	bool mine;
 
-	vb_spin_lock(&qp->sq.lock);
-	mine = !qp->sq.executing;
-	qp->sq.executing = true;
-	end = qp->sq.tail;
-	vb_spin_unlock(&qp->sq.lock);
-	if (mine)
+	if (vb_qp_token_take(qp, &end))
 		vb_engine_execute(qp, end, false);
 }

@@ -12,7 +12,10 @@
 
 #include "nic/peer.h"
 
-enum { VB_IOV_MAX = 1024 };
+enum {
+	VB_IOV_MAX = 1024,
+	VB_STUCK_PEER_MS = 5000, /* how long user memory waits for a peer that is stopped inside */
+};
 
 struct vb_nic;
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 enum {
-	STUCK_PEER_MS = 5000,
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
 		       IBV_ACCESS_HUGETLB,
@@ -178,7 +177,7 @@ static int withdraw(struct vb_mr *mr)
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
 	vb_grace_begin(mr->nic, &grace, true);
-	err = vb_grace_wait(&grace, STUCK_PEER_MS, &slot);
+	err = vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot);
 	if (err) {
 		vb_explain("the process with slot %u is stopped while it copies to or from this "
 			   "memory; continue or end it, then deregister again", slot);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 enum {
-	STUCK_PEER_MS = 5000,
 	REMOTE = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
@@ -65,7 +64,7 @@ static int withdraw(struct vb_mw *mw)
 
 	atomic_fetch_and(&mw->entry->word, ~(uint32_t)VB_KEY_VALID);
 	vb_grace_begin(mw->nic, &grace, true);
-	if (!vb_grace_wait(&grace, STUCK_PEER_MS, &slot))
+	if (!vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot))
 		return 0;
 	vb_grace_drop(&grace);
 	vb_explain("ibv_dealloc_mw: the process with slot %u is stopped while it uses the window",

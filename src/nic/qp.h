@@ -64,7 +64,6 @@ struct vb_qp {
 	_Atomic uint32_t state;  /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
-	bool extended;           /* created with send operations */
 	uint16_t send_bit, recv_bit;
 	struct vb_sq sq;
 	struct vb_remote remote;
@@ -130,15 +129,23 @@ void vb_qp_purge(struct vb_qp *qp);
 void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type);
 
 /* The executor's token: who holds it may execute, complete and flush work requests. */
-static inline bool vb_qp_token_try(struct vb_qp *qp)
+static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)
 {
 	bool got;
 
 	vb_spin_lock(&qp->sq.lock);
 	got = !qp->sq.executing;
 	qp->sq.executing = true;
+	*end = qp->sq.tail; /* what is posted so far */
 	vb_spin_unlock(&qp->sq.lock);
 	return got;
+}
+
+static inline bool vb_qp_token_try(struct vb_qp *qp)
+{
+	uint32_t end;
+
+	return vb_qp_token_take(qp, &end);
 }
 
 static inline void vb_qp_token_release(struct vb_qp *qp)

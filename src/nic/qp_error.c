@@ -3,8 +3,6 @@
 #include "base/log.h"
 #include "nic/qp.h"
 
-enum { STUCK_PEER_MS = 5000 };
-
 static void flush_ready(struct vb_qp *qp)
 {
 	atomic_store(&qp->flush_ready, 1);
@@ -54,7 +52,7 @@ void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
 	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
 	vb_spin_unlock(&qp->state_lock);
 	vb_grace_begin(qp->nic, &grace, true);
-	if (vb_grace_wait(&grace, STUCK_PEER_MS, &slot)) {
+	if (vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot)) {
 		vb_explain("QP 0x%06x: the process with slot %u is stopped while it writes here",
 			   qp->ibv.qp_num, slot);
 		vb_grace_drop(&grace);

@@ -11,13 +11,10 @@ static int create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp 
 {
 	int err = vb_pd_adopt(pd);
 
-	if (!err && (attr->send_cq || attr->recv_cq)) {
-		const struct ibv_cq *cqs[2] = { attr->send_cq, attr->recv_cq };
-
-		for (int i = 0; i < 2 && !err; i++)
-			if (cqs[i])
-				err = vb_stale(vb_cq((struct ibv_cq *)cqs[i])->nic, "ibv_create_qp");
-	}
+	if (!err && attr->send_cq)
+		err = vb_stale(vb_cq(attr->send_cq)->nic, "ibv_create_qp");
+	if (!err && attr->recv_cq)
+		err = vb_stale(vb_cq(attr->recv_cq)->nic, "ibv_create_qp");
 	if (!err && attr->srq)
 		err = vb_stale(vb_srq(attr->srq)->rq.nic, "ibv_create_qp");
 	if (!err)
@@ -64,7 +61,8 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return vb_qp(qp)->extended ? &vb_qp(qp)->ex : NULL;
+	(void)qp; /* none is created with send operations */
+	return NULL;
 }
 
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,

@@ -2,7 +2,7 @@
 #include "exec/recv.h"
 #include "path/local/step.h"
 
-static void explain(struct vb_step_context *step, enum vb_reason reason)
+void vb_step_explain(struct vb_step_context *step, enum vb_reason reason)
 {
 	const struct vb_wqe *wqe = step->wqe;
 	struct vb_report *report = &step->report;
@@ -24,7 +24,7 @@ static void overrun(struct vb_step_context *step)
 	struct vb_qp *qp = step->qp;
 
 	qp->sq.stuck = true;
-	explain(step, VB_CQ_OVERRUN);
+	vb_step_explain(step, VB_CQ_OVERRUN);
 	vb_peer_attend(qp->nic->self, VB_ATTN_CQ);
 	if (vb_qp_enter_error(qp))
 		vb_qp_raise(qp, IBV_EVENT_QP_FATAL);
@@ -71,7 +71,7 @@ enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reaso
 		wqe->ah = NULL;
 	}
 	if (__builtin_expect(reason != VB_OK, 0)) {
-		explain(step, reason);
+		vb_step_explain(step, reason);
 		if (wqe->status != IBV_WC_SUCCESS) {
 			fail_qp(step->qp);
 			vb_step_leave(step);
@@ -88,7 +88,7 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 	/* UC and UD have no way to tell the sender: the message is dropped and counted. */
 	if (step->qp->type != IBV_QPT_RC) {
 		atomic_fetch_add(&remote->entry->dropped, 1);
-		explain(step, reason);
+		vb_step_explain(step, reason);
 		if (reason == VB_RECV_KEY || reason == VB_RECV_MEMORY ||
 		    reason == VB_TARGET_CQ_OVERRUN)
 			vb_target_fail(remote, reason, quiet);

@@ -53,11 +53,7 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 static void ride_along(const struct vb_step_context *step, uint8_t *out)
 {
 	grh_of(step, out);
-	out += VB_GRH_SIZE;
-	for (unsigned i = 0; i < step->sge_count; i++) {
-		memcpy(out, (const void *)(uintptr_t)step->sge[i].addr, step->sge[i].length);
-		out += step->sge[i].length;
-	}
+	vb_step_gather(step, out + VB_GRH_SIZE);
 }
 
 static enum vb_reason place(struct vb_step_context *step, const struct vb_claim *claim)

@@ -64,13 +64,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 
 	if (remote->entry && remote->gate)
 		atomic_fetch_add(&remote->entry->dropped, 1);
-	step->report.reason = reason;
-	step->report.qpn = step->qp->ibv.qp_num;
-	step->report.wr_id = step->wqe->wr_id;
-	step->report.opcode = step->wqe->opcode;
-	step->report.peer_qpn = step->qp->type == IBV_QPT_UD ? step->wqe->remote_qpn :
-							       step->qp->attr.dest_qp_num;
-	vb_report_explain(&step->report);
+	vb_step_explain(step, reason);
 	return vb_step_complete(step, VB_OK);
 }
 

@@ -41,7 +41,7 @@ enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *
 	return VB_OK;
 }
 
-static void gather(const struct vb_step_context *step, uint8_t *out)
+void vb_step_gather(const struct vb_step_context *step, uint8_t *out)
 {
 	for (unsigned i = 0; i < step->sge_count; i++) {
 		memcpy(out, (const void *)(uintptr_t)step->sge[i].addr, step->sge[i].length);
@@ -207,7 +207,7 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
 	if (!ride)
 		return place(step, &claim);
-	gather(step, ride);
+	vb_step_gather(step, ride);
 	claim.cell->where = length <= VB_INLINE_CELL ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
 	return finish(step, &claim);
 }

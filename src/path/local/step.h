@@ -31,6 +31,8 @@ struct vb_step_context {
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason);
 /* Done for a reason that the target learns of as well. */
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet);
+/* Says why, under VERBENA_EXPLAIN=1, with the numbers of step->report. */
+void vb_step_explain(struct vb_step_context *step, enum vb_reason reason);
 /* Everything up to run->end is flushed. */
 void vb_step_flush(struct vb_step_context *step);
 
@@ -56,6 +58,8 @@ enum vb_step vb_step_busy(struct vb_step_context *step);
 
 /* Checks the elements of a WQE and translates them; VB_OK or VB_LOCAL_KEY. */
 enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe, unsigned access);
+/* Copies the elements' bytes one after the other. */
+void vb_step_gather(const struct vb_step_context *step, uint8_t *out);
 enum vb_step vb_step_send(struct vb_step_context *step);
 enum vb_step vb_step_datagram(struct vb_step_context *step);
 /* RDMA_WRITE and RDMA_READ, a run of them at a time. */
