@@ -202,8 +202,9 @@ void vb_qp_token_wait(struct vb_qp *qp)
 
 void vb_remote_unbind(struct vb_remote *remote)
 {
+	atomic_store_explicit(&remote->direct_slot, 0, memory_order_relaxed);
 	vb_peer_put(remote->peer);
-	*remote = (struct vb_remote){ 0 };
+	memset(remote, 0, sizeof(*remote));
 }
 
 static void wait_for_acks(struct vb_qp *qp)

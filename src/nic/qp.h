@@ -13,11 +13,15 @@
 #include "nic/sq.h"
 #include "nic/srq.h"
 
-/* The requester's view of its peer. Only the holder of the executor's token touches it. */
+/*
+ * The requester's view of its peer. Only the holder of the executor's token touches it, and
+ * path/local/fast_send.c under the queue's lock while nobody holds the token.
+ */
 struct vb_remote {
 	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
 	struct vb_qp_entry *entry;
 	uint64_t gate;        /* to which we are bound; 0: not bound */
+	_Atomic uint32_t direct_slot; /* the peer's, if a small SEND may go directly; read without lock */
 	struct vb_rq_shared *rq;
 	uint32_t rq_version;
 	struct vb_cell *cells;

@@ -155,6 +155,16 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 	return VB_OK;
 }
 
+/* The gate to which we are bound, and with it whether a small SEND may take the short way. */
+static void set_gate(struct vb_remote *remote, uint64_t gate)
+{
+	bool direct = gate && !remote->many && !remote->peer->self;
+
+	remote->gate = gate;
+	atomic_store_explicit(&remote->direct_slot, direct ? remote->peer->head_slot : 0,
+			      memory_order_relaxed);
+}
+
 /* First operation to this connection of the peer, or its state has changed. */
 static enum vb_reason bind_slowly(struct vb_step_context *step)
 {
@@ -178,10 +188,10 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	if (reason)
 		return reason;
 	if (known && vb_gate_epoch(remote->gate) == vb_gate_epoch(gate)) {
-		remote->gate = gate; /* RTR to RTS and the like */
+		set_gate(remote, gate); /* RTR to RTS and the like */
 		return VB_OK;
 	}
-	remote->gate = 0;
+	set_gate(remote, 0);
 	reason = match(step, entry);
 	if (!reason)
 		reason = claim_connection(step->qp, entry, gate);
@@ -194,7 +204,7 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
 	if (atomic_load(&entry->gate) != gate)
 		return VB_PEER_NOT_READY;
-	remote->gate = gate;
+	set_gate(remote, gate);
 	return VB_OK;
 }
 

@@ -20,13 +20,13 @@ static inline void prefetch_to_write(const void *line)
 #endif
 }
 
-static inline bool suitable(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+static inline bool suitable(const struct ibv_send_wr *wr)
 {
-	return qp->remote.gate && !wr->next && wr->num_sge == 1 &&
+	return !wr->next && wr->num_sge == 1 &&
 	       wr->opcode <= IBV_WR_SEND_WITH_IMM && wr->opcode >= IBV_WR_SEND &&
 	       !(wr->send_flags & ~(unsigned)(IBV_SEND_FENCE | IBV_SEND_SIGNALED |
 					       IBV_SEND_SOLICITED | IBV_SEND_INLINE)) &&
-	       wr->sg_list->length <= VB_SPILL && !qp->remote.many && !qp->remote.peer->self;
+	       wr->sg_list->length <= VB_SPILL;
 }
 
 /* Nothing waits or runs before it, and its completion will find room. */
@@ -86,15 +86,23 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 		       from, length);
 }
 
-/* Takes the message over; false: nothing happened. Under the queue's lock, inside the hazard. */
-static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr)
+/*
+ * Takes the message over; false: nothing happened. Under the queue's lock, inside a hazard that
+ * names the slot.
+ */
+static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint32_t slot)
 {
 	struct vb_remote *remote = &qp->remote;
-	struct vb_cell *cell = &remote->cells[remote->next_recv & remote->mask];
-	uint64_t posted = vb_cell_word(remote->next_recv, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED);
+	struct vb_cell *cell;
+	uint64_t posted;
 	const void *from;
 
-	if (!idle(qp) || !peer_ready(remote) ||
+	if (!idle(qp) || atomic_load_explicit(&remote->direct_slot, memory_order_relaxed) != slot)
+		return false;
+	cell = &remote->cells[remote->next_recv & remote->mask];
+	prefetch_to_write(cell);
+	posted = vb_cell_word(remote->next_recv, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED);
+	if (!peer_ready(remote) ||
 	    atomic_load_explicit(&cell->word, memory_order_acquire) != posted ||
 	    cell->posted_length < wr->sg_list->length)
 		return false;
@@ -145,23 +153,24 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct vb_thread *thread = vb_thread_self;
 	struct vb_remote *remote = &qp->remote;
+	uint32_t slot = atomic_load_explicit(&remote->direct_slot, memory_order_relaxed);
 	bool sent = false;
 
-	if (!suitable(qp, wr) || !thread)
+	if (!slot || !suitable(wr) || !thread)
 		return false;
-	prefetch_to_write(&remote->cells[remote->next_recv & remote->mask]);
 	/* A plain store: the exchange that takes the lock is the fence behind it. */
-	atomic_store_explicit(thread->hazard, ++thread->sequence << 16 | remote->peer->head_slot,
+	atomic_store_explicit(thread->hazard, ++thread->sequence << 16 | slot,
 			      memory_order_relaxed);
 	if (vb_spin_try(&qp->sq.lock)) {
-		sent = deliver(qp, wr);
+		sent = deliver(qp, wr, slot);
 		if (sent)
 			record(qp, wr);
+		/* Before the lock is gone: the next holder may bind to another peer. */
+		if (sent && (atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed) ||
+			     atomic_load_explicit(&remote->cq->armed, memory_order_relaxed)))
+			vb_recv_announce(remote, wr->send_flags & IBV_SEND_SOLICITED);
 		vb_spin_unlock(&qp->sq.lock);
 	}
-	if (sent && (atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed) ||
-		     atomic_load_explicit(&remote->cq->armed, memory_order_relaxed)))
-		vb_recv_announce(remote, wr->send_flags & IBV_SEND_SOLICITED);
 	vb_hazard_leave(thread);
 	if (sent)
 		tell_own(qp, qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED);
