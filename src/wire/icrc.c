@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * CRC states are 32-bit words in reflected order: bit 31 is the coefficient of x^0. Appending a
+ * zero bit multiplies the state by x, modulo P; appending k zero bytes by x^8k. A difference of
+ * bytes in front therefore shows as a difference of states that depends on the distance to the end
+ * only, and can be traced back by multiplying with a power of 1/x.
+ */
+#include "wire/icrc.h"
+
+#include <assert.h>
+#include <isa-l/crc.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "wire/bytes.h"
+#include "wire/packet.h"
+
+#define POLYNOMIAL 0xedb88320u /* P without x^32 */
+#define ONE	   0x80000000u /* x^0 */
+
+enum {
+	ONES_LENGTH = 8, /* in place of the InfiniBand link header */
+	IPV4_LENGTH = 20,
+	IPV6_LENGTH = 40,
+	UDP_LENGTH = 8,
+	/* Distances of bytes from the end of the BTH; further bytes of a field are nearer. */
+	UDP_END = VB_BTH_LENGTH + UDP_LENGTH - 1,
+	AT_UDP_LENGTH = UDP_END - 4,
+	AT_IPV4_LENGTH = UDP_END + IPV4_LENGTH - 2,
+	AT_IPV4_ID = UDP_END + IPV4_LENGTH - 4,
+	AT_IPV6_LENGTH = UDP_END + IPV6_LENGTH - 4,
+	DISTANCES = AT_IPV6_LENGTH + 1,
+	/* The four bytes of identification, flags and fragment offset, up to the BTH. */
+	ID_TO_BTH = IPV4_LENGTH - 4 + UDP_LENGTH,
+	BACK_MAX = ID_TO_BTH + VB_PACKET_MAX,
+	VARIANT_BYTE = 4, /* of the BTH: FECN, BECN and reserved bits */
+	DONT_FRAGMENT = 0x40,
+};
+
+/* Written once, under tables_once. */
+static struct {
+	uint32_t byte[DISTANCES][256]; /* what a byte adds to the state, that far behind it */
+	uint32_t back[BACK_MAX + 1];   /* x^-8k */
+} tables;
+static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
+
+static uint32_t times_x(uint32_t state)
+{
+	return state >> 1 ^ (state & 1 ? POLYNOMIAL : 0);
+}
+
+/* P has a constant term, so bit 31 tells whether P was subtracted. */
+static uint32_t over_x(uint32_t state)
+{
+	return state & ONE ? (state ^ POLYNOMIAL) << 1 | 1 : state << 1;
+}
+
+static void tables_init(void)
+{
+	for (unsigned value = 0; value < 256; value++) {
+		uint32_t state = value;
+
+		for (unsigned distance = 0; distance < DISTANCES; distance++) {
+			for (unsigned bit = 0; bit < 8; bit++)
+				state = times_x(state);
+			tables.byte[distance][value] = state;
+		}
+	}
+	tables.back[0] = ONE;
+	for (unsigned k = 1; k <= BACK_MAX; k++) {
+		tables.back[k] = tables.back[k - 1];
+		for (unsigned bit = 0; bit < 8; bit++)
+			tables.back[k] = over_x(tables.back[k]);
+	}
+}
+
+/* What a big-endian field adds whose first byte is that far from the end of the BTH. */
+static uint32_t add16(unsigned distance, unsigned value)
+{
+	return tables.byte[distance][value >> 8 & 0xff] ^ tables.byte[distance - 1][value & 0xff];
+}
+
+/*
+ * Multiplication without carries: each operand is cut into four words with one bit in four, so that
+ * the up to eight ones that meet in a column of a product do not reach the next column that counts.
+ */
+static uint64_t multiply_carryless(uint32_t a, uint32_t b)
+{
+	const uint64_t every4th = 0x1111111111111111u;
+	uint64_t product = 0;
+
+	for (unsigned column = 0; column < 4; column++) {
+		uint64_t sum = 0;
+
+		for (unsigned i = 0; i < 4; i++) {
+			unsigned j = (column - i) & 3;
+
+			sum ^= (a & every4th << i) * (b & every4th << j);
+		}
+		product |= sum & every4th << column;
+	}
+	return product;
+}
+
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	/* Bit 63 is now x^0; the lower half is to be multiplied by x^32, as four zero bytes do. */
+	uint64_t product = multiply_carryless(a, b) << 1;
+	uint32_t low = (uint32_t)product;
+
+	return (uint32_t)(product >> 32) ^ tables.byte[3][low & 0xff] ^
+	       tables.byte[2][low >> 8 & 0xff] ^ tables.byte[1][low >> 16 & 0xff] ^
+	       tables.byte[0][low >> 24];
+}
+
+/* Headers as they are covered: ones where routers write, zeros where the length will be added. */
+static size_t put_ipv4(const struct vb_icrc_flow *flow, uint8_t *at)
+{
+	memset(at, 0, IPV4_LENGTH);
+	at[0] = 0x45;
+	at[1] = 0xff; /* TOS */
+	at[6] = DONT_FRAGMENT;
+	at[8] = 0xff; /* TTL */
+	at[9] = 17;
+	vb_put16(at + 10, 0xffff); /* checksum */
+	memcpy(at + 12, flow->src, 4);
+	memcpy(at + 16, flow->dst, 4);
+	return IPV4_LENGTH;
+}
+
+static size_t put_ipv6(const struct vb_icrc_flow *flow, uint8_t *at)
+{
+	memset(at, 0, IPV6_LENGTH);
+	vb_put32(at, 0x6fffffff); /* traffic class and flow label */
+	at[6] = 17;
+	at[7] = 0xff; /* hop limit */
+	memcpy(at + 8, flow->src, 16);
+	memcpy(at + 24, flow->dst, 16);
+	return IPV6_LENGTH;
+}
+
+static void put_udp(const struct vb_icrc_flow *flow, uint8_t *at)
+{
+	vb_put16(at, flow->src_port);
+	vb_put16(at + 2, flow->dst_port);
+	vb_put16(at + 4, 0);
+	vb_put16(at + 6, 0xffff); /* checksum */
+}
+
+void vb_icrc_flow_init(struct vb_icrc_flow *flow)
+{
+	uint8_t bytes[ONES_LENGTH + IPV6_LENGTH + UDP_LENGTH + VB_BTH_LENGTH] = { 0 };
+	size_t length = ONES_LENGTH;
+
+	pthread_once(&tables_once, tables_init);
+	memset(bytes, 0xff, ONES_LENGTH);
+	length += flow->ipv6 ? put_ipv6(flow, bytes + length) : put_ipv4(flow, bytes + length);
+	put_udp(flow, bytes + length);
+	length += UDP_LENGTH;
+	bytes[length + VARIANT_BYTE] = 0xff;
+	length += VB_BTH_LENGTH;
+	/* ISA-L inverts the state at both ends; here it is kept as it is inside. */
+	flow->seed = ~crc32_gzip_refl(0, bytes, length);
+}
+
+/* The state behind the BTH of a packet, with identification 0. */
+static uint32_t state_at_bth_end(const struct vb_icrc_flow *flow, const uint8_t *bth, size_t length)
+{
+	unsigned udp_length = (unsigned)(UDP_LENGTH + length + VB_ICRC_LENGTH);
+	uint32_t state = flow->seed ^ add16(AT_UDP_LENGTH, udp_length);
+
+	if (flow->ipv6)
+		state ^= add16(AT_IPV6_LENGTH, udp_length);
+	else
+		state ^= add16(AT_IPV4_LENGTH, IPV4_LENGTH + udp_length);
+	for (unsigned i = 0; i < VB_BTH_LENGTH; i++)
+		state ^= i == VARIANT_BYTE ? 0 : tables.byte[VB_BTH_LENGTH - 1 - i][bth[i]];
+	return state;
+}
+
+static uint32_t finish(uint32_t state, const uint8_t *packet, size_t length)
+{
+	if (length == VB_BTH_LENGTH)
+		return ~state;
+	return crc32_gzip_refl(~state, packet + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
+}
+
+uint32_t vb_icrc(const struct vb_icrc_flow *flow, uint16_t id, const uint8_t *packet, size_t length)
+{
+	uint32_t state;
+
+	assert(length >= VB_BTH_LENGTH);
+	state = state_at_bth_end(flow, packet, length);
+	if (!flow->ipv6)
+		state ^= add16(AT_IPV4_ID, id);
+	return finish(state, packet, length);
+}
+
+void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, size_t length)
+{
+	uint32_t icrc = vb_icrc(flow, id, packet, length);
+
+	for (unsigned i = 0; i < VB_ICRC_LENGTH; i++)
+		packet[length + i] = (uint8_t)(icrc >> 8 * i);
+}
+
+static uint32_t get_le32(const uint8_t *at)
+{
+	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+}
+
+/*
+ * Which change to the four bytes of identification, flags and fragment offset explains that the
+ * CRC differs? Exactly one does. It is what really was there only if it leaves flags and offset
+ * alone.
+ */
+static bool explained_by_id(uint32_t difference, size_t length, uint16_t *id)
+{
+	uint32_t word = multiply(difference, tables.back[ID_TO_BTH + length]);
+
+	*id = (uint16_t)((word & 0xff) << 8 | (word >> 8 & 0xff));
+	return !(word >> 16);
+}
+
+bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
+		   uint16_t *id)
+{
+	uint32_t difference;
+	uint16_t any = 0;
+	bool right;
+
+	if (length < VB_BTH_LENGTH || length > VB_PACKET_MAX)
+		return false;
+	difference = vb_icrc(flow, 0, packet, length) ^ get_le32(packet + length);
+	right = !difference || (!flow->ipv6 && explained_by_id(difference, length, &any));
+	if (right && id)
+		*id = any;
+	return right;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One packet of the InfiniBand transport, as RoCEv2 carries it in a UDP datagram: BTH, extended
+ * headers, payload, pad, ICRC. Parsing and emitting are inverses for everything that parses.
+ */
+#ifndef VB_WIRE_PACKET_H
+#define VB_WIRE_PACKET_H
+
+#include <stddef.h>
+
+#include "wire/opcode.h"
+
+enum {
+	VB_UDP_PORT_ROCE = 4791,
+	VB_ICRC_LENGTH = 4,
+	VB_HEADERS_MAX = 12 + 4 + 4 + 16 + 28, /* the longest sum is smaller */
+	VB_MTU_MAX = 4096,
+	VB_PACKET_MAX = VB_HEADERS_MAX + VB_MTU_MAX + 4 + VB_ICRC_LENGTH,
+	VB_PSN_MASK = 0xffffff,
+	VB_QPN_MASK = 0xffffff,
+};
+
+/* AETH syndromes: two bits say what it is, five more say how many, how long or why. */
+enum vb_syndrome {
+	VB_SYNDROME_KIND = 0x60,
+	VB_SYNDROME_ACK = 0x00,
+	VB_SYNDROME_RNR = 0x20,
+	VB_SYNDROME_NAK = 0x60,
+	VB_SYNDROME_VALUE = 0x1f,
+	VB_CREDITS_NONE = 0x1f, /* an ACK that carries no credits */
+	VB_NAK_SEQUENCE = 0x60,
+	VB_NAK_INVALID_REQUEST = 0x61,
+	VB_NAK_ACCESS = 0x62,
+	VB_NAK_OPERATIONAL = 0x63,
+	VB_NAK_INVALID_RD = 0x64,
+};
+
+struct vb_packet {
+	/* BTH */
+	uint8_t opcode;
+	bool solicited, migreq, ack_request, fecn, becn;
+	uint8_t pad;     /* 0 to 3 bytes behind the payload */
+	uint8_t version; /* transport header version, always 0 */
+	uint16_t pkey;
+	uint32_t dest_qpn, psn;
+	/* extended headers; those that the opcode has not are zero */
+	uint64_t va;           /* RETH, AtomicETH */
+	uint32_t rkey;         /* RETH, AtomicETH */
+	uint32_t dma_length;   /* RETH */
+	uint64_t swap_add, compare; /* AtomicETH */
+	uint8_t syndrome;      /* AETH */
+	uint32_t msn;          /* AETH, 24 bits */
+	uint64_t original;     /* AtomicAckETH */
+	uint32_t qkey, src_qpn; /* DETH */
+	uint32_t srqn;         /* XRCETH */
+	uint32_t imm;          /* immediate data, in network order as verbs carry it */
+	uint32_t invalidate_rkey; /* IETH, host order */
+	uint32_t flush;        /* FETH: selectivity and placement type, host order */
+	/* neither pad nor ICRC */
+	const uint8_t *payload;
+	uint32_t payload_length;
+};
+
+/* Why bytes are not a packet; each is counted where packets come in. */
+enum vb_packet_fault {
+	VB_PACKET_OK,
+	VB_PACKET_TRUNCATED,  /* shorter than its headers, pad and ICRC */
+	VB_PACKET_OVERSIZED,  /* payload longer than any MTU, or where the opcode has none */
+	VB_PACKET_UNKNOWN,    /* no such opcode */
+	VB_PACKET_VERSION,    /* another transport header version */
+	VB_PACKET_RESERVED,   /* a reserved bit or syndrome that no implementation sets */
+	VB_PACKET_UNALIGNED,  /* payload and pad are not a multiple of 4 */
+	VB_PACKET_FAULTS,
+};
+
+const char *vb_packet_fault_name(enum vb_packet_fault fault);
+
+/*
+ * bytes is the UDP payload, ICRC included but not looked at (wire/icrc.h). Checks whatever can be
+ * told from the packet alone, so that nobody has to look at lengths again; the rules of section
+ * 9.2 and table 35 of the IBA. The path MTU is not known here, so the lengths that a message's
+ * first, middle and last packets must have are for the responder to check. Pad bytes may hold
+ * anything. *packet is to be used after VB_PACKET_OK only; its payload points into bytes.
+ */
+enum vb_packet_fault vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet);
+
+/*
+ * Writes BTH and extended headers to out (room for VB_HEADERS_MAX) and returns their length. The
+ * caller puts payload, pad zeros and ICRC behind them; packet->pad is not looked at but computed
+ * from payload_length.
+ */
+size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out);
+
+/* Whole length on the wire: headers, payload, pad, ICRC. */
+size_t vb_packet_length(const struct vb_packet *packet);
+
+/* "RC SEND_ONLY qp 0x000011 psn 5 ackreq 13 B ..." in at most size bytes; returns out. */
+const char *vb_packet_print(const struct vb_packet *packet, char *out, size_t size);
+
+/* PSNs and MSNs compare modulo 2^24: negative, zero or positive, from -2^23 to 2^23 - 1. */
+static inline int32_t vb_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+static inline uint32_t vb_psn_add(uint32_t psn, uint32_t by)
+{
+	return (psn + by) & VB_PSN_MASK;
+}
+
+#endif
