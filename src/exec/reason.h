@@ -36,6 +36,13 @@ enum vb_reason {
 	VB_READ_DEPTH,
 	VB_ATOMIC_ALIGN,
 	VB_TARGET_CQ_OVERRUN,
+	VB_OUT_OF_SEQUENCE,
+	VB_PACKET_LENGTH,
+	/* what a peer on the wire said */
+	VB_NAKED_INVALID,
+	VB_NAKED_ACCESS,
+	VB_NAKED_OPERATIONAL,
+	VB_BAD_RESPONSE,
 	/* no answer */
 	VB_NO_RECEIVE,
 	VB_PEER_ENDED,
@@ -51,10 +58,15 @@ enum vb_reason {
 	VB_PEER_ATTACHING,
 	VB_PEER_UNTOUCHABLE,
 	VB_NOT_THIS_HOST,
+	VB_PEER_SILENT,
 	/* dropped datagrams */
 	VB_DROP_QKEY,
 	VB_DROP_NO_RECEIVE,
 	VB_DROP_SHORT,
+	/* fault rules */
+	VB_INJECTED_STATUS,
+	VB_INJECTED_LOSS,
+	VB_INJECTED_FATAL,
 	VB_REASON_COUNT,
 };
 
@@ -78,6 +90,7 @@ struct vb_report {
 	uint32_t key;
 	uint64_t addr, length;
 	uint64_t have, want;
+	enum ibv_wc_status status; /* VB_INJECTED_STATUS: instead of that of the row */
 };
 
 /* One line under VERBENA_EXPLAIN=1. */

@@ -4,6 +4,37 @@
 
 #include <string.h>
 
+bool vb_recv_resolve(struct vb_remote *remote)
+{
+	struct vb_peer *peer = remote->peer;
+	struct vb_rq_shared *rq = vb_peer_at(peer, remote->entry->rq, sizeof(*rq));
+	uint64_t cells;
+
+	remote->cq = vb_peer_at(peer, remote->entry->recv_cq, sizeof(*remote->cq));
+	if (!rq || !remote->cq)
+		return false;
+	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
+	remote->rq = rq;
+	remote->mask = rq->mask;
+	remote->sges_stride = rq->sges_stride;
+	remote->many = rq->many;
+	remote->ready_bit = remote->entry->ready_bit;
+	cells = (uint64_t)remote->mask + 1;
+	remote->cells = vb_peer_at(peer, rq->cells, cells * sizeof(struct vb_cell));
+	remote->spill = vb_peer_at(peer, rq->spill, cells * VB_SPILL);
+	remote->sges = vb_peer_at(peer, rq->sges, cells * remote->sges_stride);
+	return remote->cells && remote->spill && remote->sges;
+}
+
+bool vb_recv_follow(struct vb_remote *remote)
+{
+	uint32_t version = atomic_load_explicit(&remote->rq->version, memory_order_acquire);
+
+	if (__builtin_expect(version == remote->rq_version, 1))
+		return true;
+	return !(version & 1) && vb_recv_resolve(remote);
+}
+
 /* One sender: nothing is claimed before the completion itself, so nothing is lost with it. */
 static bool claim_next(struct vb_remote *remote, struct vb_claim *claim)
 {

@@ -29,6 +29,11 @@ struct vb_claim {
 	struct vb_cell *cell;
 };
 
+/* Where the receive queue and CQ of remote->entry are; false: the segment names places outside of
+ * itself. */
+bool vb_recv_resolve(struct vb_remote *remote);
+/* An SRQ that is being resized: its new ring is elsewhere. False: not now. */
+bool vb_recv_follow(struct vb_remote *remote);
 /* False: none is posted. fit is set before. */
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
 /* Gives a TAKEN receive back unused. */

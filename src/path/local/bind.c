@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who is at the other end: everything that the wire would check before it takes a packet. */
+#include "base/config.h"
 #include "exec/recv.h"
+#include "path/fault/fault.h"
 #include "path/local/step.h"
 
 #include <string.h>
@@ -34,6 +36,14 @@ static bool gid_means(const union ibv_gid *dgid, const union ibv_gid *sgid)
 	       !memcmp(dgid, ipv4_loopback, sizeof(ipv4_loopback));
 }
 
+static bool forced_to_packets(const struct vb_qp *qp)
+{
+	enum vb_path_choice choice = vb_config_path();
+
+	return __builtin_expect(choice == VB_PATH_WIRE || choice == VB_PATH_SIM, 0) &&
+	       !vb_context(qp->ibv.context)->dev->infiniband;
+}
+
 static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *av, uint32_t qpn,
 			      struct vb_peer **found)
 {
@@ -41,7 +51,7 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	uint32_t slot = qpn >> VB_QP_INDEX_BITS;
 	struct vb_peer *peer = remote->peer;
 
-	if (!av->local)
+	if (!av->local || forced_to_packets(step->qp))
 		return VB_NOT_THIS_HOST;
 	if (peer && remote->slot == slot && atomic_load(&peer->state) != VB_PEER_GONE) {
 		*found = peer;
@@ -72,7 +82,8 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 {
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
-		return VB_OK;
+		/* Forced to packets: those to ourselves go through no socket. */
+		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_NOT_THIS_HOST : VB_OK;
 	case VB_PEER_CONNECTING:
 		return VB_PEER_ATTACHING;
 	case VB_PEER_NO_PATH:
@@ -81,29 +92,6 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 		break;
 	}
 	return VB_PEER_ENDED;
-}
-
-/* Where its receive queue and CQ are; false: the segment names places outside of itself. */
-static bool resolve_queues(struct vb_remote *remote)
-{
-	struct vb_peer *peer = remote->peer;
-	struct vb_rq_shared *rq = vb_peer_at(peer, remote->entry->rq, sizeof(*rq));
-	uint64_t cells;
-
-	remote->cq = vb_peer_at(peer, remote->entry->recv_cq, sizeof(*remote->cq));
-	if (!rq || !remote->cq)
-		return false;
-	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
-	remote->rq = rq;
-	remote->mask = rq->mask;
-	remote->sges_stride = rq->sges_stride;
-	remote->many = rq->many;
-	remote->ready_bit = remote->entry->ready_bit;
-	cells = (uint64_t)remote->mask + 1;
-	remote->cells = vb_peer_at(peer, rq->cells, cells * sizeof(struct vb_cell));
-	remote->spill = vb_peer_at(peer, rq->spill, cells * VB_SPILL);
-	remote->sges = vb_peer_at(peer, rq->sges, cells * remote->sges_stride);
-	return remote->cells && remote->spill && remote->sges;
 }
 
 static enum vb_reason gate_reason(uint64_t gate)
@@ -158,7 +146,7 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 /* The gate to which we are bound, and with it whether a small SEND may take the short way. */
 static void set_gate(struct vb_remote *remote, uint64_t gate)
 {
-	bool direct = gate && !remote->many && !remote->peer->self;
+	bool direct = gate && !remote->many && !remote->peer->self && !vb_fault_any();
 
 	remote->gate = gate;
 	atomic_store_explicit(&remote->direct_slot, direct ? remote->peer->head_slot : 0,
@@ -195,7 +183,7 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	reason = match(step, entry);
 	if (!reason)
 		reason = claim_connection(step->qp, entry, gate);
-	if (!reason && !resolve_queues(remote))
+	if (!reason && !vb_recv_resolve(remote))
 		reason = VB_PEER_NO_QP;
 	if (reason)
 		return reason;
@@ -208,16 +196,9 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	return VB_OK;
 }
 
-/* An SRQ that is being resized: its new ring is elsewhere. */
-static enum vb_reason follow_ring(struct vb_remote *remote)
+static enum vb_reason follow(struct vb_remote *remote)
 {
-	uint32_t version = atomic_load_explicit(&remote->rq->version, memory_order_acquire);
-
-	if (__builtin_expect(version == remote->rq_version, 1))
-		return VB_OK;
-	if (version & 1 || !resolve_queues(remote))
-		return VB_PEER_NOT_READY;
-	return VB_OK;
+	return vb_recv_follow(remote) ? VB_OK : VB_PEER_NOT_READY;
 }
 
 enum vb_reason vb_step_bind(struct vb_step_context *step)
@@ -240,7 +221,7 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 								   memory_order_acquire) != remote->gate,
 			     0))
 		reason = bind_slowly(step);
-	return reason ? reason : follow_ring(remote);
+	return reason ? reason : follow(remote);
 }
 
 static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_t qpn)
@@ -255,7 +236,7 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 		return gate_reason(gate);
 	if (remote->entry->type != IBV_QPT_UD)
 		return VB_PEER_OTHER_TYPE;
-	if (!resolve_queues(remote) || atomic_load(&remote->entry->gate) != gate)
+	if (!vb_recv_resolve(remote) || atomic_load(&remote->entry->gate) != gate)
 		return VB_PEER_NO_QP;
 	remote->gate = gate;
 	return VB_OK;
@@ -277,5 +258,5 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 	if (!remote->gate || remote->entry->qpn != qpn ||
 	    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) != remote->gate)
 		reason = bind_datagram_slowly(step, qpn);
-	return reason ? reason : follow_ring(remote);
+	return reason ? reason : follow(remote);
 }

@@ -6,12 +6,13 @@
 #ifndef VB_PATH_LOCAL_H
 #define VB_PATH_LOCAL_H
 
-#include "nic/qp.h"
+#include "path/complete.h"
 
 enum vb_run_verdict {
 	VB_RUN_IDLE, /* nothing left to execute */
 	VB_RUN_PEND, /* the next WQE waits: see qp->pend */
 	VB_RUN_MORE, /* the byte budget is spent */
+	VB_RUN_WIRE, /* the next WQE goes by wire, to wire_peer */
 };
 
 struct vb_run {
@@ -20,9 +21,10 @@ struct vb_run {
 	uint32_t end;         /* execute up to this index */
 	int64_t budget_bytes;
 	bool service;         /* the service thread runs it: no poller is at hand */
-	bool notify;          /* a completion that a poller should know of */
-	bool notify_error;
+	struct vb_notice notice;
 	uint32_t attach_slot; /* the engine should attach to this slot; 0: none */
+	bool no_wire;         /* packets cannot get there either: wait, as for a silent peer */
+	struct vb_peer *wire_peer; /* a process of this host, through its slot socket; else NULL */
 };
 
 /* Executes in post order. The caller holds the executor's token. */

@@ -10,6 +10,7 @@ enum {
 	ATTACH_NS = 1000000000,  /* and how long it waits for its peer to be attached */
 	LOOK_AGAIN_NS = 1000000, /* the service thread looks at least this often */
 	LOOK_SOON_NS = 50000,    /* first look, when no poller did */
+	RESEND_NS = 200000,      /* the first repetition of what was lost */
 };
 
 /* IBA table 45, in units of 10 us. */
@@ -64,7 +65,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 
 	if (remote->entry && remote->gate)
 		atomic_fetch_add(&remote->entry->dropped, 1);
-	vb_step_explain(step, reason);
+	vb_path_explain(step->qp, reason, &step->report);
 	return vb_step_complete(step, VB_OK);
 }
 
@@ -73,6 +74,10 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	struct vb_qp *qp = step->qp;
 
 	vb_step_leave(step);
+	if ((reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE) && !step->run->no_wire) {
+		step->run->wire_peer = reason == VB_PEER_UNTOUCHABLE ? qp->remote.peer : NULL;
+		return VB_STEP_WIRE;
+	}
 	if (qp->type != IBV_QPT_RC) {
 		if (reason != VB_PEER_ATTACHING || waited_long(qp, VB_PEND_WIRE, ATTACH_NS))
 			return drop(step, reason);
@@ -81,6 +86,29 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	/* Only a process that was there and has ended is known not to answer ever. */
 	if (reason == VB_PEER_ENDED || waited_long(qp, VB_PEND_UNREADY, patience_ns(&qp->attr)))
 		return vb_step_complete(step, reason);
+	return VB_STEP_PEND;
+}
+
+/* As the wire does: soon at first, then each time after twice as long, the QP's timeout at most. */
+enum vb_step vb_step_lost(struct vb_step_context *step)
+{
+	struct vb_qp *qp = step->qp;
+	struct vb_pend *pend = &qp->pend;
+	uint64_t now_ns, wait_ns, most_ns = 4096ull << qp->attr.timeout;
+
+	vb_step_leave(step);
+	if (qp->type != IBV_QPT_RC)
+		return drop(step, VB_INJECTED_LOSS);
+	if (waited_long(qp, VB_PEND_LOST, patience_ns(&qp->attr)))
+		return vb_step_complete(step, VB_INJECTED_LOSS);
+	now_ns = vb_now_ns();
+	wait_ns = now_ns - pend->since_ns;
+	if (qp->attr.timeout && wait_ns > most_ns)
+		wait_ns = most_ns;
+	if (wait_ns < RESEND_NS)
+		wait_ns = RESEND_NS;
+	pend->next_ns = sooner(pend->give_up_ns, now_ns + wait_ns);
+	atomic_store(&pend->wake_ns, pend->next_ns);
 	return VB_STEP_PEND;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "exec/copy.h"
 #include "exec/rkey.h"
+#include "path/fault/fault.h"
 #include "path/local/step.h"
 
 #include <errno.h>
@@ -131,8 +132,9 @@ static void collect(struct vb_step_context *step, struct batch *batch)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	uint8_t opcode = step->wqe->opcode;
+	unsigned most = vb_fault_any() ? 1 : BATCH_MAX; /* rules look at each */
 
-	while (batch->count < BATCH_MAX && sq->next + batch->count != step->run->end &&
+	while (batch->count < most && sq->next + batch->count != step->run->end &&
 	       batch->local.bytes < VB_PIECE &&
 	       vb_sq_wqe(sq, sq->next + batch->count)->opcode == opcode && add(step, batch))
 		;

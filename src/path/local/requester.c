@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The executor: takes work requests from the send queue in post order. */
+#include "path/fault/fault.h"
 #include "path/local/step.h"
 
 typedef enum vb_step (*operation)(struct vb_step_context *step);
+
+/* BIND_MW and LOCAL_INV: in their turn, without a peer. */
+static enum vb_step stay(struct vb_step_context *step)
+{
+	return vb_step_complete(step, vb_path_stay(step->qp, step->wqe, &step->report));
+}
 
 /* What each transport can do; a hole is LOC_QP_OP_ERR. */
 static const operation operations[][IBV_WR_SEND_WITH_INV + 1] = {
@@ -15,16 +22,16 @@ static const operation operations[][IBV_WR_SEND_WITH_INV + 1] = {
 		[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
 		[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
 		[IBV_WR_SEND_WITH_INV] = vb_step_send,
-		[IBV_WR_BIND_MW] = vb_step_bind_window,
-		[IBV_WR_LOCAL_INV] = vb_step_local_invalidate,
+		[IBV_WR_BIND_MW] = stay,
+		[IBV_WR_LOCAL_INV] = stay,
 	},
 	[IBV_QPT_UC] = {
 		[IBV_WR_SEND] = vb_step_send,
 		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
 		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
 		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
-		[IBV_WR_BIND_MW] = vb_step_bind_window,
-		[IBV_WR_LOCAL_INV] = vb_step_local_invalidate,
+		[IBV_WR_BIND_MW] = stay,
+		[IBV_WR_LOCAL_INV] = stay,
 	},
 	[IBV_QPT_UD] = {
 		[IBV_WR_SEND] = vb_step_datagram,
@@ -35,7 +42,10 @@ static const operation operations[][IBV_WR_SEND_WITH_INV + 1] = {
 static enum vb_step execute(struct vb_step_context *step)
 {
 	operation run = operations[step->qp->type][step->wqe->opcode];
+	enum vb_step next;
 
+	if (vb_fault_any() && vb_step_fault(step, &next))
+		return next;
 	if (!run)
 		return vb_step_complete(step, VB_OPCODE_TRANSPORT);
 	if (step->wqe->length > VB_MSG_MAX)
@@ -63,7 +73,7 @@ static enum vb_run_verdict run_queue(struct vb_step_context *step)
 
 	while (sq->next != run->end) {
 		if (flushing(step->qp)) {
-			vb_step_flush(step);
+			vb_path_flush(step->qp, run->end, &run->notice);
 			break;
 		}
 		if (draining(step->qp))
@@ -72,8 +82,15 @@ static enum vb_run_verdict run_queue(struct vb_step_context *step)
 			return VB_RUN_MORE;
 		step->wqe = vb_sq_wqe(sq, sq->next);
 		step->report = (struct vb_report){ 0 };
-		if (execute(step) == VB_STEP_PEND)
+		switch (execute(step)) {
+		case VB_STEP_PEND:
 			return VB_RUN_PEND;
+		case VB_STEP_WIRE:
+			return VB_RUN_WIRE;
+		case VB_STEP_NEXT:
+		case VB_STEP_AGAIN:
+			break;
+		}
 	}
 	return VB_RUN_IDLE;
 }

@@ -8,39 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe, unsigned access)
-{
-	struct vb_mr_cache *cache = &step->qp->sq.mr_cache;
-
-	if (wqe->inlined) {
-		step->sge[0] = (struct ibv_sge){ (uintptr_t)wqe->bytes, wqe->length, 0 };
-		step->sge_count = 1;
-		return VB_OK;
-	}
-	step->sge_count = wqe->sge_count;
-	for (unsigned i = 0; i < wqe->sge_count; i++) {
-		const struct ibv_sge *sge = &wqe->sge[i];
-		struct vb_mr *mr;
-
-		step->sge[i] = *sge;
-		if (!sge->length)
-			continue;
-		/* What is only read goes through the queue's cache. */
-		if (!access && vb_mr_cached(cache, step->qp->nic, sge, &step->sge[i].addr))
-			continue;
-		mr = access ? vb_mr_lookup(step->qp->nic, step->qp->pd, sge, access) :
-			      vb_mr_cache_fill(cache, step->qp->nic, step->qp->pd, sge, access);
-		if (!mr) {
-			step->report.key = sge->lkey;
-			step->report.addr = sge->addr;
-			step->report.length = sge->length;
-			return VB_LOCAL_KEY;
-		}
-		step->sge[i].addr = (uintptr_t)vb_mr_ptr(mr, sge->addr);
-	}
-	return VB_OK;
-}
-
 void vb_step_gather(const struct vb_step_context *step, uint8_t *out)
 {
 	for (unsigned i = 0; i < step->sge_count; i++) {

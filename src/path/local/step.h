@@ -4,6 +4,7 @@
 #define VB_PATH_LOCAL_STEP_H
 
 #include "exec/reason.h"
+#include "path/complete.h"
 #include "path/local/local.h"
 
 enum { VB_PIECE = 1 << 20 }; /* bytes copied within one hazard */
@@ -12,6 +13,7 @@ enum vb_step {
 	VB_STEP_NEXT,  /* the WQE at next is complete, or there is a new one there */
 	VB_STEP_AGAIN, /* progress was made, more of the same WQE follows */
 	VB_STEP_PEND,  /* not now */
+	VB_STEP_WIRE,  /* not here: packets may get there */
 };
 
 struct vb_step_context {
@@ -31,10 +33,6 @@ struct vb_step_context {
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason);
 /* Done for a reason that the target learns of as well. */
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet);
-/* Says why, under VERBENA_EXPLAIN=1, with the numbers of step->report. */
-void vb_step_explain(struct vb_step_context *step, enum vb_reason reason);
-/* Everything up to run->end is flushed. */
-void vb_step_flush(struct vb_step_context *step);
 
 /* --- bind.c --- */
 
@@ -54,10 +52,22 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step);
 /* Someone else is at it for a moment. */
 enum vb_step vb_step_busy(struct vb_step_context *step);
 
+/* A fault rule has lost it: RC tries again, and gives up as above. */
+enum vb_step vb_step_lost(struct vb_step_context *step);
+
+/* --- fault.c --- */
+
+/* Fault rules, before the WQE is executed; true: they decided what comes next instead. */
+bool vb_step_fault(struct vb_step_context *step, enum vb_step *next);
+
 /* --- the operations --- */
 
-/* Checks the elements of a WQE and translates them; VB_OK or VB_LOCAL_KEY. */
-enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe, unsigned access);
+/* Checks the elements of a WQE and translates them to step->sge; VB_OK or VB_LOCAL_KEY. */
+static inline enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe,
+					   unsigned access)
+{
+	return vb_path_local(step->qp, wqe, access, step->sge, &step->sge_count, &step->report);
+}
 /* Copies the elements' bytes one after the other. */
 void vb_step_gather(const struct vb_step_context *step, uint8_t *out);
 enum vb_step vb_step_send(struct vb_step_context *step);
@@ -66,10 +76,6 @@ enum vb_step vb_step_datagram(struct vb_step_context *step);
 enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
-
-/* window.c */
-enum vb_step vb_step_bind_window(struct vb_step_context *step);
-enum vb_step vb_step_local_invalidate(struct vb_step_context *step);
 
 /* Rights, resources and key of an RDMA operation at the bound target. */
 enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "path/complete.h"
+
+void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
+{
+	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+
+	report->reason = reason;
+	report->qpn = qp->ibv.qp_num;
+	report->wr_id = wqe->wr_id;
+	report->opcode = wqe->opcode;
+	report->peer_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
+	if (!report->length)
+		report->length = wqe->length;
+	vb_report_explain(report);
+}
+
+/* The completion cannot be delivered: nothing is overwritten, the QP is finished. */
+static void overrun(struct vb_qp *qp)
+{
+	struct vb_report report = { 0 };
+
+	qp->sq.stuck = true;
+	report.reason = VB_CQ_OVERRUN;
+	report.qpn = qp->ibv.qp_num;
+	report.opcode = -1;
+	vb_report_explain(&report);
+	vb_peer_attend(qp->nic->self, VB_ATTN_CQ);
+	if (vb_qp_enter_error(qp))
+		vb_qp_raise(qp, IBV_EVENT_QP_FATAL);
+}
+
+/* Makes everything before next visible to the poller. */
+static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
+{
+	struct vb_sq *sq = &qp->sq;
+	bool visible = wqe->signaled || wqe->status != IBV_WC_SUCCESS;
+
+	sq->next++;
+	sq->offset = 0;
+	qp->pend.why = VB_PEND_NONE;
+	if (sq->stuck)
+		return;
+	if (visible && wqe->status != IBV_WC_WR_FLUSH_ERR && !vb_cq_account(qp->send_cq->shared)) {
+		overrun(qp);
+		return;
+	}
+	/* Pairs with the load in poll_sq. */
+	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
+	notice->due |= visible;
+	notice->error |= wqe->status != IBV_WC_SUCCESS;
+}
+
+static void fail_qp(struct vb_qp *qp)
+{
+	if (qp->type == IBV_QPT_RC)
+		vb_qp_enter_error(qp);
+	else
+		vb_qp_enter_sqe(qp);
+}
+
+void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,
+		      struct vb_notice *notice)
+{
+	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+
+	wqe->status = (uint8_t)(reason == VB_INJECTED_STATUS ? report->status :
+							       vb_reason_row(reason)->status);
+	wqe->reason = (uint8_t)reason;
+	if (wqe->ah) {
+		vb_ah_put(wqe->ah);
+		wqe->ah = NULL;
+	}
+	if (__builtin_expect(reason != VB_OK, 0)) {
+		vb_path_explain(qp, reason, report);
+		if (wqe->status != IBV_WC_SUCCESS)
+			fail_qp(qp);
+	}
+	publish(qp, wqe, notice);
+}
+
+void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)
+{
+	while (qp->sq.next != end) {
+		struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+
+		wqe->status = IBV_WC_WR_FLUSH_ERR;
+		wqe->reason = VB_OK;
+		vb_ah_put(wqe->ah);
+		wqe->ah = NULL;
+		publish(qp, wqe, notice);
+	}
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a work request of the send queue ends, whichever path it took. */
+#ifndef VB_PATH_COMPLETE_H
+#define VB_PATH_COMPLETE_H
+
+#include "exec/reason.h"
+#include "nic/qp.h"
+
+/* What completions ask for once the executor is done: whether pollers should be told. */
+struct vb_notice {
+	bool due;
+	bool error;
+};
+
+/*
+ * The WQE at sq.next is done for a reason; report has the numbers of its sentence. A bad status
+ * moves the QP to ERR (SQE on UC and UD). The caller holds the executor's token.
+ */
+void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,
+		      struct vb_notice *notice);
+/* Everything up to end is flushed. */
+void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice);
+/* One line under VERBENA_EXPLAIN=1 about the WQE at sq.next. */
+void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
+
+/* BIND_MW and LOCAL_INV: work requests that concern this process only. */
+static inline bool vb_opcode_stays(uint8_t opcode)
+{
+	return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV;
+}
+enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report);
+
+/*
+ * Checks the elements of a WQE and translates them to addresses of this process; room for
+ * VB_SGE_MAX. VB_OK or VB_LOCAL_KEY.
+ */
+enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
+			     struct ibv_sge *sge, unsigned *count, struct vb_report *report);
+
+/* length bytes of the translated elements, from offset on, to out. */
+void vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+		    uint8_t *out);
+/* The other way round; the last bytes become visible last. */
+void vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+		     const uint8_t *from);
+/* Copies so that the tail, from the last multiple of 8 on, becomes visible last. */
+void vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length);
+
+#endif

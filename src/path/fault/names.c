@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The names of opcodes, their families and completion statuses, as rules spell them. */
+#include "path/fault/rule.h"
+#include "wire/opcode.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define BIT(n)       (1ull << (n))
+#define BITS(a, b)   ((BIT((b) + 1) - 1) & ~(BIT(a) - 1)) /* a to b, both included */
+
+struct name {
+	const char *name;
+	uint64_t bits; /* of the lower five bits of the BTH opcode, or of enum ibv_wr_opcode */
+};
+
+static const struct name packet_names[] = {
+	{ "send_first", BIT(VB_OP_SEND_FIRST) },
+	{ "send_middle", BIT(VB_OP_SEND_MIDDLE) },
+	{ "send_last", BIT(VB_OP_SEND_LAST) },
+	{ "send_last_imm", BIT(VB_OP_SEND_LAST_IMM) },
+	{ "send_only", BIT(VB_OP_SEND_ONLY) },
+	{ "send_only_imm", BIT(VB_OP_SEND_ONLY_IMM) },
+	{ "send_last_inv", BIT(VB_OP_SEND_LAST_INVALIDATE) },
+	{ "send_only_inv", BIT(VB_OP_SEND_ONLY_INVALIDATE) },
+	{ "write_first", BIT(VB_OP_WRITE_FIRST) },
+	{ "write_middle", BIT(VB_OP_WRITE_MIDDLE) },
+	{ "write_last", BIT(VB_OP_WRITE_LAST) },
+	{ "write_last_imm", BIT(VB_OP_WRITE_LAST_IMM) },
+	{ "write_only", BIT(VB_OP_WRITE_ONLY) },
+	{ "write_only_imm", BIT(VB_OP_WRITE_ONLY_IMM) },
+	{ "read_request", BIT(VB_OP_READ_REQUEST) },
+	{ "read_response_first", BIT(VB_OP_READ_RESPONSE_FIRST) },
+	{ "read_response_middle", BIT(VB_OP_READ_RESPONSE_MIDDLE) },
+	{ "read_response_last", BIT(VB_OP_READ_RESPONSE_LAST) },
+	{ "read_response_only", BIT(VB_OP_READ_RESPONSE_ONLY) },
+	{ "cmp_and_swp", BIT(VB_OP_COMPARE_SWAP) },
+	{ "fetch_and_add", BIT(VB_OP_FETCH_ADD) },
+	/* families */
+	{ "send", BITS(VB_OP_SEND_FIRST, VB_OP_SEND_ONLY_IMM) | BIT(VB_OP_SEND_LAST_INVALIDATE) |
+			  BIT(VB_OP_SEND_ONLY_INVALIDATE) },
+	{ "write", BITS(VB_OP_WRITE_FIRST, VB_OP_WRITE_ONLY_IMM) },
+	{ "read", BITS(VB_OP_READ_REQUEST, VB_OP_READ_RESPONSE_ONLY) },
+	{ "read_response", BITS(VB_OP_READ_RESPONSE_FIRST, VB_OP_READ_RESPONSE_ONLY) },
+	{ "ack", BIT(VB_OP_ACKNOWLEDGE) },
+	{ "atomic", BIT(VB_OP_COMPARE_SWAP) | BIT(VB_OP_FETCH_ADD) },
+	{ "atomic_ack", BIT(VB_OP_ATOMIC_ACKNOWLEDGE) },
+	{ "flush", BIT(VB_OP_FLUSH) },
+	{ "atomic_write", BIT(VB_OP_ATOMIC_WRITE) },
+	{ "response", BITS(VB_OP_READ_RESPONSE_FIRST, VB_OP_ATOMIC_ACKNOWLEDGE) },
+};
+
+static const struct name wr_names[] = {
+	{ "ibv_wr_send", BIT(IBV_WR_SEND) },
+	{ "send_with_imm", BIT(IBV_WR_SEND_WITH_IMM) },
+	{ "send_with_inv", BIT(IBV_WR_SEND_WITH_INV) },
+	{ "rdma_write", BIT(IBV_WR_RDMA_WRITE) },
+	{ "rdma_write_with_imm", BIT(IBV_WR_RDMA_WRITE_WITH_IMM) },
+	{ "rdma_read", BIT(IBV_WR_RDMA_READ) },
+	{ "atomic_cmp_and_swp", BIT(IBV_WR_ATOMIC_CMP_AND_SWP) },
+	{ "atomic_fetch_and_add", BIT(IBV_WR_ATOMIC_FETCH_AND_ADD) },
+	{ "local_inv", BIT(IBV_WR_LOCAL_INV) },
+	{ "bind_mw", BIT(IBV_WR_BIND_MW) },
+	/* families */
+	{ "send", BIT(IBV_WR_SEND) | BIT(IBV_WR_SEND_WITH_IMM) | BIT(IBV_WR_SEND_WITH_INV) },
+	{ "write", BIT(IBV_WR_RDMA_WRITE) | BIT(IBV_WR_RDMA_WRITE_WITH_IMM) },
+	{ "read", BIT(IBV_WR_RDMA_READ) },
+	{ "atomic", BIT(IBV_WR_ATOMIC_CMP_AND_SWP) | BIT(IBV_WR_ATOMIC_FETCH_AND_ADD) },
+};
+
+static const char *const statuses[] = {
+	[IBV_WC_LOC_LEN_ERR] = "loc_len_err",
+	[IBV_WC_LOC_QP_OP_ERR] = "loc_qp_op_err",
+	[IBV_WC_LOC_EEC_OP_ERR] = "loc_eec_op_err",
+	[IBV_WC_LOC_PROT_ERR] = "loc_prot_err",
+	[IBV_WC_WR_FLUSH_ERR] = "wr_flush_err",
+	[IBV_WC_MW_BIND_ERR] = "mw_bind_err",
+	[IBV_WC_BAD_RESP_ERR] = "bad_resp_err",
+	[IBV_WC_LOC_ACCESS_ERR] = "loc_access_err",
+	[IBV_WC_REM_INV_REQ_ERR] = "rem_inv_req_err",
+	[IBV_WC_REM_ACCESS_ERR] = "rem_access_err",
+	[IBV_WC_REM_OP_ERR] = "rem_op_err",
+	[IBV_WC_RETRY_EXC_ERR] = "retry_exc_err",
+	[IBV_WC_RNR_RETRY_EXC_ERR] = "rnr_retry_exc_err",
+	[IBV_WC_REM_ABORT_ERR] = "rem_abort_err",
+	[IBV_WC_FATAL_ERR] = "fatal_err",
+	[IBV_WC_RESP_TIMEOUT_ERR] = "resp_timeout_err",
+	[IBV_WC_GENERAL_ERR] = "general_err",
+};
+
+static uint64_t bits_of(const struct name *names, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (!strcasecmp(names[i].name, name))
+			return names[i].bits;
+	}
+	return 0;
+}
+
+static const char *without(const char *prefix, const char *name)
+{
+	size_t length = strlen(prefix);
+
+	return strncasecmp(name, prefix, length) ? name : name + length;
+}
+
+/* "0x64": the byte itself. */
+static bool numeric_opcode(const char *name, struct vb_fault_opcodes *set)
+{
+	char *end;
+	unsigned long opcode;
+
+	if (strncasecmp(name, "0x", 2))
+		return false;
+	opcode = strtoul(name, &end, 16);
+	if (*end || end == name + 2 || opcode > UINT8_MAX)
+		return false;
+	vb_fault_opcode_add(set, (unsigned)opcode);
+	return true;
+}
+
+bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set)
+{
+	static const uint8_t transports[] = { VB_TRANSPORT_RC, VB_TRANSPORT_UC, VB_TRANSPORT_UD,
+					      VB_TRANSPORT_XRC };
+	uint64_t bits = bits_of(packet_names, COUNT(packet_names), name);
+
+	if (!strcasecmp(name, "cnp")) {
+		vb_fault_opcode_add(set, VB_TRANSPORT_CNP | VB_OP_CNP);
+		return true;
+	}
+	if (!bits)
+		return numeric_opcode(name, set);
+	for (; bits; bits &= bits - 1) {
+		for (size_t i = 0; i < COUNT(transports); i++)
+			vb_fault_opcode_add(set, transports[i] | (unsigned)__builtin_ctzll(bits));
+	}
+	return true;
+}
+
+bool vb_fault_wr_opcode(const char *name, struct vb_fault_opcodes *set)
+{
+	uint64_t bits = bits_of(wr_names, COUNT(wr_names), name);
+
+	if (!bits)
+		bits = bits_of(wr_names, COUNT(wr_names), without("ibv_wr_", name));
+	set->word[0] |= bits;
+	return bits;
+}
+
+bool vb_fault_status(const char *name, enum ibv_wc_status *status)
+{
+	name = without("ibv_wc_", name);
+	for (size_t i = 0; i < COUNT(statuses); i++) {
+		if (statuses[i] && !strcasecmp(statuses[i], name)) {
+			*status = (enum ibv_wc_status)i;
+			return true;
+		}
+	}
+	return false;
+}

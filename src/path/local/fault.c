@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What fault rules do to a work request of this path. */
+#include "base/clock.h"
+#include "path/fault/fault.h"
+#include "path/local/step.h"
+
+static enum vb_step hold(struct vb_step_context *step, uint64_t until_ns)
+{
+	struct vb_pend *pend = &step->qp->pend;
+
+	vb_step_leave(step);
+	pend->next_ns = until_ns;
+	atomic_store(&pend->wake_ns, until_ns);
+	return VB_STEP_PEND;
+}
+
+static enum vb_step delay(struct vb_step_context *step, uint64_t delay_ns)
+{
+	step->qp->pend.why = VB_PEND_DELAYED;
+	return hold(step, vb_now_ns() + delay_ns);
+}
+
+/* What is left in the queue, this one included, is flushed next. */
+static enum vb_step fatal(struct vb_step_context *step)
+{
+	vb_step_leave(step);
+	vb_fault_device_fatal(step->qp->nic);
+	vb_qp_enter_error(step->qp);
+	return VB_STEP_NEXT;
+}
+
+static bool apply(struct vb_step_context *step, const struct vb_fault_verdict *verdict,
+		  enum vb_step *next)
+{
+	step->report.want = verdict->rule;
+	step->report.status = verdict->status;
+	switch (verdict->action) {
+	case VB_FAULT_DROP:
+		*next = vb_step_lost(step);
+		return true;
+	case VB_FAULT_DELAY:
+		*next = delay(step, verdict->delay_ns);
+		return true;
+	case VB_FAULT_FAIL:
+		*next = vb_step_complete(step, VB_INJECTED_STATUS);
+		return true;
+	case VB_FAULT_FATAL:
+		*next = fatal(step);
+		return true;
+	case VB_FAULT_NONE:
+	case VB_FAULT_DUPLICATE: /* of packets, which there are none of here */
+	case VB_FAULT_REORDER:
+	case VB_FAULT_CORRUPT:
+	case VB_FAULT_ACTION_COUNT:
+		break;
+	}
+	return false;
+}
+
+bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)
+{
+	struct vb_qp *qp = step->qp;
+	struct vb_pend *pend = &qp->pend;
+	const struct vb_wqe *wqe = step->wqe;
+	struct vb_fault_verdict verdict;
+
+	if ((pend->why == VB_PEND_DELAYED || pend->why == VB_PEND_LOST) &&
+	    vb_now_ns() < pend->next_ns) {
+		*next = hold(step, pend->next_ns);
+		return true;
+	}
+	/* Each try of a message that gets lost is one for the rules; anything else is seen once. */
+	if (vb_qp_has_begun(qp) && pend->why != VB_PEND_LOST)
+		return false;
+	vb_fault_wr(qp->ibv.qp_num,
+		    qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num, wqe->opcode,
+		    false, &verdict);
+	if (apply(step, &verdict, next))
+		return true;
+	pend->why = VB_PEND_NONE;
+	return false;
+}

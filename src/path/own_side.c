@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What both paths do at the initiator's own side: its memory, its windows. */
+#include "path/complete.h"
+
+#include <string.h>
+
+static enum vb_reason bind_window(struct vb_qp *qp, const struct vb_wqe *wqe,
+				  struct vb_report *report)
+{
+	report->key = wqe->bind.rkey;
+	return vb_mw_bind(&wqe->bind, qp->pd, qp->ibv.qp_num) ? VB_OK : VB_WINDOW_BIND;
+}
+
+static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
+				 struct vb_report *report)
+{
+	uint32_t rkey = wqe->imm;
+	/* The own table, looked at as a peer would. */
+	const struct vb_key_entry *entry = vb_peer_key(qp->nic->self, rkey, true);
+
+	report->key = rkey;
+	if (!entry || !vb_mw_invalidate((struct vb_key_entry *)entry, rkey, qp->pd->id,
+					qp->ibv.qp_num))
+		return VB_WINDOW_INVALID;
+	return VB_OK;
+}
+
+enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
+{
+	return wqe->opcode == IBV_WR_BIND_MW ? bind_window(qp, wqe, report) :
+					       invalidate(qp, wqe, report);
+}
+
+/* What is only read goes through the queue's cache. */
+static bool element(struct vb_qp *qp, const struct ibv_sge *sge, unsigned access, uint64_t *address)
+{
+	struct vb_mr_cache *cache = &qp->sq.mr_cache;
+	struct vb_mr *mr;
+
+	if (!access && vb_mr_cached(cache, qp->nic, sge, address))
+		return true;
+	mr = access ? vb_mr_lookup(qp->nic, qp->pd, sge, access) :
+		      vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
+	if (mr)
+		*address = (uintptr_t)vb_mr_ptr(mr, sge->addr);
+	return mr;
+}
+
+enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
+			     struct ibv_sge *sge, unsigned *count, struct vb_report *report)
+{
+	if (wqe->inlined) {
+		sge[0] = (struct ibv_sge){ (uintptr_t)wqe->bytes, wqe->length, 0 };
+		*count = 1;
+		return VB_OK;
+	}
+	*count = wqe->sge_count;
+	for (unsigned i = 0; i < wqe->sge_count; i++) {
+		sge[i] = wqe->sge[i];
+		if (!sge[i].length || element(qp, &wqe->sge[i], access, &sge[i].addr))
+			continue;
+		report->key = wqe->sge[i].lkey;
+		report->addr = wqe->sge[i].addr;
+		report->length = wqe->sge[i].length;
+		return VB_LOCAL_KEY;
+	}
+	return VB_OK;
+}
+
+void vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+		    uint8_t *out)
+{
+	for (unsigned i = 0; i < count && length; i++) {
+		uint32_t part;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		part = sge[i].length - (uint32_t)offset;
+		if (part > length)
+			part = length;
+		memcpy(out, (const void *)(uintptr_t)(sge[i].addr + offset), part);
+		out += part;
+		length -= part;
+		offset = 0;
+	}
+}
+
+void vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length)
+{
+	uintptr_t end = (uintptr_t)to + length;
+	uint32_t body = 0;
+
+	if (length && ((end - 1) & ~(uintptr_t)7) > (uintptr_t)to)
+		body = (uint32_t)(((end - 1) & ~(uintptr_t)7) - (uintptr_t)to);
+	memcpy(to, from, body);
+	atomic_thread_fence(memory_order_release);
+	memcpy(to + body, from + body, length - body);
+}
+
+void vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+		     const uint8_t *from)
+{
+	for (unsigned i = 0; i < count && length; i++) {
+		uint32_t part;
+
+		if (offset >= sge[i].length) {
+			offset -= sge[i].length;
+			continue;
+		}
+		part = sge[i].length - (uint32_t)offset;
+		if (part > length)
+			part = length;
+		vb_path_copy_ordered((uint8_t *)(uintptr_t)(sge[i].addr + offset), from, part);
+		from += part;
+		length -= part;
+		offset = 0;
+	}
+}

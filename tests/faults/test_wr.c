@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What rules do to the work requests of a program. Rules are read once, hence children. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "../unit/child.h"
+#include "duet.h"
+
+static struct duet *duet;
+
+/* Rules, then two QPs; false: see errno. */
+static bool start(const char *rules, enum ibv_qp_type type)
+{
+	setenv("VERBENA_FAULTS", rules, 1);
+	duet = duet_open(type);
+	return duet;
+}
+
+#define starts(rules, type) child_check(start(rules, type))
+#define sent(slot, status)  child_check(duet_expect(duet->send_cq, slot, IBV_WC_##status))
+#define got(slot, status)   child_check(duet_expect(duet->recv_cq, slot, IBV_WC_##status))
+#define nothing(cq)	    child_check(ibv_poll_cq(cq, 1, &(struct ibv_wc){ 0 }) == 0)
+
+/* --- fail --- */
+
+static int third_write_fails(const void *arg)
+{
+	starts("fail wr opcode=write nth=3 status=rem_access_err", IBV_QPT_RC);
+	for (unsigned i = 0; i < 5; i++)
+		child_check(duet_post(duet, IBV_WR_RDMA_WRITE, i) == 0);
+	sent(0, SUCCESS);
+	sent(1, SUCCESS);
+	sent(2, REM_ACCESS_ERR);
+	sent(3, WR_FLUSH_ERR);
+	sent(4, WR_FLUSH_ERR);
+	child_check(duet_state(duet->a) == IBV_QPS_ERR);
+	child_check(duet_state(duet->b) == IBV_QPS_RTS);
+	child_check(duet_arrived(duet, 0) && duet_arrived(duet, 1) && !duet_arrived(duet, 2));
+	return 0;
+}
+
+static void a_work_request_fails_with_the_status_asked_for(void **state)
+{
+	assert_child_passes(third_write_fails, NULL);
+}
+
+/* A list goes through one system call otherwise. */
+static int one_of_a_list_fails(const void *arg)
+{
+	starts("fail wr opcode=write nth=5 status=retry_exc_err", IBV_QPT_RC);
+	child_check(duet_post_list(duet, IBV_WR_RDMA_WRITE, 0, 7) == 0);
+	for (unsigned i = 0; i < 8; i++)
+		child_check(duet_expect(duet->send_cq, i, i < 4  ? IBV_WC_SUCCESS :
+							  i == 4 ? IBV_WC_RETRY_EXC_ERR :
+								   IBV_WC_WR_FLUSH_ERR));
+	child_check(duet_arrived(duet, 3) && !duet_arrived(duet, 4) && !duet_arrived(duet, 5));
+	return 0;
+}
+
+static void rules_see_each_work_request_of_a_list(void **state)
+{
+	assert_child_passes(one_of_a_list_fails, NULL);
+}
+
+static int unreliable_send_fails(const void *type)
+{
+	starts("fail wr nth=2 status=loc_qp_op_err", *(const enum ibv_qp_type *)type);
+	child_check(duet_recv(duet, 0) == 0);
+	child_check(duet_post_list(duet, IBV_WR_SEND, 0, 2) == 0);
+	sent(0, SUCCESS);
+	sent(1, LOC_QP_OP_ERR);
+	sent(2, WR_FLUSH_ERR);
+	child_check(duet_state(duet->a) == IBV_QPS_SQE);
+	got(0, SUCCESS);
+	return 0;
+}
+
+static void on_uc_and_ud_only_the_send_queue_fails(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_UC, IBV_QPT_UD };
+
+	assert_child_passes(unreliable_send_fails, &types[0]);
+	assert_child_passes(unreliable_send_fails, &types[1]);
+}
+
+static int explains(const void *arg)
+{
+	setenv("VERBENA_EXPLAIN", "1", 1);
+	starts("delay wr by=1us qp=1; fail wr status=rem_op_err", IBV_QPT_RC);
+	child_check(duet_post(duet, IBV_WR_RDMA_WRITE, 0) == 0);
+	sent(0, REM_OP_ERR);
+	return 0;
+}
+
+static void a_fault_says_that_it_is_one(void **state)
+{
+	char said[4096];
+
+	assert_int_equal(child_run(explains, NULL, said, sizeof(said)), 0);
+	assert_non_null(strstr(said, "RDMA_WRITE wr_id 0: fault rule 2 makes it fail\n"));
+	assert_non_null(strstr(said, "fault rule 2 \"fail wr status=rem_op_err\" applies to its "
+				     "work request number 1\n"));
+}
+
+/* --- drop --- */
+
+static int lost_once(const void *arg)
+{
+	double start_ms;
+
+	starts("drop wr nth=2", IBV_QPT_RC);
+	for (unsigned i = 0; i < 3; i++)
+		child_check(duet_recv(duet, i) == 0);
+	start_ms = duet_now_ms();
+	child_check(duet_post_list(duet, IBV_WR_SEND, 0, 2) == 0);
+	for (unsigned i = 0; i < 3; i++) {
+		sent(i, SUCCESS);
+		got(i, SUCCESS);
+		child_check(duet_arrived(duet, i));
+		child_check(i < 1 || duet_now_ms() - start_ms >= 0.2);
+	}
+	return 0;
+}
+
+static void a_reliable_message_that_is_lost_is_repeated(void **state)
+{
+	assert_child_passes(lost_once, NULL);
+}
+
+static int lost_for_good(const void *arg)
+{
+	double start_ms;
+
+	starts("drop wr opcode=read,atomic", IBV_QPT_RC);
+	start_ms = duet_now_ms();
+	child_check(duet_post(duet, IBV_WR_RDMA_WRITE, 0) == 0);
+	child_check(duet_post(duet, IBV_WR_RDMA_READ, 1) == 0);
+	sent(0, SUCCESS);
+	sent(1, RETRY_EXC_ERR);
+	child_check(duet_now_ms() - start_ms >=
+		    (DUET_RETRIES + 1) * 4.096e-3 * (1 << DUET_TIMEOUT));
+	child_check(duet_state(duet->a) == IBV_QPS_ERR);
+	return 0;
+}
+
+static void one_that_is_lost_each_time_uses_up_its_retries(void **state)
+{
+	assert_child_passes(lost_for_good, NULL);
+}
+
+static int lost_in_silence(const void *type)
+{
+	starts("drop wr nth=2", *(const enum ibv_qp_type *)type);
+	for (unsigned i = 0; i < 3; i++)
+		child_check(duet_recv(duet, i) == 0);
+	child_check(duet_post_list(duet, IBV_WR_SEND, 10, 12) == 0);
+	for (unsigned i = 10; i < 13; i++)
+		sent(i, SUCCESS);
+	got(0, SUCCESS);
+	got(1, SUCCESS);
+	nothing(duet->recv_cq);
+	child_check(duet->to[0][duet->type == IBV_QPT_UD ? 40 : 0] == 11);
+	child_check(duet->to[1][duet->type == IBV_QPT_UD ? 40 : 0] == 13);
+	child_check(duet_state(duet->a) == IBV_QPS_RTS);
+	return 0;
+}
+
+static void an_unreliable_message_that_is_lost_is_gone(void **state)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_UC, IBV_QPT_UD };
+
+	assert_child_passes(lost_in_silence, &types[0]);
+	assert_child_passes(lost_in_silence, &types[1]);
+}
+
+/* --- delay --- */
+
+static int late(const void *arg)
+{
+	double start_ms;
+
+	starts("delay wr by=30ms nth=2", IBV_QPT_RC);
+	start_ms = duet_now_ms();
+	child_check(duet_post_list(duet, IBV_WR_RDMA_WRITE, 0, 2) == 0);
+	sent(0, SUCCESS);
+	sent(1, SUCCESS);
+	child_check(duet_now_ms() - start_ms >= 30);
+	sent(2, SUCCESS);
+	child_check(duet_arrived(duet, 1) && duet_arrived(duet, 2));
+	return 0;
+}
+
+static void a_delayed_work_request_holds_up_those_behind_it(void **state)
+{
+	assert_child_passes(late, NULL);
+}
+
+/* Nobody polls: the library's own thread has to get up in time. */
+static int late_without_poller(const void *arg)
+{
+	double end_ms;
+
+	starts("delay wr by=20ms", IBV_QPT_RC);
+	end_ms = duet_now_ms() + DUET_DEADLINE_MS;
+	child_check(duet_post(duet, IBV_WR_RDMA_WRITE, 5) == 0);
+	child_check(!duet_arrived(duet, 5));
+	while (!duet_arrived(duet, 5))
+		child_check(poll(NULL, 0, 1) == 0 && duet_now_ms() < end_ms);
+	sent(5, SUCCESS);
+	return 0;
+}
+
+static void a_delay_ends_without_a_poller(void **state)
+{
+	assert_child_passes(late_without_poller, NULL);
+}
+
+static int flushed_while_late(const void *arg)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	starts("delay wr by=1000s nth=1; drop wr nth=2..", IBV_QPT_RC);
+	child_check(duet_post(duet, IBV_WR_RDMA_WRITE, 0) == 0);
+	child_check(ibv_modify_qp(duet->a, &attr, IBV_QP_STATE) == 0);
+	sent(0, WR_FLUSH_ERR);
+	return 0;
+}
+
+static void a_delayed_work_request_is_flushed_at_once(void **state)
+{
+	assert_child_passes(flushed_while_late, NULL);
+}
+
+/* --- the device --- */
+
+static int device_fails(const void *arg)
+{
+	struct ibv_async_event event;
+	struct pollfd fd = { .events = POLLIN };
+
+	starts("fatal device after=2", IBV_QPT_RC);
+	for (unsigned i = 0; i < 4; i++)
+		child_check(duet_recv(duet, i) == 0);
+	child_check(duet_post_list(duet, IBV_WR_SEND, 0, 3) == 0);
+	sent(0, SUCCESS);
+	sent(1, SUCCESS);
+	sent(2, WR_FLUSH_ERR);
+	sent(3, WR_FLUSH_ERR);
+	fd.fd = duet->context->async_fd;
+	child_check(poll(&fd, 1, DUET_DEADLINE_MS) == 1);
+	child_check(ibv_get_async_event(duet->context, &event) == 0);
+	child_check(event.event_type == IBV_EVENT_DEVICE_FATAL);
+	ibv_ack_async_event(&event);
+	child_check(poll(&fd, 1, 0) == 0);
+	got(0, SUCCESS);
+	got(1, SUCCESS);
+	got(2, WR_FLUSH_ERR);
+	got(3, WR_FLUSH_ERR);
+	child_check(duet_await_state(duet->a, IBV_QPS_ERR));
+	child_check(duet_await_state(duet->b, IBV_QPS_ERR));
+	return 0;
+}
+
+static void a_fatal_device_ends_every_queue_pair_with_one_event(void **state)
+{
+	assert_child_passes(device_fails, NULL);
+}
+
+/* --- the rules themselves --- */
+
+static int cannot_open(const void *arg)
+{
+	child_check(!start("drop wr nth=x", IBV_QPT_RC));
+	child_check(errno == EINVAL);
+	return 0;
+}
+
+static void a_bad_rule_keeps_the_device_closed_and_says_why(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(cannot_open, NULL, said, sizeof(said)), 0);
+	assert_non_null(strstr(said, "]: VERBENA_FAULTS: \"drop wr nth=x\": \"nth=x\" is neither a "
+				     "number from 1 nor a range"));
+}
+
+static int other_queue_pair(const void *arg)
+{
+	starts("fail wr qp=0xfffffe status=rem_op_err; drop packet", IBV_QPT_RC);
+	for (unsigned i = 0; i < 4; i++)
+		child_check(duet_recv(duet, i) == 0);
+	child_check(duet_post_list(duet, IBV_WR_SEND, 0, 3) == 0);
+	for (unsigned i = 0; i < 4; i++) {
+		sent(i, SUCCESS);
+		got(i, SUCCESS);
+	}
+	return 0;
+}
+
+static void who_is_not_meant_is_not_touched(void **state)
+{
+	const char *path = getenv("VERBENA_PATH");
+
+	if (path && !strcmp(path, "wire"))
+		skip(); /* "drop packet" means everybody there */
+	assert_child_passes(other_queue_pair, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_work_request_fails_with_the_status_asked_for),
+		cmocka_unit_test(rules_see_each_work_request_of_a_list),
+		cmocka_unit_test(on_uc_and_ud_only_the_send_queue_fails),
+		cmocka_unit_test(a_fault_says_that_it_is_one),
+		cmocka_unit_test(a_reliable_message_that_is_lost_is_repeated),
+		cmocka_unit_test(one_that_is_lost_each_time_uses_up_its_retries),
+		cmocka_unit_test(an_unreliable_message_that_is_lost_is_gone),
+		cmocka_unit_test(a_delayed_work_request_holds_up_those_behind_it),
+		cmocka_unit_test(a_delay_ends_without_a_poller),
+		cmocka_unit_test(a_delayed_work_request_is_flushed_at_once),
+		cmocka_unit_test(a_fatal_device_ends_every_queue_pair_with_one_event),
+		cmocka_unit_test(a_bad_rule_keeps_the_device_closed_and_says_why),
+		cmocka_unit_test(who_is_not_meant_is_not_touched),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
