@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/config.h"
+#include "base/log.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,4 +18,33 @@ bool vb_config_explain(void)
 		atomic_store_explicit(&cached, value, memory_order_relaxed);
 	}
 	return value;
+}
+
+static enum vb_path_choice read_path(void)
+{
+	static const char *const names[] = {
+		[VB_PATH_WIRE] = "wire", [VB_PATH_SLOT] = "slot", [VB_PATH_SIM] = "sim"
+	};
+	const char *text = secure_getenv("VERBENA_PATH");
+
+	if (!text || !*text)
+		return VB_PATH_AUTO;
+	for (int i = VB_PATH_WIRE; i <= VB_PATH_SIM; i++)
+		if (!strcmp(text, names[i]))
+			return (enum vb_path_choice)i;
+	vb_explain("VERBENA_PATH is '%s', which is none of wire, slot and sim: as if it were unset",
+		   text);
+	return VB_PATH_AUTO;
+}
+
+enum vb_path_choice vb_config_path(void)
+{
+	static _Atomic int cached = -1;
+	int value = atomic_load_explicit(&cached, memory_order_relaxed);
+
+	if (value < 0) {
+		value = read_path();
+		atomic_store_explicit(&cached, value, memory_order_relaxed);
+	}
+	return (enum vb_path_choice)value;
 }

@@ -8,4 +8,13 @@
 /* VERBENA_EXPLAIN=1: each failure prints a sentence. Read once. */
 bool vb_config_explain(void);
 
+/* VERBENA_PATH: which way messages go, for tests. Read once. */
+enum vb_path_choice {
+	VB_PATH_AUTO, /* unset: as the attach verdict says */
+	VB_PATH_WIRE, /* UDP, also within this host and this process */
+	VB_PATH_SLOT, /* packets over slot sockets, also where memory could be touched */
+	VB_PATH_SIM,  /* packets through memory of this process */
+};
+enum vb_path_choice vb_config_path(void);
+
 #endif

@@ -9,10 +9,13 @@
  *
  * They have a local path if and only if each could read the other's memory: uids do not tell.
  */
+#include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/wire.h"
 #include "nic/slot.h"
+#include "path/roce/port.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -122,7 +125,7 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
 
-	if (nic->untouchable || message->tid <= 0 ||
+	if (nic->untouchable || vb_config_path() == VB_PATH_SLOT || message->tid <= 0 ||
 	    getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) || cred.pid <= 0 ||
 	    syscall(SYS_tgkill, cred.pid, message->tid, 0))
 		return false;
@@ -163,6 +166,9 @@ static int watch(struct vb_nic *nic, struct vb_peer *peer)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = peer };
 
+	vb_slot_socket_tune(peer->socket);
+	/* Pairs with the load in vb_attach_event: what was written before is for that thread. */
+	atomic_store_explicit(&peer->state, VB_PEER_CONNECTING, memory_order_release);
 	return epoll_ctl(nic->engine->epoll, EPOLL_CTL_ADD, peer->socket, &event) ? -errno : 0;
 }
 
@@ -311,12 +317,41 @@ static int on_message(struct vb_nic *nic, struct vb_peer *peer, const struct att
 	return -EPROTO;
 }
 
+static bool carries_packets(const struct vb_peer *peer)
+{
+	uint64_t magic = 0;
+
+	return recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT) ==
+		       (ssize_t)sizeof(magic) &&
+	       magic == VB_SLOT_PACKETS_MAGIC;
+}
+
+/* Packets are the port's: it reads this socket until the peer hangs up. Where nothing listens yet
+ * they are lost, as on a wire. */
+static int on_packets(struct vb_nic *nic, struct vb_peer *peer, int state)
+{
+	struct vb_port *port = vb_port_of(nic);
+	struct vb_wire *wire;
+	int err;
+	char byte;
+
+	if (state != VB_PEER_READY && state != VB_PEER_NO_PATH)
+		return -EPROTO;
+	if (!port && (wire = vb_wire_get(nic, &err)))
+		port = wire->port;
+	if (port)
+		return vb_port_adopt(port, peer);
+	return recv(peer->socket, &byte, sizeof(byte), MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
 void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 {
+	int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 	struct attach_message message;
-	int err = receive_message(peer, &message);
+	bool packets = carries_packets(peer);
+	int err = packets ? on_packets(nic, peer, state) : receive_message(peer, &message);
 
-	if (err == -EAGAIN || err == -EINTR)
+	if (err == -EAGAIN || err == -EINTR || (packets && !err))
 		return;
 	if (!err)
 		err = on_message(nic, peer, &message);

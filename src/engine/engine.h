@@ -25,6 +25,7 @@ struct vb_engine {
 	_Atomic uint32_t pending_count;
 	_Atomic uint32_t pending_version; /* moves with each addition */
 	_Atomic uint64_t service_wake_ns; /* when the service thread wakes by itself */
+	bool port_woke;                   /* service thread: a socket of the wire did */
 	_Atomic uint32_t polled;          /* a poller retried what waits: the service thread need not */
 };
 
@@ -60,13 +61,20 @@ void vb_engine_progress(struct vb_nic *nic);
 /* By the service thread: everything that is due. False: pollers see to what waits. */
 bool vb_engine_service(struct vb_engine *engine);
 
-/* For every poll that finds nothing: two loads when there is nothing to do either. */
+/* Takes in what arrived on the wire; true: something was done. */
+bool vb_engine_poll_wire(struct vb_nic *nic);
+
+/* For every poll that finds nothing: three loads when there is nothing to do either. */
 static inline bool vb_engine_poll(struct vb_nic *nic)
 {
+	bool any = false;
+
+	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0))
+		any = vb_engine_poll_wire(nic);
 	if (__builtin_expect(
 		    !atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed) &&
 		    !atomic_load_explicit(&nic->waiting, memory_order_relaxed), 1))
-		return false;
+		return any;
 	vb_engine_progress(nic);
 	return true;
 }

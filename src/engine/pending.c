@@ -2,6 +2,7 @@
 /* Send queues that wait: for a peer, for a receive, or for their turn. */
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/wire.h"
 
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
 {
@@ -62,7 +63,9 @@ void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
 		if (!qp)
 			break;
 		/* Else whoever executes it puts it back if it still waits. */
-		if (vb_qp_token_take(qp, &end))
+		if (vb_qp_on_wire(qp))
+			vb_wire_kick(qp);
+		else if (vb_qp_token_take(qp, &end))
 			vb_engine_execute(qp, end, service);
 	}
 }

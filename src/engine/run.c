@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/wire.h"
 #include "path/local/local.h"
 
 static void raise_if_drained(struct vb_qp *qp)
@@ -42,6 +43,26 @@ static void follow_up(struct vb_run *run, enum vb_run_verdict verdict)
 		vb_attach_start(nic, run->attach_slot);
 }
 
+/*
+ * Datagrams each have their own target; a connection goes by wire as a whole, and its token with it.
+ */
+static enum vb_run_verdict run_here(struct vb_run *run)
+{
+	enum vb_run_verdict verdict;
+
+	while ((verdict = vb_local_run(run)) == VB_RUN_WIRE) {
+		if (run->qp->type == IBV_QPT_UD) {
+			vb_wire_datagrams(run->qp, run->wire_peer, run->end, &run->notice);
+		} else if (!vb_wire_adopt(run->qp, run->wire_peer)) {
+			vb_wire_kick(run->qp);
+			return verdict;
+		} else {
+			run->no_wire = true;
+		}
+	}
+	return verdict;
+}
+
 void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 {
 	struct vb_run run = {
@@ -57,12 +78,12 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 	enum vb_run_verdict verdict;
 
 	do
-		verdict = run.thread ? vb_local_run(&run) : VB_RUN_MORE;
-	while (!release(&run, verdict));
+		verdict = run.thread ? run_here(&run) : VB_RUN_MORE;
+	while (verdict != VB_RUN_WIRE && !release(&run, verdict));
 	/* The lock in release is the fence between the completions and this look. */
-	if (run.notify)
-		vb_cq_notify(cq, bit, run.notify_error);
-	if (verdict != VB_RUN_IDLE)
+	if (run.notice.due)
+		vb_cq_notify(cq, bit, run.notice.error);
+	if (verdict == VB_RUN_PEND || verdict == VB_RUN_MORE)
 		follow_up(&run, verdict);
 	if (__builtin_expect(atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed), 0))
 		vb_engine_attend(nic, service);
@@ -72,6 +93,8 @@ void vb_engine_kick(struct vb_qp *qp)
 {
 	uint32_t end;
 
-	if (vb_qp_token_take(qp, &end))
+	if (vb_qp_on_wire(qp))
+		vb_wire_kick(qp);
+	else if (vb_qp_token_take(qp, &end))
 		vb_engine_execute(qp, end, false);
 }

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/filter.h"
+#include "engine/link_watch.h"
+#include "engine/wire.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,7 +25,10 @@ enum {
 	POLLED_LOOK_NS = 1000000, /* someone polls: look whether he still does */
 };
 
-/* What an epoll entry stands for: a listener by its number, else a peer by its address. */
+#define DOORBELL_EVENT UINT64_MAX
+
+/* What an epoll entry stands for: the doorbell, the port, the routing socket; a listener by its
+ * number, else a peer by its address. */
 static bool is_listener(const struct vb_nic *nic, uint64_t data)
 {
 	return data < VB_OWN_SLOTS && data < nic->slot_count;
@@ -41,8 +46,12 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 {
 	struct vb_nic *nic = engine->nic;
 
-	if (event->data.u64 == UINT64_MAX)
+	if (event->data.u64 == DOORBELL_EVENT)
 		drain_doorbell(nic);
+	else if (event->data.u64 == VB_PORT_EVENT)
+		engine->port_woke = true; /* the wire is looked at after every sleep */
+	else if (event->data.u64 == VB_LINK_EVENT)
+		vb_link_event();
 	else if (is_listener(nic, event->data.u64))
 		vb_attach_accept(nic, nic->slots[event->data.u64].listener);
 	else
@@ -52,16 +61,14 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 /* Says until when it sleeps, then makes sure that nothing came in between. */
 static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
 {
-	uint64_t wake_ns = vb_engine_next_wake_ns(engine), now_ns;
+	uint64_t now_ns = vb_now_ns(), wake_ns = vb_engine_next_wake_ns(engine);
+	uint64_t wire_ns = vb_wire_next_ns(engine->nic, now_ns);
 
-	if (wake_ns == VB_NEVER_NS && !atomic_load(&engine->nic->flushes_pending))
-		return wake_ns;
-	now_ns = vb_now_ns();
 	if (polled && wake_ns < now_ns + POLLED_LOOK_NS)
 		wake_ns = now_ns + POLLED_LOOK_NS;
 	if (atomic_load(&engine->nic->flushes_pending) && wake_ns > now_ns + FLUSH_LOOK_NS)
 		wake_ns = now_ns + FLUSH_LOOK_NS;
-	return wake_ns;
+	return wire_ns < wake_ns ? wire_ns : wake_ns;
 }
 
 static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *timeout)
@@ -70,9 +77,10 @@ static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *ti
 	uint64_t wake_ns = wake_time_ns(engine, polled), now_ns;
 
 	/* While pollers are at it nobody needs to ring for what waits. */
-	polled = polled && wake_ns != VB_NEVER_NS;
+	polled = (polled && wake_ns != VB_NEVER_NS) || vb_wire_left(engine->nic);
 	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
-	if ((!polled && atomic_load(&engine->pending_version) != version) ||
+	if ((!polled && (atomic_load(&engine->pending_version) != version ||
+			 vb_wire_next_ns(engine->nic, 0) < wake_ns)) ||
 	    atomic_load(&engine->nic->seg.head->attention))
 		return 0;
 	if (wake_ns == VB_NEVER_NS)
@@ -113,11 +121,15 @@ static void *service(void *arg)
 	/* For life: the kernel marks it when this process ends or becomes another program. */
 	pthread_mutex_lock(&nic->seg.head->life);
 	atomic_store(&engine->started, 1);
-	for (bool polled = false;; polled = !vb_engine_service(engine)) {
+	vb_link_compare(); /* what changed before anybody watched */
+	for (bool polled = false;;) {
 		int count = wait_events(engine, events, polled);
 
 		for (int i = 0; i < count; i++)
 			handle(engine, &events[i]);
+		polled = !vb_engine_service(engine);
+		vb_wire_service(nic, engine->port_woke);
+		engine->port_woke = false;
 	}
 	return NULL;
 }
@@ -161,9 +173,10 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	engine->epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (engine->epoll < 0)
 		return -errno;
-	err = watch(engine->epoll, nic->doorbell, UINT64_MAX);
+	err = watch(engine->epoll, nic->doorbell, DOORBELL_EVENT);
 	if (!err) {
 		nic->engine = engine;
+		vb_link_watch_start(engine->epoll);
 		err = start_thread(engine);
 	}
 	return err;

@@ -15,6 +15,7 @@ struct vb_context {
 	pthread_mutex_t async_lock;
 	struct vb_list async_events; /* not yet fetched */
 	_Atomic uint32_t objects;    /* that still refer to the context */
+	uint32_t fatal_told;         /* the last failure of the device that it knows of; nic->lock */
 };
 
 static inline struct vb_context *vb_context(struct ibv_context *ibv)

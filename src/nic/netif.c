@@ -71,6 +71,19 @@ static void cache_replace(struct vb_netif_snapshot *snapshot)
 		vb_netif_snapshot_put(old);
 }
 
+void vb_netif_snapshot_expire(void)
+{
+	struct vb_netif_snapshot *old;
+
+	if (!cache_enter())
+		return; /* it ends by itself soon */
+	old = cache;
+	cache = NULL;
+	cache_leave();
+	if (old)
+		vb_netif_snapshot_put(old);
+}
+
 const struct vb_netif_snapshot *vb_netif_snapshot_get(void)
 {
 	const int saved_errno = errno;

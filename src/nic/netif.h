@@ -41,6 +41,8 @@ struct vb_netif_snapshot {
 /* Never NULL; where the kernel cannot be asked: `lo` alone. Give it back with _put. */
 const struct vb_netif_snapshot *vb_netif_snapshot_get(void);
 void vb_netif_snapshot_put(const struct vb_netif_snapshot *snapshot);
+/* The kernel said that something changed: the next one is read afresh. */
+void vb_netif_snapshot_expire(void);
 
 /* Past the cache. NULL: the kernel cannot be asked, or no memory. The caller is the one holder. */
 struct vb_netif_snapshot *vb_netif_snapshot_read(void);

@@ -59,6 +59,7 @@ struct vb_nic {
 	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
 	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
+	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
 };
 
 /* The NIC, made on demand; NULL and errno when the environment does not allow one. */

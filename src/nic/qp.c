@@ -140,6 +140,7 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 	if (qp->type == IBV_QPT_UD)
 		qp->datagram_max = datagram_max(pd->ibv.context);
 	vb_list_init(&qp->pend.node);
+	vb_list_init(&qp->wire_kick);
 	err = queues_make(qp, &attr->cap);
 	if (err)
 		return err;

@@ -40,7 +40,15 @@ struct vb_remote {
 };
 
 /* Why a send queue waits. Token holder writes; the engine reads under its own lock. */
-enum vb_pend_why { VB_PEND_NONE, VB_PEND_UNREADY, VB_PEND_RNR, VB_PEND_WIRE, VB_PEND_BUSY };
+enum vb_pend_why {
+	VB_PEND_NONE,
+	VB_PEND_UNREADY,
+	VB_PEND_RNR,
+	VB_PEND_WIRE,
+	VB_PEND_BUSY,
+	VB_PEND_DELAYED, /* by a fault rule */
+	VB_PEND_LOST,    /* by a fault rule: to be tried again */
+};
 
 struct vb_pend {
 	struct vb_list node;     /* in the engine's list */
@@ -48,10 +56,12 @@ struct vb_pend {
 	enum vb_pend_why why;
 	uint64_t since_ns;       /* first try of the WQE that waits */
 	uint64_t give_up_ns;     /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
-	uint64_t next_ns;        /* RNR: next counted try */
+	uint64_t next_ns;        /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
 	_Atomic uint64_t wake_ns; /* when the service thread should look again */
 };
+
+struct vb_wired;
 
 struct vb_qp {
 	union { /* first; room for the members that newer headers append to ibv_qp_ex */
@@ -86,6 +96,8 @@ struct vb_qp {
 	uint32_t mcast_groups;
 	uint32_t datagram_max;   /* UD: bytes that fit into one packet of the port */
 	_Atomic uint32_t async_taken;
+	struct vb_wired *_Atomic wired; /* while the wire carries it: path/roce */
+	struct vb_list wire_kick;       /* in the wire's list of QPs with news */
 };
 
 static inline struct vb_qp *vb_qp(struct ibv_qp *ibv)

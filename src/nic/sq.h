@@ -23,11 +23,13 @@ struct vb_wqe {
 	uint32_t remote_qpn, remote_qkey; /* UD */
 	uint32_t imm;        /* immediate, or the rkey that is invalidated */
 	uint32_t length;     /* of all elements */
+	uint32_t psn, psn_count; /* wire: given when its first packet is sent; 0: it stays here */
 	uint8_t opcode;      /* enum ibv_wr_opcode */
 	uint8_t status;      /* enum ibv_wc_status; executor, before done */
 	uint8_t reason;      /* enum vb_reason, behind a bad status */
 	uint8_t sge_count;
-	bool signaled, solicited, inlined; /* a fence needs no flag: READs are over when they end */
+	bool signaled, solicited, inlined;
+	bool fenced;         /* wire; on one host READs are over when they end */
 	union {
 		struct ibv_sge sge[1];
 		uint8_t bytes[16]; /* inlined payload */

@@ -2,6 +2,8 @@
 /* Opening and closing a device, and the table of calls that its context carries. */
 #include "nic/context.h"
 #include "engine/engine.h"
+#include "engine/link_watch.h"
+#include "path/fault/fault.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -59,6 +61,9 @@ VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	int err;
 
 	vb_fork_watch();
+	err = vb_fault_load();
+	if (err)
+		return vb_return_null(err);
 	if (!vb_nic_get())
 		return NULL;
 	ctx = calloc(1, sizeof(*ctx));
@@ -76,6 +81,7 @@ VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	ctx->verbs.context.cmd_fd = eventfd(0, EFD_CLOEXEC); /* something to dup() */
 	ctx->verbs.context.num_comp_vectors = VB_COMP_VECTORS;
 	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
+	vb_link_watch_add(ctx);
 	return &ctx->verbs.context;
 }
 
@@ -83,6 +89,7 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *ctx = vb_context(context);
 
+	vb_link_watch_remove(ctx);
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
 	/* Objects that outlive their context still name it: then it stays, without its fds. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/cq.h"
 #include "engine/engine.h"
+#include "engine/wire.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
@@ -72,6 +73,8 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	int err = vb_stale(vb_cq(cq)->nic, "ibv_req_notify_cq");
 
+	if (!err)
+		vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
 	return err ? -err : vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 

@@ -2,6 +2,7 @@
 /* Posting work requests. */
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/wire.h"
 #include "path/local/local.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -65,8 +66,9 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, str
 		return refuse(qp, wr, "more inline data than max_inline_data");
 	wqe->length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
-		memcpy(wqe->bytes + wqe->length, (const void *)(uintptr_t)wr->sg_list[i].addr,
-		       wr->sg_list[i].length);
+		/* Behind the declared bytes there is room for inline_max of them. */
+		memcpy((uint8_t *)wqe + offsetof(struct vb_wqe, bytes) + wqe->length,
+		       (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
 		wqe->length += wr->sg_list[i].length;
 	}
 	return 0;
@@ -132,6 +134,7 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	wqe->solicited = wr->send_flags & IBV_SEND_SOLICITED;
 	wqe->inlined = wr->send_flags & IBV_SEND_INLINE;
+	wqe->fenced = wr->send_flags & IBV_SEND_FENCE;
 	wqe->imm = wr->imm_data; /* one union with invalidate_rkey */
 	if (wr->opcode == IBV_WR_BIND_MW)
 		copy_bind(wr, wqe);
@@ -186,6 +189,8 @@ static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 	vb_spin_unlock(&sq->lock);
 	if (mine)
 		vb_engine_execute(qp, end, false);
+	else if (end != first && vb_qp_on_wire(qp))
+		vb_wire_kick(qp);
 	return -err;
 }
 

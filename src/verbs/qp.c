@@ -2,6 +2,7 @@
 #include "nic/qp.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/wire.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
@@ -82,6 +83,7 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
 static void entered_rtr(struct vb_qp *qp)
 {
+	vb_wire_enter(qp);
 	if (qp->type != IBV_QPT_UD)
 		vb_attach_qp(qp);
 	/* Someone may have been sending to us already. */
@@ -104,7 +106,7 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
-	vb_qp_token_wait(qp);
+	vb_wire_stop(qp);
 	err = modify_locked(qp, attr, mask);
 	vb_qp_token_release(qp);
 	if (!err)
@@ -150,7 +152,7 @@ static int stop_and_destroy(struct vb_qp *qp)
 	vb_qp_close(qp, IBV_QPS_RESET);
 	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
 	vb_spin_lock(&engine->progress_lock);
-	vb_qp_token_wait(qp);
+	vb_wire_stop(qp);
 	vb_engine_unpend(engine, qp);
 	vb_qp_withdraw(qp);
 	vb_spin_unlock(&engine->progress_lock);

@@ -83,6 +83,11 @@ void ct_fail(const char *format, ...)
 	_exit(1);
 }
 
+bool ct_by_packets(void)
+{
+	return getenv("VERBENA_PATH");
+}
+
 void ct_skip(const char *format, ...)
 {
 	va_list args;

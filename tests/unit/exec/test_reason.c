@@ -46,6 +46,13 @@ static const struct {
 	{ VB_READ_DEPTH, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
 	{ VB_ATOMIC_ALIGN, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
 	{ VB_TARGET_CQ_OVERRUN, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_FATAL },
+	{ VB_OUT_OF_SEQUENCE, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
+	{ VB_PACKET_LENGTH, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
+	{ VB_NAKED_INVALID, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, false, -1 },
+	{ VB_NAKED_ACCESS, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS, false, -1 },
+	{ VB_NAKED_OPERATIONAL, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, false, -1 },
+	{ VB_BAD_RESPONSE, IBV_WC_BAD_RESP_ERR, IBV_WC_SUCCESS, false, -1 },
+	{ VB_PEER_SILENT, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_NO_RECEIVE, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_PEER_ENDED, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_PEER_NO_QP, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, -1 },
@@ -101,10 +108,14 @@ static void the_syndrome_makes_the_initiators_status(void **state)
 		{ 0x63, IBV_WC_REM_OP_ERR },
 	};
 
-	for (int reason = 0; reason < VB_REASON_COUNT; reason++)
+	for (int reason = 0; reason < VB_REASON_COUNT; reason++) {
+		/* Told by a NAK: it is not said again. */
+		if (reason >= VB_NAKED_INVALID && reason <= VB_NAKED_OPERATIONAL)
+			continue;
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(row(reason)->syndrome == naks[i].syndrome,
 					 row(reason)->status == naks[i].status);
+	}
 }
 
 static bool is_token(const char *at)

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/link_watch.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "nic/gid.h"
+#include "nic/netif.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MESSAGE_MAX = 8192 };
+
+/* What a context saw last of its port. */
+struct watched {
+	struct vb_list node;
+	struct vb_context *ctx;
+	enum ibv_port_state state;
+	union ibv_gid gids[VB_GIDS];
+};
+
+static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_list watched_list = VB_LIST_INIT(watched_list);
+static int routing_socket = -1; /* by vb_engine_start, under nic->lock, and the service thread */
+
+/* --- fork: the child has contexts of its own to open; the inherited ones get no events --- */
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&watched_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&watched_lock);
+}
+
+static void forget_in_child(void)
+{
+	vb_list_for(entry, &watched_list, struct watched, node) free(entry);
+	vb_list_init(&watched_list);
+	vb_fd_close(&routing_socket);
+	pthread_mutex_unlock(&watched_lock);
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(before_fork, after_fork, forget_in_child);
+}
+
+/* --- the state of a port --- */
+
+static void look(const struct vb_device *dev, struct watched *now)
+{
+	struct ibv_port_attr attr = { 0 };
+
+	vb_device_port_attr(dev, 1, &attr);
+	now->state = attr.state;
+	for (int i = 0; i < VB_GIDS; i++)
+		vb_device_gid(dev, i, &now->gids[i]);
+}
+
+static void raise(const struct watched *entry, enum ibv_event_type type)
+{
+	/* element is a union: port_num is read where a pointer of this value was put. */
+	union {
+		int port_num;
+		void *object;
+	} element = { .object = NULL };
+
+	element.port_num = 1;
+	vb_async_raise(&entry->ctx->verbs.context, type, element.object, NULL);
+}
+
+static void explain(const struct vb_device *dev, const struct watched *old,
+		    const struct watched *now)
+{
+	if (old->state != now->state)
+		vb_explain("%s: its interface %s went %s", dev->ibv.name, dev->netdev,
+			   now->state == IBV_PORT_ACTIVE ? "up" : "down");
+}
+
+/* GIDs first: who is told that the port is active may ask for them. */
+static bool compare(struct watched *old)
+{
+	struct watched now = { 0 };
+	bool gids, state;
+
+	look(old->ctx->dev, &now);
+	explain(old->ctx->dev, old, &now);
+	gids = memcmp(old->gids, now.gids, sizeof(now.gids)) != 0;
+	state = old->state != now.state;
+	memcpy(old->gids, now.gids, sizeof(now.gids));
+	old->state = now.state;
+	if (gids)
+		raise(old, IBV_EVENT_GID_CHANGE);
+	if (state)
+		raise(old,
+		      now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	return gids || state;
+}
+
+bool vb_link_compare(void)
+{
+	bool changed = false;
+
+	vb_netif_snapshot_expire();
+	pthread_mutex_lock(&watched_lock);
+	vb_list_for(entry, &watched_list, struct watched, node) changed |= compare(entry);
+	pthread_mutex_unlock(&watched_lock);
+	return changed;
+}
+
+/* --- contexts --- */
+
+void vb_link_watch_add(struct vb_context *ctx)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct watched *entry = calloc(1, sizeof(*entry));
+
+	pthread_once(&once, watch_fork);
+	if (!entry)
+		return; /* a context without port events */
+	entry->ctx = ctx;
+	look(ctx->dev, entry);
+	pthread_mutex_lock(&watched_lock);
+	vb_list_append(&watched_list, &entry->node);
+	pthread_mutex_unlock(&watched_lock);
+}
+
+void vb_link_watch_remove(struct vb_context *ctx)
+{
+	pthread_mutex_lock(&watched_lock);
+	vb_list_for(entry, &watched_list, struct watched, node)
+	{
+		if (entry->ctx != ctx)
+			continue;
+		vb_list_remove(&entry->node);
+		free(entry);
+	}
+	pthread_mutex_unlock(&watched_lock);
+}
+
+/* --- the socket --- */
+
+static int open_routing_socket(void)
+{
+	const struct sockaddr_nl groups = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int fd = vb_fd_high(
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+
+	if (fd >= 0 && bind(fd, (const struct sockaddr *)&groups, sizeof(groups)))
+		vb_fd_close(&fd);
+	return fd;
+}
+
+void vb_link_watch_start(int epoll)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = VB_LINK_EVENT };
+
+	vb_fd_close(&routing_socket);
+	routing_socket = open_routing_socket();
+	if (routing_socket < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, routing_socket, &event)) {
+		vb_fd_close(&routing_socket);
+		vb_explain("no routing socket: there will be no port events");
+	}
+}
+
+/* What the messages say is not looked at: some may have been lost (ENOBUFS), and several are often
+ * about one change. */
+void vb_link_event(void)
+{
+	char message[MESSAGE_MAX];
+	ssize_t size;
+
+	do
+		size = recv(routing_socket, message, sizeof(message), MSG_DONTWAIT);
+	while (size >= 0 || errno == ENOBUFS || errno == EINTR);
+	vb_link_compare();
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The wire path at work: one lock, the port's sockets, the protocol engine, and the question who
+ * brings it on. Whoever posts or polls does, under a try-lock; what comes up while somebody holds
+ * it is left on a list that the holder looks at before he goes. The service thread does it when
+ * nobody polls.
+ */
+#ifndef VB_ENGINE_WIRE_H
+#define VB_ENGINE_WIRE_H
+
+#include "engine/engine.h"
+#include "engine/wire_fault.h"
+#include "path/roce/roce.h"
+
+struct vb_wire {
+	struct vb_nic *nic;
+	struct vb_port *port;
+	struct vb_wire_fault *fault;  /* while there are fault rules */
+	struct vb_roce roce;          /* under lock */
+	_Atomic uint32_t lock;        /* never waited for by posters and pollers */
+	struct vb_spin kick_lock;
+	struct vb_list kicked;        /* struct vb_qp by wire_kick, under kick_lock */
+	_Atomic uint32_t kick_count;
+	_Atomic uint64_t wake_ns;     /* when timers are due */
+	_Atomic uint32_t polls;       /* since the service thread looked last */
+	_Atomic uint32_t received;    /* packets, by whomever */
+	/* service thread only */
+	bool left;                    /* to a program that polls: the sockets are not watched */
+	unsigned vain;                /* times in a row that it woke and the packets were gone */
+	bool doubtful;                /* packets wait although there is a poller ... */
+	uint32_t doubtful_since;      /* ... at this number of received ones */
+};
+
+/* The wire of this process, opened on demand; NULL and *err. */
+struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
+
+/*
+ * RC, UC: hands a QP over, whose executor's token the caller holds and gives away with it; peer: a
+ * process of this host to which packets go through its slot socket, or NULL. UD: lets it receive.
+ * 0 or -errno: nothing has changed.
+ */
+int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer);
+/* Takes it back, and waits until nobody executes: the caller has the token afterwards. */
+void vb_wire_stop(struct vb_qp *qp);
+
+/* RTR: does the wire carry it from the start? */
+void vb_wire_enter(struct vb_qp *qp);
+/* Something was posted, or its state has changed. */
+void vb_wire_kick(struct vb_qp *qp);
+/* UD: sends the datagrams at the head of the queue that go the same way. By the token's holder. */
+void vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
+		       struct vb_notice *notice);
+
+/* Takes in what arrived and does what is due; true: something was done. */
+bool vb_wire_poll(struct vb_wire *wire);
+/* The caller may go to sleep: the service thread watches from now on. */
+void vb_wire_watch(struct vb_nic *nic);
+/* By the service thread, after every sleep; woken: a socket woke it. */
+void vb_wire_service(struct vb_nic *nic, bool woken);
+/* The sockets are left to a program that polls. */
+bool vb_wire_left(struct vb_nic *nic);
+/* When the service thread has to look again. */
+uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns);
+
+/* RC and UC: the wire has its token. */
+static inline bool vb_qp_on_wire(const struct vb_qp *qp)
+{
+	return __builtin_expect(
+		atomic_load_explicit(&qp->wired, memory_order_acquire) != NULL, 0) &&
+	       qp->type != IBV_QPT_UD;
+}
+
+#endif

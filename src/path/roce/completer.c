@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The completer: what answers say about the work requests that are out. */
+#include "path/roce/roce.h"
+
+#include <string.h>
+
+enum { RNR_RETRY_FOREVER = 7 };
+
+/* IBA table 45, in units of 10 us. */
+static const uint32_t rnr_timer_10us[32] = {
+	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static struct vb_wqe *oldest(struct vb_wired *wired)
+{
+	return vb_sq_wqe(&wired->qp->sq, wired->qp->sq.next);
+}
+
+void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason)
+{
+	struct vb_requester *req = &wired->req;
+	const struct vb_wqe *wqe = oldest(wired);
+	const struct ibv_qp_attr *attr = &wired->qp->attr;
+	struct vb_report report = req->stop ? req->stop_report : (struct vb_report){
+		.key = wqe->rkey,
+		.addr = wqe->remote_addr,
+	};
+
+	req->stop = VB_OK;
+	if (reason == VB_PEER_SILENT)
+		report.want = ((attr->retry_cnt + 1ull) * (4096ull << attr->timeout)) / 1000000;
+	if (reason == VB_NO_RECEIVE)
+		report.want = attr->rnr_retry + 1u;
+	if (wired->qp->sq.next == req->begun) /* it was refused before it was begun */
+		req->begun++;
+	vb_path_complete(wired->qp, reason, &report, &wired->notice);
+	vb_roce_todo(wired); /* what follows is flushed */
+}
+
+/* --- progress --- */
+
+static void measure(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (!req->timing || vb_psn_diff(req->una_psn, req->timed_psn) <= 0)
+		return;
+	req->timing = false;
+	vb_congestion_measured(&req->congestion, wired->roce->now_ns - req->timed_ns,
+			       wired->roce->now_ns);
+}
+
+static void pop_reads(struct vb_requester *req)
+{
+	while (req->reads_head != req->reads_tail) {
+		const struct vb_read_request *first = &req->reads[req->reads_head % VB_RD_ATOMIC_MAX];
+
+		if (vb_psn_diff(vb_psn_add(first->psn, first->count), req->una_psn) > 0)
+			break;
+		req->reads_head++;
+	}
+}
+
+/* It answers: what was thought lost by its silence was only late, if it has everything. */
+static void end_probe(struct vb_requester *req)
+{
+	if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0)
+		vb_congestion_undo(&req->congestion);
+	req->probing = false;
+}
+
+/* una has moved by count packets. */
+static void progressed(struct vb_wired *wired, uint32_t count)
+{
+	struct vb_requester *req = &wired->req;
+	uint32_t out;
+
+	if (!count)
+		return;
+	measure(wired);
+	pop_reads(req);
+	end_probe(req);
+	req->recovering = false;
+	req->nak_retries = req->rnr_tries = 0;
+	req->rnr_ns = 0; /* it came to the receive in another way, and the RNR NAK was late */
+	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
+	vb_congestion_acked(&req->congestion, count, out);
+	/* What had been sent before going back arrived after all. */
+	if (vb_psn_diff(req->una_psn, req->next_psn) > 0)
+		vb_requester_go_back(wired, req->una_psn);
+	vb_requester_advance(wired);
+	vb_requester_rearm(wired);
+	vb_roce_todo(wired);
+}
+
+/*
+ * Everything up to psn is acknowledged, except that READs and ATOMICs must be answered themselves:
+ * false if one of those was passed over, which means that its answer was lost.
+ */
+static bool acknowledge(struct vb_wired *wired, uint32_t psn)
+{
+	struct vb_requester *req = &wired->req;
+	const struct vb_sq *sq = &wired->qp->sq;
+	uint32_t before = req->una_psn;
+	bool whole = true;
+
+	for (uint32_t i = sq->next; i != req->begun && vb_psn_diff(psn, req->una_psn) >= 0; i++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
+		uint32_t end = vb_psn_add(wqe->psn, wqe->psn_count);
+
+		if (!wqe->psn_count || vb_psn_diff(req->una_psn, end) >= 0)
+			continue;
+		if (vb_opcode_reads(wqe->opcode)) {
+			whole = false;
+			break;
+		}
+		req->una_psn = vb_psn_diff(psn, end) >= 0 ? end : vb_psn_add(psn, 1);
+	}
+	progressed(wired, (uint32_t)vb_psn_diff(req->una_psn, before));
+	return whole;
+}
+
+/* Once per gap; if that does not help, the timer does. */
+static void answer_lost(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (req->recovering)
+		return;
+	req->recovering = true;
+	wired->counters.implied_nak++;
+	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
+	vb_requester_go_back(wired, req->una_psn);
+}
+
+/* --- ACK and NAK --- */
+
+static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
+{
+	struct vb_requester *req = &wired->req;
+	uint8_t most = wired->qp->attr.rnr_retry;
+
+	if (psn != req->una_psn || req->rnr_ns)
+		return;
+	wired->counters.rnr_naks++;
+	if (most != RNR_RETRY_FOREVER && req->rnr_tries++ >= most) {
+		vb_completer_fail(wired, VB_NO_RECEIVE);
+		return;
+	}
+	end_probe(req);
+	vb_requester_go_back(wired, psn);
+	req->rnr_ns = wired->roce->now_ns + rnr_timer_10us[timer] * 10000ull;
+	vb_timer_set(&wired->roce->timers, &wired->timer, req->rnr_ns);
+}
+
+static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (psn != req->una_psn || req->rnr_ns)
+		return;
+	/* The same gap, told again before what we sent for it can have arrived. */
+	if (req->recovering && req->nak_psn == psn &&
+	    wired->roce->now_ns - req->back_ns < req->congestion.rtt_ns)
+		return;
+	wired->counters.nak_sequence++;
+	if (req->nak_retries++ >= wired->qp->attr.retry_cnt) {
+		vb_completer_fail(wired, VB_PEER_SILENT);
+		return;
+	}
+	req->recovering = true;
+	req->nak_psn = psn;
+	end_probe(req);
+	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
+	vb_requester_go_back(wired, psn);
+	vb_requester_rearm(wired);
+}
+
+static void refused(struct vb_wired *wired, uint8_t syndrome)
+{
+	switch (syndrome) {
+	case VB_NAK_INVALID_REQUEST:
+		vb_completer_fail(wired, VB_NAKED_INVALID);
+		break;
+	case VB_NAK_ACCESS:
+		vb_completer_fail(wired, VB_NAKED_ACCESS);
+		break;
+	case VB_NAK_OPERATIONAL:
+		vb_completer_fail(wired, VB_NAKED_OPERATIONAL);
+		break;
+	}
+}
+
+/* Is it about something that is out? psn may also be the newest that was acknowledged before. */
+static bool expected(const struct vb_requester *req, uint32_t psn)
+{
+	return vb_psn_diff(psn, req->una_psn) >= 0 && vb_psn_diff(psn, req->sent_psn) < 0;
+}
+
+static void negative(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	uint8_t kind = packet->syndrome & VB_SYNDROME_KIND;
+
+	if (!acknowledge(wired, vb_psn_add(packet->psn, VB_PSN_MASK))) {
+		answer_lost(wired);
+		return;
+	}
+	/* The answer before it completed everything, or failed: nothing to refuse. */
+	if (wired->qp->sq.next == wired->req.begun || packet->psn != wired->req.una_psn)
+		return;
+	if (kind == VB_SYNDROME_RNR)
+		rnr(wired, packet->psn, packet->syndrome & VB_SYNDROME_VALUE);
+	else if (packet->syndrome == VB_NAK_SEQUENCE)
+		out_of_sequence(wired, packet->psn);
+	else if (kind == VB_SYNDROME_NAK)
+		refused(wired, packet->syndrome);
+}
+
+void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	if (!expected(&wired->req, packet->psn)) {
+		wired->counters.duplicates++;
+		return;
+	}
+	if ((packet->syndrome & VB_SYNDROME_KIND) != VB_SYNDROME_ACK) {
+		negative(wired, packet);
+		return;
+	}
+	if (!acknowledge(wired, packet->psn))
+		answer_lost(wired);
+}
+
+/* --- answers with data --- */
+
+/* The WQE that an answer belongs to; NULL: it answers nothing that is due now. */
+static struct vb_wqe *answered(struct vb_wired *wired, uint32_t psn)
+{
+	struct vb_requester *req = &wired->req;
+	struct vb_wqe *wqe;
+
+	if (!expected(req, psn)) {
+		wired->counters.duplicates++;
+		return NULL;
+	}
+	if (!acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK))) {
+		answer_lost(wired);
+		return NULL;
+	}
+	if (wired->qp->sq.next == req->begun || psn != req->una_psn)
+		return NULL;
+	wqe = oldest(wired);
+	return vb_opcode_reads(wqe->opcode) && vb_psn_diff(psn, wqe->psn) >= 0 ? wqe : NULL;
+}
+
+static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, uint64_t offset,
+			      const uint8_t *bytes, uint32_t length)
+{
+	struct ibv_sge sge[VB_SGE_MAX];
+	struct vb_report *report = &wired->req.stop_report;
+	enum vb_reason reason;
+	unsigned count;
+
+	*report = (struct vb_report){ 0 };
+	reason = vb_path_local(wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, sge, &count, report);
+	if (!reason)
+		vb_path_scatter(sge, count, offset, length, bytes);
+	return reason;
+}
+
+static void answer_done(struct vb_wired *wired)
+{
+	wired->req.una_psn = vb_psn_add(wired->req.una_psn, 1);
+	progressed(wired, 1);
+}
+
+/* A responder may begin a repeated answer with any opcode: place and length are what counts. */
+void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_wqe *wqe = answered(wired, packet->psn);
+	uint64_t offset, want;
+	enum vb_reason reason;
+
+	if (!wqe)
+		return;
+	if (wqe->opcode != IBV_WR_RDMA_READ) {
+		vb_completer_fail(wired, VB_BAD_RESPONSE);
+		return;
+	}
+	offset = (uint64_t)vb_psn_diff(packet->psn, wqe->psn) * wired->mtu;
+	want = wqe->length - offset < wired->mtu ? wqe->length - offset : wired->mtu;
+	if (packet->payload_length != want) {
+		vb_completer_fail(wired, VB_BAD_RESPONSE);
+		return;
+	}
+	reason = take_in(wired, wqe, offset, packet->payload, packet->payload_length);
+	if (reason)
+		vb_completer_fail(wired, reason);
+	else
+		answer_done(wired);
+}
+
+void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_wqe *wqe = answered(wired, packet->psn);
+	enum vb_reason reason;
+
+	if (!wqe)
+		return;
+	if (wqe->opcode == IBV_WR_RDMA_READ) {
+		vb_completer_fail(wired, VB_BAD_RESPONSE);
+		return;
+	}
+	reason = take_in(wired, wqe, 0, (const uint8_t *)&packet->original, 8);
+	if (reason)
+		vb_completer_fail(wired, reason);
+	else
+		answer_done(wired);
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "path/roce/congestion.h"
+
+enum {
+	WINDOW_START_BYTES = 64 << 10,
+	WINDOW_MAX_BYTES = 512 << 10,
+	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
+	PATIENCE_MIN_NS = 200000,
+	PATIENCE_UNKNOWN_NS = 1000000,
+	RTT_MIN_AGE_NS = 1000000000, /* the path may have changed since */
+	QUEUE_NS = 2000000,          /* of delay that others are made to suffer at most */
+};
+
+static uint32_t at_least(uint32_t value, uint32_t least)
+{
+	return value < least ? least : value;
+}
+
+void vb_congestion_init(struct vb_congestion *c, uint32_t mtu)
+{
+	*c = (struct vb_congestion){ 0 };
+	c->window_max = at_least(WINDOW_MAX_BYTES / mtu, 16);
+	if (c->window_max > 512)
+		c->window_max = 512;
+	c->threshold = c->window_max;
+	c->window_256 = at_least(WINDOW_START_BYTES / mtu, 8) << 8;
+	if (c->window_256 > 64 << 8)
+		c->window_256 = 64 << 8;
+}
+
+void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t now_ns)
+{
+	uint64_t off;
+
+	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns || now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
+		c->rtt_min_ns = rtt_ns;
+		c->min_since_ns = now_ns;
+	}
+	if (!c->rtt_ns) {
+		c->rtt_ns = rtt_ns;
+		c->rtt_variation_ns = rtt_ns / 2;
+		return;
+	}
+	off = rtt_ns > c->rtt_ns ? rtt_ns - c->rtt_ns : c->rtt_ns - rtt_ns;
+	c->rtt_variation_ns += (off >> 2) - (c->rtt_variation_ns >> 2);
+	c->rtt_ns += (rtt_ns >> 3) - (c->rtt_ns >> 3);
+}
+
+/* Queues have built up: no more of it, whatever the window says. */
+static bool slow(const struct vb_congestion *c)
+{
+	return c->rtt_ns > 2 * c->rtt_min_ns + QUEUE_NS;
+}
+
+void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight)
+{
+	uint32_t window = vb_congestion_window(c);
+
+	/* A window that is not used says nothing about what the path would bear. */
+	if (in_flight + packets < window / 2 || slow(c))
+		return;
+	if (window < c->threshold)
+		c->window_256 += packets << 8;
+	else
+		c->window_256 += (packets << 8) / at_least(window, 1) + 1;
+	if (c->window_256 > c->window_max << 8)
+		c->window_256 = c->window_max << 8;
+}
+
+static bool cut_lately(const struct vb_congestion *c, uint64_t now_ns)
+{
+	uint64_t pause_ns = c->rtt_ns > PATIENCE_MIN_NS / 4 ? c->rtt_ns : PATIENCE_MIN_NS / 4;
+
+	return c->cut_ns && now_ns - c->cut_ns < pause_ns;
+}
+
+void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns)
+{
+	uint32_t window = vb_congestion_window(c);
+
+	if (cut_lately(c, now_ns))
+		return;
+	c->cut_ns = now_ns;
+	c->threshold = at_least(window - window * 3 / 10, WINDOW_MIN);
+	c->window_256 = c->threshold << 8;
+}
+
+void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
+{
+	uint32_t window = vb_congestion_window(c);
+
+	if (cut_lately(c, now_ns))
+		return;
+	c->cut_ns = now_ns;
+	c->threshold = at_least(window - window / 4, WINDOW_MIN);
+	c->window_256 = c->threshold << 8;
+}
+
+void vb_congestion_timeout(struct vb_congestion *c)
+{
+	uint32_t window = vb_congestion_window(c);
+
+	if (window > 1) {
+		c->before = window;
+		c->threshold = at_least(window / 2, WINDOW_MIN);
+	}
+	c->window_256 = 1 << 8;
+}
+
+void vb_congestion_undo(struct vb_congestion *c)
+{
+	if (!c->before)
+		return;
+	c->window_256 = c->before << 8;
+	c->threshold = c->before;
+	c->before = 0;
+}
+
+uint64_t vb_congestion_patience_ns(const struct vb_congestion *c)
+{
+	uint64_t patience_ns;
+
+	if (!c->rtt_ns)
+		return PATIENCE_UNKNOWN_NS;
+	patience_ns = c->rtt_ns + 4 * c->rtt_variation_ns;
+	if (patience_ns < 4 * c->rtt_ns)
+		patience_ns = 4 * c->rtt_ns;
+	return patience_ns < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience_ns;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How much a QP may have on its way: a window in packets that grows while all is well and shrinks on
+ * loss, on CNPs and when round trips become long. Socket buffers are short, and going back over
+ * everything that was sent into a full one is how such protocols collapse.
+ */
+#ifndef VB_PATH_ROCE_CONGESTION_H
+#define VB_PATH_ROCE_CONGESTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vb_congestion {
+	uint32_t window_256;   /* packets, times 256 */
+	uint32_t threshold;    /* packets: above it the window grows slowly */
+	uint32_t window_max;   /* packets */
+	uint32_t before;       /* the window before a timeout that may have been a false alarm */
+	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
+	uint64_t min_since_ns; /* when rtt_min_ns was taken */
+	uint64_t cut_ns;       /* when the window was cut last */
+};
+
+void vb_congestion_init(struct vb_congestion *c, uint32_t mtu);
+void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t now_ns);
+/* packets were acknowledged while in_flight were out. */
+void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight);
+/* A packet was lost, or a CNP came: at most one cut per round trip. */
+void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns);
+void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
+/* Nothing was heard for long: one packet at a time; and: it was a false alarm. */
+void vb_congestion_timeout(struct vb_congestion *c);
+void vb_congestion_undo(struct vb_congestion *c);
+/* How long silence must last to be taken for a loss, for the first time. */
+uint64_t vb_congestion_patience_ns(const struct vb_congestion *c);
+
+static inline uint32_t vb_congestion_window(const struct vb_congestion *c)
+{
+	return c->window_256 >> 8;
+}
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requester of UD: one packet per work request, each to a target of its own. */
+#include "path/roce/roce.h"
+
+#include <string.h>
+
+enum { QKEY_OWN = 1u << 31 }; /* top bit set: the sending QP's Q_Key counts, not the WR's */
+
+static uint32_t hash(const struct vb_av *av, uint32_t qpn)
+{
+	uint32_t sum = qpn;
+
+	for (unsigned i = 0; i < 16; i++)
+		sum = sum * 31 + av->dgid.raw[i];
+	return sum;
+}
+
+static bool leads_to(const struct vb_way *way, const struct vb_av *av, const struct vb_peer *peer)
+{
+	return way->resolved && way->peer == peer && !memcmp(&way->sgid, &av->sgid, 16) &&
+	       !memcmp(&way->dgid, &av->dgid, 16) && way->traffic_class == av->traffic_class &&
+	       way->hop_limit == av->hop_limit;
+}
+
+/* Ways of address handles are remembered: programs use few of them over and over. */
+static struct vb_way *way_of(struct vb_roce *roce, const struct vb_av *av, struct vb_peer *peer,
+			     uint32_t qpn)
+{
+	struct vb_way *way = &roce->ways[hash(av, qpn) % VB_WAY_CACHE];
+
+	if (leads_to(way, av, peer))
+		return way;
+	vb_tx_flush(&roce->tx); /* may name the way that goes */
+	vb_way_release(way);
+	*way = (struct vb_way){ 0 };
+	if (roce->sink.resolve(roce->sink.arg, av, peer, hash(av, qpn), way))
+		return NULL;
+	way->resolved = true;
+	return way;
+}
+
+static void transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+		 const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
+{
+	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	struct vb_wired *wired = atomic_load(&qp->wired);
+	struct vb_packet packet = {
+		.opcode = (uint8_t)((imm ? VB_OP_SEND_ONLY_IMM : VB_OP_SEND_ONLY) | VB_TRANSPORT_UD),
+		.solicited = wqe->solicited,
+		.migreq = true,
+		.pkey = 0xffff,
+		.dest_qpn = wqe->remote_qpn,
+		.psn = wired ? wired->datagram_psn++ & VB_PSN_MASK : 0,
+		.qkey = wqe->remote_qkey & QKEY_OWN ? qp->attr.qkey : wqe->remote_qkey,
+		.src_qpn = qp->ibv.qp_num,
+		.imm = wqe->imm,
+		.payload_length = wqe->length,
+	};
+
+	roce->tx.qpn = qp->ibv.qp_num;
+	vb_path_gather(sge, count, 0, wqe->length, vb_tx_begin(&roce->tx, way, &packet));
+	vb_tx_end(&roce->tx);
+}
+
+void vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
+		      struct vb_notice *notice)
+{
+	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+	struct vb_report report = { .want = qp->datagram_max };
+	struct ibv_sge sge[VB_SGE_MAX];
+	const struct vb_way *way;
+	enum vb_reason reason;
+	unsigned count;
+
+	if (wqe->length > qp->datagram_max) {
+		vb_path_complete(qp, VB_UD_LENGTH, &report, notice);
+		return;
+	}
+	reason = vb_path_local(qp, wqe, 0, sge, &count, &report);
+	if (reason) {
+		vb_path_complete(qp, reason, &report, notice);
+		return;
+	}
+	way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
+	if (way)
+		transmit(roce, qp, wqe, way, sge, count);
+	else
+		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
+	/* A datagram that finds no way is a datagram lost. */
+	vb_path_complete(qp, VB_OK, &report, notice);
+}

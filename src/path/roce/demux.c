@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where a packet belongs, and everything that must be true before a QP looks at it. */
+#include "path/roce/roce.h"
+
+#include <string.h>
+
+enum {
+	ECN_MASK = 3,
+	ECN_MARKED = 3, /* congestion experienced */
+	PKEY_MEMBER = 0x7fff,
+};
+
+static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
+{
+	switch (opcode & VB_TRANSPORT_MASK) {
+	case VB_TRANSPORT_RC:
+		return wired->qp->type == IBV_QPT_RC;
+	case VB_TRANSPORT_UC:
+		return wired->qp->type == IBV_QPT_UC;
+	case VB_TRANSPORT_UD:
+		return wired->qp->type == IBV_QPT_UD;
+	case VB_TRANSPORT_CNP:
+		return true;
+	}
+	return false;
+}
+
+/* Ours is the full member 0xffff, so that the other side may be limited. */
+static bool pkey_fits(uint16_t pkey)
+{
+	return (pkey & PKEY_MEMBER) == PKEY_MEMBER;
+}
+
+static bool from_peer(const struct vb_wired *wired, const struct vb_arrival *arrival)
+{
+	const struct vb_way *way = &wired->way;
+
+	return vb_way_expects(way, arrival) &&
+	       (way->local || !memcmp(arrival->flow->dst, way->flow.src, sizeof(way->flow.src)));
+}
+
+static bool can_receive(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
+	       state == IBV_QPS_SQE;
+}
+
+static bool can_complete(enum ibv_qp_state state)
+{
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+}
+
+/* The first message of the peer: an application in RTR is told. */
+static void established(struct vb_wired *wired, enum ibv_qp_state state)
+{
+	if (!wired->resp.heard || wired->resp.told)
+		return;
+	wired->resp.told = true;
+	if (state == IBV_QPS_RTR)
+		vb_qp_raise(wired->qp, IBV_EVENT_COMM_EST);
+}
+
+static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
+			enum ibv_qp_state state)
+{
+	void (*completer)(struct vb_wired *, const struct vb_packet *) = NULL;
+
+	switch ((enum vb_family)vb_opcode_row(packet->opcode)->family) {
+	case VB_FAMILY_ACK:
+		completer = vb_completer_ack;
+		break;
+	case VB_FAMILY_READ_RESPONSE:
+		completer = vb_completer_read;
+		break;
+	case VB_FAMILY_ATOMIC_ACK:
+		completer = vb_completer_atomic;
+		break;
+	default:
+		vb_responder_reliable(wired, packet);
+		established(wired, state);
+		return;
+	}
+	if (can_complete(state))
+		completer(wired, packet);
+	else
+		vb_roce_count(wired->roce, VB_DROP_STATE);
+}
+
+static void congestion_notified(struct vb_wired *wired)
+{
+	wired->counters.cnp_handled++;
+	vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
+}
+
+static void note_mark(struct vb_wired *wired, const struct vb_arrival *arrival)
+{
+	if ((arrival->traffic_class & ECN_MASK) != ECN_MARKED || wired->qp->type == IBV_QPT_UD)
+		return;
+	wired->cnp_due = true;
+	vb_roce_todo(wired);
+}
+
+static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
+		    const struct vb_arrival *arrival)
+{
+	/* The gate closes before its owner has learnt of it. */
+	enum ibv_qp_state state = vb_gate_state(atomic_load(&wired->qp->entry->gate));
+
+	if (!can_receive(state)) {
+		vb_roce_count(wired->roce, VB_DROP_STATE);
+		return;
+	}
+	if ((packet->opcode & VB_TRANSPORT_MASK) == VB_TRANSPORT_CNP) {
+		congestion_notified(wired);
+		return;
+	}
+	note_mark(wired, arrival);
+	if (wired->qp->type == IBV_QPT_UD) {
+		vb_responder_datagram(wired, packet, arrival);
+	} else if (wired->qp->type == IBV_QPT_UC) {
+		vb_responder_unreliable(wired, packet);
+		established(wired, state);
+	} else {
+		to_reliable(wired, packet, state);
+	}
+}
+
+static bool acceptable(struct vb_roce *roce, const struct vb_wired *wired,
+		       const struct vb_packet *packet, const struct vb_arrival *arrival)
+{
+	enum vb_drop drop;
+
+	if (!wired)
+		drop = VB_DROP_UNKNOWN_QP;
+	else if (!transport_fits(wired, packet->opcode))
+		drop = VB_DROP_TRANSPORT;
+	else if (!pkey_fits(packet->pkey))
+		drop = VB_DROP_PKEY;
+	else if (wired->qp->type != IBV_QPT_UD && !from_peer(wired, arrival))
+		drop = VB_DROP_ADDRESS;
+	else
+		return true;
+	vb_roce_count(roce, drop);
+	return false;
+}
+
+void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	struct vb_packet packet;
+	enum vb_packet_fault fault = vb_packet_parse(arrival->bytes, arrival->length, &packet);
+	struct vb_wired *wired;
+
+	if (fault) {
+		roce->faults[fault]++;
+		vb_roce_count(roce, VB_DROP_MALFORMED);
+		return;
+	}
+	if (!vb_icrc_check(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH, NULL)) {
+		vb_roce_count(roce, VB_DROP_ICRC);
+		return;
+	}
+	wired = vb_roce_find(roce, packet.dest_qpn);
+	if (!acceptable(roce, wired, &packet, arrival))
+		return;
+	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
+	deliver(wired, &packet, arrival);
+	vb_hazard_leave(roce->thread);
+}

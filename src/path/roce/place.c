@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a request packet does to this process's receives and memory. */
+#include "exec/recv.h"
+#include "exec/rkey.h"
+#include "path/roce/roce.h"
+
+static bool ends(const struct vb_opcode_row *row)
+{
+	return row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY;
+}
+
+static bool begins(const struct vb_opcode_row *row)
+{
+	return row->place == VB_PLACE_FIRST || row->place == VB_PLACE_ONLY;
+}
+
+static void message_of(const struct vb_wired *wired, const struct vb_packet *packet,
+		       struct vb_message *message)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	bool imm = row->headers & VB_HEADER_IMM, invalidates = row->headers & VB_HEADER_IETH;
+
+	*message = (struct vb_message){
+		.length = wired->resp.offset,
+		.imm = imm ? packet->imm : invalidates ? packet->invalidate_rkey : 0,
+		.src_qpn = wired->qp->attr.dest_qp_num,
+		.wc_opcode = (row->family == VB_FAMILY_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM :
+							       IBV_WC_RECV) & 0xff,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0,
+		.solicited = packet->solicited,
+		.sl = wired->qp->attr.ah_attr.sl,
+	};
+}
+
+/* The receive completes; VB_OK also if its owner flushed it a moment ago. */
+static enum vb_reason complete(struct vb_wired *wired, const struct vb_claim *claim,
+			       const struct vb_packet *packet)
+{
+	struct vb_message message;
+	bool lost;
+
+	message_of(wired, packet, &message);
+	claim->cell->where = VB_PAYLOAD_PLACED;
+	return vb_recv_complete(&wired->resp.own, claim, &message, VB_OK, &lost);
+}
+
+/* SEND_WITH_INV takes the window back before the receive completes. */
+static bool invalidate(struct vb_wired *wired, uint32_t rkey)
+{
+	const struct vb_qp_entry *entry = wired->qp->entry;
+	const struct vb_key_entry *key = vb_peer_key(wired->roce->nic->self, rkey, true);
+
+	return key && vb_mw_invalidate((struct vb_key_entry *)key, rkey, entry->pd, entry->qpn);
+}
+
+static void scatter(const struct vb_responder *resp, const struct vb_claim *claim,
+		    const struct vb_packet *packet)
+{
+	const struct vb_recv_sges *list = vb_recv_sges(&resp->own, claim);
+
+	vb_path_scatter(list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
+			resp->offset, packet->payload_length, packet->payload);
+}
+
+/* Shared queues: the receive is ours until the message ends. */
+static void hold(struct vb_remote *own, const struct vb_claim *claim)
+{
+	own->taken = claim->index;
+	own->holds_taken = own->many;
+}
+
+enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	struct vb_claim claim = { 0 };
+	enum vb_reason reason;
+
+	if (!vb_recv_claim(&resp->own, &claim))
+		return VB_NO_RECEIVE;
+	hold(&resp->own, &claim);
+	if (begins(row))
+		resp->offset = 0;
+	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length);
+	if (reason)
+		return reason;
+	scatter(resp, &claim, packet);
+	resp->offset += packet->payload_length;
+	if (!ends(row))
+		return VB_OK;
+	if (row->headers & VB_HEADER_IETH && !invalidate(wired, packet->invalidate_rkey))
+		return VB_RKEY_UNKNOWN;
+	return complete(wired, &claim, packet);
+}
+
+static enum vb_reason check_length(const struct vb_responder *resp, const struct vb_packet *packet,
+				   const struct vb_opcode_row *row)
+{
+	uint64_t end = (uint64_t)resp->offset + packet->payload_length;
+
+	return end > resp->length || (ends(row) && end != resp->length) ? VB_PACKET_LENGTH : VB_OK;
+}
+
+static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_responder *resp = &wired->resp;
+	uint64_t address;
+	/* The whole message is checked with its first packet, each packet when it is placed. */
+	enum vb_reason reason = vb_rkey_check(
+		resp->own.peer, &resp->own.key_cache, wired->qp->entry, resp->rkey,
+		resp->va + resp->offset,
+		resp->offset ? packet->payload_length : resp->length, IBV_ACCESS_REMOTE_WRITE,
+		&address);
+
+	if (!reason)
+		vb_path_copy_ordered((uint8_t *)(uintptr_t)address, packet->payload,
+				     packet->payload_length);
+	return reason;
+}
+
+enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	struct vb_claim claim = { 0 };
+	enum vb_reason reason;
+
+	if (begins(row)) {
+		resp->offset = 0;
+		resp->va = packet->va;
+		resp->rkey = packet->rkey;
+		resp->length = packet->dma_length;
+	}
+	reason = check_length(resp, packet, row);
+	if (!reason && resp->length)
+		reason = write_bytes(wired, packet);
+	if (reason)
+		return reason;
+	/* Without a receive it comes again, so nothing is counted yet. */
+	if (row->headers & VB_HEADER_IMM && !vb_recv_claim(&resp->own, &claim))
+		return VB_NO_RECEIVE;
+	resp->offset += packet->payload_length;
+	return row->headers & VB_HEADER_IMM ? complete(wired, &claim, packet) : VB_OK;
+}
+
+bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
+{
+	struct vb_message message = {
+		.length = wired->resp.offset,
+		.src_qpn = wired->qp->attr.dest_qp_num,
+		.wc_opcode = IBV_WC_RECV & 0xff,
+	};
+	struct vb_claim claim = { 0 };
+	bool lost;
+
+	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS ||
+	    !vb_recv_claim(&wired->resp.own, &claim))
+		return false;
+	hold(&wired->resp.own, &claim);
+	return !vb_recv_complete(&wired->resp.own, &claim, &message, reason, &lost);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The port as a whole. Its descriptors stand in an epoll of its own, the inner one, which is itself
+ * one descriptor in the service thread's epoll: watching or not watching the port is one call, and
+ * a poller asks once, however many peers there are.
+ */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "path/roce/port_impl.h"
+
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum { SOURCES = 16, REBIND_SECONDS = 1, HOT_POLLS = 16 };
+
+static struct vb_port *_Atomic the_port;
+
+struct vb_port *vb_port_of(const struct vb_nic *nic)
+{
+	struct vb_port *port = atomic_load_explicit(&the_port, memory_order_acquire);
+
+	return port && port->nic == nic ? port : NULL;
+}
+
+/* --- fork: the child's copies of our sockets would go on taking packets after our end --- */
+
+static void close_endpoint(struct vb_endpoint *endpoint)
+{
+	vb_fd_close(&endpoint->fd);
+	for (int i = 0; i < VB_SENDERS; i++)
+		vb_fd_close(&endpoint->senders[i].fd);
+}
+
+static void forget_in_child(void)
+{
+	struct vb_port *port = atomic_exchange(&the_port, NULL);
+
+	if (!port)
+		return;
+	for (unsigned i = 0; i < port->endpoint_count; i++)
+		close_endpoint(port->endpoints[i]);
+	vb_fd_close(&port->memory.event);
+	vb_fd_close(&port->timer);
+	vb_fd_close(&port->inner);
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+/* --- making it --- */
+
+static int watch_in_outer(const struct vb_port *port, int operation)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = VB_PORT_EVENT };
+
+	return epoll_ctl(port->outer, operation, port->inner, &event) ? -errno : 0;
+}
+
+static int port_init(struct vb_port *port)
+{
+	const size_t size = (size_t)VB_RECEIVE_BATCH * VB_DATAGRAM_MAX;
+
+	port->timer = port->memory.event = -1;
+	port->choice = vb_config_path();
+	port->counters = calloc(1, sizeof(*port->counters));
+	port->inner = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (!port->counters || port->inner < 0)
+		return -ENOMEM;
+	/* Pages that never see a packet cost nothing. */
+	port->buffers =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (port->buffers == MAP_FAILED)
+		return -errno;
+	return watch_in_outer(port, EPOLL_CTL_ADD);
+}
+
+struct vb_port *vb_port_new(struct vb_nic *nic, int epoll)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vb_port *port = calloc(1, sizeof(*port));
+	int err;
+
+	if (!port)
+		return NULL;
+	port->nic = nic;
+	port->outer = epoll;
+	err = port_init(port);
+	if (err) {
+		vb_explain("no packets in this process: %s", strerror(-err));
+		vb_fd_close(&port->inner);
+		free(port->counters);
+		free(port);
+		return NULL;
+	}
+	pthread_once(&once, watch_fork);
+	atomic_store_explicit(&the_port, port, memory_order_release);
+	return port;
+}
+
+void vb_port_on_foreign(struct vb_port *port, void (*attach)(struct vb_nic *nic, uint32_t slot))
+{
+	port->attach = attach;
+}
+
+int vb_port_watch_source(struct vb_port *port, int fd, uint64_t data)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.u64 = data };
+
+	return epoll_ctl(port->inner, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+void vb_port_watch(struct vb_port *port)
+{
+	watch_in_outer(port, EPOLL_CTL_MOD);
+}
+
+static uint32_t drops_of(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t size = sizeof(info);
+
+	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size))
+		return 0;
+	return info[SK_MEMINFO_DROPS];
+}
+
+const struct vb_port_counters *vb_port_counters(const struct vb_port *port)
+{
+	port->counters->overrun = 0;
+	for (unsigned i = 0; i < port->endpoint_count; i++)
+		port->counters->overrun += drops_of(port->endpoints[i]->fd);
+	return port->counters;
+}
+
+/* --- sockets that could not be bound --- */
+
+static void set_timer(struct vb_port *port, bool on)
+{
+	const time_t seconds = on ? REBIND_SECONDS : 0;
+	const struct itimerspec spec = { { seconds, 0 }, { seconds, 0 } };
+
+	if (port->timer < 0 && on) {
+		port->timer =
+			vb_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+		if (port->timer >= 0)
+			vb_port_watch_source(port, port->timer, VB_SOURCE_TIMER);
+	}
+	if (port->timer >= 0)
+		timerfd_settime(port->timer, 0, &spec, NULL);
+}
+
+void vb_port_rebind(struct vb_port *port)
+{
+	set_timer(port, !vb_udp_bind_all(port));
+}
+
+static void on_timer(struct vb_port *port)
+{
+	uint64_t count;
+
+	if (read(port->timer, &count, sizeof(count)) > 0)
+		vb_port_rebind(port);
+}
+
+/* --- traffic --- */
+
+static unsigned same_socket(const struct vb_burst *bursts, unsigned count)
+{
+	unsigned run = 1;
+
+	while (run < count && bursts[run].way->kind == VB_WAY_UDP &&
+	       bursts[run].way->socket == bursts->way->socket)
+		run++;
+	return run;
+}
+
+void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
+{
+	for (unsigned done = 0, run; done < count; done += run) {
+		run = 1;
+		switch ((enum vb_way_kind)bursts[done].way->kind) {
+		case VB_WAY_UDP:
+			run = same_socket(&bursts[done], count - done);
+			vb_udp_send(port, &bursts[done], run);
+			break;
+		case VB_WAY_SLOT:
+			vb_slot_send(port, &bursts[done]);
+			break;
+		case VB_WAY_MEMORY:
+			vb_memory_send(port, &bursts[done]);
+			break;
+		}
+	}
+}
+
+static unsigned receive_from(struct vb_port *port, uint64_t data, unsigned most)
+{
+	switch ((enum vb_source)(data & VB_SOURCE_MASK)) {
+	case VB_SOURCE_UDP:
+		port->hot = port->endpoints[data / (VB_SOURCE_MASK + 1)];
+		return vb_udp_receive(port, port->hot, most);
+	case VB_SOURCE_MEMORY:
+		return vb_memory_receive(port, most);
+	case VB_SOURCE_TIMER:
+		on_timer(port);
+		return 0;
+	case VB_SOURCE_PEER:
+	case VB_SOURCE_MASK:
+		break;
+	}
+	return vb_slot_receive(port, (struct vb_peer *)(uintptr_t)data, most);
+}
+
+unsigned vb_port_receive(struct vb_port *port, bool polling, unsigned most, vb_port_input input,
+			 void *arg)
+{
+	struct epoll_event events[SOURCES];
+	unsigned total = 0;
+	int count;
+
+	if (port->receiving) /* from within an input: the burst at hand is still in the buffers */
+		return 0;
+	port->receiving = true;
+	port->input = input;
+	port->input_arg = arg;
+	if (polling && port->hot && ++port->hot_polls % HOT_POLLS) {
+		total = vb_udp_receive(port, port->hot, most);
+	} else {
+		count = epoll_wait(port->inner, events, SOURCES, 0);
+		for (int i = 0; i < count && total < most; i++)
+			total += receive_from(port, events[i].data.u64, most - total);
+	}
+	port->receiving = false;
+	return total;
+}
+
+bool vb_port_ready(struct vb_port *port)
+{
+	struct epoll_event event;
+
+	return epoll_wait(port->inner, &event, 1, 0) > 0;
+}

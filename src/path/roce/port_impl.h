@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The inside of the port, for its own files. */
+#ifndef VB_PATH_ROCE_PORT_IMPL_H
+#define VB_PATH_ROCE_PORT_IMPL_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "base/config.h"
+#include "nic/nic.h"
+#include "path/roce/port.h"
+#include "path/roce/steer.h"
+
+enum {
+	VB_ENDPOINTS_MAX = 64,
+	VB_SENDERS = 4,          /* source ports per address */
+	VB_RECEIVE_BATCH = 8,    /* datagrams, or merged bursts, per system call */
+	VB_DATAGRAM_MAX = 65536,
+	VB_FLOWS = 64,
+	VB_SOCKET_BUFFER = 8 << 20,
+	VB_ATTACHES_MAX = 64,    /* per 100 ms: attempts that strangers' packets may cause */
+};
+
+union vb_sockaddr {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+/* An address of this host, as the kernel knows it. */
+struct vb_address {
+	bool ipv6;
+	uint8_t bytes[16]; /* IPv4: the first four */
+	uint32_t scope;    /* interface index of a link-local address */
+};
+
+struct vb_sender {
+	int fd; /* -1: not open */
+	uint16_t port;
+	bool no_segment; /* UDP_SEGMENT was refused */
+};
+
+struct vb_endpoint {
+	struct vb_address address;
+	int fd; /* receives; -1: another user's process holds the port */
+	struct vb_sender senders[VB_SENDERS];
+	struct vb_steer steer;
+};
+
+/* The queue of packets to ourselves: records in a ring. */
+struct vb_memory {
+	uint8_t *ring; /* NULL until it is used */
+	uint32_t head, tail, count; /* offsets; count records lie between */
+	int event;
+};
+
+struct vb_port {
+	struct vb_nic *nic;
+	int outer;  /* the service thread's epoll */
+	int inner;  /* all descriptors of the port */
+	int timer;  /* runs while an endpoint is unbound; -1: never needed */
+	enum vb_path_choice choice;
+	void (*attach)(struct vb_nic *nic, uint32_t slot);
+	uint64_t attach_window_ns;
+	unsigned attach_count;
+	struct vb_port_counters *counters;
+	struct vb_endpoint *endpoints[VB_ENDPOINTS_MAX];
+	unsigned endpoint_count;
+	struct vb_endpoint *hot; /* packets came to it last */
+	unsigned hot_polls;
+	struct vb_memory memory;
+	uint8_t *buffers; /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
+	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
+	/* while vb_port_receive runs */
+	vb_port_input input;
+	void *input_arg;
+	bool receiving;
+};
+
+/* What a descriptor of the inner epoll is: the address of a peer, or one of these below it. */
+enum vb_source {
+	VB_SOURCE_PEER,
+	VB_SOURCE_UDP, /* the endpoint's number above it */
+	VB_SOURCE_MEMORY,
+	VB_SOURCE_TIMER,
+	VB_SOURCE_MASK = 7,
+};
+/* Somebody left: try again to bind what could not be bound, now and once a second. */
+void vb_port_rebind(struct vb_port *port);
+int vb_port_watch_source(struct vb_port *port, int fd, uint64_t data);
+
+/* Packets of one burst that came in, from wherever. */
+struct vb_delivery {
+	const struct vb_icrc_flow *flow;
+	const uint8_t *bytes;
+	uint32_t length, segment;
+	uint8_t traffic_class, hop_limit;
+	struct vb_peer *peer;
+	bool forwarded;
+	struct vb_endpoint *endpoint; /* UDP only */
+};
+
+/* --- port_input.c --- */
+
+/* Shows what is ours, forwards what is not. Returns the number of packets. */
+unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery);
+/* Initialized, and valid until the next call. */
+const struct vb_icrc_flow *vb_port_flow(struct vb_port *port, const struct vb_icrc_flow *like);
+bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot);
+
+static inline uint32_t vb_packets_of(uint32_t length, uint32_t segment)
+{
+	return (length + segment - 1) / segment;
+}
+
+/* --- udp_socket.c --- */
+
+/* The endpoint of an own address, opened if it is missing. NULL and *err. */
+struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_address *address,
+				    unsigned *number, int *err);
+/* Its sender for some entropy, or -errno. */
+int vb_udp_sender(struct vb_endpoint *endpoint, uint32_t entropy);
+/* Binds what could not be bound. True: everything is. */
+bool vb_udp_bind_all(struct vb_port *port);
+socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *bytes, uint32_t scope,
+			   uint16_t port);
+
+/* --- udp_send.c, udp_receive.c --- */
+
+/* All on the same socket. */
+void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
+unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most);
+
+/* --- slot_port.c --- */
+
+void vb_slot_send(struct vb_port *port, const struct vb_burst *burst);
+void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery);
+unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned most);
+
+/* --- memory_port.c --- */
+
+int vb_memory_open(struct vb_port *port);
+void vb_memory_send(struct vb_port *port, const struct vb_burst *burst);
+unsigned vb_memory_receive(struct vb_port *port, unsigned most);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * From GIDs to a way. What leaves through UDP carries real addresses of this host. A GID that
+ * stands for this host without being an address of it (the link-local one made from a MAC, the port
+ * of an InfiniBand device, 127.0.0.1 and ::1 as a destination) goes over the loopback address.
+ */
+#include "nic/gid.h"
+#include "path/roce/port_impl.h"
+#include "wire/packet.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+enum { SOURCE_PORT_FIRST = 0xc000, SOURCE_PORT_MASK = 0x3fff };
+
+struct pair {
+	struct vb_address src, dst;
+};
+
+/* --- addresses --- */
+
+static struct vb_address address_of(const union ibv_gid *gid, int ifindex)
+{
+	struct vb_address address = { .ipv6 = !vb_gid_is_ipv4(gid) };
+
+	memcpy(address.bytes, gid->raw + (address.ipv6 ? 0 : 12), address.ipv6 ? 16 : 4);
+	if (vb_gid_is_link_local(gid) || (address.ipv6 && vb_gid_is_multicast(gid)))
+		address.scope = (uint32_t)ifindex;
+	return address;
+}
+
+/* The entry of an address that the kernel uses, or NULL. */
+static const struct vb_netif_addr *find_assigned(const struct vb_netif_snapshot *all,
+						 const union ibv_gid *gid)
+{
+	for (size_t i = 0; i < all->addr_count; i++)
+		if (!all->addrs[i].tentative && vb_gid_equal(gid, &all->addrs[i].gid))
+			return &all->addrs[i];
+	return NULL;
+}
+
+static struct vb_address loopback(const struct vb_netif_snapshot *all, bool ipv6)
+{
+	const union ibv_gid localhost = { .raw = { [15] = 1 } };
+	const struct vb_address ipv4 = { .bytes = { 127, 0, 0, 1 } };
+
+	return ipv6 && find_assigned(all, &localhost) ? address_of(&localhost, 0) : ipv4;
+}
+
+/* The interface behind an own GID, assigned or made from the MAC; 0: none. */
+static int interface_of(const struct vb_netif_snapshot *all, const union ibv_gid *own)
+{
+	const struct vb_netif_addr *entry = find_assigned(all, own);
+
+	if (entry)
+		return entry->ifindex;
+	for (size_t i = 0; i < all->netif_count; i++) {
+		const union ibv_gid made = vb_gid_from_guid(vb_netif_guid(all, &all->netifs[i]));
+
+		if (vb_gid_equal(own, &made))
+			return all->netifs[i].index;
+	}
+	return 0;
+}
+
+/* An address of the wanted family on the same interface as an own GID. */
+static const struct vb_netif_addr *source_for(const struct vb_netif_snapshot *all,
+					      const union ibv_gid *own, bool ipv6)
+{
+	const struct vb_netif_addr *entry = find_assigned(all, own);
+	const int ifindex = interface_of(all, own);
+
+	if (entry && vb_gid_is_ipv4(own) != ipv6)
+		return entry;
+	for (size_t i = 0; i < all->addr_count; i++)
+		if (all->addrs[i].ifindex == ifindex && !all->addrs[i].tentative &&
+		    vb_gid_is_ipv4(&all->addrs[i].gid) != ipv6)
+			return &all->addrs[i];
+	return NULL;
+}
+
+static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_av *av,
+			  struct pair *pair)
+{
+	const struct vb_netif_addr *source = source_for(all, &av->sgid, !vb_gid_is_ipv4(&av->dgid));
+
+	if (!source)
+		return -EADDRNOTAVAIL;
+	pair->src = address_of(&source->gid, source->ifindex);
+	pair->dst = address_of(&av->dgid, source->ifindex);
+	return 0;
+}
+
+/* A LID is the part of an IPv4 address that the netmask leaves. */
+static int pair_lids(const struct vb_netif_snapshot *all, const struct vb_av *av, struct pair *pair)
+{
+	for (size_t i = 0; i < all->addr_count; i++) {
+		const struct vb_netif_addr *own = &all->addrs[i];
+		uint32_t address, mask;
+
+		if (!vb_gid_is_ipv4(&own->gid) || own->prefix_bits > 32)
+			continue;
+		memcpy(&address, own->gid.raw + 12, sizeof(address));
+		mask = (uint32_t)(UINT64_C(0xffffffff) >> own->prefix_bits);
+		if ((ntohl(address) & mask) != av->slid || av->dlid > mask)
+			continue;
+		pair->src = pair->dst = address_of(&own->gid, 0);
+		address = htonl((ntohl(address) & ~mask) | av->dlid);
+		memcpy(pair->dst.bytes, &address, sizeof(address));
+		return 0;
+	}
+	return -ENETUNREACH;
+}
+
+static int pair_remote(const struct vb_netif_snapshot *all, const struct vb_av *av,
+		       struct pair *pair)
+{
+	const struct vb_netif_addr *source = find_assigned(all, &av->sgid);
+
+	if (av->dlid)
+		return pair_lids(all, av, pair);
+	if (vb_gid_is_ipv4(&av->sgid) != vb_gid_is_ipv4(&av->dgid))
+		return -EINVAL;
+	if (!source)
+		return -EADDRNOTAVAIL;
+	pair->src = address_of(&source->gid, source->ifindex);
+	pair->dst = address_of(&av->dgid, source->ifindex);
+	return 0;
+}
+
+static void pair_local(const struct vb_netif_snapshot *all, const struct vb_av *av,
+		       struct pair *pair)
+{
+	const struct vb_netif_addr *source = find_assigned(all, &av->sgid);
+	const struct vb_netif_addr *target = find_assigned(all, &av->dgid);
+
+	if (source && target && !vb_gid_is_loopback(&av->dgid) &&
+	    vb_gid_is_ipv4(&av->sgid) == vb_gid_is_ipv4(&av->dgid)) {
+		pair->src = address_of(&source->gid, source->ifindex);
+		pair->dst = address_of(&target->gid, target->ifindex);
+		return;
+	}
+	pair->src = pair->dst = loopback(all, !vb_gid_is_ipv4(&av->dgid));
+}
+
+static int choose_addresses(const struct vb_av *av, struct pair *pair)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	int err = 0;
+
+	if (av->multicast)
+		err = pair_multicast(all, av, pair);
+	else if (av->local)
+		pair_local(all, av, pair);
+	else
+		err = pair_remote(all, av, pair);
+	vb_netif_snapshot_put(all);
+	return err;
+}
+
+/* --- ways --- */
+
+static void flow_from_pair(struct vb_way *way, const struct pair *pair)
+{
+	way->flow.ipv6 = pair->src.ipv6;
+	memcpy(way->flow.src, pair->src.bytes, sizeof(way->flow.src));
+	memcpy(way->flow.dst, pair->dst.bytes, sizeof(way->flow.dst));
+	way->scope = pair->dst.scope;
+}
+
+/* Where no IP header is made the GIDs are the addresses. */
+static void flow_from_gids(struct vb_way *way, uint32_t entropy)
+{
+	struct pair pair = { address_of(&way->sgid, 0), address_of(&way->dgid, 0) };
+
+	if (pair.src.ipv6 != pair.dst.ipv6) {
+		pair.src.ipv6 = pair.dst.ipv6 = true;
+		memcpy(pair.src.bytes, way->sgid.raw, sizeof(pair.src.bytes));
+		memcpy(pair.dst.bytes, way->dgid.raw, sizeof(pair.dst.bytes));
+	}
+	flow_from_pair(way, &pair);
+	way->flow.src_port = (uint16_t)(SOURCE_PORT_FIRST | (entropy & SOURCE_PORT_MASK));
+}
+
+static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t entropy,
+		       struct vb_way *way)
+{
+	struct vb_endpoint *endpoint;
+	struct pair pair = { 0 };
+	unsigned number;
+	int err = choose_addresses(av, &pair), sender;
+
+	if (err)
+		return err;
+	endpoint = vb_udp_endpoint(port, &pair.src, &number, &err);
+	if (!endpoint)
+		return err;
+	sender = vb_udp_sender(endpoint, entropy);
+	if (sender < 0)
+		return sender;
+	way->socket = (int)number * VB_SENDERS + sender;
+	flow_from_pair(way, &pair);
+	way->flow.src_port = endpoint->senders[sender].port;
+	return 0;
+}
+
+static enum vb_way_kind choose_kind(const struct vb_port *port, const struct vb_av *av,
+				    const struct vb_peer *peer)
+{
+	bool never_udp = port->choice == VB_PATH_SIM || port->choice == VB_PATH_SLOT;
+
+	if (port->choice == VB_PATH_WIRE)
+		return VB_WAY_UDP;
+	if (peer && !peer->self)
+		return VB_WAY_SLOT;
+	return peer || (av->local && never_udp) ? VB_WAY_MEMORY : VB_WAY_UDP;
+}
+
+int vb_port_resolve(struct vb_port *port, const struct vb_av *av, struct vb_peer *peer,
+		    uint32_t entropy, struct vb_way *way)
+{
+	int err = 0;
+
+	*way = (struct vb_way){
+		.sgid = av->sgid,
+		.dgid = av->dgid,
+		.traffic_class = av->traffic_class,
+		.hop_limit = av->hop_limit,
+		.local = av->local && !av->multicast,
+		.kind = (uint8_t)choose_kind(port, av, peer),
+		.socket = -1,
+	};
+	if (way->kind == VB_WAY_UDP)
+		err = resolve_udp(port, av, entropy, way);
+	else
+		flow_from_gids(way, entropy);
+	if (!err && way->kind == VB_WAY_MEMORY)
+		err = vb_memory_open(port);
+	if (err)
+		return err;
+	if (way->kind == VB_WAY_SLOT) {
+		vb_peer_get(peer);
+		way->peer = peer;
+	}
+	way->flow.dst_port = VB_UDP_PORT_ROCE;
+	vb_icrc_flow_init(&way->flow);
+	way->resolved = true;
+	return 0;
+}
+
+void vb_way_release(struct vb_way *way)
+{
+	vb_peer_put(way->peer);
+	way->peer = NULL;
+	way->socket = -1;
+	way->resolved = false;
+}
+
+int vb_port_listen(struct vb_port *port, const union ibv_gid *own)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif_addr *entry = find_assigned(all, own);
+	struct vb_address address;
+	unsigned number;
+	int err = 0;
+
+	if (entry)
+		address = address_of(own, entry->ifindex);
+	else
+		address = loopback(all, !vb_gid_is_ipv4(own));
+	vb_netif_snapshot_put(all);
+	vb_udp_endpoint(port, &address, &number, &err);
+	return err;
+}
+
+unsigned vb_port_burst_max(const struct vb_port *port, const struct vb_way *way)
+{
+	const struct vb_endpoint *endpoint;
+
+	if (way->kind != VB_WAY_UDP)
+		return VB_BURST_PACKETS;
+	endpoint = port->endpoints[way->socket / VB_SENDERS];
+	return endpoint->senders[way->socket % VB_SENDERS].no_segment ? 1 : VB_BURST_PACKETS;
+}
+
+/* --- whom to listen to --- */
+
+static union ibv_gid gid_of(bool ipv6, const uint8_t bytes[16])
+{
+	union ibv_gid gid;
+
+	if (!ipv6)
+		return vb_gid_ipv4(bytes);
+	memcpy(gid.raw, bytes, sizeof(gid.raw));
+	return gid;
+}
+
+static bool is_of_host(const union ibv_gid *gid)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	bool local = vb_gid_is_of_host(all, gid);
+
+	vb_netif_snapshot_put(all);
+	return local;
+}
+
+bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival)
+{
+	const struct vb_icrc_flow *flow = arrival->flow;
+	union ibv_gid src, dst;
+
+	/* What goes through memory may be answered by a process that it was forwarded to. */
+	if (arrival->peer != way->peer && way->kind != VB_WAY_MEMORY)
+		return false;
+	if (flow->ipv6 == way->flow.ipv6 && !memcmp(flow->src, way->flow.dst, sizeof(flow->src)))
+		return true;
+	if (!way->local)
+		return false;
+	/* The kernel drops packets from outside that carry a source address of this host. */
+	src = gid_of(flow->ipv6, flow->src);
+	dst = gid_of(way->flow.ipv6, way->flow.dst);
+	return vb_gid_is_loopback(&src) || (vb_gid_is_loopback(&dst) && is_of_host(&src));
+}

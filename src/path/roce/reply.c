@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Answers of the responder: READ responses and ATOMIC ACKs in order, then one ACK or NAK. */
+#include "exec/recv.h"
+#include "exec/rkey.h"
+#include "path/roce/roce.h"
+
+#include <string.h>
+
+enum { CNP_PAUSE_NS = 50000 };
+
+bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply)
+{
+	if (resp->reply_tail - resp->reply_head >= VB_REPLIES)
+		return false;
+	resp->replies[resp->reply_tail++ % VB_REPLIES] = *reply;
+	return true;
+}
+
+static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, uint32_t psn)
+{
+	return (struct vb_packet){
+		.opcode = (uint8_t)(operation | VB_TRANSPORT_RC),
+		.migreq = true,
+		.pkey = 0xffff,
+		.dest_qpn = wired->qp->attr.dest_qp_num,
+		.psn = psn,
+	};
+}
+
+/* --- credits --- */
+
+/* How many messages each code stands for: IBA table 46. Twice as many every second step. */
+static uint32_t credits_of(uint8_t code)
+{
+	if (code < 5)
+		return code;
+	return (code & 1 ? 3u : 4u) << ((code - (code & 1 ? 3u : 4u)) / 2);
+}
+
+/* A shared queue has none to give: others may take them first. */
+static uint8_t credits(const struct vb_wired *wired)
+{
+	const struct vb_rq *rq = wired->qp->rq;
+	uint32_t posted;
+	uint8_t code = 0;
+
+	if (wired->qp->srq || !wired->resp.bound)
+		return VB_CREDITS_NONE;
+	posted = rq->tail - wired->resp.own.next_recv; /* a hint: the poster moves it */
+	while (code + 1 < VB_CREDITS_NONE && credits_of((uint8_t)(code + 1)) <= posted)
+		code++;
+	return code;
+}
+
+/* --- READ --- */
+
+static bool memory_of(struct vb_wired *wired, const struct vb_reply *reply, uint64_t offset,
+		      uint32_t length, const uint8_t **bytes)
+{
+	struct vb_remote *own = &wired->resp.own;
+	uint64_t address = 0;
+
+	if (length && vb_rkey_check(own->peer, &own->key_cache, wired->qp->entry, reply->rkey,
+				    reply->va + offset, length, IBV_ACCESS_REMOTE_READ, &address))
+		return false;
+	*bytes = (const uint8_t *)(uintptr_t)address;
+	return true;
+}
+
+static uint8_t read_operation(const struct vb_reply *reply)
+{
+	bool last = reply->sent + 1 == reply->count;
+
+	if (!reply->sent)
+		return last ? VB_OP_READ_RESPONSE_ONLY : VB_OP_READ_RESPONSE_FIRST;
+	return last ? VB_OP_READ_RESPONSE_LAST : VB_OP_READ_RESPONSE_MIDDLE;
+}
+
+/* False: its memory was deregistered since it was asked for. */
+static bool send_read(struct vb_wired *wired, struct vb_reply *reply)
+{
+	uint64_t offset = (uint64_t)reply->sent * wired->mtu;
+	uint32_t rest = reply->length - (uint32_t)offset;
+	struct vb_packet packet = answer(wired, read_operation(reply),
+					 vb_psn_add(reply->psn, reply->sent));
+	const uint8_t *bytes;
+	uint8_t *out;
+
+	packet.syndrome = VB_CREDITS_NONE;
+	packet.msn = reply->msn & VB_PSN_MASK;
+	packet.payload_length = rest < wired->mtu ? rest : wired->mtu;
+	if (!memory_of(wired, reply, offset, packet.payload_length, &bytes))
+		return false;
+	out = vb_tx_begin(&wired->roce->tx, &wired->way, &packet);
+	if (packet.payload_length)
+		memcpy(out, bytes, packet.payload_length);
+	vb_tx_end(&wired->roce->tx);
+	reply->sent++;
+	return true;
+}
+
+static void send_atomic(struct vb_wired *wired, struct vb_reply *reply)
+{
+	struct vb_packet packet = answer(wired, VB_OP_ATOMIC_ACKNOWLEDGE, reply->psn);
+
+	packet.syndrome = VB_CREDITS_NONE;
+	packet.msn = reply->msn & VB_PSN_MASK;
+	packet.original = reply->original;
+	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+	reply->sent++;
+}
+
+/* --- ACK and NAK --- */
+
+static void acknowledge(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
+{
+	struct vb_packet packet = answer(wired, VB_OP_ACKNOWLEDGE, psn);
+
+	packet.syndrome = syndrome;
+	packet.msn = wired->resp.msn & VB_PSN_MASK;
+	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+}
+
+static void refuse(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	acknowledge(wired, resp->nak_due, resp->nak_psn);
+	resp->nak_due = 0;
+	resp->ack_due = false; /* the NAK says as much */
+	if (resp->fatal)
+		vb_target_fail(&resp->own, resp->fatal, resp->fatal_quiet);
+}
+
+static void fail_read(struct vb_wired *wired, const struct vb_reply *reply)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	resp->nak_due = VB_NAK_ACCESS;
+	resp->nak_psn = vb_psn_add(reply->psn, reply->sent);
+	resp->fatal = VB_RKEY_UNKNOWN;
+	resp->fatal_quiet = false;
+	resp->reply_head = resp->reply_tail;
+}
+
+bool vb_reply_run(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+	unsigned budget = VB_TURN_PACKETS;
+
+	while (resp->reply_head != resp->reply_tail && budget) {
+		struct vb_reply *reply = &resp->replies[resp->reply_head % VB_REPLIES];
+
+		if (reply->atomic) {
+			send_atomic(wired, reply);
+		} else if (!send_read(wired, reply)) {
+			if (!reply->repeated) {
+				fail_read(wired, reply);
+				break;
+			}
+			reply->sent = reply->count;
+		}
+		budget--;
+		if (reply->sent == reply->count)
+			resp->reply_head++;
+	}
+	if (resp->reply_head != resp->reply_tail)
+		return true;
+	if (resp->nak_due) {
+		refuse(wired);
+	} else if (resp->ack_due) {
+		acknowledge(wired, credits(wired), vb_psn_add(resp->expected_psn, VB_PSN_MASK));
+		resp->ack_due = false;
+	}
+	return false;
+}
+
+void vb_reply_cnp(struct vb_wired *wired)
+{
+	struct vb_packet packet = {
+		.opcode = VB_TRANSPORT_CNP | VB_OP_CNP,
+		.migreq = true,
+		.becn = true,
+		.pkey = 0xffff,
+		.dest_qpn = wired->qp->attr.dest_qp_num,
+	};
+
+	wired->cnp_due = false;
+	if (wired->cnp_ns && wired->roce->now_ns - wired->cnp_ns < CNP_PAUSE_NS)
+		return;
+	wired->cnp_ns = wired->roce->now_ns;
+	wired->counters.cnp_sent++;
+	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The responder of RC: requests in sequence, gaps, duplicates, and what is refused. */
+#include "exec/atomic.h"
+#include "exec/recv.h"
+#include "exec/rkey.h"
+#include "path/roce/roce.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+enum { ATOMIC_TRIES = 1000, RESIZE_TRIES = 1000 };
+
+/* Its SRQ is being resized: RC is asked again, the others' message would be lost. */
+static bool follow(struct vb_wired *wired)
+{
+	for (unsigned i = 0; i < RESIZE_TRIES; i++) {
+		if (vb_recv_follow(&wired->resp.own))
+			return true;
+		if (wired->qp->type == IBV_QPT_RC)
+			break;
+		sched_yield();
+	}
+	return false;
+}
+
+bool vb_responder_bind(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+	struct vb_remote *own = &resp->own;
+
+	if (resp->bound)
+		return follow(wired);
+	own->peer = wired->roce->nic->self;
+	own->entry = wired->qp->entry;
+	if (!vb_recv_resolve(own)) {
+		own->peer = NULL;
+		return false;
+	}
+	vb_peer_get(own->peer);
+	own->keeps_head = wired->qp->type == IBV_QPT_UC;
+	own->next_recv = own->keeps_head ? atomic_load(&own->rq->head) : 0;
+	resp->bound = true;
+	return true;
+}
+
+/* --- refusing --- */
+
+static void nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
+{
+	wired->resp.nak_due = syndrome;
+	wired->resp.nak_psn = psn;
+	vb_roce_todo(wired);
+}
+
+/* The QP fails once everything before was answered and the NAK is out. */
+static void refuse(struct vb_wired *wired, const struct vb_packet *packet, enum vb_reason reason)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	bool consumes = row->family == VB_FAMILY_SEND || row->headers & VB_HEADER_IMM;
+
+	resp->fatal = reason;
+	resp->fatal_quiet = consumes && vb_place_spoil(wired, reason);
+	nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
+}
+
+static void receiver_not_ready(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	wired->resp.rnr_sent = true;
+	nak(wired, (uint8_t)(VB_SYNDROME_RNR | (wired->qp->attr.min_rnr_timer & VB_SYNDROME_VALUE)),
+	    packet->psn);
+}
+
+/* --- requests that write --- */
+
+static void executed(struct vb_wired *wired, const struct vb_packet *packet, uint32_t psns)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	bool more = row->place == VB_PLACE_FIRST || row->place == VB_PLACE_MIDDLE;
+
+	resp->expected_psn = vb_psn_add(resp->expected_psn, psns);
+	resp->family = more ? row->family : VB_FAMILY_UNKNOWN;
+	resp->msn += !more;
+}
+
+static void place(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	enum vb_reason reason;
+
+	if (row->family == VB_FAMILY_WRITE &&
+	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_WRITE)) {
+		refuse(wired, packet, VB_QP_RIGHT);
+		return;
+	}
+	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet) :
+						 vb_place_write(wired, packet);
+	if (reason == VB_NO_RECEIVE) {
+		receiver_not_ready(wired, packet);
+		return;
+	}
+	if (reason) {
+		refuse(wired, packet, reason);
+		return;
+	}
+	executed(wired, packet, 1);
+	if (packet->ack_request) {
+		vb_roce_todo_ack(wired);
+	}
+}
+
+/* --- requests that read --- */
+
+static uint32_t resources_used(const struct vb_responder *resp)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++)
+		used += !resp->replies[i % VB_REPLIES].repeated;
+	return used;
+}
+
+static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet *packet,
+				 unsigned access, uint64_t length, uint64_t *address)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	*address = 0;
+	if (!(atomic_load(&wired->qp->entry->access) & access))
+		return VB_QP_RIGHT;
+	if (resources_used(resp) >= atomic_load(&wired->qp->entry->max_dest_rd_atomic))
+		return VB_READ_DEPTH;
+	if (length > VB_MSG_MAX)
+		return VB_PACKET_LENGTH;
+	if (access == IBV_ACCESS_REMOTE_ATOMIC && packet->va & 7)
+		return VB_ATOMIC_ALIGN;
+	if (!length) /* no bytes: the key is not looked at */
+		return VB_OK;
+	return vb_rkey_check(resp->own.peer, &resp->own.key_cache, wired->qp->entry, packet->rkey,
+			     packet->va, length, access, address);
+}
+
+static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
+{
+	return length ? (uint32_t)(((uint64_t)length + wired->mtu - 1) / wired->mtu) : 1;
+}
+
+static struct vb_reply read_reply(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	return (struct vb_reply){
+		.psn = packet->psn,
+		.count = answer_packets(wired, packet->dma_length),
+		.rkey = packet->rkey,
+		.va = packet->va,
+		.length = packet->dma_length,
+		.msn = wired->resp.msn,
+	};
+}
+
+static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_reply reply;
+	uint64_t address;
+	enum vb_reason reason = check_read(wired, packet, IBV_ACCESS_REMOTE_READ,
+					   packet->dma_length, &address);
+
+	if (reason) {
+		refuse(wired, packet, reason);
+		return;
+	}
+	executed(wired, packet, answer_packets(wired, packet->dma_length));
+	reply = read_reply(wired, packet);
+	vb_reply_push(&wired->resp, &reply);
+	vb_roce_todo(wired);
+}
+
+static void save(struct vb_responder *resp, const struct vb_packet *packet, uint64_t original)
+{
+	resp->saved[resp->saved_next++ % VB_RD_ATOMIC_MAX] = (struct vb_saved_atomic){
+		.psn = packet->psn,
+		.opcode = packet->opcode,
+		.used = true,
+		.original = original,
+	};
+}
+
+static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original, bool repeated)
+{
+	const struct vb_reply reply = {
+		.psn = psn,
+		.count = 1,
+		.atomic = true,
+		.repeated = repeated,
+		.msn = wired->resp.msn,
+		.original = original,
+	};
+
+	if (!vb_reply_push(&wired->resp, &reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
+/* Another process of this host may be at it for a moment; who waits too long is asked again. */
+static int apply(struct vb_wired *wired, const struct vb_packet *packet, uint64_t address,
+		 uint64_t *original)
+{
+	bool compare = (packet->opcode & ~VB_TRANSPORT_MASK) == VB_OP_COMPARE_SWAP;
+	const struct vb_atomic op = {
+		.compare_swap = compare,
+		.compare_add = compare ? packet->compare : packet->swap_add,
+		.swap = packet->swap_add,
+	};
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
+		err = vb_atomic_apply(wired->resp.own.peer, address, &op, original);
+	return err;
+}
+
+static void atomic_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	uint64_t address, original = 0;
+	enum vb_reason reason = check_read(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
+	int err;
+
+	if (reason) {
+		refuse(wired, packet, reason);
+		return;
+	}
+	err = apply(wired, packet, address, &original);
+	if (err == -EAGAIN)
+		return;
+	executed(wired, packet, 1);
+	save(&wired->resp, packet, original);
+	atomic_reply(wired, packet->psn, original, false);
+}
+
+/* --- duplicates --- */
+
+/* The rest of an answer that is still going out has become useless: the requester starts over. */
+static bool restart(struct vb_responder *resp, struct vb_reply *reply)
+{
+	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++) {
+		struct vb_reply *at = &resp->replies[i % VB_REPLIES];
+		int32_t into = vb_psn_diff(reply->psn, at->psn);
+
+		if (at->atomic || into < 0 || (uint32_t)into >= at->count)
+			continue;
+		reply->repeated = at->repeated;
+		*at = *reply;
+		return true;
+	}
+	return false;
+}
+
+static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_responder *resp = &wired->resp;
+	struct vb_reply reply = read_reply(wired, packet);
+	uint64_t address;
+
+	/* It was allowed once. If it is not any more, silence is the answer. */
+	if (!(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
+	    (packet->dma_length &&
+	     vb_rkey_check(resp->own.peer, &resp->own.key_cache, wired->qp->entry, packet->rkey,
+			   packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ, &address)))
+		return;
+	reply.repeated = true;
+	/* A repeated request asks for no more than was executed. */
+	if (vb_psn_diff(vb_psn_add(packet->psn, reply.count), resp->expected_psn) > 0)
+		return;
+	if (!restart(resp, &reply) && !vb_reply_push(resp, &reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
+static void atomic_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	for (unsigned i = 0; i < VB_RD_ATOMIC_MAX; i++) {
+		const struct vb_saved_atomic *saved = &wired->resp.saved[i];
+
+		if (saved->used && saved->psn == packet->psn && saved->opcode == packet->opcode) {
+			atomic_reply(wired, packet->psn, saved->original, true);
+			return;
+		}
+	}
+}
+
+static void duplicate(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	wired->counters.duplicates++;
+	switch ((enum vb_family)vb_opcode_row(packet->opcode)->family) {
+	case VB_FAMILY_READ_REQUEST:
+		read_again(wired, packet);
+		break;
+	case VB_FAMILY_ATOMIC:
+		atomic_again(wired, packet);
+		break;
+	default:
+		vb_roce_todo_ack(wired);
+	}
+}
+
+/* --- sequence --- */
+
+static bool continues(const struct vb_responder *resp, const struct vb_opcode_row *row)
+{
+	bool begins = row->place != VB_PLACE_MIDDLE && row->place != VB_PLACE_LAST;
+
+	if (resp->family == VB_FAMILY_UNKNOWN)
+		return begins;
+	return !begins && row->family == resp->family;
+}
+
+static bool length_fits(const struct vb_wired *wired, const struct vb_packet *packet,
+			const struct vb_opcode_row *row)
+{
+	if (row->place == VB_PLACE_FIRST || row->place == VB_PLACE_MIDDLE)
+		return packet->payload_length == wired->mtu;
+	if (row->place == VB_PLACE_LAST && !packet->payload_length)
+		return false;
+	return packet->payload_length <= wired->mtu;
+}
+
+static void gap(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	wired->counters.out_of_sequence++;
+	vb_roce_count(wired->roce, VB_DROP_SEQUENCE);
+	/* One NAK per gap; behind an RNR NAK none at all. */
+	if (resp->nak_sent || resp->rnr_sent)
+		return;
+	resp->nak_sent = true;
+	nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
+}
+
+static void request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+
+	if (!continues(&wired->resp, row)) {
+		refuse(wired, packet, VB_OUT_OF_SEQUENCE);
+		return;
+	}
+	if (!length_fits(wired, packet, row)) {
+		refuse(wired, packet, VB_PACKET_LENGTH);
+		return;
+	}
+	switch ((enum vb_family)row->family) {
+	case VB_FAMILY_SEND:
+	case VB_FAMILY_WRITE:
+		place(wired, packet);
+		break;
+	case VB_FAMILY_READ_REQUEST:
+		read_request(wired, packet);
+		break;
+	case VB_FAMILY_ATOMIC:
+		atomic_request(wired, packet);
+		break;
+	default: /* flush, atomic write: not offered */
+		refuse(wired, packet, VB_OUT_OF_SEQUENCE);
+	}
+}
+
+void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_responder *resp = &wired->resp;
+	int32_t ahead = vb_psn_diff(packet->psn, resp->expected_psn);
+
+	if (resp->fatal)
+		return;
+	if (ahead > 0) {
+		gap(wired);
+		return;
+	}
+	if (!vb_responder_bind(wired))
+		return;
+	if (ahead < 0) {
+		duplicate(wired, packet);
+		return;
+	}
+	resp->nak_sent = resp->rnr_sent = false;
+	resp->heard = true;
+	request(wired, packet);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* QPs that the wire carries: who they are, and whose turn it is. */
+#include "path/roce/roce.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ACK_HELD_NS = 100000 }; /* then the service thread sends it */
+
+int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink)
+{
+	memset(roce, 0, sizeof(*roce));
+	roce->nic = nic;
+	roce->sink = *sink;
+	vb_list_init(&roce->todo);
+	vb_list_init(&roce->acks);
+	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
+		vb_list_init(&roce->wired[i]);
+	return vb_tx_init(&roce->tx, roce);
+}
+
+void vb_roce_fini(struct vb_roce *roce)
+{
+	vb_tx_fini(&roce->tx);
+	vb_timers_fini(&roce->timers);
+	for (unsigned i = 0; i < VB_WAY_CACHE; i++)
+		vb_way_release(&roce->ways[i]);
+}
+
+static struct vb_list *bucket(struct vb_roce *roce, uint32_t qpn)
+{
+	return &roce->wired[qpn % VB_WIRED_BUCKETS];
+}
+
+struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn)
+{
+	vb_list_for(wired, bucket(roce, qpn), struct vb_wired, node) {
+		if (wired->qp->ibv.qp_num == qpn)
+			return wired;
+	}
+	return NULL;
+}
+
+int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
+{
+	int err = vb_timers_reserve(&roce->timers, roce->wired_count + 1);
+	struct vb_wired *wired = err ? NULL : calloc(1, sizeof(*wired));
+
+	if (!wired)
+		return -ENOMEM;
+	wired->qp = qp;
+	wired->roce = roce;
+	wired->timer.due_ns = wired->req.resend_ns = VB_NEVER_NS;
+	vb_list_init(&wired->todo);
+	vb_list_append(bucket(roce, qp->ibv.qp_num), &wired->node);
+	roce->wired_count++;
+	if (qp->type != IBV_QPT_UD) {
+		wired->way = *way;
+		wired->holds_token = true;
+		wired->mtu = 128u << qp->attr.path_mtu;
+		wired->resp.expected_psn = qp->attr.rq_psn;
+	}
+	atomic_store(&qp->wired, wired);
+	return 0;
+}
+
+void vb_roce_drop(struct vb_wired *wired)
+{
+	struct vb_qp *qp = wired->qp;
+
+	/* Bursts that wait may name its way. */
+	vb_tx_flush(&wired->roce->tx);
+	atomic_store(&qp->wired, NULL);
+	vb_list_remove(&wired->node);
+	vb_list_remove(&wired->todo);
+	vb_timer_remove(&wired->roce->timers, &wired->timer);
+	wired->roce->wired_count--;
+	if (wired->resp.bound)
+		vb_remote_unbind(&wired->resp.own);
+	vb_way_release(&wired->way);
+	if (wired->holds_token)
+		vb_qp_token_release(qp);
+	free(wired);
+}
+
+void vb_roce_todo(struct vb_wired *wired)
+{
+	if (wired->waits_to_ack)
+		vb_list_remove(&wired->todo);
+	wired->waits_to_ack = false;
+	if (vb_list_empty(&wired->todo))
+		vb_list_append(&wired->roce->todo, &wired->todo);
+}
+
+void vb_roce_todo_ack(struct vb_wired *wired)
+{
+	wired->resp.ack_due = true;
+	if (!vb_list_empty(&wired->todo))
+		return;
+	wired->waits_to_ack = true;
+	vb_list_append(&wired->roce->acks, &wired->todo);
+}
+
+void vb_roce_post(struct vb_wired *wired)
+{
+	vb_roce_todo(wired);
+}
+
+static void notify(struct vb_wired *wired)
+{
+	struct vb_notice notice = wired->notice;
+
+	wired->notice = (struct vb_notice){ 0 };
+	if (!notice.due)
+		return;
+	/* Between the completions and the look at who waits for them. */
+	atomic_thread_fence(memory_order_seq_cst);
+	vb_cq_notify(wired->qp->send_cq, wired->qp->send_bit, notice.error);
+}
+
+/* Requests first: an ACK is shorter, so that it leaves behind them in the same burst. */
+static bool turn_of(struct vb_wired *wired)
+{
+	bool more = false;
+
+	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
+	if (wired->holds_token)
+		more = vb_requester_run(wired);
+	more |= vb_reply_run(wired);
+	if (wired->cnp_due)
+		vb_reply_cnp(wired);
+	notify(wired);
+	return more;
+}
+
+static void fire_timers(struct vb_roce *roce)
+{
+	struct vb_timer *timer;
+
+	while ((timer = vb_timers_pop(&roce->timers, roce->now_ns))) {
+		struct vb_wired *wired = vb_container(timer, struct vb_wired, timer);
+
+		vb_requester_timer(wired);
+		vb_roce_todo(wired);
+	}
+}
+
+bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
+{
+	unsigned turns = 0;
+
+	fire_timers(roce);
+	while (!hold_acks && !vb_list_empty(&roce->acks))
+		vb_roce_todo(vb_container(roce->acks.next, struct vb_wired, todo));
+	/* Its memory and that of its receives is the application's: nobody takes it away meanwhile. */
+	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
+	for (; turns < VB_TURN_QPS && !vb_list_empty(&roce->todo); turns++) {
+		struct vb_wired *wired = vb_container(roce->todo.next, struct vb_wired, todo);
+
+		vb_list_remove(&wired->todo);
+		if (turn_of(wired))
+			vb_roce_todo(wired);
+	}
+	vb_hazard_leave(roce->thread);
+	vb_tx_flush(&roce->tx);
+	return !vb_list_empty(&roce->todo);
+}
+
+uint64_t vb_roce_next_ns(const struct vb_roce *roce)
+{
+	uint64_t next_ns = vb_timers_next_ns(&roce->timers);
+
+	if (!vb_list_empty(&roce->todo))
+		return 0;
+	if (!vb_list_empty(&roce->acks) && next_ns > roce->now_ns + ACK_HELD_NS)
+		return roce->now_ns + ACK_HELD_NS;
+	return next_ns;
+}
+
+const char *vb_drop_name(enum vb_drop drop)
+{
+	static const char *const names[VB_DROPS] = {
+		[VB_DROP_MALFORMED] = "malformed",
+		[VB_DROP_ICRC] = "icrc",
+		[VB_DROP_UNKNOWN_QP] = "unknown_qp",
+		[VB_DROP_TRANSPORT] = "wrong_transport",
+		[VB_DROP_STATE] = "qp_state",
+		[VB_DROP_PKEY] = "pkey",
+		[VB_DROP_ADDRESS] = "address",
+		[VB_DROP_QKEY_WRONG] = "qkey",
+		[VB_DROP_PSN] = "psn",
+		[VB_DROP_SEQUENCE] = "sequence",
+		[VB_DROP_LENGTH] = "length",
+		[VB_DROP_RECEIVE] = "no_receive",
+		[VB_DROP_ACCESS] = "access",
+		[VB_DROP_OVERFLOW] = "overflow",
+	};
+
+	return drop < VB_DROPS ? names[drop] : "?";
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The protocol engine of the wire path: requester, responder and completer of RC, UC and UD. It
+ * does no I/O and reads no clock: packets come in through vb_roce_input, leave through the sink,
+ * and time is what the caller says it is. The same code runs over UDP, over slot sockets, over a
+ * simulated network and under a fuzzer.
+ *
+ * The way of a message: verbs/post.c -> engine/wire.c -> requester.c -> tx.c -> port, and at the
+ * other end port -> demux.c -> responder.c -> exec/recv.c -> reply.c -> tx.c, and back through
+ * demux.c -> completer.c -> path/complete.c.
+ *
+ * Everything is called under the wire lock (engine/wire.h), which takes the place of the
+ * executor's token for the QPs that are adopted here.
+ */
+#ifndef VB_PATH_ROCE_ROCE_H
+#define VB_PATH_ROCE_ROCE_H
+
+#include "path/complete.h"
+#include "path/roce/congestion.h"
+#include "path/roce/timer.h"
+#include "path/roce/tx.h"
+#include "wire/packet.h"
+
+enum {
+	VB_REPLIES = 256,      /* answers that wait to be sent; a request beyond is dropped */
+	VB_TURN_PACKETS = 64,  /* what one QP sends before the next has its turn */
+	VB_TURN_QPS = 64,      /* how many QPs have a turn before the sockets are looked at again */
+};
+
+/* A READ or ATOMIC request that is on its way: PSNs of its answer. */
+struct vb_read_request {
+	uint32_t psn, count;
+};
+
+/* The sending half of a connected QP. */
+struct vb_requester {
+	bool started;      /* in RTS, which brings the first PSN */
+	uint32_t una_psn;  /* oldest that is not acknowledged */
+	uint32_t next_psn; /* the next to send; behind sent_psn while going back */
+	uint32_t sent_psn; /* one past the newest that was ever sent */
+	uint32_t tail_psn; /* first that no WQE has yet */
+	uint32_t cursor;   /* index of the WQE that next_psn is in */
+	uint32_t begun;    /* WQEs before it have PSNs */
+	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
+	struct vb_report stop_report;
+	uint64_t delayed;  /* 1 + index of the WQE that a fault rule held back */
+	bool suspect;      /* the last one begun cannot take its answer in: none goes out behind it */
+	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
+	uint32_t reads_head, reads_tail;
+	uint32_t unasked;  /* packets since the last that asked for an ACK */
+	/* waiting */
+	uint64_t stalled_ns; /* since when there has been no progress */
+	uint64_t resend_ns;  /* when to send again; VB_NEVER_NS: nothing is out */
+	uint64_t backoff_ns; /* the wait that ends at resend_ns */
+	uint64_t rnr_ns;     /* no sending before; 0: not waiting */
+	uint32_t rnr_tries, nak_retries;
+	uint32_t nak_psn;    /* of the last sequence NAK that was acted upon */
+	bool recovering;     /* went back, and una has not moved since */
+	bool probing;        /* by timeout: one packet only until something is heard */
+	uint32_t probe_psn;  /* what had been sent by then */
+	uint64_t back_ns;    /* when it went back last */
+	/* round trips: one PSN at a time, never one that was sent twice */
+	bool timing;
+	uint32_t timed_psn;
+	uint64_t timed_ns;
+	struct vb_congestion congestion;
+};
+
+/* An answer that has to be sent, in order. */
+struct vb_reply {
+	uint32_t psn;
+	uint32_t count;  /* READ: packets of the answer, and how many of them were sent */
+	uint32_t sent;
+	bool atomic;
+	bool repeated;   /* was answered before: takes no resource, is not worth a NAK */
+	uint32_t rkey;
+	uint64_t va;
+	uint32_t length;
+	uint32_t msn;
+	uint64_t original; /* ATOMIC */
+};
+
+/* An ATOMIC that was executed: a duplicate gets the same answer. */
+struct vb_saved_atomic {
+	uint32_t psn;
+	uint8_t opcode;
+	bool used;
+	uint64_t original;
+};
+
+/* The receiving half. */
+struct vb_responder {
+	struct vb_remote own; /* this QP's receive queue, seen as a local sender sees it */
+	bool bound;
+	uint32_t expected_psn;
+	uint32_t msn;         /* messages completed */
+	bool nak_sent;        /* a sequence NAK for expected_psn is out */
+	bool rnr_sent;        /* an RNR NAK for expected_psn is out: what follows is dropped */
+	uint8_t family;       /* enum vb_family of the message under way; UNKNOWN: none */
+	bool skipping;        /* UC: up to the next First or Only */
+	uint32_t offset;      /* bytes of it that are placed */
+	uint32_t rkey, length; /* WRITE */
+	uint64_t va;
+	struct vb_reply replies[VB_REPLIES]; /* ring */
+	uint32_t reply_head, reply_tail;
+	struct vb_saved_atomic saved[VB_RD_ATOMIC_MAX];
+	uint32_t saved_next;
+	bool ack_due;
+	uint8_t nak_due;      /* syndrome; 0: none. Goes out behind the answers before it */
+	uint32_t nak_psn;
+	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */
+	bool fatal_quiet;
+	bool heard, told;     /* the first message arrived; and its owner knows */
+};
+
+struct vb_wired_counters {
+	uint64_t retransmits, timeouts, nak_sequence, rnr_naks, duplicates, out_of_sequence;
+	uint64_t cnp_sent, cnp_handled, implied_nak;
+};
+
+/* A QP that the wire carries. */
+struct vb_wired {
+	struct vb_qp *qp;
+	struct vb_roce *roce;
+	struct vb_list node;   /* in the bucket of its QPN */
+	struct vb_list todo;   /* in roce->todo, or in roce->acks */
+	struct vb_timer timer;
+	struct vb_way way;     /* RC, UC */
+	uint32_t mtu;
+	bool waits_to_ack;     /* todo is in roce->acks */
+	bool holds_token;      /* RC, UC: for as long as it is adopted */
+	uint64_t cnp_ns;       /* when the last CNP was sent */
+	bool cnp_due;
+	uint32_t datagram_psn; /* UD: a running number */
+	struct vb_notice notice;
+	struct vb_requester req;
+	struct vb_responder resp;
+	struct vb_wired_counters counters;
+};
+
+/* Packets that were dropped, by reason. */
+enum vb_drop {
+	VB_DROP_MALFORMED,  /* enum vb_packet_fault has the details */
+	VB_DROP_ICRC,
+	VB_DROP_UNKNOWN_QP,
+	VB_DROP_TRANSPORT,  /* an opcode of another transport than the QP's */
+	VB_DROP_STATE,      /* the QP cannot receive now */
+	VB_DROP_PKEY,
+	VB_DROP_ADDRESS,    /* not from the connected peer */
+	VB_DROP_QKEY_WRONG,
+	VB_DROP_PSN,        /* outside of every window */
+	VB_DROP_SEQUENCE,   /* RC: behind a gap or an RNR NAK. UC: of a broken message */
+	VB_DROP_LENGTH,
+	VB_DROP_RECEIVE,    /* UC, UD: no receive, or too short */
+	VB_DROP_ACCESS,     /* UC: key or right */
+	VB_DROP_OVERFLOW,   /* more requests than answers can wait */
+	VB_DROPS,
+};
+const char *vb_drop_name(enum vb_drop drop);
+
+/* How packets leave and ways are found; the port, or a simulation. */
+struct vb_roce_sink {
+	void *arg;
+	void (*send)(void *arg, const struct vb_burst *bursts, unsigned count);
+	unsigned (*burst_max)(void *arg, const struct vb_way *way);
+	int (*resolve)(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
+		       struct vb_way *way);
+};
+
+enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };
+
+struct vb_roce {
+	struct vb_nic *nic;
+	struct vb_thread *thread; /* whose turn it is; set by the caller */
+	uint64_t now_ns;          /* set by the caller before each call */
+	struct vb_roce_sink sink;
+	struct vb_tx tx;
+	struct vb_timers timers;
+	struct vb_list todo;      /* struct vb_wired with something to send or to answer */
+	struct vb_list acks;      /* those with nothing but an ACK to send */
+	struct vb_list wired[VB_WIRED_BUCKETS];
+	uint32_t wired_count;
+	struct vb_way ways[VB_WAY_CACHE]; /* of address handles */
+	bool fatal;               /* a fault rule ends the device: the caller sees to it */
+	uint64_t drops[VB_DROPS];
+	uint64_t faults[VB_PACKET_FAULTS];
+};
+
+int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink);
+void vb_roce_fini(struct vb_roce *roce);
+
+/*
+ * Takes a QP over; way is its own from then on (UD: NULL). RC and UC: the caller holds the
+ * executor's token, and the wire keeps it until the QP is dropped. 0 or -ENOMEM.
+ */
+int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way);
+/* Forgets a QP; gives the token back. */
+void vb_roce_drop(struct vb_wired *wired);
+struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn);
+
+/* Something was posted on it, or its state has changed. */
+void vb_roce_post(struct vb_wired *wired);
+/* A packet came in. */
+void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
+/*
+ * Sends what may be sent: requests, answers, what timers ask for. True: there is more to do. With
+ * hold_acks a mere ACK waits for the next turn, because a message that follows can take it along.
+ */
+bool vb_roce_turn(struct vb_roce *roce, bool hold_acks);
+/* When vb_roce_turn should be called again; VB_NEVER_NS. */
+uint64_t vb_roce_next_ns(const struct vb_roce *roce);
+
+/*
+ * UD: sends the WQE at sq.next, to a process of this host through its slot socket if peer is not
+ * NULL, and completes it. The caller holds the executor's token.
+ */
+void vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
+		      struct vb_notice *notice);
+
+/* --- between the files of the engine --- */
+
+/* requester.c */
+/* Sends until a window, a budget or the queue ends; true: the budget did. */
+bool vb_requester_run(struct vb_wired *wired);
+/* Sends again from a PSN on. */
+void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
+void vb_requester_timer(struct vb_wired *wired);
+/* Something was heard or sent: when does silence become a loss? */
+void vb_requester_rearm(struct vb_wired *wired);
+/* What is complete at the head of the queue without an answer of its own, and SQD's end. */
+void vb_requester_advance(struct vb_wired *wired);
+
+/* completer.c: answers to our requests */
+void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason);
+
+/* responder.c and its halves: requests to us */
+bool vb_responder_bind(struct vb_wired *wired);
+void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
+			   const struct vb_arrival *arrival);
+/* place.c: what a request does to memory and receives. VB_OK, or why not. */
+enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *packet);
+enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet);
+/* The receive that is consumed with the QP's own error; false: there is none. */
+bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason);
+
+/* reply.c: answers that go out */
+bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply);
+/* Sends answers in order; true: the budget ended first. */
+bool vb_reply_run(struct vb_wired *wired);
+void vb_reply_cnp(struct vb_wired *wired);
+
+void vb_roce_todo(struct vb_wired *wired);
+void vb_roce_todo_ack(struct vb_wired *wired);
+static inline void vb_roce_count(struct vb_roce *roce, enum vb_drop drop)
+{
+	roce->drops[drop]++;
+}
+
+#endif

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets on slot sockets: from peers whose memory we may not touch, and from processes that got
+ * on UDP what is ours. One message carries one burst. The other end may be another user's: nothing
+ * that it says is believed.
+ */
+#include "base/clock.h"
+#include "path/roce/port_impl.h"
+#include "wire/packet.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { MESSAGES = 16 }; /* per turn of one peer */
+#define ATTACH_WINDOW_NS 100000000ull
+
+struct slot_message {
+	uint64_t magic;
+	uint32_t length, segment; /* of the packets behind it */
+	uint16_t src_port, dst_port;
+	uint8_t ipv6, forwarded, traffic_class, hop_limit;
+	uint8_t src[16], dst[16];
+};
+static_assert(sizeof(struct slot_message) == 56, "no holes");
+
+void vb_slot_socket_tune(int fd)
+{
+	int size = VB_SOCKET_BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+/* --- out --- */
+
+/* Pairs with the store of the verdict in attach: what was written before is there. */
+static bool is_attached(const struct vb_peer *peer)
+{
+	int state = atomic_load_explicit(&peer->state, memory_order_acquire);
+
+	return !peer->self && (state == VB_PEER_READY || state == VB_PEER_NO_PATH);
+}
+
+static struct slot_message message_of(const struct vb_icrc_flow *flow)
+{
+	struct slot_message message = {
+		.magic = VB_SLOT_PACKETS_MAGIC,
+		.src_port = flow->src_port,
+		.dst_port = flow->dst_port,
+		.ipv6 = flow->ipv6,
+	};
+
+	memcpy(message.src, flow->src, sizeof(message.src));
+	memcpy(message.dst, flow->dst, sizeof(message.dst));
+	return message;
+}
+
+/* Whoever does not read loses packets, as on a wire. */
+static bool write_message(const struct vb_peer *peer, const struct slot_message *message,
+			  const uint8_t *bytes)
+{
+	struct iovec iov[2] = { { (void *)message, sizeof(*message) },
+				{ (void *)bytes, message->length } };
+	const struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	return sendmsg(peer->socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+}
+
+void vb_slot_send(struct vb_port *port, const struct vb_burst *burst)
+{
+	const struct vb_way *way = burst->way;
+	uint32_t packets = vb_packets_of(burst->length, burst->segment);
+	struct slot_message message = message_of(&way->flow);
+
+	message.length = burst->length;
+	message.segment = burst->segment;
+	message.traffic_class = way->traffic_class;
+	message.hop_limit = way->hop_limit;
+	if (!is_attached(way->peer) || !write_message(way->peer, &message, burst->bytes)) {
+		port->counters->send_errors += packets;
+		return;
+	}
+	port->counters->packets_out += packets;
+	port->counters->bytes_out += burst->length;
+}
+
+/* Strangers' packets may name any slot: they do not get a connect() each. */
+static void begin_attach(struct vb_port *port, uint32_t slot)
+{
+	uint64_t now_ns = vb_now_ns();
+
+	if (!port->attach || vb_nic_slot_refused(port->nic, slot))
+		return;
+	if (now_ns - port->attach_window_ns > ATTACH_WINDOW_NS) {
+		port->attach_window_ns = now_ns;
+		port->attach_count = 0;
+	}
+	if (port->attach_count++ < VB_ATTACHES_MAX)
+		port->attach(port->nic, slot);
+}
+
+void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery)
+{
+	uint32_t packets = vb_packets_of(delivery->length, delivery->segment);
+	struct vb_peer *peer = vb_nic_peer(port->nic, slot);
+	struct slot_message message = message_of(delivery->flow);
+	bool sent = false;
+
+	message.length = delivery->length;
+	message.segment = delivery->segment;
+	message.traffic_class = delivery->traffic_class;
+	message.hop_limit = delivery->hop_limit;
+	message.forwarded = delivery->endpoint != NULL; /* else they are our own */
+	if (!peer)
+		begin_attach(port, slot);
+	else if (is_attached(peer))
+		sent = write_message(peer, &message, delivery->bytes);
+	vb_peer_put(peer);
+	*(sent ? &port->counters->forwarded_out : &port->counters->forwarded_lost) += packets;
+}
+
+/* --- in --- */
+
+static bool is_well_formed(const struct slot_message *message, size_t size)
+{
+	return size >= sizeof(*message) && message->magic == VB_SLOT_PACKETS_MAGIC &&
+	       message->length && message->length == size - sizeof(*message) && message->segment &&
+	       message->segment <= message->length && message->ipv6 <= 1 &&
+	       message->forwarded <= 1 && message->dst_port == VB_UDP_PORT_ROCE;
+}
+
+static const struct vb_endpoint *endpoint_at(const struct vb_port *port,
+					     const struct vb_icrc_flow *flow)
+{
+	for (unsigned i = 0; i < port->endpoint_count; i++) {
+		const struct vb_address *own = &port->endpoints[i]->address;
+
+		if (own->ipv6 == flow->ipv6 && !memcmp(own->bytes, flow->dst, sizeof(flow->dst)))
+			return port->endpoints[i];
+	}
+	return NULL;
+}
+
+/*
+ * Packets forwarded to an address where we listen ourselves can only come from a process of our own
+ * user: nobody else shares the port. And none come for addresses that we never opened.
+ */
+static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
+			const struct vb_icrc_flow *flow)
+{
+	const struct vb_endpoint *endpoint = endpoint_at(port, flow);
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+
+	if (!endpoint)
+		return false;
+	return endpoint->fd < 0 ||
+	       (!getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) &&
+		cred.uid == geteuid());
+}
+
+static struct vb_icrc_flow flow_of(const struct slot_message *message)
+{
+	struct vb_icrc_flow flow = {
+		.ipv6 = message->ipv6,
+		.src_port = message->src_port,
+		.dst_port = message->dst_port,
+	};
+	size_t size = message->ipv6 ? 16 : 4;
+
+	memcpy(flow.src, message->src, size);
+	memcpy(flow.dst, message->dst, size);
+	return flow;
+}
+
+static unsigned take(struct vb_port *port, struct vb_peer *peer, const struct slot_message *message)
+{
+	const struct vb_icrc_flow flow = flow_of(message);
+	const struct vb_delivery delivery = {
+		.flow = vb_port_flow(port, &flow),
+		.bytes = port->buffers,
+		.length = message->length,
+		.segment = message->segment,
+		.traffic_class = message->traffic_class,
+		.hop_limit = message->hop_limit,
+		.peer = message->forwarded ? NULL : peer,
+		.forwarded = message->forwarded,
+	};
+
+	if (message->forwarded && !may_forward(port, peer, &flow)) {
+		port->counters->slot_refused++;
+		return 1;
+	}
+	if (message->forwarded)
+		port->counters->forwarded_in += vb_packets_of(message->length, message->segment);
+	return vb_port_deliver(port, &delivery);
+}
+
+/* Its end is for the service thread to see. It may have held a port that we wait for. */
+static void give_back(struct vb_port *port, struct vb_peer *peer)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = peer };
+
+	epoll_ctl(port->inner, EPOLL_CTL_DEL, peer->socket, NULL);
+	epoll_ctl(port->outer, EPOLL_CTL_ADD, peer->socket, &event);
+	vb_peer_put(peer);
+	if (port->timer >= 0)
+		vb_port_rebind(port);
+}
+
+unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned most)
+{
+	unsigned total = 0;
+
+	for (int i = 0; is_attached(peer) && i < MESSAGES && total < most; i++) {
+		struct slot_message message;
+		struct iovec iov[2] = { { &message, sizeof(message) },
+					{ port->buffers, VB_DATAGRAM_MAX } };
+		struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };
+		/* Without room for control data descriptors that come along are closed. */
+		ssize_t size = recvmsg(peer->socket, &head, MSG_DONTWAIT);
+
+		if (size < 0 && (errno == EAGAIN || errno == EINTR))
+			break;
+		if (size <= 0) {
+			give_back(port, peer);
+			break;
+		}
+		if (head.msg_flags & MSG_TRUNC)
+			port->counters->oversized++;
+		if (head.msg_flags & MSG_TRUNC || !is_well_formed(&message, (size_t)size)) {
+			port->counters->slot_refused++;
+			total++;
+			continue;
+		}
+		total += take(port, peer, &message);
+	}
+	return total;
+}
+
+int vb_port_adopt(struct vb_port *port, struct vb_peer *peer)
+{
+	int err;
+
+	epoll_ctl(port->outer, EPOLL_CTL_DEL, peer->socket, NULL);
+	vb_peer_get(peer);
+	err = vb_port_watch_source(port, peer->socket, (uintptr_t)peer);
+	if (err)
+		vb_peer_put(peer);
+	return err;
+}

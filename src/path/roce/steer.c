@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The questions and answers of the processes that share a port (see steer.h). */
+#include "base/clock.h"
+#include "base/random.h"
+#include "path/roce/port_impl.h"
+#include "path/roce/steer_message.h"
+#include "wire/packet.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#define INTERVAL_NS_MIN 100000000ull
+#define INTERVAL_NS_MAX 10000000000ull
+
+static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct steer_message *message)
+{
+	const struct vb_address *own = &endpoint->address;
+	int index = vb_udp_sender(endpoint, 0);
+	union vb_sockaddr to;
+	socklen_t size = vb_sockaddr_fill(&to, own->ipv6, own->bytes, own->scope, VB_UDP_PORT_ROCE);
+
+	if (index < 0)
+		return;
+	message->magic = htonl(STEER_MAGIC);
+	message->position = htonl(position);
+	message->about = position;
+	/* A lost one is asked again with the next packet that goes astray. */
+	(void)sendto(endpoint->senders[index].fd, message, sizeof(*message), MSG_DONTWAIT, &to.any,
+		     size);
+}
+
+static void ask_all(struct vb_endpoint *endpoint, uint32_t kind, uint32_t skip)
+{
+	const struct vb_steer *steer = &endpoint->steer;
+
+	for (uint32_t i = 0; i < steer->members; i++) {
+		struct steer_message message = { .kind = kind,
+						 .nonce = steer->nonce,
+						 .asker = steer->own_position };
+
+		if (i != skip)
+			send_to(endpoint, i, &message);
+	}
+}
+
+/* A question to a position that does not exist goes to anybody: the lowest answer is the true one.
+ */
+static void add_entry(struct vb_steer *steer, uint32_t slot, uint32_t position)
+{
+	for (uint32_t i = 0; i < steer->entry_count; i++) {
+		if (steer->entries[i].slot != slot)
+			continue;
+		if (position < steer->entries[i].position)
+			steer->entries[i].position = position;
+		return;
+	}
+	if (slot >= VB_SLOT_MIN && slot <= VB_SLOT_MAX && steer->entry_count < VB_STEER_ENTRIES)
+		steer->entries[steer->entry_count++] = (struct vb_steer_entry){ slot, position };
+}
+
+static uint32_t own_slots(const struct vb_port *port, uint32_t slots[VB_OWN_SLOTS])
+{
+	uint32_t count = 0;
+
+	for (int i = 0; i < VB_OWN_SLOTS; i++) {
+		uint32_t slot = atomic_load(&port->nic->seg.head->own_slots[i]);
+
+		if (slot)
+			slots[count++] = slot;
+	}
+	return count;
+}
+
+static void add_own(const struct vb_port *port, struct vb_steer *steer)
+{
+	uint32_t slots[VB_OWN_SLOTS], count = own_slots(port, slots);
+
+	for (uint32_t i = 0; i < count; i++)
+		add_entry(steer, slots[i], steer->own_position);
+}
+
+static void install(struct vb_endpoint *endpoint)
+{
+	struct vb_steer *steer = &endpoint->steer;
+	size_t size = steer->entry_count * sizeof(*steer->entries);
+	bool same = steer->entry_count == steer->installed_count &&
+		    !memcmp(steer->entries, steer->installed, size);
+
+	/* What asking does not change (another user's packets, say) is asked ever more rarely. */
+	steer->interval_ns = same ? steer->interval_ns * 2 : INTERVAL_NS_MIN;
+	if (steer->interval_ns > INTERVAL_NS_MAX)
+		steer->interval_ns = INTERVAL_NS_MAX;
+	steer->next_ns = vb_now_ns() + steer->interval_ns;
+	vb_steer_install(endpoint->fd, steer->entries, steer->entry_count);
+	memcpy(steer->installed, steer->entries, size);
+	steer->installed_count = steer->entry_count;
+}
+
+static void begin(struct vb_port *port, struct vb_endpoint *endpoint)
+{
+	struct vb_steer *steer = &endpoint->steer;
+
+	/* Last time our own question did not come back: those who joined at the same moment each
+	 * took the other for the first, and there is no program yet. */
+	if (steer->members > 1 && !steer->entry_count)
+		vb_steer_install(endpoint->fd, NULL, 0);
+	else if (steer->answers && steer->answers + 1 < steer->members)
+		install(endpoint); /* somebody did not answer: better than nothing */
+	steer->members = vb_steer_count_members(endpoint);
+	if (steer->members > VB_STEER_MEMBERS)
+		steer->members = VB_STEER_MEMBERS;
+	steer->nonce = vb_random64();
+	steer->answers = steer->entry_count = 0;
+	steer->answered = 0;
+	steer->own_position = 0;
+	steer->next_ns = vb_now_ns() + steer->interval_ns;
+	if (steer->members > 1) {
+		ask_all(endpoint, STEER_FIND, UINT32_MAX);
+		return;
+	}
+	if (!steer->members)
+		return; /* it cannot be told: forwarding does it all */
+	add_own(port, steer);
+	install(endpoint);
+}
+
+void vb_steer_joined(struct vb_port *port, struct vb_endpoint *endpoint)
+{
+	endpoint->steer = (struct vb_steer){ .interval_ns = INTERVAL_NS_MIN };
+	begin(port, endpoint);
+}
+
+void vb_steer_missed(struct vb_port *port, struct vb_endpoint *endpoint)
+{
+	if (endpoint->fd >= 0 && vb_now_ns() >= endpoint->steer.next_ns)
+		begin(port, endpoint);
+}
+
+/* --- input --- */
+
+static void on_find(struct vb_port *port, struct vb_endpoint *endpoint,
+		    const struct steer_message *message)
+{
+	struct vb_steer *steer = &endpoint->steer;
+
+	if (message->nonce != steer->nonce || steer->entry_count ||
+	    message->about >= steer->members)
+		return;
+	steer->own_position = message->about;
+	add_own(port, steer);
+	ask_all(endpoint, STEER_ASK, steer->own_position);
+}
+
+static void on_ask(struct vb_port *port, struct vb_endpoint *endpoint,
+		   const struct steer_message *message)
+{
+	struct steer_message answer = { .kind = STEER_ANSWER,
+					.nonce = message->nonce,
+					.asker = message->about };
+
+	answer.slot_count = own_slots(port, answer.slots);
+	send_to(endpoint, message->asker, &answer);
+}
+
+static void on_answer(struct vb_endpoint *endpoint, const struct steer_message *message)
+{
+	struct vb_steer *steer = &endpoint->steer;
+	uint32_t position = message->asker;
+
+	if (message->nonce != steer->nonce || !steer->entry_count || position >= steer->members ||
+	    message->slot_count > VB_OWN_SLOTS || steer->answered >> position & 1)
+		return;
+	steer->answered |= 1ull << position;
+	for (uint32_t i = 0; i < message->slot_count; i++)
+		add_entry(steer, message->slots[i], position);
+	if (++steer->answers + 1 == steer->members)
+		install(endpoint);
+}
+
+bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const uint8_t *bytes,
+		    uint32_t length)
+{
+	struct steer_message message;
+
+	if (length != sizeof(message))
+		return false;
+	memcpy(&message, bytes, sizeof(message));
+	if (message.magic != htonl(STEER_MAGIC))
+		return false;
+	if (message.kind == STEER_FIND)
+		on_find(port, endpoint, &message);
+	else if (message.kind == STEER_ASK)
+		on_ask(port, endpoint, &message);
+	else if (message.kind == STEER_ANSWER)
+		on_answer(endpoint, &message);
+	return true;
+}

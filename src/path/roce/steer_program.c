@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The program that picks a socket, and how many sockets there are to pick from. */
+#include "path/roce/port_impl.h"
+#include "path/roce/steer_message.h"
+#include "wire/packet.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	PROLOGUE = 7,
+	PROGRAM_MAX = PROLOGUE + 2 * VB_STEER_ENTRIES + 1,
+	QPN_WORD = 4, /* the word of the BTH whose lower 24 bits are the destination QPN */
+};
+#define BY_HASH UINT32_MAX /* no such position: the kernel falls back to its hash */
+
+static struct sock_filter statement(unsigned code, uint32_t k)
+{
+	return (struct sock_filter){ (uint16_t)code, 0, 0, k };
+}
+
+static struct sock_filter jump_equal(uint32_t k, uint8_t if_true, uint8_t if_false)
+{
+	return (struct sock_filter){ BPF_JMP | BPF_JEQ | BPF_K, if_true, if_false, k };
+}
+
+int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count)
+{
+	struct sock_filter code[PROGRAM_MAX] = {
+		statement(BPF_LD | BPF_W | BPF_ABS, 0),
+		jump_equal(STEER_MAGIC, 0, 2),
+		statement(BPF_LD | BPF_W | BPF_ABS, QPN_WORD), /* a question: its position */
+		statement(BPF_RET | BPF_A, 0),
+		statement(BPF_LD | BPF_W | BPF_ABS, QPN_WORD),
+		statement(BPF_ALU | BPF_AND | BPF_K, VB_QPN_MASK),
+		statement(BPF_ALU | BPF_RSH | BPF_K, VB_QP_INDEX_BITS),
+	};
+	struct sock_fprog program = { PROLOGUE, code };
+
+	for (uint32_t i = 0; i < count; i++) {
+		code[program.len++] = jump_equal(entries[i].slot, 0, 1);
+		code[program.len++] = statement(BPF_RET | BPF_K, entries[i].position);
+	}
+	code[program.len++] = statement(BPF_RET | BPF_K, BY_HASH);
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program))
+		       ? -errno
+		       : 0;
+}
+
+/* As /proc/net/udp prints it: words in host order, in hexadecimal, and the port. */
+static void print_address(const struct vb_address *address, char *text, size_t size)
+{
+	uint32_t words[4];
+	size_t used = 0;
+
+	memcpy(words, address->bytes, sizeof(words));
+	for (int i = 0; i < (address->ipv6 ? 4 : 1); i++)
+		used += (size_t)snprintf(text + used, size - used, "%08X", words[i]);
+	snprintf(text + used, size - used, ":%04X", VB_UDP_PORT_ROCE);
+}
+
+uint32_t vb_steer_count_members(const struct vb_endpoint *endpoint)
+{
+	FILE *table = fopen(endpoint->address.ipv6 ? "/proc/net/udp6" : "/proc/net/udp", "re");
+	char line[256], own[48], address[48];
+	uint32_t count = 0;
+
+	if (!table)
+		return 0;
+	print_address(&endpoint->address, own, sizeof(own));
+	while (fgets(line, sizeof(line), table))
+		if (sscanf(line, " %*[^:]: %47s", address) == 1 && !strcmp(address, own))
+			count++;
+	fclose(table);
+	return count;
+}

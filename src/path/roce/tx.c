@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "path/roce/tx.h"
+#include "path/roce/roce.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int vb_tx_init(struct vb_tx *tx, struct vb_roce *roce)
+{
+	*tx = (struct vb_tx){ .roce = roce, .bytes = malloc(VB_TX_BYTES) };
+	return tx->bytes ? 0 : -ENOMEM;
+}
+
+void vb_tx_fini(struct vb_tx *tx)
+{
+	free(tx->bytes);
+	tx->bytes = NULL;
+}
+
+void vb_tx_flush(struct vb_tx *tx)
+{
+	if (tx->count)
+		tx->roce->sink.send(tx->roce->sink.arg, tx->bursts, tx->count);
+	tx->count = 0;
+	tx->used = 0;
+	tx->closed = true;
+}
+
+/* A packet of this length continues the last burst? */
+static bool continues(const struct vb_tx *tx, const struct vb_way *way, size_t length)
+{
+	const struct vb_burst *last;
+
+	if (!tx->count || tx->closed || tx->packets >= tx->packets_max)
+		return false;
+	last = &tx->bursts[tx->count - 1];
+	return last->way == way && last->qpn == tx->qpn && length <= last->segment &&
+	       last->length + length <= VB_BURST_BYTES;
+}
+
+static void burst_begin(struct vb_tx *tx, const struct vb_way *way, size_t length)
+{
+	if (tx->count == VB_TX_BURSTS)
+		vb_tx_flush(tx);
+	tx->bursts[tx->count++] = (struct vb_burst){
+		.way = way,
+		.bytes = tx->bytes + tx->used,
+		.segment = (uint32_t)length,
+		.qpn = tx->qpn,
+	};
+	tx->packets = 0;
+	tx->closed = false;
+	tx->packets_max = tx->roce->sink.burst_max(tx->roce->sink.arg, way);
+}
+
+uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb_packet *packet)
+{
+	size_t length = vb_packet_length(packet);
+
+	if (tx->used + length > VB_TX_BYTES)
+		vb_tx_flush(tx);
+	if (!continues(tx, way, length))
+		burst_begin(tx, way, length);
+	tx->at = tx->bytes + tx->used;
+	tx->headers_length = (uint32_t)vb_packet_emit(packet, tx->at);
+	tx->payload_length = packet->payload_length;
+	return tx->at + tx->headers_length;
+}
+
+void vb_tx_end(struct vb_tx *tx)
+{
+	struct vb_burst *burst = &tx->bursts[tx->count - 1];
+	uint32_t length = tx->headers_length + tx->payload_length;
+
+	while (length & 3)
+		tx->at[length++] = 0;
+	vb_icrc_put(&burst->way->flow, vb_port_id(tx->packets), tx->at, length);
+	length += VB_ICRC_LENGTH;
+	burst->length += length;
+	tx->used += length;
+	tx->packets++;
+	/* Only the last packet may be shorter. */
+	tx->closed = length < burst->segment;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets on their way out, gathered into bursts: packets to one destination and of one size leave
+ * in one system call. The ICRC covers the IPv4 identification, which is the place in the burst.
+ */
+#ifndef VB_PATH_ROCE_TX_H
+#define VB_PATH_ROCE_TX_H
+
+#include "path/roce/port.h"
+#include "wire/packet.h"
+
+enum {
+	VB_TX_BYTES = 4 * VB_BURST_BYTES,
+	VB_TX_BURSTS = 64,
+};
+
+struct vb_roce;
+
+struct vb_tx {
+	struct vb_roce *roce;
+	uint8_t *bytes; /* VB_TX_BYTES */
+	uint32_t qpn;   /* who sends; set by the caller */
+	uint32_t used;
+	struct vb_burst bursts[VB_TX_BURSTS];
+	unsigned count;       /* bursts */
+	unsigned packets;     /* in the last of them */
+	unsigned packets_max;
+	bool closed;          /* the last burst takes no more */
+	/* the packet that is being built */
+	uint8_t *at;
+	uint32_t headers_length, payload_length;
+};
+
+int vb_tx_init(struct vb_tx *tx, struct vb_roce *roce);
+void vb_tx_fini(struct vb_tx *tx);
+
+/* Writes the headers and returns where payload_length bytes of payload belong. */
+uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb_packet *packet);
+/* Pad and ICRC. */
+void vb_tx_end(struct vb_tx *tx);
+/* Without payload. */
+static inline void vb_tx_packet(struct vb_tx *tx, const struct vb_way *way,
+				const struct vb_packet *packet)
+{
+	vb_tx_begin(tx, way, packet);
+	vb_tx_end(tx);
+}
+/* Everything leaves. Ways must live until then. */
+void vb_tx_flush(struct vb_tx *tx);
+
+#endif

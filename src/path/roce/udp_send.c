@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bursts into the kernel: one message each, cut by it (UDP_SEGMENT), several per call. */
+#include "path/roce/port_impl.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+enum { BATCH = 16 };
+
+struct outgoing {
+	union vb_sockaddr to;
+	struct iovec iov;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(uint16_t)) +
+					      2 * CMSG_SPACE(sizeof(int))];
+};
+
+static struct vb_sender *sender_of(const struct vb_port *port, const struct vb_way *way)
+{
+	return &port->endpoints[way->socket / VB_SENDERS]->senders[way->socket % VB_SENDERS];
+}
+
+static void put(struct msghdr *head, int level, int type, const void *value, size_t size)
+{
+	struct cmsghdr *control =
+		(struct cmsghdr *)((char *)head->msg_control + head->msg_controllen);
+
+	control->cmsg_level = level;
+	control->cmsg_type = type;
+	control->cmsg_len = CMSG_LEN(size);
+	memcpy(CMSG_DATA(control), value, size);
+	head->msg_controllen += CMSG_SPACE(size);
+}
+
+static void put_options(struct msghdr *head, const struct vb_burst *burst)
+{
+	const struct vb_way *way = burst->way;
+	const bool ipv6 = way->flow.ipv6;
+	const uint16_t segment = (uint16_t)burst->segment;
+	int value = way->traffic_class;
+
+	if (burst->length > burst->segment)
+		put(head, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	if (value)
+		put(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_TCLASS : IP_TOS, &value,
+		    sizeof(value));
+	/* 0 and 1 are what programs write that do not care: the host's default, as for NICs. */
+	value = way->hop_limit;
+	if (value > 1)
+		put(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_HOPLIMIT : IP_TTL, &value,
+		    sizeof(value));
+}
+
+static void prepare(struct mmsghdr *message, struct outgoing *out, const struct vb_burst *burst)
+{
+	const struct vb_icrc_flow *flow = &burst->way->flow;
+	struct msghdr *head = &message->msg_hdr;
+
+	out->iov = (struct iovec){ (void *)burst->bytes, burst->length };
+	*head = (struct msghdr){ .msg_name = &out->to,
+				 .msg_iov = &out->iov,
+				 .msg_iovlen = 1,
+				 .msg_control = out->control };
+	head->msg_namelen = vb_sockaddr_fill(&out->to, flow->ipv6, flow->dst, burst->way->scope,
+					     flow->dst_port);
+	put_options(head, burst);
+	if (!head->msg_controllen)
+		head->msg_control = NULL;
+}
+
+static void count_sent(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		port->counters->packets_out += vb_packets_of(bursts[i].length, bursts[i].segment);
+		port->counters->bytes_out += bursts[i].length;
+	}
+}
+
+static void count_lost(struct vb_port *port, const struct vb_burst *burst, int err)
+{
+	uint32_t packets = vb_packets_of(burst->length, burst->segment);
+
+	if (err == EMSGSIZE)
+		port->counters->too_big += packets;
+	else
+		port->counters->send_errors += packets;
+}
+
+static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
+{
+	struct outgoing out;
+	struct mmsghdr message;
+
+	prepare(&message, &out, burst);
+	if (sendmsg(fd, &message.msg_hdr, MSG_DONTWAIT) < 0) {
+		count_lost(port, burst, errno);
+		return false;
+	}
+	count_sent(port, burst, 1);
+	return true;
+}
+
+/*
+ * The kernel does not cut for this egress. The first packet is good as it is; the others of an
+ * IPv4 burst carry an ICRC for an identification that they will not get, and are lost this once.
+ */
+static void send_uncut(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst)
+{
+	struct vb_burst single = *burst;
+
+	for (uint32_t at = 0; at < burst->length; at += single.length) {
+		single.bytes = burst->bytes + at;
+		single.length = burst->length - at;
+		if (single.length > burst->segment)
+			single.length = burst->segment;
+		if (at && !burst->way->flow.ipv6)
+			port->counters->send_errors++;
+		else if (send_one(port, sender->fd, &single))
+			sender->no_segment = true; /* else it was not for the cutting */
+	}
+}
+
+/* False: the rest need not be tried. */
+static bool on_error(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst,
+		     int err)
+{
+	bool cut = burst->length > burst->segment;
+
+	if (cut && (err == EIO || err == EINVAL || err == ENOPROTOOPT))
+		send_uncut(port, sender, burst);
+	else
+		count_lost(port, burst, err);
+	return err != EAGAIN && err != ENOBUFS;
+}
+
+/* Returns how many are dealt with. */
+static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
+			   const struct vb_burst *bursts, unsigned count)
+{
+	struct outgoing out[BATCH];
+	struct mmsghdr messages[BATCH];
+	int sent;
+
+	if (count > BATCH)
+		count = BATCH;
+	for (unsigned i = 0; i < count; i++)
+		prepare(&messages[i], &out[i], &bursts[i]);
+	sent = sendmmsg(sender->fd, messages, count, MSG_DONTWAIT);
+	if (sent > 0) {
+		count_sent(port, bursts, (unsigned)sent);
+		return (unsigned)sent;
+	}
+	if (on_error(port, sender, bursts, errno))
+		return 1;
+	for (unsigned i = 1; i < count; i++)
+		count_lost(port, &bursts[i], EAGAIN);
+	return count;
+}
+
+void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
+{
+	struct vb_sender *sender = sender_of(port, bursts->way);
+
+	for (unsigned done = 0; done < count;)
+		done += send_batch(port, sender, bursts + done, count - done);
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The responder of UC and UD: a message is taken whole or not at all, and nobody is told. */
+#include "exec/recv.h"
+#include "path/roce/roce.h"
+#include "wire/grh.h"
+
+#include <string.h>
+
+enum {
+	LATE_PSNS = 256, /* UC: a packet that is this far behind is an old one, not a new start */
+	UDP_HEADER = 8,
+};
+
+/* --- UC --- */
+
+static void abandon(struct vb_wired *wired, enum vb_drop drop)
+{
+	vb_roce_count(wired->roce, drop);
+	atomic_fetch_add(&wired->qp->entry->dropped, 1);
+	wired->resp.family = VB_FAMILY_UNKNOWN;
+	wired->resp.skipping = true;
+}
+
+/* The receive that a broken message had begun to fill is used for the next one. */
+static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	bool begins = row->place == VB_PLACE_FIRST || row->place == VB_PLACE_ONLY;
+	int32_t ahead = vb_psn_diff(packet->psn, resp->expected_psn);
+
+	if (resp->heard && ahead < 0 && ahead > -LATE_PSNS) {
+		wired->counters.duplicates++;
+		return false;
+	}
+	resp->expected_psn = vb_psn_add(packet->psn, 1);
+	resp->heard = true;
+	if (ahead)
+		wired->counters.out_of_sequence++;
+	if (resp->family != VB_FAMILY_UNKNOWN && (ahead || begins))
+		abandon(wired, VB_DROP_SEQUENCE);
+	if (!begins && (resp->skipping || resp->family != row->family)) {
+		if (!resp->skipping)
+			abandon(wired, VB_DROP_SEQUENCE);
+		return false;
+	}
+	return true;
+}
+
+static bool length_fits(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+
+	if (row->place == VB_PLACE_FIRST || row->place == VB_PLACE_MIDDLE)
+		return packet->payload_length == wired->mtu;
+	return packet->payload_length <= wired->mtu &&
+	       (row->place == VB_PLACE_ONLY || packet->payload_length);
+}
+
+/* What the owner of the receive has to know: its own key or memory is bad. */
+static void own_fault(struct vb_wired *wired, enum vb_reason reason)
+{
+	if (reason == VB_RECV_KEY)
+		vb_target_fail(&wired->resp.own, reason, vb_place_spoil(wired, reason));
+	else if (reason == VB_TARGET_CQ_OVERRUN)
+		vb_target_fail(&wired->resp.own, reason, false);
+}
+
+void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	enum vb_reason reason;
+
+	if (!vb_responder_bind(wired) || !in_sequence(wired, packet))
+		return;
+	resp->skipping = false;
+	if (!length_fits(wired, packet)) {
+		abandon(wired, VB_DROP_LENGTH);
+		return;
+	}
+	if (row->family == VB_FAMILY_WRITE &&
+	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_WRITE)) {
+		abandon(wired, VB_DROP_ACCESS);
+		return;
+	}
+	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet) :
+						 vb_place_write(wired, packet);
+	if (reason) {
+		own_fault(wired, reason);
+		abandon(wired, reason == VB_NO_RECEIVE || reason == VB_RECV_SHORT ?
+				       VB_DROP_RECEIVE :
+				       VB_DROP_ACCESS);
+		return;
+	}
+	resp->family = row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY ?
+			       VB_FAMILY_UNKNOWN :
+			       row->family;
+}
+
+/* --- UD --- */
+
+static void gid_of(const struct vb_icrc_flow *flow, const uint8_t *ip, union ibv_gid *gid)
+{
+	if (flow->ipv6) {
+		memcpy(gid->raw, ip, 16);
+		return;
+	}
+	memset(gid->raw, 0, 10);
+	gid->raw[10] = gid->raw[11] = 0xff;
+	memcpy(gid->raw + 12, ip, 4);
+}
+
+/*
+ * Packets carry no LIDs, and those of an InfiniBand port come from this host: from the one LID that
+ * there is, without a GRH.
+ */
+static const struct vb_device *infiniband(const struct vb_wired *wired)
+{
+	const struct vb_device *dev = vb_context(wired->qp->ibv.context)->dev;
+
+	return dev->infiniband ? dev : NULL;
+}
+
+static void grh_of(const struct vb_arrival *arrival, uint8_t out[VB_GRH_SIZE])
+{
+	struct vb_grh grh = {
+		.traffic_class = arrival->traffic_class,
+		.hop_limit = arrival->hop_limit,
+		.payload_length = (uint16_t)(arrival->length + UDP_HEADER),
+	};
+
+	gid_of(arrival->flow, arrival->flow->src, &grh.sgid);
+	gid_of(arrival->flow, arrival->flow->dst, &grh.dgid);
+	vb_grh_emit(&grh, out);
+}
+
+static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
+		    const struct vb_arrival *arrival, const struct vb_claim *claim)
+{
+	bool imm = vb_opcode_row(packet->opcode)->headers & VB_HEADER_IMM;
+	const struct vb_device *ib = infiniband(wired);
+	const struct vb_message message = {
+		.length = VB_GRH_SIZE + packet->payload_length,
+		.imm = imm ? packet->imm : 0,
+		.src_qpn = packet->src_qpn,
+		.wc_opcode = IBV_WC_RECV & 0xff,
+		.wc_flags = (uint8_t)((ib ? 0 : IBV_WC_GRH) | (imm ? IBV_WC_WITH_IMM : 0)),
+		.solicited = packet->solicited,
+		.slid = ib ? vb_device_lid(ib) : 0,
+	};
+	struct vb_remote *own = &wired->resp.own;
+	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
+	unsigned count = list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX;
+	uint8_t grh[VB_GRH_SIZE] = { 0 };
+	enum vb_reason reason;
+	bool lost;
+
+	if (!ib)
+		grh_of(arrival, grh);
+	vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh);
+	vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length, packet->payload);
+	claim->cell->where = VB_PAYLOAD_PLACED;
+	reason = vb_recv_complete(own, claim, &message, VB_OK, &lost);
+	if (reason)
+		own_fault(wired, reason);
+}
+
+static void drop(struct vb_wired *wired, enum vb_drop drop)
+{
+	vb_roce_count(wired->roce, drop);
+	atomic_fetch_add(&wired->qp->entry->dropped, 1);
+}
+
+void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
+			   const struct vb_arrival *arrival)
+{
+	struct vb_claim claim = { .fit = VB_GRH_SIZE + packet->payload_length };
+	struct vb_message message = { .length = claim.fit, .src_qpn = packet->src_qpn };
+	bool lost;
+
+	if (packet->qkey != atomic_load(&wired->qp->entry->qkey)) {
+		drop(wired, VB_DROP_QKEY_WRONG);
+		return;
+	}
+	if (!vb_responder_bind(wired) || !vb_recv_claim(&wired->resp.own, &claim) ||
+	    claim.too_short) {
+		drop(wired, VB_DROP_RECEIVE);
+		return;
+	}
+	if (vb_recv_check(&wired->resp.own, &claim, claim.fit)) {
+		vb_recv_complete(&wired->resp.own, &claim, &message, VB_RECV_KEY, &lost);
+		vb_target_fail(&wired->resp.own, VB_RECV_KEY, true);
+		drop(wired, VB_DROP_ACCESS);
+		return;
+	}
+	deliver(wired, packet, arrival, &claim);
+}
