@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shell functions of scripts/demo and bench/local: run an unmodified client and server program on
+# Shell functions of scripts/demo and the benchmarks: run an unmodified client and server program on
 # two cores of this host, and read the figures that they print.
 #
 # Nothing here has a fixed name or port: any number of runs, of any number of users, do not meet,
@@ -17,6 +17,11 @@ client_pid=
 server_cpu=
 client_cpu=
 cycles_mhz=
+# Where the two run, if not side by side: commands that put them there, and what the client calls
+# the server's host.
+server_host=()
+client_host=()
+server_address=127.0.0.1
 
 die() {
 	echo "${0##*/}: $*" >&2
@@ -89,8 +94,9 @@ allowed_cpus() {
 
 # --- a pair of programs --------------------------------------------------------------------------
 
+# The TCP sockets of the host that process $1 (default: this one) is on.
 tcp_table() {
-	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null || true
+	cat "/proc/${1:-self}/net/tcp" "/proc/${1:-self}/net/tcp6" 2>/dev/null || true
 }
 
 # Prints a TCP port that nobody uses, below the range from which the kernel hands out its own.
@@ -108,7 +114,7 @@ pick_port() {
 # client, and a look at the port alone could see somebody else's server.
 listens_on() {
 	local sockets
-	sockets=$(tcp_table | awk -v port="$(printf ':%04X' "$2")" \
+	sockets=$(tcp_table "$1" | awk -v port="$(printf ':%04X' "$2")" \
 		'$4 == "0A" && substr($2, length($2) - 4) == port { print "socket:[" $10 "]" }')
 	[ -n "$sockets" ] || return 1
 	readlink "/proc/$1/fd/"* 2>/dev/null | grep -qxF "$sockets"
@@ -119,14 +125,14 @@ listens_on() {
 start_server() {
 	local pin=()
 	[ -z "$server_cpu" ] || pin=(taskset -c "$server_cpu")
-	setpriv --pdeathsig KILL "${pin[@]}" "$@" >"$server_out" 2>&1 </dev/null &
+	setpriv --pdeathsig KILL "${pin[@]}" "${server_host[@]}" "$@" >"$server_out" 2>&1 </dev/null &
 	server_pid=$!
 }
 
 start_client() {
 	local pin=()
 	[ -z "$client_cpu" ] || pin=(taskset -c "$client_cpu")
-	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "${pin[@]}" "$@" \
+	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "${pin[@]}" "${client_host[@]}" "$@" \
 		>"$client_out" 2>&1 </dev/null &
 	client_pid=$!
 }
@@ -161,20 +167,32 @@ await_server() {
 	return "$status"
 }
 
-# Runs "$@" as server and "$@ 127.0.0.1" as client, each with "-p PORT" added.
+# Runs "$@" as server, and with the server's address as client, each with "-p PORT" added.
 run_pair() {
+	run_two "$@" -p %p -- "$@" -p %p %a
+}
+
+# run_two SERVER… -- CLIENT…: %p stands for a port that both agree on, %a for the server's address.
+run_two() {
 	local port attempts=5 status=0
+	local -a server=() client=()
+	while [ "$1" != -- ]; do
+		server+=("$1")
+		shift
+	done
+	client=("${@:2}")
 	: >"$client_out"
 	while ((attempts-- > 0)); do
 		port=$(pick_port)
-		start_server "$@" -p "$port"
+		start_server "${server[@]//%p/$port}"
 		await_listening 20 "$port" && break
 		stop_pair
 		# Another run may have taken the port between the look and the bind.
 		grep -qi 'address already in use\|bind\|listen\|accept' "$server_out" || return 1
 	done
 	[ -n "$server_pid" ] || return 1
-	start_client "$@" -p "$port" 127.0.0.1
+	client=("${client[@]//%p/$port}")
+	start_client "${client[@]//%a/$server_address}"
 	wait "$client_pid" || status=$?
 	client_pid=''
 	if ((status != 0)); then

@@ -6,6 +6,8 @@ tap_count=0 tap_failed=0 tap_skipped=0
 limit_s=60
 [ "${mode:-quick}" = full ] && limit_s=600
 port=$((20000 + RANDOM % 20000))
+# Where the two run: on this host, or each in a network namespace (hosts_begin).
+server_in=() client_in=() server_address=127.0.0.1
 
 pair_begin() {
 	logs=$(mktemp -d "${TMPDIR:-/tmp}/verbena-clients.XXXXXX")
@@ -41,7 +43,19 @@ tap_not_ok() { # text, reason, log files
 	done
 }
 
-listens() { [ -n "$(ss -ltnH "sport = :$1")" ]; }
+# Two namespaces joined by a veth pair: the server in one, the client in the other.
+hosts_begin() { # MTU
+	# shellcheck source=tests/net/lib.sh
+	. "$here/../net/lib.sh"
+	net_begin
+	trap 'net_end; rm -rf "$logs"' EXIT
+	net_hosts "$1"
+	server_in=(ip netns exec "${net_name[B]}")
+	client_in=(ip netns exec "${net_name[A]}")
+	server_address=$(net_address B)
+}
+
+listens() { [ -n "$("${server_in[@]}" ss -ltnH "sport = :$1")" ]; }
 
 next_port() { # sets $port to one that nobody listens on
 	((port++))
@@ -52,7 +66,7 @@ next_port() { # sets $port to one that nobody listens on
 start_server() {
 	local log=$1 until=$((SECONDS + 20))
 	shift
-	timeout -k 5 "$limit_s" "$@" >"$log" 2>&1 &
+	"${server_in[@]}" timeout -k 5 "$limit_s" "$@" >"$log" 2>&1 &
 	server=$!
 	until listens "$port"; do
 		kill -0 "$server" 2>/dev/null || return 1
@@ -109,7 +123,8 @@ run_pair() {
 		reason="the server ended ($?) or does not listen: ${command[*]}"
 		return 1
 	fi
-	timeout -k 5 "$limit_s" "${command[@]}" 127.0.0.1 >"$log.client" 2>&1 </dev/null
+	"${client_in[@]}" timeout -k 5 "$limit_s" "${command[@]}" "$server_address" \
+		>"$log.client" 2>&1 </dev/null
 	status=$?
 	# A server whose client failed may wait for ever: it gets a moment, no more.
 	if [ $status -ne 0 ]; then
@@ -120,7 +135,7 @@ run_pair() {
 	local server_status=$?
 	if [ $status -ne 0 ] || [ $server_status -ne 0 ]; then
 		reason="client ended with $status, server with $server_status (124 is a timeout after"
-		reason+=" ${limit_s} s): ${command[*]} [127.0.0.1]"
+		reason+=" ${limit_s} s): ${command[*]} [$server_address]"
 		return 1
 	fi
 	reason=$(judge "$program" "$options" "$log.client" | paste -sd';')

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# What bench/local and bench/wire share: options, samples, the table, the plot. They set $bench_name
+# and source this file.
+
+# shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
+
+rounds=5
+quick=0
+out_dir=$build_dir/bench
+failures=0
+round=0
+start_load=
+samples=
+
+# Sets OPTIND: what follows the options is the caller's.
+parse_options() {
+	local option
+	while getopts 'r:qo:h' option; do
+		case $option in
+		r) rounds=$OPTARG ;;
+		q) rounds=1 quick=1 ;;
+		o) out_dir=$OPTARG ;;
+		h) usage && exit 0 ;;
+		*) usage >&2 && exit 2 ;;
+		esac
+	done
+	[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "-r wants a number above 0, not \"$rounds\""
+}
+
+# --- one measurement -------------------------------------------------------------------------
+
+progress() {
+	if [ -t 2 ]; then
+		printf '\r\e[K%s' "$*" >&2
+	else
+		printf '%s\n' "$*" >&2
+	fi
+}
+
+record() {
+	printf '%d %s %s\n' "$round" "$1" "$2" >>"$samples"
+}
+
+failed() {
+	failures=$((failures + 1))
+	show_failure "$@" >&2
+}
+
+# A program of bench/ prints "key value" lines itself.
+own() {
+	local key figure
+	progress "round $round/$rounds: $1"
+	if run_alone "$build_dir/bench/$1"; then
+		while read -r key figure; do
+			record "$key" "$figure"
+		done <"$client_out"
+	else
+		failed "bench/$1"
+	fi
+}
+
+# on_verbena KEY latency|bandwidth|rate PROGRAM OPTION…
+on_verbena() {
+	local key=$1 kind=$2
+	shift 2
+	progress "round $round/$rounds: $*"
+	if "perftest_$kind" "$@"; then
+		record "$key" "$value"
+	else
+		failed "$@"
+	fi
+}
+
+# --- the results -----------------------------------------------------------------------------
+
+# Other programs on the same cores make every figure of a pair meaningless.
+warn_if_busy() {
+	start_load=$(cut -d ' ' -f 1 /proc/loadavg)
+	if awk -v load="$start_load" 'BEGIN { exit !(load >= 0.7) }'; then
+		echo "warning: load average $start_load: this machine is busy, figures will be off" >&2
+	fi
+}
+
+# print_table TITLE [ROWS]
+print_table() {
+	local cpu
+	cpu=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
+	echo "## $1: medians of $rounds round(s)"
+	echo
+	echo "${cpu:-$(uname -m)}, $(nproc) CPUs, Linux $(uname -r), load average at start $start_load"
+	echo
+	awk -v csv="$out_dir/$bench_name.csv" -f "$project_root/bench/report.awk" \
+		"$samples" "${2:-$project_root/bench/$bench_name.rows}"
+}
+
+# One named data block for gnuplot: the given keys, in order. Colours: 1 bare, 2 UCX, 3 Verbena.
+plot_block() {
+	local name=$1
+	shift
+	echo "\$$name << END"
+	awk -F, -v keys="$*" '
+		{ split($0, part, "\""); what[$1] = part[2]; split(part[3], rest, ","); figure[$1] = rest[3] }
+		END {
+			n = split(keys, key, " ")
+			for (i = 1; i <= n; i++) {
+				if (!(key[i] in figure))
+					continue
+				colour = what[key[i]] ~ /^UCX/ ? 2 : what[key[i]] ~ /ib_/ ? 3 : 1
+				printf "%d \"%s\" %s %d\n", ++row, what[key[i]], figure[key[i]], colour
+			}
+		}' "$out_dir/$bench_name.csv"
+	echo END
+}
+
+# write_plot is the benchmark's own.
+draw() {
+	write_plot >"$out_dir/$bench_name.gp"
+	if ! command -v gnuplot >/dev/null; then
+		echo "gnuplot is missing: no plot" >&2
+		return
+	fi
+	(cd "$out_dir" && gnuplot "$bench_name.gp")
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A datagram goes to and fro between two plain UDP sockets: what a message through the kernel's
+ * network costs without any protocol on top.
+ *
+ *   udp_pingpong [-b] [-n TRIPS] [-s BYTES] -p PORT          the server, for one client
+ *   udp_pingpong [-b] [-n TRIPS] [-s BYTES] -p PORT ADDRESS  prints half the round trip, median, us
+ *
+ * Both sides spin on a non-blocking socket, as a program that polls its completion queue does; with
+ * -b they sleep in recv. The sockets are connected, which spares the kernel a lookup per datagram.
+ * A TCP connection to the same port number says that the server is there, and ends it.
+ */
+#include "bench.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { BYTES_MAX = 9000, RESEND_MS = 20 };
+
+static struct {
+	bool blocking;
+	int trips, bytes;
+	struct sockaddr_in address; /* port, and the server's address */
+	bool client;
+} options = { .trips = 20000, .bytes = 8 };
+
+_Noreturn static void usage(void)
+{
+	fprintf(stderr, "usage: udp_pingpong [-b] [-n TRIPS] [-s BYTES] -p PORT [ADDRESS]\n");
+	exit(2);
+}
+
+static void parse(int argc, char **argv)
+{
+	int option, port = 0;
+
+	while ((option = getopt(argc, argv, "bn:s:p:")) != -1) {
+		switch (option) {
+		case 'b':
+			options.blocking = true;
+			break;
+		case 'n':
+			options.trips = atoi(optarg);
+			break;
+		case 's':
+			options.bytes = atoi(optarg);
+			break;
+		case 'p':
+			port = atoi(optarg);
+			break;
+		default:
+			usage();
+		}
+	}
+	options.client = optind < argc;
+	options.address.sin_family = AF_INET;
+	options.address.sin_port = htons((uint16_t)port);
+	if (port <= 0 || options.trips < 1 || options.bytes < 4 || options.bytes > BYTES_MAX ||
+	    (options.client && inet_pton(AF_INET, argv[optind], &options.address.sin_addr) != 1))
+		usage();
+}
+
+static int udp_socket(void)
+{
+	struct timeval wait = { .tv_usec = RESEND_MS * 1000 };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	/* A lost datagram must not stop it for ever. */
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)))
+		bench_die(errno, "UDP socket");
+	return fd;
+}
+
+/* Receives into buffer; false: nothing is there, or nothing came in time. */
+static bool receive(int fd, void *buffer)
+{
+	ssize_t length = recv(fd, buffer, BYTES_MAX, options.blocking ? 0 : MSG_DONTWAIT);
+
+	if (length < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED)
+		bench_die(errno, "recv");
+	return length >= (ssize_t)sizeof(uint32_t);
+}
+
+static void transmit(int fd, const void *buffer)
+{
+	if (send(fd, buffer, (size_t)options.bytes, 0) < 0 && errno != ECONNREFUSED)
+		bench_die(errno, "send");
+}
+
+/* --- the server --- */
+
+static bool is_over(int control)
+{
+	char byte;
+
+	return recv(control, &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* The first datagram says whom to answer. */
+static void connect_back(int fd, int control, char *buffer)
+{
+	struct sockaddr_in peer;
+	socklen_t length = sizeof(peer);
+
+	while (recvfrom(fd, buffer, BYTES_MAX, 0, (struct sockaddr *)&peer, &length) < 0) {
+		if (is_over(control))
+			exit(0);
+	}
+	if (connect(fd, (struct sockaddr *)&peer, length))
+		bench_die(errno, "connect");
+	transmit(fd, buffer);
+}
+
+static void echo(int fd, int control)
+{
+	static char buffer[BYTES_MAX];
+
+	connect_back(fd, control, buffer);
+	for (unsigned idle = 0;;) {
+		if (receive(fd, buffer)) {
+			transmit(fd, buffer);
+			idle = 0;
+		} else if ((options.blocking || ++idle % 4096 == 0) && is_over(control)) {
+			return;
+		}
+	}
+}
+
+static void serve(void)
+{
+	int one = 1, fd = udp_socket(), listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr *address = (struct sockaddr *)&options.address;
+	int control;
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, address, sizeof(options.address)) ||
+	    bind(listener, address, sizeof(options.address)) || listen(listener, 1))
+		bench_die(errno, "bind or listen");
+	control = accept(listener, NULL, NULL);
+	if (control < 0)
+		bench_die(errno, "accept");
+	echo(fd, control);
+}
+
+/* --- the client --- */
+
+/* Sends number and waits for its echo; false: it got lost, once more. */
+static bool trip(int fd, uint32_t number)
+{
+	static char buffer[BYTES_MAX];
+	double give_up_ns = bench_now_ns() + RESEND_MS * 1e6;
+	uint32_t echoed;
+
+	memcpy(buffer, &number, sizeof(number));
+	transmit(fd, buffer);
+	for (unsigned turn = 1;; turn++) {
+		if (receive(fd, buffer)) {
+			memcpy(&echoed, buffer, sizeof(echoed));
+			if (echoed == number)
+				return true;
+		} else if (options.blocking || turn % 1024 == 0) {
+			if (bench_now_ns() >= give_up_ns)
+				return false;
+		}
+	}
+}
+
+static double measure_us(int fd)
+{
+	double *samples = calloc((size_t)options.trips, sizeof(*samples));
+	uint32_t number = 0;
+
+	if (!samples)
+		bench_die(errno, "samples");
+	while (number < 100) /* warm up */
+		trip(fd, number++);
+	for (int i = 0; i < options.trips;) {
+		double start_ns = bench_now_ns();
+
+		if (trip(fd, number++))
+			samples[i++] = (bench_now_ns() - start_ns) / 2e3;
+	}
+	return bench_median(samples, (size_t)options.trips);
+}
+
+static void measure(void)
+{
+	int fd = udp_socket(), control = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr *address = (struct sockaddr *)&options.address;
+
+	if (connect(control, address, sizeof(options.address)) ||
+	    connect(fd, address, sizeof(options.address)))
+		bench_die(errno, "connect");
+	printf("%s %.3f\n", options.blocking ? "udp_sleep_lat" : "udp_lat", measure_us(fd));
+	close(control);
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	if (options.client)
+		measure();
+	else
+		serve();
+	return 0;
+}

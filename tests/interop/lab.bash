@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The lab: guests with Soft-RoCE, and the two sides of a case. Sourced by `run`.
+# shellcheck shell=bash
+#
+# A side is a set of functions: SIDE_start, SIDE_await, SIDE_run, SIDE_finish, SIDE_address. Servers
+# write to $work/server, clients to $work/client.
+
+export LAB=${LAB:-/tmp/rxelab-verbena} NETNS=${NETNS:-rxelab}
+lab=${VERBENA_RXE_LAB:-$root/../shared/rxe-lab}
+work='' lab_is_up='' server_pid='' server_job='' server_guest=''
+our_address=198.51.100.1 guest_count=1
+[ "$peer" = verbena ] || { our_address=198.51.100.12; guest_count=2; }
+
+skip() {
+	echo "1..0 # SKIP $*"
+	exit 77
+}
+
+lab_begin() {
+	[ -x "$lab/boot" ] || skip "there is no rxe lab at $lab (VERBENA_RXE_LAB names another place)"
+	[ "$(id -u)" -eq 0 ] || skip "the rxe lab needs root"
+	ip netns list | grep -qw "^$NETNS" &&
+		skip "namespace $NETNS exists: somebody else's lab runs (or: LAB=$LAB $lab/down)"
+	if [ ! -x "$verbena" ]; then
+		echo "Bail out! $verbena is not there: run make first"
+		exit 1
+	fi
+	work=$(mktemp -d "${TMPDIR:-/tmp}/verbena-interop.XXXXXX")
+	trap lab_end EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	verbena=$(realpath "$verbena")
+	transfer=${verbena%/*}/tests/clients/transfer
+	[ -x "$transfer" ] || { echo "Bail out! $transfer is not there: run make first"; exit 1; }
+	[ "$peer" = verbena ] || return 0
+	if ! gcc -O2 -o "$work/goldgen" "$lab/goldgen.c" "${verbena%/*}/lib/libibverbs.so.1" \
+		2>"$work/lab"; then
+		echo "Bail out! goldgen does not compile: $(head -n 3 "$work/lab" | paste -sd' ')"
+		exit 1
+	fi
+}
+
+lab_end() {
+	[ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null
+	lab_down
+	[ -z "$work" ] || rm -rf "$work"
+}
+
+lab_up() { # kernel, MTU
+	local guest
+	export KSERIES=$1 MTU=$2
+	lab_is_up=yes
+	if [ ! -e "$LAB/initrd-$KSERIES.gz" ]; then
+		echo "# building the guest with kernel $KSERIES in $LAB"
+		"$lab/build" >"$work/lab" 2>&1 || return 1
+	fi
+	"$lab/boot" "$guest_count" >"$work/lab" 2>&1 || return 1
+	# It finds the system's libibverbs there.
+	for guest in "$LAB"/run/g*/share; do
+		cp "$transfer" "$guest"
+	done
+	sed 's/^/# /' "$work/lab"
+}
+
+lab_down() {
+	[ -n "$lab_is_up" ] || return 0
+	"$lab/down" >/dev/null 2>&1
+	lab_is_up=''
+}
+
+# --- a guest as a side ----------------------------------------------------------------------------
+
+in_guest_start() { # guest, limit, command
+	server_guest=$1
+	server_job=$("$lab/guest" "$1" -b -t "$2" "$(guest_command "$3")")
+}
+
+guest_command() {
+	local program=${1%% *}
+	local command="$program -d rxe0 ${1#* }"
+	[ "$program" != transfer ] || command=/lab/$command
+	[[ $program != ib_* ]] || command+=' -F'
+	echo "$command"
+}
+
+in_guest_await() { # guest, port: one question to the guest, which looks until it is so
+	"$lab/guest" "$1" -t 20 "i=0; until netstat -ltn | grep -q ':$2 '; do
+		i=\$((i + 1)); [ \$i -lt 300 ] || exit 1; usleep 30000; done" >/dev/null 2>&1
+}
+
+in_guest_run() { # guest, limit, command
+	"$lab/guest" "$1" -t "$2" "$(guest_command "$3")" >"$work/client" 2>&1
+}
+
+# The guest's own limit ends a server that hangs; here we wait a little and no more.
+in_guest_finish() { # seconds
+	local until=$((SECONDS + $1)) job="$LAB/run/g$server_guest/share/q/$server_job"
+	until [ -e "$job.rc" ]; do
+		if [ "$SECONDS" -ge "$until" ]; then
+			cp "$job.out" "$work/server" 2>/dev/null
+			return 124
+		fi
+		sleep 0.05
+	done
+	cp "$job.out" "$work/server"
+	return "$(cat "$job.rc")"
+}
+
+guest_start() { in_guest_start 1 "$@"; }
+guest_await() { in_guest_await 1 "$@"; }
+guest_run() { in_guest_run 1 "$@"; }
+guest_finish() { in_guest_finish "$@"; }
+guest_address() { echo 198.51.100.11; }
+
+# --- our side: in the lab's namespace, or a second guest ------------------------------------------
+
+our_command() { # limit, command: sets $command
+	local words
+	read -ra words <<<"$2"
+	[[ ${words[0]} != ib_* ]] || words+=(-F)
+	[ "${words[0]}" != goldgen ] || words[0]=$work/goldgen
+	[ "${words[0]}" != transfer ] || words[0]=$transfer
+	command=(ip netns exec "$NETNS" env VERBENA_DEVICES=br0 timeout -k 2 "$1" "$verbena" run
+		"${words[@]}")
+}
+
+ours_start() { # limit, command
+	local command
+	[ "$peer" = verbena ] || { in_guest_start 2 "$@"; return; }
+	our_command "$@"
+	"${command[@]}" >"$work/server" 2>&1 </dev/null &
+	server_pid=$!
+}
+
+ours_await() { # port
+	local until=$((SECONDS + 20))
+	[ "$peer" = verbena ] || { in_guest_await 2 "$@"; return; }
+	until [ -n "$(ip netns exec "$NETNS" ss -ltnH "sport = :$1")" ]; do
+		kill -0 "$server_pid" 2>/dev/null && [ "$SECONDS" -lt "$until" ] || return 1
+		sleep 0.02
+	done
+}
+
+ours_run() { # limit, command
+	local command
+	[ "$peer" = verbena ] || { in_guest_run 2 "$@"; return; }
+	our_command "$@"
+	"${command[@]}" >"$work/client" 2>&1 </dev/null
+}
+
+ours_finish() { # seconds
+	local status
+	[ "$peer" = verbena ] || { in_guest_finish "$@"; return; }
+	timeout "$1" tail --pid="$server_pid" -f /dev/null
+	kill "$server_pid" 2>/dev/null
+	wait "$server_pid"
+	status=$?
+	server_pid=''
+	return $status
+}
+
+ours_address() { echo "$our_address"; }
+
+# --- loss -----------------------------------------------------------------------------------------
+
+# Ten per cent of what a guest sends; five of what we send, behind our sockets' back.
+lossy_begin() {
+	local guest
+	for ((guest = 1; guest <= guest_count; guest++)); do
+		"$lab/guest" $guest 'modprobe sch_netem; tc qdisc add dev eth0 root netem loss 10%'
+	done
+	[ "$peer" = verbena ] || return 0
+	ip netns exec "$NETNS" nft -f - <<-RULES
+		table netdev loss {
+			chain out {
+				type filter hook egress device "br0" priority 0;
+				udp dport 4791 numgen random mod 100 < 5 drop
+			}
+		}
+	RULES
+}
+
+lossy_end() {
+	local guest
+	for ((guest = 1; guest <= guest_count; guest++)); do
+		"$lab/guest" $guest 'tc qdisc del dev eth0 root'
+	done
+	[ "$peer" = verbena ] || return 0
+	ip netns exec "$NETNS" nft delete table netdev loss
+}

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Hosts: engines with an address, made once, and what an engine thread would do for them. */
+#include "sim.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static struct vb_context context;
+static struct vb_device device;
+static struct vb_nic *nic;
+static uint8_t *arena;
+static struct host hosts[HOSTS_MAX];
+
+/* Addresses need no interface here: these take the place of nic/device*.c (see meson.build). */
+int __wrap_vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+			     struct vb_av *av);
+int __wrap_vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
+
+int __wrap_vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+			     struct vb_av *av)
+{
+	(void)dev;
+	*av = (struct vb_av){
+		.grh = true,
+		.dgid = attr->grh.dgid,
+		.sgid_index = attr->grh.sgid_index,
+		.traffic_class = attr->grh.traffic_class,
+		.hop_limit = attr->grh.hop_limit,
+	};
+	av->sgid.raw[15] = attr->grh.sgid_index; /* the host */
+	return 0;
+}
+
+int __wrap_vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr)
+{
+	(void)dev, (void)port;
+	*attr = (struct ibv_port_attr){ .active_mtu = IBV_MTU_4096 };
+	return 0;
+}
+
+static void address_of(unsigned host, bool ipv6, uint8_t *out)
+{
+	static const uint8_t v6[16] = { 0xfd, 0x76, 0x62 }, v4[4] = { 10, 0, 0, 0 };
+
+	memcpy(out, ipv6 ? v6 : v4, ipv6 ? 16 : 4);
+	out[ipv6 ? 15 : 3] = (uint8_t)(host + 1);
+}
+
+void host_way(const struct host *host, unsigned to, uint32_t entropy, struct vb_way *way)
+{
+	*way = (struct vb_way){ .socket = -1, .kind = VB_WAY_UDP, .hop_limit = 64 };
+	way->flow.ipv6 = host->world->net.ipv6;
+	address_of(host->index, way->flow.ipv6, way->flow.src);
+	address_of(to, way->flow.ipv6, way->flow.dst);
+	way->flow.src_port = (uint16_t)(0xc000 | (entropy & 0x3fff));
+	way->flow.dst_port = VB_UDP_PORT_ROCE;
+	vb_icrc_flow_init(&way->flow);
+}
+
+static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
+{
+	struct host *host = arg;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct vb_burst *burst = &bursts[i];
+
+		for (uint32_t at = 0; at < burst->length; at += burst->segment) {
+			uint32_t rest = burst->length - at;
+
+			network_send(host->world, host->index, burst->way, burst->bytes + at,
+				     rest < burst->segment ? rest : burst->segment);
+		}
+	}
+}
+
+/* Any number is right; the same one for the same world. */
+static unsigned sink_burst_max(void *arg, const struct vb_way *way)
+{
+	const struct host *host = arg;
+
+	return 1 + (unsigned)((host->world->seed * 31 + way->flow.dst[3] * 7u) % 64);
+}
+
+static int sink_resolve(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
+			struct vb_way *way)
+{
+	(void)peer;
+	host_way(arg, av->dgid.raw[15], entropy, way);
+	way->sgid = av->sgid;
+	way->dgid = av->dgid;
+	way->traffic_class = av->traffic_class;
+	way->hop_limit = av->hop_limit;
+	return 0;
+}
+
+static void must(int err, const char *what)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "sim: %s: %s\n", what, strerror(-err));
+	exit(2);
+}
+
+static void host_make(struct host *host, unsigned index)
+{
+	struct vb_roce_sink sink = { host, sink_send, sink_burst_max, sink_resolve };
+	struct vb_mr_spec spec = { (uintptr_t)arena, ARENA_BYTES, (uintptr_t)arena,
+				   IBV_ACCESS_LOCAL_WRITE };
+	struct vb_cq_spec cq = { .cqe = 8192 };
+
+	host->index = index;
+	must(vb_roce_init(&host->roce, nic, &sink), "engine");
+	host->roce.thread = vb_thread_get();
+	must(vb_pd_alloc(&context.verbs.context, &host->pd), "PD");
+	must(vb_mr_register(host->pd, &spec, &host->arena_mr), "region");
+	for (unsigned i = 0; i < CQS; i++)
+		must(vb_cq_create(&context.verbs.context, &cq, &host->cq[i]), "CQ");
+}
+
+struct host *hosts_get(void)
+{
+	if (nic)
+		return hosts;
+	nic = vb_nic_get();
+	if (!nic) {
+		perror("sim: no NIC");
+		exit(2);
+	}
+	must(vb_async_init(&context), "context");
+	fcntl(context.verbs.context.async_fd, F_SETFL, O_NONBLOCK);
+	context.dev = &device;
+	arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	must(arena == MAP_FAILED ? -12 : 0, "memory");
+	for (unsigned i = 0; i < HOSTS_MAX; i++)
+		host_make(&hosts[i], i);
+	return hosts;
+}
+
+struct vb_nic *sim_nic(void)
+{
+	return nic;
+}
+
+struct ibv_context *sim_context(void)
+{
+	return &context.verbs.context;
+}
+
+void host_input(struct host *host, const struct transit *transit)
+{
+	struct vb_arrival arrival = {
+		.flow = &transit->flow,
+		.bytes = transit->bytes,
+		.length = transit->length,
+		.traffic_class = transit->traffic_class,
+		.hop_limit = 60,
+	};
+
+	host->roce.now_ns = host->world->now_ns;
+	vb_roce_input(&host->roce, &arrival);
+}
+
+/* Some turns keep their ACKs for the next, which is then due soon. */
+void host_turn(struct host *host)
+{
+	struct world *world = host->world;
+	bool hold = !host->holding && rng_chance(&world->rng, 3000);
+	unsigned rounds = 0;
+
+	host->roce.now_ns = world->now_ns;
+	host->holding = hold;
+	host->turn_ns = hold ? world->now_ns + rng_below(&world->rng, 20000) : VB_NEVER_NS;
+	while (vb_roce_turn(&host->roce, hold))
+		if (++rounds > 10000) {
+			world_fail(world, "host %u never comes to rest", host->index);
+			return;
+		}
+}
+
+static void attend_end(struct end *end)
+{
+	uint32_t bits = atomic_exchange(&end->qp->entry->attention, 0);
+	enum vb_reason reason = bits & 0xff;
+	struct vb_wired *wired = atomic_load(&end->qp->wired);
+
+	if (!(bits & VB_QP_ATTN_FAIL) || !vb_qp_enter_error(end->qp))
+		return;
+	if (vb_reason_row(reason)->event >= 0 && !(bits & VB_QP_ATTN_QUIET))
+		vb_qp_raise(end->qp, (enum ibv_event_type)vb_reason_row(reason)->event);
+	oracle_killed(end, reason);
+	if (wired)
+		vb_roce_post(wired);
+}
+
+void sim_attend(struct world *world)
+{
+	uint32_t bits = atomic_load(&nic->seg.head->attention) ?
+				atomic_exchange(&nic->seg.head->attention, 0) : 0;
+
+	if (bits & VB_ATTN_SRQ)
+		vb_rq_collect_all_returned(nic);
+	if (!(bits & VB_ATTN_QP) && !atomic_load(&nic->flushes_pending))
+		return;
+	for (unsigned i = 0; i < VB_ATTENTION_WORDS; i++)
+		if (atomic_load(&nic->seg.head->qp_attention[i]))
+			atomic_store(&nic->seg.head->qp_attention[i], 0);
+	for (unsigned i = 0; i < world->end_count; i++) {
+		struct end *end = world->ends[i];
+
+		if (end->closed || !end->qp)
+			continue;
+		if (bits & VB_ATTN_QP)
+			attend_end(end);
+		if (end->qp->flush_pending)
+			vb_qp_flush_check(end->qp);
+	}
+}
+

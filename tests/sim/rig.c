@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rig.h"
+#include "sim.h"
+#include "verbs/ops.h"
+
+#include <stdio.h>
+
+enum { ALL_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+
+void rig_defaults(struct rig *rig, enum ibv_qp_type type)
+{
+	*rig = (struct rig){ .type = type, .pkey = 0xffff };
+	rig->attr = (struct ibv_qp_attr){
+		.port_num = 1,
+		.qkey = RIG_QKEY,
+		.qp_access_flags = ALL_REMOTE,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = RIG_PEER_QPN,
+		.rq_psn = RIG_RQ_PSN,
+		.sq_psn = RIG_SQ_PSN,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 12, /* 640 us */
+		.timeout = 14,       /* 67 ms */
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = { .is_global = 1, .port_num = 1 },
+	};
+}
+
+/* --- the network --- */
+
+static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
+{
+	struct rig *rig = arg;
+
+	for (unsigned i = 0; i < count; i++) {
+		const struct vb_burst *burst = &bursts[i];
+
+		for (uint32_t at = 0; at < burst->length; at += burst->segment) {
+			uint32_t rest = burst->length - at;
+			uint32_t length = rest < burst->segment ? rest : burst->segment;
+			struct rig_packet *out = &rig->out[rig->out_tail++ % RIG_OUT_MAX];
+
+			assert_true(rig->out_tail - rig->out_head <= RIG_OUT_MAX);
+			memcpy(out->bytes, burst->bytes + at, length);
+			assert_int_equal(vb_packet_parse(out->bytes, length, &out->packet), 0);
+			assert_true(vb_icrc_check(&burst->way->flow, out->bytes,
+						  length - VB_ICRC_LENGTH, NULL));
+		}
+	}
+}
+
+static unsigned sink_burst_max(void *arg, const struct vb_way *way)
+{
+	(void)arg, (void)way;
+	return 16;
+}
+
+static int sink_resolve(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
+			struct vb_way *way)
+{
+	struct rig *rig = arg;
+
+	(void)peer, (void)entropy;
+	*way = rig->way;
+	way->sgid = av->sgid;
+	way->dgid = av->dgid;
+	way->traffic_class = av->traffic_class;
+	way->hop_limit = av->hop_limit;
+	return 0;
+}
+
+static void way_make(struct rig *rig)
+{
+	static const uint8_t mine[4] = { 10, 0, 0, 1 }, its[4] = { 10, 0, 0, 2 };
+
+	rig->way = (struct vb_way){ .socket = -1 };
+	memcpy(rig->way.flow.src, mine, 4);
+	memcpy(rig->way.flow.dst, its, 4);
+	rig->way.flow.src_port = 0xc001;
+	rig->way.flow.dst_port = VB_UDP_PORT_ROCE;
+	vb_icrc_flow_init(&rig->way.flow);
+	memcpy(rig->back.src, its, 4);
+	memcpy(rig->back.dst, mine, 4);
+	rig->back.src_port = 0xc002;
+	rig->back.dst_port = VB_UDP_PORT_ROCE;
+	vb_icrc_flow_init(&rig->back);
+}
+
+/* --- objects --- */
+
+static void memory_make(struct rig *rig)
+{
+	struct vb_mr_spec spec = { .length = RIG_REGION };
+
+	rig->region = aligned_alloc(4096, RIG_REGION);
+	assert_non_null(rig->region);
+	for (unsigned i = 0; i < RIG_REGION; i++)
+		rig->region[i] = (uint8_t)(i * 7 + i / 256);
+	spec.addr = spec.iova = (uintptr_t)rig->region;
+	spec.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | ALL_REMOTE;
+	assert_int_equal(vb_mr_register(rig->pd, &spec, &rig->mr), 0);
+	spec.access = IBV_ACCESS_LOCAL_WRITE;
+	assert_int_equal(vb_mr_register(rig->pd, &spec, &rig->mr_deaf), 0);
+	for (unsigned i = 0; i < sizeof(rig->payload); i++)
+		rig->payload[i] = (uint8_t)(i * 13 + 1);
+}
+
+static void qp_make(struct rig *rig)
+{
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 16, .max_sge = 2 } };
+	struct ibv_qp_init_attr init = {
+		.send_cq = &rig->cq->ibv,
+		.recv_cq = &rig->cq->ibv,
+		.cap = { 64, 64, 2, 2, 64 },
+		.qp_type = rig->type,
+	};
+
+	if (rig->with_srq) {
+		assert_int_equal(vb_srq_create(rig->pd, &srq, &rig->srq), 0);
+		init.srq = &rig->srq->ibv;
+	}
+	assert_int_equal(vb_qp_create(rig->pd, &init, &rig->qp), 0);
+}
+
+void rig_modify(struct rig *rig, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = rig->attr;
+	int mask = IBV_QP_STATE, rc = rig->type == IBV_QPT_RC, ud = rig->type == IBV_QPT_UD;
+	enum ibv_qp_state before = vb_qp_state(rig->qp);
+
+	attr.qp_state = state;
+	if (state == IBV_QPS_INIT)
+		mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+	if (state == IBV_QPS_RTR && !ud)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	if (state == IBV_QPS_RTS && before == IBV_QPS_RTR)
+		mask |= IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						      IBV_QP_MAX_QP_RD_ATOMIC : 0);
+	if (state == IBV_QPS_SQD) {
+		attr.en_sqd_async_notify = 1;
+		mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
+	}
+	assert_int_equal(vb_qp_modify(rig->qp, &attr, mask), 0);
+	if (rig->wired)
+		vb_roce_post(rig->wired);
+}
+
+void rig_open(struct rig *rig)
+{
+	struct vb_roce_sink sink = { rig, sink_send, sink_burst_max, sink_resolve };
+	struct vb_cq_spec cq = { .cqe = 512 };
+
+	hosts_get();
+	rig->out = calloc(RIG_OUT_MAX, sizeof(*rig->out));
+	assert_non_null(rig->out);
+	way_make(rig);
+	assert_int_equal(vb_roce_init(&rig->roce, sim_nic(), &sink), 0);
+	rig->roce.thread = vb_thread_get();
+	rig->roce.now_ns = 1000000;
+	assert_int_equal(vb_pd_alloc(sim_context(), &rig->pd), 0);
+	assert_int_equal(vb_cq_create(sim_context(), &cq, &rig->cq), 0);
+	memory_make(rig);
+	qp_make(rig);
+	rig_modify(rig, IBV_QPS_INIT);
+	rig_modify(rig, IBV_QPS_RTR);
+	assert_true(vb_qp_token_try(rig->qp));
+	assert_int_equal(vb_roce_adopt(&rig->roce, rig->qp, rig->type == IBV_QPT_UD ? NULL :
+										   &rig->way), 0);
+	rig->wired = atomic_load(&rig->qp->wired);
+	rig_modify(rig, IBV_QPS_RTS);
+	rig_turn(rig);
+}
+
+void rig_close(struct rig *rig)
+{
+	vb_roce_drop(rig->wired);
+	vb_qp_close(rig->qp, IBV_QPS_RESET);
+	vb_qp_withdraw(rig->qp);
+	vb_qp_destroy(rig->qp);
+	if (rig->srq)
+		assert_int_equal(vb_srq_destroy(rig->srq), 0);
+	assert_int_equal(vb_mr_deregister(rig->mr), 0);
+	assert_int_equal(vb_mr_deregister(rig->mr_deaf), 0);
+	assert_int_equal(vb_cq_destroy(rig->cq), 0);
+	assert_int_equal(vb_pd_dealloc(rig->pd), 0);
+	vb_roce_fini(&rig->roce);
+	free(rig->region);
+	free(rig->out);
+}
+
+/* --- the application --- */
+
+void rig_post_wr(struct rig *rig, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	assert_int_equal(vb_ops_post_send(&rig->qp->ibv, wr, &bad), 0);
+	vb_roce_post(rig->wired);
+	rig_turn(rig);
+}
+
+void rig_post(struct rig *rig, enum ibv_wr_opcode opcode, uint32_t length, unsigned flags)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->region, length, rig->mr->ibv.lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = flags,
+		.imm_data = 0x01020304,
+	};
+
+	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+		wr.wr.atomic.remote_addr = 0x1000;
+		wr.wr.atomic.rkey = 0x77;
+		wr.wr.atomic.compare_add = 5;
+		wr.wr.atomic.swap = 6;
+	} else {
+		wr.wr.rdma.remote_addr = 0x1000;
+		wr.wr.rdma.rkey = 0x77;
+	}
+	rig_post_wr(rig, &wr);
+}
+
+void rig_post_recv(struct rig *rig, uint32_t length)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->region + RIG_REGION / 2, length, rig->mr->ibv.lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 1000, .sg_list = &sge, .num_sge = 1 };
+
+	if (rig->srq)
+		assert_int_equal(vb_ops_post_srq_recv(&rig->srq->ibv, &wr, &bad), 0);
+	else
+		assert_int_equal(vb_ops_post_recv(&rig->qp->ibv, &wr, &bad), 0);
+}
+
+struct ibv_wc rig_poll(struct rig *rig)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(vb_cq_poll(rig->cq, 1, &wc), 1);
+	return wc;
+}
+
+void rig_poll_none(struct rig *rig)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(vb_cq_poll(rig->cq, 1, &wc), 0);
+}
+
+void rig_sent(struct rig *rig, enum ibv_wc_status status)
+{
+	assert_int_equal(rig_poll(rig).status, status);
+}
+
+bool rig_event(struct rig *rig, enum ibv_event_type type)
+{
+	struct ibv_async_event event;
+
+	if (vb_async_take(sim_context(), &event))
+		return false;
+	assert_ptr_equal(event.element.qp, &rig->qp->ibv);
+	rig->qp->ibv.events_completed++;
+	return event.event_type == type;
+}
+
+/* --- its peer --- */
+
+struct vb_packet rig_request(uint8_t operation, uint32_t psn, uint32_t length)
+{
+	return (struct vb_packet){
+		.opcode = operation,
+		.migreq = true,
+		.psn = psn & VB_PSN_MASK,
+		.payload_length = length,
+	};
+}
+
+/* What the owner of the QP does for what its responder left. */
+static void attend(struct rig *rig)
+{
+	uint32_t bits = atomic_exchange(&rig->qp->entry->attention, 0);
+	const struct vb_reason_row *row = vb_reason_row((enum vb_reason)(bits & 0xff));
+
+	if (bits & VB_QP_ATTN_FAIL && vb_qp_enter_error(rig->qp)) {
+		if (row->event >= 0 && !(bits & VB_QP_ATTN_QUIET))
+			vb_qp_raise(rig->qp, (enum ibv_event_type)row->event);
+		vb_roce_post(rig->wired);
+	}
+	if (rig->qp->flush_pending)
+		vb_qp_flush_check(rig->qp);
+}
+
+void rig_give(struct rig *rig, struct vb_packet packet)
+{
+	uint8_t bytes[VB_PACKET_MAX];
+	struct vb_arrival arrival = { .flow = &rig->back, .bytes = bytes,
+				      .traffic_class = rig->traffic_class, .hop_limit = 60 };
+	size_t length;
+
+	packet.dest_qpn = packet.dest_qpn ? packet.dest_qpn : rig->qp->ibv.qp_num;
+	packet.pkey = rig->pkey;
+	length = vb_packet_emit(&packet, bytes);
+	memcpy(bytes + length, packet.payload ? packet.payload : rig->payload,
+	       packet.payload_length);
+	length += packet.payload_length;
+	while (length & 3)
+		bytes[length++] = 0;
+	vb_icrc_put(&rig->back, 0, bytes, length);
+	arrival.length = (uint32_t)length + VB_ICRC_LENGTH;
+	vb_roce_input(&rig->roce, &arrival);
+	attend(rig);
+}
+
+void rig_ack(struct rig *rig, uint32_t psn, uint8_t syndrome)
+{
+	struct vb_packet packet = rig_request(VB_OP_ACKNOWLEDGE, psn, 0);
+
+	packet.syndrome = syndrome;
+	rig_give(rig, packet);
+	rig_turn(rig);
+}
+
+/* --- what was sent --- */
+
+struct vb_packet rig_take(struct rig *rig)
+{
+	assert_true(rig->out_head != rig->out_tail);
+	return rig->out[rig->out_head++ % RIG_OUT_MAX].packet;
+}
+
+struct vb_packet rig_take_op(struct rig *rig, uint8_t operation)
+{
+	struct vb_packet packet = rig_take(rig);
+
+	if (packet.opcode != operation) {
+		char line[200];
+
+		print_error("not opcode 0x%02x: %s\n", operation,
+			    vb_packet_print(&packet, line, sizeof(line)));
+	}
+	assert_int_equal(packet.opcode, operation);
+	return packet;
+}
+
+void rig_take_none(struct rig *rig)
+{
+	if (rig->out_head != rig->out_tail) {
+		char line[200];
+
+		print_error("unexpected: %s\n",
+			    vb_packet_print(&rig->out[rig->out_head % RIG_OUT_MAX].packet, line,
+					    sizeof(line)));
+	}
+	assert_true(rig->out_head == rig->out_tail);
+}
+
+void rig_take_nak(struct rig *rig, uint8_t syndrome, uint32_t psn)
+{
+	struct vb_packet packet = rig_take_op(rig, VB_OP_ACKNOWLEDGE);
+
+	assert_int_equal(packet.syndrome, syndrome);
+	assert_int_equal(packet.psn, psn);
+}
+
+/* --- time --- */
+
+void rig_turn(struct rig *rig)
+{
+	unsigned rounds = 0;
+
+	do {
+		vb_roce_turn(&rig->roce, false);
+		attend(rig);
+		assert_true(++rounds < 1000);
+	} while (!vb_roce_next_ns(&rig->roce));
+}
+
+void rig_wait_ns(struct rig *rig, uint64_t ns)
+{
+	uint64_t end_ns = rig->roce.now_ns + ns, next_ns;
+
+	rig_turn(rig);
+	while ((next_ns = vb_roce_next_ns(&rig->roce)) <= end_ns) {
+		if (next_ns > rig->roce.now_ns)
+			rig->roce.now_ns = next_ns;
+		rig_turn(rig);
+	}
+	rig->roce.now_ns = end_ns;
+	rig_turn(rig);
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The course of a world, from its seed to its end. */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BEGIN_NS = 1000000, TURN_DELAY_NS = 5000 };
+#define LIMIT_NS 120000000000ull
+#define REST_NS 10000000000ull
+
+void world_fail(struct world *world, const char *format, ...)
+{
+	va_list arguments;
+
+	if (world->failure[0])
+		return; /* the first one counts */
+	va_start(arguments, format);
+	vsnprintf(world->failure, sizeof(world->failure), format, arguments);
+	va_end(arguments);
+	world_say(world, "FAILED: %s", world->failure);
+}
+
+void world_say(struct world *world, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!world->verbose)
+		return;
+	printf("%12.3f us  ", (double)(world->now_ns - BEGIN_NS) / 1000);
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	putchar('\n');
+}
+
+uint8_t *world_memory(struct world *world, uint32_t length)
+{
+	uint8_t *memory = world->arena + world->arena_used;
+
+	length = (length + 15) & ~15u;
+	if (world->arena_used + length > ARENA_BYTES) {
+		fprintf(stderr, "sim: world %llu needs too much memory\n",
+			(unsigned long long)world->seed);
+		exit(2);
+	}
+	world->arena_used += length;
+	return memory;
+}
+
+/* --- events --- */
+
+static void act(struct end *end, enum action action)
+{
+	switch (action) {
+	case ACTION_PAUSE:
+		end_pause(end, true);
+		break;
+	case ACTION_RESUME:
+		end_pause(end, false);
+		break;
+	case ACTION_ERROR:
+		end_error(end);
+		break;
+	case ACTION_RECONNECT:
+		end_reconnect(end);
+		break;
+	case ACTIONS:
+		break;
+	}
+}
+
+static void soon(struct host *host, uint64_t within_ns)
+{
+	struct world *world = host->world;
+	uint64_t at_ns = world->now_ns + (within_ns ? rng_below(&world->rng, (uint32_t)within_ns) : 0);
+
+	if (at_ns < host->turn_ns)
+		host->turn_ns = at_ns;
+}
+
+static void handle(struct world *world, const struct event *event)
+{
+	struct transit *transit = event->subject;
+
+	switch (event->kind) {
+	case EVENT_PACKET:
+		host_input(&world->hosts[transit->to], transit);
+		soon(&world->hosts[transit->to], TURN_DELAY_NS);
+		network_return(transit);
+		break;
+	case EVENT_POST:
+		load_post(event->subject);
+		break;
+	case EVENT_RECV:
+		load_receive(event->subject);
+		break;
+	case EVENT_CONNECT:
+		end_connect(event->subject);
+		break;
+	case EVENT_ACTION:
+		act(event->subject, event->action);
+		break;
+	}
+}
+
+/* When a host wants its turn; what is ready to be sent waits for the turn that was set. */
+static uint64_t host_next_ns(struct host *host)
+{
+	uint64_t next_ns = vb_roce_next_ns(&host->roce);
+
+	if (!next_ns && host->turn_ns == VB_NEVER_NS)
+		soon(host, 0);
+	if (!next_ns || host->turn_ns < next_ns)
+		return host->turn_ns;
+	return next_ns;
+}
+
+static struct host *next_host(struct world *world, uint64_t *at_ns)
+{
+	struct host *first = NULL;
+
+	*at_ns = VB_NEVER_NS;
+	for (unsigned i = 0; i < world->host_count; i++) {
+		uint64_t next_ns = host_next_ns(&world->hosts[i]);
+
+		if (next_ns >= *at_ns)
+			continue;
+		*at_ns = next_ns;
+		first = &world->hosts[i];
+	}
+	return first;
+}
+
+/* One event or one turn; false: nothing will ever happen again. */
+static bool step(struct world *world)
+{
+	uint64_t turn_ns, event_ns = VB_NEVER_NS;
+	struct host *host = next_host(world, &turn_ns);
+
+	event_next(world, &event_ns);
+	if (turn_ns == VB_NEVER_NS && event_ns == VB_NEVER_NS)
+		return false;
+	if (turn_ns < event_ns) {
+		if (turn_ns > world->now_ns)
+			world->now_ns = turn_ns;
+		host_turn(host);
+		sim_attend(world);
+		oracle_queues(world);
+		oracle_poll(host);
+	} else {
+		struct event event = event_pop(world);
+
+		if (event.at_ns > world->now_ns)
+			world->now_ns = event.at_ns;
+		handle(world, &event);
+		sim_attend(world);
+		oracle_queues(world);
+	}
+	return true;
+}
+
+/* --- beginning and end --- */
+
+static void begin(struct world *world)
+{
+	for (unsigned i = 0; i < world->host_count; i++) {
+		struct host *host = &world->hosts[i];
+
+		host->world = world;
+		host->turn_ns = VB_NEVER_NS;
+		host->holding = false;
+		memset(host->roce.drops, 0, sizeof(host->roce.drops));
+		memset(host->roce.ways, 0, sizeof(host->roce.ways));
+	}
+	for (unsigned i = 0; i < world->end_count; i++)
+		end_open(world->ends[i]);
+	for (unsigned i = 0; i < world->recvq_count; i++)
+		if (world->recvqs[i].depth)
+			event_add(world, world->now_ns, EVENT_RECV, &world->recvqs[i]);
+	for (unsigned i = 0; i < world->end_count; i++)
+		event_add(world, world->now_ns + 1 + rng_below(&world->rng, 300000), EVENT_CONNECT,
+			  world->ends[i]);
+}
+
+static void hung(struct world *world)
+{
+	for (unsigned i = 0; i < world->end_count; i++) {
+		const struct end *end = world->ends[i];
+
+		if (!end->closed && (end->posted != end->planned || end->done != end->posted))
+			world_fail(world, "hangs at %llu us: end %u (type %u, state %d) has %u ops of %u "
+				   "posted and %u done", (unsigned long long)world->now_ns / 1000, i,
+				   end->type, end_state(end), end->posted, end->planned, end->done);
+	}
+	world_fail(world, "hangs");
+}
+
+static void poll_all(struct world *world)
+{
+	for (unsigned i = 0; i < world->host_count; i++)
+		oracle_poll(&world->hosts[i]);
+}
+
+static void live(struct world *world)
+{
+	bool alive = true;
+	uint64_t rest_ns;
+
+	while (alive && !world->failure[0] && !oracle_done(world) && world->now_ns < LIMIT_NS)
+		alive = step(world);
+	poll_all(world);
+	if (!world->failure[0] && !oracle_done(world))
+		hung(world);
+	/* What is still on its way must not change anything. */
+	rest_ns = world->now_ns + REST_NS;
+	while (alive && !world->failure[0] && world->now_ns < rest_ns)
+		alive = step(world);
+	poll_all(world);
+	if (alive && !world->failure[0])
+		world_fail(world, "packets without end");
+	if (!world->failure[0])
+		oracle_final(world);
+}
+
+static void count(struct world *world, const struct end *end)
+{
+	const struct vb_wired *wired = end->closed ? NULL : atomic_load(&end->qp->wired);
+	struct world_stats *stats = &world->stats;
+
+	if (!wired)
+		return;
+	stats->retransmits += wired->counters.retransmits;
+	stats->timeouts += wired->counters.timeouts;
+	stats->naks += wired->counters.nak_sequence;
+	stats->rnrs += wired->counters.rnr_naks;
+	stats->cnps += wired->counters.cnp_handled;
+	stats->implied += wired->counters.implied_nak;
+}
+
+static void finish(struct world *world)
+{
+	for (unsigned i = 0; i < world->end_count; i++)
+		if (world->ends[i]->qp)
+			count(world, world->ends[i]);
+	for (unsigned i = 0; i < world->end_count; i++)
+		end_destroy(world->ends[i]);
+	for (unsigned i = 0; i < world->recvq_count; i++)
+		if (world->recvqs[i].srq && vb_srq_destroy(world->recvqs[i].srq))
+			world_fail(world, "the SRQ cannot be destroyed");
+	while (world->heap_count) {
+		struct event event = event_pop(world);
+
+		if (event.kind == EVENT_PACKET)
+			network_return(event.subject);
+	}
+	for (unsigned i = 0; i < HOSTS_MAX; i++)
+		if (world->hosts[i].roce.wired_count || world->hosts[i].roce.timers.count)
+			world_fail(world, "host %u still has QPs or timers", i);
+	free(world->heap);
+	free(world->recvs);
+}
+
+bool world_run(uint64_t seed, bool verbose, struct world_stats *stats, char *failure, size_t size)
+{
+	static struct world world;
+
+	world = (struct world){ .seed = seed, .verbose = verbose, .rng = { seed } };
+	world.hosts = hosts_get();
+	for (unsigned i = 0; i < HOSTS_MAX; i++)
+		world.hosts[i].world = &world;
+	world.arena = (uint8_t *)(uintptr_t)world.hosts[0].arena_mr->addr;
+	world.recvs = malloc(RECVS_MAX * sizeof(*world.recvs));
+	world.now_ns = BEGIN_NS;
+	world_plan(&world);
+	begin(&world);
+	live(&world);
+	finish(&world);
+	world.stats.packets = world.net.sent;
+	stats->worlds++;
+	stats->packets += world.stats.packets;
+	stats->ops += world.stats.ops;
+	stats->failed_qps += world.stats.failed_qps;
+	stats->retransmits += world.stats.retransmits;
+	stats->timeouts += world.stats.timeouts;
+	stats->naks += world.stats.naks;
+	stats->rnrs += world.stats.rnrs;
+	stats->cnps += world.stats.cnps;
+	stats->implied += world.stats.implied;
+	stats->useful += world.stats.useful;
+	stats->virtual_ns += world.now_ns;
+	snprintf(failure, size, "%s", world.failure);
+	return !world.failure[0];
+}
