@@ -4,7 +4,7 @@ BUILD  ?= build
 # Relative to PREFIX; the libraries stay apart from the system's own.
 LIBDIR ?= lib/verbena
 
-.PHONY: all deps configure demo test bench install clean
+.PHONY: all deps configure demo test sim fuzz interop bench install clean
 
 all: configure
 	@ninja -C $(BUILD) $(NINJAFLAGS)
@@ -25,9 +25,25 @@ test: deps
 	@$(MAKE) --no-print-directory all
 	@tests/run
 
+# Longer campaigns, with a budget of time.
+SECONDS ?= 60
+
+sim: deps
+	@$(MAKE) --no-print-directory all
+	@$(BUILD)/tests/sim/sim --seeds tests/sim/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
+
+fuzz: deps
+	@tests/fuzz/run $(SECONDS)
+
+# A kernel's Soft-RoCE as the peer, in an emulated machine.
+interop: deps
+	@$(MAKE) --no-print-directory all
+	@tests/interop/run
+
 bench: deps
 	@$(MAKE) --no-print-directory all
 	@bench/local
+	@bench/wire
 
 install: all
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dlibdir=$(LIBDIR) >/dev/null

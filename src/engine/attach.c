@@ -122,12 +122,9 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	uint64_t value = 0;
 	struct iovec here = { &value, sizeof(value) };
 	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(value) };
-	struct ucred cred;
-	socklen_t size = sizeof(cred);
 
 	if (nic->untouchable || vb_config_path() == VB_PATH_SLOT || message->tid <= 0 ||
-	    getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) || cred.pid <= 0 ||
-	    syscall(SYS_tgkill, cred.pid, message->tid, 0))
+	    peer->pid <= 0 || syscall(SYS_tgkill, peer->pid, message->tid, 0))
 		return false;
 	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(value) &&
 	       value == message->nonce;
@@ -136,10 +133,16 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 static int adopt(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message,
 		 bool *touch)
 {
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
 	int err = peer->memfd < 0 || peer->doorbell < 0 ? -EPROTO : vb_peer_map(peer);
 
 	if (err)
 		return err;
+	if (getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size))
+		return -errno;
+	peer->pid = cred.pid;
+	peer->uid = cred.uid;
 	peer->tid = message->tid;
 	peer->id_there = message->your_id;
 	*touch = may_touch(nic, peer, message);

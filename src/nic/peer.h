@@ -34,6 +34,8 @@ struct vb_peer {
 	uint16_t id_there;        /* how its segment names us as a claimant */
 	uint16_t id_here;         /* how our segment names it */
 	pid_t tid;                /* its service thread: the target of process_vm_* */
+	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
+	uid_t uid;
 	int socket, memfd, doorbell;
 	struct vb_segment_head *head;
 	const struct vb_segment *own; /* self only */
@@ -78,6 +80,13 @@ static inline bool vb_life_over(const pthread_mutex_t *life)
 	uint32_t value = atomic_load_explicit(word, memory_order_acquire);
 
 	return !value || value & FUTEX_OWNER_DIED;
+}
+
+/* Two that attach to each other at the same moment have two sockets: are these of one process? */
+static inline bool vb_peer_same(const struct vb_peer *a, const struct vb_peer *b)
+{
+	return a == b || (a && b && a->pid == b->pid && a->uid == b->uid &&
+			  a->head_slot == b->head_slot);
 }
 
 static inline bool vb_peer_alive(const struct vb_peer *peer)

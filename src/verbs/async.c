@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/engine.h"
 #include "nic/context.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
 VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
+	struct vb_nic *nic = vb_nic_current();
+
+	/* A program without QPs waits for port events: somebody has to watch for them. */
+	if (nic && !nic->engine)
+		vb_engine_start(nic);
 	return vb_return_minus_one(vb_async_take(context, event));
 }
 

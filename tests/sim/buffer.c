@@ -83,8 +83,8 @@ bool buffer_intact(const struct buffer *buffer)
 						    GUARD, GUARD, GUARD, GUARD };
 
 	for (unsigned i = 0; i < buffer->count; i++) {
-		const uint8_t *end = (const uint8_t *)(uintptr_t)buffer->sge[i].addr +
-				     buffer->sge[i].length;
+		const uint8_t *end =
+			(const uint8_t *)(uintptr_t)buffer->sge[i].addr + buffer->sge[i].length;
 
 		if (memcmp(end, guard, GUARD_BYTES))
 			return false;

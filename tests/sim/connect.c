@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND };
+enum {
+	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND
+};
 
 enum ibv_qp_state end_state(const struct end *end)
 {
@@ -35,8 +37,8 @@ static void to_init(struct end *end)
 
 static void register_memory(struct end *end)
 {
-	struct vb_mr_spec spec = { (uintptr_t)end->region, end->region_size,
-				   (uintptr_t)end->region, ALL_ACCESS };
+	struct vb_mr_spec spec = { (uintptr_t)end->region, end->region_size, (uintptr_t)end->region,
+				   ALL_ACCESS };
 
 	if (end->type == IBV_QPT_UD)
 		return;
@@ -51,8 +53,10 @@ void end_open(struct end *end)
 		.send_cq = &end->host->cq[end->index % CQS]->ibv,
 		.recv_cq = &end->host->cq[end->index / CQS % CQS]->ibv,
 		.srq = end->recvq->srq ? &end->recvq->srq->ibv : NULL,
-		.cap = { .max_send_wr = 16, .max_recv_wr = end->recvq->depth,
-			 .max_send_sge = SGES_MAX, .max_recv_sge = SGES_MAX,
+		.cap = { .max_send_wr = 16,
+			 .max_recv_wr = end->recvq->depth,
+			 .max_send_sge = SGES_MAX,
+			 .max_recv_sge = SGES_MAX,
 			 .max_inline_data = 128 },
 		.qp_type = end->type,
 	};
@@ -154,7 +158,6 @@ void end_error(struct end *end)
 	world_say(end->world, "end %u to ERR by order", end->index);
 	check(end, vb_qp_modify(end->qp, &attr, IBV_QP_STATE), "ERR");
 	end->killed = true;
-	end->killed_ns = end->world->now_ns;
 	oracle_tell_peer(end);
 	kick(end);
 }
@@ -167,8 +170,19 @@ void end_pause(struct end *end, bool pause)
 		return;
 	world_say(end->world, "end %u to %s", end->index, pause ? "SQD" : "RTS");
 	check(end, vb_qp_modify(end->qp, &attr, IBV_QP_STATE), "SQD");
-	end->paused = pause;
 	kick(end);
+}
+
+/* A window on it would keep it: then it stays. */
+void end_revoke(struct end *end)
+{
+	if (end->closed || end->mw || !end->mr)
+		return;
+	world_say(end->world, "end %u deregisters its region", end->index);
+	check(end, vb_mr_deregister(end->mr), "dereg_mr");
+	end->mr = NULL;
+	end->revoked = true;
+	oracle_tell_peer(end); /* a repeated READ is not answered any more */
 }
 
 static void reset(struct end *end)
@@ -212,7 +226,7 @@ void end_reconnect(struct end *end)
 	reset(peer);
 	a = successor(end);
 	b = successor(peer);
-	end_pair(end->world, a, b, &rng);
+	end_pair(a, b, &rng);
 	a->sq_psn = b->rq_psn = (end->sq_psn + (1 << 20)) & VB_PSN_MASK;
 	b->sq_psn = a->rq_psn = (peer->sq_psn + (1 << 20)) & VB_PSN_MASK;
 	a->planned = b->planned = 4;

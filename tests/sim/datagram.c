@@ -39,8 +39,8 @@ static uint32_t id_of(const struct end *end, unsigned index)
 
 static void choose(struct end *end, struct op *op, unsigned index)
 {
-	uint32_t length = rng_chance(&end->rng, 5000) ? rng_below(&end->rng, 100) :
-							rng_below(&end->rng, 4097);
+	uint32_t length = rng_chance(&end->rng, 5000) ? rng_below(&end->rng, 100)
+						      : rng_below(&end->rng, 4097);
 	uint32_t id = id_of(end, index);
 
 	*op = (struct op){ .opcode = IBV_WR_SEND_WITH_IMM, .imm = id };
@@ -91,6 +91,7 @@ void datagram_post(struct end *end)
 		return;
 	}
 	end->posted++;
+	end->world->stats.offered++;
 	transmit(end);
 	vb_tx_flush(&end->host->roce.tx);
 }
@@ -146,10 +147,4 @@ void datagram_received(struct end *end, const struct ibv_wc *wc, struct recv *re
 		world_fail(end->world, "end %u: wrong datagram: %s", end->index, why);
 	else if (op->received++ && !end->world->net.repeat)
 		world_fail(end->world, "end %u: a datagram came twice", end->index);
-}
-
-/* Nothing is lost where nothing loses and a receive waits. */
-void datagram_final(struct world *world)
-{
-	(void)world;
 }

@@ -31,8 +31,9 @@ void event_add(struct world *world, uint64_t at_ns, enum event_kind kind, void *
 
 void event_add_action(struct world *world, uint64_t at_ns, enum action action, struct end *end)
 {
-	push(world, (struct event){ .at_ns = at_ns, .kind = EVENT_ACTION, .action = action,
-				    .subject = end });
+	push(world,
+	     (struct event){
+		     .at_ns = at_ns, .kind = EVENT_ACTION, .action = action, .subject = end });
 }
 
 bool event_next(const struct world *world, uint64_t *at_ns)

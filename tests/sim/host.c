@@ -109,15 +109,27 @@ static void host_make(struct host *host, unsigned index)
 	struct vb_roce_sink sink = { host, sink_send, sink_burst_max, sink_resolve };
 	struct vb_mr_spec spec = { (uintptr_t)arena, ARENA_BYTES, (uintptr_t)arena,
 				   IBV_ACCESS_LOCAL_WRITE };
-	struct vb_cq_spec cq = { .cqe = 8192 };
 
 	host->index = index;
 	must(vb_roce_init(&host->roce, nic, &sink), "engine");
 	host->roce.thread = vb_thread_get();
 	must(vb_pd_alloc(&context.verbs.context, &host->pd), "PD");
 	must(vb_mr_register(host->pd, &spec, &host->arena_mr), "region");
+}
+
+/* New ones for each world: they remember who was polled last, and how many there were. */
+void host_open(struct host *host)
+{
+	struct vb_cq_spec cq = { .cqe = 8192 };
+
 	for (unsigned i = 0; i < CQS; i++)
 		must(vb_cq_create(&context.verbs.context, &cq, &host->cq[i]), "CQ");
+}
+
+void host_close(struct host *host)
+{
+	for (unsigned i = 0; i < CQS; i++)
+		must(vb_cq_destroy(host->cq[i]), "CQ");
 }
 
 struct host *hosts_get(void)
@@ -197,8 +209,9 @@ static void attend_end(struct end *end)
 
 void sim_attend(struct world *world)
 {
-	uint32_t bits = atomic_load(&nic->seg.head->attention) ?
-				atomic_exchange(&nic->seg.head->attention, 0) : 0;
+	uint32_t bits = atomic_load(&nic->seg.head->attention)
+				? atomic_exchange(&nic->seg.head->attention, 0)
+				: 0;
 
 	if (bits & VB_ATTN_SRQ)
 		vb_rq_collect_all_returned(nic);
@@ -218,4 +231,3 @@ void sim_attend(struct world *world)
 			vb_qp_flush_check(end->qp);
 	}
 }
-

@@ -28,10 +28,19 @@ static bool is_atomic(uint8_t opcode)
 static uint8_t some_opcode(struct end *end)
 {
 	static const uint8_t opcodes[] = {
-		IBV_WR_SEND, IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
-		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_RDMA_READ,
-		IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD,
-		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_BIND_MW, IBV_WR_SEND_WITH_INV,
+		IBV_WR_SEND,
+		IBV_WR_SEND,
+		IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_BIND_MW,
+		IBV_WR_SEND_WITH_INV,
 	};
 
 	return opcodes[rng_below(&end->rng, end->type == IBV_QPT_RC ? 13 : 6)];
@@ -72,7 +81,7 @@ static void choose_length(struct end *end, struct op *op, uint32_t *length)
 	*length = is_atomic(op->opcode) ? 8 : some_length(end, most);
 	if (op->opcode == IBV_WR_BIND_MW)
 		*length = 0;
-	if (is_atomic(op->opcode)) /* in the lower half or so: contended by WRITEs as well */
+	if (is_atomic(op->opcode)) /* where WRITEs go as well */
 		op->offset = rng_below(&end->rng, peer->region_size / 8) * 8;
 	else if (!is_send(op->opcode))
 		op->offset = rng_below(&end->rng, peer->region_size - *length + 1);
@@ -80,6 +89,7 @@ static void choose_length(struct end *end, struct op *op, uint32_t *length)
 
 static enum ibv_wc_status status_of(enum flaw flaw)
 {
+	/* clang-format off */
 	static const enum ibv_wc_status statuses[FLAW_COUNT] = {
 		[FLAW_RKEY] = IBV_WC_REM_ACCESS_ERR,
 		[FLAW_RANGE] = IBV_WC_REM_ACCESS_ERR,
@@ -91,6 +101,7 @@ static enum ibv_wc_status status_of(enum flaw flaw)
 		[FLAW_SIZE] = IBV_WC_LOC_LEN_ERR,
 		[FLAW_WINDOW] = IBV_WC_REM_ACCESS_ERR,
 	};
+	/* clang-format on */
 
 	return statuses[flaw];
 }
@@ -153,7 +164,6 @@ static void choose_flaw(struct end *end, struct op *op, uint32_t *length)
 	if (op->flaw == FLAW_ALIGN)
 		op->offset = op->offset ? op->offset - 4 : 4;
 	op->expect = status_of(op->flaw);
-	end->flaw_posted |= op->flaw != FLAW_NONE;
 }
 
 /* The window that the peer has bound may be used, and taken back once. */
@@ -163,7 +173,7 @@ static void choose_window(struct end *end, struct op *op)
 
 	if (op->opcode == IBV_WR_SEND_WITH_INV) {
 		if (op->flaw == FLAW_WINDOW)
-			op->imm = peer->mr->ibv.rkey;
+			op->imm = peer->mr_mute->ibv.rkey;
 		else if (peer->window == WINDOW_BOUND)
 			op->imm = peer->window_rkey, peer->window = WINDOW_GOING;
 		else
@@ -176,7 +186,7 @@ static void choose_window(struct end *end, struct op *op)
 
 static bool can_bind(struct end *end)
 {
-	if (end->window != WINDOW_NONE)
+	if (end->window != WINDOW_NONE || !end->mr)
 		return false;
 	return end->mw || !vb_mw_alloc(end->host->pd, IBV_MW_TYPE_2, &end->mw);
 }
@@ -190,13 +200,14 @@ static bool forwards(struct end *end, struct op *op, unsigned index)
 	    (op->opcode != IBV_WR_SEND && op->opcode != IBV_WR_RDMA_WRITE) ||
 	    !rng_below(&end->rng, 2))
 		return false;
-	if (is_send(op->opcode) ? before->buffer.length > end->peer->recvq->capacity :
-				  before->buffer.length > end->peer->region_size)
+	if (is_send(op->opcode) ? before->buffer.length > end->peer->recvq->capacity
+				: before->buffer.length > end->peer->region_size)
 		return false;
 	op->buffer = before->buffer;
 	op->fenced = true;
-	op->offset = op->opcode == IBV_WR_SEND ? 0 :
-		     rng_below(&end->rng, end->peer->region_size - op->buffer.length + 1);
+	op->offset = op->opcode == IBV_WR_SEND
+			     ? 0
+			     : rng_below(&end->rng, end->peer->region_size - op->buffer.length + 1);
 	return true;
 }
 
@@ -221,8 +232,9 @@ static bool choose(struct end *end, struct op *op, unsigned index)
 	if (forwards(end, op, index))
 		return true;
 	buffer_make(end->world, &end->rng, &op->buffer, length,
-		    is_atomic(op->opcode) ? 1 : length ? rng_between(&end->rng, 1, SGES_MAX) :
-							 rng_below(&end->rng, 2),
+		    is_atomic(op->opcode) ? 1
+		    : length		  ? rng_between(&end->rng, 1, SGES_MAX)
+					  : rng_below(&end->rng, 2),
 		    end->host->arena_mr->ibv.lkey ^ (op->flaw == FLAW_LKEY ? 0x4000 : 0));
 	if (op->opcode != IBV_WR_RDMA_READ && !is_atomic(op->opcode))
 		buffer_fill(&op->buffer, &end->rng);
@@ -244,13 +256,15 @@ static void describe_bind(struct end *end, struct ibv_send_wr *wr)
 		.mr = &end->mr->ibv,
 		.addr = (uintptr_t)end->region,
 		.length = end->region_size,
-		.mw_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_ATOMIC,
+		.mw_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 }
 
 static uint32_t rkey_of(const struct end *end, const struct op *op)
 {
+	if (!end->peer->mr) /* revoked: nothing has this key any more */
+		return end->peer->mr_mute->ibv.rkey ^ 0x2000;
 	if (op->flaw == FLAW_RKEY)
 		return end->peer->mr->ibv.rkey ^ 0x2000;
 	if (op->flaw == FLAW_RIGHT)
@@ -304,9 +318,8 @@ static bool post_one(struct end *end)
 			   strerror(err));
 		return false;
 	}
-	if (op->inlined) /* copied already */
-		memset(&wr, 0, sizeof(wr));
 	end->posted++;
+	end->world->stats.offered += op->buffer.length / end->mtu + 1;
 	world_say(end->world, "end %u posts op %u opcode %u length %u flaw %u%s%s", end->index,
 		  end->posted - 1, op->opcode, op->buffer.length, op->flaw,
 		  op->fenced ? " fenced" : "", op->signaled ? " signaled" : "");
@@ -325,8 +338,8 @@ static bool may_post(const struct end *end)
 
 static void schedule(struct end *end)
 {
-	uint32_t pause_us = rng_chance(&end->rng, 9000) ? rng_below(&end->rng, 50) :
-							  rng_below(&end->rng, 3000);
+	uint32_t pause_us =
+		rng_chance(&end->rng, 9000) ? rng_below(&end->rng, 50) : rng_below(&end->rng, 3000);
 
 	if (end->posted < end->planned)
 		event_add(end->world, end->world->now_ns + pause_us * 1000ull + 1, EVENT_POST, end);
@@ -360,8 +373,8 @@ static int post_recv(struct recvq *recvq, struct ibv_recv_wr *wr)
 {
 	struct ibv_recv_wr *bad;
 
-	return recvq->srq ? vb_ops_post_srq_recv(&recvq->srq->ibv, wr, &bad) :
-			    vb_ops_post_recv(&recvq->end->qp->ibv, wr, &bad);
+	return recvq->srq ? vb_ops_post_srq_recv(&recvq->srq->ibv, wr, &bad)
+			  : vb_ops_post_recv(&recvq->end->qp->ibv, wr, &bad);
 }
 
 void load_receive(struct recvq *recvq)
@@ -375,9 +388,14 @@ void load_receive(struct recvq *recvq)
 		struct recv *recv = &world->recvs[world->recv_count];
 		struct ibv_recv_wr wr = { .wr_id = world->recv_count | 1ull << 63 };
 
-		*recv = (struct recv){ .recvq = recvq, .posted = true };
-		buffer_make(world, rng, &recv->buffer, recvq->capacity, rng_between(rng, 1, SGES_MAX),
-			    recvq->host->arena_mr->ibv.lkey);
+		*recv = (struct recv){ .recvq = recvq };
+		/* Of a queue of one end, where it is known whom it hits. */
+		recv->bad_lkey = world->flawed && recvq->end && recvq->end->type == IBV_QPT_RC &&
+				 rng_chance(rng, 100);
+		recvq->bad_posted |= recv->bad_lkey;
+		buffer_make(world, rng, &recv->buffer, recvq->capacity,
+			    rng_between(rng, 1, SGES_MAX),
+			    recvq->host->arena_mr->ibv.lkey ^ (recv->bad_lkey ? 0x4000 : 0));
 		wr.sg_list = recv->buffer.sge;
 		wr.num_sge = (int)recv->buffer.count;
 		if (post_recv(recvq, &wr)) {
@@ -386,6 +404,5 @@ void load_receive(struct recvq *recvq)
 		}
 		world->recv_count++;
 		recvq->outstanding++;
-		recvq->posted++;
 	}
 }

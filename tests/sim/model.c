@@ -16,8 +16,7 @@ static bool writes(const struct op *op)
 
 static bool is_atomic(const struct op *op)
 {
-	return op->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	return op->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 static void apply_atomic(struct end *target, struct op *op)
@@ -50,7 +49,6 @@ static void apply(struct end *target, unsigned index)
 			   target->peer->index, index);
 		return;
 	}
-	op->applied = true;
 	if (writes(op))
 		buffer_read(&op->buffer, target->model + op->offset, op->buffer.length);
 	else if (is_atomic(op))
@@ -103,9 +101,10 @@ bool model_check(struct end *target, uint32_t offset, uint32_t length)
 		    from_ops(sender, strict ? target->applied : 0, sender->posted, i,
 			     target->region[i]))
 			continue;
-		world_fail(target->world,
-			   "end %u: byte %u of its region is %02x, the model says %02x after %u ops",
-			   target->index, i, target->region[i], target->model[i], target->applied);
+		world_fail(
+			target->world,
+			"end %u: byte %u of its region is %02x, the model says %02x after %u ops",
+			target->index, i, target->region[i], target->model[i], target->applied);
 		return false;
 	}
 	return true;

@@ -33,9 +33,9 @@ struct network {
 	bool ipv6;
 	uint32_t loss, burst_loss, repeat, reorder, damage, mark;
 	uint32_t delay_ns, jitter_ns, reorder_ns;
-	uint32_t ns_per_kb;    /* 0: no limit */
-	uint32_t queue_ns;     /* what does not fit is lost */
-	unsigned losing;       /* packets of a burst that are still to be lost */
+	uint32_t ns_per_kb; /* 0: no limit */
+	uint32_t queue_ns;  /* what does not fit is lost */
+	unsigned losing;    /* packets of a burst that are still to be lost */
 	struct partition partitions[PARTITIONS_MAX];
 	unsigned partition_count;
 	uint64_t busy_ns[NETWORK_HOSTS][NETWORK_HOSTS], last_ns[NETWORK_HOSTS][NETWORK_HOSTS];

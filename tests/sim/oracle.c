@@ -20,12 +20,20 @@ static bool failure_allowed(const struct end *end, const struct op *op, enum ibv
 {
 	if (op->flaw && status == op->expect)
 		return true;
+	/* The peer's own mistake, or its change of mind. */
+	if (status == IBV_WC_REM_OP_ERR)
+		return op_consumes(op) && end->peer->recvq->bad_posted;
+	if (status == IBV_WC_REM_ACCESS_ERR && end->peer->revoked)
+		return op->buffer.length && op->opcode != IBV_WR_SEND &&
+		       op->opcode != IBV_WR_SEND_WITH_IMM;
 	if (status == IBV_WC_WR_FLUSH_ERR)
 		return end->killed;
 	if (end->type != IBV_QPT_RC)
 		return false;
+	/* A READ whose answer was lost and whose memory is gone is not answered again. */
 	if (status == IBV_WC_RETRY_EXC_ERR)
-		return end->world->harsh || peer_lost(end);
+		return end->world->harsh || peer_lost(end) ||
+		       (end->peer->revoked && op->opcode == IBV_WR_RDMA_READ);
 	if (status == IBV_WC_RNR_RETRY_EXC_ERR)
 		return op_consumes(op) && end->rnr_retry != 7;
 	return false;
@@ -45,13 +53,14 @@ static void first_failure(struct end *end, unsigned index, enum ibv_wc_status st
 	struct op *op = &end->ops[index];
 
 	if (!failure_allowed(end, op, status))
-		world_fail(end->world, "end %u: op %u (opcode %u, flaw %u) failed with %d", end->index,
-			   index, op->opcode, op->flaw, status);
+		world_fail(end->world, "end %u: op %u (opcode %u, flaw %u) failed with %d",
+			   end->index, index, op->opcode, op->flaw, status);
 	if (end_state(end) != IBV_QPS_ERR)
 		world_fail(end->world, "end %u: op %u failed with %d, but the state is %d",
 			   end->index, index, status, end_state(end));
 	end->failed = true;
 	end->world->stats.failed_qps++;
+	end->world->stats.statuses[status % 32]++;
 	oracle_tell_peer(end);
 }
 
@@ -143,8 +152,9 @@ static unsigned next_message(const struct end *peer, unsigned from)
 
 static unsigned flags_of(const struct op *op)
 {
-	return op->opcode == IBV_WR_SEND ? 0 :
-	       op->opcode == IBV_WR_SEND_WITH_INV ? IBV_WC_WITH_INV : IBV_WC_WITH_IMM;
+	return op->opcode == IBV_WR_SEND	    ? 0
+	       : op->opcode == IBV_WR_SEND_WITH_INV ? IBV_WC_WITH_INV
+						    : IBV_WC_WITH_IMM;
 }
 
 static bool bytes_fit(const struct op *op, const struct recv *recv)
@@ -181,8 +191,8 @@ static void received_reliable(struct end *end, const struct ibv_wc *wc, struct r
 	}
 	why = misfit(&end->peer->ops[index], wc, recv);
 	if (why)
-		world_fail(end->world, "end %u: its message %u is not op %u of end %u: %s", end->index,
-			   end->messages, index, end->peer->index, why);
+		world_fail(end->world, "end %u: its message %u is not op %u of end %u: %s",
+			   end->index, end->messages, index, end->peer->index, why);
 	end->next_message = index + 1;
 	if (end->applied <= index)
 		model_apply(end, index + 1);
@@ -208,7 +218,8 @@ static void received_unreliable(struct end *end, const struct ibv_wc *wc, struct
 		model_check(end, peer->ops[index].offset, peer->ops[index].buffer.length);
 }
 
-static bool recv_failure_allowed(const struct end *end, enum ibv_wc_status status)
+static bool recv_failure_allowed(const struct end *end, const struct recv *recv,
+				 enum ibv_wc_status status)
 {
 	unsigned index = next_message(end->peer, end->next_message);
 	const struct op *op = &end->peer->ops[index];
@@ -220,16 +231,18 @@ static bool recv_failure_allowed(const struct end *end, enum ibv_wc_status statu
 		return op->flaw == FLAW_TOO_LONG;
 	case IBV_WC_LOC_ACCESS_ERR:
 		return op->flaw == FLAW_WINDOW || op->flaw == FLAW_RKEY || op->flaw == FLAW_RANGE ||
-		       op->flaw == FLAW_RIGHT;
+		       op->flaw == FLAW_RIGHT || end->revoked;
+	case IBV_WC_LOC_PROT_ERR:
+		return recv->bad_lkey;
 	default:
 		return false;
 	}
 }
 
-static void recv_ended_badly(struct end *end, const struct ibv_wc *wc)
+static void recv_ended_badly(struct end *end, const struct ibv_wc *wc, const struct recv *recv)
 {
 	if (end->type != IBV_QPT_UD && wc->status != IBV_WC_WR_FLUSH_ERR &&
-	    (end->recv_failed || !recv_failure_allowed(end, wc->status)))
+	    (end->recv_failed || !recv_failure_allowed(end, recv, wc->status)))
 		world_fail(end->world, "end %u: a receive ended with %d", end->index, wc->status);
 	if (end_state(end) != IBV_QPS_ERR)
 		world_fail(end->world, "end %u: a receive ended with %d in state %d", end->index,
@@ -255,8 +268,10 @@ static void consumed(struct world *world, struct recv *recv)
 	if (recvq->scheduled || (recvq->end && end_state(recvq->end) == IBV_QPS_ERR))
 		return;
 	recvq->scheduled = true;
-	event_add(world, world->now_ns + (recvq->lazy_us ?
-			rng_below(&world->rng, recvq->lazy_us) * 1000ull : 0), EVENT_RECV, recvq);
+	event_add(world,
+		  world->now_ns +
+			  (recvq->lazy_us ? rng_below(&world->rng, recvq->lazy_us) * 1000ull : 0),
+		  EVENT_RECV, recvq);
 }
 
 static void received(struct host *host, const struct ibv_wc *wc)
@@ -273,11 +288,13 @@ static void received(struct host *host, const struct ibv_wc *wc)
 		  (uint32_t)wc->wr_id, wc->status, wc->byte_len);
 	consumed(world, recv);
 	if (wc->status != IBV_WC_SUCCESS) {
-		recv_ended_badly(end, wc);
+		recv_ended_badly(end, wc, recv);
 		return;
 	}
-	if (end->recv_failed)
-		world_fail(world, "end %u received behind a failure", end->index);
+	if (end->recv_failed ||
+	    (recv->bad_lkey && wc->byte_len && wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM))
+		world_fail(world, "end %u received behind a failure or with a bad lkey",
+			   end->index);
 	if (end->type == IBV_QPT_RC)
 		received_reliable(end, wc, recv);
 	else if (end->type == IBV_QPT_UC)
@@ -313,12 +330,11 @@ void oracle_killed(struct end *end, enum vb_reason reason)
 
 	world_say(end->world, "end %u fails at its responder: reason %d", end->index, reason);
 	end->killed = true;
-	end->why = reason;
-	end->killed_ns = end->world->now_ns;
 	for (unsigned i = end->applied; peer && i < peer->posted && !culprit; i++)
 		if (peer->ops[i].flaw && vb_reason_row(reason)->status == peer->ops[i].expect)
 			culprit = &peer->ops[i];
-	if (!culprit)
+	if (!culprit && !(reason == VB_RECV_KEY && end->recvq->bad_posted) &&
+	    !(reason == VB_RKEY_UNKNOWN && end->revoked))
 		world_fail(end->world, "end %u failed for reason %d without cause", end->index,
 			   reason);
 	oracle_tell_peer(end);
@@ -358,7 +374,8 @@ static void check_buffers(struct end *end)
 {
 	for (unsigned i = 0; i < end->posted; i++)
 		if (!buffer_intact(&end->ops[i].buffer))
-			world_fail(end->world, "end %u: memory of op %u was written to late or beyond",
+			world_fail(end->world,
+				   "end %u: memory of op %u was written to late or beyond",
 				   end->index, i);
 }
 
@@ -380,8 +397,29 @@ void oracle_close(struct end *end)
 	end->hash = bytes_hash(end->region, end->region_size, 0);
 }
 
+/*
+ * Nobody floods the network: what is sent is in proportion to what there is to be sent. Behind an
+ * RNR NAK a window of packets goes out again.
+ */
+static void check_effort(struct world *world)
+{
+	uint64_t most = 12 * world->stats.offered + 200ull * world->end_count;
+
+	for (unsigned i = 0; i < world->end_count; i++) {
+		const struct end *end = world->ends[i];
+		const struct vb_wired *wired = end->closed ? NULL : atomic_load(&end->qp->wired);
+
+		most += wired ? 64 * wired->counters.rnr_naks : 0;
+	}
+	if (world->net.sent > most)
+		world_fail(world, "%llu packets were sent for %llu useful ones",
+			   (unsigned long long)world->net.sent,
+			   (unsigned long long)world->stats.offered);
+}
+
 void oracle_final(struct world *world)
 {
+	check_effort(world);
 	for (unsigned i = 0; i < world->end_count && !world->failure[0]; i++) {
 		struct end *end = world->ends[i];
 

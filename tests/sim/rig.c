@@ -21,7 +21,7 @@ void rig_defaults(struct rig *rig, enum ibv_qp_type type)
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12, /* 640 us */
-		.timeout = 14,       /* 67 ms */
+		.timeout = 14,	     /* 67 ms */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.ah_attr = { .is_global = 1, .port_num = 1 },
@@ -138,7 +138,8 @@ void rig_modify(struct rig *rig, enum ibv_qp_state state)
 			(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 	if (state == IBV_QPS_RTS && before == IBV_QPS_RTR)
 		mask |= IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						      IBV_QP_MAX_QP_RD_ATOMIC : 0);
+							 IBV_QP_MAX_QP_RD_ATOMIC
+					    : 0);
 	if (state == IBV_QPS_SQD) {
 		attr.en_sqd_async_notify = 1;
 		mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
@@ -167,8 +168,8 @@ void rig_open(struct rig *rig)
 	rig_modify(rig, IBV_QPS_INIT);
 	rig_modify(rig, IBV_QPS_RTR);
 	assert_true(vb_qp_token_try(rig->qp));
-	assert_int_equal(vb_roce_adopt(&rig->roce, rig->qp, rig->type == IBV_QPT_UD ? NULL :
-										   &rig->way), 0);
+	assert_int_equal(
+		vb_roce_adopt(&rig->roce, rig->qp, rig->type == IBV_QPT_UD ? NULL : &rig->way), 0);
 	rig->wired = atomic_load(&rig->qp->wired);
 	rig_modify(rig, IBV_QPS_RTS);
 	rig_turn(rig);
@@ -298,8 +299,10 @@ static void attend(struct rig *rig)
 void rig_give(struct rig *rig, struct vb_packet packet)
 {
 	uint8_t bytes[VB_PACKET_MAX];
-	struct vb_arrival arrival = { .flow = &rig->back, .bytes = bytes,
-				      .traffic_class = rig->traffic_class, .hop_limit = 60 };
+	struct vb_arrival arrival = { .flow = &rig->back,
+				      .bytes = bytes,
+				      .traffic_class = rig->traffic_class,
+				      .hop_limit = 60 };
 	size_t length;
 
 	packet.dest_qpn = packet.dest_qpn ? packet.dest_qpn : rig->qp->ibv.qp_num;
@@ -323,6 +326,51 @@ void rig_ack(struct rig *rig, uint32_t psn, uint8_t syndrome)
 	packet.syndrome = syndrome;
 	rig_give(rig, packet);
 	rig_turn(rig);
+}
+
+/* A request of RC that asks for an ACK; a WRITE goes to the begin of the region. */
+void rig_give_op(struct rig *rig, uint8_t operation, uint32_t psn, uint32_t length)
+{
+	struct vb_packet packet = rig_request(operation, psn, length);
+
+	packet.ack_request = true;
+	packet.dma_length = length;
+	packet.va = (uintptr_t)rig->region;
+	packet.rkey = rig->mr->ibv.rkey;
+	rig_give(rig, packet);
+	rig_turn(rig);
+}
+
+void rig_give_read(struct rig *rig, uint32_t psn, uint32_t offset, uint32_t length)
+{
+	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, psn, 0);
+
+	packet.va = (uintptr_t)rig->region + offset;
+	packet.dma_length = length;
+	packet.rkey = rig->mr->ibv.rkey;
+	rig_give(rig, packet);
+}
+
+void rig_give_atomic(struct rig *rig, uint32_t psn, uint32_t offset, uint64_t add)
+{
+	struct vb_packet packet = rig_request(VB_OP_FETCH_ADD, psn, 0);
+
+	packet.va = (uintptr_t)rig->region + offset;
+	packet.swap_add = add;
+	packet.rkey = rig->mr->ibv.rkey;
+	rig_give(rig, packet);
+	rig_turn(rig);
+}
+
+/* A message of up to one packet was received. */
+void rig_received(struct rig *rig, uint32_t length)
+{
+	struct ibv_wc wc = rig_poll(rig);
+
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(wc.byte_len, length);
+	assert_memory_equal(rig->region + RIG_REGION / 2, rig->payload,
+			    length < RIG_MTU ? length : RIG_MTU);
 }
 
 /* --- what was sent --- */

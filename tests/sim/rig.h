@@ -38,16 +38,16 @@ struct rig_packet {
 
 struct rig {
 	struct vb_roce roce;
-	struct vb_way way;              /* of the QP */
-	struct vb_icrc_flow back;       /* of its peer's packets */
+	struct vb_way way;	  /* of the QP */
+	struct vb_icrc_flow back; /* of its peer's packets */
 	struct vb_pd *pd;
 	struct vb_cq *cq;
 	struct vb_srq *srq;
 	struct vb_qp *qp;
 	struct vb_wired *wired;
-	struct vb_mr *mr, *mr_deaf;     /* all rights; local write only */
+	struct vb_mr *mr, *mr_deaf; /* all rights; local write only */
 	uint8_t *region;
-	struct rig_packet *out;         /* ring of what was sent and not taken */
+	struct rig_packet *out; /* ring of what was sent and not taken */
 	unsigned out_head, out_tail;
 	/* the next packets that are given */
 	uint8_t traffic_class;
@@ -79,6 +79,10 @@ bool rig_event(struct rig *rig, enum ibv_event_type type);
 void rig_give(struct rig *rig, struct vb_packet packet);
 void rig_ack(struct rig *rig, uint32_t psn, uint8_t syndrome);
 struct vb_packet rig_request(uint8_t operation, uint32_t psn, uint32_t length);
+void rig_give_op(struct rig *rig, uint8_t operation, uint32_t psn, uint32_t length);
+void rig_give_read(struct rig *rig, uint32_t psn, uint32_t offset, uint32_t length);
+void rig_give_atomic(struct rig *rig, uint32_t psn, uint32_t offset, uint64_t add);
+void rig_received(struct rig *rig, uint32_t length);
 
 /* What the engine sent: a packet that must be there, or none. */
 struct vb_packet rig_take(struct rig *rig);
@@ -89,7 +93,5 @@ void rig_take_nak(struct rig *rig, uint8_t syndrome, uint32_t psn);
 /* Time: turns happen at once, timers when their time has come. */
 void rig_turn(struct rig *rig);
 void rig_wait_ns(struct rig *rig, uint64_t ns);
-
-#define RIG_TEST(name) cmocka_unit_test(name)
 
 #endif

@@ -74,6 +74,11 @@ static void summary(double took_s)
 	       stats.worlds, failures, (double)stats.worlds / took_s, stats.ops, stats.packets,
 	       stats.useful, stats.failed_qps, stats.retransmits, stats.timeouts, stats.naks,
 	       stats.rnrs, stats.implied, stats.cnps, (double)stats.virtual_ns * 1e-9);
+	printf("first failure of send queues, by status:");
+	for (unsigned i = 0; i < 32; i++)
+		if (stats.statuses[i])
+			printf(" %u: %" PRIu64, i, stats.statuses[i]);
+	putchar('\n');
 }
 
 static void run_tap(const struct options *options)

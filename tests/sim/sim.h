@@ -20,9 +20,9 @@
 
 enum {
 	HOSTS_MAX = 4,
-	ENDS_MAX = 48,    /* reconnected ones count again */
-	CQS = 2,          /* per host */
-	OPS_MAX = 48,     /* per end */
+	ENDS_MAX = 48, /* reconnected ones count again */
+	CQS = 2,       /* per host */
+	OPS_MAX = 48,  /* per end */
 	SGES_MAX = 4,
 	RECVS_MAX = 4096, /* per world */
 	ARENA_BYTES = 24 << 20,
@@ -51,21 +51,21 @@ struct host {
 	struct vb_mr *arena_mr;
 	struct vb_cq *cq[CQS];
 	uint64_t turn_ns; /* when its engine has its turn */
-	bool holding;     /* ACKs wait for that turn */
+	bool holding;	  /* ACKs wait for that turn */
 };
 
 /* What is wrong with a work request on purpose. */
 enum flaw {
 	FLAW_NONE,
-	FLAW_RKEY,      /* no such key */
+	FLAW_RKEY, /* no such key */
 	FLAW_RANGE,
-	FLAW_RIGHT,     /* of the region */
+	FLAW_RIGHT, /* of the region */
 	FLAW_QP_RIGHT,
-	FLAW_TOO_LONG,  /* for any receive */
+	FLAW_TOO_LONG, /* for any receive */
 	FLAW_LKEY,
-	FLAW_ALIGN,     /* of an atomic */
-	FLAW_SIZE,      /* of an atomic's buffer */
-	FLAW_WINDOW,    /* invalidates what is no window */
+	FLAW_ALIGN,  /* of an atomic */
+	FLAW_SIZE,   /* of an atomic's buffer */
+	FLAW_WINDOW, /* invalidates what is no window */
 	FLAW_COUNT,
 };
 
@@ -75,12 +75,11 @@ struct op {
 	enum flaw flaw;
 	enum ibv_wc_status expect, status;
 	struct buffer buffer;
-	uint32_t offset;   /* into the target's region */
-	uint32_t imm;      /* or the rkey to invalidate */
+	uint32_t offset; /* into the target's region */
+	uint32_t imm;	 /* or the rkey to invalidate */
 	uint64_t operand[2];
 	uint64_t original; /* of an atomic, as the model says */
 	uint8_t *expected; /* of a READ, as the model says */
-	bool applied;
 	unsigned target;   /* UD: index of the end */
 	unsigned received; /* UD: how often */
 	bool wrong_qkey;
@@ -90,18 +89,19 @@ struct op {
 struct recv {
 	struct buffer buffer;
 	struct recvq *recvq;
-	bool posted, done;
+	bool done, bad_lkey;
 };
 
 /* Receives of an end, or of several ends of a host. */
 struct recvq {
 	struct host *host;
 	struct vb_srq *srq;
-	struct end *end;     /* whose own queue it is; NULL: shared */
-	uint32_t capacity;   /* bytes of each receive */
-	unsigned depth, outstanding, posted;
-	unsigned lazy_us;    /* how late it is posted */
+	struct end *end;   /* whose own queue it is; NULL: shared */
+	uint32_t capacity; /* bytes of each receive */
+	unsigned depth, outstanding;
+	unsigned lazy_us; /* how late it is posted */
 	bool scheduled;
+	bool bad_posted; /* a receive with a bad lkey is among them */
 };
 
 enum window_state { WINDOW_NONE, WINDOW_BINDING, WINDOW_BOUND, WINDOW_GOING };
@@ -110,7 +110,7 @@ struct end {
 	struct world *world;
 	struct host *host;
 	unsigned index;
-	struct end *peer;    /* RC, UC */
+	struct end *peer; /* RC, UC */
 	struct vb_qp *qp;
 	uint8_t type;
 	struct rng rng;
@@ -118,16 +118,14 @@ struct end {
 	uint32_t mtu, sq_psn, rq_psn;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic, max_dest_rd_atomic;
 	unsigned access;
-	bool ready;          /* in RTS */
-	bool closed;         /* its QP belongs to somebody else now */
-	bool killed;         /* its QP went to ERR by the peer's fault or by order */
-	bool failed;         /* one of its work requests did */
-	uint64_t killed_ns;
-	enum vb_reason why;
+	bool ready;   /* in RTS */
+	bool closed;  /* its QP belongs to somebody else now */
+	bool revoked; /* its region was deregistered */
+	bool killed;  /* its QP went to ERR by the peer's fault or by order */
+	bool failed;  /* one of its work requests did */
 	/* what it sends */
 	struct op ops[OPS_MAX];
 	unsigned planned, posted, done;
-	bool flaw_posted, paused;
 	/* what it receives */
 	struct recvq *recvq;
 	unsigned next_message; /* index of the peer's op that the next receive belongs to */
@@ -136,9 +134,9 @@ struct end {
 	/* what the peer may do to */
 	uint8_t *region, *model;
 	uint32_t region_size;
-	unsigned applied;      /* ops of the peer that the model has */
+	unsigned applied; /* ops of the peer that the model has */
 	struct vb_mr *mr, *mr_mute;
-	uint64_t hash;         /* of the region when it was closed */
+	uint64_t hash; /* of the region when it was closed */
 	/* window for the peer */
 	struct vb_mw *mw;
 	enum window_state window;
@@ -146,11 +144,17 @@ struct end {
 	/* UD */
 	struct vb_ah *ah[HOSTS_MAX];
 	uint32_t qkey;
-	uint64_t events; /* bit per enum ibv_event_type */
 };
 
 enum event_kind { EVENT_PACKET, EVENT_POST, EVENT_RECV, EVENT_CONNECT, EVENT_ACTION };
-enum action { ACTION_PAUSE, ACTION_RESUME, ACTION_ERROR, ACTION_RECONNECT, ACTIONS };
+enum action {
+	ACTION_PAUSE,
+	ACTION_RESUME,
+	ACTION_ERROR,
+	ACTION_RECONNECT,
+	ACTION_REVOKE, /* the region that the peer uses */
+	ACTIONS,
+};
 
 struct event {
 	uint64_t at_ns, order;
@@ -161,11 +165,12 @@ struct event {
 
 struct world_stats {
 	uint64_t worlds, packets, ops, failed_qps, retransmits, timeouts, naks, rnrs, cnps, implied;
-	uint64_t virtual_ns, useful;
+	uint64_t virtual_ns, useful, offered; /* packets of what completed, of what was posted */
+	uint64_t statuses[32]; /* of what made send queues fail, by enum ibv_wc_status */
 };
 
 struct world {
-	uint64_t seed, now_ns, limit_ns;
+	uint64_t seed, now_ns;
 	bool verbose;
 	struct rng rng;
 	unsigned host_count, end_count, recvq_count, recv_count;
@@ -179,9 +184,8 @@ struct world {
 	uint64_t order;
 	uint8_t *arena;
 	uint32_t arena_used;
-	bool harsh;         /* a QP may give up although nobody did wrong */
-	bool flawed;        /* requests with flaws are posted */
-	uint64_t counter;   /* what the shared word was incremented by */
+	bool harsh;  /* a QP may give up although nobody did wrong */
+	bool flawed; /* requests with flaws are posted */
 	char failure[400];
 	struct world_stats stats;
 };
@@ -203,6 +207,8 @@ struct host *hosts_get(void);
 struct vb_nic *sim_nic(void);
 struct ibv_context *sim_context(void);
 void host_way(const struct host *host, unsigned to, uint32_t entropy, struct vb_way *way);
+void host_open(struct host *host);
+void host_close(struct host *host);
 void host_turn(struct host *host);
 void host_input(struct host *host, const struct transit *transit);
 /* What an engine would do for QPs that peers failed, and for flushes that wait. */
@@ -213,6 +219,7 @@ void end_open(struct end *end);
 void end_connect(struct end *end);
 void end_error(struct end *end);
 void end_pause(struct end *end, bool pause);
+void end_revoke(struct end *end);
 /* Both to RESET and connected again, as new ends. */
 void end_reconnect(struct end *end);
 void end_destroy(struct end *end);
@@ -221,7 +228,7 @@ enum ibv_qp_state end_state(const struct end *end);
 /* plan.c: a seed becomes a world. */
 void world_plan(struct world *world);
 struct end *end_new(struct world *world, struct host *host, uint8_t type);
-void end_pair(struct world *world, struct end *a, struct end *b, struct rng *rng);
+void end_pair(struct end *a, struct end *b, struct rng *rng);
 
 /* load.c: what applications do. */
 void load_post(struct end *end);
@@ -258,6 +265,5 @@ bool model_read_fits(const struct end *reader, unsigned index, const uint8_t *go
 /* datagram.c */
 void datagram_post(struct end *end);
 void datagram_received(struct end *end, const struct ibv_wc *wc, struct recv *recv);
-void datagram_final(struct world *world);
 
 #endif

@@ -45,7 +45,8 @@ static void a_message_is_cut_at_the_mtu(void **state)
 
 	(void)state;
 	rig_open(&rig);
-	rig_post(&rig, IBV_WR_SEND_WITH_IMM, 2 * RIG_MTU + 1, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+	rig_post(&rig, IBV_WR_SEND_WITH_IMM, 2 * RIG_MTU + 1,
+		 IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
 	packet = rig_take_op(&rig, VB_OP_SEND_FIRST);
 	assert_int_equal(packet.psn, RIG_SQ_PSN);
 	assert_int_equal(packet.payload_length, RIG_MTU);
@@ -310,15 +311,15 @@ static void progress_ends_the_rnr_wait(void **state)
 	rig_sent(&rig, IBV_WC_SUCCESS);
 }
 
-/* retry_cnt 1, timeout 10: gives up after 2 * 4.194 ms, and tries more often than twice before. */
+/* retry_cnt 1, timeout 16: gives up after 2 * 268 ms, and tries more often than twice before. */
 static void early_retries_do_not_consume_retries(void **state)
 {
-	const uint64_t give_up_ns = 2 * (4096ull << 10);
+	const uint64_t give_up_ns = 2 * (4096ull << 16);
 	unsigned tries = 0;
 
 	(void)state;
 	rig.attr.retry_cnt = 1;
-	rig.attr.timeout = 10;
+	rig.attr.timeout = 16;
 	rig_open(&rig);
 	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
 	rig_wait_ns(&rig, give_up_ns - 1);

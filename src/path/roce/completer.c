@@ -83,9 +83,11 @@ static void progressed(struct vb_wired *wired, uint32_t count)
 	end_probe(req);
 	req->recovering = false;
 	req->nak_retries = req->rnr_tries = 0;
+	req->rnr_cautious = false;
 	req->rnr_ns = 0; /* it came to the receive in another way, and the RNR NAK was late */
 	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
 	vb_congestion_acked(&req->congestion, count, out);
+	vb_share_acked(&wired->roce->share, (uint64_t)count * wired->mtu);
 	/* What had been sent before going back arrived after all. */
 	if (vb_psn_diff(req->una_psn, req->next_psn) > 0)
 		vb_requester_go_back(wired, req->una_psn);
@@ -131,6 +133,7 @@ static void answer_lost(struct vb_wired *wired)
 	req->recovering = true;
 	wired->counters.implied_nak++;
 	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
+	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	vb_requester_go_back(wired, req->una_psn);
 }
 
@@ -149,6 +152,7 @@ static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 		return;
 	}
 	end_probe(req);
+	req->rnr_cautious = true;
 	vb_requester_go_back(wired, psn);
 	req->rnr_ns = wired->roce->now_ns + rnr_timer_10us[timer] * 10000ull;
 	vb_timer_set(&wired->roce->timers, &wired->timer, req->rnr_ns);
@@ -173,6 +177,7 @@ static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
 	req->nak_psn = psn;
 	end_probe(req);
 	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
+	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	vb_requester_go_back(wired, psn);
 	vb_requester_rearm(wired);
 }

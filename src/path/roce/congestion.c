@@ -127,3 +127,38 @@ uint64_t vb_congestion_patience_ns(const struct vb_congestion *c)
 		patience_ns = 4 * c->rtt_ns;
 	return patience_ns < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience_ns;
 }
+
+/* --- the process --- */
+
+enum {
+	SHARE_START = 1 << 20,
+	SHARE_MIN = 32 << 10,
+	SHARE_MAX = 16 << 20,
+	SHARE_STEP = 4096,        /* more per limit_bytes that arrived */
+	SHARE_PAUSE_NS = 1000000, /* between two cuts */
+};
+
+void vb_share_init(struct vb_share *share)
+{
+	*share = (struct vb_share){ .limit_bytes = SHARE_START };
+}
+
+void vb_share_acked(struct vb_share *share, uint64_t bytes)
+{
+	/* A limit that nobody meets needs not grow. */
+	if (share->used_bytes + bytes < share->limit_bytes / 2)
+		return;
+	share->limit_bytes += SHARE_STEP * bytes / share->limit_bytes + 1;
+	if (share->limit_bytes > SHARE_MAX)
+		share->limit_bytes = SHARE_MAX;
+}
+
+void vb_share_lost(struct vb_share *share, uint64_t now_ns)
+{
+	if (share->cut_ns && now_ns - share->cut_ns < SHARE_PAUSE_NS)
+		return;
+	share->cut_ns = now_ns;
+	share->limit_bytes -= share->limit_bytes / 8;
+	if (share->limit_bytes < SHARE_MIN)
+		share->limit_bytes = SHARE_MIN;
+}

@@ -33,6 +33,24 @@ void vb_congestion_undo(struct vb_congestion *c);
 /* How long silence must last to be taken for a loss, for the first time. */
 uint64_t vb_congestion_patience_ns(const struct vb_congestion *c);
 
+/*
+ * What all QPs of the process together may have on their way. A thousand windows of one packet are
+ * still more than a socket holds.
+ */
+struct vb_share {
+	uint64_t limit_bytes, used_bytes;
+	uint64_t cut_ns;
+};
+
+void vb_share_init(struct vb_share *share);
+void vb_share_acked(struct vb_share *share, uint64_t bytes);
+void vb_share_lost(struct vb_share *share, uint64_t now_ns);
+
+static inline bool vb_share_full(const struct vb_share *share)
+{
+	return share->used_bytes >= share->limit_bytes;
+}
+
 static inline uint32_t vb_congestion_window(const struct vb_congestion *c)
 {
 	return c->window_256 >> 8;

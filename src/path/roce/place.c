@@ -159,3 +159,12 @@ bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
 	hold(&wired->resp.own, &claim);
 	return !vb_recv_complete(&wired->resp.own, &claim, &message, reason, &lost);
 }
+
+void vb_place_give_back(struct vb_wired *wired)
+{
+	struct vb_remote *own = &wired->resp.own;
+	struct vb_claim claim = { 0 };
+
+	if (own->holds_taken && vb_recv_claim(own, &claim))
+		vb_recv_unclaim(own, &claim);
+}

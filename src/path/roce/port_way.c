@@ -311,7 +311,7 @@ bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival)
 	union ibv_gid src, dst;
 
 	/* What goes through memory may be answered by a process that it was forwarded to. */
-	if (arrival->peer != way->peer && way->kind != VB_WAY_MEMORY)
+	if (!vb_peer_same(arrival->peer, way->peer) && way->kind != VB_WAY_MEMORY)
 		return false;
 	if (flow->ipv6 == way->flow.ipv6 && !memcmp(flow->src, way->flow.dst, sizeof(flow->src)))
 		return true;

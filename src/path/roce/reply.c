@@ -128,8 +128,11 @@ static void refuse(struct vb_wired *wired)
 	acknowledge(wired, resp->nak_due, resp->nak_psn);
 	resp->nak_due = 0;
 	resp->ack_due = false; /* the NAK says as much */
-	if (resp->fatal)
-		vb_target_fail(&resp->own, resp->fatal, resp->fatal_quiet);
+	if (!resp->fatal)
+		return;
+	/* Together with the state: nobody sees a receive fail on a QP that goes on. */
+	vb_target_fail(&resp->own, resp->fatal,
+		       resp->fatal_spoils && vb_place_spoil(wired, resp->fatal));
 }
 
 static void fail_read(struct vb_wired *wired, const struct vb_reply *reply)
@@ -139,7 +142,7 @@ static void fail_read(struct vb_wired *wired, const struct vb_reply *reply)
 	resp->nak_due = VB_NAK_ACCESS;
 	resp->nak_psn = vb_psn_add(reply->psn, reply->sent);
 	resp->fatal = VB_RKEY_UNKNOWN;
-	resp->fatal_quiet = false;
+	resp->fatal_spoils = false;
 	resp->reply_head = resp->reply_tail;
 }
 

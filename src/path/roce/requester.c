@@ -34,6 +34,7 @@ static const struct shape shapes[] = {
 struct run {
 	struct vb_wired *wired;
 	unsigned budget;
+	bool starved;       /* others have the whole share */
 	uint32_t end;       /* of what is posted */
 	bool checked;       /* sge is that of the WQE at the cursor */
 	uint32_t checked_index;
@@ -56,6 +57,11 @@ static uint32_t in_flight(const struct vb_requester *req)
 	return (uint32_t)vb_psn_diff(req->next_psn, req->una_psn);
 }
 
+static void account(struct vb_wired *wired)
+{
+	vb_roce_account(wired, reliable(wired) ? (uint64_t)in_flight(&wired->req) * wired->mtu : 0);
+}
+
 static bool reads_out(const struct vb_requester *req)
 {
 	return req->reads_head != req->reads_tail;
@@ -65,7 +71,11 @@ static void start(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
-	*req = (struct vb_requester){ .started = true, .resend_ns = VB_NEVER_NS };
+	*req = (struct vb_requester){
+		.started = true,
+		.tried = req->tried,
+		.resend_ns = VB_NEVER_NS,
+	};
 	req->una_psn = req->next_psn = req->sent_psn = req->tail_psn = wired->qp->attr.sq_psn;
 	req->cursor = req->begun = wired->qp->sq.next;
 	vb_congestion_init(&req->congestion, wired->mtu);
@@ -107,6 +117,7 @@ void vb_requester_rearm(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
+	account(wired);
 	if (req->una_psn == req->sent_psn) {
 		req->resend_ns = VB_NEVER_NS;
 		set_timer(wired);
@@ -117,11 +128,21 @@ void vb_requester_rearm(struct vb_wired *wired)
 	wait_for_answer(wired);
 }
 
+/* As configured; but a timeout below the round trip would only fill the path with repetitions. */
+static uint64_t backoff_max_ns(const struct vb_wired *wired)
+{
+	uint64_t least_ns = 4 * vb_congestion_patience_ns(&wired->req.congestion);
+	uint64_t most_ns = wired->qp->attr.timeout ? 4096ull << wired->qp->attr.timeout :
+						     BACKOFF_MAX_NS;
+
+	if (most_ns < least_ns)
+		most_ns = least_ns;
+	return most_ns < BACKOFF_MAX_NS ? most_ns : BACKOFF_MAX_NS;
+}
+
 static void silence(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
-	uint64_t configured_ns = wired->qp->attr.timeout ? 4096ull << wired->qp->attr.timeout :
-							   BACKOFF_MAX_NS;
 
 	wired->counters.timeouts++;
 	if (!req->probing) {
@@ -129,13 +150,12 @@ static void silence(struct vb_wired *wired)
 		req->probe_psn = req->sent_psn;
 	}
 	vb_congestion_timeout(&req->congestion);
+	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	req->recovering = false;
 	vb_requester_go_back(wired, req->una_psn);
 	req->backoff_ns *= 2;
-	if (req->backoff_ns > configured_ns)
-		req->backoff_ns = configured_ns;
-	if (req->backoff_ns > BACKOFF_MAX_NS)
-		req->backoff_ns = BACKOFF_MAX_NS;
+	if (req->backoff_ns > backoff_max_ns(wired))
+		req->backoff_ns = backoff_max_ns(wired);
 	wait_for_answer(wired);
 }
 
@@ -213,6 +233,7 @@ void vb_requester_go_back(struct vb_wired *wired, uint32_t psn)
 	req->back_ns = wired->roce->now_ns;
 	drop_reads_from(req, psn);
 	place_cursor(wired);
+	account(wired);
 	vb_roce_todo(wired);
 }
 
@@ -227,7 +248,8 @@ static void drained(struct vb_wired *wired)
 {
 	struct vb_qp *qp = wired->qp;
 
-	if (qp->sq.next != wired->req.begun || vb_qp_state(qp) != IBV_QPS_SQD || !qp->sqd_event_due)
+	if (qp->sq.next != wired->req.begun || wired->req.tried ||
+	    vb_qp_state(qp) != IBV_QPS_SQD || !qp->sqd_event_due)
 		return;
 	qp->sqd_event_due = false;
 	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
@@ -371,7 +393,7 @@ static bool begin(struct run *run, struct vb_wqe *wqe)
 	struct vb_requester *req = &wired->req;
 	enum vb_reason reason;
 
-	if (vb_qp_state(wired->qp) == IBV_QPS_SQD || req->stop || req->suspect)
+	if ((vb_qp_state(wired->qp) == IBV_QPS_SQD && !req->tried) || req->stop || req->suspect)
 		return false;
 	if (wqe->fenced && reads_out(req))
 		return false;
@@ -394,6 +416,7 @@ static bool begin(struct run *run, struct vb_wqe *wqe)
 				 packets_of(wired, wqe->length);
 	req->tail_psn = vb_psn_add(req->tail_psn, wqe->psn_count);
 	req->begun++;
+	req->tried = false;
 	wired->qp->pend.why = VB_PEND_WIRE;
 	if (verdict.action == VB_FAULT_DROP)
 		lose(wired);
@@ -447,8 +470,10 @@ static bool asks(const struct run *run, const struct vb_wqe *wqe, bool last)
 		return false;
 	if (last && (wqe->signaled || req->cursor + 1 == run->end))
 		return true;
-	return req->unasked + 1 >= ASK_EVERY || run->budget <= 1 ||
-	       in_flight(req) + 1 >= vb_congestion_window(&req->congestion);
+	return req->unasked + 1 >= ASK_EVERY || run->budget <= 1 || req->rnr_cautious ||
+	       in_flight(req) + 1 >= vb_congestion_window(&req->congestion) ||
+	       run->wired->roce->share.used_bytes + 2 * run->wired->mtu >=
+		       run->wired->roce->share.limit_bytes;
 }
 
 static void send_packet(struct run *run, const struct vb_wqe *wqe)
@@ -545,6 +570,20 @@ static uint32_t read_piece(const struct vb_wired *wired, const struct vb_wqe *wq
 	return room >= least ? room : 0;
 }
 
+/* Who probes after a long silence has next to nothing on its way, and its time runs. */
+static bool may_send(struct run *run)
+{
+	const struct vb_requester *req = &run->wired->req;
+
+	if (in_flight(req) >= vb_congestion_window(&req->congestion) ||
+	    (req->rnr_cautious && in_flight(req)))
+		return false;
+	run->starved = vb_share_full(&run->wired->roce->share) && !req->probing;
+	if (!run->starved)
+		account(run->wired);
+	return !run->starved;
+}
+
 static bool send_read(struct run *run, const struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &run->wired->req;
@@ -553,7 +592,7 @@ static bool send_read(struct run *run, const struct vb_wqe *wqe)
 	if (req->reads_tail - req->reads_head >= (most ? most : 1))
 		return false;
 	count = wqe->opcode == IBV_WR_RDMA_READ ? read_piece(run->wired, wqe) : 1;
-	if (!count)
+	if (!count || !may_send(run))
 		return false;
 	send_request(run, wqe, count);
 	return true;
@@ -578,7 +617,7 @@ static bool step(struct run *run)
 		return begin(run, wqe);
 	if (vb_opcode_reads(wqe->opcode))
 		return send_read(run, wqe);
-	if (reliable(wired) && in_flight(req) >= vb_congestion_window(&req->congestion))
+	if (reliable(wired) && !may_send(run))
 		return false;
 	if (!check_memory(run, wqe, req->cursor, &reason, &report)) {
 		/* Deregistered since it was begun: it can never be sent again. */
@@ -605,6 +644,7 @@ static void flush(struct vb_wired *wired, uint32_t end)
 	req->rnr_ns = 0;
 	req->resend_ns = VB_NEVER_NS;
 	req->probing = req->recovering = req->timing = false;
+	account(wired);
 	set_timer(wired);
 }
 
@@ -625,18 +665,24 @@ bool vb_requester_run(struct vb_wired *wired)
 
 	run.wired = wired;
 	run.budget = VB_TURN_PACKETS;
+	run.starved = false;
 	run.checked = false;
 	run.end = posted(wired->qp);
+	if (state == IBV_QPS_ERR)
+		vb_place_give_back(wired);
 	if (state == IBV_QPS_ERR || state == IBV_QPS_SQE) {
 		flush(wired, run.end);
 		return false;
 	}
-	if (!wired->req.started && state == IBV_QPS_RTS)
+	if (!wired->req.started && (state == IBV_QPS_RTS || state == IBV_QPS_SQD))
 		start(wired);
 	if ((state != IBV_QPS_RTS && state != IBV_QPS_SQD) || wired->req.rnr_ns)
 		return false;
 	while (run.budget && wired->req.cursor != run.end && step(&run))
 		;
 	drained(wired);
+	account(wired);
+	if (run.starved)
+		vb_roce_starve(wired);
 	return !run.budget && wired->req.cursor != run.end;
 }

@@ -61,7 +61,7 @@ static void refuse(struct vb_wired *wired, const struct vb_packet *packet, enum 
 	bool consumes = row->family == VB_FAMILY_SEND || row->headers & VB_HEADER_IMM;
 
 	resp->fatal = reason;
-	resp->fatal_quiet = consumes && vb_place_spoil(wired, reason);
+	resp->fatal_spoils = consumes;
 	nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
 }
 

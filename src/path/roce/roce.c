@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ACK_HELD_NS = 100000 }; /* then the service thread sends it */
+enum {
+	ACK_HELD_NS = 100000, /* then the service thread sends it */
+	FEED = 8,             /* starved QPs that get a turn at a time */
+};
 
 int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink)
 {
@@ -16,6 +19,8 @@ int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_
 	roce->sink = *sink;
 	vb_list_init(&roce->todo);
 	vb_list_init(&roce->acks);
+	vb_list_init(&roce->starved);
+	vb_share_init(&roce->share);
 	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
 		vb_list_init(&roce->wired[i]);
 	return vb_tx_init(&roce->tx, roce);
@@ -59,6 +64,7 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 	if (qp->type != IBV_QPT_UD) {
 		wired->way = *way;
 		wired->holds_token = true;
+		wired->req.tried = vb_qp_has_begun(qp);
 		wired->mtu = 128u << qp->attr.path_mtu;
 		wired->resp.expected_psn = qp->attr.rq_psn;
 	}
@@ -75,8 +81,10 @@ void vb_roce_drop(struct vb_wired *wired)
 	atomic_store(&qp->wired, NULL);
 	vb_list_remove(&wired->node);
 	vb_list_remove(&wired->todo);
+	vb_roce_account(wired, 0);
 	vb_timer_remove(&wired->roce->timers, &wired->timer);
 	wired->roce->wired_count--;
+	vb_place_give_back(wired);
 	if (wired->resp.bound)
 		vb_remote_unbind(&wired->resp.own);
 	vb_way_release(&wired->way);
@@ -85,22 +93,53 @@ void vb_roce_drop(struct vb_wired *wired)
 	free(wired);
 }
 
+static void queue(struct vb_wired *wired, struct vb_list *list, enum vb_queued queued)
+{
+	vb_list_remove(&wired->todo);
+	vb_list_append(list, &wired->todo);
+	wired->queued = queued;
+}
+
 void vb_roce_todo(struct vb_wired *wired)
 {
-	if (wired->waits_to_ack)
-		vb_list_remove(&wired->todo);
-	wired->waits_to_ack = false;
-	if (vb_list_empty(&wired->todo))
-		vb_list_append(&wired->roce->todo, &wired->todo);
+	if (wired->queued != VB_QUEUED_TODO)
+		queue(wired, &wired->roce->todo, VB_QUEUED_TODO);
 }
 
 void vb_roce_todo_ack(struct vb_wired *wired)
 {
 	wired->resp.ack_due = true;
-	if (!vb_list_empty(&wired->todo))
-		return;
-	wired->waits_to_ack = true;
-	vb_list_append(&wired->roce->acks, &wired->todo);
+	if (wired->queued == VB_QUEUED_STARVED)
+		vb_roce_todo(wired);
+	else if (wired->queued == VB_QUEUED_NOT)
+		queue(wired, &wired->roce->acks, VB_QUEUED_ACK);
+}
+
+void vb_roce_starve(struct vb_wired *wired)
+{
+	if (wired->queued == VB_QUEUED_NOT)
+		queue(wired, &wired->roce->starved, VB_QUEUED_STARVED);
+}
+
+void vb_roce_account(struct vb_wired *wired, uint64_t bytes)
+{
+	struct vb_roce *roce = wired->roce;
+
+	roce->share.used_bytes += bytes - wired->share_bytes;
+	wired->share_bytes = bytes;
+	/* A few at a time, in their turn: the room is not for all of them. */
+	for (unsigned i = 0; i < FEED && !vb_share_full(&roce->share) &&
+			     !vb_list_empty(&roce->starved); i++)
+		vb_roce_todo(vb_container(roce->starved.next, struct vb_wired, todo));
+}
+
+static struct vb_wired *unqueue(struct vb_list *list)
+{
+	struct vb_wired *wired = vb_container(list->next, struct vb_wired, todo);
+
+	vb_list_remove(&wired->todo);
+	wired->queued = VB_QUEUED_NOT;
+	return wired;
 }
 
 void vb_roce_post(struct vb_wired *wired)
@@ -157,9 +196,8 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 	/* Its memory and that of its receives is the application's: nobody takes it away meanwhile. */
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
 	for (; turns < VB_TURN_QPS && !vb_list_empty(&roce->todo); turns++) {
-		struct vb_wired *wired = vb_container(roce->todo.next, struct vb_wired, todo);
+		struct vb_wired *wired = unqueue(&roce->todo);
 
-		vb_list_remove(&wired->todo);
 		if (turn_of(wired))
 			vb_roce_todo(wired);
 	}

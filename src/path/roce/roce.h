@@ -35,6 +35,7 @@ struct vb_read_request {
 /* The sending half of a connected QP. */
 struct vb_requester {
 	bool started;      /* in RTS, which brings the first PSN */
+	bool tried;        /* the local path had begun the first WQE: SQD lets it finish */
 	uint32_t una_psn;  /* oldest that is not acknowledged */
 	uint32_t next_psn; /* the next to send; behind sent_psn while going back */
 	uint32_t sent_psn; /* one past the newest that was ever sent */
@@ -54,6 +55,7 @@ struct vb_requester {
 	uint64_t backoff_ns; /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;     /* no sending before; 0: not waiting */
 	uint32_t rnr_tries, nak_retries;
+	bool rnr_cautious;   /* after an RNR wait: one packet only, until it is taken */
 	uint32_t nak_psn;    /* of the last sequence NAK that was acted upon */
 	bool recovering;     /* went back, and una has not moved since */
 	bool probing;        /* by timeout: one packet only until something is heard */
@@ -109,7 +111,7 @@ struct vb_responder {
 	uint8_t nak_due;      /* syndrome; 0: none. Goes out behind the answers before it */
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */
-	bool fatal_quiet;
+	bool fatal_spoils;    /* with its receive, which then tells what happened */
 	bool heard, told;     /* the first message arrived; and its owner knows */
 };
 
@@ -118,16 +120,20 @@ struct vb_wired_counters {
 	uint64_t cnp_sent, cnp_handled, implied_nak;
 };
 
+/* Which list of struct vb_roce a QP is in. */
+enum vb_queued { VB_QUEUED_NOT, VB_QUEUED_TODO, VB_QUEUED_ACK, VB_QUEUED_STARVED };
+
 /* A QP that the wire carries. */
 struct vb_wired {
 	struct vb_qp *qp;
 	struct vb_roce *roce;
 	struct vb_list node;   /* in the bucket of its QPN */
-	struct vb_list todo;   /* in roce->todo, or in roce->acks */
+	struct vb_list todo;   /* in the list that queued says */
 	struct vb_timer timer;
 	struct vb_way way;     /* RC, UC */
 	uint32_t mtu;
-	bool waits_to_ack;     /* todo is in roce->acks */
+	enum vb_queued queued;
+	uint64_t share_bytes;  /* of roce->share */
 	bool holds_token;      /* RC, UC: for as long as it is adopted */
 	uint64_t cnp_ns;       /* when the last CNP was sent */
 	bool cnp_due;
@@ -178,6 +184,8 @@ struct vb_roce {
 	struct vb_timers timers;
 	struct vb_list todo;      /* struct vb_wired with something to send or to answer */
 	struct vb_list acks;      /* those with nothing but an ACK to send */
+	struct vb_list starved;   /* those that wait for a part of the share */
+	struct vb_share share;
 	struct vb_list wired[VB_WIRED_BUCKETS];
 	uint32_t wired_count;
 	struct vb_way ways[VB_WAY_CACHE]; /* of address handles */
@@ -247,6 +255,8 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet);
 /* The receive that is consumed with the QP's own error; false: there is none. */
 bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason);
+/* The QP ends with a message under way: the shared receive that it has taken is for others. */
+void vb_place_give_back(struct vb_wired *wired);
 
 /* reply.c: answers that go out */
 bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply);
@@ -256,6 +266,9 @@ void vb_reply_cnp(struct vb_wired *wired);
 
 void vb_roce_todo(struct vb_wired *wired);
 void vb_roce_todo_ack(struct vb_wired *wired);
+void vb_roce_starve(struct vb_wired *wired);
+/* What it has on its way has changed. */
+void vb_roce_account(struct vb_wired *wired, uint64_t bytes);
 static inline void vb_roce_count(struct vb_roce *roce, enum vb_drop drop)
 {
 	roce->drops[drop]++;

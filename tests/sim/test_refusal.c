@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the responder of RC refuses, and what it does not even look at. */
+#include "rig.h"
+
+static struct rig rig;
+
+static int open_rc(void **state)
+{
+	(void)state;
+	rig_defaults(&rig, IBV_QPT_RC);
+	return 0;
+}
+
+static int close_rig(void **state)
+{
+	(void)state;
+	rig_close(&rig);
+	return 0;
+}
+
+static void a_misaligned_atomic_is_an_invalid_request(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_give_atomic(&rig, RIG_RQ_PSN, 4, 1);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
+	assert_true(rig_event(&rig, IBV_EVENT_QP_REQ_ERR));
+}
+
+/* Four resources: a fifth READ while four wait to be answered is a mistake of the requester. */
+static void too_many_reads_are_an_invalid_request(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	for (unsigned i = 0; i < 5; i++)
+		rig_give_read(&rig, RIG_RQ_PSN + i, 0, 8);
+	rig_turn(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		rig_take_op(&rig, VB_OP_READ_RESPONSE_ONLY);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 4);
+}
+
+static void a_bad_rkey_is_refused_behind_the_answers(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_WRITE_ONLY, RIG_RQ_PSN + 3, 8);
+
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig_give_read(&rig, RIG_RQ_PSN, 0, 3 * RIG_MTU);
+	packet.va = (uintptr_t)rig.region;
+	packet.rkey = rig.mr->ibv.rkey ^ 0x100;
+	packet.dma_length = 8;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_op(&rig, VB_OP_READ_RESPONSE_FIRST);
+	rig_take_op(&rig, VB_OP_READ_RESPONSE_MIDDLE);
+	rig_take_op(&rig, VB_OP_READ_RESPONSE_LAST);
+	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN + 3);
+	assert_true(rig_event(&rig, IBV_EVENT_QP_ACCESS_ERR));
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void a_region_without_the_right_is_refused(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
+
+	(void)state;
+	rig_open(&rig);
+	packet.va = (uintptr_t)rig.region;
+	packet.rkey = rig.mr_deaf->ibv.rkey;
+	packet.dma_length = 8;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
+}
+
+/* The QP's own rights come before the key. */
+static void a_qp_without_the_right_says_invalid_request(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_WRITE_ONLY, RIG_RQ_PSN, 8);
+
+	(void)state;
+	rig.attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+	rig_open(&rig);
+	packet.rkey = 0xdeadbeef;
+	packet.dma_length = 8;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
+	assert_true(rig_event(&rig, IBV_EVENT_QP_REQ_ERR));
+}
+
+static void a_message_too_long_fails_both_sides(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, RIG_MTU);
+	rig_post_recv(&rig, 4096);
+	rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	rig_take(&rig);
+	rig_give_op(&rig, VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 1);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 1);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
+}
+
+static void lengths_must_fit_the_mtu(uint8_t operation, uint32_t length)
+{
+	rig_open(&rig);
+	rig_post_recv(&rig, 8192);
+	if (operation == VB_OP_SEND_LAST) {
+		rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN - 0, RIG_MTU);
+		rig_take(&rig);
+		rig_give_op(&rig, operation, RIG_RQ_PSN + 1, length);
+	} else {
+		rig_give_op(&rig, operation, RIG_RQ_PSN, length);
+	}
+	assert_int_equal(rig_take(&rig).syndrome, VB_NAK_INVALID_REQUEST);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
+}
+
+static void a_first_packet_is_not_shorter_than_the_mtu(void **state)
+{
+	(void)state;
+	lengths_must_fit_the_mtu(VB_OP_SEND_FIRST, RIG_MTU - 4);
+}
+
+static void an_only_packet_is_not_longer_than_the_mtu(void **state)
+{
+	(void)state;
+	lengths_must_fit_the_mtu(VB_OP_SEND_ONLY, RIG_MTU + 4);
+}
+
+static void a_last_packet_is_not_empty(void **state)
+{
+	(void)state;
+	lengths_must_fit_the_mtu(VB_OP_SEND_LAST, 0);
+}
+
+static void a_middle_packet_needs_a_first(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 8192);
+	rig_give_op(&rig, VB_OP_SEND_MIDDLE, RIG_RQ_PSN, RIG_MTU);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
+}
+
+/* Sequence comes before everything that would be fatal. */
+static void a_bad_packet_behind_a_gap_is_only_a_gap(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_WRITE_ONLY, RIG_RQ_PSN + 1, 8);
+
+	(void)state;
+	rig_open(&rig);
+	packet.rkey = 0xdeadbeef;
+	packet.dma_length = 8;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
+}
+
+/* --- what does not come from the peer --- */
+
+static void dropped(enum vb_drop reason)
+{
+	uint64_t before = rig.roce.drops[reason];
+
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	assert_int_equal(rig.roce.drops[reason], before + 1);
+	rig_take_none(&rig);
+	rig_poll_none(&rig);
+	assert_int_equal(rig.wired->resp.expected_psn, RIG_RQ_PSN);
+}
+
+static void another_address_changes_nothing(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig.back.src[3] = 77;
+	vb_icrc_flow_init(&rig.back);
+	dropped(VB_DROP_ADDRESS);
+}
+
+static void another_pkey_changes_nothing(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig.pkey = 0x8001;
+	dropped(VB_DROP_PKEY);
+	rig.pkey = 0x7fff; /* a limited member, to a full one */
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	rig_received(&rig, 8);
+}
+
+static void another_qpn_changes_nothing(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+
+	(void)state;
+	rig_open(&rig);
+	packet.dest_qpn = rig.qp->ibv.qp_num ^ 1;
+	rig_give(&rig, packet);
+	assert_int_equal(rig.roce.drops[VB_DROP_UNKNOWN_QP], 1);
+	rig_take_none(&rig);
+}
+
+static void another_transport_changes_nothing(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig_give(&rig, rig_request(VB_TRANSPORT_UC | VB_OP_SEND_ONLY, RIG_RQ_PSN, 8));
+	assert_int_equal(rig.roce.drops[VB_DROP_TRANSPORT], 1);
+	rig_poll_none(&rig);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_rc, close_rig)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_misaligned_atomic_is_an_invalid_request),
+		TEST(too_many_reads_are_an_invalid_request),
+		TEST(a_bad_rkey_is_refused_behind_the_answers),
+		TEST(a_region_without_the_right_is_refused),
+		TEST(a_qp_without_the_right_says_invalid_request),
+		TEST(a_message_too_long_fails_both_sides),
+		TEST(a_first_packet_is_not_shorter_than_the_mtu),
+		TEST(an_only_packet_is_not_longer_than_the_mtu),
+		TEST(a_last_packet_is_not_empty),
+		TEST(a_middle_packet_needs_a_first),
+		TEST(a_bad_packet_behind_a_gap_is_only_a_gap),
+		TEST(another_address_changes_nothing),
+		TEST(another_pkey_changes_nothing),
+		TEST(another_qpn_changes_nothing),
+		TEST(another_transport_changes_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

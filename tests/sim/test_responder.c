@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Promises of the responder of RC, with a peer that is played by hand. */
+#include "rig.h"
+
+static struct rig rig;
+
+static int open_rc(void **state)
+{
+	(void)state;
+	rig_defaults(&rig, IBV_QPT_RC);
+	return 0;
+}
+
+static int close_rig(void **state)
+{
+	(void)state;
+	rig_close(&rig);
+	return 0;
+}
+
+static void take_ack(uint32_t psn, uint32_t msn)
+{
+	struct vb_packet packet = rig_take_op(&rig, VB_OP_ACKNOWLEDGE);
+
+	assert_int_equal(packet.syndrome & VB_SYNDROME_KIND, VB_SYNDROME_ACK);
+	assert_int_equal(packet.psn, psn & VB_PSN_MASK);
+	assert_int_equal(packet.msn, msn);
+}
+
+static void a_message_is_received_and_acknowledged(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 4096);
+	rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	rig_give_op(&rig, VB_OP_SEND_MIDDLE, RIG_RQ_PSN + 1, RIG_MTU);
+	rig_poll_none(&rig);
+	rig_give_op(&rig, VB_OP_SEND_LAST, RIG_RQ_PSN + 2, 5);
+	rig_received(&rig, 2 * RIG_MTU + 5);
+	take_ack(RIG_RQ_PSN, 0);
+	take_ack(RIG_RQ_PSN + 1, 0);
+	take_ack(RIG_RQ_PSN + 2, 1);
+}
+
+static void psns_wrap(void **state)
+{
+	(void)state;
+	rig.attr.rq_psn = VB_PSN_MASK;
+	rig_open(&rig);
+	rig_post_recv(&rig, 4096);
+	rig_post_recv(&rig, 4096);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, VB_PSN_MASK, 5);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, 0, 6);
+	rig_received(&rig, 5);
+	rig_received(&rig, 6);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, VB_PSN_MASK, 5); /* a duplicate */
+	rig_poll_none(&rig);
+	take_ack(VB_PSN_MASK, 1);
+	take_ack(0, 2);
+	take_ack(0, 2);
+}
+
+static void a_gap_draws_one_nak(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		rig_post_recv(&rig, 4096);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 1, 8);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 2, 8);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 3, 8);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN);
+	rig_take_none(&rig);
+	rig_poll_none(&rig);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	rig_received(&rig, 8);
+	take_ack(RIG_RQ_PSN, 1);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 2, 8); /* another gap */
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN + 1);
+}
+
+static void behind_an_rnr_nak_nothing_is_said(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	rig_give_op(&rig, VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 8);
+	rig_take_nak(&rig, VB_SYNDROME_RNR | 12, RIG_RQ_PSN);
+	rig_take_none(&rig);
+	rig_post_recv(&rig, 4096);
+	rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	rig_give_op(&rig, VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 8);
+	rig_received(&rig, RIG_MTU + 8);
+}
+
+static void write_with_imm_draws_rnr_for_its_last_packet(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	{
+		struct vb_packet packet = rig_request(VB_OP_WRITE_FIRST, RIG_RQ_PSN, RIG_MTU);
+
+		packet.va = (uintptr_t)rig.region;
+		packet.rkey = rig.mr->ibv.rkey;
+		packet.dma_length = RIG_MTU + 8;
+		rig_give(&rig, packet);
+	}
+	rig_give_op(&rig, VB_OP_WRITE_LAST_IMM, RIG_RQ_PSN + 1, 8);
+	rig_take_nak(&rig, VB_SYNDROME_RNR | 12, RIG_RQ_PSN + 1);
+	rig_post_recv(&rig, 16);
+	rig_give_op(&rig, VB_OP_WRITE_LAST_IMM, RIG_RQ_PSN + 1, 8);
+	assert_int_equal(rig_poll(&rig).byte_len, RIG_MTU + 8);
+	assert_memory_equal(rig.region, rig.payload, RIG_MTU);
+	assert_memory_equal(rig.region + RIG_MTU, rig.payload, 8);
+	take_ack(RIG_RQ_PSN + 1, 1);
+}
+
+static void a_duplicate_has_no_effect_and_gets_the_newest_psn(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		rig_post_recv(&rig, 64);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 1, 8);
+	rig_received(&rig, 8);
+	rig_received(&rig, 8);
+	rig.out_head = rig.out_tail;
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	take_ack(RIG_RQ_PSN + 1, 2);
+	rig_poll_none(&rig);
+}
+
+static void a_read_is_answered(void **state)
+{
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig_give_read(&rig, RIG_RQ_PSN, 3, 2 * RIG_MTU + 1);
+	rig_turn(&rig);
+	packet = rig_take_op(&rig, VB_OP_READ_RESPONSE_FIRST);
+	assert_int_equal(packet.psn, RIG_RQ_PSN);
+	assert_int_equal(packet.msn, 1);
+	assert_int_equal(packet.syndrome & VB_SYNDROME_KIND, VB_SYNDROME_ACK);
+	assert_memory_equal(packet.payload, rig.region + 3, RIG_MTU);
+	packet = rig_take_op(&rig, VB_OP_READ_RESPONSE_MIDDLE);
+	assert_memory_equal(packet.payload, rig.region + 3 + RIG_MTU, RIG_MTU);
+	packet = rig_take_op(&rig, VB_OP_READ_RESPONSE_LAST);
+	assert_int_equal(packet.psn, RIG_RQ_PSN + 2);
+	assert_int_equal(packet.payload_length, 1);
+	rig_give_read(&rig, RIG_RQ_PSN + 3, 0, 0); /* took three PSNs; no bytes take one */
+	rig_turn(&rig);
+	packet = rig_take_op(&rig, VB_OP_READ_RESPONSE_ONLY);
+	assert_int_equal(packet.payload_length, 0);
+	rig_post_recv(&rig, 8);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 4, 8);
+	take_ack(RIG_RQ_PSN + 4, 3);
+}
+
+static void a_part_of_a_read_is_repeated(void **state)
+{
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig_give_read(&rig, RIG_RQ_PSN, 0, 4 * RIG_MTU);
+	rig_turn(&rig);
+	rig.out_head = rig.out_tail;
+	rig_give_read(&rig, RIG_RQ_PSN + 2, 2 * RIG_MTU, 2 * RIG_MTU);
+	rig_turn(&rig);
+	packet = rig_take(&rig);
+	assert_int_equal(packet.psn, RIG_RQ_PSN + 2);
+	assert_memory_equal(packet.payload, rig.region + 2 * RIG_MTU, RIG_MTU);
+	assert_int_equal(rig_take(&rig).psn, RIG_RQ_PSN + 3);
+	rig_take_none(&rig);
+	rig_give_read(&rig, RIG_RQ_PSN + 2, 2 * RIG_MTU, 3 * RIG_MTU); /* more than was asked for */
+	rig_turn(&rig);
+	rig_take_none(&rig);
+}
+
+static void a_duplicate_read_before_anything_else_is_nothing(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_give_read(&rig, RIG_RQ_PSN - 10, 0, 100);
+	rig_give_atomic(&rig, RIG_RQ_PSN - 5, 0, 1);
+	rig_turn(&rig);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
+}
+
+static void an_atomic_is_executed_once(void **state)
+{
+	uint64_t word = 40;
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	memcpy(rig.region + 64, &word, 8);
+	rig_give_atomic(&rig, RIG_RQ_PSN, 64, 2);
+	rig_give_atomic(&rig, RIG_RQ_PSN, 64, 2);
+	rig_give_atomic(&rig, RIG_RQ_PSN + 1, 64, 3);
+	rig_give_atomic(&rig, RIG_RQ_PSN, 64, 2);
+	memcpy(&word, rig.region + 64, 8);
+	assert_int_equal(word, 45);
+	packet = rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE);
+	assert_int_equal(packet.original, 40);
+	assert_int_equal(rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE).original, 40);
+	assert_int_equal(rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE).original, 42);
+	packet = rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE);
+	assert_int_equal(packet.original, 40);
+	assert_int_equal(packet.psn, RIG_RQ_PSN);
+}
+
+/* Repeated ones take no resources. */
+static void repeated_reads_are_not_too_many(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		rig_give_read(&rig, RIG_RQ_PSN + i, 0, 8);
+	rig_turn(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		rig_give_read(&rig, RIG_RQ_PSN + i, 0, 8);
+	rig_give_read(&rig, RIG_RQ_PSN + 4, 0, 8);
+	rig_turn(&rig);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
+	for (unsigned i = 0; i < 9; i++)
+		rig_take_op(&rig, VB_OP_READ_RESPONSE_ONLY);
+	rig_take_none(&rig);
+}
+
+/* --- credits, congestion, events --- */
+
+static uint8_t credits_with(unsigned receives)
+{
+	rig_open(&rig);
+	for (unsigned i = 0; i < receives + 1; i++)
+		rig_post_recv(&rig, 64);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	rig_poll(&rig);
+	return rig_take_op(&rig, VB_OP_ACKNOWLEDGE).syndrome;
+}
+
+static void credits_tell_the_receives_that_are_left(void **state)
+{
+	(void)state;
+	assert_int_equal(credits_with(3), 3);
+}
+
+/* Code 9 stands for 24, code 10 for 32. */
+static void credits_are_rounded_down(void **state)
+{
+	(void)state;
+	assert_int_equal(credits_with(30), 9);
+}
+
+static void a_shared_queue_gives_no_credits(void **state)
+{
+	(void)state;
+	rig.with_srq = true;
+	assert_int_equal(credits_with(3), VB_CREDITS_NONE);
+}
+
+static void cnps_are_rate_limited(void **state)
+{
+	unsigned cnps = 0;
+
+	(void)state;
+	rig_open(&rig);
+	for (unsigned i = 0; i < 20; i++)
+		rig_post_recv(&rig, 64);
+	rig.traffic_class = 3;
+	for (unsigned i = 0; i < 20; i++) {
+		rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + i, 8);
+		rig_wait_ns(&rig, 1000);
+	}
+	while (rig.out_head != rig.out_tail)
+		cnps += rig_take(&rig).opcode == (VB_TRANSPORT_CNP | VB_OP_CNP);
+	assert_int_equal(cnps, 1);
+}
+
+static void a_received_packet_that_is_not_marked_draws_no_cnp(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig.traffic_class = 2;
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	take_ack(RIG_RQ_PSN, 1);
+	rig_take_none(&rig);
+}
+
+/* A message under way holds a receive of the shared queue; with the QP it must come back. */
+static void a_failing_qp_gives_its_shared_receive_back(void **state)
+{
+	(void)state;
+	rig.with_srq = true;
+	rig_open(&rig);
+	rig_post_recv(&rig, 4096);
+	rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	rig_modify(&rig, IBV_QPS_ERR);
+	rig_turn(&rig);
+	vb_rq_collect_all_returned(rig.roce.nic);
+	{
+		struct ibv_wc wc;
+		int got = vb_cq_poll(rig.cq, 1, &wc);
+		unsigned posted = 0;
+
+		vb_rq_for_open(twin, &rig.srq->rq)
+		{
+			uint64_t word = atomic_load(&vb_rq_cell(&rig.srq->rq, twin->index)->word);
+
+			posted += vb_cell_state(word) == VB_CELL_POSTED;
+		}
+		/* Flushed, or posted again for others; not lost. */
+		assert_int_equal(got + (int)posted, 1);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_rc, close_rig)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_message_is_received_and_acknowledged),
+		TEST(psns_wrap),
+		TEST(a_gap_draws_one_nak),
+		TEST(behind_an_rnr_nak_nothing_is_said),
+		TEST(write_with_imm_draws_rnr_for_its_last_packet),
+		TEST(a_duplicate_has_no_effect_and_gets_the_newest_psn),
+		TEST(a_read_is_answered),
+		TEST(a_part_of_a_read_is_repeated),
+		TEST(a_duplicate_read_before_anything_else_is_nothing),
+		TEST(an_atomic_is_executed_once),
+		TEST(repeated_reads_are_not_too_many),
+		TEST(credits_tell_the_receives_that_are_left),
+		TEST(credits_are_rounded_down),
+		TEST(a_shared_queue_gives_no_credits),
+		TEST(cnps_are_rate_limited),
+		TEST(a_received_packet_that_is_not_marked_draws_no_cnp),
+		TEST(a_failing_qp_gives_its_shared_receive_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "path/roce/congestion.h"
+
+enum { MTU = 1024, RTT_NS = 20000 };
+
+static struct vb_congestion c;
+
+static int begin(void **state)
+{
+	(void)state;
+	vb_congestion_init(&c, MTU);
+	return 0;
+}
+
+static void a_full_window_grows(void **state)
+{
+	uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	vb_congestion_acked(&c, before, 0);
+	assert_true(vb_congestion_window(&c) > before);
+	for (unsigned i = 0; i < 1000; i++)
+		vb_congestion_acked(&c, vb_congestion_window(&c), 0);
+	assert_int_equal(vb_congestion_window(&c), c.window_max);
+}
+
+static void an_unused_window_does_not_grow(void **state)
+{
+	uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++)
+		vb_congestion_acked(&c, 1, 0);
+	assert_int_equal(vb_congestion_window(&c), before);
+}
+
+static void a_loss_cuts_once_per_round_trip(void **state)
+{
+	uint32_t before = vb_congestion_window(&c), after;
+
+	(void)state;
+	vb_congestion_measured(&c, 100000, 1000);
+	vb_congestion_lost(&c, 1000000);
+	after = vb_congestion_window(&c);
+	assert_true(after < before);
+	vb_congestion_lost(&c, 1000000 + 99999);
+	assert_int_equal(vb_congestion_window(&c), after);
+	vb_congestion_lost(&c, 1000000 + 200000);
+	assert_true(vb_congestion_window(&c) < after);
+}
+
+static void losses_never_close_the_window(void **state)
+{
+	(void)state;
+	for (uint64_t now_ns = 1000000; now_ns < 1000000000; now_ns += 1000000)
+		vb_congestion_lost(&c, now_ns);
+	assert_true(vb_congestion_window(&c) >= 1);
+}
+
+static void a_timeout_sends_one_packet_at_a_time(void **state)
+{
+	uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	vb_congestion_timeout(&c);
+	assert_int_equal(vb_congestion_window(&c), 1);
+	vb_congestion_timeout(&c);
+	vb_congestion_undo(&c);
+	assert_int_equal(vb_congestion_window(&c), before);
+}
+
+static void a_long_queue_stops_the_growth(void **state)
+{
+	uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	vb_congestion_measured(&c, RTT_NS, 1000);
+	for (unsigned i = 0; i < 100; i++)
+		vb_congestion_measured(&c, 10000000, 1000 + i);
+	vb_congestion_acked(&c, before, 0);
+	assert_int_equal(vb_congestion_window(&c), before);
+}
+
+static void patience_is_four_round_trips_at_least(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 100; i++)
+		vb_congestion_measured(&c, 1000000, 1000 + i);
+	assert_in_range(vb_congestion_patience_ns(&c), 3990000, 5000000);
+	vb_congestion_init(&c, MTU);
+	vb_congestion_measured(&c, 1000, 1000);
+	assert_int_equal(vb_congestion_patience_ns(&c), 200000);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, begin)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_full_window_grows),
+		TEST(an_unused_window_does_not_grow),
+		TEST(a_loss_cuts_once_per_round_trip),
+		TEST(losses_never_close_the_window),
+		TEST(a_timeout_sends_one_packet_at_a_time),
+		TEST(a_long_queue_stops_the_growth),
+		TEST(patience_is_four_round_trips_at_least),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
