@@ -38,9 +38,9 @@ void check_yama(void)
 		report(VERDICT_OK, "yama",
 		       "ptrace_scope is 2, and this process has CAP_SYS_PTRACE");
 	} else {
-		report(VERDICT_FAIL, "yama",
-		       "ptrace_scope is %d: processes cannot reach each other's "
-		       "memory",
+		report(VERDICT_WARN, "yama",
+		       "ptrace_scope is %d: processes cannot reach each other's memory and "
+		       "exchange packets, which is slower",
 		       scope);
 		advise(scope == 2 ? "as root: sysctl kernel.yama.ptrace_scope=1"
 				  : "3 stays until the next boot; then set "
@@ -71,8 +71,8 @@ void check_capabilities(void)
 	const bool ptrace = probe_has_capability(CAP_SYS_PTRACE);
 
 	report(VERDICT_OK, "capabilities", "none is needed; CAP_SYS_PTRACE is %s",
-	       ptrace ? "present: processes of other users can be reached"
-		      : "absent: only processes of the same user can be reached");
+	       ptrace ? "present: memory of other users' processes can be reached"
+		      : "absent: with other users' processes packets are exchanged");
 }
 
 void check_dumpable(void)
@@ -81,7 +81,8 @@ void check_dumpable(void)
 		report(VERDICT_OK, "dumpable", "yes");
 		return;
 	}
-	report(VERDICT_WARN, "dumpable", "this process is not: others may not reach its memory");
+	report(VERDICT_WARN, "dumpable",
+	       "this process is not: others may not reach its memory and send it packets");
 	advise("programs that change their user or whose file is not readable lose the flag; they "
 	       "can "
 	       "set it again with prctl(PR_SET_DUMPABLE, 1)");
@@ -117,9 +118,9 @@ void check_namespaces(void)
 		const char *kind, *subject, *meaning;
 	} rows[] = {
 		{ "net", "network namespace", "programs in another one are on another host" },
-		{ "pid", "process namespace",
-		  "programs in another one cannot share memory with us" },
-		{ "user", "user namespace", "programs in another one cannot share memory with us" },
+		{ "pid", "process namespace", "programs in another one exchange packets with us" },
+		{ "user", "user namespace",
+		  "programs in another one may have to exchange packets with us" },
 	};
 	char own[64];
 

@@ -114,7 +114,9 @@ void check_peer_memory(void)
 		       "a process can read and write another of its user");
 		return;
 	}
-	report(VERDICT_FAIL, "peer memory", "process_vm_readv/writev between two processes: %s",
+	report(VERDICT_WARN, "peer memory",
+	       "process_vm_readv/writev between two processes: %s; they exchange packets, which "
+	       "is slower",
 	       probe_text(result));
 	advise("%s", peer_memory_advice(result));
 }

@@ -97,20 +97,34 @@ static void process_name(int pid, char *name, size_t size)
 		fclose(file);
 }
 
-static void report_holder(const struct holder *holder)
+/* Processes of one user share the port; for another user's its holder forwards packets. */
+static void report_process(const struct holder *holder)
 {
-	const int pid = holder->inode ? find_process(holder->inode) : 0;
+	const enum verdict verdict = holder->uid == geteuid() ? VERDICT_OK : VERDICT_WARN;
+	const int pid = find_process(holder->inode);
 	char name[64];
 
 	if (pid) {
 		process_name(pid, name, sizeof(name));
-		report(VERDICT_WARN, "UDP port 4791", "held by process %d (%s) of user %u", pid,
-		       name, holder->uid);
-	} else if (holder->inode) {
-		report(VERDICT_WARN, "UDP port 4791", "held by a process of user %u", holder->uid);
+		report(verdict, "UDP port 4791", "held by process %d (%s) of user %u", pid, name,
+		       holder->uid);
 	} else {
-		report(VERDICT_WARN, "UDP port 4791", "held by the kernel, probably rdma_rxe");
+		report(verdict, "UDP port 4791", "held by a process of user %u", holder->uid);
 	}
+	if (verdict == VERDICT_WARN)
+		advise("packets from other hosts come through it, but only if it runs on Verbena; "
+		       "traffic within this host does not need the port");
+}
+
+static void report_holder(const struct holder *holder)
+{
+	if (holder->inode) {
+		report_process(holder);
+		return;
+	}
+	report(VERDICT_WARN, "UDP port 4791", "held by the kernel, probably rdma_rxe");
+	advise("packets from other hosts do not arrive here: as root, 'rmmod rdma_rxe'; traffic "
+	       "within this host does not need the port");
 }
 
 void check_port(void)
@@ -121,8 +135,6 @@ void check_port(void)
 	count = read_holders("/proc/net/udp6", holders, count);
 	for (size_t i = 0; i < count; i++)
 		report_holder(&holders[i]);
-	if (count)
-		advise("traffic within this host does not need the port of RoCEv2");
-	else
+	if (!count)
 		report(VERDICT_OK, "UDP port 4791", "free");
 }

@@ -143,6 +143,9 @@ int verbena_info(int argc, char **argv)
 	print_line("libibverbs in use", libdir_loaded());
 	print_environment("VERBENA_DEVICES");
 	print_environment("VERBENA_EXPLAIN");
+	print_environment("VERBENA_PATH");
+	print_environment("VERBENA_FAULTS");
+	print_environment("VERBENA_FAULTS_FILE");
 	printf("\nlimits of this process\n");
 	print_limit("open files", RLIMIT_NOFILE);
 	print_limit("address space", RLIMIT_AS);

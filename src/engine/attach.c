@@ -149,12 +149,16 @@ static int adopt(struct vb_nic *nic, struct vb_peer *peer, const struct attach_m
 	return 0;
 }
 
-static void decide(struct vb_peer *peer, bool both)
+static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
 {
+	struct vb_port *port = vb_port_of(nic);
+
 	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
 	if (!both)
 		vb_explain("the process with slot %u and this one may not touch each other's memory",
 			   peer->slot);
+	if (port)
+		vb_port_attached(port, peer);
 }
 
 static void enlist(struct vb_nic *nic, struct vb_peer *peer)
@@ -300,7 +304,7 @@ static int on_welcome(struct vb_nic *nic, struct vb_peer *peer, const struct att
 	verdict = message_of(nic, peer, MSG_VERDICT, touch);
 	err = send_message(nic, peer->socket, &verdict);
 	if (!err)
-		decide(peer, touch && message->may_touch);
+		decide(nic, peer, touch && message->may_touch);
 	return err;
 }
 
@@ -314,7 +318,7 @@ static int on_message(struct vb_nic *nic, struct vb_peer *peer, const struct att
 	case MSG_VERDICT:
 		if (!peer->accepted || !peer->head)
 			return -EPROTO;
-		decide(peer, peer->may_touch && message->may_touch);
+		decide(nic, peer, peer->may_touch && message->may_touch);
 		return 0;
 	}
 	return -EPROTO;

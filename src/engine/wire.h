@@ -17,7 +17,7 @@ struct vb_wire {
 	struct vb_port *port;
 	struct vb_wire_fault *fault;  /* while there are fault rules */
 	struct vb_roce roce;          /* under lock */
-	_Atomic uint32_t lock;        /* never waited for by posters and pollers */
+	_Atomic uint32_t lock;        /* only control calls and senders of datagrams wait for it */
 	struct vb_spin kick_lock;
 	struct vb_list kicked;        /* struct vb_qp by wire_kick, under kick_lock */
 	_Atomic uint32_t kick_count;
@@ -30,6 +30,15 @@ struct vb_wire {
 	bool doubtful;                /* packets wait although there is a poller ... */
 	uint32_t doubtful_since;      /* ... at this number of received ones */
 };
+
+/* What was counted so far; a copy, so that nobody holds the lock while he looks at it. */
+struct vb_wire_counts {
+	struct vb_port_counters port;
+	struct vb_wired_counters qps;
+	uint64_t drops[VB_DROPS];
+	uint64_t faults[VB_PACKET_FAULTS];
+};
+void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
 
 /* The wire of this process, opened on demand; NULL and *err. */
 struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);

@@ -3,8 +3,9 @@
  * The NIC of this process: its slots, its segment, its peers and the tables of its objects.
  * There is one, made when the first device is opened; a forked child makes its own.
  *
- * Lock order: nic->lock, then a CQ's poll lock, then a receive queue's drain lock, then the
- * lock of a send or receive queue; nic->peers_lock and the locks of single lists come last.
+ * Lock order: the engine's progress lock, nic->lock, the wire lock, then a CQ's poll lock, then a
+ * receive queue's drain lock, then the lock of a send or receive queue; nic->peers_lock and the
+ * locks of single lists come last.
  */
 #ifndef VB_NIC_NIC_H
 #define VB_NIC_NIC_H
@@ -42,6 +43,7 @@ struct vb_nic {
 	struct vb_list memberships; /* of QPs in multicast groups */
 	struct vb_list mws;         /* memory windows, under lock */
 	uint32_t mw_count;
+	uint64_t dropped;           /* messages that QPs which are gone could not take, under lock */
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
 	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
 	uint32_t *free_keys;              /* ring of free key indexes */

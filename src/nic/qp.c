@@ -255,6 +255,7 @@ void vb_qp_withdraw(struct vb_qp *qp)
 
 	pthread_mutex_lock(&nic->lock);
 	nic->qp_count--;
+	nic->dropped += atomic_load(&qp->entry->dropped);
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
 	vb_cq_detach(qp->send_cq, qp, qp->sq.depth);

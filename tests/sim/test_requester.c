@@ -448,6 +448,54 @@ static void a_silent_peer_gets_one_packet_at_a_time(void **state)
 	rig_take_none(&rig);
 }
 
+static unsigned sent_within_ns(uint64_t ns)
+{
+	unsigned count;
+
+	rig_wait_ns(&rig, ns);
+	count = rig.out_tail - rig.out_head;
+	rig.out_head = rig.out_tail;
+	return count;
+}
+
+/* A peer 20 ms away. Of what was sent twice nobody knows how long it took. */
+static void patience_stays_until_a_round_trip_is_measured(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	assert_true(sent_within_ns(20000000) > 2);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig_ack(&rig, RIG_SQ_PSN, CREDITS);
+	rig.out_head = rig.out_tail; /* the second, which waited for its turn */
+	assert_int_equal(sent_within_ns(14000000), 0);
+	rig_ack(&rig, RIG_SQ_PSN + 1, CREDITS);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 1000000);
+	rig_ack(&rig, RIG_SQ_PSN + 2, CREDITS);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	assert_int_equal(rig.wired->req.congestion.doublings, 0);
+	assert_true(sent_within_ns(100000000) > 0);
+}
+
+static void silence_of_an_unread_socket_is_no_silence(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig.roce.now_ns += 50000000;
+	rig.roce.unread = true;
+	rig_turn(&rig);
+	rig_take_none(&rig);
+	rig.roce.unread = false;
+	rig_ack(&rig, RIG_SQ_PSN, CREDITS);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_take_none(&rig);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_rc, close_rig)
 
 int main(void)
@@ -480,6 +528,8 @@ int main(void)
 		TEST(sqd_lets_what_was_begun_finish),
 		TEST(a_cnp_cuts_the_window),
 		TEST(a_silent_peer_gets_one_packet_at_a_time),
+		TEST(patience_stays_until_a_round_trip_is_measured),
+		TEST(silence_of_an_unread_socket_is_no_silence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

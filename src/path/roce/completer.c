@@ -28,6 +28,8 @@ void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason)
 	};
 
 	req->stop = VB_OK;
+	wired->counters.retry_exceeded += reason == VB_PEER_SILENT;
+	wired->counters.rnr_exceeded += reason == VB_NO_RECEIVE;
 	if (reason == VB_PEER_SILENT)
 		report.want = ((attr->retry_cnt + 1ull) * (4096ull << attr->timeout)) / 1000000;
 	if (reason == VB_NO_RECEIVE)
@@ -225,7 +227,7 @@ static void negative(struct vb_wired *wired, const struct vb_packet *packet)
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	if (!expected(&wired->req, packet->psn)) {
-		wired->counters.duplicates++;
+		wired->counters.late_answers++;
 		return;
 	}
 	if ((packet->syndrome & VB_SYNDROME_KIND) != VB_SYNDROME_ACK) {
@@ -245,7 +247,7 @@ static struct vb_wqe *answered(struct vb_wired *wired, uint32_t psn)
 	struct vb_wqe *wqe;
 
 	if (!expected(req, psn)) {
-		wired->counters.duplicates++;
+		wired->counters.late_answers++;
 		return NULL;
 	}
 	if (!acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK))) {

@@ -7,6 +7,7 @@ enum {
 	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
+	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the path may have changed since */
 	QUEUE_NS = 2000000,          /* of delay that others are made to suffer at most */
 };
@@ -32,6 +33,7 @@ void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t n
 {
 	uint64_t off;
 
+	c->doublings = 0;
 	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns || now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
 		c->rtt_min_ns = rtt_ns;
 		c->min_since_ns = now_ns;
@@ -100,6 +102,8 @@ void vb_congestion_timeout(struct vb_congestion *c)
 {
 	uint32_t window = vb_congestion_window(c);
 
+	if (c->doublings < DOUBLINGS_MAX)
+		c->doublings++;
 	if (window > 1) {
 		c->before = window;
 		c->threshold = at_least(window / 2, WINDOW_MIN);
@@ -126,6 +130,11 @@ uint64_t vb_congestion_patience_ns(const struct vb_congestion *c)
 	if (patience_ns < 4 * c->rtt_ns)
 		patience_ns = 4 * c->rtt_ns;
 	return patience_ns < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience_ns;
+}
+
+uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c)
+{
+	return vb_congestion_patience_ns(c) << c->doublings;
 }
 
 /* --- the process --- */

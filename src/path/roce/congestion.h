@@ -18,6 +18,7 @@ struct vb_congestion {
 	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
 	uint64_t min_since_ns; /* when rtt_min_ns was taken */
 	uint64_t cut_ns;       /* when the window was cut last */
+	uint32_t doublings;    /* of the patience: timeouts since a round trip was measured */
 };
 
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu);
@@ -32,6 +33,11 @@ void vb_congestion_timeout(struct vb_congestion *c);
 void vb_congestion_undo(struct vb_congestion *c);
 /* How long silence must last to be taken for a loss, for the first time. */
 uint64_t vb_congestion_patience_ns(const struct vb_congestion *c);
+/*
+ * The same after timeouts. What was sent twice tells no round trip, so that a peer which has become
+ * slower is not noticed: longer waits stay until there is one.
+ */
+uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c);
 
 /*
  * What all QPs of the process together may have on their way. A thousand windows of one packet are

@@ -19,7 +19,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { SOURCES = 16, REBIND_SECONDS = 1, HOT_POLLS = 16 };
+enum { SOURCES = 16, REBIND_NS_MIN = 1000000, REBIND_NS_MAX = 1000000000, HOT_POLLS = 16 };
 
 static struct vb_port *_Atomic the_port;
 
@@ -72,6 +72,7 @@ static int port_init(struct vb_port *port)
 
 	port->timer = port->memory.event = -1;
 	port->choice = vb_config_path();
+	vb_held_init(&port->held);
 	port->counters = calloc(1, sizeof(*port->counters));
 	port->inner = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (!port->counters || port->inner < 0)
@@ -136,6 +137,8 @@ static uint32_t drops_of(int fd)
 
 const struct vb_port_counters *vb_port_counters(const struct vb_port *port)
 {
+	port->counters->forwarded_out = atomic_load(&port->held.sent);
+	port->counters->forwarded_lost += atomic_exchange(&port->held.lost, 0);
 	port->counters->overrun = 0;
 	for (unsigned i = 0; i < port->endpoint_count; i++)
 		port->counters->overrun += drops_of(port->endpoints[i]->fd);
@@ -144,12 +147,13 @@ const struct vb_port_counters *vb_port_counters(const struct vb_port *port)
 
 /* --- sockets that could not be bound --- */
 
-static void set_timer(struct vb_port *port, bool on)
+static void set_timer(struct vb_port *port, uint64_t ns)
 {
-	const time_t seconds = on ? REBIND_SECONDS : 0;
-	const struct itimerspec spec = { { seconds, 0 }, { seconds, 0 } };
+	const struct itimerspec spec = {
+		.it_value = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) }
+	};
 
-	if (port->timer < 0 && on) {
+	if (port->timer < 0 && ns) {
 		port->timer =
 			vb_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 		if (port->timer >= 0)
@@ -159,17 +163,27 @@ static void set_timer(struct vb_port *port, bool on)
 		timerfd_settime(port->timer, 0, &spec, NULL);
 }
 
+static void try_bind(struct vb_port *port)
+{
+	set_timer(port, vb_udp_bind_all(port) ? 0 : port->rebind_ns);
+}
+
+/* A process that ends hangs up somewhat before or after it leaves the port: soon at first. */
 void vb_port_rebind(struct vb_port *port)
 {
-	set_timer(port, !vb_udp_bind_all(port));
+	port->rebind_ns = REBIND_NS_MIN;
+	try_bind(port);
 }
 
 static void on_timer(struct vb_port *port)
 {
 	uint64_t count;
 
-	if (read(port->timer, &count, sizeof(count)) > 0)
-		vb_port_rebind(port);
+	if (read(port->timer, &count, sizeof(count)) <= 0)
+		return;
+	if (port->rebind_ns < REBIND_NS_MAX)
+		port->rebind_ns *= 2;
+	try_bind(port);
 }
 
 /* --- traffic --- */

@@ -138,5 +138,7 @@ void vb_slot_socket_tune(int fd);
  * the service thread's epoll when the peer hangs up. By the service thread, no lock; 0 or -errno.
  */
 int vb_port_adopt(struct vb_port *port, struct vb_peer *peer);
+/* The attach is done: what waited for it goes out. By the service thread, no lock. */
+void vb_port_attached(struct vb_port *port, struct vb_peer *peer);
 
 #endif

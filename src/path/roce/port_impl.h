@@ -3,7 +3,9 @@
 #ifndef VB_PATH_ROCE_PORT_IMPL_H
 #define VB_PATH_ROCE_PORT_IMPL_H
 
+#include <assert.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/config.h"
@@ -17,6 +19,7 @@ enum {
 	VB_RECEIVE_BATCH = 8,    /* datagrams, or merged bursts, per system call */
 	VB_DATAGRAM_MAX = 65536,
 	VB_FLOWS = 64,
+	VB_TOO_BIG_QPNS = 64,
 	VB_SOCKET_BUFFER = 8 << 20,
 	VB_ATTACHES_MAX = 64,    /* per 100 ms: attempts that strangers' packets may cause */
 };
@@ -54,11 +57,21 @@ struct vb_memory {
 	int event;
 };
 
+/* Packets that wait for an attach (port_held.c). */
+struct vb_held {
+	pthread_mutex_t lock;
+	struct vb_list list; /* the oldest first */
+	unsigned count;
+	uint64_t bytes;
+	_Atomic uint64_t sent, lost; /* packets, those that did not have to wait included */
+};
+
 struct vb_port {
 	struct vb_nic *nic;
 	int outer;  /* the service thread's epoll */
 	int inner;  /* all descriptors of the port */
 	int timer;  /* runs while an endpoint is unbound; -1: never needed */
+	uint64_t rebind_ns; /* its time, which grows */
 	enum vb_path_choice choice;
 	void (*attach)(struct vb_nic *nic, uint32_t slot);
 	uint64_t attach_window_ns;
@@ -68,7 +81,10 @@ struct vb_port {
 	unsigned endpoint_count;
 	struct vb_endpoint *hot; /* packets came to it last */
 	unsigned hot_polls;
+	uint64_t paid_ns; /* by UC and UD (port_pace.c) */
 	struct vb_memory memory;
+	struct vb_held held;
+	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* whose user was told */
 	uint8_t *buffers; /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
 	/* while vb_port_receive runs */
@@ -85,7 +101,7 @@ enum vb_source {
 	VB_SOURCE_TIMER,
 	VB_SOURCE_MASK = 7,
 };
-/* Somebody left: try again to bind what could not be bound, now and once a second. */
+/* Somebody left: try again to bind what could not be bound, now and ever more rarely. */
 void vb_port_rebind(struct vb_port *port);
 int vb_port_watch_source(struct vb_port *port, int fd, uint64_t data);
 
@@ -131,11 +147,44 @@ socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *byte
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most);
 
+/* --- port_pace.c --- */
+
+/* UC and UD: not faster than a receiver takes them in. */
+void vb_pace(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
+/* Sending failed with err: has it waited, and is it to be tried again? waits: 0 at first. */
+bool vb_pace_full(int fd, const struct vb_burst *burst, int err, unsigned *waits);
+
+/* --- port_mtu.c --- */
+
+/* The kernel refused it with EMSGSIZE: says so, once per QP. */
+void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
+
 /* --- slot_port.c --- */
 
+/* What stands before the packets in a message on a slot socket. */
+struct vb_slot_message {
+	uint64_t magic;
+	uint32_t length, segment; /* of the packets behind it */
+	uint16_t src_port, dst_port;
+	uint8_t ipv6, forwarded, traffic_class, hop_limit;
+	uint8_t src[16], dst[16];
+};
+static_assert(sizeof(struct vb_slot_message) == 56, "no holes");
+
+/* Something may be written to it. Any thread. */
+bool vb_slot_is_attached(const struct vb_peer *peer);
+bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *message,
+		   const uint8_t *bytes);
 void vb_slot_send(struct vb_port *port, const struct vb_burst *burst);
 void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery);
 unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned most);
+
+/* --- port_held.c --- */
+
+void vb_held_init(struct vb_held *held);
+/* Sends, or waits for the end of the attach. Peer: attached, or about to be. */
+void vb_held_forward(struct vb_held *held, struct vb_peer *peer,
+		     const struct vb_slot_message *message, const uint8_t *bytes);
 
 /* --- memory_port.c --- */
 

@@ -113,6 +113,25 @@ static void wait_for_answer(struct vb_wired *wired)
 	set_timer(wired);
 }
 
+/* As configured; but a timeout below the round trip would only fill the path with repetitions. */
+static uint64_t backoff_max_ns(const struct vb_wired *wired)
+{
+	uint64_t least_ns = 4 * vb_congestion_patience_ns(&wired->req.congestion);
+	uint64_t most_ns = wired->qp->attr.timeout ? 4096ull << wired->qp->attr.timeout :
+						     BACKOFF_MAX_NS;
+
+	if (most_ns < least_ns)
+		most_ns = least_ns;
+	return most_ns < BACKOFF_MAX_NS ? most_ns : BACKOFF_MAX_NS;
+}
+
+static void set_backoff(struct vb_wired *wired, uint64_t backoff_ns)
+{
+	uint64_t most_ns = backoff_max_ns(wired);
+
+	wired->req.backoff_ns = backoff_ns < most_ns ? backoff_ns : most_ns;
+}
+
 void vb_requester_rearm(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -124,20 +143,8 @@ void vb_requester_rearm(struct vb_wired *wired)
 		return;
 	}
 	req->stalled_ns = wired->roce->now_ns;
-	req->backoff_ns = vb_congestion_patience_ns(&req->congestion);
+	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion));
 	wait_for_answer(wired);
-}
-
-/* As configured; but a timeout below the round trip would only fill the path with repetitions. */
-static uint64_t backoff_max_ns(const struct vb_wired *wired)
-{
-	uint64_t least_ns = 4 * vb_congestion_patience_ns(&wired->req.congestion);
-	uint64_t most_ns = wired->qp->attr.timeout ? 4096ull << wired->qp->attr.timeout :
-						     BACKOFF_MAX_NS;
-
-	if (most_ns < least_ns)
-		most_ns = least_ns;
-	return most_ns < BACKOFF_MAX_NS ? most_ns : BACKOFF_MAX_NS;
 }
 
 static void silence(struct vb_wired *wired)
@@ -153,9 +160,7 @@ static void silence(struct vb_wired *wired)
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	req->recovering = false;
 	vb_requester_go_back(wired, req->una_psn);
-	req->backoff_ns *= 2;
-	if (req->backoff_ns > backoff_max_ns(wired))
-		req->backoff_ns = backoff_max_ns(wired);
+	set_backoff(wired, 2 * req->backoff_ns);
 	wait_for_answer(wired);
 }
 

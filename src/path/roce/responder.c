@@ -68,6 +68,7 @@ static void refuse(struct vb_wired *wired, const struct vb_packet *packet, enum 
 static void receiver_not_ready(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	wired->resp.rnr_sent = true;
+	wired->counters.rnr_sent++;
 	nak(wired, (uint8_t)(VB_SYNDROME_RNR | (wired->qp->attr.min_rnr_timer & VB_SYNDROME_VALUE)),
 	    packet->psn);
 }
@@ -262,7 +263,8 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 	uint64_t address;
 
 	/* It was allowed once. If it is not any more, silence is the answer. */
-	if (!(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
+	if (packet->dma_length > VB_MSG_MAX ||
+	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
 	    (packet->dma_length &&
 	     vb_rkey_check(resp->own.peer, &resp->own.key_cache, wired->qp->entry, packet->rkey,
 			   packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ, &address)))

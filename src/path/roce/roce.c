@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-	ACK_HELD_NS = 100000, /* then the service thread sends it */
+	ACK_HELD_NS = 100000, /* then it is sent, whatever else comes in */
 	FEED = 8,             /* starved QPs that get a turn at a time */
 };
 
@@ -72,10 +72,45 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 	return 0;
 }
 
+static void add_counters(struct vb_wired_counters *sum, const struct vb_wired_counters *counters)
+{
+	enum { COUNT = sizeof(*sum) / sizeof(uint64_t) };
+	uint64_t sums[COUNT], values[COUNT];
+
+	memcpy(sums, sum, sizeof(sums));
+	memcpy(values, counters, sizeof(values));
+	for (unsigned i = 0; i < COUNT; i++)
+		sums[i] += values[i];
+	memcpy(sum, sums, sizeof(sums));
+}
+
+struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce)
+{
+	struct vb_wired_counters sum = roce->past;
+
+	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
+		vb_list_for(wired, &roce->wired[i], struct vb_wired, node)
+			add_counters(&sum, &wired->counters);
+	return sum;
+}
+
+/* What was taken in is acknowledged: nobody would answer its sender when it asks again. */
+static void acknowledge_last(struct vb_wired *wired)
+{
+	const struct vb_responder *resp = &wired->resp;
+
+	if (!resp->ack_due || resp->nak_due || resp->reply_head != resp->reply_tail)
+		return;
+	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
+	vb_reply_run(wired);
+}
+
 void vb_roce_drop(struct vb_wired *wired)
 {
 	struct vb_qp *qp = wired->qp;
 
+	acknowledge_last(wired);
+	add_counters(&wired->roce->past, &wired->counters);
 	/* Bursts that wait may name its way. */
 	vb_tx_flush(&wired->roce->tx);
 	atomic_store(&qp->wired, NULL);
@@ -111,8 +146,11 @@ void vb_roce_todo_ack(struct vb_wired *wired)
 	wired->resp.ack_due = true;
 	if (wired->queued == VB_QUEUED_STARVED)
 		vb_roce_todo(wired);
-	else if (wired->queued == VB_QUEUED_NOT)
-		queue(wired, &wired->roce->acks, VB_QUEUED_ACK);
+	if (wired->queued != VB_QUEUED_NOT)
+		return;
+	if (vb_list_empty(&wired->roce->acks))
+		wired->roce->acks_ns = wired->roce->now_ns;
+	queue(wired, &wired->roce->acks, VB_QUEUED_ACK);
 }
 
 void vb_roce_starve(struct vb_wired *wired)
@@ -190,7 +228,10 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 {
 	unsigned turns = 0;
 
-	fire_timers(roce);
+	if (!roce->unread)
+		fire_timers(roce);
+	/* A stream of packets, wanted or not, must not hold them for ever. */
+	hold_acks = hold_acks && roce->now_ns < roce->acks_ns + ACK_HELD_NS;
 	while (!hold_acks && !vb_list_empty(&roce->acks))
 		vb_roce_todo(vb_container(roce->acks.next, struct vb_wired, todo));
 	/* Its memory and that of its receives is the application's: nobody takes it away meanwhile. */
@@ -212,8 +253,8 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce)
 
 	if (!vb_list_empty(&roce->todo))
 		return 0;
-	if (!vb_list_empty(&roce->acks) && next_ns > roce->now_ns + ACK_HELD_NS)
-		return roce->now_ns + ACK_HELD_NS;
+	if (!vb_list_empty(&roce->acks) && next_ns > roce->acks_ns + ACK_HELD_NS)
+		return roce->acks_ns + ACK_HELD_NS;
 	return next_ns;
 }
 

@@ -115,9 +115,13 @@ struct vb_responder {
 	bool heard, told;     /* the first message arrived; and its owner knows */
 };
 
+/* Of one QP; all are uint64_t, so that they can be added up. */
 struct vb_wired_counters {
-	uint64_t retransmits, timeouts, nak_sequence, rnr_naks, duplicates, out_of_sequence;
-	uint64_t cnp_sent, cnp_handled, implied_nak;
+	/* requester */
+	uint64_t retransmits, timeouts, nak_sequence, rnr_naks, implied_nak, late_answers;
+	uint64_t retry_exceeded, rnr_exceeded, cnp_handled;
+	/* responder */
+	uint64_t duplicates, out_of_sequence, rnr_sent, cnp_sent;
 };
 
 /* Which list of struct vb_roce a QP is in. */
@@ -183,15 +187,19 @@ struct vb_roce {
 	struct vb_tx tx;
 	struct vb_timers timers;
 	struct vb_list todo;      /* struct vb_wired with something to send or to answer */
-	struct vb_list acks;      /* those with nothing but an ACK to send */
+	struct vb_list acks;      /* those with nothing but an ACK to send ... */
+	uint64_t acks_ns;         /* ... and since when the first of them has waited */
 	struct vb_list starved;   /* those that wait for a part of the share */
 	struct vb_share share;
 	struct vb_list wired[VB_WIRED_BUCKETS];
 	uint32_t wired_count;
 	struct vb_way ways[VB_WAY_CACHE]; /* of address handles */
+	bool unread;              /* set by a caller who has not looked at the sockets before: that
+				     nothing was heard proves nothing, so no timer fires */
 	bool fatal;               /* a fault rule ends the device: the caller sees to it */
 	uint64_t drops[VB_DROPS];
 	uint64_t faults[VB_PACKET_FAULTS];
+	struct vb_wired_counters past; /* of QPs that were dropped */
 };
 
 int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink);
@@ -205,6 +213,8 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way);
 /* Forgets a QP; gives the token back. */
 void vb_roce_drop(struct vb_wired *wired);
 struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn);
+/* Those of all QPs together, past ones included. */
+struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce);
 
 /* Something was posted on it, or its state has changed. */
 void vb_roce_post(struct vb_wired *wired);

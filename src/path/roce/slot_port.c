@@ -8,7 +8,6 @@
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,15 +16,6 @@
 
 enum { MESSAGES = 16 }; /* per turn of one peer */
 #define ATTACH_WINDOW_NS 100000000ull
-
-struct slot_message {
-	uint64_t magic;
-	uint32_t length, segment; /* of the packets behind it */
-	uint16_t src_port, dst_port;
-	uint8_t ipv6, forwarded, traffic_class, hop_limit;
-	uint8_t src[16], dst[16];
-};
-static_assert(sizeof(struct slot_message) == 56, "no holes");
 
 void vb_slot_socket_tune(int fd)
 {
@@ -38,16 +28,16 @@ void vb_slot_socket_tune(int fd)
 /* --- out --- */
 
 /* Pairs with the store of the verdict in attach: what was written before is there. */
-static bool is_attached(const struct vb_peer *peer)
+bool vb_slot_is_attached(const struct vb_peer *peer)
 {
 	int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 
 	return !peer->self && (state == VB_PEER_READY || state == VB_PEER_NO_PATH);
 }
 
-static struct slot_message message_of(const struct vb_icrc_flow *flow)
+static struct vb_slot_message message_of(const struct vb_icrc_flow *flow)
 {
-	struct slot_message message = {
+	struct vb_slot_message message = {
 		.magic = VB_SLOT_PACKETS_MAGIC,
 		.src_port = flow->src_port,
 		.dst_port = flow->dst_port,
@@ -60,8 +50,8 @@ static struct slot_message message_of(const struct vb_icrc_flow *flow)
 }
 
 /* Whoever does not read loses packets, as on a wire. */
-static bool write_message(const struct vb_peer *peer, const struct slot_message *message,
-			  const uint8_t *bytes)
+bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *message,
+		   const uint8_t *bytes)
 {
 	struct iovec iov[2] = { { (void *)message, sizeof(*message) },
 				{ (void *)bytes, message->length } };
@@ -70,17 +60,31 @@ static bool write_message(const struct vb_peer *peer, const struct slot_message 
 	return sendmsg(peer->socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
+/* UC and UD wait for a peer that is reading; RC sends again. */
+static bool write_patiently(const struct vb_peer *peer, const struct vb_slot_message *message,
+			    const struct vb_burst *burst)
+{
+	unsigned waits = 0;
+	bool written;
+
+	do
+		written = vb_slot_is_attached(peer) && vb_slot_write(peer, message, burst->bytes);
+	while (!written && vb_slot_is_attached(peer) &&
+	       vb_pace_full(peer->socket, burst, errno, &waits));
+	return written;
+}
+
 void vb_slot_send(struct vb_port *port, const struct vb_burst *burst)
 {
 	const struct vb_way *way = burst->way;
 	uint32_t packets = vb_packets_of(burst->length, burst->segment);
-	struct slot_message message = message_of(&way->flow);
+	struct vb_slot_message message = message_of(&way->flow);
 
 	message.length = burst->length;
 	message.segment = burst->segment;
 	message.traffic_class = way->traffic_class;
 	message.hop_limit = way->hop_limit;
-	if (!is_attached(way->peer) || !write_message(way->peer, &message, burst->bytes)) {
+	if (!write_patiently(way->peer, &message, burst)) {
 		port->counters->send_errors += packets;
 		return;
 	}
@@ -103,29 +107,39 @@ static void begin_attach(struct vb_port *port, uint32_t slot)
 		port->attach(port->nic, slot);
 }
 
+/* Whoever holds a slot, attached or about to be. */
+static struct vb_peer *peer_of(struct vb_port *port, uint32_t slot)
+{
+	struct vb_peer *peer = vb_nic_peer(port->nic, slot);
+
+	if (peer)
+		return peer;
+	begin_attach(port, slot);
+	return vb_nic_peer(port->nic, slot);
+}
+
 void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery)
 {
 	uint32_t packets = vb_packets_of(delivery->length, delivery->segment);
-	struct vb_peer *peer = vb_nic_peer(port->nic, slot);
-	struct slot_message message = message_of(delivery->flow);
-	bool sent = false;
+	struct vb_peer *peer = peer_of(port, slot);
+	struct vb_slot_message message = message_of(delivery->flow);
 
+	if (!peer) {
+		port->counters->forwarded_lost += packets;
+		return;
+	}
 	message.length = delivery->length;
 	message.segment = delivery->segment;
 	message.traffic_class = delivery->traffic_class;
 	message.hop_limit = delivery->hop_limit;
 	message.forwarded = delivery->endpoint != NULL; /* else they are our own */
-	if (!peer)
-		begin_attach(port, slot);
-	else if (is_attached(peer))
-		sent = write_message(peer, &message, delivery->bytes);
+	vb_held_forward(&port->held, peer, &message, delivery->bytes);
 	vb_peer_put(peer);
-	*(sent ? &port->counters->forwarded_out : &port->counters->forwarded_lost) += packets;
 }
 
 /* --- in --- */
 
-static bool is_well_formed(const struct slot_message *message, size_t size)
+static bool is_well_formed(const struct vb_slot_message *message, size_t size)
 {
 	return size >= sizeof(*message) && message->magic == VB_SLOT_PACKETS_MAGIC &&
 	       message->length && message->length == size - sizeof(*message) && message->segment &&
@@ -163,7 +177,7 @@ static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 		cred.uid == geteuid());
 }
 
-static struct vb_icrc_flow flow_of(const struct slot_message *message)
+static struct vb_icrc_flow flow_of(const struct vb_slot_message *message)
 {
 	struct vb_icrc_flow flow = {
 		.ipv6 = message->ipv6,
@@ -177,7 +191,7 @@ static struct vb_icrc_flow flow_of(const struct slot_message *message)
 	return flow;
 }
 
-static unsigned take(struct vb_port *port, struct vb_peer *peer, const struct slot_message *message)
+static unsigned take(struct vb_port *port, struct vb_peer *peer, const struct vb_slot_message *message)
 {
 	const struct vb_icrc_flow flow = flow_of(message);
 	const struct vb_delivery delivery = {
@@ -216,8 +230,8 @@ unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned mo
 {
 	unsigned total = 0;
 
-	for (int i = 0; is_attached(peer) && i < MESSAGES && total < most; i++) {
-		struct slot_message message;
+	for (int i = 0; vb_slot_is_attached(peer) && i < MESSAGES && total < most; i++) {
+		struct vb_slot_message message;
 		struct iovec iov[2] = { { &message, sizeof(message) },
 					{ port->buffers, VB_DATAGRAM_MAX } };
 		struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };

@@ -80,10 +80,12 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 {
 	uint32_t packets = vb_packets_of(burst->length, burst->segment);
 
-	if (err == EMSGSIZE)
+	if (err == EMSGSIZE) {
 		port->counters->too_big += packets;
-	else
+		vb_port_explain_mtu(port, burst);
+	} else {
 		port->counters->send_errors += packets;
+	}
 }
 
 static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
@@ -139,13 +141,16 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 {
 	struct outgoing out[BATCH];
 	struct mmsghdr messages[BATCH];
+	unsigned waits = 0;
 	int sent;
 
 	if (count > BATCH)
 		count = BATCH;
 	for (unsigned i = 0; i < count; i++)
 		prepare(&messages[i], &out[i], &bursts[i]);
-	sent = sendmmsg(sender->fd, messages, count, MSG_DONTWAIT);
+	do
+		sent = sendmmsg(sender->fd, messages, count, MSG_DONTWAIT);
+	while (sent < 0 && vb_pace_full(sender->fd, bursts, errno, &waits));
 	if (sent > 0) {
 		count_sent(port, bursts, (unsigned)sent);
 		return (unsigned)sent;
@@ -161,6 +166,7 @@ void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned c
 {
 	struct vb_sender *sender = sender_of(port, bursts->way);
 
+	vb_pace(port, bursts, count);
 	for (unsigned done = 0; done < count;)
 		done += send_batch(port, sender, bursts + done, count - done);
 }

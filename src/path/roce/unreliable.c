@@ -72,7 +72,11 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 	struct vb_responder *resp = &wired->resp;
 	enum vb_reason reason;
 
-	if (!vb_responder_bind(wired) || !in_sequence(wired, packet))
+	if (!vb_responder_bind(wired)) {
+		abandon(wired, VB_DROP_RECEIVE);
+		return;
+	}
+	if (!in_sequence(wired, packet))
 		return;
 	resp->skipping = false;
 	if (!length_fits(wired, packet)) {

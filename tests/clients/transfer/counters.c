@@ -2,17 +2,19 @@
 /*
  * Counters that explain missing messages: those of the kernel's UDP, and those of the device.
  *
- * The device's are files, one number each, in the folder that VERBENA_HW_COUNTERS names or in
- * hw_counters of the device's port in sysfs.
+ * The device's are asked for through the library's private table; where libibverbs is another one
+ * they are files, one number each, in hw_counters of the device's port in sysfs.
  */
 #include "counters.h"
+#include "verbs/engine_table.h"
 
 #include <dirent.h>
-#include <stdint.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { COUNTERS_MAX = 256, NAME_SIZE = 64 };
+#define DEVICE "device "
 
 struct counter {
 	char name[NAME_SIZE];
@@ -70,28 +72,51 @@ static void read_udp6(struct counters *all)
 		fclose(file);
 }
 
-static void read_device(struct counters *all, struct ibv_context *ctx)
+static const struct vb_engine_table *engine_table(void)
 {
-	const char *given = getenv("VERBENA_HW_COUNTERS");
+	const struct vb_engine_table *(*engine)(unsigned) = NULL;
+	void *symbol = dlsym(RTLD_DEFAULT, "verbena_engine");
+
+	memcpy(&engine, &symbol, sizeof(engine));
+	return engine ? engine(VB_ENGINE_TABLE_VERSION) : NULL;
+}
+
+static void add_device(void *arg, const char *name, uint64_t value)
+{
+	add(arg, DEVICE, name, value);
+}
+
+static void read_sysfs(struct counters *all, struct ibv_context *ctx)
+{
 	char folder[512], path[800];
 	struct dirent *entry;
 
 	snprintf(folder, sizeof(folder), "%s/ports/1/hw_counters", ctx->device->ibdev_path);
-	DIR *dir = opendir(given ? given : folder);
+	DIR *dir = opendir(folder);
 
 	while (dir && (entry = readdir(dir))) {
 		unsigned long long value;
 
-		snprintf(path, sizeof(path), "%s/%s", given ? given : folder, entry->d_name);
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
 		FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
 
 		if (file && fscanf(file, "%llu", &value) == 1)
-			add(all, "device ", entry->d_name, value);
+			add(all, DEVICE, entry->d_name, value);
 		if (file)
 			fclose(file);
 	}
 	if (dir)
 		closedir(dir);
+}
+
+static void read_device(struct counters *all, struct ibv_context *ctx)
+{
+	const struct vb_engine_table *table = engine_table();
+
+	if (table)
+		table->counters_each(add_device, all);
+	else
+		read_sysfs(all, ctx);
 }
 
 static void read_all(struct counters *all, struct ibv_context *ctx)
@@ -127,4 +152,47 @@ void counters_explain_missing(struct ibv_context *ctx, FILE *file)
 			fprintf(file, "#   %s %llu\n", now.counter[i].name,
 				(unsigned long long)moved);
 	}
+}
+
+/* --- what they add up to --- */
+
+/* Names of which each count is a message or less: a packet, or a message, that was not taken. */
+static const char *const losses_in[] = {
+	DEVICE "rcvd_overrun_err",  DEVICE "rcvd_oversized_err", DEVICE "slot_refused_err",
+	DEVICE "forward_lost_err",  DEVICE "duplicate_request",
+	DEVICE "dropped_malformed", DEVICE "dropped_icrc",	 DEVICE "dropped_qp_state",
+	DEVICE "dropped_sequence",  DEVICE "dropped_length",	 DEVICE "dropped_no_receive",
+	DEVICE "dropped_access",    "UdpInCsumErrors",		 "Udp6InCsumErrors",
+};
+static const char *const losses_out[] = {
+	DEVICE "send_err", DEVICE "send_too_big_err", DEVICE "forward_lost_err",
+	DEVICE "memory_full_err",
+};
+
+static uint64_t moved_of(const struct counters *now, const char *name)
+{
+	for (unsigned i = 0; i < now->count; i++)
+		if (!strcmp(now->counter[i].name, name))
+			return now->counter[i].value - value_before(name);
+	return 0;
+}
+
+bool counters_counted(struct ibv_context *ctx, struct counted *counted)
+{
+	static struct counters now;
+	uint64_t messages;
+
+	*counted = (struct counted){ 0 };
+	if (!engine_table())
+		return false;
+	read_all(&now, ctx);
+	for (unsigned i = 0; i < sizeof(losses_in) / sizeof(*losses_in); i++)
+		counted->dropped_in += moved_of(&now, losses_in[i]);
+	for (unsigned i = 0; i < sizeof(losses_out) / sizeof(*losses_out); i++)
+		counted->lost_out += moved_of(&now, losses_out[i]);
+	/* The wire counts those by reason as well; the local path does not. */
+	messages = moved_of(&now, DEVICE "dropped_messages");
+	if (messages > counted->dropped_in)
+		counted->dropped_in = messages;
+	return true;
 }

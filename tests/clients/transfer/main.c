@@ -41,12 +41,43 @@ static void missing_print(const struct tally *tally)
 	       tally->writes_partial, tally->writes_missing);
 }
 
+/* What the peer's port could not send is missing here. */
+static uint64_t exchange(uint64_t lost_out)
+{
+	uint64_t lost_there = 0;
+
+	channel_send(session.channel, &lost_out, sizeof(lost_out));
+	channel_receive(session.channel, &lost_there, sizeof(lost_there));
+	return lost_there;
+}
+
+/* Each missing one was lost by the link, by the other side's port, or counted here. */
+static void explained_check(const struct tally *tally, uint64_t counted)
+{
+	uint64_t missing = tally->missing + tally->writes_partial + tally->writes_missing;
+	uint32_t link_lost = session.terms.link_lost;
+
+	printf("# unexplained %" PRIu64 ": missing %" PRIu64 " counted %" PRIu64 "\n",
+	       missing > counted ? missing - counted : 0, missing, counted);
+	fflush(stdout);
+	CHECK(link_lost == LINK_LOST_UNKNOWN || missing <= link_lost + counted,
+	      "%" PRIu64 " messages are missing, the link lost %u and %" PRIu64 " are counted",
+	      missing, link_lost, counted);
+}
+
 /* Messages may only be missing where the caller says that the network loses. */
 static void missing_check(void)
 {
 	struct tally tally = session_tally(&session);
+	struct counted counted;
+	uint64_t lost_there;
+	bool counts;
 
-	if (session.terms.qp_type == IBV_QPT_RC || !tally.sent)
+	if (session.terms.qp_type == IBV_QPT_RC)
+		return;
+	counts = counters_counted(session.home.ctx, &counted);
+	lost_there = exchange(counted.lost_out);
+	if (!tally.sent)
 		return;
 	missing_print(&tally);
 	if (!tally.missing && !tally.writes_partial && !tally.writes_missing)
@@ -55,10 +86,18 @@ static void missing_check(void)
 	counters_explain_missing(session.home.ctx, stdout);
 	fflush(stdout);
 	CHECK(session.terms.lossy, "%" PRIu64 " messages are missing", tally.missing);
+	if (counts)
+		explained_check(&tally, counted.dropped_in + lost_there);
 	/* A responder that never finds its way back after a gap loses nearly everything. */
 	CHECK(tally.missing * 100 <= tally.sent * session.terms.missing_percent_max,
 	      "%" PRIu64 " of %" PRIu64 " messages are missing, more than %u %%", tally.missing,
 	      tally.sent, session.terms.missing_percent_max);
+}
+
+static void connection_print(const struct lane *lane)
+{
+	printf("# QP %#x expects PSN %u\n", lane->self.qpn, lane->peer.psn);
+	fflush(stdout);
 }
 
 static void run(int channel, bool is_client)
@@ -75,9 +114,13 @@ static void run(int channel, bool is_client)
 	begin_us = clock_us();
 	/* For those who ask whether several ran side by side. */
 	printf("# connected at %.6f\n", begin_us / 1e6);
+	if (options.verbose)
+		connection_print(&session.lanes[0]);
 	session_run(&session);
 	printf("# ended at %.6f\n", clock_us() / 1e6);
 	missing_check();
+	if (options.verbose)
+		counters_explain_missing(session.home.ctx, stdout);
 	printf("transfer: %s: %" PRIu64 " operations, %" PRIu64
 	       " bytes right, %u QPs, MTU %u, seed %" PRIu64 ", %.3f s\n",
 	       is_client ? "client" : "server", session.ops, session.bytes, session.terms.lanes,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAGIC = 0x56425431, REGION_TOTAL = 256 << 20, REGION_MAX = 8 << 20, LANES_MAX = 4096 };
+enum { MAGIC = 0x56425432, REGION_TOTAL = 256 << 20, REGION_MAX = 8 << 20, LANES_MAX = 4096 };
 
 static const char usage_text[] =
 	"usage: transfer [options]            server\n"
@@ -17,6 +17,7 @@ static const char usage_text[] =
 	"Moves bytes by every operation and checks each of them, and each completion.\n"
 	"  -d DEVICE  -g GID-INDEX (1)  -p TCP-PORT (18600)\n"
 	"  -e         sleep until there are completions\n"
+	"  -v         print QP numbers, and the counters that moved\n"
 	"Of the client:\n"
 	"  -c rc|uc|ud    transport (rc)\n"
 	"  -o OPS         send, send_imm, write, write_imm, read, cmp_swap, fetch_add, mixed; a "
@@ -30,6 +31,8 @@ static const char usage_text[] =
 	"  -k N           operations of a round (256): unreliable QPs have no more on their way\n"
 	"  -L             the network may lose: UC and UD messages may be missing, but not torn\n"
 	"  -M PERCENT     of them may be missing at most (50)\n"
+	"  -x N           receives of a UC or UD QP, though a round may need more (256)\n"
+	"  -l N           packets that the link lost: counters must explain what else is missing\n"
 	"Exit status: 0 all is right, 1 something is not, 2 usage.\n";
 
 static void usage(const char *wrong)
@@ -106,7 +109,7 @@ static void terms_finish(struct terms *terms)
 bool terms_valid(const struct terms *terms)
 {
 	return terms->magic == MAGIC && terms->lanes && terms->lanes <= LANES_MAX &&
-	       terms->window && terms->recv_depth && terms->round_ops &&
+	       terms->window && terms->recv_depth && terms->receives_max && terms->round_ops &&
 	       terms->region_size <= REGION_MAX && terms->size_max <= terms->region_size / 4;
 }
 
@@ -124,6 +127,8 @@ static const struct {
 	{ 'm', offsetof(struct terms, mtu_bytes), 256, 4096 },
 	{ 'k', offsetof(struct terms, round_ops), 1, ROUND_OPS_MAX },
 	{ 'M', offsetof(struct terms, missing_percent_max), 0, 100 },
+	{ 'x', offsetof(struct terms, receives_max), 1, ROUND_OPS_MAX },
+	{ 'l', offsetof(struct terms, link_lost), 0, LINK_LOST_UNKNOWN },
 	{ 'T', offsetof(struct terms, timeout), 0, 31 },
 	{ 'R', offsetof(struct terms, retry_cnt), 0, 7 },
 	{ 't', offsetof(struct terms, deadline_s), 1, 86400 },
@@ -173,6 +178,9 @@ static void option_apply(struct options *options, int code)
 	case 'e':
 		options->events = true;
 		break;
+	case 'v':
+		options->verbose = true;
+		break;
 	case 'P':
 		options->pair = true;
 		break;
@@ -205,12 +213,14 @@ void options_read(struct options *options, int argc, char **argv)
 			   .retry_cnt = 7,
 			   .deadline_s = 120,
 			   .missing_percent_max = 50,
+			   .receives_max = ROUND_OPS_MAX,
+			   .link_lost = LINK_LOST_UNKNOWN,
 			   .round_ops = ROUND_OPS_MAX,
 			   .seed = 1 },
 		.port = "18600",
 		.gid_index = 1,
 	};
-	while ((code = getopt_long(argc, argv, "c:o:n:q:w:r:s:m:S:T:R:t:bk:LM:g:d:p:eh", names,
+	while ((code = getopt_long(argc, argv, "c:o:n:q:w:r:s:m:S:T:R:t:bk:LM:x:l:g:d:p:evh", names,
 				   NULL)) != -1)
 		option_apply(options, code);
 	if (argc - optind > 1 || (options->pair && argc != optind))

@@ -141,10 +141,17 @@ static bool has_room(const struct plan *plan, size_t local, size_t target)
 	       target + most < plan->terms->region_size;
 }
 
+static uint32_t slots_needed(const struct terms *terms)
+{
+	uint32_t count = terms->region_size / slot_size(terms);
+
+	return count < ROUND_OPS_MAX ? count : ROUND_OPS_MAX;
+}
+
 bool plan_round(struct plan *plan)
 {
 	const struct terms *terms = plan->terms;
-	uint32_t most = terms->qp_type == IBV_QPT_RC ? ROUND_OPS_MAX : slot_count(terms);
+	uint32_t most = terms->qp_type == IBV_QPT_RC ? ROUND_OPS_MAX : slots_needed(terms);
 	size_t local = 0, target = 0;
 
 	most = most < terms->round_ops ? most : terms->round_ops;
@@ -191,9 +198,9 @@ uint32_t slot_size(const struct terms *terms)
 
 uint32_t slot_count(const struct terms *terms)
 {
-	uint32_t count = terms->region_size / slot_size(terms);
+	uint32_t count = slots_needed(terms);
 
 	if (terms->qp_type == IBV_QPT_RC)
 		return 0;
-	return count < ROUND_OPS_MAX ? count : ROUND_OPS_MAX;
+	return count < terms->receives_max ? count : terms->receives_max;
 }

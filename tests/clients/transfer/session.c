@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QUIET_US = 200000 };
+enum { QUIET_US = 200000, QUIET_LOOKS = 1000, QUIET_SLEEPS = 4 };
 
 /* The client's terms hold; the MTU is the smaller one unless it was asked for. */
 static void terms_agree(struct session *session)
@@ -124,12 +124,22 @@ static void peer_look(struct session *session)
 	session->arrival_us = clock_us();
 }
 
+/* A process that did not run for a while has to look first at what came meanwhile. */
+static bool is_quiet(struct session *session)
+{
+	if (clock_us() - session->arrival_us <= QUIET_US) {
+		session->quiet_looks = 0;
+		return false;
+	}
+	return ++session->quiet_looks > (session->home.channel ? QUIET_SLEEPS : QUIET_LOOKS);
+}
+
 /* Unreliable transports end when all is there, or when nothing came for a while. */
-static bool is_over(const struct session *session)
+static bool is_over(struct session *session)
 {
 	if (all_received(session))
 		return true;
-	return session->terms.qp_type != IBV_QPT_RC && clock_us() - session->arrival_us > QUIET_US;
+	return session->terms.qp_type != IBV_QPT_RC && is_quiet(session);
 }
 
 static void round_run(struct session *session)

@@ -17,6 +17,7 @@ struct session {
 	bool peer_done;	     /* has posted and completed all of this round */
 	unsigned idle;	     /* looks in vain since the last completion */
 	uint64_t arrival_us; /* when the last message came */
+	unsigned quiet_looks; /* in vain, after a while without any */
 	uint64_t bytes, ops; /* done and checked, both directions */
 };
 

@@ -34,11 +34,15 @@ struct terms {
 	uint32_t both;		      /* the server sends as well */
 	uint32_t lossy;		      /* UC and UD messages may be missing, repeated or late */
 	uint32_t missing_percent_max; /* with lossy */
+	uint32_t receives_max;	      /* UC and UD: on each QP, even if a round needs more */
+	uint32_t link_lost;	      /* packets; LINK_LOST_UNKNOWN: nobody knows */
 	uint32_t timeout, retry_cnt;
 	uint32_t deadline_s;
 	uint32_t region_size; /* per lane: what a round may touch */
 	uint64_t seed;
 };
+
+enum { LINK_LOST_UNKNOWN = 0x7fffffff };
 
 /* Each side has its own. */
 struct options {
@@ -47,6 +51,7 @@ struct options {
 	int gid_index;
 	bool events; /* sleep for completions instead of polling */
 	bool pair;   /* both sides, in two processes made by fork */
+	bool verbose; /* who is connected to whom, and every counter that moved */
 };
 
 void options_read(struct options *options, int argc, char **argv);

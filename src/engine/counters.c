@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/counters.h"
+#include "engine/wire.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* A number in struct vb_wire_counts. */
+struct row {
+	const char *name;
+	size_t offset;
+};
+
+#define PORT(field) offsetof(struct vb_wire_counts, port.field)
+#define QPS(field) offsetof(struct vb_wire_counts, qps.field)
+#define DROP(drop) offsetof(struct vb_wire_counts, drops[drop])
+#define FAULT(fault) offsetof(struct vb_wire_counts, faults[fault])
+
+static const struct row rows[] = {
+	{ "sent_pkts", PORT(packets_out) },
+	{ "rcvd_pkts", PORT(packets_in) },
+	{ "sent_bytes", PORT(bytes_out) },
+	{ "rcvd_bytes", PORT(bytes_in) },
+	{ "send_err", PORT(send_errors) },
+	{ "send_too_big_err", PORT(too_big) },
+	{ "forwarded_pkts", PORT(forwarded_out) },
+	{ "forward_lost_err", PORT(forwarded_lost) },
+	{ "rcvd_forwarded_pkts", PORT(forwarded_in) },
+	{ "slot_refused_err", PORT(slot_refused) },
+	{ "rcvd_oversized_err", PORT(oversized) },
+	{ "rcvd_overrun_err", PORT(overrun) },
+	{ "memory_full_err", PORT(memory_full) },
+
+	{ "duplicate_request", QPS(duplicates) },
+	{ "out_of_seq_request", QPS(out_of_sequence) },
+	{ "send_rnr_err", QPS(rnr_sent) },
+	{ "np_cnp_sent", QPS(cnp_sent) },
+	{ "rp_cnp_handled", QPS(cnp_handled) },
+	{ "rcvd_rnr_err", QPS(rnr_naks) },
+	{ "rcvd_seq_err", QPS(nak_sequence) },
+	{ "implied_nak_seq_err", QPS(implied_nak) },
+	{ "local_ack_timeout_err", QPS(timeouts) },
+	{ "retransmitted_pkts", QPS(retransmits) },
+	{ "late_response", QPS(late_answers) },
+	{ "retry_exceeded_err", QPS(retry_exceeded) },
+	{ "retry_rnr_exceeded_err", QPS(rnr_exceeded) },
+
+	{ "dropped_malformed", DROP(VB_DROP_MALFORMED) },
+	{ "dropped_icrc", DROP(VB_DROP_ICRC) },
+	{ "dropped_unknown_qp", DROP(VB_DROP_UNKNOWN_QP) },
+	{ "dropped_wrong_transport", DROP(VB_DROP_TRANSPORT) },
+	{ "dropped_qp_state", DROP(VB_DROP_STATE) },
+	{ "dropped_pkey", DROP(VB_DROP_PKEY) },
+	{ "dropped_address", DROP(VB_DROP_ADDRESS) },
+	{ "dropped_qkey", DROP(VB_DROP_QKEY_WRONG) },
+	{ "dropped_psn", DROP(VB_DROP_PSN) },
+	{ "dropped_sequence", DROP(VB_DROP_SEQUENCE) },
+	{ "dropped_length", DROP(VB_DROP_LENGTH) },
+	{ "dropped_no_receive", DROP(VB_DROP_RECEIVE) },
+	{ "dropped_access", DROP(VB_DROP_ACCESS) },
+	{ "dropped_overflow", DROP(VB_DROP_OVERFLOW) },
+
+	{ "malformed_truncated", FAULT(VB_PACKET_TRUNCATED) },
+	{ "malformed_oversized", FAULT(VB_PACKET_OVERSIZED) },
+	{ "malformed_unknown", FAULT(VB_PACKET_UNKNOWN) },
+	{ "malformed_version", FAULT(VB_PACKET_VERSION) },
+	{ "malformed_reserved", FAULT(VB_PACKET_RESERVED) },
+	{ "malformed_unaligned", FAULT(VB_PACKET_UNALIGNED) },
+};
+
+enum { ROWS = sizeof(rows) / sizeof(*rows) };
+/* Whoever counts something new gives it a name; no fault is VB_PACKET_OK, and is not shown. */
+static_assert((ROWS + 1) * sizeof(uint64_t) == sizeof(struct vb_wire_counts), "a row is missing");
+
+/* Messages for which a QP of this process had no receive, or no right: by either path. */
+static uint64_t dropped_messages(struct vb_nic *nic)
+{
+	uint64_t sum;
+
+	pthread_mutex_lock(&nic->lock);
+	sum = nic->dropped;
+	vb_list_for(qp, &nic->qps, struct vb_qp, node)
+		sum += atomic_load(&qp->entry->dropped);
+	pthread_mutex_unlock(&nic->lock);
+	return sum;
+}
+
+void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_wire_counts counts = { 0 };
+
+	if (wire)
+		vb_wire_count(wire, &counts);
+	for (unsigned i = 0; i < ROWS; i++) {
+		uint64_t value;
+
+		memcpy(&value, (const char *)&counts + rows[i].offset, sizeof(value));
+		each(arg, rows[i].name, value);
+	}
+	each(arg, "dropped_messages", dropped_messages(nic));
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Between the files of the wire. */
+#ifndef VB_ENGINE_WIRE_IMPL_H
+#define VB_ENGINE_WIRE_IMPL_H
+
+#include "engine/wire.h"
+
+bool vb_wire_try_lock(struct vb_wire *wire);
+/* For control calls: waits. */
+void vb_wire_lock(struct vb_wire *wire);
+/* Sends what others asked for meanwhile, then gives the lock back. */
+void vb_wire_unlock(struct vb_wire *wire);
+
+/* The rest under the lock. */
+
+/* This thread executes from now on; false: it cannot. */
+bool vb_wire_begin(struct vb_wire *wire);
+/* Takes packets in and sends what is due; polling: a program does, not the service thread. True:
+ * something was done. */
+bool vb_wire_bring_on(struct vb_wire *wire, bool polling);
+void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp);
+/* A packet came through a slot socket: is its QP one that the wire should carry? */
+void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which QPs the wire carries, and how they come to it and leave it. */
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "engine/wire_impl.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+enum { ECN_MASK = 3, ECN_CAPABLE = 2 };
+
+/* Many connections between two hosts should not all share one path. */
+static uint32_t entropy_of(const struct vb_qp *qp)
+{
+	uint32_t fold = qp->ibv.qp_num * qp->attr.dest_qp_num;
+
+	return fold ^ fold >> 14 ^ fold >> 20;
+}
+
+static int listen_all(struct vb_wire *wire, const struct vb_qp *qp)
+{
+	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
+	static const union ibv_gid none;
+	union ibv_gid gid;
+	int err = 0;
+
+	for (int i = 0; i < VB_GIDS && !err; i++) {
+		if (!vb_device_gid(dev, i, &gid) && memcmp(&gid, &none, sizeof(gid)))
+			err = vb_port_listen(wire->port, &gid);
+	}
+	return err;
+}
+
+static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+{
+	struct vb_way way = { 0 };
+	int err;
+
+	if (qp->type == IBV_QPT_UD) {
+		listen_all(wire, qp); /* an address that cannot be had is one without packets */
+		return vb_roce_adopt(&wire->roce, qp, NULL);
+	}
+	/* LIDs mean something on this host only. */
+	if (vb_context(qp->ibv.context)->dev->infiniband && !qp->av.local)
+		return -ENETUNREACH;
+	err = vb_port_resolve(wire->port, &qp->av, peer, entropy_of(qp), &way);
+	if (err)
+		return err;
+	/* Routers may mark instead of drop: RC slows down when it is told. */
+	if (qp->type == IBV_QPT_RC && !(way.traffic_class & ECN_MASK))
+		way.traffic_class |= ECN_CAPABLE;
+	err = vb_roce_adopt(&wire->roce, qp, &way);
+	if (err)
+		vb_way_release(&way);
+	return err;
+}
+
+int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
+{
+	int err;
+	struct vb_wire *wire = vb_wire_get(qp->nic, &err);
+
+	if (!wire)
+		return err;
+	vb_wire_lock(wire);
+	err = adopt_locked(wire, qp, peer);
+	vb_wire_unlock(wire);
+	if (err)
+		vb_explain("QP 0x%06x has no way to its peer: %s", qp->ibv.qp_num, strerror(-err));
+	return err;
+}
+
+static void take_back(struct vb_qp *qp)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_wired *wired;
+
+	if (!wire)
+		return;
+	vb_wire_lock(wire);
+	vb_wire_drop_kick(wire, qp);
+	wired = atomic_load(&qp->wired);
+	if (wired)
+		vb_roce_drop(wired);
+	vb_wire_unlock(wire);
+}
+
+void vb_wire_stop(struct vb_qp *qp)
+{
+	for (;;) {
+		/* A packet that comes in between may hand it over again. */
+		take_back(qp);
+		if (vb_qp_token_try(qp))
+			return;
+		sched_yield();
+	}
+}
+
+static bool own_slot(const struct vb_nic *nic, uint32_t qpn)
+{
+	for (unsigned i = 0; i < nic->slot_count; i++)
+		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
+			return true;
+	return false;
+}
+
+/* By address alone; processes of this host are asked first whether they can be touched. */
+static bool goes_by_wire(const struct vb_qp *qp)
+{
+	if (vb_context(qp->ibv.context)->dev->infiniband)
+		return false;
+	switch (vb_config_path()) {
+	case VB_PATH_AUTO:
+		return !qp->av.local;
+	case VB_PATH_SLOT:
+		return !qp->av.local || own_slot(qp->nic, qp->attr.dest_qp_num);
+	case VB_PATH_WIRE:
+	case VB_PATH_SIM:
+		break;
+	}
+	return true;
+}
+
+void vb_wire_enter(struct vb_qp *qp)
+{
+	if (qp->type == IBV_QPT_UD) {
+		if (!atomic_load(&qp->wired))
+			vb_wire_adopt(qp, NULL);
+		return;
+	}
+	if (!goes_by_wire(qp) || !vb_qp_token_try(qp))
+		return;
+	if (vb_wire_adopt(qp, NULL))
+		vb_qp_token_release(qp);
+}
+
+/*
+ * A packet through a slot socket for a QP that is not on the wire: its process found out first that
+ * we may not touch each other.
+ */
+void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
+{
+	struct vb_nic *nic = wire->nic;
+	uint32_t qpn;
+	struct vb_qp *qp;
+
+	if (arrival->length < VB_BTH_LENGTH)
+		return;
+	qpn = (uint32_t)arrival->bytes[5] << 16 | (uint32_t)arrival->bytes[6] << 8 | arrival->bytes[7];
+	if (vb_roce_find(&wire->roce, qpn) || pthread_mutex_trylock(&nic->lock))
+		return;
+	qp = vb_nic_qp(nic, qpn);
+	if (qp && qp->type != IBV_QPT_UD && qp->av.local &&
+	    vb_gate_open(atomic_load(&qp->entry->gate)) && vb_qp_token_try(qp)) {
+		if (adopt_locked(wire, qp, arrival->peer))
+			vb_qp_token_release(qp);
+	}
+	pthread_mutex_unlock(&nic->lock);
+}
+
+void vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
+		       struct vb_notice *notice)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
+	struct vb_report report = { 0 };
+
+	if (!wire) {
+		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
+		vb_path_complete(qp, VB_OK, &report, notice);
+		return;
+	}
+	vb_wire_lock(wire);
+	if (vb_wire_begin(wire)) {
+		wire->roce.now_ns = vb_now_ns();
+		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+		do
+			vb_roce_datagram(&wire->roce, qp, peer, notice);
+		while (qp->sq.next != end && vb_sq_wqe(&qp->sq, qp->sq.next)->ah == ah &&
+		       vb_qp_state(qp) == IBV_QPS_RTS);
+		vb_hazard_leave(wire->roce.thread);
+		vb_tx_flush(&wire->roce.tx);
+	}
+	vb_wire_unlock(wire);
+}

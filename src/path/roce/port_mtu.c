@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets that are too long for the route: a wrong path MTU loses every one of them, in silence. */
+#include "base/log.h"
+#include "nic/gid.h"
+#include "path/roce/port_impl.h"
+
+enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_HEADER = 8, PATH_MTU_MIN = 256 };
+
+static uint32_t ip_length(const struct vb_burst *burst)
+{
+	return burst->segment + UDP_HEADER + (burst->way->flow.ipv6 ? IPV6_HEADER : IPV4_HEADER);
+}
+
+/* What the QP was told, as far as a full packet shows it. */
+static uint32_t path_mtu(uint32_t segment)
+{
+	uint32_t mtu = PATH_MTU_MIN;
+
+	while (mtu * 2 < segment)
+		mtu *= 2;
+	return mtu;
+}
+
+/* Of the interface that has the source address; 0: unknown. */
+static uint32_t interface_mtu(const struct vb_way *way)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = NULL;
+	uint32_t mtu;
+
+	for (size_t i = 0; i < all->addr_count && !netif; i++)
+		if (vb_gid_equal(&all->addrs[i].gid, &way->sgid))
+			netif = vb_netif_by_index(all, all->addrs[i].ifindex);
+	mtu = netif ? (uint32_t)netif->mtu : 0;
+	vb_netif_snapshot_put(all);
+	return mtu;
+}
+
+void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
+{
+	uint32_t *told = &port->too_big_qpns[burst->qpn % VB_TOO_BIG_QPNS];
+	uint32_t length = ip_length(burst), mtu;
+
+	if (*told == burst->qpn)
+		return;
+	*told = burst->qpn;
+	mtu = interface_mtu(burst->way);
+	if (mtu && mtu < length)
+		vb_explain("QP 0x%06x: path_mtu %u does not fit the interface MTU %u: packets of %u "
+			   "bytes are lost; ibv_query_port tells the active_mtu",
+			   burst->qpn, path_mtu(burst->segment), mtu, length);
+	else
+		vb_explain("QP 0x%06x: path_mtu %u does not fit the route: packets of %u bytes are "
+			   "lost",
+			   burst->qpn, path_mtu(burst->segment), length);
+}
