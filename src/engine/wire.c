@@ -259,6 +259,18 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 	return any;
 }
 
+void vb_wire_settle(struct vb_qp *qp)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+
+	if (!wire || !vb_qp_on_wire(qp))
+		return;
+	vb_wire_lock(wire);
+	if (vb_wire_begin(wire))
+		send_due(wire);
+	vb_wire_unlock(wire);
+}
+
 bool vb_wire_poll(struct vb_wire *wire)
 {
 	bool any;

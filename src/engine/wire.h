@@ -56,6 +56,8 @@ void vb_wire_stop(struct vb_qp *qp);
 void vb_wire_enter(struct vb_qp *qp);
 /* Something was posted, or its state has changed. */
 void vb_wire_kick(struct vb_qp *qp);
+/* What is posted is begun, whoever holds the wire now: then the QP may go to SQD. */
+void vb_wire_settle(struct vb_qp *qp);
 /* UD: sends the datagrams at the head of the queue that go the same way. By the token's holder. */
 void vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 		       struct vb_notice *notice);

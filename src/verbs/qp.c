@@ -121,6 +121,8 @@ static int modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
 		return reset(qp, attr, mask);
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_SQD)
+		vb_wire_settle(qp);
 	err = modify_locked(qp, attr, mask);
 	if (err)
 		return err;

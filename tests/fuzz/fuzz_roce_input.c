@@ -42,6 +42,13 @@ static uint16_t half(struct input *in)
 	return (uint16_t)(high << 8 | byte(in));
 }
 
+static uint32_t word(struct input *in)
+{
+	uint32_t high = half(in);
+
+	return high << 16 | half(in);
+}
+
 /* Near one of those that mean something to the QP, or far away. */
 static uint32_t psn_of(struct input *in, const struct vb_wired *wired)
 {
@@ -50,7 +57,7 @@ static uint32_t psn_of(struct input *in, const struct vb_wired *wired)
 	uint8_t which = byte(in);
 
 	if (which & 0x80)
-		return ((uint32_t)byte(in) << 16 | half(in)) & VB_PSN_MASK;
+		return word(in) & VB_PSN_MASK;
 	return vb_psn_add(near[which & 3], (uint32_t)((which >> 2 & 31) - 8) & VB_PSN_MASK);
 }
 
@@ -59,7 +66,7 @@ static uint32_t rkey_of(struct input *in, const struct stage *stage)
 	uint8_t which = byte(in);
 
 	if (which & 0x80)
-		return (uint32_t)half(in) << 16 | half(in);
+		return word(in);
 	if (which & 0x40)
 		return stage->mr[ZONE_TARGET]->ibv.rkey ^ 1u << (which & 31);
 	return stage->mr[which % ZONES]->ibv.rkey;
@@ -72,7 +79,7 @@ static uint64_t va_of(struct input *in, const struct stage *stage)
 	uint64_t begin = (uintptr_t)stage_zone(stage, which % ZONES);
 
 	if (which & 0x80)
-		return (uint64_t)half(in) << 48 | half(in);
+		return (uint64_t)word(in) << 32;
 	return begin + (which & 0x40 ? half(in) - 0x8000ll : half(in) % ZONE_BYTES);
 }
 
@@ -94,12 +101,7 @@ static struct vb_packet packet_of(struct input *in, struct stage *stage)
 	static const uint8_t transports[STAGE_QPS] = { VB_TRANSPORT_RC, VB_TRANSPORT_RC,
 						       VB_TRANSPORT_UC, VB_TRANSPORT_UD };
 	uint8_t opcode = byte(in), flags = byte(in);
-
-	/* Nearly always one of the QP's own transport. */
-	if (opcode < 0xe0)
-		opcode = (opcode & 0x1f) | transports[which];
-	return (struct vb_packet){
-		.opcode = opcode,
+	struct vb_packet packet = {
 		.solicited = flags & 1,
 		.ack_request = flags & 2,
 		.migreq = true,
@@ -107,23 +109,29 @@ static struct vb_packet packet_of(struct input *in, struct stage *stage)
 		.becn = flags & 8,
 		.pkey = 0xffff,
 		.dest_qpn = end->qp->ibv.qp_num,
-		.psn = psn_of(in, end->wired),
-		.va = va_of(in, stage),
-		.rkey = rkey_of(in, stage),
-		.dma_length = length_of(in),
 		.swap_add = flags,
 		.compare = 0x1111111111111111,
-		.syndrome = byte(in),
 		.msn = flags,
 		.original = opcode,
-		.qkey = flags & 16 ? half(in) : STAGE_QKEY,
 		.src_qpn = STAGE_PEER_QPN,
 		.imm = flags,
 		.invalidate_rkey = stage->mr[ZONE_TARGET]->ibv.rkey,
-		.payload_length = flags & 32 ? length_of(in) % (VB_MTU_MAX + 1) :
-				  flags & 64 ? STAGE_MTU :
-					       flags >> 7,
 	};
+
+	/* Nearly always one of the QP's own transport. */
+	packet.opcode = opcode < 0xe0 ? (opcode & 0x1f) | transports[which] : opcode;
+	packet.psn = psn_of(in, end->wired);
+	packet.va = va_of(in, stage);
+	packet.rkey = rkey_of(in, stage);
+	packet.dma_length = length_of(in);
+	packet.syndrome = byte(in);
+	packet.qkey = flags & 16 ? half(in) : STAGE_QKEY;
+	packet.payload_length = flags >> 7;
+	if (flags & 32)
+		packet.payload_length = length_of(in) % (VB_MTU_MAX + 1);
+	else if (flags & 64)
+		packet.payload_length = STAGE_MTU;
+	return packet;
 }
 
 /* The whole packet; returns its length. */
@@ -223,7 +231,7 @@ static void do_send(struct input *in, struct stage *stage)
 	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	bool lands = atomic || opcode == IBV_WR_RDMA_READ;
 	enum stage_zone zone = lands ? ZONE_LAND : ZONE_SOURCE;
-	uint32_t length = which == STAGE_UD ? byte(in) : byte(in) * 4u, half_length = length / 2;
+	uint32_t length = byte(in) * (which == STAGE_UD ? 1u : 4u), half_length = length / 2;
 	uint64_t address = (uintptr_t)stage_zone(stage, zone) + byte(in) * 4u;
 	uint32_t lkey = stage->mr[zone]->ibv.lkey;
 	struct ibv_sge sge[2] = { { address + half_length, length - half_length, lkey },

@@ -6,8 +6,8 @@
  *   flood HOW SOURCE DESTINATION [QPN PSN]      IPv4 addresses
  *
  * HOW: garbage: random bytes; source: right in everything but its source address, which the caller
- * chooses; psn: far ahead and far behind; rkey: old requests with keys that do not exist; pkey; qkey:
- * datagrams with another Q_Key.
+ * chooses; psn: far ahead and far behind; rkey: old requests with keys that do not exist; pkey: of
+ * other partitions; qkey: datagrams with another Q_Key.
  */
 #include "wire/bytes.h"
 #include "wire/icrc.h"

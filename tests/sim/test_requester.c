@@ -448,6 +448,57 @@ static void a_silent_peer_gets_one_packet_at_a_time(void **state)
 	rig_take_none(&rig);
 }
 
+/*
+ * rxe drops a repetition that begins before the one it got last, or that is part of two requests;
+ * and after a timeout the window is too small for all of it.
+ */
+static void a_repeated_read_goes_forward_only(void **state)
+{
+	struct vb_packet packet;
+	uint32_t end_psn = RIG_SQ_PSN;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_wait_ns(&rig, 1100000);
+	while (end_psn != RIG_SQ_PSN + 8) {
+		packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+		assert_int_equal(packet.psn, end_psn);
+		rig_take_none(&rig); /* no part of it before that one is answered */
+		end_psn = packet.psn + packet.dma_length / RIG_MTU;
+		for (uint32_t psn = packet.psn; psn != end_psn; psn++)
+			read_response(VB_OP_READ_RESPONSE_MIDDLE, psn, RIG_MTU);
+	}
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* A window of 40 packets cuts a READ of 64: of the first piece is asked for again up to its end. */
+static void a_repeated_read_is_part_of_one_request(void **state)
+{
+	struct vb_packet packet;
+	uint32_t end_psn, una_psn = RIG_SQ_PSN;
+
+	(void)state;
+	rig_open(&rig);
+	rig.wired->req.congestion.window_256 = 40 << 8;
+	rig_post(&rig, IBV_WR_RDMA_READ, 64 * RIG_MTU, IBV_SEND_SIGNALED);
+	end_psn = RIG_SQ_PSN + rig_take_op(&rig, VB_OP_READ_REQUEST).dma_length / RIG_MTU;
+	assert_int_equal(end_psn, RIG_SQ_PSN + 40);
+	while (rig.out_head == rig.out_tail)
+		read_response(VB_OP_READ_RESPONSE_MIDDLE, una_psn++, RIG_MTU);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, end_psn);
+	rig.out_head = rig.out_tail;
+	while (una_psn != end_psn - 10)
+		read_response(VB_OP_READ_RESPONSE_MIDDLE, una_psn++, RIG_MTU);
+	rig.out_head = rig.out_tail;
+	read_response(VB_OP_READ_RESPONSE_MIDDLE, una_psn + 1, RIG_MTU);
+	packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(packet.psn, una_psn);
+	assert_int_equal(packet.dma_length, 10 * RIG_MTU);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, end_psn);
+}
+
 static unsigned sent_within_ns(uint64_t ns)
 {
 	unsigned count;
@@ -528,6 +579,8 @@ int main(void)
 		TEST(sqd_lets_what_was_begun_finish),
 		TEST(a_cnp_cuts_the_window),
 		TEST(a_silent_peer_gets_one_packet_at_a_time),
+		TEST(a_repeated_read_goes_forward_only),
+		TEST(a_repeated_read_is_part_of_one_request),
 		TEST(patience_stays_until_a_round_trip_is_measured),
 		TEST(silence_of_an_unread_socket_is_no_silence),
 	};

@@ -291,6 +291,27 @@ static void a_received_packet_that_is_not_marked_draws_no_cnp(void **state)
 	rig_take_none(&rig);
 }
 
+/* While packets come in, wanted or not, an ACK may wait for a message that takes it along. */
+static void an_ack_is_not_held_for_ever(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	packet.ack_request = true;
+	rig_give(&rig, packet);
+	for (unsigned i = 0; i < 2; i++) {
+		vb_roce_turn(&rig.roce, true);
+		rig_take_none(&rig);
+		assert_true(vb_roce_next_ns(&rig.roce) > rig.roce.now_ns);
+		rig.roce.now_ns += 50000;
+	}
+	assert_true(vb_roce_next_ns(&rig.roce) <= rig.roce.now_ns);
+	vb_roce_turn(&rig.roce, true);
+	take_ack(RIG_RQ_PSN, 1);
+}
+
 /* A message under way holds a receive of the shared queue; with the QP it must come back. */
 static void a_failing_qp_gives_its_shared_receive_back(void **state)
 {
@@ -339,6 +360,7 @@ int main(void)
 		TEST(a_shared_queue_gives_no_credits),
 		TEST(cnps_are_rate_limited),
 		TEST(a_received_packet_that_is_not_marked_draws_no_cnp),
+		TEST(an_ack_is_not_held_for_ever),
 		TEST(a_failing_qp_gives_its_shared_receive_back),
 	};
 

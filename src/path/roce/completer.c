@@ -62,6 +62,10 @@ static void pop_reads(struct vb_requester *req)
 			break;
 		req->reads_head++;
 	}
+	while (req->asked_head != req->asked_tail &&
+	       vb_psn_diff(req->asked[req->asked_head % VB_RD_ATOMIC_MAX].end_psn,
+			   req->una_psn) <= 0)
+		req->asked_head++;
 }
 
 /* It answers: what was thought lost by its silence was only late, if it has everything. */

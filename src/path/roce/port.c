@@ -138,7 +138,7 @@ static uint32_t drops_of(int fd)
 const struct vb_port_counters *vb_port_counters(const struct vb_port *port)
 {
 	port->counters->forwarded_out = atomic_load(&port->held.sent);
-	port->counters->forwarded_lost += atomic_exchange(&port->held.lost, 0);
+	port->counters->forwarded_lost = atomic_load(&port->held.lost);
 	port->counters->overrun = 0;
 	for (unsigned i = 0; i < port->endpoint_count; i++)
 		port->counters->overrun += drops_of(port->endpoints[i]->fd);

@@ -110,6 +110,7 @@ static inline uint16_t vb_port_id(unsigned i)
 {
 	return (uint16_t)i;
 }
+/* UC and UD wait for room in a send buffer, and are held to a pace (port_pace.c): it may sleep. */
 void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 
 /*

@@ -63,7 +63,7 @@ struct vb_held {
 	struct vb_list list; /* the oldest first */
 	unsigned count;
 	uint64_t bytes;
-	_Atomic uint64_t sent, lost; /* packets, those that did not have to wait included */
+	_Atomic uint64_t sent, lost; /* packets, with those that did not have to wait */
 };
 
 struct vb_port {

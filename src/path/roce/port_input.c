@@ -58,7 +58,7 @@ static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t 
 static void refuse(struct vb_port *port, const struct vb_delivery *from, uint32_t packets)
 {
 	if (from->forwarded)
-		port->counters->forwarded_lost += packets;
+		atomic_fetch_add(&port->held.lost, packets);
 	else
 		port->counters->slot_refused += packets;
 }

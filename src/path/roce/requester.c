@@ -7,7 +7,7 @@
 enum {
 	ASK_EVERY = 16,            /* packets: ask for an ACK at least this often */
 	BACKOFF_MAX_NS = 1000000000,
-	GIVE_UP_MIN_NS = 30000000, /* a peer without hardware answers when it is given a CPU */
+	GIVE_UP_MIN_NS = 200000000, /* a peer without hardware answers when it is given a CPU */
 };
 
 /* Opcodes of a message by the place of the packet in it. */
@@ -522,6 +522,36 @@ static void note_read(struct vb_requester *req, uint32_t count)
 		(struct vb_read_request){ req->next_psn, count };
 }
 
+/* The request that next_psn was first asked for with; NULL: it never was. */
+static struct vb_read_asked *asked_before(struct vb_requester *req)
+{
+	for (uint32_t i = req->asked_head; i != req->asked_tail; i++) {
+		struct vb_read_asked *asked = &req->asked[i % VB_RD_ATOMIC_MAX];
+
+		if (vb_psn_diff(req->next_psn, asked->psn) >= 0 &&
+		    vb_psn_diff(req->next_psn, asked->end_psn) < 0)
+			return asked;
+	}
+	return NULL;
+}
+
+static void note_asked(struct vb_requester *req, uint32_t count)
+{
+	struct vb_read_asked *asked = asked_before(req);
+	uint32_t end_psn = vb_psn_add(req->next_psn, count);
+
+	if (asked && vb_psn_diff(req->next_psn, asked->cut_psn) >= 0)
+		asked->cut_psn = end_psn;
+	else if (asked && asked->cut_psn == asked->end_psn)
+		asked->cut_psn = end_psn;
+	else if (!asked && req->asked_tail - req->asked_head < VB_RD_ATOMIC_MAX)
+		req->asked[req->asked_tail++ % VB_RD_ATOMIC_MAX] = (struct vb_read_asked){
+			.psn = req->next_psn,
+			.end_psn = end_psn,
+			.cut_psn = end_psn,
+		};
+}
+
 /* Unsolicited or not, READs and ATOMICs are always answered. */
 static void send_request(struct run *run, const struct vb_wqe *wqe, uint32_t count)
 {
@@ -553,23 +583,45 @@ static void send_request(struct run *run, const struct vb_wqe *wqe, uint32_t cou
 		packet.swap_add = packet.compare = 0;
 	}
 	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+	if (wqe->opcode == IBV_WR_RDMA_READ)
+		note_asked(&wired->req, count);
 	note_read(&wired->req, count);
 	sent(wired, count, true);
 	pass_cursor(wired, wqe);
 	run->budget--;
 }
 
+/* A part of this request was asked for again, and the answer is not there. */
+static bool part_out(const struct vb_requester *req, const struct vb_read_asked *asked)
+{
+	return reads_out(req) && vb_psn_diff(req->reads[(req->reads_tail - 1) % VB_RD_ATOMIC_MAX].psn,
+					     asked->psn) >= 0;
+}
+
+/* Either request may be the one that arrived first: a repetition is a part of both. */
+static uint32_t repeatable(const struct vb_requester *req, const struct vb_read_asked *asked)
+{
+	bool cut = vb_psn_diff(req->next_psn, asked->cut_psn) < 0;
+
+	return (uint32_t)vb_psn_diff(cut ? asked->cut_psn : asked->end_psn, req->next_psn);
+}
+
 /*
  * A long READ is asked for in pieces that fit into the window: it is the answers that fill the
  * path. Not in tiny ones, for each takes one of the peer's resources.
  */
-static uint32_t read_piece(const struct vb_wired *wired, const struct vb_wqe *wqe)
+static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
 {
-	const struct vb_requester *req = &wired->req;
+	struct vb_requester *req = &wired->req;
 	uint32_t rest = wqe->psn_count - (uint32_t)vb_psn_diff(req->next_psn, wqe->psn);
 	uint32_t window = vb_congestion_window(&req->congestion), out = in_flight(req);
 	uint32_t room = window > out ? window - out : 0, least = window / 4 ? window / 4 : 1;
+	const struct vb_read_asked *asked = asked_before(req);
 
+	if (asked && part_out(req, asked))
+		return 0;
+	if (asked)
+		rest = repeatable(req, asked);
 	if (room >= rest)
 		return rest;
 	return room >= least ? room : 0;
@@ -644,6 +696,7 @@ static void flush(struct vb_wired *wired, uint32_t end)
 	req->cursor = req->begun = wired->qp->sq.next;
 	req->una_psn = req->next_psn = req->sent_psn = req->tail_psn;
 	req->reads_head = req->reads_tail;
+	req->asked_head = req->asked_tail;
 	req->stop = VB_OK;
 	req->suspect = false;
 	req->rnr_ns = 0;

@@ -32,6 +32,15 @@ struct vb_read_request {
 	uint32_t psn, count;
 };
 
+/*
+ * A READ request as it was first sent. Responders repeat parts of one request, never parts of two,
+ * and some only such that begin no earlier than the last repetition did.
+ */
+struct vb_read_asked {
+	uint32_t psn, end_psn;
+	uint32_t cut_psn; /* where the part ends that was asked for last */
+};
+
 /* The sending half of a connected QP. */
 struct vb_requester {
 	bool started;      /* in RTS, which brings the first PSN */
@@ -48,6 +57,8 @@ struct vb_requester {
 	bool suspect;      /* the last one begun cannot take its answer in: none goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
+	struct vb_read_asked asked[VB_RD_ATOMIC_MAX]; /* ring: those without a whole answer */
+	uint32_t asked_head, asked_tail;
 	uint32_t unasked;  /* packets since the last that asked for an ACK */
 	/* waiting */
 	uint64_t stalled_ns; /* since when there has been no progress */

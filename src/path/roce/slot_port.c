@@ -125,7 +125,7 @@ void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delive
 	struct vb_slot_message message = message_of(delivery->flow);
 
 	if (!peer) {
-		port->counters->forwarded_lost += packets;
+		atomic_fetch_add(&port->held.lost, packets);
 		return;
 	}
 	message.length = delivery->length;

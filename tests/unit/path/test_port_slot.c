@@ -257,7 +257,6 @@ static void remember_attach(struct vb_nic *nic, uint32_t slot)
 static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 {
 	struct rig *rig;
-	const struct vb_port_counters *counters;
 	static struct message got;
 	static uint8_t bytes[5 * RIG_PACKET];
 	struct vb_way way;
@@ -266,7 +265,6 @@ static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 
 	netns_up("lo", true);
 	rig = rig_open("wire");
-	counters = vb_port_counters(rig->port);
 	vb_port_on_foreign(rig->port, remember_attach);
 	other = other_slot(rig);
 	qpn = other << VB_QP_INDEX_BITS | 3;
@@ -274,7 +272,7 @@ static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 	/* Nobody is attached: lost, but attaching begins. */
 	rig_send_one(rig, &way, qpn, 1);
 	CHECK(rig_receive_within(rig, RIG_PATIENCE_MS) == 1);
-	CHECK(rig->count == 0 && counters->forwarded_lost == 1);
+	CHECK(rig->count == 0 && vb_port_counters(rig->port)->forwarded_lost == 1);
 	CHECK(asked == 1 && asked_slot == other);
 	add_peer(rig, other, &there);
 	/* One burst, three packets of it for the other process, in the middle. */
@@ -284,7 +282,7 @@ static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 	rig_send(rig, &way, bytes, sizeof(bytes), RIG_PACKET);
 	rig_receive(rig, 2);
 	CHECK(rig->seen[0].bytes[12] == 0 && rig->seen[1].bytes[12] == 4);
-	CHECK(counters->forwarded_out == 3 && asked == 1);
+	CHECK(vb_port_counters(rig->port)->forwarded_out == 3 && asked == 1);
 	CHECK(recv(there, &got, sizeof(got), 0) == HEAD + 3 * RIG_PACKET);
 	CHECK(got.forwarded == 1 && got.segment == RIG_PACKET && got.dst_port == 4791);
 	CHECK(got.src_port == way.flow.src_port && !memcmp(got.src, way.flow.src, 16));
@@ -292,6 +290,38 @@ static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 	CHECK(!memcmp(got.bytes, bytes + RIG_PACKET, 3 * RIG_PACKET));
 }
 RIG_TEST(what_is_not_ours_goes_to_its_owner)
+
+static void what_comes_during_an_attach_waits_for_its_end_in_namespace(void)
+{
+	struct rig *rig;
+	static struct message got;
+	struct vb_peer *peer;
+	struct vb_way way;
+	uint32_t other;
+	int there;
+
+	netns_up("lo", true);
+	rig = rig_open("wire");
+	other = other_slot(rig);
+	peer = add_peer(rig, other, &there);
+	atomic_store(&peer->state, VB_PEER_CONNECTING);
+	way = rig_way(rig, "127.0.0.1", "127.0.0.1", NULL);
+	for (uint8_t i = 1; i <= 2; i++) {
+		rig_send_one(rig, &way, other << VB_QP_INDEX_BITS | 3, i);
+		CHECK(rig_receive_within(rig, RIG_PATIENCE_MS) == 1);
+	}
+	CHECK(recv(there, &got, sizeof(got), MSG_DONTWAIT) < 0);
+	CHECK(!vb_port_counters(rig->port)->forwarded_out);
+	CHECK(!vb_port_counters(rig->port)->forwarded_lost);
+	atomic_store(&peer->state, VB_PEER_READY);
+	vb_port_attached(rig->port, peer);
+	for (uint8_t i = 1; i <= 2; i++) {
+		CHECK(recv(there, &got, sizeof(got), MSG_DONTWAIT) == HEAD + RIG_PACKET);
+		CHECK(got.forwarded == 1 && got.bytes[12] == i);
+	}
+	CHECK(vb_port_counters(rig->port)->forwarded_out == 2);
+}
+RIG_TEST(what_comes_during_an_attach_waits_for_its_end)
 
 static void what_was_forwarded_is_taken_and_not_forwarded_again_in_namespace(void)
 {
@@ -311,13 +341,13 @@ static void what_was_forwarded_is_taken_and_not_forwarded_again_in_namespace(voi
 	memcpy(message.dst, "\x7f\x00\x00\x01", 4);
 	put(there, &message, HEAD + message.length);
 	rig_receive(rig, 3);
-	CHECK(rig->seen[2].forwarded && !rig->seen[2].peer && counters->forwarded_in == 3);
+	CHECK(rig->seen[2].forwarded && !rig->seen[2].peer && vb_port_counters(rig->port)->forwarded_in == 3);
 	message.bytes[5] ^= 0x80;
 	put(there, &message, HEAD + RIG_PACKET);
 	message.length = RIG_PACKET;
 	put(there, &message, HEAD + RIG_PACKET);
 	CHECK(rig_receive_within(rig, RIG_PATIENCE_MS) == 2);
-	CHECK(rig->count == 3 && counters->forwarded_lost == 1 && counters->slot_refused == 1);
+	CHECK(rig->count == 3 && vb_port_counters(rig->port)->forwarded_lost == 1 && counters->slot_refused == 1);
 }
 RIG_TEST(what_was_forwarded_is_taken_and_not_forwarded_again)
 
@@ -351,6 +381,7 @@ int main(void)
 		cmocka_unit_test(a_hang_up_goes_back_to_the_service_thread),
 		cmocka_unit_test(a_peer_that_does_not_read_loses_packets),
 		cmocka_unit_test(what_is_not_ours_goes_to_its_owner),
+		cmocka_unit_test(what_comes_during_an_attach_waits_for_its_end),
 		cmocka_unit_test(what_was_forwarded_is_taken_and_not_forwarded_again),
 		cmocka_unit_test(garbage_does_not_buy_a_connect_each),
 	};
