@@ -15,6 +15,15 @@
 
 enum { PAYLOAD = 100, FRAME_SIZE = 14 + 20 + 8 + PAYLOAD };
 
+/* Field by field: the bytes between them mean nothing. */
+static bool same_fate(const struct fate *a, const struct fate *b)
+{
+	return a->lost == b->lost && a->duplicated == b->duplicated &&
+	       a->reordered == b->reordered && a->corrupted == b->corrupted &&
+	       a->tampered == b->tampered && a->overtakers == b->overtakers &&
+	       a->delay_us == b->delay_us && a->bit == b->bit;
+}
+
 static void test_fates_follow_from_the_seed(void **state)
 {
 	struct fate_odds odds = { .loss = 20000, .reorder = 10000, .overtakers_max = 3 };
@@ -25,7 +34,7 @@ static void test_fates_follow_from_the_seed(void **state)
 		struct fate back = fate_of(&odds, 1, B_TO_A, i),
 			    other = fate_of(&odds, 2, A_TO_B, i);
 
-		assert_memory_equal(&one, &same, sizeof(one));
+		assert_true(same_fate(&one, &same));
 		assert_in_range(one.overtakers, 1, 3);
 		lost += one.lost;
 		differ += (one.lost != back.lost) + (one.lost != other.lost);
