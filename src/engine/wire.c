@@ -82,7 +82,10 @@ static void send_due(struct vb_wire *wire)
 	wire->roce.unread = false;
 }
 
-/* The service thread sleeps longer than the next timer allows: wake it. */
+/*
+ * The service thread sleeps longer than the next timer allows: wake it. Timers of the wire are about
+ * losses, and nearly all of them are taken back: they may be a little late.
+ */
 static void tell_when(struct vb_wire *wire)
 {
 	uint64_t wake_ns = vb_roce_next_ns(&wire->roce);
@@ -90,7 +93,7 @@ static void tell_when(struct vb_wire *wire)
 	if (wire->fault && vb_wire_fault_next_ns(wire) < wake_ns)
 		wake_ns = vb_wire_fault_next_ns(wire);
 	atomic_store(&wire->wake_ns, wake_ns);
-	if (wake_ns < atomic_load(&wire->nic->engine->service_wake_ns))
+	if (vb_wire_too_late(wire->nic, atomic_load(&wire->nic->engine->service_wake_ns)))
 		vb_nic_ring(wire->nic);
 }
 
@@ -213,6 +216,7 @@ void vb_wire_kick(struct vb_qp *qp)
 		atomic_fetch_add(&wire->kick_count, 1);
 	}
 	vb_spin_unlock(&wire->kick_lock);
+	atomic_fetch_add_explicit(&wire->activity, 1, memory_order_relaxed);
 	if (!vb_wire_try_lock(wire))
 		return;
 	if (vb_wire_begin(wire))
@@ -237,7 +241,7 @@ static void input(void *arg, const struct vb_arrival *arrival)
 /* Answers leave with each batch: the other side waits for them. */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 {
-	bool any = false, heard = false;
+	bool any = false;
 	unsigned count, rounds = 0;
 
 	if (!vb_wire_begin(wire))
@@ -250,10 +254,9 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 		if (count)
 			atomic_fetch_add_explicit(&wire->received, count, memory_order_relaxed);
 		take_kicks(wire);
-		heard |= count != 0;
 		any |= count || vb_roce_next_ns(&wire->roce) <= wire->roce.now_ns;
 		/* Who polls has a completion now, and may have something to say about it. */
-		while (vb_roce_turn(&wire->roce, polling && heard) && ++rounds < ROUNDS)
+		while (vb_roce_turn(&wire->roce, polling) && ++rounds < ROUNDS)
 			;
 	} while (count >= RECEIVE_MORE && ++rounds < ROUNDS);
 	return any;
@@ -279,6 +282,8 @@ bool vb_wire_poll(struct vb_wire *wire)
 	if (!vb_wire_try_lock(wire))
 		return false;
 	any = vb_wire_bring_on(wire, true);
+	if (any)
+		atomic_fetch_add_explicit(&wire->activity, 1, memory_order_relaxed);
 	vb_wire_unlock(wire);
 	return any;
 }

@@ -24,9 +24,14 @@ struct vb_wire {
 	_Atomic uint64_t wake_ns;     /* when timers are due */
 	_Atomic uint32_t polls;       /* since the service thread looked last */
 	_Atomic uint32_t received;    /* packets, by whomever */
+	_Atomic uint32_t activity;    /* of the program: posts, polls that brought something */
 	/* service thread only */
 	bool left;                    /* to a program that polls: the sockets are not watched */
-	unsigned vain;                /* times in a row that it woke and the packets were gone */
+	uint32_t window_polls;        /* since ... */
+	uint64_t window_ns;           /* ... this time */
+	uint64_t distrust_ns;         /* until then it watches, whoever polls */
+	uint32_t seen;                /* of activity, at the last look */
+	uint64_t again_ns;            /* somebody held the lock: look again after this time */
 	bool doubtful;                /* packets wait although there is a poller ... */
 	uint32_t doubtful_since;      /* ... at this number of received ones */
 };
@@ -70,8 +75,13 @@ void vb_wire_watch(struct vb_nic *nic);
 void vb_wire_service(struct vb_nic *nic, bool woken);
 /* The sockets are left to a program that polls. */
 bool vb_wire_left(struct vb_nic *nic);
+/* Would the service thread be late for a timer if it slept until wake_ns? */
+bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns);
 /* When the service thread has to look again. */
 uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns);
+
+/* What a timer may be late by: the service thread looks that often while a program is busy. */
+enum { VB_WIRE_TICK_NS = 1000000 };
 
 /* RC and UC: the wire has its token. */
 static inline bool vb_qp_on_wire(const struct vb_qp *qp)

@@ -10,10 +10,9 @@
  * the service thread looks now and then whether packets lie around, and takes them back if so.
  */
 enum {
-	LEFT_NS = 1000000,    /* looks while the sockets are left to a poller */
-	DOUBTFUL_NS = 20000,  /* second look at packets that lie around */
-	VAIN_MAX = 16,
-	POLLS_BUSY = 8,       /* polls between two looks that make a busy poller */
+	SOON_NS = 20000, /* second look at packets that lie around */
+	DISTRUST_NS = 200000000, /* after packets were found lying around */
+	POLLS_HARD = 200, /* per tick: less than one in 5 us is no busy poller */
 };
 
 void vb_wire_watch(struct vb_nic *nic)
@@ -34,36 +33,49 @@ static uint32_t received(struct vb_wire *wire)
 /* Do packets lie around that nobody takes? */
 static bool neglected(struct vb_wire *wire, uint32_t polls)
 {
-	bool still = wire->doubtful && received(wire) == wire->doubtful_since;
+	bool doubtful = wire->doubtful;
 
-	if (!polls && !wire->doubtful)
+	wire->doubtful = false;
+	if (!polls && !doubtful)
 		return true;
-	if (!vb_port_ready(wire->port)) {
-		wire->doubtful = false;
+	/* Somebody took some meanwhile: he is at it. */
+	if (doubtful && received(wire) != wire->doubtful_since)
 		return false;
-	}
+	if (!vb_port_ready(wire->port))
+		return false;
 	wire->doubtful = true;
 	wire->doubtful_since = received(wire);
-	return still;
+	return doubtful;
 }
 
-static void take_in(struct vb_wire *wire, uint32_t polls, bool woken)
+/* Has a program polled all the time lately, and can it be relied on? */
+static bool polls_hard(struct vb_wire *wire, uint32_t polls)
 {
-	uint32_t before = received(wire);
+	uint64_t now_ns = vb_now_ns();
+	bool hard;
 
-	/* Somebody is at it this very moment: look again soon. */
+	wire->window_polls += polls;
+	if (now_ns - wire->window_ns < VB_WIRE_TICK_NS)
+		return false;
+	hard = now_ns - wire->window_ns < 2 * VB_WIRE_TICK_NS && wire->window_polls >= POLLS_HARD;
+	wire->window_polls = 0;
+	wire->window_ns = now_ns;
+	return hard && now_ns >= wire->distrust_ns;
+}
+
+static void take_in(struct vb_wire *wire, uint32_t polls)
+{
+	/* Somebody is at it this very moment, perhaps always: watching would wake us at once. */
 	if (!vb_wire_try_lock(wire)) {
-		wire->left = wire->doubtful = true;
-		wire->doubtful_since = before;
+		wire->again_ns = wire->again_ns ? 2 * wire->again_ns : SOON_NS;
+		if (wire->again_ns > VB_WIRE_TICK_NS)
+			wire->again_ns = VB_WIRE_TICK_NS;
 		return;
 	}
+	wire->again_ns = 0;
 	vb_wire_bring_on(wire, false);
 	vb_wire_unlock(wire);
-	if (received(wire) != before)
-		wire->vain = 0;
-	else if (woken)
-		wire->vain++;
-	wire->left = polls >= POLLS_BUSY && wire->vain >= VAIN_MAX;
+	wire->left = polls_hard(wire, polls);
 	if (!wire->left)
 		vb_port_watch(wire->port);
 }
@@ -77,28 +89,45 @@ void vb_wire_service(struct vb_nic *nic, bool woken)
 		return;
 	polls = atomic_exchange(&wire->polls, 0);
 	/* Woken although it watches nothing: somebody who goes to sleep asked for it. */
-	if (wire->left && !woken && !neglected(wire, polls))
-		return;
+	if (wire->left && !woken) {
+		if (!neglected(wire, polls))
+			return;
+		wire->distrust_ns = vb_now_ns() + DISTRUST_NS;
+	}
 	wire->doubtful = false;
-	if (wire->left)
-		wire->vain = 0;
-	take_in(wire, polls, woken);
+	take_in(wire, polls);
 }
 
 uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 {
 	struct vb_wire *wire = atomic_load(&nic->wire);
+	uint32_t activity;
+	uint64_t wake_ns;
 
 	if (!wire)
 		return VB_NEVER_NS;
-	if (wire->left)
-		return now_ns + (wire->doubtful ? DOUBTFUL_NS : LEFT_NS);
-	return atomic_load(&wire->wake_ns);
+	if (wire->again_ns || wire->doubtful)
+		return now_ns + (wire->doubtful ? SOON_NS : wire->again_ns);
+	wake_ns = wire->left ? VB_NEVER_NS : atomic_load(&wire->wake_ns);
+	/* While a program is busy it need not ring for each of its timers. */
+	activity = atomic_load_explicit(&wire->activity, memory_order_relaxed);
+	if ((wire->left || activity != wire->seen) && wake_ns > now_ns + VB_WIRE_TICK_NS)
+		wake_ns = now_ns + VB_WIRE_TICK_NS;
+	wire->seen = activity;
+	return wake_ns;
+}
+
+bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	uint64_t due_ns = wire ? atomic_load(&wire->wake_ns) : VB_NEVER_NS;
+
+	return due_ns < VB_NEVER_NS - VB_WIRE_TICK_NS && due_ns + VB_WIRE_TICK_NS < wake_ns;
 }
 
 bool vb_wire_left(struct vb_nic *nic)
 {
 	struct vb_wire *wire = atomic_load(&nic->wire);
 
-	return wire && wire->left;
+	return wire && (wire->left || wire->again_ns);
 }

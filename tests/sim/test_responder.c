@@ -305,9 +305,8 @@ static void an_ack_is_not_held_for_ever(void **state)
 		vb_roce_turn(&rig.roce, true);
 		rig_take_none(&rig);
 		assert_true(vb_roce_next_ns(&rig.roce) > rig.roce.now_ns);
-		rig.roce.now_ns += 50000;
+		rig.roce.now_ns += 2000;
 	}
-	assert_true(vb_roce_next_ns(&rig.roce) <= rig.roce.now_ns);
 	vb_roce_turn(&rig.roce, true);
 	take_ack(RIG_RQ_PSN, 1);
 }

@@ -36,12 +36,18 @@ static bool gid_means(const union ibv_gid *dgid, const union ibv_gid *sgid)
 	       !memcmp(dgid, ipv4_loopback, sizeof(ipv4_loopback));
 }
 
+/* Only addresses can be reached by packets, LIDs cannot. */
+static bool is_infiniband(const struct vb_qp *qp)
+{
+	return vb_context(qp->ibv.context)->dev->infiniband;
+}
+
 static bool forced_to_packets(const struct vb_qp *qp)
 {
 	enum vb_path_choice choice = vb_config_path();
 
 	return __builtin_expect(choice == VB_PATH_WIRE || choice == VB_PATH_SIM, 0) &&
-	       !vb_context(qp->ibv.context)->dev->infiniband;
+	       !is_infiniband(qp);
 }
 
 static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *av, uint32_t qpn,
@@ -78,12 +84,14 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	return VB_OK;
 }
 
-static enum vb_reason peer_state(const struct vb_peer *peer)
+static enum vb_reason peer_state(const struct vb_qp *qp, const struct vb_peer *peer)
 {
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
 		/* Forced to packets: those to ourselves go through no socket. */
-		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_NOT_THIS_HOST : VB_OK;
+		return peer->self && vb_config_path() == VB_PATH_SLOT && !is_infiniband(qp) ?
+			       VB_NOT_THIS_HOST :
+			       VB_OK;
 	case VB_PEER_CONNECTING:
 		return VB_PEER_ATTACHING;
 	case VB_PEER_NO_PATH:
@@ -210,7 +218,7 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 	if (!peer)
 		reason = peer_of(step, &step->qp->av, step->qp->attr.dest_qp_num, &peer);
 	if (!reason)
-		reason = peer_state(peer);
+		reason = peer_state(step->qp, peer);
 	if (reason)
 		return reason;
 	vb_step_enter(step, peer);
@@ -249,7 +257,7 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 	enum vb_reason reason = peer_of(step, &step->wqe->ah->av, qpn, &peer);
 
 	if (!reason)
-		reason = peer_state(peer);
+		reason = peer_state(step->qp, peer);
 	if (reason)
 		return reason;
 	vb_step_enter(step, peer);

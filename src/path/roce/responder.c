@@ -19,7 +19,10 @@ static bool follow(struct vb_wired *wired)
 			return true;
 		if (wired->qp->type == IBV_QPT_RC)
 			break;
+		/* Who resizes waits until nobody is inside. */
+		vb_hazard_leave(wired->roce->thread);
 		sched_yield();
+		vb_hazard_enter(wired->roce->thread, wired->roce->nic->self->head_slot);
 	}
 	return false;
 }

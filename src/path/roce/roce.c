@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-	ACK_HELD_NS = 100000, /* then it is sent, whatever else comes in */
+	ACK_HELD_NS = 4000,   /* then it is sent, whatever else comes in */
+	ACK_LATE_NS = 100000, /* nobody came: the service thread sends it */
 	FEED = 8,             /* starved QPs that get a turn at a time */
 };
 
@@ -253,8 +254,8 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce)
 
 	if (!vb_list_empty(&roce->todo))
 		return 0;
-	if (!vb_list_empty(&roce->acks) && next_ns > roce->acks_ns + ACK_HELD_NS)
-		return roce->acks_ns + ACK_HELD_NS;
+	if (!vb_list_empty(&roce->acks) && next_ns > roce->acks_ns + ACK_LATE_NS)
+		return roce->acks_ns + ACK_LATE_NS;
 	return next_ns;
 }
 
