@@ -11,6 +11,7 @@ enum {
 	ACK_HELD_NS = 4000,   /* then it is sent, whatever else comes in */
 	ACK_LATE_NS = 100000, /* nobody came: the service thread sends it */
 	FEED = 8,             /* starved QPs that get a turn at a time */
+	LAST_ACKS = 3,        /* of a QP that goes */
 };
 
 int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink)
@@ -95,15 +96,23 @@ struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce)
 	return sum;
 }
 
-/* What was taken in is acknowledged: nobody would answer its sender when it asks again. */
+/*
+ * What was taken in is acknowledged once more, and more than once: nobody will answer its sender
+ * when the ACK is lost and it asks again.
+ */
 static void acknowledge_last(struct vb_wired *wired)
 {
-	const struct vb_responder *resp = &wired->resp;
+	struct vb_responder *resp = &wired->resp;
 
-	if (!resp->ack_due || resp->nak_due || resp->reply_head != resp->reply_tail)
+	if (wired->qp->type != IBV_QPT_RC || !resp->heard || resp->fatal || resp->nak_due ||
+	    resp->reply_head != resp->reply_tail)
 		return;
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
-	vb_reply_run(wired);
+	for (unsigned i = 0; i < LAST_ACKS; i++) {
+		resp->ack_due = true;
+		vb_reply_run(wired);
+		vb_tx_flush(&wired->roce->tx);
+	}
 }
 
 void vb_roce_drop(struct vb_wired *wired)
