@@ -103,15 +103,17 @@ static uint32_t feature_bit(const char *name, const char *feature, uint32_t *wor
 static void feature_off(const char *name, const char *feature)
 {
 	enum { BLOCKS = 4 };
-	struct {
-		struct ethtool_sfeatures head;
-		struct ethtool_set_features_block blocks[BLOCKS];
-	} command = { .head = { .cmd = ETHTOOL_SFEATURES } };
-	uint32_t bit = feature_bit(name, feature, &command.head.size);
+	struct ethtool_sfeatures *command =
+		calloc(1, sizeof(*command) + BLOCKS * sizeof(command->features[0]));
+	uint32_t bit;
 
-	CHECK(command.head.size <= BLOCKS);
-	command.blocks[bit / 32].valid = 1u << bit % 32;
-	ethtool(name, &command);
+	CHECK(command);
+	command->cmd = ETHTOOL_SFEATURES;
+	bit = feature_bit(name, feature, &command->size);
+	CHECK(command->size <= BLOCKS);
+	command->features[bit / 32].valid = 1u << bit % 32;
+	ethtool(name, command);
+	free(command);
 }
 
 /* --- the receiver --- */
