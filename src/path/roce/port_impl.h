@@ -46,6 +46,7 @@ struct vb_sender {
 struct vb_endpoint {
 	struct vb_address address;
 	int fd; /* receives; -1: another user's process holds the port */
+	unsigned small_streak; /* small messages that came one after the other (udp_receive.c) */
 	struct vb_sender senders[VB_SENDERS];
 	struct vb_steer steer;
 };

@@ -153,13 +153,15 @@ void vb_roce_todo(struct vb_wired *wired)
 
 void vb_roce_todo_ack(struct vb_wired *wired)
 {
+	if (!wired->resp.ack_due)
+		wired->resp.ack_ns = wired->roce->now_ns;
 	wired->resp.ack_due = true;
 	if (wired->queued == VB_QUEUED_STARVED)
 		vb_roce_todo(wired);
 	if (wired->queued != VB_QUEUED_NOT)
 		return;
 	if (vb_list_empty(&wired->roce->acks))
-		wired->roce->acks_ns = wired->roce->now_ns;
+		wired->roce->acks_ns = wired->resp.ack_ns;
 	queue(wired, &wired->roce->acks, VB_QUEUED_ACK);
 }
 
@@ -207,15 +209,30 @@ static void notify(struct vb_wired *wired)
 	vb_cq_notify(wired->qp->send_cq, wired->qp->send_bit, notice.error);
 }
 
-/* Requests first: an ACK is shorter, so that it leaves behind them in the same burst. */
-static bool turn_of(struct vb_wired *wired)
+/* There is an ACK to be sent, nothing else, and it may wait. */
+static bool ack_waits(const struct vb_wired *wired)
 {
+	const struct vb_responder *resp = &wired->resp;
+
+	return wired->queued == VB_QUEUED_NOT && resp->ack_due && !resp->nak_due &&
+	       resp->reply_head == resp->reply_tail &&
+	       wired->roce->now_ns < resp->ack_ns + ACK_HELD_NS;
+}
+
+/* Requests first: an ACK is shorter, so that it leaves behind them in the same burst. */
+static bool turn_of(struct vb_wired *wired, bool hold_acks)
+{
+	const struct vb_tx *tx = &wired->roce->tx;
+	uint32_t used = tx->used;
 	bool more = false;
 
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
 	if (wired->holds_token)
 		more = vb_requester_run(wired);
-	more |= vb_reply_run(wired);
+	if (hold_acks && tx->used == used && ack_waits(wired))
+		vb_roce_todo_ack(wired);
+	else
+		more |= vb_reply_run(wired);
 	if (wired->cnp_due)
 		vb_reply_cnp(wired);
 	notify(wired);
@@ -241,15 +258,19 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 	if (!roce->unread)
 		fire_timers(roce);
 	/* A stream of packets, wanted or not, must not hold them for ever. */
-	hold_acks = hold_acks && roce->now_ns < roce->acks_ns + ACK_HELD_NS;
-	while (!hold_acks && !vb_list_empty(&roce->acks))
+	while (!vb_list_empty(&roce->acks) &&
+	       !(hold_acks && roce->now_ns < roce->acks_ns + ACK_HELD_NS))
 		vb_roce_todo(vb_container(roce->acks.next, struct vb_wired, todo));
+	if (vb_list_empty(&roce->todo)) {
+		vb_tx_flush(&roce->tx);
+		return false;
+	}
 	/* Its memory and that of its receives is the application's: nobody takes it away meanwhile. */
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
 	for (; turns < VB_TURN_QPS && !vb_list_empty(&roce->todo); turns++) {
 		struct vb_wired *wired = unqueue(&roce->todo);
 
-		if (turn_of(wired))
+		if (turn_of(wired, hold_acks))
 			vb_roce_todo(wired);
 	}
 	vb_hazard_leave(roce->thread);

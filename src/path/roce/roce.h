@@ -119,6 +119,7 @@ struct vb_responder {
 	struct vb_saved_atomic saved[VB_RD_ATOMIC_MAX];
 	uint32_t saved_next;
 	bool ack_due;
+	uint64_t ack_ns; /* since then */
 	uint8_t nak_due;      /* syndrome; 0: none. Goes out behind the answers before it */
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What waits on a UDP socket: several messages per call, each a packet or, merged by the kernel
- * (UDP_GRO), a burst of them from one source port. */
+/*
+ * What waits on a UDP socket: messages, each a packet or, merged by the kernel (UDP_GRO), a burst
+ * of them from one source port. A burst is dealt with before the next one is read, so that it
+ * still lies in the cache when it is looked at a second time; small messages are read several per
+ * call.
+ */
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
@@ -8,33 +12,25 @@
 #include <netinet/udp.h>
 #include <string.h>
 
+enum { BURST_BYTES_MIN = 8192, SMALL_STREAK = 3 };
+
 struct incoming {
 	union vb_sockaddr from;
 	struct iovec iov;
 	_Alignas(struct cmsghdr) char control[3 * CMSG_SPACE(sizeof(int))];
 };
 
-struct incoming_batch {
-	struct incoming in[VB_RECEIVE_BATCH];
-	struct mmsghdr messages[VB_RECEIVE_BATCH];
-};
-
-static void prepare(struct vb_port *port, struct incoming_batch *batch, unsigned count)
+static void prepare(struct mmsghdr *message, struct incoming *in, uint8_t *buffer)
 {
-	for (unsigned i = 0; i < count; i++) {
-		struct incoming *in = &batch->in[i];
-
-		in->iov = (struct iovec){ port->buffers + (size_t)i * VB_DATAGRAM_MAX,
-					  VB_DATAGRAM_MAX };
-		batch->messages[i].msg_hdr = (struct msghdr){
-			.msg_name = &in->from,
-			.msg_namelen = sizeof(in->from),
-			.msg_iov = &in->iov,
-			.msg_iovlen = 1,
-			.msg_control = in->control,
-			.msg_controllen = sizeof(in->control),
-		};
-	}
+	in->iov = (struct iovec){ buffer, VB_DATAGRAM_MAX };
+	message->msg_hdr = (struct msghdr){
+		.msg_name = &in->from,
+		.msg_namelen = sizeof(in->from),
+		.msg_iov = &in->iov,
+		.msg_iovlen = 1,
+		.msg_control = in->control,
+		.msg_controllen = sizeof(in->control),
+	};
 }
 
 static int control_int(struct cmsghdr *control)
@@ -110,16 +106,58 @@ static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, struct 
 	return vb_port_deliver(port, &delivery);
 }
 
-unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most)
+/* Returns the bytes of the message, 0: none is there. */
+static uint32_t receive_one(struct vb_port *port, struct vb_endpoint *endpoint, unsigned *packets)
 {
-	struct incoming_batch batch;
-	unsigned want = most < VB_RECEIVE_BATCH ? most : VB_RECEIVE_BATCH, total = 0;
+	struct incoming in;
+	struct mmsghdr message;
+	ssize_t length;
+
+	prepare(&message, &in, port->buffers);
+	/* An error is one that ICMP reported about something we sent: it says nothing to us. */
+	length = recvmsg(endpoint->fd, &message.msg_hdr, MSG_DONTWAIT);
+	if (length < 0)
+		return 0;
+	message.msg_len = (uint32_t)length;
+	*packets += take(port, endpoint, &in, &message);
+	return message.msg_len;
+}
+
+/* Returns how many messages there were. */
+static unsigned receive_several(struct vb_port *port, struct vb_endpoint *endpoint,
+				unsigned *packets)
+{
+	struct incoming in[VB_RECEIVE_BATCH];
+	struct mmsghdr messages[VB_RECEIVE_BATCH];
 	int count;
 
-	prepare(port, &batch, want);
-	/* An error is one that ICMP reported about something we sent: it says nothing to us. */
-	count = recvmmsg(endpoint->fd, batch.messages, want, MSG_DONTWAIT, NULL);
+	for (unsigned i = 0; i < VB_RECEIVE_BATCH; i++)
+		prepare(&messages[i], &in[i], port->buffers + (size_t)i * VB_DATAGRAM_MAX);
+	count = recvmmsg(endpoint->fd, messages, VB_RECEIVE_BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < count; i++)
-		total += take(port, endpoint, &batch.in[i], &batch.messages[i]);
-	return total;
+		*packets += take(port, endpoint, &in[i], &messages[i]);
+	return count > 0 ? (unsigned)count : 0;
+}
+
+/*
+ * Whoever waits for one small message has it with the first call; where one comes after the other
+ * they are worth a larger call.
+ */
+unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most)
+{
+	unsigned packets = 0;
+	uint32_t length;
+
+	if (endpoint->small_streak >= SMALL_STREAK) {
+		while (packets < most &&
+		       receive_several(port, endpoint, &packets) == VB_RECEIVE_BATCH)
+			;
+		endpoint->small_streak = packets ? SMALL_STREAK : 0;
+		return packets;
+	}
+	do
+		length = receive_one(port, endpoint, &packets);
+	while (length >= BURST_BYTES_MIN && packets < most);
+	endpoint->small_streak = length && length < BURST_BYTES_MIN ? endpoint->small_streak + 1 : 0;
+	return packets;
 }

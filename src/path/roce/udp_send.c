@@ -135,6 +135,14 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 	return err != EAGAIN && err != ENOBUFS;
 }
 
+/* As sendmmsg, whose way to a single message is longer. */
+static int give(int fd, struct mmsghdr *messages, unsigned count)
+{
+	if (count == 1)
+		return sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+	return sendmmsg(fd, messages, count, MSG_DONTWAIT);
+}
+
 /* Returns how many are dealt with. */
 static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 			   const struct vb_burst *bursts, unsigned count)
@@ -149,7 +157,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	for (unsigned i = 0; i < count; i++)
 		prepare(&messages[i], &out[i], &bursts[i]);
 	do
-		sent = sendmmsg(sender->fd, messages, count, MSG_DONTWAIT);
+		sent = give(sender->fd, messages, count);
 	while (sent < 0 && vb_pace_full(sender->fd, bursts, errno, &waits));
 	if (sent > 0) {
 		count_sent(port, bursts, (unsigned)sent);
