@@ -15,4 +15,18 @@ static inline uint64_t vb_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/*
+ * The clock of the device, as ibv_query_rt_values_ex and completions tell it: free running, one tick
+ * per nanosecond, the same for all processes of the host.
+ */
+static inline uint64_t vb_device_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+enum { VB_DEVICE_CLOCK_KHZ = 1000000 };
+
 #endif

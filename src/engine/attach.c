@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/describe.h"
 #include "engine/engine.h"
 #include "engine/wire.h"
 #include "nic/slot.h"
@@ -324,13 +325,13 @@ static int on_message(struct vb_nic *nic, struct vb_peer *peer, const struct att
 	return -EPROTO;
 }
 
-static bool carries_packets(const struct vb_peer *peer)
+/* What the next message begins with; 0: none is there, or it is shorter. */
+static uint64_t next_magic(const struct vb_peer *peer)
 {
 	uint64_t magic = 0;
+	ssize_t size = recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT);
 
-	return recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT) ==
-		       (ssize_t)sizeof(magic) &&
-	       magic == VB_SLOT_PACKETS_MAGIC;
+	return size == (ssize_t)sizeof(magic) ? magic : 0;
 }
 
 /* Packets are the port's: it reads this socket until the peer hangs up. Where nothing listens yet
@@ -355,9 +356,16 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 {
 	int state = atomic_load_explicit(&peer->state, memory_order_acquire);
 	struct attach_message message;
-	bool packets = carries_packets(peer);
-	int err = packets ? on_packets(nic, peer, state) : receive_message(peer, &message);
+	uint64_t magic = next_magic(peer);
+	bool packets = magic == VB_SLOT_PACKETS_MAGIC;
+	int err;
 
+	if (magic == VB_DESCRIBE_MAGIC && peer->accepted && !peer->head) {
+		vb_describe_answer_to(nic, peer->socket);
+		forget(nic, peer);
+		return;
+	}
+	err = packets ? on_packets(nic, peer, state) : receive_message(peer, &message);
 	if (err == -EAGAIN || err == -EINTR || (packets && !err))
 		return;
 	if (!err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/counters.h"
+#include "engine/gsi.h"
 #include "engine/wire.h"
 
 #include <stddef.h>
@@ -99,4 +100,5 @@ void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 		each(arg, rows[i].name, value);
 	}
 	each(arg, "dropped_messages", dropped_messages(nic));
+	vb_gsi_counters_each(each, arg);
 }

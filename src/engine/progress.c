@@ -39,5 +39,6 @@ bool vb_engine_service(struct vb_engine *engine)
 	vb_spin_lock(&engine->progress_lock);
 	progress_locked(engine->nic, polled ? 0 : UINT32_MAX, true);
 	vb_spin_unlock(&engine->progress_lock);
+	vb_cq_release_due(engine->nic, vb_now_ns());
 	return !polled;
 }

@@ -6,9 +6,8 @@
 
 static void raise_if_drained(struct vb_qp *qp)
 {
-	if (!qp->sqd_event_due || vb_qp_state(qp) != IBV_QPS_SQD)
+	if (vb_qp_state(qp) != IBV_QPS_SQD || !atomic_exchange(&qp->sqd_event_due, false))
 		return;
-	qp->sqd_event_due = false;
 	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
 }
 
@@ -52,7 +51,13 @@ static enum vb_run_verdict run_here(struct vb_run *run)
 
 	while ((verdict = vb_local_run(run)) == VB_RUN_WIRE) {
 		if (run->qp->type == IBV_QPT_UD) {
-			vb_wire_datagrams(run->qp, run->wire_peer, run->end, &run->notice);
+			uint64_t wait_ns = vb_wire_datagrams(run->qp, run->wire_peer, run->end,
+							     &run->notice);
+
+			if (wait_ns) {
+				atomic_store(&run->qp->pend.wake_ns, wait_ns);
+				return VB_RUN_PEND;
+			}
 		} else if (!vb_wire_adopt(run->qp, run->wire_peer)) {
 			vb_wire_kick(run->qp);
 			return verdict;

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/filter.h"
 #include "engine/link_watch.h"
+#include "engine/watch.h"
 #include "engine/wire.h"
 
 #include <errno.h>
@@ -28,7 +29,8 @@ enum {
 #define DOORBELL_EVENT UINT64_MAX
 
 /* What an epoll entry stands for: the doorbell, the port, the routing socket; a listener by its
- * number, else a peer by its address. */
+ * number, a descriptor that somebody has us watch by a number above all addresses, else a peer by
+ * its address. */
 static bool is_listener(const struct vb_nic *nic, uint64_t data)
 {
 	return data < VB_OWN_SLOTS && data < nic->slot_count;
@@ -54,6 +56,8 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 		vb_link_event();
 	else if (is_listener(nic, event->data.u64))
 		vb_attach_accept(nic, nic->slots[event->data.u64].listener);
+	else if (event->data.u64 & VB_WATCH_EVENT)
+		vb_watch_event(event->data.u64);
 	else
 		vb_attach_event(nic, event->data.ptr);
 }
@@ -68,6 +72,8 @@ static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
 		wake_ns = now_ns + POLLED_LOOK_NS;
 	if (atomic_load(&engine->nic->flushes_pending) && wake_ns > now_ns + FLUSH_LOOK_NS)
 		wake_ns = now_ns + FLUSH_LOOK_NS;
+	if (vb_cq_next_due_ns(engine->nic) < wake_ns)
+		wake_ns = vb_cq_next_due_ns(engine->nic);
 	return wire_ns < wake_ns ? wire_ns : wake_ns;
 }
 

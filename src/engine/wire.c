@@ -2,6 +2,7 @@
 /* Who holds the wire, and what he does while he holds it. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/gsi.h"
 #include "engine/wire_impl.h"
 #include "path/fault/fault.h"
 
@@ -150,10 +151,15 @@ static int sink_resolve(void *arg, const struct vb_av *av, struct vb_peer *peer,
 	return vb_port_resolve(((struct vb_wire *)arg)->port, av, peer, entropy, way);
 }
 
+static void sink_gsi(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival)
+{
+	vb_gsi_input(arg, packet, arrival);
+}
+
 static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
 {
 	struct vb_wire *wire = aligned_alloc(64, (sizeof(*wire) + 63) & ~63ul);
-	struct vb_roce_sink sink = { wire, sink_send, sink_burst_max, sink_resolve };
+	struct vb_roce_sink sink = { wire, sink_send, sink_burst_max, sink_resolve, sink_gsi };
 
 	*err = -ENOMEM;
 	if (!wire)

@@ -63,9 +63,12 @@ void vb_wire_enter(struct vb_qp *qp);
 void vb_wire_kick(struct vb_qp *qp);
 /* What is posted is begun, whoever holds the wire now: then the QP may go to SQD. */
 void vb_wire_settle(struct vb_qp *qp);
-/* UD: sends the datagrams at the head of the queue that go the same way. By the token's holder. */
-void vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
-		       struct vb_notice *notice);
+/*
+ * UD: sends the datagrams at the head of the queue that go the same way. By the token's holder.
+ * Not 0: the rest is to come again at this time.
+ */
+uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
+			   struct vb_notice *notice);
 
 /* Takes in what arrived and does what is due; true: something was done. */
 bool vb_wire_poll(struct vb_wire *wire);

@@ -9,11 +9,22 @@
 
 enum { HELD_PACKETS = 4096, HELD_BYTES = 8 << 20 };
 
-/* Where a packet that is held back came from. */
+/* Where a packet came from. */
 struct origin {
 	struct vb_icrc_flow flow;
-	struct vb_peer *peer; /* referenced */
+	struct vb_peer *peer;
 	uint8_t traffic_class, hop_limit;
+	bool forwarded;
+};
+
+/* A packet that meets the rules, on its way out or in. */
+struct passing {
+	struct vb_wire *wire;
+	bool out;
+	const void *context;    /* out: struct vb_way, in: struct origin */
+	const uint8_t *bytes;
+	uint32_t length;
+	uint32_t qpn, peer_qpn; /* of our QP, and of the other one if it is known */
 };
 
 struct vb_wire_fault *vb_wire_fault_new(void)
@@ -27,67 +38,113 @@ struct vb_wire_fault *vb_wire_fault_new(void)
 	return fault;
 }
 
-static uint32_t dest_qpn(const uint8_t *bytes)
+/* --- both directions --- */
+
+static struct vb_delay_line *line_of(struct vb_wire *wire, bool out)
 {
-	return (uint32_t)bytes[5] << 16 | (uint32_t)bytes[6] << 8 | bytes[7];
+	return out ? &wire->fault->out : &wire->fault->in;
 }
 
-/* --- out --- */
-
-static void send_one(struct vb_wire *wire, const struct vb_way *way, const uint8_t *bytes,
-		     uint32_t length)
+static struct vb_peer *peer_of(bool out, const void *context)
 {
-	struct vb_burst burst = { .way = way, .bytes = bytes, .length = length, .segment = length };
+	const struct vb_way *way = context;
+	const struct origin *origin = context;
+
+	return out ? way->peer : origin->peer;
+}
+
+static void send_on(struct vb_wire *wire, const struct vb_way *way, const uint8_t *bytes,
+		    uint32_t length)
+{
+	const struct vb_burst burst = {
+		.way = way,
+		.bytes = bytes,
+		.length = length,
+		.segment = length,
+	};
 
 	vb_port_send(wire->port, &burst, 1);
 }
 
-static void send_corrupted(struct vb_wire *wire, const struct vb_burst *burst, uint32_t bit)
+static void take_in(struct vb_wire *wire, const struct origin *origin, const uint8_t *bytes,
+		    uint32_t length)
 {
-	uint8_t spoilt[VB_PACKET_MAX];
+	const struct vb_arrival arrival = {
+		.flow = &origin->flow,
+		.bytes = bytes,
+		.length = length,
+		.traffic_class = origin->traffic_class,
+		.hop_limit = origin->hop_limit,
+		.peer = origin->peer,
+		.forwarded = origin->forwarded,
+	};
 
-	if (burst->length > sizeof(spoilt))
-		return;
-	memcpy(spoilt, burst->bytes, burst->length);
-	bit %= burst->length * 8;
-	spoilt[bit / 8] ^= (uint8_t)(1u << bit % 8);
-	send_one(wire, burst->way, spoilt, burst->length);
+	vb_roce_input(&wire->roce, &arrival);
 }
 
-static void hold_out(struct vb_wire *wire, const struct vb_burst *burst,
-		     const struct vb_fault_verdict *verdict)
+static void go_on(struct vb_wire *wire, bool out, const void *context, const uint8_t *bytes,
+		  uint32_t length)
 {
+	if (out)
+		send_on(wire, context, bytes, length);
+	else
+		take_in(wire, context, bytes, length);
+}
+
+static void pass(const struct passing *packet)
+{
+	go_on(packet->wire, packet->out, packet->context, packet->bytes, packet->length);
+}
+
+static void corrupt(const struct passing *packet, uint32_t bit)
+{
+	struct passing spoilt = *packet;
+	uint8_t bytes[VB_PACKET_MAX];
+
+	if (packet->length > sizeof(bytes))
+		return;
+	memcpy(bytes, packet->bytes, packet->length);
+	bit %= packet->length * 8;
+	bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	spoilt.bytes = bytes;
+	pass(&spoilt);
+}
+
+static void hold(const struct passing *packet, const struct vb_fault_verdict *verdict)
+{
+	struct vb_peer *peer = peer_of(packet->out, packet->context);
 	const struct vb_delay_input input = {
-		.bytes = burst->bytes,
-		.length = burst->length,
-		.context = burst->way,
-		.context_length = sizeof(*burst->way),
-		.flow = burst->qpn,
-		.due_ns = wire->roce.now_ns + verdict->delay_ns,
+		.bytes = packet->bytes,
+		.length = packet->length,
+		.context = packet->context,
+		.context_length = packet->out ? sizeof(struct vb_way) : sizeof(struct origin),
+		.flow = packet->qpn,
+		.due_ns = packet->wire->roce.now_ns + verdict->delay_ns,
 		.until_overtaken = verdict->action == VB_FAULT_REORDER,
 	};
 
-	if (!vb_delay_push(&wire->fault->out, &input) && burst->way->peer)
-		vb_peer_get(burst->way->peer);
+	if (!vb_delay_push(line_of(packet->wire, packet->out), &input) && peer)
+		vb_peer_get(peer);
 }
 
-static void packet_out(struct vb_wire *wire, const struct vb_burst *burst)
+static void judge(const struct passing *packet)
 {
+	struct vb_wire *wire = packet->wire;
 	struct vb_fault_verdict verdict = { 0 };
 
-	vb_fault_packet(true, burst->qpn, dest_qpn(burst->bytes), burst->bytes[0], &verdict);
+	vb_fault_packet(packet->out, packet->qpn, packet->peer_qpn, packet->bytes[0], &verdict);
 	switch (verdict.action) {
 	case VB_FAULT_DROP:
 		return;
 	case VB_FAULT_DELAY:
 	case VB_FAULT_REORDER:
-		hold_out(wire, burst, &verdict);
+		hold(packet, &verdict);
 		return;
 	case VB_FAULT_CORRUPT:
-		send_corrupted(wire, burst, verdict.corrupt_bit);
+		corrupt(packet, verdict.corrupt_bit);
 		return;
 	case VB_FAULT_DUPLICATE:
-		send_one(wire, burst->way, burst->bytes, burst->length);
+		pass(packet);
 		break;
 	case VB_FAULT_FATAL:
 		wire->roce.fatal = true;
@@ -97,52 +154,32 @@ static void packet_out(struct vb_wire *wire, const struct vb_burst *burst)
 	case VB_FAULT_ACTION_COUNT:
 		break;
 	}
-	send_one(wire, burst->way, burst->bytes, burst->length);
-	vb_delay_pass(&wire->fault->out, burst->qpn, wire->roce.now_ns);
+	pass(packet);
+	vb_delay_pass(line_of(wire, packet->out), packet->qpn, wire->roce.now_ns);
 }
+
+/* --- out --- */
 
 void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, unsigned count)
 {
 	/* Bursts have one packet each while there are rules: sink_burst_max. */
-	for (unsigned i = 0; i < count; i++)
-		packet_out(wire, &bursts[i]);
+	for (unsigned i = 0; i < count; i++) {
+		const struct passing packet = {
+			.wire = wire,
+			.out = true,
+			.context = bursts[i].way,
+			.bytes = bursts[i].bytes,
+			.length = bursts[i].length,
+			.qpn = bursts[i].qpn,
+			.peer_qpn = vb_packet_dest_qpn(bursts[i].bytes),
+		};
+
+		judge(&packet);
+	}
 	vb_wire_fault_release(wire);
 }
 
 /* --- in --- */
-
-static void input_corrupted(struct vb_wire *wire, const struct vb_arrival *arrival, uint32_t bit)
-{
-	struct vb_arrival spoilt = *arrival;
-	uint8_t bytes[VB_PACKET_MAX];
-
-	if (arrival->length > sizeof(bytes))
-		return;
-	memcpy(bytes, arrival->bytes, arrival->length);
-	bit %= arrival->length * 8;
-	bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
-	spoilt.bytes = bytes;
-	vb_roce_input(&wire->roce, &spoilt);
-}
-
-static void hold_in(struct vb_wire *wire, const struct vb_arrival *arrival,
-		    const struct vb_fault_verdict *verdict)
-{
-	const struct origin origin = { *arrival->flow, arrival->peer, arrival->traffic_class,
-				       arrival->hop_limit };
-	const struct vb_delay_input input = {
-		.bytes = arrival->bytes,
-		.length = arrival->length,
-		.context = &origin,
-		.context_length = sizeof(origin),
-		.flow = dest_qpn(arrival->bytes),
-		.due_ns = wire->roce.now_ns + verdict->delay_ns,
-		.until_overtaken = verdict->action == VB_FAULT_REORDER,
-	};
-
-	if (!vb_delay_push(&wire->fault->in, &input) && arrival->peer)
-		vb_peer_get(arrival->peer);
-}
 
 static uint32_t peer_qpn(struct vb_wire *wire, uint32_t qpn)
 {
@@ -153,71 +190,44 @@ static uint32_t peer_qpn(struct vb_wire *wire, uint32_t qpn)
 
 void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
-	struct vb_fault_verdict verdict = { 0 };
-	uint32_t qpn;
+	const struct origin origin = {
+		.flow = *arrival->flow,
+		.peer = arrival->peer,
+		.traffic_class = arrival->traffic_class,
+		.hop_limit = arrival->hop_limit,
+		.forwarded = arrival->forwarded,
+	};
+	struct passing packet = {
+		.wire = wire,
+		.context = &origin,
+		.bytes = arrival->bytes,
+		.length = arrival->length,
+	};
 
 	if (arrival->length < VB_BTH_LENGTH)
 		return;
-	qpn = dest_qpn(arrival->bytes);
-	vb_fault_packet(false, qpn, peer_qpn(wire, qpn), arrival->bytes[0], &verdict);
-	switch (verdict.action) {
-	case VB_FAULT_DROP:
-		return;
-	case VB_FAULT_DELAY:
-	case VB_FAULT_REORDER:
-		hold_in(wire, arrival, &verdict);
-		return;
-	case VB_FAULT_CORRUPT:
-		input_corrupted(wire, arrival, verdict.corrupt_bit);
-		return;
-	case VB_FAULT_DUPLICATE:
-		vb_roce_input(&wire->roce, arrival);
-		break;
-	case VB_FAULT_FATAL:
-		wire->roce.fatal = true;
-		break;
-	case VB_FAULT_NONE:
-	case VB_FAULT_FAIL:
-	case VB_FAULT_ACTION_COUNT:
-		break;
-	}
-	vb_roce_input(&wire->roce, arrival);
-	vb_delay_pass(&wire->fault->in, qpn, wire->roce.now_ns);
+	packet.qpn = vb_packet_dest_qpn(arrival->bytes);
+	packet.peer_qpn = peer_qpn(wire, packet.qpn);
+	judge(&packet);
 }
 
 /* --- time --- */
 
-static void release_in(struct vb_wire *wire, const struct vb_delayed *held)
+static void release(struct vb_wire *wire, bool out)
 {
-	const struct origin *origin = held->context;
-	const struct vb_arrival arrival = {
-		.flow = &origin->flow,
-		.bytes = held->bytes,
-		.length = held->length,
-		.traffic_class = origin->traffic_class,
-		.hop_limit = origin->hop_limit,
-		.peer = origin->peer,
-	};
+	struct vb_delayed *held;
 
-	vb_roce_input(&wire->roce, &arrival);
-	vb_peer_put(origin->peer);
+	while ((held = vb_delay_pop_due(line_of(wire, out), wire->roce.now_ns))) {
+		go_on(wire, out, held->context, held->bytes, held->length);
+		vb_peer_put(peer_of(out, held->context));
+		free(held);
+	}
 }
 
 void vb_wire_fault_release(struct vb_wire *wire)
 {
-	struct vb_delayed *held;
-
-	while ((held = vb_delay_pop_due(&wire->fault->out, wire->roce.now_ns))) {
-		const struct vb_way *way = held->context;
-
-		send_one(wire, way, held->bytes, held->length);
-		vb_peer_put(way->peer);
-		free(held);
-	}
-	while ((held = vb_delay_pop_due(&wire->fault->in, wire->roce.now_ns))) {
-		release_in(wire, held);
-		free(held);
-	}
+	release(wire, true);
+	release(wire, false);
 }
 
 uint64_t vb_wire_fault_next_ns(const struct vb_wire *wire)

@@ -148,7 +148,7 @@ void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 
 	if (arrival->length < VB_BTH_LENGTH)
 		return;
-	qpn = (uint32_t)arrival->bytes[5] << 16 | (uint32_t)arrival->bytes[6] << 8 | arrival->bytes[7];
+	qpn = vb_packet_dest_qpn(arrival->bytes);
 	if (vb_roce_find(&wire->roce, qpn) || pthread_mutex_trylock(&nic->lock))
 		return;
 	qp = vb_nic_qp(nic, qpn);
@@ -160,28 +160,30 @@ void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 	pthread_mutex_unlock(&nic->lock);
 }
 
-void vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
-		       struct vb_notice *notice)
+uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
+			   struct vb_notice *notice)
 {
 	struct vb_wire *wire = atomic_load(&qp->nic->wire);
 	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
 	struct vb_report report = { 0 };
+	uint64_t wait_ns = 0;
 
 	if (!wire) {
 		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
 		vb_path_complete(qp, VB_OK, &report, notice);
-		return;
+		return 0;
 	}
 	vb_wire_lock(wire);
 	if (vb_wire_begin(wire)) {
 		wire->roce.now_ns = vb_now_ns();
 		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
 		do
-			vb_roce_datagram(&wire->roce, qp, peer, notice);
-		while (qp->sq.next != end && vb_sq_wqe(&qp->sq, qp->sq.next)->ah == ah &&
+			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
+		while (!wait_ns && qp->sq.next != end && vb_sq_wqe(&qp->sq, qp->sq.next)->ah == ah &&
 		       vb_qp_state(qp) == IBV_QPS_RTS);
 		vb_hazard_leave(wire->roce.thread);
 		vb_tx_flush(&wire->roce.tx);
 	}
 	vb_wire_unlock(wire);
+	return wait_ns;
 }

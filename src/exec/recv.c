@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/recv.h"
+#include "base/clock.h"
 #include "exec/rkey.h"
 
 #include <string.h>
@@ -13,6 +14,7 @@ bool vb_recv_resolve(struct vb_remote *remote)
 	remote->cq = vb_peer_at(peer, remote->entry->recv_cq, sizeof(*remote->cq));
 	if (!rq || !remote->cq)
 		return false;
+	remote->ride_max = vb_cq_asks(remote->cq) & VB_CQ_STAMPS ? 0 : VB_INLINE_CELL;
 	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
 	remote->rq = rq;
 	remote->mask = rq->mask;
@@ -147,7 +149,7 @@ enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *cl
 
 uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length)
 {
-	if (length <= VB_INLINE_CELL)
+	if (length <= remote->ride_max)
 		return claim->cell->payload;
 	if (length <= VB_SPILL)
 		return remote->spill + (size_t)(claim->index & remote->mask) * VB_SPILL;
@@ -167,6 +169,14 @@ static void describe(const struct vb_remote *remote, struct vb_cell *cell,
 	cell->reason = (uint8_t)reason;
 	cell->sl = message->sl;
 	cell->slid = message->slid;
+}
+
+/* What few CQs ask for. False: it overran. */
+__attribute__((cold, noinline)) static bool account(struct vb_remote *remote, struct vb_cell *cell)
+{
+	if (vb_cq_asks(remote->cq) & VB_CQ_STAMPS)
+		cell->stamp = vb_device_clock();
+	return vb_cq_account(remote->cq);
 }
 
 /* One compare-and-swap (or, for a TAKEN cell, one store) is the completion. Full fence. */
@@ -210,7 +220,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	bool failed = vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS;
 
 	*lost = false;
-	if (__builtin_expect(!vb_cq_account(remote->cq), 0)) {
+	if (__builtin_expect(vb_cq_asks(remote->cq), 0) && !account(remote, claim->cell)) {
 		vb_recv_unclaim(remote, claim);
 		vb_peer_attend(remote->peer, VB_ATTN_CQ);
 		return VB_TARGET_CQ_OVERRUN;

@@ -59,6 +59,10 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 		return -ENOMEM;
 	cq->shared = vb_segment_at(&nic->seg, cq->shared_offset);
 	atomic_store(&cq->shared->cqe, (uint32_t)spec->cqe);
+	cq->stamped = spec->stamped;
+	atomic_store(&cq->shared->asks, cq->stamped ? VB_CQ_STAMPS : 0);
+	cq->single_threaded = spec->single_threaded;
+	cq->ignore_overrun = spec->ignore_overrun;
 	err = enlist(nic, cq);
 	if (err)
 		vb_segment_free(&nic->seg, cq->shared_offset, sizeof(*cq->shared));
@@ -69,16 +73,18 @@ int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct 
 {
 	struct vb_nic *nic = vb_nic_get();
 	int err = nic ? check(spec) : -errno;
-	struct vb_cq *cq = err ? NULL : aligned_alloc(64, (sizeof(*cq) + 63) & ~63ul);
+	struct vb_cq *cq = err ? NULL : vb_buffer_alloc(spec->pd, sizeof(*cq), VB_BUFFER_CQ);
 
 	if (!cq)
 		return err ? err : -ENOMEM;
-	memset(cq, 0, sizeof(*cq));
+	cq->pd = spec->pd;
 	err = cq_make(cq, nic, spec);
 	if (err) {
-		free(cq);
+		vb_buffer_free(spec->pd, cq, VB_BUFFER_CQ);
 		return err;
 	}
+	if (cq->pd)
+		atomic_fetch_add(&cq->pd->users, 1);
 	cq->ibv.context = ctx;
 	cq->ibv.channel = spec->channel ? &spec->channel->ibv : NULL;
 	cq->ibv.cq_context = spec->cq_context;
@@ -124,6 +130,16 @@ static void stray_drop_all(struct vb_cq *cq)
 		free(stray);
 }
 
+static void free_object(struct vb_cq *cq)
+{
+	struct vb_pd *pd = cq->pd;
+	struct vb_nic *nic = cq->nic;
+
+	vb_buffer_free(pd, cq, VB_BUFFER_CQ);
+	if (pd)
+		vb_pd_release(pd, nic);
+}
+
 int vb_cq_destroy(struct vb_cq *cq)
 {
 	struct vb_nic *nic = cq->nic;
@@ -150,7 +166,7 @@ int vb_cq_destroy(struct vb_cq *cq)
 	free(cq->qps);
 	free(cq->by_bit);
 	free(cq->bit_first);
-	free(cq);
+	free_object(cq);
 	return 0;
 }
 
@@ -169,12 +185,13 @@ static uint32_t waiting(struct vb_cq *cq)
 /* Counting costs an atomic per completion: only where the queue could overrun at all. */
 static void counted_update(struct vb_cq *cq)
 {
-	bool counted = cq->attached_depth > (uint64_t)cq->ibv.cqe;
+	bool counts = cq->attached_depth > (uint64_t)cq->ibv.cqe && !cq->ignore_overrun;
+	uint32_t asks = (counts ? VB_CQ_COUNTS : 0) | (cq->stamped ? VB_CQ_STAMPS : 0);
 
-	if (counted == (bool)atomic_load(&cq->shared->counted))
+	if (asks == atomic_load(&cq->shared->asks))
 		return;
 	atomic_store(&cq->shared->count, waiting(cq));
-	atomic_store(&cq->shared->counted, counted);
+	atomic_store(&cq->shared->asks, asks);
 }
 
 static int list_add(struct vb_cq *cq, struct vb_qp *qp)

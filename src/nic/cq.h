@@ -8,12 +8,14 @@
 #define VB_NIC_CQ_H
 
 #include "nic/channel.h"
+#include "nic/pd.h"
 
 enum { VB_CQ_FEW = 8 }; /* QPs that a poll looks at without ready bits */
 
 struct vb_wc_node { /* a completion of a shared receive queue that another CQ's poll came upon */
 	struct vb_list node;
 	uint32_t qpn;
+	uint64_t stamp; /* if the CQ asks for it */
 	struct ibv_wc wc;
 };
 
@@ -47,7 +49,24 @@ struct vb_cq {
 	uint32_t events_taken;       /* under channel->lock */
 	_Atomic uint32_t users;      /* queues of QPs */
 	_Atomic uint32_t overrun_told, async_taken;
-	struct ibv_wc wc;            /* the one that an extended poll is at */
+	struct vb_pd *pd;            /* parent domain whose memory this is; NULL: none */
+	bool stamped;                /* completions carry their time */
+	bool ignore_overrun;
+	uint64_t stamp;              /* of the completion that was polled last; under poll_lock */
+	/* Extended polling, from start_poll to end_poll. */
+	bool single_threaded;        /* nobody else polls: no lock */
+	struct vb_spin batch_lock;
+	struct ibv_wc wc;            /* the completion that the batch is at */
+	uint64_t wc_stamp;
+	uint64_t wall_offset;        /* of the wall clock from the device's */
+	/* Moderation (cq_moderate.c). */
+	_Atomic uint32_t moderate_count;     /* 0: each completion makes an event */
+	_Atomic uint32_t moderate_period_us;
+	struct vb_spin hold_lock;
+	bool holding;                /* an event waits for more completions; under hold_lock */
+	uint32_t held;               /* completions that would have made one since; likewise */
+	uint64_t held_until_ns;      /* likewise */
+	_Atomic uint32_t arm_kind;   /* enum vb_cq_armed: as the application armed it last */
 };
 
 static inline struct vb_cq *vb_cq(struct ibv_cq *ibv)
@@ -60,6 +79,8 @@ struct vb_cq_spec {
 	void *cq_context;
 	struct vb_channel *channel;
 	int comp_vector;
+	struct vb_pd *pd; /* parent domain, or NULL */
+	bool stamped, single_threaded, ignore_overrun;
 };
 
 int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct vb_cq **out);
@@ -71,8 +92,10 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only);
 int vb_cq_attach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth, uint16_t *ready_bit);
 void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth);
 
-/* Up to count completions, or -EINVAL for a CQ that overran. */
+/* Up to count completions, or -EIO for a CQ that overran. */
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc);
+/* One completion, and in *stamp its time if the CQ is stamped. */
+int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp);
 /* Completions of one QP that wait for cq to be polled. */
 uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp);
 /* Sorts the attached QPs by ready bit; -ENOMEM. Under the poll lock. */
@@ -80,6 +103,11 @@ int vb_cq_index_bits(struct vb_cq *cq);
 
 /* A completion of this process became visible in a queue; a full fence lies behind it. */
 void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited);
+/* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS. */
+static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
+{
+	return atomic_load_explicit(&shared->asks, memory_order_relaxed);
+}
 /* Counts a completion where attached depths exceed cqe; false: the queue is full. */
 bool vb_cq_account(struct vb_cq_shared *shared);
 void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit);
@@ -87,5 +115,20 @@ void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit);
 bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited);
 /* Events that peers left with us. */
 void vb_cq_collect_fired(struct vb_cq *cq);
+
+/* --- moderation (cq_moderate.c) --- */
+
+/* From now on an event stands for count completions, or for those of a period. */
+void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_us);
+static inline bool vb_cq_moderated(struct vb_cq *cq)
+{
+	return atomic_load_explicit(&cq->moderate_count, memory_order_relaxed);
+}
+/* Completions took the arm: their event is made now, or with those that follow. */
+void vb_cq_hold(struct vb_cq *cq, uint32_t completions);
+/* Makes the events whose period is over; by the service thread. */
+void vb_cq_release_due(struct vb_nic *nic, uint64_t now_ns);
+/* When the next one is; VB_NEVER_NS: none is held. */
+uint64_t vb_cq_next_due_ns(struct vb_nic *nic);
 
 #endif

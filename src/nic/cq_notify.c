@@ -17,7 +17,7 @@ void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit)
 
 bool vb_cq_account(struct vb_cq_shared *shared)
 {
-	if (!atomic_load_explicit(&shared->counted, memory_order_relaxed))
+	if (!(vb_cq_asks(shared) & VB_CQ_COUNTS))
 		return true;
 	if (atomic_load(&shared->overrun))
 		return false;
@@ -37,15 +37,23 @@ bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited)
 	return atomic_compare_exchange_strong(&shared->armed, &armed, VB_CQ_UNARMED);
 }
 
+static void fire(struct vb_cq *cq, uint32_t events)
+{
+	if (__builtin_expect(vb_cq_moderated(cq), 0)) {
+		vb_cq_hold(cq, events);
+		return;
+	}
+	atomic_fetch_add(&cq->events_pending, events);
+	vb_channel_signal(cq->channel, events);
+}
+
 void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited)
 {
 	/* The caller's fence pairs with req_notify before re-poll, and with the ready bits. */
 	if (atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed))
 		vb_cq_set_ready(cq->shared, ready_bit);
-	if (cq->channel && vb_cq_disarm(cq->shared, solicited)) {
-		atomic_fetch_add(&cq->events_pending, 1);
-		vb_channel_signal(cq->channel, 1);
-	}
+	if (cq->channel && vb_cq_disarm(cq->shared, solicited))
+		fire(cq, 1);
 }
 
 int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
@@ -56,6 +64,7 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
 	/* A wider arm that is not used up stays. The exchange is the full fence before re-poll. */
 	if (now > want)
 		want = now;
+	atomic_store_explicit(&cq->arm_kind, want, memory_order_relaxed);
 	atomic_exchange(&cq->shared->armed, want);
 	return 0;
 }
@@ -64,10 +73,8 @@ void vb_cq_collect_fired(struct vb_cq *cq)
 {
 	uint32_t fired = atomic_load(&cq->shared->fired) ? atomic_exchange(&cq->shared->fired, 0) : 0;
 
-	if (fired && cq->channel) {
-		atomic_fetch_add(&cq->events_pending, fired);
-		vb_channel_signal(cq->channel, fired);
-	}
+	if (fired && cq->channel)
+		fire(cq, fired);
 	if (atomic_load(&cq->shared->overrun) && !atomic_exchange(&cq->overrun_told, 1))
 		vb_async_raise(cq->ibv.context, IBV_EVENT_CQ_ERR, &cq->ibv, &cq->async_taken);
 }

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Polling: from the attached queues into work completions. */
 #include "nic/cq.h"
+#include "base/clock.h"
 #include "nic/qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* One text, two functions: who does not ask for times does not pay for them. */
+#define ALWAYS_INLINE __attribute__((always_inline)) static inline
 
 static const uint8_t send_opcode[] = {
 	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
@@ -23,13 +27,14 @@ static const uint8_t send_opcode[] = {
 
 static void uncount(struct vb_cq *cq)
 {
-	if (atomic_load_explicit(&cq->shared->counted, memory_order_relaxed))
+	if (vb_cq_asks(cq->shared) & VB_CQ_COUNTS)
 		atomic_fetch_sub(&cq->shared->count, 1);
 }
 
 /* --- send queues --- */
 
-static int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc)
+ALWAYS_INLINE int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
+			  bool stamps)
 {
 	struct vb_sq *sq = &qp->sq;
 	/* Pairs with the store of the executor: status and order of the WQEs before it. */
@@ -53,6 +58,8 @@ static int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc 
 			.byte_len = wqe->length,
 			.qp_num = qp->ibv.qp_num,
 		};
+		if (stamps)
+			cq->stamp = sq->stamps[(sq->scanned - 1) & sq->mask];
 		if (reads)
 			atomic_fetch_add_explicit(&sq->reads_retired, reads, memory_order_relaxed);
 		reads = 0;
@@ -64,6 +71,12 @@ static int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc 
 }
 
 /* --- receive queues --- */
+
+/* What the owner flushed himself happened just now. */
+static uint64_t stamp_of(const struct vb_cell *cell, uint64_t word)
+{
+	return vb_cell_state(word) == VB_CELL_FLUSHED ? vb_device_clock() : cell->stamp;
+}
 
 static void fill_recv(struct vb_rq *rq, struct vb_qp *qp, const struct vb_cell *cell, uint64_t word,
 		      struct ibv_wc *wc)
@@ -91,7 +104,8 @@ static void fill_recv(struct vb_rq *rq, struct vb_qp *qp, const struct vb_cell *
 		vb_rq_scatter(rq, cell, index);
 }
 
-static int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc)
+ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
+			      bool stamps)
 {
 	int got = 0;
 
@@ -106,19 +120,22 @@ static int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv
 		if (vb_cell_state(word) == VB_CELL_DONE)
 			uncount(cq);
 		fill_recv(qp->rq, qp, cell, word, &wc[got++]);
+		if (stamps)
+			cq->stamp = stamp_of(cell, word);
 		vb_rq_consume(qp->rq, vb_cell_index(word));
 	}
 	return got;
 }
 
 /* A completion that belongs to another CQ of the shared queue. */
-static void give_to(struct vb_cq *cq, const struct ibv_wc *wc)
+static void give_to(struct vb_cq *cq, const struct ibv_wc *wc, uint64_t stamp)
 {
 	struct vb_wc_node *stray = malloc(sizeof(*stray));
 
 	if (!stray)
 		return;
 	stray->wc = *wc;
+	stray->stamp = stamp;
 	stray->qpn = wc->qp_num;
 	vb_spin_lock(&cq->stray_lock);
 	vb_list_append(&cq->stray, &stray->node);
@@ -145,10 +162,12 @@ static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_
 			bool here = qp->recv_cq == cq;
 
 			fill_recv(rq, qp, cell, word, here ? &wc[got] : &other);
-			if (here)
+			if (here) {
 				uncount(cq);
-			else
-				give_to(qp->recv_cq, &other);
+				cq->stamp = stamp_of(cell, word);
+			} else {
+				give_to(qp->recv_cq, &other, stamp_of(cell, word));
+			}
 			got += here;
 		}
 		vb_rq_consume(rq, vb_cell_index(word));
@@ -166,6 +185,7 @@ static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 		if (got == count)
 			break;
 		wc[got++] = stray->wc;
+		cq->stamp = stray->stamp;
 		uncount(cq);
 		vb_list_remove(&stray->node);
 		atomic_fetch_sub(&cq->stray_count, 1);
@@ -176,18 +196,33 @@ static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 }
 
 /* Not inlined: most polls find nothing, and has_work says so with a few loads. */
-__attribute__((noinline)) static int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count,
-					     struct ibv_wc *wc)
+ALWAYS_INLINE int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
+			  bool stamps)
 {
 	int got = 0;
 
 	if (qp->send_cq == cq)
-		got = poll_sq(cq, qp, count, wc);
+		got = poll_sq(cq, qp, count, wc, stamps);
 	if (qp->recv_cq != cq || got == count)
 		return got;
 	if (qp->srq)
 		return got + poll_srq(cq, qp->srq, count - got, wc + got);
-	return got + poll_own_rq(cq, qp, count - got, wc + got);
+	return got + poll_own_rq(cq, qp, count - got, wc + got, stamps);
+}
+
+typedef int (*poll_fn)(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc);
+
+__attribute__((noinline)) static int poll_plain(struct vb_cq *cq, struct vb_qp *qp, int count,
+						struct ibv_wc *wc)
+{
+	return poll_qp(cq, qp, count, wc, false);
+}
+
+/* Leaves the time of the last completion in cq->stamp. */
+__attribute__((noinline)) static int poll_stamps(struct vb_cq *cq, struct vb_qp *qp, int count,
+						 struct ibv_wc *wc)
+{
+	return poll_qp(cq, qp, count, wc, true);
 }
 
 /* --- which queue pairs --- */
@@ -210,7 +245,7 @@ static inline bool has_work(const struct vb_cq *cq, const struct vb_qp *qp)
 	return word == vb_cell_word(head, 0, 0, VB_CELL_DONE);
 }
 
-static inline int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
+ALWAYS_INLINE int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc, poll_fn poll)
 {
 	uint32_t at = cq->turn;
 	int got = 0;
@@ -219,7 +254,7 @@ static inline int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
 		if (++at >= cq->qp_count)
 			at = 0;
 		if (has_work(cq, cq->qps[at]))
-			got += poll_qp(cq, cq->qps[at], count - got, wc + got);
+			got += poll(cq, cq->qps[at], count - got, wc + got);
 	}
 	cq->turn = at;
 	return got;
@@ -238,18 +273,18 @@ static void take_ready(struct vb_cq *cq)
 }
 
 /* Every QP of one ready bit; QPs share bits when there are more than bits. */
-static int poll_bit(struct vb_cq *cq, unsigned bit, int count, struct ibv_wc *wc)
+static int poll_bit(struct vb_cq *cq, unsigned bit, int count, struct ibv_wc *wc, poll_fn poll)
 {
 	int got = 0;
 
 	if (cq->by_bit_stale && vb_cq_index_bits(cq))
 		return 0;
 	for (uint32_t i = cq->bit_first[bit]; i < cq->bit_first[bit + 1] && got < count; i++)
-		got += poll_qp(cq, cq->by_bit[i], count - got, wc + got);
+		got += poll(cq, cq->by_bit[i], count - got, wc + got);
 	return got;
 }
 
-static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
+static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc, poll_fn poll)
 {
 	int got = 0;
 
@@ -263,7 +298,7 @@ static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 		while (cq->again[i]) {
 			unsigned bit = (unsigned)__builtin_ctzll(cq->again[i]);
 
-			got += poll_bit(cq, i * 64 + bit, count - got, wc + got);
+			got += poll_bit(cq, i * 64 + bit, count - got, wc + got, poll);
 			if (got == count) { /* there may be more behind this bit */
 				cq->turn = i;
 				return got;
@@ -275,7 +310,8 @@ static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return got;
 }
 
-__attribute__((noinline)) static int poll_odd(struct vb_cq *cq, int count, struct ibv_wc *wc)
+__attribute__((noinline)) static int poll_odd(struct vb_cq *cq, int count, struct ibv_wc *wc,
+					      poll_fn poll)
 {
 	int got = 0;
 
@@ -293,8 +329,18 @@ __attribute__((noinline)) static int poll_odd(struct vb_cq *cq, int count, struc
 	if (got == count)
 		return got;
 	if (atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed))
-		return got + poll_ready(cq, count - got, wc + got);
-	return got + poll_few(cq, count - got, wc + got);
+		return got + poll_ready(cq, count - got, wc + got, poll);
+	return got + poll_few(cq, count - got, wc + got, poll);
+}
+
+ALWAYS_INLINE int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc, poll_fn poll)
+{
+	if (__builtin_expect(
+		    !atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed) &&
+		    !atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed) &&
+		    !atomic_load_explicit(&cq->stray_count, memory_order_relaxed), 1))
+		return poll_few(cq, count, wc, poll);
+	return poll_odd(cq, count, wc, poll);
 }
 
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
@@ -302,13 +348,18 @@ int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	int got;
 
 	vb_spin_lock(&cq->poll_lock);
-	if (__builtin_expect(
-		    !atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed) &&
-		    !atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed) &&
-		    !atomic_load_explicit(&cq->stray_count, memory_order_relaxed), 1))
-		got = poll_few(cq, count, wc);
-	else
-		got = poll_odd(cq, count, wc);
+	got = poll_locked(cq, count, wc, poll_plain);
+	vb_spin_unlock(&cq->poll_lock);
+	return got;
+}
+
+int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp)
+{
+	int got;
+
+	vb_spin_lock(&cq->poll_lock);
+	got = poll_locked(cq, 1, wc, cq->stamped ? poll_stamps : poll_plain);
+	*stamp = cq->stamp;
 	vb_spin_unlock(&cq->poll_lock);
 	return got;
 }

@@ -32,7 +32,9 @@ struct vb_av {
 	uint8_t sgid_index, traffic_class, hop_limit, sl;
 	bool grh;       /* the sender asked for a GRH (always on Ethernet) */
 	bool local;     /* dgid is an address of this host */
-	bool multicast; /* dgid is a multicast GID */
+	bool multicast; /* dgid is a multicast GID ... */
+	bool within_host; /* ... of a group that no packet leaves this host for (nic/group.h) */
+	uint16_t fabric;  /* of the group */
 };
 
 /* The devices of this process, VERBENA_DEVICES or the default. Returns their number. */

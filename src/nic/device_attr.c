@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the device says of itself: the limits that are enforced, the features that work. */
 #include "nic/device.h"
+#include "base/clock.h"
 #include "nic/gid.h"
 #include "nic/netif.h"
 
@@ -58,7 +59,7 @@ void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr
 {
 	struct ibv_device_attr *orig = &attr->orig_attr;
 
-	/* Zero says: no on-demand paging, timestamps, tag matching, device memory, raw packets. */
+	/* Zero says: no on-demand paging, tag matching, device memory, raw packets. */
 	memset(attr, 0, sizeof(*attr));
 	snprintf(orig->fw_ver, sizeof(orig->fw_ver), "%s", VERBENA_VERSION);
 	orig->node_guid = dev->guid;
@@ -72,6 +73,15 @@ void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr
 	orig->phys_port_cnt = 1;
 	fill_limits(orig);
 	attr->device_cap_flags_ex = capabilities;
+	attr->completion_timestamp_mask = UINT64_MAX;
+	attr->hca_core_clock = VB_DEVICE_CLOCK_KHZ;
+	attr->packet_pacing_caps = (struct ibv_packet_pacing_caps){
+		.qp_rate_limit_min = 1,
+		.qp_rate_limit_max = VB_RATE_MAX_KBPS,
+		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC,
+	};
+	attr->cq_mod_caps.max_cq_count = UINT16_MAX;
+	attr->cq_mod_caps.max_cq_period = UINT16_MAX;
 	attr->phys_port_cnt_ex = 1;
 }
 

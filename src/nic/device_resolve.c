@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "nic/device.h"
 #include "nic/gid.h"
+#include "nic/group.h"
 #include "nic/netif.h"
 #include "nic/route.h"
 
@@ -119,8 +120,18 @@ static int resolve_infiniband(const struct vb_device *dev, const struct ibv_ah_a
 	return 0;
 }
 
+static void resolve_group(const struct vb_device *dev, struct vb_av *av)
+{
+	const struct vb_group group = vb_group_of(dev, &av->dgid);
+
+	av->within_host = group.within_host;
+	av->fabric = group.fabric;
+}
+
 int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av)
 {
+	int err;
+
 	*av = (struct vb_av){ .grh = attr->is_global, .sl = attr->sl };
 	if (attr->port_num != 1) {
 		vb_explain("%s: port_num %u does not exist, the only port is 1", dev->ibv.name,
@@ -134,6 +145,8 @@ int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *att
 		av->traffic_class = attr->grh.traffic_class;
 		av->hop_limit = attr->grh.hop_limit;
 	}
-	return dev->infiniband ? resolve_infiniband(dev, attr, av)
-			       : resolve_ethernet(dev, attr, av);
+	err = dev->infiniband ? resolve_infiniband(dev, attr, av) : resolve_ethernet(dev, attr, av);
+	if (!err && av->multicast)
+		resolve_group(dev, av);
+	return err;
 }

@@ -201,3 +201,12 @@ bool vb_gid_is_of_host(const struct vb_netif_snapshot *all, const union ibv_gid 
 	}
 	return false;
 }
+
+bool vb_gid_is_own(const union ibv_gid *gid)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	bool own = vb_gid_is_of_host(all, gid);
+
+	vb_netif_snapshot_put(all);
+	return own;
+}

@@ -55,5 +55,7 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 
 /* An address of this host, or the link-local GID of one of its interfaces. */
 bool vb_gid_is_of_host(const struct vb_netif_snapshot *all, const union ibv_gid *gid);
+/* The same as the kernel says now. */
+bool vb_gid_is_own(const union ibv_gid *gid);
 
 #endif

@@ -23,7 +23,7 @@
 #include "nic/limits.h"
 
 enum {
-	VB_LAYOUT_VERSION = 1,
+	VB_LAYOUT_VERSION = 2,
 	VB_LINE = 64,
 	VB_EXTENTS = 48,
 	VB_QP_PAGE = 64,         /* QP entries per page */
@@ -96,7 +96,10 @@ struct vb_cell {
 	uint8_t reason;         /* enum vb_reason, behind a bad status */
 	uint8_t sl;
 	uint16_t slid;
-	uint8_t payload[VB_INLINE_CELL];
+	union {
+		uint8_t payload[VB_INLINE_CELL];
+		uint64_t stamp; /* time of the completion, where the CQ asks for it: payload spills */
+	};
 };
 static_assert(sizeof(struct vb_cell) == VB_LINE, "a receive and its completion are one line");
 
@@ -133,13 +136,18 @@ static_assert(sizeof(struct vb_rq_shared) == 4 * VB_LINE, "each writer has lines
 
 enum vb_cq_armed { VB_CQ_UNARMED, VB_CQ_ARMED_SOLICITED, VB_CQ_ARMED_ANY };
 
+enum {
+	VB_CQ_COUNTS = 1 << 0, /* attached depths exceed cqe: be counted */
+	VB_CQ_STAMPS = 1 << 1, /* carry its time; set once */
+};
+
 struct vb_cq_shared {
 	_Atomic uint32_t armed;    /* owner arms; who fires takes it back */
 	_Atomic uint32_t fired;    /* events that senders left for the owner to signal */
 	_Atomic uint32_t use_ready; /* owner: many queues, set ready bits */
-	_Atomic uint32_t counted;  /* owner: attached depths exceed cqe, count completions */
+	_Atomic uint32_t asks;     /* owner: what each completion must do besides; mostly 0 */
 	_Atomic uint32_t cqe;      /* owner */
-	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only if counted */
+	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only if it COUNTS */
 	_Atomic uint32_t overrun;  /* whoever found it full */
 	_Alignas(VB_LINE) _Atomic uint64_t ready_words; /* bit per non-zero word of ready */
 	_Alignas(VB_LINE) _Atomic uint64_t ready[VB_READY_WORDS];

@@ -27,6 +27,7 @@ enum {
 	VB_PKEYS = 1,          /* one P_Key, 0xffff */
 	VB_GIDS = 16,          /* length of the GID table, at least one entry stays empty */
 	VB_COMP_VECTORS = 1,
+	VB_RATE_MAX_KBPS = 100000000, /* of a QP, as ibv_modify_qp_rate_limit sets it */
 };
 
 #define VB_MSG_MAX (1ull << 31) /* max_msg_sz */

@@ -1,70 +1,54 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mcast.h"
 #include "base/log.h"
+#include "nic/gid.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct membership {
 	struct vb_list node; /* in nic->memberships */
-	union ibv_gid gid;
+	union ibv_gid gid;   /* as the application gave it */
 	uint16_t lid;
 	uint32_t qpn;
+	struct vb_group group;
 };
 
-static bool is_multicast(const union ibv_gid *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
-
-	return gid->raw[0] == 0xff ||
-	       (!memcmp(gid->raw, mapped, sizeof(mapped)) && gid->raw[12] >> 4 == 0xe);
-}
-
-static bool same_group(const struct membership *m, const union ibv_gid *gid)
-{
-	return !memcmp(&m->gid, gid, sizeof(*gid));
-}
-
-/* Under nic->mcast_lock. */
+/* Under nic->mcast_lock, as what follows. */
 static struct membership *find(struct vb_nic *nic, const union ibv_gid *gid, uint32_t qpn)
 {
-	vb_list_for(m, &nic->memberships, struct membership, node)
-		if (m->qpn == qpn && same_group(m, gid))
-			return m;
+	vb_list_for(m, &nic->memberships, struct membership,
+		    node) if (m->qpn == qpn && vb_gid_equal(&m->gid, gid)) return m;
 	return NULL;
 }
 
-/* Members of the group, and groups in all if it would be a new one. */
-static bool room(struct vb_nic *nic, const union ibv_gid *gid)
+static bool is_of(const struct membership *m, const union ibv_gid *group_gid, uint16_t fabric)
+{
+	return m->group.fabric == fabric && vb_gid_equal(&m->group.gid, group_gid);
+}
+
+static bool has_room(struct vb_nic *nic, const struct vb_group *group)
 {
 	unsigned members = 0, total = 0;
 
-	vb_list_for(m, &nic->memberships, struct membership, node) {
-		members += same_group(m, gid);
+	vb_list_for(m, &nic->memberships, struct membership, node)
+	{
+		members += is_of(m, &group->gid, group->fabric);
 		total++;
 	}
 	return members < VB_MCAST_QP_MAX && total < VB_MCAST_GRP_MAX;
 }
 
-int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
+static int enlist(struct vb_qp *qp, struct membership *m)
 {
 	struct vb_nic *nic = qp->nic;
-	struct membership *m;
 	int err = 0;
 
-	if (qp->type != IBV_QPT_UD || !is_multicast(gid)) {
-		vb_explain("ibv_attach_mcast: needs a UD QP and a multicast GID");
-		return -EINVAL;
-	}
-	m = calloc(1, sizeof(*m));
-	if (!m)
-		return -ENOMEM;
-	*m = (struct membership){ .gid = *gid, .lid = lid, .qpn = qp->ibv.qp_num };
 	vb_spin_lock(&nic->mcast_lock);
-	if (find(nic, gid, m->qpn) || !room(nic, gid)) {
-		err = room(nic, gid) ? 0 : -ENOMEM;
-		free(m);
+	if (find(nic, &m->gid, m->qpn)) {
+		err = -EALREADY;
+	} else if (!has_room(nic, &m->group)) {
+		err = -ENOMEM;
 	} else {
 		vb_list_append(&nic->memberships, &m->node);
 		qp->mcast_groups++;
@@ -73,7 +57,45 @@ int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	return err;
 }
 
-int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
+/* On Ethernet LIDs mean nothing, and programs pass whatever they have. */
+static int check(const struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
+
+	if (qp->type != IBV_QPT_UD || !vb_gid_is_multicast(gid)) {
+		vb_explain("ibv_attach_mcast: needs a UD QP and a multicast GID");
+		return -EINVAL;
+	}
+	if (dev->infiniband && (lid < VB_MULTICAST_LID_FIRST || lid > VB_MULTICAST_LID_LAST)) {
+		vb_explain("ibv_attach_mcast: LID 0x%04x is no multicast LID, those are 0x%04x to "
+			   "0x%04x",
+			   lid, VB_MULTICAST_LID_FIRST, VB_MULTICAST_LID_LAST);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
+		    struct vb_group *group)
+{
+	struct membership *m;
+	int err = check(qp, gid, lid);
+
+	if (err)
+		return err;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	*group = vb_group_of(vb_context(qp->ibv.context)->dev, gid);
+	*m = (struct membership){ .gid = *gid, .lid = lid, .qpn = qp->ibv.qp_num, .group = *group };
+	err = enlist(qp, m);
+	if (err)
+		free(m);
+	return err;
+}
+
+int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
+		    struct vb_group *group)
 {
 	struct vb_nic *nic = qp->nic;
 	struct membership *m;
@@ -83,10 +105,38 @@ int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
 	if (m && m->lid == lid) {
 		vb_list_remove(&m->node);
 		qp->mcast_groups--;
+		*group = m->group;
 	} else {
 		m = NULL;
 	}
 	vb_spin_unlock(&nic->mcast_lock);
+	if (!m) {
+		vb_explain("ibv_detach_mcast: QP 0x%06x is not attached to that group",
+			   qp->ibv.qp_num);
+		return -EINVAL;
+	}
 	free(m);
-	return m ? 0 : -EINVAL;
+	return 0;
+}
+
+static bool has(const uint32_t *qpns, unsigned count, uint32_t qpn)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (qpns[i] == qpn)
+			return true;
+	return false;
+}
+
+/* A QP may be attached to two MGIDs that name the same group. */
+unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, uint16_t fabric,
+			  uint32_t qpns[VB_MCAST_QP_MAX])
+{
+	unsigned count = 0;
+
+	vb_spin_lock(&nic->mcast_lock);
+	vb_list_for(m, &nic->memberships, struct membership,
+		    node) if (is_of(m, group_gid, fabric) && count < VB_MCAST_QP_MAX &&
+			      !has(qpns, count, m->qpn)) qpns[count++] = m->qpn;
+	vb_spin_unlock(&nic->mcast_lock);
+	return count;
 }

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast groups: which UD QPs of this process are attached to which MGID. */
+/* Multicast memberships: which UD QPs of this process are attached to which MGID. */
 #ifndef VB_NIC_MCAST_H
 #define VB_NIC_MCAST_H
 
+#include "nic/group.h"
 #include "nic/qp.h"
 
-/* -EINVAL: not UD, not a multicast GID; -ENOMEM: too many. Attaching twice is one attachment. */
-int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
-int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
+/*
+ * 0 and the group; -EALREADY: it is attached, which is no error to the application; -EINVAL: not
+ * UD, not a multicast GID, not a multicast LID on InfiniBand; -ENOMEM: too many.
+ */
+int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
+		    struct vb_group *group);
+/* 0 and the group; -EINVAL: it is not attached. */
+int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
+		    struct vb_group *group);
+
+/* The QPs that are members of a group, each once; how many. */
+unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, uint16_t fabric,
+			  uint32_t qpns[VB_MCAST_QP_MAX]);
 
 #endif

@@ -97,7 +97,7 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->pd = mr->pd->id;
 	entry->access = mr->access;
 	entry->iova = mr->iova;
-	entry->length = mr->length;
+	entry->length = mr->null ? UINT32_MAX : mr->length; /* as long as elements can be */
 	entry->addr = mr->addr;
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
@@ -140,16 +140,15 @@ static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *
 	return 0;
 }
 
-int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out)
+static int create(struct vb_pd *pd, const struct vb_mr_spec *spec, const struct vb_null *null,
+		  struct vb_mr **out)
 {
-	struct vb_mr *mr;
-	int err = check_spec(spec);
+	struct vb_mr *mr = calloc(1, sizeof(*mr));
+	int err;
 
-	if (err)
-		return err;
-	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
+	mr->null = null;
 	err = mr_make(mr, pd, spec);
 	if (err) {
 		free(mr);
@@ -160,6 +159,30 @@ int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr
 	mr->ibv.handle = mr->index;
 	atomic_fetch_add(&pd->users, 1);
 	*out = mr;
+	return 0;
+}
+
+int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out)
+{
+	int err = check_spec(spec);
+
+	return err ? err : create(pd, spec, NULL, out);
+}
+
+int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
+{
+	struct vb_mr_spec spec = { .length = UINT64_MAX, .access = IBV_ACCESS_LOCAL_WRITE };
+	const struct vb_null *null;
+	int err = vb_null_get(pd->nic, &null);
+
+	if (err)
+		return err;
+	spec.addr = null->sink; /* what peers find in the key table: they only write */
+	err = create(pd, &spec, null, out);
+	if (err)
+		return err;
+	(*out)->ibv.addr = NULL;
+	(*out)->ibv.rkey = 0;
 	return 0;
 }
 
@@ -207,18 +230,33 @@ int vb_mr_deregister(struct vb_mr *mr)
 	return 0;
 }
 
-int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd)
+/* What a library can refuse before it asks its NIC. */
+static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
+{
+	if (mr->null) {
+		vb_explain("ibv_rereg_mr: a null MR cannot be changed");
+		return -EINVAL;
+	}
+	if (vb_mw_any_bound_to(mr))
+		return -EBUSY;
+	return check_access(spec->access);
+}
+
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd, bool *valid)
 {
 	uint32_t tags = atomic_load(&mr->entry->word) & 0xffff;
-	int err = check_spec(spec);
+	int err = check_reregister(mr, spec);
 
+	*valid = err;
 	if (!err)
 		err = withdraw(mr);
+	if (!err)
+		err = check_spec(spec);
 	if (err)
 		return err;
 	if (pd && pd != mr->pd) {
 		atomic_fetch_add(&pd->users, 1);
-		atomic_fetch_sub(&mr->pd->users, 1);
+		vb_pd_release(mr->pd, mr->nic);
 		mr->pd = pd;
 		mr->ibv.pd = &pd->ibv;
 	}
@@ -244,7 +282,7 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 {
 	struct vb_mr *mr = vb_mr_by_lkey(nic, sge->lkey);
 
-	if (!mr || mr->pd != pd || (access & ~mr->access))
+	if (!mr || !vb_pd_same(mr->pd, pd) || (access & ~mr->access))
 		return NULL;
 	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||
 	    sge->length > mr->length - (sge->addr - mr->iova))
@@ -259,7 +297,7 @@ struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, co
 	uint32_t generation = atomic_load(&nic->mr_generation);
 	struct vb_mr *mr = vb_mr_lookup(nic, pd, sge, access);
 
-	if (mr)
+	if (mr && !mr->null)
 		*cache = (struct vb_mr_cache){
 			.lkey = sge->lkey,
 			.generation = generation,

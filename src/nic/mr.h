@@ -5,6 +5,12 @@
 
 #include "nic/pd.h"
 
+/* Addresses of this process that stand for nothing (mr_null.c). */
+struct vb_null {
+	uint64_t zeros; /* to be read; as much as the longest message */
+	uint64_t sink;  /* to be written; likewise */
+};
+
 struct vb_mr {
 	struct ibv_mr ibv; /* first */
 	struct vb_nic *nic;
@@ -13,6 +19,7 @@ struct vb_mr {
 	uint32_t index;
 	uint32_t access;
 	uint64_t iova, length, addr;
+	const struct vb_null *null; /* a null region; NULL: a real one */
 	_Atomic uint32_t used_by_recv; /* a receive named it once: dereg must look for those */
 };
 
@@ -28,9 +35,16 @@ struct vb_mr_spec {
 
 /* -EINVAL: flags or range; -EFAULT: memory that is not there or may not be written. */
 int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out);
+/* Reads give zeros, writes vanish; for lkeys only. */
+int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out);
+int vb_null_get(struct vb_nic *nic, const struct vb_null **null);
 int vb_mr_deregister(struct vb_mr *mr);
-/* new_spec or new_pd may be NULL: unchanged. */
-int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd);
+/*
+ * pd may be NULL: unchanged. -EINVAL, -EBUSY with *valid: nothing has changed. Otherwise, after an
+ * error, the region is good for being deregistered only.
+ */
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd,
+		     bool *valid);
 
 struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey);
 /* Checks one scatter/gather element against the region behind its lkey; NULL if it does not fit. */
@@ -48,7 +62,7 @@ struct vb_mr_cache {
 	uint64_t delta;      /* from an address of the region to one of this process */
 };
 
-/* Looks the element's region up and remembers it; NULL as vb_mr_lookup. */
+/* Looks the element's region up and remembers it, null regions aside; NULL as vb_mr_lookup. */
 struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, const struct vb_pd *pd,
 			       const struct ibv_sge *sge, unsigned access);
 
@@ -65,7 +79,15 @@ static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb
 	       inside <= cache->length && sge->length <= cache->length - inside;
 }
 
-/* Where a byte of the region lies in this process. */
+/* Where an element of the region lies in this process, for this kind of access. */
+static inline uint64_t vb_mr_at(const struct vb_mr *mr, uint64_t va, unsigned access)
+{
+	if (__builtin_expect(mr->null != NULL, 0))
+		return access & IBV_ACCESS_LOCAL_WRITE ? mr->null->sink : mr->null->zeros;
+	return mr->addr + (va - mr->iova);
+}
+
+/* Where a byte of a real region lies. */
 static inline char *vb_mr_ptr(const struct vb_mr *mr, uint64_t va)
 {
 	return (char *)(uintptr_t)(mr->addr + (va - mr->iova));

@@ -106,7 +106,7 @@ bool vb_mw_any_bound_to(const struct vb_mr *mr)
 		any |= bound(mw) && mw->bound_lkey == mr->ibv.lkey;
 	pthread_mutex_unlock(&mr->nic->lock);
 	if (any)
-		vb_explain("ibv_dereg_mr: a memory window is bound to the region");
+		vb_explain("a memory window is bound to the region: invalidate or unbind it first");
 	return any;
 }
 
@@ -114,7 +114,7 @@ static bool may_bind(const struct vb_mw_bind *bind, const struct vb_mr *mr, cons
 {
 	uint64_t inside = bind->addr - mr->iova;
 
-	return mr->pd == pd && mr->access & IBV_ACCESS_MW_BIND && bind->addr >= mr->iova &&
+	return vb_pd_same(mr->pd, pd) && mr->access & IBV_ACCESS_MW_BIND && bind->addr >= mr->iova &&
 	       inside <= mr->length && bind->length <= mr->length - inside &&
 	       (!(bind->access & REMOTE_WRITES) || mr->access & IBV_ACCESS_LOCAL_WRITE);
 }
@@ -132,7 +132,7 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 	struct vb_key_entry *entry = mw->entry;
 	struct vb_mr *mr;
 
-	if (mw->pd != pd || (bind->rkey ^ mw->ibv.rkey) >> 8 ||
+	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ mw->ibv.rkey) >> 8 ||
 	    (mw->ibv.type == IBV_MW_TYPE_2 && bound(mw)))
 		return false;
 	if (!bind->length) {

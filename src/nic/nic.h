@@ -18,6 +18,7 @@
 
 struct vb_qp;
 struct vb_mr;
+struct vb_null;
 
 struct vb_own_slot {
 	uint32_t slot;
@@ -62,6 +63,8 @@ struct vb_nic {
 	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
 	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
+	struct vb_null *null;         /* what null regions read from and write to; under lock */
+	_Atomic uint64_t event_due_ns; /* the first event that moderation holds back; 0: none */
 };
 
 /* The NIC, made on demand; NULL and errno when the environment does not allow one. */

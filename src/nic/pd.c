@@ -54,10 +54,16 @@ int vb_pd_adopt(struct vb_pd *pd)
 		return -errno;
 	if (__builtin_expect(pd->nic == nic, 1))
 		return 0;
-	err = number_take(nic, pd);
-	if (!err)
-		atomic_store(&pd->users, 0);
-	return err;
+	err = pd->base ? vb_pd_adopt(pd->base) : number_take(nic, pd);
+	if (err)
+		return err;
+	atomic_store(&pd->users, 0);
+	if (pd->base) {
+		pd->id = pd->base->id;
+		pd->nic = nic;
+		atomic_fetch_add(&pd->base->users, 1);
+	}
+	return 0;
 }
 
 void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic)
@@ -71,11 +77,15 @@ int vb_pd_dealloc(struct vb_pd *pd)
 	uint32_t users = atomic_load(&pd->users);
 
 	if (users && pd->nic == vb_nic_current()) {
-		vb_explain("ibv_dealloc_pd: %u MRs, MWs, AHs, QPs or SRQs still belong to the PD",
-			   users);
+		vb_explain("ibv_dealloc_pd: %u MRs, MWs, AHs, QPs, SRQs, CQs or parent domains "
+			   "still belong to the PD", users);
 		return -EBUSY;
 	}
-	if (pd->nic == vb_nic_current()) {
+	if (pd->base) {
+		vb_pd_release(pd->base, pd->nic);
+		if (pd->td)
+			atomic_fetch_sub(&pd->td->users, 1);
+	} else if (pd->nic == vb_nic_current()) {
 		pthread_mutex_lock(&pd->nic->lock);
 		pd->nic->pd_count--;
 		pthread_mutex_unlock(&pd->nic->lock);

@@ -4,16 +4,44 @@
 
 #include "nic/context.h"
 
+struct vb_td { /* a thread domain: its objects are used by one thread at a time */
+	struct ibv_td ibv; /* first */
+	_Atomic uint32_t users; /* parent domains */
+};
+
+/* What the application said of the memory of its objects. */
+struct vb_allocator {
+	void *(*alloc)(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+		       uint64_t type);
+	void (*free)(struct ibv_pd *pd, void *context, void *at, uint64_t type);
+	void *context;
+};
+
 struct vb_pd {
 	struct ibv_pd ibv; /* first */
 	struct vb_nic *nic;
-	uint32_t id;       /* names the domain in shared memory */
-	_Atomic uint32_t users; /* MRs, MWs, AHs, QPs, SRQs */
+	uint32_t id;       /* names the domain in shared memory; a parent domain has its PD's */
+	_Atomic uint32_t users; /* MRs, MWs, AHs, QPs, SRQs; CQs and parent domains */
+	struct vb_pd *base;     /* of a parent domain: the PD; NULL: this is no parent domain */
+	struct vb_td *td;       /* of a parent domain, or NULL */
+	struct vb_allocator allocator; /* of a parent domain; alloc NULL: none */
 };
 
 static inline struct vb_pd *vb_pd(struct ibv_pd *ibv)
 {
 	return vb_container(ibv, struct vb_pd, ibv);
+}
+
+/* They mean the same protection domain: a parent domain stands for its PD. */
+static inline bool vb_pd_same(const struct vb_pd *a, const struct vb_pd *b)
+{
+	return a == b || a->id == b->id;
+}
+
+/* Its objects are used by one thread at a time, says the application. */
+static inline bool vb_pd_single_threaded(const struct vb_pd *pd)
+{
+	return pd && pd->td;
 }
 
 int vb_pd_alloc(struct ibv_context *ctx, struct vb_pd **out);
@@ -23,5 +51,19 @@ int vb_pd_adopt(struct vb_pd *pd);
 void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic);
 /* -EBUSY while anything belongs to it. */
 int vb_pd_dealloc(struct vb_pd *pd);
+
+/* --- parent domains (pd_parent.c) --- */
+
+int vb_pd_alloc_parent(struct vb_pd *base, struct vb_td *td, const struct vb_allocator *allocator,
+		       struct vb_pd **out);
+
+enum vb_buffer_type { VB_BUFFER_SQ = 1, VB_BUFFER_RQ, VB_BUFFER_CQ };
+
+/*
+ * Memory of an object of pd (NULL: of none), filled with zeros, from the application's allocator if
+ * it has one. NULL: there is none. Freed through the same pd.
+ */
+void *vb_buffer_alloc(struct vb_pd *pd, size_t size, enum vb_buffer_type type);
+void vb_buffer_free(struct vb_pd *pd, void *at, enum vb_buffer_type type);
 
 #endif

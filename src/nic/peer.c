@@ -81,8 +81,8 @@ int vb_peer_map(struct vb_peer *peer)
 	head = (void *)peer->maps[0].base;
 	if (head->magic != VB_SEGMENT_MAGIC || head->layout_version != VB_LAYOUT_VERSION)
 		return -EPROTO;
-	peer->head = head;
 	peer->head_slot = head->slot;
+	atomic_store(&peer->head, head); /* pairs with the loads in vb_grace_begin and vb_nic_peer */
 	return 0;
 }
 

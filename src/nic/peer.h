@@ -29,15 +29,17 @@ struct vb_peer {
 	bool self;
 	bool accepted;            /* it connected to us, not we to it */
 	bool may_touch;           /* accepted: we read its nonce; its verdict is open */
-	uint32_t slot;            /* a slot of it: the one we connected to, else its first */
-	uint32_t head_slot;       /* its first slot, which names it in hazard words */
+	_Atomic uint32_t slot;    /* a slot of it: the one we connected to, else its first */
+	uint32_t head_slot;       /* its first slot, which names it in hazard words; see head */
 	uint16_t id_there;        /* how its segment names us as a claimant */
 	uint16_t id_here;         /* how our segment names it */
 	pid_t tid;                /* its service thread: the target of process_vm_* */
 	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
 	uid_t uid;
 	int socket, memfd, doorbell;
-	struct vb_segment_head *head;
+	/* NULL until it is mapped, while others find the peer in the list already: whoever sees it
+	 * sees maps and head_slot as well. */
+	struct vb_segment_head *_Atomic head;
 	const struct vb_segment *own; /* self only */
 	struct vb_spin map_lock;
 	_Atomic uint32_t map_count;   /* extents mapped here */

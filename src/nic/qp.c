@@ -42,8 +42,15 @@ static uint32_t recv_depth(const struct vb_qp *qp)
 
 static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 {
-	int err = vb_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
+	int err;
 
+	qp->sq.pd = qp->pd;
+	err = vb_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
+	if (!err && qp->send_cq->stamped) {
+		err = vb_sq_stamp(&qp->sq);
+		if (err)
+			vb_sq_fini(&qp->sq);
+	}
 	if (err)
 		return err;
 	if (qp->srq) {
@@ -190,8 +197,14 @@ int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp *
 	return 0;
 }
 
+void (*_Atomic vb_qp_established)(uint32_t qpn);
+
 void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type)
 {
+	void (*established)(uint32_t qpn) = atomic_load(&vb_qp_established);
+
+	if (type == IBV_EVENT_COMM_EST && established)
+		established(qp->ibv.qp_num);
 	vb_async_raise(qp->ibv.context, type, &qp->ibv, &qp->async_taken);
 }
 
@@ -205,7 +218,7 @@ void vb_remote_unbind(struct vb_remote *remote)
 {
 	atomic_store_explicit(&remote->direct_slot, 0, memory_order_relaxed);
 	vb_peer_put(remote->peer);
-	memset(remote, 0, sizeof(*remote));
+	memset(&remote->peer, 0, sizeof(*remote) - offsetof(struct vb_remote, peer));
 }
 
 static void wait_for_acks(struct vb_qp *qp)

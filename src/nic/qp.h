@@ -7,6 +7,7 @@
 #ifndef VB_NIC_QP_H
 #define VB_NIC_QP_H
 
+#include "base/clock.h"
 #include "nic/ah.h"
 #include "nic/cq.h"
 #include "nic/rq.h"
@@ -18,10 +19,11 @@
  * path/local/fast_send.c under the queue's lock while nobody holds the token.
  */
 struct vb_remote {
+	/* The peer's, if a small SEND may go directly. First: posters read it without a lock. */
+	_Atomic uint32_t direct_slot;
 	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
 	struct vb_qp_entry *entry;
 	uint64_t gate;        /* to which we are bound; 0: not bound */
-	_Atomic uint32_t direct_slot; /* the peer's, if a small SEND may go directly; read without lock */
 	struct vb_rq_shared *rq;
 	uint32_t rq_version;
 	struct vb_cell *cells;
@@ -33,6 +35,7 @@ struct vb_remote {
 	uint16_t ready_bit;
 	uint32_t slot;        /* of the datagram's target that peer was found for */
 	bool many;            /* its receive queue has other senders too */
+	uint32_t ride_max;    /* bytes that may ride in a cell; none where it carries its time */
 	bool keeps_head;      /* UC: a later sender goes on where we were */
 	uint32_t next_recv;   /* one sender: index of the receive that the next message takes */
 	uint32_t taken;       /* many senders: the cell that a long message holds */
@@ -53,7 +56,7 @@ enum vb_pend_why {
 struct vb_pend {
 	struct vb_list node;     /* in the engine's list */
 	bool listed;             /* under the engine's list lock */
-	enum vb_pend_why why;
+	_Atomic enum vb_pend_why why; /* also a hint for whoever asks whether the queue drains */
 	uint64_t since_ns;       /* first try of the WQE that waits */
 	uint64_t give_up_ns;     /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;        /* RNR, LOST: next counted try; DELAYED: until then */
@@ -62,6 +65,7 @@ struct vb_pend {
 };
 
 struct vb_wired;
+struct vb_builder;
 
 struct vb_qp {
 	union { /* first; room for the members that newer headers append to ibv_qp_ex */
@@ -92,12 +96,15 @@ struct vb_qp {
 	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
 	bool flush_pending;      /* the grace period runs; under state_lock */
 	struct vb_grace flush_grace;
-	bool sqd_event_due;
+	_Atomic bool sqd_event_due; /* set before the state is SQD; who finds it drained takes it */
 	uint32_t mcast_groups;
 	uint32_t datagram_max;   /* UD: bytes that fit into one packet of the port */
 	_Atomic uint32_t async_taken;
 	struct vb_wired *_Atomic wired; /* while the wire carries it: path/roce */
 	struct vb_list wire_kick;       /* in the wire's list of QPs with news */
+	_Atomic uint32_t rate_kbps;     /* that the wire keeps to; 0: none */
+	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
+	struct vb_builder *builder;     /* verbs/qp_ex.h; NULL: only ibv_post_send */
 };
 
 static inline struct vb_qp *vb_qp(struct ibv_qp *ibv)
@@ -110,10 +117,29 @@ static inline enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
 	return (enum ibv_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
 }
 
+/* The local ACK timeout, 4.096 us * 2^timeout; 0 is for ever. */
+static inline uint64_t vb_qp_timeout_ns(const struct vb_qp *qp)
+{
+	return qp->attr.timeout ? 4096ull << qp->attr.timeout : VB_NEVER_NS;
+}
+
+/* How long a requester of RC goes on without an answer. */
+static inline uint64_t vb_qp_patience_ns(const struct vb_qp *qp)
+{
+	return qp->attr.timeout ? (qp->attr.retry_cnt + 1ull) * vb_qp_timeout_ns(qp) : VB_NEVER_NS;
+}
+
+/* The Q_Key that a datagram carries: with the top bit set the QP's own counts, not the WR's. */
+static inline uint32_t vb_qp_datagram_qkey(const struct vb_qp *qp, const struct vb_wqe *wqe)
+{
+	return wqe->remote_qkey >> 31 ? qp->attr.qkey : wqe->remote_qkey;
+}
+
 /* The WQE at next was tried already: SQD lets it finish. Token holder, or as a hint. */
 static inline bool vb_qp_has_begun(const struct vb_qp *qp)
 {
-	return qp->sq.offset || qp->pend.why != VB_PEND_NONE;
+	return atomic_load_explicit(&qp->sq.offset, memory_order_relaxed) ||
+	       atomic_load_explicit(&qp->pend.why, memory_order_relaxed) != VB_PEND_NONE;
 }
 
 int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out);
@@ -143,6 +169,8 @@ void vb_qp_flush_cancel(struct vb_qp *qp);
 /* Unpolled completions of this QP that lie in shared queues. Under the CQ's poll lock or after detach. */
 void vb_qp_purge(struct vb_qp *qp);
 void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type);
+/* Called with each IBV_EVENT_COMM_EST that is raised, under whatever locks; NULL: nobody asks. */
+extern void (*_Atomic vb_qp_established)(uint32_t qpn);
 
 /* The executor's token: who holds it may execute, complete and flush work requests. */
 static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)

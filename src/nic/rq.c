@@ -66,11 +66,11 @@ int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_
 								   sizeof(struct ibv_sge));
 	rq->twin_stride = (uint32_t)(sizeof(struct vb_recv_wqe) + (sge_max ? sge_max : 1) *
 								  sizeof(struct ibv_sge));
-	rq->twins = calloc((size_t)rq->mask + 1, rq->twin_stride);
+	rq->twins = vb_buffer_alloc(rq->pd, ((size_t)rq->mask + 1) * rq->twin_stride, VB_BUFFER_RQ);
 	rq->shared_offset = vb_segment_alloc(&rq->nic->seg, sizeof(*rq->shared));
 	if (!rq->twins || !rq->shared_offset || shared_alloc(rq)) {
 		vb_segment_free(&rq->nic->seg, rq->shared_offset, sizeof(*rq->shared));
-		free(rq->twins);
+		vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 		return -ENOMEM;
 	}
 	rq->shared = vb_segment_at(&rq->nic->seg, rq->shared_offset);
@@ -88,7 +88,7 @@ void vb_rq_fini(struct vb_rq *rq)
 	vb_spin_unlock(&rq->nic->rqs_lock);
 	shared_free_later(rq);
 	vb_nic_free_later(rq->nic, rq->shared_offset, sizeof(*rq->shared));
-	free(rq->twins);
+	vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 	free(rq->stragglers);
 }
 
@@ -145,9 +145,9 @@ static int grow_quiet(struct vb_rq *rq, uint32_t depth)
 	struct vb_rq old = *rq;
 
 	rq->mask = ring_size(depth, rq->many) - 1;
-	rq->twins = calloc((size_t)rq->mask + 1, rq->twin_stride);
+	rq->twins = vb_buffer_alloc(rq->pd, ((size_t)rq->mask + 1) * rq->twin_stride, VB_BUFFER_RQ);
 	if (!rq->twins || shared_alloc(rq)) {
-		free(rq->twins);
+		vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 		*rq = old;
 		return -ENOMEM;
 	}
@@ -155,7 +155,7 @@ static int grow_quiet(struct vb_rq *rq, uint32_t depth)
 	rq->depth = depth;
 	shared_describe(rq);
 	shared_free_later(&old);
-	free(old.twins);
+	vb_buffer_free(rq->pd, old.twins, VB_BUFFER_RQ);
 	return 0;
 }
 
@@ -200,7 +200,7 @@ static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge)
 	mr = vb_mr_cache_fill(&rq->mr_cache, rq->nic, rq->pd, sge, IBV_ACCESS_LOCAL_WRITE);
 	if (!mr)
 		return false;
-	sge->addr = (uintptr_t)vb_mr_ptr(mr, sge->addr);
+	sge->addr = vb_mr_at(mr, sge->addr, IBV_ACCESS_LOCAL_WRITE);
 	atomic_store(&mr->used_by_recv, 1);
 	return true;
 }

@@ -21,7 +21,7 @@ int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inli
 	sq->stride = ((uint32_t)offsetof(struct vb_wqe, sge) + payload + 63) & ~63u;
 	if (sq->stride < sizeof(struct vb_wqe))
 		sq->stride = 128;
-	sq->slots = aligned_alloc(64, (size_t)size * sq->stride);
+	sq->slots = vb_buffer_alloc(sq->pd, (size_t)size * sq->stride, VB_BUFFER_SQ);
 	return sq->slots ? 0 : -ENOMEM;
 }
 
@@ -31,16 +31,24 @@ static void drop_references(struct vb_sq *sq)
 		vb_ah_put(vb_sq_wqe(sq, i)->ah);
 }
 
+int vb_sq_stamp(struct vb_sq *sq)
+{
+	sq->stamps = calloc((size_t)sq->mask + 1, sizeof(*sq->stamps));
+	return sq->stamps ? 0 : -ENOMEM;
+}
+
 void vb_sq_fini(struct vb_sq *sq)
 {
 	drop_references(sq);
-	free(sq->slots);
+	vb_buffer_free(sq->pd, sq->slots, VB_BUFFER_SQ);
+	free(sq->stamps);
 }
 
 void vb_sq_reset(struct vb_sq *sq)
 {
 	drop_references(sq);
-	sq->tail = sq->next = sq->offset = sq->scanned = 0;
+	sq->tail = sq->next = sq->scanned = 0;
+	atomic_store(&sq->offset, 0);
 	sq->reads_executed = 0;
 	sq->stuck = false;
 	atomic_store(&sq->reads_retired, 0);

@@ -42,12 +42,14 @@ struct vb_sq {
 	bool executing;      /* someone holds the executor's token */
 	uint32_t tail;
 	uint8_t *slots;
+	uint64_t *stamps;    /* when each was completed; NULL: its CQ does not ask */
+	struct vb_pd *pd;    /* whose allocator the memory is from; NULL: none */
 	uint32_t depth, mask, stride;
 	uint32_t sge_max, inline_max;
 	struct vb_mr_cache mr_cache; /* executor, or who sends without one under lock */
 	bool stuck;          /* executor: its CQ overran, nothing completes any more */
 	uint32_t next;       /* executor */
-	uint32_t offset;     /* executor: bytes of the WQE at next that are transferred */
+	_Atomic uint32_t offset; /* executor: bytes of the WQE at next that are transferred */
 	_Alignas(64) _Atomic uint32_t done; /* executor; pairs with the load of the poller */
 	_Alignas(64) uint32_t scanned;      /* poller, under the CQ's poll lock */
 	_Atomic uint32_t retired;           /* poller; pairs with the load of the poster */
@@ -56,6 +58,8 @@ struct vb_sq {
 };
 
 int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_max);
+/* From now on each completion is given its time; -ENOMEM. */
+int vb_sq_stamp(struct vb_sq *sq);
 void vb_sq_fini(struct vb_sq *sq);
 /* Forgets everything posted. Nobody executes or polls. */
 void vb_sq_reset(struct vb_sq *sq);

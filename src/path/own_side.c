@@ -42,7 +42,7 @@ static bool element(struct vb_qp *qp, const struct ibv_sge *sge, unsigned access
 	mr = access ? vb_mr_lookup(qp->nic, qp->pd, sge, access) :
 		      vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
 	if (mr)
-		*address = (uintptr_t)vb_mr_ptr(mr, sge->addr);
+		*address = vb_mr_at(mr, sge->addr, access);
 	return mr;
 }
 
@@ -67,24 +67,40 @@ enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigne
 	return VB_OK;
 }
 
+/* --- between packets and the elements of a list --- */
+
+/* Elements that are walked through, from offset on. */
+struct walk {
+	const struct ibv_sge *sge, *end;
+	uint64_t offset; /* in the element */
+};
+
+/* The next bytes that lie together, at most length of them; 0: the list has ended. */
+static inline uint32_t walk_on(struct walk *walk, uint32_t length, uint8_t **at)
+{
+	uint32_t part;
+
+	for (; walk->sge != walk->end && walk->offset >= walk->sge->length; walk->sge++)
+		walk->offset -= walk->sge->length;
+	if (walk->sge == walk->end)
+		return 0;
+	part = walk->sge->length - (uint32_t)walk->offset;
+	if (part > length)
+		part = length;
+	*at = (uint8_t *)(uintptr_t)(walk->sge->addr + walk->offset);
+	walk->offset += part;
+	return part;
+}
+
 void vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		    uint8_t *out)
 {
-	for (unsigned i = 0; i < count && length; i++) {
-		uint32_t part;
+	struct walk walk = { sge, sge + count, offset };
+	uint32_t part;
+	uint8_t *at;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		part = sge[i].length - (uint32_t)offset;
-		if (part > length)
-			part = length;
-		memcpy(out, (const void *)(uintptr_t)(sge[i].addr + offset), part);
-		out += part;
-		length -= part;
-		offset = 0;
-	}
+	for (; length && (part = walk_on(&walk, length, &at)); length -= part, out += part)
+		memcpy(out, at, part);
 }
 
 void vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length)
@@ -102,19 +118,10 @@ void vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length)
 void vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		     const uint8_t *from)
 {
-	for (unsigned i = 0; i < count && length; i++) {
-		uint32_t part;
+	struct walk walk = { sge, sge + count, offset };
+	uint32_t part;
+	uint8_t *at;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
-			continue;
-		}
-		part = sge[i].length - (uint32_t)offset;
-		if (part > length)
-			part = length;
-		vb_path_copy_ordered((uint8_t *)(uintptr_t)(sge[i].addr + offset), from, part);
-		from += part;
-		length -= part;
-		offset = 0;
-	}
+	for (; length && (part = walk_on(&walk, length, &at)); length -= part, from += part)
+		vb_path_copy_ordered(at, from, part);
 }

@@ -49,9 +49,20 @@ static void fill_verbs(struct verbs_context *verbs)
 	verbs->query_port = vb_ops_query_port;
 	verbs->query_device_ex = vb_ops_query_device_ex;
 	verbs->create_cq_ex = vb_ops_create_cq_ex;
+	verbs->modify_cq = vb_ops_modify_cq;
 	verbs->create_qp_ex = vb_ops_create_qp_ex;
+	verbs->modify_qp_rate_limit = vb_ops_modify_qp_rate_limit;
 	verbs->create_srq_ex = vb_ops_create_srq_ex;
 	verbs->get_srq_num = vb_ops_get_srq_num;
+	verbs->alloc_null_mr = vb_ops_alloc_null_mr;
+	verbs->alloc_td = vb_ops_alloc_td;
+	verbs->dealloc_td = vb_ops_dealloc_td;
+	verbs->alloc_parent_domain = vb_ops_alloc_parent_domain;
+	verbs->query_rt_values = vb_ops_query_rt_values;
+	verbs->create_counters = vb_ops_create_counters;
+	verbs->destroy_counters = vb_ops_destroy_counters;
+	verbs->attach_counters_point_flow = vb_ops_attach_counters_point_flow;
+	verbs->read_counters = vb_ops_read_counters;
 	verbs->close_xrcd = no_close_xrcd;
 }
 

@@ -91,6 +91,12 @@ static void yield_at_times(struct vb_cq *cq)
 		sched_yield();
 }
 
+bool vb_cq_lend_a_hand(struct vb_cq *cq)
+{
+	yield_at_times(cq);
+	return vb_engine_poll(cq->nic);
+}
+
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct vb_cq *cq = vb_cq(ibv);
@@ -103,7 +109,17 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	got = vb_cq_poll(cq, count, wc);
 	if (got)
 		return got;
-	yield_at_times(cq);
-	/* Nothing there: lend a hand, which may bring something. */
-	return vb_engine_poll(cq->nic) ? vb_cq_poll(cq, count, wc) : 0;
+	return vb_cq_lend_a_hand(cq) ? vb_cq_poll(cq, count, wc) : 0;
+}
+
+int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
+{
+	struct vb_cq *cq = vb_cq(ibv);
+	int err = vb_stale(cq->nic, "ibv_modify_cq");
+
+	if (!err && attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		err = -EOPNOTSUPP;
+	if (!err && attr->attr_mask & IBV_CQ_ATTR_MODERATE)
+		vb_cq_moderate(cq, attr->moderate.cq_count, attr->moderate.cq_period);
+	return vb_return_errno(err);
 }

@@ -1,13 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The extended completion queue: the same poll, one completion at a time, field by field. */
+/*
+ * The extended completion queue: the same poll, one completion at a time, field by field. From
+ * start_poll to end_poll the batch is one thread's: the completion that it is at lies in the CQ.
+ */
 #include "nic/cq.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
+#include "verbs/stale.h"
+
+#include <limits.h>
 
 enum {
-	WC_FLAGS_KNOWN = IBV_WC_STANDARD_FLAGS,
+	WITH_TIME = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+		    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+	/* Not among them: what only raw packets, flows and tag matching have. */
+	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | WITH_TIME,
+	MASK_KNOWN = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
+	FLAGS_KNOWN = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
 
 static struct vb_cq *of(struct ibv_cq_ex *ex)
@@ -15,29 +27,73 @@ static struct vb_cq *of(struct ibv_cq_ex *ex)
 	return vb_container(ex, struct vb_cq, ex);
 }
 
+/* --- the iterator --- */
+
 static int advance(struct ibv_cq_ex *ex)
 {
 	struct vb_cq *cq = of(ex);
-	int got = vb_ops_poll_cq(&cq->ibv, 1, &cq->wc);
+	int got = vb_cq_poll_one(cq, &cq->wc, &cq->wc_stamp);
 
-	if (got < 0)
-		return -got;
-	if (!got)
-		return ENOENT;
+	if (got <= 0)
+		return got ? -got : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
 	return 0;
 }
 
+/* How far the wall clock is from the device's, now; one value for a whole batch. */
+static uint64_t wall_offset(void)
+{
+	uint64_t before = vb_device_clock(), wall_ns, after;
+	struct timespec wall;
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	after = vb_device_clock();
+	wall_ns = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
+	return wall_ns - (before + (after - before) / 2);
+}
+
+static int first(struct vb_cq *cq)
+{
+	int err = advance(&cq->ex);
+
+	if (err == ENOENT && vb_cq_lend_a_hand(cq))
+		err = advance(&cq->ex);
+	if (!err && cq->ex.read_completion_wallclock_ns)
+		cq->wall_offset = wall_offset();
+	return err;
+}
+
+static int start_poll_alone(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	if (attr->comp_mask || vb_stale(of(ex)->nic, "ibv_start_poll"))
+		return EINVAL;
+	return first(of(ex));
+}
+
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	return attr->comp_mask ? EINVAL : advance(ex);
+	struct vb_cq *cq = of(ex);
+	int err;
+
+	vb_spin_lock(&cq->batch_lock);
+	err = start_poll_alone(ex, attr);
+	if (err)
+		vb_spin_unlock(&cq->batch_lock);
+	return err;
 }
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
+	vb_spin_unlock(&of(ex)->batch_lock);
+}
+
+static void end_poll_alone(struct ibv_cq_ex *ex)
+{
 	(void)ex;
 }
+
+/* --- fields --- */
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 {
@@ -89,38 +145,101 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return of(ex)->wc.dlid_path_bits;
 }
 
-struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
+	return of(ex)->wc_stamp;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	return of(ex)->wc_stamp + of(ex)->wall_offset;
+}
+
+static void fill_iterator(struct vb_cq *cq)
+{
+	cq->ex.start_poll = cq->single_threaded ? start_poll_alone : start_poll;
+	cq->ex.next_poll = advance;
+	cq->ex.end_poll = cq->single_threaded ? end_poll_alone : end_poll;
+}
+
+static void fill_fields(struct ibv_cq_ex *ex, uint64_t wc_flags)
+{
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
+		ex->read_completion_ts = read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+}
+
+/* --- creating --- */
+
+static int check(const struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+
+	if (attr->comp_mask & ~(uint32_t)MASK_KNOWN || flags & ~(uint32_t)FLAGS_KNOWN ||
+	    attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS) {
+		vb_explain("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x or wc_flags 0x%llx have "
+			   "bits without a meaning", attr->comp_mask, flags,
+			   (unsigned long long)attr->wc_flags);
+		return -EINVAL;
+	}
+	if (attr->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED) {
+		vb_explain("ibv_create_cq_ex: VLAN, flow tag and tag matching are not supported "
+			   "(wc_flags 0x%llx)", (unsigned long long)attr->wc_flags);
+		return -EOPNOTSUPP;
+	}
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!attr->parent_domain || !vb_pd(attr->parent_domain)->base)) {
+		vb_explain("ibv_create_cq_ex: a CQ belongs to a parent domain or to none, not to "
+			   "a PD");
+		return -EINVAL;
+	}
+	return attr->cqe > VB_CQE_MAX || attr->comp_vector > INT_MAX ? -EINVAL : 0;
+}
+
+static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
+		  struct vb_cq **cq)
+{
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct vb_pd *pd = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ?
+				   vb_pd(attr->parent_domain) :
+				   NULL;
 	const struct vb_cq_spec spec = {
 		.cqe = (int)attr->cqe,
 		.cq_context = attr->cq_context,
 		.channel = attr->channel ? vb_channel(attr->channel) : NULL,
 		.comp_vector = (int)attr->comp_vector,
+		.pd = pd,
+		.stamped = attr->wc_flags & WITH_TIME,
+		.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED ||
+				   vb_pd_single_threaded(pd),
+		.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	};
-	struct vb_cq *cq;
-	int err;
+	int err = pd ? vb_pd_adopt(pd) : 0;
 
-	if (attr->comp_mask || attr->wc_flags & ~(uint64_t)WC_FLAGS_KNOWN) {
-		vb_explain("ibv_create_cq_ex: timestamps, flow tags and the like are not supported "
-			   "(wc_flags 0x%llx, comp_mask 0x%x)", (unsigned long long)attr->wc_flags,
-			   attr->comp_mask);
-		return vb_return_null(-EOPNOTSUPP);
-	}
-	err = attr->cqe > VB_CQE_MAX ? -EINVAL : vb_cq_create(context, &spec, &cq);
+	return err ? err : vb_cq_create(context, &spec, cq);
+}
+
+struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	struct vb_cq *cq;
+	int err = check(attr);
+
+	if (!err)
+		err = create(context, attr, &cq);
 	if (err)
 		return vb_return_null(err);
-	cq->ex.start_poll = start_poll;
-	cq->ex.next_poll = advance;
-	cq->ex.end_poll = end_poll;
-	cq->ex.read_opcode = read_opcode;
-	cq->ex.read_vendor_err = read_vendor_err;
-	cq->ex.read_byte_len = read_byte_len;
-	cq->ex.read_imm_data = read_imm_data;
-	cq->ex.read_qp_num = read_qp_num;
-	cq->ex.read_src_qp = read_src_qp;
-	cq->ex.read_wc_flags = read_wc_flags;
-	cq->ex.read_slid = read_slid;
-	cq->ex.read_sl = read_sl;
-	cq->ex.read_dlid_path_bits = read_dlid_path_bits;
+	fill_iterator(cq);
+	fill_fields(&cq->ex, attr->wc_flags);
 	return &cq->ex;
 }

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
+#include "engine/comm_est.h"
 #include "engine/counters.h"
+#include "engine/gsi.h"
+#include "engine/watch.h"
+#include "nic/device_route.h"
+#include "nic/gid.h"
+#include "path/fault/fault.h"
 #include "verbs/symver.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 static void counters_each(vb_counters_each_fn each, void *arg)
@@ -14,10 +21,144 @@ static void counters_each(vb_counters_each_fn each, void *arg)
 		vb_counters_each(nic, each, arg);
 }
 
+/* --- the NIC, as opening a device makes it --- */
+
+static struct vb_nic *nic_get(int *err)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	*err = 0;
+	if (nic)
+		return nic;
+	vb_fork_watch();
+	*err = vb_fault_load();
+	nic = *err ? NULL : vb_nic_get();
+	if (!nic && !*err)
+		*err = -errno;
+	return nic;
+}
+
+/* With a service thread, without which nothing would arrive. */
+static struct vb_nic *nic_running(int *err)
+{
+	struct vb_nic *nic = nic_get(err);
+
+	*err = nic ? vb_engine_start(nic) : *err;
+	return *err ? NULL : nic;
+}
+
+static int watch(int fd, vb_watch_fn ready, void *arg)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? vb_watch(nic, fd, ready, arg) : err;
+}
+
+static void unwatch(int fd)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		vb_unwatch(nic, fd);
+}
+
+static int slot(uint32_t *out)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	if (nic)
+		*out = nic->seg.head->slot;
+	return err;
+}
+
+static int on_comm_est(void (*hook)(uint32_t qpn))
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? vb_comm_est_watch(nic, hook) : err;
+}
+
+/* --- QP 1 --- */
+
+static int gsi_open(void)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? vb_gsi_open(nic) : err;
+}
+
+static int gsi_claim(struct vb_cm_claim *claim)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? vb_gsi_claim(nic, claim) : err;
+}
+
+static int gsi_listen(const union ibv_gid *own)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? vb_gsi_listen(nic, own) : err;
+}
+
+static int gsi_send(const struct vb_gsi_datagram *datagram)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? vb_gsi_send(nic, datagram) : err;
+}
+
+static int gsi_receive(int fd, struct vb_gsi_datagram *datagram)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	return nic ? vb_gsi_receive(nic, fd, datagram) : -EAGAIN;
+}
+
+/* --- addresses --- */
+
+static int route(const struct sockaddr *src, const struct sockaddr *dst,
+		 struct vb_engine_route *out)
+{
+	struct vb_device_route found;
+	int err = vb_device_route(src, dst, &found);
+
+	if (!err)
+		*out = (struct vb_engine_route){
+			.src = found.src,
+			.dst = found.dst,
+			.device = &found.device->ibv,
+			.ifindex = found.ifindex,
+			.sgid_index = found.sgid_index,
+			.scope = found.scope,
+			.local = found.local,
+		};
+	return err;
+}
+
 static const struct vb_engine_table table = {
 	.version = VB_ENGINE_TABLE_VERSION,
 	.release = VERBENA_VERSION,
 	.counters_each = counters_each,
+	.watch = watch,
+	.unwatch = unwatch,
+	.slot = slot,
+	.gsi_open = gsi_open,
+	.gsi_claim = gsi_claim,
+	.gsi_release = vb_gsi_release,
+	.gsi_listen = gsi_listen,
+	.gsi_send = gsi_send,
+	.gsi_receive = gsi_receive,
+	.on_comm_est = on_comm_est,
+	.gid_is_local = vb_gid_is_own,
+	.route = route,
 };
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)

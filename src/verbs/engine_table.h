@@ -1,16 +1,81 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What librdmacm uses of the engine beyond the public verbs. Functions return 0 (or a descriptor)
+ * or -errno, may be called by any thread, and make the NIC of this process and its service thread
+ * if there is none yet.
+ */
 #ifndef VB_VERBS_ENGINE_TABLE_H
 #define VB_VERBS_ENGINE_TABLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
-enum { VB_ENGINE_TABLE_VERSION = 2 };
+#include "engine/gsi_datagram.h"
+#include "nic/cm_name.h"
+
+enum { VB_ENGINE_TABLE_VERSION = 3 };
+
+/* How one gets from here to an address. */
+struct vb_engine_route {
+	union ibv_gid src, dst;    /* IPv4 mapped */
+	struct ibv_device *device; /* that carries it; of the list of ibv_get_device_list */
+	int ifindex;               /* of the interface */
+	int sgid_index;            /* of the device's GID that stands for src */
+	uint32_t scope;            /* the same where dst is link-local (no dst: src), else 0 */
+	bool local;                /* dst is this host, or there is none */
+};
 
 struct vb_engine_table {
 	unsigned version;
 	const char *release; /* of the library: both come from one build */
 	/* Every counter of this process (engine/counters.h); none before a device was opened. */
 	void (*counters_each)(void (*each)(void *arg, const char *name, uint64_t value), void *arg);
+
+	/* --- the service thread --- */
+
+	/*
+	 * Calls ready(fd, arg) in the service thread, with no lock held, as long as fd is readable.
+	 * It must not block. unwatch does not wait for a call that is under way: arg is never
+	 * freed, or recognized as gone by what it names.
+	 */
+	int (*watch)(int fd, void (*ready)(int fd, void *arg), void *arg);
+	void (*unwatch)(int fd);
+
+	/* --- QP 1: engine/gsi.h has the details --- */
+
+	/* Of this process, 1 to 4094: the upper 12 bits of its comm ids and SIDR request ids. */
+	int (*slot)(uint32_t *slot);
+	/* The descriptor at which answers arrive; the same each time, not to be closed. */
+	int (*gsi_open)(void);
+	int (*gsi_claim)(struct vb_cm_claim *claim);
+	void (*gsi_release)(int fd);
+	/* MADs from other hosts come in on an own address; NULL: on all of all devices. */
+	int (*gsi_listen)(const union ibv_gid *own);
+	int (*gsi_send)(const struct vb_gsi_datagram *datagram);
+	/* -EAGAIN: nothing is there. */
+	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram);
+
+	/* --- QPs --- */
+
+	/*
+	 * hook(qpn) when the first message arrives on a QP in RTR, beside IBV_EVENT_COMM_EST: in the
+	 * service thread, with no lock held; the QP may be gone by then. One hook; NULL: none.
+	 */
+	int (*on_comm_est)(void (*hook)(uint32_t qpn));
+
+	/* --- addresses --- */
+
+	/* An address of this host, loopback included. */
+	bool (*gid_is_local)(const union ibv_gid *gid);
+	/*
+	 * The way to dst, from src if that is not NULL (its port does not matter, a wildcard is
+	 * none): -ENETUNREACH, -EHOSTUNREACH; -EADDRNOTAVAIL: src is no address of this host;
+	 * -ENODEV: no device carries it; -EAFNOSUPPORT, -EINVAL. dst NULL: which device carries
+	 * src. Loopback addresses mean this host, and are on the first device that can.
+	 */
+	int (*route)(const struct sockaddr *src, const struct sockaddr *dst,
+		     struct vb_engine_route *route);
 };
 
 /* NULL: this libibverbs.so.1 speaks another version of the table. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "nic/mcast.h"
+#include "engine/multicast.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
@@ -8,12 +8,12 @@ VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 {
 	int err = vb_stale(vb_qp(qp)->nic, "ibv_attach_mcast");
 
-	return vb_return_errno(err ? err : vb_mcast_attach(vb_qp(qp), gid, lid));
+	return vb_return_errno(err ? err : vb_multicast_attach(vb_qp(qp), gid, lid));
 }
 
 VB_PUBLIC int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	int err = vb_stale(vb_qp(qp)->nic, "ibv_detach_mcast");
 
-	return vb_return_errno(err ? err : vb_mcast_detach(vb_qp(qp), gid, lid));
+	return vb_return_errno(err ? err : vb_multicast_detach(vb_qp(qp), gid, lid));
 }

@@ -38,41 +38,19 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 	return reg(pd, addr, length, iova, access);
 }
 
+struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd)
+{
+	struct vb_mr *mr;
+	int err = vb_pd_adopt(vb_pd(pd));
+
+	if (!err)
+		err = vb_mr_alloc_null(vb_pd(pd), &mr);
+	return err ? vb_return_null(err) : &mr->ibv;
+}
+
 VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 {
 	return vb_return_errno(vb_mr_deregister(vb_mr(mr)));
-}
-
-static int rereg_error(int err)
-{
-	errno = err == IBV_REREG_MR_ERR_INPUT ? EINVAL : errno;
-	return err;
-}
-
-VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
-			   size_t length, int access)
-{
-	struct vb_mr *mr = vb_mr(ibv);
-	struct vb_mr_spec spec = { mr->addr, mr->length, mr->iova, mr->access };
-	int err;
-
-	if (!flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED ||
-	    (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!length || !addr)) ||
-	    (flags & IBV_REREG_MR_CHANGE_PD && !pd))
-		return rereg_error(IBV_REREG_MR_ERR_INPUT);
-	if (vb_stale(mr->nic, "ibv_rereg_mr"))
-		return rereg_error(IBV_REREG_MR_ERR_INPUT);
-	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		spec.addr = spec.iova = (uintptr_t)addr;
-		spec.length = length;
-	}
-	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
-		spec.access = (unsigned)access;
-	err = vb_mr_reregister(mr, &spec, flags & IBV_REREG_MR_CHANGE_PD ? vb_pd(pd) : NULL);
-	if (!err)
-		return 0;
-	errno = -err;
-	return err == -EINVAL ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 }
 
 struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)

@@ -16,12 +16,17 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 			   struct ibv_device_attr_ex *attr, size_t size);
 
 int vb_ops_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
+/* A poll found nothing: helps with what may bring something; true: look again. */
+struct vb_cq;
+bool vb_cq_lend_a_hand(struct vb_cq *cq);
+int vb_ops_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
 
 int vb_ops_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int vb_ops_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int vb_ops_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+int vb_ops_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr);
 struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
 
 struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
@@ -30,5 +35,20 @@ int vb_ops_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bin
 
 struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
 int vb_ops_get_srq_num(struct ibv_srq *srq, uint32_t *number);
+
+struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd);
+struct ibv_td *vb_ops_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
+int vb_ops_dealloc_td(struct ibv_td *td);
+struct ibv_pd *vb_ops_alloc_parent_domain(struct ibv_context *context,
+					  struct ibv_parent_domain_init_attr *attr);
+int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
+
+struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
+					    struct ibv_counters_init_attr *attr);
+int vb_ops_destroy_counters(struct ibv_counters *counters);
+int vb_ops_attach_counters_point_flow(struct ibv_counters *counters,
+				      struct ibv_counter_attach_attr *attr, struct ibv_flow *flow);
+int vb_ops_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t count,
+			 uint32_t flags);
 
 #endif

@@ -5,6 +5,7 @@
 #include "engine/wire.h"
 #include "path/local/local.h"
 #include "verbs/ops.h"
+#include "verbs/qp_ex.h"
 #include "verbs/stale.h"
 
 #include <string.h>
@@ -43,7 +44,7 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_
 		return refuse(qp, wr, "a send flag is not supported");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
-	if (is_datagram(qp, wr) && (!wr->wr.ud.ah || vb_ah(wr->wr.ud.ah)->pd != qp->pd))
+	if (is_datagram(qp, wr) && (!wr->wr.ud.ah || !vb_pd_same(vb_ah(wr->wr.ud.ah)->pd, qp->pd)))
 		return refuse(qp, wr, "no address handle, or one of another PD");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
@@ -158,9 +159,17 @@ static bool may_post_send(const struct vb_qp *qp)
 	       state == IBV_QPS_ERR;
 }
 
-/* type: of the windows that may be bound. */
-static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		       enum ibv_mw_type type)
+/* What was appended since first is not: nobody has seen it yet, for the lock is still held. */
+static void take_back(struct vb_sq *sq, uint32_t first)
+{
+	while (sq->tail != first)
+		vb_ah_put(vb_sq_wqe(sq, --sq->tail)->ah);
+}
+
+/* type: of the windows that may be bound. whole: all work requests or none. */
+__attribute__((always_inline)) static inline int
+post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum ibv_mw_type type,
+     bool whole)
 {
 	struct vb_sq *sq = &qp->sq;
 	uint32_t first, end;
@@ -180,6 +189,8 @@ static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 		err = append(qp, wr, type);
 		if (__builtin_expect(err, 0)) {
 			*bad_wr = wr;
+			if (whole)
+				take_back(sq, first);
 			break;
 		}
 	}
@@ -196,7 +207,14 @@ static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 
 int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	return post(vb_qp(ibv), wr, bad_wr, IBV_MW_TYPE_2);
+	return post(vb_qp(ibv), wr, bad_wr, IBV_MW_TYPE_2, false);
+}
+
+int vb_post_whole(struct vb_qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return -post(qp, wr, &bad, IBV_MW_TYPE_2, true);
 }
 
 /* Type 1: the key changes with the call, the window when the request is executed. */
@@ -208,7 +226,7 @@ int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
 		.send_flags = bind->send_flags,
 		.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info },
 	};
-	int err = post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1);
+	int err = post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1, true);
 
 	if (!err)
 		mw->rkey = wr.bind_mw.rkey;

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/wire.h"
 #include "verbs/ops.h"
+#include "verbs/qp_ex.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
@@ -33,37 +34,6 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	int err = create(vb_pd(pd), attr, &qp);
 
 	return err ? vb_return_null(err) : &qp->ibv;
-}
-
-struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
-{
-	struct ibv_qp_init_attr basic = {
-		.qp_context = attr->qp_context,
-		.send_cq = attr->send_cq,
-		.recv_cq = attr->recv_cq,
-		.srq = attr->srq,
-		.cap = attr->cap,
-		.qp_type = attr->qp_type,
-		.sq_sig_all = attr->sq_sig_all,
-	};
-	struct ibv_qp *qp;
-
-	(void)context;
-	if (attr->comp_mask != IBV_QP_INIT_ATTR_PD) {
-		vb_explain("ibv_create_qp_ex: comp_mask 0x%x asks for more than a PD, which is not "
-			   "supported", attr->comp_mask);
-		return vb_return_null(-EOPNOTSUPP);
-	}
-	qp = ibv_create_qp(attr->pd, &basic);
-	if (qp)
-		attr->cap = basic.cap;
-	return qp;
-}
-
-VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
-{
-	(void)qp; /* none is created with send operations */
-	return NULL;
 }
 
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -101,6 +71,12 @@ static int modify_locked(struct vb_qp *qp, const struct ibv_qp_attr *attr, int m
 	return err;
 }
 
+static void set_rate(struct vb_qp *qp, const struct ibv_qp_rate_limit_attr *attr)
+{
+	atomic_store(&qp->rate_burst_bytes, attr->max_burst_sz);
+	atomic_store(&qp->rate_kbps, attr->rate_limit);
+}
+
 /* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
 static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -109,8 +85,10 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	vb_wire_stop(qp);
 	err = modify_locked(qp, attr, mask);
 	vb_qp_token_release(qp);
-	if (!err)
+	if (!err) {
 		vb_engine_unpend(qp->nic->engine, qp);
+		set_rate(qp, &(struct ibv_qp_rate_limit_attr){ 0 });
+	}
 	return err;
 }
 
@@ -142,6 +120,34 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 	return vb_return_errno(err ? err : modify(vb_qp(qp), attr, mask));
 }
 
+/* typical_pkt_sz helps NICs that count packets; here each is charged for what it is. */
+int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct vb_qp *qp = vb_qp(ibv);
+	int err = vb_stale(qp->nic, "ibv_modify_qp_rate_limit");
+
+	if (!err && attr->comp_mask)
+		err = -EINVAL;
+	if (!err && qp->type == IBV_QPT_UD) {
+		vb_explain("ibv_modify_qp_rate_limit: UD QPs have no rate of their own");
+		err = -EOPNOTSUPP;
+	}
+	if (!err && vb_qp_state(qp) != IBV_QPS_RTS) {
+		vb_explain("ibv_modify_qp_rate_limit: QP 0x%06x is not in RTS", ibv->qp_num);
+		err = -EINVAL;
+	}
+	if (!err && attr->rate_limit > VB_RATE_MAX_KBPS) {
+		vb_explain("ibv_modify_qp_rate_limit: %u kbps exceed the %d of the device",
+			   attr->rate_limit, VB_RATE_MAX_KBPS);
+		err = -EINVAL;
+	}
+	if (err)
+		return vb_return_errno(err);
+	set_rate(qp, attr);
+	vb_engine_kick(qp); /* it may wait for the old rate */
+	return 0;
+}
+
 static int stop_and_destroy(struct vb_qp *qp)
 {
 	struct vb_engine *engine = qp->nic->engine;
@@ -164,8 +170,10 @@ static int stop_and_destroy(struct vb_qp *qp)
 VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct vb_qp *qp = vb_qp(ibv);
+	struct vb_builder *builder = qp->builder;
+	int err = qp->nic == vb_nic_current() ? stop_and_destroy(qp) : vb_qp_destroy(qp);
 
-	if (qp->nic != vb_nic_current())
-		return vb_return_errno(vb_qp_destroy(qp));
-	return vb_return_errno(stop_and_destroy(qp));
+	if (!err)
+		vb_builder_destroy(builder);
+	return vb_return_errno(err);
 }

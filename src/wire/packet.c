@@ -48,7 +48,7 @@ static void parse_bth(const uint8_t *at, struct vb_packet *packet)
 	packet->pkey = vb_get16(at + 2);
 	packet->fecn = at[4] & FECN;
 	packet->becn = at[4] & BECN;
-	packet->dest_qpn = vb_get24(at + 5);
+	packet->dest_qpn = vb_packet_dest_qpn(at);
 	packet->ack_request = at[8] & ACK_REQUEST;
 	packet->psn = vb_get24(at + 9);
 }

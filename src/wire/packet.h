@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+#include "wire/bytes.h"
 #include "wire/opcode.h"
 
 enum {
@@ -96,6 +97,12 @@ size_t vb_packet_length(const struct vb_packet *packet);
 
 /* "RC SEND_ONLY qp 0x000011 psn 5 ackreq 13 B ..." in at most size bytes; returns out. */
 const char *vb_packet_print(const struct vb_packet *packet, char *out, size_t size);
+
+/* From the BTH alone, before anything else is looked at: at least VB_BTH_LENGTH bytes. */
+static inline uint32_t vb_packet_dest_qpn(const uint8_t *bytes)
+{
+	return vb_get24(bytes + 5);
+}
 
 /* PSNs and MSNs compare modulo 2^24: negative, zero or positive, from -2^23 to 2^23 - 1. */
 static inline int32_t vb_psn_diff(uint32_t a, uint32_t b)

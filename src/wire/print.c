@@ -1,34 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
+#include "wire/line.h"
 #include "wire/packet.h"
-
-struct line {
-	char *out;
-	size_t size, used; /* used counts what did not fit, too */
-};
-
-__attribute__((format(printf, 2, 3))) static void add(struct line *line, const char *format, ...)
-{
-	size_t at = line->used < line->size ? line->used : line->size;
-	va_list arguments;
-	int length;
-
-	va_start(arguments, format);
-	length = vsnprintf(line->out + at, line->size - at, format, arguments);
-	va_end(arguments);
-	if (length > 0)
-		line->used += (size_t)length;
-}
-
-static void add_if(struct line *line, bool condition, const char *word)
-{
-	if (condition)
-		add(line, " %s", word);
-}
 
 static void add_bth(struct line *line, const struct vb_packet *packet)
 {

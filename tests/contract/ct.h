@@ -66,6 +66,8 @@ void ct_here(const char *file, int line);
 _Noreturn void ct_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* VERBENA_PATH makes everything go by packets, which hold less than a look at the peer shows. */
 bool ct_by_packets(void);
+/* VERBENA_TEST_BUILDERS: work requests are built by ibv_wr_* calls (ct_builder.c). */
+bool ct_with_builders(void);
 _Noreturn void ct_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ct_equal(const char *what, long long got, const char *wanted_text, long long wanted);
 
@@ -122,6 +124,9 @@ void ct_end_kill(struct ct_end *e);  /* the process dies, without a word */
 /* For tests of objects, which speak verbs directly. Near end only. */
 struct ibv_context *ct_context(struct ct_end *e);
 void *ct_object(struct ct_end *e, int handle);
+/* What a test made itself, as an object of the end: answers the handle. */
+int ct_adopt_cq(struct ct_end *e, struct ibv_cq *cq);
+int ct_adopt_pd(struct ct_end *e, struct ibv_pd *pd);
 
 /* Makers answer the handle, or -errno if the verb failed. */
 int ct_alloc_pd(struct ct_end *e);
@@ -208,6 +213,9 @@ int ct_query_qp(const struct ct_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_
 enum ibv_qp_state ct_qp_state(const struct ct_qp *qp);
 void ct_wait_state(const struct ct_qp *qp, enum ibv_qp_state state);
 int ct_to_state(const struct ct_qp *qp, enum ibv_qp_state state); /* nothing but the state */
+
+int ct_attach_mcast(const struct ct_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int ct_detach_mcast(const struct ct_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /* The attributes of a transition, filled in; they answer the mask. */
 int ct_attr_init(const struct ct_qp *qp, struct ibv_qp_attr *attr);

@@ -29,6 +29,16 @@ static int keep(struct ct_agent *g, enum kind kind, void *ptr)
 	return g->object_count;
 }
 
+int ct_agent_adopt_cq(struct ct_agent *g, struct ibv_cq *cq)
+{
+	return keep(g, KIND_CQ, cq);
+}
+
+int ct_agent_adopt_pd(struct ct_agent *g, struct ibv_pd *pd)
+{
+	return keep(g, KIND_PD, pd);
+}
+
 static struct ibv_context *open_named(const char *name)
 {
 	int count;
@@ -194,7 +204,7 @@ static void do_create_qp(struct ct_agent *g, struct ct_msg *m)
 	m->qp.init.send_cq = object(g, m->qp.scq, KIND_CQ);
 	m->qp.init.recv_cq = object(g, m->qp.rcq, KIND_CQ);
 	m->qp.init.srq = object(g, m->qp.srq, KIND_SRQ);
-	qp = ibv_create_qp(object(g, m->qp.pd, KIND_PD), &m->qp.init);
+	qp = agent_make_qp(object(g, m->qp.pd, KIND_PD), &m->qp.init);
 	m->ret = keep(g, KIND_QP, qp);
 	m->qp.qpn = qp ? qp->qp_num : 0;
 	m->body_bytes = sizeof(m->qp);
@@ -215,6 +225,16 @@ static void do_query_qp(struct ct_agent *g, struct ct_msg *m)
 	m->ret = ibv_query_qp(object(g, m->handle, KIND_QP), &m->modify.attr, m->modify.mask,
 			      &m->modify.init);
 	m->body_bytes = sizeof(m->modify);
+}
+
+static void do_attach_mcast(struct ct_agent *g, struct ct_msg *m)
+{
+	m->ret = ibv_attach_mcast(object(g, m->handle, KIND_QP), &m->mcast.gid, m->mcast.lid);
+}
+
+static void do_detach_mcast(struct ct_agent *g, struct ct_msg *m)
+{
+	m->ret = ibv_detach_mcast(object(g, m->handle, KIND_QP), &m->mcast.gid, m->mcast.lid);
 }
 
 static void do_modify_srq(struct ct_agent *g, struct ct_msg *m)
@@ -254,6 +274,8 @@ static void (*const commands[CT_OP_COUNT])(struct ct_agent *, struct ct_msg *) =
 	[CT_OP_CREATE_SRQ] = do_create_srq,
 	[CT_OP_CREATE_QP] = do_create_qp,
 	[CT_OP_CREATE_AH] = do_create_ah,
+	[CT_OP_ATTACH_MCAST] = do_attach_mcast,
+	[CT_OP_DETACH_MCAST] = do_detach_mcast,
 	[CT_OP_DESTROY] = do_destroy,
 	[CT_OP_MODIFY_QP] = do_modify_qp,
 	[CT_OP_QUERY_QP] = do_query_qp,

@@ -55,6 +55,10 @@ struct ct_agent {
 	int hammer_count, hammers_running;
 };
 
+/* ct_builder.c */
+struct ibv_qp *agent_make_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init);
+int agent_post(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+
 void agent_post_send(struct ct_agent *g, struct ct_msg *m);
 void agent_post_recv(struct ct_agent *g, struct ct_msg *m);
 void agent_poll_cq(struct ct_agent *g, struct ct_msg *m);

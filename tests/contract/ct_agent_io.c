@@ -27,7 +27,7 @@ void agent_post_send(struct ct_agent *g, struct ct_msg *m)
 		wr[i].next = i + 1 < m->post.count ? &wr[i + 1] : NULL;
 		resolve_ah(g, qp, &wr[i]);
 	}
-	m->ret = ibv_post_send(qp, wr, &bad);
+	m->ret = agent_post(qp, wr, &bad);
 	m->post.bad = bad ? (int)(bad - wr) : -1;
 	m->body_bytes = sizeof(m->post);
 }

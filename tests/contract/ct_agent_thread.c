@@ -29,7 +29,7 @@ static void *hammer_run(void *arg)
 
 		if (posted < h->count && posted - polled < h->depth) {
 			h->wr.wr_id = posted;
-			if (ibv_post_send(h->qp, &h->wr, &bad))
+			if (agent_post(h->qp, &h->wr, &bad))
 				break;
 			posted++;
 		}

@@ -78,6 +78,16 @@ void *ct_object(struct ct_end *e, int handle)
 	return ct_agent_object(e->agent, handle);
 }
 
+int ct_adopt_cq(struct ct_end *e, struct ibv_cq *cq)
+{
+	return ct_agent_adopt_cq(e->agent, cq);
+}
+
+int ct_adopt_pd(struct ct_end *e, struct ibv_pd *pd)
+{
+	return ct_agent_adopt_pd(e->agent, pd);
+}
+
 int ct_alloc_pd(struct ct_end *e)
 {
 	return call(e, CT_OP_ALLOC_PD, 0)->ret;
@@ -157,6 +167,23 @@ int ct_create_ah(struct ct_end *e, int pd, const struct ibv_ah_attr *attr)
 	e->msg->ah.pd = pd;
 	e->msg->ah.attr = *attr;
 	return call(e, CT_OP_CREATE_AH, sizeof(e->msg->ah))->ret;
+}
+
+static int call_mcast(const struct ct_qp *qp, enum ct_op op, const union ibv_gid *gid, uint16_t lid)
+{
+	qp->end->msg->mcast.gid = *gid;
+	qp->end->msg->mcast.lid = lid;
+	return call_handle(qp->end, op, qp->handle, sizeof(qp->end->msg->mcast))->ret;
+}
+
+int ct_attach_mcast(const struct ct_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return call_mcast(qp, CT_OP_ATTACH_MCAST, gid, lid);
+}
+
+int ct_detach_mcast(const struct ct_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	return call_mcast(qp, CT_OP_DETACH_MCAST, gid, lid);
 }
 
 int ct_destroy(struct ct_end *e, int handle)

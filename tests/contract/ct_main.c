@@ -27,7 +27,8 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 /* clang-format off */
 #define GROUPS(X)                                                                             \
 	X(device) X(string) X(mr) X(cq) X(channel) X(srq) X(ah) X(busy) X(caps) X(state)       \
-	X(async) X(sqd) X(fork) X(extended) X(send) X(sge) X(rdma) X(atomic) X(ud) X(post)     \
+	X(async) X(sqd) X(fork) X(extended) X(cq_ex) X(moderate) X(qp_ex) X(domain) X(null_mr)      \
+	X(rereg) X(rate) X(send) X(sge) X(rdma) X(atomic) X(ud) X(mcast) X(post) \
 	X(order) X(many) X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive)     \
 	X(err_access) X(err_request) X(err_retry) X(err_drop) X(err_flush) X(err_overrun)
 /* clang-format on */

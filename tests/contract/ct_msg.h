@@ -16,6 +16,8 @@ enum ct_op {
 	CT_OP_CREATE_SRQ,
 	CT_OP_CREATE_QP,
 	CT_OP_CREATE_AH,
+	CT_OP_ATTACH_MCAST,
+	CT_OP_DETACH_MCAST,
 	CT_OP_DESTROY,
 	CT_OP_MODIFY_QP,
 	CT_OP_QUERY_QP,
@@ -94,6 +96,10 @@ struct ct_msg {
 			struct ibv_ah_attr attr;
 		} ah;
 		struct {
+			union ibv_gid gid;
+			uint16_t lid;
+		} mcast;
+		struct {
 			int count, deadline_ms;
 			struct ibv_wc wc[CT_WC_MAX];
 		} poll;
@@ -122,5 +128,7 @@ void ct_agent_execute(struct ct_agent *g, struct ct_msg *m);
 _Noreturn void ct_agent_serve(int sock);
 struct ibv_context *ct_agent_context(struct ct_agent *g);
 void *ct_agent_object(struct ct_agent *g, int handle);
+int ct_agent_adopt_cq(struct ct_agent *g, struct ibv_cq *cq);
+int ct_agent_adopt_pd(struct ct_agent *g, struct ibv_pd *pd);
 
 #endif

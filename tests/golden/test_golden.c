@@ -2,7 +2,8 @@
 /*
  * Captures of Linux Soft-RoCE, packet by packet: each decodes, its ICRC is right with its IPv4
  * identification and is found right without it, encoding it again gives the same bytes, and its
- * line is that of the text beside the capture.
+ * line is that of the text beside the capture. So with the messages of the connection manager that
+ * packets between two QPs 1 carry: each has a line of its own, below that of its packet.
  *
  *   test-golden FOLDER            checks every FOLDER/NAME.pcap against FOLDER/NAME.txt
  *   test-golden --update FOLDER   writes the texts
@@ -17,15 +18,17 @@
 
 #include "frame.h"
 #include "pcap.h"
+#include "wire/cm.h"
 #include "wire/packet.h"
 
-enum { LINE_MAX_LENGTH = 512, PATH_MAX_LENGTH = 4096 };
+enum { LINE_MAX_LENGTH = 64 + VB_CM_LINE_SIZE, PATH_MAX_LENGTH = 4096 };
 
 struct capture {
 	const char *name; /* without .pcap */
 	FILE *twin;	  /* read, or written with --update */
 	bool update;
-	unsigned packets, faults;
+	unsigned packets, messages, faults;
+	struct vb_cm_message last_req;
 };
 
 __attribute__((format(printf, 2, 3))) static void fault(struct capture *capture, const char *format,
@@ -101,9 +104,78 @@ static void check_line(struct capture *capture, const char *line)
 		fault(capture, "reads \"%s\", the text says \"%s\"", line, expected);
 }
 
+static void check_message_encoding(struct capture *capture, const struct vb_packet *packet,
+				   const struct vb_cm_message *message)
+{
+	uint8_t again[VB_MAD_SIZE];
+
+	vb_cm_emit(message, again);
+	for (size_t i = 0; i < sizeof(again); i++) {
+		if (again[i] == packet->payload[i])
+			continue;
+		fault(capture, "byte %zu of the MAD is 0x%02x and becomes 0x%02x", i,
+		      packet->payload[i], again[i]);
+		return;
+	}
+}
+
+/* The IP header in front of private data is a value of its own. */
+static void check_ip_header(struct capture *capture, const uint8_t *bytes)
+{
+	uint8_t again[VB_CM_IP_SIZE];
+	struct vb_cm_ip ip;
+
+	if (vb_cm_ip_parse(bytes, &ip)) {
+		fault(capture, "no IP header in its private data");
+		return;
+	}
+	vb_cm_ip_emit(&ip, again);
+	if (memcmp(again, bytes, sizeof(again)))
+		fault(capture, "its IP header does not become the same bytes");
+}
+
+/* Linux answered a REQ that nobody waited for: so is ours answered, byte for byte. */
+static void check_rejection(struct capture *capture, const struct vb_packet *packet)
+{
+	uint8_t bytes[VB_MAD_SIZE];
+	struct vb_cm_message answer;
+
+	if (!vb_cm_stray(&capture->last_req, &answer)) {
+		fault(capture, "is not the answer to a REQ");
+		return;
+	}
+	vb_cm_emit(&answer, bytes);
+	if (memcmp(bytes, packet->payload, sizeof(bytes)))
+		fault(capture, "would be another one here");
+}
+
+static void check_message(struct capture *capture, const struct vb_packet *packet)
+{
+	char text[VB_CM_LINE_SIZE], line[LINE_MAX_LENGTH];
+	struct vb_cm_message message;
+	enum vb_cm_fault why = vb_cm_parse(packet->payload, packet->payload_length, &message);
+
+	capture->messages++;
+	if (why) {
+		fault(capture, "message: %s", vb_cm_fault_name(why));
+		return;
+	}
+	check_message_encoding(capture, packet, &message);
+	if (message.attribute == VB_CM_REQ) {
+		check_ip_header(capture, message.req.private_data);
+		capture->last_req = message;
+	}
+	if (message.attribute == VB_CM_SIDR_REQ)
+		check_ip_header(capture, message.sidr_req.private_data);
+	if (message.attribute == VB_CM_REJ && message.rej.reason == VB_CM_REJ_INVALID_SERVICE_ID)
+		check_rejection(capture, packet);
+	snprintf(line, sizeof(line), "    %s", vb_cm_print(&message, text, sizeof(text)));
+	check_line(capture, line);
+}
+
 static void check_frame(struct capture *capture, const uint8_t *bytes, size_t length)
 {
-	char from_to[160], text[LINE_MAX_LENGTH - 200], line[LINE_MAX_LENGTH];
+	char from_to[160], text[256], line[LINE_MAX_LENGTH];
 	struct frame frame;
 	struct vb_packet packet;
 	enum vb_packet_fault why;
@@ -124,6 +196,8 @@ static void check_frame(struct capture *capture, const uint8_t *bytes, size_t le
 		 frame_print(&frame, from_to, sizeof(from_to)),
 		 vb_packet_print(&packet, text, sizeof(text)), icrc_of(&frame));
 	check_line(capture, line);
+	if (packet.dest_qpn == VB_GSI_QPN)
+		check_message(capture, &packet);
 }
 
 static void check_frames(struct capture *capture, struct pcap *pcap)
@@ -169,8 +243,8 @@ static unsigned check_capture(const char *folder, const char *name, bool update,
 	if (capture.twin && fclose(capture.twin))
 		fault(&capture, "%s: %s", path, strerror(errno));
 	pcap_close(&pcap);
-	printf("%sok %u - %s: %u packets\n", capture.faults ? "not " : "", number, name,
-	       capture.packets);
+	printf("%sok %u - %s: %u packets, %u of them messages\n", capture.faults ? "not " : "",
+	       number, name, capture.packets, capture.messages);
 	return capture.faults;
 }
 

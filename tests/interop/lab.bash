@@ -17,7 +17,7 @@ skip() {
 }
 
 lab_begin() {
-	[ -x "$lab/boot" ] || skip "there is no rxe lab at $lab (VERBENA_RXE_LAB names another place)"
+	[ -x "$lab/boot" ] || skip "there is no rxe lab at $lab (VERBENA_RXE_LAB names another)"
 	[ "$(id -u)" -eq 0 ] || skip "the rxe lab needs root"
 	ip netns list | grep -qw "^$NETNS" &&
 		skip "namespace $NETNS exists: somebody else's lab runs (or: LAB=$LAB $lab/down)"

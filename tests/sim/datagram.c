@@ -58,11 +58,24 @@ static void choose(struct end *end, struct op *op, unsigned index)
 static void transmit(struct end *end)
 {
 	struct vb_notice notice = { 0 };
+	uint64_t wait_ns = 0;
 
-	while (end->qp->sq.next != end->qp->sq.tail)
-		vb_roce_datagram(&end->host->roce, end->qp, NULL, &notice);
+	while (!wait_ns && end->qp->sq.next != end->qp->sq.tail)
+		wait_ns = vb_roce_datagram(&end->host->roce, end->qp, NULL, &notice);
 	if (notice.due)
 		vb_cq_notify(end->qp->send_cq, end->qp->send_bit, notice.error);
+	vb_tx_flush(&end->host->roce.tx);
+	if (wait_ns)
+		event_add(end->world, wait_ns, EVENT_DATAGRAMS, end);
+}
+
+void datagram_go_on(struct end *end)
+{
+	if (end->closed)
+		return;
+	end->host->roce.now_ns = end->world->now_ns;
+	transmit(end);
+	oracle_poll(end->host);
 }
 
 void datagram_post(struct end *end)
@@ -93,7 +106,6 @@ void datagram_post(struct end *end)
 	end->posted++;
 	end->world->stats.offered++;
 	transmit(end);
-	vb_tx_flush(&end->host->roce.tx);
 }
 
 static struct op *find(struct end *end, const struct ibv_wc *wc, struct recv *recv,

@@ -168,6 +168,8 @@ void rig_open(struct rig *rig)
 	rig_modify(rig, IBV_QPS_INIT);
 	rig_modify(rig, IBV_QPS_RTR);
 	assert_true(vb_qp_token_try(rig->qp));
+	if (rig->tried)
+		rig->qp->pend.why = VB_PEND_UNREADY;
 	assert_int_equal(
 		vb_roce_adopt(&rig->roce, rig->qp, rig->type == IBV_QPT_UD ? NULL : &rig->way), 0);
 	rig->wired = atomic_load(&rig->qp->wired);
@@ -358,6 +360,25 @@ void rig_give_atomic(struct rig *rig, uint32_t psn, uint32_t offset, uint64_t ad
 	packet.va = (uintptr_t)rig->region + offset;
 	packet.swap_add = add;
 	packet.rkey = rig->mr->ibv.rkey;
+	rig_give(rig, packet);
+	rig_turn(rig);
+}
+
+void rig_give_response(struct rig *rig, uint8_t operation, uint32_t psn, uint32_t length)
+{
+	struct vb_packet packet = rig_request(operation, psn, length);
+
+	packet.syndrome = VB_CREDITS_NONE;
+	rig_give(rig, packet);
+	rig_turn(rig);
+}
+
+void rig_give_original(struct rig *rig, uint32_t psn, uint64_t original)
+{
+	struct vb_packet packet = rig_request(VB_OP_ATOMIC_ACKNOWLEDGE, psn, 0);
+
+	packet.syndrome = VB_CREDITS_NONE;
+	packet.original = original;
 	rig_give(rig, packet);
 	rig_turn(rig);
 }

@@ -57,6 +57,7 @@ struct rig {
 	enum ibv_qp_type type;
 	struct ibv_qp_attr attr;
 	bool with_srq;
+	bool tried; /* the local path had begun its first work request when the wire took it */
 };
 
 /* An RC QP with friendly attributes, which a test may change before it opens the rig. */
@@ -82,6 +83,9 @@ struct vb_packet rig_request(uint8_t operation, uint32_t psn, uint32_t length);
 void rig_give_op(struct rig *rig, uint8_t operation, uint32_t psn, uint32_t length);
 void rig_give_read(struct rig *rig, uint32_t psn, uint32_t offset, uint32_t length);
 void rig_give_atomic(struct rig *rig, uint32_t psn, uint32_t offset, uint64_t add);
+/* Answers: a packet of a READ response, an ATOMIC ACK. */
+void rig_give_response(struct rig *rig, uint8_t operation, uint32_t psn, uint32_t length);
+void rig_give_original(struct rig *rig, uint32_t psn, uint64_t original);
 void rig_received(struct rig *rig, uint32_t length);
 
 /* What the engine sent: a packet that must be there, or none. */

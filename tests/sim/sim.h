@@ -146,7 +146,14 @@ struct end {
 	uint32_t qkey;
 };
 
-enum event_kind { EVENT_PACKET, EVENT_POST, EVENT_RECV, EVENT_CONNECT, EVENT_ACTION };
+enum event_kind {
+	EVENT_PACKET,
+	EVENT_POST,
+	EVENT_DATAGRAMS, /* their pace lets more go */
+	EVENT_RECV,
+	EVENT_CONNECT,
+	EVENT_ACTION,
+};
 enum action {
 	ACTION_PAUSE,
 	ACTION_RESUME,
@@ -264,6 +271,7 @@ bool model_read_fits(const struct end *reader, unsigned index, const uint8_t *go
 
 /* datagram.c */
 void datagram_post(struct end *end);
+void datagram_go_on(struct end *end);
 void datagram_received(struct end *end, const struct ibv_wc *wc, struct recv *recv);
 
 #endif

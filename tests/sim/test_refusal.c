@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the responder of RC refuses, and what it does not even look at. */
-#include "rig.h"
-
-static struct rig rig;
-
-static int open_rc(void **state)
-{
-	(void)state;
-	rig_defaults(&rig, IBV_QPT_RC);
-	return 0;
-}
-
-static int close_rig(void **state)
-{
-	(void)state;
-	rig_close(&rig);
-	return 0;
-}
+#include "rig_case.h"
 
 static void a_misaligned_atomic_is_an_invalid_request(void **state)
 {
@@ -222,26 +206,24 @@ static void another_transport_changes_nothing(void **state)
 	rig_poll_none(&rig);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_rc, close_rig)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_misaligned_atomic_is_an_invalid_request),
-		TEST(too_many_reads_are_an_invalid_request),
-		TEST(a_bad_rkey_is_refused_behind_the_answers),
-		TEST(a_region_without_the_right_is_refused),
-		TEST(a_qp_without_the_right_says_invalid_request),
-		TEST(a_message_too_long_fails_both_sides),
-		TEST(a_first_packet_is_not_shorter_than_the_mtu),
-		TEST(an_only_packet_is_not_longer_than_the_mtu),
-		TEST(a_last_packet_is_not_empty),
-		TEST(a_middle_packet_needs_a_first),
-		TEST(a_bad_packet_behind_a_gap_is_only_a_gap),
-		TEST(another_address_changes_nothing),
-		TEST(another_pkey_changes_nothing),
-		TEST(another_qpn_changes_nothing),
-		TEST(another_transport_changes_nothing),
+		TEST_RC(a_misaligned_atomic_is_an_invalid_request),
+		TEST_RC(too_many_reads_are_an_invalid_request),
+		TEST_RC(a_bad_rkey_is_refused_behind_the_answers),
+		TEST_RC(a_region_without_the_right_is_refused),
+		TEST_RC(a_qp_without_the_right_says_invalid_request),
+		TEST_RC(a_message_too_long_fails_both_sides),
+		TEST_RC(a_first_packet_is_not_shorter_than_the_mtu),
+		TEST_RC(an_only_packet_is_not_longer_than_the_mtu),
+		TEST_RC(a_last_packet_is_not_empty),
+		TEST_RC(a_middle_packet_needs_a_first),
+		TEST_RC(a_bad_packet_behind_a_gap_is_only_a_gap),
+		TEST_RC(another_address_changes_nothing),
+		TEST_RC(another_pkey_changes_nothing),
+		TEST_RC(another_qpn_changes_nothing),
+		TEST_RC(another_transport_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

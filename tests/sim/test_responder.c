@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Promises of the responder of RC, with a peer that is played by hand. */
-#include "rig.h"
-
-static struct rig rig;
-
-static int open_rc(void **state)
-{
-	(void)state;
-	rig_defaults(&rig, IBV_QPT_RC);
-	return 0;
-}
-
-static int close_rig(void **state)
-{
-	(void)state;
-	rig_close(&rig);
-	return 0;
-}
+#include "rig_case.h"
 
 static void take_ack(uint32_t psn, uint32_t msn)
 {
@@ -338,29 +322,27 @@ static void a_failing_qp_gives_its_shared_receive_back(void **state)
 	}
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, open_rc, close_rig)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_message_is_received_and_acknowledged),
-		TEST(psns_wrap),
-		TEST(a_gap_draws_one_nak),
-		TEST(behind_an_rnr_nak_nothing_is_said),
-		TEST(write_with_imm_draws_rnr_for_its_last_packet),
-		TEST(a_duplicate_has_no_effect_and_gets_the_newest_psn),
-		TEST(a_read_is_answered),
-		TEST(a_part_of_a_read_is_repeated),
-		TEST(a_duplicate_read_before_anything_else_is_nothing),
-		TEST(an_atomic_is_executed_once),
-		TEST(repeated_reads_are_not_too_many),
-		TEST(credits_tell_the_receives_that_are_left),
-		TEST(credits_are_rounded_down),
-		TEST(a_shared_queue_gives_no_credits),
-		TEST(cnps_are_rate_limited),
-		TEST(a_received_packet_that_is_not_marked_draws_no_cnp),
-		TEST(an_ack_is_not_held_for_ever),
-		TEST(a_failing_qp_gives_its_shared_receive_back),
+		TEST_RC(a_message_is_received_and_acknowledged),
+		TEST_RC(psns_wrap),
+		TEST_RC(a_gap_draws_one_nak),
+		TEST_RC(behind_an_rnr_nak_nothing_is_said),
+		TEST_RC(write_with_imm_draws_rnr_for_its_last_packet),
+		TEST_RC(a_duplicate_has_no_effect_and_gets_the_newest_psn),
+		TEST_RC(a_read_is_answered),
+		TEST_RC(a_part_of_a_read_is_repeated),
+		TEST_RC(a_duplicate_read_before_anything_else_is_nothing),
+		TEST_RC(an_atomic_is_executed_once),
+		TEST_RC(repeated_reads_are_not_too_many),
+		TEST_RC(credits_tell_the_receives_that_are_left),
+		TEST_RC(credits_are_rounded_down),
+		TEST_RC(a_shared_queue_gives_no_credits),
+		TEST_RC(cnps_are_rate_limited),
+		TEST_RC(a_received_packet_that_is_not_marked_draws_no_cnp),
+		TEST_RC(an_ack_is_not_held_for_ever),
+		TEST_RC(a_failing_qp_gives_its_shared_receive_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

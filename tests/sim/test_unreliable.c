@@ -1,34 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Promises of UC and UD, with a peer that is played by hand. */
-#include "rig.h"
+#include "rig_case.h"
 #include "verbs/ops.h"
 
-static struct rig rig;
-
 enum { UC = VB_TRANSPORT_UC, UD = VB_TRANSPORT_UD, GRH = 40 };
-
-static int open_uc(void **state)
-{
-	(void)state;
-	rig_defaults(&rig, IBV_QPT_UC);
-	rig_open(&rig);
-	return 0;
-}
-
-static int open_ud(void **state)
-{
-	(void)state;
-	rig_defaults(&rig, IBV_QPT_UD);
-	rig_open(&rig);
-	return 0;
-}
-
-static int close_rig(void **state)
-{
-	(void)state;
-	rig_close(&rig);
-	return 0;
-}
 
 static void give(uint8_t operation, uint32_t psn, uint32_t length)
 {
@@ -60,6 +35,27 @@ static void uc_completes_when_it_is_sent(void **state)
 	rig_sent(&rig, IBV_WC_SUCCESS);
 	rig_wait_ns(&rig, 10000000000);
 	rig_take_none(&rig); /* and is never sent again */
+}
+
+/* Nobody says that packets were lost: a burst goes out at once, the rest at a pace. */
+static void uc_keeps_a_pace(void **state)
+{
+	enum { MESSAGES = 8, LENGTH = 32 * RIG_MTU };
+	unsigned at_once = 0, later = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < MESSAGES; i++)
+		rig_post(&rig, IBV_WR_SEND, LENGTH, i + 1 == MESSAGES ? IBV_SEND_SIGNALED : 0);
+	for (; rig.out_head != rig.out_tail; at_once++)
+		rig_take(&rig);
+	assert_in_range(at_once, 32, 96);
+	rig_poll_none(&rig);
+	/* 256 KB and their packets take less than a millisecond. */
+	rig_wait_ns(&rig, 1000000);
+	for (; rig.out_head != rig.out_tail; later++)
+		rig_take(&rig);
+	assert_int_equal(at_once + later, MESSAGES * 32);
+	rig_sent(&rig, IBV_WC_SUCCESS);
 }
 
 static void uc_receives_and_does_not_answer(void **state)
@@ -151,6 +147,22 @@ static void uc_fails_locally_with_sqe(void **state)
 	rig_post_recv(&rig, 64); /* receiving goes on */
 	give(VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
 	received(8);
+}
+
+/* The error ends what the local path had begun: SQD waits for nothing any more. */
+static void uc_drains_behind_an_error_of_what_was_tried(void **state)
+{
+	rig_close(&rig);
+	rig_defaults(&rig, IBV_QPT_UC);
+	rig.tried = true;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8, IBV_SEND_SIGNALED);
+	rig_sent(&rig, IBV_WC_LOC_QP_OP_ERR);
+	rig_modify(&rig, IBV_QPS_RTS);
+	rig_modify(&rig, IBV_QPS_SQD);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_take_none(&rig);
+	assert_true(rig_event(&rig, IBV_EVENT_SQ_DRAINED));
 }
 
 /* --- UD --- */
@@ -249,13 +261,11 @@ static void a_qkey_with_the_top_bit_stands_for_the_qps_own(void **state)
 	assert_int_equal(sent_with(0x80000000).qkey, RIG_QKEY);
 }
 
-#define TEST_UC(name) cmocka_unit_test_setup_teardown(name, open_uc, close_rig)
-#define TEST_UD(name) cmocka_unit_test_setup_teardown(name, open_ud, close_rig)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST_UC(uc_completes_when_it_is_sent),
+		TEST_UC(uc_keeps_a_pace),
 		TEST_UC(uc_receives_and_does_not_answer),
 		TEST_UC(uc_begins_with_any_psn),
 		TEST_UC(uc_drops_a_message_with_a_gap_and_reuses_the_receive),
@@ -263,6 +273,7 @@ int main(void)
 		TEST_UC(uc_without_a_receive_drops_the_whole_message),
 		TEST_UC(uc_write_with_a_bad_key_is_dropped),
 		TEST_UC(uc_fails_locally_with_sqe),
+		TEST_UC(uc_drains_behind_an_error_of_what_was_tried),
 		TEST_UD(ud_puts_a_header_in_front),
 		TEST_UD(ud_checks_the_qkey),
 		TEST_UD(ud_drops_what_does_not_fit),

@@ -98,6 +98,9 @@ static void handle(struct world *world, const struct event *event)
 	case EVENT_POST:
 		load_post(event->subject);
 		break;
+	case EVENT_DATAGRAMS:
+		datagram_go_on(event->subject);
+		break;
 	case EVENT_RECV:
 		load_receive(event->subject);
 		break;

@@ -8,7 +8,6 @@
 #include <string.h>
 
 enum {
-	QKEY_OWN = 1u << 31, /* top bit set: the sending QP's Q_Key counts, not the WR's */
 	UDP_BTH_DETH_ICRC = 8 + 12 + 8 + 4,
 	IMMEDIATE = 4,
 };
@@ -89,8 +88,8 @@ static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim 
 	else
 		reason = place(step, claim);
 	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
-			     message.length <= VB_INLINE_CELL ? VB_PAYLOAD_INLINE :
-								VB_PAYLOAD_SPILL;
+			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :
+							    VB_PAYLOAD_SPILL;
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
 		return vb_step_refuse(step, done ? done : reason, !done);
@@ -105,8 +104,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 static enum vb_step to_target(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
-	uint32_t qkey = step->wqe->remote_qkey & QKEY_OWN ? step->qp->attr.qkey :
-							    step->wqe->remote_qkey;
+	uint32_t qkey = vb_qp_datagram_qkey(step->qp, step->wqe);
 	uint32_t length = step->wqe->length + VB_GRH_SIZE;
 	struct vb_claim claim = { .fit = length };
 	enum vb_reason reason;
@@ -141,6 +139,8 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	reason = vb_step_local(step, wqe, 0);
 	if (reason)
 		return vb_step_complete(step, reason);
+	if (wqe->ah->av.multicast) /* to many: as packets */
+		return vb_step_unanswered(step, VB_NOT_THIS_HOST);
 	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
 	if (reason)
 		return vb_step_unanswered(step, reason);

@@ -36,14 +36,14 @@ static inline bool idle(const struct vb_qp *qp)
 
 	return !sq->executing && sq->next == sq->tail && !sq->stuck && !vb_sq_full(sq) &&
 	       atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       !atomic_load_explicit(&qp->send_cq->shared->counted, memory_order_relaxed);
+	       !atomic_load_explicit(&qp->send_cq->shared->asks, memory_order_relaxed);
 }
 
 static inline bool peer_ready(const struct vb_remote *remote)
 {
 	return atomic_load_explicit(&remote->entry->gate, memory_order_acquire) == remote->gate &&
 	       !vb_life_over(&remote->peer->head->life) &&
-	       !atomic_load_explicit(&remote->cq->counted, memory_order_relaxed);
+	       !atomic_load_explicit(&remote->cq->asks, memory_order_relaxed);
 }
 
 /* Where the bytes are, or NULL. */
@@ -58,7 +58,7 @@ static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	if (__builtin_expect(vb_mr_cached(&qp->sq.mr_cache, qp->nic, sge, &address), 1))
 		return (const void *)(uintptr_t)address;
 	mr = vb_mr_cache_fill(&qp->sq.mr_cache, qp->nic, qp->pd, sge, 0);
-	return mr ? vb_mr_ptr(mr, sge->addr) : NULL;
+	return mr ? (const void *)(uintptr_t)vb_mr_at(mr, sge->addr, 0) : NULL;
 }
 
 static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,

@@ -3,34 +3,16 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "path/local/step.h"
+#include "wire/rnr.h"
 
 enum {
-	RNR_RETRY_FOREVER = 7,
-	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped */
+	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped, or a
+				    message before it is refused: its receiver may want a CPU */
 	ATTACH_NS = 1000000000,  /* and how long it waits for its peer to be attached */
 	LOOK_AGAIN_NS = 1000000, /* the service thread looks at least this often */
 	LOOK_SOON_NS = 50000,    /* first look, when no poller did */
 	RESEND_NS = 200000,      /* the first repetition of what was lost */
 };
-
-/* IBA table 45, in units of 10 us. */
-static const uint32_t rnr_timer_10us[32] = {
-	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
-	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-};
-
-static uint64_t rnr_wait_ns(uint8_t timer)
-{
-	return rnr_timer_10us[timer & 31] * 10000ull;
-}
-
-/* (retry_cnt + 1) times 4.096 us * 2^timeout; 0 is infinite. */
-static uint64_t patience_ns(const struct ibv_qp_attr *attr)
-{
-	if (!attr->timeout)
-		return VB_NEVER_NS;
-	return (attr->retry_cnt + 1ull) * (4096ull << attr->timeout);
-}
 
 static uint64_t after(uint64_t now_ns, uint64_t wait_ns)
 {
@@ -84,7 +66,7 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 		return VB_STEP_PEND;
 	}
 	/* Only a process that was there and has ended is known not to answer ever. */
-	if (reason == VB_PEER_ENDED || waited_long(qp, VB_PEND_UNREADY, patience_ns(&qp->attr)))
+	if (reason == VB_PEER_ENDED || waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return vb_step_complete(step, reason);
 	return VB_STEP_PEND;
 }
@@ -94,16 +76,16 @@ enum vb_step vb_step_lost(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
 	struct vb_pend *pend = &qp->pend;
-	uint64_t now_ns, wait_ns, most_ns = 4096ull << qp->attr.timeout;
+	uint64_t now_ns, wait_ns, most_ns = vb_qp_timeout_ns(qp);
 
 	vb_step_leave(step);
 	if (qp->type != IBV_QPT_RC)
 		return drop(step, VB_INJECTED_LOSS);
-	if (waited_long(qp, VB_PEND_LOST, patience_ns(&qp->attr)))
+	if (waited_long(qp, VB_PEND_LOST, vb_qp_patience_ns(qp)))
 		return vb_step_complete(step, VB_INJECTED_LOSS);
 	now_ns = vb_now_ns();
 	wait_ns = now_ns - pend->since_ns;
-	if (qp->attr.timeout && wait_ns > most_ns)
+	if (wait_ns > most_ns)
 		wait_ns = most_ns;
 	if (wait_ns < RESEND_NS)
 		wait_ns = RESEND_NS;
@@ -118,15 +100,17 @@ static bool rnr_exhausted(struct vb_step_context *step)
 	struct vb_qp *qp = step->qp;
 	struct vb_pend *pend = &qp->pend;
 	uint64_t now_ns = vb_now_ns();
-	uint64_t wait_ns = rnr_wait_ns(qp->remote.entry->min_rnr_timer);
+	uint64_t wait_ns = vb_rnr_timer_ns(qp->remote.entry->min_rnr_timer);
 
 	if (pend->why != VB_PEND_RNR) {
 		pend->why = VB_PEND_RNR;
 		pend->rnr_tries = 0;
-		pend->next_ns = now_ns;
+		pend->next_ns = now_ns + WIRE_NS;
+		atomic_store(&pend->wake_ns, now_ns + LOOK_SOON_NS);
+		return false;
 	}
 	while (now_ns >= pend->next_ns) {
-		if (qp->attr.rnr_retry != RNR_RETRY_FOREVER &&
+		if (qp->attr.rnr_retry != VB_RNR_RETRY_FOREVER &&
 		    pend->rnr_tries++ >= qp->attr.rnr_retry)
 			return true;
 		pend->next_ns += wait_ns;

@@ -175,7 +175,7 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 	if (!ride)
 		return place(step, &claim);
 	vb_step_gather(step, ride);
-	claim.cell->where = length <= VB_INLINE_CELL ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
+	claim.cell->where = ride == claim.cell->payload ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
 	return finish(step, &claim);
 }
 

@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The completer: what answers say about the work requests that are out. */
 #include "path/roce/roce.h"
+#include "wire/rnr.h"
 
 #include <string.h>
 
-enum { RNR_RETRY_FOREVER = 7 };
-
-/* IBA table 45, in units of 10 us. */
-static const uint32_t rnr_timer_10us[32] = {
-	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
-	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-};
+enum { RNR_GRACE_NS = 2000000 };
 
 static struct vb_wqe *oldest(struct vb_wired *wired)
 {
@@ -31,7 +26,7 @@ void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason)
 	wired->counters.retry_exceeded += reason == VB_PEER_SILENT;
 	wired->counters.rnr_exceeded += reason == VB_NO_RECEIVE;
 	if (reason == VB_PEER_SILENT)
-		report.want = ((attr->retry_cnt + 1ull) * (4096ull << attr->timeout)) / 1000000;
+		report.want = attr->timeout ? vb_qp_patience_ns(wired->qp) / 1000000 : 0;
 	if (reason == VB_NO_RECEIVE)
 		report.want = attr->rnr_retry + 1u;
 	if (wired->qp->sq.next == req->begun) /* it was refused before it was begun */
@@ -68,11 +63,29 @@ static void pop_reads(struct vb_requester *req)
 		req->asked_head++;
 }
 
-/* It answers: what was thought lost by its silence was only late, if it has everything. */
-static void end_probe(struct vb_requester *req)
+/*
+ * An ACK got lost, or was it only late? What was sent again is answered after one round trip; an
+ * answer that comes much earlier or later is the one to the first time.
+ */
+static bool was_late(const struct vb_wired *wired)
 {
-	if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0)
+	const struct vb_congestion *congestion = &wired->req.congestion;
+	uint64_t since_ns = wired->roce->now_ns - wired->req.back_ns;
+
+	return since_ns < congestion->rtt_min_ns / 2 || since_ns > 2 * congestion->rtt_ns;
+}
+
+/* It answers: nothing was lost of what its silence was taken for, if it has everything. */
+static void end_probe(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	uint64_t now_ns = wired->roce->now_ns;
+
+	if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0) {
 		vb_congestion_undo(&req->congestion);
+		if (was_late(wired))
+			vb_congestion_late(&req->congestion, now_ns - req->stalled_ns, now_ns);
+	}
 	req->probing = false;
 }
 
@@ -86,7 +99,7 @@ static void progressed(struct vb_wired *wired, uint32_t count)
 		return;
 	measure(wired);
 	pop_reads(req);
-	end_probe(req);
+	end_probe(wired);
 	req->recovering = false;
 	req->nak_retries = req->rnr_tries = 0;
 	req->rnr_cautious = false;
@@ -145,22 +158,27 @@ static void answer_lost(struct vb_wired *wired)
 
 /* --- ACK and NAK --- */
 
+/* A receiver that was given no CPU yet is not refused: tries count after some time only. */
 static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 {
 	struct vb_requester *req = &wired->req;
 	uint8_t most = wired->qp->attr.rnr_retry;
+	uint64_t now_ns = wired->roce->now_ns;
 
 	if (psn != req->una_psn || req->rnr_ns)
 		return;
 	wired->counters.rnr_naks++;
-	if (most != RNR_RETRY_FOREVER && req->rnr_tries++ >= most) {
+	if (!req->rnr_cautious)
+		req->rnr_since_ns = now_ns;
+	if (now_ns >= req->rnr_since_ns + RNR_GRACE_NS && most != VB_RNR_RETRY_FOREVER &&
+	    req->rnr_tries++ >= most) {
 		vb_completer_fail(wired, VB_NO_RECEIVE);
 		return;
 	}
-	end_probe(req);
+	end_probe(wired);
 	req->rnr_cautious = true;
 	vb_requester_go_back(wired, psn);
-	req->rnr_ns = wired->roce->now_ns + rnr_timer_10us[timer] * 10000ull;
+	req->rnr_ns = now_ns + vb_rnr_timer_ns(timer);
 	vb_timer_set(&wired->roce->timers, &wired->timer, req->rnr_ns);
 }
 
@@ -181,7 +199,7 @@ static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
 	}
 	req->recovering = true;
 	req->nak_psn = psn;
-	end_probe(req);
+	end_probe(wired);
 	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	vb_requester_go_back(wired, psn);

@@ -7,6 +7,8 @@ enum {
 	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
+	LATE_MAX_NS = 20000000,      /* longer than this nobody waits for a CPU */
+	LATE_AGE_NS = 1000000000,
 	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the path may have changed since */
 	QUEUE_NS = 2000000,          /* of delay that others are made to suffer at most */
@@ -120,21 +122,38 @@ void vb_congestion_undo(struct vb_congestion *c)
 	c->before = 0;
 }
 
-uint64_t vb_congestion_patience_ns(const struct vb_congestion *c)
+void vb_congestion_late(struct vb_congestion *c, uint64_t silence_ns, uint64_t now_ns)
 {
-	uint64_t patience_ns;
+	uint64_t late_ns = silence_ns + silence_ns / 2;
+
+	if (late_ns > LATE_MAX_NS)
+		late_ns = LATE_MAX_NS;
+	if (late_ns >= c->late_ns || now_ns - c->late_since_ns > LATE_AGE_NS) {
+		c->late_ns = late_ns;
+		c->late_since_ns = now_ns;
+	}
+}
+
+static uint64_t at_least_ns(uint64_t value_ns, uint64_t least_ns)
+{
+	return value_ns < least_ns ? least_ns : value_ns;
+}
+
+uint64_t vb_congestion_patience_ns(const struct vb_congestion *c, uint64_t now_ns)
+{
+	uint64_t least_ns = PATIENCE_MIN_NS;
 
 	if (!c->rtt_ns)
 		return PATIENCE_UNKNOWN_NS;
-	patience_ns = c->rtt_ns + 4 * c->rtt_variation_ns;
-	if (patience_ns < 4 * c->rtt_ns)
-		patience_ns = 4 * c->rtt_ns;
-	return patience_ns < PATIENCE_MIN_NS ? PATIENCE_MIN_NS : patience_ns;
+	if (c->late_ns && now_ns - c->late_since_ns <= LATE_AGE_NS)
+		least_ns = at_least_ns(c->late_ns, least_ns);
+	least_ns = at_least_ns(4 * c->rtt_ns, least_ns);
+	return at_least_ns(c->rtt_ns + 4 * c->rtt_variation_ns, least_ns);
 }
 
-uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c)
+uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c, uint64_t now_ns)
 {
-	return vb_congestion_patience_ns(c) << c->doublings;
+	return vb_congestion_patience_ns(c, now_ns) << c->doublings;
 }
 
 /* --- the process --- */

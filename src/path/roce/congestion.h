@@ -18,6 +18,8 @@ struct vb_congestion {
 	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
 	uint64_t min_since_ns; /* when rtt_min_ns was taken */
 	uint64_t cut_ns;       /* when the window was cut last */
+	uint64_t late_ns;      /* the peer was once silent so long although nothing was lost ... */
+	uint64_t late_since_ns; /* ... at this time */
 	uint32_t doublings;    /* of the patience: timeouts since a round trip was measured */
 };
 
@@ -31,13 +33,18 @@ void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
 /* Nothing was heard for long: one packet at a time; and: it was a false alarm. */
 void vb_congestion_timeout(struct vb_congestion *c);
 void vb_congestion_undo(struct vb_congestion *c);
+/*
+ * A false alarm after so long a silence: the peer waited for a CPU, not we for a packet. It is not
+ * repeated for a while.
+ */
+void vb_congestion_late(struct vb_congestion *c, uint64_t silence_ns, uint64_t now_ns);
 /* How long silence must last to be taken for a loss, for the first time. */
-uint64_t vb_congestion_patience_ns(const struct vb_congestion *c);
+uint64_t vb_congestion_patience_ns(const struct vb_congestion *c, uint64_t now_ns);
 /*
  * The same after timeouts. What was sent twice tells no round trip, so that a peer which has become
  * slower is not noticed: longer waits stay until there is one.
  */
-uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c);
+uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c, uint64_t now_ns);
 
 /*
  * What all QPs of the process together may have on their way. A thousand windows of one packet are

@@ -2,9 +2,8 @@
 /* The requester of UD: one packet per work request, each to a target of its own. */
 #include "path/roce/roce.h"
 
+#include <errno.h>
 #include <string.h>
-
-enum { QKEY_OWN = 1u << 31 }; /* top bit set: the sending QP's Q_Key counts, not the WR's */
 
 static uint32_t hash(const struct vb_av *av, uint32_t qpn)
 {
@@ -51,19 +50,20 @@ static void transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 		.pkey = 0xffff,
 		.dest_qpn = wqe->remote_qpn,
 		.psn = wired ? wired->datagram_psn++ & VB_PSN_MASK : 0,
-		.qkey = wqe->remote_qkey & QKEY_OWN ? qp->attr.qkey : wqe->remote_qkey,
+		.qkey = vb_qp_datagram_qkey(qp, wqe),
 		.src_qpn = qp->ibv.qp_num,
 		.imm = wqe->imm,
 		.payload_length = wqe->length,
 	};
 
 	roce->tx.qpn = qp->ibv.qp_num;
+	vb_pace_pay(roce, way, wqe->length);
 	vb_path_gather(sge, count, 0, wqe->length, vb_tx_begin(&roce->tx, way, &packet));
 	vb_tx_end(&roce->tx);
 }
 
-void vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
-		      struct vb_notice *notice)
+uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
+			  struct vb_notice *notice)
 {
 	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
 	struct vb_report report = { .want = qp->datagram_max };
@@ -71,21 +71,49 @@ void vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *pe
 	const struct vb_way *way;
 	enum vb_reason reason;
 	unsigned count;
+	uint64_t wait_ns;
 
 	if (wqe->length > qp->datagram_max) {
 		vb_path_complete(qp, VB_UD_LENGTH, &report, notice);
-		return;
+		return 0;
 	}
 	reason = vb_path_local(qp, wqe, 0, sge, &count, &report);
 	if (reason) {
 		vb_path_complete(qp, reason, &report, notice);
-		return;
+		return 0;
 	}
 	way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
+	wait_ns = way ? vb_pace_wait_ns(roce, way) : 0;
+	if (wait_ns)
+		return wait_ns;
 	if (way)
 		transmit(roce, qp, wqe, way, sge, count);
 	else
 		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
 	/* A datagram that finds no way is a datagram lost. */
 	vb_path_complete(qp, VB_OK, &report, notice);
+	return 0;
+}
+
+int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE])
+{
+	const struct vb_way *way = way_of(roce, av, NULL, VB_GSI_QPN);
+	const struct vb_packet packet = {
+		.opcode = VB_OP_SEND_ONLY | VB_TRANSPORT_UD,
+		.migreq = true,
+		.pkey = 0xffff,
+		.dest_qpn = VB_GSI_QPN,
+		.psn = roce->mad_psn++ & VB_PSN_MASK,
+		.qkey = VB_GSI_QKEY,
+		.src_qpn = VB_GSI_QPN,
+		.payload_length = VB_MAD_SIZE,
+	};
+
+	if (!way)
+		return -ENETUNREACH;
+	roce->tx.qpn = VB_GSI_QPN;
+	memcpy(vb_tx_begin(&roce->tx, way, &packet), mad, VB_MAD_SIZE);
+	vb_tx_end(&roce->tx);
+	vb_tx_flush(&roce->tx);
+	return 0;
 }

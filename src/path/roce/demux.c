@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where a packet belongs, and everything that must be true before a QP looks at it. */
+#include "nic/mcast.h"
 #include "path/roce/roce.h"
 
 #include <string.h>
@@ -144,6 +145,28 @@ static bool acceptable(struct vb_roce *roce, const struct vb_wired *wired,
 	return false;
 }
 
+/* To every member, the sender included if it is one (IBA 10.5.2). */
+static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
+		     const struct vb_arrival *arrival)
+{
+	const union ibv_gid gid = vb_flow_gid(arrival->flow, arrival->flow->dst);
+	uint32_t qpns[VB_MCAST_QP_MAX];
+	unsigned count = arrival->fabric ?
+				 vb_mcast_members(roce->nic, &gid, arrival->fabric, qpns) : 0;
+
+	if (!count)
+		vb_roce_count(roce, VB_DROP_UNKNOWN_QP);
+	for (unsigned i = 0; i < count; i++) {
+		struct vb_wired *wired = vb_roce_find(roce, qpns[i]);
+
+		if (!acceptable(roce, wired, packet, arrival))
+			continue;
+		vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
+		deliver(wired, packet, arrival);
+		vb_hazard_leave(roce->thread);
+	}
+}
+
 void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_packet packet;
@@ -160,6 +183,14 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);
+	if (!wired && packet.dest_qpn == VB_GSI_QPN && roce->sink.gsi && pkey_fits(packet.pkey)) {
+		roce->sink.gsi(roce->sink.arg, &packet, arrival);
+		return;
+	}
+	if (packet.dest_qpn == VB_MULTICAST_QPN) {
+		to_group(roce, &packet, arrival);
+		return;
+	}
 	if (!acceptable(roce, wired, &packet, arrival))
 		return;
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);

@@ -118,6 +118,7 @@ static unsigned take(struct vb_port *port, const struct record *record)
 		.segment = record->segment,
 		.traffic_class = record->traffic_class,
 		.hop_limit = record->hop_limit,
+		.fabric = vb_group_fabric(&record->flow),
 	};
 
 	return vb_port_deliver(port, &delivery);

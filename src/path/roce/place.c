@@ -14,6 +14,17 @@ static bool begins(const struct vb_opcode_row *row)
 	return row->place == VB_PLACE_FIRST || row->place == VB_PLACE_ONLY;
 }
 
+bool vb_place_fits(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+
+	if (row->place == VB_PLACE_FIRST || row->place == VB_PLACE_MIDDLE)
+		return packet->payload_length == wired->mtu;
+	if (row->place == VB_PLACE_LAST && !packet->payload_length)
+		return false;
+	return packet->payload_length <= wired->mtu;
+}
+
 static void message_of(const struct vb_wired *wired, const struct vb_packet *packet,
 		       struct vb_message *message)
 {

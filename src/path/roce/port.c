@@ -47,6 +47,7 @@ static void forget_in_child(void)
 		return;
 	for (unsigned i = 0; i < port->endpoint_count; i++)
 		close_endpoint(port->endpoints[i]);
+	vb_groups_close(&port->groups);
 	vb_fd_close(&port->memory.event);
 	vb_fd_close(&port->timer);
 	vb_fd_close(&port->inner);
@@ -73,6 +74,7 @@ static int port_init(struct vb_port *port)
 	port->timer = port->memory.event = -1;
 	port->choice = vb_config_path();
 	vb_held_init(&port->held);
+	vb_groups_init(&port->groups);
 	port->counters = calloc(1, sizeof(*port->counters));
 	port->inner = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (!port->counters || port->inner < 0)
@@ -213,6 +215,9 @@ void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned 
 		case VB_WAY_MEMORY:
 			vb_memory_send(port, &bursts[done]);
 			break;
+		case VB_WAY_GROUP:
+			vb_group_send(port, &bursts[done]);
+			break;
 		}
 	}
 }
@@ -228,6 +233,9 @@ static unsigned receive_from(struct vb_port *port, uint64_t data, unsigned most)
 	case VB_SOURCE_TIMER:
 		on_timer(port);
 		return 0;
+	case VB_SOURCE_GROUP:
+		data -= VB_SOURCE_GROUP;
+		return vb_group_receive(port, (struct vb_port_group *)(uintptr_t)data, most);
 	case VB_SOURCE_PEER:
 	case VB_SOURCE_MASK:
 		break;

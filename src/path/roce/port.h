@@ -11,6 +11,7 @@
 #define VB_PATH_ROCE_PORT_H
 
 #include "nic/ah.h"
+#include "nic/group.h"
 #include "nic/peer.h"
 #include "wire/icrc.h"
 
@@ -25,6 +26,7 @@ enum vb_way_kind {
 	VB_WAY_UDP,
 	VB_WAY_SLOT,   /* the peer's slot socket */
 	VB_WAY_MEMORY, /* a queue of this process; what is another's goes on to its slot socket */
+	VB_WAY_GROUP,  /* a multicast group within this host */
 };
 
 /* The way to a destination, resolved once per connection or address handle. */
@@ -37,6 +39,7 @@ struct vb_way {
 	int socket;               /* UDP: one of the port's pool; -1 */
 	uint8_t kind;             /* enum vb_way_kind */
 	bool local;               /* the destination is this host */
+	bool multicast;
 	bool resolved;
 };
 
@@ -57,7 +60,11 @@ struct vb_arrival {
 	uint8_t hop_limit;
 	struct vb_peer *peer;            /* through whose slot socket it came, or NULL */
 	bool forwarded; /* it came to another process's UDP port, which gave it to us; no peer */
+	uint16_t fabric; /* it came to a multicast group (nic/group.h): on this link; else 0 */
 };
+
+/* An address of a flow, its src or dst, as a GID. */
+union ibv_gid vb_flow_gid(const struct vb_icrc_flow *flow, const uint8_t address[16]);
 
 typedef void (*vb_port_input)(void *arg, const struct vb_arrival *arrival);
 
@@ -103,6 +110,10 @@ bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival);
 /* Packets to an own address are to come in (a UD QP that has sent nothing yet). 0 or -errno. */
 int vb_port_listen(struct vb_port *port, const union ibv_gid *own);
 
+/* Packets to a multicast group are to come in, as often as it was joined. 0 or -errno. */
+int vb_port_group_join(struct vb_port *port, const struct vb_group *group);
+void vb_port_group_leave(struct vb_port *port, const struct vb_group *group);
+
 /* How many packets a burst on this way may have: 1 where UDP_SEGMENT does not work. */
 unsigned vb_port_burst_max(const struct vb_port *port, const struct vb_way *way);
 /* The packet at position i of a burst leaves with this IPv4 identification. */
@@ -110,7 +121,7 @@ static inline uint16_t vb_port_id(unsigned i)
 {
 	return (uint16_t)i;
 }
-/* UC and UD wait for room in a send buffer, and are held to a pace (port_pace.c): it may sleep. */
+/* UC and UD wait for room in a send buffer (port_full.c): it may sleep. */
 void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 
 /*

@@ -22,6 +22,8 @@ enum {
 	VB_TOO_BIG_QPNS = 64,
 	VB_SOCKET_BUFFER = 8 << 20,
 	VB_ATTACHES_MAX = 64,    /* per 100 ms: attempts that strangers' packets may cause */
+	VB_GROUP_MEMBERS = 128,  /* processes of one host in a group within the host */
+	VB_GROUP_LOOKS = 16,
 };
 
 union vb_sockaddr {
@@ -49,6 +51,7 @@ struct vb_endpoint {
 	unsigned small_streak; /* small messages that came one after the other (udp_receive.c) */
 	struct vb_sender senders[VB_SENDERS];
 	struct vb_steer steer;
+	uint16_t fabric; /* a multicast group's: see nic/group.h; else 0 */
 };
 
 /* The queue of packets to ourselves: records in a ring. */
@@ -67,6 +70,14 @@ struct vb_held {
 	_Atomic uint64_t sent, lost; /* packets, with those that did not have to wait */
 };
 
+/* Multicast groups (port_mcast.c). */
+struct vb_groups {
+	struct vb_list joined; /* struct vb_port_group */
+	int out;               /* writes to members within the host; -1: not open */
+	uint64_t look_ns[VB_GROUP_LOOKS];   /* by group: when to look at all names again */
+	uint64_t stuck_ns[VB_GROUP_MEMBERS]; /* by number: not waited for until then */
+};
+
 struct vb_port {
 	struct vb_nic *nic;
 	int outer;  /* the service thread's epoll */
@@ -82,9 +93,9 @@ struct vb_port {
 	unsigned endpoint_count;
 	struct vb_endpoint *hot; /* packets came to it last */
 	unsigned hot_polls;
-	uint64_t paid_ns; /* by UC and UD (port_pace.c) */
 	struct vb_memory memory;
 	struct vb_held held;
+	struct vb_groups groups;
 	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* whose user was told */
 	uint8_t *buffers; /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
@@ -100,6 +111,7 @@ enum vb_source {
 	VB_SOURCE_UDP, /* the endpoint's number above it */
 	VB_SOURCE_MEMORY,
 	VB_SOURCE_TIMER,
+	VB_SOURCE_GROUP, /* the address of a joined group above it */
 	VB_SOURCE_MASK = 7,
 };
 /* Somebody left: try again to bind what could not be bound, now and ever more rarely. */
@@ -115,6 +127,7 @@ struct vb_delivery {
 	struct vb_peer *peer;
 	bool forwarded;
 	struct vb_endpoint *endpoint; /* UDP only */
+	uint16_t fabric;              /* of a multicast group within the host */
 };
 
 /* --- port_input.c --- */
@@ -148,12 +161,10 @@ socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *byte
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most);
 
-/* --- port_pace.c --- */
+/* --- port_full.c --- */
 
-/* UC and UD: not faster than a receiver takes them in. */
-void vb_pace(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 /* Sending failed with err: has it waited, and is it to be tried again? waits: 0 at first. */
-bool vb_pace_full(int fd, const struct vb_burst *burst, int err, unsigned *waits);
+bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *waits);
 
 /* --- port_mtu.c --- */
 
@@ -179,6 +190,25 @@ bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *mes
 void vb_slot_send(struct vb_port *port, const struct vb_burst *burst);
 void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery);
 unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned most);
+
+struct vb_slot_message vb_slot_message_of(const struct vb_icrc_flow *flow);
+struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message);
+bool vb_slot_is_well_formed(const struct vb_slot_message *message, size_t size);
+
+/* --- port_mcast.c --- */
+
+struct vb_port_group;
+void vb_groups_init(struct vb_groups *groups);
+/* fork: the child is no member. */
+void vb_groups_close(struct vb_groups *groups);
+/* A way to a group within the host. 0 or -errno. */
+int vb_group_resolve(struct vb_port *port, const struct vb_av *av, struct vb_way *way);
+/* A UDP socket is about to send to a group. */
+void vb_group_prepare_sender(int fd, const struct vb_address *group);
+void vb_group_send(struct vb_port *port, const struct vb_burst *burst);
+unsigned vb_group_receive(struct vb_port *port, struct vb_port_group *joined, unsigned most);
+/* Of a packet that came through memory. */
+uint16_t vb_group_fabric(const struct vb_icrc_flow *flow);
 
 /* --- port_held.c --- */
 

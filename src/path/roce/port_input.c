@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose packet is it? One merged burst may hold packets for several QPs and processes. */
 #include "path/roce/port_impl.h"
+#include "wire/packet.h"
 
 #include <string.h>
-
-enum { QPN_OFFSET = 5, QPN_END = 8 };
 
 bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot)
 {
@@ -26,9 +25,9 @@ static uint32_t slot_of(const uint8_t *bytes, uint32_t length)
 {
 	uint32_t slot;
 
-	if (length < QPN_END)
+	if (length < VB_BTH_LENGTH)
 		return 0;
-	slot = (uint32_t)bytes[QPN_OFFSET] << 4 | bytes[QPN_OFFSET + 1] >> 4;
+	slot = vb_packet_dest_qpn(bytes) >> VB_QP_INDEX_BITS;
 	return slot <= VB_SLOT_MAX ? slot : 0;
 }
 
@@ -47,6 +46,7 @@ static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t 
 		.hop_limit = from->hop_limit,
 		.peer = from->peer,
 		.forwarded = from->forwarded,
+		.fabric = from->endpoint ? from->endpoint->fabric : from->fabric,
 	};
 
 	port->counters->packets_in++;
@@ -86,7 +86,9 @@ static void pass_on(struct vb_port *port, const struct vb_delivery *from, uint32
 	part.bytes += at;
 	part.length = length;
 	part.segment = piece(length, from->segment);
-	if (from->forwarded || from->peer) {
+	/* What is for one QP does not go to a group. */
+	if (from->forwarded || from->peer || from->fabric ||
+	    (from->endpoint && from->endpoint->fabric)) {
 		refuse(port, from, vb_packets_of(length, from->segment));
 		return;
 	}

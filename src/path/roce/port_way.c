@@ -83,12 +83,13 @@ static const struct vb_netif_addr *source_for(const struct vb_netif_snapshot *al
 static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_av *av,
 			  struct pair *pair)
 {
-	const struct vb_netif_addr *source = source_for(all, &av->sgid, !vb_gid_is_ipv4(&av->dgid));
+	const union ibv_gid group = vb_group_gid(&av->dgid);
+	const struct vb_netif_addr *source = source_for(all, &av->sgid, !vb_gid_is_ipv4(&group));
 
 	if (!source)
 		return -EADDRNOTAVAIL;
 	pair->src = address_of(&source->gid, source->ifindex);
-	pair->dst = address_of(&av->dgid, source->ifindex);
+	pair->dst = address_of(&group, source->ifindex);
 	return 0;
 }
 
@@ -199,6 +200,8 @@ static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t en
 	sender = vb_udp_sender(endpoint, entropy);
 	if (sender < 0)
 		return sender;
+	if (av->multicast)
+		vb_group_prepare_sender(endpoint->senders[sender].fd, &pair.dst);
 	way->socket = (int)number * VB_SENDERS + sender;
 	flow_from_pair(way, &pair);
 	way->flow.src_port = endpoint->senders[sender].port;
@@ -210,7 +213,9 @@ static enum vb_way_kind choose_kind(const struct vb_port *port, const struct vb_
 {
 	bool never_udp = port->choice == VB_PATH_SIM || port->choice == VB_PATH_SLOT;
 
-	if (port->choice == VB_PATH_WIRE)
+	if (av->multicast && av->within_host)
+		return VB_WAY_GROUP;
+	if (av->multicast || port->choice == VB_PATH_WIRE)
 		return VB_WAY_UDP;
 	if (peer && !peer->self)
 		return VB_WAY_SLOT;
@@ -228,11 +233,14 @@ int vb_port_resolve(struct vb_port *port, const struct vb_av *av, struct vb_peer
 		.traffic_class = av->traffic_class,
 		.hop_limit = av->hop_limit,
 		.local = av->local && !av->multicast,
+		.multicast = av->multicast,
 		.kind = (uint8_t)choose_kind(port, av, peer),
 		.socket = -1,
 	};
 	if (way->kind == VB_WAY_UDP)
 		err = resolve_udp(port, av, entropy, way);
+	else if (way->kind == VB_WAY_GROUP)
+		err = vb_group_resolve(port, av, way);
 	else
 		flow_from_gids(way, entropy);
 	if (!err && way->kind == VB_WAY_MEMORY)
@@ -286,23 +294,14 @@ unsigned vb_port_burst_max(const struct vb_port *port, const struct vb_way *way)
 
 /* --- whom to listen to --- */
 
-static union ibv_gid gid_of(bool ipv6, const uint8_t bytes[16])
+union ibv_gid vb_flow_gid(const struct vb_icrc_flow *flow, const uint8_t address[16])
 {
 	union ibv_gid gid;
 
-	if (!ipv6)
-		return vb_gid_ipv4(bytes);
-	memcpy(gid.raw, bytes, sizeof(gid.raw));
+	if (!flow->ipv6)
+		return vb_gid_ipv4(address);
+	memcpy(gid.raw, address, sizeof(gid.raw));
 	return gid;
-}
-
-static bool is_of_host(const union ibv_gid *gid)
-{
-	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	bool local = vb_gid_is_of_host(all, gid);
-
-	vb_netif_snapshot_put(all);
-	return local;
 }
 
 bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival)
@@ -318,7 +317,7 @@ bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival)
 	if (!way->local)
 		return false;
 	/* The kernel drops packets from outside that carry a source address of this host. */
-	src = gid_of(flow->ipv6, flow->src);
-	dst = gid_of(way->flow.ipv6, way->flow.dst);
-	return vb_gid_is_loopback(&src) || (vb_gid_is_loopback(&dst) && is_of_host(&src));
+	src = vb_flow_gid(flow, flow->src);
+	dst = vb_flow_gid(&way->flow, way->flow.dst);
+	return vb_gid_is_loopback(&src) || (vb_gid_is_loopback(&dst) && vb_gid_is_own(&src));
 }

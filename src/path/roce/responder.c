@@ -110,9 +110,8 @@ static void place(struct vb_wired *wired, const struct vb_packet *packet)
 		return;
 	}
 	executed(wired, packet, 1);
-	if (packet->ack_request) {
+	if (packet->ack_request)
 		vb_roce_todo_ack(wired);
-	}
 }
 
 /* --- requests that read --- */
@@ -319,16 +318,6 @@ static bool continues(const struct vb_responder *resp, const struct vb_opcode_ro
 	return !begins && row->family == resp->family;
 }
 
-static bool length_fits(const struct vb_wired *wired, const struct vb_packet *packet,
-			const struct vb_opcode_row *row)
-{
-	if (row->place == VB_PLACE_FIRST || row->place == VB_PLACE_MIDDLE)
-		return packet->payload_length == wired->mtu;
-	if (row->place == VB_PLACE_LAST && !packet->payload_length)
-		return false;
-	return packet->payload_length <= wired->mtu;
-}
-
 static void gap(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
@@ -350,7 +339,7 @@ static void request(struct vb_wired *wired, const struct vb_packet *packet)
 		refuse(wired, packet, VB_OUT_OF_SEQUENCE);
 		return;
 	}
-	if (!length_fits(wired, packet, row)) {
+	if (!vb_place_fits(wired, packet)) {
 		refuse(wired, packet, VB_PACKET_LENGTH);
 		return;
 	}

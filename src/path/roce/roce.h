@@ -19,6 +19,7 @@
 #include "path/roce/congestion.h"
 #include "path/roce/timer.h"
 #include "path/roce/tx.h"
+#include "wire/mad.h"
 #include "wire/packet.h"
 
 enum {
@@ -65,6 +66,9 @@ struct vb_requester {
 	uint64_t resend_ns;  /* when to send again; VB_NEVER_NS: nothing is out */
 	uint64_t backoff_ns; /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;     /* no sending before; 0: not waiting */
+	uint64_t rnr_since_ns; /* of rnr_cautious: the first RNR NAK */
+	uint64_t pace_ns;    /* the QP's rate lets more go then; 0: not waiting */
+	uint64_t paid_ns;    /* until when what was sent takes at that rate */
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;   /* after an RNR wait: one packet only, until it is taken */
 	uint32_t nak_psn;    /* of the last sequence NAK that was acted upon */
@@ -187,6 +191,8 @@ struct vb_roce_sink {
 	unsigned (*burst_max)(void *arg, const struct vb_way *way);
 	int (*resolve)(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
 		       struct vb_way *way);
+	/* A packet for QP 1, which is no QP of ours but the host's; NULL: dropped. */
+	void (*gsi)(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival);
 };
 
 enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };
@@ -203,9 +209,11 @@ struct vb_roce {
 	uint64_t acks_ns;         /* ... and since when the first of them has waited */
 	struct vb_list starved;   /* those that wait for a part of the share */
 	struct vb_share share;
+	uint64_t paid_ns;         /* by UC and UD, all together (pace.c) */
 	struct vb_list wired[VB_WIRED_BUCKETS];
 	uint32_t wired_count;
 	struct vb_way ways[VB_WAY_CACHE]; /* of address handles */
+	uint32_t mad_psn;         /* of QP 1: a running number */
 	bool unread;              /* set by a caller who has not looked at the sockets before: that
 				     nothing was heard proves nothing, so no timer fires */
 	bool fatal;               /* a fault rule ends the device: the caller sees to it */
@@ -242,14 +250,23 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce);
 
 /*
  * UD: sends the WQE at sq.next, to a process of this host through its slot socket if peer is not
- * NULL, and completes it. The caller holds the executor's token.
+ * NULL, and completes it. The caller holds the executor's token. Not 0: nothing was done, it is to
+ * come again at this time.
  */
-void vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
-		      struct vb_notice *notice);
+uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
+			  struct vb_notice *notice);
+
+/* Sends a MAD from QP 1 to QP 1, at once. 0 or -errno: there is no way. */
+int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE]);
 
 /* --- between the files of the engine --- */
 
-/* requester.c */
+/* pace.c */
+/* UC and UD: 0, or the time to come again. */
+uint64_t vb_pace_wait_ns(const struct vb_roce *roce, const struct vb_way *way);
+void vb_pace_pay(struct vb_roce *roce, const struct vb_way *way, uint32_t payload_length);
+
+/* requester.c and its parts, see requester.h */
 /* Sends until a window, a budget or the queue ends; true: the budget did. */
 bool vb_requester_run(struct vb_wired *wired);
 /* Sends again from a PSN on. */
@@ -272,7 +289,10 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
 			   const struct vb_arrival *arrival);
-/* place.c: what a request does to memory and receives. VB_OK, or why not. */
+/* place.c */
+/* The payload is as long as its place in the message demands. */
+bool vb_place_fits(const struct vb_wired *wired, const struct vb_packet *packet);
+/* What a request does to memory and receives. VB_OK, or why not. */
 enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *packet);
 enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet);
 /* The receive that is consumed with the QP's own error; false: there is none. */

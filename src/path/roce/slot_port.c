@@ -35,7 +35,7 @@ bool vb_slot_is_attached(const struct vb_peer *peer)
 	return !peer->self && (state == VB_PEER_READY || state == VB_PEER_NO_PATH);
 }
 
-static struct vb_slot_message message_of(const struct vb_icrc_flow *flow)
+struct vb_slot_message vb_slot_message_of(const struct vb_icrc_flow *flow)
 {
 	struct vb_slot_message message = {
 		.magic = VB_SLOT_PACKETS_MAGIC,
@@ -70,7 +70,7 @@ static bool write_patiently(const struct vb_peer *peer, const struct vb_slot_mes
 	do
 		written = vb_slot_is_attached(peer) && vb_slot_write(peer, message, burst->bytes);
 	while (!written && vb_slot_is_attached(peer) &&
-	       vb_pace_full(peer->socket, burst, errno, &waits));
+	       vb_port_wait_full(peer->socket, burst, errno, &waits));
 	return written;
 }
 
@@ -78,7 +78,7 @@ void vb_slot_send(struct vb_port *port, const struct vb_burst *burst)
 {
 	const struct vb_way *way = burst->way;
 	uint32_t packets = vb_packets_of(burst->length, burst->segment);
-	struct vb_slot_message message = message_of(&way->flow);
+	struct vb_slot_message message = vb_slot_message_of(&way->flow);
 
 	message.length = burst->length;
 	message.segment = burst->segment;
@@ -122,7 +122,7 @@ void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delive
 {
 	uint32_t packets = vb_packets_of(delivery->length, delivery->segment);
 	struct vb_peer *peer = peer_of(port, slot);
-	struct vb_slot_message message = message_of(delivery->flow);
+	struct vb_slot_message message = vb_slot_message_of(delivery->flow);
 
 	if (!peer) {
 		atomic_fetch_add(&port->held.lost, packets);
@@ -139,7 +139,7 @@ void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delive
 
 /* --- in --- */
 
-static bool is_well_formed(const struct vb_slot_message *message, size_t size)
+bool vb_slot_is_well_formed(const struct vb_slot_message *message, size_t size)
 {
 	return size >= sizeof(*message) && message->magic == VB_SLOT_PACKETS_MAGIC &&
 	       message->length && message->length == size - sizeof(*message) && message->segment &&
@@ -177,7 +177,7 @@ static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 		cred.uid == geteuid());
 }
 
-static struct vb_icrc_flow flow_of(const struct vb_slot_message *message)
+struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message)
 {
 	struct vb_icrc_flow flow = {
 		.ipv6 = message->ipv6,
@@ -193,7 +193,7 @@ static struct vb_icrc_flow flow_of(const struct vb_slot_message *message)
 
 static unsigned take(struct vb_port *port, struct vb_peer *peer, const struct vb_slot_message *message)
 {
-	const struct vb_icrc_flow flow = flow_of(message);
+	const struct vb_icrc_flow flow = vb_slot_flow_of(message);
 	const struct vb_delivery delivery = {
 		.flow = vb_port_flow(port, &flow),
 		.bytes = port->buffers,
@@ -246,7 +246,7 @@ unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned mo
 		}
 		if (head.msg_flags & MSG_TRUNC)
 			port->counters->oversized++;
-		if (head.msg_flags & MSG_TRUNC || !is_well_formed(&message, (size_t)size)) {
+		if (head.msg_flags & MSG_TRUNC || !vb_slot_is_well_formed(&message, (size_t)size)) {
 			port->counters->slot_refused++;
 			total++;
 			continue;

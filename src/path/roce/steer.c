@@ -7,10 +7,14 @@
 #include "wire/packet.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <string.h>
+#include <time.h>
 
-#define INTERVAL_NS_MIN 100000000ull
+#define INTERVAL_NS_MIN 5000000ull
 #define INTERVAL_NS_MAX 10000000000ull
+
+enum { SETTLE_TRIES = 4, SETTLE_NS = 2000000 };
 
 static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct steer_message *message)
 {
@@ -124,12 +128,6 @@ static void begin(struct vb_port *port, struct vb_endpoint *endpoint)
 	install(endpoint);
 }
 
-void vb_steer_joined(struct vb_port *port, struct vb_endpoint *endpoint)
-{
-	endpoint->steer = (struct vb_steer){ .interval_ns = INTERVAL_NS_MIN };
-	begin(port, endpoint);
-}
-
 void vb_steer_missed(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	if (endpoint->fd >= 0 && vb_now_ns() >= endpoint->steer.next_ns)
@@ -194,4 +192,55 @@ bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const ui
 	else if (message.kind == STEER_ANSWER)
 		on_answer(endpoint, &message);
 	return true;
+}
+
+/* --- joining --- */
+
+static void ignore(void *arg, const struct vb_arrival *arrival)
+{
+	(void)arg;
+	(void)arrival;
+}
+
+/* What is for others goes there; nothing is for us yet but answers. */
+static void listen_for(struct vb_port *port, struct vb_endpoint *endpoint, uint64_t until_ns)
+{
+	struct pollfd socket = { .fd = endpoint->fd, .events = POLLIN };
+	uint64_t now_ns;
+
+	while (!endpoint->steer.installed_count && (now_ns = vb_now_ns()) < until_ns) {
+		const struct timespec rest = { .tv_nsec = (long)(until_ns - now_ns) };
+
+		if (ppoll(&socket, 1, &rest, NULL) > 0)
+			vb_udp_receive(port, endpoint, 1);
+	}
+}
+
+/*
+ * Packets that take a detour at first would be overtaken by those that do not. So whoever joins
+ * waits until the others have answered, which they do at once unless they are stopped.
+ */
+static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
+{
+	vb_port_input input = port->input;
+
+	if (port->receiving)
+		return;
+	port->receiving = true;
+	port->input = ignore;
+	for (int i = 0; i < SETTLE_TRIES && !endpoint->steer.installed_count; i++) {
+		if (i)
+			begin(port, endpoint);
+		listen_for(port, endpoint, vb_now_ns() + SETTLE_NS);
+	}
+	port->input = input;
+	port->receiving = false;
+}
+
+void vb_steer_joined(struct vb_port *port, struct vb_endpoint *endpoint)
+{
+	endpoint->steer = (struct vb_steer){ .interval_ns = INTERVAL_NS_MIN };
+	begin(port, endpoint);
+	if (endpoint->steer.members > 1)
+		settle(port, endpoint);
 }

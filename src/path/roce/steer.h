@@ -11,7 +11,8 @@
  *   ASK to each position        --->
  *   new program when all came   <---   ANSWER to the asker's position: my slots
  *
- * Nothing depends on it but speed: a packet at the wrong process is forwarded.
+ * Whoever joins waits for the answers. A packet at the wrong process is forwarded, which takes longer:
+ * then UC and UD may see it too late.
  */
 #ifndef VB_PATH_ROCE_STEER_H
 #define VB_PATH_ROCE_STEER_H

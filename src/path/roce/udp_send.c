@@ -44,9 +44,10 @@ static void put_options(struct msghdr *head, const struct vb_burst *burst)
 	if (value)
 		put(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_TCLASS : IP_TOS, &value,
 		    sizeof(value));
-	/* 0 and 1 are what programs write that do not care: the host's default, as for NICs. */
+	/* 0 and 1 are what programs write that do not care: the host's default, as for NICs. To a
+	 * group 1 means something: no router. */
 	value = way->hop_limit;
-	if (value > 1)
+	if (value > 1 || (value && way->multicast))
 		put(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_HOPLIMIT : IP_TTL, &value,
 		    sizeof(value));
 }
@@ -158,7 +159,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 		prepare(&messages[i], &out[i], &bursts[i]);
 	do
 		sent = give(sender->fd, messages, count);
-	while (sent < 0 && vb_pace_full(sender->fd, bursts, errno, &waits));
+	while (sent < 0 && vb_port_wait_full(sender->fd, bursts, errno, &waits));
 	if (sent > 0) {
 		count_sent(port, bursts, (unsigned)sent);
 		return (unsigned)sent;
@@ -174,7 +175,6 @@ void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned c
 {
 	struct vb_sender *sender = sender_of(port, bursts->way);
 
-	vb_pace(port, bursts, count);
 	for (unsigned done = 0; done < count;)
 		done += send_batch(port, sender, bursts + done, count - done);
 }

@@ -47,16 +47,6 @@ static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 	return true;
 }
 
-static bool length_fits(const struct vb_wired *wired, const struct vb_packet *packet)
-{
-	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
-
-	if (row->place == VB_PLACE_FIRST || row->place == VB_PLACE_MIDDLE)
-		return packet->payload_length == wired->mtu;
-	return packet->payload_length <= wired->mtu &&
-	       (row->place == VB_PLACE_ONLY || packet->payload_length);
-}
-
 /* What the owner of the receive has to know: its own key or memory is bad. */
 static void own_fault(struct vb_wired *wired, enum vb_reason reason)
 {
@@ -79,7 +69,7 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 	if (!in_sequence(wired, packet))
 		return;
 	resp->skipping = false;
-	if (!length_fits(wired, packet)) {
+	if (!vb_place_fits(wired, packet)) {
 		abandon(wired, VB_DROP_LENGTH);
 		return;
 	}
@@ -144,12 +134,13 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 {
 	bool imm = vb_opcode_row(packet->opcode)->headers & VB_HEADER_IMM;
 	const struct vb_device *ib = infiniband(wired);
+	const bool has_grh = !ib || arrival->fabric; /* multicast always has one */
 	const struct vb_message message = {
 		.length = VB_GRH_SIZE + packet->payload_length,
 		.imm = imm ? packet->imm : 0,
 		.src_qpn = packet->src_qpn,
 		.wc_opcode = IBV_WC_RECV & 0xff,
-		.wc_flags = (uint8_t)((ib ? 0 : IBV_WC_GRH) | (imm ? IBV_WC_WITH_IMM : 0)),
+		.wc_flags = (uint8_t)((has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0)),
 		.solicited = packet->solicited,
 		.slid = ib ? vb_device_lid(ib) : 0,
 	};
@@ -160,7 +151,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	enum vb_reason reason;
 	bool lost;
 
-	if (!ib)
+	if (has_grh)
 		grh_of(arrival, grh);
 	vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh);
 	vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length, packet->payload);

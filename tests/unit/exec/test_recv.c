@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "../nic/rq_rig.h"
+#include "base/clock.h"
 #include "exec/recv.h"
 
 enum { QPN = 0x1234, DEPTH = 4 };
@@ -37,6 +38,7 @@ static void open_remote(bool many)
 				     .mask = rq.mask,
 				     .sges_stride = rq.sges_stride,
 				     .cq = &cq,
+				     .ride_max = VB_INLINE_CELL,
 				     .many = many };
 	claim = (struct vb_claim){ 0 };
 	atomic_store(&rig.nic->seg.head->attention, 0);
@@ -214,6 +216,20 @@ static void small_payload_rides_in_the_cell_or_behind_it(void **state)
 	assert_null(vb_recv_ride(&remote, &claim, VB_SPILL + 1));
 }
 
+/* A cell that carries the time of its completion has no room for payload. */
+static void payload_rides_behind_a_cell_with_a_time(void **state)
+{
+	uint64_t before = vb_device_clock();
+
+	post_ids(0, 1);
+	remote.ride_max = 0;
+	atomic_store(&cq.asks, VB_CQ_STAMPS);
+	send_text("eight...");
+	assert_int_equal(claim.cell->where, VB_PAYLOAD_SPILL);
+	assert_memory_equal(rq.spill, "eight...", 8);
+	assert_in_range(claim.cell->stamp, before, vb_device_clock());
+}
+
 /* --- completing --- */
 
 static void a_completion_says_who_what_and_how(void **state)
@@ -275,7 +291,7 @@ static void a_full_completion_queue_fails_the_message_and_completes_nothing(void
 	bool lost;
 
 	post_ids(0, 2);
-	atomic_store(&cq.counted, 1);
+	atomic_store(&cq.asks, VB_CQ_COUNTS);
 	atomic_store(&cq.cqe, 1);
 	send_text("fits");
 	assert_true(vb_recv_claim(&remote, &claim));
@@ -359,6 +375,7 @@ int main(void)
 		ONE(keys_without_a_voucher_are_looked_up),
 		MANY(keys_without_a_voucher_are_looked_up),
 		ONE(small_payload_rides_in_the_cell_or_behind_it),
+		ONE(payload_rides_behind_a_cell_with_a_time),
 		ONE(a_completion_says_who_what_and_how),
 		MANY(a_completion_says_who_what_and_how),
 		ONE(a_receive_flushed_meanwhile_is_lost_to_the_sender),

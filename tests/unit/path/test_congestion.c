@@ -94,10 +94,24 @@ static void patience_is_four_round_trips_at_least(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 100; i++)
 		vb_congestion_measured(&c, 1000000, 1000 + i);
-	assert_in_range(vb_congestion_patience_ns(&c), 3990000, 5000000);
+	assert_in_range(vb_congestion_patience_ns(&c, 2000), 3990000, 5000000);
 	vb_congestion_init(&c, MTU);
 	vb_congestion_measured(&c, 1000, 1000);
-	assert_int_equal(vb_congestion_patience_ns(&c), 200000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 2000), 200000);
+}
+
+static void a_false_alarm_makes_patient_for_a_second(void **state)
+{
+	(void)state;
+	vb_congestion_measured(&c, 1000, 1000);
+	vb_congestion_late(&c, 4000000, 5000000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 6000000), 6000000);
+	/* A shorter one does not take it back, a longer one counts up to a limit. */
+	vb_congestion_late(&c, 1000000, 7000000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 8000000), 6000000);
+	vb_congestion_late(&c, 900000000, 8000000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 9000000), 20000000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 1100000000), 200000);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, begin)
@@ -112,6 +126,7 @@ int main(void)
 		TEST(a_timeout_sends_one_packet_at_a_time),
 		TEST(a_long_queue_stops_the_growth),
 		TEST(patience_is_four_round_trips_at_least),
+		TEST(a_false_alarm_makes_patient_for_a_second),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,39 +309,6 @@ static void memory_is_bounded_and_keeps_order_in_namespace(void)
 }
 RIG_TEST(memory_is_bounded_and_keeps_order)
 
-static uint64_t time_to_send_ns(struct rig *rig, const struct vb_way *way, uint8_t opcode)
-{
-	enum { BURST = 40000, PIECE = 4000, BURSTS = 100 };
-	static uint8_t bytes[BURST];
-	uint64_t since_ns = vb_now_ns();
-
-	for (unsigned i = 0; i < BURST / PIECE; i++) {
-		rig_packet(bytes + i * PIECE, PIECE, rig_own_qpn(rig, 1), (uint8_t)i, way, i);
-		bytes[i * PIECE] = opcode;
-	}
-	for (unsigned i = 0; i < BURSTS; i++)
-		rig_send(rig, way, bytes, BURST, PIECE);
-	return vb_now_ns() - since_ns;
-}
-
-/* 4 MB: 10 ms at the pace; RC has a window instead. */
-static void who_has_no_window_is_paced_in_namespace(void)
-{
-	enum { RC_SEND_ONLY = 0x04, UC_SEND_ONLY = 0x24, UD_SEND_ONLY = 0x64 };
-	struct rig *rig;
-	struct vb_way way;
-
-	netns_up("lo", true);
-	rig = rig_open("wire");
-	way = rig_way(rig, "127.0.0.1", "127.0.0.1", NULL);
-	time_to_send_ns(rig, &way, RC_SEND_ONLY);
-	CHECK(!rig->port->paid_ns);
-	CHECK(time_to_send_ns(rig, &way, UC_SEND_ONLY) > 10000000);
-	CHECK(time_to_send_ns(rig, &way, UD_SEND_ONLY) > 10000000);
-	CHECK(vb_port_counters(rig->port)->send_errors == 0);
-}
-RIG_TEST(who_has_no_window_is_paced)
-
 static struct vb_way echo_way;
 
 static void echo(void *arg, const struct vb_arrival *arrival)
@@ -381,7 +348,6 @@ int main(void)
 		cmocka_unit_test(the_service_thread_is_woken_once_per_watch),
 		cmocka_unit_test(memory_is_bounded_and_keeps_order),
 		cmocka_unit_test(an_input_may_send),
-		cmocka_unit_test(who_has_no_window_is_paced),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The names that this process has bound, and the calls of librdmacm. */
+#include "engine/gsi_impl.h"
+#include "base/config.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/wire_impl.h"
+#include "nic/gid.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct claimed {
+	struct vb_list node;
+	int fd;
+};
+
+static struct vb_gsi *_Atomic the_gsi;
+
+/* --- fork: the names are the parent's, and would outlive it in the child's hands --- */
+
+static void forget_in_child(void)
+{
+	struct vb_gsi *gsi = atomic_exchange(&the_gsi, NULL);
+
+	if (!gsi)
+		return;
+	vb_list_for(claimed, &gsi->claims, struct claimed, node) close(claimed->fd);
+	vb_fd_close(&gsi->slot_fd);
+	vb_fd_close(&gsi->out);
+	vb_fd_close(&gsi->timer);
+}
+
+static struct vb_gsi *forking; /* by the thread that forks: the one whose lock it holds */
+
+/* So that the list of claims is whole in the child. */
+static void before_fork(void)
+{
+	forking = atomic_load(&the_gsi);
+	if (forking)
+		pthread_mutex_lock(&forking->lock);
+}
+
+static void in_parent(void)
+{
+	if (forking)
+		pthread_mutex_unlock(&forking->lock);
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(before_fork, in_parent, forget_in_child);
+}
+
+/* --- counters --- */
+
+void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t value), void *arg)
+{
+	static const char *const names[VB_GSI_COUNTS] = {
+		[VB_GSI_SENT] = "mad_sent",
+		[VB_GSI_RECEIVED] = "mad_rcvd",
+		[VB_GSI_ROUTED] = "mad_routed",
+		[VB_GSI_TAKEN] = "mad_taken",
+		[VB_GSI_ANSWERED] = "mad_answered",
+		[VB_GSI_WAITED] = "mad_waited",
+		[VB_GSI_MALFORMED] = "mad_dropped_malformed",
+		[VB_GSI_REFUSED] = "mad_dropped_refused",
+		[VB_GSI_NOBODY] = "mad_dropped_nobody",
+		[VB_GSI_FULL] = "mad_dropped_full",
+		[VB_GSI_FLOOD] = "mad_dropped_flood",
+		[VB_GSI_NO_WAY] = "mad_dropped_no_way",
+	};
+	struct vb_gsi *gsi = atomic_load(&the_gsi);
+
+	for (int i = 0; i < VB_GSI_COUNTS; i++)
+		each(arg, names[i], gsi ? atomic_load(&gsi->counts[i]) : 0);
+}
+
+/* --- making it --- */
+
+static struct vb_gsi *gsi_new(struct vb_nic *nic)
+{
+	struct vb_gsi *gsi = calloc(1, sizeof(*gsi));
+	const int size = 1 << 20;
+
+	if (!gsi)
+		return NULL;
+	gsi->out = vb_fd_high(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	if (gsi->out < 0) {
+		free(gsi);
+		return NULL;
+	}
+	/* One process that does not read must not use up the room of what goes to others. */
+	if (setsockopt(gsi->out, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		(void)setsockopt(gsi->out, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	gsi->nic = nic;
+	gsi->slot_fd = gsi->timer = -1;
+	pthread_mutex_init(&gsi->lock, NULL);
+	vb_list_init(&gsi->claims);
+	vb_list_init(&gsi->held);
+	return gsi;
+}
+
+struct vb_gsi *vb_gsi_get(struct vb_nic *nic)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vb_gsi *gsi = atomic_load(&the_gsi), *made, *none = NULL;
+
+	if (gsi && gsi->nic == nic)
+		return gsi;
+	pthread_once(&once, watch_fork);
+	made = gsi_new(nic);
+	if (!made)
+		return NULL;
+	if (atomic_compare_exchange_strong(&the_gsi, &none, made))
+		return made;
+	close(made->out); /* another thread was first */
+	free(made);
+	return none;
+}
+
+/* --- names --- */
+
+int vb_gsi_open(struct vb_nic *nic)
+{
+	const struct vb_cm_target own = vb_cm_target_slot(nic->seg.head->slot);
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	int fd;
+
+	if (!gsi)
+		return -ENOMEM;
+	pthread_mutex_lock(&gsi->lock);
+	if (gsi->slot_fd < 0)
+		gsi->slot_fd = vb_cm_bind(&own);
+	fd = gsi->slot_fd;
+	if (fd < 0)
+		gsi->slot_fd = -1;
+	pthread_mutex_unlock(&gsi->lock);
+	return fd;
+}
+
+int vb_gsi_claim(struct vb_nic *nic, struct vb_cm_claim *claim)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	struct claimed *claimed = gsi ? malloc(sizeof(*claimed)) : NULL;
+	int fd;
+
+	if (!claimed)
+		return -ENOMEM;
+	pthread_mutex_lock(&gsi->lock); /* a fork in between would leave the name to the child */
+	fd = claimed->fd = vb_cm_claim(claim);
+	if (fd >= 0)
+		vb_list_append(&gsi->claims, &claimed->node);
+	pthread_mutex_unlock(&gsi->lock);
+	if (fd < 0)
+		free(claimed);
+	else if (claim->replaces >= 0)
+		vb_gsi_release(claim->replaces);
+	return fd;
+}
+
+void vb_gsi_release(int fd)
+{
+	struct vb_gsi *gsi = atomic_load(&the_gsi);
+
+	if (!gsi)
+		return;
+	pthread_mutex_lock(&gsi->lock);
+	vb_list_for(claimed, &gsi->claims, struct claimed, node)
+	{
+		if (claimed->fd != fd)
+			continue;
+		vb_list_remove(&claimed->node);
+		close(fd);
+		free(claimed);
+		break;
+	}
+	pthread_mutex_unlock(&gsi->lock);
+}
+
+/* --- listening to other hosts --- */
+
+static bool is_on_device(const struct vb_netif_snapshot *all, int ifindex)
+{
+	const struct vb_netif *netif = vb_netif_by_index(all, ifindex);
+	struct vb_device *const *devices;
+	const int count = vb_device_table(&devices);
+
+	for (int i = 0; i < count && netif; i++)
+		if (!strcmp(devices[i]->netdev, netif->name))
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct vb_netif_snapshot *all, const struct vb_netif_addr *addr)
+{
+	if (addr->tentative)
+		return false;
+	if (vb_gid_is_loopback(&addr->gid))
+		return vb_config_path() == VB_PATH_WIRE;
+	return is_on_device(all, addr->ifindex);
+}
+
+/* The first error, if no address at all could be had. */
+static int listen_everywhere(struct vb_wire *wire)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	int first = -EADDRNOTAVAIL;
+	bool any = false;
+
+	for (size_t i = 0; i < all->addr_count; i++) {
+		int err = is_wanted(all, &all->addrs[i])
+				  ? vb_port_listen(wire->port, &all->addrs[i].gid)
+				  : -EADDRNOTAVAIL;
+
+		any |= !err;
+		if (err != -EADDRNOTAVAIL)
+			first = err;
+	}
+	vb_netif_snapshot_put(all);
+	return any ? 0 : first;
+}
+
+int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
+{
+	struct vb_wire *wire;
+	int err = vb_engine_start(nic);
+
+	if (err)
+		return err;
+	wire = vb_wire_get(nic, &err);
+	if (!wire)
+		return err;
+	vb_wire_lock(wire);
+	err = own ? vb_port_listen(wire->port, own) : listen_everywhere(wire);
+	vb_wire_unlock(wire);
+	if (err)
+		vb_explain("no connection requests come from other hosts: %s", strerror(-err));
+	return err;
+}
+
+/* --- messages --- */
+
+static int send_within_host(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram)
+{
+	struct vb_gsi_datagram answer, nothing;
+
+	if (vb_gsi_route(gsi, datagram, &answer))
+		vb_gsi_route(gsi, &answer, &nothing);
+	return 0;
+}
+
+int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	struct vb_gsi_datagram copy = *datagram;
+
+	if (!gsi)
+		return -ENOMEM;
+	if (vb_gid_is_zero(&copy.dst) || vb_gid_is_multicast(&copy.dst))
+		return -EINVAL;
+	copy.magic = VB_GSI_MAGIC;
+	copy.from_wire = 0;
+	copy.src_port = 0;
+	if (vb_config_path() != VB_PATH_WIRE && vb_gid_is_own(&copy.dst))
+		return send_within_host(gsi, &copy);
+	return vb_gsi_send_packet(gsi, &copy);
+}
+
+/* Whoever is on this host says so, and whoever is not came in through a port. */
+static bool is_plausible(const struct vb_gsi_datagram *datagram, ssize_t size)
+{
+	if (size != (ssize_t)sizeof(*datagram) || datagram->magic != VB_GSI_MAGIC ||
+	    datagram->from_wire > 1)
+		return false;
+	if (vb_gid_is_zero(&datagram->src) || vb_gid_is_multicast(&datagram->src))
+		return false;
+	return datagram->from_wire || vb_gid_is_own(&datagram->src);
+}
+
+int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	ssize_t size;
+
+	if (!gsi)
+		return -ENOMEM;
+	for (;;) {
+		/* MSG_TRUNC: the whole length, even of one that is too long. */
+		size = recv(fd, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_TRUNC);
+		if (size < 0 && errno == EINTR)
+			continue;
+		if (size < 0)
+			return -errno;
+		if (is_plausible(datagram, size)) {
+			vb_gsi_count(gsi, VB_GSI_TAKEN);
+			return 0;
+		}
+		vb_gsi_count(gsi, VB_GSI_MALFORMED);
+	}
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whose MAD is it? */
+#include "engine/gsi_impl.h"
+#include "nic/gid.h"
+
+#include <string.h>
+
+/* The address that a request asks for: what its IP addressing header says, else where it went. */
+static union ibv_gid asked_address(const uint8_t *private_data, const union ibv_gid *dst)
+{
+	struct vb_cm_ip ip;
+
+	return vb_cm_ip_parse(private_data, &ip) || vb_gid_is_zero(&ip.dst) ? *dst : ip.dst;
+}
+
+/* --- requests that were given to somebody --- */
+
+static void remember(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
+		     const struct vb_cm_target *target)
+{
+	pthread_mutex_lock(&gsi->lock);
+	gsi->requests[gsi->next_request++ % VB_GSI_REQUESTS] =
+		(struct vb_gsi_request){ *src, comm_id, *target };
+	pthread_mutex_unlock(&gsi->lock);
+}
+
+static bool recall(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
+		   struct vb_cm_target *target)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&gsi->lock);
+	for (unsigned i = 0; i < VB_GSI_REQUESTS && !found; i++) {
+		const struct vb_gsi_request *request = &gsi->requests[i];
+
+		found = request->comm_id == comm_id && vb_gid_equal(&request->src, src);
+		if (found)
+			*target = request->target;
+	}
+	pthread_mutex_unlock(&gsi->lock);
+	return found;
+}
+
+/* --- whose it is --- */
+
+static enum vb_gsi_fate to_claim(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				 uint32_t comm_id, uint64_t service_id, const uint8_t *private_data)
+{
+	const union ibv_gid address = asked_address(private_data, &datagram->dst);
+	const uint16_t port_space = vb_cm_service_space(service_id);
+	struct vb_cm_target targets[VB_CM_TARGETS_MAX];
+	enum vb_gsi_fate fate = VB_GSI_ABSENT;
+	unsigned count;
+
+	if (!port_space)
+		return VB_GSI_ABSENT;
+	count = vb_cm_targets(port_space, vb_cm_service_port(service_id), &address, datagram->scope,
+			      targets);
+	for (unsigned i = 0; i < count && fate == VB_GSI_ABSENT; i++) {
+		fate = vb_gsi_write(gsi, &targets[i], datagram);
+		if (fate == VB_GSI_GIVEN)
+			remember(gsi, &datagram->src, comm_id, &targets[i]);
+	}
+	return fate;
+}
+
+/* REJ for a timeout, from someone who never heard of an id on this side. */
+static enum vb_gsi_fate to_requested(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				     uint32_t comm_id)
+{
+	struct vb_cm_target target;
+
+	if (!comm_id || !recall(gsi, &datagram->src, comm_id, &target))
+		return VB_GSI_ABSENT;
+	return vb_gsi_write(gsi, &target, datagram);
+}
+
+static enum vb_gsi_fate to_slot(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				uint32_t comm_id)
+{
+	const uint32_t slot = comm_id >> VB_COMM_ID_SLOT_SHIFT;
+	const struct vb_cm_target target = vb_cm_target_slot(slot);
+
+	if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
+		return VB_GSI_ABSENT;
+	return vb_gsi_write(gsi, &target, datagram);
+}
+
+static enum vb_gsi_fate give(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+			     const struct vb_cm_message *message)
+{
+	const uint32_t sender = vb_cm_sender_id(message), receiver = vb_cm_receiver_id(message);
+
+	if (message->attribute == VB_CM_REQ)
+		return to_claim(gsi, datagram, sender, message->req.service_id,
+				message->req.private_data);
+	if (message->attribute == VB_CM_SIDR_REQ)
+		return to_claim(gsi, datagram, sender, message->sidr_req.service_id,
+				message->sidr_req.private_data);
+	if (message->attribute == VB_CM_REJ && !receiver)
+		return to_requested(gsi, datagram, sender);
+	return to_slot(gsi, datagram, receiver);
+}
+
+static void answer_for_nobody(const struct vb_gsi_datagram *datagram,
+			      const struct vb_cm_message *message, struct vb_gsi_datagram *answer)
+{
+	*answer = (struct vb_gsi_datagram){
+		.magic = VB_GSI_MAGIC,
+		.src = datagram->dst,
+		.dst = datagram->src,
+		.scope = datagram->scope,
+		.traffic_class = datagram->traffic_class,
+	};
+	vb_cm_emit(message, answer->mad);
+}
+
+bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+		  struct vb_gsi_datagram *answer)
+{
+	struct vb_cm_message message, stray;
+
+	if (vb_cm_parse(datagram->mad, sizeof(datagram->mad), &message)) {
+		vb_gsi_count(gsi, VB_GSI_MALFORMED);
+		return false;
+	}
+	if (give(gsi, datagram, &message) != VB_GSI_ABSENT)
+		return false;
+	if (!vb_cm_stray(&message, &stray)) {
+		vb_gsi_count(gsi, VB_GSI_NOBODY);
+		return false;
+	}
+	vb_gsi_count(gsi, VB_GSI_ANSWERED);
+	answer_for_nobody(datagram, &stray, answer);
+	return true;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Attaching a QP to a multicast group, and the host to it while any QP is. */
+#ifndef VB_ENGINE_MULTICAST_H
+#define VB_ENGINE_MULTICAST_H
+
+#include "nic/mcast.h"
+
+/* 0; attaching twice is one attachment. -EINVAL, -ENOMEM as nic/mcast.h says; what the kernel
+ * says if the interface cannot join. */
+int vb_multicast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
+int vb_multicast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
+
+#endif

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names are `verbena.cm.<slot>` and, for claims, `verbena.cm.<port space>.<port>.<address>`, the
+ * address being one of
+ *
+ *   4  6  46               the wildcards: IPv4, IPv6 without IPv4, both
+ *   4-<hex>  6-<hex>%<n>   one address (and the interface of a link-local one)
+ *
+ * with `+<n>` behind it if the claim lets others claim the same.
+ */
+#include "nic/cm_name.h"
+#include "base/fd.h"
+#include "base/random.h"
+#include "nic/gid.h"
+#include "nic/netif.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+	SHARERS = 8, /* claims with reuse of one address and port */
+	ADDRESS_TEXT = 64,
+	EPHEMERAL_FIRST = 32768, /* where the kernel does not say */
+	EPHEMERAL_LAST = 60999,
+	RANDOM_TRIES = 32, /* before all ports are tried in turn */
+};
+
+/* --- names --- */
+
+static void finish(struct vb_cm_target *target, int length)
+{
+	target->address.sun_family = AF_UNIX;
+	target->address.sun_path[0] = '\0';
+	target->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+#define PATH(target) (target)->address.sun_path + 1, sizeof((target)->address.sun_path) - 1
+
+struct vb_cm_target vb_cm_target_slot(uint32_t slot)
+{
+	struct vb_cm_target target = { 0 };
+
+	finish(&target, snprintf(PATH(&target), "verbena.cm.%u", slot));
+	return target;
+}
+
+static struct vb_cm_target name_claim(uint16_t port_space, uint16_t port, const char *address,
+				      int sharer)
+{
+	struct vb_cm_target target = { 0 };
+	char suffix[16] = "";
+
+	if (sharer >= 0)
+		snprintf(suffix, sizeof(suffix), "+%d", sharer);
+	finish(&target,
+	       snprintf(PATH(&target), "verbena.cm.%x.%u.%s%s", port_space, port, address, suffix));
+	return target;
+}
+
+static void print_address(const union ibv_gid *gid, uint32_t scope, char text[ADDRESS_TEXT])
+{
+	const bool ipv4 = vb_gid_is_ipv4(gid), loopback = vb_gid_is_loopback(gid);
+	size_t used;
+
+	/* All of 127.0.0.0/8 is this host, and one name. */
+	if (ipv4 && loopback) {
+		snprintf(text, ADDRESS_TEXT, "4-7f000001");
+		return;
+	}
+	used = (size_t)snprintf(text, ADDRESS_TEXT, ipv4 ? "4-" : "6-");
+	for (int i = ipv4 ? 12 : 0; i < 16; i++)
+		used += (size_t)snprintf(text + used, ADDRESS_TEXT - used, "%02x", gid->raw[i]);
+	if (vb_gid_is_link_local(gid))
+		snprintf(text + used, ADDRESS_TEXT - used, "%%%u", scope);
+}
+
+static const char *wildcard(enum vb_cm_family family)
+{
+	static const char *const names[] = {
+		[VB_CM_IPV4] = "4", [VB_CM_IPV6] = "6", [VB_CM_DUAL] = "46"
+	};
+
+	return names[family];
+}
+
+static void print_claim(const struct vb_cm_claim *claim, char text[ADDRESS_TEXT])
+{
+	if (vb_gid_is_zero(&claim->address))
+		snprintf(text, ADDRESS_TEXT, "%s", wildcard(claim->family));
+	else
+		print_address(&claim->address, claim->scope, text);
+}
+
+unsigned vb_cm_targets(uint16_t port_space, uint16_t port, const union ibv_gid *address,
+		       uint32_t scope, struct vb_cm_target targets[VB_CM_TARGETS_MAX])
+{
+	const bool ipv4 = vb_gid_is_ipv4(address);
+	char text[ADDRESS_TEXT];
+
+	print_address(address, scope, text);
+	targets[0] = name_claim(port_space, port, text, -1);
+	targets[1] = name_claim(port_space, port, wildcard(ipv4 ? VB_CM_IPV4 : VB_CM_IPV6), -1);
+	targets[2] = name_claim(port_space, port, wildcard(VB_CM_DUAL), -1);
+	return VB_CM_TARGETS_MAX;
+}
+
+/* --- sockets --- */
+
+static int open_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd < 0 ? -errno : vb_fd_high(fd);
+}
+
+int vb_cm_bind(const struct vb_cm_target *target)
+{
+	int fd = open_socket(), err;
+
+	if (fd < 0 || !bind(fd, (const void *)&target->address, target->length))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static bool is_held_by(int probe, const struct vb_cm_target *target)
+{
+	return !connect(probe, (const void *)&target->address, target->length) ||
+	       errno != ECONNREFUSED;
+}
+
+bool vb_cm_is_held(const struct vb_cm_target *target)
+{
+	int probe = open_socket();
+	bool held = probe >= 0 && is_held_by(probe, target);
+
+	vb_fd_close(&probe);
+	return held;
+}
+
+/* --- claiming --- */
+
+struct attempt {
+	const struct vb_cm_claim *claim;
+	int probe;		      /* a socket to look with */
+	struct vb_cm_target replaced; /* an own claim that is no conflict; length 0: none */
+};
+
+static bool is_same(const struct vb_cm_target *a, const struct vb_cm_target *b)
+{
+	return a->length == b->length &&
+	       !memcmp(a->address.sun_path, b->address.sun_path,
+		       a->length - offsetof(struct sockaddr_un, sun_path));
+}
+
+/* Does somebody share it in a way that leaves no room for this claim? */
+static bool is_shared(const struct attempt *attempt, const char *address)
+{
+	const struct vb_cm_claim *claim = attempt->claim;
+
+	for (int i = 0; i < SHARERS && !claim->reuse; i++) {
+		const struct vb_cm_target name =
+			name_claim(claim->port_space, claim->port, address, i);
+
+		if (!is_same(&name, &attempt->replaced) && is_held_by(attempt->probe, &name))
+			return true;
+	}
+	return false;
+}
+
+static bool is_taken(const struct attempt *attempt, const char *address)
+{
+	const struct vb_cm_claim *claim = attempt->claim;
+	const struct vb_cm_target name = name_claim(claim->port_space, claim->port, address, -1);
+
+	return is_held_by(attempt->probe, &name) || is_shared(attempt, address);
+}
+
+static bool is_address_taken(const struct attempt *attempt, const union ibv_gid *gid,
+			     uint32_t scope)
+{
+	const bool ipv4 = vb_gid_is_ipv4(gid);
+	char text[ADDRESS_TEXT];
+
+	if (attempt->claim->family == (ipv4 ? VB_CM_IPV6 : VB_CM_IPV4))
+		return false;
+	print_address(gid, scope, text);
+	return is_taken(attempt, text);
+}
+
+/* A wildcard is in the way of any address. */
+static bool is_any_address_taken(const struct attempt *attempt)
+{
+	static const union ibv_gid localhost = { .raw = { [15] = 1 } };
+	static const uint8_t localhost4[4] = { 127, 0, 0, 1 };
+	const union ibv_gid mapped = vb_gid_ipv4(localhost4);
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	bool taken =
+		is_address_taken(attempt, &localhost, 0) || is_address_taken(attempt, &mapped, 0);
+
+	for (size_t i = 0; i < all->addr_count && !taken; i++)
+		if (!vb_gid_is_loopback(&all->addrs[i].gid))
+			taken = is_address_taken(attempt, &all->addrs[i].gid,
+						 (uint32_t)all->addrs[i].ifindex);
+	vb_netif_snapshot_put(all);
+	return taken;
+}
+
+static bool is_wildcard_taken(const struct attempt *attempt, enum vb_cm_family family)
+{
+	const struct vb_cm_claim *claim = attempt->claim;
+
+	/* Its own name it has bound itself; who shares that one is another matter. */
+	if (vb_gid_is_zero(&claim->address) && claim->family == family && !claim->reuse)
+		return is_shared(attempt, wildcard(family));
+	return is_taken(attempt, wildcard(family));
+}
+
+static bool conflicts(const struct attempt *attempt)
+{
+	const struct vb_cm_claim *claim = attempt->claim;
+	char own[ADDRESS_TEXT];
+
+	if (is_wildcard_taken(attempt, VB_CM_DUAL))
+		return true;
+	if (claim->family != VB_CM_IPV6 && is_wildcard_taken(attempt, VB_CM_IPV4))
+		return true;
+	if (claim->family != VB_CM_IPV4 && is_wildcard_taken(attempt, VB_CM_IPV6))
+		return true;
+	if (vb_gid_is_zero(&claim->address))
+		return is_any_address_taken(attempt);
+	print_claim(claim, own);
+	return claim->reuse ? is_taken(attempt, own) : is_shared(attempt, own);
+}
+
+static int bind_names(const struct vb_cm_claim *claim)
+{
+	struct vb_cm_target name;
+	char text[ADDRESS_TEXT];
+	int fd = -EADDRINUSE;
+
+	print_claim(claim, text);
+	if (!claim->reuse) {
+		name = name_claim(claim->port_space, claim->port, text, -1);
+		return vb_cm_bind(&name);
+	}
+	for (int i = 0; i < SHARERS && fd == -EADDRINUSE; i++) {
+		name = name_claim(claim->port_space, claim->port, text, i);
+		fd = vb_cm_bind(&name);
+	}
+	return fd;
+}
+
+/* Binds first and looks then: of two at the same time none may win, but never both. */
+static int claim_port(const struct attempt *attempt)
+{
+	int fd = bind_names(attempt->claim);
+
+	if (fd >= 0 && conflicts(attempt)) {
+		close(fd);
+		fd = -EADDRINUSE;
+	}
+	return fd;
+}
+
+static void ephemeral_range(unsigned *first, unsigned *count)
+{
+	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	unsigned last;
+
+	if (!file || fscanf(file, "%u %u", first, &last) != 2 || !*first || last < *first ||
+	    last > UINT16_MAX) {
+		*first = EPHEMERAL_FIRST;
+		last = EPHEMERAL_LAST;
+	}
+	*count = last - *first + 1;
+	if (file)
+		fclose(file);
+}
+
+/* Unpredictable: who guesses the port of a connection cannot claim it before. */
+static int claim_any_port(const struct attempt *attempt, struct vb_cm_claim *claim)
+{
+	unsigned first, count, at = 0;
+	int fd = -EADDRINUSE;
+
+	ephemeral_range(&first, &count);
+	for (unsigned i = 0; i < RANDOM_TRIES + count && fd == -EADDRINUSE; i++) {
+		at = i < RANDOM_TRIES ? (unsigned)(vb_random64() % count) : (at + 1) % count;
+		claim->port = (uint16_t)(first + at);
+		fd = claim_port(attempt);
+	}
+	if (fd < 0)
+		claim->port = 0;
+	return fd;
+}
+
+static bool is_legal(const struct vb_cm_claim *claim)
+{
+	if (vb_gid_is_zero(&claim->address))
+		return claim->family <= VB_CM_DUAL;
+	return claim->family == (vb_gid_is_ipv4(&claim->address) ? VB_CM_IPV4 : VB_CM_IPV6);
+}
+
+int vb_cm_claim(struct vb_cm_claim *claim)
+{
+	struct attempt attempt = { .claim = claim };
+	socklen_t size = sizeof(attempt.replaced.address);
+	int fd;
+
+	if (!is_legal(claim))
+		return -EINVAL;
+	if (claim->replaces >= 0 &&
+	    !getsockname(claim->replaces, (void *)&attempt.replaced.address, &size))
+		attempt.replaced.length = size;
+	attempt.probe = open_socket();
+	if (attempt.probe < 0)
+		return attempt.probe;
+	fd = claim->port ? claim_port(&attempt) : claim_any_port(&attempt, claim);
+	close(attempt.probe);
+	return fd;
+}

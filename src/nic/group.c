@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/group.h"
+#include "base/config.h"
+#include "nic/gid.h"
+#include "nic/netif.h"
+
+#include <string.h>
+
+enum { FABRICS = 0xfffe }; /* numbers for interfaces: 1 to this */
+
+/* ff0e::ffff:a.b.c.d */
+static bool is_mapped_v1(const union ibv_gid *mgid)
+{
+	static const uint8_t prefix[12] = { 0xff, 0x0e, [10] = 0xff, [11] = 0xff };
+
+	return !memcmp(mgid->raw, prefix, sizeof(prefix)) && mgid->raw[12] >> 4 == 0xe;
+}
+
+/* RFC 4391, 4: scope, signature, P_Key, and the lower 28 bits of the group. */
+static bool is_ipoib(const union ibv_gid *mgid)
+{
+	static const uint8_t zero[6];
+
+	return mgid->raw[0] == 0xff && mgid->raw[1] >> 4 == 1 && mgid->raw[2] == 0x40 &&
+	       (mgid->raw[3] == 0x1b || mgid->raw[3] == 0x01) &&
+	       !memcmp(mgid->raw + 6, zero, sizeof(zero)) && mgid->raw[12] >> 4 == 0;
+}
+
+union ibv_gid vb_group_gid(const union ibv_gid *mgid)
+{
+	uint8_t address[4];
+
+	if (!is_mapped_v1(mgid) && !is_ipoib(mgid))
+		return *mgid;
+	memcpy(address, mgid->raw + 12, sizeof(address));
+	address[0] |= 0xe0;
+	return vb_gid_ipv4(address);
+}
+
+static bool never_udp(void)
+{
+	return vb_config_path() == VB_PATH_SLOT || vb_config_path() == VB_PATH_SIM;
+}
+
+/* The kernel has no route for IPv6 groups on `lo`, so they cannot be forced to UDP. */
+static bool is_loop(const struct vb_netif *netif, const union ibv_gid *gid)
+{
+	return netif->flags & IFF_LOOPBACK &&
+	       (vb_config_path() != VB_PATH_WIRE || !vb_gid_is_ipv4(gid));
+}
+
+struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid)
+{
+	struct vb_group group = { .gid = *mgid,
+				  .fabric = VB_FABRIC_INFINIBAND,
+				  .within_host = true };
+	const struct vb_netif_snapshot *all;
+	const struct vb_netif *netif;
+
+	if (dev->infiniband)
+		return group;
+	all = vb_netif_snapshot_get();
+	netif = vb_netif_by_name(all, dev->netdev);
+	group.gid = vb_group_gid(mgid);
+	group.ifindex = netif ? netif->index : 0;
+	group.fabric = (uint16_t)(1 + group.ifindex % FABRICS);
+	group.within_host = never_udp() || (netif && is_loop(netif, &group.gid));
+	vb_netif_snapshot_put(all);
+	return group;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The memory behind null regions, one for the process: as much address space as the longest message
+ * needs, to read zeros from, and as much to write to that is a few pages over and over. So whoever
+ * copies, this process or a peer, needs not know that it is not real.
+ */
+#include "nic/mr.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define SINK_SIZE (16ull << 20) /* of which there is one; the rest of the space repeats it */
+
+static void *reserve(int protection)
+{
+	void *at = mmap(NULL, VB_MSG_MAX, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+			-1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* A mapping of shared memory whose old size is 0 is not moved but made once more (mremap(2)). */
+static int repeat(uint8_t *space)
+{
+	void *first = mmap(space, SINK_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	if (first == MAP_FAILED)
+		return -ENOMEM;
+	for (uint64_t at = SINK_SIZE; at < VB_MSG_MAX; at += SINK_SIZE)
+		if (mremap(first, 0, SINK_SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, space + at) ==
+		    MAP_FAILED)
+			return -ENOMEM;
+	return 0;
+}
+
+static struct vb_null *make(void)
+{
+	struct vb_null *null = calloc(1, sizeof(*null));
+	void *zeros = null ? reserve(PROT_READ) : NULL;
+	void *sink = zeros ? reserve(PROT_NONE) : NULL;
+
+	if (sink && !repeat(sink)) {
+		madvise(zeros, VB_MSG_MAX, MADV_DONTDUMP);
+		madvise(sink, VB_MSG_MAX, MADV_DONTDUMP);
+		null->zeros = (uintptr_t)zeros;
+		null->sink = (uintptr_t)sink;
+		return null;
+	}
+	if (sink)
+		munmap(sink, VB_MSG_MAX);
+	if (zeros)
+		munmap(zeros, VB_MSG_MAX);
+	free(null);
+	return NULL;
+}
+
+int vb_null_get(struct vb_nic *nic, const struct vb_null **null)
+{
+	pthread_mutex_lock(&nic->lock);
+	if (!nic->null)
+		nic->null = make();
+	*null = nic->null;
+	pthread_mutex_unlock(&nic->lock);
+	if (*null)
+		return 0;
+	vb_explain("ibv_alloc_null_mr: no address space for two times the longest message");
+	return -ENOMEM;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How work requests of a connected QP begin, with checks and PSNs, and end at the queue's head. */
+#include "base/clock.h"
+#include "path/fault/fault.h"
+#include "path/roce/requester.h"
+
+/* --- the head of the queue --- */
+
+void vb_requester_drained(struct vb_wired *wired)
+{
+	struct vb_qp *qp = wired->qp;
+
+	if (qp->sq.next != wired->req.begun || wired->req.tried ||
+	    vb_qp_state(qp) != IBV_QPS_SQD || !atomic_exchange(&qp->sqd_event_due, false))
+		return;
+	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+void vb_requester_advance(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	struct vb_sq *sq = &wired->qp->sq;
+	struct vb_report report = { 0 };
+
+	while (sq->next != req->begun) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->next);
+
+		if (wqe->psn_count &&
+		    vb_psn_diff(req->una_psn, vb_psn_add(wqe->psn, wqe->psn_count)) < 0)
+			break;
+		if (req->cursor == sq->next)
+			req->cursor++;
+		sq->reads_executed += vb_opcode_reads(wqe->opcode);
+		vb_path_complete(wired->qp, VB_OK, &report, &wired->notice);
+	}
+	if (req->stop && sq->next == req->begun)
+		vb_completer_fail(wired, req->stop);
+	atomic_store_explicit(&wired->qp->pend.why,
+			      sq->next != req->begun ? VB_PEND_WIRE : VB_PEND_NONE,
+			      memory_order_relaxed);
+	vb_requester_drained(wired);
+}
+
+/* The next WQE cannot be sent; it fails once everything before it is done. */
+static void stop(struct vb_wired *wired, enum vb_reason reason)
+{
+	wired->req.stop = reason;
+	vb_requester_advance(wired);
+}
+
+/* --- beginning a work request --- */
+
+static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *wqe,
+			    struct vb_report *report)
+{
+	bool reads = vb_opcode_reads(wqe->opcode);
+
+	if (wqe->opcode > IBV_WR_SEND_WITH_INV || (!vb_requester_reliable(wired) &&
+	    (reads || wqe->opcode == IBV_WR_SEND_WITH_INV)))
+		return VB_OPCODE_TRANSPORT;
+	report->want = VB_MSG_MAX;
+	if (wqe->length > VB_MSG_MAX)
+		return VB_LENGTH_MAX;
+	if (reads && wqe->opcode != IBV_WR_RDMA_READ && wqe->length != 8)
+		return VB_ATOMIC_SGE;
+	return VB_OK;
+}
+
+/* Of a READ or ATOMIC the remote error wins: it goes out even if its answer cannot be taken in. */
+static enum vb_reason check_own(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+{
+	struct vb_requester *req = &turn->wired->req;
+	struct vb_report report;
+
+	if (!vb_opcode_reads(wqe->opcode))
+		return vb_requester_memory(turn, wqe, req->begun, &req->stop_report);
+	turn->checked = false;
+	req->suspect = vb_path_local(turn->wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, turn->sge,
+				     &turn->sge_count, &report);
+	return VB_OK;
+}
+
+/* Executed here and now; it completes in its turn. */
+static bool stay(struct vb_wired *wired, struct vb_wqe *wqe)
+{
+	struct vb_requester *req = &wired->req;
+	enum vb_reason reason;
+
+	req->stop_report = (struct vb_report){ 0 };
+	reason = vb_path_stay(wired->qp, wqe, &req->stop_report);
+	if (reason) {
+		stop(wired, reason);
+		return false;
+	}
+	wqe->psn_count = 0;
+	req->begun++;
+	req->cursor++;
+	vb_requester_advance(wired);
+	return true;
+}
+
+static uint32_t psns_of(const struct vb_wired *wired, const struct vb_wqe *wqe)
+{
+	if (vb_opcode_reads(wqe->opcode) && wqe->opcode != IBV_WR_RDMA_READ)
+		return 1;
+	return wqe->length ? (wqe->length + wired->mtu - 1) / wired->mtu : 1;
+}
+
+static void take_psns(struct vb_wired *wired, struct vb_wqe *wqe)
+{
+	struct vb_requester *req = &wired->req;
+
+	wqe->psn = req->tail_psn;
+	wqe->psn_count = psns_of(wired, wqe);
+	req->tail_psn = vb_psn_add(req->tail_psn, wqe->psn_count);
+	req->begun++;
+	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
+}
+
+/* What fault rules do to a work request that is about to begin. False: it does not, now. */
+static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
+		  struct vb_fault_verdict *verdict)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (req->delayed == req->begun + 1ull) /* that was it */
+		return true;
+	vb_fault_wr(wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num, wqe->opcode, true, verdict);
+	switch (verdict->action) {
+	case VB_FAULT_DELAY:
+		req->delayed = req->begun + 1ull;
+		req->rnr_ns = wired->roce->now_ns + verdict->delay_ns;
+		vb_requester_set_timer(wired);
+		return false;
+	case VB_FAULT_FAIL:
+		req->stop_report.status = verdict->status;
+		req->stop_report.want = verdict->rule;
+		stop(wired, VB_INJECTED_STATUS);
+		return false;
+	case VB_FAULT_FATAL:
+		wired->roce->fatal = true;
+		return false;
+	default: /* the others are for packets, or come later */
+		return true;
+	}
+}
+
+/* As if every packet of the message that was just begun had been lost on the way. */
+static void lose(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	req->next_psn = req->sent_psn = req->tail_psn;
+	req->cursor = req->begun;
+	if (!vb_requester_reliable(wired)) {
+		req->una_psn = req->next_psn;
+		vb_requester_advance(wired);
+	} else if (req->resend_ns == VB_NEVER_NS) {
+		vb_requester_rearm(wired);
+	}
+}
+
+static bool may_begin(const struct vb_wired *wired, const struct vb_wqe *wqe)
+{
+	const struct vb_requester *req = &wired->req;
+
+	if ((vb_qp_state(wired->qp) == IBV_QPS_SQD && !req->tried) || req->stop || req->suspect)
+		return false;
+	return !(wqe->fenced && vb_requester_reads_out(req));
+}
+
+bool vb_requester_begin(struct vb_requester_turn *turn, struct vb_wqe *wqe)
+{
+	struct vb_wired *wired = turn->wired;
+	struct vb_report *report = &wired->req.stop_report;
+	struct vb_fault_verdict verdict = { 0 };
+	enum vb_reason reason;
+
+	if (!may_begin(wired, wqe))
+		return false;
+	*report = (struct vb_report){ 0 };
+	if (__builtin_expect(vb_fault_any(), 0) && !fault(wired, wqe, &verdict))
+		return false;
+	wired->req.tried = false; /* begun or refused, from here on this requester knows itself */
+	if (vb_opcode_stays(wqe->opcode))
+		return stay(wired, wqe);
+	reason = check(wired, wqe, report);
+	if (!reason)
+		reason = check_own(turn, wqe);
+	if (reason) {
+		stop(wired, reason);
+		return false;
+	}
+	take_psns(wired, wqe);
+	if (verdict.action == VB_FAULT_DROP)
+		lose(wired);
+	return true;
+}

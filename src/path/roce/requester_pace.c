@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The rate that the application gave a QP (ibv_modify_qp_rate_limit). Each packet costs the time
+ * that it takes at that rate; what was sent may be ahead of the clock by one burst. READs and
+ * ATOMICs are not held up: it is the other side that sends their data.
+ */
+#include "path/roce/requester.h"
+
+enum {
+	HEADERS_SIZE = 20 + 8 + 12 + 4, /* IPv4, UDP, BTH, ICRC */
+	BURST_DEFAULT_BYTES = 32 << 10,
+};
+
+static uint64_t time_ns(uint64_t bytes, uint32_t rate_kbps)
+{
+	return bytes * 8000000 / rate_kbps;
+}
+
+/* Of the packet at next_psn, on the wire. */
+static uint32_t packet_size(const struct vb_wired *wired, const struct vb_wqe *wqe)
+{
+	uint32_t index = (uint32_t)vb_psn_diff(wired->req.next_psn, wqe->psn);
+	uint32_t left = wqe->length - index * wired->mtu;
+
+	return HEADERS_SIZE + (left < wired->mtu ? left : wired->mtu);
+}
+
+bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps)
+{
+	struct vb_requester *req = &wired->req;
+	uint32_t burst = atomic_load(&wired->qp->rate_burst_bytes);
+	uint64_t now_ns = wired->roce->now_ns;
+	uint64_t burst_ns = time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, rate_kbps);
+
+	if (req->paid_ns < now_ns)
+		req->paid_ns = now_ns;
+	if (req->paid_ns > now_ns + burst_ns) {
+		/* Not a timer for each packet: on with half a burst. */
+		req->pace_ns = req->paid_ns - burst_ns / 2;
+		vb_requester_set_timer(wired);
+		return false;
+	}
+	req->paid_ns += time_ns(packet_size(wired, wqe), rate_kbps);
+	return true;
+}
+
+bool vb_requester_pace_all(struct vb_wired *wired)
+{
+	uint64_t wait_ns = vb_pace_wait_ns(wired->roce, &wired->way);
+
+	if (wait_ns) {
+		wired->req.pace_ns = wait_ns;
+		vb_requester_set_timer(wired);
+		return false;
+	}
+	return true;
+}

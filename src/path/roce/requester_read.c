@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* READ and ATOMIC requests: how many may be out, in which pieces, and how they are repeated. */
+#include "path/roce/requester.h"
+
+static void note_read(struct vb_requester *req, uint32_t count)
+{
+	req->reads[req->reads_tail++ % VB_RD_ATOMIC_MAX] =
+		(struct vb_read_request){ req->next_psn, count };
+}
+
+void vb_requester_forget_reads(struct vb_requester *req, uint32_t psn)
+{
+	while (vb_requester_reads_out(req)) {
+		const struct vb_read_request *last =
+			&req->reads[(req->reads_tail - 1) % VB_RD_ATOMIC_MAX];
+
+		if (vb_psn_diff(vb_psn_add(last->psn, last->count), psn) <= 0)
+			break;
+		req->reads_tail--;
+	}
+}
+
+/* The request that next_psn was first asked for with; NULL: it never was. */
+static struct vb_read_asked *asked_before(struct vb_requester *req)
+{
+	for (uint32_t i = req->asked_head; i != req->asked_tail; i++) {
+		struct vb_read_asked *asked = &req->asked[i % VB_RD_ATOMIC_MAX];
+
+		if (vb_psn_diff(req->next_psn, asked->psn) >= 0 &&
+		    vb_psn_diff(req->next_psn, asked->end_psn) < 0)
+			return asked;
+	}
+	return NULL;
+}
+
+static void note_asked(struct vb_requester *req, uint32_t count)
+{
+	struct vb_read_asked *asked = asked_before(req);
+	uint32_t end_psn = vb_psn_add(req->next_psn, count);
+
+	if (asked && vb_psn_diff(req->next_psn, asked->cut_psn) >= 0)
+		asked->cut_psn = end_psn;
+	else if (asked && asked->cut_psn == asked->end_psn)
+		asked->cut_psn = end_psn;
+	else if (!asked && req->asked_tail - req->asked_head < VB_RD_ATOMIC_MAX)
+		req->asked[req->asked_tail++ % VB_RD_ATOMIC_MAX] = (struct vb_read_asked){
+			.psn = req->next_psn,
+			.end_psn = end_psn,
+			.cut_psn = end_psn,
+		};
+}
+
+/* A part of this request was asked for again, and the answer is not there. */
+static bool part_out(const struct vb_requester *req, const struct vb_read_asked *asked)
+{
+	const struct vb_read_request *last = &req->reads[(req->reads_tail - 1) % VB_RD_ATOMIC_MAX];
+
+	return vb_requester_reads_out(req) && vb_psn_diff(last->psn, asked->psn) >= 0;
+}
+
+/* Either request may be the one that arrived first: a repetition is a part of both. */
+static uint32_t repeatable(const struct vb_requester *req, const struct vb_read_asked *asked)
+{
+	bool cut = vb_psn_diff(req->next_psn, asked->cut_psn) < 0;
+
+	return (uint32_t)vb_psn_diff(cut ? asked->cut_psn : asked->end_psn, req->next_psn);
+}
+
+/*
+ * A long READ is asked for in pieces that fit into the window: it is the answers that fill the
+ * path. Not in tiny ones, for each takes one of the peer's resources.
+ */
+static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
+{
+	struct vb_requester *req = &wired->req;
+	uint32_t rest = wqe->psn_count - (uint32_t)vb_psn_diff(req->next_psn, wqe->psn);
+	uint32_t window = vb_congestion_window(&req->congestion);
+	uint32_t out = vb_requester_in_flight(req);
+	uint32_t room = window > out ? window - out : 0, least = window / 4 ? window / 4 : 1;
+	const struct vb_read_asked *asked = asked_before(req);
+
+	if (asked && part_out(req, asked))
+		return 0;
+	if (asked)
+		rest = repeatable(req, asked);
+	if (room >= rest)
+		return rest;
+	return room >= least ? room : 0;
+}
+
+/* Its answer cannot be taken in, so it must not change anything; but it is checked there. */
+static bool is_suspect(const struct vb_requester *req)
+{
+	return req->suspect && req->cursor + 1 == req->begun;
+}
+
+static void fill_read(const struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t count,
+		      struct vb_packet *packet)
+{
+	uint64_t offset = (uint64_t)vb_psn_diff(packet->psn, wqe->psn) * wired->mtu;
+	uint64_t rest = wqe->length - offset, part = (uint64_t)count * wired->mtu;
+
+	packet->opcode = VB_OP_READ_REQUEST | VB_TRANSPORT_RC;
+	packet->va += offset;
+	packet->dma_length = (uint32_t)(part < rest ? part : rest);
+}
+
+static void fill_atomic(const struct vb_requester *req, const struct vb_wqe *wqe,
+			struct vb_packet *packet)
+{
+	bool compares = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !is_suspect(req);
+
+	packet->opcode = (uint8_t)((compares ? VB_OP_COMPARE_SWAP : VB_OP_FETCH_ADD) |
+				   VB_TRANSPORT_RC);
+	if (is_suspect(req))
+		return;
+	packet->compare = compares ? wqe->operand[0] : 0;
+	packet->swap_add = wqe->operand[compares ? 1 : 0];
+}
+
+/* Unsolicited or not, READs and ATOMICs are always answered. */
+static void send_request(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count)
+{
+	struct vb_wired *wired = turn->wired;
+	struct vb_packet packet = {
+		.migreq = true,
+		.ack_request = true,
+		.pkey = 0xffff,
+		.dest_qpn = wired->qp->attr.dest_qp_num,
+		.psn = wired->req.next_psn,
+		.va = wqe->remote_addr,
+		.rkey = wqe->rkey,
+	};
+
+	if (wqe->opcode == IBV_WR_RDMA_READ) {
+		fill_read(wired, wqe, count, &packet);
+		note_asked(&wired->req, count);
+	} else {
+		fill_atomic(&wired->req, wqe, &packet);
+	}
+	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+	note_read(&wired->req, count);
+	vb_requester_sent(turn, wqe, count, true);
+}
+
+bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+{
+	struct vb_requester *req = &turn->wired->req;
+	uint32_t most = turn->wired->qp->attr.max_rd_atomic, count;
+
+	if (req->reads_tail - req->reads_head >= (most ? most : 1))
+		return false;
+	count = wqe->opcode == IBV_WR_RDMA_READ ? read_piece(turn->wired, wqe) : 1;
+	if (!count || !vb_requester_may_send(turn))
+		return false;
+	send_request(turn, wqe, count);
+	return true;
+}

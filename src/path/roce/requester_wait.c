@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requester waits for answers, goes back when they tell of a loss or stay away, gives up. */
+#include "base/clock.h"
+#include "path/roce/requester.h"
+
+enum {
+	BACKOFF_MAX_NS = 1000000000,
+	GIVE_UP_MIN_NS = 200000000, /* a peer without hardware answers when it is given a CPU */
+};
+
+static uint64_t give_up_ns(const struct vb_wired *wired)
+{
+	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
+
+	if (patience_ns == VB_NEVER_NS)
+		return VB_NEVER_NS;
+	return wired->req.stalled_ns +
+	       (patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns);
+}
+
+void vb_requester_set_timer(struct vb_wired *wired)
+{
+	const struct vb_requester *req = &wired->req;
+	uint64_t due_ns = req->rnr_ns ? req->rnr_ns : req->resend_ns;
+
+	if (req->pace_ns && req->pace_ns < due_ns)
+		due_ns = req->pace_ns;
+	vb_timer_set(&wired->roce->timers, &wired->timer, due_ns);
+}
+
+static void wait_for_answer(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	uint64_t give_up = give_up_ns(wired);
+
+	req->resend_ns = wired->roce->now_ns + req->backoff_ns;
+	if (req->resend_ns > give_up)
+		req->resend_ns = give_up;
+	vb_requester_set_timer(wired);
+}
+
+/* As configured; but a timeout below the round trip would only fill the path with repetitions. */
+static uint64_t backoff_max_ns(const struct vb_wired *wired)
+{
+	uint64_t least_ns = 4 * vb_congestion_patience_ns(&wired->req.congestion,
+							   wired->roce->now_ns);
+	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
+
+	if (most_ns < least_ns)
+		most_ns = least_ns;
+	return most_ns < BACKOFF_MAX_NS ? most_ns : BACKOFF_MAX_NS;
+}
+
+static void set_backoff(struct vb_wired *wired, uint64_t backoff_ns)
+{
+	uint64_t most_ns = backoff_max_ns(wired);
+
+	wired->req.backoff_ns = backoff_ns < most_ns ? backoff_ns : most_ns;
+}
+
+void vb_requester_rearm(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	vb_requester_account(wired);
+	if (req->una_psn == req->sent_psn) {
+		req->resend_ns = VB_NEVER_NS;
+		vb_requester_set_timer(wired);
+		return;
+	}
+	req->stalled_ns = wired->roce->now_ns;
+	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion,
+							   wired->roce->now_ns));
+	wait_for_answer(wired);
+}
+
+static void silence(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	wired->counters.timeouts++;
+	if (!req->probing) {
+		req->probing = true;
+		req->probe_psn = req->sent_psn;
+	}
+	vb_congestion_timeout(&req->congestion);
+	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
+	req->recovering = false;
+	vb_requester_go_back(wired, req->una_psn);
+	set_backoff(wired, 2 * req->backoff_ns);
+	wait_for_answer(wired);
+}
+
+static bool peer_ended(const struct vb_wired *wired)
+{
+	return wired->way.peer && atomic_load(&wired->way.peer->state) == VB_PEER_GONE;
+}
+
+void vb_requester_timer(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	uint64_t now_ns = wired->roce->now_ns;
+	enum ibv_qp_state state = vb_qp_state(wired->qp);
+
+	if (req->pace_ns <= now_ns)
+		req->pace_ns = 0;
+	/* It has failed already, and what is left is going to be flushed. */
+	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD)
+		return;
+	if (req->rnr_ns) {
+		if (now_ns < req->rnr_ns) {
+			vb_requester_set_timer(wired);
+			return;
+		}
+		req->rnr_ns = 0;
+		vb_requester_rearm(wired);
+		return;
+	}
+	if (req->resend_ns == VB_NEVER_NS)
+		return;
+	if (now_ns < req->resend_ns)
+		vb_requester_set_timer(wired);
+	else if (peer_ended(wired))
+		vb_completer_fail(wired, VB_PEER_ENDED);
+	else if (now_ns >= give_up_ns(wired))
+		vb_completer_fail(wired, VB_PEER_SILENT);
+	else
+		silence(wired);
+}
+
+/* --- going back --- */
+
+/* The cursor follows next_psn: to the first WQE that is not sent up to it. */
+static void place_cursor(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	const struct vb_sq *sq = &wired->qp->sq;
+
+	for (req->cursor = sq->next; req->cursor != req->begun; req->cursor++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, req->cursor);
+
+		if (wqe->psn_count &&
+		    vb_psn_diff(req->next_psn, vb_psn_add(wqe->psn, wqe->psn_count)) < 0)
+			break;
+	}
+}
+
+void vb_requester_go_back(struct vb_wired *wired, uint32_t psn)
+{
+	struct vb_requester *req = &wired->req;
+
+	req->next_psn = psn;
+	req->timing = false;
+	req->unasked = 0;
+	req->back_ns = wired->roce->now_ns;
+	vb_requester_forget_reads(req, psn);
+	place_cursor(wired);
+	vb_requester_account(wired);
+	vb_roce_todo(wired);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/counters.h"
+#include "base/log.h"
+#include "nic/context.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+
+#include <stdlib.h>
+
+struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
+					    struct ibv_counters_init_attr *attr)
+{
+	struct vb_counters *counters;
+
+	if (attr->comp_mask)
+		return vb_return_null(-EINVAL);
+	counters = calloc(1, sizeof(*counters));
+	if (!counters)
+		return vb_return_null(-ENOMEM);
+	counters->ibv.context = context;
+	atomic_fetch_add(&vb_context(context)->objects, 1);
+	return &counters->ibv;
+}
+
+int vb_ops_destroy_counters(struct ibv_counters *ibv)
+{
+	struct vb_counters *counters = vb_counters(ibv);
+	uint32_t flows = atomic_load(&counters->flows);
+
+	if (flows) {
+		vb_explain("ibv_destroy_counters: %u flows still count there", flows);
+		return vb_return_errno(-EBUSY);
+	}
+	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
+	free(counters);
+	return 0;
+}
+
+static int attach(struct vb_counters *counters, const struct ibv_counter_attach_attr *attr)
+{
+	if (attr->comp_mask || attr->index >= VB_COUNTERS_MAX)
+		return -EINVAL;
+	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES)
+		return -ENOTSUP;
+	if (atomic_load(&counters->flows)) {
+		vb_explain("ibv_attach_counters_point_flow: a flow counts there already");
+		return -EBUSY;
+	}
+	if (counters->point_count == VB_COUNTER_POINTS_MAX)
+		return -ENOMEM;
+	counters->points[counters->point_count++] = (struct vb_counter_point){
+		.description = (uint8_t)attr->counter_desc,
+		.index = (uint8_t)attr->index,
+	};
+	if (counters->place_count <= attr->index)
+		counters->place_count = attr->index + 1;
+	return 0;
+}
+
+/* To a flow that exists nothing is attached, only to those that are created with the object. */
+int vb_ops_attach_counters_point_flow(struct ibv_counters *ibv,
+				      struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
+{
+	return vb_return_errno(flow ? -ENOTSUP : attach(vb_counters(ibv), attr));
+}
+
+int vb_ops_read_counters(struct ibv_counters *ibv, uint64_t *values, uint32_t count, uint32_t flags)
+{
+	struct vb_counters *counters = vb_counters(ibv);
+
+	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED ||
+	    count > counters->place_count) {
+		vb_explain("ibv_read_counters: %u counters are attached, %u are asked for",
+			   counters->place_count, count);
+		return vb_return_errno(-EINVAL);
+	}
+	for (uint32_t i = 0; i < count; i++)
+		values[i] = atomic_load_explicit(&counters->values[i], memory_order_relaxed);
+	return 0;
+}
+
+void vb_counters_add(struct vb_counters *counters, uint64_t packets, uint64_t bytes)
+{
+	for (uint32_t i = 0; i < counters->point_count; i++) {
+		const struct vb_counter_point *point = &counters->points[i];
+		uint64_t more = point->description == IBV_COUNTER_PACKETS ? packets : bytes;
+
+		atomic_fetch_add_explicit(&counters->values[point->index], more,
+					  memory_order_relaxed);
+	}
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Counters objects: places that flows count into. Which place counts what is said before the object
+ * is bound to a flow; several flows, and several points of one flow, may add to the same place.
+ */
+#ifndef VB_VERBS_COUNTERS_H
+#define VB_VERBS_COUNTERS_H
+
+#include <infiniband/verbs.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/list.h"
+
+enum { VB_COUNTERS_MAX = 64 /* places */, VB_COUNTER_POINTS_MAX = 256 };
+
+struct vb_counter_point {
+	uint8_t description; /* enum ibv_counter_description */
+	uint8_t index;
+};
+
+struct vb_counters {
+	struct ibv_counters ibv; /* first */
+	_Atomic uint32_t flows;  /* that are bound: then nothing can be attached */
+	uint32_t point_count, place_count;
+	struct vb_counter_point points[VB_COUNTER_POINTS_MAX];
+	_Atomic uint64_t values[VB_COUNTERS_MAX];
+};
+
+static inline struct vb_counters *vb_counters(struct ibv_counters *ibv)
+{
+	return vb_container(ibv, struct vb_counters, ibv);
+}
+
+/* A flow matched packets. */
+void vb_counters_add(struct vb_counters *counters, uint64_t packets, uint64_t bytes);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Thread domains, and parent domains that join them with a PD and the application's memory. */
+#include "nic/pd.h"
+#include "base/log.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+
+#include <stdlib.h>
+
+enum {
+	MASK_KNOWN =
+		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+};
+
+struct ibv_td *vb_ops_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
+{
+	struct vb_td *td;
+
+	if (attr->comp_mask)
+		return vb_return_null(-EINVAL);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return vb_return_null(-ENOMEM);
+	td->ibv.context = context;
+	atomic_fetch_add(&vb_context(context)->objects, 1);
+	return &td->ibv;
+}
+
+int vb_ops_dealloc_td(struct ibv_td *ibv)
+{
+	struct vb_td *td = vb_container(ibv, struct vb_td, ibv);
+	uint32_t users = atomic_load(&td->users);
+
+	if (users) {
+		vb_explain("ibv_dealloc_td: %u parent domains still have it", users);
+		return vb_return_errno(-EBUSY);
+	}
+	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
+	free(td);
+	return 0;
+}
+
+static int check(const struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
+{
+	bool allocators = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	const char *why = NULL;
+
+	if (attr->comp_mask & ~(uint32_t)MASK_KNOWN)
+		why = "the comp_mask has bits without a meaning";
+	else if (!attr->pd)
+		why = "it needs a PD";
+	else if (attr->pd->context != context || (attr->td && attr->td->context != context))
+		why = "PD and thread domain must be of the same context";
+	else if (allocators && (!attr->alloc || !attr->free))
+		why = "alloc and free come together";
+	if (!why)
+		return 0;
+	vb_explain("ibv_alloc_parent_domain: %s", why);
+	return -EINVAL;
+}
+
+struct ibv_pd *vb_ops_alloc_parent_domain(struct ibv_context *context,
+					  struct ibv_parent_domain_init_attr *attr)
+{
+	struct vb_allocator allocator = { 0 };
+	struct vb_pd *pd;
+	int err = check(context, attr);
+
+	if (err)
+		return vb_return_null(err);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		allocator.alloc = attr->alloc;
+		allocator.free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		allocator.context = attr->pd_context;
+	err = vb_pd_alloc_parent(vb_pd(attr->pd),
+				 attr->td ? vb_container(attr->td, struct vb_td, ibv) : NULL,
+				 &allocator, &pd);
+	return err ? vb_return_null(err) : &pd->ibv;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Creating QPs with more than ibv_create_qp has arguments for. */
+#include "verbs/qp_ex.h"
+#include "base/log.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+enum {
+	OPS_UD = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
+	OPS_UC = OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+		 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW,
+	OPS_RC = OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV,
+	MASK_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+};
+
+static uint64_t ops_of(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC ? OPS_RC :
+	       type == IBV_QPT_UC ? OPS_UC :
+	       type == IBV_QPT_UD ? OPS_UD :
+				    0;
+}
+
+static int check(const struct ibv_qp_init_attr_ex *attr)
+{
+	uint64_t missing = attr->send_ops_flags & ~ops_of(attr->qp_type);
+
+	if (attr->comp_mask & ~(uint32_t)MASK_KNOWN) {
+		vb_explain("ibv_create_qp_ex: XRC domains, TSO and receive hashing are not "
+			   "supported (comp_mask 0x%x)", attr->comp_mask);
+		return -EOPNOTSUPP;
+	}
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) {
+		vb_explain("ibv_create_qp_ex: create_flags 0x%x are not supported",
+			   attr->create_flags);
+		return -EOPNOTSUPP;
+	}
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && missing) {
+		vb_explain("ibv_create_qp_ex: send_ops_flags 0x%llx are no operations of the "
+			   "transport", (unsigned long long)missing);
+		return -EOPNOTSUPP;
+	}
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		vb_explain("ibv_create_qp_ex: a QP needs a PD");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp_init_attr basic = {
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+	};
+	struct ibv_qp *qp;
+	int err = check(attr);
+
+	(void)context; /* that of the PD */
+	if (err)
+		return vb_return_null(err);
+	qp = ibv_create_qp(attr->pd, &basic);
+	if (!qp)
+		return NULL;
+	attr->cap = basic.cap;
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+		err = vb_builder_create(vb_qp(qp), attr->send_ops_flags);
+	if (err) {
+		ibv_destroy_qp(qp);
+		return vb_return_null(err);
+	}
+	return qp;
+}
+
+VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
+{
+	return vb_qp(qp)->builder ? &vb_qp(qp)->ex : NULL;
+}

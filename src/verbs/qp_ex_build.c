@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The calls that build work requests, and those that begin and end a batch of them. */
+#include "verbs/qp_ex.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct vb_qp *of(struct ibv_qp_ex *ex)
+{
+	return vb_container(ex, struct vb_qp, ex);
+}
+
+/* The first error counts; what is called after it does nothing. */
+static void fail(struct ibv_qp_ex *ex, int err, const char *why)
+{
+	struct vb_builder *builder = of(ex)->builder;
+
+	if (builder->err)
+		return;
+	builder->err = err;
+	builder->now = NULL;
+	vb_explain("ibv_wr_complete: QP 0x%06x wr_id %llu: %s", ex->qp_base.qp_num,
+		   (unsigned long long)ex->wr_id, why);
+}
+
+/* --- the batch --- */
+
+static int grow(struct vb_builder *builder)
+{
+	uint32_t room = builder->room ? 2 * builder->room : 16;
+	uint8_t *list = realloc(builder->list, (size_t)room * builder->stride);
+
+	if (!list)
+		return -ENOMEM;
+	builder->list = list;
+	builder->room = room;
+	return 0;
+}
+
+static void start(struct ibv_qp_ex *ex)
+{
+	struct vb_builder *builder = of(ex)->builder;
+
+	if (!builder->single_threaded)
+		vb_spin_lock(&builder->lock);
+	builder->count = 0;
+	builder->err = 0;
+	builder->now = NULL;
+}
+
+static void end(struct vb_builder *builder)
+{
+	builder->count = 0;
+	builder->now = NULL;
+	if (!builder->single_threaded)
+		vb_spin_unlock(&builder->lock);
+}
+
+/* Only now: the list does not move any more. */
+static void link_all(struct vb_builder *builder)
+{
+	for (uint32_t i = 0; i < builder->count; i++) {
+		struct vb_built *built = vb_builder_at(builder, i);
+		bool last = i + 1 == builder->count;
+
+		built->wr.next = last ? NULL : &vb_builder_at(builder, i + 1)->wr;
+		built->wr.sg_list = built->sge;
+		if (built->wr.send_flags & IBV_SEND_INLINE)
+			built->sge[0].addr = (uintptr_t)(built->sge + 1);
+	}
+}
+
+static int complete(struct ibv_qp_ex *ex)
+{
+	struct vb_builder *builder = of(ex)->builder;
+	int err = builder->err;
+
+	if (!err && builder->count) {
+		link_all(builder);
+		err = vb_post_whole(of(ex), &vb_builder_at(builder, 0)->wr);
+	}
+	end(builder);
+	return -err;
+}
+
+static void discard(struct ibv_qp_ex *ex)
+{
+	end(of(ex)->builder);
+}
+
+/* --- operations --- */
+
+static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op)
+{
+	struct vb_builder *builder = of(ex)->builder;
+	struct vb_built *built;
+
+	if (builder->err)
+		return NULL;
+	if (!(builder->ops & op))
+		fail(ex, -EINVAL, "the QP was not created for the operation (send_ops_flags)");
+	else if (builder->count == builder->room && grow(builder))
+		fail(ex, -ENOMEM, "no memory for another work request");
+	if (builder->err)
+		return NULL;
+	built = vb_builder_at(builder, builder->count++);
+	built->wr = (struct ibv_send_wr){
+		.wr_id = ex->wr_id,
+		.opcode = opcode,
+		/* Inlining is the setter's choice. */
+		.send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE,
+	};
+	builder->now = built;
+	return &built->wr;
+}
+
+static void send_plain(struct ibv_qp_ex *ex)
+{
+	begin(ex, IBV_WR_SEND, IBV_QP_EX_WITH_SEND);
+}
+
+static void send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_IMM);
+
+	if (wr)
+		wr->imm_data = imm_data;
+}
+
+static void send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV);
+
+	if (wr)
+		wr->invalidate_rkey = rkey;
+}
+
+static void send_tso(struct ibv_qp_ex *ex, void *header, uint16_t header_size, uint16_t mss)
+{
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_TSO, IBV_QP_EX_WITH_TSO);
+
+	if (!wr)
+		return;
+	wr->tso.hdr = header;
+	wr->tso.hdr_sz = header_size;
+	wr->tso.mss = mss;
+}
+
+static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op,
+				      uint32_t rkey, uint64_t remote_addr)
+{
+	struct ibv_send_wr *wr = begin(ex, opcode, op);
+
+	if (wr) {
+		wr->wr.rdma.rkey = rkey;
+		wr->wr.rdma.remote_addr = remote_addr;
+	}
+	return wr;
+}
+
+static void rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	begin_rdma(ex, IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ, rkey, remote_addr);
+}
+
+static void rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	begin_rdma(ex, IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE, rkey, remote_addr);
+}
+
+static void rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			   __be32 imm_data)
+{
+	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM,
+					    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+
+	if (wr)
+		wr->imm_data = imm_data;
+}
+
+static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op,
+			 uint32_t rkey, uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+{
+	struct ibv_send_wr *wr = begin(ex, opcode, op);
+
+	if (!wr)
+		return;
+	wr->wr.atomic.rkey = rkey;
+	wr->wr.atomic.remote_addr = remote_addr;
+	wr->wr.atomic.compare_add = compare_add;
+	wr->wr.atomic.swap = swap;
+}
+
+static void atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			   uint64_t compare, uint64_t swap)
+{
+	begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, rkey,
+		     remote_addr, compare, swap);
+}
+
+static void atomic_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+{
+	begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey,
+		     remote_addr, add, 0);
+}
+
+static void bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		    const struct ibv_mw_bind_info *info)
+{
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+
+	if (!wr)
+		return;
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = rkey;
+	wr->bind_mw.bind_info = *info;
+}
+
+static void local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV);
+
+	if (wr)
+		wr->invalidate_rkey = rkey;
+}
+
+#ifdef VB_HAS_WR_FLUSH
+/* No QP is created for it, so it is always refused; but whoever calls it must find a function. */
+static void flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
+		  uint8_t type, uint8_t level)
+{
+	begin_rdma(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, rkey, remote_addr);
+}
+#endif
+
+/* --- setters --- */
+
+static struct vb_built *current(struct ibv_qp_ex *ex)
+{
+	struct vb_built *built = of(ex)->builder->now;
+
+	if (!built)
+		fail(ex, -EINVAL, "a setter has no operation before it");
+	return built;
+}
+
+static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			uint32_t remote_qkey)
+{
+	struct vb_built *built = current(ex);
+
+	if (!built)
+		return;
+	built->wr.wr.ud.ah = ah;
+	built->wr.wr.ud.remote_qpn = remote_qpn;
+	built->wr.wr.ud.remote_qkey = remote_qkey;
+}
+
+static void set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct vb_built *built = current(ex);
+
+	if (built)
+		built->wr.qp_type.xrc.remote_srqn = remote_srqn;
+}
+
+static void set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
+{
+	struct vb_built *built = current(ex);
+
+	if (!built)
+		return;
+	if (count > of(ex)->sq.sge_max) {
+		fail(ex, -EINVAL, "more SGEs than max_send_sge");
+		return;
+	}
+	memcpy(built->sge, list, count * sizeof(*list));
+	built->wr.num_sge = (int)count;
+}
+
+static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	const struct ibv_sge sge = { addr, length, lkey };
+
+	set_sge_list(ex, 1, &sge);
+}
+
+static void set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
+				 const struct ibv_data_buf *list)
+{
+	struct vb_built *built = current(ex);
+	uint32_t max = of(ex)->sq.inline_max, length = 0;
+
+	if (!built)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		if (list[i].length > max - length) {
+			fail(ex, -EINVAL, "more inline data than max_inline_data");
+			return;
+		}
+		memcpy((uint8_t *)(built->sge + 1) + length, list[i].addr, list[i].length);
+		length += (uint32_t)list[i].length;
+	}
+	built->sge[0] = (struct ibv_sge){ .length = length };
+	built->wr.num_sge = 1;
+	built->wr.send_flags |= IBV_SEND_INLINE;
+}
+
+static void set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	const struct ibv_data_buf buffer = { .addr = addr, .length = length };
+
+	set_inline_data_list(ex, 1, &buffer);
+}
+
+static void atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			 const void *value)
+{
+	const struct ibv_data_buf buffer = { .addr = (void *)(uintptr_t)value, .length = 8 };
+
+	if (begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr))
+		set_inline_data_list(ex, 1, &buffer);
+}
+
+/* --- the table --- */
+
+static void fill(struct ibv_qp_ex *ex)
+{
+	ex->wr_start = start;
+	ex->wr_complete = complete;
+	ex->wr_abort = discard;
+	ex->wr_send = send_plain;
+	ex->wr_send_imm = send_imm;
+	ex->wr_send_inv = send_inv;
+	ex->wr_send_tso = send_tso;
+	ex->wr_rdma_read = rdma_read;
+	ex->wr_rdma_write = rdma_write;
+	ex->wr_rdma_write_imm = rdma_write_imm;
+	ex->wr_atomic_cmp_swp = atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = atomic_add;
+	ex->wr_atomic_write = atomic_write;
+	ex->wr_bind_mw = bind_mw;
+#ifdef VB_HAS_WR_FLUSH
+	ex->wr_flush = flush;
+#endif
+	ex->wr_local_inv = local_inv;
+	ex->wr_set_ud_addr = set_ud_addr;
+	ex->wr_set_xrc_srqn = set_xrc_srqn;
+	ex->wr_set_sge = set_sge;
+	ex->wr_set_sge_list = set_sge_list;
+	ex->wr_set_inline_data = set_inline_data;
+	ex->wr_set_inline_data_list = set_inline_data_list;
+}
+
+int vb_builder_create(struct vb_qp *qp, uint64_t ops)
+{
+	struct vb_builder *builder = calloc(1, sizeof(*builder));
+	uint32_t elements = qp->sq.sge_max * (uint32_t)sizeof(struct ibv_sge);
+	uint32_t inlined = (uint32_t)sizeof(struct ibv_sge) + qp->sq.inline_max;
+
+	if (!builder)
+		return -ENOMEM;
+	builder->ops = ops;
+	builder->single_threaded = vb_pd_single_threaded(qp->pd);
+	builder->stride = ((uint32_t)offsetof(struct vb_built, sge) +
+			   (elements > inlined ? elements : inlined) + 7) & ~7u;
+	qp->builder = builder;
+	fill(&qp->ex);
+	return 0;
+}
+
+void vb_builder_destroy(struct vb_builder *builder)
+{
+	if (builder)
+		free(builder->list);
+	free(builder);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/cm.h"
+
+#include <string.h>
+
+#include "wire/cm_layout.h"
+
+enum { INTEGER_BITS_MAX = 64 };
+
+const char *vb_cm_fault_name(enum vb_cm_fault fault)
+{
+	static const char *const names[VB_CM_FAULTS] = {
+		[VB_CM_OK] = "ok",
+		[VB_CM_FAULT_LENGTH] = "not 256 bytes",
+		[VB_CM_FAULT_BASE_VERSION] = "unknown base version",
+		[VB_CM_FAULT_CLASS] = "another class",
+		[VB_CM_FAULT_CLASS_VERSION] = "unknown class version",
+		[VB_CM_FAULT_OTHER] = "not a message",
+		[VB_CM_FAULT_METHOD] = "unknown method",
+		[VB_CM_FAULT_ATTRIBUTE] = "unknown attribute",
+		[VB_CM_FAULT_INFO_LENGTH] = "information too long",
+	};
+
+	return (unsigned)fault < VB_CM_FAULTS ? names[fault] : "unknown fault";
+}
+
+const char *vb_cm_name(enum vb_cm_attribute attribute)
+{
+	const struct vb_cm_layout *layout = vb_cm_layout(attribute);
+
+	return layout ? layout->name : "unknown";
+}
+
+/* Integers of any width and place, a byte or a part of one at a time. */
+static uint64_t get_bits(const uint8_t *data, unsigned bit, unsigned width)
+{
+	uint64_t value = 0;
+
+	while (width) {
+		unsigned room = 8 - bit % 8, take = width < room ? width : room;
+
+		value = value << take | (data[bit / 8] >> (room - take) & ((1u << take) - 1));
+		bit += take;
+		width -= take;
+	}
+	return value;
+}
+
+/* Into zeros. */
+static void put_bits(uint8_t *data, unsigned bit, unsigned width, uint64_t value)
+{
+	while (width) {
+		unsigned room = 8 - bit % 8, take = width < room ? width : room;
+		uint64_t part = value >> (width - take) & ((1u << take) - 1);
+
+		data[bit / 8] |= (uint8_t)(part << (room - take));
+		bit += take;
+		width -= take;
+	}
+}
+
+static uint64_t member_get(const void *member, unsigned size)
+{
+	uint32_t word;
+	uint16_t half;
+	uint64_t value;
+
+	switch (size) {
+	case sizeof(value):
+		memcpy(&value, member, sizeof(value));
+		return value;
+	case sizeof(word):
+		memcpy(&word, member, sizeof(word));
+		return word;
+	case sizeof(half):
+		memcpy(&half, member, sizeof(half));
+		return half;
+	default:
+		return *(const uint8_t *)member;
+	}
+}
+
+static void member_put(void *member, unsigned size, uint64_t value)
+{
+	uint32_t word = (uint32_t)value;
+	uint16_t half = (uint16_t)value;
+
+	switch (size) {
+	case sizeof(value):
+		memcpy(member, &value, sizeof(value));
+		break;
+	case sizeof(word):
+		memcpy(member, &word, sizeof(word));
+		break;
+	case sizeof(half):
+		memcpy(member, &half, sizeof(half));
+		break;
+	default:
+		*(uint8_t *)member = (uint8_t)value;
+	}
+}
+
+static void parse_field(const struct vb_cm_field *field, const uint8_t *data,
+			struct vb_cm_message *message)
+{
+	uint8_t *member = (uint8_t *)message + field->member;
+	uint64_t bits;
+
+	if (field->width > INTEGER_BITS_MAX) {
+		memcpy(member, data + field->bit / 8, field->size);
+		return;
+	}
+	bits = get_bits(data, field->bit, field->width) << field->shift;
+	member_put(member, field->size, member_get(member, field->size) | bits);
+}
+
+static void emit_field(const struct vb_cm_field *field, const struct vb_cm_message *message,
+		       uint8_t *data)
+{
+	const uint8_t *member = (const uint8_t *)message + field->member;
+
+	if (field->width > INTEGER_BITS_MAX)
+		memcpy(data + field->bit / 8, member, field->size);
+	else
+		put_bits(data, field->bit, field->width,
+			 member_get(member, field->size) >> field->shift);
+}
+
+static enum vb_cm_fault check_method(const struct vb_mad *mad)
+{
+	unsigned asked = mad->method & ~(unsigned)VB_MAD_RESPONSE;
+
+	if (mad->method == VB_MAD_SEND)
+		return VB_CM_OK;
+	return asked == VB_MAD_GET || asked == VB_MAD_SET ? VB_CM_FAULT_OTHER : VB_CM_FAULT_METHOD;
+}
+
+static enum vb_cm_fault check_header(const struct vb_mad *mad)
+{
+	if (mad->base_version != VB_MAD_BASE_VERSION)
+		return VB_CM_FAULT_BASE_VERSION;
+	if (mad->management_class != VB_MAD_CLASS_CM)
+		return VB_CM_FAULT_CLASS;
+	if (mad->class_version != VB_CM_CLASS_VERSION)
+		return VB_CM_FAULT_CLASS_VERSION;
+	return check_method(mad);
+}
+
+/* Readers take info_length for granted. */
+static enum vb_cm_fault check_info(const struct vb_cm_layout *layout,
+				   const struct vb_cm_message *message)
+{
+	const uint8_t *length = (const uint8_t *)message + layout->info_length;
+
+	if (layout->info_length && *length > VB_CM_INFO_SIZE)
+		return VB_CM_FAULT_INFO_LENGTH;
+	return VB_CM_OK;
+}
+
+enum vb_cm_fault vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_message *message)
+{
+	const struct vb_cm_layout *layout;
+	enum vb_cm_fault fault;
+	struct vb_mad mad;
+
+	if (length != VB_MAD_SIZE)
+		return VB_CM_FAULT_LENGTH;
+	vb_mad_parse(bytes, &mad);
+	fault = check_header(&mad);
+	if (fault)
+		return fault;
+	layout = vb_cm_layout(mad.attribute_id);
+	if (!layout)
+		return VB_CM_FAULT_ATTRIBUTE;
+	memset(message, 0, sizeof(*message));
+	message->attribute = mad.attribute_id;
+	message->transaction_id = mad.transaction_id;
+	message->attribute_modifier = mad.attribute_modifier;
+	for (unsigned i = 0; i < layout->field_count; i++)
+		parse_field(&layout->fields[i], bytes + VB_MAD_HEADER_SIZE, message);
+	return check_info(layout, message);
+}
+
+void vb_cm_emit(const struct vb_cm_message *message, uint8_t bytes[VB_MAD_SIZE])
+{
+	const struct vb_cm_layout *layout = vb_cm_layout(message->attribute);
+	const struct vb_mad mad = {
+		.base_version = VB_MAD_BASE_VERSION,
+		.management_class = VB_MAD_CLASS_CM,
+		.class_version = VB_CM_CLASS_VERSION,
+		.method = VB_MAD_SEND,
+		.transaction_id = message->transaction_id,
+		.attribute_id = (uint16_t)message->attribute,
+		.attribute_modifier = message->attribute_modifier,
+	};
+
+	memset(bytes, 0, VB_MAD_SIZE);
+	vb_mad_emit(&mad, bytes);
+	for (unsigned i = 0; layout && i < layout->field_count; i++)
+		emit_field(&layout->fields[i], message, bytes + VB_MAD_HEADER_SIZE);
+}
+
+static uint32_t id_at(const struct vb_cm_message *message, uint16_t offset)
+{
+	return offset ? (uint32_t)member_get((const uint8_t *)message + offset, 4) : 0;
+}
+
+uint32_t vb_cm_sender_id(const struct vb_cm_message *message)
+{
+	const struct vb_cm_layout *layout = vb_cm_layout(message->attribute);
+
+	return layout ? id_at(message, layout->sender_id) : 0;
+}
+
+uint32_t vb_cm_receiver_id(const struct vb_cm_message *message)
+{
+	const struct vb_cm_layout *layout = vb_cm_layout(message->attribute);
+
+	return layout ? id_at(message, layout->receiver_id) : 0;
+}
+
+uint8_t *vb_cm_private_data(struct vb_cm_message *message, size_t *size)
+{
+	const struct vb_cm_layout *layout = vb_cm_layout(message->attribute);
+
+	*size = layout ? layout->private_data_size : 0;
+	return layout ? (uint8_t *)message + layout->private_data : NULL;
+}

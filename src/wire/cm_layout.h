@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where each field of a message of the connection manager is, in the value and in the bytes. */
+#ifndef VB_WIRE_CM_LAYOUT_H
+#define VB_WIRE_CM_LAYOUT_H
+
+#include "wire/cm.h"
+
+struct vb_cm_field {
+	uint16_t member; /* offset within struct vb_cm_message */
+	uint16_t size;	 /* of the member: an integer's, or of bytes that are copied */
+	uint16_t bit;	 /* within the data of the MAD; 0 is the top bit of its first byte */
+	uint16_t width;	 /* in bits; above 64: bytes */
+	uint8_t shift;	 /* of these bits within the integer, where it is cut into pieces */
+};
+
+struct vb_cm_layout {
+	const char *name;
+	const struct vb_cm_field *fields;
+	unsigned field_count;
+	/* What everybody asks for without knowing the kind: offsets of members, 0: it has none. */
+	uint16_t sender_id, receiver_id, info_length;
+	uint16_t private_data, private_data_size;
+};
+
+/* NULL: there is no such message. */
+const struct vb_cm_layout *vb_cm_layout(unsigned attribute);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How long a requester waits whose peer had no receive posted. */
+#ifndef VB_WIRE_RNR_H
+#define VB_WIRE_RNR_H
+
+#include <stdint.h>
+
+enum { VB_RNR_RETRY_FOREVER = 7 }; /* of rnr_retry; less is a count */
+
+/* The five bits of min_rnr_timer and of RNR NAKs, IBA table 45: 10, 20, 30, 40, 60, 80 us ... */
+static inline uint64_t vb_rnr_timer_ns(uint8_t code)
+{
+	code &= 31;
+	if (code < 2)
+		return code ? 10000 : 655360000; /* the shortest; and 0 is the longest */
+	return (code & 1 ? 30000ull : 20000ull) << (code - 2) / 2;
+}
+
+#endif

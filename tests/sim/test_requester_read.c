@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* READ and ATOMIC: what is asked for, and what is asked for again. */
+#include "rig_case.h"
+
+static void a_read_takes_a_psn_per_answer_packet(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 2 * RIG_MTU + 1, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_RDMA_READ, 0, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 1, IBV_SEND_SIGNALED);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, RIG_SQ_PSN);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, RIG_SQ_PSN + 3);
+	assert_int_equal(rig_take_op(&rig, VB_OP_WRITE_ONLY).psn, RIG_SQ_PSN + 4);
+	rig_take_none(&rig);
+}
+
+static void an_ack_past_a_read_is_an_implied_nak(void **state)
+{
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_RDMA_READ, 2 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig_ack(&rig, RIG_SQ_PSN + 3, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS); /* the WRITE before the READ */
+	rig_poll_none(&rig);
+	packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(packet.psn, RIG_SQ_PSN + 1);
+	assert_int_equal(packet.dma_length, 2 * RIG_MTU);
+	rig_take_op(&rig, VB_OP_WRITE_ONLY);
+}
+
+static void a_read_is_repeated_from_the_gap(void **state)
+{
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 4 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take(&rig);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_FIRST, RIG_SQ_PSN, RIG_MTU);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, RIG_SQ_PSN + 2, RIG_MTU);
+	packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(packet.psn, RIG_SQ_PSN + 1);
+	assert_int_equal(packet.va, 0x1000 + RIG_MTU);
+	assert_int_equal(packet.dma_length, 3 * RIG_MTU);
+	/* As rxe answers it: beginning in the middle. */
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, RIG_SQ_PSN + 1, RIG_MTU);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, RIG_SQ_PSN + 2, RIG_MTU);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_LAST, RIG_SQ_PSN + 3, RIG_MTU);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	for (unsigned i = 0; i < 4; i++)
+		assert_memory_equal(rig.region + i * RIG_MTU, rig.payload, RIG_MTU);
+}
+
+static void no_more_reads_are_out_than_allowed(void **state)
+{
+	(void)state;
+	rig.attr.max_rd_atomic = 2;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8, 0);
+	rig_post(&rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, 0);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_take_op(&rig, VB_OP_FETCH_ADD);
+	rig_take_none(&rig);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN, 8);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+}
+
+static void a_fenced_request_waits_for_reads(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8, 0);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_FENCE);
+	rig_post(&rig, IBV_WR_SEND, 8, 0);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_take_none(&rig);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN, 8);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+}
+
+static void an_atomic_brings_the_original_value(void **state)
+{
+	uint64_t got;
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_ATOMIC_CMP_AND_SWP, 8, IBV_SEND_SIGNALED);
+	packet = rig_take_op(&rig, VB_OP_COMPARE_SWAP);
+	assert_int_equal(packet.compare, 5);
+	assert_int_equal(packet.swap_add, 6);
+	rig_give_original(&rig, RIG_SQ_PSN, 0x1122334455667788);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	memcpy(&got, rig.region, 8);
+	assert_true(got == 0x1122334455667788);
+}
+
+static void a_response_of_the_wrong_length_fails_the_read(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 100, IBV_SEND_SIGNALED);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN, 99);
+	rig_sent(&rig, IBV_WC_BAD_RESP_ERR);
+}
+
+/*
+ * rxe drops a repetition that begins before the one it got last, or that is part of two requests;
+ * and after a timeout the window is too small for all of it.
+ */
+static void a_repeated_read_goes_forward_only(void **state)
+{
+	struct vb_packet packet;
+	uint32_t end_psn = RIG_SQ_PSN;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_wait_ns(&rig, 1100000);
+	while (end_psn != RIG_SQ_PSN + 8) {
+		packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+		assert_int_equal(packet.psn, end_psn);
+		rig_take_none(&rig); /* no part of it before that one is answered */
+		end_psn = packet.psn + packet.dma_length / RIG_MTU;
+		for (uint32_t psn = packet.psn; psn != end_psn; psn++)
+			rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, psn, RIG_MTU);
+	}
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* A window of 40 packets cuts a READ of 64: of the first piece is asked for again up to its end. */
+static void a_repeated_read_is_part_of_one_request(void **state)
+{
+	struct vb_packet packet;
+	uint32_t end_psn, una_psn = RIG_SQ_PSN;
+
+	(void)state;
+	rig_open(&rig);
+	rig.wired->req.congestion.window_256 = 40 << 8;
+	rig_post(&rig, IBV_WR_RDMA_READ, 64 * RIG_MTU, IBV_SEND_SIGNALED);
+	end_psn = RIG_SQ_PSN + rig_take_op(&rig, VB_OP_READ_REQUEST).dma_length / RIG_MTU;
+	assert_int_equal(end_psn, RIG_SQ_PSN + 40);
+	while (rig.out_head == rig.out_tail)
+		rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, una_psn++, RIG_MTU);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, end_psn);
+	rig.out_head = rig.out_tail;
+	while (una_psn != end_psn - 10)
+		rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, una_psn++, RIG_MTU);
+	rig.out_head = rig.out_tail;
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, una_psn + 1, RIG_MTU);
+	packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(packet.psn, una_psn);
+	assert_int_equal(packet.dma_length, 10 * RIG_MTU);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, end_psn);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST_RC(a_read_takes_a_psn_per_answer_packet),
+		TEST_RC(an_ack_past_a_read_is_an_implied_nak),
+		TEST_RC(a_read_is_repeated_from_the_gap),
+		TEST_RC(no_more_reads_are_out_than_allowed),
+		TEST_RC(a_fenced_request_waits_for_reads),
+		TEST_RC(an_atomic_brings_the_original_value),
+		TEST_RC(a_response_of_the_wrong_length_fails_the_read),
+		TEST_RC(a_repeated_read_goes_forward_only),
+		TEST_RC(a_repeated_read_is_part_of_one_request),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

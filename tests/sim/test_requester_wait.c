@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How the requester waits, goes back and gives up. */
+#include "rig_case.h"
+
+static void a_sequence_nak_sends_again_from_there(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 3 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig_ack(&rig, RIG_SQ_PSN + 1, VB_NAK_SEQUENCE);
+	assert_int_equal(rig_take_op(&rig, VB_OP_SEND_MIDDLE).psn, RIG_SQ_PSN + 1);
+	assert_int_equal(rig_take_op(&rig, VB_OP_SEND_LAST).psn, RIG_SQ_PSN + 2);
+	rig_take_none(&rig);
+	rig_ack(&rig, RIG_SQ_PSN + 2, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* retry_cnt 2: two NAKs are answered, the third is one too many. Each is a round trip away. */
+static void sequence_naks_consume_retries(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 2;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, RIG_MTU, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_SEND, RIG_MTU, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_poll_none(&rig);
+		rig_wait_ns(&rig, 10000);
+		rig_ack(&rig, RIG_SQ_PSN, VB_NAK_SEQUENCE);
+	}
+	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
+	rig_sent(&rig, IBV_WC_WR_FLUSH_ERR);
+}
+
+static void progress_resets_the_retries(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 1;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8 * RIG_MTU, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 8; i++) {
+		rig_wait_ns(&rig, 10000);
+		rig_ack(&rig, RIG_SQ_PSN + i, VB_NAK_SEQUENCE);
+	}
+	rig_ack(&rig, RIG_SQ_PSN + 7, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* Timer 12 is 640 us. */
+static void an_rnr_nak_is_waited_for(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_take(&rig);
+	rig_ack(&rig, RIG_SQ_PSN, VB_SYNDROME_RNR | 12);
+	rig_wait_ns(&rig, 639999);
+	rig_take_none(&rig);
+	rig_wait_ns(&rig, 2);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+}
+
+static void a_sequence_nak_does_not_end_the_rnr_wait(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 2 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig_ack(&rig, RIG_SQ_PSN, VB_SYNDROME_RNR | 12);
+	rig_ack(&rig, RIG_SQ_PSN, VB_NAK_SEQUENCE); /* as rxe does */
+	rig_wait_ns(&rig, 639999);
+	rig_take_none(&rig);
+	rig_wait_ns(&rig, 2);
+	rig_take_op(&rig, VB_OP_SEND_FIRST);
+}
+
+static void rnr_naks_have_a_counter_of_their_own(void **state)
+{
+	(void)state;
+	rig.attr.rnr_retry = 2;
+	rig.attr.retry_cnt = 0;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	/* Four within the first 2 ms, which do not count: the receiver may want a CPU. */
+	for (unsigned i = 0; i < 4 + 3; i++) {
+		rig_poll_none(&rig);
+		rig_ack(&rig, RIG_SQ_PSN, VB_SYNDROME_RNR | 12);
+		rig_wait_ns(&rig, 640001);
+	}
+	rig_sent(&rig, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+static void rnr_retry_7_is_for_ever(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 100; i++) {
+		rig_ack(&rig, RIG_SQ_PSN, VB_SYNDROME_RNR | 12);
+		rig_wait_ns(&rig, 640001);
+	}
+	rig_poll_none(&rig);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* An ACK overtaken by an older RNR NAK: nothing is out, and nothing may ever fail. */
+static void progress_ends_the_rnr_wait(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_ack(&rig, RIG_SQ_PSN, VB_SYNDROME_RNR | 12);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_wait_ns(&rig, 10000000000);
+	rig_poll_none(&rig);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_ack(&rig, RIG_SQ_PSN + 1, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* retry_cnt 1, timeout 16: gives up after 2 * 268 ms, and tries more often than twice before. */
+static void early_retries_do_not_consume_retries(void **state)
+{
+	const uint64_t give_up_ns = 2 * (4096ull << 16);
+	unsigned tries = 0;
+
+	(void)state;
+	rig.attr.retry_cnt = 1;
+	rig.attr.timeout = 16;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, give_up_ns - 1);
+	rig_poll_none(&rig);
+	for (; rig.out_head != rig.out_tail; tries++)
+		rig_take_op(&rig, VB_OP_SEND_ONLY);
+	assert_true(tries > 2);
+	assert_true(tries < 20);
+	rig_wait_ns(&rig, 1);
+	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
+}
+
+static void timeout_0_never_gives_up(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 0;
+	rig.attr.timeout = 0;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 100000000000);
+	rig_poll_none(&rig);
+	assert_true(rig.out_tail - rig.out_head < 200);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+static void a_silent_peer_gets_one_packet_at_a_time(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 20 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig_wait_ns(&rig, 1100000);
+	rig_take_op(&rig, VB_OP_SEND_FIRST);
+	rig_take_none(&rig);
+}
+
+static unsigned sent_within_ns(uint64_t ns)
+{
+	unsigned count;
+
+	rig_wait_ns(&rig, ns);
+	count = rig.out_tail - rig.out_head;
+	rig.out_head = rig.out_tail;
+	return count;
+}
+
+/* A peer 20 ms away. Of what was sent twice nobody knows how long it took. */
+static void patience_stays_until_a_round_trip_is_measured(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	assert_true(sent_within_ns(20000000) > 2);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig.out_head = rig.out_tail; /* the second, which waited for its turn */
+	assert_int_equal(sent_within_ns(14000000), 0);
+	rig_ack(&rig, RIG_SQ_PSN + 1, VB_CREDITS_NONE);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 1000000);
+	rig_ack(&rig, RIG_SQ_PSN + 2, VB_CREDITS_NONE);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	assert_int_equal(rig.wired->req.congestion.doublings, 0);
+	assert_true(sent_within_ns(100000000) > 0);
+}
+
+static void silence_of_an_unread_socket_is_no_silence(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	rig.roce.now_ns += 50000000;
+	rig.roce.unread = true;
+	rig_turn(&rig);
+	rig_take_none(&rig);
+	rig.roce.unread = false;
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_take_none(&rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST_RC(a_sequence_nak_sends_again_from_there),
+		TEST_RC(sequence_naks_consume_retries),
+		TEST_RC(progress_resets_the_retries),
+		TEST_RC(an_rnr_nak_is_waited_for),
+		TEST_RC(a_sequence_nak_does_not_end_the_rnr_wait),
+		TEST_RC(rnr_naks_have_a_counter_of_their_own),
+		TEST_RC(rnr_retry_7_is_for_ever),
+		TEST_RC(progress_ends_the_rnr_wait),
+		TEST_RC(early_retries_do_not_consume_retries),
+		TEST_RC(timeout_0_never_gives_up),
+		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
+		TEST_RC(patience_stays_until_a_round_trip_is_measured),
+		TEST_RC(silence_of_an_unread_socket_is_no_silence),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
