@@ -11,25 +11,117 @@
 #include <unistd.h>
 
 static const char usage[] =
-	"usage: verbena run [--explain] PROGRAM [ARGUMENTS]\n\n"
+	"usage: verbena run [--explain] [--sockets] [--no-sysfs] PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
-	"  --explain  print a sentence on standard error for each call or completion that fails\n"
-	"  --         what follows is the program, even if it begins with a dash\n";
+	"  --explain   print a sentence on standard error for each call or completion that fails\n"
+	"  --sockets   TCP connections go over RDMA where the other side does the same\n"
+	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
+	"  --          what follows is the program, even if it begins with a dash\n";
 
-/* Prepended, so that the program's own directories still count; an empty entry would be ".". */
-static bool prepend_library_path(const char *directory)
+/* What is put in front of the program besides the two libraries. */
+enum {
+	SYSFS = 1 << 0,
+	SOCKETS = 1 << 1,
+};
+
+static const struct {
+	unsigned bit;
+	const char *name, *loss; /* what is missed without it */
+} preloads[] = {
+	{ SYSFS, "libverbena-sysfs.so",
+	  "programs that read /sys/class/infiniband themselves find nothing of Verbena there" },
+	{ SOCKETS, "libverbena-sockets.so", "TCP connections stay what they are" },
+};
+
+/* --- the environment --- */
+
+/* Sets the variable to both, with a colon between them: an empty entry has a meaning of its own. */
+static bool set_joined(const char *variable, const char *first, const char *second)
 {
-	const char *old = getenv("LD_LIBRARY_PATH");
-	const bool more = old && *old;
-	char *path;
+	char *value;
 	int result;
 
-	if (asprintf(&path, "%s%s%s", directory, more ? ":" : "", more ? old : "") < 0)
+	if (asprintf(&value, "%s%s%s", first, *first && *second ? ":" : "", second) < 0)
 		return false;
-	result = setenv("LD_LIBRARY_PATH", path, 1);
-	free(path);
+	result = setenv(variable, value, 1);
+	free(value);
 	return !result;
 }
+
+static const char *environment(const char *variable)
+{
+	const char *value = getenv(variable);
+
+	return value ? value : "";
+}
+
+/* Prepended, so that the program's own directories still count. */
+static bool prepend_library_path(const char *directory)
+{
+	return set_joined("LD_LIBRARY_PATH", directory, environment("LD_LIBRARY_PATH"));
+}
+
+/* An entry of LD_PRELOAD, which the loader splits at colons and spaces. */
+static bool is_preloaded(const char *library)
+{
+	const size_t length = strlen(library);
+	const char *list = environment("LD_PRELOAD");
+
+	for (const char *at = list; (at = strstr(at, library)); at++)
+		if ((at == list || strchr(": ", at[-1])) &&
+		    (!at[length] || strchr(": ", at[length])))
+			return true;
+	return false;
+}
+
+/*
+ * Behind the user's own, which may want to be the first. With its full name: programs that gain
+ * rights then ignore it without a word. A name that the loader would split is left to its search.
+ */
+static bool append_preload(const char *directory, const char *name, const char *loss)
+{
+	char path[PATH_SIZE + 64];
+	const char *library = path;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	if (access(path, R_OK)) {
+		complain("warning: %s is missing: %s", path, loss);
+		return true;
+	}
+	if (strpbrk(path, ": "))
+		library = name;
+	return is_preloaded(library) ||
+	       set_joined("LD_PRELOAD", environment("LD_PRELOAD"), library);
+}
+
+/*
+ * A program made with gcc's AddressSanitizer refuses to start when anything is loaded before its
+ * runtime. What we put there may be: it allocates nothing before the program begins. In front, so
+ * that a setting of the user's counts.
+ */
+static bool reassure_sanitizer(void)
+{
+	return set_joined("ASAN_OPTIONS", "verify_asan_link_order=0", environment("ASAN_OPTIONS"));
+}
+
+static bool append_preloads(const char *directory, unsigned wanted)
+{
+	for (size_t i = 0; i < sizeof(preloads) / sizeof(preloads[0]); i++)
+		if ((wanted & preloads[i].bit) &&
+		    !append_preload(directory, preloads[i].name, preloads[i].loss))
+			return false;
+	return !wanted || reassure_sanitizer();
+}
+
+static bool prepare_environment(const char *directory, unsigned wanted)
+{
+	if (prepend_library_path(directory) && append_preloads(directory, wanted))
+		return true;
+	complain("out of memory");
+	return false;
+}
+
+/* --- the program --- */
 
 /* Where execvp will find the program. */
 static bool search_program(const char *program, char path[PATH_SIZE])
@@ -81,17 +173,13 @@ static int explain_exec_failure(const char *program, const char *path, bool foun
 	return EXIT_NOT_EXECUTABLE;
 }
 
-static int execute(char **argv)
+static int execute(char **argv, unsigned wanted)
 {
 	char directory[PATH_SIZE], path[PATH_SIZE];
 	bool found;
 
-	if (!libdir_find(directory))
+	if (!libdir_find(directory) || !prepare_environment(directory, wanted))
 		return EXIT_NOT_EXECUTABLE;
-	if (!prepend_library_path(directory)) {
-		complain("out of memory");
-		return EXIT_NOT_EXECUTABLE;
-	}
 	found = search_program(argv[0], path);
 	if (found)
 		warn_if_privileged(path);
@@ -101,11 +189,16 @@ static int execute(char **argv)
 
 int verbena_run(int argc, char **argv)
 {
+	unsigned wanted = SYSFS;
 	int next = 1;
 
 	for (; next < argc && argv[next][0] == '-'; next++) {
 		if (!strcmp(argv[next], "--explain")) {
 			setenv("VERBENA_EXPLAIN", "1", 1);
+		} else if (!strcmp(argv[next], "--no-sysfs")) {
+			wanted &= ~(unsigned)SYSFS;
+		} else if (!strcmp(argv[next], "--sockets")) {
+			wanted |= SOCKETS;
 		} else if (!strcmp(argv[next], "--help") || !strcmp(argv[next], "-h")) {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
@@ -122,5 +215,5 @@ int verbena_run(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return execute(argv + next);
+	return execute(argv + next, wanted);
 }

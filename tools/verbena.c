@@ -14,6 +14,7 @@ static const struct command {
 	{ "run", verbena_run, "run a program with Verbena's RDMA libraries" },
 	{ "devices", verbena_devices, "list the RDMA devices of this host" },
 	{ "info", verbena_info, "everything about the devices and this installation" },
+	{ "resources", verbena_resources, "list the RDMA objects of the processes of this host" },
 	{ "doctor", verbena_doctor, "say what limits Verbena here, and what to do about it" },
 };
 
@@ -22,7 +23,7 @@ static void print_usage(FILE *to)
 	fprintf(to, "usage: verbena COMMAND [ARGUMENTS]\n\n"
 		    "RDMA verbs without an RDMA adapter.\n\n");
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
-		fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
+		fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
 	fprintf(to, "\n'verbena COMMAND --help' explains a command; 'man verbena' all of them.\n");
 }
 

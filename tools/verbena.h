@@ -14,6 +14,7 @@ enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 int verbena_run(int argc, char **argv);
 int verbena_devices(int argc, char **argv);
 int verbena_info(int argc, char **argv);
+int verbena_resources(int argc, char **argv);
 int verbena_doctor(int argc, char **argv);
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

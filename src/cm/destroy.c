@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The application lets go of an endpoint. What the peer is told:
+ *
+ *   REQ sent            REJ, timeout
+ *   REQ received        REJ, consumer
+ *   REP sent, received  REJ, consumer
+ *   established         DREQ
+ *   SIDR_REQ received   SIDR_REP, reject
+ *
+ * as Linux does. There one message has to do; here an orphan goes on with what the endpoint was
+ * about to repeat, and keeps its answers for those who ask again.
+ */
+#include "cm/impl.h"
+
+#include <stdlib.h>
+
+static void move_node(struct vb_list *from, struct vb_list *to)
+{
+	if (vb_list_empty(from)) {
+		vb_list_init(to);
+		return;
+	}
+	*to = *from;
+	to->next->prev = to;
+	to->prev->next = to;
+	vb_list_init(from);
+}
+
+static void move_nodes(struct vb_cm_endpoint *from, struct vb_cm_endpoint *to)
+{
+	move_node(&from->in_local_id.list, &to->in_local_id.list);
+	move_node(&from->in_remote_id.list, &to->in_remote_id.list);
+	move_node(&from->in_remote_qpn.list, &to->in_remote_qpn.list);
+	move_node(&from->in_local_qpn.list, &to->in_local_qpn.list);
+	move_node(&from->in_service.list, &to->in_service.list);
+}
+
+static void move_timer(struct vb_cm_endpoint *from, struct vb_cm_endpoint *to)
+{
+	struct vb_cm *cm = from->cm;
+
+	vb_timer_remove(&cm->timers, &from->timer);
+	to->timer = (struct vb_timer){ .due_ns = VB_NEVER_NS };
+	vb_timer_set(&cm->timers, &to->timer, from->timer.due_ns);
+	from->timer.due_ns = VB_NEVER_NS;
+}
+
+/* Whatever the endpoint is about goes on without it, if there is memory. */
+static void linger(struct vb_cm_endpoint *endpoint)
+{
+	struct vb_cm *cm = endpoint->cm;
+	struct vb_cm_endpoint *orphan =
+		cm->orphan_count < VB_CM_ORPHANS_MAX ? malloc(sizeof(*orphan)) : NULL;
+
+	if (!orphan)
+		return;
+	vb_cm_leave_listener(endpoint);
+	*orphan = *endpoint;
+	vb_list_init(&orphan->children);
+	vb_list_append(&cm->orphans, &orphan->sibling);
+	move_nodes(endpoint, orphan);
+	move_timer(endpoint, orphan);
+	endpoint->timed = false;
+	orphan->orphan = true;
+	cm->orphan_count++;
+}
+
+static void reject(struct vb_cm_endpoint *endpoint)
+{
+	endpoint->message = vb_cm_make_rej(endpoint, VB_CM_REJ_CONSUMER);
+	vb_cm_rejected(endpoint);
+}
+
+static void say_goodbye(struct vb_cm_endpoint *endpoint)
+{
+	struct vb_cm_message rej;
+
+	switch (endpoint->state) {
+	case VB_CM_REQ_SENT:
+		rej = vb_cm_make_rej(endpoint, VB_CM_REJ_TIMEOUT);
+		vb_cm_say(endpoint, &rej);
+		break;
+	case VB_CM_REQ_RECEIVED:
+	case VB_CM_REP_SENT:
+	case VB_CM_REP_RECEIVED:
+		reject(endpoint);
+		linger(endpoint);
+		break;
+	case VB_CM_ESTABLISHED:
+		vb_cm_send_dreq(endpoint);
+		linger(endpoint);
+		break;
+	case VB_CM_SIDR_REQ_RECEIVED:
+		endpoint->message.sidr_rep.status = VB_CM_SIDR_REJECT;
+		vb_cm_sidr_answer(endpoint);
+		linger(endpoint);
+		break;
+	case VB_CM_DREQ_SENT:
+	case VB_CM_TIMEWAIT:
+	case VB_CM_REJECTED:
+	case VB_CM_SIDR_REP_SENT:
+		linger(endpoint);
+		break;
+	case VB_CM_IDLE:
+	case VB_CM_LISTEN:
+	case VB_CM_SIDR_REQ_SENT:
+	case VB_CM_STATES:
+		break; /* the peer knows nothing, or does not care */
+	}
+}
+
+void vb_cm_destroy(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
+{
+	endpoint->cm->now_ns = now_ns;
+	say_goodbye(endpoint);
+	vb_cm_forget(endpoint);
+}
+
+void vb_cm_forget(struct vb_cm_endpoint *endpoint)
+{
+	/* Requests that wait for an answer outlive their listener. */
+	vb_list_for(child, &endpoint->children, struct vb_cm_endpoint, sibling)
+		vb_cm_leave_listener(child);
+	vb_cm_retire(endpoint);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* REJ, ours and the peer's, and connections that turn out to be stale. */
+#include "cm/impl.h"
+
+#include <errno.h>
+
+#include "wire/bytes.h"
+
+static uint8_t answers(const struct vb_cm_endpoint *endpoint)
+{
+	switch (endpoint->state) {
+	case VB_CM_REQ_RECEIVED:
+		return VB_CM_ANSWERS_REQ;
+	case VB_CM_REP_RECEIVED:
+		return VB_CM_ANSWERS_REP;
+	default: /* it answers none */
+		return VB_CM_ANSWERS_OTHER;
+	}
+}
+
+struct vb_cm_message vb_cm_make_rej(const struct vb_cm_endpoint *endpoint, uint16_t reason)
+{
+	struct vb_cm_message rej = { .attribute = VB_CM_REJ,
+				     .transaction_id = endpoint->transaction_id };
+
+	rej.rej.local_comm_id = endpoint->local_id;
+	rej.rej.remote_comm_id = endpoint->remote_id ? endpoint->remote_id : endpoint->mra_id;
+	rej.rej.answers = answers(endpoint);
+	rej.rej.reason = reason;
+	if (reason == VB_CM_REJ_TIMEOUT) {
+		/* Who never told us its id finds itself by our device and our id. */
+		rej.rej.info_length = sizeof(uint64_t);
+		vb_put64(rej.rej.info, endpoint->local_guid);
+	}
+	return rej;
+}
+
+void vb_cm_rejected(struct vb_cm_endpoint *endpoint)
+{
+	bool was_accepted = endpoint->state == VB_CM_REP_SENT;
+
+	endpoint->state = VB_CM_REJECTED;
+	vb_cm_leave_listener(endpoint);
+	vb_cm_unfile_qpns(endpoint);
+	if (was_accepted) {
+		/* The peer may be content with the REP, and never ask again. */
+		vb_cm_say_until_answered(endpoint, VB_CM_REJ_REPEATS);
+		return;
+	}
+	endpoint->resends_max = 0;
+	vb_cm_wait(endpoint, VB_CM_ANSWER_KEPT_NS);
+	vb_cm_say(endpoint, &endpoint->message);
+}
+
+int vb_cm_reject(struct vb_cm_endpoint *endpoint, enum vb_cm_reason reason, const void *info,
+		 uint8_t info_length, const void *private_data, uint8_t private_data_length,
+		 uint64_t now_ns)
+{
+	struct vb_cm_message rej = vb_cm_make_rej(endpoint, (uint16_t)reason);
+	int rc = 0;
+
+	if (endpoint->state != VB_CM_REQ_RECEIVED && endpoint->state != VB_CM_REP_RECEIVED &&
+	    endpoint->state != VB_CM_REP_SENT)
+		return -EINVAL;
+	if (info_length) {
+		rej.rej.info_length = info_length;
+		rc = vb_cm_fill(rej.rej.info, sizeof(rej.rej.info), info, info_length);
+	}
+	if (!rc)
+		rc = vb_cm_fill(rej.rej.private_data, sizeof(rej.rej.private_data), private_data,
+				private_data_length);
+	if (rc)
+		return rc;
+	endpoint->cm->now_ns = now_ns;
+	endpoint->message = rej;
+	vb_cm_rejected(endpoint);
+	return 0;
+}
+
+void vb_cm_refuse(struct vb_cm *cm, const struct vb_cm_route *route,
+		  const struct vb_cm_message *message, uint16_t reason, const void *info,
+		  uint8_t info_length)
+{
+	struct vb_cm_message rej = { .attribute = VB_CM_REJ,
+				     .transaction_id = message->transaction_id };
+
+	rej.rej.local_comm_id = vb_cm_receiver_id(message);
+	rej.rej.remote_comm_id = vb_cm_sender_id(message);
+	rej.rej.answers = message->attribute == VB_CM_REP ? VB_CM_ANSWERS_REP : VB_CM_ANSWERS_REQ;
+	rej.rej.reason = reason;
+	rej.rej.info_length = info_length;
+	vb_cm_fill(rej.rej.info, sizeof(rej.rej.info), info, info_length);
+	vb_cm_answer(cm, route, &rej);
+}
+
+/* --- the peer's --- */
+
+static void end_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
+			const struct vb_cm_message *message)
+{
+	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_REJECTED, message);
+
+	event.reason = reason;
+	if (endpoint->state == VB_CM_REP_RECEIVED)
+		endpoint->over = VB_CM_REFUSED;
+	vb_cm_finish(endpoint, &event);
+}
+
+/* A copy of the REQ that the REJ overtook is not a new request. */
+static void end_refused_passive(struct vb_cm_endpoint *endpoint, unsigned reason,
+				const struct vb_cm_message *message)
+{
+	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_REJECTED, message);
+
+	event.reason = reason;
+	endpoint->state = VB_CM_TIMEWAIT;
+	endpoint->never_was = true;
+	vb_cm_leave_listener(endpoint);
+	vb_cm_unfile_qpns(endpoint);
+	vb_cm_wait(endpoint, VB_CM_TIMEWAIT_NS);
+	vb_cm_raise(endpoint, &event);
+}
+
+void vb_cm_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
+		   const struct vb_cm_message *message)
+{
+	switch (endpoint->state) {
+	case VB_CM_REQ_SENT:
+		if (reason == VB_CM_REJ_STALE && endpoint->stale_tries < VB_CM_STALE_TRIES) {
+			vb_cm_connect_again(endpoint);
+			break;
+		}
+		end_refused(endpoint, reason, message);
+		break;
+	case VB_CM_REP_RECEIVED:
+		end_refused(endpoint, reason, message);
+		break;
+	case VB_CM_REQ_RECEIVED:
+	case VB_CM_REP_SENT:
+		end_refused_passive(endpoint, reason, message);
+		break;
+	case VB_CM_ESTABLISHED:
+	case VB_CM_DREQ_SENT:
+		/* A connection that the application knows of ends as one. */
+		vb_cm_enter_timewait(endpoint, message, reason);
+		break;
+	case VB_CM_IDLE:
+	case VB_CM_LISTEN:
+	case VB_CM_TIMEWAIT:
+	case VB_CM_REJECTED:
+	case VB_CM_SIDR_REQ_SENT:
+	case VB_CM_SIDR_REQ_RECEIVED:
+	case VB_CM_SIDR_REP_SENT:
+	case VB_CM_STATES:
+		break; /* over already, or not of that kind */
+	}
+}
+
+void vb_cm_on_rej(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	vb_cm_refused(endpoint, message->rej.reason, message);
+}
+
+/* --- stale --- */
+
+void vb_cm_stale(struct vb_cm_endpoint *old)
+{
+	if (old->state == VB_CM_ESTABLISHED)
+		vb_cm_send_dreq(old);
+	else if (old->state == VB_CM_REQ_RECEIVED || old->state == VB_CM_REP_SENT ||
+		 old->state == VB_CM_REP_RECEIVED)
+		vb_cm_refused(old, VB_CM_REJ_STALE, NULL);
+}
+
+void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns)
+{
+	static const union ibv_gid this_host;
+
+	cm->now_ns = now_ns;
+	for (uint32_t i = 0; i <= cm->by_local_id.mask; i++)
+		vb_list_for(endpoint, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
+			    in_local_id.list) {
+			if (!vb_cm_gid_equal(&endpoint->host, &this_host))
+				continue;
+			if (endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT == slot)
+				vb_cm_refused(endpoint, VB_CM_REJ_TIMEOUT, NULL);
+			else if (endpoint->mra_id >> VB_COMM_ID_SLOT_SHIFT == slot)
+				vb_cm_wait(endpoint, 0); /* ask again who is there */
+		}
+}

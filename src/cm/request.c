@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A REQ arrives: is it believable, is it new, and who is it for? */
+#include "cm/impl.h"
+
+#include <errno.h>
+#include <rdma/rdma_cma.h>
+
+/* --- shared with SIDR_REQ --- */
+
+/* What a message says an address is, against what the packet's was. */
+static bool fits(struct vb_cm *cm, const struct vb_cm_route *route, const union ibv_gid *said,
+		 const union ibv_gid *was)
+{
+	if (vb_cm_gid_equal(said, was))
+		return true;
+	/* Within this host packets may take other addresses than those they are about. */
+	return cm->ops->gid_is_local(cm->arg, &route->remote) &&
+	       cm->ops->gid_is_local(cm->arg, said);
+}
+
+/* Service ids of these spaces always come with addresses; RDMA_PS_IB may or may not. */
+static bool needs_ip(uint64_t service_id)
+{
+	uint16_t space = vb_cm_service_space(service_id);
+
+	return space == RDMA_PS_TCP || space == RDMA_PS_UDP || space == RDMA_PS_IPOIB;
+}
+
+int vb_cm_check_addresses(struct vb_cm *cm, const struct vb_cm_route *route, uint64_t service_id,
+			  const uint8_t *private_data, struct vb_cm_ip *ip, bool *has_ip)
+{
+	*has_ip = vb_cm_service_space(service_id) && !vb_cm_ip_parse(private_data, ip);
+	if (!*has_ip)
+		return needs_ip(service_id) ? -EPROTO : 0;
+	/* So nobody reaches a listener on the loopback address from outside. */
+	if (!fits(cm, route, &ip->src, &route->remote) || !fits(cm, route, &ip->dst, &route->local))
+		return -EADDRNOTAVAIL;
+	return 0;
+}
+
+static bool has_room(struct vb_cm *cm)
+{
+	return cm->endpoint_count < VB_CM_ENDPOINTS_MAX &&
+	       !vb_timers_reserve(&cm->timers, cm->endpoint_count + 1);
+}
+
+struct vb_cm_endpoint *vb_cm_incoming(struct vb_cm_endpoint *listener,
+				      const struct vb_cm_route *route, enum vb_cm_state state)
+{
+	struct vb_cm *cm = listener->cm;
+	struct vb_cm_endpoint *endpoint;
+
+	/* Silently, as Linux does: the peer will try again when there may be room. */
+	if (listener->half_open >= listener->backlog) {
+		vb_cm_drop(cm, VB_CM_DROP_BACKLOG);
+		return NULL;
+	}
+	endpoint = has_room(cm) ? cm->ops->incoming(cm->arg, listener) : NULL;
+	if (!endpoint) {
+		vb_cm_drop(cm, VB_CM_DROP_RESOURCES);
+		return NULL;
+	}
+	vb_cm_endpoint_init(cm, endpoint);
+	vb_cm_enroll(endpoint);
+	endpoint->state = state;
+	endpoint->route = *route;
+	endpoint->host = vb_cm_host(cm, &route->remote);
+	endpoint->service_id = listener->service_id;
+	endpoint->listener = listener;
+	vb_list_append(&listener->children, &endpoint->sibling);
+	listener->half_open++;
+	return endpoint;
+}
+
+/* --- REQ --- */
+
+static bool qp_type(const struct vb_cm_req *req, enum ibv_qp_type *type)
+{
+	switch (req->transport) {
+	case VB_CM_TRANSPORT_RC:
+		*type = IBV_QPT_RC;
+		return true;
+	case VB_CM_TRANSPORT_UC:
+		*type = IBV_QPT_UC;
+		return true;
+	case VB_CM_TRANSPORT_EXTENDED:
+		*type = IBV_QPT_XRC_SEND;
+		return req->extended_transport == VB_CM_EXTENDED_XRC;
+	default:
+		return false;
+	}
+}
+
+static struct vb_cm_peer peer_of_req(const struct vb_cm_message *message)
+{
+	const struct vb_cm_req *req = &message->req;
+	struct vb_cm_peer peer = {
+		.ca_guid = req->ca_guid,
+		.qpn = req->qpn,
+		.sq_psn = req->starting_psn,
+		.responder_resources = req->initiator_depth,
+		.initiator_depth = req->responder_resources,
+		.retry_count = req->retry_count,
+		.rnr_retry_count = req->rnr_retry_count,
+		.ack_timeout = req->primary.ack_timeout,
+		.mtu = (enum ibv_mtu)req->mtu,
+		.flow_control = req->flow_control,
+		.srq = req->srq,
+		.ece_vendor_id = req->vendor_id,
+		.ece_options = message->attribute_modifier,
+	};
+
+	qp_type(req, &peer.qp_type);
+	return peer;
+}
+
+/* 0, or the reason to refuse it. */
+static uint16_t check_path(struct vb_cm *cm, const struct vb_cm_route *route,
+			   const struct vb_cm_req *req)
+{
+	enum ibv_qp_type type;
+
+	/* Linux has no other reason for a partition that it is not in. */
+	if ((req->pkey & 0x7fff) != (VB_CM_PKEY & 0x7fff)) {
+		vb_cm_drop(cm, VB_CM_DROP_PKEY);
+		return VB_CM_REJ_INVALID_GID;
+	}
+	if (!fits(cm, route, &req->primary.remote_gid, &route->local)) {
+		vb_cm_drop(cm, VB_CM_DROP_ADDRESS);
+		return VB_CM_REJ_INVALID_GID;
+	}
+	if (!qp_type(req, &type)) {
+		vb_cm_drop(cm, VB_CM_DROP_MALFORMED);
+		return VB_CM_REJ_INVALID_TRANSPORT;
+	}
+	if (req->mtu < IBV_MTU_256 || req->mtu > IBV_MTU_4096) {
+		vb_cm_drop(cm, VB_CM_DROP_MALFORMED);
+		return VB_CM_REJ_INVALID_MTU;
+	}
+	return 0;
+}
+
+static void open_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	const struct vb_cm_req *req = &message->req;
+	struct vb_cm *cm = endpoint->cm;
+
+	endpoint->transaction_id = message->transaction_id;
+	endpoint->peer = peer_of_req(message);
+	endpoint->remote_id = req->local_comm_id;
+	endpoint->remote_qpn = req->qpn;
+	endpoint->rq_psn = (uint32_t)cm->ops->random(cm->arg) & 0xffffff;
+	endpoint->cm_timeout = req->local_cm_timeout < VB_CM_TIMEOUT_MAX ? req->local_cm_timeout
+									 : VB_CM_TIMEOUT_MAX;
+	endpoint->cm_retries = req->max_cm_retries;
+	vb_cm_file_local_id(endpoint);
+	vb_cm_file_remote_id(endpoint);
+	vb_cm_file_remote_qpn(endpoint);
+}
+
+static void deliver(struct vb_cm_endpoint *listener, const struct vb_cm_route *route,
+		    const struct vb_cm_message *message, const struct vb_cm_ip *ip)
+{
+	struct vb_cm_endpoint *endpoint = vb_cm_incoming(listener, route, VB_CM_REQ_RECEIVED);
+	struct vb_cm_event event;
+
+	if (!endpoint)
+		return;
+	open_endpoint(endpoint, message);
+	event = vb_cm_event(endpoint, VB_CM_EVENT_REQ_RECEIVED, message);
+	event.listener = listener;
+	event.peer = endpoint->peer;
+	if (ip) {
+		event.has_ip = true;
+		event.ip = *ip;
+		event.private_data += VB_CM_IP_SIZE;
+		event.private_data_size -= VB_CM_IP_SIZE;
+	}
+	vb_cm_raise(endpoint, &event);
+}
+
+static void refuse_stale(struct vb_cm *cm, const struct vb_cm_route *route,
+			 const struct vb_cm_message *message, struct vb_cm_endpoint *old)
+{
+	vb_cm_drop(cm, VB_CM_DROP_STALE);
+	vb_cm_refuse(cm, route, message, VB_CM_REJ_STALE, NULL, 0);
+	vb_cm_stale(old);
+}
+
+/* True: it was one that we know, or of a QP that we know. */
+static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
+			const struct vb_cm_message *message)
+{
+	const struct vb_cm_req *req = &message->req;
+	union ibv_gid host = vb_cm_host(cm, &route->remote);
+	struct vb_cm_endpoint *old = vb_cm_find_remote_id(cm, &host, req->local_comm_id, false);
+
+	if (old && old->remote_qpn == req->qpn &&
+	    old->transaction_id == message->transaction_id) {
+		vb_cm_dispatch(old, message);
+		return true;
+	}
+	if (!old && req->qpn)
+		old = vb_cm_find_remote_qpn(cm, &host, req->qpn);
+	if (old)
+		refuse_stale(cm, route, message, old);
+	return old;
+}
+
+void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
+		     const struct vb_cm_message *message)
+{
+	const struct vb_cm_req *req = &message->req;
+	struct vb_cm_endpoint *listener;
+	struct vb_cm_message answer;
+	struct vb_cm_ip ip;
+	bool has_ip;
+	uint16_t reason;
+	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data, &ip, &has_ip);
+
+	if (!rc && !fits(cm, route, &req->primary.local_gid, &route->remote))
+		rc = -EADDRNOTAVAIL;
+	if (rc) {
+		vb_cm_drop(cm, rc == -EPROTO ? VB_CM_DROP_MALFORMED : VB_CM_DROP_ADDRESS);
+		return;
+	}
+	if (seen_before(cm, route, message))
+		return;
+	reason = check_path(cm, route, req);
+	if (reason) {
+		vb_cm_refuse(cm, route, message, reason, &route->local,
+			     reason == VB_CM_REJ_INVALID_GID ? sizeof(route->local) : 0);
+		return;
+	}
+	listener = vb_cm_find_service(cm, req->service_id,
+				      has_ip ? &ip.dst : &req->primary.remote_gid, route->scope);
+	if (listener) {
+		deliver(listener, route, message, has_ip ? &ip : NULL);
+	} else {
+		vb_cm_drop(cm, VB_CM_DROP_SERVICE);
+		if (vb_cm_stray(message, &answer))
+			vb_cm_answer(cm, route, &answer);
+	}
+}

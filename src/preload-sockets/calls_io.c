@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that move data. */
+/* Names as they are: with 64 the headers would call fcntl fcntl64, and there are both. */
+#undef _FILE_OFFSET_BITS
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include "preload-sockets/entry.h"
+#include "verbs/symver.h"
+
+static struct vb_rs *rsocket_of(int fd)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	struct vb_rs *rs;
+
+	if (!entry)
+		return NULL;
+	rs = vb_entry_rsocket(entry, fd);
+	vb_entry_put(entry);
+	return rs;
+}
+
+/* Both put rs. */
+static ssize_t receive(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
+{
+	ssize_t result = vb_rs_recvv(rs, iov, count, flags);
+
+	vb_rs_put(rs);
+	if (result >= 0)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static ssize_t transmit(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
+{
+	ssize_t result = vb_rs_sendv(rs, iov, count, flags);
+
+	vb_rs_put(rs);
+	if (result >= 0)
+		return result;
+	if (result == -EPIPE && !(flags & MSG_NOSIGNAL))
+		raise(SIGPIPE);
+	errno = (int)-result;
+	return -1;
+}
+
+static ssize_t receive_one(struct vb_rs *rs, void *bytes, size_t size, int flags)
+{
+	const struct iovec iov = { bytes, size };
+
+	return receive(rs, &iov, 1, flags);
+}
+
+static ssize_t transmit_one(struct vb_rs *rs, const void *bytes, size_t size, int flags)
+{
+	const struct iovec iov = { (void *)bytes, size };
+
+	return transmit(rs, &iov, 1, flags);
+}
+
+VB_PUBLIC ssize_t read(int fd, void *bytes, size_t size)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? receive_one(rs, bytes, size, 0) : vb_real()->read(fd, bytes, size);
+}
+
+VB_PUBLIC ssize_t write(int fd, const void *bytes, size_t size)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? transmit_one(rs, bytes, size, 0) : vb_real()->write(fd, bytes, size);
+}
+
+VB_PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? receive(rs, iov, count, 0) : vb_real()->readv(fd, iov, count);
+}
+
+VB_PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? transmit(rs, iov, count, 0) : vb_real()->writev(fd, iov, count);
+}
+
+VB_PUBLIC ssize_t recv(int fd, void *bytes, size_t size, int flags)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? receive_one(rs, bytes, size, flags) : vb_real()->recv(fd, bytes, size, flags);
+}
+
+VB_PUBLIC ssize_t send(int fd, const void *bytes, size_t size, int flags)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? transmit_one(rs, bytes, size, flags) : vb_real()->send(fd, bytes, size, flags);
+}
+
+/* Of a stream the source is not told, as with TCP. */
+VB_PUBLIC ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
+			   struct sockaddr *restrict addr, socklen_t *restrict addr_size)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	if (!rs)
+		return vb_real()->recvfrom(fd, bytes, size, flags, addr, addr_size);
+	if (addr && addr_size)
+		*addr_size = 0;
+	return receive_one(rs, bytes, size, flags);
+}
+
+VB_PUBLIC ssize_t sendto(int fd, const void *bytes, size_t size, int flags,
+			 const struct sockaddr *addr, socklen_t addr_size)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? transmit_one(rs, bytes, size, flags)
+		  : vb_real()->sendto(fd, bytes, size, flags, addr, addr_size);
+}
+
+static int piece_count(const struct msghdr *message)
+{
+	return message->msg_iovlen > IOV_MAX ? -1 : (int)message->msg_iovlen;
+}
+
+VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+	ssize_t result;
+
+	if (!rs)
+		return vb_real()->recvmsg(fd, message, flags);
+	result = receive(rs, message->msg_iov, piece_count(message), flags);
+	if (result >= 0) {
+		message->msg_namelen = 0;
+		message->msg_controllen = 0;
+		message->msg_flags = 0;
+	}
+	return result;
+}
+
+VB_PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+
+	return rs ? transmit(rs, message->msg_iov, piece_count(message), flags)
+		  : vb_real()->sendmsg(fd, message, flags);
+}
+
+/* From a file, at its own offset or at *offset. */
+static ssize_t send_file(int fd, int from, off_t *offset, size_t count)
+{
+	enum { PIECE = 65536 };
+	uint8_t *bytes = malloc(PIECE);
+	size_t done = 0;
+	ssize_t now = 0;
+
+	while (bytes && done < count) {
+		const size_t size = count - done < PIECE ? count - done : PIECE;
+		const off_t start = offset ? *offset : lseek(from, 0, SEEK_CUR);
+		ssize_t sent;
+
+		now = start < 0 ? -1 : pread(from, bytes, size, start);
+		if (now <= 0)
+			break;
+		sent = write(fd, bytes, (size_t)now);
+		if (sent < 0) {
+			now = -1;
+			break;
+		}
+		/* Only what was taken counts as read. */
+		if (offset)
+			*offset += sent;
+		else
+			lseek(from, start + sent, SEEK_SET);
+		done += (size_t)sent;
+		if (sent < now)
+			break;
+	}
+	free(bytes);
+	return done || now >= 0 ? (ssize_t)done : -1;
+}
+
+VB_PUBLIC ssize_t sendfile(int to, int from, off_t *offset, size_t count)
+{
+	struct vb_rs *rs = rsocket_of(to);
+
+	if (!rs)
+		return vb_real()->sendfile(to, from, offset, count);
+	vb_rs_put(rs);
+	return send_file(to, from, offset, count);
+}
+
+VB_PUBLIC ssize_t sendfile64(int to, int from, off64_t *offset, size_t count)
+{
+	_Static_assert(sizeof(off_t) == sizeof(off64_t), "one kind of offset");
+
+	return sendfile(to, from, (off_t *)offset, count);
+}
+
+/* --- what the compiler makes of these calls where it knows the size of the buffer --- */
+
+VB_PUBLIC ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room);
+VB_PUBLIC ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags);
+VB_PUBLIC ssize_t __recvfrom_chk(int fd, void *restrict bytes, size_t size, size_t room, int flags,
+				 struct sockaddr *restrict addr, socklen_t *restrict addr_size);
+
+ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room)
+{
+	if (size > room)
+		abort();
+	return read(fd, bytes, size);
+}
+
+ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags)
+{
+	if (size > room)
+		abort();
+	return recv(fd, bytes, size, flags);
+}
+
+ssize_t __recvfrom_chk(int fd, void *restrict bytes, size_t size, size_t room, int flags,
+		       struct sockaddr *restrict addr, socklen_t *restrict addr_size)
+{
+	if (size > room)
+		abort();
+	return recvfrom(fd, bytes, size, flags, addr, addr_size);
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that wait. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "preload-sockets/entry.h"
+#include "preload-sockets/epoll_set.h"
+#include "rsocket/poll.h"
+#include "verbs/symver.h"
+
+static int give_back(int result)
+{
+	if (result >= 0)
+		return result;
+	errno = -result;
+	return -1;
+}
+
+/* Each of the program's descriptors becomes one or, a listener, two. */
+struct round {
+	nfds_t used;
+	struct pollfd *fds;
+	struct vb_rs **rsockets;
+	nfds_t *origin; /* index in the program's array */
+	uint64_t look_again_at_ns;
+};
+
+static void round_add(struct round *round, nfds_t origin, const struct pollfd *fd, struct vb_rs *rs)
+{
+	round->fds[round->used] = *fd;
+	round->fds[round->used].revents = 0;
+	round->rsockets[round->used] = rs;
+	round->origin[round->used++] = origin;
+}
+
+static void round_fill(struct round *round, const struct pollfd *fds, nfds_t count)
+{
+	round->used = 0;
+	round->look_again_at_ns = VB_NEVER_NS;
+	for (nfds_t i = 0; i < count; i++) {
+		struct vb_entry *entry = vb_entry_get(fds[i].fd);
+		struct vb_entry_parts parts = { .kernel = true, .look_again_at_ns = VB_NEVER_NS };
+
+		if (entry)
+			parts = vb_entry_parts(entry, fds[i].fd);
+		if (parts.kernel)
+			round_add(round, i, &fds[i], NULL);
+		if (parts.rs)
+			round_add(round, i, &fds[i], parts.rs);
+		if (parts.look_again_at_ns < round->look_again_at_ns)
+			round->look_again_at_ns = parts.look_again_at_ns;
+		if (entry)
+			vb_entry_put(entry);
+	}
+}
+
+static void round_release(struct round *round)
+{
+	for (nfds_t i = 0; i < round->used; i++) {
+		if (round->rsockets[i])
+			vb_rs_put(round->rsockets[i]);
+	}
+}
+
+/* A connect by RDMA that failed is no news: TCP is tried first. */
+static bool is_undecided(const struct pollfd *fd)
+{
+	struct vb_entry *entry = vb_entry_get(fd->fd);
+	struct vb_rs *rs;
+
+	if (!entry)
+		return true;
+	rs = vb_entry_rsocket(entry, fd->fd);
+	vb_entry_put(entry);
+	if (!rs)
+		return true;
+	vb_rs_put(rs);
+	return false;
+}
+
+static int round_results(const struct round *round, struct pollfd *fds, nfds_t count)
+{
+	int ready = 0;
+
+	for (nfds_t i = 0; i < count; i++)
+		fds[i].revents = 0;
+	for (nfds_t i = 0; i < round->used; i++) {
+		const struct pollfd *from = &round->fds[i];
+
+		if ((from->revents & POLLERR) && round->rsockets[i] && is_undecided(from))
+			continue;
+		fds[round->origin[i]].revents |= from->revents;
+	}
+	for (nfds_t i = 0; i < count; i++)
+		ready += fds[i].revents != 0;
+	return ready;
+}
+
+static int wait_rounds(struct round *round, struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
+		       const sigset_t *mask)
+{
+	int ready;
+
+	do {
+		uint64_t until_ns;
+
+		round_fill(round, fds, count);
+		until_ns = round->look_again_at_ns < deadline_ns ? round->look_again_at_ns
+								 : deadline_ns;
+		ready = vb_rs_poll(round->fds, round->rsockets, round->used, until_ns, mask);
+		if (ready >= 0)
+			ready = round_results(round, fds, count);
+		round_release(round);
+	} while (!ready && deadline_ns &&
+		 (deadline_ns == VB_NEVER_NS || vb_now_ns() < deadline_ns));
+	return ready;
+}
+
+static int poll_fds(struct pollfd *fds, nfds_t count, uint64_t deadline_ns, const sigset_t *mask)
+{
+	enum { FEW = 64 };
+	struct pollfd few_fds[FEW];
+	struct vb_rs *few_rsockets[FEW];
+	nfds_t few_origin[FEW];
+	struct round round = { .fds = few_fds, .rsockets = few_rsockets, .origin = few_origin };
+	int result = -ENOMEM;
+
+	if (2 * count > FEW) {
+		round.fds = calloc(2 * count, sizeof(*round.fds));
+		round.rsockets = calloc(2 * count, sizeof(struct vb_rs *));
+		round.origin = calloc(2 * count, sizeof(*round.origin));
+	}
+	if (round.fds && round.rsockets && round.origin)
+		result = wait_rounds(&round, fds, count, deadline_ns, mask);
+	if (round.fds != few_fds) {
+		free(round.fds);
+		free(round.rsockets);
+		free(round.origin);
+	}
+	return result;
+}
+
+static bool has_entry(const struct pollfd *fds, nfds_t count)
+{
+	for (nfds_t i = 0; i < count; i++) {
+		if (vb_entry_exists(fds[i].fd))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t deadline_of(const struct timespec *timeout)
+{
+	uint64_t wait_ns;
+
+	if (!timeout)
+		return VB_NEVER_NS;
+	wait_ns = (uint64_t)timeout->tv_sec * 1000000000u + (uint64_t)timeout->tv_nsec;
+	return wait_ns ? vb_now_ns() + wait_ns : 0;
+}
+
+static uint64_t deadline_of_ms(int timeout)
+{
+	if (timeout < 0)
+		return VB_NEVER_NS;
+	return timeout ? vb_now_ns() + (uint64_t)timeout * 1000000u : 0;
+}
+
+VB_PUBLIC int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+	if (!has_entry(fds, count))
+		return vb_real()->poll(fds, count, timeout);
+	return give_back(poll_fds(fds, count, deadline_of_ms(timeout), NULL));
+}
+
+VB_PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		    const sigset_t *mask)
+{
+	if (!has_entry(fds, count))
+		return vb_real()->ppoll(fds, count, timeout, mask);
+	return give_back(poll_fds(fds, count, deadline_of(timeout), mask));
+}
+
+VB_PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
+{
+	if (room / sizeof(*fds) < count)
+		abort();
+	return poll(fds, count, timeout);
+}
+
+VB_PUBLIC int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+			  const sigset_t *mask, size_t room);
+int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+		const sigset_t *mask, size_t room)
+{
+	if (room / sizeof(*fds) < count)
+		abort();
+	return ppoll(fds, count, timeout, mask);
+}
+
+/* --- select --- */
+
+static bool sets_have_entry(int count, const fd_set *read, const fd_set *write)
+{
+	for (int fd = 0; fd < count && fd < FD_SETSIZE; fd++) {
+		if (((read && FD_ISSET(fd, read)) || (write && FD_ISSET(fd, write))) &&
+		    vb_entry_exists(fd))
+			return true;
+	}
+	return false;
+}
+
+VB_PUBLIC int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
+		      const struct timespec *timeout, const sigset_t *mask)
+{
+	if (!sets_have_entry(count, read, write))
+		return vb_real()->pselect(count, read, write, except, timeout, mask);
+	return give_back(
+		vb_rs_select(count, read, write, except, deadline_of(timeout), mask, poll_fds));
+}
+
+VB_PUBLIC int select(int count, fd_set *read, fd_set *write, fd_set *except,
+		     struct timeval *timeout)
+{
+	struct timespec wait;
+	uint64_t deadline_ns, now_ns;
+	int result;
+
+	if (!sets_have_entry(count, read, write))
+		return vb_real()->select(count, read, write, except, timeout);
+	if (!timeout)
+		return give_back(
+			vb_rs_select(count, read, write, except, VB_NEVER_NS, NULL, poll_fds));
+	wait = (struct timespec){ timeout->tv_sec, timeout->tv_usec * 1000 };
+	deadline_ns = deadline_of(&wait);
+	result = vb_rs_select(count, read, write, except, deadline_ns, NULL, poll_fds);
+	/* Linux says what was left. */
+	now_ns = vb_now_ns();
+	now_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
+	*timeout = (struct timeval){ (time_t)(now_ns / 1000000000u),
+				     (suseconds_t)(now_ns % 1000000000u / 1000) };
+	return give_back(result);
+}
+
+/* --- epoll --- */
+
+VB_PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int result = -ENOENT;
+	bool plain = true;
+
+	if (entry) {
+		pthread_mutex_lock(&entry->lock);
+		plain = entry->kind == VB_KIND_PLAIN;
+		pthread_mutex_unlock(&entry->lock);
+		if (!plain || op != EPOLL_CTL_ADD)
+			result = vb_epoll_control(epfd, op, fd, entry, event);
+		vb_entry_put(entry);
+	}
+	if (plain && result == -ENOENT)
+		return vb_real()->epoll_ctl(epfd, op, fd, event);
+	return give_back(result);
+}
+
+VB_PUBLIC int epoll_pwait(int epfd, struct epoll_event *events, int count, int timeout,
+			  const sigset_t *mask)
+{
+	if (!vb_epoll_has(epfd) || count <= 0)
+		return vb_real()->epoll_pwait(epfd, events, count, timeout, mask);
+	return give_back(vb_epoll_wait(epfd, events, count, deadline_of_ms(timeout), mask));
+}
+
+VB_PUBLIC int epoll_wait(int epfd, struct epoll_event *events, int count, int timeout)
+{
+	return epoll_pwait(epfd, events, count, timeout, NULL);
+}
+
+VB_PUBLIC int epoll_pwait2(int epfd, struct epoll_event *events, int count,
+			   const struct timespec *timeout, const sigset_t *mask);
+int epoll_pwait2(int epfd, struct epoll_event *events, int count, const struct timespec *timeout,
+		 const sigset_t *mask)
+{
+	if (vb_epoll_has(epfd) && count > 0)
+		return give_back(vb_epoll_wait(epfd, events, count, deadline_of(timeout), mask));
+	if (!vb_real()->epoll_pwait2) {
+		errno = ENOSYS;
+		return -1;
+	}
+	return vb_real()->epoll_pwait2(epfd, events, count, timeout, mask);
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that make, name, connect and end sockets. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload-sockets/entry.h"
+#include "preload-sockets/epoll_set.h"
+#include "verbs/symver.h"
+
+static int give_back(int result)
+{
+	if (result >= 0)
+		return result;
+	errno = -result;
+	return -1;
+}
+
+VB_PUBLIC int socket(int domain, int type, int protocol)
+{
+	int fd = vb_real()->socket(domain, type, protocol);
+
+	if (fd >= 0 && vb_sockets_wanted(domain, type, protocol))
+		vb_entry_add(fd, domain, type & SOCK_NONBLOCK, NULL); /* else it is TCP */
+	return fd;
+}
+
+VB_PUBLIC int listen(int fd, int backlog)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int result;
+
+	if (!entry)
+		return vb_real()->listen(fd, backlog);
+	result = vb_entry_listen(entry, fd, backlog);
+	vb_entry_put(entry);
+	return give_back(result);
+}
+
+VB_PUBLIC int accept4(int fd, struct sockaddr *addr, socklen_t *size, int flags)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int result;
+
+	if (!entry)
+		return vb_real()->accept4(fd, addr, size, flags);
+	result = vb_entry_accept(entry, fd, addr, size, flags);
+	vb_entry_put(entry);
+	return give_back(result);
+}
+
+VB_PUBLIC int accept(int fd, struct sockaddr *addr, socklen_t *size)
+{
+	return accept4(fd, addr, size, 0);
+}
+
+VB_PUBLIC int connect(int fd, const struct sockaddr *addr, socklen_t size)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int result;
+
+	if (!entry)
+		return vb_real()->connect(fd, addr, size);
+	result = vb_entry_connect(entry, fd, addr, size);
+	vb_entry_put(entry);
+	return give_back(result);
+}
+
+VB_PUBLIC int close(int fd)
+{
+	vb_entry_drop(fd);
+	vb_epoll_drop(fd);
+	return vb_real()->close(fd);
+}
+
+/* The rsocket behind a number if one is in charge, with a reference. */
+static struct vb_rs *rsocket_of(int fd)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	struct vb_rs *rs;
+
+	if (!entry)
+		return NULL;
+	rs = vb_entry_rsocket(entry, fd);
+	vb_entry_put(entry);
+	return rs;
+}
+
+VB_PUBLIC int shutdown(int fd, int how)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+	int result;
+
+	if (!rs)
+		return vb_real()->shutdown(fd, how);
+	result = vb_rs_shutdown(rs, how);
+	vb_rs_put(rs);
+	return give_back(result);
+}
+
+VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+	int result;
+
+	if (!rs)
+		return vb_real()->getpeername(fd, addr, size);
+	result = vb_rs_name_peer(rs, addr, size);
+	vb_rs_put(rs);
+	return give_back(result);
+}
+
+VB_PUBLIC int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
+{
+	struct vb_rs *rs = rsocket_of(fd);
+	int result;
+
+	if (!rs)
+		return vb_real()->getsockname(fd, addr, size);
+	result = vb_rs_name_local(rs, addr, size);
+	vb_rs_put(rs);
+	return give_back(result);
+}
+
+/* An error that a connect by TCP left behind, when RDMA had been tried first. */
+static int take_error(int fd)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int error;
+
+	if (!entry)
+		return 0;
+	pthread_mutex_lock(&entry->lock);
+	error = entry->error;
+	entry->error = 0;
+	pthread_mutex_unlock(&entry->lock);
+	vb_entry_put(entry);
+	return error;
+}
+
+/* The TCP socket keeps the options; these speak of the connection. */
+static bool is_about_connection(int level, int name)
+{
+	return (level == SOL_SOCKET && name == SO_ERROR) ||
+	       (level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG));
+}
+
+VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
+			 socklen_t *restrict size)
+{
+	struct vb_rs *rs = is_about_connection(level, name) ? rsocket_of(fd) : NULL;
+	int error, result;
+
+	if (rs) {
+		result = vb_rs_option_get(rs, level, name, value, size);
+		vb_rs_put(rs);
+		return give_back(result);
+	}
+	error = level == SOL_SOCKET && name == SO_ERROR ? take_error(fd) : 0;
+	if (error && *size >= sizeof(error)) {
+		memcpy(value, &error, sizeof(error));
+		*size = sizeof(error);
+		return 0;
+	}
+	return vb_real()->getsockopt(fd, level, name, value, size);
+}
+
+VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int result = vb_real()->setsockopt(fd, level, name, value, size);
+
+	if (!entry)
+		return result;
+	pthread_mutex_lock(&entry->lock);
+	if (!result && level == SOL_SOCKET && name == SO_RCVBUF)
+		entry->receive_size_set = true;
+	if (!result && level == SOL_SOCKET && name == SO_SNDBUF)
+		entry->send_size_set = true;
+	if (!result && entry->rs)
+		vb_rs_option_set(entry->rs, level, name, value, size); /* as far as it has it */
+	pthread_mutex_unlock(&entry->lock);
+	vb_entry_put(entry);
+	return result;
+}
+
+/* What was sent arrives although the program ends without closing. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	vb_entry_drop_all();
+}

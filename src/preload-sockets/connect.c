@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connecting and listening by RDMA first, by TCP as well. */
+#include "preload-sockets/entry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <rdma/rsocket.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "preload-sockets/epoll_set.h"
+#include "rsocket/poll.h"
+
+/* Options that are read off the TCP socket when the rsocket is made. */
+static const struct {
+	int level, name;
+} inherited[] = {
+	{ SOL_SOCKET, SO_REUSEADDR }, { SOL_SOCKET, SO_KEEPALIVE },  { SOL_SOCKET, SO_LINGER },
+	{ SOL_SOCKET, SO_OOBINLINE }, { SOL_SOCKET, SO_RCVTIMEO },   { SOL_SOCKET, SO_SNDTIMEO },
+	{ IPPROTO_TCP, TCP_NODELAY }, { IPPROTO_TCP, TCP_KEEPIDLE }, { IPPROTO_IPV6, IPV6_V6ONLY },
+};
+
+static void copy_options(const struct vb_entry *entry, int fd, struct vb_rs *rs)
+{
+	for (size_t i = 0; i < sizeof(inherited) / sizeof(inherited[0]); i++) {
+		const int level = inherited[i].level, name = inherited[i].name;
+		uint8_t value[64];
+		socklen_t size = sizeof(value);
+
+		if (level == IPPROTO_IPV6 && entry->domain != AF_INET6)
+			continue;
+		if (!vb_real()->getsockopt(fd, level, name, value, &size))
+			vb_rs_option_set(rs, level, name, value, size);
+	}
+}
+
+/* The kernel says twice what was set. */
+static void copy_buffer_size(int fd, struct vb_rs *rs, int name)
+{
+	socklen_t size = sizeof(int);
+	int value;
+
+	if (vb_real()->getsockopt(fd, SOL_SOCKET, name, &value, &size))
+		return;
+	value /= 2;
+	vb_rs_option_set(rs, SOL_SOCKET, name, &value, sizeof(value));
+}
+
+/* TCP lets its buffers grow; these are as large as it takes to keep both ends busy. */
+static void enlarge_buffers(struct vb_rs *rs)
+{
+	const struct vb_rs_settings *settings = vb_rs_settings();
+	const int size = 1 << 19; /* doubled when set */
+
+	if (settings->receive_size == VB_RS_BUFFER_DEFAULT)
+		vb_rs_option_set(rs, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	if (settings->send_size == VB_RS_BUFFER_DEFAULT)
+		vb_rs_option_set(rs, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+static void apply_config(struct vb_rs *rs)
+{
+	const struct vb_sockets_config *config = vb_sockets_config();
+
+	if (config->sq_size)
+		vb_rs_option_set(rs, SOL_RDMA, RDMA_SQSIZE, &config->sq_size, sizeof(int));
+	if (config->rq_size)
+		vb_rs_option_set(rs, SOL_RDMA, RDMA_RQSIZE, &config->rq_size, sizeof(int));
+	if (config->inline_size)
+		vb_rs_option_set(rs, SOL_RDMA, RDMA_INLINE, &config->inline_size, sizeof(int));
+}
+
+int vb_entry_make_rsocket(struct vb_entry *entry, int fd, struct vb_rs **rs)
+{
+	int err = vb_rs_open(entry->domain, SOCK_STREAM, 0, rs);
+
+	if (err)
+		return err;
+	enlarge_buffers(*rs);
+	apply_config(*rs);
+	copy_options(entry, fd, *rs);
+	if (entry->receive_size_set)
+		copy_buffer_size(fd, *rs, SO_RCVBUF);
+	if (entry->send_size_set)
+		copy_buffer_size(fd, *rs, SO_SNDBUF);
+	return 0;
+}
+
+/* --- connect --- */
+
+/* A name that the program gave its socket counts for both. */
+static int bind_as(int fd, struct vb_rs *rs)
+{
+	union vb_rs_addr local = { 0 };
+	socklen_t size = sizeof(local);
+
+	if (vb_real()->getsockname(fd, &local.sa, &size) || !local.in.sin_port)
+		return 0;
+	return vb_rs_bind(rs, &local.sa, size);
+}
+
+static int begin(struct vb_entry *entry, int fd, const struct sockaddr *addr, socklen_t size)
+{
+	struct vb_rs *rs;
+	int err;
+
+	if (entry->kind != VB_KIND_FRESH)
+		return -EISCONN;
+	if (!addr || size < sizeof(sa_family_t) || addr->sa_family != entry->domain)
+		return -EINVAL; /* the kernel finds the right words */
+	err = vb_entry_make_rsocket(entry, fd, &rs);
+	if (err)
+		return err;
+	vb_rs_set_nonblock(rs, true);
+	err = bind_as(fd, rs);
+	err = err ? err : vb_rs_connect(rs, addr, size);
+	if (err != -EINPROGRESS) {
+		vb_rs_put(rs);
+		return err;
+	}
+	memcpy(&entry->target, addr,
+	       entry->domain == AF_INET ? sizeof(entry->target.in) : sizeof(entry->target.in6));
+	entry->rs = rs;
+	entry->kind = VB_KIND_CONNECTING;
+	entry->give_up_at_ns = vb_now_ns() + vb_sockets_config()->connect_wait_ns;
+	vb_epoll_changed(entry);
+	return err;
+}
+
+/* What a connect that is decided gives to the program that waited for it. */
+static int outcome(struct vb_entry *entry, int fd)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLOUT };
+	socklen_t size = sizeof(int);
+	int error;
+
+	if (entry->kind == VB_KIND_STREAM)
+		return 0;
+	error = entry->error;
+	entry->error = 0;
+	if (error)
+		return -error;
+	/* The kernel's socket blocks as the program wants, so connect has waited by itself. */
+	if (vb_real()->poll(&ready, 1, -1) < 0 ||
+	    vb_real()->getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
+		return -errno;
+	return -error;
+}
+
+static int wait_connected(struct vb_entry *entry, int fd)
+{
+	int err;
+
+	for (;;) {
+		struct vb_entry_parts parts = vb_entry_parts(entry, fd);
+		struct pollfd ready = { .fd = -1, .events = POLLOUT };
+
+		if (parts.look_again_at_ns == VB_NEVER_NS) {
+			if (parts.rs)
+				vb_rs_put(parts.rs);
+			break;
+		}
+		err = vb_rs_poll(&ready, &parts.rs, 1, parts.look_again_at_ns, NULL);
+		vb_rs_put(parts.rs);
+		if (err < 0 && !(err == -EINTR && vb_rs_restart()))
+			return err;
+	}
+	pthread_mutex_lock(&entry->lock);
+	if (entry->rs)
+		vb_rs_set_nonblock(entry->rs, entry->nonblock);
+	err = outcome(entry, fd);
+	pthread_mutex_unlock(&entry->lock);
+	return err;
+}
+
+int vb_entry_connect(struct vb_entry *entry, int fd, const struct sockaddr *addr, socklen_t size)
+{
+	bool fresh, wait;
+	int err;
+
+	pthread_mutex_lock(&entry->lock);
+	fresh = entry->kind == VB_KIND_FRESH;
+	err = fresh ? begin(entry, fd, addr, size) : 0;
+	wait = err == -EINPROGRESS && !entry->nonblock;
+	if (fresh && err != -EINPROGRESS)
+		entry->kind = VB_KIND_PLAIN; /* RDMA has no way there */
+	pthread_mutex_unlock(&entry->lock);
+	if (wait)
+		return wait_connected(entry, fd);
+	if (err == -EINPROGRESS)
+		return err;
+	if (!fresh) {
+		struct vb_rs *rs = vb_entry_rsocket(entry, fd);
+
+		if (rs) {
+			err = vb_rs_connect(rs, addr, size);
+			vb_rs_put(rs);
+			return err;
+		}
+	}
+	return vb_real()->connect(fd, addr, size) ? -errno : 0;
+}
+
+/* --- listen --- */
+
+static int listen_rdma(struct vb_entry *entry, int fd, int backlog)
+{
+	union vb_rs_addr local = { 0 };
+	socklen_t size = sizeof(local);
+	struct vb_rs *rs;
+	int err;
+
+	if (vb_real()->getsockname(fd, &local.sa, &size))
+		return -errno;
+	err = vb_entry_make_rsocket(entry, fd, &rs);
+	if (err)
+		return err;
+	vb_rs_set_nonblock(rs, true);
+	err = vb_rs_bind(rs, &local.sa, size);
+	err = err ? err : vb_rs_listen(rs, backlog);
+	if (err) {
+		vb_rs_put(rs);
+		return err;
+	}
+	/* accept looks at both, so neither may block. */
+	vb_real()->fcntl(fd, F_SETFL, vb_real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
+	entry->rs = rs;
+	entry->kind = VB_KIND_LISTENER;
+	vb_epoll_changed(entry);
+	return 0;
+}
+
+int vb_entry_listen(struct vb_entry *entry, int fd, int backlog)
+{
+	if (vb_real()->listen(fd, backlog))
+		return -errno;
+	pthread_mutex_lock(&entry->lock);
+	if (entry->kind == VB_KIND_LISTENER && entry->rs)
+		vb_rs_listen(entry->rs, backlog);
+	else if (entry->kind == VB_KIND_FRESH &&
+		 (!vb_sockets_config()->listen || listen_rdma(entry, fd, backlog)))
+		entry->kind = VB_KIND_PLAIN;
+	pthread_mutex_unlock(&entry->lock);
+	return 0;
+}
+
+/* --- accept --- */
+
+/* A number for an rsocket that was accepted; takes rs over. */
+static int number_for(struct vb_rs *rs, int domain, int flags)
+{
+	int fd = vb_real()->socket(domain, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)),
+				   0);
+	int err = fd < 0 ? -errno : 0;
+
+	if (err) {
+		vb_rs_close(rs);
+		vb_rs_put(rs);
+		return err;
+	}
+	vb_rs_set_nonblock(rs, flags & SOCK_NONBLOCK);
+	err = vb_entry_add(fd, domain, flags & SOCK_NONBLOCK, rs);
+	if (err)
+		vb_real()->close(fd);
+	return err ? err : fd;
+}
+
+static int accept_once(struct vb_entry *entry, int fd, struct vb_rs *listener,
+		       struct sockaddr *addr, socklen_t *size, int flags)
+{
+	struct vb_rs *rs;
+	int result;
+
+	if (listener && !vb_rs_accept(listener, &rs)) {
+		if (addr && size)
+			vb_rs_name_peer(rs, addr, size);
+		return number_for(rs, entry->domain, flags);
+	}
+	result = vb_real()->accept4(fd, addr, size, flags);
+	return result < 0 ? -errno : result;
+}
+
+static int wait_acceptable(int fd, struct vb_rs *listener, uint64_t deadline_ns)
+{
+	struct pollfd fds[2] = { { .fd = fd, .events = POLLIN }, { .fd = -1, .events = POLLIN } };
+	struct vb_rs *rsockets[2] = { NULL, listener };
+	int ready = vb_rs_poll(fds, rsockets, listener ? 2 : 1, deadline_ns, NULL);
+
+	if (ready == -EINTR && vb_rs_restart())
+		return 0;
+	return ready < 0 ? ready : ready ? 0 : -EAGAIN;
+}
+
+static uint64_t accept_deadline(int fd)
+{
+	struct timeval time = { 0 };
+	socklen_t size = sizeof(time);
+
+	if (vb_real()->getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &time, &size))
+		return VB_NEVER_NS;
+	return vb_rs_deadline(false,
+			      (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u);
+}
+
+int vb_entry_accept(struct vb_entry *entry, int fd, struct sockaddr *addr, socklen_t *size,
+		    int flags)
+{
+	struct vb_entry_parts parts = vb_entry_parts(entry, fd);
+	uint64_t deadline_ns = 0;
+	bool may_block;
+	int result;
+
+	pthread_mutex_lock(&entry->lock);
+	may_block = entry->kind == VB_KIND_LISTENER && !entry->nonblock;
+	pthread_mutex_unlock(&entry->lock);
+	if (may_block)
+		deadline_ns = accept_deadline(fd);
+	do {
+		const bool listens = parts.rs && parts.kernel;
+
+		result = accept_once(entry, fd, listens ? parts.rs : NULL, addr, size, flags);
+		if (result != -EAGAIN || !may_block)
+			break;
+		result = wait_acceptable(fd, listens ? parts.rs : NULL, deadline_ns);
+	} while (!result);
+	if (parts.rs)
+		vb_rs_put(parts.rs);
+	return result;
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Waiting in an epoll set that has rsockets in it. */
+#include "preload-sockets/epoll_impl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "rsocket/rsocket.h"
+
+enum { BATCH = 64, STACK_EVENTS = 128 };
+
+/* What holds of the rsocket; armed if it says nothing, and in any case if edges are wanted. */
+static uint32_t look_at_rsocket(struct vb_epoll_member *member)
+{
+	struct vb_rs *rs = member->rs;
+	const short wanted = (short)(member->event.events & 0x7fff);
+	short ready;
+
+	pthread_mutex_lock(&rs->lock);
+	if (member->event.events & EPOLLET) {
+		while (vb_rs_arm(rs, &member->watch))
+			;
+		ready = vb_rs_ready(rs, wanted);
+	} else {
+		do {
+			ready = vb_rs_ready(rs, wanted);
+		} while (!ready && vb_rs_arm(rs, &member->watch));
+	}
+	vb_epoll_member_channel(member, vb_rs_completion_fd(rs));
+	pthread_mutex_unlock(&rs->lock);
+	return (uint32_t)(unsigned short)ready;
+}
+
+static uint32_t look_at_kernel(const struct vb_epoll_member *member)
+{
+	struct pollfd fd = { .fd = member->fd, .events = (short)(member->event.events & 0x7fff) };
+
+	return vb_real()->poll(&fd, 1, 0) > 0 ? (uint32_t)(unsigned short)fd.revents : 0;
+}
+
+static uint32_t look(struct vb_epoll_member *member)
+{
+	struct vb_entry_parts parts;
+	uint32_t ready = 0;
+
+	if (member->in_kernel)
+		return 0;
+	parts = vb_entry_parts(member->entry, member->fd);
+	vb_epoll_member_fit(member, &parts);
+	if (parts.rs)
+		vb_rs_put(parts.rs);
+	if (member->disabled || member->in_kernel)
+		return 0;
+	if (member->rs)
+		ready |= look_at_rsocket(member);
+	if (member->listens)
+		ready |= look_at_kernel(member);
+	return ready;
+}
+
+static struct vb_epoll_member *take_hot(struct vb_epoll_set *set)
+{
+	struct vb_epoll_member *member;
+
+	pthread_mutex_lock(&vb_epoll_lock);
+	member = vb_list_element(set->hot.next, &set->hot, struct vb_epoll_member, hot_node);
+	if (member)
+		vb_list_remove(&member->hot_node);
+	pthread_mutex_unlock(&vb_epoll_lock);
+	return member;
+}
+
+/* Ready and not told by edges: looked at again next time. */
+static void stay_hot(struct vb_epoll_member *member)
+{
+	pthread_mutex_lock(&vb_epoll_lock);
+	if (vb_list_empty(&member->hot_node))
+		vb_list_append(&member->set->hot, &member->hot_node);
+	pthread_mutex_unlock(&vb_epoll_lock);
+}
+
+static unsigned count_hot(struct vb_epoll_set *set)
+{
+	unsigned count = 0;
+
+	pthread_mutex_lock(&vb_epoll_lock);
+	for (const struct vb_list *node = set->hot.next; node != &set->hot; node = node->next)
+		count++;
+	pthread_mutex_unlock(&vb_epoll_lock);
+	return count;
+}
+
+/* Each hot member once; how many are ready. */
+static int collect(struct vb_epoll_set *set, struct epoll_event *events, int count)
+{
+	struct vb_epoll_member *member;
+	int filled = 0;
+
+	pthread_mutex_lock(&set->check_lock);
+	for (unsigned left = count_hot(set); left && filled < count; left--) {
+		uint32_t ready;
+
+		member = take_hot(set);
+		if (!member)
+			break;
+		ready = look(member);
+		if (!ready)
+			continue;
+		events[filled++] =
+			(struct epoll_event){ .events = ready, .data = member->event.data };
+		if (member->event.events & EPOLLONESHOT)
+			member->disabled = true;
+		else if (!(member->event.events & EPOLLET))
+			stay_hot(member);
+	}
+	pthread_mutex_unlock(&set->check_lock);
+	return filled;
+}
+
+/* Those that must be looked at by themselves; when the next one is due. */
+static uint64_t heat_due(struct vb_epoll_set *set)
+{
+	uint64_t next_ns = VB_NEVER_NS, now_ns = 0;
+
+	pthread_mutex_lock(&set->check_lock);
+	vb_list_for(member, &set->members, struct vb_epoll_member, set_node) {
+		if (member->look_at_ns == VB_NEVER_NS)
+			continue;
+		now_ns = now_ns ? now_ns : vb_now_ns();
+		if (member->look_at_ns <= now_ns)
+			stay_hot(member);
+		else if (member->look_at_ns < next_ns)
+			next_ns = member->look_at_ns;
+	}
+	pthread_mutex_unlock(&set->check_lock);
+	return next_ns;
+}
+
+/* Under vb_epoll_lock, so that no member that was found is freed meanwhile. */
+static void heat_from_inner(struct vb_epoll_set *set)
+{
+	struct epoll_event events[BATCH];
+	int count;
+
+	pthread_mutex_lock(&vb_epoll_lock);
+	count = vb_real()->epoll_pwait(set->inner_fd, events, BATCH, 0, NULL);
+	for (int i = 0; i < count; i++) {
+		struct vb_epoll_member *member = events[i].data.ptr;
+
+		if (!member)
+			vb_rs_event_drain(set->kick_fd);
+		else if (vb_list_empty(&member->hot_node))
+			vb_list_append(&set->hot, &member->hot_node);
+	}
+	pthread_mutex_unlock(&vb_epoll_lock);
+}
+
+static int timeout_ms(uint64_t deadline_ns)
+{
+	uint64_t now_ns, ms;
+
+	if (deadline_ns == VB_NEVER_NS)
+		return -1;
+	if (!deadline_ns)
+		return 0;
+	now_ns = vb_now_ns();
+	if (now_ns >= deadline_ns)
+		return 0;
+	ms = (deadline_ns - now_ns + 999999u) / 1000000u;
+	return ms > INT32_MAX ? INT32_MAX : (int)ms;
+}
+
+/* The kernel's events, without ours among them; events has room for one more than count. */
+static int wait_kernel(struct vb_epoll_set *set, struct epoll_event *events, int count,
+		       uint64_t deadline_ns, const sigset_t *mask)
+{
+	int found =
+		vb_real()->epoll_pwait(set->epfd, events, count + 1, timeout_ms(deadline_ns), mask);
+	int kept = 0;
+
+	if (found < 0)
+		return -errno;
+	for (int i = 0; i < found; i++) {
+		if (events[i].data.ptr == set)
+			heat_from_inner(set);
+		else
+			events[kept++] = events[i];
+	}
+	return kept > count ? count : kept; /* what is cut off is still true next time */
+}
+
+static int wait_rounds(struct vb_epoll_set *set, struct epoll_event *events, int count,
+		       uint64_t deadline_ns, const sigset_t *mask)
+{
+	for (;;) {
+		const uint64_t look_ns = heat_due(set);
+		const uint64_t until_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
+		int filled = collect(set, events, count);
+		int found = 0;
+
+		if (filled < count)
+			found = wait_kernel(set, events + filled, count - filled,
+					    filled ? 0 : until_ns, filled ? NULL : mask);
+		if (found < 0)
+			return filled ? filled : found;
+		filled += found;
+		if (!filled)
+			filled = collect(set, events, count);
+		if (filled || deadline_ns == 0 ||
+		    (deadline_ns != VB_NEVER_NS && vb_now_ns() >= deadline_ns))
+			return filled;
+	}
+}
+
+int vb_epoll_wait(int epfd, struct epoll_event *events, int count, uint64_t deadline_ns,
+		  const sigset_t *mask)
+{
+	struct epoll_event few[STACK_EVENTS + 1], *room = few;
+	struct vb_epoll_set *set = vb_epoll_set_get(epfd);
+	int result;
+
+	if (!set)
+		return -EBADF;
+	if (count > STACK_EVENTS)
+		room = malloc(((size_t)count + 1) * sizeof(*room));
+	result = room ? wait_rounds(set, room, count, deadline_ns, mask) : -ENOMEM;
+	for (int i = 0; i < result; i++)
+		events[i] = room[i];
+	if (room != few)
+		free(room);
+	vb_fd_object_put(&set->object);
+	return result;
+}

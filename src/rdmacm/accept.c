@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdma_accept and rdma_reject: the answers to a request. */
+#include <endian.h>
+#include <errno.h>
+
+#include "base/clock.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/life.h"
+#include "rdmacm/param.h"
+#include "rdmacm/qp.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+static bool is_datagram(const struct vb_cma_id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+static uint8_t smaller(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What the request said, as far as the device can, unless the application says something else. */
+static void take_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
+{
+	if (param && param->initiator_depth != RDMA_MAX_INIT_DEPTH)
+		id->initiator_depth = param->initiator_depth;
+	else
+		id->initiator_depth = smaller(id->initiator_depth, id->device->max_initiator_depth);
+	if (param && param->responder_resources != RDMA_MAX_RESP_RES)
+		id->responder_resources = param->responder_resources;
+	else
+		id->responder_resources =
+			smaller(id->responder_resources, id->device->max_responder_resources);
+}
+
+static int send_reply(struct vb_cma_id *id, const struct rdma_conn_param *param,
+		      const struct vb_cma_data *data)
+{
+	const struct vb_cm_accept_params rep = {
+		.ca_guid = be64toh(id->device->guid),
+		.qpn = id->qp_num,
+		.srq = id->srq,
+		.flow_control = param && param->flow_control,
+		.responder_resources = id->responder_resources,
+		.initiator_depth = id->initiator_depth,
+		.rnr_retry_count = param ? smaller(param->rnr_retry_count, 7) : 7,
+		.ece_vendor_id = id->remote_ece.vendor_id,
+		.ece_options = id->local_ece.options,
+		.private_data = data->bytes,
+		.private_data_length = (uint8_t)data->length,
+	};
+
+	return vb_cm_accept(&id->endpoint, &rep, vb_now_ns());
+}
+
+static int send_answer(struct vb_cma_id *id, const struct vb_cma_data *data)
+{
+	const struct vb_cm_sidr_reply_params rep = {
+		.status = VB_CM_SIDR_SUCCESS,
+		.qpn = id->qp_num,
+		.qkey = RDMA_UDP_QKEY,
+		.private_data = data->bytes,
+		.private_data_length = (uint8_t)data->length,
+	};
+
+	return vb_cm_sidr_reply(&id->endpoint, &rep, vb_now_ns());
+}
+
+/* Under the lock. */
+static int answer(struct vb_cma_id *id, const struct rdma_conn_param *param,
+		  const struct vb_cma_data *data)
+{
+	int err;
+
+	id->accepted = true; /* events may come from within */
+	err = is_datagram(id) ? send_answer(id, data) : send_reply(id, param, data);
+	if (!err && !is_datagram(id))
+		vb_cma_life_follow(&id->endpoint);
+	if (err) {
+		vb_explain("rdma_accept: the request is gone: the peer gave up, or it was "
+			   "answered before");
+		id->accepted = false;
+	}
+	return err;
+}
+
+static int check(struct vb_cma_id *id, const struct rdma_conn_param *param,
+		 struct vb_cma_data *data)
+{
+	size_t limit = is_datagram(id) ? VB_CM_SIDR_REP_DATA_SIZE : VB_CM_REP_DATA_SIZE;
+	int err;
+
+	vb_cma_lock();
+	err = vb_cma_id_expect(id, VB_CMA_CONNECT, "rdma_accept");
+	vb_cma_unlock();
+	if (!err)
+		err = vb_cma_param_check(id, param, "rdma_accept");
+	if (!err && !id->id.qp && !param) {
+		vb_explain("rdma_accept: without a QP conn_param has to name one");
+		err = -EINVAL;
+	}
+	if (!err)
+		err = vb_cma_data_gather(id, param ? param->private_data : NULL,
+					 param ? param->private_data_len : 0, limit, "rdma_accept",
+					 data);
+	return err;
+}
+
+static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *param)
+{
+	struct vb_cma_data data;
+	int err = check(id, param, &data);
+
+	if (err)
+		return err;
+	take_depths(id, param);
+	vb_cma_param_qp(id, param);
+	if (!is_datagram(id))
+		err = vb_cma_qp_ready(id, id->responder_resources, id->initiator_depth);
+	if (err)
+		return err;
+	vb_cma_lock();
+	err = answer(id, param, &data);
+	vb_cma_rearm();
+	vb_cma_unlock();
+	if (err && !is_datagram(id))
+		(void)vb_cma_qp_error(id);
+	return err;
+}
+
+VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+	struct vb_cma_id *self = vb_cma_id(id);
+	int err = accept_request(self, conn_param);
+
+	if (!err && !is_datagram(self))
+		err = vb_cma_complete(self);
+	return vb_return_minus_one(err);
+}
+
+/* Under the lock. */
+static int refuse(struct vb_cma_id *id, enum vb_cm_reason reason, const struct vb_cma_data *data)
+{
+	const struct vb_cm_sidr_reply_params rep = {
+		.status = VB_CM_SIDR_REJECT,
+		.private_data = data->bytes,
+		.private_data_length = (uint8_t)data->length,
+	};
+
+	if (!id->has_endpoint || id->state != VB_CMA_CONNECT) {
+		vb_explain("rdma_reject: there is no request to be rejected");
+		return -EINVAL;
+	}
+	if (is_datagram(id))
+		return vb_cm_sidr_reply(&id->endpoint, &rep, vb_now_ns());
+	return vb_cm_reject(&id->endpoint, reason, NULL, 0, data->bytes, (uint8_t)data->length,
+			    vb_now_ns());
+}
+
+static int reject(struct vb_cma_id *id, const void *private_data, uint8_t length,
+		  enum vb_cm_reason reason)
+{
+	size_t limit = is_datagram(id) ? VB_CM_SIDR_REP_DATA_SIZE : VB_CM_REJ_DATA_SIZE;
+	struct vb_cma_data data;
+	int err = vb_cma_stale(id->generation, "rdma_reject");
+
+	if (!err)
+		err = vb_cma_data_gather(id, private_data, length, limit, "rdma_reject", &data);
+	if (err)
+		return err;
+	vb_cma_lock();
+	err = refuse(id, reason, &data);
+	vb_cma_rearm();
+	vb_cma_unlock();
+	return err;
+}
+
+VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return vb_return_minus_one(
+		reject(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_CONSUMER));
+}
+
+VB_PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
+			      uint8_t private_data_len)
+{
+	return vb_return_minus_one(
+		reject(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_VENDOR_OPTION));
+}

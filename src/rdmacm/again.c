@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rdmacm/again.h"
+
+#include "base/clock.h"
+#include "rdmacm/connect.h"
+
+/* Each waits as long as the others: the oldest is the first one due. */
+static struct vb_list waiting = VB_LIST_INIT(waiting);
+
+bool vb_cma_again(struct vb_cma_id *id, uint64_t now_ns)
+{
+	if (id->passive || id->removing || now_ns - id->asked_ns > VB_CMA_PATIENCE_NS)
+		return false;
+	id->again_ns = now_ns + VB_CMA_AGAIN_NS;
+	vb_list_append(&waiting, &id->again_node);
+	return true;
+}
+
+static void ask_again(struct vb_cma_id *id)
+{
+	int err;
+
+	vb_list_remove(&id->again_node);
+	err = vb_cma_connect_send(id);
+	if (err)
+		(void)vb_cma_event_raise(id, RDMA_CM_EVENT_UNREACHABLE, err);
+}
+
+void vb_cma_again_tick(uint64_t now_ns)
+{
+	vb_list_for(id, &waiting, struct vb_cma_id, again_node) {
+		if (id->again_ns > now_ns)
+			return;
+		ask_again(id);
+	}
+}
+
+uint64_t vb_cma_again_next_ns(void)
+{
+	if (vb_list_empty(&waiting))
+		return VB_NEVER_NS;
+	return vb_container(waiting.next, struct vb_cma_id, again_node)->again_ns;
+}
+
+void vb_cma_again_drop(struct vb_cma_id *id)
+{
+	vb_list_remove(&id->again_node);
+}
+
+void vb_cma_again_forget(void)
+{
+	vb_list_init(&waiting);
+}

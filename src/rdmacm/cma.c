@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The library as a whole: the lock, the engine below, what a fork leaves. */
+#include "rdmacm/cma.h"
+
+#include <errno.h>
+
+#include "rdmacm/again.h"
+#include "rdmacm/events_in.h"
+#include "rdmacm/hold.h"
+#include "rdmacm/io.h"
+#include "rdmacm/life.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_list ids = VB_LIST_INIT(ids);
+static struct vb_cm cm;
+static const struct vb_engine_table *engine;
+static bool started;
+static unsigned generation;
+
+void vb_cma_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void vb_cma_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void vb_cma_wait(pthread_cond_t *cond)
+{
+	pthread_cond_wait(cond, &lock);
+}
+
+struct vb_list *vb_cma_ids(void)
+{
+	return &ids;
+}
+
+struct vb_cm *vb_cma_cm(void)
+{
+	return &cm;
+}
+
+const struct vb_engine_table *vb_cma_engine(void)
+{
+	return engine;
+}
+
+unsigned vb_cma_generation(void)
+{
+	return generation;
+}
+
+int vb_cma_stale(unsigned made_in, const char *call)
+{
+	if (made_in == generation)
+		return 0;
+	vb_explain("%s: this was made before fork() and belongs to the parent process; the child "
+		   "makes its own",
+		   call);
+	return -EINVAL;
+}
+
+/*
+ * fork: everything stays with the parent, and the child begins anew. Descriptors that the
+ * application knows stay open, as it may expect.
+ */
+static void begin_anew(void)
+{
+	generation++;
+	pthread_mutex_init(&lock, NULL);
+	vb_cma_devices_forget();
+}
+
+/* The order of both: life looks into what io has. */
+static void leave_to_parent(void)
+{
+	started = false;
+	vb_list_init(&ids);
+	vb_cma_life_forget();
+	vb_cma_hold_forget();
+	vb_cma_again_forget();
+	vb_cma_io_forget();
+}
+
+static void find_engine(void)
+{
+	engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
+	pthread_atfork(NULL, NULL, begin_anew);
+}
+
+/*
+ * The lock is held while a process forks, so that the child finds everything whole. It is taken
+ * before the locks of the engine, as everywhere: who is registered last prepares first.
+ */
+static void hold_during_fork(void)
+{
+	pthread_atfork(vb_cma_lock, vb_cma_unlock, leave_to_parent);
+}
+
+int vb_cma_begin(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_engine);
+	if (engine)
+		return vb_cma_devices_find();
+	vb_explain("librdmacm of Verbena " VERBENA_VERSION " needs the libibverbs of the same "
+		   "release beside it (engine table version %d)",
+		   VB_ENGINE_TABLE_VERSION);
+	return -EPROTO;
+}
+
+/* Under the lock. */
+static int start(void)
+{
+	uint32_t slot;
+	int err = engine->slot(&slot);
+
+	if (!err)
+		err = vb_cm_init(&cm, slot, vb_cma_cm_ops(), NULL);
+	if (err)
+		return err;
+	err = vb_cma_io_start();
+	if (err)
+		vb_cm_fini(&cm);
+	else
+		vb_cma_life_start(slot);
+	return err;
+}
+
+int vb_cma_start(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int err = vb_cma_begin();
+
+	if (err)
+		return err;
+	vb_cma_lock();
+	if (!started)
+		err = start();
+	started = started || !err;
+	vb_cma_unlock();
+	if (!err)
+		pthread_once(&once, hold_during_fork);
+	if (err)
+		vb_explain("the connection manager cannot be started: error %d", -err);
+	return err;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdma_connect: a REQ, or for datagrams the question which QP serves a port. */
+#include "rdmacm/connect.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "rdmacm/bind.h"
+#include "rdmacm/param.h"
+#include "rdmacm/qp.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+enum { RETRIES = 7 }; /* of 3 bits; for RNR it means without end */
+
+static uint8_t retries(const struct rdma_conn_param *param, uint8_t value)
+{
+	return !param || value > RETRIES ? RETRIES : value;
+}
+
+static void take_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
+{
+	id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
+				      ? param->initiator_depth
+				      : id->device->max_initiator_depth;
+	id->responder_resources = param && param->responder_resources != RDMA_MAX_RESP_RES
+					  ? param->responder_resources
+					  : id->device->max_responder_resources;
+	id->retry_count = retries(param, param ? param->retry_count : 0);
+}
+
+static struct vb_cm_route route_of(const struct vb_cma_id *id)
+{
+	return (struct vb_cm_route){
+		.local = id->sgid,
+		.remote = id->dgid,
+		.scope = id->scope,
+		.traffic_class = id->tos,
+	};
+}
+
+static struct vb_cm_ip ip_of(const struct vb_cma_id *id)
+{
+	const struct rdma_addr *addrs = &id->id.route.addr;
+
+	return (struct vb_cm_ip){
+		.ipv6 = addrs->src_addr.sa_family == AF_INET6,
+		.src_port = vb_address_port(&addrs->src_addr),
+		.src = vb_address_gid(&addrs->src_addr),
+		.dst = vb_address_gid(&addrs->dst_addr),
+	};
+}
+
+static uint64_t service_of(const struct vb_cma_id *id)
+{
+	return vb_cm_service_id(vb_cma_port_space(id),
+				vb_address_port(&id->id.route.addr.dst_addr));
+}
+
+static int send_request(struct vb_cma_id *id, const struct vb_cma_data *data)
+{
+	const struct ibv_sa_path_rec *path = id->id.route.path_rec;
+	const struct vb_cm_ip ip = ip_of(id);
+	const struct vb_cm_connect_params req = {
+		.route = route_of(id),
+		.service_id = service_of(id),
+		.ca_guid = be64toh(id->device->guid),
+		.qpn = id->qp_num,
+		.qp_type = id->id.qp_type,
+		.srq = id->srq,
+		.flow_control = id->asked.flow_control,
+		.responder_resources = id->responder_resources,
+		.initiator_depth = id->initiator_depth,
+		.retry_count = id->retry_count,
+		.rnr_retry_count = id->asked.rnr_retry_count,
+		.mtu = path->mtu,
+		.ack_timeout = path->packet_life_time + 1,
+		.hop_limit = path->hop_limit,
+		.flow_label = be32toh(path->flow_label),
+		.ece_vendor_id = id->local_ece.vendor_id,
+		.ece_options = id->local_ece.options,
+		.ip = &ip,
+		.private_data = data->bytes,
+		.private_data_length = (uint8_t)data->length,
+	};
+
+	return vb_cm_connect(&id->endpoint, &req, vb_now_ns());
+}
+
+static int send_question(struct vb_cma_id *id, const struct vb_cma_data *data)
+{
+	const struct vb_cm_ip ip = ip_of(id);
+	const struct vb_cm_sidr_params req = {
+		.route = route_of(id),
+		.service_id = service_of(id),
+		.ip = &ip,
+		.private_data = data->bytes,
+		.private_data_length = (uint8_t)data->length,
+	};
+
+	return vb_cm_sidr_request(&id->endpoint, &req, vb_now_ns());
+}
+
+int vb_cma_connect_send(struct vb_cma_id *id)
+{
+	int err;
+
+	if (id->has_endpoint)
+		vb_cm_destroy(&id->endpoint, vb_now_ns());
+	vb_cm_endpoint_init(vb_cma_cm(), &id->endpoint);
+	id->has_endpoint = true;
+	err = id->id.qp_type == IBV_QPT_UD ? send_question(id, &id->asked.data)
+					   : send_request(id, &id->asked.data);
+	if (err) {
+		vb_cm_destroy(&id->endpoint, vb_now_ns());
+		id->has_endpoint = false;
+	}
+	return err;
+}
+
+/* Under the lock. */
+static int begin(struct vb_cma_id *id)
+{
+	int err = vb_cma_id_expect(id, VB_CMA_ROUTE_RESOLVED, "rdma_connect");
+
+	if (!err)
+		err = vb_cma_connect_send(id);
+	if (!err)
+		id->state = VB_CMA_CONNECT;
+	vb_cma_rearm();
+	return err;
+}
+
+static int start(struct vb_cma_id *id, const struct rdma_conn_param *param)
+{
+	size_t limit =
+		id->id.qp_type == IBV_QPT_UD ? VB_CM_SIDR_REQ_USER_SIZE : VB_CM_REQ_USER_SIZE;
+	int err = vb_cma_param_check(id, param, "rdma_connect");
+
+	if (!err)
+		err = vb_cma_data_gather(id, param ? param->private_data : NULL,
+					 param ? param->private_data_len : 0, limit, "rdma_connect",
+					 &id->asked.data);
+	if (err)
+		return err;
+	take_depths(id, param);
+	vb_cma_param_qp(id, param);
+	id->asked.flow_control = param && param->flow_control;
+	id->asked.rnr_retry_count = retries(param, param ? param->rnr_retry_count : 0);
+	id->asked_ns = vb_now_ns();
+	vb_cma_lock();
+	err = begin(id);
+	vb_cma_unlock();
+	if (!err)
+		id->connect_len = 0; /* it was said */
+	return err;
+}
+
+VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
+{
+	struct vb_cma_id *self = vb_cma_id(id);
+	int err = vb_cma_stale(self->generation, "rdma_connect");
+
+	if (!err)
+		err = start(self, conn_param);
+	if (!err)
+		err = vb_cma_complete(self);
+	return vb_return_minus_one(err);
+}
+
+/* Under the lock. */
+static int establish(struct vb_cma_id *id)
+{
+	int err = vb_cma_id_expect(id, VB_CMA_CONNECT, "rdma_establish");
+
+	if (!err)
+		err = vb_cm_establish(&id->endpoint, vb_now_ns());
+	vb_cma_rearm();
+	return err;
+}
+
+VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
+{
+	int err;
+
+	if (id->qp) {
+		vb_explain("rdma_establish: the identifier has a QP, which the library readies");
+		return vb_return_minus_one(-EINVAL);
+	}
+	vb_cma_lock();
+	err = establish(vb_cma_id(id));
+	vb_cma_unlock();
+	return vb_return_minus_one(err);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdma_disconnect and rdma_notify. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "rdmacm/again.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/hold.h"
+#include "rdmacm/qp.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+/* Under the lock. */
+static int end_connection(struct vb_cma_id *id)
+{
+	int err;
+
+	if (!id->has_endpoint || id->state == VB_CMA_LISTEN) {
+		vb_explain("rdma_disconnect: the identifier is %s", vb_cma_state_name(id->state));
+		return -EINVAL;
+	}
+	id->disconnecting = true;
+	vb_cma_again_drop(id);
+	vb_cma_hold_release(id);
+	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
+	vb_cma_rearm();
+	/* One that never was, or is over: Linux says nothing about it. */
+	return err == -EINVAL ? 0 : err;
+}
+
+static int disconnect(struct vb_cma_id *id)
+{
+	int err = vb_cma_stale(id->generation, "rdma_disconnect");
+
+	if (!err && !id->device) {
+		vb_explain("rdma_disconnect: the identifier was never connected");
+		err = -EINVAL;
+	}
+	/* First, so that nothing is received behind what the peer takes for the end. */
+	if (!err)
+		err = vb_cma_qp_error(id);
+	if (err)
+		return err;
+	vb_cma_lock();
+	err = end_connection(id);
+	vb_cma_unlock();
+	return err;
+}
+
+VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
+{
+	int err = disconnect(vb_cma_id(id));
+
+	if (!err)
+		err = vb_cma_complete(vb_cma_id(id));
+	return vb_return_minus_one(err);
+}
+
+/* Under the lock. */
+static int notify(struct vb_cma_id *id, enum ibv_event_type event)
+{
+	int err = vb_cma_stale(id->generation, "rdma_notify");
+
+	if (err)
+		return err;
+	if (!id->has_endpoint || event != IBV_EVENT_COMM_EST) {
+		vb_explain("rdma_notify: needs IBV_EVENT_COMM_EST and a connection");
+		return -EINVAL;
+	}
+	err = vb_cm_notify(&id->endpoint, vb_now_ns());
+	vb_cma_rearm();
+	return err;
+}
+
+VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
+{
+	int err;
+
+	vb_cma_lock();
+	err = notify(vb_cma_id(id), event);
+	vb_cma_unlock();
+	return vb_return_minus_one(err);
+}

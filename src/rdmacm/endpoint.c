@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints: an identifier and its QP in one call, used synchronously. */
+#include <errno.h>
+#include <rdma/rdma_verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/bind.h"
+#include "rdmacm/cma.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+static int keep_qp_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr *attr, int qp_type)
+{
+	if (!attr)
+		return 0;
+	id->qp_init_attr = malloc(sizeof(*attr));
+	if (!id->qp_init_attr)
+		return -ENOMEM;
+	*id->qp_init_attr = *attr;
+	id->qp_init_attr->qp_type = (enum ibv_qp_type)qp_type;
+	return 0;
+}
+
+static int make_passive(struct vb_cma_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+			const struct ibv_qp_init_attr *attr)
+{
+	int err = vb_cma_bind(id, res->ai_src_addr, "rdma_create_ep");
+
+	if (err)
+		return err;
+	if (pd)
+		id->id.pd = pd;
+	return keep_qp_attr(id, attr, res->ai_qp_type);
+}
+
+static int resolve(struct vb_cma_id *id, const struct rdma_addrinfo *res)
+{
+	enum { TIMEOUT_MS = 2000 };
+	struct rdma_cm_id *pub = &id->id;
+
+	if (rdma_resolve_addr(pub, res->ai_src_addr, res->ai_dst_addr, TIMEOUT_MS))
+		return -errno;
+	if (!res->ai_route_len)
+		return rdma_resolve_route(pub, TIMEOUT_MS) ? -errno : 0;
+	if (rdma_set_option(pub, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
+			    res->ai_route_len))
+		return -errno;
+	return vb_cma_complete(id);
+}
+
+static int keep_connect_data(struct vb_cma_id *id, const struct rdma_addrinfo *res)
+{
+	if (!res->ai_connect_len)
+		return 0;
+	id->connect = malloc(res->ai_connect_len);
+	if (!id->connect)
+		return -ENOMEM;
+	memcpy(id->connect, res->ai_connect, res->ai_connect_len);
+	id->connect_len = res->ai_connect_len;
+	return 0;
+}
+
+static int make_active(struct vb_cma_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+		       struct ibv_qp_init_attr *attr)
+{
+	int err = resolve(id, res);
+
+	if (!err && attr) {
+		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+		err = rdma_create_qp(&id->id, pd, attr) ? -errno : 0;
+	}
+	return err ? err : keep_connect_data(id, res);
+}
+
+static int create_ep(struct rdma_cm_id **out, const struct rdma_addrinfo *res, struct ibv_pd *pd,
+		     struct ibv_qp_init_attr *attr)
+{
+	struct rdma_cm_id *id;
+	int err = vb_cma_create_id(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
+				   (enum ibv_qp_type)res->ai_qp_type);
+
+	if (err)
+		return err;
+	err = res->ai_flags & RAI_PASSIVE ? make_passive(vb_cma_id(id), res, pd, attr)
+					  : make_active(vb_cma_id(id), res, pd, attr);
+	if (err)
+		rdma_destroy_ep(id);
+	else
+		*out = id;
+	return err;
+}
+
+VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
+			     struct ibv_qp_init_attr *qp_init_attr)
+{
+	if (!id || !res)
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(create_ep(id, res, pd, qp_init_attr));
+}
+
+VB_PUBLIC void rdma_destroy_ep(struct rdma_cm_id *id)
+{
+	if (id->qp)
+		rdma_destroy_qp(id);
+	if (id->srq)
+		rdma_destroy_srq(id);
+	rdma_destroy_id(id);
+}
+
+static int check_request(const struct rdma_cm_event *event)
+{
+	if (event->event == RDMA_CM_EVENT_REJECTED)
+		return -ECONNREFUSED;
+	if (event->status)
+		return event->status < 0 ? event->status : -event->status;
+	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : -EINVAL;
+}
+
+/* The QP that the endpoint was made for. */
+static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr;
+
+	if (!listener->qp_init_attr)
+		return 0;
+	attr = *listener->qp_init_attr;
+	return rdma_create_qp(id, listener->id.pd, &attr) ? -errno : 0;
+}
+
+static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
+{
+	struct rdma_cm_event *event;
+	int err;
+
+	if (!listener->sync) {
+		vb_explain("rdma_get_request: the identifier has an event channel; fetch events");
+		return -EINVAL;
+	}
+	if (listener->id.event)
+		rdma_ack_cm_event(listener->id.event);
+	listener->id.event = NULL;
+	if (rdma_get_cm_event(listener->id.channel, &event))
+		return -errno;
+	listener->id.event = event;
+	err = check_request(event);
+	if (err)
+		return err;
+	err = create_qp_of(listener, event->id);
+	if (err) {
+		/* Nobody else could: the caller does not get the identifier. */
+		rdma_destroy_id(event->id);
+		event->id = NULL;
+		return err;
+	}
+	*id = event->id;
+	(*id)->event = event;
+	listener->id.event = NULL;
+	return 0;
+}
+
+VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
+{
+	if (!listen || !id)
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(get_request(vb_cma_id(listen), id));
+}

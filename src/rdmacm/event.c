@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Events: made, queued, acknowledged. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/cma.h"
+#include "rdmacm/multicast.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+struct vb_cma_event *vb_cma_event_create(struct vb_cma_id *owner, enum rdma_cm_event_type type,
+					 int status)
+{
+	struct vb_cma_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return NULL;
+	vb_list_init(&event->node);
+	event->owner = owner;
+	event->event.id = &owner->id;
+	event->event.event = type;
+	event->event.status = status;
+	return event;
+}
+
+int vb_cma_event_raise(struct vb_cma_id *owner, enum rdma_cm_event_type type, int status)
+{
+	struct vb_cma_event *event = vb_cma_event_create(owner, type, status);
+
+	if (!event)
+		return -ENOMEM;
+	vb_cma_channel_queue(vb_cma_channel_of(owner), event);
+	return 0;
+}
+
+void vb_cma_event_private(struct vb_cma_event *event, bool ud, const void *data, size_t len)
+{
+	if (len > sizeof(event->private_data))
+		len = sizeof(event->private_data);
+	/* A length is 8 bits; the fields of the messages that have private data are shorter. */
+	if (!len)
+		return;
+	memcpy(event->private_data, data, len);
+	if (ud) {
+		event->event.param.ud.private_data = event->private_data;
+		event->event.param.ud.private_data_len = (uint8_t)len;
+	} else {
+		event->event.param.conn.private_data = event->private_data;
+		event->event.param.conn.private_data_len = (uint8_t)len;
+	}
+}
+
+VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct vb_cma_event *acked = (struct vb_cma_event *)event;
+
+	if (!event)
+		return vb_return_minus_one(-EINVAL);
+	vb_cma_lock();
+	if (acked->group)
+		vb_cma_group_acked(acked->group);
+	acked->owner->events_acked++;
+	pthread_cond_broadcast(&acked->owner->acked);
+	vb_cma_unlock();
+	free(acked);
+	return 0;
+}

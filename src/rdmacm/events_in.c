@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Called by the connection manager, under the lock, from the service thread or from within a call
+ * of rdma_*: events are made and queued here, and nothing else.
+ */
+#include "rdmacm/events_in.h"
+
+#include <endian.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "rdmacm/again.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/hold.h"
+#include "rdmacm/io.h"
+#include "rdmacm/life.h"
+
+static struct vb_cma_id *owner_of(struct vb_cm_endpoint *endpoint)
+{
+	return vb_container(endpoint, struct vb_cma_id, endpoint);
+}
+
+static bool is_datagram(const struct vb_cma_id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+/* A request: an identifier that the application will see, and its event, so that neither can fail.
+ */
+static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoint)
+{
+	struct vb_cma_id *listener = owner_of(endpoint), *child;
+	struct vb_cma_event *event =
+		vb_cma_event_create(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	(void)arg;
+	if (!event || vb_cma_id_create(vb_cma_channel_of(listener), listener->id.context,
+				       listener->id.ps, listener->id.qp_type, &child)) {
+		free(event);
+		return NULL;
+	}
+	child->state = VB_CMA_CONNECT;
+	child->has_endpoint = true;
+	child->passive = true;
+	child->tos = listener->tos;
+	child->tos_set = listener->tos_set;
+	child->ack_timeout = listener->ack_timeout;
+	child->ack_timeout_set = listener->ack_timeout_set;
+	child->request = event;
+	event->event.id = &child->id;
+	event->event.listen_id = &listener->id;
+	return &child->endpoint;
+}
+
+/* What its IP header says, or where it came from and went to. */
+static void take_addresses(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct rdma_addr *addrs = &id->id.route.addr;
+	const struct vb_cm_route *route = event->route;
+	const union ibv_gid *local = event->has_ip ? &event->ip.dst : &route->local;
+	const union ibv_gid *remote = event->has_ip ? &event->ip.src : &route->remote;
+
+	vb_address_from_gid(&addrs->src_storage, local, route->scope,
+			    vb_cm_service_port(id->endpoint.service_id));
+	vb_address_from_gid(&addrs->dst_storage, remote, route->scope,
+			    event->has_ip ? event->ip.src_port : 0);
+	id->sgid = route->local;
+	id->dgid = route->remote;
+	id->scope = route->scope;
+	addrs->addr.ibaddr.sgid = route->local;
+	addrs->addr.ibaddr.dgid = route->remote;
+	addrs->addr.ibaddr.pkey = htobe16(0xffff);
+}
+
+static void fill_conn(struct rdma_conn_param *param, const struct vb_cm_peer *peer)
+{
+	param->responder_resources = peer->responder_resources;
+	param->initiator_depth = peer->initiator_depth;
+	param->flow_control = peer->flow_control;
+	param->retry_count = peer->retry_count;
+	param->rnr_retry_count = peer->rnr_retry_count;
+	param->srq = peer->srq;
+	param->qp_num = peer->qpn;
+}
+
+static void take_peer(struct vb_cma_id *id, const struct vb_cm_peer *peer)
+{
+	id->responder_resources = peer->responder_resources;
+	id->initiator_depth = peer->initiator_depth;
+	id->remote_ece.vendor_id = peer->ece_vendor_id;
+	id->remote_ece.options = peer->ece_options;
+}
+
+static void on_request(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct vb_cma_event *request = id->request;
+	bool ud = is_datagram(id);
+
+	id->request = NULL;
+	take_addresses(id, event);
+	if (!ud) {
+		take_peer(id, &event->peer);
+		fill_conn(&request->event.param.conn, &event->peer);
+		id->retry_count = event->peer.retry_count;
+		id->request_path = event->message->req.primary;
+		id->request_mtu = event->peer.mtu;
+	}
+	vb_cma_event_private(request, ud, event->private_data, event->private_data_size);
+	vb_cma_channel_queue(vb_cma_channel_of(request->owner), request);
+}
+
+static struct vb_cma_event *create(struct vb_cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct vb_cma_event *event = vb_cma_event_create(id, type, status);
+
+	if (!event)
+		vb_explain("no memory for an event of identifier %p: it is lost", (void *)id);
+	return event;
+}
+
+static void queue(struct vb_cma_id *id, struct vb_cma_event *event)
+{
+	vb_cma_channel_queue(vb_cma_channel_of(id), event);
+}
+
+static void on_response(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct vb_cma_event *response = create(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+
+	if (!response)
+		return;
+	take_peer(id, &event->peer);
+	vb_cma_life_follow(&id->endpoint);
+	fill_conn(&response->event.param.conn, &event->peer);
+	vb_cma_event_private(response, false, event->private_data, event->private_data_size);
+	queue(id, response);
+}
+
+static void on_rejected(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct vb_cma_event *rejected;
+
+	if (event->reason == VB_CM_REJ_INVALID_SERVICE_ID && vb_cma_again(id, vb_now_ns()))
+		return;
+	rejected = create(id, RDMA_CM_EVENT_REJECTED, (int)event->reason);
+	if (!rejected)
+		return;
+	vb_explain("the connection to port %u was rejected: %s",
+		   vb_address_port(&id->id.route.addr.dst_addr), vb_cm_reason_name(event->reason));
+	vb_cma_event_private(rejected, false, event->private_data, event->private_data_size);
+	queue(id, rejected);
+}
+
+/* The address handle is made where verbs may be called: when the event is fetched. */
+static void on_sidr_reply(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	bool found = event->sidr_status == VB_CM_SIDR_SUCCESS;
+	struct vb_cma_event *reply;
+
+	if (event->sidr_status == VB_CM_SIDR_UNSUPPORTED && vb_cma_again(id, vb_now_ns()))
+		return;
+	reply = create(id, found ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE,
+		       event->sidr_status);
+	if (!reply)
+		return;
+	reply->event.param.ud.qp_num = event->sidr_qpn;
+	reply->event.param.ud.qkey = event->sidr_qkey;
+	vb_cma_event_private(reply, true, event->private_data, event->private_data_size);
+	queue(id, reply);
+}
+
+static void simple(struct vb_cma_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct vb_cma_event *event = create(id, type, status);
+
+	if (event)
+		queue(id, event);
+}
+
+static void on_disconnected(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct vb_cma_event *disconnected = create(id, RDMA_CM_EVENT_DISCONNECTED, event->status);
+
+	id->state = VB_CMA_DISCONNECT;
+	if (!disconnected)
+		return;
+	if (id->disconnecting)
+		queue(id, disconnected);
+	else
+		vb_cma_hold(disconnected, vb_now_ns());
+}
+
+static void report(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	switch (event->type) {
+	case VB_CM_EVENT_REQ_RECEIVED:
+	case VB_CM_EVENT_SIDR_REQ_RECEIVED:
+		on_request(id, event);
+		return;
+	case VB_CM_EVENT_REP_RECEIVED:
+		on_response(id, event);
+		return;
+	case VB_CM_EVENT_ESTABLISHED:
+		simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		return;
+	case VB_CM_EVENT_REJECTED:
+		on_rejected(id, event);
+		return;
+	case VB_CM_EVENT_UNREACHABLE:
+		simple(id, RDMA_CM_EVENT_UNREACHABLE, event->status);
+		return;
+	case VB_CM_EVENT_DISCONNECTED:
+		on_disconnected(id, event);
+		return;
+	case VB_CM_EVENT_TIMEWAIT_EXIT:
+		simple(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		return;
+	case VB_CM_EVENT_SIDR_REP_RECEIVED:
+		on_sidr_reply(id, event);
+		return;
+	case VB_CM_EVENTS:
+		return;
+	}
+}
+
+/*
+ * Of a request that was not accepted yet the application hears nothing: accepting it will fail.
+ * That is what Linux does, and programs count on it.
+ */
+static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb_cm_event *event)
+{
+	struct vb_cma_id *id = owner_of(endpoint);
+
+	(void)arg;
+	if (id->removing || (id->passive && !id->accepted && !id->request))
+		return;
+	report(id, event);
+}
+
+static bool gid_is_local(void *arg, const union ibv_gid *gid)
+{
+	(void)arg;
+	return vb_cma_engine()->gid_is_local(gid);
+}
+
+static uint64_t random_bits(void *arg)
+{
+	(void)arg;
+	return vb_random64();
+}
+
+static const struct vb_cm_ops ops = {
+	.send = vb_cma_io_send,
+	.event = on_event,
+	.incoming = incoming,
+	.gid_is_local = gid_is_local,
+	.random = random_bits,
+};
+
+const struct vb_cm_ops *vb_cma_cm_ops(void)
+{
+	return &ops;
+}

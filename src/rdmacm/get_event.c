@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_get_cm_event. What an event means for QPs and devices is done here, in the thread that
+ * fetches it: the service thread must not call verbs, and an application that does not fetch events
+ * does not get anywhere.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "rdmacm/cma.h"
+#include "rdmacm/multicast.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/route.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+enum verdict { REPORT, DISCARD };
+
+static void fail(struct vb_cma_event *event, enum rdma_cm_event_type type, int err)
+{
+	event->event.event = type;
+	event->event.status = err;
+}
+
+/* The device that the request came in on. */
+static int attach_child(struct vb_cma_id *child)
+{
+	struct vb_engine_route route;
+	int err = vb_cma_engine()->route(&child->id.route.addr.src_addr, NULL, &route);
+
+	if (!err)
+		err = vb_cma_id_attach(child, route.device);
+	if (err)
+		return err;
+	child->ifindex = route.ifindex;
+	return vb_cma_path_make(child);
+}
+
+static void discard_child(struct vb_cma_id *child)
+{
+	vb_cma_id_detach(child);
+	vb_cma_lock();
+	vb_cma_id_silence(child);
+	vb_cma_id_free(child);
+	vb_cma_unlock();
+}
+
+/* A request: from now on the identifier is the application's. */
+static enum verdict on_request(struct vb_cma_event *event)
+{
+	struct vb_cma_id *child = vb_cma_id(event->event.id);
+	int err;
+
+	vb_cma_lock();
+	child->told = true;
+	vb_cm_taken(&child->endpoint);
+	vb_cma_rearm();
+	vb_cma_unlock();
+	err = attach_child(child);
+	if (!err && event->owner->sync)
+		err = vb_cma_migrate(child, NULL);
+	if (!err)
+		return REPORT;
+	vb_explain("a connection request is refused: error %d", -err);
+	discard_child(child);
+	return DISCARD;
+}
+
+/* The QP is ready for the peer before the peer hears that it may send. */
+static int finish_connect(struct vb_cma_id *id)
+{
+	int err = vb_cma_ece_respond(id);
+
+	if (!err)
+		err = vb_cma_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+	if (err)
+		return err;
+	vb_cma_lock();
+	err = vb_cm_establish(&id->endpoint, vb_now_ns());
+	vb_cma_rearm();
+	vb_cma_unlock();
+	return err;
+}
+
+static void give_up_connect(struct vb_cma_id *id)
+{
+	(void)vb_cma_qp_error(id);
+	vb_cma_lock();
+	id->connect_error = true;
+	if (id->has_endpoint)
+		(void)vb_cm_reject(&id->endpoint, VB_CM_REJ_CONSUMER, NULL, 0, NULL, 0,
+				   vb_now_ns());
+	vb_cma_rearm();
+	vb_cma_unlock();
+}
+
+static enum verdict on_response(struct vb_cma_event *event)
+{
+	struct vb_cma_id *id = event->owner;
+	int err;
+
+	/* A QP of the application's own: it calls rdma_establish when that is ready. */
+	if (!id->id.qp)
+		return REPORT;
+	err = finish_connect(id);
+	if (!err) {
+		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
+		return REPORT;
+	}
+	vb_explain("the connection was accepted, but the QP cannot be used: error %d", -err);
+	give_up_connect(id);
+	fail(event, RDMA_CM_EVENT_CONNECT_ERROR, err);
+	return REPORT;
+}
+
+static enum verdict on_established(struct vb_cma_event *event)
+{
+	struct vb_cma_id *id = event->owner;
+	int err;
+
+	if (id->id.qp_type != IBV_QPT_UD)
+		return REPORT;
+	err = vb_cma_ah_attr(id, &event->event.param.ud.ah_attr);
+	if (err)
+		fail(event, RDMA_CM_EVENT_ADDR_ERROR, err);
+	return REPORT;
+}
+
+static enum verdict on_rejected(struct vb_cma_event *event)
+{
+	if (event->owner->connect_error)
+		return DISCARD;
+	(void)vb_cma_qp_error(event->owner);
+	return REPORT;
+}
+
+static enum verdict on_disconnected(struct vb_cma_event *event)
+{
+	return event->owner->connect_error ? DISCARD : REPORT;
+}
+
+static enum verdict settle(struct vb_cma_event *event)
+{
+	switch (event->event.event) {
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		return on_request(event);
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		return on_response(event);
+	case RDMA_CM_EVENT_ESTABLISHED:
+		return on_established(event);
+	case RDMA_CM_EVENT_REJECTED:
+		return on_rejected(event);
+	case RDMA_CM_EVENT_DISCONNECTED:
+		return on_disconnected(event);
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		vb_cma_group_joined(event);
+		return REPORT;
+	default:
+		return REPORT;
+	}
+}
+
+static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
+{
+	struct vb_cma_event *event;
+	int err = vb_cma_stale(channel->generation, "rdma_get_cm_event");
+
+	while (!err) {
+		err = vb_cma_channel_take(channel, &event);
+		if (err)
+			return err;
+		if (settle(event) == REPORT) {
+			*out = &event->event;
+			return 0;
+		}
+		rdma_ack_cm_event(&event->event);
+	}
+	return err;
+}
+
+VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	if (!channel || !event)
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(get_event((struct vb_cma_channel *)channel, event));
+}

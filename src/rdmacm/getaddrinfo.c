@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_getaddrinfo: names to addresses by the resolver of the C library, of which one result is
+ * kept. There is no route or connect data to be found: on Ethernet the routing table has the
+ * route, and nothing asks for data in front of the application's.
+ */
+#include <errno.h>
+#include <infiniband/ib.h>
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/address.h"
+#include "rdmacm/cma.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+/* What may come out of the resolver of the C library, or of us. */
+struct answer {
+	int err; /* 0, -errno, or an EAI_ code (these are negative as well, so: kept apart) */
+	int eai;
+};
+
+static int socket_type(int qp_type)
+{
+	switch (qp_type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_UC:
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return SOCK_STREAM;
+	case IBV_QPT_UD:
+		return SOCK_DGRAM;
+	default:
+		return 0;
+	}
+}
+
+static int protocol_of(int port_space, int type)
+{
+	switch (port_space) {
+	case RDMA_PS_TCP:
+		return IPPROTO_TCP;
+	case RDMA_PS_IPOIB:
+	case RDMA_PS_UDP:
+		return IPPROTO_UDP;
+	case RDMA_PS_IB:
+		return type == SOCK_STREAM ? IPPROTO_TCP : type == SOCK_DGRAM ? IPPROTO_UDP : 0;
+	default:
+		return 0;
+	}
+}
+
+static bool wants_ib(const struct rdma_addrinfo *hints)
+{
+	return hints->ai_family == AF_IB &&
+	       (hints->ai_flags & (RAI_FAMILY | RAI_NUMERICHOST)) == (RAI_FAMILY | RAI_NUMERICHOST);
+}
+
+static struct addrinfo resolver_hints(const struct rdma_addrinfo *hints)
+{
+	struct addrinfo ai = { 0 };
+
+	if (hints->ai_flags & RAI_PASSIVE)
+		ai.ai_flags |= AI_PASSIVE;
+	if (hints->ai_flags & RAI_NUMERICHOST)
+		ai.ai_flags |= AI_NUMERICHOST;
+	/* A GID is written as an IPv6 address. */
+	if (wants_ib(hints))
+		ai.ai_family = AF_INET6;
+	else if (hints->ai_family != AF_IB)
+		ai.ai_family = hints->ai_family;
+	ai.ai_socktype = socket_type(hints->ai_qp_type);
+	ai.ai_protocol = protocol_of(hints->ai_port_space, ai.ai_socktype);
+	return ai;
+}
+
+static int copy_address(struct sockaddr **to, socklen_t *to_len, const struct sockaddr *from,
+			socklen_t from_len)
+{
+	*to = malloc(from_len);
+	if (!*to)
+		return -ENOMEM;
+	memcpy(*to, from, from_len);
+	*to_len = from_len;
+	return 0;
+}
+
+/* An IPv6 address as a GID, its port as a service id. */
+static int copy_as_ib(struct sockaddr **to, socklen_t *to_len, const struct sockaddr_in6 *from,
+		      int port_space)
+{
+	struct sockaddr_ib *sib = calloc(1, sizeof(*sib));
+	uint16_t port = ntohs(from->sin6_port);
+
+	if (!sib)
+		return -ENOMEM;
+	sib->sib_family = AF_IB;
+	sib->sib_pkey = htons(0xffff);
+	sib->sib_flowinfo = from->sin6_flowinfo;
+	sib->sib_scope_id = from->sin6_scope_id;
+	memcpy(sib->sib_addr.sib_raw, &from->sin6_addr, 16);
+	sib->sib_sid = htobe64((uint64_t)port_space << 16 | port);
+	sib->sib_sid_mask =
+		htobe64((port_space ? RDMA_IB_IP_PS_MASK : 0) | (port ? RDMA_IB_IP_PORT_MASK : 0));
+	*to = (struct sockaddr *)sib;
+	*to_len = sizeof(*sib);
+	return 0;
+}
+
+static void take_types(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
+		       const struct addrinfo *ai)
+{
+	rai->ai_qp_type = hints->ai_qp_type;
+	if (!rai->ai_qp_type)
+		rai->ai_qp_type = ai->ai_socktype == SOCK_DGRAM ? IBV_QPT_UD : IBV_QPT_RC;
+	rai->ai_port_space = hints->ai_port_space;
+	if (!rai->ai_port_space)
+		rai->ai_port_space = ai->ai_protocol == IPPROTO_UDP ? RDMA_PS_UDP : RDMA_PS_TCP;
+}
+
+/* The result of the C library as one of ours: the source of a passive one, else a destination. */
+static int take_result(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
+		       const struct addrinfo *ai)
+{
+	bool passive = hints->ai_flags & RAI_PASSIVE;
+	struct sockaddr **addr = passive ? &rai->ai_src_addr : &rai->ai_dst_addr;
+	socklen_t *len = passive ? &rai->ai_src_len : &rai->ai_dst_len;
+	char **name = passive ? &rai->ai_src_canonname : &rai->ai_dst_canonname;
+
+	take_types(rai, hints, ai);
+	rai->ai_flags = passive ? RAI_PASSIVE : 0;
+	if (ai->ai_canonname && !(*name = strdup(ai->ai_canonname)))
+		return -ENOMEM;
+	rai->ai_family = wants_ib(hints) ? AF_IB : ai->ai_family;
+	if (wants_ib(hints))
+		return copy_as_ib(addr, len, (const struct sockaddr_in6 *)ai->ai_addr,
+				  rai->ai_port_space);
+	return copy_address(addr, len, ai->ai_addr, ai->ai_addrlen);
+}
+
+static struct answer resolve(const char *node, const char *service,
+			     const struct rdma_addrinfo *hints, bool hinted,
+			     struct rdma_addrinfo *rai)
+{
+	struct addrinfo ai_hints = resolver_hints(hints), *ai;
+	struct answer answer = { 0 };
+
+	answer.eai = getaddrinfo(node, service, hinted ? &ai_hints : NULL, &ai);
+	if (answer.eai) {
+		vb_explain("rdma_getaddrinfo(%s, %s): %s", node ? node : "NULL",
+			   service ? service : "NULL", gai_strerror(answer.eai));
+		return answer;
+	}
+	answer.err = take_result(rai, hints, ai);
+	freeaddrinfo(ai);
+	return answer;
+}
+
+/* Neither node nor service: what the hints say is the answer. */
+static int take_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+{
+	rai->ai_flags = hints->ai_flags;
+	rai->ai_family = hints->ai_family;
+	rai->ai_qp_type = hints->ai_qp_type;
+	rai->ai_port_space = hints->ai_port_space;
+	if (!hints->ai_dst_len)
+		return 0;
+	return copy_address(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
+			    hints->ai_dst_len);
+}
+
+static int take_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+{
+	if (rai->ai_src_len || !hints->ai_src_len)
+		return 0;
+	return copy_address(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
+			    hints->ai_src_len);
+}
+
+static struct answer fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
+			  struct rdma_addrinfo *rai)
+{
+	static const struct rdma_addrinfo none;
+	const struct rdma_addrinfo *wishes = hints ? hints : &none;
+	struct answer answer = { 0 };
+
+	if (node || service)
+		answer = resolve(node, service, wishes, hints, rai);
+	else
+		answer.err = take_hints(rai, wishes);
+	if (!answer.err && !answer.eai)
+		answer.err = take_source(rai, wishes);
+	return answer;
+}
+
+VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
+			       const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
+{
+	struct rdma_addrinfo *rai;
+	struct answer answer = { 0 };
+
+	if (!res || (!node && !service && !hints))
+		return vb_return_minus_one(-EINVAL);
+	answer.err = vb_cma_begin();
+	if (answer.err)
+		return vb_return_minus_one(answer.err);
+	rai = calloc(1, sizeof(*rai));
+	if (!rai)
+		return vb_return_minus_one(-ENOMEM);
+	answer = fill(node, service, hints, rai);
+	if (!answer.err && !answer.eai) {
+		*res = rai;
+		return 0;
+	}
+	rdma_freeaddrinfo(rai);
+	return answer.eai ? answer.eai : vb_return_minus_one(answer.err);
+}
+
+VB_PUBLIC void rdma_freeaddrinfo(struct rdma_addrinfo *res)
+{
+	while (res) {
+		struct rdma_addrinfo *next = res->ai_next;
+
+		free(res->ai_src_addr);
+		free(res->ai_dst_addr);
+		free(res->ai_src_canonname);
+		free(res->ai_dst_canonname);
+		free(res->ai_route);
+		free(res->ai_connect);
+		free(res);
+		res = next;
+	}
+}

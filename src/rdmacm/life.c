@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rdmacm/life.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "rdmacm/io.h"
+
+enum { SLOTS = 1 << (32 - VB_COMM_ID_SLOT_SHIFT) };
+#define RETRY_NS 10000000u
+
+static uint32_t own_slot;
+static int listener = -1;
+
+/* Lines to peers, by slot. Once there is one it stays: a process has few peers. */
+static int lines[SLOTS];    /* descriptor + 1; 0: none */
+static bool missing[SLOTS]; /* to be connected, or dead: the next tick tells */
+static uint32_t missing_count;
+
+struct name {
+	struct sockaddr_un address;
+	socklen_t length;
+};
+
+static struct name name_of(uint32_t slot)
+{
+	struct name name = { .address.sun_family = AF_UNIX };
+	int length = snprintf(name.address.sun_path + 1, sizeof(name.address.sun_path) - 1,
+			      "verbena.cm.life.%u", slot);
+
+	name.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	return name;
+}
+
+static int open_socket(void)
+{
+	return vb_fd_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+/* --- the own end: lines of others --- */
+
+/* A peer hung up, or writes what nobody asked for. */
+static void caller_gone(int fd, uint32_t arg)
+{
+	(void)arg;
+	vb_cma_io_unwatch(fd);
+	close(fd);
+}
+
+static void caller_ready(int fd, uint32_t arg)
+{
+	int caller = vb_fd_high(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+
+	(void)arg;
+	if (caller >= 0 && vb_cma_io_watch(caller, caller_gone, 0))
+		close(caller);
+}
+
+void vb_cma_life_start(uint32_t slot)
+{
+	struct name name = name_of(slot);
+
+	own_slot = slot;
+	listener = open_socket();
+	if (listener < 0)
+		return;
+	if (!bind(listener, (struct sockaddr *)&name.address, name.length) &&
+	    !listen(listener, SOMAXCONN) && !vb_cma_io_watch(listener, caller_ready, 0))
+		return;
+	vb_explain("peers on this host will not notice the death of this process: the name of slot "
+		   "%u is taken",
+		   slot);
+	vb_fd_close(&listener);
+}
+
+/* --- lines to peers --- */
+
+static void died(uint32_t slot)
+{
+	vb_cm_slot_died(vb_cma_cm(), slot, vb_now_ns());
+}
+
+static void line_broke(int fd, uint32_t slot)
+{
+	vb_cma_io_unwatch(fd);
+	close(fd);
+	lines[slot] = 0;
+	died(slot);
+}
+
+/* 0, -EAGAIN: later, -ECONNREFUSED: nobody is there. */
+static int call(uint32_t slot)
+{
+	struct name name = name_of(slot);
+	int err = 0, fd = open_socket();
+
+	if (fd < 0)
+		return -EAGAIN;
+	if (connect(fd, (struct sockaddr *)&name.address, name.length))
+		err = errno == ECONNREFUSED ? -ECONNREFUSED : -EAGAIN;
+	else
+		err = vb_cma_io_watch(fd, line_broke, slot) ? -EAGAIN : 0;
+	if (err)
+		close(fd);
+	else
+		lines[slot] = fd + 1;
+	return err;
+}
+
+static void set_missing(uint32_t slot, bool value)
+{
+	if (missing[slot] != value)
+		missing_count += value ? 1 : -1u;
+	missing[slot] = value;
+}
+
+void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
+{
+	uint32_t slot = endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT;
+
+	if (!slot || slot == own_slot || lines[slot] || listener < 0 ||
+	    !vb_cma_engine()->gid_is_local(&endpoint->route.remote))
+		return;
+	/* Events must not come of it here: this may be inside of the connection manager. */
+	if (call(slot))
+		set_missing(slot, true);
+}
+
+void vb_cma_life_tick(uint64_t now_ns)
+{
+	(void)now_ns;
+	for (uint32_t slot = 0; missing_count && slot < SLOTS; slot++) {
+		int err = missing[slot] ? call(slot) : -EAGAIN;
+
+		if (err == -EAGAIN)
+			continue;
+		set_missing(slot, false);
+		if (err)
+			died(slot);
+	}
+}
+
+uint64_t vb_cma_life_next_ns(void)
+{
+	return missing_count ? vb_now_ns() + RETRY_NS : VB_NEVER_NS;
+}
+
+/* A child that kept the lines would keep its parent alive in the eyes of the others. */
+void vb_cma_life_forget(void)
+{
+	vb_fd_close(&listener);
+	vb_cma_io_close(caller_gone);
+	vb_cma_io_close(line_broke);
+	memset(lines, 0, sizeof(lines));
+	memset(missing, 0, sizeof(missing));
+	missing_count = 0;
+}

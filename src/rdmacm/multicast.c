@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_join_multicast and rdma_leave_multicast. There is no manager of groups to ask: the address
+ * is the group, and the membership (IGMP, MLD) comes and goes with the QPs that are attached.
+ */
+#include "rdmacm/multicast.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/route.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+#define MULTICAST_QPN 0xffffffu
+
+void vb_cma_group_acked(struct vb_cma_group *group)
+{
+	group->events_acked++;
+}
+
+static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
+{
+	int err = 0;
+
+	if (id->id.qp && !group->send_only) {
+		err = ibv_attach_mcast(id->id.qp, &group->mgid, 0);
+		group->attached = !err;
+	}
+	return -err;
+}
+
+static int fill(struct vb_cma_id *id, struct vb_cma_group *group, struct rdma_ud_param *param)
+{
+	int index = vb_cma_sgid_index(id);
+
+	if (index < 0)
+		return index;
+	param->qp_num = MULTICAST_QPN;
+	param->qkey = RDMA_UDP_QKEY;
+	param->ah_attr.is_global = 1;
+	param->ah_attr.port_num = 1;
+	param->ah_attr.grh.dgid = group->mgid;
+	param->ah_attr.grh.sgid_index = (uint8_t)index;
+	param->ah_attr.grh.hop_limit = VB_CMA_HOP_LIMIT;
+	param->ah_attr.grh.traffic_class = id->tos;
+	return 0;
+}
+
+void vb_cma_group_joined(struct vb_cma_event *event)
+{
+	struct vb_cma_id *id = event->owner;
+	int err;
+
+	vb_cma_lock();
+	event->group->events_reported++;
+	vb_cma_unlock();
+	event->event.param.ud.private_data = event->group->context;
+	err = fill(id, event->group, &event->event.param.ud);
+	if (!err)
+		err = attach(id, event->group);
+	if (!err)
+		return;
+	event->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+	event->event.status = err;
+}
+
+static struct vb_cma_group *group_new(const struct sockaddr *addr, bool send_only, void *context)
+{
+	struct vb_cma_group *group = calloc(1, sizeof(*group));
+
+	if (!group)
+		return NULL;
+	vb_list_init(&group->node);
+	memcpy(&group->addr, addr, vb_address_size(addr));
+	/* RoCEv2: an IPv4 group is its mapped address, an IPv6 group itself. */
+	group->mgid = vb_address_gid(addr);
+	group->send_only = send_only;
+	group->context = context;
+	return group;
+}
+
+/* Under the lock. */
+static int queue_join(struct vb_cma_id *id, struct vb_cma_group *group)
+{
+	struct vb_cma_event *event = vb_cma_event_create(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+
+	if (!event)
+		return -ENOMEM;
+	event->group = group;
+	vb_list_append(&id->groups, &group->node);
+	vb_cma_channel_queue(vb_cma_channel_of(id), event);
+	return 0;
+}
+
+static int check(struct vb_cma_id *id, const struct sockaddr *addr)
+{
+	char text[VB_ADDRESS_TEXT];
+
+	if (!vb_address_size(addr) || !vb_address_is_multicast(addr)) {
+		vb_explain("rdma_join_multicast: %s is no multicast address",
+			   vb_address_size(addr) ? vb_address_print(addr, text) : "that");
+		return -EINVAL;
+	}
+	if (id->id.qp_type != IBV_QPT_UD || !id->device) {
+		vb_explain("rdma_join_multicast: needs a datagram identifier that is bound to an "
+			   "address of a device");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_only, void *context)
+{
+	struct vb_cma_group *group;
+	int err = vb_cma_stale(id->generation, "rdma_join_multicast");
+
+	if (!err)
+		err = check(id, addr);
+	if (err)
+		return err;
+	group = group_new(addr, send_only, context);
+	if (!group)
+		return -ENOMEM;
+	vb_cma_lock();
+	err = queue_join(id, group);
+	vb_cma_unlock();
+	if (err)
+		free(group);
+	return err ? err : vb_cma_complete(id);
+}
+
+VB_PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+	return vb_return_minus_one(join(vb_cma_id(id), addr, false, context));
+}
+
+VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
+				     struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context)
+{
+	const uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
+
+	if (mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
+		return vb_return_minus_one(-EOPNOTSUPP);
+	if ((mc_join_attr->comp_mask & needed) != needed ||
+	    mc_join_attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(
+		join(vb_cma_id(id), mc_join_attr->addr,
+		     mc_join_attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
+}
+
+/* Under the lock: by the address that was joined, port and all. */
+static struct vb_cma_group *find(struct vb_cma_id *id, const struct sockaddr *addr)
+{
+	vb_list_for(group, &id->groups, struct vb_cma_group, node) {
+		if (!memcmp(&group->addr, addr, vb_address_size(addr)))
+			return group;
+	}
+	return NULL;
+}
+
+/* Under the lock: a join that nobody heard of is cancelled. */
+static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
+{
+	struct vb_cma_channel *channel = vb_cma_channel_of(id);
+
+	vb_list_for(event, &channel->events, struct vb_cma_event, node) {
+		if (event->group != group)
+			continue;
+		vb_cma_channel_withdraw(channel, event);
+		free(event);
+	}
+}
+
+static void detach(struct vb_cma_id *id, struct vb_cma_group *group)
+{
+	if (id->id.qp && group->attached)
+		(void)ibv_detach_mcast(id->id.qp, &group->mgid, 0);
+	group->attached = false;
+}
+
+static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
+{
+	struct vb_cma_group *group;
+	int err = vb_cma_stale(id->generation, "rdma_leave_multicast");
+
+	if (err)
+		return err;
+	vb_cma_lock();
+	group = find(id, addr);
+	if (group) {
+		vb_list_remove(&group->node);
+		cancel(id, group);
+	}
+	vb_cma_unlock();
+	if (!group) {
+		vb_explain("rdma_leave_multicast: that group was not joined");
+		return -EADDRNOTAVAIL;
+	}
+	detach(id, group);
+	if (id->sync && id->id.event && ((struct vb_cma_event *)id->id.event)->group == group) {
+		/* The event of the join is ours to acknowledge. */
+		rdma_ack_cm_event(id->id.event);
+		id->id.event = NULL;
+	}
+	vb_cma_lock();
+	while (group->events_acked != group->events_reported)
+		vb_cma_wait(&id->acked);
+	vb_cma_unlock();
+	free(group);
+	return 0;
+}
+
+VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
+{
+	if (!vb_address_size(addr))
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(leave(vb_cma_id(id), addr));
+}
+
+void vb_cma_groups_leave(struct vb_cma_id *id)
+{
+	vb_list_for(group, &id->groups, struct vb_cma_group, node) detach(id, group);
+}
+
+void vb_cma_groups_free(struct vb_cma_id *id)
+{
+	vb_list_for(group, &id->groups, struct vb_cma_group, node) {
+		vb_list_remove(&group->node);
+		free(group);
+	}
+}

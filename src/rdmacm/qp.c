@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rdma_create_qp, rdma_destroy_qp, and the way of a QP through its states. */
+#include "rdmacm/qp.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "rdmacm/queues.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+static int step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		const uint8_t *limit)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+	int mask, err = vb_cma_qp_attr(id, &attr, &mask);
+
+	if (err)
+		return err;
+	if (limit && state == IBV_QPS_RTR)
+		attr.max_dest_rd_atomic = *limit;
+	if (limit && state == IBV_QPS_RTS)
+		attr.max_rd_atomic = *limit;
+	return -ibv_modify_qp(qp, &attr, mask);
+}
+
+int vb_cma_qp_ready(struct vb_cma_id *id, uint8_t responder_resources, uint8_t initiator_depth)
+{
+	struct ibv_qp *qp = id->id.qp;
+	int err;
+
+	if (!qp)
+		return 0;
+	/* Once more: the rights of the peer are known only now. */
+	err = step(id, qp, IBV_QPS_INIT, NULL);
+	if (!err)
+		err = step(id, qp, IBV_QPS_RTR,
+			   responder_resources != RDMA_MAX_RESP_RES ? &responder_resources : NULL);
+	if (!err)
+		err = step(id, qp, IBV_QPS_RTS,
+			   initiator_depth != RDMA_MAX_INIT_DEPTH ? &initiator_depth : NULL);
+	return err;
+}
+
+int vb_cma_qp_error(struct vb_cma_id *id)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	return id->id.qp ? -ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE) : 0;
+}
+
+int vb_cma_qp_begin(struct vb_cma_id *id, struct ibv_qp *qp)
+{
+	int err = step(id, qp, IBV_QPS_INIT, NULL);
+
+	if (err || id->id.qp_type != IBV_QPT_UD)
+		return err;
+	err = step(id, qp, IBV_QPS_RTR, NULL);
+	return err ? err : step(id, qp, IBV_QPS_RTS, NULL);
+}
+
+/* --- vendor options: what the QP can, and what both can --- */
+
+static int ignore_unsupported(int err)
+{
+	return err == EOPNOTSUPP ? 0 : -err;
+}
+
+static int ece_begin(struct vb_cma_id *id, struct ibv_qp *qp)
+{
+	struct ibv_ece ece = { 0 };
+	int err = ignore_unsupported(ibv_query_ece(qp, &ece));
+
+	if (err)
+		return err;
+	id->local_ece.vendor_id = ece.vendor_id;
+	id->local_ece.options = ece.options;
+	if (!id->remote_ece.vendor_id)
+		return 0;
+	/* The request brought options: they mean something between two of the same vendor. */
+	if (id->remote_ece.vendor_id == ece.vendor_id)
+		ece.options = id->remote_ece.options;
+	else
+		ece.options = 0;
+	return ignore_unsupported(ibv_set_ece(qp, &ece));
+}
+
+/* What the QP made of the options. */
+static int ece_learn(struct vb_cma_id *id, struct ibv_qp *qp)
+{
+	struct ibv_ece ece = { 0 };
+	int err;
+
+	if (!id->remote_ece.vendor_id)
+		return 0;
+	err = ignore_unsupported(ibv_query_ece(qp, &ece));
+	if (!err)
+		id->local_ece.options = ece.options;
+	return err;
+}
+
+int vb_cma_ece_respond(struct vb_cma_id *id)
+{
+	struct ibv_ece ece = { .vendor_id = id->local_ece.vendor_id };
+
+	if (id->remote_ece.vendor_id) {
+		if (id->remote_ece.vendor_id != id->local_ece.vendor_id)
+			return -EINVAL;
+		ece.options = id->remote_ece.options;
+	}
+	return ignore_unsupported(ibv_set_ece(id->id.qp, &ece));
+}
+
+/* --- creating --- */
+
+static int explain(const char *what)
+{
+	vb_explain("rdma_create_qp: %s", what);
+	return -EINVAL;
+}
+
+static int check(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct rdma_cm_id *pub = &id->id;
+
+	if (pub->qp)
+		return explain("the identifier has a QP already");
+	if (!id->device)
+		return explain("the identifier is not bound to a device: bind it to an address or "
+			       "resolve one first");
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd && attr->pd->context != pub->verbs)
+		return explain("the PD is of another device, or of another context of it");
+	if ((pub->recv_cq && attr->recv_cq && pub->recv_cq != attr->recv_cq) ||
+	    (pub->send_cq && attr->send_cq && pub->send_cq != attr->send_cq))
+		return explain("the identifier has another CQ already");
+	return 0;
+}
+
+/*
+ * Room for SGEs is room for inline data: queues of NICs are so, and programs that ask for none use
+ * it. What they get is told, as always.
+ */
+static void round_up_inline(struct ibv_qp_init_attr_ex *attr)
+{
+	uint32_t room = attr->cap.max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+
+	if (attr->cap.max_send_wr && attr->cap.max_inline_data < room)
+		attr->cap.max_inline_data = room;
+}
+
+/* What the caller left out. */
+static int complete(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	round_up_inline(attr);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+		attr->pd = id->id.pd;
+	}
+	if (id->id.qp_type != IBV_QPT_XRC_RECV)
+		return 0;
+	if ((attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) && attr->xrcd)
+		return 0;
+	attr->xrcd = vb_cma_device_xrcd(id->device);
+	attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	return attr->xrcd ? 0 : -errno;
+}
+
+static int make(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ibv_qp *qp = ibv_create_qp_ex(id->id.verbs, attr);
+	int err;
+
+	if (!qp)
+		return -errno;
+	err = ece_begin(id, qp);
+	if (!err)
+		err = vb_cma_qp_begin(id, qp);
+	if (!err)
+		err = ece_learn(id, qp);
+	if (err) {
+		ibv_destroy_qp(qp);
+		return err;
+	}
+	id->id.pd = qp->pd;
+	id->id.qp = qp;
+	return 0;
+}
+
+static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	struct rdma_cm_id *pub = &id->id;
+	int err = vb_cma_stale(id->generation, "rdma_create_qp");
+
+	if (!err)
+		err = check(id, attr);
+	if (!err)
+		err = complete(id, attr);
+	if (!err)
+		err = vb_cma_queues_make(pub,
+					 attr->send_cq || pub->send_cq ? 0 : attr->cap.max_send_wr,
+					 attr->recv_cq || pub->recv_cq ? 0 : attr->cap.max_recv_wr);
+	if (err)
+		return err;
+	if (!attr->send_cq)
+		attr->send_cq = pub->send_cq;
+	if (!attr->recv_cq)
+		attr->recv_cq = pub->recv_cq;
+	if (pub->srq && !attr->srq)
+		attr->srq = pub->srq;
+	err = make(id, attr);
+	if (err)
+		vb_cma_queues_destroy(pub);
+	return err;
+}
+
+VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
+{
+	if (!id || !qp_init_attr)
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(create_qp(vb_cma_id(id), qp_init_attr));
+}
+
+VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
+			     struct ibv_qp_init_attr *qp_init_attr)
+{
+	struct ibv_qp_init_attr_ex attr = { 0 };
+	int err;
+
+	if (!id || !qp_init_attr)
+		return vb_return_minus_one(-EINVAL);
+	/* The longer one begins as the shorter one. */
+	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
+	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
+	attr.pd = pd ? pd : id->pd;
+	err = create_qp(vb_cma_id(id), &attr);
+	memcpy(qp_init_attr, &attr, sizeof(*qp_init_attr));
+	return vb_return_minus_one(err);
+}
+
+VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	if (!id || !id->qp)
+		return;
+	ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	vb_cma_queues_destroy(id);
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The attributes for each step of a QP's life, from what the two sides said. */
+#include <errno.h>
+#include <string.h>
+
+#include "rdmacm/cma.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/route.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+static bool is_datagram(const struct vb_cma_id *id)
+{
+	return id->id.qp_type == IBV_QPT_UD;
+}
+
+static bool is_reliable(const struct vb_cma_id *id)
+{
+	return id->id.qp_type != IBV_QPT_UC;
+}
+
+static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	attr->port_num = 1;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (is_datagram(id)) {
+		attr->qkey = RDMA_UDP_QKEY;
+		*mask |= IBV_QP_QKEY;
+		return 0;
+	}
+	*mask |= IBV_QP_ACCESS_FLAGS;
+	/* Nothing may be written before there is a peer. */
+	if (!id->has_endpoint)
+		return 0;
+	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (id->responder_resources)
+		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	return 0;
+}
+
+/* What the service thread may change meanwhile. */
+struct agreed {
+	bool answered; /* there is a peer whose QP is known */
+	uint32_t remote_qpn, rq_psn;
+	struct vb_cm_peer peer;
+};
+
+static bool is_answered(const struct vb_cma_id *id)
+{
+	switch (id->has_endpoint ? id->endpoint.state : VB_CM_IDLE) {
+	case VB_CM_REQ_RECEIVED:
+	case VB_CM_REP_SENT:
+	case VB_CM_REP_RECEIVED:
+	case VB_CM_ESTABLISHED:
+		return true;
+	case VB_CM_IDLE:
+	case VB_CM_LISTEN:
+	case VB_CM_REQ_SENT:
+	case VB_CM_DREQ_SENT:
+	case VB_CM_TIMEWAIT:
+	case VB_CM_REJECTED:
+	case VB_CM_SIDR_REQ_SENT:
+	case VB_CM_SIDR_REQ_RECEIVED:
+	case VB_CM_SIDR_REP_SENT:
+	case VB_CM_STATES:
+		return false;
+	}
+	return false;
+}
+
+static struct agreed agreed(const struct vb_cma_id *id)
+{
+	struct agreed values;
+
+	vb_cma_lock();
+	values.answered = is_answered(id);
+	values.remote_qpn = id->endpoint.remote_qpn;
+	values.rq_psn = id->endpoint.rq_psn;
+	values.peer = id->endpoint.peer;
+	vb_cma_unlock();
+	return values;
+}
+
+static int to_rtr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	const struct agreed values = agreed(id);
+	int err;
+
+	*mask = IBV_QP_STATE;
+	if (is_datagram(id))
+		return 0;
+	if (!values.answered)
+		return -EINVAL;
+	err = vb_cma_ah_attr(id, &attr->ah_attr);
+	if (err)
+		return err;
+	attr->path_mtu = id->id.route.path_rec->mtu;
+	attr->dest_qp_num = values.remote_qpn;
+	attr->rq_psn = values.rq_psn;
+	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (!is_reliable(id))
+		return 0;
+	attr->max_dest_rd_atomic = id->responder_resources;
+	attr->min_rnr_timer = 0; /* 655 ms, as the man page of rdma_accept says */
+	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return 0;
+}
+
+static uint8_t ack_timeout(const struct vb_cma_id *id)
+{
+	return id->ack_timeout_set ? id->ack_timeout
+				   : (uint8_t)(id->id.route.path_rec->packet_life_time + 1);
+}
+
+static int to_rts(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	const struct agreed values = agreed(id);
+
+	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	if (is_datagram(id))
+		return 0;
+	if (!values.answered)
+		return -EINVAL;
+	attr->sq_psn = values.peer.sq_psn;
+	if (!is_reliable(id))
+		return 0;
+	attr->timeout = ack_timeout(id);
+	attr->retry_cnt = id->retry_count;
+	attr->rnr_retry = values.peer.rnr_retry_count;
+	attr->max_rd_atomic = id->initiator_depth;
+	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	return 0;
+}
+
+/* The message of a peer may ask for more than the device can. */
+static void limit(const struct vb_cma_id *id, struct ibv_qp_attr *attr)
+{
+	if (attr->max_dest_rd_atomic > id->device->max_responder_resources)
+		attr->max_dest_rd_atomic = id->device->max_responder_resources;
+	if (attr->max_rd_atomic > id->device->max_initiator_depth)
+		attr->max_rd_atomic = id->device->max_initiator_depth;
+}
+
+static int fill(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	switch (attr->qp_state) {
+	case IBV_QPS_INIT:
+		return to_init(id, attr, mask);
+	case IBV_QPS_RTR:
+		return to_rtr(id, attr, mask);
+	case IBV_QPS_RTS:
+		return to_rts(id, attr, mask);
+	default:
+		return -EINVAL;
+	}
+}
+
+int vb_cma_qp_attr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	enum ibv_qp_state state = attr->qp_state;
+	int err;
+
+	if (!id->device) {
+		vb_explain("rdma_init_qp_attr: the identifier is not bound to a device");
+		return -EINVAL;
+	}
+	memset(attr, 0, sizeof(*attr));
+	attr->qp_state = state;
+	err = fill(id, attr, mask);
+	if (err)
+		vb_explain("rdma_init_qp_attr: there is nothing to say for QP state %d of an "
+			   "identifier that is %s",
+			   state, vb_cma_state_name(id->state));
+	else
+		limit(id, attr);
+	return err;
+}
+
+VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
+				int *qp_attr_mask)
+{
+	int err;
+
+	if (!id || !qp_attr || !qp_attr_mask)
+		return vb_return_minus_one(-EINVAL);
+	err = vb_cma_stale(vb_cma_id(id)->generation, "rdma_init_qp_attr");
+	if (!err)
+		err = vb_cma_qp_attr(vb_cma_id(id), qp_attr, qp_attr_mask);
+	return vb_return_minus_one(err);
+}

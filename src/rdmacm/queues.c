@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rdmacm/queues.h"
+
+#include <errno.h>
+#include <rdma/rdma_verbs.h>
+#include <string.h>
+
+#include "rdmacm/cma.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+static int make(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
+		struct ibv_cq **cq)
+{
+	if (!entries)
+		return 0;
+	*channel = ibv_create_comp_channel(id->verbs);
+	if (!*channel)
+		return -errno;
+	*cq = ibv_create_cq(id->verbs, (int)entries, id, *channel, 0);
+	return *cq ? 0 : -errno;
+}
+
+int vb_cma_queues_make(struct rdma_cm_id *id, uint32_t send_entries, uint32_t recv_entries)
+{
+	int err = make(id, recv_entries, &id->recv_cq_channel, &id->recv_cq);
+
+	if (!err)
+		err = make(id, send_entries, &id->send_cq_channel, &id->send_cq);
+	if (err)
+		vb_cma_queues_destroy(id);
+	return err;
+}
+
+static void destroy(struct ibv_comp_channel **channel, struct ibv_cq **cq)
+{
+	if (*cq)
+		ibv_destroy_cq(*cq);
+	*cq = NULL;
+	if (*channel)
+		ibv_destroy_comp_channel(*channel);
+	*channel = NULL;
+}
+
+void vb_cma_queues_destroy(struct rdma_cm_id *id)
+{
+	/* They are the SRQ's, which still uses them. */
+	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
+		return;
+	destroy(&id->recv_cq_channel, &id->recv_cq);
+	destroy(&id->send_cq_channel, &id->send_cq);
+}
+
+/* --- shared receive queues --- */
+
+static int complete_xrc(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	int err = 0;
+
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+		attr->xrcd = vb_cma_device_xrcd(id->device);
+	if (!attr->xrcd)
+		return -errno;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+		err = vb_cma_queues_make(&id->id, 0, attr->attr.max_wr);
+		attr->cq = id->id.recv_cq;
+	}
+	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	return err;
+}
+
+static int create_srq(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	int err = vb_cma_stale(id->generation, "rdma_create_srq");
+
+	if (err)
+		return err;
+	if (!id->device || id->id.srq || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE)) {
+		vb_explain("rdma_create_srq: needs an identifier that is bound to a device and has "
+			   "no SRQ yet, and a type");
+		return -EINVAL;
+	}
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+		attr->pd = id->id.pd;
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	}
+	if (attr->srq_type == IBV_SRQT_XRC)
+		err = complete_xrc(id, attr);
+	if (err)
+		return err;
+	id->id.srq = ibv_create_srq_ex(id->id.verbs, attr);
+	if (id->id.srq)
+		return 0;
+	err = -errno;
+	vb_cma_queues_destroy(&id->id);
+	return err;
+}
+
+VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!id || !attr)
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(create_srq(vb_cma_id(id), attr));
+}
+
+VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
+			      struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex ex = { 0 };
+	int err;
+
+	if (!id || !attr)
+		return vb_return_minus_one(-EINVAL);
+	/* The longer one begins as the shorter one. */
+	memcpy(&ex, attr, sizeof(*attr));
+	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+	ex.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
+	ex.pd = pd;
+	err = create_srq(vb_cma_id(id), &ex);
+	memcpy(attr, &ex, sizeof(*attr));
+	return vb_return_minus_one(err);
+}
+
+VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
+{
+	if (!id || !id->srq)
+		return;
+	ibv_destroy_srq(id->srq);
+	id->srq = NULL;
+	vb_cma_queues_destroy(id);
+}

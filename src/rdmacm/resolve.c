@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rdma_resolve_addr: the routing table says which of our addresses, and so which device, leads to
+ * the destination. The kernel does it at once, so the event is queued before the call returns.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "rdmacm/bind.h"
+#include "rdmacm/cma.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+static int check(const struct sockaddr *src, const struct sockaddr *dst)
+{
+	if (!vb_address_size(dst) || (src && !vb_address_size(src))) {
+		vb_explain("rdma_resolve_addr: addresses must be AF_INET, AF_INET6 or AF_IB");
+		return -EINVAL;
+	}
+	if (src && src->sa_family != dst->sa_family) {
+		vb_explain("rdma_resolve_addr: source and destination are of different families");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Not bound yet: to the source, or to any address of the family; the port is chosen. */
+static int bind_source(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	struct sockaddr_storage any = { .ss_family = dst->sa_family };
+
+	if (id->state != VB_CMA_IDLE)
+		return 0;
+	return vb_cma_bind(id, src ? src : (struct sockaddr *)&any, "rdma_resolve_addr");
+}
+
+/* As with sockets, the wildcard as a destination is this host. */
+static void take_destination(struct vb_cma_id *id, const struct sockaddr *dst)
+{
+	struct rdma_addr *addrs = &id->id.route.addr;
+
+	memset(&addrs->dst_storage, 0, sizeof(addrs->dst_storage));
+	memcpy(&addrs->dst_storage, dst, vb_address_size(dst));
+	if (!vb_address_is_any(dst))
+		return;
+	if (dst->sa_family == AF_INET)
+		addrs->dst_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	else if (dst->sa_family == AF_INET6)
+		addrs->dst_sin6.sin6_addr = in6addr_loopback;
+}
+
+/* The address that was chosen; the port stays. */
+static void take_source(struct vb_cma_id *id, const struct vb_engine_route *route)
+{
+	struct rdma_addr *addrs = &id->id.route.addr;
+	struct sockaddr_storage chosen;
+
+	if (!vb_address_is_any(&addrs->src_addr))
+		return;
+	vb_address_from_gid(&chosen, &route->src, (uint32_t)route->ifindex,
+			    vb_address_port(&addrs->src_addr));
+	if (chosen.ss_family == addrs->src_addr.sa_family)
+		memcpy(&addrs->src_storage, &chosen, sizeof(chosen));
+}
+
+static int take_route(struct vb_cma_id *id, const struct vb_engine_route *route)
+{
+	int err = vb_cma_id_attach(id, route->device);
+
+	if (err)
+		return err;
+	take_source(id, route);
+	id->sgid = route->src;
+	id->dgid = route->dst;
+	id->ifindex = route->ifindex;
+	id->scope = route->scope;
+	id->id.route.addr.addr.ibaddr.sgid = route->src;
+	id->id.route.addr.addr.ibaddr.dgid = route->dst;
+	/* Answers of other hosts come to that address. */
+	if (!route->local)
+		(void)vb_cma_engine()->gsi_listen(&id->sgid);
+	return 0;
+}
+
+static int find_route(struct vb_cma_id *id)
+{
+	const struct rdma_addr *addrs = &id->id.route.addr;
+	const struct sockaddr *src = &addrs->src_addr;
+	struct vb_engine_route route;
+	int err;
+
+	if (addrs->dst_addr.sa_family == AF_IB)
+		return -ENODEV;
+	err = vb_cma_engine()->route(vb_address_is_any(src) ? NULL : src, &addrs->dst_addr, &route);
+	return err ? err : take_route(id, &route);
+}
+
+/* No device is an event, as from Linux; no route is an error of the call. */
+static int conclude(struct vb_cma_id *id, int err)
+{
+	bool found = !err;
+	char text[VB_ADDRESS_TEXT];
+
+	if (err)
+		vb_explain("rdma_resolve_addr: %s cannot be reached: %s",
+			   vb_address_print(&id->id.route.addr.dst_addr, text), strerror(-err));
+	if (err && err != -ENODEV)
+		return err;
+	vb_cma_lock();
+	err = vb_cma_event_raise(id, found ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR,
+				 err);
+	if (!err && found) {
+		id->state = VB_CMA_ADDR_RESOLVED;
+		(void)vb_cma_claim_open(id);
+	}
+	vb_cma_unlock();
+	return err;
+}
+
+static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	int err = check(src, dst);
+
+	if (!err)
+		err = bind_source(id, src, dst);
+	if (!err)
+		err = vb_cma_id_expect(id, VB_CMA_ADDR_BOUND, "rdma_resolve_addr");
+	if (!err && id->id.route.addr.src_addr.sa_family != dst->sa_family) {
+		vb_explain("rdma_resolve_addr: the identifier is bound to another address family");
+		err = -EINVAL;
+	}
+	if (err)
+		return err;
+	take_destination(id, dst);
+	return conclude(id, find_route(id));
+}
+
+VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
+				struct sockaddr *dst_addr, int timeout_ms)
+{
+	int err = resolve(vb_cma_id(id), src_addr, dst_addr);
+
+	(void)timeout_ms;
+	if (!err)
+		err = vb_cma_complete(vb_cma_id(id));
+	return vb_return_minus_one(err);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From addresses to paths: what a QP and an address handle need to know. */
+#ifndef VB_RDMACM_ROUTE_H
+#define VB_RDMACM_ROUTE_H
+
+#include <stddef.h>
+
+#include "rdmacm/cma.h"
+
+enum {
+	VB_CMA_HOP_LIMIT = 64,
+	VB_CMA_LIFETIME =
+		18, /* packet lifetime that Linux assumes for RoCE; an ACK takes twice it */
+};
+
+/* Makes id.route.path_rec; of a passive id, with what its request says. */
+int vb_cma_path_make(struct vb_cma_id *id);
+/* RDMA_OPTION_IB_PATH: the application has the path. */
+int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size);
+/* Where packets of the connection go, for a QP in RTR or an address handle. */
+int vb_cma_ah_attr(struct vb_cma_id *id, struct ibv_ah_attr *attr);
+/* The index of the GID that the port sends with. */
+int vb_cma_sgid_index(struct vb_cma_id *id);
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Synchronous identifiers: the call waits for its event, and the event stays in id->event. */
+#include <errno.h>
+
+#include "rdmacm/cma.h"
+
+static int status_of(const struct rdma_cm_event *event)
+{
+	if (!event->status)
+		return 0;
+	if (event->event == RDMA_CM_EVENT_REJECTED)
+		return -ECONNREFUSED;
+	return event->status < 0 ? event->status : -event->status;
+}
+
+int vb_cma_complete(struct vb_cma_id *id)
+{
+	if (!id->sync)
+		return 0;
+	if (id->id.event)
+		rdma_ack_cm_event(id->id.event);
+	id->id.event = NULL;
+	if (rdma_get_cm_event(id->id.channel, &id->id.event))
+		return -errno;
+	return status_of(id->id.event);
+}

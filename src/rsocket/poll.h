@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* poll(2) and select(2) over rsockets and ordinary descriptors together. */
+#ifndef VB_RSOCKET_POLL_H
+#define VB_RSOCKET_POLL_H
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/select.h>
+
+#include "rsocket/rsocket.h"
+
+/*
+ * rsockets[i] is what fds[i] means, or NULL: an ordinary descriptor. The caller's references are
+ * used. The count of ready ones, 0 after deadline_ns, or -errno. mask: as ppoll; NULL: as it is.
+ */
+int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
+	       uint64_t deadline_ns, const sigset_t *mask);
+
+typedef int vb_rs_poll_function(struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
+				const sigset_t *mask);
+/* select(2) by means of a poll that knows what the numbers mean. */
+int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_t deadline_ns,
+		 const sigset_t *mask, vb_rs_poll_function *poll_fds);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Numbers for rsockets. Each is a real descriptor, an unconnected socket that nobody uses, so
+ * that the number is not given to anything else and fstat says what it is.
+ */
+#include "rsocket/public.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+static struct vb_fd_table table;
+
+static void in_child(void)
+{
+	vb_fd_table_after_fork(&table);
+}
+
+static void register_fork(void)
+{
+	pthread_atfork(NULL, NULL, in_child);
+}
+
+struct vb_rs *vb_rs_lookup(int fd)
+{
+	struct vb_fd_object *object = vb_fd_table_get(&table, fd);
+	struct vb_rs *rs;
+
+	if (!object)
+		return NULL;
+	rs = vb_container(object, struct vb_rs, object);
+	/* A child of fork has the numbers but not what is behind them. */
+	if (!vb_rs_is_stale(rs))
+		return rs;
+	vb_rs_put(rs);
+	return NULL;
+}
+
+int vb_rs_install(struct vb_rs *rs, bool cloexec)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vb_fd_object *before;
+	int fd = socket(rs->domain, rs->type | (cloexec ? SOCK_CLOEXEC : 0), 0);
+	int err;
+
+	if (fd < 0) {
+		err = -errno;
+		vb_rs_close(rs);
+		vb_rs_put(rs);
+		return err;
+	}
+	pthread_once(&once, register_fork);
+	err = vb_fd_table_set(&table, fd, &rs->object, &before);
+	if (err) {
+		vb_rs_close(rs);
+		vb_rs_put(rs);
+		close(fd);
+		return err;
+	}
+	/* Somebody closed the number of an rsocket with close. */
+	if (before) {
+		struct vb_rs *lost = vb_container(before, struct vb_rs, object);
+
+		vb_rs_close(lost);
+		vb_rs_put(lost);
+	}
+	return fd;
+}
+
+struct vb_rs *vb_rs_uninstall(int fd)
+{
+	struct vb_fd_object *object = vb_fd_table_remove(&table, fd);
+
+	if (!object)
+		return NULL;
+	close(fd);
+	return vb_container(object, struct vb_rs, object);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The exported functions that move data. */
+#include "rsocket/public.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <rdma/rsocket.h>
+#include <string.h>
+
+#include "rsocket/datagram.h"
+#include "verbs/symver.h"
+
+static ssize_t give_back(ssize_t result)
+{
+	if (result >= 0)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static ssize_t receive(int socket, const struct iovec *iov, int count, int *flags,
+		       struct sockaddr *addr, socklen_t *addrlen)
+{
+	struct vb_rs *rs = vb_rs_lookup(socket);
+	union vb_rs_addr source = { 0 };
+	ssize_t result;
+
+	if (!rs)
+		return -EBADF;
+	if (rs->type == SOCK_DGRAM) {
+		result = vb_rs_datagram_recv(rs, iov, count, flags, &source);
+		if (result >= 0 && addr && addrlen)
+			vb_rs_copy_addr(&source, addr, addrlen);
+	} else {
+		result = vb_rs_recvv(rs, iov, count, *flags);
+		*flags = 0;
+		if (result > 0 && addr && addrlen)
+			vb_rs_name_peer(rs, addr, addrlen);
+	}
+	vb_rs_put(rs);
+	return result;
+}
+
+static ssize_t send_pieces(int socket, const struct iovec *iov, int count, int flags,
+			   const struct sockaddr *addr, socklen_t addrlen)
+{
+	struct vb_rs *rs = vb_rs_lookup(socket);
+	ssize_t result;
+
+	if (!rs)
+		return -EBADF;
+	if (rs->type == SOCK_DGRAM)
+		result = vb_rs_datagram_send(rs, iov, count, flags, addr, addrlen);
+	else
+		result = vb_rs_sendv(rs, iov, count, flags); /* TCP ignores the address, too */
+	vb_rs_put(rs);
+	return result;
+}
+
+VB_PUBLIC ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct sockaddr *src_addr,
+			    socklen_t *addrlen)
+{
+	const struct iovec iov = { buf, len };
+
+	return give_back(receive(socket, &iov, 1, &flags, src_addr, addrlen));
+}
+
+VB_PUBLIC ssize_t rrecv(int socket, void *buf, size_t len, int flags)
+{
+	return rrecvfrom(socket, buf, len, flags, NULL, NULL);
+}
+
+VB_PUBLIC ssize_t rread(int socket, void *buf, size_t count)
+{
+	return rrecvfrom(socket, buf, count, 0, NULL, NULL);
+}
+
+VB_PUBLIC ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
+{
+	int flags = 0;
+
+	if (iovcnt < 0)
+		return give_back(-EINVAL);
+	return give_back(receive(socket, iov, iovcnt, &flags, NULL, NULL));
+}
+
+VB_PUBLIC ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
+{
+	ssize_t result;
+
+	if (!msg)
+		return give_back(-EFAULT);
+	if (msg->msg_iovlen > IOV_MAX)
+		return give_back(-EMSGSIZE);
+	result = receive(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags, msg->msg_name,
+			 &msg->msg_namelen);
+	if (result >= 0) {
+		msg->msg_controllen = 0; /* there is nothing to say there */
+		msg->msg_flags = flags;
+	}
+	return give_back(result);
+}
+
+VB_PUBLIC ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
+			  const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+	const struct iovec iov = { (void *)buf, len };
+
+	return give_back(send_pieces(socket, &iov, 1, flags, dest_addr, addrlen));
+}
+
+VB_PUBLIC ssize_t rsend(int socket, const void *buf, size_t len, int flags)
+{
+	return rsendto(socket, buf, len, flags, NULL, 0);
+}
+
+VB_PUBLIC ssize_t rwrite(int socket, const void *buf, size_t count)
+{
+	return rsendto(socket, buf, count, 0, NULL, 0);
+}
+
+VB_PUBLIC ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
+{
+	if (iovcnt < 0)
+		return give_back(-EINVAL);
+	return give_back(send_pieces(socket, iov, iovcnt, 0, NULL, 0));
+}
+
+VB_PUBLIC ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
+{
+	if (!msg)
+		return give_back(-EFAULT);
+	if (msg->msg_iovlen > IOV_MAX)
+		return give_back(-EMSGSIZE);
+	return give_back(send_pieces(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
+				     msg->msg_name, msg->msg_namelen));
+}
+
+VB_PUBLIC off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
+{
+	struct vb_rs *rs = vb_rs_lookup(socket);
+	off_t result;
+
+	if (!rs)
+		return give_back(-EBADF);
+	result = rs->type == SOCK_STREAM ? vb_rs_iomap(rs, buf, len, prot, flags, offset)
+					 : -EOPNOTSUPP;
+	vb_rs_put(rs);
+	return give_back(result);
+}
+
+VB_PUBLIC size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
+{
+	struct vb_rs *rs = vb_rs_lookup(socket);
+	ssize_t result;
+
+	if (!rs)
+		return (size_t)give_back(-EBADF);
+	result = rs->type == SOCK_STREAM ? vb_rs_iowrite(rs, buf, count, offset, flags)
+					 : -EOPNOTSUPP;
+	vb_rs_put(rs);
+	return (size_t)give_back(result);
+}

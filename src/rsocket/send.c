@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sending a stream: bytes go through the send buffer into the peer's current window. */
+#include "rsocket/rsocket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "rsocket/cursor.h"
+
+enum {
+	LOW_WATER = 2048,   /* bytes of the send buffer; less is not worth a wake-up */
+	FIRST_PIECE = 2048, /* of a long send: small ones first, so that the peer begins */
+	LARGEST_PIECE = 65536,
+	INLINE_MAX = 512,
+};
+
+bool vb_rs_can_send(struct vb_rs *rs)
+{
+	const struct vb_rs_stream *stream = rs->stream;
+	const uint32_t low = stream->send_size / 2 < LOW_WATER ? stream->send_size / 2 : LOW_WATER;
+
+	return stream->sq_free && stream->send_size - stream->send_used >= low &&
+	       vb_rs_tx_room(&stream->tx);
+}
+
+static bool send_decided(struct vb_rs *rs)
+{
+	return rs->state != VB_RS_CONNECTED || rs->write_shut || rs->closed || vb_rs_can_send(rs);
+}
+
+static bool connect_decided(struct vb_rs *rs)
+{
+	return (rs->state != VB_RS_RESOLVING && rs->state != VB_RS_CONNECTING) || rs->closed;
+}
+
+/* Why nothing can be sent, or 0. */
+static int refusal(struct vb_rs *rs)
+{
+	int error;
+
+	if (rs->closed)
+		return -EBADF;
+	switch (rs->state) {
+	case VB_RS_CONNECTED:
+		return rs->write_shut ? -EPIPE : 0;
+	case VB_RS_DISCONNECTED:
+		return rs->write_shut ? -EPIPE : -ECONNRESET;
+	case VB_RS_FAILED:
+	case VB_RS_BROKEN:
+		error = rs->error;
+		rs->error = 0;
+		return error ? -error : -EPIPE;
+	case VB_RS_RESOLVING:
+	case VB_RS_CONNECTING:
+	case VB_RS_ACCEPTING:
+		return -EAGAIN;
+	case VB_RS_INIT:
+	case VB_RS_BOUND:
+	case VB_RS_LISTENING:
+		break;
+	}
+	return -ENOTCONN;
+}
+
+/* The next message: how many bytes, and whether they travel inline. */
+struct piece {
+	uint32_t size;
+	bool is_inline;
+	uint8_t *buffer; /* in the send buffer, unless inline */
+	struct vb_rs_sge target;
+};
+
+static uint32_t min(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Takes what the piece needs: a work request, a credit, window and buffer. */
+static struct piece reserve(struct vb_rs *rs, size_t left, uint32_t size_max)
+{
+	struct vb_rs_stream *stream = rs->stream;
+	const uint32_t contiguous = stream->send_size - stream->send_head;
+	struct piece piece = { .size = left < size_max ? (uint32_t)left : size_max };
+
+	piece.size = min(piece.size, vb_rs_tx_room(&stream->tx));
+	piece.is_inline = piece.size <= min(stream->inline_size, INLINE_MAX);
+	if (!piece.is_inline) {
+		piece.size = min(piece.size, stream->send_size - stream->send_used);
+		piece.size = min(piece.size, contiguous);
+		piece.buffer = stream->send_buffer + stream->send_head;
+		stream->send_used += piece.size;
+		stream->send_head = (stream->send_head + piece.size) % stream->send_size;
+	}
+	stream->sq_free--;
+	stream->posted++;
+	piece.target = vb_rs_tx_take(&stream->tx, piece.size);
+	return piece;
+}
+
+/* Without the lock: only the holder of send_lock posts data, so the order is that of reserve. */
+static int post_piece(struct vb_rs *rs, const struct piece *piece, struct vb_cursor *from)
+{
+	uint8_t small[INLINE_MAX];
+	uint8_t *bytes = piece->is_inline ? small : piece->buffer;
+	struct ibv_sge sge = { (uintptr_t)bytes, piece->size, rs->stream->send_mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = vb_rs_wr_id(VB_RS_WORK_DATA, piece->is_inline ? 0 : piece->size),
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.send_flags = IBV_SEND_SIGNALED | (piece->is_inline ? IBV_SEND_INLINE : 0),
+		.imm_data = htonl(vb_rs_message(VB_RS_DATA, piece->size)),
+		.wr.rdma = { piece->target.addr, piece->target.key },
+	};
+
+	vb_cursor_read(from, bytes, piece->size);
+	return vb_rs_post(rs, &wr);
+}
+
+/* Under send_lock and lock. */
+static ssize_t send_stream(struct vb_rs *rs, struct vb_cursor *from, uint64_t deadline_ns)
+{
+	const size_t total = from->left;
+	uint32_t size_max = FIRST_PIECE;
+	int err = 0;
+
+	while (from->left && !err) {
+		struct piece piece;
+
+		err = refusal(rs);
+		if (!err && !vb_rs_can_send(rs)) {
+			err = vb_rs_wait(rs, send_decided, deadline_ns);
+			err = err ? err : refusal(rs);
+		}
+		if (err)
+			break;
+		piece = reserve(rs, from->left, size_max);
+		pthread_mutex_unlock(&rs->lock);
+		err = post_piece(rs, &piece, from);
+		pthread_mutex_lock(&rs->lock);
+		if (err)
+			vb_rs_break(rs, -err);
+		if (size_max < LARGEST_PIECE)
+			size_max *= 2;
+	}
+	return from->left < total ? (ssize_t)(total - from->left) : err;
+}
+
+ssize_t vb_rs_sendv(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
+{
+	struct vb_cursor from;
+	uint64_t deadline_ns;
+	ssize_t result = vb_cursor_init(&from, iov, count);
+
+	if (result)
+		return result;
+	if (flags & MSG_OOB)
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&rs->send_lock);
+	vb_rs_lock(rs);
+	deadline_ns =
+		vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT), rs->options.send_timeout_ns);
+	result = vb_rs_wait(rs, connect_decided, deadline_ns);
+	if (!result)
+		result = refusal(rs);
+	if (!result)
+		result = vb_rs_announce_mappings(rs, deadline_ns);
+	if (!result)
+		result = send_stream(rs, &from, deadline_ns);
+	pthread_mutex_unlock(&rs->lock);
+	pthread_mutex_unlock(&rs->send_lock);
+	return result;
+}

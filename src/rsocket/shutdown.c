@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ending one direction of a stream, or both. */
+#include "rsocket/rsocket.h"
+
+#include <errno.h>
+
+#include "base/clock.h"
+
+static const uint64_t control_wait_ns = 2000000000u;
+
+static bool control_decided(struct vb_rs *rs)
+{
+	return rs->state != VB_RS_CONNECTED || rs->stream->control_free;
+}
+
+/* Behind everything that was sent: under send_lock and lock. */
+static int say(struct vb_rs *rs, enum vb_rs_control control, uint64_t deadline_ns)
+{
+	int err = vb_rs_wait(rs, control_decided, deadline_ns);
+
+	if (err || rs->state != VB_RS_CONNECTED || rs->stream->said_disconnect)
+		return err;
+	if (control == VB_RS_DISCONNECT)
+		rs->stream->said_disconnect = true;
+	return vb_rs_post_control(rs, control);
+}
+
+/* A sender that waits for credits is woken by the flag, and lets send_lock go. */
+static void set_flags(struct vb_rs *rs, bool read, bool write)
+{
+	rs->read_shut |= read;
+	rs->write_shut |= write;
+	vb_rs_notify(rs, NULL);
+}
+
+/* Which message the peer gets after the flags have changed; false: none. */
+static bool choose(const struct vb_rs *rs, bool read, bool write, enum vb_rs_control *control)
+{
+	if (!rs->write_shut || (rs->read_shut == read && rs->write_shut == write))
+		return false;
+	/* Nothing will come either, or nobody will look: that is the end of both directions. */
+	*control = rs->read_shut || rs->peer_shut ? VB_RS_DISCONNECT : VB_RS_SHUTDOWN;
+	return true;
+}
+
+static int end_directions(struct vb_rs *rs, int how)
+{
+	const bool read = rs->read_shut, write = rs->write_shut;
+	enum vb_rs_control control;
+	int err;
+
+	set_flags(rs, how != SHUT_WR, how != SHUT_RD);
+	if (!choose(rs, read, write, &control))
+		return 0;
+	pthread_mutex_unlock(&rs->lock);
+	pthread_mutex_lock(&rs->send_lock);
+	pthread_mutex_lock(&rs->lock);
+	err = say(rs, control, vb_now_ns() + control_wait_ns);
+	pthread_mutex_unlock(&rs->send_lock);
+	return err;
+}
+
+int vb_rs_shutdown(struct vb_rs *rs, int how)
+{
+	int err;
+
+	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
+		return -EINVAL;
+	pthread_mutex_lock(&rs->lock);
+	if (rs->state == VB_RS_CONNECTED) {
+		err = end_directions(rs, how);
+	} else if (rs->state == VB_RS_DISCONNECTED) {
+		set_flags(rs, how != SHUT_WR, how != SHUT_RD);
+		err = 0;
+	} else {
+		err = -ENOTCONN;
+	}
+	pthread_mutex_unlock(&rs->lock);
+	return err;
+}
+
+void vb_rs_finish(struct vb_rs *rs, uint64_t deadline_ns)
+{
+	bool was_connected;
+
+	pthread_mutex_lock(&rs->lock);
+	was_connected = rs->state >= VB_RS_CONNECTED && rs->state != VB_RS_FAILED;
+	if (rs->state == VB_RS_CONNECTED) {
+		set_flags(rs, true, true);
+		pthread_mutex_unlock(&rs->lock);
+		pthread_mutex_lock(&rs->send_lock);
+		pthread_mutex_lock(&rs->lock);
+		/* deadline 0 (SO_LINGER with no time): what is on its way is given up. */
+		if (deadline_ns && !say(rs, VB_RS_DISCONNECT, deadline_ns))
+			vb_rs_wait(rs, vb_rs_all_sent, deadline_ns);
+		pthread_mutex_unlock(&rs->send_lock);
+	}
+	pthread_mutex_unlock(&rs->lock);
+	if (was_connected)
+		rdma_disconnect(rs->id);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of an rsocket, and its names. */
+#include "rsocket/rsocket.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "rsocket/datagram.h"
+
+/* How long close waits for a peer that does not take what was sent, unless SO_LINGER says. */
+static const uint64_t close_wait_ns = 2000000000u;
+
+static void release(struct vb_fd_object *object)
+{
+	struct vb_rs *rs = vb_container(object, struct vb_rs, object);
+
+	/* Everything below belongs to the process that made it. */
+	if (!vb_rs_is_stale(rs)) {
+		vb_rs_endpoint_destroy(rs);
+		vb_rs_datagram_destroy(rs);
+		if (rs->id)
+			rdma_destroy_id(rs->id);
+	}
+	if (rs->parent)
+		vb_rs_put(rs->parent);
+	free(rs->options.route);
+	pthread_mutex_destroy(&rs->lock);
+	pthread_mutex_destroy(&rs->send_lock);
+	pthread_mutex_destroy(&rs->recv_lock);
+	free(rs);
+}
+
+struct vb_rs *vb_rs_alloc(int domain, int type, const struct vb_rs_options *options)
+{
+	struct vb_rs *rs = calloc(1, sizeof(*rs));
+
+	if (!rs)
+		return NULL;
+	vb_fd_object_init(&rs->object, release);
+	rs->domain = domain;
+	rs->type = type;
+	rs->generation = vb_rs_generation();
+	pthread_mutex_init(&rs->lock, NULL);
+	pthread_mutex_init(&rs->send_lock, NULL);
+	pthread_mutex_init(&rs->recv_lock, NULL);
+	vb_list_init(&rs->watches);
+	vb_list_init(&rs->listener.requests);
+	vb_list_init(&rs->listener.ready);
+	vb_list_init(&rs->accept_node);
+	rs->local.sa.sa_family = rs->peer.sa.sa_family = (sa_family_t)domain;
+	if (options)
+		vb_rs_options_inherit(&rs->options, options);
+	else
+		vb_rs_options_init(&rs->options);
+	return rs;
+}
+
+void vb_rs_get(struct vb_rs *rs)
+{
+	vb_fd_object_get(&rs->object);
+}
+
+void vb_rs_put(struct vb_rs *rs)
+{
+	vb_fd_object_put(&rs->object);
+}
+
+bool vb_rs_is_stale(const struct vb_rs *rs)
+{
+	return rs->generation != vb_rs_generation();
+}
+
+static int check_kind(int domain, int type, int protocol)
+{
+	if (domain != AF_INET && domain != AF_INET6)
+		return -EAFNOSUPPORT;
+	if (type != SOCK_STREAM && type != SOCK_DGRAM)
+		return -EPROTOTYPE;
+	if (protocol && protocol != (type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
+		return -EPROTONOSUPPORT;
+	return 0;
+}
+
+static int create_id(struct vb_rs *rs)
+{
+	struct rdma_event_channel *channel;
+	int err = vb_rs_service_start(&channel);
+
+	if (err)
+		return err;
+	return rdma_create_id(channel, &rs->id, rs, RDMA_PS_TCP) ? -errno : 0;
+}
+
+int vb_rs_open(int domain, int type, int protocol, struct vb_rs **out)
+{
+	int err = check_kind(domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), protocol);
+	struct vb_rs *rs;
+
+	if (err)
+		return err;
+	rs = vb_rs_alloc(domain, type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC), NULL);
+	if (!rs)
+		return -ENOMEM;
+	rs->nonblock = type & SOCK_NONBLOCK;
+	err = rs->type == SOCK_STREAM ? create_id(rs) : vb_rs_datagram_create(rs);
+	if (err)
+		vb_rs_put(rs);
+	else
+		*out = rs;
+	return err;
+}
+
+void vb_rs_set_nonblock(struct vb_rs *rs, bool nonblock)
+{
+	pthread_mutex_lock(&rs->lock);
+	rs->nonblock = nonblock;
+	pthread_mutex_unlock(&rs->lock);
+}
+
+int vb_rs_check_addr(const struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
+{
+	const socklen_t needed =
+		rs->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+
+	if (!addr)
+		return -EFAULT;
+	if (size < sizeof(addr->sa_family))
+		return -EINVAL;
+	if (addr->sa_family != rs->domain)
+		return -EAFNOSUPPORT;
+	return size < needed ? -EINVAL : 0;
+}
+
+void vb_rs_copy_addr(const union vb_rs_addr *from, struct sockaddr *addr, socklen_t *size)
+{
+	const socklen_t whole =
+		from->sa.sa_family == AF_INET ? sizeof(from->in) : sizeof(from->in6);
+
+	memcpy(addr, from, *size < whole ? *size : whole);
+	*size = whole;
+}
+
+static int bind_stream(struct vb_rs *rs, const struct sockaddr *addr)
+{
+	const struct sockaddr *bound;
+
+	if (rs->state != VB_RS_INIT)
+		return -EINVAL;
+	if (rdma_bind_addr(rs->id, (struct sockaddr *)addr))
+		return -errno;
+	bound = rdma_get_local_addr(rs->id);
+	memcpy(&rs->local, bound,
+	       rs->domain == AF_INET ? sizeof(rs->local.in) : sizeof(rs->local.in6));
+	rs->state = VB_RS_BOUND;
+	return 0;
+}
+
+int vb_rs_bind(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
+{
+	int err = vb_rs_check_addr(rs, addr, size);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&rs->lock);
+	err = rs->type == SOCK_STREAM ? bind_stream(rs, addr) : vb_rs_datagram_bind(rs, addr, size);
+	pthread_mutex_unlock(&rs->lock);
+	return err;
+}
+
+int vb_rs_name_local(struct vb_rs *rs, struct sockaddr *addr, socklen_t *size)
+{
+	if (rs->type == SOCK_DGRAM)
+		return vb_rs_datagram_name(rs, addr, size);
+	pthread_mutex_lock(&rs->lock);
+	vb_rs_copy_addr(&rs->local, addr, size);
+	pthread_mutex_unlock(&rs->lock);
+	return 0;
+}
+
+static bool has_peer(const struct vb_rs *rs)
+{
+	if (rs->type == SOCK_DGRAM)
+		return vb_rs_datagram_is_connected(rs);
+	return rs->state == VB_RS_CONNECTED || rs->state == VB_RS_DISCONNECTED ||
+	       rs->state == VB_RS_ACCEPTING;
+}
+
+int vb_rs_name_peer(struct vb_rs *rs, struct sockaddr *addr, socklen_t *size)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&rs->lock);
+	if (has_peer(rs))
+		vb_rs_copy_addr(&rs->peer, addr, size);
+	else
+		err = -ENOTCONN;
+	pthread_mutex_unlock(&rs->lock);
+	return err;
+}
+
+static void close_stream(struct vb_rs *rs)
+{
+	const struct linger linger = rs->options.linger;
+	uint64_t wait_ns = close_wait_ns;
+
+	if (linger.l_onoff)
+		wait_ns = linger.l_linger > 0 ? (uint64_t)linger.l_linger * 1000000000u : 0;
+	vb_rs_finish(rs, wait_ns ? vb_now_ns() + wait_ns : 0);
+	vb_rs_listener_close(rs);
+	vb_rs_service_forget(rs);
+}
+
+int vb_rs_close(struct vb_rs *rs)
+{
+	if (vb_rs_is_stale(rs))
+		return 0;
+	if (rs->type == SOCK_STREAM)
+		close_stream(rs);
+	else
+		vb_rs_datagram_close(rs);
+	pthread_mutex_lock(&rs->lock);
+	rs->closed = true;
+	vb_rs_notify(rs, NULL);
+	pthread_mutex_unlock(&rs->lock);
+	return 0;
+}

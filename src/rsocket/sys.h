@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ppoll(2) without the C library: where the preload library stands in front of the name, the
+ * descriptors given here are the kernel's all the same.
+ */
+#ifndef VB_RSOCKET_SYS_H
+#define VB_RSOCKET_SYS_H
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* timeout is overwritten. -1 and errno. */
+static inline int vb_sys_ppoll(struct pollfd *fds, nfds_t count, struct timespec *timeout,
+			       const sigset_t *mask)
+{
+	return (int)syscall(SYS_ppoll, fds, count, timeout, mask, (size_t)(_NSIG / 8));
+}
+
+#endif

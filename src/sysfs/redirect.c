@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sysfs/real.h"
+#include "sysfs/redirect.h"
+#include "sysfs/tree.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * Also the classes that Verbena has nothing to show for: a program must not find the adapters of
+ * the machine in one place and Verbena's in the other.
+ */
+static const char devices[] = "/dev/infiniband";
+static const char *const prefixes[] = {
+	"/sys/class/infiniband",    "/sys/class/infiniband_verbs",  "/sys/class/infiniband_mad",
+	"/sys/class/infiniband_cm", "/sys/devices/virtual/verbena", devices,
+};
+
+/* In place of a path that must not exist. */
+static const char nowhere[] = "/sys/verbena-nowhere";
+
+/* What the libraries open on our behalf is not for us. */
+static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
+
+/* --- which paths --- */
+
+/* Behind slashes and dots that mean nothing: "//", "/./". */
+static const char *skip_empty(const char *path)
+{
+	for (;;) {
+		if (path[0] == '/' && path[1] == '/')
+			path++;
+		else if (path[0] == '/' && path[1] == '.' && (path[2] == '/' || !path[2]))
+			path += 2;
+		else
+			return path;
+	}
+}
+
+static const char *match_prefix(const char *path, const char *prefix)
+{
+	for (path = skip_empty(path); *prefix; prefix++, path++) {
+		if (*path == '/')
+			path = skip_empty(path);
+		if (*path != *prefix)
+			return NULL;
+	}
+	return *path == '/' || !*path ? path : NULL;
+}
+
+const char *vb_redirect_match(const char *path, const char **prefix)
+{
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
+		const char *rest = match_prefix(path, prefixes[i]);
+
+		if (rest) {
+			*prefix = prefixes[i];
+			return rest;
+		}
+	}
+	return NULL;
+}
+
+/* --- where to --- */
+
+static const char *refuse(struct redirect *r, int error)
+{
+	r->error = error;
+	return nowhere;
+}
+
+static bool join(struct redirect *r, const char *prefix, const char *rest)
+{
+	char root[PATH_MAX];
+
+	if (!vb_tree_root(root))
+		return false;
+	r->root_length = strlen(root);
+	if (asprintf(&r->path, "%s%s%s", root, prefix, rest) < 0) {
+		r->path = NULL;
+		return false;
+	}
+	return true;
+}
+
+/* The device itself, so that not even lstat sees the link. */
+static const char *find_device(struct redirect *r)
+{
+	char target[64];
+	const ssize_t length = REAL(readlink)(r->path, target, sizeof(target) - 1);
+
+	if (length <= 0)
+		return r->path;
+	target[length] = '\0';
+	memcpy(r->path, target, (size_t)length + 1); /* shorter: the root alone is as long */
+	r->device = true;
+	return r->path;
+}
+
+/* Files are known by the name that is left when all links are followed. */
+static const char *prepare(struct redirect *r)
+{
+	char canonical[PATH_MAX];
+	const char *inner;
+	int error;
+
+	if (!REAL(realpath)(r->path, canonical) || strncmp(canonical, r->path, r->root_length) ||
+	    canonical[r->root_length] != '/')
+		return r->path;
+	inner = canonical + r->root_length + 1;
+	r->fd = vb_tree_prepare(inner, &error);
+	if (r->fd == VB_TREE_REFUSED)
+		return refuse(r, error);
+	if (r->fd == VB_TREE_AS_IT_IS)
+		return r->path;
+	free(r->path);
+	if (asprintf(&r->path, "/proc/self/fd/%d", r->fd) < 0)
+		r->path = NULL;
+	r->inner = strdup(inner);
+	return r->path && r->inner ? r->path : refuse(r, ENOMEM);
+}
+
+/* Nothing there can be written; the kernel's own files would say the same, to root as well. */
+static const char *refuse_write(struct redirect *r)
+{
+	return refuse(r, REAL(access)(r->path, F_OK) ? ENOENT : EACCES);
+}
+
+static const char *find(struct redirect *r, const char *prefix, const char *rest,
+			enum vb_purpose purpose)
+{
+	if (!join(r, prefix, rest))
+		return refuse(r, ENOENT);
+	if (prefix == devices && find_device(r) && r->device)
+		return r->path;
+	if (purpose == VB_WRITE)
+		return refuse_write(r);
+	return purpose == VB_READ ? prepare(r) : r->path;
+}
+
+const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb_purpose purpose)
+{
+	const int saved_errno = errno;
+	const char *prefix, *rest = inside ? NULL : vb_redirect_match(path, &prefix);
+
+	if (!rest)
+		return path;
+	*r = (struct redirect){ .ours = true, .fd = -1 };
+	inside = true;
+	path = find(r, prefix, rest, purpose);
+	inside = false;
+	errno = saved_errno;
+	return path;
+}
+
+void vb_redirect_end_ours(struct redirect *r)
+{
+	const int saved_errno = errno;
+
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->path);
+	free(r->inner);
+	errno = r->error ? r->error : saved_errno;
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "sysfs/tree.h"
+#include "base/clock.h"
+#include "sysfs/build.h"
+#include "sysfs/lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REFRESH_AGE_NS_MAX UINT64_C(100000000) /* the libraries look at interfaces as often */
+
+/* Recursive: the libraries fork a child to try things out, while a device is opened under it. */
+static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static struct vb_lease lease;	 /* under lock */
+static uint64_t refreshed_at_ns; /* under lock */
+static bool left;		 /* under lock; the process is ending */
+
+/* --- getting it --- */
+
+static void lock_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void unlock_after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* The child's thread has another id, and so is not the one that may unlock. */
+static void renew_in_child(void)
+{
+	lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
+
+static void watch_forks(void)
+{
+	pthread_atfork(lock_before_fork, unlock_after_fork, renew_in_child);
+}
+
+static int take_in(const char *base, const char *prefix, const char *name)
+{
+	char path[PATH_MAX - 256]; /* there must be room for what is in it */
+
+	if (!base || *base != '/')
+		return -ENOENT;
+	if ((size_t)snprintf(path, sizeof(path), "%s/%s", base, name) >= sizeof(path))
+		return -ENAMETOOLONG;
+	if (access(path, F_OK))
+		vb_lease_sweep(base, prefix); /* only when a new one is to be made */
+	return vb_lease_take(&lease, path, vb_build);
+}
+
+/* A file that grows beyond the limit costs the program its life. */
+static bool may_write(void)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur > VB_ATTRIBUTE_SIZE;
+}
+
+static bool take(void)
+{
+	const char *const bases[] = { secure_getenv("XDG_RUNTIME_DIR"), "/dev/shm",
+				      secure_getenv("TMPDIR"), "/tmp" };
+	char prefix[64], name[96];
+
+	if (!may_write())
+		return false;
+	snprintf(prefix, sizeof(prefix), "verbena-sysfs.%u.", (unsigned)geteuid());
+	snprintf(name, sizeof(name), "%s%016" PRIx64, prefix, vb_build_key());
+	for (size_t i = 0; i < sizeof(bases) / sizeof(*bases); i++)
+		if (!take_in(bases[i], prefix, name)) {
+			refreshed_at_ns = 0;
+			return true;
+		}
+	return false;
+}
+
+/* Under lock. A lease that a fork brought along is the parent's: it is only forgotten. */
+static bool hold(void)
+{
+	if (left)
+		return false;
+	if (vb_lease_holds(&lease))
+		return true;
+	vb_lease_release(&lease);
+	return take();
+}
+
+bool vb_tree_root(char root[PATH_MAX])
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	bool held;
+
+	pthread_once(&once, watch_forks);
+	pthread_mutex_lock(&lock);
+	held = hold();
+	if (held)
+		memcpy(root, lease.path, strlen(lease.path) + 1);
+	pthread_mutex_unlock(&lock);
+	return held;
+}
+
+/* --- before something is opened --- */
+
+static int nameless(const struct vb_attribute_text *text)
+{
+	int fd = memfd_create("verbena-sysfs", MFD_CLOEXEC);
+
+	if (fd < 0)
+		return VB_TREE_AS_IT_IS;
+	if (write(fd, text->text, (size_t)text->length) == text->length)
+		return fd;
+	close(fd);
+	return VB_TREE_AS_IT_IS;
+}
+
+static int prepare_file(const char *path, int *error)
+{
+	struct vb_attribute_text text;
+	bool differs;
+
+	vb_build_read(path, &text);
+	if (text.length == -ENOENT)
+		return VB_TREE_AS_IT_IS;
+	differs = vb_build_differs(lease.fd, path, &text);
+	if (text.own && (differs || vb_adapter_in_use()))
+		return nameless(&text);
+	/* What is refused becomes empty, for those who come by a relative name. */
+	if (differs)
+		vb_build_replace(lease.fd, path, &text);
+	if (text.length >= 0)
+		return VB_TREE_AS_IT_IS;
+	*error = -text.length;
+	return VB_TREE_REFUSED;
+}
+
+static int prepare_directory(void)
+{
+	const uint64_t now_ns = vb_now_ns();
+
+	if (now_ns - refreshed_at_ns >= REFRESH_AGE_NS_MAX) {
+		vb_build_refresh(lease.fd);
+		refreshed_at_ns = now_ns;
+	}
+	return VB_TREE_AS_IT_IS;
+}
+
+int vb_tree_prepare(const char *path, int *error)
+{
+	int result = VB_TREE_AS_IT_IS;
+	struct stat info;
+
+	pthread_mutex_lock(&lock);
+	if (hold() && !fstatat(lease.fd, *path ? path : ".", &info, AT_SYMLINK_NOFOLLOW)) {
+		if (S_ISDIR(info.st_mode))
+			result = prepare_directory();
+		else if (S_ISREG(info.st_mode))
+			result = prepare_file(path, error);
+	}
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* --- the end --- */
+
+enum { CWD_SIZE = 1024, KEY_DIGITS = 16 };
+
+/* The tree that the working directory lies in; without the C library, which may allocate. */
+static bool tree_of_cwd(char cwd[CWD_SIZE])
+{
+	char *name, *end;
+
+	if (syscall(SYS_getcwd, cwd, CWD_SIZE) < 0 || !(name = strstr(cwd, "/verbena-sysfs.")))
+		return false;
+	end = strchrnul(name + 1, '/');
+	*end = '\0';
+	name = strrchr(name, '.') + 1;
+	return end - name == KEY_DIGITS && strspn(name, "0123456789abcdef") == KEY_DIGITS;
+}
+
+static void release(bool for_good)
+{
+	if (pthread_mutex_trylock(&lock))
+		return; /* not waited for: another thread may be inside for long */
+	vb_lease_release(&lease);
+	left = for_good;
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * The child of a vfork runs in its parent's memory, and must leave all of this as it is. A process
+ * without a lease may have been left a working directory by one that is gone.
+ */
+void vb_tree_leave(void)
+{
+	char cwd[CWD_SIZE];
+
+	if (lease.pid == getpid())
+		release(true);
+	else if (tree_of_cwd(cwd))
+		vb_lease_remove_unused(cwd);
+}
+
+void vb_tree_leave_for_exec(void)
+{
+	char cwd[CWD_SIZE];
+
+	if (lease.pid == getpid() && !tree_of_cwd(cwd))
+		release(false);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The course of a world, from its seed to its end. */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BEGIN_NS (1000 * MS)
+/* MRAs make a connect last up to 15 times 73 s. */
+#define LIMIT_NS (4 * 3600 * 1000 * MS)
+
+void world_fail(struct world *world, const char *format, ...)
+{
+	va_list arguments;
+
+	if (world->failure[0])
+		return; /* the first one counts */
+	va_start(arguments, format);
+	vsnprintf(world->failure, sizeof(world->failure), format, arguments);
+	va_end(arguments);
+	world_say(world, "FAILED: %s", world->failure);
+}
+
+void world_say(struct world *world, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!world->verbose)
+		return;
+	printf("%12.3f ms  ", (double)(world->now_ns - BEGIN_NS) / 1e6);
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	putchar('\n');
+}
+
+bool world_is_perfect(const struct world *world)
+{
+	return !world->loss && !world->repeat && !world->reorder && !world->partition_count &&
+	       !world->crashes;
+}
+
+/* --- events: a heap by time, then by age --- */
+
+static bool is_before(const struct event *a, const struct event *b)
+{
+	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
+}
+
+void world_add(struct world *world, uint64_t at_ns, enum event_kind kind, enum action action,
+	       void *subject)
+{
+	struct event event = { at_ns, world->order++, kind, action, subject };
+	size_t i = world->heap_count++;
+
+	if (i == world->heap_room) {
+		world->heap_room = world->heap_room ? 2 * world->heap_room : 256;
+		world->heap = realloc(world->heap, world->heap_room * sizeof(event));
+	}
+	for (; i && is_before(&event, &world->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		world->heap[i] = world->heap[(i - 1) / 2];
+	world->heap[i] = event;
+}
+
+static struct event pop(struct world *world)
+{
+	struct event first = world->heap[0], last = world->heap[--world->heap_count];
+	size_t i = 0, child;
+
+	for (; (child = 2 * i + 1) < world->heap_count; i = child) {
+		if (child + 1 < world->heap_count &&
+		    is_before(&world->heap[child + 1], &world->heap[child]))
+			child++;
+		if (!is_before(&world->heap[child], &last))
+			break;
+		world->heap[i] = world->heap[child];
+	}
+	world->heap[i] = last;
+	return first;
+}
+
+static void handle(struct world *world, const struct event *event)
+{
+	struct process *process = event->subject;
+
+	switch (event->kind) {
+	case EVENT_MESSAGE:
+		host_input(world, event->subject);
+		free(event->subject);
+		break;
+	case EVENT_ACTION:
+		app_act(event->subject, event->action);
+		break;
+	case EVENT_CRASH:
+		process_crash(process);
+		break;
+	case EVENT_START:
+		process_start(process);
+		break;
+	}
+}
+
+static struct process *next_timer(struct world *world, uint64_t *at_ns)
+{
+	struct process *first = NULL;
+
+	*at_ns = VB_NEVER_NS;
+	for (unsigned i = 0; i < world->process_count; i++) {
+		struct process *process = &world->processes[i];
+		uint64_t next_ns = process->alive ? vb_cm_next_ns(&process->cm) : VB_NEVER_NS;
+
+		if (next_ns >= *at_ns)
+			continue;
+		*at_ns = next_ns;
+		first = process;
+	}
+	return first;
+}
+
+/* False: nothing will ever happen again. */
+static bool step(struct world *world)
+{
+	uint64_t timer_ns;
+	struct process *process = next_timer(world, &timer_ns);
+	uint64_t event_ns = world->heap_count ? world->heap[0].at_ns : VB_NEVER_NS;
+	uint64_t at_ns = timer_ns < event_ns ? timer_ns : event_ns;
+
+	if (at_ns == VB_NEVER_NS)
+		return false;
+	if (at_ns > world->now_ns)
+		world->now_ns = at_ns;
+	if (timer_ns < event_ns) {
+		vb_cm_tick(&process->cm, world->now_ns);
+	} else {
+		struct event event = pop(world);
+
+		handle(world, &event);
+	}
+	return true;
+}
+
+static void run_until_quiet(struct world *world)
+{
+	uint64_t limit_ns = world->now_ns + LIMIT_NS;
+
+	while (!world->failure[0] && step(world))
+		if (world->now_ns > limit_ns)
+			world_fail(world, "never becomes quiet");
+}
+
+/* --- the plan --- */
+
+static void plan_network(struct world *world)
+{
+	struct rng *rng = &world->rng;
+	static const uint32_t losses[] = { 0, 0, 100, 1000, 3000 };
+
+	world->network_rng = rng_fork(rng);
+	world->delay_ns = 10000 + rng_below(rng, 5 * MS);
+	world->jitter_ns = rng_below(rng, 2) ? 0 : rng_below(rng, 20 * MS);
+	if (!rng_below(rng, 4))
+		return; /* nothing is in the way */
+	world->loss = losses[rng_below(rng, 5)];
+	world->repeat = rng_below(rng, 2) ? 0 : rng_below(rng, 3000);
+	world->reorder = rng_below(rng, 2) ? 0 : rng_below(rng, 3000);
+	world->reorder_ns = 1 + rng_below(rng, 400 * MS);
+	if (rng_below(rng, 3))
+		return;
+	world->partition_count = 1 + rng_below(rng, PARTITIONS_MAX);
+	for (unsigned i = 0; i < world->partition_count; i++) {
+		struct partition *cut = &world->partitions[i];
+
+		cut->a = rng_below(rng, world->host_count);
+		cut->b = rng_below(rng, world->host_count);
+		cut->from_ns = world->now_ns + rng_below(rng, 4000) * MS;
+		cut->to_ns = cut->from_ns + rng_below(rng, 15000) * MS;
+	}
+}
+
+static void plan_crashes(struct world *world)
+{
+	struct rng *rng = &world->rng;
+
+	if (!world->loss && !world->repeat && !world->reorder && rng_below(rng, 2))
+		return;
+	world->crashes = !rng_below(rng, 3);
+	for (unsigned i = 0; i < world->process_count && world->crashes; i++) {
+		uint64_t at_ns = world->now_ns + rng_below(rng, 3000) * MS;
+
+		if (rng_below(rng, 2))
+			continue;
+		world_add(world, at_ns, EVENT_CRASH, 0, &world->processes[i]);
+		at_ns += rng_below(rng, 500) * MS;
+		world_add(world, at_ns, EVENT_START, 0, &world->processes[i]);
+	}
+}
+
+static void plan(struct world *world)
+{
+	struct rng *rng = &world->rng;
+
+	world->host_count = 1 + rng_below(rng, HOSTS_MAX);
+	world->process_count = world->host_count + rng_below(rng, PROCESSES_MAX / 2);
+	world->attempt_count = 1 + rng_below(rng, ATTEMPTS_MAX);
+	world->broadcasts = rng_below(rng, 2);
+	plan_network(world);
+	plan_crashes(world);
+	for (unsigned i = 0; i < world->process_count; i++) {
+		struct process *process = &world->processes[i];
+
+		process->world = world;
+		process->index = i;
+		process->host = i % world->host_count;
+		process->slot = 1 + i / world->host_count; /* of different hosts the same */
+		if (!world_is_perfect(world) && !rng_below(rng, 3))
+			process->backlog = 1 + rng_below(rng, 3);
+		process_start(process);
+	}
+	for (unsigned i = 0; i < world->attempt_count; i++) {
+		world->attempts[i].id = i;
+		app_plan(&world->attempts[i], world);
+	}
+}
+
+/* --- the end --- */
+
+static void each_end(struct world *world, void (*visit)(struct end *end))
+{
+	for (unsigned i = 0; i < world->attempt_count; i++) {
+		struct attempt *attempt = &world->attempts[i];
+
+		if (attempt->active.process)
+			visit(&attempt->active);
+		for (unsigned k = 0; k < attempt->passive_count; k++)
+			visit(attempt->passives[k]);
+	}
+}
+
+static void disconnect(struct end *end)
+{
+	if (end->phase == PHASE_ESTABLISHED)
+		app_act(end, ACTION_DISCONNECT);
+}
+
+static void destroy(struct end *end)
+{
+	app_act(end, ACTION_DESTROY);
+}
+
+static void close_all(struct world *world)
+{
+	each_end(world, disconnect);
+	run_until_quiet(world);
+	oracle_final(world);
+	each_end(world, destroy);
+	for (unsigned i = 0; i < world->process_count; i++)
+		if (world->processes[i].alive) {
+			vb_cm_destroy(&world->processes[i].listener.endpoint, world->now_ns);
+			vb_cm_destroy(&world->processes[i].sidr_listener.endpoint, world->now_ns);
+		}
+	run_until_quiet(world);
+	oracle_leaks(world);
+}
+
+static void clean_up(struct world *world)
+{
+	while (world->heap_count) {
+		struct event event = pop(world);
+
+		if (event.kind == EVENT_MESSAGE)
+			free(event.subject);
+	}
+	free(world->heap);
+	for (unsigned i = 0; i < world->process_count; i++) {
+		for (unsigned k = 0; k < VB_CM_ATTRIBUTES; k++)
+			world->stats.resent += world->processes[i].cm.counters.resent[k];
+		if (world->processes[i].alive)
+			vb_cm_fini(&world->processes[i].cm);
+	}
+	while (world->ends) {
+		struct end *end = world->ends;
+
+		world->ends = end->next;
+		free(end);
+	}
+}
+
+bool world_run(uint64_t seed, bool verbose, enum sabotage sabotage, struct stats *stats,
+	       char *failure, size_t size)
+{
+	static struct world world;
+
+	world = (struct world){
+		.seed = seed, .verbose = verbose, .sabotage = sabotage, .rng = { seed }
+	};
+	world.now_ns = BEGIN_NS;
+	plan(&world);
+	run_until_quiet(&world);
+	oracle_final(&world);
+	close_all(&world);
+	clean_up(&world);
+	world.stats.worlds = 1;
+	world.stats.virtual_ns = world.now_ns;
+	/* Nothing but counts in it. */
+	for (size_t i = 0; i < sizeof(*stats) / sizeof(uint64_t); i++)
+		((uint64_t *)stats)[i] += ((const uint64_t *)&world.stats)[i];
+	snprintf(failure, size, "%s", world.failure);
+	return !world.failure[0];
+}

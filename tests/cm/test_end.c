@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The end of connections, and service id resolution. */
+#include "rig.h"
+
+static void disconnect_and_timewait(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message dreq, drep;
+
+	rig_establish_active(rig, &rig->a);
+	assert_int_equal(vb_cm_disconnect(&rig->a, rig->now_ns), 0);
+	dreq = rig_take(rig, VB_CM_DREQ);
+	assert_int_equal(dreq.dreq.local_comm_id, rig->a.local_id);
+	assert_int_equal(dreq.dreq.remote_comm_id, RIG_PEER_ID);
+	assert_int_equal(dreq.dreq.remote_qpn, RIG_PEER_QPN);
+	rig_event_none(rig);
+	assert_int_equal(vb_cm_disconnect(&rig->a, rig->now_ns), 0);
+	rig_take_none(rig);
+	drep = rig_answer(&rig->a, VB_CM_DREP);
+	rig_give(rig, &drep);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	rig_give(rig, &drep);
+	assert_int_equal(vb_cm_disconnect(&rig->a, rig->now_ns), 0);
+	rig_event_none(rig);
+	rig_wait(rig, 499 * MS);
+	rig_event_none(rig);
+	rig_wait(rig, 1 * MS);
+	rig_event(rig, &rig->a, VB_CM_EVENT_TIMEWAIT_EXIT);
+	assert_int_equal(rig->a.state, VB_CM_IDLE);
+	rig_take_none(rig);
+}
+
+static void a_lost_dreq_is_resent_and_keeps_its_transaction(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message first, again;
+
+	rig_establish_active(rig, &rig->a);
+	vb_cm_disconnect(&rig->a, rig->now_ns);
+	first = rig_take(rig, VB_CM_DREQ);
+	assert_int_not_equal(first.transaction_id, rig->a.transaction_id);
+	rig_wait(rig, 80000 * MS);
+	for (int i = 0; i < 15; i++) {
+		again = rig_take(rig, VB_CM_DREQ);
+		assert_memory_equal(&again, &first, sizeof(first));
+	}
+	rig_take_none(rig);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	rig_event(rig, &rig->a, VB_CM_EVENT_TIMEWAIT_EXIT);
+	rig_event_none(rig);
+}
+
+static void the_peer_disconnects(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint), drep;
+
+	rig_give(rig, &dreq);
+	drep = rig_take(rig, VB_CM_DREP);
+	assert_int_equal(drep.drep.remote_comm_id, RIG_PEER_ID);
+	assert_int_equal(drep.transaction_id, dreq.transaction_id);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	/* The DREP got lost. */
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_event_none(rig);
+	rig_wait(rig, 500 * MS);
+	rig_event(rig, endpoint, VB_CM_EVENT_TIMEWAIT_EXIT);
+	/* And once more, to nobody. */
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_event_none(rig);
+}
+
+static void both_disconnect_at_once(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message dreq;
+
+	rig_establish_active(rig, &rig->a);
+	dreq = rig_dreq(&rig->a);
+	vb_cm_disconnect(&rig->a, rig->now_ns);
+	rig_take(rig, VB_CM_DREQ);
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	rig_wait(rig, 400 * MS);
+	rig_take_none(rig);
+	rig_event_none(rig);
+}
+
+static void a_dreq_for_another_qp_changes_nothing(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint);
+
+	dreq.dreq.remote_qpn++;
+	rig_give(rig, &dreq);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	assert_int_equal(endpoint->state, VB_CM_ESTABLISHED);
+	assert_int_equal(rig->cm.counters.drops[VB_CM_DROP_QPN], 1);
+}
+
+/* Only the RTU got lost. */
+static void a_dreq_before_the_rtu(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_accepted(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint);
+
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_event(rig, endpoint, VB_CM_EVENT_ESTABLISHED);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	rig_wait(rig, 5000 * MS);
+	rig_take_none(rig);
+	rig_event(rig, endpoint, VB_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void disconnect_before_the_rtu_waits_for_it(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_accepted(rig);
+	struct vb_cm_message rtu = rig_answer(endpoint, VB_CM_RTU);
+
+	assert_int_equal(vb_cm_disconnect(endpoint, rig->now_ns), 0);
+	rig_take_none(rig);
+	rig_give(rig, &rtu);
+	rig_event(rig, endpoint, VB_CM_EVENT_ESTABLISHED);
+	rig_take(rig, VB_CM_DREQ);
+}
+
+static void a_rej_ends_a_connection_as_one(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message rej;
+	struct rig_event event;
+
+	rig_establish_active(rig, &rig->a);
+	rej = rig_answer(&rig->a, VB_CM_REJ);
+	rej.rej.answers = VB_CM_ANSWERS_OTHER;
+	rej.rej.reason = VB_CM_REJ_CONSUMER;
+	rig_give(rig, &rej);
+	event = rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	assert_int_equal(event.event.reason, VB_CM_REJ_CONSUMER);
+	rig_give(rig, &rej);
+	rig_event_none(rig);
+}
+
+/* The application is gone, its DREQ is not. */
+static void destroyed_when_established(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message drep;
+
+	rig_establish_active(rig, &rig->a);
+	drep = rig_answer(&rig->a, VB_CM_DREP);
+	vb_cm_destroy(&rig->a, rig->now_ns);
+	memset(&rig->a, 0xee, sizeof(rig->a));
+	rig_take(rig, VB_CM_DREQ);
+	rig_wait(rig, 230 * MS);
+	rig_take(rig, VB_CM_DREQ);
+	rig_take(rig, VB_CM_DREQ);
+	assert_int_equal(rig->cm.orphan_count, 1);
+	rig_give(rig, &drep);
+	rig_wait(rig, 500 * MS);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	assert_int_equal(rig->cm.orphan_count, 0);
+	vb_cm_endpoint_init(&rig->cm, &rig->a);
+}
+
+static void forgotten_without_a_word(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_establish_active(rig, &rig->a);
+	vb_cm_forget(&rig->a);
+	rig_take_none(rig);
+	assert_int_equal(rig->cm.endpoint_count, 0);
+	assert_int_equal(vb_cm_next_ns(&rig->cm), VB_NEVER_NS);
+}
+
+static void alternate_paths_are_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message lap;
+
+	rig_establish_active(rig, &rig->a);
+	lap = rig_answer(&rig->a, VB_CM_LAP);
+	rig_give(rig, &lap);
+	assert_int_equal(rig_take(rig, VB_CM_APR).apr.status, VB_CM_APR_UNSUPPORTED);
+	rig_event_none(rig);
+}
+
+/* A process of this host dies: those it was connected to hear of it at once. */
+static void a_slot_dies(void **state)
+{
+	struct rig *rig = *state;
+
+	rig->route.remote = rig->peer = rig->own; /* the peer is on this host */
+	rig_establish_active(rig, &rig->a);
+	rig_connect(rig, &rig->b);
+	rig_take(rig, VB_CM_REQ);
+	vb_cm_slot_died(&rig->cm, (RIG_PEER_ID >> 20) + 1, rig->now_ns);
+	rig_event_none(rig);
+	vb_cm_slot_died(&rig->cm, RIG_PEER_ID >> 20, rig->now_ns);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	rig_event_none(rig);
+	rig_take_none(rig);
+}
+
+/* --- SIDR --- */
+
+static struct vb_cm_sidr_params sidr_params(struct rig *rig, const struct vb_cm_ip *ip)
+{
+	return (struct vb_cm_sidr_params){
+		.route = rig->route,
+		.service_id = RIG_SIDR,
+		.ip = ip,
+		.private_data = "who",
+		.private_data_length = 3,
+	};
+}
+
+static void sidr_asks_and_is_answered(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_ip ip = rig_ip(rig);
+	struct vb_cm_sidr_params params = sidr_params(rig, &ip);
+	struct vb_cm_message req, rep = { .attribute = VB_CM_SIDR_REP };
+	struct rig_event event;
+	uint8_t data[256] = { 0 };
+
+	params.private_data = data;
+	params.private_data_length = 181;
+	assert_int_equal(vb_cm_sidr_request(&rig->a, &params, rig->now_ns), -EINVAL);
+	params.private_data_length = 180;
+	assert_int_equal(vb_cm_sidr_request(&rig->a, &params, rig->now_ns), 0);
+	req = rig_take(rig, VB_CM_SIDR_REQ);
+	assert_int_equal(req.sidr_req.request_id >> 20, RIG_SLOT);
+	assert_int_equal(req.sidr_req.pkey, 0xffff);
+	rig_wait(rig, 75 * MS);
+	rig_take(rig, VB_CM_SIDR_REQ);
+	rep.transaction_id = req.transaction_id;
+	rep.sidr_rep.request_id = req.sidr_req.request_id;
+	rep.sidr_rep.qpn = 0x99;
+	rep.sidr_rep.qkey = 0x01234567;
+	memcpy(rep.sidr_rep.private_data, "me", 2);
+	rig_give(rig, &rep);
+	event = rig_event(rig, &rig->a, VB_CM_EVENT_SIDR_REP_RECEIVED);
+	assert_int_equal(event.event.sidr_status, VB_CM_SIDR_SUCCESS);
+	assert_int_equal(event.event.sidr_qpn, 0x99);
+	assert_int_equal(event.event.sidr_qkey, 0x01234567);
+	assert_int_equal(event.event.private_data_size, 136);
+	assert_memory_equal(event.private_data, "me\0", 3);
+	rig_give(rig, &rep);
+	rig_event_none(rig);
+	rig_wait(rig, 10000 * MS);
+	rig_take_none(rig);
+}
+
+static void sidr_is_given_up(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_ip ip = rig_ip(rig);
+	struct vb_cm_sidr_params params = sidr_params(rig, &ip);
+
+	assert_int_equal(vb_cm_sidr_request(&rig->a, &params, rig->now_ns), 0);
+	rig_wait(rig, 80000 * MS);
+	for (int i = 0; i < 16; i++)
+		rig_take(rig, VB_CM_SIDR_REQ);
+	rig_take_none(rig);
+	assert_int_equal(rig_event(rig, &rig->a, VB_CM_EVENT_UNREACHABLE).event.status, -ETIMEDOUT);
+}
+
+static struct vb_cm_message sidr_req(struct rig *rig, uint32_t id)
+{
+	struct vb_cm_ip ip = { .src_port = 40001, .src = rig->peer, .dst = rig->own };
+	struct vb_cm_message req = { .attribute = VB_CM_SIDR_REQ, .transaction_id = 0x2222 + id };
+
+	req.sidr_req.request_id = id;
+	req.sidr_req.pkey = 0xffff;
+	req.sidr_req.service_id = RIG_SIDR;
+	vb_cm_ip_emit(&ip, req.sidr_req.private_data);
+	memcpy(req.sidr_req.private_data + VB_CM_IP_SIZE, "who", 3);
+	return req;
+}
+
+static void sidr_answers(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = sidr_req(rig, RIG_PEER_ID), rep;
+	struct vb_cm_sidr_reply_params reply = {
+		.qpn = 0x99, .qkey = 0x01234567, .private_data = "me", .private_data_length = 2
+	};
+	struct rig_event event;
+
+	rig_give(rig, &req);
+	assert_int_equal(rig_take(rig, VB_CM_SIDR_REP).sidr_rep.status, VB_CM_SIDR_UNSUPPORTED);
+	rig_listen(rig, RIG_SIDR, 0);
+	rig_give(rig, &req);
+	event = rig_event(rig, NULL, VB_CM_EVENT_SIDR_REQ_RECEIVED);
+	assert_true(event.event.has_ip);
+	assert_int_equal(event.event.private_data_size, 180);
+	assert_memory_equal(event.private_data, "who\0", 4);
+	rig_give(rig, &req);
+	rig_event_none(rig);
+	rig_take_none(rig);
+	assert_int_equal(vb_cm_sidr_reply(event.endpoint, &reply, rig->now_ns), 0);
+	rep = rig_take(rig, VB_CM_SIDR_REP);
+	assert_int_equal(rep.sidr_rep.request_id, RIG_PEER_ID);
+	assert_int_equal(rep.sidr_rep.service_id, RIG_SIDR);
+	assert_int_equal(rep.sidr_rep.qpn, 0x99);
+	assert_int_equal(rep.transaction_id, req.transaction_id);
+	vb_cm_destroy(event.endpoint, rig->now_ns);
+	/* The answer got lost. */
+	rig_give(rig, &req);
+	rep = rig_take(rig, VB_CM_SIDR_REP);
+	assert_int_equal(rep.sidr_rep.qkey, 0x01234567);
+	rig_event_none(rig);
+}
+
+static void sidr_that_nobody_wants_is_rejected(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = sidr_req(rig, RIG_PEER_ID), rep;
+
+	rig_listen(rig, RIG_SIDR, 0);
+	rig_give(rig, &req);
+	vb_cm_destroy(rig_event(rig, NULL, VB_CM_EVENT_SIDR_REQ_RECEIVED).endpoint, rig->now_ns);
+	rep = rig_take(rig, VB_CM_SIDR_REP);
+	assert_int_equal(rep.sidr_rep.status, VB_CM_SIDR_REJECT);
+	assert_int_equal(rep.sidr_rep.request_id, RIG_PEER_ID);
+}
+
+/* The same number may be a request id and a comm id of one peer. */
+static void sidr_ids_are_numbers_of_their_own(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = sidr_req(rig, RIG_PEER_ID);
+	struct vb_cm_listen_params params = { .service_id = RIG_SERVICE, .family = VB_CM_DUAL };
+	struct vb_cm_message connect = rig_req(rig, RIG_PEER_ID, RIG_PEER_QPN);
+
+	rig_listen(rig, RIG_SIDR, 0);
+	rig_give(rig, &req);
+	rig_event(rig, NULL, VB_CM_EVENT_SIDR_REQ_RECEIVED);
+	vb_cm_destroy(&rig->listener, rig->now_ns);
+	vb_cm_endpoint_init(&rig->cm, &rig->listener);
+	assert_int_equal(vb_cm_listen(&rig->listener, &params), 0);
+	rig_give(rig, &connect);
+	rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED);
+	rig_take_none(rig);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		rig_test(disconnect_and_timewait),
+		rig_test(a_lost_dreq_is_resent_and_keeps_its_transaction),
+		rig_test(the_peer_disconnects),
+		rig_test(both_disconnect_at_once),
+		rig_test(a_dreq_for_another_qp_changes_nothing),
+		rig_test(a_dreq_before_the_rtu),
+		rig_test(disconnect_before_the_rtu_waits_for_it),
+		rig_test(a_rej_ends_a_connection_as_one),
+		rig_test(destroyed_when_established),
+		rig_test(forgotten_without_a_word),
+		rig_test(alternate_paths_are_refused),
+		rig_test(a_slot_dies),
+		rig_test(sidr_asks_and_is_answered),
+		rig_test(sidr_is_given_up),
+		rig_test(sidr_answers),
+		rig_test(sidr_that_nobody_wants_is_rejected),
+		rig_test(sidr_ids_are_numbers_of_their_own),
+	};
+
+	return rig_run(tests);
+}

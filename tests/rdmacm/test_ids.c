@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Channels, events, ports and options. */
+#include "party.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void an_empty_channel_says_EAGAIN(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_event *event;
+
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(rdma_get_cm_event(channel, &event), -1);
+	assert_int_equal(errno, EAGAIN);
+	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
+static struct rdma_cm_id *resolving(struct rdma_event_channel *channel)
+{
+	struct sockaddr_in addr;
+	struct rdma_cm_id *id;
+
+	address4(&addr, "127.0.0.1", 1);
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&addr, 100), 0);
+	return id;
+}
+
+static void pending_events_move_with_their_id(void **state)
+{
+	struct rdma_event_channel *a = rdma_create_event_channel(),
+				  *b = rdma_create_event_channel();
+	struct rdma_cm_id *stays = resolving(a), *moves = resolving(a);
+	struct rdma_cm_event *event;
+
+	assert_int_equal(rdma_migrate_id(moves, b), 0);
+	event = next_event(a, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_ptr_equal(event->id, stays);
+	rdma_ack_cm_event(event);
+	expect_silence(a, 0);
+	event = next_event(b, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_ptr_equal(event->id, moves);
+	assert_ptr_equal(moves->channel, b);
+	rdma_ack_cm_event(event);
+	rdma_destroy_id(stays);
+	rdma_destroy_id(moves);
+	rdma_destroy_event_channel(a);
+	rdma_destroy_event_channel(b);
+	(void)state;
+}
+
+static void events_go_with_their_id(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+
+	rdma_destroy_id(resolving(channel));
+	expect_silence(channel, 0);
+	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
+static _Atomic bool acked;
+
+static void *acknowledge(void *event)
+{
+	poll(NULL, 0, 50); /* so that the other thread has a chance to be too early */
+	acked = true;
+	rdma_ack_cm_event(event);
+	return NULL;
+}
+
+static void destroying_waits_for_acknowledgements(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id = resolving(channel);
+	pthread_t thread;
+
+	acked = false;
+	pthread_create(&thread, NULL, acknowledge,
+		       next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED));
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_true(acked);
+	pthread_join(thread, NULL);
+	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
+/* --- ports --- */
+
+static int bind_to(struct rdma_cm_id **id, const char *text, uint16_t port, bool reuse)
+{
+	struct sockaddr_in addr;
+	int flag = reuse;
+
+	address4(&addr, text, port);
+	assert_int_equal(rdma_create_id(NULL, id, NULL, RDMA_PS_TCP), 0);
+	if (reuse)
+		assert_int_equal(rdma_set_option(*id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR,
+						 &flag, sizeof(flag)),
+				 0);
+	return rdma_bind_addr(*id, (struct sockaddr *)&addr);
+}
+
+static void a_port_has_one_owner(void **state)
+{
+	struct rdma_cm_id *first, *second;
+	uint16_t port;
+
+	assert_int_equal(bind_to(&first, "127.0.0.1", 0, false), 0);
+	port = ntohs(rdma_get_src_port(first));
+	assert_true(port >= 1024);
+	assert_int_equal(bind_to(&second, "127.0.0.1", port, false), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	rdma_destroy_id(second);
+	assert_int_equal(bind_to(&second, "0.0.0.0", port, false), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	rdma_destroy_id(second);
+	rdma_destroy_id(first);
+	assert_int_equal(bind_to(&second, "0.0.0.0", port, false), 0);
+	rdma_destroy_id(second);
+	(void)state;
+}
+
+static void a_port_may_be_shared_until_one_listens(void **state)
+{
+	struct rdma_cm_id *first, *second;
+	uint16_t port;
+
+	assert_int_equal(bind_to(&first, "127.0.0.1", 0, true), 0);
+	port = ntohs(rdma_get_src_port(first));
+	assert_int_equal(bind_to(&second, "127.0.0.1", port, true), 0);
+	rdma_destroy_id(second);
+	assert_int_equal(rdma_listen(first, 1), 0);
+	assert_int_equal(bind_to(&second, "127.0.0.1", port, true), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	rdma_destroy_id(second);
+	rdma_destroy_id(first);
+	(void)state;
+}
+
+static void an_address_must_be_ours(void **state)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(bind_to(&id, "198.51.100.77", 0, false), -1);
+	assert_int_equal(errno, EADDRNOTAVAIL);
+	rdma_destroy_id(id);
+	(void)state;
+}
+
+static int privileged_port(void)
+{
+	struct rdma_cm_id *id;
+
+	if (!getuid() && setresuid(65534, 65534, 65534))
+		return 1;
+	return bind_to(&id, "127.0.0.1", 7, false) == -1 && errno == EACCES ? 0 : 2;
+}
+
+static void low_ports_need_a_privilege(void **state)
+{
+	pid_t child;
+	int status;
+
+	SKIP_WITHOUT_FORK();
+	child = fork();
+	if (!child)
+		_exit(privileged_port());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	(void)state;
+}
+
+/* The child of a fork has nothing of its parent's, and takes nothing with it. */
+static int in_child(struct party *party)
+{
+	struct rdma_cm_event *event;
+	struct party own;
+
+	if (rdma_get_cm_event(party->server_channel, &event) != -1 || errno != EINVAL)
+		return 1;
+	if (rdma_connect(party->client, NULL) != -1 || rdma_destroy_id(party->client))
+		return 2;
+	party_begin(&own, RDMA_PS_TCP);
+	party_connect(&own);
+	party_end(&own);
+	return 0;
+}
+
+static void a_child_leaves_the_parent_alone(void **state)
+{
+	struct party party;
+	pid_t child;
+	int status;
+
+	SKIP_WITHOUT_FORK();
+	party_begin(&party, RDMA_PS_TCP);
+	party_connect(&party);
+	child = fork();
+	if (!child)
+		_exit(in_child(&party));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	expect_silence(party.client_channel, 0);
+	assert_int_equal(rdma_disconnect(party.server), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+	party_end(&party);
+	(void)state;
+}
+
+/* --- options --- */
+
+static void the_ack_timeout_reaches_the_qp(void **state)
+{
+	uint8_t timeout = 11, tos = 0x68;
+	struct ibv_qp_attr attr;
+	struct ibv_qp_init_attr init;
+	struct party party;
+
+	party_begin(&party, RDMA_PS_TCP);
+	party_resolve(&party);
+	assert_int_equal(rdma_set_option(party.client, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT,
+					 &timeout, sizeof(timeout)),
+			 0);
+	assert_int_equal(rdma_set_option(party.client, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 4),
+			 -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_set_option(party.client, RDMA_OPTION_ID, 77, &tos, 1), -1);
+	assert_int_equal(errno, ENOSYS);
+	assert_int_equal(rdma_connect(party.client, NULL), 0);
+	party_request(&party);
+	assert_int_equal(rdma_accept(party.server, NULL), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(ibv_query_qp(party.client->qp, &attr, IBV_QP_TIMEOUT, &init), 0);
+	assert_int_equal(attr.timeout, timeout);
+	party_end(&party);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_empty_channel_says_EAGAIN),
+		cmocka_unit_test(pending_events_move_with_their_id),
+		cmocka_unit_test(events_go_with_their_id),
+		cmocka_unit_test(destroying_waits_for_acknowledgements),
+		cmocka_unit_test(a_port_has_one_owner),
+		cmocka_unit_test(a_port_may_be_shared_until_one_listens),
+		cmocka_unit_test(an_address_must_be_ours),
+		cmocka_unit_test(low_ports_need_a_privilege),
+		cmocka_unit_test(a_child_leaves_the_parent_alone),
+		cmocka_unit_test(the_ack_timeout_reaches_the_qp),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Endpoints, synchronous calls and the inline functions of rdma_verbs.h; datagrams. */
+#include "party.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <rdma/rdma_verbs.h>
+#include <stdio.h>
+#include <string.h>
+
+struct words {
+	uint64_t addr;
+	uint32_t rkey;
+};
+
+static struct rdma_cm_id *listening;
+
+static struct ibv_qp_init_attr qp_attr(void)
+{
+	return (struct ibv_qp_init_attr){
+		.cap = { .max_send_wr = 8,
+			 .max_recv_wr = 8,
+			 .max_send_sge = 2,
+			 .max_recv_sge = 2,
+			 .max_inline_data = 32 },
+		.sq_sig_all = 1,
+	};
+}
+
+/* The server: tells where its memory is, then waits for a message about it. */
+static void *serve(void *arg)
+{
+	char *memory = arg;
+	struct rdma_cm_id *id;
+	struct ibv_mr *mr, *messages;
+	struct words where;
+	struct ibv_wc wc;
+	char message[64];
+
+	if (rdma_get_request(listening, &id))
+		return NULL;
+	mr = ibv_reg_mr(id->pd, memory, 128,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE);
+	messages = rdma_reg_msgs(id, message, sizeof(message));
+	if (!mr || !messages || rdma_post_recv(id, NULL, message, sizeof(message), messages) ||
+	    rdma_accept(id, NULL))
+		return NULL;
+	where.addr = (uintptr_t)memory;
+	where.rkey = mr->rkey;
+	if (rdma_post_send(id, NULL, &where, sizeof(where), NULL, IBV_SEND_INLINE) ||
+	    rdma_get_send_comp(id, &wc) != 1 || rdma_get_recv_comp(id, &wc) != 1 ||
+	    wc.byte_len != 8 || memcmp(message, "one+two", 8))
+		return NULL;
+	rdma_disconnect(id);
+	rdma_dereg_mr(mr);
+	rdma_dereg_mr(messages);
+	rdma_destroy_ep(id);
+	return arg;
+}
+
+static struct rdma_addrinfo *find(const char *node, const char *port, int flags)
+{
+	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP, .ai_flags = flags }, *res;
+
+	assert_int_equal(rdma_getaddrinfo(node, port, &hints, &res), 0);
+	return res;
+}
+
+static void use_remote_memory(struct rdma_cm_id *id, const struct words *where, char *own,
+			      struct ibv_mr *mr)
+{
+	struct ibv_sge sges[2] = { { (uintptr_t)own, 4, mr->lkey },
+				   { (uintptr_t)own + 8, 4, mr->lkey } };
+	struct ibv_wc wc;
+
+	strcpy(own, "written");
+	assert_int_equal(rdma_post_write(id, NULL, own, 8, mr, 0, where->addr, where->rkey), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	memset(own, 0, 8);
+	assert_int_equal(rdma_post_read(id, NULL, own, 8, mr, 0, where->addr, where->rkey), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_string_equal(own, "written");
+	assert_int_equal(rdma_post_readv(id, NULL, sges, 2, 0, where->addr, where->rkey), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_memory_equal(own + 8, "ten", 4);
+	memcpy(own, "one+", 4);
+	memcpy(own + 8, "two", 4);
+	assert_int_equal(rdma_post_writev(id, NULL, sges, 2, 0, where->addr + 16, where->rkey), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_int_equal(rdma_post_sendv(id, NULL, sges, 2, 0), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+static void endpoints_and_inline_functions(void **state)
+{
+	struct rdma_addrinfo *res = find("127.0.0.1", "0", RAI_PASSIVE);
+	struct ibv_qp_init_attr attr = qp_attr();
+	char memory[128] = { 0 }, own[64], port[8];
+	struct rdma_cm_id *id;
+	struct words where;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	pthread_t thread;
+	void *result;
+
+	assert_int_equal(rdma_create_ep(&listening, res, NULL, &attr), 0);
+	rdma_freeaddrinfo(res);
+	assert_int_equal(rdma_listen(listening, 0), 0);
+	snprintf(port, sizeof(port), "%u", ntohs(rdma_get_src_port(listening)));
+	pthread_create(&thread, NULL, serve, memory);
+
+	res = find("127.0.0.1", port, 0);
+	assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+	rdma_freeaddrinfo(res);
+	mr = rdma_reg_msgs(id, own, sizeof(own));
+	assert_non_null(mr);
+	assert_int_equal(rdma_post_recv(id, NULL, own, sizeof(own), mr), 0);
+	assert_int_equal(rdma_connect(id, NULL), 0);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+	assert_int_equal(wc.byte_len, sizeof(where));
+	memcpy(&where, own, sizeof(where));
+	use_remote_memory(id, &where, own, mr);
+
+	pthread_join(thread, &result);
+	assert_ptr_equal(result, memory);
+	assert_memory_equal(memory + 16, "one+two", 8);
+	rdma_disconnect(id);
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listening);
+	(void)state;
+}
+
+static void a_synchronous_connect_is_refused(void **state)
+{
+	struct rdma_addrinfo *res = find("127.0.0.1", "1", 0);
+	struct ibv_qp_init_attr attr = qp_attr();
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+	assert_int_equal(rdma_connect(id, NULL), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
+	rdma_destroy_ep(id);
+	rdma_freeaddrinfo(res);
+	(void)state;
+}
+
+static void receive_one(struct rdma_cm_id *id, char *buffer, struct ibv_mr **mr)
+{
+	*mr = rdma_reg_msgs(id, buffer, 104);
+	assert_non_null(*mr);
+	assert_int_equal(rdma_post_recv(id, NULL, buffer, 104, *mr), 0);
+}
+
+static void a_datagram_service_is_found(void **state)
+{
+	struct rdma_conn_param param = { .private_data = "?", .private_data_len = 2 };
+	struct rdma_cm_event *event;
+	char buffer[104], message[64] = "datagram";
+	struct ibv_mr *received, *sent;
+	struct ibv_ah *ah;
+	struct party party;
+	struct ibv_wc wc;
+
+	party_begin(&party, RDMA_PS_UDP);
+	party_resolve(&party);
+	assert_int_equal(rdma_connect(party.client, &param), 0);
+	event = next_event(party.server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	assert_int_equal(event->param.ud.private_data_len, 180);
+	assert_string_equal(event->param.ud.private_data, "?");
+	party.server = event->id;
+	rdma_ack_cm_event(event);
+	party_create_qp(party.server);
+	receive_one(party.server, buffer, &received);
+	param.private_data = "!";
+	assert_int_equal(rdma_accept(party.server, &param), 0);
+
+	event = next_event(party.client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(event->param.ud.qp_num, party.server->qp->qp_num);
+	assert_int_equal(event->param.ud.qkey, RDMA_UDP_QKEY);
+	assert_int_equal(event->param.ud.private_data_len, 136);
+	assert_string_equal(event->param.ud.private_data, "!");
+	ah = ibv_create_ah(party.client->pd, &event->param.ud.ah_attr);
+	assert_non_null(ah);
+	sent = rdma_reg_msgs(party.client, message, sizeof(message));
+	assert_int_equal(rdma_post_ud_send(party.client, NULL, message, sizeof(message), sent, 0,
+					   ah, event->param.ud.qp_num),
+			 0);
+	rdma_ack_cm_event(event);
+	assert_int_equal(rdma_get_send_comp(party.client, &wc), 1);
+	assert_int_equal(rdma_get_recv_comp(party.server, &wc), 1);
+	assert_int_equal(wc.byte_len, 104);
+	assert_string_equal(buffer + 40, "datagram");
+	ibv_destroy_ah(ah);
+	rdma_dereg_mr(sent);
+	rdma_dereg_mr(received);
+	party_end(&party);
+	(void)state;
+}
+
+static void a_datagram_service_is_not_there(void **state)
+{
+	struct party party;
+
+	party_begin(&party, RDMA_PS_UDP);
+	rdma_destroy_id(party.listener);
+	party.listener = NULL;
+	party_resolve(&party);
+	assert_int_equal(rdma_connect(party.client, NULL), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_UNREACHABLE), 1);
+	party_end(&party);
+	(void)state;
+}
+
+static void a_queue_of_ones_own(void **state)
+{
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+	struct rdma_cm_event *event;
+	struct party party;
+	struct ibv_qp *qp;
+	int mask;
+
+	party_begin(&party, RDMA_PS_TCP);
+	party_resolve(&party);
+	/* As a QP that the application made: the identifier does not know it. */
+	qp = party.client->qp;
+	party.client->qp = NULL;
+	param.qp_num = qp->qp_num;
+	assert_int_equal(rdma_init_qp_attr(party.client, &attr, &mask), -1);
+	assert_int_equal(rdma_connect(party.client, &param), 0);
+	party_request(&party);
+	assert_int_equal(party.request.qp_num, qp->qp_num);
+	assert_int_equal(rdma_accept(party.server, NULL), 0);
+	event = next_event(party.client_channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(event->param.conn.qp_num, party.server->qp->qp_num);
+	rdma_ack_cm_event(event);
+	expect_silence(party.server_channel, 0);
+	assert_int_equal(rdma_init_qp_attr(party.client, &attr, &mask), 0);
+	assert_int_equal(attr.dest_qp_num, party.server->qp->qp_num);
+	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(rdma_init_qp_attr(party.client, &attr, &mask), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr, mask), 0);
+	assert_int_equal(rdma_establish(party.client), 0);
+	assert_int_equal(expect_event(party.server_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	party.client->qp = qp;
+	party_end(&party);
+	(void)state;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(endpoints_and_inline_functions),
+		cmocka_unit_test(a_synchronous_connect_is_refused),
+		cmocka_unit_test(a_datagram_service_is_found),
+		cmocka_unit_test(a_datagram_service_is_not_there),
+		cmocka_unit_test(a_queue_of_ones_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Streams: what a program that knows TCP expects of them. */
+#include "pair.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/time.h>
+
+static void a_connection_comes_to_be_before_anybody_accepts(void **state)
+{
+	struct pair pair;
+	uint8_t byte = 0;
+
+	make_listener(&pair, AF_INET, NULL);
+	pair.client = rsocket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(rconnect(pair.client, (void *)&pair.addr, pair.addr_size), 0);
+	assert_int_equal(rsend(pair.client, "x", 1, 0), 1);
+	pair.server = raccept(pair.listener, NULL, NULL);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 1);
+	assert_int_equal(byte, 'x');
+	pair_close(&pair);
+}
+
+static void both_ends_know_each_others_names(void **state)
+{
+	const int families[] = { AF_INET, AF_INET6 };
+
+	for (int i = 0; i < 2; i++) {
+		struct sockaddr_storage client, server, accepted;
+		socklen_t size = sizeof(client);
+		struct pair pair;
+
+		make_listener(&pair, families[i], NULL);
+		pair.client = rsocket(families[i], SOCK_STREAM, 0);
+		assert_errno(rgetpeername(pair.client, (void *)&server, &size), ENOTCONN);
+		assert_int_equal(rconnect(pair.client, (void *)&pair.addr, pair.addr_size), 0);
+		size = sizeof(accepted);
+		pair.server = raccept(pair.listener, (void *)&accepted, &size);
+		assert_true(pair.server >= 0);
+		size = sizeof(client);
+		assert_int_equal(rgetsockname(pair.client, (void *)&client, &size), 0);
+		assert_int_equal(size, pair.addr_size);
+		assert_memory_equal(&client, &accepted, size);
+		size = sizeof(server);
+		assert_int_equal(rgetpeername(pair.client, (void *)&server, &size), 0);
+		assert_int_equal(((struct sockaddr_in *)&server)->sin_port,
+				 ((struct sockaddr_in *)&pair.addr)->sin_port);
+		size = sizeof(client);
+		assert_int_equal(rgetpeername(pair.server, (void *)&client, &size), 0);
+		assert_memory_equal(&client, &accepted, size);
+		pair_close(&pair);
+	}
+}
+
+static void *receive_megabytes(void *fd)
+{
+	receive_all(*(int *)fd, 5000000);
+	return NULL;
+}
+
+static void small_queue(int fd)
+{
+	const int queue = 16, size = 4096, none = 0;
+
+	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_SQSIZE, &queue, sizeof(queue)), 0);
+	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_RQSIZE, &queue, sizeof(queue)), 0);
+	assert_int_equal(rsetsockopt(fd, SOL_RDMA, RDMA_INLINE, &none, sizeof(none)), 0);
+	assert_int_equal(rsetsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	assert_int_equal(rsetsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+}
+
+static void every_byte_arrives_with_any_sizes(void **state)
+{
+	pair_prepare *prepares[] = { NULL, small_queue };
+
+	for (int i = 0; i < 2; i++) {
+		struct pair pair;
+		pthread_t reader, writer_side_reader;
+
+		pair_open(&pair, prepares[i]);
+		/* Both directions at once: a reader and a writer on each rsocket. */
+		pthread_create(&reader, NULL, receive_megabytes, &pair.server);
+		send_all(pair.client, 5000000);
+		pthread_join(reader, NULL);
+		pthread_create(&reader, NULL, receive_megabytes, &pair.server);
+		pthread_create(&writer_side_reader, NULL, receive_megabytes, &pair.client);
+		send_all(pair.client, 5000000);
+		send_all(pair.server, 5000000);
+		pthread_join(reader, NULL);
+		pthread_join(writer_side_reader, NULL);
+		pair_close(&pair);
+	}
+}
+
+static void many_small_messages_need_no_more_credits_than_there_are(void **state)
+{
+	struct pair pair;
+	uint8_t byte;
+
+	pair_open(&pair, small_queue);
+	for (int i = 0; i < 70000; i++) { /* beyond 16 bits of message counts */
+		byte = (uint8_t)i;
+		assert_int_equal(rsend(pair.client, &byte, 1, 0), 1);
+		byte = 0;
+		assert_int_equal(rrecv(pair.server, &byte, 1, 0), 1);
+		assert_int_equal(byte, (uint8_t)i);
+	}
+	pair_close(&pair);
+}
+
+static void peeking_takes_nothing(void **state)
+{
+	struct pair pair;
+	uint8_t bytes[100];
+
+	pair_open(&pair, NULL);
+	send_all(pair.client, 100);
+	for (int i = 0; i < 3; i++) {
+		memset(bytes, 0, sizeof(bytes));
+		assert_int_equal(rrecv(pair.server, bytes, 60, MSG_PEEK), 60);
+		assert_pattern(bytes, 60, 0);
+	}
+	receive_all(pair.server, 100);
+	assert_errno(rrecv(pair.server, bytes, 1, MSG_PEEK | MSG_DONTWAIT), EAGAIN);
+	pair_close(&pair);
+}
+
+static void vectors_are_filled_one_after_the_other(void **state)
+{
+	uint8_t in[100], out[100];
+	struct iovec from[3] = { { in, 10 }, { in + 10, 0 }, { in + 10, 90 } };
+	struct iovec to[3] = { { out, 33 }, { out + 33, 33 }, { out + 66, 34 } };
+	struct msghdr message = { .msg_iov = to, .msg_iovlen = 3 };
+	struct pair pair;
+
+	pair_open(&pair, NULL);
+	fill_pattern(in, sizeof(in), 0);
+	assert_int_equal(rwritev(pair.client, from, 3), 100);
+	assert_int_equal(rreadv(pair.server, to, 3), 100);
+	assert_pattern(out, 100, 0);
+	message.msg_iov = from;
+	assert_int_equal(rsendmsg(pair.client, &message, 0), 100);
+	memset(out, 0, sizeof(out));
+	message.msg_iov = to;
+	assert_int_equal(rrecvmsg(pair.server, &message, MSG_WAITALL), 100);
+	assert_pattern(out, 100, 0);
+	pair_close(&pair);
+}
+
+static void without_blocking_a_full_stream_says_so(void **state)
+{
+	struct pollfd ready = { .events = POLLIN | POLLOUT };
+	struct pair pair;
+	uint8_t bytes[10000];
+	size_t sent = 0, received = 0;
+	ssize_t now;
+
+	pair_open(&pair, NULL);
+	set_nonblock(pair.client, true);
+	assert_int_equal(rfcntl(pair.client, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+	assert_errno(rrecv(pair.client, bytes, 1, 0), EAGAIN);
+	for (;;) {
+		fill_pattern(bytes, sizeof(bytes), sent);
+		now = rsend(pair.client, bytes, sizeof(bytes), 0);
+		if (now < 0)
+			break;
+		sent += (size_t)now;
+	}
+	assert_int_equal(errno, EAGAIN);
+	assert_true(sent > 100000);
+	ready.fd = pair.client;
+	assert_int_equal(rpoll(&ready, 1, 0), 0);
+	while (received < sent) {
+		now = rrecv(pair.server, bytes, sizeof(bytes), 0);
+		assert_true(now > 0);
+		assert_pattern(bytes, (size_t)now, received);
+		received += (size_t)now;
+	}
+	assert_int_equal(rpoll(&ready, 1, 1000), 1);
+	assert_int_equal(ready.revents, POLLOUT);
+	pair_close(&pair);
+}
+
+static void what_was_sent_before_close_can_be_read_after_it(void **state)
+{
+	struct pair pair;
+	struct pollfd ready = { .events = POLLIN };
+	uint8_t byte;
+
+	pair_open(&pair, NULL);
+	send_all(pair.client, 50000);
+	assert_int_equal(rclose(pair.client), 0);
+	pair.client = -1;
+	receive_all(pair.server, 50000);
+	ready.fd = pair.server;
+	assert_int_equal(rpoll(&ready, 1, 1000), 1);
+	assert_true(ready.revents & POLLIN);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 0);
+	assert_errno(rsend(pair.server, "x", 1, MSG_NOSIGNAL), ECONNRESET);
+	pair_close(&pair);
+}
+
+static void one_direction_can_be_ended_alone(void **state)
+{
+	struct pair pair;
+	uint8_t byte;
+
+	pair_open(&pair, NULL);
+	send_all(pair.client, 1000);
+	assert_int_equal(rshutdown(pair.client, SHUT_WR), 0);
+	assert_errno(rsend(pair.client, "x", 1, MSG_NOSIGNAL), EPIPE);
+	receive_all(pair.server, 1000);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 0);
+	send_all(pair.server, 200000 / 2); /* the other direction goes on */
+	receive_all(pair.client, 200000 / 2);
+	assert_int_equal(rshutdown(pair.server, SHUT_WR), 0);
+	assert_int_equal(rrecv(pair.client, &byte, 1, 0), 0);
+	pair_close(&pair);
+	pair_open(&pair, NULL);
+	assert_int_equal(rshutdown(pair.client, SHUT_RD), 0);
+	assert_int_equal(rrecv(pair.client, &byte, 1, 0), 0);
+	assert_int_equal(rsend(pair.client, "x", 1, 0), 1);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 1);
+	assert_int_equal(rshutdown(pair.client, SHUT_RDWR), 0);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 0);
+	pair_close(&pair);
+}
+
+static void *shut_down_soon(void *fd)
+{
+	struct pollfd full = { .fd = *(int *)fd, .events = POLLOUT };
+
+	while (rpoll(&full, 1, 0) > 0)
+		sched_yield();
+	assert_int_equal(rshutdown(*(int *)fd, SHUT_RDWR), 0);
+	return NULL;
+}
+
+static void shutdown_wakes_who_waits(void **state)
+{
+	struct pair pair;
+	pthread_t thread;
+	uint8_t *bytes = calloc(1, 3000000);
+	ssize_t sent;
+
+	pair_open(&pair, NULL);
+	pthread_create(&thread, NULL, shut_down_soon, &pair.client);
+	sent = rsend(pair.client, bytes, 3000000, MSG_NOSIGNAL); /* nobody reads it */
+	assert_true(sent > 0 && sent < 3000000);
+	pthread_join(thread, NULL);
+	free(bytes);
+	pair_close(&pair);
+}
+
+static void errors_of_connecting_are_those_of_tcp(void **state)
+{
+	struct sockaddr_in nobody = { .sin_family = AF_INET,
+				      .sin_port = htons(9),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct pollfd ready = { .events = POLLOUT };
+	socklen_t size = sizeof(int);
+	int error = 0;
+
+	ready.fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	assert_errno(rsend(ready.fd, "x", 1, 0), ENOTCONN);
+	assert_errno(raccept(ready.fd, NULL, NULL), EINVAL);
+	assert_errno(rconnect(ready.fd, (void *)&nobody, sizeof(nobody)), ECONNREFUSED);
+	assert_int_equal(rclose(ready.fd), 0);
+	ready.fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+	assert_errno(rconnect(ready.fd, (void *)&nobody, sizeof(nobody)), EINPROGRESS);
+	assert_int_equal(rpoll(&ready, 1, 5000), 1);
+	assert_true(ready.revents & POLLERR);
+	assert_int_equal(rgetsockopt(ready.fd, SOL_SOCKET, SO_ERROR, &error, &size), 0);
+	assert_int_equal(error, ECONNREFUSED);
+	assert_int_equal(rclose(ready.fd), 0);
+	assert_errno(rclose(ready.fd), EBADF);
+	assert_errno(rsocket(AF_UNIX, SOCK_STREAM, 0), EAFNOSUPPORT);
+	assert_errno(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), EPROTONOSUPPORT);
+}
+
+static void a_connect_can_be_repeated_after_it_failed(void **state)
+{
+	struct sockaddr_in nobody = { .sin_family = AF_INET,
+				      .sin_port = htons(9),
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct pair pair;
+
+	make_listener(&pair, AF_INET, NULL);
+	pair.client = rsocket(AF_INET, SOCK_STREAM, 0);
+	assert_errno(rconnect(pair.client, (void *)&nobody, sizeof(nobody)), ECONNREFUSED);
+	assert_int_equal(rconnect(pair.client, (void *)&pair.addr, pair.addr_size), 0);
+	assert_errno(rconnect(pair.client, (void *)&pair.addr, pair.addr_size), EISCONN);
+	pair.server = raccept(pair.listener, NULL, NULL);
+	send_all(pair.client, 100);
+	receive_all(pair.server, 100);
+	pair_close(&pair);
+}
+
+static void timeouts_are_kept(void **state)
+{
+	const struct timeval wait = { .tv_usec = 50000 };
+	struct pair pair;
+	uint64_t start_ms;
+	uint8_t byte;
+
+	pair_open(&pair, NULL);
+	assert_int_equal(rsetsockopt(pair.client, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
+	start_ms = now_ms();
+	assert_errno(rrecv(pair.client, &byte, 1, 0), EAGAIN);
+	assert_true(now_ms() - start_ms >= 45);
+	pair_close(&pair);
+}
+
+static void a_port_is_taken_once_and_free_after_close(void **state)
+{
+	struct pair pair, again;
+	int other = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	pair_open(&pair, NULL);
+	assert_errno(rbind(other, (void *)&pair.addr, pair.addr_size), EADDRINUSE);
+	assert_int_equal(rclose(pair.listener), 0);
+	pair.listener = -1;
+	/* The connection lives on; the port does not depend on it. */
+	assert_int_equal(rbind(other, (void *)&pair.addr, pair.addr_size), 0);
+	assert_int_equal(rlisten(other, 1), 0);
+	again = pair;
+	again.listener = other;
+	connect_pair(&again, NULL);
+	send_all(pair.client, 10);
+	receive_all(pair.server, 10);
+	pair_close(&pair);
+	pair_close(&again);
+}
+
+static void a_waiting_listener_closes_its_queue(void **state)
+{
+	struct pair pair;
+	int clients[4];
+	uint8_t byte;
+
+	make_listener(&pair, AF_INET, NULL);
+	for (int i = 0; i < 4; i++) {
+		clients[i] = rsocket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(rconnect(clients[i], (void *)&pair.addr, pair.addr_size), 0);
+	}
+	assert_int_equal(rclose(pair.listener), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(rrecv(clients[i], &byte, 1, 0), 0);
+		assert_int_equal(rclose(clients[i]), 0);
+	}
+}
+
+static void *connect_one(void *arg)
+{
+	struct pair *pair = arg;
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(rconnect(fd, (void *)&pair->addr, pair->addr_size), 0);
+	assert_int_equal(rsend(fd, "x", 1, 0), 1);
+	return (void *)(intptr_t)fd;
+}
+
+static void connects_beyond_the_backlog_wait_for_a_place(void **state)
+{
+	enum { COUNT = 12 };
+	pthread_t threads[COUNT];
+	struct pair pair;
+	void *client;
+	uint8_t byte;
+
+	make_listener(&pair, AF_INET, NULL);
+	assert_int_equal(rlisten(pair.listener, 2), 0);
+	for (int i = 0; i < COUNT; i++)
+		pthread_create(&threads[i], NULL, connect_one, &pair);
+	for (int i = 0; i < COUNT; i++) {
+		int fd = raccept(pair.listener, NULL, NULL);
+
+		assert_true(fd >= 0);
+		assert_int_equal(rrecv(fd, &byte, 1, 0), 1);
+		assert_int_equal(rclose(fd), 0);
+	}
+	for (int i = 0; i < COUNT; i++) {
+		pthread_join(threads[i], &client);
+		assert_int_equal(rclose((int)(intptr_t)client), 0);
+	}
+	assert_int_equal(rclose(pair.listener), 0);
+}
+
+static int count_descriptors(void)
+{
+	DIR *directory = opendir("/proc/self/fd");
+	int count = 0;
+
+	assert_non_null(directory);
+	while (readdir(directory))
+		count++;
+	closedir(directory);
+	return count;
+}
+
+static void connections_leave_no_descriptors_behind(void **state)
+{
+	const uint64_t start_ms = now_ms();
+	struct pair pair;
+	int before;
+
+	pair_open(&pair, NULL); /* what stays is there now */
+	pair_close(&pair);
+	before = count_descriptors();
+	for (int i = 0; i < 100; i++) {
+		pair_open(&pair, NULL);
+		assert_int_equal(rsend(pair.client, "x", 1, 0), 1);
+		pair_close(&pair);
+	}
+	/* The service thread may still be holding the last one. */
+	while (count_descriptors() > before) {
+		assert_true(now_ms() - start_ms < 30000);
+		sched_yield();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_connection_comes_to_be_before_anybody_accepts),
+		cmocka_unit_test(both_ends_know_each_others_names),
+		cmocka_unit_test(every_byte_arrives_with_any_sizes),
+		cmocka_unit_test(many_small_messages_need_no_more_credits_than_there_are),
+		cmocka_unit_test(peeking_takes_nothing),
+		cmocka_unit_test(vectors_are_filled_one_after_the_other),
+		cmocka_unit_test(without_blocking_a_full_stream_says_so),
+		cmocka_unit_test(what_was_sent_before_close_can_be_read_after_it),
+		cmocka_unit_test(one_direction_can_be_ended_alone),
+		cmocka_unit_test(shutdown_wakes_who_waits),
+		cmocka_unit_test(errors_of_connecting_are_those_of_tcp),
+		cmocka_unit_test(a_connect_can_be_repeated_after_it_failed),
+		cmocka_unit_test(timeouts_are_kept),
+		cmocka_unit_test(a_port_is_taken_once_and_free_after_close),
+		cmocka_unit_test(a_waiting_listener_closes_its_queue),
+		cmocka_unit_test(connects_beyond_the_backlog_wait_for_a_place),
+		cmocka_unit_test(connections_leave_no_descriptors_behind),
+	};
+
+	return cmocka_run_group_tests_name("rsocket streams", tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "resources.h"
+#include "verbena.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+	"usage: verbena resources [-j] [-p PID] [TYPE ...]\n\n"
+	"Lists the RDMA objects of all processes on this host: of this user, and for root of\n"
+	"everybody. TYPE is one of pd, cq, mr, mw, srq, qp; without it all are shown.\n\n"
+	"  -j, --json       print JSON\n"
+	"  -p, --pid=PID    of this process only\n";
+
+static const char *const kinds[VB_DESCRIBE_KINDS] = {
+	[VB_DESCRIBE_PD] = "pd", [VB_DESCRIBE_CQ] = "cq",   [VB_DESCRIBE_MR] = "mr",
+	[VB_DESCRIBE_MW] = "mw", [VB_DESCRIBE_SRQ] = "srq", [VB_DESCRIBE_QP] = "qp",
+};
+
+const char *kind_name(unsigned kind)
+{
+	return kind < VB_DESCRIBE_KINDS && kinds[kind] ? kinds[kind] : "?";
+}
+
+const char *qp_type_name(unsigned type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return "RC";
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_RAW_PACKET:
+		return "RAW";
+	case IBV_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case IBV_QPT_XRC_RECV:
+		return "XRC_RECV";
+	}
+	return "?";
+}
+
+const char *qp_state_name(unsigned state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
+}
+
+bool is_selected(const struct selection *selection, const struct vb_describe_record *record)
+{
+	return record->kind < VB_DESCRIBE_KINDS &&
+	       (!selection->kinds || selection->kinds & 1u << record->kind);
+}
+
+unsigned pds_unused(const struct process *process)
+{
+	unsigned listed = 0, all = process->answer.counts[VB_DESCRIBE_PD];
+
+	for (unsigned i = 0; i < process->answer.record_count; i++)
+		listed += process->records[i].kind == VB_DESCRIBE_PD;
+	return all > listed ? all - listed : 0;
+}
+
+pid_t peer_pid(const struct processes *all, const struct vb_describe_record *record)
+{
+	return record->dest_local && record->dest_qpn < 1u << 24 ?
+		       all->pid_of_slot[record->dest_qpn >> 12] :
+		       0;
+}
+
+static bool parse_kind(const char *name, struct selection *selection)
+{
+	for (unsigned kind = 0; kind < VB_DESCRIBE_KINDS; kind++)
+		if (kinds[kind] && !strcmp(name, kinds[kind])) {
+			selection->kinds |= 1u << kind;
+			return true;
+		}
+	return false;
+}
+
+static bool parse_pid(const char *text, pid_t *pid)
+{
+	char *end;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	*pid = (pid_t)value;
+	return !errno && end != text && !*end && value > 0 && *pid == value;
+}
+
+/* -1: go on; else the exit status. */
+static int parse(int argc, char **argv, struct selection *selection, bool *json)
+{
+	static const struct option longs[] = { { "json", no_argument, NULL, 'j' },
+					       { "pid", required_argument, NULL, 'p' },
+					       { "help", no_argument, NULL, 'h' },
+					       { 0 } };
+	int letter;
+
+	while ((letter = getopt_long(argc, argv, "jp:h", longs, NULL)) != -1) {
+		if (letter == 'h') {
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
+		}
+		if (letter == 'j')
+			*json = true;
+		else if (letter != 'p' || !parse_pid(optarg, &selection->pid))
+			goto misunderstood;
+	}
+	for (; optind < argc; optind++)
+		if (!parse_kind(argv[optind], selection))
+			goto misunderstood;
+	return -1;
+misunderstood:
+	fputs(usage, stderr);
+	return EXIT_USAGE;
+}
+
+/* One process was asked for by name, and has nothing to show. */
+static int missing(const struct processes *all, pid_t pid)
+{
+	for (unsigned i = 0; pid && i < all->count; i++)
+		if (all->list[i].pid == pid)
+			return all->list[i].error ? EXIT_FAILURE : EXIT_SUCCESS;
+	if (pid)
+		complain("process %d has no RDMA device open, or is no process of this host", pid);
+	return pid ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int verbena_resources(int argc, char **argv)
+{
+	struct selection selection = { 0 };
+	struct processes all;
+	bool json = false;
+	int status = parse(argc, argv, &selection, &json);
+
+	if (status >= 0)
+		return status;
+	if (!processes_ask(&all, selection.pid))
+		return EXIT_FAILURE;
+	if (json)
+		processes_print_json(&all, &selection);
+	else
+		processes_print(&all, &selection);
+	status = missing(&all, selection.pid);
+	processes_free(&all);
+	return status;
+}

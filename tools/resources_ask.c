@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "resources.h"
+#include "verbena.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SLOTS = 4096, ANSWER_MS = 1000, TRIES = 50, PAUSE_MS = 20 };
+
+/* The slots of this network namespace that somebody holds. */
+static bool slots_read(bool held[SLOTS])
+{
+	FILE *file = fopen("/proc/net/unix", "re");
+	char line[512];
+
+	if (!file) {
+		complain("/proc/net/unix: %s", strerror(errno));
+		return false;
+	}
+	while (fgets(line, sizeof(line), file)) {
+		const char *name = strstr(line, " @verbena.");
+		unsigned slot;
+		char after;
+
+		if (name && sscanf(name, " @verbena.%u%c", &slot, &after) == 2 && after == '\n' &&
+		    slot > 0 && slot < SLOTS)
+			held[slot] = true;
+	}
+	fclose(file);
+	return true;
+}
+
+static int slot_connect(unsigned slot)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	const size_t room = sizeof(address.sun_path) - 1;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int length = snprintf(address.sun_path + 1, room, "verbena.%u", slot);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+
+	if (fd < 0 || !connect(fd, (void *)&address, size))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int left_ms(uint64_t until_ms)
+{
+	uint64_t now = now_ms();
+
+	return until_ms > now ? (int)(until_ms - now) : 0;
+}
+
+/* One message, with at most one descriptor. */
+static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answer *answer,
+			  int *memfd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = { answer, sizeof(*answer) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	struct pollfd wait = { .fd = socket, .events = POLLIN };
+	struct cmsghdr *head;
+	ssize_t size;
+
+	if (poll(&wait, 1, left_ms(until_ms)) <= 0)
+		return ETIMEDOUT;
+	size = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
+	head = size >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+		memcpy(memfd, CMSG_DATA(head), sizeof(*memfd));
+	/* One that does not know the request hangs up. */
+	if (size != (ssize_t)sizeof(*answer) || answer->magic != VB_DESCRIBE_MAGIC ||
+	    answer->version != VB_DESCRIBE_VERSION ||
+	    answer->record_size != sizeof(struct vb_describe_record) ||
+	    answer->record_count > VB_DESCRIBE_RECORDS_MAX)
+		return EPROTO;
+	return (int)answer->error;
+}
+
+/* Read, not mapped: whoever answered may be hostile, and could cut the file off. */
+static int records_read(struct process *process, int memfd)
+{
+	size_t size = process->answer.record_count * sizeof(*process->records), at = 0;
+
+	process->records = calloc(process->answer.record_count + 1, sizeof(*process->records));
+	if (!process->records)
+		return ENOMEM;
+	while (at < size) {
+		ssize_t n = pread(memfd, (char *)process->records + at, size - at, (off_t)at);
+
+		if (n <= 0)
+			return EPROTO;
+		at += (size_t)n;
+	}
+	return 0;
+}
+
+static int request_send(int socket)
+{
+	const struct vb_describe_request request = { .magic = VB_DESCRIBE_MAGIC,
+						     .version = VB_DESCRIBE_VERSION };
+
+	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) ?
+		       0 :
+		       errno;
+}
+
+static int answer_take(struct process *process, int socket, uint64_t until_ms)
+{
+	int memfd = -1, err = answer_receive(socket, until_ms, &process->answer, &memfd);
+
+	if (!err)
+		err = memfd < 0 ? EPROTO : records_read(process, memfd);
+	if (err) {
+		free(process->records);
+		process->records = NULL;
+		process->answer.record_count = 0;
+	}
+	if (memfd >= 0)
+		close(memfd);
+	return err;
+}
+
+static void describe_owner(struct process *process)
+{
+	struct passwd *user = getpwuid(process->uid);
+	char path[64];
+	FILE *file;
+
+	if (user)
+		snprintf(process->user, NAME_SIZE, "%s", user->pw_name);
+	else
+		snprintf(process->user, NAME_SIZE, "%u", process->uid);
+	snprintf(process->program, NAME_SIZE, "?");
+	snprintf(path, sizeof(path), "/proc/%d/comm", process->pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(process->program, NAME_SIZE, file))
+		process->program[strcspn(process->program, "\n")] = '\0';
+	fclose(file);
+}
+
+static struct process *process_add(struct processes *all, const struct ucred *cred, unsigned slot)
+{
+	struct process *list = realloc(all->list, (all->count + 1) * sizeof(*list));
+
+	if (!list)
+		return NULL;
+	all->list = list;
+	list[all->count] = (struct process){ .pid = cred->pid, .uid = cred->uid, .slot = slot };
+	describe_owner(&list[all->count]);
+	return &list[all->count++];
+}
+
+/* Sends the request, if the process is one that is wanted. Takes the socket. */
+static void ask(struct processes *all, unsigned slot, int socket, pid_t only)
+{
+	struct ucred cred;
+	socklen_t size = sizeof(cred);
+	struct process *process = NULL;
+	bool known = false;
+
+	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size)) {
+		all->pid_of_slot[slot] = cred.pid;
+		for (unsigned i = 0; i < all->count; i++) /* another of its slots */
+			known |= all->list[i].pid == cred.pid && cred.pid;
+		if (!known && (!only || only == cred.pid))
+			process = process_add(all, &cred, slot);
+	}
+	if (!process) {
+		close(socket);
+		return;
+	}
+	process->error = request_send(socket);
+	process->socket = socket;
+}
+
+/* A process that is busy for a moment says so, and is asked again. */
+static void hear(struct process *process, uint64_t until_ms)
+{
+	if (!process->error)
+		process->error = answer_take(process, process->socket, until_ms);
+	close(process->socket);
+	for (int i = 1; i < TRIES && process->error == EAGAIN; i++) {
+		int again;
+
+		poll(NULL, 0, PAUSE_MS);
+		again = slot_connect(process->slot);
+		if (again < 0)
+			return;
+		process->error = request_send(again);
+		if (!process->error)
+			process->error = answer_take(process, again, now_ms() + ANSWER_MS);
+		close(again);
+	}
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct process *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Everybody first, then the answers: those who do not answer are waited for together. */
+bool processes_ask(struct processes *all, pid_t only)
+{
+	bool held[SLOTS] = { false };
+	uint64_t until_ms;
+
+	*all = (struct processes){ 0 };
+	if (!slots_read(held))
+		return false;
+	for (unsigned slot = 1; slot < SLOTS; slot++) {
+		int fd = held[slot] ? slot_connect(slot) : -1;
+
+		if (fd < 0)
+			continue; /* nobody, or gone since */
+		ask(all, slot, fd, only);
+	}
+	until_ms = now_ms() + ANSWER_MS;
+	for (unsigned i = 0; i < all->count; i++)
+		hear(&all->list[i], until_ms);
+	if (all->count)
+		qsort(all->list, all->count, sizeof(*all->list), by_pid);
+	return true;
+}
+
+void processes_free(struct processes *all)
+{
+	for (unsigned i = 0; i < all->count; i++)
+		free(all->list[i].records);
+	free(all->list);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The listing as a table: one block per process, one line per object. */
+#include "resources.h"
+#include "verbena.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *reason(int error)
+{
+	switch (error) {
+	case EPERM:
+		return "belongs to another user";
+	case ETIMEDOUT:
+		return "does not answer: it is stopped, or has no QP yet";
+	case EAGAIN:
+		return "is busy";
+	case EPROTO:
+	case ECONNRESET:
+		return "is of another version of Verbena";
+	}
+	return strerror(error);
+}
+
+static const char *access_text(unsigned access, char text[16])
+{
+	static const struct {
+		unsigned bit;
+		char letter;
+	} letters[] = {
+		{ IBV_ACCESS_LOCAL_WRITE, 'l' },   { IBV_ACCESS_REMOTE_WRITE, 'w' },
+		{ IBV_ACCESS_REMOTE_READ, 'r' },   { IBV_ACCESS_REMOTE_ATOMIC, 'a' },
+		{ IBV_ACCESS_MW_BIND, 'b' },	   { IBV_ACCESS_ZERO_BASED, 'z' },
+		{ IBV_ACCESS_ON_DEMAND, 'd' },
+	};
+	char *at = text;
+
+	for (size_t i = 0; i < sizeof(letters) / sizeof(*letters); i++)
+		*at++ = access & letters[i].bit ? letters[i].letter : '-';
+	*at = '\0';
+	return text;
+}
+
+static void print_peer(const struct processes *all, const struct vb_describe_record *r)
+{
+	union ibv_gid gid;
+	char text[GID_TEXT];
+	pid_t pid = peer_pid(all, r);
+
+	if (!r->dest_qpn)
+		return;
+	memcpy(gid.raw, r->dest_gid, sizeof(gid.raw));
+	printf("  peer 0x%06x", r->dest_qpn);
+	if (!describe_gid_is_empty(&gid))
+		printf(" at %s", describe_gid(&gid, text));
+	if (pid)
+		printf(" (pid %d)", pid);
+	if (r->on_wire)
+		printf(", packets");
+}
+
+static void print_qp(const struct processes *all, const struct vb_describe_record *r)
+{
+	printf("0x%06x  %-8s %-5s  pd %u  cq %u,%u", r->id, qp_type_name(r->type),
+	       qp_state_name(r->state), r->pd, r->send_cq, r->recv_cq);
+	if (r->srq)
+		printf("  srq %u", r->srq);
+	printf("  posted %u,%u", r->send_posted, r->recv_posted);
+	print_peer(all, r);
+}
+
+static void print_record(const struct processes *all, const struct vb_describe_record *r)
+{
+	char text[16];
+
+	printf("  %-4s %-10.16s ", kind_name(r->kind), r->device);
+	switch (r->kind) {
+	case VB_DESCRIBE_PD:
+		printf("%u  users %u", r->id, r->users);
+		break;
+	case VB_DESCRIBE_CQ:
+		printf("%u  cqe %u  users %u", r->id, r->depth, r->users);
+		break;
+	case VB_DESCRIBE_MR:
+		printf("lkey 0x%08x rkey 0x%08x  %s  0x%llx + %llu  pd %u", r->lkey, r->rkey,
+		       access_text(r->access, text), (unsigned long long)r->addr,
+		       (unsigned long long)r->length, r->pd);
+		break;
+	case VB_DESCRIBE_MW:
+		printf("rkey 0x%08x  type %u  pd %u", r->rkey, r->type, r->pd);
+		break;
+	case VB_DESCRIBE_SRQ:
+		printf("%u  posted %u of %u  limit %u  users %u  pd %u", r->id, r->recv_posted,
+		       r->depth, r->limit, r->users, r->pd);
+		break;
+	case VB_DESCRIBE_QP:
+		print_qp(all, r);
+		break;
+	}
+	putchar('\n');
+}
+
+static void print_process(const struct processes *all, const struct process *process,
+			  const struct selection *selection)
+{
+	bool pds = !selection->kinds || selection->kinds & 1u << VB_DESCRIBE_PD;
+
+	printf("%s, pid %d, user %s, slot %u\n", process->program, process->pid, process->user,
+	       process->slot);
+	for (unsigned i = 0; i < process->answer.record_count; i++)
+		if (is_selected(selection, &process->records[i]))
+			print_record(all, &process->records[i]);
+	if (pds && pds_unused(process))
+		printf("  pd   %u that nothing uses\n", pds_unused(process));
+	if (process->answer.left_out)
+		printf("  %u more objects\n", process->answer.left_out);
+}
+
+void processes_print(const struct processes *all, const struct selection *selection)
+{
+	for (unsigned i = 0; i < all->count; i++) {
+		const struct process *process = &all->list[i];
+
+		if (selection->pid && process->pid != selection->pid)
+			continue;
+		if (process->error)
+			complain("%s, pid %d, user %s: not listed: it %s", process->program,
+				 process->pid, process->user, reason(process->error));
+		else
+			print_process(all, process, selection);
+	}
+}
