@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A ping-pong with unreliable datagrams. */
+#include "duel.h"
+
+static const struct pp_program program = {
+	.letters = "pdisrnlegc",
+	.exchanges = "number of exchanges",
+	.defaults = { .port = 18515, .ib_port = 1, .size = 1024, .rx_depth = 500, .iters = 1000 },
+};
+
+int main(int argc, char **argv)
+{
+	return pp_duel(&program, IBV_QPT_UD, argc, argv);
+}

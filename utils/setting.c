@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a game comes about: who is where. */
+#include "game.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char farewell[] = "done";
+
+static bool tell(const struct pp_game *game, int fd, unsigned rows)
+{
+	const struct pp_address nobody = { 0 };
+
+	for (unsigned i = 0; i < rows; i++)
+		if (!pp_address_send(fd, i < game->count ? &game->players[i].local : &nobody))
+			return false;
+	return true;
+}
+
+static bool listen_to(struct pp_game *game, int fd, unsigned rows)
+{
+	struct pp_address unused;
+
+	for (unsigned i = 0; i < rows; i++)
+		if (!pp_address_receive(fd, i < game->count ? &game->players[i].remote : &unused))
+			return false;
+	return true;
+}
+
+static bool ready_all(struct pp_game *game,
+		      bool (*ready)(struct pp_end *end, struct pp_player *player))
+{
+	for (unsigned i = 0; i < game->count; i++)
+		if (!ready(game->end, &game->players[i]))
+			return false;
+	return true;
+}
+
+static bool as_client(struct pp_game *game, int fd, unsigned rows,
+		      bool (*ready)(struct pp_end *end, struct pp_player *player))
+{
+	return tell(game, fd, rows) && listen_to(game, fd, rows) && ready_all(game, ready) &&
+	       pp_meet_write(fd, farewell, sizeof(farewell));
+}
+
+static bool as_server(struct pp_game *game, int fd, unsigned rows,
+		      bool (*ready)(struct pp_end *end, struct pp_player *player))
+{
+	char answer[sizeof(farewell)];
+
+	return listen_to(game, fd, rows) && ready_all(game, ready) && tell(game, fd, rows) &&
+	       pp_meet_read(fd, answer, sizeof(answer));
+}
+
+static int meet(const struct pp_options *options)
+{
+	int listener, fd;
+
+	if (options->host)
+		return pp_meet_connect(options->host, options->port);
+	listener = pp_meet_listen(options->port);
+	if (listener < 0)
+		return -1;
+	fd = pp_meet_accept(listener);
+	close(listener);
+	return fd;
+}
+
+bool pp_game_meet(struct pp_game *game, unsigned rows, char before_gid,
+		  bool (*ready)(struct pp_end *end, struct pp_player *player))
+{
+	bool ok;
+	int fd;
+
+	for (unsigned i = 0; i < game->count; i++) {
+		struct pp_player *player = &game->players[i];
+
+		player->local = pp_end_address(game->end, player->qp);
+		pp_address_print("local address:", &player->local, before_gid);
+	}
+	fd = meet(&game->end->options);
+	if (fd < 0)
+		return false;
+	ok = (game->end->options.host ? as_client : as_server)(game, fd, rows, ready);
+	close(fd);
+	for (unsigned i = 0; ok && i < game->count; i++)
+		pp_address_print("remote address:", &game->players[i].remote, ',');
+	return ok;
+}
