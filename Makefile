@@ -31,6 +31,7 @@ SECONDS ?= 60
 sim: deps
 	@$(MAKE) --no-print-directory all
 	@$(BUILD)/tests/sim/sim --seeds tests/sim/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
+	@$(BUILD)/tests/cm/cm-sim --seeds tests/cm/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 
 fuzz: deps
 	@tests/fuzz/run $(SECONDS)
@@ -44,6 +45,7 @@ bench: deps
 	@$(MAKE) --no-print-directory all
 	@bench/local
 	@bench/wire
+	@bench/connect
 
 install: all
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dlibdir=$(LIBDIR) >/dev/null
