@@ -8,6 +8,11 @@ judge() { # program, options, server
 	ibv_*_pingpong) judge_pingpong ;;
 	*_bw) judge_table 4 ;;
 	*_lat) judge_table 5 ;;
+	rping) judge_rping "$2" ;;
+	ucmatose | udaddy) judge_both 'data transfers complete' 'return status 0' ;;
+	mckey) judge_both 'joined dgid: ::ffff:239.1.1.1' 'data transfers complete' 'return status 0' ;;
+	rdma_*) judge_both 'end 0' ;;
+	rstream) judge_rstream ;;
 	esac
 }
 
@@ -69,4 +74,33 @@ judge_table() { # column
 		/#bytes/ { table = 1; next }
 		table && $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ && $column > 0 { good = 1 }
 		END { if (!good) print "no row with a figure > 0" }' "$work/client"
+}
+
+judge_both() { # lines that both sides must say
+	local log line
+	for log in "$work/server" "$work/client"; do
+		for line in "$@"; do
+			grep -qF -- "$line" "$log" || echo "${log##*/} does not say: $line"
+		done
+	done
+}
+
+# Both have seen every message, and compared it (-V).
+judge_rping() { # options
+	local log count wanted
+	wanted=$(sed -nE 's/.* -C ([0-9]+) .*/\1/p' <<<"$1")
+	for log in "$work/server" "$work/client"; do
+		count=$(grep -c 'ping data: rdma-ping-' "$log")
+		[ "$count" -eq "$wanted" ] || echo "${log##*/}: $count of $wanted messages"
+		grep -m 1 -E 'mismatch|failed' "$log"
+	done
+}
+
+# A row in the table; the bytes are compared by the program (-T v), which fails if they are wrong.
+judge_rstream() {
+	local log
+	for log in "$work/server" "$work/client"; do
+		awk '$1 == "custom" && $8 > 0 { good = 1 } END { exit !good }' "$log" ||
+			echo "${log##*/}: no row with a figure > 0"
+	done
 }

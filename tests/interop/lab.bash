@@ -8,8 +8,14 @@
 export LAB=${LAB:-/tmp/rxelab-verbena} NETNS=${NETNS:-rxelab}
 lab=${VERBENA_RXE_LAB:-$root/../shared/rxe-lab}
 work='' lab_is_up='' server_pid='' server_job='' server_guest=''
-our_address=198.51.100.1 guest_count=1
-[ "$peer" = verbena ] || { our_address=198.51.100.12; guest_count=2; }
+our_number=1 guest_count=1
+[ "$peer" = verbena ] || { our_number=12; guest_count=2; }
+
+group=239.1.1.1 # of mckey
+
+address() { # number, family
+	if [ "$2" = IPv4 ]; then echo "198.51.100.$1"; else echo "fd00:51:100::$1"; fi
+}
 
 skip() {
 	echo "1..0 # SKIP $*"
@@ -82,13 +88,17 @@ in_guest_start() { # guest, limit, command
 guest_command() {
 	local program=${1%% *}
 	local command="$program -d rxe0 ${1#* }"
+	! by_address "$program" || command=$1
 	[ "$program" != transfer ] || command=/lab/$command
 	[[ $program != ib_* ]] || command+=' -F'
 	echo "$command"
 }
 
-in_guest_await() { # guest, port: one question to the guest, which looks until it is so
-	"$lab/guest" "$1" -t 20 "i=0; until netstat -ltn | grep -q ':$2 '; do
+in_guest_await() { # guest, program, port: one question to the guest, which looks until it is so
+	local question="netstat -ltn | grep -q ':$3 '"
+	! by_address "$2" || question="rdma resource show cm_id | grep -q 'LISTEN.*:$3 '"
+	[ "$2" != mckey ] || question="ip maddr show | grep -q 'inet *$group'"
+	"$lab/guest" "$1" -t 20 "i=0; until $question; do
 		i=\$((i + 1)); [ \$i -lt 300 ] || exit 1; usleep 30000; done" >/dev/null 2>&1
 }
 
@@ -114,7 +124,7 @@ guest_start() { in_guest_start 1 "$@"; }
 guest_await() { in_guest_await 1 "$@"; }
 guest_run() { in_guest_run 1 "$@"; }
 guest_finish() { in_guest_finish "$@"; }
-guest_address() { echo 198.51.100.11; }
+guest_address() { address 11 "$1"; }
 
 # --- our side: in the lab's namespace, or a second guest ------------------------------------------
 
@@ -136,10 +146,23 @@ ours_start() { # limit, command
 	server_pid=$!
 }
 
-ours_await() { # port
+# Who listens claims the port first and opens the socket for other hosts last.
+our_server_is_ready() { # program, port
+	if [ "$1" = mckey ]; then
+		ip -n "$NETNS" maddr show | grep -q "inet *$group"
+	elif by_address "$1"; then
+		ip netns exec "$NETNS" cat /proc/net/unix |
+			grep -qa "@verbena\.cm\.[0-9a-f]*\.$2\.[46]" &&
+			[ -n "$(ip netns exec "$NETNS" ss -lunH 'sport = :4791')" ]
+	else
+		[ -n "$(ip netns exec "$NETNS" ss -ltnH "sport = :$2")" ]
+	fi
+}
+
+ours_await() { # program, port
 	local until=$((SECONDS + 20))
 	[ "$peer" = verbena ] || { in_guest_await 2 "$@"; return; }
-	until [ -n "$(ip netns exec "$NETNS" ss -ltnH "sport = :$1")" ]; do
+	until our_server_is_ready "$@"; do
 		kill -0 "$server_pid" 2>/dev/null && [ "$SECONDS" -lt "$until" ] || return 1
 		sleep 0.02
 	done
@@ -163,7 +186,7 @@ ours_finish() { # seconds
 	return $status
 }
 
-ours_address() { echo "$our_address"; }
+ours_address() { address "$our_number" "$1"; }
 
 # --- loss -----------------------------------------------------------------------------------------
 

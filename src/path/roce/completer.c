@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { RNR_GRACE_NS = 2000000 };
+enum { RNR_GRACE_NS = 2000000, LATE_MIN_NS = 2000000 };
 
 static struct vb_wqe *oldest(struct vb_wired *wired)
 {
@@ -64,15 +64,17 @@ static void pop_reads(struct vb_requester *req)
 }
 
 /*
- * An ACK got lost, or was it only late? What was sent again is answered after one round trip; an
- * answer that comes much earlier or later is the one to the first time.
+ * An ACK got lost, or was it only late? What was sent again is answered after about one round trip;
+ * an answer that comes much earlier is the one to the first time, and one that comes much later is
+ * from a peer that waited for a CPU.
  */
 static bool was_late(const struct vb_wired *wired)
 {
 	const struct vb_congestion *congestion = &wired->req.congestion;
 	uint64_t since_ns = wired->roce->now_ns - wired->req.back_ns;
 
-	return since_ns < congestion->rtt_min_ns / 2 || since_ns > 2 * congestion->rtt_ns;
+	return since_ns < congestion->rtt_min_ns / 2 ||
+	       since_ns > 2 * congestion->rtt_ns + LATE_MIN_NS;
 }
 
 /* It answers: nothing was lost of what its silence was taken for, if it has everything. */

@@ -7,8 +7,8 @@ enum {
 	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
-	LATE_MAX_NS = 20000000,      /* longer than this nobody waits for a CPU */
-	LATE_AGE_NS = 1000000000,
+	LATE_MAX_NS = 10000000,      /* longer than this nobody waits for a CPU */
+	LATE_AGE_NS = 200000000,
 	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the path may have changed since */
 	QUEUE_NS = 2000000,          /* of delay that others are made to suffer at most */

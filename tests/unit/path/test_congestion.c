@@ -100,7 +100,7 @@ static void patience_is_four_round_trips_at_least(void **state)
 	assert_int_equal(vb_congestion_patience_ns(&c, 2000), 200000);
 }
 
-static void a_false_alarm_makes_patient_for_a_second(void **state)
+static void a_false_alarm_makes_patient_for_a_while(void **state)
 {
 	(void)state;
 	vb_congestion_measured(&c, 1000, 1000);
@@ -110,8 +110,8 @@ static void a_false_alarm_makes_patient_for_a_second(void **state)
 	vb_congestion_late(&c, 1000000, 7000000);
 	assert_int_equal(vb_congestion_patience_ns(&c, 8000000), 6000000);
 	vb_congestion_late(&c, 900000000, 8000000);
-	assert_int_equal(vb_congestion_patience_ns(&c, 9000000), 20000000);
-	assert_int_equal(vb_congestion_patience_ns(&c, 1100000000), 200000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 9000000), 10000000);
+	assert_int_equal(vb_congestion_patience_ns(&c, 210000000), 200000);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, begin)
@@ -126,7 +126,7 @@ int main(void)
 		TEST(a_timeout_sends_one_packet_at_a_time),
 		TEST(a_long_queue_stops_the_growth),
 		TEST(patience_is_four_round_trips_at_least),
-		TEST(a_false_alarm_makes_patient_for_a_second),
+		TEST(a_false_alarm_makes_patient_for_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
