@@ -99,7 +99,7 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 	gsi->slot_fd = gsi->timer = -1;
 	pthread_mutex_init(&gsi->lock, NULL);
 	vb_list_init(&gsi->claims);
-	vb_list_init(&gsi->held);
+	vb_list_init(&gsi->lines);
 	return gsi;
 }
 

@@ -41,8 +41,9 @@ struct vb_gsi {
 	int out;               /* writes to others */
 	int timer;             /* runs while something waits; -1: never needed */
 	struct vb_list claims; /* struct claimed */
-	struct vb_list held;   /* datagrams that wait for room, the oldest first */
-	unsigned held_count;
+	struct vb_list lines;  /* names that datagrams wait for (gsi_out.c) */
+	unsigned held_count;   /* datagrams in them */
+	long again_ns;         /* the interval of timer; 0: it is off */
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring, under lock */
 	unsigned next_request;
 	uint64_t tokens, tokens_ns; /* of MADs from the wire; under the wire lock */

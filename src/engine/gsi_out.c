@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writing to other processes' names. The queue of a unix datagram socket may be as short as ten
- * messages, and a lost MAD costs its sender seconds: what finds no room is written again, each
- * millisecond, for a while.
+ * messages, and a lost MAD costs its sender seconds: what finds no room waits in a line and is
+ * written again, soon while the reader makes room, each millisecond while it does not, for a while.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -16,15 +16,21 @@
 #include <unistd.h>
 
 enum { HELD_MAX = 4096 };
-#define AGAIN_NS    1000000l
-#define PATIENCE_NS 2000000000ull /* then its reader does not read */
+#define AGAIN_NS_MIN 100000l  /* while the reader makes room */
+#define AGAIN_NS_MAX 1000000l /* and while it does not */
+#define PATIENCE_NS  2000000000ull /* then its reader does not read */
+
+/* What waits for one name, in order. */
+struct line {
+	struct vb_list node; /* in gsi->lines */
+	struct vb_cm_target target;
+	struct vb_list held; /* the oldest first; never empty */
+};
 
 struct held {
 	struct vb_list node;
 	uint64_t give_up_ns;
-	struct vb_cm_target target;
 	struct vb_gsi_datagram datagram;
-	bool stuck; /* found no room in this round */
 };
 
 /* 0, -ECONNREFUSED: nobody is there, -EAGAIN: no room. */
@@ -39,12 +45,14 @@ static int write_now(struct vb_gsi *gsi, const struct vb_cm_target *target,
 		       : -ECONNREFUSED;
 }
 
-static void set_timer(const struct vb_gsi *gsi, bool on)
+static void set_timer(struct vb_gsi *gsi, long again_ns)
 {
-	const struct itimerspec spec = { .it_value = { 0, on ? AGAIN_NS : 0 },
-					 .it_interval = { 0, on ? AGAIN_NS : 0 } };
+	const struct itimerspec spec = { .it_value = { 0, again_ns },
+					 .it_interval = { 0, again_ns } };
 
-	timerfd_settime(gsi->timer, 0, &spec, NULL);
+	if (gsi->again_ns != again_ns)
+		timerfd_settime(gsi->timer, 0, &spec, NULL);
+	gsi->again_ns = again_ns;
 }
 
 static bool same_target(const struct vb_cm_target *a, const struct vb_cm_target *b)
@@ -52,32 +60,52 @@ static bool same_target(const struct vb_cm_target *a, const struct vb_cm_target 
 	return a->length == b->length && !memcmp(&a->address, &b->address, a->length);
 }
 
-/* Under the lock: does something that waits have to go before it? */
-static bool is_stuck(const struct vb_gsi *gsi, const struct vb_cm_target *target)
+/* Under the lock: what waits has to go before whatever comes now. */
+static struct line *find_line(const struct vb_gsi *gsi, const struct vb_cm_target *target)
 {
-	vb_list_for(held, &gsi->held, struct held,
-		    node) if (held->stuck && same_target(&held->target, target)) return true;
-	return false;
+	vb_list_for(line, &gsi->lines, struct line, node)
+		if (same_target(&line->target, target))
+			return line;
+	return NULL;
 }
 
-static void drop(struct vb_gsi *gsi, struct held *held)
+/* The oldest of a line is done with: true, or there is no room for it. */
+static bool try_oldest(struct vb_gsi *gsi, struct line *line, uint64_t now_ns)
 {
+	struct held *held = vb_container(line->held.next, struct held, node);
+	int err = write_now(gsi, &line->target, &held->datagram);
+
+	if (err == -EAGAIN && now_ns < held->give_up_ns)
+		return false;
+	vb_gsi_count(gsi, !err ? VB_GSI_ROUTED : VB_GSI_FULL);
 	vb_list_remove(&held->node);
 	gsi->held_count--;
 	free(held);
+	return true;
 }
 
-static void try_one(struct vb_gsi *gsi, struct held *held, uint64_t now_ns)
+/* True: something went. */
+static bool try_line(struct vb_gsi *gsi, struct line *line, uint64_t now_ns)
 {
-	int err = is_stuck(gsi, &held->target) ? -EAGAIN
-					       : write_now(gsi, &held->target, &held->datagram);
+	bool any = false;
 
-	if (err == -EAGAIN && now_ns < held->give_up_ns) {
-		held->stuck = true;
-		return;
+	while (!vb_list_empty(&line->held) && try_oldest(gsi, line, now_ns))
+		any = true;
+	if (vb_list_empty(&line->held)) {
+		vb_list_remove(&line->node);
+		free(line);
 	}
-	vb_gsi_count(gsi, !err ? VB_GSI_ROUTED : VB_GSI_FULL);
-	drop(gsi, held);
+	return any;
+}
+
+static void set_next(struct vb_gsi *gsi, bool any)
+{
+	if (vb_list_empty(&gsi->lines))
+		set_timer(gsi, 0);
+	else if (any)
+		set_timer(gsi, AGAIN_NS_MIN);
+	else if (gsi->again_ns < AGAIN_NS_MAX)
+		set_timer(gsi, 2 * gsi->again_ns < AGAIN_NS_MAX ? 2 * gsi->again_ns : AGAIN_NS_MAX);
 }
 
 /* By the service thread. */
@@ -85,14 +113,14 @@ static void on_timer(int fd, void *arg)
 {
 	struct vb_gsi *gsi = arg;
 	uint64_t count, now_ns = vb_now_ns();
+	bool any = false;
 
 	if (read(fd, &count, sizeof(count)) < 0)
 		return;
 	pthread_mutex_lock(&gsi->lock);
-	vb_list_for(held, &gsi->held, struct held, node) held->stuck = false;
-	vb_list_for(held, &gsi->held, struct held, node) try_one(gsi, held, now_ns);
-	if (vb_list_empty(&gsi->held))
-		set_timer(gsi, false);
+	vb_list_for(line, &gsi->lines, struct line, node)
+		any |= try_line(gsi, line, now_ns);
+	set_next(gsi, any);
 	pthread_mutex_unlock(&gsi->lock);
 }
 
@@ -108,21 +136,33 @@ static bool open_timer(struct vb_gsi *gsi)
 	return gsi->timer >= 0;
 }
 
-static bool hold(struct vb_gsi *gsi, const struct vb_cm_target *target,
+static struct line *new_line(struct vb_gsi *gsi, const struct vb_cm_target *target)
+{
+	struct line *line = open_timer(gsi) ? malloc(sizeof(*line)) : NULL;
+
+	if (!line)
+		return NULL;
+	line->target = *target;
+	vb_list_init(&line->held);
+	vb_list_append(&gsi->lines, &line->node);
+	set_timer(gsi, AGAIN_NS_MIN);
+	return line;
+}
+
+static bool hold(struct vb_gsi *gsi, struct line *line, const struct vb_cm_target *target,
 		 const struct vb_gsi_datagram *datagram)
 {
-	struct held *held =
-		gsi->held_count < HELD_MAX && open_timer(gsi) ? malloc(sizeof(*held)) : NULL;
+	struct held *held = gsi->held_count < HELD_MAX ? malloc(sizeof(*held)) : NULL;
 
-	if (!held)
+	if (held && !line)
+		line = new_line(gsi, target);
+	if (!held || !line) {
+		free(held);
 		return false;
+	}
 	held->give_up_ns = vb_now_ns() + PATIENCE_NS;
-	held->target = *target;
 	held->datagram = *datagram;
-	held->stuck = true;
-	if (vb_list_empty(&gsi->held))
-		set_timer(gsi, true);
-	vb_list_append(&gsi->held, &held->node);
+	vb_list_append(&line->held, &held->node);
 	gsi->held_count++;
 	return true;
 }
@@ -131,15 +171,17 @@ enum vb_gsi_fate vb_gsi_write(struct vb_gsi *gsi, const struct vb_cm_target *tar
 			      const struct vb_gsi_datagram *datagram)
 {
 	enum vb_gsi_fate fate = VB_GSI_GIVEN;
+	struct line *line;
 	int err;
 
 	pthread_mutex_lock(&gsi->lock);
-	err = is_stuck(gsi, target) ? -EAGAIN : write_now(gsi, target, datagram);
+	line = find_line(gsi, target);
+	err = line ? -EAGAIN : write_now(gsi, target, datagram);
 	if (!err) {
 		vb_gsi_count(gsi, VB_GSI_ROUTED);
 	} else if (err == -ECONNREFUSED) {
 		fate = VB_GSI_ABSENT;
-	} else if (hold(gsi, target, datagram)) {
+	} else if (hold(gsi, line, target, datagram)) {
 		vb_gsi_count(gsi, VB_GSI_WAITED);
 	} else {
 		vb_gsi_count(gsi, VB_GSI_FULL);
