@@ -106,6 +106,19 @@ void vb_cm_raise(struct vb_cm_endpoint *endpoint, const struct vb_cm_event *even
 		endpoint->cm->ops->event(endpoint->cm->arg, endpoint, event);
 }
 
+void vb_cm_raise_incoming(struct vb_cm_endpoint *endpoint, struct vb_cm_event *event,
+			  struct vb_cm_endpoint *listener, const struct vb_cm_ip *ip)
+{
+	event->listener = listener;
+	if (ip) {
+		event->has_ip = true;
+		event->ip = *ip;
+		event->private_data += VB_CM_IP_SIZE;
+		event->private_data_size -= VB_CM_IP_SIZE;
+	}
+	vb_cm_raise(endpoint, event);
+}
+
 void vb_cm_drop(struct vb_cm *cm, enum vb_cm_drop reason)
 {
 	cm->counters.drops[reason]++;

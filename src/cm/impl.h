@@ -101,6 +101,9 @@ void vb_cm_leave_listener(struct vb_cm_endpoint *endpoint);
 struct vb_cm_event vb_cm_event(struct vb_cm_endpoint *endpoint, enum vb_cm_event_type type,
 			       const struct vb_cm_message *message);
 void vb_cm_raise(struct vb_cm_endpoint *endpoint, const struct vb_cm_event *event);
+/* The same for a request at a listener; ip: what its private data begin with, or NULL. */
+void vb_cm_raise_incoming(struct vb_cm_endpoint *endpoint, struct vb_cm_event *event,
+			  struct vb_cm_endpoint *listener, const struct vb_cm_ip *ip);
 
 void vb_cm_drop(struct vb_cm *cm, enum vb_cm_drop reason);
 void vb_cm_duplicate(struct vb_cm *cm, const struct vb_cm_message *message);

@@ -168,15 +168,8 @@ static void deliver(struct vb_cm_endpoint *listener, const struct vb_cm_route *r
 		return;
 	open_endpoint(endpoint, message);
 	event = vb_cm_event(endpoint, VB_CM_EVENT_REQ_RECEIVED, message);
-	event.listener = listener;
 	event.peer = endpoint->peer;
-	if (ip) {
-		event.has_ip = true;
-		event.ip = *ip;
-		event.private_data += VB_CM_IP_SIZE;
-		event.private_data_size -= VB_CM_IP_SIZE;
-	}
-	vb_cm_raise(endpoint, &event);
+	vb_cm_raise_incoming(endpoint, &event, listener, ip);
 }
 
 static void refuse_stale(struct vb_cm *cm, const struct vb_cm_route *route,
