@@ -4,6 +4,9 @@
 import sys
 import xml.etree.ElementTree as ElementTree
 
+# Lines of a failed test: around each "not ok", and in all.
+BEFORE, AFTER, WORDS = 4, 6, 12
+
 
 def outcome(case):
     if case.find("failure") is not None or case.find("error") is not None:
@@ -13,8 +16,23 @@ def outcome(case):
     return "passed"
 
 
+def words_of(suite, case):
+    """What a failed test printed: its "not ok" lines with what follows them, or else its end."""
+    text = ""
+    for holder in (case, suite):
+        for tag in ("system-out", "system-err"):
+            text += (holder.findtext(tag) or "") + "\n"
+    lines = [line for line in text.splitlines() if line.strip()]
+    told = []
+    for number, line in enumerate(lines):
+        if line.startswith("not ok") and "# TODO" not in line and "# SKIP" not in line:
+            told += lines[max(0, number - BEFORE):number + AFTER]
+    return (told or lines)[-WORDS:]
+
+
 def main(paths):
     count = {"passed": 0, "failed": 0, "skipped": 0}
+    failures = []
     for path in paths:
         try:
             tree = ElementTree.parse(path)
@@ -26,8 +44,15 @@ def main(paths):
             for case in suite.iter("testcase"):
                 kind = outcome(case)
                 count[kind] += 1
-                if kind != "passed":
-                    print(f"{kind}: {suite.get('name')}: {case.get('name')}")
+                if kind == "skipped":
+                    print(f"skipped: {suite.get('name')}: {case.get('name')}")
+                elif kind == "failed":
+                    failures.append((suite, case))
+    # Last, where the reader looks: a log is often cut to its end.
+    for suite, case in failures:
+        print(f"failed: {suite.get('name')}: {case.get('name')}")
+        for line in words_of(suite, case):
+            print(f"    {line}")
     print(", ".join(f"{number} {kind}" for kind, number in count.items()))
     return 1 if count["failed"] or not count["passed"] else 0
 
