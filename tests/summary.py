@@ -4,8 +4,8 @@
 import sys
 import xml.etree.ElementTree as ElementTree
 
-# Lines of a failed test: around each "not ok", and in all.
-BEFORE, AFTER, WORDS = 4, 6, 12
+# Lines of a failed test: from its "not ok", and in all.
+AFTER, WORDS = 8, 12
 
 
 def outcome(case):
@@ -17,7 +17,7 @@ def outcome(case):
 
 
 def words_of(suite, case):
-    """What a failed test printed: its "not ok" lines with what follows them, or else its end."""
+    """What a failed test printed: its "not ok" line with what follows it, or else its end."""
     text = ""
     for holder in (case, suite):
         for tag in ("system-out", "system-err"):
@@ -25,8 +25,8 @@ def words_of(suite, case):
     lines = [line for line in text.splitlines() if line.strip()]
     told = []
     for number, line in enumerate(lines):
-        if line.startswith("not ok") and "# TODO" not in line and "# SKIP" not in line:
-            told += lines[max(0, number - BEFORE):number + AFTER]
+        if line.startswith(f"not ok {case.get('name')}"):
+            told = lines[number:number + AFTER]
     return (told or lines)[-WORDS:]
 
 
@@ -50,9 +50,9 @@ def main(paths):
                     failures.append((suite, case))
     # Last, where the reader looks: a log is often cut to its end.
     for suite, case in failures:
-        print(f"failed: {suite.get('name')}: {case.get('name')}")
         for line in words_of(suite, case):
             print(f"    {line}")
+        print(f"failed: {suite.get('name')}: {case.get('name')}")
     print(", ".join(f"{number} {kind}" for kind, number in count.items()))
     return 1 if count["failed"] or not count["passed"] else 0
 
