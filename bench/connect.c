@@ -45,7 +45,7 @@ static void raise_limit(void)
 	}
 }
 
-struct connect_options connect_parse(int argc, char **argv, const char *prefix)
+static struct connect_options parse(int argc, char **argv, const char *prefix)
 {
 	struct connect_options options = { .prefix = prefix, .count = 1000, .concurrent = 1000 };
 	const char *port = NULL;
@@ -94,7 +94,7 @@ int connect_control_accept(int listener)
 	return control;
 }
 
-int connect_control_open(const struct connect_options *options)
+static int control_open(const struct connect_options *options)
 {
 	int fd = socket(options->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -103,18 +103,31 @@ int connect_control_open(const struct connect_options *options)
 	return fd;
 }
 
-void connect_measure(const struct connect_options *options,
-		     void (*one)(const struct connect_options *),
-		     double (*many)(const struct connect_options *))
+static void measure(const struct connect_options *options, const struct connect_shape *shape)
 {
 	double start_ns;
 
 	for (int i = 0; i < WARM_UP; i++)
-		one(options);
+		shape->one(options);
 	start_ns = bench_now_ns();
 	for (int i = 0; i < options->count; i++)
-		one(options);
+		shape->one(options);
 	printf("%s_one %.1f\n", options->prefix,
 	       options->count / ((bench_now_ns() - start_ns) / 1e9));
-	printf("%s_many %.1f\n", options->prefix, options->concurrent / (many(options) / 1e9));
+	printf("%s_many %.1f\n", options->prefix, options->concurrent / (shape->many(options) / 1e9));
+}
+
+int connect_main(int argc, char **argv, const struct connect_shape *shape)
+{
+	struct connect_options options = parse(argc, argv, shape->prefix);
+	int control;
+
+	if (!options.client) {
+		shape->serve(&options);
+		return 0;
+	}
+	control = control_open(&options);
+	measure(&options, shape);
+	close(control);
+	return 0;
 }

@@ -23,17 +23,18 @@ struct connect_options {
 	bool client;
 };
 
-struct connect_options connect_parse(int argc, char **argv, const char *prefix);
+/* What a program does in its own way. */
+struct connect_shape {
+	const char *prefix;
+	void (*serve)(const struct connect_options *options);
+	void (*one)(const struct connect_options *options);    /* makes and ends a connection */
+	double (*many)(const struct connect_options *options); /* all at once; nanoseconds */
+};
+
+int connect_main(int argc, char **argv, const struct connect_shape *shape);
 
 /* The server's end of it: waits for a client; its descriptor becomes readable at the end. */
 int connect_control_accept(int listener);
 int connect_control_listen(const struct connect_options *options);
-/* The client's. */
-int connect_control_open(const struct connect_options *options);
-
-/* Measures both shapes: one(options) makes and ends a connection, many(options) all of them. */
-void connect_measure(const struct connect_options *options,
-		     void (*one)(const struct connect_options *),
-		     double (*many)(const struct connect_options *));
 
 #endif

@@ -192,7 +192,7 @@ static void one(const struct connect_options *options)
 static double many(const struct connect_options *options)
 {
 	struct rdma_event_channel *channel = client_channel();
-	struct rdma_cm_id **ids = calloc((size_t)options->concurrent, sizeof(struct rdma_cm_id *)), *id;
+	struct rdma_cm_id **ids = calloc((size_t)options->concurrent, sizeof(*ids)), *id;
 	double start_ns = bench_now_ns(), end_ns;
 
 	for (int i = 0; i < options->concurrent; i++)
@@ -210,15 +210,7 @@ static double many(const struct connect_options *options)
 
 int main(int argc, char **argv)
 {
-	struct connect_options options = connect_parse(argc, argv, "connect_cm");
+	static const struct connect_shape shape = { "connect_cm", serve, one, many };
 
-	if (options.client) {
-		int control = connect_control_open(&options);
-
-		connect_measure(&options, one, many);
-		close(control);
-	} else {
-		serve(&options);
-	}
-	return 0;
+	return connect_main(argc, argv, &shape);
 }

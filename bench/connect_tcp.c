@@ -109,15 +109,7 @@ static double many(const struct connect_options *options)
 
 int main(int argc, char **argv)
 {
-	struct connect_options options = connect_parse(argc, argv, "connect_tcp");
+	static const struct connect_shape shape = { "connect_tcp", serve, one, many };
 
-	if (options.client) {
-		int control = connect_control_open(&options);
-
-		connect_measure(&options, one, many);
-		close(control);
-	} else {
-		serve(&options);
-	}
-	return 0;
+	return connect_main(argc, argv, &shape);
 }

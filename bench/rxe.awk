@@ -43,5 +43,8 @@ END {
 			ahead == "" ? "" : sprintf("%.2f", ahead), met
 		printf "%s,%s,%s,%s,%s\n", name, unit[name], theirs, ours, ahead > csv
 	}
+	if (count["udp_pingpong", "udp"])
+		printf "\nA plain UDP ping-pong of the same packets in the same guest: %.1f us half a round trip.\n",
+			median("udp_pingpong" SUBSEP "udp")
 	exit failed
 }
