@@ -10,13 +10,14 @@
 static const char usage[] =
 	"usage: verbena resources [-j] [-p PID] [TYPE ...]\n\n"
 	"Lists the RDMA objects of all processes on this host: of this user, and for root of\n"
-	"everybody. TYPE is one of pd, cq, mr, mw, srq, qp; without it all are shown.\n\n"
+	"everybody. TYPE is one of pd, cq, mr, mw, srq, qp, xrcd; without it all are shown.\n\n"
 	"  -j, --json       print JSON\n"
 	"  -p, --pid=PID    of this process only\n";
 
 static const char *const kinds[VB_DESCRIBE_KINDS] = {
 	[VB_DESCRIBE_PD] = "pd", [VB_DESCRIBE_CQ] = "cq",   [VB_DESCRIBE_MR] = "mr",
 	[VB_DESCRIBE_MW] = "mw", [VB_DESCRIBE_SRQ] = "srq", [VB_DESCRIBE_QP] = "qp",
+	[VB_DESCRIBE_XRCD] = "xrcd",
 };
 
 const char *kind_name(unsigned kind)

@@ -41,6 +41,7 @@ static void print_qp(const struct processes *all, const struct vb_describe_recor
 	print_numbers(NAMES("pd", "send_cq", "recv_cq", "srq", "send_posted", "recv_posted"),
 		      NUMBERS(r->pd, r->send_cq, r->recv_cq, r->srq, r->send_posted,
 			      r->recv_posted), 6);
+	print_numbers(NAMES("xrcd", "opened"), NUMBERS(r->xrcd, r->shared), 2);
 	if (!r->dest_qpn)
 		return;
 	memcpy(gid.raw, r->dest_gid, sizeof(gid.raw));
@@ -68,9 +69,13 @@ static void print_record(const struct processes *all, const struct vb_describe_r
 		print_numbers(NAMES("rkey", "type", "pd"), NUMBERS(r->rkey, r->type, r->pd), 3);
 		break;
 	case VB_DESCRIBE_SRQ:
-		print_numbers(NAMES("srqn", "posted", "max_wr", "limit", "users", "pd"),
-			      NUMBERS(r->id, r->recv_posted, r->depth, r->limit, r->users,
-				      r->pd), 6);
+		print_numbers(NAMES("srqn", "posted", "max_wr", "limit", "users", "pd", "cq", "xrcd"),
+			      NUMBERS(r->id, r->recv_posted, r->depth, r->limit, r->users, r->pd,
+				      r->recv_cq, r->xrcd), 8);
+		break;
+	case VB_DESCRIBE_XRCD:
+		print_numbers(NAMES("xrcd", "shared", "users"),
+			      NUMBERS(r->id, r->shared, r->users), 3);
 		break;
 	case VB_DESCRIBE_QP:
 		print_qp(all, r);

@@ -61,8 +61,13 @@ static void print_peer(const struct processes *all, const struct vb_describe_rec
 
 static void print_qp(const struct processes *all, const struct vb_describe_record *r)
 {
-	printf("0x%06x  %-8s %-5s  pd %u  cq %u,%u", r->id, qp_type_name(r->type),
-	       qp_state_name(r->state), r->pd, r->send_cq, r->recv_cq);
+	printf("0x%06x  %-8s %-5s", r->id, qp_type_name(r->type), qp_state_name(r->state));
+	if (r->pd)
+		printf("  pd %u  cq %u,%u", r->pd, r->send_cq, r->recv_cq);
+	if (r->xrcd)
+		printf("  xrcd %u", r->xrcd);
+	if (r->shared)
+		printf("  opened %u times", r->shared);
 	if (r->srq)
 		printf("  srq %u", r->srq);
 	printf("  posted %u,%u", r->send_posted, r->recv_posted);
@@ -90,8 +95,14 @@ static void print_record(const struct processes *all, const struct vb_describe_r
 		printf("rkey 0x%08x  type %u  pd %u", r->rkey, r->type, r->pd);
 		break;
 	case VB_DESCRIBE_SRQ:
-		printf("%u  posted %u of %u  limit %u  users %u  pd %u", r->id, r->recv_posted,
-		       r->depth, r->limit, r->users, r->pd);
+		printf(r->xrcd ? "0x%06x" : "%u", r->id);
+		printf("  posted %u of %u  limit %u  users %u  pd %u", r->recv_posted, r->depth,
+		       r->limit, r->users, r->pd);
+		if (r->xrcd)
+			printf("  cq %u  xrcd %u", r->recv_cq, r->xrcd);
+		break;
+	case VB_DESCRIBE_XRCD:
+		printf("%u  %s  users %u", r->id, r->shared ? "shared" : "private", r->users);
 		break;
 	case VB_DESCRIBE_QP:
 		print_qp(all, r);

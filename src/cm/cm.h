@@ -223,6 +223,7 @@ struct vb_cm_endpoint {
 	bool orphan;         /* memory of the connection manager's; no events */
 	bool disconnecting;  /* as soon as it is established */
 	bool never_was;      /* in timewait: there was no connection, so no event */
+	uint64_t probe_id;   /* transaction of the last probe; 0: none */
 	/* What happened while the active side readied its QP. */
 	enum { VB_CM_NOT_OVER, VB_CM_REFUSED, VB_CM_DISCONNECTED } over;
 
@@ -315,6 +316,14 @@ void vb_cm_data_arrived(struct vb_cm *cm, uint32_t qpn, uint64_t now_ns);
 int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns);
 /* A process of this host is dead: its connections are disconnected. A look at every endpoint. */
 void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns);
+/* The same for another host on which nobody is left. */
+void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns);
+/*
+ * A message that asks whether the other side of a connection still exists: who has it ignores the
+ * message, whoever has not answers, and the connection is disconnected. The caller sends it.
+ * false: it is not established.
+ */
+bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe);
 
 struct vb_cm_sidr_params {
 	struct vb_cm_route route;

@@ -40,6 +40,7 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(REP) = vb_cm_on_rep_again_rtu,
 		ON(RTU) = vb_cm_on_duplicate,
 		ON(DREQ) = vb_cm_on_dreq,
+		ON(DREP) = vb_cm_on_drep_probe,
 		ON(LAP) = vb_cm_on_lap,
 	},
 	[VB_CM_DREQ_SENT] = {

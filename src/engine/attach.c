@@ -15,6 +15,7 @@
 #include "engine/describe.h"
 #include "engine/engine.h"
 #include "engine/wire.h"
+#include "engine/xrc_share.h"
 #include "nic/slot.h"
 #include "path/roce/port.h"
 
@@ -362,6 +363,14 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 
 	if (magic == VB_DESCRIBE_MAGIC && peer->accepted && !peer->head) {
 		vb_describe_answer_to(nic, peer->socket);
+		forget(nic, peer);
+		return;
+	}
+	if (magic == VB_XRC_SHARE_MAGIC && peer->accepted && !peer->head) {
+		/* Out of the epoll first: it may stay, with another purpose. */
+		epoll_ctl(nic->engine->epoll, EPOLL_CTL_DEL, peer->socket, NULL);
+		if (vb_xrc_serve(nic, peer->socket))
+			peer->socket = -1;
 		forget(nic, peer);
 		return;
 	}

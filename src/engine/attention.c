@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What peers could not do in our place: fail our QPs, raise our events. */
+#include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"
+#include "nic/migrate.h"
 
+/* Who asked knows what it was: the process of the peer, or path/roce, which has explained it. */
 static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 {
-	struct vb_report report = {
-		.reason = reason,
-		.qpn = qp->attr.dest_qp_num,
-		.peer_qpn = qp->ibv.qp_num,
-		.opcode = -1,
-	};
-
-	if (!vb_reason_row(reason)->target_fails)
+	if (!vb_reason_row(reason)->target_fails || atomic_load(&qp->wired))
 		return;
-	vb_report_explain(&report);
+	vb_explain("QP 0x%06x has failed: it refused a request of QP 0x%06x, whose process "
+		   "explains it",
+		   qp->ibv.qp_num, qp->attr.dest_qp_num);
 }
 
-/* Returns whether the send queue has to be flushed. */
+/* Returns whether the send queue has to be looked at: it is to be flushed, or may go on. */
 static bool attend_qp(struct vb_qp *qp)
 {
 	uint32_t bits = atomic_exchange(&qp->entry->attention, 0);
 	enum vb_reason reason = bits & 0xff;
+	bool moved = false;
 
 	if (bits & VB_QP_ATTN_COMM_EST)
 		vb_qp_raise(qp, IBV_EVENT_COMM_EST);
+	if (bits & VB_QP_ATTN_MIGRATE)
+		moved = vb_migrate_look(qp);
 	if (!(bits & VB_QP_ATTN_FAIL) || reason >= VB_REASON_COUNT)
-		return false;
+		return moved;
 	explain_target(qp, reason);
 	if (!vb_qp_enter_error(qp))
 		return false;

@@ -2,6 +2,7 @@
 #include "engine/counters.h"
 #include "engine/gsi.h"
 #include "engine/wire.h"
+#include "path/raw/raw.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -86,6 +87,21 @@ static uint64_t dropped_messages(struct vb_nic *nic)
 	return sum;
 }
 
+/* Frames of raw packet QPs. */
+static void raw_each(vb_counters_each_fn each, void *arg)
+{
+	struct vb_raw_counts counts = { 0 };
+
+	vb_raw_count(&counts);
+	each(arg, "raw_sent_frames", counts.frames_out);
+	each(arg, "raw_sent_bytes", counts.bytes_out);
+	each(arg, "raw_send_err", counts.send_errors);
+	each(arg, "raw_rcvd_frames", counts.frames_in);
+	each(arg, "raw_rcvd_bytes", counts.bytes_in);
+	each(arg, "raw_rcvd_oversized_err", counts.oversized);
+	each(arg, "raw_rcvd_overrun_err", counts.overrun);
+}
+
 void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 {
 	struct vb_wire *wire = atomic_load(&nic->wire);
@@ -100,5 +116,6 @@ void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 		each(arg, rows[i].name, value);
 	}
 	each(arg, "dropped_messages", dropped_messages(nic));
+	raw_each(each, arg);
 	vb_gsi_counters_each(each, arg);
 }

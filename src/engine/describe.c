@@ -2,6 +2,7 @@
 #include "engine/describe.h"
 #include "nic/mw.h"
 #include "nic/qp.h"
+#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,6 +124,31 @@ static void add_srq(struct listing *listing, struct vb_srq *srq)
 	record->depth = attr.max_wr;
 	record->limit = attr.srq_limit;
 	record->recv_posted = receives_posted(&srq->rq);
+	record->recv_cq = cq_id(srq->cq);
+	record->xrcd = srq->xrcd ? srq->xrcd->number : 0;
+}
+
+static void add_xrcd(struct listing *listing, const struct vb_xrcd *xrcd)
+{
+	struct vb_describe_record *record =
+		add(listing, VB_DESCRIBE_XRCD, xrcd->number, xrcd->ibv.context);
+
+	if (!record)
+		return;
+	record->users = atomic_load(&xrcd->users);
+	record->shared = xrcd->claim >= 0;
+}
+
+/* What stands in for its PD and CQs is not shown. */
+static void add_receiver(struct vb_describe_record *record, struct vb_qp *qp)
+{
+	record->pd = record->send_cq = record->recv_cq = 0;
+	record->xrcd = qp->creator_gone || !qp->xrcd ? 0 : qp->xrcd->number;
+	vb_spin_lock(&qp->handles_lock);
+	record->shared = qp->session_count;
+	vb_list_for(handle, &qp->handles, struct vb_qp, handle_node)
+		record->shared++;
+	vb_spin_unlock(&qp->handles_lock);
 }
 
 static uint32_t sends_posted(struct vb_sq *sq)
@@ -137,7 +163,7 @@ static uint32_t sends_posted(struct vb_sq *sq)
 
 static void add_qp_peer(struct vb_describe_record *record, const struct vb_qp *qp)
 {
-	bool connected = qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC;
+	bool connected = vb_qp_reliable(qp) || qp->type == IBV_QPT_UC;
 
 	if (!connected || record->state == IBV_QPS_RESET || record->state == IBV_QPS_INIT)
 		return;
@@ -162,6 +188,10 @@ static void add_qp(struct listing *listing, struct vb_qp *qp)
 	record->send_posted = sends_posted(&qp->sq);
 	record->recv_posted = qp->srq || !qp->rq ? 0 : receives_posted(qp->rq);
 	record->on_wire = atomic_load(&qp->wired) != NULL;
+	if (qp->type == IBV_QPT_XRC_SEND)
+		record->recv_cq = 0;
+	if (qp->type == IBV_QPT_XRC_RECV)
+		add_receiver(record, qp);
 	add_qp_peer(record, qp);
 }
 
@@ -186,14 +216,18 @@ static void collect_pds(struct listing *listing, struct vb_nic *nic)
 	vb_list_for(srq, &nic->srqs, struct vb_srq, node)
 		add_pd(listing, srq->pd);
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
-		add_pd(listing, qp->pd);
+		if (qp->pd != nic->xrc_pd)
+			add_pd(listing, qp->pd);
 }
 
 static void collect(struct listing *listing, struct vb_nic *nic)
 {
 	collect_pds(listing, nic);
 	vb_list_for(cq, &nic->cqs, struct vb_cq, node)
-		add_cq(listing, cq);
+		if (cq != nic->xrc_cq)
+			add_cq(listing, cq);
+	vb_list_for(xrcd, &nic->xrcds, struct vb_xrcd, node)
+		add_xrcd(listing, xrcd);
 	for_mrs(mr, nic)
 		add_mr(listing, mr);
 	vb_list_for(mw, &nic->mws, struct vb_mw, node)
@@ -207,8 +241,9 @@ static void collect(struct listing *listing, struct vb_nic *nic)
 static void count(struct vb_describe_answer *answer, const struct vb_nic *nic)
 {
 	answer->counts[0] = nic->ah_count;
-	answer->counts[VB_DESCRIBE_PD] = nic->pd_count;
-	answer->counts[VB_DESCRIBE_CQ] = nic->cq_count;
+	answer->counts[VB_DESCRIBE_PD] = nic->pd_count - !!nic->xrc_pd;
+	answer->counts[VB_DESCRIBE_CQ] = nic->cq_count - !!nic->xrc_cq;
+	answer->counts[VB_DESCRIBE_XRCD] = nic->xrcd_count;
 	answer->counts[VB_DESCRIBE_MR] = nic->mr_count;
 	answer->counts[VB_DESCRIBE_MW] = nic->mw_count;
 	answer->counts[VB_DESCRIBE_SRQ] = nic->srq_count;

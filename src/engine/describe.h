@@ -16,7 +16,7 @@
 #define VB_DESCRIBE_MAGIC 0x3162637365646276ull /* begins the request and the answer */
 
 enum {
-	VB_DESCRIBE_VERSION = 1,
+	VB_DESCRIBE_VERSION = 2,
 	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 7 MB; the rest is only counted */
 };
 
@@ -33,6 +33,7 @@ enum vb_describe_kind {
 	VB_DESCRIBE_MW,
 	VB_DESCRIBE_SRQ,
 	VB_DESCRIBE_QP,
+	VB_DESCRIBE_XRCD,
 	VB_DESCRIBE_KINDS,
 };
 
@@ -49,13 +50,14 @@ struct vb_describe_answer {
 
 struct vb_describe_record {
 	uint32_t kind;
-	uint32_t id;         /* QPN, SRQ number, PD, index of keys; a CQ's is its place in memory */
+	uint32_t id;         /* QPN, SRQ number, PD, XRC domain, index of keys; a CQ's is its place
+				in memory */
 	uint32_t pd;
-	uint32_t users;      /* objects that use it: of a PD, CQ, SRQ */
+	uint32_t users;      /* objects that use it: of a PD, CQ, SRQ, XRC domain */
 	char device[16];     /* may be without a NUL */
 	uint64_t addr, length; /* MR */
 	uint32_t lkey, rkey, access; /* MR, MW */
-	uint32_t send_cq, recv_cq, srq; /* QP; srq 0: none */
+	uint32_t send_cq, recv_cq, srq; /* QP; srq 0: none. XRC SRQ: recv_cq */
 	uint32_t dest_qpn;   /* QP */
 	uint32_t send_posted, recv_posted; /* QP: not completed; SRQ: recv only */
 	uint32_t depth;      /* CQ: cqe; SRQ: max_wr */
@@ -65,8 +67,10 @@ struct vb_describe_record {
 	uint8_t on_wire;     /* QP: packets carry it */
 	uint32_t limit;      /* SRQ */
 	uint8_t dest_gid[16]; /* QP; zero: not connected, or by LID */
+	uint32_t xrcd;       /* SRQ, XRC_RECV QP; 0: none */
+	uint32_t shared;     /* XRC domain: with a file. XRC_RECV QP: handles besides its creator's */
 };
-static_assert(sizeof(struct vb_describe_record) == 112, "layout of a record");
+static_assert(sizeof(struct vb_describe_record) == 120, "layout of a record");
 static_assert(sizeof(struct vb_describe_answer) == 64, "layout of the answer");
 
 struct vb_nic;

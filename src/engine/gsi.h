@@ -46,6 +46,14 @@ int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram);
 /* One that has arrived on a descriptor of ours; -EAGAIN: none. What is malformed is not shown. */
 int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram);
 
+/*
+ * Sends it as a packet to another host through a socket of its own: that descriptor, or -errno. Some
+ * time later vb_gsi_refused closes it and tells whether the host said that it has nobody who takes
+ * such packets.
+ */
+int vb_gsi_knock(const struct vb_gsi_datagram *datagram);
+bool vb_gsi_refused(int fd);
+
 struct vb_wire;
 struct vb_packet;
 struct vb_arrival;

@@ -20,6 +20,7 @@ struct watched {
 	struct vb_list node;
 	struct vb_context *ctx;
 	enum ibv_port_state state;
+	uint16_t lid;
 	union ibv_gid gids[VB_GIDS];
 };
 
@@ -60,6 +61,7 @@ static void look(const struct vb_device *dev, struct watched *now)
 
 	vb_device_port_attr(dev, 1, &attr);
 	now->state = attr.state;
+	now->lid = attr.lid;
 	for (int i = 0; i < VB_GIDS; i++)
 		vb_device_gid(dev, i, &now->gids[i]);
 }
@@ -82,26 +84,32 @@ static void explain(const struct vb_device *dev, const struct watched *old,
 	if (old->state != now->state)
 		vb_explain("%s: its interface %s went %s", dev->ibv.name, dev->netdev,
 			   now->state == IBV_PORT_ACTIVE ? "up" : "down");
+	if (old->lid != now->lid)
+		vb_explain("%s: its LID was %u and is %u", dev->ibv.name, old->lid, now->lid);
 }
 
 /* GIDs first: who is told that the port is active may ask for them. */
 static bool compare(struct watched *old)
 {
 	struct watched now = { 0 };
-	bool gids, state;
+	bool gids, state, lid;
 
 	look(old->ctx->dev, &now);
 	explain(old->ctx->dev, old, &now);
 	gids = memcmp(old->gids, now.gids, sizeof(now.gids)) != 0;
 	state = old->state != now.state;
+	lid = old->lid != now.lid;
 	memcpy(old->gids, now.gids, sizeof(now.gids));
 	old->state = now.state;
+	old->lid = now.lid;
 	if (gids)
 		raise(old, IBV_EVENT_GID_CHANGE);
+	if (lid)
+		raise(old, IBV_EVENT_LID_CHANGE);
 	if (state)
 		raise(old,
 		      now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	return gids || state;
+	return gids || state || lid;
 }
 
 bool vb_link_compare(void)

@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 #include "engine/wire.h"
 #include "path/local/local.h"
+#include "path/raw/raw.h"
 
 static void raise_if_drained(struct vb_qp *qp)
 {
@@ -49,6 +50,8 @@ static enum vb_run_verdict run_here(struct vb_run *run)
 {
 	enum vb_run_verdict verdict;
 
+	if (run->qp->type == IBV_QPT_RAW_PACKET)
+		return vb_raw_run(run);
 	while ((verdict = vb_local_run(run)) == VB_RUN_WIRE) {
 		if (run->qp->type == IBV_QPT_UD) {
 			uint64_t wait_ns = vb_wire_datagrams(run->qp, run->wire_peer, run->end,

@@ -72,7 +72,6 @@ static void send_due(struct vb_wire *wire)
 {
 	unsigned rounds = 0;
 
-	wire->roce.now_ns = vb_now_ns();
 	if (wire->fault)
 		vb_wire_fault_release(wire);
 	/* A thread that was away for long may find an answer in the socket, and a timer that is due. */
@@ -101,6 +100,7 @@ static void tell_when(struct vb_wire *wire)
 bool vb_wire_begin(struct vb_wire *wire)
 {
 	wire->roce.thread = vb_thread_get();
+	wire->roce.now_ns = vb_now_ns();
 	return wire->roce.thread;
 }
 
@@ -156,10 +156,16 @@ static void sink_gsi(void *arg, const struct vb_packet *packet, const struct vb_
 	vb_gsi_input(arg, packet, arrival);
 }
 
+static void sink_attach(void *arg, uint32_t slot)
+{
+	vb_attach_start(((struct vb_wire *)arg)->nic, slot);
+}
+
 static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
 {
 	struct vb_wire *wire = aligned_alloc(64, (sizeof(*wire) + 63) & ~63ul);
-	struct vb_roce_sink sink = { wire, sink_send, sink_burst_max, sink_resolve, sink_gsi };
+	struct vb_roce_sink sink = { wire, sink_send, sink_burst_max, sink_resolve, sink_gsi,
+				     sink_attach };
 
 	*err = -ENOMEM;
 	if (!wire)
@@ -225,8 +231,11 @@ void vb_wire_kick(struct vb_qp *qp)
 	atomic_fetch_add_explicit(&wire->activity, 1, memory_order_relaxed);
 	if (!vb_wire_try_lock(wire))
 		return;
-	if (vb_wire_begin(wire))
-		send_due(wire);
+	if (vb_wire_begin(wire)) {
+		take_kicks(wire);
+		if (vb_roce_urgent(&wire->roce))
+			send_due(wire);
+	}
 	vb_wire_unlock(wire);
 }
 
@@ -236,7 +245,7 @@ static void input(void *arg, const struct vb_arrival *arrival)
 {
 	struct vb_wire *wire = arg;
 
-	if (arrival->peer && atomic_load(&arrival->peer->state) == VB_PEER_NO_PATH)
+	if (arrival->peer)
 		vb_wire_adopt_late(wire, arrival);
 	if (__builtin_expect(wire->fault != NULL, 0))
 		vb_wire_fault_input(wire, arrival);
@@ -252,8 +261,7 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 
 	if (!vb_wire_begin(wire))
 		return false;
-	do {
-		wire->roce.now_ns = vb_now_ns();
+	for (;;) {
 		if (wire->fault)
 			vb_wire_fault_release(wire);
 		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, input, wire);
@@ -264,8 +272,10 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 		/* Who polls has a completion now, and may have something to say about it. */
 		while (vb_roce_turn(&wire->roce, polling) && ++rounds < ROUNDS)
 			;
-	} while (count >= RECEIVE_MORE && ++rounds < ROUNDS);
-	return any;
+		if (count < RECEIVE_MORE || ++rounds >= ROUNDS)
+			return any;
+		wire->roce.now_ns = vb_now_ns();
+	}
 }
 
 void vb_wire_settle(struct vb_qp *qp)

@@ -13,7 +13,7 @@ void vb_wire_unlock(struct vb_wire *wire);
 
 /* The rest under the lock. */
 
-/* This thread executes from now on; false: it cannot. */
+/* This thread executes from now on, and now is the time; false: it cannot. */
 bool vb_wire_begin(struct vb_wire *wire);
 /* Takes packets in and sends what is due; polling: a program does, not the service thread. True:
  * something was done. */

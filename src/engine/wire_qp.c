@@ -4,20 +4,12 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "engine/wire_impl.h"
+#include "nic/lid.h"
+#include "nic/migrate.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-
-enum { ECN_MASK = 3, ECN_CAPABLE = 2 };
-
-/* Many connections between two hosts should not all share one path. */
-static uint32_t entropy_of(const struct vb_qp *qp)
-{
-	uint32_t fold = qp->ibv.qp_num * qp->attr.dest_qp_num;
-
-	return fold ^ fold >> 14 ^ fold >> 20;
-}
 
 static int listen_all(struct vb_wire *wire, const struct vb_qp *qp)
 {
@@ -26,6 +18,8 @@ static int listen_all(struct vb_wire *wire, const struct vb_qp *qp)
 	union ibv_gid gid;
 	int err = 0;
 
+	if (dev->infiniband && !vb_lid_own_address(dev, &gid))
+		vb_port_listen(wire->port, &gid);
 	for (int i = 0; i < VB_GIDS && !err; i++) {
 		if (!vb_device_gid(dev, i, &gid) && memcmp(&gid, &none, sizeof(gid)))
 			err = vb_port_listen(wire->port, &gid);
@@ -36,21 +30,17 @@ static int listen_all(struct vb_wire *wire, const struct vb_qp *qp)
 static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_way way = { 0 };
+	struct vb_av av;
 	int err;
 
 	if (qp->type == IBV_QPT_UD) {
 		listen_all(wire, qp); /* an address that cannot be had is one without packets */
 		return vb_roce_adopt(&wire->roce, qp, NULL);
 	}
-	/* LIDs mean something on this host only. */
-	if (vb_context(qp->ibv.context)->dev->infiniband && !qp->av.local)
-		return -ENETUNREACH;
-	err = vb_port_resolve(wire->port, &qp->av, peer, entropy_of(qp), &way);
+	av = vb_qp_av(qp);
+	err = vb_roce_way(&wire->roce, qp, &av, peer, &way);
 	if (err)
 		return err;
-	/* Routers may mark instead of drop: RC slows down when it is told. */
-	if (qp->type == IBV_QPT_RC && !(way.traffic_class & ECN_MASK))
-		way.traffic_class |= ECN_CAPABLE;
 	err = vb_roce_adopt(&wire->roce, qp, &way);
 	if (err)
 		vb_way_release(&way);
@@ -106,14 +96,21 @@ static bool own_slot(const struct vb_nic *nic, uint32_t qpn)
 	return false;
 }
 
+/* One of the two ends wants packets, whatever else would be possible. */
+static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
+{
+	const struct vb_qp_entry *entry = vb_peer_qp(peer, qp->attr.dest_qp_num);
+
+	return qp->entry->by_packets || (entry && entry->by_packets);
+}
+
 /* By address alone; processes of this host are asked first whether they can be touched. */
 static bool goes_by_wire(const struct vb_qp *qp)
 {
-	if (vb_context(qp->ibv.context)->dev->infiniband)
-		return false;
 	switch (vb_config_path()) {
 	case VB_PATH_AUTO:
-		return !qp->av.local;
+		return !qp->av.local ||
+		       (own_slot(qp->nic, qp->attr.dest_qp_num) && by_packets(qp, qp->nic->self));
 	case VB_PATH_SLOT:
 		return !qp->av.local || own_slot(qp->nic, qp->attr.dest_qp_num);
 	case VB_PATH_WIRE:
@@ -132,27 +129,30 @@ void vb_wire_enter(struct vb_qp *qp)
 	}
 	if (!goes_by_wire(qp) || !vb_qp_token_try(qp))
 		return;
-	if (vb_wire_adopt(qp, NULL))
+	if (vb_wire_adopt(qp, qp->av.local && vb_config_path() == VB_PATH_AUTO ? qp->nic->self : NULL))
 		vb_qp_token_release(qp);
 }
 
 /*
  * A packet through a slot socket for a QP that is not on the wire: its process found out first that
- * we may not touch each other.
+ * we may not touch each other, or that one of the QPs wants packets.
  */
 void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
 	struct vb_nic *nic = wire->nic;
 	uint32_t qpn;
 	struct vb_qp *qp;
+	bool touchable;
 
 	if (arrival->length < VB_BTH_LENGTH)
 		return;
 	qpn = vb_packet_dest_qpn(arrival->bytes);
 	if (vb_roce_find(&wire->roce, qpn) || pthread_mutex_trylock(&nic->lock))
 		return;
+	touchable = atomic_load(&arrival->peer->state) == VB_PEER_READY;
 	qp = vb_nic_qp(nic, qpn);
 	if (qp && qp->type != IBV_QPT_UD && qp->av.local &&
+	    (!touchable || by_packets(qp, arrival->peer)) &&
 	    vb_gate_open(atomic_load(&qp->entry->gate)) && vb_qp_token_try(qp)) {
 		if (adopt_locked(wire, qp, arrival->peer))
 			vb_qp_token_release(qp);
@@ -175,7 +175,6 @@ uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 	}
 	vb_wire_lock(wire);
 	if (vb_wire_begin(wire)) {
-		wire->roce.now_ns = vb_now_ns();
 		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
 		do
 			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);

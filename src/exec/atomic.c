@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/atomic.h"
+#include "nic/odp.h"
 
 #include <errno.h>
 #include <sys/uio.h>
 
 static uint64_t result_of(const struct vb_atomic *op, uint64_t old)
 {
+	if (op->write)
+		return op->swap;
 	if (!op->compare_swap)
 		return old + op->compare_add;
 	return old == op->compare_add ? op->swap : old;
@@ -49,7 +52,8 @@ int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_at
 		err = pthread_mutex_consistent(&target->head->atomics);
 	if (err)
 		return -EAGAIN;
-	err = target->self ? apply_here(address, op, old) : apply_there(target, address, op, old);
+	err = target->self && !vb_odp_in_use() ? apply_here(address, op, old) :
+						 apply_there(target, address, op, old);
 	pthread_mutex_unlock(&target->head->atomics);
 	return err;
 }

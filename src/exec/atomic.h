@@ -5,6 +5,7 @@
 #include "nic/peer.h"
 
 struct vb_atomic {
+	bool write;        /* ATOMIC WRITE: swap, whatever was there */
 	bool compare_swap; /* else fetch and add */
 	uint64_t compare_add, swap;
 };

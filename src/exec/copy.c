@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/copy.h"
+#include "nic/odp.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,7 +103,7 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 {
 	ssize_t copied;
 
-	if (target->self)
+	if (target->self && !vb_odp_in_use())
 		return copy_own(direction, local, remote);
 	if (direction == VB_TO_TARGET)
 		copied = process_vm_writev(target->tid, local->at, local->count, remote->at,

@@ -25,8 +25,12 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"the message has {l} bytes, max_msg_sz is {w}" },
 	[VB_ATOMIC_SGE] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"an atomic returns 8 bytes into one SGE; the WR offers {l}" },
+	[VB_ATOMIC_WRITE_SGE] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"an atomic write has 8 bytes; the WR has {l}" },
 	[VB_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"a datagram of {l} bytes exceeds the port's MTU of {w}" },
+	[VB_RAW_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"a frame of {l} bytes: with its Ethernet header it must have 14 to {w}" },
 	[VB_OPCODE_TRANSPORT] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"this operation does not exist on the QP's transport" },
 	[VB_CQ_OVERRUN] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
@@ -65,8 +69,22 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"{w} READs and ATOMICs are outstanding, max_dest_rd_atomic of QP {p} is {h}" },
 	[VB_ATOMIC_ALIGN] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
 		IBV_EVENT_QP_REQ_ERR, "remote address {a} of an atomic is not a multiple of 8" },
+	[VB_FLUSH_KIND] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR, "a flush asks for no placement type or level that exists" },
+	[VB_TM_HEADER] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR,
+		"the message does not begin with a tag matching header, as QP {p} demands" },
 	[VB_TARGET_CQ_OVERRUN] = { IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, NAK_OPERATIONAL, true,
 		IBV_EVENT_QP_FATAL, "the completion queue of QP {p} is full" },
+	[VB_SRQ_UNKNOWN] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR,
+		"the host of QP {p} has no XRC SRQ with the number in the request (remote_srqn)" },
+	[VB_SRQ_DOMAIN] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR,
+		"the SRQ in the request (remote_srqn) is of another XRC domain than QP {p}" },
+	[VB_SRQ_UNTOUCHABLE] = { IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, NAK_OPERATIONAL, true,
+		IBV_EVENT_QP_FATAL,
+		"the SRQ in the request is in a process whose memory cannot be reached from here" },
 	[VB_OUT_OF_SEQUENCE] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
 		IBV_EVENT_QP_REQ_ERR,
 		"a packet of the peer does not continue the message before it" },
@@ -109,6 +127,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_PEER_UNTOUCHABLE] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"the kernel does not let this process and the one of QP {p} reach each other's "
 		"memory (another user, dumpable, Yama or seccomp): see `verbena doctor`" },
+	[VB_PEER_BY_PACKETS] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"QP {p} and this one talk by packets, and there is no way for them" },
 	[VB_NOT_THIS_HOST] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"the destination is not an address of this host, and packets cannot be sent from here" },
 	[VB_PEER_SILENT] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
@@ -177,6 +197,7 @@ static const char *opcode_name(int opcode)
 		[IBV_WR_LOCAL_INV] = "LOCAL_INV",
 		[IBV_WR_BIND_MW] = "BIND_MW",
 		[IBV_WR_SEND_WITH_INV] = "SEND_WITH_INV",
+		[IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
 	};
 
 	if (opcode < 0)
@@ -195,4 +216,15 @@ void vb_report_explain(const struct vb_report *report)
 	fill_in(report, rows[report->reason].sentence, sentence, sizeof(sentence));
 	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, opcode_name(report->opcode),
 		   (unsigned long long)report->wr_id, sentence);
+}
+
+void vb_report_refusal(const struct vb_report *report)
+{
+	char sentence[320];
+
+	if (!vb_config_explain())
+		return;
+	fill_in(report, rows[report->reason].sentence, sentence, sizeof(sentence));
+	vb_explain("QP 0x%06x refuses a request of QP 0x%06x, for which this is the peer: %s",
+		   report->peer_qpn, report->qpn, sentence);
 }

@@ -18,7 +18,9 @@ enum vb_reason {
 	VB_LOCAL_MEMORY,
 	VB_LENGTH_MAX,
 	VB_ATOMIC_SGE,
+	VB_ATOMIC_WRITE_SGE,
 	VB_UD_LENGTH,
+	VB_RAW_LENGTH,
 	VB_OPCODE_TRANSPORT,
 	VB_CQ_OVERRUN,
 	VB_WINDOW_BIND,
@@ -35,7 +37,12 @@ enum vb_reason {
 	VB_QP_RIGHT,
 	VB_READ_DEPTH,
 	VB_ATOMIC_ALIGN,
+	VB_FLUSH_KIND,
+	VB_TM_HEADER,
 	VB_TARGET_CQ_OVERRUN,
+	VB_SRQ_UNKNOWN,
+	VB_SRQ_DOMAIN,
+	VB_SRQ_UNTOUCHABLE,
 	VB_OUT_OF_SEQUENCE,
 	VB_PACKET_LENGTH,
 	/* what a peer on the wire said */
@@ -57,6 +64,7 @@ enum vb_reason {
 	VB_PEER_TAKEN,
 	VB_PEER_ATTACHING,
 	VB_PEER_UNTOUCHABLE,
+	VB_PEER_BY_PACKETS,
 	VB_NOT_THIS_HOST,
 	VB_PEER_SILENT,
 	/* dropped datagrams */
@@ -95,5 +103,7 @@ struct vb_report {
 
 /* One line under VERBENA_EXPLAIN=1. */
 void vb_report_explain(const struct vb_report *report);
+/* The same where the peer is refused: it may be one that explains nothing. */
+void vb_report_refusal(const struct vb_report *report);
 
 #endif

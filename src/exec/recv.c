@@ -7,11 +7,15 @@
 
 bool vb_recv_resolve(struct vb_remote *remote)
 {
-	struct vb_peer *peer = remote->peer;
-	struct vb_rq_shared *rq = vb_peer_at(peer, remote->entry->rq, sizeof(*rq));
+	const struct vb_srq_entry *srq = remote->srq;
+	struct vb_peer *peer = srq ? remote->home : remote->peer;
+	struct vb_rq_shared *rq = vb_peer_at(peer, srq ? srq->rq : remote->entry->rq, sizeof(*rq));
 	uint64_t cells;
 
-	remote->cq = vb_peer_at(peer, remote->entry->recv_cq, sizeof(*remote->cq));
+	remote->home = peer;
+	remote->pd = srq ? srq->pd : remote->entry->pd;
+	remote->cq = vb_peer_at(peer, srq ? srq->cq : remote->entry->recv_cq,
+				sizeof(*remote->cq));
 	if (!rq || !remote->cq)
 		return false;
 	remote->ride_max = vb_cq_asks(remote->cq) & VB_CQ_STAMPS ? 0 : VB_INLINE_CELL;
@@ -20,7 +24,7 @@ bool vb_recv_resolve(struct vb_remote *remote)
 	remote->mask = rq->mask;
 	remote->sges_stride = rq->sges_stride;
 	remote->many = rq->many;
-	remote->ready_bit = remote->entry->ready_bit;
+	remote->ready_bit = srq ? 0 : remote->entry->ready_bit;
 	cells = (uint64_t)remote->mask + 1;
 	remote->cells = vb_peer_at(peer, rq->cells, cells * sizeof(struct vb_cell));
 	remote->spill = vb_peer_at(peer, rq->spill, cells * VB_SPILL);
@@ -61,7 +65,7 @@ static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t inde
 			return false;
 		if (claim->too_short)
 			return true;
-		taken = vb_cell_word(index, remote->peer->id_there, vb_cell_flags(word),
+		taken = vb_cell_word(index, remote->home->id_there, vb_cell_flags(word),
 				     VB_CELL_TAKEN);
 	} while (!atomic_compare_exchange_strong(&cell->word, &word, taken));
 	claim->index = index;
@@ -77,7 +81,7 @@ static void trip_limit(struct vb_remote *remote, uint32_t left)
 	if (!limit || left >= limit || !atomic_compare_exchange_strong(&remote->rq->limit, &limit, 0))
 		return;
 	atomic_store(&remote->rq->limit_reached, 1);
-	vb_peer_attend(remote->peer, VB_ATTN_SRQ);
+	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
 static bool take_any(struct vb_remote *remote, struct vb_claim *claim)
@@ -123,7 +127,7 @@ void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim)
 	atomic_store(&claim->cell->word,
 		     vb_cell_word(claim->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
 	atomic_store(&remote->rq->returned, 1);
-	vb_peer_attend(remote->peer, VB_ATTN_SRQ);
+	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
 const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim)
@@ -142,13 +146,15 @@ enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *cl
 		return VB_OK;
 	list = vb_recv_sges(remote, claim);
 	for (uint32_t i = 0; i < list->count && i < VB_SGE_MAX; i++)
-		if (vb_recv_key_check(remote->peer, remote->entry->pd, &list->sge[i]))
+		if (vb_recv_key_check(remote->home, remote->pd, &list->sge[i]))
 			return VB_RECV_KEY;
 	return VB_OK;
 }
 
 uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length)
 {
+	if (vb_cell_flags(claim->word) & VB_CELL_PLACE)
+		return NULL;
 	if (length <= remote->ride_max)
 		return claim->cell->payload;
 	if (length <= VB_SPILL)
@@ -210,7 +216,7 @@ void vb_recv_announce(struct vb_remote *remote, bool solicited)
 		vb_cq_set_ready(cq, remote->ready_bit);
 	if (vb_cq_disarm(cq, solicited)) {
 		atomic_fetch_add(&cq->fired, 1);
-		vb_peer_attend(remote->peer, VB_ATTN_CQ);
+		vb_peer_attend(remote->home, VB_ATTN_CQ);
 	}
 }
 
@@ -222,7 +228,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	*lost = false;
 	if (__builtin_expect(vb_cq_asks(remote->cq), 0) && !account(remote, claim->cell)) {
 		vb_recv_unclaim(remote, claim);
-		vb_peer_attend(remote->peer, VB_ATTN_CQ);
+		vb_peer_attend(remote->home, VB_ATTN_CQ);
 		return VB_TARGET_CQ_OVERRUN;
 	}
 	describe(remote, claim->cell, message, reason);

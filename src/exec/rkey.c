@@ -20,14 +20,14 @@ static const struct vb_key_entry *find(struct vb_peer *target, struct vb_key_cac
 }
 
 enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
-			     const struct vb_qp_entry *qp, uint32_t rkey, uint64_t va,
-			     uint64_t length, unsigned access, uint64_t *address)
+			     uint32_t pd, uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
+			     unsigned access, uint64_t *address)
 {
 	const struct vb_key_entry *entry = find(target, cache, rkey);
 
 	if (!entry)
 		return VB_RKEY_UNKNOWN;
-	if (entry->pd != qp->pd || (entry->kind == VB_KEY_WINDOW_2 && entry->qpn != qp->qpn))
+	if (entry->pd != pd || (entry->kind == VB_KEY_WINDOW_2 && entry->qpn != qpn))
 		return VB_RKEY_PD;
 	if (access & ~entry->access)
 		return VB_RKEY_RIGHT;

@@ -6,10 +6,10 @@
 #include "exec/reason.h"
 #include "nic/peer.h"
 
-/* qp is the target's. On VB_OK *address is the place in the target's address space. */
+/* pd and qpn are the target's. On VB_OK *address is the place in the target's address space. */
 enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
-			     const struct vb_qp_entry *qp, uint32_t rkey, uint64_t va,
-			     uint64_t length, unsigned access, uint64_t *address);
+			     uint32_t pd, uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
+			     unsigned access, uint64_t *address);
 /* One element of a receive's scatter list, when nobody vouched for it. */
 enum vb_reason vb_recv_key_check(struct vb_peer *target, uint32_t pd, const struct ibv_sge *sge);
 

@@ -14,6 +14,7 @@
 #include "nic/gid.h"
 #include "nic/netif.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -61,6 +62,19 @@ static struct vb_cm_target name_claim(uint16_t port_space, uint16_t port, const 
 	return target;
 }
 
+/* Some dozens of names are made for each port that is claimed: printf would be felt. */
+static size_t print_hex(const uint8_t *bytes, size_t size, char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+
+	for (size_t i = 0; i < size; i++) {
+		text[2 * i] = digits[bytes[i] >> 4];
+		text[2 * i + 1] = digits[bytes[i] & 0xf];
+	}
+	text[2 * size] = '\0';
+	return 2 * size;
+}
+
 static void print_address(const union ibv_gid *gid, uint32_t scope, char text[ADDRESS_TEXT])
 {
 	const bool ipv4 = vb_gid_is_ipv4(gid), loopback = vb_gid_is_loopback(gid);
@@ -71,9 +85,9 @@ static void print_address(const union ibv_gid *gid, uint32_t scope, char text[AD
 		snprintf(text, ADDRESS_TEXT, "4-7f000001");
 		return;
 	}
-	used = (size_t)snprintf(text, ADDRESS_TEXT, ipv4 ? "4-" : "6-");
-	for (int i = ipv4 ? 12 : 0; i < 16; i++)
-		used += (size_t)snprintf(text + used, ADDRESS_TEXT - used, "%02x", gid->raw[i]);
+	text[0] = ipv4 ? '4' : '6';
+	text[1] = '-';
+	used = 2 + print_hex(gid->raw + (ipv4 ? 12 : 0), ipv4 ? 4 : 16, text + 2);
 	if (vb_gid_is_link_local(gid))
 		snprintf(text + used, ADDRESS_TEXT - used, "%%%u", scope);
 }
@@ -85,6 +99,13 @@ static const char *wildcard(enum vb_cm_family family)
 	};
 
 	return names[family];
+}
+
+/* Of a name that has one: they are digits. */
+static void set_sharer(struct vb_cm_target *target, int sharer)
+{
+	static_assert(SHARERS <= 10, "one digit");
+	((char *)&target->address)[target->length - 1] = (char)('0' + sharer);
 }
 
 static void print_claim(const struct vb_cm_claim *claim, char text[ADDRESS_TEXT])
@@ -163,10 +184,13 @@ static bool is_shared(const struct attempt *attempt, const char *address)
 {
 	const struct vb_cm_claim *claim = attempt->claim;
 
-	for (int i = 0; i < SHARERS && !claim->reuse; i++) {
-		const struct vb_cm_target name =
-			name_claim(claim->port_space, claim->port, address, i);
+	struct vb_cm_target name;
 
+	if (claim->reuse)
+		return false;
+	name = name_claim(claim->port_space, claim->port, address, 0);
+	for (int i = 0; i < SHARERS; i++) {
+		set_sharer(&name, i);
 		if (!is_same(&name, &attempt->replaced) && is_held_by(attempt->probe, &name))
 			return true;
 	}

@@ -12,6 +12,7 @@
 struct vb_context {
 	struct verbs_context verbs; /* first; the application's ibv_context is its last member */
 	struct vb_device *dev;
+	struct vb_export *export;    /* behind cmd_fd (import.h); NULL: nothing can be shared */
 	pthread_mutex_t async_lock;
 	struct vb_list async_events; /* not yet fetched */
 	_Atomic uint32_t objects;    /* that still refer to the context */

@@ -54,6 +54,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 	cq->channel = spec->channel;
 	vb_list_init(&cq->channel_node);
 	vb_list_init(&cq->stray);
+	vb_list_init(&cq->xrc_srqs);
 	cq->shared_offset = vb_segment_alloc(&nic->seg, sizeof(*cq->shared));
 	if (!cq->shared_offset)
 		return -ENOMEM;
@@ -179,6 +180,8 @@ static uint32_t waiting(struct vb_cq *cq)
 
 	for (uint32_t i = 0; i < cq->qp_count; i++)
 		count += vb_cq_waiting_of(cq, cq->qps[i]);
+	vb_list_for(srq, &cq->xrc_srqs, struct vb_srq, cq_node)
+		count += vb_cq_waiting_of_srq(srq);
 	return count;
 }
 
@@ -276,6 +279,34 @@ void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth)
 	cq->attached_depth -= depth;
 	counted_update(cq);
 	atomic_fetch_sub(&cq->users, 1);
+	vb_spin_unlock(&cq->poll_lock);
+}
+
+void vb_cq_attach_srq(struct vb_cq *cq, struct vb_srq *srq)
+{
+	vb_spin_lock(&cq->poll_lock);
+	vb_list_append(&cq->xrc_srqs, &srq->cq_node);
+	cq->attached_depth += srq->rq.depth;
+	counted_update(cq);
+	atomic_fetch_add(&cq->users, 1);
+	vb_spin_unlock(&cq->poll_lock);
+}
+
+void vb_cq_detach_srq(struct vb_cq *cq, struct vb_srq *srq)
+{
+	vb_spin_lock(&cq->poll_lock);
+	vb_list_remove(&srq->cq_node);
+	cq->attached_depth -= srq->rq.depth;
+	counted_update(cq);
+	atomic_fetch_sub(&cq->users, 1);
+	vb_spin_unlock(&cq->poll_lock);
+}
+
+void vb_cq_srq_resized(struct vb_cq *cq, uint32_t before, uint32_t after)
+{
+	vb_spin_lock(&cq->poll_lock);
+	cq->attached_depth += (uint64_t)after - before;
+	counted_update(cq);
 	vb_spin_unlock(&cq->poll_lock);
 }
 

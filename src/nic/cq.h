@@ -12,11 +12,16 @@
 
 enum { VB_CQ_FEW = 8 }; /* QPs that a poll looks at without ready bits */
 
-struct vb_wc_node { /* a completion of a shared receive queue that another CQ's poll came upon */
+struct vb_wc_node { /* a completion that lies in no queue: of a shared receive queue that another
+		     * CQ's poll came upon, or of tag matching */
 	struct vb_list node;
-	uint32_t qpn;
+	uint32_t qpn;   /* goes with this QP; 0: stays */
 	uint64_t stamp; /* if the CQ asks for it */
 	struct ibv_wc wc;
+	struct ibv_wc_tm_info tm;
+	const void *owner;         /* goes with this object; NULL: none */
+	_Atomic uint32_t *polled;  /* is set to ... when it is polled; NULL: nothing is */
+	uint32_t polled_to;
 };
 
 struct vb_cq {
@@ -39,6 +44,8 @@ struct vb_cq {
 	bool by_bit_stale;           /* QPs came or went since the index was made */
 	struct vb_qp **by_bit;       /* the attached QPs, sorted by ready bit */
 	uint32_t *bit_first;         /* where each bit begins in it; VB_READY_BITS + 1 */
+	struct vb_list xrc_srqs;     /* XRC SRQs that complete here */
+	bool srqs_first;             /* their turn comes before or after that of the QPs */
 	struct vb_list stray;        /* struct vb_wc_node, under stray_lock */
 	struct vb_spin stray_lock;
 	_Atomic uint32_t stray_count;
@@ -53,11 +60,13 @@ struct vb_cq {
 	bool stamped;                /* completions carry their time */
 	bool ignore_overrun;
 	uint64_t stamp;              /* of the completion that was polled last; under poll_lock */
+	struct ibv_wc_tm_info tm;    /* likewise */
 	/* Extended polling, from start_poll to end_poll. */
 	bool single_threaded;        /* nobody else polls: no lock */
 	struct vb_spin batch_lock;
 	struct ibv_wc wc;            /* the completion that the batch is at */
 	uint64_t wc_stamp;
+	struct ibv_wc_tm_info wc_tm;
 	uint64_t wall_offset;        /* of the wall clock from the device's */
 	/* Moderation (cq_moderate.c). */
 	_Atomic uint32_t moderate_count;     /* 0: each completion makes an event */
@@ -92,17 +101,27 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only);
 int vb_cq_attach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth, uint16_t *ready_bit);
 void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth);
 
+/* The same for XRC SRQs. */
+void vb_cq_attach_srq(struct vb_cq *cq, struct vb_srq *srq);
+void vb_cq_detach_srq(struct vb_cq *cq, struct vb_srq *srq);
+void vb_cq_srq_resized(struct vb_cq *cq, uint32_t before, uint32_t after);
+
 /* Up to count completions, or -EIO for a CQ that overran. */
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc);
 /* One completion, and in *stamp its time if the CQ is stamped. */
 int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp);
 /* Completions of one QP that wait for cq to be polled. */
 uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp);
+uint32_t vb_cq_waiting_of_srq(const struct vb_srq *srq);
 /* Sorts the attached QPs by ready bit; -ENOMEM. Under the poll lock. */
 int vb_cq_index_bits(struct vb_cq *cq);
 
 /* A completion of this process became visible in a queue; a full fence lies behind it. */
 void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited);
+/* A completion in a node of its own, which is the CQ's from now on; false: the CQ overran. */
+bool vb_cq_push(struct vb_cq *cq, struct vb_wc_node *node, bool solicited);
+/* Forgets those of an owner. */
+void vb_cq_purge(struct vb_cq *cq, const void *owner);
 /* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS. */
 static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
 {

@@ -23,6 +23,7 @@ static const uint8_t send_opcode[] = {
 	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 	[IBV_WR_TSO] = IBV_WC_TSO,
+	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
 static void uncount(struct vb_cq *cq)
@@ -46,8 +47,12 @@ ALWAYS_INLINE int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct 
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned++);
 
 		reads += vb_opcode_reads(wqe->opcode);
-		if (!wqe->signaled && wqe->status == IBV_WC_SUCCESS)
+		if (!wqe->signaled && wqe->status == IBV_WC_SUCCESS && !wqe->internal)
 			continue;
+		if (__builtin_expect(wqe->internal, 0)) {
+			vb_sq_retire_internal(sq);
+			continue;
+		}
 		if (wqe->status != IBV_WC_WR_FLUSH_ERR)
 			uncount(cq);
 		wc[got++] = (struct ibv_wc){
@@ -78,14 +83,14 @@ static uint64_t stamp_of(const struct vb_cell *cell, uint64_t word)
 	return vb_cell_state(word) == VB_CELL_FLUSHED ? vb_device_clock() : cell->stamp;
 }
 
-static void fill_recv(struct vb_rq *rq, struct vb_qp *qp, const struct vb_cell *cell, uint64_t word,
+static void fill_recv(struct vb_rq *rq, uint32_t qpn, const struct vb_cell *cell, uint64_t word,
 		      struct ibv_wc *wc)
 {
 	uint32_t index = vb_cell_index(word);
 
 	*wc = (struct ibv_wc){
 		.wr_id = vb_rq_twin(rq, index)->wr_id,
-		.qp_num = qp->ibv.qp_num,
+		.qp_num = qpn,
 		.opcode = IBV_WC_RECV,
 		.status = IBV_WC_WR_FLUSH_ERR,
 	};
@@ -119,7 +124,7 @@ ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, str
 			break;
 		if (vb_cell_state(word) == VB_CELL_DONE)
 			uncount(cq);
-		fill_recv(qp->rq, qp, cell, word, &wc[got++]);
+		fill_recv(qp->rq, qp->ibv.qp_num, cell, word, &wc[got++]);
 		if (stamps)
 			cq->stamp = stamp_of(cell, word);
 		vb_rq_consume(qp->rq, vb_cell_index(word));
@@ -130,7 +135,7 @@ ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, str
 /* A completion that belongs to another CQ of the shared queue. */
 static void give_to(struct vb_cq *cq, const struct ibv_wc *wc, uint64_t stamp)
 {
-	struct vb_wc_node *stray = malloc(sizeof(*stray));
+	struct vb_wc_node *stray = calloc(1, sizeof(*stray));
 
 	if (!stray)
 		return;
@@ -161,7 +166,7 @@ static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_
 		if (qp && qp->srq == srq) {
 			bool here = qp->recv_cq == cq;
 
-			fill_recv(rq, qp, cell, word, here ? &wc[got] : &other);
+			fill_recv(rq, cell->qpn, cell, word, here ? &wc[got] : &other);
 			if (here) {
 				uncount(cq);
 				cq->stamp = stamp_of(cell, word);
@@ -176,6 +181,42 @@ static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_
 	return got;
 }
 
+/* The QP that brought a message may be another process's: its number is all there is of it. */
+static int poll_xrc_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_wc *wc)
+{
+	struct vb_rq *rq = &srq->rq;
+	struct vb_cell *cell;
+	uint64_t word;
+	int got = 0;
+
+	vb_spin_lock(&rq->drain_lock);
+	while (got < count && (cell = vb_rq_next_done(rq, &word))) {
+		uncount(cq);
+		fill_recv(rq, cell->qpn, cell, word, &wc[got++]);
+		cq->stamp = stamp_of(cell, word);
+		vb_rq_consume(rq, vb_cell_index(word));
+	}
+	vb_spin_unlock(&rq->drain_lock);
+	return got;
+}
+
+static int poll_xrc_srqs(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	vb_list_for(srq, &cq->xrc_srqs, struct vb_srq, cq_node) {
+		if (got == count)
+			break;
+		got += poll_xrc_srq(cq, srq, count - got, wc + got);
+		if (got == count) { /* the others come first next time */
+			vb_list_remove(&srq->cq_node);
+			vb_list_append(&cq->xrc_srqs, &srq->cq_node);
+			break;
+		}
+	}
+	return got;
+}
+
 static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = 0;
@@ -186,6 +227,9 @@ static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 			break;
 		wc[got++] = stray->wc;
 		cq->stamp = stray->stamp;
+		cq->tm = stray->tm;
+		if (stray->polled)
+			atomic_store(stray->polled, stray->polled_to);
 		uncount(cq);
 		vb_list_remove(&stray->node);
 		atomic_fetch_sub(&cq->stray_count, 1);
@@ -328,9 +372,16 @@ __attribute__((noinline)) static int poll_odd(struct vb_cq *cq, int count, struc
 		got = poll_stray(cq, count, wc);
 	if (got == count)
 		return got;
+	cq->srqs_first = !cq->srqs_first; /* neither may keep the other waiting */
+	if (cq->srqs_first)
+		got += poll_xrc_srqs(cq, count - got, wc + got);
 	if (atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed))
-		return got + poll_ready(cq, count - got, wc + got, poll);
-	return got + poll_few(cq, count - got, wc + got, poll);
+		got += poll_ready(cq, count - got, wc + got, poll);
+	else
+		got += poll_few(cq, count - got, wc + got, poll);
+	if (!cq->srqs_first)
+		got += poll_xrc_srqs(cq, count - got, wc + got);
+	return got;
 }
 
 ALWAYS_INLINE int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc, poll_fn poll)
@@ -338,6 +389,7 @@ ALWAYS_INLINE int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc, po
 	if (__builtin_expect(
 		    !atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed) &&
 		    !atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed) &&
+		    vb_list_empty(&cq->xrc_srqs) &&
 		    !atomic_load_explicit(&cq->stray_count, memory_order_relaxed), 1))
 		return poll_few(cq, count, wc, poll);
 	return poll_odd(cq, count, wc, poll);
@@ -358,8 +410,10 @@ int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp)
 	int got;
 
 	vb_spin_lock(&cq->poll_lock);
+	cq->tm = (struct ibv_wc_tm_info){ 0 };
 	got = poll_locked(cq, 1, wc, cq->stamped ? poll_stamps : poll_plain);
 	*stamp = cq->stamp;
+	cq->wc_tm = cq->tm;
 	vb_spin_unlock(&cq->poll_lock);
 	return got;
 }
@@ -371,8 +425,18 @@ static uint32_t waiting_in_sq(const struct vb_sq *sq)
 	for (uint32_t i = sq->scanned; i != atomic_load(&sq->done); i++) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
 
-		count += wqe->signaled || wqe->status != IBV_WC_SUCCESS;
+		count += wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
 	}
+	return count;
+}
+
+uint32_t vb_cq_waiting_of_srq(const struct vb_srq *srq)
+{
+	uint32_t count = 0;
+
+	vb_rq_for_open(twin, &srq->rq)
+		count += vb_cell_state(atomic_load(&vb_rq_cell(&srq->rq, twin->index)->word)) ==
+			 VB_CELL_DONE;
 	return count;
 }
 

@@ -29,6 +29,7 @@ struct vb_av {
 	union ibv_gid dgid;
 	uint32_t flow_label;
 	uint16_t slid, dlid; /* InfiniBand only */
+	union ibv_gid lid_src, lid_dst; /* addresses of these LIDs; zero: not across hosts */
 	uint8_t sgid_index, traffic_class, hop_limit, sl;
 	bool grh;       /* the sender asked for a GRH (always on Ethernet) */
 	bool local;     /* dgid is an address of this host */

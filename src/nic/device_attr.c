@@ -3,7 +3,9 @@
 #include "nic/device.h"
 #include "base/clock.h"
 #include "nic/gid.h"
+#include "nic/lid.h"
 #include "nic/netif.h"
+#include "nic/wq.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,12 +24,22 @@ enum {
 enum { WIDTH_4X = 2, SPEED_EDR = 32, PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
 enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
+/* Bits of device_cap_flags_ex that older headers have no names for. */
+#define CAP_FLUSH_GLOBAL (1ull << 38)
+#define CAP_ATOMIC_WRITE (1ull << 40)
+
 /* --- device --- */
 
 static const unsigned capabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
 				     IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 				     IBV_DEVICE_UD_AV_PORT_ENFORCE |
-				     IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+				     IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+
+/* RoCE has none. */
+static unsigned migration_of(const struct vb_device *dev)
+{
+	return dev->infiniband ? IBV_DEVICE_AUTO_PATH_MIG : 0;
+}
 
 static void fill_limits(struct ibv_device_attr *attr)
 {
@@ -55,11 +67,46 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_pkeys = VB_PKEYS;
 }
 
+/* Everything that names memory may name such memory. */
+static void fill_odp(struct ibv_device_attr_ex *attr)
+{
+	unsigned two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	unsigned reliable = two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+			    IBV_ODP_SUPPORT_ATOMIC;
+
+	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
+	attr->odp_caps.per_transport_caps.uc_odp_caps = two_sided | IBV_ODP_SUPPORT_WRITE;
+	attr->odp_caps.per_transport_caps.ud_odp_caps = two_sided;
+	if (capabilities & IBV_DEVICE_XRC)
+		attr->xrc_odp_caps = reliable & ~(unsigned)IBV_ODP_SUPPORT_RECV;
+}
+
+/* Raw packets: checksums, and spreading over receive work queues. */
+static void fill_raw(struct ibv_device_attr_ex *attr)
+{
+	attr->orig_attr.device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM;
+	attr->device_cap_flags_ex |= IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_RAW_SCATTER_FCS;
+	attr->raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM | IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
+				IBV_RAW_PACKET_CAP_SCATTER_FCS;
+	attr->max_wq_type_rq = VB_WQ_MAX;
+	attr->tso_caps = (struct ibv_tso_caps){
+		.max_tso = VB_TSO_MAX,
+		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+	};
+	attr->rss_caps = (struct ibv_rss_caps){
+		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
+		.max_rwq_indirection_tables = VB_IND_TABLE_MAX,
+		.max_rwq_indirection_table_size = 1 << VB_IND_TABLE_LOG_SIZE_MAX,
+		.rx_hash_fields_mask = VB_RX_HASH_FIELDS,
+		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+	};
+}
+
 void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr)
 {
 	struct ibv_device_attr *orig = &attr->orig_attr;
 
-	/* Zero says: no on-demand paging, tag matching, device memory, raw packets. */
 	memset(attr, 0, sizeof(*attr));
 	snprintf(orig->fw_ver, sizeof(orig->fw_ver), "%s", VERBENA_VERSION);
 	orig->node_guid = dev->guid;
@@ -67,21 +114,32 @@ void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr
 	orig->vendor_id = VENDOR_ID;
 	orig->vendor_part_id = VENDOR_PART_ID;
 	orig->hw_ver = HW_VERSION;
-	orig->device_cap_flags = capabilities;
+	orig->device_cap_flags = capabilities | migration_of(dev);
 	orig->atomic_cap = IBV_ATOMIC_HCA;
 	orig->local_ca_ack_delay = ACK_DELAY;
 	orig->phys_port_cnt = 1;
 	fill_limits(orig);
-	attr->device_cap_flags_ex = capabilities;
+	attr->device_cap_flags_ex = CAP_ATOMIC_WRITE | CAP_FLUSH_GLOBAL | orig->device_cap_flags;
 	attr->completion_timestamp_mask = UINT64_MAX;
 	attr->hca_core_clock = VB_DEVICE_CLOCK_KHZ;
 	attr->packet_pacing_caps = (struct ibv_packet_pacing_caps){
 		.qp_rate_limit_min = 1,
 		.qp_rate_limit_max = VB_RATE_MAX_KBPS,
-		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC,
+		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
 	};
+	if (!dev->infiniband)
+		fill_raw(attr);
+	attr->max_dm_size = VB_DM_BYTES_MAX;
+	fill_odp(attr);
 	attr->cq_mod_caps.max_cq_count = UINT16_MAX;
 	attr->cq_mod_caps.max_cq_period = UINT16_MAX;
+	attr->tm_caps = (struct ibv_tm_caps){
+		.max_rndv_hdr_size = VB_TM_RNDV_HEADER_MAX,
+		.max_num_tags = VB_TM_TAGS_MAX,
+		.flags = IBV_TM_CAP_RC,
+		.max_ops = VB_TM_OPS_MAX,
+		.max_sge = VB_TM_SGE_MAX,
+	};
 	attr->phys_port_cnt_ex = 1;
 }
 
@@ -112,12 +170,30 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 	vb_netif_snapshot_put(all);
 }
 
+/* What leaves the host has to fit the interface. */
+static enum ibv_mtu mtu_of_subnet(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all;
+	const struct vb_netif *netif;
+	enum ibv_mtu mtu = IBV_MTU_4096;
+	union ibv_gid own;
+
+	if (vb_lid_own_address(dev, &own))
+		return mtu;
+	all = vb_netif_snapshot_get();
+	netif = vb_netif_by_name(all, dev->netdev);
+	if (netif)
+		mtu = mtu_of_netif(netif);
+	vb_netif_snapshot_put(all);
+	return mtu;
+}
+
 /* Reaches this host whatever becomes of the interface, so the port is always active. */
 static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
 	attr->state = IBV_PORT_ACTIVE;
 	attr->phys_state = PHYS_LINK_UP;
-	attr->active_mtu = IBV_MTU_4096;
+	attr->active_mtu = mtu_of_subnet(dev);
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP;
 	attr->lid = vb_device_lid(dev);

@@ -4,6 +4,7 @@
 #include "nic/device.h"
 #include "nic/gid.h"
 #include "nic/group.h"
+#include "nic/lid.h"
 #include "nic/netif.h"
 #include "nic/route.h"
 
@@ -95,7 +96,10 @@ static int resolve_ethernet(const struct vb_device *dev, const struct ibv_ah_att
 	return resolve_remote(dev, av);
 }
 
-/* Another port than the own one is never an error here: a wrong LID shows as a timeout. */
+/*
+ * Another port than the own one is never an error here: a wrong LID shows as a timeout. It is the
+ * DLID that finds the port, as in an InfiniBand subnet; the GID of a GRH goes with it.
+ */
 static int resolve_infiniband(const struct vb_device *dev, const struct ibv_ah_attr *attr,
 			      struct vb_av *av)
 {
@@ -117,6 +121,9 @@ static int resolve_infiniband(const struct vb_device *dev, const struct ibv_ah_a
 	}
 	av->multicast = attr->is_global && vb_gid_is_multicast(&av->dgid);
 	av->local = av->multicast || (attr->dlid == lid && vb_gid_equal(&av->dgid, &port_gid));
+	/* The own port takes no packet with the GID of another. */
+	if (!av->local && attr->dlid != lid)
+		vb_lid_addresses(dev, attr->dlid, &av->lid_src, &av->lid_dst);
 	return 0;
 }
 

@@ -239,10 +239,26 @@ static int route_there(const struct vb_netif_snapshot *all, const struct place *
 	return err;
 }
 
+static int find_route(const struct place *src, const struct place *dst,
+		      struct vb_device_route *route)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	int err;
+
+	*route = (struct vb_device_route){ 0 };
+	if (!dst->given)
+		err = route_own(all, src, route);
+	else if (is_here(all, dst))
+		err = route_here(all, src, dst, route);
+	else
+		err = route_there(all, src, dst, route);
+	vb_netif_snapshot_put(all);
+	return err;
+}
+
 int vb_device_route(const struct sockaddr *src, const struct sockaddr *dst,
 		    struct vb_device_route *route)
 {
-	const struct vb_netif_snapshot *all;
 	struct place from, to;
 	int err = read_place(src, &from);
 
@@ -254,17 +270,13 @@ int vb_device_route(const struct sockaddr *src, const struct sockaddr *dst,
 		return -EINVAL;
 	if ((!to.given && is_wildcard(&from)) || (to.given && needs_scope(&to)))
 		return -EINVAL;
-	*route = (struct vb_device_route){ 0 };
-	all = vb_netif_snapshot_get();
 	if (to.given)
 		mean_loopback(&to);
-	if (!to.given)
-		err = route_own(all, &from, route);
-	else if (is_here(all, &to))
-		err = route_here(all, &from, &to, route);
-	else
-		err = route_there(all, &from, &to, route);
-	vb_netif_snapshot_put(all);
+	err = find_route(&from, &to, route);
+	if (err == -EADDRNOTAVAIL) { /* or it came after we looked */
+		vb_netif_snapshot_expire();
+		err = find_route(&from, &to, route);
+	}
 	if (!err)
 		route->sgid_index = find_sgid(route);
 	return err;

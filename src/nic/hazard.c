@@ -20,6 +20,8 @@ static void thread_exit(void *arg)
 	if (thread->nic == vb_nic_current()) {
 		vb_hazard_leave(thread);
 		vb_nic_hazard_free(thread->nic, thread->cell);
+		if (thread->second)
+			vb_nic_hazard_free(thread->nic, thread->second_cell);
 	}
 	free(thread);
 	vb_thread_self = NULL;
@@ -62,6 +64,26 @@ void vb_thread_forget(void)
 	free(thread);
 }
 
+bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot)
+{
+	if (!thread->second) {
+		thread->second = vb_nic_hazard_alloc(thread->nic, &thread->second_cell);
+		if (!thread->second)
+			return false;
+		thread->second_sequence = atomic_load(thread->second) >> 16;
+	}
+	thread->inside_second = true;
+	/* Full fence, as in vb_hazard_enter. */
+	atomic_exchange(thread->second, ++thread->second_sequence << 16 | slot);
+	return true;
+}
+
+void vb_hazard_leave_second(struct vb_thread *thread)
+{
+	thread->inside_second = false;
+	atomic_store_explicit(thread->second, thread->second_sequence << 16, memory_order_release);
+}
+
 static void wait_add(struct vb_grace *grace, struct vb_peer *peer, _Atomic uint64_t *cell,
 		     uint64_t word)
 {
@@ -80,7 +102,7 @@ static void wait_add(struct vb_grace *grace, struct vb_peer *peer, _Atomic uint6
 static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, uint32_t slot, bool any)
 {
 	uint32_t count = atomic_load_explicit(&peer->head->hazard_count, memory_order_acquire);
-	const _Atomic uint64_t *mine = vb_thread_self ? vb_thread_self->hazard : NULL;
+	const struct vb_thread *self = vb_thread_self;
 
 	for (uint32_t i = 0; i < count && i < VB_HAZARD_PAGES * VB_HAZARD_PAGE; i++) {
 		uint64_t offset = atomic_load(&peer->head->hazard_pages[i / VB_HAZARD_PAGE]);
@@ -90,7 +112,10 @@ static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, ui
 		uint64_t word = cell ? atomic_load(cell) : 0;
 		uint32_t named = word & 0xffff;
 
-		if (named && cell != mine && (any || named == slot))
+		/* What this very thread is inside of does not end while it waits. */
+		if (self && (cell == self->hazard || cell == self->second))
+			continue;
+		if (named && (any || named == slot))
 			wait_add(grace, peer, cell, word);
 	}
 }

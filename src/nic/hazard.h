@@ -25,6 +25,11 @@ struct vb_thread {
 	_Atomic uint64_t *hazard;
 	uint64_t sequence;
 	uint32_t cell; /* index of the hazard cell, freed with the thread */
+	/* A second peer at the same time: the owner of an XRC SRQ. NULL until it is needed. */
+	_Atomic uint64_t *second;
+	uint64_t second_sequence;
+	uint32_t second_cell;
+	bool inside_second;
 	struct iovec local[VB_IOV_MAX], remote[VB_IOV_MAX];
 };
 
@@ -47,8 +52,14 @@ static inline void vb_hazard_enter(struct vb_thread *thread, uint32_t slot)
 	atomic_exchange(thread->hazard, thread->sequence << 16 | slot);
 }
 
+/* Inside the first hazard, names another peer as well; false: there are no more cells. */
+bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot);
+void vb_hazard_leave_second(struct vb_thread *thread);
+
 static inline void vb_hazard_leave(struct vb_thread *thread)
 {
+	if (__builtin_expect(thread->inside_second, 0))
+		vb_hazard_leave_second(thread);
 	atomic_store_explicit(thread->hazard, thread->sequence << 16, memory_order_release);
 }
 

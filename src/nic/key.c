@@ -57,3 +57,40 @@ void vb_key_free(struct vb_nic *nic, uint32_t index)
 {
 	nic->free_keys[nic->free_keys_tail++ % nic->free_keys_size] = index;
 }
+
+static struct vb_key_alias *alias_free(struct vb_segment_head *head, uint32_t index, uint32_t key)
+{
+	for (uint32_t i = 0; i < VB_KEY_ALIASES; i++) {
+		struct vb_key_alias *alias = &head->aliases[i];
+
+		if (atomic_load(&alias->key))
+			continue;
+		alias->index = index;
+		atomic_store(&alias->key, key);
+		if (atomic_load(&head->alias_count) <= i)
+			atomic_store(&head->alias_count, i + 1);
+		return alias;
+	}
+	return NULL;
+}
+
+int vb_key_alias_add(struct vb_nic *nic, uint32_t index, uint32_t lkey, uint32_t rkey)
+{
+	struct vb_segment_head *head = nic->seg.head;
+	struct vb_key_alias *first = alias_free(head, index, lkey);
+
+	if (first && alias_free(head, index, rkey)) {
+		key_entry(nic, index)->tags = (rkey & 0xff) << 8 | (lkey & 0xff);
+		return 0;
+	}
+	if (first)
+		atomic_store(&first->key, 0);
+	return -ENOMEM;
+}
+
+void vb_key_alias_remove(struct vb_nic *nic, uint32_t index)
+{
+	for (uint32_t i = 0; i < VB_KEY_ALIASES; i++)
+		if (nic->seg.head->aliases[i].index == index)
+			atomic_store(&nic->seg.head->aliases[i].key, 0);
+}

@@ -29,10 +29,27 @@ static inline bool vb_key_matches(uint32_t word, uint32_t key, bool rkey)
 	return word & VB_KEY_VALID && (uint8_t)(rkey ? word >> 8 : word) == (uint8_t)key;
 }
 
+/* Keys that another NIC made are looked for in a list, after the own ones. */
+static inline bool vb_key_find_alias(const struct vb_segment_head *head, uint32_t key,
+				     uint32_t *index)
+{
+	uint32_t count = atomic_load_explicit(&head->alias_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count && i < VB_KEY_ALIASES; i++)
+		if (atomic_load_explicit(&head->aliases[i].key, memory_order_acquire) == key) {
+			*index = head->aliases[i].index;
+			return *index < VB_KEY_MAX;
+		}
+	return false;
+}
+
 struct vb_nic;
 
 /* An entry of the key table, with new tags; -ENOMEM. Under nic->lock. */
 int vb_key_alloc(struct vb_nic *nic, uint32_t *index, struct vb_key_entry **entry);
 void vb_key_free(struct vb_nic *nic, uint32_t index);
+/* Lets another NIC's keys lead to an entry, which takes their tags; -ENOMEM. Under nic->lock. */
+int vb_key_alias_add(struct vb_nic *nic, uint32_t index, uint32_t lkey, uint32_t rkey);
+void vb_key_alias_remove(struct vb_nic *nic, uint32_t index);
 
 #endif

@@ -23,14 +23,17 @@
 #include "nic/limits.h"
 
 enum {
-	VB_LAYOUT_VERSION = 2,
+	VB_LAYOUT_VERSION = 3,
 	VB_LINE = 64,
 	VB_EXTENTS = 48,
 	VB_QP_PAGE = 64,         /* QP entries per page */
 	VB_OWN_SLOTS = 16,       /* slots that one process can hold */
 	VB_QP_PAGES = VB_OWN_SLOTS * VB_QP_PER_SLOT / VB_QP_PAGE,
+	VB_SRQ_PAGE = 64,        /* XRC SRQ entries per page */
+	VB_SRQ_PAGES = VB_XRC_SRQ_MAX / VB_SRQ_PAGE,
 	VB_KEY_PAGE = 256,       /* key entries per page */
 	VB_KEY_PAGES = VB_KEY_MAX / VB_KEY_PAGE,
+	VB_KEY_ALIASES = 128,    /* keys of imported regions, two each */
 	VB_HAZARD_PAGE = 64,     /* hazard cells per page */
 	VB_HAZARD_PAGES = 64,
 	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
@@ -50,7 +53,10 @@ enum vb_cell_state {
 	VB_CELL_FLUSHED,
 	VB_CELL_RETURNED, /* taken and not used: the owner posts it anew, at the end */
 };
-enum { VB_CELL_KEYS_OK = 1 }; /* flag: every lkey of the receive was valid and still is */
+enum { /* flags */
+	VB_CELL_KEYS_OK = 1, /* every lkey of the receive was valid and still is */
+	VB_CELL_PLACE = 2,   /* memory that may not be there: the sender must place the bytes */
+};
 
 /* The word of a cell: index 32 | claimant 16 | flags 8 | state 8. */
 static inline uint64_t vb_cell_word(uint32_t index, uint16_t claimant, uint8_t flags,
@@ -86,7 +92,7 @@ struct vb_cell {
 	_Atomic uint64_t word;  /* owner posts and flushes; sender takes and completes */
 	uint32_t posted_length; /* owner, before POSTED: room for a message */
 	uint32_t byte_length;   /* from here on: sender, before DONE */
-	uint32_t imm;           /* network order, as in the work request */
+	uint32_t imm;           /* network order, as in the work request; raw: the flow's tag */
 	uint32_t src_qpn;
 	uint32_t qpn;           /* which QP of the owner: a shared queue serves many */
 	uint8_t opcode;         /* enum ibv_wc_opcode, less IBV_WC_RECV */
@@ -95,7 +101,7 @@ struct vb_cell {
 	uint8_t where;          /* enum vb_cell_where */
 	uint8_t reason;         /* enum vb_reason, behind a bad status */
 	uint8_t sl;
-	uint16_t slid;
+	uint16_t slid;          /* raw: the VLAN tag that was cut out */
 	union {
 		uint8_t payload[VB_INLINE_CELL];
 		uint64_t stamp; /* time of the completion, where the CQ asks for it: payload spills */
@@ -154,6 +160,26 @@ struct vb_cq_shared {
 };
 static_assert(sizeof(struct vb_cq_shared) == 5 * VB_LINE, "");
 
+/* --- XRC --- */
+
+/* A domain, the same in every process of the host that opened it with the same file. */
+struct vb_xrcd_id {
+	uint64_t word[2];
+};
+
+/* What peers see of an XRC SRQ: receives that messages name by number. */
+struct vb_srq_entry {
+	/* owner */
+	_Atomic uint64_t gate; /* 0: no SRQ here. Never used twice by a process */
+	uint64_t rq;           /* offsets */
+	uint64_t cq;
+	struct vb_xrcd_id xrcd;
+	uint32_t number;
+	uint32_t pd;
+	uint8_t pad0[16];
+};
+static_assert(sizeof(struct vb_srq_entry) == VB_LINE, "");
+
 /* --- queue pairs --- */
 
 /* The gate: epoch 56 | state 8. An epoch is never used twice by a process. */
@@ -185,6 +211,12 @@ enum {
 	VB_QP_ATTN_FAIL = 1 << 8,      /* go to ERR for the reason */
 	VB_QP_ATTN_COMM_EST = 1 << 9,  /* first message arrived in RTR */
 	VB_QP_ATTN_QUIET = 1 << 10,    /* fail without an event: a receive completion tells it */
+	VB_QP_ATTN_MIGRATE = 1 << 11,  /* the sender's mig_state has changed */
+};
+
+enum { /* why the owner of a QP has to look at each message itself */
+	VB_BY_PACKETS_TAGS = 1,   /* it matches tags */
+	VB_BY_PACKETS_MEMORY = 2, /* it has memory that the kernel copies for nobody (dmabuf.h) */
 };
 
 struct vb_qp_entry {
@@ -204,10 +236,12 @@ struct vb_qp_entry {
 	_Atomic uint8_t max_dest_rd_atomic;
 	_Atomic uint8_t min_rnr_timer;
 	uint8_t has_srq;
-	uint8_t pad0;
+	_Atomic uint8_t mig_state; /* enum ibv_mig_state */
+	_Atomic uint8_t by_packets; /* also from this host; VB_BY_PACKETS_*, mostly 0 */
 	/* owner */
 	_Alignas(VB_LINE) union ibv_gid sgid;
 	union ibv_gid dgid;
+	struct vb_xrcd_id xrcd; /* XRC_RECV: whose SRQs it serves */
 	/* sender */
 	_Alignas(VB_LINE) _Atomic uint64_t binder; /* epoch of the QP that is connected to us */
 	_Atomic uint32_t attention;
@@ -236,6 +270,12 @@ struct vb_key_entry { /* owner only; a sender clears VALID of a type 2 window (S
 	uint8_t pad0[16];
 };
 static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
+
+/* An imported region has the keys of the original: numbers that another NIC made. */
+struct vb_key_alias { /* owner */
+	_Atomic uint32_t key; /* 0: free */
+	uint32_t index;       /* of its entry; written before */
+};
 
 /* --- hazards --- */
 
@@ -276,7 +316,10 @@ struct vb_segment_head {
 	_Atomic uint64_t hazard_pages[VB_HAZARD_PAGES];
 	_Atomic uint64_t qp_pages[VB_QP_PAGES];
 	_Atomic uint64_t key_pages[VB_KEY_PAGES];
+	_Atomic uint64_t srq_pages[VB_SRQ_PAGES];
 	_Atomic uint32_t own_slots[VB_OWN_SLOTS];
+	_Atomic uint32_t alias_count; /* that were ever used */
+	struct vb_key_alias aliases[VB_KEY_ALIASES];
 	/* sender sets, owner clears */
 	_Alignas(VB_LINE) _Atomic uint32_t attention;
 	_Alignas(VB_LINE) _Atomic uint64_t qp_attention[VB_ATTENTION_WORDS];

@@ -1,29 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mr.h"
 #include "base/log.h"
+#include "nic/dm.h"
 #include "nic/key.h"
 #include "nic/mw.h"
+#include "nic/odp.h"
 #include "nic/rq.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum {
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-		       IBV_ACCESS_HUGETLB,
+		       IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND | VB_ACCESS_FLUSH_GLOBAL,
 };
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
-
-static int check_access(unsigned access)
+int vb_mr_check_access(unsigned access)
 {
 	unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -31,7 +26,7 @@ static int check_access(unsigned access)
 	if (access & ~(unsigned)ACCESS_KNOWN) {
 		vb_explain("ibv_reg_mr: access flags 0x%x are not supported",
 			   access & ~(unsigned)ACCESS_KNOWN);
-		return access & IBV_ACCESS_ON_DEMAND ? -EOPNOTSUPP : -EINVAL;
+		return -EINVAL;
 	}
 	if (access & remote_writes && !(access & IBV_ACCESS_LOCAL_WRITE)) {
 		vb_explain("ibv_reg_mr: remote write and remote atomic access need local write");
@@ -40,37 +35,12 @@ static int check_access(unsigned access)
 	return 0;
 }
 
-/* For kernels without MADV_POPULATE: reads one byte of each page through the kernel. */
-static int probe_by_reading(uint64_t addr, uint64_t length)
-{
-	uint64_t first = addr & ~4095ull;
-
-	for (uint64_t page = first; page < addr + length; page += 4096) {
-		char byte;
-		struct iovec to = { &byte, 1 };
-		struct iovec from = { (void *)(uintptr_t)(page < addr ? addr : page), 1 };
-
-		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != 1)
-			return -EFAULT;
-	}
-	return 0;
-}
-
 /* A NIC pins the pages; here they are at least made present, and a bad range is refused. */
 static int check_memory(const struct vb_mr_spec *spec)
 {
-	uint64_t start = spec->addr & ~4095ull, end = (spec->addr + spec->length + 4095) & ~4095ull;
 	bool write = spec->access & IBV_ACCESS_LOCAL_WRITE;
-	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-	int err = 0;
+	int err = vb_odp_fault_in(spec->addr, spec->length, write);
 
-	if (!spec->length)
-		return 0;
-	if (madvise((void *)(uintptr_t)start, end - start, advice))
-		/* EINVAL is a mapping without the right; or an old kernel, also for 0 bytes. */
-		err = errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) ?
-			      probe_by_reading(spec->addr, spec->length) :
-			      -EFAULT;
 	if (err)
 		vb_explain("ibv_reg_mr: the range 0x%llx + %llu is not %s memory of this process",
 			   (unsigned long long)spec->addr, (unsigned long long)spec->length,
@@ -80,14 +50,14 @@ static int check_memory(const struct vb_mr_spec *spec)
 
 static int check_spec(const struct vb_mr_spec *spec)
 {
-	int err = check_access(spec->access);
+	int err = vb_mr_check_access(spec->access);
 
-	if (err)
-		return err;
+	if (err || vb_odp_implicit(spec))
+		return err ? err : vb_odp_check_implicit(spec);
 	if (spec->length > VB_MR_SIZE_MAX || spec->addr + spec->length < spec->addr ||
 	    spec->iova + spec->length < spec->iova)
 		return -EINVAL;
-	return check_memory(spec);
+	return spec->access & IBV_ACCESS_ON_DEMAND ? vb_odp_check() : check_memory(spec);
 }
 
 static void key_publish(struct vb_mr *mr, uint32_t word)
@@ -109,11 +79,12 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 
 static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
+	vb_odp_count(mr->nic, mr->access, spec->access);
 	mr->access = spec->access;
 	mr->addr = spec->addr;
 	mr->length = spec->length;
 	mr->iova = spec->access & IBV_ACCESS_ZERO_BASED ? 0 : spec->iova;
-	mr->ibv.addr = (void *)(uintptr_t)spec->addr;
+	mr->ibv.addr = mr->dm || mr->mapping ? NULL : (void *)(uintptr_t)spec->addr;
 	mr->ibv.length = spec->length;
 }
 
@@ -131,35 +102,52 @@ static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *
 		pthread_mutex_unlock(&nic->lock);
 		return -ENOMEM;
 	}
+	if (mr->foreign && vb_key_alias_add(nic, mr->index, mr->ibv.lkey, mr->ibv.rkey)) {
+		vb_key_free(nic, mr->index);
+		pthread_mutex_unlock(&nic->lock);
+		return -ENOMEM;
+	}
 	nic->mr_count++;
 	tags = mr->entry->tags;
-	mr->ibv.lkey = vb_key_encode(keys, mr->index, false, (uint8_t)tags);
-	mr->ibv.rkey = vb_key_encode(keys, mr->index, true, (uint8_t)(tags >> 8));
+	if (!mr->foreign) {
+		mr->ibv.lkey = vb_key_encode(keys, mr->index, false, (uint8_t)tags);
+		mr->ibv.rkey = vb_key_encode(keys, mr->index, true, (uint8_t)(tags >> 8));
+	}
 	key_publish(mr, tags & 0xffff);
 	pthread_mutex_unlock(&nic->lock);
+	return 0;
+}
+
+int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *spec)
+{
+	int err = mr_make(mr, pd, spec);
+
+	if (err) {
+		vb_odp_count(pd->nic, mr->access, 0);
+		free(mr);
+		return err;
+	}
+	mr->ibv.context = pd->ibv.context;
+	mr->ibv.pd = &pd->ibv;
+	atomic_fetch_add(&pd->users, 1);
+	if (mr->null) {
+		mr->ibv.addr = NULL;
+		mr->ibv.rkey = 0;
+	}
+	mr->export = vb_export_get(vb_context(pd->ibv.context)->export);
+	if (!mr->foreign)
+		mr->ibv.handle = vb_export_mr_add(mr->export, mr);
 	return 0;
 }
 
 static int create(struct vb_pd *pd, const struct vb_mr_spec *spec, const struct vb_null *null,
 		  struct vb_mr **out)
 {
-	struct vb_mr *mr = calloc(1, sizeof(*mr));
-	int err;
-
-	if (!mr)
+	*out = calloc(1, sizeof(**out));
+	if (!*out)
 		return -ENOMEM;
-	mr->null = null;
-	err = mr_make(mr, pd, spec);
-	if (err) {
-		free(mr);
-		return err;
-	}
-	mr->ibv.context = pd->ibv.context;
-	mr->ibv.pd = &pd->ibv;
-	mr->ibv.handle = mr->index;
-	atomic_fetch_add(&pd->users, 1);
-	*out = mr;
-	return 0;
+	(*out)->null = null;
+	return vb_mr_create(*out, pd, spec);
 }
 
 int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out)
@@ -178,12 +166,7 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 	if (err)
 		return err;
 	spec.addr = null->sink; /* what peers find in the key table: they only write */
-	err = create(pd, &spec, null, out);
-	if (err)
-		return err;
-	(*out)->ibv.addr = NULL;
-	(*out)->ibv.rkey = 0;
-	return 0;
+	return create(pd, &spec, null, out);
 }
 
 /* After it nobody reads or writes the memory for us: not a peer, not a thread, not a poll. */
@@ -212,45 +195,80 @@ static int withdraw(struct vb_mr *mr)
 	return 0;
 }
 
+/* What an object has besides its keys. */
+static void dispose(struct vb_mr *mr)
+{
+	if (mr->mapping)
+		munmap(mr->mapping, mr->mapping_length);
+	vb_export_mr_forget(mr->export, mr);
+	vb_export_put(mr->export);
+	vb_pd_release(mr->pd, mr->nic);
+	free(mr);
+}
+
+int vb_mr_take_back(struct vb_mr *mr)
+{
+	int err = vb_mw_any_bound_to(mr) ? -EBUSY : withdraw(mr);
+
+	if (err)
+		return err;
+	if (!mr->foreign)
+		vb_export_mr_remove(mr->export, mr->ibv.handle);
+	if (mr->dm)
+		vb_dm_use(mr->export, mr->dm - 1, -1);
+	pthread_mutex_lock(&mr->nic->lock);
+	if (mr->foreign)
+		vb_key_alias_remove(mr->nic, mr->index);
+	vb_key_free(mr->nic, mr->index);
+	mr->nic->mr_count--;
+	pthread_mutex_unlock(&mr->nic->lock);
+	vb_odp_count(mr->nic, mr->access, 0);
+	return 0;
+}
+
 int vb_mr_deregister(struct vb_mr *mr)
 {
 	int err = 0;
 
-	if (mr->nic == vb_nic_current()) {
-		err = vb_mw_any_bound_to(mr) ? -EBUSY : withdraw(mr);
-		if (err)
-			return err;
-		pthread_mutex_lock(&mr->nic->lock);
-		vb_key_free(mr->nic, mr->index);
-		mr->nic->mr_count--;
-		pthread_mutex_unlock(&mr->nic->lock);
-	}
-	vb_pd_release(mr->pd, mr->nic);
-	free(mr);
-	return 0;
+	if (mr->imported)
+		return vb_mr_deregister_imported(mr);
+	if (mr->nic == vb_nic_current())
+		err = mr->destroyed ? -EINVAL : vb_mr_take_back(mr);
+	if (!err)
+		dispose(mr);
+	return err;
 }
 
 /* What a library can refuse before it asks its NIC. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
-	if (mr->null) {
-		vb_explain("ibv_rereg_mr: a null MR cannot be changed");
+	if (mr->null || mr->imported || mr->destroyed) {
+		vb_explain("ibv_rereg_mr: a null or imported MR cannot be changed");
 		return -EINVAL;
 	}
 	if (vb_mw_any_bound_to(mr))
 		return -EBUSY;
-	return check_access(spec->access);
+	if ((mr->dm || mr->mapping) && spec->addr != mr->addr) {
+		vb_explain("ibv_rereg_mr: a region of device memory or a dma-buf cannot move");
+		return -EINVAL;
+	}
+	if ((mr->dm && !(spec->access & IBV_ACCESS_ZERO_BASED)) ||
+	    (mr->mapping && spec->access != mr->access)) {
+		vb_explain("ibv_rereg_mr: device memory stays zero-based, a dma-buf has its rights");
+		return -EINVAL;
+	}
+	return vb_mr_check_access(spec->access);
 }
 
 int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd, bool *valid)
 {
-	uint32_t tags = atomic_load(&mr->entry->word) & 0xffff;
 	int err = check_reregister(mr, spec);
+	uint32_t tags = err ? 0 : atomic_load(&mr->entry->word) & 0xffff;
 
 	*valid = err;
 	if (!err)
 		err = withdraw(mr);
-	if (!err)
+	if (!err && !mr->dm && !mr->mapping)
 		err = check_spec(spec);
 	if (err)
 		return err;
@@ -262,19 +280,48 @@ int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_
 	}
 	set_spec(mr, spec);
 	key_publish(mr, tags);
+	vb_export_mr_update(mr->export, mr);
 	return 0;
+}
+
+static struct vb_mr *mr_at(struct vb_nic *nic, uint32_t index)
+{
+	struct vb_mr **page = __atomic_load_n(&nic->mrs[index / VB_KEY_PAGE], __ATOMIC_ACQUIRE);
+
+	return page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
+}
+
+static struct vb_mr *by_alias(struct vb_nic *nic, uint32_t lkey)
+{
+	struct vb_mr *mr = NULL;
+	uint32_t index;
+
+	if (vb_key_find_alias(nic->seg.head, lkey, &index))
+		mr = mr_at(nic, index);
+	return mr && mr->ibv.lkey == lkey ? mr : NULL;
 }
 
 struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey)
 {
-	struct vb_mr **page, *mr;
+	struct vb_mr *mr;
 	uint32_t index;
 
 	if (!vb_key_decode(&nic->seg.head->keys, lkey, false, &index))
-		return NULL;
-	page = __atomic_load_n(&nic->mrs[index / VB_KEY_PAGE], __ATOMIC_ACQUIRE);
-	mr = page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
-	return mr && mr->ibv.lkey == lkey ? mr : NULL;
+		return by_alias(nic, lkey);
+	mr = mr_at(nic, index);
+	return mr && mr->ibv.lkey == lkey ? mr : by_alias(nic, lkey);
+}
+
+bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length)
+{
+	for (uint32_t i = 0; i < nic->keys_made; i++) {
+		const struct vb_mr *mr = mr_at(nic, i);
+
+		if (mr && mr->mapping && addr >= mr->addr && addr - mr->addr <= mr->length &&
+		    length <= mr->length - (addr - mr->addr))
+			return true;
+	}
+	return false;
 }
 
 struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
@@ -297,7 +344,7 @@ struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, co
 	uint32_t generation = atomic_load(&nic->mr_generation);
 	struct vb_mr *mr = vb_mr_lookup(nic, pd, sge, access);
 
-	if (mr && !mr->null)
+	if (mr && !mr->null && !vb_mr_on_demand(mr))
 		*cache = (struct vb_mr_cache){
 			.lkey = sge->lkey,
 			.generation = generation,

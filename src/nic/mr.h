@@ -5,6 +5,9 @@
 
 #include "nic/pd.h"
 
+/* Rights of FLUSH, which older headers have no names for. */
+enum { VB_ACCESS_FLUSH_GLOBAL = 1 << 8, VB_ACCESS_FLUSH_PERSISTENT = 1 << 9 };
+
 /* Addresses of this process that stand for nothing (mr_null.c). */
 struct vb_null {
 	uint64_t zeros; /* to be read; as much as the longest message */
@@ -20,12 +23,25 @@ struct vb_mr {
 	uint32_t access;
 	uint64_t iova, length, addr;
 	const struct vb_null *null; /* a null region; NULL: a real one */
+	struct vb_export *export;   /* that has a record of it, referenced; or NULL */
+	uint32_t dm;                /* 1 + handle of the device memory that it lies in, or 0 */
+	bool imported;              /* stands for another one, found by its handle; has no entry */
+	bool foreign;               /* made from another process's record, with the keys of that one */
+	bool destroyed;             /* through one that stands for it: only the object is left */
+	void *mapping;              /* made for it, and unmapped with it; or NULL */
+	size_t mapping_length;
 	_Atomic uint32_t used_by_recv; /* a receive named it once: dereg must look for those */
 };
 
 static inline struct vb_mr *vb_mr(struct ibv_mr *ibv)
 {
 	return vb_container(ibv, struct vb_mr, ibv);
+}
+
+/* Its memory may not be there: it must be asked for, and copied with care (odp.h). */
+static inline bool vb_mr_on_demand(const struct vb_mr *mr)
+{
+	return mr->access & IBV_ACCESS_ON_DEMAND;
 }
 
 struct vb_mr_spec {
@@ -38,13 +54,25 @@ int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr
 /* Reads give zeros, writes vanish; for lkeys only. */
 int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out);
 int vb_null_get(struct vb_nic *nic, const struct vb_null **null);
+/*
+ * Completes a region that was allocated and has its null, dm or mapping set, and whose memory is
+ * known to be good; frees it if that fails.
+ */
+int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *spec);
+int vb_mr_check_access(unsigned access);
+/* -EBUSY: a window is bound to it, or somebody does not stop using it. */
 int vb_mr_deregister(struct vb_mr *mr);
+/* The region ends, its object stays. */
+int vb_mr_take_back(struct vb_mr *mr);
 /*
  * pd may be NULL: unchanged. -EINVAL, -EBUSY with *valid: nothing has changed. Otherwise, after an
  * error, the region is good for being deregistered only.
  */
 int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd,
 		     bool *valid);
+
+/* The memory belongs to a region that was mapped for it; slow. */
+bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length);
 
 struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey);
 /* Checks one scatter/gather element against the region behind its lkey; NULL if it does not fit. */
@@ -62,7 +90,7 @@ struct vb_mr_cache {
 	uint64_t delta;      /* from an address of the region to one of this process */
 };
 
-/* Looks the element's region up and remembers it, null regions aside; NULL as vb_mr_lookup. */
+/* Looks the element's region up and remembers it, odd regions aside; NULL as vb_mr_lookup. */
 struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, const struct vb_pd *pd,
 			       const struct ibv_sge *sge, unsigned access);
 

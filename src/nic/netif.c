@@ -5,8 +5,9 @@
 #include "nic/gid.h"
 
 #include <errno.h>
+#include <linux/if.h>
+#include <pthread.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SPIN_TURNS = 1000 };
 #define SNAPSHOT_AGE_NS_MAX 100000000u
@@ -17,21 +18,31 @@ static struct vb_netif loopback = {
 static struct vb_netif_snapshot loopback_only = { .netif_count = 1, .netifs = &loopback };
 
 /*
- * The pid of the thread's process that is inside, 0 for none. Inside are only a look at the pointer
- * and a count, so a fork meanwhile leaves the pointer good; the child sees that the pid is not its
- * own and takes the lock. Whoever does not get it reads the kernel's tables for itself.
+ * A thread is inside. There it only looks at the pointer and counts, so a fork meanwhile leaves the
+ * pointer good, and the child opens the lock. Whoever does not get it reads the kernel's tables for
+ * itself.
  */
-static _Atomic int cache_owner_pid;
-static struct vb_netif_snapshot *cache; /* under cache_owner_pid; holds one count */
+static atomic_bool cache_busy;
+static struct vb_netif_snapshot *cache; /* under cache_busy; holds one count */
+
+static void open_in_child(void)
+{
+	atomic_store_explicit(&cache_busy, false, memory_order_relaxed);
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, open_in_child);
+}
 
 static bool cache_enter(void)
 {
-	const int self = getpid();
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+	pthread_once(&once, watch_fork);
 	for (int turn = 0; turn < SPIN_TURNS; turn++) {
-		int owner = atomic_load_explicit(&cache_owner_pid, memory_order_relaxed);
-
-		if (owner != self && atomic_compare_exchange_strong(&cache_owner_pid, &owner, self))
+		if (!atomic_load_explicit(&cache_busy, memory_order_relaxed) &&
+		    !atomic_exchange_explicit(&cache_busy, true, memory_order_acquire))
 			return true;
 		vb_cpu_relax();
 	}
@@ -40,7 +51,7 @@ static bool cache_enter(void)
 
 static void cache_leave(void)
 {
-	atomic_store_explicit(&cache_owner_pid, 0, memory_order_release);
+	atomic_store_explicit(&cache_busy, false, memory_order_release);
 }
 
 static struct vb_netif_snapshot *cached_snapshot(void)
@@ -124,11 +135,20 @@ const struct vb_netif *vb_netif_by_index(const struct vb_netif_snapshot *all, in
 	return NULL;
 }
 
+/*
+ * RUNNING comes a while after the carrier: a worker of the kernel sets it. Who only looks at it does
+ * not see an interface that was just brought up.
+ */
+static bool has_carrier(unsigned flags)
+{
+	return (flags & IFF_RUNNING) || (flags & (IFF_LOWER_UP | IFF_DORMANT)) == IFF_LOWER_UP;
+}
+
 bool vb_netif_is_up(const struct vb_netif *netif)
 {
-	const unsigned up = IFF_UP | IFF_RUNNING;
-
-	return (netif->flags & IFF_LOOPBACK) || (netif->flags & up) == up;
+	if (netif->flags & IFF_LOOPBACK)
+		return true;
+	return (netif->flags & IFF_UP) && has_carrier(netif->flags);
 }
 
 const struct vb_netif_addr *vb_netif_ipv4(const struct vb_netif_snapshot *all,

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "nic/slot.h"
+#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -72,6 +73,8 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->memberships);
 	vb_list_init(&nic->mws);
 	vb_list_init(&nic->srqs);
+	vb_list_init(&nic->xrcds);
+	vb_list_init(&nic->xrc_handles);
 	vb_list_init(&nic->cqs);
 	vb_list_init(&nic->quarantine);
 	nic->next_pd = 1;
@@ -149,6 +152,7 @@ void vb_nic_forget(void)
 		vb_fd_close(&nic->slots[i].listener);
 	vb_fd_close(&nic->seg.memfd);
 	vb_fd_close(&nic->doorbell);
+	vb_xrc_forget(nic);
 	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
 		if (!peer->self) {
 			vb_fd_close(&peer->socket);

@@ -19,6 +19,9 @@
 struct vb_qp;
 struct vb_mr;
 struct vb_null;
+struct vb_srq;
+struct vb_pd;
+struct vb_cq;
 
 struct vb_own_slot {
 	uint32_t slot;
@@ -50,6 +53,13 @@ struct vb_nic {
 	uint32_t *free_keys;              /* ring of free key indexes */
 	uint32_t free_keys_head, free_keys_tail, free_keys_size, keys_made;
 	uint32_t next_pd, next_srq;
+	struct vb_list xrcds;             /* XRC domains, under lock */
+	uint32_t xrcd_count, next_xrcd;
+	struct vb_list xrc_handles;       /* of QPs in other processes, under lock */
+	struct vb_srq **xrc_srqs;         /* by index, under lock; NULL: none was ever made */
+	uint32_t next_xrc_srq;
+	struct vb_pd *xrc_pd;             /* what XRC_RECV QPs have in the place of a PD ... */
+	struct vb_cq *xrc_cq;             /* ... and of CQs; made with the first of them */
 	_Atomic uint32_t mr_generation; /* moves when a region goes away or changes: caches end */
 	_Atomic uint64_t next_epoch;
 	_Atomic uint32_t waiting; /* send queues that wait and flushes that do: pollers help */
@@ -63,6 +73,8 @@ struct vb_nic {
 	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
 	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
+	bool own_hands;               /* a region can be reached by this process only; under lock */
+	_Atomic uint32_t on_demand;   /* regions whose memory may not be there (odp.h) */
 	struct vb_null *null;         /* what null regions read from and write to; under lock */
 	_Atomic uint64_t event_due_ns; /* the first event that moderation holds back; 0: none */
 };

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pd.h"
 #include "base/log.h"
+#include "nic/import.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-static int number_take(struct vb_nic *nic, struct vb_pd *pd)
+int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd)
 {
 	int err = -ENOMEM;
 
@@ -33,13 +34,15 @@ int vb_pd_alloc(struct ibv_context *ctx, struct vb_pd **out)
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return -ENOMEM;
-	err = number_take(nic, pd);
+	err = vb_pd_number(nic, pd);
 	if (err) {
 		free(pd);
 		return err;
 	}
 	pd->ibv.context = ctx;
-	pd->ibv.handle = pd->id;
+	vb_list_init(&pd->same);
+	pd->export = vb_export_get(vb_context(ctx)->export);
+	pd->ibv.handle = vb_export_pd_add(pd->export, pd);
 	atomic_fetch_add(&vb_context(ctx)->objects, 1);
 	*out = pd;
 	return 0;
@@ -54,7 +57,7 @@ int vb_pd_adopt(struct vb_pd *pd)
 		return -errno;
 	if (__builtin_expect(pd->nic == nic, 1))
 		return 0;
-	err = pd->base ? vb_pd_adopt(pd->base) : number_take(nic, pd);
+	err = pd->base ? vb_pd_adopt(pd->base) : vb_pd_number(nic, pd);
 	if (err)
 		return err;
 	atomic_store(&pd->users, 0);
@@ -68,28 +71,52 @@ int vb_pd_adopt(struct vb_pd *pd)
 
 void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic)
 {
-	if (pd->nic == nic)
-		atomic_fetch_sub(&pd->users, 1);
+	if (pd->nic == nic && atomic_fetch_sub(&pd->users, 1) == 1 && pd->unimported)
+		vb_pd_unimport(pd);
 }
 
-int vb_pd_dealloc(struct vb_pd *pd)
+static int dealloc_parent(struct vb_pd *pd)
 {
-	uint32_t users = atomic_load(&pd->users);
+	vb_pd_release(pd->base, pd->nic);
+	if (pd->td)
+		atomic_fetch_sub(&pd->td->users, 1);
+	return 0;
+}
 
-	if (users && pd->nic == vb_nic_current()) {
+static int dealloc(struct vb_pd *pd, uint32_t users)
+{
+	if (pd->nic != vb_nic_current()) {
+		vb_pd_forget(pd);
+		return 0;
+	}
+	if (pd->destroyed) {
+		vb_explain("ibv_dealloc_pd: it was deallocated by one who imported it");
+		return -EINVAL;
+	}
+	if (users) {
 		vb_explain("ibv_dealloc_pd: %u MRs, MWs, AHs, QPs, SRQs, CQs or parent domains "
 			   "still belong to the PD", users);
 		return -EBUSY;
 	}
-	if (pd->base) {
-		vb_pd_release(pd->base, pd->nic);
-		if (pd->td)
-			atomic_fetch_sub(&pd->td->users, 1);
-	} else if (pd->nic == vb_nic_current()) {
-		pthread_mutex_lock(&pd->nic->lock);
-		pd->nic->pd_count--;
-		pthread_mutex_unlock(&pd->nic->lock);
-	}
+	vb_pd_end(pd);
+	pthread_mutex_lock(&pd->nic->lock);
+	pd->nic->pd_count--;
+	pthread_mutex_unlock(&pd->nic->lock);
+	return 0;
+}
+
+int vb_pd_dealloc(struct vb_pd *pd)
+{
+	uint32_t users = pd->nic == vb_nic_current() ? vb_pd_users(pd) : 0;
+	int err;
+
+	if (pd->base)
+		err = users ? -EBUSY : dealloc_parent(pd);
+	else
+		err = dealloc(pd, users);
+	if (err)
+		return err;
+	vb_export_put(pd->export);
 	atomic_fetch_sub(&vb_context(pd->ibv.context)->objects, 1);
 	free(pd);
 	return 0;

@@ -25,6 +25,10 @@ struct vb_pd {
 	struct vb_pd *base;     /* of a parent domain: the PD; NULL: this is no parent domain */
 	struct vb_td *td;       /* of a parent domain, or NULL */
 	struct vb_allocator allocator; /* of a parent domain; alloc NULL: none */
+	struct vb_export *export;      /* that has a record of it, referenced; NULL: none (import.h) */
+	struct vb_list same;           /* others for this PD, which were imported; vb_export_lock */
+	bool destroyed;                /* through one of those: only the object is left */
+	bool unimported;               /* goes with the last object that uses it */
 };
 
 static inline struct vb_pd *vb_pd(struct ibv_pd *ibv)
@@ -49,7 +53,9 @@ int vb_pd_alloc(struct ibv_context *ctx, struct vb_pd **out);
 int vb_pd_adopt(struct vb_pd *pd);
 /* An object of pd is gone; what a child inherited never counted in an adopted PD. */
 void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic);
-/* -EBUSY while anything belongs to it. */
+/* How the NIC names it; -ENOMEM. */
+int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd);
+/* -EBUSY while anything belongs to it, or to one that was imported from it. */
 int vb_pd_dealloc(struct vb_pd *pd);
 
 /* --- parent domains (pd_parent.c) --- */

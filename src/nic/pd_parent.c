@@ -35,6 +35,7 @@ int vb_pd_alloc_parent(struct vb_pd *base, struct vb_td *td, const struct vb_all
 	pd->nic = base->nic;
 	pd->id = base->id;
 	pd->base = base;
+	vb_list_init(&pd->same);
 	pd->td = td;
 	pd->allocator = *allocator;
 	atomic_fetch_add(&base->users, 1);

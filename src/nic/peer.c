@@ -186,19 +186,43 @@ struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn)
 	return page ? &page[index % VB_QP_PAGE] : NULL;
 }
 
-const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey)
+struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number)
 {
-	uint32_t index;
+	uint32_t index = number % VB_XRC_SRQ_MAX;
+	struct vb_srq_entry *page;
+	uint64_t offset;
+
+	if (number / VB_XRC_SRQ_MAX != peer->head_slot)
+		return NULL;
+	offset = atomic_load_explicit(&peer->head->srq_pages[index / VB_SRQ_PAGE],
+				      memory_order_acquire);
+	page = offset ? vb_peer_at(peer, offset, VB_SRQ_PAGE * sizeof(*page)) : NULL;
+	return page ? &page[index % VB_SRQ_PAGE] : NULL;
+}
+
+static const struct vb_key_entry *key_at(struct vb_peer *peer, uint32_t index, uint32_t key,
+					 bool want_rkey)
+{
 	uint64_t offset;
 	const struct vb_key_entry *page, *entry;
 
-	if (!vb_key_decode(&peer->head->keys, key, want_rkey, &index))
-		return NULL;
 	offset = atomic_load_explicit(&peer->head->key_pages[index / VB_KEY_PAGE],
 				      memory_order_acquire);
 	page = offset ? vb_peer_at(peer, offset, VB_KEY_PAGE * sizeof(*page)) : NULL;
 	entry = page ? &page[index % VB_KEY_PAGE] : NULL;
 	if (!entry || !vb_key_matches(atomic_load(&entry->word), key, want_rkey))
 		return NULL;
+	return entry;
+}
+
+const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey)
+{
+	const struct vb_key_entry *entry = NULL;
+	uint32_t index;
+
+	if (vb_key_decode(&peer->head->keys, key, want_rkey, &index))
+		entry = key_at(peer, index, key, want_rkey);
+	if (!entry && vb_key_find_alias(peer->head, key, &index))
+		entry = key_at(peer, index, key, want_rkey);
 	return entry;
 }

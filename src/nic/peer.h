@@ -64,6 +64,8 @@ void vb_peer_attend_qp(const struct vb_peer *peer, struct vb_qp_entry *entry, ui
 
 /* The entry of a QP number in the peer's segment, or NULL. */
 struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn);
+/* The entry of an XRC SRQ number, or NULL. */
+struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number);
 /* The key that was used last, and where it was found. Valid while the peer is mapped. */
 struct vb_key_cache {
 	uint32_t rkey;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
+#include "nic/tm.h"
+#include "nic/xrcd.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -10,16 +12,23 @@ static int check(const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD) {
-		vb_explain("ibv_create_qp: QP type %d is not supported, only RC, UC and UD",
-			   attr->qp_type);
+	if (attr->qp_type != IBV_QPT_UC && attr->qp_type != IBV_QPT_UD &&
+	    attr->qp_type != IBV_QPT_RAW_PACKET && !vb_type_reliable((uint8_t)attr->qp_type)) {
+		vb_explain("ibv_create_qp: QP type %d is not supported, only RC, UC, UD, XRC and raw "
+			   "packet", attr->qp_type);
 		return -EOPNOTSUPP;
 	}
 	if (!attr->send_cq || !attr->recv_cq)
 		return -EINVAL;
-	if (attr->srq && attr->qp_type == IBV_QPT_UC) {
-		vb_explain("ibv_create_qp: a UC QP has no shared receive queue");
+	if (attr->srq && (attr->qp_type == IBV_QPT_UC || attr->qp_type == IBV_QPT_XRC_SEND ||
+			  vb_srq(attr->srq)->xrcd)) {
+		vb_explain("ibv_create_qp: %s", vb_srq(attr->srq)->xrcd ?
+			   "an XRC SRQ takes messages from XRC QPs only" :
+			   "a UC or XRC_SEND QP has no shared receive queue");
+		return -EINVAL;
+	}
+	if (attr->srq && vb_srq(attr->srq)->tm && attr->qp_type != IBV_QPT_RC) {
+		vb_explain("ibv_create_qp: tags are matched on RC QPs only");
 		return -EINVAL;
 	}
 	if (cap->max_send_wr > VB_WR_MAX || cap->max_send_sge > VB_SGE_MAX ||
@@ -45,7 +54,11 @@ static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 	int err;
 
 	qp->sq.pd = qp->pd;
-	err = vb_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data);
+	if (qp->srq && qp->srq->tm)
+		err = vb_tm_sq_init(&qp->sq, cap);
+	else
+		err = vb_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
+				 cap->max_inline_data);
 	if (!err && qp->send_cq->stamped) {
 		err = vb_sq_stamp(&qp->sq);
 		if (err)
@@ -60,7 +73,7 @@ static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 	qp->rq = &qp->own_rq;
 	qp->own_rq.consumer_lock = &qp->recv_cq->poll_lock;
 	err = vb_rq_init(qp->rq, qp->pd, cap->max_recv_wr, cap->max_recv_sge,
-			 qp->type == IBV_QPT_UD);
+			 qp->type == IBV_QPT_UD || qp->type == IBV_QPT_RAW_PACKET);
 	if (err)
 		vb_sq_fini(&qp->sq);
 	return err;
@@ -85,6 +98,8 @@ static void entry_make(struct vb_qp *qp)
 	entry->recv_cq = qp->recv_cq->shared_offset;
 	entry->ready_bit = qp->recv_bit;
 	entry->has_srq = qp->srq != NULL;
+	entry->by_packets = (uint8_t)((qp->srq && qp->srq->tm ? VB_BY_PACKETS_TAGS : 0) |
+				      (qp->nic->own_hands ? VB_BY_PACKETS_MEMORY : 0));
 	atomic_store(&entry->attention, 0);
 	atomic_store(&entry->binder, 0);
 	atomic_store(&entry->dropped, 0);
@@ -148,6 +163,9 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 		qp->datagram_max = datagram_max(pd->ibv.context);
 	vb_list_init(&qp->pend.node);
 	vb_list_init(&qp->wire_kick);
+	vb_list_init(&qp->handles);
+	vb_list_init(&qp->sessions);
+	vb_list_init(&qp->handle_node);
 	err = queues_make(qp, &attr->cap);
 	if (err)
 		return err;
@@ -205,7 +223,10 @@ void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type)
 
 	if (type == IBV_EVENT_COMM_EST && established)
 		established(qp->ibv.qp_num);
-	vb_async_raise(qp->ibv.context, type, &qp->ibv, &qp->async_taken);
+	if (qp->type == IBV_QPT_XRC_RECV)
+		vb_xrc_qp_raise(qp, type);
+	else
+		vb_async_raise(qp->ibv.context, type, &qp->ibv, &qp->async_taken);
 }
 
 void vb_qp_token_wait(struct vb_qp *qp)
@@ -217,6 +238,8 @@ void vb_qp_token_wait(struct vb_qp *qp)
 void vb_remote_unbind(struct vb_remote *remote)
 {
 	atomic_store_explicit(&remote->direct_slot, 0, memory_order_relaxed);
+	if (remote->home != remote->peer)
+		vb_peer_put(remote->home);
 	vb_peer_put(remote->peer);
 	memset(&remote->peer, 0, sizeof(*remote) - offsetof(struct vb_remote, peer));
 }
@@ -276,6 +299,8 @@ void vb_qp_withdraw(struct vb_qp *qp)
 	vb_qp_purge(qp);
 	vb_nic_qpn_free(nic, qp->ibv.qp_num);
 	vb_qp_flush_cancel(qp);
+	if (qp->entry->by_packets)
+		vb_tm_rndv_forget(qp);
 	queues_free(qp);
 	pthread_mutex_unlock(&nic->lock);
 }

@@ -22,6 +22,13 @@ struct vb_remote {
 	/* The peer's, if a small SEND may go directly. First: posters read it without a lock. */
 	_Atomic uint32_t direct_slot;
 	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
+	/* Whose receives and memory the messages are for: the peer, or of XRC the process that owns
+	 * the SRQ, referenced if it is another one. Valid once the receive queue is resolved. */
+	struct vb_peer *home;
+	uint32_t pd;          /* there, that keys must belong to */
+	uint32_t srqn;        /* XRC: the SRQ at hand ... */
+	struct vb_srq_entry *srq; /* ... NULL: none, or the QP is no XRC QP */
+	uint64_t srq_gate;
 	struct vb_qp_entry *entry;
 	uint64_t gate;        /* to which we are bound; 0: not bound */
 	struct vb_rq_shared *rq;
@@ -64,8 +71,19 @@ struct vb_pend {
 	_Atomic uint64_t wake_ns; /* when the service thread should look again */
 };
 
+/* Path migration: migrate.h. */
+struct vb_migration {
+	_Atomic uint8_t state; /* enum ibv_mig_state; changes under state_lock */
+	bool loaded;           /* there is an alternate path; from here on under state_lock */
+	bool refused;          /* and its peer went another way, which was said */
+	_Atomic bool astray;   /* local path: av does not lead to the peer that we are bound to */
+	_Atomic uint32_t path_number; /* counts changes of av, which the wire follows */
+	struct vb_av alternate;
+};
+
 struct vb_wired;
 struct vb_builder;
+struct vb_raw_qp;
 
 struct vb_qp {
 	union { /* first; room for the members that newer headers append to ibv_qp_ex */
@@ -79,6 +97,7 @@ struct vb_qp {
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_rq *rq;        /* its own or its SRQ's */
 	struct vb_srq *srq;
+	struct vb_xrcd *xrcd;    /* XRC_RECV */
 	_Atomic uint32_t state;  /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
@@ -92,7 +111,8 @@ struct vb_qp {
 	uint64_t epoch;
 	struct ibv_qp_attr attr; /* as modified so far */
 	struct ibv_qp_cap cap;
-	struct vb_av av;         /* RC, UC: resolved at RTR */
+	struct vb_av av;         /* RC, UC: resolved at RTR; under state_lock (vb_qp_av) */
+	struct vb_migration migration;
 	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
 	bool flush_pending;      /* the grace period runs; under state_lock */
 	struct vb_grace flush_grace;
@@ -105,6 +125,32 @@ struct vb_qp {
 	_Atomic uint32_t rate_kbps;     /* that the wire keeps to; 0: none */
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
 	struct vb_builder *builder;     /* verbs/qp_ex.h; NULL: only ibv_post_send */
+	struct vb_raw_qp *raw;          /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
+	_Atomic uint32_t raw_flags;     /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
+	/* XRC_RECV (xrcd_qp.c): several may have the QP, each through a handle of its own. Of a
+	 * handle only ibv, nic, type, xrcd, async_taken and these are in use. */
+	bool is_handle;
+	struct vb_qp *real;             /* a handle's, if it is in this process ... */
+	int session;                    /* ... else the socket to the process that has it */
+	struct vb_list handle_node;     /* in real->handles */
+	struct vb_spin handles_lock;
+	struct vb_list handles;         /* from here on under handles_lock */
+	struct vb_list sessions;        /* struct vb_xrc_session: handles of other processes */
+	uint32_t session_count;
+	bool creator_gone;              /* its own handle was destroyed, others keep it */
+	bool unwanted;                  /* by everybody: nobody opens it any more */
+};
+
+/* Another process has the QP open, through this socket. */
+struct vb_xrc_session {
+	struct vb_list node; /* in qp->sessions */
+	struct vb_qp *qp;
+	int fd;
+};
+
+/* What goes down such a socket. */
+struct vb_xrc_event {
+	uint32_t type; /* enum ibv_event_type */
 };
 
 static inline struct vb_qp *vb_qp(struct ibv_qp *ibv)
@@ -115,6 +161,22 @@ static inline struct vb_qp *vb_qp(struct ibv_qp *ibv)
 static inline enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
 {
 	return (enum ibv_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
+}
+
+/* Acknowledged, in order, once: RC and XRC. */
+static inline bool vb_type_reliable(uint8_t type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+static inline bool vb_qp_reliable(const struct vb_qp *qp)
+{
+	return vb_type_reliable(qp->type);
+}
+
+static inline bool vb_qp_is_xrc(const struct vb_qp *qp)
+{
+	return qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV;
 }
 
 /* The local ACK timeout, 4.096 us * 2^timeout; 0 is for ever. */

@@ -9,7 +9,7 @@
 
 enum {
 	STATES = IBV_QPS_ERR + 1,
-	TYPES = IBV_QPT_UD + 1,
+	TYPES = IBV_QPT_XRC_RECV + 1,
 };
 static_assert(IBV_QPS_RESET == 0 && STATES == 7, "states index the tables");
 
@@ -121,6 +121,83 @@ static const struct qp_edge ud_edges[STATES][STATES] = {
 	[IBV_QPS_SQE][IBV_QPS_RTS] = { .legal = true, .optional = UD_RUNNING },
 };
 
+/* Frames have no path, no key and no numbers. */
+static const struct qp_edge raw_edges[STATES][STATES] = {
+	[IBV_QPS_RESET][IBV_QPS_INIT] = { .legal = true, .required = IBV_QP_PORT },
+	[IBV_QPS_INIT][IBV_QPS_INIT] = { .legal = true, .optional = IBV_QP_PORT },
+	[IBV_QPS_INIT][IBV_QPS_RTR] = { .legal = true },
+	[IBV_QPS_RTR][IBV_QPS_RTS] = { .legal = true, .optional = IBV_QP_CUR_STATE },
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = IBV_QP_CUR_STATE },
+	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = IBV_QP_CUR_STATE },
+	[IBV_QPS_SQD][IBV_QPS_SQD] = { .legal = true },
+	[IBV_QPS_SQE][IBV_QPS_RTS] = { .legal = true, .optional = IBV_QP_CUR_STATE },
+};
+
+/* The sending half of RC: what concerns receiving is left out. */
+static const struct qp_edge xrc_send_edges[STATES][STATES] = {
+	[IBV_QPS_RESET][IBV_QPS_INIT] = {
+		.legal = true,
+		.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+	},
+	[IBV_QPS_INIT][IBV_QPS_INIT] = {
+		.legal = true,
+		.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+	},
+	[IBV_QPS_INIT][IBV_QPS_RTR] = {
+		.legal = true,
+		.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+		.optional = IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH,
+	},
+	[IBV_QPS_RTR][IBV_QPS_RTS] = {
+		.legal = true,
+		.required = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			    IBV_QP_MAX_QP_RD_ATOMIC,
+		.optional = UC_RUNNING,
+	},
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING },
+	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING },
+	[IBV_QPS_SQD][IBV_QPS_SQD] = {
+		.legal = true,
+		.optional = IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_AV | IBV_QP_ACCESS_FLAGS |
+			    IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			    IBV_QP_MAX_QP_RD_ATOMIC | MIGRATION,
+	},
+};
+
+/* And the receiving half. */
+static const struct qp_edge xrc_recv_edges[STATES][STATES] = {
+	[IBV_QPS_RESET][IBV_QPS_INIT] = {
+		.legal = true,
+		.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+	},
+	[IBV_QPS_INIT][IBV_QPS_INIT] = {
+		.legal = true,
+		.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+	},
+	[IBV_QPS_INIT][IBV_QPS_RTR] = {
+		.legal = true,
+		.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		.optional = IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_ALT_PATH,
+	},
+	[IBV_QPS_RTR][IBV_QPS_RTS] = {
+		.legal = true,
+		.required = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT,
+		.optional = RC_RUNNING,
+	},
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = RC_RUNNING },
+	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = RC_RUNNING },
+	[IBV_QPS_SQD][IBV_QPS_SQD] = {
+		.legal = true,
+		.optional = IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_AV | IBV_QP_ACCESS_FLAGS |
+			    IBV_QP_TIMEOUT | IBV_QP_MIN_RNR_TIMER | IBV_QP_MAX_DEST_RD_ATOMIC |
+			    MIGRATION,
+	},
+};
+
 static const struct {
 	const char *name;
 	const struct qp_edge (*edges)[STATES];
@@ -128,6 +205,9 @@ static const struct {
 	[IBV_QPT_RC] = { "RC", rc_edges },
 	[IBV_QPT_UC] = { "UC", uc_edges },
 	[IBV_QPT_UD] = { "UD", ud_edges },
+	[IBV_QPT_RAW_PACKET] = { "raw packet", raw_edges },
+	[IBV_QPT_XRC_SEND] = { "XRC_SEND", xrc_send_edges },
+	[IBV_QPT_XRC_RECV] = { "XRC_RECV", xrc_recv_edges },
 };
 
 static const char *const states[STATES] = {
@@ -289,7 +369,7 @@ const char *vb_qp_edge_explain(enum ibv_qp_type type, enum ibv_qp_state cur, enu
 	case EDGE_OK:
 		break;
 	case TYPE_UNKNOWN:
-		text_add(&text, "QP type %d is not one of RC, UC, UD", (int)type);
+		text_add(&text, "QP type %d is not one of RC, UC, UD, XRC, raw packet", (int)type);
 		break;
 	case EDGE_ILLEGAL:
 		text_add_edge(&text, type, cur, next);

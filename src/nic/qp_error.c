@@ -7,7 +7,7 @@ static void flush_ready(struct vb_qp *qp)
 {
 	atomic_store(&qp->flush_ready, 1);
 	/* Receives of an SRQ are not this QP's to flush; the event says that no more will come. */
-	if (qp->srq) {
+	if (qp->srq || qp->type == IBV_QPT_XRC_RECV) {
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 		return;
 	}

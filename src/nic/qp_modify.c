@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp: check everything, then change everything. */
 #include "base/log.h"
+#include "nic/migrate.h"
 #include "nic/qp.h"
 #include "nic/qp_edges.h"
+#include "nic/tm.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum {
 	QP_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
+		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | VB_ACCESS_FLUSH_GLOBAL |
+		    VB_ACCESS_FLUSH_PERSISTENT |
+		    /* Mean nothing for a QP; programs give it the flags of their regions. */
+		    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
+		    IBV_ACCESS_OPTIONAL_RANGE,
 	RETRIES_MAX = 7,
 	TIMER_MAX = 31,
 };
@@ -59,11 +65,6 @@ static int check_values(const struct ibv_qp_attr *attr, int mask)
 			   attr->path_mtu);
 		return -EINVAL;
 	}
-	if (mask & IBV_QP_ALT_PATH ||
-	    (mask & IBV_QP_PATH_MIG_STATE && attr->path_mig_state != IBV_MIG_MIGRATED)) {
-		vb_explain("ibv_modify_qp: path migration is not supported");
-		return -EOPNOTSUPP;
-	}
 	return check_ranges(attr, mask);
 }
 
@@ -92,7 +93,6 @@ static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	ADOPT(IBV_QP_TIMEOUT, timeout);
 	ADOPT(IBV_QP_RETRY_CNT, retry_cnt);
 	ADOPT(IBV_QP_RNR_RETRY, rnr_retry);
-	ADOPT(IBV_QP_PATH_MIG_STATE, path_mig_state);
 #undef ADOPT
 	own->rq_psn &= VB_MASK24;
 	own->sq_psn &= VB_MASK24;
@@ -116,8 +116,6 @@ static void show_connection(struct vb_qp *qp)
 	entry->dest_qpn = qp->attr.dest_qp_num;
 	entry->rq_psn = qp->attr.rq_psn;
 	entry->path_mtu = (uint8_t)qp->attr.path_mtu;
-	entry->sgid = qp->av.sgid;
-	entry->dgid = qp->av.dgid;
 	/* A new connection: whoever was bound to the old one is not bound to this. */
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
 	atomic_store(&entry->binder, 0);
@@ -131,6 +129,8 @@ static int reset(struct vb_qp *qp)
 
 	vb_qp_close(qp, IBV_QPS_RESET);
 	vb_qp_flush_cancel(qp);
+	if (qp->entry->by_packets)
+		vb_tm_rndv_forget(qp);
 	vb_spin_lock(&qp->send_cq->poll_lock);
 	vb_sq_reset(&qp->sq);
 	vb_spin_unlock(&qp->send_cq->poll_lock);
@@ -139,6 +139,7 @@ static int reset(struct vb_qp *qp)
 	err = qp->srq ? 0 : vb_rq_reset(qp->rq);
 	vb_spin_unlock(&qp->recv_cq->poll_lock);
 	vb_remote_unbind(&qp->remote);
+	vb_migrate_forget(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	return err;
 }
@@ -190,21 +191,35 @@ static int check_edge(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state
 	return -EINVAL;
 }
 
-int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+/* Programs set those of RC on both halves of XRC: the half that they are not for ignores them. */
+static int without_ignored(const struct vb_qp *qp, int mask)
 {
+	if (qp->type == IBV_QPT_XRC_SEND)
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return mask;
+}
+
+int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
+{
+	int mask = without_ignored(qp, all);
 	enum ibv_qp_state cur = vb_qp_state(qp);
 	enum ibv_qp_state next = mask & IBV_QP_STATE ? attr->qp_state : cur;
-	struct vb_av av;
+	struct vb_av av, alternate;
 	int err = check_edge(qp, cur, next, attr, mask);
 
 	if (!err)
 		err = check_values(attr, mask);
 	if (!err && mask & IBV_QP_AV)
 		err = vb_device_resolve(vb_context(qp->ibv.context)->dev, &attr->ah_attr, &av);
+	if (!err)
+		err = vb_migrate_check(qp, attr, mask, &alternate);
 	if (err)
 		return err;
 	if (mask & IBV_QP_AV)
-		qp->av = av;
+		vb_qp_set_av(qp, &av);
+	vb_migrate_adopt(qp, attr, mask, &alternate);
 	return apply(qp, cur, next, attr, mask);
 }
 
@@ -213,6 +228,7 @@ void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = vb_qp_state(qp);
 	attr->cap = qp->cap;
+	attr->path_mig_state = vb_mig_state(qp);
 	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && vb_qp_has_begun(qp);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = qp->ibv.qp_context,

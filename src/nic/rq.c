@@ -188,7 +188,7 @@ static bool room(const struct vb_rq *rq)
 	return rq->many ? atomic_load(&rq->held) < rq->depth : window < rq->depth;
 }
 
-static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge)
+static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge, uint8_t *flags)
 {
 	struct vb_mr *mr;
 	uint64_t address;
@@ -202,36 +202,37 @@ static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge)
 		return false;
 	sge->addr = vb_mr_at(mr, sge->addr, IBV_ACCESS_LOCAL_WRITE);
 	atomic_store(&mr->used_by_recv, 1);
+	*flags |= vb_mr_on_demand(mr) ? VB_CELL_PLACE : 0;
 	return true;
 }
 
-/* Fills the twin and the senders' copy of it; tells whether every lkey is good. */
-static bool describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin)
+/* Fills the twin and the senders' copy of it; the flags tell whether every lkey is good. */
+static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin)
 {
 	struct vb_recv_sges *out =
 		(void *)(rq->sges + (size_t)(rq->tail & rq->mask) * rq->sges_stride);
 	uint64_t length = 0;
-	bool keys_ok = true;
+	uint8_t flags = VB_CELL_KEYS_OK;
 
 	for (int i = 0; i < wr->num_sge; i++) {
 		struct ibv_sge sge = wr->sg_list[i];
 
 		/* Address as the process sees it, in the place of the region's. */
-		if (!resolve(rq, &sge))
-			keys_ok = !sge.length && keys_ok;
+		if (!resolve(rq, &sge, &flags) && sge.length)
+			flags &= (uint8_t)~VB_CELL_KEYS_OK;
 		twin->sge[i] = out->sge[i] = sge;
 		length += sge.length;
 	}
 	out->count = twin->sge_count = (uint32_t)wr->num_sge;
 	twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
-	return keys_ok;
+	return flags;
 }
 
 int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 {
 	struct vb_recv_wqe *twin;
 	struct vb_cell *cell;
-	bool keys_ok;
+	uint8_t flags;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > rq->sge_max)
 		return -EINVAL;
@@ -243,14 +244,14 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 		rq->tail++;
 	twin = vb_rq_twin(rq, rq->tail);
 	cell = vb_rq_cell(rq, rq->tail);
-	keys_ok = describe(rq, wr, twin);
+	flags = describe(rq, wr, twin);
 	twin->wr_id = wr->wr_id;
 	twin->index = rq->tail;
 	atomic_store_explicit(&twin->open, 1, memory_order_release);
 	cell->posted_length = twin->length;
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
 	atomic_store_explicit(&cell->word,
-			      vb_cell_word(rq->tail, 0, keys_ok ? VB_CELL_KEYS_OK : 0, VB_CELL_POSTED),
+			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);
 	rq->tail++;
 	if (rq->many) {

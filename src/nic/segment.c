@@ -14,7 +14,7 @@
 enum { EXTENT_MIN = 256 << 10 };
 
 /* ulimit -f applies to memfds too: the signal would end the application, the error does not. */
-static int truncate_quietly(int fd, uint64_t size)
+int vb_truncate_quietly(int fd, uint64_t size)
 {
 	sigset_t xfsz, before, pending;
 	struct timespec none = { 0 };
@@ -44,7 +44,7 @@ static void *map_extent(int memfd, uint64_t offset, uint64_t size)
 	return map;
 }
 
-static int robust_mutex_init(pthread_mutex_t *mutex)
+int vb_robust_mutex_init(pthread_mutex_t *mutex)
 {
 	pthread_mutexattr_t attr;
 	int err;
@@ -72,7 +72,7 @@ int vb_segment_create(struct vb_segment *seg, uint32_t slot)
 	seg->memfd = vb_fd_high(memfd_create("verbena", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	if (seg->memfd < 0)
 		return -errno;
-	err = truncate_quietly(seg->memfd, size);
+	err = vb_truncate_quietly(seg->memfd, size);
 	if (!err && fcntl(seg->memfd, F_ADD_SEALS, F_SEAL_SHRINK))
 		err = -errno;
 	head = err ? NULL : map_extent(seg->memfd, 0, size);
@@ -85,8 +85,8 @@ int vb_segment_create(struct vb_segment *seg, uint32_t slot)
 	head->slot = slot;
 	head->nonce = vb_random64();
 	vb_permutation_init(&head->keys, vb_random64());
-	robust_mutex_init(&head->life);
-	robust_mutex_init(&head->atomics);
+	vb_robust_mutex_init(&head->life);
+	vb_robust_mutex_init(&head->atomics);
 	head->extents[0] = (struct vb_extent){ 0, size };
 	seg->fresh = page_round(sizeof(*head));
 	seg->fresh_end = size;
@@ -137,7 +137,7 @@ static int grow(struct vb_segment *seg, uint64_t at_least)
 	 * sealed. */
 	err = fstat(seg->memfd, &st) ? -errno : 0;
 	if (!err && (uint64_t)st.st_size < offset + size)
-		err = truncate_quietly(seg->memfd, offset + size);
+		err = vb_truncate_quietly(seg->memfd, offset + size);
 	if (err)
 		return err;
 	seg->maps[count] = map_extent(seg->memfd, offset, size);

@@ -29,4 +29,8 @@ uint64_t vb_segment_alloc(struct vb_segment *seg, size_t size);
 void vb_segment_free(struct vb_segment *seg, uint64_t offset, size_t size);
 void *vb_segment_at(const struct vb_segment *seg, uint64_t offset);
 
+/* What other shared files need as well. */
+int vb_truncate_quietly(int fd, uint64_t size);
+int vb_robust_mutex_init(pthread_mutex_t *mutex);
+
 #endif

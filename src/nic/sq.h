@@ -14,6 +14,8 @@
 #include "nic/mw.h"
 #include "nic/pd.h"
 
+enum vb_internal { VB_INTERNAL_NOT, VB_INTERNAL_READ, VB_INTERNAL_FIN }; /* rendezvous: tm.h */
+
 struct vb_wqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
@@ -21,6 +23,7 @@ struct vb_wqe {
 	struct vb_ah *ah;    /* UD; referenced */
 	uint32_t rkey;
 	uint32_t remote_qpn, remote_qkey; /* UD */
+	uint32_t srqn;       /* XRC: the SRQ that it is for */
 	uint32_t imm;        /* immediate, or the rkey that is invalidated */
 	uint32_t length;     /* of all elements */
 	uint32_t psn, psn_count; /* wire: given when its first packet is sent; 0: it stays here */
@@ -28,7 +31,9 @@ struct vb_wqe {
 	uint8_t status;      /* enum ibv_wc_status; executor, before done */
 	uint8_t reason;      /* enum vb_reason, behind a bad status */
 	uint8_t sge_count;
+	uint8_t internal;    /* enum vb_internal: posted by the QP itself, completes nowhere */
 	bool signaled, solicited, inlined;
+	bool checksum;       /* raw packet: to be filled in */
 	bool fenced;         /* wire; on one host READs are over when they end */
 	union {
 		struct ibv_sge sge[1];
@@ -40,6 +45,7 @@ struct vb_wqe {
 struct vb_sq {
 	struct vb_spin lock; /* tail, executing */
 	bool executing;      /* someone holds the executor's token */
+	_Atomic uint32_t internal; /* entries from retired to tail that are not the application's */
 	uint32_t tail;
 	uint8_t *slots;
 	uint64_t *stamps;    /* when each was completed; NULL: its CQ does not ask */
@@ -71,13 +77,23 @@ static inline struct vb_wqe *vb_sq_wqe(const struct vb_sq *sq, uint32_t index)
 
 static inline bool vb_sq_full(const struct vb_sq *sq)
 {
-	return sq->tail - atomic_load_explicit(&sq->retired, memory_order_acquire) >= sq->depth;
+	return sq->tail - atomic_load_explicit(&sq->retired, memory_order_acquire) >=
+	       sq->depth + atomic_load_explicit(&sq->internal, memory_order_relaxed);
 }
 
+/* Passed by the poller, it was the last thing before scanned. What the application left unsignalled
+ * before it is free as well. */
+static inline void vb_sq_retire_internal(struct vb_sq *sq)
+{
+	atomic_store_explicit(&sq->retired, sq->scanned, memory_order_release);
+	atomic_fetch_sub(&sq->internal, 1);
+}
+
+/* It takes one of the target's resources, and is answered by more than an ACK. */
 static inline bool vb_opcode_reads(uint8_t opcode)
 {
 	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
+#include "nic/tm.h"
+#include "nic/xrcd.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -72,6 +74,17 @@ static int resize(struct vb_srq *srq, uint32_t max_wr)
 	return 0;
 }
 
+/* Its CQ counts with the receives that may complete there. */
+static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
+{
+	uint32_t before = srq->rq.depth;
+	int err = resize(srq, max_wr);
+
+	if (!err && srq->cq)
+		vb_cq_srq_resized(srq->cq, before, srq->rq.depth);
+	return err;
+}
+
 int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
 	int err = 0;
@@ -85,7 +98,7 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 	}
 	if (mask & IBV_SRQ_MAX_WR) {
 		pthread_mutex_lock(&srq->rq.nic->lock);
-		err = resize(srq, attr->max_wr);
+		err = resize_and_tell(srq, attr->max_wr);
 		pthread_mutex_unlock(&srq->rq.nic->lock);
 	}
 	if (err || !(mask & IBV_SRQ_LIMIT))
@@ -128,6 +141,8 @@ int vb_srq_destroy(struct vb_srq *srq)
 	struct vb_nic *nic = srq->rq.nic;
 
 	if (nic == vb_nic_current()) {
+		if (srq->xrcd)
+			vb_srq_leave_xrcd(srq);
 		pthread_mutex_lock(&nic->lock);
 		if (atomic_load(&srq->users)) {
 			pthread_mutex_unlock(&nic->lock);
@@ -141,6 +156,7 @@ int vb_srq_destroy(struct vb_srq *srq)
 		pthread_mutex_unlock(&nic->lock);
 		wait_for_acks(srq);
 	}
+	vb_tm_destroy(srq);
 	vb_pd_release(srq->pd, nic);
 	free(srq);
 	return 0;

@@ -4,6 +4,10 @@
 
 #include "nic/rq.h"
 
+struct vb_xrcd;
+struct vb_tm;
+struct vb_cq;
+
 struct vb_srq {
 	struct ibv_srq ibv; /* first */
 	struct vb_list node; /* in nic->srqs */
@@ -11,7 +15,13 @@ struct vb_srq {
 	struct vb_rq rq;
 	uint32_t number;
 	_Atomic uint32_t users; /* QPs */
+	/* XRC (xrcd_srq.c); NULL: a basic one, that QPs are created with */
+	struct vb_xrcd *xrcd;
+	struct vb_cq *cq;
+	struct vb_list cq_node; /* in cq->xrc_srqs */
+	struct vb_srq_entry *entry;
 	_Atomic uint32_t async_taken;
+	struct vb_tm *tm; /* tag matching (tm.h); NULL: none */
 };
 
 static inline struct vb_srq *vb_srq(struct ibv_srq *ibv)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "path/complete.h"
 #include "base/clock.h"
+#include "nic/tm.h"
 
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
 {
@@ -45,8 +46,10 @@ __attribute__((cold, noinline)) static bool account(struct vb_qp *qp, const stru
 static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
 	struct vb_sq *sq = &qp->sq;
-	bool visible = wqe->signaled || wqe->status != IBV_WC_SUCCESS;
+	bool visible = wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
 
+	if (__builtin_expect(wqe->internal, 0)) /* before its entry may be used again */
+		vb_tm_rndv_done(qp, wqe);
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);
@@ -59,12 +62,14 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	/* Pairs with the load in poll_sq. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
 	notice->due |= visible;
-	notice->error |= wqe->status != IBV_WC_SUCCESS;
+	notice->error |= visible && wqe->status != IBV_WC_SUCCESS;
+	if (__builtin_expect(atomic_load_explicit(&sq->internal, memory_order_relaxed), 0))
+		vb_tm_rndv_retire(qp);
 }
 
 static void fail_qp(struct vb_qp *qp)
 {
-	if (qp->type == IBV_QPT_RC)
+	if (vb_qp_reliable(qp))
 		vb_qp_enter_error(qp);
 	else
 		vb_qp_enter_sqe(qp);

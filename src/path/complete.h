@@ -37,13 +37,19 @@ enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
 			     struct ibv_sge *sge, unsigned *count, struct vb_report *report);
 
-/* length bytes of the translated elements, from offset on, to out. */
-void vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+/*
+ * Makes the memory of translated elements present where it may be missing (nic/odp.h); false: it is
+ * not there. So it is known before anything is sent; it may still go away afterwards.
+ */
+bool vb_path_present(const struct ibv_sge *sge, unsigned count, bool write);
+
+/* length bytes of the translated elements, from offset on, to out; false: memory is missing. */
+bool vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		    uint8_t *out);
 /* The other way round; the last bytes become visible last. */
-void vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+bool vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		     const uint8_t *from);
 /* Copies so that the tail, from the last multiple of 8 on, becomes visible last. */
-void vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length);
+bool vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length);
 
 #endif

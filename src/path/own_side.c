@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What both paths do at the initiator's own side: its memory, its windows. */
 #include "path/complete.h"
+#include "nic/odp.h"
 
 #include <string.h>
 
@@ -32,14 +33,16 @@ enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 }
 
 /* What is only read goes through the queue's cache. */
-static bool element(struct vb_qp *qp, const struct ibv_sge *sge, unsigned access, uint64_t *address)
+static bool element(struct vb_qp *qp, const struct ibv_sge *sge, bool internal, unsigned access,
+		    uint64_t *address)
 {
 	struct vb_mr_cache *cache = &qp->sq.mr_cache;
+	const struct vb_pd *pd = internal ? qp->srq->pd : qp->pd;
 	struct vb_mr *mr;
 
 	if (!access && vb_mr_cached(cache, qp->nic, sge, address))
 		return true;
-	mr = access ? vb_mr_lookup(qp->nic, qp->pd, sge, access) :
+	mr = access ? vb_mr_lookup(qp->nic, pd, sge, access) :
 		      vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
 	if (mr)
 		*address = vb_mr_at(mr, sge->addr, access);
@@ -57,7 +60,7 @@ enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigne
 	*count = wqe->sge_count;
 	for (unsigned i = 0; i < wqe->sge_count; i++) {
 		sge[i] = wqe->sge[i];
-		if (!sge[i].length || element(qp, &wqe->sge[i], access, &sge[i].addr))
+		if (!sge[i].length || element(qp, &wqe->sge[i], wqe->internal, access, &sge[i].addr))
 			continue;
 		report->key = wqe->sge[i].lkey;
 		report->addr = wqe->sge[i].addr;
@@ -92,7 +95,17 @@ static inline uint32_t walk_on(struct walk *walk, uint32_t length, uint8_t **at)
 	return part;
 }
 
-void vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+bool vb_path_present(const struct ibv_sge *sge, unsigned count, bool write)
+{
+	if (__builtin_expect(!vb_odp_in_use(), 1))
+		return true;
+	for (unsigned i = 0; i < count; i++)
+		if (vb_odp_fault_in(sge[i].addr, sge[i].length, write))
+			return false;
+	return true;
+}
+
+bool vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		    uint8_t *out)
 {
 	struct walk walk = { sge, sge + count, offset };
@@ -100,22 +113,25 @@ void vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, 
 	uint8_t *at;
 
 	for (; length && (part = walk_on(&walk, length, &at)); length -= part, out += part)
-		memcpy(out, at, part);
+		if (!vb_user_read(out, at, part))
+			return false;
+	return true;
 }
 
-void vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length)
+bool vb_path_copy_ordered(uint8_t *to, const uint8_t *from, uint32_t length)
 {
 	uintptr_t end = (uintptr_t)to + length;
 	uint32_t body = 0;
 
 	if (length && ((end - 1) & ~(uintptr_t)7) > (uintptr_t)to)
 		body = (uint32_t)(((end - 1) & ~(uintptr_t)7) - (uintptr_t)to);
-	memcpy(to, from, body);
+	if (!vb_user_write(to, from, body))
+		return false;
 	atomic_thread_fence(memory_order_release);
-	memcpy(to + body, from + body, length - body);
+	return vb_user_write(to + body, from + body, length - body);
 }
 
-void vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
+bool vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		     const uint8_t *from)
 {
 	struct walk walk = { sge, sge + count, offset };
@@ -123,5 +139,7 @@ void vb_path_scatter(const struct ibv_sge *sge, unsigned count, uint64_t offset,
 	uint8_t *at;
 
 	for (; length && (part = walk_on(&walk, length, &at)); length -= part, from += part)
-		vb_path_copy_ordered(at, from, part);
+		if (!vb_path_copy_ordered(at, from, part))
+			return false;
+	return true;
 }

@@ -12,18 +12,6 @@
 #include "preload-sockets/entry.h"
 #include "verbs/symver.h"
 
-static struct vb_rs *rsocket_of(int fd)
-{
-	struct vb_entry *entry = vb_entry_get(fd);
-	struct vb_rs *rs;
-
-	if (!entry)
-		return NULL;
-	rs = vb_entry_rsocket(entry, fd);
-	vb_entry_put(entry);
-	return rs;
-}
-
 /* Both put rs. */
 static ssize_t receive(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
@@ -65,42 +53,42 @@ static ssize_t transmit_one(struct vb_rs *rs, const void *bytes, size_t size, in
 
 VB_PUBLIC ssize_t read(int fd, void *bytes, size_t size)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? receive_one(rs, bytes, size, 0) : vb_real()->read(fd, bytes, size);
 }
 
 VB_PUBLIC ssize_t write(int fd, const void *bytes, size_t size)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? transmit_one(rs, bytes, size, 0) : vb_real()->write(fd, bytes, size);
 }
 
 VB_PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? receive(rs, iov, count, 0) : vb_real()->readv(fd, iov, count);
 }
 
 VB_PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? transmit(rs, iov, count, 0) : vb_real()->writev(fd, iov, count);
 }
 
 VB_PUBLIC ssize_t recv(int fd, void *bytes, size_t size, int flags)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? receive_one(rs, bytes, size, flags) : vb_real()->recv(fd, bytes, size, flags);
 }
 
 VB_PUBLIC ssize_t send(int fd, const void *bytes, size_t size, int flags)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? transmit_one(rs, bytes, size, flags) : vb_real()->send(fd, bytes, size, flags);
 }
@@ -109,7 +97,7 @@ VB_PUBLIC ssize_t send(int fd, const void *bytes, size_t size, int flags)
 VB_PUBLIC ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
 			   struct sockaddr *restrict addr, socklen_t *restrict addr_size)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	if (!rs)
 		return vb_real()->recvfrom(fd, bytes, size, flags, addr, addr_size);
@@ -121,7 +109,7 @@ VB_PUBLIC ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
 VB_PUBLIC ssize_t sendto(int fd, const void *bytes, size_t size, int flags,
 			 const struct sockaddr *addr, socklen_t addr_size)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? transmit_one(rs, bytes, size, flags)
 		  : vb_real()->sendto(fd, bytes, size, flags, addr, addr_size);
@@ -134,7 +122,7 @@ static int piece_count(const struct msghdr *message)
 
 VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	ssize_t result;
 
 	if (!rs)
@@ -150,7 +138,7 @@ VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 VB_PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	return rs ? transmit(rs, message->msg_iov, piece_count(message), flags)
 		  : vb_real()->sendmsg(fd, message, flags);
@@ -192,7 +180,7 @@ static ssize_t send_file(int fd, int from, off_t *offset, size_t count)
 
 VB_PUBLIC ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 {
-	struct vb_rs *rs = rsocket_of(to);
+	struct vb_rs *rs = vb_entry_rsocket_of(to);
 
 	if (!rs)
 		return vb_real()->sendfile(to, from, offset, count);

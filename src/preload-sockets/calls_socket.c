@@ -74,22 +74,9 @@ VB_PUBLIC int close(int fd)
 	return vb_real()->close(fd);
 }
 
-/* The rsocket behind a number if one is in charge, with a reference. */
-static struct vb_rs *rsocket_of(int fd)
-{
-	struct vb_entry *entry = vb_entry_get(fd);
-	struct vb_rs *rs;
-
-	if (!entry)
-		return NULL;
-	rs = vb_entry_rsocket(entry, fd);
-	vb_entry_put(entry);
-	return rs;
-}
-
 VB_PUBLIC int shutdown(int fd, int how)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
 	if (!rs)
@@ -101,7 +88,7 @@ VB_PUBLIC int shutdown(int fd, int how)
 
 VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
 	if (!rs)
@@ -113,7 +100,7 @@ VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *res
 
 VB_PUBLIC int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
 {
-	struct vb_rs *rs = rsocket_of(fd);
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
 	if (!rs)
@@ -149,7 +136,7 @@ static bool is_about_connection(int level, int name)
 VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 			 socklen_t *restrict size)
 {
-	struct vb_rs *rs = is_about_connection(level, name) ? rsocket_of(fd) : NULL;
+	struct vb_rs *rs = is_about_connection(level, name) ? vb_entry_rsocket_of(fd) : NULL;
 	int error, result;
 
 	if (rs) {

@@ -246,6 +246,18 @@ struct vb_rs *vb_entry_rsocket(struct vb_entry *entry, int fd)
 	return parts.rs;
 }
 
+struct vb_rs *vb_entry_rsocket_of(int fd)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	struct vb_rs *rs;
+
+	if (!entry)
+		return NULL;
+	rs = vb_entry_rsocket(entry, fd);
+	vb_entry_put(entry);
+	return rs;
+}
+
 void vb_entry_set_nonblock(struct vb_entry *entry, bool nonblock)
 {
 	pthread_mutex_lock(&entry->lock);

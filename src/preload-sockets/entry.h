@@ -52,6 +52,8 @@ bool vb_entry_exists(int fd);
 
 /* The rsocket that is in charge, with a reference; NULL: TCP is. Moves connecting ones on. */
 struct vb_rs *vb_entry_rsocket(struct vb_entry *entry, int fd);
+/* The same by the number; NULL also for an ordinary descriptor. */
+struct vb_rs *vb_entry_rsocket_of(int fd);
 /* What of the kernel's socket and of the rsocket is to be looked at. */
 struct vb_entry_parts {
 	struct vb_rs *rs; /* with a reference */

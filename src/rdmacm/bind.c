@@ -147,8 +147,11 @@ static int bind_device(struct vb_cma_id *id, const struct sockaddr *addr)
 	struct vb_engine_route route;
 	int err;
 
-	if (addr->sa_family == AF_IB)
-		return explain_address(-ENODEV, addr);
+	if (addr->sa_family == AF_IB) {
+		vb_explain("rdma_bind_addr: AF_IB addresses belong to InfiniBand fabrics; here "
+			   "identifiers have IP addresses, also on a RoCE port");
+		return -ENODEV;
+	}
 	if (vb_address_is_link_local(addr) && !((const struct sockaddr_in6 *)addr)->sin6_scope_id)
 		return explain_address(-EINVAL, addr);
 	err = vb_cma_engine()->route(addr, NULL, &route);

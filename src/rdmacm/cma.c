@@ -9,6 +9,8 @@
 #include "rdmacm/hold.h"
 #include "rdmacm/io.h"
 #include "rdmacm/life.h"
+#include "rdmacm/neighbour.h"
+#include "rdmacm/probe.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list ids = VB_LIST_INIT(ids);
@@ -81,6 +83,8 @@ static void leave_to_parent(void)
 	vb_cma_life_forget();
 	vb_cma_hold_forget();
 	vb_cma_again_forget();
+	vb_cma_neighbour_forget();
+	vb_cma_probe_forget();
 	vb_cma_io_forget();
 }
 

@@ -88,6 +88,11 @@ struct vb_cma_id {
 	uint64_t asked_ns, again_ns;
 	struct vb_list again_node;
 
+	/* While rdma_resolve_addr waits for a neighbour (neighbour.h). */
+	uint64_t neighbour_until_ns;
+	struct vb_list neighbour_node;
+	bool source_chosen; /* by the route: it was a wildcard */
+
 	/* What was agreed upon; set by connect, accept and the messages of the peer. */
 	uint32_t qp_num;
 	bool srq;

@@ -10,6 +10,51 @@
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
+/* After an error of rdma_connect what is queued will not be shown. */
+static bool has_event(const struct vb_cma_id *id)
+{
+	const struct vb_cma_channel *channel = (const void *)id->id.channel;
+
+	return channel && !id->connect_error && !vb_list_empty(&channel->events);
+}
+
+/* Of a synchronous identifier, which has its channel for itself: is there a point in waiting? */
+static bool event_follows(const struct vb_cma_id *id)
+{
+	switch (id->endpoint.state) {
+	case VB_CM_REP_SENT:
+	case VB_CM_ESTABLISHED:
+	case VB_CM_DREQ_SENT:
+		return true;
+	case VB_CM_TIMEWAIT:
+		return !id->endpoint.never_was || has_event(id);
+	case VB_CM_IDLE:
+	case VB_CM_LISTEN:
+	case VB_CM_REQ_SENT:
+	case VB_CM_REQ_RECEIVED:
+	case VB_CM_REP_RECEIVED:
+	case VB_CM_REJECTED:
+	case VB_CM_SIDR_REQ_SENT:
+	case VB_CM_SIDR_REQ_RECEIVED:
+	case VB_CM_SIDR_REP_SENT:
+	case VB_CM_STATES:
+		break;
+	}
+	return has_event(id);
+}
+
+/*
+ * A connection that never was, or is over: Linux says nothing about it. A call that waits for its
+ * event would wait for ever, so there it is an error.
+ */
+static int nothing_to_end(const struct vb_cma_id *id)
+{
+	if (!id->sync || event_follows(id))
+		return 0;
+	vb_explain("rdma_disconnect: there is no connection: it was rejected, or is over");
+	return -EINVAL;
+}
+
 /* Under the lock. */
 static int end_connection(struct vb_cma_id *id)
 {
@@ -24,8 +69,7 @@ static int end_connection(struct vb_cma_id *id)
 	vb_cma_hold_release(id);
 	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
 	vb_cma_rearm();
-	/* One that never was, or is over: Linux says nothing about it. */
-	return err == -EINVAL ? 0 : err;
+	return err && err != -EINVAL ? err : nothing_to_end(id);
 }
 
 static int disconnect(struct vb_cma_id *id)

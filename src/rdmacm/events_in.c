@@ -15,6 +15,7 @@
 #include "rdmacm/hold.h"
 #include "rdmacm/io.h"
 #include "rdmacm/life.h"
+#include "rdmacm/probe.h"
 
 static struct vb_cma_id *owner_of(struct vb_cm_endpoint *endpoint)
 {
@@ -178,10 +179,18 @@ static void simple(struct vb_cma_id *id, enum rdma_cm_event_type type, int statu
 		queue(id, event);
 }
 
+/* We asked if it still exists, and nobody has it. */
+static bool is_lost(const struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	return !id->disconnecting && event->message && event->message->attribute == VB_CM_DREP;
+}
+
 static void on_disconnected(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct vb_cma_event *disconnected = create(id, RDMA_CM_EVENT_DISCONNECTED, event->status);
 
+	if (is_lost(id, event))
+		vb_cma_probe_suspect(vb_now_ns());
 	id->state = VB_CMA_DISCONNECT;
 	if (!disconnected)
 		return;

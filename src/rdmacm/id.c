@@ -9,6 +9,7 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/hold.h"
 #include "rdmacm/multicast.h"
+#include "rdmacm/neighbour.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -57,6 +58,7 @@ static struct vb_cma_id *allocate(void *context, enum rdma_port_space ps, enum i
 	vb_list_init(&id->channel_node);
 	vb_list_init(&id->groups);
 	vb_list_init(&id->again_node);
+	vb_list_init(&id->neighbour_node);
 	return id;
 }
 
@@ -82,6 +84,7 @@ int vb_cma_id_create(struct vb_cma_channel *channel, void *context, enum rdma_po
 void vb_cma_id_hang_up(struct vb_cma_id *id)
 {
 	vb_cma_again_drop(id);
+	vb_cma_neighbour_drop(id);
 	if (id->has_endpoint)
 		vb_cm_destroy(&id->endpoint, vb_now_ns());
 	id->has_endpoint = false;

@@ -14,6 +14,8 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/hold.h"
 #include "rdmacm/life.h"
+#include "rdmacm/neighbour.h"
+#include "rdmacm/probe.h"
 
 enum {
 	DATAGRAMS_AT_ONCE = 64, /* so that a flood at one descriptor does not starve the others */
@@ -36,15 +38,16 @@ static int watched_size;
 
 /* --- the timer --- */
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 static uint64_t next_due_ns(void)
 {
-	return smaller(smaller(vb_cm_next_ns(vb_cma_cm()), vb_cma_hold_next_ns()),
-		       smaller(vb_cma_again_next_ns(), vb_cma_life_next_ns()));
+	const uint64_t due_ns[] = { vb_cma_hold_next_ns(), vb_cma_again_next_ns(),
+				    vb_cma_life_next_ns(), vb_cma_neighbour_next_ns(),
+				    vb_cma_probe_next_ns() };
+	uint64_t next_ns = vb_cm_next_ns(vb_cma_cm());
+
+	for (size_t i = 0; i < sizeof(due_ns) / sizeof(*due_ns); i++)
+		next_ns = due_ns[i] < next_ns ? due_ns[i] : next_ns;
+	return next_ns;
 }
 
 void vb_cma_rearm(void)
@@ -75,6 +78,8 @@ static void timer_fired(int fd, uint32_t arg)
 	vb_cma_hold_tick(now_ns);
 	vb_cma_again_tick(now_ns);
 	vb_cma_life_tick(now_ns);
+	vb_cma_neighbour_tick(now_ns);
+	vb_cma_probe_tick(now_ns);
 }
 
 /* --- messages --- */

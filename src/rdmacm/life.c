@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "rdmacm/io.h"
+#include "rdmacm/probe.h"
 
 enum { SLOTS = 1 << (32 - VB_COMM_ID_SLOT_SHIFT) };
 #define RETRY_NS 10000000u
@@ -125,8 +126,11 @@ void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
 {
 	uint32_t slot = endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT;
 
-	if (!slot || slot == own_slot || lines[slot] || listener < 0 ||
-	    !vb_cma_engine()->gid_is_local(&endpoint->route.remote))
+	if (!vb_cma_engine()->gid_is_local(&endpoint->route.remote)) {
+		vb_cma_probe_begin(vb_now_ns());
+		return;
+	}
+	if (!slot || slot == own_slot || lines[slot] || listener < 0)
 		return;
 	/* Events must not come of it here: this may be inside of the connection manager. */
 	if (call(slot))

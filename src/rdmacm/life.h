@@ -11,7 +11,7 @@
 
 /* Without it connections work, but the death of a peer shows only when somebody sends. */
 void vb_cma_life_start(uint32_t slot);
-/* A connection with a peer has come about: if that is on this host its life is followed. */
+/* A connection with a peer has come about: its life is followed, on other hosts by probe.h. */
 void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint);
 void vb_cma_life_tick(uint64_t now_ns);
 uint64_t vb_cma_life_next_ns(void);

@@ -181,7 +181,8 @@ static int make(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		ibv_destroy_qp(qp);
 		return err;
 	}
-	id->id.pd = qp->pd;
+	if (qp->pd) /* an XRC_RECV QP has none */
+		id->id.pd = qp->pd;
 	id->id.qp = qp;
 	return 0;
 }

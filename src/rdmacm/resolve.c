@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_resolve_addr: the routing table says which of our addresses, and so which device, leads to
- * the destination. The kernel does it at once, so the event is queued before the call returns.
+ * the destination. The kernel does it at once. If it also knows the neighbour on the way, the event
+ * is queued before the call returns.
  */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "rdmacm/bind.h"
-#include "rdmacm/cma.h"
+#include "rdmacm/neighbour.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -56,7 +58,8 @@ static void take_source(struct vb_cma_id *id, const struct vb_engine_route *rout
 	struct rdma_addr *addrs = &id->id.route.addr;
 	struct sockaddr_storage chosen;
 
-	if (!vb_address_is_any(&addrs->src_addr))
+	id->source_chosen = vb_address_is_any(&addrs->src_addr);
+	if (!id->source_chosen)
 		return;
 	vb_address_from_gid(&chosen, &route->src, (uint32_t)route->ifindex,
 			    vb_address_port(&addrs->src_addr));
@@ -64,10 +67,20 @@ static void take_source(struct vb_cma_id *id, const struct vb_engine_route *rout
 		memcpy(&addrs->src_storage, &chosen, sizeof(chosen));
 }
 
+/* It was not reached over that device: the next try may take another. */
+static void leave_device(struct vb_cma_id *id, const struct vb_engine_route *route)
+{
+	if (id->device && id->device->device != route->device && !id->id.qp &&
+	    vb_address_is_any(&id->id.route.addr.src_addr))
+		vb_cma_id_detach(id);
+}
+
 static int take_route(struct vb_cma_id *id, const struct vb_engine_route *route)
 {
-	int err = vb_cma_id_attach(id, route->device);
+	int err;
 
+	leave_device(id, route);
+	err = vb_cma_id_attach(id, route->device);
 	if (err)
 		return err;
 	take_source(id, route);
@@ -83,7 +96,7 @@ static int take_route(struct vb_cma_id *id, const struct vb_engine_route *route)
 	return 0;
 }
 
-static int find_route(struct vb_cma_id *id)
+static int find_route(struct vb_cma_id *id, bool *local)
 {
 	const struct rdma_addr *addrs = &id->id.route.addr;
 	const struct sockaddr *src = &addrs->src_addr;
@@ -93,33 +106,91 @@ static int find_route(struct vb_cma_id *id)
 	if (addrs->dst_addr.sa_family == AF_IB)
 		return -ENODEV;
 	err = vb_cma_engine()->route(vb_address_is_any(src) ? NULL : src, &addrs->dst_addr, &route);
+	*local = !err && route.local;
 	return err ? err : take_route(id, &route);
 }
 
-/* No device is an event, as from Linux; no route is an error of the call. */
-static int conclude(struct vb_cma_id *id, int err)
+static void give_back_source(struct vb_cma_id *id)
 {
-	bool found = !err;
+	struct rdma_addr *addrs = &id->id.route.addr;
+	const uint16_t port = vb_address_port(&addrs->src_addr);
+	const sa_family_t family = addrs->src_addr.sa_family;
+
+	if (!id->source_chosen)
+		return;
+	memset(&addrs->src_storage, 0, sizeof(addrs->src_storage));
+	addrs->src_addr.sa_family = family;
+	vb_address_set_port(&addrs->src_addr, port);
+	id->source_chosen = false;
+}
+
+static void explain_error(const struct vb_cma_id *id, int err)
+{
 	char text[VB_ADDRESS_TEXT];
 
-	if (err)
-		vb_explain("rdma_resolve_addr: %s cannot be reached: %s",
-			   vb_address_print(&id->id.route.addr.dst_addr, text), strerror(-err));
-	if (err && err != -ENODEV)
-		return err;
-	vb_cma_lock();
+	vb_explain("rdma_resolve_addr: %s cannot be reached: %s",
+		   vb_address_print(&id->id.route.addr.dst_addr, text), strerror(-err));
+}
+
+/* Under the lock. */
+static int report(struct vb_cma_id *id, int err)
+{
+	const bool found = !err;
+
 	err = vb_cma_event_raise(id, found ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR,
 				 err);
 	if (!err && found) {
 		id->state = VB_CMA_ADDR_RESOLVED;
 		(void)vb_cma_claim_open(id);
+	} else {
+		id->state = VB_CMA_ADDR_BOUND;
+		give_back_source(id);
+	}
+	return err;
+}
+
+void vb_cma_resolved(struct vb_cma_id *id, int err)
+{
+	if (err)
+		explain_error(id, err);
+	(void)report(id, err);
+}
+
+static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
+{
+	int err = 0;
+
+	vb_cma_lock();
+	if (known) {
+		err = report(id, 0);
+	} else {
+		id->state = VB_CMA_ADDR_QUERY;
+		vb_cma_neighbour_wait(id, timeout_ms, vb_now_ns());
+		vb_cma_rearm();
 	}
 	vb_cma_unlock();
 	return err;
 }
 
-static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+/*
+ * No device is an event, as from Linux; no route is an error of the call. So are AF_IB addresses,
+ * which RoCE has none of.
+ */
+static int not_found(struct vb_cma_id *id, int err)
 {
+	explain_error(id, err);
+	if (err != -ENODEV || id->id.route.addr.dst_addr.sa_family == AF_IB)
+		return err;
+	vb_cma_lock();
+	err = report(id, err);
+	vb_cma_unlock();
+	return err;
+}
+
+static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		   int timeout_ms)
+{
+	bool local = false;
 	int err = check(src, dst);
 
 	if (!err)
@@ -133,15 +204,17 @@ static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struc
 	if (err)
 		return err;
 	take_destination(id, dst);
-	return conclude(id, find_route(id));
+	err = find_route(id, &local);
+	if (err)
+		return not_found(id, err);
+	return wait_or_report(id, local || vb_cma_neighbour_is_known(id), timeout_ms);
 }
 
 VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 				struct sockaddr *dst_addr, int timeout_ms)
 {
-	int err = resolve(vb_cma_id(id), src_addr, dst_addr);
+	int err = resolve(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
 
-	(void)timeout_ms;
 	if (!err)
 		err = vb_cma_complete(vb_cma_id(id));
 	return vb_return_minus_one(err);

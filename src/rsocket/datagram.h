@@ -27,6 +27,7 @@ struct vb_rs_dest {
 	uint8_t sgid_index;
 	bool resolved; /* gid, sgid_index and source are known */
 	bool never;    /* no way for UD there: always UDP */
+	uint64_t resolve_at_ns; /* nobody on the link had the address: not again before */
 };
 
 /* A datagram that waits to be read. */

@@ -12,12 +12,15 @@
 #include "base/clock.h"
 
 enum {
-	RESOLVE_TIMEOUT_MS = 2000,
+	/* Nobody waits for a neighbour: the datagram goes through UDP, and so makes it known. */
+	RESOLVE_TIMEOUT_MS = 0,
 	DESTS_MAX = 1024,
 	SLOTS_MIN = 64,
 	SLOTS_MAX = 1024,
 	HOP_LIMIT = 64,
 };
+
+#define RESOLVE_AGAIN_NS 100000000u
 
 static bool same_addr(const union vb_rs_addr *a, const union vb_rs_addr *b)
 {
@@ -286,11 +289,13 @@ int vb_rs_dest_resolve(struct vb_rs *rs, struct vb_rs_dest *dest)
 
 	if (dest->resolved)
 		return 0;
-	if (dest->never)
+	if (dest->never || vb_now_ns() < dest->resolve_at_ns)
 		return -ENETUNREACH;
 	err = resolve(rs, dest);
 	dest->resolved = !err;
-	dest->never = err;
+	dest->never = err && err != -ETIMEDOUT;
+	if (err)
+		dest->resolve_at_ns = vb_now_ns() + RESOLVE_AGAIN_NS;
 	return err;
 }
 

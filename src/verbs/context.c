@@ -3,6 +3,7 @@
 #include "nic/context.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
+#include "nic/import.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
@@ -17,13 +18,6 @@ static void *not_for_callers(void)
 {
 	errno = EOPNOTSUPP;
 	return NULL;
-}
-
-/* The inline function calls it without looking whether there is one. */
-static int no_close_xrcd(struct ibv_xrcd *xrcd)
-{
-	(void)xrcd;
-	return EOPNOTSUPP;
 }
 
 static void fill_ops(struct ibv_context_ops *ops)
@@ -54,7 +48,12 @@ static void fill_verbs(struct verbs_context *verbs)
 	verbs->modify_qp_rate_limit = vb_ops_modify_qp_rate_limit;
 	verbs->create_srq_ex = vb_ops_create_srq_ex;
 	verbs->get_srq_num = vb_ops_get_srq_num;
+	verbs->post_srq_ops = vb_ops_post_srq_ops;
 	verbs->alloc_null_mr = vb_ops_alloc_null_mr;
+	verbs->advise_mr = vb_ops_advise_mr;
+	verbs->alloc_dm = vb_ops_alloc_dm;
+	verbs->free_dm = vb_ops_free_dm;
+	verbs->reg_dm_mr = vb_ops_reg_dm_mr;
 	verbs->alloc_td = vb_ops_alloc_td;
 	verbs->dealloc_td = vb_ops_dealloc_td;
 	verbs->alloc_parent_domain = vb_ops_alloc_parent_domain;
@@ -63,37 +62,91 @@ static void fill_verbs(struct verbs_context *verbs)
 	verbs->destroy_counters = vb_ops_destroy_counters;
 	verbs->attach_counters_point_flow = vb_ops_attach_counters_point_flow;
 	verbs->read_counters = vb_ops_read_counters;
-	verbs->close_xrcd = no_close_xrcd;
+	verbs->create_wq = vb_ops_create_wq;
+	verbs->modify_wq = vb_ops_modify_wq;
+	verbs->destroy_wq = vb_ops_destroy_wq;
+	verbs->create_rwq_ind_table = vb_ops_create_rwq_ind_table;
+	verbs->destroy_rwq_ind_table = vb_ops_destroy_rwq_ind_table;
+	verbs->ibv_create_flow = vb_ops_create_flow;
+	verbs->ibv_destroy_flow = vb_ops_destroy_flow;
+	verbs->open_xrcd = vb_ops_open_xrcd;
+	verbs->close_xrcd = vb_ops_close_xrcd;
+	verbs->open_qp = vb_ops_open_qp;
 }
 
-VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
+static int prepare(void)
 {
-	struct vb_context *ctx;
 	int err;
 
 	vb_fork_watch();
 	err = vb_fault_load();
 	if (err)
-		return vb_return_null(err);
-	if (!vb_nic_get())
-		return NULL;
-	ctx = calloc(1, sizeof(*ctx));
+		return err;
+	return vb_nic_get() ? 0 : -errno;
+}
+
+/* Owns cmd_fd and export from then on, unless it fails. */
+static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *export,
+		       struct ibv_context **out)
+{
+	struct vb_context *ctx = calloc(1, sizeof(*ctx));
+	int err;
+
 	if (!ctx)
-		return vb_return_null(-ENOMEM);
-	ctx->dev = vb_container(device, struct vb_device, ibv);
+		return -ENOMEM;
+	ctx->dev = dev;
+	ctx->export = export;
 	err = vb_async_init(ctx);
 	if (err) {
 		free(ctx);
-		return vb_return_null(err);
+		return err;
 	}
 	fill_verbs(&ctx->verbs);
 	fill_ops(&ctx->verbs.context.ops);
-	ctx->verbs.context.device = device;
-	ctx->verbs.context.cmd_fd = eventfd(0, EFD_CLOEXEC); /* something to dup() */
+	ctx->verbs.context.device = &dev->ibv;
+	ctx->verbs.context.cmd_fd = cmd_fd;
 	ctx->verbs.context.num_comp_vectors = VB_COMP_VECTORS;
 	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
 	vb_link_watch_add(ctx);
-	return &ctx->verbs.context;
+	*out = &ctx->verbs.context;
+	return 0;
+}
+
+VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct vb_device *dev = vb_container(device, struct vb_device, ibv);
+	struct ibv_context *context;
+	struct vb_export *export = NULL;
+	int cmd_fd, err = prepare();
+
+	if (err)
+		return vb_return_null(err);
+	if (vb_export_create(dev, &export, &cmd_fd))
+		cmd_fd = eventfd(0, EFD_CLOEXEC); /* at least something to dup() */
+	err = open_device(dev, cmd_fd, export, &context);
+	if (!err)
+		return context;
+	vb_export_put(export);
+	close(cmd_fd);
+	return vb_return_null(err);
+}
+
+VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct ibv_context *context;
+	struct vb_export *export;
+	struct vb_device *dev;
+	int err = prepare();
+
+	if (!err)
+		err = vb_export_open(cmd_fd, &export, &dev);
+	if (err)
+		return vb_return_null(err);
+	err = open_device(dev, cmd_fd, export, &context);
+	if (!err)
+		return context;
+	vb_export_put(export);
+	return vb_return_null(err);
 }
 
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
@@ -103,10 +156,12 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 	vb_link_watch_remove(ctx);
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
+	vb_export_put(ctx->export); /* objects that use it have references of their own */
 	/* Objects that outlive their context still name it: then it stays, without its fds. */
 	if (atomic_load(&ctx->objects)) {
 		close(context->async_fd);
 		context->async_fd = context->cmd_fd = -1;
+		ctx->export = NULL;
 		return 0;
 	}
 	vb_async_close(ctx);

@@ -2,6 +2,7 @@
 #include "nic/cq.h"
 #include "engine/engine.h"
 #include "engine/wire.h"
+#include "path/raw/raw.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
@@ -94,7 +95,7 @@ static void yield_at_times(struct vb_cq *cq)
 bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
 	yield_at_times(cq);
-	return vb_engine_poll(cq->nic);
+	return vb_raw_poll() || vb_engine_poll(cq->nic);
 }
 
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)

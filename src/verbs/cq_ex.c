@@ -16,8 +16,9 @@
 enum {
 	WITH_TIME = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 		    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
-	/* Not among them: what only raw packets, flows and tag matching have. */
-	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | WITH_TIME,
+	/* A newer header may know more. */
+	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | WITH_TIME | IBV_WC_EX_WITH_FLOW_TAG |
+			     IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_TM_INFO,
 	MASK_KNOWN = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 	FLAGS_KNOWN = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
@@ -155,6 +156,25 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	return of(ex)->wc_stamp + of(ex)->wall_offset;
 }
 
+/* Frames have no immediate data: the tag of the flow that took one travels in its place. */
+static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
+{
+	const struct ibv_wc *wc = &of(ex)->wc;
+
+	return wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) ? 0 : wc->imm_data;
+}
+
+static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm_info)
+{
+	*tm_info = of(ex)->wc_tm;
+}
+
+/* Ethernet has no LIDs: a VLAN tag that was cut out of a frame travels in the place of one. */
+static uint16_t read_cvlan(struct ibv_cq_ex *ex)
+{
+	return vb_context(of(ex)->ibv.context)->dev->infiniband ? 0 : of(ex)->wc.slid;
+}
+
 static void fill_iterator(struct vb_cq *cq)
 {
 	cq->ex.start_poll = cq->single_threaded ? start_poll_alone : start_poll;
@@ -176,6 +196,12 @@ static void fill_fields(struct ibv_cq_ex *ex, uint64_t wc_flags)
 	ex->read_dlid_path_bits = read_dlid_path_bits;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)
 		ex->read_completion_ts = read_completion_ts;
+	if (wc_flags & IBV_WC_EX_WITH_TM_INFO)
+		ex->read_tm_info = read_tm_info;
+	if (wc_flags & IBV_WC_EX_WITH_CVLAN)
+		ex->read_cvlan = read_cvlan;
+	if (wc_flags & IBV_WC_EX_WITH_FLOW_TAG)
+		ex->read_flow_tag = read_flow_tag;
 	if (wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 		ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
 }
@@ -194,8 +220,8 @@ static int check(const struct ibv_cq_init_attr_ex *attr)
 		return -EINVAL;
 	}
 	if (attr->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED) {
-		vb_explain("ibv_create_cq_ex: VLAN, flow tag and tag matching are not supported "
-			   "(wc_flags 0x%llx)", (unsigned long long)attr->wc_flags);
+		vb_explain("ibv_create_cq_ex: wc_flags 0x%llx are not all supported",
+			   (unsigned long long)attr->wc_flags);
 		return -EOPNOTSUPP;
 	}
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&

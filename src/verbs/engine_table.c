@@ -7,6 +7,7 @@
 #include "engine/watch.h"
 #include "nic/device_route.h"
 #include "nic/gid.h"
+#include "nic/neighbour.h"
 #include "path/fault/fault.h"
 #include "verbs/symver.h"
 
@@ -156,9 +157,12 @@ static const struct vb_engine_table table = {
 	.gsi_listen = gsi_listen,
 	.gsi_send = gsi_send,
 	.gsi_receive = gsi_receive,
+	.gsi_knock = vb_gsi_knock,
+	.gsi_refused = vb_gsi_refused,
 	.on_comm_est = on_comm_est,
 	.gid_is_local = vb_gid_is_own,
 	.route = route,
+	.neighbour = vb_neighbour_is_known,
 };
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)

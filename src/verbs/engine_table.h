@@ -14,7 +14,7 @@
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 3 };
+enum { VB_ENGINE_TABLE_VERSION = 4 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -55,6 +55,8 @@ struct vb_engine_table {
 	int (*gsi_send)(const struct vb_gsi_datagram *datagram);
 	/* -EAGAIN: nothing is there. */
 	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram);
+	int (*gsi_knock)(const struct vb_gsi_datagram *datagram);
+	bool (*gsi_refused)(int fd);
 
 	/* --- QPs --- */
 
@@ -76,6 +78,8 @@ struct vb_engine_table {
 	 */
 	int (*route)(const struct sockaddr *src, const struct sockaddr *dst,
 		     struct vb_engine_route *route);
+	/* Somebody answers for dst on the link, as far as one can know (nic/neighbour.h). */
+	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 };
 
 /* NULL: this libibverbs.so.1 speaks another version of the table. */

@@ -34,9 +34,29 @@ int vb_ops_dealloc_mw(struct ibv_mw *mw);
 int vb_ops_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
 struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+int vb_ops_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad);
 int vb_ops_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 
+struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr);
+int vb_ops_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr);
+int vb_ops_destroy_wq(struct ibv_wq *wq);
+struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *context,
+						      struct ibv_rwq_ind_table_init_attr *attr);
+int vb_ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table);
+struct ibv_flow *vb_ops_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *attr);
+int vb_ops_destroy_flow(struct ibv_flow *flow);
+
+struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr);
+int vb_ops_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *vb_ops_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
+
 struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd);
+int vb_ops_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		     struct ibv_sge *sg_list, uint32_t num_sge);
+struct ibv_dm *vb_ops_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+int vb_ops_free_dm(struct ibv_dm *dm);
+struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
+				size_t length, unsigned int access);
 struct ibv_td *vb_ops_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr);
 int vb_ops_dealloc_td(struct ibv_td *td);
 struct ibv_pd *vb_ops_alloc_parent_domain(struct ibv_context *context,

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/wire.h"
 #include "path/local/local.h"
+#include "path/raw/tso.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
 #include "verbs/stale.h"
@@ -12,11 +13,12 @@
 
 enum {
 	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,
+	FLAGS_RAW = FLAGS_KNOWN | IBV_SEND_IP_CSUM,
 };
 
 static bool opcode_known(enum ibv_wr_opcode opcode)
 {
-	return opcode <= IBV_WR_SEND_WITH_INV;
+	return opcode <= IBV_WR_SEND_WITH_INV || opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static int refuse(const struct vb_qp *qp, const struct ibv_send_wr *wr, const char *why)
@@ -35,12 +37,14 @@ static bool is_datagram(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 
 static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
 {
-	if (__builtin_expect(!opcode_known(wr->opcode), 0))
+	if (__builtin_expect(!opcode_known(wr->opcode), 0) &&
+	    (wr->opcode != IBV_WR_TSO || !qp->raw || !qp->raw->tso))
 		return refuse(qp, wr, "the opcode is not one of this device");
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
 	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
 		return refuse(qp, wr, "more SGEs than max_send_sge");
-	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0))
+	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
+	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
 		return refuse(qp, wr, "a send flag is not supported");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
@@ -59,11 +63,14 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, str
 {
 	uint64_t length = 0;
 
-	if (wr->opcode >= IBV_WR_RDMA_READ && wr->opcode != IBV_WR_SEND_WITH_INV)
+	if (wr->opcode >= IBV_WR_RDMA_READ && wr->opcode != IBV_WR_SEND_WITH_INV &&
+	    wr->opcode != IBV_WR_ATOMIC_WRITE)
 		return refuse(qp, wr, "the operation has no payload to inline");
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
-	if (length > qp->sq.inline_max)
+	/* An atomic write brings its value along, whatever else may be inlined. */
+	if (length > qp->sq.inline_max &&
+	    (wr->opcode != IBV_WR_ATOMIC_WRITE || length > sizeof(wqe->bytes)))
 		return refuse(qp, wr, "more inline data than max_inline_data");
 	wqe->length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -104,6 +111,8 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, s
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
 	}
+	if (qp->type == IBV_QPT_XRC_SEND)
+		wqe->srqn = wr->qp_type.xrc.remote_srqn & VB_MASK24;
 }
 
 static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
@@ -131,11 +140,13 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 		return err;
 	wqe->wr_id = wr->wr_id;
 	wqe->ah = NULL;
+	wqe->internal = VB_INTERNAL_NOT;
 	wqe->opcode = (uint8_t)wr->opcode;
 	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	wqe->solicited = wr->send_flags & IBV_SEND_SOLICITED;
 	wqe->inlined = wr->send_flags & IBV_SEND_INLINE;
 	wqe->fenced = wr->send_flags & IBV_SEND_FENCE;
+	wqe->checksum = wr->send_flags & IBV_SEND_IP_CSUM;
 	wqe->imm = wr->imm_data; /* one union with invalidate_rkey */
 	if (wr->opcode == IBV_WR_BIND_MW)
 		copy_bind(wr, wqe);
@@ -143,6 +154,8 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 		err = copy_inline(qp, wr, wqe);
 	else
 		copy_sges(wr, wqe);
+	if (!err && wr->opcode == IBV_WR_TSO && vb_tso_take(qp, wr))
+		err = refuse(qp, wr, "a large send has a header of up to max_tso_header and an MSS");
 	if (__builtin_expect(err, 0))
 		return err;
 	if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV)
@@ -155,6 +168,8 @@ static bool may_post_send(const struct vb_qp *qp)
 {
 	enum ibv_qp_state state = vb_qp_state(qp);
 
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return false;
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE ||
 	       state == IBV_QPS_ERR;
 }
@@ -179,7 +194,7 @@ post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum
 	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
-		return -(err ? err : refuse(qp, wr, "the QP is not in RTS"));
+		return -(err ? err : refuse(qp, wr, "the QP is not in RTS, or only receives"));
 	}
 	if (vb_local_send_fast(qp, wr))
 		return 0;
@@ -262,9 +277,11 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	struct vb_qp *qp = vb_qp(ibv);
 	int err = vb_stale(qp->nic, "ibv_post_recv");
 
-	if (!err && (vb_qp_state(qp) == IBV_QPS_RESET || qp->srq)) {
+	if (!err && (vb_qp_is_xrc(qp) || vb_qp_state(qp) == IBV_QPS_RESET || qp->srq)) {
 		vb_explain("ibv_post_recv: QP 0x%06x %s", ibv->qp_num,
-			   qp->srq ? "has an SRQ: post there" : "is in RESET");
+			   vb_qp_is_xrc(qp) ? "is an XRC QP: post to the SRQ" :
+			   qp->srq	    ? "has an SRQ: post there" :
+					      "is in RESET");
 		err = -EINVAL;
 	}
 	if (err) {

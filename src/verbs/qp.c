@@ -2,16 +2,24 @@
 #include "nic/qp.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/migrate.h"
 #include "engine/wire.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
+#include "verbs/raw.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
+#include "verbs/xrc.h"
 
-static int create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **qp)
+int vb_qp_make(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **qp)
 {
 	int err = vb_pd_adopt(pd);
+
+	if (!err && attr->qp_type == IBV_QPT_XRC_RECV) {
+		vb_explain("ibv_create_qp: an XRC_RECV QP needs a domain: ibv_create_qp_ex");
+		return -EINVAL;
+	}
 
 	if (!err && attr->send_cq)
 		err = vb_stale(vb_cq(attr->send_cq)->nic, "ibv_create_qp");
@@ -30,10 +38,27 @@ static int create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp 
 
 VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	struct ibv_cq *recv_cq = attr->recv_cq;
 	struct vb_qp *qp;
-	int err = create(vb_pd(pd), attr, &qp);
+	int err;
 
-	return err ? vb_return_null(err) : &qp->ibv;
+	if (attr->qp_type == IBV_QPT_XRC_SEND) { /* it has no receives that could complete */
+		attr->recv_cq = attr->send_cq;
+		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
+	}
+	err = vb_qp_make(vb_pd(pd), attr, &qp);
+	attr->recv_cq = recv_cq;
+	if (err)
+		return vb_return_null(err);
+	if (qp->type == IBV_QPT_XRC_SEND)
+		qp->ibv.recv_cq = NULL;
+	if (qp->type == IBV_QPT_RAW_PACKET)
+		err = vb_raw_enter(qp);
+	if (err) {
+		ibv_destroy_qp(&qp->ibv);
+		return vb_return_null(err);
+	}
+	return &qp->ibv;
 }
 
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
@@ -44,7 +69,9 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 	(void)mask; /* everything is known, so everything is told */
 	if (!err && vb_qp(qp)->nic->engine)
 		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure for it */
-	if (!err)
+	if (!err && vb_qp(qp)->is_handle)
+		err = vb_xrc_handle_query(vb_qp(qp), attr, init);
+	else if (!err)
 		vb_qp_query(vb_qp(qp), attr, init);
 	return vb_return_errno(err);
 }
@@ -53,6 +80,8 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
 static void entered_rtr(struct vb_qp *qp)
 {
+	if (qp->type == IBV_QPT_RAW_PACKET) /* nobody connects to it */
+		return;
 	vb_wire_enter(qp);
 	if (qp->type != IBV_QPT_UD)
 		vb_attach_qp(qp);
@@ -92,7 +121,7 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	return err;
 }
 
-static int modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+int vb_verbs_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	enum ibv_qp_state before = vb_qp_state(qp), after;
 	int err;
@@ -107,6 +136,8 @@ static int modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	after = vb_qp_state(qp);
 	if (before == IBV_QPS_INIT && after == IBV_QPS_RTR)
 		entered_rtr(qp);
+	else if (mask & (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
+		vb_engine_follow_path(qp);
 	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. */
 	if (after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR)
 		vb_engine_kick(qp);
@@ -117,7 +148,11 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 {
 	int err = vb_stale(vb_qp(qp)->nic, "ibv_modify_qp");
 
-	return vb_return_errno(err ? err : modify(vb_qp(qp), attr, mask));
+	if (!err && vb_qp(qp)->is_handle)
+		err = vb_xrc_handle_modify(vb_qp(qp), attr, mask);
+	else if (!err)
+		err = vb_verbs_modify(vb_qp(qp), attr, mask);
+	return vb_return_errno(err);
 }
 
 /* typical_pkt_sz helps NICs that count packets; here each is charged for what it is. */
@@ -128,8 +163,8 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 
 	if (!err && attr->comp_mask)
 		err = -EINVAL;
-	if (!err && qp->type == IBV_QPT_UD) {
-		vb_explain("ibv_modify_qp_rate_limit: UD QPs have no rate of their own");
+	if (!err && qp->type == IBV_QPT_RAW_PACKET) {
+		vb_explain("ibv_modify_qp_rate_limit: raw packet QPs have no rate of their own");
 		err = -EOPNOTSUPP;
 	}
 	if (!err && vb_qp_state(qp) != IBV_QPS_RTS) {
@@ -148,7 +183,7 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 	return 0;
 }
 
-static int stop_and_destroy(struct vb_qp *qp)
+int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 {
 	struct vb_engine *engine = qp->nic->engine;
 
@@ -171,9 +206,18 @@ VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct vb_qp *qp = vb_qp(ibv);
 	struct vb_builder *builder = qp->builder;
-	int err = qp->nic == vb_nic_current() ? stop_and_destroy(qp) : vb_qp_destroy(qp);
+	struct vb_raw_qp *raw = qp->raw;
+	const struct vb_nic *nic = qp->nic;
+	int err;
 
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return vb_return_errno(vb_xrc_receiver_destroy(qp));
+	err = vb_raw_check_idle(qp);
 	if (!err)
+		err = nic == vb_nic_current() ? vb_verbs_stop_and_destroy(qp) : vb_qp_destroy(qp);
+	if (!err) {
 		vb_builder_destroy(builder);
+		vb_raw_leave(raw, nic);
+	}
 	return vb_return_errno(err);
 }

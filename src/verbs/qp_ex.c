@@ -2,7 +2,10 @@
 /* Creating QPs with more than ibv_create_qp has arguments for. */
 #include "verbs/qp_ex.h"
 #include "base/log.h"
+#include "path/raw/tso.h"
 #include "verbs/ops.h"
+#include "verbs/raw.h"
+#include "verbs/xrc.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -11,17 +14,29 @@ enum {
 	OPS_UC = OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 		 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW,
 	OPS_RC = OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV,
+		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+		 IBV_QP_EX_WITH_ATOMIC_WRITE,
+	MASK_SPREAD = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 	MASK_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
+		     MASK_SPREAD,
 };
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC ? OPS_RC :
+	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? OPS_RC :
 	       type == IBV_QPT_UC ? OPS_UC :
 	       type == IBV_QPT_UD ? OPS_UD :
-				    0;
+	       type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO :
+					    0;
+}
+
+/* What is done to frames that a QP receives into a queue of its own. */
+static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
+{
+	return attr->qp_type == IBV_QPT_RAW_PACKET && !(attr->comp_mask & MASK_SPREAD) ?
+		       IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_SCATTER_FCS :
+		       0;
 }
 
 static int check(const struct ibv_qp_init_attr_ex *attr)
@@ -29,11 +44,16 @@ static int check(const struct ibv_qp_init_attr_ex *attr)
 	uint64_t missing = attr->send_ops_flags & ~ops_of(attr->qp_type);
 
 	if (attr->comp_mask & ~(uint32_t)MASK_KNOWN) {
-		vb_explain("ibv_create_qp_ex: XRC domains, TSO and receive hashing are not "
-			   "supported (comp_mask 0x%x)", attr->comp_mask);
+		vb_explain("ibv_create_qp_ex: comp_mask 0x%x is not supported", attr->comp_mask);
 		return -EOPNOTSUPP;
 	}
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) {
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER &&
+	    attr->qp_type != IBV_QPT_RAW_PACKET) {
+		vb_explain("ibv_create_qp_ex: only raw packet QPs have large sends");
+		return -EOPNOTSUPP;
+	}
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	    attr->create_flags & ~flags_of(attr)) {
 		vb_explain("ibv_create_qp_ex: create_flags 0x%x are not supported",
 			   attr->create_flags);
 		return -EOPNOTSUPP;
@@ -62,16 +82,31 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 		.sq_sig_all = attr->sq_sig_all,
 	};
 	struct ibv_qp *qp;
-	int err = check(attr);
+	int err;
 
 	(void)context; /* that of the PD */
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return vb_xrc_receiver_create(attr);
+	err = check(attr);
 	if (err)
 		return vb_return_null(err);
+	if (attr->comp_mask & MASK_SPREAD) {
+		struct vb_qp *spread;
+
+		err = vb_raw_create_spread(attr, &spread);
+		return err ? vb_return_null(err) : &spread->ibv;
+	}
 	qp = ibv_create_qp(attr->pd, &basic);
 	if (!qp)
 		return NULL;
 	attr->cap = basic.cap;
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
+		atomic_store(&vb_qp(qp)->raw_flags, vb_raw_flags(
+			attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
+			attr->create_flags & IBV_QP_CREATE_SCATTER_FCS));
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER)
+		err = vb_tso_enable(vb_qp(qp), attr->max_tso_header);
+	if (!err && attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		err = vb_builder_create(vb_qp(qp), attr->send_ops_flags);
 	if (err) {
 		ibv_destroy_qp(qp);

@@ -2,10 +2,13 @@
 /* The calls that build work requests, and those that begin and end a batch of them. */
 #include "verbs/qp_ex.h"
 #include "base/log.h"
+#include "nic/wq.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { ATOMIC_WRITE_LENGTH = 8 };
 
 static struct vb_qp *of(struct ibv_qp_ex *ex)
 {
@@ -69,6 +72,8 @@ static void link_all(struct vb_builder *builder)
 		built->wr.sg_list = built->sge;
 		if (built->wr.send_flags & IBV_SEND_INLINE)
 			built->sge[0].addr = (uintptr_t)(built->sge + 1);
+		if (built->wr.opcode == IBV_WR_TSO)
+			built->wr.tso.hdr = (uint8_t *)built + builder->stride - builder->header_max;
 	}
 }
 
@@ -137,13 +142,23 @@ static void send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 		wr->invalidate_rkey = rkey;
 }
 
+/* At the end of the work request: the application's copy may change with the next one. */
+static uint8_t *header_at(const struct vb_builder *builder, struct vb_built *built)
+{
+	return (uint8_t *)built + builder->stride - builder->header_max;
+}
+
 static void send_tso(struct ibv_qp_ex *ex, void *header, uint16_t header_size, uint16_t mss)
 {
 	struct ibv_send_wr *wr = begin(ex, IBV_WR_TSO, IBV_QP_EX_WITH_TSO);
 
 	if (!wr)
 		return;
-	wr->tso.hdr = header;
+	if (header_size > of(ex)->builder->header_max) {
+		fail(ex, -EINVAL, "a longer header than max_tso_header");
+		return;
+	}
+	memcpy(header_at(of(ex)->builder, of(ex)->builder->now), header, header_size);
 	wr->tso.hdr_sz = header_size;
 	wr->tso.mss = mss;
 }
@@ -318,10 +333,16 @@ static void set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			 const void *value)
 {
-	const struct ibv_data_buf buffer = { .addr = (void *)(uintptr_t)value, .length = 8 };
+	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE,
+					    rkey, remote_addr);
+	struct vb_built *built = of(ex)->builder->now;
 
-	if (begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr))
-		set_inline_data_list(ex, 1, &buffer);
+	if (!wr)
+		return;
+	memcpy(built->sge + 1, value, ATOMIC_WRITE_LENGTH);
+	built->sge[0] = (struct ibv_sge){ .length = ATOMIC_WRITE_LENGTH };
+	wr->num_sge = 1;
+	wr->send_flags |= IBV_SEND_INLINE;
 }
 
 /* --- the table --- */
@@ -358,13 +379,16 @@ int vb_builder_create(struct vb_qp *qp, uint64_t ops)
 {
 	struct vb_builder *builder = calloc(1, sizeof(*builder));
 	uint32_t elements = qp->sq.sge_max * (uint32_t)sizeof(struct ibv_sge);
-	uint32_t inlined = (uint32_t)sizeof(struct ibv_sge) + qp->sq.inline_max;
+	uint32_t inline_max = qp->sq.inline_max > ATOMIC_WRITE_LENGTH ? qp->sq.inline_max :
+									ATOMIC_WRITE_LENGTH;
+	uint32_t inlined = (uint32_t)sizeof(struct ibv_sge) + inline_max;
 
 	if (!builder)
 		return -ENOMEM;
 	builder->ops = ops;
 	builder->single_threaded = vb_pd_single_threaded(qp->pd);
-	builder->stride = ((uint32_t)offsetof(struct vb_built, sge) +
+	builder->header_max = qp->raw ? (qp->raw->tso_header_max + 7) & ~7u : 0;
+	builder->stride = ((uint32_t)offsetof(struct vb_built, sge) + builder->header_max +
 			   (elements > inlined ? elements : inlined) + 7) & ~7u;
 	qp->builder = builder;
 	fill(&qp->ex);

@@ -2,6 +2,8 @@
 #include "nic/srq.h"
 #include "base/log.h"
 #include "verbs/ops.h"
+#include "verbs/tm.h"
+#include "verbs/xrc.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
@@ -22,9 +24,14 @@ struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq
 	uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 
 	(void)context;
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC)
+		return vb_xrc_srq_create(attr);
+	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_TM)
+		return vb_tm_srq_create(attr);
 	if (attr->comp_mask & ~known || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
 	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type != IBV_SRQT_BASIC)) {
-		vb_explain("ibv_create_srq_ex: only basic SRQs are supported");
+		vb_explain("ibv_create_srq_ex: srq_type %d or comp_mask 0x%x is not supported",
+			   attr->srq_type, attr->comp_mask);
 		return vb_return_null(-EOPNOTSUPP);
 	}
 	return ibv_create_srq(attr->pd, &basic);

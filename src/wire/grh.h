@@ -9,7 +9,16 @@
 #include <infiniband/verbs.h>
 #include <stdint.h>
 
-enum { VB_GRH_SIZE = 40 };
+enum {
+	VB_GRH_SIZE = 40,
+	/*
+	 * There are no service levels on Ethernet. Instead the completion of a datagram says what
+	 * its header is (A17.4.5.1): that UDP is behind it (8), and which of the two. Where it does
+	 * is what Mellanox NICs chose, and UCX looks there.
+	 */
+	VB_GRH_SL_IPV6 = 8 | 1,
+	VB_GRH_SL_IPV4 = 8 | 2,
+};
 
 struct vb_grh {
 	union ibv_gid sgid, dgid;

@@ -101,18 +101,20 @@ static uint8_t *emit_atomic_eth(const struct vb_packet *packet, uint8_t *at)
 	return at + VB_ATOMIC_ETH_LENGTH;
 }
 
-/* One reserved byte in front of each of the two QP-like numbers. */
+/* One reserved byte in front of each of the two QP-like numbers; what is not known in it. */
 static uint8_t parse_deth(const uint8_t *at, struct vb_packet *packet)
 {
 	packet->qkey = vb_get32(at);
 	packet->src_qpn = vb_get24(at + 5);
-	return at[4];
+	packet->link = at[4] & (VB_LINK_SL | VB_LINK_GRH);
+	return at[4] & (uint8_t) ~(VB_LINK_SL | VB_LINK_GRH);
 }
 
 static uint8_t *emit_deth(const struct vb_packet *packet, uint8_t *at)
 {
 	vb_put32(at, packet->qkey);
-	vb_put32(at + 4, packet->src_qpn & VB_QPN_MASK);
+	at[4] = packet->link;
+	vb_put24(at + 5, packet->src_qpn);
 	return at + VB_DETH_LENGTH;
 }
 

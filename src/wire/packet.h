@@ -36,6 +36,15 @@ enum vb_syndrome {
 	VB_NAK_INVALID_RD = 0x64,
 };
 
+/*
+ * What a datagram's completion at an InfiniBand port tells of the link's own headers, which RoCEv2
+ * does not carry. Between ports of ours only: on Ethernet the byte is 0 and says nothing.
+ */
+enum vb_packet_link {
+	VB_LINK_SL = 0x0f,
+	VB_LINK_GRH = 0x10, /* it was sent with a GRH */
+};
+
 struct vb_packet {
 	/* BTH */
 	uint8_t opcode;
@@ -53,6 +62,7 @@ struct vb_packet {
 	uint32_t msn;          /* AETH, 24 bits */
 	uint64_t original;     /* AtomicAckETH */
 	uint32_t qkey, src_qpn; /* DETH */
+	uint8_t link;          /* in DETH's reserved byte: enum vb_packet_link */
 	uint32_t srqn;         /* XRCETH */
 	uint32_t imm;          /* immediate data, in network order as verbs carry it */
 	uint32_t invalidate_rkey; /* IETH, host order */

@@ -2,7 +2,9 @@
 # Runs one pair of programs and judges it. Sourced by `matrix`, which sets $verbena and $mode.
 # shellcheck shell=bash
 
-tap_count=0 tap_failed=0 tap_skipped=0
+# shellcheck source=tests/tap.bash
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.bash"
+
 limit_s=60
 [ "${mode:-quick}" = full ] && limit_s=600
 port=$((20000 + RANDOM % 20000))
@@ -26,21 +28,6 @@ pair_end() {
 		"$tap_skipped skipped"
 	[ "$tap_failed" -eq 0 ] && [ "$tap_count" -gt "$tap_skipped" ]
 	exit
-}
-
-tap_ok() { echo "ok $((++tap_count)) - $*"; }
-tap_skip() { ((++tap_skipped)); echo "ok $((++tap_count)) - $1 # SKIP $2"; }
-
-tap_not_ok() { # text, reason, log files
-	local text=$1 reason=$2 log
-	shift 2
-	((++tap_failed))
-	echo "not ok $((++tap_count)) - $text"
-	echo "# $reason"
-	for log in "$@"; do
-		echo "# --- ${log##*/}"
-		tail -n 25 "$log" | sed 's/^/#   /'
-	done
 }
 
 # Two namespaces joined by a veth pair: the server in one, the client in the other.

@@ -310,15 +310,26 @@ struct vb_cm_message rig_req(struct rig *rig, uint32_t id, uint32_t qpn)
 
 /* --- shorter ways --- */
 
-void rig_establish_active(struct rig *rig, struct vb_cm_endpoint *endpoint)
+void rig_request_sent(struct rig *rig, struct vb_cm_endpoint *endpoint)
+{
+	rig_connect(rig, endpoint);
+	rig_take(rig, VB_CM_REQ);
+}
+
+struct vb_cm_message rig_replied(struct rig *rig, struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm_message rep;
 
-	rig_connect(rig, endpoint);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, endpoint);
 	rep = rig_rep(endpoint);
 	rig_give(rig, &rep);
 	rig_event(rig, endpoint, VB_CM_EVENT_REP_RECEIVED);
+	return rep;
+}
+
+void rig_establish_active(struct rig *rig, struct vb_cm_endpoint *endpoint)
+{
+	(void)rig_replied(rig, endpoint);
 	assert_int_equal(vb_cm_establish(endpoint, rig->now_ns), 0);
 	rig_take(rig, VB_CM_RTU);
 }

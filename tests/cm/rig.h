@@ -99,6 +99,9 @@ struct vb_cm_message rig_answer(const struct vb_cm_endpoint *endpoint, enum vb_c
 struct vb_cm_message rig_dreq(const struct vb_cm_endpoint *endpoint);
 
 /* Shorter ways to a state; nothing is left to be taken. */
+void rig_request_sent(struct rig *rig, struct vb_cm_endpoint *endpoint);
+/* The REP that it got. */
+struct vb_cm_message rig_replied(struct rig *rig, struct vb_cm_endpoint *endpoint);
 void rig_establish_active(struct rig *rig, struct vb_cm_endpoint *endpoint);
 struct vb_cm_endpoint *rig_request(struct rig *rig);
 struct vb_cm_endpoint *rig_accepted(struct rig *rig);

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../sim/agenda.h"
 #include "../sim/rng.h"
 #include "base/clock.h"
 #include "cm/cm.h"
@@ -54,6 +55,7 @@ enum action {
 	ACTION_DECIDE,
 	ACTION_READY,
 	ACTION_DATA,
+	ACTION_PROBE,
 	ACTION_DISCONNECT,
 	ACTION_DESTROY,
 };
@@ -120,13 +122,6 @@ enum sabotage {
 
 enum event_kind { EVENT_MESSAGE, EVENT_ACTION, EVENT_CRASH, EVENT_START };
 
-struct event {
-	uint64_t at_ns, order;
-	enum event_kind kind;
-	enum action action;
-	void *subject;
-};
-
 struct transit {
 	struct vb_cm_route route; /* as the receiver sees it */
 	uint8_t bytes[VB_MAD_SIZE];
@@ -157,9 +152,7 @@ struct world {
 	unsigned partition_count;
 	bool crashes, broadcasts;
 	enum sabotage sabotage;
-	struct event *heap;
-	size_t heap_count, heap_room;
-	uint64_t order;
+	struct agenda agenda;
 	struct stats stats;
 	char failure[256];
 };

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { PROBES = 3 }; /* while a connection is held */
+
 void app_fill(const struct attempt *attempt, unsigned salt, uint8_t *data, size_t length)
 {
 	struct rng rng = { attempt->pattern.state + salt };
@@ -232,6 +234,8 @@ static void hold(struct end *end)
 	unsigned side = end->passive;
 
 	end->ever_established = true;
+	for (unsigned i = 0; attempt->id % 2 && i < PROBES; i++)
+		later(end, attempt->hold_ns[side] / PROBES * (i + 1), ACTION_PROBE);
 	if (attempt->disconnects[side])
 		later(end, attempt->hold_ns[side], ACTION_DISCONNECT);
 	else if (attempt->destroys[side])
@@ -277,6 +281,15 @@ static void act_data(struct end *end, uint64_t now_ns)
 		if (!attempt->passives[i]->dead && !attempt->passives[i]->destroyed &&
 		    attempt->passives[i]->endpoint.remote_id == end->endpoint.local_id)
 			vb_cm_data_arrived(&attempt->server->cm, attempt->server_qpn, now_ns);
+}
+
+/* Harmless to a connection that both sides have. */
+static void act_probe(struct end *end)
+{
+	struct vb_cm_message probe;
+
+	if (end->phase == PHASE_ESTABLISHED && vb_cm_probe(&end->endpoint, &probe))
+		network_send(end->process->world, &end->endpoint.route, &probe);
 }
 
 static void act_disconnect(struct end *end, uint64_t now_ns)
@@ -327,6 +340,9 @@ void app_act(struct end *end, enum action action)
 		break;
 	case ACTION_DATA:
 		act_data(end, now_ns);
+		break;
+	case ACTION_PROBE:
+		act_probe(end);
 		break;
 	case ACTION_DISCONNECT:
 		act_disconnect(end, now_ns);

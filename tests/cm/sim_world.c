@@ -42,50 +42,19 @@ bool world_is_perfect(const struct world *world)
 	       !world->crashes;
 }
 
-/* --- events: a heap by time, then by age --- */
-
-static bool is_before(const struct event *a, const struct event *b)
-{
-	return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->order < b->order;
-}
+/* --- events --- */
 
 void world_add(struct world *world, uint64_t at_ns, enum event_kind kind, enum action action,
 	       void *subject)
 {
-	struct event event = { at_ns, world->order++, kind, action, subject };
-	size_t i = world->heap_count++;
-
-	if (i == world->heap_room) {
-		world->heap_room = world->heap_room ? 2 * world->heap_room : 256;
-		world->heap = realloc(world->heap, world->heap_room * sizeof(event));
-	}
-	for (; i && is_before(&event, &world->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		world->heap[i] = world->heap[(i - 1) / 2];
-	world->heap[i] = event;
-}
-
-static struct event pop(struct world *world)
-{
-	struct event first = world->heap[0], last = world->heap[--world->heap_count];
-	size_t i = 0, child;
-
-	for (; (child = 2 * i + 1) < world->heap_count; i = child) {
-		if (child + 1 < world->heap_count &&
-		    is_before(&world->heap[child + 1], &world->heap[child]))
-			child++;
-		if (!is_before(&world->heap[child], &last))
-			break;
-		world->heap[i] = world->heap[child];
-	}
-	world->heap[i] = last;
-	return first;
+	agenda_add(&world->agenda, at_ns, kind, action, subject);
 }
 
 static void handle(struct world *world, const struct event *event)
 {
 	struct process *process = event->subject;
 
-	switch (event->kind) {
+	switch ((enum event_kind)event->kind) {
 	case EVENT_MESSAGE:
 		host_input(world, event->subject);
 		free(event->subject);
@@ -124,9 +93,10 @@ static bool step(struct world *world)
 {
 	uint64_t timer_ns;
 	struct process *process = next_timer(world, &timer_ns);
-	uint64_t event_ns = world->heap_count ? world->heap[0].at_ns : VB_NEVER_NS;
-	uint64_t at_ns = timer_ns < event_ns ? timer_ns : event_ns;
+	uint64_t event_ns = VB_NEVER_NS, at_ns;
 
+	agenda_next(&world->agenda, &event_ns);
+	at_ns = timer_ns < event_ns ? timer_ns : event_ns;
 	if (at_ns == VB_NEVER_NS)
 		return false;
 	if (at_ns > world->now_ns)
@@ -134,7 +104,7 @@ static bool step(struct world *world)
 	if (timer_ns < event_ns) {
 		vb_cm_tick(&process->cm, world->now_ns);
 	} else {
-		struct event event = pop(world);
+		struct event event = agenda_pop(&world->agenda);
 
 		handle(world, &event);
 	}
@@ -266,13 +236,13 @@ static void close_all(struct world *world)
 
 static void clean_up(struct world *world)
 {
-	while (world->heap_count) {
-		struct event event = pop(world);
+	while (world->agenda.count) {
+		struct event event = agenda_pop(&world->agenda);
 
 		if (event.kind == EVENT_MESSAGE)
 			free(event.subject);
 	}
-	free(world->heap);
+	agenda_fini(&world->agenda);
 	for (unsigned i = 0; i < world->process_count; i++) {
 		for (unsigned k = 0; k < VB_CM_ATTRIBUTES; k++)
 			world->stats.resent += world->processes[i].cm.counters.resent[k];

@@ -71,8 +71,7 @@ static void rep_is_turned_round(void **state)
 	struct rig_event event;
 	struct vb_cm_message rep, rtu;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 	rep = rig_rep(&rig->a);
 	rig_give(rig, &rep);
 	event = rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
@@ -99,11 +98,7 @@ static void rep_again_while_the_qp_is_readied_gets_an_mra(void **state)
 	struct rig *rig = *state;
 	struct vb_cm_message rep, mra;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
-	rep = rig_rep(&rig->a);
-	rig_give(rig, &rep);
-	rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
+	rep = rig_replied(rig, &rig->a);
 	rig_give(rig, &rep);
 	mra = rig_take(rig, VB_CM_MRA);
 	assert_int_equal(mra.mra.answers, VB_CM_ANSWERS_REP);
@@ -130,8 +125,7 @@ static void mra_gives_the_peer_time(void **state)
 	struct rig *rig = *state;
 	struct vb_cm_message mra;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 	mra = rig_answer(&rig->a, VB_CM_MRA);
 	mra.mra.answers = VB_CM_ANSWERS_REQ;
 	mra.mra.service_timeout = 24;
@@ -147,8 +141,7 @@ static void an_endless_mra_is_not_believed(void **state)
 	struct rig *rig = *state;
 	struct vb_cm_message mra;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 	mra = rig_answer(&rig->a, VB_CM_MRA);
 	mra.mra.service_timeout = 31;
 	rig_give(rig, &mra);
@@ -162,8 +155,7 @@ static void rej_names_our_id_only(void **state)
 	struct vb_cm_message rej;
 	struct rig_event event;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 	rej = rig_answer(&rig->a, VB_CM_REJ);
 	rej.rej.local_comm_id = 0;
 	rej.rej.answers = VB_CM_ANSWERS_REQ;
@@ -178,8 +170,7 @@ static void rej_names_our_id_only(void **state)
 	rig_event_none(rig);
 	assert_int_equal(rig->a.state, VB_CM_IDLE);
 	/* It can be used again. */
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 }
 
 /* The peer holds a connection of a process that died: once it has let go, the next REQ works. */
@@ -232,13 +223,9 @@ static void rep_of_a_qp_that_we_hold_ends_the_old_connection(void **state)
 static void refused_while_the_qp_is_readied(void **state)
 {
 	struct rig *rig = *state;
-	struct vb_cm_message rep, rej;
+	struct vb_cm_message rej;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
-	rep = rig_rep(&rig->a);
-	rig_give(rig, &rep);
-	rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
+	rig_replied(rig, &rig->a);
 	rej = rig_answer(&rig->a, VB_CM_REJ);
 	rej.rej.answers = VB_CM_ANSWERS_OTHER;
 	rej.rej.reason = VB_CM_REJ_CONSUMER;
@@ -252,13 +239,9 @@ static void refused_while_the_qp_is_readied(void **state)
 static void disconnected_while_the_qp_is_readied(void **state)
 {
 	struct rig *rig = *state;
-	struct vb_cm_message rep, dreq;
+	struct vb_cm_message dreq;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
-	rep = rig_rep(&rig->a);
-	rig_give(rig, &rep);
-	rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
+	rig_replied(rig, &rig->a);
 	dreq = rig_dreq(&rig->a);
 	rig_give(rig, &dreq);
 	rig_take(rig, VB_CM_DREP);
@@ -275,11 +258,7 @@ static void a_rep_that_is_rejected_stays_rejected(void **state)
 	struct rig *rig = *state;
 	struct vb_cm_message rep, rej;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
-	rep = rig_rep(&rig->a);
-	rig_give(rig, &rep);
-	rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
+	rep = rig_replied(rig, &rig->a);
 	assert_int_equal(vb_cm_reject(&rig->a, VB_CM_REJ_CONSUMER, NULL, 0, "x", 1, rig->now_ns),
 			 0);
 	rej = rig_take(rig, VB_CM_REJ);
@@ -366,8 +345,7 @@ static void destroyed_before_an_answer_says_timeout(void **state)
 	struct rig *rig = *state;
 	struct vb_cm_message rej, rep;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 	rep = rig_rep(&rig->a);
 	vb_cm_destroy(&rig->a, rig->now_ns);
 	rej = rig_take(rig, VB_CM_REJ);

@@ -73,6 +73,68 @@ static void the_peer_disconnects(void **state)
 	rig_event_none(rig);
 }
 
+/* --- is the peer still there? --- */
+
+static void a_probe_ends_what_the_peer_has_lost(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message probe, answer;
+
+	rig_establish_active(rig, &rig->a);
+	assert_true(vb_cm_probe(&rig->a, &probe));
+	assert_int_equal(probe.attribute, VB_CM_DREQ);
+	assert_true(vb_cm_stray(&probe, &answer));
+	/* Somebody's who saw no probe. */
+	answer.transaction_id ^= 1ull << 40;
+	rig_give(rig, &answer);
+	rig_event_none(rig);
+	assert_int_equal(rig->a.state, VB_CM_ESTABLISHED);
+	answer.transaction_id ^= 1ull << 40;
+	rig_give(rig, &answer);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	assert_false(vb_cm_probe(&rig->a, &probe));
+	rig_take_none(rig);
+}
+
+static void a_drep_that_nobody_asked_for_ends_nothing(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message drep;
+
+	rig_establish_active(rig, &rig->a);
+	drep = rig_answer(&rig->a, VB_CM_DREP);
+	drep.transaction_id = 0;
+	rig_give(rig, &drep);
+	rig_event_none(rig);
+	assert_int_equal(rig->a.state, VB_CM_ESTABLISHED);
+}
+
+static void a_probe_is_ignored_by_who_has_the_connection(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message probe = rig_dreq(endpoint);
+
+	probe.dreq.remote_qpn = 0;
+	rig_give(rig, &probe);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	assert_int_equal(endpoint->state, VB_CM_ESTABLISHED);
+}
+
+static void a_host_dies_with_all_its_connections(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_establish_active(rig, &rig->a);
+	vb_cm_host_died(&rig->cm, &rig->own6, rig->now_ns);
+	rig_event_none(rig);
+	vb_cm_host_died(&rig->cm, &rig->peer, rig->now_ns);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	vb_cm_host_died(&rig->cm, &rig->peer, rig->now_ns);
+	rig_event_none(rig);
+}
+
 static void both_disconnect_at_once(void **state)
 {
 	struct rig *rig = *state;
@@ -362,6 +424,10 @@ int main(void)
 		rig_test(disconnect_and_timewait),
 		rig_test(a_lost_dreq_is_resent_and_keeps_its_transaction),
 		rig_test(the_peer_disconnects),
+		rig_test(a_probe_ends_what_the_peer_has_lost),
+		rig_test(a_drep_that_nobody_asked_for_ends_nothing),
+		rig_test(a_probe_is_ignored_by_who_has_the_connection),
+		rig_test(a_host_dies_with_all_its_connections),
 		rig_test(both_disconnect_at_once),
 		rig_test(a_dreq_for_another_qp_changes_nothing),
 		rig_test(a_dreq_before_the_rtu),

@@ -108,8 +108,7 @@ static void out_of_place(void **state)
 	struct rig *rig = *state;
 	struct vb_cm_message message;
 
-	rig_connect(rig, &rig->a);
-	rig_take(rig, VB_CM_REQ);
+	rig_request_sent(rig, &rig->a);
 	message = rig_answer(&rig->a, VB_CM_RTU);
 	rig_give(rig, &message);
 	expect_drop(rig, VB_CM_DROP_STATE);

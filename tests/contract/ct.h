@@ -52,6 +52,7 @@ enum ct_flags {
 	CT_SOLO = 1 << 4, /* about objects: one end, runs once */
 	CT_TWO = 1 << 5,  /* needs a far end that is another process */
 	CT_HUGE = 1 << 6, /* needs gigabytes: only if VERBENA_TEST_HUGE is set */
+	CT_ONLY_IB = 1 << 12, /* over the InfiniBand link layer only */
 };
 
 struct ct_case {
@@ -59,6 +60,9 @@ struct ct_case {
 	void (*run)(struct ct *t);
 	unsigned flags;
 };
+
+/* The other process of ct_import.c, which has nothing but this socket; never returns. */
+_Noreturn void ct_importer(int sock);
 
 /* ---- checks: the first that fails ends the test ---------------------------------------------- */
 
@@ -127,6 +131,8 @@ void *ct_object(struct ct_end *e, int handle);
 /* What a test made itself, as an object of the end: answers the handle. */
 int ct_adopt_cq(struct ct_end *e, struct ibv_cq *cq);
 int ct_adopt_pd(struct ct_end *e, struct ibv_pd *pd);
+/* What was adopted, and the test has disposed of itself. */
+void ct_forget(struct ct_end *e, int handle);
 
 /* Makers answer the handle, or -errno if the verb failed. */
 int ct_alloc_pd(struct ct_end *e);
@@ -188,6 +194,7 @@ struct ct_qp {
 	int handle, scq, rcq, srq;
 	enum ibv_qp_type type;
 	uint32_t qpn, psn;
+	uint32_t srqn; /* XRC_RECV: of its SRQ, which messages name */
 	int access;
 	struct ibv_qp_cap cap; /* as returned */
 };
@@ -227,6 +234,17 @@ void ct_address(const struct ct_end *from, const struct ct_end *to, struct ibv_a
 void ct_init(const struct ct_qp *qp);
 void ct_rtr(const struct ct_qp *qp, const struct ct_qp *peer, const struct ct_opts *o);
 void ct_rts(const struct ct_qp *qp, const struct ct_opts *o);
+
+/* ---- XRC (ct_xrc_link.c): a is an XRC_SEND QP, b an XRC_RECV QP with an SRQ of its domain ---- */
+
+void ct_xrc_link_create(struct ct *t, struct ct_link *l);
+/* A domain of the open file, or with -1 of the end alone; the handle, or -errno. */
+int ct_open_xrcd(struct ct_end *e, const char *path, int oflags);
+int ct_create_xrc_srq(struct ct_end *e, int xrcd, int pd, int cq, uint32_t max_wr, uint32_t max_sge,
+		      uint32_t *srqn);
+int ct_create_xrc_recv(struct ct_end *e, int xrcd, struct ct_qp *qp);
+/* Another handle for it, here or in another process. */
+int ct_open_qp(struct ct_end *e, int xrcd, uint32_t qpn, struct ct_qp *qp);
 
 /* ---- work requests and completions (ct_qp.c) ------------------------------------------------- */
 

@@ -29,6 +29,16 @@ static int keep(struct ct_agent *g, enum kind kind, void *ptr)
 	return g->object_count;
 }
 
+void *agent_object(struct ct_agent *g, int handle, enum kind kind)
+{
+	return object(g, handle, kind);
+}
+
+int agent_keep(struct ct_agent *g, enum kind kind, void *ptr)
+{
+	return keep(g, kind, ptr);
+}
+
 int ct_agent_adopt_cq(struct ct_agent *g, struct ibv_cq *cq)
 {
 	return keep(g, KIND_CQ, cq);
@@ -37,6 +47,11 @@ int ct_agent_adopt_cq(struct ct_agent *g, struct ibv_cq *cq)
 int ct_agent_adopt_pd(struct ct_agent *g, struct ibv_pd *pd)
 {
 	return keep(g, KIND_PD, pd);
+}
+
+void ct_agent_forget(struct ct_agent *g, int handle)
+{
+	g->objects[handle].kind = KIND_NONE;
 }
 
 static struct ibv_context *open_named(const char *name)
@@ -110,6 +125,8 @@ static int destroy(struct object *o)
 		return ibv_destroy_comp_channel(o->ptr);
 	case KIND_PD:
 		return ibv_dealloc_pd(o->ptr);
+	case KIND_XRCD:
+		return ibv_close_xrcd(o->ptr);
 	case KIND_NONE:
 	case KINDS:
 		break;
@@ -298,6 +315,7 @@ static void (*const commands[CT_OP_COUNT])(struct ct_agent *, struct ct_msg *) =
 	[CT_OP_SLEEPER_JOIN] = agent_sleeper_join,
 	[CT_OP_WATCH_START] = agent_watch_start,
 	[CT_OP_WATCH_JOIN] = agent_watch_join,
+	[CT_OP_XRC] = agent_xrc,
 	[CT_OP_DIE] = do_die,
 };
 

@@ -10,7 +10,8 @@
 enum { OBJECTS_MAX = 8192, HAMMERS_MAX = 8 };
 
 /* In the order in which they can be destroyed: no object uses one of a kind above its own. */
-enum kind { KIND_NONE, KIND_QP, KIND_SRQ, KIND_AH, KIND_MR, KIND_CQ, KIND_CHANNEL, KIND_PD, KINDS };
+enum kind { KIND_NONE, KIND_QP, KIND_SRQ, KIND_AH, KIND_MR, KIND_CQ, KIND_CHANNEL, KIND_PD,
+	    KIND_XRCD, KINDS };
 
 struct object {
 	enum kind kind;
@@ -54,6 +55,12 @@ struct ct_agent {
 	struct hammer hammers[HAMMERS_MAX];
 	int hammer_count, hammers_running;
 };
+
+/* ct_agent.c */
+void *agent_object(struct ct_agent *g, int handle, enum kind kind);
+int agent_keep(struct ct_agent *g, enum kind kind, void *ptr);
+/* ct_xrc_link.c */
+void agent_xrc(struct ct_agent *g, struct ct_msg *m);
 
 /* ct_builder.c */
 struct ibv_qp *agent_make_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init);

@@ -17,10 +17,14 @@ static uint64_t ops_of(enum ibv_qp_type type)
 {
 	uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
-	if (type == IBV_QPT_UC || type == IBV_QPT_RC)
+	bool reliable = type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+
+	if (type == IBV_QPT_RAW_PACKET)
+		return IBV_QP_EX_WITH_SEND;
+	if (type == IBV_QPT_UC || reliable)
 		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 		       IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
-	if (type == IBV_QPT_RC)
+	if (reliable)
 		ops |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 	return ops;
@@ -144,6 +148,8 @@ static int build(struct ibv_qp_ex *qp, struct ibv_send_wr *wr, bool all)
 		if (qp->qp_base.qp_type == IBV_QPT_UD)
 			ibv_wr_set_ud_addr(qp, wr->wr.ud.ah, wr->wr.ud.remote_qpn,
 					   wr->wr.ud.remote_qkey);
+		if (qp->qp_base.qp_type == IBV_QPT_XRC_SEND)
+			ibv_wr_set_xrc_srqn(qp, wr->qp_type.xrc.remote_srqn);
 		if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV)
 			set_data(qp, wr);
 	}

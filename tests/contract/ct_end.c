@@ -88,6 +88,11 @@ int ct_adopt_pd(struct ct_end *e, struct ibv_pd *pd)
 	return ct_agent_adopt_pd(e->agent, pd);
 }
 
+void ct_forget(struct ct_end *e, int handle)
+{
+	ct_agent_forget(e->agent, handle);
+}
+
 int ct_alloc_pd(struct ct_end *e)
 {
 	return call(e, CT_OP_ALLOC_PD, 0)->ret;
@@ -160,6 +165,56 @@ int ct_create_srq(struct ct_end *e, int pd, uint32_t max_wr, uint32_t max_sge)
 	e->msg->srq.pd = pd;
 	e->msg->srq.attr = (struct ibv_srq_attr){ .max_wr = max_wr, .max_sge = max_sge };
 	return call(e, CT_OP_CREATE_SRQ, sizeof(e->msg->srq))->ret;
+}
+
+static int call_xrc(struct ct_end *e, enum ct_xrc_op op)
+{
+	e->msg->xrc.op = op;
+	return call(e, CT_OP_XRC, sizeof(e->msg->xrc))->ret;
+}
+
+int ct_open_xrcd(struct ct_end *e, const char *path, int oflags)
+{
+	memset(&e->msg->xrc, 0, sizeof(e->msg->xrc));
+	if (path)
+		strncpy(e->msg->xrc.path, path, sizeof(e->msg->xrc.path) - 1);
+	e->msg->xrc.oflags = oflags;
+	return call_xrc(e, CT_XRCD);
+}
+
+int ct_create_xrc_srq(struct ct_end *e, int xrcd, int pd, int cq, uint32_t max_wr, uint32_t max_sge,
+		      uint32_t *srqn)
+{
+	int ret;
+
+	e->msg->xrc.xrcd = xrcd;
+	e->msg->xrc.pd = pd;
+	e->msg->xrc.cq = cq;
+	e->msg->xrc.attr = (struct ibv_srq_attr){ .max_wr = max_wr, .max_sge = max_sge };
+	ret = call_xrc(e, CT_XRC_SRQ);
+	*srqn = e->msg->xrc.number;
+	return ret;
+}
+
+static int xrc_qp(struct ct_end *e, enum ct_xrc_op op, struct ct_qp *qp)
+{
+	*qp = (struct ct_qp){ .end = e, .type = IBV_QPT_XRC_RECV, .psn = 0x246810 };
+	qp->handle = call_xrc(e, op);
+	qp->qpn = e->msg->xrc.number;
+	return qp->handle;
+}
+
+int ct_create_xrc_recv(struct ct_end *e, int xrcd, struct ct_qp *qp)
+{
+	e->msg->xrc.xrcd = xrcd;
+	return xrc_qp(e, CT_XRC_RECV, qp);
+}
+
+int ct_open_qp(struct ct_end *e, int xrcd, uint32_t qpn, struct ct_qp *qp)
+{
+	e->msg->xrc.xrcd = xrcd;
+	e->msg->xrc.number = qpn;
+	return xrc_qp(e, CT_XRC_OPEN, qp);
 }
 
 int ct_create_ah(struct ct_end *e, int pd, const struct ibv_ah_attr *attr)
@@ -393,7 +448,7 @@ int ct_sleeper_join(struct ct_end *e)
 
 int ct_post_recv(const struct ct_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	return post_recv(qp->end, qp->handle, wr, bad);
+	return post_recv(qp->end, qp->type == IBV_QPT_XRC_RECV ? qp->srq : qp->handle, wr, bad);
 }
 
 int ct_post_srq_recv(struct ct_end *e, int srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)

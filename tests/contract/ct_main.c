@@ -28,9 +28,10 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 #define GROUPS(X)                                                                             \
 	X(device) X(string) X(mr) X(cq) X(channel) X(srq) X(ah) X(busy) X(caps) X(state)       \
 	X(async) X(sqd) X(fork) X(extended) X(cq_ex) X(moderate) X(qp_ex) X(domain) X(null_mr)      \
-	X(rereg) X(rate) X(send) X(sge) X(rdma) X(atomic) X(ud) X(mcast) X(post) \
+	X(rereg) X(dm) X(odp) X(import) X(mw) X(mr_dmabuf) X(rate) X(send) X(sge) X(rdma) X(atomic) X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) \
 	X(order) X(many) X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive)     \
-	X(err_access) X(err_request) X(err_retry) X(err_drop) X(err_flush) X(err_overrun)
+	X(err_access) X(err_request) X(err_retry) X(err_drop) X(err_flush) X(err_overrun) \
+	X(xrc) X(xrc_share) X(vpi) X(migrate) X(events) X(raw) X(flow) X(wq) X(tso) X(strip)
 /* clang-format on */
 
 #define DECLARE(group) extern const struct ct_case ct_##group##_cases[];
@@ -39,6 +40,12 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 GROUPS(DECLARE)
 
 static const struct ct_case *const groups[] = { GROUPS(NAME) };
+
+/* What holds for RC and one direction holds for XRC as well. */
+static const struct ct_case *const xrc_groups[] = {
+	ct_send_cases,	ct_sge_cases,	      ct_rdma_cases,
+	ct_atomic_cases, ct_atomic_write_cases, ct_order_cases,
+};
 
 /* What a test leaves behind for the runner; shared, so that it outlives a crash. */
 struct note {
@@ -244,7 +251,10 @@ static void instance_start(const struct instance *in)
 
 static void instance_name(struct instance *in)
 {
-	const char *type = in->type == IBV_QPT_RC ? "RC" : in->type == IBV_QPT_UC ? "UC" : "UD";
+	const char *type = in->type == IBV_QPT_RC	? "RC" :
+			   in->type == IBV_QPT_XRC_SEND ? "XRC" :
+			   in->type == IBV_QPT_UC	? "UC" :
+							  "UD";
 
 	if (in->c->flags & CT_SOLO)
 		snprintf(in->name, sizeof(in->name), "objects: %s", in->c->name);
@@ -274,6 +284,14 @@ static void case_transports(const struct ct_case *c, bool two, bool infiniband)
 		case_start(c, IBV_QPT_UD, two, infiniband);
 }
 
+static bool runs_with_xrc(const struct ct_case *cases)
+{
+	for (int i = 0; i < CT_COUNT(xrc_groups); i++)
+		if (xrc_groups[i] == cases)
+			return true;
+	return false;
+}
+
 static void group_start(const struct ct_case *cases, const char *placement)
 {
 	bool solo = !strcmp(placement, "solo"), two = !strcmp(placement, "two");
@@ -282,11 +300,13 @@ static void group_start(const struct ct_case *cases, const char *placement)
 		if (solo != !!(c->flags & CT_SOLO) || (!two && (c->flags & CT_TWO)))
 			continue;
 		if (solo)
-			case_start(c, IBV_QPT_RC, false, false);
-		else
+			case_start(c, IBV_QPT_RC, false, c->flags & CT_ONLY_IB);
+		else if (!(c->flags & CT_ONLY_IB))
 			case_transports(c, two, false);
-		if (!solo && (c->flags & CT_IB))
+		if (!solo && (c->flags & (CT_IB | CT_ONLY_IB)))
 			case_transports(c, two, true);
+		if (!solo && c->flags & CT_RC && runs_with_xrc(cases))
+			case_start(c, IBV_QPT_XRC_SEND, two, false);
 	}
 }
 
@@ -316,6 +336,8 @@ static bool parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], "--importer"))
+		ct_importer(atoi(argv[2]));
 	if (!parse(argc, argv)) {
 		fprintf(stderr, "usage: %s [--list] [--filter TEXT] [--placement solo|one|two]\n",
 			argv[0]);

@@ -111,6 +111,21 @@ static void open_link(struct ct *t, struct ct_link *l)
 	ct_link_open(t, l, &o);
 }
 
+/* A group, the way to it from the near end, and a link; l.b is a member. */
+struct meeting {
+	union ibv_gid group;
+	int ah;
+	struct ct_link l;
+};
+
+static void meet(struct ct *t, struct meeting *m)
+{
+	m->group = make_group(t);
+	m->ah = make_ah(t, t->near, &m->group);
+	open_link(t, &m->l);
+	attach(&m->l.b, &m->group);
+}
+
 static void every_member_gets_a_copy(struct ct *t)
 {
 	union ibv_gid group = make_group(t);
@@ -146,37 +161,31 @@ static void every_member_gets_a_copy(struct ct *t)
 
 static void the_sender_hears_itself(struct ct *t)
 {
-	union ibv_gid group = make_group(t);
-	struct ct_link l;
-	int ah = make_ah(t, t->near, &group);
+	struct meeting m;
 
-	open_link(t, &l);
-	attach(&l.a, &group);
-	attach(&l.b, &group);
-	take(&l.a, 2);
-	take(&l.a, 3);
-	take(&l.b, 4);
-	say(&l, ah, 1, CT_QKEY, 7);
-	expect(&l.a, 2, l.a.qpn, 7);
-	expect(&l.b, 4, l.a.qpn, 7);
-	ct_none(t->near, l.a.rcq); /* once */
-	detach(&l.a, &group);
-	detach(&l.b, &group);
+	meet(t, &m);
+	attach(&m.l.a, &m.group);
+	take(&m.l.a, 2);
+	take(&m.l.a, 3);
+	take(&m.l.b, 4);
+	say(&m.l, m.ah, 1, CT_QKEY, 7);
+	expect(&m.l.a, 2, m.l.a.qpn, 7);
+	expect(&m.l.b, 4, m.l.a.qpn, 7);
+	ct_none(t->near, m.l.a.rcq); /* once */
+	detach(&m.l.a, &m.group);
+	detach(&m.l.b, &m.group);
 }
 
 static void another_qkey_is_not_taken(struct ct *t)
 {
-	union ibv_gid group = make_group(t);
-	struct ct_link l;
-	int ah = make_ah(t, t->near, &group);
+	struct meeting m;
 
-	open_link(t, &l);
-	attach(&l.b, &group);
-	take(&l.b, 2);
-	say(&l, ah, 1, CT_QKEY + 1, 1);
-	say(&l, ah, 1, CT_QKEY, 2);
-	expect(&l.b, 2, l.a.qpn, 2);
-	detach(&l.b, &group);
+	meet(t, &m);
+	take(&m.l.b, 2);
+	say(&m.l, m.ah, 1, CT_QKEY + 1, 1);
+	say(&m.l, m.ah, 1, CT_QKEY, 2);
+	expect(&m.l.b, 2, m.l.a.qpn, 2);
+	detach(&m.l.b, &m.group);
 }
 
 static void who_leaves_gets_no_more(struct ct *t)
@@ -211,22 +220,19 @@ static void who_leaves_gets_no_more(struct ct *t)
 
 static void attached_twice_is_attached(struct ct *t)
 {
-	union ibv_gid group = make_group(t);
-	struct ct_link l;
-	int ah = make_ah(t, t->near, &group);
+	struct meeting m;
 
-	open_link(t, &l);
-	attach(&l.b, &group);
-	attach(&l.b, &group);
-	take(&l.b, 2);
-	take(&l.b, 3);
-	say(&l, ah, 1, CT_QKEY, 1);
-	expect(&l.b, 2, l.a.qpn, 1);
-	say(&l, ah, 1, CT_QKEY, 2);
-	expect(&l.b, 3, l.a.qpn, 2);
-	ct_none(t->far, l.b.rcq);
-	detach(&l.b, &group);
-	CT_EQ(ct_detach_mcast(&l.b, &group, MLID), EINVAL);
+	meet(t, &m);
+	attach(&m.l.b, &m.group);
+	take(&m.l.b, 2);
+	take(&m.l.b, 3);
+	say(&m.l, m.ah, 1, CT_QKEY, 1);
+	expect(&m.l.b, 2, m.l.a.qpn, 1);
+	say(&m.l, m.ah, 1, CT_QKEY, 2);
+	expect(&m.l.b, 3, m.l.a.qpn, 2);
+	ct_none(t->far, m.l.b.rcq);
+	detach(&m.l.b, &m.group);
+	CT_EQ(ct_detach_mcast(&m.l.b, &m.group, MLID), EINVAL);
 }
 
 static void groups_are_apart(struct ct *t)
@@ -307,21 +313,18 @@ static void attached_in_init(struct ct *t)
 
 static void header_names_the_group(struct ct *t)
 {
-	union ibv_gid group = make_group(t);
-	struct ct_link l;
-	int ah = make_ah(t, t->near, &group);
+	struct meeting m;
 	uint8_t grh[CT_GRH_BYTES];
 
-	open_link(t, &l);
-	attach(&l.b, &group);
-	take(&l.b, 2);
-	say(&l, ah, 1, CT_QKEY, 1);
-	expect(&l.b, 2, l.a.qpn, 1);
+	meet(t, &m);
+	take(&m.l.b, 2);
+	say(&m.l, m.ah, 1, CT_QKEY, 1);
+	expect(&m.l.b, 2, m.l.a.qpn, 1);
 	ct_peek_bytes(t->far, TARGET + 2 * STEP, CT_GRH_BYTES, grh);
 	CT_EQ(grh[20], 0x45);
 	CT_EQ(memcmp(&grh[32], &t->near->gid.raw[12], 4), 0);
-	CT_EQ(memcmp(&grh[36], &group.raw[12], 4), 0);
-	detach(&l.b, &group);
+	CT_EQ(memcmp(&grh[36], &m.group.raw[12], 4), 0);
+	detach(&m.l.b, &m.group);
 }
 
 static void one_group_has_several_names(struct ct *t)
@@ -380,23 +383,20 @@ static void ipv6_groups(struct ct *t)
 
 static void a_dead_member_is_no_member(struct ct *t)
 {
-	union ibv_gid group = make_group(t);
-	struct ct_link l;
-	int ah = make_ah(t, t->near, &group);
+	struct meeting m;
 
-	open_link(t, &l);
-	attach(&l.a, &group);
-	attach(&l.b, &group);
-	take(&l.a, 2);
-	take(&l.a, 3);
-	take(&l.b, 4);
-	say(&l, ah, 1, CT_QKEY, 1);
-	expect(&l.b, 4, l.a.qpn, 1);
-	expect(&l.a, 2, l.a.qpn, 1);
+	meet(t, &m);
+	attach(&m.l.a, &m.group);
+	take(&m.l.a, 2);
+	take(&m.l.a, 3);
+	take(&m.l.b, 4);
+	say(&m.l, m.ah, 1, CT_QKEY, 1);
+	expect(&m.l.b, 4, m.l.a.qpn, 1);
+	expect(&m.l.a, 2, m.l.a.qpn, 1);
 	ct_end_kill(t->far);
-	say(&l, ah, 1, CT_QKEY, 2);
-	expect(&l.a, 3, l.a.qpn, 2);
-	detach(&l.a, &group);
+	say(&m.l, m.ah, 1, CT_QKEY, 2);
+	expect(&m.l.a, 3, m.l.a.qpn, 2);
+	detach(&m.l.a, &m.group);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */

@@ -40,6 +40,7 @@ enum ct_op {
 	CT_OP_SLEEPER_JOIN,
 	CT_OP_WATCH_START,
 	CT_OP_WATCH_JOIN,
+	CT_OP_XRC,
 	CT_OP_DIE,
 	CT_OP_COUNT,
 };
@@ -96,6 +97,13 @@ struct ct_msg {
 			struct ibv_ah_attr attr;
 		} ah;
 		struct {
+			enum ct_xrc_op { CT_XRCD, CT_XRC_SRQ, CT_XRC_RECV, CT_XRC_OPEN } op;
+			int xrcd, pd, cq, oflags;
+			struct ibv_srq_attr attr;
+			uint32_t number; /* of an SRQ or QP */
+			char path[64];   /* of the file; empty: none */
+		} xrc;
+		struct {
 			union ibv_gid gid;
 			uint16_t lid;
 		} mcast;
@@ -129,6 +137,7 @@ _Noreturn void ct_agent_serve(int sock);
 struct ibv_context *ct_agent_context(struct ct_agent *g);
 void *ct_agent_object(struct ct_agent *g, int handle);
 int ct_agent_adopt_cq(struct ct_agent *g, struct ibv_cq *cq);
+void ct_agent_forget(struct ct_agent *g, int handle);
 int ct_agent_adopt_pd(struct ct_agent *g, struct ibv_pd *pd);
 
 #endif

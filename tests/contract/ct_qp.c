@@ -64,6 +64,10 @@ void ct_link_create(struct ct *t, struct ct_link *l, const struct ct_opts *o)
 {
 	*l = (struct ct_link){ .o = o ? *o : ct_defaults(t) };
 	o = &l->o;
+	if (o->type == IBV_QPT_XRC_SEND) {
+		ct_xrc_link_create(t, l);
+		return;
+	}
 	create(t->near, o, o->scq_a, o->rcq_a, o->srq_a, &l->a);
 	create(t->far, o, o->scq_b, o->rcq_b, o->srq_b, &l->b);
 	l->a.access = o->access_a;
@@ -92,6 +96,8 @@ void ct_link_open(struct ct *t, struct ct_link *l, const struct ct_opts *o)
 
 struct ct_link ct_reverse(const struct ct_link *l)
 {
+	if (l->a.type == IBV_QPT_XRC_SEND)
+		ct_skip("a connection of XRC goes one way");
 	return (struct ct_link){
 		.o = l->o, .a = l->b, .b = l->a, .ah_a = l->ah_b, .ah_b = l->ah_a
 	};
@@ -122,7 +128,8 @@ int ct_attr_rtr(const struct ct_qp *qp, const struct ct_qp *peer, const struct c
 	attr->max_dest_rd_atomic = o->max_dest_rd_atomic;
 	attr->min_rnr_timer = o->min_rnr_timer;
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	       (qp->type == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	       (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV ?
+			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 }
 
 int ct_attr_rts(const struct ct_qp *qp, const struct ct_opts *o, struct ibv_qp_attr *attr)
@@ -133,8 +140,10 @@ int ct_attr_rts(const struct ct_qp *qp, const struct ct_opts *o, struct ibv_qp_a
 				      .retry_cnt = o->retry_cnt,
 				      .rnr_retry = o->rnr_retry,
 				      .max_rd_atomic = o->max_rd_atomic };
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT;
 	return IBV_QP_STATE | IBV_QP_SQ_PSN |
-	       (qp->type == IBV_QPT_RC ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+	       (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 						 IBV_QP_MAX_QP_RD_ATOMIC
 				       : 0);
 }

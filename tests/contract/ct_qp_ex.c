@@ -107,7 +107,8 @@ static void operations_of_a_transport(struct ct *t)
 	const uint64_t uc = ud | WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 			    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+			    IBV_QP_EX_WITH_ATOMIC_WRITE;
 	const uint64_t mine = t->type == IBV_QPT_UD ? ud : t->type == IBV_QPT_UC ? uc : rc;
 
 	for (int bit = 0; bit < 64; bit++) {
@@ -423,6 +424,51 @@ static void threads_do_not_mix(struct ct *t)
 	close_built(&b);
 }
 
+/* The pointer's 8 bytes are taken at the call, whatever max_inline_data says. */
+static void atomic_write_takes_its_value(struct ct *t)
+{
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = ct_object(t->near, t->near->scq),
+		.recv_cq = ct_object(t->near, t->near->rcq),
+		.qp_type = IBV_QPT_RC,
+		.cap = { 4, 4, 1, 1, 0 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = ct_object(t->near, t->near->pd),
+		.send_ops_flags = IBV_QP_EX_WITH_ATOMIC_WRITE,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(ct_context(t->near), &init);
+	struct ct_opts o = ct_defaults(t);
+	struct ibv_qp_attr attr;
+	struct ibv_qp_ex *x;
+	struct ct_link l;
+	uint64_t value = 0xfeedface12345678;
+	int mask;
+
+	CT_TRUE(qp != NULL);
+	x = ibv_qp_to_qp_ex(qp);
+	ct_link_create(t, &l, &o);
+	l.a.qpn = qp->qp_num;
+	ct_init(&l.b);
+	ct_rtr(&l.b, &l.a, &o);
+	ct_rts(&l.b, &o);
+	mask = ct_attr_init(&l.a, &attr);
+	CT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	mask = ct_attr_rtr(&l.a, &l.b, &o, &attr);
+	CT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	mask = ct_attr_rts(&l.a, &o, &attr);
+	CT_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+
+	ibv_wr_start(x);
+	x->wr_id = 9;
+	x->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_atomic_write(x, t->far->mr.rkey, t->far->mr.addr + 4096, &value);
+	value = 0;
+	CT_EQ(ibv_wr_complete(x), 0);
+	CT_EQ(ct_expect(t->near, t->near->scq, 9, IBV_WC_SUCCESS).opcode, IBV_WC_ATOMIC_WRITE);
+	CT_EQ(ct_peek(t->far, 4096), 0xfeedface12345678);
+	CT_EQ(ibv_destroy_qp(qp), 0);
+}
+
 const struct ct_case ct_qp_ex_cases[] = {
 	{ "a QP is created for the operations of its transport and no others",
 	  operations_of_a_transport, CT_RC | CT_UC | CT_UD },
@@ -436,5 +482,6 @@ const struct ct_case ct_qp_ex_cases[] = {
 	{ "inline data is copied by the setter", inline_is_copied_at_once, CT_RC },
 	{ "wr_id and wr_flags count when the operation begins", flags_and_ids, CT_RC },
 	{ "batches of several threads do not mix", threads_do_not_mix, CT_RC },
+	{ "ibv_wr_atomic_write takes the value at the call", atomic_write_takes_its_value, CT_RC },
 	{ 0 },
 };

@@ -48,6 +48,29 @@ static void rate_is_kept(struct ct *t)
 	ct_fail("100 messages without a limit were no faster than with it");
 }
 
+/* Datagrams: the last of them cannot have left before the rate allows it. */
+static void rate_of_datagrams(struct ct *t)
+{
+	enum { KBPS = 4000, COUNT = 32, LENGTH = 1000, BURST = 4000 };
+	struct ibv_qp_rate_limit_attr slow = { .rate_limit = KBPS, .max_burst_sz = BURST };
+	struct ibv_qp_rate_limit_attr off = { 0 };
+	const double least_s = (COUNT * LENGTH - BURST - LENGTH) * 8.0 / (KBPS * 1e3);
+	double start_s = ct_now_s();
+	struct ct_link l;
+
+	if (!ct_by_packets())
+		ct_skip("packets have a rate, copies within a host have not");
+	ct_link_open(t, &l, NULL);
+	CT_EQ(ibv_modify_qp_rate_limit(qp_of(&l), &slow), 0);
+	for (int i = 0; i < COUNT; i++)
+		ct_send(&l, i, 0, LENGTH);
+	for (int i = 0; i < COUNT; i++)
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	CT_TRUE(ct_now_s() - start_s > least_s);
+	CT_EQ(ibv_modify_qp_rate_limit(qp_of(&l), &off), 0);
+	ct_usable(&l);
+}
+
 /* Another QP of the process is not held up. */
 static void rate_is_of_one_qp(struct ct *t)
 {
@@ -123,5 +146,6 @@ const struct ct_case ct_rate_cases[] = {
 	{ "modify_qp_rate_limit checks its arguments", rate_arguments, CT_RC | CT_UC | CT_UD },
 	{ "a QP keeps to its rate, and is free again without one", rate_is_kept, CT_RC | CT_UC },
 	{ "the rate of a QP is that of no other", rate_is_of_one_qp, CT_RC },
+	{ "datagrams keep to the rate of their QP", rate_of_datagrams, CT_UD | CT_IB },
 	{ 0 },
 };

@@ -32,10 +32,13 @@ static void completion_names_the_sender(struct ct *t)
 	CT_EQ(wc.src_qp, l.a.qpn);
 	CT_EQ(wc.byte_len, CT_GRH_BYTES + 100);
 	CT_EQ(wc.pkey_index, 0);
-	if (t->infiniband)
+	if (t->infiniband) {
 		CT_EQ(wc.slid, t->near->port.lid);
-	else
+	} else {
 		CT_TRUE(wc.wc_flags & IBV_WC_GRH);
+		/* What the header is, where NICs say it: UDP, and the version of IP. */
+		CT_EQ(wc.sl, 8 | (is_v4_mapped(&t->near->gid) ? 2 : 1));
+	}
 	ct_same(t->far, TARGET + CT_GRH_BYTES, 100, 100);
 }
 

@@ -43,6 +43,8 @@ struct ibv_send_wr ct_wr(const struct ct_link *l, enum ibv_wr_opcode opcode, uin
 	} else {
 		ct_aim(&wr, l->b.end->mr.addr, l->b.end->mr.rkey);
 	}
+	if (l->a.type == IBV_QPT_XRC_SEND)
+		wr.qp_type.xrc.remote_srqn = l->b.srqn;
 	return wr;
 }
 

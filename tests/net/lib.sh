@@ -149,29 +149,18 @@ net_listens() { # A or B, TCP port
 
 # --- TAP ------------------------------------------------------------------------------------------
 
-tap_count=0 tap_failed=0
+# shellcheck source=tests/tap.bash
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.bash"
 
 # tap STATUS TEXT [LOG…]: one line; the logs are shown if the status is not 0.
 tap() {
-	local status=$1 text=$2 log
+	local status=$1 text=$2
 	shift 2
 	if [ "$status" -eq 0 ]; then
-		echo "ok $((++tap_count)) - $text"
-		return
+		tap_ok "$text"
+	else
+		tap_not_ok "$text" "ended with $status (124 is a timeout)" "$@"
 	fi
-	((++tap_failed))
-	echo "not ok $((++tap_count)) - $text"
-	echo "# ended with $status (124 is a timeout)"
-	for log in "$@"; do
-		echo "# --- ${log##*/}"
-		tail -n 25 "$log" | sed 's/^/#   /'
-	done
-}
-
-tap_end() {
-	echo "1..$tap_count"
-	[ "$tap_failed" -eq 0 ] && [ "$tap_count" -gt 0 ]
-	exit
 }
 
 # --- pairs of programs ----------------------------------------------------------------------------

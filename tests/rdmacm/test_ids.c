@@ -158,6 +158,30 @@ static void an_address_must_be_ours(void **state)
 	(void)state;
 }
 
+/* As on every host whose ports are Ethernet. */
+static void there_are_no_infiniband_addresses(void **state)
+{
+	struct rdma_addrinfo hints = { .ai_flags = RAI_FAMILY | RAI_NUMERICHOST,
+				       .ai_family = AF_IB,
+				       .ai_port_space = RDMA_PS_TCP },
+			     *info;
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_getaddrinfo("fe80::1", "7471", &hints, &info), 0);
+	assert_int_equal(info->ai_family, AF_IB);
+	assert_int_equal(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(id, info->ai_dst_addr), -1);
+	assert_int_equal(errno, ENODEV);
+	assert_int_equal(rdma_resolve_addr(id, NULL, info->ai_dst_addr, 100), -1);
+	assert_int_equal(errno, ENODEV);
+	expect_silence(channel, 0);
+	rdma_freeaddrinfo(info);
+	rdma_destroy_id(id);
+	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
 static int privileged_port(void)
 {
 	struct rdma_cm_id *id;
@@ -257,6 +281,7 @@ int main(void)
 		cmocka_unit_test(a_port_has_one_owner),
 		cmocka_unit_test(a_port_may_be_shared_until_one_listens),
 		cmocka_unit_test(an_address_must_be_ours),
+		cmocka_unit_test(there_are_no_infiniband_addresses),
 		cmocka_unit_test(low_ports_need_a_privilege),
 		cmocka_unit_test(a_child_leaves_the_parent_alone),
 		cmocka_unit_test(the_ack_timeout_reaches_the_qp),

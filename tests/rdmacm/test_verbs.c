@@ -144,6 +144,9 @@ static void a_synchronous_connect_is_refused(void **state)
 	assert_int_equal(rdma_connect(id, NULL), -1);
 	assert_int_equal(errno, ECONNREFUSED);
 	assert_int_equal(id->event->event, RDMA_CM_EVENT_REJECTED);
+	/* No event can come of it: it must not wait for one. */
+	assert_int_equal(rdma_disconnect(id), -1);
+	assert_int_equal(errno, EINVAL);
 	rdma_destroy_ep(id);
 	rdma_freeaddrinfo(res);
 	(void)state;

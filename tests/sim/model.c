@@ -11,7 +11,8 @@
 
 static bool writes(const struct op *op)
 {
-	return op->opcode == IBV_WR_RDMA_WRITE || op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	return op->opcode == IBV_WR_RDMA_WRITE || op->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	       op->opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 static bool is_atomic(const struct op *op)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rig.h"
+#include "nic/tm.h"
+#include "nic/xrcd.h"
 #include "sim.h"
 #include "verbs/ops.h"
 
@@ -107,9 +109,28 @@ static void memory_make(struct rig *rig)
 		rig->payload[i] = (uint8_t)(i * 13 + 1);
 }
 
+static void receiver_make(struct rig *rig)
+{
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 16, .max_sge = 2 } };
+	const struct ibv_qp_init_attr init = { 0 };
+
+	assert_int_equal(vb_xrcd_open(sim_context(), -1, 0, &rig->xrcd), 0);
+	assert_int_equal(vb_srq_create(rig->pd, &srq, &rig->srq), 0);
+	assert_int_equal(vb_srq_join_xrcd(rig->srq, rig->xrcd, rig->cq), 0);
+	assert_int_equal(vb_xrc_qp_create(rig->xrcd, &init, &rig->qp), 0);
+}
+
+static void receiver_forget(struct rig *rig)
+{
+	assert_int_equal(atomic_exchange(&rig->xrcd->users, 0), 1); /* the QP */
+	atomic_fetch_sub(&vb_context(sim_context())->objects, 1);
+	assert_int_equal(vb_xrcd_close(rig->xrcd), 0);
+}
+
 static void qp_make(struct rig *rig)
 {
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 16, .max_sge = 2 } };
+	const struct ibv_tm_cap tags = { .max_num_tags = 64, .max_ops = 128 };
 	struct ibv_qp_init_attr init = {
 		.send_cq = &rig->cq->ibv,
 		.recv_cq = &rig->cq->ibv,
@@ -119,6 +140,8 @@ static void qp_make(struct rig *rig)
 
 	if (rig->with_srq) {
 		assert_int_equal(vb_srq_create(rig->pd, &srq, &rig->srq), 0);
+		if (rig->with_tags)
+			assert_int_equal(vb_tm_create(rig->srq, rig->cq, &tags), 0);
 		init.srq = &rig->srq->ibv;
 	}
 	assert_int_equal(vb_qp_create(rig->pd, &init, &rig->qp), 0);
@@ -127,7 +150,7 @@ static void qp_make(struct rig *rig)
 void rig_modify(struct rig *rig, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = rig->attr;
-	int mask = IBV_QP_STATE, rc = rig->type == IBV_QPT_RC, ud = rig->type == IBV_QPT_UD;
+	int mask = IBV_QP_STATE, rc = vb_type_reliable((uint8_t)rig->type), ud = rig->type == IBV_QPT_UD;
 	enum ibv_qp_state before = vb_qp_state(rig->qp);
 
 	attr.qp_state = state;
@@ -164,7 +187,10 @@ void rig_open(struct rig *rig)
 	assert_int_equal(vb_pd_alloc(sim_context(), &rig->pd), 0);
 	assert_int_equal(vb_cq_create(sim_context(), &cq, &rig->cq), 0);
 	memory_make(rig);
-	qp_make(rig);
+	if (rig->type == IBV_QPT_XRC_RECV)
+		receiver_make(rig);
+	else
+		qp_make(rig);
 	rig_modify(rig, IBV_QPS_INIT);
 	rig_modify(rig, IBV_QPS_RTR);
 	assert_true(vb_qp_token_try(rig->qp));
@@ -185,6 +211,8 @@ void rig_close(struct rig *rig)
 	vb_qp_destroy(rig->qp);
 	if (rig->srq)
 		assert_int_equal(vb_srq_destroy(rig->srq), 0);
+	if (rig->xrcd)
+		receiver_forget(rig);
 	assert_int_equal(vb_mr_deregister(rig->mr), 0);
 	assert_int_equal(vb_mr_deregister(rig->mr_deaf), 0);
 	assert_int_equal(vb_cq_destroy(rig->cq), 0);

@@ -43,6 +43,7 @@ struct rig {
 	struct vb_pd *pd;
 	struct vb_cq *cq;
 	struct vb_srq *srq;
+	struct vb_xrcd *xrcd; /* XRC_RECV: the SRQ is of it, too */
 	struct vb_qp *qp;
 	struct vb_wired *wired;
 	struct vb_mr *mr, *mr_deaf; /* all rights; local write only */
@@ -57,6 +58,7 @@ struct rig {
 	enum ibv_qp_type type;
 	struct ibv_qp_attr attr;
 	bool with_srq;
+	bool with_tags; /* the SRQ matches tags */
 	bool tried; /* the local path had begun its first work request when the wire took it */
 };
 

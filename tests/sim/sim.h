@@ -16,6 +16,7 @@
 #include "network.h"
 #include "nic/mw.h"
 #include "path/roce/roce.h"
+#include "agenda.h"
 #include "rng.h"
 
 enum {
@@ -163,13 +164,6 @@ enum action {
 	ACTIONS,
 };
 
-struct event {
-	uint64_t at_ns, order;
-	enum event_kind kind;
-	enum action action;
-	void *subject; /* struct transit, end or recvq */
-};
-
 struct world_stats {
 	uint64_t worlds, packets, ops, failed_qps, retransmits, timeouts, naks, rnrs, cnps, implied;
 	uint64_t virtual_ns, useful, offered; /* packets of what completed, of what was posted */
@@ -186,9 +180,7 @@ struct world {
 	struct recvq recvqs[ENDS_MAX];
 	struct recv *recvs;
 	struct network net;
-	struct event *heap;
-	unsigned heap_count, heap_room;
-	uint64_t order;
+	struct agenda agenda; /* subjects are struct transit, end or recvq */
 	uint8_t *arena;
 	uint32_t arena_used;
 	bool harsh;  /* a QP may give up although nobody did wrong */
@@ -203,11 +195,17 @@ void world_fail(struct world *world, const char *format, ...) __attribute__((for
 void world_say(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint8_t *world_memory(struct world *world, uint32_t length);
 
-/* event.c: a heap by time and order of creation. */
-void event_add(struct world *world, uint64_t at_ns, enum event_kind kind, void *subject);
-void event_add_action(struct world *world, uint64_t at_ns, enum action action, struct end *end);
-bool event_next(const struct world *world, uint64_t *at_ns);
-struct event event_pop(struct world *world);
+static inline void event_add(struct world *world, uint64_t at_ns, enum event_kind kind,
+			     void *subject)
+{
+	agenda_add(&world->agenda, at_ns, kind, 0, subject);
+}
+
+static inline void event_add_action(struct world *world, uint64_t at_ns, enum action action,
+				    struct end *end)
+{
+	agenda_add(&world->agenda, at_ns, EVENT_ACTION, action, end);
+}
 
 /* host.c: engines and objects. */
 struct host *hosts_get(void);

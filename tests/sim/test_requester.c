@@ -171,6 +171,34 @@ static void a_cnp_cuts_the_window(void **state)
 	assert_int_equal(rig.wired->counters.cnp_handled, 1);
 }
 
+/* Nothing is posted here: the engine is told so, and asked whether it would send at once. */
+static void what_follows_a_full_pipe_waits_for_more(void **state)
+{
+	enum { PIPE = 16 };
+
+	(void)state;
+	rig_open(&rig);
+	for (unsigned i = 0; i < PIPE; i++) {
+		vb_roce_post(rig.wired);
+		assert_true(vb_roce_urgent(&rig.roce));
+		rig_post(&rig, IBV_WR_SEND, 8, 0);
+	}
+	for (unsigned i = 1; i < PIPE; i++) {
+		vb_roce_post(rig.wired);
+		assert_false(vb_roce_urgent(&rig.roce));
+	}
+	assert_true(vb_roce_next_ns(&rig.roce) <= rig.roce.now_ns + 100000);
+	vb_roce_post(rig.wired);
+	assert_true(vb_roce_urgent(&rig.roce));
+	rig_turn(&rig);
+	vb_roce_post(rig.wired);
+	assert_false(vb_roce_urgent(&rig.roce));
+	rig_turn(&rig); /* a poll, or the service thread: everything leaves */
+	rig_ack(&rig, RIG_SQ_PSN + PIPE - 1, VB_CREDITS_NONE);
+	vb_roce_post(rig.wired);
+	assert_true(vb_roce_urgent(&rig.roce));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -184,6 +212,7 @@ int main(void)
 		TEST_RC(sqd_lets_what_was_begun_finish),
 		TEST_RC(sqd_drains_behind_a_bind_that_was_tried_before),
 		TEST_RC(a_cnp_cuts_the_window),
+		TEST_RC(what_follows_a_full_pipe_waits_for_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

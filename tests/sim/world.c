@@ -89,7 +89,7 @@ static void handle(struct world *world, const struct event *event)
 {
 	struct transit *transit = event->subject;
 
-	switch (event->kind) {
+	switch ((enum event_kind)event->kind) {
 	case EVENT_PACKET:
 		host_input(&world->hosts[transit->to], transit);
 		soon(&world->hosts[transit->to], TURN_DELAY_NS);
@@ -147,7 +147,7 @@ static bool step(struct world *world)
 	uint64_t turn_ns, event_ns = VB_NEVER_NS;
 	struct host *host = next_host(world, &turn_ns);
 
-	event_next(world, &event_ns);
+	agenda_next(&world->agenda, &event_ns);
 	if (turn_ns == VB_NEVER_NS && event_ns == VB_NEVER_NS)
 		return false;
 	if (turn_ns < event_ns) {
@@ -158,7 +158,7 @@ static bool step(struct world *world)
 		oracle_queues(world);
 		oracle_poll(host);
 	} else {
-		struct event event = event_pop(world);
+		struct event event = agenda_pop(&world->agenda);
 
 		if (event.at_ns > world->now_ns)
 			world->now_ns = event.at_ns;
@@ -276,8 +276,8 @@ static void finish(struct world *world)
 	for (unsigned i = 0; i < world->recvq_count; i++)
 		if (world->recvqs[i].srq)
 			finish_srq(world, &world->recvqs[i]);
-	while (world->heap_count) {
-		struct event event = event_pop(world);
+	while (world->agenda.count) {
+		struct event event = agenda_pop(&world->agenda);
 
 		if (event.kind == EVENT_PACKET)
 			network_return(event.subject);
@@ -287,7 +287,7 @@ static void finish(struct world *world)
 	for (unsigned i = 0; i < HOSTS_MAX; i++)
 		if (world->hosts[i].roce.wired_count || world->hosts[i].roce.timers.count)
 			world_fail(world, "host %u still has QPs or timers", i);
-	free(world->heap);
+	agenda_fini(&world->agenda);
 	free(world->recvs);
 }
 

@@ -2,7 +2,9 @@
 # TAP and pairs of programs, for the tests of the utilities and the examples. Sourced.
 # shellcheck shell=bash
 
-tap_count=0 tap_failed=0
+# shellcheck source=tests/tap.bash
+. "$(dirname "${BASH_SOURCE[0]}")/../tap.bash"
+
 limit_s=60
 port=$((24000 + RANDOM % 8000))
 jobs_started=()
@@ -21,26 +23,10 @@ finish() {
 	rm -rf "$logs"
 }
 
-end() {
-	echo "1..$tap_count"
-	[ "$tap_failed" -eq 0 ]
-	exit
-}
-
-ok() { echo "ok $((++tap_count)) - $*"; }
-skip() { echo "ok $((++tap_count)) - $1 # SKIP $2"; }
-
-not_ok() { # text, reason, log files
-	local text=$1 reason=$2 log
-	shift 2
-	((++tap_failed))
-	echo "not ok $((++tap_count)) - $text"
-	echo "# $reason"
-	for log in "$@"; do
-		echo "# --- ${log##*/}"
-		tail -n 20 "$log" | sed 's/^/#   /'
-	done
-}
+end() { tap_end; }
+ok() { tap_ok "$@"; }
+skip() { tap_skip "$@"; }
+not_ok() { tap_not_ok "$@"; }
 
 check() { # text, reason ('': all is well), log files
 	local text=$1 reason=$2

@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* CMP_AND_SWP and FETCH_AND_ADD on a connected QP. */
+/* CMP_AND_SWP, FETCH_AND_ADD and ATOMIC_WRITE on a connected QP. */
 #include "exec/atomic.h"
+#include "nic/odp.h"
 #include "path/local/step.h"
 
 #include <errno.h>
 #include <string.h>
 
-static void scatter(const struct vb_step_context *step, uint64_t value)
+static bool scatter(const struct vb_step_context *step, uint64_t value)
 {
 	const char *from = (const char *)&value;
 
 	for (unsigned i = 0; i < step->sge_count; i++) {
-		memcpy((void *)(uintptr_t)step->sge[i].addr, from, step->sge[i].length);
+		if (!vb_user_write((void *)(uintptr_t)step->sge[i].addr, from,
+				   step->sge[i].length))
+			return false;
 		from += step->sge[i].length;
 	}
+	return true;
 }
 
-static enum vb_step apply(struct vb_step_context *step, uint64_t address)
+static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *op,
+			  uint64_t address)
 {
-	const struct vb_wqe *wqe = step->wqe;
-	const struct vb_atomic op = {
-		.compare_swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP,
-		.compare_add = wqe->operand[0],
-		.swap = wqe->operand[1],
-	};
 	uint64_t old;
-	int err = vb_atomic_apply(step->qp->remote.peer, address, &op, &old);
+	int err = vb_atomic_apply(step->qp->remote.home, address, op, &old);
 
 	if (err == -EAGAIN)
 		return vb_step_busy(step);
@@ -33,13 +32,19 @@ static enum vb_step apply(struct vb_step_context *step, uint64_t address)
 		return vb_step_complete(step, VB_PEER_ENDED);
 	if (err)
 		return vb_step_refuse(step, VB_REMOTE_MEMORY, false);
-	scatter(step, old);
+	if (!op->write && !scatter(step, old))
+		return vb_step_complete(step, VB_LOCAL_MEMORY);
 	step->qp->sq.reads_executed++;
 	return vb_step_complete(step, VB_OK);
 }
 
 enum vb_step vb_step_atomic(struct vb_step_context *step)
 {
+	const struct vb_atomic op = {
+		.compare_swap = step->wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP,
+		.compare_add = step->wqe->operand[0],
+		.swap = step->wqe->operand[1],
+	};
 	enum vb_reason reason;
 	uint64_t address;
 
@@ -52,7 +57,32 @@ enum vb_step vb_step_atomic(struct vb_step_context *step)
 	if (reason)
 		return vb_step_refuse(step, reason, false);
 	reason = vb_step_local(step, step->wqe, IBV_ACCESS_LOCAL_WRITE);
+	if (!reason && !vb_path_present(step->sge, step->sge_count, true))
+		reason = VB_LOCAL_MEMORY;
 	if (reason)
 		return vb_step_complete(step, reason);
-	return apply(step, address);
+	return apply(step, &op, address);
+}
+
+/* As of a WRITE, nothing is sent with a bad lkey. */
+enum vb_step vb_step_atomic_write(struct vb_step_context *step)
+{
+	struct vb_atomic op = { .write = true };
+	enum vb_reason reason;
+	uint64_t address;
+
+	if (step->wqe->length != sizeof(op.swap))
+		return vb_step_complete(step, VB_ATOMIC_WRITE_SGE);
+	reason = vb_step_local(step, step->wqe, 0);
+	if (!reason && !vb_step_gather(step, (uint8_t *)&op.swap))
+		reason = VB_LOCAL_MEMORY;
+	if (reason)
+		return vb_step_complete(step, reason);
+	reason = vb_step_bind(step);
+	if (reason)
+		return vb_step_unanswered(step, reason);
+	reason = vb_step_remote(step, step->wqe, &address);
+	if (reason)
+		return vb_step_refuse(step, reason, false);
+	return apply(step, &op, address);
 }

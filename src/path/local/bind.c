@@ -2,6 +2,8 @@
 /* Who is at the other end: everything that the wire would check before it takes a packet. */
 #include "base/config.h"
 #include "exec/recv.h"
+#include "exec/xrc.h"
+#include "nic/migrate.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
 
@@ -36,18 +38,11 @@ static bool gid_means(const union ibv_gid *dgid, const union ibv_gid *sgid)
 	       !memcmp(dgid, ipv4_loopback, sizeof(ipv4_loopback));
 }
 
-/* Only addresses can be reached by packets, LIDs cannot. */
-static bool is_infiniband(const struct vb_qp *qp)
-{
-	return vb_context(qp->ibv.context)->dev->infiniband;
-}
-
-static bool forced_to_packets(const struct vb_qp *qp)
+static bool forced_to_packets(void)
 {
 	enum vb_path_choice choice = vb_config_path();
 
-	return __builtin_expect(choice == VB_PATH_WIRE || choice == VB_PATH_SIM, 0) &&
-	       !is_infiniband(qp);
+	return __builtin_expect(choice == VB_PATH_WIRE || choice == VB_PATH_SIM, 0);
 }
 
 static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *av, uint32_t qpn,
@@ -57,7 +52,7 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	uint32_t slot = qpn >> VB_QP_INDEX_BITS;
 	struct vb_peer *peer = remote->peer;
 
-	if (!av->local || forced_to_packets(step->qp))
+	if (!av->local || forced_to_packets())
 		return VB_NOT_THIS_HOST;
 	if (peer && remote->slot == slot && atomic_load(&peer->state) != VB_PEER_GONE) {
 		*found = peer;
@@ -84,14 +79,12 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	return VB_OK;
 }
 
-static enum vb_reason peer_state(const struct vb_qp *qp, const struct vb_peer *peer)
+static enum vb_reason peer_state(const struct vb_peer *peer)
 {
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
 		/* Forced to packets: those to ourselves go through no socket. */
-		return peer->self && vb_config_path() == VB_PATH_SLOT && !is_infiniband(qp) ?
-			       VB_NOT_THIS_HOST :
-			       VB_OK;
+		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_NOT_THIS_HOST : VB_OK;
 	case VB_PEER_CONNECTING:
 		return VB_PEER_ATTACHING;
 	case VB_PEER_NO_PATH:
@@ -114,15 +107,17 @@ static enum vb_reason gate_reason(uint64_t gate)
 /* Do the two ends agree on who they are and how they talk? */
 static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_entry *entry)
 {
-	const struct vb_qp *qp = step->qp;
+	struct vb_qp *qp = step->qp;
+	const struct vb_av av = vb_qp_av(qp);
+	const union ibv_gid sgid = vb_shown_gid(&entry->sgid), dgid = vb_shown_gid(&entry->dgid);
 
-	if (entry->type != qp->type)
+	if (entry->type != (qp->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : qp->type))
 		return VB_PEER_OTHER_TYPE;
 	if (entry->dest_qpn != qp->ibv.qp_num) {
 		step->report.have = entry->dest_qpn;
 		return VB_PEER_OTHER_DEST;
 	}
-	if (!gid_means(&entry->dgid, &qp->av.sgid) || !gid_means(&qp->av.dgid, &entry->sgid))
+	if (!gid_means(&dgid, &av.sgid) || !gid_means(&av.dgid, &sgid))
 		return VB_PEER_OTHER_GID;
 	step->report.have = entry->path_mtu;
 	step->report.want = qp->attr.path_mtu;
@@ -131,7 +126,7 @@ static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_ent
 	step->report.have = entry->rq_psn;
 	step->report.want = qp->attr.sq_psn;
 	/* UC takes the PSN of the first packet that comes (IBA 9.8.2.2). */
-	if (qp->type == IBV_QPT_RC && entry->rq_psn != qp->attr.sq_psn)
+	if (vb_qp_reliable(qp) && entry->rq_psn != qp->attr.sq_psn)
 		return VB_PEER_OTHER_PSN;
 	return VB_OK;
 }
@@ -148,13 +143,16 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 		return VB_PEER_TAKEN;
 	if (vb_gate_state(gate) == IBV_QPS_RTR)
 		vb_peer_attend_qp(qp->remote.peer, entry, VB_QP_ATTN_COMM_EST);
+	if (vb_mig_state(qp) != IBV_MIG_MIGRATED) /* it may not have been attached before */
+		vb_peer_attend_qp(qp->remote.peer, entry, VB_QP_ATTN_MIGRATE);
 	return VB_OK;
 }
 
 /* The gate to which we are bound, and with it whether a small SEND may take the short way. */
-static void set_gate(struct vb_remote *remote, uint64_t gate)
+static void set_gate(struct vb_qp *qp, uint64_t gate)
 {
-	bool direct = gate && !remote->many && !remote->peer->self && !vb_fault_any();
+	struct vb_remote *remote = &qp->remote;
+	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self && !vb_fault_any();
 
 	remote->gate = gate;
 	atomic_store_explicit(&remote->direct_slot, direct ? remote->peer->head_slot : 0,
@@ -184,14 +182,17 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	if (reason)
 		return reason;
 	if (known && vb_gate_epoch(remote->gate) == vb_gate_epoch(gate)) {
-		set_gate(remote, gate); /* RTR to RTS and the like */
+		set_gate(step->qp, gate); /* RTR to RTS and the like */
 		return VB_OK;
 	}
-	set_gate(remote, 0);
+	set_gate(step->qp, 0);
 	reason = match(step, entry);
+	if (!reason && (entry->by_packets || step->qp->entry->by_packets))
+		reason = VB_PEER_BY_PACKETS;
 	if (!reason)
 		reason = claim_connection(step->qp, entry, gate);
-	if (!reason && !vb_recv_resolve(remote))
+	/* Those of XRC are found with each message. */
+	if (!reason && !vb_qp_is_xrc(step->qp) && !vb_recv_resolve(remote))
 		reason = VB_PEER_NO_QP;
 	if (reason)
 		return reason;
@@ -200,7 +201,7 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
 	if (atomic_load(&entry->gate) != gate)
 		return VB_PEER_NOT_READY;
-	set_gate(remote, gate);
+	set_gate(step->qp, gate);
 	return VB_OK;
 }
 
@@ -209,16 +210,38 @@ static enum vb_reason follow(struct vb_remote *remote)
 	return vb_recv_follow(remote) ? VB_OK : VB_PEER_NOT_READY;
 }
 
+/* The receives of a connection: its own or those of the SRQ that the WQE names. */
+static enum vb_reason receives(struct vb_step_context *step)
+{
+	uint32_t slot;
+	enum vb_reason reason;
+
+	if (__builtin_expect(step->qp->type != IBV_QPT_XRC_SEND, 1))
+		return follow(&step->qp->remote);
+	reason = vb_xrc_aim(&step->qp->remote, step->run->thread, step->wqe->srqn, &slot);
+	if (slot)
+		step->run->attach_slot = slot;
+	return reason;
+}
+
 enum vb_reason vb_step_bind(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_peer *peer = remote->peer;
 	enum vb_reason reason = VB_OK;
 
-	if (!peer)
-		reason = peer_of(step, &step->qp->av, step->qp->attr.dest_qp_num, &peer);
+	if (__builtin_expect(atomic_load_explicit(&step->qp->migration.astray,
+						  memory_order_relaxed), 0)) {
+		step->report.want = vb_qp_patience_ns(step->qp) / 1000000;
+		return VB_PEER_SILENT;
+	}
+	if (!peer) {
+		const struct vb_av av = vb_qp_av(step->qp);
+
+		reason = peer_of(step, &av, step->qp->attr.dest_qp_num, &peer);
+	}
 	if (!reason)
-		reason = peer_state(step->qp, peer);
+		reason = peer_state(peer);
 	if (reason)
 		return reason;
 	vb_step_enter(step, peer);
@@ -229,7 +252,7 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 								   memory_order_acquire) != remote->gate,
 			     0))
 		reason = bind_slowly(step);
-	return reason ? reason : follow(remote);
+	return reason ? reason : receives(step);
 }
 
 static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_t qpn)
@@ -257,7 +280,7 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 	enum vb_reason reason = peer_of(step, &step->wqe->ah->av, qpn, &peer);
 
 	if (!reason)
-		reason = peer_state(step->qp, peer);
+		reason = peer_state(peer);
 	if (reason)
 		return reason;
 	vb_step_enter(step, peer);

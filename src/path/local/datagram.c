@@ -2,6 +2,7 @@
 /* SEND on a UD QP: each work request has a target of its own. */
 #include "exec/copy.h"
 #include "exec/recv.h"
+#include "nic/gid.h"
 #include "path/local/step.h"
 #include "wire/grh.h"
 
@@ -32,6 +33,13 @@ static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
 		memset(out, 0, VB_GRH_SIZE);
 }
 
+static uint8_t sl_of(const struct vb_av *av)
+{
+	if (av->dlid) /* InfiniBand */
+		return av->sl;
+	return vb_gid_is_ipv4(&av->dgid) ? VB_GRH_SL_IPV4 : VB_GRH_SL_IPV6;
+}
+
 static void message_of(const struct vb_step_context *step, struct vb_message *message)
 {
 	const struct vb_wqe *wqe = step->wqe;
@@ -44,15 +52,15 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 		.wc_opcode = IBV_WC_RECV & 0xff,
 		.wc_flags = (uint8_t)((imm ? IBV_WC_WITH_IMM : 0) | (wqe->ah->av.grh ? IBV_WC_GRH : 0)),
 		.solicited = wqe->solicited,
-		.sl = wqe->ah->av.sl,
+		.sl = sl_of(&wqe->ah->av),
 		.slid = wqe->ah->av.slid,
 	};
 }
 
-static void ride_along(const struct vb_step_context *step, uint8_t *out)
+static bool ride_along(const struct vb_step_context *step, uint8_t *out)
 {
 	grh_of(step, out);
-	vb_step_gather(step, out + VB_GRH_SIZE);
+	return vb_step_gather(step, out + VB_GRH_SIZE);
 }
 
 static enum vb_reason place(struct vb_step_context *step, const struct vb_claim *claim)
@@ -83,9 +91,11 @@ static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim 
 
 	message_of(step, &message);
 	ride = remote->peer->self ? NULL : vb_recv_ride(remote, claim, message.length);
-	if (ride)
-		ride_along(step, ride);
-	else
+	if (!(ride ? ride_along(step, ride) : vb_path_present(step->sge, step->sge_count, false))) {
+		vb_recv_unclaim(remote, claim);
+		return vb_step_complete(step, VB_LOCAL_MEMORY);
+	}
+	if (!ride)
 		reason = place(step, claim);
 	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
 			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :

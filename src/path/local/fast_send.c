@@ -58,7 +58,7 @@ static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	if (__builtin_expect(vb_mr_cached(&qp->sq.mr_cache, qp->nic, sge, &address), 1))
 		return (const void *)(uintptr_t)address;
 	mr = vb_mr_cache_fill(&qp->sq.mr_cache, qp->nic, qp->pd, sge, 0);
-	return mr ? (const void *)(uintptr_t)vb_mr_at(mr, sge->addr, 0) : NULL;
+	return mr && !vb_mr_on_demand(mr) ? (const void *)(uintptr_t)vb_mr_at(mr, sge->addr, 0) : NULL;
 }
 
 static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,

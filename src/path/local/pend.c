@@ -2,6 +2,7 @@
 /* Waiting for a peer, with the patience that the QP's attributes ask for. */
 #include "base/barrier.h"
 #include "base/clock.h"
+#include "nic/migrate.h"
 #include "path/local/step.h"
 #include "wire/rnr.h"
 
@@ -51,23 +52,37 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 	return vb_step_complete(step, VB_OK);
 }
 
+/* Nobody answers on this path: is there another one? */
+static bool migrate(struct vb_qp *qp)
+{
+	if (!vb_migrate(qp))
+		return false;
+	qp->pend.why = VB_PEND_NONE;
+	vb_qp_follow_path(qp);
+	vb_migrate_tell(qp);
+	return true;
+}
+
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_qp *qp = step->qp;
 
+	if (vb_reason_row(reason)->target_fails) /* XRC: it answers, with a NAK */
+		return vb_step_refuse(step, reason, false);
 	vb_step_leave(step);
-	if ((reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE) && !step->run->no_wire) {
-		step->run->wire_peer = reason == VB_PEER_UNTOUCHABLE ? qp->remote.peer : NULL;
+	if ((reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE ||
+	     reason == VB_PEER_BY_PACKETS) && !step->run->no_wire) {
+		step->run->wire_peer = reason != VB_NOT_THIS_HOST ? qp->remote.peer : NULL;
 		return VB_STEP_WIRE;
 	}
-	if (qp->type != IBV_QPT_RC) {
+	if (!vb_qp_reliable(qp)) {
 		if (reason != VB_PEER_ATTACHING || waited_long(qp, VB_PEND_WIRE, ATTACH_NS))
 			return drop(step, reason);
 		return VB_STEP_PEND;
 	}
 	/* Only a process that was there and has ended is known not to answer ever. */
 	if (reason == VB_PEER_ENDED || waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
-		return vb_step_complete(step, reason);
+		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
 	return VB_STEP_PEND;
 }
 
@@ -79,10 +94,10 @@ enum vb_step vb_step_lost(struct vb_step_context *step)
 	uint64_t now_ns, wait_ns, most_ns = vb_qp_timeout_ns(qp);
 
 	vb_step_leave(step);
-	if (qp->type != IBV_QPT_RC)
+	if (!vb_qp_reliable(qp))
 		return drop(step, VB_INJECTED_LOSS);
 	if (waited_long(qp, VB_PEND_LOST, vb_qp_patience_ns(qp)))
-		return vb_step_complete(step, VB_INJECTED_LOSS);
+		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, VB_INJECTED_LOSS);
 	now_ns = vb_now_ns();
 	wait_ns = now_ns - pend->since_ns;
 	if (wait_ns > most_ns)
@@ -126,7 +141,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 enum vb_step vb_step_no_receive(struct vb_step_context *step)
 {
 	step->report.want = step->qp->attr.rnr_retry + 1u;
-	if (step->qp->type != IBV_QPT_RC) {
+	if (!vb_qp_reliable(step->qp)) {
 		const struct vb_rq_shared *rq = step->qp->remote.rq;
 		bool never_posted = rq->many && !atomic_load(&rq->tail);
 

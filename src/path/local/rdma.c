@@ -60,7 +60,7 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 {
 	struct vb_remote *remote = &step->qp->remote;
 	unsigned access = access_of(wqe->opcode);
-	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC;
+	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC || wqe->opcode == IBV_WR_ATOMIC_WRITE;
 	enum vb_reason reason = VB_OK;
 
 	step->report.key = wqe->rkey;
@@ -77,8 +77,8 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	*address = 0;
 	if (!wqe->length) /* no bytes: the key is not looked at */
 		return VB_OK;
-	return vb_rkey_check(remote->peer, &remote->key_cache, remote->entry, wqe->rkey,
-			     wqe->remote_addr, wqe->length, access, address);
+	return vb_rkey_check(remote->home, &remote->key_cache, remote->pd, remote->entry->qpn,
+			     wqe->rkey, wqe->remote_addr, wqe->length, access, address);
 }
 
 /* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */
@@ -128,6 +128,12 @@ static bool add(struct vb_step_context *step, struct batch *batch)
 	return offset + want == wqe->length;
 }
 
+/* XRC: what is for another SRQ may be for another process, and has another PD. */
+static bool same_srq(const struct vb_step_context *step, const struct vb_wqe *wqe)
+{
+	return step->qp->type != IBV_QPT_XRC_SEND || wqe->srqn == step->wqe->srqn;
+}
+
 static void collect(struct vb_step_context *step, struct batch *batch)
 {
 	struct vb_sq *sq = &step->qp->sq;
@@ -136,7 +142,8 @@ static void collect(struct vb_step_context *step, struct batch *batch)
 
 	while (batch->count < most && sq->next + batch->count != step->run->end &&
 	       batch->local.bytes < VB_PIECE &&
-	       vb_sq_wqe(sq, sq->next + batch->count)->opcode == opcode && add(step, batch))
+	       vb_sq_wqe(sq, sq->next + batch->count)->opcode == opcode &&
+	       same_srq(step, vb_sq_wqe(sq, sq->next + batch->count)) && add(step, batch))
 		;
 }
 
@@ -171,7 +178,7 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct bat
 	step->report.addr = address + at;
 	if (batch->direction == VB_FROM_TARGET) {
 		vb_iov_add(&here, &byte, 1);
-		return vb_copy(step->qp->remote.peer, VB_FROM_TARGET, &here, &there) == 1 ?
+		return vb_copy(step->qp->remote.home, VB_FROM_TARGET, &here, &there) == 1 ?
 			       VB_LOCAL_MEMORY :
 			       VB_REMOTE_MEMORY;
 	}
@@ -253,7 +260,7 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 	if (!batch.count)
 		return refuse(step, batch.stop);
 	if (batch.local.bytes)
-		copied = vb_copy(step->qp->remote.peer, batch.direction, &batch.local,
+		copied = vb_copy(step->qp->remote.home, batch.direction, &batch.local,
 				 &batch.remote);
 	step->run->budget_bytes -= batch.local.bytes;
 	step->since_hazard += 64; /* a fresh hazard for the next call */

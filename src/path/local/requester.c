@@ -12,7 +12,7 @@ static enum vb_step stay(struct vb_step_context *step)
 }
 
 /* What each transport can do; a hole is LOC_QP_OP_ERR. */
-static const operation operations[][IBV_WR_SEND_WITH_INV + 1] = {
+static const operation operations[][IBV_WR_ATOMIC_WRITE + 1] = {
 	[IBV_QPT_RC] = {
 		[IBV_WR_SEND] = vb_step_send,
 		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
@@ -21,10 +21,25 @@ static const operation operations[][IBV_WR_SEND_WITH_INV + 1] = {
 		[IBV_WR_RDMA_READ] = vb_step_rdma,
 		[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
 		[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
+		[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
 		[IBV_WR_SEND_WITH_INV] = vb_step_send,
 		[IBV_WR_BIND_MW] = stay,
 		[IBV_WR_LOCAL_INV] = stay,
 	},
+	[IBV_QPT_XRC_SEND] = {
+		[IBV_WR_SEND] = vb_step_send,
+		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
+		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
+		[IBV_WR_RDMA_READ] = vb_step_rdma,
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
+		[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
+		[IBV_WR_SEND_WITH_INV] = vb_step_send,
+		[IBV_WR_BIND_MW] = stay,
+		[IBV_WR_LOCAL_INV] = stay,
+	},
+	[IBV_QPT_XRC_RECV] = { 0 }, /* it does not send */
 	[IBV_QPT_UC] = {
 		[IBV_WR_SEND] = vb_step_send,
 		[IBV_WR_SEND_WITH_IMM] = vb_step_send,

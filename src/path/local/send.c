@@ -2,18 +2,21 @@
 /* SEND on a connected QP, and the receive that a WRITE_WITH_IMM consumes. */
 #include "exec/copy.h"
 #include "exec/recv.h"
-#include "nic/mr.h"
+#include "nic/odp.h"
 #include "path/local/step.h"
 
 #include <errno.h>
 #include <string.h>
 
-void vb_step_gather(const struct vb_step_context *step, uint8_t *out)
+bool vb_step_gather(const struct vb_step_context *step, uint8_t *out)
 {
 	for (unsigned i = 0; i < step->sge_count; i++) {
-		memcpy(out, (const void *)(uintptr_t)step->sge[i].addr, step->sge[i].length);
+		if (!vb_user_read(out, (const void *)(uintptr_t)step->sge[i].addr,
+				  step->sge[i].length))
+			return false;
 		out += step->sge[i].length;
 	}
+	return true;
 }
 
 /* One byte at the place of the fault, on one side at a time, tells whose memory it is. */
@@ -30,8 +33,8 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	vb_iov_add(&here, &byte, 1);
 	step->report.addr = (uintptr_t)there_at[0].iov_base;
 	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
-	if (vb_copy(step->qp->remote.peer, VB_FROM_TARGET, &here, &there) != 1 ||
-	    vb_copy(step->qp->remote.peer, VB_TO_TARGET, &here, &there) != 1)
+	if (vb_copy(step->qp->remote.home, VB_FROM_TARGET, &here, &there) != 1 ||
+	    vb_copy(step->qp->remote.home, VB_TO_TARGET, &here, &there) != 1)
 		return VB_RECV_MEMORY;
 	return VB_LOCAL_MEMORY;
 }
@@ -49,7 +52,7 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
 	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
 		     sq->offset, local.bytes);
-	copied = vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote);
+	copied = vb_copy(step->qp->remote.home, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
 		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0), copied);
 	sq->offset += (uint32_t)copied;
@@ -84,10 +87,10 @@ static bool invalidate(struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
 	uint32_t rkey = step->wqe->imm;
-	const struct vb_key_entry *entry = vb_peer_key(remote->peer, rkey, true);
+	const struct vb_key_entry *entry = vb_peer_key(remote->home, rkey, true);
 
 	step->report.key = rkey;
-	return entry && vb_mw_invalidate((struct vb_key_entry *)entry, rkey, remote->entry->pd,
+	return entry && vb_mw_invalidate((struct vb_key_entry *)entry, rkey, remote->pd,
 					 remote->entry->qpn);
 }
 
@@ -171,10 +174,13 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 	if (reason)
 		return refuse_receive(step, &claim, reason);
 	/* Within the process a copy needs no system call: nothing has to ride along. */
-	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
+	ride = remote->home->self ? NULL : vb_recv_ride(remote, &claim, length);
 	if (!ride)
 		return place(step, &claim);
-	vb_step_gather(step, ride);
+	if (!vb_step_gather(step, ride)) {
+		vb_recv_unclaim(remote, &claim);
+		return vb_step_complete(step, VB_LOCAL_MEMORY);
+	}
 	claim.cell->where = ride == claim.cell->payload ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
 	return finish(step, &claim);
 }
@@ -195,7 +201,7 @@ static enum vb_step refuse_imm(struct vb_step_context *step, enum vb_reason reas
 	struct vb_claim claim = { 0 };
 
 	/* An access error is told by the receive, if there is one, else by the event. */
-	if (step->qp->type == IBV_QPT_RC && vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
+	if (vb_qp_reliable(step->qp) && vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
 	    vb_recv_claim(&step->qp->remote, &claim))
 		return spoil(step, &claim, reason);
 	return vb_step_refuse(step, reason, false);
@@ -213,9 +219,12 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	vb_iov_slice_ordered(&local, step->sge, step->sge_count, sq->offset, piece,
 			     address + sq->offset);
 	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
-	copied = vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote);
+	copied = vb_copy(step->qp->remote.home, VB_TO_TARGET, &local, &remote);
+	if (copied == -ESRCH || copied == -EPERM)
+		return VB_PEER_ENDED;
 	if (copied != (ssize_t)local.bytes)
-		return copied == -ESRCH || copied == -EPERM ? VB_PEER_ENDED : VB_REMOTE_MEMORY;
+		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY :
+									    VB_LOCAL_MEMORY;
 	sq->offset += (uint32_t)copied;
 	step->run->budget_bytes -= copied;
 	return VB_OK;
@@ -235,7 +244,7 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
 			reason = write_piece(step, address);
-		if (reason == VB_PEER_ENDED)
+		if (reason == VB_PEER_ENDED || reason == VB_LOCAL_MEMORY)
 			return vb_step_complete(step, reason);
 		if (reason)
 			return refuse_imm(step, reason);

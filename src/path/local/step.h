@@ -68,14 +68,15 @@ static inline enum vb_reason vb_step_local(struct vb_step_context *step, const s
 {
 	return vb_path_local(step->qp, wqe, access, step->sge, &step->sge_count, &step->report);
 }
-/* Copies the elements' bytes one after the other. */
-void vb_step_gather(const struct vb_step_context *step, uint8_t *out);
+/* Copies the elements' bytes one after the other; false: memory is missing. */
+bool vb_step_gather(const struct vb_step_context *step, uint8_t *out);
 enum vb_step vb_step_send(struct vb_step_context *step);
 enum vb_step vb_step_datagram(struct vb_step_context *step);
 /* RDMA_WRITE and RDMA_READ, a run of them at a time. */
 enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
+enum vb_step vb_step_atomic_write(struct vb_step_context *step);
 
 /* Rights, resources and key of an RDMA operation at the bound target. */
 enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address);

@@ -22,6 +22,8 @@ void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason)
 		.addr = wqe->remote_addr,
 	};
 
+	if (reason == VB_PEER_SILENT && vb_roce_migrate(wired))
+		return;
 	req->stop = VB_OK;
 	wired->counters.retry_exceeded += reason == VB_PEER_SILENT;
 	wired->counters.rnr_exceeded += reason == VB_NO_RECEIVE;
@@ -294,8 +296,8 @@ static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, 
 
 	*report = (struct vb_report){ 0 };
 	reason = vb_path_local(wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, sge, &count, report);
-	if (!reason)
-		vb_path_scatter(sge, count, offset, length, bytes);
+	if (!reason && !vb_path_scatter(sge, count, offset, length, bytes))
+		reason = VB_LOCAL_MEMORY;
 	return reason;
 }
 
@@ -303,6 +305,13 @@ static void answer_done(struct vb_wired *wired)
 {
 	wired->req.una_psn = vb_psn_add(wired->req.una_psn, 1);
 	progressed(wired, 1);
+}
+
+/* Answered by an ATOMIC ACK; everything else that reads by READ responses, some of no bytes. */
+static bool is_atomic(const struct vb_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
 /* A responder may begin a repeated answer with any opcode: place and length are what counts. */
@@ -314,17 +323,15 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 
 	if (!wqe)
 		return;
-	if (wqe->opcode != IBV_WR_RDMA_READ) {
-		vb_completer_fail(wired, VB_BAD_RESPONSE);
-		return;
-	}
 	offset = (uint64_t)vb_psn_diff(packet->psn, wqe->psn) * wired->mtu;
 	want = wqe->length - offset < wired->mtu ? wqe->length - offset : wired->mtu;
-	if (packet->payload_length != want) {
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		want = 0;
+	if (is_atomic(wqe) || packet->payload_length != want) {
 		vb_completer_fail(wired, VB_BAD_RESPONSE);
 		return;
 	}
-	reason = take_in(wired, wqe, offset, packet->payload, packet->payload_length);
+	reason = want ? take_in(wired, wqe, offset, packet->payload, packet->payload_length) : VB_OK;
 	if (reason)
 		vb_completer_fail(wired, reason);
 	else
@@ -338,7 +345,7 @@ void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
 
 	if (!wqe)
 		return;
-	if (wqe->opcode == IBV_WR_RDMA_READ) {
+	if (!is_atomic(wqe)) {
 		vb_completer_fail(wired, VB_BAD_RESPONSE);
 		return;
 	}

@@ -18,7 +18,7 @@ static bool leads_to(const struct vb_way *way, const struct vb_av *av, const str
 {
 	return way->resolved && way->peer == peer && !memcmp(&way->sgid, &av->sgid, 16) &&
 	       !memcmp(&way->dgid, &av->dgid, 16) && way->traffic_class == av->traffic_class &&
-	       way->hop_limit == av->hop_limit;
+	       way->hop_limit == av->hop_limit && way->dlid == av->dlid;
 }
 
 /* Ways of address handles are remembered: programs use few of them over and over. */
@@ -38,7 +38,15 @@ static struct vb_way *way_of(struct vb_roce *roce, const struct vb_av *av, struc
 	return way;
 }
 
-static void transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+static uint8_t link_of(const struct vb_av *av)
+{
+	if (!av->dlid)
+		return 0;
+	return (uint8_t)((av->sl & VB_LINK_SL) | (av->grh ? VB_LINK_GRH : 0));
+}
+
+/* False: its memory went away. */
+static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
 		 const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
 {
 	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
@@ -52,14 +60,19 @@ static void transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 		.psn = wired ? wired->datagram_psn++ & VB_PSN_MASK : 0,
 		.qkey = vb_qp_datagram_qkey(qp, wqe),
 		.src_qpn = qp->ibv.qp_num,
+		.link = link_of(&wqe->ah->av),
 		.imm = wqe->imm,
 		.payload_length = wqe->length,
 	};
 
 	roce->tx.qpn = qp->ibv.qp_num;
 	vb_pace_pay(roce, way, wqe->length);
-	vb_path_gather(sge, count, 0, wqe->length, vb_tx_begin(&roce->tx, way, &packet));
+	if (!vb_path_gather(sge, count, 0, wqe->length, vb_tx_begin(&roce->tx, way, &packet))) {
+		vb_tx_cancel(&roce->tx);
+		return false;
+	}
 	vb_tx_end(&roce->tx);
+	return true;
 }
 
 uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
@@ -84,14 +97,16 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 	}
 	way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
 	wait_ns = way ? vb_pace_wait_ns(roce, way) : 0;
+	if (!wait_ns && atomic_load(&qp->wired))
+		wait_ns = vb_requester_pace_datagram(atomic_load(&qp->wired), wqe->length);
 	if (wait_ns)
 		return wait_ns;
-	if (way)
-		transmit(roce, qp, wqe, way, sge, count);
-	else
+	if (!way)
 		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
+	else if (!transmit(roce, qp, wqe, way, sge, count))
+		reason = VB_LOCAL_MEMORY;
 	/* A datagram that finds no way is a datagram lost. */
-	vb_path_complete(qp, VB_OK, &report, notice);
+	vb_path_complete(qp, reason, &report, notice);
 	return 0;
 }
 

@@ -20,6 +20,10 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 		return wired->qp->type == IBV_QPT_UC;
 	case VB_TRANSPORT_UD:
 		return wired->qp->type == IBV_QPT_UD;
+	case VB_TRANSPORT_XRC: /* one of them only asks, the other only answers */
+		return wired->qp->type ==
+		       (vb_opcode_row(opcode)->headers & VB_HEADER_XRCETH ? IBV_QPT_XRC_RECV :
+									    IBV_QPT_XRC_SEND);
 	case VB_TRANSPORT_CNP:
 		return true;
 	}
@@ -30,14 +34,6 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 static bool pkey_fits(uint16_t pkey)
 {
 	return (pkey & PKEY_MEMBER) == PKEY_MEMBER;
-}
-
-static bool from_peer(const struct vb_wired *wired, const struct vb_arrival *arrival)
-{
-	const struct vb_way *way = &wired->way;
-
-	return vb_way_expects(way, arrival) &&
-	       (way->local || !memcmp(arrival->flow->dst, way->flow.src, sizeof(way->flow.src)));
 }
 
 static bool can_receive(enum ibv_qp_state state)
@@ -126,7 +122,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	}
 }
 
-static bool acceptable(struct vb_roce *roce, const struct vb_wired *wired,
+static bool acceptable(struct vb_roce *roce, struct vb_wired *wired,
 		       const struct vb_packet *packet, const struct vb_arrival *arrival)
 {
 	enum vb_drop drop;
@@ -137,7 +133,7 @@ static bool acceptable(struct vb_roce *roce, const struct vb_wired *wired,
 		drop = VB_DROP_TRANSPORT;
 	else if (!pkey_fits(packet->pkey))
 		drop = VB_DROP_PKEY;
-	else if (wired->qp->type != IBV_QPT_UD && !from_peer(wired, arrival))
+	else if (wired->qp->type != IBV_QPT_UD && !vb_roce_from_peer(wired, packet, arrival))
 		drop = VB_DROP_ADDRESS;
 	else
 		return true;

@@ -50,27 +50,33 @@ static enum vb_reason complete(struct vb_wired *wired, const struct vb_claim *cl
 	struct vb_message message;
 	bool lost;
 
+	if (vb_matches_tags(wired) && vb_opcode_row(packet->opcode)->family == VB_FAMILY_SEND)
+		return vb_place_tm_complete(wired, claim, packet);
 	message_of(wired, packet, &message);
 	claim->cell->where = VB_PAYLOAD_PLACED;
 	return vb_recv_complete(&wired->resp.own, claim, &message, VB_OK, &lost);
 }
 
 /* SEND_WITH_INV takes the window back before the receive completes. */
-static bool invalidate(struct vb_wired *wired, uint32_t rkey)
+bool vb_place_invalidate(struct vb_wired *wired, uint32_t rkey)
 {
-	const struct vb_qp_entry *entry = wired->qp->entry;
-	const struct vb_key_entry *key = vb_peer_key(wired->roce->nic->self, rkey, true);
+	const struct vb_remote *own = &wired->resp.own;
+	const struct vb_key_entry *key = vb_peer_key(own->home, rkey, true);
 
-	return key && vb_mw_invalidate((struct vb_key_entry *)key, rkey, entry->pd, entry->qpn);
+	return key &&
+	       vb_mw_invalidate((struct vb_key_entry *)key, rkey, own->pd, own->entry->qpn);
 }
 
-static void scatter(const struct vb_responder *resp, const struct vb_claim *claim,
+static bool scatter(struct vb_wired *wired, const struct vb_claim *claim,
 		    const struct vb_packet *packet)
 {
+	const struct vb_responder *resp = &wired->resp;
 	const struct vb_recv_sges *list = vb_recv_sges(&resp->own, claim);
 
-	vb_path_scatter(list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
-			resp->offset, packet->payload_length, packet->payload);
+	if (__builtin_expect(!resp->own.home->self, 0))
+		return vb_home_scatter(wired, list, resp->offset, packet);
+	return vb_path_scatter(list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
+			       resp->offset, packet->payload_length, packet->payload);
 }
 
 /* Shared queues: the receive is ours until the message ends. */
@@ -87,6 +93,8 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 	struct vb_claim claim = { 0 };
 	enum vb_reason reason;
 
+	if (vb_matches_tags(wired) && vb_place_tm(wired, packet, &reason))
+		return reason;
 	if (!vb_recv_claim(&resp->own, &claim))
 		return VB_NO_RECEIVE;
 	hold(&resp->own, &claim);
@@ -95,11 +103,12 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length);
 	if (reason)
 		return reason;
-	scatter(resp, &claim, packet);
+	if (!scatter(wired, &claim, packet))
+		return VB_RECV_MEMORY;
 	resp->offset += packet->payload_length;
 	if (!ends(row))
 		return VB_OK;
-	if (row->headers & VB_HEADER_IETH && !invalidate(wired, packet->invalidate_rkey))
+	if (row->headers & VB_HEADER_IETH && !vb_place_invalidate(wired, packet->invalidate_rkey))
 		return VB_RKEY_UNKNOWN;
 	return complete(wired, &claim, packet);
 }
@@ -118,15 +127,19 @@ static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet
 	uint64_t address;
 	/* The whole message is checked with its first packet, each packet when it is placed. */
 	enum vb_reason reason = vb_rkey_check(
-		resp->own.peer, &resp->own.key_cache, wired->qp->entry, resp->rkey,
-		resp->va + resp->offset,
+		resp->own.home, &resp->own.key_cache, resp->own.pd, resp->own.entry->qpn,
+		resp->rkey, resp->va + resp->offset,
 		resp->offset ? packet->payload_length : resp->length, IBV_ACCESS_REMOTE_WRITE,
 		&address);
 
-	if (!reason)
-		vb_path_copy_ordered((uint8_t *)(uintptr_t)address, packet->payload,
-				     packet->payload_length);
-	return reason;
+	if (reason)
+		return reason;
+	if (__builtin_expect(!resp->own.home->self, 0))
+		return vb_home_write(wired, address, packet) ? VB_OK : VB_REMOTE_MEMORY;
+	return vb_path_copy_ordered((uint8_t *)(uintptr_t)address, packet->payload,
+				    packet->payload_length) ?
+		       VB_OK :
+		       VB_REMOTE_MEMORY;
 }
 
 enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet)
@@ -164,7 +177,10 @@ bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
 	struct vb_claim claim = { 0 };
 	bool lost;
 
+	if (vb_matches_tags(wired))
+		return vb_place_tm_spoil(wired, reason);
 	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS ||
+	    (vb_qp_is_xrc(wired->qp) && !vb_responder_aim_again(wired)) ||
 	    !vb_recv_claim(&wired->resp.own, &claim))
 		return false;
 	hold(&wired->resp.own, &claim);
@@ -176,6 +192,10 @@ void vb_place_give_back(struct vb_wired *wired)
 	struct vb_remote *own = &wired->resp.own;
 	struct vb_claim claim = { 0 };
 
-	if (own->holds_taken && vb_recv_claim(own, &claim))
+	if (vb_matches_tags(wired))
+		vb_place_tm_give_back(wired);
+	if (own->holds_taken && vb_qp_is_xrc(wired->qp))
+		vb_place_give_back_xrc(wired);
+	else if (own->holds_taken && vb_recv_claim(own, &claim))
 		vb_recv_unclaim(own, &claim);
 }

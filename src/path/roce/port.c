@@ -218,6 +218,8 @@ void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned 
 		case VB_WAY_GROUP:
 			vb_group_send(port, &bursts[done]);
 			break;
+		case VB_WAY_NOWHERE:
+			break;
 		}
 	}
 }

@@ -27,12 +27,14 @@ enum vb_way_kind {
 	VB_WAY_SLOT,   /* the peer's slot socket */
 	VB_WAY_MEMORY, /* a queue of this process; what is another's goes on to its slot socket */
 	VB_WAY_GROUP,  /* a multicast group within this host */
+	VB_WAY_NOWHERE, /* a path that leads nowhere: packets are lost */
 };
 
 /* The way to a destination, resolved once per connection or address handle. */
 struct vb_way {
 	struct vb_icrc_flow flow; /* addresses and ports as the headers carry them */
 	union ibv_gid sgid, dgid; /* as the QP or the address handle names them */
+	uint16_t dlid;            /* InfiniBand only */
 	uint8_t traffic_class, hop_limit;
 	uint32_t scope;           /* interface index for a link-local destination */
 	struct vb_peer *peer;     /* referenced; over its slot socket. NULL: UDP (or memory) */

@@ -13,6 +13,7 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/message.h"
 #include "nic/gid.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
@@ -296,7 +297,7 @@ static bool write_member(const struct vb_port *port, const struct sockaddr_un *a
 	message.segment = burst->segment;
 	message.traffic_class = way->traffic_class;
 	message.hop_limit = way->hop_limit;
-	return sendmsg(port->groups.out, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	return vb_sendmsg(port->groups.out, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 /* Nobody tells when there is room in another's queue. One that never has any is not waited for
@@ -391,7 +392,7 @@ static unsigned receive_unix(struct vb_port *port, struct vb_port_group *joined,
 		struct iovec iov[2] = { { &message, sizeof(message) },
 					{ port->buffers, VB_DATAGRAM_MAX } };
 		struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };
-		ssize_t size = recvmsg(joined->endpoint.fd, &head, MSG_DONTWAIT);
+		ssize_t size = vb_recvmsg(joined->endpoint.fd, &head, MSG_DONTWAIT);
 
 		if (size < 0)
 			break;

@@ -8,7 +8,6 @@
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -93,25 +92,14 @@ static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_a
 	return 0;
 }
 
-/* A LID is the part of an IPv4 address that the netmask leaves. */
-static int pair_lids(const struct vb_netif_snapshot *all, const struct vb_av *av, struct pair *pair)
+/* A LID of another host stands for its address (nic/lid.h). */
+static int pair_lids(const struct vb_av *av, struct pair *pair)
 {
-	for (size_t i = 0; i < all->addr_count; i++) {
-		const struct vb_netif_addr *own = &all->addrs[i];
-		uint32_t address, mask;
-
-		if (!vb_gid_is_ipv4(&own->gid) || own->prefix_bits > 32)
-			continue;
-		memcpy(&address, own->gid.raw + 12, sizeof(address));
-		mask = (uint32_t)(UINT64_C(0xffffffff) >> own->prefix_bits);
-		if ((ntohl(address) & mask) != av->slid || av->dlid > mask)
-			continue;
-		pair->src = pair->dst = address_of(&own->gid, 0);
-		address = htonl((ntohl(address) & ~mask) | av->dlid);
-		memcpy(pair->dst.bytes, &address, sizeof(address));
-		return 0;
-	}
-	return -ENETUNREACH;
+	if (vb_gid_is_zero(&av->lid_dst))
+		return -ENETUNREACH;
+	pair->src = address_of(&av->lid_src, 0);
+	pair->dst = address_of(&av->lid_dst, 0);
+	return 0;
 }
 
 static int pair_remote(const struct vb_netif_snapshot *all, const struct vb_av *av,
@@ -120,7 +108,7 @@ static int pair_remote(const struct vb_netif_snapshot *all, const struct vb_av *
 	const struct vb_netif_addr *source = find_assigned(all, &av->sgid);
 
 	if (av->dlid)
-		return pair_lids(all, av, pair);
+		return pair_lids(av, pair);
 	if (vb_gid_is_ipv4(&av->sgid) != vb_gid_is_ipv4(&av->dgid))
 		return -EINVAL;
 	if (!source)
@@ -230,6 +218,7 @@ int vb_port_resolve(struct vb_port *port, const struct vb_av *av, struct vb_peer
 	*way = (struct vb_way){
 		.sgid = av->sgid,
 		.dgid = av->dgid,
+		.dlid = av->dlid,
 		.traffic_class = av->traffic_class,
 		.hop_limit = av->hop_limit,
 		.local = av->local && !av->multicast,

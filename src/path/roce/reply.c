@@ -2,6 +2,8 @@
 /* Answers of the responder: READ responses and ATOMIC ACKs in order, then one ACK or NAK. */
 #include "exec/recv.h"
 #include "exec/rkey.h"
+#include "nic/odp.h"
+#include "nic/migrate.h"
 #include "path/roce/roce.h"
 
 #include <string.h>
@@ -19,8 +21,9 @@ bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply)
 static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, uint32_t psn)
 {
 	return (struct vb_packet){
-		.opcode = (uint8_t)(operation | VB_TRANSPORT_RC),
-		.migreq = true,
+		.opcode = (uint8_t)(operation | (vb_qp_is_xrc(wired->qp) ? VB_TRANSPORT_XRC :
+									   VB_TRANSPORT_RC)),
+		.migreq = vb_qp_migreq(wired->qp),
 		.pkey = 0xffff,
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 		.psn = psn,
@@ -44,7 +47,7 @@ static uint8_t credits(const struct vb_wired *wired)
 	uint32_t posted;
 	uint8_t code = 0;
 
-	if (wired->qp->srq || !wired->resp.bound)
+	if (wired->qp->srq || vb_qp_is_xrc(wired->qp) || !wired->resp.bound)
 		return VB_CREDITS_NONE;
 	posted = rq->tail - wired->resp.own.next_recv; /* a hint: the poster moves it */
 	while (code + 1 < VB_CREDITS_NONE && credits_of((uint8_t)(code + 1)) <= posted)
@@ -54,17 +57,29 @@ static uint8_t credits(const struct vb_wired *wired)
 
 /* --- READ --- */
 
+/* room: for what cannot be sent from where it is. */
 static bool memory_of(struct vb_wired *wired, const struct vb_reply *reply, uint64_t offset,
-		      uint32_t length, const uint8_t **bytes)
+		      uint32_t length, uint8_t room[VB_MTU_MAX], const uint8_t **bytes)
 {
-	struct vb_remote *own = &wired->resp.own;
-	uint64_t address = 0;
+	struct vb_remote *memory = vb_responder_memory(wired);
+	uint64_t address;
 
-	if (length && vb_rkey_check(own->peer, &own->key_cache, wired->qp->entry, reply->rkey,
-				    reply->va + offset, length, IBV_ACCESS_REMOTE_READ, &address))
+	*bytes = NULL;
+	if (!length)
+		return true;
+	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, reply->srqn))
+		return false;
+	if (vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			  reply->rkey, reply->va + offset, length, IBV_ACCESS_REMOTE_READ,
+			  &address))
 		return false;
 	*bytes = (const uint8_t *)(uintptr_t)address;
-	return true;
+	if (memory->home->self && !vb_odp_in_use())
+		return true;
+	*bytes = room;
+	if (memory->home->self)
+		return vb_odp_read(room, (const void *)(uintptr_t)address, length);
+	return vb_home_read(wired, address, length, room);
 }
 
 static uint8_t read_operation(const struct vb_reply *reply)
@@ -84,12 +99,12 @@ static bool send_read(struct vb_wired *wired, struct vb_reply *reply)
 	struct vb_packet packet = answer(wired, read_operation(reply),
 					 vb_psn_add(reply->psn, reply->sent));
 	const uint8_t *bytes;
-	uint8_t *out;
+	uint8_t *out, room[VB_MTU_MAX];
 
 	packet.syndrome = VB_CREDITS_NONE;
 	packet.msn = reply->msn & VB_PSN_MASK;
 	packet.payload_length = rest < wired->mtu ? rest : wired->mtu;
-	if (!memory_of(wired, reply, offset, packet.payload_length, &bytes))
+	if (!memory_of(wired, reply, offset, packet.payload_length, room, &bytes))
 		return false;
 	out = vb_tx_begin(&wired->roce->tx, &wired->way, &packet);
 	if (packet.payload_length)
@@ -182,7 +197,7 @@ void vb_reply_cnp(struct vb_wired *wired)
 {
 	struct vb_packet packet = {
 		.opcode = VB_TRANSPORT_CNP | VB_OP_CNP,
-		.migreq = true,
+		.migreq = vb_qp_migreq(wired->qp),
 		.becn = true,
 		.pkey = 0xffff,
 		.dest_qpn = wired->qp->attr.dest_qp_num,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester: turns work requests into packets, within windows. */
 #include "base/clock.h"
+#include "nic/migrate.h"
 #include "path/roce/requester.h"
 
 enum { ASK_EVERY = 16 }; /* packets: ask for an ACK at least this often */
@@ -91,14 +92,15 @@ static uint8_t opcode_of(const struct vb_wired *wired, const struct vb_wqe *wqe,
 			 bool last)
 {
 	const struct shape *shape = &shapes[wqe->opcode];
-	uint8_t transport = vb_requester_reliable(wired) ? VB_TRANSPORT_RC : VB_TRANSPORT_UC;
+	uint8_t transport = vb_requester_transport(wired);
 
 	if (first)
 		return transport | (last ? shape->only : shape->first);
 	return transport | (last ? shape->last : shape->middle);
 }
 
-static void send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+/* False: its memory went away. */
+static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
 	struct vb_wired *wired = turn->wired;
 	uint32_t index = (uint32_t)vb_psn_diff(wired->req.next_psn, wqe->psn);
@@ -107,7 +109,7 @@ static void send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 	struct vb_packet packet = {
 		.opcode = opcode_of(wired, wqe, !index, last),
 		.solicited = last && wqe->solicited,
-		.migreq = true,
+		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = asks(turn, wqe, last),
 		.pkey = 0xffff,
 		.dest_qpn = wired->qp->attr.dest_qp_num,
@@ -115,15 +117,20 @@ static void send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 		.va = wqe->remote_addr,
 		.rkey = wqe->rkey,
 		.dma_length = wqe->length,
+		.srqn = wqe->srqn,
 		.imm = wqe->imm,
 		.invalidate_rkey = wqe->imm,
 		.payload_length = last ? wqe->length - (uint32_t)offset : wired->mtu,
 	};
 
-	vb_path_gather(turn->sge, turn->sge_count, offset, packet.payload_length,
-		       vb_tx_begin(&wired->roce->tx, &wired->way, &packet));
+	if (!vb_path_gather(turn->sge, turn->sge_count, offset, packet.payload_length,
+			    vb_tx_begin(&wired->roce->tx, &wired->way, &packet))) {
+		vb_tx_cancel(&wired->roce->tx);
+		return false;
+	}
 	vb_tx_end(&wired->roce->tx);
 	vb_requester_sent(turn, wqe, 1, packet.ack_request);
+	return true;
 }
 
 /* --- a turn --- */
@@ -189,7 +196,10 @@ static bool step(struct vb_requester_turn *turn)
 		vb_completer_fail(wired, reason);
 		return false;
 	}
-	send_packet(turn, wqe);
+	if (!send_packet(turn, wqe)) {
+		vb_completer_fail(wired, VB_LOCAL_MEMORY);
+		return false;
+	}
 	if (!vb_requester_reliable(wired))
 		forget_sent(wired);
 	return true;

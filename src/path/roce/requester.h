@@ -23,7 +23,14 @@ struct vb_requester_turn {
 
 static inline bool vb_requester_reliable(const struct vb_wired *wired)
 {
-	return wired->qp->type == IBV_QPT_RC;
+	return vb_qp_reliable(wired->qp);
+}
+
+static inline uint8_t vb_requester_transport(const struct vb_wired *wired)
+{
+	return vb_qp_is_xrc(wired->qp)	       ? VB_TRANSPORT_XRC :
+	       vb_requester_reliable(wired) ? VB_TRANSPORT_RC :
+					      VB_TRANSPORT_UC;
 }
 
 static inline uint32_t vb_requester_in_flight(const struct vb_requester *req)

@@ -55,14 +55,15 @@ static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *w
 {
 	bool reads = vb_opcode_reads(wqe->opcode);
 
-	if (wqe->opcode > IBV_WR_SEND_WITH_INV || (!vb_requester_reliable(wired) &&
+	if ((wqe->opcode > IBV_WR_SEND_WITH_INV && wqe->opcode != IBV_WR_ATOMIC_WRITE) ||
+	    (!vb_requester_reliable(wired) &&
 	    (reads || wqe->opcode == IBV_WR_SEND_WITH_INV)))
 		return VB_OPCODE_TRANSPORT;
 	report->want = VB_MSG_MAX;
 	if (wqe->length > VB_MSG_MAX)
 		return VB_LENGTH_MAX;
 	if (reads && wqe->opcode != IBV_WR_RDMA_READ && wqe->length != 8)
-		return VB_ATOMIC_SGE;
+		return wqe->opcode == IBV_WR_ATOMIC_WRITE ? VB_ATOMIC_WRITE_SGE : VB_ATOMIC_SGE;
 	return VB_OK;
 }
 
@@ -71,12 +72,18 @@ static enum vb_reason check_own(struct vb_requester_turn *turn, const struct vb_
 {
 	struct vb_requester *req = &turn->wired->req;
 	struct vb_report report;
+	enum vb_reason reason;
 
-	if (!vb_opcode_reads(wqe->opcode))
-		return vb_requester_memory(turn, wqe, req->begun, &req->stop_report);
+	if (!vb_opcode_reads(wqe->opcode) || wqe->opcode == IBV_WR_ATOMIC_WRITE) {
+		reason = vb_requester_memory(turn, wqe, req->begun, &req->stop_report);
+		if (!reason && !vb_path_present(turn->sge, turn->sge_count, false))
+			reason = VB_LOCAL_MEMORY;
+		return reason;
+	}
 	turn->checked = false;
 	req->suspect = vb_path_local(turn->wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, turn->sge,
-				     &turn->sge_count, &report);
+				     &turn->sge_count, &report) ||
+		       !vb_path_present(turn->sge, turn->sge_count, true);
 	return VB_OK;
 }
 

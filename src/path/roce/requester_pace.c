@@ -8,6 +8,7 @@
 
 enum {
 	HEADERS_SIZE = 20 + 8 + 12 + 4, /* IPv4, UDP, BTH, ICRC */
+	DETH_SIZE = 8,
 	BURST_DEFAULT_BYTES = 32 << 10,
 };
 
@@ -25,7 +26,8 @@ static uint32_t packet_size(const struct vb_wired *wired, const struct vb_wqe *w
 	return HEADERS_SIZE + (left < wired->mtu ? left : wired->mtu);
 }
 
-bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps)
+/* Pays for a packet and returns 0, or when to come again. */
+static uint64_t pay(struct vb_wired *wired, uint32_t size, uint32_t rate_kbps)
 {
 	struct vb_requester *req = &wired->req;
 	uint32_t burst = atomic_load(&wired->qp->rate_burst_bytes);
@@ -34,14 +36,29 @@ bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_
 
 	if (req->paid_ns < now_ns)
 		req->paid_ns = now_ns;
-	if (req->paid_ns > now_ns + burst_ns) {
-		/* Not a timer for each packet: on with half a burst. */
-		req->pace_ns = req->paid_ns - burst_ns / 2;
-		vb_requester_set_timer(wired);
-		return false;
-	}
-	req->paid_ns += time_ns(packet_size(wired, wqe), rate_kbps);
-	return true;
+	/* Not a timer for each packet: on with half a burst. */
+	if (req->paid_ns > now_ns + burst_ns)
+		return req->paid_ns - burst_ns / 2;
+	req->paid_ns += time_ns(size, rate_kbps);
+	return 0;
+}
+
+bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps)
+{
+	uint64_t again_ns = pay(wired, packet_size(wired, wqe), rate_kbps);
+
+	if (!again_ns)
+		return true;
+	wired->req.pace_ns = again_ns;
+	vb_requester_set_timer(wired);
+	return false;
+}
+
+uint64_t vb_requester_pace_datagram(struct vb_wired *wired, uint32_t length)
+{
+	uint32_t rate_kbps = atomic_load(&wired->qp->rate_kbps);
+
+	return rate_kbps ? pay(wired, HEADERS_SIZE + DETH_SIZE + length, rate_kbps) : 0;
 }
 
 bool vb_requester_pace_all(struct vb_wired *wired)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* READ and ATOMIC requests: how many may be out, in which pieces, and how they are repeated. */
+#include "nic/migrate.h"
 #include "path/roce/requester.h"
 
 static void note_read(struct vb_requester *req, uint32_t count)
@@ -100,22 +101,34 @@ static void fill_read(const struct vb_wired *wired, const struct vb_wqe *wqe, ui
 	uint64_t offset = (uint64_t)vb_psn_diff(packet->psn, wqe->psn) * wired->mtu;
 	uint64_t rest = wqe->length - offset, part = (uint64_t)count * wired->mtu;
 
-	packet->opcode = VB_OP_READ_REQUEST | VB_TRANSPORT_RC;
+	packet->opcode = VB_OP_READ_REQUEST | vb_requester_transport(wired);
 	packet->va += offset;
 	packet->dma_length = (uint32_t)(part < rest ? part : rest);
 }
 
-static void fill_atomic(const struct vb_requester *req, const struct vb_wqe *wqe,
+static void fill_atomic(const struct vb_wired *wired, const struct vb_wqe *wqe,
 			struct vb_packet *packet)
 {
+	const struct vb_requester *req = &wired->req;
 	bool compares = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !is_suspect(req);
 
 	packet->opcode = (uint8_t)((compares ? VB_OP_COMPARE_SWAP : VB_OP_FETCH_ADD) |
-				   VB_TRANSPORT_RC);
+				   vb_requester_transport(wired));
 	if (is_suspect(req))
 		return;
 	packet->compare = compares ? wqe->operand[0] : 0;
 	packet->swap_add = wqe->operand[compares ? 1 : 0];
+}
+
+/* The one request with an answer of its own that brings bytes along. */
+static void send_payload(struct vb_requester_turn *turn, struct vb_packet *packet)
+{
+	struct vb_wired *wired = turn->wired;
+
+	packet->payload_length = packet->dma_length = VB_ATOMIC_WRITE_LENGTH;
+	vb_path_gather(turn->sge, turn->sge_count, 0, packet->payload_length,
+		       vb_tx_begin(&wired->roce->tx, &wired->way, packet));
+	vb_tx_end(&wired->roce->tx);
 }
 
 /* Unsolicited or not, READs and ATOMICs are always answered. */
@@ -123,24 +136,44 @@ static void send_request(struct vb_requester_turn *turn, const struct vb_wqe *wq
 {
 	struct vb_wired *wired = turn->wired;
 	struct vb_packet packet = {
-		.migreq = true,
+		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = true,
 		.pkey = 0xffff,
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 		.psn = wired->req.next_psn,
 		.va = wqe->remote_addr,
 		.rkey = wqe->rkey,
+		.srqn = wqe->srqn,
 	};
 
 	if (wqe->opcode == IBV_WR_RDMA_READ) {
 		fill_read(wired, wqe, count, &packet);
 		note_asked(&wired->req, count);
+	} else if (wqe->opcode == IBV_WR_ATOMIC_WRITE) {
+		packet.opcode = VB_OP_ATOMIC_WRITE | vb_requester_transport(wired);
 	} else {
-		fill_atomic(&wired->req, wqe, &packet);
+		fill_atomic(wired, wqe, &packet);
 	}
-	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		send_payload(turn, &packet);
+	else
+		vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
 	note_read(&wired->req, count);
 	vb_requester_sent(turn, wqe, count, true);
+}
+
+/* False: deregistered since it was begun, it can never be sent again. */
+static bool has_payload(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+{
+	struct vb_requester *req = &turn->wired->req;
+	struct vb_report report = { 0 };
+	enum vb_reason reason = vb_requester_memory(turn, wqe, req->cursor, &report);
+
+	if (!reason)
+		return true;
+	req->stop_report = report;
+	vb_completer_fail(turn->wired, reason);
+	return false;
 }
 
 bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
@@ -152,6 +185,8 @@ bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 		return false;
 	count = wqe->opcode == IBV_WR_RDMA_READ ? read_piece(turn->wired, wqe) : 1;
 	if (!count || !vb_requester_may_send(turn))
+		return false;
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE && !has_payload(turn, wqe))
 		return false;
 	send_request(turn, wqe, count);
 	return true;

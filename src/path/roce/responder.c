@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of RC: requests in sequence, gaps, duplicates, and what is refused. */
 #include "exec/atomic.h"
+#include "exec/flush.h"
 #include "exec/recv.h"
 #include "exec/rkey.h"
 #include "path/roce/roce.h"
@@ -17,7 +18,7 @@ static bool follow(struct vb_wired *wired)
 	for (unsigned i = 0; i < RESIZE_TRIES; i++) {
 		if (vb_recv_follow(&wired->resp.own))
 			return true;
-		if (wired->qp->type == IBV_QPT_RC)
+		if (vb_qp_reliable(wired->qp))
 			break;
 		/* Who resizes waits until nobody is inside. */
 		vb_hazard_leave(wired->roce->thread);
@@ -32,6 +33,8 @@ bool vb_responder_bind(struct vb_wired *wired)
 	struct vb_responder *resp = &wired->resp;
 	struct vb_remote *own = &resp->own;
 
+	if (vb_qp_is_xrc(wired->qp))
+		return vb_responder_bind_xrc(wired);
 	if (resp->bound)
 		return follow(wired);
 	own->peer = wired->roce->nic->self;
@@ -56,6 +59,24 @@ static void nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
 	vb_roce_todo(wired);
 }
 
+static void explain(const struct vb_wired *wired, const struct vb_packet *packet,
+		    enum vb_reason reason)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	const struct vb_report report = {
+		.reason = reason,
+		.qpn = wired->qp->attr.dest_qp_num,
+		.peer_qpn = wired->qp->ibv.qp_num,
+		.key = packet->rkey,
+		.addr = packet->va,
+		.length = row->family == VB_FAMILY_ATOMIC ? 8 :
+			  row->headers & VB_HEADER_RETH	  ? packet->dma_length :
+							    packet->payload_length,
+	};
+
+	vb_report_refusal(&report);
+}
+
 /* The QP fails once everything before was answered and the NAK is out. */
 static void refuse(struct vb_wired *wired, const struct vb_packet *packet, enum vb_reason reason)
 {
@@ -65,6 +86,7 @@ static void refuse(struct vb_wired *wired, const struct vb_packet *packet, enum 
 
 	resp->fatal = reason;
 	resp->fatal_spoils = consumes;
+	explain(wired, packet, reason);
 	nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
 }
 
@@ -129,6 +151,7 @@ static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet 
 				 unsigned access, uint64_t length, uint64_t *address)
 {
 	struct vb_responder *resp = &wired->resp;
+	struct vb_remote *memory = vb_responder_memory(wired);
 
 	*address = 0;
 	if (!(atomic_load(&wired->qp->entry->access) & access))
@@ -141,8 +164,8 @@ static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet 
 		return VB_ATOMIC_ALIGN;
 	if (!length) /* no bytes: the key is not looked at */
 		return VB_OK;
-	return vb_rkey_check(resp->own.peer, &resp->own.key_cache, wired->qp->entry, packet->rkey,
-			     packet->va, length, access, address);
+	return vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			     packet->rkey, packet->va, length, access, address);
 }
 
 static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
@@ -156,6 +179,7 @@ static struct vb_reply read_reply(const struct vb_wired *wired, const struct vb_
 		.psn = packet->psn,
 		.count = answer_packets(wired, packet->dma_length),
 		.rkey = packet->rkey,
+		.srqn = packet->srqn,
 		.va = packet->va,
 		.length = packet->dma_length,
 		.msn = wired->resp.msn,
@@ -206,8 +230,17 @@ static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original
 }
 
 /* Another process of this host may be at it for a moment; who waits too long is asked again. */
-static int apply(struct vb_wired *wired, const struct vb_packet *packet, uint64_t address,
+static int apply(struct vb_wired *wired, const struct vb_atomic *op, uint64_t address,
 		 uint64_t *original)
+{
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
+		err = vb_atomic_apply(vb_responder_memory(wired)->home, address, op, original);
+	return err;
+}
+
+static void atomic_request(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	bool compare = (packet->opcode & ~VB_TRANSPORT_MASK) == VB_OP_COMPARE_SWAP;
 	const struct vb_atomic op = {
@@ -215,15 +248,6 @@ static int apply(struct vb_wired *wired, const struct vb_packet *packet, uint64_
 		.compare_add = compare ? packet->compare : packet->swap_add,
 		.swap = packet->swap_add,
 	};
-	int err = -EAGAIN;
-
-	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
-		err = vb_atomic_apply(wired->resp.own.peer, address, &op, original);
-	return err;
-}
-
-static void atomic_request(struct vb_wired *wired, const struct vb_packet *packet)
-{
 	uint64_t address, original = 0;
 	enum vb_reason reason = check_read(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
 	int err;
@@ -232,12 +256,90 @@ static void atomic_request(struct vb_wired *wired, const struct vb_packet *packe
 		refuse(wired, packet, reason);
 		return;
 	}
-	err = apply(wired, packet, address, &original);
+	err = apply(wired, &op, address, &original);
 	if (err == -EAGAIN)
 		return;
+	if (err) {
+		refuse(wired, packet, VB_REMOTE_MEMORY);
+		return;
+	}
 	executed(wired, packet, 1);
 	save(&wired->resp, packet, original);
 	atomic_reply(wired, packet->psn, original, false);
+}
+
+/* --- requests that are answered by a READ response without bytes --- */
+
+static void empty_reply(struct vb_wired *wired, const struct vb_packet *packet, bool repeated)
+{
+	const struct vb_reply reply = {
+		.psn = packet->psn,
+		.count = 1,
+		.repeated = repeated,
+		.msn = wired->resp.msn,
+	};
+
+	if (!vb_reply_push(&wired->resp, &reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
+static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb_packet *packet,
+					 uint64_t *address)
+{
+	if (packet->dma_length != VB_ATOMIC_WRITE_LENGTH)
+		return VB_PACKET_LENGTH;
+	if (packet->va & 7)
+		return VB_ATOMIC_ALIGN;
+	return check_read(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
+}
+
+static void atomic_write_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_atomic op = { .write = true };
+	uint64_t address, original;
+	enum vb_reason reason = check_atomic_write(wired, packet, &address);
+	int err;
+
+	if (reason) {
+		refuse(wired, packet, reason);
+		return;
+	}
+	memcpy(&op.swap, packet->payload, sizeof(op.swap));
+	err = apply(wired, &op, address, &original);
+	if (err == -EAGAIN)
+		return;
+	if (err) {
+		refuse(wired, packet, VB_REMOTE_MEMORY);
+		return;
+	}
+	executed(wired, packet, 1);
+	empty_reply(wired, packet, false);
+}
+
+static void flush_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_remote *memory = vb_responder_memory(wired);
+	const struct vb_flush flush = {
+		.feth = packet->flush,
+		.rkey = packet->rkey,
+		.va = packet->va,
+		.length = packet->dma_length,
+		.qp_access = atomic_load(&wired->qp->entry->access),
+	};
+	enum vb_reason reason;
+
+	if (resources_used(&wired->resp) >= atomic_load(&wired->qp->entry->max_dest_rd_atomic))
+		reason = VB_READ_DEPTH;
+	else
+		reason = vb_flush_apply(memory->home, &memory->key_cache, memory->pd,
+					memory->entry->qpn, &flush);
+	if (reason) {
+		refuse(wired, packet, reason);
+		return;
+	}
+	executed(wired, packet, 1);
+	empty_reply(wired, packet, false);
 }
 
 /* --- duplicates --- */
@@ -261,15 +363,18 @@ static bool restart(struct vb_responder *resp, struct vb_reply *reply)
 static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_responder *resp = &wired->resp;
+	struct vb_remote *memory = vb_responder_memory(wired);
 	struct vb_reply reply = read_reply(wired, packet);
 	uint64_t address;
 
+	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, packet->srqn))
+		return;
 	/* It was allowed once. If it is not any more, silence is the answer. */
 	if (packet->dma_length > VB_MSG_MAX ||
 	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
 	    (packet->dma_length &&
-	     vb_rkey_check(resp->own.peer, &resp->own.key_cache, wired->qp->entry, packet->rkey,
-			   packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ, &address)))
+	     vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			   packet->rkey, packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ, &address)))
 		return;
 	reply.repeated = true;
 	/* A repeated request asks for no more than was executed. */
@@ -302,6 +407,10 @@ static void duplicate(struct vb_wired *wired, const struct vb_packet *packet)
 	case VB_FAMILY_ATOMIC:
 		atomic_again(wired, packet);
 		break;
+	case VB_FAMILY_ATOMIC_WRITE: /* done once; only the answer was lost */
+	case VB_FAMILY_FLUSH:
+		empty_reply(wired, packet, true);
+		break;
 	default:
 		vb_roce_todo_ack(wired);
 	}
@@ -331,6 +440,24 @@ static void gap(struct vb_wired *wired)
 	nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
 }
 
+/* XRC: finds the SRQ. False: refused, or to be asked again. */
+static bool aim(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	bool places = row->family == VB_FAMILY_SEND || row->family == VB_FAMILY_WRITE;
+	struct vb_responder *resp = &wired->resp;
+	enum vb_reason reason;
+
+	if (resp->family != VB_FAMILY_UNKNOWN && packet->srqn != resp->own.srqn)
+		reason = VB_OUT_OF_SEQUENCE;
+	else
+		reason = vb_responder_aim(wired, places ? &resp->own : &resp->answers,
+					  packet->srqn);
+	if (reason && vb_reason_row(reason)->target_fails)
+		refuse(wired, packet, reason);
+	return !reason;
+}
+
 static void request(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
@@ -343,6 +470,8 @@ static void request(struct vb_wired *wired, const struct vb_packet *packet)
 		refuse(wired, packet, VB_PACKET_LENGTH);
 		return;
 	}
+	if (vb_qp_is_xrc(wired->qp) && !aim(wired, packet))
+		return;
 	switch ((enum vb_family)row->family) {
 	case VB_FAMILY_SEND:
 	case VB_FAMILY_WRITE:
@@ -354,7 +483,13 @@ static void request(struct vb_wired *wired, const struct vb_packet *packet)
 	case VB_FAMILY_ATOMIC:
 		atomic_request(wired, packet);
 		break;
-	default: /* flush, atomic write: not offered */
+	case VB_FAMILY_ATOMIC_WRITE:
+		atomic_write_request(wired, packet);
+		break;
+	case VB_FAMILY_FLUSH:
+		flush_request(wired, packet);
+		break;
+	default:
 		refuse(wired, packet, VB_OUT_OF_SEQUENCE);
 	}
 }

@@ -2,6 +2,7 @@
 /* QPs that the wire carries: who they are, and whose turn it is. */
 #include "path/roce/roce.h"
 #include "base/clock.h"
+#include "path/roce/requester.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +10,9 @@
 
 enum {
 	ACK_HELD_NS = 4000,   /* then it is sent, whatever else comes in */
-	ACK_LATE_NS = 100000, /* nobody came: the service thread sends it */
+	LATE_NS = 100000,     /* nobody came: the service thread sends ACKs, and what gathered */
+	GATHER_FLIGHT = 16,   /* packets under way: more to send can wait ... */
+	GATHER_POSTS = 16,    /* ... until it is so much */
 	FEED = 8,             /* starved QPs that get a turn at a time */
 	LAST_ACKS = 3,        /* of a QP that goes */
 };
@@ -21,6 +24,7 @@ int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_
 	roce->sink = *sink;
 	vb_list_init(&roce->todo);
 	vb_list_init(&roce->acks);
+	vb_list_init(&roce->gather);
 	vb_list_init(&roce->starved);
 	vb_share_init(&roce->share);
 	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
@@ -65,6 +69,8 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 	roce->wired_count++;
 	if (qp->type != IBV_QPT_UD) {
 		wired->way = *way;
+		wired->path_number = atomic_load(&qp->migration.path_number);
+		wired->by_slot = way->kind == VB_WAY_SLOT;
 		wired->holds_token = true;
 		wired->req.tried = vb_qp_has_begun(qp);
 		wired->mtu = 128u << qp->attr.path_mtu;
@@ -104,7 +110,7 @@ static void acknowledge_last(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	if (wired->qp->type != IBV_QPT_RC || !resp->heard || resp->fatal || resp->nak_due ||
+	if (!vb_qp_reliable(wired->qp) || !resp->heard || resp->fatal || resp->nak_due ||
 	    resp->reply_head != resp->reply_tail)
 		return;
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
@@ -132,6 +138,7 @@ void vb_roce_drop(struct vb_wired *wired)
 	vb_place_give_back(wired);
 	if (wired->resp.bound)
 		vb_remote_unbind(&wired->resp.own);
+	vb_remote_unbind(&wired->resp.answers);
 	vb_way_release(&wired->way);
 	if (wired->holds_token)
 		vb_qp_token_release(qp);
@@ -192,9 +199,34 @@ static struct vb_wired *unqueue(struct vb_list *list)
 	return wired;
 }
 
+/*
+ * A program that posts one small message after the other pays for a call to the kernel each time.
+ * While enough is under way to keep the peer busy, they leave together instead: with the next poll,
+ * ACK or timer, or when they are many.
+ */
+static bool gathers(struct vb_wired *wired)
+{
+	return wired->holds_token && vb_qp_reliable(wired->qp) &&
+	       vb_requester_in_flight(&wired->req) >= GATHER_FLIGHT &&
+	       ++wired->gathered < GATHER_POSTS;
+}
+
 void vb_roce_post(struct vb_wired *wired)
 {
-	vb_roce_todo(wired);
+	struct vb_roce *roce = wired->roce;
+
+	if (!gathers(wired)) {
+		vb_roce_todo(wired);
+	} else if (wired->queued == VB_QUEUED_NOT) {
+		if (vb_list_empty(&roce->gather))
+			roce->gather_ns = roce->now_ns;
+		queue(wired, &roce->gather, VB_QUEUED_GATHER);
+	}
+}
+
+bool vb_roce_urgent(const struct vb_roce *roce)
+{
+	return !vb_list_empty(&roce->todo);
 }
 
 static void notify(struct vb_wired *wired)
@@ -226,7 +258,12 @@ static bool turn_of(struct vb_wired *wired, bool hold_acks)
 	uint32_t used = tx->used;
 	bool more = false;
 
+	wired->gathered = 0;
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
+	if (wired->holds_token &&
+	    wired->path_number != atomic_load_explicit(&wired->qp->migration.path_number,
+						       memory_order_relaxed))
+		vb_roce_follow_path(wired);
 	if (wired->holds_token)
 		more = vb_requester_run(wired);
 	if (hold_acks && tx->used == used && ack_waits(wired))
@@ -261,6 +298,8 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 	while (!vb_list_empty(&roce->acks) &&
 	       !(hold_acks && roce->now_ns < roce->acks_ns + ACK_HELD_NS))
 		vb_roce_todo(vb_container(roce->acks.next, struct vb_wired, todo));
+	while (!vb_list_empty(&roce->gather))
+		vb_roce_todo(vb_container(roce->gather.next, struct vb_wired, todo));
 	if (vb_list_empty(&roce->todo)) {
 		vb_tx_flush(&roce->tx);
 		return false;
@@ -284,8 +323,10 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce)
 
 	if (!vb_list_empty(&roce->todo))
 		return 0;
-	if (!vb_list_empty(&roce->acks) && next_ns > roce->acks_ns + ACK_LATE_NS)
-		return roce->acks_ns + ACK_LATE_NS;
+	if (!vb_list_empty(&roce->acks) && next_ns > roce->acks_ns + LATE_NS)
+		next_ns = roce->acks_ns + LATE_NS;
+	if (!vb_list_empty(&roce->gather) && next_ns > roce->gather_ns + LATE_NS)
+		next_ns = roce->gather_ns + LATE_NS;
 	return next_ns;
 }
 

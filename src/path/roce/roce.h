@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The protocol engine of the wire path: requester, responder and completer of RC, UC and UD. It
+ * The protocol engine of the wire path: requester, responder and completer of RC, XRC, UC and UD. It
  * does no I/O and reads no clock: packets come in through vb_roce_input, leave through the sink,
  * and time is what the caller says it is. The same code runs over UDP, over slot sockets, over a
  * simulated network and under a fuzzer.
@@ -91,6 +91,7 @@ struct vb_reply {
 	bool atomic;
 	bool repeated;   /* was answered before: takes no resource, is not worth a NAK */
 	uint32_t rkey;
+	uint32_t srqn;   /* XRC */
 	uint64_t va;
 	uint32_t length;
 	uint32_t msn;
@@ -105,9 +106,22 @@ struct vb_saved_atomic {
 	uint64_t original;
 };
 
+struct vb_claim;
+struct vb_tag;
+
+/* The message under way at a QP whose SRQ matches tags. */
+struct vb_tm_arrival {
+	struct vb_tag *tag; /* that it goes into; NULL: an ordinary receive */
+	bool unexpected;    /* it was counted as such, and has not completed */
+	uint8_t opcode;     /* enum ibv_tmh_op */
+	uint64_t value;
+	uint32_t app_ctx;
+};
+
 /* The receiving half. */
 struct vb_responder {
 	struct vb_remote own; /* this QP's receive queue, seen as a local sender sees it */
+	struct vb_remote answers; /* XRC: the SRQ that the READ or ATOMIC at hand is for */
 	bool bound;
 	uint32_t expected_psn;
 	uint32_t msn;         /* messages completed */
@@ -128,6 +142,7 @@ struct vb_responder {
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */
 	bool fatal_spoils;    /* with its receive, which then tells what happened */
+	struct vb_tm_arrival tm;
 	bool heard, told;     /* the first message arrived; and its owner knows */
 };
 
@@ -141,7 +156,13 @@ struct vb_wired_counters {
 };
 
 /* Which list of struct vb_roce a QP is in. */
-enum vb_queued { VB_QUEUED_NOT, VB_QUEUED_TODO, VB_QUEUED_ACK, VB_QUEUED_STARVED };
+enum vb_queued {
+	VB_QUEUED_NOT,
+	VB_QUEUED_TODO,
+	VB_QUEUED_ACK,
+	VB_QUEUED_GATHER,
+	VB_QUEUED_STARVED,
+};
 
 /* A QP that the wire carries. */
 struct vb_wired {
@@ -150,7 +171,9 @@ struct vb_wired {
 	struct vb_list node;   /* in the bucket of its QPN */
 	struct vb_list todo;   /* in the list that queued says */
 	struct vb_timer timer;
-	struct vb_way way;     /* RC, UC */
+	struct vb_way way;     /* RC, UC; of path_number */
+	uint32_t path_number;
+	bool by_slot;          /* through the slot socket of a process of this host */
 	uint32_t mtu;
 	enum vb_queued queued;
 	uint64_t share_bytes;  /* of roce->share */
@@ -158,6 +181,7 @@ struct vb_wired {
 	uint64_t cnp_ns;       /* when the last CNP was sent */
 	bool cnp_due;
 	uint32_t datagram_psn; /* UD: a running number */
+	uint32_t gathered;     /* posts since its last turn */
 	struct vb_notice notice;
 	struct vb_requester req;
 	struct vb_responder resp;
@@ -193,6 +217,8 @@ struct vb_roce_sink {
 		       struct vb_way *way);
 	/* A packet for QP 1, which is no QP of ours but the host's; NULL: dropped. */
 	void (*gsi)(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival);
+	/* XRC: a process of this host is needed that is not attached; NULL: there are no others. */
+	void (*attach)(void *arg, uint32_t slot);
 };
 
 enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };
@@ -207,6 +233,8 @@ struct vb_roce {
 	struct vb_list todo;      /* struct vb_wired with something to send or to answer */
 	struct vb_list acks;      /* those with nothing but an ACK to send ... */
 	uint64_t acks_ns;         /* ... and since when the first of them has waited */
+	struct vb_list gather;    /* those with much under way, which wait for more to send ... */
+	uint64_t gather_ns;       /* ... and since when the first of them has waited */
 	struct vb_list starved;   /* those that wait for a part of the share */
 	struct vb_share share;
 	uint64_t paid_ns;         /* by UC and UD, all together (pace.c) */
@@ -238,6 +266,8 @@ struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce);
 
 /* Something was posted on it, or its state has changed. */
 void vb_roce_post(struct vb_wired *wired);
+/* Is there something to send that does not wait for more? */
+bool vb_roce_urgent(const struct vb_roce *roce);
 /* A packet came in. */
 void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
 /*
@@ -267,6 +297,8 @@ uint64_t vb_pace_wait_ns(const struct vb_roce *roce, const struct vb_way *way);
 void vb_pace_pay(struct vb_roce *roce, const struct vb_way *way, uint32_t payload_length);
 
 /* requester.c and its parts, see requester.h */
+/* UD: 0, or when the QP's rate lets a datagram go. */
+uint64_t vb_requester_pace_datagram(struct vb_wired *wired, uint32_t length);
 /* Sends until a window, a budget or the queue ends; true: the budget did. */
 bool vb_requester_run(struct vb_wired *wired);
 /* Sends again from a PSN on. */
@@ -276,6 +308,18 @@ void vb_requester_timer(struct vb_wired *wired);
 void vb_requester_rearm(struct vb_wired *wired);
 /* What is complete at the head of the queue without an answer of its own, and SQD's end. */
 void vb_requester_advance(struct vb_wired *wired);
+
+/* migrate.c */
+/* The way of a QP's path. 0 or -errno. */
+int vb_roce_way(struct vb_roce *roce, struct vb_qp *qp, const struct vb_av *av,
+		struct vb_peer *peer, struct vb_way *way);
+/* The QP's path has changed. */
+void vb_roce_follow_path(struct vb_wired *wired);
+/* RC, UC: it came from the peer, on the path in use or on one that the QP migrates to with it. */
+bool vb_roce_from_peer(struct vb_wired *wired, const struct vb_packet *packet,
+		       const struct vb_arrival *arrival);
+/* The path does not answer: true if there is another one to go on with. */
+bool vb_roce_migrate(struct vb_wired *wired);
 
 /* completer.c: answers to our requests */
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
@@ -289,6 +333,25 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
 			   const struct vb_arrival *arrival);
+/* The one whose memory READs and ATOMICs are about. */
+static inline struct vb_remote *vb_responder_memory(struct vb_wired *wired)
+{
+	return vb_qp_is_xrc(wired->qp) ? &wired->resp.answers : &wired->resp.own;
+}
+
+/* xrc.c */
+bool vb_responder_bind_xrc(struct vb_wired *wired);
+/* The SRQ that a request names. VB_OK; a reason to refuse; or VB_PEER_...: to be asked again. */
+enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote, uint32_t srqn);
+/* The SRQ of the message at hand once more; false: it is gone. */
+bool vb_responder_aim_again(struct vb_wired *wired);
+void vb_place_give_back_xrc(struct vb_wired *wired);
+/* Memory of the process that has the SRQ, where it is not this one; false: it is not mapped. */
+bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, uint32_t offset,
+		     const struct vb_packet *packet);
+bool vb_home_write(struct vb_wired *wired, uint64_t address, const struct vb_packet *packet);
+bool vb_home_read(struct vb_wired *wired, uint64_t address, uint32_t length, uint8_t *out);
+
 /* place.c */
 /* The payload is as long as its place in the message demands. */
 bool vb_place_fits(const struct vb_wired *wired, const struct vb_packet *packet);
@@ -299,6 +362,18 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason);
 /* The QP ends with a message under way: the shared receive that it has taken is for others. */
 void vb_place_give_back(struct vb_wired *wired);
+bool vb_place_invalidate(struct vb_wired *wired, uint32_t rkey);
+/* place_tm.c: the same for a QP that matches tags */
+static inline bool vb_matches_tags(const struct vb_wired *wired)
+{
+	return __builtin_expect(wired->qp->entry->by_packets & VB_BY_PACKETS_TAGS, 0);
+}
+/* False: it goes into an ordinary receive, which is held. */
+bool vb_place_tm(struct vb_wired *wired, const struct vb_packet *packet, enum vb_reason *reason);
+enum vb_reason vb_place_tm_complete(struct vb_wired *wired, const struct vb_claim *claim,
+				    const struct vb_packet *packet);
+bool vb_place_tm_spoil(struct vb_wired *wired, enum vb_reason reason);
+void vb_place_tm_give_back(struct vb_wired *wired);
 
 /* reply.c: answers that go out */
 bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply);

@@ -5,6 +5,7 @@
  * that it says is believed.
  */
 #include "base/clock.h"
+#include "base/message.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
@@ -57,7 +58,7 @@ bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *mes
 				{ (void *)bytes, message->length } };
 	const struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };
 
-	return sendmsg(peer->socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
+	return vb_sendmsg(peer->socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
 /* UC and UD wait for a peer that is reading; RC sends again. */
@@ -236,7 +237,7 @@ unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned mo
 					{ port->buffers, VB_DATAGRAM_MAX } };
 		struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };
 		/* Without room for control data descriptors that come along are closed. */
-		ssize_t size = recvmsg(peer->socket, &head, MSG_DONTWAIT);
+		ssize_t size = vb_recvmsg(peer->socket, &head, MSG_DONTWAIT);
 
 		if (size < 0 && (errno == EAGAIN || errno == EINTR))
 			break;

@@ -83,3 +83,11 @@ void vb_tx_end(struct vb_tx *tx)
 	/* Only the last packet may be shorter. */
 	tx->closed = length < burst->segment;
 }
+
+void vb_tx_cancel(struct vb_tx *tx)
+{
+	if (tx->count && !tx->bursts[tx->count - 1].length) {
+		tx->count--;
+		tx->closed = true;
+	}
+}

@@ -38,6 +38,8 @@ void vb_tx_fini(struct vb_tx *tx);
 uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb_packet *packet);
 /* Pad and ICRC. */
 void vb_tx_end(struct vb_tx *tx);
+/* Instead: it is not sent after all. */
+void vb_tx_cancel(struct vb_tx *tx);
 /* Without payload. */
 static inline void vb_tx_packet(struct vb_tx *tx, const struct vb_way *way,
 				const struct vb_packet *packet)

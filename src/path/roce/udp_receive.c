@@ -5,6 +5,7 @@
  * still lies in the cache when it is looked at a second time; small messages are read several per
  * call.
  */
+#include "base/message.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
@@ -115,7 +116,7 @@ static uint32_t receive_one(struct vb_port *port, struct vb_endpoint *endpoint, 
 
 	prepare(&message, &in, port->buffers);
 	/* An error is one that ICMP reported about something we sent: it says nothing to us. */
-	length = recvmsg(endpoint->fd, &message.msg_hdr, MSG_DONTWAIT);
+	length = vb_recvmsg(endpoint->fd, &message.msg_hdr, MSG_DONTWAIT);
 	if (length < 0)
 		return 0;
 	message.msg_len = (uint32_t)length;
@@ -133,7 +134,7 @@ static unsigned receive_several(struct vb_port *port, struct vb_endpoint *endpoi
 
 	for (unsigned i = 0; i < VB_RECEIVE_BATCH; i++)
 		prepare(&messages[i], &in[i], port->buffers + (size_t)i * VB_DATAGRAM_MAX);
-	count = recvmmsg(endpoint->fd, messages, VB_RECEIVE_BATCH, MSG_DONTWAIT, NULL);
+	count = vb_recvmmsg(endpoint->fd, messages, VB_RECEIVE_BATCH, MSG_DONTWAIT);
 	for (int i = 0; i < count; i++)
 		*packets += take(port, endpoint, &in[i], &messages[i]);
 	return count > 0 ? (unsigned)count : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Bursts into the kernel: one message each, cut by it (UDP_SEGMENT), several per call. */
+#include "base/message.h"
 #include "path/roce/port_impl.h"
 
 #include <errno.h>
@@ -95,7 +96,7 @@ static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
 	struct mmsghdr message;
 
 	prepare(&message, &out, burst);
-	if (sendmsg(fd, &message.msg_hdr, MSG_DONTWAIT) < 0) {
+	if (vb_sendmsg(fd, &message.msg_hdr, MSG_DONTWAIT) < 0) {
 		count_lost(port, burst, errno);
 		return false;
 	}
@@ -140,8 +141,8 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 static int give(int fd, struct mmsghdr *messages, unsigned count)
 {
 	if (count == 1)
-		return sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
-	return sendmmsg(fd, messages, count, MSG_DONTWAIT);
+		return vb_sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+	return vb_sendmmsg(fd, messages, count, MSG_DONTWAIT);
 }
 
 /* Returns how many are dealt with. */

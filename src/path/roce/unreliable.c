@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UC and UD: a message is taken whole or not at all, and nobody is told. */
 #include "exec/recv.h"
+#include "nic/gid.h"
+#include "nic/lid.h"
 #include "path/roce/roce.h"
 #include "wire/grh.h"
 
@@ -50,7 +52,7 @@ static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 /* What the owner of the receive has to know: its own key or memory is bad. */
 static void own_fault(struct vb_wired *wired, enum vb_reason reason)
 {
-	if (reason == VB_RECV_KEY)
+	if (reason == VB_RECV_KEY || reason == VB_RECV_MEMORY)
 		vb_target_fail(&wired->resp.own, reason, vb_place_spoil(wired, reason));
 	else if (reason == VB_TARGET_CQ_OVERRUN)
 		vb_target_fail(&wired->resp.own, reason, false);
@@ -105,10 +107,6 @@ static void gid_of(const struct vb_icrc_flow *flow, const uint8_t *ip, union ibv
 	memcpy(gid->raw + 12, ip, 4);
 }
 
-/*
- * Packets carry no LIDs, and those of an InfiniBand port come from this host: from the one LID that
- * there is, without a GRH.
- */
 static const struct vb_device *infiniband(const struct vb_wired *wired)
 {
 	const struct vb_device *dev = vb_context(wired->qp->ibv.context)->dev;
@@ -116,7 +114,15 @@ static const struct vb_device *infiniband(const struct vb_wired *wired)
 	return dev->infiniband ? dev : NULL;
 }
 
-static void grh_of(const struct vb_arrival *arrival, uint8_t out[VB_GRH_SIZE])
+/* The GID of a port on another host is not known here: one that stands for its LID. */
+static void grh_gids(const struct vb_device *ib, uint16_t slid, struct vb_grh *grh)
+{
+	grh->dgid = vb_gid_from_guid(ib->guid);
+	grh->sgid = slid == vb_device_lid(ib) ? grh->dgid : vb_gid_from_lid(slid);
+}
+
+static void grh_of(const struct vb_arrival *arrival, const struct vb_device *ib, uint16_t slid,
+		   uint8_t out[VB_GRH_SIZE])
 {
 	struct vb_grh grh = {
 		.traffic_class = arrival->traffic_class,
@@ -126,7 +132,22 @@ static void grh_of(const struct vb_arrival *arrival, uint8_t out[VB_GRH_SIZE])
 
 	gid_of(arrival->flow, arrival->flow->src, &grh.sgid);
 	gid_of(arrival->flow, arrival->flow->dst, &grh.dgid);
+	if (ib && !arrival->fabric)
+		grh_gids(ib, slid, &grh);
 	vb_grh_emit(&grh, out);
+}
+
+static uint16_t slid_of(const struct vb_device *ib, const struct vb_arrival *arrival)
+{
+	union ibv_gid gid;
+
+	gid_of(arrival->flow, arrival->flow->src, &gid);
+	return vb_lid_at(ib, &gid);
+}
+
+static uint8_t sl_of(const struct vb_arrival *arrival)
+{
+	return arrival->flow->ipv6 ? VB_GRH_SL_IPV6 : VB_GRH_SL_IPV4;
 }
 
 static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
@@ -134,7 +155,9 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 {
 	bool imm = vb_opcode_row(packet->opcode)->headers & VB_HEADER_IMM;
 	const struct vb_device *ib = infiniband(wired);
-	const bool has_grh = !ib || arrival->fabric; /* multicast always has one */
+	const uint16_t slid = ib ? slid_of(ib, arrival) : 0;
+	/* Multicast always has one. */
+	const bool has_grh = !ib || arrival->fabric || packet->link & VB_LINK_GRH;
 	const struct vb_message message = {
 		.length = VB_GRH_SIZE + packet->payload_length,
 		.imm = imm ? packet->imm : 0,
@@ -142,23 +165,27 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		.wc_opcode = IBV_WC_RECV & 0xff,
 		.wc_flags = (uint8_t)((has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0)),
 		.solicited = packet->solicited,
-		.slid = ib ? vb_device_lid(ib) : 0,
+		.slid = slid,
+		.sl = ib ? packet->link & VB_LINK_SL : sl_of(arrival),
 	};
 	struct vb_remote *own = &wired->resp.own;
 	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
 	unsigned count = list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX;
 	uint8_t grh[VB_GRH_SIZE] = { 0 };
 	enum vb_reason reason;
-	bool lost;
+	bool lost, placed;
 
 	if (has_grh)
-		grh_of(arrival, grh);
-	vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh);
-	vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length, packet->payload);
+		grh_of(arrival, ib, slid, grh);
+	placed = vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh) &&
+		 vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length,
+				 packet->payload);
 	claim->cell->where = VB_PAYLOAD_PLACED;
-	reason = vb_recv_complete(own, claim, &message, VB_OK, &lost);
+	reason = vb_recv_complete(own, claim, &message, placed ? VB_OK : VB_RECV_MEMORY, &lost);
 	if (reason)
 		own_fault(wired, reason);
+	else if (!placed)
+		vb_target_fail(own, VB_RECV_MEMORY, true);
 }
 
 static void drop(struct vb_wired *wired, enum vb_drop drop)

@@ -30,6 +30,8 @@ static void open_remote(bool many)
 	entry.pd = rig.pd->id;
 	atomic_store(&entry.gate, vb_gate(1, IBV_QPS_RTS));
 	remote = (struct vb_remote){ .peer = rig.nic->self,
+				     .home = rig.nic->self,
+				     .pd = rig.pd->id,
 				     .entry = &entry,
 				     .rq = sender_queue(),
 				     .cells = sender_cell(0),
@@ -200,7 +202,7 @@ static void keys_without_a_voucher_are_looked_up(void **state)
 	assert_true(vb_recv_claim(&remote, &claim));
 	assert_int_equal(vb_recv_check(&remote, &claim, 8), VB_OK);
 	assert_int_equal(vb_pd_alloc(&rig.ctx.verbs.context, &other_pd), 0);
-	entry.pd = other_pd->id;
+	remote.pd = other_pd->id;
 	assert_int_equal(vb_recv_check(&remote, &claim, 8), VB_RECV_KEY);
 	assert_int_equal(vb_pd_dealloc(other_pd), 0);
 }
@@ -336,7 +338,7 @@ static void a_receive_whose_voucher_is_taken_back_is_not_passed_over(void **stat
 		       -1, 0);
 	assert_true(guarded != MAP_FAILED);
 	memcpy(guarded, rig.nic->self, sizeof(*guarded));
-	remote.peer = guarded;
+	remote.peer = remote.home = guarded;
 	post_ids(0, 2);
 	sigaction(SIGSEGV, &catch, &before);
 	mprotect(guarded, sizeof(*guarded), PROT_NONE);

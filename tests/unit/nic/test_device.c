@@ -12,6 +12,7 @@
 
 #include "nic/device.h"
 #include "nic/gid.h"
+#include "nic/lid.h"
 #include "nic/limits.h"
 #include "nic/netif.h"
 #include "netns.h"
@@ -119,8 +120,8 @@ static void attributes_are_the_limits(void **state)
 	assert_true(attr.orig_attr.sys_image_guid != 0);
 	assert_int_equal(attr.orig_attr.phys_port_cnt, attr.phys_port_cnt_ex);
 	assert_int_equal(attr.orig_attr.max_mw, VB_MW_MAX);
-	assert_int_equal(attr.odp_caps.general_caps, 0);
-	assert_int_equal(attr.max_dm_size, 0);
+	assert_int_equal(attr.odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+	assert_int_equal(attr.max_dm_size, VB_DM_BYTES_MAX);
 	assert_string_equal(attr.orig_attr.fw_ver, VERBENA_VERSION);
 }
 
@@ -328,6 +329,50 @@ static void lid_from_address(void)
 	CHECK(vb_device_lid(only_device("ib")) == 7);
 }
 
+static bool lid_leads_to(const struct vb_device *dev, uint16_t lid, const char *address)
+{
+	const union ibv_gid from = gid("::ffff:192.0.2.7"), to = gid(address);
+	union ibv_gid own, other;
+
+	return !vb_lid_addresses(dev, lid, &own, &other) && vb_gid_equal(&own, &from) &&
+	       vb_gid_equal(&other, &to) && vb_lid_at(dev, &to) == lid;
+}
+
+static void lids_across_hosts(void)
+{
+	const union ibv_gid elsewhere = gid("::ffff:203.0.113.9"), own = gid("::ffff:192.0.2.7");
+	const struct vb_device *dev;
+	union ibv_gid from, to;
+	struct ibv_port_attr port;
+
+	netns_veth();
+	netns_up("lo", true);
+	netns_default_route("192.0.2.1");
+	dev = only_device("ib");
+	CHECK(lid_leads_to(dev, 1, "::ffff:192.0.2.1"));
+	CHECK(lid_leads_to(dev, 254, "::ffff:192.0.2.254"));
+	CHECK(vb_lid_addresses(dev, 255, &from, &to) == -ENETUNREACH); /* broadcast */
+	CHECK(vb_lid_addresses(dev, 256, &from, &to) == -ENETUNREACH);
+	CHECK(vb_lid_addresses(dev, 0, &from, &to) == -ENETUNREACH);
+	CHECK(vb_lid_at(dev, &own) == 7);
+	CHECK(vb_lid_at(dev, &elsewhere) == 0);
+	CHECK(!vb_device_port_attr(dev, 1, &port) && port.active_mtu == IBV_MTU_1024);
+}
+
+/* Nobody else is on `lo`: whatever its netmask leaves is of this host only. */
+static void lids_of_loopback(void)
+{
+	const struct vb_device *dev = only_device("ib");
+	union ibv_gid from, to;
+	struct ibv_port_attr port;
+
+	netns_up("lo", true);
+	CHECK(!strcmp(dev->netdev, "lo") && vb_device_lid(dev) == 1);
+	CHECK(vb_lid_own_address(dev, &from) == -ENETUNREACH);
+	CHECK(vb_lid_addresses(dev, 2, &from, &to) == -ENETUNREACH);
+	CHECK(!vb_device_port_attr(dev, 1, &port) && port.active_mtu == IBV_MTU_4096);
+}
+
 static void routes_decide(void)
 {
 	const struct vb_device *dev;
@@ -418,6 +463,8 @@ static void in_namespace(void (*body)(void))
 
 NAMESPACE_TEST(the_default_route_chooses_the_device, chosen_by_route)
 NAMESPACE_TEST(the_lid_comes_from_the_address, lid_from_address)
+NAMESPACE_TEST(a_lid_of_the_subnet_is_an_address, lids_across_hosts)
+NAMESPACE_TEST(loopback_has_no_other_lids, lids_of_loopback)
 NAMESPACE_TEST(no_route_is_enetunreach, routes_decide)
 NAMESPACE_TEST(a_host_without_network_has_a_device, only_loopback)
 NAMESPACE_TEST(names_that_do_not_exist_leave_an_empty_list, unknown_names)
@@ -458,6 +505,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_default_route_chooses_the_device),
 		cmocka_unit_test(the_lid_comes_from_the_address),
+		cmocka_unit_test(a_lid_of_the_subnet_is_an_address),
+		cmocka_unit_test(loopback_has_no_other_lids),
 		cmocka_unit_test(no_route_is_enetunreach),
 		cmocka_unit_test(a_host_without_network_has_a_device),
 		cmocka_unit_test(names_that_do_not_exist_leave_an_empty_list),

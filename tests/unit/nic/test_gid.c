@@ -12,6 +12,8 @@
 #include "nic/gid.h"
 #include "nic/netif.h"
 
+#include <linux/if.h>
+
 #define UP (IFF_UP | IFF_RUNNING)
 
 enum { ETH0 = 2, ETH1, WG0, LO };
@@ -275,6 +277,20 @@ static void loopback_is_chosen_when_nothing_else_is_up(void **state)
 	assert_null(vb_netif_choose(&none, 0, 0));
 }
 
+/* The kernel says RUNNING a while after the carrier is there. */
+static void an_interface_that_just_came_up_is_chosen(void **state)
+{
+	struct vb_netif young[2] = { { .index = LO, .flags = UP | IFF_LOOPBACK, .name = "lo" },
+				     { .index = ETH0,
+				       .flags = IFF_UP | IFF_LOWER_UP,
+				       .name = "eth0" } };
+	const struct vb_netif_snapshot pair = { .netif_count = 2, .netifs = young };
+
+	assert_string_equal(vb_netif_choose(&pair, 0, 0)->name, "eth0");
+	young[1].flags |= IFF_DORMANT;
+	assert_string_equal(vb_netif_choose(&pair, 0, 0)->name, "lo");
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, no_addresses)
 
 int main(void)
@@ -295,6 +311,7 @@ int main(void)
 		TEST(which_gids_are_groups),
 		TEST(the_default_route_chooses_the_interface),
 		TEST(loopback_is_chosen_when_nothing_else_is_up),
+		TEST(an_interface_that_just_came_up_is_chosen),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,6 +19,9 @@
 #define RC IBV_QPT_RC
 #define UC IBV_QPT_UC
 #define UD IBV_QPT_UD
+#define RAW IBV_QPT_RAW_PACKET
+#define XS IBV_QPT_XRC_SEND
+#define XR IBV_QPT_XRC_RECV
 
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, STATES };
 
@@ -85,9 +88,38 @@ static const struct row {
 
 	{ UC, SQE, RTS, 0, CUR | ACCESS },
 	{ UD, SQE, RTS, 0, CUR | QKEY },
+
+	{ RAW, RESET, INIT, PORT, 0 },
+	{ RAW, INIT, INIT, 0, PORT },
+	{ RAW, INIT, RTR, 0, 0 },
+	{ RAW, RTR, RTS, 0, CUR },
+	{ RAW, RTS, RTS, 0, CUR },
+	{ RAW, RTS, SQD, 0, NOTIFY },
+	{ RAW, SQD, RTS, 0, CUR },
+	{ RAW, SQD, SQD, 0, 0 },
+	{ RAW, SQE, RTS, 0, CUR },
+
+	{ XS, RESET, INIT, PKEY | PORT | ACCESS, 0 },
+	{ XS, INIT, INIT, 0, PKEY | PORT | ACCESS },
+	{ XS, INIT, RTR, AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY },
+	{ XS, RTR, RTS, TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD, CUR | ALT | ACCESS | MIG },
+	{ XS, RTS, RTS, 0, CUR | ALT | ACCESS | MIG },
+	{ XS, RTS, SQD, 0, NOTIFY },
+	{ XS, SQD, RTS, 0, CUR | ALT | ACCESS | MIG },
+	{ XS, SQD, SQD, 0,
+	  PORT | AV | TIMEOUT | RETRY | RNR_RETRY | RD | ALT | ACCESS | PKEY | MIG },
+
+	{ XR, RESET, INIT, PKEY | PORT | ACCESS, 0 },
+	{ XR, INIT, INIT, 0, PKEY | PORT | ACCESS },
+	{ XR, INIT, RTR, AV | MTU | DEST_QPN | RQ_PSN | DEST_RD | RNR_TIMER, ALT | ACCESS | PKEY },
+	{ XR, RTR, RTS, TIMEOUT | SQ_PSN, CUR | ALT | ACCESS | RNR_TIMER | MIG },
+	{ XR, RTS, RTS, 0, CUR | ALT | ACCESS | RNR_TIMER | MIG },
+	{ XR, RTS, SQD, 0, NOTIFY },
+	{ XR, SQD, RTS, 0, CUR | ALT | ACCESS | RNR_TIMER | MIG },
+	{ XR, SQD, SQD, 0, PORT | AV | TIMEOUT | DEST_RD | ALT | ACCESS | PKEY | RNR_TIMER | MIG },
 };
 
-static const enum ibv_qp_type all_types[] = { RC, UC, UD };
+static const enum ibv_qp_type all_types[] = { RC, UC, UD, RAW, XS, XR };
 
 static const struct row *row_find(enum ibv_qp_type type, int cur, int next)
 {
@@ -194,7 +226,7 @@ static void values_outside_the_enumerations_are_refused(void **state)
 	expect(-EINVAL, RC, IBV_QPS_UNKNOWN, RESET, IBV_QP_STATE);
 	expect(-EINVAL, RC, -1, RESET, IBV_QP_STATE);
 	expect(-EINVAL, RC, RTS, 1000, IBV_QP_STATE);
-	expect(-EINVAL, IBV_QPT_RAW_PACKET, RESET, INIT, IBV_QP_STATE | IBV_QP_PORT);
+	expect(-EINVAL, (enum ibv_qp_type)7, RESET, INIT, IBV_QP_STATE | IBV_QP_PORT);
 	expect(-EINVAL, (enum ibv_qp_type)0, RESET, RESET, IBV_QP_STATE);
 	expect(-EINVAL, (enum ibv_qp_type)UINT_MAX, RESET, RESET, IBV_QP_STATE);
 	assert_string_equal(vb_qp_state_str(IBV_QPS_UNKNOWN), "unknown");
@@ -212,8 +244,8 @@ static void the_sentence_names_what_is_wrong(void **state)
 	assert_string_equal(explain(UC, RESET, RTS, IBV_QP_STATE | SQ_PSN),
 			    "UC QP, RESET to RTS: not a legal transition; the ways from there are "
 			    "RESET, INIT");
-	assert_string_equal(explain(IBV_QPT_RAW_PACKET, RESET, INIT, IBV_QP_STATE),
-			    "QP type 8 is not one of RC, UC, UD");
+	assert_string_equal(explain((enum ibv_qp_type)7, RESET, INIT, IBV_QP_STATE),
+			    "QP type 7 is not one of RC, UC, UD, XRC, raw packet");
 }
 
 static void a_short_buffer_cuts_the_sentence(void **state)

@@ -135,12 +135,13 @@ static void an_address_of_another_host_needs_a_source_in_namespace(void)
 	av.sgid = rig_gid("192.0.2.7");
 	CHECK(!vb_port_resolve(rig->port, &av, NULL, 0, &way));
 	CHECK(way.kind == VB_WAY_UDP && !way.local);
-	/* LIDs are host parts of addresses. */
-	av = (struct vb_av){ .slid = 7, .dlid = 66, .dgid = vb_gid_from_lid(66) };
+	/* LIDs have addresses, or lead nowhere. */
+	av = (struct vb_av){ .slid = 7, .dlid = 66, .dgid = vb_gid_from_lid(66),
+			     .lid_src = rig_gid("192.0.2.7"), .lid_dst = rig_gid("192.0.2.66") };
 	CHECK(!vb_port_resolve(rig->port, &av, NULL, 0, &way));
 	CHECK(!memcmp(way.flow.src, "\xc0\x00\x02\x07", 4));
 	CHECK(!memcmp(way.flow.dst, "\xc0\x00\x02\x42", 4));
-	av.slid = 8;
+	av.lid_dst = (union ibv_gid){ 0 };
 	CHECK(vb_port_resolve(rig->port, &av, NULL, 0, &way) == -ENETUNREACH);
 }
 RIG_TEST(an_address_of_another_host_needs_a_source)

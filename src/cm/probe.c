@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Does the other side of a connection still exist? On other hosts the kernel says goodbye for a
+ * process that was killed; where each process is its own NIC nobody does. So it is asked: a DREQ
+ * about a QP that the connection does not have. Who has the connection compares the QPN and drops
+ * it without a word (so does Linux); whoever does not have it answers DREP, as to every DREQ about
+ * something that is over.
+ */
+#include "cm/impl.h"
+
+enum { NO_QPN = 0 }; /* of QP 0, which no connection has */
+
+bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
+{
+	struct vb_cm *cm = endpoint->cm;
+
+	if (endpoint->state != VB_CM_ESTABLISHED)
+		return false;
+	endpoint->probe_id = cm->ops->random(cm->arg) | 1;
+	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ,
+					 .transaction_id = endpoint->probe_id };
+	probe->dreq.local_comm_id = endpoint->local_id;
+	probe->dreq.remote_comm_id = endpoint->remote_id;
+	probe->dreq.remote_qpn = NO_QPN;
+	return true;
+}
+
+/* Only an answer to what we asked counts: nobody else can know the transaction. */
+void vb_cm_on_drep_probe(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	if (endpoint->probe_id && message->transaction_id == endpoint->probe_id)
+		vb_cm_enter_timewait(endpoint, message, 0);
+	else
+		vb_cm_drop(endpoint->cm, VB_CM_DROP_STATE);
+}
+
+void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns)
+{
+	cm->now_ns = now_ns;
+	for (uint32_t i = 0; i <= cm->by_local_id.mask; i++)
+		vb_list_for(endpoint, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
+			    in_local_id.list)
+		{
+			if (endpoint->state == VB_CM_ESTABLISHED &&
+			    vb_cm_host_is(cm, endpoint, gid))
+				vb_cm_refused(endpoint, VB_CM_REJ_TIMEOUT, NULL);
+		}
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "engine/watch.h"
+#include "engine/xrc_share.h"
+#include "nic/slot.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { ANSWER_MS = 10000 };
+
+/* Its backlog may be full for a moment. */
+static int connect_slot(uint32_t slot)
+{
+	uint64_t end_ns = vb_now_ns() + ANSWER_MS * 1000000ull;
+	int fd;
+
+	while ((fd = vb_slot_connect(slot)) == -EAGAIN && vb_now_ns() < end_ns)
+		sched_yield();
+	return fd == -ECONNREFUSED ? -EINVAL : fd; /* no process, so no such QP */
+}
+
+static int await(int fd, struct vb_xrc_answer *answer)
+{
+	struct pollfd poller = { .fd = fd, .events = POLLIN };
+	ssize_t size;
+	int ready;
+
+	do
+		ready = poll(&poller, 1, ANSWER_MS);
+	while (ready < 0 && errno == EINTR);
+	if (ready <= 0)
+		return -ETIMEDOUT;
+	size = recv(fd, answer, sizeof(*answer), MSG_DONTWAIT);
+	if (size != (ssize_t)sizeof(*answer))
+		return -EINVAL; /* it has ended, or does not understand */
+	return -answer->error;
+}
+
+/* The connection, or -errno. */
+static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_xrc_answer *answer)
+{
+	uint32_t slot = handle->ibv.qp_num >> VB_QP_INDEX_BITS;
+	int fd, err;
+
+	if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
+		return -EINVAL;
+	request->magic = VB_XRC_SHARE_MAGIC;
+	request->layout_version = VB_LAYOUT_VERSION;
+	request->xrcd = handle->xrcd->id;
+	request->qpn = handle->ibv.qp_num;
+	fd = connect_slot(slot);
+	if (fd < 0)
+		return fd;
+	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
+		err = -errno;
+	else
+		err = await(fd, answer);
+	if (!err)
+		return fd;
+	close(fd);
+	if (err == -EPERM)
+		vb_explain("QP 0x%06x belongs to a process of another user", request->qpn);
+	return err;
+}
+
+int vb_xrc_ask(struct vb_qp *handle, enum vb_xrc_ask what, const struct ibv_qp_attr *attr, int mask,
+	       struct vb_xrc_answer *answer)
+{
+	struct vb_xrc_request request = { .ask = what, .mask = mask };
+	int fd;
+
+	if (attr)
+		request.attr = *attr;
+	fd = ask(handle, &request, answer);
+	if (fd < 0)
+		return fd;
+	close(fd);
+	handle->ibv.state = (enum ibv_qp_state)answer->state;
+	return 0;
+}
+
+/* --- events --- */
+
+static void raise_event(struct vb_qp *handle, enum ibv_event_type type)
+{
+	vb_async_raise(handle->ibv.context, type, &handle->ibv, &handle->async_taken);
+}
+
+/* Its process ended: nothing is received through the QP any more. */
+static void session_lost(struct vb_qp *handle)
+{
+	vb_unwatch(handle->nic, handle->session);
+	handle->ibv.state = IBV_QPS_ERR;
+	vb_explain("QP 0x%06x: the process that created it has ended", handle->ibv.qp_num);
+	raise_event(handle, IBV_EVENT_QP_FATAL);
+}
+
+static bool is_open(struct vb_nic *nic, const struct vb_qp *wanted, int fd)
+{
+	vb_list_for(handle, &nic->xrc_handles, struct vb_qp, handle_node) {
+		if (handle == wanted)
+			return handle->session == fd;
+	}
+	return false;
+}
+
+/* Under nic->lock: it may be closed at this moment. */
+static void event_ready(int fd, void *arg)
+{
+	struct vb_nic *nic = vb_nic_current();
+	struct vb_qp *handle = arg;
+	struct vb_xrc_event event;
+	ssize_t size;
+
+	pthread_mutex_lock(&nic->lock);
+	if (is_open(nic, handle, fd)) {
+		size = recv(fd, &event, sizeof(event), MSG_DONTWAIT);
+		if (size == (ssize_t)sizeof(event))
+			raise_event(handle, (enum ibv_event_type)event.type);
+		else if (size >= 0 || (errno != EAGAIN && errno != EINTR))
+			session_lost(handle);
+	}
+	pthread_mutex_unlock(&nic->lock);
+}
+
+int vb_xrc_ask_open(struct vb_qp *handle)
+{
+	struct vb_xrc_request request = { .ask = VB_XRC_ASK_OPEN };
+	struct vb_xrc_answer answer;
+	int fd = ask(handle, &request, &answer), err;
+
+	if (fd < 0)
+		return fd;
+	handle->ibv.state = (enum ibv_qp_state)answer.state;
+	handle->session = fd;
+	pthread_mutex_lock(&handle->nic->lock);
+	vb_list_append(&handle->nic->xrc_handles, &handle->handle_node);
+	pthread_mutex_unlock(&handle->nic->lock);
+	err = vb_watch(handle->nic, fd, event_ready, handle);
+	if (err)
+		vb_xrc_ask_close(handle);
+	return err;
+}
+
+void vb_xrc_ask_close(struct vb_qp *handle)
+{
+	pthread_mutex_lock(&handle->nic->lock);
+	vb_list_remove(&handle->handle_node);
+	pthread_mutex_unlock(&handle->nic->lock);
+	vb_unwatch(handle->nic, handle->session);
+	vb_fd_close(&handle->session);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exec/flush.h"
+#include "exec/rkey.h"
+#include "nic/mr.h"
+
+/* The rights that a QP and a region must have given; 0: no such kind of placement. */
+static unsigned access_of(uint32_t feth)
+{
+	uint32_t types = feth & VB_FLUSH_TYPES;
+
+	if (!types || types & ~(uint32_t)(VB_FLUSH_GLOBAL | VB_FLUSH_PERSISTENT))
+		return 0;
+	return (types & VB_FLUSH_GLOBAL ? VB_ACCESS_FLUSH_GLOBAL : 0) |
+	       (types & VB_FLUSH_PERSISTENT ? VB_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cache,
+				uint32_t pd, uint32_t qpn, const struct vb_flush *flush,
+				unsigned access)
+{
+	const struct vb_key_entry *region;
+	uint64_t va = flush->va, length = flush->length, address;
+
+	if (flush->feth >> VB_FLUSH_SELECT_SHIFT == VB_FLUSH_SELECT_REGION) {
+		/* The range is not looked at: all of the region is meant. */
+		region = vb_peer_key(target, flush->rkey, true);
+		if (!region)
+			return VB_RKEY_UNKNOWN;
+		va = region->iova;
+		length = 0;
+	} else if (!length) { /* no bytes: the key is not looked at */
+		return VB_OK;
+	}
+	return vb_rkey_check(target, cache, pd, qpn, flush->rkey, va, length, access,
+			     &address);
+}
+
+enum vb_reason vb_flush_apply(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
+			      uint32_t qpn, const struct vb_flush *flush)
+{
+	unsigned access = access_of(flush->feth);
+	enum vb_reason reason;
+
+	if (!access || flush->feth >> VB_FLUSH_SELECT_SHIFT > VB_FLUSH_SELECT_REGION)
+		return VB_FLUSH_KIND;
+	if (access & ~flush->qp_access)
+		return VB_QP_RIGHT;
+	reason = check_key(target, cache, pd, qpn, flush, access);
+	if (!reason)
+		atomic_thread_fence(memory_order_seq_cst);
+	return reason;
+}

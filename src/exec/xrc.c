@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "exec/xrc.h"
+#include "exec/recv.h"
+
+void vb_xrc_unaim(struct vb_remote *remote)
+{
+	if (remote->home != remote->peer)
+		vb_peer_put(remote->home);
+	remote->home = NULL;
+	remote->srq = NULL;
+	remote->srq_gate = 0;
+	remote->holds_taken = false;
+	remote->key_cache = (struct vb_key_cache){ 0 };
+}
+
+/* The process that has the SRQ, referenced unless it is that of the QP. */
+static enum vb_reason find_home(struct vb_remote *remote, struct vb_nic *nic, uint32_t srqn,
+				uint32_t *slot, struct vb_peer **home)
+{
+	uint32_t wanted = srqn >> VB_QP_INDEX_BITS;
+
+	*home = remote->peer;
+	if (remote->peer->head_slot == wanted)
+		return VB_OK;
+	*home = vb_nic_peer(nic, wanted);
+	if (*home == remote->peer) /* by another of its slots: SRQs are numbered with the first */
+		vb_peer_put(*home);
+	if (*home)
+		return VB_OK;
+	if (wanted < VB_SLOT_MIN || wanted > VB_SLOT_MAX || vb_nic_slot_refused(nic, wanted))
+		return VB_SRQ_UNKNOWN;
+	*slot = wanted;
+	return VB_PEER_ATTACHING;
+}
+
+static enum vb_reason home_state(const struct vb_peer *home)
+{
+	switch ((enum vb_peer_state)atomic_load_explicit(&home->state, memory_order_acquire)) {
+	case VB_PEER_READY:
+		return VB_OK;
+	case VB_PEER_CONNECTING:
+		return VB_PEER_ATTACHING;
+	case VB_PEER_NO_PATH:
+		return VB_SRQ_UNTOUCHABLE;
+	case VB_PEER_GONE:
+		break;
+	}
+	return VB_SRQ_UNKNOWN;
+}
+
+/* Inside both processes from here on. */
+static enum vb_reason enter(const struct vb_remote *remote, struct vb_thread *thread)
+{
+	if (remote->home == remote->peer)
+		return VB_OK;
+	if (!vb_hazard_enter_second(thread, remote->home->head_slot))
+		return VB_PEER_NOT_READY;
+	return vb_peer_alive(remote->home) ? VB_OK : VB_SRQ_UNKNOWN;
+}
+
+static enum vb_reason resolve(struct vb_remote *remote, uint32_t srqn)
+{
+	struct vb_srq_entry *srq = vb_peer_srq(remote->home, srqn);
+	uint64_t gate = srq ? atomic_load(&srq->gate) : 0;
+
+	if (!gate)
+		return VB_SRQ_UNKNOWN;
+	if (!vb_xrcd_same(&srq->xrcd, &remote->entry->xrcd))
+		return VB_SRQ_DOMAIN;
+	remote->srq = srq;
+	if (!vb_recv_resolve(remote) || atomic_load(&srq->gate) != gate)
+		return VB_SRQ_UNKNOWN;
+	remote->srqn = srqn;
+	remote->srq_gate = gate;
+	return VB_OK;
+}
+
+static enum vb_reason aim_anew(struct vb_remote *remote, struct vb_thread *thread, uint32_t srqn,
+			       uint32_t *slot)
+{
+	enum vb_reason reason;
+	struct vb_peer *home;
+
+	vb_xrc_unaim(remote);
+	reason = find_home(remote, thread->nic, srqn, slot, &home);
+	if (reason)
+		return reason;
+	remote->home = home;
+	reason = home_state(home);
+	if (!reason)
+		reason = enter(remote, thread);
+	if (!reason)
+		reason = resolve(remote, srqn);
+	if (reason)
+		vb_xrc_unaim(remote);
+	return reason;
+}
+
+enum vb_reason vb_xrc_aim(struct vb_remote *remote, struct vb_thread *thread, uint32_t srqn,
+			  uint32_t *slot)
+{
+	enum vb_reason reason = VB_SRQ_UNKNOWN;
+
+	*slot = 0;
+	if (remote->srq && remote->srqn == srqn)
+		reason = enter(remote, thread);
+	/* Looked at inside: while it is the same the SRQ is there. */
+	if (reason || atomic_load(&remote->srq->gate) != remote->srq_gate)
+		reason = aim_anew(remote, thread, srqn, slot);
+	if (reason)
+		return reason;
+	return vb_recv_follow(remote) ? VB_OK : VB_PEER_NOT_READY;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/dm.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOG_ALIGN_MIN = 6, LOG_ALIGN_MAX = 12 };
+
+/* Would it touch a buffer that is there? Under the file's lock. */
+static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t length)
+{
+	if (!vb_export_has(offset, length))
+		return false;
+	for (unsigned i = 0; i < VB_DM_MAX; i++) {
+		const struct vb_export_dm *dm = &head->dms[i];
+
+		if (dm->serial && offset < dm->offset + dm->length && dm->offset < offset + length)
+			return false;
+	}
+	return true;
+}
+
+/* The first place, at the beginning or behind another buffer; false: none. */
+static bool find_room(const struct vb_export_head *head, uint64_t length, unsigned log_align,
+		      uint64_t *offset)
+{
+	uint64_t mask = (1ull << log_align) - 1, best = UINT64_MAX;
+
+	if (is_free(head, 0, length))
+		best = 0;
+	for (unsigned i = 0; i < VB_DM_MAX && best; i++) {
+		uint64_t at = (head->dms[i].offset + head->dms[i].length + mask) & ~mask;
+
+		if (head->dms[i].serial && at < best && is_free(head, at, length))
+			best = at;
+	}
+	*offset = best;
+	return best != UINT64_MAX;
+}
+
+static int take(struct vb_export *export, uint64_t length, unsigned log_align, uint32_t *handle)
+{
+	struct vb_export_head *head = export->head;
+	uint64_t offset;
+
+	for (uint32_t i = 0; i < VB_DM_MAX; i++) {
+		if (head->dms[i].serial)
+			continue;
+		if (!find_room(head, length, log_align, &offset))
+			break;
+		head->dms[i].offset = offset;
+		head->dms[i].length = length;
+		head->dms[i].serial = ++head->dm_serial;
+		*handle = i;
+		return 0;
+	}
+	vb_explain("ibv_alloc_dm: the device has no %llu bytes of memory left",
+		   (unsigned long long)length);
+	return -ENOMEM;
+}
+
+static int check(const struct ibv_alloc_dm_attr *attr)
+{
+	if (!attr->comp_mask && attr->length && attr->length <= VB_DM_BYTES_MAX &&
+	    attr->log_align_req <= LOG_ALIGN_MAX)
+		return 0;
+	vb_explain("ibv_alloc_dm: comp_mask must be 0, length 1 to %d (max_dm_size), log_align_req "
+		   "at most %d", VB_DM_BYTES_MAX, LOG_ALIGN_MAX);
+	return -EINVAL;
+}
+
+/* The object for the buffer with this handle: a copy of what its entry says now. */
+static struct vb_dm *make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle)
+{
+	struct vb_export *export = vb_context(ctx)->export;
+	const struct vb_export_dm entry = export->head->dms[handle];
+	struct vb_dm *dm = vb_export_has(entry.offset, entry.length) ? calloc(1, sizeof(*dm)) : NULL;
+
+	if (!dm)
+		return NULL;
+	dm->ibv.context = ctx;
+	dm->ibv.handle = handle;
+	dm->nic = nic;
+	dm->export = vb_export_get(export);
+	dm->serial = entry.serial;
+	dm->length = entry.length;
+	dm->bytes = export->memory + entry.offset;
+	atomic_fetch_add(&vb_context(ctx)->objects, 1);
+	return dm;
+}
+
+int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vb_dm **out)
+{
+	struct vb_export *export = vb_context(ctx)->export;
+	unsigned log_align = attr->log_align_req > LOG_ALIGN_MIN ? attr->log_align_req :
+								  LOG_ALIGN_MIN;
+	struct vb_nic *nic = vb_nic_get();
+	uint32_t handle;
+	int err = check(attr);
+
+	if (err)
+		return err;
+	if (!nic)
+		return -errno;
+	if (!export)
+		return -ENOMEM;
+	vb_export_lock_file(export);
+	err = take(export, attr->length, log_align, &handle);
+	vb_export_unlock_file(export);
+	if (err)
+		return err;
+	*out = make(ctx, nic, handle);
+	if (!*out) {
+		vb_export_lock_file(export);
+		export->head->dms[handle].serial = 0;
+		vb_export_unlock_file(export);
+		return -ENOMEM;
+	}
+	memset((*out)->bytes, 0, attr->length);
+	return 0;
+}
+
+int vb_dm_import(struct ibv_context *ctx, uint32_t handle, struct vb_dm **out)
+{
+	struct vb_export *export = vb_context(ctx)->export;
+	struct vb_nic *nic = vb_nic_get();
+
+	if (!nic)
+		return -errno;
+	if (!export || handle >= VB_DM_MAX)
+		return -ENOENT;
+	if (!export->head->dms[handle].serial)
+		return -ENOENT;
+	*out = make(ctx, nic, handle);
+	return *out ? 0 : -ENOMEM;
+}
+
+void vb_dm_unimport(struct vb_dm *dm)
+{
+	atomic_fetch_sub(&vb_context(dm->ibv.context)->objects, 1);
+	vb_export_put(dm->export);
+	free(dm);
+}
+
+static int give_back(struct vb_dm *dm)
+{
+	struct vb_export_dm *entry = &dm->export->head->dms[dm->ibv.handle];
+	int err = 0;
+
+	vb_export_lock();
+	vb_export_lock_file(dm->export);
+	if (entry->serial != dm->serial)
+		err = -EINVAL;
+	else if (dm->export->dm_users[dm->ibv.handle])
+		err = -EBUSY;
+	else
+		entry->serial = 0;
+	vb_export_unlock_file(dm->export);
+	vb_export_unlock();
+	return err;
+}
+
+/* A child frees its copy only: the buffer is its parent's. */
+int vb_dm_free(struct vb_dm *dm)
+{
+	int err = dm->nic == vb_nic_current() ? give_back(dm) : 0;
+
+	if (err == -EBUSY)
+		vb_explain("ibv_free_dm: memory regions are registered in it");
+	if (err == -EINVAL)
+		vb_explain("ibv_free_dm: it was freed through another handle; ibv_unimport_dm");
+	if (!err)
+		vb_dm_unimport(dm);
+	return err;
+}
+
+uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length)
+{
+	if ((offset | length) & 3 || offset > dm->length || length > dm->length - offset)
+		return NULL;
+	return dm->bytes + offset;
+}
+
+void vb_dm_use(struct vb_export *export, uint32_t handle, int by)
+{
+	vb_export_lock();
+	export->dm_users[handle] += (uint32_t)by;
+	vb_export_unlock();
+}

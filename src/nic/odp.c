@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/odp.h"
+#include "base/log.h"
+#include "nic/key.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+enum { PAGE = 4096 };
+
+/* --- registering --- */
+
+int vb_odp_check(void)
+{
+	const struct vb_nic *nic = vb_nic_current();
+
+	if (!nic || !nic->untouchable)
+		return 0;
+	vb_explain("ibv_reg_mr: on-demand paging needs process_vm_readv, which a system call filter "
+		   "forbids here");
+	return -EOPNOTSUPP;
+}
+
+int vb_odp_check_implicit(const struct vb_mr_spec *spec)
+{
+	if (!spec->iova && !(spec->access & IBV_ACCESS_HUGETLB))
+		return vb_odp_check();
+	vb_explain("ibv_reg_mr: an implicit region begins at address 0 and has no page size");
+	return -EINVAL;
+}
+
+void vb_odp_count(struct vb_nic *nic, unsigned before, unsigned after)
+{
+	int by = !!(after & IBV_ACCESS_ON_DEMAND) - !!(before & IBV_ACCESS_ON_DEMAND);
+
+	if (by)
+		atomic_fetch_add(&nic->on_demand, (uint32_t)by);
+}
+
+/* --- copying --- */
+
+/* The calling thread's own id: that of the process is gone once main() called pthread_exit. */
+static pid_t self(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+/* Memory that the kernel copies for nobody, but that stays as long as its region (dmabuf.h). */
+static bool own_hands(const void *at, size_t length)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	return nic && nic->own_hands && vb_mr_mapping_covers(nic, (uintptr_t)at, length);
+}
+
+bool vb_odp_read(void *to, const void *from, size_t length)
+{
+	struct iovec here = { to, length }, there = { (void *)from, length };
+
+	if (!length || process_vm_readv(self(), &here, 1, &there, 1, 0) == (ssize_t)length)
+		return true;
+	if (!own_hands(from, length))
+		return false;
+	memcpy(to, from, length);
+	return true;
+}
+
+bool vb_odp_write(void *to, const void *from, size_t length)
+{
+	struct iovec here = { (void *)from, length }, there = { to, length };
+
+	if (!length || process_vm_writev(self(), &here, 1, &there, 1, 0) == (ssize_t)length)
+		return true;
+	if (!own_hands(to, length))
+		return false;
+	memcpy(to, from, length);
+	return true;
+}
+
+/* --- making pages present --- */
+
+/* For kernels without MADV_POPULATE: reads one byte of each page through the kernel. */
+static int probe_by_reading(uint64_t addr, uint64_t length)
+{
+	for (uint64_t page = addr & ~(PAGE - 1ull); page < addr + length; page += PAGE) {
+		char byte;
+
+		if (!vb_odp_read(&byte, (void *)(uintptr_t)(page < addr ? addr : page), 1))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+int vb_odp_fault_in(uint64_t addr, uint64_t length, bool write)
+{
+	uint64_t start = addr & ~(PAGE - 1ull), end = (addr + length + PAGE - 1) & ~(PAGE - 1ull);
+	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, result;
+
+	if (!length)
+		return 0;
+	if (addr + length < addr || end < start)
+		return -EFAULT;
+	do
+		result = madvise((void *)(uintptr_t)start, end - start, advice);
+	while (result && (errno == EINTR || errno == EAGAIN));
+	if (!result || own_hands((void *)(uintptr_t)addr, length))
+		return 0;
+	/* EINVAL is a mapping without the right; or an old kernel, also for 0 bytes. */
+	return errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) ?
+		       probe_by_reading(addr, length) :
+		       -EFAULT;
+}
+
+/* --- advice --- */
+
+/* NO_FAULT brings nothing in, but notices what is not even mapped. */
+static int look_only(uint64_t addr, uint64_t length)
+{
+	enum { STEP = 256 };
+	uint64_t end = addr + length;
+	unsigned char present[STEP];
+
+	for (uint64_t at = addr & ~(PAGE - 1ull); at < end; at += STEP * PAGE) {
+		uint64_t rest = end - at;
+
+		if (mincore((void *)(uintptr_t)at, rest < STEP * PAGE ? rest : STEP * PAGE, present))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+static bool is_window(const struct vb_nic *nic, uint32_t key)
+{
+	const struct vb_key_entry *entry = vb_peer_key(nic->self, key, true);
+
+	return entry && entry->kind != VB_KEY_REGION;
+}
+
+static int region_of(const struct vb_pd *pd, enum ibv_advise_mr_advice advice,
+		     const struct ibv_sge *sge, struct vb_mr **out)
+{
+	struct vb_mr *mr = vb_mr_by_lkey(pd->nic, sge->lkey);
+
+	*out = mr;
+	if (!mr)
+		return is_window(pd->nic, sge->lkey) ? -EINVAL : -ENOENT;
+	if (!vb_pd_same(mr->pd, pd))
+		return -EPERM;
+	if (!vb_mr_on_demand(mr))
+		return -EINVAL;
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		return -EPERM;
+	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||
+	    sge->length > mr->length - (sge->addr - mr->iova))
+		return -EFAULT;
+	return 0;
+}
+
+static int prefetch(const struct vb_mr *mr, enum ibv_advise_mr_advice advice,
+		    const struct ibv_sge *sge)
+{
+	uint64_t addr = mr->addr + (sge->addr - mr->iova);
+
+	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return look_only(addr, sge->length);
+	return vb_odp_fault_in(addr, sge->length, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+}
+
+static int check_advice(enum ibv_advise_mr_advice advice, uint32_t flags, uint32_t count)
+{
+	if ((unsigned)advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return -EOPNOTSUPP;
+	return flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !count ? -EINVAL : 0;
+}
+
+/* All is checked before anything is fetched. Without FLUSH nobody waits for the outcome. */
+int vb_odp_advise(struct vb_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  const struct ibv_sge *sge, uint32_t count)
+{
+	bool flush = flags & IBV_ADVISE_MR_FLAG_FLUSH;
+	int err = check_advice(advice, flags, count);
+	struct vb_mr *mr;
+
+	for (uint32_t i = 0; !err && i < count; i++) {
+		err = region_of(pd, advice, &sge[i], &mr);
+		if (err)
+			vb_explain("ibv_advise_mr: element %u, lkey 0x%x: not an on-demand region of "
+				   "the PD that covers it, or not writable", i, sge[i].lkey);
+	}
+	for (uint32_t i = 0; !err && i < count; i++) {
+		err = region_of(pd, advice, &sge[i], &mr);
+		if (!err)
+			err = prefetch(mr, advice, &sge[i]);
+		if (!flush)
+			err = 0;
+	}
+	return err;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC_RECV QPs and the handles through which several users have one of them. */
+#include "nic/xrcd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* Nothing ever belongs to this PD or completes at this CQ. They belong to no context. */
+static int stand_ins_make(struct vb_nic *nic, struct ibv_context *ctx)
+{
+	const struct vb_cq_spec spec = { .cqe = 1 };
+	struct vb_pd *pd;
+	struct vb_cq *cq;
+	int err = vb_pd_alloc(ctx, &pd);
+
+	if (err)
+		return err;
+	err = vb_cq_create(ctx, &spec, &cq);
+	if (err) {
+		vb_pd_dealloc(pd);
+		return err;
+	}
+	atomic_fetch_sub(&vb_context(ctx)->objects, 2);
+	pd->ibv.context = cq->ibv.context = NULL;
+	nic->xrc_pd = pd;
+	nic->xrc_cq = cq;
+	return 0;
+}
+
+static int stand_ins(struct vb_nic *nic, struct ibv_context *ctx)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	int err = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!nic->xrc_cq)
+		err = stand_ins_make(nic, ctx);
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int vb_xrc_qp_create(struct vb_xrcd *xrcd, const struct ibv_qp_init_attr *attr, struct vb_qp **out)
+{
+	struct ibv_qp_init_attr inner = { .qp_context = attr->qp_context,
+					  .qp_type = IBV_QPT_XRC_RECV };
+	struct vb_qp *qp;
+	int err = stand_ins(xrcd->nic, xrcd->ibv.context);
+
+	if (err)
+		return err;
+	inner.send_cq = inner.recv_cq = &xrcd->nic->xrc_cq->ibv;
+	err = vb_qp_create(xrcd->nic->xrc_pd, &inner, &qp);
+	if (err)
+		return err;
+	qp->xrcd = xrcd;
+	qp->entry->xrcd = xrcd->id;
+	qp->ibv.context = xrcd->ibv.context;
+	qp->ibv.pd = NULL;
+	qp->ibv.send_cq = qp->ibv.recv_cq = NULL;
+	atomic_fetch_add(&xrcd->users, 1);
+	/* It may outlive its creator's handle, and names its context. */
+	atomic_fetch_add(&vb_context(qp->ibv.context)->objects, 1);
+	*out = qp;
+	return 0;
+}
+
+struct vb_qp *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_t qpn)
+{
+	struct vb_qp *handle = aligned_alloc(64, (sizeof(*handle) + 63) & ~63ul);
+
+	if (!handle)
+		return NULL;
+	memset(handle, 0, sizeof(*handle));
+	handle->nic = xrcd->nic;
+	handle->type = IBV_QPT_XRC_RECV;
+	handle->xrcd = xrcd;
+	handle->is_handle = true;
+	handle->session = -1;
+	vb_list_init(&handle->handle_node);
+	handle->ibv.context = xrcd->ibv.context;
+	handle->ibv.qp_context = qp_context;
+	handle->ibv.qp_num = handle->ibv.handle = qpn;
+	handle->ibv.qp_type = IBV_QPT_XRC_RECV;
+	pthread_mutex_init(&handle->ibv.mutex, NULL);
+	pthread_cond_init(&handle->ibv.cond, NULL);
+	atomic_fetch_add(&xrcd->users, 1);
+	return handle;
+}
+
+int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context, struct vb_qp **out)
+{
+	struct vb_qp *handle = vb_xrc_handle_make(xrcd, qp_context, real->ibv.qp_num);
+	bool unwanted;
+
+	if (!handle)
+		return -ENOMEM;
+	handle->ibv.state = vb_qp_state(real);
+	vb_spin_lock(&real->handles_lock);
+	unwanted = real->unwanted;
+	if (!unwanted)
+		vb_list_append(&real->handles, &handle->handle_node);
+	vb_spin_unlock(&real->handles_lock);
+	if (unwanted) {
+		vb_xrc_handle_free(handle);
+		return -EINVAL;
+	}
+	handle->real = real;
+	*out = handle;
+	return 0;
+}
+
+void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type)
+{
+	const struct vb_xrc_event event = { .type = type };
+
+	vb_spin_lock(&real->handles_lock);
+	if (!real->creator_gone)
+		vb_async_raise(real->ibv.context, type, &real->ibv, &real->async_taken);
+	vb_list_for(handle, &real->handles, struct vb_qp, handle_node)
+		vb_async_raise(handle->ibv.context, type, &handle->ibv, &handle->async_taken);
+	/* Who does not read its socket loses events, and nothing else. */
+	vb_list_for(session, &real->sessions, struct vb_xrc_session, node)
+		send(session->fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL);
+	vb_spin_unlock(&real->handles_lock);
+}
+
+bool vb_xrc_qp_wanted(struct vb_qp *real)
+{
+	bool wanted;
+
+	vb_spin_lock(&real->handles_lock);
+	wanted = real->unwanted || !real->creator_gone || !vb_list_empty(&real->handles) ||
+		 real->session_count;
+	real->unwanted |= !wanted;
+	vb_spin_unlock(&real->handles_lock);
+	return wanted;
+}
+
+static void wait_for_acks(struct vb_qp *handle)
+{
+	vb_async_purge(handle->ibv.context, &handle->ibv);
+	pthread_mutex_lock(&handle->ibv.mutex);
+	while (handle->ibv.events_completed != atomic_load(&handle->async_taken))
+		pthread_cond_wait(&handle->ibv.cond, &handle->ibv.mutex);
+	pthread_mutex_unlock(&handle->ibv.mutex);
+}
+
+void vb_xrc_creator_leaves(struct vb_qp *real)
+{
+	vb_spin_lock(&real->handles_lock);
+	real->creator_gone = true;
+	vb_spin_unlock(&real->handles_lock);
+	wait_for_acks(real);
+}
+
+void vb_xrc_handle_free(struct vb_qp *handle)
+{
+	if (handle->nic == vb_nic_current()) {
+		if (handle->real) {
+			vb_spin_lock(&handle->real->handles_lock);
+			vb_list_remove(&handle->handle_node);
+			vb_spin_unlock(&handle->real->handles_lock);
+		}
+		wait_for_acks(handle);
+		atomic_fetch_sub(&handle->xrcd->users, 1);
+	}
+	free(handle);
+}

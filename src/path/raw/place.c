@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A frame and the receive that it goes into. */
+#include "exec/recv.h"
+#include "path/raw/raw.h"
+
+#include <arpa/inet.h>
+
+static void drop(struct vb_qp *qp)
+{
+	atomic_fetch_add_explicit(&qp->entry->dropped, 1, memory_order_relaxed);
+}
+
+/* The frame as the receive gets it: in pieces, for the tag may be cut out and the FCS appended. */
+struct pieces {
+	struct {
+		const uint8_t *at;
+		uint32_t length;
+	} piece[3];
+	unsigned count;
+	uint32_t length;
+	uint16_t tag; /* that was cut out */
+	uint8_t fcs[VB_FCS];
+};
+
+static void add(struct pieces *pieces, const uint8_t *at, uint32_t length)
+{
+	pieces->piece[pieces->count].at = at;
+	pieces->piece[pieces->count++].length = length;
+	pieces->length += length;
+}
+
+static void cut(struct pieces *pieces, const struct vb_frame *frame, uint32_t flags)
+{
+	uint32_t from = 0;
+
+	pieces->count = pieces->length = pieces->tag = 0;
+	if (flags & VB_RAW_STRIP_VLAN && frame->headers.key.tagged) {
+		add(pieces, frame->at, VB_VLAN_OFFSET);
+		pieces->tag = ntohs(frame->headers.key.vlan_tag);
+		from = VB_VLAN_OFFSET + VB_VLAN_TAG;
+	}
+	add(pieces, frame->at + from, frame->length - from);
+	if (flags & VB_RAW_KEEP_FCS) {
+		vb_frame_fcs(frame, pieces->fcs);
+		add(pieces, pieces->fcs, VB_FCS);
+	}
+}
+
+static void fill(struct vb_remote *own, const struct vb_claim *claim, const struct pieces *pieces,
+		 const struct vb_message *message)
+{
+	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
+	unsigned count = list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX;
+	enum vb_reason reason;
+	uint32_t offset = 0;
+	bool lost;
+
+	for (unsigned i = 0; i < pieces->count; offset += pieces->piece[i++].length)
+		vb_path_scatter(list->sge, count, offset, pieces->piece[i].length,
+				pieces->piece[i].at);
+	claim->cell->where = VB_PAYLOAD_PLACED;
+	reason = vb_recv_complete(own, claim, message, VB_OK, &lost);
+	if (reason)
+		vb_target_fail(own, reason, false);
+}
+
+/* Inside a hazard that names this process. */
+static bool place(struct vb_qp *qp, const struct pieces *pieces, const struct vb_message *message)
+{
+	struct vb_remote own = { .peer = qp->nic->self, .entry = qp->entry };
+	struct vb_claim claim = { .fit = pieces->length };
+	bool lost;
+
+	if (!vb_gate_open(atomic_load(&qp->entry->gate)) || !vb_recv_resolve(&own) ||
+	    own.rq_version & 1 || !vb_recv_claim(&own, &claim) || claim.too_short)
+		return false;
+	if (vb_recv_check(&own, &claim, pieces->length)) {
+		vb_recv_complete(&own, &claim, message, VB_RECV_KEY, &lost);
+		vb_target_fail(&own, VB_RECV_KEY, true);
+		return false;
+	}
+	fill(&own, &claim, pieces, message);
+	return true;
+}
+
+static struct vb_qp *pick(struct vb_qp *qp, const struct vb_frame *frame)
+{
+	const struct vb_raw_qp *raw = qp->raw;
+	uint32_t hash;
+
+	if (!raw->table)
+		return qp;
+	hash = vb_frame_hash(frame, raw->hash_fields, raw->hash_key);
+	return raw->table->wqs[hash & (raw->table->size - 1)]->qp;
+}
+
+void vb_raw_place(struct vb_thread *thread, struct vb_qp *qp, const struct vb_frame *frame,
+		  uint32_t tag, uint8_t wc_flags)
+{
+	struct vb_message message = {
+		.imm = tag,
+		.wc_opcode = IBV_WC_RECV & 0xff,
+		.wc_flags = wc_flags,
+	};
+	struct pieces pieces;
+
+	qp = pick(qp, frame);
+	cut(&pieces, frame, atomic_load_explicit(&qp->raw_flags, memory_order_relaxed));
+	message.length = pieces.length;
+	message.slid = pieces.tag;
+	vb_hazard_enter(thread, qp->nic->self->head_slot);
+	if (!place(qp, &pieces, &message))
+		drop(qp);
+	vb_hazard_leave(thread);
+}

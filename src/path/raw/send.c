@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The send queue of a raw packet QP: each work request is one Ethernet frame, without its FCS. */
+#include "base/clock.h"
+#include "nic/netif.h"
+#include "path/raw/raw.h"
+#include "path/raw/tso.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+enum { FULL_WAIT_NS = 50000 }; /* the socket's buffer is full: the interface needs a while */
+
+struct sending {
+	struct vb_run *run;
+	struct vb_raw_port *port;
+	uint32_t length_max;
+	struct vb_report report;
+};
+
+static uint32_t length_max(const struct vb_raw_port *port)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = vb_netif_by_index(all, port->ifindex);
+	uint32_t mtu = netif ? netif->mtu : 0;
+
+	vb_netif_snapshot_put(all);
+	return (mtu < 65536 ? mtu : 65536) + VB_FRAME_MIN + VB_VLAN_TAG;
+}
+
+/* A frame, or each frame of a large send, must be one that the interface takes. */
+static enum vb_reason check(struct sending *sending, const struct vb_wqe *wqe)
+{
+	const struct vb_tso *tso;
+
+	sending->report.want = sending->length_max;
+	if (wqe->opcode == IBV_WR_SEND)
+		return wqe->length < VB_FRAME_MIN || wqe->length > sending->length_max
+			       ? VB_RAW_LENGTH
+			       : VB_OK;
+	if (wqe->opcode != IBV_WR_TSO)
+		return VB_OPCODE_TRANSPORT;
+	tso = vb_tso_at(sending->run->qp, sending->run->qp->sq.next);
+	if ((uint32_t)tso->header_length + tso->mss > sending->length_max)
+		return VB_RAW_LENGTH;
+	sending->report.want = VB_TSO_MAX;
+	return wqe->length > VB_TSO_MAX ? VB_LENGTH_MAX : VB_OK;
+}
+
+/* What is sent, at port->out. The memory that it comes from may be deregistered at any time. */
+static enum vb_reason gather(struct sending *sending, const struct vb_wqe *wqe)
+{
+	struct vb_qp *qp = sending->run->qp;
+	struct vb_thread *thread = sending->run->thread;
+	struct ibv_sge sge[VB_SGE_MAX];
+	unsigned count;
+	enum vb_reason reason;
+
+	vb_hazard_enter(thread, qp->nic->self->head_slot);
+	reason = vb_path_local(qp, wqe, 0, sge, &count, &sending->report);
+	if (!reason && !vb_path_gather(sge, count, 0, wqe->length, sending->port->out))
+		reason = VB_LOCAL_MEMORY;
+	vb_hazard_leave(thread);
+	return reason;
+}
+
+/* False: not now. */
+static bool to_interface(struct vb_raw_port *port, const struct vb_frame *frame)
+{
+	if (send(port->fd, frame->at, frame->length, MSG_DONTWAIT) >= 0) {
+		port->counts.frames_out++;
+		port->counts.bytes_out += frame->length;
+		return true;
+	}
+	if (errno == EAGAIN || errno == EINTR)
+		return false;
+	port->counts.send_errors++; /* as on a wire without a link */
+	return true;
+}
+
+/* To the interface first: only that may have to be tried again. */
+static bool transmit(struct sending *sending, struct vb_frame *frame)
+{
+	struct vb_raw_port *port = sending->port;
+
+	if ((vb_frame_is_multicast(frame) || !vb_raw_is_at_home(port, frame)) &&
+	    !to_interface(port, frame))
+		return false;
+	vb_raw_steer(port, sending->run->thread, frame);
+	return true;
+}
+
+static bool send_one(struct sending *sending, const struct vb_wqe *wqe)
+{
+	struct vb_frame frame;
+
+	vb_frame_parse(&frame, sending->port->out, wqe->length);
+	frame.from_here = true;
+	if (wqe->checksum)
+		vb_frame_checksum_fill(&frame);
+	return transmit(sending, &frame);
+}
+
+/* Goes on where it had to stop. */
+static bool send_many(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
+{
+	struct vb_qp *qp = sending->run->qp;
+	const struct vb_tso *tso = vb_tso_at(qp, qp->sq.next);
+	uint8_t *out = sending->port->out;
+	uint32_t offset = atomic_load_explicit(&qp->sq.offset, memory_order_relaxed);
+	struct vb_frame frame;
+
+	for (; offset < wqe->length; offset += tso->mss) {
+		if (!vb_tso_segment(tso, out, wqe->length, offset, out + VB_FRAME_MAX, &frame)) {
+			*reason = VB_OPCODE_TRANSPORT;
+			return true;
+		}
+		frame.from_here = true;
+		atomic_store_explicit(&qp->sq.offset, offset, memory_order_relaxed);
+		if (!transmit(sending, &frame))
+			return false;
+	}
+	return true;
+}
+
+static bool step(struct sending *sending, const struct vb_wqe *wqe)
+{
+	struct vb_run *run = sending->run;
+	enum vb_reason reason;
+
+	sending->report = (struct vb_report){ 0 };
+	reason = check(sending, wqe);
+	if (!reason)
+		reason = gather(sending, wqe);
+	if (!reason && !(wqe->opcode == IBV_WR_TSO ? send_many(sending, wqe, &reason)
+						   : send_one(sending, wqe)))
+		return false;
+	run->budget_bytes -= wqe->length;
+	vb_path_complete(run->qp, reason, &sending->report, &run->notice);
+	return true;
+}
+
+static bool flushing(const struct vb_qp *qp)
+{
+	enum ibv_qp_state state = vb_qp_state(qp);
+
+	return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
+}
+
+static enum vb_run_verdict run_queue(struct sending *sending)
+{
+	struct vb_run *run = sending->run;
+	struct vb_qp *qp = run->qp;
+
+	while (qp->sq.next != run->end) {
+		if (flushing(qp)) {
+			vb_path_flush(qp, run->end, &run->notice);
+			break;
+		}
+		if (vb_qp_state(qp) == IBV_QPS_SQD && !vb_qp_has_begun(qp))
+			break;
+		if (run->budget_bytes <= 0)
+			return VB_RUN_MORE;
+		if (!step(sending, vb_sq_wqe(&qp->sq, qp->sq.next))) {
+			atomic_store(&qp->pend.wake_ns, vb_now_ns() + FULL_WAIT_NS);
+			return VB_RUN_PEND;
+		}
+	}
+	return VB_RUN_IDLE;
+}
+
+enum vb_run_verdict vb_raw_run(struct vb_run *run)
+{
+	struct sending sending = { .run = run };
+	enum vb_run_verdict verdict;
+
+	if (run->qp->sq.next == run->end)
+		return VB_RUN_IDLE;
+	sending.port = run->qp->raw->port;
+	sending.length_max = length_max(sending.port);
+	pthread_mutex_lock(&sending.port->lock);
+	verdict = run_queue(&sending);
+	pthread_mutex_unlock(&sending.port->lock);
+	return verdict;
+}

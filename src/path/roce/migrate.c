@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The paths of a QP that the wire carries: which way they are, which one a packet came by. */
+#include "base/log.h"
+#include "nic/migrate.h"
+#include "path/roce/roce.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { ECN_MASK = 3, ECN_CAPABLE = 2 };
+
+/* Many connections between two hosts should not all share one path, nor a QP's two. */
+static uint32_t entropy_of(const struct vb_qp *qp, uint32_t path_number)
+{
+	uint32_t fold = qp->ibv.qp_num * qp->attr.dest_qp_num;
+
+	return (fold ^ fold >> 14 ^ fold >> 20) + path_number * 0x9e3779b1u;
+}
+
+int vb_roce_way(struct vb_roce *roce, struct vb_qp *qp, const struct vb_av *av,
+		struct vb_peer *peer, struct vb_way *way)
+{
+	const uint32_t number = atomic_load(&qp->migration.path_number);
+	/* The first path is number 1, that of RTR. */
+	int err = roce->sink.resolve(roce->sink.arg, av, peer, entropy_of(qp, number - 1), way);
+
+	/* Routers may mark instead of drop: reliable QPs slow down when they are told. */
+	if (!err && vb_qp_reliable(qp) && !(way->traffic_class & ECN_MASK))
+		way->traffic_class |= ECN_CAPABLE;
+	return err;
+}
+
+/* As the QP went before: to a process of this host through its slot socket, if it did. */
+static int way_along(struct vb_wired *wired, const struct vb_av *av, struct vb_way *way)
+{
+	struct vb_qp *qp = wired->qp;
+	struct vb_peer *peer = NULL;
+	int err;
+
+	if (wired->by_slot && av->local)
+		peer = vb_nic_peer(qp->nic, qp->attr.dest_qp_num >> VB_QP_INDEX_BITS);
+	if (wired->by_slot && av->local && !peer)
+		return -ENETUNREACH;
+	err = vb_roce_way(wired->roce, qp, av, peer, way);
+	vb_peer_put(peer);
+	return err;
+}
+
+/* A path without a way loses all packets. */
+void vb_roce_follow_path(struct vb_wired *wired)
+{
+	const uint32_t number = atomic_load(&wired->qp->migration.path_number);
+	const struct vb_av av = vb_qp_av(wired->qp);
+	struct vb_way way = { 0 };
+
+	wired->path_number = number;
+	if (way_along(wired, &av, &way)) {
+		vb_explain("QP 0x%06x has no way to its peer on this path", wired->qp->ibv.qp_num);
+		way = (struct vb_way){ .kind = VB_WAY_NOWHERE, .socket = -1 };
+	}
+	vb_tx_flush(&wired->roce->tx); /* may name the way that goes */
+	vb_way_release(&wired->way);
+	wired->way = way;
+}
+
+static bool from(const struct vb_way *way, const struct vb_arrival *arrival)
+{
+	return way->kind != VB_WAY_NOWHERE && vb_way_expects(way, arrival) &&
+	       (way->local || !memcmp(arrival->flow->dst, way->flow.src, sizeof(way->flow.src)));
+}
+
+static bool from_alternate(struct vb_wired *wired, const struct vb_arrival *arrival)
+{
+	const struct vb_av alternate = vb_qp_alternate(wired->qp);
+	struct vb_way way = { 0 };
+	bool expected;
+
+	if (way_along(wired, &alternate, &way))
+		return false;
+	expected = from(&way, arrival);
+	vb_way_release(&way);
+	return expected;
+}
+
+/* The peer went over to its alternate path, which has to be ours as well. */
+static bool migrate_with_peer(struct vb_wired *wired, const struct vb_arrival *arrival)
+{
+	if (!from_alternate(wired, arrival)) {
+		if (from(&wired->way, arrival))
+			vb_migrate_refuse(wired->qp);
+		return false;
+	}
+	if (vb_migrate(wired->qp))
+		vb_roce_follow_path(wired);
+	return true;
+}
+
+bool vb_roce_from_peer(struct vb_wired *wired, const struct vb_packet *packet,
+		       const struct vb_arrival *arrival)
+{
+	const enum ibv_mig_state state = vb_mig_state(wired->qp);
+
+	if (__builtin_expect(wired->path_number !=
+			     atomic_load_explicit(&wired->qp->migration.path_number,
+						  memory_order_relaxed), 0))
+		vb_roce_follow_path(wired);
+	if (state == IBV_MIG_ARMED && packet->migreq)
+		return migrate_with_peer(wired, arrival);
+	if (!from(&wired->way, arrival))
+		return false;
+	if (state == IBV_MIG_REARM && !packet->migreq)
+		vb_migrate_arm(wired->qp);
+	return true;
+}
+
+/* Everything that is not acknowledged goes again, with the patience that the new path has. */
+bool vb_roce_migrate(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (!vb_migrate(wired->qp))
+		return false;
+	vb_roce_follow_path(wired);
+	req->nak_retries = 0;
+	req->probing = req->recovering = false;
+	vb_requester_go_back(wired, req->una_psn);
+	vb_requester_rearm(wired);
+	return true;
+}

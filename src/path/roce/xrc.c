@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder of XRC: each request names an SRQ, whose receives and whose PD it is for. The SRQ
+ * may be in another process of this host that shares the domain; then this process does for it
+ * what a sender of this host would do, if the kernel lets it.
+ */
+#include "exec/copy.h"
+#include "exec/recv.h"
+#include "exec/xrc.h"
+#include "path/roce/roce.h"
+
+bool vb_responder_bind_xrc(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+	struct vb_peer *self = wired->roce->nic->self;
+
+	if (resp->bound)
+		return true;
+	resp->own.peer = resp->answers.peer = self;
+	vb_peer_get(self);
+	vb_peer_get(self);
+	resp->own.entry = resp->answers.entry = wired->qp->entry;
+	resp->bound = true;
+	return true;
+}
+
+enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote, uint32_t srqn)
+{
+	struct vb_roce *roce = wired->roce;
+	uint32_t slot;
+	enum vb_reason reason = vb_xrc_aim(remote, roce->thread, srqn, &slot);
+
+	if (slot && roce->sink.attach)
+		roce->sink.attach(roce->sink.arg, slot);
+	return reason;
+}
+
+bool vb_responder_aim_again(struct vb_wired *wired)
+{
+	struct vb_remote *own = &wired->resp.own;
+	bool held = own->holds_taken;
+	uint64_t gate = own->srq_gate;
+
+	/* What was taken is gone with the SRQ that it was taken from. */
+	return own->srq && !vb_responder_aim(wired, own, own->srqn) && own->srq_gate == gate &&
+	       own->holds_taken == held;
+}
+
+/* Whoever drops a QP may be inside already, or may not. */
+void vb_place_give_back_xrc(struct vb_wired *wired)
+{
+	struct vb_roce *roce = wired->roce;
+	struct vb_thread *before = roce->thread, *thread = vb_thread_get();
+	bool inside = thread && atomic_load(thread->hazard) & 0xffff;
+	struct vb_remote *own = &wired->resp.own;
+	struct vb_claim claim = { 0 };
+
+	if (!thread)
+		return; /* lost until this process ends */
+	if (!inside)
+		vb_hazard_enter(thread, roce->nic->self->head_slot);
+	roce->thread = thread;
+	if (vb_responder_aim_again(wired) && vb_recv_claim(own, &claim))
+		vb_recv_unclaim(own, &claim);
+	own->holds_taken = false;
+	roce->thread = before;
+	if (!inside)
+		vb_hazard_leave(thread);
+}
+
+/* --- memory of the process that has the SRQ, where it is another one --- */
+
+bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, uint32_t offset,
+		     const struct vb_packet *packet)
+{
+	struct vb_thread *thread = wired->roce->thread;
+	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
+	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+
+	if (!packet->payload_length)
+		return true;
+	vb_iov_add(&local, (void *)(uintptr_t)packet->payload, packet->payload_length);
+	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
+		     offset, packet->payload_length);
+	return vb_copy(wired->resp.own.home, VB_TO_TARGET, &local, &remote) ==
+	       (ssize_t)packet->payload_length;
+}
+
+bool vb_home_write(struct vb_wired *wired, uint64_t address, const struct vb_packet *packet)
+{
+	struct vb_thread *thread = wired->roce->thread;
+	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
+	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+	const struct ibv_sge from = { .addr = (uintptr_t)packet->payload,
+				      .length = packet->payload_length };
+
+	if (!packet->payload_length)
+		return true;
+	vb_iov_slice_ordered(&local, &from, 1, 0, packet->payload_length, address);
+	vb_iov_add_remote(&remote, address, packet->payload_length);
+	return vb_copy(wired->resp.own.home, VB_TO_TARGET, &local, &remote) ==
+	       (ssize_t)packet->payload_length;
+}
+
+bool vb_home_read(struct vb_wired *wired, uint64_t address, uint32_t length, uint8_t *out)
+{
+	struct vb_thread *thread = wired->roce->thread;
+	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
+	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
+
+	vb_iov_add(&local, out, length);
+	vb_iov_add_remote(&remote, address, length);
+	return vb_copy(wired->resp.answers.home, VB_FROM_TARGET, &local, &remote) ==
+	       (ssize_t)length;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/dm.h"
+#include "base/log.h"
+#include "nic/mr.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t *range(const struct ibv_dm *dm, uint64_t offset, size_t length, const char *call)
+{
+	uint8_t *at = vb_dm_range(vb_dm((struct ibv_dm *)dm), offset, length);
+
+	if (!at)
+		vb_explain("%s: %zu bytes at %llu: not inside the device memory, or not multiples of 4",
+			   call, length, (unsigned long long)offset);
+	return at;
+}
+
+static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *host, size_t length)
+{
+	uint8_t *at = range(dm, offset, length, "ibv_memcpy_to_dm");
+
+	if (!at)
+		return vb_return_errno(-EINVAL);
+	memcpy(at, host, length);
+	return 0;
+}
+
+static int copy_from(void *host, struct ibv_dm *dm, uint64_t offset, size_t length)
+{
+	const uint8_t *at = range(dm, offset, length, "ibv_memcpy_from_dm");
+
+	if (!at)
+		return vb_return_errno(-EINVAL);
+	memcpy(host, at, length);
+	return 0;
+}
+
+static struct ibv_dm *finish(struct vb_dm *dm)
+{
+	dm->ibv.memcpy_to_dm = copy_to;
+	dm->ibv.memcpy_from_dm = copy_from;
+	return &dm->ibv;
+}
+
+struct ibv_dm *vb_ops_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	struct vb_dm *dm;
+	int err = vb_dm_alloc(context, attr, &dm);
+
+	return err ? vb_return_null(err) : finish(dm);
+}
+
+int vb_ops_free_dm(struct ibv_dm *dm)
+{
+	return vb_return_errno(vb_dm_free(vb_dm(dm)));
+}
+
+/* Zero-based, says the man page: whatever names it does so by the offset in the region. */
+static int check(const struct vb_pd *pd, const struct vb_dm *dm, uint64_t offset, size_t length,
+		 unsigned access)
+{
+	const char *why = NULL;
+
+	if (!(access & IBV_ACCESS_ZERO_BASED))
+		why = "IBV_ACCESS_ZERO_BASED is missing";
+	else if (access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB))
+		why = "on-demand paging and huge pages are for host memory";
+	else if (!vb_dm_range(dm, offset, length))
+		why = "not inside the device memory, or not in multiples of 4";
+	else if (vb_context(pd->ibv.context)->export != dm->export)
+		why = "the PD is one of another device";
+	if (!why)
+		return vb_mr_check_access(access);
+	vb_explain("ibv_reg_dm_mr: %s", why);
+	return -EINVAL;
+}
+
+struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, uint64_t offset,
+				size_t length, unsigned int access)
+{
+	struct vb_pd *pd = vb_pd(ibv_pd);
+	struct vb_dm *dm = vb_dm(ibv_dm);
+	const struct vb_mr_spec spec = {
+		.addr = (uintptr_t)dm->bytes + offset, .length = length, .access = access
+	};
+	struct vb_mr *mr;
+	int err = check(pd, dm, offset, length, access);
+
+	if (!err)
+		err = vb_pd_adopt(pd);
+	if (err)
+		return vb_return_null(err);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return vb_return_null(-ENOMEM);
+	mr->dm = dm->ibv.handle + 1;
+	vb_dm_use(dm->export, dm->ibv.handle, 1);
+	err = vb_mr_create(mr, pd, &spec);
+	if (!err)
+		return &mr->ibv;
+	vb_dm_use(dm->export, dm->ibv.handle, -1);
+	return vb_return_null(err);
+}
+
+VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	struct vb_dm *dm;
+	int err = vb_dm_import(context, dm_handle, &dm);
+
+	return err ? vb_return_null(err) : finish(dm);
+}
+
+VB_PUBLIC void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	vb_dm_unimport(vb_dm(dm));
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/flow.h"
+#include "base/log.h"
+#include "path/raw/raw.h"
+#include "verbs/counters.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+
+#include <stdlib.h>
+
+static void count(struct ibv_counters *counters, uint64_t packets, uint64_t bytes)
+{
+	vb_counters_add(vb_counters(counters), packets, bytes);
+}
+
+static int check(const struct vb_qp *qp)
+{
+	int err = vb_stale(qp->nic, "ibv_create_flow");
+
+	if (!err && !qp->raw) {
+		vb_explain("ibv_create_flow: QP 0x%06x is no raw packet QP", qp->ibv.qp_num);
+		err = qp->type == IBV_QPT_UD ? -EOPNOTSUPP : -EINVAL;
+	}
+	return err;
+}
+
+static void count_from_now_on(struct vb_flow *flow)
+{
+	if (!flow->counters)
+		return;
+	atomic_fetch_add(&vb_counters(flow->counters)->flows, 1);
+	flow->count = count;
+}
+
+static int create(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct vb_flow *flow)
+{
+	int err = vb_flow_compile(attr, flow);
+
+	if (err)
+		return err;
+	flow->qp = qp;
+	flow->ibv.context = qp->ibv.context;
+	count_from_now_on(flow);
+	err = vb_raw_flow_add(qp->raw->port, flow);
+	if (err && flow->counters)
+		atomic_fetch_sub(&vb_counters(flow->counters)->flows, 1);
+	return err;
+}
+
+struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr)
+{
+	static _Atomic uint32_t last_handle;
+	struct vb_qp *qp = vb_qp(ibv);
+	int err = check(qp);
+	struct vb_flow *flow = err ? NULL : calloc(1, sizeof(*flow));
+
+	if (!err)
+		err = flow ? create(qp, attr, flow) : -ENOMEM;
+	if (err) {
+		free(flow);
+		return vb_return_null(err);
+	}
+	atomic_fetch_add(&qp->raw->flows, 1);
+	atomic_fetch_add(&vb_context(ibv->context)->objects, 1);
+	flow->ibv.handle = atomic_fetch_add(&last_handle, 1) + 1;
+	return &flow->ibv;
+}
+
+/* In a forked child its list and its QP are the parent's. */
+int vb_ops_destroy_flow(struct ibv_flow *ibv)
+{
+	struct vb_flow *flow = vb_flow(ibv);
+	bool stale = flow->qp->nic != vb_nic_current();
+
+	if (!stale)
+		vb_raw_flow_remove(flow->qp->raw->port, flow);
+	atomic_fetch_sub(&flow->qp->raw->flows, 1);
+	if (flow->counters)
+		atomic_fetch_sub(&vb_counters(flow->counters)->flows, 1);
+	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
+	free(flow);
+	return 0;
+}

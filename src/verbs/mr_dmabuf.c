@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/dmabuf.h"
+#include "verbs/result.h"
+#include "verbs/symver.h"
+
+VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					   uint64_t iova, int fd, int access)
+{
+	const struct vb_mr_spec spec = { .length = length, .iova = iova, .access = (unsigned)access };
+	struct vb_mr *mr;
+	int err;
+
+	/* Before anything is said about the descriptor: programs probe with a bad one, and take every
+	 * other error for support. */
+	if (!vb_dmabuf_any())
+		return vb_return_null(-EOPNOTSUPP);
+	err = vb_pd_adopt(vb_pd(pd));
+	if (!err)
+		err = vb_dmabuf_register(vb_pd(pd), fd, offset, &spec, &mr);
+	return err ? vb_return_null(err) : &mr->ibv;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Indirection tables: which receive work queue a hash leads to. */
+#include "base/log.h"
+#include "nic/wq.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+
+#include <stdlib.h>
+
+static _Atomic uint32_t table_count;
+
+static int check(const struct ibv_rwq_ind_table_init_attr *attr)
+{
+	int err = 0;
+
+	if (attr->comp_mask || attr->log_ind_tbl_size > VB_IND_TABLE_LOG_SIZE_MAX ||
+	    !attr->ind_tbl) {
+		vb_explain("ibv_create_rwq_ind_table: up to 2^%d entries, and no comp_mask",
+			   VB_IND_TABLE_LOG_SIZE_MAX);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < 1u << attr->log_ind_tbl_size && !err; i++)
+		err = attr->ind_tbl[i] ? vb_stale(vb_wq(attr->ind_tbl[i])->qp->nic,
+						  "ibv_create_rwq_ind_table")
+				       : -EINVAL;
+	return err;
+}
+
+static struct vb_ind_table *table_make(const struct ibv_rwq_ind_table_init_attr *attr)
+{
+	uint32_t size = 1u << attr->log_ind_tbl_size;
+	struct vb_ind_table *table = calloc(1, sizeof(*table) + size * sizeof(*table->wqs));
+
+	if (!table)
+		return NULL;
+	table->size = size;
+	for (uint32_t i = 0; i < size; i++) {
+		table->wqs[i] = vb_wq(attr->ind_tbl[i]);
+		atomic_fetch_add(&table->wqs[i]->users, 1);
+	}
+	table->nic = table->wqs[0]->qp->nic;
+	return table;
+}
+
+struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *context,
+						      struct ibv_rwq_ind_table_init_attr *attr)
+{
+	static _Atomic int last_number;
+	struct vb_ind_table *table;
+	int err = check(attr);
+
+	if (!err && atomic_fetch_add(&table_count, 1) >= VB_IND_TABLE_MAX) {
+		atomic_fetch_sub(&table_count, 1);
+		err = -ENOMEM;
+	}
+	if (err)
+		return vb_return_null(err);
+	table = table_make(attr);
+	if (!table) {
+		atomic_fetch_sub(&table_count, 1);
+		return vb_return_null(-ENOMEM);
+	}
+	table->ibv.context = context;
+	table->ibv.ind_tbl_num = table->ibv.ind_tbl_handle = atomic_fetch_add(&last_number, 1) + 1;
+	atomic_fetch_add(&vb_context(context)->objects, 1);
+	return &table->ibv;
+}
+
+int vb_ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *ibv)
+{
+	struct vb_ind_table *table = vb_ind_table(ibv);
+	uint32_t users = atomic_load(&table->users);
+
+	if (users) {
+		vb_explain("ibv_destroy_rwq_ind_table: %u QPs receive through table %d", users,
+			   ibv->ind_tbl_num);
+		return vb_return_errno(-EBUSY);
+	}
+	for (uint32_t i = 0; i < table->size; i++)
+		atomic_fetch_sub(&table->wqs[i]->users, 1);
+	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
+	atomic_fetch_sub(&table_count, 1);
+	free(table);
+	return 0;
+}

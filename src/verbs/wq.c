@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Receive work queues: see nic/wq.h for the QP inside. */
+#include "nic/wq.h"
+#include "base/log.h"
+#include "verbs/ops.h"
+#include "verbs/raw.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+
+#include <stdlib.h>
+
+enum { FLAGS_KNOWN = IBV_WQ_FLAGS_CVLAN_STRIPPING | IBV_WQ_FLAGS_SCATTER_FCS };
+
+static int refuse(int err, const char *call, const char *why)
+{
+	vb_explain("%s: %s", call, why);
+	return err;
+}
+
+static int post_recv(struct ibv_wq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	return vb_ops_post_recv(&vb_wq(ibv)->qp->ibv, wr, bad_wr);
+}
+
+static int check(const struct ibv_wq_init_attr *attr)
+{
+	const uint32_t flags = attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? attr->create_flags : 0;
+
+	if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || attr->wq_type != IBV_WQT_RQ)
+		return refuse(-EINVAL, "ibv_create_wq", "comp_mask or wq_type have no meaning");
+	if (!attr->pd || !attr->cq)
+		return refuse(-EINVAL, "ibv_create_wq", "a work queue has a PD and a CQ");
+	if (flags & ~(uint32_t)FLAGS_KNOWN)
+		return refuse(-EOPNOTSUPP, "ibv_create_wq",
+			      "create_flags other than VLAN stripping and FCS are not supported");
+	return 0;
+}
+
+static int create(struct ibv_wq_init_attr *attr, struct vb_wq **out)
+{
+	struct ibv_qp_init_attr basic = {
+		.qp_context = attr->wq_context,
+		.send_cq = attr->cq,
+		.recv_cq = attr->cq,
+		.cap = { .max_recv_wr = attr->max_wr, .max_recv_sge = attr->max_sge },
+		.qp_type = IBV_QPT_RAW_PACKET,
+	};
+	struct vb_wq *wq = calloc(1, sizeof(*wq));
+	int err = wq ? vb_qp_make(vb_pd(attr->pd), &basic, &wq->qp) : -ENOMEM;
+
+	if (err) {
+		free(wq);
+		return err;
+	}
+	if (attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS)
+		atomic_store(&wq->qp->raw_flags,
+			     vb_raw_flags(attr->create_flags & IBV_WQ_FLAGS_CVLAN_STRIPPING,
+					  attr->create_flags & IBV_WQ_FLAGS_SCATTER_FCS));
+	attr->max_wr = basic.cap.max_recv_wr;
+	attr->max_sge = basic.cap.max_recv_sge;
+	*out = wq;
+	return 0;
+}
+
+struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
+{
+	struct vb_wq *wq;
+	int err = check(attr);
+
+	if (!err)
+		err = create(attr, &wq);
+	if (err)
+		return vb_return_null(err);
+	wq->ibv.context = context;
+	wq->ibv.wq_context = attr->wq_context;
+	wq->ibv.pd = attr->pd;
+	wq->ibv.cq = attr->cq;
+	wq->ibv.wq_num = wq->qp->ibv.qp_num;
+	wq->ibv.handle = wq->qp->ibv.qp_num;
+	wq->ibv.state = IBV_WQS_RESET;
+	wq->ibv.wq_type = IBV_WQT_RQ;
+	wq->ibv.post_recv = post_recv;
+	return &wq->ibv;
+}
+
+/* --- states --- */
+
+static int enter(struct vb_wq *wq, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state, .port_num = 1 };
+
+	return -ibv_modify_qp(&wq->qp->ibv, &attr,
+			      IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
+}
+
+static enum ibv_wq_state state_of(const struct vb_wq *wq)
+{
+	switch (vb_qp_state(wq->qp)) {
+	case IBV_QPS_RESET:
+	case IBV_QPS_INIT:
+		return IBV_WQS_RESET;
+	case IBV_QPS_ERR:
+		return IBV_WQS_ERR;
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+	case IBV_QPS_SQE:
+	case IBV_QPS_UNKNOWN:
+		break;
+	}
+	return IBV_WQS_RDY;
+}
+
+static int move(struct vb_wq *wq, enum ibv_wq_state from, enum ibv_wq_state to)
+{
+	if (to == IBV_WQS_RESET)
+		return enter(wq, IBV_QPS_RESET);
+	if (to == IBV_WQS_ERR && from == IBV_WQS_RDY)
+		return enter(wq, IBV_QPS_ERR);
+	if (to == from && to != IBV_WQS_UNKNOWN)
+		return 0;
+	if (to == IBV_WQS_RDY && from == IBV_WQS_RESET) {
+		int err = enter(wq, IBV_QPS_INIT);
+
+		return err ? err : enter(wq, IBV_QPS_RTR);
+	}
+	return refuse(-EINVAL, "ibv_modify_wq", "the ways are RESET, RDY, ERR and back to RESET");
+}
+
+static void set_stripping(struct vb_wq *wq, bool on)
+{
+	if (on)
+		atomic_fetch_or(&wq->qp->raw_flags, VB_RAW_STRIP_VLAN);
+	else
+		atomic_fetch_and(&wq->qp->raw_flags, ~(uint32_t)VB_RAW_STRIP_VLAN);
+}
+
+static int modify(struct vb_wq *wq, struct ibv_wq_attr *attr)
+{
+	const uint32_t known = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS;
+	enum ibv_wq_state from = state_of(wq);
+	int err = 0;
+
+	if (attr->attr_mask & ~known)
+		return refuse(-EINVAL, "ibv_modify_wq", "attr_mask has bits without a meaning");
+	if (attr->attr_mask & IBV_WQ_ATTR_CURR_STATE && attr->curr_wq_state != from)
+		return refuse(-EINVAL, "ibv_modify_wq", "it is not in curr_wq_state");
+	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS &&
+	    attr->flags_mask & ~(uint32_t)IBV_WQ_FLAGS_CVLAN_STRIPPING)
+		return refuse(-EOPNOTSUPP, "ibv_modify_wq", "only VLAN stripping can be changed");
+	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
+		err = move(wq, from, attr->wq_state);
+	if (!err && attr->attr_mask & IBV_WQ_ATTR_FLAGS && attr->flags_mask)
+		set_stripping(wq, attr->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING);
+	wq->ibv.state = state_of(wq);
+	return err;
+}
+
+int vb_ops_modify_wq(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
+{
+	struct vb_wq *wq = vb_wq(ibv);
+	int err = vb_stale(wq->qp->nic, "ibv_modify_wq");
+
+	return vb_return_errno(err ? err : modify(wq, attr));
+}
+
+int vb_ops_destroy_wq(struct ibv_wq *ibv)
+{
+	struct vb_wq *wq = vb_wq(ibv);
+	uint32_t users = atomic_load(&wq->users);
+	int err;
+
+	if (users) {
+		vb_explain("ibv_destroy_wq: WQ 0x%06x is in %u entries of indirection tables",
+			   ibv->wq_num, users);
+		return vb_return_errno(-EBUSY);
+	}
+	err = ibv_destroy_qp(&wq->qp->ibv);
+	if (!err)
+		free(wq);
+	return err;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* XRC: domains, their SRQs, and QPs that receive for them. */
+#include "verbs/xrc.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "verbs/ops.h"
+#include "verbs/result.h"
+#include "verbs/stale.h"
+
+struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t both = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	struct vb_xrcd *xrcd;
+	int err;
+
+	if (attr->comp_mask & ~both)
+		return vb_return_null(-EOPNOTSUPP);
+	if (attr->comp_mask != both) {
+		vb_explain("ibv_open_xrcd: comp_mask must name fd and oflags");
+		return vb_return_null(-EINVAL);
+	}
+	vb_xrc_share_enable();
+	err = vb_xrcd_open(context, attr->fd, attr->oflags, &xrcd);
+	return err ? vb_return_null(err) : &xrcd->ibv;
+}
+
+int vb_ops_close_xrcd(struct ibv_xrcd *xrcd)
+{
+	return vb_return_errno(vb_xrcd_close(vb_xrcd(xrcd)));
+}
+
+/* --- SRQs --- */
+
+static int srq_check(const struct ibv_srq_init_attr_ex *attr)
+{
+	const uint32_t needed = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+				IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+
+	if (attr->comp_mask & ~needed)
+		return -EOPNOTSUPP;
+	if (attr->comp_mask != needed || !attr->pd || !attr->xrcd || !attr->cq) {
+		vb_explain("ibv_create_srq_ex: an XRC SRQ needs a PD, a domain and a CQ");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int srq_make(struct ibv_srq_init_attr_ex *attr, struct vb_srq **srq)
+{
+	struct ibv_srq_init_attr basic = { attr->srq_context, attr->attr };
+	int err = srq_check(attr);
+
+	if (!err)
+		err = vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_create_srq_ex");
+	if (!err)
+		err = vb_stale(vb_cq(attr->cq)->nic, "ibv_create_srq_ex");
+	if (!err)
+		err = vb_pd_adopt(vb_pd(attr->pd));
+	/* Messages may come from peers without any QP of this process. */
+	if (!err)
+		err = vb_engine_start(vb_xrcd(attr->xrcd)->nic);
+	if (!err)
+		err = vb_srq_create(vb_pd(attr->pd), &basic, srq);
+	if (err)
+		return err;
+	err = vb_srq_join_xrcd(*srq, vb_xrcd(attr->xrcd), vb_cq(attr->cq));
+	if (err)
+		vb_srq_destroy(*srq);
+	else
+		attr->attr = basic.attr;
+	return err;
+}
+
+struct ibv_srq *vb_xrc_srq_create(struct ibv_srq_init_attr_ex *attr)
+{
+	struct vb_srq *srq;
+	int err = srq_make(attr, &srq);
+
+	return err ? vb_return_null(err) : &srq->ibv;
+}
+
+/* --- QPs that receive --- */
+
+static int receiver_check(const struct ibv_qp_init_attr_ex *attr)
+{
+	/* Senders' attributes mean nothing here, and programs leave a PD where it does no harm. */
+	const uint32_t ignored = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+
+	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_XRCD | ignored) ||
+	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)) {
+		vb_explain("ibv_create_qp_ex: an XRC_RECV QP has no more than a domain "
+			   "(comp_mask 0x%x)", attr->comp_mask);
+		return -EOPNOTSUPP;
+	}
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd) {
+		vb_explain("ibv_create_qp_ex: an XRC_RECV QP needs a domain");
+		return -EINVAL;
+	}
+	return vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_create_qp_ex");
+}
+
+struct ibv_qp *vb_xrc_receiver_create(struct ibv_qp_init_attr_ex *attr)
+{
+	const struct ibv_qp_init_attr basic = { .qp_context = attr->qp_context };
+	struct vb_nic *nic = vb_nic_current();
+	struct vb_qp *qp;
+	int err = receiver_check(attr);
+
+	if (!err)
+		err = vb_engine_start(nic);
+	if (!err)
+		err = vb_xrc_qp_create(vb_xrcd(attr->xrcd), &basic, &qp);
+	if (!err)
+		err = vb_engine_start(nic); /* a new slot is watched as well */
+	if (err)
+		return vb_return_null(err);
+	attr->cap = (struct ibv_qp_cap){ 0 };
+	return &qp->ibv;
+}
