@@ -4,7 +4,7 @@ BUILD  ?= build
 # Relative to PREFIX; the libraries stay apart from the system's own.
 LIBDIR ?= lib/verbena
 
-.PHONY: all deps configure demo test sim fuzz interop bench install clean
+.PHONY: all deps configure demo test conformance sim fuzz interop bench install clean
 
 all: configure
 	@ninja -C $(BUILD) $(NINJAFLAGS)
@@ -24,6 +24,11 @@ demo: deps
 test: deps
 	@$(MAKE) --no-print-directory all
 	@tests/run
+
+# rdma-core's own test suite, unmodified, on both paths, as root and as an ordinary user.
+conformance: deps
+	@$(MAKE) --no-print-directory all
+	@tests/conformance/run --verbena $(BUILD)/verbena
 
 # Longer campaigns, with a budget of time.
 SECONDS ?= 60
