@@ -34,6 +34,7 @@ static void in_child(void)
 
 	if (nic && nic->engine && nic->engine->epoll >= 0)
 		close(nic->engine->epoll);
+	in_parent(); /* what it inherited may be asked, too */
 	vb_nic_forget();
 	vb_thread_forget();
 }

@@ -253,7 +253,7 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	atomic_store_explicit(&cell->word,
 			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);
-	rq->tail++;
+	__atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELAXED);
 	if (rq->many) {
 		atomic_fetch_add(&rq->held, 1);
 		atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);

@@ -36,7 +36,7 @@ struct vb_rq {
 	uint32_t depth, mask, sge_max, sges_stride, twin_stride;
 	bool many;
 	struct vb_spin lock;     /* posting */
-	uint32_t tail;           /* next index to post; under lock */
+	uint32_t tail;           /* next index to post; under lock, but for a look at how many there are */
 	struct vb_mr_cache mr_cache; /* under lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock; /* that one, or the poll lock of the QP's CQ */

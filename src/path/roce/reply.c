@@ -49,7 +49,8 @@ static uint8_t credits(const struct vb_wired *wired)
 
 	if (wired->qp->srq || vb_qp_is_xrc(wired->qp) || !wired->resp.bound)
 		return VB_CREDITS_NONE;
-	posted = rq->tail - wired->resp.own.next_recv; /* a hint: the poster moves it */
+	/* A hint: the poster moves it. */
+	posted = __atomic_load_n(&rq->tail, __ATOMIC_RELAXED) - wired->resp.own.next_recv;
 	while (code + 1 < VB_CREDITS_NONE && credits_of((uint8_t)(code + 1)) <= posted)
 		code++;
 	return code;
