@@ -168,7 +168,7 @@ static void dereg_under_fire(struct ct *t)
 /* The same with the QP: what is destroyed does not write any more. */
 static void destroy_under_fire(struct ct *t)
 {
-	enum { ROUNDS = 10 };
+	enum { ROUNDS = 5 };
 
 	for (int i = 0; i < ROUNDS; i++) {
 		struct ct_opts o = ct_defaults(t);
