@@ -110,7 +110,7 @@ static void fill_recv(struct vb_rq *rq, uint32_t qpn, const struct vb_cell *cell
 }
 
 ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
-			      bool stamps)
+			      bool flush, bool stamps)
 {
 	int got = 0;
 
@@ -118,7 +118,7 @@ ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, str
 		uint64_t word;
 		struct vb_cell *cell = vb_rq_next_done(qp->rq, &word);
 
-		if (!cell && atomic_load_explicit(&qp->flush_ready, memory_order_acquire))
+		if (!cell && flush)
 			cell = vb_rq_flush_next(qp->rq, &word);
 		if (!cell)
 			break;
@@ -243,6 +243,8 @@ static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 ALWAYS_INLINE int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
 			  bool stamps)
 {
+	/* Looked at first: the work request that failed comes before the receives it flushes. */
+	bool flush = atomic_load_explicit(&qp->flush_ready, memory_order_acquire);
 	int got = 0;
 
 	if (qp->send_cq == cq)
@@ -251,7 +253,7 @@ ALWAYS_INLINE int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct 
 		return got;
 	if (qp->srq)
 		return got + poll_srq(cq, qp->srq, count - got, wc + got);
-	return got + poll_own_rq(cq, qp, count - got, wc + got, stamps);
+	return got + poll_own_rq(cq, qp, count - got, wc + got, flush, stamps);
 }
 
 typedef int (*poll_fn)(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc);

@@ -115,6 +115,7 @@ struct vb_qp {
 	struct vb_migration migration;
 	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
 	bool flush_pending;      /* the grace period runs; under state_lock */
+	bool flush_held;         /* what made it fail is not yet visible; under state_lock */
 	struct vb_grace flush_grace;
 	_Atomic bool sqd_event_due; /* set before the state is SQD; who finds it drained takes it */
 	uint32_t mcast_groups;
@@ -222,6 +223,9 @@ void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 /* To ERR, from any state but RESET; false if it was there already. The send queue is flushed by
  * whoever executes it next; receives once nobody is inside. */
 bool vb_qp_enter_error(struct vb_qp *qp);
+/* The same because of a work request: nothing is flushed before its completion can be polled. */
+bool vb_qp_enter_error_held(struct vb_qp *qp);
+void vb_qp_release_flush(struct vb_qp *qp);
 /* UC, UD: the send queue failed, receiving goes on. */
 void vb_qp_enter_sqe(struct vb_qp *qp);
 /* Looks whether the grace period is over and then lets the receives flush. */

@@ -16,7 +16,7 @@ static void flush_ready(struct vb_qp *qp)
 		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
 }
 
-bool vb_qp_enter_error(struct vb_qp *qp)
+static bool enter_error(struct vb_qp *qp, bool held)
 {
 	enum ibv_qp_state before;
 	bool over;
@@ -31,14 +31,33 @@ bool vb_qp_enter_error(struct vb_qp *qp)
 	qp->ibv.state = IBV_QPS_ERR;
 	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, IBV_QPS_ERR));
 	vb_grace_begin(qp->nic, &qp->flush_grace, true);
-	over = vb_grace_over(&qp->flush_grace);
+	over = !held && vb_grace_over(&qp->flush_grace);
 	qp->flush_pending = !over;
+	qp->flush_held = held;
 	if (!over)
 		vb_nic_flush_count(qp->nic, 1);
 	vb_spin_unlock(&qp->state_lock);
 	if (over)
 		flush_ready(qp);
 	return true;
+}
+
+bool vb_qp_enter_error(struct vb_qp *qp)
+{
+	return enter_error(qp, false);
+}
+
+bool vb_qp_enter_error_held(struct vb_qp *qp)
+{
+	return enter_error(qp, true);
+}
+
+void vb_qp_release_flush(struct vb_qp *qp)
+{
+	vb_spin_lock(&qp->state_lock);
+	qp->flush_held = false;
+	vb_spin_unlock(&qp->state_lock);
+	vb_qp_flush_check(qp);
 }
 
 void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
@@ -64,7 +83,7 @@ void vb_qp_flush_check(struct vb_qp *qp)
 	bool over;
 
 	vb_spin_lock(&qp->state_lock);
-	over = qp->flush_pending && vb_grace_over(&qp->flush_grace);
+	over = qp->flush_pending && !qp->flush_held && vb_grace_over(&qp->flush_grace);
 	if (over) {
 		qp->flush_pending = false;
 		vb_nic_flush_count(qp->nic, -1);

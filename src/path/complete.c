@@ -67,12 +67,16 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 		vb_tm_rndv_retire(qp);
 }
 
-static void fail_qp(struct vb_qp *qp)
+/* Who sees the completion finds the QP failed; who sees a receive flushed has seen the completion. */
+static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
-	if (vb_qp_reliable(qp))
-		vb_qp_enter_error(qp);
-	else
+	bool held = vb_qp_reliable(qp) && vb_qp_enter_error_held(qp);
+
+	if (!vb_qp_reliable(qp))
 		vb_qp_enter_sqe(qp);
+	publish(qp, wqe, notice);
+	if (held)
+		vb_qp_release_flush(qp);
 }
 
 void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,
@@ -87,12 +91,12 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 		vb_ah_put(wqe->ah);
 		wqe->ah = NULL;
 	}
-	if (__builtin_expect(reason != VB_OK, 0)) {
+	if (__builtin_expect(reason != VB_OK, 0))
 		vb_path_explain(qp, reason, report);
-		if (wqe->status != IBV_WC_SUCCESS)
-			fail_qp(qp);
-	}
-	publish(qp, wqe, notice);
+	if (__builtin_expect(wqe->status != IBV_WC_SUCCESS, 0))
+		publish_failure(qp, wqe, notice);
+	else
+		publish(qp, wqe, notice);
 }
 
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)

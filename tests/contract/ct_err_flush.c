@@ -187,6 +187,29 @@ static void both_ends(struct ct *t)
 	ct_sent(&back, 7, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* Where sends and receives complete at one CQ, the cause comes before its consequences. */
+static void the_cause_comes_first(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+
+	o.scq_a = o.rcq_a = ct_create_cq(t->near, 16, 0);
+	for (int i = 0; i < 100; i++) {
+		struct ibv_sge sge = ct_sge(t->near, 0, 64);
+		struct ibv_send_wr wr;
+		struct ct_link l;
+
+		ct_link_open(t, &l, &o);
+		ct_recv(&l.a, 1, TARGET, 64);
+		wr = ct_wr(&l, IBV_WR_RDMA_WRITE, 2, &sge, 1);
+		ct_aim(&wr, t->far->mr.addr, t->far->mr.rkey ^ 1);
+		ct_post(&l.a, &wr);
+		ct_expect(t->near, o.scq_a, 2, IBV_WC_REM_ACCESS_ERR);
+		ct_expect(t->near, o.scq_a, 1, IBV_WC_WR_FLUSH_ERR);
+		CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+		CT_EQ(ct_destroy(t->far, l.b.handle), 0);
+	}
+}
+
 #define ALL (CT_RC | CT_UC | CT_UD)
 
 const struct ct_case ct_err_flush_cases[] = {
@@ -202,5 +225,6 @@ const struct ct_case ct_err_flush_cases[] = {
 	{ "a refused request at a QP with SRQ raises its event and LAST_WQE_REACHED",
 	  srq_after_a_bad_request, CT_RC },
 	{ "an error flushes both ends, each its own", both_ends, CT_RC },
+	{ "what failed is polled before what it flushes", the_cause_comes_first, CT_RC },
 	{ 0 },
 };
