@@ -43,6 +43,10 @@ int vb_gsi_send_packet(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagra
 		return err;
 	vb_wire_lock(wire);
 	err = vb_wire_begin(wire) ? transmit(gsi, &wire->roce, datagram) : -ENOMEM;
+	/* To another process of this host: the kernel may have given it to us, to be passed on, and
+	 * this process may be about to end. */
+	if (!err && vb_gid_is_own(&datagram->dst))
+		vb_wire_bring_on(wire, false);
 	vb_wire_unlock(wire);
 	return err;
 }
