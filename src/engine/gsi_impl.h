@@ -7,7 +7,7 @@
 #include "engine/wire.h"
 #include "wire/cm.h"
 
-/* Counted since the process began; names are in gsi_counters.c. */
+/* Counted since the process began; names are in gsi.c. */
 enum vb_gsi_count {
 	VB_GSI_SENT,      /* MADs that left as packets */
 	VB_GSI_RECEIVED,  /* those that came as packets */

@@ -66,7 +66,7 @@ bool party_hear(struct party *party, unsigned round, enum step step, struct hell
 /* Looks for the news of the death; never blocks. */
 void party_look(struct party *party);
 
-/* traffic.c and probe.c */
+/* party.c and probe.c */
 struct rx *party_srq(struct party *party);
 struct flow *party_ud(struct party *party, const struct flow_shape *shape);
 void party_traffic(struct party *party, unsigned round);

@@ -5,7 +5,7 @@
  * of QPs but that the destination QPN names the slot of the process a packet belongs to. Packets
  * get lost here for many reasons, and none of them is an error.
  *
- * One per process. Everything is called under the wire lock (path/roce/wire.h).
+ * One per process. Everything is called under the wire lock (engine/wire.h).
  */
 #ifndef VB_PATH_ROCE_PORT_H
 #define VB_PATH_ROCE_PORT_H

@@ -87,7 +87,7 @@ void initiator_complete(struct lane *lane, const struct ibv_wc *wc);
 bool initiator_done(const struct lane *lane);
 void initiator_check(const struct lane *lane, uint8_t canary);
 
-/* What is done to us: target.c for all, messages.c for UC and UD. */
+/* What is done to us: target.c for all, slots.c for UC and UD. */
 void target_prepare(struct lane *lane, uint8_t canary);
 void target_receive(struct lane *lane, const struct ibv_wc *wc, uint8_t canary);
 bool target_done(const struct lane *lane);
