@@ -25,10 +25,21 @@ static int connect_slot(uint32_t slot)
 	return fd == -ECONNREFUSED ? -EINVAL : fd; /* no process, so no such QP */
 }
 
+/* Whoever has the slot may have sent it: nothing is believed that cannot be. */
+static int outcome(const struct vb_xrc_answer *answer, ssize_t size)
+{
+	enum { ERRNO_MAX = 4095 };
+
+	/* It has ended, or does not understand. */
+	if (size != (ssize_t)sizeof(*answer) || answer->error < 0 || answer->error > ERRNO_MAX ||
+	    answer->state > IBV_QPS_ERR)
+		return -EINVAL;
+	return -answer->error;
+}
+
 static int await(int fd, struct vb_xrc_answer *answer)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
-	ssize_t size;
 	int ready;
 
 	do
@@ -36,10 +47,7 @@ static int await(int fd, struct vb_xrc_answer *answer)
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
 		return -ETIMEDOUT;
-	size = recv(fd, answer, sizeof(*answer), MSG_DONTWAIT);
-	if (size != (ssize_t)sizeof(*answer))
-		return -EINVAL; /* it has ended, or does not understand */
-	return -answer->error;
+	return outcome(answer, recv(fd, answer, sizeof(*answer), MSG_DONTWAIT | MSG_TRUNC));
 }
 
 /* The connection, or -errno. */
@@ -69,12 +77,24 @@ static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_x
 	return err;
 }
 
+/* The process that had the QP: another one may have its slot and a QP of that number by now. */
+static bool has_ended(const struct vb_qp *handle)
+{
+	struct pollfd poller = { .fd = handle->session };
+
+	return poll(&poller, 1, 0) && poller.revents & (POLLHUP | POLLERR | POLLNVAL);
+}
+
 int vb_xrc_ask(struct vb_qp *handle, enum vb_xrc_ask what, const struct ibv_qp_attr *attr, int mask,
 	       struct vb_xrc_answer *answer)
 {
 	struct vb_xrc_request request = { .ask = what, .mask = mask };
 	int fd;
 
+	if (has_ended(handle)) {
+		vb_explain("QP 0x%06x: the process that created it has ended", handle->ibv.qp_num);
+		return -EINVAL;
+	}
 	if (attr)
 		request.attr = *attr;
 	fd = ask(handle, &request, answer);
@@ -110,6 +130,23 @@ static bool is_open(struct vb_nic *nic, const struct vb_qp *wanted, int fd)
 	return false;
 }
 
+/* Those of a QP: with any other the application would take the handle for something else. */
+static bool is_qp_event(uint32_t type)
+{
+	switch (type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return true;
+	}
+	return false;
+}
+
 /* Under nic->lock: it may be closed at this moment. */
 static void event_ready(int fd, void *arg)
 {
@@ -120,8 +157,8 @@ static void event_ready(int fd, void *arg)
 
 	pthread_mutex_lock(&nic->lock);
 	if (is_open(nic, handle, fd)) {
-		size = recv(fd, &event, sizeof(event), MSG_DONTWAIT);
-		if (size == (ssize_t)sizeof(event))
+		size = recv(fd, &event, sizeof(event), MSG_DONTWAIT | MSG_TRUNC);
+		if (size == (ssize_t)sizeof(event) && is_qp_event(event.type))
 			raise_event(handle, (enum ibv_event_type)event.type);
 		else if (size >= 0 || (errno != EAGAIN && errno != EINTR))
 			session_lost(handle);
