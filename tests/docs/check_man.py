@@ -63,8 +63,8 @@ def check_page(root, name, installed, wrong):
     if shutil.which("groff"):
         # References to other pages are relative to the folder above man1.
         text = re.sub(r"^\.so man1/", ".so ", read(f"{root}/man/{name}"), flags=re.M)
-        done = subprocess.run(["groff", "-ww", "-z", "-man", "-t", f"-I{root}/man"], check=False,
-                              text=True, input=text, stderr=subprocess.PIPE)
+        done = subprocess.run(["groff", "-Tutf8", "-ww", "-z", "-man", "-t", f"-I{root}/man"],
+                              check=False, text=True, input=text, stderr=subprocess.PIPE)
         for line in done.stderr.splitlines():
             wrong.append(f"{name}: {line}")
     for page, section in re.findall(r"^\.BR (verbena[\w-]*|ibv_\w+) \((\d)\)",
