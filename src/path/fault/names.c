@@ -61,6 +61,7 @@ static const struct name wr_names[] = {
 	{ "rdma_read", BIT(IBV_WR_RDMA_READ) },
 	{ "atomic_cmp_and_swp", BIT(IBV_WR_ATOMIC_CMP_AND_SWP) },
 	{ "atomic_fetch_and_add", BIT(IBV_WR_ATOMIC_FETCH_AND_ADD) },
+	{ "atomic_write", BIT(IBV_WR_ATOMIC_WRITE) },
 	{ "local_inv", BIT(IBV_WR_LOCAL_INV) },
 	{ "bind_mw", BIT(IBV_WR_BIND_MW) },
 	/* families */

@@ -164,6 +164,9 @@ static void a_work_request_is_chosen_by_opcode_and_path(void **state)
 	assert_int_equal(work(IBV_WR_RDMA_READ, true), VB_FAULT_DROP);
 	assert_int_equal(work(IBV_WR_ATOMIC_CMP_AND_SWP, true), VB_FAULT_DROP);
 	assert_int_equal(work(IBV_WR_ATOMIC_FETCH_AND_ADD, true), VB_FAULT_NONE);
+	use("drop wr opcode=IBV_WR_ATOMIC_WRITE");
+	assert_int_equal(work(IBV_WR_ATOMIC_WRITE, true), VB_FAULT_DROP);
+	assert_int_equal(work(IBV_WR_ATOMIC_CMP_AND_SWP, true), VB_FAULT_NONE);
 }
 
 static void rules_for_packets_do_not_see_work_requests(void **state)
