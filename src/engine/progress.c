@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What pollers and the service thread do beside the wire: attention, retries, flushes. */
 #include "engine/engine.h"
 
 enum { POLLER_RETRIES = 16 }; /* a poll must stay short, whatever waits */

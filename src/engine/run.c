@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Executing a send queue: by which path, how the token is let go, and what follows. */
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/wire.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Asynchronous events of a context: a list, and an eventfd that counts it. */
 #include "nic/context.h"
 
 #include <errno.h>

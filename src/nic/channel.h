@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels: events of several CQs, one descriptor. */
 #ifndef VB_NIC_CHANNEL_H
 #define VB_NIC_CHANNEL_H
 

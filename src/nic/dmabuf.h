@@ -8,8 +8,8 @@
 /* Are there dma-bufs that the CPU can reach? No /dev/udmabuf: no. */
 bool vb_dmabuf_any(void);
 /*
- * Registers a part of a dma-buf. -EBADF, -EINVAL: another kind of file, a range outside of it, rights that do not exist for it, or
- * an iova with another offset in its page.
+ * Registers a part of a dma-buf. -EBADF; -EINVAL: another kind of file, a range outside of it,
+ * rights that do not exist for it, or an iova with another offset in its page.
  */
 int vb_dmabuf_register(struct vb_pd *pd, int fd, uint64_t offset, const struct vb_mr_spec *spec,
 		       struct vb_mr **out);

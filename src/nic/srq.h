@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared receive queues: basic ones, those of XRC, and those that match tags. */
 #ifndef VB_NIC_SRQ_H
 #define VB_NIC_SRQ_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The header in front of a REQ's private data that says who connects to whom by IP. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* What a host answers to a message that nobody is there for. */
 #include <string.h>
 
 #include "wire/cm.h"

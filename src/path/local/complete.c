@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The end of a WQE on the local path, for both sides. */
 #include "exec/recv.h"
 #include "path/local/step.h"
 

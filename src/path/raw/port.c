@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The socket of an interface: opened for the first QP, bound to receive for the first flow. */
 #include "path/raw/raw.h"
 #include "base/fd.h"
 #include "base/log.h"
