@@ -26,8 +26,8 @@ static bool may_ask(int socket)
 	       (cred.uid == geteuid() || cred.uid == 0);
 }
 
-/* Pinned: it stays until unpin, whoever destroys it. */
-static struct vb_qp *pin(struct vb_nic *nic, const struct vb_xrc_request *request)
+/* Held: it stays until it is released, whoever destroys it. */
+static struct vb_qp *find_and_hold(struct vb_nic *nic, const struct vb_xrc_request *request)
 {
 	struct vb_qp *qp;
 	bool found;
@@ -36,22 +36,9 @@ static struct vb_qp *pin(struct vb_nic *nic, const struct vb_xrc_request *reques
 	qp = vb_nic_qp(nic, request->qpn);
 	found = qp && qp->type == IBV_QPT_XRC_RECV && qp->entry &&
 		vb_xrcd_same(&qp->entry->xrcd, &request->xrcd);
-	if (found) {
-		vb_spin_lock(&qp->handles_lock);
-		found = !qp->unwanted;
-		qp->session_count += found;
-		vb_spin_unlock(&qp->handles_lock);
-	}
+	found = found && vb_xrc_qp_hold(qp);
 	pthread_mutex_unlock(&nic->lock);
 	return found ? qp : NULL;
-}
-
-static void unpin(struct vb_qp *qp)
-{
-	vb_spin_lock(&qp->handles_lock);
-	qp->session_count--;
-	vb_spin_unlock(&qp->handles_lock);
-	calls.release(qp);
 }
 
 /* --- handles of others --- */
@@ -63,10 +50,11 @@ static void session_end(struct vb_nic *nic, struct vb_xrc_session *session)
 	vb_unwatch(nic, session->fd);
 	vb_spin_lock(&qp->handles_lock);
 	vb_list_remove(&session->node);
+	qp->session_count--;
 	vb_spin_unlock(&qp->handles_lock);
 	vb_fd_close(&session->fd);
 	free(session);
-	unpin(qp);
+	calls.release(qp);
 }
 
 /* Nothing is ever said here: it is the end that is waited for. */
@@ -99,6 +87,7 @@ static int session_begin(struct vb_nic *nic, struct vb_qp *qp, int socket,
 	vb_spin_lock(&qp->handles_lock);
 	send(socket, answer, sizeof(*answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 	vb_list_append(&qp->sessions, &session->node);
+	qp->session_count++;
 	vb_spin_unlock(&qp->handles_lock);
 	return 0;
 }
@@ -139,7 +128,7 @@ bool vb_xrc_serve(struct vb_nic *nic, int socket)
 	if (!read_request(socket, &request))
 		return false;
 	if (may_ask(socket)) {
-		qp = pin(nic, &request);
+		qp = find_and_hold(nic, &request);
 		err = qp ? execute(nic, qp, &request, &answer) : -EINVAL;
 	}
 	if (!err && request.ask == VB_XRC_ASK_OPEN) {
@@ -150,6 +139,6 @@ bool vb_xrc_serve(struct vb_nic *nic, int socket)
 	answer.error = -err;
 	send(socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (qp)
-		unpin(qp);
+		calls.release(qp);
 	return false;
 }

@@ -39,7 +39,7 @@ struct vb_xrc_answer {
 /* What only the folder above knows how to do; set before there can be a QP to share. */
 struct vb_xrc_calls {
 	int (*modify)(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
-	int (*release)(struct vb_qp *qp); /* destroys it, if nobody wants it any more */
+	int (*release)(struct vb_qp *qp); /* lets go of it, and destroys it if nobody else has it */
 };
 void vb_xrc_share_init(const struct vb_xrc_calls *calls);
 

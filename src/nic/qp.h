@@ -138,8 +138,8 @@ struct vb_qp {
 	struct vb_list handles;         /* from here on under handles_lock */
 	struct vb_list sessions;        /* struct vb_xrc_session: handles of other processes */
 	uint32_t session_count;
+	uint32_t holders;               /* handles, sessions, requests; 0: it is about to go */
 	bool creator_gone;              /* its own handle was destroyed, others keep it */
-	bool unwanted;                  /* by everybody: nobody opens it any more */
 };
 
 /* Another process has the QP open, through this socket. */

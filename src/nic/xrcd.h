@@ -62,9 +62,13 @@ int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context, s
 struct vb_qp *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_t qpn);
 /* An event of it, to everybody who has it. */
 void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type);
-/* Handles that were opened, and those of other processes, keep a QP whose creator let go. Says no
- * once: the caller then destroys it. */
-bool vb_xrc_qp_wanted(struct vb_qp *real);
+/*
+ * Handles that were opened, and those of other processes, keep a QP whose creator let go. Hold:
+ * false, it is about to be destroyed. Drop: true for the last one, who then destroys it; all others
+ * must not touch it any more.
+ */
+bool vb_xrc_qp_hold(struct vb_qp *real);
+bool vb_xrc_qp_drop(struct vb_qp *real);
 /* The creator's handle is destroyed: no events for it any more, and those it took are acked. */
 void vb_xrc_creator_leaves(struct vb_qp *real);
 /* The handle's part: its events are gone, its domain has one user less. */

@@ -62,6 +62,10 @@ int vb_xrc_qp_create(struct vb_xrcd *xrcd, const struct ibv_qp_init_attr *attr, 
 	atomic_fetch_add(&xrcd->users, 1);
 	/* It may outlive its creator's handle, and names its context. */
 	atomic_fetch_add(&vb_context(qp->ibv.context)->objects, 1);
+	/* Last: from now on it can be opened. */
+	vb_spin_lock(&qp->handles_lock);
+	qp->holders = 1;
+	vb_spin_unlock(&qp->handles_lock);
 	*out = qp;
 	return 0;
 }
@@ -92,21 +96,18 @@ struct vb_qp *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_
 int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context, struct vb_qp **out)
 {
 	struct vb_qp *handle = vb_xrc_handle_make(xrcd, qp_context, real->ibv.qp_num);
-	bool unwanted;
 
 	if (!handle)
 		return -ENOMEM;
-	handle->ibv.state = vb_qp_state(real);
-	vb_spin_lock(&real->handles_lock);
-	unwanted = real->unwanted;
-	if (!unwanted)
-		vb_list_append(&real->handles, &handle->handle_node);
-	vb_spin_unlock(&real->handles_lock);
-	if (unwanted) {
+	if (!vb_xrc_qp_hold(real)) {
 		vb_xrc_handle_free(handle);
 		return -EINVAL;
 	}
+	handle->ibv.state = vb_qp_state(real);
 	handle->real = real;
+	vb_spin_lock(&real->handles_lock);
+	vb_list_append(&real->handles, &handle->handle_node);
+	vb_spin_unlock(&real->handles_lock);
 	*out = handle;
 	return 0;
 }
@@ -126,16 +127,25 @@ void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type)
 	vb_spin_unlock(&real->handles_lock);
 }
 
-bool vb_xrc_qp_wanted(struct vb_qp *real)
+bool vb_xrc_qp_hold(struct vb_qp *real)
 {
 	bool wanted;
 
 	vb_spin_lock(&real->handles_lock);
-	wanted = real->unwanted || !real->creator_gone || !vb_list_empty(&real->handles) ||
-		 real->session_count;
-	real->unwanted |= !wanted;
+	wanted = real->holders;
+	real->holders += wanted;
 	vb_spin_unlock(&real->handles_lock);
 	return wanted;
+}
+
+bool vb_xrc_qp_drop(struct vb_qp *real)
+{
+	bool last;
+
+	vb_spin_lock(&real->handles_lock);
+	last = !--real->holders;
+	vb_spin_unlock(&real->handles_lock);
+	return last;
 }
 
 static void wait_for_acks(struct vb_qp *handle)

@@ -116,14 +116,15 @@ int vb_xrc_handle_query(struct vb_qp *handle, struct ibv_qp_attr *attr,
 	return err;
 }
 
-/* With the last of those who have it. */
+/* One of those who have it lets go; with the last one it ends. */
 static int release(struct vb_qp *real)
 {
-	struct ibv_context *context = real->ibv.context;
+	struct ibv_context *context;
 	int err;
 
-	if (vb_xrc_qp_wanted(real))
+	if (!vb_xrc_qp_drop(real))
 		return 0;
+	context = real->ibv.context;
 	err = vb_verbs_stop_and_destroy(real);
 	if (!err)
 		atomic_fetch_sub(&vb_context(context)->objects, 1);

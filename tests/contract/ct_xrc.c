@@ -3,6 +3,7 @@
 #include "ct.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -209,6 +210,49 @@ static void a_qp_is_opened_several_times(struct ct *t)
 	CT_NULL(open_qp(t, xrcd, qpn), EINVAL);
 	CT_EQ(ibv_close_xrcd(xrcd), 0);
 	CT_EQ(ibv_close_xrcd(other), 0);
+}
+
+static void *destroy_other(void *qp)
+{
+	return (void *)(intptr_t)ibv_destroy_qp(qp);
+}
+
+/* The second handle waits for the ack of its event while the creator lets go: which of them is the
+ * last one is decided when it is through. */
+static void handles_end_at_the_same_time(struct ct *t)
+{
+	struct ibv_xrcd *xrcd = open_domain(t, -1, O_CREAT);
+	struct ibv_qp *qp = create_receiver(t, xrcd), *second;
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_async_event event[2];
+	pthread_t thread;
+	void *result;
+	uint32_t qpn;
+
+	CT_TRUE(qp != NULL);
+	qpn = qp->qp_num;
+	second = open_qp(t, xrcd, qpn);
+	CT_TRUE(second != NULL);
+	CT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					       IBV_QP_ACCESS_FLAGS), 0);
+	attr.qp_state = IBV_QPS_ERR;
+	CT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+	for (int i = 0; i < 2; i++) {
+		CT_EQ(ibv_get_async_event(ct_context(t->near), &event[i]), 0);
+		if (event[i].element.qp == qp)
+			ibv_ack_async_event(&event[i]);
+		else
+			event[0] = event[i];
+	}
+	CT_EQ(pthread_create(&thread, NULL, destroy_other, second), 0);
+	/* It is in there when it has let go of the QP, or soon will be. */
+	usleep(20000);
+	CT_EQ(ibv_destroy_qp(qp), 0);
+	ibv_ack_async_event(&event[0]);
+	CT_EQ(pthread_join(thread, &result), 0);
+	CT_EQ((intptr_t)result, 0);
+	CT_NULL(open_qp(t, xrcd, qpn), EINVAL);
+	CT_EQ(ibv_close_xrcd(xrcd), 0);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -452,6 +496,8 @@ const struct ct_case ct_xrc_cases[] = {
 	  CT_SOLO },
 	{ "an XRC_RECV QP is opened several times, and lives as long as any handle",
 	  a_qp_is_opened_several_times, CT_SOLO },
+	{ "two handles of an XRC_RECV QP end at the same time", handles_end_at_the_same_time,
+	  CT_SOLO },
 	{ "each XRC message reaches the SRQ that it names", each_message_names_its_srq,
 	  CT_RC | CT_IB },
 	{ "an unknown XRC SRQ is REM_INV_REQ_ERR", an_unknown_srq_is_refused, CT_RC },
