@@ -52,6 +52,15 @@ static inline void vb_hazard_enter(struct vb_thread *thread, uint32_t slot)
 	atomic_exchange(thread->hazard, thread->sequence << 16 | slot);
 }
 
+/* For those who may be inside already: false. True: they were not, and leave again. */
+static inline bool vb_hazard_visit(struct vb_thread *thread, uint32_t slot)
+{
+	if (atomic_load_explicit(thread->hazard, memory_order_relaxed) & 0xffff)
+		return false;
+	vb_hazard_enter(thread, slot);
+	return true;
+}
+
 /* Inside the first hazard, names another peer as well; false: there are no more cells. */
 bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot);
 void vb_hazard_leave_second(struct vb_thread *thread);

@@ -190,6 +190,10 @@ static int withdraw(struct vb_mr *mr)
 		vb_grace_drop(&grace);
 		return -EBUSY;
 	}
+	if (vb_mw_any_bound_to(mr)) { /* by one who was inside */
+		key_publish(mr, atomic_load(&mr->entry->word) & 0xffff);
+		return -EBUSY;
+	}
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_settle(mr->nic, mr);
 	return 0;

@@ -11,34 +11,52 @@ enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-static int enlist(struct vb_nic *nic, struct vb_mw *mw)
+/* What another window left, or new memory; gone either way. Under nic->lock. */
+static struct vb_mw *memory_take(struct vb_nic *nic)
 {
-	int err = -ENOMEM;
+	struct vb_mw *mw;
+
+	if (!vb_list_empty(&nic->free_mws)) {
+		mw = vb_container(nic->free_mws.next, struct vb_mw, node);
+		vb_list_remove(&mw->node);
+		return mw;
+	}
+	mw = calloc(1, sizeof(*mw));
+	if (mw)
+		atomic_store(&mw->gone, true);
+	return mw;
+}
+
+static struct vb_mw *enlist(struct vb_nic *nic)
+{
+	struct vb_mw *mw = NULL;
 
 	pthread_mutex_lock(&nic->lock);
-	if (nic->mw_count < VB_MW_MAX && !vb_key_alloc(nic, &mw->index, &mw->entry)) {
+	if (nic->mw_count < VB_MW_MAX)
+		mw = memory_take(nic);
+	if (mw && vb_key_alloc(nic, &mw->index, &mw->entry)) {
+		vb_list_append(&nic->free_mws, &mw->node);
+		mw = NULL;
+	}
+	if (mw) {
 		nic->mw_count++;
 		vb_list_append(&nic->mws, &mw->node);
-		err = 0;
 	}
 	pthread_mutex_unlock(&nic->lock);
-	return err;
+	return mw;
 }
 
 int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 {
 	struct vb_mw *mw;
-	int err;
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return -EINVAL;
-	mw = calloc(1, sizeof(*mw));
-	if (!mw)
+	mw = enlist(pd->nic);
+	if (!mw) {
+		vb_explain("ibv_alloc_mw: all %d memory windows are in use, or there is no memory",
+			   VB_MW_MAX);
 		return -ENOMEM;
-	err = enlist(pd->nic, mw);
-	if (err) {
-		free(mw);
-		return err;
 	}
 	mw->nic = pd->nic;
 	mw->pd = pd;
@@ -51,13 +69,19 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 	mw->entry->kind = type == IBV_MW_TYPE_1 ? VB_KEY_WINDOW_1 : VB_KEY_WINDOW_2;
 	mw->entry->pd = pd->id;
 	atomic_store(&mw->entry->word, mw->entry->tags & 0xffff); /* not VALID: not bound */
+	atomic_store(&mw->gone, false);
 	atomic_fetch_add(&pd->users, 1);
 	*out = mw;
 	return 0;
 }
 
-/* Who uses the window at this moment is let go first, as with a region. */
-static int withdraw(struct vb_mw *mw)
+static bool bound(const struct vb_mw *mw)
+{
+	return atomic_load(&mw->entry->word) & VB_KEY_VALID;
+}
+
+/* Who uses or binds the window at this moment is let go first, as with a region. */
+static int close_window(struct vb_mw *mw)
 {
 	struct vb_grace grace;
 	uint32_t slot;
@@ -72,29 +96,40 @@ static int withdraw(struct vb_mw *mw)
 	return -EBUSY;
 }
 
+static int withdraw(struct vb_mw *mw)
+{
+	int err;
+
+	atomic_store(&mw->gone, true);
+	do /* again if a bind was under way that opened it: the last one */
+		err = close_window(mw);
+	while (!err && bound(mw));
+	if (err)
+		atomic_store(&mw->gone, false);
+	return err;
+}
+
 int vb_mw_dealloc(struct vb_mw *mw)
 {
 	struct vb_nic *nic = mw->nic;
+	struct vb_pd *pd = mw->pd;
+	int err;
 
-	if (nic == vb_nic_current()) {
-		int err = withdraw(mw);
-
+	if (nic != vb_nic_current()) {
+		free(mw); /* the child's copy: nothing of its own is queued */
+	} else {
+		err = withdraw(mw);
 		if (err)
 			return err;
 		pthread_mutex_lock(&nic->lock);
 		vb_list_remove(&mw->node);
 		nic->mw_count--;
 		vb_key_free(nic, mw->index);
+		vb_list_append(&nic->free_mws, &mw->node);
 		pthread_mutex_unlock(&nic->lock);
 	}
-	vb_pd_release(mw->pd, nic);
-	free(mw);
+	vb_pd_release(pd, nic);
 	return 0;
-}
-
-static bool bound(const struct vb_mw *mw)
-{
-	return atomic_load(&mw->entry->word) & VB_KEY_VALID;
 }
 
 bool vb_mw_any_bound_to(const struct vb_mr *mr)
@@ -126,7 +161,7 @@ static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
 	atomic_store(&mw->entry->word, (mw->entry->tags & 0xffff) | valid);
 }
 
-bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
+static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
 {
 	struct vb_mw *mw = bind->mw;
 	struct vb_key_entry *entry = mw->entry;
@@ -149,9 +184,23 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 	entry->length = bind->length;
 	entry->addr = (uintptr_t)vb_mr_ptr(mr, bind->addr);
 	entry->qpn = mw->ibv.type == IBV_MW_TYPE_2 ? qpn : 0;
-	mw->bound_lkey = bind->lkey;
+	atomic_store_explicit(&mw->bound_lkey, bind->lkey, memory_order_relaxed);
 	set_word(mw, bind->rkey, VB_KEY_VALID);
 	return true;
+}
+
+bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
+{
+	struct vb_thread *thread = vb_thread_get();
+	bool visit, done;
+
+	if (!thread)
+		return false;
+	visit = vb_hazard_visit(thread, thread->nic->seg.head->slot);
+	done = !atomic_load(&bind->mw->gone) && execute(bind, pd, qpn);
+	if (visit)
+		vb_hazard_leave(thread);
+	return done;
 }
 
 bool vb_mw_invalidate(struct vb_key_entry *entry, uint32_t rkey, uint32_t pd, uint32_t qpn)

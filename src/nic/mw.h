@@ -15,7 +15,9 @@ struct vb_mw {
 	struct vb_pd *pd;
 	struct vb_key_entry *entry;
 	uint32_t index;
-	uint32_t bound_lkey; /* of the region, while the entry is valid */
+	_Atomic uint32_t bound_lkey; /* of the region, while the entry is valid */
+	/* Deallocated. The memory stays a window, in nic->free_mws: a bind may still be queued. */
+	_Atomic bool gone;
 };
 
 static inline struct vb_mw *vb_mw(struct ibv_mw *ibv)
@@ -34,7 +36,10 @@ struct vb_mw_bind {
 int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out);
 int vb_mw_dealloc(struct vb_mw *mw);
 
-/* Executes a bind through a QP; length 0 unbinds. False: refused (IBV_WC_MW_BIND_ERR). */
+/*
+ * Executes a bind through a QP; length 0 unbinds. False: refused (IBV_WC_MW_BIND_ERR), also if the
+ * window is gone since it was posted. Inside a hazard: who takes the window or the region back waits.
+ */
 bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn);
 /* Takes a type 2 window back by its rkey; entry is the owner's or a peer's. False: no such window. */
 bool vb_mw_invalidate(struct vb_key_entry *entry, uint32_t rkey, uint32_t pd, uint32_t qpn);

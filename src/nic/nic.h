@@ -46,6 +46,7 @@ struct vb_nic {
 	struct vb_spin mcast_lock;
 	struct vb_list memberships; /* of QPs in multicast groups */
 	struct vb_list mws;         /* memory windows, under lock */
+	struct vb_list free_mws;    /* memory of those that are gone, likewise */
 	uint32_t mw_count;
 	uint64_t dropped;           /* messages that QPs which are gone could not take, under lock */
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;

@@ -487,6 +487,27 @@ static void unreliable(struct ct *t)
 	tear_down(&s, mw);
 }
 
+/* SQD holds the bind back; when it is executed there is no such window any more. */
+static void a_queued_bind_of_a_window_that_is_gone_fails(struct ct *t)
+{
+	struct stage s;
+	struct ibv_mw *mw;
+	struct ibv_send_wr wr = { .wr_id = 11, .opcode = IBV_WR_BIND_MW,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	set_up(t, &s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	mw = make(&s, IBV_MW_TYPE_2);
+	CT_EQ(ct_to_state(&s.l.a, IBV_QPS_SQD), 0);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){ s.mr, s.addr, 100, ALL };
+	ct_post(&s.l.a, &wr);
+	CT_EQ(ibv_dealloc_mw(mw), 0);
+	CT_EQ(ct_to_state(&s.l.a, IBV_QPS_RTS), 0);
+	ct_expect(t->near, s.l.a.scq, 11, IBV_WC_MW_BIND_ERR);
+	CT_EQ(ibv_dereg_mr(s.mr), 0);
+}
+
 const struct ct_case ct_mw_cases[] = {
 	{ "a type 1 window opens its part of a region, and nothing else", type_1_opens, CT_RC | CT_IB },
 	{ "a type 2 window opens its part of a region, and nothing else", type_2_opens, CT_RC | CT_IB },
@@ -501,5 +522,7 @@ const struct ct_case ct_mw_cases[] = {
 	{ "each type is bound in its own way, type 2 once", wrong_way, CT_RC },
 	{ "what follows a bind finds the window open", bound_before_what_follows, CT_RC },
 	{ "windows of UC", unreliable, CT_UC },
+	{ "a queued bind of a window that was deallocated is MW_BIND_ERR",
+	  a_queued_bind_of_a_window_that_is_gone_fails, CT_RC },
 	{ 0 },
 };
