@@ -82,6 +82,8 @@ static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 
 	if (!err && srq->cq)
 		vb_cq_srq_resized(srq->cq, before, srq->rq.depth);
+	if (!err && srq->tm)
+		vb_tm_resized(srq->tm, before, srq->rq.depth);
 	return err;
 }
 

@@ -71,6 +71,12 @@ void vb_tm_destroy(struct vb_srq *srq)
 	srq->tm = NULL;
 }
 
+void vb_tm_resized(struct vb_tm *tm, uint32_t before, uint32_t after)
+{
+	tm->depth += after - before;
+	vb_cq_srq_resized(tm->cq, before, after);
+}
+
 /* --- completions; under tm->lock, so that they come in the order of what they tell --- */
 
 static struct vb_wc_node *node_of(struct vb_tm *tm, const struct ibv_wc *wc)

@@ -61,6 +61,8 @@ struct vb_tm_message {
 
 int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *cap);
 void vb_tm_destroy(struct vb_srq *srq);
+/* The SRQ has another depth: its CQ counts with that. Under nic->lock. */
+void vb_tm_resized(struct vb_tm *tm, uint32_t before, uint32_t after);
 
 /* One operation of ibv_post_srq_ops. 0, -EINVAL, or -ENOMEM: the list or the queue is full. */
 int vb_tm_post(struct vb_tm *tm, struct ibv_ops_wr *op);
@@ -78,7 +80,7 @@ bool vb_tm_received(struct vb_tm *tm, struct vb_tag *tag, const struct vb_tm_mes
 		    enum ibv_wc_status status, uint32_t reason);
 /* A rendezvous matched: the tag is READING from now on. */
 bool vb_tm_matched(struct vb_tm *tm, struct vb_tag *tag, const struct vb_tm_message *message);
-/* A message in an ordinary receive, which is consumed. wc has all but the wr_id. */
+/* A message, or a WRITE with immediate, in an ordinary receive, which is consumed. wc has all but the wr_id. */
 bool vb_tm_plain(struct vb_tm *tm, uint32_t index, struct ibv_wc *wc, bool solicited);
 
 /* --- rendezvous (tm_rndv.c): the SRQ's QP reads the data itself, and tells the sender --- */
@@ -88,6 +90,7 @@ struct vb_rendezvous {
 	uint32_t rkey, length;
 	uint64_t tag;
 	uint32_t app_ctx; /* comes back with the FIN */
+	bool solicited;   /* the message that asked for it */
 };
 
 /* A send queue with room for what its QP posts itself, beside the application's. */
@@ -97,7 +100,7 @@ bool vb_tm_rndv_room(struct vb_qp *qp);
 void vb_tm_rndv_post(struct vb_qp *qp, struct vb_tag *tag, const struct vb_rendezvous *rndv);
 /* A work request of its own was completed, flushed or forgotten. */
 void vb_tm_rndv_done(struct vb_qp *qp, const struct vb_wqe *wqe);
-/* Frees the entries of such that are oldest, where nobody polls. */
+/* Frees the entries of such, and what is unsignalled before them, where nobody polls. */
 void vb_tm_rndv_retire(struct vb_qp *qp);
 void vb_tm_rndv_forget(struct vb_qp *qp);
 

@@ -50,6 +50,7 @@ static void append_read(struct vb_sq *sq, struct vb_tag *tag, const struct vb_re
 	wqe->remote_addr = rndv->va;
 	wqe->rkey = rndv->rkey;
 	wqe->length = rndv->length;
+	wqe->solicited = rndv->solicited;
 	for (uint32_t i = 0; left && i < tag->sge_count; i++) {
 		wqe->sge[i] = tag->sge[i];
 		if (wqe->sge[i].length > left)
@@ -92,11 +93,18 @@ void vb_tm_rndv_done(struct vb_qp *qp, const struct vb_wqe *wqe)
 		.qpn = qp->ibv.qp_num,
 		.src_qpn = qp->attr.dest_qp_num,
 		.wc_flags = wqe->status == IBV_WC_SUCCESS ? IBV_WC_TM_DATA_VALID : 0,
+		.solicited = wqe->solicited,
 	};
 
 	if (wqe->internal == VB_INTERNAL_READ)
 		vb_tm_received(qp->srq->tm, (struct vb_tag *)(uintptr_t)wqe->operand[0], &message,
 			       wqe->status, wqe->reason);
+}
+
+/* Nobody is told of it: it may be passed over without a poll. */
+static bool is_silent(const struct vb_wqe *wqe)
+{
+	return wqe->internal || (!wqe->signaled && wqe->status == IBV_WC_SUCCESS);
 }
 
 void vb_tm_rndv_retire(struct vb_qp *qp)
@@ -105,11 +113,12 @@ void vb_tm_rndv_retire(struct vb_qp *qp)
 
 	vb_spin_lock(&qp->send_cq->poll_lock);
 	while (sq->scanned != atomic_load(&sq->done) &&
-	       vb_sq_wqe(sq, sq->scanned)->internal != VB_INTERNAL_NOT) {
+	       is_silent(vb_sq_wqe(sq, sq->scanned))) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned++);
 
 		atomic_fetch_add(&sq->reads_retired, vb_opcode_reads(wqe->opcode));
-		vb_sq_retire_internal(sq);
+		if (wqe->internal)
+			vb_sq_retire_internal(sq);
 	}
 	vb_spin_unlock(&qp->send_cq->poll_lock);
 }

@@ -407,6 +407,53 @@ static void other_operations(struct ct *t)
 	tm_close(&tm);
 }
 
+/* It takes a receive of the SRQ, so it completes where the SRQ's receives do. */
+static void write_with_immediate(struct ct *t)
+{
+	struct tags tm;
+
+	tm_open(t, &tm, NULL);
+	tm_added(&tm, 1, 0, 0, BUFFER, 64, NULL); /* no message of tags */
+	tm_receive(&tm, 50, RECEIVE, 64);
+	ct_fill(t->far, 0, 5000, 11);
+	ct_send_at(&tm.l[0], IBV_WR_RDMA_WRITE_WITH_IMM, 5, 0, 5000);
+	ct_expect(t->far, tm.l[0].a.scq, 5, IBV_WC_SUCCESS);
+	CT_EQ(tm_expect(&tm, 50, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM, IBV_WC_SUCCESS)
+		      .byte_len, 5000);
+	ct_none(t->near, t->near->rcq);
+	tm_close(&tm);
+}
+
+/* A longer queue than the CQ was made for: what does not fit is an overrun, not one more. */
+static void grows_beyond_its_cq(struct ct *t)
+{
+	enum { EXACT_FIT = TM_RECEIVES + TM_OPS + 2 * TM_TAGS, MORE = 2 * EXACT_FIT };
+	static const struct tm_opts o = { .send_wr = 1, .cqe = EXACT_FIT };
+	struct ibv_srq_attr attr = { .max_wr = MORE };
+	enum ibv_event_type type;
+	struct tags tm;
+	int handle, cqe;
+
+	tm_open(t, &tm, &o);
+	cqe = ibv_cq_ex_to_cq(tm.cq)->cqe;
+	if (cqe >= MORE)
+		ct_skip("a CQ of %d entries", cqe);
+	CT_EQ(ibv_modify_srq(tm.srq, &attr, IBV_SRQ_MAX_WR), 0);
+	for (int i = 0; i < MORE; i++)
+		tm_receive(&tm, (uint64_t)i, RECEIVE, 64);
+	for (int i = 0; i < cqe; i++)
+		tm_send(&tm, 0, 0, 64, IBV_TMH_NO_TAG, 1);
+	ct_no_event(t->near);
+	tm_header(t->far, 0, IBV_TMH_NO_TAG, 0, 1);
+	ct_send(&tm.l[0], 2, 0, 64);
+	do /* those of the QP may come before it */
+		CT_TRUE(ct_get_async_event(t->near, CT_DEADLINE_MS, &type, &handle));
+	while (type != IBV_EVENT_CQ_ERR);
+	for (int i = 0; i < cqe; i++)
+		tm_expect(&tm, (uint64_t)i, IBV_WC_TM_NO_TAG, 0, IBV_WC_SUCCESS);
+	tm_close(&tm);
+}
+
 static void wakes_a_sleeper(struct ct *t)
 {
 	static const struct tm_opts o = { .send_wr = 1, .channel = true };
@@ -468,6 +515,8 @@ const struct ct_case ct_tm_cases[] = {
 	{ "a tag or a receive that comes late takes the message that waits", waits_for_room, CT_RC },
 	{ "QPs that share a tag list find their tags", many_qps, CT_RC },
 	{ "a QP that matches tags does all else as well", other_operations, CT_RC },
+	{ "a WRITE with immediate completes at the CQ of the tags", write_with_immediate, CT_RC },
+	{ "an SRQ that grows beyond its CQ can overrun it", grows_beyond_its_cq, CT_RC },
 	{ "a tag match wakes a sleeper", wakes_a_sleeper, CT_RC },
 	{ "a tag list outlives the RESET of its QP", after_a_reset, CT_RC },
 	{ 0 },

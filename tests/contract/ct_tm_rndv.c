@@ -80,6 +80,59 @@ static void without_a_send_queue(struct ct *t)
 	tm_close(&tm);
 }
 
+/* What the application left unsignalled does not keep entries from them, though nobody polls. */
+static void behind_unsignalled(struct ct *t)
+{
+	static const struct tm_opts o = { .send_wr = 2 };
+	struct ibv_sge sge = ct_sge(t->near, RECEIVE, 64);
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct tags tm;
+
+	tm_open(t, &tm, &o);
+	ct_recv(&tm.l[0].a, 9, FIN + 9 * 64, 64);
+	CT_EQ(ibv_post_send(tm.qp[0], &wr, &bad), 0);
+	ct_expect(t->far, tm.l[0].a.rcq, 9, IBV_WC_SUCCESS);
+	for (uint64_t i = 1; i <= 100; i++)
+		whole(&tm, i, 64);
+	tm_close(&tm);
+}
+
+/* Who sleeps for solicited completions learns of the data of a solicited message as well. */
+static void solicited(struct ct *t)
+{
+	static const struct tm_opts o = { .send_wr = 1, .channel = true };
+	struct ibv_qp_attr state = { .qp_state = IBV_QPS_SQD };
+	struct ct_end *far = t->far;
+	struct ibv_sge sge = ct_sge(far, 0, HEADERS);
+	struct ibv_send_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED };
+	struct ibv_cq *cq;
+	struct tags tm;
+	void *context;
+
+	tm_open(t, &tm, &o);
+	ct_recv(&tm.l[0].a, 3, FIN + 3 * 64, 64);
+	tm_added(&tm, 7, 5, EXACT, BUFFER, 4096, NULL);
+	CT_EQ(ibv_modify_qp(tm.qp[0], &state, IBV_QP_STATE), 0); /* so that the data must wait */
+	tm_header(far, 0, IBV_TMH_RNDV, 5 ^ 0x5a5a, 5);
+	tm_rndv_header(far, sizeof(struct ibv_tmh), far->mr.addr + DATA, far->mr.rkey, 4096);
+	for (int i = 0; i < 2; i++) {
+		CT_EQ(ibv_req_notify_cq(ibv_cq_ex_to_cq(tm.cq), 1), 0);
+		if (!i)
+			ct_post(&tm.l[0].a, &wr);
+		state.qp_state = IBV_QPS_RTS;
+		if (i)
+			CT_EQ(ibv_modify_qp(tm.qp[0], &state, IBV_QP_STATE), 0);
+		CT_EQ(ibv_get_cq_event(tm.channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		tm_expect(&tm, 7, IBV_WC_TM_RECV, i ? VALID : MATCH, IBV_WC_SUCCESS);
+	}
+	ct_expect(far, tm.l[0].a.scq, 5, IBV_WC_SUCCESS);
+	fin_came(&tm, 3, 5);
+	tm_close(&tm);
+}
+
 /* Several at once, while the same QP sends for the application as well. */
 static void between_sends(struct ct *t)
 {
@@ -213,6 +266,8 @@ static void ends_with_the_qp(struct ct *t)
 const struct ct_case ct_tm_rndv_cases[] = {
 	{ "a rendezvous reads its data and tells the sender", sizes, CT_RC | CT_IB },
 	{ "a rendezvous needs no send queue of the application", without_a_send_queue, CT_RC },
+	{ "a rendezvous goes on behind unsignalled sends", behind_unsignalled, CT_RC },
+	{ "a solicited rendezvous wakes who sleeps, and so does its data", solicited, CT_RC },
 	{ "a rendezvous goes on between sends of the application", between_sends, CT_RC },
 	{ "an unexpected rendezvous goes into a receive", unexpected, CT_RC },
 	{ "a rendezvous whose data is not readable fails in its tag", bad_rkey, CT_RC },

@@ -50,7 +50,7 @@ static enum vb_reason complete(struct vb_wired *wired, const struct vb_claim *cl
 	struct vb_message message;
 	bool lost;
 
-	if (vb_matches_tags(wired) && vb_opcode_row(packet->opcode)->family == VB_FAMILY_SEND)
+	if (vb_matches_tags(wired))
 		return vb_place_tm_complete(wired, claim, packet);
 	message_of(wired, packet, &message);
 	claim->cell->where = VB_PAYLOAD_PLACED;

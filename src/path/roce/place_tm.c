@@ -168,6 +168,7 @@ static enum vb_reason rendezvous(struct vb_wired *wired, const struct vb_packet 
 	rndv.length = message.length = be32toh(header.len);
 	if (rndv.length > tag->length)
 		return VB_RECV_SHORT;
+	rndv.solicited = message.solicited;
 	message.wc_flags |= IBV_WC_TM_MATCH;
 	arrival->tag = NULL;
 	if (!vb_tm_matched(tm_of(wired), tag, &message)) {
@@ -200,14 +201,22 @@ bool vb_place_tm(struct vb_wired *wired, const struct vb_packet *packet, enum vb
 
 /* --- ordinary receives --- */
 
+static enum ibv_wc_opcode opcode_of(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const uint8_t opcode = wired->resp.tm.opcode;
+
+	if (packet && vb_opcode_row(packet->opcode)->family == VB_FAMILY_WRITE)
+		return IBV_WC_RECV_RDMA_WITH_IMM;
+	return opcode == IBV_TMH_NO_TAG || opcode == IBV_TMH_FIN ? IBV_WC_TM_NO_TAG :
+								   IBV_WC_TM_RECV;
+}
+
 static bool complete_plain(struct vb_wired *wired, const struct vb_claim *claim,
 			   const struct vb_packet *packet, enum vb_reason reason)
 {
 	const struct vb_tm_message message = message_of(wired, packet);
-	const uint8_t opcode = wired->resp.tm.opcode;
 	struct ibv_wc wc = {
-		.opcode = opcode == IBV_TMH_NO_TAG || opcode == IBV_TMH_FIN ? IBV_WC_TM_NO_TAG :
-									      IBV_WC_TM_RECV,
+		.opcode = opcode_of(wired, packet),
 		.status = vb_reason_row(reason)->recv_status,
 		.vendor_err = reason,
 		.byte_len = message.length,
