@@ -6,6 +6,7 @@ are there.
 
 usage: check_tree.py ROOT
 """
+import fnmatch
 import glob
 import os
 import re
@@ -28,10 +29,14 @@ def files_of(root):
             for path in glob.glob(f"{root}/{top}/**/*", recursive=True) if os.path.isfile(path)}
 
 
-def is_there(name, files):
-    """A path from the root or from src, or a file name wherever it is."""
-    ends = re.compile("(?:^|/)" + re.escape(name).replace(r"\*", "[^/]*") + "$")
-    return any(ends.search(path) for path in files)
+def ends_of(files):
+    """Every way to name a file by the end of its path: run.c, engine/run.c, src/engine/run.c."""
+    return {"/".join(parts[at:]) for parts in (path.split("/") for path in files)
+            for at in range(len(parts))}
+
+
+def is_there(name, ends):
+    return name in ends or ("*" in name and any(fnmatch.fnmatch(end, name) for end in ends))
 
 
 def spans_of(text):
@@ -39,13 +44,13 @@ def spans_of(text):
     return set(re.findall(r"`([^`\n]+)`", re.sub(r"^    .*$", "", text, flags=re.M)))
 
 
-def check_document(root, name, files, sources, wrong):
+def check_document(root, name, ends, sources, wrong):
     for span in sorted(spans_of(read(f"{root}/{name}"))):
         first = span.split("/")[0]
         if re.search(r"(^|/)[A-Z]+(\.|$)", span):  # stands for any name
             continue
         if re.fullmatch(FILE, span):
-            if first not in MADE and span not in LAB and not is_there(span, files):
+            if first not in MADE and span not in LAB and not is_there(span, ends):
                 wrong.append(f"{name}: there is no {span}")
         elif re.fullmatch(r"[\w./-]+", span) and first in TOP and "/" in span:
             if not os.path.exists(f"{root}/{span}"):
@@ -93,13 +98,13 @@ def check_includes(root, order, wrong):
         wrong.append("no source includes anything: this test looks in the wrong place")
 
 
-def check_comments(root, files, wrong):
+def check_comments(root, files, ends, wrong):
     for path in sorted(path for path in files if re.search(r"\.[ch]$", path)):
         text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', read(f"{root}/{path}"))
         for comment in re.findall(r"/\*.*?\*/", text, re.S):
             # Not the headers of others, in angle brackets or of rdma-core.
             for name in re.findall(r"(?<![\w<./])((?:\w+/)*\w{2,}\.[ch])\b(?!\w)", comment):
-                if not is_there(name, files) and not os.path.exists("/usr/include/" + name) \
+                if not is_there(name, ends) and not os.path.exists("/usr/include/" + name) \
                         and not glob.glob(f"/usr/include/*/{name}"):
                     wrong.append(f"{path}: a comment names {name}, which is not there")
 
@@ -107,12 +112,13 @@ def check_comments(root, files, wrong):
 def main():
     root = os.path.realpath(sys.argv[1])
     files = files_of(root)
+    ends = ends_of(files)
     sources = "\n".join(read(f"{root}/{path}") for path in files if re.search(r"\.[ch]$", path))
     wrong = []
     for name in DOCUMENTS:
-        check_document(root, name, files, sources, wrong)
+        check_document(root, name, ends, sources, wrong)
     check_includes(root, check_folders(root, wrong), wrong)
-    check_comments(root, files, wrong)
+    check_comments(root, files, ends, wrong)
     for line in wrong:
         print(line)
     print(f"{len(files)} files, {len(wrong)} wrong")
