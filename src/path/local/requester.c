@@ -68,10 +68,12 @@ static enum vb_step execute(struct vb_step_context *step)
 	return run(step);
 }
 
-/* SQD: what was begun is finished, nothing new is begun. */
-static bool draining(const struct vb_qp *qp)
+/* SQD: what was begun is finished, nothing new is begun. RESET: somebody waits to take it away. */
+static bool stopped(const struct vb_qp *qp)
 {
-	return vb_qp_state(qp) == IBV_QPS_SQD && !vb_qp_has_begun(qp);
+	enum ibv_qp_state state = vb_qp_state(qp);
+
+	return state == IBV_QPS_RESET || (state == IBV_QPS_SQD && !vb_qp_has_begun(qp));
 }
 
 static bool flushing(const struct vb_qp *qp)
@@ -91,7 +93,7 @@ static enum vb_run_verdict run_queue(struct vb_step_context *step)
 			vb_path_flush(step->qp, run->end, &run->notice);
 			break;
 		}
-		if (draining(step->qp))
+		if (stopped(step->qp))
 			break;
 		if (run->budget_bytes <= 0)
 			return VB_RUN_MORE;
