@@ -130,6 +130,8 @@ static int check_spread(const struct ibv_qp_init_attr_ex *attr)
 		return refuse(-EOPNOTSUPP, "only raw packet QPs spread what they receive");
 	if ((attr->comp_mask & all) != all || !attr->pd || !attr->rwq_ind_tbl)
 		return refuse(-EINVAL, "PD, indirection table and hash belong together");
+	if (attr->rwq_ind_tbl->context != attr->pd->context)
+		return refuse(-EINVAL, "the indirection table is of another context");
 	if (attr->send_cq || attr->recv_cq || attr->srq || attr->cap.max_send_wr ||
 	    attr->cap.max_recv_wr)
 		return refuse(-EINVAL, "a QP with an indirection table has no queues of its own");

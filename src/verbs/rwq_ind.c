@@ -10,7 +10,15 @@
 
 static _Atomic uint32_t table_count;
 
-static int check(const struct ibv_rwq_ind_table_init_attr *attr)
+static int check_entry(const struct ibv_context *context, struct ibv_wq *wq)
+{
+	if (wq && wq->context == context)
+		return vb_stale(vb_wq(wq)->qp->nic, "ibv_create_rwq_ind_table");
+	vb_explain("ibv_create_rwq_ind_table: each entry is a work queue of the same context");
+	return -EINVAL;
+}
+
+static int check(const struct ibv_context *context, const struct ibv_rwq_ind_table_init_attr *attr)
 {
 	int err = 0;
 
@@ -21,9 +29,7 @@ static int check(const struct ibv_rwq_ind_table_init_attr *attr)
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < 1u << attr->log_ind_tbl_size && !err; i++)
-		err = attr->ind_tbl[i] ? vb_stale(vb_wq(attr->ind_tbl[i])->qp->nic,
-						  "ibv_create_rwq_ind_table")
-				       : -EINVAL;
+		err = check_entry(context, attr->ind_tbl[i]);
 	return err;
 }
 
@@ -48,7 +54,7 @@ struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *contex
 {
 	static _Atomic int last_number;
 	struct vb_ind_table *table;
-	int err = check(attr);
+	int err = check(context, attr);
 
 	if (!err && atomic_fetch_add(&table_count, 1) >= VB_IND_TABLE_MAX) {
 		atomic_fetch_sub(&table_count, 1);

@@ -22,7 +22,7 @@ static int post_recv(struct ibv_wq *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	return vb_ops_post_recv(&vb_wq(ibv)->qp->ibv, wr, bad_wr);
 }
 
-static int check(const struct ibv_wq_init_attr *attr)
+static int check(struct ibv_context *context, const struct ibv_wq_init_attr *attr)
 {
 	const uint32_t flags = attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? attr->create_flags : 0;
 
@@ -30,6 +30,10 @@ static int check(const struct ibv_wq_init_attr *attr)
 		return refuse(-EINVAL, "ibv_create_wq", "comp_mask or wq_type have no meaning");
 	if (!attr->pd || !attr->cq)
 		return refuse(-EINVAL, "ibv_create_wq", "a work queue has a PD and a CQ");
+	if (attr->pd->context != context || attr->cq->context != context)
+		return refuse(-EINVAL, "ibv_create_wq", "PD or CQ are of another context");
+	if (vb_context(context)->dev->infiniband)
+		return refuse(-EOPNOTSUPP, "ibv_create_wq", "work queues need an Ethernet port");
 	if (flags & ~(uint32_t)FLAGS_KNOWN)
 		return refuse(-EOPNOTSUPP, "ibv_create_wq",
 			      "create_flags other than VLAN stripping and FCS are not supported");
@@ -65,7 +69,7 @@ static int create(struct ibv_wq_init_attr *attr, struct vb_wq **out)
 struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
 	struct vb_wq *wq;
-	int err = check(attr);
+	int err = check(context, attr);
 
 	if (!err)
 		err = create(attr, &wq);

@@ -4,7 +4,9 @@
 
 #include <arpa/inet.h>
 #include <linux/capability.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -111,6 +113,62 @@ static void bad_sends(struct ct *t)
 	raw_send(&a, &frame, 0);
 	CT_EQ(raw_count(&b, frame.mark), 1);
 	CT_EQ(ibv_destroy_flow(flow), 0);
+	raw_close(&a);
+	raw_close(&b);
+}
+
+/* What the interface takes in one frame: its MTU and an Ethernet header. */
+static uint32_t interface_takes(struct ct *t)
+{
+	struct ibv_gid_entry entry;
+	struct ifreq request = { 0 };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0), err;
+
+	CT_EQ(ibv_query_gid_ex(ct_context(t->near), 1, 0, &entry, 0), 0);
+	CT_TRUE(if_indextoname(entry.ndev_ifindex, request.ifr_name) != NULL);
+	err = ioctl(fd, SIOCGIFMTU, &request);
+	close(fd);
+	CT_EQ(err, 0);
+	return (uint32_t)request.ifr_mtu + 14;
+}
+
+/* Only a VLAN tag may make a frame longer than the MTU, wherever it is for. */
+static void longer_than_the_mtu(struct ct *t)
+{
+	const uint32_t most = interface_takes(t);
+	struct ibv_sge sge = { t->near->base + RAW_SEND_AT, most, t->near->mr.lkey };
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.send_flags = IBV_SEND_SIGNALED };
+	struct raw_frame frame = raw_frame(2), tagged = frame;
+	struct raw_rule rule = raw_rule_for(&frame);
+	struct raw_box a, b;
+	struct ibv_flow *flow;
+	uint8_t *at;
+
+	raw_open(t, &a, 0);
+	raw_open(t, &b, 1);
+	at = (uint8_t *)(uintptr_t)sge.addr;
+	memset(at, 0, most + 5);
+	for (int there = 0; there < 2; there++) { /* for nobody; for a QP of this process */
+		flow = there ? raw_flow(&b, &rule) : NULL;
+		raw_build(&frame, at);
+		sge.length = most;
+		CT_EQ(ibv_post_send(a.qp, &wr, &bad), 0);
+		CT_EQ(raw_wait(a.cq).status, IBV_WC_SUCCESS);
+		for (uint32_t more = 1; more <= 4; more++) {
+			sge.length = most + more;
+			CT_EQ(fails(&a, &wr), IBV_WC_LOC_LEN_ERR);
+		}
+		tagged.vlan = 7;
+		raw_build(&tagged, at);
+		wr.wr_id = 3;
+		CT_EQ(ibv_post_send(a.qp, &wr, &bad), 0);
+		CT_EQ(raw_wait(a.cq).status, IBV_WC_SUCCESS);
+		if (flow)
+			CT_EQ(ibv_destroy_flow(flow), 0);
+	}
 	raw_close(&a);
 	raw_close(&b);
 }
@@ -405,6 +463,8 @@ const struct ct_case ct_raw_cases[] = {
 	{ "the states of a raw packet QP want a port and nothing else", states, CT_SOLO },
 	{ "a frame arrives as it was sent, where a rule is", arrives_as_sent, CT_SOLO },
 	{ "a frame that cannot be sent is an error of that request", bad_sends, CT_SOLO },
+	{ "a frame longer than the MTU is LOC_LEN, but for its VLAN tag", longer_than_the_mtu,
+	  CT_SOLO },
 	{ "a frame without a receive that holds it is dropped", without_room, CT_SOLO },
 	{ "checksums are filled in and checked", checksums, CT_SOLO },
 	{ "raw QPs are the parent's after fork, and the child can have its own", survives_fork,

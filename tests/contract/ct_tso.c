@@ -157,6 +157,36 @@ static void segments(struct ct *t)
 	raw_close(&s.box);
 }
 
+/* A header alone is a frame as well. */
+static void without_payload(struct ct *t)
+{
+	struct raw_frame frame = raw_frame(2);
+	struct raw_rule rule = raw_rule_for(&frame);
+	struct raw_box b;
+	struct sender s;
+	struct ibv_flow *flow;
+	uint8_t header[256];
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_TSO,
+		.send_flags = IBV_SEND_SIGNALED,
+		.tso = { .hdr = header, .mss = MSS },
+	};
+
+	raw_open(t, &b, 0);
+	sender_open(t, &s);
+	flow = raw_flow(&b, &rule);
+	frame.type = RAW_IPV4;
+	frame.proto = IPPROTO_TCP;
+	frame.src_port = 5;
+	wr.tso.hdr_sz = (uint16_t)header_of(&frame, header);
+	CT_EQ(ibv_post_send(s.box.qp, &wr, &bad), 0);
+	CT_EQ(raw_wait(s.box.cq).status, IBV_WC_SUCCESS);
+	CT_EQ(raw_wait(b.cq).byte_len, wr.tso.hdr_sz);
+	CT_EQ(ibv_destroy_flow(flow), 0);
+	raw_close(&b);
+	raw_close(&s.box);
+}
+
 static void refused(struct ct *t)
 {
 	uint8_t header[256] = { 2 };
@@ -192,6 +222,7 @@ static void refused(struct ct *t)
 
 const struct ct_case ct_tso_cases[] = {
 	{ "a large send leaves as frames of TCP", segments, CT_SOLO },
+	{ "a large send without payload is its header", without_payload, CT_SOLO },
 	{ "a large send has a header, an MSS and a QP for it", refused, CT_SOLO },
 	{ 0 },
 };

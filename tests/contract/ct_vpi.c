@@ -55,6 +55,27 @@ static void bad_addresses(struct ct *t)
 	CT_NULL(ibv_create_ah(pd, &attr), EINVAL);
 }
 
+/* Neither told of nor there. */
+static void no_frames(struct ct *t)
+{
+	struct ibv_context *ctx = ct_context(t->near);
+	struct ibv_cq *cq = ct_object(t->near, t->near->scq);
+	struct ibv_pd *pd = ct_object(t->near, t->near->pd);
+	struct ibv_wq_init_attr wq = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = pd,
+				       .cq = cq };
+	struct ibv_qp_init_attr qp = { .send_cq = cq, .recv_cq = cq,
+				       .qp_type = IBV_QPT_RAW_PACKET };
+	struct ibv_device_attr_ex device;
+
+	CT_EQ(ibv_query_device_ex(ctx, NULL, &device), 0);
+	CT_EQ(device.max_wq_type_rq, 0);
+	CT_EQ(device.rss_caps.supported_qpts, 0);
+	CT_EQ(device.tso_caps.max_tso, 0);
+	CT_EQ(device.raw_packet_caps, 0);
+	CT_NULL(ibv_create_wq(ctx, &wq), EOPNOTSUPP);
+	CT_NULL(ibv_create_qp(pd, &qp), EOPNOTSUPP);
+}
+
 static int make_ah(struct ct_end *from, const struct ct_end *to, bool grh)
 {
 	struct ibv_ah_attr attr;
@@ -222,6 +243,8 @@ const struct ct_case ct_vpi_cases[] = {
 	{ "an InfiniBand port has a LID, a subnet manager, and the GID of its GUID", port_attributes,
 	  CT_SOLO | CT_ONLY_IB },
 	{ "an AH needs no GRH on InfiniBand, but a LID", bad_addresses, CT_SOLO | CT_ONLY_IB },
+	{ "an InfiniBand port has no frames: neither raw QPs nor work queues", no_frames,
+	  CT_SOLO | CT_ONLY_IB },
 	{ "a datagram without GRH says so, with LID and service level", without_grh,
 	  CT_UD | CT_ONLY_IB },
 	{ "a datagram with GRH brings it along", with_grh, CT_UD | CT_ONLY_IB },

@@ -138,6 +138,22 @@ static void arguments(struct ct *t)
 	CT_NULL(ibv_create_rwq_ind_table(ctx, &table), EINVAL);
 }
 
+/* What was made with one opened device is unknown to another. */
+static void other_contexts(struct ct *t)
+{
+	struct ibv_context *other = ibv_open_device(ct_context(t->near)->device);
+	struct ibv_cq *cq = ct_object(t->near, t->near->scq);
+	struct ibv_wq_init_attr attr = wq_attr(t, cq);
+	struct ibv_wq *wq = make_wq(t, cq);
+	struct ibv_rwq_ind_table_init_attr table = { .log_ind_tbl_size = 0, .ind_tbl = &wq };
+
+	CT_TRUE(other != NULL);
+	CT_NULL(ibv_create_wq(other, &attr), EINVAL);
+	CT_NULL(ibv_create_rwq_ind_table(other, &table), EINVAL);
+	CT_EQ(ibv_destroy_wq(wq), 0);
+	CT_EQ(ibv_close_device(other), 0);
+}
+
 /* ---- spreading ------------------------------------------------------------------------------- */
 
 struct spread {
@@ -312,6 +328,7 @@ static void bad_hashes(struct ct *t)
 const struct ct_case ct_wq_cases[] = {
 	{ "a work queue goes from RESET to RDY to ERR and back", states, CT_SOLO },
 	{ "work queues and tables check their arguments", arguments, CT_SOLO },
+	{ "work queues and tables stay with their context", other_contexts, CT_SOLO },
 	{ "a work queue has flags, and one of them can be changed", flags, CT_SOLO },
 	{ "the hash of a frame picks its work queue", spreads_by_hash, CT_SOLO },
 	{ "a frame without the hashed fields goes to the first entry", without_fields, CT_SOLO },

@@ -27,7 +27,7 @@ static uint32_t length_max(const struct vb_raw_port *port)
 	return (mtu < 65536 ? mtu : 65536) + VB_FRAME_MIN + VB_VLAN_TAG;
 }
 
-/* A frame, or each frame of a large send, must be one that the interface takes. */
+/* Not more than the buffers hold. */
 static enum vb_reason check(struct sending *sending, const struct vb_wqe *wqe)
 {
 	const struct vb_tso *tso;
@@ -89,18 +89,29 @@ static bool transmit(struct sending *sending, struct vb_frame *frame)
 	return true;
 }
 
-static bool send_one(struct sending *sending, const struct vb_wqe *wqe)
+/* Only a VLAN tag may make a frame longer than the interface's MTU. */
+static enum vb_reason check_frame(struct sending *sending, const struct vb_frame *frame)
+{
+	sending->report.want =
+		sending->length_max - (frame->headers.key.tagged ? 0 : (uint32_t)VB_VLAN_TAG);
+	return frame->length > sending->report.want ? VB_RAW_LENGTH : VB_OK;
+}
+
+static bool send_one(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
 {
 	struct vb_frame frame;
 
 	vb_frame_parse(&frame, sending->port->out, wqe->length);
 	frame.from_here = true;
+	*reason = check_frame(sending, &frame);
+	if (*reason)
+		return true;
 	if (wqe->checksum)
 		vb_frame_checksum_fill(&frame);
 	return transmit(sending, &frame);
 }
 
-/* Goes on where it had to stop. */
+/* Goes on where it had to stop. Without payload it is a header alone. */
 static bool send_many(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
 {
 	struct vb_qp *qp = sending->run->qp;
@@ -109,16 +120,19 @@ static bool send_many(struct sending *sending, const struct vb_wqe *wqe, enum vb
 	uint32_t offset = atomic_load_explicit(&qp->sq.offset, memory_order_relaxed);
 	struct vb_frame frame;
 
-	for (; offset < wqe->length; offset += tso->mss) {
-		if (!vb_tso_segment(tso, out, wqe->length, offset, out + VB_FRAME_MAX, &frame)) {
+	do {
+		if (!vb_tso_segment(tso, out, wqe->length, offset, out + VB_FRAME_MAX, &frame))
 			*reason = VB_OPCODE_TRANSPORT;
+		else
+			*reason = check_frame(sending, &frame);
+		if (*reason)
 			return true;
-		}
 		frame.from_here = true;
 		atomic_store_explicit(&qp->sq.offset, offset, memory_order_relaxed);
 		if (!transmit(sending, &frame))
 			return false;
-	}
+		offset += tso->mss;
+	} while (offset < wqe->length);
 	return true;
 }
 
@@ -132,7 +146,7 @@ static bool step(struct sending *sending, const struct vb_wqe *wqe)
 	if (!reason)
 		reason = gather(sending, wqe);
 	if (!reason && !(wqe->opcode == IBV_WR_TSO ? send_many(sending, wqe, &reason)
-						   : send_one(sending, wqe)))
+						   : send_one(sending, wqe, &reason)))
 		return false;
 	run->budget_bytes -= wqe->length;
 	vb_path_complete(run->qp, reason, &sending->report, &run->notice);
