@@ -71,15 +71,29 @@ static int check(const struct ibv_alloc_dm_attr *attr)
 	return -EINVAL;
 }
 
-/* The object for the buffer with this handle: a copy of what its entry says now. */
-static struct vb_dm *make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle)
+/* What an entry says now, as a whole. */
+static struct vb_export_dm entry_of(struct vb_export *export, uint32_t handle)
+{
+	struct vb_export_dm entry;
+
+	vb_export_lock_file(export);
+	entry = export->head->dms[handle];
+	vb_export_unlock_file(export);
+	return entry;
+}
+
+/* The object for the buffer with this handle; -ENOENT: there is none, or none that can be. */
+static int make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle, struct vb_dm **out)
 {
 	struct vb_export *export = vb_context(ctx)->export;
-	const struct vb_export_dm entry = export->head->dms[handle];
-	struct vb_dm *dm = vb_export_has(entry.offset, entry.length) ? calloc(1, sizeof(*dm)) : NULL;
+	const struct vb_export_dm entry = entry_of(export, handle);
+	struct vb_dm *dm;
 
+	if (!entry.serial || !vb_export_has(entry.offset, entry.length))
+		return -ENOENT;
+	dm = calloc(1, sizeof(*dm));
 	if (!dm)
-		return NULL;
+		return -ENOMEM;
 	dm->ibv.context = ctx;
 	dm->ibv.handle = handle;
 	dm->nic = nic;
@@ -88,7 +102,8 @@ static struct vb_dm *make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t 
 	dm->length = entry.length;
 	dm->bytes = export->memory + entry.offset;
 	atomic_fetch_add(&vb_context(ctx)->objects, 1);
-	return dm;
+	*out = dm;
+	return 0;
 }
 
 int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vb_dm **out)
@@ -111,14 +126,14 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 	vb_export_unlock_file(export);
 	if (err)
 		return err;
-	*out = make(ctx, nic, handle);
-	if (!*out) {
+	err = make(ctx, nic, handle, out);
+	if (err) {
 		vb_export_lock_file(export);
 		export->head->dms[handle].serial = 0;
 		vb_export_unlock_file(export);
 		return -ENOMEM;
 	}
-	memset((*out)->bytes, 0, attr->length);
+	memset((*out)->bytes, 0, (*out)->length);
 	return 0;
 }
 
@@ -131,10 +146,7 @@ int vb_dm_import(struct ibv_context *ctx, uint32_t handle, struct vb_dm **out)
 		return -errno;
 	if (!export || handle >= VB_DM_MAX)
 		return -ENOENT;
-	if (!export->head->dms[handle].serial)
-		return -ENOENT;
-	*out = make(ctx, nic, handle);
-	return *out ? 0 : -ENOMEM;
+	return make(ctx, nic, handle, out);
 }
 
 void vb_dm_unimport(struct vb_dm *dm)
@@ -176,9 +188,16 @@ int vb_dm_free(struct vb_dm *dm)
 	return err;
 }
 
+/* Freed through another object, and perhaps somebody else's by now. */
+static bool is_gone(const struct vb_dm *dm)
+{
+	return __atomic_load_n(&dm->export->head->dms[dm->ibv.handle].serial, __ATOMIC_RELAXED) !=
+	       dm->serial;
+}
+
 uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length)
 {
-	if ((offset | length) & 3 || offset > dm->length || length > dm->length - offset)
+	if (is_gone(dm) || (offset | length) & 3 || offset > dm->length || length > dm->length - offset)
 		return NULL;
 	return dm->bytes + offset;
 }

@@ -31,7 +31,7 @@ int vb_dm_free(struct vb_dm *dm);
 int vb_dm_import(struct ibv_context *ctx, uint32_t handle, struct vb_dm **out);
 void vb_dm_unimport(struct vb_dm *dm);
 
-/* length bytes from offset on, in multiples of 4; NULL: not inside the buffer. */
+/* length bytes from offset on, in multiples of 4; NULL: not inside the buffer, or it was freed. */
 uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length);
 
 /* Regions of this process in the buffer. */

@@ -327,6 +327,16 @@ void vb_export_mr_remove(struct vb_export *export, uint32_t handle)
 	vb_export_unlock();
 }
 
+struct vb_export_mr vb_export_mr_record(struct vb_export *export, uint32_t handle)
+{
+	struct vb_export_mr record;
+
+	vb_export_lock_file(export);
+	record = export->records[handle];
+	vb_export_unlock_file(export);
+	return record;
+}
+
 void vb_export_mr_forget(struct vb_export *export, const struct vb_mr *mr)
 {
 	if (!export || mr->ibv.handle >= VB_EXPORT_MRS)

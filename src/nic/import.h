@@ -94,6 +94,8 @@ void vb_export_unlock_file(struct vb_export *export);
 uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd);
 void vb_export_pd_remove(struct vb_export *export, uint32_t handle);
 uint32_t vb_export_mr_add(struct vb_export *export, struct vb_mr *mr);
+/* What it says at this moment, as a whole; pid 0: nothing. */
+struct vb_export_mr vb_export_mr_record(struct vb_export *export, uint32_t handle);
 /* After a change of the region. */
 void vb_export_mr_update(struct vb_export *export, const struct vb_mr *mr);
 void vb_export_mr_remove(struct vb_export *export, uint32_t handle);
@@ -110,6 +112,8 @@ static inline bool vb_export_has(uint64_t offset, uint64_t length)
 /* A PD by the handle that its owner has; -ENOENT. */
 int vb_pd_import(struct ibv_context *ctx, uint32_t handle, struct vb_pd **out);
 void vb_pd_unimport(struct vb_pd *pd);
+/* The same when its last object is gone. */
+void vb_pd_unimport_unused(struct vb_pd *pd);
 /* Objects of a PD, and of those imported from it. */
 uint32_t vb_pd_users(struct vb_pd *pd);
 /* It is deallocated: those imported from it stand for nothing any more. */

@@ -94,14 +94,10 @@ static void end_record(struct vb_pd *pd)
 		vb_export_pd_remove(pd->export, pd->ibv.handle);
 }
 
-/* While objects use it, only the promise is noted: the last of them brings us here again. */
-void vb_pd_unimport(struct vb_pd *pd)
+void vb_pd_unimport_unused(struct vb_pd *pd)
 {
 	bool last = false;
 
-	pd->unimported = true;
-	if (pd->nic == vb_nic_current() && atomic_load(&pd->users))
-		return;
 	if (pd->export && pd->ibv.handle < VB_EXPORT_PDS) {
 		vb_export_lock();
 		last = leave(pd);
@@ -116,6 +112,21 @@ void vb_pd_unimport(struct vb_pd *pd)
 	vb_export_put(pd->export);
 	atomic_fetch_sub(&vb_context(pd->ibv.context)->objects, 1);
 	free(pd);
+}
+
+/*
+ * While objects use it, only the promise is noted, and the last of them brings it to its end. Until
+ * it is noted it has one user more, so that only one finds itself the last.
+ */
+void vb_pd_unimport(struct vb_pd *pd)
+{
+	if (pd->nic != vb_nic_current()) {
+		vb_pd_unimport_unused(pd);
+		return;
+	}
+	atomic_fetch_add(&pd->users, 1);
+	pd->unimported = true;
+	vb_pd_release(pd, pd->nic);
 }
 
 uint32_t vb_pd_users(struct vb_pd *pd)
@@ -183,38 +194,37 @@ static int locate(const struct vb_export *export, const struct vb_export_mr *rec
 		spec->addr = (uintptr_t)export->memory + record->addr;
 		return 0;
 	}
-	if (record->length > VB_MR_SIZE_MAX)
+	if (record->length > VB_MR_SIZE_MAX || record->addr + record->length < record->addr)
 		return -EOPNOTSUPP;
 	return vb_import_locate((pid_t)record->pid, record->addr, record->length,
 				record->access & IBV_ACCESS_LOCAL_WRITE, &spec->addr);
 }
 
 static int make_foreign(struct vb_pd *pd, struct vb_export *export, uint32_t handle,
-			struct vb_mr **out)
+			const struct vb_export_mr *record, struct vb_mr **out)
 {
-	const struct vb_export_mr record = export->records[handle];
 	struct vb_mr_spec spec;
-	int err = locate(export, &record, &spec);
+	int err = locate(export, record, &spec);
 
 	if (err) {
 		vb_explain("ibv_import_mr: the region lies in memory of process %u that this process "
 			   "has not mapped; share it (memfd, shm, MAP_SHARED before fork), or use "
-			   "device memory", record.pid);
+			   "device memory", record->pid);
 		return err;
 	}
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
 		return -ENOMEM;
 	(*out)->foreign = true;
-	(*out)->dm = record.dm;
-	(*out)->ibv.lkey = record.lkey;
-	(*out)->ibv.rkey = record.rkey;
+	(*out)->dm = record->dm;
+	(*out)->ibv.lkey = record->lkey;
+	(*out)->ibv.rkey = record->rkey;
 	(*out)->ibv.handle = handle;
-	if (record.dm)
-		vb_dm_use(export, record.dm - 1, 1);
+	if (record->dm)
+		vb_dm_use(export, record->dm - 1, 1);
 	err = vb_mr_create(*out, pd, &spec);
-	if (err && record.dm)
-		vb_dm_use(export, record.dm - 1, -1);
+	if (err && record->dm)
+		vb_dm_use(export, record->dm - 1, -1);
 	if (!err)
 		(*out)->ibv.addr = NULL;
 	return err;
@@ -223,24 +233,25 @@ static int make_foreign(struct vb_pd *pd, struct vb_export *export, uint32_t han
 int vb_mr_import(struct vb_pd *pd, uint32_t handle, struct vb_mr **out)
 {
 	struct vb_export *export = vb_context(pd->ibv.context)->export;
+	struct vb_export_mr record = { 0 };
 	struct vb_mr *original;
 	int err;
 
-	if (!export || handle >= VB_EXPORT_MRS || !atomic_load(&export->records[handle].pid)) {
+	if (export && handle < VB_EXPORT_MRS)
+		record = vb_export_mr_record(export, handle);
+	if (!record.pid) {
 		vb_explain("ibv_import_mr: no MR of the device has handle %u", handle);
 		return -ENOENT;
 	}
-	if (export->records[handle].pd != pd->ibv.handle) {
+	if (record.pd != pd->ibv.handle) {
 		vb_explain("ibv_import_mr: the MR belongs to another PD");
 		return -EINVAL;
 	}
 	vb_export_lock();
-	original = atomic_load(&export->records[handle].pid) == (uint32_t)getpid() ?
-			   export->mrs[handle] :
-			   NULL;
+	original = record.pid == (uint32_t)getpid() ? export->mrs[handle] : NULL;
 	err = original ? stand_for(pd, original, out) : 0;
 	vb_export_unlock();
-	return original ? err : make_foreign(pd, export, handle, out);
+	return original ? err : make_foreign(pd, export, handle, &record, out);
 }
 
 static void drop(struct vb_mr *mr)

@@ -252,8 +252,8 @@ static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spe
 	}
 	if (vb_mw_any_bound_to(mr))
 		return -EBUSY;
-	if ((mr->dm || mr->mapping) && spec->addr != mr->addr) {
-		vb_explain("ibv_rereg_mr: a region of device memory or a dma-buf cannot move");
+	if ((mr->dm || mr->mapping) && (spec->addr != mr->addr || spec->length != mr->length)) {
+		vb_explain("ibv_rereg_mr: a region of device memory or a dma-buf cannot move or grow");
 		return -EINVAL;
 	}
 	if ((mr->dm && !(spec->access & IBV_ACCESS_ZERO_BASED)) ||

@@ -72,7 +72,7 @@ int vb_pd_adopt(struct vb_pd *pd)
 void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic)
 {
 	if (pd->nic == nic && atomic_fetch_sub(&pd->users, 1) == 1 && pd->unimported)
-		vb_pd_unimport(pd);
+		vb_pd_unimport_unused(pd);
 }
 
 static int dealloc_parent(struct vb_pd *pd)

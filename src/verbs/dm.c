@@ -14,8 +14,9 @@ static uint8_t *range(const struct ibv_dm *dm, uint64_t offset, size_t length, c
 	uint8_t *at = vb_dm_range(vb_dm((struct ibv_dm *)dm), offset, length);
 
 	if (!at)
-		vb_explain("%s: %zu bytes at %llu: not inside the device memory, or not multiples of 4",
-			   call, length, (unsigned long long)offset);
+		vb_explain("%s: %zu bytes at %llu: not inside the device memory, not multiples of 4, "
+			   "or it was freed through another handle", call, length,
+			   (unsigned long long)offset);
 	return at;
 }
 
@@ -70,7 +71,7 @@ static int check(const struct vb_pd *pd, const struct vb_dm *dm, uint64_t offset
 	else if (access & (IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB))
 		why = "on-demand paging and huge pages are for host memory";
 	else if (!vb_dm_range(dm, offset, length))
-		why = "not inside the device memory, or not in multiples of 4";
+		why = "not inside the device memory, not in multiples of 4, or it was freed";
 	else if (vb_context(pd->ibv.context)->export != dm->export)
 		why = "the PD is one of another device";
 	if (!why)

@@ -133,6 +133,7 @@ static void device_memory(struct ct *t)
 	CT_ERROR(ibv_memcpy_from_dm(&value, first, 4096, 4), EINVAL);
 	ibv_unimport_dm(first);
 	CT_EQ(ibv_free_dm(second), 0);
+	CT_ERROR(ibv_memcpy_to_dm(dm, 0, &value, 4), EINVAL); /* they may be somebody else's */
 	CT_ERROR(ibv_free_dm(dm), EINVAL);
 	ibv_unimport_dm(dm);
 	CT_EQ(ibv_close_device(ctx), 0);
