@@ -26,7 +26,8 @@ void vb_async_close(struct vb_context *ctx)
 {
 	vb_list_for(entry, &ctx->async_events, struct async_event, node)
 		free(entry);
-	close(ctx->verbs.context.async_fd);
+	if (ctx->verbs.context.async_fd >= 0)
+		close(ctx->verbs.context.async_fd);
 	pthread_mutex_destroy(&ctx->async_lock);
 }
 

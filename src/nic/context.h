@@ -16,6 +16,7 @@ struct vb_context {
 	pthread_mutex_t async_lock;
 	struct vb_list async_events; /* not yet fetched */
 	_Atomic uint32_t objects;    /* that still refer to the context */
+	bool closed;                 /* by the application: goes with an object that releases it */
 	uint32_t fatal_told;         /* the last failure of the device that it knows of; nic->lock */
 };
 

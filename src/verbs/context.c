@@ -149,6 +149,15 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 	return vb_return_null(err);
 }
 
+void vb_context_release(struct vb_context *ctx)
+{
+	if (atomic_fetch_sub(&ctx->objects, 1) != 1 || !ctx->closed)
+		return;
+	vb_async_close(ctx);
+	free(ctx);
+}
+
+/* Objects that outlive their context still name it: then it stays, without its fds. */
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *ctx = vb_context(context);
@@ -157,14 +166,12 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
 	vb_export_put(ctx->export); /* objects that use it have references of their own */
-	/* Objects that outlive their context still name it: then it stays, without its fds. */
-	if (atomic_load(&ctx->objects)) {
-		close(context->async_fd);
-		context->async_fd = context->cmd_fd = -1;
-		ctx->export = NULL;
-		return 0;
-	}
-	vb_async_close(ctx);
-	free(ctx);
+	close(context->async_fd);
+	context->async_fd = context->cmd_fd = -1;
+	ctx->export = NULL;
+	/* One more, until all is said: an object may go at this moment. */
+	atomic_fetch_add(&ctx->objects, 1);
+	ctx->closed = true;
+	vb_context_release(ctx);
 	return 0;
 }

@@ -16,6 +16,9 @@ int vb_xrc_handle_query(struct vb_qp *handle, struct ibv_qp_attr *attr,
 /* Other processes may open QPs of this one from now on. */
 void vb_xrc_share_enable(void);
 
+/* context.c: an object that may outlive the application's context is gone. */
+void vb_context_release(struct vb_context *ctx);
+
 /* qp.c */
 int vb_verbs_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 int vb_verbs_stop_and_destroy(struct vb_qp *qp);

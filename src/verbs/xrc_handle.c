@@ -127,7 +127,7 @@ static int release(struct vb_qp *real)
 	context = real->ibv.context;
 	err = vb_verbs_stop_and_destroy(real);
 	if (!err)
-		atomic_fetch_sub(&vb_context(context)->objects, 1);
+		vb_context_release(vb_context(context));
 	return err;
 }
 
