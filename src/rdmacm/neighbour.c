@@ -64,11 +64,15 @@ static uint64_t look_ns, interval_ns; /* when all are looked at, and how long af
 
 void vb_cma_neighbour_wait(struct vb_cma_id *id, int timeout_ms, uint64_t now_ns)
 {
+	const bool alone = vb_list_empty(&waiting);
+
 	id->neighbour_until_ns =
 		timeout_ms < 0 ? VB_NEVER_NS : now_ns + (uint64_t)timeout_ms * 1000000u;
 	vb_list_append(&waiting, &id->neighbour_node);
 	interval_ns = FIRST_LOOK_NS;
-	look_ns = now_ns + interval_ns;
+	/* Never later than those before it wait for. */
+	if (alone || now_ns + interval_ns < look_ns)
+		look_ns = now_ns + interval_ns;
 }
 
 void vb_cma_neighbour_drop(struct vb_cma_id *id)

@@ -154,7 +154,7 @@ static void forget_unused_hosts(void)
 static bool is_suspicious(void)
 {
 	for (int i = 0; i < HOSTS; i++)
-		if (hosts[i].refusals)
+		if (hosts[i].used && hosts[i].refusals)
 			return true;
 	return false;
 }

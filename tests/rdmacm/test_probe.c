@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How often peers on other hosts are asked whether they are there; the network is the test. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "rdmacm/probe.h"
+
+#define S 1000000000ull
+
+enum { REFUSES = 1, SILENT = 2 }; /* last bytes of addresses */
+
+static struct vb_list ids = VB_LIST_INIT(ids);
+static unsigned died, open_knocks;
+static uint8_t knocked_at[4096]; /* by descriptor: whom */
+
+static int knock(const struct vb_gsi_datagram *datagram)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	assert_in_range(fd, 0, sizeof(knocked_at) - 1);
+	knocked_at[fd] = datagram->dst.raw[15];
+	open_knocks++;
+	return fd;
+}
+
+static bool refused(int fd)
+{
+	close(fd);
+	open_knocks--;
+	return knocked_at[fd] == REFUSES;
+}
+
+static bool is_local(const union ibv_gid *gid)
+{
+	(void)gid;
+	return false;
+}
+
+/* --- what the rest of the library would do --- */
+
+const struct vb_engine_table *vb_cma_engine(void)
+{
+	static const struct vb_engine_table table = {
+		.gsi_knock = knock,
+		.gsi_refused = refused,
+		.gid_is_local = is_local,
+	};
+
+	return &table;
+}
+
+struct vb_cm *vb_cma_cm(void)
+{
+	return NULL;
+}
+
+struct vb_list *vb_cma_ids(void)
+{
+	return &ids;
+}
+
+void vb_cma_io_send(void *arg, const struct vb_cm_route *route, const struct vb_cm_message *message)
+{
+	(void)arg, (void)route, (void)message;
+}
+
+bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
+{
+	(void)endpoint;
+	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ };
+	return true;
+}
+
+void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns)
+{
+	(void)cm, (void)now_ns;
+	assert_int_equal(gid->raw[15], REFUSES);
+	died++;
+}
+
+/* --- */
+
+static void connect_with(struct vb_cma_id *id, uint8_t host, uint64_t now_ns)
+{
+	memset(id, 0, sizeof(*id));
+	id->has_endpoint = true;
+	id->endpoint.state = VB_CM_ESTABLISHED;
+	id->endpoint.route.remote.raw[15] = host;
+	vb_list_append(&ids, &id->node);
+	vb_cma_probe_begin(now_ns);
+}
+
+static uint64_t round_after(uint64_t now_ns)
+{
+	assert_true(vb_cma_probe_next_ns() > now_ns);
+	now_ns = vb_cma_probe_next_ns();
+	vb_cma_probe_tick(now_ns);
+	return now_ns;
+}
+
+static void a_host_is_dead_when_it_says_so_again_and_again(void **state)
+{
+	struct vb_cma_id id;
+	uint64_t now_ns = 100 * S;
+
+	(void)state;
+	died = 0;
+	connect_with(&id, REFUSES, now_ns);
+	for (int i = 0; i < 3; i++) {
+		now_ns = round_after(now_ns);
+		assert_int_equal(died, 0);
+	}
+	now_ns = round_after(now_ns);
+	assert_int_equal(died, 1);
+	vb_list_remove(&id.node);
+	round_after(now_ns);
+	assert_true(vb_cma_probe_next_ns() == VB_NEVER_NS);
+	assert_int_equal(open_knocks, 0);
+}
+
+/* A host that nobody is connected with any more does not make the others be asked in haste. */
+static void what_a_forgotten_host_said_is_forgotten(void **state)
+{
+	struct vb_cma_id leaves, stays;
+	uint64_t now_ns = 200 * S, before_ns;
+
+	(void)state;
+	died = 0;
+	connect_with(&leaves, REFUSES, now_ns);
+	connect_with(&stays, SILENT, now_ns);
+	for (int i = 0; i < 2; i++)
+		now_ns = round_after(now_ns);
+	vb_list_remove(&leaves.node);
+	for (int i = 0; i < 5; i++) {
+		before_ns = now_ns;
+		now_ns = round_after(now_ns);
+	}
+	assert_int_equal(died, 0);
+	assert_int_equal((now_ns - before_ns) / S, 5);
+	vb_list_remove(&stays.node);
+	round_after(now_ns);
+	assert_true(vb_cma_probe_next_ns() == VB_NEVER_NS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_host_is_dead_when_it_says_so_again_and_again),
+		cmocka_unit_test(what_a_forgotten_host_said_is_forgotten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
