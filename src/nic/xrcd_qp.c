@@ -7,37 +7,52 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Nothing ever belongs to this PD or completes at this CQ. They belong to no context. */
-static int stand_ins_make(struct vb_nic *nic, struct ibv_context *ctx)
+static bool stand_ins_there(struct vb_nic *nic)
+{
+	bool there;
+
+	pthread_mutex_lock(&nic->lock);
+	there = nic->xrc_cq;
+	pthread_mutex_unlock(&nic->lock);
+	return there;
+}
+
+/* True: they are the ones. False: another thread was faster. They belong to no context. */
+static bool stand_ins_set(struct vb_nic *nic, struct vb_pd *pd, struct vb_cq *cq)
+{
+	bool first;
+
+	pthread_mutex_lock(&nic->lock);
+	first = !nic->xrc_cq;
+	if (first) {
+		atomic_fetch_sub(&vb_context(pd->ibv.context)->objects, 2);
+		pd->ibv.context = cq->ibv.context = NULL;
+		nic->xrc_pd = pd;
+		nic->xrc_cq = cq;
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return first;
+}
+
+/* Nothing ever belongs to this PD or completes at this CQ. */
+static int stand_ins(struct vb_nic *nic, struct ibv_context *ctx)
 {
 	const struct vb_cq_spec spec = { .cqe = 1 };
 	struct vb_pd *pd;
 	struct vb_cq *cq;
-	int err = vb_pd_alloc(ctx, &pd);
+	int err;
 
+	if (stand_ins_there(nic))
+		return 0;
+	err = vb_pd_alloc(ctx, &pd);
 	if (err)
 		return err;
 	err = vb_cq_create(ctx, &spec, &cq);
-	if (err) {
-		vb_pd_dealloc(pd);
-		return err;
-	}
-	atomic_fetch_sub(&vb_context(ctx)->objects, 2);
-	pd->ibv.context = cq->ibv.context = NULL;
-	nic->xrc_pd = pd;
-	nic->xrc_cq = cq;
-	return 0;
-}
-
-static int stand_ins(struct vb_nic *nic, struct ibv_context *ctx)
-{
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	int err = 0;
-
-	pthread_mutex_lock(&lock);
-	if (!nic->xrc_cq)
-		err = stand_ins_make(nic, ctx);
-	pthread_mutex_unlock(&lock);
+	if (!err && stand_ins_set(nic, pd, cq))
+		return 0;
+	if (!err)
+		vb_cq_destroy(cq);
+	vb_pd_dealloc(pd);
 	return err;
 }
 

@@ -170,9 +170,16 @@ static int modify_real(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mas
 	return vb_verbs_modify(qp, attr, mask);
 }
 
-void vb_xrc_share_enable(void)
+static void share_init(void)
 {
 	static const struct vb_xrc_calls calls = { .modify = modify_real, .release = release };
 
 	vb_xrc_share_init(&calls);
+}
+
+void vb_xrc_share_enable(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, share_init);
 }
