@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/migrate.h"
 #include "engine/wire.h"
+#include "path/local/local.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
 #include "verbs/raw.h"
@@ -112,6 +113,7 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	int err;
 
 	vb_wire_stop(qp);
+	vb_local_give_back(qp);
 	err = modify_locked(qp, attr, mask);
 	vb_qp_token_release(qp);
 	if (!err) {
@@ -196,6 +198,7 @@ int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
 	vb_spin_lock(&engine->progress_lock);
 	vb_wire_stop(qp);
+	vb_local_give_back(qp);
 	vb_engine_unpend(engine, qp);
 	vb_qp_withdraw(qp);
 	vb_spin_unlock(&engine->progress_lock);

@@ -263,6 +263,82 @@ static void receives_survive_a_qp(struct ct *t)
 	consume(&l2, 1, 3);
 }
 
+enum { PIECES = 32, PIECE = 4 << 20 }; /* long enough to be interrupted: the arena, again and again */
+
+static void long_message(struct ct_link *l, int srq)
+{
+	struct ibv_sge from[PIECES], to[PIECES];
+	struct ibv_recv_wr recv = { .wr_id = 1, .sg_list = to, .num_sge = PIECES }, *bad;
+	struct ibv_send_wr wr;
+
+	for (int i = 0; i < PIECES; i++) {
+		from[i] = ct_sge(l->a.end, 0, PIECE);
+		to[i] = ct_sge(l->b.end, PIECE, PIECE);
+	}
+	CT_EQ(ct_post_srq_recv(l->b.end, srq, &recv, &bad), 0);
+	wr = ct_wr(l, IBV_WR_SEND, 2, from, PIECES);
+	ct_post(&l->a, &wr);
+}
+
+/* A short message finds the receive that the long one had begun to fill. */
+static void receive_is_there_again(struct ct_link *l)
+{
+	struct ibv_wc wc;
+
+	ct_send(l, 3, 0, 8);
+	ct_sent(l, 3, IBV_WC_SUCCESS);
+	wc = ct_wait(l->b.end, l->b.rcq);
+	CT_EQ(wc.wr_id, 1);
+	CT_EQ(wc.status, IBV_WC_SUCCESS);
+	CT_EQ(wc.byte_len, 8);
+}
+
+/* Neither an SRQ nor an XRC SRQ loses it, whichever end gives up. */
+static void interrupted(struct ct *t, enum ibv_qp_type type)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.type = type;
+	o.cap.max_send_sge = o.cap.max_recv_sge = PIECES;
+	o.srq_b = type == IBV_QPT_RC ? ct_create_srq(t->far, t->far->pd, 16, PIECES) : 0;
+	ct_link_open(t, &l, &o);
+	long_message(&l, l.b.srq);
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_ERR), 0);
+	if (ct_wait(t->near, l.a.scq).status == IBV_WC_SUCCESS)
+		return; /* it was faster */
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+	CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+	/* What is still on its way is not for the new connection. */
+	l.a.psn = (l.a.psn + 0x400000) & 0xffffff;
+	ct_link_connect(&l);
+	receive_is_there_again(&l);
+}
+
+static void an_interrupted_message_gives_its_receive_back(struct ct *t)
+{
+	interrupted(t, IBV_QPT_RC);
+	interrupted(t, IBV_QPT_XRC_SEND);
+}
+
+static void a_destroyed_sender_gives_its_receive_back(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, next;
+	struct ibv_wc wc;
+
+	o.cap.max_send_sge = PIECES;
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
+	ct_link_open(t, &l, &o);
+	ct_link_open(t, &next, &o);
+	long_message(&l, o.srq_b);
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	if (ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc))
+		return; /* it was faster */
+	CT_EQ(ct_destroy(t->far, l.b.handle), 0);
+	receive_is_there_again(&next);
+}
+
 const struct ct_case ct_srq_cases[] = {
 	{ "an SRQ checks its sizes and reports them", sizes_are_checked, CT_SOLO },
 	{ "an SRQ can be as large as the device reports", limits_are_reachable, CT_SOLO },
@@ -276,5 +352,9 @@ const struct ct_case ct_srq_cases[] = {
 	{ "the SRQ limit event fires once, until armed again", limit_fires_once, CT_RC | CT_UD },
 	{ "an SRQ is resized under traffic", resize_under_traffic, CT_RC | CT_UD },
 	{ "receives of an SRQ survive a QP", receives_survive_a_qp, CT_RC | CT_UD },
+	{ "a message that is interrupted by an error gives its receive back to the SRQ",
+	  an_interrupted_message_gives_its_receive_back, CT_RC },
+	{ "a sender that is destroyed gives its receive back to the SRQ",
+	  a_destroyed_sender_gives_its_receive_back, CT_RC },
 	{ 0 },
 };

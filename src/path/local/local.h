@@ -30,6 +30,10 @@ struct vb_run {
 /* Executes in post order. The caller holds the executor's token. */
 enum vb_run_verdict vb_local_run(struct vb_run *run);
 
+/* A receive that is held for a message is given back: it will not be finished. With the token, and
+ * outside of every hazard. */
+void vb_local_give_back(struct vb_qp *qp);
+
 /* A small SEND to a peer that is ready, at once; false: nothing happened, post it. */
 bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr);
 

@@ -123,5 +123,8 @@ enum vb_run_verdict vb_local_run(struct vb_run *run)
 	step.since_hazard = 0;
 	verdict = run_queue(&step);
 	vb_step_leave(&step);
+	if (__builtin_expect(run->qp->remote.holds_taken, 0) &&
+	    (!run->qp->sq.offset || flushing(run->qp)))
+		vb_local_give_back(run->qp);
 	return verdict;
 }
