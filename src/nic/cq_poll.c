@@ -245,15 +245,21 @@ ALWAYS_INLINE int poll_qp(struct vb_cq *cq, struct vb_qp *qp, int count, struct 
 {
 	/* Looked at first: the work request that failed comes before the receives it flushes. */
 	bool flush = atomic_load_explicit(&qp->flush_ready, memory_order_acquire);
-	int got = 0;
+	/* Sends leave room for receives: who gets only the ones may never post the others again. */
+	int share = qp->recv_cq == cq && !flush ? (count + 1) / 2 : count;
+	int got = 0, sent = 0;
 
 	if (qp->send_cq == cq)
-		got = poll_sq(cq, qp, count, wc, stamps);
+		got = sent = poll_sq(cq, qp, share, wc, stamps);
 	if (qp->recv_cq != cq || got == count)
 		return got;
 	if (qp->srq)
-		return got + poll_srq(cq, qp->srq, count - got, wc + got);
-	return got + poll_own_rq(cq, qp, count - got, wc + got, flush, stamps);
+		got += poll_srq(cq, qp->srq, count - got, wc + got);
+	else
+		got += poll_own_rq(cq, qp, count - got, wc + got, flush, stamps);
+	if (sent == share && got < count)
+		got += poll_sq(cq, qp, count - got, wc + got, stamps);
+	return got;
 }
 
 typedef int (*poll_fn)(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc);
