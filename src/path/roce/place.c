@@ -167,6 +167,13 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 	return row->headers & VB_HEADER_IMM ? complete(wired, &claim, packet) : VB_OK;
 }
 
+/* The SRQ may be another process's, and gone, or have another ring by now. */
+static bool finds_queue(struct vb_wired *wired)
+{
+	return vb_qp_is_xrc(wired->qp) ? vb_responder_aim_again(wired) :
+					 vb_responder_follow(wired, true);
+}
+
 bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
 {
 	struct vb_message message = {
@@ -180,22 +187,38 @@ bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
 	if (vb_matches_tags(wired))
 		return vb_place_tm_spoil(wired, reason);
 	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS ||
-	    (vb_qp_is_xrc(wired->qp) && !vb_responder_aim_again(wired)) ||
-	    !vb_recv_claim(&wired->resp.own, &claim))
+	    !finds_queue(wired) || !vb_recv_claim(&wired->resp.own, &claim))
 		return false;
 	hold(&wired->resp.own, &claim);
 	return !vb_recv_complete(&wired->resp.own, &claim, &message, reason, &lost);
 }
 
-void vb_place_give_back(struct vb_wired *wired)
+/* Whoever drops a QP may be inside already, or may not. */
+static void give_back_receive(struct vb_wired *wired)
 {
+	struct vb_roce *roce = wired->roce;
+	struct vb_thread *before = roce->thread, *thread = vb_thread_get();
+	bool inside = thread && atomic_load(thread->hazard) & 0xffff;
 	struct vb_remote *own = &wired->resp.own;
 	struct vb_claim claim = { 0 };
 
+	if (!thread)
+		return; /* lost until this process ends */
+	if (!inside)
+		vb_hazard_enter(thread, roce->nic->self->head_slot);
+	roce->thread = thread;
+	if (finds_queue(wired) && vb_recv_claim(own, &claim))
+		vb_recv_unclaim(own, &claim);
+	own->holds_taken = false;
+	roce->thread = before;
+	if (!inside)
+		vb_hazard_leave(thread);
+}
+
+void vb_place_give_back(struct vb_wired *wired)
+{
 	if (vb_matches_tags(wired))
 		vb_place_tm_give_back(wired);
-	if (own->holds_taken && vb_qp_is_xrc(wired->qp))
-		vb_place_give_back_xrc(wired);
-	else if (own->holds_taken && vb_recv_claim(own, &claim))
-		vb_recv_unclaim(own, &claim);
+	if (wired->resp.own.holds_taken)
+		give_back_receive(wired);
 }

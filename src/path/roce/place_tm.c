@@ -251,6 +251,7 @@ bool vb_place_tm_spoil(struct vb_wired *wired, enum vb_reason reason)
 		told = vb_tm_received(tm_of(wired), tag, &message,
 				      vb_reason_row(reason)->recv_status, reason);
 	} else if (vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
+		   vb_responder_follow(wired, true) &&
 		   vb_recv_claim(&wired->resp.own, &claim)) {
 		told = complete_plain(wired, &claim, NULL, reason);
 	}

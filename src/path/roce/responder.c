@@ -12,13 +12,12 @@
 
 enum { ATOMIC_TRIES = 1000, RESIZE_TRIES = 1000 };
 
-/* Its SRQ is being resized: RC is asked again, the others' message would be lost. */
-static bool follow(struct vb_wired *wired)
+bool vb_responder_follow(struct vb_wired *wired, bool waits)
 {
 	for (unsigned i = 0; i < RESIZE_TRIES; i++) {
 		if (vb_recv_follow(&wired->resp.own))
 			return true;
-		if (vb_qp_reliable(wired->qp))
+		if (!waits)
 			break;
 		/* Who resizes waits until nobody is inside. */
 		vb_hazard_leave(wired->roce->thread);
@@ -35,8 +34,9 @@ bool vb_responder_bind(struct vb_wired *wired)
 
 	if (vb_qp_is_xrc(wired->qp))
 		return vb_responder_bind_xrc(wired);
+	/* Its SRQ is being resized: RC is asked again, the others' message would be lost. */
 	if (resp->bound)
-		return follow(wired);
+		return vb_responder_follow(wired, !vb_qp_reliable(wired->qp));
 	own->peer = wired->roce->nic->self;
 	own->entry = wired->qp->entry;
 	if (!vb_recv_resolve(own)) {

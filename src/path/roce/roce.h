@@ -329,6 +329,8 @@ void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason);
 
 /* responder.c and its halves: requests to us */
 bool vb_responder_bind(struct vb_wired *wired);
+/* Its receive queue as it is now. False: it is being resized; who waits leaves the hazard meanwhile. */
+bool vb_responder_follow(struct vb_wired *wired, bool waits);
 void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
@@ -345,7 +347,6 @@ bool vb_responder_bind_xrc(struct vb_wired *wired);
 enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote, uint32_t srqn);
 /* The SRQ of the message at hand once more; false: it is gone. */
 bool vb_responder_aim_again(struct vb_wired *wired);
-void vb_place_give_back_xrc(struct vb_wired *wired);
 /* Memory of the process that has the SRQ, where it is not this one; false: it is not mapped. */
 bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, uint32_t offset,
 		     const struct vb_packet *packet);

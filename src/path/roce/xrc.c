@@ -46,28 +46,6 @@ bool vb_responder_aim_again(struct vb_wired *wired)
 	       own->holds_taken == held;
 }
 
-/* Whoever drops a QP may be inside already, or may not. */
-void vb_place_give_back_xrc(struct vb_wired *wired)
-{
-	struct vb_roce *roce = wired->roce;
-	struct vb_thread *before = roce->thread, *thread = vb_thread_get();
-	bool inside = thread && atomic_load(thread->hazard) & 0xffff;
-	struct vb_remote *own = &wired->resp.own;
-	struct vb_claim claim = { 0 };
-
-	if (!thread)
-		return; /* lost until this process ends */
-	if (!inside)
-		vb_hazard_enter(thread, roce->nic->self->head_slot);
-	roce->thread = thread;
-	if (vb_responder_aim_again(wired) && vb_recv_claim(own, &claim))
-		vb_recv_unclaim(own, &claim);
-	own->holds_taken = false;
-	roce->thread = before;
-	if (!inside)
-		vb_hazard_leave(thread);
-}
-
 /* --- memory of the process that has the SRQ, where it is another one --- */
 
 bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, uint32_t offset,
