@@ -34,7 +34,8 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	if (!inside(entry->iova, entry->length, va, length))
 		return VB_RKEY_RANGE;
 	*address = entry->addr + (va - entry->iova);
-	/* A window that was bound anew meanwhile has another key. */
+	/* A window that was bound anew meanwhile has another key; pairs with the fence in vb_mw_bind. */
+	atomic_thread_fence(memory_order_acquire);
 	return vb_key_matches(atomic_load(&entry->word), rkey, true) ? VB_OK : VB_RKEY_UNKNOWN;
 }
 

@@ -316,16 +316,29 @@ struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey)
 	return mr && mr->ibv.lkey == lkey ? mr : by_alias(nic, lkey);
 }
 
+static bool mapping_covers(const struct vb_mr *mr, uint64_t addr, uint64_t length)
+{
+	return mr->mapping && addr >= mr->addr && addr - mr->addr <= mr->length &&
+	       length <= mr->length - (addr - mr->addr);
+}
+
+/* Inside a hazard: regions that go meanwhile wait. */
 bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length)
 {
-	for (uint32_t i = 0; i < nic->keys_made; i++) {
+	struct vb_thread *thread = vb_thread_get();
+	bool visit, found = false;
+
+	if (!thread)
+		return false;
+	visit = vb_hazard_visit(thread, nic->seg.head->slot);
+	for (uint32_t i = 0; i < nic->keys_made && !found; i++) {
 		const struct vb_mr *mr = mr_at(nic, i);
 
-		if (mr && mr->mapping && addr >= mr->addr && addr - mr->addr <= mr->length &&
-		    length <= mr->length - (addr - mr->addr))
-			return true;
+		found = mr && mapping_covers(mr, addr, length);
 	}
-	return false;
+	if (visit)
+		vb_hazard_leave(thread);
+	return found;
 }
 
 struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,

@@ -177,8 +177,9 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	mr = vb_mr_by_lkey(mw->nic, bind->lkey);
 	if (!mr || !may_bind(bind, mr, pd))
 		return false;
-	/* Readers look at the word again after the fields (vb_rkey_check). */
+	/* Readers look at the word again after the fields; pairs with the fence in vb_rkey_check. */
 	set_word(mw, bind->rkey, 0);
+	atomic_thread_fence(memory_order_release);
 	entry->access = bind->access & REMOTE;
 	entry->iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
 	entry->length = bind->length;
