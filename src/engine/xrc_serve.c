@@ -48,10 +48,12 @@ static void session_end(struct vb_nic *nic, struct vb_xrc_session *session)
 	struct vb_qp *qp = session->qp;
 
 	vb_unwatch(nic, session->fd);
+	pthread_mutex_lock(&nic->lock); /* a forked child walks the list */
 	vb_spin_lock(&qp->handles_lock);
 	vb_list_remove(&session->node);
 	qp->session_count--;
 	vb_spin_unlock(&qp->handles_lock);
+	pthread_mutex_unlock(&nic->lock);
 	vb_fd_close(&session->fd);
 	free(session);
 	calls.release(qp);
@@ -84,11 +86,13 @@ static int session_begin(struct vb_nic *nic, struct vb_qp *qp, int socket,
 		free(session);
 		return err;
 	}
+	pthread_mutex_lock(&nic->lock);
 	vb_spin_lock(&qp->handles_lock);
 	send(socket, answer, sizeof(*answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 	vb_list_append(&qp->sessions, &session->node);
 	qp->session_count++;
 	vb_spin_unlock(&qp->handles_lock);
+	pthread_mutex_unlock(&nic->lock);
 	return 0;
 }
 

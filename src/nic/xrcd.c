@@ -57,16 +57,6 @@ static int enlist(struct vb_xrcd *xrcd)
 	return err;
 }
 
-static void unlist(struct vb_xrcd *xrcd)
-{
-	struct vb_nic *nic = xrcd->nic;
-
-	pthread_mutex_lock(&nic->lock);
-	nic->xrcd_count--;
-	vb_list_remove(&xrcd->node);
-	pthread_mutex_unlock(&nic->lock);
-}
-
 static int share(struct vb_xrcd *xrcd, int fd, int oflags)
 {
 	int err = id_of_file(xrcd->ibv.context, fd, &xrcd->id);
@@ -124,6 +114,18 @@ int vb_xrcd_open(struct ibv_context *ctx, int fd, int oflags, struct vb_xrcd **o
 	return 0;
 }
 
+/* Under the lock as a whole: a child that is forked meanwhile must know what it has to let go of. */
+static void unlist(struct vb_xrcd *xrcd)
+{
+	struct vb_nic *nic = xrcd->nic;
+
+	pthread_mutex_lock(&nic->lock);
+	nic->xrcd_count--;
+	vb_list_remove(&xrcd->node);
+	let_go(xrcd);
+	pthread_mutex_unlock(&nic->lock);
+}
+
 void vb_xrc_forget(struct vb_nic *nic)
 {
 	vb_list_for(xrcd, &nic->xrcds, struct vb_xrcd, node)
@@ -145,7 +147,6 @@ int vb_xrcd_close(struct vb_xrcd *xrcd)
 			return -EBUSY;
 		}
 		unlist(xrcd);
-		let_go(xrcd);
 	}
 	atomic_fetch_sub(&vb_context(xrcd->ibv.context)->objects, 1);
 	free(xrcd);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -255,6 +256,88 @@ static void handles_end_at_the_same_time(struct ct *t)
 	CT_EQ(ibv_close_xrcd(xrcd), 0);
 }
 
+/* ---- fork ------------------------------------------------------------------------------------ */
+
+struct family {
+	struct ct *t;
+	struct ibv_xrcd *xrcd;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp, *second;
+	int fd; /* of the domain */
+};
+
+/* What is inherited answers EINVAL, and only the child's copy of it can be destroyed. */
+static int let_go_in_child(const struct family *f)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp_init_attr init;
+
+	if (ibv_modify_qp(f->second, &attr, IBV_QP_STATE) != EINVAL ||
+	    ibv_query_qp(f->qp, &attr, IBV_QP_STATE, &init) != EINVAL)
+		return 1;
+	if (create_receiver(f->t, f->xrcd) || errno != EINVAL ||
+	    open_qp(f->t, f->xrcd, f->qp->qp_num) || errno != EINVAL)
+		return 2;
+	if (ibv_destroy_qp(f->qp) || ibv_destroy_qp(f->second) || ibv_destroy_srq(f->srq))
+		return 3;
+	return ibv_close_xrcd(f->xrcd) ? 4 : 0;
+}
+
+/* The domain is there, its parent has it; the QP of the parent can be opened as another process's. */
+static int begin_anew_in_child(const struct family *f, uint32_t qpn)
+{
+	struct ibv_xrcd *xrcd = open_domain(f->t, f->fd, 0);
+	struct ibv_qp *own = xrcd ? create_receiver(f->t, xrcd) : NULL;
+	struct ibv_qp *parents = own ? open_qp(f->t, xrcd, qpn) : NULL;
+
+	if (!parents)
+		return !xrcd ? 5 : !own ? 6 : 7;
+	if (parents->state != IBV_QPS_RESET)
+		return 8;
+	return ibv_destroy_qp(parents) || ibv_destroy_qp(own) || ibv_close_xrcd(xrcd) ? 9 : 0;
+}
+
+static int in_child(const struct family *f)
+{
+	uint32_t qpn = f->qp->qp_num;
+	int err = let_go_in_child(f);
+
+	return err ? err : begin_anew_in_child(f, qpn);
+}
+
+static void a_child_has_nothing_of_its_parent(struct ct *t)
+{
+	char path[] = "/tmp/verbena-ct-xrcd-XXXXXX";
+	struct family f = { .t = t, .fd = mkstemp(path) };
+	int status = -1;
+	pid_t pid;
+
+	CT_TRUE(f.fd >= 0);
+	unlink(path);
+	f.xrcd = open_domain(t, f.fd, O_CREAT);
+	CT_TRUE(f.xrcd != NULL);
+	f.srq = create_srq(t, f.xrcd, ct_object(t->near, t->near->rcq));
+	f.qp = create_receiver(t, f.xrcd);
+	CT_TRUE(f.srq && f.qp);
+	f.second = open_qp(t, f.xrcd, f.qp->qp_num);
+	CT_TRUE(f.second != NULL);
+	pid = fork();
+	CT_TRUE(pid >= 0);
+	if (!pid) {
+		alarm(CT_DEADLINE_MS / 1000);
+		_exit(in_child(&f));
+	}
+	CT_EQ(waitpid(pid, &status, 0), pid);
+	CT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+	CT_ERROR(ibv_close_xrcd(f.xrcd), EBUSY);
+	CT_EQ(ibv_destroy_qp(f.qp), 0);
+	CT_EQ(ibv_destroy_qp(f.second), 0);
+	CT_EQ(ibv_destroy_srq(f.srq), 0);
+	CT_EQ(ibv_close_xrcd(f.xrcd), 0);
+	CT_NULL(open_domain(t, f.fd, 0), EAGAIN);
+	close(f.fd);
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static struct ct_opts xrc(const struct ct *t)
@@ -498,6 +581,8 @@ const struct ct_case ct_xrc_cases[] = {
 	  a_qp_is_opened_several_times, CT_SOLO },
 	{ "two handles of an XRC_RECV QP end at the same time", handles_end_at_the_same_time,
 	  CT_SOLO },
+	{ "a forked child has none of its parent's XRC objects, and may begin anew",
+	  a_child_has_nothing_of_its_parent, CT_SOLO },
 	{ "each XRC message reaches the SRQ that it names", each_message_names_its_srq,
 	  CT_RC | CT_IB },
 	{ "an unknown XRC SRQ is REM_INV_REQ_ERR", an_unknown_srq_is_refused, CT_RC },
