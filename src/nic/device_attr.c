@@ -82,11 +82,13 @@ static void fill_odp(struct ibv_device_attr_ex *attr)
 		attr->xrc_odp_caps = reliable & ~(unsigned)IBV_ODP_SUPPORT_RECV;
 }
 
-/* Raw packets: checksums, and spreading over receive work queues. */
+/* Raw packets: rules, checksums, and spreading over receive work queues. */
 static void fill_raw(struct ibv_device_attr_ex *attr)
 {
-	attr->orig_attr.device_cap_flags |= IBV_DEVICE_RAW_IP_CSUM;
-	attr->device_cap_flags_ex |= IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_RAW_SCATTER_FCS;
+	const unsigned flags = IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
+
+	attr->orig_attr.device_cap_flags |= flags;
+	attr->device_cap_flags_ex |= flags | IBV_DEVICE_RAW_SCATTER_FCS;
 	attr->raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM | IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
 				IBV_RAW_PACKET_CAP_SCATTER_FCS;
 	attr->max_wq_type_rq = VB_WQ_MAX;

@@ -139,8 +139,8 @@ static const struct layer {
 	{ IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action), take_count },
 };
 
-/* One specification at `at`, and how long it is in *size. */
-static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size)
+/* One specification at `at`, and how long it is in *size. seen: types that there were. */
+static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size, unsigned *seen)
 {
 	struct ibv_flow_spec spec = { 0 };
 
@@ -151,6 +151,9 @@ static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size)
 			continue;
 		if (spec.hdr.size != layers[i].size)
 			return refuse(-EINVAL, "a specification has the wrong size for its type");
+		if (*seen & 1u << i)
+			return refuse(-EINVAL, "two specifications of one type");
+		*seen |= 1u << i;
 		memcpy(&spec, at, layers[i].size);
 		return layers[i].take(flow, &spec);
 	}
@@ -212,6 +215,8 @@ static int check(const struct ibv_flow_attr *attr)
 
 	if (attr->comp_mask || attr->flags & ~known || (uint32_t)attr->type > IBV_FLOW_ATTR_SNIFFER)
 		return refuse(-EINVAL, "comp_mask, flags or type have no meaning");
+	if (attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP && attr->type != IBV_FLOW_ATTR_NORMAL)
+		return refuse(-EINVAL, "only a normal rule can let frames pass on");
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
 		return refuse(-EOPNOTSUPP, "rules for frames that are sent are not supported");
 	if (attr->port != 1)
@@ -225,10 +230,11 @@ int vb_flow_compile(const struct ibv_flow_attr *attr, struct vb_flow *flow)
 {
 	const uint8_t *at = (const uint8_t *)(attr + 1);
 	int err = check(attr);
+	unsigned seen = 0;
 	uint16_t size;
 
 	for (unsigned i = 0; !err && i < attr->num_of_specs; i++, at += size)
-		err = take_spec(flow, at, &size);
+		err = take_spec(flow, at, &size, &seen);
 	if (!err)
 		err = check_layers(flow);
 	if (!err && attr->type != IBV_FLOW_ATTR_NORMAL)

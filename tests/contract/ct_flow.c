@@ -430,9 +430,13 @@ static void refused(struct ct *t)
 					       .size = sizeof(tunnel) };
 	struct raw_frame frame = raw_frame(2);
 	struct raw_rule good = raw_rule_for(&frame), rule;
+	struct ibv_flow_spec_eth eth = raw_eth(&frame);
+	struct ibv_device_attr device;
 	struct raw_box a;
 
 	raw_open(t, &a, 0);
+	CT_EQ(ibv_query_device(ct_context(t->near), &device), 0);
+	CT_TRUE(device.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING);
 #define REFUSED(with, wanted)                                       \
 	do {                                                        \
 		rule = good;                                        \
@@ -445,6 +449,10 @@ static void refused(struct ct *t)
 	REFUSED(rule.attr.type = 9, EINVAL);
 	REFUSED(rule.attr.flags = 1 << 9, EINVAL);
 	REFUSED(rule.attr.flags = IBV_FLOW_ATTR_FLAGS_EGRESS, EOPNOTSUPP);
+	for (int type = IBV_FLOW_ATTR_ALL_DEFAULT; type <= IBV_FLOW_ATTR_SNIFFER; type++)
+		REFUSED(rule = raw_rule(); rule.attr.type = type;
+			rule.attr.flags = IBV_FLOW_ATTR_FLAGS_DONT_TRAP, EINVAL);
+	REFUSED(raw_add(&rule, &eth, sizeof(eth)), EINVAL); /* the second of its layer */
 	REFUSED(rule.attr.num_of_specs = 200, EINVAL);
 	REFUSED(rule.attr.type = IBV_FLOW_ATTR_SNIFFER, EINVAL); /* with a specification */
 	REFUSED(rule.specs[4]++, EINVAL);			 /* its size */
