@@ -310,9 +310,9 @@ int vb_qp_destroy(struct vb_qp *qp)
 	if (qp->nic == vb_nic_current()) {
 		vb_remote_unbind(&qp->remote);
 		wait_for_acks(qp);
+		if (qp->srq)
+			atomic_fetch_sub(&qp->srq->users, 1);
 	}
-	if (qp->srq)
-		atomic_fetch_sub(&qp->srq->users, 1);
 	vb_pd_release(qp->pd, qp->nic);
 	free(qp);
 	return 0;

@@ -59,13 +59,13 @@ void vb_tm_destroy(struct vb_srq *srq)
 
 	if (!tm)
 		return;
-	if (tm->cq->nic == vb_nic_current()) {
+	if (srq->rq.nic == vb_nic_current()) { /* else a child's copy, its CQ may be gone */
 		vb_cq_purge(tm->cq, tm);
 		pthread_mutex_lock(&tm->cq->nic->lock);
 		vb_cq_srq_resized(tm->cq, tm->depth, 0);
 		pthread_mutex_unlock(&tm->cq->nic->lock);
+		atomic_fetch_sub(&tm->cq->users, 1);
 	}
-	atomic_fetch_sub(&tm->cq->users, 1);
 	free(tm->table);
 	free(tm);
 	srq->tm = NULL;

@@ -3,6 +3,8 @@
 #include "ct_tm_rig.h"
 
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { HEADER = sizeof(struct ibv_tmh), MATCHED = IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID };
 
@@ -494,6 +496,29 @@ static void after_a_reset(struct ct *t)
 	tm_close(&tm);
 }
 
+/* They are copies there: nothing of one is needed to free another. */
+static void in_any_order_after_fork(struct ct *t)
+{
+	struct tags tm;
+	int status = -1;
+	pid_t pid;
+
+	tm_open(t, &tm, NULL);
+	tm_added(&tm, 1, 9, EXACT, BUFFER, 64, NULL);
+	pid = fork();
+	CT_TRUE(pid >= 0);
+	if (!pid) {
+		alarm(CT_DEADLINE_MS / 1000);
+		_exit(ibv_destroy_cq(ibv_cq_ex_to_cq(tm.cq)) || ibv_destroy_srq(tm.srq) ||
+		      ibv_destroy_qp(tm.qp[0]));
+	}
+	CT_EQ(waitpid(pid, &status, 0), pid);
+	CT_EQ(status, 0);
+	tm_send(&tm, 0, 0, 64, IBV_TMH_EAGER, 9);
+	tm_expect(&tm, 1, IBV_WC_TM_RECV, MATCHED, IBV_WC_SUCCESS);
+	tm_close(&tm);
+}
+
 const struct ct_case ct_tm_cases[] = {
 	{ "the device tells its limits of tag matching", caps_are_told, CT_SOLO },
 	{ "an SRQ that matches tags needs a CQ and tm_cap within the limits", creating_is_checked,
@@ -518,6 +543,8 @@ const struct ct_case ct_tm_cases[] = {
 	{ "a WRITE with immediate completes at the CQ of the tags", write_with_immediate, CT_RC },
 	{ "an SRQ that grows beyond its CQ can overrun it", grows_beyond_its_cq, CT_RC },
 	{ "a tag match wakes a sleeper", wakes_a_sleeper, CT_RC },
+	{ "a forked child lets go of tag lists, QPs and CQs in any order",
+	  in_any_order_after_fork, CT_RC },
 	{ "a tag list outlives the RESET of its QP", after_a_reset, CT_RC },
 	{ 0 },
 };
