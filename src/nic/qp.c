@@ -225,7 +225,9 @@ void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type)
 		established(qp->ibv.qp_num);
 	if (qp->type == IBV_QPT_XRC_RECV)
 		vb_xrc_qp_raise(qp, type);
-	else
+	else if (qp->wq && type == IBV_EVENT_QP_FATAL)
+		vb_async_raise(qp->ibv.context, IBV_EVENT_WQ_FATAL, qp->wq, &qp->async_taken);
+	else if (!qp->wq)
 		vb_async_raise(qp->ibv.context, type, &qp->ibv, &qp->async_taken);
 }
 
@@ -246,11 +248,16 @@ void vb_remote_unbind(struct vb_remote *remote)
 
 static void wait_for_acks(struct vb_qp *qp)
 {
-	vb_async_purge(qp->ibv.context, &qp->ibv);
-	pthread_mutex_lock(&qp->ibv.mutex);
-	while (qp->ibv.events_completed != atomic_load(&qp->async_taken))
-		pthread_cond_wait(&qp->ibv.cond, &qp->ibv.mutex);
-	pthread_mutex_unlock(&qp->ibv.mutex);
+	pthread_mutex_t *mutex = qp->wq ? &qp->wq->mutex : &qp->ibv.mutex;
+	pthread_cond_t *cond = qp->wq ? &qp->wq->cond : &qp->ibv.cond;
+	const uint32_t *completed =
+		qp->wq ? &qp->wq->events_completed : &qp->ibv.events_completed;
+
+	vb_async_purge(qp->ibv.context, qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
+	pthread_mutex_lock(mutex);
+	while (*completed != atomic_load(&qp->async_taken))
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
 }
 
 /* Strays of this QP in its CQ, and cells of the shared queue that nobody polled yet. */

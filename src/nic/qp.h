@@ -128,6 +128,7 @@ struct vb_qp {
 	struct vb_builder *builder;     /* verbs/qp_ex.h; NULL: only ibv_post_send */
 	struct vb_raw_qp *raw;          /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;     /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
+	struct ibv_wq *wq;              /* of which it is the inside: then events are of that */
 	/* XRC_RECV (xrcd_qp.c): several may have the QP, each through a handle of its own. Of a
 	 * handle only ibv, nic, type, xrcd, async_taken and these are in use. */
 	bool is_handle;

@@ -27,6 +27,7 @@ VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_cq *cq = event->element.cq;
 	struct ibv_qp *qp = event->element.qp;
 	struct ibv_srq *srq = event->element.srq;
+	struct ibv_wq *wq = event->element.wq;
 
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
@@ -45,6 +46,9 @@ VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
+		return;
+	case IBV_EVENT_WQ_FATAL:
+		acknowledge(&wq->mutex, &wq->cond, &wq->events_completed);
 		return;
 	default:
 		return; /* of a port or the device: nothing waits for it */

@@ -60,6 +60,9 @@ static int create(struct ibv_wq_init_attr *attr, struct vb_wq **out)
 		atomic_store(&wq->qp->raw_flags,
 			     vb_raw_flags(attr->create_flags & IBV_WQ_FLAGS_CVLAN_STRIPPING,
 					  attr->create_flags & IBV_WQ_FLAGS_SCATTER_FCS));
+	pthread_mutex_init(&wq->ibv.mutex, NULL);
+	pthread_cond_init(&wq->ibv.cond, NULL);
+	wq->qp->wq = &wq->ibv;
 	attr->max_wr = basic.cap.max_recv_wr;
 	attr->max_sge = basic.cap.max_recv_sge;
 	*out = wq;

@@ -299,6 +299,45 @@ static void without_fields(struct ct *t)
 	raw_close(&a);
 }
 
+/* The queue that has no room in its CQ fails, and says so under its own name. */
+static void overruns_its_cq(struct ct *t)
+{
+	struct raw_frame frame = raw_frame(2);
+	struct raw_rule rule = raw_rule_for(&frame);
+	struct ibv_cq *cq = ibv_create_cq(ct_context(t->near), 4, NULL, NULL, 0);
+	struct ibv_wq *wq = make_wq(t, cq);
+	struct ibv_rwq_ind_table_init_attr init = { .log_ind_tbl_size = 0, .ind_tbl = &wq };
+	struct ibv_rwq_ind_table *table = ibv_create_rwq_ind_table(ct_context(t->near), &init);
+	struct ibv_qp_init_attr_ex attr = spread_attr(t, table, 0);
+	struct raw_box a, box = { .t = t };
+	struct ibv_async_event event;
+	bool of_cq = false, of_wq = false;
+	struct ibv_flow *flow;
+
+	raw_open(t, &a, 0);
+	box.qp = ibv_create_qp_ex(ct_context(t->near), &attr);
+	CT_TRUE(box.qp != NULL);
+	CT_EQ(to(wq, IBV_WQS_RDY), 0);
+	for (uint64_t i = 0; i < WQ_DEPTH; i++)
+		CT_EQ(post(t, wq, i, 0), 0);
+	flow = raw_flow(&box, &rule);
+	for (int i = 0; i <= cq->cqe; i++)
+		raw_send(&a, &frame, 0);
+	for (int i = 0; i < 2; i++) {
+		CT_EQ(ibv_get_async_event(ct_context(t->near), &event), 0);
+		of_cq |= event.event_type == IBV_EVENT_CQ_ERR && event.element.cq == cq;
+		of_wq |= event.event_type == IBV_EVENT_WQ_FATAL && event.element.wq == wq;
+		ibv_ack_async_event(&event);
+	}
+	CT_TRUE(of_cq && of_wq);
+	CT_EQ(ibv_destroy_flow(flow), 0);
+	CT_EQ(ibv_destroy_qp(box.qp), 0);
+	CT_EQ(ibv_destroy_rwq_ind_table(table), 0);
+	CT_EQ(ibv_destroy_wq(wq), 0);
+	CT_EQ(ibv_destroy_cq(cq), 0);
+	raw_close(&a);
+}
+
 static void bad_hashes(struct ct *t)
 {
 	struct raw_box a;
@@ -332,6 +371,7 @@ const struct ct_case ct_wq_cases[] = {
 	{ "a work queue has flags, and one of them can be changed", flags, CT_SOLO },
 	{ "the hash of a frame picks its work queue", spreads_by_hash, CT_SOLO },
 	{ "a frame without the hashed fields goes to the first entry", without_fields, CT_SOLO },
+	{ "a work queue that overruns its CQ is IBV_EVENT_WQ_FATAL", overruns_its_cq, CT_SOLO },
 	{ "a QP that spreads frames checks its arguments", bad_hashes, CT_SOLO },
 	{ 0 },
 };
