@@ -112,6 +112,26 @@ static void tag_and_fcs(struct ct *t)
 	raw_close(&a);
 }
 
+/* Of a provider's tag the completion could not say what it was: it stays. */
+static void service_tag(struct ct *t)
+{
+	struct raw_frame frame = raw_frame(2);
+	struct raw_rule rule = raw_rule_for(&frame);
+	struct taker taker;
+	struct ibv_flow *flow;
+	struct raw_box a;
+
+	raw_open(t, &a, 0);
+	frame.type = 0x88a8; /* what follows is a tag */
+	taker_open(t, &taker, 1, IBV_QP_CREATE_CVLAN_STRIPPING);
+	flow = raw_flow(&taker.box, &rule);
+	raw_send(&a, &frame, 0);
+	check(&taker, &frame, IBV_QP_CREATE_CVLAN_STRIPPING);
+	CT_EQ(ibv_destroy_flow(flow), 0);
+	raw_close(&taker.box);
+	raw_close(&a);
+}
+
 static void of_other_types(struct ct *t)
 {
 	struct ibv_cq *cq = ct_object(t->near, t->near->scq);
@@ -138,6 +158,7 @@ static void of_other_types(struct ct *t)
 const struct ct_case ct_strip_cases[] = {
 	{ "the tag of a frame is cut out, its FCS appended, as the QP was created", tag_and_fcs,
 	  CT_SOLO },
+	{ "a service tag is not cut out", service_tag, CT_SOLO },
 	{ "only raw packet QPs have the flags of frames", of_other_types, CT_SOLO },
 	{ 0 },
 };

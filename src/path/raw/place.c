@@ -4,6 +4,7 @@
 #include "path/raw/raw.h"
 
 #include <arpa/inet.h>
+#include <linux/if_ether.h>
 
 static void drop(struct vb_qp *qp)
 {
@@ -29,12 +30,19 @@ static void add(struct pieces *pieces, const uint8_t *at, uint32_t length)
 	pieces->length += length;
 }
 
+/* The outer tag is a customer's. */
+static bool has_customer_tag(const struct vb_frame *frame)
+{
+	return frame->headers.key.tagged && frame->at[VB_VLAN_OFFSET] == ETH_P_8021Q >> 8 &&
+	       frame->at[VB_VLAN_OFFSET + 1] == (ETH_P_8021Q & 0xff);
+}
+
 static void cut(struct pieces *pieces, const struct vb_frame *frame, uint32_t flags)
 {
 	uint32_t from = 0;
 
 	pieces->count = pieces->length = pieces->tag = 0;
-	if (flags & VB_RAW_STRIP_VLAN && frame->headers.key.tagged) {
+	if (flags & VB_RAW_STRIP_VLAN && has_customer_tag(frame)) {
 		add(pieces, frame->at, VB_VLAN_OFFSET);
 		pieces->tag = ntohs(frame->headers.key.vlan_tag);
 		from = VB_VLAN_OFFSET + VB_VLAN_TAG;
