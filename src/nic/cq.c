@@ -264,6 +264,15 @@ int vb_cq_attach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth, uint16_t *r
 	return err;
 }
 
+/* Of both sides at once: the second time it is not found in the list. Those in an SRQ are purged. */
+static void forget_own(struct vb_cq *cq, const struct vb_qp *qp)
+{
+	if (qp->send_cq == cq)
+		vb_cq_forget_sq(cq, &qp->sq);
+	if (qp->recv_cq == cq && !qp->srq)
+		vb_cq_forget_rq(cq, qp->rq);
+}
+
 void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth)
 {
 	vb_spin_lock(&cq->poll_lock);
@@ -274,6 +283,7 @@ void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth)
 			(cq->qp_count - i - 1) * sizeof(struct vb_qp *));
 		cq->qp_count--;
 		cq->by_bit_stale = true;
+		forget_own(cq, qp);
 		break;
 	}
 	cq->attached_depth -= depth;
@@ -296,6 +306,7 @@ void vb_cq_detach_srq(struct vb_cq *cq, struct vb_srq *srq)
 {
 	vb_spin_lock(&cq->poll_lock);
 	vb_list_remove(&srq->cq_node);
+	vb_cq_forget_rq(cq, &srq->rq);
 	cq->attached_depth -= srq->rq.depth;
 	counted_update(cq);
 	atomic_fetch_sub(&cq->users, 1);

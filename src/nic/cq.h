@@ -10,6 +10,9 @@
 #include "nic/channel.h"
 #include "nic/pd.h"
 
+struct vb_rq;
+struct vb_sq;
+
 enum { VB_CQ_FEW = 8 }; /* QPs that a poll looks at without ready bits */
 
 struct vb_wc_node { /* a completion that lies in no queue: of a shared receive queue that another
@@ -113,6 +116,10 @@ int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp);
 /* Completions of one QP that wait for cq to be polled. */
 uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp);
 uint32_t vb_cq_waiting_of_srq(const struct vb_srq *srq);
+/* What waits in a queue that is about to be emptied will not be polled: it leaves its room. Under
+ * the poll lock; nothing completes in the queue any more. */
+void vb_cq_forget_sq(struct vb_cq *cq, const struct vb_sq *sq);
+void vb_cq_forget_rq(struct vb_cq *cq, const struct vb_rq *rq);
 /* Sorts the attached QPs by ready bit; -ENOMEM. Under the poll lock. */
 int vb_cq_index_bits(struct vb_cq *cq);
 
@@ -126,6 +133,13 @@ void vb_cq_purge(struct vb_cq *cq, const void *owner);
 static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
 {
 	return atomic_load_explicit(&shared->asks, memory_order_relaxed);
+}
+
+/* They are not there any more: polled, or gone with their queue. */
+static inline void vb_cq_forget(struct vb_cq *cq, uint32_t completions)
+{
+	if (vb_cq_asks(cq->shared) & VB_CQ_COUNTS)
+		atomic_fetch_sub(&cq->shared->count, completions);
 }
 /* Counts a completion where attached depths exceed cqe; false: the queue is full. */
 bool vb_cq_account(struct vb_cq_shared *shared);

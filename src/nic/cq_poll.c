@@ -26,12 +26,6 @@ static const uint8_t send_opcode[] = {
 	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
-static void uncount(struct vb_cq *cq)
-{
-	if (vb_cq_asks(cq->shared) & VB_CQ_COUNTS)
-		atomic_fetch_sub(&cq->shared->count, 1);
-}
-
 /* --- send queues --- */
 
 ALWAYS_INLINE int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
@@ -54,7 +48,7 @@ ALWAYS_INLINE int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct 
 			continue;
 		}
 		if (wqe->status != IBV_WC_WR_FLUSH_ERR)
-			uncount(cq);
+			vb_cq_forget(cq, 1);
 		wc[got++] = (struct ibv_wc){
 			.wr_id = wqe->wr_id,
 			.status = wqe->status,
@@ -123,7 +117,7 @@ ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, str
 		if (!cell)
 			break;
 		if (vb_cell_state(word) == VB_CELL_DONE)
-			uncount(cq);
+			vb_cq_forget(cq, 1);
 		fill_recv(qp->rq, qp->ibv.qp_num, cell, word, &wc[got++]);
 		if (stamps)
 			cq->stamp = stamp_of(cell, word);
@@ -168,7 +162,7 @@ static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_
 
 			fill_recv(rq, cell->qpn, cell, word, here ? &wc[got] : &other);
 			if (here) {
-				uncount(cq);
+				vb_cq_forget(cq, 1);
 				cq->stamp = stamp_of(cell, word);
 			} else {
 				give_to(qp->recv_cq, &other, stamp_of(cell, word));
@@ -191,7 +185,7 @@ static int poll_xrc_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct 
 
 	vb_spin_lock(&rq->drain_lock);
 	while (got < count && (cell = vb_rq_next_done(rq, &word))) {
-		uncount(cq);
+		vb_cq_forget(cq, 1);
 		fill_recv(rq, cell->qpn, cell, word, &wc[got++]);
 		cq->stamp = stamp_of(cell, word);
 		vb_rq_consume(rq, vb_cell_index(word));
@@ -230,7 +224,7 @@ static int poll_stray(struct vb_cq *cq, int count, struct ibv_wc *wc)
 		cq->tm = stray->tm;
 		if (stray->polled)
 			atomic_store(stray->polled, stray->polled_to);
-		uncount(cq);
+		vb_cq_forget(cq, 1);
 		vb_list_remove(&stray->node);
 		atomic_fetch_sub(&cq->stray_count, 1);
 		free(stray);
@@ -438,14 +432,29 @@ static uint32_t waiting_in_sq(const struct vb_sq *sq)
 	return count;
 }
 
-uint32_t vb_cq_waiting_of_srq(const struct vb_srq *srq)
+static uint32_t waiting_in_rq(const struct vb_rq *rq)
 {
 	uint32_t count = 0;
 
-	vb_rq_for_open(twin, &srq->rq)
-		count += vb_cell_state(atomic_load(&vb_rq_cell(&srq->rq, twin->index)->word)) ==
+	vb_rq_for_open(twin, rq)
+		count += vb_cell_state(atomic_load(&vb_rq_cell(rq, twin->index)->word)) ==
 			 VB_CELL_DONE;
 	return count;
+}
+
+void vb_cq_forget_sq(struct vb_cq *cq, const struct vb_sq *sq)
+{
+	vb_cq_forget(cq, waiting_in_sq(sq));
+}
+
+void vb_cq_forget_rq(struct vb_cq *cq, const struct vb_rq *rq)
+{
+	vb_cq_forget(cq, waiting_in_rq(rq));
+}
+
+uint32_t vb_cq_waiting_of_srq(const struct vb_srq *srq)
+{
+	return waiting_in_rq(&srq->rq);
 }
 
 uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp)

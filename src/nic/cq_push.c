@@ -39,8 +39,7 @@ void vb_cq_purge(struct vb_cq *cq, const void *owner)
 		gone++;
 	}
 	atomic_fetch_sub(&cq->stray_count, gone);
-	if (vb_cq_asks(cq->shared) & VB_CQ_COUNTS)
-		atomic_fetch_sub(&cq->shared->count, gone);
+	vb_cq_forget(cq, gone);
 	vb_spin_unlock(&cq->stray_lock);
 	vb_spin_unlock(&cq->poll_lock);
 }

@@ -265,6 +265,7 @@ static void purge_shared(struct vb_qp *qp)
 {
 	struct vb_cq *cq = qp->recv_cq;
 	struct vb_rq *rq = qp->rq;
+	uint32_t gone = 0;
 
 	vb_spin_lock(&cq->stray_lock);
 	vb_list_for(stray, &cq->stray, struct vb_wc_node, node) {
@@ -273,17 +274,21 @@ static void purge_shared(struct vb_qp *qp)
 		vb_list_remove(&stray->node);
 		atomic_fetch_sub(&cq->stray_count, 1);
 		free(stray);
+		gone++;
 	}
 	vb_spin_unlock(&cq->stray_lock);
 	vb_spin_lock(&rq->drain_lock);
 	vb_rq_for_open(twin, rq) {
 		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
-		if (vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
-		    cell->qpn == qp->ibv.qp_num)
-			vb_rq_consume(rq, twin->index);
+		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE ||
+		    cell->qpn != qp->ibv.qp_num)
+			continue;
+		vb_rq_consume(rq, twin->index);
+		gone++;
 	}
 	vb_spin_unlock(&rq->drain_lock);
+	vb_cq_forget(cq, gone);
 }
 
 void vb_qp_purge(struct vb_qp *qp)

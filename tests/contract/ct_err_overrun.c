@@ -103,10 +103,102 @@ static void exactly_full_is_fine(struct ct *t)
 	ct_no_event(t->near);
 }
 
+/* What is not polled when a queue is emptied leaves its room: the CQ goes on as before. */
+static void room_comes_back(struct ct *t, enum ibv_qp_type type)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, stays; /* stays: the CQs go on counting */
+	int cqe;
+
+	o.type = type;
+	o.scq_a = ct_create_cq(t->near, 4, 0);
+	o.rcq_b = ct_create_cq(t->far, 4, 0);
+	cqe = cqe_of(t, o.scq_a);
+	o.cap.max_send_wr = o.cap.max_recv_wr = cqe + 8;
+	ct_link_open(t, &stays, &o);
+	for (int round = 0; round < 4; round++) {
+		ct_link_open(t, &l, &o);
+		for (int i = 0; i < cqe; i++) {
+			ct_recv(&l.b, i, TARGET, 64);
+			ct_send(&l, i, 0, 8);
+		}
+		/* One each is polled, and the others are left. */
+		ct_sent(&l, 0, IBV_WC_SUCCESS);
+		ct_got(&l, 0, IBV_WC_SUCCESS);
+		if (round % 2) {
+			CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+			CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+		}
+		CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+		CT_EQ(ct_destroy(t->far, l.b.handle), 0);
+		if (l.b.srq)
+			CT_EQ(ct_destroy(t->far, l.b.srq), 0);
+	}
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < cqe; i++) {
+		ct_recv(&l.b, i, TARGET, 64);
+		ct_send(&l, i, 0, 8);
+	}
+	for (int i = 0; i < cqe; i++) {
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+		ct_got(&l, i, IBV_WC_SUCCESS);
+	}
+	ct_no_event(t->near);
+	ct_no_event(t->far);
+}
+
+static void room_of_qps_comes_back(struct ct *t)
+{
+	room_comes_back(t, IBV_QPT_RC);
+}
+
+static void room_of_xrc_srqs_comes_back(struct ct *t)
+{
+	room_comes_back(t, IBV_QPT_XRC_SEND);
+}
+
+/* The receives of the SRQ are there for the next QP, which completes at the same CQ. */
+static void room_of_an_srq_comes_back(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, stays;
+	int cqe, srq = ct_create_srq(t->far, t->far->pd, 64, 1);
+
+	o.srq_b = srq;
+	o.rcq_b = ct_create_cq(t->far, 4, 0);
+	cqe = cqe_of(t, ct_create_cq(t->near, 4, 0)); /* they are alike */
+	/* The queues of QPs count with a CQ, shared ones do not: one that makes it count. */
+	o.scq_b = o.rcq_b;
+	o.cap.max_send_wr = cqe + 8;
+	ct_link_open(t, &stays, &o);
+	for (int round = 0; round < 4; round++) {
+		ct_link_open(t, &l, &o);
+		for (int i = 0; i < cqe; i++) {
+			struct ibv_sge sge = ct_sge(t->far, TARGET, 64);
+			struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+			CT_EQ(ct_post_srq_recv(t->far, srq, &recv, &bad), 0);
+			ct_send(&l, i, 0, 8);
+			ct_sent(&l, i, IBV_WC_SUCCESS);
+		}
+		CT_EQ(ct_wait(t->far, o.rcq_b).status, IBV_WC_SUCCESS);
+		if (round % 2)
+			CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+		CT_EQ(ct_destroy(t->far, l.b.handle), 0);
+		CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	}
+	ct_no_event(t->far);
+}
+
 const struct ct_case ct_err_overrun_cases[] = {
 	{ "a CQ overrun by sends: CQ_ERR, QP_FATAL, nothing overwritten", send_overrun, CT_RC },
 	{ "a CQ overrun by receives: CQ_ERR, QP_FATAL, nothing overwritten", receive_overrun,
 	  CT_RC | CT_UD },
 	{ "a CQ that is exactly full is fine", exactly_full_is_fine, CT_RC | CT_UC },
+	{ "completions of a QP that goes leave their room in the CQ", room_of_qps_comes_back, CT_RC },
+	{ "completions of an XRC SRQ that goes leave their room in the CQ",
+	  room_of_xrc_srqs_comes_back, CT_RC },
+	{ "completions of an SRQ whose QP goes leave their room in the CQ", room_of_an_srq_comes_back,
+	  CT_RC },
 	{ 0 },
 };
