@@ -128,6 +128,7 @@ static int reset(struct vb_qp *qp)
 	int err;
 
 	vb_qp_close(qp, IBV_QPS_RESET);
+	atomic_store(&qp->entry->attention, 0); /* of the connection that is over */
 	vb_qp_flush_cancel(qp);
 	if (qp->entry->by_packets)
 		vb_tm_rndv_forget(qp);
