@@ -92,6 +92,22 @@ static void an_unknown_srq_is_an_invalid_request(void **state)
 		;
 }
 
+/* Its process is to be attached first: nothing is asked for again, or retries would be used up. */
+static void an_srq_of_a_process_not_yet_attached_is_waited_for(void **state)
+{
+	const uint32_t elsewhere = rig.srq->number ^ 1u << VB_QP_INDEX_BITS;
+
+	(void)state;
+	rig_post_recv(&rig, 4096);
+	for (int i = 0; i < 3; i++) {
+		give(VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU, elsewhere);
+		give(VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 5, elsewhere);
+	}
+	rig_take_none(&rig);
+	give(VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU, rig.srq->number);
+	take_answer(VB_CREDITS_NONE, RIG_RQ_PSN);
+}
+
 /* All packets of a message are for one SRQ. */
 static void a_message_does_not_change_its_srq(void **state)
 {
@@ -194,6 +210,7 @@ int main(void)
 		RECEIVER(a_packet_of_rc_is_dropped),
 		RECEIVER(an_answer_to_a_receiver_is_dropped),
 		RECEIVER(an_unknown_srq_is_an_invalid_request),
+		RECEIVER(an_srq_of_a_process_not_yet_attached_is_waited_for),
 		RECEIVER(a_message_does_not_change_its_srq),
 		RECEIVER(no_receive_is_an_rnr_nak),
 		RECEIVER(a_repeated_read_does_not_disturb_a_message_under_way),

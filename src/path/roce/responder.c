@@ -98,6 +98,13 @@ static void receiver_not_ready(struct vb_wired *wired, const struct vb_packet *p
 	    packet->psn);
 }
 
+/* Nothing is wrong, but it cannot be done this moment: as if it were lost, with what follows it.
+ * To ask for it again at once would use up the requester's retries. */
+static void postpone(struct vb_wired *wired)
+{
+	wired->resp.nak_sent = true;
+}
+
 /* --- requests that write --- */
 
 static void executed(struct vb_wired *wired, const struct vb_packet *packet, uint32_t psns)
@@ -257,8 +264,10 @@ static void atomic_request(struct vb_wired *wired, const struct vb_packet *packe
 		return;
 	}
 	err = apply(wired, &op, address, &original);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN) {
+		postpone(wired);
 		return;
+	}
 	if (err) {
 		refuse(wired, packet, VB_REMOTE_MEMORY);
 		return;
@@ -307,8 +316,10 @@ static void atomic_write_request(struct vb_wired *wired, const struct vb_packet 
 	}
 	memcpy(&op.swap, packet->payload, sizeof(op.swap));
 	err = apply(wired, &op, address, &original);
-	if (err == -EAGAIN)
+	if (err == -EAGAIN) {
+		postpone(wired);
 		return;
+	}
 	if (err) {
 		refuse(wired, packet, VB_REMOTE_MEMORY);
 		return;
@@ -455,6 +466,8 @@ static bool aim(struct vb_wired *wired, const struct vb_packet *packet)
 					  packet->srqn);
 	if (reason && vb_reason_row(reason)->target_fails)
 		refuse(wired, packet, reason);
+	else if (reason)
+		postpone(wired);
 	return !reason;
 }
 
@@ -505,8 +518,10 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 		gap(wired);
 		return;
 	}
-	if (!vb_responder_bind(wired))
+	if (!vb_responder_bind(wired)) {
+		postpone(wired);
 		return;
+	}
 	if (ahead < 0) {
 		duplicate(wired, packet);
 		return;
