@@ -15,9 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { WRITES = 200000 };
+
 struct shared {
 	char path[64]; /* of the file that names the domain */
 	int near, far; /* handles of it */
+	int scq;       /* of the sender; 0: that of the end */
+	uint8_t timeout; /* likewise; 0: long, for the process of the SRQ is attached first */
 };
 
 static void domain_open(struct ct *t, struct shared *s)
@@ -43,7 +47,8 @@ static void link_open(struct ct *t, struct shared *s, struct ct_link *l)
 	struct ct_qp qp;
 
 	o.type = IBV_QPT_XRC_SEND;
-	o.timeout = 18; /* the process of the SRQ is attached first */
+	o.scq_a = s->scq;
+	o.timeout = s->timeout ? s->timeout : 18;
 	ct_link_create(t, l, &o);
 	CT_TRUE(ct_create_xrc_recv(t->far, s->far, &qp) > 0);
 	qp.access = l->b.access;
@@ -65,7 +70,7 @@ static void messages_reach_the_process_of_the_srq(struct ct *t)
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
-	struct shared s;
+	struct shared s = { .scq = 0 };
 	struct ct_link l;
 	uint32_t srqn;
 	int srq;
@@ -100,7 +105,7 @@ static void memory_is_that_of_the_process_of_the_srq(struct ct *t)
 {
 	struct ibv_sge sge = ct_sge(t->near, 0, 9000);
 	struct ibv_send_wr wr;
-	struct shared s;
+	struct shared s = { .scq = 0 };
 	struct ct_link l;
 	uint32_t srqn;
 
@@ -139,7 +144,7 @@ static void a_qp_of_another_process_is_opened(struct ct *t)
 	struct ct_opts o = ct_defaults(t);
 	struct ct_qp created, opened;
 	struct ibv_qp_attr attr;
-	struct shared s;
+	struct shared s = { .scq = 0 };
 	struct ct_link l;
 	uint32_t srqn;
 	int mask;
@@ -187,7 +192,7 @@ static void a_qp_of_another_process_is_opened(struct ct *t)
 static void the_end_of_its_process_is_told(struct ct *t)
 {
 	struct ct_qp created, opened;
-	struct shared s;
+	struct shared s = { .scq = 0 };
 
 	domain_open(t, &s);
 	CT_TRUE(ct_create_xrc_recv(t->far, s.far, &created) > 0);
@@ -232,11 +237,27 @@ static void to_third(struct ct_link *l, struct ct_end *third, enum ibv_wr_opcode
 	ct_post(&l->a, &wr);
 }
 
+/* A domain that far and the third process have; the handle of the third. */
+static int domain_of_far_and(struct ct *t, struct ct_end *third, struct shared *s)
+{
+	int fd, xrcd;
+
+	snprintf(s->path, sizeof(s->path), "/tmp/verbena-ct-xrc-XXXXXX");
+	fd = mkstemp(s->path);
+	CT_TRUE(fd >= 0);
+	close(fd);
+	s->far = ct_open_xrcd(t->far, s->path, O_CREAT);
+	xrcd = ct_open_xrcd(third, s->path, O_CREAT);
+	unlink(s->path);
+	CT_TRUE(s->far > 0 && xrcd > 0);
+	return xrcd;
+}
+
 /* near: XRC_SEND ──> far: XRC_RECV ··> third: SRQ. Then the third dies. */
 static void three_processes(struct ct *t)
 {
 	struct ct_end third;
-	struct shared s;
+	struct shared s = { .scq = 0 };
 	struct ct_link l;
 	uint32_t srqn;
 	int xrcd, srq, fd;
@@ -251,14 +272,7 @@ static void three_processes(struct ct *t)
 	unlink(s.path);
 	CT_EQ(ct_destroy(t->near, s.near), 0);
 	CT_EQ(ct_destroy(t->far, s.far), 0);
-	snprintf(s.path, sizeof(s.path), "/tmp/verbena-ct-xrc-XXXXXX");
-	fd = mkstemp(s.path);
-	CT_TRUE(fd >= 0);
-	close(fd);
-	s.far = ct_open_xrcd(t->far, s.path, O_CREAT);
-	xrcd = ct_open_xrcd(&third, s.path, O_CREAT);
-	unlink(s.path);
-	CT_TRUE(s.far > 0 && xrcd > 0);
+	xrcd = domain_of_far_and(t, &third, &s);
 	link_open(t, &s, &l);
 	srq = ct_create_xrc_srq(&third, xrcd, third.pd, third.rcq, 16, 1, &srqn);
 	CT_TRUE(srq > 0);
@@ -292,12 +306,71 @@ static void three_processes(struct ct *t)
 	ct_wait_state(&l.b, IBV_QPS_ERR);
 }
 
+/* Long WRITEs into the memory of the process that has the SRQ, more than there is time for. */
+static int traffic(struct ct_link *l, struct ct_end *to, uint32_t srqn)
+{
+	struct ibv_sge sge = ct_sge(l->a.end, 0, 1 << 20);
+	struct ibv_send_wr wr = ct_wr(l, IBV_WR_RDMA_WRITE, 1, &sge, 1);
+
+	wr.qp_type.xrc.remote_srqn = srqn;
+	ct_aim(&wr, to->mr.addr, to->mr.rkey);
+	return ct_hammer_start(&l->a, &wr, WRITES, 8);
+}
+
+/* Of those who receive one is killed in the middle; the other one and the sender go on. */
+static void one_dies_under_traffic(struct ct *t, bool srq_dies)
+{
+	struct shared s = { .scq = ct_create_cq(t->near, 64, 0), .timeout = srq_dies ? 0 : 16 };
+	struct ct_end third;
+	struct ct_link l, usable;
+	uint32_t srqn;
+	int xrcd, hammer, good;
+
+	skip_where_untouchable();
+	third_start(t, &third);
+	xrcd = domain_of_far_and(t, &third, &s);
+	link_open(t, &s, &l);
+	CT_TRUE(ct_create_xrc_srq(&third, xrcd, third.pd, third.rcq, 16, 1, &srqn) > 0);
+	ct_poke(&third, (1 << 20) - 8, 0);
+	ct_poke(t->near, (1 << 20) - 8, 1);
+	hammer = traffic(&l, &third, srqn);
+	while (!ct_peek(&third, (1 << 20) - 8))
+		; /* the first has arrived */
+	ct_end_kill(srq_dies ? &third : t->far);
+	good = ct_hammer_join(t->near, hammer);
+	CT_TRUE(good >= 0 && good < WRITES);
+	CT_EQ(ct_qp_state(&l.a), IBV_QPS_ERR);
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	if (!srq_dies) {
+		ct_peek(&third, 0);
+		ct_end_kill(&third);
+		return;
+	}
+	ct_wait_state(&l.b, IBV_QPS_ERR);
+	ct_link_open(t, &usable, NULL);
+	ct_usable(&usable);
+}
+
+static void the_process_of_the_srq_dies_under_traffic(struct ct *t)
+{
+	one_dies_under_traffic(t, true);
+}
+
+static void the_process_of_the_qp_dies_under_traffic(struct ct *t)
+{
+	one_dies_under_traffic(t, false);
+}
+
 const struct ct_case ct_xrc_share_cases[] = {
 	{ "a message reaches the SRQ of a process that shares the XRC domain",
 	  messages_reach_the_process_of_the_srq, CT_RC | CT_TWO },
 	{ "WRITE, READ and atomics reach the process of the XRC SRQ",
 	  memory_is_that_of_the_process_of_the_srq, CT_RC | CT_TWO },
 	{ "XRC_SEND, XRC_RECV and SRQ in three processes", three_processes, CT_RC | CT_TWO },
+	{ "the process of the XRC SRQ dies under traffic", the_process_of_the_srq_dies_under_traffic,
+	  CT_RC | CT_TWO },
+	{ "the process of the XRC_RECV QP dies under traffic", the_process_of_the_qp_dies_under_traffic,
+	  CT_RC | CT_TWO },
 	{ "an XRC_RECV QP of another process is opened, modified, and outlives its creator's handle",
 	  a_qp_of_another_process_is_opened, CT_RC | CT_TWO },
 	{ "the end of the process that has an opened QP is an event",

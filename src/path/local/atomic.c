@@ -29,7 +29,7 @@ static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *
 	if (err == -EAGAIN)
 		return vb_step_busy(step);
 	if (err == -ESRCH)
-		return vb_step_complete(step, VB_PEER_ENDED);
+		return vb_step_ended(step);
 	if (err)
 		return vb_step_refuse(step, VB_REMOTE_MEMORY, false);
 	if (!op->write && !scatter(step, old))

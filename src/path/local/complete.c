@@ -28,3 +28,11 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 	vb_target_fail(remote, reason, quiet);
 	return vb_step_complete(step, reason);
 }
+
+enum vb_step vb_step_ended(struct vb_step_context *step)
+{
+	const struct vb_remote *remote = &step->qp->remote;
+
+	return remote->home == remote->peer ? vb_step_complete(step, VB_PEER_ENDED) :
+					      vb_step_refuse(step, VB_SRQ_UNKNOWN, false);
+}

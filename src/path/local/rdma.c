@@ -209,7 +209,7 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 			continue;
 		}
 		if (copied == -ESRCH || copied == -EPERM)
-			return vb_step_complete(step, VB_PEER_ENDED);
+			return vb_step_ended(step);
 		reason = whose_fault(step, batch, step->qp->sq.offset + (uint32_t)left);
 		if (reason == VB_REMOTE_MEMORY)
 			return vb_step_refuse(step, reason, false);

@@ -144,7 +144,8 @@ static enum vb_step place(struct vb_step_context *step, const struct vb_claim *c
 		return spoil(step, claim, reason);
 	if (reason) {
 		vb_recv_unclaim(remote, claim);
-		return vb_step_complete(step, reason);
+		return reason == VB_PEER_ENDED ? vb_step_ended(step) :
+						 vb_step_complete(step, reason);
 	}
 	if (step->qp->sq.offset < step->wqe->length) {
 		remote->taken = claim->index;
@@ -244,7 +245,9 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
 			reason = write_piece(step, address);
-		if (reason == VB_PEER_ENDED || reason == VB_LOCAL_MEMORY)
+		if (reason == VB_PEER_ENDED)
+			return vb_step_ended(step);
+		if (reason == VB_LOCAL_MEMORY)
 			return vb_step_complete(step, reason);
 		if (reason)
 			return refuse_imm(step, reason);

@@ -30,9 +30,11 @@ enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote
 	uint32_t slot;
 	enum vb_reason reason = vb_xrc_aim(remote, roce->thread, srqn, &slot);
 
-	if (slot && roce->sink.attach)
-		roce->sink.attach(roce->sink.arg, slot);
-	return reason;
+	if (!slot || !roce->sink.attach)
+		return reason;
+	roce->sink.attach(roce->sink.arg, slot);
+	/* Nobody has the slot: known at once, and forgotten before the request comes again. */
+	return vb_nic_slot_refused(roce->nic, slot) ? VB_SRQ_UNKNOWN : reason;
 }
 
 bool vb_responder_aim_again(struct vb_wired *wired)
