@@ -207,24 +207,33 @@ static const char *opcode_name(int opcode)
 	return "operation";
 }
 
+enum { SENTENCE = 320 };
+
+/* False: nobody asked. */
+static bool sentence_of(const struct vb_report *report, char sentence[SENTENCE])
+{
+	if (!vb_config_explain())
+		return false;
+	fill_in(report, rows[report->reason].sentence, sentence, SENTENCE);
+	return true;
+}
+
 void vb_report_explain(const struct vb_report *report)
 {
-	char sentence[320];
+	char sentence[SENTENCE];
 
-	if (!vb_config_explain())
+	if (!sentence_of(report, sentence))
 		return;
-	fill_in(report, rows[report->reason].sentence, sentence, sizeof(sentence));
 	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, opcode_name(report->opcode),
 		   (unsigned long long)report->wr_id, sentence);
 }
 
 void vb_report_refusal(const struct vb_report *report)
 {
-	char sentence[320];
+	char sentence[SENTENCE];
 
-	if (!vb_config_explain())
+	if (!sentence_of(report, sentence))
 		return;
-	fill_in(report, rows[report->reason].sentence, sentence, sizeof(sentence));
 	vb_explain("QP 0x%06x refuses a request of QP 0x%06x, for which this is the peer: %s",
 		   report->peer_qpn, report->qpn, sentence);
 }

@@ -169,7 +169,7 @@ static void one_cq_for_both_queues(struct ct *t)
 	CT_EQ(receives, 1);
 }
 
-/* Who is given all sends first, and no receive to post again, may wait for a peer that does so too. */
+/* Who is given all sends first, and no receive to post again, may wait for a peer like that. */
 static void a_short_poll_brings_both(struct ct *t)
 {
 	enum { EACH = 16 };

@@ -179,7 +179,7 @@ static void both_directions(struct ct *t)
 
 	ct_link_open(t, &l, NULL);
 	back = ct_reverse(&l);
-	/* Packets that meet a QP while it finds its own way are lost, and UC does not repeat them. */
+	/* Packets that meet a QP while it finds its own way are lost: UC does not repeat them. */
 	if (t->type == IBV_QPT_UC) {
 		one_message(&l);
 		one_message(&back);
