@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -168,7 +169,7 @@ bool vb_cm_is_held(const struct vb_cm_target *target)
 
 struct attempt {
 	const struct vb_cm_claim *claim;
-	int probe;		      /* a socket to look with */
+	int fd;			      /* that the claim's name is bound to */
 	struct vb_cm_target replaced; /* an own claim that is no conflict; length 0: none */
 };
 
@@ -191,7 +192,7 @@ static bool is_shared(const struct attempt *attempt, const char *address)
 	name = name_claim(claim->port_space, claim->port, address, 0);
 	for (int i = 0; i < SHARERS; i++) {
 		set_sharer(&name, i);
-		if (!is_same(&name, &attempt->replaced) && is_held_by(attempt->probe, &name))
+		if (!is_same(&name, &attempt->replaced) && is_held_by(attempt->fd, &name))
 			return true;
 	}
 	return false;
@@ -202,7 +203,7 @@ static bool is_taken(const struct attempt *attempt, const char *address)
 	const struct vb_cm_claim *claim = attempt->claim;
 	const struct vb_cm_target name = name_claim(claim->port_space, claim->port, address, -1);
 
-	return is_held_by(attempt->probe, &name) || is_shared(attempt, address);
+	return is_held_by(attempt->fd, &name) || is_shared(attempt, address);
 }
 
 static bool is_address_taken(const struct attempt *attempt, const union ibv_gid *gid,
@@ -280,43 +281,52 @@ static int bind_names(const struct vb_cm_claim *claim)
 	return fd;
 }
 
-/* Binds first and looks then: of two at the same time none may win, but never both. */
-static int claim_port(const struct attempt *attempt)
+/*
+ * Binds first and looks then: of two at the same time none may win, but never both. It looks with
+ * the socket that is bound, which a conflict connects and therefore ends.
+ */
+static int claim_port(struct attempt *attempt)
 {
-	int fd = bind_names(attempt->claim);
-
-	if (fd >= 0 && conflicts(attempt)) {
-		close(fd);
-		fd = -EADDRINUSE;
+	attempt->fd = bind_names(attempt->claim);
+	if (attempt->fd >= 0 && conflicts(attempt)) {
+		close(attempt->fd);
+		attempt->fd = -EADDRINUSE;
 	}
-	return fd;
+	return attempt->fd;
 }
 
-static void ephemeral_range(unsigned *first, unsigned *count)
+static struct {
+	pthread_once_t once;
+	unsigned first, count;
+} ephemeral = { .once = PTHREAD_ONCE_INIT };
+
+static void read_ephemeral(void)
 {
 	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-	unsigned last;
+	unsigned first, last;
 
-	if (!file || fscanf(file, "%u %u", first, &last) != 2 || !*first || last < *first ||
+	if (!file || fscanf(file, "%u %u", &first, &last) != 2 || !first || last < first ||
 	    last > UINT16_MAX) {
-		*first = EPHEMERAL_FIRST;
+		first = EPHEMERAL_FIRST;
 		last = EPHEMERAL_LAST;
 	}
-	*count = last - *first + 1;
+	ephemeral.first = first;
+	ephemeral.count = last - first + 1;
 	if (file)
 		fclose(file);
 }
 
 /* Unpredictable: who guesses the port of a connection cannot claim it before. */
-static int claim_any_port(const struct attempt *attempt, struct vb_cm_claim *claim)
+static int claim_any_port(struct attempt *attempt, struct vb_cm_claim *claim)
 {
-	unsigned first, count, at = 0;
+	unsigned at = 0, count;
 	int fd = -EADDRINUSE;
 
-	ephemeral_range(&first, &count);
+	pthread_once(&ephemeral.once, read_ephemeral);
+	count = ephemeral.count;
 	for (unsigned i = 0; i < RANDOM_TRIES + count && fd == -EADDRINUSE; i++) {
 		at = i < RANDOM_TRIES ? (unsigned)(vb_random64() % count) : (at + 1) % count;
-		claim->port = (uint16_t)(first + at);
+		claim->port = (uint16_t)(ephemeral.first + at);
 		fd = claim_port(attempt);
 	}
 	if (fd < 0)
@@ -335,17 +345,11 @@ int vb_cm_claim(struct vb_cm_claim *claim)
 {
 	struct attempt attempt = { .claim = claim };
 	socklen_t size = sizeof(attempt.replaced.address);
-	int fd;
 
 	if (!is_legal(claim))
 		return -EINVAL;
 	if (claim->replaces >= 0 &&
 	    !getsockname(claim->replaces, (void *)&attempt.replaced.address, &size))
 		attempt.replaced.length = size;
-	attempt.probe = open_socket();
-	if (attempt.probe < 0)
-		return attempt.probe;
-	fd = claim->port ? claim_port(&attempt) : claim_any_port(&attempt, claim);
-	close(attempt.probe);
-	return fd;
+	return claim->port ? claim_port(&attempt) : claim_any_port(&attempt, claim);
 }
