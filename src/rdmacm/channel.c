@@ -14,6 +14,9 @@
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
+/* Those with events that their descriptors do not count yet. */
+static struct vb_list unrung = VB_LIST_INIT(unrung);
+
 int vb_cma_channel_create(struct vb_cma_channel **out)
 {
 	struct vb_cma_channel *channel = calloc(1, sizeof(*channel));
@@ -23,6 +26,7 @@ int vb_cma_channel_create(struct vb_cma_channel **out)
 	channel->generation = vb_cma_generation();
 	vb_list_init(&channel->events);
 	vb_list_init(&channel->ids);
+	vb_list_init(&channel->ring_node);
 	channel->channel.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 	if (channel->channel.fd < 0) {
 		int err = -errno;
@@ -52,6 +56,7 @@ void vb_cma_channel_destroy(struct vb_cma_channel *channel)
 	vb_cma_lock();
 	if (channel->generation == vb_cma_generation())
 		abandon(channel);
+	vb_list_remove(&channel->ring_node);
 	vb_cma_unlock();
 	close(channel->channel.fd);
 	free(channel);
@@ -59,12 +64,26 @@ void vb_cma_channel_destroy(struct vb_cma_channel *channel)
 
 void vb_cma_channel_queue(struct vb_cma_channel *channel, struct vb_cma_event *event)
 {
-	uint64_t one = 1;
-
 	vb_list_append(&channel->events, &event->node);
-	/* Only a count of 2^64 - 2 could make this fail. */
-	if (write(channel->channel.fd, &one, sizeof(one)) < 0)
-		vb_explain("an event channel's descriptor is not writable: was it closed?");
+	channel->unrung++;
+	if (vb_list_empty(&channel->ring_node))
+		vb_list_append(&unrung, &channel->ring_node);
+}
+
+/* Whoever is woken wants the lock: so it is the last thing that is done with it. */
+void vb_cma_channels_ring(void)
+{
+	while (!vb_list_empty(&unrung)) {
+		struct vb_cma_channel *channel =
+			vb_container(unrung.next, struct vb_cma_channel, ring_node);
+		uint64_t count = channel->unrung;
+
+		vb_list_remove(&channel->ring_node);
+		channel->unrung = 0;
+		/* Only a count of 2^64 - 2 could make this fail. */
+		if (count && write(channel->channel.fd, &count, sizeof(count)) < 0)
+			vb_explain("an event channel's descriptor is not writable: was it closed?");
+	}
 }
 
 /* Takes a count without waiting, although the descriptor may be a blocking one. */
@@ -88,7 +107,10 @@ static void uncount(int fd)
 void vb_cma_channel_withdraw(struct vb_cma_channel *channel, struct vb_cma_event *event)
 {
 	vb_list_remove(&event->node);
-	uncount(channel->channel.fd);
+	if (channel->unrung)
+		channel->unrung--;
+	else
+		uncount(channel->channel.fd);
 }
 
 static struct vb_cma_event *oldest(struct vb_cma_channel *channel)

@@ -26,11 +26,13 @@ void vb_cma_lock(void)
 
 void vb_cma_unlock(void)
 {
+	vb_cma_channels_ring();
 	pthread_mutex_unlock(&lock);
 }
 
 void vb_cma_wait(pthread_cond_t *cond)
 {
+	vb_cma_channels_ring();
 	pthread_cond_wait(cond, &lock);
 }
 

@@ -47,7 +47,9 @@ struct vb_cma_data {
 struct vb_cma_channel {
 	struct rdma_event_channel channel; /* first: what the application holds */
 	unsigned generation;		   /* of the process that made it; see vb_cma_generation */
-	struct vb_list events;		   /* struct vb_cma_event.node; one count of fd for each */
+	struct vb_list events;		   /* struct vb_cma_event.node; one count of fd for each ... */
+	uint64_t unrung;		   /* ... but for so many, until the lock is given back */
+	struct vb_list ring_node;
 	struct vb_list ids;		   /* struct vb_cma_id.channel_node */
 };
 
@@ -159,6 +161,8 @@ void vb_cma_channel_destroy(struct vb_cma_channel *channel);
 int vb_cma_channel_take(struct vb_cma_channel *channel, struct vb_cma_event **event);
 /* What it queues is counted by its owner once it is taken. */
 void vb_cma_channel_queue(struct vb_cma_channel *channel, struct vb_cma_event *event);
+/* What was queued is counted now. */
+void vb_cma_channels_ring(void);
 void vb_cma_channel_withdraw(struct vb_cma_channel *channel, struct vb_cma_event *event);
 
 static inline struct vb_cma_channel *vb_cma_channel_of(struct vb_cma_id *id)
