@@ -176,9 +176,16 @@ static int prefetch(const struct vb_mr *mr, enum ibv_advise_mr_advice advice,
 
 static int check_advice(enum ibv_advise_mr_advice advice, uint32_t flags, uint32_t count)
 {
-	if ((unsigned)advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+	if ((unsigned)advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+		vb_explain("ibv_advise_mr: advice %u is not supported", (unsigned)advice);
 		return -EOPNOTSUPP;
-	return flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !count ? -EINVAL : 0;
+	}
+	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !count) {
+		vb_explain("ibv_advise_mr: %s", count ? "flags have bits without a meaning"
+						      : "there are no ranges to advise on");
+		return -EINVAL;
+	}
+	return 0;
 }
 
 /* All is checked before anything is fetched. Without FLUSH nobody waits for the outcome. */

@@ -118,8 +118,11 @@ int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 	struct vb_cq *cq = vb_cq(ibv);
 	int err = vb_stale(cq->nic, "ibv_modify_cq");
 
-	if (!err && attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+	if (!err && attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE) {
+		vb_explain("ibv_modify_cq: attr_mask 0x%x: only moderation can be changed",
+			   attr->attr_mask);
 		err = -EOPNOTSUPP;
+	}
 	if (!err && attr->attr_mask & IBV_CQ_ATTR_MODERATE)
 		vb_cq_moderate(cq, attr->moderate.cq_count, attr->moderate.cq_period);
 	return vb_return_errno(err);

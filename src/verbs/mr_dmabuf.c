@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
 #include "nic/dmabuf.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -12,8 +13,10 @@ VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 
 	/* Before anything is said about the descriptor: programs probe with a bad one, and take every
 	 * other error for support. */
-	if (!vb_dmabuf_any())
+	if (!vb_dmabuf_any()) {
+		vb_explain("ibv_reg_dmabuf_mr: this machine has no /dev/udmabuf");
 		return vb_return_null(-EOPNOTSUPP);
+	}
 	err = vb_pd_adopt(vb_pd(pd));
 	if (!err)
 		err = vb_dmabuf_register(vb_pd(pd), fd, offset, &spec, &mr);

@@ -163,8 +163,11 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 	struct vb_qp *qp = vb_qp(ibv);
 	int err = vb_stale(qp->nic, "ibv_modify_qp_rate_limit");
 
-	if (!err && attr->comp_mask)
+	if (!err && attr->comp_mask) {
+		vb_explain("ibv_modify_qp_rate_limit: comp_mask 0x%x has bits without a meaning",
+			   attr->comp_mask);
 		err = -EINVAL;
+	}
 	if (!err && qp->type == IBV_QPT_RAW_PACKET) {
 		vb_explain("ibv_modify_qp_rate_limit: raw packet QPs have no rate of their own");
 		err = -EOPNOTSUPP;

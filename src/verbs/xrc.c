@@ -13,8 +13,10 @@ struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 	struct vb_xrcd *xrcd;
 	int err;
 
-	if (attr->comp_mask & ~both)
+	if (attr->comp_mask & ~both) {
+		vb_explain("ibv_open_xrcd: comp_mask 0x%x is not supported", attr->comp_mask);
 		return vb_return_null(-EOPNOTSUPP);
+	}
 	if (attr->comp_mask != both) {
 		vb_explain("ibv_open_xrcd: comp_mask must name fd and oflags");
 		return vb_return_null(-EINVAL);
@@ -36,8 +38,11 @@ static int srq_check(const struct ibv_srq_init_attr_ex *attr)
 	const uint32_t needed = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 				IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
 
-	if (attr->comp_mask & ~needed)
+	if (attr->comp_mask & ~needed) {
+		vb_explain("ibv_create_srq_ex: comp_mask 0x%x is not supported for an XRC SRQ",
+			   attr->comp_mask);
 		return -EOPNOTSUPP;
+	}
 	if (attr->comp_mask != needed || !attr->pd || !attr->xrcd || !attr->cq) {
 		vb_explain("ibv_create_srq_ex: an XRC SRQ needs a PD, a domain and a CQ");
 		return -EINVAL;

@@ -11,8 +11,10 @@ static int open_check(const struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 
-	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT))
+	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT)) {
+		vb_explain("ibv_open_qp: comp_mask 0x%x is not supported", attr->comp_mask);
 		return -EOPNOTSUPP;
+	}
 	if ((attr->comp_mask & needed) != needed || !attr->xrcd ||
 	    attr->qp_type != IBV_QPT_XRC_RECV) {
 		vb_explain("ibv_open_qp: a number, a domain and the type XRC_RECV are needed");
