@@ -299,6 +299,38 @@ bool rig_event(struct rig *rig, enum ibv_event_type type)
 	return event.event_type == type;
 }
 
+/* --- what is explained --- */
+
+static struct vb_report report, refusal;
+
+void __real_vb_report_explain(const struct vb_report *at);
+void __wrap_vb_report_explain(const struct vb_report *at);
+void __wrap_vb_report_explain(const struct vb_report *at)
+{
+	report = *at;
+	__real_vb_report_explain(at);
+}
+
+void __real_vb_report_refusal(const struct vb_report *at);
+void __wrap_vb_report_refusal(const struct vb_report *at);
+void __wrap_vb_report_refusal(const struct vb_report *at)
+{
+	refusal = *at;
+	__real_vb_report_refusal(at);
+}
+
+struct vb_report rig_report(struct rig *rig)
+{
+	assert_int_equal(report.qpn, rig->qp->ibv.qp_num);
+	return report;
+}
+
+struct vb_report rig_refusal(struct rig *rig)
+{
+	assert_int_equal(refusal.peer_qpn, rig->qp->ibv.qp_num);
+	return refusal;
+}
+
 /* --- its peer --- */
 
 struct vb_packet rig_request(uint8_t operation, uint32_t psn, uint32_t length)

@@ -78,6 +78,10 @@ void rig_poll_none(struct rig *rig);
 void rig_sent(struct rig *rig, enum ibv_wc_status status);
 bool rig_event(struct rig *rig, enum ibv_event_type type);
 
+/* The numbers of the last sentence about a work request, and about a request of its peer. */
+struct vb_report rig_report(struct rig *rig);
+struct vb_report rig_refusal(struct rig *rig);
+
 /* What its peer does. */
 void rig_give(struct rig *rig, struct vb_packet packet);
 void rig_ack(struct rig *rig, uint32_t psn, uint8_t syndrome);

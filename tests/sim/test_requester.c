@@ -105,6 +105,82 @@ static void answers_to_nothing_change_nothing(void **state)
 	rig_sent(&rig, IBV_WC_SUCCESS);
 }
 
+static void post_from(struct vb_mr *mr, enum ibv_wr_opcode opcode, uint32_t length)
+{
+	struct ibv_sge sge = { (uintptr_t)rig.region, length, mr->ibv.lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { 0x1000, 0x77 },
+	};
+
+	rig_post_wr(&rig, &wr);
+}
+
+static struct vb_mr *another_region(void)
+{
+	const struct vb_mr_spec spec = {
+		.addr = (uintptr_t)rig.region,
+		.iova = (uintptr_t)rig.region,
+		.length = RIG_REGION,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+	struct vb_mr *mr;
+
+	assert_int_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
+	return mr;
+}
+
+/* The window ends within the second message; then its memory goes away. */
+static void deregistered_memory_fails_the_request_that_needs_it(void **state)
+{
+	struct vb_mr *mr;
+	uint32_t lkey;
+
+	(void)state;
+	rig_open(&rig);
+	mr = another_region();
+	lkey = mr->ibv.lkey;
+	rig_post(&rig, IBV_WR_SEND, 2 * RIG_MTU, IBV_SEND_SIGNALED);
+	post_from(mr, IBV_WR_RDMA_WRITE, RIG_REGION);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_poll_none(&rig);
+	rig_ack(&rig, RIG_SQ_PSN + 1, VB_CREDITS_NONE);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_SUCCESS);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_LOC_PROT_ERR);
+	assert_int_equal(rig_report(&rig).key, lkey);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* What was sent of it is lost, and so is what came before, which is sent again. */
+static void a_request_before_one_that_fails_is_repeated(void **state)
+{
+	struct vb_mr *mr;
+
+	(void)state;
+	rig_open(&rig);
+	mr = another_region();
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	post_from(mr, IBV_WR_RDMA_WRITE, 4 * RIG_MTU);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+	for (unsigned i = 0; i < 5; i++)
+		rig_take(&rig);
+	rig_ack(&rig, RIG_SQ_PSN, VB_NAK_SEQUENCE);
+	assert_int_equal(rig_take_op(&rig, VB_OP_SEND_ONLY).psn, RIG_SQ_PSN);
+	rig_take_none(&rig);
+	rig_poll_none(&rig);
+	rig_wait_ns(&rig, 2000000);
+	assert_int_equal(rig_take_op(&rig, VB_OP_SEND_ONLY).psn, RIG_SQ_PSN);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_sent(&rig, IBV_WC_LOC_PROT_ERR);
+}
+
 static void sqd_lets_what_was_begun_finish(void **state)
 {
 	(void)state;
@@ -209,6 +285,8 @@ int main(void)
 		TEST_RC(an_invalid_request_nak_fails_the_request),
 		TEST_RC(an_operational_nak_fails_the_request),
 		TEST_RC(answers_to_nothing_change_nothing),
+		TEST_RC(deregistered_memory_fails_the_request_that_needs_it),
+		TEST_RC(a_request_before_one_that_fails_is_repeated),
 		TEST_RC(sqd_lets_what_was_begun_finish),
 		TEST_RC(sqd_drains_behind_a_bind_that_was_tried_before),
 		TEST_RC(a_cnp_cuts_the_window),

@@ -14,13 +14,16 @@ static struct vb_wqe *oldest(struct vb_wired *wired)
 
 void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason)
 {
-	struct vb_requester *req = &wired->req;
 	const struct vb_wqe *wqe = oldest(wired);
+	const struct vb_report report = { .key = wqe->rkey, .addr = wqe->remote_addr };
+
+	vb_completer_fail_as(wired, reason, report);
+}
+
+void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct vb_report report)
+{
+	struct vb_requester *req = &wired->req;
 	const struct ibv_qp_attr *attr = &wired->qp->attr;
-	struct vb_report report = req->stop ? req->stop_report : (struct vb_report){
-		.key = wqe->rkey,
-		.addr = wqe->remote_addr,
-	};
 
 	if (reason == VB_PEER_SILENT && vb_roce_migrate(wired))
 		return;
@@ -287,14 +290,12 @@ static struct vb_wqe *answered(struct vb_wired *wired, uint32_t psn)
 }
 
 static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, uint64_t offset,
-			      const uint8_t *bytes, uint32_t length)
+			      const uint8_t *bytes, uint32_t length, struct vb_report *report)
 {
 	struct ibv_sge sge[VB_SGE_MAX];
-	struct vb_report *report = &wired->req.stop_report;
 	enum vb_reason reason;
 	unsigned count;
 
-	*report = (struct vb_report){ 0 };
 	reason = vb_path_local(wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, sge, &count, report);
 	if (!reason && !vb_path_scatter(sge, count, offset, length, bytes))
 		reason = VB_LOCAL_MEMORY;
@@ -314,12 +315,19 @@ static bool is_atomic(const struct vb_wqe *wqe)
 	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+static void bad_response(struct vb_wired *wired, uint64_t have, uint64_t want)
+{
+	vb_completer_fail_as(wired, VB_BAD_RESPONSE,
+			     (struct vb_report){ .have = have, .want = want });
+}
+
 /* A responder may begin a repeated answer with any opcode: place and length are what counts. */
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_wqe *wqe = answered(wired, packet->psn);
+	struct vb_report report = { 0 };
+	enum vb_reason reason = VB_OK;
 	uint64_t offset, want;
-	enum vb_reason reason;
 
 	if (!wqe)
 		return;
@@ -328,12 +336,14 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
 		want = 0;
 	if (is_atomic(wqe) || packet->payload_length != want) {
-		vb_completer_fail(wired, VB_BAD_RESPONSE);
+		bad_response(wired, packet->payload_length, want);
 		return;
 	}
-	reason = want ? take_in(wired, wqe, offset, packet->payload, packet->payload_length) : VB_OK;
+	if (want)
+		reason = take_in(wired, wqe, offset, packet->payload, packet->payload_length,
+				 &report);
 	if (reason)
-		vb_completer_fail(wired, reason);
+		vb_completer_fail_as(wired, reason, report);
 	else
 		answer_done(wired);
 }
@@ -341,17 +351,18 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_wqe *wqe = answered(wired, packet->psn);
+	struct vb_report report = { 0 };
 	enum vb_reason reason;
 
 	if (!wqe)
 		return;
 	if (!is_atomic(wqe)) {
-		vb_completer_fail(wired, VB_BAD_RESPONSE);
+		bad_response(wired, 8, wqe->length < wired->mtu ? wqe->length : wired->mtu);
 		return;
 	}
-	reason = take_in(wired, wqe, 0, (const uint8_t *)&packet->original, 8);
+	reason = take_in(wired, wqe, 0, (const uint8_t *)&packet->original, 8, &report);
 	if (reason)
-		vb_completer_fail(wired, reason);
+		vb_completer_fail_as(wired, reason, report);
 	else
 		answer_done(wired);
 }

@@ -190,14 +190,11 @@ static bool step(struct vb_requester_turn *turn)
 	if (__builtin_expect(rate_kbps, 0) && !vb_requester_pace(wired, wqe, rate_kbps))
 		return false;
 	reason = vb_requester_memory(turn, wqe, req->cursor, &report);
+	/* Deregistered, or unmapped, since it was begun. */
+	if (!reason && !send_packet(turn, wqe))
+		reason = VB_LOCAL_MEMORY;
 	if (reason) {
-		/* Deregistered since it was begun: it can never be sent again. */
-		req->stop_report = report;
-		vb_completer_fail(wired, reason);
-		return false;
-	}
-	if (!send_packet(turn, wqe)) {
-		vb_completer_fail(wired, VB_LOCAL_MEMORY);
+		vb_requester_stop(wired, reason, &report);
 		return false;
 	}
 	if (!vb_requester_reliable(wired))

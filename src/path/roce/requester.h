@@ -61,6 +61,9 @@ enum vb_reason vb_requester_memory(struct vb_requester_turn *turn, const struct 
 				   uint32_t index, struct vb_report *report);
 
 /* requester_begin.c */
+/* The WQE at the cursor can never be sent: it fails once everything before it is done. */
+void vb_requester_stop(struct vb_wired *wired, enum vb_reason reason,
+		       const struct vb_report *report);
 /* The WQE at req->begun, which is the next; false: not now. */
 bool vb_requester_begin(struct vb_requester_turn *turn, struct vb_wqe *wqe);
 void vb_requester_drained(struct vb_wired *wired);

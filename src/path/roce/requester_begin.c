@@ -34,7 +34,7 @@ void vb_requester_advance(struct vb_wired *wired)
 		vb_path_complete(wired->qp, VB_OK, &report, &wired->notice);
 	}
 	if (req->stop && sq->next == req->begun)
-		vb_completer_fail(wired, req->stop);
+		vb_completer_fail_as(wired, req->stop, req->stop_report);
 	atomic_store_explicit(&wired->qp->pend.why,
 			      sq->next != req->begun ? VB_PEND_WIRE : VB_PEND_NONE,
 			      memory_order_relaxed);
@@ -46,6 +46,21 @@ static void stop(struct vb_wired *wired, enum vb_reason reason)
 {
 	wired->req.stop = reason;
 	vb_requester_advance(wired);
+}
+
+/*
+ * It may have been begun, and those behind it: they are not any more, whatever was sent of them. Those
+ * before it may still be answered, and complete as if nothing had happened.
+ */
+void vb_requester_stop(struct vb_wired *wired, enum vb_reason reason,
+		       const struct vb_report *report)
+{
+	struct vb_requester *req = &wired->req;
+
+	req->begun = req->cursor;
+	req->suspect = false;
+	req->stop_report = *report;
+	stop(wired, reason);
 }
 
 /* --- beginning a work request --- */

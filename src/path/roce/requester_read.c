@@ -120,19 +120,24 @@ static void fill_atomic(const struct vb_wired *wired, const struct vb_wqe *wqe,
 	packet->swap_add = wqe->operand[compares ? 1 : 0];
 }
 
-/* The one request with an answer of its own that brings bytes along. */
-static void send_payload(struct vb_requester_turn *turn, struct vb_packet *packet)
+/* The one request with an answer of its own that brings bytes along. False: they went away. */
+static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packet)
 {
 	struct vb_wired *wired = turn->wired;
 
+	packet->opcode = VB_OP_ATOMIC_WRITE | vb_requester_transport(wired);
 	packet->payload_length = packet->dma_length = VB_ATOMIC_WRITE_LENGTH;
-	vb_path_gather(turn->sge, turn->sge_count, 0, packet->payload_length,
-		       vb_tx_begin(&wired->roce->tx, &wired->way, packet));
+	if (!vb_path_gather(turn->sge, turn->sge_count, 0, packet->payload_length,
+			    vb_tx_begin(&wired->roce->tx, &wired->way, packet))) {
+		vb_tx_cancel(&wired->roce->tx);
+		return false;
+	}
 	vb_tx_end(&wired->roce->tx);
+	return true;
 }
 
-/* Unsolicited or not, READs and ATOMICs are always answered. */
-static void send_request(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count)
+/* Unsolicited or not, READs and ATOMICs are always answered. False: its own memory is missing. */
+static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count)
 {
 	struct vb_wired *wired = turn->wired;
 	struct vb_packet packet = {
@@ -149,45 +154,36 @@ static void send_request(struct vb_requester_turn *turn, const struct vb_wqe *wq
 	if (wqe->opcode == IBV_WR_RDMA_READ) {
 		fill_read(wired, wqe, count, &packet);
 		note_asked(&wired->req, count);
-	} else if (wqe->opcode == IBV_WR_ATOMIC_WRITE) {
-		packet.opcode = VB_OP_ATOMIC_WRITE | vb_requester_transport(wired);
-	} else {
+	} else if (wqe->opcode != IBV_WR_ATOMIC_WRITE) {
 		fill_atomic(wired, wqe, &packet);
 	}
-	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
-		send_payload(turn, &packet);
-	else
+	if (wqe->opcode != IBV_WR_ATOMIC_WRITE)
 		vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
+	else if (!send_payload(turn, &packet))
+		return false;
 	note_read(&wired->req, count);
 	vb_requester_sent(turn, wqe, count, true);
-}
-
-/* False: deregistered since it was begun, it can never be sent again. */
-static bool has_payload(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
-{
-	struct vb_requester *req = &turn->wired->req;
-	struct vb_report report = { 0 };
-	enum vb_reason reason = vb_requester_memory(turn, wqe, req->cursor, &report);
-
-	if (!reason)
-		return true;
-	req->stop_report = report;
-	vb_completer_fail(turn->wired, reason);
-	return false;
+	return true;
 }
 
 bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &turn->wired->req;
 	uint32_t most = turn->wired->qp->attr.max_rd_atomic, count;
+	struct vb_report report = { 0 };
+	enum vb_reason reason = VB_OK;
 
 	if (req->reads_tail - req->reads_head >= (most ? most : 1))
 		return false;
 	count = wqe->opcode == IBV_WR_RDMA_READ ? read_piece(turn->wired, wqe) : 1;
 	if (!count || !vb_requester_may_send(turn))
 		return false;
-	if (wqe->opcode == IBV_WR_ATOMIC_WRITE && !has_payload(turn, wqe))
-		return false;
-	send_request(turn, wqe, count);
-	return true;
+	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+		reason = vb_requester_memory(turn, wqe, req->cursor, &report);
+	if (!reason && !send_request(turn, wqe, count))
+		reason = VB_LOCAL_MEMORY;
+	/* Deregistered, or unmapped, since it was begun. */
+	if (reason)
+		vb_requester_stop(turn->wired, reason, &report);
+	return !reason;
 }

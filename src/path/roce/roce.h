@@ -325,7 +325,9 @@ bool vb_roce_migrate(struct vb_wired *wired);
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet);
+/* The oldest work request fails; with the numbers of its sentence. */
 void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason);
+void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct vb_report report);
 
 /* responder.c and its halves: requests to us */
 bool vb_responder_bind(struct vb_wired *wired);
