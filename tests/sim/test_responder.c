@@ -322,6 +322,69 @@ static void a_failing_qp_gives_its_shared_receive_back(void **state)
 	}
 }
 
+static void give_send(uint32_t psn)
+{
+	struct vb_packet packet = rig_request(VB_OP_SEND_ONLY, psn, 8);
+
+	packet.ack_request = true;
+	rig_give(&rig, packet);
+}
+
+/* The second overtakes the first, in one look at the socket: then only the second is missing. */
+static void a_nak_tells_of_what_is_missing_when_it_goes_out(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	give_send(RIG_RQ_PSN + 1);
+	give_send(RIG_RQ_PSN);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN + 1);
+	rig_take_none(&rig);
+	rig_received(&rig, 8);
+	rig_post_recv(&rig, 64);
+	give_send(RIG_RQ_PSN + 2); /* the same gap: told already */
+	rig_turn(&rig);
+	rig_take_none(&rig);
+}
+
+static void a_gap_that_is_filled_in_time_is_no_gap(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig_post_recv(&rig, 64);
+	give_send(RIG_RQ_PSN + 1);
+	give_send(RIG_RQ_PSN);
+	give_send(RIG_RQ_PSN + 1);
+	rig_turn(&rig);
+	take_ack(RIG_RQ_PSN + 1, 2);
+	rig_take_none(&rig);
+	rig_received(&rig, 8);
+	rig_received(&rig, 8);
+}
+
+/* The PSNs have come round, and the same one is an ATOMIC's again. */
+static void the_newest_atomic_of_a_psn_is_repeated(void **state)
+{
+	const uint64_t *word;
+	uint64_t first, second;
+
+	(void)state;
+	rig_open(&rig);
+	word = (const uint64_t *)rig.region;
+	first = *word;
+	rig_give_atomic(&rig, RIG_RQ_PSN, 0, 3);
+	assert_true(rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE).original == first);
+	rig.wired->resp.expected_psn = RIG_RQ_PSN;
+	second = *word;
+	rig_give_atomic(&rig, RIG_RQ_PSN, 0, 3);
+	assert_true(rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE).original == second);
+	rig_give_atomic(&rig, RIG_RQ_PSN, 0, 3);
+	assert_true(rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE).original == second);
+	assert_true(*word == first + 6);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +406,9 @@ int main(void)
 		TEST_RC(a_received_packet_that_is_not_marked_draws_no_cnp),
 		TEST_RC(an_ack_is_not_held_for_ever),
 		TEST_RC(a_failing_qp_gives_its_shared_receive_back),
+		TEST_RC(a_nak_tells_of_what_is_missing_when_it_goes_out),
+		TEST_RC(a_gap_that_is_filled_in_time_is_no_gap),
+		TEST_RC(the_newest_atomic_of_a_psn_is_repeated),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

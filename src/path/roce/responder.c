@@ -398,8 +398,12 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 
 static void atomic_again(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	for (unsigned i = 0; i < VB_RD_ATOMIC_MAX; i++) {
-		const struct vb_saved_atomic *saved = &wired->resp.saved[i];
+	const struct vb_responder *resp = &wired->resp;
+
+	/* The newest first: PSNs come round, and an old one may have the same. */
+	for (uint32_t i = 1; i <= VB_RD_ATOMIC_MAX; i++) {
+		const struct vb_saved_atomic *saved =
+			&resp->saved[(resp->saved_next - i) % VB_RD_ATOMIC_MAX];
 
 		if (saved->used && saved->psn == packet->psn && saved->opcode == packet->opcode) {
 			atomic_reply(wired, packet->psn, saved->original, true);
@@ -438,10 +442,13 @@ static bool continues(const struct vb_responder *resp, const struct vb_opcode_ro
 	return !begins && row->family == resp->family;
 }
 
-static void gap(struct vb_wired *wired)
+static void gap(struct vb_wired *wired, uint32_t psn)
 {
 	struct vb_responder *resp = &wired->resp;
+	bool told = resp->nak_due == VB_NAK_SEQUENCE;
 
+	if (!told || vb_psn_diff(psn, resp->gap_psn) > 0)
+		resp->gap_psn = psn;
 	wired->counters.out_of_sequence++;
 	vb_roce_count(wired->roce, VB_DROP_SEQUENCE);
 	/* One NAK per gap; behind an RNR NAK none at all. */
@@ -449,6 +456,17 @@ static void gap(struct vb_wired *wired)
 		return;
 	resp->nak_sent = true;
 	nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
+}
+
+/* What was missing came late, before the NAK for it is out: it is about the next, or about nothing. */
+static void narrow_gap(struct vb_responder *resp)
+{
+	if (resp->nak_due != VB_NAK_SEQUENCE)
+		return;
+	resp->nak_psn = resp->expected_psn;
+	resp->nak_sent = vb_psn_diff(resp->gap_psn, resp->expected_psn) >= 0;
+	if (!resp->nak_sent)
+		resp->nak_due = 0;
 }
 
 /* XRC: finds the SRQ. False: refused, or to be asked again. */
@@ -515,7 +533,7 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 	if (resp->fatal)
 		return;
 	if (ahead > 0) {
-		gap(wired);
+		gap(wired, packet->psn);
 		return;
 	}
 	if (!vb_responder_bind(wired)) {
@@ -529,4 +547,5 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 	resp->nak_sent = resp->rnr_sent = false;
 	resp->heard = true;
 	request(wired, packet);
+	narrow_gap(resp);
 }

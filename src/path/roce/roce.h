@@ -126,6 +126,7 @@ struct vb_responder {
 	uint32_t expected_psn;
 	uint32_t msn;         /* messages completed */
 	bool nak_sent;        /* a sequence NAK for expected_psn is out */
+	uint32_t gap_psn;     /* newest that came before what it follows, and was dropped */
 	bool rnr_sent;        /* an RNR NAK for expected_psn is out: what follows is dropped */
 	uint8_t family;       /* enum vb_family of the message under way; UNKNOWN: none */
 	bool skipping;        /* UC: up to the next First or Only */
