@@ -90,7 +90,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"a packet of the peer does not continue the message before it" },
 	[VB_PACKET_LENGTH] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
 		IBV_EVENT_QP_REQ_ERR,
-		"a packet of the peer has {l} bytes, which does not agree with the path MTU of {w}" },
+		"a packet of the peer has {l} bytes, which does not agree with the path MTU of {w}, or "
+		"with the length of its message" },
 	[VB_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} answered with a NAK, invalid request: a receive that is too short, an access "
 		"its qp_access_flags lack, or more READs than its max_dest_rd_atomic" },

@@ -23,6 +23,55 @@ static void too_many_reads_are_an_invalid_request(void **state)
 	for (unsigned i = 0; i < 4; i++)
 		rig_take_op(&rig, VB_OP_READ_RESPONSE_ONLY);
 	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 4);
+	assert_int_equal(rig_refusal(&rig).want, 5);
+	assert_int_equal(rig_refusal(&rig).have, 4);
+}
+
+static void memory_that_goes_away_is_refused_where_the_answer_ends(void **state)
+{
+	enum { TURN = VB_TURN_PACKETS, LENGTH = RIG_REGION };
+	struct vb_mr_spec spec = {
+		.length = LENGTH,
+		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
+	struct vb_mr *mr;
+
+	(void)state;
+	rig.attr.path_mtu = IBV_MTU_512;
+	rig_open(&rig);
+	spec.addr = spec.iova = packet.va = (uintptr_t)rig.region;
+	assert_int_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
+	packet.rkey = mr->ibv.rkey;
+	packet.dma_length = LENGTH;
+	rig_give(&rig, packet);
+	vb_hazard_enter(rig.roce.thread, rig.roce.nic->self->head_slot);
+	assert_true(vb_reply_run(rig.wired));
+	vb_hazard_leave(rig.roce.thread);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+	rig_turn(&rig);
+	for (unsigned i = 0; i < TURN; i++)
+		assert_int_equal(rig_take(&rig).psn, RIG_RQ_PSN + i);
+	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN + TURN);
+	assert_int_equal(rig_refusal(&rig).key, packet.rkey);
+	assert_true(rig_refusal(&rig).addr == packet.va + TURN * 512);
+	assert_int_equal(rig_refusal(&rig).length, LENGTH - TURN * 512);
+	assert_true(rig_event(&rig, IBV_EVENT_QP_ACCESS_ERR));
+}
+
+/* Whatever region there is: the longest message has 2^31 bytes. */
+static void a_write_beyond_the_longest_message_is_an_invalid_request(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_WRITE_FIRST, RIG_RQ_PSN, RIG_MTU);
+
+	(void)state;
+	rig_open(&rig);
+	packet.va = (uintptr_t)rig.region;
+	packet.rkey = rig.mr->ibv.rkey;
+	packet.dma_length = 0x80000001;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
 }
 
 static void a_bad_rkey_is_refused_behind_the_answers(void **state)
@@ -87,6 +136,8 @@ static void a_message_too_long_fails_both_sides(void **state)
 	rig_take(&rig);
 	rig_give_op(&rig, VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 1);
 	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 1);
+	assert_int_equal(rig_refusal(&rig).length, RIG_MTU + 1);
+	assert_int_equal(rig_refusal(&rig).have, RIG_MTU);
 	assert_int_equal(rig_poll(&rig).status, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(rig_poll(&rig).status, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
@@ -104,6 +155,8 @@ static void lengths_must_fit_the_mtu(uint8_t operation, uint32_t length)
 		rig_give_op(&rig, operation, RIG_RQ_PSN, length);
 	}
 	assert_int_equal(rig_take(&rig).syndrome, VB_NAK_INVALID_REQUEST);
+	assert_int_equal(rig_refusal(&rig).length, length);
+	assert_int_equal(rig_refusal(&rig).want, RIG_MTU);
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
 }
 
@@ -211,6 +264,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_RC(a_misaligned_atomic_is_an_invalid_request),
 		TEST_RC(too_many_reads_are_an_invalid_request),
+		TEST_RC(memory_that_goes_away_is_refused_where_the_answer_ends),
+		TEST_RC(a_write_beyond_the_longest_message_is_an_invalid_request),
 		TEST_RC(a_bad_rkey_is_refused_behind_the_answers),
 		TEST_RC(a_region_without_the_right_is_refused),
 		TEST_RC(a_qp_without_the_right_says_invalid_request),

@@ -100,6 +100,8 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 	hold(&resp->own, &claim);
 	if (begins(row))
 		resp->offset = 0;
+	if ((uint64_t)resp->offset + packet->payload_length > VB_MSG_MAX)
+		return VB_PACKET_LENGTH;
 	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length);
 	if (reason)
 		return reason;
@@ -118,6 +120,8 @@ static enum vb_reason check_length(const struct vb_responder *resp, const struct
 {
 	uint64_t end = (uint64_t)resp->offset + packet->payload_length;
 
+	if (resp->length > VB_MSG_MAX)
+		return VB_PACKET_LENGTH;
 	return end > resp->length || (ends(row) && end != resp->length) ? VB_PACKET_LENGTH : VB_OK;
 }
 

@@ -58,29 +58,34 @@ static uint8_t credits(const struct vb_wired *wired)
 
 /* --- READ --- */
 
-/* room: for what cannot be sent from where it is. */
-static bool memory_of(struct vb_wired *wired, const struct vb_reply *reply, uint64_t offset,
-		      uint32_t length, uint8_t room[VB_MTU_MAX], const uint8_t **bytes)
+/* room: for what cannot be sent from where it is. VB_OK, or why it cannot be had any more. */
+static enum vb_reason memory_of(struct vb_wired *wired, const struct vb_reply *reply,
+				uint64_t offset, uint32_t length, uint8_t room[VB_MTU_MAX],
+				const uint8_t **bytes)
 {
 	struct vb_remote *memory = vb_responder_memory(wired);
+	enum vb_reason reason = VB_OK;
 	uint64_t address;
 
 	*bytes = NULL;
 	if (!length)
-		return true;
-	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, reply->srqn))
-		return false;
-	if (vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
-			  reply->rkey, reply->va + offset, length, IBV_ACCESS_REMOTE_READ,
-			  &address))
-		return false;
+		return VB_OK;
+	if (vb_qp_is_xrc(wired->qp))
+		reason = vb_responder_aim(wired, memory, reply->srqn);
+	if (!reason)
+		reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd,
+				       memory->entry->qpn, reply->rkey, reply->va + offset, length,
+				       IBV_ACCESS_REMOTE_READ, &address);
+	if (reason)
+		return reason;
 	*bytes = (const uint8_t *)(uintptr_t)address;
 	if (memory->home->self && !vb_odp_in_use())
-		return true;
+		return VB_OK;
 	*bytes = room;
-	if (memory->home->self)
-		return vb_odp_read(room, (const void *)(uintptr_t)address, length);
-	return vb_home_read(wired, address, length, room);
+	if (memory->home->self ? vb_odp_read(room, (const void *)(uintptr_t)address, length) :
+				 vb_home_read(wired, address, length, room))
+		return VB_OK;
+	return VB_REMOTE_MEMORY;
 }
 
 static uint8_t read_operation(const struct vb_reply *reply)
@@ -92,27 +97,29 @@ static uint8_t read_operation(const struct vb_reply *reply)
 	return last ? VB_OP_READ_RESPONSE_LAST : VB_OP_READ_RESPONSE_MIDDLE;
 }
 
-/* False: its memory was deregistered since it was asked for. */
-static bool send_read(struct vb_wired *wired, struct vb_reply *reply)
+/* VB_OK, or what has happened to its memory since it was asked for. */
+static enum vb_reason send_read(struct vb_wired *wired, struct vb_reply *reply)
 {
 	uint64_t offset = (uint64_t)reply->sent * wired->mtu;
 	uint32_t rest = reply->length - (uint32_t)offset;
 	struct vb_packet packet = answer(wired, read_operation(reply),
 					 vb_psn_add(reply->psn, reply->sent));
+	enum vb_reason reason;
 	const uint8_t *bytes;
 	uint8_t *out, room[VB_MTU_MAX];
 
 	packet.syndrome = VB_CREDITS_NONE;
 	packet.msn = reply->msn & VB_PSN_MASK;
 	packet.payload_length = rest < wired->mtu ? rest : wired->mtu;
-	if (!memory_of(wired, reply, offset, packet.payload_length, room, &bytes))
-		return false;
+	reason = memory_of(wired, reply, offset, packet.payload_length, room, &bytes);
+	if (reason)
+		return reason;
 	out = vb_tx_begin(&wired->roce->tx, &wired->way, &packet);
 	if (packet.payload_length)
 		memcpy(out, bytes, packet.payload_length);
 	vb_tx_end(&wired->roce->tx);
 	reply->sent++;
-	return true;
+	return VB_OK;
 }
 
 static void send_atomic(struct vb_wired *wired, struct vb_reply *reply)
@@ -151,13 +158,30 @@ static void refuse(struct vb_wired *wired)
 		       resp->fatal_spoils && vb_place_spoil(wired, resp->fatal));
 }
 
-static void fail_read(struct vb_wired *wired, const struct vb_reply *reply)
+static void explain_read(const struct vb_wired *wired, const struct vb_reply *reply,
+			 enum vb_reason reason)
+{
+	uint64_t offset = (uint64_t)reply->sent * wired->mtu;
+	const struct vb_report report = {
+		.reason = reason,
+		.qpn = wired->qp->attr.dest_qp_num,
+		.peer_qpn = wired->qp->ibv.qp_num,
+		.key = reply->rkey,
+		.addr = reply->va + offset,
+		.length = reply->length - offset,
+	};
+
+	vb_report_refusal(&report);
+}
+
+static void fail_read(struct vb_wired *wired, const struct vb_reply *reply, enum vb_reason reason)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	resp->nak_due = VB_NAK_ACCESS;
+	explain_read(wired, reply, reason);
+	resp->nak_due = vb_reason_row(reason)->syndrome;
 	resp->nak_psn = vb_psn_add(reply->psn, reply->sent);
-	resp->fatal = VB_RKEY_UNKNOWN;
+	resp->fatal = reason;
 	resp->fatal_spoils = false;
 	resp->reply_head = resp->reply_tail;
 }
@@ -169,16 +193,19 @@ bool vb_reply_run(struct vb_wired *wired)
 
 	while (resp->reply_head != resp->reply_tail && budget) {
 		struct vb_reply *reply = &resp->replies[resp->reply_head % VB_REPLIES];
+		enum vb_reason reason = VB_OK;
 
-		if (reply->atomic) {
+		if (reply->atomic)
 			send_atomic(wired, reply);
-		} else if (!send_read(wired, reply)) {
-			if (!reply->repeated) {
-				fail_read(wired, reply);
-				break;
-			}
-			reply->sent = reply->count;
+		else
+			reason = send_read(wired, reply);
+		if (reason && !reply->repeated && vb_reason_row(reason)->target_fails) {
+			fail_read(wired, reply, reason);
+			break;
 		}
+		/* Silence: it is asked for again. */
+		if (reason)
+			reply->sent = reply->count;
 		budget--;
 		if (reply->sent == reply->count)
 			resp->reply_head++;

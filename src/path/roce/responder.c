@@ -4,6 +4,7 @@
 #include "exec/flush.h"
 #include "exec/recv.h"
 #include "exec/rkey.h"
+#include "nic/tm.h"
 #include "path/roce/roce.h"
 
 #include <errno.h>
@@ -59,11 +60,51 @@ static void nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
 	vb_roce_todo(wired);
 }
 
+static uint32_t resources_used(const struct vb_responder *resp)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++)
+		used += !resp->replies[i % VB_REPLIES].repeated;
+	return used;
+}
+
+/* Of the receive that the message at hand is for. */
+static uint32_t room(const struct vb_remote *own)
+{
+	uint32_t index = own->many ? own->taken : own->next_recv;
+
+	return own->cells[index & own->mask].posted_length;
+}
+
+static void fill_in(const struct vb_wired *wired, const struct vb_packet *packet,
+		    struct vb_report *report)
+{
+	const struct vb_responder *resp = &wired->resp;
+
+	switch (report->reason) {
+	case VB_RECV_SHORT:
+		report->length = (uint64_t)resp->offset + packet->payload_length;
+		report->have = resp->tm.tag ? resp->tm.tag->length : room(&resp->own);
+		break;
+	case VB_READ_DEPTH:
+		report->want = resources_used(resp) + 1;
+		report->have = atomic_load(&wired->qp->entry->max_dest_rd_atomic);
+		break;
+	case VB_PACKET_LENGTH:
+		report->length = packet->payload_length;
+		report->want = wired->mtu;
+		break;
+	default:
+		break;
+	}
+}
+
 static void explain(const struct vb_wired *wired, const struct vb_packet *packet,
 		    enum vb_reason reason)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
-	const struct vb_report report = {
+	struct vb_report report = {
 		.reason = reason,
 		.qpn = wired->qp->attr.dest_qp_num,
 		.peer_qpn = wired->qp->ibv.qp_num,
@@ -74,6 +115,7 @@ static void explain(const struct vb_wired *wired, const struct vb_packet *packet
 							    packet->payload_length,
 	};
 
+	fill_in(wired, packet, &report);
 	vb_report_refusal(&report);
 }
 
@@ -144,15 +186,6 @@ static void place(struct vb_wired *wired, const struct vb_packet *packet)
 }
 
 /* --- requests that read --- */
-
-static uint32_t resources_used(const struct vb_responder *resp)
-{
-	uint32_t used = 0;
-
-	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++)
-		used += !resp->replies[i % VB_REPLIES].repeated;
-	return used;
-}
 
 static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet *packet,
 				 unsigned access, uint64_t length, uint64_t *address)
