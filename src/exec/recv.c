@@ -68,6 +68,7 @@ static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t inde
 		taken = vb_cell_word(index, remote->home->id_there, vb_cell_flags(word),
 				     VB_CELL_TAKEN);
 	} while (!atomic_compare_exchange_strong(&cell->word, &word, taken));
+	cell->qpn = remote->entry->qpn; /* if its owner resets that QP, the receive is free */
 	claim->index = index;
 	claim->word = taken;
 	claim->cell = cell;

@@ -94,7 +94,7 @@ struct vb_cell {
 	uint32_t byte_length;   /* from here on: sender, before DONE */
 	uint32_t imm;           /* network order, as in the work request; raw: the flow's tag */
 	uint32_t src_qpn;
-	uint32_t qpn;           /* which QP of the owner: a shared queue serves many */
+	uint32_t qpn;           /* which QP of the owner: a shared queue serves many; with TAKEN */
 	uint8_t opcode;         /* enum ibv_wc_opcode, less IBV_WC_RECV */
 	uint8_t status;         /* enum ibv_wc_status */
 	uint8_t wc_flags;

@@ -260,6 +260,17 @@ static void wait_for_acks(struct vb_qp *qp)
 	pthread_mutex_unlock(mutex);
 }
 
+/* A message that was under way will not end: its sender finds another connection, or none. */
+static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cell, uint32_t index)
+{
+	uint64_t word = atomic_load(&cell->word);
+
+	if (vb_cell_state(word) != VB_CELL_TAKEN || qp->inside)
+		return;
+	atomic_store(&cell->word, vb_cell_word(index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
+	atomic_store(&rq->shared->returned, 1);
+}
+
 /* Strays of this QP in its CQ, and cells of the shared queue that nobody polled yet. */
 static void purge_shared(struct vb_qp *qp)
 {
@@ -279,14 +290,17 @@ static void purge_shared(struct vb_qp *qp)
 	vb_spin_unlock(&cq->stray_lock);
 	vb_spin_lock(&rq->drain_lock);
 	vb_rq_for_open(twin, rq) {
-		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
-		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE ||
-		    cell->qpn != qp->ibv.qp_num)
+		if (cell->qpn != qp->ibv.qp_num)
+			continue;
+		return_taken(qp, rq, cell, twin->index);
+		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE)
 			continue;
 		vb_rq_consume(rq, twin->index);
 		gone++;
 	}
+	vb_rq_collect_returned(rq);
 	vb_spin_unlock(&rq->drain_lock);
 	vb_cq_forget(cq, gone);
 }

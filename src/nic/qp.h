@@ -116,6 +116,7 @@ struct vb_qp {
 	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
 	bool flush_pending;      /* the grace period runs; under state_lock */
 	bool flush_held;         /* what made it fail is not yet visible; under state_lock */
+	bool inside;             /* somebody was stopped inside when it was closed; its owner only */
 	struct vb_grace flush_grace;
 	_Atomic bool sqd_event_due; /* set before the state is SQD; who finds it drained takes it */
 	uint32_t mcast_groups;

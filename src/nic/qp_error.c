@@ -71,7 +71,8 @@ void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
 	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
 	vb_spin_unlock(&qp->state_lock);
 	vb_grace_begin(qp->nic, &grace, true);
-	if (vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot)) {
+	qp->inside = vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot);
+	if (qp->inside) {
 		vb_explain("QP 0x%06x: the process with slot %u is stopped while it writes here",
 			   qp->ibv.qp_num, slot);
 		vb_grace_drop(&grace);

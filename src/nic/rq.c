@@ -249,6 +249,7 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	twin->index = rq->tail;
 	atomic_store_explicit(&twin->open, 1, memory_order_release);
 	cell->posted_length = twin->length;
+	cell->qpn = 0; /* nobody's, until who takes it says for whom */
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
 	atomic_store_explicit(&cell->word,
 			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
@@ -315,6 +316,7 @@ static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 	memcpy(rq->sges + (size_t)(rq->tail & rq->mask) * rq->sges_stride,
 	       rq->sges + (size_t)(index & rq->mask) * rq->sges_stride, rq->sges_stride);
 	vb_rq_cell(rq, rq->tail)->posted_length = twin->length;
+	vb_rq_cell(rq, rq->tail)->qpn = 0;
 	atomic_store_explicit(&vb_rq_cell(rq, rq->tail)->word,
 			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);

@@ -339,6 +339,44 @@ static void a_destroyed_sender_gives_its_receive_back(struct ct *t)
 	receive_is_there_again(&next);
 }
 
+static void a_destroyed_target_gives_its_receive_back(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, next;
+
+	o.cap.max_send_sge = PIECES;
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
+	ct_link_open(t, &l, &o);
+	ct_link_open(t, &next, &o);
+	long_message(&l, o.srq_b);
+	CT_EQ(ct_destroy(t->far, l.b.handle), 0);
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_ERR), 0);
+	if (ct_wait(t->near, l.a.scq).status == IBV_WC_SUCCESS)
+		return; /* it was faster */
+	receive_is_there_again(&next);
+}
+
+/* The target connects anew before its peer knows that the connection has ended. */
+static void a_target_that_is_reset_gives_its_receive_back(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, next;
+
+	o.cap.max_send_sge = PIECES;
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
+	ct_link_open(t, &l, &o);
+	ct_link_open(t, &next, &o);
+	long_message(&l, o.srq_b);
+	CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+	l.a.psn = (l.a.psn + 0x400000) & 0xffffff;
+	ct_init(&l.b);
+	ct_rtr(&l.b, &l.a, &l.o);
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_ERR), 0);
+	if (ct_wait(t->near, l.a.scq).status == IBV_WC_SUCCESS)
+		return; /* it was faster */
+	receive_is_there_again(&next);
+}
+
 const struct ct_case ct_srq_cases[] = {
 	{ "an SRQ checks its sizes and reports them", sizes_are_checked, CT_SOLO },
 	{ "an SRQ can be as large as the device reports", limits_are_reachable, CT_SOLO },
@@ -356,5 +394,9 @@ const struct ct_case ct_srq_cases[] = {
 	  an_interrupted_message_gives_its_receive_back, CT_RC },
 	{ "a sender that is destroyed gives its receive back to the SRQ",
 	  a_destroyed_sender_gives_its_receive_back, CT_RC },
+	{ "a target QP that is destroyed gives its receive back to the SRQ",
+	  a_destroyed_target_gives_its_receive_back, CT_RC },
+	{ "a target QP that is reset gives its receive back to the SRQ",
+	  a_target_that_is_reset_gives_its_receive_back, CT_RC },
 	{ 0 },
 };

@@ -186,6 +186,11 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 		return VB_OK;
 	}
 	set_gate(step->qp, 0);
+	/* Another connection: a message begins anew, and what it had taken its owner took back. */
+	if (!vb_qp_is_xrc(step->qp)) {
+		remote->holds_taken = false;
+		atomic_store_explicit(&step->qp->sq.offset, 0, memory_order_relaxed);
+	}
 	reason = match(step, entry);
 	if (!reason && (entry->by_packets || step->qp->entry->by_packets))
 		reason = VB_PEER_BY_PACKETS;
