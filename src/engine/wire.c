@@ -92,6 +92,8 @@ static void tell_when(struct vb_wire *wire)
 
 	if (wire->fault && vb_wire_fault_next_ns(wire) < wake_ns)
 		wake_ns = vb_wire_fault_next_ns(wire);
+	if (vb_wire_held_next_ns(wire) < wake_ns)
+		wake_ns = vb_wire_held_next_ns(wire);
 	atomic_store(&wire->wake_ns, wake_ns);
 	if (vb_wire_too_late(wire->nic, atomic_load(&wire->nic->engine->service_wake_ns)))
 		vb_nic_ring(wire->nic);
@@ -173,6 +175,7 @@ static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
 	memset(wire, 0, sizeof(*wire));
 	wire->nic = nic;
 	vb_list_init(&wire->kicked);
+	vb_wire_held_init(&wire->held);
 	atomic_store(&wire->wake_ns, VB_NEVER_NS);
 	*err = vb_roce_init(&wire->roce, nic, &sink);
 	wire->port = *err ? NULL : vb_port_new(nic, nic->engine->epoll);
@@ -241,16 +244,25 @@ void vb_wire_kick(struct vb_qp *qp)
 
 /* --- packets --- */
 
-static void input(void *arg, const struct vb_arrival *arrival)
+void vb_wire_take_in(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
-	struct vb_wire *wire = arg;
-
-	if (arrival->peer)
-		vb_wire_adopt_late(wire, arrival);
 	if (__builtin_expect(wire->fault != NULL, 0))
 		vb_wire_fault_input(wire, arrival);
 	else
 		vb_roce_input(&wire->roce, arrival);
+}
+
+static void input(void *arg, const struct vb_arrival *arrival)
+{
+	struct vb_wire *wire = arg;
+
+	/* What came first goes first. */
+	if (__builtin_expect(wire->held.count, 0))
+		vb_wire_held_release(wire);
+	if (arrival->peer && !vb_wire_adopt_late(wire, arrival))
+		vb_wire_hold(wire, arrival);
+	else
+		vb_wire_take_in(wire, arrival);
 }
 
 /* Answers leave with each batch: the other side waits for them. */
@@ -264,6 +276,7 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 	for (;;) {
 		if (wire->fault)
 			vb_wire_fault_release(wire);
+		vb_wire_held_release(wire);
 		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, input, wire);
 		if (count)
 			atomic_fetch_add_explicit(&wire->received, count, memory_order_relaxed);

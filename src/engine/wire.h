@@ -10,12 +10,14 @@
 
 #include "engine/engine.h"
 #include "engine/wire_fault.h"
+#include "engine/wire_held.h"
 #include "path/roce/roce.h"
 
 struct vb_wire {
 	struct vb_nic *nic;
 	struct vb_port *port;
 	struct vb_wire_fault *fault;  /* while there are fault rules */
+	struct vb_delay_line held;    /* for QPs that are on their way here; under lock */
 	struct vb_roce roce;          /* under lock */
 	_Atomic uint32_t lock;        /* only control calls and senders of datagrams wait for it */
 	struct vb_spin kick_lock;

@@ -19,7 +19,12 @@ bool vb_wire_begin(struct vb_wire *wire);
  * something was done. */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling);
 void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp);
-/* A packet came through a slot socket: is its QP one that the wire should carry? */
-void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival);
+/*
+ * A packet came through a slot socket: is its QP one that the wire should carry? False: that cannot
+ * be told now, and who sent it will not send it again.
+ */
+bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival);
+/* To the rules, if there are any, and to its QP. */
+void vb_wire_take_in(struct vb_wire *wire, const struct vb_arrival *arrival);
 
 #endif

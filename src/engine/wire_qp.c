@@ -133,31 +133,58 @@ void vb_wire_enter(struct vb_qp *qp)
 		vb_qp_token_release(qp);
 }
 
+/* One that is connected, on this host, and not through memory. */
+static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
+{
+	bool touchable = atomic_load(&peer->state) == VB_PEER_READY;
+
+	return qp && qp->type != IBV_QPT_UD && qp->av.local &&
+	       (!touchable || by_packets(qp, peer)) && vb_gate_open(atomic_load(&qp->entry->gate));
+}
+
+/* With the token. Who posted meanwhile found it taken, and went: what he left is for us to begin. */
+static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+{
+	if (!adopt_locked(wire, qp, peer)) {
+		vb_roce_post(atomic_load(&qp->wired));
+		return;
+	}
+	vb_qp_token_release(qp);
+	atomic_store(&qp->pend.wake_ns, wire->roce.now_ns);
+	vb_engine_pend(wire->nic->engine, qp);
+}
+
+static bool comes_again(const struct vb_arrival *arrival)
+{
+	return (arrival->bytes[0] & VB_TRANSPORT_MASK) != VB_TRANSPORT_UC;
+}
+
 /*
  * A packet through a slot socket for a QP that is not on the wire: its process found out first that
  * we may not touch each other, or that one of the QPs wants packets.
  */
-void vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
+bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
 	struct vb_nic *nic = wire->nic;
+	bool known = true;
 	uint32_t qpn;
 	struct vb_qp *qp;
-	bool touchable;
 
 	if (arrival->length < VB_BTH_LENGTH)
-		return;
+		return true;
 	qpn = vb_packet_dest_qpn(arrival->bytes);
-	if (vb_roce_find(&wire->roce, qpn) || pthread_mutex_trylock(&nic->lock))
-		return;
-	touchable = atomic_load(&arrival->peer->state) == VB_PEER_READY;
+	if (vb_roce_find(&wire->roce, qpn))
+		return true;
+	if (pthread_mutex_trylock(&nic->lock))
+		return comes_again(arrival);
 	qp = vb_nic_qp(nic, qpn);
-	if (qp && qp->type != IBV_QPT_UD && qp->av.local &&
-	    (!touchable || by_packets(qp, arrival->peer)) &&
-	    vb_gate_open(atomic_load(&qp->entry->gate)) && vb_qp_token_try(qp)) {
-		if (adopt_locked(wire, qp, arrival->peer))
-			vb_qp_token_release(qp);
+	if (wants_packets(qp, arrival->peer)) {
+		known = vb_qp_token_try(qp);
+		if (known)
+			fetch(wire, qp, arrival->peer);
 	}
 	pthread_mutex_unlock(&nic->lock);
+	return known || comes_again(arrival);
 }
 
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,

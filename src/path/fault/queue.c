@@ -12,7 +12,7 @@ void vb_delay_line_init(struct vb_delay_line *line, unsigned count_max, size_t b
 	vb_list_init(&line->packets);
 }
 
-static void take_out(struct vb_delay_line *line, struct vb_delayed *packet)
+void vb_delay_take(struct vb_delay_line *line, struct vb_delayed *packet)
 {
 	vb_list_remove(&packet->node);
 	line->count--;
@@ -22,7 +22,7 @@ static void take_out(struct vb_delay_line *line, struct vb_delayed *packet)
 void vb_delay_line_fini(struct vb_delay_line *line)
 {
 	vb_list_for(packet, &line->packets, struct vb_delayed, node) {
-		take_out(line, packet);
+		vb_delay_take(line, packet);
 		free(packet);
 	}
 }
@@ -90,7 +90,7 @@ void vb_delay_pass(struct vb_delay_line *line, uint32_t flow, uint64_t now_ns)
 	vb_list_for(packet, &line->packets, struct vb_delayed, node) {
 		if (!packet->overtaken_ends || packet->flow != flow || packet->due_ns <= now_ns)
 			continue;
-		take_out(line, packet);
+		vb_delay_take(line, packet);
 		packet->due_ns = now_ns;
 		put_in(line, packet);
 	}
@@ -103,7 +103,7 @@ struct vb_delayed *vb_delay_pop_due(struct vb_delay_line *line, uint64_t now_ns)
 	if (vb_delay_next_due_ns(line) > now_ns || vb_list_empty(&line->packets))
 		return NULL;
 	packet = vb_container(line->packets.next, struct vb_delayed, node);
-	take_out(line, packet);
+	vb_delay_take(line, packet);
 	return packet;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A delay line: packets that rules hold back, in the order in which they become due. Bounded, no
- * threads, time is an argument; whoever owns it locks it.
+ * A delay line: packets that are held back, by rules or until their QP is there, in the order in which
+ * they become due. Bounded, no threads, time is an argument; whoever owns it locks it.
  */
 #ifndef VB_PATH_FAULT_QUEUE_H
 #define VB_PATH_FAULT_QUEUE_H
@@ -50,6 +50,8 @@ int vb_delay_push(struct vb_delay_line *line, const struct vb_delay_input *input
 void vb_delay_pass(struct vb_delay_line *line, uint32_t flow, uint64_t now_ns);
 /* The next that is due, or NULL; the caller frees it. */
 struct vb_delayed *vb_delay_pop_due(struct vb_delay_line *line, uint64_t now_ns);
+/* This one, whenever it is due; the caller frees it. */
+void vb_delay_take(struct vb_delay_line *line, struct vb_delayed *packet);
 /* When the next one is due; VB_NEVER_NS: there is none. */
 uint64_t vb_delay_next_due_ns(const struct vb_delay_line *line);
 
