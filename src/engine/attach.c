@@ -206,6 +206,7 @@ static void forget(struct vb_nic *nic, struct vb_peer *peer)
 	/* It may have died between firing an event and ringing: look at everything once. */
 	atomic_fetch_or(&nic->seg.head->attention, VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ);
 	vb_peer_put(peer);
+	atomic_store(&nic->engine->peer_ended, true);
 }
 
 void vb_attach_accept(struct vb_nic *nic, int listener)

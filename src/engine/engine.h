@@ -26,12 +26,18 @@ struct vb_engine {
 	_Atomic uint32_t pending_version; /* moves with each addition */
 	_Atomic uint64_t service_wake_ns; /* when the service thread wakes by itself */
 	bool port_woke;                   /* service thread: a socket of the wire did */
+	_Atomic bool peer_ended;          /* and something may still name it (let_go.c) */
 	_Atomic uint32_t polled;          /* a poller retried what waits: the service thread need not */
 };
 
 /* Starts the service thread, once per process, with the first QP, and lets it watch the slots
  * that were added since. 0 or -errno. */
 int vb_engine_start(struct vb_nic *nic);
+
+/* --- let_go.c --- */
+
+/* By the service thread: what needs no process that has ended lets go of it. */
+void vb_engine_let_go(struct vb_engine *engine);
 
 /* --- run.c --- */
 

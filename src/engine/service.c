@@ -72,6 +72,8 @@ static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
 		wake_ns = now_ns + POLLED_LOOK_NS;
 	if (atomic_load(&engine->nic->flushes_pending) && wake_ns > now_ns + FLUSH_LOOK_NS)
 		wake_ns = now_ns + FLUSH_LOOK_NS;
+	if (atomic_load(&engine->peer_ended) && wake_ns > now_ns + FLUSH_LOOK_NS)
+		wake_ns = now_ns + FLUSH_LOOK_NS;
 	if (vb_cq_next_due_ns(engine->nic) < wake_ns)
 		wake_ns = vb_cq_next_due_ns(engine->nic);
 	return wire_ns < wake_ns ? wire_ns : wake_ns;
@@ -136,6 +138,7 @@ static void *service(void *arg)
 		polled = !vb_engine_service(engine);
 		vb_wire_service(nic, engine->port_woke);
 		engine->port_woke = false;
+		vb_engine_let_go(engine);
 	}
 	return NULL;
 }

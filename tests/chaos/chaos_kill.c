@@ -24,8 +24,7 @@
 #include <unistd.h>
 
 enum { SLOW_US = 500000, NOTE_DEADLINE_MS = 30000, GROWN_UP_ROUNDS = 64 };
-/* Descriptors: a UD QP keeps the process that it sent to last until it sends again. */
-enum { GROWTH_FDS = 8, GROWTH_MAPS = 24, GROWTH_RSS_KB = 4096, GROWTH_ROUNDS = 20 };
+enum { GROWTH_FDS = 4, GROWTH_MAPS = 24, GROWTH_RSS_KB = 4096, GROWTH_ROUNDS = 20 };
 
 struct crew {
 	struct board *board;

@@ -38,6 +38,17 @@ static struct vb_way *way_of(struct vb_roce *roce, const struct vb_av *av, struc
 	return way;
 }
 
+void vb_roce_forget_ended(struct vb_roce *roce)
+{
+	vb_tx_flush(&roce->tx); /* may name one of them */
+	for (unsigned i = 0; i < VB_WAY_CACHE; i++) {
+		struct vb_way *way = &roce->ways[i];
+
+		if (way->peer && atomic_load(&way->peer->state) == VB_PEER_GONE)
+			vb_way_release(way);
+	}
+}
+
 static uint8_t link_of(const struct vb_av *av)
 {
 	if (!av->dlid)

@@ -287,6 +287,9 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce);
 uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
 			  struct vb_notice *notice);
 
+/* Ways to processes that have ended are not needed any more. */
+void vb_roce_forget_ended(struct vb_roce *roce);
+
 /* Sends a MAD from QP 1 to QP 1, at once. 0 or -errno: there is no way. */
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE]);
 
