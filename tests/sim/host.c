@@ -132,6 +132,18 @@ void host_close(struct host *host)
 		must(vb_cq_destroy(host->cq[i]), "CQ");
 }
 
+/* What an engine has learnt in another world, where it was later than it is now. */
+void host_forget(struct host *host)
+{
+	struct vb_roce *roce = &host->roce;
+
+	vb_share_init(&roce->share);
+	roce->paid_ns = roce->acks_ns = roce->gather_ns = 0;
+	roce->past = (struct vb_wired_counters){ 0 };
+	memset(roce->drops, 0, sizeof(roce->drops));
+	memset(roce->ways, 0, sizeof(roce->ways));
+}
+
 struct host *hosts_get(void)
 {
 	if (nic)

@@ -214,6 +214,7 @@ struct ibv_context *sim_context(void);
 void host_way(const struct host *host, unsigned to, uint32_t entropy, struct vb_way *way);
 void host_open(struct host *host);
 void host_close(struct host *host);
+void host_forget(struct host *host);
 void host_turn(struct host *host);
 void host_input(struct host *host, const struct transit *transit);
 /* What an engine would do for QPs that peers failed, and for flushes that wait. */

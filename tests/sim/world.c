@@ -180,8 +180,7 @@ static void begin(struct world *world)
 		host->turn_ns = VB_NEVER_NS;
 		host->holding = false;
 		host_open(host);
-		memset(host->roce.drops, 0, sizeof(host->roce.drops));
-		memset(host->roce.ways, 0, sizeof(host->roce.ways));
+		host_forget(host);
 	}
 	for (unsigned i = 0; i < world->end_count; i++)
 		end_open(world->ends[i]);
