@@ -44,8 +44,22 @@ static bool parted(const struct world *world, unsigned a, unsigned b)
 	return false;
 }
 
-static bool lost(struct network *net)
+static bool is_answer(uint8_t opcode)
 {
+	switch ((enum vb_family)vb_opcode_row(opcode)->family) {
+	case VB_FAMILY_ACK:
+	case VB_FAMILY_READ_RESPONSE:
+	case VB_FAMILY_ATOMIC_ACK:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool lost(struct network *net, uint8_t opcode)
+{
+	if (net->only && is_answer(opcode) != (net->only == ONLY_ANSWERS))
+		return false;
 	if (net->losing) {
 		net->losing--;
 		return true;
@@ -136,7 +150,7 @@ void network_send(struct world *world, unsigned from, const struct vb_way *way,
 {
 	struct network *net = &world->net;
 	unsigned to = way->flow.dst[way->flow.ipv6 ? 15 : 3] - 1u;
-	bool gone = parted(world, from, to) || lost(net);
+	bool gone = parted(world, from, to) || lost(net, bytes[0]);
 	bool twice = rng_chance(&net->rng, net->repeat);
 
 	net->sent++;

@@ -27,10 +27,14 @@ struct partition {
 	uint64_t from_ns, to_ns;
 };
 
+/* What gets lost. */
+enum network_only { ONLY_NOTHING, ONLY_REQUESTS, ONLY_ANSWERS };
+
 /* Chances in parts per 10,000. */
 struct network {
 	struct rng rng;
 	bool ipv6;
+	enum network_only only; /* else anything */
 	uint32_t loss, burst_loss, repeat, reorder, damage, mark;
 	uint32_t delay_ns, jitter_ns, reorder_ns;
 	uint32_t ns_per_kb; /* 0: no limit */

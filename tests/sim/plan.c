@@ -245,4 +245,5 @@ void world_plan(struct world *world)
 	for (unsigned i = 0; i < datagrams; i++)
 		plan_datagrams(world, rng);
 	plan_actions(world, rng);
+	unusual_plan(world);
 }

@@ -53,6 +53,7 @@ struct host {
 	struct vb_cq *cq[CQS];
 	uint64_t turn_ns; /* when its engine has its turn */
 	bool holding;	  /* ACKs wait for that turn */
+	unsigned drowsy_us; /* how long it may be until it has a CPU */
 };
 
 /* What is wrong with a work request on purpose. */
@@ -235,6 +236,10 @@ enum ibv_qp_state end_state(const struct end *end);
 void world_plan(struct world *world);
 struct end *end_new(struct world *world, struct host *host, uint8_t type);
 void end_pair(struct end *a, struct end *b, struct rng *rng);
+
+/* unusual.c: what few worlds have. */
+void unusual_plan(struct world *world);
+void unusual_begin(struct world *world);
 
 /* load.c: what applications do. */
 void load_post(struct end *end);

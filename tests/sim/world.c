@@ -78,8 +78,11 @@ static void act(struct end *end, enum action action)
 static void soon(struct host *host, uint64_t within_ns)
 {
 	struct world *world = host->world;
-	uint64_t at_ns =
-		world->now_ns + (within_ns ? rng_below(&world->rng, (uint32_t)within_ns) : 0);
+	uint64_t at_ns;
+
+	if (host->drowsy_us)
+		within_ns = host->drowsy_us * 1000ull;
+	at_ns = world->now_ns + (within_ns ? rng_below(&world->rng, (uint32_t)within_ns) : 0);
 
 	if (at_ns < host->turn_ns)
 		host->turn_ns = at_ns;
@@ -184,6 +187,7 @@ static void begin(struct world *world)
 	}
 	for (unsigned i = 0; i < world->end_count; i++)
 		end_open(world->ends[i]);
+	unusual_begin(world);
 	for (unsigned i = 0; i < world->recvq_count; i++)
 		if (world->recvqs[i].depth)
 			event_add(world, world->now_ns, EVENT_RECV, &world->recvqs[i]);
@@ -296,8 +300,10 @@ bool world_run(uint64_t seed, bool verbose, struct world_stats *stats, char *fai
 
 	world = (struct world){ .seed = seed, .verbose = verbose, .rng = { seed } };
 	world.hosts = hosts_get();
-	for (unsigned i = 0; i < HOSTS_MAX; i++)
+	for (unsigned i = 0; i < HOSTS_MAX; i++) {
 		world.hosts[i].world = &world;
+		world.hosts[i].drowsy_us = 0;
+	}
 	world.arena = (uint8_t *)(uintptr_t)world.hosts[0].arena_mr->addr;
 	world.recvs = malloc(RECVS_MAX * sizeof(*world.recvs));
 	world.now_ns = BEGIN_NS;
