@@ -80,6 +80,27 @@ static int send_message(const struct vb_nic *nic, int fd, const struct attach_me
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*message) ? 0 : -errno;
 }
 
+/* Descriptors that come with a message. Whatever is not what we asked for is closed: a stranger's
+ * would use up ours. */
+static void take_descriptors(struct vb_peer *peer, struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		int fds[FDS] = { -1, -1 };
+		size_t size = c->cmsg_len - CMSG_LEN(0);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || size > sizeof(fds))
+			continue;
+		memcpy(fds, CMSG_DATA(c), size);
+		if (size == sizeof(fds) && peer->memfd < 0) {
+			peer->memfd = vb_fd_high(fds[0]);
+			peer->doorbell = vb_fd_high(fds[1]);
+			continue;
+		}
+		vb_fd_close(&fds[0]);
+		vb_fd_close(&fds[1]);
+	}
+}
+
 /* Takes a message and, if they come with it, two descriptors. */
 static int receive_message(struct vb_peer *peer, struct attach_message *message)
 {
@@ -87,7 +108,6 @@ static int receive_message(struct vb_peer *peer, struct attach_message *message)
 		struct cmsghdr head;
 		char room[CMSG_SPACE(FDS * sizeof(int))];
 	} control;
-	int fds[FDS] = { -1, -1 };
 	struct iovec iov = { message, sizeof(*message) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
@@ -95,17 +115,7 @@ static int receive_message(struct vb_peer *peer, struct attach_message *message)
 
 	if (size < 0)
 		return -errno;
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(fds)))
-			memcpy(fds, CMSG_DATA(c), sizeof(fds));
-	if (fds[0] >= 0 && peer->memfd < 0) {
-		peer->memfd = vb_fd_high(fds[0]);
-		peer->doorbell = vb_fd_high(fds[1]);
-	} else if (fds[0] >= 0) {
-		close(fds[0]);
-		close(fds[1]);
-	}
+	take_descriptors(peer, &msg);
 	if (!size)
 		return -ECONNRESET;
 	if (size != (ssize_t)sizeof(*message) || message->magic != VB_SEGMENT_MAGIC ||

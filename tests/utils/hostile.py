@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""hostile.py SLOT: asks the process with that slot in ways that must not be answered."""
+"""hostile.py SLOT PID: asks the process with that slot in ways that must not be answered."""
 import os
 import socket
 import struct
@@ -54,4 +54,18 @@ for _ in range(200):
         s.connect(name)
         s.send(struct.pack("=QII", MAGIC, 2, 0))
 assert refused() == before + len(bad) + 1
+
+
+def descriptors():
+    return len(os.listdir(f"/proc/{sys.argv[2]}/fd"))
+
+
+# Descriptors that nobody asked for are closed again, those of a hello that is none as well.
+refused()
+before = descriptors()
+with open("/dev/null") as null:
+    for count in [1, 2, 3] * 20:
+        assert ask(b"\0" * 56, [null.fileno()] * count) == b""
+refused()
+assert descriptors() <= before + 2, (before, descriptors())
 print("answers as it should")
