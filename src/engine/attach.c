@@ -142,19 +142,49 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	       value == message->nonce;
 }
 
+/* Who is at the other end, as the kernel says. */
+static int credentials(int fd, struct ucred *cred)
+{
+	socklen_t size = sizeof(*cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &size) ? -errno : 0;
+}
+
+/*
+ * Is the slot that it names its own? Another user could name one that we are about to send to, and
+ * get what is for the process that holds it. The kernel knows who listens there.
+ */
+static int check_slot(const struct vb_peer *peer, uint32_t slot)
+{
+	struct ucred holder;
+	int fd, err;
+
+	if (peer->uid == geteuid() || peer->uid == 0 ||
+	    (!peer->accepted && peer->slot == slot))
+		return 0;
+	fd = vb_slot_connect(slot);
+	if (fd < 0)
+		return -EPROTO;
+	err = credentials(fd, &holder);
+	close(fd);
+	return !err && holder.pid == peer->pid && holder.uid == peer->uid ? 0 : -EPROTO;
+}
+
 static int adopt(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message,
 		 bool *touch)
 {
 	struct ucred cred;
-	socklen_t size = sizeof(cred);
-	int err = peer->memfd < 0 || peer->doorbell < 0 ? -EPROTO : vb_peer_map(peer);
+	int err = peer->memfd < 0 || peer->doorbell < 0 ? -EPROTO : credentials(peer->socket, &cred);
 
 	if (err)
 		return err;
-	if (getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size))
-		return -errno;
 	peer->pid = cred.pid;
 	peer->uid = cred.uid;
+	err = check_slot(peer, message->slot);
+	if (!err)
+		err = vb_peer_map(peer, message->slot);
+	if (err)
+		return err;
 	peer->tid = message->tid;
 	peer->id_there = message->your_id;
 	*touch = may_touch(nic, peer, message);

@@ -66,7 +66,7 @@ static int map_range(struct vb_peer *peer, uint64_t offset, uint64_t size)
 	return 0;
 }
 
-int vb_peer_map(struct vb_peer *peer)
+int vb_peer_map(struct vb_peer *peer, uint32_t slot)
 {
 	struct vb_segment_head *head;
 	struct stat st;
@@ -79,9 +79,10 @@ int vb_peer_map(struct vb_peer *peer)
 	if (err)
 		return err;
 	head = (void *)peer->maps[0].base;
-	if (head->magic != VB_SEGMENT_MAGIC || head->layout_version != VB_LAYOUT_VERSION)
+	if (head->magic != VB_SEGMENT_MAGIC || head->layout_version != VB_LAYOUT_VERSION ||
+	    head->slot != slot)
 		return -EPROTO;
-	peer->head_slot = head->slot;
+	peer->head_slot = slot;
 	atomic_store(&peer->head, head); /* pairs with the loads in vb_grace_begin and vb_nic_peer */
 	return 0;
 }

@@ -52,8 +52,9 @@ struct vb_peer {
 struct vb_peer *vb_peer_new(void);
 void vb_peer_get(struct vb_peer *peer);
 void vb_peer_put(struct vb_peer *peer);
-/* Maps the head of its segment; 0 or -errno (-EPROTO: not a segment of our layout). */
-int vb_peer_map(struct vb_peer *peer);
+/* Maps the head of its segment, whose first slot is the one given; 0 or -errno (-EPROTO: not such a
+ * segment of our layout). */
+int vb_peer_map(struct vb_peer *peer, uint32_t slot);
 /* size bytes of its segment, or NULL: what it names lies outside. */
 void *vb_peer_at(struct vb_peer *peer, uint64_t offset, uint64_t size);
 /* Wakes its service thread. */

@@ -194,7 +194,7 @@ static int open_peer(void **state)
 	assert_non_null(peer);
 	peer->slot = other_slot;
 	peer->memfd = dup(peer_seg.memfd);
-	assert_int_equal(vb_peer_map(peer), 0);
+	assert_int_equal(vb_peer_map(peer, other_slot), 0);
 	page = vb_segment_at(&peer_seg, offset);
 	peer_thread.hazard = &page[0].word;
 	vb_list_append(&rig.nic->peers, &peer->node);
