@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/attach_gate.h"
 #include "engine/describe.h"
 #include "engine/engine.h"
 #include "engine/wire.h"
@@ -142,14 +143,6 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	       value == message->nonce;
 }
 
-/* Who is at the other end, as the kernel says. */
-static int credentials(int fd, struct ucred *cred)
-{
-	socklen_t size = sizeof(*cred);
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &size) ? -errno : 0;
-}
-
 /*
  * Is the slot that it names its own? Another user could name one that we are about to send to, and
  * get what is for the process that holds it. The kernel knows who listens there.
@@ -165,7 +158,7 @@ static int check_slot(const struct vb_peer *peer, uint32_t slot)
 	fd = vb_slot_connect(slot);
 	if (fd < 0)
 		return -EPROTO;
-	err = credentials(fd, &holder);
+	err = vb_attach_credentials(fd, &holder);
 	close(fd);
 	return !err && holder.pid == peer->pid && holder.uid == peer->uid ? 0 : -EPROTO;
 }
@@ -174,7 +167,9 @@ static int adopt(struct vb_nic *nic, struct vb_peer *peer, const struct attach_m
 		 bool *touch)
 {
 	struct ucred cred;
-	int err = peer->memfd < 0 || peer->doorbell < 0 ? -EPROTO : credentials(peer->socket, &cred);
+	int err = peer->memfd < 0 || peer->doorbell < 0 ?
+			  -EPROTO :
+			  vb_attach_credentials(peer->socket, &cred);
 
 	if (err)
 		return err;
@@ -251,16 +246,18 @@ static void forget(struct vb_nic *nic, struct vb_peer *peer)
 
 void vb_attach_accept(struct vb_nic *nic, int listener)
 {
+	struct ucred cred;
 	int fd;
 
-	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+	while ((fd = vb_attach_next(nic, listener, &cred)) >= 0) {
 		struct vb_peer *peer = vb_peer_new();
 
 		if (!peer) {
 			close(fd);
 			continue;
 		}
-		peer->socket = vb_fd_high(fd);
+		peer->socket = fd;
+		peer->uid = cred.uid;
 		peer->accepted = true;
 		enlist(nic, peer);
 		if (watch(nic, peer))

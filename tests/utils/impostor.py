@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """impostor.py USER SLOT OTHER: as that user it introduces itself to the process with SLOT, under a
-slot of its own and under OTHER, which another process holds. The second must not be welcome."""
+slot of its own and under OTHER, which another process holds. The second must not be welcome, nor
+may it have as many connections as it likes."""
 import fcntl
 import os
 import socket
@@ -9,6 +10,7 @@ import sys
 
 MAGIC, LAYOUT, HELLO, WELCOME = 0x31616e6562726576, 3, 1, 2
 SEGMENT_SIZE = 16 << 20
+STRANGERS_MAX = 256
 
 
 def segment(slot):
@@ -58,4 +60,11 @@ slot, own = claim()
 assert introduce(slot, slot) == WELCOME
 assert introduce(other, other) == 0, "it was taken for somebody else"
 assert introduce(slot, other) == 0, "its segment was taken for somebody else's"
+many = []
+for _ in range(STRANGERS_MAX + 20):
+    many.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    many[-1].settimeout(5)
+    many[-1].connect("\0verbena." + sys.argv[2])
+for refused in many[STRANGERS_MAX:]:
+    assert refused.recv(1) == b""
 print("it knows who is who")
