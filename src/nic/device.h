@@ -30,6 +30,7 @@ struct vb_av {
 	uint32_t flow_label;
 	uint16_t slid, dlid; /* InfiniBand only */
 	union ibv_gid lid_src, lid_dst; /* addresses of these LIDs; zero: not across hosts */
+	int ifindex; /* of the interface that sgid is on: a link-local one may be on several; 0: unknown */
 	uint8_t sgid_index, traffic_class, hop_limit, sl;
 	bool grh;       /* the sender asked for a GRH (always on Ethernet) */
 	bool local;     /* dgid is an address of this host */

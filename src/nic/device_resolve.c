@@ -32,26 +32,24 @@ static const union ibv_gid *route_source(const struct vb_av *av)
 	return vb_gid_is_link_local(&av->sgid) ? NULL : &av->sgid;
 }
 
-/* The interface index for a route lookup, -1 for the loopback interface or one that is gone. */
-static int route_ifindex(const struct vb_device *dev)
+/* 0 for the loopback interface or one that is gone. */
+static int interface_index(const struct vb_device *dev)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
 	const struct vb_netif *netif = vb_netif_by_name(all, dev->netdev);
-	const int ifindex = netif && !(netif->flags & IFF_LOOPBACK) ? netif->index : -1;
+	const int ifindex = netif && !(netif->flags & IFF_LOOPBACK) ? netif->index : 0;
 
 	vb_netif_snapshot_put(all);
 	return ifindex;
 }
 
-static enum vb_route find_route(const struct vb_device *dev, const struct vb_av *av)
+static enum vb_route find_route(const struct vb_av *av)
 {
-	const int ifindex = route_ifindex(dev);
-
-	if (ifindex < 0)
+	if (!av->ifindex)
 		return VB_ROUTE_NONE;
 	/* Only a link-local address needs the interface: given one, IPv4 finds any host. */
 	return vb_route_lookup(route_source(av), &av->dgid,
-			       vb_gid_is_link_local(&av->dgid) ? ifindex : 0);
+			       vb_gid_is_link_local(&av->dgid) ? av->ifindex : 0);
 }
 
 static int resolve_remote(const struct vb_device *dev, struct vb_av *av)
@@ -66,7 +64,7 @@ static int resolve_remote(const struct vb_device *dev, struct vb_av *av)
 			   dev->ibv.name, source, destination);
 		return -EINVAL;
 	}
-	route = find_route(dev, av);
+	route = find_route(av);
 	if (route == VB_ROUTE_NONE) {
 		vb_explain("%s: there is no route from %s to %s", dev->ibv.name, source,
 			   destination);
@@ -86,6 +84,7 @@ static int resolve_ethernet(const struct vb_device *dev, const struct ibv_ah_att
 	}
 	if (resolve_sgid(dev, attr, av))
 		return -EINVAL;
+	av->ifindex = interface_index(dev);
 	av->multicast = vb_gid_is_multicast(&av->dgid);
 	av->local = av->multicast || vb_gid_is_local(dev, &av->dgid);
 	/* Groups and 127.0.0.1 or ::1 go with every source. */

@@ -29,14 +29,22 @@ static struct vb_address address_of(const union ibv_gid *gid, int ifindex)
 	return address;
 }
 
-/* The entry of an address that the kernel uses, or NULL. */
+/*
+ * The entry of an address that the kernel uses, or NULL. Several interfaces may have the same
+ * link-local one, as a VLAN and what it is on: that of the given interface (0: any) comes first.
+ */
 static const struct vb_netif_addr *find_assigned(const struct vb_netif_snapshot *all,
-						 const union ibv_gid *gid)
+						 const union ibv_gid *gid, int ifindex)
 {
-	for (size_t i = 0; i < all->addr_count; i++)
-		if (!all->addrs[i].tentative && vb_gid_equal(gid, &all->addrs[i].gid))
-			return &all->addrs[i];
-	return NULL;
+	const struct vb_netif_addr *found = NULL;
+
+	for (size_t i = 0; i < all->addr_count; i++) {
+		if (all->addrs[i].tentative || !vb_gid_equal(gid, &all->addrs[i].gid))
+			continue;
+		if (!found || all->addrs[i].ifindex == ifindex)
+			found = &all->addrs[i];
+	}
+	return found;
 }
 
 static struct vb_address loopback(const struct vb_netif_snapshot *all, bool ipv6)
@@ -44,13 +52,13 @@ static struct vb_address loopback(const struct vb_netif_snapshot *all, bool ipv6
 	const union ibv_gid localhost = { .raw = { [15] = 1 } };
 	const struct vb_address ipv4 = { .bytes = { 127, 0, 0, 1 } };
 
-	return ipv6 && find_assigned(all, &localhost) ? address_of(&localhost, 0) : ipv4;
+	return ipv6 && find_assigned(all, &localhost, 0) ? address_of(&localhost, 0) : ipv4;
 }
 
 /* The interface behind an own GID, assigned or made from the MAC; 0: none. */
 static int interface_of(const struct vb_netif_snapshot *all, const union ibv_gid *own)
 {
-	const struct vb_netif_addr *entry = find_assigned(all, own);
+	const struct vb_netif_addr *entry = find_assigned(all, own, 0);
 
 	if (entry)
 		return entry->ifindex;
@@ -63,14 +71,14 @@ static int interface_of(const struct vb_netif_snapshot *all, const union ibv_gid
 	return 0;
 }
 
-/* An address of the wanted family on the same interface as an own GID. */
+/* An address of the wanted family on the same interface as the own GID. */
 static const struct vb_netif_addr *source_for(const struct vb_netif_snapshot *all,
-					      const union ibv_gid *own, bool ipv6)
+					      const struct vb_av *av, bool ipv6)
 {
-	const struct vb_netif_addr *entry = find_assigned(all, own);
-	const int ifindex = interface_of(all, own);
+	const struct vb_netif_addr *entry = find_assigned(all, &av->sgid, av->ifindex);
+	const int ifindex = av->ifindex ? av->ifindex : interface_of(all, &av->sgid);
 
-	if (entry && vb_gid_is_ipv4(own) != ipv6)
+	if (entry && vb_gid_is_ipv4(&av->sgid) != ipv6)
 		return entry;
 	for (size_t i = 0; i < all->addr_count; i++)
 		if (all->addrs[i].ifindex == ifindex && !all->addrs[i].tentative &&
@@ -83,7 +91,7 @@ static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_a
 			  struct pair *pair)
 {
 	const union ibv_gid group = vb_group_gid(&av->dgid);
-	const struct vb_netif_addr *source = source_for(all, &av->sgid, !vb_gid_is_ipv4(&group));
+	const struct vb_netif_addr *source = source_for(all, av, !vb_gid_is_ipv4(&group));
 
 	if (!source)
 		return -EADDRNOTAVAIL;
@@ -105,7 +113,7 @@ static int pair_lids(const struct vb_av *av, struct pair *pair)
 static int pair_remote(const struct vb_netif_snapshot *all, const struct vb_av *av,
 		       struct pair *pair)
 {
-	const struct vb_netif_addr *source = find_assigned(all, &av->sgid);
+	const struct vb_netif_addr *source = find_assigned(all, &av->sgid, av->ifindex);
 
 	if (av->dlid)
 		return pair_lids(av, pair);
@@ -121,8 +129,8 @@ static int pair_remote(const struct vb_netif_snapshot *all, const struct vb_av *
 static void pair_local(const struct vb_netif_snapshot *all, const struct vb_av *av,
 		       struct pair *pair)
 {
-	const struct vb_netif_addr *source = find_assigned(all, &av->sgid);
-	const struct vb_netif_addr *target = find_assigned(all, &av->dgid);
+	const struct vb_netif_addr *source = find_assigned(all, &av->sgid, av->ifindex);
+	const struct vb_netif_addr *target = find_assigned(all, &av->dgid, av->ifindex);
 
 	if (source && target && !vb_gid_is_loopback(&av->dgid) &&
 	    vb_gid_is_ipv4(&av->sgid) == vb_gid_is_ipv4(&av->dgid)) {
@@ -254,20 +262,40 @@ void vb_way_release(struct vb_way *way)
 	way->resolved = false;
 }
 
+/* On every interface that has it; of those the first error. */
+static int listen_assigned(struct vb_port *port, const struct vb_netif_snapshot *all,
+			   const union ibv_gid *own, bool *found)
+{
+	int first = 0;
+
+	for (size_t i = 0; i < all->addr_count; i++) {
+		struct vb_address address;
+		unsigned number;
+		int err = 0;
+
+		if (all->addrs[i].tentative || !vb_gid_equal(own, &all->addrs[i].gid))
+			continue;
+		*found = true;
+		address = address_of(own, all->addrs[i].ifindex);
+		vb_udp_endpoint(port, &address, &number, &err);
+		first = first ? first : err;
+	}
+	return first;
+}
+
 int vb_port_listen(struct vb_port *port, const union ibv_gid *own)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const struct vb_netif_addr *entry = find_assigned(all, own);
-	struct vb_address address;
-	unsigned number;
-	int err = 0;
+	bool found = false;
+	int err = listen_assigned(port, all, own, &found);
 
-	if (entry)
-		address = address_of(own, entry->ifindex);
-	else
-		address = loopback(all, !vb_gid_is_ipv4(own));
+	if (!found) {
+		const struct vb_address address = loopback(all, !vb_gid_is_ipv4(own));
+		unsigned number;
+
+		vb_udp_endpoint(port, &address, &number, &err);
+	}
 	vb_netif_snapshot_put(all);
-	vb_udp_endpoint(port, &address, &number, &err);
 	return err;
 }
 
