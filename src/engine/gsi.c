@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/listen.h"
 #include "engine/wire_impl.h"
 #include "nic/gid.h"
 
@@ -182,47 +183,6 @@ void vb_gsi_release(int fd)
 
 /* --- listening to other hosts --- */
 
-static bool is_on_device(const struct vb_netif_snapshot *all, int ifindex)
-{
-	const struct vb_netif *netif = vb_netif_by_index(all, ifindex);
-	struct vb_device *const *devices;
-	const int count = vb_device_table(&devices);
-
-	for (int i = 0; i < count && netif; i++)
-		if (!strcmp(devices[i]->netdev, netif->name))
-			return true;
-	return false;
-}
-
-static bool is_wanted(const struct vb_netif_snapshot *all, const struct vb_netif_addr *addr)
-{
-	if (addr->tentative)
-		return false;
-	if (vb_gid_is_loopback(&addr->gid))
-		return vb_config_path() == VB_PATH_WIRE;
-	return is_on_device(all, addr->ifindex);
-}
-
-/* The first error, if no address at all could be had. */
-static int listen_everywhere(struct vb_wire *wire)
-{
-	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	int first = -EADDRNOTAVAIL;
-	bool any = false;
-
-	for (size_t i = 0; i < all->addr_count; i++) {
-		int err = is_wanted(all, &all->addrs[i])
-				  ? vb_port_listen(wire->port, &all->addrs[i].gid)
-				  : -EADDRNOTAVAIL;
-
-		any |= !err;
-		if (err != -EADDRNOTAVAIL)
-			first = err;
-	}
-	vb_netif_snapshot_put(all);
-	return any ? 0 : first;
-}
-
 int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
 {
 	struct vb_wire *wire;
@@ -234,7 +194,7 @@ int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
 	if (!wire)
 		return err;
 	vb_wire_lock(wire);
-	err = own ? vb_port_listen(wire->port, own) : listen_everywhere(wire);
+	err = own ? vb_port_listen(wire->port, own) : vb_listen_everywhere(wire);
 	vb_wire_unlock(wire);
 	if (err)
 		vb_explain("no connection requests come from other hosts: %s", strerror(-err));

@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 #include "engine/filter.h"
 #include "engine/link_watch.h"
+#include "engine/listen.h"
 #include "engine/watch.h"
 #include "engine/wire.h"
 
@@ -44,6 +45,12 @@ static void drain_doorbell(const struct vb_nic *nic)
 		return;
 }
 
+static void on_link_event(struct vb_nic *nic)
+{
+	vb_link_event();
+	vb_listen_again(nic);
+}
+
 static void handle(struct vb_engine *engine, const struct epoll_event *event)
 {
 	struct vb_nic *nic = engine->nic;
@@ -53,7 +60,7 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 	else if (event->data.u64 == VB_PORT_EVENT)
 		engine->port_woke = true; /* the wire is looked at after every sleep */
 	else if (event->data.u64 == VB_LINK_EVENT)
-		vb_link_event();
+		on_link_event(nic);
 	else if (is_listener(nic, event->data.u64))
 		vb_attach_accept(nic, nic->slots[event->data.u64].listener);
 	else if (event->data.u64 & VB_WATCH_EVENT)

@@ -27,6 +27,8 @@ struct vb_wire {
 	_Atomic uint32_t polls;       /* since the service thread looked last */
 	_Atomic uint32_t received;    /* packets, by whomever */
 	_Atomic uint32_t activity;    /* of the program: posts, polls that brought something */
+	uint32_t listen_devices;      /* under lock: at all addresses of these, a bit each ... */
+	bool listen_everywhere;       /* ... and of all devices (listen.h) */
 	/* service thread only */
 	bool left;                    /* to a program that polls: the sockets are not watched */
 	uint32_t window_polls;        /* since ... */

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "engine/listen.h"
 #include "engine/wire_impl.h"
 #include "nic/lid.h"
 #include "nic/migrate.h"
@@ -11,22 +12,6 @@
 #include <sched.h>
 #include <string.h>
 
-static int listen_all(struct vb_wire *wire, const struct vb_qp *qp)
-{
-	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
-	static const union ibv_gid none;
-	union ibv_gid gid;
-	int err = 0;
-
-	if (dev->infiniband && !vb_lid_own_address(dev, &gid))
-		vb_port_listen(wire->port, &gid);
-	for (int i = 0; i < VB_GIDS && !err; i++) {
-		if (!vb_device_gid(dev, i, &gid) && memcmp(&gid, &none, sizeof(gid)))
-			err = vb_port_listen(wire->port, &gid);
-	}
-	return err;
-}
-
 static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_way way = { 0 };
@@ -34,7 +19,8 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 	int err;
 
 	if (qp->type == IBV_QPT_UD) {
-		listen_all(wire, qp); /* an address that cannot be had is one without packets */
+		/* An address that cannot be had is one without packets. */
+		vb_listen_device(wire, vb_context(qp->ibv.context)->dev);
 		return vb_roce_adopt(&wire->roce, qp, NULL);
 	}
 	av = vb_qp_av(qp);

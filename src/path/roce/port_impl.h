@@ -14,7 +14,7 @@
 #include "path/roce/steer.h"
 
 enum {
-	VB_ENDPOINTS_MAX = 64,
+	VB_ENDPOINTS_MAX = 256,  /* addresses, with those that are gone by now */
 	VB_SENDERS = 4,          /* source ports per address */
 	VB_RECEIVE_BATCH = 8,    /* datagrams, or merged bursts, per system call */
 	VB_DATAGRAM_MAX = 65536,
