@@ -7,7 +7,6 @@
 #include "nic/netif.h"
 
 #include <errno.h>
-#include <string.h>
 
 static_assert(VB_DEVICES_MAX <= 32, "a bit for each in listen_devices");
 
@@ -33,7 +32,7 @@ static bool is_on_device(const struct vb_netif_snapshot *all, int ifindex)
 	const int count = vb_device_table(&devices);
 
 	for (int i = 0; i < count && netif; i++)
-		if (!strcmp(devices[i]->netdev, netif->name))
+		if (vb_device_netif(devices[i], all) == netif)
 			return true;
 	return false;
 }

@@ -84,6 +84,7 @@ static void add_device(const struct vb_netif_snapshot *all, const struct vb_neti
 	dev->ops = &no_provider;
 	name_device(&dev->ibv, dev->index);
 	memcpy(dev->netdev, netif->name, sizeof(dev->netdev));
+	dev->ifindex = netif->index;
 	dev->system_image_guid = vb_netif_guid(all, netif);
 	dev->guid = infiniband ? vb_netif_guid_infiniband(all, netif) : dev->system_image_guid;
 	devices[device_count++] = dev;
@@ -135,6 +136,17 @@ int vb_device_table(struct vb_device *const **table)
 	return (int)device_count;
 }
 
+/* The number alone could be another interface's, in another network namespace. */
+const struct vb_netif *vb_device_netif(const struct vb_device *dev,
+				       const struct vb_netif_snapshot *all)
+{
+	const struct vb_netif *netif = vb_netif_by_index(all, dev->ifindex);
+
+	if (netif && vb_netif_guid(all, netif) == dev->system_image_guid)
+		return netif;
+	return vb_netif_by_name(all, dev->netdev);
+}
+
 /* --- GIDs and LIDs --- */
 
 /* Fills the table and returns the interface index, 0 where no interface belongs to the GIDs. */
@@ -150,7 +162,7 @@ static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 		return 0;
 	}
 	all = vb_netif_snapshot_get();
-	netif = vb_netif_by_name(all, dev->netdev);
+	netif = vb_device_netif(dev, all);
 	if (netif) { /* one that is gone has no addresses */
 		vb_gid_table_fill(all, netif, table);
 		ifindex = netif->index;
@@ -199,7 +211,7 @@ uint16_t vb_device_lid(const struct vb_device *dev)
 	if (!dev->infiniband)
 		return 0;
 	all = vb_netif_snapshot_get();
-	netif = vb_netif_by_name(all, dev->netdev);
+	netif = vb_device_netif(dev, all);
 	if (netif)
 		lid = vb_netif_lid(all, netif);
 	vb_netif_snapshot_put(all);

@@ -12,12 +12,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct vb_netif;
+struct vb_netif_snapshot;
+
 struct vb_device {
 	struct ibv_device ibv; /* first: applications hold a pointer to it */
 	const void *ops;       /* right behind it: providers compare it with their own (never equal) */
 	unsigned index;        /* position in the list, and what ibv_get_device_index says */
 	bool infiniband;       /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
-	char netdev[IF_NAMESIZE];
+	char netdev[IF_NAMESIZE]; /* its interface when the device was made ... */
+	int ifindex;              /* ... and by number: see vb_device_netif */
 	uint64_t guid; /* network order; made from the MAC, so it is the same in every process */
 	uint64_t system_image_guid; /* of the interface: both link layers on it are one adapter */
 };
@@ -38,6 +42,13 @@ struct vb_av {
 	bool within_host; /* ... of a group that no packet leaves this host for (nic/group.h) */
 	uint16_t fabric;  /* of the group */
 };
+
+/*
+ * The interface of a device now, or NULL. It may have been given another name since, or have been
+ * made anew under the old one.
+ */
+const struct vb_netif *vb_device_netif(const struct vb_device *dev,
+				       const struct vb_netif_snapshot *all);
 
 /* The devices of this process, VERBENA_DEVICES or the default. Returns their number. */
 int vb_device_table(struct vb_device *const **table);

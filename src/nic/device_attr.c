@@ -160,7 +160,7 @@ static enum ibv_mtu mtu_of_netif(const struct vb_netif *netif)
 static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const struct vb_netif *netif = vb_netif_by_name(all, dev->netdev);
+	const struct vb_netif *netif = vb_device_netif(dev, all);
 	const bool up = netif && vb_netif_is_up(netif);
 
 	attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -183,7 +183,7 @@ static enum ibv_mtu mtu_of_subnet(const struct vb_device *dev)
 	if (vb_lid_own_address(dev, &own))
 		return mtu;
 	all = vb_netif_snapshot_get();
-	netif = vb_netif_by_name(all, dev->netdev);
+	netif = vb_device_netif(dev, all);
 	if (netif)
 		mtu = mtu_of_netif(netif);
 	vb_netif_snapshot_put(all);

@@ -36,7 +36,7 @@ static const union ibv_gid *route_source(const struct vb_av *av)
 static int interface_index(const struct vb_device *dev)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const struct vb_netif *netif = vb_netif_by_name(all, dev->netdev);
+	const struct vb_netif *netif = vb_device_netif(dev, all);
 	const int ifindex = netif && !(netif->flags & IFF_LOOPBACK) ? netif->index : 0;
 
 	vb_netif_snapshot_put(all);

@@ -72,13 +72,13 @@ static const struct vb_netif_addr *find_own(const struct vb_netif_snapshot *all,
 }
 
 /* Of two on one interface the Ethernet one: it is what IP addresses belong to. */
-static struct vb_device *device_on(const char *netdev)
+static struct vb_device *device_on(const struct vb_netif_snapshot *all, const struct vb_netif *netif)
 {
 	struct vb_device *const *devices, *found = NULL;
 	const int count = vb_device_table(&devices);
 
 	for (int i = 0; i < count; i++)
-		if ((!netdev || !strcmp(devices[i]->netdev, netdev)) &&
+		if ((!netif || vb_device_netif(devices[i], all) == netif) &&
 		    (!found || (found->infiniband && !devices[i]->infiniband)))
 			found = devices[i];
 	return found;
@@ -88,7 +88,7 @@ static int carry_by(const struct vb_netif_snapshot *all, int ifindex, struct vb_
 {
 	const struct vb_netif *netif = vb_netif_by_index(all, ifindex);
 
-	route->device = netif ? device_on(netif->name) : NULL;
+	route->device = netif ? device_on(all, netif) : NULL;
 	route->ifindex = ifindex;
 	return route->device ? 0 : -ENODEV;
 }
@@ -98,10 +98,10 @@ static int carry_by_any(const struct vb_netif_snapshot *all, struct vb_device_ro
 {
 	const struct vb_netif *netif;
 
-	route->device = device_on(NULL);
+	route->device = device_on(all, NULL);
 	if (!route->device)
 		return -ENODEV;
-	netif = vb_netif_by_name(all, route->device->netdev);
+	netif = vb_device_netif(route->device, all);
 	route->ifindex = netif ? netif->index : 0;
 	return 0;
 }

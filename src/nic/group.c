@@ -60,7 +60,7 @@ struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mg
 	if (dev->infiniband)
 		return group;
 	all = vb_netif_snapshot_get();
-	netif = vb_netif_by_name(all, dev->netdev);
+	netif = vb_device_netif(dev, all);
 	group.gid = vb_group_gid(mgid);
 	group.ifindex = netif ? netif->index : 0;
 	group.fabric = (uint16_t)(1 + group.ifindex % FABRICS);

@@ -15,7 +15,7 @@ struct subnet {
 static bool find_subnet(const struct vb_device *dev, struct subnet *subnet)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const struct vb_netif *netif = vb_netif_by_name(all, dev->netdev);
+	const struct vb_netif *netif = vb_device_netif(dev, all);
 	const struct vb_netif_addr *addr = netif ? vb_netif_ipv4(all, netif) : NULL;
 	bool found = addr && addr->prefix_bits <= 32 && !(netif->flags & IFF_LOOPBACK);
 
