@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where a packet belongs, and everything that must be true before a QP looks at it. */
+#include "base/log.h"
+#include "nic/gid.h"
 #include "nic/mcast.h"
 #include "path/roce/roce.h"
 
@@ -163,6 +165,22 @@ static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
 	}
 }
 
+/* The ICRC covers the addresses, so that a NAT breaks it, in every packet and without a word. */
+static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
+			 const struct vb_arrival *arrival)
+{
+	const union ibv_gid src = vb_flow_gid(arrival->flow, arrival->flow->src);
+	char text[VB_GID_TEXT];
+
+	if (roce->icrc_explained ||
+	    (packet->dest_qpn != VB_GSI_QPN && !vb_roce_find(roce, packet->dest_qpn)))
+		return;
+	roce->icrc_explained = true;
+	vb_explain("packets from %s for QP 0x%06x have a wrong ICRC and are dropped: something on "
+		   "the way damages them, or changes addresses or ports (NAT)",
+		   vb_gid_print(&src, text), packet->dest_qpn);
+}
+
 void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_packet packet;
@@ -176,6 +194,7 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	}
 	if (!vb_icrc_check(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH, NULL)) {
 		vb_roce_count(roce, VB_DROP_ICRC);
+		explain_icrc(roce, &packet, arrival);
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);

@@ -20,6 +20,7 @@ enum {
 	VB_DATAGRAM_MAX = 65536,
 	VB_FLOWS = 64,
 	VB_TOO_BIG_QPNS = 64,
+	VB_REFUSED_QPNS = 64,
 	VB_SOCKET_BUFFER = 8 << 20,
 	VB_ATTACHES_MAX = 64,    /* per 100 ms: attempts that strangers' packets may cause */
 	VB_GROUP_MEMBERS = 128,  /* processes of one host in a group within the host */
@@ -97,6 +98,7 @@ struct vb_port {
 	struct vb_held held;
 	struct vb_groups groups;
 	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* whose user was told */
+	uint32_t refused_qpns[VB_REFUSED_QPNS]; /* the same */
 	uint8_t *buffers; /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
 	/* while vb_port_receive runs */
@@ -170,6 +172,11 @@ bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *
 
 /* The kernel refused it with EMSGSIZE: says so, once per QP. */
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
+
+/* --- port_refused.c --- */
+
+/* The kernel did not send it for another reason: says so, once per QP. */
+void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst, int err);
 
 /* --- slot_port.c --- */
 

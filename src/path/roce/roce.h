@@ -247,6 +247,7 @@ struct vb_roce {
 				     nothing was heard proves nothing, so no timer fires */
 	bool fatal;               /* a fault rule ends the device: the caller sees to it */
 	uint64_t drops[VB_DROPS];
+	bool icrc_explained; /* once is enough: whoever likes can send such packets */
 	uint64_t faults[VB_PACKET_FAULTS];
 	struct vb_wired_counters past; /* of QPs that were dropped */
 };

@@ -87,6 +87,7 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 		vb_port_explain_mtu(port, burst);
 	} else {
 		port->counters->send_errors += packets;
+		vb_port_explain_refused(port, burst, err);
 	}
 }
 

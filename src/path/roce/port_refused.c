@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets that the kernel does not send at all: on the QP it looks as if nobody answered. */
+#include "base/log.h"
+#include "nic/gid.h"
+#include "path/roce/port_impl.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *reason_of(const struct vb_burst *burst, int err)
+{
+	const union ibv_gid src = vb_flow_gid(&burst->way->flow, burst->way->flow.src);
+
+	if (!vb_gid_is_own(&src))
+		return "this is no address of this host any more";
+	if (err == EPERM)
+		return "a firewall of this host forbids it";
+	return strerror(err);
+}
+
+void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst, int err)
+{
+	uint32_t *told = &port->refused_qpns[burst->qpn % VB_REFUSED_QPNS];
+	const struct vb_icrc_flow *flow = &burst->way->flow;
+	char source[VB_GID_TEXT], destination[VB_GID_TEXT];
+	union ibv_gid gid;
+
+	if (*told == burst->qpn || err == EAGAIN || err == ENOBUFS)
+		return;
+	*told = burst->qpn;
+	gid = vb_flow_gid(flow, flow->src);
+	vb_gid_print(&gid, source);
+	gid = vb_flow_gid(flow, flow->dst);
+	vb_gid_print(&gid, destination);
+	vb_explain("QP 0x%06x: packets from %s to %s do not leave: %s", burst->qpn, source,
+		   destination, reason_of(burst, err));
+}
