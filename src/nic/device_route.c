@@ -115,7 +115,7 @@ static int find_sgid(const struct vb_device_route *route)
 	for (int i = 0; i < VB_GIDS; i++)
 		if (!vb_device_gid(route->device, i, &gid) && vb_gid_equal(&gid, &route->src))
 			return i;
-	for (int i = ipv4 ? 0 : VB_GID_IPV6; i < VB_GIDS; i++)
+	for (int i = ipv4 ? 0 : VB_GID_OTHERS; i < VB_GIDS; i++)
 		if (!vb_device_gid(route->device, i, &gid) && !vb_gid_is_zero(&gid) &&
 		    vb_gid_is_ipv4(&gid) == ipv4)
 			return i;

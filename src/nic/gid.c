@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <endian.h>
 
+enum { OTHERS_MAX = VB_GIDS - 1 - VB_GID_OTHERS }; /* the last entry stays empty */
+
 static const uint8_t ipv4_prefix[12] = { [10] = 0xff, [11] = 0xff };
 
 bool vb_gid_is_zero(const union ibv_gid *gid)
@@ -150,10 +152,11 @@ static union ibv_gid link_local_gid(const struct vb_netif_snapshot *all,
 	return vb_gid_from_guid(vb_netif_guid(all, netif));
 }
 
-static bool is_global_ipv6(const struct vb_netif_addr *addr)
+/* What is left after the link-local and the first IPv4 one. */
+static bool is_other(const struct vb_netif_addr *addr)
 {
-	return !addr->tentative && !vb_gid_is_ipv4(&addr->gid) &&
-	       !vb_gid_is_link_local(&addr->gid) && !vb_gid_is_loopback(&addr->gid);
+	return !addr->tentative && !vb_gid_is_link_local(&addr->gid) &&
+	       !vb_gid_is_loopback(&addr->gid);
 }
 
 static void fill_loopback(union ibv_gid table[VB_GIDS])
@@ -161,14 +164,32 @@ static void fill_loopback(union ibv_gid table[VB_GIDS])
 	static const uint8_t localhost[4] = { 127, 0, 0, 1 };
 
 	table[VB_GID_IPV4] = vb_gid_ipv4(localhost);
-	table[VB_GID_IPV6].global.interface_id = htobe64(1);
+	table[VB_GID_OTHERS].global.interface_id = htobe64(1);
+}
+
+/* By age, so that an address that is added moves none; the kernel's order has new ones first. */
+static void insert_by_age(const struct vb_netif_addr *sorted[OTHERS_MAX], unsigned *count,
+			  const struct vb_netif_addr *addr)
+{
+	unsigned position = *count;
+
+	while (position && sorted[position - 1]->created > addr->created)
+		position--;
+	if (position == OTHERS_MAX)
+		return;
+	if (*count < OTHERS_MAX)
+		++*count;
+	memmove(&sorted[position + 1], &sorted[position],
+		(*count - 1 - position) * sizeof(*sorted));
+	sorted[position] = addr;
 }
 
 void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_netif *netif,
 		       union ibv_gid table[VB_GIDS])
 {
 	const struct vb_netif_addr *ipv4 = vb_netif_ipv4(all, netif);
-	unsigned next = VB_GID_IPV6;
+	const struct vb_netif_addr *others[OTHERS_MAX];
+	unsigned count = 0;
 
 	memset(table, 0, VB_GIDS * sizeof(*table));
 	table[VB_GID_LINK_LOCAL] = link_local_gid(all, netif);
@@ -178,9 +199,12 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 	}
 	if (ipv4)
 		table[VB_GID_IPV4] = ipv4->gid;
-	for (size_t i = 0; i < all->addr_count && next < VB_GIDS - 1; i++)
-		if (all->addrs[i].ifindex == netif->index && is_global_ipv6(&all->addrs[i]))
-			table[next++] = all->addrs[i].gid;
+	for (size_t i = 0; i < all->addr_count; i++)
+		if (all->addrs[i].ifindex == netif->index && &all->addrs[i] != ipv4 &&
+		    is_other(&all->addrs[i]))
+			insert_by_age(others, &count, &all->addrs[i]);
+	for (unsigned i = 0; i < count; i++)
+		table[VB_GID_OTHERS + i] = others[i]->gid;
 }
 
 /* GID 0 counts even where the kernel has no such address: another process may have announced it. */

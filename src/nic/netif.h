@@ -27,6 +27,7 @@ struct vb_netif_addr {
 	int ifindex;
 	uint8_t prefix_bits; /* of the address itself: at most 32 for IPv4 */
 	bool tentative;	     /* IPv6: not yet known to be unique, the kernel does not use it */
+	uint32_t created;    /* when it was added, in hundredths of a second */
 };
 
 /* Arrays in the kernel's order, which is the same for every process. */

@@ -78,8 +78,17 @@ static bool attr_gid(const struct rtattr *attr, union ibv_gid *gid)
 	return true;
 }
 
+static uint32_t attr_created(const struct rtattr *attr)
+{
+	struct ifa_cacheinfo info = { 0 };
+
+	if (RTA_PAYLOAD(attr) >= sizeof(info))
+		memcpy(&info, RTA_DATA(attr), sizeof(info));
+	return info.cstamp;
+}
+
 /* The own address: IFA_LOCAL where it exists, for IFA_ADDRESS is the peer's on such a link. */
-static bool parse_addr(const struct nlmsghdr *message, union ibv_gid *gid, uint32_t *flags)
+static bool parse_addr(const struct nlmsghdr *message, struct vb_netif_addr *addr, uint32_t *flags)
 {
 	bool local = false, found = false;
 	const struct rtattr *attr;
@@ -88,11 +97,13 @@ static bool parse_addr(const struct nlmsghdr *message, union ibv_gid *gid, uint3
 	for (attr = vb_netlink_attrs(message, sizeof(struct ifaddrmsg), &left); RTA_OK(attr, left);
 	     attr = RTA_NEXT(attr, left)) {
 		if (attr->rta_type == IFA_LOCAL)
-			found = local = attr_gid(attr, gid);
+			found = local = attr_gid(attr, &addr->gid);
 		else if (attr->rta_type == IFA_ADDRESS && !local)
-			found = attr_gid(attr, gid);
+			found = attr_gid(attr, &addr->gid);
 		else if (attr->rta_type == IFA_FLAGS && RTA_PAYLOAD(attr) == sizeof(*flags))
 			memcpy(flags, RTA_DATA(attr), sizeof(*flags));
+		else if (attr->rta_type == IFA_CACHEINFO)
+			addr->created = attr_created(attr);
 	}
 	return found;
 }
@@ -110,7 +121,7 @@ static void add_addr(const struct nlmsghdr *message, void *argument)
 		return;
 	flags = body->ifa_flags;
 	/* Two hosts claim an address that failed duplicate detection: it is nobody's. */
-	if (!parse_addr(message, &addr.gid, &flags) || (flags & IFA_F_DADFAILED))
+	if (!parse_addr(message, &addr, &flags) || (flags & IFA_F_DADFAILED))
 		return;
 	addr.ifindex = (int)body->ifa_index;
 	addr.prefix_bits = body->ifa_prefixlen;

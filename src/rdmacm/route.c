@@ -113,7 +113,8 @@ static union ibv_gid loopback(bool ipv4)
 }
 
 /*
- * A port has one IPv4 GID, and no loopback ones; identifiers may have any address of this host.
+ * A port has GIDs of its own interface, and no loopback ones; identifiers may have any address of this
+ * host.
  * Both sides see it if one of the two addresses is not a GID, and then mean "this host".
  */
 static bool means_this_host(struct vb_cma_id *id)

@@ -102,12 +102,43 @@ static void link_local_is_the_kernels_own_when_there_is_one(void **state)
 	ASSERT_TABLE("eth0", "fe80::abcd:1:2:3", "::ffff:192.0.2.7", "2001:db8::7");
 }
 
-static void only_the_first_ipv4_address_is_a_gid(void **state)
+static void every_ipv4_address_is_a_gid_the_first_at_its_place(void **state)
 {
 	add(ETH1, "::ffff:198.51.100.1", 24);
 	add(ETH0, "::ffff:192.0.2.7", 24);
 	add(ETH0, "::ffff:192.0.2.8", 24);
-	ASSERT_TABLE("eth0", "fe80::fc:ff:fe12:3456", "::ffff:192.0.2.7");
+	add(ETH0, "2001:db8::7", 64);
+	addrs[2].created = 20;
+	addrs[3].created = 10;
+	ASSERT_TABLE("eth0", "fe80::fc:ff:fe12:3456", "::ffff:192.0.2.7", "2001:db8::7",
+		     "::ffff:192.0.2.8");
+}
+
+/* The kernel lists the newest IPv6 address first. */
+static void an_address_that_is_added_moves_no_other(void **state)
+{
+	add(ETH0, "2001:db8::9", 64);
+	add(ETH0, "2001:db8::8", 64);
+	add(ETH0, "2001:db8::7", 64);
+	addrs[0].created = 30;
+	addrs[1].created = 20;
+	addrs[2].created = 10;
+	ASSERT_TABLE("eth0", "fe80::fc:ff:fe12:3456", "::", "2001:db8::7", "2001:db8::8",
+		     "2001:db8::9");
+}
+
+static void the_oldest_addresses_have_the_table(void **state)
+{
+	const union ibv_gid oldest = gid("2001:db8::7");
+	union ibv_gid table[VB_GIDS];
+
+	for (int i = 0; i < 20; i++) {
+		add(ETH0, i == 19 ? "2001:db8::7" : "2001:db8::8", 64);
+		addrs[i].created = 100 - (uint32_t)i;
+	}
+	vb_gid_table_fill(&all, netif("eth0"), table);
+	assert_true(vb_gid_equal(&table[VB_GID_OTHERS], &oldest));
+	assert_true(vb_gid_is_zero(&table[VB_GIDS - 1]));
 }
 
 static void without_ipv4_its_entry_stays_empty(void **state)
@@ -298,7 +329,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(link_local_comes_from_the_mac_when_the_kernel_has_none),
 		TEST(link_local_is_the_kernels_own_when_there_is_one),
-		TEST(only_the_first_ipv4_address_is_a_gid),
+		TEST(every_ipv4_address_is_a_gid_the_first_at_its_place),
+		TEST(an_address_that_is_added_moves_no_other),
+		TEST(the_oldest_addresses_have_the_table),
 		TEST(without_ipv4_its_entry_stays_empty),
 		TEST(a_tentative_address_is_not_a_gid_yet),
 		TEST(one_entry_stays_empty_however_many_addresses),
