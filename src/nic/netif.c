@@ -160,12 +160,23 @@ const struct vb_netif_addr *vb_netif_ipv4(const struct vb_netif_snapshot *all,
 	return NULL;
 }
 
+/* One that others can be told; a port of a bridge has none, the bridge may. */
+static bool has_address(const struct vb_netif_snapshot *all, const struct vb_netif *netif)
+{
+	for (size_t i = 0; i < all->addr_count; i++)
+		if (all->addrs[i].ifindex == netif->index &&
+		    !vb_gid_is_link_local(&all->addrs[i].gid))
+			return true;
+	return false;
+}
+
 static const struct vb_netif *first_with(const struct vb_netif_snapshot *all,
-					 unsigned loopback_flag)
+					 unsigned loopback_flag, bool address)
 {
 	for (size_t i = 0; i < all->netif_count; i++)
 		if ((all->netifs[i].flags & IFF_LOOPBACK) == loopback_flag &&
-		    vb_netif_is_up(&all->netifs[i]))
+		    vb_netif_is_up(&all->netifs[i]) &&
+		    (!address || has_address(all, &all->netifs[i])))
 			return &all->netifs[i];
 	return NULL;
 }
@@ -178,6 +189,8 @@ const struct vb_netif *vb_netif_choose(const struct vb_netif_snapshot *all, int 
 	if (!netif)
 		netif = vb_netif_by_index(all, ipv6_default);
 	if (!netif)
-		netif = first_with(all, 0);
-	return netif ? netif : first_with(all, IFF_LOOPBACK);
+		netif = first_with(all, 0, true);
+	if (!netif)
+		netif = first_with(all, 0, false);
+	return netif ? netif : first_with(all, IFF_LOOPBACK, false);
 }

@@ -61,7 +61,8 @@ const struct vb_netif_addr *vb_netif_ipv4(const struct vb_netif_snapshot *all,
 
 /*
  * The interface of a device that names none: that of the default route (candidates in order, 0 for
- * none), else the first that is up, else the loopback one. NULL if there is no interface.
+ * none), else the first that is up, rather one with an address, else the loopback one. NULL if
+ * there is no interface.
  */
 const struct vb_netif *vb_netif_choose(const struct vb_netif_snapshot *all, int ipv4_default,
 				       int ipv6_default);

@@ -297,6 +297,16 @@ static void the_default_route_chooses_the_interface(void **state)
 				    rows[i].name);
 }
 
+static void without_a_route_an_interface_with_an_address_is_chosen(void **state)
+{
+	add(ETH0, "fe80::1", 64);
+	assert_string_equal(vb_netif_choose(&all, 0, 0)->name, "eth0");
+	add(WG0, "::ffff:10.8.0.2", 32);
+	assert_string_equal(vb_netif_choose(&all, 0, 0)->name, "wg0");
+	add(ETH0, "2001:db8::7", 64);
+	assert_string_equal(vb_netif_choose(&all, 0, 0)->name, "eth0");
+}
+
 static void loopback_is_chosen_when_nothing_else_is_up(void **state)
 {
 	struct vb_netif down[2] = { netifs[2],
@@ -343,6 +353,7 @@ int main(void)
 		TEST(what_belongs_to_this_host),
 		TEST(which_gids_are_groups),
 		TEST(the_default_route_chooses_the_interface),
+		TEST(without_a_route_an_interface_with_an_address_is_chosen),
 		TEST(loopback_is_chosen_when_nothing_else_is_up),
 		TEST(an_interface_that_just_came_up_is_chosen),
 	};
