@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/device.h"
 #include "base/log.h"
+#include "base/spin.h"
 #include "nic/gid.h"
 #include "nic/netif.h"
 #include "nic/route.h"
@@ -149,6 +150,34 @@ const struct vb_netif *vb_device_netif(const struct vb_device *dev,
 
 /* --- GIDs and LIDs --- */
 
+/*
+ * What each device had last, so that indexes stay. A fork meanwhile may leave a part of a table
+ * behind: then the child has some of them elsewhere.
+ */
+static union ibv_gid had[VB_DEVICES_MAX][VB_GIDS];
+static struct vb_spin had_lock;
+
+static void open_in_child(void)
+{
+	had_lock = (struct vb_spin){ 0 };
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, open_in_child);
+}
+
+static void keep_indexes(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch_fork);
+	vb_spin_lock(&had_lock);
+	vb_gid_table_keep(had[dev->index], table);
+	memcpy(had[dev->index], table, sizeof(had[dev->index]));
+	vb_spin_unlock(&had_lock);
+}
+
 /* Fills the table and returns the interface index, 0 where no interface belongs to the GIDs. */
 static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 {
@@ -165,6 +194,7 @@ static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 	netif = vb_device_netif(dev, all);
 	if (netif) { /* one that is gone has no addresses */
 		vb_gid_table_fill(all, netif, table);
+		keep_indexes(dev, table);
 		ifindex = netif->index;
 	}
 	vb_netif_snapshot_put(all);

@@ -207,6 +207,44 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 		table[VB_GID_OTHERS + i] = others[i]->gid;
 }
 
+static bool take_out(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
+{
+	for (unsigned i = VB_GID_IPV4; i < VB_GIDS; i++) {
+		if (vb_gid_is_zero(gid) || !vb_gid_equal(&table[i], gid))
+			continue;
+		memset(&table[i], 0, sizeof(table[i]));
+		return true;
+	}
+	return false;
+}
+
+static void put_in(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
+{
+	for (unsigned i = VB_GID_OTHERS; i < VB_GIDS - 1; i++) {
+		if (!vb_gid_is_zero(&table[i]))
+			continue;
+		table[i] = *gid;
+		return;
+	}
+}
+
+void vb_gid_table_keep(const union ibv_gid before[VB_GIDS], union ibv_gid table[VB_GIDS])
+{
+	union ibv_gid kept[VB_GIDS] = { 0 };
+
+	kept[VB_GID_LINK_LOCAL] = table[VB_GID_LINK_LOCAL];
+	kept[VB_GID_IPV4] = take_out(table, &before[VB_GID_IPV4]) ? before[VB_GID_IPV4] :
+								    table[VB_GID_IPV4];
+	take_out(table, &kept[VB_GID_IPV4]);
+	for (unsigned i = VB_GID_OTHERS; i < VB_GIDS; i++)
+		if (take_out(table, &before[i]))
+			kept[i] = before[i];
+	for (unsigned i = VB_GID_IPV4; i < VB_GIDS; i++)
+		if (!vb_gid_is_zero(&table[i]))
+			put_in(kept, &table[i]);
+	memcpy(table, kept, sizeof(kept));
+}
+
 /* GID 0 counts even where the kernel has no such address: another process may have announced it. */
 bool vb_gid_is_of_host(const struct vb_netif_snapshot *all, const union ibv_gid *gid)
 {

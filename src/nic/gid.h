@@ -53,6 +53,13 @@ uint16_t vb_netif_lid(const struct vb_netif_snapshot *all, const struct vb_netif
 void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_netif *netif,
 		       union ibv_gid table[VB_GIDS]);
 
+/*
+ * A table that was filled just now, arranged like the one before: what is still there keeps its index,
+ * for programs remember it, and what is new takes an empty one. The first two entries are as filled,
+ * the second only once its address is gone.
+ */
+void vb_gid_table_keep(const union ibv_gid before[VB_GIDS], union ibv_gid table[VB_GIDS]);
+
 /* An address of this host, or the link-local GID of one of its interfaces. */
 bool vb_gid_is_of_host(const struct vb_netif_snapshot *all, const union ibv_gid *gid);
 /* The same as the kernel says now. */

@@ -181,6 +181,60 @@ static void an_interface_without_mac_is_known_by_its_address(void **state)
 	ASSERT_TABLE("wg0", "fe80::200:5efe:a08:2", "::ffff:10.8.0.2");
 }
 
+/* --- tables that change --- */
+
+static void assert_kept(const char *const before[5], const char *const filled[5],
+			const char *const expected[5])
+{
+	union ibv_gid old[VB_GIDS] = { 0 }, table[VB_GIDS] = { 0 };
+	char text[VB_GID_TEXT];
+
+	for (int i = 0; i < 5; i++) {
+		old[i] = gid(before[i]);
+		table[i] = gid(filled[i]);
+	}
+	vb_gid_table_keep(old, table);
+	for (int i = 0; i < VB_GIDS; i++) {
+		const union ibv_gid want = gid(i < 5 ? expected[i] : "::");
+
+		if (!vb_gid_equal(&table[i], &want))
+			fail_msg("GID %d is %s", i, vb_gid_print(&table[i], text));
+	}
+}
+
+#define ROW(...) ((const char *const[5]){ __VA_ARGS__ })
+
+static void an_address_keeps_its_index(void **state)
+{
+	/* none before */
+	assert_kept(ROW("::", "::", "::", "::", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.7", "2001:db8::7", "2001:db8::8", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.7", "2001:db8::7", "2001:db8::8", "::"));
+	/* one was removed */
+	assert_kept(ROW("fe80::1", "::ffff:192.0.2.7", "2001:db8::7", "2001:db8::8", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.7", "2001:db8::8", "::", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.7", "::", "2001:db8::8", "::"));
+	/* another one takes its place */
+	assert_kept(ROW("fe80::1", "::ffff:192.0.2.7", "::", "2001:db8::8", "::"),
+		    ROW("fe80::2", "::ffff:192.0.2.7", "2001:db8::8", "2001:db8::9", "::"),
+		    ROW("fe80::2", "::ffff:192.0.2.7", "2001:db8::9", "2001:db8::8", "::"));
+	/* the interface was away */
+	assert_kept(ROW("::", "::", "::", "2001:db8::8", "::"), ROW("::", "::", "::", "::", "::"),
+		    ROW("::", "::", "::", "::", "::"));
+}
+
+static void gid_1_is_an_ipv4_address_while_there_is_one(void **state)
+{
+	/* another order of the same two */
+	assert_kept(ROW("fe80::1", "::ffff:192.0.2.7", "::ffff:192.0.2.8", "::", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.8", "::ffff:192.0.2.7", "::", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.7", "::ffff:192.0.2.8", "::", "::"));
+	/* the first is gone */
+	assert_kept(ROW("fe80::1", "::ffff:192.0.2.7", "2001:db8::7", "::ffff:192.0.2.8", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.8", "2001:db8::7", "::", "::"),
+		    ROW("fe80::1", "::ffff:192.0.2.8", "2001:db8::7", "::", "::"));
+}
+
 /* --- identity --- */
 
 static void the_infiniband_port_has_a_guid_of_its_own(void **state)
@@ -345,6 +399,8 @@ int main(void)
 		TEST(without_ipv4_its_entry_stays_empty),
 		TEST(a_tentative_address_is_not_a_gid_yet),
 		TEST(one_entry_stays_empty_however_many_addresses),
+		TEST(an_address_keeps_its_index),
+		TEST(gid_1_is_an_ipv4_address_while_there_is_one),
 		TEST(loopback_has_its_two_addresses_even_when_down),
 		TEST(an_interface_without_mac_is_known_by_its_address),
 		TEST(the_infiniband_port_has_a_guid_of_its_own),
