@@ -178,6 +178,11 @@ void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
 /* The kernel did not send it for another reason: says so, once per QP. */
 void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst, int err);
 
+/* --- port_holder.c --- */
+
+/* An address could not be bound: says who has the port. */
+void vb_port_explain_holder(void);
+
 /* --- slot_port.c --- */
 
 /* What stands before the packets in a message on a slot socket. */

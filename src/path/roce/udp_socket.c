@@ -6,7 +6,6 @@
  * send.
  */
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
@@ -166,8 +165,7 @@ struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_addres
 	}
 	port->endpoints[port->endpoint_count++] = endpoint;
 	if (*err) {
-		vb_explain("another user holds UDP port %d here: packets come through its process",
-			   VB_UDP_PORT_ROCE);
+		vb_port_explain_holder();
 		vb_port_rebind(port);
 	}
 	*err = 0;
