@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "rdmacm/cma.h"
+#include "rdmacm/multicast.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -122,6 +123,8 @@ static struct vb_cma_event *oldest(struct vb_cma_channel *channel)
 		event = vb_container(channel->events.next, struct vb_cma_event, node);
 		vb_list_remove(&event->node);
 		event->owner->events_reported++;
+		if (event->group)
+			event->group->events_reported++;
 	}
 	vb_cma_unlock();
 	return event;

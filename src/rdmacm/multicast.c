@@ -54,9 +54,6 @@ void vb_cma_group_joined(struct vb_cma_event *event)
 	struct vb_cma_id *id = event->owner;
 	int err;
 
-	vb_cma_lock();
-	event->group->events_reported++;
-	vb_cma_unlock();
 	event->event.param.ud.private_data = event->group->context;
 	err = fill(id, event->group, &event->event.param.ud);
 	if (!err)
@@ -210,6 +207,7 @@ static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
 	while (group->events_acked != group->events_reported)
 		vb_cma_wait(&id->acked);
 	vb_cma_unlock();
+	detach(id, group); /* another thread was fetching its event, which attaches */
 	free(group);
 	return 0;
 }

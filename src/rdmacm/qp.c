@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rdmacm/multicast.h"
 #include "rdmacm/queues.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -242,6 +243,7 @@ VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	if (!id || !id->qp)
 		return;
+	vb_cma_groups_leave(vb_cma_id(id));
 	ibv_destroy_qp(id->qp);
 	id->qp = NULL;
 	vb_cma_queues_destroy(id);
