@@ -47,6 +47,17 @@ void vb_cma_again_drop(struct vb_cma_id *id)
 	vb_list_remove(&id->again_node);
 }
 
+void vb_cma_again_end(struct vb_cma_id *id)
+{
+	if (vb_list_empty(&id->again_node))
+		return;
+	vb_list_remove(&id->again_node);
+	if (id->id.qp_type == IBV_QPT_UD)
+		(void)vb_cma_event_raise(id, RDMA_CM_EVENT_UNREACHABLE, VB_CM_SIDR_UNSUPPORTED);
+	else
+		(void)vb_cma_event_raise(id, RDMA_CM_EVENT_REJECTED, VB_CM_REJ_INVALID_SERVICE_ID);
+}
+
 void vb_cma_again_forget(void)
 {
 	vb_list_init(&waiting);

@@ -19,6 +19,8 @@ void vb_cma_again_tick(uint64_t now_ns);
 /* VB_NEVER_NS: none waits. */
 uint64_t vb_cma_again_next_ns(void);
 void vb_cma_again_drop(struct vb_cma_id *id);
+/* The application wants no more tries: it hears how the last one ended. */
+void vb_cma_again_end(struct vb_cma_id *id);
 void vb_cma_again_forget(void);
 
 #endif

@@ -65,7 +65,7 @@ static int end_connection(struct vb_cma_id *id)
 		return -EINVAL;
 	}
 	id->disconnecting = true;
-	vb_cma_again_drop(id);
+	vb_cma_again_end(id);
 	vb_cma_hold_release(id);
 	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
 	vb_cma_rearm();

@@ -34,6 +34,22 @@ static void a_qp_that_cannot_be_used_is_a_connect_error(void **state)
 	(void)state;
 }
 
+static void a_request_that_is_given_up_still_has_its_event(void **state)
+{
+	struct party party;
+
+	party_begin(&party, RDMA_PS_TCP);
+	rdma_destroy_id(party.listener);
+	party.listener = NULL;
+	party_resolve(&party);
+	assert_int_equal(rdma_connect(party.client, NULL), 0);
+	/* It may have been rejected by now, and be about to be sent once more. */
+	assert_int_equal(rdma_disconnect(party.client), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_REJECTED), 8);
+	party_end(&party);
+	(void)state;
+}
+
 /* --- multicast --- */
 
 static void resolve_group(struct party *party, const char *group)
@@ -210,6 +226,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_qp_that_cannot_be_used_is_a_connect_error),
+		cmocka_unit_test(a_request_that_is_given_up_still_has_its_event),
 		cmocka_unit_test(a_join_says_how_to_reach_the_group),
 		cmocka_unit_test(leaving_cancels_a_join),
 		cmocka_unit_test(a_group_is_left_while_its_event_is_fetched),
