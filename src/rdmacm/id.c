@@ -274,12 +274,21 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 	return 0;
 }
 
+static void change_channel(struct vb_cma_id *id, struct vb_cma_channel *to)
+{
+	vb_list_remove(&id->channel_node);
+	join_channel(id, to);
+}
+
+/* A request that was not fetched yet has its identifier already, which goes with it. */
 static void move_events(struct vb_cma_id *id, struct vb_cma_channel *from,
 			struct vb_cma_channel *to)
 {
 	vb_list_for(event, &from->events, struct vb_cma_event, node) {
 		if (event->owner != id)
 			continue;
+		if (event->event.id != &id->id)
+			change_channel(vb_cma_id(event->event.id), to);
 		vb_cma_channel_withdraw(from, event);
 		vb_cma_channel_queue(to, event);
 	}
@@ -290,12 +299,10 @@ static void migrate(struct vb_cma_id *id, struct vb_cma_channel *to)
 	struct vb_cma_channel *from = vb_cma_channel_of(id);
 
 	vb_cma_lock();
-	if (from && from != to) {
+	if (from && from != to)
 		move_events(id, from, to);
-		vb_list_remove(&id->channel_node);
-	}
 	if (from != to)
-		join_channel(id, to);
+		change_channel(id, to);
 	wait_for_acks(id);
 	vb_cma_unlock();
 }

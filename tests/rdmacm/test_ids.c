@@ -59,6 +59,36 @@ static void pending_events_move_with_their_id(void **state)
 	(void)state;
 }
 
+static void wait_for_event(struct rdma_event_channel *channel)
+{
+	struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
+
+	assert_int_equal(poll(&ready, 1, 5000), 1);
+}
+
+static void requests_move_with_their_listener(void **state)
+{
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_event_channel *old;
+	struct party party;
+
+	party_begin(&party, RDMA_PS_TCP);
+	party_resolve(&party);
+	assert_int_equal(rdma_connect(party.client, &param), 0);
+	old = party.server_channel;
+	wait_for_event(old);
+	party.server_channel = rdma_create_event_channel();
+	assert_int_equal(rdma_migrate_id(party.listener, party.server_channel), 0);
+	rdma_destroy_event_channel(old);
+	party_request(&party);
+	assert_ptr_equal(party.server->channel, party.server_channel);
+	assert_int_equal(rdma_accept(party.server, NULL), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(expect_event(party.server_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	party_end(&party);
+	(void)state;
+}
+
 static void events_go_with_their_id(void **state)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -276,6 +306,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_empty_channel_says_EAGAIN),
 		cmocka_unit_test(pending_events_move_with_their_id),
+		cmocka_unit_test(requests_move_with_their_listener),
 		cmocka_unit_test(events_go_with_their_id),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_port_has_one_owner),
