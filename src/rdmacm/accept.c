@@ -135,7 +135,9 @@ VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_pa
 	struct vb_cma_id *self = vb_cma_id(id);
 	int err = accept_request(self, conn_param);
 
-	if (!err && !is_datagram(self))
+	if (!err && is_datagram(self))
+		vb_cma_done_with_event(self); /* there is no other one to wait for */
+	else if (!err)
 		err = vb_cma_complete(self);
 	return vb_return_minus_one(err);
 }
@@ -174,6 +176,8 @@ static int reject(struct vb_cma_id *id, const void *private_data, uint8_t length
 	err = refuse(id, reason, &data);
 	vb_cma_rearm();
 	vb_cma_unlock();
+	if (!err)
+		vb_cma_done_with_event(id);
 	return err;
 }
 

@@ -137,9 +137,7 @@ static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
 		vb_explain("rdma_get_request: the identifier has an event channel; fetch events");
 		return -EINVAL;
 	}
-	if (listener->id.event)
-		rdma_ack_cm_event(listener->id.event);
-	listener->id.event = NULL;
+	vb_cma_done_with_event(listener);
 	if (rdma_get_cm_event(listener->id.channel, &event))
 		return -errno;
 	listener->id.event = event;

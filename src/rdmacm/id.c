@@ -321,10 +321,7 @@ int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 		err = vb_cma_channel_create(&to);
 	if (err)
 		return err;
-	if (was_sync && id->id.event) {
-		rdma_ack_cm_event(id->id.event);
-		id->id.event = NULL;
-	}
+	vb_cma_done_with_event(id);
 	migrate(id, to);
 	id->sync = !channel;
 	if (was_sync)

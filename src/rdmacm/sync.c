@@ -13,13 +13,19 @@ static int status_of(const struct rdma_cm_event *event)
 	return event->status < 0 ? event->status : -event->status;
 }
 
+void vb_cma_done_with_event(struct vb_cma_id *id)
+{
+	if (!id->sync || !id->id.event)
+		return;
+	rdma_ack_cm_event(id->id.event);
+	id->id.event = NULL;
+}
+
 int vb_cma_complete(struct vb_cma_id *id)
 {
 	if (!id->sync)
 		return 0;
-	if (id->id.event)
-		rdma_ack_cm_event(id->id.event);
-	id->id.event = NULL;
+	vb_cma_done_with_event(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event))
 		return -errno;
 	return status_of(id->id.event);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
 
 struct words {
@@ -152,6 +153,36 @@ static void a_synchronous_connect_is_refused(void **state)
 	(void)state;
 }
 
+/* An answer ends what the identifier has of its request: the listener need not wait for it. */
+static void an_answered_request_lets_its_listener_go(void **state)
+{
+	static const struct {
+		enum rdma_port_space ps;
+		bool accept;
+	} cases[] = { { RDMA_PS_TCP, false }, { RDMA_PS_UDP, false }, { RDMA_PS_UDP, true } };
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct party party;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		party_begin(&party, cases[i].ps);
+		assert_int_equal(rdma_migrate_id(party.listener, NULL), 0);
+		party_resolve(&party);
+		assert_int_equal(rdma_connect(party.client, &param), 0);
+		assert_int_equal(rdma_get_request(party.listener, &party.server), 0);
+		assert_non_null(party.server->event);
+		party_create_qp(party.server);
+		if (cases[i].accept)
+			assert_int_equal(rdma_accept(party.server, &param), 0);
+		else
+			assert_int_equal(rdma_reject(party.server, NULL, 0), 0);
+		assert_null(party.server->event);
+		assert_int_equal(rdma_destroy_id(party.listener), 0);
+		party.listener = NULL;
+		party_end(&party);
+	}
+	(void)state;
+}
+
 static void receive_one(struct rdma_cm_id *id, char *buffer, struct ibv_mr **mr)
 {
 	*mr = rdma_reg_msgs(id, buffer, 104);
@@ -261,6 +292,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(endpoints_and_inline_functions),
 		cmocka_unit_test(a_synchronous_connect_is_refused),
+		cmocka_unit_test(an_answered_request_lets_its_listener_go),
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(a_datagram_service_is_not_there),
 		cmocka_unit_test(a_queue_of_ones_own),
