@@ -19,6 +19,17 @@ static bool is_reliable(const struct vb_cma_id *id)
 	return id->id.qp_type != IBV_QPT_UC;
 }
 
+/* Reliable ones; each QP of XRC is one half of it. */
+static bool is_responder(const struct vb_cma_id *id)
+{
+	return is_reliable(id) && id->id.qp_type != IBV_QPT_XRC_SEND;
+}
+
+static bool is_requester(const struct vb_cma_id *id)
+{
+	return is_reliable(id) && id->id.qp_type != IBV_QPT_XRC_RECV;
+}
+
 static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	attr->port_num = 1;
@@ -98,7 +109,7 @@ static int to_rtr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->dest_qp_num = values.remote_qpn;
 	attr->rq_psn = values.rq_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (!is_reliable(id))
+	if (!is_responder(id))
 		return 0;
 	attr->max_dest_rd_atomic = id->responder_resources;
 	attr->min_rnr_timer = 0; /* 655 ms, as the man page of rdma_accept says */
@@ -125,10 +136,13 @@ static int to_rts(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	if (!is_reliable(id))
 		return 0;
 	attr->timeout = ack_timeout(id);
+	*mask |= IBV_QP_TIMEOUT;
+	if (!is_requester(id))
+		return 0;
 	attr->retry_cnt = id->retry_count;
 	attr->rnr_retry = values.peer.rnr_retry_count;
 	attr->max_rd_atomic = id->initiator_depth;
-	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 	return 0;
 }
 

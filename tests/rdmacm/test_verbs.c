@@ -287,6 +287,137 @@ static void a_queue_of_ones_own(void **state)
 	(void)state;
 }
 
+/* --- XRC: the halves of a connection are QPs of different types --- */
+
+static int mask_for(struct rdma_cm_id *id, enum ibv_qp_state qp_state)
+{
+	struct ibv_qp_attr attr = { .qp_state = qp_state };
+	int mask;
+
+	assert_int_equal(rdma_init_qp_attr(id, &attr, &mask), 0);
+	return mask;
+}
+
+static struct rdma_addrinfo *find_xrc(const char *port, int flags, enum ibv_qp_type type)
+{
+	struct rdma_addrinfo hints = {
+		.ai_port_space = RDMA_PS_TCP, .ai_flags = flags, .ai_qp_type = type
+	};
+	struct rdma_addrinfo *res;
+
+	assert_int_equal(rdma_getaddrinfo("127.0.0.1", port, &hints, &res), 0);
+	assert_int_equal(res->ai_qp_type, type);
+	return res;
+}
+
+static struct rdma_cm_id *xrc_listener(char port[8])
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_XRC_RECV };
+	struct rdma_addrinfo *res = find_xrc("0", RAI_PASSIVE, IBV_QPT_XRC_RECV);
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+	rdma_freeaddrinfo(res);
+	assert_int_equal(rdma_listen(id, 0), 0);
+	snprintf(port, 8, "%u", ntohs(rdma_get_src_port(id)));
+	return id;
+}
+
+static struct rdma_cm_id *xrc_sender(const char *port, struct rdma_event_channel *channel)
+{
+	struct ibv_qp_init_attr attr = qp_attr();
+	struct rdma_addrinfo *res = find_xrc(port, 0, IBV_QPT_XRC_SEND);
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_ep(&id, res, NULL, &attr), 0);
+	rdma_freeaddrinfo(res);
+	assert_int_equal(id->qp->qp_type, IBV_QPT_XRC_SEND);
+	assert_int_equal(rdma_migrate_id(id, channel), 0);
+	return id;
+}
+
+/* The number of an SRQ for it, with a receive. */
+static uint32_t xrc_srq(struct rdma_cm_id *id, char *buffer, struct ibv_mr **mr)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	uint32_t number;
+
+	assert_int_equal(rdma_create_srq(id, NULL, &attr), 0);
+	assert_non_null(id->recv_cq);
+	assert_int_equal(ibv_get_srq_num(id->srq, &number), 0);
+	*mr = rdma_reg_msgs(id, buffer, 64);
+	assert_int_equal(rdma_post_recv(id, NULL, buffer, 64, *mr), 0);
+	return number;
+}
+
+static void xrc_send(struct rdma_cm_id *id, uint32_t srq)
+{
+	char message[] = "to an SRQ";
+	struct ibv_sge sge = { .addr = (uintptr_t)message, .length = sizeof(message) };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.qp_type.xrc.remote_srqn = srq,
+	};
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_post_send(id->qp, &wr, &bad), 0);
+	assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+}
+
+static void identifiers_of_xrc_connect(void **state)
+{
+	struct rdma_event_channel *client_channel = rdma_create_event_channel(),
+				  *server_channel = rdma_create_event_channel();
+	struct rdma_conn_param param = { .responder_resources = 2, .rnr_retry_count = 7 };
+	struct rdma_cm_id *listener, *client, *server;
+	struct rdma_cm_event *event;
+	char port[8], buffer[64];
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	uint32_t number;
+
+	listener = xrc_listener(port);
+	client = xrc_sender(port, client_channel);
+	assert_int_equal(rdma_connect(client, NULL), 0);
+	assert_int_equal(rdma_get_request(listener, &server), 0);
+	assert_int_equal(server->qp->qp_type, IBV_QPT_XRC_RECV);
+	assert_int_equal(rdma_migrate_id(server, server_channel), 0);
+	number = xrc_srq(server, buffer, &mr);
+	param.private_data = &number;
+	param.private_data_len = sizeof(number);
+	assert_int_equal(rdma_accept(server, &param), 0);
+	event = next_event(client_channel, RDMA_CM_EVENT_ESTABLISHED);
+	memcpy(&number, event->param.conn.private_data, sizeof(number));
+	assert_int_equal(event->param.conn.qp_num, server->qp->qp_num);
+	rdma_ack_cm_event(event);
+	assert_int_equal(expect_event(server_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+
+	xrc_send(client, number);
+	assert_int_equal(rdma_get_recv_comp(server, &wc), 1);
+	assert_string_equal(buffer, "to an SRQ");
+	assert_false(mask_for(client, IBV_QPS_RTR) &
+		     (IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	assert_true(mask_for(client, IBV_QPS_RTS) & IBV_QP_RETRY_CNT);
+	assert_true(mask_for(server, IBV_QPS_RTR) & IBV_QP_MAX_DEST_RD_ATOMIC);
+	assert_int_equal(mask_for(server, IBV_QPS_RTS),
+			 IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT);
+
+	assert_int_equal(rdma_disconnect(client), 0);
+	assert_int_equal(expect_event(client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(expect_event(server_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+	rdma_dereg_mr(mr);
+	rdma_destroy_ep(client);
+	rdma_destroy_ep(server);
+	rdma_destroy_ep(listener);
+	rdma_destroy_event_channel(client_channel);
+	rdma_destroy_event_channel(server_channel);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,6 +427,7 @@ int main(void)
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(a_datagram_service_is_not_there),
 		cmocka_unit_test(a_queue_of_ones_own),
+		cmocka_unit_test(identifiers_of_xrc_connect),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
