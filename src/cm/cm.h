@@ -137,7 +137,7 @@ enum vb_cm_drop {
 	VB_CM_DROP_MALFORMED,   /* values that no message may have */
 	VB_CM_DROP_QPN,         /* a DREQ for another QP */
 	VB_CM_DROP_PKEY,
-	VB_CM_DROP_SERVICE,   /* no listener */
+	VB_CM_DROP_SERVICE,   /* no listener, or one for QPs of another type */
 	VB_CM_DROP_STALE,     /* the peer's id or QP belongs to an older connection */
 	VB_CM_DROP_BACKLOG,   /* the listener has as many as it wants */
 	VB_CM_DROP_RESOURCES, /* no memory, or too many endpoints */
@@ -206,6 +206,7 @@ struct vb_cm_endpoint {
 	union ibv_gid address;
 	uint32_t scope;
 	uint32_t backlog;
+	enum ibv_qp_type takes; /* QPs of this type ask for connections; UD: for a QP; 0: any */
 	uint32_t half_open;     /* requests that vb_cm_taken was not called for */
 	struct vb_list children; /* those endpoints */
 
@@ -262,6 +263,7 @@ struct vb_cm_listen_params {
 	union ibv_gid address;
 	uint32_t scope;
 	uint32_t backlog;
+	enum ibv_qp_type qp_type; /* of the endpoints to be; requests of others are refused. 0: any */
 };
 int vb_cm_listen(struct vb_cm_endpoint *endpoint, const struct vb_cm_listen_params *params);
 /* The application has got the request: it does not count against the backlog any more. */

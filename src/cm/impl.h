@@ -161,6 +161,11 @@ void vb_cm_establish_passive(struct vb_cm_endpoint *endpoint, const struct vb_cm
 /* --- request.c --- */
 
 /* The endpoint of a new request at a listener, in that state; NULL: none, and it is counted. */
+/* Is that what it listens for? */
+static inline bool vb_cm_takes(const struct vb_cm_endpoint *listener, enum ibv_qp_type type)
+{
+	return !listener->takes || listener->takes == type;
+}
 struct vb_cm_endpoint *vb_cm_incoming(struct vb_cm_endpoint *listener,
 				      const struct vb_cm_route *route, enum vb_cm_state state);
 

@@ -4,6 +4,12 @@
 
 #include <errno.h>
 
+/* The type of the QPs that connect to one of this type. */
+static enum ibv_qp_type other_half(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_RECV ? IBV_QPT_XRC_SEND : type;
+}
+
 int vb_cm_listen(struct vb_cm_endpoint *endpoint, const struct vb_cm_listen_params *params)
 {
 	uint32_t backlog = params->backlog;
@@ -17,6 +23,7 @@ int vb_cm_listen(struct vb_cm_endpoint *endpoint, const struct vb_cm_listen_para
 	endpoint->family = params->family;
 	endpoint->address = params->address;
 	endpoint->scope = params->scope;
+	endpoint->takes = other_half(params->qp_type);
 	endpoint->backlog = !backlog || backlog > VB_CM_BACKLOG_MAX ? VB_CM_BACKLOG_MAX : backlog;
 	vb_cm_file_service(endpoint);
 	return 0;

@@ -172,6 +172,14 @@ static void deliver(struct vb_cm_endpoint *listener, const struct vb_cm_route *r
 	vb_cm_raise_incoming(endpoint, &event, listener, ip);
 }
 
+/* An RC listener has no use for a peer that sends UC, or asks for the QP of datagrams. */
+static bool is_of_other_type(const struct vb_cm_endpoint *listener, const struct vb_cm_req *req)
+{
+	enum ibv_qp_type type;
+
+	return !qp_type(req, &type) || !vb_cm_takes(listener, type);
+}
+
 static void refuse_stale(struct vb_cm *cm, const struct vb_cm_route *route,
 			 const struct vb_cm_message *message, struct vb_cm_endpoint *old)
 {
@@ -227,7 +235,10 @@ void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	}
 	listener = vb_cm_find_service(cm, req->service_id,
 				      has_ip ? &ip.dst : &req->primary.remote_gid, route->scope);
-	if (listener) {
+	if (listener && is_of_other_type(listener, req)) {
+		vb_cm_drop(cm, VB_CM_DROP_SERVICE);
+		vb_cm_refuse(cm, route, message, VB_CM_REJ_INVALID_TRANSPORT, NULL, 0);
+	} else if (listener) {
 		deliver(listener, route, message, has_ip ? &ip : NULL);
 	} else {
 		vb_cm_drop(cm, VB_CM_DROP_SERVICE);

@@ -118,7 +118,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		return;
 	listener = vb_cm_find_service(cm, req->service_id, has_ip ? &ip.dst : &route->local,
 				      route->scope);
-	if (listener) {
+	if (listener && vb_cm_takes(listener, IBV_QPT_UD)) {
 		deliver(listener, route, message, has_ip ? &ip : NULL);
 	} else {
 		vb_cm_drop(cm, VB_CM_DROP_SERVICE);

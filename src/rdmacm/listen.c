@@ -17,6 +17,7 @@ static int listen_endpoint(struct vb_cma_id *id, int backlog)
 		.family = vb_cma_family(id),
 		.scope = id->scope,
 		.backlog = backlog > 0 ? (uint32_t)backlog : 0,
+		.qp_type = id->id.qp_type,
 	};
 
 	if (!vb_address_is_any(addr))

@@ -183,6 +183,52 @@ static void an_answered_request_lets_its_listener_go(void **state)
 	(void)state;
 }
 
+/* What a listener cannot accept the application is not bothered with. */
+static void a_listener_hears_of_its_own_type_only(void **state)
+{
+	static const struct {
+		enum rdma_port_space ps;
+		enum ibv_qp_type listens, asks;
+		enum rdma_cm_event_type event;
+		int status;
+	} cases[] = {
+		{ RDMA_PS_TCP, IBV_QPT_RC, IBV_QPT_UC, RDMA_CM_EVENT_REJECTED, 9 },
+		{ RDMA_PS_TCP, IBV_QPT_UC, IBV_QPT_RC, RDMA_CM_EVENT_REJECTED, 9 },
+		{ RDMA_PS_TCP, IBV_QPT_RC, IBV_QPT_XRC_SEND, RDMA_CM_EVENT_REJECTED, 9 },
+		{ RDMA_PS_IB, IBV_QPT_UD, IBV_QPT_RC, RDMA_CM_EVENT_REJECTED, 9 },
+		{ RDMA_PS_IB, IBV_QPT_RC, IBV_QPT_UD, RDMA_CM_EVENT_UNREACHABLE, 1 },
+	};
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_conn_param param = { .qp_num = 0x1234 };
+	struct rdma_cm_id *listener, *id;
+	struct rdma_addrinfo res = { 0 };
+	struct sockaddr_in addr;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		address4(&addr, "127.0.0.1", 0);
+		res.ai_port_space = cases[i].ps;
+		res.ai_qp_type = cases[i].listens;
+		res.ai_flags = RAI_PASSIVE;
+		res.ai_src_addr = (struct sockaddr *)&addr;
+		assert_int_equal(rdma_create_ep(&listener, &res, NULL, NULL), 0);
+		assert_int_equal(rdma_listen(listener, 0), 0);
+		addr.sin_port = rdma_get_src_port(listener);
+		res.ai_qp_type = cases[i].asks;
+		res.ai_flags = 0;
+		res.ai_src_addr = NULL;
+		res.ai_dst_addr = (struct sockaddr *)&addr;
+		assert_int_equal(rdma_create_ep(&id, &res, NULL, NULL), 0);
+		assert_int_equal(rdma_migrate_id(id, channel), 0);
+		assert_int_equal(rdma_connect(id, &param), 0);
+		assert_int_equal(expect_event(channel, cases[i].event), cases[i].status);
+		expect_silence(listener->channel, 0);
+		rdma_destroy_ep(id);
+		rdma_destroy_ep(listener);
+	}
+	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
 static void receive_one(struct rdma_cm_id *id, char *buffer, struct ibv_mr **mr)
 {
 	*mr = rdma_reg_msgs(id, buffer, 104);
@@ -424,6 +470,7 @@ int main(void)
 		cmocka_unit_test(endpoints_and_inline_functions),
 		cmocka_unit_test(a_synchronous_connect_is_refused),
 		cmocka_unit_test(an_answered_request_lets_its_listener_go),
+		cmocka_unit_test(a_listener_hears_of_its_own_type_only),
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(a_datagram_service_is_not_there),
 		cmocka_unit_test(a_queue_of_ones_own),
