@@ -180,6 +180,11 @@ static bool is_same(const struct vb_cm_target *a, const struct vb_cm_target *b)
 		       a->length - offsetof(struct sockaddr_un, sun_path));
 }
 
+static bool is_held_by_another(const struct attempt *attempt, const struct vb_cm_target *name)
+{
+	return !is_same(name, &attempt->replaced) && is_held_by(attempt->fd, name);
+}
+
 /* Does somebody share it in a way that leaves no room for this claim? */
 static bool is_shared(const struct attempt *attempt, const char *address)
 {
@@ -192,7 +197,7 @@ static bool is_shared(const struct attempt *attempt, const char *address)
 	name = name_claim(claim->port_space, claim->port, address, 0);
 	for (int i = 0; i < SHARERS; i++) {
 		set_sharer(&name, i);
-		if (!is_same(&name, &attempt->replaced) && is_held_by(attempt->fd, &name))
+		if (is_held_by_another(attempt, &name))
 			return true;
 	}
 	return false;
@@ -203,7 +208,7 @@ static bool is_taken(const struct attempt *attempt, const char *address)
 	const struct vb_cm_claim *claim = attempt->claim;
 	const struct vb_cm_target name = name_claim(claim->port_space, claim->port, address, -1);
 
-	return is_held_by(attempt->fd, &name) || is_shared(attempt, address);
+	return is_held_by_another(attempt, &name) || is_shared(attempt, address);
 }
 
 static bool is_address_taken(const struct attempt *attempt, const union ibv_gid *gid,

@@ -32,7 +32,7 @@ struct vb_cm_claim {
 	 * place of.
 	 */
 	bool reuse;
-	int replaces;          /* descriptor of an own claim with reuse, released on success; -1: none */
+	int replaces;          /* descriptor of an own claim, released on success; -1: none */
 };
 
 /* The name of a socket. */

@@ -99,26 +99,43 @@ static int claim_port(struct vb_cma_id *id)
 	return 0;
 }
 
-int vb_cma_claim_exclusive(struct vb_cma_id *id)
+int vb_cma_claim_open(struct vb_cma_id *id)
+{
+	return vb_cma_io_watch(id->claim, vb_cma_io_messages, 0);
+}
+
+static bool is_open(const struct vb_cma_id *id)
+{
+	return id->state != VB_CMA_ADDR_BOUND && id->state != VB_CMA_ADDR_QUERY;
+}
+
+int vb_cma_claim_again(struct vb_cma_id *id)
 {
 	struct vb_cm_claim claim = claim_of(id);
 	int fd;
 
-	if (!claim.reuse)
+	if (id->claim < 0)
 		return 0;
-	claim.reuse = false;
+	vb_cma_io_unwatch(id->claim);
 	claim.replaces = id->claim;
 	fd = vb_cma_engine()->gsi_claim(&claim);
-	if (fd < 0)
-		return explain_claim(fd, id);
-	id->claim = fd;
-	id->reuseaddr = false;
-	return 0;
+	if (fd >= 0)
+		id->claim = fd;
+	if (is_open(id))
+		(void)vb_cma_claim_open(id);
+	return fd < 0 ? explain_claim(fd, id) : 0;
 }
 
-int vb_cma_claim_open(struct vb_cma_id *id)
+int vb_cma_claim_exclusive(struct vb_cma_id *id)
 {
-	return vb_cma_io_watch(id->claim, vb_cma_io_messages, 0);
+	int err;
+
+	if (!id->reuseaddr)
+		return 0;
+	id->reuseaddr = false;
+	err = vb_cma_claim_again(id);
+	id->reuseaddr = err;
+	return err;
 }
 
 void vb_cma_unbind(struct vb_cma_id *id)

@@ -7,6 +7,9 @@
 
 /* To an address, or to a wildcard; port 0 is chosen. The id is IDLE, then ADDR_BOUND. */
 int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *call);
+/* The port is claimed for what the options say by now; on an error it stays as it was. Under the
+ * lock. */
+int vb_cma_claim_again(struct vb_cma_id *id);
 /* A claim that others may share becomes one that requests arrive at. Under the lock. */
 int vb_cma_claim_exclusive(struct vb_cma_id *id);
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/route.h"
 #include "verbs/result.h"
@@ -18,26 +19,37 @@ static int set_tos(struct vb_cma_id *id, const void *value)
 
 static int set_reuseaddr(struct vb_cma_id *id, const void *value)
 {
-	int flag;
+	int flag, err;
 
 	memcpy(&flag, value, sizeof(flag));
-	/* As with sockets: once the port is claimed it is too late. */
-	if (id->state != VB_CMA_IDLE && flag)
+	/* A port that others may have by now is not taken back, and a listener's is its own. */
+	if (id->state != VB_CMA_IDLE && (!flag || id->state == VB_CMA_LISTEN))
 		return -EINVAL;
+	if (id->reuseaddr == (flag != 0))
+		return 0;
 	id->reuseaddr = flag != 0;
-	return 0;
+	err = vb_cma_claim_again(id);
+	if (err)
+		id->reuseaddr = !id->reuseaddr;
+	return err;
 }
 
 static int set_afonly(struct vb_cma_id *id, const void *value)
 {
-	int flag;
+	const enum vb_cm_family family = vb_cma_family(id);
+	int flag, err = 0;
 
 	memcpy(&flag, value, sizeof(flag));
 	if (id->state != VB_CMA_IDLE && id->state != VB_CMA_ADDR_BOUND)
 		return -EINVAL;
 	id->afonly = flag != 0;
-	id->afonly_set = true;
-	return 0;
+	if (vb_cma_family(id) != family)
+		err = vb_cma_claim_again(id);
+	if (err)
+		id->afonly = !id->afonly;
+	else
+		id->afonly_set = true;
+	return err;
 }
 
 static int set_ack_timeout(struct vb_cma_id *id, const void *value)

@@ -178,6 +178,56 @@ static void a_port_may_be_shared_until_one_listens(void **state)
 	(void)state;
 }
 
+static int set_flag(struct rdma_cm_id *id, int option, int flag)
+{
+	return rdma_set_option(id, RDMA_OPTION_ID, option, &flag, sizeof(flag));
+}
+
+static void a_port_may_be_shared_later(void **state)
+{
+	struct rdma_cm_id *first, *second;
+	uint16_t port;
+
+	assert_int_equal(bind_to(&first, "127.0.0.1", 0, false), 0);
+	port = ntohs(rdma_get_src_port(first));
+	assert_int_equal(set_flag(first, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+	assert_int_equal(bind_to(&second, "127.0.0.1", port, true), 0);
+	/* What others have cannot be taken back. */
+	assert_int_equal(set_flag(first, RDMA_OPTION_ID_REUSEADDR, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_listen(first, 1), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	rdma_destroy_id(second);
+	assert_int_equal(rdma_listen(first, 1), 0);
+	assert_int_equal(set_flag(first, RDMA_OPTION_ID_REUSEADDR, 1), -1);
+	assert_int_equal(errno, EINVAL);
+	rdma_destroy_id(first);
+	(void)state;
+}
+
+static void the_other_family_is_given_back(void **state)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	struct rdma_cm_id *first, *second;
+	uint16_t port;
+
+	assert_int_equal(rdma_create_id(NULL, &first, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(first, (struct sockaddr *)&any), 0);
+	port = ntohs(rdma_get_src_port(first));
+	assert_int_equal(bind_to(&second, "0.0.0.0", port, false), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	rdma_destroy_id(second);
+	assert_int_equal(set_flag(first, RDMA_OPTION_ID_AFONLY, 1), 0);
+	assert_int_equal(bind_to(&second, "0.0.0.0", port, false), 0);
+	assert_int_equal(set_flag(first, RDMA_OPTION_ID_AFONLY, 0), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(rdma_listen(first, 1), 0);
+	assert_int_equal(rdma_listen(second, 1), 0);
+	rdma_destroy_id(second);
+	rdma_destroy_id(first);
+	(void)state;
+}
+
 static void an_address_must_be_ours(void **state)
 {
 	struct rdma_cm_id *id;
@@ -311,6 +361,8 @@ int main(void)
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_port_has_one_owner),
 		cmocka_unit_test(a_port_may_be_shared_until_one_listens),
+		cmocka_unit_test(a_port_may_be_shared_later),
+		cmocka_unit_test(the_other_family_is_given_back),
 		cmocka_unit_test(an_address_must_be_ours),
 		cmocka_unit_test(there_are_no_infiniband_addresses),
 		cmocka_unit_test(low_ports_need_a_privilege),
