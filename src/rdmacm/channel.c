@@ -42,13 +42,18 @@ int vb_cma_channel_create(struct vb_cma_channel **out)
 /* Identifiers that are still on it lose their connection; they may only be destroyed. */
 static void abandon(struct vb_cma_channel *channel)
 {
-	vb_list_for(id, &channel->ids, struct vb_cma_id, channel_node) {
+	/* A listener takes those of its requests with it. */
+	while (!vb_list_empty(&channel->ids)) {
+		struct vb_cma_id *id =
+			vb_container(channel->ids.next, struct vb_cma_id, channel_node);
+
 		vb_explain("rdma_destroy_event_channel: identifier %p is still on the channel; "
 			   "destroy identifiers first",
 			   (void *)id);
 		vb_cma_id_silence(id);
 		vb_list_remove(&id->channel_node);
 		id->id.channel = NULL;
+		id->state = VB_CMA_REMOVED;
 	}
 }
 

@@ -33,7 +33,7 @@ enum vb_cma_state {
 	VB_CMA_LISTEN,
 	VB_CMA_CONNECT, /* from rdma_connect or an incoming request on */
 	VB_CMA_DISCONNECT,
-	VB_CMA_REMOVED, /* its device is gone */
+	VB_CMA_REMOVED, /* its device is gone, or its channel */
 	VB_CMA_STATES,
 };
 const char *vb_cma_state_name(enum vb_cma_state state);

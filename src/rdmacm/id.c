@@ -23,7 +23,7 @@ static const char *const state_names[VB_CMA_STATES] = {
 	[VB_CMA_LISTEN] = "listening",
 	[VB_CMA_CONNECT] = "connecting or connected",
 	[VB_CMA_DISCONNECT] = "disconnected",
-	[VB_CMA_REMOVED] = "without its device, which was removed",
+	[VB_CMA_REMOVED] = "without its device or event channel, which is gone",
 };
 
 const char *vb_cma_state_name(enum vb_cma_state state)

@@ -101,7 +101,7 @@ static int check(struct vb_cma_id *id, const struct sockaddr *addr)
 			   vb_address_size(addr) ? vb_address_print(addr, text) : "that");
 		return -EINVAL;
 	}
-	if (id->id.qp_type != IBV_QPT_UD || !id->device) {
+	if (id->id.qp_type != IBV_QPT_UD || !id->device || id->state == VB_CMA_REMOVED) {
 		vb_explain("rdma_join_multicast: needs a datagram identifier that is bound to an "
 			   "address of a device");
 		return -EINVAL;
@@ -164,6 +164,8 @@ static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
 {
 	struct vb_cma_channel *channel = vb_cma_channel_of(id);
 
+	if (!channel)
+		return;
 	vb_list_for(event, &channel->events, struct vb_cma_event, node) {
 		if (event->group != group)
 			continue;

@@ -99,6 +99,44 @@ static void events_go_with_their_id(void **state)
 	(void)state;
 }
 
+/* Identifiers that are left over can be destroyed, and nothing else. */
+static void a_channel_goes_before_its_ids(void **state)
+{
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct sockaddr_in addr, group;
+	struct party party;
+
+	party_begin(&party, RDMA_PS_TCP);
+	party_resolve(&party);
+	assert_int_equal(rdma_connect(party.client, &param), 0);
+	wait_for_event(party.server_channel);
+	rdma_destroy_event_channel(party.server_channel); /* with a request that nobody fetched */
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_REJECTED), 28);
+	party.server_channel = party.client_channel;
+	rdma_destroy_qp(party.client);
+	rdma_destroy_id(party.client);
+
+	address4(&addr, "127.0.0.1", party.port);
+	address4(&group, "239.1.2.3", 0);
+	assert_int_equal(
+		rdma_create_id(party.client_channel, &party.client, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_resolve_addr(party.client, NULL, (struct sockaddr *)&addr, 1000), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_int_equal(rdma_join_multicast(party.client, (struct sockaddr *)&group, NULL), 0);
+	rdma_destroy_event_channel(party.client_channel);
+	assert_int_equal(rdma_resolve_route(party.client, 1000), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_join_multicast(party.client, (struct sockaddr *)&group, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_leave_multicast(party.client, (struct sockaddr *)&group), 0);
+	assert_int_equal(rdma_connect(party.client, NULL), -1);
+	assert_int_equal(rdma_disconnect(party.client), -1);
+	assert_int_equal(rdma_listen(party.listener, 0), -1);
+	rdma_destroy_id(party.client);
+	rdma_destroy_id(party.listener);
+	(void)state;
+}
+
 static _Atomic bool acked;
 
 static void *acknowledge(void *event)
@@ -358,6 +396,7 @@ int main(void)
 		cmocka_unit_test(pending_events_move_with_their_id),
 		cmocka_unit_test(requests_move_with_their_listener),
 		cmocka_unit_test(events_go_with_their_id),
+		cmocka_unit_test(a_channel_goes_before_its_ids),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(a_port_has_one_owner),
 		cmocka_unit_test(a_port_may_be_shared_until_one_listens),
