@@ -122,6 +122,8 @@ struct vb_cm_ops {
 	 * its event follows at once. NULL: none, the request is dropped and will come again.
 	 */
 	struct vb_cm_endpoint *(*incoming)(void *arg, struct vb_cm_endpoint *listener);
+	/* The peer of a REQ asked for time, endpoint->mra_id is its. NULL: that is of no interest. */
+	void (*waits)(void *arg, struct vb_cm_endpoint *endpoint);
 	/* An address of this host, loopback included. */
 	bool (*gid_is_local)(void *arg, const union ibv_gid *gid);
 	/* Unpredictable bits. */
@@ -219,7 +221,7 @@ struct vb_cm_endpoint {
 	uint64_t resend_after_ns, resend_cap_ns;
 	uint8_t resends, resends_max;
 	uint8_t stale_tries; /* REQs that were made anew after a REJ 10 */
-	uint32_t mra_id;     /* the peer's id, known from its MRA only */
+	uint32_t mra_id;     /* readable: the peer's id, known from its MRA only */
 	uint8_t cm_timeout, cm_retries; /* of the REQ, for what is sent to the peer */
 	bool orphan;         /* memory of the connection manager's; no events */
 	bool disconnecting;  /* as soon as it is established */
@@ -322,8 +324,8 @@ void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns);
 void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns);
 /*
  * A message that asks whether the other side of a connection still exists: who has it ignores the
- * message, whoever has not answers, and the connection is disconnected. The caller sends it.
- * false: it is not established.
+ * message, whoever has not answers, and the connection is disconnected; a REQ that its receiver
+ * asked for time for is said again. The caller sends it. false: there is nothing to ask about.
  */
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe);
 

@@ -188,7 +188,7 @@ vb_cm_handler vb_cm_on_req_again_mra, vb_cm_on_req_again_stale;             /* p
 vb_cm_handler vb_cm_on_rej;                                                 /* reject.c */
 vb_cm_handler vb_cm_on_dreq, vb_cm_on_dreq_early, vb_cm_on_dreq_again;      /* end.c */
 vb_cm_handler vb_cm_on_drep, vb_cm_on_lap;                                  /* end.c */
-vb_cm_handler vb_cm_on_drep_probe;                                          /* probe.c */
+vb_cm_handler vb_cm_on_drep_probe, vb_cm_on_drep_probe_req;                 /* probe.c */
 vb_cm_handler vb_cm_on_sidr_rep;                                            /* sidr.c */
 vb_cm_handler vb_cm_on_again; /* input.c: says endpoint->message again */
 vb_cm_handler vb_cm_on_duplicate;

@@ -16,6 +16,7 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(MRA) = vb_cm_on_mra_req,
 		ON(REJ) = vb_cm_on_rej,
 		ON(REP) = vb_cm_on_rep,
+		ON(DREP) = vb_cm_on_drep_probe_req,
 	},
 	[VB_CM_REQ_RECEIVED] = {
 		ON(REQ) = vb_cm_on_req_again_mra,

@@ -13,14 +13,16 @@ enum { NO_QPN = 0 }; /* of QP 0, which no connection has */
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
 {
 	struct vb_cm *cm = endpoint->cm;
+	const uint32_t peer =
+		endpoint->state == VB_CM_REQ_SENT ? endpoint->mra_id : endpoint->remote_id;
 
-	if (endpoint->state != VB_CM_ESTABLISHED)
+	if (endpoint->state != VB_CM_ESTABLISHED && !(endpoint->state == VB_CM_REQ_SENT && peer))
 		return false;
 	endpoint->probe_id = cm->ops->random(cm->arg) | 1;
 	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ,
 					 .transaction_id = endpoint->probe_id };
 	probe->dreq.local_comm_id = endpoint->local_id;
-	probe->dreq.remote_comm_id = endpoint->remote_id;
+	probe->dreq.remote_comm_id = peer;
 	probe->dreq.remote_qpn = NO_QPN;
 	return true;
 }
@@ -30,6 +32,15 @@ void vb_cm_on_drep_probe(struct vb_cm_endpoint *endpoint, const struct vb_cm_mes
 {
 	if (endpoint->probe_id && message->transaction_id == endpoint->probe_id)
 		vb_cm_enter_timewait(endpoint, message, 0);
+	else
+		vb_cm_drop(endpoint->cm, VB_CM_DROP_STATE);
+}
+
+/* Who asked for time is gone: is there somebody else, or nobody? */
+void vb_cm_on_drep_probe_req(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	if (endpoint->probe_id && message->transaction_id == endpoint->probe_id)
+		vb_cm_wait(endpoint, 0);
 	else
 		vb_cm_drop(endpoint->cm, VB_CM_DROP_STATE);
 }

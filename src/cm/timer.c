@@ -123,6 +123,8 @@ void vb_cm_on_mra_req(struct vb_cm_endpoint *endpoint, const struct vb_cm_messag
 	}
 	endpoint->mra_id = message->mra.local_comm_id;
 	extend(endpoint, message->mra.service_timeout);
+	if (endpoint->cm->ops->waits)
+		endpoint->cm->ops->waits(endpoint->cm->arg, endpoint);
 }
 
 void vb_cm_on_mra_rep(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)

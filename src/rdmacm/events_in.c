@@ -247,6 +247,13 @@ static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb
 	report(id, event);
 }
 
+/* Its application thinks about the request: that may take long, and it may die meanwhile. */
+static void waits(void *arg, struct vb_cm_endpoint *endpoint)
+{
+	(void)arg;
+	vb_cma_life_follow(endpoint);
+}
+
 static bool gid_is_local(void *arg, const union ibv_gid *gid)
 {
 	(void)arg;
@@ -263,6 +270,7 @@ static const struct vb_cm_ops ops = {
 	.send = vb_cma_io_send,
 	.event = on_event,
 	.incoming = incoming,
+	.waits = waits,
 	.gid_is_local = gid_is_local,
 	.random = random_bits,
 };

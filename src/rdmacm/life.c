@@ -124,7 +124,8 @@ static void set_missing(uint32_t slot, bool value)
 
 void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
 {
-	uint32_t slot = endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT;
+	const uint32_t id = endpoint->remote_id ? endpoint->remote_id : endpoint->mra_id;
+	const uint32_t slot = id >> VB_COMM_ID_SLOT_SHIFT;
 
 	if (!vb_cma_engine()->gid_is_local(&endpoint->route.remote)) {
 		vb_cma_probe_begin(vb_now_ns());

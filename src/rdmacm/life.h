@@ -11,7 +11,8 @@
 
 /* Without it connections work, but the death of a peer shows only when somebody sends. */
 void vb_cma_life_start(uint32_t slot);
-/* A connection with a peer has come about: its life is followed, on other hosts by probe.h. */
+/* A peer has a connection, or a request that it takes time for: its life is followed, on other
+ * hosts by probe.h. */
 void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint);
 void vb_cma_life_tick(uint64_t now_ns);
 uint64_t vb_cma_life_next_ns(void);

@@ -104,7 +104,8 @@ static uint32_t this_round;
 
 static bool is_asked(const struct vb_cm_endpoint *endpoint)
 {
-	const uint32_t slot = endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT;
+	const uint32_t id = endpoint->remote_id ? endpoint->remote_id : endpoint->mra_id;
+	const uint32_t slot = id >> VB_COMM_ID_SLOT_SHIFT;
 	const union ibv_gid *host = &endpoint->route.remote;
 	struct process *place = &processes[(slot ^ host->raw[15]) & (PROCESSES - 1)];
 
@@ -131,9 +132,16 @@ static void ask(struct vb_cma_id *id, uint64_t now_ns)
 
 /* --- rounds --- */
 
+/* Established, or about to be: the peer has the request, and asked for time. */
+static bool has_peer(const struct vb_cm_endpoint *endpoint)
+{
+	return endpoint->state == VB_CM_ESTABLISHED ||
+	       (endpoint->state == VB_CM_REQ_SENT && endpoint->mra_id);
+}
+
 static bool is_elsewhere(const struct vb_cma_id *id)
 {
-	return id->has_endpoint && id->endpoint.state == VB_CM_ESTABLISHED &&
+	return id->has_endpoint && has_peer(&id->endpoint) &&
 	       !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote);
 }
 

@@ -109,6 +109,49 @@ static void a_drep_that_nobody_asked_for_ends_nothing(void **state)
 	assert_int_equal(rig->a.state, VB_CM_ESTABLISHED);
 }
 
+static void a_probe_finds_who_asked_for_time_and_is_gone(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message mra, probe, answer;
+
+	rig_request_sent(rig, &rig->a);
+	assert_false(vb_cm_probe(&rig->a, &probe));
+	mra = rig_answer(&rig->a, VB_CM_MRA);
+	mra.mra.answers = VB_CM_ANSWERS_REQ;
+	mra.mra.local_comm_id = RIG_PEER_ID;
+	mra.mra.service_timeout = 24;
+	rig_give(rig, &mra);
+	assert_true(vb_cm_probe(&rig->a, &probe));
+	assert_int_equal(probe.dreq.remote_comm_id, RIG_PEER_ID);
+	assert_true(vb_cm_stray(&probe, &answer));
+	answer.transaction_id += 2;
+	rig_give(rig, &answer);
+	rig_wait(rig, MS);
+	rig_take_none(rig);
+	answer.transaction_id -= 2;
+	rig_give(rig, &answer);
+	rig_wait(rig, MS);
+	rig_take(rig, VB_CM_REQ);
+	rig_event_none(rig);
+	rig_give(rig, &answer); /* once more */
+	vb_cm_destroy(&rig->a, rig->now_ns);
+	rig_take(rig, VB_CM_REJ);
+}
+
+/* While the application thinks. */
+static void a_probe_is_ignored_by_who_has_the_request(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_request(rig);
+	struct vb_cm_message probe = rig_dreq(endpoint);
+
+	probe.dreq.remote_qpn = 0;
+	rig_give(rig, &probe);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	assert_int_equal(endpoint->state, VB_CM_REQ_RECEIVED);
+}
+
 static void a_probe_is_ignored_by_who_has_the_connection(void **state)
 {
 	struct rig *rig = *state;
@@ -427,6 +470,8 @@ int main(void)
 		rig_test(a_probe_ends_what_the_peer_has_lost),
 		rig_test(a_drep_that_nobody_asked_for_ends_nothing),
 		rig_test(a_probe_is_ignored_by_who_has_the_connection),
+		rig_test(a_probe_finds_who_asked_for_time_and_is_gone),
+		rig_test(a_probe_is_ignored_by_who_has_the_request),
 		rig_test(a_host_dies_with_all_its_connections),
 		rig_test(both_disconnect_at_once),
 		rig_test(a_dreq_for_another_qp_changes_nothing),

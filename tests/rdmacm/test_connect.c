@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -214,7 +215,7 @@ static void a_listener_goes_with_its_requests(void **state)
 	(void)state;
 }
 
-static int serve_and_die(int ready_fd)
+static int serve_and_die(int ready_fd, bool accept)
 {
 	struct party party;
 
@@ -222,6 +223,10 @@ static int serve_and_die(int ready_fd)
 	if (write(ready_fd, &party.port, sizeof(party.port)) != sizeof(party.port))
 		return 1;
 	party_request(&party);
+	if (!accept) {
+		poll(NULL, 0, 200); /* until the client was asked for time, which it does not tell */
+		raise(SIGKILL);
+	}
 	if (rdma_accept(party.server, NULL))
 		return 2;
 	expect_event(party.server_channel, RDMA_CM_EVENT_ESTABLISHED);
@@ -229,29 +234,45 @@ static int serve_and_die(int ready_fd)
 	return 3;
 }
 
-static void the_death_of_the_peer_is_an_event(void **state)
+static void connect_to_one_that_dies(bool accepts)
 {
 	int pipe_fds[2];
 	struct party party;
 	uint16_t port;
 	pid_t child;
 
-	SKIP_WITHOUT_FORK();
 	assert_int_equal(pipe(pipe_fds), 0);
 	child = fork();
 	if (!child)
-		_exit(serve_and_die(pipe_fds[1]));
+		_exit(serve_and_die(pipe_fds[1], accepts));
 	assert_int_equal(read(pipe_fds[0], &port, sizeof(port)), sizeof(port));
 	party_begin(&party, RDMA_PS_TCP);
 	party.port = port;
 	party_resolve(&party);
 	assert_int_equal(rdma_connect(party.client, NULL), 0);
-	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
-	expect_event(party.client_channel, RDMA_CM_EVENT_DISCONNECTED);
+	if (accepts) {
+		assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+		expect_event(party.client_channel, RDMA_CM_EVENT_DISCONNECTED);
+	} else {
+		assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_REJECTED), 8);
+	}
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
 	party_end(&party);
+}
+
+static void the_death_of_the_peer_is_an_event(void **state)
+{
+	SKIP_WITHOUT_FORK();
+	connect_to_one_that_dies(true);
+	(void)state;
+}
+
+static void the_peer_dies_while_it_thinks(void **state)
+{
+	SKIP_WITHOUT_FORK();
+	connect_to_one_that_dies(false);
 	(void)state;
 }
 
@@ -268,6 +289,7 @@ int main(void)
 		cmocka_unit_test(calls_out_of_order_are_refused),
 		cmocka_unit_test(a_listener_goes_with_its_requests),
 		cmocka_unit_test(the_death_of_the_peer_is_an_event),
+		cmocka_unit_test(the_peer_dies_while_it_thinks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

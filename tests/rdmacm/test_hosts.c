@@ -222,6 +222,46 @@ static void be_killed_beside_another(int other)
 	await_end(other);
 }
 
+/* Killed with a request that it has not answered. */
+static void killed_while_it_thinks(int other)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_cm_id *id;
+
+	await(other);
+	id = resolve_to(channel, HOST_B, PORT);
+	CHECK(!rdma_connect(id, &param));
+	CHECK(take_event(channel, RDMA_CM_EVENT_REJECTED, NULL) == 8);
+	rdma_destroy_qp(id);
+	CHECK(!rdma_destroy_id(id));
+	rdma_destroy_event_channel(channel);
+}
+
+static void think_and_be_killed(int other)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	listen_at(channel, HOST_B, PORT);
+	tell(other);
+	CHECK(!take_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST, &id));
+	usleep(200000); /* until the other side was asked for time, which it does not tell */
+	raise(SIGKILL);
+}
+
+static void think_beside_another(int other)
+{
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (!child)
+		think_and_be_killed(other);
+	listen_at(rdma_create_event_channel(), HOST_B, PORT + 1);
+	CHECK(waitpid(child, NULL, 0) == child);
+	await_end(other);
+}
+
 /* --- the device --- */
 
 static void check_removed(struct rdma_cm_id *id)
@@ -282,6 +322,8 @@ int main(void)
 		  connect_and_stay);
 	run_hosts("the last process of a host is killed", killed_over_there, connect_and_be_killed);
 	run_hosts("one process of a host is killed", killed_over_there, be_killed_beside_another);
+	run_hosts("one is killed while it thinks about a request", killed_while_it_thinks,
+		  think_beside_another);
 	run_here("a device that fails is removed from its identifiers", the_device_fails);
 	return report_cases() != 0;
 }
