@@ -133,12 +133,13 @@ static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *pa
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct vb_cma_id *self = vb_cma_id(id);
+	const bool sync = self->sync, datagram = is_datagram(self);
 	int err = accept_request(self, conn_param);
 
-	if (!err && is_datagram(self))
+	if (!err && datagram)
 		vb_cma_done_with_event(self); /* there is no other one to wait for */
 	else if (!err)
-		err = vb_cma_complete(self);
+		err = vb_cma_complete(self, sync);
 	return vb_return_minus_one(err);
 }
 

@@ -203,7 +203,11 @@ void vb_cma_id_detach(struct vb_cma_id *id);
 
 /* Of a synchronous id: the event of its last call, or its request, is not looked at any more. */
 void vb_cma_done_with_event(struct vb_cma_id *id);
-/* Of a synchronous id: waits for the event of the call and gives its status, 0 or -errno. */
-int vb_cma_complete(struct vb_cma_id *id);
+/*
+ * Of a synchronous id: waits for the event of the call and gives its status, 0 or -errno. Of
+ * another the event may be out, and the id destroyed by who fetched it, before the call returns:
+ * whether it is synchronous is looked at before.
+ */
+int vb_cma_complete(struct vb_cma_id *id, bool sync);
 
 #endif

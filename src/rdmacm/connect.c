@@ -127,8 +127,10 @@ static int begin(struct vb_cma_id *id)
 
 	if (!err)
 		err = vb_cma_connect_send(id);
-	if (!err)
+	if (!err) {
 		id->state = VB_CMA_CONNECT;
+		id->connect_len = 0; /* it was said */
+	}
 	vb_cma_rearm();
 	return err;
 }
@@ -153,20 +155,19 @@ static int start(struct vb_cma_id *id, const struct rdma_conn_param *param)
 	vb_cma_lock();
 	err = begin(id);
 	vb_cma_unlock();
-	if (!err)
-		id->connect_len = 0; /* it was said */
 	return err;
 }
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct vb_cma_id *self = vb_cma_id(id);
+	const bool sync = self->sync;
 	int err = vb_cma_stale(self->generation, "rdma_connect");
 
 	if (!err)
 		err = start(self, conn_param);
 	if (!err)
-		err = vb_cma_complete(self);
+		err = vb_cma_complete(self, sync);
 	return vb_return_minus_one(err);
 }
 

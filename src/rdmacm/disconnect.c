@@ -93,10 +93,11 @@ static int disconnect(struct vb_cma_id *id)
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 {
+	const bool sync = vb_cma_id(id)->sync;
 	int err = disconnect(vb_cma_id(id));
 
 	if (!err)
-		err = vb_cma_complete(vb_cma_id(id));
+		err = vb_cma_complete(vb_cma_id(id), sync);
 	return vb_return_minus_one(err);
 }
 

@@ -46,7 +46,7 @@ static int resolve(struct vb_cma_id *id, const struct rdma_addrinfo *res)
 	if (rdma_set_option(pub, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
 			    res->ai_route_len))
 		return -errno;
-	return vb_cma_complete(id);
+	return vb_cma_complete(id, true);
 }
 
 static int keep_connect_data(struct vb_cma_id *id, const struct rdma_addrinfo *res)

@@ -111,6 +111,7 @@ static int check(struct vb_cma_id *id, const struct sockaddr *addr)
 
 static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_only, void *context)
 {
+	const bool sync = id->sync;
 	struct vb_cma_group *group;
 	int err = vb_cma_stale(id->generation, "rdma_join_multicast");
 
@@ -126,7 +127,7 @@ static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_onl
 	vb_cma_unlock();
 	if (err)
 		free(group);
-	return err ? err : vb_cma_complete(id);
+	return err ? err : vb_cma_complete(id, sync);
 }
 
 VB_PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)

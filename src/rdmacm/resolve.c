@@ -213,9 +213,10 @@ static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struc
 VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 				struct sockaddr *dst_addr, int timeout_ms)
 {
+	const bool sync = vb_cma_id(id)->sync;
 	int err = resolve(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
 
 	if (!err)
-		err = vb_cma_complete(vb_cma_id(id));
+		err = vb_cma_complete(vb_cma_id(id), sync);
 	return vb_return_minus_one(err);
 }

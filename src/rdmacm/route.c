@@ -215,6 +215,7 @@ int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
 	struct vb_cma_id *self = vb_cma_id(id);
+	const bool sync = self->sync;
 	int err = vb_cma_id_expect(self, VB_CMA_ADDR_RESOLVED, "rdma_resolve_route");
 
 	(void)timeout_ms; /* there is nobody to ask */
@@ -223,6 +224,6 @@ VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	if (!err)
 		err = resolved(self);
 	if (!err)
-		err = vb_cma_complete(self);
+		err = vb_cma_complete(self, sync);
 	return vb_return_minus_one(err);
 }

@@ -21,9 +21,9 @@ void vb_cma_done_with_event(struct vb_cma_id *id)
 	id->id.event = NULL;
 }
 
-int vb_cma_complete(struct vb_cma_id *id)
+int vb_cma_complete(struct vb_cma_id *id, bool sync)
 {
-	if (!id->sync)
+	if (!sync)
 		return 0;
 	vb_cma_done_with_event(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event))

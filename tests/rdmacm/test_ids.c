@@ -163,6 +163,50 @@ static void destroying_waits_for_acknowledgements(void **state)
 	(void)state;
 }
 
+static _Atomic int to_go;
+
+/* Goes on with whatever identifier has an event, and destroys it in the end. */
+static void *go_on(void *channel)
+{
+	struct rdma_cm_event *event;
+
+	while (to_go > 0) {
+		struct rdma_cm_id *id;
+		bool resolved;
+
+		if (rdma_get_cm_event(channel, &event))
+			continue;
+		id = event->id;
+		resolved = event->event == RDMA_CM_EVENT_ROUTE_RESOLVED;
+		rdma_ack_cm_event(event);
+		if (!resolved) {
+			rdma_resolve_route(id, 1000);
+			continue;
+		}
+		rdma_destroy_id(id);
+		to_go--;
+	}
+	return NULL;
+}
+
+/* The sanitizers look on. */
+static void an_id_may_go_before_the_call_returns(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	pthread_t threads[3];
+
+	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
+	to_go = 500;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, go_on, channel);
+	for (int i = 0; i < 500; i++)
+		resolving(channel);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
 /* --- ports --- */
 
 static int bind_to(struct rdma_cm_id **id, const char *text, uint16_t port, bool reuse)
@@ -398,6 +442,7 @@ int main(void)
 		cmocka_unit_test(events_go_with_their_id),
 		cmocka_unit_test(a_channel_goes_before_its_ids),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
+		cmocka_unit_test(an_id_may_go_before_the_call_returns),
 		cmocka_unit_test(a_port_has_one_owner),
 		cmocka_unit_test(a_port_may_be_shared_until_one_listens),
 		cmocka_unit_test(a_port_may_be_shared_later),
