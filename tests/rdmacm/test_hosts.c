@@ -176,6 +176,31 @@ static void connect_and_stay(int other)
 	await(other);
 }
 
+/* Who listens to all addresses does so to those that come later. */
+static void an_address_comes(int other)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *listener = listen_at(channel, "0.0.0.0", PORT), *id;
+
+	shell("ip addr add 192.0.2.11/24 dev vb0");
+	tell(other);
+	id = serve(channel);
+	await(other);
+	rdma_destroy_qp(id);
+	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(listener));
+	rdma_destroy_event_channel(channel);
+}
+
+static void connect_to_the_new_one(int other)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+
+	await(other);
+	connect_to(channel, "192.0.2.11");
+	tell(other);
+	await_end(other);
+}
+
 /* --- processes that are killed --- */
 
 /* Two connections, so that what is found out about one is found out about the other. */
@@ -320,6 +345,8 @@ int main(void)
 	run_hosts("an identifier may go while it resolves", destroyed_while_it_waits, idle);
 	run_hosts("who was bound to an address hears that it is gone", the_address_goes,
 		  connect_and_stay);
+	run_hosts("an address comes to who listens to all of them", an_address_comes,
+		  connect_to_the_new_one);
 	run_hosts("the last process of a host is killed", killed_over_there, connect_and_be_killed);
 	run_hosts("one process of a host is killed", killed_over_there, be_killed_beside_another);
 	run_hosts("one is killed while it thinks about a request", killed_while_it_thinks,
