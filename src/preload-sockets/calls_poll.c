@@ -43,8 +43,10 @@ static void round_fill(struct round *round, const struct pollfd *fds, nfds_t cou
 		struct vb_entry *entry = vb_entry_get(fds[i].fd);
 		struct vb_entry_parts parts = { .kernel = true, .look_again_at_ns = VB_NEVER_NS };
 
-		if (entry)
+		if (entry) {
+			vb_entry_await(entry, fds[i].fd);
 			parts = vb_entry_parts(entry, fds[i].fd);
+		}
 		if (parts.kernel)
 			round_add(round, i, &fds[i], NULL);
 		if (parts.rs)

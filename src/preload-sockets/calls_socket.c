@@ -7,6 +7,7 @@
 
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
+#include "preload-sockets/share.h"
 #include "verbs/symver.h"
 
 static int give_back(int result)
@@ -86,11 +87,29 @@ VB_PUBLIC int shutdown(int fd, int how)
 	return give_back(result);
 }
 
+/* Whether fd is a connection of the parent; then its name is given. */
+static bool lent_name(int fd, void (*name)(const struct vb_share *, struct sockaddr *, socklen_t *),
+		      struct sockaddr *addr, socklen_t *size)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	bool lent;
+
+	if (!entry)
+		return false;
+	lent = entry->lent && addr && size;
+	if (lent)
+		name(entry->share, addr, size);
+	vb_entry_put(entry);
+	return lent;
+}
+
 VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
 {
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
+	if (!rs && lent_name(fd, vb_share_name_peer, addr, size))
+		return 0;
 	if (!rs)
 		return vb_real()->getpeername(fd, addr, size);
 	result = vb_rs_name_peer(rs, addr, size);
@@ -103,6 +122,8 @@ VB_PUBLIC int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *res
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
+	if (!rs && lent_name(fd, vb_share_name_local, addr, size))
+		return 0;
 	if (!rs)
 		return vb_real()->getsockname(fd, addr, size);
 	result = vb_rs_name_local(rs, addr, size);
@@ -133,6 +154,25 @@ static bool is_about_connection(int level, int name)
 	       (level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG));
 }
 
+/* The options that a child's end of a pair does not have, as TCP has them when nobody set them. */
+static bool lent_option(int fd, int level, int name, void *value, socklen_t *size)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	const bool is_domain = level == SOL_SOCKET && name == SO_DOMAIN;
+	bool lent = entry && entry->lent && (level != SOL_SOCKET || is_domain) && value && size;
+
+	if (lent) {
+		const int number = is_domain ? entry->domain : 0;
+
+		memset(value, 0, *size);
+		memcpy(value, &number, *size < sizeof(number) ? *size : sizeof(number));
+		*size = *size < sizeof(number) ? *size : sizeof(number);
+	}
+	if (entry)
+		vb_entry_put(entry);
+	return lent;
+}
+
 VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 			 socklen_t *restrict size)
 {
@@ -144,6 +184,8 @@ VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 		vb_rs_put(rs);
 		return give_back(result);
 	}
+	if (lent_option(fd, level, name, value, size))
+		return 0;
 	error = level == SOL_SOCKET && name == SO_ERROR ? take_error(fd) : 0;
 	if (error && *size >= sizeof(error)) {
 		memcpy(value, &error, sizeof(error));
@@ -156,8 +198,14 @@ VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
 	struct vb_entry *entry = vb_entry_get(fd);
-	int result = vb_real()->setsockopt(fd, level, name, value, size);
+	int result;
 
+	/* A child's end of a pair has no such options, and needs none. */
+	if (entry && entry->lent && level != SOL_SOCKET) {
+		vb_entry_put(entry);
+		return 0;
+	}
+	result = vb_real()->setsockopt(fd, level, name, value, size);
 	if (!entry)
 		return result;
 	pthread_mutex_lock(&entry->lock);
@@ -176,4 +224,5 @@ VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen
 __attribute__((destructor)) static void at_exit(void)
 {
 	vb_entry_drop_all();
+	vb_share_wait_all();
 }

@@ -78,6 +78,7 @@ int vb_entry_make_rsocket(struct vb_entry *entry, int fd, struct vb_rs **rs)
 
 	if (err)
 		return err;
+	vb_sockets_watch_fork();
 	enlarge_buffers(*rs);
 	apply_config(*rs);
 	copy_options(entry, fd, *rs);
@@ -205,7 +206,7 @@ int vb_entry_connect(struct vb_entry *entry, int fd, const struct sockaddr *addr
 
 /* --- listen --- */
 
-static int listen_rdma(struct vb_entry *entry, int fd, int backlog)
+int vb_entry_listen_rdma(struct vb_entry *entry, int fd)
 {
 	union vb_rs_addr local = { 0 };
 	socklen_t size = sizeof(local);
@@ -219,7 +220,7 @@ static int listen_rdma(struct vb_entry *entry, int fd, int backlog)
 		return err;
 	vb_rs_set_nonblock(rs, true);
 	err = vb_rs_bind(rs, &local.sa, size);
-	err = err ? err : vb_rs_listen(rs, backlog);
+	err = err ? err : vb_rs_listen(rs, entry->backlog);
 	if (err) {
 		vb_rs_put(rs);
 		return err;
@@ -237,10 +238,11 @@ int vb_entry_listen(struct vb_entry *entry, int fd, int backlog)
 	if (vb_real()->listen(fd, backlog))
 		return -errno;
 	pthread_mutex_lock(&entry->lock);
+	entry->backlog = backlog;
 	if (entry->kind == VB_KIND_LISTENER && entry->rs)
 		vb_rs_listen(entry->rs, backlog);
 	else if (entry->kind == VB_KIND_FRESH &&
-		 (!vb_sockets_config()->listen || listen_rdma(entry, fd, backlog)))
+		 (!vb_sockets_config()->listen || vb_entry_listen_rdma(entry, fd)))
 		entry->kind = VB_KIND_PLAIN;
 	pthread_mutex_unlock(&entry->lock);
 	return 0;
@@ -307,11 +309,13 @@ static uint64_t accept_deadline(int fd)
 int vb_entry_accept(struct vb_entry *entry, int fd, struct sockaddr *addr, socklen_t *size,
 		    int flags)
 {
-	struct vb_entry_parts parts = vb_entry_parts(entry, fd);
+	struct vb_entry_parts parts;
 	uint64_t deadline_ns = 0;
 	bool may_block;
 	int result;
 
+	vb_entry_await(entry, fd);
+	parts = vb_entry_parts(entry, fd);
 	pthread_mutex_lock(&entry->lock);
 	may_block = entry->kind == VB_KIND_LISTENER && !entry->nonblock;
 	pthread_mutex_unlock(&entry->lock);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "preload-sockets/epoll_set.h"
+#include "preload-sockets/share.h"
 
 static struct vb_fd_table table;
 
@@ -28,6 +29,7 @@ static void in_child(void)
 	pthread_mutex_init(&adopt_lock, NULL);
 	vb_fd_table_after_fork(&table);
 	vb_epoll_after_fork();
+	vb_share_after_fork();
 }
 
 static void register_fork(void)
@@ -37,7 +39,8 @@ static void register_fork(void)
 
 /*
  * A child has the TCP sockets, but the rsockets are its parent's: a listener goes on with TCP, a
- * connection is none here. Locks may have been held by threads that the child does not have.
+ * connection through its parent (share.h). Locks may have been held by threads that the child
+ * does not have.
  */
 static void adopt(struct vb_entry *entry)
 {
@@ -82,18 +85,22 @@ bool vb_entry_exists(int fd)
 /* The last number is gone: what the kernel does at the last close. */
 static void end(struct vb_entry *entry)
 {
+	struct vb_share *share;
 	struct vb_rs *rs;
 
 	vb_epoll_forget(entry);
 	pthread_mutex_lock(&entry->lock);
 	rs = entry->rs;
+	share = entry->lent ? NULL : entry->share;
 	entry->rs = NULL;
 	entry->kind = VB_KIND_PLAIN;
 	pthread_mutex_unlock(&entry->lock);
-	if (rs) {
+	if (share)
+		vb_share_hand_over(share);
+	else if (rs)
 		vb_rs_close(rs);
+	if (rs)
 		vb_rs_put(rs);
-	}
 }
 
 static void lose_number(struct vb_fd_object *object)
@@ -175,6 +182,11 @@ static void drop_one(int fd, struct vb_fd_object *object, void *unused)
 void vb_entry_drop_all(void)
 {
 	vb_fd_table_each(&table, drop_one, NULL);
+}
+
+void vb_entry_each(void (*each)(int fd, struct vb_fd_object *object, void *arg))
+{
+	vb_fd_table_each(&table, each, NULL);
 }
 
 /* --- who is in charge --- */

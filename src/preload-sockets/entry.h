@@ -36,6 +36,13 @@ struct vb_entry {
 	union vb_rs_addr target;
 	uint64_t give_up_at_ns; /* connecting: then TCP is tried */
 	struct vb_list members; /* of epoll sets; under vb_epoll_lock */
+
+	/* Where fork comes in: fork.c. */
+	struct vb_share *share; /* NULL: no child has had the connection */
+	bool lent;		/* this is a child: the number is an end of share's pair */
+	int backlog;		/* of a listener */
+	bool awaited;	/* a listener: this process accepts, or waits for somebody to come */
+	bool suspended; /* a listener: TCP only until it is awaited */
 };
 
 /* NULL: an ordinary descriptor. Else put it when done. */
@@ -68,5 +75,14 @@ int vb_entry_listen(struct vb_entry *entry, int fd, int backlog);
 int vb_entry_accept(struct vb_entry *entry, int fd, struct sockaddr *addr, socklen_t *size,
 		    int flags);
 void vb_entry_set_nonblock(struct vb_entry *entry, bool nonblock);
+/* Somebody waits for connections. */
+void vb_entry_await(struct vb_entry *entry, int fd);
+/* Under the entry's lock: listens by RDMA as well as by TCP. */
+int vb_entry_listen_rdma(struct vb_entry *entry, int fd);
+void vb_entry_each(void (*each)(int fd, struct vb_fd_object *object, void *arg));
+
+/* --- fork.c --- */
+/* From the first rsocket on. */
+void vb_sockets_watch_fork(void);
 
 #endif

@@ -46,6 +46,7 @@ static uint32_t look(struct vb_epoll_member *member)
 
 	if (member->in_kernel)
 		return 0;
+	vb_entry_await(member->entry, member->fd);
 	parts = vb_entry_parts(member->entry, member->fd);
 	vb_epoll_member_fit(member, &parts);
 	if (parts.rs)

@@ -575,6 +575,149 @@ static void a_child_of_fork_leaves_the_connection_alone(void **state)
 	close_ends(&ends);
 }
 
+/* Runs work in a child; the parent goes on at once. */
+static pid_t in_a_child(int (*work)(struct ends *ends), struct ends *ends)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (!child)
+		_exit(work(ends));
+	return child;
+}
+
+static void assert_success(pid_t child)
+{
+	int status = -1;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void close_now(int *fd)
+{
+	assert_int_equal(close(*fd), 0);
+	*fd = -1;
+}
+
+/* Sends back all that comes; the status is the line where something was not as it should be. */
+static int echo(struct ends *ends)
+{
+	static char bytes[10000];
+	struct sockaddr_in name;
+	socklen_t size = sizeof(name);
+	const int on = 1;
+	ssize_t count;
+
+	close(ends->listener);
+	close(ends->client);
+	if (getpeername(ends->server, (void *)&name, &size) || name.sin_family != AF_INET)
+		return 1;
+	if (getsockname(ends->server, (void *)&name, &size) || name.sin_port != ends->addr.sin_port)
+		return 2;
+	if (setsockopt(ends->server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)))
+		return 3;
+	while ((count = read(ends->server, bytes, sizeof(bytes))) > 0) {
+		if (send(ends->server, bytes, (size_t)count, 0) != count)
+			return 4;
+	}
+	return count ? 5 : 0;
+}
+
+static void a_server_may_leave_the_connection_to_a_child(void **state)
+{
+	enum { SIZE = 3000000 };
+	uint8_t *sent = malloc(SIZE), *received = malloc(SIZE);
+	struct pollfd ready;
+	struct ends ends;
+	size_t out = 0, in = 0;
+	pid_t child;
+
+	open_ends(&ends);
+	assert_int_equal(kernel_has_connection(&ends.addr), plain);
+	child = in_a_child(echo, &ends);
+	close_now(&ends.server);
+	for (int i = 0; i < SIZE; i++)
+		sent[i] = (uint8_t)(i * 7 + i / 251);
+	ready = (struct pollfd){ .fd = ends.client };
+	while (in < SIZE) {
+		ssize_t count;
+
+		ready.events = (short)(POLLIN | (out < SIZE ? POLLOUT : 0));
+		assert_int_equal(poll(&ready, 1, -1), 1);
+		if (out < SIZE && ready.revents & POLLOUT) {
+			count = send(ends.client, sent + out, SIZE - out, MSG_DONTWAIT);
+			assert_true(count > 0 || errno == EAGAIN);
+			out += count > 0 ? (size_t)count : 0;
+		}
+		if (ready.revents & POLLIN) {
+			count = read(ends.client, received + in, SIZE - in);
+			assert_true(count > 0);
+			in += (size_t)count;
+		}
+	}
+	assert_memory_equal(sent, received, SIZE);
+	assert_int_equal(shutdown(ends.client, SHUT_WR), 0);
+	assert_int_equal(read(ends.client, received, 1), 0);
+	assert_success(child);
+	close_ends(&ends);
+	free(sent);
+	free(received);
+}
+
+static int write_a_word(struct ends *ends)
+{
+	return write(ends->server, "child", 5) != 5;
+}
+
+static void a_child_and_its_parent_write_to_one_connection(void **state)
+{
+	struct ends ends;
+	char byte;
+
+	open_ends(&ends);
+	assert_success(in_a_child(write_a_word, &ends));
+	receive(ends.client, "child");
+	assert_int_equal(write(ends.server, "parent", 6), 6);
+	receive(ends.client, "parent");
+	assert_int_equal(write(ends.client, "answer", 6), 6);
+	receive(ends.server, "answer");
+	/* What a child that is gone wrote last comes before the end. */
+	assert_success(in_a_child(write_a_word, &ends));
+	close_now(&ends.server);
+	receive(ends.client, "child");
+	assert_int_equal(read(ends.client, &byte, 1), 0);
+	close_ends(&ends);
+}
+
+static int accept_and_greet(struct ends *ends)
+{
+	int fd = accept(ends->listener, NULL, NULL);
+
+	return fd < 0 || write(fd, "welcome", 7) != 7;
+}
+
+static void children_may_accept_what_the_parent_only_listens_for(void **state)
+{
+	struct ends ends;
+	pid_t child;
+
+	listen_somewhere(&ends);
+	child = in_a_child(accept_and_greet, &ends);
+	ends.client = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(ends.client, (void *)&ends.addr, sizeof(ends.addr)), 0);
+	receive(ends.client, "welcome");
+	assert_success(child);
+	close_now(&ends.client);
+	/* Who accepts by himself has RDMA again; not blocking, to see that this is still so. */
+	assert_int_equal(fcntl(ends.listener, F_SETFL, O_NONBLOCK), 0);
+	assert_errno(accept(ends.listener, NULL, NULL), EAGAIN);
+	ends.client = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(ends.client, (void *)&ends.addr, sizeof(ends.addr)), 0);
+	assert_int_equal(kernel_has_connection(&ends.addr), plain);
+	close_ends(&ends);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -593,6 +736,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_blocking_accept_waits_for_either_kind),
 		cmocka_unit_test(writing_after_shutdown_is_a_broken_pipe),
 		cmocka_unit_test(a_child_of_fork_leaves_the_connection_alone),
+		cmocka_unit_test(a_server_may_leave_the_connection_to_a_child),
+		cmocka_unit_test(a_child_and_its_parent_write_to_one_connection),
+		cmocka_unit_test(children_may_accept_what_the_parent_only_listens_for),
 	};
 
 	plain = argc > 1 && !strcmp(argv[1], "plain");
