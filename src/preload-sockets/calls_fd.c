@@ -4,6 +4,7 @@
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -15,9 +16,12 @@
 /* newfd is a copy of fd in the kernel; now in our table, too. */
 static int copied(int fd, int newfd)
 {
-	struct vb_entry *entry = newfd >= 0 ? vb_entry_get(fd) : NULL;
+	struct vb_entry *entry;
 	int err;
 
+	if (newfd < 0 || !vb_entry_exists(fd) || vb_entry_is_guest())
+		return newfd;
+	entry = vb_entry_get(fd);
 	if (!entry)
 		return newfd;
 	err = vb_entry_alias(entry, newfd);
@@ -56,6 +60,29 @@ VB_PUBLIC int dup3(int fd, int newfd, int flags)
 	if (!drop_target(fd, newfd))
 		return vb_real()->dup3(fd, newfd, flags);
 	return copied(fd, vb_real()->dup3(fd, newfd, flags));
+}
+
+VB_PUBLIC int close_range(unsigned first, unsigned last, int flags)
+{
+	if (!vb_real()->close_range) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (first <= last && !(flags & CLOSE_RANGE_CLOEXEC)) {
+		vb_entry_drop_range(first, last);
+		vb_epoll_drop_range(first, last);
+	}
+	return vb_real()->close_range(first, last, flags);
+}
+
+VB_PUBLIC void closefrom(int first)
+{
+	const unsigned from = first < 0 ? 0 : (unsigned)first;
+
+	vb_entry_drop_range(from, ~0u);
+	vb_epoll_drop_range(from, ~0u);
+	if (vb_real()->closefrom)
+		vb_real()->closefrom(first);
 }
 
 static bool is_listener(struct vb_entry *entry)

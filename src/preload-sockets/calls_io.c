@@ -9,6 +9,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "preload-sockets/entry.h"
 #include "verbs/symver.h"
 
@@ -142,6 +143,69 @@ VB_PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 	return rs ? transmit(rs, message->msg_iov, piece_count(message), flags)
 		  : vb_real()->sendmsg(fd, message, flags);
+}
+
+static bool is_rsocket(int fd)
+{
+	struct vb_rs *rs = vb_entry_rsocket_of(fd);
+
+	if (rs)
+		vb_rs_put(rs);
+	return rs;
+}
+
+VB_PUBLIC int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+	unsigned done = 0;
+
+	if (!is_rsocket(fd))
+		return vb_real()->sendmmsg(fd, messages, count, flags);
+	count = count < IOV_MAX ? count : IOV_MAX;
+	while (done < count) {
+		const ssize_t sent = sendmsg(fd, &messages[done].msg_hdr, flags);
+
+		if (sent < 0)
+			break;
+		messages[done++].msg_len = (unsigned)sent;
+	}
+	return done || !count ? (int)done : -1;
+}
+
+/* As in Linux the timeout is looked at after each message. */
+VB_PUBLIC int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
+		       struct timespec *timeout)
+{
+	uint64_t deadline_ns = VB_NEVER_NS;
+	unsigned done = 0;
+
+	if (!is_rsocket(fd))
+		return vb_real()->recvmmsg(fd, messages, count, flags, timeout);
+	if (timeout)
+		deadline_ns = vb_now_ns() + (uint64_t)timeout->tv_sec * 1000000000u +
+			      (uint64_t)timeout->tv_nsec;
+	while (done < count) {
+		const ssize_t size =
+			recvmsg(fd, &messages[done].msg_hdr, flags & ~MSG_WAITFORONE);
+
+		if (size < 0)
+			break;
+		messages[done++].msg_len = (unsigned)size;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+		if (!size || vb_now_ns() >= deadline_ns)
+			break;
+	}
+	return done || !count ? (int)done : -1;
+}
+
+/* Bytes that left a pipe could not be put back: programs are to read and write. */
+VB_PUBLIC ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
+			 unsigned flags)
+{
+	if (!is_rsocket(from) && !is_rsocket(to))
+		return vb_real()->splice(from, from_offset, to, to_offset, size, flags);
+	errno = EINVAL;
+	return -1;
 }
 
 /* From a file, at its own offset or at *offset. */

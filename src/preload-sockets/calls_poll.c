@@ -207,9 +207,9 @@ int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout
 
 static bool sets_have_entry(int count, const fd_set *read, const fd_set *write)
 {
-	for (int fd = 0; fd < count && fd < FD_SETSIZE; fd++) {
-		if (((read && FD_ISSET(fd, read)) || (write && FD_ISSET(fd, write))) &&
-		    vb_entry_exists(fd))
+	count = vb_rs_select_limit(count);
+	for (int fd = 0; fd < count; fd++) {
+		if ((vb_rs_set_has(fd, read) || vb_rs_set_has(fd, write)) && vb_entry_exists(fd))
 			return true;
 	}
 	return false;

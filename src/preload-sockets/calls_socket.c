@@ -195,6 +195,16 @@ VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 	return vb_real()->getsockopt(fd, level, name, value, size);
 }
 
+static bool is_plain(struct vb_entry *entry)
+{
+	bool plain;
+
+	pthread_mutex_lock(&entry->lock);
+	plain = entry->kind == VB_KIND_PLAIN;
+	pthread_mutex_unlock(&entry->lock);
+	return plain;
+}
+
 VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
 	struct vb_entry *entry = vb_entry_get(fd);
@@ -204,6 +214,11 @@ VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen
 	if (entry && entry->lent && level != SOL_SOCKET) {
 		vb_entry_put(entry);
 		return 0;
+	}
+	/* Nobody would tell the program when its buffers are free. */
+	if (entry && level == SOL_SOCKET && name == SO_ZEROCOPY && !is_plain(entry)) {
+		vb_entry_put(entry);
+		return give_back(-EOPNOTSUPP);
 	}
 	result = vb_real()->setsockopt(fd, level, name, value, size);
 	if (!entry)
@@ -223,6 +238,6 @@ VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen
 /* What was sent arrives although the program ends without closing. */
 __attribute__((destructor)) static void at_exit(void)
 {
-	vb_entry_drop_all();
+	vb_entry_drop_range(0, ~0u);
 	vb_share_wait_all();
 }

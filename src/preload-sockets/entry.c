@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "preload-sockets/epoll_set.h"
 #include "preload-sockets/share.h"
 
 static struct vb_fd_table table;
+static pid_t owner; /* of the table */
 
 static void release(struct vb_fd_object *object)
 {
@@ -26,6 +28,7 @@ static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void in_child(void)
 {
+	owner = getpid();
 	pthread_mutex_init(&adopt_lock, NULL);
 	vb_fd_table_after_fork(&table);
 	vb_epoll_after_fork();
@@ -34,6 +37,7 @@ static void in_child(void)
 
 static void register_fork(void)
 {
+	owner = getpid();
 	pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -164,24 +168,34 @@ int vb_entry_alias(struct vb_entry *entry, int newfd)
 	return err;
 }
 
+bool vb_entry_is_guest(void)
+{
+	return getpid() != owner;
+}
+
 void vb_entry_drop(int fd)
 {
-	struct vb_fd_object *object = vb_fd_table_remove(&table, fd);
+	struct vb_fd_object *object;
 
+	if (!vb_entry_exists(fd) || vb_entry_is_guest())
+		return;
+	object = vb_fd_table_remove(&table, fd);
 	if (object)
 		lose_number(object);
 }
 
-static void drop_one(int fd, struct vb_fd_object *object, void *unused)
+static void drop_one(int fd, struct vb_fd_object *object, void *range)
 {
 	(void)object;
-	(void)unused;
-	vb_entry_drop(fd);
+	if (vb_fd_in_range(fd, range))
+		vb_entry_drop(fd);
 }
 
-void vb_entry_drop_all(void)
+void vb_entry_drop_range(unsigned first, unsigned last)
 {
-	vb_fd_table_each(&table, drop_one, NULL);
+	struct vb_fd_range range = { first, last };
+
+	vb_fd_table_each(&table, drop_one, &range);
 }
 
 void vb_entry_each(void (*each)(int fd, struct vb_fd_object *object, void *arg))

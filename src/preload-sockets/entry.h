@@ -54,8 +54,17 @@ int vb_entry_add(int fd, int domain, bool nonblock, struct vb_rs *rs);
 int vb_entry_alias(struct vb_entry *entry, int newfd);
 /* fd is about to be closed, or to mean something else. */
 void vb_entry_drop(int fd);
-void vb_entry_drop_all(void);
+struct vb_fd_range {
+	unsigned first, last;
+};
+static inline bool vb_fd_in_range(int fd, const struct vb_fd_range *range)
+{
+	return (unsigned)fd >= range->first && (unsigned)fd <= range->last;
+}
+void vb_entry_drop_range(unsigned first, unsigned last);
 bool vb_entry_exists(int fd);
+/* A child of vfork: the numbers are its own, but the table is its parent's. */
+bool vb_entry_is_guest(void);
 
 /* The rsocket that is in charge, with a reference; NULL: TCP is. Moves connecting ones on. */
 struct vb_rs *vb_entry_rsocket(struct vb_entry *entry, int fd);

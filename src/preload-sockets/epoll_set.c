@@ -282,9 +282,12 @@ int vb_epoll_control(int epfd, int op, int fd, struct vb_entry *entry, struct ep
 
 void vb_epoll_drop(int epfd)
 {
-	struct vb_fd_object *object = vb_fd_table_remove(&sets, epfd);
+	struct vb_fd_object *object;
 	struct vb_epoll_set *set;
 
+	if (!vb_epoll_has(epfd) || vb_entry_is_guest())
+		return;
+	object = vb_fd_table_remove(&sets, epfd);
 	if (!object)
 		return;
 	set = vb_container(object, struct vb_epoll_set, object);
@@ -294,6 +297,20 @@ void vb_epoll_drop(int epfd)
 	}
 	pthread_mutex_unlock(&set->check_lock);
 	vb_fd_object_put(object);
+}
+
+static void drop_in_range(int epfd, struct vb_fd_object *object, void *range)
+{
+	(void)object;
+	if (vb_fd_in_range(epfd, range))
+		vb_epoll_drop(epfd);
+}
+
+void vb_epoll_drop_range(unsigned first, unsigned last)
+{
+	struct vb_fd_range range = { first, last };
+
+	vb_fd_table_each(&sets, drop_in_range, &range);
 }
 
 /* --- what the entries tell --- */

@@ -27,6 +27,7 @@ int vb_epoll_wait(int epfd, struct epoll_event *events, int count, uint64_t dead
 		  const sigset_t *mask);
 /* The number is about to be closed. */
 void vb_epoll_drop(int epfd);
+void vb_epoll_drop_range(unsigned first, unsigned last);
 
 void vb_epoll_after_fork(void);
 

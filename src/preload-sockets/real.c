@@ -25,6 +25,8 @@ static void find_sockets(void)
 	FIND(dup);
 	FIND(dup2);
 	FIND(dup3);
+	FIND(close_range);
+	FIND(closefrom);
 	FIND(fcntl);
 	FIND(ioctl);
 }
@@ -43,6 +45,9 @@ static void find_all(void)
 	FIND(sendto);
 	FIND(sendmsg);
 	FIND(sendfile);
+	FIND(splice);
+	FIND(recvmmsg);
+	FIND(sendmmsg);
 	FIND(poll);
 	FIND(ppoll);
 	FIND(select);

@@ -34,6 +34,9 @@ struct vb_real {
 	ssize_t (*sendto)(int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 	ssize_t (*sendmsg)(int, const struct msghdr *, int);
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
+	ssize_t (*splice)(int, off64_t *, int, off64_t *, size_t, unsigned);
+	int (*recvmmsg)(int, struct mmsghdr *, unsigned, int, struct timespec *);
+	int (*sendmmsg)(int, struct mmsghdr *, unsigned, int);
 	int (*poll)(struct pollfd *, nfds_t, int);
 	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);
@@ -46,6 +49,8 @@ struct vb_real {
 	int (*dup)(int);
 	int (*dup2)(int, int);
 	int (*dup3)(int, int, int);
+	int (*close_range)(unsigned, unsigned, int); /* NULL: an old C library; also closefrom */
+	void (*closefrom)(int);
 	int (*fcntl)(int, int, ...);
 	int (*ioctl)(int, unsigned long, ...);
 };

@@ -2,6 +2,7 @@
 #include "rsocket/poll.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -211,9 +212,25 @@ int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
 
 /* --- select --- */
 
-static bool is_in(int fd, const fd_set *set)
+static void clear(fd_set *set, int count)
 {
-	return set && FD_ISSET(fd, set);
+	if (set)
+		memset(set, 0, (size_t)(count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask));
+}
+
+int vb_rs_select_limit(int count)
+{
+	FILE *file = count > FD_SETSIZE ? fopen("/proc/self/status", "re") : NULL;
+	char line[128];
+	int size = FD_SETSIZE;
+
+	if (count <= FD_SETSIZE)
+		return count;
+	while (file && fgets(line, sizeof(line), file) && sscanf(line, "FDSize: %d", &size) != 1)
+		;
+	if (file)
+		fclose(file);
+	return count < size ? count : size;
 }
 
 static nfds_t to_poll(int count, const fd_set *read, const fd_set *write, const fd_set *except,
@@ -224,11 +241,11 @@ static nfds_t to_poll(int count, const fd_set *read, const fd_set *write, const 
 	for (int fd = 0; fd < count; fd++) {
 		short events = 0;
 
-		if (is_in(fd, read))
+		if (vb_rs_set_has(fd, read))
 			events |= POLLIN;
-		if (is_in(fd, write))
+		if (vb_rs_set_has(fd, write))
 			events |= POLLOUT;
-		if (is_in(fd, except))
+		if (vb_rs_set_has(fd, except))
 			events |= POLLPRI;
 		if (events)
 			fds[used++] = (struct pollfd){ .fd = fd, .events = events };
@@ -240,7 +257,7 @@ static int mark(const struct pollfd *fd, fd_set *set, short events)
 {
 	if (!set || !(fd->revents & events))
 		return 0;
-	FD_SET(fd->fd, set);
+	((fd_mask *)set)[fd->fd / NFDBITS] |= (fd_mask)(1ul << fd->fd % NFDBITS);
 	return 1;
 }
 
@@ -275,8 +292,9 @@ int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_
 	nfds_t used;
 	int ready;
 
-	if (count < 0 || count > FD_SETSIZE)
+	if (count < 0)
 		return -EINVAL;
+	count = vb_rs_select_limit(count);
 	fds = calloc((size_t)count + 1, sizeof(*fds));
 	if (!fds)
 		return -ENOMEM;
@@ -287,12 +305,9 @@ int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_
 			ready = -EBADF;
 		if (ready < 0)
 			break;
-		if (read)
-			FD_ZERO(read);
-		if (write)
-			FD_ZERO(write);
-		if (except)
-			FD_ZERO(except);
+		clear(read, count);
+		clear(write, count);
+		clear(except, count);
 		/* A hang-up counts for none of the sets that hold it: wait on. */
 		ready = from_poll(fds, used, read, write, except);
 	} while (!ready && deadline_ns &&

@@ -18,6 +18,13 @@ int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
 
 typedef int vb_rs_poll_function(struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
 				const sigset_t *mask);
+/* Programs may have longer sets than fd_set, and pass them as such: bits, as the kernel sees them. */
+static inline bool vb_rs_set_has(int fd, const fd_set *set)
+{
+	return set && ((const fd_mask *)set)[fd / NFDBITS] & (fd_mask)(1ul << fd % NFDBITS);
+}
+/* Like the kernel, no numbers beyond those that it has room for: sets may end there. */
+int vb_rs_select_limit(int count);
 /* select(2) by means of a poll that knows what the numbers mean. */
 int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_t deadline_ns,
 		 const sigset_t *mask, vb_rs_poll_function *poll_fds);

@@ -136,6 +136,8 @@ ssize_t vb_rs_recvv(struct vb_rs *rs, const struct iovec *iov, int count, int fl
 		return result;
 	if (flags & MSG_OOB)
 		return -EINVAL;
+	if (flags & MSG_ERRQUEUE)
+		return -EAGAIN; /* nothing is ever put there */
 	pthread_mutex_lock(&rs->recv_lock);
 	vb_rs_lock(rs);
 	deadline_ns = vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT),

@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -718,6 +719,158 @@ static void children_may_accept_what_the_parent_only_listens_for(void **state)
 	close_ends(&ends);
 }
 
+/* What a child of vfork does to its numbers happens in the memory of its parent. */
+static void a_child_of_vfork_closes_its_own_numbers(void **state)
+{
+	struct ends ends;
+	int set = epoll_create1(0), copy;
+	struct epoll_event event;
+	pid_t child;
+
+	open_ends(&ends);
+	copy = open("/dev/null", O_WRONLY);
+	epoll_add(set, ends.server, EPOLLIN);
+	child = vfork();
+	if (!child) {
+		dup2(ends.client, copy);
+		close(ends.client);
+		close(ends.server);
+		close(set);
+		_exit(0);
+	}
+	assert_success(child);
+	assert_int_equal(write(copy, "lost", 4), 4);
+	assert_int_equal(write(ends.client, "found", 5), 5);
+	assert_int_equal(epoll_wait(set, &event, 1, -1), 1);
+	receive(ends.server, "found");
+	close(copy);
+	close(set);
+	close_ends(&ends);
+}
+
+static void a_range_of_numbers_is_closed(void **state)
+{
+	struct ends ends;
+	char byte;
+
+	open_ends(&ends);
+	assert_int_equal(close_range((unsigned)ends.server, (unsigned)ends.server, 0), 0);
+	assert_int_equal(read(ends.client, &byte, 1), 0);
+	assert_errno(fcntl(ends.server, F_GETFD), EBADF);
+	ends.server = -1;
+	close_ends(&ends);
+	open_ends(&ends);
+	assert_int_equal(close_range((unsigned)ends.server, (unsigned)ends.server,
+				     CLOSE_RANGE_CLOEXEC),
+			 0);
+	assert_int_equal(fcntl(ends.server, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(write(ends.server, "here", 4), 4);
+	receive(ends.client, "here");
+	close_ends(&ends);
+}
+
+static void several_messages_go_with_one_call(void **state)
+{
+	char in[3][4] = { 0 };
+	struct iovec from[3] = { { "one", 3 }, { "two", 3 }, { "six", 3 } };
+	struct iovec into[3] = { { in[0], 3 }, { in[1], 3 }, { in[2], 3 } };
+	struct mmsghdr messages[3] = { 0 };
+	struct timespec no_time = { 0 };
+	struct ends ends;
+
+	open_ends(&ends);
+	for (int i = 0; i < 3; i++)
+		messages[i].msg_hdr = (struct msghdr){ .msg_iov = &from[i], .msg_iovlen = 1 };
+	assert_int_equal(sendmmsg(ends.client, messages, 3, 0), 3);
+	assert_int_equal(messages[2].msg_len, 3);
+	for (int i = 0; i < 3; i++)
+		messages[i].msg_hdr = (struct msghdr){ .msg_iov = &into[i], .msg_iovlen = 1 };
+	assert_int_equal(recvmmsg(ends.server, messages, 2, MSG_WAITALL, NULL), 2);
+	assert_int_equal(recvmmsg(ends.server, messages + 2, 1, MSG_WAITFORONE, &no_time), 1);
+	assert_int_equal(messages[2].msg_len, 3);
+	assert_string_equal(in[0], "one");
+	assert_string_equal(in[1], "two");
+	assert_string_equal(in[2], "six");
+	assert_errno(recvmmsg(ends.server, messages, 2, MSG_DONTWAIT, NULL), EAGAIN);
+	close_ends(&ends);
+}
+
+/* Zero copy would be reported there; nothing of what arrived is lost by asking. */
+static void the_error_queue_is_empty(void **state)
+{
+	char byte, control[100];
+	struct iovec iov = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	struct ends ends;
+
+	open_ends(&ends);
+	assert_int_equal(write(ends.client, "data", 4), 4);
+	assert_int_equal(recv(ends.server, &byte, 1, MSG_PEEK), 1);
+	assert_errno(recvmsg(ends.server, &message, MSG_ERRQUEUE), EAGAIN);
+	receive(ends.server, "data");
+	close_ends(&ends);
+}
+
+static void what_rdma_does_not_have_is_refused(void **state)
+{
+	const int on = 1;
+	struct ends ends;
+	char kept[4];
+	int ways[2];
+
+	open_ends(&ends);
+	assert_int_equal(pipe(ways), 0);
+	assert_int_equal(write(ways[1], "kept", 4), 4);
+	if (plain) {
+		close(ways[0]);
+		close(ways[1]);
+		close_ends(&ends);
+		return;
+	}
+	assert_errno(splice(ways[0], NULL, ends.client, NULL, 4, 0), EINVAL);
+	assert_errno(splice(ends.client, NULL, ways[1], NULL, 4, 0), EINVAL);
+	assert_int_equal(read(ways[0], kept, 4), 4);
+	assert_memory_equal(kept, "kept", 4);
+	assert_errno(setsockopt(ends.client, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), EOPNOTSUPP);
+	close(ways[0]);
+	close(ways[1]);
+	close_ends(&ends);
+}
+
+/* Programs that know that fd_set is an array of bits. */
+static void select_takes_numbers_above_its_usual_limit(void **state)
+{
+	enum { HIGH = 3000, COUNT = 1 << 20 };
+	static unsigned long bits[COUNT / 64];
+	struct timeval soon = { .tv_sec = 10 };
+	struct rlimit limit;
+	struct ends ends;
+	int high;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_cur <= HIGH)
+		skip();
+	open_ends(&ends);
+	high = fcntl(ends.server, F_DUPFD, HIGH);
+	assert_in_range(high, HIGH, 4095);
+	bits[high / 64] |= 1ul << high % 64;
+	assert_int_equal(write(ends.client, "up", 2), 2);
+	assert_int_equal(select(high + 1, (fd_set *)bits, NULL, NULL, &soon), 1);
+	assert_true(bits[high / 64] & 1ul << high % 64);
+	receive(high, "up");
+	/* More than a process can have: what is beyond is not looked at. */
+	bits[high / 64] = 0;
+	bits[0] = 1ul << ends.server;
+	bits[COUNT / 64 - 1] = 1;
+	soon = (struct timeval){ 0 };
+	assert_int_equal(select(COUNT, (fd_set *)bits, NULL, NULL, &soon), 0);
+	close(high);
+	close_ends(&ends);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -739,6 +892,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_server_may_leave_the_connection_to_a_child),
 		cmocka_unit_test(a_child_and_its_parent_write_to_one_connection),
 		cmocka_unit_test(children_may_accept_what_the_parent_only_listens_for),
+		cmocka_unit_test(a_child_of_vfork_closes_its_own_numbers),
+		cmocka_unit_test(a_range_of_numbers_is_closed),
+		cmocka_unit_test(several_messages_go_with_one_call),
+		cmocka_unit_test(the_error_queue_is_empty),
+		cmocka_unit_test(what_rdma_does_not_have_is_refused),
+		cmocka_unit_test(select_takes_numbers_above_its_usual_limit),
 	};
 
 	plain = argc > 1 && !strcmp(argv[1], "plain");
