@@ -66,18 +66,31 @@ VB_PUBLIC ssize_t write(int fd, const void *bytes, size_t size)
 	return rs ? transmit_one(rs, bytes, size, 0) : vb_real()->write(fd, bytes, size);
 }
 
+/* The kernel finds the right words; puts rs. */
+static bool refuses_pieces(struct vb_rs *rs, int count)
+{
+	if (count >= 0 && count <= IOV_MAX)
+		return false;
+	vb_rs_put(rs);
+	return true;
+}
+
 VB_PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
 {
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? receive(rs, iov, count, 0) : vb_real()->readv(fd, iov, count);
+	if (!rs || refuses_pieces(rs, count))
+		return vb_real()->readv(fd, iov, count);
+	return receive(rs, iov, count, 0);
 }
 
 VB_PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? transmit(rs, iov, count, 0) : vb_real()->writev(fd, iov, count);
+	if (!rs || refuses_pieces(rs, count))
+		return vb_real()->writev(fd, iov, count);
+	return transmit(rs, iov, count, 0);
 }
 
 VB_PUBLIC ssize_t recv(int fd, void *bytes, size_t size, int flags)

@@ -235,6 +235,12 @@ int vb_entry_listen_rdma(struct vb_entry *entry, int fd)
 
 int vb_entry_listen(struct vb_entry *entry, int fd, int backlog)
 {
+	struct vb_rs *rs = vb_entry_rsocket(entry, fd);
+
+	if (rs) {
+		vb_rs_put(rs);
+		return -EINVAL; /* connected, or about to be */
+	}
 	if (vb_real()->listen(fd, backlog))
 		return -errno;
 	pthread_mutex_lock(&entry->lock);

@@ -86,12 +86,14 @@ static int established(struct vb_rs *rs, const struct rdma_cm_event *event)
 	return 0;
 }
 
+/* Who closes says so first. Else it was killed, or gave up what was on its way: not an end. */
 static void disconnected(struct vb_rs *rs)
 {
 	vb_rs_progress(rs); /* what arrived before */
-	if (rs->state == VB_RS_CONNECTED) {
+	if (rs->state == VB_RS_CONNECTED && rs->peer_shut) {
 		rs->state = VB_RS_DISCONNECTED;
-		rs->peer_shut = true;
+	} else if (rs->state == VB_RS_CONNECTED) {
+		vb_rs_break(rs, ECONNRESET);
 	} else if (rs->state < VB_RS_CONNECTED) {
 		fail(rs, ECONNRESET);
 	}

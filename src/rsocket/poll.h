@@ -18,7 +18,7 @@ int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
 
 typedef int vb_rs_poll_function(struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
 				const sigset_t *mask);
-/* Programs may have longer sets than fd_set, and pass them as such: bits, as the kernel sees them. */
+/* Programs may have longer sets than fd_set: bits, as the kernel sees them. */
 static inline bool vb_rs_set_has(int fd, const fd_set *set)
 {
 	return set && ((const fd_mask *)set)[fd / NFDBITS] & (fd_mask)(1ul << fd % NFDBITS);

@@ -79,7 +79,7 @@ VB_PUBLIC ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 {
 	int flags = 0;
 
-	if (iovcnt < 0)
+	if (iovcnt < 0 || iovcnt > IOV_MAX)
 		return give_back(-EINVAL);
 	return give_back(receive(socket, iov, iovcnt, &flags, NULL, NULL));
 }
@@ -121,7 +121,7 @@ VB_PUBLIC ssize_t rwrite(int socket, const void *buf, size_t count)
 
 VB_PUBLIC ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
-	if (iovcnt < 0)
+	if (iovcnt < 0 || iovcnt > IOV_MAX)
 		return give_back(-EINVAL);
 	return give_back(send_pieces(socket, iov, iovcnt, 0, NULL, 0));
 }

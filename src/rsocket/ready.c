@@ -22,6 +22,9 @@ static short connected(struct vb_rs *rs)
 		events |= WRITE_EVENTS;
 	if (rs->peer_shut)
 		events |= POLLRDHUP;
+	/* Over in both directions; but see DISCONNECTED below. */
+	if (rs->peer_shut && rs->write_shut && !vb_rs_readable_size(rs))
+		events |= POLLHUP;
 	return events;
 }
 

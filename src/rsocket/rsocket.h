@@ -120,6 +120,7 @@ struct vb_rs {
 	bool nonblock;
 	bool read_shut, write_shut; /* by us */
 	bool peer_shut;		    /* the peer will not send any more */
+	bool reset_told;	    /* to somebody who sent after the peer had closed */
 	bool closed;
 	int error;	      /* for SO_ERROR; a positive errno */
 	uint32_t receive_low; /* bytes that the holder of recv_lock waits for */

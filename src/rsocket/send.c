@@ -45,7 +45,10 @@ static int refusal(struct vb_rs *rs)
 	case VB_RS_CONNECTED:
 		return rs->write_shut ? -EPIPE : 0;
 	case VB_RS_DISCONNECTED:
-		return rs->write_shut ? -EPIPE : -ECONNRESET;
+		if (rs->write_shut || rs->reset_told)
+			return -EPIPE;
+		rs->reset_told = true;
+		return -ECONNRESET;
 	case VB_RS_FAILED:
 	case VB_RS_BROKEN:
 		error = rs->error;

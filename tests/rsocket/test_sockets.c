@@ -760,9 +760,8 @@ static void a_range_of_numbers_is_closed(void **state)
 	ends.server = -1;
 	close_ends(&ends);
 	open_ends(&ends);
-	assert_int_equal(close_range((unsigned)ends.server, (unsigned)ends.server,
-				     CLOSE_RANGE_CLOEXEC),
-			 0);
+	assert_int_equal(
+		close_range((unsigned)ends.server, (unsigned)ends.server, CLOSE_RANGE_CLOEXEC), 0);
 	assert_int_equal(fcntl(ends.server, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(write(ends.server, "here", 4), 4);
 	receive(ends.client, "here");
@@ -871,6 +870,113 @@ static void select_takes_numbers_above_its_usual_limit(void **state)
 	close_ends(&ends);
 }
 
+static short events_of(int fd, short events)
+{
+	struct pollfd ready = { .fd = fd, .events = events };
+
+	assert_int_equal(poll(&ready, 1, -1), 1);
+	return ready.revents;
+}
+
+static void an_abort_is_not_taken_for_an_end(void **state)
+{
+	const struct linger at_once = { .l_onoff = 1 };
+	struct ends ends;
+	char byte;
+
+	open_ends(&ends);
+	assert_int_equal(setsockopt(ends.client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)),
+			 0);
+	close_now(&ends.client);
+	assert_int_equal(events_of(ends.server, POLLIN | POLLRDHUP),
+			 POLLIN | POLLRDHUP | POLLHUP | POLLERR);
+	assert_errno(read(ends.server, &byte, 1), ECONNRESET);
+	assert_int_equal(read(ends.server, &byte, 1), 0);
+	assert_errno(send(ends.server, "x", 1, MSG_NOSIGNAL), EPIPE);
+	close_ends(&ends);
+}
+
+static int connect_and_die(struct ends *ends)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (connect(fd, (void *)&ends->addr, sizeof(ends->addr)) || write(fd, "last", 4) != 4)
+		return 1;
+	pause();
+	return 0;
+}
+
+/* The kernel closes for the dead; here nobody can say that this was all. */
+static void who_is_killed_has_not_closed(void **state)
+{
+	struct ends ends;
+	pid_t child;
+	char byte;
+
+	listen_somewhere(&ends);
+	assert_int_equal(fcntl(ends.listener, F_SETFL, O_NONBLOCK), 0);
+	assert_errno(accept(ends.listener, NULL, NULL), EAGAIN);
+	child = in_a_child(connect_and_die, &ends);
+	assert_true(events_of(ends.listener, POLLIN) & POLLIN);
+	ends.server = accept(ends.listener, NULL, NULL);
+	assert_true(ends.server >= 0);
+	assert_int_equal(kernel_has_connection(&ends.addr), plain);
+	assert_int_equal(events_of(ends.server, POLLIN), POLLIN);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_true(events_of(ends.server, POLLRDHUP) & POLLRDHUP);
+	receive(ends.server, "last");
+	if (plain)
+		assert_int_equal(read(ends.server, &byte, 1), 0);
+	else
+		assert_errno(read(ends.server, &byte, 1), ECONNRESET);
+	close_ends(&ends);
+}
+
+static void who_writes_to_nobody_gets_a_broken_pipe(void **state)
+{
+	struct ends ends;
+	char byte;
+
+	open_ends(&ends);
+	close_now(&ends.client);
+	assert_int_equal(read(ends.server, &byte, 1), 0);
+	while (send(ends.server, "x", 1, MSG_NOSIGNAL) == 1 || errno == ECONNRESET)
+		;
+	assert_int_equal(errno, EPIPE);
+	close_ends(&ends);
+}
+
+static void both_directions_ended_is_a_hang_up(void **state)
+{
+	struct ends ends;
+	char byte;
+
+	open_ends(&ends);
+	assert_int_equal(shutdown(ends.client, SHUT_WR), 0);
+	assert_int_equal(read(ends.server, &byte, 1), 0);
+	assert_int_equal(events_of(ends.server, POLLIN | POLLOUT), POLLIN | POLLOUT);
+	assert_int_equal(shutdown(ends.server, SHUT_WR), 0);
+	assert_int_equal(events_of(ends.server, 0), POLLHUP);
+	assert_int_equal(read(ends.client, &byte, 1), 0);
+	assert_int_equal(events_of(ends.client, 0), POLLHUP);
+	close_ends(&ends);
+}
+
+static void wrong_arguments_are_refused(void **state)
+{
+	static struct iovec iov[1025];
+	volatile int negative = -1;
+	struct ends ends;
+
+	open_ends(&ends);
+	assert_errno(writev(ends.client, iov, negative), EINVAL);
+	assert_errno(readv(ends.client, iov, 1025), EINVAL);
+	assert_errno(listen(ends.client, 1), EINVAL);
+	assert_errno(listen(ends.server, 1), EINVAL);
+	close_ends(&ends);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -898,6 +1004,11 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_error_queue_is_empty),
 		cmocka_unit_test(what_rdma_does_not_have_is_refused),
 		cmocka_unit_test(select_takes_numbers_above_its_usual_limit),
+		cmocka_unit_test(an_abort_is_not_taken_for_an_end),
+		cmocka_unit_test(who_is_killed_has_not_closed),
+		cmocka_unit_test(who_writes_to_nobody_gets_a_broken_pipe),
+		cmocka_unit_test(both_directions_ended_is_a_hang_up),
+		cmocka_unit_test(wrong_arguments_are_refused),
 	};
 
 	plain = argc > 1 && !strcmp(argv[1], "plain");
