@@ -62,11 +62,14 @@ static bool wire_lets_go(struct vb_wire *wire)
 void vb_engine_let_go(struct vb_engine *engine)
 {
 	struct vb_nic *nic = engine->nic;
+	bool wire, qps;
 
 	if (__builtin_expect(!atomic_load_explicit(&engine->peer_ended, memory_order_relaxed), 1))
 		return;
 	/* Before the look: another one may end meanwhile. */
 	atomic_store(&engine->peer_ended, false);
-	if (!wire_lets_go(atomic_load(&nic->wire)) | !qps_let_go(nic))
+	wire = wire_lets_go(atomic_load(&nic->wire));
+	qps = qps_let_go(nic);
+	if (!wire || !qps)
 		atomic_store(&engine->peer_ended, true);
 }
