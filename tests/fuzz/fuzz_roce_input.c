@@ -22,9 +22,14 @@ enum command {
 	DO_PULL,
 	DO_REREGISTER,
 	COMMANDS,
+	/* by bytes from SPECIAL on: inputs that were found before them keep their meaning */
+	DO_RESET = COMMANDS,
+	DO_PAUSE,
+	DO_TAKE_AWAY, /* memory of its own */
+	COMMANDS_ALL,
 };
 
-enum { COMMANDS_MAX = 400 };
+enum { COMMANDS_MAX = 400, SPECIAL = 0xf0 };
 
 struct input {
 	const uint8_t *at, *end;
@@ -47,6 +52,13 @@ static uint32_t word(struct input *in)
 	uint32_t high = half(in);
 
 	return high << 16 | half(in);
+}
+
+static enum stage_qp qp_of(struct input *in)
+{
+	uint8_t which = byte(in);
+
+	return which >= SPECIAL ? STAGE_XRC : (enum stage_qp)(which % STAGE_XRC);
 }
 
 /* Near one of those that mean something to the QP, or far away. */
@@ -96,10 +108,11 @@ static uint32_t length_of(struct input *in)
 
 static struct vb_packet packet_of(struct input *in, struct stage *stage)
 {
-	enum stage_qp which = byte(in) % STAGE_QPS;
+	enum stage_qp which = qp_of(in);
 	const struct stage_end *end = &stage->end[which];
 	static const uint8_t transports[STAGE_QPS] = { VB_TRANSPORT_RC, VB_TRANSPORT_RC,
-						       VB_TRANSPORT_UC, VB_TRANSPORT_UD };
+						       VB_TRANSPORT_UC, VB_TRANSPORT_UD,
+						       VB_TRANSPORT_XRC };
 	uint8_t opcode = byte(in), flags = byte(in);
 	struct vb_packet packet = {
 		.solicited = flags & 1,
@@ -121,6 +134,8 @@ static struct vb_packet packet_of(struct input *in, struct stage *stage)
 	/* Nearly always one of the QP's own transport. */
 	packet.opcode = opcode < 0xe0 ? (opcode & 0x1f) | transports[which] : opcode;
 	packet.psn = psn_of(in, end->wired);
+	if (which == STAGE_XRC)
+		packet.srqn = stage->xrc_srq->number ^ (flags >> 6 == 3);
 	packet.va = va_of(in, stage);
 	packet.rkey = rkey_of(in, stage);
 	packet.dma_length = length_of(in);
@@ -160,7 +175,7 @@ static void do_raw(struct input *in, struct stage *stage, bool garbage)
 {
 	uint8_t bytes[600];
 	uint32_t length = half(in) % (sizeof(bytes) - VB_BTH_LENGTH - VB_ICRC_LENGTH);
-	uint32_t qpn = stage->end[byte(in) % STAGE_QPS].qp->ibv.qp_num;
+	uint32_t qpn = stage->end[qp_of(in)].qp->ibv.qp_num;
 	uint32_t left = (uint32_t)(in->end - in->at);
 	struct stage_origin origin = { 0 };
 
@@ -224,9 +239,9 @@ static void do_send(struct input *in, struct stage *stage)
 		IBV_WR_RDMA_READ,	  IBV_WR_ATOMIC_FETCH_AND_ADD,
 		IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV,
 	};
-	enum stage_qp which = byte(in) % STAGE_QPS;
+	enum stage_qp which = qp_of(in);
 	/* What the program does is legal: this is about its peers. */
-	static const uint8_t known[STAGE_QPS] = { 8, 8, 4, 2 };
+	static const uint8_t known[STAGE_QPS] = { 8, 8, 4, 2, 1 };
 	enum ibv_wr_opcode opcode = opcodes[byte(in) % known[which]];
 	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 	bool lands = atomic || opcode == IBV_WR_RDMA_READ;
@@ -252,9 +267,20 @@ static void do_send(struct input *in, struct stage *stage)
 	stage_post_send(stage, which, &wr);
 }
 
+static enum command command_of(struct input *in)
+{
+	uint8_t which = byte(in);
+
+	if (which >= SPECIAL)
+		return (enum command)(COMMANDS + which % (COMMANDS_ALL - COMMANDS));
+	return (enum command)(which % COMMANDS);
+}
+
 static void command(struct input *in, struct stage *stage)
 {
-	switch ((enum command)(byte(in) % COMMANDS)) {
+	static const enum stage_zone own[] = { ZONE_SOURCE, ZONE_LAND, ZONE_RECV };
+
+	switch (command_of(in)) {
 	case DO_PACKET:
 		do_packet(in, stage);
 		break;
@@ -274,7 +300,7 @@ static void command(struct input *in, struct stage *stage)
 		do_send(in, stage);
 		break;
 	case DO_RECV: {
-		enum stage_qp which = byte(in) % STAGE_QPS;
+		enum stage_qp which = qp_of(in);
 		uint32_t offset = byte(in) * 8u;
 
 		stage_post_recv(stage, which, offset, byte(in) * 8u);
@@ -284,12 +310,21 @@ static void command(struct input *in, struct stage *stage)
 		stage_poll(stage);
 		break;
 	case DO_PULL:
-		stage_pull(stage, byte(in) % STAGE_QPS);
+		stage_pull(stage, qp_of(in));
 		break;
 	case DO_REREGISTER:
-		stage_reregister(stage);
+		stage_reregister(stage, ZONE_TARGET);
 		break;
-	case COMMANDS:
+	case DO_RESET:
+		stage_reset(stage, qp_of(in));
+		break;
+	case DO_PAUSE:
+		stage_pause(stage, qp_of(in));
+		break;
+	case DO_TAKE_AWAY:
+		stage_reregister(stage, own[byte(in) % 3]);
+		break;
+	case COMMANDS_ALL:
 		break;
 	}
 }

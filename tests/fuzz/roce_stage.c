@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce_stage.h"
 #include "../sim/sim.h"
+#include "nic/xrcd.h"
 #include "verbs/ops.h"
 
 #include <string.h>
@@ -74,10 +75,12 @@ static void zone_register(struct stage *stage, enum stage_zone zone)
 	fuzz_check(!vb_mr_register(stage->pd, &spec, &stage->mr[zone]));
 }
 
-void stage_reregister(struct stage *stage)
+void stage_reregister(struct stage *stage, enum stage_zone zone)
 {
-	fuzz_check(!vb_mr_deregister(stage->mr[ZONE_TARGET]));
-	zone_register(stage, ZONE_TARGET);
+	fuzz_check(!vb_mr_deregister(stage->mr[zone]));
+	zone_register(stage, zone);
+	for (unsigned i = 0; i < STAGE_QPS; i++)
+		stage->end[i].bereft |= zone != ZONE_TARGET;
 }
 
 /* --- the network --- */
@@ -130,11 +133,18 @@ static void flow_make(struct vb_icrc_flow *flow, const uint8_t src[4], const uin
 
 /* --- QPs --- */
 
-static const enum ibv_qp_type types[STAGE_QPS] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD };
+static const enum ibv_qp_type types[STAGE_QPS] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
+						   IBV_QPT_XRC_RECV };
+
+static bool reliable(enum stage_qp which)
+{
+	return types[which] != IBV_QPT_UC && types[which] != IBV_QPT_UD;
+}
 
 static void modify(struct vb_qp *qp, enum ibv_qp_state state)
 {
-	bool rc = qp->type == IBV_QPT_RC, ud = qp->type == IBV_QPT_UD;
+	bool receives = qp->type == IBV_QPT_XRC_RECV, ud = qp->type == IBV_QPT_UD;
+	bool rc = qp->type == IBV_QPT_RC || receives;
 	int mask = IBV_QP_STATE;
 	struct ibv_qp_attr attr = {
 		.qp_state = state,
@@ -160,15 +170,40 @@ static void modify(struct vb_qp *qp, enum ibv_qp_state state)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 	if (state == IBV_QPS_RTS)
-		mask |= IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						      IBV_QP_MAX_QP_RD_ATOMIC :
-					      0);
+		mask |= IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT : 0) |
+			(rc && !receives ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						   IBV_QP_MAX_QP_RD_ATOMIC :
+					   0);
 	fuzz_check(!vb_qp_modify(qp, &attr, mask));
+}
+
+static void player_connect(struct stage *stage, enum stage_qp which)
+{
+	struct stage_end *end = &stage->end[which];
+	struct vb_way way = stage->way;
+
+	modify(end->qp, IBV_QPS_INIT);
+	modify(end->qp, IBV_QPS_RTR);
+	fuzz_check(vb_qp_token_try(end->qp));
+	fuzz_check(!vb_roce_adopt(&stage->roce, end->qp, which == STAGE_UD ? NULL : &way));
+	end->wired = atomic_load(&end->qp->wired);
+	modify(end->qp, IBV_QPS_RTS);
+	vb_roce_post(end->wired);
+}
+
+static void receiver_make(struct stage *stage)
+{
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = STAGE_DEPTH, .max_sge = 2 } };
+	const struct ibv_qp_init_attr init = { 0 };
+
+	fuzz_check(!vb_xrcd_open(sim_context(), -1, 0, &stage->xrcd));
+	fuzz_check(!vb_srq_create(stage->pd, &srq, &stage->xrc_srq));
+	fuzz_check(!vb_srq_join_xrcd(stage->xrc_srq, stage->xrcd, stage->cq));
+	fuzz_check(!vb_xrc_qp_create(stage->xrcd, &init, &stage->end[STAGE_XRC].qp));
 }
 
 static void player_open(struct stage *stage, enum stage_qp which)
 {
-	struct stage_end *end = &stage->end[which];
 	struct ibv_qp_init_attr init = {
 		.send_cq = &stage->cq->ibv,
 		.recv_cq = &stage->cq->ibv,
@@ -177,16 +212,12 @@ static void player_open(struct stage *stage, enum stage_qp which)
 		.qp_type = types[which],
 		.sq_sig_all = 1,
 	};
-	struct vb_way way = stage->way;
 
-	fuzz_check(!vb_qp_create(stage->pd, &init, &end->qp));
-	modify(end->qp, IBV_QPS_INIT);
-	modify(end->qp, IBV_QPS_RTR);
-	fuzz_check(vb_qp_token_try(end->qp));
-	fuzz_check(!vb_roce_adopt(&stage->roce, end->qp, which == STAGE_UD ? NULL : &way));
-	end->wired = atomic_load(&end->qp->wired);
-	modify(end->qp, IBV_QPS_RTS);
-	vb_roce_post(end->wired);
+	if (which == STAGE_XRC)
+		receiver_make(stage);
+	else
+		fuzz_check(!vb_qp_create(stage->pd, &init, &stage->end[which].qp));
+	player_connect(stage, which);
 }
 
 void stage_open(struct stage *stage)
@@ -226,7 +257,7 @@ static void attend(struct stage *stage, enum stage_qp which)
 	enum vb_reason reason = bits & 0xff;
 
 	if (bits & VB_QP_ATTN_FAIL) {
-		fuzz_check(types[which] == IBV_QPT_RC);
+		fuzz_check(reliable(which) || end->bereft);
 		fuzz_check(vb_reason_row(reason)->syndrome || reason == VB_RECV_SHORT);
 		if (vb_qp_enter_error(end->qp))
 			vb_roce_post(end->wired);
@@ -323,7 +354,7 @@ void stage_post_send(struct stage *stage, enum stage_qp which, struct ibv_send_w
 	struct ibv_send_wr *bad;
 
 	/* Flushing the datagrams of a QP in ERR is for the engine above this one. */
-	if (which == STAGE_UD && end->pulled)
+	if (which == STAGE_XRC || (which == STAGE_UD && vb_qp_state(end->qp) != IBV_QPS_RTS))
 		return;
 	wr->wr_id = (uint64_t)which << 32 | end->sends;
 	if (which == STAGE_UD) {
@@ -354,9 +385,11 @@ void stage_post_recv(struct stage *stage, enum stage_qp which, uint32_t offset, 
 	address = (uintptr_t)stage_zone(stage, ZONE_RECV) + offset;
 	sge[0] = (struct ibv_sge){ address, (uint32_t)first, lkey };
 	sge[1] = (struct ibv_sge){ address + first, length - (uint32_t)first, lkey };
-	if (which == STAGE_RC_SRQ) {
+	if (which == STAGE_RC_SRQ || which == STAGE_XRC) {
+		struct vb_srq *srq = which == STAGE_XRC ? stage->xrc_srq : stage->srq;
+
 		wr.wr_id = 1ull << 40 | stage->srq_recvs;
-		stage->srq_recvs += !vb_ops_post_srq_recv(&stage->srq->ibv, &wr, &bad);
+		stage->srq_recvs += !vb_ops_post_srq_recv(&srq->ibv, &wr, &bad);
 		return;
 	}
 	wr.wr_id = 1ull << 40 | (uint64_t)which << 32 | end->recvs;
@@ -370,6 +403,36 @@ void stage_pull(struct stage *stage, enum stage_qp which)
 	fuzz_check(!vb_qp_modify(stage->end[which].qp, &attr, IBV_QP_STATE));
 	stage->end[which].pulled = true;
 	vb_roce_post(stage->end[which].wired);
+	turn(stage);
+}
+
+/* What was posted and has not completed goes with it, and what nobody has polled. */
+void stage_reset(struct stage *stage, enum stage_qp which)
+{
+	struct stage_end *end = &stage->end[which];
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	stage_poll(stage);
+	vb_roce_drop(end->wired);
+	if (which == STAGE_UD) /* which keeps its token */
+		vb_qp_token_release(end->qp);
+	fuzz_check(!vb_qp_modify(end->qp, &attr, IBV_QP_STATE));
+	*end = (struct stage_end){ .qp = end->qp };
+	player_connect(stage, which);
+	turn(stage);
+}
+
+void stage_pause(struct stage *stage, enum stage_qp which)
+{
+	struct stage_end *end = &stage->end[which];
+	enum ibv_qp_state state = vb_qp_state(end->qp);
+	struct ibv_qp_attr attr = { .qp_state = state == IBV_QPS_SQD ? IBV_QPS_RTS : IBV_QPS_SQD };
+
+	if (which == STAGE_UD || which == STAGE_XRC ||
+	    (state != IBV_QPS_RTS && state != IBV_QPS_SQD))
+		return;
+	fuzz_check(!vb_qp_modify(end->qp, &attr, IBV_QP_STATE));
+	vb_roce_post(end->wired);
 	turn(stage);
 }
 
@@ -388,16 +451,16 @@ static void completed(struct stage *stage, const struct ibv_wc *wc)
 {
 	enum stage_qp which = end_of(stage, wc->qp_num);
 	struct stage_end *end = &stage->end[which];
-	bool unreliable = types[which] != IBV_QPT_RC, receive = wc->wr_id >> 40;
+	bool receive = wc->wr_id >> 40;
 
-	fuzz_check(!unreliable || end->pulled || wc->status == IBV_WC_SUCCESS);
+	fuzz_check(reliable(which) || end->pulled || end->bereft || wc->status == IBV_WC_SUCCESS);
 	if (!receive) {
 		fuzz_check(wc->wr_id == ((uint64_t)which << 32 | end->sends_done++));
 		return;
 	}
 	fuzz_check(wc->status || wc->byte_len <= ZONE_BYTES / 2 ||
 		   wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM);
-	if (which == STAGE_RC_SRQ)
+	if (which == STAGE_RC_SRQ || which == STAGE_XRC)
 		fuzz_check(stage->srq_done++ < stage->srq_recvs);
 	else
 		fuzz_check((uint32_t)wc->wr_id == end->recvs_done++);
@@ -413,8 +476,12 @@ void stage_poll(struct stage *stage)
 		completed(stage, &wc);
 	}
 	/* Datagrams and UC messages go on whatever anybody sends. */
-	for (unsigned i = STAGE_UC; i <= STAGE_UD; i++)
-		fuzz_check(stage->end[i].pulled || vb_qp_state(stage->end[i].qp) == IBV_QPS_RTS);
+	for (unsigned i = STAGE_UC; i <= STAGE_UD; i++) {
+		enum ibv_qp_state state = vb_qp_state(stage->end[i].qp);
+
+		fuzz_check(stage->end[i].pulled || stage->end[i].bereft || state == IBV_QPS_RTS ||
+			   state == IBV_QPS_SQD);
+	}
 }
 
 /* --- the end --- */
@@ -445,6 +512,9 @@ static void all_completed(struct stage *stage)
 void stage_close(struct stage *stage)
 {
 	/* Every request ends by itself: its peer is silent from now on. */
+	for (unsigned i = 0; i < STAGE_QPS; i++)
+		if (vb_qp_state(stage->end[i].qp) == IBV_QPS_SQD)
+			stage_pause(stage, i);
 	stage_wait_ns(stage, 100000000000);
 	stage_poll(stage);
 	for (unsigned i = 0; i < STAGE_QPS; i++)
@@ -454,6 +524,10 @@ void stage_close(struct stage *stage)
 	for (unsigned i = 0; i < STAGE_QPS; i++)
 		player_close(&stage->end[i]);
 	fuzz_check(!vb_srq_destroy(stage->srq));
+	fuzz_check(!vb_srq_destroy(stage->xrc_srq));
+	fuzz_check(atomic_exchange(&stage->xrcd->users, 0) == 1); /* the QP */
+	atomic_fetch_sub(&vb_context(sim_context())->objects, 1);
+	fuzz_check(!vb_xrcd_close(stage->xrcd));
 	vb_ah_destroy(stage->ah);
 	for (unsigned i = 0; i < ZONES; i++)
 		fuzz_check(!vb_mr_deregister(stage->mr[i]));

@@ -3,7 +3,7 @@
  * QPs of every type on an engine without sockets, threads or clock, and memory of which most must
  * never change. Packets come from whoever plays the peer:
  *
- *   fuzzer -> stage_packet -> engine -> QPs RC, RC with SRQ, UC, UD
+ *   fuzzer -> stage_packet -> engine -> QPs RC, RC with SRQ, UC, UD, XRC_RECV
  *                               |
  *             stage_send <------+------> stage_poll: each work request once, in order
  *             (no secret leaves)
@@ -14,7 +14,7 @@
 #include "fuzz.h"
 #include "path/roce/roce.h"
 
-enum stage_qp { STAGE_RC, STAGE_RC_SRQ, STAGE_UC, STAGE_UD, STAGE_QPS };
+enum stage_qp { STAGE_RC, STAGE_RC_SRQ, STAGE_UC, STAGE_UD, STAGE_XRC, STAGE_QPS };
 
 enum {
 	STAGE_MTU = 256,
@@ -39,6 +39,7 @@ struct stage_end {
 	struct vb_qp *qp;
 	struct vb_wired *wired;
 	bool pulled; /* by the program itself: modify to ERR */
+	bool bereft; /* of memory, so that it may fail by itself */
 	uint32_t sends, sends_done, recvs, recvs_done;
 };
 
@@ -48,8 +49,9 @@ struct stage {
 	struct vb_icrc_flow back;
 	struct vb_pd *pd;
 	struct vb_cq *cq;
-	struct vb_srq *srq;
-	uint32_t srq_recvs, srq_done;
+	struct vb_srq *srq, *xrc_srq;
+	struct vb_xrcd *xrcd;
+	uint32_t srq_recvs, srq_done; /* of both, whose completions may come in any order */
 	struct vb_mr *mr[ZONES];
 	struct vb_ah *ah;
 	uint8_t *memory;
@@ -78,8 +80,12 @@ void stage_post_send(struct stage *stage, enum stage_qp which, struct ibv_send_w
 void stage_post_recv(struct stage *stage, enum stage_qp which, uint32_t offset, uint32_t length);
 /* The program ends a QP. */
 void stage_pull(struct stage *stage, enum stage_qp which);
-/* The program takes the target away, and offers it again with other keys. */
-void stage_reregister(struct stage *stage);
+/* The program takes memory away, under whatever uses it, and offers it again with other keys. */
+void stage_reregister(struct stage *stage, enum stage_zone zone);
+/* RESET, and the same connection once more. */
+void stage_reset(struct stage *stage, enum stage_qp which);
+/* From RTS to SQD, or back. */
+void stage_pause(struct stage *stage, enum stage_qp which);
 void stage_poll(struct stage *stage);
 
 #endif
