@@ -67,6 +67,7 @@ enum vb_reason {
 	VB_PEER_BY_PACKETS,
 	VB_NOT_THIS_HOST,
 	VB_PEER_SILENT,
+	VB_PEER_MISSES,
 	/* dropped datagrams */
 	VB_DROP_QKEY,
 	VB_DROP_NO_RECEIVE,

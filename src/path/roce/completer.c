@@ -24,14 +24,17 @@ void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct 
 {
 	struct vb_requester *req = &wired->req;
 	const struct ibv_qp_attr *attr = &wired->qp->attr;
+	bool retried = reason == VB_PEER_SILENT || reason == VB_PEER_MISSES;
 
-	if (reason == VB_PEER_SILENT && vb_roce_migrate(wired))
+	if (retried && vb_roce_migrate(wired))
 		return;
 	req->stop = VB_OK;
-	wired->counters.retry_exceeded += reason == VB_PEER_SILENT;
+	wired->counters.retry_exceeded += retried;
 	wired->counters.rnr_exceeded += reason == VB_NO_RECEIVE;
 	if (reason == VB_PEER_SILENT)
 		report.want = attr->timeout ? vb_qp_patience_ns(wired->qp) / 1000000 : 0;
+	if (reason == VB_PEER_MISSES)
+		report.want = attr->retry_cnt + 1u;
 	if (reason == VB_NO_RECEIVE)
 		report.want = attr->rnr_retry + 1u;
 	if (wired->qp->sq.next == req->begun) /* it was refused before it was begun */
@@ -201,7 +204,7 @@ static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
 		return;
 	wired->counters.nak_sequence++;
 	if (req->nak_retries++ >= wired->qp->attr.retry_cnt) {
-		vb_completer_fail(wired, VB_PEER_SILENT);
+		vb_completer_fail(wired, VB_PEER_MISSES);
 		return;
 	}
 	req->recovering = true;
