@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How the requester waits, goes back and gives up. */
 #include "rig_case.h"
+#include "path/fault/rule.h"
 
 static void a_sequence_nak_sends_again_from_there(void **state)
 {
@@ -220,6 +221,42 @@ static void silence_of_an_unread_socket_is_no_silence(void **state)
 	rig_take_none(&rig);
 }
 
+static void use_rules(const char *text)
+{
+	char why[VB_FAULT_WHY_MAX];
+
+	assert_int_equal(vb_fault_parse(text, &vb_fault_rules, why), 0);
+	atomic_store(&vb_fault_in_force, *text);
+}
+
+/* By a rule. What was sent before it is acknowledged, and repeated, as if there were none. */
+static void a_request_that_is_held_back_holds_back_nothing_before_it(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	use_rules("delay wr by=10ms opcode=rdma_write");
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, IBV_SEND_SIGNALED);
+	rig_take(&rig);
+	rig_take(&rig);
+	rig_take_none(&rig);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_take_none(&rig);
+	rig_wait_ns(&rig, 2000000);
+	assert_int_equal(rig_take_op(&rig, VB_OP_SEND_ONLY).psn, RIG_SQ_PSN + 1);
+	rig_ack(&rig, RIG_SQ_PSN + 1, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_wait_ns(&rig, 7000000);
+	rig_take_none(&rig);
+	rig_wait_ns(&rig, 1000001);
+	rig_take_op(&rig, VB_OP_WRITE_ONLY);
+	rig_ack(&rig, RIG_SQ_PSN + 2, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	use_rules("");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -236,6 +273,7 @@ int main(void)
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
 		TEST_RC(patience_stays_until_a_round_trip_is_measured),
 		TEST_RC(silence_of_an_unread_socket_is_no_silence),
+		TEST_RC(a_request_that_is_held_back_holds_back_nothing_before_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

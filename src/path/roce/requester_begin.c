@@ -139,21 +139,32 @@ static void take_psns(struct vb_wired *wired, struct vb_wqe *wqe)
 	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
 }
 
+/* What was sent before is acknowledged, or sent again, meanwhile. */
+static bool delay_is_over(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (wired->roce->now_ns >= req->delayed_ns)
+		return true;
+	req->pace_ns = req->delayed_ns;
+	vb_requester_set_timer(wired);
+	return false;
+}
+
 /* What fault rules do to a work request that is about to begin. False: it does not, now. */
 static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 		  struct vb_fault_verdict *verdict)
 {
 	struct vb_requester *req = &wired->req;
 
-	if (req->delayed == req->begun + 1ull) /* that was it */
-		return true;
+	if (req->delayed == req->begun + 1ull)
+		return delay_is_over(wired);
 	vb_fault_wr(wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num, wqe->opcode, true, verdict);
 	switch (verdict->action) {
 	case VB_FAULT_DELAY:
 		req->delayed = req->begun + 1ull;
-		req->rnr_ns = wired->roce->now_ns + verdict->delay_ns;
-		vb_requester_set_timer(wired);
-		return false;
+		req->delayed_ns = wired->roce->now_ns + verdict->delay_ns;
+		return delay_is_over(wired);
 	case VB_FAULT_FAIL:
 		req->stop_report.status = verdict->status;
 		req->stop_report.want = verdict->rule;

@@ -54,7 +54,8 @@ struct vb_requester {
 	uint32_t begun;    /* WQEs before it have PSNs */
 	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
 	struct vb_report stop_report;
-	uint64_t delayed;  /* 1 + index of the WQE that a fault rule held back */
+	uint64_t delayed;  /* 1 + index of the WQE that a fault rule holds back ... */
+	uint64_t delayed_ns; /* ... until then */
 	bool suspect;      /* the last one begun cannot take its answer in: none goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
@@ -67,7 +68,7 @@ struct vb_requester {
 	uint64_t backoff_ns; /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;     /* no sending before; 0: not waiting */
 	uint64_t rnr_since_ns; /* of rnr_cautious: the first RNR NAK */
-	uint64_t pace_ns;    /* the QP's rate lets more go then; 0: not waiting */
+	uint64_t pace_ns;    /* a rate, or a fault rule, lets more go then; 0: not waiting */
 	uint64_t paid_ns;    /* until when what was sent takes at that rate */
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;   /* after an RNR wait: one packet only, until it is taken */
