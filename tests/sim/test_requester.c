@@ -199,6 +199,26 @@ static void sqd_lets_what_was_begun_finish(void **state)
 	rig_take_op(&rig, VB_OP_SEND_ONLY);
 }
 
+/* Nobody would acknowledge it otherwise, and draining would take a timeout. */
+static void the_last_packet_before_sqd_asks_for_an_ack(void **state)
+{
+	struct vb_packet packet = { 0 };
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, 0);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, RIG_REGION, 0);
+	rig_post(&rig, IBV_WR_SEND, 8, 0);
+	rig_modify(&rig, IBV_QPS_SQD);
+	rig_ack(&rig, RIG_SQ_PSN + 40, VB_CREDITS_NONE);
+	while (rig.out_head != rig.out_tail)
+		packet = rig_take(&rig);
+	assert_int_equal(packet.opcode, VB_OP_WRITE_LAST);
+	assert_true(packet.ack_request);
+	rig_ack(&rig, packet.psn, VB_CREDITS_NONE);
+	assert_true(rig_event(&rig, IBV_EVENT_SQ_DRAINED));
+}
+
 static void bind_window(struct vb_mw *mw)
 {
 	struct ibv_send_wr wr = {
@@ -288,6 +308,7 @@ int main(void)
 		TEST_RC(deregistered_memory_fails_the_request_that_needs_it),
 		TEST_RC(a_request_before_one_that_fails_is_repeated),
 		TEST_RC(sqd_lets_what_was_begun_finish),
+		TEST_RC(the_last_packet_before_sqd_asks_for_an_ack),
 		TEST_RC(sqd_drains_behind_a_bind_that_was_tried_before),
 		TEST_RC(a_cnp_cuts_the_window),
 		TEST_RC(what_follows_a_full_pipe_waits_for_more),

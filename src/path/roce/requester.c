@@ -70,6 +70,12 @@ void vb_requester_sent(struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 	turn->budget--;
 }
 
+/* SQD: nothing is begun behind this one. */
+static bool drains(const struct vb_wired *wired)
+{
+	return vb_qp_state(wired->qp) == IBV_QPS_SQD && wired->req.cursor + 1 == wired->req.begun;
+}
+
 /*
  * Ask on the last packet of a message that somebody waits for, every now and then in between, and
  * always where we cannot go on without an answer.
@@ -81,7 +87,7 @@ static bool asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 
 	if (!vb_requester_reliable(turn->wired))
 		return false;
-	if (last && (wqe->signaled || req->cursor + 1 == turn->end))
+	if (last && (wqe->signaled || req->cursor + 1 == turn->end || drains(turn->wired)))
 		return true;
 	return req->unasked + 1 >= ASK_EVERY || turn->budget <= 1 || req->rnr_cautious ||
 	       vb_requester_in_flight(req) + 1 >= vb_congestion_window(&req->congestion) ||
