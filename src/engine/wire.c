@@ -15,6 +15,7 @@ enum {
 	RECEIVE_PACKETS = 256, /* per round */
 	RECEIVE_MORE = 32,     /* so many came that there are probably more */
 	ROUNDS = 4,            /* before a poster or poller returns to his own work */
+	DRAIN_ROUNDS = 16,     /* more than the sockets hold, but for who sends all the time */
 };
 
 /* --- the lock --- */
@@ -263,6 +264,15 @@ static void input(void *arg, const struct vb_arrival *arrival)
 		vb_wire_hold(wire, arrival);
 	else
 		vb_wire_take_in(wire, arrival);
+}
+
+void vb_wire_receive(struct vb_wire *wire)
+{
+	unsigned rounds = 0;
+
+	while (vb_port_receive(wire->port, false, RECEIVE_PACKETS, input, wire) &&
+	       ++rounds < DRAIN_ROUNDS)
+		;
 }
 
 /* Answers leave with each batch: the other side waits for them. */

@@ -58,8 +58,11 @@ struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
  * 0 or -errno: nothing has changed.
  */
 int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer);
-/* Takes it back, and waits until nobody executes: the caller has the token afterwards. */
-void vb_wire_stop(struct vb_qp *qp);
+/*
+ * Takes it back, and waits until nobody executes: the caller has the token afterwards. connects_again:
+ * what has come for it by now must not be taken for packets of its next connection.
+ */
+void vb_wire_stop(struct vb_qp *qp, bool connects_again);
 
 /* RTR: does the wire carry it from the start? */
 void vb_wire_enter(struct vb_qp *qp);

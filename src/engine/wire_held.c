@@ -78,6 +78,19 @@ void vb_wire_held_release(struct vb_wire *wire)
 	}
 }
 
+void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn)
+{
+	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
+		const struct origin *origin = packet->context;
+
+		if (packet->flow != qpn)
+			continue;
+		vb_delay_take(&wire->held, packet);
+		vb_peer_put(origin->arrival.peer);
+		free(packet);
+	}
+}
+
 uint64_t vb_wire_held_next_ns(const struct vb_wire *wire)
 {
 	return wire->held.count ? wire->roce.now_ns + AGAIN_NS : VB_NEVER_NS;

@@ -17,6 +17,8 @@ void vb_wire_held_init(struct vb_delay_line *held);
 void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival);
 /* Takes in what can be taken in by now, and gives up what has waited too long. */
 void vb_wire_held_release(struct vb_wire *wire);
+/* Those for a QP whose connection ends. */
+void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn);
 /* When to look again; VB_NEVER_NS. */
 uint64_t vb_wire_held_next_ns(const struct vb_wire *wire);
 

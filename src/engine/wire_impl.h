@@ -18,6 +18,8 @@ bool vb_wire_begin(struct vb_wire *wire);
 /* Takes packets in and sends what is due; polling: a program does, not the service thread. True:
  * something was done. */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling);
+/* Takes packets in, as many as there are by now, and sends nothing. */
+void vb_wire_receive(struct vb_wire *wire);
 void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp);
 /*
  * A packet came through a slot socket: is its QP one that the wire should carry? False: that cannot

@@ -48,7 +48,8 @@ int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 	return err;
 }
 
-static void take_back(struct vb_qp *qp)
+/* The next connection of the QP may have the same PSNs as the one that ends here. */
+static void take_back(struct vb_qp *qp, bool connects_again)
 {
 	struct vb_wire *wire = atomic_load(&qp->nic->wire);
 	struct vb_wired *wired;
@@ -57,17 +58,20 @@ static void take_back(struct vb_qp *qp)
 		return;
 	vb_wire_lock(wire);
 	vb_wire_drop_kick(wire, qp);
+	if (connects_again && vb_wire_begin(wire))
+		vb_wire_receive(wire);
+	vb_wire_held_forget(wire, qp->ibv.qp_num);
 	wired = atomic_load(&qp->wired);
 	if (wired)
 		vb_roce_drop(wired);
 	vb_wire_unlock(wire);
 }
 
-void vb_wire_stop(struct vb_qp *qp)
+void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 {
 	for (;;) {
 		/* A packet that comes in between may hand it over again. */
-		take_back(qp);
+		take_back(qp, connects_again);
 		if (vb_qp_token_try(qp))
 			return;
 		sched_yield();

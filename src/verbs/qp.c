@@ -112,7 +112,7 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	int err;
 
-	vb_wire_stop(qp);
+	vb_wire_stop(qp, true);
 	vb_local_give_back(qp);
 	err = modify_locked(qp, attr, mask);
 	vb_qp_token_release(qp);
@@ -200,7 +200,7 @@ int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 	vb_qp_close(qp, IBV_QPS_RESET);
 	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
 	vb_spin_lock(&engine->progress_lock);
-	vb_wire_stop(qp);
+	vb_wire_stop(qp, false);
 	vb_local_give_back(qp);
 	vb_engine_unpend(engine, qp);
 	vb_qp_withdraw(qp);

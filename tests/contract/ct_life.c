@@ -170,6 +170,60 @@ static void reconnect_without_err(struct ct *t)
 	ct_usable(&l);
 }
 
+enum { BURST = 3, BUSY_POLLS = 3000 };
+
+/* While a program polls all the time, packets wait for it to take them in. */
+static void poll_busily(struct ct *t, const struct ct_link *l)
+{
+	struct ibv_wc wc;
+
+	for (int i = 0; i < BUSY_POLLS; i++)
+		ct_poll_cq(t->near, l->a.scq, 1, 0, &wc);
+}
+
+static void send_burst(struct ct_link *l)
+{
+	for (int i = 0; i < BURST; i++)
+		ct_send(l, i, 0, 8);
+}
+
+static void receive_burst(struct ct_link *l)
+{
+	for (int i = 0; i < BURST; i++)
+		ct_recv(&l->b, i, TARGET, 1024);
+}
+
+static void burst_is_over(struct ct_link *l)
+{
+	for (int i = 0; i < BURST; i++) {
+		ct_got(l, i, IBV_WC_SUCCESS);
+		ct_sent(l, i, IBV_WC_SUCCESS);
+	}
+}
+
+/* The PSNs are the same: an ACK of the first connection would fit the second one. */
+static void reconnect_with_the_same_psns(struct ct *t)
+{
+	struct ct_link l;
+
+	if (ct_by_packets() && t->two_processes)
+		ct_skip("packets may be on their way through a third process");
+	ct_link_open(t, &l, NULL);
+	for (int i = 0; i < 5; i++) {
+		receive_burst(&l);
+		send_burst(&l);
+		burst_is_over(&l);
+		poll_busily(t, &l);
+		CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+		CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+		ct_link_connect(&l);
+		send_burst(&l);
+		ct_none(t->near, l.a.scq);
+		receive_burst(&l);
+		burst_is_over(&l);
+	}
+}
+
 /* A QP finds another partner. */
 static void connect_to_somebody_else(struct ct *t)
 {
@@ -217,6 +271,8 @@ const struct ct_case ct_life_cases[] = {
 	{ "a connection can be made again after ERR", reconnect, CT_RC | CT_UC | CT_UD | CT_IB },
 	{ "a connection can be made again after RESET", reconnect_without_err,
 	  CT_RC | CT_UC | CT_UD },
+	{ "ACKs of a connection mean nothing to the next one with the same PSNs",
+	  reconnect_with_the_same_psns, CT_RC },
 	{ "a QP can be connected to another QP", connect_to_somebody_else, CT_RC | CT_UC },
 	{ "the peer of a connection can be replaced", peer_is_replaced, CT_RC | CT_UC },
 	{ 0 },
