@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -44,11 +45,12 @@ static struct vb_cm_route route_of(const struct vb_cma_id *id)
 static struct vb_cm_ip ip_of(const struct vb_cma_id *id)
 {
 	const struct rdma_addr *addrs = &id->id.route.addr;
+	const union ibv_gid src = vb_address_gid(&addrs->src_addr);
 
 	return (struct vb_cm_ip){
-		.ipv6 = addrs->src_addr.sa_family == AF_INET6,
+		.ipv6 = !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)src.raw),
 		.src_port = vb_address_port(&addrs->src_addr),
-		.src = vb_address_gid(&addrs->src_addr),
+		.src = src,
 		.dst = vb_address_gid(&addrs->dst_addr),
 	};
 }

@@ -65,6 +65,8 @@ static void take_source(struct vb_cma_id *id, const struct vb_engine_route *rout
 			    vb_address_port(&addrs->src_addr));
 	if (chosen.ss_family == addrs->src_addr.sa_family)
 		memcpy(&addrs->src_storage, &chosen, sizeof(chosen));
+	else if (addrs->src_addr.sa_family == AF_INET6) /* a mapped one */
+		memcpy(&addrs->src_sin6.sin6_addr, route->src.raw, sizeof(route->src.raw));
 }
 
 /* It was not reached over that device: the next try may take another. */

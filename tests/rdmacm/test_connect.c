@@ -2,6 +2,7 @@
 /* What two sides tell each other when they connect, and how connections end. */
 #include "party.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -40,6 +41,36 @@ static void the_request_arrives_as_it_was_made(void **state)
 	assert_int_equal(party.request.private_data_len, 56);
 	assert_memory_equal(party.request_data, data, sizeof(data));
 	assert_int_equal(rdma_get_dst_port(party.server), rdma_get_src_port(party.client));
+	party_end(&party);
+	(void)state;
+}
+
+/* ::ffff:127.0.0.1, as programs have it that use IPv6 for both. */
+static void a_mapped_address_is_one_of_ipv4(void **state)
+{
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6 };
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	const struct sockaddr_in *peer;
+	struct party party;
+
+	party_begin(&party, RDMA_PS_TCP);
+	to.sin6_port = htons(party.port);
+	inet_pton(AF_INET6, "::ffff:127.0.0.1", &to.sin6_addr);
+	assert_int_equal(rdma_create_id(party.client_channel, &party.client, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(party.client, NULL, (struct sockaddr *)&to, 1000), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_int_equal(rdma_resolve_route(party.client, 1000), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+	party_create_qp(party.client);
+	assert_int_equal(rdma_connect(party.client, &param), 0);
+	party_request(&party);
+	peer = (const struct sockaddr_in *)rdma_get_peer_addr(party.server);
+	assert_int_equal(peer->sin_family, AF_INET);
+	assert_int_equal(peer->sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+	assert_int_equal(peer->sin_port, rdma_get_src_port(party.client));
+	assert_int_equal(rdma_accept(party.server, NULL), 0);
+	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
+	assert_int_equal(expect_event(party.server_channel, RDMA_CM_EVENT_ESTABLISHED), 0);
 	party_end(&party);
 	(void)state;
 }
@@ -280,6 +311,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_request_arrives_as_it_was_made),
+		cmocka_unit_test(a_mapped_address_is_one_of_ipv4),
 		cmocka_unit_test(private_data_is_padded_to_its_field),
 		cmocka_unit_test(longer_private_data_is_refused),
 		cmocka_unit_test(a_rejection_says_why),
