@@ -320,12 +320,12 @@ void vb_cm_data_arrived(struct vb_cm *cm, uint32_t qpn, uint64_t now_ns);
 int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns);
 /* A process of this host is dead: its connections are disconnected. A look at every endpoint. */
 void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns);
-/* The same for another host on which nobody is left. */
+/* The same for another host on which nobody is left; who waits for an answer has waited enough. */
 void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns);
 /*
  * A message that asks whether the other side of a connection still exists: who has it ignores the
- * message, whoever has not answers, and the connection is disconnected; a REQ that its receiver
- * asked for time for is said again. The caller sends it. false: there is nothing to ask about.
+ * message, whoever has not answers, and the connection is disconnected; a REP, or a REQ that its
+ * receiver asked for time for, is said again. The caller sends it. false: there is nothing to ask about.
  */
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe);
 

@@ -160,12 +160,12 @@ void vb_cm_establish_passive(struct vb_cm_endpoint *endpoint, const struct vb_cm
 
 /* --- request.c --- */
 
-/* The endpoint of a new request at a listener, in that state; NULL: none, and it is counted. */
 /* Is that what it listens for? */
 static inline bool vb_cm_takes(const struct vb_cm_endpoint *listener, enum ibv_qp_type type)
 {
 	return !listener->takes || listener->takes == type;
 }
+/* The endpoint of a new request at a listener, in that state; NULL: none, and it is counted. */
 struct vb_cm_endpoint *vb_cm_incoming(struct vb_cm_endpoint *listener,
 				      const struct vb_cm_route *route, enum vb_cm_state state);
 
@@ -174,6 +174,11 @@ void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 /* What of the header and the addresses can be believed: 0, or why not. ip may be absent. */
 int vb_cm_check_addresses(struct vb_cm *cm, const struct vb_cm_route *route, uint64_t service_id,
 			  const uint8_t *private_data, struct vb_cm_ip *ip, bool *has_ip);
+
+/* --- timer.c --- */
+
+/* Nobody answers: the peer is told, and the application. */
+void vb_cm_unreachable(struct vb_cm_endpoint *endpoint);
 
 /* --- handlers of messages that found their endpoint, by state: input.c has the table --- */
 
@@ -188,7 +193,7 @@ vb_cm_handler vb_cm_on_req_again_mra, vb_cm_on_req_again_stale;             /* p
 vb_cm_handler vb_cm_on_rej;                                                 /* reject.c */
 vb_cm_handler vb_cm_on_dreq, vb_cm_on_dreq_early, vb_cm_on_dreq_again;      /* end.c */
 vb_cm_handler vb_cm_on_drep, vb_cm_on_lap;                                  /* end.c */
-vb_cm_handler vb_cm_on_drep_probe, vb_cm_on_drep_probe_req;                 /* probe.c */
+vb_cm_handler vb_cm_on_drep_probe, vb_cm_on_drep_probe_early;               /* probe.c */
 vb_cm_handler vb_cm_on_sidr_rep;                                            /* sidr.c */
 vb_cm_handler vb_cm_on_again; /* input.c: says endpoint->message again */
 vb_cm_handler vb_cm_on_duplicate;

@@ -16,7 +16,7 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(MRA) = vb_cm_on_mra_req,
 		ON(REJ) = vb_cm_on_rej,
 		ON(REP) = vb_cm_on_rep,
-		ON(DREP) = vb_cm_on_drep_probe_req,
+		ON(DREP) = vb_cm_on_drep_probe_early,
 	},
 	[VB_CM_REQ_RECEIVED] = {
 		ON(REQ) = vb_cm_on_req_again_mra,
@@ -28,6 +28,7 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(REJ) = vb_cm_on_rej,
 		ON(RTU) = vb_cm_on_rtu,
 		ON(DREQ) = vb_cm_on_dreq_early,
+		ON(DREP) = vb_cm_on_drep_probe_early,
 	},
 	[VB_CM_REP_RECEIVED] = {
 		ON(REJ) = vb_cm_on_rej,

@@ -10,13 +10,22 @@
 
 enum { NO_QPN = 0 }; /* of QP 0, which no connection has */
 
+/* What the other side calls it, if there is one that has heard of it; else 0. */
+static uint32_t peer_id(const struct vb_cm_endpoint *endpoint)
+{
+	if (endpoint->state == VB_CM_REQ_SENT)
+		return endpoint->mra_id;
+	return endpoint->state == VB_CM_REP_SENT || endpoint->state == VB_CM_ESTABLISHED
+		       ? endpoint->remote_id
+		       : 0;
+}
+
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
 {
 	struct vb_cm *cm = endpoint->cm;
-	const uint32_t peer =
-		endpoint->state == VB_CM_REQ_SENT ? endpoint->mra_id : endpoint->remote_id;
+	const uint32_t peer = peer_id(endpoint);
 
-	if (endpoint->state != VB_CM_ESTABLISHED && !(endpoint->state == VB_CM_REQ_SENT && peer))
+	if (!peer)
 		return false;
 	endpoint->probe_id = cm->ops->random(cm->arg) | 1;
 	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ,
@@ -37,7 +46,7 @@ void vb_cm_on_drep_probe(struct vb_cm_endpoint *endpoint, const struct vb_cm_mes
 }
 
 /* Who asked for time is gone: is there somebody else, or nobody? */
-void vb_cm_on_drep_probe_req(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+void vb_cm_on_drep_probe_early(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (endpoint->probe_id && message->transaction_id == endpoint->probe_id)
 		vb_cm_wait(endpoint, 0);
@@ -52,8 +61,11 @@ void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns
 		vb_list_for(endpoint, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
 			    in_local_id.list)
 		{
-			if (endpoint->state == VB_CM_ESTABLISHED &&
-			    vb_cm_host_is(cm, endpoint, gid))
+			if (!peer_id(endpoint) || !vb_cm_host_is(cm, endpoint, gid))
+				continue;
+			if (endpoint->state == VB_CM_ESTABLISHED)
 				vb_cm_refused(endpoint, VB_CM_REJ_TIMEOUT, NULL);
+			else
+				vb_cm_unreachable(endpoint);
 		}
 }

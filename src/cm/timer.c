@@ -5,7 +5,7 @@
 #include <errno.h>
 
 /* Tells the peer that we have given up, so that both sides end. */
-static void unreachable(struct vb_cm_endpoint *endpoint)
+void vb_cm_unreachable(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_UNREACHABLE, NULL);
 	struct vb_cm_message rej;
@@ -24,7 +24,7 @@ static void give_up(struct vb_cm_endpoint *endpoint)
 	case VB_CM_REQ_SENT:
 	case VB_CM_REP_SENT:
 	case VB_CM_SIDR_REQ_SENT:
-		unreachable(endpoint);
+		vb_cm_unreachable(endpoint);
 		break;
 	case VB_CM_DREQ_SENT:
 		vb_cm_enter_timewait(endpoint, NULL, 0);

@@ -132,10 +132,10 @@ static void ask(struct vb_cma_id *id, uint64_t now_ns)
 
 /* --- rounds --- */
 
-/* Established, or about to be: the peer has the request, and asked for time. */
+/* Established, or about to be: it was accepted, or the peer has the request and asked for time. */
 static bool has_peer(const struct vb_cm_endpoint *endpoint)
 {
-	return endpoint->state == VB_CM_ESTABLISHED ||
+	return endpoint->state == VB_CM_ESTABLISHED || endpoint->state == VB_CM_REP_SENT ||
 	       (endpoint->state == VB_CM_REQ_SENT && endpoint->mra_id);
 }
 

@@ -138,6 +138,34 @@ static void a_probe_finds_who_asked_for_time_and_is_gone(void **state)
 	rig_take(rig, VB_CM_REJ);
 }
 
+static void a_host_that_died_answers_nothing_more(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *accepted = rig_accepted(rig);
+	struct vb_cm_message mra;
+
+	rig_connect(rig, &rig->a); /* of this one nobody there has heard, as far as we know */
+	rig_take(rig, VB_CM_REQ);
+	rig_connect(rig, &rig->b);
+	rig_take(rig, VB_CM_REQ);
+	mra = rig_answer(&rig->b, VB_CM_MRA);
+	mra.mra.answers = VB_CM_ANSWERS_REQ;
+	mra.mra.local_comm_id = RIG_PEER_ID + 1;
+	rig_give(rig, &mra);
+	vb_cm_host_died(&rig->cm, &rig->own, rig->now_ns);
+	rig_event_none(rig);
+	vb_cm_host_died(&rig->cm, &rig->peer, rig->now_ns);
+	for (int i = 0; i < 2; i++) {
+		struct rig_event event = rig_event(rig, NULL, VB_CM_EVENT_UNREACHABLE);
+
+		assert_int_equal(event.event.status, -ETIMEDOUT);
+		assert_true(event.endpoint == accepted || event.endpoint == &rig->b);
+		assert_int_equal(rig_take(rig, VB_CM_REJ).rej.reason, VB_CM_REJ_TIMEOUT);
+	}
+	assert_int_equal(rig->a.state, VB_CM_REQ_SENT);
+	rig_event_none(rig);
+}
+
 /* While the application thinks. */
 static void a_probe_is_ignored_by_who_has_the_request(void **state)
 {
@@ -471,6 +499,7 @@ int main(void)
 		rig_test(a_drep_that_nobody_asked_for_ends_nothing),
 		rig_test(a_probe_is_ignored_by_who_has_the_connection),
 		rig_test(a_probe_finds_who_asked_for_time_and_is_gone),
+		rig_test(a_host_that_died_answers_nothing_more),
 		rig_test(a_probe_is_ignored_by_who_has_the_request),
 		rig_test(a_host_dies_with_all_its_connections),
 		rig_test(both_disconnect_at_once),
