@@ -325,7 +325,8 @@ void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns
 /*
  * A message that asks whether the other side of a connection still exists: who has it ignores the
  * message, whoever has not answers, and the connection is disconnected; a REP, or a REQ that its
- * receiver asked for time for, is said again. The caller sends it. false: there is nothing to ask about.
+ * receiver asked for time for, is said again. Of a request that nobody answered it is the request.
+ * The caller sends it. false: there is nothing to ask about.
  */
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe);
 

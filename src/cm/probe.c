@@ -4,7 +4,7 @@
  * process that was killed; where each process is its own NIC nobody does. So it is asked: a DREQ
  * about a QP that the connection does not have. Who has the connection compares the QPN and drops
  * it without a word (so does Linux); whoever does not have it answers DREP, as to every DREQ about
- * something that is over.
+ * something that is over. A request that was not answered is just said again.
  */
 #include "cm/impl.h"
 
@@ -20,13 +20,21 @@ static uint32_t peer_id(const struct vb_cm_endpoint *endpoint)
 		       : 0;
 }
 
+/* Of a request nobody is known who has it: the question is the request. */
+static bool is_question(const struct vb_cm_endpoint *endpoint)
+{
+	return endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT;
+}
+
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
 {
 	struct vb_cm *cm = endpoint->cm;
 	const uint32_t peer = peer_id(endpoint);
 
+	if (!peer && is_question(endpoint))
+		*probe = endpoint->message;
 	if (!peer)
-		return false;
+		return is_question(endpoint);
 	endpoint->probe_id = cm->ops->random(cm->arg) | 1;
 	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ,
 					 .transaction_id = endpoint->probe_id };
@@ -61,7 +69,8 @@ void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns
 		vb_list_for(endpoint, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
 			    in_local_id.list)
 		{
-			if (!peer_id(endpoint) || !vb_cm_host_is(cm, endpoint, gid))
+			if ((!peer_id(endpoint) && !is_question(endpoint)) ||
+			    !vb_cm_host_is(cm, endpoint, gid))
 				continue;
 			if (endpoint->state == VB_CM_ESTABLISHED)
 				vb_cm_refused(endpoint, VB_CM_REJ_TIMEOUT, NULL);

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/param.h"
+#include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -132,6 +133,8 @@ static int begin(struct vb_cma_id *id)
 	if (!err) {
 		id->state = VB_CMA_CONNECT;
 		id->connect_len = 0; /* it was said */
+		if (!vb_cma_engine()->gid_is_local(&id->dgid))
+			vb_cma_probe_begin(id->asked_ns);
 	}
 	vb_cma_rearm();
 	return err;

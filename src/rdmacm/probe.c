@@ -71,7 +71,7 @@ static void hear(struct host *host, uint64_t now_ns)
 	host->knock = 0;
 	if (host->refusals < REFUSALS)
 		return;
-	vb_explain("a host has nobody left at the port of RoCE: its connections are over");
+	vb_explain("a host has nobody at the port of RoCE: connections with it are over, and none is made");
 	host->refusals = 0;
 	vb_cm_host_died(vb_cma_cm(), &host->gid, now_ns);
 }
@@ -132,16 +132,16 @@ static void ask(struct vb_cma_id *id, uint64_t now_ns)
 
 /* --- rounds --- */
 
-/* Established, or about to be: it was accepted, or the peer has the request and asked for time. */
-static bool has_peer(const struct vb_cm_endpoint *endpoint)
+/* Established, or the peer has something to answer. */
+static bool needs_peer(const struct vb_cm_endpoint *endpoint)
 {
 	return endpoint->state == VB_CM_ESTABLISHED || endpoint->state == VB_CM_REP_SENT ||
-	       (endpoint->state == VB_CM_REQ_SENT && endpoint->mra_id);
+	       endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT;
 }
 
 static bool is_elsewhere(const struct vb_cma_id *id)
 {
-	return id->has_endpoint && has_peer(&id->endpoint) &&
+	return id->has_endpoint && needs_peer(&id->endpoint) &&
 	       !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote);
 }
 

@@ -10,7 +10,7 @@
 
 #include "rdmacm/cma.h"
 
-/* A connection with another host has come about. */
+/* A connection with another host has come about, or is asked for. */
 void vb_cma_probe_begin(uint64_t now_ns);
 /* A peer turned out to be without its connection: all others are asked, too. */
 void vb_cma_probe_suspect(uint64_t now_ns);

@@ -106,14 +106,13 @@ static uint64_t round_after(uint64_t now_ns)
 	return now_ns;
 }
 
-static void a_host_is_dead_when_it_says_so_again_and_again(void **state)
+static void asked_until_dead(enum vb_cm_state peer, uint64_t now_ns)
 {
 	struct vb_cma_id id;
-	uint64_t now_ns = 100 * S;
 
-	(void)state;
 	died = 0;
 	connect_with(&id, REFUSES, now_ns);
+	id.endpoint.state = peer;
 	for (int i = 0; i < 3; i++) {
 		now_ns = round_after(now_ns);
 		assert_int_equal(died, 0);
@@ -124,6 +123,21 @@ static void a_host_is_dead_when_it_says_so_again_and_again(void **state)
 	round_after(now_ns);
 	assert_true(vb_cma_probe_next_ns() == VB_NEVER_NS);
 	assert_int_equal(open_knocks, 0);
+}
+
+static void a_host_is_dead_when_it_says_so_again_and_again(void **state)
+{
+	(void)state;
+	asked_until_dead(VB_CM_ESTABLISHED, 100 * S);
+}
+
+/* Who waits for an answer hears of it as well. */
+static void a_host_that_is_to_answer_may_be_dead(void **state)
+{
+	(void)state;
+	asked_until_dead(VB_CM_REQ_SENT, 120 * S);
+	asked_until_dead(VB_CM_REP_SENT, 140 * S);
+	asked_until_dead(VB_CM_SIDR_REQ_SENT, 160 * S);
 }
 
 /* A host that nobody is connected with any more does not make the others be asked in haste. */
@@ -154,6 +168,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_host_is_dead_when_it_says_so_again_and_again),
+		cmocka_unit_test(a_host_that_is_to_answer_may_be_dead),
 		cmocka_unit_test(what_a_forgotten_host_said_is_forgotten),
 	};
 
