@@ -25,10 +25,11 @@ static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
 {
 	int err = 0;
 
-	if (id->id.qp && !group->send_only) {
+	if (group->send_only)
+		return 0;
+	if (id->id.qp)
 		err = ibv_attach_mcast(id->id.qp, &group->mgid, 0);
-		group->attached = !err;
-	}
+	group->attached = !err;
 	return -err;
 }
 

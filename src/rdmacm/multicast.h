@@ -11,7 +11,7 @@ struct vb_cma_group {
 	union ibv_gid mgid;
 	void *context;
 	bool send_only; /* the QP is not attached: it receives nothing */
-	bool attached;
+	bool attached;	/* by us, or by the application if the QP came later */
 	uint32_t events_reported, events_acked;
 };
 

@@ -222,6 +222,29 @@ static void groups_go_with_the_qp(void **state)
 	(void)state;
 }
 
+/* The QP came after the join: the application attaches it, and leaving detaches it. */
+static void leaving_detaches_what_the_application_attached(void **state)
+{
+	struct rdma_cm_event *event;
+	struct party party;
+	union ibv_gid mgid;
+
+	party_begin(&party, RDMA_PS_UDP);
+	resolve_group(&party, "239.1.2.8");
+	rdma_destroy_qp(party.client);
+	join(&party, "239.1.2.8", NULL);
+	event = next_event(party.client_channel, RDMA_CM_EVENT_MULTICAST_JOIN);
+	mgid = event->param.ud.ah_attr.grh.dgid;
+	rdma_ack_cm_event(event);
+	party_create_qp(party.client);
+	assert_int_equal(ibv_attach_mcast(party.client->qp, &mgid, 0), 0);
+	assert_int_equal(leave(&party, "239.1.2.8"), 0);
+	assert_int_equal(ibv_destroy_qp(party.client->qp), 0);
+	party.client->qp = NULL;
+	party_end(&party);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +255,7 @@ int main(void)
 		cmocka_unit_test(a_group_is_left_while_its_event_is_fetched),
 		cmocka_unit_test(a_group_that_cannot_be_joined_is_a_multicast_error),
 		cmocka_unit_test(groups_go_with_the_qp),
+		cmocka_unit_test(leaving_detaches_what_the_application_attached),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
