@@ -257,6 +257,10 @@ static void destroy_here(struct vb_cma_id *id)
 /* What a parent process made: only the copy of it goes. */
 static void destroy_inherited(struct vb_cma_id *id)
 {
+	if (id->sync && id->id.channel)
+		vb_cma_channel_destroy(vb_cma_channel_of(id));
+	if (id->sync)
+		free(id->id.event);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->connect);

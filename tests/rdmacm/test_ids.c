@@ -368,8 +368,9 @@ static void low_ports_need_a_privilege(void **state)
 }
 
 /* The child of a fork has nothing of its parent's, and takes nothing with it. */
-static int in_child(struct party *party)
+static int in_child(struct party *party, struct rdma_cm_id *sync)
 {
+	const int fd = sync->channel->fd;
 	struct rdma_cm_event *event;
 	struct party own;
 
@@ -377,6 +378,9 @@ static int in_child(struct party *party)
 		return 1;
 	if (rdma_connect(party->client, NULL) != -1 || rdma_destroy_id(party->client))
 		return 2;
+	/* Its channel is nobody else's. */
+	if (rdma_destroy_id(sync) || fcntl(fd, F_GETFD) != -1)
+		return 3;
 	party_begin(&own, RDMA_PS_TCP);
 	party_connect(&own);
 	party_end(&own);
@@ -385,6 +389,7 @@ static int in_child(struct party *party)
 
 static void a_child_leaves_the_parent_alone(void **state)
 {
+	struct rdma_cm_id *sync;
 	struct party party;
 	pid_t child;
 	int status;
@@ -392,14 +397,17 @@ static void a_child_leaves_the_parent_alone(void **state)
 	SKIP_WITHOUT_FORK();
 	party_begin(&party, RDMA_PS_TCP);
 	party_connect(&party);
+	assert_int_equal(bind_to(&sync, "127.0.0.1", 0, false), 0);
 	child = fork();
 	if (!child)
-		_exit(in_child(&party));
+		_exit(in_child(&party, sync));
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	expect_silence(party.client_channel, 0);
 	assert_int_equal(rdma_disconnect(party.server), 0);
 	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(rdma_listen(sync, 0), 0);
+	rdma_destroy_id(sync);
 	party_end(&party);
 	(void)state;
 }
