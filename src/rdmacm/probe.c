@@ -71,7 +71,8 @@ static void hear(struct host *host, uint64_t now_ns)
 	host->knock = 0;
 	if (host->refusals < REFUSALS)
 		return;
-	vb_explain("a host has nobody at the port of RoCE: connections with it are over, and none is made");
+	vb_explain("a host has nobody at the port of RoCE: connections with it are over, and none "
+		   "is made");
 	host->refusals = 0;
 	vb_cm_host_died(vb_cma_cm(), &host->gid, now_ns);
 }

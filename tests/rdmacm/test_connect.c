@@ -255,7 +255,8 @@ static int serve_and_die(int ready_fd, bool accept)
 		return 1;
 	party_request(&party);
 	if (!accept) {
-		poll(NULL, 0, 200); /* until the client was asked for time, which it does not tell */
+		/* Until the client was asked for time, which it does not tell. */
+		poll(NULL, 0, 200);
 		raise(SIGKILL);
 	}
 	if (rdma_accept(party.server, NULL))

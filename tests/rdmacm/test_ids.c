@@ -118,8 +118,7 @@ static void a_channel_goes_before_its_ids(void **state)
 
 	address4(&addr, "127.0.0.1", party.port);
 	address4(&group, "239.1.2.3", 0);
-	assert_int_equal(
-		rdma_create_id(party.client_channel, &party.client, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_create_id(party.client_channel, &party.client, NULL, RDMA_PS_UDP), 0);
 	assert_int_equal(rdma_resolve_addr(party.client, NULL, (struct sockaddr *)&addr, 1000), 0);
 	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
 	assert_int_equal(rdma_join_multicast(party.client, (struct sockaddr *)&group, NULL), 0);
