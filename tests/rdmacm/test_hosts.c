@@ -176,6 +176,25 @@ static void connect_and_stay(int other)
 	await(other);
 }
 
+static void post_one(struct rdma_cm_id *id)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
+
+	CHECK(!ibv_post_send(id->qp, &wr, &bad));
+}
+
+static void write_one(struct rdma_cm_id *id)
+{
+	struct ibv_wc wc;
+	int count;
+
+	post_one(id);
+	do
+		count = ibv_poll_cq(id->qp->send_cq, 1, &wc);
+	while (!count);
+	CHECK(count == 1 && wc.status == IBV_WC_SUCCESS);
+}
+
 /* Who listens to all addresses does so to those that come later. */
 static void an_address_comes(int other)
 {
@@ -194,9 +213,11 @@ static void an_address_comes(int other)
 static void connect_to_the_new_one(int other)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
 
 	await(other);
-	connect_to(channel, "192.0.2.11");
+	id = connect_to(channel, "192.0.2.11");
+	write_one(id);
 	tell(other);
 	await_end(other);
 }
@@ -297,13 +318,6 @@ static void check_removed(struct rdma_cm_id *id)
 	CHECK(rdma_listen(id, 0) == -1);
 	CHECK(rdma_connect(id, NULL) == -1);
 	CHECK(rdma_resolve_addr(id, NULL, (void *)&to, 100) == -1);
-}
-
-static void post_one(struct rdma_cm_id *id)
-{
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE }, *bad;
-
-	CHECK(!ibv_post_send(id->qp, &wr, &bad));
 }
 
 /* Both ends are in this process: each identifier on the device hears of it once. */
