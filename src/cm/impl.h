@@ -165,6 +165,7 @@ static inline bool vb_cm_takes(const struct vb_cm_endpoint *listener, enum ibv_q
 {
 	return !listener->takes || listener->takes == type;
 }
+
 /* The endpoint of a new request at a listener, in that state; NULL: none, and it is counted. */
 struct vb_cm_endpoint *vb_cm_incoming(struct vb_cm_endpoint *listener,
 				      const struct vb_cm_route *route, enum vb_cm_state state);

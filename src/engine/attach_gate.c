@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STRANGERS_MIN = 8, STRANGERS_MAX = 256, LIMIT_SHARE = 16, FULL_WAIT_NS = 1000000 };
+/* LIMIT_SHARE: three descriptors each, half of what there are. */
+enum { STRANGERS_MIN = 8, STRANGERS_MAX = 1024, LIMIT_SHARE = 6, FULL_WAIT_NS = 1000000 };
 
 int vb_attach_credentials(int fd, struct ucred *cred)
 {
@@ -21,7 +22,7 @@ int vb_attach_credentials(int fd, struct ucred *cred)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &size) ? -errno : 0;
 }
 
-/* Connections of one other user: three descriptors each. */
+/* Connections of one other user. */
 static unsigned strangers_max(void)
 {
 	struct rlimit limit;

@@ -4,13 +4,14 @@ slot of its own and under OTHER, which another process holds. The second must no
 may it have as many connections as it likes."""
 import fcntl
 import os
+import resource
 import socket
 import struct
 import sys
 
 MAGIC, LAYOUT, HELLO, WELCOME = 0x31616e6562726576, 3, 1, 2
 SEGMENT_SIZE = 16 << 20
-STRANGERS_MAX = 256
+STRANGERS_MAX = max(8, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 6))
 
 
 def segment(slot):
