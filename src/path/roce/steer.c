@@ -14,7 +14,7 @@
 #define INTERVAL_NS_MIN 5000000ull
 #define INTERVAL_NS_MAX 10000000000ull
 
-enum { SETTLE_TRIES = 4, SETTLE_NS = 2000000 };
+enum { SETTLE_TRIES = 8, SETTLE_NS = 2000000 };
 
 static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct steer_message *message)
 {
@@ -95,7 +95,7 @@ static void install(struct vb_endpoint *endpoint)
 	if (steer->interval_ns > INTERVAL_NS_MAX)
 		steer->interval_ns = INTERVAL_NS_MAX;
 	steer->next_ns = vb_now_ns() + steer->interval_ns;
-	vb_steer_install(endpoint->fd, steer->entries, steer->entry_count);
+	vb_steer_install(endpoint->fd, steer->entries, steer->entry_count, steer->members);
 	memcpy(steer->installed, steer->entries, size);
 	steer->installed_count = steer->entry_count;
 }
@@ -107,8 +107,8 @@ static void begin(struct vb_port *port, struct vb_endpoint *endpoint)
 	/* Last time our own question did not come back: those who joined at the same moment each
 	 * took the other for the first, and there is no program yet. */
 	if (steer->members > 1 && !steer->entry_count)
-		vb_steer_install(endpoint->fd, NULL, 0);
-	else if (steer->answers && steer->answers + 1 < steer->members)
+		vb_steer_install(endpoint->fd, NULL, 0, steer->members);
+	else if (steer->entry_count && steer->answers + 1 < steer->members)
 		install(endpoint); /* somebody did not answer: better than nothing */
 	steer->members = vb_steer_count_members(endpoint);
 	if (steer->members > VB_STEER_MEMBERS)
@@ -229,10 +229,12 @@ static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
 	port->receiving = true;
 	port->input = ignore;
 	for (int i = 0; i < SETTLE_TRIES && !endpoint->steer.installed_count; i++) {
-		if (i)
-			begin(port, endpoint);
+		if (i && !endpoint->steer.entry_count)
+			begin(port, endpoint); /* our own question did not come back */
 		listen_for(port, endpoint, vb_now_ns() + SETTLE_NS);
 	}
+	if (endpoint->steer.entry_count && !endpoint->steer.installed_count)
+		install(endpoint); /* without those who did not answer */
 	port->input = input;
 	port->receiving = false;
 }

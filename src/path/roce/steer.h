@@ -11,7 +11,9 @@
  *   ASK to each position        --->
  *   new program when all came   <---   ANSWER to the asker's position: my slots
  *
- * Whoever joins waits for the answers. A packet at the wrong process is forwarded, which takes longer:
+ * Whoever joins waits for the answers, though not for ever: a member may be stopped, and what reaches
+ * its socket stays there. For that reason packets for QP 1, which anybody passes on, go to a member by
+ * chance: those that are sent again meet another one. A packet at the wrong process is forwarded, which takes longer:
  * then UC and UD may see it too late.
  */
 #ifndef VB_PATH_ROCE_STEER_H
@@ -48,8 +50,9 @@ void vb_steer_missed(struct vb_port *port, struct vb_endpoint *endpoint);
 bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const uint8_t *bytes,
 		    uint32_t length);
 
-/* Attaches the program for the entries to a socket of the group. 0 or -errno. */
-int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count);
+/* Attaches the program for the entries to a socket of a group of so many. 0 or -errno. */
+int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count,
+		     uint32_t members);
 /* How many sockets of this network namespace are bound to the address; 0: cannot be told. */
 uint32_t vb_steer_count_members(const struct vb_endpoint *endpoint);
 

@@ -11,7 +11,8 @@
 
 enum {
 	PROLOGUE = 7,
-	PROGRAM_MAX = PROLOGUE + 2 * VB_STEER_ENTRIES + 1,
+	BY_CHANCE = 4,
+	PROGRAM_MAX = PROLOGUE + BY_CHANCE + 2 * VB_STEER_ENTRIES + 1,
 	QPN_WORD = 4, /* the word of the BTH whose lower 24 bits are the destination QPN */
 };
 #define BY_HASH UINT32_MAX /* no such position: the kernel falls back to its hash */
@@ -26,7 +27,17 @@ static struct sock_filter jump_equal(uint32_t k, uint8_t if_true, uint8_t if_fal
 	return (struct sock_filter){ BPF_JMP | BPF_JEQ | BPF_K, if_true, if_false, k };
 }
 
-int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count)
+/* QPs without a slot, 0 and 1. */
+static void add_by_chance(struct sock_filter *code, uint32_t members)
+{
+	code[0] = jump_equal(0, 0, BY_CHANCE - 1);
+	code[1] = statement(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM));
+	code[2] = statement(BPF_ALU | BPF_MOD | BPF_K, members);
+	code[3] = statement(BPF_RET | BPF_A, 0);
+}
+
+int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count,
+		     uint32_t members)
 {
 	struct sock_filter code[PROGRAM_MAX] = {
 		statement(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -39,6 +50,10 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 	};
 	struct sock_fprog program = { PROLOGUE, code };
 
+	if (members > 1) {
+		add_by_chance(code + program.len, members);
+		program.len += BY_CHANCE;
+	}
 	for (uint32_t i = 0; i < count; i++) {
 		code[program.len++] = jump_equal(entries[i].slot, 0, 1);
 		code[program.len++] = statement(BPF_RET | BPF_K, entries[i].position);

@@ -166,18 +166,24 @@ static void share_memory(void)
 	CHECK(members != MAP_FAILED);
 }
 
-/* A plain socket: packets from anywhere. Each call has a new source port, for the kernel's hash. */
-static void send_udp(uint32_t slot)
+static void send_through(int fd, uint32_t slot)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
 				  .sin_port = htons(4791),
 				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	const struct vb_way way = { 0 };
 	uint8_t packet[RIG_PACKET];
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	rig_packet(packet, sizeof(packet), slot << VB_QP_INDEX_BITS | 1, 77, &way, 0);
 	CHECK(sendto(fd, packet, sizeof(packet), 0, (struct sockaddr *)&to, sizeof(to)) > 0);
+}
+
+/* A plain socket: packets from anywhere. Each call has a new source port, for the kernel's hash. */
+static void send_udp(uint32_t slot)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	send_through(fd, slot);
 	close(fd);
 }
 
@@ -267,6 +273,43 @@ static void processes_that_come_at_once_find_an_order_in_namespace(void)
 }
 RIG_TEST(processes_that_come_at_once_find_an_order)
 
+/* One that sends again what nobody answers, from the port that it has. */
+static void send_to_gsi(int index)
+{
+	uint64_t end_ns = vb_now_ns() + RIG_PATIENCE_MS * 1000000ull, before = members[index].direct;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	while (members[index].direct == before && vb_now_ns() < end_ns) {
+		send_through(fd, 0);
+		usleep(1000);
+	}
+	CHECK(members[index].direct > before);
+	close(fd);
+}
+
+static void a_stopped_process_is_in_nobodys_way_in_namespace(void)
+{
+	pid_t stopped;
+
+	netns_up("lo", true);
+	share_memory();
+	member_start(0, 0, "wire");
+	stopped = members[0].pid;
+	kill(stopped, SIGSTOP);
+	member_start(1, 0, "wire");
+	members[0].pid = 0; /* as if it were none */
+	CHECK(is_steered());
+	for (int i = 0; i < 8; i++)
+		send_to_gsi(1);
+	/* It goes on where it was. */
+	members[0].pid = stopped;
+	kill(stopped, SIGCONT);
+	wait_steered();
+	member_end(0);
+	member_end(1);
+}
+RIG_TEST(a_stopped_process_is_in_nobodys_way)
+
 /* --- two users: needs root to be them --- */
 
 static void two_users(void)
@@ -327,6 +370,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_find_their_process),
 		cmocka_unit_test(processes_that_come_at_once_find_an_order),
+		cmocka_unit_test(a_stopped_process_is_in_nobodys_way),
 		cmocka_unit_test(another_user_is_forwarded_to_and_takes_over),
 	};
 
