@@ -50,6 +50,7 @@ static void forget_in_child(void)
 	vb_groups_close(&port->groups);
 	vb_fd_close(&port->memory.event);
 	vb_fd_close(&port->timer);
+	vb_fd_close(&port->leavers);
 	vb_fd_close(&port->inner);
 }
 
@@ -71,7 +72,7 @@ static int port_init(struct vb_port *port)
 {
 	const size_t size = (size_t)VB_RECEIVE_BATCH * VB_DATAGRAM_MAX;
 
-	port->timer = port->memory.event = -1;
+	port->timer = port->leavers = port->memory.event = -1;
 	port->choice = vb_config_path();
 	vb_held_init(&port->held);
 	vb_groups_init(&port->groups);
@@ -238,6 +239,9 @@ static unsigned receive_from(struct vb_port *port, uint64_t data, unsigned most)
 	case VB_SOURCE_GROUP:
 		data -= VB_SOURCE_GROUP;
 		return vb_group_receive(port, (struct vb_port_group *)(uintptr_t)data, most);
+	case VB_SOURCE_LEAVERS:
+		vb_steer_left(port);
+		return 0;
 	case VB_SOURCE_PEER:
 	case VB_SOURCE_MASK:
 		break;

@@ -85,6 +85,7 @@ struct vb_port {
 	int inner;  /* all descriptors of the port */
 	int timer;  /* runs while an endpoint is unbound; -1: never needed */
 	uint64_t rebind_ns; /* its time, which grows */
+	int leavers; /* notes of members that left a group (steer_watch.c); -1: none */
 	enum vb_path_choice choice;
 	void (*attach)(struct vb_nic *nic, uint32_t slot);
 	uint64_t attach_window_ns;
@@ -114,6 +115,7 @@ enum vb_source {
 	VB_SOURCE_MEMORY,
 	VB_SOURCE_TIMER,
 	VB_SOURCE_GROUP, /* the address of a joined group above it */
+	VB_SOURCE_LEAVERS,
 	VB_SOURCE_MASK = 7,
 };
 /* Somebody left: try again to bind what could not be bound, now and ever more rarely. */

@@ -122,6 +122,7 @@ static void begin(struct vb_port *port, struct vb_endpoint *endpoint)
 		ask_all(endpoint, STEER_FIND, UINT32_MAX);
 		return;
 	}
+	steer->moved = false;
 	if (!steer->members)
 		return; /* it cannot be told: forwarding does it all */
 	add_own(port, steer);
@@ -132,6 +133,26 @@ void vb_steer_missed(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	if (endpoint->fd >= 0 && vb_now_ns() >= endpoint->steer.next_ns)
 		begin(port, endpoint);
+}
+
+void vb_steer_moved(struct vb_port *port, struct vb_endpoint *endpoint)
+{
+	endpoint->steer.moved = true;
+	begin(port, endpoint);
+}
+
+/* Where everybody else was before is good enough until all have answered. */
+static void install_moved(struct vb_endpoint *endpoint)
+{
+	struct vb_steer *steer = &endpoint->steer;
+	const uint32_t own = steer->entry_count;
+
+	steer->moved = false;
+	for (uint32_t i = 0; i < steer->installed_count; i++)
+		if (steer->installed[i].position != steer->own_position)
+			add_entry(steer, steer->installed[i].slot, steer->installed[i].position);
+	vb_steer_install(endpoint->fd, steer->entries, steer->entry_count, steer->members);
+	steer->entry_count = own;
 }
 
 /* --- input --- */
@@ -146,6 +167,8 @@ static void on_find(struct vb_port *port, struct vb_endpoint *endpoint,
 		return;
 	steer->own_position = message->about;
 	add_own(port, steer);
+	if (steer->moved)
+		install_moved(endpoint);
 	ask_all(endpoint, STEER_ASK, steer->own_position);
 }
 
@@ -243,6 +266,8 @@ void vb_steer_joined(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	endpoint->steer = (struct vb_steer){ .interval_ns = INTERVAL_NS_MIN };
 	begin(port, endpoint);
-	if (endpoint->steer.members > 1)
-		settle(port, endpoint);
+	if (endpoint->steer.members < 2)
+		return;
+	vb_steer_watch(port);
+	settle(port, endpoint);
 }

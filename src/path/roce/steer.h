@@ -35,6 +35,7 @@ struct vb_steer {
 	uint32_t members, own_position, answers;
 	uint32_t entry_count, installed_count;
 	uint64_t answered;         /* positions, one bit each */
+	bool moved;                /* the kernel gave us another position, and nobody else */
 	struct vb_steer_entry entries[VB_STEER_ENTRIES];
 	struct vb_steer_entry installed[VB_STEER_ENTRIES];
 };
@@ -46,6 +47,11 @@ struct vb_endpoint;
 void vb_steer_joined(struct vb_port *port, struct vb_endpoint *endpoint);
 /* A packet for another process came here. */
 void vb_steer_missed(struct vb_port *port, struct vb_endpoint *endpoint);
+/* Our position is no more: we are at another one now, and nobody else is. */
+void vb_steer_moved(struct vb_port *port, struct vb_endpoint *endpoint);
+/* steer_watch.c: from now on vb_steer_left is called when a member of some group has left. */
+void vb_steer_watch(struct vb_port *port);
+void vb_steer_left(struct vb_port *port);
 /* Is this one of our own questions or answers? Then it is taken. */
 bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const uint8_t *bytes,
 		    uint32_t length);

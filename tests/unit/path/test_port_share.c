@@ -30,7 +30,7 @@ enum { MEMBERS = 3, USER_FIRST = 54321 };
 struct member {
 	pid_t pid;
 	_Atomic uint32_t slot;
-	_Atomic int bound;
+	_Atomic int bound, watches;
 	_Atomic uint64_t direct, forwarded_in, from_peer, forwarded_out;
 	_Atomic uint32_t say_to; /* slot: send a packet there, through its slot socket */
 	_Atomic uint32_t said;
@@ -106,6 +106,7 @@ static void member_live(struct member *me, const char *path)
 	port = port_of_member(nic);
 	CHECK(!vb_port_listen(port, &localhost));
 	me->bound = port->endpoints[0]->fd >= 0;
+	me->watches = port->leavers >= 0;
 	me->slot = nic->seg.head->slot;
 	for (;;) {
 		struct pollfd ready = { .fd = port->inner, .events = POLLIN };
@@ -310,6 +311,30 @@ static void a_stopped_process_is_in_nobodys_way_in_namespace(void)
 }
 RIG_TEST(a_stopped_process_is_in_nobodys_way)
 
+/* The last one gets the place of the one that leaves, and some of its packets the stopped one. */
+static void who_is_moved_beside_a_stopped_one_is_reached_in_namespace(void)
+{
+	pid_t stopped;
+
+	netns_up("lo", true);
+	share_memory();
+	for (int i = 0; i < MEMBERS; i++)
+		member_start(i, 0, "wire");
+	wait_steered();
+	stopped = members[0].pid;
+	kill(stopped, SIGSTOP);
+	members[0].pid = 0;
+	member_end(1);
+	if (members[2].watches)
+		wait_steered();
+	else
+		fprintf(stderr, "SKIPPED: the kernel does not tell of sockets that are closed\n");
+	members[0].pid = stopped;
+	member_end(0);
+	member_end(2);
+}
+RIG_TEST(who_is_moved_beside_a_stopped_one_is_reached)
+
 /* --- two users: needs root to be them --- */
 
 static void two_users(void)
@@ -371,6 +396,7 @@ int main(void)
 		cmocka_unit_test(packets_find_their_process),
 		cmocka_unit_test(processes_that_come_at_once_find_an_order),
 		cmocka_unit_test(a_stopped_process_is_in_nobodys_way),
+		cmocka_unit_test(who_is_moved_beside_a_stopped_one_is_reached),
 		cmocka_unit_test(another_user_is_forwarded_to_and_takes_over),
 	};
 

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Members that leave. The kernel then moves the last member of the group to the position that became
+ * free, where no program looks for it. Others who get its packets pass them on and ask who is where;
+ * but a stopped process does neither. So the one that moved sees to it itself: the kernel tells
+ * whoever listens of each UDP socket that is closed.
+ */
+#include "base/fd.h"
+#include "path/roce/port_impl.h"
+#include "wire/packet.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <stddef.h>
+
+#define GROUP(number) (1u << ((number)-1))
+
+enum { SPORT = NLMSG_HDRLEN + offsetof(struct inet_diag_msg, id.idiag_sport), NOTE_MAX = 256 };
+
+/* Only of sockets at our port. */
+static int filter_notes(int fd)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, SPORT),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VB_UDP_PORT_ROCE, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	const struct sock_fprog program = { sizeof(code) / sizeof(*code), code };
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+/* A kernel without it leaves it to those who get the packets. */
+void vb_steer_watch(struct vb_port *port)
+{
+	const struct sockaddr_nl groups = { .nl_family = AF_NETLINK,
+					    .nl_groups = GROUP(SKNLGRP_INET_UDP_DESTROY) |
+							 GROUP(SKNLGRP_INET6_UDP_DESTROY) };
+	int fd;
+
+	if (port->leavers >= 0)
+		return;
+	fd = vb_fd_high(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			       NETLINK_SOCK_DIAG));
+	if (fd >= 0 && (filter_notes(fd) ||
+			bind(fd, (const struct sockaddr *)&groups, sizeof(groups)) ||
+			vb_port_watch_source(port, fd, VB_SOURCE_LEAVERS)))
+		vb_fd_close(&fd);
+	port->leavers = fd;
+}
+
+void vb_steer_left(struct vb_port *port)
+{
+	char note[NOTE_MAX];
+
+	/* ENOBUFS: some were lost, which is as good as one. */
+	while (recv(port->leavers, note, sizeof(note), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
+		;
+	for (unsigned i = 0; i < port->endpoint_count; i++) {
+		struct vb_endpoint *endpoint = port->endpoints[i];
+		uint32_t members;
+
+		if (endpoint->fd < 0 || !endpoint->steer.own_position)
+			continue;
+		members = vb_steer_count_members(endpoint);
+		if (members && endpoint->steer.own_position >= members)
+			vb_steer_moved(port, endpoint);
+	}
+}
