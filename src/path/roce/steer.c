@@ -13,8 +13,18 @@
 
 #define INTERVAL_NS_MIN 5000000ull
 #define INTERVAL_NS_MAX 10000000000ull
+#define QUESTION_NS 300000ull
 
-enum { SETTLE_TRIES = 8, SETTLE_NS = 2000000 };
+/* In tries without an answer, and in all. */
+enum { SETTLE_TRIES = 8, SETTLE_TRIES_MAX = 100, SETTLE_NS = 2000000 };
+
+/* All members may ask all members: together they are to ask at a bearable rate. */
+static uint64_t interval_min_ns(const struct vb_steer *steer)
+{
+	uint64_t all_ns = (uint64_t)steer->members * steer->members * QUESTION_NS;
+
+	return all_ns > INTERVAL_NS_MIN ? all_ns : INTERVAL_NS_MIN;
+}
 
 static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct steer_message *message)
 {
@@ -91,7 +101,7 @@ static void install(struct vb_endpoint *endpoint)
 		    !memcmp(steer->entries, steer->installed, size);
 
 	/* What asking does not change (another user's packets, say) is asked ever more rarely. */
-	steer->interval_ns = same ? steer->interval_ns * 2 : INTERVAL_NS_MIN;
+	steer->interval_ns = same ? steer->interval_ns * 2 : interval_min_ns(steer);
 	if (steer->interval_ns > INTERVAL_NS_MAX)
 		steer->interval_ns = INTERVAL_NS_MAX;
 	steer->next_ns = vb_now_ns() + steer->interval_ns;
@@ -245,18 +255,23 @@ static void listen_for(struct vb_port *port, struct vb_endpoint *endpoint, uint6
  */
 static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
 {
+	const struct vb_steer *steer = &endpoint->steer;
 	vb_port_input input = port->input;
 
 	if (port->receiving)
 		return;
 	port->receiving = true;
 	port->input = ignore;
-	for (int i = 0; i < SETTLE_TRIES && !endpoint->steer.installed_count; i++) {
-		if (i && !endpoint->steer.entry_count)
+	for (int i = 0, idle = 0; i < SETTLE_TRIES_MAX && idle < SETTLE_TRIES && !steer->installed_count;
+	     i++) {
+		uint32_t answers = steer->answers;
+
+		if (i && !steer->entry_count)
 			begin(port, endpoint); /* our own question did not come back */
 		listen_for(port, endpoint, vb_now_ns() + SETTLE_NS);
+		idle = steer->answers > answers ? 0 : idle + 1;
 	}
-	if (endpoint->steer.entry_count && !endpoint->steer.installed_count)
+	if (steer->entry_count && !steer->installed_count)
 		install(endpoint); /* without those who did not answer */
 	port->input = input;
 	port->receiving = false;
