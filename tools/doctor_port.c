@@ -14,13 +14,19 @@ enum { ROCE_PORT = 4791, HOLDERS_MAX = 64 };
 struct holder {
 	unsigned uid;
 	unsigned long inode; /* 0: a socket of the kernel itself */
+	bool everywhere;     /* at all addresses at once, as no process on Verbena holds it */
 };
 
 /* "  12: 00000000:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000  0 12345 …" */
 static bool parse_socket(const char *line, unsigned *port, struct holder *holder)
 {
-	return sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*[^ ] %*x %*[^ ] %*[^ ] %*x %u %*d %lu",
-		      port, &holder->uid, &holder->inode) == 3;
+	char address[33];
+
+	if (sscanf(line, " %*[^:]: %32[0-9A-Fa-f]:%x %*[^ ] %*x %*[^ ] %*[^ ] %*x %u %*d %lu", address,
+		   port, &holder->uid, &holder->inode) != 4)
+		return false;
+	holder->everywhere = strspn(address, "0") == strlen(address);
+	return true;
 }
 
 static size_t read_holders(const char *path, struct holder *holders, size_t count)
@@ -100,7 +106,8 @@ static void process_name(int pid, char *name, size_t size)
 /* Processes of one user share the port; for another user's its holder forwards packets. */
 static void report_process(const struct holder *holder)
 {
-	const enum verdict verdict = holder->uid == geteuid() ? VERDICT_OK : VERDICT_WARN;
+	const enum verdict verdict =
+		holder->uid == geteuid() && !holder->everywhere ? VERDICT_OK : VERDICT_WARN;
 	const int pid = find_process(holder->inode);
 	char name[64];
 
@@ -111,7 +118,10 @@ static void report_process(const struct holder *holder)
 	} else {
 		report(verdict, "UDP port 4791", "held by a process of user %u", holder->uid);
 	}
-	if (verdict == VERDICT_WARN)
+	if (holder->everywhere)
+		advise("it is not Verbena: packets from other hosts do not arrive here; traffic within "
+		       "this host does not need the port");
+	else if (verdict == VERDICT_WARN)
 		advise("packets from other hosts come through it, but only if it runs on Verbena; "
 		       "traffic within this host does not need the port");
 }
