@@ -55,14 +55,17 @@ static void be_patient(struct world *world, struct rng *rng)
 	end->min_rnr_timer = timers[rng_below(rng, 5)];
 }
 
-/* A timeout below the round trip is the programmer's mistake: everything is sent over and over. */
+/*
+ * A timeout below the round trip is the programmer's mistake: everything is sent over and over. And
+ * as there are few tries within it, luck must not decide: a second each.
+ */
 static void move_away(struct world *world, struct rng *rng)
 {
 	world->net.delay_ns = rng_between(rng, 5, 80) * 1000000;
 	world->net.reorder_ns = world->net.delay_ns;
 	for (unsigned i = 0; i < world->end_count; i++)
 		if (world->ends[i]->timeout)
-			world->ends[i]->timeout = 16;
+			world->ends[i]->timeout = 18;
 }
 
 static enum oddity oddity_of(const struct world *world)
