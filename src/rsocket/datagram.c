@@ -129,7 +129,7 @@ short vb_rs_datagram_events(struct vb_rs *rs)
 	const struct vb_rs_datagram *datagram = rs->datagram;
 	short events = 0;
 
-	if (!vb_list_empty(&datagram->waiting) || rs->error)
+	if (!vb_list_empty(&datagram->waiting) || rs->error || rs->read_shut)
 		events |= POLLIN | POLLRDNORM;
 	if (!datagram->qp || datagram->send_free)
 		events |= POLLOUT | POLLWRNORM;
@@ -251,6 +251,8 @@ ssize_t vb_rs_datagram_recv(struct vb_rs *rs, const struct iovec *iov, int count
 
 	if (result)
 		return result;
+	if (*flags & MSG_ERRQUEUE)
+		return -EAGAIN;
 	vb_rs_lock(rs);
 	result = vb_rs_wait(rs, receive_decided,
 			    vb_rs_deadline(rs->nonblock || (*flags & MSG_DONTWAIT),

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "rsocket/datagram.h"
 
 static const uint64_t control_wait_ns = 2000000000u;
 
@@ -67,7 +68,10 @@ int vb_rs_shutdown(struct vb_rs *rs, int how)
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
 		return -EINVAL;
 	pthread_mutex_lock(&rs->lock);
-	if (rs->state == VB_RS_CONNECTED) {
+	if (rs->type == SOCK_DGRAM && vb_rs_datagram_is_connected(rs)) {
+		set_flags(rs, how != SHUT_WR, how != SHUT_RD);
+		err = 0;
+	} else if (rs->state == VB_RS_CONNECTED) {
 		err = end_directions(rs, how);
 	} else if (rs->state == VB_RS_DISCONNECTED) {
 		set_flags(rs, how != SHUT_WR, how != SHUT_RD);

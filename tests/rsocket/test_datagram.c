@@ -175,6 +175,26 @@ static void once_they_know_each_other_the_qps_carry_it(void **state)
 	rclose(sender);
 }
 
+static void a_direction_can_be_ended(void **state)
+{
+	struct sockaddr_storage a_addr, b_addr;
+	socklen_t a_size, b_size;
+	int a = bound(AF_INET, &a_addr, &a_size), b = bound(AF_INET, &b_addr, &b_size);
+	char byte;
+
+	assert_errno(rshutdown(a, SHUT_WR), ENOTCONN);
+	assert_int_equal(rconnect(a, (void *)&b_addr, b_size), 0);
+	assert_int_equal(rsend(a, "x", 1, 0), 1);
+	assert_int_equal(rrecv(b, &byte, 1, 0), 1);
+	assert_errno(rrecv(b, &byte, 1, MSG_ERRQUEUE), EAGAIN);
+	assert_int_equal(rshutdown(a, SHUT_WR), 0);
+	assert_errno(rsend(a, "x", 1, MSG_NOSIGNAL), EPIPE);
+	assert_int_equal(rshutdown(a, SHUT_RD), 0);
+	assert_int_equal(rrecv(a, &byte, 1, 0), 0);
+	assert_int_equal(rclose(a), 0);
+	assert_int_equal(rclose(b), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +202,7 @@ int main(void)
 		cmocka_unit_test(a_connected_one_hears_its_peer_only),
 		cmocka_unit_test(what_does_not_fit_is_cut_and_said),
 		cmocka_unit_test(a_name_can_change_its_qp),
+		cmocka_unit_test(a_direction_can_be_ended),
 		cmocka_unit_test(once_they_know_each_other_the_qps_carry_it),
 	};
 
