@@ -9,7 +9,7 @@ static struct vb_list waiting = VB_LIST_INIT(waiting);
 
 bool vb_cma_again(struct vb_cma_id *id, uint64_t now_ns)
 {
-	if (id->passive || id->removing || now_ns - id->asked_ns > VB_CMA_PATIENCE_NS)
+	if (id->passive || id->removing || id->at_once || now_ns - id->asked_ns > VB_CMA_PATIENCE_NS)
 		return false;
 	id->again_ns = now_ns + VB_CMA_AGAIN_NS;
 	vb_list_append(&waiting, &id->again_node);

@@ -88,6 +88,7 @@ struct vb_cma_id {
 		struct vb_cma_data data;
 	} asked;
 	uint64_t asked_ns, again_ns;
+	bool at_once; /* a refusal is told at once */
 	struct vb_list again_node;
 
 	/* While rdma_resolve_addr waits for a neighbour (neighbour.h). */

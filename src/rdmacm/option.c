@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdmacm/at_once.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/route.h"
@@ -66,6 +67,15 @@ static int set_ack_timeout(struct vb_cma_id *id, const void *value)
 	return 0;
 }
 
+static int set_at_once(struct vb_cma_id *id, const void *value)
+{
+	int flag;
+
+	memcpy(&flag, value, sizeof(flag));
+	id->at_once = flag != 0;
+	return 0;
+}
+
 struct option {
 	int level, name;
 	size_t size;
@@ -77,6 +87,7 @@ static const struct option options[] = {
 	{ RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, sizeof(int), set_reuseaddr },
 	{ RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, sizeof(int), set_afonly },
 	{ RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, sizeof(uint8_t), set_ack_timeout },
+	{ RDMA_OPTION_ID, VB_OPTION_ID_AT_ONCE, sizeof(int), set_at_once },
 };
 
 static const struct option *find(int level, int name)

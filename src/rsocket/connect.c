@@ -192,14 +192,11 @@ static int begin(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
 static int start_over(struct vb_rs *rs)
 {
 	const bool bound = rs->local.in.sin_port; /* at the same place in both families */
-	struct rdma_event_channel *channel;
 	struct rdma_cm_id *id, *old = rs->id;
-	int err = vb_rs_service_start(&channel);
+	int err = vb_rs_create_id(rs, &id);
 
 	if (err)
 		return err;
-	if (rdma_create_id(channel, &id, rs, RDMA_PS_TCP))
-		return -errno;
 	vb_rs_endpoint_destroy(rs);
 	rs->id = id;
 	rs->state = VB_RS_INIT;

@@ -144,6 +144,8 @@ struct vb_rs {
 /* --- socket.c: life, names --- */
 int vb_rs_open(int domain, int type, int protocol, struct vb_rs **out);
 struct vb_rs *vb_rs_alloc(int domain, int type, const struct vb_rs_options *options);
+/* Of the service's channel. */
+int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id);
 void vb_rs_get(struct vb_rs *rs);
 void vb_rs_put(struct vb_rs *rs);
 int vb_rs_bind(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);

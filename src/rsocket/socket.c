@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "rdmacm/at_once.h"
 #include "rsocket/datagram.h"
 
 /* How long close waits for a peer that does not take what was sent, unless SO_LINGER says. */
@@ -83,14 +84,19 @@ static int check_kind(int domain, int type, int protocol)
 	return 0;
 }
 
-static int create_id(struct vb_rs *rs)
+int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id)
 {
 	struct rdma_event_channel *channel;
 	int err = vb_rs_service_start(&channel);
+	int on = 1;
 
 	if (err)
 		return err;
-	return rdma_create_id(channel, &rs->id, rs, RDMA_PS_TCP) ? -errno : 0;
+	if (rdma_create_id(channel, id, rs, RDMA_PS_TCP))
+		return -errno;
+	/* Another librdmacm does so anyway. */
+	rdma_set_option(*id, RDMA_OPTION_ID, VB_OPTION_ID_AT_ONCE, &on, sizeof(on));
+	return 0;
 }
 
 int vb_rs_open(int domain, int type, int protocol, struct vb_rs **out)
@@ -104,7 +110,7 @@ int vb_rs_open(int domain, int type, int protocol, struct vb_rs **out)
 	if (!rs)
 		return -ENOMEM;
 	rs->nonblock = type & SOCK_NONBLOCK;
-	err = rs->type == SOCK_STREAM ? create_id(rs) : vb_rs_datagram_create(rs);
+	err = rs->type == SOCK_STREAM ? vb_rs_create_id(rs, &rs->id) : vb_rs_datagram_create(rs);
 	if (err)
 		vb_rs_put(rs);
 	else

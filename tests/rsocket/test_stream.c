@@ -4,7 +4,26 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/un.h>
+
+/* In place of the C library's: how often the name of the discard port is asked for. */
+static atomic_uint asked;
+
+__attribute__((visibility("default"))) ssize_t sendto(int fd, const void *bytes, size_t size,
+						      int flags, const struct sockaddr *to,
+						      socklen_t to_size)
+{
+	static const char name[] = "verbena.cm.106.9.4";
+
+	if (to && to->sa_family == AF_UNIX &&
+	    to_size == offsetof(struct sockaddr_un, sun_path) + sizeof(name) &&
+	    !memcmp(((const struct sockaddr_un *)to)->sun_path + 1, name, sizeof(name) - 1))
+		asked++;
+	return syscall(SYS_sendto, fd, bytes, size, flags, to, to_size);
+}
 
 static void a_connection_comes_to_be_before_anybody_accepts(void **state)
 {
@@ -264,7 +283,9 @@ static void errors_of_connecting_are_those_of_tcp(void **state)
 	ready.fd = rsocket(AF_INET, SOCK_STREAM, 0);
 	assert_errno(rsend(ready.fd, "x", 1, 0), ENOTCONN);
 	assert_errno(raccept(ready.fd, NULL, NULL), EINVAL);
+	asked = 0;
 	assert_errno(rconnect(ready.fd, (void *)&nobody, sizeof(nobody)), ECONNREFUSED);
+	assert_int_equal(asked, 1); /* TCP does not ask again either */
 	assert_int_equal(rclose(ready.fd), 0);
 	ready.fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	assert_errno(rconnect(ready.fd, (void *)&nobody, sizeof(nobody)), EINPROGRESS);
