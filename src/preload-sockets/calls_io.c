@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
 
@@ -150,12 +151,51 @@ VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	return result;
 }
 
+/* Descriptors in the message become what other processes can use. */
+static void replace_descriptors(struct msghdr *message)
+{
+	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part;
+	     part = CMSG_NXTHDR(message, part)) {
+		if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= part->cmsg_len;
+		     at += sizeof(int)) {
+			uint8_t *place = (uint8_t *)part + at;
+			int number;
+
+			memcpy(&number, place, sizeof(number));
+			number = vb_entry_for_others(number);
+			memcpy(place, &number, sizeof(number));
+		}
+	}
+}
+
+static ssize_t send_control(int fd, const struct msghdr *message, int flags)
+{
+	struct msghdr copy = *message;
+	ssize_t result;
+
+	copy.msg_control = malloc(message->msg_controllen);
+	if (!copy.msg_control) {
+		errno = ENOMEM;
+		return -1;
+	}
+	memcpy(copy.msg_control, message->msg_control, message->msg_controllen);
+	replace_descriptors(&copy);
+	result = vb_real()->sendmsg(fd, &copy, flags);
+	free(copy.msg_control);
+	return result;
+}
+
 VB_PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? transmit(rs, message->msg_iov, piece_count(message), flags)
-		  : vb_real()->sendmsg(fd, message, flags);
+	if (rs)
+		return transmit(rs, message->msg_iov, piece_count(message), flags);
+	if (message && message->msg_control && message->msg_controllen)
+		return send_control(fd, message, flags);
+	return vb_real()->sendmsg(fd, message, flags);
 }
 
 static bool is_rsocket(int fd)
@@ -197,8 +237,7 @@ VB_PUBLIC int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 		deadline_ns = vb_now_ns() + (uint64_t)timeout->tv_sec * 1000000000u +
 			      (uint64_t)timeout->tv_nsec;
 	while (done < count) {
-		const ssize_t size =
-			recvmsg(fd, &messages[done].msg_hdr, flags & ~MSG_WAITFORONE);
+		const ssize_t size = recvmsg(fd, &messages[done].msg_hdr, flags & ~MSG_WAITFORONE);
 
 		if (size < 0)
 			break;

@@ -93,5 +93,7 @@ void vb_entry_each(void (*each)(int fd, struct vb_fd_object *object, void *arg))
 /* --- fork.c --- */
 /* From the first rsocket on. */
 void vb_sockets_watch_fork(void);
+/* What another process gets instead of fd; fd itself if that is an ordinary descriptor. */
+int vb_entry_for_others(int fd);
 
 #endif

@@ -3,6 +3,7 @@
  * What fork does to sockets. Connections are shared (share.h). A listener that nobody has waited
  * for belongs to a program that leaves it to its children, who have it by TCP only: nobody would
  * take the connections that come by RDMA, so there are none until the parent waits itself.
+ * Who is sent a descriptor (SCM_RIGHTS) has the connection as a child has it.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -62,6 +63,24 @@ static void before_one(int fd, struct vb_fd_object *object, void *unused)
 	else if (entry->kind == VB_KIND_LISTENER && entry->rs && !entry->awaited)
 		suspend(entry);
 	pthread_mutex_unlock(&entry->lock);
+}
+
+int vb_entry_for_others(int fd)
+{
+	struct vb_entry *entry = vb_entry_get(fd);
+	int theirs = fd;
+
+	if (!entry)
+		return fd;
+	pthread_mutex_lock(&entry->lock);
+	if (entry->kind == VB_KIND_STREAM) {
+		share(entry);
+		if (entry->share)
+			theirs = vb_share_theirs(entry->share);
+	}
+	pthread_mutex_unlock(&entry->lock);
+	vb_entry_put(entry);
+	return theirs;
 }
 
 static void before(void)

@@ -138,6 +138,11 @@ void vb_share_set_nonblock(struct vb_share *share, bool nonblock)
 	vb_real()->fcntl(share->theirs, F_SETFL, nonblock ? O_NONBLOCK : 0);
 }
 
+int vb_share_theirs(const struct vb_share *share)
+{
+	return share->theirs;
+}
+
 /* Nobody has the other end, and nothing of what was written there is left. */
 static bool is_deserted(const struct vb_share *share)
 {

@@ -19,6 +19,8 @@ struct vb_share;
 struct vb_share *vb_share_create(struct vb_rs *rs);
 /* Before fork: the children's end blocks as the program wants it to. */
 void vb_share_set_nonblock(struct vb_share *share, bool nonblock);
+/* The children's end, for processes that are sent a descriptor. */
+int vb_share_theirs(const struct vb_share *share);
 /* In the child: fd becomes the children's end. */
 void vb_share_take(const struct vb_share *share, int fd);
 /* In the child, when all numbers have been taken. */

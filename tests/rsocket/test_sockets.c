@@ -870,6 +870,57 @@ static void select_takes_numbers_above_its_usual_limit(void **state)
 	close_ends(&ends);
 }
 
+static int take_and_greet(struct ends *ends)
+{
+	char control[CMSG_SPACE(sizeof(int))], byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = control,
+				  .msg_controllen = sizeof(control) };
+	int fd;
+
+	if (recvmsg(ends->listener, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
+		return 1;
+	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	return read(fd, &byte, 1) != 1 || byte != '?' || write(fd, "welcome", 7) != 7;
+}
+
+/* The child has been there before the connection. */
+static void a_connection_can_be_sent_to_another_process(void **state)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
+				  .cmsg_level = SOL_SOCKET,
+				  .cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { "!", 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control) };
+	struct ends ends;
+	pid_t child;
+	int ways[2];
+	char byte;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ways), 0);
+	ends.listener = ways[1];
+	child = in_a_child(take_and_greet, &ends);
+	open_ends(&ends);
+	memcpy(CMSG_DATA(&control.header), &ends.server, sizeof(int));
+	assert_int_equal(sendmsg(ways[0], &message, 0), 1);
+	close_now(&ends.server);
+	assert_int_equal(write(ends.client, "?", 1), 1);
+	receive(ends.client, "welcome");
+	assert_success(child);
+	assert_int_equal(read(ends.client, &byte, 1), 0);
+	close(ways[0]);
+	close(ways[1]);
+	close_ends(&ends);
+}
+
 static short events_of(int fd, short events)
 {
 	struct pollfd ready = { .fd = fd, .events = events };
@@ -1004,6 +1055,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_error_queue_is_empty),
 		cmocka_unit_test(what_rdma_does_not_have_is_refused),
 		cmocka_unit_test(select_takes_numbers_above_its_usual_limit),
+		cmocka_unit_test(a_connection_can_be_sent_to_another_process),
 		cmocka_unit_test(an_abort_is_not_taken_for_an_end),
 		cmocka_unit_test(who_is_killed_has_not_closed),
 		cmocka_unit_test(who_writes_to_nobody_gets_a_broken_pipe),
