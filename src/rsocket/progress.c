@@ -112,9 +112,8 @@ static void on_control(struct vb_rs *rs, uint32_t operand)
 		vb_rs_notify(rs, NULL);
 		break;
 	case VB_RS_SHUTDOWN:
+		/* Connected also if we have ended, too: perhaps it is not said yet, or on its way. */
 		rs->peer_shut = true;
-		if (rs->write_shut)
-			rs->state = VB_RS_DISCONNECTED;
 		vb_rs_notify(rs, NULL);
 		break;
 	case VB_RS_KEEPALIVE:

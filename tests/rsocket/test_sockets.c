@@ -1014,6 +1014,27 @@ static void both_directions_ended_is_a_hang_up(void **state)
 	close_ends(&ends);
 }
 
+/* Each ends its direction before it has seen that the other one did. */
+static void ends_that_cross_arrive(void **state)
+{
+	struct ends ends;
+	char byte;
+
+	open_ends(&ends);
+	assert_int_equal(write(ends.server, "data", 4), 4);
+	assert_int_equal(shutdown(ends.client, SHUT_WR), 0);
+	assert_int_equal(shutdown(ends.server, SHUT_WR), 0);
+	receive(ends.client, "data");
+	assert_int_equal(read(ends.client, &byte, 1), 0);
+	assert_int_equal(read(ends.server, &byte, 1), 0);
+	close_ends(&ends);
+	open_ends(&ends);
+	assert_int_equal(shutdown(ends.client, SHUT_WR), 0);
+	close_now(&ends.server);
+	assert_int_equal(read(ends.client, &byte, 1), 0);
+	close_ends(&ends);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
 	static struct iovec iov[1025];
@@ -1060,6 +1081,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(who_is_killed_has_not_closed),
 		cmocka_unit_test(who_writes_to_nobody_gets_a_broken_pipe),
 		cmocka_unit_test(both_directions_ended_is_a_hang_up),
+		cmocka_unit_test(ends_that_cross_arrive),
 		cmocka_unit_test(wrong_arguments_are_refused),
 	};
 
