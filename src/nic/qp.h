@@ -114,7 +114,7 @@ struct vb_qp {
 	struct vb_av av;         /* RC, UC: resolved at RTR; under state_lock (vb_qp_av) */
 	struct vb_migration migration;
 	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
-	bool flush_pending;      /* the grace period runs; under state_lock */
+	_Atomic bool flush_pending; /* the grace period runs; changes under state_lock */
 	bool flush_held;         /* what made it fail is not yet visible; under state_lock */
 	bool inside;             /* somebody was stopped inside when it was closed; its owner only */
 	struct vb_grace flush_grace;
