@@ -165,6 +165,15 @@ static void install_moved(struct vb_endpoint *endpoint)
 	steer->entry_count = own;
 }
 
+/* Is it elsewhere than the program says that it put in place? It need not have heard of it yet. */
+static bool has_moved(const struct vb_steer *steer)
+{
+	for (uint32_t i = 0; i < steer->installed_count; i++)
+		if (steer->installed[i].slot == steer->entries[0].slot)
+			return steer->installed[i].position != steer->own_position;
+	return false;
+}
+
 /* --- input --- */
 
 static void on_find(struct vb_port *port, struct vb_endpoint *endpoint,
@@ -177,7 +186,7 @@ static void on_find(struct vb_port *port, struct vb_endpoint *endpoint,
 		return;
 	steer->own_position = message->about;
 	add_own(port, steer);
-	if (steer->moved)
+	if (steer->moved || has_moved(steer))
 		install_moved(endpoint);
 	ask_all(endpoint, STEER_ASK, steer->own_position);
 }

@@ -53,6 +53,19 @@ void vb_steer_watch(struct vb_port *port)
 	port->leavers = fd;
 }
 
+/* Who is looking for its position right now may have looked too early, and looks again. */
+static bool may_have_moved(const struct vb_endpoint *endpoint)
+{
+	const struct vb_steer *steer = &endpoint->steer;
+	const bool known = steer->entry_count > 0;
+	uint32_t members;
+
+	if (known && !steer->own_position)
+		return false;
+	members = vb_steer_count_members(endpoint);
+	return members && (!known || steer->own_position >= members);
+}
+
 void vb_steer_left(struct vb_port *port)
 {
 	char note[NOTE_MAX];
@@ -62,12 +75,8 @@ void vb_steer_left(struct vb_port *port)
 		;
 	for (unsigned i = 0; i < port->endpoint_count; i++) {
 		struct vb_endpoint *endpoint = port->endpoints[i];
-		uint32_t members;
 
-		if (endpoint->fd < 0 || !endpoint->steer.own_position)
-			continue;
-		members = vb_steer_count_members(endpoint);
-		if (members && endpoint->steer.own_position >= members)
+		if (endpoint->fd >= 0 && may_have_moved(endpoint))
 			vb_steer_moved(port, endpoint);
 	}
 }
