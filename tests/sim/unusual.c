@@ -5,7 +5,7 @@
  */
 #include "sim.h"
 
-enum { ORDINARY = 5, SHARE_LEAST = 32 << 10 };
+enum { ORDINARY = 5, SHARE_LEAST = 32 << 10, SPARED = 20 };
 
 enum oddity {
 	CALM,    /* nothing is lost: no patience is needed */
@@ -55,9 +55,15 @@ static void be_patient(struct world *world, struct rng *rng)
 	end->min_rnr_timer = timers[rng_below(rng, 5)];
 }
 
+static void spare(uint32_t *chance)
+{
+	if (*chance > SPARED)
+		*chance = SPARED;
+}
+
 /*
- * A timeout below the round trip is the programmer's mistake: everything is sent over and over. And
- * as there are few tries within it, luck must not decide: a second each.
+ * A timeout below the round trip is the programmer's mistake: everything is sent over and over. There
+ * are few tries within it: where nobody may give up, luck must not decide.
  */
 static void move_away(struct world *world, struct rng *rng)
 {
@@ -65,7 +71,11 @@ static void move_away(struct world *world, struct rng *rng)
 	world->net.reorder_ns = world->net.delay_ns;
 	for (unsigned i = 0; i < world->end_count; i++)
 		if (world->ends[i]->timeout)
-			world->ends[i]->timeout = 18;
+			world->ends[i]->timeout = 16;
+	if (!world->harsh) {
+		spare(&world->net.loss);
+		spare(&world->net.damage);
+	}
 }
 
 static enum oddity oddity_of(const struct world *world)
