@@ -76,17 +76,35 @@ static void print_address(const struct vb_address *address, char *text, size_t s
 	snprintf(text + used, size - used, ":%04X", VB_UDP_PORT_ROCE);
 }
 
+/* Is it the first line about this socket? */
+static bool is_new(unsigned long inode, unsigned long seen[VB_STEER_MEMBERS], uint32_t count)
+{
+	for (uint32_t i = 0; i < count && i < VB_STEER_MEMBERS; i++)
+		if (seen[i] == inode)
+			return false;
+	if (count < VB_STEER_MEMBERS)
+		seen[count] = inode;
+	return true;
+}
+
+/*
+ * The kernel prints a page at a time and goes on by the number of lines: a socket that is made meanwhile
+ * shifts them, so that another one is printed twice.
+ */
 uint32_t vb_steer_count_members(const struct vb_endpoint *endpoint)
 {
 	FILE *table = fopen(endpoint->address.ipv6 ? "/proc/net/udp6" : "/proc/net/udp", "re");
-	char line[256], own[48], address[48];
+	char line[256], own[48], address[48], page[4096];
+	unsigned long inode, seen[VB_STEER_MEMBERS];
 	uint32_t count = 0;
 
 	if (!table)
 		return 0;
+	setvbuf(table, page, _IOFBF, sizeof(page));
 	print_address(&endpoint->address, own, sizeof(own));
 	while (fgets(line, sizeof(line), table))
-		if (sscanf(line, " %*[^:]: %47s", address) == 1 && !strcmp(address, own))
+		if (sscanf(line, " %*[^:]: %47s %*s %*s %*s %*s %*s %*s %*s %lu", address, &inode) == 2 &&
+		    !strcmp(address, own) && is_new(inode, seen, count))
 			count++;
 	fclose(table);
 	return count;
