@@ -365,8 +365,11 @@ static void a_waiting_listener_closes_its_queue(void **state)
 		assert_int_equal(rconnect(clients[i], (void *)&pair.addr, pair.addr_size), 0);
 	}
 	assert_int_equal(rclose(pair.listener), 0);
+	/* A reset where the listener had not heard yet that the connection is there. */
 	for (int i = 0; i < 4; i++) {
-		assert_int_equal(rrecv(clients[i], &byte, 1, 0), 0);
+		ssize_t got = rrecv(clients[i], &byte, 1, 0);
+
+		assert_true(!got || (got == -1 && errno == ECONNRESET));
 		assert_int_equal(rclose(clients[i]), 0);
 	}
 }
