@@ -2,6 +2,7 @@
 #include "engine/wire_fault.h"
 #include "base/clock.h"
 #include "engine/wire.h"
+#include "engine/wire_origin.h"
 #include "path/fault/fault.h"
 
 #include <stdlib.h>
@@ -9,19 +10,11 @@
 
 enum { HELD_PACKETS = 4096, HELD_BYTES = 8 << 20 };
 
-/* Where a packet came from. */
-struct origin {
-	struct vb_icrc_flow flow;
-	struct vb_peer *peer;
-	uint8_t traffic_class, hop_limit;
-	bool forwarded;
-};
-
 /* A packet that meets the rules, on its way out or in. */
 struct passing {
 	struct vb_wire *wire;
 	bool out;
-	const void *context;    /* out: struct vb_way, in: struct origin */
+	const void *context;    /* out: struct vb_way, in: struct vb_origin */
 	const uint8_t *bytes;
 	uint32_t length;
 	uint32_t qpn, peer_qpn; /* of our QP, and of the other one if it is known */
@@ -48,9 +41,9 @@ static struct vb_delay_line *line_of(struct vb_wire *wire, bool out)
 static struct vb_peer *peer_of(bool out, const void *context)
 {
 	const struct vb_way *way = context;
-	const struct origin *origin = context;
+	const struct vb_origin *origin = context;
 
-	return out ? way->peer : origin->peer;
+	return out ? way->peer : origin->arrival.peer;
 }
 
 static void send_on(struct vb_wire *wire, const struct vb_way *way, const uint8_t *bytes,
@@ -66,18 +59,10 @@ static void send_on(struct vb_wire *wire, const struct vb_way *way, const uint8_
 	vb_port_send(wire->port, &burst, 1);
 }
 
-static void take_in(struct vb_wire *wire, const struct origin *origin, const uint8_t *bytes,
+static void take_in(struct vb_wire *wire, const struct vb_origin *origin, const uint8_t *bytes,
 		    uint32_t length)
 {
-	const struct vb_arrival arrival = {
-		.flow = &origin->flow,
-		.bytes = bytes,
-		.length = length,
-		.traffic_class = origin->traffic_class,
-		.hop_limit = origin->hop_limit,
-		.peer = origin->peer,
-		.forwarded = origin->forwarded,
-	};
+	const struct vb_arrival arrival = vb_origin_arrival(origin, bytes, length);
 
 	vb_roce_input(&wire->roce, &arrival);
 }
@@ -117,7 +102,7 @@ static void hold(const struct passing *packet, const struct vb_fault_verdict *ve
 		.bytes = packet->bytes,
 		.length = packet->length,
 		.context = packet->context,
-		.context_length = packet->out ? sizeof(struct vb_way) : sizeof(struct origin),
+		.context_length = packet->out ? sizeof(struct vb_way) : sizeof(struct vb_origin),
 		.flow = packet->qpn,
 		.due_ns = packet->wire->roce.now_ns + verdict->delay_ns,
 		.until_overtaken = verdict->action == VB_FAULT_REORDER,
@@ -190,13 +175,7 @@ static uint32_t peer_qpn(struct vb_wire *wire, uint32_t qpn)
 
 void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
-	const struct origin origin = {
-		.flow = *arrival->flow,
-		.peer = arrival->peer,
-		.traffic_class = arrival->traffic_class,
-		.hop_limit = arrival->hop_limit,
-		.forwarded = arrival->forwarded,
-	};
+	const struct vb_origin origin = vb_origin_of(arrival);
 	struct passing packet = {
 		.wire = wire,
 		.context = &origin,

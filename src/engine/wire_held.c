@@ -2,6 +2,7 @@
 #include "engine/wire_held.h"
 #include "base/clock.h"
 #include "engine/wire_impl.h"
+#include "engine/wire_origin.h"
 
 #include <stdlib.h>
 
@@ -12,12 +13,6 @@ enum {
 	AGAIN_NS = 50000,
 };
 
-/* What its bytes came with. */
-struct origin {
-	struct vb_icrc_flow flow;
-	struct vb_arrival arrival;
-};
-
 void vb_wire_held_init(struct vb_delay_line *held)
 {
 	vb_delay_line_init(held, HELD_PACKETS, HELD_BYTES);
@@ -25,7 +20,7 @@ void vb_wire_held_init(struct vb_delay_line *held)
 
 void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
-	const struct origin origin = { *arrival->flow, *arrival };
+	const struct vb_origin origin = vb_origin_of(arrival);
 	const struct vb_delay_input input = {
 		.bytes = arrival->bytes,
 		.length = arrival->length,
@@ -39,17 +34,6 @@ void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
 		vb_peer_get(arrival->peer);
 	else
 		vb_roce_count(&wire->roce, VB_DROP_OVERFLOW);
-}
-
-static struct vb_arrival arrival_of(const struct vb_delayed *packet)
-{
-	const struct origin *origin = packet->context;
-	struct vb_arrival arrival = origin->arrival;
-
-	arrival.flow = &origin->flow;
-	arrival.bytes = packet->bytes;
-	arrival.length = packet->length;
-	return arrival;
 }
 
 /* Is its QP there by now? Once one is not, no other is fetched: its next packets would go first. */
@@ -67,7 +51,8 @@ void vb_wire_held_release(struct vb_wire *wire)
 	bool fetches = true;
 
 	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
-		const struct vb_arrival arrival = arrival_of(packet);
+		const struct vb_arrival arrival =
+			vb_origin_arrival(packet->context, packet->bytes, packet->length);
 
 		if (!arrives(wire, packet, &arrival, &fetches))
 			continue;
@@ -81,7 +66,7 @@ void vb_wire_held_release(struct vb_wire *wire)
 void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn)
 {
 	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
-		const struct origin *origin = packet->context;
+		const struct vb_origin *origin = packet->context;
 
 		if (packet->flow != qpn)
 			continue;

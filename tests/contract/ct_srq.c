@@ -280,6 +280,18 @@ static void long_message(struct ct_link *l, int srq)
 	ct_post(&l->a, &wr);
 }
 
+/* Two links with one SRQ, and a long message under way on the first. */
+static void begin_long(struct ct *t, struct ct_link *l, struct ct_link *next)
+{
+	struct ct_opts o = ct_defaults(t);
+
+	o.cap.max_send_sge = PIECES;
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
+	ct_link_open(t, l, &o);
+	ct_link_open(t, next, &o);
+	long_message(l, o.srq_b);
+}
+
 /* A short message finds the receive that the long one had begun to fill. */
 static void receive_is_there_again(struct ct_link *l)
 {
@@ -323,15 +335,10 @@ static void an_interrupted_message_gives_its_receive_back(struct ct *t)
 
 static void a_destroyed_sender_gives_its_receive_back(struct ct *t)
 {
-	struct ct_opts o = ct_defaults(t);
 	struct ct_link l, next;
 	struct ibv_wc wc;
 
-	o.cap.max_send_sge = PIECES;
-	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
-	ct_link_open(t, &l, &o);
-	ct_link_open(t, &next, &o);
-	long_message(&l, o.srq_b);
+	begin_long(t, &l, &next);
 	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
 	if (ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc))
 		return; /* it was faster */
@@ -341,14 +348,9 @@ static void a_destroyed_sender_gives_its_receive_back(struct ct *t)
 
 static void a_destroyed_target_gives_its_receive_back(struct ct *t)
 {
-	struct ct_opts o = ct_defaults(t);
 	struct ct_link l, next;
 
-	o.cap.max_send_sge = PIECES;
-	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
-	ct_link_open(t, &l, &o);
-	ct_link_open(t, &next, &o);
-	long_message(&l, o.srq_b);
+	begin_long(t, &l, &next);
 	CT_EQ(ct_destroy(t->far, l.b.handle), 0);
 	CT_EQ(ct_to_state(&l.a, IBV_QPS_ERR), 0);
 	if (ct_wait(t->near, l.a.scq).status == IBV_WC_SUCCESS)
@@ -359,14 +361,9 @@ static void a_destroyed_target_gives_its_receive_back(struct ct *t)
 /* The target connects anew before its peer knows that the connection has ended. */
 static void a_target_that_is_reset_gives_its_receive_back(struct ct *t)
 {
-	struct ct_opts o = ct_defaults(t);
 	struct ct_link l, next;
 
-	o.cap.max_send_sge = PIECES;
-	o.srq_b = ct_create_srq(t->far, t->far->pd, 16, PIECES);
-	ct_link_open(t, &l, &o);
-	ct_link_open(t, &next, &o);
-	long_message(&l, o.srq_b);
+	begin_long(t, &l, &next);
 	CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
 	l.a.psn = (l.a.psn + 0x400000) & 0xffffff;
 	ct_init(&l.b);

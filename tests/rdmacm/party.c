@@ -31,6 +31,13 @@ void party_begin(struct party *party, enum rdma_port_space ps)
 	assert_int_not_equal(party->port, 0);
 }
 
+void party_begin_unheard(struct party *party, enum rdma_port_space ps)
+{
+	party_begin(party, ps);
+	rdma_destroy_id(party->listener);
+	party->listener = NULL;
+}
+
 static void destroy(struct rdma_cm_id *id)
 {
 	if (!id)

@@ -36,6 +36,8 @@ struct party {
 };
 
 void party_begin(struct party *party, enum rdma_port_space ps);
+/* The same, but nobody listens any more. */
+void party_begin_unheard(struct party *party, enum rdma_port_space ps);
 void party_end(struct party *party);
 
 /* client: bound, resolved, with a QP. */

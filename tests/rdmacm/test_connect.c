@@ -145,9 +145,7 @@ static void nobody_listens(void **state)
 {
 	struct party party;
 
-	party_begin(&party, RDMA_PS_TCP);
-	rdma_destroy_id(party.listener);
-	party.listener = NULL;
+	party_begin_unheard(&party, RDMA_PS_TCP);
 	party_resolve(&party);
 	assert_int_equal(rdma_connect(party.client, NULL), 0);
 	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_REJECTED), 8);

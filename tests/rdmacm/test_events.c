@@ -38,9 +38,7 @@ static void a_request_that_is_given_up_still_has_its_event(void **state)
 {
 	struct party party;
 
-	party_begin(&party, RDMA_PS_TCP);
-	rdma_destroy_id(party.listener);
-	party.listener = NULL;
+	party_begin_unheard(&party, RDMA_PS_TCP);
 	party_resolve(&party);
 	assert_int_equal(rdma_connect(party.client, NULL), 0);
 	/* It may have been rejected by now, and be about to be sent once more. */

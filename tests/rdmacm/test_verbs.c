@@ -286,9 +286,7 @@ static void a_datagram_service_is_not_there(void **state)
 {
 	struct party party;
 
-	party_begin(&party, RDMA_PS_UDP);
-	rdma_destroy_id(party.listener);
-	party.listener = NULL;
+	party_begin_unheard(&party, RDMA_PS_UDP);
 	party_resolve(&party);
 	assert_int_equal(rdma_connect(party.client, NULL), 0);
 	assert_int_equal(expect_event(party.client_channel, RDMA_CM_EVENT_UNREACHABLE), 1);
