@@ -3,18 +3,24 @@
  * A datagram goes to and fro between two plain UDP sockets: what a message through the kernel's
  * network costs without any protocol on top.
  *
- *   udp_pingpong [-b] [-n TRIPS] [-s BYTES] -p PORT          the server, for one client
- *   udp_pingpong [-b] [-n TRIPS] [-s BYTES] -p PORT ADDRESS  prints half the round trip, median, us
+ *   udp_pingpong [-a | -b] [-n TRIPS] [-s BYTES] -p PORT          the server, for one client
+ *   udp_pingpong [-a | -b] [-n TRIPS] [-s BYTES] -p PORT ADDRESS  prints half the round trip: a
+ *                                                                 median, us
  *
  * Both sides spin on a non-blocking socket, as a program that polls its completion queue does; with
  * -b they sleep in recv. The sockets are connected, which spares the kernel a lookup per datagram.
- * A TCP connection to the same port number says that the server is there, and ends it.
+ * With -a the packets are those of a SEND over RoCEv2, and they go as they have to there: the
+ * message and the ACK of the one before, in one segmented send of a socket that is not connected
+ * (connected ones number their packets by chance, and the ICRC covers the number), merged on
+ * arrival, with the ECN bits read. A TCP connection to the same port number says that the server is
+ * there, and ends it.
  */
 #include "bench.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +30,11 @@
 #include <unistd.h>
 
 enum { BYTES_MAX = 9000, RESEND_MS = 20 };
+/* RoCEv2: BTH, AETH, ICRC; ECN-capable. */
+enum { BTH = 12, ICRC = 4, ACK = BTH + 4 + ICRC, ECT0 = 2 };
 
 static struct {
-	bool blocking;
+	bool roce, blocking;
 	int trips, bytes;
 	struct sockaddr_in address; /* port, and the server's address */
 	bool client;
@@ -34,7 +42,7 @@ static struct {
 
 _Noreturn static void usage(void)
 {
-	fprintf(stderr, "usage: udp_pingpong [-b] [-n TRIPS] [-s BYTES] -p PORT [ADDRESS]\n");
+	fprintf(stderr, "usage: udp_pingpong [-a | -b] [-n TRIPS] [-s BYTES] -p PORT [ADDRESS]\n");
 	exit(2);
 }
 
@@ -42,8 +50,11 @@ static void parse(int argc, char **argv)
 {
 	int option, port = 0;
 
-	while ((option = getopt(argc, argv, "bn:s:p:")) != -1) {
+	while ((option = getopt(argc, argv, "abn:s:p:")) != -1) {
 		switch (option) {
+		case 'a':
+			options.roce = true;
+			break;
 		case 'b':
 			options.blocking = true;
 			break;
@@ -63,9 +74,16 @@ static void parse(int argc, char **argv)
 	options.client = optind < argc;
 	options.address.sin_family = AF_INET;
 	options.address.sin_port = htons((uint16_t)port);
-	if (port <= 0 || options.trips < 1 || options.bytes < 4 || options.bytes > BYTES_MAX ||
+	if (port <= 0 || options.trips < 1 || options.bytes < 4 ||
+	    options.bytes > BYTES_MAX - BTH - ICRC - ACK || (options.roce && options.blocking) ||
 	    (options.client && inet_pton(AF_INET, argv[optind], &options.address.sin_addr) != 1))
 		usage();
+}
+
+static void set(int fd, int level, int name, int value)
+{
+	if (setsockopt(fd, level, name, &value, sizeof(value)))
+		bench_die(errno, "a socket option");
 }
 
 static int udp_socket(void)
@@ -76,13 +94,58 @@ static int udp_socket(void)
 	/* A lost datagram must not stop it for ever. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)))
 		bench_die(errno, "UDP socket");
+	if (options.roce) {
+		set(fd, SOL_UDP, UDP_GRO, 1);
+		set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		set(fd, IPPROTO_IP, IP_TOS, ECT0);
+		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	}
 	return fd;
+}
+
+/* Whom to send to; known by the server when the first datagram came. */
+static struct sockaddr_in peer;
+
+static ssize_t receive_roce(int fd, void *buffer)
+{
+	_Alignas(struct cmsghdr) char control[2 * CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { buffer, BYTES_MAX };
+	struct msghdr head = { .msg_name = &peer,
+			       .msg_namelen = sizeof(peer),
+			       .msg_iov = &iov,
+			       .msg_iovlen = 1,
+			       .msg_control = control,
+			       .msg_controllen = sizeof(control) };
+
+	return recvmsg(fd, &head, MSG_DONTWAIT);
+}
+
+static ssize_t send_roce(int fd, const void *buffer)
+{
+	const uint16_t segment = (uint16_t)(BTH + options.bytes + ICRC);
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(segment))];
+	struct iovec iov = { (void *)buffer, (size_t)segment + ACK };
+	struct msghdr head = { .msg_name = &peer,
+			       .msg_namelen = sizeof(peer),
+			       .msg_iov = &iov,
+			       .msg_iovlen = 1,
+			       .msg_control = control,
+			       .msg_controllen = sizeof(control) };
+	struct cmsghdr *cut = CMSG_FIRSTHDR(&head);
+
+	cut->cmsg_level = SOL_UDP;
+	cut->cmsg_type = UDP_SEGMENT;
+	cut->cmsg_len = CMSG_LEN(sizeof(segment));
+	memcpy(CMSG_DATA(cut), &segment, sizeof(segment));
+	return sendmsg(fd, &head, 0);
 }
 
 /* Receives into buffer; false: nothing is there, or nothing came in time. */
 static bool receive(int fd, void *buffer)
 {
-	ssize_t length = recv(fd, buffer, BYTES_MAX, options.blocking ? 0 : MSG_DONTWAIT);
+	ssize_t length = options.roce
+				 ? receive_roce(fd, buffer)
+				 : recv(fd, buffer, BYTES_MAX, options.blocking ? 0 : MSG_DONTWAIT);
 
 	if (length < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNREFUSED)
 		bench_die(errno, "recv");
@@ -91,7 +154,10 @@ static bool receive(int fd, void *buffer)
 
 static void transmit(int fd, const void *buffer)
 {
-	if (send(fd, buffer, (size_t)options.bytes, 0) < 0 && errno != ECONNREFUSED)
+	ssize_t sent =
+		options.roce ? send_roce(fd, buffer) : send(fd, buffer, (size_t)options.bytes, 0);
+
+	if (sent < 0 && errno != ECONNREFUSED)
 		bench_die(errno, "send");
 }
 
@@ -107,14 +173,13 @@ static bool is_over(int control)
 /* The first datagram says whom to answer. */
 static void connect_back(int fd, int control, char *buffer)
 {
-	struct sockaddr_in peer;
 	socklen_t length = sizeof(peer);
 
 	while (recvfrom(fd, buffer, BYTES_MAX, 0, (struct sockaddr *)&peer, &length) < 0) {
 		if (is_over(control))
 			exit(0);
 	}
-	if (connect(fd, (struct sockaddr *)&peer, length))
+	if (!options.roce && connect(fd, (struct sockaddr *)&peer, length))
 		bench_die(errno, "connect");
 	transmit(fd, buffer);
 }
@@ -196,10 +261,15 @@ static void measure(void)
 	int fd = udp_socket(), control = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr *address = (struct sockaddr *)&options.address;
 
+	peer = options.address;
 	if (connect(control, address, sizeof(options.address)) ||
-	    connect(fd, address, sizeof(options.address)))
+	    (!options.roce && connect(fd, address, sizeof(options.address))))
 		bench_die(errno, "connect");
-	printf("%s %.3f\n", options.blocking ? "udp_sleep_lat" : "udp_lat", measure_us(fd));
+	printf("%s %.3f\n",
+	       options.roce	  ? "udp_roce_lat"
+	       : options.blocking ? "udp_sleep_lat"
+				  : "udp_lat",
+	       measure_us(fd));
 	close(control);
 }
 
