@@ -46,24 +46,48 @@ static void move_timer(struct vb_cm_endpoint *from, struct vb_cm_endpoint *to)
 	from->timer.due_ns = VB_NEVER_NS;
 }
 
+static struct vb_cm_endpoint *allocate(struct vb_cm *cm)
+{
+	return cm->orphan_count < VB_CM_ORPHANS_MAX ? malloc(sizeof(struct vb_cm_endpoint)) : NULL;
+}
+
+static void own(struct vb_cm *cm, struct vb_cm_endpoint *orphan)
+{
+	orphan->orphan = true;
+	vb_list_append(&cm->orphans, &orphan->sibling);
+	cm->orphan_count++;
+}
+
+struct vb_cm_endpoint *vb_cm_orphan(struct vb_cm *cm)
+{
+	struct vb_cm_endpoint *orphan = allocate(cm);
+
+	if (!orphan)
+		return NULL;
+	vb_cm_endpoint_init(cm, orphan);
+	if (vb_cm_enroll(orphan)) {
+		free(orphan);
+		return NULL;
+	}
+	own(cm, orphan);
+	return orphan;
+}
+
 /* Whatever the endpoint is about goes on without it, if there is memory. */
 static void linger(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm *cm = endpoint->cm;
-	struct vb_cm_endpoint *orphan =
-		cm->orphan_count < VB_CM_ORPHANS_MAX ? malloc(sizeof(*orphan)) : NULL;
+	struct vb_cm_endpoint *orphan = allocate(cm);
 
 	if (!orphan)
 		return;
 	vb_cm_leave_listener(endpoint);
 	*orphan = *endpoint;
 	vb_list_init(&orphan->children);
-	vb_list_append(&cm->orphans, &orphan->sibling);
 	move_nodes(endpoint, orphan);
 	move_timer(endpoint, orphan);
 	endpoint->timed = false;
-	orphan->orphan = true;
-	cm->orphan_count++;
+	own(cm, orphan);
 }
 
 static void reject(struct vb_cm_endpoint *endpoint)

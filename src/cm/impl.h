@@ -135,6 +135,14 @@ void vb_cm_stale(struct vb_cm_endpoint *old);
 void vb_cm_refuse(struct vb_cm *cm, const struct vb_cm_route *route,
 		  const struct vb_cm_message *message, uint16_t reason, const void *info,
 		  uint8_t info_length);
+/* The same for a REQ that could be taken later: its copies get that answer, too. */
+void vb_cm_refuse_for_good(struct vb_cm *cm, const struct vb_cm_route *route,
+			   const struct vb_cm_message *message, uint16_t reason);
+
+/* --- destroy.c --- */
+
+/* An endpoint that belongs to the connection manager; NULL: no memory, or too many. */
+struct vb_cm_endpoint *vb_cm_orphan(struct vb_cm *cm);
 
 /* --- end.c --- */
 

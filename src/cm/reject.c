@@ -93,6 +93,26 @@ void vb_cm_refuse(struct vb_cm *cm, const struct vb_cm_route *route,
 	vb_cm_answer(cm, route, &rej);
 }
 
+void vb_cm_refuse_for_good(struct vb_cm *cm, const struct vb_cm_route *route,
+			   const struct vb_cm_message *message, uint16_t reason)
+{
+	struct vb_cm_endpoint *orphan = vb_cm_orphan(cm);
+
+	if (!orphan) {
+		vb_cm_refuse(cm, route, message, reason, NULL, 0);
+		return;
+	}
+	orphan->state = VB_CM_REQ_RECEIVED;
+	orphan->route = *route;
+	orphan->host = vb_cm_host(cm, &route->remote);
+	orphan->transaction_id = message->transaction_id;
+	orphan->remote_id = message->req.local_comm_id;
+	orphan->remote_qpn = message->req.qpn;
+	vb_cm_file_remote_id(orphan);
+	orphan->message = vb_cm_make_rej(orphan, reason);
+	vb_cm_rejected(orphan);
+}
+
 /* --- the peer's --- */
 
 static void end_refused(struct vb_cm_endpoint *endpoint, unsigned reason,

@@ -180,11 +180,19 @@ static bool is_of_other_type(const struct vb_cm_endpoint *listener, const struct
 	return !qp_type(req, &type) || !vb_cm_takes(listener, type);
 }
 
+/*
+ * The REQ of a peer that uses an id, or a QP, for something new (IBA 12.9.8). With the answer the
+ * peer begins anew, with another id, and finds its QP free. A copy of this REQ that comes as late
+ * as that is still this one: known by its id, which is the old endpoint's or has to be kept.
+ */
 static void refuse_stale(struct vb_cm *cm, const struct vb_cm_route *route,
 			 const struct vb_cm_message *message, struct vb_cm_endpoint *old)
 {
 	vb_cm_drop(cm, VB_CM_DROP_STALE);
-	vb_cm_refuse(cm, route, message, VB_CM_REJ_STALE, NULL, 0);
+	if (old->remote_id == message->req.local_comm_id)
+		vb_cm_refuse(cm, route, message, VB_CM_REJ_STALE, NULL, 0);
+	else
+		vb_cm_refuse_for_good(cm, route, message, VB_CM_REJ_STALE);
 	vb_cm_stale(old);
 }
 

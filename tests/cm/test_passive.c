@@ -385,6 +385,49 @@ static void a_stale_connection_is_disconnected(void **state)
 	rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED);
 }
 
+/* A copy of a request that was refused as stale comes when all of the next attempt is over. */
+static void a_stale_request_stays_refused(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *old = rig_establish_passive(rig), *next;
+	struct vb_cm_message stale = rig_req(rig, RIG_PEER_ID + 1, RIG_PEER_QPN), fresh, drep;
+	struct vb_cm_accept_params accept = rig_accept_params();
+
+	rig_give(rig, &stale);
+	assert_int_equal(rig_take(rig, VB_CM_REJ).rej.reason, VB_CM_REJ_STALE);
+	fresh = rig_take(rig, VB_CM_DREQ);
+	assert_true(vb_cm_stray(&fresh, &drep));
+	rig_give(rig, &drep);
+	rig_event(rig, old, VB_CM_EVENT_DISCONNECTED);
+	fresh = rig_req(rig, RIG_PEER_ID + 2, RIG_PEER_QPN);
+	rig_give(rig, &fresh);
+	next = rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED).endpoint;
+	assert_int_equal(vb_cm_accept(next, &accept, rig->now_ns), 0);
+	rig_take(rig, VB_CM_REP);
+	fresh = rig_answer(next, VB_CM_RTU);
+	fresh.rtu.local_comm_id = next->remote_id;
+	rig_give(rig, &fresh);
+	rig_event(rig, next, VB_CM_EVENT_ESTABLISHED);
+	/* It does the new connection no harm, and is none when that is over. */
+	rig_give(rig, &stale);
+	rig_take_rej(rig, VB_CM_REJ_STALE);
+	fresh = rig_dreq(next);
+	fresh.dreq.local_comm_id = next->remote_id;
+	rig_give(rig, &fresh);
+	rig_take(rig, VB_CM_DREP);
+	rig_event(rig, next, VB_CM_EVENT_DISCONNECTED);
+	rig_give(rig, &stale);
+	rig_take_rej(rig, VB_CM_REJ_STALE);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	/* One day it is forgotten. */
+	vb_cm_destroy(old, rig->now_ns);
+	vb_cm_destroy(next, rig->now_ns);
+	rig_wait(rig, 10000 * MS);
+	assert_int_equal(rig->cm.orphan_count, 0);
+	assert_int_equal(rig->cm.by_remote_id.count, 0);
+}
+
 static void an_id_that_comes_back_with_another_qp_is_stale(void **state)
 {
 	struct rig *rig = *state;
@@ -471,6 +514,7 @@ int main(void)
 		rig_test(destroying_says_goodbye),
 		rig_test(limits_are_enforced),
 		rig_test(a_stale_connection_is_disconnected),
+		rig_test(a_stale_request_stays_refused),
 		rig_test(an_id_that_comes_back_with_another_qp_is_stale),
 		rig_test(a_request_that_was_given_up_makes_room),
 		rig_test(what_cannot_be_is_refused),
