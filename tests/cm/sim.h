@@ -187,6 +187,10 @@ void app_fill(const struct attempt *attempt, unsigned salt, uint8_t *data, size_
 
 /* sim_oracle.c */
 void oracle_event(struct end *end, const struct vb_cm_event *event);
+/* Connected, and its peer is not. */
+bool oracle_is_widowed(struct end *end);
+/* May that be? */
+void oracle_widow(struct end *end);
 void oracle_final(struct world *world);
 void oracle_leaks(struct world *world);
 

@@ -213,9 +213,14 @@ static bool is_excused(const struct end *end)
 }
 
 /* Fifteen repetitions are more than such a network can swallow. */
+static bool is_mild(const struct world *world)
+{
+	return world->loss <= 1000;
+}
+
 static bool is_friendly(const struct world *world)
 {
-	return world->loss <= 1000 && !world->partition_count && !world->crashes;
+	return is_mild(world) && !world->partition_count && !world->crashes;
 }
 
 static struct end *peer_of(struct end *end)
@@ -227,19 +232,32 @@ static struct end *peer_of(struct end *end)
 	return attempt->passive_count ? attempt->passives[attempt->passive_count - 1] : NULL;
 }
 
-static void check_connected(struct end *end)
+bool oracle_is_widowed(struct end *end)
+{
+	struct end *peer = peer_of(end);
+
+	return is_connected(end) &&
+	       (!peer || !is_connected(peer) ||
+		peer->endpoint.local_id != end->endpoint.remote_id ||
+		peer->endpoint.remote_id != end->endpoint.local_id);
+}
+
+void oracle_widow(struct end *end)
 {
 	struct world *world = end->process->world;
 	struct end *peer = peer_of(end);
 
-	if (!is_connected(end))
-		return;
-	if (peer && is_connected(peer) && peer->endpoint.local_id == end->endpoint.remote_id &&
-	    peer->endpoint.remote_id == end->endpoint.local_id)
-		return;
 	world->stats.widowed++;
-	if (!peer || !is_excused(peer) || is_friendly(world))
+	if ((is_mild(world) && (!peer || !is_excused(peer))) || is_friendly(world))
 		world_fail(world, "%s of %u is connected, its peer is not", side(end),
+			   end->attempt->id);
+}
+
+/* By now it has asked. */
+static void check_connected(struct end *end)
+{
+	if (oracle_is_widowed(end))
+		world_fail(end->process->world, "%s of %u stays connected to nobody", side(end),
 			   end->attempt->id);
 }
 

@@ -11,6 +11,10 @@
 /* MRAs make a connect last up to 15 times 73 s. */
 #define LIMIT_NS (4 * 3600 * 1000 * MS)
 
+/* One in two is answered in the worst of networks, as soon as no partition is left. */
+enum { QUESTIONS = 60 };
+#define QUESTION_NS (1000 * MS)
+
 void world_fail(struct world *world, const char *format, ...)
 {
 	va_list arguments;
@@ -208,6 +212,28 @@ static void each_end(struct world *world, void (*visit)(struct end *end))
 	}
 }
 
+static void judge_widow(struct end *end)
+{
+	if (oracle_is_widowed(end))
+		oracle_widow(end);
+}
+
+static void ask(struct end *end)
+{
+	if (oracle_is_widowed(end))
+		app_act(end, ACTION_PROBE);
+}
+
+/* As librdmacm does, for as long as a connection lasts. */
+static void ask_all(struct world *world)
+{
+	for (unsigned i = 0; i < QUESTIONS && !world->failure[0]; i++) {
+		each_end(world, ask);
+		run_until_quiet(world);
+		world->now_ns += QUESTION_NS;
+	}
+}
+
 static void disconnect(struct end *end)
 {
 	if (end->phase == PHASE_ESTABLISHED)
@@ -268,6 +294,8 @@ bool world_run(uint64_t seed, bool verbose, enum sabotage sabotage, struct stats
 	world.now_ns = BEGIN_NS;
 	plan(&world);
 	run_until_quiet(&world);
+	each_end(&world, judge_widow);
+	ask_all(&world);
 	oracle_final(&world);
 	close_all(&world);
 	clean_up(&world);
