@@ -61,9 +61,9 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(DREP) = vb_cm_on_duplicate,
 	},
 	[VB_CM_REJECTED] = {
-		ON(REQ) = vb_cm_on_again,
-		ON(REP) = vb_cm_on_again,
-		ON(RTU) = vb_cm_on_again,
+		ON(REQ) = vb_cm_on_again_kept,
+		ON(REP) = vb_cm_on_again_kept,
+		ON(RTU) = vb_cm_on_again_kept,
 		ON(DREQ) = vb_cm_on_dreq_again,
 	},
 	[VB_CM_SIDR_REQ_SENT] = {
@@ -73,7 +73,7 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(SIDR_REQ) = vb_cm_on_duplicate,
 	},
 	[VB_CM_SIDR_REP_SENT] = {
-		ON(SIDR_REQ) = vb_cm_on_again,
+		ON(SIDR_REQ) = vb_cm_on_again_kept,
 	},
 };
 #undef ON

@@ -87,6 +87,14 @@ void vb_cm_on_again(struct vb_cm_endpoint *endpoint, const struct vb_cm_message 
 	vb_cm_say_again(endpoint);
 }
 
+/* Who has not heard it by now may not hear it this time either. */
+void vb_cm_on_again_kept(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	vb_cm_on_again(endpoint, message);
+	if (!endpoint->resends_max)
+		vb_cm_wait(endpoint, VB_CM_ANSWER_KEPT_NS);
+}
+
 /* The application has not answered yet. */
 void vb_cm_on_req_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {

@@ -293,8 +293,26 @@ static void reject_is_said_again(void **state)
 	assert_string_equal((char *)rej.rej.private_data, "sorry");
 	rig_event_none(rig);
 	/* Some day it is forgotten. */
-	rig_wait(rig, 6000 * MS);
+	rig_wait(rig, 8000 * MS);
 	assert_int_equal(rig->cm.orphan_count, 0);
+}
+
+/* Whatever pause a peer makes between its tries, Linux or ours, and whatever gets lost. */
+static void a_refused_request_stays_refused_while_it_is_asked_for(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID, RIG_PEER_QPN);
+	struct vb_cm_endpoint *endpoint = rig_request(rig);
+
+	vb_cm_reject(endpoint, VB_CM_REJ_CONSUMER, NULL, 0, NULL, 0, rig->now_ns);
+	rig_take_rej(rig, VB_CM_REJ_CONSUMER);
+	vb_cm_destroy(endpoint, rig->now_ns);
+	for (int i = 0; i < 5; i++) {
+		rig_wait(rig, 6443 * MS);
+		rig_give(rig, &req);
+		rig_take_rej(rig, VB_CM_REJ_CONSUMER);
+		rig_event_none(rig);
+	}
 }
 
 static void the_peer_gives_up_and_says_so(void **state)
@@ -334,7 +352,7 @@ static void destroying_says_goodbye(void **state)
 	rej = rig_take(rig, VB_CM_REJ);
 	assert_int_equal(rej.rej.reason, VB_CM_REJ_CONSUMER);
 	assert_int_equal(rej.rej.answers, VB_CM_ANSWERS_REQ);
-	rig_wait(rig, 6000 * MS);
+	rig_wait(rig, 8000 * MS);
 	vb_cm_destroy(rig_accepted(rig), rig->now_ns);
 	rej = rig_take(rig, VB_CM_REJ);
 	assert_int_equal(rej.rej.reason, VB_CM_REJ_CONSUMER);
@@ -510,6 +528,7 @@ int main(void)
 		rig_test(backlog),
 		rig_test(no_memory_for_an_endpoint),
 		rig_test(reject_is_said_again),
+		rig_test(a_refused_request_stays_refused_while_it_is_asked_for),
 		rig_test(the_peer_gives_up_and_says_so),
 		rig_test(destroying_says_goodbye),
 		rig_test(limits_are_enforced),
