@@ -270,17 +270,21 @@ static void act_ready(struct end *end, uint64_t now_ns)
 	}
 }
 
-/* Data from the active side arrives at the QP of the passive side. */
+/* Data from the active side arrives at the QP that it is connected to, if that still exists. */
 static void act_data(struct end *end, uint64_t now_ns)
 {
 	struct attempt *attempt = end->attempt;
 
 	if (end->phase != PHASE_ESTABLISHED || !attempt->server->alive)
 		return;
-	for (unsigned i = 0; i < attempt->passive_count; i++)
-		if (!attempt->passives[i]->dead && !attempt->passives[i]->destroyed &&
-		    attempt->passives[i]->endpoint.remote_id == end->endpoint.local_id)
-			vb_cm_data_arrived(&attempt->server->cm, attempt->server_qpn, now_ns);
+	for (unsigned i = 0; i < attempt->passive_count; i++) {
+		const struct end *passive = attempt->passives[i];
+
+		if (!passive->dead && !passive->destroyed &&
+		    passive->endpoint.remote_id == end->endpoint.local_id &&
+		    passive->comm_id == end->endpoint.remote_id)
+			vb_cm_data_arrived(&attempt->server->cm, passive->qpn, now_ns);
+	}
 }
 
 /* Harmless to a connection that both sides have. */
