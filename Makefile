@@ -37,6 +37,7 @@ sim: deps
 	@$(MAKE) --no-print-directory all
 	@$(BUILD)/tests/sim/sim --seeds tests/sim/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seeds tests/cm/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
+	@$(BUILD)/tests/cm/cm-sim --seed 1$$(date +%s)00000000 --seconds $(SECONDS)
 
 fuzz: deps
 	@tests/fuzz/run $(SECONDS)

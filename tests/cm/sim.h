@@ -27,7 +27,7 @@ enum {
 	HOSTS_MAX = 4,
 	PROCESSES_MAX = 8,
 	ATTEMPTS_MAX = 16,
-	PASSIVES_MAX = 8, /* of one attempt: after crashes, or when a REJ was forgotten */
+	PASSIVES_MAX = 32, /* of one attempt: after crashes, or when a REJ was forgotten */
 	PARTITIONS_MAX = 3,
 	PORT = 5000, /* of process 0, and so on */
 	FIRST_QPN = 0x100,
