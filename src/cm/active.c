@@ -113,7 +113,7 @@ int vb_cm_connect(struct vb_cm_endpoint *endpoint, const struct vb_cm_connect_pa
 	endpoint->peer = (struct vb_cm_peer){ .qp_type = params->qp_type };
 	endpoint->stale_tries = 0;
 	endpoint->over = VB_CM_NOT_OVER;
-	endpoint->disconnecting = false;
+	endpoint->asked_for_time = endpoint->disconnecting = false;
 	endpoint->cm_timeout = VB_CM_TIMEOUT_EXPONENT;
 	endpoint->cm_retries = VB_CM_RETRIES;
 	name_req(endpoint);
@@ -193,6 +193,7 @@ void vb_cm_on_rep_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_
 				     .transaction_id = endpoint->transaction_id };
 
 	vb_cm_duplicate(endpoint->cm, message);
+	endpoint->asked_for_time = true;
 	mra.mra.local_comm_id = endpoint->local_id;
 	mra.mra.remote_comm_id = endpoint->remote_id;
 	mra.mra.answers = VB_CM_ANSWERS_REP;
@@ -202,21 +203,20 @@ void vb_cm_on_rep_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_
 
 /* --- RTU --- */
 
-static void send_rtu(struct vb_cm_endpoint *endpoint)
+static void make_rtu(struct vb_cm_endpoint *endpoint)
 {
-	struct vb_cm_message rtu = { .attribute = VB_CM_RTU,
-				     .transaction_id = endpoint->transaction_id };
-
-	rtu.rtu.local_comm_id = endpoint->local_id;
-	rtu.rtu.remote_comm_id = endpoint->remote_id;
-	vb_cm_say(endpoint, &rtu);
+	endpoint->message = (struct vb_cm_message){ .attribute = VB_CM_RTU,
+						    .transaction_id = endpoint->transaction_id };
+	endpoint->message.rtu.local_comm_id = endpoint->local_id;
+	endpoint->message.rtu.remote_comm_id = endpoint->remote_id;
 }
 
+/* A passive side gets none, and its message is the REP. */
 void vb_cm_on_rep_again_rtu(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	vb_cm_duplicate(endpoint->cm, message);
-	endpoint->cm->counters.resent[VB_CM_RTU - VB_CM_REQ]++;
-	send_rtu(endpoint);
+	if (endpoint->message.attribute == VB_CM_RTU)
+		vb_cm_say_again(endpoint);
 }
 
 int vb_cm_establish(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
@@ -227,6 +227,10 @@ int vb_cm_establish(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
 	if (endpoint->state != VB_CM_REP_RECEIVED)
 		return -EINVAL;
 	endpoint->state = VB_CM_ESTABLISHED;
-	send_rtu(endpoint);
+	make_rtu(endpoint);
+	if (endpoint->asked_for_time)
+		vb_cm_say_until_answered(endpoint, VB_CM_MRA_REPEATS);
+	else
+		vb_cm_say(endpoint, &endpoint->message);
 	return 0;
 }

@@ -224,6 +224,7 @@ struct vb_cm_endpoint {
 	uint32_t mra_id;     /* readable: the peer's id, known from its MRA only */
 	uint8_t cm_timeout, cm_retries; /* of the REQ, for what is sent to the peer */
 	bool orphan;         /* memory of the connection manager's; no events */
+	bool asked_for_time; /* by an MRA: the peer does not repeat itself for long */
 	bool disconnecting;  /* as soon as it is established */
 	bool never_was;      /* in timewait: there was no connection, so no event */
 	uint64_t probe_id;   /* transaction of the last probe; 0: none */

@@ -41,6 +41,7 @@ enum {
 	VB_CM_PKEY = 0xffff,
 	VB_CM_STALE_TRIES = 3,
 	VB_CM_REJ_REPEATS = 8, /* of a REJ that nobody acknowledges and nobody asks for again */
+	VB_CM_MRA_REPEATS = 3, /* of a REJ or RTU to a peer that will not ask again for a minute */
 };
 
 /* --- table.c --- */

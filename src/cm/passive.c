@@ -102,6 +102,7 @@ void vb_cm_on_req_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_
 				     .transaction_id = endpoint->transaction_id };
 
 	vb_cm_duplicate(endpoint->cm, message);
+	endpoint->asked_for_time = true;
 	mra.mra.local_comm_id = endpoint->local_id;
 	mra.mra.remote_comm_id = endpoint->remote_id;
 	mra.mra.answers = VB_CM_ANSWERS_REQ;

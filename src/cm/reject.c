@@ -35,16 +35,24 @@ struct vb_cm_message vb_cm_make_rej(const struct vb_cm_endpoint *endpoint, uint1
 	return rej;
 }
 
+/* How often a REJ is said again of our own accord. */
+static uint8_t repeats(const struct vb_cm_endpoint *endpoint)
+{
+	/* The peer may be content with the REP, and never ask again. */
+	if (endpoint->state == VB_CM_REP_SENT)
+		return VB_CM_REJ_REPEATS;
+	return endpoint->asked_for_time ? VB_CM_MRA_REPEATS : 0;
+}
+
 void vb_cm_rejected(struct vb_cm_endpoint *endpoint)
 {
-	bool was_accepted = endpoint->state == VB_CM_REP_SENT;
+	uint8_t resends_max = repeats(endpoint);
 
 	endpoint->state = VB_CM_REJECTED;
 	vb_cm_leave_listener(endpoint);
 	vb_cm_unfile_qpns(endpoint);
-	if (was_accepted) {
-		/* The peer may be content with the REP, and never ask again. */
-		vb_cm_say_until_answered(endpoint, VB_CM_REJ_REPEATS);
+	if (resends_max) {
+		vb_cm_say_until_answered(endpoint, resends_max);
 		return;
 	}
 	endpoint->resends_max = 0;

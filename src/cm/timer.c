@@ -33,11 +33,12 @@ static void give_up(struct vb_cm_endpoint *endpoint)
 		endpoint->resends_max = 0;
 		vb_cm_wait(endpoint, VB_CM_ANSWER_KEPT_NS);
 		break;
+	case VB_CM_ESTABLISHED:
+		break; /* it has said RTU often enough */
 	case VB_CM_IDLE:
 	case VB_CM_LISTEN:
 	case VB_CM_REQ_RECEIVED:
 	case VB_CM_REP_RECEIVED:
-	case VB_CM_ESTABLISHED:
 	case VB_CM_TIMEWAIT:
 	case VB_CM_SIDR_REQ_RECEIVED:
 	case VB_CM_SIDR_REP_SENT:
@@ -77,6 +78,7 @@ static void fire(struct vb_cm_endpoint *endpoint)
 		break;
 	case VB_CM_REQ_SENT:
 	case VB_CM_REP_SENT:
+	case VB_CM_ESTABLISHED:
 	case VB_CM_DREQ_SENT:
 	case VB_CM_SIDR_REQ_SENT:
 		resend(endpoint);
@@ -85,7 +87,6 @@ static void fire(struct vb_cm_endpoint *endpoint)
 	case VB_CM_LISTEN:
 	case VB_CM_REQ_RECEIVED:
 	case VB_CM_REP_RECEIVED:
-	case VB_CM_ESTABLISHED:
 	case VB_CM_SIDR_REQ_RECEIVED:
 	case VB_CM_STATES:
 		break; /* no timer runs there */

@@ -120,6 +120,27 @@ static void rep_again_when_established_gets_the_rtu_again(void **state)
 	assert_int_equal(rig->cm.counters.duplicates[VB_CM_REP - VB_CM_REQ], 1);
 }
 
+/* A peer that was told to wait does not say REP again when the RTU gets lost. */
+static void an_rtu_after_an_mra_is_repeated(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message rep = rig_replied(rig, &rig->a);
+
+	rig_give(rig, &rep);
+	rig_take(rig, VB_CM_MRA);
+	assert_int_equal(vb_cm_establish(&rig->a, rig->now_ns), 0);
+	rig_take(rig, VB_CM_RTU);
+	rig_take_none(rig);
+	rig_wait(rig, 3000 * MS);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rig_take(rig, VB_CM_RTU).rtu.remote_comm_id, RIG_PEER_ID);
+	rig_wait(rig, 100000 * MS);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	rig_give(rig, &rep);
+	rig_take(rig, VB_CM_RTU);
+}
+
 static void mra_gives_the_peer_time(void **state)
 {
 	struct rig *rig = *state;
@@ -368,6 +389,7 @@ int main(void)
 		rig_test(rep_is_turned_round),
 		rig_test(rep_again_while_the_qp_is_readied_gets_an_mra),
 		rig_test(rep_again_when_established_gets_the_rtu_again),
+		rig_test(an_rtu_after_an_mra_is_repeated),
 		rig_test(mra_gives_the_peer_time),
 		rig_test(an_endless_mra_is_not_believed),
 		rig_test(rej_names_our_id_only),

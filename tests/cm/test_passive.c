@@ -315,6 +315,26 @@ static void a_refused_request_stays_refused_while_it_is_asked_for(void **state)
 	}
 }
 
+/* A peer that was told to wait does not ask for what got lost. */
+static void a_rej_after_an_mra_is_repeated(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID, RIG_PEER_QPN);
+	struct vb_cm_endpoint *endpoint = rig_request(rig);
+
+	rig_give(rig, &req);
+	rig_take(rig, VB_CM_MRA);
+	vb_cm_reject(endpoint, VB_CM_REJ_CONSUMER, NULL, 0, NULL, 0, rig->now_ns);
+	rig_take_rej(rig, VB_CM_REJ_CONSUMER);
+	vb_cm_destroy(endpoint, rig->now_ns);
+	rig_wait(rig, 3000 * MS);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(rig_take(rig, VB_CM_REJ).rej.reason, VB_CM_REJ_CONSUMER);
+	rig_take_none(rig);
+	rig_wait(rig, 8000 * MS);
+	assert_int_equal(rig->cm.orphan_count, 0);
+}
+
 static void the_peer_gives_up_and_says_so(void **state)
 {
 	struct rig *rig = *state;
@@ -529,6 +549,7 @@ int main(void)
 		rig_test(no_memory_for_an_endpoint),
 		rig_test(reject_is_said_again),
 		rig_test(a_refused_request_stays_refused_while_it_is_asked_for),
+		rig_test(a_rej_after_an_mra_is_repeated),
 		rig_test(the_peer_gives_up_and_says_so),
 		rig_test(destroying_says_goodbye),
 		rig_test(limits_are_enforced),
