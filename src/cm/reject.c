@@ -134,7 +134,7 @@ static void end_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 	vb_cm_finish(endpoint, &event);
 }
 
-/* A copy of the REQ that the REJ overtook is not a new request. */
+/* A copy of the REQ that the REJ overtook is not a new request; as if we had refused it. */
 static void end_refused_passive(struct vb_cm_endpoint *endpoint, unsigned reason,
 				const struct vb_cm_message *message)
 {
@@ -145,7 +145,7 @@ static void end_refused_passive(struct vb_cm_endpoint *endpoint, unsigned reason
 	endpoint->never_was = true;
 	vb_cm_leave_listener(endpoint);
 	vb_cm_unfile_qpns(endpoint);
-	vb_cm_wait(endpoint, VB_CM_TIMEWAIT_NS);
+	vb_cm_wait(endpoint, VB_CM_ANSWER_KEPT_NS);
 	vb_cm_raise(endpoint, &event);
 }
 

@@ -355,12 +355,16 @@ static void the_peer_gives_up_and_says_so(void **state)
 	assert_int_equal(rig_event(rig, endpoint, VB_CM_EVENT_REJECTED).event.reason, 4);
 	assert_int_equal(vb_cm_accept(endpoint, &params, rig->now_ns), -EINVAL);
 	rig_take_none(rig);
-	/* A copy of its REQ was slower than the REJ. */
+	/* Copies of its REQ were slower than the REJ. */
+	rig_give(rig, &req);
+	rig_take_rej(rig, VB_CM_REJ_STALE);
+	rig_wait(rig, 6000 * MS);
 	rig_give(rig, &req);
 	rig_take_rej(rig, VB_CM_REJ_STALE);
 	rig_event_none(rig);
-	rig_wait(rig, 1000 * MS);
+	rig_wait(rig, 8000 * MS);
 	rig_event_none(rig);
+	assert_int_equal(endpoint->state, VB_CM_IDLE);
 }
 
 static void destroying_says_goodbye(void **state)
