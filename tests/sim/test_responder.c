@@ -142,6 +142,30 @@ static void a_read_is_answered(void **state)
 	take_ack(RIG_RQ_PSN + 4, 3);
 }
 
+/*
+ * Soft-RoCE takes an ACK with the PSN of a READ for its answer, and completes it without the bytes: one
+ * lost response would be wrong data.
+ */
+static void an_ack_never_has_the_psn_of_a_read_or_atomic(void **state)
+{
+	struct vb_packet send = rig_request(VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	send.ack_request = true;
+	rig_give(&rig, send);
+	rig_give_read(&rig, RIG_RQ_PSN + 1, 0, 8);
+	rig_turn(&rig);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_RESPONSE_ONLY).psn, RIG_RQ_PSN + 1);
+	rig_take_none(&rig); /* that was an answer to both */
+	rig_give_atomic(&rig, RIG_RQ_PSN + 2, 0, 1);
+	rig_take_op(&rig, VB_OP_ATOMIC_ACKNOWLEDGE);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8); /* a duplicate */
+	take_ack(RIG_RQ_PSN, 1);
+	rig_take_none(&rig);
+}
+
 static void a_part_of_a_read_is_repeated(void **state)
 {
 	struct vb_packet packet;
@@ -395,6 +419,7 @@ int main(void)
 		TEST_RC(write_with_imm_draws_rnr_for_its_last_packet),
 		TEST_RC(a_duplicate_has_no_effect_and_gets_the_newest_psn),
 		TEST_RC(a_read_is_answered),
+		TEST_RC(an_ack_never_has_the_psn_of_a_read_or_atomic),
 		TEST_RC(a_part_of_a_read_is_repeated),
 		TEST_RC(a_duplicate_read_before_anything_else_is_nothing),
 		TEST_RC(an_atomic_is_executed_once),

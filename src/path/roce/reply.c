@@ -135,12 +135,12 @@ static void send_atomic(struct vb_wired *wired, struct vb_reply *reply)
 
 /* --- ACK and NAK --- */
 
-static void acknowledge(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
+static void acknowledge(struct vb_wired *wired, uint8_t syndrome, uint32_t psn, uint32_t msn)
 {
 	struct vb_packet packet = answer(wired, VB_OP_ACKNOWLEDGE, psn);
 
 	packet.syndrome = syndrome;
-	packet.msn = wired->resp.msn & VB_PSN_MASK;
+	packet.msn = msn & VB_PSN_MASK;
 	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
 }
 
@@ -148,7 +148,7 @@ static void refuse(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	acknowledge(wired, resp->nak_due, resp->nak_psn);
+	acknowledge(wired, resp->nak_due, resp->nak_psn, resp->msn);
 	resp->nak_due = 0;
 	resp->ack_due = false; /* the NAK says as much */
 	if (!resp->fatal)
@@ -215,7 +215,7 @@ bool vb_reply_run(struct vb_wired *wired)
 	if (resp->nak_due) {
 		refuse(wired);
 	} else if (resp->ack_due) {
-		acknowledge(wired, credits(wired), vb_psn_add(resp->expected_psn, VB_PSN_MASK));
+		acknowledge(wired, credits(wired), resp->ack_psn, resp->ack_msn);
 		resp->ack_due = false;
 	}
 	return false;

@@ -158,6 +158,12 @@ static void executed(struct vb_wired *wired, const struct vb_packet *packet, uin
 	resp->expected_psn = vb_psn_add(resp->expected_psn, psns);
 	resp->family = more ? row->family : VB_FAMILY_UNKNOWN;
 	resp->msn += !more;
+	if (row->family == VB_FAMILY_SEND || row->family == VB_FAMILY_WRITE) {
+		resp->ack_psn = packet->psn;
+		resp->ack_msn = resp->msn;
+	} else {
+		resp->ack_due = false; /* its own answer acknowledges what came before it */
+	}
 }
 
 static void place(struct vb_wired *wired, const struct vb_packet *packet)

@@ -75,6 +75,7 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 		wired->req.tried = vb_qp_has_begun(qp);
 		wired->mtu = 128u << qp->attr.path_mtu;
 		wired->resp.expected_psn = qp->attr.rq_psn;
+		wired->resp.ack_psn = vb_psn_add(qp->attr.rq_psn, VB_PSN_MASK);
 	}
 	atomic_store(&qp->wired, wired);
 	return 0;

@@ -140,6 +140,7 @@ struct vb_responder {
 	uint32_t saved_next;
 	bool ack_due;
 	uint64_t ack_ns; /* since then */
+	uint32_t ack_psn, ack_msn; /* of the newest SEND or WRITE; READs are not for ACKs to answer */
 	uint8_t nak_due;      /* syndrome; 0: none. Goes out behind the answers before it */
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */
