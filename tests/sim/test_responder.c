@@ -372,6 +372,20 @@ static void a_nak_tells_of_what_is_missing_when_it_goes_out(void **state)
 	rig_take_none(&rig);
 }
 
+/* A repetition finds the receive that was missing, before the RNR NAK is out: there is none. */
+static void what_was_taken_in_draws_no_rnr_nak(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	give_send(RIG_RQ_PSN);
+	rig_post_recv(&rig, 64);
+	give_send(RIG_RQ_PSN);
+	rig_turn(&rig);
+	rig_received(&rig, 8);
+	take_ack(RIG_RQ_PSN, 1);
+	rig_take_none(&rig);
+}
+
 static void a_gap_that_is_filled_in_time_is_no_gap(void **state)
 {
 	(void)state;
@@ -432,6 +446,7 @@ int main(void)
 		TEST_RC(an_ack_is_not_held_for_ever),
 		TEST_RC(a_failing_qp_gives_its_shared_receive_back),
 		TEST_RC(a_nak_tells_of_what_is_missing_when_it_goes_out),
+		TEST_RC(what_was_taken_in_draws_no_rnr_nak),
 		TEST_RC(a_gap_that_is_filled_in_time_is_no_gap),
 		TEST_RC(the_newest_atomic_of_a_psn_is_repeated),
 	};

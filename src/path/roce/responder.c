@@ -584,6 +584,8 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 		return;
 	}
 	resp->nak_sent = resp->rnr_sent = false;
+	if ((resp->nak_due & VB_SYNDROME_KIND) == VB_SYNDROME_RNR)
+		resp->nak_due = 0; /* was not out yet, and is decided anew */
 	resp->heard = true;
 	request(wired, packet);
 	narrow_gap(resp);
