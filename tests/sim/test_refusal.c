@@ -27,27 +27,37 @@ static void too_many_reads_are_an_invalid_request(void **state)
 	assert_int_equal(rig_refusal(&rig).have, 4);
 }
 
-static void memory_that_goes_away_is_refused_where_the_answer_ends(void **state)
+enum { TURN = VB_TURN_PACKETS, READ_LENGTH = RIG_REGION };
+
+/* A READ that needs more than one turn, of a region of its own, when the first turn is over. */
+static struct vb_mr *half_read(struct vb_packet *packet)
 {
-	enum { TURN = VB_TURN_PACKETS, LENGTH = RIG_REGION };
 	struct vb_mr_spec spec = {
-		.length = LENGTH,
+		.length = READ_LENGTH,
 		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
-	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
 	struct vb_mr *mr;
 
-	(void)state;
 	rig.attr.path_mtu = IBV_MTU_512;
 	rig_open(&rig);
-	spec.addr = spec.iova = packet.va = (uintptr_t)rig.region;
+	*packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
+	spec.addr = spec.iova = packet->va = (uintptr_t)rig.region;
 	assert_int_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
-	packet.rkey = mr->ibv.rkey;
-	packet.dma_length = LENGTH;
-	rig_give(&rig, packet);
+	packet->rkey = mr->ibv.rkey;
+	packet->dma_length = READ_LENGTH;
+	rig_give(&rig, *packet);
 	vb_hazard_enter(rig.roce.thread, rig.roce.nic->self->head_slot);
 	assert_true(vb_reply_run(rig.wired));
 	vb_hazard_leave(rig.roce.thread);
+	return mr;
+}
+
+static void memory_that_goes_away_is_refused_where_the_answer_ends(void **state)
+{
+	struct vb_packet packet;
+	struct vb_mr *mr = half_read(&packet);
+
+	(void)state;
 	assert_int_equal(vb_mr_deregister(mr), 0);
 	rig_turn(&rig);
 	for (unsigned i = 0; i < TURN; i++)
@@ -55,8 +65,23 @@ static void memory_that_goes_away_is_refused_where_the_answer_ends(void **state)
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN + TURN);
 	assert_int_equal(rig_refusal(&rig).key, packet.rkey);
 	assert_true(rig_refusal(&rig).addr == packet.va + TURN * 512);
-	assert_int_equal(rig_refusal(&rig).length, LENGTH - TURN * 512);
+	assert_int_equal(rig_refusal(&rig).length, READ_LENGTH - TURN * 512);
 	assert_true(rig_event(&rig, IBV_EVENT_QP_ACCESS_ERR));
+}
+
+/* Who shuts down takes the QP to ERR, then the memory away: its peer is not blamed for that. */
+static void a_qp_in_error_reads_no_further(void **state)
+{
+	struct vb_packet packet;
+	struct vb_mr *mr = half_read(&packet);
+
+	(void)state;
+	rig_modify(&rig, IBV_QPS_ERR);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+	rig_turn(&rig);
+	for (unsigned i = 0; i < TURN; i++)
+		assert_int_equal(rig_take(&rig).psn, RIG_RQ_PSN + i);
+	rig_take_none(&rig);
 }
 
 /* Whatever region there is: the longest message has 2^31 bytes. */
@@ -265,6 +290,7 @@ int main(void)
 		TEST_RC(a_misaligned_atomic_is_an_invalid_request),
 		TEST_RC(too_many_reads_are_an_invalid_request),
 		TEST_RC(memory_that_goes_away_is_refused_where_the_answer_ends),
+		TEST_RC(a_qp_in_error_reads_no_further),
 		TEST_RC(a_write_beyond_the_longest_message_is_an_invalid_request),
 		TEST_RC(a_bad_rkey_is_refused_behind_the_answers),
 		TEST_RC(a_region_without_the_right_is_refused),

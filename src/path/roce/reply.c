@@ -186,11 +186,22 @@ static void fail_read(struct vb_wired *wired, const struct vb_reply *reply, enum
 	resp->reply_head = resp->reply_tail;
 }
 
+/* In ERR nothing is read any more: neither data nor a NAK follows, whatever becomes of the memory. */
+static void stop_reading(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	if (resp->reply_head != resp->reply_tail &&
+	    vb_gate_state(atomic_load(&wired->qp->entry->gate)) == IBV_QPS_ERR)
+		resp->reply_head = resp->reply_tail;
+}
+
 bool vb_reply_run(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 	unsigned budget = VB_TURN_PACKETS;
 
+	stop_reading(wired);
 	while (resp->reply_head != resp->reply_tail && budget) {
 		struct vb_reply *reply = &resp->replies[resp->reply_head % VB_REPLIES];
 		enum vb_reason reason = VB_OK;
