@@ -123,12 +123,27 @@ void vb_wire_enter(struct vb_qp *qp)
 		vb_qp_token_release(qp);
 }
 
+/* Is it the process that the QP is connected to? Anybody on this host can name the QP. */
+static bool is_connected_to(const struct vb_qp *qp, const struct vb_peer *peer)
+{
+	const uint32_t slot = qp->attr.dest_qp_num >> VB_QP_INDEX_BITS;
+	struct vb_peer *holder;
+	bool same;
+
+	if (peer->slot == slot || peer->head_slot == slot)
+		return true;
+	holder = vb_nic_peer(qp->nic, slot); /* a process may have several slots */
+	same = vb_peer_same(holder, peer);
+	vb_peer_put(holder);
+	return same;
+}
+
 /* One that is connected, on this host, and not through memory. */
 static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
 {
 	bool touchable = atomic_load(&peer->state) == VB_PEER_READY;
 
-	return qp && qp->type != IBV_QPT_UD && qp->av.local &&
+	return qp && qp->type != IBV_QPT_UD && qp->av.local && is_connected_to(qp, peer) &&
 	       (!touchable || by_packets(qp, peer)) && vb_gate_open(atomic_load(&qp->entry->gate));
 }
 

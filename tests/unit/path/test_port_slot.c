@@ -109,6 +109,20 @@ static void packets_of_a_peer_carry_its_name_in_namespace(void)
 }
 RIG_TEST(packets_of_a_peer_carry_its_name)
 
+static void what_goes_to_ourselves_is_answered_by_nobody_else_in_namespace(void)
+{
+	struct rig *rig = rig_open("slot");
+	int there;
+	struct vb_peer *stranger = add_peer(rig, other_slot(rig), &there);
+	const struct vb_way way = rig_way(rig, "192.0.2.2", "192.0.2.1", rig->nic->self);
+	const struct vb_icrc_flow answer = { .src = { 192, 0, 2, 1 }, .dst = { 192, 0, 2, 2 } };
+
+	CHECK(way.kind == VB_WAY_MEMORY);
+	CHECK(vb_way_expects(&way, &(struct vb_arrival){ .flow = &answer }));
+	CHECK(!vb_way_expects(&way, &(struct vb_arrival){ .flow = &answer, .peer = stranger }));
+}
+RIG_TEST(what_goes_to_ourselves_is_answered_by_nobody_else)
+
 static void break_magic(struct message *message)
 {
 	message->magic++;
@@ -377,6 +391,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_of_a_peer_carry_its_name),
+		cmocka_unit_test(what_goes_to_ourselves_is_answered_by_nobody_else),
 		cmocka_unit_test(malformed_messages_change_nothing_but_a_counter),
 		cmocka_unit_test(a_hang_up_goes_back_to_the_service_thread),
 		cmocka_unit_test(a_peer_that_does_not_read_loses_packets),
