@@ -272,3 +272,24 @@ bool vb_gid_is_own(const union ibv_gid *gid)
 	vb_netif_snapshot_put(all);
 	return own;
 }
+
+static bool is_infiniband_port(const struct vb_netif_snapshot *all, const union ibv_gid *gid)
+{
+	for (size_t i = 0; i < all->netif_count; i++) {
+		const union ibv_gid port =
+			vb_gid_from_guid(vb_netif_guid_infiniband(all, &all->netifs[i]));
+
+		if (vb_gid_equal(gid, &port))
+			return true;
+	}
+	return false;
+}
+
+bool vb_gid_is_own_port(const union ibv_gid *gid)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	bool own = vb_gid_is_of_host(all, gid) || is_infiniband_port(all, gid);
+
+	vb_netif_snapshot_put(all);
+	return own;
+}

@@ -64,5 +64,7 @@ void vb_gid_table_keep(const union ibv_gid before[VB_GIDS], union ibv_gid table[
 bool vb_gid_is_of_host(const struct vb_netif_snapshot *all, const union ibv_gid *gid);
 /* The same as the kernel says now. */
 bool vb_gid_is_own(const union ibv_gid *gid);
+/* One of those, or the GID of an InfiniBand port of this host. */
+bool vb_gid_is_own_port(const union ibv_gid *gid);
 
 #endif

@@ -124,6 +124,24 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	}
 }
 
+/*
+ * A datagram comes from anybody, but from where it says: the kernel sees to that on UDP. Through a slot
+ * socket, a process of this host says what it likes.
+ */
+static bool has_own_source(const struct vb_arrival *arrival)
+{
+	const union ibv_gid src = vb_flow_gid(arrival->flow, arrival->flow->src);
+
+	return !arrival->peer || vb_gid_is_own_port(&src);
+}
+
+static bool comes_from_sender(struct vb_wired *wired, const struct vb_packet *packet,
+			      const struct vb_arrival *arrival)
+{
+	return wired->qp->type == IBV_QPT_UD ? has_own_source(arrival) :
+					       vb_roce_from_peer(wired, packet, arrival);
+}
+
 static bool acceptable(struct vb_roce *roce, struct vb_wired *wired,
 		       const struct vb_packet *packet, const struct vb_arrival *arrival)
 {
@@ -135,7 +153,7 @@ static bool acceptable(struct vb_roce *roce, struct vb_wired *wired,
 		drop = VB_DROP_TRANSPORT;
 	else if (!pkey_fits(packet->pkey))
 		drop = VB_DROP_PKEY;
-	else if (wired->qp->type != IBV_QPT_UD && !vb_roce_from_peer(wired, packet, arrival))
+	else if (!comes_from_sender(wired, packet, arrival))
 		drop = VB_DROP_ADDRESS;
 	else
 		return true;

@@ -360,12 +360,12 @@ uint16_t vb_group_fabric(const struct vb_icrc_flow *flow)
 	return vb_gid_is_multicast(&gid) ? flow->src_port : VB_FABRIC_NONE;
 }
 
-/* The group is the socket's, whatever the message says. */
+/* The group is the socket's, and the sender one of this host, whatever the message says. */
 static unsigned take(struct vb_port *port, struct vb_port_group *joined,
 		     const struct vb_slot_message *message)
 {
 	const struct vb_icrc_flow flow = vb_slot_flow_of(message);
-	const union ibv_gid gid = vb_flow_gid(&flow, flow.dst);
+	const union ibv_gid gid = vb_flow_gid(&flow, flow.dst), src = vb_flow_gid(&flow, flow.src);
 	const struct vb_delivery delivery = {
 		.flow = vb_port_flow(port, &flow),
 		.bytes = port->buffers,
@@ -376,7 +376,8 @@ static unsigned take(struct vb_port *port, struct vb_port_group *joined,
 		.fabric = joined->group.fabric,
 	};
 
-	if (message->forwarded || !vb_gid_equal(&gid, &joined->group.gid)) {
+	if (message->forwarded || !vb_gid_equal(&gid, &joined->group.gid) ||
+	    !vb_gid_is_own_port(&src)) {
 		port->counters->slot_refused++;
 		return 1;
 	}

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include "port_rig.h"
 
@@ -122,6 +123,30 @@ static void what_goes_to_ourselves_is_answered_by_nobody_else_in_namespace(void)
 	CHECK(!vb_way_expects(&way, &(struct vb_arrival){ .flow = &answer, .peer = stranger }));
 }
 RIG_TEST(what_goes_to_ourselves_is_answered_by_nobody_else)
+
+/* Anybody can write to the name of a member within the host. */
+static void a_group_within_the_host_has_senders_of_this_host_in_namespace(void)
+{
+	static const char name[] = "verbena.mc.7.00000000000000000000ffffe0000063.0";
+	const struct vb_group group = { .gid = rig_gid("224.0.0.99"), .fabric = 7, .within_host = true };
+	struct rig *rig = rig_open("slot");
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int there = socket(AF_UNIX, SOCK_DGRAM, 0);
+	static struct message message;
+
+	CHECK(!vb_port_group_join(rig->port, &group));
+	memcpy(to.sun_path + 1, name, sizeof(name) - 1);
+	CHECK(!connect(there, (struct sockaddr *)&to,
+		       offsetof(struct sockaddr_un, sun_path) + sizeof(name)));
+	message = good_message(rig);
+	memcpy(message.dst, group.gid.raw + 12, 4);
+	put(there, &message, HEAD + message.length);
+	CHECK(rig_receive_within(rig, RIG_PATIENCE_MS) == 1 && rig->count == 0);
+	memcpy(message.src, "\x7f\x00\x00\x01", 4);
+	put(there, &message, HEAD + message.length);
+	rig_receive(rig, 3);
+}
+RIG_TEST(a_group_within_the_host_has_senders_of_this_host)
 
 static void break_magic(struct message *message)
 {
@@ -392,6 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_of_a_peer_carry_its_name),
 		cmocka_unit_test(what_goes_to_ourselves_is_answered_by_nobody_else),
+		cmocka_unit_test(a_group_within_the_host_has_senders_of_this_host),
 		cmocka_unit_test(malformed_messages_change_nothing_but_a_counter),
 		cmocka_unit_test(a_hang_up_goes_back_to_the_service_thread),
 		cmocka_unit_test(a_peer_that_does_not_read_loses_packets),
