@@ -46,6 +46,14 @@ struct vb_sender {
 	bool no_segment; /* UDP_SEGMENT was refused */
 };
 
+/* Who holds the port where we could not bind it (port_holder.c). */
+struct vb_holder {
+	uint64_t looked_ns;
+	uid_t uid;
+	bool known;   /* somebody was seen there */
+	bool anybody; /* it cannot be told who it is */
+};
+
 struct vb_endpoint {
 	struct vb_address address;
 	int fd; /* receives; -1: another user's process holds the port */
@@ -53,6 +61,7 @@ struct vb_endpoint {
 	struct vb_sender senders[VB_SENDERS];
 	struct vb_steer steer;
 	uint16_t fabric; /* a multicast group's: see nic/group.h; else 0 */
+	struct vb_holder holder;
 };
 
 /* The queue of packets to ourselves: records in a ring. */
@@ -184,6 +193,13 @@ void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst,
 
 /* An address could not be bound: says who has the port. */
 void vb_port_explain_holder(void);
+/* Does a process of this user hold it? True where nobody can tell. */
+bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid);
+
+/* --- steer_program.c --- */
+
+/* As /proc/net/udp prints it: words in host order, in hexadecimal, and the port. */
+void vb_address_print_proc(const struct vb_address *address, char *text, size_t size);
 
 /* --- slot_port.c --- */
 

@@ -148,8 +148,7 @@ bool vb_slot_is_well_formed(const struct vb_slot_message *message, size_t size)
 	       message->forwarded <= 1 && message->dst_port == VB_UDP_PORT_ROCE;
 }
 
-static const struct vb_endpoint *endpoint_at(const struct vb_port *port,
-					     const struct vb_icrc_flow *flow)
+static struct vb_endpoint *endpoint_at(const struct vb_port *port, const struct vb_icrc_flow *flow)
 {
 	for (unsigned i = 0; i < port->endpoint_count; i++) {
 		const struct vb_address *own = &port->endpoints[i]->address;
@@ -162,20 +161,19 @@ static const struct vb_endpoint *endpoint_at(const struct vb_port *port,
 
 /*
  * Packets forwarded to an address where we listen ourselves can only come from a process of our own
- * user: nobody else shares the port. And none come for addresses that we never opened.
+ * user: nobody else shares the port. Where we do not, they come from the user who holds it. And none
+ * come for addresses that we never opened.
  */
 static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 			const struct vb_icrc_flow *flow)
 {
-	const struct vb_endpoint *endpoint = endpoint_at(port, flow);
+	struct vb_endpoint *endpoint = endpoint_at(port, flow);
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
 
-	if (!endpoint)
+	if (!endpoint || getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size))
 		return false;
-	return endpoint->fd < 0 ||
-	       (!getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) &&
-		cred.uid == geteuid());
+	return endpoint->fd < 0 ? vb_port_is_holder(endpoint, cred.uid) : cred.uid == geteuid();
 }
 
 struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message)

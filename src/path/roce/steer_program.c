@@ -64,8 +64,7 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 		       : 0;
 }
 
-/* As /proc/net/udp prints it: words in host order, in hexadecimal, and the port. */
-static void print_address(const struct vb_address *address, char *text, size_t size)
+void vb_address_print_proc(const struct vb_address *address, char *text, size_t size)
 {
 	uint32_t words[4];
 	size_t used = 0;
@@ -101,7 +100,7 @@ uint32_t vb_steer_count_members(const struct vb_endpoint *endpoint)
 	if (!table)
 		return 0;
 	setvbuf(table, page, _IOFBF, sizeof(page));
-	print_address(&endpoint->address, own, sizeof(own));
+	vb_address_print_proc(&endpoint->address, own, sizeof(own));
 	while (fgets(line, sizeof(line), table))
 		if (sscanf(line, " %*[^:]: %47s %*s %*s %*s %*s %*s %*s %*s %lu", address, &inode) == 2 &&
 		    !strcmp(address, own) && is_new(inode, seen, count))
