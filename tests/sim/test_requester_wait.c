@@ -148,6 +148,39 @@ static void early_retries_do_not_consume_retries(void **state)
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
 }
 
+/* Of the first two messages, which are repeated, nobody knows how long they took. */
+static void measure_ns(uint64_t rtt_ns)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+		rig_wait_ns(&rig, rtt_ns);
+		rig_ack(&rig, RIG_SQ_PSN + i, VB_CREDITS_NONE);
+		rig_sent(&rig, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(rig.wired->req.congestion.rtt_ns, rtt_ns);
+	rig.out_head = rig.out_tail;
+}
+
+/* A timeout of 14, 67 ms, reaches a peer that is 60 ms away. Each try may be lost. */
+static void a_distant_peer_is_tried_as_often_as_retry_cnt_says(void **state)
+{
+	unsigned tries = 0;
+
+	(void)state;
+	rig.attr.retry_cnt = 7;
+	rig.attr.timeout = 14;
+	rig_open(&rig);
+	measure_ns(60000000);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 8 * (4096ull << 14) - 1);
+	rig_poll_none(&rig);
+	for (; rig.out_head != rig.out_tail; tries++)
+		rig_take_op(&rig, VB_OP_SEND_ONLY);
+	assert_in_range(tries, 8, 9);
+	rig_wait_ns(&rig, 1);
+	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
+}
+
 static void timeout_0_never_gives_up(void **state)
 {
 	(void)state;
@@ -269,6 +302,7 @@ int main(void)
 		TEST_RC(rnr_retry_7_is_for_ever),
 		TEST_RC(progress_ends_the_rnr_wait),
 		TEST_RC(early_retries_do_not_consume_retries),
+		TEST_RC(a_distant_peer_is_tried_as_often_as_retry_cnt_says),
 		TEST_RC(timeout_0_never_gives_up),
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
 		TEST_RC(patience_stays_until_a_round_trip_is_measured),

@@ -139,6 +139,17 @@ static uint64_t at_least_ns(uint64_t value_ns, uint64_t least_ns)
 	return value_ns < least_ns ? least_ns : value_ns;
 }
 
+static uint64_t at_most_ns(uint64_t value_ns, uint64_t most_ns)
+{
+	return value_ns > most_ns ? most_ns : value_ns;
+}
+
+/* Four round trips, as far as it is the peer that we wait for. */
+static uint64_t steady_ns(const struct vb_congestion *c)
+{
+	return c->rtt_ns + at_most_ns(3 * c->rtt_ns, LATE_MAX_NS);
+}
+
 uint64_t vb_congestion_patience_ns(const struct vb_congestion *c, uint64_t now_ns)
 {
 	uint64_t least_ns = PATIENCE_MIN_NS;
@@ -147,8 +158,14 @@ uint64_t vb_congestion_patience_ns(const struct vb_congestion *c, uint64_t now_n
 		return PATIENCE_UNKNOWN_NS;
 	if (c->late_ns && now_ns - c->late_since_ns <= LATE_AGE_NS)
 		least_ns = at_least_ns(c->late_ns, least_ns);
-	least_ns = at_least_ns(4 * c->rtt_ns, least_ns);
+	least_ns = at_least_ns(steady_ns(c), least_ns);
 	return at_least_ns(c->rtt_ns + 4 * c->rtt_variation_ns, least_ns);
+}
+
+uint64_t vb_congestion_patience_most_ns(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return at_least_ns(steady_ns(c),
+			   at_most_ns(4 * vb_congestion_patience_ns(c, now_ns), LATE_MAX_NS));
 }
 
 uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c, uint64_t now_ns)

@@ -45,6 +45,8 @@ uint64_t vb_congestion_patience_ns(const struct vb_congestion *c, uint64_t now_n
  * slower is not noticed: longer waits stay until there is one.
  */
 uint64_t vb_congestion_patience_now_ns(const struct vb_congestion *c, uint64_t now_ns);
+/* What it may grow to where the QP's timeout is shorter: each try is to be one that can succeed. */
+uint64_t vb_congestion_patience_most_ns(const struct vb_congestion *c, uint64_t now_ns);
 
 /*
  * What all QPs of the process together may have on their way. A thousand windows of one packet are

@@ -42,7 +42,7 @@ static void wait_for_answer(struct vb_wired *wired)
 /* As configured; but a timeout below the round trip would only fill the path with repetitions. */
 static uint64_t backoff_max_ns(const struct vb_wired *wired)
 {
-	uint64_t least_ns = 4 * vb_congestion_patience_ns(&wired->req.congestion,
+	uint64_t least_ns = vb_congestion_patience_most_ns(&wired->req.congestion,
 							   wired->roce->now_ns);
 	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
 

@@ -100,6 +100,20 @@ static void patience_is_four_round_trips_at_least(void **state)
 	assert_int_equal(vb_congestion_patience_ns(&c, 2000), 200000);
 }
 
+/* Nobody waits for a CPU as long as for a distant peer. */
+static void patience_with_a_distant_peer_is_little_more_than_its_round_trip(void **state)
+{
+	(void)state;
+	vb_congestion_measured(&c, 60000000, 1000);
+	assert_int_equal(vb_congestion_patience_most_ns(&c, 2000), 70000000);
+	for (unsigned i = 0; i < 100; i++)
+		vb_congestion_measured(&c, 60000000, 1000 + i);
+	assert_in_range(vb_congestion_patience_ns(&c, 2000), 69000000, 71000000);
+	vb_congestion_init(&c, MTU);
+	vb_congestion_measured(&c, 1000, 1000);
+	assert_int_equal(vb_congestion_patience_most_ns(&c, 2000), 800000);
+}
+
 static void a_false_alarm_makes_patient_for_a_while(void **state)
 {
 	(void)state;
@@ -126,6 +140,7 @@ int main(void)
 		TEST(a_timeout_sends_one_packet_at_a_time),
 		TEST(a_long_queue_stops_the_growth),
 		TEST(patience_is_four_round_trips_at_least),
+		TEST(patience_with_a_distant_peer_is_little_more_than_its_round_trip),
 		TEST(a_false_alarm_makes_patient_for_a_while),
 	};
 
