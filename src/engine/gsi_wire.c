@@ -21,6 +21,7 @@ static int transmit(struct vb_gsi *gsi, struct vb_roce *roce,
 	const struct vb_av av = {
 		.sgid = datagram->src,
 		.dgid = datagram->dst,
+		.ifindex = (int)datagram->scope,
 		.traffic_class = datagram->traffic_class,
 		.grh = true,
 		.local = vb_gid_is_own(&datagram->dst),
@@ -52,22 +53,6 @@ int vb_gsi_send_packet(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagra
 }
 
 /* --- in --- */
-
-/* The interface that an own address is on: where a link-local sender is. */
-static uint32_t scope_of(const union ibv_gid *src, const union ibv_gid *own)
-{
-	const struct vb_netif_snapshot *all;
-	uint32_t scope = 0;
-
-	if (!vb_gid_is_link_local(src))
-		return 0;
-	all = vb_netif_snapshot_get();
-	for (size_t i = 0; i < all->addr_count && !scope; i++)
-		if (vb_gid_equal(own, &all->addrs[i].gid))
-			scope = (uint32_t)all->addrs[i].ifindex;
-	vb_netif_snapshot_put(all);
-	return scope;
-}
 
 static bool is_flood(struct vb_gsi *gsi, uint64_t now_ns)
 {
@@ -105,6 +90,7 @@ void vb_gsi_input(struct vb_wire *wire, const struct vb_packet *packet,
 		.magic = VB_GSI_MAGIC,
 		.src = vb_flow_gid(arrival->flow, arrival->flow->src),
 		.dst = vb_flow_gid(arrival->flow, arrival->flow->dst),
+		.scope = arrival->scope,
 		.src_port = arrival->flow->src_port,
 		.traffic_class = arrival->traffic_class,
 		.from_wire = 1,
@@ -121,7 +107,6 @@ void vb_gsi_input(struct vb_wire *wire, const struct vb_packet *packet,
 		vb_gsi_count(gsi, VB_GSI_FLOOD);
 		return;
 	}
-	datagram.scope = scope_of(&datagram.src, &datagram.dst);
 	memcpy(datagram.mad, packet->payload, sizeof(datagram.mad));
 	if (vb_gsi_route(gsi, &datagram, &answer))
 		transmit(gsi, &wire->roce, &answer);

@@ -18,7 +18,8 @@ static bool leads_to(const struct vb_way *way, const struct vb_av *av, const str
 {
 	return way->resolved && way->peer == peer && !memcmp(&way->sgid, &av->sgid, 16) &&
 	       !memcmp(&way->dgid, &av->dgid, 16) && way->traffic_class == av->traffic_class &&
-	       way->hop_limit == av->hop_limit && way->dlid == av->dlid;
+	       way->hop_limit == av->hop_limit && way->dlid == av->dlid &&
+	       way->ifindex == av->ifindex;
 }
 
 /* Ways of address handles are remembered: programs use few of them over and over. */
@@ -34,6 +35,7 @@ static struct vb_way *way_of(struct vb_roce *roce, const struct vb_av *av, struc
 	*way = (struct vb_way){ 0 };
 	if (roce->sink.resolve(roce->sink.arg, av, peer, hash(av, qpn), way))
 		return NULL;
+	way->ifindex = av->ifindex;
 	way->resolved = true;
 	return way;
 }

@@ -35,6 +35,7 @@ struct vb_way {
 	struct vb_icrc_flow flow; /* addresses and ports as the headers carry them */
 	union ibv_gid sgid, dgid; /* as the QP or the address handle names them */
 	uint16_t dlid;            /* InfiniBand only */
+	int ifindex;              /* of the address handle: two interfaces may have the same sgid */
 	uint8_t traffic_class, hop_limit;
 	uint32_t scope;           /* interface index for a link-local destination */
 	struct vb_peer *peer;     /* referenced; over its slot socket. NULL: UDP (or memory) */
@@ -60,6 +61,7 @@ struct vb_arrival {
 	uint32_t length;
 	uint8_t traffic_class;           /* its lower two bits are ECN */
 	uint8_t hop_limit;
+	uint32_t scope; /* UDP: the interface it came by, if its source is link-local; else 0 */
 	struct vb_peer *peer;            /* through whose slot socket it came, or NULL */
 	bool forwarded; /* it came to another process's UDP port, which gave it to us; no peer */
 	uint16_t fabric; /* it came to a multicast group (nic/group.h): on this link; else 0 */

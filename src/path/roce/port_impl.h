@@ -137,6 +137,7 @@ struct vb_delivery {
 	const uint8_t *bytes;
 	uint32_t length, segment;
 	uint8_t traffic_class, hop_limit;
+	uint32_t scope; /* see struct vb_arrival */
 	struct vb_peer *peer;
 	bool forwarded;
 	struct vb_endpoint *endpoint; /* UDP only */

@@ -44,6 +44,7 @@ static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t 
 		.length = length,
 		.traffic_class = from->traffic_class,
 		.hop_limit = from->hop_limit,
+		.scope = from->scope,
 		.peer = from->peer,
 		.forwarded = from->forwarded,
 		.fabric = from->endpoint ? from->endpoint->fabric : from->fabric,
