@@ -24,10 +24,12 @@ static uint32_t path_mtu(uint32_t segment)
 /* Of the interface that has the source address; 0: unknown. */
 static uint32_t interface_mtu(const struct vb_way *way)
 {
-	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif_snapshot *all;
 	const struct vb_netif *netif = NULL;
 	uint32_t mtu;
 
+	vb_netif_snapshot_expire(); /* it may have been changed just now */
+	all = vb_netif_snapshot_get();
 	for (size_t i = 0; i < all->addr_count && !netif; i++)
 		if (vb_gid_equal(&all->addrs[i].gid, &way->sgid))
 			netif = vb_netif_by_index(all, all->addrs[i].ifindex);

@@ -11,6 +11,7 @@ static const char *reason_of(const struct vb_burst *burst, int err)
 {
 	const union ibv_gid src = vb_flow_gid(&burst->way->flow, burst->way->flow.src);
 
+	vb_netif_snapshot_expire(); /* what we know may be from before the change that is the reason */
 	if (!vb_gid_is_own(&src))
 		return "this is no address of this host any more";
 	if (err == EPERM)
