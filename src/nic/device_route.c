@@ -106,7 +106,7 @@ static int carry_by_any(const struct vb_netif_snapshot *all, struct vb_device_ro
 	return 0;
 }
 
-/* Its own one, else one of the family, else the first. */
+/* Its own one, else one of the family that others can be told, else the first. */
 static int find_sgid(const struct vb_device_route *route)
 {
 	const bool ipv4 = vb_gid_is_ipv4(&route->src);
@@ -117,7 +117,7 @@ static int find_sgid(const struct vb_device_route *route)
 			return i;
 	for (int i = ipv4 ? 0 : VB_GID_OTHERS; i < VB_GIDS; i++)
 		if (!vb_device_gid(route->device, i, &gid) && !vb_gid_is_zero(&gid) &&
-		    vb_gid_is_ipv4(&gid) == ipv4)
+		    !vb_gid_is_link_local(&gid) && vb_gid_is_ipv4(&gid) == ipv4)
 			return i;
 	return 0;
 }

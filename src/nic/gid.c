@@ -141,22 +141,38 @@ uint16_t vb_netif_lid(const struct vb_netif_snapshot *all, const struct vb_netif
 
 /* --- the table --- */
 
-/* The kernel's own link-local address if there is one: it may be a stable-privacy address. */
+/*
+ * The kernel's own link-local address, which may be a stable-privacy one, or NULL. Of several the
+ * oldest; the kernel's order has new ones first.
+ */
+static const struct vb_netif_addr *link_local(const struct vb_netif_snapshot *all,
+					      const struct vb_netif *netif)
+{
+	const struct vb_netif_addr *oldest = NULL;
+
+	for (size_t i = 0; i < all->addr_count; i++) {
+		const struct vb_netif_addr *addr = &all->addrs[i];
+
+		if (addr->ifindex == netif->index && vb_gid_is_link_local(&addr->gid) &&
+		    (!oldest || addr->created <= oldest->created))
+			oldest = addr;
+	}
+	return oldest;
+}
+
 static union ibv_gid link_local_gid(const struct vb_netif_snapshot *all,
 				    const struct vb_netif *netif)
 {
-	for (size_t i = 0; i < all->addr_count; i++)
-		if (all->addrs[i].ifindex == netif->index &&
-		    vb_gid_is_link_local(&all->addrs[i].gid))
-			return all->addrs[i].gid;
-	return vb_gid_from_guid(vb_netif_guid(all, netif));
+	const struct vb_netif_addr *addr = link_local(all, netif);
+
+	return addr ? addr->gid : vb_gid_from_guid(vb_netif_guid(all, netif));
 }
 
-/* What is left after the link-local and the first IPv4 one. */
-static bool is_other(const struct vb_netif_addr *addr)
+/* What is left after the first link-local and the first IPv4 one. */
+static bool is_other(const struct vb_netif_addr *addr, const union ibv_gid table[VB_GIDS])
 {
-	return !addr->tentative && !vb_gid_is_link_local(&addr->gid) &&
-	       !vb_gid_is_loopback(&addr->gid);
+	return !addr->tentative && !vb_gid_is_loopback(&addr->gid) &&
+	       !vb_gid_equal(&addr->gid, &table[VB_GID_LINK_LOCAL]);
 }
 
 static void fill_loopback(union ibv_gid table[VB_GIDS])
@@ -201,7 +217,7 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 		table[VB_GID_IPV4] = ipv4->gid;
 	for (size_t i = 0; i < all->addr_count; i++)
 		if (all->addrs[i].ifindex == netif->index && &all->addrs[i] != ipv4 &&
-		    is_other(&all->addrs[i]))
+		    is_other(&all->addrs[i], table))
 			insert_by_age(others, &count, &all->addrs[i]);
 	for (unsigned i = 0; i < count; i++)
 		table[VB_GID_OTHERS + i] = others[i]->gid;
@@ -209,7 +225,7 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 
 static bool take_out(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
 {
-	for (unsigned i = VB_GID_IPV4; i < VB_GIDS; i++) {
+	for (unsigned i = 0; i < VB_GIDS; i++) {
 		if (vb_gid_is_zero(gid) || !vb_gid_equal(&table[i], gid))
 			continue;
 		memset(&table[i], 0, sizeof(table[i]));
@@ -232,14 +248,14 @@ void vb_gid_table_keep(const union ibv_gid before[VB_GIDS], union ibv_gid table[
 {
 	union ibv_gid kept[VB_GIDS] = { 0 };
 
-	kept[VB_GID_LINK_LOCAL] = table[VB_GID_LINK_LOCAL];
-	kept[VB_GID_IPV4] = take_out(table, &before[VB_GID_IPV4]) ? before[VB_GID_IPV4] :
-								    table[VB_GID_IPV4];
-	take_out(table, &kept[VB_GID_IPV4]);
+	for (unsigned i = 0; i < VB_GID_OTHERS; i++) {
+		kept[i] = take_out(table, &before[i]) ? before[i] : table[i];
+		take_out(table, &kept[i]);
+	}
 	for (unsigned i = VB_GID_OTHERS; i < VB_GIDS; i++)
 		if (take_out(table, &before[i]))
 			kept[i] = before[i];
-	for (unsigned i = VB_GID_IPV4; i < VB_GIDS; i++)
+	for (unsigned i = 0; i < VB_GIDS; i++)
 		if (!vb_gid_is_zero(&table[i]))
 			put_in(kept, &table[i]);
 	memcpy(table, kept, sizeof(kept));

@@ -55,8 +55,8 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 
 /*
  * A table that was filled just now, arranged like the one before: what is still there keeps its index,
- * for programs remember it, and what is new takes an empty one. The first two entries are as filled,
- * the second only once its address is gone.
+ * for programs remember it, and what is new takes an empty one. The first two entries become what was
+ * filled there once their addresses are gone.
  */
 void vb_gid_table_keep(const union ibv_gid before[VB_GIDS], union ibv_gid table[VB_GIDS]);
 

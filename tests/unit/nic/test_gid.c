@@ -102,6 +102,18 @@ static void link_local_is_the_kernels_own_when_there_is_one(void **state)
 	ASSERT_TABLE("eth0", "fe80::abcd:1:2:3", "::ffff:192.0.2.7", "2001:db8::7");
 }
 
+static void of_link_local_addresses_the_oldest_comes_first(void **state)
+{
+	add(ETH0, "fe80::99", 64); /* the kernel lists new ones first */
+	add(ETH0, "fe80::77", 64);
+	add(ETH0, "fe80::abcd:1:2:3", 64);
+	add(ETH0, "2001:db8::7", 64);
+	addrs[0].created = 300;
+	addrs[1].created = addrs[2].created = 100;
+	addrs[3].created = 200;
+	ASSERT_TABLE("eth0", "fe80::abcd:1:2:3", "::", "fe80::77", "2001:db8::7", "fe80::99");
+}
+
 static void every_ipv4_address_is_a_gid_the_first_at_its_place(void **state)
 {
 	add(ETH1, "::ffff:198.51.100.1", 24);
@@ -233,6 +245,22 @@ static void gid_1_is_an_ipv4_address_while_there_is_one(void **state)
 	assert_kept(ROW("fe80::1", "::ffff:192.0.2.7", "2001:db8::7", "::ffff:192.0.2.8", "::"),
 		    ROW("fe80::1", "::ffff:192.0.2.8", "2001:db8::7", "::", "::"),
 		    ROW("fe80::1", "::ffff:192.0.2.8", "2001:db8::7", "::", "::"));
+}
+
+static void gid_0_stays_while_it_is_an_address(void **state)
+{
+	/* the order of two changed */
+	assert_kept(ROW("fe80::1", "::", "fe80::2", "::", "::"),
+		    ROW("fe80::2", "::", "fe80::1", "::", "::"),
+		    ROW("fe80::1", "::", "fe80::2", "::", "::"));
+	/* a new one */
+	assert_kept(ROW("fe80::1", "::", "2001:db8::7", "::", "::"),
+		    ROW("fe80::2", "::", "fe80::1", "2001:db8::7", "::"),
+		    ROW("fe80::1", "::", "2001:db8::7", "fe80::2", "::"));
+	/* the first is gone */
+	assert_kept(ROW("fe80::1", "::", "2001:db8::7", "fe80::2", "::"),
+		    ROW("fe80::2", "::", "2001:db8::7", "::", "::"),
+		    ROW("fe80::2", "::", "2001:db8::7", "::", "::"));
 }
 
 /* --- identity --- */
@@ -393,6 +421,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(link_local_comes_from_the_mac_when_the_kernel_has_none),
 		TEST(link_local_is_the_kernels_own_when_there_is_one),
+		TEST(of_link_local_addresses_the_oldest_comes_first),
 		TEST(every_ipv4_address_is_a_gid_the_first_at_its_place),
 		TEST(an_address_that_is_added_moves_no_other),
 		TEST(the_oldest_addresses_have_the_table),
@@ -400,6 +429,7 @@ int main(void)
 		TEST(a_tentative_address_is_not_a_gid_yet),
 		TEST(one_entry_stays_empty_however_many_addresses),
 		TEST(an_address_keeps_its_index),
+		TEST(gid_0_stays_while_it_is_an_address),
 		TEST(gid_1_is_an_ipv4_address_while_there_is_one),
 		TEST(loopback_has_its_two_addresses_even_when_down),
 		TEST(an_interface_without_mac_is_known_by_its_address),
