@@ -75,6 +75,8 @@ void vb_listen_again(struct vb_nic *nic)
 	if (!wire)
 		return;
 	vb_wire_lock(wire);
+	if (vb_wire_begin(wire))
+		vb_roce_forget_ways(&wire->roce);
 	for (int i = 0; i < count; i++)
 		if (wire->listen_devices >> i & 1)
 			vb_listen_device(wire, devices[i]);

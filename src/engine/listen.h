@@ -13,7 +13,7 @@
 int vb_listen_device(struct vb_wire *wire, const struct vb_device *dev);
 /* The same; the first error, if no address at all could be had. */
 int vb_listen_everywhere(struct vb_wire *wire);
-/* Addresses of this host have changed. Service thread. */
+/* Addresses of this host have changed; ways are found anew as well. Service thread. */
 void vb_listen_again(struct vb_nic *nic);
 
 #endif

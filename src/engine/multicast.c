@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "engine/wire_impl.h"
 #include "nic/gid.h"
+#include "nic/netif.h"
 
 #include <errno.h>
 #include <string.h>
@@ -56,4 +57,34 @@ int vb_multicast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid
 	if (!err)
 		leave(qp->nic, &group);
 	return err;
+}
+
+static void follow(struct vb_wire *wire, const struct vb_device *dev, int ifindex)
+{
+	struct vb_group from, to;
+
+	while (vb_mcast_follow(wire->nic, dev, ifindex, &from, &to))
+		vb_port_group_move(wire->port, &from, &to);
+}
+
+void vb_multicast_again(struct vb_nic *nic)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	const struct vb_netif_snapshot *all;
+	struct vb_device *const *devices;
+	const int count = vb_device_table(&devices);
+
+	if (!wire)
+		return;
+	vb_wire_lock(wire);
+	all = vb_netif_snapshot_get();
+	for (int i = 0; i < count; i++) {
+		const struct vb_netif *netif = vb_device_netif(devices[i], all);
+
+		if (netif && !devices[i]->infiniband)
+			follow(wire, devices[i], netif->index);
+	}
+	vb_netif_snapshot_put(all);
+	vb_port_groups_again(wire->port);
+	vb_wire_unlock(wire);
 }

@@ -10,4 +10,7 @@
 int vb_multicast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int vb_multicast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
+/* Interfaces of this host have changed: groups follow one that was made anew. Service thread. */
+void vb_multicast_again(struct vb_nic *nic);
+
 #endif

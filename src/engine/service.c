@@ -8,6 +8,7 @@
 #include "engine/filter.h"
 #include "engine/link_watch.h"
 #include "engine/listen.h"
+#include "engine/multicast.h"
 #include "engine/watch.h"
 #include "engine/wire.h"
 
@@ -49,6 +50,7 @@ static void on_link_event(struct vb_nic *nic)
 {
 	vb_link_event();
 	vb_listen_again(nic);
+	vb_multicast_again(nic);
 }
 
 static void handle(struct vb_engine *engine, const struct epoll_event *event)

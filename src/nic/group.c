@@ -49,6 +49,15 @@ static bool is_loop(const struct vb_netif *netif, const union ibv_gid *gid)
 	       (vb_config_path() != VB_PATH_WIRE || !vb_gid_is_ipv4(gid));
 }
 
+struct vb_group vb_group_on(const struct vb_group *group, int ifindex)
+{
+	struct vb_group there = *group;
+
+	there.ifindex = ifindex;
+	there.fabric = (uint16_t)(1 + ifindex % FABRICS);
+	return there;
+}
+
 struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid)
 {
 	struct vb_group group = { .gid = *mgid,
@@ -62,8 +71,7 @@ struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mg
 	all = vb_netif_snapshot_get();
 	netif = vb_device_netif(dev, all);
 	group.gid = vb_group_gid(mgid);
-	group.ifindex = netif ? netif->index : 0;
-	group.fabric = (uint16_t)(1 + group.ifindex % FABRICS);
+	group = vb_group_on(&group, netif ? netif->index : 0);
 	group.within_host = never_udp() || (netif && is_loop(netif, &group.gid));
 	vb_netif_snapshot_put(all);
 	return group;

@@ -26,6 +26,9 @@ struct vb_group {
 /* The group that a multicast GID names on a device. */
 struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid);
 
+/* The same group on another link of Ethernet. */
+struct vb_group vb_group_on(const struct vb_group *group, int ifindex);
+
 /*
  * On Ethernet an IPv4 group has several MGIDs: ::ffff:a.b.c.d of RoCEv2, ff0e::ffff:a.b.c.d of
  * RoCEv1, ff1x:401b:<P_Key>::(28 bits of the group) of IPoIB and ff1x:4001:... of rdma_cm. This is

@@ -11,6 +11,7 @@ struct membership {
 	union ibv_gid gid;   /* as the application gave it */
 	uint16_t lid;
 	uint32_t qpn;
+	const struct vb_device *dev;
 	struct vb_group group;
 };
 
@@ -78,6 +79,7 @@ static int check(const struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
 int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 		    struct vb_group *group)
 {
+	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
 	struct membership *m;
 	int err = check(qp, gid, lid);
 
@@ -86,8 +88,10 @@ int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	*group = vb_group_of(vb_context(qp->ibv.context)->dev, gid);
-	*m = (struct membership){ .gid = *gid, .lid = lid, .qpn = qp->ibv.qp_num, .group = *group };
+	*group = vb_group_of(dev, gid);
+	*m = (struct membership){
+		.gid = *gid, .lid = lid, .qpn = qp->ibv.qp_num, .dev = dev, .group = *group
+	};
 	err = enlist(qp, m);
 	if (err)
 		free(m);
@@ -117,6 +121,25 @@ int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 	}
 	free(m);
 	return 0;
+}
+
+bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifindex,
+		     struct vb_group *from, struct vb_group *to)
+{
+	bool found = false;
+
+	vb_spin_lock(&nic->mcast_lock);
+	vb_list_for(m, &nic->memberships, struct membership, node)
+	{
+		if (m->dev != dev || m->group.ifindex == ifindex ||
+		    (found && !is_of(m, &from->gid, from->fabric)))
+			continue;
+		*from = m->group;
+		*to = m->group = vb_group_on(from, ifindex);
+		found = true;
+	}
+	vb_spin_unlock(&nic->mcast_lock);
+	return found;
 }
 
 static bool has(const uint32_t *qpns, unsigned count, uint32_t qpn)

@@ -16,6 +16,13 @@ int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 		    struct vb_group *group);
 
+/*
+ * The interface of a device was made anew and has this index now. True: the QPs of one group that is
+ * still elsewhere are members of `to` from now on. To be repeated until it is false.
+ */
+bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifindex,
+		     struct vb_group *from, struct vb_group *to);
+
 /* The QPs that are members of a group, each once; how many. */
 unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, uint16_t fabric,
 			  uint32_t qpns[VB_MCAST_QP_MAX]);

@@ -4,7 +4,8 @@
  *
  *   mcast_probe listen GROUP COUNT [QPS]   prints "ready", then one line per message:
  *                                          qp <index> from <source address> number <n>
- *   mcast_probe send GROUP COUNT           sends number 1 to COUNT, and ends
+ *   mcast_probe send GROUP COUNT [step]    sends number 1 to COUNT, and ends; step: each of them when
+ *                                          there is a line at the standard input
  *
  * The device is the first one, the source GID the first of the group's family.
  */
@@ -161,7 +162,16 @@ static uint8_t source_index(bool ipv4)
 	fail("no source GID");
 }
 
-static void send_to(const union ibv_gid *group, int count)
+static void await_line(void)
+{
+	int c;
+
+	do
+		c = getchar();
+	while (c != '\n' && c != EOF);
+}
+
+static void send_to(const union ibv_gid *group, int count, bool step)
 {
 	struct ibv_ah_attr attr = { .is_global = 1,
 				    .port_num = 1,
@@ -182,6 +192,8 @@ static void send_to(const union ibv_gid *group, int count)
 					  .wr.ud = { ah, 0xffffff, QKEY } },
 				   *bad;
 
+		if (step)
+			await_line();
 		memcpy(memory, &(uint32_t){ (uint32_t)i }, sizeof(uint32_t));
 		if (ibv_post_send(qp, &wr, &bad))
 			fail("ibv_post_send");
@@ -192,10 +204,11 @@ static void send_to(const union ibv_gid *group, int count)
 int main(int argc, char **argv)
 {
 	union ibv_gid group;
-	int qps = argc > 4 ? atoi(argv[4]) : 1;
+	bool step = argc > 4 && !strcmp(argv[4], "step");
+	int qps = argc > 4 && !step ? atoi(argv[4]) : 1;
 
 	if (argc < 4 || qps < 1 || qps > QPS_MAX) {
-		fprintf(stderr, "usage: %s listen|send GROUP COUNT [QPS]\n", argv[0]);
+		fprintf(stderr, "usage: %s listen|send GROUP COUNT [QPS|step]\n", argv[0]);
 		return 2;
 	}
 	group = gid_of(argv[2]);
@@ -203,6 +216,6 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "listen"))
 		listen_to(&group, atoi(argv[3]), qps);
 	else
-		send_to(&group, atoi(argv[3]));
+		send_to(&group, atoi(argv[3]), step);
 	return 0;
 }

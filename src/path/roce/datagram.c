@@ -51,6 +51,13 @@ void vb_roce_forget_ended(struct vb_roce *roce)
 	}
 }
 
+void vb_roce_forget_ways(struct vb_roce *roce)
+{
+	vb_tx_flush(&roce->tx);
+	for (unsigned i = 0; i < VB_WAY_CACHE; i++)
+		vb_way_release(&roce->ways[i]);
+}
+
 static uint8_t link_of(const struct vb_av *av)
 {
 	if (!av->dlid)

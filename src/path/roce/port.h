@@ -117,6 +117,10 @@ int vb_port_listen(struct vb_port *port, const union ibv_gid *own);
 /* Packets to a multicast group are to come in, as often as it was joined. 0 or -errno. */
 int vb_port_group_join(struct vb_port *port, const struct vb_group *group);
 void vb_port_group_leave(struct vb_port *port, const struct vb_group *group);
+/* Who joined `from` wants `to`. Where that cannot be had, vb_port_groups_again tries it again. */
+void vb_port_group_move(struct vb_port *port, const struct vb_group *from,
+			const struct vb_group *to);
+void vb_port_groups_again(struct vb_port *port);
 
 /* How many packets a burst on this way may have: 1 where UDP_SEGMENT does not work. */
 unsigned vb_port_burst_max(const struct vb_port *port, const struct vb_way *way);

@@ -235,7 +235,7 @@ void vb_groups_close(struct vb_groups *groups);
 /* A way to a group within the host. 0 or -errno. */
 int vb_group_resolve(struct vb_port *port, const struct vb_av *av, struct vb_way *way);
 /* A UDP socket is about to send to a group. */
-void vb_group_prepare_sender(int fd, const struct vb_address *group);
+void vb_group_prepare_sender(int fd, bool ipv6, int ifindex);
 void vb_group_send(struct vb_port *port, const struct vb_burst *burst);
 unsigned vb_group_receive(struct vb_port *port, struct vb_port_group *joined, unsigned most);
 /* Of a packet that came through memory. */

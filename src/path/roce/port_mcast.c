@@ -51,7 +51,7 @@ struct vb_port_group {
 	struct vb_group group;
 	unsigned refs;		     /* memberships */
 	int number;		     /* of the name; -1: UDP */
-	struct vb_endpoint endpoint; /* its fd, and the group's address */
+	struct vb_endpoint endpoint; /* its fd, -1: it has to be opened again; the group's address */
 };
 
 /* --- names within the host --- */
@@ -194,6 +194,7 @@ static int open_group(struct vb_port *port, struct vb_port_group *joined)
 	joined->endpoint.address = address_of(&joined->group.gid);
 	joined->endpoint.fabric = joined->group.fabric;
 	joined->number = -1;
+	joined->endpoint.fd = -1;
 	fd = joined->group.within_host ? bind_name(joined) : bind_udp(joined);
 	if (fd < 0)
 		return fd;
@@ -209,6 +210,11 @@ int vb_port_group_join(struct vb_port *port, const struct vb_group *group)
 	struct vb_port_group *joined = find(port, &group->gid, group->fabric);
 	int err;
 
+	if (joined && joined->endpoint.fd < 0) {
+		err = open_group(port, joined);
+		if (err)
+			return err;
+	}
 	if (!joined) {
 		joined = calloc(1, sizeof(*joined));
 		if (!joined)
@@ -225,16 +231,51 @@ int vb_port_group_join(struct vb_port *port, const struct vb_group *group)
 	return 0;
 }
 
+static void close_group(struct vb_port *port, struct vb_port_group *joined)
+{
+	if (joined->endpoint.fd >= 0)
+		epoll_ctl(port->inner, EPOLL_CTL_DEL, joined->endpoint.fd, NULL);
+	vb_fd_close(&joined->endpoint.fd);
+}
+
+static void forget(struct vb_port *port, struct vb_port_group *joined)
+{
+	close_group(port, joined);
+	vb_list_remove(&joined->node);
+	free(joined);
+}
+
 void vb_port_group_leave(struct vb_port *port, const struct vb_group *group)
 {
 	struct vb_port_group *joined = find(port, &group->gid, group->fabric);
 
-	if (!joined || --joined->refs)
-		return;
-	epoll_ctl(port->inner, EPOLL_CTL_DEL, joined->endpoint.fd, NULL);
-	vb_fd_close(&joined->endpoint.fd);
-	vb_list_remove(&joined->node);
-	free(joined);
+	if (joined && !--joined->refs)
+		forget(port, joined);
+}
+
+/* Somebody may have joined it there already. */
+void vb_port_group_move(struct vb_port *port, const struct vb_group *from,
+			const struct vb_group *to)
+{
+	struct vb_port_group *joined = find(port, &from->gid, from->fabric);
+	struct vb_port_group *there = find(port, &to->gid, to->fabric);
+
+	if (joined && there) {
+		there->refs += joined->refs;
+		forget(port, joined);
+	} else if (joined) {
+		close_group(port, joined);
+		joined->group = *to;
+	}
+}
+
+void vb_port_groups_again(struct vb_port *port)
+{
+	vb_list_for(joined, &port->groups.joined, struct vb_port_group, node)
+	{
+		if (joined->endpoint.fd < 0)
+			open_group(port, joined);
+	}
 }
 
 void vb_groups_init(struct vb_groups *groups)
@@ -275,11 +316,14 @@ int vb_group_resolve(struct vb_port *port, const struct vb_av *av, struct vb_way
 	return vb_memory_open(port);
 }
 
-/* IPv4 senders have their interface from their address. */
-void vb_group_prepare_sender(int fd, const struct vb_address *group)
+void vb_group_prepare_sender(int fd, bool ipv6, int ifindex)
 {
-	if (group->ipv6)
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)group->scope);
+	const struct ip_mreqn ipv4 = { .imr_ifindex = ifindex };
+
+	if (ipv6)
+		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, ifindex);
+	else
+		(void)setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &ipv4, sizeof(ipv4));
 }
 
 static bool write_member(const struct vb_port *port, const struct sockaddr_un *address,

@@ -15,6 +15,7 @@ enum { SOURCE_PORT_FIRST = 0xc000, SOURCE_PORT_MASK = 0x3fff };
 
 struct pair {
 	struct vb_address src, dst;
+	int ifindex; /* multicast: of the source */
 };
 
 /* --- addresses --- */
@@ -97,6 +98,7 @@ static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_a
 		return -EADDRNOTAVAIL;
 	pair->src = address_of(&source->gid, source->ifindex);
 	pair->dst = address_of(&group, source->ifindex);
+	pair->ifindex = source->ifindex;
 	return 0;
 }
 
@@ -169,7 +171,7 @@ static void flow_from_pair(struct vb_way *way, const struct pair *pair)
 /* Where no IP header is made the GIDs are the addresses. */
 static void flow_from_gids(struct vb_way *way, uint32_t entropy)
 {
-	struct pair pair = { address_of(&way->sgid, 0), address_of(&way->dgid, 0) };
+	struct pair pair = { .src = address_of(&way->sgid, 0), .dst = address_of(&way->dgid, 0) };
 
 	if (pair.src.ipv6 != pair.dst.ipv6) {
 		pair.src.ipv6 = pair.dst.ipv6 = true;
@@ -197,7 +199,7 @@ static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t en
 	if (sender < 0)
 		return sender;
 	if (av->multicast)
-		vb_group_prepare_sender(endpoint->senders[sender].fd, &pair.dst);
+		vb_group_prepare_sender(endpoint->senders[sender].fd, pair.dst.ipv6, pair.ifindex);
 	way->socket = (int)number * VB_SENDERS + sender;
 	flow_from_pair(way, &pair);
 	way->flow.src_port = endpoint->senders[sender].port;

@@ -292,6 +292,8 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 
 /* Ways to processes that have ended are not needed any more. */
 void vb_roce_forget_ended(struct vb_roce *roce);
+/* Interfaces and addresses have changed: ways of address handles are to be found anew. */
+void vb_roce_forget_ways(struct vb_roce *roce);
 
 /* Sends a MAD from QP 1 to QP 1, at once. 0 or -errno: there is no way. */
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE]);
