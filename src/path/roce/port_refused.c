@@ -16,6 +16,10 @@ static const char *reason_of(const struct vb_burst *burst, int err)
 		return "this is no address of this host any more";
 	if (err == EPERM)
 		return "a firewall of this host forbids it";
+	if (err == EACCES)
+		return "a prohibit route of this host forbids it";
+	if (err == EINVAL)
+		return "a blackhole route of this host takes them";
 	return strerror(err);
 }
 
