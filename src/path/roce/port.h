@@ -76,7 +76,7 @@ typedef void (*vb_port_input)(void *arg, const struct vb_arrival *arrival);
 struct vb_port_counters {
 	uint64_t packets_out, packets_in, bytes_out, bytes_in;
 	uint64_t send_errors;      /* the kernel refused: link down, no route, buffers full */
-	uint64_t too_big;          /* EMSGSIZE: the path's MTU is smaller */
+	uint64_t too_big;          /* EMSGSIZE: the interface's MTU is smaller */
 	uint64_t forwarded_out;    /* for other processes of this host, given to them */
 	uint64_t forwarded_lost;   /* there was nobody to give them to */
 	uint64_t forwarded_in;

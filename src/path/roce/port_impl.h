@@ -182,7 +182,7 @@ bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *
 
 /* --- port_mtu.c --- */
 
-/* The kernel refused it with EMSGSIZE: says so, once per QP. */
+/* EMSGSIZE, by the interface or the route: says so, once per QP. */
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
 
 /* --- port_refused.c --- */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets that are too long for the route: a wrong path MTU loses every one of them, in silence. */
+/* Packets that are too long for the interface or the route: a wrong path MTU loses every one of them,
+ * in silence. */
 #include "base/log.h"
 #include "nic/gid.h"
 #include "path/roce/port_impl.h"
 
-enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_HEADER = 8, PATH_MTU_MIN = 256 };
+enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_HEADER = 8, PATH_MTU_MIN = 256, PATH_MTU_MAX = 4096 };
+enum { HEADERS_MAX = 12 + 4 + 16 + 4 + 4 }; /* BTH, XRCETH, RETH, immediate, ICRC */
 
 static uint32_t ip_length(const struct vb_burst *burst)
 {
@@ -16,7 +18,7 @@ static uint32_t path_mtu(uint32_t segment)
 {
 	uint32_t mtu = PATH_MTU_MIN;
 
-	while (mtu * 2 < segment)
+	while (mtu < PATH_MTU_MAX && mtu + HEADERS_MAX < segment)
 		mtu *= 2;
 	return mtu;
 }
@@ -52,7 +54,7 @@ void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
 			   "bytes are lost; ibv_query_port tells the active_mtu",
 			   burst->qpn, path_mtu(burst->segment), mtu, length);
 	else
-		vb_explain("QP 0x%06x: path_mtu %u does not fit the route: packets of %u bytes are "
-			   "lost",
+		vb_explain("QP 0x%06x: path_mtu %u does not fit the route, as far as this host knows: "
+			   "packets of %u bytes are probably lost",
 			   burst->qpn, path_mtu(burst->segment), length);
 }

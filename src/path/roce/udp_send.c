@@ -4,6 +4,7 @@
 #include "path/roce/port_impl.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <netinet/udp.h>
 #include <string.h>
 
@@ -83,12 +84,49 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 	uint32_t packets = vb_packets_of(burst->length, burst->segment);
 
 	if (err == EMSGSIZE) {
-		port->counters->too_big += packets;
-		vb_port_explain_mtu(port, burst);
+		port->counters->too_big += packets; /* its user knows already */
 	} else {
 		port->counters->send_errors += packets;
 		vb_port_explain_refused(port, burst, err);
 	}
+}
+
+/* As sendmmsg, whose way to a single message is longer. */
+static int give(int fd, struct mmsghdr *messages, unsigned count)
+{
+	if (count == 1)
+		return vb_sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+	return vb_sendmmsg(fd, messages, count, MSG_DONTWAIT);
+}
+
+static void heed_route(int fd, bool ipv6, bool heed)
+{
+	const int value = heed ? (ipv6 ? IPV6_PMTUDISC_DO : IP_PMTUDISC_DO) :
+				 (ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
+
+	(void)setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
+			 ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
+}
+
+/*
+ * The kernel keeps for minutes what a router once said of its MTU. A NIC does not: what fits the
+ * interface leaves, and arrives if the router has changed its mind.
+ */
+static int give_anyway(struct vb_port *port, int fd, const struct vb_burst *bursts,
+		       struct mmsghdr *messages, unsigned count)
+{
+	const bool ipv6 = bursts->way->flow.ipv6;
+	int sent = give(fd, messages, count), err;
+
+	if (sent >= 0 || errno != EMSGSIZE)
+		return sent;
+	vb_port_explain_mtu(port, bursts);
+	heed_route(fd, ipv6, false);
+	sent = give(fd, messages, count);
+	err = errno;
+	heed_route(fd, ipv6, true);
+	errno = err;
+	return sent;
 }
 
 static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
@@ -97,7 +135,7 @@ static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
 	struct mmsghdr message;
 
 	prepare(&message, &out, burst);
-	if (vb_sendmsg(fd, &message.msg_hdr, MSG_DONTWAIT) < 0) {
+	if (give_anyway(port, fd, burst, &message, 1) < 0) {
 		count_lost(port, burst, errno);
 		return false;
 	}
@@ -120,7 +158,7 @@ static void send_uncut(struct vb_port *port, struct vb_sender *sender, const str
 			single.length = burst->segment;
 		if (at && !burst->way->flow.ipv6)
 			port->counters->send_errors++;
-		else if (send_one(port, sender->fd, &single))
+		else if (send_one(port, sender->fd, &single) && !at)
 			sender->no_segment = true; /* else it was not for the cutting */
 	}
 }
@@ -138,14 +176,6 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 	return err != EAGAIN && err != ENOBUFS;
 }
 
-/* As sendmmsg, whose way to a single message is longer. */
-static int give(int fd, struct mmsghdr *messages, unsigned count)
-{
-	if (count == 1)
-		return vb_sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
-	return vb_sendmmsg(fd, messages, count, MSG_DONTWAIT);
-}
-
 /* Returns how many are dealt with. */
 static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 			   const struct vb_burst *bursts, unsigned count)
@@ -160,7 +190,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	for (unsigned i = 0; i < count; i++)
 		prepare(&messages[i], &out[i], &bursts[i]);
 	do
-		sent = give(sender->fd, messages, count);
+		sent = give_anyway(port, sender->fd, bursts, messages, count);
 	while (sent < 0 && vb_port_wait_full(sender->fd, bursts, errno, &waits));
 	if (sent > 0) {
 		count_sent(port, bursts, (unsigned)sent);
