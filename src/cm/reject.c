@@ -191,12 +191,24 @@ void vb_cm_on_rej(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *m
 
 /* --- stale --- */
 
+/* The peer may have got the REP, and be connected: what made us think otherwise came late. */
+static void take_back(struct vb_cm_endpoint *endpoint)
+{
+	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_REJECTED, NULL);
+
+	event.reason = VB_CM_REJ_STALE;
+	endpoint->message = vb_cm_make_rej(endpoint, VB_CM_REJ_STALE);
+	vb_cm_rejected(endpoint);
+	vb_cm_raise(endpoint, &event);
+}
+
 void vb_cm_stale(struct vb_cm_endpoint *old)
 {
 	if (old->state == VB_CM_ESTABLISHED)
 		vb_cm_send_dreq(old);
-	else if (old->state == VB_CM_REQ_RECEIVED || old->state == VB_CM_REP_SENT ||
-		 old->state == VB_CM_REP_RECEIVED)
+	else if (old->state == VB_CM_REP_SENT)
+		take_back(old);
+	else if (old->state == VB_CM_REQ_RECEIVED || old->state == VB_CM_REP_RECEIVED)
 		vb_cm_refused(old, VB_CM_REJ_STALE, NULL);
 }
 

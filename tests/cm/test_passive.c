@@ -496,6 +496,26 @@ static void a_request_that_was_given_up_makes_room(void **state)
 	rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED);
 }
 
+/* Or so it seems: if the request that says so is older, the peer is content with the REP. */
+static void an_accepted_request_that_is_given_up_is_taken_back(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *old = rig_accepted(rig);
+	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID + 1, RIG_PEER_QPN), rej;
+	struct vb_cm_message rtu = rig_answer(old, VB_CM_RTU);
+
+	rig_give(rig, &req);
+	assert_int_equal(rig_take(rig, VB_CM_REJ).rej.remote_comm_id, RIG_PEER_ID + 1);
+	rej = rig_take(rig, VB_CM_REJ);
+	assert_int_equal(rej.rej.reason, VB_CM_REJ_STALE);
+	assert_int_equal(rej.rej.local_comm_id, old->local_id);
+	assert_int_equal(rej.rej.remote_comm_id, RIG_PEER_ID);
+	assert_int_equal(rig_event(rig, old, VB_CM_EVENT_REJECTED).event.reason, 10);
+	rig_give(rig, &rtu);
+	rig_take_rej(rig, VB_CM_REJ_STALE);
+	rig_event_none(rig);
+}
+
 static void refuse(struct rig *rig, const struct vb_cm_message *req, unsigned reason)
 {
 	rig_give(rig, req);
@@ -561,6 +581,7 @@ int main(void)
 		rig_test(a_stale_request_stays_refused),
 		rig_test(an_id_that_comes_back_with_another_qp_is_stale),
 		rig_test(a_request_that_was_given_up_makes_room),
+		rig_test(an_accepted_request_that_is_given_up_is_taken_back),
 		rig_test(what_cannot_be_is_refused),
 	};
 
