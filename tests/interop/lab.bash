@@ -7,7 +7,7 @@
 
 export LAB=${LAB:-/tmp/rxelab-verbena} NETNS=${NETNS:-rxelab}
 lab=${VERBENA_RXE_LAB:-$root/../shared/rxe-lab}
-work='' lab_is_up='' server_pid='' server_job='' server_guest=''
+work='' lab_is_up='' deaths=0 server_pid='' server_job='' server_guest=''
 our_number=1 guest_count=1
 [ "$peer" = verbena ] || { our_number=12; guest_count=2; }
 
@@ -78,11 +78,85 @@ lab_down() {
 	lab_is_up=''
 }
 
+# --- guests that die ------------------------------------------------------------------------------
+
+# The machine ends when its kernel panics. Nobody may have waited for it yet.
+guest_lives() { # guest
+	local pid state=''
+	pid=$(cat "$LAB/run/g$1/pid" 2>/dev/null) || return 1
+	read -r _ _ state _ 2>/dev/null <"/proc/$pid/stat"
+	[ -n "$state" ] && [ "$state" != Z ]
+}
+
+complaint='Kernel panic|Oops:|kernel BUG at|BUG: (unable|kernel)'
+
+# Whose kernel has lost a thread to an oops, or who does not answer, is as good as dead.
+guest_is_well() { # guest
+	guest_lives "$1" &&
+		! grep -qE "$complaint" "$LAB/run/g$1/console.log" &&
+		in_guest "$1" 20 true
+}
+
+lab_is_well() {
+	local guest
+	for ((guest = 1; guest <= guest_count; guest++)); do
+		guest_is_well $guest || return 1
+	done
+}
+
+last_words() { # console: from the first complaint on, or its end
+	if grep -qE "$complaint" "$1"; then
+		grep -E -m 1 -A 39 "$complaint" "$1"
+	else
+		tail -n 25 "$1"
+	fi
+}
+
+# lab_again WHAT: says what happened while WHAT ran, and boots the guests anew.
+lab_again() {
+	local guest
+	((++deaths))
+	echo "# THE GUEST IS GONE (kernel $KSERIES, MTU $MTU): it died during $1"
+	for ((guest = 1; guest <= guest_count; guest++)); do
+		echo "# --- console of guest $guest"
+		last_words "$LAB/run/g$guest/console.log" | tr -d '\r' | sed 's/^/#   /'
+	done
+	lab_down
+	lab_up "$KSERIES" "$MTU" && return
+	sed 's/^/#   /' "$work/lab"
+	lab_down
+	return 1
+}
+
 # --- a guest as a side ----------------------------------------------------------------------------
+
+job_start() { # guest, limit, command: prints the name of the job
+	guest_lives "$1" || return 125
+	timeout 30 "$lab/guest" "$1" -b -t "$2" "$3"
+}
+
+# Its status; 124: it does not end in time, 125: the guest is gone.
+job_await() { # guest, job, seconds, log
+	local until=$((SECONDS + $3)) job="$LAB/run/g$1/share/q/$2" status=''
+	until [ -e "$job.rc" ]; do
+		[ "$SECONDS" -lt "$until" ] || status=124
+		guest_lives "$1" || status=125
+		[ -z "$status" ] || break
+		sleep 0.05
+	done
+	cp "$job.out" "$4" 2>/dev/null
+	return "${status:-$(cat "$job.rc")}"
+}
+
+in_guest() { # guest, limit, command
+	local job
+	job=$(job_start "$@") || return
+	job_await "$1" "$job" $(($2 + 15)) /dev/null
+}
 
 in_guest_start() { # guest, limit, command
 	server_guest=$1
-	server_job=$("$lab/guest" "$1" -b -t "$2" "$(guest_command "$3")")
+	server_job=$(job_start "$1" "$2" "$(guest_command "$3")")
 }
 
 # mckey destroys its QP as soon as it has posted. rxe of 6.12 drops what is posted but not sent by
@@ -103,26 +177,20 @@ in_guest_await() { # guest, program, port: one question to the guest, which look
 	local question="netstat -ltn | grep -q ':$3 '"
 	! by_address "$2" || question="rdma resource show cm_id | grep -q 'LISTEN.*:$3 '"
 	[ "$2" != mckey ] || question="ip maddr show | grep -q 'inet *$group'"
-	"$lab/guest" "$1" -t 20 "i=0; until $question; do
-		i=\$((i + 1)); [ \$i -lt 300 ] || exit 1; usleep 30000; done" >/dev/null 2>&1
+	in_guest "$1" 20 "i=0; until $question; do
+		i=\$((i + 1)); [ \$i -lt 300 ] || exit 1; usleep 30000; done"
 }
 
 in_guest_run() { # guest, limit, command
-	"$lab/guest" "$1" -t "$2" "$(guest_command "$3")" >"$work/client" 2>&1
+	local job
+	job=$(job_start "$1" "$2" "$(guest_command "$3")") || return
+	job_await "$1" "$job" $(($2 + 15)) "$work/client"
 }
 
 # The guest's own limit ends a server that hangs; here we wait a little and no more.
 in_guest_finish() { # seconds
-	local until=$((SECONDS + $1)) job="$LAB/run/g$server_guest/share/q/$server_job"
-	until [ -e "$job.rc" ]; do
-		if [ "$SECONDS" -ge "$until" ]; then
-			cp "$job.out" "$work/server" 2>/dev/null
-			return 124
-		fi
-		sleep 0.05
-	done
-	cp "$job.out" "$work/server"
-	return "$(cat "$job.rc")"
+	[ -n "$server_job" ] || return 125
+	job_await "$server_guest" "$server_job" "$1" "$work/server"
 }
 
 guest_start() { in_guest_start 1 "$@"; }
@@ -199,7 +267,7 @@ ours_address() { address "$our_number" "$1"; }
 lossy_begin() {
 	local guest
 	for ((guest = 1; guest <= guest_count; guest++)); do
-		"$lab/guest" $guest 'modprobe sch_netem; tc qdisc add dev eth0 root netem loss 10%'
+		in_guest $guest 30 'modprobe sch_netem; tc qdisc add dev eth0 root netem loss 10%'
 	done
 	[ "$peer" = verbena ] || return 0
 	ip netns exec "$NETNS" nft -f - <<-RULES
@@ -215,7 +283,7 @@ lossy_begin() {
 lossy_end() {
 	local guest
 	for ((guest = 1; guest <= guest_count; guest++)); do
-		"$lab/guest" $guest 'tc qdisc del dev eth0 root'
+		in_guest $guest 30 'tc qdisc del dev eth0 root'
 	done
 	[ "$peer" = verbena ] || return 0
 	ip netns exec "$NETNS" nft delete table netdev loss
