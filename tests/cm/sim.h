@@ -94,6 +94,7 @@ struct attempt {
 	struct vb_cm_connect_params connect;
 	struct vb_cm_accept_params accept;
 	uint32_t client_qpn, client_psn, server_qpn;
+	bool inherited, bequeathed; /* client_qpn: from an older attempt, to a newer one */
 	/* What happened. */
 	struct end active, *passives[PASSIVES_MAX];
 	unsigned passive_count;
@@ -150,7 +151,7 @@ struct world {
 	uint64_t delay_ns, jitter_ns, reorder_ns;
 	struct partition partitions[PARTITIONS_MAX];
 	unsigned partition_count;
-	bool crashes, broadcasts;
+	bool crashes, broadcasts, inherits;
 	enum sabotage sabotage;
 	struct agenda agenda;
 	struct stats stats;

@@ -121,6 +121,27 @@ static uint64_t service_of(const struct attempt *attempt)
 	return vb_cm_service_id(attempt->sidr ? RDMA_PS_UDP : RDMA_PS_TCP, (uint16_t)port);
 }
 
+static bool leaves_its_qp(const struct attempt *attempt, const struct process *client)
+{
+	return attempt->client == client && attempt->client_qpn && !attempt->bequeathed &&
+	       !attempt->active.dead && attempt->active.generation == client->generation &&
+	       (attempt->active.destroyed || attempt->active.phase == PHASE_OVER);
+}
+
+/* An application may connect a QP once more as soon as it has let go of the identifier. */
+static uint32_t client_qpn(struct attempt *attempt)
+{
+	struct process *client = attempt->client;
+	struct world *world = client->world;
+
+	for (unsigned i = 0; i < world->attempt_count && world->inherits; i++)
+		if (leaves_its_qp(&world->attempts[i], client)) {
+			world->attempts[i].bequeathed = attempt->inherited = true;
+			return world->attempts[i].client_qpn;
+		}
+	return client->slot << 12 | client->next_qpn++;
+}
+
 static int request(struct attempt *attempt, uint64_t now_ns)
 {
 	struct vb_cm_route route = route_of(attempt);
@@ -139,7 +160,7 @@ static int request(struct attempt *attempt, uint64_t now_ns)
 		sidr.private_data_length = VB_CM_SIDR_REQ_USER_SIZE;
 		return vb_cm_sidr_request(&attempt->active.endpoint, &sidr, now_ns);
 	}
-	attempt->client_qpn = attempt->client->slot << 12 | attempt->client->next_qpn++;
+	attempt->client_qpn = client_qpn(attempt);
 	attempt->connect.route = route;
 	attempt->connect.service_id = sidr.service_id;
 	attempt->connect.qpn = attempt->client_qpn;

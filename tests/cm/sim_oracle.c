@@ -282,6 +282,9 @@ static void check_wishes(struct world *world, struct attempt *attempt)
 		      !attempt->destroys_accepted && attempt->passive_wish == WISH_YES &&
 		      (attempt->active_wish == WISH_YES || attempt->active_wish == WISH_IGNORE);
 
+	/* Nobody can tell which of two requests with one QP is the older one. */
+	if (attempt->inherited || attempt->bequeathed)
+		return;
 	if (attempt->active.reason == VB_CM_REJ_STALE && !world->loss && !world->partition_count)
 		world_fail(world, "%u is stale, and nobody says why", attempt->id);
 	if (!is_friendly(world) || attempt->server->backlog)

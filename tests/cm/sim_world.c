@@ -141,6 +141,7 @@ static void worsen_network(struct world *world)
 	world->repeat = rng_below(rng, 8000);
 	world->reorder = rng_below(rng, 8000);
 	world->reorder_ns = 1 + rng_next(rng) % (3000 * MS);
+	world->inherits = world->seed % 2;
 }
 
 static void plan_network(struct world *world)
