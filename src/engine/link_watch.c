@@ -62,8 +62,7 @@ static void look(const struct vb_device *dev, struct watched *now)
 	vb_device_port_attr(dev, 1, &attr);
 	now->state = attr.state;
 	now->lid = attr.lid;
-	for (int i = 0; i < VB_GIDS; i++)
-		vb_device_gid(dev, i, &now->gids[i]);
+	vb_device_gids(dev, now->gids);
 }
 
 static void raise(const struct watched *entry, enum ibv_event_type type)

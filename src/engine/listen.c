@@ -12,16 +12,16 @@ static_assert(VB_DEVICES_MAX <= 32, "a bit for each in listen_devices");
 
 int vb_listen_device(struct vb_wire *wire, const struct vb_device *dev)
 {
-	union ibv_gid gid;
+	union ibv_gid gids[VB_GIDS], lid;
 	int err = 0;
 
 	wire->listen_devices |= 1u << dev->index;
-	if (dev->infiniband && !vb_lid_own_address(dev, &gid))
-		vb_port_listen(wire->port, &gid);
-	for (int i = 0; i < VB_GIDS && !err; i++) {
-		if (!vb_device_gid(dev, i, &gid) && !vb_gid_is_zero(&gid))
-			err = vb_port_listen(wire->port, &gid);
-	}
+	if (dev->infiniband && !vb_lid_own_address(dev, &lid))
+		vb_port_listen(wire->port, &lid);
+	vb_device_gids(dev, gids);
+	for (int i = 0; i < VB_GIDS && !err; i++)
+		if (!vb_gid_is_zero(&gids[i]))
+			err = vb_port_listen(wire->port, &gids[i]);
 	return err;
 }
 

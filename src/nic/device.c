@@ -201,6 +201,11 @@ static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 	return ifindex;
 }
 
+void vb_device_gids(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
+{
+	read_table(dev, table);
+}
+
 int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid)
 {
 	union ibv_gid table[VB_GIDS];

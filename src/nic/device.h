@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "nic/limits.h"
+
 struct vb_netif;
 struct vb_netif_snapshot;
 
@@ -61,6 +63,8 @@ struct vb_device_choice {
 };
 unsigned vb_device_choices(const char *list, struct vb_device_choice choices[VB_DEVICES_MAX]);
 
+/* All of them at once; empty ones are zero. */
+void vb_device_gids(const struct vb_device *dev, union ibv_gid table[VB_GIDS]);
 /* 0 or -EINVAL; an index without an address gives 0 and a zero GID. */
 int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid);
 /* 0, -EINVAL (bad index) or -ENODATA (empty index). */

@@ -110,14 +110,15 @@ static int carry_by_any(const struct vb_netif_snapshot *all, struct vb_device_ro
 static int find_sgid(const struct vb_device_route *route)
 {
 	const bool ipv4 = vb_gid_is_ipv4(&route->src);
-	union ibv_gid gid;
+	union ibv_gid gids[VB_GIDS];
 
+	vb_device_gids(route->device, gids);
 	for (int i = 0; i < VB_GIDS; i++)
-		if (!vb_device_gid(route->device, i, &gid) && vb_gid_equal(&gid, &route->src))
+		if (vb_gid_equal(&gids[i], &route->src))
 			return i;
 	for (int i = ipv4 ? 0 : VB_GID_OTHERS; i < VB_GIDS; i++)
-		if (!vb_device_gid(route->device, i, &gid) && !vb_gid_is_zero(&gid) &&
-		    !vb_gid_is_link_local(&gid) && vb_gid_is_ipv4(&gid) == ipv4)
+		if (!vb_gid_is_zero(&gids[i]) && !vb_gid_is_link_local(&gids[i]) &&
+		    vb_gid_is_ipv4(&gids[i]) == ipv4)
 			return i;
 	return 0;
 }

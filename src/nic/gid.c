@@ -225,8 +225,8 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 
 static bool take_out(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
 {
-	for (unsigned i = 0; i < VB_GIDS; i++) {
-		if (vb_gid_is_zero(gid) || !vb_gid_equal(&table[i], gid))
+	for (unsigned i = 0; i < VB_GIDS && !vb_gid_is_zero(gid); i++) {
+		if (!vb_gid_equal(&table[i], gid))
 			continue;
 		memset(&table[i], 0, sizeof(table[i]));
 		return true;

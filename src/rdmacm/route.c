@@ -124,17 +124,28 @@ static bool means_this_host(struct vb_cma_id *id)
 		vb_cma_device_gid_index(id->device, &id->dgid) < 0);
 }
 
+/* To another host packets need the very address that it knows of us. */
+static int sgid_index(struct vb_cma_id *id)
+{
+	const bool here = vb_cma_engine()->gid_is_local(&id->dgid);
+	int index = here ? vb_cma_sgid_index(id) : vb_cma_device_gid_index(id->device, &id->sgid);
+	char text[INET6_ADDRSTRLEN];
+
+	if (index < 0)
+		vb_explain("%s is no GID of device %s: it was removed, or the table is full",
+			   inet_ntop(AF_INET6, id->sgid.raw, text, sizeof(text)),
+			   ibv_get_device_name(id->device->device));
+	return index;
+}
+
 int vb_cma_ah_attr(struct vb_cma_id *id, struct ibv_ah_attr *attr)
 {
 	const struct ibv_sa_path_rec *path = id->id.route.path_rec;
-	int index = vb_cma_sgid_index(id);
+	int index = sgid_index(id);
 
 	memset(attr, 0, sizeof(*attr));
-	if (index < 0) {
-		vb_explain("device %s has no GID of that IP version left",
-			   ibv_get_device_name(id->device->device));
+	if (index < 0)
 		return index;
-	}
 	attr->is_global = 1;
 	attr->port_num = 1;
 	attr->sl = path ? path->sl : 0;

@@ -26,10 +26,11 @@ VB_PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 
 static int index_of(const struct vb_device *dev, const union ibv_gid *gid)
 {
-	union ibv_gid own;
+	union ibv_gid own[VB_GIDS];
 
+	vb_device_gids(dev, own);
 	for (int i = 0; i < VB_GIDS; i++)
-		if (!vb_device_gid(dev, i, &own) && !memcmp(&own, gid, sizeof(own)))
+		if (!memcmp(&own[i], gid, sizeof(*gid)))
 			return i;
 	return -1;
 }

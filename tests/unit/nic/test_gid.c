@@ -35,7 +35,7 @@ static struct vb_netif netifs[] = {
 	{ .index = WG0, .flags = UP, .mtu = 1420, .name = "wg0" },
 };
 
-static struct vb_netif_addr addrs[32];
+static struct vb_netif_addr addrs[VB_GIDS + 32];
 static struct vb_netif_snapshot all = { .netif_count = 4, .netifs = netifs, .addrs = addrs };
 
 static union ibv_gid gid(const char *text)
@@ -171,7 +171,7 @@ static void one_entry_stays_empty_however_many_addresses(void **state)
 {
 	union ibv_gid table[VB_GIDS];
 
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < VB_GIDS + 4; i++)
 		add(ETH0, "2001:db8::7", 64);
 	vb_gid_table_fill(&all, netif("eth0"), table);
 	assert_false(vb_gid_is_zero(&table[VB_GIDS - 2]));
