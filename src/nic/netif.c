@@ -24,6 +24,7 @@ static struct vb_netif_snapshot loopback_only = { .netif_count = 1, .netifs = &l
  */
 static atomic_bool cache_busy;
 static struct vb_netif_snapshot *cache; /* under cache_busy; holds one count */
+static uint64_t expired_ns; /* under cache_busy: what was read before is old */
 
 static void open_in_child(void)
 {
@@ -54,13 +55,19 @@ static void cache_leave(void)
 	atomic_store_explicit(&cache_busy, false, memory_order_release);
 }
 
-static struct vb_netif_snapshot *cached_snapshot(void)
+static bool is_fresh(void)
+{
+	return cache->read_at_ns > expired_ns &&
+	       vb_now_ns() - cache->read_at_ns < SNAPSHOT_AGE_NS_MAX;
+}
+
+static struct vb_netif_snapshot *cached_snapshot(bool fresh)
 {
 	struct vb_netif_snapshot *snapshot = NULL;
 
 	if (!cache_enter())
 		return NULL;
-	if (cache && vb_now_ns() - cache->read_at_ns < SNAPSHOT_AGE_NS_MAX) {
+	if (cache && (!fresh || is_fresh())) {
 		snapshot = cache;
 		atomic_fetch_add(&snapshot->holders, 1);
 	}
@@ -84,26 +91,23 @@ static void cache_replace(struct vb_netif_snapshot *snapshot)
 
 void vb_netif_snapshot_expire(void)
 {
-	struct vb_netif_snapshot *old;
-
 	if (!cache_enter())
 		return; /* it ends by itself soon */
-	old = cache;
-	cache = NULL;
+	expired_ns = vb_now_ns();
 	cache_leave();
-	if (old)
-		vb_netif_snapshot_put(old);
 }
 
 const struct vb_netif_snapshot *vb_netif_snapshot_get(void)
 {
 	const int saved_errno = errno;
-	struct vb_netif_snapshot *snapshot = cached_snapshot();
+	struct vb_netif_snapshot *snapshot = cached_snapshot(true);
 
 	if (!snapshot) {
 		snapshot = vb_netif_snapshot_read();
 		if (snapshot)
 			cache_replace(snapshot);
+		else /* no descriptor is free: what we know is better than nothing */
+			snapshot = cached_snapshot(false);
 	}
 	errno = saved_errno;
 	return snapshot ? snapshot : &loopback_only;

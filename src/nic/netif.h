@@ -39,7 +39,7 @@ struct vb_netif_snapshot {
 	struct vb_netif_addr *addrs;
 };
 
-/* Never NULL; where the kernel cannot be asked: `lo` alone. Give it back with _put. */
+/* Never NULL; where the kernel cannot be asked: the last one, or `lo` alone. Give it back with _put. */
 const struct vb_netif_snapshot *vb_netif_snapshot_get(void);
 void vb_netif_snapshot_put(const struct vb_netif_snapshot *snapshot);
 /* The kernel said that something changed: the next one is read afresh. */

@@ -166,6 +166,7 @@ struct vb_netif_snapshot *vb_netif_snapshot_read(void)
 
 	if (!reading.snapshot)
 		return NULL;
+	reading.snapshot->read_at_ns = vb_now_ns(); /* before: what changes meanwhile may be missed */
 	for (int tries = 0; tries < READ_TRIES && result == -EAGAIN; tries++)
 		result = dump(&reading);
 	/* Still changing: the last reading is as good as any. */
@@ -173,7 +174,6 @@ struct vb_netif_snapshot *vb_netif_snapshot_read(void)
 		vb_netif_snapshot_destroy(reading.snapshot);
 		return NULL;
 	}
-	reading.snapshot->read_at_ns = vb_now_ns();
 	atomic_init(&reading.snapshot->holders, 1);
 	return reading.snapshot;
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "nic/device.h"
@@ -499,6 +500,24 @@ static void threads_share_the_snapshot(void **state)
 	}
 }
 
+static void without_a_free_descriptor_the_last_snapshot_counts(void **state)
+{
+	struct rlimit before;
+	const struct vb_netif_snapshot *first = vb_netif_snapshot_get(), *second;
+
+	assert_false(getrlimit(RLIMIT_NOFILE, &before));
+	assert_false(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 0, before.rlim_max }));
+	vb_netif_snapshot_expire();
+	second = vb_netif_snapshot_get();
+	assert_ptr_equal(first, second);
+	assert_false(setrlimit(RLIMIT_NOFILE, &before));
+	vb_netif_snapshot_put(second);
+	second = vb_netif_snapshot_get();
+	assert_ptr_not_equal(first, second);
+	vb_netif_snapshot_put(second);
+	vb_netif_snapshot_put(first);
+}
+
 int main(void)
 {
 	/* The namespaces come first: after them this process makes its own table of devices. */
@@ -526,6 +545,7 @@ int main(void)
 		cmocka_unit_test(another_lid_is_somewhere_else),
 		cmocka_unit_test(with_a_grh_the_gid_counts_too),
 		cmocka_unit_test(threads_share_the_snapshot),
+		cmocka_unit_test(without_a_free_descriptor_the_last_snapshot_counts),
 	};
 
 	setenv("VERBENA_DEVICES", "lo,ib", 1);
