@@ -2,7 +2,10 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 int vb_fd_high(int fd)
@@ -26,4 +29,13 @@ void vb_fd_close(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
+}
+
+bool vb_fd_send_room_is_used(int fd)
+{
+	int room, used;
+	socklen_t size = sizeof(room);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &size) && !ioctl(fd, SIOCOUTQ, &used) &&
+	       used > room / 2;
 }

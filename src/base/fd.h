@@ -3,8 +3,12 @@
 #ifndef VB_BASE_FD_H
 #define VB_BASE_FD_H
 
+#include <stdbool.h>
+
 /* Moves fd above the numbers that programs use (select, inherited fds). -1 stays -1. */
 int vb_fd_high(int fd);
 void vb_fd_close(int *fd);
+/* Does most of what a socket may send lie unread? With readers who do not read it stays so. */
+bool vb_fd_send_room_is_used(int fd);
 
 #endif

@@ -84,18 +84,14 @@ void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t val
 static struct vb_gsi *gsi_new(struct vb_nic *nic)
 {
 	struct vb_gsi *gsi = calloc(1, sizeof(*gsi));
-	const int size = 1 << 20;
 
 	if (!gsi)
 		return NULL;
-	gsi->out = vb_fd_high(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	gsi->out = vb_gsi_open_out();
 	if (gsi->out < 0) {
 		free(gsi);
 		return NULL;
 	}
-	/* One process that does not read must not use up the room of what goes to others. */
-	if (setsockopt(gsi->out, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
-		(void)setsockopt(gsi->out, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	gsi->nic = nic;
 	gsi->slot_fd = gsi->timer = -1;
 	pthread_mutex_init(&gsi->lock, NULL);

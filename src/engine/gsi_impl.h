@@ -60,6 +60,9 @@ static inline void vb_gsi_count(struct vb_gsi *gsi, enum vb_gsi_count count)
 
 /* --- gsi_out.c --- */
 
+/* What writes to others' names, or -1. */
+int vb_gsi_open_out(void);
+
 enum vb_gsi_fate { VB_GSI_GIVEN, VB_GSI_ABSENT, VB_GSI_LOST };
 
 /* Writes a datagram to a name, at once or when there is room. ABSENT: nobody has that name. */

@@ -15,7 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { HELD_MAX = 4096 };
+enum { HELD_MAX = 8192 };
 #define AGAIN_NS_MIN 100000l  /* while the reader makes room */
 #define AGAIN_NS_MAX 1000000l /* and while it does not */
 #define PATIENCE_NS  2000000000ull /* then its reader does not read */
@@ -25,6 +25,7 @@ struct line {
 	struct vb_list node; /* in gsi->lines */
 	struct vb_cm_target target;
 	struct vb_list held; /* the oldest first; never empty */
+	unsigned count;      /* of them */
 };
 
 struct held {
@@ -33,9 +34,34 @@ struct held {
 	struct vb_gsi_datagram datagram;
 };
 
+int vb_gsi_open_out(void)
+{
+	int fd = vb_fd_high(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	const int size = 1 << 20;
+
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	return fd;
+}
+
+/*
+ * Those who do not read must not use up the room of what goes to others. A fresh socket has all of
+ * it again; what lies unread stays where it is, and each queue is bounded.
+ */
+static bool exchange_out(struct vb_gsi *gsi)
+{
+	int fd = vb_fd_send_room_is_used(gsi->out) ? vb_gsi_open_out() : -1;
+
+	if (fd < 0)
+		return false;
+	vb_fd_close(&gsi->out);
+	gsi->out = fd;
+	return true;
+}
+
 /* 0, -ECONNREFUSED: nobody is there, -EAGAIN: no room. */
-static int write_now(struct vb_gsi *gsi, const struct vb_cm_target *target,
-		     const struct vb_gsi_datagram *datagram)
+static int put(const struct vb_gsi *gsi, const struct vb_cm_target *target,
+	       const struct vb_gsi_datagram *datagram)
 {
 	if (sendto(gsi->out, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_NOSIGNAL,
 		   (const void *)&target->address, target->length) >= 0)
@@ -43,6 +69,15 @@ static int write_now(struct vb_gsi *gsi, const struct vb_cm_target *target,
 	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR
 		       ? -EAGAIN
 		       : -ECONNREFUSED;
+}
+
+/* The same, under the lock. */
+static int write_now(struct vb_gsi *gsi, const struct vb_cm_target *target,
+		     const struct vb_gsi_datagram *datagram)
+{
+	int err = put(gsi, target, datagram);
+
+	return err == -EAGAIN && exchange_out(gsi) ? put(gsi, target, datagram) : err;
 }
 
 static void set_timer(struct vb_gsi *gsi, long again_ns)
@@ -79,6 +114,7 @@ static bool try_oldest(struct vb_gsi *gsi, struct line *line, uint64_t now_ns)
 		return false;
 	vb_gsi_count(gsi, !err ? VB_GSI_ROUTED : VB_GSI_FULL);
 	vb_list_remove(&held->node);
+	line->count--;
 	gsi->held_count--;
 	free(held);
 	return true;
@@ -143,16 +179,23 @@ static struct line *new_line(struct vb_gsi *gsi, const struct vb_cm_target *targ
 	if (!line)
 		return NULL;
 	line->target = *target;
+	line->count = 0;
 	vb_list_init(&line->held);
 	vb_list_append(&gsi->lines, &line->node);
 	set_timer(gsi, AGAIN_NS_MIN);
 	return line;
 }
 
+/* However many lines do not move: there is as much room left as the longest has. */
+static bool has_room(const struct vb_gsi *gsi, const struct line *line)
+{
+	return gsi->held_count + (line ? line->count : 0) < HELD_MAX;
+}
+
 static bool hold(struct vb_gsi *gsi, struct line *line, const struct vb_cm_target *target,
 		 const struct vb_gsi_datagram *datagram)
 {
-	struct held *held = gsi->held_count < HELD_MAX ? malloc(sizeof(*held)) : NULL;
+	struct held *held = has_room(gsi, line) ? malloc(sizeof(*held)) : NULL;
 
 	if (held && !line)
 		line = new_line(gsi, target);
@@ -163,6 +206,7 @@ static bool hold(struct vb_gsi *gsi, struct line *line, const struct vb_cm_targe
 	held->give_up_ns = vb_now_ns() + PATIENCE_NS;
 	held->datagram = *datagram;
 	vb_list_append(&line->held, &held->node);
+	line->count++;
 	gsi->held_count++;
 	return true;
 }

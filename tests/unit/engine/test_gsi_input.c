@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "gsi_rig.h"
+#include "engine/gsi_impl.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -37,26 +38,81 @@ static void slow_reader_in_namespace(void)
 	CHECK(counter("mad_dropped_full") == 0);
 }
 
-/* Somebody who does not read is in nobody else's way. */
+/* --- readers that do not read, and are in nobody else's way --- */
+
+static void request_often(struct vb_nic *nic, uint32_t count)
+{
+	for (uint32_t i = 1; i <= count; i++) {
+		const struct vb_cm_message out = request(comm_id_of(nic, i), "192.0.2.7");
+
+		CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &out));
+	}
+}
+
+static void tell(struct vb_nic *nic, uint32_t number)
+{
+	struct vb_cm_message rtu = { .attribute = VB_CM_RTU };
+
+	rtu.rtu.remote_comm_id = comm_id_of(nic, number);
+	CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &rtu));
+}
+
+static void hear_told(struct vb_nic *nic, int answers, uint32_t number)
+{
+	struct vb_cm_message in;
+
+	hear(nic, answers, &in);
+	CHECK(in.attribute == VB_CM_RTU && in.rtu.remote_comm_id == comm_id_of(nic, number));
+}
+
 static void no_reader_in_namespace(void)
 {
 	struct vb_nic *nic;
-	struct vb_cm_message in, rtu = { .attribute = VB_CM_RTU };
 	int answers;
 
 	prepare_host();
 	nic = nic_of_process();
 	claim(nic, VB_CM_DUAL, "");
 	answers = vb_gsi_open(nic);
-	for (uint32_t i = 1; i <= 64; i++) {
-		const struct vb_cm_message out = request(comm_id_of(nic, i), "192.0.2.7");
+	request_often(nic, 64);
+	tell(nic, 1);
+	hear_told(nic, answers, 1);
+}
 
-		CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &out));
-	}
-	rtu.rtu.remote_comm_id = comm_id_of(nic, 1);
-	CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &rtu));
-	hear(nic, answers, &in);
-	CHECK(in.attribute == VB_CM_RTU);
+/* What lies unread counts as the sender's. */
+static void room_of_the_sender_in_namespace(void)
+{
+	const int small = 1;
+	struct vb_nic *nic;
+	int answers;
+
+	prepare_host();
+	nic = nic_of_process();
+	claim(nic, VB_CM_DUAL, "");
+	answers = vb_gsi_open(nic);
+	CHECK(!setsockopt(vb_gsi_get(nic)->out, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
+	request_often(nic, 64);
+	tell(nic, 1);
+	hear_told(nic, answers, 1);
+}
+
+/* What waits for one name leaves room for what has to wait for another. */
+static void room_in_line_in_namespace(void)
+{
+	enum { MANY = 10000, SOME = 600 };
+	struct vb_nic *nic;
+	int answers;
+
+	prepare_host();
+	nic = nic_of_process();
+	claim(nic, VB_CM_DUAL, "");
+	answers = vb_gsi_open(nic);
+	request_often(nic, MANY);
+	CHECK(counter("mad_dropped_full") > 0);
+	for (uint32_t i = 1; i <= SOME; i++)
+		tell(nic, i);
+	for (uint32_t i = 1; i <= SOME; i++)
+		hear_told(nic, answers, i);
 }
 
 /* --- strangers --- */
@@ -191,6 +247,8 @@ static void unsendable_in_namespace(void)
 
 CASE(a_slow_reader_loses_nothing, slow_reader_in_namespace, NULL)
 CASE(who_does_not_read_is_in_nobodys_way, no_reader_in_namespace, NULL)
+CASE(nor_does_it_use_up_what_others_may_be_sent, room_of_the_sender_in_namespace, NULL)
+CASE(nor_the_places_to_wait, room_in_line_in_namespace, NULL)
 CASE(garbage_is_not_shown, garbage_in_namespace, NULL)
 CASE(packets_are_looked_at, packets_in_namespace, NULL)
 CASE(what_cannot_be_sent_is_an_error, unsendable_in_namespace, NULL)
@@ -200,6 +258,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_slow_reader_loses_nothing),
 		cmocka_unit_test(who_does_not_read_is_in_nobodys_way),
+		cmocka_unit_test(nor_does_it_use_up_what_others_may_be_sent),
+		cmocka_unit_test(nor_the_places_to_wait),
 		cmocka_unit_test(garbage_is_not_shown),
 		cmocka_unit_test(packets_are_looked_at),
 		cmocka_unit_test(what_cannot_be_sent_is_an_error),
