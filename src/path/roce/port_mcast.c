@@ -305,15 +305,21 @@ static void flow_within_host(const struct vb_av *av, struct vb_way *way)
 	way->flow.src_port = av->fabric;
 }
 
+static int open_out(void)
+{
+	int fd = open_unix();
+
+	if (fd >= 0)
+		vb_slot_socket_tune(fd);
+	return fd;
+}
+
 int vb_group_resolve(struct vb_port *port, const struct vb_av *av, struct vb_way *way)
 {
 	flow_within_host(av, way);
 	if (port->groups.out < 0)
-		port->groups.out = open_unix();
-	if (port->groups.out < 0)
-		return port->groups.out;
-	vb_slot_socket_tune(port->groups.out);
-	return vb_memory_open(port);
+		port->groups.out = open_out();
+	return port->groups.out < 0 ? port->groups.out : vb_memory_open(port);
 }
 
 void vb_group_prepare_sender(int fd, bool ipv6, int ifindex)
@@ -344,6 +350,17 @@ static bool write_member(const struct vb_port *port, const struct sockaddr_un *a
 	return vb_sendmsg(port->groups.out, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
+/* What members did not read counts as ours: with a fresh socket there is room for the others. */
+static void exchange_out(struct vb_groups *groups)
+{
+	int fd = vb_fd_send_room_is_used(groups->out) ? open_out() : -1;
+
+	if (fd < 0)
+		return;
+	vb_fd_close(&groups->out);
+	groups->out = fd;
+}
+
 /* Nobody tells when there is room in another's queue. One that never has any is not waited for
  * each time. */
 static bool write_patiently(struct vb_port *port, unsigned number, const union ibv_gid *gid,
@@ -363,6 +380,9 @@ static bool write_patiently(struct vb_port *port, unsigned number, const union i
 		if (errno != EAGAIN && errno != ENOBUFS)
 			return errno != ECONNREFUSED;
 	}
+	exchange_out(&port->groups);
+	if (write_member(port, &address, size, burst))
+		return true;
 	*stuck_ns = vb_now_ns() + STUCK_NS;
 	port->counters->send_errors += vb_packets_of(burst->length, burst->segment);
 	return true; /* it is there */

@@ -124,20 +124,68 @@ static void what_goes_to_ourselves_is_answered_by_nobody_else_in_namespace(void)
 }
 RIG_TEST(what_goes_to_ourselves_is_answered_by_nobody_else)
 
-/* Anybody can write to the name of a member within the host. */
+/* --- groups within the host --- */
+
+#define GROUP "224.0.0.99"
+enum { FABRIC = 7 };
+
+/* The name of a member: anybody can bind it, and write to it. */
+static socklen_t member(struct sockaddr_un *address, unsigned number)
+{
+	char *name = address->sun_path + 1;
+	int length;
+
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	length = snprintf(name, sizeof(address->sun_path) - 1,
+			  "verbena.mc.7.00000000000000000000ffffe0000063.%u", number);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static int member_socket(unsigned number)
+{
+	struct sockaddr_un address;
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+
+	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&address, member(&address, number)));
+	return fd;
+}
+
+/* What lies unread counts as the sender's. */
+static void a_member_that_does_not_read_takes_no_room_from_others_in_namespace(void)
+{
+	const struct vb_av av = { .sgid = rig_gid("127.0.0.1"),
+				  .dgid = rig_gid(GROUP),
+				  .multicast = true,
+				  .within_host = true,
+				  .fabric = FABRIC };
+	const int small = 1;
+	struct rig *rig = rig_open("slot");
+	static struct message got;
+	static uint8_t bytes[4096];
+	struct vb_way way;
+	int reader;
+
+	member_socket(0);
+	reader = member_socket(1);
+	CHECK(!vb_port_resolve(rig->port, &av, NULL, 0, &way) && way.kind == VB_WAY_GROUP);
+	CHECK(!setsockopt(rig->port->groups.out, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
+	for (int i = 0; i < 5; i++) {
+		rig_send(rig, &way, bytes, sizeof(bytes), sizeof(bytes));
+		CHECK(recv(reader, &got, sizeof(got), 0) == HEAD + sizeof(bytes));
+	}
+}
+RIG_TEST(a_member_that_does_not_read_takes_no_room_from_others)
+
 static void a_group_within_the_host_has_senders_of_this_host_in_namespace(void)
 {
-	static const char name[] = "verbena.mc.7.00000000000000000000ffffe0000063.0";
-	const struct vb_group group = { .gid = rig_gid("224.0.0.99"), .fabric = 7, .within_host = true };
+	const struct vb_group group = { .gid = rig_gid(GROUP), .fabric = FABRIC, .within_host = true };
 	struct rig *rig = rig_open("slot");
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	struct sockaddr_un to;
 	int there = socket(AF_UNIX, SOCK_DGRAM, 0);
 	static struct message message;
 
 	CHECK(!vb_port_group_join(rig->port, &group));
-	memcpy(to.sun_path + 1, name, sizeof(name) - 1);
-	CHECK(!connect(there, (struct sockaddr *)&to,
-		       offsetof(struct sockaddr_un, sun_path) + sizeof(name)));
+	CHECK(!connect(there, (struct sockaddr *)&to, member(&to, 0)));
 	message = good_message(rig);
 	memcpy(message.dst, group.gid.raw + 12, 4);
 	put(there, &message, HEAD + message.length);
@@ -147,6 +195,8 @@ static void a_group_within_the_host_has_senders_of_this_host_in_namespace(void)
 	rig_receive(rig, 3);
 }
 RIG_TEST(a_group_within_the_host_has_senders_of_this_host)
+
+/* --- messages --- */
 
 static void break_magic(struct message *message)
 {
@@ -417,6 +467,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(packets_of_a_peer_carry_its_name),
 		cmocka_unit_test(what_goes_to_ourselves_is_answered_by_nobody_else),
+		cmocka_unit_test(a_member_that_does_not_read_takes_no_room_from_others),
 		cmocka_unit_test(a_group_within_the_host_has_senders_of_this_host),
 		cmocka_unit_test(malformed_messages_change_nothing_but_a_counter),
 		cmocka_unit_test(a_hang_up_goes_back_to_the_service_thread),
