@@ -13,7 +13,7 @@
  *
  * Whoever joins waits for the answers, though not for ever: a member may be stopped, and what reaches
  * its socket stays there. For that reason packets for QP 1, which anybody passes on, go to a member by
- * chance: those that are sent again meet another one. A packet at the wrong process is forwarded, which takes longer:
+ * chance, one that answered: those that are sent again meet another one. A packet at the wrong process is forwarded, which takes longer:
  * then UC and UD may see it too late.
  */
 #ifndef VB_PATH_ROCE_STEER_H

@@ -4,6 +4,7 @@
 #include "path/roce/steer_message.h"
 #include "wire/packet.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <stdio.h>
@@ -11,8 +12,8 @@
 
 enum {
 	PROLOGUE = 7,
-	BY_CHANCE = 4,
-	PROGRAM_MAX = PROLOGUE + BY_CHANCE + 2 * VB_STEER_ENTRIES + 1,
+	BY_CHANCE = 4, /* and two for each that can be drawn */
+	PROGRAM_MAX = PROLOGUE + BY_CHANCE + 2 * VB_STEER_MEMBERS + 2 * VB_STEER_ENTRIES + 1,
 	QPN_WORD = 4, /* the word of the BTH whose lower 24 bits are the destination QPN */
 };
 #define BY_HASH UINT32_MAX /* no such position: the kernel falls back to its hash */
@@ -27,14 +28,45 @@ static struct sock_filter jump_equal(uint32_t k, uint8_t if_true, uint8_t if_fal
 	return (struct sock_filter){ BPF_JMP | BPF_JEQ | BPF_K, if_true, if_false, k };
 }
 
-/* QPs without a slot, 0 and 1. */
-static void add_by_chance(struct sock_filter *code, uint32_t members)
+/* The positions of which something is known, each once. */
+static uint32_t positions_of(const struct vb_steer_entry *entries, uint32_t count,
+			     uint32_t positions[VB_STEER_MEMBERS])
 {
-	code[0] = jump_equal(0, 0, BY_CHANCE - 1);
-	code[1] = statement(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM));
-	code[2] = statement(BPF_ALU | BPF_MOD | BPF_K, members);
-	code[3] = statement(BPF_RET | BPF_A, 0);
+	uint32_t found = 0;
+	uint64_t seen = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t position = entries[i].position;
+
+		if (position >= VB_STEER_MEMBERS || seen >> position & 1)
+			continue;
+		seen |= 1ull << position;
+		positions[found++] = position;
+	}
+	return found;
 }
+
+/*
+ * QPs without a slot, 0 and 1: to one of those who answered, for the others may be stopped. A lone
+ * member has them, too, and not whoever joins it: that one is not ready yet.
+ */
+static uint32_t add_by_chance(struct sock_filter *code, const struct vb_steer_entry *entries,
+			      uint32_t count, uint32_t members)
+{
+	uint32_t positions[VB_STEER_MEMBERS], drawn = positions_of(entries, count, positions);
+	const uint32_t length = BY_CHANCE + 2 * drawn;
+
+	code[0] = jump_equal(0, 0, (uint8_t)(length - 1));
+	code[1] = statement(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM));
+	code[2] = statement(BPF_ALU | BPF_MOD | BPF_K, drawn ? drawn : members);
+	for (uint32_t i = 0; i < drawn; i++) {
+		code[3 + 2 * i] = jump_equal(i, 0, 1);
+		code[4 + 2 * i] = statement(BPF_RET | BPF_K, positions[i]);
+	}
+	code[length - 1] = statement(BPF_RET | BPF_A, 0);
+	return length;
+}
+static_assert(BY_CHANCE + 2 * VB_STEER_MEMBERS <= UINT8_MAX, "a jump over it");
 
 int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count,
 		     uint32_t members)
@@ -50,10 +82,8 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 	};
 	struct sock_fprog program = { PROLOGUE, code };
 
-	if (members > 1) {
-		add_by_chance(code + program.len, members);
-		program.len += BY_CHANCE;
-	}
+	if (members)
+		program.len += add_by_chance(code + program.len, entries, count, members);
 	for (uint32_t i = 0; i < count; i++) {
 		code[program.len++] = jump_equal(entries[i].slot, 0, 1);
 		code[program.len++] = statement(BPF_RET | BPF_K, entries[i].position);

@@ -311,6 +311,53 @@ static void a_stopped_process_is_in_nobodys_way_in_namespace(void)
 }
 RIG_TEST(a_stopped_process_is_in_nobodys_way)
 
+static void wait_direct(int first, uint64_t count)
+{
+	uint64_t end_ns = vb_now_ns() + RIG_PATIENCE_MS * 1000000ull;
+
+	while (vb_now_ns() < end_ns && members[first].direct + members[1].direct < count)
+		usleep(1000);
+	CHECK(members[first].direct + members[1].direct == count);
+}
+
+/* It takes long, for the first one does not answer. */
+static void what_anybody_may_pass_on_is_not_lost_while_one_joins_in_namespace(void)
+{
+	uint64_t sent = 0;
+
+	netns_up("lo", true);
+	share_memory();
+	member_start(0, 0, "wire");
+	kill(members[0].pid, SIGSTOP);
+	member_fork(1, 0, "wire");
+	for (; !atomic_load(&members[1].slot); sent++) {
+		send_udp(0);
+		usleep(200);
+	}
+	kill(members[0].pid, SIGCONT);
+	wait_direct(0, sent);
+	member_end(0);
+	member_end(1);
+}
+RIG_TEST(what_anybody_may_pass_on_is_not_lost_while_one_joins)
+
+static void what_anybody_may_pass_on_goes_to_those_who_answered_in_namespace(void)
+{
+	enum { COUNT = 64 };
+
+	netns_up("lo", true);
+	share_memory();
+	member_start(0, 0, "wire");
+	kill(members[0].pid, SIGSTOP);
+	member_start(1, 0, "wire");
+	for (int i = 0; i < COUNT; i++)
+		send_udp(0);
+	wait_direct(2, COUNT);
+	member_end(0);
+	member_end(1);
+}
+RIG_TEST(what_anybody_may_pass_on_goes_to_those_who_answered)
+
 /* The last one gets the place of the one that leaves, and some of its packets the stopped one. */
 static void who_is_moved_beside_a_stopped_one_is_reached_in_namespace(void)
 {
@@ -396,6 +443,8 @@ int main(void)
 		cmocka_unit_test(packets_find_their_process),
 		cmocka_unit_test(processes_that_come_at_once_find_an_order),
 		cmocka_unit_test(a_stopped_process_is_in_nobodys_way),
+		cmocka_unit_test(what_anybody_may_pass_on_is_not_lost_while_one_joins),
+		cmocka_unit_test(what_anybody_may_pass_on_goes_to_those_who_answered),
 		cmocka_unit_test(who_is_moved_beside_a_stopped_one_is_reached),
 		cmocka_unit_test(another_user_is_forwarded_to_and_takes_over),
 	};
