@@ -370,6 +370,9 @@ static uint64_t next_magic(const struct vb_peer *peer)
 	uint64_t magic = 0;
 	ssize_t size = recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT);
 
+	/* It ended with something unread. Said once, before its own last messages. */
+	if (size < 0 && errno == ECONNRESET)
+		size = recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT);
 	return size == (ssize_t)sizeof(magic) ? magic : 0;
 }
 

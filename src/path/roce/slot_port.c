@@ -239,6 +239,9 @@ unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned mo
 
 		if (size < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
+		/* It ended with packets of ours unread. Said once, before its own last ones. */
+		if (size < 0 && errno == ECONNRESET)
+			continue;
 		if (size <= 0) {
 			give_back(port, peer);
 			break;

@@ -311,6 +311,27 @@ static void a_hang_up_goes_back_to_the_service_thread_in_namespace(void)
 }
 RIG_TEST(a_hang_up_goes_back_to_the_service_thread)
 
+/* The kernel tells of the unread ones first. */
+static void who_ends_with_packets_unread_has_said_its_last_in_namespace(void)
+{
+	struct rig *rig = rig_open("slot");
+	static struct message message;
+	struct vb_peer *peer;
+	struct vb_way way;
+	int there;
+
+	peer = add_peer(rig, other_slot(rig), &there);
+	CHECK(!vb_port_adopt(rig->port, peer));
+	message = good_message(rig);
+	way = rig_way(rig, "192.0.2.2", "192.0.2.1", peer);
+	rig_send(rig, &way, message.bytes, message.length, RIG_PACKET);
+	put(there, &message, HEAD + message.length);
+	close(there);
+	rig_receive(rig, 3);
+	vb_way_release(&way);
+}
+RIG_TEST(who_ends_with_packets_unread_has_said_its_last)
+
 static void a_peer_that_does_not_read_loses_packets_in_namespace(void)
 {
 	struct rig *rig = rig_open("slot");
@@ -471,6 +492,7 @@ int main(void)
 		cmocka_unit_test(a_group_within_the_host_has_senders_of_this_host),
 		cmocka_unit_test(malformed_messages_change_nothing_but_a_counter),
 		cmocka_unit_test(a_hang_up_goes_back_to_the_service_thread),
+		cmocka_unit_test(who_ends_with_packets_unread_has_said_its_last),
 		cmocka_unit_test(a_peer_that_does_not_read_loses_packets),
 		cmocka_unit_test(what_is_not_ours_goes_to_its_owner),
 		cmocka_unit_test(what_comes_during_an_attach_waits_for_its_end),
