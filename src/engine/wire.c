@@ -16,6 +16,7 @@ enum {
 	RECEIVE_MORE = 32,     /* so many came that there are probably more */
 	ROUNDS = 4,            /* before a poster or poller returns to his own work */
 	DRAIN_ROUNDS = 16,     /* more than the sockets hold, but for who sends all the time */
+	FAREWELL_NS = 10000000,
 };
 
 /* --- the lock --- */
@@ -310,6 +311,32 @@ void vb_wire_settle(struct vb_qp *qp)
 	vb_wire_lock(wire);
 	if (vb_wire_begin(wire))
 		send_due(wire);
+	vb_wire_unlock(wire);
+}
+
+/* At exit other threads may be stopped anywhere, and the lock may be the caller's own. */
+static bool lock_soon(struct vb_wire *wire)
+{
+	const uint64_t until_ns = vb_now_ns() + FAREWELL_NS;
+
+	while (!vb_wire_try_lock(wire)) {
+		if (vb_now_ns() >= until_ns)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+void vb_wire_farewell(struct vb_nic *nic)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+
+	if (!wire || !lock_soon(wire))
+		return;
+	if (vb_wire_begin(wire)) {
+		send_due(wire);
+		vb_roce_farewell(&wire->roce);
+	}
 	vb_wire_unlock(wire);
 }
 

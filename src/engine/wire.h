@@ -70,6 +70,8 @@ void vb_wire_enter(struct vb_qp *qp);
 void vb_wire_kick(struct vb_qp *qp);
 /* What is posted is begun, whoever holds the wire now: then the QP may go to SQD. */
 void vb_wire_settle(struct vb_qp *qp);
+/* The process ends: whoever waits for an answer to what the program has seen gets it. */
+void vb_wire_farewell(struct vb_nic *nic);
 /*
  * UD: sends the datagrams at the head of the queue that go the same way. By the token's holder.
  * Not 0: the rest is to come again at this time.

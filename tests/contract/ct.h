@@ -124,6 +124,9 @@ struct ct_end {
 void ct_end_open(struct ct_end *e, bool infiniband);
 void ct_end_close(struct ct_end *e); /* destroys everything; a destroy that fails is a failure */
 void ct_end_kill(struct ct_end *e);  /* the process dies, without a word */
+/* It ends by itself, with all its objects, right after it has polled so many completions. */
+void ct_end_leave(struct ct_end *e, int cq, int completions);
+void ct_end_has_left(struct ct_end *e);
 
 /* For tests of objects, which speak verbs directly. Near end only. */
 struct ibv_context *ct_context(struct ct_end *e);

@@ -280,6 +280,14 @@ static void do_die(struct ct_agent *g, struct ct_msg *m)
 	raise(SIGKILL);
 }
 
+static void do_leave(struct ct_agent *g, struct ct_msg *m)
+{
+	int want = m->poll.count;
+
+	agent_poll_cq(g, m);
+	exit(m->ret == want ? 0 : 1);
+}
+
 static void (*const commands[CT_OP_COUNT])(struct ct_agent *, struct ct_msg *) = {
 	[CT_OP_OPEN] = do_open,
 	[CT_OP_CLOSE] = do_close,
@@ -317,6 +325,7 @@ static void (*const commands[CT_OP_COUNT])(struct ct_agent *, struct ct_msg *) =
 	[CT_OP_WATCH_JOIN] = agent_watch_join,
 	[CT_OP_XRC] = agent_xrc,
 	[CT_OP_DIE] = do_die,
+	[CT_OP_LEAVE] = do_leave,
 };
 
 void ct_agent_execute(struct ct_agent *g, struct ct_msg *m)

@@ -68,6 +68,27 @@ void ct_end_kill(struct ct_end *e)
 	e->pid = 0;
 }
 
+void ct_end_leave(struct ct_end *e, int cq, int completions)
+{
+	struct ct_msg *m = e->msg;
+
+	m->op = CT_OP_LEAVE;
+	m->handle = cq;
+	m->poll.count = completions;
+	m->poll.deadline_ms = 5000;
+	if (send(e->sock, m, CT_MSG_HEAD + offsetof(struct ct_msg, poll.wc), MSG_NOSIGNAL) < 0)
+		ct_fail("the %s end had died already", e->name);
+}
+
+void ct_end_has_left(struct ct_end *e)
+{
+	int status;
+
+	if (waitpid(e->pid, &status, 0) < 0 || status)
+		ct_fail("the %s end left with status %#x", e->name, status);
+	e->pid = 0;
+}
+
 struct ibv_context *ct_context(struct ct_end *e)
 {
 	return ct_agent_context(e->agent);

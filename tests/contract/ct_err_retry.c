@@ -279,6 +279,25 @@ static void peer_dies(struct ct *t)
 	ct_no_event(t->near);
 }
 
+/* What a program has seen arrive has arrived, whatever it does then. */
+static void peer_ends(struct ct *t)
+{
+	struct ct_opts o = impatient(t);
+	struct ct_link l[16];
+
+	for (int i = 0; i < CT_COUNT(l); i++) {
+		o.scq_a = ct_create_cq(t->near, 16, 0);
+		ct_link_open(t, &l[i], &o);
+		ct_recv(&l[i].b, i, TARGET + 64 * i, 64);
+	}
+	ct_end_leave(t->far, t->far->rcq, CT_COUNT(l));
+	for (int i = 0; i < CT_COUNT(l); i++)
+		ct_send(&l[i], i, 0, 64);
+	for (int i = 0; i < CT_COUNT(l); i++)
+		ct_sent(&l[i], i, IBV_WC_SUCCESS);
+	ct_end_has_left(t->far);
+}
+
 /* Unreliable sends do not notice. */
 static void peer_dies_unnoticed(struct ct *t)
 {
@@ -361,6 +380,7 @@ const struct ct_case ct_err_retry_cases[] = {
 	{ "path MTUs that differ are RETRY_EXC_ERR", mtu_mismatch, CT_RC },
 	{ "timeout 0 waits for ever", timeout_zero_waits, CT_RC },
 	{ "a peer that dies is RETRY_EXC_ERR", peer_dies, CT_RC | CT_TWO },
+	{ "a peer that ends has acknowledged what it has polled", peer_ends, CT_RC | CT_TWO },
 	{ "an unreliable peer that dies is not noticed", peer_dies_unnoticed,
 	  CT_UC | CT_UD | CT_TWO },
 	{ "no receive: RNR_RETRY_EXC_ERR after rnr_retry waits, the target stays RTS", no_receive,

@@ -42,6 +42,7 @@ enum ct_op {
 	CT_OP_WATCH_JOIN,
 	CT_OP_XRC,
 	CT_OP_DIE,
+	CT_OP_LEAVE,
 	CT_OP_COUNT,
 };
 

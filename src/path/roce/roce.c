@@ -122,6 +122,13 @@ static void acknowledge_last(struct vb_wired *wired)
 	}
 }
 
+void vb_roce_farewell(struct vb_roce *roce)
+{
+	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
+		vb_list_for(wired, &roce->wired[i], struct vb_wired, node)
+			acknowledge_last(wired);
+}
+
 void vb_roce_drop(struct vb_wired *wired)
 {
 	struct vb_qp *qp = wired->qp;

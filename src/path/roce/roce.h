@@ -262,6 +262,8 @@ void vb_roce_fini(struct vb_roce *roce);
  * executor's token, and the wire keeps it until the QP is dropped. 0 or -ENOMEM.
  */
 int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way);
+/* The process ends: what its QPs have taken in is acknowledged, for the last time. */
+void vb_roce_farewell(struct vb_roce *roce);
 /* Forgets a QP; gives the token back. */
 void vb_roce_drop(struct vb_wired *wired);
 struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn);

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The end of a program that leaves its QPs to the kernel. A NIC acknowledges before the program sees
+ * the completion; here the ACK may still wait for a message to go with.
+ */
+#include "engine/wire.h"
+#include "nic/nic.h"
+
+__attribute__((destructor)) static void leave(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		vb_wire_farewell(nic);
+}
