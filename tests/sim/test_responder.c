@@ -187,6 +187,29 @@ static void a_part_of_a_read_is_repeated(void **state)
 	rig_take_none(&rig);
 }
 
+/* The answer to the second is under way when the first is asked for again, and then the second. */
+static void repeated_reads_are_answered_in_their_order(void **state)
+{
+	enum { FIRST = 3, SECOND = 2 * VB_TURN_PACKETS };
+
+	(void)state;
+	rig.attr.path_mtu = IBV_MTU_256;
+	rig_open(&rig);
+	rig_give_read(&rig, RIG_RQ_PSN, 0, FIRST * 256);
+	rig_give_read(&rig, RIG_RQ_PSN + FIRST, 0, SECOND * 256);
+	vb_hazard_enter(rig.roce.thread, rig.roce.nic->self->head_slot);
+	assert_true(vb_reply_run(rig.wired));
+	vb_hazard_leave(rig.roce.thread);
+	rig_give_read(&rig, RIG_RQ_PSN + 1, 256, (FIRST - 1) * 256);
+	rig_give_read(&rig, RIG_RQ_PSN + FIRST, 0, SECOND * 256);
+	rig_turn(&rig);
+	for (unsigned i = 0; i < VB_TURN_PACKETS; i++)
+		assert_int_equal(rig_take(&rig).psn, RIG_RQ_PSN + i);
+	for (unsigned i = 1; i < FIRST + SECOND; i++)
+		assert_int_equal(rig_take(&rig).psn, RIG_RQ_PSN + i);
+	rig_take_none(&rig);
+}
+
 static void a_duplicate_read_before_anything_else_is_nothing(void **state)
 {
 	(void)state;
@@ -435,6 +458,7 @@ int main(void)
 		TEST_RC(a_read_is_answered),
 		TEST_RC(an_ack_never_has_the_psn_of_a_read_or_atomic),
 		TEST_RC(a_part_of_a_read_is_repeated),
+		TEST_RC(repeated_reads_are_answered_in_their_order),
 		TEST_RC(a_duplicate_read_before_anything_else_is_nothing),
 		TEST_RC(an_atomic_is_executed_once),
 		TEST_RC(repeated_reads_are_not_too_many),

@@ -10,11 +10,22 @@
 
 enum { CNP_PAUSE_NS = 50000 };
 
+/* A repeated one is what its requester waits for: it goes before what follows it. */
 bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply)
 {
-	if (resp->reply_tail - resp->reply_head >= VB_REPLIES)
+	uint32_t at = resp->reply_tail;
+
+	if (at - resp->reply_head >= VB_REPLIES)
 		return false;
-	resp->replies[resp->reply_tail++ % VB_REPLIES] = *reply;
+	for (; at != resp->reply_head; at--) {
+		const struct vb_reply *before = &resp->replies[(at - 1) % VB_REPLIES];
+
+		if (vb_psn_diff(before->psn, reply->psn) <= 0)
+			break;
+		resp->replies[at % VB_REPLIES] = *before;
+	}
+	resp->replies[at % VB_REPLIES] = *reply;
+	resp->reply_tail++;
 	return true;
 }
 
