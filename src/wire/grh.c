@@ -2,7 +2,6 @@
 #include "wire/grh.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum { NEXT_HEADER_UDP = 17, NEXT_HEADER_IBA = 0x1b, IPV4_SIZE = 20, IPV4_DONT_FRAGMENT = 0x40 };
@@ -54,7 +53,7 @@ static void emit_ipv6(const struct vb_grh *grh, uint8_t *out)
 	put16(out, first >> 16);
 	put16(out + 2, first & 0xffff);
 	put16(out + 4, grh->payload_length);
-	out[6] = NEXT_HEADER_IBA;
+	out[6] = grh->infiniband ? NEXT_HEADER_IBA : NEXT_HEADER_UDP;
 	out[7] = grh->hop_limit;
 	memcpy(out + 8, grh->sgid.raw, 16);
 	memcpy(out + 24, grh->dgid.raw, 16);
@@ -97,6 +96,7 @@ static void parse_ipv6(const uint8_t *in, struct vb_grh *grh)
 	grh->traffic_class = (uint8_t)(first >> 20);
 	grh->flow_label = first & 0xfffff;
 	grh->payload_length = (uint16_t)get16(in + 4);
+	grh->infiniband = in[6] == NEXT_HEADER_IBA;
 	grh->hop_limit = in[7];
 	memcpy(grh->sgid.raw, in + 8, 16);
 	memcpy(grh->dgid.raw, in + 24, 16);

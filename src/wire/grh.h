@@ -7,6 +7,7 @@
 #define VB_WIRE_GRH_H
 
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
@@ -25,6 +26,7 @@ struct vb_grh {
 	uint32_t flow_label;
 	uint16_t payload_length; /* of what follows the header on the wire */
 	uint8_t traffic_class, hop_limit;
+	bool infiniband; /* the transport follows it, not UDP */
 };
 
 void vb_grh_emit(const struct vb_grh *grh, uint8_t out[VB_GRH_SIZE]);

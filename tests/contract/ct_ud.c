@@ -43,26 +43,46 @@ static void completion_names_the_sender(struct ct *t)
 }
 
 /* RoCEv2 over IPv4: bytes 20 to 39 are the IPv4 header of the packet. */
-static void ipv4_header_is_in_front(struct ct *t)
+static void check_ipv4(const struct ct *t, const uint8_t *grh, uint32_t size)
+{
+	uint16_t total;
+
+	CT_EQ(grh[20], 0x45); /* version 4, no options */
+	CT_EQ(grh[29], 17);   /* UDP */
+	CT_EQ(memcmp(&grh[32], &t->near->gid.raw[12], 4), 0);
+	CT_EQ(memcmp(&grh[36], &t->far->gid.raw[12], 4), 0);
+	memcpy(&total, &grh[22], 2);
+	/* IPv4, UDP, BTH, DETH, the payload padded to 4, ICRC */
+	CT_EQ(ntohs(total), 20 + 8 + 12 + 8 + (size + 3) / 4 * 4 + 4);
+}
+
+/* Over IPv6: the IPv6 header. On InfiniBand a GRH, which has the same shape. */
+static void check_ipv6(const struct ct *t, const struct ibv_grh *grh)
+{
+	bool ethernet = t->near->port.link_layer == IBV_LINK_LAYER_ETHERNET;
+
+	CT_EQ(ntohl(grh->version_tclass_flow) >> 28, 6);
+	CT_EQ(grh->next_hdr, ethernet ? 17 : 0x1b);
+	CT_EQ(memcmp(&grh->sgid, &t->near->gid, 16), 0);
+	CT_EQ(memcmp(&grh->dgid, &t->far->gid, 16), 0);
+}
+
+static void ip_header_is_in_front(struct ct *t)
 {
 	struct ct_link l;
-	uint8_t grh[CT_GRH_BYTES];
+	union {
+		uint8_t bytes[CT_GRH_BYTES];
+		struct ibv_grh grh;
+	} got;
 
-	if (!is_v4_mapped(&t->near->gid))
-		ct_skip("the GID is not an IPv4 address");
 	ct_link_open(t, &l, NULL);
 	for (uint32_t size = 1; size < 1024; size = size * 3 + 1) {
-		uint16_t total;
-
 		deliver(&l, size);
-		ct_peek_bytes(t->far, TARGET, CT_GRH_BYTES, grh);
-		CT_EQ(grh[20], 0x45); /* version 4, no options */
-		CT_EQ(grh[29], 17);   /* UDP */
-		CT_EQ(memcmp(&grh[32], &t->near->gid.raw[12], 4), 0);
-		CT_EQ(memcmp(&grh[36], &t->far->gid.raw[12], 4), 0);
-		memcpy(&total, &grh[22], 2);
-		/* IPv4, UDP, BTH, DETH, the payload padded to 4, ICRC */
-		CT_EQ(ntohs(total), 20 + 8 + 12 + 8 + (size + 3) / 4 * 4 + 4);
+		ct_peek_bytes(t->far, TARGET, CT_GRH_BYTES, &got);
+		if (is_v4_mapped(&t->near->gid))
+			check_ipv4(t, got.bytes, size);
+		else
+			check_ipv6(t, &got.grh);
 	}
 }
 
@@ -187,7 +207,7 @@ static void privileged_qkey(struct ct *t)
 
 const struct ct_case ct_ud_cases[] = {
 	{ "a datagram's completion names its sender", completion_names_the_sender, CT_UD | CT_IB },
-	{ "an IPv4 header is in bytes 20 to 39 of the GRH", ipv4_header_is_in_front, CT_UD },
+	{ "the GRH is an IPv6 header, or holds an IPv4 header", ip_header_is_in_front, CT_UD },
 	{ "a datagram can be answered from its completion", answer_by_the_completion,
 	  CT_UD | CT_IB },
 	{ "one UD QP receives from many", many_senders, CT_UD },

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { GRH = 40 };
+enum { GRH = 40, UDP = 17 };
 
 static struct end *some_target(struct end *end)
 {
@@ -143,7 +143,8 @@ static const char *misfit(const struct end *end, const struct op *op, const stru
 	buffer_read(&op->buffer, want, op->buffer.length);
 	if (memcmp(got + GRH, want, op->buffer.length))
 		return "bytes";
-	if (got[end->world->net.ipv6 ? 23 : 35] != sender->host->index + 1 ||
+	if (got[end->world->net.ipv6 ? 6 : 29] != UDP ||
+	    got[end->world->net.ipv6 ? 23 : 35] != sender->host->index + 1 ||
 	    got[39] != end->host->index + 1)
 		return "GRH";
 	return NULL;

@@ -25,6 +25,7 @@ static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
 		.traffic_class = av->traffic_class,
 		.hop_limit = av->hop_limit,
 		.payload_length = (uint16_t)(padded + UDP_BTH_DETH_ICRC + (imm ? IMMEDIATE : 0)),
+		.infiniband = av->dlid,
 	};
 
 	if (av->grh)

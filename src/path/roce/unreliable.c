@@ -128,6 +128,7 @@ static void grh_of(const struct vb_arrival *arrival, const struct vb_device *ib,
 		.traffic_class = arrival->traffic_class,
 		.hop_limit = arrival->hop_limit,
 		.payload_length = (uint16_t)(arrival->length + UDP_HEADER),
+		.infiniband = ib,
 	};
 
 	gid_of(arrival->flow, arrival->flow->src, &grh.sgid);

@@ -21,6 +21,7 @@ struct grh_row {
 	uint32_t flow_label;
 	uint16_t payload_length;
 	uint8_t traffic_class, hop_limit;
+	bool infiniband;
 };
 
 static const struct grh_row ipv4_rows[] = {
@@ -33,6 +34,7 @@ static const struct grh_row ipv4_rows[] = {
 
 static const struct grh_row ipv6_rows[] = {
 	{ "fe80::1", "fe80::2", 0, 32, 0, 64 },
+	{ "fe80::1", "fe80::2", 0, 32, 0, 64, .infiniband = true },
 	{ "2001:db8::1", "ff0e::ffff:10.1.2.3", 0xfffff, 65535, 0xff, 255 },
 	{ "::1", "::1", 0x12345, 4128, 0xa5, 1 },
 	{ "::", "::", 0, 0, 0, 0 },
@@ -44,7 +46,8 @@ static struct vb_grh grh_of(const struct grh_row *row)
 	struct vb_grh grh = { .flow_label = row->flow_label,
 			      .payload_length = row->payload_length,
 			      .traffic_class = row->traffic_class,
-			      .hop_limit = row->hop_limit };
+			      .hop_limit = row->hop_limit,
+			      .infiniband = row->infiniband };
 
 	assert_int_equal(inet_pton(AF_INET6, row->sgid, grh.sgid.raw), 1);
 	assert_int_equal(inet_pton(AF_INET6, row->dgid, grh.dgid.raw), 1);
@@ -66,6 +69,7 @@ static void assert_inverse(const struct grh_row *row)
 	assert_int_equal(back.payload_length, grh.payload_length);
 	assert_int_equal(back.traffic_class, grh.traffic_class);
 	assert_int_equal(back.hop_limit, grh.hop_limit);
+	assert_int_equal(back.infiniband, grh.infiniband);
 	vb_grh_emit(&back, again);
 	assert_memory_equal(again, bytes, sizeof(bytes));
 }
@@ -137,7 +141,7 @@ static void otherwise_the_40_bytes_are_a_global_route_header(void **state)
 		assert_int_equal(ntohl(ip.ip6_flow),
 				 6u << 28 | (uint32_t)grh.traffic_class << 20 | grh.flow_label);
 		assert_int_equal(ntohs(ip.ip6_plen), grh.payload_length);
-		assert_int_equal(ip.ip6_nxt, 0x1b);
+		assert_int_equal(ip.ip6_nxt, grh.infiniband ? 0x1b : IPPROTO_UDP);
 		assert_int_equal(ip.ip6_hlim, grh.hop_limit);
 		assert_memory_equal(&ip.ip6_src, &grh.sgid, 16);
 		assert_memory_equal(&ip.ip6_dst, &grh.dgid, 16);
