@@ -43,28 +43,28 @@ static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, 
 
 /* --- credits --- */
 
-/* How many messages each code stands for: IBA table 46. Twice as many every second step. */
-static uint32_t credits_of(uint8_t code)
+/* The code for so many messages or somewhat fewer: 2^k has 2k, 3 * 2^(k-1) the next (IBA table 46). */
+static uint8_t credit_code(uint32_t messages)
 {
-	if (code < 5)
-		return code;
-	return (code & 1 ? 3u : 4u) << ((code - (code & 1 ? 3u : 4u)) / 2);
+	unsigned power, code;
+
+	if (messages < 2)
+		return (uint8_t)messages;
+	power = 31 - (unsigned)__builtin_clz(messages);
+	code = 2 * power + (messages >> (power - 1) & 1);
+	return (uint8_t)(code < VB_CREDITS_NONE ? code : VB_CREDITS_NONE - 1);
 }
 
 /* A shared queue has none to give: others may take them first. */
 static uint8_t credits(const struct vb_wired *wired)
 {
 	const struct vb_rq *rq = wired->qp->rq;
-	uint32_t posted;
-	uint8_t code = 0;
 
 	if (wired->qp->srq || vb_qp_is_xrc(wired->qp) || !wired->resp.bound)
 		return VB_CREDITS_NONE;
 	/* A hint: the poster moves it. */
-	posted = __atomic_load_n(&rq->tail, __ATOMIC_RELAXED) - wired->resp.own.next_recv;
-	while (code + 1 < VB_CREDITS_NONE && credits_of((uint8_t)(code + 1)) <= posted)
-		code++;
-	return code;
+	return credit_code(__atomic_load_n(&rq->tail, __ATOMIC_RELAXED) -
+			   wired->resp.own.next_recv);
 }
 
 /* --- READ --- */
