@@ -19,6 +19,13 @@ enum {
 	FAREWELL_NS = 10000000,
 };
 
+/* By the holder of the lock; whoever resets it meanwhile may lose that, for these are hints. */
+static void count_up(_Atomic uint32_t *counter, uint32_t by)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+			      memory_order_relaxed);
+}
+
 /* --- the lock --- */
 
 bool vb_wire_try_lock(struct vb_wire *wire)
@@ -31,6 +38,17 @@ void vb_wire_lock(struct vb_wire *wire)
 {
 	while (!vb_wire_try_lock(wire))
 		sched_yield();
+}
+
+/* For whoever has the lock, or has it next. */
+static void leave_kick(struct vb_wire *wire, struct vb_qp *qp)
+{
+	vb_spin_lock(&wire->kick_lock);
+	if (vb_list_empty(&qp->wire_kick)) {
+		vb_list_append(&wire->kicked, &qp->wire_kick);
+		atomic_fetch_add(&wire->kick_count, 1);
+	}
+	vb_spin_unlock(&wire->kick_lock);
 }
 
 static struct vb_qp *next_kicked(struct vb_wire *wire)
@@ -47,16 +65,20 @@ static struct vb_qp *next_kicked(struct vb_wire *wire)
 	return qp;
 }
 
+static void take_kick(struct vb_qp *qp)
+{
+	struct vb_wired *wired = atomic_load(&qp->wired);
+
+	if (wired)
+		vb_roce_post(wired);
+}
+
 static void take_kicks(struct vb_wire *wire)
 {
 	struct vb_qp *qp;
 
-	while (atomic_load(&wire->kick_count) && (qp = next_kicked(wire))) {
-		struct vb_wired *wired = atomic_load(&qp->wired);
-
-		if (wired)
-			vb_roce_post(wired);
-	}
+	while (atomic_load(&wire->kick_count) && (qp = next_kicked(wire)))
+		take_kick(qp);
 }
 
 void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp)
@@ -86,7 +108,8 @@ static void send_due(struct vb_wire *wire)
 
 /*
  * The service thread sleeps longer than the next timer allows: wake it. Timers of the wire are about
- * losses, and nearly all of them are taken back: they may be a little late.
+ * losses, and nearly all of them are taken back: they may be a little late. Before it sleeps it looks
+ * at wake_ns itself, so that only an earlier time than before is worth a look at how long it sleeps.
  */
 static void tell_when(struct vb_wire *wire)
 {
@@ -96,6 +119,10 @@ static void tell_when(struct vb_wire *wire)
 		wake_ns = vb_wire_fault_next_ns(wire);
 	if (vb_wire_held_next_ns(wire) < wake_ns)
 		wake_ns = vb_wire_held_next_ns(wire);
+	if (wake_ns >= atomic_load_explicit(&wire->wake_ns, memory_order_relaxed)) {
+		atomic_store_explicit(&wire->wake_ns, wake_ns, memory_order_relaxed);
+		return;
+	}
 	atomic_store(&wire->wake_ns, wake_ns);
 	if (vb_wire_too_late(wire->nic, atomic_load(&wire->nic->engine->service_wake_ns)))
 		vb_nic_ring(wire->nic);
@@ -108,17 +135,17 @@ bool vb_wire_begin(struct vb_wire *wire)
 	return wire->roce.thread;
 }
 
-void vb_wire_unlock(struct vb_wire *wire)
+/* After tell_when. */
+static void let_go(struct vb_wire *wire)
 {
 	for (;;) {
 		bool fatal = wire->roce.fatal;
 
 		wire->roce.fatal = false;
-		tell_when(wire);
 		atomic_store(&wire->lock, 0);
 		if (__builtin_expect(fatal, 0))
 			vb_fault_device_fatal(wire->nic);
-		/* Pairs with the count in vb_wire_kick: one of us sees the other. */
+		/* Pairs with the fence in kick_holder: one of us sees the other. */
 		if (!atomic_load(&wire->kick_count) || !vb_wire_try_lock(wire))
 			return;
 		/* Whoever had the lock before may be gone, and his hazard word with him. */
@@ -127,7 +154,14 @@ void vb_wire_unlock(struct vb_wire *wire)
 			return;
 		}
 		send_due(wire);
+		tell_when(wire);
 	}
+}
+
+void vb_wire_unlock(struct vb_wire *wire)
+{
+	tell_when(wire);
+	let_go(wire);
 }
 
 /* --- opening --- */
@@ -221,25 +255,43 @@ void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts)
 	vb_wire_unlock(wire);
 }
 
+/* What may wait for more to send goes on waiting. */
+static void send_posted(struct vb_wire *wire)
+{
+	take_kicks(wire);
+	if (vb_roce_urgent(&wire->roce))
+		send_due(wire);
+}
+
+/* Somebody is at it: he finds it on the list, or has just looked there and is gone. */
+static void kick_holder(struct vb_wire *wire, struct vb_qp *qp)
+{
+	leave_kick(wire, qp);
+	/* Between the count and the look at the lock. Pairs with the store in let_go. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!vb_wire_try_lock(wire))
+		return;
+	if (vb_wire_begin(wire))
+		send_posted(wire);
+	vb_wire_unlock(wire);
+}
+
 void vb_wire_kick(struct vb_qp *qp)
 {
 	struct vb_wire *wire = atomic_load(&qp->nic->wire);
 
 	if (!wire)
 		return;
-	vb_spin_lock(&wire->kick_lock);
-	if (vb_list_empty(&qp->wire_kick)) {
-		vb_list_append(&wire->kicked, &qp->wire_kick);
-		atomic_fetch_add(&wire->kick_count, 1);
-	}
-	vb_spin_unlock(&wire->kick_lock);
-	atomic_fetch_add_explicit(&wire->activity, 1, memory_order_relaxed);
-	if (!vb_wire_try_lock(wire))
+	if (!vb_wire_try_lock(wire)) {
+		kick_holder(wire, qp);
 		return;
+	}
+	count_up(&wire->activity, 1);
 	if (vb_wire_begin(wire)) {
-		take_kicks(wire);
-		if (vb_roce_urgent(&wire->roce))
-			send_due(wire);
+		take_kick(qp);
+		send_posted(wire);
+	} else {
+		leave_kick(wire, qp);
 	}
 	vb_wire_unlock(wire);
 }
@@ -276,6 +328,23 @@ void vb_wire_receive(struct vb_wire *wire)
 		;
 }
 
+/* What did not come through the port now. */
+static void take_in_held(struct vb_wire *wire)
+{
+	if (__builtin_expect(wire->fault != NULL, 0))
+		vb_wire_fault_release(wire);
+	if (__builtin_expect(wire->held.count, 0))
+		vb_wire_held_release(wire);
+}
+
+/* As after most polls: nothing is to be done, and the service thread knows when something will be. */
+static bool at_rest(const struct vb_wire *wire, bool polling)
+{
+	return !wire->fault && !wire->held.count && !atomic_load(&wire->kick_count) &&
+	       atomic_load_explicit(&wire->wake_ns, memory_order_relaxed) > wire->roce.now_ns &&
+	       vb_roce_at_rest(&wire->roce, polling);
+}
+
 /* Answers leave with each batch: the other side waits for them. */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 {
@@ -285,17 +354,17 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 	if (!vb_wire_begin(wire))
 		return false;
 	for (;;) {
-		if (wire->fault)
-			vb_wire_fault_release(wire);
-		vb_wire_held_release(wire);
+		take_in_held(wire);
 		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, input, wire);
-		if (count)
-			atomic_fetch_add_explicit(&wire->received, count, memory_order_relaxed);
+		if (!count && at_rest(wire, polling))
+			return any;
+		count_up(&wire->received, count);
 		take_kicks(wire);
 		any |= count || vb_roce_next_ns(&wire->roce) <= wire->roce.now_ns;
 		/* Who polls has a completion now, and may have something to say about it. */
 		while (vb_roce_turn(&wire->roce, polling) && ++rounds < ROUNDS)
 			;
+		tell_when(wire);
 		if (count < RECEIVE_MORE || ++rounds >= ROUNDS)
 			return any;
 		wire->roce.now_ns = vb_now_ns();
@@ -344,13 +413,13 @@ bool vb_wire_poll(struct vb_wire *wire)
 {
 	bool any;
 
-	atomic_fetch_add_explicit(&wire->polls, 1, memory_order_relaxed);
 	if (!vb_wire_try_lock(wire))
 		return false;
+	count_up(&wire->polls, 1);
 	any = vb_wire_bring_on(wire, true);
 	if (any)
-		atomic_fetch_add_explicit(&wire->activity, 1, memory_order_relaxed);
-	vb_wire_unlock(wire);
+		count_up(&wire->activity, 1);
+	let_go(wire);
 	return any;
 }
 

@@ -24,6 +24,7 @@ struct vb_wire {
 	struct vb_list kicked;        /* struct vb_qp by wire_kick, under kick_lock */
 	_Atomic uint32_t kick_count;
 	_Atomic uint64_t wake_ns;     /* when timers are due */
+	/* written under lock; hints for the service thread, which resets the first of them */
 	_Atomic uint32_t polls;       /* since the service thread looked last */
 	_Atomic uint32_t received;    /* packets, by whomever */
 	_Atomic uint32_t activity;    /* of the program: posts, polls that brought something */

@@ -15,8 +15,8 @@ void vb_wire_unlock(struct vb_wire *wire);
 
 /* This thread executes from now on, and now is the time; false: it cannot. */
 bool vb_wire_begin(struct vb_wire *wire);
-/* Takes packets in and sends what is due; polling: a program does, not the service thread. True:
- * something was done. */
+/* Takes packets in, sends what is due, and lets the service thread know when to come again;
+ * polling: a program does, not the service thread. True: something was done. */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling);
 /* Takes packets in, as many as there are by now, and sends nothing. */
 void vb_wire_receive(struct vb_wire *wire);

@@ -197,6 +197,8 @@ void host_turn(struct host *host)
 	host->roce.now_ns = world->now_ns;
 	host->holding = hold;
 	host->turn_ns = hold ? world->now_ns + rng_below(&world->rng, 20000) : VB_NEVER_NS;
+	if (vb_roce_at_rest(&host->roce, hold))
+		return;
 	while (vb_roce_turn(&host->roce, hold))
 		if (++rounds > 10000) {
 			world_fail(world, "host %u never comes to rest", host->index);

@@ -296,15 +296,27 @@ static void fire_timers(struct vb_roce *roce)
 	}
 }
 
+/* A stream of packets, wanted or not, must not hold them for ever. */
+static bool acks_wait(const struct vb_roce *roce, bool hold_acks)
+{
+	return vb_list_empty(&roce->acks) ||
+	       (hold_acks && roce->now_ns < roce->acks_ns + ACK_HELD_NS);
+}
+
+bool vb_roce_at_rest(const struct vb_roce *roce, bool hold_acks)
+{
+	return vb_list_empty(&roce->todo) && vb_list_empty(&roce->gather) &&
+	       acks_wait(roce, hold_acks) && !roce->tx.count &&
+	       vb_timers_next_ns(&roce->timers) > roce->now_ns;
+}
+
 bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 {
 	unsigned turns = 0;
 
 	if (!roce->unread)
 		fire_timers(roce);
-	/* A stream of packets, wanted or not, must not hold them for ever. */
-	while (!vb_list_empty(&roce->acks) &&
-	       !(hold_acks && roce->now_ns < roce->acks_ns + ACK_HELD_NS))
+	while (!acks_wait(roce, hold_acks))
 		vb_roce_todo(vb_container(roce->acks.next, struct vb_wired, todo));
 	while (!vb_list_empty(&roce->gather))
 		vb_roce_todo(vb_container(roce->gather.next, struct vb_wired, todo));

@@ -281,6 +281,8 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
  * hold_acks a mere ACK waits for the next turn, because a message that follows can take it along.
  */
 bool vb_roce_turn(struct vb_roce *roce, bool hold_acks);
+/* A turn would do nothing now. */
+bool vb_roce_at_rest(const struct vb_roce *roce, bool hold_acks);
 /* When vb_roce_turn should be called again; VB_NEVER_NS. */
 uint64_t vb_roce_next_ns(const struct vb_roce *roce);
 
