@@ -99,6 +99,17 @@ static void end_probe(struct vb_wired *wired)
 	req->probing = false;
 }
 
+/* With all that was posted on its way there is no turn to be had but to tell of what completed. */
+static void go_on(struct vb_wired *wired)
+{
+	if (wired->queued == VB_QUEUED_TODO)
+		return;
+	if (vb_requester_due(wired))
+		vb_roce_todo(wired);
+	else
+		vb_roce_notify(wired);
+}
+
 /* una has moved by count packets. */
 static void progressed(struct vb_wired *wired, uint32_t count)
 {
@@ -122,7 +133,7 @@ static void progressed(struct vb_wired *wired, uint32_t count)
 		vb_requester_go_back(wired, req->una_psn);
 	vb_requester_advance(wired);
 	vb_requester_rearm(wired);
-	vb_roce_todo(wired);
+	go_on(wired);
 }
 
 /*

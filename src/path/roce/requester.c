@@ -268,6 +268,14 @@ static bool send_all(struct vb_wired *wired, uint32_t end)
 	return !turn.budget && wired->req.cursor != end;
 }
 
+bool vb_requester_due(struct vb_wired *wired)
+{
+	enum ibv_qp_state state = vb_qp_state(wired->qp);
+
+	return (state != IBV_QPS_RTS && state != IBV_QPS_SQD) ||
+	       wired->req.cursor != posted(wired->qp);
+}
+
 bool vb_requester_run(struct vb_wired *wired)
 {
 	enum ibv_qp_state state = vb_qp_state(wired->qp);

@@ -237,7 +237,7 @@ bool vb_roce_urgent(const struct vb_roce *roce)
 	return !vb_list_empty(&roce->todo);
 }
 
-static void notify(struct vb_wired *wired)
+void vb_roce_notify(struct vb_wired *wired)
 {
 	struct vb_notice notice = wired->notice;
 
@@ -280,7 +280,7 @@ static bool turn_of(struct vb_wired *wired, bool hold_acks)
 		more |= vb_reply_run(wired);
 	if (wired->cnp_due)
 		vb_reply_cnp(wired);
-	notify(wired);
+	vb_roce_notify(wired);
 	return more;
 }
 

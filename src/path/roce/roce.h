@@ -314,6 +314,8 @@ void vb_pace_pay(struct vb_roce *roce, const struct vb_way *way, uint32_t payloa
 uint64_t vb_requester_pace_datagram(struct vb_wired *wired, uint32_t length);
 /* Sends until a window, a budget or the queue ends; true: the budget did. */
 bool vb_requester_run(struct vb_wired *wired);
+/* Would it find something to send, or to flush? */
+bool vb_requester_due(struct vb_wired *wired);
 /* Sends again from a PSN on. */
 void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
 void vb_requester_timer(struct vb_wired *wired);
@@ -400,6 +402,8 @@ void vb_reply_cnp(struct vb_wired *wired);
 void vb_roce_todo(struct vb_wired *wired);
 void vb_roce_todo_ack(struct vb_wired *wired);
 void vb_roce_starve(struct vb_wired *wired);
+/* Whoever waits for completions of its send queue is told, if there are new ones. */
+void vb_roce_notify(struct vb_wired *wired);
 /* What it has on its way has changed. */
 void vb_roce_account(struct vb_wired *wired, uint64_t bytes);
 static inline void vb_roce_count(struct vb_roce *roce, enum vb_drop drop)
