@@ -85,6 +85,7 @@ static int port_init(struct vb_port *port)
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (port->buffers == MAP_FAILED)
 		return -errno;
+	vb_inbox_init(&port->inbox, port->buffers);
 	return watch_in_outer(port, EPOLL_CTL_ADD);
 }
 
@@ -249,25 +250,32 @@ static unsigned receive_from(struct vb_port *port, uint64_t data, unsigned most)
 	return vb_slot_receive(port, (struct vb_peer *)(uintptr_t)data, most);
 }
 
+/* Not inlined: most calls look at the hot socket only. */
+__attribute__((noinline)) static unsigned receive_ready(struct vb_port *port, unsigned most)
+{
+	struct epoll_event events[SOURCES];
+	int count = epoll_wait(port->inner, events, SOURCES, 0);
+	unsigned total = 0;
+
+	for (int i = 0; i < count && total < most; i++)
+		total += receive_from(port, events[i].data.u64, most - total);
+	return total;
+}
+
 unsigned vb_port_receive(struct vb_port *port, bool polling, unsigned most, vb_port_input input,
 			 void *arg)
 {
-	struct epoll_event events[SOURCES];
-	unsigned total = 0;
-	int count;
+	unsigned total;
 
 	if (port->receiving) /* from within an input: the burst at hand is still in the buffers */
 		return 0;
 	port->receiving = true;
 	port->input = input;
 	port->input_arg = arg;
-	if (polling && port->hot && ++port->hot_polls % HOT_POLLS) {
+	if (polling && port->hot && ++port->hot_polls % HOT_POLLS)
 		total = vb_udp_receive(port, port->hot, most);
-	} else {
-		count = epoll_wait(port->inner, events, SOURCES, 0);
-		for (int i = 0; i < count && total < most; i++)
-			total += receive_from(port, events[i].data.u64, most - total);
-	}
+	else
+		total = receive_ready(port, most);
 	port->receiving = false;
 	return total;
 }

@@ -58,10 +58,24 @@ struct vb_endpoint {
 	struct vb_address address;
 	int fd; /* receives; -1: another user's process holds the port */
 	unsigned small_streak; /* small messages that came one after the other (udp_receive.c) */
+	union vb_sockaddr last_from;   /* of the last message, and its flow */
+	struct vb_icrc_flow last_flow;
 	struct vb_sender senders[VB_SENDERS];
 	struct vb_steer steer;
 	uint16_t fabric; /* a multicast group's: see nic/group.h; else 0 */
 	struct vb_holder holder;
+};
+
+/* Where messages from UDP sockets go, ready for the next call (udp_receive.c). */
+struct vb_incoming {
+	union vb_sockaddr from;
+	struct iovec iov;
+	_Alignas(struct cmsghdr) char control[3 * CMSG_SPACE(sizeof(int))];
+};
+
+struct vb_inbox {
+	struct vb_incoming incoming[VB_RECEIVE_BATCH];
+	struct mmsghdr messages[VB_RECEIVE_BATCH];
 };
 
 /* The queue of packets to ourselves: records in a ring. */
@@ -110,6 +124,7 @@ struct vb_port {
 	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* whose user was told */
 	uint32_t refused_qpns[VB_REFUSED_QPNS]; /* the same */
 	uint8_t *buffers; /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
+	struct vb_inbox inbox;
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
 	/* while vb_port_receive runs */
 	vb_port_input input;
@@ -173,6 +188,7 @@ socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *byte
 
 /* All on the same socket. */
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
+void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers);
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most);
 
 /* --- port_full.c --- */

@@ -15,23 +15,26 @@
 
 enum { BURST_BYTES_MIN = 8192, SMALL_STREAK = 3 };
 
-struct incoming {
-	union vb_sockaddr from;
-	struct iovec iov;
-	_Alignas(struct cmsghdr) char control[3 * CMSG_SPACE(sizeof(int))];
-};
-
-static void prepare(struct mmsghdr *message, struct incoming *in, uint8_t *buffer)
+void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers)
 {
-	in->iov = (struct iovec){ buffer, VB_DATAGRAM_MAX };
-	message->msg_hdr = (struct msghdr){
-		.msg_name = &in->from,
-		.msg_namelen = sizeof(in->from),
-		.msg_iov = &in->iov,
-		.msg_iovlen = 1,
-		.msg_control = in->control,
-		.msg_controllen = sizeof(in->control),
-	};
+	for (unsigned i = 0; i < VB_RECEIVE_BATCH; i++) {
+		struct vb_incoming *in = &inbox->incoming[i];
+
+		in->iov = (struct iovec){ buffers + (size_t)i * VB_DATAGRAM_MAX, VB_DATAGRAM_MAX };
+		inbox->messages[i].msg_hdr = (struct msghdr){
+			.msg_name = &in->from,
+			.msg_iov = &in->iov,
+			.msg_iovlen = 1,
+			.msg_control = in->control,
+		};
+	}
+}
+
+/* What the last message has changed. */
+static void make_ready(struct vb_inbox *inbox, unsigned i)
+{
+	inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->incoming[i].from);
+	inbox->messages[i].msg_hdr.msg_controllen = sizeof(inbox->incoming[i].control);
 }
 
 static int control_int(struct cmsghdr *control)
@@ -61,8 +64,8 @@ static void read_control(struct msghdr *head, struct vb_delivery *delivery)
 	}
 }
 
-static struct vb_icrc_flow flow_of(const struct vb_endpoint *endpoint,
-				   const union vb_sockaddr *from)
+static struct vb_icrc_flow flow_from(const struct vb_endpoint *endpoint,
+				     const union vb_sockaddr *from)
 {
 	struct vb_icrc_flow flow = { .ipv6 = endpoint->address.ipv6, .dst_port = VB_UDP_PORT_ROCE };
 
@@ -77,17 +80,44 @@ static struct vb_icrc_flow flow_of(const struct vb_endpoint *endpoint,
 	return flow;
 }
 
+/* What comes from there has had its flow set up before. */
+static bool is_last(const struct vb_endpoint *endpoint, const union vb_sockaddr *from)
+{
+	const union vb_sockaddr *last = &endpoint->last_from;
+
+	if (last->any.sa_family != from->any.sa_family)
+		return false;
+	if (endpoint->address.ipv6)
+		return last->in6.sin6_port == from->in6.sin6_port &&
+		       !memcmp(&last->in6.sin6_addr, &from->in6.sin6_addr, sizeof(struct in6_addr));
+	return last->in.sin_port == from->in.sin_port &&
+	       last->in.sin_addr.s_addr == from->in.sin_addr.s_addr;
+}
+
+static const struct vb_icrc_flow *flow_of(struct vb_port *port, struct vb_endpoint *endpoint,
+					  const union vb_sockaddr *from)
+{
+	if (!is_last(endpoint, from)) {
+		const struct vb_icrc_flow flow = flow_from(endpoint, from);
+
+		endpoint->last_from = *from;
+		endpoint->last_flow = *vb_port_flow(port, &flow);
+	}
+	return &endpoint->last_flow;
+}
+
 /* Only this host sends with an address of this host: the kernel drops it from outside. */
 static bool is_own(const struct vb_icrc_flow *flow)
 {
 	return !memcmp(flow->src, flow->dst, sizeof(flow->src));
 }
 
-static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, struct incoming *in,
-		     struct mmsghdr *message)
+static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, unsigned i)
 {
-	const struct vb_icrc_flow flow = flow_of(endpoint, &in->from);
+	struct vb_incoming *in = &port->inbox.incoming[i];
+	struct mmsghdr *message = &port->inbox.messages[i];
 	struct vb_delivery delivery = {
+		.flow = flow_of(port, endpoint, &in->from),
 		.bytes = in->iov.iov_base,
 		.length = message->msg_len,
 		.segment = message->msg_len,
@@ -102,42 +132,39 @@ static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, struct 
 	if (!delivery.length)
 		return 1;
 	read_control(&message->msg_hdr, &delivery);
-	if (is_own(&flow) && vb_steer_input(port, endpoint, delivery.bytes, delivery.length))
+	if (is_own(delivery.flow) &&
+	    vb_steer_input(port, endpoint, delivery.bytes, delivery.length))
 		return 1;
-	delivery.flow = vb_port_flow(port, &flow);
 	return vb_port_deliver(port, &delivery);
 }
 
 /* Returns the bytes of the message, 0: none is there. */
 static uint32_t receive_one(struct vb_port *port, struct vb_endpoint *endpoint, unsigned *packets)
 {
-	struct incoming in;
-	struct mmsghdr message;
+	struct mmsghdr *message = port->inbox.messages;
 	ssize_t length;
 
-	prepare(&message, &in, port->buffers);
+	make_ready(&port->inbox, 0);
 	/* An error is one that ICMP reported about something we sent: it says nothing to us. */
-	length = vb_recvmsg(endpoint->fd, &message.msg_hdr, MSG_DONTWAIT);
+	length = vb_recvmsg(endpoint->fd, &message->msg_hdr, MSG_DONTWAIT);
 	if (length < 0)
 		return 0;
-	message.msg_len = (uint32_t)length;
-	*packets += take(port, endpoint, &in, &message);
-	return message.msg_len;
+	message->msg_len = (uint32_t)length;
+	*packets += take(port, endpoint, 0);
+	return (uint32_t)length;
 }
 
 /* Returns how many messages there were. */
 static unsigned receive_several(struct vb_port *port, struct vb_endpoint *endpoint,
 				unsigned *packets)
 {
-	struct incoming in[VB_RECEIVE_BATCH];
-	struct mmsghdr messages[VB_RECEIVE_BATCH];
 	int count;
 
 	for (unsigned i = 0; i < VB_RECEIVE_BATCH; i++)
-		prepare(&messages[i], &in[i], port->buffers + (size_t)i * VB_DATAGRAM_MAX);
-	count = vb_recvmmsg(endpoint->fd, messages, VB_RECEIVE_BATCH, MSG_DONTWAIT);
+		make_ready(&port->inbox, i);
+	count = vb_recvmmsg(endpoint->fd, port->inbox.messages, VB_RECEIVE_BATCH, MSG_DONTWAIT);
 	for (int i = 0; i < count; i++)
-		*packets += take(port, endpoint, &in[i], &messages[i]);
+		*packets += take(port, endpoint, (unsigned)i);
 	return count > 0 ? (unsigned)count : 0;
 }
 
