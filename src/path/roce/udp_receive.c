@@ -122,7 +122,7 @@ static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, unsigne
 		.length = message->msg_len,
 		.segment = message->msg_len,
 		.endpoint = endpoint,
-		.scope = flow.ipv6 ? in->from.in6.sin6_scope_id : 0,
+		.scope = endpoint->address.ipv6 ? in->from.in6.sin6_scope_id : 0,
 	};
 
 	if (message->msg_hdr.msg_flags & MSG_TRUNC) {

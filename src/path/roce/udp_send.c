@@ -54,10 +54,9 @@ static void put_options(struct msghdr *head, const struct vb_burst *burst)
 		    sizeof(value));
 }
 
-static void prepare(struct mmsghdr *message, struct outgoing *out, const struct vb_burst *burst)
+static void prepare(struct msghdr *head, struct outgoing *out, const struct vb_burst *burst)
 {
 	const struct vb_icrc_flow *flow = &burst->way->flow;
-	struct msghdr *head = &message->msg_hdr;
 
 	out->iov = (struct iovec){ (void *)burst->bytes, burst->length };
 	*head = (struct msghdr){ .msg_name = &out->to,
@@ -134,7 +133,7 @@ static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
 	struct outgoing out;
 	struct mmsghdr message;
 
-	prepare(&message, &out, burst);
+	prepare(&message.msg_hdr, &out, burst);
 	if (give_anyway(port, fd, burst, &message, 1) < 0) {
 		count_lost(port, burst, errno);
 		return false;
@@ -176,6 +175,25 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 	return err != EAGAIN && err != ENOBUFS;
 }
 
+/* As send_batch of one, without its arrays. */
+static void send_single(struct vb_port *port, struct vb_sender *sender,
+			const struct vb_burst *burst)
+{
+	struct outgoing out;
+	struct mmsghdr message;
+	unsigned waits = 0;
+	int sent;
+
+	prepare(&message.msg_hdr, &out, burst);
+	do
+		sent = give_anyway(port, sender->fd, burst, &message, 1);
+	while (sent < 0 && vb_port_wait_full(sender->fd, burst, errno, &waits));
+	if (sent >= 0)
+		count_sent(port, burst, 1);
+	else
+		on_error(port, sender, burst, errno);
+}
+
 /* Returns how many are dealt with. */
 static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 			   const struct vb_burst *bursts, unsigned count)
@@ -188,7 +206,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	if (count > BATCH)
 		count = BATCH;
 	for (unsigned i = 0; i < count; i++)
-		prepare(&messages[i], &out[i], &bursts[i]);
+		prepare(&messages[i].msg_hdr, &out[i], &bursts[i]);
 	do
 		sent = give_anyway(port, sender->fd, bursts, messages, count);
 	while (sent < 0 && vb_port_wait_full(sender->fd, bursts, errno, &waits));
@@ -207,6 +225,10 @@ void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned c
 {
 	struct vb_sender *sender = sender_of(port, bursts->way);
 
+	if (count == 1) {
+		send_single(port, sender, bursts);
+		return;
+	}
 	for (unsigned done = 0; done < count;)
 		done += send_batch(port, sender, bursts + done, count - done);
 }
