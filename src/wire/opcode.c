@@ -47,7 +47,7 @@ enum {
 };
 
 /* clang-format off */
-static const struct vb_opcode_row rows[256] = {
+const struct vb_opcode_row vb_opcode_rows[256] = {
 	REQUEST(SEND_FIRST,             SEND,          FIRST,  BARE,                  PAYLOAD),
 	REQUEST(SEND_MIDDLE,            SEND,          MIDDLE, BARE,                  PAYLOAD),
 	REQUEST(SEND_LAST,              SEND,          LAST,   BARE,                  PAYLOAD),
@@ -94,8 +94,3 @@ static const struct vb_opcode_row rows[256] = {
 	ROW(CNP, CNP,                   CNP,           NONE,   VB_HEADER_CNP,         NOTHING),
 };
 /* clang-format on */
-
-const struct vb_opcode_row *vb_opcode_row(uint8_t opcode)
-{
-	return &rows[opcode];
-}

@@ -108,6 +108,10 @@ struct vb_opcode_row {
 };
 
 /* Never NULL: an opcode that does not exist has a row without a name. */
-const struct vb_opcode_row *vb_opcode_row(uint8_t opcode);
+extern const struct vb_opcode_row vb_opcode_rows[256];
+static inline const struct vb_opcode_row *vb_opcode_row(uint8_t opcode)
+{
+	return &vb_opcode_rows[opcode];
+}
 
 #endif
