@@ -37,6 +37,7 @@ enum {
 	ID_TO_BTH = IPV4_LENGTH - 4 + UDP_LENGTH,
 	BACK_MAX = ID_TO_BTH + VB_PACKET_MAX,
 	VARIANT_BYTE = 4, /* of the BTH: FECN, BECN and reserved bits */
+	SHORT_LENGTH = 16, /* behind the BTH: by table, a word at a time, it takes less than a call */
 	DONT_FRAGMENT = 0x40,
 };
 
@@ -77,6 +78,18 @@ static void tables_init(void)
 	}
 }
 
+static uint32_t get_le32(const uint8_t *at)
+{
+	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
+}
+
+/* The state four zero bytes later. */
+static uint32_t times_x32(uint32_t state)
+{
+	return tables.byte[3][state & 0xff] ^ tables.byte[2][state >> 8 & 0xff] ^
+	       tables.byte[1][state >> 16 & 0xff] ^ tables.byte[0][state >> 24];
+}
+
 /* What a big-endian field adds whose first byte is that far from the end of the BTH. */
 static uint32_t add16(unsigned distance, unsigned value)
 {
@@ -109,11 +122,8 @@ static uint32_t multiply(uint32_t a, uint32_t b)
 {
 	/* Bit 63 is now x^0; the lower half is to be multiplied by x^32, as four zero bytes do. */
 	uint64_t product = multiply_carryless(a, b) << 1;
-	uint32_t low = (uint32_t)product;
 
-	return (uint32_t)(product >> 32) ^ tables.byte[3][low & 0xff] ^
-	       tables.byte[2][low >> 8 & 0xff] ^ tables.byte[1][low >> 16 & 0xff] ^
-	       tables.byte[0][low >> 24];
+	return (uint32_t)(product >> 32) ^ times_x32((uint32_t)product);
 }
 
 /* Headers as they are covered: ones where routers write, zeros where the length will be added. */
@@ -206,11 +216,13 @@ static uint32_t crc32(uint32_t seed, const uint8_t *bytes, size_t length)
 }
 #endif
 
-static uint32_t finish(uint32_t state, const uint8_t *packet, size_t length)
+static uint32_t finish(uint32_t state, const uint8_t *at, size_t length)
 {
-	if (length == VB_BTH_LENGTH)
-		return ~state;
-	return crc32(~state, packet + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
+	if (length > SHORT_LENGTH || length % 4)
+		return crc32(~state, at, length);
+	for (; length; at += 4, length -= 4)
+		state = times_x32(state ^ get_le32(at));
+	return ~state;
 }
 
 uint32_t vb_icrc(const struct vb_icrc_flow *flow, uint16_t id, const uint8_t *packet, size_t length)
@@ -221,7 +233,7 @@ uint32_t vb_icrc(const struct vb_icrc_flow *flow, uint16_t id, const uint8_t *pa
 	state = state_at_bth_end(flow, packet, length);
 	if (!flow->ipv6)
 		state ^= add16(AT_IPV4_ID, id);
-	return finish(state, packet, length);
+	return finish(state, packet + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
 }
 
 void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, size_t length)
@@ -230,11 +242,6 @@ void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, 
 
 	for (unsigned i = 0; i < VB_ICRC_LENGTH; i++)
 		packet[length + i] = (uint8_t)(icrc >> 8 * i);
-}
-
-static uint32_t get_le32(const uint8_t *at)
-{
-	return (uint32_t)at[3] << 24 | (uint32_t)at[2] << 16 | (uint32_t)at[1] << 8 | at[0];
 }
 
 /*
@@ -250,17 +257,27 @@ static bool explained_by_id(uint32_t difference, size_t length, uint16_t *id)
 	return !(word >> 16);
 }
 
-bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
-		   uint16_t *id)
+bool vb_icrc_check_guess(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
+			 uint16_t *id)
 {
 	uint32_t difference;
-	uint16_t any = 0;
+	uint16_t change = 0;
 	bool right;
 
 	if (length < VB_BTH_LENGTH || length > VB_PACKET_MAX)
 		return false;
-	difference = vb_icrc(flow, 0, packet, length) ^ get_le32(packet + length);
-	right = !difference || (!flow->ipv6 && explained_by_id(difference, length, &any));
+	difference = vb_icrc(flow, *id, packet, length) ^ get_le32(packet + length);
+	right = !difference || (!flow->ipv6 && explained_by_id(difference, length, &change));
+	*id ^= right ? change : 0;
+	return right;
+}
+
+bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
+		   uint16_t *id)
+{
+	uint16_t any = 0;
+	bool right = vb_icrc_check_guess(flow, packet, length, &any);
+
 	if (right && id)
 		*id = any;
 	return right;

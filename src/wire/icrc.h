@@ -44,5 +44,8 @@ void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, 
  */
 bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
 		   uint16_t *id);
+/* The same, sooner if the identification is what *id says before. */
+bool vb_icrc_check_guess(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
+			 uint16_t *id);
 
 #endif

@@ -62,6 +62,7 @@ struct vb_arrival {
 	uint8_t traffic_class;           /* its lower two bits are ECN */
 	uint8_t hop_limit;
 	uint32_t scope; /* UDP: the interface it came by, if its source is link-local; else 0 */
+	uint16_t position;               /* in the burst that it came in */
 	struct vb_peer *peer;            /* through whose slot socket it came, or NULL */
 	bool forwarded; /* it came to another process's UDP port, which gave it to us; no peer */
 	uint16_t fabric; /* it came to a multicast group (nic/group.h): on this link; else 0 */

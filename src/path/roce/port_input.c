@@ -36,7 +36,8 @@ static uint32_t piece(uint32_t left, uint32_t segment)
 	return left < segment ? left : segment;
 }
 
-static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t at, uint32_t length)
+static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t at, uint32_t length,
+		 unsigned position)
 {
 	const struct vb_arrival arrival = {
 		.flow = from->flow,
@@ -45,6 +46,7 @@ static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t 
 		.traffic_class = from->traffic_class,
 		.hop_limit = from->hop_limit,
 		.scope = from->scope,
+		.position = (uint16_t)position,
 		.peer = from->peer,
 		.forwarded = from->forwarded,
 		.fabric = from->endpoint ? from->endpoint->fabric : from->fabric,
@@ -101,6 +103,7 @@ static void pass_on(struct vb_port *port, const struct vb_delivery *from, uint32
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery)
 {
 	uint32_t own = port->nic->seg.head->slot, at = 0, length;
+	unsigned position = 0;
 
 	for (; at < delivery->length; at += length) {
 		uint32_t slot;
@@ -108,13 +111,14 @@ unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *deliver
 		length = piece(delivery->length - at, delivery->segment);
 		slot = slot_of(delivery->bytes + at, length);
 		if (!slot || slot == own || vb_port_owns_slot(port, slot)) {
-			show(port, delivery, at, length);
+			show(port, delivery, at, length, position++);
 			continue;
 		}
 		length = run_length(delivery, at, slot);
 		pass_on(port, delivery, at, length, slot);
+		position += vb_packets_of(length, delivery->segment);
 	}
-	return vb_packets_of(delivery->length, delivery->segment);
+	return position;
 }
 
 /* --- flows --- */

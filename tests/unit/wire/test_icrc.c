@@ -124,11 +124,15 @@ static void every_identification_is_found(void **state)
 	uint8_t *packet = random_packet(28, &seed);
 
 	for (unsigned id = 0; id < 65536; id++) {
-		uint16_t found = (uint16_t)~id;
+		uint16_t found = (uint16_t)~id, guess = (uint16_t)(id / 3);
 
 		vb_icrc_put(&flow, (uint16_t)id, packet, 28);
 		assert_true(vb_icrc_check(&flow, packet, 28, &found));
 		assert_int_equal(found, id);
+		assert_true(vb_icrc_check_guess(&flow, packet, 28, &found));
+		assert_int_equal(found, id);
+		assert_true(vb_icrc_check_guess(&flow, packet, 28, &guess));
+		assert_int_equal(guess, id);
 	}
 	free(packet);
 }
