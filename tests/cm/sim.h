@@ -94,6 +94,7 @@ struct attempt {
 	struct vb_cm_connect_params connect;
 	struct vb_cm_accept_params accept;
 	uint32_t client_qpn, client_psn, server_qpn;
+	uint64_t established_ns, rejected_ns; /* when a side said so; 0: it did not */
 	bool inherited, bequeathed; /* client_qpn: from an older attempt, to a newer one */
 	/* What happened. */
 	struct end active, *passives[PASSIVES_MAX];

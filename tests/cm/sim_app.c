@@ -230,6 +230,7 @@ static void act_reject(struct end *end, uint64_t now_ns)
 	if (vb_cm_reject(&end->endpoint, VB_CM_REJ_CONSUMER, NULL, 0, data, sizeof(data), now_ns))
 		world_fail(end->process->world, "reject fails");
 	end->phase = PHASE_REJECTED;
+	end->attempt->rejected_ns = now_ns;
 	later(end, end->attempt->hold_ns[end->passive], ACTION_DESTROY);
 }
 
@@ -281,6 +282,7 @@ static void act_ready(struct end *end, uint64_t now_ns)
 	rc = vb_cm_establish(&end->endpoint, now_ns);
 	if (rc == 0 && end->phase == PHASE_READYING) {
 		end->phase = PHASE_ESTABLISHED;
+		end->attempt->established_ns = now_ns;
 		hold(end);
 		if (end->attempt->data)
 			later(end, 1 * MS, ACTION_DATA);

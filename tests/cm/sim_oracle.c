@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define LATE_NS (10000 * MS)
+
 static const char *side(const struct end *end)
 {
 	return end->passive ? "passive" : "active";
@@ -140,6 +142,17 @@ static void check_prompt(struct end *end)
 		world_fail(world, "%s of %u waits for its disconnect", side(end), end->attempt->id);
 }
 
+/* Where hardly anything is lost, nobody sits out the time that somebody once asked for. */
+static void check_soon(struct end *end, uint64_t said_ns)
+{
+	struct world *world = end->process->world;
+
+	if (world->loss <= 100 && !world->partition_count && !world->crashes && said_ns &&
+	    world->now_ns > said_ns + LATE_NS)
+		world_fail(world, "%s of %u hears very late what its peer said", side(end),
+			   end->attempt->id);
+}
+
 static void check_content(struct end *end, const struct vb_cm_event *event)
 {
 	struct world *world = end->process->world;
@@ -163,6 +176,7 @@ static void check_content(struct end *end, const struct vb_cm_event *event)
 				   VB_CM_SIDR_REP_DATA_SIZE);
 		break;
 	case VB_CM_EVENT_REJECTED:
+		check_soon(end, end->attempt->rejected_ns);
 		check_rejected(end, event);
 		break;
 	case VB_CM_EVENT_UNREACHABLE:
@@ -170,6 +184,7 @@ static void check_content(struct end *end, const struct vb_cm_event *event)
 		world->stats.unreachable++;
 		break;
 	case VB_CM_EVENT_ESTABLISHED:
+		check_soon(end, end->attempt->established_ns);
 		world->stats.established++;
 		break;
 	case VB_CM_EVENT_DISCONNECTED:
