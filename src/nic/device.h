@@ -84,6 +84,8 @@ bool vb_gid_is_local(const struct vb_device *dev, const union ibv_gid *gid);
 int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av);
 
 void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr);
+/* The largest path MTU whose packets fit so many bytes, and 256 where none does. */
+enum ibv_mtu vb_mtu_within(unsigned bytes);
 /* Fills all fields of the largest known layout; -EINVAL for a port other than 1. */
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
 

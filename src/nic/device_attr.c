@@ -147,12 +147,11 @@ void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr
 
 /* --- port --- */
 
-/* The largest path MTU whose packets fit the interface, and 256 where none does. */
-static enum ibv_mtu mtu_of_netif(const struct vb_netif *netif)
+enum ibv_mtu vb_mtu_within(unsigned bytes)
 {
 	int mtu = IBV_MTU_4096;
 
-	while (mtu > IBV_MTU_256 && (128u << mtu) + HEADERS_SIZE > netif->mtu)
+	while (mtu > IBV_MTU_256 && (128u << mtu) + HEADERS_SIZE > bytes)
 		mtu--;
 	return (enum ibv_mtu)mtu;
 }
@@ -165,7 +164,7 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 
 	attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	attr->phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED;
-	attr->active_mtu = netif ? mtu_of_netif(netif) : IBV_MTU_256;
+	attr->active_mtu = netif ? vb_mtu_within(netif->mtu) : IBV_MTU_256;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
 	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_IP_BASED_GIDS;
@@ -185,7 +184,7 @@ static enum ibv_mtu mtu_of_subnet(const struct vb_device *dev)
 	all = vb_netif_snapshot_get();
 	netif = vb_device_netif(dev, all);
 	if (netif)
-		mtu = mtu_of_netif(netif);
+		mtu = vb_mtu_within(netif->mtu);
 	vb_netif_snapshot_put(all);
 	return mtu;
 }

@@ -180,13 +180,26 @@ static int ask_source(int fd, const struct place *src, const struct place *dst, 
 	return read_place((void *)&address, found);
 }
 
-static int find_source(const struct place *src, const struct place *dst, struct place *found)
+/* Of the route that a connected socket has: with what was configured, and what routers said. */
+static unsigned ask_mtu(int fd, bool ipv4)
+{
+	int mtu = 0;
+	socklen_t size = sizeof(mtu);
+
+	if (getsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU, &mtu, &size))
+		return 0;
+	return mtu > 0 ? (unsigned)mtu : 0;
+}
+
+static int find_source(const struct place *src, const struct place *dst, struct place *found,
+		       unsigned *mtu)
 {
 	int fd = socket(dst->ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
 		return -errno;
 	err = ask_source(fd, src, dst, found);
+	*mtu = err ? 0 : ask_mtu(fd, dst->ipv4);
 	close(fd);
 	return err;
 }
@@ -226,7 +239,7 @@ static int route_there(const struct vb_netif_snapshot *all, const struct place *
 		       const struct place *dst, struct vb_device_route *route)
 {
 	struct place found;
-	int err = find_source(src, dst, &found);
+	int err = find_source(src, dst, &found, &route->mtu);
 
 	if (!err)
 		err = route_own(all, &found, route);

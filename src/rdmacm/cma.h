@@ -71,6 +71,7 @@ struct vb_cma_id {
 	int ifindex;		      /* of the interface that it is bound to, else 0 */
 	uint32_t scope;		      /* the same where an address is link-local */
 	union ibv_gid sgid, dgid;     /* where its messages come from and go to */
+	enum ibv_mtu route_mtu;	      /* that the way to another host takes; 0: unknown */
 
 	int claim; /* descriptor of the port, -1: none */
 

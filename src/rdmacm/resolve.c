@@ -90,6 +90,7 @@ static int take_route(struct vb_cma_id *id, const struct vb_engine_route *route)
 	id->dgid = route->dst;
 	id->ifindex = route->ifindex;
 	id->scope = route->scope;
+	id->route_mtu = route->mtu;
 	id->id.route.addr.addr.ibaddr.sgid = route->src;
 	id->id.route.addr.addr.ibaddr.dgid = route->dst;
 	/* Answers of other hosts come to that address. */

@@ -32,6 +32,12 @@ static uint8_t lifetime(const struct vb_cma_id *id)
 	return id->ack_timeout_set && id->ack_timeout ? id->ack_timeout - 1 : VB_CMA_LIFETIME;
 }
 
+/* The route may be narrower than the interface: by its own MTU, or one that routers told of. */
+static enum ibv_mtu mtu_of(const struct vb_cma_id *id, const struct ibv_port_attr *port)
+{
+	return id->route_mtu && id->route_mtu < port->active_mtu ? id->route_mtu : port->active_mtu;
+}
+
 static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 {
 	struct ibv_port_attr port = { 0 };
@@ -46,7 +52,7 @@ static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 	path->numb_path = 1;
 	path->pkey = htobe16(0xffff);
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
-	path->mtu = port.active_mtu;
+	path->mtu = mtu_of(id, &port);
 	path->rate = IBV_RATE_10_GBPS;
 	path->packet_life_time = lifetime(id);
 }

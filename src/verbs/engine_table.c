@@ -140,6 +140,7 @@ static int route(const struct sockaddr *src, const struct sockaddr *dst,
 			.sgid_index = found.sgid_index,
 			.scope = found.scope,
 			.local = found.local,
+			.mtu = found.mtu ? vb_mtu_within(found.mtu) : (enum ibv_mtu)0,
 		};
 	return err;
 }

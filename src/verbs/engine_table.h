@@ -14,7 +14,7 @@
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 4 };
+enum { VB_ENGINE_TABLE_VERSION = 5 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -24,6 +24,7 @@ struct vb_engine_route {
 	int sgid_index;            /* of the device's GID that stands for src */
 	uint32_t scope;            /* the same where dst is link-local (no dst: src), else 0 */
 	bool local;                /* dst is this host, or there is none */
+	enum ibv_mtu mtu;          /* that the way to another host takes; 0: unknown */
 };
 
 struct vb_engine_table {
