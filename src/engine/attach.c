@@ -2,12 +2,17 @@
 /*
  * Attaching two processes, once per pair, through the slot socket:
  *
- *   initiator                         acceptor (its service thread)
- *   hello + segment, doorbell   --->  maps, reads the initiator's nonce
- *   maps, reads its nonce       <---  welcome (may I?) + segment, doorbell
- *   verdict (may I?)            --->
+ *   initiator                          acceptor (its service thread)
+ *   hello: where my nonce lies  --->   reads it
+ *   reads its                   <---   welcome: where mine lies; what I read
+ *   verdict: what I read        --->   compares; maps
+ *     + segment, doorbell
+ *   compares; maps              <---   segment + segment, doorbell
+ *   mapped                      --->
  *
- * They have a local path if and only if each could read the other's memory: uids do not tell.
+ * They have a local path if and only if each could read the other's memory: uids do not tell. The
+ * nonce is told to nobody, so that who knows it has read it. Whoever is given a segment could do as he
+ * likes with the memory of its process anyway; all others are done with the verdict, and get nothing.
  */
 #include "base/config.h"
 #include "base/fd.h"
@@ -29,7 +34,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, FDS = 2 };
+enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 2 };
 
 struct attach_message {
 	uint64_t magic;
@@ -38,14 +43,14 @@ struct attach_message {
 	uint32_t slot;       /* of the sender */
 	int32_t tid;         /* its service thread */
 	uint64_t address;    /* where its nonce lies, in memory that it does not share */
-	uint64_t nonce;
+	uint64_t proof;      /* the receiver's nonce ... */
 	uint16_t your_id;    /* how it names the receiver as a claimant */
-	uint16_t may_touch;  /* it read the receiver's nonce */
+	uint16_t may_touch;  /* ... which it could read */
 	uint32_t reserved;
 };
 
 static struct attach_message message_of(const struct vb_nic *nic, const struct vb_peer *peer,
-					uint32_t kind, bool may_touch)
+					uint32_t kind)
 {
 	return (struct attach_message){
 		.magic = VB_SEGMENT_MAGIC,
@@ -54,13 +59,18 @@ static struct attach_message message_of(const struct vb_nic *nic, const struct v
 		.slot = nic->seg.head->slot,
 		.tid = nic->self->tid,
 		.address = (uintptr_t)&nic->private_nonce,
-		.nonce = nic->private_nonce,
 		.your_id = peer->id_here,
-		.may_touch = may_touch,
 	};
 }
 
-static int send_message(const struct vb_nic *nic, int fd, const struct attach_message *message)
+static int send_message(int fd, const struct attach_message *message)
+{
+	ssize_t size = send(fd, message, sizeof(*message), MSG_NOSIGNAL);
+
+	return size == (ssize_t)sizeof(*message) ? 0 : -errno;
+}
+
+static int send_segment(const struct vb_nic *nic, int fd, const struct attach_message *message)
 {
 	union {
 		struct cmsghdr head;
@@ -68,16 +78,15 @@ static int send_message(const struct vb_nic *nic, int fd, const struct attach_me
 	} control = { 0 };
 	int fds[FDS] = { nic->seg.memfd, nic->doorbell };
 	struct iovec iov = { (void *)message, sizeof(*message) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
 
-	if (message->kind != MSG_VERDICT) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(fds));
-		memcpy(CMSG_DATA(&control.head), fds, sizeof(fds));
-	}
+	control.head.cmsg_level = SOL_SOCKET;
+	control.head.cmsg_type = SCM_RIGHTS;
+	control.head.cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(&control.head), fds, sizeof(fds));
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*message) ? 0 : -errno;
 }
 
@@ -130,17 +139,33 @@ static int receive_message(struct vb_peer *peer, struct attach_message *message)
  * that the kernel says is there, or it could point us at somebody else's memory.
  */
 static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
-		      const struct attach_message *message)
+		      const struct attach_message *message, uint64_t *nonce)
 {
-	uint64_t value = 0;
-	struct iovec here = { &value, sizeof(value) };
-	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(value) };
+	struct iovec here = { nonce, sizeof(*nonce) };
+	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(*nonce) };
 
 	if (nic->untouchable || vb_config_path() == VB_PATH_SLOT || message->tid <= 0 ||
 	    peer->pid <= 0 || syscall(SYS_tgkill, peer->pid, message->tid, 0))
 		return false;
-	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(value) &&
-	       value == message->nonce;
+	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(*nonce);
+}
+
+/* What we read of the receiver of the message. */
+static void prove(const struct vb_nic *nic, const struct vb_peer *peer,
+		  const struct attach_message *received, struct attach_message *message)
+{
+	uint64_t nonce = 0;
+
+	if (!may_touch(nic, peer, received, &nonce))
+		return;
+	message->may_touch = true;
+	message->proof = nonce;
+}
+
+/* Could it read ours? */
+static bool is_proven(const struct vb_nic *nic, const struct attach_message *message)
+{
+	return message->may_touch && message->proof == nic->private_nonce;
 }
 
 /*
@@ -163,33 +188,45 @@ static int check_slot(const struct vb_peer *peer, uint32_t slot)
 	return !err && holder.pid == peer->pid && holder.uid == peer->uid ? 0 : -EPROTO;
 }
 
-static int adopt(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message,
-		 bool *touch)
+/* Who it is, from its first message. */
+static int meet(struct vb_peer *peer, const struct attach_message *message)
 {
+	const bool in_order = !peer->head_slot && peer->memfd < 0;
 	struct ucred cred;
-	int err = peer->memfd < 0 || peer->doorbell < 0 ?
-			  -EPROTO :
-			  vb_attach_credentials(peer->socket, &cred);
+	int err;
 
+	if (!in_order || message->slot < VB_SLOT_MIN || message->slot > VB_SLOT_MAX)
+		return -EPROTO;
+	err = vb_attach_credentials(peer->socket, &cred);
 	if (err)
 		return err;
 	peer->pid = cred.pid;
 	peer->uid = cred.uid;
 	err = check_slot(peer, message->slot);
-	if (!err)
-		err = vb_peer_map(peer, message->slot);
 	if (err)
 		return err;
 	peer->tid = message->tid;
 	peer->id_there = message->your_id;
-	*touch = may_touch(nic, peer, message);
+	peer->head_slot = message->slot;
 	return 0;
+}
+
+/* The segment of one that may have ours. */
+static int map(struct vb_peer *peer)
+{
+	if (peer->memfd < 0 || peer->doorbell < 0)
+		return -EPROTO;
+	return vb_peer_map(peer, peer->head_slot);
 }
 
 static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
 {
 	struct vb_port *port = vb_port_of(nic);
 
+	if (!both) {
+		vb_fd_close(&peer->memfd);
+		vb_fd_close(&peer->doorbell);
+	}
 	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
 	if (!both)
 		vb_explain("the process with slot %u and this one may not touch each other's memory",
@@ -286,9 +323,9 @@ void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 	peer->slot = slot;
 	vb_nic_slot_seen(nic, slot);
 	enlist(nic, peer);
-	hello = message_of(nic, peer, MSG_HELLO, false);
+	hello = message_of(nic, peer, MSG_HELLO);
 	/* Watched last: from then on the service thread may forget it at any time. */
-	if (send_message(nic, fd, &hello) || watch(nic, peer))
+	if (send_message(fd, &hello) || watch(nic, peer))
 		forget(nic, peer);
 }
 
@@ -314,52 +351,87 @@ void vb_attach_qp(struct vb_qp *qp)
 
 static int on_hello(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
 {
-	struct attach_message welcome;
-	bool touch = false;
-	int err;
+	struct attach_message welcome = message_of(nic, peer, MSG_WELCOME);
+	int err = peer->accepted ? meet(peer, message) : -EPROTO;
 
-	if (!peer->accepted || peer->head)
-		return -EPROTO;
-	err = adopt(nic, peer, message, &touch);
 	if (err)
 		return err;
 	peer->slot = message->slot;
 	vb_nic_slot_seen(nic, peer->slot);
-	peer->may_touch = touch;
-	welcome = message_of(nic, peer, MSG_WELCOME, touch);
-	return send_message(nic, peer->socket, &welcome);
+	prove(nic, peer, message, &welcome);
+	peer->may_touch = welcome.may_touch;
+	return send_message(peer->socket, &welcome);
 }
 
 static int on_welcome(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
 {
-	struct attach_message verdict;
-	bool touch = false;
-	int err;
+	struct attach_message verdict = message_of(nic, peer, MSG_VERDICT);
+	int err = peer->accepted ? -EPROTO : meet(peer, message);
 
-	if (peer->accepted || peer->head)
-		return -EPROTO;
-	err = adopt(nic, peer, message, &touch);
 	if (err)
 		return err;
-	verdict = message_of(nic, peer, MSG_VERDICT, touch);
-	err = send_message(nic, peer->socket, &verdict);
+	prove(nic, peer, message, &verdict);
+	peer->may_touch = verdict.may_touch && is_proven(nic, message);
+	if (peer->may_touch)
+		return send_segment(nic, peer->socket, &verdict);
+	verdict.may_touch = false;
+	err = send_message(peer->socket, &verdict);
 	if (!err)
-		decide(nic, peer, touch && message->may_touch);
+		decide(nic, peer, false);
 	return err;
+}
+
+/* Mapped before it is: from then on it may be inside of us, and says so in its segment. */
+static int on_verdict(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+{
+	const struct attach_message segment = message_of(nic, peer, MSG_SEGMENT);
+	int err;
+
+	if (!peer->accepted || !peer->head_slot || peer->head)
+		return -EPROTO;
+	if (!peer->may_touch || !is_proven(nic, message)) {
+		decide(nic, peer, false);
+		return 0;
+	}
+	err = map(peer);
+	return err ? err : send_segment(nic, peer->socket, &segment);
+}
+
+static int on_segment(struct vb_nic *nic, struct vb_peer *peer)
+{
+	const struct attach_message mapped = message_of(nic, peer, MSG_MAPPED);
+	int err = peer->accepted || !peer->may_touch || peer->head ? -EPROTO : map(peer);
+
+	if (!err)
+		err = send_message(peer->socket, &mapped);
+	if (!err)
+		decide(nic, peer, true);
+	return err;
+}
+
+static int on_mapped(struct vb_nic *nic, struct vb_peer *peer)
+{
+	if (!peer->accepted || !peer->head)
+		return -EPROTO;
+	decide(nic, peer, true);
+	return 0;
 }
 
 static int on_message(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
 {
+	if (atomic_load(&peer->state) != VB_PEER_CONNECTING)
+		return -EPROTO;
 	switch (message->kind) {
 	case MSG_HELLO:
 		return on_hello(nic, peer, message);
 	case MSG_WELCOME:
 		return on_welcome(nic, peer, message);
 	case MSG_VERDICT:
-		if (!peer->accepted || !peer->head)
-			return -EPROTO;
-		decide(nic, peer, peer->may_touch && message->may_touch);
-		return 0;
+		return on_verdict(nic, peer, message);
+	case MSG_SEGMENT:
+		return on_segment(nic, peer);
+	case MSG_MAPPED:
+		return on_mapped(nic, peer);
 	}
 	return -EPROTO;
 }
@@ -402,12 +474,12 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 	bool packets = magic == VB_SLOT_PACKETS_MAGIC;
 	int err;
 
-	if (magic == VB_DESCRIBE_MAGIC && peer->accepted && !peer->head) {
+	if (magic == VB_DESCRIBE_MAGIC && peer->accepted && !peer->head_slot) {
 		vb_describe_answer_to(nic, peer->socket);
 		forget(nic, peer);
 		return;
 	}
-	if (magic == VB_XRC_SHARE_MAGIC && peer->accepted && !peer->head) {
+	if (magic == VB_XRC_SHARE_MAGIC && peer->accepted && !peer->head_slot) {
 		/* Out of the epoll first: it may stay, with another purpose. */
 		epoll_ctl(nic->engine->epoll, EPOLL_CTL_DEL, peer->socket, NULL);
 		if (vb_xrc_serve(nic, peer->socket))

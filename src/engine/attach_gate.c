@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* LIMIT_SHARE: three descriptors each, half of what there are. */
+/* LIMIT_SHARE: a sixth of the descriptors that there are. */
 enum { STRANGERS_MIN = 8, STRANGERS_MAX = 1024, LIMIT_SHARE = 6, FULL_WAIT_NS = 1000000 };
 
 int vb_attach_credentials(int fd, struct ucred *cred)

@@ -23,7 +23,7 @@
 #include "nic/limits.h"
 
 enum {
-	VB_LAYOUT_VERSION = 3,
+	VB_LAYOUT_VERSION = 4,
 	VB_LINE = 64,
 	VB_EXTENTS = 48,
 	VB_QP_PAGE = 64,         /* QP entries per page */

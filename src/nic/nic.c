@@ -287,7 +287,7 @@ void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id)
 static bool holds_slot(const struct vb_nic *nic, const struct vb_peer *peer, uint32_t slot)
 {
 	if (!peer->self)
-		return peer->slot == slot || (peer->head && peer->head_slot == slot);
+		return slot && (peer->slot == slot || peer->head_slot == slot);
 	for (unsigned i = 0; i < nic->slot_count; i++)
 		if (nic->slots[i].slot == slot)
 			return true;

@@ -28,9 +28,9 @@ struct vb_peer {
 	_Atomic int state;        /* enum vb_peer_state */
 	bool self;
 	bool accepted;            /* it connected to us, not we to it */
-	bool may_touch;           /* accepted: we read its nonce; its verdict is open */
+	bool may_touch;           /* we read its nonce; not accepted: and it read ours */
 	_Atomic uint32_t slot;    /* a slot of it: the one we connected to, else its first */
-	uint32_t head_slot;       /* its first slot, which names it in hazard words; see head */
+	_Atomic uint32_t head_slot; /* its first slot, which names it in hazard words; 0: unknown */
 	uint16_t id_there;        /* how its segment names us as a claimant */
 	uint16_t id_here;         /* how our segment names it */
 	pid_t tid;                /* its service thread: the target of process_vm_* */
@@ -38,7 +38,7 @@ struct vb_peer {
 	uid_t uid;
 	int socket, memfd, doorbell;
 	/* NULL until it is mapped, while others find the peer in the list already: whoever sees it
-	 * sees maps and head_slot as well. */
+	 * sees maps as well. One with NO_PATH never is. */
 	struct vb_segment_head *_Atomic head;
 	const struct vb_segment *own; /* self only */
 	struct vb_spin map_lock;

@@ -6,7 +6,7 @@
  *   stranger HOW QPN SOURCE DESTINATION      IPv4 addresses, those that the packet carries
  *
  * HOW: packet: an RC SEND; datagram: a UD SEND; forwarded: an RC SEND that is said to have come in
- * through the UDP port.
+ * through the UDP port; segment: nothing, but what it was given of the other's memory is overwritten.
  */
 #include "base/clock.h"
 #include "engine/engine.h"
@@ -78,6 +78,12 @@ static void await_read(const struct vb_peer *peer)
 		fail("nobody reads");
 }
 
+static void overwrite(const struct vb_peer *peer)
+{
+	for (uint32_t i = 0; i < atomic_load(&peer->map_count); i++)
+		memset(peer->maps[i].base, 0xff, peer->maps[i].size);
+}
+
 int main(int argc, char **argv)
 {
 	struct vb_icrc_flow flow = { .src_port = SOURCE_PORT, .dst_port = VB_UDP_PORT_ROCE };
@@ -96,7 +102,9 @@ int main(int argc, char **argv)
 	message.length = message.segment = make(&flow, !strcmp(argv[1], "datagram"), qpn, bytes);
 	message.forwarded = !strcmp(argv[1], "forwarded");
 	peer = attach(qpn >> VB_QP_INDEX_BITS);
-	if (!vb_slot_write(peer, &message, bytes))
+	if (!strcmp(argv[1], "segment"))
+		overwrite(peer);
+	else if (!vb_slot_write(peer, &message, bytes))
 		fail("not written");
 	await_read(peer);
 	printf("sent\n");
