@@ -83,7 +83,7 @@ static void damage(struct network *net, struct transit *transit)
 
 /* When it is there; 0: the queue in front of the link is full. */
 static uint64_t arrival_ns(struct world *world, unsigned from, unsigned to, uint32_t length,
-			   bool *marked)
+			   bool again, bool *marked)
 {
 	struct network *net = &world->net;
 	uint64_t start_ns = world->now_ns, *busy_ns = &net->busy_ns[from][to];
@@ -98,6 +98,8 @@ static uint64_t arrival_ns(struct world *world, unsigned from, unsigned to, uint
 		*busy_ns = start_ns + (uint64_t)length * net->ns_per_kb / 1024;
 	}
 	at_ns = start_ns + net->delay_ns;
+	if (again && net->stale_ns)
+		return at_ns + rng_below(&net->rng, net->stale_ns);
 	if (rng_chance(&net->rng, net->reorder))
 		return at_ns + rng_below(&net->rng, net->reorder_ns);
 	at_ns += rng_below(&net->rng, net->jitter_ns + 1);
@@ -108,11 +110,11 @@ static uint64_t arrival_ns(struct world *world, unsigned from, unsigned to, uint
 }
 
 static void carry(struct world *world, unsigned from, unsigned to, const struct vb_way *way,
-		  const uint8_t *bytes, uint32_t length)
+		  const uint8_t *bytes, uint32_t length, bool again)
 {
 	struct network *net = &world->net;
 	bool marked = rng_chance(&net->rng, net->mark);
-	uint64_t at_ns = arrival_ns(world, from, to, length, &marked);
+	uint64_t at_ns = arrival_ns(world, from, to, length, again, &marked);
 	struct transit *transit;
 
 	if (!at_ns) {
@@ -158,7 +160,7 @@ void network_send(struct world *world, unsigned from, const struct vb_way *way,
 	net->repeated += twice;
 	show(world, from, to, bytes, length, gone && !twice ? " LOST" : twice ? " TWICE" : "");
 	if (!gone)
-		carry(world, from, to, way, bytes, length);
+		carry(world, from, to, way, bytes, length, false);
 	if (twice && !parted(world, from, to))
-		carry(world, from, to, way, bytes, length);
+		carry(world, from, to, way, bytes, length, true);
 }

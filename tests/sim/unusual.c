@@ -15,6 +15,7 @@ enum oddity {
 	ONE_WAY, /* answers get lost, or requests do */
 	PATIENT, /* a receiver that is not ready asks for half a second */
 	REMOTE,  /* the hosts are far away from each other */
+	STALE,   /* packets come again when everybody has forgotten them */
 	ODDITIES,
 };
 
@@ -78,6 +79,17 @@ static void move_away(struct world *world, struct rng *rng)
 	}
 }
 
+/* Ends are reset meanwhile more often than elsewhere: theirs come to the connection that follows. */
+static void haunt(struct world *world, struct rng *rng)
+{
+	world->net.repeat = rng_below(rng, 5000);
+	world->net.stale_ns = rng_between(rng, 1, 200) * 1000000;
+	for (unsigned i = 0; i < world->end_count; i++)
+		if (world->ends[i]->type == IBV_QPT_RC && rng_below(rng, 2))
+			event_add_action(world, world->now_ns + rng_below(rng, 10000) * 1000ull,
+					 ACTION_RECONNECT, world->ends[i]);
+}
+
 static enum oddity oddity_of(const struct world *world)
 {
 	return (enum oddity)(world->seed / ORDINARY % ODDITIES);
@@ -110,6 +122,9 @@ void unusual_plan(struct world *world)
 		break;
 	case REMOTE:
 		move_away(world, &rng);
+		break;
+	case STALE:
+		haunt(world, &rng);
 		break;
 	case POOR: /* these begin with the world */
 	case RATED:
