@@ -57,6 +57,22 @@ static void a_read_is_repeated_from_the_gap(void **state)
 		assert_memory_equal(rig.region + i * RIG_MTU, rig.payload, RIG_MTU);
 }
 
+/* Its sender is told as well: it may be one that slows down what it answers. */
+static void a_marked_response_cuts_the_window(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 2 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take(&rig);
+	before = vb_congestion_window(&rig.wired->req.congestion);
+	rig.traffic_class = 3;
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_FIRST, RIG_SQ_PSN, RIG_MTU);
+	assert_true(vb_congestion_window(&rig.wired->req.congestion) < before);
+	assert_int_equal(rig_take(&rig).opcode, VB_TRANSPORT_CNP | VB_OP_CNP);
+}
+
 static void no_more_reads_are_out_than_allowed(void **state)
 {
 	(void)state;
@@ -169,6 +185,7 @@ int main(void)
 		TEST_RC(a_read_takes_a_psn_per_answer_packet),
 		TEST_RC(an_ack_past_a_read_is_an_implied_nak),
 		TEST_RC(a_read_is_repeated_from_the_gap),
+		TEST_RC(a_marked_response_cuts_the_window),
 		TEST_RC(no_more_reads_are_out_than_allowed),
 		TEST_RC(a_fenced_request_waits_for_reads),
 		TEST_RC(an_atomic_brings_the_original_value),

@@ -91,10 +91,14 @@ static void congestion_notified(struct vb_wired *wired)
 	vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
 }
 
-static void note_mark(struct vb_wired *wired, const struct vb_arrival *arrival)
+/* How much of a READ is on its way is for who asked to say, not for who answers. */
+static void note_mark(struct vb_wired *wired, const struct vb_packet *packet,
+		      const struct vb_arrival *arrival)
 {
 	if ((arrival->traffic_class & ECN_MASK) != ECN_MARKED || wired->qp->type == IBV_QPT_UD)
 		return;
+	if (vb_opcode_row(packet->opcode)->family == VB_FAMILY_READ_RESPONSE && wired->req.started)
+		vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
 	wired->cnp_due = true;
 	vb_roce_todo(wired);
 }
@@ -113,7 +117,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		congestion_notified(wired);
 		return;
 	}
-	note_mark(wired, arrival);
+	note_mark(wired, packet, arrival);
 	if (wired->qp->type == IBV_QPT_UD) {
 		vb_responder_datagram(wired, packet, arrival);
 	} else if (wired->qp->type == IBV_QPT_UC) {
