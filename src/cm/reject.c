@@ -104,7 +104,9 @@ void vb_cm_refuse(struct vb_cm *cm, const struct vb_cm_route *route,
 void vb_cm_refuse_for_good(struct vb_cm *cm, const struct vb_cm_route *route,
 			   const struct vb_cm_message *message, uint16_t reason)
 {
-	struct vb_cm_endpoint *orphan = vb_cm_orphan(cm);
+	/* Nobody decides about these, so anybody can make many; half of the room is for goodbyes. */
+	struct vb_cm_endpoint *orphan =
+		cm->orphan_count < VB_CM_ORPHANS_MAX / 2 ? vb_cm_orphan(cm) : NULL;
 
 	if (!orphan) {
 		vb_cm_refuse(cm, route, message, reason, NULL, 0);

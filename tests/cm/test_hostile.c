@@ -158,6 +158,27 @@ static void many_orphans_are_bounded(void **state)
 	assert_int_equal(rig->cm.endpoint_count, VB_CM_ORPHANS_MAX);
 }
 
+/* Requests of one QP, each of which makes the one before stale; no application rejects them. */
+static void refusals_leave_room_for_goodbyes(void **state)
+{
+	struct rig *rig = *state;
+
+	rig_listen(rig, RIG_SERVICE, 0);
+	for (uint32_t i = 0; i < 2 * VB_CM_ORPHANS_MAX; i++) {
+		struct vb_cm_message req = rig_req(rig, i + 1, RIG_PEER_QPN);
+
+		rig->incoming_count = 0;
+		rig_give(rig, &req);
+		if (i % 2)
+			rig_take_rej(rig, VB_CM_REJ_STALE);
+		else
+			vb_cm_taken(rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED).endpoint);
+		if (i % 2)
+			vb_cm_forget(rig_event(rig, NULL, VB_CM_EVENT_REJECTED).endpoint);
+	}
+	assert_int_equal(rig->cm.orphan_count, VB_CM_ORPHANS_MAX / 2);
+}
+
 /* Whatever bits arrive. */
 static void noise(void **state)
 {
@@ -195,6 +216,7 @@ int main(void)
 		rig_test(out_of_place),
 		rig_test(a_flood_is_bounded),
 		rig_test(many_orphans_are_bounded),
+		rig_test(refusals_leave_room_for_goodbyes),
 		rig_test(noise),
 	};
 
