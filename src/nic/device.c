@@ -86,6 +86,7 @@ static void add_device(const struct vb_netif_snapshot *all, const struct vb_neti
 	name_device(&dev->ibv, dev->index);
 	memcpy(dev->netdev, netif->name, sizeof(dev->netdev));
 	dev->ifindex = netif->index;
+	dev->no_mac = !netif->has_mac;
 	dev->system_image_guid = vb_netif_guid(all, netif);
 	dev->guid = infiniband ? vb_netif_guid_infiniband(all, netif) : dev->system_image_guid;
 	devices[device_count++] = dev;
@@ -137,15 +138,21 @@ int vb_device_table(struct vb_device *const **table)
 	return (int)device_count;
 }
 
-/* The number alone could be another interface's, in another network namespace. */
+/*
+ * The number alone could be another interface's, in another network namespace. One without a MAC, a
+ * tunnel, has its GUID from its address or its name, which may both change.
+ */
 const struct vb_netif *vb_device_netif(const struct vb_device *dev,
 				       const struct vb_netif_snapshot *all)
 {
-	const struct vb_netif *netif = vb_netif_by_index(all, dev->ifindex);
+	const struct vb_netif *numbered = vb_netif_by_index(all, dev->ifindex), *named;
 
-	if (netif && vb_netif_guid(all, netif) == dev->system_image_guid)
-		return netif;
-	return vb_netif_by_name(all, dev->netdev);
+	if (numbered && vb_netif_guid(all, numbered) == dev->system_image_guid)
+		return numbered;
+	named = vb_netif_by_name(all, dev->netdev);
+	if (!named && dev->no_mac && numbered && !numbered->has_mac)
+		return numbered;
+	return named;
 }
 
 /* --- GIDs and LIDs --- */

@@ -24,6 +24,7 @@ struct vb_device {
 	bool infiniband;       /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
 	char netdev[IF_NAMESIZE]; /* its interface when the device was made ... */
 	int ifindex;              /* ... and by number: see vb_device_netif */
+	bool no_mac;              /* it had none then */
 	uint64_t guid; /* network order; made from the MAC, so it is the same in every process */
 	uint64_t system_image_guid; /* of the interface: both link layers on it are one adapter */
 };

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "nic/device.h"
 #include "nic/gid.h"
 #include "nic/netif.h"
 
@@ -263,6 +264,60 @@ static void gid_0_stays_while_it_is_an_address(void **state)
 		    ROW("fe80::2", "::", "2001:db8::7", "::", "::"));
 }
 
+/* --- the interface of a device --- */
+
+static struct vb_device device_on(const char *name)
+{
+	const struct vb_netif *its = netif(name);
+	struct vb_device dev = { .ifindex = its->index,
+				 .no_mac = !its->has_mac,
+				 .system_image_guid = vb_netif_guid(&all, its) };
+
+	strcpy(dev.netdev, name);
+	return dev;
+}
+
+/* What becomes of one interface: another index, name, MAC. */
+static void assert_found(const char *name, const struct vb_netif *becomes)
+{
+	struct vb_netif *its = (struct vb_netif *)netif(name), before = *its;
+	const struct vb_device dev = device_on(name);
+
+	*its = *becomes;
+	if (vb_device_netif(&dev, &all) != its)
+		fail_msg("%s is lost as number %d, %s", name, becomes->index, becomes->name);
+	*its = before;
+}
+
+static void a_device_finds_its_interface_again(void **state)
+{
+	struct vb_netif eth0 = *netif("eth0"), wg0 = *netif("wg0");
+
+	eth0.index = wg0.index = 70;
+	assert_found("eth0", &eth0);
+	assert_found("wg0", &wg0);
+	eth0 = *netif("eth0");
+	eth0.mac[5]++;
+	assert_found("eth0", &eth0);
+	eth0 = *netif("eth0");
+	strcpy(eth0.name, "rdma0");
+	assert_found("eth0", &eth0);
+	wg0 = *netif("wg0");
+	strcpy(wg0.name, "tunnel0");
+	assert_found("wg0", &wg0);
+}
+
+static void another_interface_with_its_number_is_not_its_own(void **state)
+{
+	struct vb_device dev = device_on("eth0");
+
+	strcpy(dev.netdev, "gone0");
+	dev.ifindex = ETH1;
+	assert_null(vb_device_netif(&dev, &all));
+	dev.ifindex = WG0;
+	assert_null(vb_device_netif(&dev, &all));
+}
+
 /* --- identity --- */
 
 static void the_infiniband_port_has_a_guid_of_its_own(void **state)
@@ -428,6 +483,8 @@ int main(void)
 		TEST(without_ipv4_its_entry_stays_empty),
 		TEST(a_tentative_address_is_not_a_gid_yet),
 		TEST(one_entry_stays_empty_however_many_addresses),
+		TEST(a_device_finds_its_interface_again),
+		TEST(another_interface_with_its_number_is_not_its_own),
 		TEST(an_address_keeps_its_index),
 		TEST(gid_0_stays_while_it_is_an_address),
 		TEST(gid_1_is_an_ipv4_address_while_there_is_one),
