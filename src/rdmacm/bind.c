@@ -153,7 +153,8 @@ static int explain_address(int err, const struct sockaddr *addr)
 
 	vb_explain("rdma_bind_addr: %s is %s", vb_address_print(addr, text),
 		   err == -EADDRNOTAVAIL ? "no address of this host"
-		   : err == -ENODEV	 ? "on an interface that has no RDMA device"
+		   : err == -ENODEV	 ? "on an interface that has no RDMA device; "
+				   "VERBENA_DEVICES chooses those that have one"
 					 : strerror(-err));
 	return err;
 }

@@ -129,10 +129,14 @@ static void give_back_source(struct vb_cma_id *id)
 
 static void explain_error(const struct vb_cma_id *id, int err)
 {
+	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
 	char text[VB_ADDRESS_TEXT];
 
-	vb_explain("rdma_resolve_addr: %s cannot be reached: %s",
-		   vb_address_print(&id->id.route.addr.dst_addr, text), strerror(-err));
+	vb_explain("rdma_resolve_addr: %s cannot be reached: %s", vb_address_print(dst, text),
+		   err == -ENODEV && dst->sa_family != AF_IB ?
+			   "the interface of its route has no RDMA device; VERBENA_DEVICES chooses "
+			   "those that have one" :
+			   strerror(-err));
 }
 
 /* Under the lock. */
