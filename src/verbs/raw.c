@@ -51,7 +51,7 @@ static int get_port(const struct vb_device *dev, struct vb_nic *nic, struct vb_r
 	}
 	pthread_once(&once, watch_fork);
 	pthread_mutex_lock(&ports_lock);
-	*port = vb_raw_port_find(dev->netdev);
+	*port = vb_raw_port_find(dev);
 	if (*port)
 		err = use_port(*port, nic);
 	pthread_mutex_unlock(&ports_lock);

@@ -8,6 +8,8 @@
  *   raw_probe udp PORT               prints "ready", waits for a datagram of the host itself to
  *                                    this port, and says whether its checksum was right
  *   raw_probe quiet OWN              prints "ready" with a rule for OWN, and ends with the input
+ *   raw_probe late OWN               prints "ready" with the list of devices, and has its QP and a
+ *                                    rule for OWN when the input ends
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -249,10 +251,25 @@ static void quiet(const char *own)
 		;
 }
 
+static void late(const char *own)
+{
+	ibv_free_device_list(ibv_get_device_list(NULL));
+	puts("ready");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	open_all();
+	quiet(own);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 3)
 		return 2;
+	if (!strcmp(argv[1], "late")) {
+		late(argv[2]);
+		return 0;
+	}
 	open_all();
 	if (!strcmp(argv[1], "echo"))
 		echo(argv[2]);

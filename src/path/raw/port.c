@@ -20,17 +20,17 @@ _Atomic unsigned vb_raw_listening;
 /* Added to under the callers' lock, never removed: readers follow `next` without it. */
 static struct vb_raw_port *_Atomic ports;
 
-struct vb_raw_port *vb_raw_port_find(const char *netdev)
+struct vb_raw_port *vb_raw_port_find(const struct vb_device *dev)
 {
 	struct vb_raw_port *port = NULL;
 
 	while ((port = vb_raw_port_next(port)))
-		if (!strcmp(port->netdev, netdev))
+		if (port->dev == dev)
 			return port;
 	port = calloc(1, sizeof(*port));
 	if (!port)
 		return NULL;
-	strncpy(port->netdev, netdev, sizeof(port->netdev) - 1);
+	port->dev = dev;
 	port->fd = -1;
 	pthread_mutex_init(&port->lock, NULL);
 	vb_list_init(&port->flows);
@@ -47,7 +47,7 @@ struct vb_raw_port *vb_raw_port_next(const struct vb_raw_port *port)
 static int find_interface(struct vb_raw_port *port)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const struct vb_netif *netif = vb_netif_by_name(all, port->netdev);
+	const struct vb_netif *netif = vb_device_netif(port->dev, all);
 
 	port->ifindex = netif ? netif->index : 0;
 	port->loopback = netif && netif->flags & IFF_LOOPBACK;
@@ -199,7 +199,7 @@ static void member(const struct vb_raw_port *port, const struct vb_flow *flow, i
 	/* Interfaces without such filters let everything through. */
 	if (membership_of(port, flow, &request) &&
 	    setsockopt(port->fd, SOL_PACKET, option, &request, sizeof(request)))
-		vb_explain("ibv_create_flow: %s takes no further addresses: %s", port->netdev,
+		vb_explain("ibv_create_flow: %s takes no further addresses: %s", port->dev->netdev,
 			   strerror(errno));
 }
 

@@ -11,7 +11,6 @@
 #ifndef VB_PATH_RAW_H
 #define VB_PATH_RAW_H
 
-#include <net/if.h>
 #include <pthread.h>
 
 #include "nic/wq.h"
@@ -33,7 +32,7 @@ struct vb_raw_counts {
 
 struct vb_raw_port {
 	struct vb_raw_port *next; /* in the list of all; never freed */
-	char netdev[IF_NAMESIZE];
+	const struct vb_device *dev;
 	unsigned users;	      /* QPs; verbs/raw.c, under its lock */
 	struct vb_nic *nic;   /* likewise */
 	pthread_mutex_t lock; /* all below. Taken before a hazard, never inside one */
@@ -50,7 +49,7 @@ struct vb_raw_port {
 /* --- port.c --- */
 
 /* The port of an interface, closed at first; NULL: no memory. The caller serializes. */
-struct vb_raw_port *vb_raw_port_find(const char *netdev);
+struct vb_raw_port *vb_raw_port_find(const struct vb_device *dev);
 /* -EPERM with an explanation: this process may not; -ENODEV, ... */
 int vb_raw_port_open(struct vb_raw_port *port);
 void vb_raw_port_close(struct vb_raw_port *port);
