@@ -34,7 +34,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 2 };
+enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 2, ACCEPTS = 16 };
 
 struct attach_message {
 	uint64_t magic;
@@ -281,24 +281,31 @@ static void forget(struct vb_nic *nic, struct vb_peer *peer)
 	atomic_store(&nic->engine->peer_ended, true);
 }
 
+static void let_in(struct vb_nic *nic, int fd, uid_t uid)
+{
+	struct vb_peer *peer = vb_peer_new();
+
+	if (!peer) {
+		close(fd);
+		return;
+	}
+	peer->socket = fd;
+	peer->uid = uid;
+	peer->accepted = true;
+	enlist(nic, peer);
+	if (watch(nic, peer))
+		forget(nic, peer);
+}
+
+/* A few at a time: those who come all the time must not keep this thread from everything else. */
 void vb_attach_accept(struct vb_nic *nic, int listener)
 {
-	struct ucred cred;
-	int fd;
+	for (int i = 0, fd = 0; i < ACCEPTS && fd != -EAGAIN; i++) {
+		struct ucred cred;
 
-	while ((fd = vb_attach_next(nic, listener, &cred)) >= 0) {
-		struct vb_peer *peer = vb_peer_new();
-
-		if (!peer) {
-			close(fd);
-			continue;
-		}
-		peer->socket = fd;
-		peer->uid = cred.uid;
-		peer->accepted = true;
-		enlist(nic, peer);
-		if (watch(nic, peer))
-			forget(nic, peer);
+		fd = vb_attach_next(nic, listener, &cred);
+		if (fd >= 0)
+			let_in(nic, fd, cred.uid);
 	}
 }
 

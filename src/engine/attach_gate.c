@@ -65,14 +65,15 @@ static void wait_for_descriptors(void)
 
 int vb_attach_next(struct vb_nic *nic, int listener, struct ucred *cred)
 {
-	int fd;
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-	while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-		if (!vb_attach_credentials(fd, cred) && is_welcome(nic, cred))
-			return vb_fd_high(fd);
-		close(fd);
+	if (fd < 0) {
+		if (errno == EMFILE || errno == ENFILE)
+			wait_for_descriptors();
+		return -EAGAIN;
 	}
-	if (errno == EMFILE || errno == ENFILE)
-		wait_for_descriptors();
-	return -1;
+	if (!vb_attach_credentials(fd, cred) && is_welcome(nic, cred))
+		return vb_fd_high(fd);
+	close(fd);
+	return -EPERM;
 }

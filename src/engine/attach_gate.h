@@ -8,7 +8,7 @@
 
 /* Who is at the other end of a unix socket, as the kernel says. 0 or -errno. */
 int vb_attach_credentials(int fd, struct ucred *cred);
-/* The next connection that may stay, and whose it is; -1: there is none. Service thread. */
+/* The next connection, and whose it is; -EPERM: it may not stay, -EAGAIN: there is none. Service thread. */
 int vb_attach_next(struct vb_nic *nic, int listener, struct ucred *cred);
 
 #endif
