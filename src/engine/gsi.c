@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "engine/listen.h"
 #include "engine/wire_impl.h"
 #include "nic/gid.h"
@@ -93,6 +94,7 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 		return NULL;
 	}
 	gsi->nic = nic;
+	gsi->source_key = vb_random64();
 	gsi->slot_fd = gsi->timer = -1;
 	pthread_mutex_init(&gsi->lock, NULL);
 	vb_list_init(&gsi->claims);

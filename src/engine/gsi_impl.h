@@ -33,6 +33,12 @@ struct vb_gsi_request {
 	struct vb_cm_target target;
 };
 
+/* How many MADs may come: earned with time. */
+enum { VB_GSI_SOURCES = 64 };
+struct vb_gsi_tokens {
+	uint64_t count, earned_ns;
+};
+
 /* The own names that are bound, and what waits to be written to others' names. */
 struct vb_gsi {
 	struct vb_nic *nic;
@@ -46,7 +52,9 @@ struct vb_gsi {
 	long again_ns;         /* the interval of timer; 0: it is off */
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring, under lock */
 	unsigned next_request;
-	uint64_t tokens, tokens_ns; /* of MADs from the wire; under the wire lock */
+	struct vb_gsi_tokens tokens;    /* of MADs from the wire; under the wire lock */
+	struct vb_gsi_tokens tokens_of[VB_GSI_SOURCES]; /* by a hash of the source address; the same */
+	uint64_t source_key;            /* of that hash */
 	_Atomic uint64_t counts[VB_GSI_COUNTS];
 };
 

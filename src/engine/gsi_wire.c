@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
+/* MADs that may come at once, and for long: from all hosts, and from one of them. */
 enum {
-	FLOOD_BURST = 4096,	  /* MADs that may come at once ... */
-	FLOOD_PER_SECOND = 50000, /* ... and for long */
+	BURST = 8192,
+	PER_SECOND = 50000,
+	BURST_OF_ONE = 4096,
+	PER_SECOND_OF_ONE = 25000,
 };
 
 /* --- out --- */
@@ -54,19 +57,42 @@ int vb_gsi_send_packet(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagra
 
 /* --- in --- */
 
-static bool is_flood(struct vb_gsi *gsi, uint64_t now_ns)
+static void earn(struct vb_gsi_tokens *tokens, uint64_t most, uint64_t per_second, uint64_t now_ns)
 {
-	const uint64_t interval_ns = 1000000000u / FLOOD_PER_SECOND;
-	uint64_t earned = (now_ns - gsi->tokens_ns) / interval_ns;
+	uint64_t earned = (now_ns - tokens->earned_ns) / (1000000000u / per_second);
 
-	if (earned) {
-		gsi->tokens =
-			earned > FLOOD_BURST - gsi->tokens ? FLOOD_BURST : gsi->tokens + earned;
-		gsi->tokens_ns = now_ns;
+	if (!earned)
+		return;
+	tokens->count = earned > most - tokens->count ? most : tokens->count + earned;
+	tokens->earned_ns = now_ns;
+}
+
+static struct vb_gsi_tokens *tokens_of(struct vb_gsi *gsi, const union ibv_gid *src)
+{
+	uint64_t hash = gsi->source_key, words[2];
+
+	memcpy(words, src->raw, sizeof(words));
+	/* Upper bits move down before they are multiplied: addresses differ in the last ones. */
+	for (int i = 0; i < 2; i++) {
+		hash ^= words[i];
+		hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15ull;
+		hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 32;
 	}
-	if (!gsi->tokens)
+	return &gsi->tokens_of[hash % VB_GSI_SOURCES];
+}
+
+/* A host that sends too many has only its own dropped. */
+static bool is_flood(struct vb_gsi *gsi, const union ibv_gid *src, uint64_t now_ns)
+{
+	struct vb_gsi_tokens *all = &gsi->tokens, *one = tokens_of(gsi, src);
+
+	earn(all, BURST, PER_SECOND, now_ns);
+	earn(one, BURST_OF_ONE, PER_SECOND_OF_ONE, now_ns);
+	if (!all->count || !one->count)
 		return true;
-	gsi->tokens--;
+	all->count--;
+	one->count--;
 	return false;
 }
 
@@ -103,7 +129,7 @@ void vb_gsi_input(struct vb_wire *wire, const struct vb_packet *packet,
 		vb_gsi_count(gsi, VB_GSI_REFUSED);
 		return;
 	}
-	if (is_flood(gsi, wire->roce.now_ns)) {
+	if (is_flood(gsi, &datagram.src, wire->roce.now_ns)) {
 		vb_gsi_count(gsi, VB_GSI_FLOOD);
 		return;
 	}

@@ -9,6 +9,7 @@
 
 #include "gsi_rig.h"
 #include "engine/gsi_impl.h"
+#include "engine/wire_impl.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
@@ -231,6 +232,43 @@ static void packets_in_namespace(void)
 
 /* --- what cannot be sent --- */
 
+/* One that is no message of the connection manager, but counted as such only if it is looked at. */
+static void arrive_from(struct vb_wire *wire, uint8_t host)
+{
+	const struct vb_icrc_flow flow = { .src = { 198, 51, 100, host }, .dst = { 192, 0, 2, 7 } };
+	const uint8_t mad[VB_MAD_SIZE] = { 0 };
+	const struct vb_packet packet = { .opcode = VB_TRANSPORT_UD | VB_OP_SEND_ONLY,
+					  .qkey = VB_GSI_QKEY,
+					  .payload = mad,
+					  .payload_length = VB_MAD_SIZE };
+
+	vb_gsi_input(wire, &packet, &(struct vb_arrival){ .flow = &flow });
+}
+
+/* At one moment: nothing more is earned. */
+static void flood_in_namespace(void)
+{
+	enum { MANY = 20000, OTHERS = 16 };
+	struct vb_wire *wire;
+	uint64_t looked_at;
+	int err;
+
+	prepare_host();
+	wire = vb_wire_get(nic_of_process(), &err);
+	CHECK(wire);
+	vb_wire_lock(wire);
+	wire->roce.now_ns = vb_now_ns();
+	for (int i = 0; i < MANY; i++)
+		arrive_from(wire, 1);
+	looked_at = counter("mad_dropped_malformed");
+	CHECK(counter("mad_dropped_flood") == MANY - looked_at && looked_at < MANY / 2);
+	for (uint8_t host = 2; host < 2 + OTHERS; host++)
+		arrive_from(wire, host);
+	/* Some may share what the first one is allowed. */
+	CHECK(counter("mad_dropped_malformed") > looked_at + OTHERS / 2);
+	vb_wire_unlock(wire);
+}
+
 static void unsendable_in_namespace(void)
 {
 	struct vb_nic *nic;
@@ -251,6 +289,7 @@ CASE(nor_does_it_use_up_what_others_may_be_sent, room_of_the_sender_in_namespace
 CASE(nor_the_places_to_wait, room_in_line_in_namespace, NULL)
 CASE(garbage_is_not_shown, garbage_in_namespace, NULL)
 CASE(packets_are_looked_at, packets_in_namespace, NULL)
+CASE(a_flood_from_one_host_is_not_that_of_others, flood_in_namespace, NULL)
 CASE(what_cannot_be_sent_is_an_error, unsendable_in_namespace, NULL)
 
 int main(void)
@@ -262,6 +301,7 @@ int main(void)
 		cmocka_unit_test(nor_the_places_to_wait),
 		cmocka_unit_test(garbage_is_not_shown),
 		cmocka_unit_test(packets_are_looked_at),
+		cmocka_unit_test(a_flood_from_one_host_is_not_that_of_others),
 		cmocka_unit_test(what_cannot_be_sent_is_an_error),
 	};
 
