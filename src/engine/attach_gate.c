@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Who gets through the slot socket. Everybody on this host may connect to it, and each connection
- * takes descriptors of this process: another user gets a part of them, however often it comes.
+ * takes descriptors of this process: another user gets a part of them, however often it comes, and
+ * all others together half: one who has a user namespace can be thousands of users.
  */
 #include "engine/attach_gate.h"
 #include "base/fd.h"
@@ -12,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* LIMIT_SHARE: a sixth of the descriptors that there are. */
-enum { STRANGERS_MIN = 8, STRANGERS_MAX = 1024, LIMIT_SHARE = 6, FULL_WAIT_NS = 1000000 };
+/* LIMIT_SHARE: a sixth of the descriptors that there are; USERS of them may have as many. */
+enum { STRANGERS_MIN = 8, STRANGERS_MAX = 1024, LIMIT_SHARE = 6, USERS = 3, FULL_WAIT_NS = 1000000 };
 
 int vb_attach_credentials(int fd, struct ucred *cred)
 {
@@ -34,24 +35,37 @@ static unsigned strangers_max(void)
 		       (unsigned)(limit.rlim_cur / LIMIT_SHARE);
 }
 
-static unsigned count_of(struct vb_nic *nic, uid_t uid)
+static bool is_stranger(uid_t uid)
+{
+	return uid != geteuid() && uid != 0;
+}
+
+/* Connections of one user, and of all strangers. */
+static unsigned count_of(struct vb_nic *nic, uid_t uid, unsigned *all)
 {
 	unsigned count = 0;
 
+	*all = 0;
 	vb_spin_lock(&nic->peers_lock);
-	vb_list_for(peer, &nic->peers, struct vb_peer, node)
+	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
 		count += peer->accepted && peer->uid == uid;
+		*all += peer->accepted && is_stranger(peer->uid);
+	}
 	vb_spin_unlock(&nic->peers_lock);
 	return count;
 }
 
 static bool is_welcome(struct vb_nic *nic, const struct ucred *cred)
 {
-	unsigned most = strangers_max();
+	unsigned most = strangers_max(), count, all;
 
-	if (cred->uid == geteuid() || cred->uid == 0 || count_of(nic, cred->uid) < most)
+	if (!is_stranger(cred->uid))
 		return true;
-	vb_explain("user %u has %u connections to this process, more are refused", cred->uid, most);
+	count = count_of(nic, cred->uid, &all);
+	if (count < most && all < USERS * most)
+		return true;
+	vb_explain("user %u has %u connections to this process, other users have %u: more are refused",
+		   cred->uid, count, all);
 	return false;
 }
 

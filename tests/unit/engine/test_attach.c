@@ -6,7 +6,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "engine/engine.h"
 #include "nic/slot.h"
@@ -15,6 +20,8 @@ enum { MANY = 100 };
 
 static struct vb_nic *nic;
 static struct vb_engine engine;
+static uint32_t connect_to;
+static int told[2];
 
 static int set_up(void **state)
 {
@@ -49,10 +56,62 @@ static void those_who_come_all_the_time_leave_it_time_for_others(void **state)
 	assert_int_equal(count_peers(), MANY);
 }
 
+/* As another user: is the connection kept? */
+static int is_let_in_as(uid_t uid)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		int fd = setuid(uid) ? -1 : vb_slot_connect(connect_to);
+		struct pollfd closed = { .fd = fd };
+
+		_exit(fd < 0 || write(told[1], "", 1) != 1 || read(told[1], &(char){ 0 }, 1) != 1 ||
+		      poll(&closed, 1, 0));
+	}
+	/* It has connected, and is looked at. */
+	assert_int_equal(read(told[0], &(char){ 0 }, 1), 1);
+	vb_attach_accept(nic, nic->slots[0].listener);
+	assert_int_equal(write(told[0], "", 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static void add_connections(unsigned count, uid_t first)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct vb_peer *peer = vb_peer_new();
+
+		assert_non_null(peer);
+		peer->accepted = true;
+		peer->uid = first + i;
+		vb_list_append(&nic->peers, &peer->node);
+	}
+}
+
+/* A user namespace has thousands of users. */
+static void all_other_users_leave_us_descriptors(void **state)
+{
+	struct rlimit limit = { 600, 600 };
+
+	if (geteuid()) {
+		print_message("SKIPPED: only root can be other users\n");
+		skip();
+	}
+	connect_to = nic->slots[0].slot;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, told), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	add_connections(200, 200000);
+	assert_true(is_let_in_as(64321));
+	add_connections(200, 300000);
+	assert_false(is_let_in_as(64321));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(those_who_come_all_the_time_leave_it_time_for_others),
+		cmocka_unit_test(all_other_users_leave_us_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);
