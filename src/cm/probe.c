@@ -4,7 +4,7 @@
  * process that was killed; where each process is its own NIC nobody does. So it is asked: a DREQ
  * about a QP that the connection does not have. Who has the connection compares the QPN and drops
  * it without a word (so does Linux); whoever does not have it answers DREP, as to every DREQ about
- * something that is over. A request that was not answered is just said again.
+ * something that is over. A request or a DREQ that was not answered is just said again.
  */
 #include "cm/impl.h"
 
@@ -20,10 +20,11 @@ static uint32_t peer_id(const struct vb_cm_endpoint *endpoint)
 		       : 0;
 }
 
-/* Of a request nobody is known who has it: the question is the request. */
+/* Of a request nobody is known who has it: the question is the request. So it is of a DREQ. */
 static bool is_question(const struct vb_cm_endpoint *endpoint)
 {
-	return endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT;
+	return endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT ||
+	       endpoint->state == VB_CM_DREQ_SENT;
 }
 
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
@@ -74,6 +75,8 @@ void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns
 				continue;
 			if (endpoint->state == VB_CM_ESTABLISHED)
 				vb_cm_refused(endpoint, VB_CM_REJ_TIMEOUT, NULL);
+			else if (endpoint->state == VB_CM_DREQ_SENT)
+				vb_cm_enter_timewait(endpoint, NULL, 0);
 			else
 				vb_cm_unreachable(endpoint);
 		}

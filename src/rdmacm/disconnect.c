@@ -6,6 +6,7 @@
 #include "rdmacm/again.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/hold.h"
+#include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -68,6 +69,9 @@ static int end_connection(struct vb_cma_id *id)
 	vb_cma_again_end(id);
 	vb_cma_hold_release(id);
 	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
+	/* The peer may end, and its answer be lost. */
+	if (!err && !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote))
+		vb_cma_probe_begin(vb_now_ns());
 	vb_cma_rearm();
 	return err && err != -EINVAL ? err : nothing_to_end(id);
 }

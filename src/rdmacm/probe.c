@@ -137,7 +137,8 @@ static void ask(struct vb_cma_id *id, uint64_t now_ns)
 static bool needs_peer(const struct vb_cm_endpoint *endpoint)
 {
 	return endpoint->state == VB_CM_ESTABLISHED || endpoint->state == VB_CM_REP_SENT ||
-	       endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT;
+	       endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT ||
+	       endpoint->state == VB_CM_DREQ_SENT;
 }
 
 static bool is_elsewhere(const struct vb_cma_id *id)

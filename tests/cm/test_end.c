@@ -208,6 +208,26 @@ static void a_host_dies_with_all_its_connections(void **state)
 	rig_event_none(rig);
 }
 
+/* The DREP got lost, and who had said it has ended. */
+static void a_host_that_died_has_no_connection_to_end(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message dreq, probe;
+
+	rig_establish_active(rig, &rig->a);
+	vb_cm_disconnect(&rig->a, rig->now_ns);
+	dreq = rig_take(rig, VB_CM_DREQ);
+	assert_true(vb_cm_probe(&rig->a, &probe));
+	assert_int_equal(probe.attribute, VB_CM_DREQ);
+	assert_true(probe.transaction_id == dreq.transaction_id);
+	assert_int_equal(probe.dreq.remote_qpn, dreq.dreq.remote_qpn);
+	vb_cm_host_died(&rig->cm, &rig->peer, rig->now_ns);
+	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
+	vb_cm_host_died(&rig->cm, &rig->peer, rig->now_ns);
+	rig_event_none(rig);
+	rig_take_none(rig);
+}
+
 static void both_disconnect_at_once(void **state)
 {
 	struct rig *rig = *state;
@@ -507,6 +527,7 @@ int main(void)
 		rig_test(a_host_that_died_answers_nothing_more),
 		rig_test(a_probe_is_ignored_by_who_has_the_request),
 		rig_test(a_host_dies_with_all_its_connections),
+		rig_test(a_host_that_died_has_no_connection_to_end),
 		rig_test(both_disconnect_at_once),
 		rig_test(a_dreq_for_another_qp_changes_nothing),
 		rig_test(a_dreq_before_the_rtu),

@@ -138,6 +138,7 @@ static void a_host_that_is_to_answer_may_be_dead(void **state)
 	asked_until_dead(VB_CM_REQ_SENT, 120 * S);
 	asked_until_dead(VB_CM_REP_SENT, 140 * S);
 	asked_until_dead(VB_CM_SIDR_REQ_SENT, 160 * S);
+	asked_until_dead(VB_CM_DREQ_SENT, 180 * S);
 }
 
 /* A host that nobody is connected with any more does not make the others be asked in haste. */
