@@ -205,7 +205,8 @@ void rig_open(struct rig *rig)
 
 void rig_close(struct rig *rig)
 {
-	vb_roce_drop(rig->wired);
+	if (rig->wired)
+		vb_roce_drop(rig->wired);
 	vb_qp_close(rig->qp, IBV_QPS_RESET);
 	vb_qp_withdraw(rig->qp);
 	vb_qp_destroy(rig->qp);

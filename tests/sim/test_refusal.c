@@ -121,6 +121,53 @@ static void a_bad_rkey_is_refused_behind_the_answers(void **state)
 	assert_int_equal(rig_poll(&rig).status, IBV_WC_WR_FLUSH_ERR);
 }
 
+/* Its requester would take the loss of the NAK for silence, and tell of a timeout. */
+static void a_refusal_is_repeated(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	rig_post_recv(&rig, 64);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	rig_received(&rig, 8);
+	rig_take_op(&rig, VB_OP_ACKNOWLEDGE);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 1, 100);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 1);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_LOC_LEN_ERR);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8); /* the ACK was lost as well */
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 1);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 1, 100);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 1);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 2, 8);
+	rig_give(&rig, rig_request(VB_TRANSPORT_CNP | VB_OP_CNP, 0, 0));
+	rig_turn(&rig);
+	rig_take_none(&rig);
+	rig_poll_none(&rig);
+	assert_false(rig_event(&rig, IBV_EVENT_QP_REQ_ERR));
+}
+
+/* The peer may have begun anew with the same QP and PSNs when a second refusal arrives. */
+static void a_qp_that_goes_refuses_nobody(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_give_atomic(&rig, RIG_RQ_PSN, 4, 1);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
+	vb_roce_drop(rig.wired);
+	rig.wired = NULL;
+	rig_take_none(&rig);
+}
+
+/* Who moves its QP to ERR itself refuses nobody. */
+static void a_qp_in_error_is_silent(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_modify(&rig, IBV_QPS_ERR);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	rig_take_none(&rig);
+}
+
 static void a_region_without_the_right_is_refused(void **state)
 {
 	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
@@ -293,6 +340,9 @@ int main(void)
 		TEST_RC(a_qp_in_error_reads_no_further),
 		TEST_RC(a_write_beyond_the_longest_message_is_an_invalid_request),
 		TEST_RC(a_bad_rkey_is_refused_behind_the_answers),
+		TEST_RC(a_refusal_is_repeated),
+		TEST_RC(a_qp_that_goes_refuses_nobody),
+		TEST_RC(a_qp_in_error_is_silent),
 		TEST_RC(a_region_without_the_right_is_refused),
 		TEST_RC(a_qp_without_the_right_says_invalid_request),
 		TEST_RC(a_message_too_long_fails_both_sides),

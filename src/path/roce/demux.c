@@ -59,6 +59,14 @@ static void established(struct vb_wired *wired, enum ibv_qp_state state)
 		vb_qp_raise(wired->qp, IBV_EVENT_COMM_EST);
 }
 
+static bool is_answer(const struct vb_packet *packet)
+{
+	const enum vb_family family = vb_opcode_row(packet->opcode)->family;
+
+	return family == VB_FAMILY_ACK || family == VB_FAMILY_READ_RESPONSE ||
+	       family == VB_FAMILY_ATOMIC_ACK || family == VB_FAMILY_CNP;
+}
+
 static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
 			enum ibv_qp_state state)
 {
@@ -111,6 +119,8 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 
 	if (!can_receive(state)) {
 		vb_roce_count(wired->roce, VB_DROP_STATE);
+		if (state == IBV_QPS_ERR && !is_answer(packet))
+			vb_responder_refuse_again(wired, packet);
 		return;
 	}
 	if ((packet->opcode & VB_TRANSPORT_MASK) == VB_TRANSPORT_CNP) {

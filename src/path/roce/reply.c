@@ -162,8 +162,9 @@ static void refuse(struct vb_wired *wired)
 	acknowledge(wired, resp->nak_due, resp->nak_psn, resp->msn);
 	resp->nak_due = 0;
 	resp->ack_due = false; /* the NAK says as much */
-	if (!resp->fatal)
+	if (!resp->fatal || resp->fatal_told)
 		return;
+	resp->fatal_told = true;
 	/* Together with the state: nobody sees a receive fail on a QP that goes on. */
 	vb_target_fail(&resp->own, resp->fatal,
 		       resp->fatal_spoils && vb_place_spoil(wired, resp->fatal));

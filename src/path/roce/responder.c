@@ -132,6 +132,19 @@ static void refuse(struct vb_wired *wired, const struct vb_packet *packet, enum 
 	nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
 }
 
+/* A NAK acknowledges SENDs and WRITEs before it. READs it does not, and nothing else will. */
+void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const enum vb_family family = vb_opcode_row(packet->opcode)->family;
+	const struct vb_responder *resp = &wired->resp;
+	int32_t ahead = vb_psn_diff(packet->psn, resp->nak_psn);
+
+	if (!resp->fatal_told || ahead > 0 ||
+	    (ahead && family != VB_FAMILY_SEND && family != VB_FAMILY_WRITE))
+		return;
+	nak(wired, vb_reason_row(resp->fatal)->syndrome, resp->nak_psn);
+}
+
 static void receiver_not_ready(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	wired->resp.rnr_sent = true;

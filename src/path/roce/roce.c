@@ -105,7 +105,8 @@ struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce)
 
 /*
  * What was taken in is acknowledged once more, and more than once: nobody will answer its sender
- * when the ACK is lost and it asks again.
+ * when the ACK is lost and it asks again. A refusal is not: the peer has failed by it, and may use the
+ * same QP and PSNs again by the time that a second one arrives.
  */
 static void acknowledge_last(struct vb_wired *wired)
 {

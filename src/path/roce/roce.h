@@ -145,6 +145,7 @@ struct vb_responder {
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */
 	bool fatal_spoils;    /* with its receive, which then tells what happened */
+	bool fatal_told;      /* that NAK went out, and the QP has failed */
 	struct vb_tm_arrival tm;
 	bool heard, told;     /* the first message arrived; and its owner knows */
 };
@@ -349,6 +350,8 @@ bool vb_responder_bind(struct vb_wired *wired);
 /* Its receive queue as it is now. False: it is being resized; who waits leaves the hazard meanwhile. */
 bool vb_responder_follow(struct vb_wired *wired, bool waits);
 void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet);
+/* A request to a QP in ERR: if it failed by a refusal, that may not have arrived. */
+void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
 			   const struct vb_arrival *arrival);
