@@ -17,6 +17,8 @@ enum {
 	ROUNDS = 4,            /* before a poster or poller returns to his own work */
 	DRAIN_ROUNDS = 16,     /* more than the sockets hold, but for who sends all the time */
 	FAREWELL_NS = 10000000,
+	AWAY_NS_MIN = 10000000,    /* timers are not that late otherwise */
+	LOOK_AROUND_NS = 20000000,
 };
 
 /* By the holder of the lock; whoever resets it meanwhile may lose that, for these are hints. */
@@ -345,6 +347,21 @@ static bool at_rest(const struct vb_wire *wire, bool polling)
 	       vb_roce_at_rest(&wire->roce, polling);
 }
 
+/*
+ * Who was away for long, stopped or without a CPU, finds timers that are due, and the answers in
+ * sockets: in those of the port, or in others that the service thread looks at.
+ */
+static bool is_behind(struct vb_wire *wire)
+{
+	const uint64_t now_ns = wire->roce.now_ns, due_ns = vb_timers_next_ns(&wire->roce.timers);
+
+	if (due_ns > now_ns)
+		return false;
+	if (now_ns - due_ns > AWAY_NS_MIN)
+		wire->back_ns = now_ns;
+	return now_ns - wire->back_ns < LOOK_AROUND_NS || vb_port_ready(wire->port);
+}
+
 /* Answers leave with each batch: the other side waits for them. */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 {
@@ -361,6 +378,7 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 		count_up(&wire->received, count);
 		take_kicks(wire);
 		any |= count || vb_roce_next_ns(&wire->roce) <= wire->roce.now_ns;
+		wire->roce.behind = is_behind(wire);
 		/* Who polls has a completion now, and may have something to say about it. */
 		while (vb_roce_turn(&wire->roce, polling) && ++rounds < ROUNDS)
 			;

@@ -30,6 +30,7 @@ struct vb_wire {
 	_Atomic uint32_t activity;    /* of the program: posts, polls that brought something */
 	uint32_t listen_devices;      /* under lock: at all addresses of these, a bit each ... */
 	bool listen_everywhere;       /* ... and of all devices (listen.h) */
+	uint64_t back_ns;             /* under lock: nobody had been here for long until then */
 	/* service thread only */
 	bool left;                    /* to a program that polls: the sockets are not watched */
 	uint32_t window_polls;        /* since ... */

@@ -2,6 +2,10 @@
 /* Peers that do not answer, and receives that never come. */
 #include "ct.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 static const uint64_t TARGET = 4 << 20;
 
 enum { TIMEOUT = 12, RETRIES = 2 }; /* 16.8 ms, three times */
@@ -298,6 +302,56 @@ static void peer_ends(struct ct *t)
 	ct_end_has_left(t->far);
 }
 
+enum { LINKS = 100, AWAY_TIMEOUT = 16 }; /* 268 ms, twice */
+
+/* Stops the near process when it is told to, lets the far one answer, and wakes the near one. */
+static int start_sandman(struct ct_end *far, int *go)
+{
+	static struct ibv_wc wc[LINKS];
+	int ends[2], child;
+	char byte;
+
+	CT_EQ(pipe(ends), 0);
+	child = fork();
+	CT_TRUE(child >= 0);
+	if (!child) {
+		if (read(ends[0], &byte, 1) == 1)
+			kill(getppid(), SIGSTOP);
+		kill(far->pid, SIGCONT);
+		ct_poll_cq(far, far->rcq, LINKS, 5000, wc);
+		usleep(600000);
+		kill(getppid(), SIGCONT);
+		_exit(0);
+	}
+	close(ends[0]);
+	*go = ends[1];
+	return child;
+}
+
+/* Who was away itself for longer than it waits: the answers are there. */
+static void away_for_long(struct ct *t)
+{
+	static struct ct_link l[LINKS];
+	struct ct_opts o = ct_defaults(t);
+	int go, sandman;
+
+	o.timeout = AWAY_TIMEOUT;
+	o.retry_cnt = 1;
+	for (int i = 0; i < LINKS; i++) {
+		ct_link_open(t, &l[i], &o);
+		ct_recv(&l[i].b, i, TARGET, 8);
+	}
+	sandman = start_sandman(t->far, &go);
+	kill(t->far->pid, SIGSTOP);
+	for (int i = 0; i < LINKS; i++)
+		ct_send(&l[i], i, 0, 8);
+	CT_EQ(write(go, "", 1), 1);
+	for (int i = 0; i < LINKS; i++)
+		CT_EQ(ct_wait_at(t->near, t->near->scq).status, IBV_WC_SUCCESS);
+	CT_EQ(waitpid(sandman, NULL, 0), sandman);
+	close(go);
+}
+
 /* Unreliable sends do not notice. */
 static void peer_dies_unnoticed(struct ct *t)
 {
@@ -381,6 +435,8 @@ const struct ct_case ct_err_retry_cases[] = {
 	{ "timeout 0 waits for ever", timeout_zero_waits, CT_RC },
 	{ "a peer that dies is RETRY_EXC_ERR", peer_dies, CT_RC | CT_TWO },
 	{ "a peer that ends has acknowledged what it has polled", peer_ends, CT_RC | CT_TWO },
+	{ "answers that came while the requester was stopped count", away_for_long,
+	  CT_RC | CT_TWO },
 	{ "an unreliable peer that dies is not noticed", peer_dies_unnoticed,
 	  CT_UC | CT_UD | CT_TWO },
 	{ "no receive: RNR_RETRY_EXC_ERR after rnr_retry waits, the target stays RTS", no_receive,

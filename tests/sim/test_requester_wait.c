@@ -254,6 +254,27 @@ static void silence_of_an_unread_socket_is_no_silence(void **state)
 	rig_take_none(&rig);
 }
 
+/* The requester was away for longer than it would have waited. */
+static void nobody_is_given_up_before_everything_is_read(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig.roce.now_ns += 1000000000000;
+	rig.roce.behind = true;
+	rig_turn(&rig);
+	rig_poll_none(&rig);
+	rig_wait_ns(&rig, 10000000);
+	rig_poll_none(&rig);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	/* Who floods the sockets keeps nobody alive. */
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 1000000000000);
+	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
+	rig.roce.behind = false;
+}
+
 static void use_rules(const char *text)
 {
 	char why[VB_FAULT_WHY_MAX];
@@ -307,6 +328,7 @@ int main(void)
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
 		TEST_RC(patience_stays_until_a_round_trip_is_measured),
 		TEST_RC(silence_of_an_unread_socket_is_no_silence),
+		TEST_RC(nobody_is_given_up_before_everything_is_read),
 		TEST_RC(a_request_that_is_held_back_holds_back_nothing_before_it),
 	};
 

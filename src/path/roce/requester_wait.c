@@ -5,6 +5,8 @@
 
 enum {
 	BACKOFF_MAX_NS = 1000000000,
+	PUT_OFF_NS = 1000000,
+	PUT_OFF_MAX = 200,
 	GIVE_UP_MIN_NS = 200000000, /* a peer without hardware answers when it is given a CPU */
 };
 
@@ -31,11 +33,11 @@ void vb_requester_set_timer(struct vb_wired *wired)
 static void wait_for_answer(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
-	uint64_t give_up = give_up_ns(wired);
+	uint64_t last_ns = give_up_ns(wired);
 
 	req->resend_ns = wired->roce->now_ns + req->backoff_ns;
-	if (req->resend_ns > give_up)
-		req->resend_ns = give_up;
+	if (req->resend_ns > last_ns)
+		req->resend_ns = last_ns;
 	vb_requester_set_timer(wired);
 }
 
@@ -69,6 +71,7 @@ void vb_requester_rearm(struct vb_wired *wired)
 		return;
 	}
 	req->stalled_ns = wired->roce->now_ns;
+	req->put_off = 0;
 	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion,
 							   wired->roce->now_ns));
 	wait_for_answer(wired);
@@ -94,6 +97,17 @@ static void silence(struct vb_wired *wired)
 static bool peer_ended(const struct vb_wired *wired)
 {
 	return wired->way.peer && atomic_load(&wired->way.peer->state) == VB_PEER_GONE;
+}
+
+/* The answer may be among what is not read yet; but a stream of packets may have no end. */
+static void give_up(struct vb_wired *wired)
+{
+	if (!wired->roce->behind || wired->req.put_off++ >= PUT_OFF_MAX) {
+		vb_completer_fail(wired, VB_PEER_SILENT);
+		return;
+	}
+	wired->req.resend_ns = wired->roce->now_ns + PUT_OFF_NS;
+	vb_requester_set_timer(wired);
 }
 
 void vb_requester_timer(struct vb_wired *wired)
@@ -123,7 +137,7 @@ void vb_requester_timer(struct vb_wired *wired)
 	else if (peer_ended(wired))
 		vb_completer_fail(wired, VB_PEER_ENDED);
 	else if (now_ns >= give_up_ns(wired))
-		vb_completer_fail(wired, VB_PEER_SILENT);
+		give_up(wired);
 	else
 		silence(wired);
 }

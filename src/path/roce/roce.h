@@ -64,6 +64,7 @@ struct vb_requester {
 	uint32_t unasked;  /* packets since the last that asked for an ACK */
 	/* waiting */
 	uint64_t stalled_ns; /* since when there has been no progress */
+	uint32_t put_off;    /* how often giving up was, since then */
 	uint64_t resend_ns;  /* when to send again; VB_NEVER_NS: nothing is out */
 	uint64_t backoff_ns; /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;     /* no sending before; 0: not waiting */
@@ -248,6 +249,7 @@ struct vb_roce {
 	uint32_t mad_psn;         /* of QP 1: a running number */
 	bool unread;              /* set by a caller who has not looked at the sockets before: that
 				     nothing was heard proves nothing, so no timer fires */
+	bool behind;              /* set by a caller who has not read everything: no QP is given up */
 	bool fatal;               /* a fault rule ends the device: the caller sees to it */
 	uint64_t drops[VB_DROPS];
 	bool icrc_explained; /* once is enough: whoever likes can send such packets */
