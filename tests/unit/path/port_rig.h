@@ -34,7 +34,7 @@ struct rig_seen {
 	uint8_t traffic_class, hop_limit;
 	struct vb_peer *peer;
 	bool forwarded, icrc_right;
-	uint16_t id;
+	uint16_t id, position;
 };
 
 struct rig {
@@ -54,6 +54,7 @@ static inline void rig_input(void *arg, const struct vb_arrival *arrival)
 				   .length = arrival->length,
 				   .traffic_class = arrival->traffic_class,
 				   .hop_limit = arrival->hop_limit,
+				   .position = arrival->position,
 				   .peer = arrival->peer,
 				   .forwarded = arrival->forwarded };
 	memcpy(seen->bytes, arrival->bytes,

@@ -43,6 +43,7 @@ static void exchange_burst(struct rig *rig, const struct vb_way *way, uint32_t l
 		CHECK(seen->length == (last ? (uint32_t)RIG_PACKET : length));
 		CHECK(seen->bytes[12] == (last ? 99 : i));
 		CHECK(seen->icrc_right && (way->flow.ipv6 || seen->id == i));
+		CHECK(seen->position == i);
 		CHECK(vb_way_expects(way, &(struct vb_arrival){ .flow = &seen->flow }));
 	}
 	free(bytes);
@@ -97,6 +98,39 @@ static void headers_say_what_the_way_says_in_namespace(void)
 	}
 }
 RIG_TEST(headers_say_what_the_way_says)
+
+/* Whoever sends one message after another, or comes between. */
+static void a_message_has_the_flow_of_its_sender_in_namespace(void)
+{
+	static const uint8_t order[] = { 0, 0, 1, 0, 1, 1, 0 };
+	static const char *const own[] = { "127.0.0.1", "::1" };
+	struct rig *rig;
+
+	netns_up("lo", true);
+	rig = rig_open("wire");
+	for (unsigned family = 0; family < 2; family++) {
+		struct vb_av av = { .sgid = rig_gid(own[family]),
+				    .dgid = rig_gid(own[family]),
+				    .local = true };
+		struct vb_way ways[2];
+		uint32_t entropy = 1;
+
+		CHECK(!vb_port_resolve(rig->port, &av, NULL, entropy, &ways[0]));
+		do
+			CHECK(!vb_port_resolve(rig->port, &av, NULL, ++entropy, &ways[1]));
+		while (ways[1].flow.src_port == ways[0].flow.src_port);
+		for (unsigned i = 0; i < sizeof(order); i++) {
+			const struct vb_way *way = &ways[order[i]];
+			const struct rig_seen *seen = &rig->seen[rig->count];
+
+			rig_send_one(rig, way, rig_own_qpn(rig, 1), 5);
+			rig_receive(rig, rig->count + 1);
+			CHECK(seen->icrc_right && seen->flow.src_port == way->flow.src_port);
+			CHECK(!memcmp(seen->flow.src, way->flow.src, sizeof(way->flow.src)));
+		}
+	}
+}
+RIG_TEST(a_message_has_the_flow_of_its_sender)
 
 static void real_addresses_stay_and_made_up_ones_go_over_loopback_in_namespace(void)
 {
@@ -341,6 +375,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bursts_arrive_in_order),
 		cmocka_unit_test(headers_say_what_the_way_says),
+		cmocka_unit_test(a_message_has_the_flow_of_its_sender),
 		cmocka_unit_test(real_addresses_stay_and_made_up_ones_go_over_loopback),
 		cmocka_unit_test(an_address_of_another_host_needs_a_source),
 		cmocka_unit_test(what_the_kernel_refuses_is_lost_and_counted),
