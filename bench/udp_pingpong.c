@@ -106,16 +106,21 @@ static int udp_socket(void)
 /* Whom to send to; known by the server when the first datagram came. */
 static struct sockaddr_in peer;
 
+static struct msghdr head_of(struct iovec *iov, void *control, size_t size)
+{
+	return (struct msghdr){ .msg_name = &peer,
+				.msg_namelen = sizeof(peer),
+				.msg_iov = iov,
+				.msg_iovlen = 1,
+				.msg_control = control,
+				.msg_controllen = size };
+}
+
 static ssize_t receive_roce(int fd, void *buffer)
 {
 	_Alignas(struct cmsghdr) char control[2 * CMSG_SPACE(sizeof(int))];
 	struct iovec iov = { buffer, BYTES_MAX };
-	struct msghdr head = { .msg_name = &peer,
-			       .msg_namelen = sizeof(peer),
-			       .msg_iov = &iov,
-			       .msg_iovlen = 1,
-			       .msg_control = control,
-			       .msg_controllen = sizeof(control) };
+	struct msghdr head = head_of(&iov, control, sizeof(control));
 
 	return recvmsg(fd, &head, MSG_DONTWAIT);
 }
@@ -125,12 +130,7 @@ static ssize_t send_roce(int fd, const void *buffer)
 	const uint16_t segment = (uint16_t)(BTH + options.bytes + ICRC);
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(segment))];
 	struct iovec iov = { (void *)buffer, (size_t)segment + ACK };
-	struct msghdr head = { .msg_name = &peer,
-			       .msg_namelen = sizeof(peer),
-			       .msg_iov = &iov,
-			       .msg_iovlen = 1,
-			       .msg_control = control,
-			       .msg_controllen = sizeof(control) };
+	struct msghdr head = head_of(&iov, control, sizeof(control));
 	struct cmsghdr *cut = CMSG_FIRSTHDR(&head);
 
 	cut->cmsg_level = SOL_UDP;
