@@ -248,7 +248,8 @@ static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)
 	vb_spin_lock(&qp->sq.lock);
 	got = !qp->sq.executing;
 	qp->sq.executing = true;
-	*end = qp->sq.tail; /* what is posted so far */
+	if (got)
+		*end = qp->sq.tail; /* what is posted so far; its holder may be resetting it */
 	vb_spin_unlock(&qp->sq.lock);
 	return got;
 }
