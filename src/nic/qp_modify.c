@@ -94,8 +94,11 @@ static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	ADOPT(IBV_QP_RETRY_CNT, retry_cnt);
 	ADOPT(IBV_QP_RNR_RETRY, rnr_retry);
 #undef ADOPT
-	own->rq_psn &= VB_MASK24;
-	own->sq_psn &= VB_MASK24;
+	/* Whoever executes reads them meanwhile. */
+	if (mask & IBV_QP_RQ_PSN)
+		own->rq_psn &= VB_MASK24;
+	if (mask & IBV_QP_SQ_PSN)
+		own->sq_psn &= VB_MASK24;
 }
 
 /* Lets peers see it; before the gate opens, or single fields while it is open. */

@@ -39,12 +39,12 @@
 
 enum {
 	HOLES = 8,	       /* this many free names in a row: the rest is probably free too */
-	FULL_TRIES = 20,       /* a member whose queue is full is waited for this often ... */
+	FULL_TRIES = 200,      /* a member whose queue is full is waited for this often ... */
 	FULL_WAIT_NS = 100000, /* ... and this long each time */
 	MESSAGES = 16,	       /* per turn of one group */
 };
 #define LOOK_AGAIN_NS 10000000ull  /* how often behind the holes */
-#define STUCK_NS      100000000ull /* a member that did not read is not waited for so long */
+#define STUCK_NS      200000000ull /* a member that did not read is not waited for so long */
 
 struct vb_port_group {
 	struct vb_list node; /* in port->groups.joined */
