@@ -33,6 +33,9 @@ void vb_requester_advance(struct vb_wired *wired)
 		sq->reads_executed += vb_opcode_reads(wqe->opcode);
 		vb_path_complete(wired->qp, VB_OK, &report, &wired->notice);
 	}
+	/* Its memory came back in time. */
+	if (sq->next == req->begun)
+		req->suspect = false;
 	if (req->stop && sq->next == req->begun)
 		vb_completer_fail_as(wired, req->stop, req->stop_report);
 	atomic_store_explicit(&wired->qp->pend.why,
