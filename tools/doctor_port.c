@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who holds the UDP port of RoCEv2. */
+#include "base/udp_table.h"
 #include "doctor.h"
 
 #include <ctype.h>
@@ -11,37 +12,15 @@
 
 enum { ROCE_PORT = 4791, HOLDERS_MAX = 64 };
 
-struct holder {
-	unsigned uid;
-	unsigned long inode; /* 0: a socket of the kernel itself */
-	bool everywhere;     /* at all addresses at once, as no process on Verbena holds it */
-};
-
-/* "  12: 00000000:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000  0 12345 …" */
-static bool parse_socket(const char *line, unsigned *port, struct holder *holder)
+static size_t read_holders(bool ipv6, struct vb_udp_socket *holders, size_t count)
 {
-	char address[33];
+	struct vb_udp_table table;
 
-	if (sscanf(line, " %*[^:]: %32[0-9A-Fa-f]:%x %*[^ ] %*x %*[^ ] %*[^ ] %*x %u %*d %lu", address,
-		   port, &holder->uid, &holder->inode) != 4)
-		return false;
-	holder->everywhere = strspn(address, "0") == strlen(address);
-	return true;
-}
-
-static size_t read_holders(const char *path, struct holder *holders, size_t count)
-{
-	FILE *file = fopen(path, "re");
-	struct holder holder;
-	char line[512];
-	unsigned port;
-
-	if (!file)
+	if (!vb_udp_table_open(&table, ipv6))
 		return count;
-	while (count < HOLDERS_MAX && fgets(line, sizeof(line), file))
-		if (parse_socket(line, &port, &holder) && port == ROCE_PORT)
-			holders[count++] = holder;
-	fclose(file);
+	while (count < HOLDERS_MAX && vb_udp_table_next(&table, &holders[count]))
+		count += holders[count].port == ROCE_PORT;
+	vb_udp_table_close(&table);
 	return count;
 }
 
@@ -104,10 +83,12 @@ static void process_name(int pid, char *name, size_t size)
 }
 
 /* Processes of one user share the port; for another user's its holder forwards packets. */
-static void report_process(const struct holder *holder)
+static void report_process(const struct vb_udp_socket *holder)
 {
+	/* As no process on Verbena holds it. */
+	const bool everywhere = vb_udp_socket_is_everywhere(holder);
 	const enum verdict verdict =
-		holder->uid == geteuid() && !holder->everywhere ? VERDICT_OK : VERDICT_WARN;
+		holder->uid == geteuid() && !everywhere ? VERDICT_OK : VERDICT_WARN;
 	const int pid = find_process(holder->inode);
 	char name[64];
 
@@ -118,7 +99,7 @@ static void report_process(const struct holder *holder)
 	} else {
 		report(verdict, "UDP port 4791", "held by a process of user %u", holder->uid);
 	}
-	if (holder->everywhere)
+	if (everywhere)
 		advise("it is not Verbena: packets from other hosts do not arrive here; traffic within "
 		       "this host does not need the port");
 	else if (verdict == VERDICT_WARN)
@@ -126,7 +107,7 @@ static void report_process(const struct holder *holder)
 		       "traffic within this host does not need the port");
 }
 
-static void report_holder(const struct holder *holder)
+static void report_holder(const struct vb_udp_socket *holder)
 {
 	if (holder->inode) {
 		report_process(holder);
@@ -139,10 +120,10 @@ static void report_holder(const struct holder *holder)
 
 void check_port(void)
 {
-	struct holder holders[HOLDERS_MAX];
-	size_t count = read_holders("/proc/net/udp", holders, 0);
+	struct vb_udp_socket holders[HOLDERS_MAX];
+	size_t count = read_holders(false, holders, 0);
 
-	count = read_holders("/proc/net/udp6", holders, count);
+	count = read_holders(true, holders, count);
 	for (size_t i = 0; i < count; i++)
 		report_holder(&holders[i]);
 	if (!count)

@@ -55,7 +55,6 @@ static const struct row rows[] = {
 	{ "dropped_pkey", DROP(VB_DROP_PKEY) },
 	{ "dropped_address", DROP(VB_DROP_ADDRESS) },
 	{ "dropped_qkey", DROP(VB_DROP_QKEY_WRONG) },
-	{ "dropped_psn", DROP(VB_DROP_PSN) },
 	{ "dropped_sequence", DROP(VB_DROP_SEQUENCE) },
 	{ "dropped_length", DROP(VB_DROP_LENGTH) },
 	{ "dropped_no_receive", DROP(VB_DROP_RECEIVE) },

@@ -256,7 +256,8 @@ int ct_post_recv(const struct ct_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv
 
 /*
  * A thread there posts the WR `count` times, at most `depth` unpolled, and polls the send CQ,
- * which must be its own. Answers the hammer; join answers how many of the WRs succeeded.
+ * which must be its own. Answers the hammer; join answers how many of the WRs succeeded, or -1 if
+ * some did not complete at all.
  */
 int ct_hammer_start(const struct ct_qp *qp, struct ibv_send_wr *wr, int count, int depth);
 int ct_hammer_join(struct ct_end *e, int hammer);

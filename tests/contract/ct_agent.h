@@ -32,7 +32,7 @@ struct hammer {
 	struct ibv_cq *cq;
 	struct ibv_send_wr wr;
 	struct ibv_sge sge;
-	int count, depth, good;
+	int count, depth, good, missing;
 };
 
 struct sleeper {

@@ -40,6 +40,7 @@ static void *hammer_run(void *arg)
 		if (!n && posted - polled == h->depth)
 			sched_yield();
 	}
+	h->missing = posted - polled;
 	return NULL;
 }
 
@@ -68,8 +69,10 @@ void agent_hammer_start(struct ct_agent *g, struct ct_msg *m)
 
 void agent_hammer_join(struct ct_agent *g, struct ct_msg *m)
 {
-	pthread_join(g->hammers[m->handle].thread, NULL);
-	m->ret = g->hammers[m->handle].good;
+	const struct hammer *h = &g->hammers[m->handle];
+
+	pthread_join(h->thread, NULL);
+	m->ret = h->missing ? -1 : h->good;
 	if (!--g->hammers_running)
 		g->hammer_count = 0;
 }

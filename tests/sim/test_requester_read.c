@@ -2,6 +2,8 @@
 /* READ and ATOMIC: what is asked for, and what is asked for again. */
 #include "rig_case.h"
 
+#include <sys/mman.h>
+
 static void a_read_takes_a_psn_per_answer_packet(void **state)
 {
 	(void)state;
@@ -179,6 +181,85 @@ static void a_repeated_read_is_part_of_one_request(void **state)
 	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, end_psn);
 }
 
+/* An on-demand region without memory behind it, for now. */
+enum { ABSENT = 4096 };
+
+static void *reserve(struct vb_mr **mr)
+{
+	void *at = mmap(NULL, ABSENT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct vb_mr_spec spec = { .addr = (uintptr_t)at,
+				   .length = ABSENT,
+				   .iova = (uintptr_t)at,
+				   .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND };
+
+	assert_true(at != MAP_FAILED);
+	assert_int_equal(vb_mr_register(rig.pd, &spec, mr), 0);
+	return at;
+}
+
+static void post_into(enum ibv_wr_opcode opcode, void *at, const struct vb_mr *mr)
+{
+	struct ibv_sge sge = { (uintptr_t)at, 8, mr->ibv.lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = opcode,
+				  .send_flags = IBV_SEND_SIGNALED };
+
+	if (opcode == IBV_WR_RDMA_READ) {
+		wr.wr.rdma.remote_addr = 0x1000;
+	} else {
+		wr.wr.atomic.remote_addr = 0x1000;
+		wr.wr.atomic.compare_add = 5;
+	}
+	rig_post_wr(&rig, &wr);
+}
+
+static void release(void *at, struct vb_mr *mr)
+{
+	assert_int_equal(vb_mr_deregister(mr), 0);
+	munmap(at, ABSENT);
+}
+
+/* The remote error wins: it goes out all the same, and nothing behind it until it is answered. */
+static void a_read_finds_memory_that_came_back(void **state)
+{
+	struct vb_mr *mr;
+	void *at;
+
+	(void)state;
+	rig_open(&rig);
+	at = reserve(&mr);
+	post_into(IBV_WR_RDMA_READ, at, mr);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_take_none(&rig);
+	assert_int_equal(mprotect(at, ABSENT, PROT_READ | PROT_WRITE), 0);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN, 8);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	assert_memory_equal(at, rig.payload, 8);
+	rig_take_op(&rig, VB_OP_WRITE_ONLY);
+	release(at, mr);
+}
+
+/* It must not be executed with nowhere to put its result, nor look as if it had been. */
+static void an_atomic_without_memory_changes_nothing(void **state)
+{
+	struct vb_packet packet;
+	struct vb_mr *mr;
+	void *at;
+
+	(void)state;
+	rig_open(&rig);
+	at = reserve(&mr);
+	post_into(IBV_WR_ATOMIC_FETCH_AND_ADD, at, mr);
+	packet = rig_take_op(&rig, VB_OP_FETCH_ADD);
+	assert_int_equal(packet.swap_add, 0);
+	assert_int_equal(mprotect(at, ABSENT, PROT_READ | PROT_WRITE), 0);
+	rig_give_original(&rig, RIG_SQ_PSN, 77);
+	rig_sent(&rig, IBV_WC_LOC_PROT_ERR);
+	release(at, mr);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -192,6 +273,8 @@ int main(void)
 		TEST_RC(a_response_of_the_wrong_length_fails_the_read),
 		TEST_RC(a_repeated_read_goes_forward_only),
 		TEST_RC(a_repeated_read_is_part_of_one_request),
+		TEST_RC(a_read_finds_memory_that_came_back),
+		TEST_RC(an_atomic_without_memory_changes_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,30 +9,27 @@
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { LOOK_NS_MIN = 1000000, LOOK_NS_MAX = 1000000000 };
 
-static bool is_held_everywhere(const char *table)
+static bool is_held_everywhere(bool ipv6)
 {
-	FILE *file = fopen(table, "re");
-	char line[256], address[33];
-	unsigned port;
+	struct vb_udp_socket socket;
+	struct vb_udp_table table;
 	bool found = false;
 
-	if (!file)
+	if (!vb_udp_table_open(&table, ipv6))
 		return false;
-	while (!found && fgets(line, sizeof(line), file))
-		found = sscanf(line, " %*[^:]: %32[0-9A-F]:%x", address, &port) == 2 &&
-			port == VB_UDP_PORT_ROCE && strspn(address, "0") == strlen(address);
-	fclose(file);
+	while (!found && vb_udp_table_next(&table, &socket))
+		found = socket.port == VB_UDP_PORT_ROCE && vb_udp_socket_is_everywhere(&socket);
+	vb_udp_table_close(&table);
 	return found;
 }
 
 void vb_port_explain_holder(void)
 {
-	if (is_held_everywhere("/proc/net/udp") || is_held_everywhere("/proc/net/udp6"))
+	if (is_held_everywhere(false) || is_held_everywhere(true))
 		vb_explain("a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port %d "
 			   "here: no packets come from other hosts; 'verbena doctor' tells who it is",
 			   VB_UDP_PORT_ROCE);
@@ -43,36 +40,27 @@ void vb_port_explain_holder(void)
 
 /* --- whom packets come through --- */
 
-/* False: nobody is seen there; true without *readable: it cannot be told. */
-static bool find_holder(const struct vb_endpoint *endpoint, uid_t *uid, bool *readable)
+bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_socket *socket)
 {
-	FILE *table = fopen(endpoint->address.ipv6 ? "/proc/net/udp6" : "/proc/net/udp", "re");
-	char line[256], own[48], address[48];
-	unsigned found;
-
-	*readable = table != NULL;
-	if (!table)
-		return true;
-	vb_address_print_proc(&endpoint->address, own, sizeof(own));
-	while (fgets(line, sizeof(line), table)) {
-		if (sscanf(line, " %*[^:]: %47s %*s %*s %*s %*s %*s %u", address, &found) != 2 ||
-		    strcmp(address, own))
-			continue;
-		*uid = found;
-		fclose(table);
-		return true;
-	}
-	fclose(table);
-	return false;
+	return socket->port == VB_UDP_PORT_ROCE &&
+	       !memcmp(socket->address, endpoint->address.bytes, sizeof(socket->address));
 }
 
 static void look(struct vb_holder *holder, const struct vb_endpoint *endpoint)
 {
-	bool readable;
+	struct vb_udp_socket socket;
+	struct vb_udp_table table;
 
 	holder->looked_ns = vb_now_ns();
-	holder->known = find_holder(endpoint, &holder->uid, &readable);
-	holder->anybody = !readable;
+	holder->known = false;
+	holder->anybody = !vb_udp_table_open(&table, endpoint->address.ipv6);
+	if (holder->anybody)
+		return;
+	while (!holder->known && vb_udp_table_next(&table, &socket))
+		holder->known = vb_endpoint_is_at(endpoint, &socket);
+	if (holder->known)
+		holder->uid = socket.uid;
+	vb_udp_table_close(&table);
 }
 
 /* It may be another one by now. Those who are not it do not get a look each. */

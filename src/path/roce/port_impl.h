@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/config.h"
+#include "base/udp_table.h"
 #include "nic/nic.h"
 #include "path/roce/port.h"
 #include "path/roce/steer.h"
@@ -212,11 +213,8 @@ void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst,
 void vb_port_explain_holder(void);
 /* Does a process of this user hold it? True where nobody can tell. */
 bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid);
-
-/* --- steer_program.c --- */
-
-/* As /proc/net/udp prints it: words in host order, in hexadecimal, and the port. */
-void vb_address_print_proc(const struct vb_address *address, char *text, size_t size);
+/* Is a socket bound to its address, and to the port? */
+bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_socket *socket);
 
 /* --- slot_port.c --- */
 

@@ -362,7 +362,6 @@ const char *vb_drop_name(enum vb_drop drop)
 		[VB_DROP_PKEY] = "pkey",
 		[VB_DROP_ADDRESS] = "address",
 		[VB_DROP_QKEY_WRONG] = "qkey",
-		[VB_DROP_PSN] = "psn",
 		[VB_DROP_SEQUENCE] = "sequence",
 		[VB_DROP_LENGTH] = "length",
 		[VB_DROP_RECEIVE] = "no_receive",

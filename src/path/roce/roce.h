@@ -203,7 +203,6 @@ enum vb_drop {
 	VB_DROP_PKEY,
 	VB_DROP_ADDRESS,    /* not from the connected peer */
 	VB_DROP_QKEY_WRONG,
-	VB_DROP_PSN,        /* outside of every window */
 	VB_DROP_SEQUENCE,   /* RC: behind a gap or an RNR NAK. UC: of a broken message */
 	VB_DROP_LENGTH,
 	VB_DROP_RECEIVE,    /* UC, UD: no receive, or too short */

@@ -7,7 +7,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <linux/filter.h>
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -94,18 +93,7 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 		       : 0;
 }
 
-void vb_address_print_proc(const struct vb_address *address, char *text, size_t size)
-{
-	uint32_t words[4];
-	size_t used = 0;
-
-	memcpy(words, address->bytes, sizeof(words));
-	for (int i = 0; i < (address->ipv6 ? 4 : 1); i++)
-		used += (size_t)snprintf(text + used, size - used, "%08X", words[i]);
-	snprintf(text + used, size - used, ":%04X", VB_UDP_PORT_ROCE);
-}
-
-/* Is it the first line about this socket? */
+/* Some sockets are listed twice. */
 static bool is_new(unsigned long inode, unsigned long seen[VB_STEER_MEMBERS], uint32_t count)
 {
 	for (uint32_t i = 0; i < count && i < VB_STEER_MEMBERS; i++)
@@ -116,25 +104,18 @@ static bool is_new(unsigned long inode, unsigned long seen[VB_STEER_MEMBERS], ui
 	return true;
 }
 
-/*
- * The kernel prints a page at a time and goes on by the number of lines: a socket that is made meanwhile
- * shifts them, so that another one is printed twice.
- */
 uint32_t vb_steer_count_members(const struct vb_endpoint *endpoint)
 {
-	FILE *table = fopen(endpoint->address.ipv6 ? "/proc/net/udp6" : "/proc/net/udp", "re");
-	char line[256], own[48], address[48], page[4096];
-	unsigned long inode, seen[VB_STEER_MEMBERS];
+	unsigned long seen[VB_STEER_MEMBERS];
+	struct vb_udp_socket member;
+	struct vb_udp_table table;
 	uint32_t count = 0;
 
-	if (!table)
+	if (!vb_udp_table_open(&table, endpoint->address.ipv6))
 		return 0;
-	setvbuf(table, page, _IOFBF, sizeof(page));
-	vb_address_print_proc(&endpoint->address, own, sizeof(own));
-	while (fgets(line, sizeof(line), table))
-		if (sscanf(line, " %*[^:]: %47s %*s %*s %*s %*s %*s %*s %*s %lu", address, &inode) == 2 &&
-		    !strcmp(address, own) && is_new(inode, seen, count))
+	while (vb_udp_table_next(&table, &member))
+		if (vb_endpoint_is_at(endpoint, &member) && is_new(member.inode, seen, count))
 			count++;
-	fclose(table);
+	vb_udp_table_close(&table);
 	return count;
 }

@@ -15,6 +15,15 @@
 
 /* --- a reader that is slow --- */
 
+static void request_often(struct vb_nic *nic, uint32_t count)
+{
+	for (uint32_t i = 1; i <= count; i++) {
+		const struct vb_cm_message out = request(comm_id_of(nic, i), "192.0.2.7");
+
+		CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &out));
+	}
+}
+
 static void slow_reader_in_namespace(void)
 {
 	enum { MANY = 600 };
@@ -24,11 +33,7 @@ static void slow_reader_in_namespace(void)
 	prepare_host();
 	nic = nic_of_process();
 	claimed = claim(nic, VB_CM_DUAL, "");
-	for (uint32_t i = 1; i <= MANY; i++) {
-		const struct vb_cm_message out = request(comm_id_of(nic, i), "192.0.2.7");
-
-		CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &out));
-	}
+	request_often(nic, MANY);
 	CHECK(counter("mad_waited") > 0);
 	for (uint32_t i = 1; i <= MANY; i++) {
 		struct vb_cm_message in;
@@ -40,15 +45,6 @@ static void slow_reader_in_namespace(void)
 }
 
 /* --- readers that do not read, and are in nobody else's way --- */
-
-static void request_often(struct vb_nic *nic, uint32_t count)
-{
-	for (uint32_t i = 1; i <= count; i++) {
-		const struct vb_cm_message out = request(comm_id_of(nic, i), "192.0.2.7");
-
-		CHECK(!say(nic, "192.0.2.7", "192.0.2.7", &out));
-	}
-}
 
 static void tell(struct vb_nic *nic, uint32_t number)
 {
@@ -66,15 +62,23 @@ static void hear_told(struct vb_nic *nic, int answers, uint32_t number)
 	CHECK(in.attribute == VB_CM_RTU && in.rtu.remote_comm_id == comm_id_of(nic, number));
 }
 
-static void no_reader_in_namespace(void)
+/* Nobody reads what is for the claimed port; answers are read. */
+static struct vb_nic *claim_unread(int *answers)
 {
 	struct vb_nic *nic;
-	int answers;
 
 	prepare_host();
 	nic = nic_of_process();
 	claim(nic, VB_CM_DUAL, "");
-	answers = vb_gsi_open(nic);
+	*answers = vb_gsi_open(nic);
+	return nic;
+}
+
+static void no_reader_in_namespace(void)
+{
+	int answers;
+	struct vb_nic *nic = claim_unread(&answers);
+
 	request_often(nic, 64);
 	tell(nic, 1);
 	hear_told(nic, answers, 1);
@@ -84,13 +88,9 @@ static void no_reader_in_namespace(void)
 static void room_of_the_sender_in_namespace(void)
 {
 	const int small = 1;
-	struct vb_nic *nic;
 	int answers;
+	struct vb_nic *nic = claim_unread(&answers);
 
-	prepare_host();
-	nic = nic_of_process();
-	claim(nic, VB_CM_DUAL, "");
-	answers = vb_gsi_open(nic);
 	CHECK(!setsockopt(vb_gsi_get(nic)->out, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)));
 	request_often(nic, 64);
 	tell(nic, 1);
@@ -101,13 +101,9 @@ static void room_of_the_sender_in_namespace(void)
 static void room_in_line_in_namespace(void)
 {
 	enum { MANY = 10000, SOME = 600 };
-	struct vb_nic *nic;
 	int answers;
+	struct vb_nic *nic = claim_unread(&answers);
 
-	prepare_host();
-	nic = nic_of_process();
-	claim(nic, VB_CM_DUAL, "");
-	answers = vb_gsi_open(nic);
 	request_often(nic, MANY);
 	CHECK(counter("mad_dropped_full") > 0);
 	for (uint32_t i = 1; i <= SOME; i++)

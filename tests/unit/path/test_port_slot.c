@@ -74,6 +74,14 @@ static void put(int there, const struct message *message, size_t size)
 	CHECK(send(there, message, size, 0) == (ssize_t)size);
 }
 
+static struct vb_peer *join_peer(struct rig *rig, int *there)
+{
+	struct vb_peer *peer = add_peer(rig, other_slot(rig), there);
+
+	CHECK(!vb_port_adopt(rig->port, peer));
+	return peer;
+}
+
 static void packets_of_a_peer_carry_its_name_in_namespace(void)
 {
 	struct rig *rig = rig_open("slot");
@@ -82,8 +90,7 @@ static void packets_of_a_peer_carry_its_name_in_namespace(void)
 	struct vb_way way;
 	int there;
 
-	peer = add_peer(rig, other_slot(rig), &there);
-	CHECK(!vb_port_adopt(rig->port, peer));
+	peer = join_peer(rig, &there);
 	message = good_message(rig);
 	put(there, &message, HEAD + message.length);
 	rig_receive(rig, 3);
@@ -256,10 +263,9 @@ static void malformed_messages_change_nothing_but_a_counter_in_namespace(void)
 	const struct vb_port_counters *counters = vb_port_counters(rig->port);
 	static struct message message;
 	int there;
-	struct vb_peer *peer = add_peer(rig, other_slot(rig), &there);
 	size_t size;
 
-	CHECK(!vb_port_adopt(rig->port, peer));
+	join_peer(rig, &there);
 	message = good_message(rig);
 	size = HEAD + message.length;
 	for (unsigned i = 0; i < FAULTS; i++) {
@@ -294,9 +300,8 @@ static void a_hang_up_goes_back_to_the_service_thread_in_namespace(void)
 	static struct message message;
 	struct epoll_event event;
 	int there;
-	struct vb_peer *peer = add_peer(rig, other_slot(rig), &there);
+	struct vb_peer *peer = join_peer(rig, &there);
 
-	CHECK(!vb_port_adopt(rig->port, peer));
 	message = good_message(rig);
 	put(there, &message, HEAD + message.length);
 	close(there);
@@ -320,8 +325,7 @@ static void who_ends_with_packets_unread_has_said_its_last_in_namespace(void)
 	struct vb_way way;
 	int there;
 
-	peer = add_peer(rig, other_slot(rig), &there);
-	CHECK(!vb_port_adopt(rig->port, peer));
+	peer = join_peer(rig, &there);
 	message = good_message(rig);
 	way = rig_way(rig, "192.0.2.2", "192.0.2.1", peer);
 	rig_send(rig, &way, message.bytes, message.length, RIG_PACKET);
@@ -443,7 +447,7 @@ static void what_was_forwarded_is_taken_and_not_forwarded_again_in_namespace(voi
 	netns_up("lo", true);
 	rig = rig_open("wire");
 	counters = vb_port_counters(rig->port);
-	CHECK(!vb_port_adopt(rig->port, add_peer(rig, other_slot(rig), &there)));
+	join_peer(rig, &there);
 	CHECK(!vb_port_listen(rig->port,
 			      &(union ibv_gid){ .raw = { [10] = 255, 255, 127, 0, 0, 1 } }));
 	message = good_message(rig);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Between the files of RC's responder: responder.c compares PSNs and executes SENDs and WRITEs,
+ * responder_read.c requests with an answer of their own, responder_refuse.c says no.
+ */
+#ifndef VB_PATH_ROCE_RESPONDER_H
+#define VB_PATH_ROCE_RESPONDER_H
+
+#include "path/roce/roce.h"
+
+/* responder.c */
+/* The request is done, and as many PSNs with it. */
+void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packet, uint32_t psns);
+
+/* responder_read.c: READ, ATOMIC, ATOMIC WRITE, FLUSH */
+void vb_responder_answer(struct vb_wired *wired, const struct vb_packet *packet);
+/* A duplicate of one. */
+void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *packet);
+
+/* responder_refuse.c */
+void vb_responder_nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn);
+/* The QP fails once everything before was answered and the NAK is out. */
+void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
+			 enum vb_reason reason);
+void vb_responder_not_ready(struct vb_wired *wired, const struct vb_packet *packet);
+/* Nothing is wrong, but it cannot be done this moment: as if it were lost, with what follows it.
+ * To ask for it again at once would use up the requester's retries. */
+void vb_responder_postpone(struct vb_wired *wired);
+/* Answers due that count against max_dest_rd_atomic. */
+uint32_t vb_responder_resources(const struct vb_responder *resp);
+
+#endif

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests with an answer of their own: READ, ATOMIC, ATOMIC WRITE and FLUSH, and their duplicates.
+ */
+#include "exec/atomic.h"
+#include "exec/flush.h"
+#include "exec/rkey.h"
+#include "path/roce/responder.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { ATOMIC_TRIES = 1000 };
+
+/* --- requests that read --- */
+
+static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet *packet,
+				 unsigned access, uint64_t length, uint64_t *address)
+{
+	struct vb_responder *resp = &wired->resp;
+	struct vb_remote *memory = vb_responder_memory(wired);
+
+	*address = 0;
+	if (!(atomic_load(&wired->qp->entry->access) & access))
+		return VB_QP_RIGHT;
+	if (vb_responder_resources(resp) >= atomic_load(&wired->qp->entry->max_dest_rd_atomic))
+		return VB_READ_DEPTH;
+	if (length > VB_MSG_MAX)
+		return VB_PACKET_LENGTH;
+	if (access == IBV_ACCESS_REMOTE_ATOMIC && packet->va & 7)
+		return VB_ATOMIC_ALIGN;
+	if (!length) /* no bytes: the key is not looked at */
+		return VB_OK;
+	return vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			     packet->rkey, packet->va, length, access, address);
+}
+
+static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
+{
+	return length ? (uint32_t)(((uint64_t)length + wired->mtu - 1) / wired->mtu) : 1;
+}
+
+static struct vb_reply read_reply(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	return (struct vb_reply){
+		.psn = packet->psn,
+		.count = answer_packets(wired, packet->dma_length),
+		.rkey = packet->rkey,
+		.srqn = packet->srqn,
+		.va = packet->va,
+		.length = packet->dma_length,
+		.msn = wired->resp.msn,
+	};
+}
+
+static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_reply reply;
+	uint64_t address;
+	enum vb_reason reason =
+		check_read(wired, packet, IBV_ACCESS_REMOTE_READ, packet->dma_length, &address);
+
+	if (reason) {
+		vb_responder_refuse(wired, packet, reason);
+		return;
+	}
+	vb_responder_executed(wired, packet, answer_packets(wired, packet->dma_length));
+	reply = read_reply(wired, packet);
+	vb_reply_push(&wired->resp, &reply);
+	vb_roce_todo(wired);
+}
+
+static void save(struct vb_responder *resp, const struct vb_packet *packet, uint64_t original)
+{
+	resp->saved[resp->saved_next++ % VB_RD_ATOMIC_MAX] = (struct vb_saved_atomic){
+		.psn = packet->psn,
+		.opcode = packet->opcode,
+		.used = true,
+		.original = original,
+	};
+}
+
+static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original, bool repeated)
+{
+	const struct vb_reply reply = {
+		.psn = psn,
+		.count = 1,
+		.atomic = true,
+		.repeated = repeated,
+		.msn = wired->resp.msn,
+		.original = original,
+	};
+
+	if (!vb_reply_push(&wired->resp, &reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
+/* Another process of this host may be at it for a moment; who waits too long is asked again. */
+static int apply(struct vb_wired *wired, const struct vb_atomic *op, uint64_t address,
+		 uint64_t *original)
+{
+	int err = -EAGAIN;
+
+	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
+		err = vb_atomic_apply(vb_responder_memory(wired)->home, address, op, original);
+	return err;
+}
+
+static void atomic_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	bool compare = (packet->opcode & ~VB_TRANSPORT_MASK) == VB_OP_COMPARE_SWAP;
+	const struct vb_atomic op = {
+		.compare_swap = compare,
+		.compare_add = compare ? packet->compare : packet->swap_add,
+		.swap = packet->swap_add,
+	};
+	uint64_t address, original = 0;
+	enum vb_reason reason = check_read(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
+	int err;
+
+	if (reason) {
+		vb_responder_refuse(wired, packet, reason);
+		return;
+	}
+	err = apply(wired, &op, address, &original);
+	if (err == -EAGAIN) {
+		vb_responder_postpone(wired);
+		return;
+	}
+	if (err) {
+		vb_responder_refuse(wired, packet, VB_REMOTE_MEMORY);
+		return;
+	}
+	vb_responder_executed(wired, packet, 1);
+	save(&wired->resp, packet, original);
+	atomic_reply(wired, packet->psn, original, false);
+}
+
+/* --- requests that are answered by a READ response without bytes --- */
+
+static void empty_reply(struct vb_wired *wired, const struct vb_packet *packet, bool repeated)
+{
+	const struct vb_reply reply = {
+		.psn = packet->psn,
+		.count = 1,
+		.repeated = repeated,
+		.msn = wired->resp.msn,
+	};
+
+	if (!vb_reply_push(&wired->resp, &reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
+static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb_packet *packet,
+					 uint64_t *address)
+{
+	if (packet->dma_length != VB_ATOMIC_WRITE_LENGTH)
+		return VB_PACKET_LENGTH;
+	if (packet->va & 7)
+		return VB_ATOMIC_ALIGN;
+	return check_read(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
+}
+
+static void atomic_write_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_atomic op = { .write = true };
+	uint64_t address, original;
+	enum vb_reason reason = check_atomic_write(wired, packet, &address);
+	int err;
+
+	if (reason) {
+		vb_responder_refuse(wired, packet, reason);
+		return;
+	}
+	memcpy(&op.swap, packet->payload, sizeof(op.swap));
+	err = apply(wired, &op, address, &original);
+	if (err == -EAGAIN) {
+		vb_responder_postpone(wired);
+		return;
+	}
+	if (err) {
+		vb_responder_refuse(wired, packet, VB_REMOTE_MEMORY);
+		return;
+	}
+	vb_responder_executed(wired, packet, 1);
+	empty_reply(wired, packet, false);
+}
+
+static void flush_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_remote *memory = vb_responder_memory(wired);
+	const struct vb_flush flush = {
+		.feth = packet->flush,
+		.rkey = packet->rkey,
+		.va = packet->va,
+		.length = packet->dma_length,
+		.qp_access = atomic_load(&wired->qp->entry->access),
+	};
+	enum vb_reason reason;
+
+	if (vb_responder_resources(&wired->resp) >=
+	    atomic_load(&wired->qp->entry->max_dest_rd_atomic))
+		reason = VB_READ_DEPTH;
+	else
+		reason = vb_flush_apply(memory->home, &memory->key_cache, memory->pd,
+					memory->entry->qpn, &flush);
+	if (reason) {
+		vb_responder_refuse(wired, packet, reason);
+		return;
+	}
+	vb_responder_executed(wired, packet, 1);
+	empty_reply(wired, packet, false);
+}
+
+/* --- duplicates --- */
+
+/* The rest of an answer that is still going out has become useless: the requester starts over. */
+static bool restart(struct vb_responder *resp, struct vb_reply *reply)
+{
+	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++) {
+		struct vb_reply *at = &resp->replies[i % VB_REPLIES];
+		int32_t into = vb_psn_diff(reply->psn, at->psn);
+
+		if (at->atomic || into < 0 || (uint32_t)into >= at->count)
+			continue;
+		reply->repeated = at->repeated;
+		*at = *reply;
+		return true;
+	}
+	return false;
+}
+
+static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_responder *resp = &wired->resp;
+	struct vb_remote *memory = vb_responder_memory(wired);
+	struct vb_reply reply = read_reply(wired, packet);
+	uint64_t address;
+
+	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, packet->srqn))
+		return;
+	/* It was allowed once. If it is not any more, silence is the answer. */
+	if (packet->dma_length > VB_MSG_MAX ||
+	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
+	    (packet->dma_length &&
+	     vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			   packet->rkey, packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ,
+			   &address)))
+		return;
+	reply.repeated = true;
+	/* A repeated request asks for no more than was executed. */
+	if (vb_psn_diff(vb_psn_add(packet->psn, reply.count), resp->expected_psn) > 0)
+		return;
+	if (!restart(resp, &reply) && !vb_reply_push(resp, &reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
+static void atomic_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_responder *resp = &wired->resp;
+
+	/* The newest first: PSNs come round, and an old one may have the same. */
+	for (uint32_t i = 1; i <= VB_RD_ATOMIC_MAX; i++) {
+		const struct vb_saved_atomic *saved =
+			&resp->saved[(resp->saved_next - i) % VB_RD_ATOMIC_MAX];
+
+		if (saved->used && saved->psn == packet->psn && saved->opcode == packet->opcode) {
+			atomic_reply(wired, packet->psn, saved->original, true);
+			return;
+		}
+	}
+}
+
+void vb_responder_answer(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	switch ((enum vb_family)vb_opcode_row(packet->opcode)->family) {
+	case VB_FAMILY_READ_REQUEST:
+		read_request(wired, packet);
+		break;
+	case VB_FAMILY_ATOMIC:
+		atomic_request(wired, packet);
+		break;
+	case VB_FAMILY_ATOMIC_WRITE:
+		atomic_write_request(wired, packet);
+		break;
+	case VB_FAMILY_FLUSH:
+		flush_request(wired, packet);
+		break;
+	default:
+		vb_responder_refuse(wired, packet, VB_OUT_OF_SEQUENCE);
+	}
+}
+
+void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	switch ((enum vb_family)vb_opcode_row(packet->opcode)->family) {
+	case VB_FAMILY_READ_REQUEST:
+		read_again(wired, packet);
+		break;
+	case VB_FAMILY_ATOMIC:
+		atomic_again(wired, packet);
+		break;
+	case VB_FAMILY_ATOMIC_WRITE: /* done once; only the answer was lost */
+	case VB_FAMILY_FLUSH:
+		empty_reply(wired, packet, true);
+		break;
+	default:
+		break;
+	}
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the responder of RC does not do: for good (the QP fails), or for now. */
+#include "nic/tm.h"
+#include "path/roce/responder.h"
+
+void vb_responder_nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
+{
+	wired->resp.nak_due = syndrome;
+	wired->resp.nak_psn = psn;
+	vb_roce_todo(wired);
+}
+
+uint32_t vb_responder_resources(const struct vb_responder *resp)
+{
+	uint32_t used = 0;
+
+	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++)
+		used += !resp->replies[i % VB_REPLIES].repeated;
+	return used;
+}
+
+/* Of the receive that the message at hand is for. */
+static uint32_t room(const struct vb_remote *own)
+{
+	uint32_t index = own->many ? own->taken : own->next_recv;
+
+	return own->cells[index & own->mask].posted_length;
+}
+
+static void fill_in(const struct vb_wired *wired, const struct vb_packet *packet,
+		    struct vb_report *report)
+{
+	const struct vb_responder *resp = &wired->resp;
+
+	switch (report->reason) {
+	case VB_RECV_SHORT:
+		report->length = (uint64_t)resp->offset + packet->payload_length;
+		report->have = resp->tm.tag ? resp->tm.tag->length : room(&resp->own);
+		break;
+	case VB_READ_DEPTH:
+		report->want = vb_responder_resources(resp) + 1;
+		report->have = atomic_load(&wired->qp->entry->max_dest_rd_atomic);
+		break;
+	case VB_PACKET_LENGTH:
+		report->length = packet->payload_length;
+		report->want = wired->mtu;
+		break;
+	default:
+		break;
+	}
+}
+
+static void explain(const struct vb_wired *wired, const struct vb_packet *packet,
+		    enum vb_reason reason)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_report report = {
+		.reason = reason,
+		.qpn = wired->qp->attr.dest_qp_num,
+		.peer_qpn = wired->qp->ibv.qp_num,
+		.key = packet->rkey,
+		.addr = packet->va,
+		.length = row->family == VB_FAMILY_ATOMIC ? 8
+			  : row->headers & VB_HEADER_RETH ? packet->dma_length
+							  : packet->payload_length,
+	};
+
+	fill_in(wired, packet, &report);
+	vb_report_refusal(&report);
+}
+
+void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
+			 enum vb_reason reason)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_responder *resp = &wired->resp;
+	bool consumes = row->family == VB_FAMILY_SEND || row->headers & VB_HEADER_IMM;
+
+	resp->fatal = reason;
+	resp->fatal_spoils = consumes;
+	explain(wired, packet, reason);
+	vb_responder_nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
+}
+
+/* A NAK acknowledges SENDs and WRITEs before it. READs it does not, and nothing else will. */
+void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const enum vb_family family = vb_opcode_row(packet->opcode)->family;
+	const struct vb_responder *resp = &wired->resp;
+	int32_t ahead = vb_psn_diff(packet->psn, resp->nak_psn);
+
+	if (!resp->fatal_told || ahead > 0 ||
+	    (ahead && family != VB_FAMILY_SEND && family != VB_FAMILY_WRITE))
+		return;
+	vb_responder_nak(wired, vb_reason_row(resp->fatal)->syndrome, resp->nak_psn);
+}
+
+void vb_responder_not_ready(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	wired->resp.rnr_sent = true;
+	wired->counters.rnr_sent++;
+	vb_responder_nak(
+		wired,
+		(uint8_t)(VB_SYNDROME_RNR | (wired->qp->attr.min_rnr_timer & VB_SYNDROME_VALUE)),
+		packet->psn);
+}
+
+void vb_responder_postpone(struct vb_wired *wired)
+{
+	wired->resp.nak_sent = true;
+}
