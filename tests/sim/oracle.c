@@ -398,12 +398,12 @@ void oracle_close(struct end *end)
 }
 
 /*
- * Nobody floods the network: what is sent is in proportion to what there is to be sent. Behind an
- * RNR NAK a window of packets goes out again.
+ * Nobody floods the network: what is sent is in proportion to what there is to be sent, and to what
+ * the network does to it. Behind an RNR NAK a window of packets goes out again.
  */
 static void check_effort(struct world *world)
 {
-	uint64_t most = 12 * world->stats.offered + 200ull * world->end_count;
+	uint64_t most = (world->harsh ? 30 : 12) * world->stats.offered + 200ull * world->end_count;
 
 	for (unsigned i = 0; i < world->end_count; i++) {
 		const struct end *end = world->ends[i];

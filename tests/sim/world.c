@@ -9,6 +9,7 @@
 
 enum { BEGIN_NS = 1000000, TURN_DELAY_NS = 5000 };
 #define LIMIT_NS 120000000000ull
+#define LIMIT_TRIPS 5000ull /* across the network; hosts may be far apart */
 #define REST_NS	 10000000000ull
 
 void world_fail(struct world *world, const char *format, ...)
@@ -220,9 +221,10 @@ static void poll_all(struct world *world)
 static void live(struct world *world)
 {
 	bool alive = true;
-	uint64_t rest_ns;
+	uint64_t rest_ns, limit_ns;
 
-	while (alive && !world->failure[0] && !oracle_done(world) && world->now_ns < LIMIT_NS)
+	limit_ns = LIMIT_NS + LIMIT_TRIPS * world->net.delay_ns;
+	while (alive && !world->failure[0] && !oracle_done(world) && world->now_ns < limit_ns)
 		alive = step(world);
 	poll_all(world);
 	if (!world->failure[0] && !oracle_done(world))
