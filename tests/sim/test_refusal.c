@@ -12,6 +12,27 @@ static void a_misaligned_atomic_is_an_invalid_request(void **state)
 	assert_true(rig_event(&rig, IBV_EVENT_QP_REQ_ERR));
 }
 
+/* Its address is aligned, the memory there is not: the region begins elsewhere than it says. */
+static void nor_is_one_of_a_region_with_another_start(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_FETCH_ADD, RIG_RQ_PSN, 0);
+	struct vb_mr_spec spec = { .length = 64,
+				   .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
+	struct vb_mr *mr;
+
+	(void)state;
+	rig_open(&rig);
+	spec.addr = (uintptr_t)rig.region + 4;
+	assert_int_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
+	packet.va = 8;
+	packet.swap_add = 1;
+	packet.rkey = mr->ibv.rkey;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+}
+
 /* Four resources: a fifth READ while four wait to be answered is a mistake of the requester. */
 static void too_many_reads_are_an_invalid_request(void **state)
 {
@@ -335,6 +356,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST_RC(a_misaligned_atomic_is_an_invalid_request),
+		TEST_RC(nor_is_one_of_a_region_with_another_start),
 		TEST_RC(too_many_reads_are_an_invalid_request),
 		TEST_RC(memory_that_goes_away_is_refused_where_the_answer_ends),
 		TEST_RC(a_qp_in_error_reads_no_further),

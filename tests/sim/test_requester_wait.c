@@ -311,6 +311,62 @@ static void a_request_that_is_held_back_holds_back_nothing_before_it(void **stat
 	use_rules("");
 }
 
+/* --- a rate --- */
+
+static void set_rate(uint32_t kbps, uint32_t burst_bytes)
+{
+	atomic_store(&rig.qp->rate_burst_bytes, burst_bytes);
+	atomic_store(&rig.qp->rate_kbps, kbps);
+}
+
+/* Before a pause there is an answer, so that nobody takes it for silence. */
+static void a_pause_of_the_rate_is_no_silence(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	set_rate(1000, 1); /* a packet takes more than 8 ms */
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 4 * RIG_MTU, IBV_SEND_SIGNALED);
+	for (uint32_t i = 0; i < 4; i++) {
+		while (rig.out_head == rig.out_tail)
+			rig_wait_ns(&rig, 100000);
+		assert_true(rig_take(&rig).ack_request);
+		rig_take_none(&rig);
+		rig_ack(&rig, RIG_SQ_PSN + i, VB_CREDITS_NONE);
+	}
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	assert_int_equal(rig.wired->counters.timeouts, 0);
+	assert_int_equal(rig.wired->counters.retransmits, 0);
+}
+
+/* One that is lost is repeated in time, however slow the rate. */
+static void a_rate_does_not_use_up_the_patience(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	set_rate(8, 1); /* a packet takes a second */
+	rig_post(&rig, IBV_WR_RDMA_WRITE, RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_WRITE_ONLY);
+	rig_wait_ns(&rig, 100000000);
+	rig_take_op(&rig, VB_OP_WRITE_ONLY);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+static void a_new_rate_owes_nothing_of_the_old(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	set_rate(8, 1);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 2 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_WRITE_FIRST);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_take_none(&rig);
+	set_rate(1000000, 1);
+	vb_roce_todo(rig.wired); /* as ibv_modify_qp_rate_limit does */
+	rig_turn(&rig);
+	rig_take_op(&rig, VB_OP_WRITE_LAST);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -330,6 +386,9 @@ int main(void)
 		TEST_RC(silence_of_an_unread_socket_is_no_silence),
 		TEST_RC(nobody_is_given_up_before_everything_is_read),
 		TEST_RC(a_request_that_is_held_back_holds_back_nothing_before_it),
+		TEST_RC(a_pause_of_the_rate_is_no_silence),
+		TEST_RC(a_rate_does_not_use_up_the_patience),
+		TEST_RC(a_new_rate_owes_nothing_of_the_old),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

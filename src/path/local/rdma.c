@@ -77,8 +77,10 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	*address = 0;
 	if (!wqe->length) /* no bytes: the key is not looked at */
 		return VB_OK;
-	return vb_rkey_check(remote->home, &remote->key_cache, remote->pd, remote->entry->qpn,
-			     wqe->rkey, wqe->remote_addr, wqe->length, access, address);
+	reason = vb_rkey_check(remote->home, &remote->key_cache, remote->pd, remote->entry->qpn,
+			       wqe->rkey, wqe->remote_addr, wqe->length, access, address);
+	/* The memory behind an aligned address may not be: of a region with another start. */
+	return !reason && atomic && *address & 7 ? VB_ATOMIC_ALIGN : reason;
 }
 
 /* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */

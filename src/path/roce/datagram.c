@@ -77,7 +77,7 @@ static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 		.migreq = true,
 		.pkey = 0xffff,
 		.dest_qpn = wqe->remote_qpn,
-		.psn = wired ? wired->datagram_psn++ & VB_PSN_MASK : 0,
+		.psn = vb_psn_add(qp->attr.sq_psn, wired ? wired->datagram_psn++ : 0),
 		.qkey = vb_qp_datagram_qkey(qp, wqe),
 		.src_qpn = qp->ibv.qp_num,
 		.link = link_of(&wqe->ah->av),

@@ -90,6 +90,7 @@ static bool asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 	if (last && (wqe->signaled || req->cursor + 1 == turn->end || drains(turn->wired)))
 		return true;
 	return req->unasked + 1 >= ASK_EVERY || turn->budget <= 1 || req->rnr_cautious ||
+	       vb_requester_pace_holds(turn->wired) ||
 	       vb_requester_in_flight(req) + 1 >= vb_congestion_window(&req->congestion) ||
 	       share->used_bytes + 2 * turn->wired->mtu >= share->limit_bytes;
 }
@@ -105,6 +106,12 @@ static uint8_t opcode_of(const struct vb_wired *wired, const struct vb_wqe *wqe,
 	return transport | (last ? shape->last : shape->middle);
 }
 
+/* Only what completes a receive can be solicited. */
+static bool consumes(const struct vb_wqe *wqe)
+{
+	return wqe->opcode != IBV_WR_RDMA_WRITE;
+}
+
 /* False: its memory went away. */
 static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
@@ -114,7 +121,7 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 	bool last = index + 1 == wqe->psn_count;
 	struct vb_packet packet = {
 		.opcode = opcode_of(wired, wqe, !index, last),
-		.solicited = last && wqe->solicited,
+		.solicited = last && wqe->solicited && consumes(wqe),
 		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = asks(turn, wqe, last),
 		.pkey = 0xffff,
@@ -135,6 +142,8 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 		return false;
 	}
 	vb_tx_end(&wired->roce->tx);
+	if (!vb_requester_reliable(wired))
+		vb_pace_pay(wired->roce, &wired->way, packet.payload_length);
 	vb_requester_sent(turn, wqe, 1, packet.ack_request);
 	return true;
 }
@@ -171,7 +180,6 @@ enum vb_reason vb_requester_memory(struct vb_requester_turn *turn, const struct 
 /* UC: sent is done. */
 static void forget_sent(struct vb_wired *wired)
 {
-	vb_pace_pay(wired->roce, &wired->way, wired->mtu);
 	wired->req.una_psn = wired->req.next_psn;
 	vb_requester_advance(wired);
 }
@@ -193,7 +201,9 @@ static bool step(struct vb_requester_turn *turn)
 		return false;
 	if (!vb_requester_reliable(wired) && !vb_requester_pace_all(wired))
 		return false;
-	if (__builtin_expect(rate_kbps, 0) && !vb_requester_pace(wired, wqe, rate_kbps))
+	/* What follows silence is one packet, and its time runs: it does not wait for the rate. */
+	if (__builtin_expect(rate_kbps, 0) && !vb_requester_pace(wired, wqe, rate_kbps) &&
+	    !req->probing)
 		return false;
 	reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	/* Deregistered, or unmapped, since it was begun. */

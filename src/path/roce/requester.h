@@ -79,6 +79,8 @@ void vb_requester_forget_reads(struct vb_requester *req, uint32_t psn);
 bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps);
 /* UC: the pace of the whole process (pace.c). */
 bool vb_requester_pace_all(struct vb_wired *wired);
+/* What follows has to wait for the rate. */
+bool vb_requester_pace_holds(const struct vb_wired *wired);
 
 /* requester_wait.c */
 void vb_requester_set_timer(struct vb_wired *wired);

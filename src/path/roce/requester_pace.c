@@ -26,16 +26,24 @@ static uint32_t packet_size(const struct vb_wired *wired, const struct vb_wqe *w
 	return HEADERS_SIZE + (left < wired->mtu ? left : wired->mtu);
 }
 
+static uint64_t burst_ns_of(const struct vb_wired *wired, uint32_t rate_kbps)
+{
+	uint32_t burst = atomic_load(&wired->qp->rate_burst_bytes);
+
+	return time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, rate_kbps);
+}
+
 /* Pays for a packet and returns 0, or when to come again. */
 static uint64_t pay(struct vb_wired *wired, uint32_t size, uint32_t rate_kbps)
 {
 	struct vb_requester *req = &wired->req;
-	uint32_t burst = atomic_load(&wired->qp->rate_burst_bytes);
 	uint64_t now_ns = wired->roce->now_ns;
-	uint64_t burst_ns = time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, rate_kbps);
+	uint64_t burst_ns = burst_ns_of(wired, rate_kbps);
 
-	if (req->paid_ns < now_ns)
+	/* At another rate it would have been another time. */
+	if (req->paid_ns < now_ns || req->paid_kbps != rate_kbps)
 		req->paid_ns = now_ns;
+	req->paid_kbps = rate_kbps;
 	/* Not a timer for each packet: on with half a burst. */
 	if (req->paid_ns > now_ns + burst_ns)
 		return req->paid_ns - burst_ns / 2;
@@ -52,6 +60,14 @@ bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_
 	wired->req.pace_ns = again_ns;
 	vb_requester_set_timer(wired);
 	return false;
+}
+
+bool vb_requester_pace_holds(const struct vb_wired *wired)
+{
+	uint32_t rate_kbps = atomic_load_explicit(&wired->qp->rate_kbps, memory_order_relaxed);
+
+	return __builtin_expect(rate_kbps, 0) &&
+	       wired->req.paid_ns > wired->roce->now_ns + burst_ns_of(wired, rate_kbps);
 }
 
 uint64_t vb_requester_pace_datagram(struct vb_wired *wired, uint32_t length)

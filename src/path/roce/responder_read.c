@@ -18,6 +18,7 @@ static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet 
 {
 	struct vb_responder *resp = &wired->resp;
 	struct vb_remote *memory = vb_responder_memory(wired);
+	enum vb_reason reason;
 
 	*address = 0;
 	if (!(atomic_load(&wired->qp->entry->access) & access))
@@ -30,8 +31,12 @@ static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet 
 		return VB_ATOMIC_ALIGN;
 	if (!length) /* no bytes: the key is not looked at */
 		return VB_OK;
-	return vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
-			     packet->rkey, packet->va, length, access, address);
+	reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			       packet->rkey, packet->va, length, access, address);
+	/* The memory behind an aligned address may not be: of a region with another start. */
+	if (!reason && access == IBV_ACCESS_REMOTE_ATOMIC && *address & 7)
+		reason = VB_ATOMIC_ALIGN;
+	return reason;
 }
 
 static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
@@ -155,11 +160,14 @@ static void empty_reply(struct vb_wired *wired, const struct vb_packet *packet, 
 static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb_packet *packet,
 					 uint64_t *address)
 {
+	enum vb_reason reason;
+
 	if (packet->dma_length != VB_ATOMIC_WRITE_LENGTH)
 		return VB_PACKET_LENGTH;
 	if (packet->va & 7)
 		return VB_ATOMIC_ALIGN;
-	return check_read(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
+	reason = check_read(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
+	return !reason && *address & 7 ? VB_ATOMIC_ALIGN : reason;
 }
 
 static void atomic_write_request(struct vb_wired *wired, const struct vb_packet *packet)

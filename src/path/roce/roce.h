@@ -71,6 +71,7 @@ struct vb_requester {
 	uint64_t rnr_since_ns; /* of rnr_cautious: the first RNR NAK */
 	uint64_t pace_ns;    /* a rate, or a fault rule, lets more go then; 0: not waiting */
 	uint64_t paid_ns;    /* until when what was sent takes at that rate */
+	uint32_t paid_kbps;  /* that rate */
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;   /* after an RNR wait: one packet only, until it is taken */
 	uint32_t nak_psn;    /* of the last sequence NAK that was acted upon */
