@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int vb_fd_high(int fd)
@@ -27,7 +28,7 @@ int vb_fd_high(int fd)
 void vb_fd_close(int *fd)
 {
 	if (*fd >= 0)
-		close(*fd);
+		syscall(SYS_close, *fd); /* also under locks: see message.h */
 	*fd = -1;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 #include "base/config.h"
+#include "base/message.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@ void vb_explain(const char *format, ...)
 	if (length > (int)sizeof(line) - 2)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
+	if (vb_write(STDERR_FILENO, line, (size_t)length) < 0)
 		errno = saved_errno; /* nowhere to say it */
 	errno = saved_errno;
 }

@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages in and out under a lock. libc's calls are cancellation points, which this code is not:
- * a thread that is cancelled in them would keep the lock.
+ * System calls under a lock. libc's are cancellation points, which this code is not: a thread that
+ * is cancelled in them would keep the lock.
  */
 #ifndef VB_BASE_MESSAGE_H
 #define VB_BASE_MESSAGE_H
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static inline ssize_t vb_sendmsg(int fd, const struct msghdr *message, int flags)
@@ -28,6 +32,46 @@ static inline int vb_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, 
 static inline int vb_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
 	return (int)syscall(SYS_recvmmsg, fd, messages, count, flags, NULL);
+}
+
+static inline ssize_t vb_sendto(int fd, const void *bytes, size_t size, int flags,
+				const struct sockaddr *to, socklen_t length)
+{
+	return syscall(SYS_sendto, fd, bytes, size, flags, to, length);
+}
+
+static inline ssize_t vb_recv(int fd, void *bytes, size_t size, int flags)
+{
+	return syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
+}
+
+/* What is ready now. */
+static inline int vb_epoll_look(int epoll, struct epoll_event *events, int count)
+{
+	return (int)syscall(SYS_epoll_pwait, epoll, events, count, 0, NULL, _NSIG / 8);
+}
+
+static inline ssize_t vb_write(int fd, const void *bytes, size_t size)
+{
+	return syscall(SYS_write, fd, bytes, size);
+}
+
+static inline ssize_t vb_read(int fd, void *bytes, size_t size)
+{
+	return syscall(SYS_read, fd, bytes, size);
+}
+
+static inline int vb_ppoll(struct pollfd *fds, unsigned count, struct timespec timeout)
+{
+	return (int)syscall(SYS_ppoll, fds, count, &timeout, NULL, _NSIG / 8);
+}
+
+/* Signals cut it short. */
+static inline void vb_sleep_ns(long ns)
+{
+	const struct timespec wait = { 0, ns };
+
+	syscall(SYS_nanosleep, &wait, NULL);
 }
 
 #endif

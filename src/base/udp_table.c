@@ -8,7 +8,7 @@ enum { WORD_DIGITS = 8 };
 bool vb_udp_table_open(struct vb_udp_table *table, bool ipv6)
 {
 	table->ipv6 = ipv6;
-	table->file = fopen(ipv6 ? "/proc/net/udp6" : "/proc/net/udp", "re");
+	table->file = fopen(ipv6 ? "/proc/net/udp6" : "/proc/net/udp", "rec");
 	if (table->file)
 		setvbuf(table->file, table->page, _IOFBF, sizeof(table->page));
 	return table->file != NULL;

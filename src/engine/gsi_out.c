@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/message.h"
 #include "engine/gsi_impl.h"
 #include "engine/watch.h"
 
@@ -63,7 +64,7 @@ static bool exchange_out(struct vb_gsi *gsi)
 static int put(const struct vb_gsi *gsi, const struct vb_cm_target *target,
 	       const struct vb_gsi_datagram *datagram)
 {
-	if (sendto(gsi->out, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_NOSIGNAL,
+	if (vb_sendto(gsi->out, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_NOSIGNAL,
 		   (const void *)&target->address, target->length) >= 0)
 		return 0;
 	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR

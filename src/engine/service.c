@@ -50,6 +50,7 @@ static void on_link_event(struct vb_nic *nic)
 {
 	vb_link_event();
 	vb_listen_again(nic);
+	vb_wire_enter_again(nic);
 	vb_multicast_again(nic);
 }
 
@@ -94,7 +95,7 @@ static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *ti
 	uint64_t wake_ns = wake_time_ns(engine, polled), now_ns;
 
 	/* While pollers are at it nobody needs to ring for what waits. */
-	polled = (polled && wake_ns != VB_NEVER_NS) || vb_wire_left(engine->nic);
+	polled = (polled && wake_ns <= vb_now_ns() + POLLED_LOOK_NS) || vb_wire_left(engine->nic);
 	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
 	if ((!polled && (atomic_load(&engine->pending_version) != version ||
 			 vb_wire_too_late(engine->nic, wake_ns))) ||
@@ -116,7 +117,8 @@ static int wait_events(struct vb_engine *engine, struct epoll_event *events, boo
 	int count;
 
 	count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout, NULL);
-	if (count < 0 && errno == ENOSYS) /* before Linux 5.11: milliseconds, rounded up */
+	/* Before Linux 5.11, or a filter does not know the call: milliseconds, rounded up. */
+	if (count < 0 && errno != EINTR)
 		count = epoll_wait(engine->epoll, events, EVENTS,
 				   kind < 0 ? -1 :
 					      (int)(timeout.tv_sec * 1000 +

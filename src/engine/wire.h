@@ -68,6 +68,8 @@ void vb_wire_stop(struct vb_qp *qp, bool connects_again);
 
 /* RTR: does the wire carry it from the start? */
 void vb_wire_enter(struct vb_qp *qp);
+/* Addresses have changed: QPs that found no way at RTR try again. By the service thread. */
+void vb_wire_enter_again(struct vb_nic *nic);
 /* Something was posted, or its state has changed. */
 void vb_wire_kick(struct vb_qp *qp);
 /* What is posted is begun, whoever holds the wire now: then the QP may go to SQD. */

@@ -12,6 +12,8 @@
 #include <sched.h>
 #include <string.h>
 
+enum { ENTER_TRIES = 1000 };
+
 static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_way way = { 0 };
@@ -157,6 +159,48 @@ static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 	vb_qp_token_release(qp);
 	atomic_store(&qp->pend.wake_ns, wire->roce.now_ns);
 	vb_engine_pend(wire->nic->engine, qp);
+}
+
+/* RTR, and no way was to be had at that moment. */
+static bool waits_for_a_way(const struct vb_qp *qp)
+{
+	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET && qp->entry &&
+	       !atomic_load(&qp->wired) && vb_gate_open(atomic_load(&qp->entry->gate)) &&
+	       goes_by_wire(qp);
+}
+
+/* False: nic->lock is taken. Its holder may wait for this thread. */
+static bool try_enter_again(struct vb_wire *wire)
+{
+	struct vb_nic *nic = wire->nic;
+
+	if (pthread_mutex_trylock(&nic->lock))
+		return false;
+	vb_list_for(qp, &nic->qps, struct vb_qp, node)
+	{
+		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
+			continue;
+		if (!adopt_locked(wire, qp, NULL))
+			vb_roce_post(atomic_load(&qp->wired));
+		else
+			vb_qp_token_release(qp);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return true;
+}
+
+void vb_wire_enter_again(struct vb_nic *nic)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	bool done = !wire;
+
+	for (unsigned i = 0; i < ENTER_TRIES && !done; i++) {
+		if (i)
+			sched_yield();
+		vb_wire_lock(wire);
+		done = !vb_wire_begin(wire) || try_enter_again(wire);
+		vb_wire_unlock(wire);
+	}
 }
 
 static bool comes_again(const struct vb_arrival *arrival)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events of a context: a list, and an eventfd that counts it. */
 #include "nic/context.h"
+#include "base/message.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *obj
 	pthread_mutex_lock(&ctx->async_lock);
 	vb_list_append(&ctx->async_events, &entry->node);
 	pthread_mutex_unlock(&ctx->async_lock);
-	if (write(ibv->async_fd, &one, sizeof(one)) < 0)
+	if (vb_write(ibv->async_fd, &one, sizeof(one)) < 0)
 		return; /* 2^64 - 2 events pend: it is readable */
 }
 

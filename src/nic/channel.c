@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/channel.h"
+#include "base/message.h"
 #include "nic/cq.h"
 
 #include <errno.h>
@@ -42,7 +43,7 @@ int vb_channel_destroy(struct vb_channel *channel)
 
 void vb_channel_signal(struct vb_channel *channel, uint64_t events)
 {
-	if (write(channel->ibv.fd, &events, sizeof(events)) < 0)
+	if (vb_write(channel->ibv.fd, &events, sizeof(events)) < 0)
 		return; /* the counter is full: readable all the same */
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/peer.h"
 #include "base/fd.h"
+#include "base/message.h"
 #include "nic/key.h"
 #include "nic/segment.h"
 
@@ -139,7 +140,7 @@ void vb_peer_ring(const struct vb_peer *peer)
 	uint64_t one = 1;
 
 	/* A full counter means that a wake-up is under way already. */
-	if (write(peer->doorbell, &one, sizeof(one)) < 0)
+	if (vb_write(peer->doorbell, &one, sizeof(one)) < 0)
 		return;
 }
 

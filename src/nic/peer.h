@@ -47,6 +47,7 @@ struct vb_peer {
 		char *base;
 		uint64_t offset, size;
 	} maps[VB_EXTENTS];
+	uint64_t stuck_ns; /* wire lock: it did not read, and gets no datagrams until then; or 0 */
 };
 
 struct vb_peer *vb_peer_new(void);

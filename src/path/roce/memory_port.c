@@ -9,6 +9,7 @@
  *            ^ head               ^ tail
  */
 #include "base/fd.h"
+#include "base/message.h"
 #include "path/roce/port_impl.h"
 
 #include <errno.h>
@@ -78,7 +79,7 @@ static void signal_waiting(const struct vb_memory *memory)
 {
 	uint64_t one = 1;
 
-	if (write(memory->event, &one, sizeof(one)) < 0)
+	if (vb_write(memory->event, &one, sizeof(one)) < 0)
 		return; /* full: it is readable */
 }
 
@@ -142,7 +143,7 @@ unsigned vb_memory_receive(struct vb_port *port, unsigned most)
 		memory->tail += record->size;
 		memory->count--;
 	}
-	if (!memory->count && read(memory->event, &count, sizeof(count)) < 0)
+	if (!memory->count && vb_read(memory->event, &count, sizeof(count)) < 0)
 		return total; /* nothing was signalled */
 	return total;
 }

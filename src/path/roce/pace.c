@@ -4,7 +4,7 @@
  * every message for ever. A full receive buffer at the other end is not seen from here, and where
  * nobody has privileges it holds 208 KB: a bucket lets bursts of 64 KB through and then no more
  * than a receiver takes in that is running. Whoever finds it empty waits, as a send queue does whose
- * link is busy.
+ * link is busy. So does whoever sends to a process of this host that does not read.
  */
 #include "path/roce/roce.h"
 
@@ -18,6 +18,8 @@ static const uint64_t bucket_ns = (uint64_t)BUCKET_BYTES * 1000 / BYTES_PER_US;
 
 uint64_t vb_pace_wait_ns(const struct vb_roce *roce, const struct vb_way *way)
 {
+	if (way->kind == VB_WAY_SLOT)
+		return way->peer->stuck_ns > roce->now_ns ? way->peer->stuck_ns : 0;
 	if (way->kind != VB_WAY_UDP || roce->paid_ns <= roce->now_ns + bucket_ns)
 		return 0;
 	/* Not a wait for each packet: on with half a bucket. */

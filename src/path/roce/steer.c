@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The questions and answers of the processes that share a port (see steer.h). */
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "path/roce/port_impl.h"
 #include "path/roce/steer_message.h"
@@ -39,7 +40,7 @@ static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct stee
 	message->position = htonl(position);
 	message->about = position;
 	/* A lost one is asked again with the next packet that goes astray. */
-	(void)sendto(endpoint->senders[index].fd, message, sizeof(*message), MSG_DONTWAIT, &to.any,
+	(void)vb_sendto(endpoint->senders[index].fd, message, sizeof(*message), MSG_DONTWAIT, &to.any,
 		     size);
 }
 
@@ -253,7 +254,7 @@ static void listen_for(struct vb_port *port, struct vb_endpoint *endpoint, uint6
 	while (!endpoint->steer.installed_count && (now_ns = vb_now_ns()) < until_ns) {
 		const struct timespec rest = { .tv_nsec = (long)(until_ns - now_ns) };
 
-		if (ppoll(&socket, 1, &rest, NULL) > 0)
+		if (vb_ppoll(&socket, 1, rest) > 0)
 			vb_udp_receive(port, endpoint, 1);
 	}
 }

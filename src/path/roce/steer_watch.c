@@ -6,6 +6,7 @@
  * whoever listens of each UDP socket that is closed.
  */
 #include "base/fd.h"
+#include "base/message.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
@@ -71,7 +72,7 @@ void vb_steer_left(struct vb_port *port)
 	char note[NOTE_MAX];
 
 	/* ENOBUFS: some were lost, which is as good as one. */
-	while (recv(port->leavers, note, sizeof(note), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
+	while (vb_recv(port->leavers, note, sizeof(note), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
 		;
 	for (unsigned i = 0; i < port->endpoint_count; i++) {
 		struct vb_endpoint *endpoint = port->endpoints[i];

@@ -107,6 +107,12 @@ static void heed_route(int fd, bool ipv6, bool heed)
 			 ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
 }
 
+/* Before Linux 6.14 it is EINVAL if packets of a burst are larger than the route's MTU. */
+static bool may_be_the_route(const struct vb_burst *burst, int err)
+{
+	return err == EMSGSIZE || (err == EINVAL && burst->length > burst->segment);
+}
+
 /*
  * The kernel keeps for minutes what a router once said of its MTU. A NIC does not: what fits the
  * interface leaves, and arrives if the router has changed its mind.
@@ -117,9 +123,10 @@ static int give_anyway(struct vb_port *port, int fd, const struct vb_burst *burs
 	const bool ipv6 = bursts->way->flow.ipv6;
 	int sent = give(fd, messages, count), err;
 
-	if (sent >= 0 || errno != EMSGSIZE)
+	if (sent >= 0 || !may_be_the_route(bursts, errno))
 		return sent;
-	vb_port_explain_mtu(port, bursts);
+	if (errno == EMSGSIZE)
+		vb_port_explain_mtu(port, bursts);
 	heed_route(fd, ipv6, false);
 	sent = give(fd, messages, count);
 	err = errno;
