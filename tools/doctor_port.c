@@ -5,21 +5,33 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { ROCE_PORT = 4791, HOLDERS_MAX = 64 };
 
-static size_t read_holders(bool ipv6, struct vb_udp_socket *holders, size_t count)
+struct holder {
+	struct vb_udp_socket socket;
+	bool ipv6;
+};
+
+static size_t read_holders(bool ipv6, struct holder *holders, size_t count)
 {
 	struct vb_udp_table table;
 
 	if (!vb_udp_table_open(&table, ipv6))
 		return count;
-	while (count < HOLDERS_MAX && vb_udp_table_next(&table, &holders[count]))
-		count += holders[count].port == ROCE_PORT;
+	while (count < HOLDERS_MAX && vb_udp_table_next(&table, &holders[count].socket)) {
+		holders[count].ipv6 = ipv6;
+		count += holders[count].socket.port == ROCE_PORT;
+	}
 	vb_udp_table_close(&table);
 	return count;
 }
@@ -82,24 +94,96 @@ static void process_name(int pid, char *name, size_t size)
 		fclose(file);
 }
 
-/* Processes of one user share the port; for another user's its holder forwards packets. */
-static void report_process(const struct vb_udp_socket *holder)
+/* --- does it share the port? --- */
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+/* The table does not tell the interface, which a link-local address needs; 0 if none has it. */
+static unsigned interface_of(const struct in6_addr *address)
 {
-	/* As no process on Verbena holds it. */
-	const bool everywhere = vb_udp_socket_is_everywhere(holder);
-	const enum verdict verdict =
-		holder->uid == geteuid() && !everywhere ? VERDICT_OK : VERDICT_WARN;
-	const int pid = find_process(holder->inode);
+	struct ifaddrs *all, *entry;
+	unsigned index = 0;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (entry = all; entry && !index; entry = entry->ifa_next) {
+		union address own;
+
+		if (!entry->ifa_addr || entry->ifa_addr->sa_family != AF_INET6)
+			continue;
+		memcpy(&own.in6, entry->ifa_addr, sizeof(own.in6));
+		if (!memcmp(&own.in6.sin6_addr, address, sizeof(*address)))
+			index = if_nametoindex(entry->ifa_name);
+	}
+	freeifaddrs(all);
+	return index;
+}
+
+static socklen_t fill(union address *address, const struct holder *holder)
+{
+	memset(address, 0, sizeof(*address));
+	if (!holder->ipv6) {
+		address->in.sin_family = AF_INET;
+		address->in.sin_port = htons(ROCE_PORT);
+		memcpy(&address->in.sin_addr, holder->socket.address, sizeof(address->in.sin_addr));
+		return sizeof(address->in);
+	}
+	address->in6.sin6_family = AF_INET6;
+	address->in6.sin6_port = htons(ROCE_PORT);
+	memcpy(&address->in6.sin6_addr, holder->socket.address, sizeof(address->in6.sin6_addr));
+	if (IN6_IS_ADDR_LINKLOCAL(&address->in6.sin6_addr))
+		address->in6.sin6_scope_id = interface_of(&address->in6.sin6_addr);
+	return sizeof(address->in6);
+}
+
+/*
+ * As a process on Verbena binds it. Packets for the others must not come to us meanwhile: we listen on
+ * the loopback interface, which makes no difference to who may bind what, where the kernel lets us.
+ */
+static int try_share(void *argument)
+{
+	static const char loopback[] = "lo";
+	const struct holder *holder = argument;
+	const int one = 1;
+	union address address;
+	socklen_t length = fill(&address, holder);
+	int fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
+		return errno;
+	if (!holder->ipv6 || !address.in6.sin6_scope_id)
+		(void)setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, loopback, sizeof(loopback));
+	return bind(fd, &address.any, length) ? errno : 0;
+}
+
+/* Verbena holds it at single addresses, and shares it with the processes of its user. */
+static bool is_stranger(struct holder *holder)
+{
+	return vb_udp_socket_is_everywhere(&holder->socket) ||
+	       (holder->socket.uid == geteuid() && probe_run(try_share, holder) == EADDRINUSE);
+}
+
+/* Processes of one user share the port; for another user's its holder forwards packets. */
+static void report_process(struct holder *holder)
+{
+	const bool stranger = is_stranger(holder);
+	const uid_t uid = holder->socket.uid;
+	const enum verdict verdict = uid == geteuid() && !stranger ? VERDICT_OK : VERDICT_WARN;
+	const int pid = find_process(holder->socket.inode);
 	char name[64];
 
 	if (pid) {
 		process_name(pid, name, sizeof(name));
 		report(verdict, "UDP port 4791", "held by process %d (%s) of user %u", pid, name,
-		       holder->uid);
+		       uid);
 	} else {
-		report(verdict, "UDP port 4791", "held by a process of user %u", holder->uid);
+		report(verdict, "UDP port 4791", "held by a process of user %u", uid);
 	}
-	if (everywhere)
+	if (stranger)
 		advise("it is not Verbena: packets from other hosts do not arrive here; traffic within "
 		       "this host does not need the port");
 	else if (verdict == VERDICT_WARN)
@@ -107,9 +191,9 @@ static void report_process(const struct vb_udp_socket *holder)
 		       "traffic within this host does not need the port");
 }
 
-static void report_holder(const struct vb_udp_socket *holder)
+static void report_holder(struct holder *holder)
 {
-	if (holder->inode) {
+	if (holder->socket.inode) {
 		report_process(holder);
 		return;
 	}
@@ -120,7 +204,7 @@ static void report_holder(const struct vb_udp_socket *holder)
 
 void check_port(void)
 {
-	struct vb_udp_socket holders[HOLDERS_MAX];
+	struct holder holders[HOLDERS_MAX];
 	size_t count = read_holders(false, holders, 0);
 
 	count = read_holders(true, holders, count);

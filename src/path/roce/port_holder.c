@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Somebody else has the port. A process on Verbena of another user binds it at single addresses, and
- * passes on what is ours. Whoever holds it at all addresses at once (the kernel's Soft-RoCE does) is
- * none, and keeps it all.
+ * passes on what is ours. Whoever holds it at all addresses at once (the kernel's Soft-RoCE does), or
+ * is of our user and does not share it, is none, and keeps it all.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -10,33 +10,9 @@
 #include "wire/packet.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { LOOK_NS_MIN = 1000000, LOOK_NS_MAX = 1000000000 };
-
-static bool is_held_everywhere(bool ipv6)
-{
-	struct vb_udp_socket socket;
-	struct vb_udp_table table;
-	bool found = false;
-
-	if (!vb_udp_table_open(&table, ipv6))
-		return false;
-	while (!found && vb_udp_table_next(&table, &socket))
-		found = socket.port == VB_UDP_PORT_ROCE && vb_udp_socket_is_everywhere(&socket);
-	vb_udp_table_close(&table);
-	return found;
-}
-
-void vb_port_explain_holder(void)
-{
-	if (is_held_everywhere(false) || is_held_everywhere(true))
-		vb_explain("a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port %d "
-			   "here: no packets come from other hosts; 'verbena doctor' tells who it is",
-			   VB_UDP_PORT_ROCE);
-	else
-		vb_explain("another user holds UDP port %d here: packets come through its process",
-			   VB_UDP_PORT_ROCE);
-}
 
 /* --- whom packets come through --- */
 
@@ -73,4 +49,25 @@ bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid)
 	if (age_ns > (same ? LOOK_NS_MAX : LOOK_NS_MIN))
 		look(holder, endpoint);
 	return holder->anybody || (holder->known && holder->uid == uid);
+}
+
+/* --- who it is, for the user --- */
+
+void vb_port_explain_holder(struct vb_endpoint *endpoint)
+{
+	struct vb_holder *holder = &endpoint->holder;
+
+	look(holder, endpoint);
+	if (holder->anybody)
+		vb_explain("somebody else holds UDP port %d here: packets come only if it is a process "
+			   "on Verbena, of another user",
+			   VB_UDP_PORT_ROCE);
+	else if (holder->known && holder->uid != geteuid())
+		vb_explain("user %u holds UDP port %d here: packets come through its process, if that "
+			   "runs on Verbena",
+			   holder->uid, VB_UDP_PORT_ROCE);
+	else
+		vb_explain("a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port %d "
+			   "here: no packets come from other hosts; 'verbena doctor' tells who it is",
+			   VB_UDP_PORT_ROCE);
 }

@@ -209,8 +209,8 @@ void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst,
 
 /* --- port_holder.c --- */
 
-/* An address could not be bound: says who has the port. */
-void vb_port_explain_holder(void);
+/* Its address could not be bound: says who has the port. */
+void vb_port_explain_holder(struct vb_endpoint *endpoint);
 /* Does a process of this user hold it? True where nobody can tell. */
 bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid);
 /* Is a socket bound to its address, and to the port? */

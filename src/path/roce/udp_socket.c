@@ -165,7 +165,7 @@ struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_addres
 	}
 	port->endpoints[port->endpoint_count++] = endpoint;
 	if (*err) {
-		vb_port_explain_holder();
+		vb_port_explain_holder(endpoint);
 		vb_port_rebind(port);
 	}
 	*err = 0;

@@ -256,6 +256,42 @@ static void packets_without_udp_checksum_are_taken_in_namespace(void)
 }
 RIG_TEST(packets_without_udp_checksum_are_taken)
 
+/* --- somebody else has the port --- */
+
+/* Listens at 127.0.0.1, where somebody is already, and keeps what is said of it. */
+static void listen_and_hear(char *said, size_t size)
+{
+	const union ibv_gid localhost = rig_gid("127.0.0.1");
+	int ends[2], before = dup(STDERR_FILENO);
+	struct rig *rig = rig_open(NULL);
+	ssize_t length;
+
+	CHECK(!pipe(ends) && dup2(ends[1], STDERR_FILENO) >= 0);
+	CHECK(!vb_port_listen(rig->port, &localhost));
+	dup2(before, STDERR_FILENO);
+	close(ends[1]);
+	length = read(ends[0], said, size - 1);
+	CHECK(length > 0);
+	said[length] = '\0';
+	CHECK(rig->port->endpoints[0]->fd < 0);
+}
+
+static void a_program_of_this_user_that_does_not_share_the_port_is_told_of_in_namespace(void)
+{
+	struct sockaddr_in own = { .sin_family = AF_INET, .sin_port = htons(VB_UDP_PORT_ROCE) };
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char said[1024];
+
+	own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	setenv("VERBENA_EXPLAIN", "1", 1);
+	netns_up("lo", true);
+	CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&own, sizeof(own)));
+	listen_and_hear(said, sizeof(said));
+	CHECK(strstr(said, "a program that is not Verbena") && strstr(said, "no packets come"));
+	CHECK(!strstr(said, "through its process"));
+}
+RIG_TEST(a_program_of_this_user_that_does_not_share_the_port_is_told_of)
+
 /* --- watching --- */
 
 static int outer_events(const struct rig *rig)
@@ -381,6 +417,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_refuses_is_lost_and_counted),
 		cmocka_unit_test(without_segmentation_packets_go_one_by_one),
 		cmocka_unit_test(packets_without_udp_checksum_are_taken),
+		cmocka_unit_test(a_program_of_this_user_that_does_not_share_the_port_is_told_of),
 		cmocka_unit_test(the_service_thread_is_woken_once_per_watch),
 		cmocka_unit_test(memory_is_bounded_and_keeps_order),
 		cmocka_unit_test(an_input_may_send),
