@@ -2,6 +2,7 @@
 #include "base/config.h"
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,9 @@ bool vb_config_explain(void)
 	return value;
 }
 
-static enum vb_path_choice read_path(void)
+enum { PATH_UNREAD = -1, PATH_UNKNOWN = VB_PATH_SIM + 1 };
+
+static int read_path(void)
 {
 	static const char *const names[] = {
 		[VB_PATH_WIRE] = "wire", [VB_PATH_SLOT] = "slot", [VB_PATH_SIM] = "sim"
@@ -31,20 +34,39 @@ static enum vb_path_choice read_path(void)
 		return VB_PATH_AUTO;
 	for (int i = VB_PATH_WIRE; i <= VB_PATH_SIM; i++)
 		if (!strcmp(text, names[i]))
-			return (enum vb_path_choice)i;
-	vb_explain("VERBENA_PATH is '%s', which is none of wire, slot and sim: as if it were unset",
-		   text);
-	return VB_PATH_AUTO;
+			return i;
+	return PATH_UNKNOWN;
+}
+
+static int path(void)
+{
+	static _Atomic int cached = PATH_UNREAD;
+	int value = atomic_load_explicit(&cached, memory_order_relaxed);
+
+	if (value == PATH_UNREAD) {
+		value = read_path();
+		atomic_store_explicit(&cached, value, memory_order_relaxed);
+	}
+	return value;
 }
 
 enum vb_path_choice vb_config_path(void)
 {
-	static _Atomic int cached = -1;
-	int value = atomic_load_explicit(&cached, memory_order_relaxed);
+	const int value = path();
 
-	if (value < 0) {
-		value = read_path();
-		atomic_store_explicit(&cached, value, memory_order_relaxed);
-	}
-	return (enum vb_path_choice)value;
+	return value == PATH_UNKNOWN ? VB_PATH_AUTO : (enum vb_path_choice)value;
+}
+
+/* Who asks for the wire and gets memory would draw wrong conclusions, as with fault rules. */
+int vb_config_check(void)
+{
+	static _Atomic bool told;
+	const char *text = secure_getenv("VERBENA_PATH");
+
+	if (path() != PATH_UNKNOWN)
+		return 0;
+	if (!atomic_exchange(&told, true))
+		vb_complain("VERBENA_PATH is '%s', which is none of wire, slot and sim",
+			    text ? text : "");
+	return -EINVAL;
 }

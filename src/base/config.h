@@ -17,4 +17,7 @@ enum vb_path_choice {
 };
 enum vb_path_choice vb_config_path(void);
 
+/* -EINVAL, and a line on standard error: VERBENA_PATH is something else. No device opens then. */
+int vb_config_check(void);
+
 #endif

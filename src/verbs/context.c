@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing a device, and the table of calls that its context carries. */
 #include "nic/context.h"
+#include "base/config.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
 #include "nic/import.h"
@@ -79,7 +80,9 @@ static int prepare(void)
 	int err;
 
 	vb_fork_watch();
-	err = vb_fault_load();
+	err = vb_config_check();
+	if (!err)
+		err = vb_fault_load();
 	if (err)
 		return err;
 	return vb_nic_get() ? 0 : -errno;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
+#include "base/config.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
 #include "engine/gsi.h"
@@ -32,7 +33,9 @@ static struct vb_nic *nic_get(int *err)
 	if (nic)
 		return nic;
 	vb_fork_watch();
-	*err = vb_fault_load();
+	*err = vb_config_check();
+	if (!*err)
+		*err = vb_fault_load();
 	nic = *err ? NULL : vb_nic_get();
 	if (!nic && !*err)
 		*err = -errno;

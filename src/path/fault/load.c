@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The rules of this process, from its environment. */
+#include "base/log.h"
 #include "path/fault/rule.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,13 +21,7 @@ _Atomic bool vb_fault_in_force;
  */
 static int complain(const char *where, const char *why)
 {
-	char line[VB_FAULT_WHY_MAX + 128];
-	int length = snprintf(line, sizeof(line), "verbena[%d]: %.80s: %s\n", getpid(), where, why);
-
-	if (length > (int)sizeof(line) - 1)
-		length = (int)sizeof(line) - 1;
-	if (write(STDERR_FILENO, line, (size_t)length) < 0)
-		return -EINVAL; /* nowhere to say it */
+	vb_complain("%.80s: %s", where, why);
 	return -EINVAL;
 }
 

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* VERBENA_PATH. It is read once, so each case is a process of its own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../child.h"
+#include "base/config.h"
+
+struct row {
+	const char *text;
+	enum vb_path_choice choice;
+	int err;
+};
+
+static int is_as_told(const void *arg)
+{
+	const struct row *row = arg;
+
+	unsetenv("VERBENA_EXPLAIN");
+	unsetenv("VERBENA_PATH");
+	if (row->text)
+		setenv("VERBENA_PATH", row->text, 1);
+	child_check(vb_config_path() == row->choice);
+	child_check(vb_config_check() == row->err);
+	child_check(vb_config_check() == row->err);
+	return 0;
+}
+
+static void a_path_is_chosen_by_its_name(void **state)
+{
+	static const struct row rows[] = {
+		{ NULL, VB_PATH_AUTO, 0 },   { "", VB_PATH_AUTO, 0 },	 { "wire", VB_PATH_WIRE, 0 },
+		{ "slot", VB_PATH_SLOT, 0 }, { "sim", VB_PATH_SIM, 0 },
+	};
+	char said[1024];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		assert_int_equal(child_run(is_as_told, &rows[i], said, sizeof(said)), 0);
+		assert_string_equal(said, "");
+	}
+}
+
+static void another_name_is_an_error_that_is_said_once(void **state)
+{
+	static const char *const texts[] = { "Wire", "wire ", "udp", "0" };
+	char said[1024], wanted[128];
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		const struct row row = { texts[i], VB_PATH_AUTO, -EINVAL };
+		const char *line;
+
+		assert_int_equal(child_run(is_as_told, &row, said, sizeof(said)), 0);
+		snprintf(wanted, sizeof(wanted),
+			 "VERBENA_PATH is '%s', which is none of wire, slot and sim\n", texts[i]);
+		line = strstr(said, wanted);
+		assert_non_null(line);
+		assert_string_equal(line, wanted);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_path_is_chosen_by_its_name),
+		cmocka_unit_test(another_name_is_an_error_that_is_said_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
