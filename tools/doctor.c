@@ -3,7 +3,6 @@
 #include "doctor.h"
 #include "verbena.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,18 +52,9 @@ static void check_libraries(void)
 	advise("look at LD_LIBRARY_PATH; build with 'make', or install again");
 }
 
-static void ignore_device(struct ibv_context *context)
-{
-}
-
-static int open_all(void *argument)
-{
-	return devices_each(ignore_device) < 0 ? EIO : 0;
-}
-
 static void check_devices(void)
 {
-	const int result = probe_run(open_all, NULL);
+	const int result = try_devices();
 	int count = 0;
 
 	if (result) {
@@ -82,9 +72,11 @@ static void check_devices(void)
 }
 
 static void (*const checks[])(void) = {
-	check_libraries,  check_yama,	 check_seccomp, check_capabilities,    check_dumpable,
-	check_netlink,	  check_devices, check_memfd,	check_abstract_socket, check_peer_memory,
-	check_namespaces, check_limits,	 check_port,
+	check_libraries,       check_yama,	  check_seccomp,
+	check_capabilities,    check_dumpable,	  check_netlink,
+	check_environment,     check_devices,	  check_memfd,
+	check_abstract_socket, check_peer_memory, check_namespaces,
+	check_limits,	       check_buffers,	  check_port,
 };
 
 int verbena_doctor(int argc, char **argv)

@@ -26,8 +26,14 @@ void check_memfd(void);
 void check_abstract_socket(void);
 void check_netlink(void);
 
-/* doctor_limits.c, doctor_port.c */
+/* doctor_environment.c: variables of Verbena's that no device opens with */
+void check_environment(void);
+/* devices_each in a process of its own: 0, an errno value or minus a signal */
+int try_devices(void);
+
+/* doctor_limits.c, doctor_buffers.c, doctor_port.c */
 void check_limits(void);
+void check_buffers(void);
 void check_port(void);
 
 /* --- probe.c --- */

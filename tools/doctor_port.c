@@ -141,8 +141,9 @@ static socklen_t fill(union address *address, const struct holder *holder)
 }
 
 /*
- * As a process on Verbena binds it. Packets for the others must not come to us meanwhile: we listen on
- * the loopback interface, which makes no difference to who may bind what, where the kernel lets us.
+ * As a process on Verbena binds it. Packets for the others must not come to us meanwhile: we listen
+ * on the loopback interface, which makes no difference to who may bind what, where the kernel lets
+ * us.
  */
 static int try_share(void *argument)
 {
@@ -184,7 +185,8 @@ static void report_process(struct holder *holder)
 		report(verdict, "UDP port 4791", "held by a process of user %u", uid);
 	}
 	if (stranger)
-		advise("it is not Verbena: packets from other hosts do not arrive here; traffic within "
+		advise("it is not Verbena: packets from other hosts do not arrive here; traffic "
+		       "within "
 		       "this host does not need the port");
 	else if (verdict == VERDICT_WARN)
 		advise("packets from other hosts come through it, but only if it runs on Verbena; "

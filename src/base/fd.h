@@ -5,6 +5,9 @@
 
 #include <stdbool.h>
 
+/* What sockets for packets ask for, each way. */
+enum { VB_SOCKET_BUFFER = 8 << 20 };
+
 /* Moves fd above the numbers that programs use (select, inherited fds). -1 stays -1. */
 int vb_fd_high(int fd);
 void vb_fd_close(int *fd);

@@ -22,7 +22,6 @@ enum {
 	VB_FLOWS = 64,
 	VB_TOO_BIG_QPNS = 64,
 	VB_REFUSED_QPNS = 64,
-	VB_SOCKET_BUFFER = 8 << 20,
 	VB_ATTACHES_MAX = 64,    /* per 100 ms: attempts that strangers' packets may cause */
 	VB_GROUP_MEMBERS = 128,  /* processes of one host in a group within the host */
 	VB_GROUP_LOOKS = 16,

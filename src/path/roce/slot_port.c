@@ -5,6 +5,7 @@
  * that it says is believed.
  */
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/message.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"

@@ -35,7 +35,7 @@ static int is_as_told(const void *arg)
 static void a_path_is_chosen_by_its_name(void **state)
 {
 	static const struct row rows[] = {
-		{ NULL, VB_PATH_AUTO, 0 },   { "", VB_PATH_AUTO, 0 },	 { "wire", VB_PATH_WIRE, 0 },
+		{ NULL, VB_PATH_AUTO, 0 },   { "", VB_PATH_AUTO, 0 },	{ "wire", VB_PATH_WIRE, 0 },
 		{ "slot", VB_PATH_SLOT, 0 }, { "sim", VB_PATH_SIM, 0 },
 	};
 	char said[1024];
