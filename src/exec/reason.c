@@ -134,7 +134,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_NOT_THIS_HOST] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"the destination is not an address of this host, and packets cannot be sent from here" },
 	[VB_PEER_SILENT] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
-		"no answer from QP {p} in {w} ms: (retry_cnt + 1) * 4.096 us * 2^timeout" },
+		"no answer from QP {p} in {w} ms: (retry_cnt + 1) * 4.096 us * 2^timeout, on the wire no "
+		"less than 200 ms" },
 	[VB_PEER_MISSES] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} missed the same packet {w} times (retry_cnt + 1)" },
 	[VB_DROP_QKEY] = { IBV_WC_SUCCESS, IBV_WC_SUCCESS, 0, false, -1,

@@ -273,6 +273,57 @@ static void a_fatal_device_ends_every_queue_pair_with_one_event(void **state)
 	assert_child_passes(device_fails, NULL);
 }
 
+static int device_fails_and_explains(const void *path)
+{
+	setenv("VERBENA_EXPLAIN", "1", 1);
+	setenv("VERBENA_PATH", path, 1);
+	starts("fatal device after=1", IBV_QPT_RC);
+	child_check(duet_post_list(duet, IBV_WR_RDMA_WRITE, 0, 1) == 0);
+	child_check(duet_await_state(duet->a, IBV_QPS_ERR));
+	child_check(duet_await_state(duet->b, IBV_QPS_ERR));
+	return 0;
+}
+
+static void a_fatal_device_says_that_a_rule_made_it_so(void **state)
+{
+	static const char *const paths[] = { "", "sim" };
+	char said[4096];
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		const char *line = said;
+
+		assert_int_equal(child_run(device_fails_and_explains, paths[i], said, sizeof(said)),
+				 0);
+		for (int qps = 0; qps < 2; qps++) {
+			line = strstr(line, "has failed with its device: a fault rule\n");
+			assert_non_null(line);
+			line++;
+		}
+		assert_null(strstr(said, "refused a request"));
+	}
+}
+
+/* --- silence --- */
+
+static int waits_for_an_answer(const void *arg)
+{
+	setenv("VERBENA_EXPLAIN", "1", 1);
+	setenv("VERBENA_PATH", "sim", 1);
+	starts("drop packet", IBV_QPT_RC);
+	child_check(duet_post(duet, IBV_WR_RDMA_WRITE, 0) == 0);
+	sent(0, RETRY_EXC_ERR);
+	return 0;
+}
+
+/* Longer than (retry_cnt + 1) * timeout, which is less than 10 ms. */
+static void a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited(void **state)
+{
+	char said[8192];
+
+	assert_int_equal(child_run(waits_for_an_answer, NULL, said, sizeof(said)), 0);
+	assert_non_null(strstr(said, " in 200 ms: "));
+}
+
 /* --- the rules themselves --- */
 
 static int cannot_open(const void *arg)
@@ -327,6 +378,9 @@ int main(void)
 		cmocka_unit_test(a_delay_ends_without_a_poller),
 		cmocka_unit_test(a_delayed_work_request_is_flushed_at_once),
 		cmocka_unit_test(a_fatal_device_ends_every_queue_pair_with_one_event),
+		cmocka_unit_test(a_fatal_device_says_that_a_rule_made_it_so),
+		cmocka_unit_test(
+			a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited),
 		cmocka_unit_test(a_bad_rule_keeps_the_device_closed_and_says_why),
 		cmocka_unit_test(who_is_not_meant_is_not_touched),
 	};

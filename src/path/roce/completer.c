@@ -32,7 +32,7 @@ void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct 
 	wired->counters.retry_exceeded += retried;
 	wired->counters.rnr_exceeded += reason == VB_NO_RECEIVE;
 	if (reason == VB_PEER_SILENT)
-		report.want = attr->timeout ? vb_qp_patience_ns(wired->qp) / 1000000 : 0;
+		report.want = attr->timeout ? vb_requester_patience_ns(wired) / 1000000 : 0;
 	if (reason == VB_PEER_MISSES)
 		report.want = attr->retry_cnt + 1u;
 	if (reason == VB_NO_RECEIVE)

@@ -10,14 +10,18 @@ enum {
 	GIVE_UP_MIN_NS = 200000000, /* a peer without hardware answers when it is given a CPU */
 };
 
-static uint64_t give_up_ns(const struct vb_wired *wired)
+uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
 {
 	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
 
-	if (patience_ns == VB_NEVER_NS)
-		return VB_NEVER_NS;
-	return wired->req.stalled_ns +
-	       (patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns);
+	return patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns;
+}
+
+static uint64_t give_up_ns(const struct vb_wired *wired)
+{
+	uint64_t patience_ns = vb_requester_patience_ns(wired);
+
+	return patience_ns == VB_NEVER_NS ? VB_NEVER_NS : wired->req.stalled_ns + patience_ns;
 }
 
 void vb_requester_set_timer(struct vb_wired *wired)

@@ -322,6 +322,8 @@ bool vb_requester_due(struct vb_wired *wired);
 /* Sends again from a PSN on. */
 void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
 void vb_requester_timer(struct vb_wired *wired);
+/* How long it goes on without an answer. */
+uint64_t vb_requester_patience_ns(const struct vb_wired *wired);
 /* Something was heard or sent: when does silence become a loss? */
 void vb_requester_rearm(struct vb_wired *wired);
 /* What is complete at the head of the queue without an answer of its own, and SQD's end. */
