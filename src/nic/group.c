@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/group.h"
 #include "base/config.h"
+#include "base/log.h"
 #include "nic/gid.h"
 #include "nic/netif.h"
 
@@ -49,6 +50,20 @@ static bool is_loop(const struct vb_netif *netif, const union ibv_gid *gid)
 	       (vb_config_path() != VB_PATH_WIRE || !vb_gid_is_ipv4(gid));
 }
 
+/* The kernel keeps such packets, and so they do not arrive where a NIC's would. */
+static void explain_scope(const struct vb_group *group)
+{
+	enum { SCOPE_MASK = 0x0f, SCOPE_INTERFACE = 1 };
+	char text[VB_GID_TEXT];
+
+	if (group->within_host || vb_gid_is_ipv4(&group->gid) ||
+	    (group->gid.raw[1] & SCOPE_MASK) > SCOPE_INTERFACE)
+		return;
+	vb_explain("the group %s is interface-local (ff01::/16): it stays on this host; those from "
+		   "ff02::/16 on reach others",
+		   vb_gid_print(&group->gid, text));
+}
+
 struct vb_group vb_group_on(const struct vb_group *group, int ifindex)
 {
 	struct vb_group there = *group;
@@ -74,5 +89,6 @@ struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mg
 	group = vb_group_on(&group, netif ? netif->index : 0);
 	group.within_host = never_udp() || (netif && is_loop(netif, &group.gid));
 	vb_netif_snapshot_put(all);
+	explain_scope(&group);
 	return group;
 }

@@ -23,7 +23,7 @@ struct vb_group {
 	bool within_host;  /* no UDP: `lo`, InfiniBand, VERBENA_PATH=slot and sim */
 };
 
-/* The group that a multicast GID names on a device. */
+/* The group that a multicast GID names on a device; says so if it is one that ends at the host. */
 struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid);
 
 /* The same group on another link of Ethernet. */
