@@ -26,13 +26,16 @@ enum { PATH_UNREAD = -1, PATH_UNKNOWN = VB_PATH_SIM + 1 };
 static int read_path(void)
 {
 	static const char *const names[] = {
-		[VB_PATH_WIRE] = "wire", [VB_PATH_SLOT] = "slot", [VB_PATH_SIM] = "sim"
+		[VB_PATH_AUTO] = "auto",
+		[VB_PATH_WIRE] = "wire",
+		[VB_PATH_SLOT] = "slot",
+		[VB_PATH_SIM] = "sim",
 	};
 	const char *text = secure_getenv("VERBENA_PATH");
 
 	if (!text || !*text)
 		return VB_PATH_AUTO;
-	for (int i = VB_PATH_WIRE; i <= VB_PATH_SIM; i++)
+	for (int i = VB_PATH_AUTO; i <= VB_PATH_SIM; i++)
 		if (!strcmp(text, names[i]))
 			return i;
 	return PATH_UNKNOWN;
@@ -66,7 +69,7 @@ int vb_config_check(void)
 	if (path() != PATH_UNKNOWN)
 		return 0;
 	if (!atomic_exchange(&told, true))
-		vb_complain("VERBENA_PATH is '%s', which is none of wire, slot and sim",
+		vb_complain("VERBENA_PATH is '%s', which is none of auto, wire, slot and sim",
 			    text ? text : "");
 	return -EINVAL;
 }

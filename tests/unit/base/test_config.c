@@ -57,7 +57,7 @@ static void another_name_is_an_error_that_is_said_once(void **state)
 
 		assert_int_equal(child_run(is_as_told, &row, said, sizeof(said)), 0);
 		snprintf(wanted, sizeof(wanted),
-			 "VERBENA_PATH is '%s', which is none of wire, slot and sim\n", texts[i]);
+			 "VERBENA_PATH is '%s', which is none of auto, wire, slot and sim\n", texts[i]);
 		line = strstr(said, wanted);
 		assert_non_null(line);
 		assert_string_equal(line, wanted);
