@@ -7,6 +7,7 @@
 #include "engine/wire_impl.h"
 #include "nic/lid.h"
 #include "nic/migrate.h"
+#include "path/fault/fault.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -252,9 +253,11 @@ uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 	vb_wire_lock(wire);
 	if (vb_wire_begin(wire)) {
 		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+		/* Fault rules look at each before. */
 		do
 			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
-		while (!wait_ns && qp->sq.next != end && vb_sq_wqe(&qp->sq, qp->sq.next)->ah == ah &&
+		while (!wait_ns && !vb_fault_any() && qp->sq.next != end &&
+		       vb_sq_wqe(&qp->sq, qp->sq.next)->ah == ah &&
 		       vb_qp_state(qp) == IBV_QPS_RTS);
 		vb_hazard_leave(wire->roce.thread);
 		vb_tx_flush(&wire->roce.tx);

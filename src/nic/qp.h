@@ -68,6 +68,7 @@ struct vb_pend {
 	uint64_t give_up_ns;     /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;        /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
+	uint64_t judged;         /* 1 + index of the WQE that fault rules have seen, and need not again */
 	_Atomic uint64_t wake_ns; /* when the service thread should look again */
 };
 

@@ -145,6 +145,8 @@ static int reset(struct vb_qp *qp)
 		vb_cq_forget_rq(qp->recv_cq, qp->rq);
 	err = qp->srq ? 0 : vb_rq_reset(qp->rq);
 	vb_spin_unlock(&qp->recv_cq->poll_lock);
+	atomic_store(&qp->pend.why, VB_PEND_NONE); /* a WQE that waited is gone */
+	qp->pend.judged = 0;
 	vb_remote_unbind(&qp->remote);
 	vb_migrate_forget(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));

@@ -79,18 +79,23 @@ static int to_rts(struct duet *duet, struct ibv_qp *qp)
 	return ibv_modify_qp(qp, &attr, mask);
 }
 
+int duet_renew(struct duet *duet, struct ibv_qp *qp, uint32_t peer_qpn)
+{
+	int err = to_init(duet, qp);
+
+	if (!err)
+		err = to_rtr(duet, qp, peer_qpn);
+	return err ? err : to_rts(duet, qp);
+}
+
 static int connect_all(struct duet *duet)
 {
 	struct ibv_qp *qps[] = { duet->a, duet->b };
 	struct ibv_ah_attr attr = address(duet);
 
 	for (int i = 0; i < 2; i++) {
-		int err = to_init(duet, qps[i]);
+		int err = duet_renew(duet, qps[i], qps[!i]->qp_num);
 
-		if (!err)
-			err = to_rtr(duet, qps[i], qps[!i]->qp_num);
-		if (!err)
-			err = to_rts(duet, qps[i]);
 		if (err)
 			return err;
 	}

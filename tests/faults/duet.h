@@ -31,6 +31,8 @@ struct duet {
 
 /* NULL: it could not be made; errno. */
 struct duet *duet_open(enum ibv_qp_type type);
+/* From RESET to RTS; 0 or an errno value. */
+int duet_renew(struct duet *duet, struct ibv_qp *qp, uint32_t peer_qpn);
 /* Slot i from a to b, with wr_id i; 0 or an errno value. */
 int duet_post(struct duet *duet, enum ibv_wr_opcode opcode, unsigned slot);
 /* Slots first to last in one list. */

@@ -324,6 +324,92 @@ static void a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited(vo
 	assert_non_null(strstr(said, " in 200 ms: "));
 }
 
+/* --- counting --- */
+
+enum { DATAGRAMS = 20 };
+
+struct counted {
+	const char *path, *rules;
+	uint32_t rate_kbps; /* 0: as they come */
+	unsigned applied;
+};
+
+static int sends_datagrams(const void *arg)
+{
+	const struct counted *counted = arg;
+	struct ibv_qp_rate_limit_attr rate = { counted->rate_kbps, DUET_SLOT_BYTES,
+					       DUET_SLOT_BYTES };
+
+	setenv("VERBENA_EXPLAIN", "1", 1);
+	setenv("VERBENA_PATH", counted->path, 1);
+	starts(counted->rules, IBV_QPT_UD);
+	child_check(!counted->rate_kbps || ibv_modify_qp_rate_limit(duet->a, &rate) == 0);
+	for (unsigned i = 0; i < DATAGRAMS; i++)
+		child_check(duet_recv(duet, i) == 0);
+	child_check(duet_post_list(duet, IBV_WR_SEND, 0, DATAGRAMS - 1) == 0);
+	for (unsigned i = 0; i < DATAGRAMS; i++)
+		sent(i, SUCCESS);
+	for (unsigned i = 0; i < DATAGRAMS; i++)
+		got(i, SUCCESS);
+	return 0;
+}
+
+static unsigned occurrences(const char *text, const char *of)
+{
+	unsigned count = 0;
+
+	while ((text = strstr(text, of))) {
+		text += strlen(of);
+		count++;
+	}
+	return count;
+}
+
+/* Packets that go through memory: UDP may lose some. */
+static void each_datagram_is_counted_once_and_on_its_path(void **state)
+{
+	static const struct counted rows[] = {
+		{ "auto", "delay wr by=1ns", 0, DATAGRAMS },
+		{ "sim", "delay wr by=1ns", 0, DATAGRAMS },
+		{ "slot", "delay wr by=1ns", 0, DATAGRAMS },
+		{ "auto", "delay wr path=local by=1ns", 0, DATAGRAMS },
+		{ "sim", "delay wr path=local by=1ns", 0, 0 },
+		{ "auto", "delay wr path=wire by=1ns", 0, 0 },
+		{ "sim", "delay wr path=wire by=1ns", 0, DATAGRAMS },
+		{ "slot", "delay wr path=wire by=1ns", 0, DATAGRAMS },
+		/* They wait for their turn, and are tried again. */
+		{ "sim", "delay wr by=1ns", 4000, DATAGRAMS },
+		{ "sim", "delay wr by=1ns after=10", 4000, DATAGRAMS - 10 },
+	};
+	char said[16384];
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (child_run(sends_datagrams, &rows[i], said, sizeof(said)))
+			fail_msg("%s, \"%s\"", rows[i].path, rows[i].rules);
+		assert_int_equal(occurrences(said, "fault rule 1"), rows[i].applied);
+	}
+}
+
+/* A delay is for one work request, not for what a later connection posts. */
+static int reset_while_late(const void *arg)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	starts("delay wr by=1000s nth=1; fail wr nth=2 status=rem_op_err", IBV_QPT_UD);
+	child_check(duet_recv(duet, 0) == 0);
+	child_check(duet_post(duet, IBV_WR_SEND, 0) == 0);
+	child_check(ibv_modify_qp(duet->a, &attr, IBV_QP_STATE) == 0);
+	child_check(duet_renew(duet, duet->a, duet->b->qp_num) == 0);
+	child_check(duet_post(duet, IBV_WR_SEND, 1) == 0);
+	sent(1, REM_OP_ERR);
+	return 0;
+}
+
+static void a_reset_forgets_what_was_delayed(void **state)
+{
+	assert_child_passes(reset_while_late, NULL);
+}
+
 /* --- the rules themselves --- */
 
 static int cannot_open(const void *arg)
@@ -381,6 +467,8 @@ int main(void)
 		cmocka_unit_test(a_fatal_device_says_that_a_rule_made_it_so),
 		cmocka_unit_test(
 			a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited),
+		cmocka_unit_test(each_datagram_is_counted_once_and_on_its_path),
+		cmocka_unit_test(a_reset_forgets_what_was_delayed),
 		cmocka_unit_test(a_bad_rule_keeps_the_device_closed_and_says_why),
 		cmocka_unit_test(who_is_not_meant_is_not_touched),
 	};

@@ -57,26 +57,55 @@ static bool apply(struct vb_step_context *step, const struct vb_fault_verdict *v
 	return false;
 }
 
+/* As the operation is going to find out: is it for the other path, or is that not known yet? */
+static enum vb_reason look_ahead(struct vb_step_context *step)
+{
+	const struct vb_wqe *wqe = step->wqe;
+
+	if (vb_opcode_stays(wqe->opcode) || (step->qp->type == IBV_QPT_UD && !wqe->ah))
+		return VB_OK;
+	if (step->qp->type != IBV_QPT_UD)
+		return vb_step_bind(step);
+	if (wqe->ah->av.multicast)
+		return VB_NOT_THIS_HOST;
+	return vb_step_bind_datagram(step, wqe->remote_qpn);
+}
+
+/* False: not here, or not now. */
+static bool is_to_be_judged(struct vb_step_context *step, bool *wire)
+{
+	const enum vb_reason reason = look_ahead(step);
+
+	step->report = (struct vb_report){ 0 };
+	*wire = vb_step_by_wire(step, reason);
+	/* The wire judges what it carries as a whole, and begins with this one. */
+	return !(*wire && step->qp->type != IBV_QPT_UD) && reason != VB_PEER_ATTACHING;
+}
+
 bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)
 {
 	struct vb_qp *qp = step->qp;
 	struct vb_pend *pend = &qp->pend;
 	const struct vb_wqe *wqe = step->wqe;
+	const uint64_t number = qp->sq.next + 1ull;
 	struct vb_fault_verdict verdict;
+	bool wire;
 
 	if ((pend->why == VB_PEND_DELAYED || pend->why == VB_PEND_LOST) &&
 	    vb_now_ns() < pend->next_ns) {
 		*next = hold(step, pend->next_ns);
 		return true;
 	}
-	/* Each try of a message that gets lost is one for the rules; anything else is seen once. */
-	if (vb_qp_has_begun(qp) && pend->why != VB_PEND_LOST)
+	if (pend->judged == number || !is_to_be_judged(step, &wire))
 		return false;
 	vb_fault_wr(qp->ibv.qp_num,
 		    qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num, wqe->opcode,
-		    false, &verdict);
+		    wire, &verdict);
+	/* Each try of a message that gets lost is one for the rules; anything else is seen once. */
+	pend->judged = verdict.action == VB_FAULT_DROP ? 0 : number;
 	if (apply(step, &verdict, next))
 		return true;
-	pend->why = VB_PEND_NONE;
+	if (pend->why == VB_PEND_LOST)
+		pend->why = VB_PEND_NONE;
 	return false;
 }

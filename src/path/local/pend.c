@@ -63,6 +63,12 @@ static bool migrate(struct vb_qp *qp)
 	return true;
 }
 
+bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason)
+{
+	return (reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE ||
+		reason == VB_PEER_BY_PACKETS) && !step->run->no_wire;
+}
+
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_qp *qp = step->qp;
@@ -70,8 +76,7 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	if (vb_reason_row(reason)->target_fails) /* XRC: it answers, with a NAK */
 		return vb_step_refuse(step, reason, false);
 	vb_step_leave(step);
-	if ((reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE ||
-	     reason == VB_PEER_BY_PACKETS) && !step->run->no_wire) {
+	if (vb_step_by_wire(step, reason)) {
 		step->run->wire_peer = reason != VB_NOT_THIS_HOST ? qp->remote.peer : NULL;
 		return VB_STEP_WIRE;
 	}

@@ -48,6 +48,8 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 
 /* --- pend.c --- */
 
+/* It does not get there through memory, but packets may. */
+bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason);
 /* The peer does not answer for a reason: wait, or give up as the QP's timers say. */
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason);
 /* No receive is posted. */

@@ -162,6 +162,9 @@ static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 
 	if (req->delayed == req->begun + 1ull)
 		return delay_is_over(wired);
+	/* By the local path, which could not tell yet that it would come here. */
+	if (wired->qp->pend.judged == req->begun + 1ull)
+		return true;
 	vb_fault_wr(wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num, wqe->opcode, true, verdict);
 	switch (verdict->action) {
 	case VB_FAULT_DELAY:
