@@ -4,6 +4,8 @@
 #include "path/fault/fault.h"
 #include "path/roce/requester.h"
 
+enum { LOST_NS_MIN = 200000 }; /* before the first repetition of what a fault rule has lost */
+
 /* --- the head of the queue --- */
 
 void vb_requester_drained(struct vb_wired *wired)
@@ -39,7 +41,7 @@ void vb_requester_advance(struct vb_wired *wired)
 	if (req->stop && sq->next == req->begun)
 		vb_completer_fail_as(wired, req->stop, req->stop_report);
 	atomic_store_explicit(&wired->qp->pend.why,
-			      sq->next != req->begun ? VB_PEND_WIRE : VB_PEND_NONE,
+			      sq->next != req->begun || req->tried ? VB_PEND_WIRE : VB_PEND_NONE,
 			      memory_order_relaxed);
 	vb_requester_drained(wired);
 }
@@ -154,24 +156,86 @@ static bool delay_is_over(struct vb_wired *wired)
 	return false;
 }
 
+/* True: it was lost for as long as the QP's attributes allow, and there is no other path either. */
+static bool is_lost_for_good(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (wired->roce->now_ns - req->lost_ns < vb_qp_patience_ns(wired->qp))
+		return false;
+	if (!vb_roce_migrate(wired))
+		return true;
+	req->lost_ns = wired->roce->now_ns;
+	return false;
+}
+
+/* As on the local path: soon at first, then each time after twice as long. */
+static void try_again(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	const uint64_t now_ns = wired->roce->now_ns, most_ns = vb_qp_timeout_ns(wired->qp);
+	const uint64_t left_ns = vb_qp_patience_ns(wired->qp) - (now_ns - req->lost_ns);
+	uint64_t wait_ns = now_ns - req->lost_ns;
+
+	if (wait_ns > most_ns)
+		wait_ns = most_ns;
+	if (wait_ns < LOST_NS_MIN)
+		wait_ns = LOST_NS_MIN;
+	req->delayed = req->begun + 1ull;
+	req->delayed_ns = now_ns + (wait_ns < left_ns ? wait_ns : left_ns);
+	delay_is_over(wired); /* sets the timer */
+}
+
+/*
+ * A reliable message gets lost before it has PSNs: what was sent before is not held up, what is
+ * behind would only be dropped by the peer. Each try is another one for the rules.
+ */
+static void lose(struct vb_wired *wired, unsigned rule)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (!req->lost_ns)
+		req->lost_ns = wired->roce->now_ns;
+	if (!is_lost_for_good(wired)) {
+		req->tried = true;
+		atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
+		try_again(wired);
+		return;
+	}
+	req->tried = false;
+	req->stop_report.want = rule;
+	stop(wired, VB_INJECTED_LOSS);
+}
+
 /* What fault rules do to a work request that is about to begin. False: it does not, now. */
 static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 		  struct vb_fault_verdict *verdict)
 {
 	struct vb_requester *req = &wired->req;
+	const uint64_t number = req->begun + 1ull;
 
-	if (req->delayed == req->begun + 1ull)
-		return delay_is_over(wired);
+	if (req->delayed != number)
+		req->lost_ns = 0;
+	else if (!delay_is_over(wired))
+		return false;
+	else if (!req->lost_ns)
+		return true;
 	/* By the local path, which could not tell yet that it would come here. */
-	if (wired->qp->pend.judged == req->begun + 1ull)
+	if (wired->qp->pend.judged == number)
 		return true;
 	vb_fault_wr(wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num, wqe->opcode, true, verdict);
+	if (verdict->action == VB_FAULT_DROP && vb_requester_reliable(wired)) {
+		lose(wired, verdict->rule);
+		return false;
+	}
+	req->lost_ns = 0;
 	switch (verdict->action) {
 	case VB_FAULT_DELAY:
-		req->delayed = req->begun + 1ull;
+		req->delayed = number;
 		req->delayed_ns = wired->roce->now_ns + verdict->delay_ns;
 		return delay_is_over(wired);
 	case VB_FAULT_FAIL:
+		req->tried = false;
 		req->stop_report.status = verdict->status;
 		req->stop_report.want = verdict->rule;
 		stop(wired, VB_INJECTED_STATUS);
@@ -184,19 +248,14 @@ static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 	}
 }
 
-/* As if every packet of the message that was just begun had been lost on the way. */
-static void lose(struct vb_wired *wired)
+/* UC: as if every packet of the message that was just begun had been lost on the way. */
+static void lose_silently(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
-	req->next_psn = req->sent_psn = req->tail_psn;
+	req->una_psn = req->next_psn = req->sent_psn = req->tail_psn;
 	req->cursor = req->begun;
-	if (!vb_requester_reliable(wired)) {
-		req->una_psn = req->next_psn;
-		vb_requester_advance(wired);
-	} else if (req->resend_ns == VB_NEVER_NS) {
-		vb_requester_rearm(wired);
-	}
+	vb_requester_advance(wired);
 }
 
 static bool may_begin(const struct vb_wired *wired, const struct vb_wqe *wqe)
@@ -232,6 +291,6 @@ bool vb_requester_begin(struct vb_requester_turn *turn, struct vb_wqe *wqe)
 	}
 	take_psns(wired, wqe);
 	if (verdict.action == VB_FAULT_DROP)
-		lose(wired);
+		lose_silently(wired);
 	return true;
 }

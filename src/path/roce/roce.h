@@ -45,7 +45,8 @@ struct vb_read_asked {
 /* The sending half of a connected QP. */
 struct vb_requester {
 	bool started;      /* in RTS, which brings the first PSN */
-	bool tried;        /* the local path had begun the first WQE: SQD lets it finish */
+	bool tried;        /* the WQE at begun is to be tried again, or the local path had begun it: SQD
+			      lets it finish */
 	uint32_t una_psn;  /* oldest that is not acknowledged */
 	uint32_t next_psn; /* the next to send; behind sent_psn while going back */
 	uint32_t sent_psn; /* one past the newest that was ever sent */
@@ -55,7 +56,8 @@ struct vb_requester {
 	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
 	struct vb_report stop_report;
 	uint64_t delayed;  /* 1 + index of the WQE that a fault rule holds back ... */
-	uint64_t delayed_ns; /* ... until then */
+	uint64_t delayed_ns; /* ... until then; */
+	uint64_t lost_ns;  /* not 0: it has lost it since then, each time */
 	bool suspect;      /* the last one begun cannot take its answer in: none goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
