@@ -423,6 +423,8 @@ void vb_wire_farewell(struct vb_nic *nic)
 	if (vb_wire_begin(wire)) {
 		send_due(wire);
 		vb_roce_farewell(&wire->roce);
+		if (wire->fault)
+			vb_wire_fault_farewell(wire);
 	}
 	vb_wire_unlock(wire);
 }

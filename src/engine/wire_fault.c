@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire_fault.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "engine/wire.h"
 #include "engine/wire_origin.h"
 #include "path/fault/fault.h"
@@ -95,6 +96,17 @@ static void corrupt(const struct passing *packet, uint32_t bit)
 	pass(&spoilt);
 }
 
+/* Once: it says what follows as well. */
+static void tell_lost(struct vb_wire *wire, bool out)
+{
+	if (wire->fault->lost_told)
+		return;
+	wire->fault->lost_told = true;
+	vb_explain("fault rules hold back more packets that %s than %d, or than %d MiB of them: "
+		   "those beyond are lost", out ? "go out" : "come in", HELD_PACKETS,
+		   HELD_BYTES >> 20);
+}
+
 static void hold(const struct passing *packet, const struct vb_fault_verdict *verdict)
 {
 	struct vb_peer *peer = peer_of(packet->out, packet->context);
@@ -108,7 +120,9 @@ static void hold(const struct passing *packet, const struct vb_fault_verdict *ve
 		.until_overtaken = verdict->action == VB_FAULT_REORDER,
 	};
 
-	if (!vb_delay_push(line_of(packet->wire, packet->out), &input) && peer)
+	if (vb_delay_push(line_of(packet->wire, packet->out), &input))
+		tell_lost(packet->wire, packet->out);
+	else if (peer)
 		vb_peer_get(peer);
 }
 
@@ -192,11 +206,11 @@ void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
 
 /* --- time --- */
 
-static void release(struct vb_wire *wire, bool out)
+static void release(struct vb_wire *wire, bool out, uint64_t until_ns)
 {
 	struct vb_delayed *held;
 
-	while ((held = vb_delay_pop_due(line_of(wire, out), wire->roce.now_ns))) {
+	while ((held = vb_delay_pop_due(line_of(wire, out), until_ns))) {
 		go_on(wire, out, held->context, held->bytes, held->length);
 		vb_peer_put(peer_of(out, held->context));
 		free(held);
@@ -205,8 +219,13 @@ static void release(struct vb_wire *wire, bool out)
 
 void vb_wire_fault_release(struct vb_wire *wire)
 {
-	release(wire, true);
-	release(wire, false);
+	release(wire, true, wire->roce.now_ns);
+	release(wire, false, wire->roce.now_ns);
+}
+
+void vb_wire_fault_farewell(struct vb_wire *wire)
+{
+	release(wire, true, VB_NEVER_NS);
 }
 
 uint64_t vb_wire_fault_next_ns(const struct vb_wire *wire)

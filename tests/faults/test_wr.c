@@ -434,6 +434,30 @@ static void each_datagram_is_counted_once_and_on_its_path(void **state)
 	}
 }
 
+static int too_many_late(const void *arg)
+{
+	setenv("VERBENA_EXPLAIN", "1", 1);
+	setenv("VERBENA_PATH", "wire", 1);
+	starts("delay packet by=1000s", IBV_QPT_UD);
+	for (unsigned round = 0; round <= 4096 / DUET_SLOTS; round++) {
+		child_check(duet_post_list(duet, IBV_WR_SEND, 0, DUET_SLOTS - 1) == 0);
+		for (unsigned i = 0; i < DUET_SLOTS; i++)
+			sent(i, SUCCESS);
+	}
+	return 0;
+}
+
+static void more_packets_than_can_be_late_are_lost_and_that_is_said(void **state)
+{
+	enum { SIZE = 4 << 20 };
+	char *said = malloc(SIZE);
+
+	assert_int_equal(child_run(too_many_late, NULL, said, SIZE), 0);
+	assert_int_equal(occurrences(said, "hold back more packets that go out than 4096, or than 8 "
+					   "MiB of them: those beyond are lost\n"), 1);
+	free(said);
+}
+
 /* A delay is for one work request, not for what a later connection posts. */
 static int reset_while_late(const void *arg)
 {
@@ -514,6 +538,7 @@ int main(void)
 		cmocka_unit_test(
 			a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited),
 		cmocka_unit_test(each_datagram_is_counted_once_and_on_its_path),
+		cmocka_unit_test(more_packets_than_can_be_late_are_lost_and_that_is_said),
 		cmocka_unit_test(a_reset_forgets_what_was_delayed),
 		cmocka_unit_test(a_bad_rule_keeps_the_device_closed_and_says_why),
 		cmocka_unit_test(who_is_not_meant_is_not_touched),
