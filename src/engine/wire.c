@@ -425,6 +425,7 @@ void vb_wire_farewell(struct vb_nic *nic)
 		vb_roce_farewell(&wire->roce);
 		if (wire->fault)
 			vb_wire_fault_farewell(wire);
+		vb_port_empty_memory(wire->port, input, wire);
 	}
 	vb_wire_unlock(wire);
 }

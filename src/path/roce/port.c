@@ -11,6 +11,7 @@
 #include "path/roce/port_impl.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/sock_diag.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -261,6 +262,17 @@ __attribute__((noinline)) static unsigned receive_ready(struct vb_port *port, un
 	for (int i = 0; i < count && total < most; i++)
 		total += receive_from(port, events[i].data.u64, most - total);
 	return total;
+}
+
+void vb_port_empty_memory(struct vb_port *port, vb_port_input input, void *arg)
+{
+	if (port->receiving || !port->memory.ring)
+		return;
+	port->receiving = true;
+	port->input = input;
+	port->input_arg = arg;
+	vb_memory_receive(port, UINT_MAX);
+	port->receiving = false;
 }
 
 unsigned vb_port_receive(struct vb_port *port, bool polling, unsigned most, vb_port_input input,

@@ -139,6 +139,8 @@ void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned 
  */
 unsigned vb_port_receive(struct vb_port *port, bool polling, unsigned most, vb_port_input input,
 			 void *arg);
+/* The same for what was sent through memory: it would be lost with this process. */
+void vb_port_empty_memory(struct vb_port *port, vb_port_input input, void *arg);
 
 /*
  * Who waits for packets: while somebody polls, the descriptors are not watched by the service
