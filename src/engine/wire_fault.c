@@ -157,6 +157,18 @@ static void judge(const struct passing *packet)
 	vb_delay_pass(line_of(wire, packet->out), packet->qpn, wire->roce.now_ns);
 }
 
+/* What was held back and is due by then. */
+static void release(struct vb_wire *wire, bool out, uint64_t until_ns)
+{
+	struct vb_delayed *held;
+
+	while ((held = vb_delay_pop_due(line_of(wire, out), until_ns))) {
+		go_on(wire, out, held->context, held->bytes, held->length);
+		vb_peer_put(peer_of(out, held->context));
+		free(held);
+	}
+}
+
 /* --- out --- */
 
 void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, unsigned count)
@@ -175,7 +187,8 @@ void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, uns
 
 		judge(&packet);
 	}
-	vb_wire_fault_release(wire);
+	/* Not what is to come in: whoever sends is not done with his own packets. */
+	release(wire, true, wire->roce.now_ns);
 }
 
 /* --- in --- */
@@ -205,17 +218,6 @@ void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
 }
 
 /* --- time --- */
-
-static void release(struct vb_wire *wire, bool out, uint64_t until_ns)
-{
-	struct vb_delayed *held;
-
-	while ((held = vb_delay_pop_due(line_of(wire, out), until_ns))) {
-		go_on(wire, out, held->context, held->bytes, held->length);
-		vb_peer_put(peer_of(out, held->context));
-		free(held);
-	}
-}
 
 void vb_wire_fault_release(struct vb_wire *wire)
 {

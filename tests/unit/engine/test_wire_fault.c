@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What fault rules do to packets, between an engine and a port that only count them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+
+#include "engine/wire.h"
+#include "path/fault/fault.h"
+#include "wire/opcode.h"
+
+enum { QPN = 0x1000, LENGTH = 64, START_NS = 1000000 };
+
+static const char rules[] = "delay packet direction=in by=1us;"
+			    "delay packet direction=out opcode=ack by=1000s";
+
+static struct vb_wire wire;
+static unsigned sent, taken_in;
+
+/* Linked in their places. */
+void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
+void __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
+
+void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
+{
+	sent += count;
+}
+
+void __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	taken_in++;
+}
+
+static void send_one(uint8_t opcode)
+{
+	static const struct vb_way way;
+	const uint8_t bytes[LENGTH] = { opcode };
+	const struct vb_burst burst = {
+		.way = &way, .bytes = bytes, .length = LENGTH, .segment = LENGTH, .qpn = QPN,
+	};
+
+	vb_wire_fault_send(&wire, &burst, 1);
+}
+
+static void receive_one(uint8_t opcode)
+{
+	static const struct vb_icrc_flow flow;
+	const uint8_t bytes[LENGTH] = { opcode };
+	const struct vb_arrival arrival = { .flow = &flow, .bytes = bytes, .length = LENGTH };
+
+	vb_wire_fault_input(&wire, &arrival);
+}
+
+static int begin(void **state)
+{
+	sent = taken_in = 0;
+	wire.fault = vb_wire_fault_new();
+	wire.roce.now_ns = START_NS;
+	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
+		vb_list_init(&wire.roce.wired[i]);
+	return !wire.fault;
+}
+
+static int end(void **state)
+{
+	vb_delay_line_fini(&wire.fault->in);
+	vb_delay_line_fini(&wire.fault->out);
+	free(wire.fault);
+	return 0;
+}
+
+/* Whoever sends has packets half made, and QPs half looked at. */
+static void nothing_comes_in_while_packets_go_out(void **state)
+{
+	receive_one(VB_OP_SEND_ONLY);
+	wire.roce.now_ns += 1000;
+	send_one(VB_OP_SEND_ONLY);
+	assert_int_equal(sent, 1);
+	assert_int_equal(taken_in, 0);
+	vb_wire_fault_release(&wire);
+	assert_int_equal(taken_in, 1);
+}
+
+static void what_waits_to_go_out_goes_at_the_end(void **state)
+{
+	receive_one(VB_OP_SEND_ONLY);
+	send_one(VB_OP_ACKNOWLEDGE);
+	send_one(VB_OP_ACKNOWLEDGE);
+	assert_int_equal(sent, 0);
+	vb_wire_fault_farewell(&wire);
+	assert_int_equal(sent, 2);
+	assert_int_equal(taken_in, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(nothing_comes_in_while_packets_go_out, begin, end),
+		cmocka_unit_test_setup_teardown(what_waits_to_go_out_goes_at_the_end, begin, end),
+	};
+
+	setenv("VERBENA_FAULTS", rules, 1);
+	return vb_fault_load() ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
+}
