@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELD_PACKETS = 4096, HELD_BYTES = 8 << 20 };
+enum {
+	HELD_PACKETS = 4096,
+	HELD_BYTES = 8 << 20,
+	UNCHECKED_BIT = 32, /* the first of eight in the BTH that routers change, and the ICRC omits */
+};
 
 /* A packet that meets the rules, on its way out or in. */
 struct passing {
@@ -82,6 +86,16 @@ static void pass(const struct passing *packet)
 	go_on(packet->wire, packet->out, packet->context, packet->bytes, packet->length);
 }
 
+static uint32_t bit_of(const struct vb_fault_verdict *verdict, uint32_t length)
+{
+	uint32_t bit;
+
+	if (!verdict->bit_drawn)
+		return verdict->corrupt_bit % (length * 8);
+	bit = verdict->corrupt_bit % (length * 8 - 8);
+	return bit < UNCHECKED_BIT ? bit : bit + 8;
+}
+
 static void corrupt(const struct passing *packet, uint32_t bit)
 {
 	struct passing spoilt = *packet;
@@ -90,7 +104,6 @@ static void corrupt(const struct passing *packet, uint32_t bit)
 	if (packet->length > sizeof(bytes))
 		return;
 	memcpy(bytes, packet->bytes, packet->length);
-	bit %= packet->length * 8;
 	bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	spoilt.bytes = bytes;
 	pass(&spoilt);
@@ -140,7 +153,7 @@ static void judge(const struct passing *packet)
 		hold(packet, &verdict);
 		return;
 	case VB_FAULT_CORRUPT:
-		corrupt(packet, verdict.corrupt_bit);
+		corrupt(packet, bit_of(&verdict, packet->length));
 		return;
 	case VB_FAULT_DUPLICATE:
 		pass(packet);

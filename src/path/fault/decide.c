@@ -61,6 +61,7 @@ static void decide(const struct vb_fault_rule *rule, unsigned number, uint64_t i
 		.rule = number,
 		.delay_ns = rule->by_ns,
 		.status = rule->status,
+		.bit_drawn = !rule->bit_given,
 		.corrupt_bit = rule->bit_given ? rule->bit : (uint32_t)mix(~rule->seed, index),
 	};
 }

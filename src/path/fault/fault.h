@@ -31,6 +31,7 @@ struct vb_fault_verdict {
 	uint64_t delay_ns;
 	enum ibv_wc_status status;
 	uint32_t corrupt_bit;
+	bool bit_drawn; /* by the seed: it is to be one that the receiver checks */
 };
 
 struct vb_fault_counter {

@@ -250,6 +250,14 @@ static int read_transport(struct reader *reader, const char *value)
 }
 
 /* Names, separated by commas. */
+/* What never leaves the adapter cannot get lost. */
+static const uint64_t staying = 1ull << IBV_WR_LOCAL_INV | 1ull << IBV_WR_BIND_MW;
+
+static bool loses_work(const struct vb_fault_rule *rule)
+{
+	return rule->action == VB_FAULT_DROP && rule->target == VB_FAULT_WR;
+}
+
 static int read_opcodes(struct reader *reader, const char *value)
 {
 	struct vb_fault_rule *rule = reader->rule;
@@ -263,6 +271,9 @@ static int read_opcodes(struct reader *reader, const char *value)
 			     !vb_fault_wr_opcode(name, &rule->opcodes))
 			return refuse(reader, "\"%s\" is not an opcode of a %s", name,
 				      packet ? "packet" : "work request");
+		if (loses_work(rule) && rule->opcodes.word[0] & staying)
+			return refuse(reader, "\"%s\" never leaves the adapter: it cannot get lost",
+				      name);
 	}
 	return 0;
 }
@@ -372,9 +383,8 @@ static void preset(struct vb_fault_rule *rule, unsigned number)
 	rule->by_ns = rule->action == VB_FAULT_REORDER ? HOLD_NS : 0;
 	for (unsigned i = 0; i < COUNT(rule->opcodes.word); i++)
 		rule->opcodes.word[i] = UINT64_MAX;
-	/* What never leaves the adapter cannot get lost. */
-	if (rule->action == VB_FAULT_DROP && rule->target == VB_FAULT_WR)
-		rule->opcodes.word[0] &= ~(1ull << IBV_WR_LOCAL_INV | 1ull << IBV_WR_BIND_MW);
+	if (loses_work(rule))
+		rule->opcodes.word[0] &= ~staying;
 }
 
 static int check_complete(struct reader *reader)

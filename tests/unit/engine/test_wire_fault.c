@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/wire.h"
 #include "path/fault/fault.h"
@@ -15,10 +16,13 @@
 enum { QPN = 0x1000, LENGTH = 64, START_NS = 1000000 };
 
 static const char rules[] = "delay packet direction=in by=1us;"
-			    "delay packet direction=out opcode=ack by=1000s";
+			    "delay packet direction=out opcode=ack by=1000s;"
+			    "corrupt packet direction=out opcode=write seed=5;"
+			    "corrupt packet direction=out opcode=read_request bit=39";
 
 static struct vb_wire wire;
 static unsigned sent, taken_in;
+static uint8_t last[LENGTH]; /* that was sent */
 
 /* Linked in their places. */
 void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
@@ -27,6 +31,8 @@ void __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival
 void __wrap_vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
 {
 	sent += count;
+	assert_int_equal(bursts[count - 1].length, LENGTH);
+	memcpy(last, bursts[count - 1].bytes, LENGTH);
 }
 
 void __wrap_vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
@@ -95,11 +101,47 @@ static void what_waits_to_go_out_goes_at_the_end(void **state)
 	assert_int_equal(taken_in, 0);
 }
 
+/* Of the last packet, all zero but for its opcode: the one bit that is set; -1: there are others. */
+static int spoilt_bit(uint8_t opcode)
+{
+	int found = -1;
+
+	last[0] ^= opcode;
+	for (int bit = 0; bit < LENGTH * 8; bit++) {
+		if (!(last[bit / 8] >> bit % 8 & 1))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = bit;
+	}
+	return found;
+}
+
+static void the_bit_drawn_is_one_that_the_receiver_checks(void **state)
+{
+	bool drawn[LENGTH * 8] = { false };
+
+	for (unsigned i = 0; i < LENGTH * 8 * 20; i++) {
+		int bit;
+
+		send_one(VB_OP_WRITE_ONLY);
+		bit = spoilt_bit(VB_OP_WRITE_ONLY);
+		assert_true(bit >= 0);
+		drawn[bit] = true;
+	}
+	for (unsigned bit = 0; bit < LENGTH * 8; bit++)
+		assert_int_equal(drawn[bit], bit / 8 != 4);
+	send_one(VB_OP_READ_REQUEST);
+	assert_int_equal(spoilt_bit(VB_OP_READ_REQUEST), 39);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(nothing_comes_in_while_packets_go_out, begin, end),
 		cmocka_unit_test_setup_teardown(what_waits_to_go_out_goes_at_the_end, begin, end),
+		cmocka_unit_test_setup_teardown(the_bit_drawn_is_one_that_the_receiver_checks,
+						begin, end),
 	};
 
 	setenv("VERBENA_FAULTS", rules, 1);

@@ -184,6 +184,9 @@ static void what_never_leaves_the_adapter_is_not_lost(void **state)
 	assert_int_equal(work(IBV_WR_BIND_MW, false), VB_FAULT_NONE);
 	assert_int_equal(work(IBV_WR_LOCAL_INV, false), VB_FAULT_NONE);
 	assert_int_equal(work(IBV_WR_RDMA_READ, false), VB_FAULT_DROP);
+	use("fail wr opcode=bind_mw,local_inv status=mw_bind_err");
+	assert_int_equal(work(IBV_WR_BIND_MW, false), VB_FAULT_FAIL);
+	assert_int_equal(work(IBV_WR_LOCAL_INV, false), VB_FAULT_FAIL);
 }
 
 static void the_device_fails_once(void **state)
@@ -414,6 +417,8 @@ static void what_is_not_a_rule_is_refused_with_a_sentence(void **state)
 		{ "drop packet opcode=send,", "\"\" is not an opcode" },
 		{ "drop packet opcode=0x100", "not an opcode" },
 		{ "drop wr opcode=ack", "not an opcode of a work request" },
+		{ "drop wr opcode=bind_mw", "\"bind_mw\" never leaves the adapter" },
+		{ "drop wr opcode=send,IBV_WR_LOCAL_INV", "\"IBV_WR_LOCAL_INV\" never leaves" },
 		{ "drop packet direction=up", "neither in nor out" },
 		{ "drop packet path=local", "\"path\" does not go with" },
 		{ "drop wr direction=in", "\"direction\" does not go with" },
