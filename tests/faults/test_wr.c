@@ -156,12 +156,12 @@ static void one_that_is_lost_each_time_uses_up_its_retries(void **state)
 }
 
 /* Begun is begun: SQD waits for it. */
-static int lost_while_draining(const void *arg)
+static int held_while_draining(const void *held_by)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD };
 	struct ibv_qp_init_attr init;
 
-	starts("drop wr times=3", IBV_QPT_RC);
+	starts(held_by, IBV_QPT_RC);
 	child_check(duet_post(duet, IBV_WR_RDMA_WRITE, 0) == 0);
 	child_check(ibv_modify_qp(duet->a, &attr, IBV_QP_STATE) == 0);
 	sent(0, SUCCESS);
@@ -171,9 +171,10 @@ static int lost_while_draining(const void *arg)
 	return 0;
 }
 
-static void a_lost_message_is_repeated_while_the_queue_drains(void **state)
+static void what_was_lost_or_is_late_is_finished_while_the_queue_drains(void **state)
 {
-	assert_child_passes(lost_while_draining, NULL);
+	assert_child_passes(held_while_draining, "drop wr times=3");
+	assert_child_passes(held_while_draining, "delay wr by=5ms");
 }
 
 static int lost_loudly(const void *arg)
@@ -527,7 +528,7 @@ int main(void)
 		cmocka_unit_test(a_fault_says_that_it_is_one),
 		cmocka_unit_test(a_reliable_message_that_is_lost_is_repeated),
 		cmocka_unit_test(one_that_is_lost_each_time_uses_up_its_retries),
-		cmocka_unit_test(a_lost_message_is_repeated_while_the_queue_drains),
+		cmocka_unit_test(what_was_lost_or_is_late_is_finished_while_the_queue_drains),
 		cmocka_unit_test(each_repetition_is_another_one_for_the_rule),
 		cmocka_unit_test(an_unreliable_message_that_is_lost_is_gone),
 		cmocka_unit_test(a_delayed_work_request_holds_up_those_behind_it),

@@ -156,6 +156,18 @@ static bool delay_is_over(struct vb_wired *wired)
 	return false;
 }
 
+/* It was tried: SQD lets it finish. True: the time is over already. */
+static bool hold(struct vb_wired *wired, uint64_t for_ns)
+{
+	struct vb_requester *req = &wired->req;
+
+	req->tried = true;
+	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
+	req->delayed = req->begun + 1ull;
+	req->delayed_ns = wired->roce->now_ns + for_ns;
+	return delay_is_over(wired);
+}
+
 /* True: it was lost for as long as the QP's attributes allow, and there is no other path either. */
 static bool is_lost_for_good(struct vb_wired *wired)
 {
@@ -181,9 +193,7 @@ static void try_again(struct vb_wired *wired)
 		wait_ns = most_ns;
 	if (wait_ns < LOST_NS_MIN)
 		wait_ns = LOST_NS_MIN;
-	req->delayed = req->begun + 1ull;
-	req->delayed_ns = now_ns + (wait_ns < left_ns ? wait_ns : left_ns);
-	delay_is_over(wired); /* sets the timer */
+	hold(wired, wait_ns < left_ns ? wait_ns : left_ns);
 }
 
 /*
@@ -197,8 +207,6 @@ static void lose(struct vb_wired *wired, unsigned rule)
 	if (!req->lost_ns)
 		req->lost_ns = wired->roce->now_ns;
 	if (!is_lost_for_good(wired)) {
-		req->tried = true;
-		atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
 		try_again(wired);
 		return;
 	}
@@ -231,9 +239,7 @@ static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 	req->lost_ns = 0;
 	switch (verdict->action) {
 	case VB_FAULT_DELAY:
-		req->delayed = number;
-		req->delayed_ns = wired->roce->now_ns + verdict->delay_ns;
-		return delay_is_over(wired);
+		return hold(wired, verdict->delay_ns);
 	case VB_FAULT_FAIL:
 		req->tried = false;
 		req->stop_report.status = verdict->status;
