@@ -48,30 +48,31 @@ failed() {
 	show_failure "$@" >&2
 }
 
-# The host of a virtual machine moves its cores about: now they share a cache, now they do not, and
-# copies from one to the other take several times as long. What was measured meanwhile is measured
-# again: steady COMMAND…
-nearest=
+# The host of a virtual machine moves its cores about: now they share a cache, now they do not or
+# are one core, and copies from one to the other take several times as long. What was measured
+# meanwhile is measured again: steady COMMAND…
+bounces=()
 repeated=0
 steady() {
 	local tries
 	for tries in 1 2 3; do
-		if cores_are_near; then
+		if cores_are_usual; then
 			"$@" || return
-			! cores_are_near || return 0
+			! cores_are_usual || return 0
 		fi
 		repeated=$((repeated + 1))
 	done
 	"$@" # they stay where they are
 }
 
-# As near as they were at best in this run; bounce.c tells what a word takes from one to the other.
-cores_are_near() {
+# As far from each other as mostly in this run; bounce.c tells what a word takes from one to the other.
+cores_are_usual() {
 	local now
 	now=$("$build_dir/bench/bounce" | awk '$1 == "bounce_lat" { print $2 }')
-	nearest=$(awk -v now="$now" -v nearest="${nearest:-$now}" \
-		'BEGIN { print now < nearest ? now : nearest }')
-	awk -v now="$now" -v nearest="$nearest" 'BEGIN { exit !(now <= 2.5 * nearest) }'
+	bounces+=("$now")
+	printf '%s\n' "${bounces[@]}" | sort -n | awk -v now="$now" '
+		{ value[NR] = $1 }
+		END { usual = value[int((NR + 1) / 2)]; exit !(now <= 2.5 * usual && usual <= 2.5 * now) }'
 }
 
 # A program of bench/ prints "key value" lines itself.

@@ -3,7 +3,9 @@
 #include "pair.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -12,17 +14,31 @@
 /* In place of the C library's: how often the name of the discard port is asked for. */
 static atomic_uint asked;
 
-__attribute__((visibility("default"))) ssize_t sendto(int fd, const void *bytes, size_t size,
-						      int flags, const struct sockaddr *to,
-						      socklen_t to_size)
+static void look(const struct sockaddr *to, socklen_t size)
 {
 	static const char name[] = "verbena.cm.106.9.4";
 
 	if (to && to->sa_family == AF_UNIX &&
-	    to_size == offsetof(struct sockaddr_un, sun_path) + sizeof(name) &&
+	    size == offsetof(struct sockaddr_un, sun_path) + sizeof(name) &&
 	    !memcmp(((const struct sockaddr_un *)to)->sun_path + 1, name, sizeof(name) - 1))
 		asked++;
-	return syscall(SYS_sendto, fd, bytes, size, flags, to, to_size);
+}
+
+__attribute__((visibility("default"))) long syscall(long number, ...)
+{
+	static long (*_Atomic real)(long number, ...);
+	long words[6];
+	va_list args;
+
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		words[i] = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_sendto)
+		look((const struct sockaddr *)words[4], (socklen_t)words[5]);
+	return real(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 }
 
 static void a_connection_comes_to_be_before_anybody_accepts(void **state)
