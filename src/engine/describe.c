@@ -57,7 +57,7 @@ static void add_pd(struct listing *listing, const struct vb_pd *pd)
 			return;
 	record = add(listing, VB_DESCRIBE_PD, pd->id, pd->ibv.context);
 	if (record)
-		record->users = atomic_load(&pd->users);
+		record->users = vb_pd_user_count(pd);
 }
 
 static void add_cq(struct listing *listing, const struct vb_cq *cq)

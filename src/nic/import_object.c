@@ -114,30 +114,22 @@ void vb_pd_unimport_unused(struct vb_pd *pd)
 	free(pd);
 }
 
-/*
- * While objects use it, only the promise is noted, and the last of them brings it to its end. Until
- * it is noted it has one user more, so that only one finds itself the last.
- */
+/* While objects use it, only the promise is noted, and the last of them brings it to its end. */
 void vb_pd_unimport(struct vb_pd *pd)
 {
-	if (pd->nic != vb_nic_current()) {
+	if (pd->nic != vb_nic_current() || !atomic_fetch_or(&pd->users, VB_PD_UNIMPORTED))
 		vb_pd_unimport_unused(pd);
-		return;
-	}
-	atomic_fetch_add(&pd->users, 1);
-	pd->unimported = true;
-	vb_pd_release(pd, pd->nic);
 }
 
 uint32_t vb_pd_users(struct vb_pd *pd)
 {
-	uint32_t users = atomic_load(&pd->users);
+	uint32_t users = vb_pd_user_count(pd);
 
 	if (pd->base)
 		return users;
 	vb_export_lock();
 	for (struct vb_list *at = pd->same.next; at != &pd->same; at = at->next)
-		users += atomic_load(&vb_container(at, struct vb_pd, same)->users);
+		users += vb_pd_user_count(vb_container(at, struct vb_pd, same));
 	vb_export_unlock();
 	return users;
 }

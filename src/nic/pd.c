@@ -60,7 +60,7 @@ int vb_pd_adopt(struct vb_pd *pd)
 	err = pd->base ? vb_pd_adopt(pd->base) : vb_pd_number(nic, pd);
 	if (err)
 		return err;
-	atomic_store(&pd->users, 0);
+	atomic_fetch_and(&pd->users, VB_PD_UNIMPORTED);
 	if (pd->base) {
 		pd->id = pd->base->id;
 		pd->nic = nic;
@@ -71,7 +71,7 @@ int vb_pd_adopt(struct vb_pd *pd)
 
 void vb_pd_release(struct vb_pd *pd, const struct vb_nic *nic)
 {
-	if (pd->nic == nic && atomic_fetch_sub(&pd->users, 1) == 1 && pd->unimported)
+	if (pd->nic == nic && atomic_fetch_sub(&pd->users, 1) == (VB_PD_UNIMPORTED | 1))
 		vb_pd_unimport_unused(pd);
 }
 

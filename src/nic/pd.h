@@ -21,15 +21,22 @@ struct vb_pd {
 	struct ibv_pd ibv; /* first */
 	struct vb_nic *nic;
 	uint32_t id;       /* names the domain in shared memory; a parent domain has its PD's */
-	_Atomic uint32_t users; /* MRs, MWs, AHs, QPs, SRQs; CQs and parent domains */
+	_Atomic uint32_t users; /* MRs, MWs, AHs, QPs, SRQs; CQs and parent domains; VB_PD_UNIMPORTED */
 	struct vb_pd *base;     /* of a parent domain: the PD; NULL: this is no parent domain */
 	struct vb_td *td;       /* of a parent domain, or NULL */
 	struct vb_allocator allocator; /* of a parent domain; alloc NULL: none */
 	struct vb_export *export;      /* that has a record of it, referenced; NULL: none (import.h) */
 	struct vb_list same;           /* others for this PD, which were imported; vb_export_lock */
 	bool destroyed;                /* through one of those: only the object is left */
-	bool unimported;               /* goes with the last object that uses it */
 };
+
+/* In its users: it goes with the last of them. In one word, so that only one finds itself the last. */
+#define VB_PD_UNIMPORTED (1u << 31)
+
+static inline uint32_t vb_pd_user_count(const struct vb_pd *pd)
+{
+	return atomic_load(&pd->users) & ~VB_PD_UNIMPORTED;
+}
 
 static inline struct vb_pd *vb_pd(struct ibv_pd *ibv)
 {
