@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,6 +179,8 @@ static void *release_what_is_used(void *arg)
 
 		if (pd)
 			vb_pd_release(pd, rig.nic);
+		else
+			sched_yield();
 	}
 	return NULL;
 }
@@ -197,7 +200,7 @@ static void an_imported_pd_and_its_last_object_go_at_once(void **state)
 		atomic_store(&used, pd);
 		vb_pd_unimport(pd);
 		while (atomic_load(&rig.ctx.objects) != 1)
-			vb_cpu_relax();
+			sched_yield();
 	}
 	atomic_store(&over, true);
 	assert_int_equal(pthread_join(thread, NULL), 0);
