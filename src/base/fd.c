@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fd.h"
+#include "base/message.h"
 
 #include <fcntl.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 int vb_fd_high(int fd)
@@ -28,7 +28,7 @@ int vb_fd_high(int fd)
 void vb_fd_close(int *fd)
 {
 	if (*fd >= 0)
-		syscall(SYS_close, *fd); /* also under locks: see message.h */
+		vb_close(*fd);
 	*fd = -1;
 }
 

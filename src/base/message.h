@@ -51,6 +51,11 @@ static inline int vb_epoll_look(int epoll, struct epoll_event *events, int count
 	return (int)syscall(SYS_epoll_pwait, epoll, events, count, 0, NULL, _NSIG / 8);
 }
 
+static inline void vb_close(int fd)
+{
+	syscall(SYS_close, fd);
+}
+
 static inline ssize_t vb_write(int fd, const void *bytes, size_t size)
 {
 	return syscall(SYS_write, fd, bytes, size);

@@ -65,7 +65,7 @@ static int put(const struct vb_gsi *gsi, const struct vb_cm_target *target,
 	       const struct vb_gsi_datagram *datagram)
 {
 	if (vb_sendto(gsi->out, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_NOSIGNAL,
-		   (const void *)&target->address, target->length) >= 0)
+		      (const void *)&target->address, target->length) >= 0)
 		return 0;
 	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR
 		       ? -EAGAIN

@@ -177,8 +177,7 @@ static bool try_enter_again(struct vb_wire *wire)
 
 	if (pthread_mutex_trylock(&nic->lock))
 		return false;
-	vb_list_for(qp, &nic->qps, struct vb_qp, node)
-	{
+	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
 		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
 			continue;
 		if (!adopt_locked(wire, qp, NULL))

@@ -84,6 +84,14 @@ static void save(struct vb_responder *resp, const struct vb_packet *packet, uint
 	};
 }
 
+/* Executed or executed before: there is an answer. */
+static void give(struct vb_wired *wired, const struct vb_reply *reply)
+{
+	if (!vb_reply_push(&wired->resp, reply))
+		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+	vb_roce_todo(wired);
+}
+
 static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original, bool repeated)
 {
 	const struct vb_reply reply = {
@@ -95,20 +103,27 @@ static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original
 		.original = original,
 	};
 
-	if (!vb_reply_push(&wired->resp, &reply))
-		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
-	vb_roce_todo(wired);
+	give(wired, &reply);
 }
 
-/* Another process of this host may be at it for a moment; who waits too long is asked again. */
-static int apply(struct vb_wired *wired, const struct vb_atomic *op, uint64_t address,
-		 uint64_t *original)
+/*
+ * Another process of this host may be at it for a moment; who waits too long is asked again. False: it
+ * was not done.
+ */
+static bool apply(struct vb_wired *wired, const struct vb_packet *packet,
+		  const struct vb_atomic *op, uint64_t address, uint64_t *original)
 {
 	int err = -EAGAIN;
 
 	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
 		err = vb_atomic_apply(vb_responder_memory(wired)->home, address, op, original);
-	return err;
+	if (err == -EAGAIN)
+		vb_responder_postpone(wired);
+	else if (err)
+		vb_responder_refuse(wired, packet, VB_REMOTE_MEMORY);
+	else
+		vb_responder_executed(wired, packet, 1);
+	return !err;
 }
 
 static void atomic_request(struct vb_wired *wired, const struct vb_packet *packet)
@@ -121,22 +136,13 @@ static void atomic_request(struct vb_wired *wired, const struct vb_packet *packe
 	};
 	uint64_t address, original = 0;
 	enum vb_reason reason = check_read(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
-	int err;
 
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;
 	}
-	err = apply(wired, &op, address, &original);
-	if (err == -EAGAIN) {
-		vb_responder_postpone(wired);
+	if (!apply(wired, packet, &op, address, &original))
 		return;
-	}
-	if (err) {
-		vb_responder_refuse(wired, packet, VB_REMOTE_MEMORY);
-		return;
-	}
-	vb_responder_executed(wired, packet, 1);
 	save(&wired->resp, packet, original);
 	atomic_reply(wired, packet->psn, original, false);
 }
@@ -152,9 +158,7 @@ static void empty_reply(struct vb_wired *wired, const struct vb_packet *packet, 
 		.msn = wired->resp.msn,
 	};
 
-	if (!vb_reply_push(&wired->resp, &reply))
-		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
-	vb_roce_todo(wired);
+	give(wired, &reply);
 }
 
 static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb_packet *packet,
@@ -175,23 +179,14 @@ static void atomic_write_request(struct vb_wired *wired, const struct vb_packet 
 	struct vb_atomic op = { .write = true };
 	uint64_t address, original;
 	enum vb_reason reason = check_atomic_write(wired, packet, &address);
-	int err;
 
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;
 	}
 	memcpy(&op.swap, packet->payload, sizeof(op.swap));
-	err = apply(wired, &op, address, &original);
-	if (err == -EAGAIN) {
-		vb_responder_postpone(wired);
+	if (!apply(wired, packet, &op, address, &original))
 		return;
-	}
-	if (err) {
-		vb_responder_refuse(wired, packet, VB_REMOTE_MEMORY);
-		return;
-	}
-	vb_responder_executed(wired, packet, 1);
 	empty_reply(wired, packet, false);
 }
 
