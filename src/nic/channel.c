@@ -1,29 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/channel.h"
-#include "base/message.h"
 #include "nic/cq.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 int vb_channel_create(struct ibv_context *ctx, struct vb_channel **out)
 {
 	struct vb_channel *channel = calloc(1, sizeof(*channel));
+	int err;
 
 	if (!channel)
 		return -ENOMEM;
 	channel->ibv.context = ctx;
-	channel->ibv.fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	if (channel->ibv.fd < 0) {
-		int err = -errno;
-
+	err = vb_event_fd_open(&channel->events);
+	if (err) {
 		free(channel);
 		return err;
 	}
+	channel->ibv.fd = channel->events->fd;
 	channel->nic = vb_nic_current();
-	pthread_mutex_init(&channel->lock, NULL);
 	vb_list_init(&channel->cqs);
 	atomic_fetch_add(&vb_context(ctx)->objects, 1);
 	*out = channel;
@@ -34,8 +30,8 @@ int vb_channel_destroy(struct vb_channel *channel)
 {
 	if (channel->ibv.refcnt && channel->nic == vb_nic_current())
 		return -EBUSY;
-	close(channel->ibv.fd);
-	pthread_mutex_destroy(&channel->lock);
+	vb_event_fd_close(channel->events);
+	vb_event_fd_put(channel->events);
 	atomic_fetch_sub(&vb_context(channel->ibv.context)->objects, 1);
 	free(channel);
 	return 0;
@@ -43,12 +39,13 @@ int vb_channel_destroy(struct vb_channel *channel)
 
 void vb_channel_signal(struct vb_channel *channel, uint64_t events)
 {
-	if (vb_write(channel->ibv.fd, &events, sizeof(events)) < 0)
-		return; /* the counter is full: readable all the same */
+	vb_event_fd_count(channel->events, events);
 }
 
-static struct vb_cq *with_event(struct vb_channel *channel)
+static void *with_event(void *arg)
 {
+	struct vb_channel *channel = arg;
+
 	vb_list_for(cq, &channel->cqs, struct vb_cq, channel_node) {
 		if (!atomic_load(&cq->events_pending))
 			continue;
@@ -64,15 +61,9 @@ static struct vb_cq *with_event(struct vb_channel *channel)
 
 int vb_channel_take(struct vb_channel *channel, struct vb_cq **cq)
 {
-	uint64_t count;
+	void *taken;
+	int err = vb_event_fd_take(channel->events, with_event, channel, &taken);
 
-	/* A count without an event belongs to a CQ that was destroyed: wait for the next. */
-	for (*cq = NULL; !*cq;) {
-		if (read(channel->ibv.fd, &count, sizeof(count)) < 0)
-			return -errno;
-		pthread_mutex_lock(&channel->lock);
-		*cq = with_event(channel);
-		pthread_mutex_unlock(&channel->lock);
-	}
-	return 0;
+	*cq = taken;
+	return err;
 }

@@ -8,9 +8,9 @@
 struct vb_cq;
 
 struct vb_channel {
-	struct ibv_comp_channel ibv; /* first; fd is an eventfd that counts events */
+	struct ibv_comp_channel ibv; /* first */
 	struct vb_nic *nic;
-	pthread_mutex_t lock; /* the list, and which CQ's event is taken */
+	struct vb_event_fd *events; /* its lock: the list, and which CQ's event is taken */
 	struct vb_list cqs;
 };
 

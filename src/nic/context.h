@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/event_fd.h"
 #include "base/list.h"
 #include "nic/device.h"
 #include "nic/nic.h"
@@ -13,7 +14,7 @@ struct vb_context {
 	struct verbs_context verbs; /* first; the application's ibv_context is its last member */
 	struct vb_device *dev;
 	struct vb_export *export;    /* behind cmd_fd (import.h); NULL: nothing can be shared */
-	pthread_mutex_t async_lock;
+	struct vb_event_fd *async_fd; /* its lock is that of the events */
 	struct vb_list async_events; /* not yet fetched */
 	_Atomic uint32_t objects;    /* that still refer to the context */
 	bool closed;                 /* by the application: goes with an object that releases it */
@@ -28,7 +29,8 @@ static inline struct vb_context *vb_context(struct ibv_context *ibv)
 /* --- asynchronous events (async.c) --- */
 
 int vb_async_init(struct vb_context *ctx);
-void vb_async_close(struct vb_context *ctx);
+void vb_async_close(struct vb_context *ctx); /* the descriptor */
+void vb_async_free(struct vb_context *ctx);
 /* taken counts the events of the object that were fetched, each of which must be acked. */
 void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *object,
 		    _Atomic uint32_t *taken);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 
 static int check(const struct vb_cq_spec *spec)
 {
@@ -26,10 +25,10 @@ static void channel_join(struct vb_cq *cq)
 {
 	if (!cq->channel)
 		return;
-	pthread_mutex_lock(&cq->channel->lock);
+	pthread_mutex_lock(&cq->channel->events->lock);
 	cq->channel->ibv.refcnt++;
 	vb_list_append(&cq->channel->cqs, &cq->channel_node);
-	pthread_mutex_unlock(&cq->channel->lock);
+	pthread_mutex_unlock(&cq->channel->events->lock);
 }
 
 static int enlist(struct vb_nic *nic, struct vb_cq *cq)
@@ -101,18 +100,14 @@ int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct 
 /* Events that were not taken from the channel go with the CQ; its counts too. */
 static void channel_leave(struct vb_cq *cq)
 {
-	uint64_t count;
-	struct iovec iov = { &count, sizeof(count) };
-
 	if (!cq->channel)
 		return;
-	pthread_mutex_lock(&cq->channel->lock);
+	pthread_mutex_lock(&cq->channel->events->lock);
 	vb_list_remove(&cq->channel_node);
 	cq->channel->ibv.refcnt--;
 	for (uint32_t n = atomic_exchange(&cq->events_pending, 0); n; n--)
-		if (preadv2(cq->channel->ibv.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
-			break;
-	pthread_mutex_unlock(&cq->channel->lock);
+		vb_event_fd_uncount(cq->channel->events);
+	pthread_mutex_unlock(&cq->channel->events->lock);
 }
 
 static void wait_for_acks(struct vb_cq *cq)

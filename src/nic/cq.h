@@ -56,7 +56,7 @@ struct vb_cq {
 	struct vb_channel *channel;
 	struct vb_list channel_node;
 	_Atomic uint32_t events_pending; /* fired, not taken from the channel */
-	uint32_t events_taken;       /* under channel->lock */
+	uint32_t events_taken;       /* under the lock of channel->events */
 	_Atomic uint32_t users;      /* queues of QPs */
 	_Atomic uint32_t overrun_told, async_taken;
 	struct vb_pd *pd;            /* parent domain whose memory this is; NULL: none */

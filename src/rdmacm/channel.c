@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Event channels: a queue, and an eventfd in semaphore mode that counts what is in it, so that the
- * descriptor is readable exactly as long as there is an event, and O_NONBLOCK means what it says.
- */
+/* Event channels: a queue, and a descriptor that counts what is in it. */
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
@@ -21,20 +14,20 @@ static struct vb_list unrung = VB_LIST_INIT(unrung);
 int vb_cma_channel_create(struct vb_cma_channel **out)
 {
 	struct vb_cma_channel *channel = calloc(1, sizeof(*channel));
+	int err;
 
 	if (!channel)
 		return -ENOMEM;
+	err = vb_event_fd_open(&channel->fd);
+	if (err) {
+		free(channel);
+		return err;
+	}
 	channel->generation = vb_cma_generation();
 	vb_list_init(&channel->events);
 	vb_list_init(&channel->ids);
 	vb_list_init(&channel->ring_node);
-	channel->channel.fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
-	if (channel->channel.fd < 0) {
-		int err = -errno;
-
-		free(channel);
-		return err;
-	}
+	channel->channel.fd = channel->fd->fd;
 	*out = channel;
 	return 0;
 }
@@ -64,7 +57,8 @@ void vb_cma_channel_destroy(struct vb_cma_channel *channel)
 		abandon(channel);
 	vb_list_remove(&channel->ring_node);
 	vb_cma_unlock();
-	close(channel->channel.fd);
+	vb_event_fd_close(channel->fd);
+	vb_event_fd_put(channel->fd);
 	free(channel);
 }
 
@@ -86,24 +80,9 @@ void vb_cma_channels_ring(void)
 
 		vb_list_remove(&channel->ring_node);
 		channel->unrung = 0;
-		/* Only a count of 2^64 - 2 could make this fail. */
-		if (count && write(channel->channel.fd, &count, sizeof(count)) < 0)
-			vb_explain("an event channel's descriptor is not writable: was it closed?");
+		if (count)
+			vb_event_fd_count(channel->fd, count);
 	}
-}
-
-/* Takes a count without waiting, although the descriptor may be a blocking one. */
-static void uncount(int fd)
-{
-	uint64_t count;
-	struct iovec iov = { &count, sizeof(count) };
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
-
-	if (preadv2(fd, &iov, 1, -1, RWF_NOWAIT) >= 0 || errno == EAGAIN)
-		return;
-	/* A kernel that has no RWF_NOWAIT for eventfds. */
-	if (poll(&ready, 1, 0) == 1 && read(fd, &count, sizeof(count)) < 0)
-		return;
 }
 
 /*
@@ -116,11 +95,12 @@ void vb_cma_channel_withdraw(struct vb_cma_channel *channel, struct vb_cma_event
 	if (channel->unrung)
 		channel->unrung--;
 	else
-		uncount(channel->channel.fd);
+		vb_event_fd_uncount(channel->fd);
 }
 
-static struct vb_cma_event *oldest(struct vb_cma_channel *channel)
+static void *oldest(void *queue)
 {
+	struct vb_cma_channel *channel = queue;
 	struct vb_cma_event *event = NULL;
 
 	vb_cma_lock();
@@ -137,14 +117,11 @@ static struct vb_cma_event *oldest(struct vb_cma_channel *channel)
 
 int vb_cma_channel_take(struct vb_cma_channel *channel, struct vb_cma_event **event)
 {
-	uint64_t count;
+	void *taken;
+	int err = vb_event_fd_take(channel->fd, oldest, channel, &taken);
 
-	do {
-		if (read(channel->channel.fd, &count, sizeof(count)) < 0)
-			return -errno;
-		*event = oldest(channel);
-	} while (!*event);
-	return 0;
+	*event = taken;
+	return err;
 }
 
 VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)

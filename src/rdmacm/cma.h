@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/event_fd.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "cm/cm.h"
@@ -47,6 +48,7 @@ struct vb_cma_data {
 struct vb_cma_channel {
 	struct rdma_event_channel channel; /* first: what the application holds */
 	unsigned generation;		   /* of the process that made it; see vb_cma_generation */
+	struct vb_event_fd *fd;		   /* its lock comes before that of the connection manager */
 	struct vb_list events;		   /* struct vb_cma_event.node; one count of fd for each ... */
 	uint64_t unrung;		   /* ... but for so many, until the lock is given back */
 	struct vb_list ring_node;

@@ -156,7 +156,7 @@ void vb_context_release(struct vb_context *ctx)
 {
 	if (atomic_fetch_sub(&ctx->objects, 1) != 1 || !ctx->closed)
 		return;
-	vb_async_close(ctx);
+	vb_async_free(ctx);
 	free(ctx);
 }
 
@@ -169,8 +169,8 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
 	vb_export_put(ctx->export); /* objects that use it have references of their own */
-	close(context->async_fd);
-	context->async_fd = context->cmd_fd = -1;
+	vb_async_close(ctx);
+	context->cmd_fd = -1;
 	ctx->export = NULL;
 	/* One more, until all is said: an object may go at this moment. */
 	atomic_fetch_add(&ctx->objects, 1);

@@ -7,10 +7,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void an_empty_channel_says_EAGAIN(void **state)
@@ -96,6 +99,80 @@ static void events_go_with_their_id(void **state)
 	rdma_destroy_id(resolving(channel));
 	expect_silence(channel, 0);
 	rdma_destroy_event_channel(channel);
+	(void)state;
+}
+
+/* Sleeping is not as exact. */
+static void spin(long ns)
+{
+	struct timespec start, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < ns);
+}
+
+struct fetcher {
+	struct rdma_event_channel *channel;
+	_Atomic pid_t thread_id; /* as soon as it has nothing to do but to fetch */
+	bool failed;
+};
+
+static void *fetch_one(void *arg)
+{
+	struct fetcher *fetcher = arg;
+	struct rdma_cm_event *event;
+
+	fetcher->thread_id = gettid();
+	fetcher->failed = rdma_get_cm_event(fetcher->channel, &event);
+	if (!fetcher->failed)
+		rdma_ack_cm_event(event);
+	return NULL;
+}
+
+static bool is_asleep(pid_t thread_id)
+{
+	char path[64], line[256] = "";
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread_id);
+	stat = fopen(path, "r");
+	assert_non_null(stat);
+	assert_non_null(fgets(line, sizeof(line), stat));
+	fclose(stat);
+	return strstr(line, ") S ");
+}
+
+static pthread_t fetcher_start(struct fetcher *fetcher)
+{
+	pthread_t thread;
+
+	fetcher->channel = rdma_create_event_channel();
+	assert_int_equal(pthread_create(&thread, NULL, fetch_one, fetcher), 0);
+	while (!fetcher->thread_id || !is_asleep(fetcher->thread_id))
+		sched_yield();
+	return thread;
+}
+
+/*
+ * Programs leave the thread that fetches events where it is and destroy all around it, while the
+ * last event comes. The thread gets that event, or sleeps for ever; an error would end the program.
+ */
+static void a_channel_goes_while_a_thread_waits(void **state)
+{
+	for (int i = 0; i < 500; i++) {
+		struct fetcher fetcher = { 0 };
+		pthread_t thread = fetcher_start(&fetcher);
+		struct rdma_cm_id *id = resolving(fetcher.channel);
+
+		spin(i % 100 * 500L); /* so that the thread is asleep, on its way, or has the event */
+		rdma_destroy_id(id);
+		rdma_destroy_event_channel(fetcher.channel);
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+		assert_false(fetcher.failed);
+	}
 	(void)state;
 }
 
@@ -447,6 +524,7 @@ int main(void)
 		cmocka_unit_test(pending_events_move_with_their_id),
 		cmocka_unit_test(requests_move_with_their_listener),
 		cmocka_unit_test(events_go_with_their_id),
+		cmocka_unit_test(a_channel_goes_while_a_thread_waits),
 		cmocka_unit_test(a_channel_goes_before_its_ids),
 		cmocka_unit_test(destroying_waits_for_acknowledgements),
 		cmocka_unit_test(an_id_may_go_before_the_call_returns),

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/event_fd.h"
+#include "base/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+int vb_event_fd_open(struct vb_event_fd **out)
+{
+	struct vb_event_fd *events = calloc(1, sizeof(*events));
+
+	if (!events)
+		return -ENOMEM;
+	events->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (events->fd < 0) {
+		int err = -errno;
+
+		free(events);
+		return err;
+	}
+	pthread_mutex_init(&events->lock, NULL);
+	events->users = 1;
+	events->owner = getpid();
+	*out = events;
+	return 0;
+}
+
+static bool is_inherited(const struct vb_event_fd *events)
+{
+	return events->owner != getpid();
+}
+
+static void discard(struct vb_event_fd *events)
+{
+	pthread_mutex_destroy(&events->lock);
+	free(events);
+}
+
+void vb_event_fd_close(struct vb_event_fd *events)
+{
+	if (is_inherited(events)) {
+		vb_close(events->fd);
+		return;
+	}
+	pthread_mutex_lock(&events->lock);
+	events->nonblocking = fcntl(events->fd, F_GETFL) & O_NONBLOCK;
+	events->closed = true;
+	vb_close(events->fd);
+	pthread_mutex_unlock(&events->lock);
+}
+
+/* Under the lock, which it gives back. */
+static void leave(struct vb_event_fd *events)
+{
+	bool last = --events->users == 0;
+
+	pthread_mutex_unlock(&events->lock);
+	if (last)
+		discard(events);
+}
+
+void vb_event_fd_put(struct vb_event_fd *events)
+{
+	if (is_inherited(events)) {
+		free(events);
+		return;
+	}
+	pthread_mutex_lock(&events->lock);
+	leave(events);
+}
+
+void vb_event_fd_count(struct vb_event_fd *events, uint64_t more)
+{
+	if (!events->closed && vb_write(events->fd, &more, sizeof(more)) < 0)
+		return; /* 2^64 - 2 events pend: it is readable */
+}
+
+void vb_event_fd_uncount(struct vb_event_fd *events)
+{
+	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
+	struct pollfd ready = { .fd = events->fd, .events = POLLIN };
+
+	if (events->closed)
+		return;
+	/* preadv2 is a cancellation point where syscall() is not: it is called under locks. */
+	if (syscall(SYS_preadv2, events->fd, &iov, 1UL, -1L, -1L, RWF_NOWAIT) >= 0 ||
+	    errno == EAGAIN)
+		return;
+	/* A kernel that has no RWF_NOWAIT for eventfds. */
+	if (vb_ppoll(&ready, 1, (struct timespec){ 0 }) == 1 &&
+	    vb_read(events->fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+static void leave_cancelled(void *arg)
+{
+	struct vb_event_fd *events = arg;
+
+	pthread_mutex_lock(&events->lock);
+	leave(events);
+}
+
+static int take_count(struct vb_event_fd *events)
+{
+	uint64_t count;
+	int err;
+
+	pthread_cleanup_push(leave_cancelled, events);
+	err = read(events->fd, &count, sizeof(count)) < 0 ? -errno : 0;
+	pthread_cleanup_pop(0);
+	return err;
+}
+
+/* What a read of the descriptor would do that is gone now: wait for a signal. */
+static int wait_for_nothing(bool nonblocking)
+{
+	if (nonblocking)
+		return -EAGAIN;
+	pause();
+	return -EINTR;
+}
+
+int vb_event_fd_take(struct vb_event_fd *events, vb_event_take *take, void *queue, void **event)
+{
+	bool gone, nonblocking;
+	int err = 0;
+
+	*event = NULL;
+	pthread_mutex_lock(&events->lock);
+	events->users++;
+	while (!err && !*event && !events->closed) {
+		pthread_mutex_unlock(&events->lock);
+		err = take_count(events);
+		pthread_mutex_lock(&events->lock);
+		if (!err && !events->closed)
+			*event = take(queue);
+	}
+	gone = events->closed && !*event && (!err || err == -EBADF);
+	nonblocking = events->nonblocking;
+	leave(events);
+	return gone ? wait_for_nothing(nonblocking) : err;
+}
