@@ -66,7 +66,7 @@ start_server() {
 judge() {
 	case $1 in
 	ibv_*_pingpong) judge_pingpong "$3" ;;
-	*_bw) judge_table "$3" "$2" 4 'BW average' ;;
+	*_bw) judge_table "$3" "$2" 5 'MsgRate' ;;
 	*_lat) judge_table "$3" "$2" 5 't_typical' ;;
 	esac
 }
@@ -76,16 +76,20 @@ judge_pingpong() {
 	awk '/Mbit\/sec/ { rate = $(NF - 1) } END { if (!(rate > 0)) print "no rate > 0" }' "$1"
 }
 
-# perftest prints a header that starts with #bytes, then a row per size, all numbers.
+# perftest prints a header that starts with #bytes, then a row per size, all numbers. Of bandwidth
+# tests the message rate is read: it has six decimals, while 20 messages of 2 bytes that meet
+# another program's time slice are 0.00 MB/s. And perftest measures the clock for every row; where
+# that fails on a busy machine it says so and prints 0 for all that depends on it.
 judge_table() { # log, options, column, its name
 	local rows=1
 	[[ " $2 " == *" -a "* ]] && rows=23
 	[[ " $2 " == *" -a "* && " $2 " == *" UD "* ]] && rows=10
 	awk -v column="$3" -v name="$4" -v wanted="$rows" '
 		/#bytes/ { table = 1; next }
+		/^Correlation coefficient/ { no_clock++ }
 		table && $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ {
 			rows++
-			if (!($column > 0) && !bad) bad = $1
+			if (!($column > 0) && !no_clock && !bad) bad = $1
 		}
 		END {
 			if (rows < wanted) print "table of " rows + 0 " rows, expected " wanted
