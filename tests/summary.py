@@ -16,6 +16,11 @@ def outcome(case):
     return "passed"
 
 
+def program_failed(suite):
+    """Did it end with an error, whatever its tests said? A sanitizer speaks up at the end."""
+    return "(test program exited with status code" in (suite.findtext("system-err") or "")
+
+
 def words_of(suite, case):
     """What a failed test printed: its "not ok" line with what follows it, or else its end."""
     text = ""
@@ -41,6 +46,7 @@ def main(paths):
             count["failed"] += 1
             continue
         for suite in tree.iter("testsuite"):
+            failures_before = len(failures)
             for case in suite.iter("testcase"):
                 kind = outcome(case)
                 count[kind] += 1
@@ -48,6 +54,9 @@ def main(paths):
                     print(f"skipped: {suite.get('name')}: {case.get('name')}")
                 elif kind == "failed":
                     failures.append((suite, case))
+            if program_failed(suite) and len(failures) == failures_before:
+                count["failed"] += 1
+                failures.append((suite, ElementTree.Element("testcase", name="at its end")))
     # Last, where the reader looks: a log is often cut to its end.
     for suite, case in failures:
         for line in words_of(suite, case):

@@ -93,6 +93,7 @@ static int tear_down(void **state)
 	close(listener);
 	assert_int_equal(vb_xrcd_close(xrcd), 0);
 	vb_async_close(&ctx);
+	vb_async_free(&ctx);
 	return 0;
 }
 
