@@ -135,11 +135,18 @@ static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
 	return atomic_load_explicit(&shared->asks, memory_order_relaxed);
 }
 
-/* They are not there any more: polled, or gone with their queue. */
+/* They are not there any more: polled, or gone with their queue. What completed while the counting
+ * began may be missing in the count, until the CQ is empty: it stops at 0. */
 static inline void vb_cq_forget(struct vb_cq *cq, uint32_t completions)
 {
-	if (vb_cq_asks(cq->shared) & VB_CQ_COUNTS)
-		atomic_fetch_sub(&cq->shared->count, completions);
+	uint32_t count;
+
+	if (!(vb_cq_asks(cq->shared) & VB_CQ_COUNTS))
+		return;
+	count = atomic_load(&cq->shared->count);
+	while (!atomic_compare_exchange_weak(&cq->shared->count, &count,
+					     count > completions ? count - completions : 0))
+		;
 }
 /* Counts a completion where attached depths exceed cqe; false: the queue is full. */
 bool vb_cq_account(struct vb_cq_shared *shared);

@@ -427,7 +427,9 @@ static uint32_t waiting_in_sq(const struct vb_sq *sq)
 	for (uint32_t i = sq->scanned; i != atomic_load(&sq->done); i++) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
 
-		count += wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
+		/* Those that were flushed are not counted (path/complete.c). */
+		count += wqe->status != IBV_WC_WR_FLUSH_ERR &&
+			 (wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal));
 	}
 	return count;
 }

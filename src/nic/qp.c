@@ -271,23 +271,13 @@ static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cel
 	atomic_store(&rq->shared->returned, 1);
 }
 
-/* Strays of this QP in its CQ, and cells of the shared queue that nobody polled yet. */
+/* Cells of the shared queue that nobody polled yet, and strays of this QP in its CQ. */
 static void purge_shared(struct vb_qp *qp)
 {
 	struct vb_cq *cq = qp->recv_cq;
 	struct vb_rq *rq = qp->rq;
 	uint32_t gone = 0;
 
-	vb_spin_lock(&cq->stray_lock);
-	vb_list_for(stray, &cq->stray, struct vb_wc_node, node) {
-		if (stray->qpn != qp->ibv.qp_num)
-			continue;
-		vb_list_remove(&stray->node);
-		atomic_fetch_sub(&cq->stray_count, 1);
-		free(stray);
-		gone++;
-	}
-	vb_spin_unlock(&cq->stray_lock);
 	vb_spin_lock(&rq->drain_lock);
 	vb_rq_for_open(twin, rq) {
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
@@ -302,6 +292,17 @@ static void purge_shared(struct vb_qp *qp)
 	}
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(&rq->drain_lock);
+	/* Until now who polls another CQ could make strays of the cells. */
+	vb_spin_lock(&cq->stray_lock);
+	vb_list_for(stray, &cq->stray, struct vb_wc_node, node) {
+		if (stray->qpn != qp->ibv.qp_num)
+			continue;
+		vb_list_remove(&stray->node);
+		atomic_fetch_sub(&cq->stray_count, 1);
+		free(stray);
+		gone++;
+	}
+	vb_spin_unlock(&cq->stray_lock);
 	vb_cq_forget(cq, gone);
 }
 

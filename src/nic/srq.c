@@ -41,12 +41,12 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 		return err ? err : -ENOMEM;
 	*srq = (struct vb_srq){ 0 };
 	srq->pd = pd;
+	srq->rq.consumer_lock = &srq->rq.drain_lock; /* others find it from vb_rq_init on */
 	err = vb_rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge, true);
 	if (err) {
 		free(srq);
 		return err;
 	}
-	srq->rq.consumer_lock = &srq->rq.drain_lock;
 	err = number_take(pd->nic, srq);
 	if (err) {
 		vb_rq_fini(&srq->rq);

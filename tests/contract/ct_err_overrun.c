@@ -190,12 +190,41 @@ static void room_of_an_srq_comes_back(struct ct *t)
 	ct_no_event(t->far);
 }
 
+/* Flushed ones take no room, and leave none when their QP goes before they were polled. */
+static void flushed_sends_have_no_room(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, failed;
+	int cqe;
+
+	o.scq_a = ct_create_cq(t->near, 4, 0);
+	cqe = cqe_of(t, o.scq_a);
+	o.cap.max_send_wr = cqe + 8;
+	ct_link_open(t, &l, &o);
+	for (int round = 0; round < 4; round++) {
+		ct_link_open(t, &failed, &o);
+		CT_EQ(ct_to_state(&failed.a, IBV_QPS_ERR), 0);
+		for (int i = 0; i < 5; i++)
+			ct_do(&failed, IBV_WR_RDMA_WRITE, i, TARGET, 8);
+		if (round % 2)
+			CT_EQ(ct_to_state(&failed.a, IBV_QPS_RESET), 0);
+		CT_EQ(ct_destroy(t->near, failed.a.handle), 0);
+		for (int i = 0; i < cqe; i++)
+			ct_do(&l, IBV_WR_RDMA_WRITE, i, TARGET, 8);
+		for (int i = 0; i < cqe; i++)
+			ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	ct_no_event(t->near);
+}
+
 const struct ct_case ct_err_overrun_cases[] = {
 	{ "a CQ overrun by sends: CQ_ERR, QP_FATAL, nothing overwritten", send_overrun, CT_RC },
 	{ "a CQ overrun by receives: CQ_ERR, QP_FATAL, nothing overwritten", receive_overrun,
 	  CT_RC | CT_UD },
 	{ "a CQ that is exactly full is fine", exactly_full_is_fine, CT_RC | CT_UC },
 	{ "completions of a QP that goes leave their room in the CQ", room_of_qps_comes_back, CT_RC },
+	{ "flushed sends of a QP that goes leave the CQ as it was", flushed_sends_have_no_room,
+	  CT_RC | CT_UC },
 	{ "completions of an XRC SRQ that goes leave their room in the CQ",
 	  room_of_xrc_srqs_comes_back, CT_RC },
 	{ "completions of an SRQ whose QP goes leave their room in the CQ", room_of_an_srq_comes_back,
