@@ -73,6 +73,20 @@ void vb_event_fd_put(struct vb_event_fd *events)
 	leave(events);
 }
 
+void vb_event_fd_own(struct vb_event_fd *events)
+{
+	int nonblocking = fcntl(events->fd, F_GETFL) & O_NONBLOCK;
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE | nonblocking);
+
+	if (fd >= 0) {
+		dup3(fd, events->fd, O_CLOEXEC);
+		vb_close(fd);
+	}
+	pthread_mutex_init(&events->lock, NULL);
+	events->users = 1;
+	events->owner = getpid();
+}
+
 void vb_event_fd_count(struct vb_event_fd *events, uint64_t more)
 {
 	if (!events->closed && vb_write(events->fd, &more, sizeof(more)) < 0)
@@ -85,7 +99,7 @@ void vb_event_fd_uncount(struct vb_event_fd *events)
 	struct iovec iov = { &count, sizeof(count) };
 	struct pollfd ready = { .fd = events->fd, .events = POLLIN };
 
-	if (events->closed)
+	if (events->closed || is_inherited(events))
 		return;
 	/* preadv2 is a cancellation point where syscall() is not: it is called under locks. */
 	if (syscall(SYS_preadv2, events->fd, &iov, 1UL, -1L, -1L, RWF_NOWAIT) >= 0 ||

@@ -27,6 +27,9 @@ int vb_event_fd_open(struct vb_event_fd **out);
 void vb_event_fd_close(struct vb_event_fd *events);
 void vb_event_fd_put(struct vb_event_fd *events);
 
+/* After fork, in the child: a count of its own under the same number, and nobody waits. */
+void vb_event_fd_own(struct vb_event_fd *events);
+
 /* So many events more. Neither this nor the next does anything once it is closed. */
 void vb_event_fd_count(struct vb_event_fd *events, uint64_t more);
 /* One event less, if somebody who waits has not taken it already. Never blocks. */

@@ -21,7 +21,7 @@ int vb_fd_high(int fd)
 	high = fcntl(fd, F_DUPFD_CLOEXEC, high);
 	if (high < 0)
 		return fd;
-	close(fd);
+	vb_close(fd);
 	return high;
 }
 

@@ -8,24 +8,24 @@
 
 #include <unistd.h>
 
+/* Whose locks the thread that forks has taken: another may make the NIC at the same time. */
+static struct vb_nic *forking;
+
 static void before(void)
 {
-	struct vb_nic *nic = vb_nic_current();
-
-	if (!nic)
+	forking = vb_nic_current();
+	if (!forking)
 		return;
-	pthread_mutex_lock(&nic->lock);
-	vb_spin_lock(&nic->peers_lock); /* the child walks the list to close what is in it */
+	pthread_mutex_lock(&forking->lock);
+	vb_spin_lock(&forking->peers_lock); /* the child walks the list to close what is in it */
 }
 
 static void in_parent(void)
 {
-	struct vb_nic *nic = vb_nic_current();
-
-	if (!nic)
+	if (!forking)
 		return;
-	vb_spin_unlock(&nic->peers_lock);
-	pthread_mutex_unlock(&nic->lock);
+	vb_spin_unlock(&forking->peers_lock);
+	pthread_mutex_unlock(&forking->lock);
 }
 
 static void in_child(void)

@@ -28,7 +28,7 @@ static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list watched_list = VB_LIST_INIT(watched_list);
 static int routing_socket = -1; /* by vb_engine_start, under nic->lock, and the service thread */
 
-/* --- fork: the child has contexts of its own to open; the inherited ones get no events --- */
+/* --- fork: the child has contexts of its own to open; the inherited ones get no port events --- */
 
 static void before_fork(void)
 {
@@ -42,7 +42,10 @@ static void after_fork(void)
 
 static void forget_in_child(void)
 {
-	vb_list_for(entry, &watched_list, struct watched, node) free(entry);
+	vb_list_for(entry, &watched_list, struct watched, node) {
+		vb_async_own(entry->ctx);
+		free(entry);
+	}
 	vb_list_init(&watched_list);
 	vb_fd_close(&routing_socket);
 	pthread_mutex_unlock(&watched_lock);

@@ -27,11 +27,23 @@ void vb_async_close(struct vb_context *ctx)
 	ctx->verbs.context.async_fd = -1;
 }
 
-void vb_async_free(struct vb_context *ctx)
+static void drop_all(struct vb_context *ctx)
 {
 	vb_list_for(entry, &ctx->async_events, struct async_event, node)
 		free(entry);
+	vb_list_init(&ctx->async_events);
+}
+
+void vb_async_free(struct vb_context *ctx)
+{
+	drop_all(ctx);
 	vb_event_fd_put(ctx->async_fd);
+}
+
+void vb_async_own(struct vb_context *ctx)
+{
+	drop_all(ctx);
+	vb_event_fd_own(ctx->async_fd);
 }
 
 void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *object,

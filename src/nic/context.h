@@ -31,6 +31,8 @@ static inline struct vb_context *vb_context(struct ibv_context *ibv)
 int vb_async_init(struct vb_context *ctx);
 void vb_async_close(struct vb_context *ctx); /* the descriptor */
 void vb_async_free(struct vb_context *ctx);
+/* After fork, in the child: what it has got is the parent's. */
+void vb_async_own(struct vb_context *ctx);
 /* taken counts the events of the object that were fetched, each of which must be acked. */
 void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *object,
 		    _Atomic uint32_t *taken);

@@ -7,8 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check(const struct vb_cq_spec *spec)
+static int check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
 {
+	if (spec->channel && spec->channel->nic != nic) {
+		vb_explain("ibv_create_cq: the completion channel belongs to the parent process");
+		return -EINVAL;
+	}
 	if (spec->cqe < 1 || spec->cqe > VB_CQE_MAX) {
 		vb_explain("ibv_create_cq: cqe %d must be 1 to %d", spec->cqe, VB_CQE_MAX);
 		return -EINVAL;
@@ -72,7 +76,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct vb_cq **out)
 {
 	struct vb_nic *nic = vb_nic_get();
-	int err = nic ? check(spec) : -errno;
+	int err = nic ? check(nic, spec) : -errno;
 	struct vb_cq *cq = err ? NULL : vb_buffer_alloc(spec->pd, sizeof(*cq), VB_BUFFER_CQ);
 
 	if (!cq)
@@ -152,10 +156,8 @@ int vb_cq_destroy(struct vb_cq *cq)
 		vb_list_remove(&cq->node);
 		vb_nic_free_later(nic, cq->shared_offset, sizeof(*cq->shared));
 		pthread_mutex_unlock(&nic->lock);
-		channel_leave(cq);
+		channel_leave(cq); /* in a child its lock and its count are the parent's */
 		wait_for_acks(cq);
-	} else {
-		channel_leave(cq);
 	}
 	atomic_fetch_sub(&vb_context(cq->ibv.context)->objects, 1);
 	stray_drop_all(cq);

@@ -53,8 +53,10 @@ VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct vb_cq *found;
-	int err = vb_channel_take(vb_channel(channel), &found);
+	int err = vb_stale(vb_channel(channel)->nic, "ibv_get_cq_event");
 
+	if (!err)
+		err = vb_channel_take(vb_channel(channel), &found);
 	if (err)
 		return vb_return_minus_one(err);
 	*cq = &found->ibv;
