@@ -309,7 +309,7 @@ void vb_attach_accept(struct vb_nic *nic, int listener)
 	}
 }
 
-void vb_attach_start(struct vb_nic *nic, uint32_t slot)
+static void start(struct vb_nic *nic, uint32_t slot)
 {
 	struct vb_peer *peer = vb_nic_peer(nic, slot);
 	struct attach_message hello;
@@ -334,6 +334,16 @@ void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 	/* Watched last: from then on the service thread may forget it at any time. */
 	if (send_message(fd, &hello) || watch(nic, peer))
 		forget(nic, peer);
+}
+
+/* By who posts or polls, which are no cancellation points: it would stay half attached. */
+void vb_attach_start(struct vb_nic *nic, uint32_t slot)
+{
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	start(nic, slot);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void vb_attach_qp(struct vb_qp *qp)

@@ -77,7 +77,7 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 			vb_srq_collect_limit(srq);
 }
 
-void vb_engine_attend(struct vb_nic *nic, bool service)
+static void attend(struct vb_nic *nic, bool service)
 {
 	while (atomic_load(&nic->seg.head->attention)) {
 		/* A poller does not wait for a control call; the service thread then does it. */
@@ -90,6 +90,18 @@ void vb_engine_attend(struct vb_nic *nic, bool service)
 		attend_locked(nic, atomic_exchange(&nic->seg.head->attention, 0));
 		pthread_mutex_unlock(&nic->lock);
 	}
+}
+
+void vb_engine_attend(struct vb_nic *nic, bool service)
+{
+	int cancel_state;
+
+	if (!atomic_load(&nic->seg.head->attention))
+		return;
+	/* Polling is no cancellation point. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	attend(nic, service);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void vb_engine_wake_waiters(struct vb_nic *nic)

@@ -6,6 +6,7 @@
  */
 #include "engine/comm_est.h"
 #include "base/fd.h"
+#include "base/message.h"
 #include "engine/watch.h"
 
 #include <errno.h>
@@ -40,7 +41,7 @@ static void tell(uint32_t qpn)
 {
 	int fd = atomic_load(&writer);
 
-	if (fd >= 0 && write(fd, &qpn, sizeof(qpn)) < 0)
+	if (fd >= 0 && vb_write(fd, &qpn, sizeof(qpn)) < 0)
 		return;
 }
 

@@ -30,10 +30,28 @@ static void count_up(_Atomic uint32_t *counter, uint32_t by)
 
 /* --- the lock --- */
 
+/*
+ * What is done under it may open sockets, ask the routing tables, attach: much of that are libc's
+ * cancellation points, and posting and polling are none.
+ */
 bool vb_wire_try_lock(struct vb_wire *wire)
 {
-	return !atomic_load_explicit(&wire->lock, memory_order_relaxed) &&
-	       !atomic_exchange(&wire->lock, 1);
+	int cancel_state;
+
+	if (atomic_load_explicit(&wire->lock, memory_order_relaxed) ||
+	    atomic_exchange(&wire->lock, 1))
+		return false;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	wire->cancel_state = cancel_state;
+	return true;
+}
+
+static void release(struct vb_wire *wire)
+{
+	int cancel_state = wire->cancel_state;
+
+	atomic_store(&wire->lock, 0);
+	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void vb_wire_lock(struct vb_wire *wire)
@@ -144,7 +162,7 @@ static void let_go(struct vb_wire *wire)
 		bool fatal = wire->roce.fatal;
 
 		wire->roce.fatal = false;
-		atomic_store(&wire->lock, 0);
+		release(wire);
 		if (__builtin_expect(fatal, 0))
 			vb_fault_device_fatal(wire->nic);
 		/* Pairs with the fence in kick_holder: one of us sees the other. */
@@ -152,7 +170,7 @@ static void let_go(struct vb_wire *wire)
 			return;
 		/* Whoever had the lock before may be gone, and his hazard word with him. */
 		if (!vb_wire_begin(wire)) {
-			atomic_store(&wire->lock, 0);
+			release(wire);
 			return;
 		}
 		send_due(wire);

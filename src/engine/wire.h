@@ -20,6 +20,7 @@ struct vb_wire {
 	struct vb_delay_line held;    /* for QPs that are on their way here; under lock */
 	struct vb_roce roce;          /* under lock */
 	_Atomic uint32_t lock;        /* only control calls and senders of datagrams wait for it */
+	int cancel_state;             /* under lock: of its holder, when he came */
 	struct vb_spin kick_lock;
 	struct vb_list kicked;        /* struct vb_qp by wire_kick, under kick_lock */
 	_Atomic uint32_t kick_count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A thread is cancelled while it polls. ibv_poll_cq is no cancellation point: what it held is free
- * again, and everybody else goes on. Speaks TAP.
+ * A thread is cancelled while it polls or posts. These are no cancellation points: what it held is
+ * free again, and everybody else goes on. Speaks TAP.
  */
 #include <infiniband/verbs.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 40, PATIENCE_S = 60 };
+enum { POSTS = 4, ROUNDS = 40, PATIENCE_S = 60 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -67,6 +67,63 @@ static void *poller(void *arg)
 	return arg;
 }
 
+static void to_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+
+	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+}
+
+/* To the own device, each time at another address of it: the way there is looked for. */
+static struct ibv_ah *address(unsigned round)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+
+	attr.grh.hop_limit = (uint8_t)(round + 1);
+	check(!ibv_query_gid(context, 1, 1, &attr.grh.dgid), "no GID");
+	attr.grh.sgid_index = 1;
+	return ibv_create_ah(pd, &attr);
+}
+
+struct post {
+	struct ibv_qp *qp;
+	struct ibv_ah *ah;
+	bool returned;
+};
+
+static void *poster(void *arg)
+{
+	struct post *post = arg;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED }, *bad;
+
+	wr.wr.ud.ah = post->ah;
+	wr.wr.ud.remote_qpn = post->qp->qp_num;
+	wr.wr.ud.remote_qkey = 0x11111111;
+	pthread_cancel(pthread_self()); /* is noticed at the first cancellation point */
+	check(!ibv_post_send(post->qp, &wr, &bad), "posting");
+	post->returned = true;
+	pthread_testcancel();
+	return arg;
+}
+
+static void cancel_a_post(unsigned round)
+{
+	struct post post = { .qp = open_qp(), .ah = address(round) };
+	pthread_t thread;
+	struct ibv_wc wc;
+	int got;
+
+	check(post.ah, "no AH");
+	to_rts(post.qp);
+	check(!pthread_create(&thread, NULL, poster, &post) && !pthread_join(thread, NULL),
+	      "no thread");
+	check(post.returned, "it was cancelled in ibv_post_send");
+	while (!(got = ibv_poll_cq(cq, 1, &wc)))
+		;
+	check(got == 1 && wc.status == IBV_WC_SUCCESS, "the send does not complete");
+	check(!ibv_destroy_ah(post.ah) && !ibv_destroy_qp(post.qp), "destroying AH and QP");
+}
+
 static void cancel_one(unsigned round)
 {
 	const struct timespec while_ns = { 0, 1000000 + round * 77777 };
@@ -84,12 +141,16 @@ static void cancel_one(unsigned round)
 int main(void)
 {
 	alarm(PATIENCE_S); /* who waits for a lock that nobody has */
-	printf("1..1\n");
+	printf("1..2\n");
 	fflush(stdout);
 	open_device();
+	for (unsigned round = 0; round < POSTS; round++)
+		cancel_a_post(round);
+	printf("ok 1 - a post is no cancellation point\n");
+	fflush(stdout);
 	for (unsigned round = 0; round < ROUNDS; round++)
 		cancel_one(round);
 	check(!ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) && !ibv_close_device(context), "closing");
-	printf("ok 1 - a poller that is cancelled leaves nothing locked\n");
+	printf("ok 2 - a poller that is cancelled leaves nothing locked\n");
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The send queue of a raw packet QP: each work request is one Ethernet frame, without its FCS. */
 #include "base/clock.h"
+#include "base/message.h"
 #include "nic/netif.h"
 #include "path/raw/raw.h"
 #include "path/raw/tso.h"
@@ -66,7 +67,7 @@ static enum vb_reason gather(struct sending *sending, const struct vb_wqe *wqe)
 /* False: not now. */
 static bool to_interface(struct vb_raw_port *port, const struct vb_frame *frame)
 {
-	if (send(port->fd, frame->at, frame->length, MSG_DONTWAIT) >= 0) {
+	if (vb_sendto(port->fd, frame->at, frame->length, MSG_DONTWAIT, NULL, 0) >= 0) {
 		port->counts.frames_out++;
 		port->counts.bytes_out += frame->length;
 		return true;
