@@ -96,6 +96,23 @@ static void reject(struct vb_cm_endpoint *endpoint)
 	vb_cm_rejected(endpoint);
 }
 
+/*
+ * A copy of a request finds its endpoint through the name of the listener, and where that is gone
+ * the host refuses it. So those who wait for an answer are told to wait.
+ */
+static void keep_patient(struct vb_cm_endpoint *listener)
+{
+	struct vb_cm *cm = listener->cm;
+
+	for (uint32_t i = 0; i <= cm->by_local_id.mask; i++)
+		vb_list_for(child, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
+			    in_local_id.list)
+			if ((child->state == VB_CM_REQ_RECEIVED ||
+			     child->state == VB_CM_REP_SENT) &&
+			    child->service_id == listener->service_id)
+				vb_cm_ask_for_time(child);
+}
+
 static void say_goodbye(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm_message rej;
@@ -126,8 +143,10 @@ static void say_goodbye(struct vb_cm_endpoint *endpoint)
 	case VB_CM_SIDR_REP_SENT:
 		linger(endpoint);
 		break;
-	case VB_CM_IDLE:
 	case VB_CM_LISTEN:
+		keep_patient(endpoint);
+		break;
+	case VB_CM_IDLE:
 	case VB_CM_SIDR_REQ_SENT:
 	case VB_CM_STATES:
 		break; /* the peer knows nothing, or does not care */

@@ -168,6 +168,9 @@ void vb_cm_sidr_answer(struct vb_cm_endpoint *endpoint);
 
 /* --- passive.c --- */
 
+/* MRA: the sender of the request does not say it again for a minute. */
+void vb_cm_ask_for_time(struct vb_cm_endpoint *endpoint);
+
 void vb_cm_establish_passive(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message);
 
 /* --- request.c --- */

@@ -95,19 +95,24 @@ void vb_cm_on_again_kept(struct vb_cm_endpoint *endpoint, const struct vb_cm_mes
 		vb_cm_wait(endpoint, VB_CM_ANSWER_KEPT_NS);
 }
 
-/* The application has not answered yet. */
-void vb_cm_on_req_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+void vb_cm_ask_for_time(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm_message mra = { .attribute = VB_CM_MRA,
 				     .transaction_id = endpoint->transaction_id };
 
-	vb_cm_duplicate(endpoint->cm, message);
 	endpoint->asked_for_time = true;
 	mra.mra.local_comm_id = endpoint->local_id;
 	mra.mra.remote_comm_id = endpoint->remote_id;
 	mra.mra.answers = VB_CM_ANSWERS_REQ;
 	mra.mra.service_timeout = VB_CM_SERVICE_EXPONENT;
 	vb_cm_say(endpoint, &mra);
+}
+
+/* The application has not answered yet. */
+void vb_cm_on_req_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	vb_cm_duplicate(endpoint->cm, message);
+	vb_cm_ask_for_time(endpoint);
 }
 
 /* A copy that was on its way for long: the connection that it asked for is over. */

@@ -8,7 +8,7 @@
  */
 #include "cm/impl.h"
 
-enum { NO_QPN = 0 }; /* of QP 0, which no connection has */
+enum { NO_QPN = 1 }; /* QP 1 has no connection; 0 is said by programs that name no QP */
 
 /* What the other side calls it, if there is one that has heard of it; else 0. */
 static uint32_t peer_id(const struct vb_cm_endpoint *endpoint)

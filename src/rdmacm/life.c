@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -47,21 +48,46 @@ static int open_socket(void)
 
 /* --- the own end: lines of others --- */
 
+static unsigned callers;
+static bool full; /* callers wait in the listener's queue: they notice our death there as well */
+
+/* Anybody on this host can call, and often. */
+static unsigned callers_max(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > 8 * SLOTS)
+		return SLOTS;
+	return (unsigned)limit.rlim_cur / 8;
+}
+
 /* A peer hung up, or writes what nobody asked for. */
 static void caller_gone(int fd, uint32_t arg)
 {
 	(void)arg;
+	callers--;
 	vb_cma_io_unwatch(fd);
 	close(fd);
 }
 
 static void caller_ready(int fd, uint32_t arg)
 {
-	int caller = vb_fd_high(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	int caller = -1;
 
 	(void)arg;
-	if (caller >= 0 && vb_cma_io_watch(caller, caller_gone, 0))
+	errno = EMFILE;
+	if (callers < callers_max())
+		caller = vb_fd_high(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+	if (caller < 0 && (errno == EMFILE || errno == ENFILE)) {
+		vb_cma_io_unwatch(fd); /* it stays readable: the next tick looks again */
+		full = true;
+	}
+	if (caller < 0)
+		return;
+	if (vb_cma_io_watch(caller, caller_gone, 0))
 		close(caller);
+	else
+		callers++;
 }
 
 void vb_cma_life_start(uint32_t slot)
@@ -141,6 +167,8 @@ void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
 void vb_cma_life_tick(uint64_t now_ns)
 {
 	(void)now_ns;
+	if (full)
+		full = vb_cma_io_watch(listener, caller_ready, 0);
 	for (uint32_t slot = 0; missing_count && slot < SLOTS; slot++) {
 		int err = missing[slot] ? call(slot) : -EAGAIN;
 
@@ -154,7 +182,7 @@ void vb_cma_life_tick(uint64_t now_ns)
 
 uint64_t vb_cma_life_next_ns(void)
 {
-	return missing_count ? vb_now_ns() + RETRY_NS : VB_NEVER_NS;
+	return missing_count || full ? vb_now_ns() + RETRY_NS : VB_NEVER_NS;
 }
 
 /* A child that kept the lines would keep its parent alive in the eyes of the others. */
@@ -165,5 +193,6 @@ void vb_cma_life_forget(void)
 	vb_cma_io_close(line_broke);
 	memset(lines, 0, sizeof(lines));
 	memset(missing, 0, sizeof(missing));
-	missing_count = 0;
+	missing_count = callers = 0;
+	full = false;
 }

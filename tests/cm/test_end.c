@@ -83,6 +83,7 @@ static void a_probe_ends_what_the_peer_has_lost(void **state)
 	rig_establish_active(rig, &rig->a);
 	assert_true(vb_cm_probe(&rig->a, &probe));
 	assert_int_equal(probe.attribute, VB_CM_DREQ);
+	assert_int_equal(probe.dreq.remote_qpn, 1); /* 0 is the QPN of who names none */
 	assert_true(vb_cm_stray(&probe, &answer));
 	/* Somebody's who saw no probe. */
 	answer.transaction_id ^= 1ull << 40;
