@@ -35,6 +35,7 @@ struct vb_cm_endpoint;
 struct vb_cm_route {
 	union ibv_gid local, remote;
 	uint32_t scope; /* interface index where remote is link-local, else 0 */
+	uint32_t user;	/* whose process of this host that is, 1 + uid; 0: not known, another host */
 	uint8_t traffic_class;
 };
 

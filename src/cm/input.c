@@ -132,6 +132,15 @@ static void answer_stray(struct vb_cm *cm, const struct vb_cm_route *route,
 		vb_cm_answer(cm, route, &answer);
 }
 
+/* Who answers a request that went to an address: now it is known. */
+static void dispatch_from(struct vb_cm_endpoint *endpoint, const struct vb_cm_route *route,
+			  const struct vb_cm_message *message)
+{
+	if (!endpoint->route.user)
+		endpoint->route.user = route->user;
+	vb_cm_dispatch(endpoint, message);
+}
+
 static void input_answer(struct vb_cm *cm, const struct vb_cm_route *route,
 			 const struct vb_cm_message *message)
 {
@@ -142,7 +151,7 @@ static void input_answer(struct vb_cm *cm, const struct vb_cm_route *route,
 	else if (!vb_cm_host_is(cm, endpoint, &route->remote))
 		vb_cm_drop(cm, VB_CM_DROP_ADDRESS);
 	else
-		vb_cm_dispatch(endpoint, message);
+		dispatch_from(endpoint, route, message);
 }
 
 void vb_cm_input(struct vb_cm *cm, const struct vb_cm_route *route,

@@ -211,9 +211,11 @@ static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
 	}
 	if (!old && req->qpn)
 		old = vb_cm_find_remote_qpn(cm, &host, req->qpn);
-	if (old)
-		refuse_stale(cm, route, message, old);
-	return old;
+	/* Nobody ends the connection of another user by naming his QP. */
+	if (!old || old->route.user != route->user)
+		return false;
+	refuse_stale(cm, route, message, old);
+	return true;
 }
 
 void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,

@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "base/random.h"
 #include "engine/listen.h"
 #include "engine/wire_impl.h"
@@ -13,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define NOBODY ((uid_t)-1)
 
 struct claimed {
 	struct vb_list node;
@@ -238,7 +241,45 @@ static bool is_plausible(const struct vb_gsi_datagram *datagram, ssize_t size)
 	return datagram->from_wire || vb_gid_is_own(&datagram->src);
 }
 
-int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram)
+/* Its length, even of one that is too long, and whose it is. */
+static ssize_t receive(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec iov = { datagram, sizeof(*datagram) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t size = vb_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = size < 0 ? NULL : CMSG_FIRSTHDR(&msg);
+	struct ucred cred;
+
+	*uid = NOBODY;
+	if (!c || c->cmsg_type != SCM_CREDENTIALS || c->cmsg_len < CMSG_LEN(sizeof(cred)))
+		return size;
+	memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+	*uid = cred.uid;
+	return size;
+}
+
+/* Nobody else on this host can send packets that have another host's address. */
+static bool may_forward(struct vb_nic *nic, const union ibv_gid *dst, uid_t uid)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	bool may = uid == geteuid() || uid == 0;
+
+	if (may || !wire)
+		return may;
+	vb_wire_lock(wire);
+	may = vb_port_takes_from(wire->port, dst, uid);
+	vb_wire_unlock(wire);
+	return may;
+}
+
+int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
 {
 	struct vb_gsi *gsi = vb_gsi_get(nic);
 	ssize_t size;
@@ -246,16 +287,18 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram)
 	if (!gsi)
 		return -ENOMEM;
 	for (;;) {
-		/* MSG_TRUNC: the whole length, even of one that is too long. */
-		size = recv(fd, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_TRUNC);
+		size = receive(fd, datagram, uid);
 		if (size < 0 && errno == EINTR)
 			continue;
 		if (size < 0)
 			return -errno;
-		if (is_plausible(datagram, size)) {
+		if (!is_plausible(datagram, size)) {
+			vb_gsi_count(gsi, VB_GSI_MALFORMED);
+		} else if (datagram->from_wire && !may_forward(nic, &datagram->dst, *uid)) {
+			vb_gsi_count(gsi, VB_GSI_REFUSED);
+		} else {
 			vb_gsi_count(gsi, VB_GSI_TAKEN);
 			return 0;
 		}
-		vb_gsi_count(gsi, VB_GSI_MALFORMED);
 	}
 }

@@ -43,8 +43,11 @@ int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own);
  * -EINVAL only if it could never be.
  */
 int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram);
-/* One that has arrived on a descriptor of ours; -EAGAIN: none. What is malformed is not shown. */
-int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram);
+/*
+ * One that has arrived on a descriptor of ours, from a process of this user; -EAGAIN: none. What is
+ * malformed is not shown, nor what cannot have come through the port as it says.
+ */
+int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram, uid_t *uid);
 
 /*
  * Sends it as a packet to another host through a socket of its own: that descriptor, or -errno. Some

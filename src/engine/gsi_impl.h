@@ -16,7 +16,7 @@ enum vb_gsi_count {
 	VB_GSI_ANSWERED,  /* without anybody there: REJ, SIDR_REP, DREP */
 	VB_GSI_WAITED,    /* for room in a queue, once or more often */
 	VB_GSI_MALFORMED, /* no message of the connection manager */
-	VB_GSI_REFUSED,   /* packets with a wrong Q_Key, P_Key or length, or from loopback */
+	VB_GSI_REFUSED,   /* packets with a wrong Q_Key, P_Key or length, or from loopback; forged */
 	VB_GSI_NOBODY,    /* there was nobody, and no answer to give */
 	VB_GSI_FULL,      /* a process did not take them */
 	VB_GSI_FLOOD,     /* more than a host is expected to send */

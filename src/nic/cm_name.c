@@ -141,8 +141,11 @@ static int open_socket(void)
 
 int vb_cm_bind(const struct vb_cm_target *target)
 {
-	int fd = open_socket(), err;
+	int fd = open_socket(), on = 1, err;
 
+	/* Who receives there asks whose a datagram is. */
+	if (fd >= 0)
+		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	if (fd < 0 || !bind(fd, (const void *)&target->address, target->length))
 		return fd;
 	err = -errno;

@@ -84,12 +84,13 @@ static void timer_fired(int fd, uint32_t arg)
 
 /* --- messages --- */
 
-static void input(const struct vb_gsi_datagram *datagram)
+static void input(const struct vb_gsi_datagram *datagram, uid_t uid)
 {
 	struct vb_cm_route route = {
 		.local = datagram->dst,
 		.remote = datagram->src,
 		.scope = datagram->scope,
+		.user = datagram->from_wire ? 0 : uid + 1,
 		.traffic_class = datagram->traffic_class,
 	};
 	struct vb_cm_message message;
@@ -102,12 +103,13 @@ static void input(const struct vb_gsi_datagram *datagram)
 void vb_cma_io_messages(int fd, uint32_t arg)
 {
 	struct vb_gsi_datagram datagram;
+	uid_t uid;
 
 	(void)arg;
 	for (int i = 0; i < DATAGRAMS_AT_ONCE; i++) {
-		if (vb_cma_engine()->gsi_receive(fd, &datagram))
+		if (vb_cma_engine()->gsi_receive(fd, &datagram, &uid))
 			return;
-		input(&datagram);
+		input(&datagram, uid);
 	}
 }
 

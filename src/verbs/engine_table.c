@@ -119,11 +119,11 @@ static int gsi_send(const struct vb_gsi_datagram *datagram)
 	return nic ? vb_gsi_send(nic, datagram) : err;
 }
 
-static int gsi_receive(int fd, struct vb_gsi_datagram *datagram)
+static int gsi_receive(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	return nic ? vb_gsi_receive(nic, fd, datagram) : -EAGAIN;
+	return nic ? vb_gsi_receive(nic, fd, datagram, uid) : -EAGAIN;
 }
 
 /* --- addresses --- */

@@ -14,7 +14,7 @@
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 5 };
+enum { VB_ENGINE_TABLE_VERSION = 6 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -55,7 +55,7 @@ struct vb_engine_table {
 	int (*gsi_listen)(const union ibv_gid *own);
 	int (*gsi_send)(const struct vb_gsi_datagram *datagram);
 	/* -EAGAIN: nothing is there. */
-	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram);
+	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram, uid_t *uid);
 	int (*gsi_knock)(const struct vb_gsi_datagram *datagram);
 	bool (*gsi_refused)(int fd);
 

@@ -46,6 +46,25 @@ static void req_again_while_the_application_thinks_gets_an_mra(void **state)
 	assert_int_equal(rig->incoming_count, 1);
 }
 
+/* Copies of a request come by the name of the listener: without it they would be refused. */
+static void a_listener_that_goes_asks_for_time(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_request(rig);
+	struct vb_cm_accept_params params = rig_accept_params();
+	struct vb_cm_message mra;
+
+	vb_cm_destroy(&rig->listener, rig->now_ns);
+	mra = rig_take(rig, VB_CM_MRA);
+	assert_int_equal(mra.mra.answers, VB_CM_ANSWERS_REQ);
+	assert_int_equal(mra.mra.local_comm_id, endpoint->local_id);
+	assert_int_equal(mra.mra.remote_comm_id, RIG_PEER_ID);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	assert_int_equal(vb_cm_accept(endpoint, &params, rig->now_ns), 0);
+	rig_take(rig, VB_CM_REP);
+}
+
 static void rep_says_what_linux_says(void **state)
 {
 	struct rig *rig = *state;
@@ -248,6 +267,8 @@ static void backlog(void **state)
 	rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED);
 	/* The listener goes, its requests stay. */
 	vb_cm_destroy(&rig->listener, rig->now_ns);
+	for (int i = 0; i < 3; i++)
+		rig_take(rig, VB_CM_MRA);
 	assert_int_equal(vb_cm_reject(first, VB_CM_REJ_CONSUMER, NULL, 0, NULL, 0, rig->now_ns), 0);
 	rig_take_rej(rig, VB_CM_REJ_CONSUMER);
 }
@@ -427,6 +448,22 @@ static void a_stale_connection_is_disconnected(void **state)
 	rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED);
 }
 
+/* Numbers of QPs can be guessed. */
+static void another_user_ends_no_connection(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID + 1, RIG_PEER_QPN);
+	struct vb_cm_route forged = rig->route;
+	struct vb_cm_endpoint *old = rig_establish_passive(rig);
+
+	forged.user = 1 + 1000;
+	rig_give_from(rig, &forged, &req);
+	rig_take_none(rig);
+	rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED); /* something new */
+	rig_event_none(rig);
+	assert_int_equal(old->state, VB_CM_ESTABLISHED);
+}
+
 /* A copy of a request that was refused as stale comes when all of the next attempt is over. */
 static void a_stale_request_stays_refused(void **state)
 {
@@ -560,6 +597,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		rig_test(req_is_turned_round),
 		rig_test(req_again_while_the_application_thinks_gets_an_mra),
+		rig_test(a_listener_that_goes_asks_for_time),
 		rig_test(rep_says_what_linux_says),
 		rig_test(req_again_after_rep_gets_the_rep_again),
 		rig_test(rep_is_resent_and_given_up),
@@ -578,6 +616,7 @@ int main(void)
 		rig_test(destroying_says_goodbye),
 		rig_test(limits_are_enforced),
 		rig_test(a_stale_connection_is_disconnected),
+		rig_test(another_user_ends_no_connection),
 		rig_test(a_stale_request_stays_refused),
 		rig_test(an_id_that_comes_back_with_another_qp_is_stale),
 		rig_test(a_request_that_was_given_up_makes_room),

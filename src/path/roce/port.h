@@ -98,6 +98,8 @@ struct vb_port *vb_port_of(const struct vb_nic *nic);
 /* attach(nic, slot) begins to attach to the process that holds a slot. */
 void vb_port_on_foreign(struct vb_port *port, void (*attach)(struct vb_nic *nic, uint32_t slot));
 const struct vb_port_counters *vb_port_counters(const struct vb_port *port);
+/* Can a process of this user have what came to this address from outside, and pass it on to us? */
+bool vb_port_takes_from(struct vb_port *port, const union ibv_gid *dst, uid_t uid);
 
 /*
  * Makes packets to a destination possible, and packets from it: opens what sockets are missing.

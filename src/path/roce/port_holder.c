@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "nic/gid.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 
@@ -39,8 +40,9 @@ static void look(struct vb_holder *holder, const struct vb_endpoint *endpoint)
 	vb_udp_table_close(&table);
 }
 
-/* It may be another one by now. Those who are not it do not get a look each. */
-bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid)
+/* True where nobody can tell. It may be another one by now. Those who are not it do not get a look
+ * each. */
+static bool is_holder(struct vb_endpoint *endpoint, uid_t uid)
 {
 	struct vb_holder *holder = &endpoint->holder;
 	const uint64_t age_ns = vb_now_ns() - holder->looked_ns;
@@ -49,6 +51,27 @@ bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid)
 	if (age_ns > (same ? LOOK_NS_MAX : LOOK_NS_MIN))
 		look(holder, endpoint);
 	return holder->anybody || (holder->known && holder->uid == uid);
+}
+
+bool vb_endpoint_takes_from(struct vb_endpoint *endpoint, uid_t uid)
+{
+	return uid == geteuid() || uid == 0 || (endpoint->fd < 0 && is_holder(endpoint, uid));
+}
+
+static bool has_address(const struct vb_endpoint *endpoint, const union ibv_gid *gid)
+{
+	const struct vb_address *own = &endpoint->address;
+	const union ibv_gid mapped = vb_gid_ipv4(own->bytes);
+
+	return !memcmp(own->ipv6 ? own->bytes : mapped.raw, gid, sizeof(*gid));
+}
+
+bool vb_port_takes_from(struct vb_port *port, const union ibv_gid *dst, uid_t uid)
+{
+	for (unsigned i = 0; i < port->endpoint_count; i++)
+		if (has_address(port->endpoints[i], dst))
+			return vb_endpoint_takes_from(port->endpoints[i], uid);
+	return false;
 }
 
 /* --- who it is, for the user --- */

@@ -210,10 +210,13 @@ void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst,
 
 /* Its address could not be bound: says who has the port. */
 void vb_port_explain_holder(struct vb_endpoint *endpoint);
-/* Does a process of this user hold it? True where nobody can tell. */
-bool vb_port_is_holder(struct vb_endpoint *endpoint, uid_t uid);
 /* Is a socket bound to its address, and to the port? */
 bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_socket *socket);
+/*
+ * Packets forwarded to an address where we listen ourselves can only come from a process of our own
+ * user: nobody else shares the port. Where we do not, they come from the user who holds it.
+ */
+bool vb_endpoint_takes_from(struct vb_endpoint *endpoint, uid_t uid);
 
 /* --- slot_port.c --- */
 

@@ -169,11 +169,7 @@ static struct vb_endpoint *endpoint_at(const struct vb_port *port, const struct 
 	return NULL;
 }
 
-/*
- * Packets forwarded to an address where we listen ourselves can only come from a process of our own
- * user: nobody else shares the port. Where we do not, they come from the user who holds it. And none
- * come for addresses that we never opened.
- */
+/* None come for addresses that we never opened. */
 static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 			const struct vb_icrc_flow *flow)
 {
@@ -181,10 +177,8 @@ static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
 
-	if (!endpoint || getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size))
-		return false;
-	return cred.uid == geteuid() || cred.uid == 0 ||
-	       (endpoint->fd < 0 && vb_port_is_holder(endpoint, cred.uid));
+	return endpoint && !getsockopt(peer->socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) &&
+	       vb_endpoint_takes_from(endpoint, cred.uid);
 }
 
 struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message)

@@ -84,9 +84,10 @@ static inline bool hear_within(struct vb_nic *nic, int fd, int timeout_ms,
 			       struct vb_gsi_datagram *datagram)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	uid_t uid;
 
 	while (poll(&ready, 1, timeout_ms) == 1) {
-		int err = vb_gsi_receive(nic, fd, datagram);
+		int err = vb_gsi_receive(nic, fd, datagram, &uid);
 
 		CHECK(!err || err == -EAGAIN);
 		if (!err)

@@ -13,6 +13,9 @@
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 /* --- a reader that is slow --- */
 
 static void request_often(struct vb_nic *nic, uint32_t count)
@@ -159,6 +162,47 @@ static void garbage_in_namespace(void)
 	CHECK(counter("mad_dropped_malformed") == 6 && counter("mad_taken") == 1);
 }
 
+/* The same, by somebody else; false: we cannot be anybody else here. */
+static bool write_as_other(const struct vb_cm_target *target, const void *bytes, size_t size)
+{
+	enum { OTHER = 65534 };
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		if (syscall(SYS_setresuid, OTHER, OTHER, OTHER))
+			_exit(1);
+		write_to(target, bytes, size);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status));
+	return !WEXITSTATUS(status);
+}
+
+/* Who holds no port cannot have got it from another host. */
+static void forged_in_namespace(void)
+{
+	struct vb_gsi_datagram datagram = { .magic = VB_GSI_MAGIC, .from_wire = 1 };
+	struct vb_cm_message in, rtu = { .attribute = VB_CM_RTU };
+	struct vb_cm_target target;
+	struct vb_nic *nic;
+	int answers;
+
+	prepare_host();
+	nic = nic_of_process();
+	answers = vb_gsi_open(nic);
+	target = vb_cm_target_slot(nic->seg.head->slot);
+	datagram.src = gid_of("198.51.100.1");
+	datagram.dst = gid_of("192.0.2.7");
+	CHECK(!vb_gsi_listen(nic, &datagram.dst));
+	vb_cm_emit(&rtu, datagram.mad);
+	if (!write_as_other(&target, &datagram, sizeof(datagram)))
+		return;
+	write_to(&target, &datagram, sizeof(datagram)); /* another process of our user might */
+	CHECK(hear(nic, answers, &in).from_wire == 1);
+	CHECK(counter("mad_dropped_refused") == 1 && counter("mad_taken") == 1);
+}
+
 /* A packet for QP 1 as somebody else would make it. */
 static void throw_packet(struct vb_icrc_flow *flow, struct vb_packet *packet, const uint8_t *mad)
 {
@@ -284,6 +328,7 @@ CASE(who_does_not_read_is_in_nobodys_way, no_reader_in_namespace, NULL)
 CASE(nor_does_it_use_up_what_others_may_be_sent, room_of_the_sender_in_namespace, NULL)
 CASE(nor_the_places_to_wait, room_in_line_in_namespace, NULL)
 CASE(garbage_is_not_shown, garbage_in_namespace, NULL)
+CASE(what_did_not_come_through_a_port_is_not_shown, forged_in_namespace, NULL)
 CASE(packets_are_looked_at, packets_in_namespace, NULL)
 CASE(a_flood_from_one_host_is_not_that_of_others, flood_in_namespace, NULL)
 CASE(what_cannot_be_sent_is_an_error, unsendable_in_namespace, NULL)
@@ -296,6 +341,7 @@ int main(void)
 		cmocka_unit_test(nor_does_it_use_up_what_others_may_be_sent),
 		cmocka_unit_test(nor_the_places_to_wait),
 		cmocka_unit_test(garbage_is_not_shown),
+		cmocka_unit_test(what_did_not_come_through_a_port_is_not_shown),
 		cmocka_unit_test(packets_are_looked_at),
 		cmocka_unit_test(a_flood_from_one_host_is_not_that_of_others),
 		cmocka_unit_test(what_cannot_be_sent_is_an_error),
