@@ -165,12 +165,18 @@ uint64_t vb_cm_exponent_ns(uint8_t exponent)
 	return 4096ull << (exponent & 31);
 }
 
-/* Up to half as long again: a thousand that were lost together shall not come back together. */
+/*
+ * Up to half as long again: a thousand that were lost together shall not come back together. After
+ * the last REP the peer has all the time that it asked for, however few repetitions it wants.
+ */
 void vb_cm_wait_for_answer(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm *cm = endpoint->cm;
+	bool last = endpoint->resends >= endpoint->resends_max;
 	uint64_t after_ns = endpoint->resend_after_ns;
 
+	if (last && endpoint->message.attribute == VB_CM_REP)
+		after_ns = endpoint->resend_cap_ns;
 	vb_cm_wait(endpoint, after_ns + cm->ops->random(cm->arg) % (after_ns / 2));
 }
 

@@ -133,6 +133,29 @@ static void a_peer_without_patience_gets_as_many_reps_as_it_asked_for(void **sta
 	rig_event(rig, endpoint, VB_CM_EVENT_UNREACHABLE);
 }
 
+/* It asks for one REP, and for 4 s to answer it. */
+static void a_slow_peer_has_its_time_for_the_last_rep(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID, RIG_PEER_QPN);
+	struct vb_cm_accept_params params = rig_accept_params();
+	struct vb_cm_endpoint *endpoint;
+
+	req.req.max_cm_retries = 0;
+	req.req.local_cm_timeout = 20;
+	rig_listen(rig, RIG_SERVICE, 0);
+	rig_give(rig, &req);
+	endpoint = rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED).endpoint;
+	assert_int_equal(vb_cm_accept(endpoint, &params, rig->now_ns), 0);
+	rig_wait(rig, 4000 * MS);
+	rig_take(rig, VB_CM_REP);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	rig_wait(rig, 3000 * MS);
+	rig_take_rej(rig, VB_CM_REJ_TIMEOUT);
+	rig_event(rig, endpoint, VB_CM_EVENT_UNREACHABLE);
+}
+
 static void mra_for_a_rep_gives_the_peer_time(void **state)
 {
 	struct rig *rig = *state;
@@ -602,6 +625,7 @@ int main(void)
 		rig_test(req_again_after_rep_gets_the_rep_again),
 		rig_test(rep_is_resent_and_given_up),
 		rig_test(a_peer_without_patience_gets_as_many_reps_as_it_asked_for),
+		rig_test(a_slow_peer_has_its_time_for_the_last_rep),
 		rig_test(mra_for_a_rep_gives_the_peer_time),
 		rig_test(rtu_establishes_once),
 		rig_test(data_counts_as_rtu),
