@@ -25,16 +25,15 @@ int vb_rs_listen(struct vb_rs *rs, int backlog)
 	rs->listener.backlog = backlog <= 0	       ? 1
 			       : backlog > BACKLOG_MAX ? BACKLOG_MAX
 						       : (unsigned)backlog;
-	if (rs->state == VB_RS_INIT || rs->state == VB_RS_BOUND) {
+	if (rs->state == VB_RS_INIT)
+		err = vb_rs_bind_any(rs); /* the library below knows no family without an address */
+	if (!err && rs->state == VB_RS_BOUND) {
 		rs->state = VB_RS_LISTENING;
 		if (rdma_listen(rs->id, BACKLOG_MAX)) {
 			err = -errno;
-			rs->state = rs->local.in.sin_port ? VB_RS_BOUND : VB_RS_INIT;
-		} else if (!rs->local.in.sin_port) {
-			vb_rs_copy_addr((union vb_rs_addr *)rdma_get_local_addr(rs->id),
-					&rs->local.sa, &(socklen_t){ sizeof(rs->local) });
+			rs->state = VB_RS_BOUND;
 		}
-	} else if (rs->state != VB_RS_LISTENING) {
+	} else if (!err && rs->state != VB_RS_LISTENING) {
 		err = -EINVAL;
 	}
 	pthread_mutex_unlock(&rs->lock);

@@ -60,10 +60,8 @@ static int request(struct vb_rs *rs)
 
 static void remember_names(struct vb_rs *rs)
 {
-	const size_t size = rs->domain == AF_INET ? sizeof(rs->local.in) : sizeof(rs->local.in6);
-
-	memcpy(&rs->local, rdma_get_local_addr(rs->id), size);
-	memcpy(&rs->peer, rdma_get_peer_addr(rs->id), size);
+	vb_rs_take_name(rs, rdma_get_local_addr(rs->id), &rs->local);
+	vb_rs_take_name(rs, rdma_get_peer_addr(rs->id), &rs->peer);
 }
 
 static int established(struct vb_rs *rs, const struct rdma_cm_event *event)

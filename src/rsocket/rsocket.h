@@ -149,6 +149,8 @@ int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id);
 void vb_rs_get(struct vb_rs *rs);
 void vb_rs_put(struct vb_rs *rs);
 int vb_rs_bind(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);
+/* To any address and port; under the lock. */
+int vb_rs_bind_any(struct vb_rs *rs);
 int vb_rs_name_local(struct vb_rs *rs, struct sockaddr *addr, socklen_t *size);
 int vb_rs_name_peer(struct vb_rs *rs, struct sockaddr *addr, socklen_t *size);
 int vb_rs_close(struct vb_rs *rs); /* keeps the caller's reference */
@@ -157,6 +159,8 @@ void vb_rs_set_nonblock(struct vb_rs *rs, bool nonblock);
 /* Whether this is a whole address of the rsocket's family. */
 int vb_rs_check_addr(const struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);
 void vb_rs_copy_addr(const union vb_rs_addr *from, struct sockaddr *addr, socklen_t *size);
+/* Of the rsocket's family: IPv4 addresses of an IPv6 one are mapped, as a socket's are. */
+void vb_rs_take_name(const struct vb_rs *rs, const struct sockaddr *from, union vb_rs_addr *name);
 
 /*
  * The lock, for calls of the program and for the service thread. A program that calls in a loop

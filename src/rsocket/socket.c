@@ -84,6 +84,23 @@ static int check_kind(int domain, int type, int protocol)
 	return 0;
 }
 
+static void set_option(struct rdma_cm_id *id, int name, int value)
+{
+	if (value)
+		rdma_set_option(id, RDMA_OPTION_ID, name, &value, sizeof(value));
+}
+
+/* What was said about the one before. */
+static void set_options(struct rdma_cm_id *id, const struct vb_rs_options *options)
+{
+	uint8_t tos = (uint8_t)options->tos;
+
+	set_option(id, RDMA_OPTION_ID_REUSEADDR, options->reuse_addr);
+	set_option(id, RDMA_OPTION_ID_AFONLY, options->v6only);
+	if (tos)
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos));
+}
+
 int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id)
 {
 	struct rdma_event_channel *channel;
@@ -96,6 +113,7 @@ int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id)
 		return -errno;
 	/* Another librdmacm does so anyway. */
 	rdma_set_option(*id, RDMA_OPTION_ID, VB_OPTION_ID_AT_ONCE, &on, sizeof(on));
+	set_options(*id, &rs->options);
 	return 0;
 }
 
@@ -148,19 +166,37 @@ void vb_rs_copy_addr(const union vb_rs_addr *from, struct sockaddr *addr, sockle
 	*size = whole;
 }
 
+void vb_rs_take_name(const struct vb_rs *rs, const struct sockaddr *from, union vb_rs_addr *name)
+{
+	const struct sockaddr_in *in = (const void *)from;
+
+	memset(name, 0, sizeof(*name));
+	if (rs->domain != AF_INET6 || from->sa_family != AF_INET) {
+		memcpy(name, from, rs->domain == AF_INET ? sizeof(name->in) : sizeof(name->in6));
+		return;
+	}
+	name->in6.sin6_family = AF_INET6;
+	name->in6.sin6_port = in->sin_port;
+	memset(name->in6.sin6_addr.s6_addr + 10, 0xff, 2);
+	memcpy(name->in6.sin6_addr.s6_addr + 12, &in->sin_addr, sizeof(in->sin_addr));
+}
+
 static int bind_stream(struct vb_rs *rs, const struct sockaddr *addr)
 {
-	const struct sockaddr *bound;
-
 	if (rs->state != VB_RS_INIT)
 		return -EINVAL;
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)addr))
 		return -errno;
-	bound = rdma_get_local_addr(rs->id);
-	memcpy(&rs->local, bound,
-	       rs->domain == AF_INET ? sizeof(rs->local.in) : sizeof(rs->local.in6));
+	vb_rs_take_name(rs, rdma_get_local_addr(rs->id), &rs->local);
 	rs->state = VB_RS_BOUND;
 	return 0;
+}
+
+int vb_rs_bind_any(struct vb_rs *rs)
+{
+	const union vb_rs_addr any = { .sa.sa_family = (sa_family_t)rs->domain };
+
+	return bind_stream(rs, &any.sa);
 }
 
 int vb_rs_bind(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)

@@ -87,6 +87,42 @@ static void both_ends_know_each_others_names(void **state)
 	}
 }
 
+/* An IPv6 rsocket takes both, and calls both by IPv6 addresses. */
+static void an_ipv6_listener_without_an_address_takes_both(void **state)
+{
+	struct sockaddr_in6 name, to6 = { .sin6_family = AF_INET6, .sin6_addr = in6addr_loopback };
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	int listener = rsocket(AF_INET6, SOCK_STREAM, 0);
+	socklen_t size = sizeof(name);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(rlisten(listener, 2), 0);
+	assert_int_equal(rgetsockname(listener, (struct sockaddr *)&name, &size), 0);
+	assert_int_equal(name.sin6_family, AF_INET6);
+	to.sin_port = to6.sin6_port = name.sin6_port;
+	for (int ipv6 = 0; ipv6 < 2; ipv6++) {
+		int client = rsocket(ipv6 ? AF_INET6 : AF_INET, SOCK_STREAM, 0), server;
+
+		assert_int_equal(rconnect(client, ipv6 ? (void *)&to6 : (void *)&to,
+					  ipv6 ? sizeof(to6) : sizeof(to)),
+				 0);
+		size = sizeof(name);
+		server = raccept(listener, (struct sockaddr *)&name, &size);
+		assert_true(server >= 0);
+		assert_int_equal(size, sizeof(name));
+		assert_int_equal(name.sin6_family, AF_INET6);
+		assert_int_equal(!IN6_IS_ADDR_V4MAPPED(&name.sin6_addr), ipv6);
+		size = sizeof(name);
+		assert_int_equal(rgetsockname(server, (struct sockaddr *)&name, &size), 0);
+		assert_int_equal(name.sin6_port, to6.sin6_port);
+		assert_int_equal(!IN6_IS_ADDR_V4MAPPED(&name.sin6_addr), ipv6);
+		rclose(server);
+		rclose(client);
+	}
+	rclose(listener);
+	(void)state;
+}
+
 static void *receive_megabytes(void *fd)
 {
 	receive_all(*(int *)fd, 5000000);
@@ -464,6 +500,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_comes_to_be_before_anybody_accepts),
 		cmocka_unit_test(both_ends_know_each_others_names),
+		cmocka_unit_test(an_ipv6_listener_without_an_address_takes_both),
 		cmocka_unit_test(every_byte_arrives_with_any_sizes),
 		cmocka_unit_test(many_small_messages_need_no_more_credits_than_there_are),
 		cmocka_unit_test(peeking_takes_nothing),
