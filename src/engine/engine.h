@@ -26,6 +26,7 @@ struct vb_engine {
 	_Atomic uint32_t pending_version; /* moves with each addition */
 	_Atomic uint64_t service_wake_ns; /* when the service thread wakes by itself */
 	bool port_woke;                   /* service thread: a socket of the wire did */
+	bool coarse;                      /* service thread: sleeps whole milliseconds */
 	_Atomic bool peer_ended;          /* and something may still name it (let_go.c) */
 	_Atomic uint32_t polled;          /* a poller retried what waits: the service thread need not */
 };

@@ -114,11 +114,14 @@ static int wait_events(struct vb_engine *engine, struct epoll_event *events, boo
 {
 	struct timespec timeout = { 0 };
 	int kind = sleep_time(engine, polled, &timeout);
-	int count;
+	int count = -1;
 
-	count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout, NULL);
+	if (!engine->coarse)
+		count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout,
+				     NULL);
 	/* Before Linux 5.11, or a filter does not know the call: milliseconds, rounded up. */
-	if (count < 0 && errno != EINTR)
+	engine->coarse |= count < 0 && errno != EINTR;
+	if (engine->coarse)
 		count = epoll_wait(engine->epoll, events, EVENTS,
 				   kind < 0 ? -1 :
 					      (int)(timeout.tv_sec * 1000 +

@@ -20,6 +20,8 @@ enum {
 	 * and until it tries again, which it does every second.
 	 */
 	REFUSALS = 3,
+	/* Hosts send one ICMP message a second to another, whoever asks there: most hear nothing. */
+	SILENCES = 10,
 };
 
 static uint64_t next_ns = VB_NEVER_NS, interval_ns;
@@ -31,7 +33,8 @@ static uint64_t everybody_ns; /* when that was done last */
 static struct host {
 	union ibv_gid gid;
 	uint32_t scope;
-	unsigned refusals; /* one after the other */
+	unsigned refusals; /* with few silences in between */
+	unsigned silences; /* since the last one */
 	int knock;	   /* descriptor + 1 of the last one; 0: none */
 	uint64_t knock_ns;
 	bool used, asked; /* asked: in this round, or the answer may still come */
@@ -64,10 +67,12 @@ static void hear(struct host *host, uint64_t now_ns)
 	host->asked = host->knock && now_ns - host->knock_ns < FIRST_NS;
 	if (!host->knock || host->asked)
 		return;
-	if (vb_cma_engine()->gsi_refused(host->knock - 1))
+	if (vb_cma_engine()->gsi_refused(host->knock - 1)) {
 		host->refusals++;
-	else
+		host->silences = 0;
+	} else if (++host->silences >= SILENCES) {
 		host->refusals = 0;
+	}
 	host->knock = 0;
 	if (host->refusals < REFUSALS)
 		return;

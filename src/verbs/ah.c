@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ah.h"
 #include "base/log.h"
+#include "nic/gid.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
@@ -35,6 +36,19 @@ static int index_of(const struct vb_device *dev, const union ibv_gid *gid)
 	return -1;
 }
 
+/* Some own GID, one of the family if there is. */
+static int any_index(const struct vb_device *dev, bool ipv4)
+{
+	union ibv_gid own[VB_GIDS];
+	int found = -1;
+
+	vb_device_gids(dev, own);
+	for (int i = VB_GIDS - 1; i >= 0; i--)
+		if (!vb_gid_is_zero(&own[i]) && (found < 0 || vb_gid_is_ipv4(&own[i]) == ipv4))
+			found = i;
+	return found;
+}
+
 /* The way back: source and destination of the GRH change places. */
 static int reply_to(const struct vb_device *dev, const struct ibv_grh *ibv_grh,
 		    struct ibv_ah_attr *attr)
@@ -46,6 +60,9 @@ static int reply_to(const struct vb_device *dev, const struct ibv_grh *ibv_grh,
 	/* Sent to a loopback address or a group: any address of ours is as good. */
 	if (!err && index < 0)
 		index = index_of(dev, &grh.sgid);
+	/* Both are where this host sends packets to itself: that goes with every source. */
+	if (!err && index < 0 && vb_gid_is_loopback(&grh.sgid))
+		index = any_index(dev, vb_gid_is_ipv4(&grh.sgid));
 	if (err || index < 0)
 		return -EINVAL;
 	attr->is_global = 1;

@@ -125,6 +125,27 @@ static void answer_by_the_completion(struct ct *t)
 	CT_EQ(ibv_destroy_ah(ah), 0);
 }
 
+/* Between programs that met by ::1, over packets, no GID of a device is in the header. */
+static void answer_to_loopback(struct ct *t)
+{
+	struct ibv_grh grh = { .version_tclass_flow = htobe32(6u << 28), .next_hdr = 0x11 };
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
+	struct ibv_ah_attr attr;
+	struct ibv_ah *ah;
+	union ibv_gid own;
+
+	grh.sgid.raw[15] = grh.dgid.raw[15] = 1;
+	CT_EQ(ibv_init_ah_from_wc(ct_context(t->near), 1, &wc, &grh, &attr), 0);
+	CT_EQ(memcmp(&attr.grh.dgid, &grh.sgid, 16), 0);
+	CT_EQ(ibv_query_gid(ct_context(t->near), 1, attr.grh.sgid_index, &own), 0);
+	CT_TRUE(own.global.subnet_prefix || own.global.interface_id);
+	ah = ibv_create_ah_from_wc(ct_object(t->near, t->near->pd), &wc, &grh, 1);
+	CT_TRUE(ah && !ibv_destroy_ah(ah));
+	/* Of another host, to nobody here. */
+	grh.sgid.raw[0] = grh.dgid.raw[0] = 0x20;
+	CT_TRUE(ibv_init_ah_from_wc(ct_context(t->near), 1, &wc, &grh, &attr) != 0);
+}
+
 static void many_senders(struct ct *t)
 {
 	enum { SENDERS = 4, ROUNDS = 10 };
@@ -208,6 +229,7 @@ static void privileged_qkey(struct ct *t)
 const struct ct_case ct_ud_cases[] = {
 	{ "a datagram's completion names its sender", completion_names_the_sender, CT_UD | CT_IB },
 	{ "the GRH is an IPv6 header, or holds an IPv4 header", ip_header_is_in_front, CT_UD },
+	{ "a datagram from the loopback address can be answered", answer_to_loopback, CT_SOLO },
 	{ "a datagram can be answered from its completion", answer_by_the_completion,
 	  CT_UD | CT_IB },
 	{ "one UD QP receives from many", many_senders, CT_UD },

@@ -31,11 +31,18 @@ static int knock(const struct vb_gsi_datagram *datagram)
 	return fd;
 }
 
+static unsigned silent_rounds; /* so many knocks are not answered before one is */
+
 static bool refused(int fd)
 {
+	static unsigned silences;
+
 	close(fd);
 	open_knocks--;
-	return knocked_at[fd] == REFUSES;
+	if (knocked_at[fd] != REFUSES)
+		return false;
+	silences = silences < silent_rounds ? silences + 1 : 0;
+	return !silences;
 }
 
 static bool is_local(const union ibv_gid *gid)
@@ -131,6 +138,31 @@ static void a_host_is_dead_when_it_says_so_again_and_again(void **state)
 	asked_until_dead(VB_CM_ESTABLISHED, 100 * S);
 }
 
+/* Kernels send few ICMP messages a second, and others ask there, too. */
+static void a_host_that_seldom_says_so_is_dead_later(void **state)
+{
+	uint64_t now_ns = 200 * S, begun_ns = now_ns;
+	struct vb_cma_id id;
+
+	(void)state;
+	died = 0;
+	silent_rounds = 5;
+	connect_with(&id, REFUSES, now_ns);
+	while (!died)
+		now_ns = round_after(now_ns);
+	assert_in_range(now_ns - begun_ns, 15 * S, 60 * S);
+	/* But three in a long time are no more than one each. */
+	died = 0;
+	silent_rounds = 30;
+	for (int i = 0; i < 200; i++)
+		now_ns = round_after(now_ns);
+	assert_int_equal(died, 0);
+	silent_rounds = 0;
+	vb_list_remove(&id.node);
+	round_after(now_ns);
+	assert_int_equal(open_knocks, 0);
+}
+
 /* Who waits for an answer hears of it as well. */
 static void a_host_that_is_to_answer_may_be_dead(void **state)
 {
@@ -169,6 +201,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_host_is_dead_when_it_says_so_again_and_again),
+		cmocka_unit_test(a_host_that_seldom_says_so_is_dead_later),
 		cmocka_unit_test(a_host_that_is_to_answer_may_be_dead),
 		cmocka_unit_test(what_a_forgotten_host_said_is_forgotten),
 	};

@@ -80,7 +80,9 @@ static int port_init(struct vb_port *port)
 	vb_groups_init(&port->groups);
 	port->counters = calloc(1, sizeof(*port->counters));
 	port->inner = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	if (!port->counters || port->inner < 0)
+	if (port->inner < 0)
+		return -errno;
+	if (!port->counters)
 		return -ENOMEM;
 	/* Pages that never see a packet cost nothing. */
 	port->buffers =

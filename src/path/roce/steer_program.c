@@ -79,8 +79,11 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 		statement(BPF_ALU | BPF_AND | BPF_K, VB_QPN_MASK),
 		statement(BPF_ALU | BPF_RSH | BPF_K, VB_QP_INDEX_BITS),
 	};
-	struct sock_fprog program = { PROLOGUE, code };
+	struct sock_fprog program;
 
+	memset(&program, 0, sizeof(program)); /* valgrind looks between its members, too */
+	program.len = PROLOGUE;
+	program.filter = code;
 	if (members)
 		program.len += add_by_chance(code + program.len, entries, count, members);
 	for (uint32_t i = 0; i < count; i++) {

@@ -30,6 +30,7 @@ static void put(struct msghdr *head, int level, int type, const void *value, siz
 	control->cmsg_level = level;
 	control->cmsg_type = type;
 	control->cmsg_len = CMSG_LEN(size);
+	memset(CMSG_DATA(control), 0, CMSG_SPACE(size) - CMSG_LEN(0)); /* valgrind reads on */
 	memcpy(CMSG_DATA(control), value, size);
 	head->msg_controllen += CMSG_SPACE(size);
 }
