@@ -309,7 +309,7 @@ static bool next_message(struct pcap *pcap, struct vb_cm_message *message,
 static bool nobody_listened(const char *path)
 {
 	struct vb_cm_message message;
-	struct vb_cm_route route;
+	struct vb_cm_route route = { 0 };
 	struct pcap pcap;
 	bool found = false;
 
@@ -324,7 +324,7 @@ static void play(const char *path, bool server)
 {
 	struct player player = { .server = server, .nobody = nobody_listened(path) };
 	struct vb_cm_message message;
-	struct vb_cm_route route;
+	struct vb_cm_route route = { 0 };
 	struct pcap pcap;
 	union ibv_gid client;
 
