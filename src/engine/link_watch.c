@@ -136,8 +136,8 @@ void vb_link_watch_add(struct vb_context *ctx)
 	if (!entry)
 		return; /* a context without port events */
 	entry->ctx = ctx;
-	look(ctx->dev, entry);
 	pthread_mutex_lock(&watched_lock);
+	look(ctx->dev, entry); /* what changes from now on is compared with this */
 	vb_list_append(&watched_list, &entry->node);
 	pthread_mutex_unlock(&watched_lock);
 }

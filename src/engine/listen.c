@@ -13,15 +13,18 @@ static_assert(VB_DEVICES_MAX <= 32, "a bit for each in listen_devices");
 int vb_listen_device(struct vb_wire *wire, const struct vb_device *dev)
 {
 	union ibv_gid gids[VB_GIDS], lid;
-	int err = 0;
+	int err = 0, one;
 
 	wire->listen_devices |= 1u << dev->index;
 	if (dev->infiniband && !vb_lid_own_address(dev, &lid))
 		vb_port_listen(wire->port, &lid);
 	vb_device_gids(dev, gids);
-	for (int i = 0; i < VB_GIDS && !err; i++)
-		if (!vb_gid_is_zero(&gids[i]))
-			err = vb_port_listen(wire->port, &gids[i]);
+	for (int i = 0; i < VB_GIDS; i++) {
+		if (vb_gid_is_zero(&gids[i]))
+			continue;
+		one = vb_port_listen(wire->port, &gids[i]);
+		err = err ? err : one; /* one that cannot be opened does not hide the others */
+	}
 	return err;
 }
 

@@ -19,7 +19,7 @@ static bool leads_to(const struct vb_way *way, const struct vb_av *av, const str
 	return way->resolved && way->peer == peer && !memcmp(&way->sgid, &av->sgid, 16) &&
 	       !memcmp(&way->dgid, &av->dgid, 16) && way->traffic_class == av->traffic_class &&
 	       way->hop_limit == av->hop_limit && way->dlid == av->dlid &&
-	       way->ifindex == av->ifindex;
+	       way->ifindex == av->ifindex && way->local == (av->local && !av->multicast);
 }
 
 /* Ways of address handles are remembered: programs use few of them over and over. */

@@ -44,6 +44,9 @@ struct vb_sender {
 	int fd; /* -1: not open */
 	uint16_t port;
 	bool no_segment; /* UDP_SEGMENT was refused */
+	int group_ifindex; /* where datagrams for groups leave; 0: not said */
+	int full_bytes;    /* that lay in it when it was full last ... */
+	uint64_t full_ns;  /* ... since this time */
 };
 
 /* Who holds the port where we could not bind it (port_holder.c). */
@@ -179,6 +182,11 @@ struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_addres
 				    unsigned *number, int *err);
 /* Its sender for some entropy, or -errno. */
 int vb_udp_sender(struct vb_endpoint *endpoint, uint32_t entropy);
+/*
+ * It is full. What waits for a neighbour that does not answer counts as its own, for seconds: if
+ * nothing has left it for long, another socket with the same port takes its place.
+ */
+void vb_udp_sender_full(struct vb_endpoint *endpoint, struct vb_sender *sender);
 /* Binds what could not be bound. True: everything is. */
 bool vb_udp_bind_all(struct vb_port *port);
 socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *bytes, uint32_t scope,
@@ -195,6 +203,7 @@ unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsi
 
 /* Sending failed with err: has it waited, and is it to be tried again? waits: 0 at first. */
 bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *waits);
+bool vb_port_waits_full(const struct vb_burst *burst);
 
 /* --- port_mtu.c --- */
 

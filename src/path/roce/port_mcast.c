@@ -39,7 +39,7 @@
 
 enum {
 	HOLES = 8,	       /* this many free names in a row: the rest is probably free too */
-	FULL_TRIES = 200,      /* a member whose queue is full is waited for this often ... */
+	FULL_WAITS = 200,      /* members whose queues are full are waited for this often ... */
 	FULL_WAIT_NS = 100000, /* ... and this long each time */
 	MESSAGES = 16,	       /* per turn of one group */
 };
@@ -361,30 +361,36 @@ static void exchange_out(struct vb_groups *groups)
 	groups->out = fd;
 }
 
-/* Nobody tells when there is room in another's queue. One that never has any is not waited for
- * each time. */
-static bool write_patiently(struct vb_port *port, unsigned number, const union ibv_gid *gid,
-			    const struct vb_burst *burst)
+static bool give_up(struct vb_port *port, const struct sockaddr_un *address, socklen_t size,
+		    const struct vb_burst *burst, uint64_t *stuck_ns)
 {
-	uint64_t *stuck_ns = &port->groups.stuck_ns[number];
-	const int tries = vb_now_ns() < *stuck_ns ? 1 : FULL_TRIES;
-	struct sockaddr_un address;
-	const socklen_t size = name_member(&address, burst->way->flow.src_port, gid, number);
-
-	for (int i = 0; i < tries; i++) {
-		if (i)
-			vb_sleep_ns(FULL_WAIT_NS);
-		if (write_member(port, &address, size, burst))
-			return true;
-		if (errno != EAGAIN && errno != ENOBUFS)
-			return errno != ECONNREFUSED;
-	}
 	exchange_out(&port->groups);
-	if (write_member(port, &address, size, burst))
+	if (write_member(port, address, size, burst))
 		return true;
 	*stuck_ns = vb_now_ns() + STUCK_NS;
 	port->counters->send_errors += vb_packets_of(burst->length, burst->segment);
 	return true; /* it is there */
+}
+
+/* Nobody tells when there is room in another's queue. One that never has any is not waited for
+ * each time; waits: those that are left for all members together. */
+static bool write_patiently(struct vb_port *port, unsigned number, const union ibv_gid *gid,
+			    const struct vb_burst *burst, int *waits)
+{
+	uint64_t *stuck_ns = &port->groups.stuck_ns[number];
+	const bool stuck = vb_now_ns() < *stuck_ns;
+	struct sockaddr_un address;
+	const socklen_t size = name_member(&address, burst->way->flow.src_port, gid, number);
+
+	while (!write_member(port, &address, size, burst)) {
+		if (errno != EAGAIN && errno != ENOBUFS)
+			return errno != ECONNREFUSED;
+		if (stuck || !*waits)
+			return give_up(port, &address, size, burst, stuck_ns);
+		--*waits;
+		vb_sleep_ns(FULL_WAIT_NS);
+	}
+	return true;
 }
 
 /* At all names? Members that came when others were there may be behind a gap that these left. */
@@ -404,10 +410,11 @@ void vb_group_send(struct vb_port *port, const struct vb_burst *burst)
 	const union ibv_gid gid = vb_flow_gid(flow, flow->dst);
 	const struct vb_port_group *own = find(port, &gid, flow->src_port);
 	const bool all = is_time_to_look(&port->groups, &gid);
+	int waits = FULL_WAITS;
 
 	for (unsigned i = 0, holes = 0; i < VB_GROUP_MEMBERS && (all || holes < HOLES); i++)
 		if (!own || own->number != (int)i)
-			holes = write_patiently(port, i, &gid, burst) ? 0 : holes + 1;
+			holes = write_patiently(port, i, &gid, burst, &waits) ? 0 : holes + 1;
 	if (own)
 		vb_memory_send(port, burst);
 	else

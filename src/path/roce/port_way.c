@@ -198,8 +198,10 @@ static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t en
 	sender = vb_udp_sender(endpoint, entropy);
 	if (sender < 0)
 		return sender;
-	if (av->multicast)
+	if (av->multicast) {
+		endpoint->senders[sender].group_ifindex = pair.ifindex;
 		vb_group_prepare_sender(endpoint->senders[sender].fd, pair.dst.ipv6, pair.ifindex);
+	}
 	way->socket = (int)number * VB_SENDERS + sender;
 	flow_from_pair(way, &pair);
 	way->flow.src_port = endpoint->senders[sender].port;

@@ -32,7 +32,6 @@ void vb_requester_advance(struct vb_wired *wired)
 			break;
 		if (req->cursor == sq->next)
 			req->cursor++;
-		sq->reads_executed += vb_opcode_reads(wqe->opcode);
 		vb_path_complete(wired->qp, VB_OK, &report, &wired->notice);
 	}
 	/* Its memory came back in time. */

@@ -180,6 +180,8 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 		send_uncut(port, sender, burst);
 	else
 		count_lost(port, burst, err);
+	if (err == EAGAIN)
+		vb_udp_sender_full(port->endpoints[burst->way->socket / VB_SENDERS], sender);
 	return err != EAGAIN && err != ENOBUFS;
 }
 
@@ -208,7 +210,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 {
 	struct outgoing out[BATCH];
 	struct mmsghdr messages[BATCH];
-	unsigned waits = 0;
+	unsigned waits = 0, lost;
 	int sent;
 
 	if (count > BATCH)
@@ -224,9 +226,10 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	}
 	if (on_error(port, sender, bursts, errno))
 		return 1;
-	for (unsigned i = 1; i < count; i++)
-		count_lost(port, &bursts[i], EAGAIN);
-	return count;
+	/* As those behind it, but for what has to be waited for. */
+	for (lost = 1; lost < count && !vb_port_waits_full(&bursts[lost]); lost++)
+		count_lost(port, &bursts[lost], EAGAIN);
+	return lost;
 }
 
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)

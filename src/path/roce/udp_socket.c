@@ -5,6 +5,7 @@
  * and forbid fragments, so the kernel numbers their packets 0, or 0, 1, 2 … within one segmented
  * send.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
 #include "path/roce/port_impl.h"
@@ -12,11 +13,14 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/sockios.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 enum { PORT_FIRST = 0xc000, PORT_COUNT = 0x4000, PORT_TRIES = 64, HOPS = 64 };
+enum { STUCK_NS = 100000000 }; /* nothing leaves a full socket for so long: it waits for somebody */
 
 static void set(int fd, int level, int name, int value)
 {
@@ -214,6 +218,46 @@ static int bind_sender(int fd, const struct vb_address *address, uint32_t entrop
 		entropy = (uint32_t)vb_random64();
 	}
 	return err;
+}
+
+static int successor_of(const struct vb_endpoint *endpoint, const struct vb_sender *sender)
+{
+	int fd = open_udp(&endpoint->address), err;
+
+	if (fd < 0)
+		return fd;
+	prepare_send(fd, &endpoint->address);
+	if (sender->group_ifindex)
+		vb_group_prepare_sender(fd, endpoint->address.ipv6, sender->group_ifindex);
+	/* For the moment in which there are two. */
+	set(sender->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	err = bind_udp(fd, &endpoint->address, sender->port);
+	if (err)
+		vb_fd_close(&fd);
+	return err ? err : fd;
+}
+
+void vb_udp_sender_full(struct vb_endpoint *endpoint, struct vb_sender *sender)
+{
+	const uint64_t now_ns = vb_now_ns();
+	int bytes, fd;
+
+	if (ioctl(sender->fd, SIOCOUTQ, &bytes))
+		return;
+	if (bytes != sender->full_bytes) {
+		sender->full_bytes = bytes;
+		sender->full_ns = now_ns;
+	}
+	if (now_ns - sender->full_ns < STUCK_NS)
+		return;
+	fd = successor_of(endpoint, sender);
+	sender->full_ns = now_ns;
+	if (fd < 0)
+		return;
+	vb_fd_close(&sender->fd);
+	sender->fd = fd;
+	sender->full_bytes = 0;
 }
 
 int vb_udp_sender(struct vb_endpoint *endpoint, uint32_t entropy)
