@@ -275,8 +275,9 @@ static void forget(struct vb_nic *nic, struct vb_peer *peer)
 	vb_list_remove(&peer->node);
 	vb_nic_claimant_free(nic, id);
 	vb_spin_unlock(&nic->peers_lock);
-	/* It may have died between firing an event and ringing: look at everything once. */
-	atomic_fetch_or(&nic->seg.head->attention, VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ);
+	/* It may have died between what it did and saying so: look at everything once. */
+	atomic_fetch_or(&nic->seg.head->attention,
+			VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ | VB_ATTN_ENDED);
 	vb_peer_put(peer);
 	atomic_store(&nic->engine->peer_ended, true);
 }

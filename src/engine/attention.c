@@ -70,6 +70,9 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 	if (bits & VB_ATTN_CQ)
 		vb_list_for(cq, &nic->cqs, struct vb_cq, node)
 			vb_cq_collect_fired(cq);
+	if (bits & VB_ATTN_ENDED)
+		vb_list_for(cq, &nic->cqs, struct vb_cq, node)
+			vb_cq_look_again(cq);
 	if (bits & VB_ATTN_SRQ)
 		vb_rq_collect_all_returned(nic);
 	if (bits & VB_ATTN_SRQ)

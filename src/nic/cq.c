@@ -182,6 +182,20 @@ static uint32_t waiting(struct vb_cq *cq)
 	return count;
 }
 
+void vb_cq_look_again(struct vb_cq *cq)
+{
+	uint32_t count;
+
+	vb_spin_lock(&cq->poll_lock);
+	count = waiting(cq);
+	vb_spin_unlock(&cq->poll_lock);
+	if (!count)
+		return;
+	for (uint16_t bit = 1; bit < VB_READY_BITS && atomic_load(&cq->shared->use_ready); bit++)
+		vb_cq_set_ready(cq->shared, bit);
+	vb_cq_notify(cq, 0, true);
+}
+
 /* Counting costs an atomic per completion: only where the queue could overrun at all. */
 static void counted_update(struct vb_cq *cq)
 {

@@ -155,6 +155,8 @@ void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit);
 bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited);
 /* Events that peers left with us. */
 void vb_cq_collect_fired(struct vb_cq *cq);
+/* A peer ended, perhaps after it had completed a receive and before it said so. */
+void vb_cq_look_again(struct vb_cq *cq);
 
 /* --- moderation (cq_moderate.c) --- */
 

@@ -34,13 +34,11 @@ ALWAYS_INLINE int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct 
 	struct vb_sq *sq = &qp->sq;
 	/* Pairs with the store of the executor: status and order of the WQEs before it. */
 	uint32_t done = atomic_load_explicit(&sq->done, memory_order_acquire);
-	uint32_t reads = 0;
 	int got = 0;
 
 	while (sq->scanned != done && got < count) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned++);
 
-		reads += vb_opcode_reads(wqe->opcode);
 		if (!wqe->signaled && wqe->status == IBV_WC_SUCCESS && !wqe->internal)
 			continue;
 		if (__builtin_expect(wqe->internal, 0)) {
@@ -59,13 +57,8 @@ ALWAYS_INLINE int poll_sq(struct vb_cq *cq, struct vb_qp *qp, int count, struct 
 		};
 		if (stamps)
 			cq->stamp = sq->stamps[(sq->scanned - 1) & sq->mask];
-		if (reads)
-			atomic_fetch_add_explicit(&sq->reads_retired, reads, memory_order_relaxed);
-		reads = 0;
 		atomic_store_explicit(&sq->retired, sq->scanned, memory_order_release);
 	}
-	if (reads) /* unsignalled ones: retired with the completion behind them */
-		atomic_fetch_add_explicit(&sq->reads_retired, reads, memory_order_relaxed);
 	return got;
 }
 

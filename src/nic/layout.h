@@ -291,6 +291,7 @@ enum { /* process-wide attention: what to look at */
 	VB_ATTN_CQ = 1 << 1,
 	VB_ATTN_SRQ = 1 << 2,
 	VB_ATTN_RETRY = 1 << 3, /* a receive was posted, a QP became ready: retry what pends */
+	VB_ATTN_ENDED = 1 << 4, /* a peer ended: look for what it did not say any more */
 };
 
 struct vb_extent {

@@ -221,6 +221,8 @@ int vb_qp_destroy(struct vb_qp *qp);
  * the QP goes to RESET. Returns -EINVAL, -ENETUNREACH, ...
  */
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
+/* What can be said against a change of state before anything is done about it. */
+int vb_qp_modify_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 
 /* To ERR, from any state but RESET; false if it was there already. The send queue is flushed by

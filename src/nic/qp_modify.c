@@ -210,6 +210,14 @@ static int without_ignored(const struct vb_qp *qp, int mask)
 	return mask;
 }
 
+int vb_qp_modify_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
+{
+	int mask = without_ignored(qp, all);
+	int err = check_edge(qp, vb_qp_state(qp), attr->qp_state, attr, mask);
+
+	return err ? err : check_values(attr, mask);
+}
+
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
 {
 	int mask = without_ignored(qp, all);

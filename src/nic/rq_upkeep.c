@@ -15,8 +15,9 @@ void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 		if (vb_cell_state(word) != VB_CELL_TAKEN || vb_cell_claimant(word) != claimant)
 			continue;
 		atomic_store(at, vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
-		atomic_store(&rq->shared->returned, 1);
 	}
+	/* It may also have ended after it gave one back, and before it said so. */
+	atomic_store(&rq->shared->returned, 1);
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(rq->consumer_lock);
 }

@@ -49,10 +49,8 @@ void vb_sq_reset(struct vb_sq *sq)
 	drop_references(sq);
 	sq->tail = sq->next = sq->scanned = 0;
 	atomic_store(&sq->offset, 0);
-	sq->reads_executed = 0;
 	atomic_store(&sq->internal, 0);
 	sq->stuck = false;
-	atomic_store(&sq->reads_retired, 0);
 	atomic_store(&sq->done, 0);
 	atomic_store(&sq->retired, 0);
 }

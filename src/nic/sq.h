@@ -59,8 +59,6 @@ struct vb_sq {
 	_Alignas(64) _Atomic uint32_t done; /* executor; pairs with the load of the poller */
 	_Alignas(64) uint32_t scanned;      /* poller, under the CQ's poll lock */
 	_Atomic uint32_t retired;           /* poller; pairs with the load of the poster */
-	_Atomic uint32_t reads_retired;     /* READs and ATOMICs among them */
-	uint32_t reads_executed;            /* executor */
 };
 
 int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_max);

@@ -9,8 +9,8 @@
 
 static int check(const struct ibv_srq_attr *attr)
 {
-	if (attr->max_wr >= 1 && attr->max_wr <= VB_SRQ_WR_MAX && attr->max_sge <= VB_SGE_MAX &&
-	    attr->srq_limit <= attr->max_wr)
+	/* srq_limit does not count here, says the man page. */
+	if (attr->max_wr >= 1 && attr->max_wr <= VB_SRQ_WR_MAX && attr->max_sge <= VB_SGE_MAX)
 		return 0;
 	vb_explain("ibv_create_srq: max_wr %u must be 1 to %d, max_sge %u at most %d", attr->max_wr,
 		   VB_SRQ_WR_MAX, attr->max_sge, VB_SGE_MAX);
@@ -87,6 +87,21 @@ static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 	return err;
 }
 
+/* Posted, and taken by no message. */
+static uint32_t left(struct vb_rq *rq)
+{
+	uint32_t count = 0;
+
+	vb_spin_lock(rq->consumer_lock);
+	vb_rq_for_open(twin, rq) {
+		unsigned state = vb_cell_state(atomic_load(&vb_rq_cell(rq, twin->index)->word));
+
+		count += state == VB_CELL_POSTED || state == VB_CELL_RETURNED;
+	}
+	vb_spin_unlock(rq->consumer_lock);
+	return count;
+}
+
 int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
 	int err = 0;
@@ -107,7 +122,7 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 		return err;
 	atomic_store(&srq->rq.shared->limit, attr->srq_limit);
 	/* Already below it: the event is due now. */
-	if (attr->srq_limit && atomic_load(&srq->rq.held) < attr->srq_limit &&
+	if (attr->srq_limit && left(&srq->rq) < attr->srq_limit &&
 	    atomic_exchange(&srq->rq.shared->limit, 0)) {
 		atomic_store(&srq->rq.shared->limit_reached, 1);
 		vb_srq_collect_limit(srq);

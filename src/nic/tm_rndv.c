@@ -114,10 +114,7 @@ void vb_tm_rndv_retire(struct vb_qp *qp)
 	vb_spin_lock(&qp->send_cq->poll_lock);
 	while (sq->scanned != atomic_load(&sq->done) &&
 	       is_silent(vb_sq_wqe(sq, sq->scanned))) {
-		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned++);
-
-		atomic_fetch_add(&sq->reads_retired, vb_opcode_reads(wqe->opcode));
-		if (wqe->internal)
+		if (vb_sq_wqe(sq, sq->scanned++)->internal)
 			vb_sq_retire_internal(sq);
 	}
 	vb_spin_unlock(&qp->send_cq->poll_lock);

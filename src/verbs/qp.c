@@ -110,8 +110,10 @@ static void set_rate(struct vb_qp *qp, const struct ibv_qp_rate_limit_attr *attr
 /* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
 static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
-	int err;
+	int err = vb_qp_modify_check(qp, attr, mask);
 
+	if (err)
+		return err;
 	vb_wire_stop(qp, true);
 	vb_local_give_back(qp);
 	err = modify_locked(qp, attr, mask);

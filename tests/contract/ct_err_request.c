@@ -2,6 +2,8 @@
 /* Requests that the target QP does not take: REM_INV_REQ_ERR here, ERR and QP_REQ_ERR there. */
 #include "ct.h"
 
+#include <unistd.h>
+
 static const uint64_t TARGET = 4 << 20;
 
 /* Two WRs of the kind; the first is refused, silent as it was asked to be or not. */
@@ -166,6 +168,41 @@ static void reads_one_at_a_time(struct ct *t)
 	}
 }
 
+/* They are over with their data; when their completions are polled is another thing. */
+static void reads_that_nobody_polled_are_over(struct ct *t)
+{
+	enum { COUNT = 6 };
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.max_dest_rd_atomic = 1;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < COUNT; i++) {
+		ct_fill(t->far, TARGET, 64, i + 1);
+		ct_do(&l, IBV_WR_RDMA_READ, i, TARGET, 64);
+		for (int wait = 0; ct_differs_at(t->near, TARGET, 64, i + 1) != -1; wait++) {
+			CT_TRUE(wait < CT_DEADLINE_MS);
+			usleep(1000);
+		}
+	}
+	for (int i = 0; i < COUNT; i++)
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+}
+
+/* No key is looked at, but the QP has no right. */
+static void nothing_with_immediate_needs_the_right(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.access_b = 0;
+	ct_link_open(t, &l, &o);
+	ct_recv(&l.b, 1, TARGET, 64);
+	ct_do(&l, IBV_WR_RDMA_WRITE_WITH_IMM, 2, TARGET, 0);
+	ct_sent(&l, 2, IBV_WC_REM_INV_REQ_ERR);
+	ct_event(t->far, IBV_EVENT_QP_REQ_ERR, l.b.handle);
+}
+
 static void misaligned_atomic(struct ct *t)
 {
 	struct ct_opts o = ct_defaults(t);
@@ -228,6 +265,10 @@ const struct ct_case ct_err_request_cases[] = {
 	{ "more READs at once than max_dest_rd_atomic are REM_INV_REQ_ERR", too_many_reads_at_once,
 	  CT_RC },
 	{ "READs one at a time fit any max_dest_rd_atomic", reads_one_at_a_time, CT_RC },
+	{ "READs whose completions wait to be polled count no more", reads_that_nobody_polled_are_over,
+	  CT_RC },
+	{ "WRITE_WITH_IMM of no bytes without the right is REM_INV_REQ_ERR",
+	  nothing_with_immediate_needs_the_right, CT_RC },
 	{ "a misaligned atomic is REM_INV_REQ_ERR", misaligned_atomic, CT_RC },
 	{ "alignment is checked before the key", alignment_comes_before_the_key, CT_RC },
 	{ "the local side of an atomic may be misaligned", local_side_may_be_misaligned, CT_RC },

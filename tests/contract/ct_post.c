@@ -301,8 +301,22 @@ static void state_decides(struct ct *t)
 
 #define ALL (CT_RC | CT_UC | CT_UD)
 
+static void nothing_is_posted_with_success(struct ct *t)
+{
+	struct ct_link l;
+	struct ibv_send_wr *bad_send;
+	struct ibv_recv_wr *bad_recv;
+
+	ct_link_open(t, &l, NULL);
+	ct_usable(&l);
+	CT_EQ(ibv_post_send(ct_object(t->near, l.a.handle), NULL, &bad_send), 0);
+	CT_EQ(ibv_post_recv(ct_object(t->near, l.a.handle), NULL, &bad_recv), 0);
+	ct_usable(&l);
+}
+
 const struct ct_case ct_post_cases[] = {
 	{ "a list of WRs is posted in order", a_list_is_posted_in_order, ALL },
+	{ "an empty list is posted with success", nothing_is_posted_with_success, ALL },
 	{ "too many SGEs are EINVAL, bad_wr says which WR", too_many_sges, ALL },
 	{ "inline data beyond the limit is EINVAL, bad_wr says which WR", too_long_inline, ALL },
 	{ "an unknown opcode is EINVAL, bad_wr says which WR", unknown_opcode, ALL },

@@ -374,6 +374,26 @@ static void a_target_that_is_reset_gives_its_receive_back(struct ct *t)
 	receive_is_there_again(&next);
 }
 
+/* Messages have taken the receives: that their completions wait does not make them posted. */
+static void limit_counts_what_is_left(struct ct *t)
+{
+	enum { COUNT = 8 };
+	int srq = ct_create_srq(t->far, t->far->pd, 16, 1);
+	struct ibv_srq_attr attr = { .srq_limit = 4 };
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.srq_b = srq;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < COUNT; i++) {
+		post(t->far, srq, i, 65536 + i * 1024);
+		ct_send(&l, i, 0, 8);
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	CT_EQ(ct_modify_srq(t->far, srq, &attr, IBV_SRQ_LIMIT), 0);
+	ct_event(t->far, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+}
+
 const struct ct_case ct_srq_cases[] = {
 	{ "an SRQ checks its sizes and reports them", sizes_are_checked, CT_SOLO },
 	{ "an SRQ can be as large as the device reports", limits_are_reachable, CT_SOLO },
@@ -385,6 +405,7 @@ const struct ct_case ct_srq_cases[] = {
 	  CT_RC | CT_UD | CT_IB },
 	{ "QPs of one SRQ report to CQs of their own", several_cqs, CT_RC | CT_UD },
 	{ "the SRQ limit event fires once, until armed again", limit_fires_once, CT_RC | CT_UD },
+	{ "an SRQ limit counts the receives that are left", limit_counts_what_is_left, CT_RC },
 	{ "an SRQ is resized under traffic", resize_under_traffic, CT_RC | CT_UD },
 	{ "receives of an SRQ survive a QP", receives_survive_a_qp, CT_RC | CT_UD },
 	{ "a message that is interrupted by an error gives its receive back to the SRQ",

@@ -371,6 +371,19 @@ static void field_follows_modify(struct ct *t)
 	CT_EQ(ibv->state, S(ERR));
 }
 
+static void a_refused_reset_keeps_the_connection(struct ct *t)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET, .port_num = 1 };
+	struct ct_link l;
+
+	ct_link_open(t, &l, NULL);
+	ct_usable(&l);
+	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
+	ct_usable(&l);
+	CT_EQ(ct_modify_qp(&l.b, &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL);
+	ct_usable(&l);
+}
+
 const struct ct_case ct_state_cases[] = {
 	{ "every transition of the table is legal, every other one is EINVAL", legal_and_illegal,
 	  CT_SOLO },
@@ -382,6 +395,8 @@ const struct ct_case ct_state_cases[] = {
 	{ "without IBV_QP_STATE the QP stays in its state", no_state_means_stay, CT_SOLO },
 	{ "an attribute out of range is EINVAL", bad_values, CT_SOLO },
 	{ "a refused modify_qp changes nothing", refused_means_unchanged, CT_SOLO },
+	{ "a refused RESET keeps the connection", a_refused_reset_keeps_the_connection,
+	  CT_RC | CT_UC },
 	{ "query_qp echoes the attributes of an RC QP", query_echoes_rc, CT_SOLO },
 	{ "query_qp echoes the attributes of a UD QP", query_echoes_ud, CT_SOLO },
 	{ "qp->state follows modify_qp", field_follows_modify, CT_SOLO },

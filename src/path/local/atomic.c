@@ -34,7 +34,6 @@ static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *
 		return vb_step_refuse(step, VB_REMOTE_MEMORY, false);
 	if (!op->write && !scatter(step, old))
 		return vb_step_complete(step, VB_LOCAL_MEMORY);
-	step->qp->sq.reads_executed++;
 	return vb_step_complete(step, VB_OK);
 }
 

@@ -156,7 +156,7 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	uint32_t slot = atomic_load_explicit(&remote->direct_slot, memory_order_relaxed);
 	bool sent = false;
 
-	if (!slot || !suitable(wr) || !thread)
+	if (!slot || !wr || !suitable(wr) || !thread)
 		return false;
 	/* A plain store: the exchange that takes the lock is the fence behind it. */
 	atomic_store_explicit(thread->hazard, ++thread->sequence << 16 | slot,

@@ -33,11 +33,11 @@ static unsigned access_of(uint8_t opcode)
 	}
 }
 
-/* READs and ATOMICs that would be on their way together on a wire. */
+/* READs and ATOMICs that are posted together, and would be on their way together on a wire. */
 static uint32_t reads_outstanding(const struct vb_step_context *step)
 {
 	const struct vb_sq *sq = &step->qp->sq;
-	uint32_t count = sq->reads_executed - atomic_load(&sq->reads_retired);
+	uint32_t count = 0;
 	uint32_t most = step->qp->attr.max_rd_atomic ? step->qp->attr.max_rd_atomic : 1;
 
 	for (uint32_t i = sq->next; i != step->run->end && count < most; i++)
@@ -159,7 +159,6 @@ static void complete_first(struct vb_step_context *step)
 {
 	struct vb_sq *sq = &step->qp->sq;
 
-	sq->reads_executed += vb_opcode_reads(step->wqe->opcode);
 	vb_step_complete(step, VB_OK);
 	if (sq->next != step->run->end)
 		step->wqe = vb_sq_wqe(sq, sq->next);

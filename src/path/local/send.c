@@ -241,6 +241,11 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 	reason = vb_step_bind(step);
 	if (reason)
 		return vb_step_unanswered(step, reason);
+	if (!step->wqe->length) {
+		reason = vb_step_remote(step, step->wqe, &address); /* the rights of the QP */
+		if (reason)
+			return refuse_imm(step, reason);
+	}
 	if (step->qp->sq.offset < step->wqe->length) {
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
