@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/hazard.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "nic/nic.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 __thread struct vb_thread *vb_thread_self __attribute__((tls_model("initial-exec")));
 
@@ -171,7 +171,7 @@ int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot)
 			*slot = grace->count ? grace->waits[grace->count - 1].peer->slot : 0;
 			return -ETIMEDOUT;
 		}
-		usleep(50);
+		vb_sleep_ns(50000); /* a post that ends a window waits here: no cancellation point */
 	}
 	return 0;
 }
