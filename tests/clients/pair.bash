@@ -97,6 +97,13 @@ judge_table() { # log, options, column, its name
 		}' "$1"
 }
 
+# ibv_srq_pingpong stops sending when so many sends have completed, and has some more on their way by
+# then. If its peer has got all it waits for and has left, and is known to be gone, they fail.
+overshot() { # program, the server's log
+	[ "$1" = ibv_srq_pingpong ] &&
+		grep -q 'Failed status transport retry counter exceeded' "$2"
+}
+
 # run_pair LOG PREFIX PROGRAM OPTIONS: 0, or 1 with the reason in $reason. PREFIX: a command to run
 # it under, or nothing. Logs are LOG.server and LOG.client.
 run_pair() {
@@ -124,6 +131,9 @@ run_pair() {
 	fi
 	wait "$server"
 	local server_status=$?
+	if [ $status -eq 0 ] && overshot "$program" "$log.server"; then
+		server_status=0
+	fi
 	if [ $status -ne 0 ] || [ $server_status -ne 0 ]; then
 		reason="client ended with $status, server with $server_status (124 is a timeout after"
 		reason+=" ${limit_s} s): ${command[*]} [$server_address]"
