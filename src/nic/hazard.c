@@ -175,3 +175,15 @@ int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot)
 	}
 	return 0;
 }
+
+int vb_grace_pass(struct vb_nic *nic, uint32_t *slot)
+{
+	struct vb_grace grace;
+	int err;
+
+	vb_grace_begin(nic, &grace, true);
+	err = vb_grace_wait(&grace, VB_STUCK_PEER_MS, slot);
+	if (err)
+		vb_grace_drop(&grace);
+	return err;
+}

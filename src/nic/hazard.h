@@ -91,5 +91,7 @@ bool vb_grace_over(struct vb_grace *grace);
 /* Waits up to timeout_ms; -ETIMEDOUT with the slot of the one who is still inside. */
 int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot);
 void vb_grace_drop(struct vb_grace *grace);
+/* One from begin to end, own_too, for as long as user memory waits; -ETIMEDOUT as above. */
+int vb_grace_pass(struct vb_nic *nic, uint32_t *slot);
 
 #endif

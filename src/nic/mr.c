@@ -172,9 +172,7 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 /* After it nobody reads or writes the memory for us: not a peer, not a thread, not a poll. */
 static int withdraw(struct vb_mr *mr)
 {
-	struct vb_grace grace;
-	uint32_t slot = 0;
-	int err;
+	uint32_t slot;
 
 	atomic_fetch_and(&mr->entry->word, ~(uint32_t)VB_KEY_VALID);
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], NULL,
@@ -182,12 +180,9 @@ static int withdraw(struct vb_mr *mr)
 	atomic_fetch_add(&mr->nic->mr_generation, 1);
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
-	vb_grace_begin(mr->nic, &grace, true);
-	err = vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot);
-	if (err) {
+	if (vb_grace_pass(mr->nic, &slot)) {
 		vb_explain("the process with slot %u is stopped while it copies to or from this "
 			   "memory; continue or end it, then deregister again", slot);
-		vb_grace_drop(&grace);
 		return -EBUSY;
 	}
 	if (vb_mw_any_bound_to(mr)) { /* by one who was inside */

@@ -83,14 +83,11 @@ static bool bound(const struct vb_mw *mw)
 /* Who uses or binds the window at this moment is let go first, as with a region. */
 static int close_window(struct vb_mw *mw)
 {
-	struct vb_grace grace;
 	uint32_t slot;
 
 	atomic_fetch_and(&mw->entry->word, ~(uint32_t)VB_KEY_VALID);
-	vb_grace_begin(mw->nic, &grace, true);
-	if (!vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot))
+	if (!vb_grace_pass(mw->nic, &slot))
 		return 0;
-	vb_grace_drop(&grace);
 	vb_explain("ibv_dealloc_mw: the process with slot %u is stopped while it uses the window",
 		   slot);
 	return -EBUSY;

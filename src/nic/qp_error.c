@@ -62,7 +62,6 @@ void vb_qp_release_flush(struct vb_qp *qp)
 
 void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
 {
-	struct vb_grace grace;
 	uint32_t slot;
 
 	vb_spin_lock(&qp->state_lock);
@@ -70,13 +69,10 @@ void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
 	qp->ibv.state = state;
 	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
 	vb_spin_unlock(&qp->state_lock);
-	vb_grace_begin(qp->nic, &grace, true);
-	qp->inside = vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot);
-	if (qp->inside) {
+	qp->inside = vb_grace_pass(qp->nic, &slot);
+	if (qp->inside)
 		vb_explain("QP 0x%06x: the process with slot %u is stopped while it writes here",
 			   qp->ibv.qp_num, slot);
-		vb_grace_drop(&grace);
-	}
 }
 
 void vb_qp_flush_check(struct vb_qp *qp)

@@ -75,16 +75,12 @@ int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq)
 
 static void close_gate(struct vb_srq *srq)
 {
-	struct vb_grace grace;
 	uint32_t slot;
 
 	atomic_store(&srq->entry->gate, 0);
-	vb_grace_begin(srq->rq.nic, &grace, true);
-	if (vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot)) {
+	if (vb_grace_pass(srq->rq.nic, &slot))
 		vb_explain("SRQ 0x%06x: the process with slot %u is stopped while it writes here",
 			   srq->number, slot);
-		vb_grace_drop(&grace);
-	}
 }
 
 void vb_srq_leave_xrcd(struct vb_srq *srq)

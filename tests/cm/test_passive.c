@@ -113,19 +113,27 @@ static void rep_is_resent_and_given_up(void **state)
 	rig_event_none(rig);
 }
 
-static void a_peer_without_patience_gets_as_many_reps_as_it_asked_for(void **state)
+/* The request of a peer that says how it wants its REP. */
+static struct vb_cm_endpoint *accepted_from(struct rig *rig, uint8_t retries, uint8_t timeout)
 {
-	struct rig *rig = *state;
 	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID, RIG_PEER_QPN);
 	struct vb_cm_accept_params params = rig_accept_params();
 	struct vb_cm_endpoint *endpoint;
 
-	req.req.max_cm_retries = 2;
-	req.req.local_cm_timeout = 0;
+	req.req.max_cm_retries = retries;
+	req.req.local_cm_timeout = timeout;
 	rig_listen(rig, RIG_SERVICE, 0);
 	rig_give(rig, &req);
 	endpoint = rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED).endpoint;
 	assert_int_equal(vb_cm_accept(endpoint, &params, rig->now_ns), 0);
+	return endpoint;
+}
+
+static void a_peer_without_patience_gets_as_many_reps_as_it_asked_for(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = accepted_from(rig, 2, 0);
+
 	rig_wait(rig, 75 * MS + 150 * MS + 300 * MS);
 	for (int i = 0; i < 3; i++)
 		rig_take(rig, VB_CM_REP);
@@ -137,16 +145,8 @@ static void a_peer_without_patience_gets_as_many_reps_as_it_asked_for(void **sta
 static void a_slow_peer_has_its_time_for_the_last_rep(void **state)
 {
 	struct rig *rig = *state;
-	struct vb_cm_message req = rig_req(rig, RIG_PEER_ID, RIG_PEER_QPN);
-	struct vb_cm_accept_params params = rig_accept_params();
-	struct vb_cm_endpoint *endpoint;
+	struct vb_cm_endpoint *endpoint = accepted_from(rig, 0, 20);
 
-	req.req.max_cm_retries = 0;
-	req.req.local_cm_timeout = 20;
-	rig_listen(rig, RIG_SERVICE, 0);
-	rig_give(rig, &req);
-	endpoint = rig_event(rig, NULL, VB_CM_EVENT_REQ_RECEIVED).endpoint;
-	assert_int_equal(vb_cm_accept(endpoint, &params, rig->now_ns), 0);
 	rig_wait(rig, 4000 * MS);
 	rig_take(rig, VB_CM_REP);
 	rig_take_none(rig);

@@ -12,29 +12,17 @@ static bool ends_something(const struct vb_wqe *wqe)
 	return wqe->opcode == IBV_WR_LOCAL_INV || wqe->bind.mw->ibv.type == IBV_MW_TYPE_1;
 }
 
-/* False: somebody is stopped while he does. */
-static bool let_users_go(struct vb_nic *nic)
-{
-	struct vb_grace grace;
-	uint32_t slot;
-
-	vb_grace_begin(nic, &grace, true);
-	if (!vb_grace_wait(&grace, VB_STUCK_PEER_MS, &slot))
-		return true;
-	vb_grace_drop(&grace);
-	return false;
-}
-
 /* BIND_MW and LOCAL_INV: in their turn, without a peer. When they are over nobody uses the window
  * as it was; and who waits for that uses nothing himself. */
 static enum vb_step stay(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = step->wqe;
 	enum vb_reason reason;
+	uint32_t slot;
 
 	vb_step_leave(step);
 	reason = vb_path_stay(step->qp, wqe, &step->report);
-	if (!reason && ends_something(wqe) && !let_users_go(step->qp->nic))
+	if (!reason && ends_something(wqe) && vb_grace_pass(step->qp->nic, &slot))
 		reason = wqe->opcode == IBV_WR_LOCAL_INV ? VB_WINDOW_INVALID : VB_WINDOW_BIND;
 	return vb_step_complete(step, reason);
 }
