@@ -44,6 +44,7 @@ struct vb_sender {
 	int fd; /* -1: not open */
 	uint16_t port;
 	bool no_segment; /* UDP_SEGMENT was refused */
+	bool ignores_route; /* what the host knows of the route's MTU does not count (udp_send.c) */
 	int group_ifindex; /* where datagrams for groups leave; 0: not said */
 	int full_bytes;    /* that lay in it when it was full last ... */
 	uint64_t full_ns;  /* ... since this time */

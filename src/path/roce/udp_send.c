@@ -99,13 +99,14 @@ static int give(int fd, struct mmsghdr *messages, unsigned count)
 	return vb_sendmmsg(fd, messages, count, MSG_DONTWAIT);
 }
 
-static void heed_route(int fd, bool ipv6, bool heed)
+/* From now on only the interface's MTU counts; no fragments still. */
+static void ignore_route(struct vb_sender *sender, bool ipv6)
 {
-	const int value = heed ? (ipv6 ? IPV6_PMTUDISC_DO : IP_PMTUDISC_DO) :
-				 (ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
+	const int value = ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE;
 
-	(void)setsockopt(fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
+	(void)setsockopt(sender->fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
 			 ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
+	sender->ignores_route = true;
 }
 
 /* Before Linux 6.14 it is EINVAL if packets of a burst are larger than the route's MTU. */
@@ -115,34 +116,34 @@ static bool may_be_the_route(const struct vb_burst *burst, int err)
 }
 
 /*
- * The kernel keeps for minutes what a router once said of its MTU. A NIC does not: what fits the
- * interface leaves, and arrives if the router has changed its mind.
+ * The kernel keeps for minutes what a router once said of its MTU, or somebody who is none: anybody can
+ * send such a message. A NIC does not: what fits the interface leaves, and arrives if it is not true.
+ * The user is told, and the socket is not asked again, which would cost each burst a second call.
  */
-static int give_anyway(struct vb_port *port, int fd, const struct vb_burst *bursts,
-		       struct mmsghdr *messages, unsigned count)
+static int give_anyway(struct vb_port *port, struct vb_sender *sender,
+		       const struct vb_burst *bursts, struct mmsghdr *messages, unsigned count)
 {
-	const bool ipv6 = bursts->way->flow.ipv6;
-	int sent = give(fd, messages, count), err;
+	int sent = give(sender->fd, messages, count), err = errno;
 
-	if (sent >= 0 || !may_be_the_route(bursts, errno))
+	if (sent >= 0 || !may_be_the_route(bursts, err))
 		return sent;
-	if (errno == EMSGSIZE)
+	if (err == EMSGSIZE)
 		vb_port_explain_mtu(port, bursts);
-	heed_route(fd, ipv6, false);
-	sent = give(fd, messages, count);
-	err = errno;
-	heed_route(fd, ipv6, true);
-	errno = err;
-	return sent;
+	if (sender->ignores_route) {
+		errno = err;
+		return sent;
+	}
+	ignore_route(sender, bursts->way->flow.ipv6);
+	return give(sender->fd, messages, count);
 }
 
-static bool send_one(struct vb_port *port, int fd, const struct vb_burst *burst)
+static bool send_one(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst)
 {
 	struct outgoing out;
 	struct mmsghdr message;
 
 	prepare(&message.msg_hdr, &out, burst);
-	if (give_anyway(port, fd, burst, &message, 1) < 0) {
+	if (give_anyway(port, sender, burst, &message, 1) < 0) {
 		count_lost(port, burst, errno);
 		return false;
 	}
@@ -165,7 +166,7 @@ static void send_uncut(struct vb_port *port, struct vb_sender *sender, const str
 			single.length = burst->segment;
 		if (at && !burst->way->flow.ipv6)
 			port->counters->send_errors++;
-		else if (send_one(port, sender->fd, &single) && !at)
+		else if (send_one(port, sender, &single) && !at)
 			sender->no_segment = true; /* else it was not for the cutting */
 	}
 }
@@ -196,7 +197,7 @@ static void send_single(struct vb_port *port, struct vb_sender *sender,
 
 	prepare(&message.msg_hdr, &out, burst);
 	do
-		sent = give_anyway(port, sender->fd, burst, &message, 1);
+		sent = give_anyway(port, sender, burst, &message, 1);
 	while (sent < 0 && vb_port_wait_full(sender->fd, burst, errno, &waits));
 	if (sent >= 0)
 		count_sent(port, burst, 1);
@@ -218,7 +219,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	for (unsigned i = 0; i < count; i++)
 		prepare(&messages[i].msg_hdr, &out[i], &bursts[i]);
 	do
-		sent = give_anyway(port, sender->fd, bursts, messages, count);
+		sent = give_anyway(port, sender, bursts, messages, count);
 	while (sent < 0 && vb_port_wait_full(sender->fd, bursts, errno, &waits));
 	if (sent > 0) {
 		count_sent(port, bursts, (unsigned)sent);

@@ -257,6 +257,7 @@ void vb_udp_sender_full(struct vb_endpoint *endpoint, struct vb_sender *sender)
 		return;
 	vb_fd_close(&sender->fd);
 	sender->fd = fd;
+	sender->ignores_route = false;
 	sender->full_bytes = 0;
 }
 

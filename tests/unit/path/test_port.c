@@ -207,6 +207,57 @@ static void what_the_kernel_refuses_is_lost_and_counted_in_namespace(void)
 }
 RIG_TEST(what_the_kernel_refuses_is_lost_and_counted)
 
+static void narrow_route(const char *to, uint32_t mtu)
+{
+	const struct rtmsg body = { .rtm_family = AF_INET,
+				    .rtm_dst_len = 32,
+				    .rtm_table = RT_TABLE_MAIN,
+				    .rtm_protocol = RTPROT_STATIC,
+				    .rtm_scope = RT_SCOPE_LINK,
+				    .rtm_type = RTN_UNICAST };
+	struct {
+		struct rtattr header;
+		uint32_t mtu;
+	} metric = { { sizeof(metric), RTAX_MTU }, mtu };
+	const int ifindex = (int)if_nametoindex("vb0");
+	struct vb_netlink_request request;
+	struct in_addr address;
+
+	CHECK(inet_pton(AF_INET, to, &address) == 1);
+	vb_netlink_request(&request, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_ACK, &body, sizeof(body));
+	vb_netlink_attr(&request, RTA_DST, &address, sizeof(address));
+	vb_netlink_attr(&request, RTA_OIF, &ifindex, sizeof(ifindex));
+	vb_netlink_attr(&request, RTA_METRICS, &metric, sizeof(metric));
+	CHECK(!vb_netlink_ask(&request, netns_no_answer, NULL));
+}
+
+/* Anybody may have told the host of a narrow route: one burst finds out, the others do not. */
+static void a_narrow_route_is_met_once_in_namespace(void)
+{
+	static uint8_t bytes[4000];
+	const struct vb_port_counters *counters;
+	struct vb_av remote = { .sgid = rig_gid("192.0.2.7"), .dgid = rig_gid("192.0.2.1") };
+	const struct vb_sender *sender;
+	int discover = -1;
+	socklen_t size = sizeof(discover);
+	struct rig *rig;
+	struct vb_way way;
+
+	netns_veth();
+	narrow_route("192.0.2.1", 700);
+	rig = rig_open("wire");
+	counters = vb_port_counters(rig->port);
+	CHECK(!vb_port_resolve(rig->port, &remote, NULL, 0, &way));
+	rig_send(rig, &way, bytes, 4000, 1000);
+	CHECK(counters->packets_out == 4 && !counters->too_big && !counters->send_errors);
+	sender = &rig->port->endpoints[way.socket / VB_SENDERS]->senders[way.socket % VB_SENDERS];
+	CHECK(!getsockopt(sender->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, &size));
+	CHECK(discover == IP_PMTUDISC_PROBE);
+	rig_send(rig, &way, bytes, 4000, 1000);
+	CHECK(counters->packets_out == 8 && !counters->too_big && !counters->send_errors);
+}
+RIG_TEST(a_narrow_route_is_met_once)
+
 static void without_segmentation_packets_go_one_by_one_in_namespace(void)
 {
 	static uint8_t bytes[4 * 1000];
@@ -415,6 +466,7 @@ int main(void)
 		cmocka_unit_test(real_addresses_stay_and_made_up_ones_go_over_loopback),
 		cmocka_unit_test(an_address_of_another_host_needs_a_source),
 		cmocka_unit_test(what_the_kernel_refuses_is_lost_and_counted),
+		cmocka_unit_test(a_narrow_route_is_met_once),
 		cmocka_unit_test(without_segmentation_packets_go_one_by_one),
 		cmocka_unit_test(packets_without_udp_checksum_are_taken),
 		cmocka_unit_test(a_program_of_this_user_that_does_not_share_the_port_is_told_of),
