@@ -51,11 +51,11 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 
 /*
  * Sends it as a packet to another host through a socket of its own: that descriptor, or -errno. Some
- * time later vb_gsi_refused closes it and tells whether the host said that it has nobody who takes
- * such packets.
+ * time later vb_gsi_refused closes it and tells whether that host itself said, about the MAD with this
+ * transaction, that it has nobody who takes such packets.
  */
 int vb_gsi_knock(const struct vb_gsi_datagram *datagram);
-bool vb_gsi_refused(int fd);
+bool vb_gsi_refused(int fd, const union ibv_gid *host, uint64_t transaction_id);
 
 struct vb_wire;
 struct vb_packet;

@@ -3,20 +3,33 @@
  * A MAD that leaves through a socket of its own, which hears whether the other host has anybody at
  * the port at all: a host that has not says so (ICMP port unreachable). The sockets of the port
  * must not hear it: there an error would hit the next packet, whosever that is.
+ *
+ * Anybody can send such a message. The host itself must have, and it must quote the MAD up to its
+ * transaction, which is random: only a host that got the packet can. Linux quotes as much as fits
+ * into 576 bytes (IPv6: 1280). A message that quotes less proves nothing.
  */
 #include "base/fd.h"
+#include "base/message.h"
 #include "engine/gsi.h"
 #include "nic/gid.h"
+#include "wire/bytes.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
 #include <errno.h>
+#include <linux/errqueue.h>
+#include <linux/icmpv6.h>
 #include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PACKET_MAX = VB_HEADERS_MAX + VB_MAD_SIZE + 4 };
+enum {
+	PACKET_MAX = VB_HEADERS_MAX + VB_MAD_SIZE + 4,
+	AT_TRANSACTION = VB_BTH_LENGTH + VB_DETH_LENGTH + 8, /* from the BTH on, as it is quoted */
+	REPORTS_MAX = 1024, /* that are looked at: a flood may not end */
+};
 
 union address {
 	struct sockaddr any;
@@ -104,13 +117,17 @@ static int knock(int fd, const struct vb_gsi_datagram *datagram)
 	uint8_t bytes[PACKET_MAX];
 	union address to;
 	const socklen_t size = fill(&to, &datagram->dst, datagram->scope, VB_UDP_PORT_ROCE);
+	size_t length;
 	int port;
 
 	prepare(fd, vb_gid_is_ipv4(&datagram->dst));
 	port = bind_own(fd, datagram);
 	if (port < 0)
 		return port;
-	if (sendto(fd, bytes, make_packet(datagram, (uint16_t)port, bytes), 0, &to.any, size) < 0)
+	length = make_packet(datagram, (uint16_t)port, bytes);
+	/* The first call may return the error of a message that came before anything was sent. */
+	if (vb_sendto(fd, bytes, length, 0, &to.any, size) < 0 &&
+	    vb_sendto(fd, bytes, length, 0, &to.any, size) < 0)
 		return -errno;
 	return 0;
 }
@@ -126,12 +143,93 @@ int vb_gsi_knock(const struct vb_gsi_datagram *datagram)
 	return err ? err : fd;
 }
 
-bool vb_gsi_refused(int fd)
-{
-	char byte;
-	const bool refused =
-		recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) < 0 && errno == ECONNREFUSED;
+/* --- what came back --- */
 
-	close(fd);
+/* One message of the error queue: where the packet went, what is quoted of it, and by whom. */
+struct report {
+	union address to;
+	uint8_t quoted[PACKET_MAX];
+	size_t length;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct sock_extended_err) +
+							 sizeof(union address))];
+	struct msghdr head;
+};
+
+static bool is_host(const union address *address, const union ibv_gid *host)
+{
+	union ibv_gid gid = { 0 };
+
+	if (address->any.sa_family == AF_INET)
+		gid = vb_gid_ipv4(&address->in.sin_addr);
+	else if (address->any.sa_family == AF_INET6)
+		memcpy(gid.raw, &address->in6.sin6_addr, sizeof(gid.raw));
+	return vb_gid_equal(&gid, host);
+}
+
+static bool is_port_unreachable(const struct sock_extended_err *error)
+{
+	if (error->ee_origin == SO_EE_ORIGIN_ICMP)
+		return error->ee_type == ICMP_DEST_UNREACH && error->ee_code == ICMP_PORT_UNREACH;
+	return error->ee_origin == SO_EE_ORIGIN_ICMP6 && error->ee_type == ICMPV6_DEST_UNREACH &&
+	       error->ee_code == ICMPV6_PORT_UNREACH;
+}
+
+/* The kernel puts the address of the reporter behind the error. */
+static bool is_said_by(const struct cmsghdr *control, const union ibv_gid *host)
+{
+	const size_t length = control->cmsg_len - CMSG_LEN(0);
+	struct sock_extended_err error;
+	union address reporter = { 0 };
+
+	if (!(control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_RECVERR) &&
+	    !(control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_RECVERR))
+		return false;
+	if (length < sizeof(error) + sizeof(reporter.in))
+		return false;
+	memcpy(&error, CMSG_DATA(control), sizeof(error));
+	memcpy(&reporter, CMSG_DATA(control) + sizeof(error),
+	       length - sizeof(error) < sizeof(reporter) ? length - sizeof(error)
+							 : sizeof(reporter));
+	return is_port_unreachable(&error) && is_host(&reporter, host);
+}
+
+static bool is_refusal(struct report *report, const union ibv_gid *host, uint64_t transaction_id)
+{
+	if (!is_host(&report->to, host) || report->length < AT_TRANSACTION + sizeof(transaction_id) ||
+	    vb_get64(report->quoted + AT_TRANSACTION) != transaction_id)
+		return false;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&report->head); c; c = CMSG_NXTHDR(&report->head, c))
+		if (is_said_by(c, host))
+			return true;
+	return false;
+}
+
+static bool next_report(int fd, struct report *report)
+{
+	struct iovec iov = { report->quoted, sizeof(report->quoted) };
+	ssize_t length;
+
+	memset(&report->to, 0, sizeof(report->to));
+	report->head = (struct msghdr){
+		.msg_name = &report->to,
+		.msg_namelen = sizeof(report->to),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = report->control,
+		.msg_controllen = sizeof(report->control),
+	};
+	length = vb_recvmsg(fd, &report->head, MSG_ERRQUEUE | MSG_DONTWAIT);
+	report->length = length < 0 ? 0 : (size_t)length;
+	return length >= 0;
+}
+
+bool vb_gsi_refused(int fd, const union ibv_gid *host, uint64_t transaction_id)
+{
+	struct report report;
+	bool refused = false;
+
+	for (int i = 0; i < REPORTS_MAX && !refused && next_report(fd, &report); i++)
+		refused = is_refusal(&report, host, transaction_id);
+	vb_close(fd);
 	return refused;
 }

@@ -275,6 +275,19 @@ void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts)
 	vb_wire_unlock(wire);
 }
 
+bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	bool heard;
+
+	if (!wire)
+		return false;
+	vb_wire_lock(wire);
+	heard = vb_roce_heard_since(&wire->roce, host, since_ns);
+	vb_wire_unlock(wire);
+	return heard;
+}
+
 /* What may wait for more to send goes on waiting. */
 static void send_posted(struct vb_wire *wire)
 {

@@ -52,6 +52,9 @@ struct vb_wire_counts {
 };
 void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
 
+/* A packet of a connected QP has come from this address since then, and from its peer. */
+bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns);
+
 /* The wire of this process, opened on demand; NULL and *err. */
 struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
 

@@ -96,8 +96,10 @@ static void input(const struct vb_gsi_datagram *datagram, uid_t uid)
 	struct vb_cm_message message;
 
 	/* Who routed it has counted and dropped what is no message of the connection manager. */
-	if (vb_cm_parse(datagram->mad, sizeof(datagram->mad), &message) == VB_CM_OK)
-		vb_cm_input(vb_cma_cm(), &route, &message, vb_now_ns());
+	if (vb_cm_parse(datagram->mad, sizeof(datagram->mad), &message) != VB_CM_OK)
+		return;
+	vb_cma_probe_heard(&route);
+	vb_cm_input(vb_cma_cm(), &route, &message, vb_now_ns());
 }
 
 void vb_cma_io_messages(int fd, uint32_t arg)

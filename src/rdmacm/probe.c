@@ -35,8 +35,9 @@ static struct host {
 	uint32_t scope;
 	unsigned refusals; /* with few silences in between */
 	unsigned silences; /* since the last one */
+	uint64_t since_ns; /* when the knock was sent that the first of them answered */
 	int knock;	   /* descriptor + 1 of the last one; 0: none */
-	uint64_t knock_ns;
+	uint64_t knock_ns, knock_id; /* knock_id: its transaction */
 	bool used, asked; /* asked: in this round, or the answer may still come */
 } hosts[HOSTS];
 
@@ -62,20 +63,42 @@ static struct host *host_of(const struct vb_cm_route *route)
 	return unused;
 }
 
+static void take_refusal(struct host *host)
+{
+	if (!host->refusals++)
+		host->since_ns = host->knock_ns;
+	host->silences = 0;
+}
+
+void vb_cma_probe_heard(const struct vb_cm_route *route)
+{
+	for (int i = 0; i < HOSTS; i++)
+		if (is_host(&hosts[i], route))
+			hosts[i].refusals = 0;
+}
+
+/* Nobody at the port, and packets all the same: something on the way refuses, not the host. */
+static bool is_alive(const struct host *host)
+{
+	return vb_cma_engine()->heard_since(&host->gid, host->since_ns);
+}
+
 static void hear(struct host *host, uint64_t now_ns)
 {
 	host->asked = host->knock && now_ns - host->knock_ns < FIRST_NS;
 	if (!host->knock || host->asked)
 		return;
-	if (vb_cma_engine()->gsi_refused(host->knock - 1)) {
-		host->refusals++;
-		host->silences = 0;
-	} else if (++host->silences >= SILENCES) {
+	if (vb_cma_engine()->gsi_refused(host->knock - 1, &host->gid, host->knock_id))
+		take_refusal(host);
+	else if (++host->silences >= SILENCES)
 		host->refusals = 0;
-	}
 	host->knock = 0;
 	if (host->refusals < REFUSALS)
 		return;
+	if (is_alive(host)) {
+		host->refusals = 0;
+		return;
+	}
 	vb_explain("a host has nobody at the port of RoCE: connections with it are over, and none "
 		   "is made");
 	host->refusals = 0;
@@ -97,6 +120,7 @@ static void knock(struct host *host, const struct vb_cm_route *route,
 	host->asked = true;
 	host->knock = fd < 0 ? 0 : fd + 1;
 	host->knock_ns = now_ns;
+	host->knock_id = probe->transaction_id;
 }
 
 /* --- processes: one question each is enough --- */

@@ -6,6 +6,7 @@
 #include "engine/counters.h"
 #include "engine/gsi.h"
 #include "engine/watch.h"
+#include "engine/wire.h"
 #include "nic/device_route.h"
 #include "nic/gid.h"
 #include "nic/neighbour.h"
@@ -83,6 +84,13 @@ static int on_comm_est(void (*hook)(uint32_t qpn))
 	struct vb_nic *nic = nic_running(&err);
 
 	return nic ? vb_comm_est_watch(nic, hook) : err;
+}
+
+static bool heard_since(const union ibv_gid *host, uint64_t since_ns)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	return nic && vb_wire_heard_since(nic, host, since_ns);
 }
 
 /* --- QP 1 --- */
@@ -164,6 +172,7 @@ static const struct vb_engine_table table = {
 	.gsi_knock = vb_gsi_knock,
 	.gsi_refused = vb_gsi_refused,
 	.on_comm_est = on_comm_est,
+	.heard_since = heard_since,
 	.gid_is_local = vb_gid_is_own,
 	.route = route,
 	.neighbour = vb_neighbour_is_known,

@@ -14,7 +14,7 @@
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 6 };
+enum { VB_ENGINE_TABLE_VERSION = 7 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -57,7 +57,7 @@ struct vb_engine_table {
 	/* -EAGAIN: nothing is there. */
 	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram, uid_t *uid);
 	int (*gsi_knock)(const struct vb_gsi_datagram *datagram);
-	bool (*gsi_refused)(int fd);
+	bool (*gsi_refused)(int fd, const union ibv_gid *host, uint64_t transaction_id);
 
 	/* --- QPs --- */
 
@@ -66,6 +66,8 @@ struct vb_engine_table {
 	 * service thread, with no lock held; the QP may be gone by then. One hook; NULL: none.
 	 */
 	int (*on_comm_est)(void (*hook)(uint32_t qpn));
+	/* A packet of a connected QP has come from this address since then. */
+	bool (*heard_since)(const union ibv_gid *host, uint64_t since_ns);
 
 	/* --- addresses --- */
 

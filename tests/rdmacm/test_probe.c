@@ -20,6 +20,7 @@ enum { REFUSES = 1, SILENT = 2 }; /* last bytes of addresses */
 static struct vb_list ids = VB_LIST_INIT(ids);
 static unsigned died, open_knocks;
 static uint8_t knocked_at[4096]; /* by descriptor: whom */
+static uint64_t last_transaction;
 
 static int knock(const struct vb_gsi_datagram *datagram)
 {
@@ -33,16 +34,26 @@ static int knock(const struct vb_gsi_datagram *datagram)
 
 static unsigned silent_rounds; /* so many knocks are not answered before one is */
 
-static bool refused(int fd)
+static bool refused(int fd, const union ibv_gid *host, uint64_t transaction_id)
 {
 	static unsigned silences;
 
+	assert_int_equal(host->raw[15], knocked_at[fd]);
+	assert_true(transaction_id && transaction_id <= last_transaction);
 	close(fd);
 	open_knocks--;
 	if (knocked_at[fd] != REFUSES)
 		return false;
 	silences = silences < silent_rounds ? silences + 1 : 0;
 	return !silences;
+}
+
+static uint64_t heard_ns; /* when a packet came from everybody last */
+
+static bool heard_since(const union ibv_gid *host, uint64_t since_ns)
+{
+	(void)host;
+	return heard_ns >= since_ns;
 }
 
 static bool is_local(const union ibv_gid *gid)
@@ -58,6 +69,7 @@ const struct vb_engine_table *vb_cma_engine(void)
 	static const struct vb_engine_table table = {
 		.gsi_knock = knock,
 		.gsi_refused = refused,
+		.heard_since = heard_since,
 		.gid_is_local = is_local,
 	};
 
@@ -82,7 +94,8 @@ void vb_cma_io_send(void *arg, const struct vb_cm_route *route, const struct vb_
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
 {
 	(void)endpoint;
-	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ };
+	*probe = (struct vb_cm_message){ .attribute = VB_CM_DREQ,
+					 .transaction_id = ++last_transaction };
 	return true;
 }
 
@@ -173,6 +186,45 @@ static void a_host_that_is_to_answer_may_be_dead(void **state)
 	asked_until_dead(VB_CM_DREQ_SENT, 180 * S);
 }
 
+/* Refusals, whosever they are, end nothing that goes on. */
+static void a_host_that_sends_packets_is_not_dead(void **state)
+{
+	uint64_t now_ns = 300 * S;
+	struct vb_cma_id id;
+
+	(void)state;
+	died = 0;
+	connect_with(&id, REFUSES, now_ns);
+	for (int i = 0; i < 20; i++) {
+		heard_ns = now_ns;
+		now_ns = round_after(now_ns);
+	}
+	assert_int_equal(died, 0);
+	while (!died)
+		now_ns = round_after(now_ns);
+	assert_in_range(now_ns - heard_ns, 2 * S, 20 * S);
+	vb_list_remove(&id.node);
+	round_after(now_ns);
+}
+
+static void a_host_that_sends_messages_is_not_dead(void **state)
+{
+	uint64_t now_ns = 400 * S;
+	struct vb_cma_id id;
+
+	(void)state;
+	died = 0;
+	connect_with(&id, REFUSES, now_ns);
+	for (int i = 0; i < 20; i++) {
+		now_ns = round_after(now_ns);
+		if (i % 2)
+			vb_cma_probe_heard(&id.endpoint.route);
+	}
+	assert_int_equal(died, 0);
+	vb_list_remove(&id.node);
+	round_after(now_ns);
+}
+
 /* A host that nobody is connected with any more does not make the others be asked in haste. */
 static void what_a_forgotten_host_said_is_forgotten(void **state)
 {
@@ -203,6 +255,8 @@ int main(void)
 		cmocka_unit_test(a_host_is_dead_when_it_says_so_again_and_again),
 		cmocka_unit_test(a_host_that_seldom_says_so_is_dead_later),
 		cmocka_unit_test(a_host_that_is_to_answer_may_be_dead),
+		cmocka_unit_test(a_host_that_sends_packets_is_not_dead),
+		cmocka_unit_test(a_host_that_sends_messages_is_not_dead),
 		cmocka_unit_test(what_a_forgotten_host_said_is_forgotten),
 	};
 

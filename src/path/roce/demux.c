@@ -242,6 +242,7 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	}
 	if (!acceptable(roce, wired, &packet, arrival))
 		return;
+	wired->heard_ns = roce->now_ns;
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
 	deliver(wired, &packet, arrival);
 	vb_hazard_leave(roce->thread);

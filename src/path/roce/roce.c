@@ -103,6 +103,20 @@ struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce)
 	return sum;
 }
 
+bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, uint64_t since_ns)
+{
+	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
+		vb_list_for(wired, &roce->wired[i], struct vb_wired, node) {
+			const union ibv_gid peer =
+				vb_flow_gid(&wired->way.flow, wired->way.flow.dst);
+
+			if (wired->heard_ns >= since_ns && wired->heard_ns &&
+			    !memcmp(&peer, host, sizeof(peer)))
+				return true;
+		}
+	return false;
+}
+
 /*
  * What was taken in is acknowledged once more, and more than once: nobody will answer its sender
  * when the ACK is lost and it asks again. A refusal is not: the peer has failed by it, and may use the

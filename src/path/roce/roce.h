@@ -186,6 +186,7 @@ struct vb_wired {
 	enum vb_queued queued;
 	uint64_t share_bytes;  /* of roce->share */
 	bool holds_token;      /* RC, UC: for as long as it is adopted */
+	uint64_t heard_ns;     /* RC, UC: when a packet of its peer came last */
 	uint64_t cnp_ns;       /* when the last CNP was sent */
 	bool cnp_due;
 	uint32_t datagram_psn; /* UD: a running number */
@@ -274,6 +275,9 @@ void vb_roce_drop(struct vb_wired *wired);
 struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn);
 /* Those of all QPs together, past ones included. */
 struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce);
+
+/* A packet has come from the peer of a connected QP at this address since then. */
+bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, uint64_t since_ns);
 
 /* Something was posted on it, or its state has changed. */
 void vb_roce_post(struct vb_wired *wired);
