@@ -40,7 +40,7 @@ void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, 
  * Is the ICRC behind length bytes right for some identification, with DF set as every RoCEv2 sender
  * does? For IPv6: is it right? *id: the identification that made it right (0 for IPv6); may be
  * NULL. Over IPv4 one in 2^16 of random damage goes unseen, but never a single wrong bit (without
- * DF two places would be blind). false also for what is shorter or longer than any packet.
+ * DF two places would be blind): who knows what the peer sends looks at *id, too. false also for what is shorter or longer than any packet.
  */
 bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
 		   uint16_t *id);

@@ -66,6 +66,7 @@ int pcap_next(struct pcap *pcap, const uint8_t **frame, size_t *length)
 	*length = get_le32(header + 8);
 	if (*length > left - FRAME_HEADER || *length != get_le32(header + 12))
 		return -EPROTO;
+	pcap->frame_ns = get_le32(header) * 1000000000ull + get_le32(header + 4) * 1000ull;
 	*frame = header + FRAME_HEADER;
 	pcap->at += FRAME_HEADER + *length;
 	return 1;

@@ -9,6 +9,7 @@
 struct pcap {
 	uint8_t *bytes; /* owned: the whole file */
 	size_t length, at;
+	uint64_t frame_ns; /* when the last frame was captured */
 };
 
 /* 0 or -errno; -EPROTO: not such a file. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Captures of Linux Soft-RoCE, packet by packet: each decodes, its ICRC is right with its IPv4
- * identification and is found right without it, encoding it again gives the same bytes, and its
+ * identification and is found right without it, that identification is one to be expected, encoding it again gives the same bytes, and its
  * line is that of the text beside the capture. So with the messages of the connection manager that
  * packets between two QPs 1 carry: each has a line of its own, below that of its packet.
  *
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "frame.h"
+#include "path/roce/ident.h"
 #include "pcap.h"
 #include "wire/cm.h"
 #include "wire/packet.h"
@@ -29,6 +30,8 @@ struct capture {
 	bool update;
 	unsigned packets, messages, faults;
 	struct vb_cm_message last_req;
+	struct vb_ident_table idents;
+	uint64_t now_ns;
 };
 
 __attribute__((format(printf, 2, 3))) static void fault(struct capture *capture, const char *format,
@@ -63,6 +66,9 @@ static void check_icrc(struct capture *capture, const struct frame *frame)
 		fault(capture, "no identification makes its ICRC right");
 	else if (id != frame->id)
 		fault(capture, "id %u is taken for %u", frame->id, id);
+	if (!vb_ident_check(&capture->idents, &frame->flow, frame->packet, covered, 0,
+			    capture->now_ns))
+		fault(capture, "id %u is not one that was to be expected", frame->id);
 }
 
 static void check_encoding(struct capture *capture, const struct frame *frame,
@@ -207,8 +213,10 @@ static void check_frames(struct capture *capture, struct pcap *pcap)
 	size_t length;
 	int more;
 
-	while ((more = pcap_next(pcap, &bytes, &length)) > 0)
+	while ((more = pcap_next(pcap, &bytes, &length)) > 0) {
+		capture->now_ns = pcap->frame_ns;
 		check_frame(capture, bytes, length);
+	}
 	if (more < 0)
 		fault(capture, "the file is damaged behind it");
 	if (!capture->packets)

@@ -217,7 +217,6 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_packet packet;
 	enum vb_packet_fault fault = vb_packet_parse(arrival->bytes, arrival->length, &packet);
-	uint16_t id = vb_port_id(arrival->position); /* if it was sent like ours */
 	struct vb_wired *wired;
 
 	if (fault) {
@@ -225,8 +224,8 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		vb_roce_count(roce, VB_DROP_MALFORMED);
 		return;
 	}
-	if (!vb_icrc_check_guess(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH,
-				 &id)) {
+	if (!vb_ident_check(&roce->idents, arrival->flow, arrival->bytes,
+			    arrival->length - VB_ICRC_LENGTH, arrival->position, roce->now_ns)) {
 		vb_roce_count(roce, VB_DROP_ICRC);
 		explain_icrc(roce, &packet, arrival);
 		return;

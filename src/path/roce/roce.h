@@ -17,6 +17,7 @@
 
 #include "path/complete.h"
 #include "path/roce/congestion.h"
+#include "path/roce/ident.h"
 #include "path/roce/timer.h"
 #include "path/roce/tx.h"
 #include "wire/mad.h"
@@ -254,6 +255,7 @@ struct vb_roce {
 				     nothing was heard proves nothing, so no timer fires */
 	bool behind;              /* set by a caller who has not read everything: no QP is given up */
 	bool fatal;               /* a fault rule ends the device: the caller sees to it */
+	struct vb_ident_table idents; /* what identifications peers give to their packets */
 	uint64_t drops[VB_DROPS];
 	bool icrc_explained; /* once is enough: whoever likes can send such packets */
 	uint64_t faults[VB_PACKET_FAULTS];
