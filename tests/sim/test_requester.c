@@ -262,9 +262,13 @@ static void a_cnp_cuts_the_window(void **state)
 	(void)state;
 	rig_open(&rig);
 	before = vb_congestion_window(&rig.wired->req.congestion);
+	/* Nothing is under way that could have been marked. */
+	rig_give(&rig, rig_request(VB_TRANSPORT_CNP | VB_OP_CNP, 0, 0));
+	assert_int_equal(vb_congestion_window(&rig.wired->req.congestion), before);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
 	rig_give(&rig, rig_request(VB_TRANSPORT_CNP | VB_OP_CNP, 0, 0));
 	assert_true(vb_congestion_window(&rig.wired->req.congestion) < before);
-	assert_int_equal(rig.wired->counters.cnp_handled, 1);
+	assert_int_equal(rig.wired->counters.cnp_handled, 2);
 }
 
 /* Nothing is posted here: the engine is told so, and asked whether it would send at once. */

@@ -19,6 +19,11 @@ static uint32_t at_least(uint32_t value, uint32_t least)
 	return value < least ? least : value;
 }
 
+static uint32_t at_most(uint32_t value, uint32_t most)
+{
+	return value > most ? most : value;
+}
+
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu)
 {
 	*c = (struct vb_congestion){ 0 };
@@ -29,6 +34,7 @@ void vb_congestion_init(struct vb_congestion *c, uint32_t mtu)
 	c->window_256 = at_least(WINDOW_START_BYTES / mtu, 8) << 8;
 	if (c->window_256 > 64 << 8)
 		c->window_256 = 64 << 8;
+	c->unmarked_256 = c->window_256;
 }
 
 void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t now_ns)
@@ -63,41 +69,53 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 	/* A window that is not used says nothing about what the path would bear. */
 	if (in_flight + packets < window / 2 || slow(c))
 		return;
+	c->unmarked_256 += (packets << 8) / at_least(c->unmarked_256 >> 8, 1) + 1;
 	if (window < c->threshold)
 		c->window_256 += packets << 8;
 	else
 		c->window_256 += (packets << 8) / at_least(window, 1) + 1;
-	if (c->window_256 > c->window_max << 8)
-		c->window_256 = c->window_max << 8;
+	c->window_256 = at_most(c->window_256, c->window_max << 8);
+	c->unmarked_256 = at_most(at_least(c->unmarked_256, c->window_256), c->window_max << 8);
 }
 
-static bool cut_lately(const struct vb_congestion *c, uint64_t now_ns)
+/* Within the last round trip. */
+static bool lately(const struct vb_congestion *c, uint64_t then_ns, uint64_t now_ns)
 {
 	uint64_t pause_ns = c->rtt_ns > PATIENCE_MIN_NS / 4 ? c->rtt_ns : PATIENCE_MIN_NS / 4;
 
-	return c->cut_ns && now_ns - c->cut_ns < pause_ns;
+	return then_ns && now_ns - then_ns < pause_ns;
 }
 
+static void cut_to(struct vb_congestion *c, uint32_t window, uint64_t now_ns)
+{
+	c->cut_ns = now_ns;
+	c->threshold = at_least(window, WINDOW_MIN);
+	c->window_256 = c->threshold << 8;
+}
+
+/* CNPs do not hide it: whoever likes can send them. */
 void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns)
 {
 	uint32_t window = vb_congestion_window(c);
 
-	if (cut_lately(c, now_ns))
+	if (lately(c, c->lost_ns, now_ns))
 		return;
-	c->cut_ns = now_ns;
-	c->threshold = at_least(window - window * 3 / 10, WINDOW_MIN);
-	c->window_256 = c->threshold << 8;
+	c->lost_ns = now_ns;
+	c->unmarked_256 = at_least(c->unmarked_256 - c->unmarked_256 / 10 * 3, WINDOW_MIN << 8);
+	if (!lately(c, c->cut_ns, now_ns))
+		cut_to(c, window - window * 3 / 10, now_ns);
 }
 
+/*
+ * A CNP carries nothing that a stranger could not guess. If neither losses nor round trips say that
+ * there are queues, CNPs take half of the window that would be without them, and no more.
+ */
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
 {
-	uint32_t window = vb_congestion_window(c);
+	uint32_t window = vb_congestion_window(c), least = slow(c) ? 0 : c->unmarked_256 >> 9;
 
-	if (cut_lately(c, now_ns))
-		return;
-	c->cut_ns = now_ns;
-	c->threshold = at_least(window - window / 4, WINDOW_MIN);
-	c->window_256 = c->threshold << 8;
+	if (!lately(c, c->cut_ns, now_ns) && window > least)
+		cut_to(c, at_least(window - window / 4, least), now_ns);
 }
 
 void vb_congestion_timeout(struct vb_congestion *c)
@@ -108,7 +126,9 @@ void vb_congestion_timeout(struct vb_congestion *c)
 		c->doublings++;
 	if (window > 1) {
 		c->before = window;
+		c->before_unmarked_256 = c->unmarked_256;
 		c->threshold = at_least(window / 2, WINDOW_MIN);
+		c->unmarked_256 = at_least(c->unmarked_256 / 2, WINDOW_MIN << 8);
 	}
 	c->window_256 = 1 << 8;
 }
@@ -119,6 +139,7 @@ void vb_congestion_undo(struct vb_congestion *c)
 		return;
 	c->window_256 = c->before << 8;
 	c->threshold = c->before;
+	c->unmarked_256 = c->before_unmarked_256;
 	c->before = 0;
 }
 

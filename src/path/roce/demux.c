@@ -93,10 +93,12 @@ static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
 		vb_roce_count(wired->roce, VB_DROP_STATE);
 }
 
+/* It is about a packet that was under way a moment ago; it may be nobody's who got one. */
 static void congestion_notified(struct vb_wired *wired)
 {
 	wired->counters.cnp_handled++;
-	vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
+	if (wired->req.una_psn != wired->req.sent_psn)
+		vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
 }
 
 /* How much of a READ is on its way is for who asked to say, not for who answers. */

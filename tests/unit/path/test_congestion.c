@@ -65,6 +65,68 @@ static void losses_never_close_the_window(void **state)
 	assert_true(vb_congestion_window(&c) >= 1);
 }
 
+/* Rounds of a window each, with a CNP, and with a loss in some of them. */
+static void run_marked(unsigned rounds, uint64_t rtt_ns, unsigned loss_every)
+{
+	for (unsigned i = 1; i <= rounds; i++) {
+		uint64_t now_ns = i * 1000000ull;
+
+		vb_congestion_measured(&c, rtt_ns, now_ns);
+		vb_congestion_acked(&c, vb_congestion_window(&c), 0);
+		vb_congestion_marked(&c, now_ns);
+		if (loss_every && i % loss_every == 0)
+			vb_congestion_lost(&c, now_ns);
+	}
+}
+
+static void a_cnp_cuts_once_per_round_trip(void **state)
+{
+	uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	vb_congestion_measured(&c, 100000, 1000);
+	vb_congestion_marked(&c, 1000000);
+	vb_congestion_marked(&c, 1000000 + 99999);
+	assert_int_equal(vb_congestion_window(&c), before * 3 / 4);
+}
+
+/* Anybody can send them. */
+static void cnps_alone_take_half_of_the_window(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++)
+		vb_congestion_acked(&c, vb_congestion_window(&c), 0);
+	before = vb_congestion_window(&c);
+	run_marked(10000, RTT_NS, 0);
+	assert_in_range(vb_congestion_window(&c), before / 2, before * 3 / 4);
+}
+
+static void cnps_and_a_long_queue_take_more(void **state)
+{
+	(void)state;
+	vb_congestion_measured(&c, RTT_NS, 1000);
+	run_marked(200, 10000000, 0);
+	assert_in_range(vb_congestion_window(&c), 2, 4);
+}
+
+static void cnps_and_losses_take_more(void **state)
+{
+	(void)state;
+	run_marked(1000, RTT_NS, 1);
+	assert_in_range(vb_congestion_window(&c), 2, 8);
+}
+
+static void when_cnps_end_the_window_grows_again(void **state)
+{
+	(void)state;
+	run_marked(1000, RTT_NS, 10);
+	for (unsigned i = 0; i < 1000; i++)
+		vb_congestion_acked(&c, vb_congestion_window(&c), 0);
+	assert_int_equal(vb_congestion_window(&c), c.window_max);
+}
+
 static void a_timeout_sends_one_packet_at_a_time(void **state)
 {
 	uint32_t before = vb_congestion_window(&c);
@@ -137,6 +199,11 @@ int main(void)
 		TEST(an_unused_window_does_not_grow),
 		TEST(a_loss_cuts_once_per_round_trip),
 		TEST(losses_never_close_the_window),
+		TEST(a_cnp_cuts_once_per_round_trip),
+		TEST(cnps_alone_take_half_of_the_window),
+		TEST(cnps_and_a_long_queue_take_more),
+		TEST(cnps_and_losses_take_more),
+		TEST(when_cnps_end_the_window_grows_again),
 		TEST(a_timeout_sends_one_packet_at_a_time),
 		TEST(a_long_queue_stops_the_growth),
 		TEST(patience_is_four_round_trips_at_least),
