@@ -40,6 +40,7 @@ static const struct row rows[] = {
 	{ "rp_cnp_handled", QPS(cnp_handled) },
 	{ "rcvd_rnr_err", QPS(rnr_naks) },
 	{ "rcvd_seq_err", QPS(nak_sequence) },
+	{ "doubted_naks", QPS(naks_doubted) },
 	{ "implied_nak_seq_err", QPS(implied_nak) },
 	{ "local_ack_timeout_err", QPS(timeouts) },
 	{ "retransmitted_pkts", QPS(retransmits) },

@@ -125,6 +125,8 @@ static void progressed(struct vb_wired *wired, uint32_t count)
 	req->nak_retries = req->rnr_tries = 0;
 	req->rnr_cautious = false;
 	req->rnr_ns = 0; /* it came to the receive in another way, and the RNR NAK was late */
+	if (req->doubted && vb_psn_diff(req->una_psn, req->doubted_psn) > 0)
+		req->doubted = 0;
 	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
 	vb_congestion_acked(&req->congestion, count, out);
 	vb_share_acked(&wired->roce->share, (uint64_t)count * wired->mtu);
@@ -248,23 +250,92 @@ static bool expected(const struct vb_requester *req, uint32_t psn)
 	return vb_psn_diff(psn, req->una_psn) >= 0 && vb_psn_diff(psn, req->sent_psn) < 0;
 }
 
-static void negative(struct vb_wired *wired, const struct vb_packet *packet)
+static void take_negative(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
 {
-	uint8_t kind = packet->syndrome & VB_SYNDROME_KIND;
+	uint8_t kind = syndrome & VB_SYNDROME_KIND;
 
-	if (!acknowledge(wired, vb_psn_add(packet->psn, VB_PSN_MASK))) {
+	if (!acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK))) {
 		answer_lost(wired);
 		return;
 	}
 	/* The answer before it completed everything, or failed: nothing to refuse. */
-	if (wired->qp->sq.next == wired->req.begun || packet->psn != wired->req.una_psn)
+	if (wired->qp->sq.next == wired->req.begun || psn != wired->req.una_psn)
 		return;
 	if (kind == VB_SYNDROME_RNR)
-		rnr(wired, packet->psn, packet->syndrome & VB_SYNDROME_VALUE);
-	else if (packet->syndrome == VB_NAK_SEQUENCE)
-		out_of_sequence(wired, packet->psn);
+		rnr(wired, psn, syndrome & VB_SYNDROME_VALUE);
+	else if (syndrome == VB_NAK_SEQUENCE)
+		out_of_sequence(wired, psn);
 	else if (kind == VB_SYNDROME_NAK)
-		refused(wired, packet->syndrome);
+		refused(wired, syndrome);
+}
+
+/* --- refusals that may be forged --- */
+
+static bool ends_qp(uint8_t syndrome)
+{
+	return (syndrome & VB_SYNDROME_KIND) == VB_SYNDROME_NAK && syndrome != VB_NAK_SEQUENCE;
+}
+
+/* The first packet of a message, or a request for a piece of a READ. */
+static bool begins_request(const struct vb_wired *wired, uint32_t psn)
+{
+	const struct vb_requester *req = &wired->req;
+
+	for (uint32_t i = wired->qp->sq.next; i != req->begun; i++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(&wired->qp->sq, i);
+
+		if (wqe->psn_count && wqe->psn == psn)
+			return true;
+	}
+	for (uint32_t i = req->reads_head; i != req->reads_tail; i++)
+		if (req->reads[i % VB_RD_ATOMIC_MAX].psn == psn)
+			return true;
+	return false;
+}
+
+/* The peer has completed what it had at its last answer, and at most everything since. */
+static bool has_likely_msn(const struct vb_wired *wired, uint32_t msn)
+{
+	const uint32_t more = wired->req.begun - wired->qp->sq.next + VB_RD_ATOMIC_MAX;
+
+	return ((msn - wired->req.msn) & VB_PSN_MASK) <= more;
+}
+
+/*
+ * Whoever knows the addresses and the QPN needs to guess no more than a PSN that is on its way, and a
+ * window of a long message has many. So a refusal counts at once where most of them are: at the
+ * beginning of a request, with an MSN that can be. Another one is kept. It is true if nothing is
+ * acknowledged behind it and the peer repeats it, or is silent, when it is asked again.
+ */
+static bool is_credible(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const struct vb_requester *req = &wired->req;
+
+	if (req->probing && req->doubted == packet->syndrome && req->doubted_psn == packet->psn)
+		return true;
+	return has_likely_msn(wired, packet->msn) && begins_request(wired, packet->psn);
+}
+
+bool vb_completer_believe(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	const uint8_t syndrome = req->doubted;
+
+	req->doubted = 0;
+	if (syndrome)
+		take_negative(wired, syndrome, req->doubted_psn);
+	return vb_qp_state(wired->qp) == IBV_QPS_ERR;
+}
+
+static void negative(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	if (ends_qp(packet->syndrome) && !is_credible(wired, packet)) {
+		wired->counters.naks_doubted++;
+		wired->req.doubted = packet->syndrome;
+		wired->req.doubted_psn = packet->psn;
+		return;
+	}
+	take_negative(wired, packet->syndrome, packet->psn);
 }
 
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
@@ -277,6 +348,7 @@ void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 		negative(wired, packet);
 		return;
 	}
+	wired->req.msn = packet->msn;
 	if (!acknowledge(wired, packet->psn))
 		answer_lost(wired);
 }
@@ -356,6 +428,8 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 	if (want)
 		reason = take_in(wired, wqe, offset, packet->payload, packet->payload_length,
 				 &report);
+	if (vb_opcode_row(packet->opcode)->headers & VB_HEADER_AETH)
+		wired->req.msn = packet->msn;
 	if (reason)
 		vb_completer_fail_as(wired, reason, report);
 	else
@@ -384,6 +458,7 @@ void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
 		reason = VB_LOCAL_MEMORY;
 	else
 		reason = take_in(wired, wqe, 0, (const uint8_t *)&packet->original, 8, &report);
+	wired->req.msn = packet->msn;
 	if (reason)
 		vb_completer_fail_as(wired, reason, report);
 	else

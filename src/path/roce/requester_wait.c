@@ -86,6 +86,8 @@ static void silence(struct vb_wired *wired)
 	struct vb_requester *req = &wired->req;
 
 	wired->counters.timeouts++;
+	if (req->probing && vb_completer_believe(wired))
+		return;
 	if (!req->probing) {
 		req->probing = true;
 		req->probe_psn = req->sent_psn;
@@ -106,6 +108,8 @@ static bool peer_ended(const struct vb_wired *wired)
 /* The answer may be among what is not read yet; but a stream of packets may have no end. */
 static void give_up(struct vb_wired *wired)
 {
+	if (vb_completer_believe(wired))
+		return;
 	if (!wired->roce->behind || wired->req.put_off++ >= PUT_OFF_MAX) {
 		vb_completer_fail(wired, VB_PEER_SILENT);
 		return;

@@ -78,6 +78,9 @@ struct vb_requester {
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;   /* after an RNR wait: one packet only, until it is taken */
 	uint32_t nak_psn;    /* of the last sequence NAK that was acted upon */
+	uint32_t msn;        /* of the peer's last answer */
+	uint8_t doubted;     /* syndrome of a NAK that may be forged (completer.c); 0: none ... */
+	uint32_t doubted_psn; /* ... and what it is about */
 	bool recovering;     /* went back, and una has not moved since */
 	bool probing;        /* by timeout: one packet only until something is heard */
 	uint32_t probe_psn;  /* what had been sent by then */
@@ -159,7 +162,7 @@ struct vb_responder {
 struct vb_wired_counters {
 	/* requester */
 	uint64_t retransmits, timeouts, nak_sequence, rnr_naks, implied_nak, late_answers;
-	uint64_t retry_exceeded, rnr_exceeded, cnp_handled;
+	uint64_t retry_exceeded, rnr_exceeded, cnp_handled, naks_doubted;
 	/* responder */
 	uint64_t duplicates, out_of_sequence, rnr_sent, cnp_sent;
 };
@@ -353,6 +356,8 @@ bool vb_roce_migrate(struct vb_wired *wired);
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet);
+/* The peer is silent: a NAK that was doubted, if there is one, was true. True: the QP has failed by it. */
+bool vb_completer_believe(struct vb_wired *wired);
 /* The oldest work request fails; with the numbers of its sentence. */
 void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason);
 void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct vb_report report);
