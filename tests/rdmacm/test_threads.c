@@ -3,41 +3,14 @@
  * Threads that end what other threads are about to use. Nothing is to be seen here but by the
  * sanitizers, and that everything comes to an end.
  */
-#include "party.h"
+#include "fetch.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 300, FETCHERS = 2, HANG_S = 60 };
-
-static atomic_bool stop;
-
-static bool next(struct rdma_event_channel *channel, struct rdma_cm_event **event)
-{
-	struct pollfd ready = { .fd = channel->fd, .events = POLLIN };
-
-	return poll(&ready, 1, 10) == 1 && !rdma_get_cm_event(channel, event);
-}
-
-static void spin(long ns)
-{
-	struct timespec start, now;
-
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < ns);
-}
+enum { ROUNDS = 300 };
 
 /* From "not yet sent" to "long since fetched", also in the slow builds of the sanitizers. */
 static void wait_a_little(int round)
@@ -45,77 +18,7 @@ static void wait_a_little(int round)
 	spin(round % 60 * 15000L);
 }
 
-/* --- the one end: threads that fetch whatever comes --- */
-
-struct fetchers {
-	pthread_t threads[FETCHERS];
-	sem_t resolved;
-};
-
-/* The context of identifiers is the semaphore of those who wait for them to be resolved. */
-static void *fetch(void *channel)
-{
-	struct rdma_cm_event *event;
-
-	while (!stop) {
-		sem_t *resolved;
-
-		if (!next(channel, &event))
-			continue;
-		resolved = event->id->context;
-		if (event->event == RDMA_CM_EVENT_ADDR_RESOLVED ||
-		    event->event == RDMA_CM_EVENT_ROUTE_RESOLVED)
-			sem_post(resolved);
-		rdma_ack_cm_event(event);
-	}
-	return NULL;
-}
-
-static void fetchers_start(struct fetchers *fetchers, struct rdma_event_channel *channel)
-{
-	stop = false;
-	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
-	sem_init(&fetchers->resolved, 0, 0);
-	for (int i = 0; i < FETCHERS; i++)
-		pthread_create(&fetchers->threads[i], NULL, fetch, channel);
-}
-
-static void fetchers_stop(struct fetchers *fetchers)
-{
-	stop = true;
-	for (int i = 0; i < FETCHERS; i++)
-		pthread_join(fetchers->threads[i], NULL);
-	sem_destroy(&fetchers->resolved);
-}
-
-static void wait_for(sem_t *resolved)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += HANG_S;
-	while (sem_timedwait(resolved, &until))
-		assert_int_equal(errno, EINTR);
-}
-
-static struct rdma_cm_id *resolve(struct party *party, struct fetchers *fetchers)
-{
-	struct sockaddr_in addr;
-	struct rdma_cm_id *id;
-
-	address4(&addr, "127.0.0.1", party->port);
-	assert_int_equal(
-		rdma_create_id(party->client_channel, &id, &fetchers->resolved, party->ps), 0);
-	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&addr, 1000), 0);
-	wait_for(&fetchers->resolved);
-	if (party->ps != RDMA_PS_TCP)
-		return id;
-	assert_int_equal(rdma_resolve_route(id, 1000), 0);
-	wait_for(&fetchers->resolved);
-	return id;
-}
-
-/* --- the other end: a thread that answers requests in one way --- */
+/* --- a thread that answers requests in one way --- */
 
 struct server {
 	struct party *party;
@@ -167,7 +70,7 @@ static void *serve(void *arg)
 	struct rdma_cm_event *event;
 
 	while (!stop) {
-		if (next(server->party->server_channel, &event))
+		if (fetch_next(server->party->server_channel, &event))
 			serve_event(server, event);
 	}
 	while (server->count)
@@ -188,7 +91,7 @@ static void connect_and_destroy(struct server *server, bool disconnect)
 	fetchers_start(&fetchers, party.client_channel);
 	pthread_create(&server->thread, NULL, serve, server);
 	for (int i = 0; i < ROUNDS; i++) {
-		struct rdma_cm_id *id = resolve(&party, &fetchers);
+		struct rdma_cm_id *id = fetchers_resolve(&fetchers, &party);
 
 		party_create_qp(id);
 		assert_int_equal(rdma_connect(id, &param), 0);
@@ -262,7 +165,7 @@ static void a_qp_goes_while_its_group_is_joined_and_left(void **state)
 
 	party_begin(&party, RDMA_PS_UDP);
 	fetchers_start(&fetchers, party.client_channel);
-	join.id = resolve(&party, &fetchers);
+	join.id = fetchers_resolve(&fetchers, &party);
 	join.pd = ibv_alloc_pd(join.id->verbs);
 	assert_non_null(join.pd);
 	address4(&join.group, "239.1.2.9", 0);
@@ -301,7 +204,7 @@ static void *end_with_the_first_request(void *arg)
 	struct rdma_cm_event *event;
 	struct rdma_cm_id *id;
 
-	while (!next(listening->channel, &event))
+	while (!fetch_next(listening->channel, &event))
 		;
 	id = event->id;
 	rdma_ack_cm_event(event);
@@ -332,7 +235,7 @@ static void a_listener_goes_before_rdma_listen_returns(void **state)
 			0);
 		assert_int_equal(rdma_bind_addr(listening.listener, (struct sockaddr *)&addr), 0);
 		party.port = ntohs(rdma_get_src_port(listening.listener));
-		id = resolve(&party, &fetchers);
+		id = fetchers_resolve(&fetchers, &party);
 		assert_int_equal(rdma_connect(id, &param), 0);
 		pthread_create(&thread, NULL, end_with_the_first_request, &listening);
 		assert_int_equal(rdma_listen(listening.listener, 1), 0);
