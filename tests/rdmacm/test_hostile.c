@@ -14,8 +14,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <rdma/rsocket.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/gsi_datagram.h"
@@ -129,7 +134,7 @@ static void ask(struct stranger *stranger)
 	message.req.service_id = vb_cm_service_id(RDMA_PS_TCP, stranger->victims);
 	message.req.qpn = (uint32_t)draw(stranger) & 0xffffff;
 	message.req.transport = VB_CM_TRANSPORT_RC;
-	message.req.mtu = (uint8_t)below(stranger, 7);
+	message.req.mtu = (uint8_t)(1 + below(stranger, 5));
 	message.req.pkey = 0xffff;
 	message.req.local_cm_timeout = (uint8_t)below(stranger, 32);
 	message.req.max_cm_retries = (uint8_t)below(stranger, 16);
@@ -319,10 +324,121 @@ static void a_stranger_says_anything(void **state)
 	(void)state;
 }
 
+/* --- one process that is many --- */
+
+enum { MANY = 100, DESCRIPTORS = 512, LINES_MAX = DESCRIPTORS / 8 };
+
+static bool answers_in(uint32_t slot)
+{
+	const struct vb_cm_target target = vb_cm_target_slot(slot);
+	struct sockaddr_un life = { .sun_family = AF_UNIX };
+	int length = snprintf(life.sun_path + 1, sizeof(life.sun_path) - 1, "verbena.cm.life.%u",
+			      slot);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+	return vb_cm_bind(&target) >= 0 &&
+	       !bind(fd, (struct sockaddr *)&life,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) &&
+	       !listen(fd, 1);
+}
+
+/* In a child: it has the slots until it is killed. */
+static void be_many(int out)
+{
+	uint32_t slots[MANY];
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < MANY; i++)
+		if (vb_slot_claim(&slots[i]) < 0 || !answers_in(slots[i]))
+			_exit(1);
+	if (write(out, slots, sizeof(slots)) != sizeof(slots))
+		_exit(1);
+	for (;;)
+		pause();
+}
+
+static pid_t many_start(uint32_t slots[MANY])
+{
+	int ends[2];
+	pid_t child;
+
+	assert_int_equal(pipe(ends), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		be_many(ends[1]);
+	close(ends[1]);
+	assert_int_equal(read(ends[0], slots, MANY * sizeof(*slots)), MANY * sizeof(*slots));
+	close(ends[0]);
+	return child;
+}
+
+static int open_descriptors(void)
+{
+	int count = 0;
+
+	for (int fd = 0; fd < 8192; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+/* Each of them asks for a connection; only the last one is kept. */
+static struct rdma_cm_id *accept_from_all(struct party *party, const uint32_t slots[MANY])
+{
+	struct rdma_conn_param param = { .qp_num = 1, .rnr_retry_count = 7 };
+	struct stranger stranger = { .seed = 1, .victims = party->port };
+	struct rdma_cm_id *id = NULL;
+
+	stranger.own = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	for (int i = 0; i < MANY; i++) {
+		struct rdma_cm_event *event;
+
+		stranger.slot = slots[i];
+		ask(&stranger);
+		event = next_event(party->server_channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+		if (id)
+			assert_int_equal(rdma_destroy_id(id), 0);
+		id = event->id;
+		rdma_ack_cm_event(event);
+		assert_int_equal(rdma_accept(id, &param), 0);
+	}
+	close(stranger.own);
+	return id;
+}
+
+/* The lives of peers are followed by descriptors: not by all that there are. */
+static void a_peer_in_many_slots_takes_few_descriptors(void **state)
+{
+	struct rlimit before, few;
+	uint32_t slots[MANY];
+	struct party party;
+	pid_t child;
+	int count;
+
+	SKIP_WITHOUT_FORK();
+	child = many_start(slots);
+	party_begin(&party, RDMA_PS_TCP);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = DESCRIPTORS;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	count = open_descriptors();
+	party.server = accept_from_all(&party, slots);
+	assert_true(open_descriptors() <= count + LINES_MAX);
+	/* The last one is followed, too. */
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	expect_event(party.server_channel, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	party_end(&party);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_stranger_says_anything),
+		cmocka_unit_test(a_peer_in_many_slots_takes_few_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
