@@ -9,7 +9,7 @@
  *
  * Lives. An identifier lives until all its events that were taken from a channel are acknowledged;
  * a thread in rdma_get_cm_event works on the identifier before that. A QP lives until the last
- * thread has released it (qp.h). A channel outlives none of this: it is in the hands of its program.
+ * thread has released it (qp.h). The program keeps a channel as long as identifiers are on it.
  */
 #ifndef VB_RDMACM_CMA_H
 #define VB_RDMACM_CMA_H
@@ -214,6 +214,8 @@ void vb_cma_id_detach(struct vb_cma_id *id);
 
 /* Of a synchronous id: the event of its last call, or its request, is not looked at any more. */
 void vb_cma_done_with_event(struct vb_cma_id *id);
+/* It has this one now, and is done with the one before. */
+void vb_cma_keep_event(struct vb_cma_id *id, struct rdma_cm_event *event);
 /*
  * Of a synchronous id: waits for the event of the call and gives its status, 0 or -errno. Of
  * another the event may be out, and the id destroyed by who fetched it, before the call returns:

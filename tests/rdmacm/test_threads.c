@@ -5,6 +5,7 @@
  */
 #include "fetch.h"
 
+#include <rdma/rdma_verbs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -247,6 +248,76 @@ static void a_listener_goes_before_rdma_listen_returns(void **state)
 	(void)state;
 }
 
+/* --- several threads at one listener --- */
+
+enum { REQUESTS = 150, TAKERS = 3 };
+
+struct takers {
+	struct rdma_cm_id *listener;
+	atomic_int left;
+	atomic_bool failed;
+};
+
+static void *take_requests(void *arg)
+{
+	struct takers *takers = arg;
+
+	while (atomic_fetch_sub(&takers->left, 1) > 0) {
+		struct rdma_cm_id *id;
+
+		if (rdma_get_request(takers->listener, &id)) {
+			takers->failed = true;
+			return NULL;
+		}
+		rdma_reject(id, NULL, 0);
+		rdma_destroy_id(id);
+	}
+	return NULL;
+}
+
+static void listen_synchronously(struct takers *takers, struct party *party)
+{
+	struct sockaddr_in addr;
+
+	address4(&addr, "127.0.0.1", 0);
+	assert_int_equal(rdma_create_id(NULL, &takers->listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(takers->listener, (struct sockaddr *)&addr), 0);
+	assert_int_equal(rdma_listen(takers->listener, 0), 0);
+	party->port = ntohs(rdma_get_src_port(takers->listener));
+	takers->left = REQUESTS;
+	takers->failed = false;
+}
+
+static void several_threads_take_the_requests_of_one_listener(void **state)
+{
+	struct rdma_conn_param param = { .qp_num = 1, .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_cm_id *ids[REQUESTS];
+	pthread_t threads[TAKERS];
+	struct fetchers fetchers;
+	struct takers takers;
+	struct party party;
+
+	party_begin_unheard(&party, RDMA_PS_TCP);
+	fetchers_start(&fetchers, party.client_channel);
+	listen_synchronously(&takers, &party);
+	for (int i = 0; i < REQUESTS; i++) {
+		ids[i] = fetchers_resolve(&fetchers, &party);
+		assert_int_equal(rdma_connect(ids[i], &param), 0);
+	}
+	for (int i = 0; i < TAKERS; i++)
+		pthread_create(&threads[i], NULL, take_requests, &takers);
+	for (int i = 0; i < TAKERS; i++)
+		pthread_join(threads[i], NULL);
+	assert_false(takers.failed);
+	/* Not before: a request that got lost is said again. */
+	for (int i = 0; i < REQUESTS; i++)
+		assert_int_equal(rdma_destroy_id(ids[i]), 0);
+	assert_int_equal(rdma_destroy_id(takers.listener), 0);
+	fetchers_stop(&fetchers);
+	party_end(&party);
+	(void)state;
+}
+
 /* --- cancellation --- */
 
 struct destroyer {
@@ -309,6 +380,7 @@ int main(void)
 		cmocka_unit_test(both_ends_disconnect_and_go),
 		cmocka_unit_test(a_qp_goes_while_its_group_is_joined_and_left),
 		cmocka_unit_test(a_listener_goes_before_rdma_listen_returns),
+		cmocka_unit_test(several_threads_take_the_requests_of_one_listener),
 		cmocka_unit_test(a_thread_that_is_cancelled_keeps_no_lock),
 	};
 
