@@ -170,10 +170,11 @@ void vb_cm_on_rep(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *m
 	}
 	/*
 	 * The peer has its QP from a process that is gone, and we still hold that one's connection.
-	 * Linux refuses the new one for it; but here it is common that QPNs come back.
+	 * Linux refuses the new one for it; but here it is common that QPNs come back. Nobody ends
+	 * the connection of another user by naming his QP.
 	 */
 	old = vb_cm_find_remote_qpn(cm, &endpoint->host, peer.qpn);
-	if (old)
+	if (old && old->route.user == endpoint->route.user)
 		vb_cm_stale(old);
 	endpoint->state = VB_CM_REP_RECEIVED;
 	endpoint->remote_id = message->rep.local_comm_id;

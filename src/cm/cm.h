@@ -322,6 +322,9 @@ void vb_cm_data_arrived(struct vb_cm *cm, uint32_t qpn, uint64_t now_ns);
 int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns);
 /* A process of this host is dead: its connections are disconnected. A look at every endpoint. */
 void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns);
+/* In which slots of this host peers of endpoints say that they are. A look at every endpoint. */
+enum { VB_CM_SLOTS = 1 << 12 };
+void vb_cm_slots_met(const struct vb_cm *cm, bool met[VB_CM_SLOTS]);
 /* The same for another host on which nobody is left; who waits for an answer has waited enough. */
 void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns);
 /*

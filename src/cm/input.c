@@ -90,17 +90,19 @@ void vb_cm_dispatch(struct vb_cm_endpoint *endpoint, const struct vb_cm_message 
 
 /*
  * Who gives up before it heard from us cannot name our id: its REJ has its own, and its device
- * (IBA 12.6.7.2, reason 4).
+ * (IBA 12.6.7.2, reason 4). Others may find out both, but not the transaction of its request.
  */
 static struct vb_cm_endpoint *find_by_timeout(struct vb_cm *cm, const struct vb_cm_route *route,
-					      const struct vb_cm_rej *rej)
+					      const struct vb_cm_message *message)
 {
+	const struct vb_cm_rej *rej = &message->rej;
 	union ibv_gid host = vb_cm_host(cm, &route->remote);
 	struct vb_cm_endpoint *endpoint =
 		vb_cm_find_remote_id(cm, &host, rej->local_comm_id, false);
 
 	if (!endpoint || rej->info_length < sizeof(uint64_t) ||
-	    vb_get64(rej->info) != endpoint->peer.ca_guid)
+	    vb_get64(rej->info) != endpoint->peer.ca_guid ||
+	    message->transaction_id != endpoint->transaction_id)
 		return NULL;
 	return endpoint;
 }
@@ -111,13 +113,28 @@ static struct vb_cm_endpoint *find(struct vb_cm *cm, const struct vb_cm_route *r
 	uint32_t id = vb_cm_receiver_id(message);
 
 	if (!id && message->attribute == VB_CM_REJ && message->rej.reason == VB_CM_REJ_TIMEOUT)
-		return find_by_timeout(cm, route, &message->rej);
+		return find_by_timeout(cm, route, message);
 	return vb_cm_find_local_id(cm, id);
+}
+
+/*
+ * Nobody has told its id yet, and ours can be found by trying: an answer has the transaction of what
+ * it answers (IBA 12.6.1), which cannot. A DREP answers a probe, which has its own.
+ */
+static bool knows_request(const struct vb_cm_endpoint *endpoint,
+			  const struct vb_cm_message *message)
+{
+	if (endpoint->state != VB_CM_REQ_SENT && endpoint->state != VB_CM_SIDR_REQ_SENT)
+		return true;
+	return message->attribute == VB_CM_DREP ||
+	       message->transaction_id == endpoint->transaction_id;
 }
 
 /* Does the sender know itself, too? */
 static bool is_from_peer(const struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
+	if (!knows_request(endpoint, message))
+		return false;
 	return message->attribute == VB_CM_SIDR_REP || !endpoint->remote_id ||
 	       vb_cm_sender_id(message) == endpoint->remote_id;
 }

@@ -230,3 +230,19 @@ void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns)
 				vb_cm_wait(endpoint, 0); /* ask again who is there */
 		}
 }
+
+/* Orphans do not count: nobody would hear of the end of their peers. */
+void vb_cm_slots_met(const struct vb_cm *cm, bool met[VB_CM_SLOTS])
+{
+	static const union ibv_gid this_host;
+
+	memset(met, 0, VB_CM_SLOTS * sizeof(*met));
+	for (uint32_t i = 0; i <= cm->by_local_id.mask; i++)
+		vb_list_for(endpoint, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
+			    in_local_id.list) {
+			if (endpoint->orphan || !vb_cm_gid_equal(&endpoint->host, &this_host))
+				continue;
+			met[endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT] = true;
+			met[endpoint->mra_id >> VB_COMM_ID_SLOT_SHIFT] = true;
+		}
+}

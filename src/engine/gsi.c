@@ -286,19 +286,19 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 
 	if (!gsi)
 		return -ENOMEM;
-	for (;;) {
+	do
 		size = receive(fd, datagram, uid);
-		if (size < 0 && errno == EINTR)
-			continue;
-		if (size < 0)
-			return -errno;
-		if (!is_plausible(datagram, size)) {
-			vb_gsi_count(gsi, VB_GSI_MALFORMED);
-		} else if (datagram->from_wire && !may_forward(nic, &datagram->dst, *uid)) {
-			vb_gsi_count(gsi, VB_GSI_REFUSED);
-		} else {
-			vb_gsi_count(gsi, VB_GSI_TAKEN);
-			return 0;
-		}
+	while (size < 0 && errno == EINTR);
+	if (size < 0)
+		return -errno;
+	if (!is_plausible(datagram, size)) {
+		vb_gsi_count(gsi, VB_GSI_MALFORMED);
+		return -EBADMSG;
 	}
+	if (datagram->from_wire && !may_forward(nic, &datagram->dst, *uid)) {
+		vb_gsi_count(gsi, VB_GSI_REFUSED);
+		return -EBADMSG;
+	}
+	vb_gsi_count(gsi, VB_GSI_TAKEN);
+	return 0;
 }

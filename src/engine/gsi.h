@@ -45,7 +45,8 @@ int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own);
 int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram);
 /*
  * One that has arrived on a descriptor of ours, from a process of this user; -EAGAIN: none. What is
- * malformed is not shown, nor what cannot have come through the port as it says.
+ * malformed is not shown, nor what cannot have come through the port as it says: -EBADMSG, one at a
+ * time, since anybody on this host can write there without end.
  */
 int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram, uid_t *uid);
 

@@ -108,6 +108,15 @@ static int check(struct vb_cma_id *id, const struct rdma_conn_param *param,
 	return err;
 }
 
+static int ready_qp(struct vb_cma_id *id)
+{
+	struct ibv_qp *qp = vb_cma_qp_hold(id);
+	int err = vb_cma_qp_ready(id, qp, id->responder_resources, id->initiator_depth);
+
+	vb_cma_qp_release(id, qp);
+	return err;
+}
+
 static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
 	struct vb_cma_data data;
@@ -118,7 +127,7 @@ static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *pa
 	take_depths(id, param);
 	vb_cma_param_qp(id, param);
 	if (!is_datagram(id))
-		err = vb_cma_qp_ready(id, id->responder_resources, id->initiator_depth);
+		err = ready_qp(id);
 	if (err)
 		return err;
 	vb_cma_lock();

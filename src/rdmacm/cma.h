@@ -6,6 +6,10 @@
  * is taken by the callers of rdma_* and by the service thread of the engine, which brings messages
  * and timers; no verbs are called while it is held. QPs are moved by the thread that calls rdma_*,
  * the service thread only queues events.
+ *
+ * Lives. An identifier lives until all its events that were taken from a channel are acknowledged;
+ * a thread in rdma_get_cm_event works on the identifier before that. A QP lives until the last
+ * thread has released it (qp.h). The program keeps a channel as long as identifiers are on it.
  */
 #ifndef VB_RDMACM_CMA_H
 #define VB_RDMACM_CMA_H
@@ -68,6 +72,9 @@ struct vb_cma_id {
 	struct vb_list channel_node;
 	uint32_t events_reported, events_acked;
 	pthread_cond_t acked;
+	unsigned qp_users; /* holds of id.qp, which its end waits for; see vb_cma_qp_hold */
+	bool qp_ending;	   /* it was taken away, and is being detached from groups */
+	pthread_cond_t qp_changed; /* one of the two */
 
 	struct vb_cma_device *device; /* counted; NULL: bound to none */
 	int ifindex;		      /* of the interface that it is bound to, else 0 */
@@ -152,7 +159,7 @@ struct vb_list *vb_cma_ids(void);
 
 void vb_cma_lock(void);
 void vb_cma_unlock(void);
-/* Waits on cond with the lock of the library. */
+/* Waits on cond with the lock of the library; no cancellation point. */
 void vb_cma_wait(pthread_cond_t *cond);
 /* Sets the timer to what the connection manager wants; under the lock, after each use of it. */
 void vb_cma_rearm(void);
@@ -207,6 +214,8 @@ void vb_cma_id_detach(struct vb_cma_id *id);
 
 /* Of a synchronous id: the event of its last call, or its request, is not looked at any more. */
 void vb_cma_done_with_event(struct vb_cma_id *id);
+/* It has this one now, and is done with the one before. */
+void vb_cma_keep_event(struct vb_cma_id *id, struct rdma_cm_event *event);
 /*
  * Of a synchronous id: waits for the event of the call and gives its status, 0 or -errno. Of
  * another the event may be out, and the id destroyed by who fetched it, before the call returns:

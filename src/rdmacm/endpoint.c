@@ -118,14 +118,21 @@ static int check_request(const struct rdma_cm_event *event)
 }
 
 /* The QP that the endpoint was made for. */
-static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_id *id)
+static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_event *event)
 {
 	struct ibv_qp_init_attr attr;
+	int err;
 
 	if (!listener->qp_init_attr)
 		return 0;
 	attr = *listener->qp_init_attr;
-	return rdma_create_qp(id, listener->id.pd, &attr) ? -errno : 0;
+	if (!rdma_create_qp(event->id, listener->id.pd, &attr))
+		return 0;
+	err = -errno;
+	/* Nobody else could: the caller does not get the identifier. */
+	rdma_destroy_id(event->id);
+	event->id = NULL;
+	return err;
 }
 
 static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
@@ -140,20 +147,15 @@ static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
 	vb_cma_done_with_event(listener);
 	if (rdma_get_cm_event(listener->id.channel, &event))
 		return -errno;
-	listener->id.event = event;
 	err = check_request(event);
-	if (err)
-		return err;
-	err = create_qp_of(listener, event->id);
+	if (!err)
+		err = create_qp_of(listener, event);
 	if (err) {
-		/* Nobody else could: the caller does not get the identifier. */
-		rdma_destroy_id(event->id);
-		event->id = NULL;
+		vb_cma_keep_event(listener, event);
 		return err;
 	}
 	*id = event->id;
 	(*id)->event = event;
-	listener->id.event = NULL;
 	return 0;
 }
 

@@ -46,34 +46,47 @@ static void discard_child(struct vb_cma_id *child)
 	vb_cma_unlock();
 }
 
-/* A request: from now on the identifier is the application's. */
+/*
+ * The identifier is the application's. Before that it had no events: another thread could have
+ * fetched them, while this one finds that the request must be refused.
+ */
+static void tell(struct vb_cma_id *child)
+{
+	vb_cma_lock();
+	child->told = true;
+	if (child->state == VB_CMA_REMOVED && !child->removing)
+		(void)vb_cma_event_raise(child, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	vb_cma_unlock();
+}
+
 static enum verdict on_request(struct vb_cma_event *event)
 {
 	struct vb_cma_id *child = vb_cma_id(event->event.id);
 	int err;
 
 	vb_cma_lock();
-	child->told = true;
 	vb_cm_taken(&child->endpoint);
 	vb_cma_rearm();
 	vb_cma_unlock();
 	err = attach_child(child);
 	if (!err && event->owner->sync)
 		err = vb_cma_migrate(child, NULL);
-	if (!err)
+	if (!err) {
+		tell(child);
 		return REPORT;
+	}
 	vb_explain("a connection request is refused: error %d", -err);
 	discard_child(child);
 	return DISCARD;
 }
 
 /* The QP is ready for the peer before the peer hears that it may send. */
-static int finish_connect(struct vb_cma_id *id)
+static int finish_connect(struct vb_cma_id *id, struct ibv_qp *qp)
 {
-	int err = vb_cma_ece_respond(id);
+	int err = vb_cma_ece_respond(id, qp);
 
 	if (!err)
-		err = vb_cma_qp_ready(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+		err = vb_cma_qp_ready(id, qp, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 	if (err)
 		return err;
 	vb_cma_lock();
@@ -98,12 +111,14 @@ static void give_up_connect(struct vb_cma_id *id)
 static enum verdict on_response(struct vb_cma_event *event)
 {
 	struct vb_cma_id *id = event->owner;
+	struct ibv_qp *qp = vb_cma_qp_hold(id);
 	int err;
 
 	/* A QP of the application's own: it calls rdma_establish when that is ready. */
-	if (!id->id.qp)
+	if (!qp)
 		return REPORT;
-	err = finish_connect(id);
+	err = finish_connect(id, qp);
+	vb_cma_qp_release(id, qp);
 	if (!err) {
 		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return REPORT;
@@ -127,9 +142,19 @@ static enum verdict on_established(struct vb_cma_event *event)
 	return REPORT;
 }
 
+static bool is_given_up(struct vb_cma_id *id)
+{
+	bool given_up;
+
+	vb_cma_lock();
+	given_up = id->connect_error;
+	vb_cma_unlock();
+	return given_up;
+}
+
 static enum verdict on_rejected(struct vb_cma_event *event)
 {
-	if (event->owner->connect_error)
+	if (is_given_up(event->owner))
 		return DISCARD;
 	(void)vb_cma_qp_error(event->owner);
 	return REPORT;
@@ -137,7 +162,7 @@ static enum verdict on_rejected(struct vb_cma_event *event)
 
 static enum verdict on_disconnected(struct vb_cma_event *event)
 {
-	return event->owner->connect_error ? DISCARD : REPORT;
+	return is_given_up(event->owner) ? DISCARD : REPORT;
 }
 
 static enum verdict settle(struct vb_cma_event *event)
@@ -161,6 +186,18 @@ static enum verdict settle(struct vb_cma_event *event)
 	}
 }
 
+/* A thread that was cancelled in there would leave an event that nobody acknowledges. */
+static enum verdict settle_uncancelled(struct vb_cma_event *event)
+{
+	enum verdict verdict;
+	int cancel_state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+	verdict = settle(event);
+	pthread_setcancelstate(cancel_state, NULL);
+	return verdict;
+}
+
 static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 {
 	struct vb_cma_event *event;
@@ -170,7 +207,7 @@ static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 		err = vb_cma_channel_take(channel, &event);
 		if (err)
 			return err;
-		if (settle(event) == REPORT) {
+		if (settle_uncancelled(event) == REPORT) {
 			*out = &event->event;
 			return 0;
 		}

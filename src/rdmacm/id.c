@@ -54,6 +54,7 @@ static struct vb_cma_id *allocate(void *context, enum rdma_port_space ps, enum i
 	id->id.ps = ps;
 	id->id.qp_type = qp_type;
 	pthread_cond_init(&id->acked, NULL);
+	pthread_cond_init(&id->qp_changed, NULL);
 	vb_list_init(&id->node);
 	vb_list_init(&id->channel_node);
 	vb_list_init(&id->groups);
@@ -129,6 +130,7 @@ void vb_cma_id_free(struct vb_cma_id *id)
 	vb_list_remove(&id->node);
 	vb_list_remove(&id->channel_node);
 	pthread_cond_destroy(&id->acked);
+	pthread_cond_destroy(&id->qp_changed);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->connect);
@@ -234,7 +236,6 @@ static void destroy_here(struct vb_cma_id *id)
 {
 	struct vb_cma_channel *own = id->sync ? vb_cma_channel_of(id) : NULL;
 
-	vb_cma_groups_leave(id);
 	vb_cma_lock();
 	vb_cma_id_silence(id);
 	vb_cma_rearm();
@@ -244,9 +245,9 @@ static void destroy_here(struct vb_cma_id *id)
 	vb_cma_lock();
 	wait_for_acks(id);
 	vb_cma_unlock();
+	vb_cma_groups_leave(id); /* not before: an event that was being fetched attaches the QP */
 	if (id->device)
 		vb_cma_device_release(id->device);
-	vb_cma_groups_free(id);
 	vb_cma_lock();
 	vb_cma_id_free(id);
 	vb_cma_unlock();

@@ -109,9 +109,12 @@ void vb_cma_io_messages(int fd, uint32_t arg)
 
 	(void)arg;
 	for (int i = 0; i < DATAGRAMS_AT_ONCE; i++) {
-		if (vb_cma_engine()->gsi_receive(fd, &datagram, &uid))
+		int err = vb_cma_engine()->gsi_receive(fd, &datagram, &uid);
+
+		if (!err)
+			input(&datagram, uid);
+		else if (err != -EBADMSG)
 			return;
-		input(&datagram, uid);
 	}
 }
 

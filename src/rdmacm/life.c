@@ -15,14 +15,19 @@
 #include "rdmacm/io.h"
 #include "rdmacm/probe.h"
 
-enum { SLOTS = 1 << (32 - VB_COMM_ID_SLOT_SHIFT) };
+enum { SLOTS = VB_CM_SLOTS };
+_Static_assert(SLOTS == 1 << (32 - VB_COMM_ID_SLOT_SHIFT), "every slot that an id can name");
 #define RETRY_NS 10000000u
 
 static uint32_t own_slot;
 static int listener = -1;
 
-/* Lines to peers, by slot. Once there is one it stays: a process has few peers. */
+/*
+ * Lines to peers, by slot. Once there is one it stays: a process has few peers. Where it has many,
+ * or one that pretends to be, lines that no connection needs make room.
+ */
 static int lines[SLOTS];    /* descriptor + 1; 0: none */
+static unsigned line_count;
 static bool missing[SLOTS]; /* to be connected, or dead: the next tick tells */
 static uint32_t missing_count;
 
@@ -46,13 +51,8 @@ static int open_socket(void)
 	return vb_fd_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-/* --- the own end: lines of others --- */
-
-static unsigned callers;
-static bool full; /* callers wait in the listener's queue: they notice our death there as well */
-
-/* Anybody on this host can call, and often. */
-static unsigned callers_max(void)
+/* Anybody on this host can call, and often, or be called. */
+static unsigned lines_max(void)
 {
 	struct rlimit limit;
 
@@ -60,6 +60,11 @@ static unsigned callers_max(void)
 		return SLOTS;
 	return (unsigned)limit.rlim_cur / 8;
 }
+
+/* --- the own end: lines of others --- */
+
+static unsigned callers;
+static bool full; /* callers wait in the listener's queue: they notice our death there as well */
 
 /* A peer hung up, or writes what nobody asked for. */
 static void caller_gone(int fd, uint32_t arg)
@@ -76,7 +81,7 @@ static void caller_ready(int fd, uint32_t arg)
 
 	(void)arg;
 	errno = EMFILE;
-	if (callers < callers_max())
+	if (callers < lines_max())
 		caller = vb_fd_high(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 	if (caller < 0 && (errno == EMFILE || errno == ENFILE)) {
 		vb_cma_io_unwatch(fd); /* it stays readable: the next tick looks again */
@@ -114,11 +119,24 @@ static void died(uint32_t slot)
 	vb_cm_slot_died(vb_cma_cm(), slot, vb_now_ns());
 }
 
-static void line_broke(int fd, uint32_t slot)
+static void hang_up(uint32_t slot)
 {
+	const int fd = lines[slot] - 1;
+
 	vb_cma_io_unwatch(fd);
 	close(fd);
 	lines[slot] = 0;
+	line_count--;
+}
+
+static void line_broke(int fd, uint32_t slot)
+{
+	char byte;
+
+	/* The event may be that of a line before, which had the number until a moment ago. */
+	if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
+		return;
+	hang_up(slot);
 	died(slot);
 }
 
@@ -126,7 +144,7 @@ static void line_broke(int fd, uint32_t slot)
 static int call(uint32_t slot)
 {
 	struct name name = name_of(slot);
-	int err = 0, fd = open_socket();
+	int err = 0, fd = line_count < lines_max() ? open_socket() : -1;
 
 	if (fd < 0)
 		return -EAGAIN;
@@ -136,9 +154,11 @@ static int call(uint32_t slot)
 		err = vb_cma_io_watch(fd, line_broke, slot) ? -EAGAIN : 0;
 	if (err)
 		close(fd);
-	else
-		lines[slot] = fd + 1;
-	return err;
+	if (err)
+		return err;
+	lines[slot] = fd + 1;
+	line_count++;
+	return 0;
 }
 
 static void set_missing(uint32_t slot, bool value)
@@ -164,9 +184,25 @@ void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
 		set_missing(slot, true);
 }
 
+static void make_room(void)
+{
+	static bool met[SLOTS];
+
+	vb_cm_slots_met(vb_cma_cm(), met);
+	for (uint32_t slot = 0; slot < SLOTS; slot++) {
+		if (met[slot])
+			continue;
+		set_missing(slot, false);
+		if (lines[slot])
+			hang_up(slot);
+	}
+}
+
 void vb_cma_life_tick(uint64_t now_ns)
 {
 	(void)now_ns;
+	if (missing_count && line_count >= lines_max())
+		make_room();
 	if (full)
 		full = vb_cma_io_watch(listener, caller_ready, 0);
 	for (uint32_t slot = 0; missing_count && slot < SLOTS; slot++) {
@@ -193,6 +229,6 @@ void vb_cma_life_forget(void)
 	vb_cma_io_close(line_broke);
 	memset(lines, 0, sizeof(lines));
 	memset(missing, 0, sizeof(missing));
-	missing_count = callers = 0;
+	missing_count = callers = line_count = 0;
 	full = false;
 }

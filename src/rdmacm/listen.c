@@ -47,9 +47,8 @@ static int listen_locked(struct vb_cma_id *id, int backlog)
 }
 
 /* Requests of other hosts. Without it those of this host still come: that is not an error. */
-static void listen_to_hosts(struct vb_cma_id *id)
+static void listen_to_hosts(const struct sockaddr *addr)
 {
-	const struct sockaddr *addr = &id->id.route.addr.src_addr;
 	const union ibv_gid own = vb_address_gid(addr);
 
 	if (vb_address_is_any(addr))
@@ -68,14 +67,17 @@ static int bind_anywhere(struct vb_cma_id *id)
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
 	struct vb_cma_id *listener = vb_cma_id(id);
+	struct sockaddr_storage addr;
 	int err = listener->state == VB_CMA_IDLE ? bind_anywhere(listener) : 0;
 
 	if (!err) {
 		vb_cma_lock();
+		/* Another thread may fetch a request, and destroy the listener, from here on. */
+		addr = id->route.addr.src_storage;
 		err = listen_locked(listener, backlog);
 		vb_cma_unlock();
 	}
 	if (!err)
-		listen_to_hosts(listener);
+		listen_to_hosts((const struct sockaddr *)&addr);
 	return vb_return_minus_one(err);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rdmacm/qp.h"
 #include "rdmacm/route.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -21,15 +22,33 @@ void vb_cma_group_acked(struct vb_cma_group *group)
 	group->events_acked++;
 }
 
+/* Under the lock. */
+static bool is_left(const struct vb_cma_group *group)
+{
+	return vb_list_empty(&group->node);
+}
+
+/*
+ * The QP is held until the group says that it is attached: so who destroys the QP detaches it. Who
+ * left the group meanwhile found nothing to detach.
+ */
 static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
 {
-	int err = 0;
+	struct ibv_qp *qp;
+	bool left;
+	int err;
 
 	if (group->send_only)
 		return 0;
-	if (id->id.qp)
-		err = ibv_attach_mcast(id->id.qp, &group->mgid, 0);
-	group->attached = !err;
+	qp = vb_cma_qp_hold(id);
+	err = qp ? ibv_attach_mcast(qp, &group->mgid, 0) : 0;
+	vb_cma_lock();
+	left = is_left(group);
+	group->attached = !err && !left;
+	vb_cma_unlock();
+	if (qp && !err && left)
+		(void)ibv_detach_mcast(qp, &group->mgid, 0);
+	vb_cma_qp_release(id, qp);
 	return -err;
 }
 
@@ -176,11 +195,25 @@ static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
 	}
 }
 
-static void detach(struct vb_cma_id *id, struct vb_cma_group *group)
+/* The group that was joined by this address: it is in no list any more; NULL. */
+static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *addr)
 {
-	if (id->id.qp && group->attached)
-		(void)ibv_detach_mcast(id->id.qp, &group->mgid, 0);
-	group->attached = false;
+	struct ibv_qp *qp = vb_cma_qp_hold(id); /* first: who destroys it waits, or has detached it */
+	struct vb_cma_group *group;
+	bool attached = false;
+
+	vb_cma_lock();
+	group = find(id, addr);
+	if (group) {
+		vb_list_remove(&group->node);
+		cancel(id, group);
+		attached = group->attached;
+	}
+	vb_cma_unlock();
+	if (qp && attached)
+		(void)ibv_detach_mcast(qp, &group->mgid, 0);
+	vb_cma_qp_release(id, qp);
+	return group;
 }
 
 static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
@@ -190,18 +223,11 @@ static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
 
 	if (err)
 		return err;
-	vb_cma_lock();
-	group = find(id, addr);
-	if (group) {
-		vb_list_remove(&group->node);
-		cancel(id, group);
-	}
-	vb_cma_unlock();
+	group = take(id, addr);
 	if (!group) {
 		vb_explain("rdma_leave_multicast: that group was not joined");
 		return -EADDRNOTAVAIL;
 	}
-	detach(id, group);
 	if (id->sync && id->id.event && ((struct vb_cma_event *)id->id.event)->group == group) {
 		/* The event of the join is ours to acknowledge. */
 		rdma_ack_cm_event(id->id.event);
@@ -211,7 +237,6 @@ static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
 	while (group->events_acked != group->events_reported)
 		vb_cma_wait(&id->acked);
 	vb_cma_unlock();
-	detach(id, group); /* another thread was fetching its event, which attaches */
 	free(group);
 	return 0;
 }
@@ -223,13 +248,38 @@ VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 	return vb_return_minus_one(leave(vb_cma_id(id), addr));
 }
 
-void vb_cma_groups_leave(struct vb_cma_id *id)
+/* One of those that are attached, which it is not any more. */
+static bool take_attached(struct vb_cma_id *id, union ibv_gid *mgid)
 {
-	vb_list_for(group, &id->groups, struct vb_cma_group, node) detach(id, group);
+	bool found = false;
+
+	vb_cma_lock();
+	vb_list_for(group, &id->groups, struct vb_cma_group, node) {
+		if (found || !group->attached)
+			continue;
+		group->attached = false;
+		*mgid = group->mgid;
+		found = true;
+	}
+	vb_cma_unlock();
+	return found;
 }
 
-void vb_cma_groups_free(struct vb_cma_id *id)
+void vb_cma_groups_detach(struct vb_cma_id *id, struct ibv_qp *qp)
 {
+	union ibv_gid mgid;
+
+	while (take_attached(id, &mgid))
+		(void)ibv_detach_mcast(qp, &mgid, 0);
+}
+
+void vb_cma_groups_leave(struct vb_cma_id *id)
+{
+	struct ibv_qp *qp = vb_cma_qp_hold(id);
+
+	if (qp)
+		vb_cma_groups_detach(id, qp);
+	vb_cma_qp_release(id, qp);
 	vb_list_for(group, &id->groups, struct vb_cma_group, node) {
 		vb_list_remove(&group->node);
 		free(group);

@@ -6,7 +6,7 @@
 #include "rdmacm/cma.h"
 
 struct vb_cma_group {
-	struct vb_list node; /* in id->groups */
+	struct vb_list node; /* in id->groups, until it is left */
 	struct sockaddr_storage addr;
 	union ibv_gid mgid;
 	void *context;
@@ -20,8 +20,9 @@ void vb_cma_group_joined(struct vb_cma_event *event);
 /* Under the lock. */
 void vb_cma_group_acked(struct vb_cma_group *group);
 
-/* All groups: the QP is detached; then, when nobody looks at their events any more, the memory. */
+/* All groups let go of a QP that is no longer the identifier's. */
+void vb_cma_groups_detach(struct vb_cma_id *id, struct ibv_qp *qp);
+/* All groups are left; nobody looks at their events any more. */
 void vb_cma_groups_leave(struct vb_cma_id *id);
-void vb_cma_groups_free(struct vb_cma_id *id);
 
 #endif

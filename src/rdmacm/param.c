@@ -58,6 +58,7 @@ int vb_cma_param_check(struct vb_cma_id *id, const struct rdma_conn_param *param
 
 void vb_cma_param_qp(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
+	vb_cma_lock();
 	if (id->id.qp) {
 		id->qp_num = id->id.qp->qp_num;
 		id->srq = id->id.qp->srq != NULL;
@@ -65,4 +66,5 @@ void vb_cma_param_qp(struct vb_cma_id *id, const struct rdma_conn_param *param)
 		id->qp_num = param->qp_num;
 		id->srq = param->srq != 0;
 	}
+	vb_cma_unlock();
 }

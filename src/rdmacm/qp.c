@@ -25,9 +25,63 @@ static int step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state
 	return -ibv_modify_qp(qp, &attr, mask);
 }
 
-int vb_cma_qp_ready(struct vb_cma_id *id, uint8_t responder_resources, uint8_t initiator_depth)
+/* --- holding --- */
+
+struct ibv_qp *vb_cma_qp_hold(struct vb_cma_id *id)
 {
-	struct ibv_qp *qp = id->id.qp;
+	struct ibv_qp *qp;
+
+	vb_cma_lock();
+	/* So that without a QP there is none that a group is attached to. */
+	while (id->qp_ending)
+		vb_cma_wait(&id->qp_changed);
+	qp = id->id.qp;
+	if (qp)
+		id->qp_users++;
+	vb_cma_unlock();
+	return qp;
+}
+
+void vb_cma_qp_release(struct vb_cma_id *id, struct ibv_qp *qp)
+{
+	if (!qp)
+		return;
+	vb_cma_lock();
+	if (!--id->qp_users)
+		pthread_cond_broadcast(&id->qp_changed);
+	vb_cma_unlock();
+}
+
+/* Nobody finds it any more, and those who held it have released it. */
+static struct ibv_qp *take(struct vb_cma_id *id)
+{
+	struct ibv_qp *qp;
+
+	vb_cma_lock();
+	qp = id->id.qp;
+	id->id.qp = NULL;
+	id->qp_ending |= qp != NULL;
+	/* The threads of a parent process are not here. */
+	while (id->qp_users && id->generation == vb_cma_generation())
+		vb_cma_wait(&id->qp_changed);
+	vb_cma_unlock();
+	return qp;
+}
+
+static void detach(struct vb_cma_id *id, struct ibv_qp *qp)
+{
+	vb_cma_groups_detach(id, qp);
+	vb_cma_lock();
+	id->qp_ending = false;
+	pthread_cond_broadcast(&id->qp_changed);
+	vb_cma_unlock();
+}
+
+/* --- states --- */
+
+int vb_cma_qp_ready(struct vb_cma_id *id, struct ibv_qp *qp, uint8_t responder_resources,
+		    uint8_t initiator_depth)
+{
 	int err;
 
 	if (!qp)
@@ -46,8 +100,11 @@ int vb_cma_qp_ready(struct vb_cma_id *id, uint8_t responder_resources, uint8_t i
 int vb_cma_qp_error(struct vb_cma_id *id)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_qp *qp = vb_cma_qp_hold(id);
+	int err = qp ? ibv_modify_qp(qp, &attr, IBV_QP_STATE) : 0;
 
-	return id->id.qp ? -ibv_modify_qp(id->id.qp, &attr, IBV_QP_STATE) : 0;
+	vb_cma_qp_release(id, qp);
+	return -err;
 }
 
 int vb_cma_qp_begin(struct vb_cma_id *id, struct ibv_qp *qp)
@@ -100,7 +157,7 @@ static int ece_learn(struct vb_cma_id *id, struct ibv_qp *qp)
 	return err;
 }
 
-int vb_cma_ece_respond(struct vb_cma_id *id)
+int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece = { .vendor_id = id->local_ece.vendor_id };
 
@@ -109,7 +166,7 @@ int vb_cma_ece_respond(struct vb_cma_id *id)
 			return -EINVAL;
 		ece.options = id->remote_ece.options;
 	}
-	return ignore_unsupported(ibv_set_ece(id->id.qp, &ece));
+	return ignore_unsupported(ibv_set_ece(qp, &ece));
 }
 
 /* --- creating --- */
@@ -184,7 +241,9 @@ static int make(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	}
 	if (qp->pd) /* an XRC_RECV QP has none */
 		id->id.pd = qp->pd;
+	vb_cma_lock();
 	id->id.qp = qp;
+	vb_cma_unlock();
 	return 0;
 }
 
@@ -241,10 +300,11 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	if (!id || !id->qp)
+	struct ibv_qp *qp = id ? take(vb_cma_id(id)) : NULL;
+
+	if (!qp)
 		return;
-	vb_cma_groups_leave(vb_cma_id(id));
-	ibv_destroy_qp(id->qp);
-	id->qp = NULL;
+	detach(vb_cma_id(id), qp);
+	ibv_destroy_qp(qp);
 	vb_cma_queues_destroy(id);
 }

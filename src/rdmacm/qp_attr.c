@@ -30,27 +30,9 @@ static bool is_requester(const struct vb_cma_id *id)
 	return is_reliable(id) && id->id.qp_type != IBV_QPT_XRC_RECV;
 }
 
-static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
-{
-	attr->port_num = 1;
-	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	if (is_datagram(id)) {
-		attr->qkey = RDMA_UDP_QKEY;
-		*mask |= IBV_QP_QKEY;
-		return 0;
-	}
-	*mask |= IBV_QP_ACCESS_FLAGS;
-	/* Nothing may be written before there is a peer. */
-	if (!id->has_endpoint)
-		return 0;
-	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (id->responder_resources)
-		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	return 0;
-}
-
-/* What the service thread may change meanwhile. */
+/* What the service thread, or a thread that destroys the identifier, may change meanwhile. */
 struct agreed {
+	bool begun;    /* there is a connection, or a request */
 	bool answered; /* there is a peer whose QP is known */
 	uint32_t remote_qpn, rq_psn;
 	struct vb_cm_peer peer;
@@ -84,12 +66,32 @@ static struct agreed agreed(const struct vb_cma_id *id)
 	struct agreed values;
 
 	vb_cma_lock();
+	values.begun = id->has_endpoint;
 	values.answered = is_answered(id);
 	values.remote_qpn = id->endpoint.remote_qpn;
 	values.rq_psn = id->endpoint.rq_psn;
 	values.peer = id->endpoint.peer;
 	vb_cma_unlock();
 	return values;
+}
+
+static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	attr->port_num = 1;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (is_datagram(id)) {
+		attr->qkey = RDMA_UDP_QKEY;
+		*mask |= IBV_QP_QKEY;
+		return 0;
+	}
+	*mask |= IBV_QP_ACCESS_FLAGS;
+	/* Nothing may be written before there is a peer. */
+	if (!agreed(id).begun)
+		return 0;
+	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (id->responder_resources)
+		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	return 0;
 }
 
 static int to_rtr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)

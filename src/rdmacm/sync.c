@@ -13,12 +13,30 @@ static int status_of(const struct rdma_cm_event *event)
 	return event->status < 0 ? event->status : -event->status;
 }
 
+/* Under the lock: several threads may wait for the requests of one listener. */
+static struct rdma_cm_event *exchange(struct vb_cma_id *id, struct rdma_cm_event *event)
+{
+	struct rdma_cm_event *before;
+
+	vb_cma_lock();
+	before = id->id.event;
+	id->id.event = event;
+	vb_cma_unlock();
+	return before;
+}
+
+void vb_cma_keep_event(struct vb_cma_id *id, struct rdma_cm_event *event)
+{
+	struct rdma_cm_event *before = exchange(id, event);
+
+	if (before)
+		rdma_ack_cm_event(before);
+}
+
 void vb_cma_done_with_event(struct vb_cma_id *id)
 {
-	if (!id->sync || !id->id.event)
-		return;
-	rdma_ack_cm_event(id->id.event);
-	id->id.event = NULL;
+	if (id->sync)
+		vb_cma_keep_event(id, NULL);
 }
 
 int vb_cma_complete(struct vb_cma_id *id, bool sync)

@@ -205,7 +205,15 @@ void vb_rs_accept_done(struct vb_rs *rs)
 
 static bool accept_decided(struct vb_rs *rs)
 {
-	return !vb_list_empty(&rs->listener.ready) || rs->closed;
+	return !vb_list_empty(&rs->listener.ready) || rs->closed || rs->error;
+}
+
+/* Those that are there come first, then the error that the device brought. */
+static int accept_refusal(struct vb_rs *rs)
+{
+	if (rs->closed)
+		return -EBADF;
+	return vb_list_empty(&rs->listener.ready) ? -rs->error : 0;
 }
 
 static struct vb_rs *take_ready(struct vb_rs *rs)
@@ -228,8 +236,8 @@ int vb_rs_accept(struct vb_rs *rs, struct vb_rs **out)
 	if (!err)
 		err = vb_rs_wait(rs, accept_decided,
 				 vb_rs_deadline(rs->nonblock, rs->options.receive_timeout_ns));
-	if (!err && rs->closed)
-		err = -EBADF;
+	if (!err)
+		err = accept_refusal(rs);
 	if (!err)
 		*out = take_ready(rs);
 	pthread_mutex_unlock(&rs->lock);

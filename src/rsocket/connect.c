@@ -17,11 +17,14 @@ enum { REJECT_STALE = 10, REJECT_CONSUMER = 28 };
 
 static void fail(struct vb_rs *rs, int error)
 {
-	if (rs->state == VB_RS_CONNECTED) {
+	if (rs->state == VB_RS_CONNECTED)
 		vb_rs_break(rs, error);
+	/* What was connected once cannot be connected anew: others may still read from it. */
+	if (rs->state > VB_RS_CONNECTED)
 		return;
-	}
-	rs->state = VB_RS_FAILED;
+	/* A listener keeps its requests until it is closed. */
+	if (rs->state != VB_RS_LISTENING)
+		rs->state = VB_RS_FAILED;
 	rs->error = error;
 	vb_rs_notify(rs, NULL);
 }
@@ -153,7 +156,8 @@ bool vb_rs_connect_event(struct vb_rs *rs, const struct rdma_cm_event *event)
 
 	vb_rs_lock_service(rs);
 	decided = rs->state == VB_RS_ACCEPTING;
-	if (!rs->closed)
+	/* Another id: that of a connect before this one. */
+	if (!rs->closed && event->id == rs->id)
 		step(rs, event);
 	decided = decided && rs->state != VB_RS_ACCEPTING;
 	pthread_mutex_unlock(&rs->lock);
@@ -197,11 +201,14 @@ static int start_over(struct vb_rs *rs)
 		return err;
 	vb_rs_endpoint_destroy(rs);
 	rs->id = id;
-	rs->state = VB_RS_INIT;
 	/* Waits for events that the service thread is busy with; it needs the lock for them. */
+	rs->state = VB_RS_RESOLVING; /* to others: connecting */
 	pthread_mutex_unlock(&rs->lock);
 	rdma_destroy_id(old);
 	pthread_mutex_lock(&rs->lock);
+	rs->state = VB_RS_INIT;
+	if (rs->closed)
+		return -EBADF;
 	if (bound && rdma_bind_addr(id, &rs->local.sa))
 		return -errno;
 	return 0;

@@ -191,6 +191,35 @@ static int read_mtu(struct vb_rs_datagram *datagram)
 	return -err;
 }
 
+static void destroy_qp(struct vb_rs *rs)
+{
+	struct vb_rs_datagram *datagram = rs->datagram;
+
+	if (datagram->qp)
+		ibv_destroy_qp(datagram->qp);
+	if (rs->cq)
+		ibv_destroy_cq(rs->cq);
+	if (rs->channel)
+		ibv_destroy_comp_channel(rs->channel);
+	if (datagram->mr)
+		ibv_dereg_mr(datagram->mr);
+	if (datagram->buffer)
+		munmap(datagram->buffer,
+		       (size_t)(VB_RS_SEND_SLOTS + datagram->slots) * VB_RS_SLOT_SIZE);
+	if (datagram->pd)
+		ibv_dealloc_pd(datagram->pd);
+	if (datagram->id)
+		rdma_destroy_id(datagram->id);
+	rs->cq = NULL;
+	rs->channel = NULL;
+	rs->armed = false;
+	datagram->qp = NULL;
+	datagram->mr = NULL;
+	datagram->buffer = NULL;
+	datagram->pd = NULL;
+	datagram->id = NULL;
+}
+
 static int make_qp(struct vb_rs *rs)
 {
 	struct vb_rs_datagram *datagram = rs->datagram;
@@ -211,7 +240,7 @@ static int make_qp(struct vb_rs *rs)
 	for (uint32_t slot = 0; !err && slot < datagram->slots; slot++)
 		err = vb_rs_datagram_post_receive(rs, slot);
 	if (err)
-		vb_rs_datagram_qp_destroy(rs);
+		destroy_qp(rs); /* dests stay: the caller is about to use one */
 	else
 		vb_rs_notify(rs, NULL); /* there is a channel to sleep at now */
 	return err;
@@ -325,27 +354,5 @@ void vb_rs_datagram_qp_destroy(struct vb_rs *rs)
 	vb_list_for(dest, &datagram->dests, struct vb_rs_dest, node) {
 		dest_free(datagram, dest);
 	}
-	if (datagram->qp)
-		ibv_destroy_qp(datagram->qp);
-	if (rs->cq)
-		ibv_destroy_cq(rs->cq);
-	if (rs->channel)
-		ibv_destroy_comp_channel(rs->channel);
-	if (datagram->mr)
-		ibv_dereg_mr(datagram->mr);
-	if (datagram->buffer)
-		munmap(datagram->buffer,
-		       (size_t)(VB_RS_SEND_SLOTS + datagram->slots) * VB_RS_SLOT_SIZE);
-	if (datagram->pd)
-		ibv_dealloc_pd(datagram->pd);
-	if (datagram->id)
-		rdma_destroy_id(datagram->id);
-	rs->cq = NULL;
-	rs->channel = NULL;
-	rs->armed = false;
-	datagram->qp = NULL;
-	datagram->mr = NULL;
-	datagram->buffer = NULL;
-	datagram->pd = NULL;
-	datagram->id = NULL;
+	destroy_qp(rs);
 }

@@ -35,6 +35,8 @@ static short stream_events(struct vb_rs *rs)
 	case VB_RS_BOUND:
 		return WRITE_EVENTS | POLLHUP; /* as TCP */
 	case VB_RS_LISTENING:
+		if (rs->error)
+			return READ_EVENTS | POLLERR;
 		return vb_list_empty(&rs->listener.ready) ? 0 : READ_EVENTS;
 	case VB_RS_RESOLVING:
 	case VB_RS_CONNECTING:

@@ -101,7 +101,8 @@ void vb_rs_service_keepalive(struct vb_rs *rs)
 {
 	struct vb_rs_stream *stream = rs->stream;
 
-	if (rs->state != VB_RS_CONNECTED || !rs->options.keepalive)
+	/* Nobody would take a closed one out of the list again. */
+	if (rs->state != VB_RS_CONNECTED || !rs->options.keepalive || rs->closed)
 		return;
 	pthread_mutex_lock(&service.lock);
 	if (!stream->keepalive_rs) {
@@ -115,18 +116,26 @@ void vb_rs_service_keepalive(struct vb_rs *rs)
 	wake();
 }
 
-void vb_rs_service_forget(struct vb_rs *rs)
+/* Under the lock of the rsocket: a connect that begins anew frees the stream. */
+static bool unlist(struct vb_rs_stream *stream)
 {
-	struct vb_rs_stream *stream = rs->stream;
-	bool listed = false;
+	bool listed;
 
 	pthread_mutex_lock(&service.lock);
-	if (stream && stream->keepalive_rs) {
-		vb_list_remove(&stream->keepalive_node);
-		stream->keepalive_rs = NULL;
-		listed = true;
-	}
+	listed = stream->keepalive_rs;
+	vb_list_remove(&stream->keepalive_node);
+	stream->keepalive_rs = NULL;
 	pthread_mutex_unlock(&service.lock);
+	return listed;
+}
+
+void vb_rs_service_forget(struct vb_rs *rs)
+{
+	bool listed;
+
+	pthread_mutex_lock(&rs->lock);
+	listed = rs->stream && unlist(rs->stream);
+	pthread_mutex_unlock(&rs->lock);
 	if (listed)
 		vb_rs_put(rs);
 }

@@ -251,7 +251,6 @@ static void close_stream(struct vb_rs *rs)
 		wait_ns = linger.l_linger > 0 ? (uint64_t)linger.l_linger * 1000000000u : 0;
 	vb_rs_finish(rs, wait_ns ? vb_now_ns() + wait_ns : 0);
 	vb_rs_listener_close(rs);
-	vb_rs_service_forget(rs);
 }
 
 int vb_rs_close(struct vb_rs *rs)
@@ -266,5 +265,7 @@ int vb_rs_close(struct vb_rs *rs)
 	rs->closed = true;
 	vb_rs_notify(rs, NULL);
 	pthread_mutex_unlock(&rs->lock);
+	/* Behind that: a connection may have come to be meanwhile, which wants to be kept alive. */
+	vb_rs_service_forget(rs);
 	return 0;
 }

@@ -54,7 +54,7 @@ struct vb_engine_table {
 	/* MADs from other hosts come in on an own address; NULL: on all of all devices. */
 	int (*gsi_listen)(const union ibv_gid *own);
 	int (*gsi_send)(const struct vb_gsi_datagram *datagram);
-	/* -EAGAIN: nothing is there. */
+	/* -EAGAIN: nothing is there; -EBADMSG: nothing that may be looked at. */
 	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram, uid_t *uid);
 	int (*gsi_knock)(const struct vb_gsi_datagram *datagram);
 	bool (*gsi_refused)(int fd, const union ibv_gid *host, uint64_t transaction_id);

@@ -266,6 +266,9 @@ static void theirs(struct player *player, struct vb_cm_message message)
 		message.sidr_rep.request_id = connection->endpoint->local_id;
 	else
 		message.rtu.remote_comm_id = connection->endpoint->local_id;
+	/* Linux answers a request with its transaction. */
+	if (message.transaction_id == connection->transaction_id)
+		message.transaction_id = connection->endpoint->transaction_id;
 	rig_give(player->rig, &message);
 	rig_event(player->rig, connection->endpoint, events[message.attribute - VB_CM_REQ]);
 	if (message.attribute == VB_CM_DREQ)

@@ -103,6 +103,58 @@ static void the_peer_must_know_itself(void **state)
 	assert_int_equal(rig->a.state, VB_CM_ESTABLISHED);
 }
 
+/* Our id is one of a million: who tries all of them still has to know the transaction. */
+static void an_answer_knows_its_request(void **state)
+{
+	struct rig *rig = *state;
+	static const enum vb_cm_attribute all[] = { VB_CM_MRA, VB_CM_REJ, VB_CM_REP };
+	struct vb_cm_message rep;
+
+	rig_request_sent(rig, &rig->a);
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		struct vb_cm_message message = rig_rep(&rig->a);
+
+		if (all[i] != VB_CM_REP)
+			message = rig_answer(&rig->a, all[i]);
+		message.transaction_id ^= 1ull << 63;
+		rig_give(rig, &message);
+		rig->sent_head = rig->sent_tail; /* as to a stray */
+		expect_drop(rig, VB_CM_DROP_NO_ENDPOINT);
+		assert_int_equal(rig->a.state, VB_CM_REQ_SENT);
+	}
+	rep = rig_rep(&rig->a);
+	rig_give(rig, &rep);
+	rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
+}
+
+/* A peer that we ask for a connection names a QP of somebody that we have one with. */
+static void a_rep_ends_no_connection_of_another_user(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_route friend = { .local = rig->own, .remote = rig->own, .user = 1 + 1000 };
+	struct vb_cm_route foe = { .local = rig->own, .remote = rig->own, .user = 1 + 1001 };
+	struct vb_cm_message rep;
+
+	rig->route = friend;
+	rig->route.user = 0; /* as who asks knows it */
+	rig_connect(rig, &rig->a);
+	rig_take(rig, VB_CM_REQ);
+	rep = rig_rep(&rig->a);
+	rig_give_from(rig, &friend, &rep);
+	rig_event(rig, &rig->a, VB_CM_EVENT_REP_RECEIVED);
+	assert_int_equal(vb_cm_establish(&rig->a, rig->now_ns), 0);
+	rig_take(rig, VB_CM_RTU);
+
+	rig_connect(rig, &rig->b);
+	rig_take(rig, VB_CM_REQ);
+	rep = rig_rep(&rig->b);
+	rep.rep.local_comm_id++;
+	rig_give_from(rig, &foe, &rep);
+	rig_event(rig, &rig->b, VB_CM_EVENT_REP_RECEIVED);
+	rig_take_none(rig);
+	assert_int_equal(rig->a.state, VB_CM_ESTABLISHED);
+}
+
 static void out_of_place(void **state)
 {
 	struct rig *rig = *state;
@@ -213,6 +265,8 @@ int main(void)
 		rig_test(loopback_is_not_reached_from_outside),
 		rig_test(only_the_peer_is_heard),
 		rig_test(the_peer_must_know_itself),
+		rig_test(an_answer_knows_its_request),
+		rig_test(a_rep_ends_no_connection_of_another_user),
 		rig_test(out_of_place),
 		rig_test(a_flood_is_bounded),
 		rig_test(many_orphans_are_bounded),

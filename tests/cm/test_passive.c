@@ -391,10 +391,15 @@ static void the_peer_gives_up_and_says_so(void **state)
 	rej.rej.answers = VB_CM_ANSWERS_OTHER;
 	rej.rej.reason = VB_CM_REJ_TIMEOUT;
 	rej.rej.info_length = 8;
+	rej.transaction_id = req.transaction_id;
 	rig_give(rig, &rej); /* another device's */
 	rig_event_none(rig);
 	for (int i = 0; i < 8; i++)
 		rej.rej.info[i] = (uint8_t)(RIG_PEER_GUID >> (56 - 8 * i));
+	rej.transaction_id++;
+	rig_give(rig, &rej); /* somebody else's: ids and devices are no secrets */
+	rig_event_none(rig);
+	rej.transaction_id--;
 	rig_give(rig, &rej);
 	assert_int_equal(rig_event(rig, endpoint, VB_CM_EVENT_REJECTED).event.reason, 4);
 	assert_int_equal(vb_cm_accept(endpoint, &params, rig->now_ns), -EINVAL);

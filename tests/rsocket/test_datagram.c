@@ -3,6 +3,7 @@
 #include "pair.h"
 
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* In place of the C library's: what rsockets send through UDP themselves is counted. */
@@ -195,6 +196,48 @@ static void a_direction_can_be_ended(void **state)
 	assert_int_equal(rclose(b), 0);
 }
 
+static void limit_descriptors(rlim_t soft)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = soft;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+static rlim_t first_free_descriptor(void)
+{
+	int fd = dup(0);
+
+	assert_true(fd >= 0);
+	close(fd);
+	return (rlim_t)fd;
+}
+
+/* Wherever the QP's making ends for want of a descriptor: the datagram goes through UDP. */
+static void a_datagram_goes_where_no_qp_can_be_made(void **state)
+{
+	struct sockaddr_storage to, from;
+	socklen_t to_size, from_size;
+	int receiver = bound(AF_INET, &to, &to_size);
+	struct rlimit before;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	for (rlim_t room = 0; room < 8; room++) {
+		int sender = bound(AF_INET, &from, &from_size);
+		char byte = (char)room;
+
+		limit_descriptors(first_free_descriptor() + room);
+		assert_int_equal(rsendto(sender, &byte, 1, 0, (void *)&to, to_size), 1);
+		limit_descriptors(before.rlim_cur);
+		assert_int_equal(rrecvfrom(receiver, &byte, 1, 0, NULL, NULL), 1);
+		assert_int_equal(byte, (char)room);
+		assert_int_equal(rclose(sender), 0);
+	}
+	assert_int_equal(rclose(receiver), 0);
+	(void)state;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +247,7 @@ int main(void)
 		cmocka_unit_test(a_name_can_change_its_qp),
 		cmocka_unit_test(a_direction_can_be_ended),
 		cmocka_unit_test(once_they_know_each_other_the_qps_carry_it),
+		cmocka_unit_test(a_datagram_goes_where_no_qp_can_be_made),
 	};
 
 	return cmocka_run_group_tests_name("rsocket datagrams", tests, NULL, NULL);
