@@ -298,6 +298,8 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 			vb_gsi_count(gsi, VB_GSI_REFUSED);
 		} else {
 			vb_gsi_count(gsi, VB_GSI_TAKEN);
+			/* What arrived before it is completed before an event tells of it. */
+			vb_wire_catch_up(nic);
 			return 0;
 		}
 	}

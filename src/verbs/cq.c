@@ -81,23 +81,31 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return err ? -err : vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 
+enum { POLLS_PER_YIELD = 1024 };
+
+/* Each of them, whatever the others found: frames may come all the time. */
+__attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yields)
+{
+	if (yields)
+		sched_yield();
+	if (vb_raw_listens())
+		vb_raw_poll_ports();
+	vb_engine_poll(cq->nic);
+	return true;
+}
+
 /*
  * Who polls in a loop may be waiting for a process that needs this very CPU: after some 20 us
  * without a completion let others run. With a CPU for each it costs next to nothing.
  */
-static void yield_at_times(struct vb_cq *cq)
+bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
 	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
-	if (polls % 1024 == 0)
-		sched_yield();
-}
-
-bool vb_cq_lend_a_hand(struct vb_cq *cq)
-{
-	yield_at_times(cq);
-	return vb_raw_poll() || vb_engine_poll(cq->nic);
+	if (__builtin_expect(polls % POLLS_PER_YIELD == 0 || vb_raw_listens(), 0))
+		return lend_both_hands(cq, polls % POLLS_PER_YIELD == 0);
+	return vb_engine_poll(cq->nic);
 }
 
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
@@ -111,7 +119,8 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 		return count < 0 ? -EINVAL : 0;
 	got = vb_cq_poll(cq, count, wc);
 	if (got)
-		return got;
+		return vb_engine_found(cq->nic, got);
+	/* An event that was raised meanwhile tells of completions that the first look did not see. */
 	return vb_cq_lend_a_hand(cq) ? vb_cq_poll(cq, count, wc) : 0;
 }
 

@@ -39,6 +39,7 @@ static int advance(struct ibv_cq_ex *ex)
 		return got ? -got : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
+	vb_engine_found(cq->nic, got);
 	return 0;
 }
 
