@@ -17,7 +17,7 @@ struct entry {
 	const void *object; /* NULL: free */
 	const struct ibv_context *context;
 	uint32_t handle;
-	uint8_t kind;   /* enum vb_given */
+	uint8_t kind; /* enum vb_given */
 	bool ending;
 };
 
@@ -164,7 +164,8 @@ static bool is_intact(const struct entry *entry)
 static void explain(enum vb_given kind, const char *call)
 {
 	vb_explain("%s: there is no such %s: it was destroyed, or its handle or context was "
-		   "overwritten", call, layouts[kind].name);
+		   "overwritten",
+		   call, layouts[kind].name);
 }
 
 /* --- for callers --- */

@@ -51,7 +51,8 @@ static struct ibv_ah *make_ah(struct ct *t, struct ibv_pd *pd)
 
 static void world_make(struct ct *t, struct world *w)
 {
-	struct ibv_xrcd_init_attr xrcd = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1, 0 };
+	struct ibv_xrcd_init_attr xrcd = { IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1,
+					   0 };
 	struct ibv_alloc_dm_attr dm = { .length = 64 };
 	struct ibv_td_init_attr td = { 0 };
 
@@ -221,14 +222,16 @@ static int free_dm(struct world *w)
 struct call { /* and where the handle of the object lies that it is about */
 	const char *name;
 	int (*call)(struct world *w);
-	size_t object; /* in the world */
+	size_t object;		/* in the world */
 	size_t handle, context; /* in the object */
 	int answer;
 };
 
-#define CALL(function, field, type, error)                                               \
-	{ #function, function, offsetof(struct world, field), offsetof(struct type, handle), \
-	  offsetof(struct type, context), error }
+#define CALL(function, field, type, error)                                                         \
+	{                                                                                          \
+#function, function, offsetof(struct world, field), offsetof(struct type, handle), \
+			offsetof(struct type, context), error                                      \
+	}
 
 static const struct call calls[] = {
 	CALL(use_pd, pd, ibv_pd, EINVAL),
@@ -337,10 +340,9 @@ static void a_busy_one_stays(struct ct *t)
 static void objects_of_two_contexts(struct ct *t)
 {
 	struct ibv_srq_init_attr_ex srq = { .attr = { .max_wr = 4, .max_sge = 1 },
-					    .comp_mask = IBV_SRQ_INIT_ATTR_TYPE |
-							 IBV_SRQ_INIT_ATTR_PD |
-							 IBV_SRQ_INIT_ATTR_XRCD |
-							 IBV_SRQ_INIT_ATTR_CQ,
+					    .comp_mask =
+						    IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+						    IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 					    .srq_type = IBV_SRQT_XRC };
 	struct ibv_parent_domain_init_attr parent = { 0 };
 	struct world a, b;
@@ -372,8 +374,7 @@ static void numbers_beyond_24_bits(struct ct *t)
 {
 	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_XRC_RECV,
 					    .comp_mask = IBV_QP_INIT_ATTR_XRCD };
-	struct ibv_qp_open_attr attr = { .comp_mask = IBV_QP_OPEN_ATTR_NUM |
-						      IBV_QP_OPEN_ATTR_XRCD |
+	struct ibv_qp_open_attr attr = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 						      IBV_QP_OPEN_ATTR_TYPE,
 					 .qp_type = IBV_QPT_XRC_RECV };
 	struct ibv_qp *qp, *again;

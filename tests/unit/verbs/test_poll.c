@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A poll that let others run looks once more before it says that there is nothing. What completes in
- * between may be followed by an event, and a program that sees the event must find the completion.
+ * A poll that let others run looks once more before it says that there is nothing. What completes
+ *in between may be followed by an event, and a program that sees the event must find the
+ *completion.
  *
  *	this process: QP a ── shared memory ── QP b, one CQ
  *	sched_yield, as the library calls it, sends a message from a to b
@@ -38,8 +39,8 @@ static void post_pair(struct pair *p)
 {
 	struct ibv_sge sge = { (uintptr_t)p->bytes, PAYLOAD, p->mr->lkey };
 	struct ibv_recv_wr *bad_recv, recv = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
-	struct ibv_send_wr *bad, send = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
-					  .opcode = IBV_WR_SEND };
+	struct ibv_send_wr *bad,
+		send = { .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 
 	if (ibv_post_recv(p->b, &recv, &bad_recv) || ibv_post_send(p->a, &send, &bad))
 		abort();
@@ -59,34 +60,45 @@ __attribute__((visibility("default"))) int sched_yield(void)
 
 static struct ibv_qp *make_qp(struct pair *p)
 {
-	struct ibv_qp_init_attr init = { .send_cq = p->cq, .recv_cq = p->cq,
-					 .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
+	struct ibv_qp_init_attr init = {
+		.send_cq = p->cq, .recv_cq = p->cq, .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 }
+	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
 
 	assert_non_null(qp);
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-							  IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
 	return qp;
 }
 
 static void connect_qp(struct pair *p, struct ibv_qp *qp, uint32_t to)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = to, .max_dest_rd_atomic = 1,
-				    .ah_attr = { .is_global = 1, .port_num = 1,
-						 .grh.hop_limit = 64 } };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = to,
+				    .max_dest_rd_atomic = 1,
+				    .ah_attr = {
+					    .is_global = 1, .port_num = 1, .grh.hop_limit = 64 } };
 
 	assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &attr.ah_attr.grh.dgid), 0);
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-							  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-							  IBV_QP_MAX_DEST_RD_ATOMIC |
-							  IBV_QP_MIN_RNR_TIMER), 0);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				     .rnr_retry = 7, .max_rd_atomic = 1 };
-	assert_int_equal(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-							  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							  IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	assert_int_equal(ibv_modify_qp(qp, &attr,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				     .timeout = 14,
+				     .retry_cnt = 7,
+				     .rnr_retry = 7,
+				     .max_rd_atomic = 1 };
+	assert_int_equal(ibv_modify_qp(qp, &attr,
+				       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+					       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					       IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
 }
 
 static void open_pair(struct pair *p)
