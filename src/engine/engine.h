@@ -28,7 +28,7 @@ struct vb_engine {
 	bool port_woke;                   /* service thread: a socket of the wire did */
 	bool coarse;                      /* service thread: sleeps whole milliseconds */
 	_Atomic bool peer_ended;          /* and something may still name it (let_go.c) */
-	_Atomic uint32_t polled;          /* a poller retried what waits: the service thread need not */
+	_Atomic uint32_t retried;         /* QPs that waited, by pollers since the service thread looked */
 };
 
 /* Starts the service thread, once per process, with the first QP, and lets it watch the slots
@@ -51,8 +51,8 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service);
 
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp);
 void vb_engine_unpend(struct vb_engine *engine, struct vb_qp *qp);
-/* Lets up to most of the waiting QPs try again. Under progress_lock. */
-void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service);
+/* Lets up to most of the waiting QPs try again, and says how many. Under progress_lock. */
+unsigned vb_engine_retry(struct vb_engine *engine, unsigned most, bool service);
 uint64_t vb_engine_next_wake_ns(struct vb_engine *engine);
 
 /* --- attention.c --- */
@@ -68,22 +68,43 @@ void vb_engine_progress(struct vb_nic *nic);
 /* By the service thread: everything that is due. False: pollers see to what waits. */
 bool vb_engine_service(struct vb_engine *engine);
 
-/* Takes in what arrived on the wire; true: something was done. */
-bool vb_engine_poll_wire(struct vb_nic *nic);
+/* Takes in what arrived on the wire. */
+void vb_engine_poll_wire(struct vb_nic *nic);
 
-/* For every poll that finds nothing: three loads when there is nothing to do either. */
+/*
+ * For every poll that finds nothing: three loads when there is nothing to do either. True: that took
+ * time, in which completions may have come from anywhere.
+ */
 static inline bool vb_engine_poll(struct vb_nic *nic)
 {
-	bool any = false;
+	bool took_time = false;
 
-	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0))
-		any = vb_engine_poll_wire(nic);
+	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0)) {
+		vb_engine_poll_wire(nic);
+		took_time = true;
+	}
 	if (__builtin_expect(
 		    !atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed) &&
 		    !atomic_load_explicit(&nic->waiting, memory_order_relaxed), 1))
-		return any;
+		return took_time;
 	vb_engine_progress(nic);
 	return true;
+}
+
+enum { VB_FOUND_POLLS = 32 }; /* so many of a thread that found something: time to look around */
+
+/* Counts a poll that found `got`, brings the wire on now and then, and returns `got`. */
+int vb_engine_count_found(struct vb_nic *nic, int got);
+
+/*
+ * For every poll that finds something: a program whose polls are never empty brings the wire on,
+ * too. One load where there is no wire.
+ */
+static inline int vb_engine_found(struct vb_nic *nic, int got)
+{
+	if (__builtin_expect(!atomic_load_explicit(&nic->wire, memory_order_relaxed), 1))
+		return got;
+	return vb_engine_count_found(nic, got);
 }
 
 /* --- attach.c --- */

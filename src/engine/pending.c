@@ -52,11 +52,11 @@ static struct vb_qp *pop(struct vb_engine *engine)
 	return qp;
 }
 
-void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
+unsigned vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
 {
-	unsigned count = atomic_load(&engine->pending_count);
+	unsigned count = atomic_load(&engine->pending_count), i;
 
-	for (unsigned i = 0; i < count && i < most; i++) {
+	for (i = 0; i < count && i < most; i++) {
 		struct vb_qp *qp = pop(engine);
 		uint32_t end;
 
@@ -68,6 +68,7 @@ void vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
 		else if (vb_qp_token_take(qp, &end))
 			vb_engine_execute(qp, end, service);
 	}
+	return i;
 }
 
 uint64_t vb_engine_next_wake_ns(struct vb_engine *engine)

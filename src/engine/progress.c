@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What pollers and the service thread do beside the wire: attention, retries, flushes. */
 #include "engine/engine.h"
+#include "engine/wire.h"
 
 enum { POLLER_RETRIES = 16 }; /* a poll must stay short, whatever waits */
 
@@ -15,11 +16,14 @@ static void check_flushes(struct vb_nic *nic)
 	pthread_mutex_unlock(&nic->lock);
 }
 
-static void progress_locked(struct vb_nic *nic, unsigned retries, bool service)
+static unsigned progress_locked(struct vb_nic *nic, unsigned retries, bool service)
 {
+	unsigned retried;
+
 	vb_engine_attend(nic, service);
-	vb_engine_retry(nic->engine, retries, service);
+	retried = vb_engine_retry(nic->engine, retries, service);
 	check_flushes(nic);
+	return retried;
 }
 
 void vb_engine_progress(struct vb_nic *nic)
@@ -28,14 +32,31 @@ void vb_engine_progress(struct vb_nic *nic)
 
 	if (!engine || !vb_spin_try(&engine->progress_lock))
 		return;
-	progress_locked(nic, POLLER_RETRIES, false);
-	atomic_store_explicit(&engine->polled, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&engine->retried, progress_locked(nic, POLLER_RETRIES, false),
+				  memory_order_relaxed);
 	vb_spin_unlock(&engine->progress_lock);
+}
+
+int vb_engine_count_found(struct vb_nic *nic, int got)
+{
+	static __thread uint32_t found __attribute__((tls_model("initial-exec")));
+
+	if (++found % VB_FOUND_POLLS == 0 && vb_wire_overdue(atomic_load(&nic->wire)))
+		vb_engine_poll(nic);
+	return got;
+}
+
+/* Have pollers retried everything that waits? One that comes by now and then has not. */
+static bool pollers_keep_up(struct vb_engine *engine)
+{
+	uint32_t retried = atomic_exchange(&engine->retried, 0);
+
+	return retried && retried >= atomic_load(&engine->pending_count);
 }
 
 bool vb_engine_service(struct vb_engine *engine)
 {
-	bool polled = atomic_exchange(&engine->polled, 0);
+	bool polled = pollers_keep_up(engine);
 
 	vb_spin_lock(&engine->progress_lock);
 	progress_locked(engine->nic, polled ? 0 : UINT32_MAX, true);

@@ -48,6 +48,7 @@ static void drain_doorbell(const struct vb_nic *nic)
 
 static void on_link_event(struct vb_nic *nic)
 {
+	vb_wire_catch_up(nic); /* what arrived before the change is completed before its event */
 	vb_link_event();
 	vb_listen_again(nic);
 	vb_wire_enter_again(nic);

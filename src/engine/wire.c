@@ -19,6 +19,8 @@ enum {
 	FAREWELL_NS = 10000000,
 	AWAY_NS_MIN = 10000000,    /* timers are not that late otherwise */
 	LOOK_AROUND_NS = 20000000,
+	SHARE_NS = 20000, /* holders of the lock bring the wire on that often, if they have to */
+	LAG_NS = 50000,   /* and threads whose polls find something, from elsewhere */
 };
 
 /* By the holder of the lock; whoever resets it meanwhile may lose that, for these are hints. */
@@ -178,8 +180,28 @@ static void let_go(struct vb_wire *wire)
 	}
 }
 
+static bool is_older(const struct vb_wire *wire, uint64_t age_ns, uint64_t now_ns)
+{
+	uint64_t brought_ns = atomic_load_explicit(&wire->brought_ns, memory_order_relaxed);
+
+	return now_ns > brought_ns && now_ns - brought_ns >= age_ns;
+}
+
+/*
+ * Threads that post all the time leave the service thread no chance to take the lock, and posts
+ * alone take nothing in and fire no timer.
+ */
+__attribute__((noinline)) static void stand_in(struct vb_wire *wire)
+{
+	if (vb_wire_begin(wire) && is_older(wire, SHARE_NS, wire->roce.now_ns))
+		vb_wire_bring_on(wire, false);
+}
+
 void vb_wire_unlock(struct vb_wire *wire)
 {
+	/* A hint: the service thread comes again soon. */
+	if (__builtin_expect(atomic_load_explicit(&wire->shut_out, memory_order_relaxed), 0))
+		stand_in(wire);
 	tell_when(wire);
 	let_go(wire);
 }
@@ -401,6 +423,7 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 
 	if (!vb_wire_begin(wire))
 		return false;
+	atomic_store_explicit(&wire->brought_ns, wire->roce.now_ns, memory_order_relaxed);
 	for (;;) {
 		take_in_held(wire);
 		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, input, wire);
@@ -461,22 +484,36 @@ void vb_wire_farewell(struct vb_nic *nic)
 	vb_wire_unlock(wire);
 }
 
-bool vb_wire_poll(struct vb_wire *wire)
+void vb_wire_poll(struct vb_wire *wire)
 {
-	bool any;
-
 	if (!vb_wire_try_lock(wire))
-		return false;
+		return;
 	count_up(&wire->polls, 1);
-	any = vb_wire_bring_on(wire, true);
-	if (any)
+	if (vb_wire_bring_on(wire, true))
 		count_up(&wire->activity, 1);
 	let_go(wire);
-	return any;
 }
 
-bool vb_engine_poll_wire(struct vb_nic *nic)
+bool vb_wire_overdue(const struct vb_wire *wire)
 {
-	return vb_wire_poll(atomic_load(&nic->wire));
+	return is_older(wire, LAG_NS, vb_now_ns());
+}
+
+void vb_engine_poll_wire(struct vb_nic *nic)
+{
+	vb_wire_poll(atomic_load(&nic->wire));
+}
+
+void vb_wire_catch_up(struct vb_nic *nic)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	unsigned rounds = 0;
+
+	if (!wire)
+		return;
+	vb_wire_lock(wire);
+	while (vb_wire_bring_on(wire, false) && ++rounds < DRAIN_ROUNDS)
+		;
+	vb_wire_unlock(wire);
 }
 

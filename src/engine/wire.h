@@ -25,6 +25,8 @@ struct vb_wire {
 	struct vb_list kicked;        /* struct vb_qp by wire_kick, under kick_lock */
 	_Atomic uint32_t kick_count;
 	_Atomic uint64_t wake_ns;     /* when timers are due */
+	_Atomic uint64_t brought_ns;  /* written under lock: packets taken in, timers looked at */
+	_Atomic bool shut_out;        /* the service thread did not get the lock: holders bring on */
 	/* written under lock; hints for the service thread, which resets the first of them */
 	_Atomic uint32_t polls;       /* since the service thread looked last */
 	_Atomic uint32_t received;    /* packets, by whomever */
@@ -87,8 +89,12 @@ void vb_wire_farewell(struct vb_nic *nic);
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice);
 
-/* Takes in what arrived and does what is due; true: something was done. */
-bool vb_wire_poll(struct vb_wire *wire);
+/* Takes in what arrived and does what is due, unless another thread is at it. */
+void vb_wire_poll(struct vb_wire *wire);
+/* Nobody has done that for a while. */
+bool vb_wire_overdue(const struct vb_wire *wire);
+/* By the service thread: takes in everything that arrived before this call. */
+void vb_wire_catch_up(struct vb_nic *nic);
 /* The caller may go to sleep: the service thread watches from now on. */
 void vb_wire_watch(struct vb_nic *nic);
 /* By the service thread, after every sleep; woken: a socket woke it. */

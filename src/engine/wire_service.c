@@ -67,11 +67,13 @@ static void take_in(struct vb_wire *wire, uint32_t polls)
 {
 	/* Somebody is at it this very moment, perhaps always: watching would wake us at once. */
 	if (!vb_wire_try_lock(wire)) {
+		atomic_store_explicit(&wire->shut_out, true, memory_order_relaxed);
 		wire->again_ns = wire->again_ns ? 2 * wire->again_ns : SOON_NS;
 		if (wire->again_ns > VB_WIRE_TICK_NS)
 			wire->again_ns = VB_WIRE_TICK_NS;
 		return;
 	}
+	atomic_store_explicit(&wire->shut_out, false, memory_order_relaxed);
 	wire->again_ns = 0;
 	vb_wire_bring_on(wire, false);
 	vb_wire_unlock(wire);

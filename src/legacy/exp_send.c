@@ -78,6 +78,8 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 		today.send_flags |= IBV_SEND_IP_CSUM;
 	if (wr->exp_send_flags & ~(known | IBV_EXP_SEND_IP_CSUM))
 		return EINVAL;
+	if (today.opcode == IBV_WR_BIND_MW && wr->bind_mw.bind_info.exp_mw_access_flags >> 32)
+		return EINVAL; /* none of those has a meaning today */
 	set_target(wr, qp, &today);
 	if (today.opcode == IBV_WR_BIND_MW)
 		set_bind(wr, &today);

@@ -191,8 +191,9 @@ int vb_dm_free(struct vb_dm *dm)
 /* Freed through another object, and perhaps somebody else's by now. */
 static bool is_gone(const struct vb_dm *dm)
 {
-	return __atomic_load_n(&dm->export->head->dms[dm->ibv.handle].serial, __ATOMIC_RELAXED) !=
-	       dm->serial;
+	return dm->ibv.handle >= VB_DM_MAX ||
+	       __atomic_load_n(&dm->export->head->dms[dm->ibv.handle].serial, __ATOMIC_RELAXED) !=
+		       dm->serial;
 }
 
 uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length)

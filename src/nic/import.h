@@ -126,6 +126,8 @@ void vb_pd_forget(struct vb_pd *pd);
  */
 int vb_mr_import(struct vb_pd *pd, uint32_t handle, struct vb_mr **out);
 void vb_mr_unimport(struct vb_mr *mr);
+/* It goes when it is unimported; else it was registered here. */
+bool vb_mr_is_imported(const struct vb_mr *mr);
 /* Deregisters what an imported region stands for; the other object can only be unimported then. */
 int vb_mr_deregister_imported(struct vb_mr *mr);
 

@@ -253,6 +253,11 @@ static void drop(struct vb_mr *mr)
 	free(mr);
 }
 
+bool vb_mr_is_imported(const struct vb_mr *mr)
+{
+	return mr->imported || mr->destroyed || mr->foreign;
+}
+
 /* The original stays as it is, if this is it: others may have imported it. */
 void vb_mr_unimport(struct vb_mr *mr)
 {

@@ -49,6 +49,11 @@ int vb_cma_param_check(struct vb_cma_id *id, const struct rdma_conn_param *param
 	}
 	if (!param)
 		return 0;
+	if (!id->id.qp && param->qp_num >> 24) {
+		vb_explain("%s: qp_num 0x%x is no QP number: those have 24 bits", call,
+			   param->qp_num);
+		return -EINVAL;
+	}
 	err = check_depth(call, "responder_resources", param->responder_resources,
 			  id->device->max_responder_resources);
 	return err ? err

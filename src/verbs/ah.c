@@ -2,6 +2,7 @@
 #include "nic/ah.h"
 #include "base/log.h"
 #include "nic/gid.h"
+#include "verbs/given.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
@@ -12,17 +13,27 @@
 VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
 	struct vb_ah *ah;
-	int err = vb_pd_adopt(vb_pd(pd));
+	int err = vb_verbs_check_pd(pd, "ibv_create_ah");
 
 	if (!err)
 		err = vb_ah_create(vb_pd(pd), attr, &ah);
+	if (err)
+		return vb_return_null(err);
+	ah->ibv.handle = vb_given_number();
+	err = vb_given_add(VB_GIVEN_AH, ah);
+	if (err)
+		vb_ah_destroy(ah);
 	return err ? vb_return_null(err) : &ah->ibv;
 }
 
 VB_PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	int err = vb_given_end(VB_GIVEN_AH, ah, "ibv_destroy_ah");
+
+	if (err)
+		return vb_return_errno(err);
 	vb_ah_destroy(vb_ah(ah));
-	return 0;
+	return vb_given_ended(VB_GIVEN_AH, ah, 0);
 }
 
 static int index_of(const struct vb_device *dev, const union ibv_gid *gid)
@@ -84,9 +95,9 @@ VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 	attr->port_num = port_num;
 	if (!(wc->wc_flags & IBV_WC_GRH))
 		return 0;
-	if (!reply_to(vb_context(context)->dev, grh, attr))
+	if (port_num == 1 && !reply_to(vb_context(context)->dev, grh, attr))
 		return 0;
-	vb_explain("ibv_init_ah_from_wc: the GRH does not name an address of this device");
+	vb_explain("ibv_init_ah_from_wc: the GRH does not name an address of this port");
 	return vb_return_minus_one(-EINVAL);
 }
 

@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
+#include "nic/given.h"
 #include "nic/import.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
@@ -104,6 +105,13 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 		free(ctx);
 		return err;
 	}
+	err = vb_given_add(VB_GIVEN_CONTEXT, &ctx->verbs.context);
+	if (err) {
+		vb_async_close(ctx);
+		vb_async_free(ctx);
+		free(ctx);
+		return err;
+	}
 	fill_verbs(&ctx->verbs);
 	fill_ops(&ctx->verbs.context.ops);
 	ctx->verbs.context.device = &dev->ibv;
@@ -165,6 +173,8 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *ctx = vb_context(context);
 
+	if (vb_given_end(VB_GIVEN_CONTEXT, context, "ibv_close_device"))
+		return vb_return_minus_one(-EINVAL);
 	vb_link_watch_remove(ctx);
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
@@ -176,5 +186,5 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 	atomic_fetch_add(&ctx->objects, 1);
 	ctx->closed = true;
 	vb_context_release(ctx);
-	return 0;
+	return vb_given_ended(VB_GIVEN_CONTEXT, context, 0);
 }

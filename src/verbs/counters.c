@@ -2,6 +2,7 @@
 #include "verbs/counters.h"
 #include "base/log.h"
 #include "nic/context.h"
+#include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 
@@ -12,28 +13,40 @@ struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
 {
 	struct vb_counters *counters;
 
-	if (attr->comp_mask)
+	if (attr->comp_mask || vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_counters"))
 		return vb_return_null(-EINVAL);
 	counters = calloc(1, sizeof(*counters));
 	if (!counters)
 		return vb_return_null(-ENOMEM);
 	counters->ibv.context = context;
+	if (vb_given_add(VB_GIVEN_COUNTERS, counters)) {
+		free(counters);
+		return vb_return_null(-ENOMEM);
+	}
 	atomic_fetch_add(&vb_context(context)->objects, 1);
 	return &counters->ibv;
 }
 
-int vb_ops_destroy_counters(struct ibv_counters *ibv)
+static int destroy(struct vb_counters *counters)
 {
-	struct vb_counters *counters = vb_counters(ibv);
 	uint32_t flows = atomic_load(&counters->flows);
 
 	if (flows) {
 		vb_explain("ibv_destroy_counters: %u flows still count there", flows);
-		return vb_return_errno(-EBUSY);
+		return -EBUSY;
 	}
-	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
+	atomic_fetch_sub(&vb_context(counters->ibv.context)->objects, 1);
 	free(counters);
 	return 0;
+}
+
+int vb_ops_destroy_counters(struct ibv_counters *counters)
+{
+	int err = vb_given_end(VB_GIVEN_COUNTERS, counters, "ibv_destroy_counters");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_COUNTERS, counters, destroy(vb_counters(counters)));
+	return vb_return_errno(err);
 }
 
 static int attach(struct vb_counters *counters, const struct ibv_counter_attach_attr *attr)
@@ -61,13 +74,19 @@ static int attach(struct vb_counters *counters, const struct ibv_counter_attach_
 int vb_ops_attach_counters_point_flow(struct ibv_counters *ibv,
 				      struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
-	return vb_return_errno(flow ? -ENOTSUP : attach(vb_counters(ibv), attr));
+	int err = vb_given_check(VB_GIVEN_COUNTERS, ibv, "ibv_attach_counters_point_flow");
+
+	if (!err)
+		err = flow ? -ENOTSUP : attach(vb_counters(ibv), attr);
+	return vb_return_errno(err);
 }
 
 int vb_ops_read_counters(struct ibv_counters *ibv, uint64_t *values, uint32_t count, uint32_t flags)
 {
 	struct vb_counters *counters = vb_counters(ibv);
 
+	if (vb_given_check(VB_GIVEN_COUNTERS, ibv, "ibv_read_counters"))
+		return vb_return_errno(-EINVAL);
 	if (flags & ~(uint32_t)IBV_READ_COUNTERS_ATTR_PREFER_CACHED ||
 	    count > counters->place_count) {
 		vb_explain("ibv_read_counters: %u counters are attached, %u are asked for",

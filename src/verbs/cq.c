@@ -2,6 +2,7 @@
 #include "nic/cq.h"
 #include "engine/engine.h"
 #include "engine/wire.h"
+#include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
@@ -13,14 +14,47 @@
 VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct vb_channel *channel;
-	int err = vb_nic_get() ? vb_channel_create(context, &channel) : -errno;
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_comp_channel");
 
+	if (!err)
+		err = vb_nic_get() ? vb_channel_create(context, &channel) : -errno;
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_CHANNEL, channel);
+	if (err)
+		vb_channel_destroy(channel);
 	return err ? vb_return_null(err) : &channel->ibv;
 }
 
 VB_PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
-	return vb_return_errno(vb_channel_destroy(vb_channel(channel)));
+	int err = vb_given_end(VB_GIVEN_CHANNEL, channel, "ibv_destroy_comp_channel");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_CHANNEL, channel,
+				     vb_channel_destroy(vb_channel(channel)));
+	return vb_return_errno(err);
+}
+
+int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, struct vb_cq **cq)
+{
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_cq");
+
+	if (!err && spec->channel)
+		err = vb_given_check_in(context, VB_GIVEN_CHANNEL, spec->channel, "ibv_create_cq");
+	if (!err && spec->pd)
+		err = vb_given_check_in(context, VB_GIVEN_PD, spec->pd, "ibv_create_cq_ex");
+	if (!err && spec->pd)
+		err = vb_pd_adopt(spec->pd);
+	if (!err)
+		err = vb_cq_create(context, spec, cq);
+	if (err)
+		return err;
+	(*cq)->ibv.handle = vb_given_number();
+	err = vb_given_add(VB_GIVEN_CQ, *cq);
+	if (err)
+		vb_cq_destroy(*cq);
+	return err;
 }
 
 VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
@@ -33,21 +67,27 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 		.comp_vector = comp_vector,
 	};
 	struct vb_cq *cq;
-	int err = vb_cq_create(context, &spec, &cq);
+	int err = vb_verbs_make_cq(context, &spec, &cq);
 
 	return err ? vb_return_null(err) : &cq->ibv;
 }
 
 VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
-	int err = vb_stale(vb_cq(cq)->nic, "ibv_resize_cq");
+	int err = vb_given_check(VB_GIVEN_CQ, cq, "ibv_resize_cq");
 
+	if (!err)
+		err = vb_stale(vb_cq(cq)->nic, "ibv_resize_cq");
 	return vb_return_errno(err ? err : vb_cq_resize(vb_cq(cq), cqe));
 }
 
 VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 {
-	return vb_return_errno(vb_cq_destroy(vb_cq(cq)));
+	int err = vb_given_end(VB_GIVEN_CQ, cq, "ibv_destroy_cq");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_CQ, cq, vb_cq_destroy(vb_cq(cq)));
+	return vb_return_errno(err);
 }
 
 VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
@@ -81,23 +121,31 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return err ? -err : vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 
+enum { POLLS_PER_YIELD = 1024 };
+
+/* Each of them, whatever the others found: frames may come all the time. */
+__attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yields)
+{
+	if (yields)
+		sched_yield();
+	if (vb_raw_listens())
+		vb_raw_poll_ports();
+	vb_engine_poll(cq->nic);
+	return true;
+}
+
 /*
  * Who polls in a loop may be waiting for a process that needs this very CPU: after some 20 us
  * without a completion let others run. With a CPU for each it costs next to nothing.
  */
-static void yield_at_times(struct vb_cq *cq)
+bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
 	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 
 	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
-	if (polls % 1024 == 0)
-		sched_yield();
-}
-
-bool vb_cq_lend_a_hand(struct vb_cq *cq)
-{
-	yield_at_times(cq);
-	return vb_raw_poll() || vb_engine_poll(cq->nic);
+	if (__builtin_expect(polls % POLLS_PER_YIELD == 0 || vb_raw_listens(), 0))
+		return lend_both_hands(cq, polls % POLLS_PER_YIELD == 0);
+	return vb_engine_poll(cq->nic);
 }
 
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
@@ -111,15 +159,18 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 		return count < 0 ? -EINVAL : 0;
 	got = vb_cq_poll(cq, count, wc);
 	if (got)
-		return got;
+		return vb_engine_found(cq->nic, got);
+	/* An event that was raised meanwhile tells of completions that the first look did not see. */
 	return vb_cq_lend_a_hand(cq) ? vb_cq_poll(cq, count, wc) : 0;
 }
 
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
 	struct vb_cq *cq = vb_cq(ibv);
-	int err = vb_stale(cq->nic, "ibv_modify_cq");
+	int err = vb_given_check(VB_GIVEN_CQ, ibv, "ibv_modify_cq");
 
+	if (!err)
+		err = vb_stale(cq->nic, "ibv_modify_cq");
 	if (!err && attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE) {
 		vb_explain("ibv_modify_cq: attr_mask 0x%x: only moderation can be changed",
 			   attr->attr_mask);

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
@@ -39,6 +40,7 @@ static int advance(struct ibv_cq_ex *ex)
 		return got ? -got : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
+	vb_engine_found(cq->nic, got);
 	return 0;
 }
 
@@ -225,7 +227,9 @@ static int check(const struct ibv_cq_init_attr_ex *attr)
 		return -EOPNOTSUPP;
 	}
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
-	    (!attr->parent_domain || !vb_pd(attr->parent_domain)->base)) {
+	    vb_given_check(VB_GIVEN_PD, attr->parent_domain, "ibv_create_cq_ex"))
+		return -EINVAL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && !vb_pd(attr->parent_domain)->base) {
 		vb_explain("ibv_create_cq_ex: a CQ belongs to a parent domain or to none, not to "
 			   "a PD");
 		return -EINVAL;
@@ -251,9 +255,8 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 				   vb_pd_single_threaded(pd),
 		.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	};
-	int err = pd ? vb_pd_adopt(pd) : 0;
 
-	return err ? err : vb_cq_create(context, &spec, cq);
+	return vb_verbs_make_cq(context, &spec, cq);
 }
 
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/dm.h"
 #include "base/log.h"
-#include "nic/mr.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -40,8 +40,16 @@ static int copy_from(void *host, struct ibv_dm *dm, uint64_t offset, size_t leng
 	return 0;
 }
 
-static struct ibv_dm *finish(struct vb_dm *dm)
+static struct ibv_dm *finish(struct vb_dm *dm, bool imported)
 {
+	int err = vb_given_add(VB_GIVEN_DM, dm);
+
+	if (err && imported)
+		vb_dm_unimport(dm);
+	else if (err)
+		vb_dm_free(dm);
+	if (err)
+		return vb_return_null(err);
 	dm->ibv.memcpy_to_dm = copy_to;
 	dm->ibv.memcpy_from_dm = copy_from;
 	return &dm->ibv;
@@ -50,14 +58,20 @@ static struct ibv_dm *finish(struct vb_dm *dm)
 struct ibv_dm *vb_ops_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
 	struct vb_dm *dm;
-	int err = vb_dm_alloc(context, attr, &dm);
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_dm");
 
-	return err ? vb_return_null(err) : finish(dm);
+	if (!err)
+		err = vb_dm_alloc(context, attr, &dm);
+	return err ? vb_return_null(err) : finish(dm, false);
 }
 
 int vb_ops_free_dm(struct ibv_dm *dm)
 {
-	return vb_return_errno(vb_dm_free(vb_dm(dm)));
+	int err = vb_given_end(VB_GIVEN_DM, dm, "ibv_free_dm");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_DM, dm, vb_dm_free(vb_dm(dm)));
+	return vb_return_errno(err);
 }
 
 /* Zero-based, says the man page: whatever names it does so by the offset in the region. */
@@ -85,16 +99,17 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 {
 	struct vb_pd *pd = vb_pd(ibv_pd);
 	struct vb_dm *dm = vb_dm(ibv_dm);
-	const struct vb_mr_spec spec = {
-		.addr = (uintptr_t)dm->bytes + offset, .length = length, .access = access
-	};
+	struct vb_mr_spec spec = { .length = length, .access = access };
 	struct vb_mr *mr;
-	int err = check(pd, dm, offset, length, access);
+	int err = vb_verbs_check_pd(ibv_pd, "ibv_reg_dm_mr");
 
 	if (!err)
-		err = vb_pd_adopt(pd);
+		err = vb_given_check(VB_GIVEN_DM, ibv_dm, "ibv_reg_dm_mr");
+	if (!err)
+		err = check(pd, dm, offset, length, access);
 	if (err)
 		return vb_return_null(err);
+	spec.addr = (uintptr_t)dm->bytes + offset;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return vb_return_null(-ENOMEM);
@@ -102,7 +117,7 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 	vb_dm_use(dm->export, dm->ibv.handle, 1);
 	err = vb_mr_create(mr, pd, &spec);
 	if (!err)
-		return &mr->ibv;
+		return vb_verbs_give_mr(mr, 0);
 	vb_dm_use(dm->export, dm->ibv.handle, -1);
 	return vb_return_null(err);
 }
@@ -110,12 +125,17 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	struct vb_dm *dm;
-	int err = vb_dm_import(context, dm_handle, &dm);
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_import_dm");
 
-	return err ? vb_return_null(err) : finish(dm);
+	if (!err)
+		err = vb_dm_import(context, dm_handle, &dm);
+	return err ? vb_return_null(err) : finish(dm, true);
 }
 
 VB_PUBLIC void ibv_unimport_dm(struct ibv_dm *dm)
 {
+	if (vb_given_end(VB_GIVEN_DM, dm, "ibv_unimport_dm"))
+		return;
 	vb_dm_unimport(vb_dm(dm));
+	vb_given_ended(VB_GIVEN_DM, dm, 0);
 }

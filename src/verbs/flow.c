@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/flow.h"
 #include "base/log.h"
+#include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/counters.h"
 #include "verbs/ops.h"
@@ -16,8 +17,10 @@ static void count(struct ibv_counters *counters, uint64_t packets, uint64_t byte
 
 static int check(const struct vb_qp *qp)
 {
-	int err = vb_stale(qp->nic, "ibv_create_flow");
+	int err = vb_given_check(VB_GIVEN_QP, &qp->ibv, "ibv_create_flow");
 
+	if (!err)
+		err = vb_stale(qp->nic, "ibv_create_flow");
 	if (!err && !qp->raw) {
 		vb_explain("ibv_create_flow: QP 0x%06x is no raw packet QP", qp->ibv.qp_num);
 		err = qp->type == IBV_QPT_UD ? -EOPNOTSUPP : -EINVAL;
@@ -37,6 +40,9 @@ static int create(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct vb_
 {
 	int err = vb_flow_compile(attr, flow);
 
+	if (!err && flow->counters)
+		err = vb_given_check_in(qp->ibv.context, VB_GIVEN_COUNTERS, flow->counters,
+					"ibv_create_flow");
 	if (err)
 		return err;
 	flow->qp = qp;
@@ -48,9 +54,22 @@ static int create(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct vb_
 	return err;
 }
 
+/* In a forked child its list and its QP are the parent's. */
+static void destroy(struct vb_flow *flow)
+{
+	bool stale = flow->qp->nic != vb_nic_current();
+
+	if (!stale)
+		vb_raw_flow_remove(flow->qp->raw->port, flow);
+	atomic_fetch_sub(&flow->qp->raw->flows, 1);
+	if (flow->counters)
+		atomic_fetch_sub(&vb_counters(flow->counters)->flows, 1);
+	atomic_fetch_sub(&vb_context(flow->ibv.context)->objects, 1);
+	free(flow);
+}
+
 struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr)
 {
-	static _Atomic uint32_t last_handle;
 	struct vb_qp *qp = vb_qp(ibv);
 	int err = check(qp);
 	struct vb_flow *flow = err ? NULL : calloc(1, sizeof(*flow));
@@ -63,22 +82,19 @@ struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *at
 	}
 	atomic_fetch_add(&qp->raw->flows, 1);
 	atomic_fetch_add(&vb_context(ibv->context)->objects, 1);
-	flow->ibv.handle = atomic_fetch_add(&last_handle, 1) + 1;
-	return &flow->ibv;
+	flow->ibv.handle = vb_given_number();
+	err = vb_given_add(VB_GIVEN_FLOW, flow);
+	if (err)
+		destroy(flow);
+	return err ? vb_return_null(err) : &flow->ibv;
 }
 
-/* In a forked child its list and its QP are the parent's. */
-int vb_ops_destroy_flow(struct ibv_flow *ibv)
+int vb_ops_destroy_flow(struct ibv_flow *flow)
 {
-	struct vb_flow *flow = vb_flow(ibv);
-	bool stale = flow->qp->nic != vb_nic_current();
+	int err = vb_given_end(VB_GIVEN_FLOW, flow, "ibv_destroy_flow");
 
-	if (!stale)
-		vb_raw_flow_remove(flow->qp->raw->port, flow);
-	atomic_fetch_sub(&flow->qp->raw->flows, 1);
-	if (flow->counters)
-		atomic_fetch_sub(&vb_counters(flow->counters)->flows, 1);
-	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
-	free(flow);
-	return 0;
+	if (err)
+		return vb_return_errno(err);
+	destroy(vb_flow(flow));
+	return vb_given_ended(VB_GIVEN_FLOW, flow, 0);
 }

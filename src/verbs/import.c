@@ -2,33 +2,51 @@
 /* Objects that another context, here or in another process, has made. */
 #include "nic/import.h"
 #include "nic/mr.h"
+#include "verbs/given.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
 VB_PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
 	struct vb_pd *pd;
-	int err = vb_pd_import(context, pd_handle, &pd);
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_import_pd");
 
+	if (!err)
+		err = vb_pd_import(context, pd_handle, &pd);
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_PD, pd);
+	if (err)
+		vb_pd_unimport(pd);
 	return err ? vb_return_null(err) : &pd->ibv;
 }
 
 VB_PUBLIC void ibv_unimport_pd(struct ibv_pd *pd)
 {
+	if (vb_given_end(VB_GIVEN_PD, pd, "ibv_unimport_pd"))
+		return;
 	vb_pd_unimport(vb_pd(pd));
+	vb_given_ended(VB_GIVEN_PD, pd, 0);
 }
 
 VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
-	struct vb_mr *mr;
-	int err = vb_pd_adopt(vb_pd(pd));
+	struct vb_mr *mr = NULL;
+	int err = vb_verbs_check_pd(pd, "ibv_import_mr");
 
 	if (!err)
 		err = vb_mr_import(vb_pd(pd), mr_handle, &mr);
-	return err ? vb_return_null(err) : &mr->ibv;
+	return vb_verbs_give_mr(mr, err);
 }
 
 VB_PUBLIC void ibv_unimport_mr(struct ibv_mr *mr)
 {
+	/* One that was registered here stays as it is. */
+	const bool goes = !vb_given_check(VB_GIVEN_MR, mr, "ibv_unimport_mr") &&
+			  vb_mr_is_imported(vb_mr(mr));
+
+	if (!goes || vb_given_end(VB_GIVEN_MR, mr, "ibv_unimport_mr"))
+		return;
 	vb_mr_unimport(vb_mr(mr));
+	vb_given_ended(VB_GIVEN_MR, mr, 0);
 }

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/multicast.h"
+#include "nic/given.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
 
 VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	int err = vb_stale(vb_qp(qp)->nic, "ibv_attach_mcast");
+	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_attach_mcast");
 
+	if (!err)
+		err = vb_stale(vb_qp(qp)->nic, "ibv_attach_mcast");
 	return vb_return_errno(err ? err : vb_multicast_attach(vb_qp(qp), gid, lid));
 }
 
 VB_PUBLIC int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	int err = vb_stale(vb_qp(qp)->nic, "ibv_detach_mcast");
+	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_detach_mcast");
 
+	if (!err)
+		err = vb_stale(vb_qp(qp)->nic, "ibv_detach_mcast");
 	return vb_return_errno(err ? err : vb_multicast_detach(vb_qp(qp), gid, lid));
 }

@@ -2,6 +2,7 @@
 #include "nic/mr.h"
 #include "nic/mw.h"
 #include "base/log.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
@@ -10,15 +11,32 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
+int vb_verbs_check_pd(struct ibv_pd *pd, const char *call)
+{
+	int err = vb_given_check(VB_GIVEN_PD, pd, call);
+
+	return err ? err : vb_pd_adopt(vb_pd(pd));
+}
+
+struct ibv_mr *vb_verbs_give_mr(struct vb_mr *mr, int err)
+{
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_MR, mr);
+	if (err)
+		vb_mr_deregister(mr);
+	return err ? vb_return_null(err) : &mr->ibv;
+}
+
 static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
 {
 	const struct vb_mr_spec spec = { (uintptr_t)addr, length, iova, access };
-	struct vb_mr *mr;
-	int err = vb_pd_adopt(vb_pd(pd));
+	struct vb_mr *mr = NULL;
+	int err = vb_verbs_check_pd(pd, "ibv_reg_mr");
 
 	if (!err)
 		err = vb_mr_register(vb_pd(pd), &spec, &mr);
-	return err ? vb_return_null(err) : &mr->ibv;
+	return vb_verbs_give_mr(mr, err);
 }
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
@@ -40,30 +58,43 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t 
 
 struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd)
 {
-	struct vb_mr *mr;
-	int err = vb_pd_adopt(vb_pd(pd));
+	struct vb_mr *mr = NULL;
+	int err = vb_verbs_check_pd(pd, "ibv_alloc_null_mr");
 
 	if (!err)
 		err = vb_mr_alloc_null(vb_pd(pd), &mr);
-	return err ? vb_return_null(err) : &mr->ibv;
+	return vb_verbs_give_mr(mr, err);
 }
 
 VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 {
-	return vb_return_errno(vb_mr_deregister(vb_mr(mr)));
+	int err = vb_given_end(VB_GIVEN_MR, mr, "ibv_dereg_mr");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_MR, mr, vb_mr_deregister(vb_mr(mr)));
+	return vb_return_errno(err);
 }
 
 struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct vb_mw *mw;
-	int err = vb_pd_adopt(vb_pd(pd));
+	int err = vb_verbs_check_pd(pd, "ibv_alloc_mw");
 
 	if (!err)
 		err = vb_mw_alloc(vb_pd(pd), type, &mw);
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_MW, mw);
+	if (err)
+		vb_mw_dealloc(mw);
 	return err ? vb_return_null(err) : &mw->ibv;
 }
 
 int vb_ops_dealloc_mw(struct ibv_mw *mw)
 {
-	return vb_return_errno(vb_mw_dealloc(vb_mw(mw)));
+	int err = vb_given_end(VB_GIVEN_MW, mw, "ibv_dealloc_mw");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_MW, mw, vb_mw_dealloc(vb_mw(mw)));
+	return vb_return_errno(err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 #include "nic/dmabuf.h"
+#include "verbs/given.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -8,7 +9,7 @@ VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 					   uint64_t iova, int fd, int access)
 {
 	const struct vb_mr_spec spec = { .length = length, .iova = iova, .access = (unsigned)access };
-	struct vb_mr *mr;
+	struct vb_mr *mr = NULL;
 	int err;
 
 	/* Before anything is said about the descriptor: programs probe with a bad one, and take every
@@ -17,8 +18,8 @@ VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 		vb_explain("ibv_reg_dmabuf_mr: this machine has no /dev/udmabuf");
 		return vb_return_null(-EOPNOTSUPP);
 	}
-	err = vb_pd_adopt(vb_pd(pd));
+	err = vb_verbs_check_pd(pd, "ibv_reg_dmabuf_mr");
 	if (!err)
 		err = vb_dmabuf_register(vb_pd(pd), fd, offset, &spec, &mr);
-	return err ? vb_return_null(err) : &mr->ibv;
+	return vb_verbs_give_mr(mr, err);
 }

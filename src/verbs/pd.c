@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pd.h"
+#include "nic/given.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
 VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct vb_pd *pd;
-	int err = vb_pd_alloc(context, &pd);
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_pd");
 
+	if (!err)
+		err = vb_pd_alloc(context, &pd);
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_PD, pd);
+	if (err)
+		vb_pd_dealloc(pd);
 	return err ? vb_return_null(err) : &pd->ibv;
 }
 
 VB_PUBLIC int ibv_dealloc_pd(struct ibv_pd *pd)
 {
-	return vb_return_errno(vb_pd_dealloc(vb_pd(pd)));
+	int err = vb_given_end(VB_GIVEN_PD, pd, "ibv_dealloc_pd");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_PD, pd, vb_pd_dealloc(vb_pd(pd)));
+	return vb_return_errno(err);
 }

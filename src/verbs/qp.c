@@ -5,6 +5,7 @@
 #include "engine/migrate.h"
 #include "engine/wire.h"
 #include "path/local/local.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
 #include "verbs/raw.h"
@@ -37,11 +38,39 @@ int vb_qp_make(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **q
 	return err;
 }
 
+/* Missing ones are spoken of where the type is known. */
+static int check_parts(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
+{
+	static const char call[] = "ibv_create_qp";
+	int err = vb_given_check(VB_GIVEN_PD, pd, call);
+
+	if (!err && attr->send_cq)
+		err = vb_given_check_in(pd->context, VB_GIVEN_CQ, attr->send_cq, call);
+	if (!err && attr->recv_cq)
+		err = vb_given_check_in(pd->context, VB_GIVEN_CQ, attr->recv_cq, call);
+	if (!err && attr->srq)
+		err = vb_given_check_in(pd->context, VB_GIVEN_SRQ, attr->srq, call);
+	return err;
+}
+
+struct ibv_qp *vb_verbs_give_qp(struct vb_qp *qp, int err)
+{
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_QP, qp);
+	if (err)
+		vb_verbs_destroy(qp);
+	return err ? vb_return_null(err) : &qp->ibv;
+}
+
 VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_cq *recv_cq = attr->recv_cq;
 	struct vb_qp *qp;
-	int err;
+	int err = check_parts(pd, attr);
+
+	if (err)
+		return vb_return_null(err);
 
 	if (attr->qp_type == IBV_QPT_XRC_SEND) { /* it has no receives that could complete */
 		attr->recv_cq = attr->send_cq;
@@ -55,18 +84,18 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 		qp->ibv.recv_cq = NULL;
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		err = vb_raw_enter(qp);
-	if (err) {
-		ibv_destroy_qp(&qp->ibv);
-		return vb_return_null(err);
-	}
-	return &qp->ibv;
+	if (err)
+		vb_verbs_destroy(qp);
+	return vb_verbs_give_qp(qp, err);
 }
 
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			   struct ibv_qp_init_attr *init)
 {
-	int err = vb_stale(vb_qp(qp)->nic, "ibv_query_qp");
+	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_query_qp");
 
+	if (!err)
+		err = vb_stale(vb_qp(qp)->nic, "ibv_query_qp");
 	(void)mask; /* everything is known, so everything is told */
 	if (!err && vb_qp(qp)->nic->engine)
 		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure for it */
@@ -150,8 +179,10 @@ int vb_verbs_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 
 VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	int err = vb_stale(vb_qp(qp)->nic, "ibv_modify_qp");
+	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_modify_qp");
 
+	if (!err)
+		err = vb_stale(vb_qp(qp)->nic, "ibv_modify_qp");
 	if (!err && vb_qp(qp)->is_handle)
 		err = vb_xrc_handle_modify(vb_qp(qp), attr, mask);
 	else if (!err)
@@ -163,8 +194,10 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct vb_qp *qp = vb_qp(ibv);
-	int err = vb_stale(qp->nic, "ibv_modify_qp_rate_limit");
+	int err = vb_given_check(VB_GIVEN_QP, ibv, "ibv_modify_qp_rate_limit");
 
+	if (!err)
+		err = vb_stale(qp->nic, "ibv_modify_qp_rate_limit");
 	if (!err && attr->comp_mask) {
 		vb_explain("ibv_modify_qp_rate_limit: comp_mask 0x%x has bits without a meaning",
 			   attr->comp_mask);
@@ -210,16 +243,15 @@ int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 	return vb_qp_destroy(qp);
 }
 
-VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *ibv)
+int vb_verbs_destroy(struct vb_qp *qp)
 {
-	struct vb_qp *qp = vb_qp(ibv);
 	struct vb_builder *builder = qp->builder;
 	struct vb_raw_qp *raw = qp->raw;
 	const struct vb_nic *nic = qp->nic;
 	int err;
 
 	if (qp->type == IBV_QPT_XRC_RECV)
-		return vb_return_errno(vb_xrc_receiver_destroy(qp));
+		return vb_xrc_receiver_destroy(qp);
 	err = vb_raw_check_idle(qp);
 	if (!err)
 		err = nic == vb_nic_current() ? vb_verbs_stop_and_destroy(qp) : vb_qp_destroy(qp);
@@ -227,5 +259,14 @@ VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *ibv)
 		vb_builder_destroy(builder);
 		vb_raw_leave(raw, nic);
 	}
+	return err;
+}
+
+VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	int err = vb_given_end(VB_GIVEN_QP, qp, "ibv_destroy_qp");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_QP, qp, vb_verbs_destroy(vb_qp(qp)));
 	return vb_return_errno(err);
 }

@@ -3,6 +3,7 @@
 #include "verbs/qp_ex.h"
 #include "base/log.h"
 #include "path/raw/tso.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
 #include "verbs/xrc.h"
@@ -84,17 +85,18 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 	struct ibv_qp *qp;
 	int err;
 
-	(void)context; /* that of the PD */
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
-		return vb_xrc_receiver_create(attr);
+		return vb_xrc_receiver_create(context, attr);
 	err = check(attr);
+	if (!err)
+		err = vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_qp_ex");
 	if (err)
 		return vb_return_null(err);
 	if (attr->comp_mask & MASK_SPREAD) {
-		struct vb_qp *spread;
+		struct vb_qp *spread = NULL;
 
 		err = vb_raw_create_spread(attr, &spread);
-		return err ? vb_return_null(err) : &spread->ibv;
+		return vb_verbs_give_qp(spread, err);
 	}
 	qp = ibv_create_qp(attr->pd, &basic);
 	if (!qp)

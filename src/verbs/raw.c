@@ -3,8 +3,10 @@
 #include "verbs/raw.h"
 #include "base/log.h"
 #include "engine/watch.h"
+#include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/stale.h"
+#include "verbs/xrc.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -130,8 +132,9 @@ static int check_spread(const struct ibv_qp_init_attr_ex *attr)
 		return refuse(-EOPNOTSUPP, "only raw packet QPs spread what they receive");
 	if ((attr->comp_mask & all) != all || !attr->pd || !attr->rwq_ind_tbl)
 		return refuse(-EINVAL, "PD, indirection table and hash belong together");
-	if (attr->rwq_ind_tbl->context != attr->pd->context)
-		return refuse(-EINVAL, "the indirection table is of another context");
+	if (vb_given_check_in(attr->pd->context, VB_GIVEN_IND_TABLE, attr->rwq_ind_tbl,
+			      "ibv_create_qp_ex"))
+		return -EINVAL;
 	if (attr->send_cq || attr->recv_cq || attr->srq || attr->cap.max_send_wr ||
 	    attr->cap.max_recv_wr)
 		return refuse(-EINVAL, "a QP with an indirection table has no queues of its own");
@@ -170,7 +173,7 @@ int vb_raw_create_spread(struct ibv_qp_init_attr_ex *attr, struct vb_qp **qp)
 	(*qp)->ibv.send_cq = (*qp)->ibv.recv_cq = NULL;
 	err = vb_raw_enter(*qp);
 	if (err)
-		ibv_destroy_qp(&(*qp)->ibv);
+		vb_verbs_destroy(*qp);
 	else
 		take_hash((*qp)->raw, table, &attr->rx_hash_conf);
 	return err;

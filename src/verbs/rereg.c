@@ -2,13 +2,13 @@
 /* Changing a memory region in place. Keys stay, so that peers need not learn of it. */
 #include "nic/mr.h"
 #include "base/log.h"
+#include "verbs/given.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
 
 /* What the man page calls input errors: nothing has happened, the old region is good. */
-static int check(const struct vb_mr *mr, int flags, const struct ibv_pd *pd, const void *addr,
-		 size_t length, int access)
+static int check(const struct vb_mr *mr, int flags, const void *addr, size_t length, int access)
 {
 	const char *why = NULL;
 
@@ -16,10 +16,6 @@ static int check(const struct vb_mr *mr, int flags, const struct ibv_pd *pd, con
 		why = "the flags are empty, or unknown";
 	else if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!length || !addr))
 		why = "a change of translation needs an address and a length";
-	else if (flags & IBV_REREG_MR_CHANGE_PD && !pd)
-		why = "a change of the protection domain needs one";
-	else if (flags & IBV_REREG_MR_CHANGE_PD && pd->context != mr->ibv.context)
-		why = "the new protection domain is one of another device";
 	else if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
 		why = "access flags without IBV_REREG_MR_CHANGE_ACCESS";
 	if (!why)
@@ -47,14 +43,19 @@ VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 			   size_t length, int access)
 {
 	struct vb_mr *mr = vb_mr(ibv);
-	struct vb_mr_spec spec = { mr->addr, mr->length, mr->iova, mr->access };
-	struct vb_pd *new_pd = flags & IBV_REREG_MR_CHANGE_PD && pd ? vb_pd(pd) : NULL;
+	struct vb_mr_spec spec;
+	struct vb_pd *new_pd = flags & IBV_REREG_MR_CHANGE_PD ? vb_pd(pd) : NULL;
 	bool valid = true;
-	int err = check(mr, flags, pd, addr, length, access);
+	int err = vb_given_check(VB_GIVEN_MR, ibv, "ibv_rereg_mr");
 
+	if (!err)
+		err = check(mr, flags, addr, length, access);
+	if (!err && flags & IBV_REREG_MR_CHANGE_PD)
+		err = vb_given_check_in(ibv->context, VB_GIVEN_PD, pd, "ibv_rereg_mr");
 	if (!err && new_pd)
 		err = vb_pd_adopt(new_pd);
 	if (!err) {
+		spec = (struct vb_mr_spec){ mr->addr, mr->length, mr->iova, mr->access };
 		merge(&spec, flags, addr, length, access);
 		err = vb_mr_reregister(mr, &spec, new_pd, &valid);
 	}

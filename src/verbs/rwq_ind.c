@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Indirection tables: which receive work queue a hash leads to. */
 #include "base/log.h"
+#include "nic/given.h"
 #include "nic/wq.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
@@ -12,16 +13,17 @@ static _Atomic uint32_t table_count;
 
 static int check_entry(const struct ibv_context *context, struct ibv_wq *wq)
 {
-	if (wq && wq->context == context)
-		return vb_stale(vb_wq(wq)->qp->nic, "ibv_create_rwq_ind_table");
-	vb_explain("ibv_create_rwq_ind_table: each entry is a work queue of the same context");
-	return -EINVAL;
+	int err = vb_given_check_in(context, VB_GIVEN_WQ, wq, "ibv_create_rwq_ind_table");
+
+	return err ? err : vb_stale(vb_wq(wq)->qp->nic, "ibv_create_rwq_ind_table");
 }
 
 static int check(const struct ibv_context *context, const struct ibv_rwq_ind_table_init_attr *attr)
 {
-	int err = 0;
+	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_rwq_ind_table");
 
+	if (err)
+		return err;
 	if (attr->comp_mask || attr->log_ind_tbl_size > VB_IND_TABLE_LOG_SIZE_MAX ||
 	    !attr->ind_tbl) {
 		vb_explain("ibv_create_rwq_ind_table: up to 2^%d entries, and no comp_mask",
@@ -49,6 +51,23 @@ static struct vb_ind_table *table_make(const struct ibv_rwq_ind_table_init_attr 
 	return table;
 }
 
+static int destroy(struct vb_ind_table *table)
+{
+	uint32_t users = atomic_load(&table->users);
+
+	if (users) {
+		vb_explain("ibv_destroy_rwq_ind_table: %u QPs receive through table %d", users,
+			   table->ibv.ind_tbl_num);
+		return -EBUSY;
+	}
+	for (uint32_t i = 0; i < table->size; i++)
+		atomic_fetch_sub(&table->wqs[i]->users, 1);
+	atomic_fetch_sub(&vb_context(table->ibv.context)->objects, 1);
+	atomic_fetch_sub(&table_count, 1);
+	free(table);
+	return 0;
+}
+
 struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *context,
 						      struct ibv_rwq_ind_table_init_attr *attr)
 {
@@ -70,23 +89,17 @@ struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *contex
 	table->ibv.context = context;
 	table->ibv.ind_tbl_num = table->ibv.ind_tbl_handle = atomic_fetch_add(&last_number, 1) + 1;
 	atomic_fetch_add(&vb_context(context)->objects, 1);
-	return &table->ibv;
+	err = vb_given_add(VB_GIVEN_IND_TABLE, table);
+	if (err)
+		destroy(table);
+	return err ? vb_return_null(err) : &table->ibv;
 }
 
-int vb_ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *ibv)
+int vb_ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 {
-	struct vb_ind_table *table = vb_ind_table(ibv);
-	uint32_t users = atomic_load(&table->users);
+	int err = vb_given_end(VB_GIVEN_IND_TABLE, table, "ibv_destroy_rwq_ind_table");
 
-	if (users) {
-		vb_explain("ibv_destroy_rwq_ind_table: %u QPs receive through table %d", users,
-			   ibv->ind_tbl_num);
-		return vb_return_errno(-EBUSY);
-	}
-	for (uint32_t i = 0; i < table->size; i++)
-		atomic_fetch_sub(&table->wqs[i]->users, 1);
-	atomic_fetch_sub(&vb_context(ibv->context)->objects, 1);
-	atomic_fetch_sub(&table_count, 1);
-	free(table);
-	return 0;
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_IND_TABLE, table, destroy(vb_ind_table(table)));
+	return vb_return_errno(err);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
 #include "base/log.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/tm.h"
 #include "verbs/xrc.h"
@@ -8,14 +9,24 @@
 #include "verbs/stale.h"
 #include "verbs/symver.h"
 
+struct ibv_srq *vb_verbs_give_srq(struct vb_srq *srq, int err)
+{
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_SRQ, srq);
+	if (err)
+		vb_srq_destroy(srq);
+	return err ? vb_return_null(err) : &srq->ibv;
+}
+
 VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
-	struct vb_srq *srq;
-	int err = vb_pd_adopt(vb_pd(pd));
+	struct vb_srq *srq = NULL;
+	int err = vb_verbs_check_pd(pd, "ibv_create_srq");
 
 	if (!err)
 		err = vb_srq_create(vb_pd(pd), attr, &srq);
-	return err ? vb_return_null(err) : &srq->ibv;
+	return vb_verbs_give_srq(srq, err);
 }
 
 struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
@@ -23,31 +34,36 @@ struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq
 	struct ibv_srq_init_attr basic = { attr->srq_context, attr->attr };
 	uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 
-	(void)context;
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_XRC)
-		return vb_xrc_srq_create(attr);
+		return vb_xrc_srq_create(context, attr);
 	if (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type == IBV_SRQT_TM)
-		return vb_tm_srq_create(attr);
+		return vb_tm_srq_create(context, attr);
 	if (attr->comp_mask & ~known || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) ||
 	    (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type != IBV_SRQT_BASIC)) {
 		vb_explain("ibv_create_srq_ex: srq_type %d or comp_mask 0x%x is not supported",
 			   attr->srq_type, attr->comp_mask);
 		return vb_return_null(-EOPNOTSUPP);
 	}
+	if (vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_srq_ex"))
+		return vb_return_null(-EINVAL);
 	return ibv_create_srq(attr->pd, &basic);
 }
 
 VB_PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
-	int err = vb_stale(vb_srq(srq)->rq.nic, "ibv_modify_srq");
+	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_modify_srq");
 
+	if (!err)
+		err = vb_stale(vb_srq(srq)->rq.nic, "ibv_modify_srq");
 	return vb_return_errno(err ? err : vb_srq_modify(vb_srq(srq), attr, mask));
 }
 
 VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
-	int err = vb_stale(vb_srq(srq)->rq.nic, "ibv_query_srq");
+	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_query_srq");
 
+	if (!err)
+		err = vb_stale(vb_srq(srq)->rq.nic, "ibv_query_srq");
 	if (!err)
 		vb_srq_query(vb_srq(srq), attr);
 	return vb_return_errno(err);
@@ -55,11 +71,18 @@ VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 VB_PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
 {
-	return vb_return_errno(vb_srq_destroy(vb_srq(srq)));
+	int err = vb_given_end(VB_GIVEN_SRQ, srq, "ibv_destroy_srq");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_SRQ, srq, vb_srq_destroy(vb_srq(srq)));
+	return vb_return_errno(err);
 }
 
 int vb_ops_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
-	*number = vb_srq(srq)->number;
-	return 0;
+	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_get_srq_num");
+
+	if (!err)
+		*number = vb_srq(srq)->number;
+	return vb_return_errno(err);
 }

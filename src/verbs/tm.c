@@ -2,29 +2,34 @@
 /* SRQs that match tags: creating them, and operations on their lists. */
 #include "nic/tm.h"
 #include "base/log.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/tm.h"
 
-static int check(const struct ibv_srq_init_attr_ex *attr)
+static int check(struct ibv_context *context, const struct ibv_srq_init_attr_ex *attr)
 {
 	uint32_t needed = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
 			  IBV_SRQ_INIT_ATTR_TM;
+	int err;
 
 	if (attr->comp_mask != needed || !attr->pd || !attr->cq) {
 		vb_explain("ibv_create_srq_ex: an SRQ that matches tags needs a PD, a CQ and tm_cap, "
 			   "and nothing else (comp_mask 0x%x)", attr->comp_mask);
 		return -EINVAL;
 	}
-	return vb_stale(vb_cq(attr->cq)->nic, "ibv_create_srq_ex");
+	err = vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_srq_ex");
+	if (!err)
+		err = vb_given_check_in(context, VB_GIVEN_CQ, attr->cq, "ibv_create_srq_ex");
+	return err ? err : vb_stale(vb_cq(attr->cq)->nic, "ibv_create_srq_ex");
 }
 
-struct ibv_srq *vb_tm_srq_create(struct ibv_srq_init_attr_ex *attr)
+struct ibv_srq *vb_tm_srq_create(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
 	struct ibv_srq_init_attr basic = { attr->srq_context, attr->attr };
 	struct vb_srq *srq;
-	int err = check(attr);
+	int err = check(context, attr);
 
 	if (!err)
 		err = vb_pd_adopt(vb_pd(attr->pd));
@@ -37,7 +42,7 @@ struct ibv_srq *vb_tm_srq_create(struct ibv_srq_init_attr_ex *attr)
 		vb_srq_destroy(srq);
 		return vb_return_null(err);
 	}
-	return &srq->ibv;
+	return vb_verbs_give_srq(srq, 0);
 }
 
 static const char *why(int err)

@@ -2,10 +2,12 @@
 /* Receive work queues: see nic/wq.h for the QP inside. */
 #include "nic/wq.h"
 #include "base/log.h"
+#include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
+#include "verbs/xrc.h"
 
 #include <stdlib.h>
 
@@ -28,10 +30,10 @@ static int check(struct ibv_context *context, const struct ibv_wq_init_attr *att
 
 	if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || attr->wq_type != IBV_WQT_RQ)
 		return refuse(-EINVAL, "ibv_create_wq", "comp_mask or wq_type have no meaning");
-	if (!attr->pd || !attr->cq)
-		return refuse(-EINVAL, "ibv_create_wq", "a work queue has a PD and a CQ");
-	if (attr->pd->context != context || attr->cq->context != context)
-		return refuse(-EINVAL, "ibv_create_wq", "PD or CQ are of another context");
+	if (vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_wq") ||
+	    vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_wq") ||
+	    vb_given_check_in(context, VB_GIVEN_CQ, attr->cq, "ibv_create_wq"))
+		return -EINVAL;
 	if (vb_context(context)->dev->infiniband)
 		return refuse(-EOPNOTSUPP, "ibv_create_wq", "work queues need an Ethernet port");
 	if (flags & ~(uint32_t)FLAGS_KNOWN)
@@ -87,6 +89,12 @@ struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_
 	wq->ibv.state = IBV_WQS_RESET;
 	wq->ibv.wq_type = IBV_WQT_RQ;
 	wq->ibv.post_recv = post_recv;
+	err = vb_given_add(VB_GIVEN_WQ, wq);
+	if (err) {
+		vb_verbs_destroy(wq->qp);
+		free(wq);
+		return vb_return_null(err);
+	}
 	return &wq->ibv;
 }
 
@@ -96,8 +104,8 @@ static int enter(struct vb_wq *wq, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state, .port_num = 1 };
 
-	return -ibv_modify_qp(&wq->qp->ibv, &attr,
-			      IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
+	return vb_verbs_modify(wq->qp, &attr,
+			       IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
 }
 
 static enum ibv_wq_state state_of(const struct vb_wq *wq)
@@ -166,24 +174,34 @@ static int modify(struct vb_wq *wq, struct ibv_wq_attr *attr)
 int vb_ops_modify_wq(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
 {
 	struct vb_wq *wq = vb_wq(ibv);
-	int err = vb_stale(wq->qp->nic, "ibv_modify_wq");
+	int err = vb_given_check(VB_GIVEN_WQ, ibv, "ibv_modify_wq");
 
+	if (!err)
+		err = vb_stale(wq->qp->nic, "ibv_modify_wq");
 	return vb_return_errno(err ? err : modify(wq, attr));
 }
 
-int vb_ops_destroy_wq(struct ibv_wq *ibv)
+static int destroy(struct vb_wq *wq)
 {
-	struct vb_wq *wq = vb_wq(ibv);
 	uint32_t users = atomic_load(&wq->users);
 	int err;
 
 	if (users) {
 		vb_explain("ibv_destroy_wq: WQ 0x%06x is in %u entries of indirection tables",
-			   ibv->wq_num, users);
-		return vb_return_errno(-EBUSY);
+			   wq->ibv.wq_num, users);
+		return -EBUSY;
 	}
-	err = ibv_destroy_qp(&wq->qp->ibv);
+	err = vb_verbs_destroy(wq->qp);
 	if (!err)
 		free(wq);
 	return err;
+}
+
+int vb_ops_destroy_wq(struct ibv_wq *wq)
+{
+	int err = vb_given_end(VB_GIVEN_WQ, wq, "ibv_destroy_wq");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_WQ, wq, destroy(vb_wq(wq)));
+	return vb_return_errno(err);
 }

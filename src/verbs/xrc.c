@@ -3,6 +3,7 @@
 #include "verbs/xrc.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
@@ -22,13 +23,24 @@ struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 		return vb_return_null(-EINVAL);
 	}
 	vb_xrc_share_enable();
-	err = vb_xrcd_open(context, attr->fd, attr->oflags, &xrcd);
+	err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_open_xrcd");
+	if (!err)
+		err = vb_xrcd_open(context, attr->fd, attr->oflags, &xrcd);
+	if (err)
+		return vb_return_null(err);
+	err = vb_given_add(VB_GIVEN_XRCD, xrcd);
+	if (err)
+		vb_xrcd_close(xrcd);
 	return err ? vb_return_null(err) : &xrcd->ibv;
 }
 
 int vb_ops_close_xrcd(struct ibv_xrcd *xrcd)
 {
-	return vb_return_errno(vb_xrcd_close(vb_xrcd(xrcd)));
+	int err = vb_given_end(VB_GIVEN_XRCD, xrcd, "ibv_close_xrcd");
+
+	if (!err)
+		err = vb_given_ended(VB_GIVEN_XRCD, xrcd, vb_xrcd_close(vb_xrcd(xrcd)));
+	return vb_return_errno(err);
 }
 
 /* --- SRQs --- */
@@ -50,11 +62,26 @@ static int srq_check(const struct ibv_srq_init_attr_ex *attr)
 	return 0;
 }
 
-static int srq_make(struct ibv_srq_init_attr_ex *attr, struct vb_srq **srq)
+static int srq_check_parts(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
+{
+	static const char call[] = "ibv_create_srq_ex";
+	int err = vb_given_check_in(context, VB_GIVEN_PD, attr->pd, call);
+
+	if (!err)
+		err = vb_given_check_in(context, VB_GIVEN_XRCD, attr->xrcd, call);
+	if (!err)
+		err = vb_given_check_in(context, VB_GIVEN_CQ, attr->cq, call);
+	return err;
+}
+
+static int srq_make(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr,
+		    struct vb_srq **srq)
 {
 	struct ibv_srq_init_attr basic = { attr->srq_context, attr->attr };
 	int err = srq_check(attr);
 
+	if (!err)
+		err = srq_check_parts(context, attr);
 	if (!err)
 		err = vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_create_srq_ex");
 	if (!err)
@@ -76,18 +103,20 @@ static int srq_make(struct ibv_srq_init_attr_ex *attr, struct vb_srq **srq)
 	return err;
 }
 
-struct ibv_srq *vb_xrc_srq_create(struct ibv_srq_init_attr_ex *attr)
+struct ibv_srq *vb_xrc_srq_create(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
-	struct vb_srq *srq;
-	int err = srq_make(attr, &srq);
+	struct vb_srq *srq = NULL;
+	int err = srq_make(context, attr, &srq);
 
-	return err ? vb_return_null(err) : &srq->ibv;
+	return vb_verbs_give_srq(srq, err);
 }
 
 /* --- QPs that receive --- */
 
-static int receiver_check(const struct ibv_qp_init_attr_ex *attr)
+static int receiver_check(struct ibv_context *context, const struct ibv_qp_init_attr_ex *attr)
 {
+	int err;
+
 	/* Senders' attributes mean nothing here, and programs leave a PD where it does no harm. */
 	const uint32_t ignored = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
 
@@ -101,15 +130,16 @@ static int receiver_check(const struct ibv_qp_init_attr_ex *attr)
 		vb_explain("ibv_create_qp_ex: an XRC_RECV QP needs a domain");
 		return -EINVAL;
 	}
-	return vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_create_qp_ex");
+	err = vb_given_check_in(context, VB_GIVEN_XRCD, attr->xrcd, "ibv_create_qp_ex");
+	return err ? err : vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_create_qp_ex");
 }
 
-struct ibv_qp *vb_xrc_receiver_create(struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *vb_xrc_receiver_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_init_attr basic = { .qp_context = attr->qp_context };
 	struct vb_nic *nic = vb_nic_current();
-	struct vb_qp *qp;
-	int err = receiver_check(attr);
+	struct vb_qp *qp = NULL;
+	int err = receiver_check(context, attr);
 
 	if (!err)
 		err = vb_engine_start(nic);
@@ -117,8 +147,7 @@ struct ibv_qp *vb_xrc_receiver_create(struct ibv_qp_init_attr_ex *attr)
 		err = vb_xrc_qp_create(vb_xrcd(attr->xrcd), &basic, &qp);
 	if (!err)
 		err = vb_engine_start(nic); /* a new slot is watched as well */
-	if (err)
-		return vb_return_null(err);
-	attr->cap = (struct ibv_qp_cap){ 0 };
-	return &qp->ibv;
+	if (!err)
+		attr->cap = (struct ibv_qp_cap){ 0 };
+	return vb_verbs_give_qp(qp, err);
 }

@@ -2,25 +2,28 @@
 /* Several users of one XRC_RECV QP, each with a handle of its own. */
 #include "base/log.h"
 #include "engine/xrc_share.h"
+#include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/xrc.h"
 
-static int open_check(const struct ibv_qp_open_attr *attr)
+static int open_check(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	int err;
 
 	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT)) {
 		vb_explain("ibv_open_qp: comp_mask 0x%x is not supported", attr->comp_mask);
 		return -EOPNOTSUPP;
 	}
 	if ((attr->comp_mask & needed) != needed || !attr->xrcd ||
-	    attr->qp_type != IBV_QPT_XRC_RECV) {
+	    attr->qp_type != IBV_QPT_XRC_RECV || attr->qp_num > VB_MASK24) {
 		vb_explain("ibv_open_qp: a number, a domain and the type XRC_RECV are needed");
 		return -EINVAL;
 	}
-	return vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_open_qp");
+	err = vb_given_check_in(context, VB_GIVEN_XRCD, attr->xrcd, "ibv_open_qp");
+	return err ? err : vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_open_qp");
 }
 
 static bool fits(const struct vb_qp *qp, const struct vb_xrcd *xrcd)
@@ -76,15 +79,14 @@ static int open_any(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct
 struct ibv_qp *vb_ops_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	void *qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
-	struct vb_qp *handle;
-	int err = open_check(attr);
+	struct vb_qp *handle = NULL;
+	int err = open_check(context, attr);
 
-	(void)context; /* that of the domain */
 	if (!err)
 		err = open_any(vb_xrcd(attr->xrcd), attr->qp_num, qp_context, &handle);
 	if (err == -EINVAL)
 		vb_explain("ibv_open_qp: the domain has no XRC_RECV QP 0x%06x", attr->qp_num);
-	return err ? vb_return_null(err) : &handle->ibv;
+	return vb_verbs_give_qp(handle, err);
 }
 
 int vb_xrc_handle_modify(struct vb_qp *handle, const struct ibv_qp_attr *attr, int mask)

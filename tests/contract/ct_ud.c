@@ -141,6 +141,7 @@ static void answer_to_loopback(struct ct *t)
 	CT_TRUE(own.global.subnet_prefix || own.global.interface_id);
 	ah = ibv_create_ah_from_wc(ct_object(t->near, t->near->pd), &wc, &grh, 1);
 	CT_TRUE(ah && !ibv_destroy_ah(ah));
+	CT_TRUE(ibv_init_ah_from_wc(ct_context(t->near), 2, &wc, &grh, &attr) != 0); /* no port */
 	/* Of another host, to nobody here. */
 	grh.sgid.raw[0] = grh.dgid.raw[0] = 0x20;
 	CT_TRUE(ibv_init_ah_from_wc(ct_context(t->near), 1, &wc, &grh, &attr) != 0);

@@ -116,6 +116,28 @@ static void plain_operations_are_todays(void **state)
 	pair_close(&pair);
 }
 
+/* Rights have more bits there than today's have. */
+static void a_right_that_nobody_knows_is_refused(void **state)
+{
+	struct ibv_exp_send_wr wr = { .exp_opcode = IBV_EXP_WR_BIND_MW }, *bad;
+	struct ibv_mw *mw;
+	struct pair pair;
+
+	pair_open(&pair, 0, 4);
+	mw = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_2);
+	assert_non_null(mw);
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+	wr.bind_mw.bind_info.mr = pair.mr;
+	wr.bind_mw.bind_info.addr = (uintptr_t)pair.words;
+	wr.bind_mw.bind_info.length = 8;
+	wr.bind_mw.bind_info.exp_mw_access_flags = 1ull << 40;
+	assert_int_equal(ibv_exp_post_send(pair.qp[0], &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	pair_close(&pair);
+}
+
 static void masked_compare_and_swap(void **state)
 {
 	static const struct {
@@ -336,6 +358,7 @@ int main(void)
 		cmocka_unit_test(query_device_tells_of_extended_atomics),
 		cmocka_unit_test(create_qp_refuses_what_it_does_not_know),
 		cmocka_unit_test(plain_operations_are_todays),
+		cmocka_unit_test(a_right_that_nobody_knows_is_refused),
 		cmocka_unit_test(masked_compare_and_swap),
 		cmocka_unit_test(masked_fetch_and_add),
 		cmocka_unit_test(masked_atomics_need_the_right_to_atomics_only),

@@ -310,6 +310,10 @@ static void a_queue_of_ones_own(void **state)
 	party.client->qp = NULL;
 	param.qp_num = qp->qp_num;
 	assert_int_equal(rdma_init_qp_attr(party.client, &attr, &mask), -1);
+	param.qp_num |= 1u << 24; /* more than a message could carry */
+	assert_int_equal(rdma_connect(party.client, &param), -1);
+	assert_int_equal(errno, EINVAL);
+	param.qp_num = qp->qp_num;
 	assert_int_equal(rdma_connect(party.client, &param), 0);
 	party_request(&party);
 	assert_int_equal(party.request.qp_num, qp->qp_num);

@@ -87,13 +87,13 @@ void vb_raw_place(struct vb_thread *thread, struct vb_qp *qp, const struct vb_fr
 enum vb_run_verdict vb_raw_run(struct vb_run *run);
 /* The socket has frames. */
 void vb_raw_ready(int fd, void *port);
-/* Somebody polls an empty CQ: looks whether there are frames; true: there were. */
-bool vb_raw_poll_ports(void);
+/* Somebody polls an empty CQ: takes in frames, if there are any. */
+void vb_raw_poll_ports(void);
 extern _Atomic unsigned vb_raw_listening; /* ports */
 
-static inline bool vb_raw_poll(void)
+static inline bool vb_raw_listens(void)
 {
-	return atomic_load_explicit(&vb_raw_listening, memory_order_relaxed) && vb_raw_poll_ports();
+	return __builtin_expect(atomic_load_explicit(&vb_raw_listening, memory_order_relaxed), 0);
 }
 
 #endif

@@ -110,17 +110,15 @@ void vb_raw_ready(int fd, void *arg)
 	pthread_mutex_unlock(&port->lock);
 }
 
-bool vb_raw_poll_ports(void)
+void vb_raw_poll_ports(void)
 {
 	struct vb_thread *thread = vb_thread_get();
-	int count = 0;
 
 	for (struct vb_raw_port *port = NULL; thread && (port = vb_raw_port_next(port));) {
 		if (pthread_mutex_trylock(&port->lock))
 			continue; /* somebody is at it */
 		if (port->listens && !vb_list_empty(&port->flows))
-			count += read_batch(port, thread);
+			read_batch(port, thread);
 		pthread_mutex_unlock(&port->lock);
 	}
-	return count;
 }

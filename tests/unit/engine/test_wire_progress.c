@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who brings the wire on when the service thread does not, and before what. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "gsi_rig.h"
+#include "engine/wire_impl.h"
+
+enum { NEVER = 1 }; /* a time that is long past */
+
+static struct vb_wire *wire_of(struct vb_nic *nic)
+{
+	int err;
+	struct vb_wire *wire = vb_wire_get(nic, &err);
+
+	CHECK(wire);
+	return wire;
+}
+
+/* Nothing is there to do for the service thread, so that nobody else will bring it on soon. */
+static void forget_when(struct vb_wire *wire)
+{
+	atomic_store(&wire->brought_ns, NEVER);
+}
+
+static bool was_brought_on(struct vb_wire *wire)
+{
+	return atomic_load(&wire->brought_ns) != NEVER;
+}
+
+static void holders_stand_in(void)
+{
+	struct vb_wire *wire;
+
+	prepare_host();
+	wire = wire_of(nic_of_process());
+	vb_wire_lock(wire);
+	atomic_store(&wire->shut_out, true);
+	forget_when(wire);
+	vb_wire_unlock(wire);
+	CHECK(was_brought_on(wire));
+}
+
+/* Whoever holds the lock does, the service thread comes and goes. */
+static void service_is_shut_out(void)
+{
+	const uint64_t end_ns = vb_now_ns() + PATIENCE_MS * 1000000ull;
+	struct vb_nic *nic;
+	struct vb_wire *wire;
+
+	prepare_host();
+	nic = nic_of_process();
+	wire = wire_of(nic);
+	vb_wire_lock(wire);
+	while (!atomic_load(&wire->shut_out) && vb_now_ns() < end_ns) {
+		/* It may be about to change the addresses, which waits for the lock. */
+		vb_wire_unlock(wire);
+		vb_nic_ring(nic);
+		vb_wire_lock(wire);
+		usleep(100);
+	}
+	CHECK(atomic_load(&wire->shut_out));
+	forget_when(wire);
+	vb_wire_unlock(wire);
+	CHECK(was_brought_on(wire));
+	while (atomic_load(&wire->shut_out) && vb_now_ns() < end_ns)
+		usleep(100);
+	CHECK(!atomic_load(&wire->shut_out)); /* it has had the lock since */
+}
+
+static void found_completions_count(void)
+{
+	struct vb_nic *nic;
+	struct vb_wire *wire;
+
+	prepare_host();
+	nic = nic_of_process();
+	wire = wire_of(nic);
+	forget_when(wire);
+	for (unsigned i = 0; i < VB_FOUND_POLLS; i++)
+		CHECK(vb_engine_found(nic, 3) == 3);
+	CHECK(was_brought_on(wire));
+}
+
+/* Nobody watches the name but this test. */
+static void messages_come_after_packets(void)
+{
+	struct vb_cm_message message;
+	struct vb_nic *nic;
+	struct vb_wire *wire;
+	int listener;
+
+	prepare_host();
+	nic = nic_of_process();
+	listener = claim(nic, VB_CM_DUAL, "");
+	wire = wire_of(nic);
+	message = request(comm_id_of(nic, 1), "127.0.0.1");
+	CHECK(!say(nic, "127.0.0.1", "127.0.0.1", &message));
+	forget_when(wire);
+	hear(nic, listener, &message);
+	CHECK(was_brought_on(wire));
+}
+
+CASE(a_holder_of_the_lock_stands_in, holders_stand_in, NULL)
+CASE(the_service_thread_asks_for_it, service_is_shut_out, NULL)
+CASE(polls_that_find_something_bring_it_on, found_completions_count, NULL)
+CASE(a_message_comes_after_the_packets_before_it, messages_come_after_packets, NULL)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_holder_of_the_lock_stands_in),
+		cmocka_unit_test(the_service_thread_asks_for_it),
+		cmocka_unit_test(polls_that_find_something_bring_it_on),
+		cmocka_unit_test(a_message_comes_after_the_packets_before_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
