@@ -137,6 +137,7 @@ struct vb_qp {
 	bool is_handle;
 	struct vb_qp *real;             /* a handle's, if it is in this process ... */
 	int session;                    /* ... else the socket to the process that has it */
+	bool silent;                    /* that one did not answer the last time; it may be stopped */
 	struct vb_list handle_node;     /* in real->handles */
 	struct vb_spin handles_lock;
 	struct vb_list handles;         /* from here on under handles_lock */
