@@ -12,7 +12,7 @@
 enum { HAZARD_OPERATIONS = 64 };
 
 /* Names the peer and its QP, and looks at nothing of them before that. */
-static void enter(struct vb_step_context *step, struct vb_peer *peer, uint32_t qpn)
+static inline void enter(struct vb_step_context *step, struct vb_peer *peer, uint32_t qpn)
 {
 	struct vb_thread *thread = step->run->thread;
 

@@ -23,11 +23,11 @@ void vb_step_copy_end(struct vb_step_context *step)
 }
 
 /* From the lowest to the highest byte of a list. */
-static void hull(const struct vb_iov *iov, uint64_t *from, uint64_t *to)
+static inline void hull(const struct vb_iov *iov, uint64_t *from, uint64_t *to)
 {
-	*from = UINT64_MAX;
-	*to = 0;
-	for (unsigned i = 0; i < iov->count; i++) {
+	*from = iov->count ? (uintptr_t)iov->at[0].iov_base : 0;
+	*to = iov->count ? *from + iov->at[0].iov_len : 0;
+	for (unsigned i = 1; i < iov->count; i++) {
 		uint64_t start = (uintptr_t)iov->at[i].iov_base, end = start + iov->at[i].iov_len;
 
 		*from = start < *from ? start : *from;
