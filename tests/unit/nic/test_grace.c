@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,7 @@ static int close_peer(void **state)
 		pthread_mutex_unlock(&peer_seg.head->life);
 	vb_segment_destroy(&peer_seg);
 	vb_async_close(&rig.ctx);
+	vb_async_free(&rig.ctx);
 	rig_close(&rig);
 	return 0;
 }
@@ -248,9 +250,11 @@ static void a_copy_that_outlives_the_process_is_waited_for(void **state)
 	siginfo_t info;
 
 	(void)state;
-	if (!dying)
+	if (!dying) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause();
+	}
 	assert_true(dying > 0);
 	peer->pid = dying;
 	atomic_store(&stopped.hazard->tid, (uint32_t)dying);

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +188,7 @@ static void the_lock_of_a_process_that_is_stopped_is_done_without(void **state)
 	pid_t child = fork();
 
 	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pthread_mutex_lock(&head->lock);
 		raise(SIGSTOP);
 		_exit(0);
