@@ -8,20 +8,19 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { ANSWER_MS = 10000 };
+enum { ANSWER_MS = 10000, SILENT_MS = 500 };
 
 /* Its backlog may be full for a moment. */
-static int connect_slot(uint32_t slot)
+static int connect_slot(uint32_t slot, unsigned patience_ms)
 {
-	uint64_t end_ns = vb_now_ns() + ANSWER_MS * 1000000ull;
+	uint64_t end_ns = vb_now_ns() + patience_ms * 1000000ull;
 	int fd;
 
 	while ((fd = vb_slot_connect(slot)) == -EAGAIN && vb_now_ns() < end_ns)
-		sched_yield();
+		poll(NULL, 0, 1);
 	return fd == -ECONNREFUSED ? -EINVAL : fd; /* no process, so no such QP */
 }
 
@@ -37,13 +36,13 @@ static int outcome(const struct vb_xrc_answer *answer, ssize_t size)
 	return -answer->error;
 }
 
-static int await(int fd, struct vb_xrc_answer *answer)
+static int await(int fd, struct vb_xrc_answer *answer, unsigned patience_ms)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
 	int ready;
 
 	do
-		ready = poll(&poller, 1, ANSWER_MS);
+		ready = poll(&poller, 1, (int)patience_ms);
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
 		return -ETIMEDOUT;
@@ -54,6 +53,7 @@ static int await(int fd, struct vb_xrc_answer *answer)
 static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_xrc_answer *answer)
 {
 	uint32_t slot = handle->ibv.qp_num >> VB_QP_INDEX_BITS;
+	unsigned patience_ms = handle->silent ? SILENT_MS : ANSWER_MS;
 	int fd, err;
 
 	if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
@@ -62,13 +62,15 @@ static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_x
 	request->layout_version = VB_LAYOUT_VERSION;
 	request->xrcd = handle->xrcd->id;
 	request->qpn = handle->ibv.qp_num;
-	fd = connect_slot(slot);
+	fd = connect_slot(slot, patience_ms);
+	handle->silent = fd == -EAGAIN;
 	if (fd < 0)
 		return fd;
 	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
 		err = -errno;
 	else
-		err = await(fd, answer);
+		err = await(fd, answer, patience_ms);
+	handle->silent = err == -ETIMEDOUT;
 	if (!err)
 		return fd;
 	close(fd);

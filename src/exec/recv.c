@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
+
 bool vb_recv_resolve(struct vb_remote *remote)
 {
 	const struct vb_srq_entry *srq = remote->srq;
@@ -186,26 +188,42 @@ __attribute__((cold, noinline)) static bool account(struct vb_remote *remote, st
 	return vb_cq_account(remote->cq);
 }
 
-/* One compare-and-swap (or, for a TAKEN cell, one store) is the completion. Full fence. */
-static bool commit(struct vb_remote *remote, const struct vb_claim *claim)
-{
-	uint64_t expected = claim->word;
-	uint64_t done = vb_cell_word(claim->index, 0, 0, VB_CELL_DONE);
+enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
 
-	if (remote->many) {
-		atomic_exchange(&claim->cell->word, done);
+/*
+ * One compare-and-swap is the completion. Full fence. A deregistration may clear KEYS_OK meanwhile:
+ * then *word is the cell as it is now.
+ */
+static enum commitment commit(struct vb_remote *remote, const struct vb_claim *claim, uint64_t *word)
+{
+	uint64_t done = vb_cell_word(claim->index, 0, 0, VB_CELL_DONE), expected = *word;
+
+	if (!atomic_compare_exchange_strong(&claim->cell->word, word, done)) {
+		if ((*word | KEYS_OK_BIT) == (expected | KEYS_OK_BIT))
+			return KEYS_WENT;
 		remote->holds_taken = false;
-		return true;
+		return OWNER_TOOK_IT;
 	}
-	/* KEYS_OK may be cleared under us by a deregistration that waits for our hazard. */
-	while (!atomic_compare_exchange_strong(&claim->cell->word, &expected, done))
-		if (vb_cell_index(expected) != claim->index ||
-		    vb_cell_state(expected) != VB_CELL_POSTED)
-			return false;
+	if (remote->many) {
+		remote->holds_taken = false;
+		return COMMITTED;
+	}
 	remote->next_recv++;
 	if (remote->keeps_head)
 		atomic_store_explicit(&remote->rq->head, remote->next_recv, memory_order_relaxed);
-	return true;
+	return COMMITTED;
+}
+
+/* Bytes that ride along are placed by a poll, which may come after the deregistration. */
+static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim *claim, uint64_t word,
+				uint32_t length)
+{
+	struct vb_claim now = *claim;
+
+	now.word = word;
+	if (!length || claim->cell->where == VB_PAYLOAD_PLACED)
+		return VB_OK;
+	return vb_recv_check(remote, &now, length);
 }
 
 void vb_recv_announce(struct vb_remote *remote, bool solicited)
@@ -224,7 +242,9 @@ void vb_recv_announce(struct vb_remote *remote, bool solicited)
 enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
 				const struct vb_message *message, enum vb_reason reason, bool *lost)
 {
-	bool failed = vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS;
+	enum vb_reason shown = reason;
+	enum commitment commitment;
+	uint64_t word = claim->word;
 
 	*lost = false;
 	if (__builtin_expect(vb_cq_asks(remote->cq), 0) && !account(remote, claim->cell)) {
@@ -232,13 +252,18 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 		vb_peer_attend(remote->home, VB_ATTN_CQ);
 		return VB_TARGET_CQ_OVERRUN;
 	}
-	describe(remote, claim->cell, message, reason);
-	if (!commit(remote, claim)) {
-		*lost = true;
+	do {
+		describe(remote, claim->cell, message, shown);
+		commitment = commit(remote, claim, &word);
+		if (commitment == KEYS_WENT && !shown)
+			shown = keys_went(remote, claim, word, message->length);
+	} while (commitment == KEYS_WENT);
+	*lost = commitment == OWNER_TOOK_IT;
+	if (*lost)
 		return VB_OK;
-	}
-	vb_recv_announce(remote, message->solicited || failed);
-	return VB_OK;
+	vb_recv_announce(remote, message->solicited ||
+				 vb_reason_row(shown)->recv_status != IBV_WC_SUCCESS);
+	return reason ? VB_OK : shown;
 }
 
 void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet)

@@ -47,7 +47,8 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 
 /*
  * Completes the receive: success with its payload placed or riding, or with the target's status
- * for a reason. VB_OK, or VB_TARGET_CQ_OVERRUN; *lost: the owner flushed it meanwhile.
+ * for a reason. VB_OK, VB_TARGET_CQ_OVERRUN, or VB_RECV_KEY: a region of the receive went meanwhile,
+ * and that is its status; *lost: the owner flushed it meanwhile.
  */
 enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
 				const struct vb_message *message, enum vb_reason reason, bool *lost);

@@ -154,7 +154,7 @@ int vb_cq_destroy(struct vb_cq *cq)
 		}
 		nic->cq_count--;
 		vb_list_remove(&cq->node);
-		vb_nic_free_later(nic, cq->shared_offset, sizeof(*cq->shared));
+		vb_nic_free_later(nic, 0, cq->shared_offset, sizeof(*cq->shared));
 		pthread_mutex_unlock(&nic->lock);
 		channel_leave(cq); /* in a child its lock and its count are the parent's */
 		wait_for_acks(cq);

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hazards: before a thread touches a peer's segment or memory it names that peer in a word of
- * its own segment, with a full fence, and only then looks whether what it wants to touch is
- * still there. Who takes something away changes the state, fences, and lets a grace period
- * pass: until every word that named it has changed. Nobody blocks or locks inside a hazard.
+ * Hazards: before a thread touches a peer's segment or memory it names that peer, and the QP there,
+ * in a word of its own segment, with a full fence, and only then looks whether what it wants to
+ * touch is still there. A thread that takes something away changes the state, fences, and lets a
+ * grace period pass (grace.h). Nothing blocks or locks inside a hazard.
+ *
+ * A copy from or to a peer's application memory is told besides, with the range that it reaches:
+ * begin tells it, looks once more whether something was taken away since the checks (watch), and
+ * after that comes the copy alone. So a thread that is inside for long, because it was stopped,
+ * endangers that range and no other memory.
  */
 #ifndef VB_NIC_HAZARD_H
 #define VB_NIC_HAZARD_H
@@ -14,7 +19,7 @@
 
 enum {
 	VB_IOV_MAX = 1024,
-	VB_STUCK_PEER_MS = 5000, /* how long user memory waits for a peer that is stopped inside */
+	VB_HAZARD_SEQUENCE_SHIFT = 40,
 };
 
 struct vb_nic;
@@ -22,14 +27,18 @@ struct vb_nic;
 /* What a thread needs to execute work requests. */
 struct vb_thread {
 	struct vb_nic *nic;
-	_Atomic uint64_t *hazard;
+	struct vb_hazard_cell *hazard;
 	uint64_t sequence;
+	uint64_t copies;
+	const _Atomic uint64_t *revocations; /* of the peer that was looked at last ... */
+	uint64_t revocations_seen;           /* ... before the look */
 	uint32_t cell; /* index of the hazard cell, freed with the thread */
 	/* A second peer at the same time: the owner of an XRC SRQ. NULL until it is needed. */
-	_Atomic uint64_t *second;
+	struct vb_hazard_cell *second;
 	uint64_t second_sequence;
 	uint32_t second_cell;
 	bool inside_second;
+	const bool *fences; /* peers cannot make this process fence (base/barrier.h) */
 	struct iovec local[VB_IOV_MAX], remote[VB_IOV_MAX];
 };
 
@@ -45,23 +54,50 @@ static inline struct vb_thread *vb_thread_get(void)
 	return __builtin_expect(!!vb_thread_self, 1) ? vb_thread_self : vb_thread_make();
 }
 
-/* Full fence: pairs with the one in vb_grace_begin. */
-static inline void vb_hazard_enter(struct vb_thread *thread, uint32_t slot)
+/* What a hazard names: a process, and one QP of it. A slot alone means any QP of the process. */
+static inline uint64_t vb_hazard_name(uint32_t slot, uint32_t qpn)
 {
-	thread->sequence++;
-	atomic_exchange(thread->hazard, thread->sequence << 16 | slot);
+	return (uint64_t)(qpn & 0xffffff) << 16 | slot;
+}
+
+static inline uint32_t vb_hazard_slot(uint64_t word)
+{
+	return word & 0xffff;
+}
+
+static inline uint32_t vb_hazard_qpn(uint64_t word)
+{
+	return word >> 16 & 0xffffff;
+}
+
+static inline uint64_t vb_hazard_sequence(uint64_t word)
+{
+	return word >> VB_HAZARD_SEQUENCE_SHIFT;
+}
+
+/* The word of the next visit. Its sequence may wrap: a grace period then waits for one visit more. */
+static inline uint64_t vb_hazard_next(struct vb_thread *thread, uint64_t name)
+{
+	return ++thread->sequence << VB_HAZARD_SEQUENCE_SHIFT | name;
+}
+
+/* Full fence: pairs with the one in vb_grace_begin. */
+static inline void vb_hazard_enter(struct vb_thread *thread, uint64_t name)
+{
+	atomic_exchange(&thread->hazard->word, vb_hazard_next(thread, name));
 }
 
 /* For those who may be inside already: false. True: they were not, and leave again. */
 static inline bool vb_hazard_visit(struct vb_thread *thread, uint32_t slot)
 {
-	if (atomic_load_explicit(thread->hazard, memory_order_relaxed) & 0xffff)
+	if (vb_hazard_slot(atomic_load_explicit(&thread->hazard->word, memory_order_relaxed)))
 		return false;
 	vb_hazard_enter(thread, slot);
 	return true;
 }
 
-/* Inside the first hazard, names another peer as well; false: there are no more cells. */
+/* Inside the first hazard, names another peer as well; false: there are no more cells. All memory of
+ * that peer counts as reached. */
 bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot);
 void vb_hazard_leave_second(struct vb_thread *thread);
 
@@ -69,29 +105,47 @@ static inline void vb_hazard_leave(struct vb_thread *thread)
 {
 	if (__builtin_expect(thread->inside_second, 0))
 		vb_hazard_leave_second(thread);
-	atomic_store_explicit(thread->hazard, thread->sequence << 16, memory_order_release);
+	atomic_store_explicit(&thread->hazard->word, thread->sequence << VB_HAZARD_SEQUENCE_SHIFT,
+			      memory_order_release);
 }
 
-struct vb_grace_wait {
-	struct vb_peer *peer; /* whose thread; referenced */
-	_Atomic uint64_t *cell;
-	uint64_t word;
-};
+/* Inside a hazard and before the peer's state is looked at. Pairs with vb_grace_begin, which counts
+ * after the state has changed. */
+static inline void vb_hazard_watch(struct vb_thread *thread, const struct vb_peer *peer)
+{
+	thread->revocations = &peer->head->revocations;
+	thread->revocations_seen =
+		atomic_load_explicit(thread->revocations, memory_order_acquire);
+}
 
-struct vb_grace {
-	unsigned count;
-	bool failed; /* out of memory: never over */
-	struct vb_grace_wait *waits;
-};
+static inline void vb_hazard_copy_end(struct vb_thread *thread)
+{
+	atomic_store_explicit(&thread->hazard->copy, thread->copies << 2, memory_order_release);
+}
 
-/* own_too: also wait for threads of this process that touch any peer (they read our memory). */
-void vb_grace_begin(struct vb_nic *nic, struct vb_grace *grace, bool own_too);
-/* True once, when nobody who was inside still is. */
-bool vb_grace_over(struct vb_grace *grace);
-/* Waits up to timeout_ms; -ETIMEDOUT with the slot of the one who is still inside. */
-int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot);
-void vb_grace_drop(struct vb_grace *grace);
-/* One from begin to end, own_too, for as long as user memory waits; -ETIMEDOUT as above. */
-int vb_grace_pass(struct vb_nic *nic, uint32_t *slot);
+/*
+ * A copy reaches [from, to) of the peer. False: something was taken away since vb_hazard_watch, and
+ * everything has to be looked at anew. The store comes before the load: the rare side has a barrier
+ * for both (vb_barrier_others in grace.c).
+ */
+static inline bool vb_hazard_copy_begin(struct vb_thread *thread, uint64_t from, uint64_t to,
+					unsigned flags)
+{
+	struct vb_hazard_cell *cell = thread->hazard;
+
+	atomic_store_explicit(&cell->from, from, memory_order_relaxed);
+	atomic_store_explicit(&cell->to, to, memory_order_relaxed);
+	atomic_store_explicit(&cell->copy, ++thread->copies << 2 | VB_COPY_NOW | flags,
+			      memory_order_release);
+	if (__builtin_expect(*thread->fences, 0))
+		atomic_thread_fence(memory_order_seq_cst);
+	else
+		atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(thread->revocations, memory_order_acquire) ==
+				     thread->revocations_seen, 1))
+		return true;
+	vb_hazard_copy_end(thread);
+	return false;
+}
 
 #endif

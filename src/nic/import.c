@@ -14,6 +14,7 @@
 
 enum {
 	VERSION = 1,
+	LOCK_S = 1,
 	HEAD_BYTES = 64 << 10,
 	RECORDS_BYTES = VB_EXPORT_MRS * sizeof(struct vb_export_mr),
 	FILE_BYTES = HEAD_BYTES + RECORDS_BYTES + VB_DM_BYTES_MAX, /* mostly holes */
@@ -48,16 +49,35 @@ static void watch_forks(void)
 	pthread_atfork(vb_export_lock, vb_export_unlock, in_child);
 }
 
-void vb_export_lock_file(struct vb_export *export)
+static int lock_patiently(struct vb_export *export)
 {
-	/* What its last holder left: a record that is half written was not given out. */
-	if (pthread_mutex_lock(&export->head->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&export->head->lock);
+	struct timespec end;
+
+	if (export->stuck)
+		return pthread_mutex_trylock(&export->head->lock);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += LOCK_S;
+	return pthread_mutex_clocklock(&export->head->lock, CLOCK_MONOTONIC, &end);
 }
 
-void vb_export_unlock_file(struct vb_export *export)
+bool vb_export_lock_file(struct vb_export *export)
 {
-	pthread_mutex_unlock(&export->head->lock);
+	int err = lock_patiently(export);
+
+	/* What its last holder left: a record that is half written was not given out. */
+	if (err == EOWNERDEAD)
+		err = pthread_mutex_consistent(&export->head->lock);
+	if (err)
+		vb_explain("a process that shares the context's descriptor is stopped while it changes "
+			   "the records of PDs and MRs: none can be imported or exported meanwhile");
+	export->stuck = err;
+	return !err;
+}
+
+void vb_export_unlock_file(struct vb_export *export, bool locked)
+{
+	if (locked)
+		pthread_mutex_unlock(&export->head->lock);
 }
 
 /* --- files --- */
@@ -221,12 +241,13 @@ void vb_export_put(struct vb_export *export)
 uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd)
 {
 	uint32_t handle = VB_HANDLE_NONE + pd->id % VB_HANDLE_NONE;
+	bool locked;
 
 	if (!export)
 		return handle;
 	vb_export_lock();
-	vb_export_lock_file(export);
-	for (uint32_t n = 0; n < VB_EXPORT_PDS; n++) {
+	locked = vb_export_lock_file(export);
+	for (uint32_t n = 0; locked && n < VB_EXPORT_PDS; n++) {
 		uint32_t at = (export->head->pd_hint + n) % VB_EXPORT_PDS;
 
 		if (atomic_load(&export->head->pds[at].pid))
@@ -238,19 +259,21 @@ uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd)
 		handle = at;
 		break;
 	}
-	vb_export_unlock_file(export);
+	vb_export_unlock_file(export, locked);
 	vb_export_unlock();
 	return handle;
 }
 
 void vb_export_pd_remove(struct vb_export *export, uint32_t handle)
 {
+	bool locked;
+
 	if (!export || handle >= VB_EXPORT_PDS)
 		return;
 	vb_export_lock();
-	vb_export_lock_file(export);
+	locked = vb_export_lock_file(export);
 	atomic_store(&export->head->pds[handle].pid, 0);
-	vb_export_unlock_file(export);
+	vb_export_unlock_file(export, locked);
 	export->pds[handle] = NULL;
 	vb_export_unlock();
 }
@@ -292,48 +315,57 @@ static uint32_t record_take(struct vb_export *export, struct vb_mr *mr)
 uint32_t vb_export_mr_add(struct vb_export *export, struct vb_mr *mr)
 {
 	uint32_t handle;
+	bool locked;
 
 	if (!export || mr->null || mr->mapping)
 		return VB_HANDLE_NONE + mr->index;
 	vb_export_lock();
-	vb_export_lock_file(export);
-	handle = record_take(export, mr);
-	vb_export_unlock_file(export);
+	locked = vb_export_lock_file(export);
+	handle = locked ? record_take(export, mr) : VB_HANDLE_NONE + mr->index;
+	vb_export_unlock_file(export, locked);
 	vb_export_unlock();
 	return handle;
 }
 
 void vb_export_mr_update(struct vb_export *export, const struct vb_mr *mr)
 {
+	bool locked;
+
 	if (!export || mr->foreign || mr->ibv.handle >= VB_EXPORT_MRS)
 		return;
-	vb_export_lock_file(export);
-	fill(export, &export->records[mr->ibv.handle], mr);
-	vb_export_unlock_file(export);
+	locked = vb_export_lock_file(export);
+	if (locked)
+		fill(export, &export->records[mr->ibv.handle], mr);
+	else /* not to be imported as it was, nor half changed */
+		atomic_store(&export->records[mr->ibv.handle].pid, 0);
+	vb_export_unlock_file(export, locked);
 }
 
 void vb_export_mr_remove(struct vb_export *export, uint32_t handle)
 {
+	bool locked;
+
 	if (!export || handle >= VB_EXPORT_MRS)
 		return;
 	vb_export_lock();
-	vb_export_lock_file(export);
+	locked = vb_export_lock_file(export);
 	atomic_store(&export->records[handle].pid, 0);
 	export->head->mr_count--;
 	if (handle < export->head->mr_hint % VB_EXPORT_MRS)
 		export->head->mr_hint = handle; /* low ones are near, and the file stays small */
-	vb_export_unlock_file(export);
+	vb_export_unlock_file(export, locked);
 	export->mrs[handle] = NULL;
 	vb_export_unlock();
 }
 
 struct vb_export_mr vb_export_mr_record(struct vb_export *export, uint32_t handle)
 {
-	struct vb_export_mr record;
+	struct vb_export_mr record = { 0 };
+	bool locked = vb_export_lock_file(export);
 
-	vb_export_lock_file(export);
-	record = export->records[handle];
-	vb_export_unlock_file(export);
+	if (locked)
+		record = export->records[handle];
+	vb_export_unlock_file(export, locked);
 	return record;
 }
 

@@ -58,7 +58,7 @@ struct vb_export_head {
 	uint64_t id;         /* of this file: random */
 	pthread_mutex_t lock; /* records are given out and taken back under it */
 	uint32_t mr_hint, pd_hint; /* where to look for a free one */
-	uint32_t mr_count;
+	_Atomic uint32_t mr_count;
 	uint64_t dm_serial;        /* the last one */
 	struct vb_export_dm dms[VB_DM_MAX];
 	struct vb_export_pd pds[VB_EXPORT_PDS];
@@ -68,6 +68,7 @@ struct vb_export_head {
 struct vb_export {
 	struct vb_list node;
 	uint32_t refs;
+	_Atomic bool stuck; /* a call has waited for the lock in the file in vain */
 	struct vb_export_head *head;
 	struct vb_export_mr *records;
 	uint8_t *memory; /* VB_DM_BYTES_MAX of it */
@@ -86,9 +87,10 @@ void vb_export_put(struct vb_export *export);
 /* Within the process: pds, mrs, dm_users. Before the lock in the file. */
 void vb_export_lock(void);
 void vb_export_unlock(void);
-/* In the file, between processes. */
-void vb_export_lock_file(struct vb_export *export);
-void vb_export_unlock_file(struct vb_export *export);
+/* In the file, between processes. False: the holder is stopped. Calls together wait a second for it;
+ * then what needs the lock is refused, and what is taken back is taken back without it. */
+bool vb_export_lock_file(struct vb_export *export);
+void vb_export_unlock_file(struct vb_export *export, bool locked);
 
 /* Records; handles from VB_HANDLE_NONE on where there is no room, or no file. */
 uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd);

@@ -23,7 +23,7 @@
 #include "nic/limits.h"
 
 enum {
-	VB_LAYOUT_VERSION = 4,
+	VB_LAYOUT_VERSION = 5,
 	VB_LINE = 64,
 	VB_EXTENTS = 48,
 	VB_QP_PAGE = 64,         /* QP entries per page */
@@ -279,10 +279,23 @@ struct vb_key_alias { /* owner */
 
 /* --- hazards --- */
 
-/* Which peer a thread is touching right now: sequence 48 | slot 16; slot 0: none. */
-struct vb_hazard_cell {
-	_Alignas(VB_LINE) _Atomic uint64_t word; /* owner: the thread that holds the cell */
+enum { /* how a thread copies: flags of vb_hazard_cell.copy */
+	VB_COPY_NOW = 1,      /* between begin and end */
+	VB_COPY_ONE_CALL = 2, /* of the kernel; when that has returned nothing follows */
 };
+
+/*
+ * What a thread is touching right now. The owner is the thread that holds the cell. Of a thread
+ * that is stopped or dies inside, everything stays as it was.
+ */
+struct vb_hazard_cell {
+	/* sequence 24 | QP number there 24, 0: any | slot of the process 16, 0: none */
+	_Alignas(VB_LINE) _Atomic uint64_t word;
+	_Atomic uint64_t copy;     /* sequence 62 | VB_COPY_*; the range is written before */
+	_Atomic uint64_t from, to; /* memory of the application there that the copy reaches */
+	_Atomic uint32_t tid;
+};
+static_assert(sizeof(struct vb_hazard_cell) == VB_LINE, "");
 
 /* --- the head of a segment --- */
 
@@ -308,6 +321,9 @@ struct vb_segment_head {
 	uint8_t pad0[16];
 	/* The service thread holds it for life; the kernel marks it when the process ends or execs. */
 	_Alignas(VB_LINE) pthread_mutex_t life;
+	/* Moves after a QP, a key or a receive was taken away. Beside the mutex, which every sender
+	 * reads. */
+	_Atomic uint64_t revocations;
 	/* Serializes RDMA atomics to this process; robust, never waited for. */
 	_Alignas(VB_LINE) pthread_mutex_t atomics;
 	/* owner, at growth */

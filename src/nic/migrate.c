@@ -60,7 +60,7 @@ void vb_qp_follow_path(struct vb_qp *qp)
 	if (!qp->remote.gate)
 		vb_remote_unbind(&qp->remote);
 	else if (!local)
-		atomic_store_explicit(&qp->remote.direct_slot, 0, memory_order_relaxed);
+		atomic_store_explicit(&qp->remote.direct, 0, memory_order_relaxed);
 	atomic_store(&qp->migration.astray, qp->remote.gate && !local);
 }
 

@@ -172,6 +172,7 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 /* After it nobody reads or writes the memory for us: not a peer, not a thread, not a poll. */
 static int withdraw(struct vb_mr *mr)
 {
+	const struct vb_ending ending = vb_ending_memory(mr->addr, mr->length);
 	uint32_t slot;
 
 	atomic_fetch_and(&mr->entry->word, ~(uint32_t)VB_KEY_VALID);
@@ -180,7 +181,7 @@ static int withdraw(struct vb_mr *mr)
 	atomic_fetch_add(&mr->nic->mr_generation, 1);
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
-	if (vb_grace_pass(mr->nic, &slot)) {
+	if (vb_grace_pass(mr->nic, &ending, &slot) < 0) {
 		vb_explain("the process with slot %u is stopped while it copies to or from this "
 			   "memory; continue or end it, then deregister again", slot);
 		return -EBUSY;

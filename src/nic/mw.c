@@ -83,10 +83,11 @@ static bool bound(const struct vb_mw *mw)
 /* Who uses or binds the window at this moment is let go first, as with a region. */
 static int close_window(struct vb_mw *mw)
 {
+	const struct vb_ending ending = vb_ending_memory(mw->entry->addr, mw->entry->length);
 	uint32_t slot;
 
 	atomic_fetch_and(&mw->entry->word, ~(uint32_t)VB_KEY_VALID);
-	if (!vb_grace_pass(mw->nic, &slot))
+	if (vb_grace_pass(mw->nic, &ending, &slot) >= 0)
 		return 0;
 	vb_explain("ibv_dealloc_mw: the process with slot %u is stopped while it uses the window",
 		   slot);

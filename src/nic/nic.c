@@ -175,7 +175,7 @@ static bool hazard_page_make(struct vb_nic *nic, uint32_t page)
 	return offset;
 }
 
-_Atomic uint64_t *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell)
+struct vb_hazard_cell *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell)
 {
 	struct vb_hazard_cell *page;
 	uint32_t i = 0;
@@ -193,7 +193,7 @@ _Atomic uint64_t *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell)
 		atomic_store(&nic->seg.head->hazard_count, i + 1);
 	vb_spin_unlock(&nic->peers_lock);
 	*cell = i;
-	return &page[i % VB_HAZARD_PAGE].word;
+	return &page[i % VB_HAZARD_PAGE];
 }
 
 void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell)
@@ -252,13 +252,65 @@ static struct vb_own_slot *own_slot(struct vb_nic *nic, uint32_t qpn)
 	return NULL;
 }
 
+static void qpn_put(struct vb_nic *nic, uint32_t qpn)
+{
+	struct vb_own_slot *own = own_slot(nic, qpn);
+
+	own->free_ring[own->free_tail++ % VB_QP_PER_SLOT] = (uint16_t)(qpn % VB_QP_PER_SLOT);
+}
+
+/* What a thread that is inside may still write to: shared memory, or a QP's entry. */
+struct quarantined {
+	struct vb_list node;
+	struct vb_grace grace;
+	uint32_t qpn;
+	uint64_t offset;
+	size_t size; /* 0: it is the QP number that is freed */
+};
+
+/* False: no memory. */
+static bool quarantine(struct vb_nic *nic, uint32_t qpn, uint64_t offset, size_t size)
+{
+	struct quarantined *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		return false;
+	block->qpn = qpn;
+	block->offset = offset;
+	block->size = size;
+	vb_grace_begin(nic, &block->grace, &(struct vb_ending){ .qpn = qpn }, true);
+	vb_list_append(&nic->quarantine, &block->node);
+	vb_nic_quarantine_check(nic);
+	return true;
+}
+
+void vb_nic_free_later(struct vb_nic *nic, uint32_t qpn, uint64_t offset, size_t size)
+{
+	quarantine(nic, qpn, offset, size); /* else lost to this process, nothing worse */
+}
+
+void vb_nic_quarantine_check(struct vb_nic *nic)
+{
+	vb_list_for(block, &nic->quarantine, struct quarantined, node) {
+		if (!vb_grace_over(&block->grace))
+			continue;
+		vb_list_remove(&block->node);
+		if (block->size)
+			vb_segment_free(&nic->seg, block->offset, block->size);
+		else
+			qpn_put(nic, block->qpn);
+		free(block);
+	}
+}
+
 void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn)
 {
 	struct vb_own_slot *own = own_slot(nic, qpn);
 	uint16_t index = qpn % VB_QP_PER_SLOT;
 
 	own->qps[index] = NULL;
-	own->free_ring[own->free_tail++ % VB_QP_PER_SLOT] = index;
+	if (!quarantine(nic, qpn, 0, 0))
+		qpn_put(nic, qpn);
 }
 
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn)
@@ -308,37 +360,6 @@ struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot)
 	}
 	vb_spin_unlock(&nic->peers_lock);
 	return found;
-}
-
-struct quarantined {
-	struct vb_list node;
-	struct vb_grace grace;
-	uint64_t offset;
-	size_t size;
-};
-
-void vb_nic_free_later(struct vb_nic *nic, uint64_t offset, size_t size)
-{
-	struct quarantined *block = calloc(1, sizeof(*block));
-
-	if (!block)
-		return; /* lost to this process, nothing worse */
-	block->offset = offset;
-	block->size = size;
-	vb_grace_begin(nic, &block->grace, true);
-	vb_list_append(&nic->quarantine, &block->node);
-	vb_nic_quarantine_check(nic);
-}
-
-void vb_nic_quarantine_check(struct vb_nic *nic)
-{
-	vb_list_for(block, &nic->quarantine, struct quarantined, node) {
-		if (!vb_grace_over(&block->grace))
-			continue;
-		vb_list_remove(&block->node);
-		vb_segment_free(&nic->seg, block->offset, block->size);
-		free(block);
-	}
 }
 
 void vb_nic_ring(struct vb_nic *nic)

@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
-#include "nic/hazard.h"
+#include "nic/grace.h"
 #include "nic/segment.h"
 
 struct vb_qp;
@@ -39,6 +39,8 @@ struct vb_nic {
 	int doorbell; /* eventfd that wakes the service thread */
 	struct vb_peer *self;
 	struct vb_spin peers_lock;
+	struct vb_stuck stuck[VB_STUCK_MAX]; /* under peers_lock */
+	unsigned stuck_next;
 	struct vb_list peers; /* the own process included */
 	struct vb_list qps, srqs, cqs, quarantine;
 	struct vb_spin rqs_lock;
@@ -92,10 +94,11 @@ static inline struct vb_nic *vb_nic_current(void)
 /* In a forked child: forget the parent's NIC without touching what it shares. */
 void vb_nic_forget(void);
 
-_Atomic uint64_t *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell);
+struct vb_hazard_cell *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell);
 void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell);
 
-/* A QP number and its entry; -ENOMEM when there are no more. Under nic->lock. */
+/* A QP number and its entry; -ENOMEM when there are no more. A number that was freed is used again
+ * when no thread is inside the entry any more. Under nic->lock. */
 int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn);
 void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn);
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn);
@@ -107,8 +110,9 @@ void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id);
 /* The peer that holds a slot, referenced, or NULL. */
 struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot);
 
-/* Frees shared memory once nobody can be inside it any more. Under nic->lock. */
-void vb_nic_free_later(struct vb_nic *nic, uint64_t offset, size_t size);
+/* Frees shared memory once no thread can be inside it any more: through the QP alone that it belongs
+ * to; 0: through any. Under nic->lock. */
+void vb_nic_free_later(struct vb_nic *nic, uint32_t qpn, uint64_t offset, size_t size);
 void vb_nic_quarantine_check(struct vb_nic *nic);
 
 /* A process with this slot was here: if nobody holds it now, it has ended. */

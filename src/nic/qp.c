@@ -127,6 +127,7 @@ static int enlist(struct vb_qp *qp)
 		return err;
 	qp->ibv.qp_num = qpn;
 	qp->ibv.handle = qpn;
+	qp->own_rq.qpn = qpn;
 	err = vb_cq_attach(qp->send_cq, qp, qp->sq.depth, &qp->send_bit);
 	if (!err) {
 		err = vb_cq_attach(qp->recv_cq, qp, recv_depth(qp), &qp->recv_bit);
@@ -245,7 +246,7 @@ void vb_qp_token_wait(struct vb_qp *qp)
 
 void vb_remote_unbind(struct vb_remote *remote)
 {
-	atomic_store_explicit(&remote->direct_slot, 0, memory_order_relaxed);
+	atomic_store_explicit(&remote->direct, 0, memory_order_relaxed);
 	if (remote->home != remote->peer)
 		vb_peer_put(remote->home);
 	vb_peer_put(remote->peer);

@@ -19,8 +19,9 @@
  * path/local/fast_send.c under the queue's lock while nobody holds the token.
  */
 struct vb_remote {
-	/* The peer's, if a small SEND may go directly. First: posters read it without a lock. */
-	_Atomic uint32_t direct_slot;
+	/* What a hazard names, if a small SEND may go directly; else 0. First: posters read it without
+	 * a lock. */
+	_Atomic uint64_t direct;
 	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
 	/* Whose receives and memory the messages are for: the peer, or of XRC the process that owns
 	 * the SRQ, referenced if it is another one. Valid once the receive queue is resolved. */
@@ -117,7 +118,7 @@ struct vb_qp {
 	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
 	_Atomic bool flush_pending; /* the grace period runs; changes under state_lock */
 	bool flush_held;         /* what made it fail is not yet visible; under state_lock */
-	bool inside;             /* somebody was stopped inside when it was closed; its owner only */
+	bool inside;             /* a thread was still inside when it was closed; its owner only */
 	struct vb_grace flush_grace;
 	_Atomic bool sqd_event_due; /* set before the state is SQD; who finds it drained takes it */
 	uint32_t mcast_groups;
@@ -136,6 +137,7 @@ struct vb_qp {
 	bool is_handle;
 	struct vb_qp *real;             /* a handle's, if it is in this process ... */
 	int session;                    /* ... else the socket to the process that has it */
+	bool silent;                    /* that one did not answer the last time; it may be stopped */
 	struct vb_list handle_node;     /* in real->handles */
 	struct vb_spin handles_lock;
 	struct vb_list handles;         /* from here on under handles_lock */
@@ -209,8 +211,9 @@ static inline bool vb_qp_has_begun(const struct vb_qp *qp)
 }
 
 int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out);
-/* Nothing arrives any more, and nobody who was inside still is (or he is stopped for long). */
-void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state);
+/* Nothing arrives any more, and no thread reaches memory through the QP. -EBUSY: a stopped one may, and
+ * the QP is in ERR. */
+int vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state);
 /* Destroying, in two steps: nobody finds it any more; then it is freed. The caller has stopped
  * the executor. */
 void vb_qp_withdraw(struct vb_qp *qp);

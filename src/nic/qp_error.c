@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "nic/qp.h"
 
+#include <errno.h>
+
 static void flush_ready(struct vb_qp *qp)
 {
 	atomic_store(&qp->flush_ready, 1);
@@ -16,6 +18,29 @@ static void flush_ready(struct vb_qp *qp)
 		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
 }
 
+/* Under state_lock. */
+static void set_state(struct vb_qp *qp, enum ibv_qp_state state)
+{
+	atomic_store(&qp->state, state);
+	qp->ibv.state = state;
+	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
+}
+
+/* True: it may be done at once. Under state_lock. */
+static bool flush_begin(struct vb_qp *qp, bool held)
+{
+	const struct vb_ending ending = vb_ending_qp(qp->ibv.qp_num);
+	bool over;
+
+	vb_grace_begin(qp->nic, &qp->flush_grace, &ending, true);
+	over = !held && vb_grace_over(&qp->flush_grace);
+	qp->flush_pending = !over;
+	qp->flush_held = held;
+	if (!over)
+		vb_nic_flush_count(qp->nic, 1);
+	return over;
+}
+
 static bool enter_error(struct vb_qp *qp, bool held)
 {
 	enum ibv_qp_state before;
@@ -27,15 +52,8 @@ static bool enter_error(struct vb_qp *qp, bool held)
 		vb_spin_unlock(&qp->state_lock);
 		return false;
 	}
-	atomic_store(&qp->state, IBV_QPS_ERR);
-	qp->ibv.state = IBV_QPS_ERR;
-	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, IBV_QPS_ERR));
-	vb_grace_begin(qp->nic, &qp->flush_grace, true);
-	over = !held && vb_grace_over(&qp->flush_grace);
-	qp->flush_pending = !over;
-	qp->flush_held = held;
-	if (!over)
-		vb_nic_flush_count(qp->nic, 1);
+	set_state(qp, IBV_QPS_ERR);
+	over = flush_begin(qp, held);
 	vb_spin_unlock(&qp->state_lock);
 	if (over)
 		flush_ready(qp);
@@ -60,19 +78,33 @@ void vb_qp_release_flush(struct vb_qp *qp)
 	vb_qp_flush_check(qp);
 }
 
-void vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
+/* What is posted stays where it is, for as long as a thread may write there. */
+static void close_failed(struct vb_qp *qp)
 {
+	vb_spin_lock(&qp->state_lock);
+	set_state(qp, IBV_QPS_ERR);
+	if (!qp->flush_pending && !atomic_load(&qp->flush_ready))
+		flush_begin(qp, false);
+	vb_spin_unlock(&qp->state_lock);
+}
+
+int vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
+{
+	const struct vb_ending ending = vb_ending_qp(qp->ibv.qp_num);
 	uint32_t slot;
+	int err;
 
 	vb_spin_lock(&qp->state_lock);
-	atomic_store(&qp->state, state);
-	qp->ibv.state = state;
-	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
+	set_state(qp, state);
 	vb_spin_unlock(&qp->state_lock);
-	qp->inside = vb_grace_pass(qp->nic, &slot);
-	if (qp->inside)
-		vb_explain("QP 0x%06x: the process with slot %u is stopped while it writes here",
-			   qp->ibv.qp_num, slot);
+	err = vb_grace_pass(qp->nic, &ending, &slot);
+	qp->inside = err;
+	if (err >= 0)
+		return 0;
+	close_failed(qp);
+	vb_explain("QP 0x%06x: the process with slot %u is stopped while it copies to or from memory "
+		   "through the QP; continue or end it, then try again", qp->ibv.qp_num, slot);
+	return -EBUSY;
 }
 
 void vb_qp_flush_check(struct vb_qp *qp)
@@ -80,7 +112,7 @@ void vb_qp_flush_check(struct vb_qp *qp)
 	bool over;
 
 	vb_spin_lock(&qp->state_lock);
-	over = qp->flush_pending && !qp->flush_held && vb_grace_over(&qp->flush_grace);
+	over = qp->flush_pending && !qp->flush_held && vb_grace_settled(&qp->flush_grace);
 	if (over) {
 		qp->flush_pending = false;
 		vb_nic_flush_count(qp->nic, -1);
@@ -106,9 +138,7 @@ void vb_qp_enter_sqe(struct vb_qp *qp)
 {
 	vb_spin_lock(&qp->state_lock);
 	if (vb_qp_state(qp) == IBV_QPS_RTS || vb_qp_state(qp) == IBV_QPS_SQD) {
-		atomic_store(&qp->state, IBV_QPS_SQE);
-		qp->ibv.state = IBV_QPS_SQE;
-		atomic_store(&qp->entry->gate, vb_gate(qp->epoch, IBV_QPS_SQE));
+		set_state(qp, IBV_QPS_SQE);
 	}
 	vb_spin_unlock(&qp->state_lock);
 }

@@ -128,9 +128,10 @@ static void show_connection(struct vb_qp *qp)
 /* Everything that was posted or completed but not polled is forgotten. */
 static int reset(struct vb_qp *qp)
 {
-	int err;
+	int err = vb_qp_close(qp, IBV_QPS_RESET);
 
-	vb_qp_close(qp, IBV_QPS_RESET);
+	if (err)
+		return err;
 	atomic_store(&qp->entry->attention, 0); /* of the connection that is over */
 	vb_qp_flush_cancel(qp);
 	if (qp->entry->by_packets)

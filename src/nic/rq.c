@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { GROW_MS = 1000 }; /* how long all calls together wait for a thread that stays inside */
+
 static uint32_t ring_size(uint32_t depth, bool many)
 {
 	uint32_t cells = many ? 2 * depth : depth, size = 1;
@@ -39,9 +41,9 @@ static void shared_free_later(struct vb_rq *rq)
 {
 	size_t cells = (size_t)rq->mask + 1;
 
-	vb_nic_free_later(rq->nic, rq->cells_offset, cells * sizeof(struct vb_cell));
-	vb_nic_free_later(rq->nic, rq->spill_offset, cells * VB_SPILL);
-	vb_nic_free_later(rq->nic, rq->sges_offset, cells * rq->sges_stride);
+	vb_nic_free_later(rq->nic, rq->qpn, rq->cells_offset, cells * sizeof(struct vb_cell));
+	vb_nic_free_later(rq->nic, rq->qpn, rq->spill_offset, cells * VB_SPILL);
+	vb_nic_free_later(rq->nic, rq->qpn, rq->sges_offset, cells * rq->sges_stride);
 }
 
 static void shared_describe(struct vb_rq *rq)
@@ -87,7 +89,7 @@ void vb_rq_fini(struct vb_rq *rq)
 	vb_list_remove(&rq->node);
 	vb_spin_unlock(&rq->nic->rqs_lock);
 	shared_free_later(rq);
-	vb_nic_free_later(rq->nic, rq->shared_offset, sizeof(*rq->shared));
+	vb_nic_free_later(rq->nic, rq->qpn, rq->shared_offset, sizeof(*rq->shared));
 	vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 	free(rq->stragglers);
 }
@@ -99,7 +101,7 @@ int vb_rq_reset(struct vb_rq *rq)
 
 	if (!rq->tail && vb_rq_empty(rq))
 		return 0;
-	vb_grace_begin(rq->nic, &grace, true);
+	vb_grace_begin(rq->nic, &grace, &(struct vb_ending){ .qpn = rq->qpn }, true);
 	if (vb_grace_over(&grace)) {
 		memset(rq->cells, 0, ((size_t)rq->mask + 1) * sizeof(*rq->cells));
 	} else {
@@ -166,8 +168,8 @@ int vb_rq_grow(struct vb_rq *rq, uint32_t depth)
 	int err;
 
 	atomic_fetch_add(&rq->shared->version, 1); /* odd: senders stay out */
-	vb_grace_begin(rq->nic, &grace, true);
-	err = vb_grace_wait(&grace, 1000, &slot) ? -EBUSY : 0;
+	vb_grace_begin(rq->nic, &grace, &(struct vb_ending){ .rq = rq }, true);
+	err = vb_grace_wait(&grace, GROW_MS, &slot) ? -EBUSY : 0;
 	if (err) {
 		vb_grace_drop(&grace);
 	} else {

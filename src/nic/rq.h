@@ -27,6 +27,7 @@ struct vb_rq {
 	struct vb_list node; /* in nic->rqs, under nic->rqs_lock */
 	struct vb_nic *nic;
 	struct vb_pd *pd;
+	uint32_t qpn;        /* the only QP that has it; 0: it is shared */
 	struct vb_rq_shared *shared;
 	uint64_t shared_offset, cells_offset, spill_offset, sges_offset;
 	struct vb_cell *cells;

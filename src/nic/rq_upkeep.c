@@ -65,7 +65,8 @@ static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
 		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE ||
-		    cell->where == VB_PAYLOAD_PLACED || !names(twin, mr))
+		    cell->where == VB_PAYLOAD_PLACED || cell->status != IBV_WC_SUCCESS ||
+		    !names(twin, mr))
 			continue;
 		vb_rq_scatter(rq, cell, twin->index);
 		cell->where = VB_PAYLOAD_PLACED;

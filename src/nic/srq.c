@@ -158,8 +158,10 @@ int vb_srq_destroy(struct vb_srq *srq)
 	struct vb_nic *nic = srq->rq.nic;
 
 	if (nic == vb_nic_current()) {
-		if (srq->xrcd)
-			vb_srq_leave_xrcd(srq);
+		int err = srq->xrcd ? vb_srq_leave_xrcd(srq) : 0;
+
+		if (err)
+			return err;
 		pthread_mutex_lock(&nic->lock);
 		if (atomic_load(&srq->users)) {
 			pthread_mutex_unlock(&nic->lock);

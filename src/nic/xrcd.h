@@ -50,7 +50,7 @@ void vb_xrc_forget(struct vb_nic *nic);
 /* An SRQ that was just created becomes one of the domain, completing at cq. 0 or -errno. */
 int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq);
 /* No message finds it any more, and nobody who was inside still is. */
-void vb_srq_leave_xrcd(struct vb_srq *srq);
+int vb_srq_leave_xrcd(struct vb_srq *srq);
 
 /* --- QPs (xrcd_qp.c) --- */
 

@@ -73,24 +73,31 @@ int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq)
 	return err;
 }
 
-static void close_gate(struct vb_srq *srq)
+/* Messages name their QP and not the SRQ: whatever memory they reach may be that of its receives. */
+static int close_gate(struct vb_srq *srq)
 {
+	const struct vb_ending ending = { .memory = true, .all = true };
 	uint32_t slot;
 
 	atomic_store(&srq->entry->gate, 0);
-	if (vb_grace_pass(srq->rq.nic, &slot))
-		vb_explain("SRQ 0x%06x: the process with slot %u is stopped while it writes here",
-			   srq->number, slot);
+	if (vb_grace_pass(srq->rq.nic, &ending, &slot) >= 0)
+		return 0;
+	vb_explain("SRQ 0x%06x: the process with slot %u is stopped while it writes here; continue or "
+		   "end it, then destroy again", srq->number, slot);
+	return -EBUSY;
 }
 
-void vb_srq_leave_xrcd(struct vb_srq *srq)
+int vb_srq_leave_xrcd(struct vb_srq *srq)
 {
 	struct vb_nic *nic = srq->rq.nic;
+	int err = close_gate(srq);
 
-	close_gate(srq);
+	if (err)
+		return err;
 	pthread_mutex_lock(&nic->lock);
 	vb_cq_detach_srq(srq->cq, srq);
 	nic->xrc_srqs[srq->number % VB_XRC_SRQ_MAX] = NULL;
 	pthread_mutex_unlock(&nic->lock);
 	atomic_fetch_sub(&srq->xrcd->users, 1);
+	return 0;
 }

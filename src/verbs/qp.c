@@ -145,8 +145,13 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		return err;
 	vb_wire_stop(qp, true);
 	vb_local_give_back(qp);
-	err = modify_locked(qp, attr, mask);
+	/* First without nic->lock: a thread of a peer that is stopped inside is waited for here. */
+	err = vb_qp_close(qp, IBV_QPS_RESET);
+	if (!err)
+		err = modify_locked(qp, attr, IBV_QP_STATE); /* the rest is checked, and means nothing */
 	vb_qp_token_release(qp);
+	if (err)
+		vb_engine_kick(qp); /* to ERR: what is posted flushes */
 	if (!err) {
 		vb_engine_unpend(qp->nic->engine, qp);
 		set_rate(qp, &(struct ibv_qp_rate_limit_attr){ 0 });
@@ -226,13 +231,19 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 {
 	struct vb_engine *engine = qp->nic->engine;
+	int err;
 
 	if (qp->mcast_groups) {
 		vb_explain("ibv_destroy_qp: QP 0x%06x is attached to %u multicast groups",
 			   qp->ibv.qp_num, qp->mcast_groups);
 		return -EBUSY;
 	}
-	vb_qp_close(qp, IBV_QPS_RESET);
+	err = vb_qp_close(qp, IBV_QPS_RESET);
+	/* Memory that is reached through an XRC_RECV QP belongs to SRQs, which wait for themselves. */
+	if (err && qp->type != IBV_QPT_XRC_RECV) {
+		vb_engine_kick(qp); /* to ERR: what is posted flushes */
+		return err;
+	}
 	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
 	vb_spin_lock(&engine->progress_lock);
 	vb_wire_stop(qp, false);

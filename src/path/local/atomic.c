@@ -24,8 +24,12 @@ static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *
 			  uint64_t address)
 {
 	uint64_t old;
-	int err = vb_atomic_apply(step->qp->remote.home, address, op, &old);
+	int err;
 
+	if (!vb_step_copy_begin(step, address, sizeof(old)))
+		return VB_STEP_AGAIN;
+	err = vb_atomic_apply(step->qp->remote.home, address, op, &old);
+	vb_step_copy_end(step);
 	if (err == -EAGAIN)
 		return vb_step_busy(step);
 	if (err == -ESRCH)

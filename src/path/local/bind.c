@@ -11,13 +11,19 @@
 
 enum { HAZARD_OPERATIONS = 64 };
 
-void vb_step_enter(struct vb_step_context *step, struct vb_peer *peer)
+/* Names the peer and its QP, and looks at nothing of them before that. */
+static inline void enter(struct vb_step_context *step, struct vb_peer *peer, uint32_t qpn)
 {
-	if (step->inside == peer && ++step->since_hazard < HAZARD_OPERATIONS)
-		return;
-	vb_hazard_enter(step->run->thread, peer->head_slot);
-	step->inside = peer;
-	step->since_hazard = 0;
+	struct vb_thread *thread = step->run->thread;
+
+	if (step->inside != peer || step->inside_qpn != qpn ||
+	    ++step->since_hazard >= HAZARD_OPERATIONS) {
+		vb_hazard_enter(thread, vb_hazard_name(peer->head_slot, qpn));
+		step->inside = peer;
+		step->inside_qpn = qpn;
+		step->since_hazard = 0;
+	}
+	vb_hazard_watch(thread, peer);
 }
 
 void vb_step_leave(struct vb_step_context *step)
@@ -155,7 +161,9 @@ static void set_gate(struct vb_qp *qp, uint64_t gate)
 	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self && !vb_fault_any();
 
 	remote->gate = gate;
-	atomic_store_explicit(&remote->direct_slot, direct ? remote->peer->head_slot : 0,
+	atomic_store_explicit(&remote->direct,
+			      direct ? vb_hazard_name(remote->peer->head_slot,
+						      qp->attr.dest_qp_num) : 0,
 			      memory_order_relaxed);
 }
 
@@ -249,7 +257,7 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 		reason = peer_state(peer);
 	if (reason)
 		return reason;
-	vb_step_enter(step, peer);
+	enter(step, peer, step->qp->attr.dest_qp_num);
 	if (!vb_peer_alive(peer))
 		return VB_PEER_ENDED;
 	/* One line holds the state and the epoch: equal means that nothing has changed. */
@@ -288,7 +296,7 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 		reason = peer_state(peer);
 	if (reason)
 		return reason;
-	vb_step_enter(step, peer);
+	enter(step, peer, qpn);
 	if (!vb_peer_alive(peer))
 		return VB_PEER_ENDED;
 	if (!remote->gate || remote->entry->qpn != qpn ||

@@ -6,6 +6,7 @@
 #include "path/local/step.h"
 #include "wire/grh.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum {
@@ -71,18 +72,38 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
 	const struct vb_recv_sges *list = vb_recv_sges(&step->qp->remote, claim);
 	uint8_t grh[VB_GRH_SIZE];
+	ssize_t copied;
 
 	grh_of(step, grh);
 	vb_iov_add(&local, grh, sizeof(grh));
 	vb_iov_slice(&local, step->sge, step->sge_count, 0, step->wqe->length);
 	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX, 0,
 		     local.bytes);
-	if (vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote) != (ssize_t)local.bytes)
-		return VB_RECV_MEMORY;
-	return VB_OK;
+	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
+	if (copied == -ECANCELED)
+		return VB_PEER_NOT_READY;
+	return copied == (ssize_t)local.bytes ? VB_OK : VB_RECV_MEMORY;
 }
 
-static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim *claim)
+/* As often as something else is taken away meanwhile. VB_PEER_NOT_READY: it was the QP. */
+static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim *claim)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	enum vb_reason reason;
+
+	while ((reason = place(step, claim)) == VB_PEER_NOT_READY) {
+		vb_hazard_watch(step->run->thread, remote->peer);
+		if (atomic_load(&remote->entry->gate) != remote->gate)
+			return VB_PEER_NOT_READY;
+		claim->word = atomic_load(&claim->cell->word);
+		reason = vb_recv_check(remote, claim, step->wqe->length + VB_GRH_SIZE);
+		if (reason)
+			return reason;
+	}
+	return reason;
+}
+
+static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_message message;
@@ -97,13 +118,17 @@ static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim 
 		return vb_step_complete(step, VB_LOCAL_MEMORY);
 	}
 	if (!ride)
-		reason = place(step, claim);
+		reason = place_surely(step, claim);
+	if (reason == VB_PEER_NOT_READY) {
+		vb_recv_unclaim(remote, claim);
+		return VB_STEP_AGAIN;
+	}
 	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
 			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :
 							    VB_PAYLOAD_SPILL;
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
-		return vb_step_refuse(step, done ? done : reason, !done);
+		return vb_step_refuse(step, done ? done : reason, done != VB_TARGET_CQ_OVERRUN);
 	return vb_step_complete(step, VB_OK);
 }
 

@@ -88,16 +88,16 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 
 /*
  * Takes the message over; false: nothing happened. Under the queue's lock, inside a hazard that
- * names the slot.
+ * names the peer and its QP.
  */
-static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint32_t slot)
+static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t direct)
 {
 	struct vb_remote *remote = &qp->remote;
 	struct vb_cell *cell;
 	uint64_t posted;
 	const void *from;
 
-	if (!idle(qp) || atomic_load_explicit(&remote->direct_slot, memory_order_relaxed) != slot)
+	if (!idle(qp) || atomic_load_explicit(&remote->direct, memory_order_relaxed) != direct)
 		return false;
 	cell = &remote->cells[remote->next_recv & remote->mask];
 	prefetch_to_write(cell);
@@ -153,16 +153,16 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct vb_thread *thread = vb_thread_self;
 	struct vb_remote *remote = &qp->remote;
-	uint32_t slot = atomic_load_explicit(&remote->direct_slot, memory_order_relaxed);
+	uint64_t direct = atomic_load_explicit(&remote->direct, memory_order_relaxed);
 	bool sent = false;
 
-	if (!slot || !wr || !suitable(wr) || !thread)
+	if (!direct || !wr || !suitable(wr) || !thread)
 		return false;
 	/* A plain store: the exchange that takes the lock is the fence behind it. */
-	atomic_store_explicit(thread->hazard, ++thread->sequence << 16 | slot,
+	atomic_store_explicit(&thread->hazard->word, vb_hazard_next(thread, direct),
 			      memory_order_relaxed);
 	if (vb_spin_try(&qp->sq.lock)) {
-		sent = deliver(qp, wr, slot);
+		sent = deliver(qp, wr, direct);
 		if (sent)
 			record(qp, wr);
 		/* Before the lock is gone: the next holder may bind to another peer. */

@@ -29,7 +29,7 @@ void vb_local_give_back(struct vb_qp *qp)
 
 	if (!thread)
 		return;
-	vb_hazard_enter(thread, remote->peer->head_slot);
+	vb_hazard_enter(thread, vb_hazard_name(remote->peer->head_slot, remote->entry->qpn));
 	if (is_there(qp, thread) && vb_recv_claim(remote, &claim))
 		vb_recv_unclaim(remote, &claim);
 	remote->holds_taken = false;

@@ -261,8 +261,9 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 	if (!batch.count)
 		return refuse(step, batch.stop);
 	if (batch.local.bytes)
-		copied = vb_copy(step->qp->remote.home, batch.direction, &batch.local,
-				 &batch.remote);
+		copied = vb_step_copy(step, batch.direction, &batch.local, &batch.remote);
+	if (copied == -ECANCELED)
+		return VB_STEP_AGAIN;
 	step->run->budget_bytes -= batch.local.bytes;
 	step->since_hazard += 64; /* a fresh hazard for the next call */
 	return settle(step, &batch, copied);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The executor: takes work requests from the send queue in post order. */
-#include "nic/hazard.h"
+#include "nic/grace.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
 
@@ -12,17 +12,28 @@ static bool ends_something(const struct vb_wqe *wqe)
 	return wqe->opcode == IBV_WR_LOCAL_INV || wqe->bind.mw->ibv.type == IBV_MW_TYPE_1;
 }
 
+/* The memory of the window as it was. */
+static struct vb_ending ending_of(struct vb_nic *nic, const struct vb_wqe *wqe)
+{
+	const struct vb_key_entry *entry = wqe->opcode == IBV_WR_BIND_MW ?
+						   wqe->bind.mw->entry :
+						   vb_peer_key(nic->self, wqe->imm, true);
+
+	return entry ? vb_ending_memory(entry->addr, entry->length) : vb_ending_memory(0, 0);
+}
+
 /* BIND_MW and LOCAL_INV: in their turn, without a peer. When they are over nobody uses the window
  * as it was; and who waits for that uses nothing himself. */
 static enum vb_step stay(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = step->wqe;
+	const struct vb_ending ending = ending_of(step->qp->nic, wqe);
 	enum vb_reason reason;
 	uint32_t slot;
 
 	vb_step_leave(step);
 	reason = vb_path_stay(step->qp, wqe, &step->report);
-	if (!reason && ends_something(wqe) && vb_grace_pass(step->qp->nic, &slot))
+	if (!reason && ends_something(wqe) && vb_grace_pass(step->qp->nic, &ending, &slot) < 0)
 		reason = wqe->opcode == IBV_WR_LOCAL_INV ? VB_WINDOW_INVALID : VB_WINDOW_BIND;
 	return vb_step_complete(step, reason);
 }

@@ -29,17 +29,21 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 
 	if (err == -ESRCH || err == -EPERM)
 		return VB_PEER_ENDED;
+	if (err == -ECANCELED)
+		return VB_PEER_NOT_READY;
 	vb_iov_slice(&there, list->sge, list->count, at, 1);
 	vb_iov_add(&here, &byte, 1);
 	step->report.addr = (uintptr_t)there_at[0].iov_base;
 	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
-	if (vb_copy(step->qp->remote.home, VB_FROM_TARGET, &here, &there) != 1 ||
-	    vb_copy(step->qp->remote.home, VB_TO_TARGET, &here, &there) != 1)
-		return VB_RECV_MEMORY;
-	return VB_LOCAL_MEMORY;
+	err = vb_step_copy(step, VB_FROM_TARGET, &here, &there);
+	if (err == 1)
+		err = vb_step_copy(step, VB_TO_TARGET, &here, &there);
+	if (err == -ECANCELED)
+		return VB_PEER_NOT_READY;
+	return err == 1 ? VB_LOCAL_MEMORY : VB_RECV_MEMORY;
 }
 
-/* Up to one piece of the message, straight into the receive's buffers. */
+/* Up to one piece of the message, straight into the receive's buffers. VB_PEER_NOT_READY: again. */
 static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_thread *thread = step->run->thread;
@@ -52,7 +56,7 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
 	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
 		     sq->offset, local.bytes);
-	copied = vb_copy(step->qp->remote.home, VB_TO_TARGET, &local, &remote);
+	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
 		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0), copied);
 	sq->offset += (uint32_t)copied;
@@ -104,8 +108,8 @@ static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *
 		return spoil(step, claim, VB_RKEY_UNKNOWN);
 	message_of(step, &message);
 	reason = vb_recv_complete(&step->qp->remote, claim, &message, VB_OK, &lost);
-	if (reason)
-		return vb_step_refuse(step, reason, false);
+	if (reason) /* VB_RECV_KEY: the receive tells it */
+		return vb_step_refuse(step, reason, reason == VB_RECV_KEY);
 	if (lost) /* flushed by its owner: the QP is in ERR, and the gate will say so */
 		return vb_step_unanswered(step, VB_PEER_IN_ERROR);
 	return vb_step_complete(step, VB_OK);
@@ -142,12 +146,12 @@ static enum vb_step place(struct vb_step_context *step, const struct vb_claim *c
 
 	if (reason == VB_RECV_MEMORY)
 		return spoil(step, claim, reason);
-	if (reason) {
+	if (reason && reason != VB_PEER_NOT_READY) {
 		vb_recv_unclaim(remote, claim);
 		return reason == VB_PEER_ENDED ? vb_step_ended(step) :
 						 vb_step_complete(step, reason);
 	}
-	if (step->qp->sq.offset < step->wqe->length) {
+	if (reason || step->qp->sq.offset < step->wqe->length) {
 		remote->taken = claim->index;
 		remote->holds_taken = remote->many;
 		return VB_STEP_AGAIN;
@@ -220,7 +224,9 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	vb_iov_slice_ordered(&local, step->sge, step->sge_count, sq->offset, piece,
 			     address + sq->offset);
 	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
-	copied = vb_copy(step->qp->remote.home, VB_TO_TARGET, &local, &remote);
+	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
+	if (copied == -ECANCELED)
+		return VB_PEER_NOT_READY;
 	if (copied == -ESRCH || copied == -EPERM)
 		return VB_PEER_ENDED;
 	if (copied != (ssize_t)local.bytes)
@@ -250,6 +256,8 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
 			reason = write_piece(step, address);
+		if (reason == VB_PEER_NOT_READY)
+			return VB_STEP_AGAIN;
 		if (reason == VB_PEER_ENDED)
 			return vb_step_ended(step);
 		if (reason == VB_LOCAL_MEMORY)

@@ -3,6 +3,7 @@
 #ifndef VB_PATH_LOCAL_STEP_H
 #define VB_PATH_LOCAL_STEP_H
 
+#include "exec/copy.h"
 #include "exec/reason.h"
 #include "path/complete.h"
 #include "path/local/local.h"
@@ -23,6 +24,7 @@ struct vb_step_context {
 	struct ibv_sge sge[VB_SGE_MAX]; /* its elements, checked, as addresses of this process */
 	unsigned sge_count;
 	struct vb_peer *inside; /* whom our hazard names */
+	uint32_t inside_qpn;    /* and which QP of it */
 	unsigned since_hazard;  /* operations since it was published */
 	struct vb_report report;
 };
@@ -39,12 +41,21 @@ enum vb_step vb_step_ended(struct vb_step_context *step);
 
 /* --- bind.c --- */
 
-void vb_step_enter(struct vb_step_context *step, struct vb_peer *peer);
 void vb_step_leave(struct vb_step_context *step);
 /* Looks at the connected peer; VB_OK: inside a hazard, gate open, receive queue resolved. */
 enum vb_reason vb_step_bind(struct vb_step_context *step);
 /* The same for one target of a datagram. */
 enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn);
+
+/* --- memory.c --- */
+
+/* Between the bound peer's memory and ours. -ECANCELED: something was taken away there meanwhile, so
+ * nothing was copied and all of it is to be looked at again; else as vb_copy. */
+ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
+		     const struct vb_iov *local, const struct vb_iov *remote);
+/* Around several calls for the same bytes; false: as above. */
+bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length);
+void vb_step_copy_end(struct vb_step_context *step);
 
 /* --- pend.c --- */
 

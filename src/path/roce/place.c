@@ -202,7 +202,7 @@ static void give_back_receive(struct vb_wired *wired)
 {
 	struct vb_roce *roce = wired->roce;
 	struct vb_thread *before = roce->thread, *thread = vb_thread_get();
-	bool inside = thread && atomic_load(thread->hazard) & 0xffff;
+	bool inside = thread && vb_hazard_slot(atomic_load(&thread->hazard->word));
 	struct vb_remote *own = &wired->resp.own;
 	struct vb_claim claim = { 0 };
 

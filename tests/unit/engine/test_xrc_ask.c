@@ -177,6 +177,21 @@ static void nobody_else_is_taken_for_a_process_that_ended(void **state)
 	assert_int_equal(poll(&poller, 1, 0), 0);
 }
 
+/* A process that is stopped listens, and does not answer. */
+static void calls_together_wait_once_for_one_that_is_silent(void **state)
+{
+	const struct say say = { { .state = IBV_QPS_RTR }, sizeof(say.answer) };
+	struct vb_xrc_answer answer;
+	uint64_t began;
+
+	assert_int_equal(open_told(&say), 0);
+	assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_QUERY, NULL, 0, &answer), -ETIMEDOUT);
+	began = vb_now_ns();
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_QUERY, NULL, 0, &answer), -ETIMEDOUT);
+	assert_in_range(vb_now_ns() - began, 0, PATIENCE_MS * 1000000ull);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +201,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_event_that_is_none_of_a_qp_ends_the_connection, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(nobody_else_is_taken_for_a_process_that_ended, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(calls_together_wait_once_for_one_that_is_silent, set_up,
 						tear_down),
 	};
 

@@ -275,6 +275,26 @@ static void a_voucher_taken_back_meanwhile_loses_no_completion(void **state)
 	assert_polls(0, NOTHING);
 }
 
+/* Else the poll would scatter into memory that is the program's again. */
+static void bytes_that_ride_find_out_that_their_region_went(void **state)
+{
+	static char buffer[64];
+	struct vb_mr *region = rig_register(rig.pd, buffer, sizeof(buffer));
+	struct ibv_sge sge = { (uintptr_t)buffer, sizeof(buffer), region->ibv.lkey };
+	bool lost = true;
+
+	assert_int_equal(post_list(7, &sge, 1), 0);
+	assert_true(vb_recv_claim(&remote, &claim));
+	assert_int_equal(vb_recv_check(&remote, &claim, 1), VB_OK);
+	assert_int_equal(vb_mr_deregister(region), 0);
+	assert_int_equal(complete("x", VB_OK, &lost), VB_RECV_KEY);
+	assert_false(lost);
+	assert_int_equal(sender_cell(0)->reason, VB_RECV_KEY);
+	assert_int_not_equal(sender_cell(0)->status, IBV_WC_SUCCESS);
+	sender_cell(0)->where = VB_PAYLOAD_PLACED; /* a poll leaves the bytes of a failure alone */
+	assert_polls(7, NOTHING);
+}
+
 static void an_armed_queue_is_disarmed_and_its_owner_told(void **state)
 {
 	post_ids(0, 2);
@@ -381,8 +401,11 @@ int main(void)
 		ONE(a_completion_says_who_what_and_how),
 		MANY(a_completion_says_who_what_and_how),
 		ONE(a_receive_flushed_meanwhile_is_lost_to_the_sender),
+		MANY(a_receive_flushed_meanwhile_is_lost_to_the_sender),
 		ONE(a_voucher_taken_back_meanwhile_loses_no_completion),
 		MANY(a_voucher_taken_back_meanwhile_loses_no_completion),
+		ONE(bytes_that_ride_find_out_that_their_region_went),
+		MANY(bytes_that_ride_find_out_that_their_region_went),
 		ONE(an_armed_queue_is_disarmed_and_its_owner_told),
 		MANY(an_armed_queue_is_disarmed_and_its_owner_told),
 		ONE(a_full_completion_queue_fails_the_message_and_completes_nothing),

@@ -54,7 +54,8 @@ static inline struct vb_thread *rig_thread(struct vb_nic *nic)
 	thread->nic = nic;
 	thread->hazard = vb_nic_hazard_alloc(nic, &thread->cell);
 	assert_non_null(thread->hazard);
-	thread->sequence = atomic_load(thread->hazard) >> 16;
+	thread->fences = &nic->unregistered_barrier;
+	thread->sequence = vb_hazard_sequence(atomic_load(&thread->hazard->word));
 	return thread;
 }
 

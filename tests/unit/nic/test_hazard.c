@@ -19,6 +19,7 @@
 
 static struct rig rig;
 static struct vb_grace grace;
+static const struct vb_ending anything; /* shared memory that any thread may be inside of */
 static uint32_t own_slot, other_slot;
 
 static int open_rig(void **state)
@@ -39,7 +40,7 @@ static bool over_at_once(bool own_too)
 {
 	bool over;
 
-	vb_grace_begin(rig.nic, &grace, own_too);
+	vb_grace_begin(rig.nic, &grace, &anything, own_too);
 	over = vb_grace_over(&grace);
 	vb_grace_drop(&grace);
 	return over;
@@ -56,7 +57,7 @@ static void it_waits_for_the_word_that_names_us(void **state)
 	struct vb_thread *thread = rig_thread(rig.nic);
 
 	vb_hazard_enter(thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	for (int i = 0; i < 100; i++)
 		assert_false(vb_grace_over(&grace));
 	vb_hazard_leave(thread);
@@ -69,7 +70,7 @@ static void who_left_and_entered_again_is_not_waited_for(void **state)
 	struct vb_thread *thread = rig_thread(rig.nic);
 
 	vb_hazard_enter(thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	vb_hazard_leave(thread);
 	vb_hazard_enter(thread, own_slot);
 	assert_true(vb_grace_over(&grace));
@@ -80,7 +81,7 @@ static void who_enters_after_it_began_is_not_waited_for(void **state)
 {
 	struct vb_thread *thread = rig_thread(rig.nic);
 
-	vb_grace_begin(rig.nic, &grace, true);
+	vb_grace_begin(rig.nic, &grace, &anything, true);
 	vb_hazard_enter(thread, own_slot);
 	assert_true(vb_grace_over(&grace));
 	rig_thread_end(thread);
@@ -117,7 +118,7 @@ static void it_waits_for_each_of_several(void **state)
 		threads[i] = rig_thread(rig.nic);
 		vb_hazard_enter(threads[i], own_slot);
 	}
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	assert_int_equal(grace.count, THREADS);
 	for (int i = 0; i < THREADS; i++) {
 		assert_false(vb_grace_over(&grace));
@@ -134,7 +135,7 @@ static void waiting_has_an_end_and_says_who_is_inside(void **state)
 	uint32_t slot = 0;
 
 	vb_hazard_enter(thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	assert_int_equal(vb_grace_wait(&grace, 2, &slot), -ETIMEDOUT);
 	assert_int_equal(slot, own_slot);
 	vb_hazard_leave(thread);
@@ -148,7 +149,7 @@ static void a_grace_period_that_is_dropped_holds_no_peer(void **state)
 	int refs = atomic_load(&rig.nic->self->refs);
 
 	vb_hazard_enter(thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	assert_int_equal(atomic_load(&rig.nic->self->refs), refs + 1);
 	vb_grace_drop(&grace);
 	assert_int_equal(atomic_load(&rig.nic->self->refs), refs);
@@ -161,7 +162,7 @@ static void shared_memory_is_freed_when_nobody_is_inside_any_more(void **state)
 	uint64_t offset = vb_segment_alloc(&rig.nic->seg, 5000), again;
 
 	vb_hazard_enter(thread, own_slot);
-	vb_nic_free_later(rig.nic, offset, 5000);
+	vb_nic_free_later(rig.nic, 0, offset, 5000);
 	again = vb_segment_alloc(&rig.nic->seg, 5000);
 	assert_int_not_equal(again, offset);
 	vb_hazard_leave(thread);
@@ -196,7 +197,7 @@ static int open_peer(void **state)
 	peer->memfd = dup(peer_seg.memfd);
 	assert_int_equal(vb_peer_map(peer, other_slot), 0);
 	page = vb_segment_at(&peer_seg, offset);
-	peer_thread.hazard = &page[0].word;
+	peer_thread.hazard = &page[0];
 	vb_list_append(&rig.nic->peers, &peer->node);
 	return 0;
 }
@@ -214,7 +215,7 @@ static int close_peer(void **state)
 static void a_peer_that_touches_us_is_waited_for(void **state)
 {
 	vb_hazard_enter(&peer_thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	assert_false(vb_grace_over(&grace));
 	vb_hazard_leave(&peer_thread);
 	assert_true(vb_grace_over(&grace));
@@ -232,7 +233,7 @@ static void a_peer_that_touches_itself_or_a_third_is_not_waited_for(void **state
 static void a_peer_that_ends_inside_is_not_waited_for_any_longer(void **state)
 {
 	vb_hazard_enter(&peer_thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, false);
+	vb_grace_begin(rig.nic, &grace, &anything, false);
 	assert_false(vb_grace_over(&grace));
 	pthread_mutex_unlock(&peer_seg.head->life);
 	assert_true(vb_grace_over(&grace));
@@ -244,7 +245,7 @@ static void the_slot_of_a_peer_that_does_not_leave_is_told(void **state)
 	uint32_t slot = 0;
 
 	vb_hazard_enter(&peer_thread, own_slot);
-	vb_grace_begin(rig.nic, &grace, true);
+	vb_grace_begin(rig.nic, &grace, &anything, true);
 	assert_int_equal(vb_grace_wait(&grace, 2, &slot), -ETIMEDOUT);
 	assert_int_equal(slot, other_slot);
 	vb_grace_drop(&grace);
@@ -254,7 +255,7 @@ static void the_slot_of_a_peer_that_does_not_leave_is_told(void **state)
 /* --- threads --- */
 
 struct visit {
-	_Atomic uint64_t *hazard;
+	struct vb_hazard_cell *hazard;
 	uint64_t sequence_before, sequence_after;
 };
 

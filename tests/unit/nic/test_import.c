@@ -11,9 +11,12 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "nic/dm.h"
 #include "rig.h"
 
@@ -172,6 +175,40 @@ static void the_lock_of_a_process_that_died_is_taken_over(void **state)
 static _Atomic(struct vb_pd *) used;
 static _Atomic bool over;
 
+/* An importer, which the owner must not wait for with each call. */
+static void the_lock_of_a_process_that_is_stopped_is_done_without(void **state)
+{
+	enum { CALLS = 50, SOON_S = 30 };
+	static char memory[BYTES];
+	struct vb_export_head *head = rig.ctx.export->head;
+	struct vb_mr *before = rig_register(rig.pd, memory, BYTES), *mr;
+	const struct ibv_alloc_dm_attr attr = { .length = BYTES };
+	uint64_t began = vb_now_ns();
+	struct vb_dm *dm;
+	pid_t child = fork();
+
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_mutex_lock(&head->lock);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+	for (int i = 0; i < CALLS; i++) {
+		mr = rig_register(rig.pd, memory, BYTES);
+		assert_true(mr->ibv.handle >= VB_HANDLE_NONE);
+		assert_int_equal(vb_mr_deregister(mr), 0);
+		assert_int_equal(vb_dm_alloc(&rig.ctx.verbs.context, &attr, &dm), -ENOMEM);
+	}
+	assert_int_equal(vb_mr_deregister(before), 0);
+	assert_in_range(vb_now_ns() - began, 0, SOON_S * 1000000000ull);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	mr = rig_register(rig.pd, memory, BYTES);
+	assert_true(mr->ibv.handle < VB_HANDLE_NONE);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+}
+
 static void *release_what_is_used(void *arg)
 {
 	while (!atomic_load(&over)) {
@@ -214,6 +251,7 @@ int main(void)
 		cmocka_unit_test(a_region_of_it_does_not_grow),
 		cmocka_unit_test(a_region_that_cannot_be_is_not_imported),
 		cmocka_unit_test(the_lock_of_a_process_that_died_is_taken_over),
+		cmocka_unit_test(the_lock_of_a_process_that_is_stopped_is_done_without),
 		cmocka_unit_test(an_imported_pd_and_its_last_object_go_at_once),
 	};
 

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The memory of a peer, which the peer may be about to take away. */
+#include "path/local/step.h"
+
+#include <errno.h>
+
+/* Threads of this process are waited for, wherever they are (grace.c). */
+static bool is_own(const struct vb_step_context *step)
+{
+	return step->qp->remote.home->self;
+}
+
+bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length)
+{
+	return is_own(step) ||
+	       vb_hazard_copy_begin(step->run->thread, address, address + length, 0);
+}
+
+void vb_step_copy_end(struct vb_step_context *step)
+{
+	if (!is_own(step))
+		vb_hazard_copy_end(step->run->thread);
+}
+
+/* From the lowest to the highest byte of a list. */
+static inline void hull(const struct vb_iov *iov, uint64_t *from, uint64_t *to)
+{
+	*from = iov->count ? (uintptr_t)iov->at[0].iov_base : 0;
+	*to = iov->count ? *from + iov->at[0].iov_len : 0;
+	for (unsigned i = 1; i < iov->count; i++) {
+		uint64_t start = (uintptr_t)iov->at[i].iov_base, end = start + iov->at[i].iov_len;
+
+		*from = start < *from ? start : *from;
+		*to = end > *to ? end : *to;
+	}
+}
+
+ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
+		     const struct vb_iov *local, const struct vb_iov *remote)
+{
+	struct vb_peer *home = step->qp->remote.home;
+	struct vb_thread *thread = step->run->thread;
+	uint64_t from, to;
+	ssize_t copied;
+
+	if (is_own(step))
+		return vb_copy(home, direction, local, remote);
+	hull(remote, &from, &to);
+	if (!vb_hazard_copy_begin(thread, from, to, VB_COPY_ONE_CALL))
+		return -ECANCELED;
+	copied = vb_copy(home, direction, local, remote);
+	vb_hazard_copy_end(thread);
+	return copied;
+}
