@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/import.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "nic/mr.h"
 
 #include <errno.h>
@@ -13,7 +15,9 @@
 #include <unistd.h>
 
 enum {
-	VERSION = 1,
+	VERSION = 2,
+	LOCK_LOST_NS = 1000000000, /* nobody works so long under it: its holder is no more */
+	LOCK_LOOK_NS = 20000,
 	HEAD_BYTES = 64 << 10,
 	RECORDS_BYTES = VB_EXPORT_MRS * sizeof(struct vb_export_mr),
 	FILE_BYTES = HEAD_BYTES + RECORDS_BYTES + VB_DM_BYTES_MAX, /* mostly holes */
@@ -48,16 +52,36 @@ static void watch_forks(void)
 	pthread_atfork(vb_export_lock, vb_export_unlock, in_child);
 }
 
+/*
+ * One word, and no mutex of the C library: that has pointers inside, which others could write. Each
+ * holder has a number of its own, so that one that does not go away is known. What a dead holder left
+ * half written was not given out.
+ */
 void vb_export_lock_file(struct vb_export *export)
 {
-	/* What its last holder left: a record that is half written was not given out. */
-	if (pthread_mutex_lock(&export->head->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&export->head->lock);
+	_Atomic uint32_t *word = &export->head->lock;
+	uint32_t number = (uint32_t)vb_random64() | 1, seen = 0, holder = 0;
+	uint64_t since_ns = 0;
+
+	while (!atomic_compare_exchange_strong(word, &holder, number)) {
+		if (holder != seen) {
+			seen = holder;
+			since_ns = vb_now_ns();
+		}
+		/* The next try replaces it, if it is still the same. */
+		if (vb_now_ns() - since_ns > LOCK_LOST_NS)
+			continue;
+		vb_sleep_ns(LOCK_LOOK_NS);
+		holder = 0;
+	}
+	export->lock_number = number;
 }
 
 void vb_export_unlock_file(struct vb_export *export)
 {
-	pthread_mutex_unlock(&export->head->lock);
+	uint32_t number = export->lock_number;
+
+	atomic_compare_exchange_strong(&export->head->lock, &number, 0);
 }
 
 /* --- files --- */
@@ -99,7 +123,6 @@ static void describe(struct vb_export_head *head, const struct vb_device *dev)
 	head->infiniband = dev->infiniband;
 	head->guid = dev->guid;
 	head->id = vb_random64();
-	vb_robust_mutex_init(&head->lock);
 	head->magic = VB_EXPORT_MAGIC;
 }
 

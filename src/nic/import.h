@@ -5,8 +5,9 @@
  * of PDs and MRs, found by their handles, and device memory itself; so an importer needs neither
  * the owner's help nor, for device memory, its life.
  *
- * Holders of the descriptor trust each other with these pages, as they do with a device file.
- * Whoever dies may leave records behind, and the lock, which is robust.
+ * Holders of the descriptor trust each other with what these pages say, as they do with a device file.
+ * No more: every number is checked before it is used. Whoever dies may leave records behind, and the
+ * lock, which the next one takes over.
  */
 #ifndef VB_NIC_IMPORT_H
 #define VB_NIC_IMPORT_H
@@ -56,7 +57,8 @@ struct vb_export_head {
 	uint32_t infiniband; /* which device this is */
 	uint64_t guid;
 	uint64_t id;         /* of this file: random */
-	pthread_mutex_t lock; /* records are given out and taken back under it */
+	_Atomic uint32_t lock; /* a number of its holder; 0: free. Records are given out and taken back
+				* under it */
 	uint32_t mr_hint, pd_hint; /* where to look for a free one */
 	uint32_t mr_count;
 	uint64_t dm_serial;        /* the last one */
@@ -69,6 +71,7 @@ struct vb_export {
 	struct vb_list node;
 	uint32_t refs;
 	struct vb_export_head *head;
+	uint32_t lock_number; /* of ours, while this process has the lock of the file */
 	struct vb_export_mr *records;
 	uint8_t *memory; /* VB_DM_BYTES_MAX of it */
 	uint32_t dm_users[VB_DM_MAX]; /* regions of this process in it, under vb_export_lock */

@@ -206,6 +206,21 @@ static void an_imported_pd_and_its_last_object_go_at_once(void **state)
 	assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+/* A mutex of the C library would follow pointers that lie in these bytes. */
+static void whatever_is_written_over_the_lock_it_can_be_had_again(void **state)
+{
+	struct vb_export_head *head = rig.ctx.export->head;
+
+	vb_export_lock_file(rig.ctx.export);
+	atomic_store(&head->lock, 0x5a5a5a5b);
+	vb_export_unlock_file(rig.ctx.export);
+	assert_int_equal(atomic_load(&head->lock), 0x5a5a5a5b); /* not ours to open */
+	vb_export_lock_file(rig.ctx.export);
+	assert_int_not_equal(atomic_load(&head->lock), 0x5a5a5a5b);
+	vb_export_unlock_file(rig.ctx.export);
+	assert_int_equal(atomic_load(&head->lock), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +229,7 @@ int main(void)
 		cmocka_unit_test(a_region_of_it_does_not_grow),
 		cmocka_unit_test(a_region_that_cannot_be_is_not_imported),
 		cmocka_unit_test(the_lock_of_a_process_that_died_is_taken_over),
+		cmocka_unit_test(whatever_is_written_over_the_lock_it_can_be_had_again),
 		cmocka_unit_test(an_imported_pd_and_its_last_object_go_at_once),
 	};
 
