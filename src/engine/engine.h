@@ -79,7 +79,7 @@ static inline bool vb_engine_poll(struct vb_nic *nic)
 	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0))
 		any = vb_engine_poll_wire(nic);
 	if (__builtin_expect(
-		    !atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed) &&
+		    !atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) &&
 		    !atomic_load_explicit(&nic->waiting, memory_order_relaxed), 1))
 		return any;
 	vb_engine_progress(nic);

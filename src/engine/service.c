@@ -99,7 +99,7 @@ static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *ti
 	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
 	if ((!polled && (atomic_load(&engine->pending_version) != version ||
 			 vb_wire_too_late(engine->nic, wake_ns))) ||
-	    atomic_load(&engine->nic->seg.head->attention))
+	    atomic_load(&engine->nic->seg.lent->attention))
 		return 0;
 	if (wake_ns == VB_NEVER_NS)
 		return -1;

@@ -147,7 +147,7 @@ static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
 	bool touchable = atomic_load(&peer->state) == VB_PEER_READY;
 
 	return qp && qp->type != IBV_QPT_UD && qp->av.local && is_connected_to(qp, peer) &&
-	       (!touchable || by_packets(qp, peer)) && vb_gate_open(atomic_load(&qp->entry->gate));
+	       (!touchable || by_packets(qp, peer)) && vb_gate_open(vb_qp_gate(qp));
 }
 
 /* With the token. Who posted meanwhile found it taken, and went: what he left is for us to begin. */
@@ -166,7 +166,7 @@ static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 static bool waits_for_a_way(const struct vb_qp *qp)
 {
 	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET && qp->entry &&
-	       !atomic_load(&qp->wired) && vb_gate_open(atomic_load(&qp->entry->gate)) &&
+	       !atomic_load(&qp->wired) && vb_gate_open(vb_qp_gate(qp)) &&
 	       goes_by_wire(qp);
 }
 

@@ -75,23 +75,22 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	grh_of(step, grh);
 	vb_iov_add(&local, grh, sizeof(grh));
 	vb_iov_slice(&local, step->sge, step->sge_count, 0, step->wqe->length);
-	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX, 0,
+	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&step->qp->remote, list), 0,
 		     local.bytes);
 	if (vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote) != (ssize_t)local.bytes)
 		return VB_RECV_MEMORY;
 	return VB_OK;
 }
 
-static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim *claim)
+static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim *claim,
+			    uint8_t *ride)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_message message;
 	enum vb_reason reason = VB_OK, done;
-	uint8_t *ride;
 	bool lost;
 
 	message_of(step, &message);
-	ride = remote->peer->self ? NULL : vb_recv_ride(remote, claim, message.length);
 	if (!(ride ? ride_along(step, ride) : vb_path_present(step->sge, step->sge_count, false))) {
 		vb_recv_unclaim(remote, claim);
 		return vb_step_complete(step, VB_LOCAL_MEMORY);
@@ -119,6 +118,7 @@ static enum vb_step to_target(struct vb_step_context *step)
 	uint32_t length = step->wqe->length + VB_GRH_SIZE;
 	struct vb_claim claim = { .fit = length };
 	enum vb_reason reason;
+	uint8_t *ride;
 
 	step->report.want = qkey;
 	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey)
@@ -127,8 +127,9 @@ static enum vb_step to_target(struct vb_step_context *step)
 		return vb_step_no_receive(step);
 	if (claim.too_short)
 		return drop(step, VB_DROP_SHORT);
-	reason = vb_recv_check(remote, &claim, length);
-	if (reason == VB_RECV_KEY) {
+	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
+	reason = vb_recv_check(remote, &claim, length, ride);
+	if (reason) {
 		struct vb_message message;
 		bool lost;
 
@@ -136,7 +137,7 @@ static enum vb_step to_target(struct vb_step_context *step)
 		vb_recv_complete(remote, &claim, &message, reason, &lost);
 		return drop(step, reason);
 	}
-	return deliver(step, &claim);
+	return deliver(step, &claim, ride);
 }
 
 enum vb_step vb_step_datagram(struct vb_step_context *step)

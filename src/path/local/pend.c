@@ -46,8 +46,8 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_remote *remote = &step->qp->remote;
 
-	if (remote->entry && remote->gate)
-		atomic_fetch_add(&remote->entry->dropped, 1);
+	if (remote->lent && remote->gate)
+		atomic_fetch_add(&remote->lent->dropped, 1);
 	vb_path_explain(step->qp, reason, &step->report);
 	return vb_step_complete(step, VB_OK);
 }
@@ -159,7 +159,7 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 	if (rnr_exhausted(step))
 		return vb_step_complete(step, VB_NO_RECEIVE);
 	/* No poller brings it on: ask the owner to ring when it posts a receive, look again. */
-	if (step->run->service && !atomic_exchange(&step->qp->remote.rq->waiting, 1)) {
+	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {
 		vb_barrier_others(); /* pairs with vb_rq_take_waiting */
 		return VB_STEP_AGAIN;
 	}

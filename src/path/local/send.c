@@ -29,7 +29,8 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 
 	if (err == -ESRCH || err == -EPERM)
 		return VB_PEER_ENDED;
-	vb_iov_slice(&there, list->sge, list->count, at, 1);
+	if (!vb_iov_slice(&there, list->sge, vb_recv_sge_count(&step->qp->remote, list), at, 1))
+		return VB_RECV_MEMORY;
 	vb_iov_add(&here, &byte, 1);
 	step->report.addr = (uintptr_t)there_at[0].iov_base;
 	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
@@ -50,8 +51,8 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 	ssize_t copied;
 
 	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
-	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
-		     sq->offset, local.bytes);
+	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&step->qp->remote, list), sq->offset,
+		     local.bytes);
 	copied = vb_copy(step->qp->remote.home, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
 		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0), copied);
@@ -86,12 +87,9 @@ static enum vb_step spoil(struct vb_step_context *step, const struct vb_claim *c
 static bool invalidate(struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
-	uint32_t rkey = step->wqe->imm;
-	const struct vb_key_entry *entry = vb_peer_key(remote->home, rkey, true);
 
-	step->report.key = rkey;
-	return entry && vb_mw_invalidate((struct vb_key_entry *)entry, rkey, remote->pd,
-					 remote->entry->qpn);
+	step->report.key = step->wqe->imm;
+	return vb_mw_invalidate(remote->home, step->wqe->imm, remote->pd, remote->entry->qpn);
 }
 
 static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *claim)
@@ -171,11 +169,11 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 		return vb_step_unanswered(step, reason);
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
-	reason = vb_recv_check(remote, &claim, length);
-	if (reason)
-		return refuse_receive(step, &claim, reason);
 	/* Within the process a copy needs no system call: nothing has to ride along. */
 	ride = remote->home->self ? NULL : vb_recv_ride(remote, &claim, length);
+	reason = vb_recv_check(remote, &claim, length, ride);
+	if (reason)
+		return refuse_receive(step, &claim, reason);
 	if (!ride)
 		return place(step, &claim);
 	if (!vb_step_gather(step, ride)) {
