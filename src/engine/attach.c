@@ -24,6 +24,7 @@
 #include "engine/engine.h"
 #include "engine/wire.h"
 #include "engine/xrc_share.h"
+#include "exec/copy.h"
 #include "nic/slot.h"
 #include "path/roce/port.h"
 
@@ -209,6 +210,7 @@ static int meet(struct vb_peer *peer, const struct attach_message *message)
 	if (err)
 		return err;
 	peer->tid = message->tid;
+	peer->nonce_at = message->address;
 	peer->id_there = message->your_id;
 	peer->head_slot = message->slot;
 	return 0;
@@ -366,6 +368,10 @@ void vb_attach_qp(struct vb_qp *qp)
 	peer = vb_nic_peer(qp->nic, slot);
 	if (!peer)
 		return;
+	/* It was attached as what the two were then. */
+	vb_copy_probe(peer);
+	if (atomic_load(&peer->denied))
+		atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
 	if (vb_qp_token_try(qp)) {
 		vb_remote_unbind(&qp->remote);
 		qp->remote.peer = peer;

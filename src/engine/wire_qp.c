@@ -8,12 +8,20 @@
 #include "nic/lid.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
+#include "path/local/local.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 
 enum { ENTER_TRIES = 1000 };
+
+/* The local path may have been in the midst of a message: it begins anew. */
+static void leave_local(struct vb_qp *qp)
+{
+	vb_local_give_back(qp);
+	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
+}
 
 static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 {
@@ -33,6 +41,8 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 	err = vb_roce_adopt(&wire->roce, qp, &way);
 	if (err)
 		vb_way_release(&way);
+	else
+		leave_local(qp);
 	return err;
 }
 

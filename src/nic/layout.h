@@ -234,6 +234,7 @@ enum {
 enum { /* why the owner of a QP has to look at each message itself */
 	VB_BY_PACKETS_TAGS = 1,   /* it matches tags */
 	VB_BY_PACKETS_MEMORY = 2, /* it has memory that the kernel copies for nobody (dmabuf.h) */
+	VB_BY_PACKETS_DENIED = 4, /* it may not touch its peer's memory any more; until RESET */
 };
 
 struct vb_qp_entry { /* shown */

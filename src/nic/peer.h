@@ -26,6 +26,7 @@ struct vb_peer {
 	struct vb_list node;      /* in nic->peers, under nic->peers_lock */
 	_Atomic int refs;         /* the list, every bound QP, every grace period */
 	_Atomic int state;        /* enum vb_peer_state */
+	_Atomic bool denied;      /* READY, but the kernel does not let us touch its memory any more */
 	bool self;
 	bool accepted;            /* it connected to us, not we to it */
 	bool may_touch;           /* we read its nonce; not accepted: and it read ours */
@@ -34,6 +35,7 @@ struct vb_peer {
 	uint16_t id_there;        /* how its segment names us as a claimant */
 	uint16_t id_here;         /* how our segment names it */
 	pid_t tid;                /* its service thread: the target of process_vm_* */
+	uint64_t nonce_at;        /* where its nonce lies, in its memory */
 	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
 	uid_t uid;
 	int socket, memfd, lent_memfd, doorbell;

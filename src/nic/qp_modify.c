@@ -149,6 +149,7 @@ static int reset(struct vb_qp *qp)
 	qp->pend.judged = 0;
 	vb_remote_unbind(&qp->remote);
 	vb_migrate_forget(qp);
+	atomic_fetch_and(&qp->entry->by_packets, (uint8_t)~VB_BY_PACKETS_DENIED);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	return err;
 }

@@ -234,9 +234,9 @@ static void round_run(struct owner *owner, struct duo *sender, unsigned round)
 	round_open(owner, types[rng_below(&owner->rng, 3)]);
 	card = card_of(owner, 2, round);
 	exchange(sender, &card);
-	(void)end_connect(&owner->rig, owner->qp[2], card.qpn);
+	(void)end_connect(&owner->rig, owner->qp[2], card.qpn, false);
 	for (unsigned i = 0; i < 2; i++)
-		(void)end_connect(&owner->rig, owner->qp[i], owner->qp[!i]->qp_num);
+		(void)end_connect(&owner->rig, owner->qp[i], owner->qp[!i]->qp_num, false);
 	for (unsigned i = 0; i < 3 * SCRIBBLE_DEPTH; i++)
 		post_receive(owner, owner->qp[i % 3]);
 	duo_tell(sender, 'g');
@@ -264,7 +264,7 @@ static void sender_round(struct rig *rig, struct duo *duo, struct rng *rng, stru
 	CHECK(send(duo->socket, &card, sizeof(card), MSG_NOSIGNAL) == sizeof(card),
 	      "the owner ended");
 	CHECK(duo_told(duo, 'g'), "the owner ended");
-	CHECK(end_connect(rig, qp, owner->qpn), "no connection");
+	CHECK(end_connect(rig, qp, owner->qpn, false), "no connection");
 	for (unsigned step = 0; step < STEPS; step++) {
 		end_post(rng, qp, ah, owner, &from);
 		(void)ibv_poll_cq(cq, 8, wc);

@@ -30,8 +30,9 @@ enum { SCRIBBLE_DEPTH = 16, SCRIBBLE_PSN = 0x123 };
  * scribbled over. */
 struct ibv_qp *end_make(struct rig *rig, struct ibv_cq *cq, struct ibv_srq *srq,
 			enum ibv_qp_type type);
-/* RESET to RTS; false: refused. dest_qpn is not looked at for UD. */
-bool end_connect(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn);
+/* RESET to RTS; false: refused. dest_qpn is not looked at for UD. One that is patient waits for its
+ * peer for as long as a busy machine takes. */
+bool end_connect(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn, bool patient);
 /* Posts one random operation to the place that the card names; ah is for UD. */
 void end_post(struct rng *rng, struct ibv_qp *qp, struct ibv_ah *ah, const struct card *to,
 	      const struct ibv_sge *from);

@@ -56,14 +56,14 @@ static bool to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn)
 	return !ibv_modify_qp(qp, &attr, mask);
 }
 
-static bool to_rts(struct ibv_qp *qp)
+static bool to_rts(struct ibv_qp *qp, bool patient)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = SCRIBBLE_PSN,
-		.timeout = 10,
-		.retry_cnt = 1,
-		.rnr_retry = 1,
+		.timeout = patient ? 18 : 10,
+		.retry_cnt = patient ? 7 : 1,
+		.rnr_retry = patient ? 7 : 1,
 		.max_rd_atomic = 4,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
@@ -74,9 +74,9 @@ static bool to_rts(struct ibv_qp *qp)
 	return !ibv_modify_qp(qp, &attr, mask);
 }
 
-bool end_connect(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn)
+bool end_connect(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn, bool patient)
 {
-	return to_init(qp) && to_rtr(rig, qp, dest_qpn) && to_rts(qp);
+	return to_init(qp) && to_rtr(rig, qp, dest_qpn) && to_rts(qp, patient);
 }
 
 void end_post(struct rng *rng, struct ibv_qp *qp, struct ibv_ah *ah, const struct card *to,

@@ -140,7 +140,7 @@ static void attach(struct rig *rig, uint32_t qpn, const struct files *own, struc
 	struct ibv_qp *qp = cq ? end_make(rig, cq, NULL, IBV_QPT_RC) : NULL;
 	uint64_t start = clock_us();
 
-	CHECK(qp && end_connect(rig, qp, qpn), "no connection to the owner");
+	CHECK(qp && end_connect(rig, qp, qpn, false), "no connection to the owner");
 	do {
 		CHECK(clock_us() - start < DEADLINE_US, "not attached");
 		usleep(1000);

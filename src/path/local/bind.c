@@ -83,6 +83,8 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 {
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
+		if (__builtin_expect(atomic_load_explicit(&peer->denied, memory_order_relaxed), 0))
+			return VB_PEER_UNTOUCHABLE;
 		/* Forced to packets: those to ourselves go through no socket. */
 		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_NOT_THIS_HOST : VB_OK;
 	case VB_PEER_CONNECTING:

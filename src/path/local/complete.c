@@ -36,3 +36,16 @@ enum vb_step vb_step_ended(struct vb_step_context *step)
 	return remote->home == remote->peer ? vb_step_complete(step, VB_PEER_ENDED) :
 					      vb_step_refuse(step, VB_SRQ_UNKNOWN, false);
 }
+
+enum vb_step vb_step_denied(struct vb_step_context *step)
+{
+	struct vb_qp *qp = step->qp;
+	struct vb_remote *remote = &qp->remote;
+
+	if (remote->home == remote->peer)
+		atomic_store(&remote->peer->denied, true);
+	if (atomic_load_explicit(&qp->sq.offset, memory_order_relaxed))
+		qp->pend.why = VB_PEND_WIRE; /* it was begun: SQD lets it finish */
+	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
+	return vb_step_unanswered(step, VB_PEER_UNTOUCHABLE);
+}

@@ -71,15 +71,19 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
 	const struct vb_recv_sges *list = vb_recv_sges(&step->qp->remote, claim);
 	uint8_t grh[VB_GRH_SIZE];
+	ssize_t copied;
 
 	grh_of(step, grh);
 	vb_iov_add(&local, grh, sizeof(grh));
 	vb_iov_slice(&local, step->sge, step->sge_count, 0, step->wqe->length);
 	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&step->qp->remote, list), 0,
 		     local.bytes);
-	if (vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote) != (ssize_t)local.bytes)
-		return VB_RECV_MEMORY;
-	return VB_OK;
+	copied = vb_copy(step->qp->remote.peer, VB_TO_TARGET, &local, &remote);
+	if (copied == -ESRCH)
+		return VB_PEER_ENDED;
+	if (vb_copy_is_denied(copied))
+		return VB_PEER_UNTOUCHABLE;
+	return copied == (ssize_t)local.bytes ? VB_OK : VB_RECV_MEMORY;
 }
 
 static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim *claim,
@@ -97,6 +101,11 @@ static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim 
 	}
 	if (!ride)
 		reason = place(step, claim);
+	if (reason == VB_PEER_ENDED || reason == VB_PEER_UNTOUCHABLE) {
+		vb_recv_unclaim(remote, claim);
+		return reason == VB_PEER_ENDED ? vb_step_unanswered(step, reason) :
+						 vb_step_denied(step);
+	}
 	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
 			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :
 							    VB_PAYLOAD_SPILL;

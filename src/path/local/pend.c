@@ -77,6 +77,9 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 		return vb_step_refuse(step, reason, false);
 	vb_step_leave(step);
 	if (vb_step_by_wire(step, reason)) {
+		/* Its process takes our packets then, although it may touch us. */
+		if (reason == VB_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
+			atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
 		step->run->wire_peer = reason != VB_NOT_THIS_HOST ? qp->remote.peer : NULL;
 		return VB_STEP_WIRE;
 	}

@@ -27,8 +27,10 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	char byte;
 	struct vb_iov here = { here_at, 0, 1, 0 }, there = { there_at, 0, 1, 0 };
 
-	if (err == -ESRCH || err == -EPERM)
+	if (err == -ESRCH)
 		return VB_PEER_ENDED;
+	if (vb_copy_is_denied(err))
+		return VB_PEER_UNTOUCHABLE;
 	if (!vb_iov_slice(&there, list->sge, vb_recv_sge_count(&step->qp->remote, list), at, 1))
 		return VB_RECV_MEMORY;
 	vb_iov_add(&here, &byte, 1);
@@ -133,6 +135,14 @@ static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb
 	return spoil(step, claim, reason);
 }
 
+/* The target's memory was not the reason. */
+static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
+{
+	if (reason == VB_PEER_UNTOUCHABLE)
+		return vb_step_denied(step);
+	return reason == VB_PEER_ENDED ? vb_step_ended(step) : vb_step_complete(step, reason);
+}
+
 static enum vb_step place(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -142,8 +152,7 @@ static enum vb_step place(struct vb_step_context *step, const struct vb_claim *c
 		return spoil(step, claim, reason);
 	if (reason) {
 		vb_recv_unclaim(remote, claim);
-		return reason == VB_PEER_ENDED ? vb_step_ended(step) :
-						 vb_step_complete(step, reason);
+		return not_placed(step, reason);
 	}
 	if (step->qp->sq.offset < step->wqe->length) {
 		remote->taken = claim->index;
@@ -219,8 +228,10 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 			     address + sq->offset);
 	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
 	copied = vb_copy(step->qp->remote.home, VB_TO_TARGET, &local, &remote);
-	if (copied == -ESRCH || copied == -EPERM)
+	if (copied == -ESRCH)
 		return VB_PEER_ENDED;
+	if (vb_copy_is_denied(copied))
+		return VB_PEER_UNTOUCHABLE;
 	if (copied != (ssize_t)local.bytes)
 		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY :
 									    VB_LOCAL_MEMORY;
@@ -248,10 +259,9 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
 			reason = write_piece(step, address);
-		if (reason == VB_PEER_ENDED)
-			return vb_step_ended(step);
-		if (reason == VB_LOCAL_MEMORY)
-			return vb_step_complete(step, reason);
+		if (reason == VB_PEER_ENDED || reason == VB_PEER_UNTOUCHABLE ||
+		    reason == VB_LOCAL_MEMORY)
+			return not_placed(step, reason);
 		if (reason)
 			return refuse_imm(step, reason);
 		if (step->qp->sq.offset < step->wqe->length)
