@@ -79,7 +79,8 @@ static int send_segment(const struct vb_nic *nic, int fd, const struct attach_me
 		struct cmsghdr head;
 		char room[CMSG_SPACE(FDS * sizeof(int))];
 	} control = { 0 };
-	int fds[FDS] = { nic->seg.shown_fd, nic->seg.parts[VB_PART_LENT].memfd, nic->doorbell };
+	int fds[FDS] = { nic->seg.shown_fd, nic->seg.parts[VB_PART_LENT].memfd,
+			 nic->peers_doorbell };
 	struct iovec iov = { (void *)message, sizeof(*message) };
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
@@ -219,7 +220,7 @@ static int meet(struct vb_peer *peer, const struct attach_message *message)
 /* The segment of one that may have ours. */
 static int map(struct vb_peer *peer)
 {
-	if (peer->memfd < 0 || peer->lent_memfd < 0 || peer->doorbell < 0)
+	if (peer->memfd < 0 || peer->lent_memfd < 0 || !vb_fd_is_eventfd(peer->doorbell))
 		return -EPROTO;
 	return vb_peer_map(peer, peer->head_slot);
 }

@@ -24,6 +24,7 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 	remote->sges = vb_peer_at(peer, READ_ONCE(rq->sges), cells * remote->sges_stride);
 	remote->rq_lent = vb_peer_lent_at(peer, READ_ONCE(rq->lent), sizeof(*remote->rq_lent));
 	return remote->cells && remote->spill && remote->sges && remote->rq_lent &&
+	       remote->mask < 2 * VB_SRQ_WR_MAX &&
 	       remote->sges_stride >= sizeof(struct vb_recv_sges) &&
 	       !(remote->sges_stride % sizeof(struct ibv_sge));
 }

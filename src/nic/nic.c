@@ -83,8 +83,11 @@ static int nic_init(struct vb_nic *nic)
 	atomic_store(&nic->mr_generation, 1); /* never what an empty cache says */
 	nic->claimant_used[0] = 1;
 	atomic_store(&nic->next_epoch, (vb_random64() & 0xffffffffff) + 1);
+	nic->peers_doorbell = -1;
 	nic->doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (nic->doorbell < 0)
+	if (nic->doorbell >= 0)
+		nic->peers_doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (nic->peers_doorbell < 0)
 		return -errno;
 	err = slot_add(nic);
 	if (err)
@@ -106,6 +109,7 @@ static void nic_free(struct vb_nic *nic)
 	if (nic->seg.head)
 		vb_segment_destroy(&nic->seg);
 	vb_fd_close(&nic->doorbell);
+	vb_fd_close(&nic->peers_doorbell);
 	free(nic);
 }
 
@@ -156,6 +160,7 @@ void vb_nic_forget(void)
 		vb_fd_close(&nic->seg.parts[i].memfd);
 	vb_fd_close(&nic->seg.shown_fd);
 	vb_fd_close(&nic->doorbell);
+	vb_fd_close(&nic->peers_doorbell);
 	vb_xrc_forget(nic);
 	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
 		if (!peer->self) {
