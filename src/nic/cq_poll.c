@@ -77,7 +77,7 @@ static uint64_t stamp_of(const struct vb_cell *cell, uint64_t word)
 enum { FLAGS_KNOWN = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV };
 
 /* No sender of ours left it like this: the receive is used up, and nothing is said of its bytes. */
-static void damaged(struct ibv_wc *wc)
+__attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
 {
 	wc->status = IBV_WC_GENERAL_ERR;
 	wc->vendor_err = 0;
@@ -85,53 +85,48 @@ static void damaged(struct ibv_wc *wc)
 	wc->wc_flags = 0;
 }
 
-static bool is_plausible(const struct vb_recv_wqe *twin, const struct ibv_wc *wc, uint32_t least)
+/* What is not a message that succeeded and fits: errors, and writes that tell of themselves. */
+__attribute__((cold, noinline)) static bool is_plausible(const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS)
 		return wc->status <= IBV_WC_TM_RNDV_INCOMPLETE;
-	return wc->byte_len >= least &&
-	       wc->byte_len <= (wc->opcode == IBV_WC_RECV ? twin->length : VB_MSG_MAX);
-}
-
-/* What few messages ask for besides. */
-__attribute__((cold, noinline)) static void settle_recv(struct vb_rq *rq, const struct ibv_wc *wc)
-{
-	if (wc->wc_flags & IBV_WC_WITH_INV)
-		vb_mw_settle(rq->nic, wc->invalidated_rkey, wc->qp_num);
+	return wc->opcode != IBV_WC_RECV && wc->byte_len <= VB_MSG_MAX;
 }
 
 /* least: bytes that a message to the QP has at least. */
-static void fill_recv(struct vb_rq *rq, uint32_t qpn, const struct vb_cell *cell, uint64_t word,
-		      uint32_t least, struct ibv_wc *wc)
+ALWAYS_INLINE void fill_recv(struct vb_rq *rq, uint32_t qpn, const struct vb_cell *cell,
+			     uint64_t word, uint32_t least, struct ibv_wc *wc)
 {
-	uint32_t index = vb_cell_index(word);
-	enum vb_cell_where where;
+	const uint32_t index = vb_cell_index(word), length = READ_ONCE(cell->byte_length);
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+	const uint8_t status = READ_ONCE(cell->status), flags = READ_ONCE(cell->wc_flags);
+	const enum vb_cell_where where = READ_ONCE(cell->where);
 
 	*wc = (struct ibv_wc){
-		.wr_id = vb_rq_twin(rq, index)->wr_id,
+		.wr_id = twin->wr_id,
 		.qp_num = qpn,
 		.opcode = IBV_WC_RECV,
 		.status = IBV_WC_WR_FLUSH_ERR,
 	};
 	if (vb_cell_state(word) == VB_CELL_FLUSHED)
 		return;
-	where = READ_ONCE(cell->where);
-	wc->status = READ_ONCE(cell->status);
+	wc->status = status;
 	wc->vendor_err = cell->reason;
 	wc->opcode = IBV_WC_RECV + (cell->opcode & 1);
-	wc->byte_len = READ_ONCE(cell->byte_length);
-	wc->imm_data = READ_ONCE(cell->imm);
+	wc->byte_len = length;
+	wc->imm_data = cell->imm;
 	wc->src_qp = cell->src_qpn;
-	wc->wc_flags = READ_ONCE(cell->wc_flags) & FLAGS_KNOWN;
+	wc->wc_flags = flags & FLAGS_KNOWN;
 	wc->slid = cell->slid;
 	wc->sl = cell->sl;
-	if (__builtin_expect(!is_plausible(vb_rq_twin(rq, index), wc, least), 0))
+	if (__builtin_expect((status || length > twin->length || length < least) &&
+			     !is_plausible(wc), 0))
 		damaged(wc);
-	else if (where != VB_PAYLOAD_PLACED && wc->status == IBV_WC_SUCCESS &&
-		 !vb_rq_scatter(rq, cell, index, where, wc->byte_len))
+	else if (where != VB_PAYLOAD_PLACED && !status &&
+		 !vb_rq_scatter(rq, cell, index, where, length))
 		wc->status = IBV_WC_LOC_PROT_ERR;
-	if (__builtin_expect(wc->wc_flags & IBV_WC_WITH_INV, 0))
-		settle_recv(rq, wc);
+	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0))
+		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
 }
 
 /* Datagrams have a GRH, or the room of one, before their first byte. */

@@ -241,8 +241,7 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 	out->length = twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	out->index = rq->tail;
 	atomic_store_explicit(&out->flags, flags, memory_order_relaxed);
-	twin->checked = flags & VB_CELL_KEYS_OK;
-	twin->place = flags & VB_CELL_PLACE;
+	twin->flags = flags;
 	return flags;
 }
 
@@ -490,14 +489,15 @@ void vb_rq_consume(struct vb_rq *rq, uint32_t index)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed), tail;
 
-	/* Somebody made it look as if it were posted. */
-	if (rq->many && !is_open(rq, index))
-		return;
-	atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 	if (!rq->many) {
+		atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 		return;
 	}
+	/* Somebody made it look as if it were posted. */
+	if (!is_open(rq, index))
+		return;
+	atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 	straggler_remove(rq, index);
 	tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
 	while (head != tail && (!is_open(rq, head) || becomes_straggler(rq, head, tail)))

@@ -18,8 +18,7 @@ struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
 	uint32_t length;
 	uint8_t sge_count;
-	bool place;             /* memory that may not be there */
-	bool checked;           /* its keys were good and nothing went since; consumer, once open */
+	uint8_t flags;          /* VB_CELL_*; KEYS_OK: and no region went since; consumer, once open */
 	uint32_t index;         /* of the receive that is or was here; before open */
 	_Atomic uint32_t open;  /* posted and not consumed; the consumer ends it */
 	struct ibv_sge sge[];

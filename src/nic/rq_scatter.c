@@ -14,7 +14,7 @@ static bool scatter_list(const struct vb_recv_wqe *twin, const uint8_t *from, ui
 		uint32_t part = twin->sge[i].length < left ? twin->sge[i].length : left;
 		void *to = (void *)(uintptr_t)twin->sge[i].addr;
 
-		if (!twin->place)
+		if (!(twin->flags & VB_CELL_PLACE))
 			memcpy(to, from, part);
 		else if (!vb_user_write(to, from, part))
 			return false;
@@ -42,14 +42,13 @@ bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 				     rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
 	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
 
-	if (length > limit)
-		length = limit;
-	if (__builtin_expect(!twin->checked, 0) && !keys_cover(rq, twin))
-		return false;
 	/* The commonest of all, a word, needs no call. */
-	if (length == 8 && twin->sge_count && twin->sge[0].length >= 8 && !twin->place) {
+	if (length == 8 && twin->flags == VB_CELL_KEYS_OK && twin->sge_count &&
+	    twin->sge[0].length >= 8) {
 		memcpy((void *)(uintptr_t)twin->sge[0].addr, from, 8);
 		return true;
 	}
-	return scatter_list(twin, from, length);
+	if (__builtin_expect(!(twin->flags & VB_CELL_KEYS_OK), 0) && !keys_cover(rq, twin))
+		return false;
+	return scatter_list(twin, from, length < limit ? length : limit);
 }

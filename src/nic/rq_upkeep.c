@@ -75,7 +75,7 @@ static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
 				      __atomic_load_n(&cell->byte_length, __ATOMIC_RELAXED));
 			cell->where = VB_PAYLOAD_PLACED;
 		}
-		twin->checked = false;
+		twin->flags &= (uint8_t)~VB_CELL_KEYS_OK;
 	}
 	vb_spin_unlock(rq->consumer_lock);
 }
