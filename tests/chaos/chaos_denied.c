@@ -7,6 +7,7 @@
 #include "scribble.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,6 +266,7 @@ static void talk(struct end *end)
 static void become_nobody(void)
 {
 	CHECK(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY), "setresuid");
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with the user */
 }
 
 static void hide(void)

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -154,6 +156,7 @@ static void drop_privileges(void)
 		return;
 	CHECK(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY),
 	      "cannot become nobody");
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with the user */
 }
 
 _Noreturn void scribbler(struct duo *duo, uint64_t seed)
