@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -30,6 +32,17 @@ void vb_fd_close(int *fd)
 	if (*fd >= 0)
 		vb_close(*fd);
 	*fd = -1;
+}
+
+/* Only /proc tells. */
+bool vb_fd_is_eventfd(int fd)
+{
+	static const char name[] = "anon_inode:[eventfd]";
+	char path[40], to[sizeof(name)];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, to, sizeof(to)) == (ssize_t)sizeof(name) - 1 &&
+	       !memcmp(to, name, sizeof(name) - 1);
 }
 
 bool vb_fd_send_room_is_used(int fd)

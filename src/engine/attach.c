@@ -12,7 +12,9 @@
  *
  * They have a local path if and only if each could read the other's memory: uids do not tell. The
  * nonce is told to nobody, so that who knows it has read it. Whoever is given a segment could do as he
- * likes with the memory of its process anyway; all others are done with the verdict, and get nothing.
+ * likes with the memory of its process at that moment; all others are done with the verdict, and get
+ * nothing. A process that loses that right later keeps the segment, which is why no address, key or
+ * length of it can be written by anybody but its owner (layout.h).
  */
 #include "base/config.h"
 #include "base/fd.h"
@@ -22,6 +24,7 @@
 #include "engine/engine.h"
 #include "engine/wire.h"
 #include "engine/xrc_share.h"
+#include "exec/copy.h"
 #include "nic/slot.h"
 #include "path/roce/port.h"
 
@@ -34,7 +37,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 2, ACCEPTS = 16 };
+enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 3, ACCEPTS = 16 };
 
 struct attach_message {
 	uint64_t magic;
@@ -76,7 +79,8 @@ static int send_segment(const struct vb_nic *nic, int fd, const struct attach_me
 		struct cmsghdr head;
 		char room[CMSG_SPACE(FDS * sizeof(int))];
 	} control = { 0 };
-	int fds[FDS] = { nic->seg.memfd, nic->doorbell };
+	int fds[FDS] = { nic->seg.shown_fd, nic->seg.parts[VB_PART_LENT].memfd,
+			 nic->peers_doorbell };
 	struct iovec iov = { (void *)message, sizeof(*message) };
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
@@ -95,7 +99,7 @@ static int send_segment(const struct vb_nic *nic, int fd, const struct attach_me
 static void take_descriptors(struct vb_peer *peer, struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		int fds[FDS] = { -1, -1 };
+		int fds[FDS] = { -1, -1, -1 };
 		size_t size = c->cmsg_len - CMSG_LEN(0);
 
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || size > sizeof(fds))
@@ -103,15 +107,16 @@ static void take_descriptors(struct vb_peer *peer, struct msghdr *msg)
 		memcpy(fds, CMSG_DATA(c), size);
 		if (size == sizeof(fds) && peer->memfd < 0) {
 			peer->memfd = vb_fd_high(fds[0]);
-			peer->doorbell = vb_fd_high(fds[1]);
+			peer->lent_memfd = vb_fd_high(fds[1]);
+			peer->doorbell = vb_fd_high(fds[2]);
 			continue;
 		}
-		vb_fd_close(&fds[0]);
-		vb_fd_close(&fds[1]);
+		for (int i = 0; i < FDS; i++)
+			vb_fd_close(&fds[i]);
 	}
 }
 
-/* Takes a message and, if they come with it, two descriptors. */
+/* Takes a message and, if they come with it, descriptors. */
 static int receive_message(struct vb_peer *peer, struct attach_message *message)
 {
 	union {
@@ -144,7 +149,7 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	struct iovec here = { nonce, sizeof(*nonce) };
 	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(*nonce) };
 
-	if (nic->untouchable || vb_config_path() == VB_PATH_SLOT || message->tid <= 0 ||
+	if (nic->untouchable || nic->seg.shown_fd < 0 || vb_config_path() == VB_PATH_SLOT || message->tid <= 0 ||
 	    peer->pid <= 0 || syscall(SYS_tgkill, peer->pid, message->tid, 0))
 		return false;
 	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(*nonce);
@@ -206,6 +211,7 @@ static int meet(struct vb_peer *peer, const struct attach_message *message)
 	if (err)
 		return err;
 	peer->tid = message->tid;
+	peer->nonce_at = message->address;
 	peer->id_there = message->your_id;
 	peer->head_slot = message->slot;
 	return 0;
@@ -214,7 +220,7 @@ static int meet(struct vb_peer *peer, const struct attach_message *message)
 /* The segment of one that may have ours. */
 static int map(struct vb_peer *peer)
 {
-	if (peer->memfd < 0 || peer->doorbell < 0)
+	if (peer->memfd < 0 || peer->lent_memfd < 0 || !vb_fd_is_eventfd(peer->doorbell))
 		return -EPROTO;
 	return vb_peer_map(peer, peer->head_slot);
 }
@@ -225,6 +231,7 @@ static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
 
 	if (!both) {
 		vb_fd_close(&peer->memfd);
+		vb_fd_close(&peer->lent_memfd);
 		vb_fd_close(&peer->doorbell);
 	}
 	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
@@ -256,6 +263,10 @@ static int watch(struct vb_nic *nic, struct vb_peer *peer)
 /* What it had taken is posted again; what waits for it learns of its end. */
 static void release_claims(struct vb_nic *nic, uint16_t id)
 {
+	uint32_t holder = 1u + id;
+
+	/* Its last atomic was written or not: the 8 bytes are whole. */
+	atomic_compare_exchange_strong(&nic->seg.lent->atomics, &holder, 0);
 	vb_spin_lock(&nic->rqs_lock);
 	vb_list_for(rq, &nic->rqs, struct vb_rq, node)
 		vb_rq_release_claimant(rq, id);
@@ -276,7 +287,7 @@ static void forget(struct vb_nic *nic, struct vb_peer *peer)
 	vb_nic_claimant_free(nic, id);
 	vb_spin_unlock(&nic->peers_lock);
 	/* It may have died between what it did and saying so: look at everything once. */
-	atomic_fetch_or(&nic->seg.head->attention,
+	atomic_fetch_or(&nic->seg.lent->attention,
 			VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ | VB_ATTN_ENDED);
 	vb_peer_put(peer);
 	atomic_store(&nic->engine->peer_ended, true);
@@ -358,6 +369,10 @@ void vb_attach_qp(struct vb_qp *qp)
 	peer = vb_nic_peer(qp->nic, slot);
 	if (!peer)
 		return;
+	/* It was attached as what the two were then. */
+	vb_copy_probe(peer);
+	if (atomic_load(&peer->denied))
+		atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
 	if (vb_qp_token_try(qp)) {
 		vb_remote_unbind(&qp->remote);
 		qp->remote.peer = peer;

@@ -22,7 +22,7 @@ static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 /* Returns whether the send queue has to be looked at: it is to be flushed, or may go on. */
 static bool attend_qp(struct vb_qp *qp)
 {
-	uint32_t bits = atomic_exchange(&qp->entry->attention, 0);
+	uint32_t bits = atomic_exchange(&qp->lent->attention, 0);
 	enum vb_reason reason = bits & 0xff;
 	bool moved = false;
 
@@ -46,7 +46,7 @@ static void attend_index(struct vb_nic *nic, unsigned index)
 	for (unsigned s = 0; s < nic->slot_count; s++) {
 		struct vb_qp *qp = nic->slots[s].qps[index];
 
-		if (qp && qp->entry && atomic_load(&qp->entry->attention) && attend_qp(qp)) {
+		if (qp && qp->entry && atomic_load(&qp->lent->attention) && attend_qp(qp)) {
 			atomic_store(&qp->pend.wake_ns, 0);
 			vb_engine_pend(nic->engine, qp);
 		}
@@ -56,7 +56,7 @@ static void attend_index(struct vb_nic *nic, unsigned index)
 static void attend_qps(struct vb_nic *nic)
 {
 	for (unsigned i = 0; i < VB_ATTENTION_WORDS; i++) {
-		uint64_t word = atomic_exchange(&nic->seg.head->qp_attention[i], 0);
+		uint64_t word = atomic_exchange(&nic->seg.lent->qp_attention[i], 0);
 
 		for (; word; word &= word - 1)
 			attend_index(nic, i * 64 + (unsigned)__builtin_ctzll(word));
@@ -82,7 +82,7 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 
 static void attend(struct vb_nic *nic, bool service)
 {
-	while (atomic_load(&nic->seg.head->attention)) {
+	while (atomic_load(&nic->seg.lent->attention)) {
 		/* A poller does not wait for a control call; the service thread then does it. */
 		if (service) {
 			pthread_mutex_lock(&nic->lock);
@@ -90,7 +90,7 @@ static void attend(struct vb_nic *nic, bool service)
 			vb_nic_ring(nic);
 			return;
 		}
-		attend_locked(nic, atomic_exchange(&nic->seg.head->attention, 0));
+		attend_locked(nic, atomic_exchange(&nic->seg.lent->attention, 0));
 		pthread_mutex_unlock(&nic->lock);
 	}
 }
@@ -99,7 +99,7 @@ void vb_engine_attend(struct vb_nic *nic, bool service)
 {
 	int cancel_state;
 
-	if (!atomic_load(&nic->seg.head->attention))
+	if (!atomic_load(&nic->seg.lent->attention))
 		return;
 	/* Polling is no cancellation point. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);

@@ -82,7 +82,7 @@ static uint64_t dropped_messages(struct vb_nic *nic)
 	pthread_mutex_lock(&nic->lock);
 	sum = nic->dropped;
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
-		sum += atomic_load(&qp->entry->dropped);
+		sum += atomic_load(&qp->lent->dropped);
 	pthread_mutex_unlock(&nic->lock);
 	return sum;
 }

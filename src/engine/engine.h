@@ -84,7 +84,7 @@ static inline bool vb_engine_poll(struct vb_nic *nic)
 		took_time = true;
 	}
 	if (__builtin_expect(
-		    !atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed) &&
+		    !atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) &&
 		    !atomic_load_explicit(&nic->waiting, memory_order_relaxed), 1))
 		return took_time;
 	vb_engine_progress(nic);

@@ -94,7 +94,7 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 		vb_cq_notify(cq, bit, run.notice.error);
 	if (verdict == VB_RUN_PEND || verdict == VB_RUN_MORE)
 		follow_up(&run, verdict);
-	if (__builtin_expect(atomic_load_explicit(&nic->seg.head->attention, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed), 0))
 		vb_engine_attend(nic, service);
 }
 

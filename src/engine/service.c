@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 enum {
@@ -29,8 +30,9 @@ enum {
 };
 
 #define DOORBELL_EVENT UINT64_MAX
+#define PEERS_DOORBELL_EVENT (UINT64_MAX - 3)
 
-/* What an epoll entry stands for: the doorbell, the port, the routing socket; a listener by its
+/* What an epoll entry stands for: a doorbell, the port, the routing socket; a listener by its
  * number, a descriptor that somebody has us watch by a number above all addresses, else a peer by
  * its address. */
 static bool is_listener(const struct vb_nic *nic, uint64_t data)
@@ -38,11 +40,14 @@ static bool is_listener(const struct vb_nic *nic, uint64_t data)
 	return data < VB_OWN_SLOTS && data < nic->slot_count;
 }
 
-static void drain_doorbell(const struct vb_nic *nic)
+/* A peer can make the one that it has block, and read it before us: it is not waited for. */
+static void drain(int doorbell)
 {
 	uint64_t count;
+	struct iovec iov = { &count, sizeof(count) };
 
-	if (read(nic->doorbell, &count, sizeof(count)) < 0)
+	if (preadv2(doorbell, &iov, 1, -1, RWF_NOWAIT) < 0 && errno == EOPNOTSUPP &&
+	    read(doorbell, &count, sizeof(count)) < 0)
 		return;
 }
 
@@ -60,7 +65,9 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 	struct vb_nic *nic = engine->nic;
 
 	if (event->data.u64 == DOORBELL_EVENT)
-		drain_doorbell(nic);
+		drain(nic->doorbell);
+	else if (event->data.u64 == PEERS_DOORBELL_EVENT)
+		drain(nic->peers_doorbell);
 	else if (event->data.u64 == VB_PORT_EVENT)
 		engine->port_woke = true; /* the wire is looked at after every sleep */
 	else if (event->data.u64 == VB_LINK_EVENT)
@@ -100,7 +107,7 @@ static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *ti
 	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
 	if ((!polled && (atomic_load(&engine->pending_version) != version ||
 			 vb_wire_too_late(engine->nic, wake_ns))) ||
-	    atomic_load(&engine->nic->seg.head->attention))
+	    atomic_load(&engine->nic->seg.lent->attention))
 		return 0;
 	if (wake_ns == VB_NEVER_NS)
 		return -1;
@@ -198,6 +205,8 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	if (engine->epoll < 0)
 		return -errno;
 	err = watch(engine->epoll, nic->doorbell, DOORBELL_EVENT);
+	if (!err)
+		err = watch(engine->epoll, nic->peers_doorbell, PEERS_DOORBELL_EVENT);
 	if (!err) {
 		nic->engine = engine;
 		vb_link_watch_start(engine->epoll);

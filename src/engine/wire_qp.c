@@ -8,12 +8,20 @@
 #include "nic/lid.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
+#include "path/local/local.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 
 enum { ENTER_TRIES = 1000 };
+
+/* The local path may have been in the midst of a message: it begins anew. */
+static void leave_local(struct vb_qp *qp)
+{
+	vb_local_give_back(qp);
+	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
+}
 
 static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 {
@@ -33,6 +41,8 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 	err = vb_roce_adopt(&wire->roce, qp, &way);
 	if (err)
 		vb_way_release(&way);
+	else
+		leave_local(qp);
 	return err;
 }
 
@@ -147,7 +157,7 @@ static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
 	bool touchable = atomic_load(&peer->state) == VB_PEER_READY;
 
 	return qp && qp->type != IBV_QPT_UD && qp->av.local && is_connected_to(qp, peer) &&
-	       (!touchable || by_packets(qp, peer)) && vb_gate_open(atomic_load(&qp->entry->gate));
+	       (!touchable || by_packets(qp, peer)) && vb_gate_open(vb_qp_gate(qp));
 }
 
 /* With the token. Who posted meanwhile found it taken, and went: what he left is for us to begin. */
@@ -166,7 +176,7 @@ static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 static bool waits_for_a_way(const struct vb_qp *qp)
 {
 	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET && qp->entry &&
-	       !atomic_load(&qp->wired) && vb_gate_open(atomic_load(&qp->entry->gate)) &&
+	       !atomic_load(&qp->wired) && vb_gate_open(vb_qp_gate(qp)) &&
 	       goes_by_wire(qp);
 }
 

@@ -14,21 +14,26 @@ static uint64_t result_of(const struct vb_atomic *op, uint64_t old)
 	return old == op->compare_add ? op->swap : old;
 }
 
+static int all_of(ssize_t copied)
+{
+	return copied == 8 ? 0 : copied < 0 ? -errno : -EFAULT;
+}
+
 static int apply_there(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
 		       uint64_t *old)
 {
 	uint64_t value;
 	struct iovec here = { old, 8 }, there = { (void *)(uintptr_t)address, 8 };
 
-	if (process_vm_readv(target->tid, &here, 1, &there, 1, 0) != 8)
-		return errno == ESRCH ? -ESRCH : -EFAULT;
+	int err = all_of(process_vm_readv(target->tid, &here, 1, &there, 1, 0));
+
+	if (err)
+		return err;
 	value = result_of(op, *old);
 	if (value == *old)
 		return 0;
 	here.iov_base = &value;
-	if (process_vm_writev(target->tid, &here, 1, &there, 1, 0) != 8)
-		return errno == ESRCH ? -ESRCH : -EFAULT;
-	return 0;
+	return all_of(process_vm_writev(target->tid, &here, 1, &there, 1, 0));
 }
 
 /* Within the process the CPU's own atomics: then it is atomic against its threads as well. */
@@ -45,15 +50,15 @@ static int apply_here(uint64_t address, const struct vb_atomic *op, uint64_t *ol
 int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
 		    uint64_t *old)
 {
-	int err = pthread_mutex_trylock(&target->head->atomics);
+	_Atomic uint32_t *lock = &target->lent->atomics;
+	uint32_t mine = 1u + target->id_there, expected = 0;
+	int err;
 
-	/* Its holder died: with or without having written, the 8 bytes are whole. */
-	if (err == EOWNERDEAD)
-		err = pthread_mutex_consistent(&target->head->atomics);
-	if (err)
+	if (!atomic_compare_exchange_strong(lock, &expected, mine))
 		return -EAGAIN;
 	err = target->self && !vb_odp_in_use() ? apply_here(address, op, old) :
 						 apply_there(target, address, op, old);
-	pthread_mutex_unlock(&target->head->atomics);
+	expected = mine;
+	atomic_compare_exchange_strong(lock, &expected, 0);
 	return err;
 }

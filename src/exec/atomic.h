@@ -12,7 +12,8 @@ struct vb_atomic {
 
 /*
  * Applies it to 8 aligned bytes of the target's memory; *old is the value before. Atomic against
- * all other RDMA atomics to that process. -EAGAIN: another one is under way; -EFAULT, -ESRCH.
+ * all other RDMA atomics to that process. -EAGAIN: another one is under way; -EFAULT,
+ * -ESRCH, -EPERM.
  */
 int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
 		    uint64_t *old);

@@ -113,3 +113,15 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 					  remote->count, 0);
 	return copied < 0 ? -errno : copied;
 }
+
+void vb_copy_probe(struct vb_peer *peer)
+{
+	uint64_t nonce;
+	struct iovec here = { &nonce, sizeof(nonce) };
+	struct iovec there = { (void *)(uintptr_t)peer->nonce_at, sizeof(nonce) };
+
+	if (peer->self || atomic_load(&peer->state) != VB_PEER_READY)
+		return;
+	atomic_store(&peer->denied, process_vm_readv(peer->tid, &here, 1, &there, 1, 0) < 0 &&
+					    vb_copy_is_denied(-errno));
+}

@@ -3,6 +3,7 @@
 #ifndef VB_EXEC_COPY_H
 #define VB_EXEC_COPY_H
 
+#include <errno.h>
 #include <sys/uio.h>
 
 #include "nic/peer.h"
@@ -32,7 +33,17 @@ size_t vb_iov_slice_ordered(struct vb_iov *iov, const struct ibv_sge *sge, unsig
 /* The remote side: what continues the element before it makes it longer. */
 bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length);
 
-/* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, -EPERM. */
+/* The target is there, but the kernel does not let this process touch it: one of them is another user
+ * now, or not dumpable, or in a sandbox. */
+static inline bool vb_copy_is_denied(ssize_t result)
+{
+	return result == -EPERM || result == -EACCES || result == -ENOSYS;
+}
+
+/* Asks the kernel whether it does, and notes it in the peer. */
+void vb_copy_probe(struct vb_peer *peer);
+
+/* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, or one that is a denial. */
 ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,
 		const struct vb_iov *remote);
 

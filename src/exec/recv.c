@@ -6,32 +6,48 @@
 #include <string.h>
 
 #define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
+/* What a peer shows it may change at any moment: what was checked is not read again. */
+#define READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+/* The ring of a receive queue; false: some of it lies outside of the segment. */
+static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
+			 const struct vb_rq_shared *rq)
+{
+	uint64_t cells;
+
+	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
+	remote->mask = READ_ONCE(rq->mask);
+	remote->sges_stride = READ_ONCE(rq->sges_stride);
+	remote->many = READ_ONCE(rq->many);
+	cells = (uint64_t)remote->mask + 1;
+	remote->cells = vb_peer_lent_at(peer, READ_ONCE(rq->cells), cells * sizeof(struct vb_cell));
+	remote->spill = vb_peer_lent_at(peer, READ_ONCE(rq->spill), cells * VB_SPILL);
+	remote->sges = vb_peer_at(peer, READ_ONCE(rq->sges), cells * remote->sges_stride);
+	remote->rq_lent = vb_peer_lent_at(peer, READ_ONCE(rq->lent), sizeof(*remote->rq_lent));
+	return remote->cells && remote->spill && remote->sges && remote->rq_lent &&
+	       remote->mask < 2 * VB_SRQ_WR_MAX &&
+	       remote->sges_stride >= sizeof(struct vb_recv_sges) &&
+	       !(remote->sges_stride % sizeof(struct ibv_sge));
+}
 
 bool vb_recv_resolve(struct vb_remote *remote)
 {
 	const struct vb_srq_entry *srq = remote->srq;
 	struct vb_peer *peer = srq ? remote->home : remote->peer;
-	struct vb_rq_shared *rq = vb_peer_at(peer, srq ? srq->rq : remote->entry->rq, sizeof(*rq));
-	uint64_t cells;
+	struct vb_rq_shared *rq =
+		vb_peer_at(peer, srq ? srq->rq : remote->entry->rq, sizeof(*rq));
 
 	remote->home = peer;
 	remote->pd = srq ? srq->pd : remote->entry->pd;
-	remote->cq = vb_peer_at(peer, srq ? srq->cq : remote->entry->recv_cq,
-				sizeof(*remote->cq));
-	if (!rq || !remote->cq)
+	remote->lent = vb_peer_qp_lent(remote->peer, remote->entry);
+	remote->cq = vb_peer_lent_at(peer, srq ? srq->cq : remote->entry->recv_cq,
+				     sizeof(*remote->cq));
+	if (!rq || !remote->cq || !remote->lent)
 		return false;
 	remote->ride_max = vb_cq_asks(remote->cq) & VB_CQ_STAMPS ? 0 : VB_INLINE_CELL;
-	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
 	remote->rq = rq;
-	remote->mask = rq->mask;
-	remote->sges_stride = rq->sges_stride;
-	remote->many = rq->many;
 	remote->ready_bit = srq ? 0 : remote->entry->ready_bit;
-	cells = (uint64_t)remote->mask + 1;
-	remote->cells = vb_peer_at(peer, rq->cells, cells * sizeof(struct vb_cell));
-	remote->spill = vb_peer_at(peer, rq->spill, cells * VB_SPILL);
-	remote->sges = vb_peer_at(peer, rq->sges, cells * remote->sges_stride);
-	return remote->cells && remote->spill && remote->sges;
+	return resolve_ring(remote, peer, rq);
 }
 
 bool vb_recv_follow(struct vb_remote *remote)
@@ -79,26 +95,29 @@ static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t inde
 
 static void trip_limit(struct vb_remote *remote, uint32_t left)
 {
-	uint32_t limit = atomic_load_explicit(&remote->rq->limit, memory_order_relaxed);
+	struct vb_rq_lent *lent = remote->rq_lent;
+	uint32_t limit = atomic_load_explicit(&lent->limit, memory_order_relaxed);
 
-	if (!limit || left >= limit || !atomic_compare_exchange_strong(&remote->rq->limit, &limit, 0))
+	if (!limit || left >= limit || !atomic_compare_exchange_strong(&lent->limit, &limit, 0))
 		return;
-	atomic_store(&remote->rq->limit_reached, 1);
+	atomic_store(&lent->limit_reached, 1);
 	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
 static bool take_any(struct vb_remote *remote, struct vb_claim *claim)
 {
-	uint32_t hint = atomic_load(&remote->rq->head);
+	uint32_t hint = atomic_load(&remote->rq_lent->head);
 	uint32_t tail = atomic_load_explicit(&remote->rq->tail, memory_order_acquire);
+	/* Whatever the hint says: there are no more than the ring has. */
+	uint32_t first = tail - hint <= remote->mask ? hint : tail - remote->mask - 1;
 
-	for (uint32_t i = hint; (int32_t)(tail - i) > 0; i++) {
+	for (uint32_t i = first; (int32_t)(tail - i) > 0; i++) {
 		if (!take(remote, claim, i))
 			continue;
 		if (claim->too_short)
 			return true;
 		/* Only forward from what was seen: others move it as well. */
-		atomic_compare_exchange_strong(&remote->rq->head, &hint, i + 1);
+		atomic_compare_exchange_strong(&remote->rq_lent->head, &hint, i + 1);
 		trip_limit(remote, tail - i - 1);
 		return true;
 	}
@@ -129,7 +148,7 @@ void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim)
 		return;
 	atomic_store(&claim->cell->word,
 		     vb_cell_word(claim->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
-	atomic_store(&remote->rq->returned, 1);
+	atomic_store(&remote->rq_lent->returned, 1);
 	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
@@ -139,19 +158,42 @@ const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const st
 			      (size_t)(claim->index & remote->mask) * remote->sges_stride);
 }
 
-enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length)
+uint32_t vb_recv_sge_count(const struct vb_remote *remote, const struct vb_recv_sges *list)
+{
+	uint32_t count = READ_ONCE(list->count);
+	uint32_t room = remote->sges_stride / (uint32_t)sizeof(struct ibv_sge) - 1;
+
+	if (count > room)
+		count = room;
+	return count < VB_SGE_MAX ? count : VB_SGE_MAX;
+}
+
+static enum vb_reason check_keys(struct vb_remote *remote, const struct vb_recv_sges *list)
+{
+	uint32_t count = vb_recv_sge_count(remote, list);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!vb_peer_key_covers(remote->home, remote->pd, &list->sge[i]))
+			return VB_RECV_KEY;
+	return VB_OK;
+}
+
+enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
+			     uint32_t length, bool rides)
 {
 	const struct vb_recv_sges *list;
 
 	if (claim->cell->posted_length < length)
 		return VB_RECV_SHORT;
-	if (vb_cell_flags(claim->word) & VB_CELL_KEYS_OK)
+	/* Its owner moves the bytes, and looks where they go. */
+	if (rides && vb_cell_flags(claim->word) & VB_CELL_KEYS_OK)
 		return VB_OK;
 	list = vb_recv_sges(remote, claim);
-	for (uint32_t i = 0; i < list->count && i < VB_SGE_MAX; i++)
-		if (vb_recv_key_check(remote->home, remote->pd, &list->sge[i]))
-			return VB_RECV_KEY;
-	return VB_OK;
+	if (READ_ONCE(list->index) != claim->index)
+		return VB_RECV_KEY; /* nothing was posted there: somebody damaged the cell */
+	if (READ_ONCE(list->length) < length)
+		return VB_RECV_SHORT;
+	return atomic_load(&list->flags) & VB_CELL_KEYS_OK ? VB_OK : check_keys(remote, list);
 }
 
 uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length)
@@ -210,7 +252,8 @@ static enum commitment commit(struct vb_remote *remote, const struct vb_claim *c
 	}
 	remote->next_recv++;
 	if (remote->keeps_head)
-		atomic_store_explicit(&remote->rq->head, remote->next_recv, memory_order_relaxed);
+		atomic_store_explicit(&remote->rq_lent->head, remote->next_recv,
+				      memory_order_relaxed);
 	return COMMITTED;
 }
 
@@ -223,7 +266,7 @@ static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim 
 	now.word = word;
 	if (!length || claim->cell->where == VB_PAYLOAD_PLACED)
 		return VB_OK;
-	return vb_recv_check(remote, &now, length);
+	return vb_recv_check(remote, &now, length, true);
 }
 
 void vb_recv_announce(struct vb_remote *remote, bool solicited)
@@ -272,8 +315,8 @@ void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet)
 	uint64_t gate = atomic_load(&remote->entry->gate);
 
 	/* Nothing else gets in, although its owner has still to learn of it. */
-	if (vb_gate_open(gate))
-		atomic_compare_exchange_strong(&remote->entry->gate, &gate,
-					       vb_gate(vb_gate_epoch(gate), IBV_QPS_ERR));
+	if (vb_gate_open(gate) && remote->lent)
+		atomic_store(&remote->lent->closed, gate);
+	vb_remote_forget_gate(remote);
 	vb_peer_attend_qp(remote->peer, remote->entry, bits | (uint32_t)reason);
 }

@@ -38,10 +38,13 @@ bool vb_recv_follow(struct vb_remote *remote);
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
 /* Gives a TAKEN receive back unused. */
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
-/* Room for length bytes, and keys that are good? VB_OK, VB_RECV_SHORT or VB_RECV_KEY. */
+/* Room for length bytes, and keys that are good? VB_OK, VB_RECV_SHORT or VB_RECV_KEY. Bytes that do
+ * not ride are placed by the caller: for them the cell's word is not enough. */
 enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
-			     uint32_t length);
+			     uint32_t length, bool rides);
 const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim);
+/* How many elements of it there are, whatever it says. */
+uint32_t vb_recv_sge_count(const struct vb_remote *remote, const struct vb_recv_sges *list);
 /* Where a small payload may ride along; NULL: it does not fit. */
 uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length);
 

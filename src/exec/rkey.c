@@ -24,6 +24,7 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 			     unsigned access, uint64_t *address)
 {
 	const struct vb_key_entry *entry = find(target, cache, rkey);
+	uint32_t word;
 
 	if (!entry)
 		return VB_RKEY_UNKNOWN;
@@ -36,19 +37,9 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	*address = entry->addr + (va - entry->iova);
 	/* A window that was bound anew meanwhile has another key; pairs with the fence in vb_mw_bind. */
 	atomic_thread_fence(memory_order_acquire);
-	return vb_key_matches(atomic_load(&entry->word), rkey, true) ? VB_OK : VB_RKEY_UNKNOWN;
-}
-
-/* Posted lists hold process addresses, so the check is against those, not against iova. */
-enum vb_reason vb_recv_key_check(struct vb_peer *target, uint32_t pd, const struct ibv_sge *sge)
-{
-	const struct vb_key_entry *entry;
-
-	if (!sge->length)
-		return VB_OK;
-	entry = vb_peer_key(target, sge->lkey, false);
-	if (!entry || entry->pd != pd || !(entry->access & IBV_ACCESS_LOCAL_WRITE) ||
-	    !inside(entry->addr, entry->length, sge->addr, sge->length))
-		return VB_RECV_KEY;
-	return VB_OK;
+	word = atomic_load(&entry->word);
+	if (__builtin_expect(entry->kind == VB_KEY_WINDOW_2, 0) &&
+	    vb_key_is_taken_back(vb_peer_key_invalid(target, entry), word))
+		return VB_RKEY_UNKNOWN;
+	return vb_key_matches(word, rkey, true) ? VB_OK : VB_RKEY_UNKNOWN;
 }

@@ -10,7 +10,5 @@
 enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 			     uint32_t pd, uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
 			     unsigned access, uint64_t *address);
-/* One element of a receive's scatter list, when nobody vouched for it. */
-enum vb_reason vb_recv_key_check(struct vb_peer *target, uint32_t pd, const struct ibv_sge *sge);
 
 #endif

@@ -58,7 +58,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 	vb_list_init(&cq->channel_node);
 	vb_list_init(&cq->stray);
 	vb_list_init(&cq->xrc_srqs);
-	cq->shared_offset = vb_segment_alloc(&nic->seg, sizeof(*cq->shared));
+	cq->shared_offset = vb_segment_lend(&nic->seg, sizeof(*cq->shared));
 	if (!cq->shared_offset)
 		return -ENOMEM;
 	cq->shared = vb_segment_at(&nic->seg, cq->shared_offset);

@@ -79,6 +79,7 @@ struct vb_cq {
 	uint32_t held;               /* completions that would have made one since; likewise */
 	uint64_t held_until_ns;      /* likewise */
 	_Atomic uint32_t arm_kind;   /* enum vb_cq_armed: as the application armed it last */
+	_Atomic uint32_t armed_count; /* arms since events of senders were collected */
 };
 
 static inline struct vb_cq *vb_cq(struct ibv_cq *ibv)

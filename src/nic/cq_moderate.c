@@ -44,6 +44,7 @@ void vb_cq_hold(struct vb_cq *cq, uint32_t completions)
 		first = false;
 	} else {
 		/* What completed while it was not armed is told by the end of the period. */
+		atomic_fetch_add(&cq->armed_count, 1);
 		atomic_exchange(&cq->shared->armed, atomic_load(&cq->arm_kind));
 		due_at(cq->nic, cq->held_until_ns);
 	}

@@ -64,7 +64,10 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
 	/* A wider arm that is not used up stays. The exchange is the full fence before re-poll. */
 	if (now > want)
 		want = now;
+	if (want > VB_CQ_ARMED_ANY)
+		want = VB_CQ_ARMED_ANY;
 	atomic_store_explicit(&cq->arm_kind, want, memory_order_relaxed);
+	atomic_fetch_add_explicit(&cq->armed_count, 1, memory_order_relaxed);
 	atomic_exchange(&cq->shared->armed, want);
 	return 0;
 }
@@ -72,7 +75,11 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
 void vb_cq_collect_fired(struct vb_cq *cq)
 {
 	uint32_t fired = atomic_load(&cq->shared->fired) ? atomic_exchange(&cq->shared->fired, 0) : 0;
+	uint32_t armed = fired ? atomic_exchange(&cq->armed_count, 0) : 0;
 
+	/* An event takes an arm, and no more were ever given. */
+	if (fired > armed)
+		fired = armed;
 	if (fired && cq->channel)
 		fire(cq, fired);
 	if (atomic_load(&cq->shared->overrun) && !atomic_exchange(&cq->overrun_told, 1))

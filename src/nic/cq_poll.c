@@ -3,6 +3,7 @@
 #include "nic/cq.h"
 #include "base/clock.h"
 #include "nic/qp.h"
+#include "wire/grh.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -70,30 +71,68 @@ static uint64_t stamp_of(const struct vb_cell *cell, uint64_t word)
 	return vb_cell_state(word) == VB_CELL_FLUSHED ? vb_device_clock() : cell->stamp;
 }
 
-static void fill_recv(struct vb_rq *rq, uint32_t qpn, const struct vb_cell *cell, uint64_t word,
-		      struct ibv_wc *wc)
+/* Of a cell, which anybody who is attached can write: what was checked is not read again. */
+#define READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+enum { FLAGS_KNOWN = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV };
+
+/* No sender of ours left it like this: the receive is used up, and nothing is said of its bytes. */
+__attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
 {
-	uint32_t index = vb_cell_index(word);
+	wc->status = IBV_WC_GENERAL_ERR;
+	wc->vendor_err = 0;
+	wc->byte_len = 0;
+	wc->wc_flags = 0;
+}
+
+/* What is not a message that succeeded and fits: errors, and writes that tell of themselves. */
+__attribute__((cold, noinline)) static bool is_plausible(const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS)
+		return wc->status <= IBV_WC_TM_RNDV_INCOMPLETE;
+	return wc->opcode != IBV_WC_RECV && wc->byte_len <= VB_MSG_MAX;
+}
+
+/* least: bytes that a message to the QP has at least. */
+ALWAYS_INLINE void fill_recv(struct vb_rq *rq, uint32_t qpn, const struct vb_cell *cell,
+			     uint64_t word, uint32_t least, struct ibv_wc *wc)
+{
+	const uint32_t index = vb_cell_index(word), length = READ_ONCE(cell->byte_length);
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+	const uint8_t status = READ_ONCE(cell->status), flags = READ_ONCE(cell->wc_flags);
+	const enum vb_cell_where where = READ_ONCE(cell->where);
 
 	*wc = (struct ibv_wc){
-		.wr_id = vb_rq_twin(rq, index)->wr_id,
+		.wr_id = twin->wr_id,
 		.qp_num = qpn,
 		.opcode = IBV_WC_RECV,
 		.status = IBV_WC_WR_FLUSH_ERR,
 	};
 	if (vb_cell_state(word) == VB_CELL_FLUSHED)
 		return;
-	wc->status = cell->status;
+	wc->status = status;
 	wc->vendor_err = cell->reason;
 	wc->opcode = IBV_WC_RECV + (cell->opcode & 1);
-	wc->byte_len = cell->byte_length;
+	wc->byte_len = length;
 	wc->imm_data = cell->imm;
 	wc->src_qp = cell->src_qpn;
-	wc->wc_flags = cell->wc_flags;
+	wc->wc_flags = flags & FLAGS_KNOWN;
 	wc->slid = cell->slid;
 	wc->sl = cell->sl;
-	if (cell->where != VB_PAYLOAD_PLACED && cell->status == IBV_WC_SUCCESS)
-		vb_rq_scatter(rq, cell, index);
+	if (__builtin_expect((status || length > twin->length || length < least) &&
+			     !is_plausible(wc), 0))
+		damaged(wc);
+	else if (where != VB_PAYLOAD_PLACED && !status &&
+		 !vb_rq_scatter(rq, cell, index, where, length))
+		wc->status = IBV_WC_LOC_PROT_ERR;
+	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0))
+		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
+}
+
+/* Datagrams have a GRH, or the room of one, before their first byte. */
+static uint32_t least_of(const struct vb_qp *qp)
+{
+	return qp->type == IBV_QPT_UD ? VB_GRH_SIZE : 0;
 }
 
 ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, struct ibv_wc *wc,
@@ -111,7 +150,7 @@ ALWAYS_INLINE int poll_own_rq(struct vb_cq *cq, struct vb_qp *qp, int count, str
 			break;
 		if (vb_cell_state(word) == VB_CELL_DONE)
 			vb_cq_forget(cq, 1);
-		fill_recv(qp->rq, qp->ibv.qp_num, cell, word, &wc[got++]);
+		fill_recv(qp->rq, qp->ibv.qp_num, cell, word, least_of(qp), &wc[got++]);
 		if (stamps)
 			cq->stamp = stamp_of(cell, word);
 		vb_rq_consume(qp->rq, vb_cell_index(word));
@@ -144,7 +183,8 @@ static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_
 	while (got < count) {
 		uint64_t word;
 		struct vb_cell *cell = vb_rq_next_done(rq, &word);
-		struct vb_qp *qp = cell ? vb_nic_qp(rq->nic, cell->qpn) : NULL;
+		const uint32_t qpn = cell ? READ_ONCE(cell->qpn) : 0;
+		struct vb_qp *qp = cell ? vb_nic_qp(rq->nic, qpn) : NULL;
 		struct ibv_wc other;
 
 		if (!cell)
@@ -153,7 +193,7 @@ static int poll_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct ibv_
 		if (qp && qp->srq == srq) {
 			bool here = qp->recv_cq == cq;
 
-			fill_recv(rq, cell->qpn, cell, word, here ? &wc[got] : &other);
+			fill_recv(rq, qpn, cell, word, least_of(qp), here ? &wc[got] : &other);
 			if (here) {
 				vb_cq_forget(cq, 1);
 				cq->stamp = stamp_of(cell, word);
@@ -179,7 +219,7 @@ static int poll_xrc_srq(struct vb_cq *cq, struct vb_srq *srq, int count, struct 
 	vb_spin_lock(&rq->drain_lock);
 	while (got < count && (cell = vb_rq_next_done(rq, &word))) {
 		vb_cq_forget(cq, 1);
-		fill_recv(rq, cell->qpn, cell, word, &wc[got++]);
+		fill_recv(rq, READ_ONCE(cell->qpn) & VB_MASK24, cell, word, 0, &wc[got++]);
 		cq->stamp = stamp_of(cell, word);
 		vb_rq_consume(rq, vb_cell_index(word));
 	}
@@ -316,7 +356,7 @@ static int poll_bit(struct vb_cq *cq, unsigned bit, int count, struct ibv_wc *wc
 {
 	int got = 0;
 
-	if (cq->by_bit_stale && vb_cq_index_bits(cq))
+	if ((cq->by_bit_stale || !cq->bit_first) && vb_cq_index_bits(cq))
 		return 0;
 	for (uint32_t i = cq->bit_first[bit]; i < cq->bit_first[bit + 1] && got < count; i++)
 		got += poll(cq, cq->by_bit[i], count - got, wc + got);

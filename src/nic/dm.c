@@ -74,12 +74,11 @@ static int check(const struct ibv_alloc_dm_attr *attr)
 /* What an entry says now, as a whole. */
 static struct vb_export_dm entry_of(struct vb_export *export, uint32_t handle)
 {
-	struct vb_export_dm entry = { 0 };
-	bool locked = vb_export_lock_file(export);
+	struct vb_export_dm entry;
 
-	if (locked)
-		entry = export->head->dms[handle];
-	vb_export_unlock_file(export, locked);
+	vb_export_lock_file(export);
+	entry = export->head->dms[handle];
+	vb_export_unlock_file(export);
 	return entry;
 }
 
@@ -114,7 +113,6 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 								  LOG_ALIGN_MIN;
 	struct vb_nic *nic = vb_nic_get();
 	uint32_t handle;
-	bool locked;
 	int err = check(attr);
 
 	if (err)
@@ -123,16 +121,16 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 		return -errno;
 	if (!export)
 		return -ENOMEM;
-	locked = vb_export_lock_file(export);
-	err = locked ? take(export, attr->length, log_align, &handle) : -ENOMEM;
-	vb_export_unlock_file(export, locked);
+	vb_export_lock_file(export);
+	err = take(export, attr->length, log_align, &handle);
+	vb_export_unlock_file(export);
 	if (err)
 		return err;
 	err = make(ctx, nic, handle, out);
 	if (err) {
-		locked = vb_export_lock_file(export);
+		vb_export_lock_file(export);
 		export->head->dms[handle].serial = 0;
-		vb_export_unlock_file(export, locked);
+		vb_export_unlock_file(export);
 		return -ENOMEM;
 	}
 	memset((*out)->bytes, 0, (*out)->length);
@@ -161,18 +159,17 @@ void vb_dm_unimport(struct vb_dm *dm)
 static int give_back(struct vb_dm *dm)
 {
 	struct vb_export_dm *entry = &dm->export->head->dms[dm->ibv.handle];
-	bool locked;
 	int err = 0;
 
 	vb_export_lock();
-	locked = vb_export_lock_file(dm->export);
+	vb_export_lock_file(dm->export);
 	if (entry->serial != dm->serial)
 		err = -EINVAL;
 	else if (dm->export->dm_users[dm->ibv.handle])
 		err = -EBUSY;
 	else
 		entry->serial = 0;
-	vb_export_unlock_file(dm->export, locked);
+	vb_export_unlock_file(dm->export);
 	vb_export_unlock();
 	return err;
 }

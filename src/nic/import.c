@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/import.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/message.h"
 #include "nic/mr.h"
 
 #include <errno.h>
@@ -13,8 +15,9 @@
 #include <unistd.h>
 
 enum {
-	VERSION = 1,
-	LOCK_S = 1,
+	VERSION = 2,
+	LOCK_LOST_NS = 1000000000, /* nobody works so long under it: its holder is no more */
+	LOCK_LOOK_NS = 20000,
 	HEAD_BYTES = 64 << 10,
 	RECORDS_BYTES = VB_EXPORT_MRS * sizeof(struct vb_export_mr),
 	FILE_BYTES = HEAD_BYTES + RECORDS_BYTES + VB_DM_BYTES_MAX, /* mostly holes */
@@ -49,35 +52,36 @@ static void watch_forks(void)
 	pthread_atfork(vb_export_lock, vb_export_unlock, in_child);
 }
 
-static int lock_patiently(struct vb_export *export)
+/*
+ * One word, and no mutex of the C library: that has pointers inside, which others could write. Each
+ * holder has a number of its own, so that one that does not go away is known. What a dead holder left
+ * half written was not given out.
+ */
+void vb_export_lock_file(struct vb_export *export)
 {
-	struct timespec end;
+	_Atomic uint32_t *word = &export->head->lock;
+	uint32_t number = (uint32_t)vb_random64() | 1, seen = 0, holder = 0;
+	uint64_t since_ns = 0;
 
-	if (export->stuck)
-		return pthread_mutex_trylock(&export->head->lock);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += LOCK_S;
-	return pthread_mutex_clocklock(&export->head->lock, CLOCK_MONOTONIC, &end);
+	while (!atomic_compare_exchange_strong(word, &holder, number)) {
+		if (holder != seen) {
+			seen = holder;
+			since_ns = vb_now_ns();
+		}
+		/* The next try replaces it, if it is still the same. */
+		if (vb_now_ns() - since_ns > LOCK_LOST_NS)
+			continue;
+		vb_sleep_ns(LOCK_LOOK_NS);
+		holder = 0;
+	}
+	export->lock_number = number;
 }
 
-bool vb_export_lock_file(struct vb_export *export)
+void vb_export_unlock_file(struct vb_export *export)
 {
-	int err = lock_patiently(export);
+	uint32_t number = export->lock_number;
 
-	/* What its last holder left: a record that is half written was not given out. */
-	if (err == EOWNERDEAD)
-		err = pthread_mutex_consistent(&export->head->lock);
-	if (err)
-		vb_explain("a process that shares the context's descriptor is stopped while it changes "
-			   "the records of PDs and MRs: none can be imported or exported meanwhile");
-	export->stuck = err;
-	return !err;
-}
-
-void vb_export_unlock_file(struct vb_export *export, bool locked)
-{
-	if (locked)
-		pthread_mutex_unlock(&export->head->lock);
+	atomic_compare_exchange_strong(&export->head->lock, &number, 0);
 }
 
 /* --- files --- */
@@ -119,7 +123,6 @@ static void describe(struct vb_export_head *head, const struct vb_device *dev)
 	head->infiniband = dev->infiniband;
 	head->guid = dev->guid;
 	head->id = vb_random64();
-	vb_robust_mutex_init(&head->lock);
 	head->magic = VB_EXPORT_MAGIC;
 }
 
@@ -241,13 +244,12 @@ void vb_export_put(struct vb_export *export)
 uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd)
 {
 	uint32_t handle = VB_HANDLE_NONE + pd->id % VB_HANDLE_NONE;
-	bool locked;
 
 	if (!export)
 		return handle;
 	vb_export_lock();
-	locked = vb_export_lock_file(export);
-	for (uint32_t n = 0; locked && n < VB_EXPORT_PDS; n++) {
+	vb_export_lock_file(export);
+	for (uint32_t n = 0; n < VB_EXPORT_PDS; n++) {
 		uint32_t at = (export->head->pd_hint + n) % VB_EXPORT_PDS;
 
 		if (atomic_load(&export->head->pds[at].pid))
@@ -259,21 +261,19 @@ uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd)
 		handle = at;
 		break;
 	}
-	vb_export_unlock_file(export, locked);
+	vb_export_unlock_file(export);
 	vb_export_unlock();
 	return handle;
 }
 
 void vb_export_pd_remove(struct vb_export *export, uint32_t handle)
 {
-	bool locked;
-
 	if (!export || handle >= VB_EXPORT_PDS)
 		return;
 	vb_export_lock();
-	locked = vb_export_lock_file(export);
+	vb_export_lock_file(export);
 	atomic_store(&export->head->pds[handle].pid, 0);
-	vb_export_unlock_file(export, locked);
+	vb_export_unlock_file(export);
 	export->pds[handle] = NULL;
 	vb_export_unlock();
 }
@@ -315,57 +315,48 @@ static uint32_t record_take(struct vb_export *export, struct vb_mr *mr)
 uint32_t vb_export_mr_add(struct vb_export *export, struct vb_mr *mr)
 {
 	uint32_t handle;
-	bool locked;
 
 	if (!export || mr->null || mr->mapping)
 		return VB_HANDLE_NONE + mr->index;
 	vb_export_lock();
-	locked = vb_export_lock_file(export);
-	handle = locked ? record_take(export, mr) : VB_HANDLE_NONE + mr->index;
-	vb_export_unlock_file(export, locked);
+	vb_export_lock_file(export);
+	handle = record_take(export, mr);
+	vb_export_unlock_file(export);
 	vb_export_unlock();
 	return handle;
 }
 
 void vb_export_mr_update(struct vb_export *export, const struct vb_mr *mr)
 {
-	bool locked;
-
 	if (!export || mr->foreign || mr->ibv.handle >= VB_EXPORT_MRS)
 		return;
-	locked = vb_export_lock_file(export);
-	if (locked)
-		fill(export, &export->records[mr->ibv.handle], mr);
-	else /* not to be imported as it was, nor half changed */
-		atomic_store(&export->records[mr->ibv.handle].pid, 0);
-	vb_export_unlock_file(export, locked);
+	vb_export_lock_file(export);
+	fill(export, &export->records[mr->ibv.handle], mr);
+	vb_export_unlock_file(export);
 }
 
 void vb_export_mr_remove(struct vb_export *export, uint32_t handle)
 {
-	bool locked;
-
 	if (!export || handle >= VB_EXPORT_MRS)
 		return;
 	vb_export_lock();
-	locked = vb_export_lock_file(export);
+	vb_export_lock_file(export);
 	atomic_store(&export->records[handle].pid, 0);
 	export->head->mr_count--;
 	if (handle < export->head->mr_hint % VB_EXPORT_MRS)
 		export->head->mr_hint = handle; /* low ones are near, and the file stays small */
-	vb_export_unlock_file(export, locked);
+	vb_export_unlock_file(export);
 	export->mrs[handle] = NULL;
 	vb_export_unlock();
 }
 
 struct vb_export_mr vb_export_mr_record(struct vb_export *export, uint32_t handle)
 {
-	struct vb_export_mr record = { 0 };
-	bool locked = vb_export_lock_file(export);
+	struct vb_export_mr record;
 
-	if (locked)
-		record = export->records[handle];
-	vb_export_unlock_file(export, locked);
+	vb_export_lock_file(export);
+	record = export->records[handle];
+	vb_export_unlock_file(export);
 	return record;
 }
 

@@ -5,8 +5,9 @@
  * of PDs and MRs, found by their handles, and device memory itself; so an importer needs neither
  * the owner's help nor, for device memory, its life.
  *
- * Holders of the descriptor trust each other with these pages, as they do with a device file.
- * Whoever dies may leave records behind, and the lock, which is robust.
+ * Holders of the descriptor trust each other with what these pages say, as they do with a device file.
+ * No more: every number is checked before it is used. Whoever dies may leave records behind, and the
+ * lock, which the next one takes over.
  */
 #ifndef VB_NIC_IMPORT_H
 #define VB_NIC_IMPORT_H
@@ -56,9 +57,10 @@ struct vb_export_head {
 	uint32_t infiniband; /* which device this is */
 	uint64_t guid;
 	uint64_t id;         /* of this file: random */
-	pthread_mutex_t lock; /* records are given out and taken back under it */
+	_Atomic uint32_t lock; /* a number of its holder; 0: free. Records are given out and taken back
+				* under it */
 	uint32_t mr_hint, pd_hint; /* where to look for a free one */
-	_Atomic uint32_t mr_count;
+	uint32_t mr_count;
 	uint64_t dm_serial;        /* the last one */
 	struct vb_export_dm dms[VB_DM_MAX];
 	struct vb_export_pd pds[VB_EXPORT_PDS];
@@ -68,8 +70,8 @@ struct vb_export_head {
 struct vb_export {
 	struct vb_list node;
 	uint32_t refs;
-	_Atomic bool stuck; /* a call has waited for the lock in the file in vain */
 	struct vb_export_head *head;
+	uint32_t lock_number; /* of ours, while this process has the lock of the file */
 	struct vb_export_mr *records;
 	uint8_t *memory; /* VB_DM_BYTES_MAX of it */
 	uint32_t dm_users[VB_DM_MAX]; /* regions of this process in it, under vb_export_lock */
@@ -87,10 +89,9 @@ void vb_export_put(struct vb_export *export);
 /* Within the process: pds, mrs, dm_users. Before the lock in the file. */
 void vb_export_lock(void);
 void vb_export_unlock(void);
-/* In the file, between processes. False: the holder is stopped. Calls together wait a second for it;
- * then what needs the lock is refused, and what is taken back is taken back without it. */
-bool vb_export_lock_file(struct vb_export *export);
-void vb_export_unlock_file(struct vb_export *export, bool locked);
+/* In the file, between processes. */
+void vb_export_lock_file(struct vb_export *export);
+void vb_export_unlock_file(struct vb_export *export);
 
 /* Records; handles from VB_HANDLE_NONE on where there is no room, or no file. */
 uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd);

@@ -14,6 +14,24 @@ static struct vb_key_entry *key_entry(struct vb_nic *nic, uint32_t index)
 	return &page[index % VB_KEY_PAGE];
 }
 
+/* A page of entries, and the words in which senders take windows back; 0: no memory. */
+static uint64_t entries_make(struct vb_nic *nic)
+{
+	uint64_t offset = vb_segment_alloc(&nic->seg, VB_KEY_PAGE * sizeof(struct vb_key_entry));
+	uint64_t lent = offset ? vb_segment_lend(&nic->seg, sizeof(struct vb_key_lent)) : 0;
+	struct vb_key_entry *entries = vb_segment_at(&nic->seg, offset);
+
+	if (!lent) {
+		vb_segment_free(&nic->seg, offset, VB_KEY_PAGE * sizeof(struct vb_key_entry));
+		return 0;
+	}
+	for (uint32_t i = 0; i < VB_KEY_PAGE; i++) {
+		entries[i].lent = lent;
+		entries[i].place = i;
+	}
+	return offset;
+}
+
 static int page_add(struct vb_nic *nic)
 {
 	uint32_t page = nic->keys_made / VB_KEY_PAGE;
@@ -23,7 +41,7 @@ static int page_add(struct vb_nic *nic)
 	uint64_t offset = 0;
 
 	if (page < VB_KEY_PAGES && ring && mrs)
-		offset = vb_segment_alloc(&nic->seg, VB_KEY_PAGE * sizeof(struct vb_key_entry));
+		offset = entries_make(nic);
 	if (!offset) {
 		free(ring);
 		free(mrs);

@@ -29,6 +29,12 @@ static inline bool vb_key_matches(uint32_t word, uint32_t key, bool rkey)
 	return word & VB_KEY_VALID && (uint8_t)(rkey ? word >> 8 : word) == (uint8_t)key;
 }
 
+/* A sender took the type 2 window back that has this word. */
+static inline bool vb_key_is_taken_back(const _Atomic uint32_t *invalid, uint32_t word)
+{
+	return invalid && atomic_load(invalid) == word;
+}
+
 /* Keys that another NIC made are looked for in a list, after the own ones. */
 static inline bool vb_key_find_alias(const struct vb_segment_head *head, uint32_t key,
 				     uint32_t *index)
@@ -37,7 +43,7 @@ static inline bool vb_key_find_alias(const struct vb_segment_head *head, uint32_
 
 	for (uint32_t i = 0; i < count && i < VB_KEY_ALIASES; i++)
 		if (atomic_load_explicit(&head->aliases[i].key, memory_order_acquire) == key) {
-			*index = head->aliases[i].index;
+			*index = __atomic_load_n(&head->aliases[i].index, __ATOMIC_RELAXED);
 			return *index < VB_KEY_MAX;
 		}
 	return false;

@@ -2,11 +2,17 @@
 /*
  * What lies in a process's segment, the only memory that it shares with peers.
  *
+ * The segment has two parts, each a file of its own. The *shown* part is written by its owner; the
+ * kernel lets peers read it and no more. The *lent* part is written by peers as well.
+ *
  * Rules: offsets, never pointers. Each line says who writes it: "owner" is the process whose
  * segment it is, "sender" an attached peer (or the owner itself, for peers within the process).
+ * Addresses, keys, rights, lengths and offsets are shown, never lent. The owner checks whatever it
+ * reads from the lent part, as it checks a packet: any attached process may have written it.
  * A dying sender can leave behind: a cell in state TAKEN (the owner re-posts it), a counted but
  * unpublished completion (recounted), a set attention or ready bit (harmless), the atomics lock
- * (robust). It cannot leave a receive half completed: one compare-and-swap of the cell commits.
+ * (the owner takes it back). It cannot leave a receive half completed: one compare-and-swap of the
+ * cell commits.
  */
 #ifndef VB_NIC_LAYOUT_H
 #define VB_NIC_LAYOUT_H
@@ -25,7 +31,7 @@
 enum {
 	VB_LAYOUT_VERSION = 5,
 	VB_LINE = 64,
-	VB_EXTENTS = 48,
+	VB_EXTENTS = 64,         /* of both parts */
 	VB_QP_PAGE = 64,         /* QP entries per page */
 	VB_OWN_SLOTS = 16,       /* slots that one process can hold */
 	VB_QP_PAGES = VB_OWN_SLOTS * VB_QP_PER_SLOT / VB_QP_PAGE,
@@ -43,6 +49,9 @@ enum {
 	VB_ATTENTION_WORDS = 64, /* one bit per QP index */
 };
 
+/* An offset with this bit is one into the lent part. */
+#define VB_LENT (1ull << 62)
+
 /* --- receive queues --- */
 
 enum vb_cell_state {
@@ -53,7 +62,7 @@ enum vb_cell_state {
 	VB_CELL_FLUSHED,
 	VB_CELL_RETURNED, /* taken and not used: the owner posts it anew, at the end */
 };
-enum { /* flags */
+enum { /* flags of a receive; in a cell they are hints, for messages that ride */
 	VB_CELL_KEYS_OK = 1, /* every lkey of the receive was valid and still is */
 	VB_CELL_PLACE = 2,   /* memory that may not be there: the sender must place the bytes */
 };
@@ -87,10 +96,10 @@ static inline enum vb_cell_state vb_cell_state(uint64_t word)
 
 enum vb_cell_where { VB_PAYLOAD_PLACED, VB_PAYLOAD_INLINE, VB_PAYLOAD_SPILL };
 
-/* One posted receive and, once it is DONE, its completion: a single cache line. */
+/* Lent. One posted receive and, once it is DONE, its completion: a single cache line. */
 struct vb_cell {
 	_Atomic uint64_t word;  /* owner posts and flushes; sender takes and completes */
-	uint32_t posted_length; /* owner, before POSTED: room for a message */
+	uint32_t posted_length; /* owner, before POSTED: room for a message; a hint */
 	uint32_t byte_length;   /* from here on: sender, before DONE */
 	uint32_t imm;           /* network order, as in the work request; raw: the flow's tag */
 	uint32_t src_qpn;
@@ -109,34 +118,42 @@ struct vb_cell {
 };
 static_assert(sizeof(struct vb_cell) == VB_LINE, "a receive and its completion are one line");
 
-/* The scatter list of a receive, for senders: written before the cell is POSTED. */
+/* Shown. Where the bytes of a receive go, for senders: written before the cell is POSTED. */
 struct vb_recv_sges {
 	uint32_t count;
-	uint32_t reserved;
+	uint32_t index;  /* of the receive that is or was here */
+	uint32_t length; /* room for a message */
+	_Atomic uint32_t flags; /* VB_CELL_KEYS_OK; a deregistration takes it back */
 	struct ibv_sge sge[];
 };
+static_assert(sizeof(struct vb_recv_sges) == sizeof(struct ibv_sge), "lists end at a multiple of 16");
 
-struct vb_rq_shared {
+struct vb_rq_shared { /* shown */
 	/* owner, once */
 	uint64_t cells; /* offsets */
 	uint64_t spill;
 	uint64_t sges;
+	uint64_t lent;
 	uint32_t mask;  /* cells - 1 */
 	uint32_t sges_stride;
 	uint32_t many;  /* several senders: take a cell before completing it */
-	_Atomic uint32_t limit; /* SRQ limit that is armed; 0: none. The sender that trips it clears it */
 	_Atomic uint32_t version; /* odd: the ring is being replaced, look again later */
-	uint8_t pad0[12];
+	uint8_t pad0[16];
 	/* owner, each post; only where there are many senders */
 	_Alignas(VB_LINE) _Atomic uint32_t tail;
-	/* sender: index from which a POSTED cell may be found; a hint, wrong is only slow */
-	_Alignas(VB_LINE) _Atomic uint32_t head;
+};
+static_assert(sizeof(struct vb_rq_shared) == 2 * VB_LINE, "");
+
+struct vb_rq_lent {
+	/* sender: index from which a POSTED cell may be found; a hint */
+	_Atomic uint32_t head;
 	_Atomic uint32_t limit_reached;
 	_Atomic uint32_t returned; /* there are RETURNED cells */
 	/* sender waits for a receive to be posted; the owner takes it back and rings */
 	_Alignas(VB_LINE) _Atomic uint32_t waiting;
+	_Atomic uint32_t limit; /* SRQ limit that is armed; 0: none. The sender that trips it clears it */
 };
-static_assert(sizeof(struct vb_rq_shared) == 4 * VB_LINE, "each writer has lines of its own");
+static_assert(sizeof(struct vb_rq_lent) == 2 * VB_LINE, "");
 
 /* --- completion queues --- */
 
@@ -147,7 +164,7 @@ enum {
 	VB_CQ_STAMPS = 1 << 1, /* carry its time; set once */
 };
 
-struct vb_cq_shared {
+struct vb_cq_shared { /* lent */
 	_Atomic uint32_t armed;    /* owner arms; who fires takes it back */
 	_Atomic uint32_t fired;    /* events that senders left for the owner to signal */
 	_Atomic uint32_t use_ready; /* owner: many queues, set ready bits */
@@ -167,7 +184,7 @@ struct vb_xrcd_id {
 	uint64_t word[2];
 };
 
-/* What peers see of an XRC SRQ: receives that messages name by number. */
+/* Shown. What peers see of an XRC SRQ: receives that messages name by number. */
 struct vb_srq_entry {
 	/* owner */
 	_Atomic uint64_t gate; /* 0: no SRQ here. Never used twice by a process */
@@ -217,10 +234,10 @@ enum {
 enum { /* why the owner of a QP has to look at each message itself */
 	VB_BY_PACKETS_TAGS = 1,   /* it matches tags */
 	VB_BY_PACKETS_MEMORY = 2, /* it has memory that the kernel copies for nobody (dmabuf.h) */
+	VB_BY_PACKETS_DENIED = 4, /* it may not touch its peer's memory any more; until RESET */
 };
 
-struct vb_qp_entry {
-	/* owner */
+struct vb_qp_entry { /* shown */
 	_Atomic uint64_t gate; /* 0: no QP here. The fields below are written before it opens */
 	uint64_t rq;           /* offset of the receive queue, its own or an SRQ */
 	uint64_t recv_cq;
@@ -238,17 +255,30 @@ struct vb_qp_entry {
 	uint8_t has_srq;
 	_Atomic uint8_t mig_state; /* enum ibv_mig_state */
 	_Atomic uint8_t by_packets; /* also from this host; VB_BY_PACKETS_*, mostly 0 */
-	/* owner */
 	_Alignas(VB_LINE) union ibv_gid sgid;
 	union ibv_gid dgid;
 	struct vb_xrcd_id xrcd; /* XRC_RECV: whose SRQs it serves */
-	/* sender */
-	_Alignas(VB_LINE) _Atomic uint64_t binder; /* epoch of the QP that is connected to us */
+	uint64_t lent;          /* offset of what senders write */
+};
+static_assert(sizeof(struct vb_qp_entry) == 2 * VB_LINE, "");
+
+struct vb_qp_lent { /* sender */
+	_Atomic uint64_t binder; /* epoch of the QP that is connected to us */
+	_Atomic uint64_t closed; /* a gate that a sender has closed: its owner has still to learn of it */
 	_Atomic uint32_t attention;
 	_Atomic uint32_t dropped; /* messages that arrived and could not be taken */
 	_Atomic uint32_t waiting; /* someone retries until the gate opens: ring */
+	uint8_t pad0[36];
 };
-static_assert(sizeof(struct vb_qp_entry) == 3 * VB_LINE, "");
+static_assert(sizeof(struct vb_qp_lent) == VB_LINE, "");
+
+/* A sender closed it, in whichever state it was open. */
+static inline bool vb_gate_is_closed(const struct vb_qp_lent *lent, uint64_t gate)
+{
+	uint64_t closed = atomic_load_explicit(&lent->closed, memory_order_acquire);
+
+	return closed && vb_gate_open(gate) && vb_gate_epoch(closed) == vb_gate_epoch(gate);
+}
 
 /* --- keys --- */
 
@@ -257,7 +287,7 @@ enum { VB_KEY_VALID = 1 << 16 };
 
 enum vb_key_kind { VB_KEY_REGION, VB_KEY_WINDOW_1, VB_KEY_WINDOW_2 };
 
-struct vb_key_entry { /* owner only; a sender clears VALID of a type 2 window (SEND_WITH_INV) */
+struct vb_key_entry { /* shown */
 	_Atomic uint32_t word;
 	uint32_t pd;
 	uint32_t access;
@@ -267,12 +297,19 @@ struct vb_key_entry { /* owner only; a sender clears VALID of a type 2 window (S
 	uint64_t addr; /* of iova, in the owner's address space */
 	uint32_t kind; /* enum vb_key_kind */
 	uint32_t qpn;  /* type 2 window: the only QP through which it may be used */
-	uint8_t pad0[16];
+	uint64_t lent; /* offset of the page's struct vb_key_lent ... */
+	uint32_t place; /* ... and which of its words is this entry's */
+	uint8_t pad0[4];
 };
 static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
 
+/* Type 2 windows that senders took back (SEND_WITH_INV): the word that is valid no more; 0: none. */
+struct vb_key_lent {
+	_Atomic uint32_t invalid[VB_KEY_PAGE];
+};
+
 /* An imported region has the keys of the original: numbers that another NIC made. */
-struct vb_key_alias { /* owner */
+struct vb_key_alias { /* shown */
 	_Atomic uint32_t key; /* 0: free */
 	uint32_t index;       /* of its entry; written before */
 };
@@ -285,7 +322,7 @@ enum { /* how a thread copies: flags of vb_hazard_cell.copy */
 };
 
 /*
- * What a thread is touching right now. The owner is the thread that holds the cell. Of a thread
+ * Shown. What a thread is touching right now. The owner is the thread that holds the cell. Of a thread
  * that is stopped or dies inside, everything stays as it was.
  */
 struct vb_hazard_cell {
@@ -297,7 +334,7 @@ struct vb_hazard_cell {
 };
 static_assert(sizeof(struct vb_hazard_cell) == VB_LINE, "");
 
-/* --- the head of a segment --- */
+/* --- the heads of a segment --- */
 
 enum { /* process-wide attention: what to look at */
 	VB_ATTN_QP = 1 << 0,
@@ -307,11 +344,11 @@ enum { /* process-wide attention: what to look at */
 	VB_ATTN_ENDED = 1 << 4, /* a peer ended: look for what it did not say any more */
 };
 
-struct vb_extent {
+struct vb_extent { /* of either part */
 	uint64_t offset, size;
 };
 
-struct vb_segment_head {
+struct vb_segment_head { /* shown */
 	/* owner, once */
 	uint64_t magic;
 	uint32_t layout_version;
@@ -324,8 +361,6 @@ struct vb_segment_head {
 	/* Moves after a QP, a key or a receive was taken away. Beside the mutex, which every sender
 	 * reads. */
 	_Atomic uint64_t revocations;
-	/* Serializes RDMA atomics to this process; robust, never waited for. */
-	_Alignas(VB_LINE) pthread_mutex_t atomics;
 	/* owner, at growth */
 	_Alignas(VB_LINE) _Atomic uint32_t extent_count;
 	_Atomic uint32_t hazard_count; /* cells ever used */
@@ -337,9 +372,15 @@ struct vb_segment_head {
 	_Atomic uint32_t own_slots[VB_OWN_SLOTS];
 	_Atomic uint32_t alias_count; /* that were ever used */
 	struct vb_key_alias aliases[VB_KEY_ALIASES];
+};
+
+struct vb_lent_head { /* the first thing of the lent part */
 	/* sender sets, owner clears */
 	_Alignas(VB_LINE) _Atomic uint32_t attention;
 	_Alignas(VB_LINE) _Atomic uint64_t qp_attention[VB_ATTENTION_WORDS];
+	/* Serializes RDMA atomics to this process: 1 + claimant of the holder; 0: free. Never waited
+	 * for; the owner takes it back from a process that has ended. */
+	_Alignas(VB_LINE) _Atomic uint32_t atomics;
 };
 
 #define VB_SEGMENT_MAGIC 0x31616e6562726576ull /* "verbena1" */

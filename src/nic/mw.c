@@ -68,6 +68,7 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 				     (uint8_t)(mw->entry->tags >> 8));
 	mw->entry->kind = type == IBV_MW_TYPE_1 ? VB_KEY_WINDOW_1 : VB_KEY_WINDOW_2;
 	mw->entry->pd = pd->id;
+	mw->invalid = vb_peer_key_invalid(mw->nic->self, mw->entry);
 	atomic_store(&mw->entry->word, mw->entry->tags & 0xffff); /* not VALID: not bound */
 	atomic_store(&mw->gone, false);
 	atomic_fetch_add(&pd->users, 1);
@@ -77,7 +78,9 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 
 static bool bound(const struct vb_mw *mw)
 {
-	return atomic_load(&mw->entry->word) & VB_KEY_VALID;
+	uint32_t word = atomic_load(&mw->entry->word);
+
+	return word & VB_KEY_VALID && !vb_key_is_taken_back(mw->invalid, word);
 }
 
 /* Who uses or binds the window at this moment is let go first, as with a region. */
@@ -156,6 +159,7 @@ static bool may_bind(const struct vb_mw_bind *bind, const struct vb_mr *mr, cons
 static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
 {
 	mw->entry->tags = (mw->entry->tags & ~0xff00u) | (rkey & 0xff) << 8;
+	atomic_store(mw->invalid, 0);
 	atomic_store(&mw->entry->word, (mw->entry->tags & 0xffff) | valid);
 }
 
@@ -202,12 +206,40 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 	return done;
 }
 
-bool vb_mw_invalidate(struct vb_key_entry *entry, uint32_t rkey, uint32_t pd, uint32_t qpn)
+/* The owner clears its word; a sender says which word it is that is not valid any more. */
+static bool take_back(struct vb_peer *target, const struct vb_key_entry *entry, uint32_t word)
 {
-	uint32_t word = atomic_load(&entry->word);
+	_Atomic uint32_t *own = (_Atomic uint32_t *)&entry->word;
+	_Atomic uint32_t *invalid = vb_peer_key_invalid(target, entry);
+	uint32_t before = invalid ? atomic_load(invalid) : word;
 
-	if (entry->kind != VB_KEY_WINDOW_2 || entry->pd != pd || entry->qpn != qpn ||
-	    !vb_key_matches(word, rkey, true))
+	if (before == word)
 		return false;
-	return atomic_compare_exchange_strong(&entry->word, &word, word & ~(uint32_t)VB_KEY_VALID);
+	if (target->self)
+		return atomic_compare_exchange_strong(own, &word, word & ~(uint32_t)VB_KEY_VALID);
+	return atomic_compare_exchange_strong(invalid, &before, word);
+}
+
+static bool is_window_of(const struct vb_key_entry *entry, uint32_t qpn)
+{
+	return entry && entry->kind == VB_KEY_WINDOW_2 && entry->qpn == qpn;
+}
+
+bool vb_mw_invalidate(struct vb_peer *target, uint32_t rkey, uint32_t pd, uint32_t qpn)
+{
+	const struct vb_key_entry *entry = vb_peer_key(target, rkey, true);
+	uint32_t word = entry ? atomic_load(&entry->word) : 0;
+
+	return is_window_of(entry, qpn) && entry->pd == pd && vb_key_matches(word, rkey, true) &&
+	       take_back(target, entry, word);
+}
+
+void vb_mw_settle(struct vb_nic *nic, uint32_t rkey, uint32_t qpn)
+{
+	const struct vb_key_entry *entry = vb_peer_key(nic->self, rkey, true);
+	uint32_t word = entry ? atomic_load(&entry->word) : 0;
+
+	if (is_window_of(entry, qpn) && vb_key_matches(word, rkey, true))
+		atomic_compare_exchange_strong((_Atomic uint32_t *)&entry->word, &word,
+					       word & ~(uint32_t)VB_KEY_VALID);
 }

@@ -14,6 +14,7 @@ struct vb_mw {
 	struct vb_nic *nic;
 	struct vb_pd *pd;
 	struct vb_key_entry *entry;
+	_Atomic uint32_t *invalid; /* where senders take it back; lent */
 	uint32_t index;
 	_Atomic uint32_t bound_lkey; /* of the region, while the entry is valid */
 	/* Deallocated. The memory stays a window, in nic->free_mws: a bind may still be queued. */
@@ -41,8 +42,10 @@ int vb_mw_dealloc(struct vb_mw *mw);
  * window is gone since it was posted. Inside a hazard: who takes the window or the region back waits.
  */
 bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn);
-/* Takes a type 2 window back by its rkey; entry is the owner's or a peer's. False: no such window. */
-bool vb_mw_invalidate(struct vb_key_entry *entry, uint32_t rkey, uint32_t pd, uint32_t qpn);
+/* Takes a type 2 window of the target back by its rkey. False: no such window. */
+bool vb_mw_invalidate(struct vb_peer *target, uint32_t rkey, uint32_t pd, uint32_t qpn);
+/* A completion says that a sender took this one back: from now on nobody can undo it. */
+void vb_mw_settle(struct vb_nic *nic, uint32_t rkey, uint32_t qpn);
 
 bool vb_mw_any_bound_to(const struct vb_mr *mr);
 

@@ -52,6 +52,7 @@ static int self_add(struct vb_nic *nic)
 		return -ENOMEM;
 	self->self = true;
 	self->own = &nic->seg;
+	self->lent = nic->seg.lent;
 	self->head = nic->seg.head;
 	self->slot = self->head_slot = nic->seg.head->slot;
 	self->doorbell = nic->doorbell;
@@ -82,8 +83,11 @@ static int nic_init(struct vb_nic *nic)
 	atomic_store(&nic->mr_generation, 1); /* never what an empty cache says */
 	nic->claimant_used[0] = 1;
 	atomic_store(&nic->next_epoch, (vb_random64() & 0xffffffffff) + 1);
+	nic->peers_doorbell = -1;
 	nic->doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (nic->doorbell < 0)
+	if (nic->doorbell >= 0)
+		nic->peers_doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (nic->peers_doorbell < 0)
 		return -errno;
 	err = slot_add(nic);
 	if (err)
@@ -105,6 +109,7 @@ static void nic_free(struct vb_nic *nic)
 	if (nic->seg.head)
 		vb_segment_destroy(&nic->seg);
 	vb_fd_close(&nic->doorbell);
+	vb_fd_close(&nic->peers_doorbell);
 	free(nic);
 }
 
@@ -151,13 +156,17 @@ void vb_nic_forget(void)
 		return;
 	for (unsigned i = 0; i < nic->slot_count; i++)
 		vb_fd_close(&nic->slots[i].listener);
-	vb_fd_close(&nic->seg.memfd);
+	for (int i = 0; i < VB_PARTS; i++)
+		vb_fd_close(&nic->seg.parts[i].memfd);
+	vb_fd_close(&nic->seg.shown_fd);
 	vb_fd_close(&nic->doorbell);
+	vb_fd_close(&nic->peers_doorbell);
 	vb_xrc_forget(nic);
 	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
 		if (!peer->self) {
 			vb_fd_close(&peer->socket);
 			vb_fd_close(&peer->memfd);
+			vb_fd_close(&peer->lent_memfd);
 			vb_fd_close(&peer->doorbell);
 		}
 	}
@@ -219,13 +228,23 @@ static struct vb_own_slot *slot_with_room(struct vb_nic *nic)
 static bool qp_page_make(struct vb_nic *nic, unsigned position, uint32_t index)
 {
 	uint32_t page = position * (VB_QP_PER_SLOT / VB_QP_PAGE) + index / VB_QP_PAGE;
-	uint64_t offset = atomic_load(&nic->seg.head->qp_pages[page]);
+	uint64_t offset = atomic_load(&nic->seg.head->qp_pages[page]), lent;
+	struct vb_qp_entry *entries;
 
-	if (!offset) {
-		offset = vb_segment_alloc(&nic->seg, VB_QP_PAGE * sizeof(struct vb_qp_entry));
-		atomic_store(&nic->seg.head->qp_pages[page], offset);
+	if (offset)
+		return true;
+	offset = vb_segment_alloc(&nic->seg, VB_QP_PAGE * sizeof(struct vb_qp_entry));
+	lent = vb_segment_lend(&nic->seg, VB_QP_PAGE * sizeof(struct vb_qp_lent));
+	if (!offset || !lent) {
+		vb_segment_free(&nic->seg, offset, VB_QP_PAGE * sizeof(struct vb_qp_entry));
+		vb_segment_free(&nic->seg, lent, VB_QP_PAGE * sizeof(struct vb_qp_lent));
+		return false;
 	}
-	return offset;
+	entries = vb_segment_at(&nic->seg, offset);
+	for (uint32_t i = 0; i < VB_QP_PAGE; i++)
+		entries[i].lent = lent + i * sizeof(struct vb_qp_lent);
+	atomic_store(&nic->seg.head->qp_pages[page], offset);
+	return true;
 }
 
 int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn)

@@ -36,7 +36,8 @@ struct vb_nic {
 	pthread_mutex_t lock; /* control path: everything below that has no lock of its own */
 	struct vb_own_slot slots[VB_OWN_SLOTS];
 	unsigned slot_count;
-	int doorbell; /* eventfd that wakes the service thread */
+	int doorbell; /* eventfd that wakes the service thread; private, or its flags would be anybody's */
+	int peers_doorbell; /* the same for peers */
 	struct vb_peer *self;
 	struct vb_spin peers_lock;
 	struct vb_stuck stuck[VB_STUCK_MAX]; /* under peers_lock */

@@ -20,7 +20,7 @@ struct vb_peer *vb_peer_new(void)
 	if (!peer)
 		return NULL;
 	vb_list_init(&peer->node);
-	peer->socket = peer->memfd = peer->doorbell = -1;
+	peer->socket = peer->memfd = peer->lent_memfd = peer->doorbell = -1;
 	atomic_store(&peer->refs, 1);
 	return peer;
 }
@@ -41,21 +41,31 @@ void vb_peer_put(struct vb_peer *peer)
 		munmap(peer->maps[i].base, peer->maps[i].size);
 	vb_fd_close(&peer->socket);
 	vb_fd_close(&peer->memfd);
+	vb_fd_close(&peer->lent_memfd);
 	vb_fd_close(&peer->doorbell);
 	free(peer);
 }
 
+/* Within the file as it is now: sealed against shrinking, so never a SIGBUS later. */
+static bool is_inside(int fd, uint64_t offset, uint64_t size)
+{
+	struct stat st;
+
+	return size && !(offset & 4095) && !fstat(fd, &st) && offset <= (uint64_t)st.st_size &&
+	       size <= (uint64_t)st.st_size - offset;
+}
+
 static int map_range(struct vb_peer *peer, uint64_t offset, uint64_t size)
 {
+	const bool lent = offset & VB_LENT;
+	const int fd = lent ? peer->lent_memfd : peer->memfd;
 	uint32_t count = atomic_load(&peer->map_count);
-	struct stat st;
 	void *map;
 
-	/* Within the file as it is now: sealed against shrinking, so never a SIGBUS later. */
-	if (count == VB_EXTENTS || fstat(peer->memfd, &st) || !size || offset & 4095 ||
-	    offset > (uint64_t)st.st_size || size > (uint64_t)st.st_size - offset)
+	if (count == VB_EXTENTS || !is_inside(fd, offset & ~VB_LENT, size))
 		return -EPROTO;
-	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, peer->memfd, (off_t)offset);
+	map = mmap(NULL, size, lent ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd,
+		   (off_t)(offset & ~VB_LENT));
 	if (map == MAP_FAILED)
 		return -errno;
 	madvise(map, size, MADV_DONTFORK);
@@ -67,19 +77,28 @@ static int map_range(struct vb_peer *peer, uint64_t offset, uint64_t size)
 	return 0;
 }
 
+/* All of a part that there is; it begins with a head of this size. */
+static void *map_part(struct vb_peer *peer, int fd, uint64_t offset, size_t head_size, int *err)
+{
+	struct stat st;
+
+	*err = -EPROTO;
+	if (!vb_file_stays(fd) || fstat(fd, &st) || st.st_size < (off_t)head_size)
+		return NULL;
+	*err = map_range(peer, offset, (uint64_t)st.st_size & ~4095ull);
+	return *err ? NULL : peer->maps[atomic_load(&peer->map_count) - 1].base;
+}
+
 int vb_peer_map(struct vb_peer *peer, uint32_t slot)
 {
 	struct vb_segment_head *head;
-	struct stat st;
 	int err;
 
-	if (!(fcntl(peer->memfd, F_GET_SEALS) & F_SEAL_SHRINK) || fstat(peer->memfd, &st) ||
-	    st.st_size < (off_t)sizeof(*head))
-		return -EPROTO;
-	err = map_range(peer, 0, (uint64_t)st.st_size & ~4095ull);
+	head = map_part(peer, peer->memfd, 0, sizeof(*head), &err);
+	if (!err)
+		peer->lent = map_part(peer, peer->lent_memfd, VB_LENT, sizeof(*peer->lent), &err);
 	if (err)
 		return err;
-	head = (void *)peer->maps[0].base;
 	if (head->magic != VB_SEGMENT_MAGIC || head->layout_version != VB_LAYOUT_VERSION ||
 	    head->slot != slot)
 		return -EPROTO;
@@ -111,7 +130,11 @@ static void *at_unmapped(struct vb_peer *peer, uint64_t offset, uint64_t size)
 	vb_spin_lock(&peer->map_lock);
 	found = at_mapped(peer, offset, size);
 	for (uint32_t i = 0; !found && i < count && i < VB_EXTENTS; i++) {
-		struct vb_extent extent = peer->head->extents[i];
+		/* Read once: its owner may change it while it is looked at. */
+		const struct vb_extent extent = {
+			__atomic_load_n(&peer->head->extents[i].offset, __ATOMIC_RELAXED),
+			__atomic_load_n(&peer->head->extents[i].size, __ATOMIC_RELAXED),
+		};
 
 		if (offset < extent.offset || offset - extent.offset >= extent.size)
 			continue;
@@ -135,6 +158,11 @@ void *vb_peer_at(struct vb_peer *peer, uint64_t offset, uint64_t size)
 	return found ? found : at_unmapped(peer, offset, size);
 }
 
+void *vb_peer_lent_at(struct vb_peer *peer, uint64_t offset, uint64_t size)
+{
+	return offset & VB_LENT ? vb_peer_at(peer, offset, size) : NULL;
+}
+
 void vb_peer_ring(const struct vb_peer *peer)
 {
 	uint64_t one = 1;
@@ -146,21 +174,25 @@ void vb_peer_ring(const struct vb_peer *peer)
 
 void vb_peer_attend(const struct vb_peer *peer, uint32_t bits)
 {
-	atomic_fetch_or(&peer->head->attention, bits);
+	atomic_fetch_or(&peer->lent->attention, bits);
 	/* Our own: whoever executes looks at it when he is done. */
 	if (!peer->self)
 		vb_peer_ring(peer);
 }
 
-void vb_peer_attend_qp(const struct vb_peer *peer, struct vb_qp_entry *entry, uint32_t bits)
+void vb_peer_attend_qp(struct vb_peer *peer, const struct vb_qp_entry *entry, uint32_t bits)
 {
-	uint32_t index = entry->qpn % VB_QP_PER_SLOT, before = atomic_load(&entry->attention);
+	struct vb_qp_lent *lent = vb_peer_qp_lent(peer, entry);
+	uint32_t index = entry->qpn % VB_QP_PER_SLOT, before;
 
+	if (!lent)
+		return;
+	before = atomic_load(&lent->attention);
 	/* The first failure counts; reasons of two would mix. */
 	while (!(before & bits & VB_QP_ATTN_FAIL) &&
-	       !atomic_compare_exchange_weak(&entry->attention, &before, before | bits))
+	       !atomic_compare_exchange_weak(&lent->attention, &before, before | bits))
 		;
-	atomic_fetch_or(&peer->head->qp_attention[index / 64], 1ull << index % 64);
+	atomic_fetch_or(&peer->lent->qp_attention[index / 64], 1ull << index % 64);
 	vb_peer_attend(peer, VB_ATTN_QP);
 }
 
@@ -186,6 +218,11 @@ struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn)
 		memory_order_acquire);
 	page = offset ? vb_peer_at(peer, offset, VB_QP_PAGE * sizeof(*page)) : NULL;
 	return page ? &page[index % VB_QP_PAGE] : NULL;
+}
+
+struct vb_qp_lent *vb_peer_qp_lent(struct vb_peer *peer, const struct vb_qp_entry *entry)
+{
+	return vb_peer_lent_at(peer, entry->lent, sizeof(struct vb_qp_lent));
 }
 
 struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number)
@@ -227,4 +264,26 @@ const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool 
 	if (!entry && vb_key_find_alias(peer->head, key, &index))
 		entry = key_at(peer, index, key, want_rkey);
 	return entry;
+}
+
+/* Posted lists hold process addresses, so the check is against those, not against iova. */
+bool vb_peer_key_covers(struct vb_peer *peer, uint32_t pd, const struct ibv_sge *sge)
+{
+	const struct vb_key_entry *entry = sge->length ? vb_peer_key(peer, sge->lkey, false) : NULL;
+	uint64_t inside;
+
+	if (!sge->length)
+		return true;
+	if (!entry || entry->pd != pd || !(entry->access & IBV_ACCESS_LOCAL_WRITE))
+		return false;
+	inside = sge->addr - entry->addr;
+	return sge->addr >= entry->addr && inside <= entry->length &&
+	       sge->length <= entry->length - inside;
+}
+
+_Atomic uint32_t *vb_peer_key_invalid(struct vb_peer *peer, const struct vb_key_entry *entry)
+{
+	struct vb_key_lent *lent = vb_peer_lent_at(peer, entry->lent, sizeof(*lent));
+
+	return lent ? &lent->invalid[entry->place % VB_KEY_PAGE] : NULL;
 }

@@ -26,6 +26,7 @@ struct vb_peer {
 	struct vb_list node;      /* in nic->peers, under nic->peers_lock */
 	_Atomic int refs;         /* the list, every bound QP, every grace period */
 	_Atomic int state;        /* enum vb_peer_state */
+	_Atomic bool denied;      /* READY, but the kernel does not let us touch its memory any more */
 	bool self;
 	bool accepted;            /* it connected to us, not we to it */
 	bool may_touch;           /* we read its nonce; not accepted: and it read ours */
@@ -34,12 +35,14 @@ struct vb_peer {
 	uint16_t id_there;        /* how its segment names us as a claimant */
 	uint16_t id_here;         /* how our segment names it */
 	pid_t tid;                /* its service thread: the target of process_vm_* */
+	uint64_t nonce_at;        /* where its nonce lies, in its memory */
 	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
 	uid_t uid;
-	int socket, memfd, doorbell;
+	int socket, memfd, lent_memfd, doorbell;
 	/* NULL until it is mapped, while others find the peer in the list already: whoever sees it
 	 * sees maps as well. One with NO_PATH never is. */
 	struct vb_segment_head *_Atomic head;
+	struct vb_lent_head *lent;    /* of its segment; before head */
 	const struct vb_segment *own; /* self only */
 	struct vb_spin map_lock;
 	_Atomic uint32_t map_count;   /* extents mapped here */
@@ -53,19 +56,23 @@ struct vb_peer {
 struct vb_peer *vb_peer_new(void);
 void vb_peer_get(struct vb_peer *peer);
 void vb_peer_put(struct vb_peer *peer);
-/* Maps the head of its segment, whose first slot is the one given; 0 or -errno (-EPROTO: not such a
+/* Maps the heads of its segment, whose first slot is the one given; 0 or -errno (-EPROTO: not such a
  * segment of our layout). */
 int vb_peer_map(struct vb_peer *peer, uint32_t slot);
 /* size bytes of its segment, or NULL: what it names lies outside. */
 void *vb_peer_at(struct vb_peer *peer, uint64_t offset, uint64_t size);
+/* The same for what is to be written: only of the lent part, the other one would fault. */
+void *vb_peer_lent_at(struct vb_peer *peer, uint64_t offset, uint64_t size);
 /* Wakes its service thread. */
 void vb_peer_ring(const struct vb_peer *peer);
 /* Sets attention bits, then rings. */
 void vb_peer_attend(const struct vb_peer *peer, uint32_t bits);
-void vb_peer_attend_qp(const struct vb_peer *peer, struct vb_qp_entry *entry, uint32_t bits);
+void vb_peer_attend_qp(struct vb_peer *peer, const struct vb_qp_entry *entry, uint32_t bits);
 
 /* The entry of a QP number in the peer's segment, or NULL. */
 struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn);
+/* What senders write of a QP, or NULL. */
+struct vb_qp_lent *vb_peer_qp_lent(struct vb_peer *peer, const struct vb_qp_entry *entry);
 /* The entry of an XRC SRQ number, or NULL. */
 struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number);
 /* The key that was used last, and where it was found. Valid while the peer is mapped. */
@@ -76,6 +83,10 @@ struct vb_key_cache {
 
 /* The entry behind a key, or NULL; want_rkey tells which of the two. */
 const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey);
+/* The key lets its owner write these bytes of its own, which have addresses of the process. */
+bool vb_peer_key_covers(struct vb_peer *peer, uint32_t pd, const struct ibv_sge *sge);
+/* Where senders take a type 2 window back that has this rkey; NULL: nowhere. */
+_Atomic uint32_t *vb_peer_key_invalid(struct vb_peer *peer, const struct vb_key_entry *entry);
 
 static_assert(offsetof(pthread_mutex_t, __data.__lock) == 0, "the futex word of the C library");
 

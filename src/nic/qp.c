@@ -97,6 +97,7 @@ static void entry_make(struct vb_qp *qp)
 	struct vb_qp_entry *entry = vb_peer_qp(qp->nic->self, qp->ibv.qp_num);
 
 	qp->entry = entry;
+	qp->lent = vb_peer_qp_lent(qp->nic->self, entry);
 	entry->qpn = qp->ibv.qp_num;
 	entry->type = qp->type;
 	entry->pd = qp->pd->id;
@@ -106,9 +107,9 @@ static void entry_make(struct vb_qp *qp)
 	entry->has_srq = qp->srq != NULL;
 	entry->by_packets = (uint8_t)((qp->srq && qp->srq->tm ? VB_BY_PACKETS_TAGS : 0) |
 				      (qp->nic->own_hands ? VB_BY_PACKETS_MEMORY : 0));
-	atomic_store(&entry->attention, 0);
-	atomic_store(&entry->binder, 0);
-	atomic_store(&entry->dropped, 0);
+	atomic_store(&qp->lent->attention, 0);
+	atomic_store(&qp->lent->binder, 0);
+	atomic_store(&qp->lent->dropped, 0);
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
 	atomic_store(&entry->gate, vb_gate(qp->epoch, IBV_QPS_RESET));
 }
@@ -275,7 +276,7 @@ static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cel
 	if (vb_cell_state(word) != VB_CELL_TAKEN || qp->inside)
 		return;
 	atomic_store(&cell->word, vb_cell_word(index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
-	atomic_store(&rq->shared->returned, 1);
+	atomic_store(&rq->lent->returned, 1);
 }
 
 /* Cells of the shared queue that nobody polled yet, and strays of this QP in its CQ. */
@@ -325,7 +326,7 @@ void vb_qp_withdraw(struct vb_qp *qp)
 
 	pthread_mutex_lock(&nic->lock);
 	nic->qp_count--;
-	nic->dropped += atomic_load(&qp->entry->dropped);
+	nic->dropped += atomic_load(&qp->lent->dropped);
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
 	vb_cq_detach(qp->send_cq, qp, qp->sq.depth);

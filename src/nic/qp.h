@@ -31,8 +31,10 @@ struct vb_remote {
 	struct vb_srq_entry *srq; /* ... NULL: none, or the QP is no XRC QP */
 	uint64_t srq_gate;
 	struct vb_qp_entry *entry;
+	struct vb_qp_lent *lent;
 	uint64_t gate;        /* to which we are bound; 0: not bound */
 	struct vb_rq_shared *rq;
+	struct vb_rq_lent *rq_lent;
 	uint32_t rq_version;
 	struct vb_cell *cells;
 	uint8_t *spill;
@@ -94,7 +96,8 @@ struct vb_qp {
 		char room[sizeof(struct ibv_qp_ex) + 64];
 	};
 	struct vb_nic *nic;
-	struct vb_qp_entry *entry;
+	struct vb_qp_entry *entry; /* shown to peers */
+	struct vb_qp_lent *lent;   /* written by them */
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
 	struct vb_rq *rq;        /* its own or its SRQ's */
@@ -178,6 +181,14 @@ static inline bool vb_type_reliable(uint8_t type)
 static inline bool vb_qp_reliable(const struct vb_qp *qp)
 {
 	return vb_type_reliable(qp->type);
+}
+
+/* Its own gate, or one that a sender has closed. */
+static inline uint64_t vb_qp_gate(const struct vb_qp *qp)
+{
+	uint64_t gate = atomic_load(&qp->entry->gate);
+
+	return vb_gate_is_closed(qp->lent, gate) ? vb_gate(vb_gate_epoch(gate), IBV_QPS_ERR) : gate;
 }
 
 static inline bool vb_qp_is_xrc(const struct vb_qp *qp)
@@ -276,5 +287,11 @@ static inline void vb_qp_token_release(struct vb_qp *qp)
 
 void vb_qp_token_wait(struct vb_qp *qp);
 void vb_remote_unbind(struct vb_remote *remote);
+/* The target's state is to be looked at before anything else goes there. */
+static inline void vb_remote_forget_gate(struct vb_remote *remote)
+{
+	atomic_store_explicit(&remote->direct, 0, memory_order_relaxed);
+	remote->gate = 0;
+}
 
 #endif

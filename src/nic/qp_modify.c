@@ -121,8 +121,8 @@ static void show_connection(struct vb_qp *qp)
 	entry->path_mtu = (uint8_t)qp->attr.path_mtu;
 	/* A new connection: whoever was bound to the old one is not bound to this. */
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
-	atomic_store(&entry->binder, 0);
-	atomic_store(&entry->attention, 0);
+	atomic_store(&qp->lent->binder, 0);
+	atomic_store(&qp->lent->attention, 0);
 }
 
 /* Everything that was posted or completed but not polled is forgotten. */
@@ -132,7 +132,7 @@ static int reset(struct vb_qp *qp)
 
 	if (err)
 		return err;
-	atomic_store(&qp->entry->attention, 0); /* of the connection that is over */
+	atomic_store(&qp->lent->attention, 0); /* of the connection that is over */
 	vb_qp_flush_cancel(qp);
 	if (qp->entry->by_packets)
 		vb_tm_rndv_forget(qp);
@@ -150,6 +150,7 @@ static int reset(struct vb_qp *qp)
 	qp->pend.judged = 0;
 	vb_remote_unbind(&qp->remote);
 	vb_migrate_forget(qp);
+	atomic_fetch_and(&qp->entry->by_packets, (uint8_t)~VB_BY_PACKETS_DENIED);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	return err;
 }

@@ -17,13 +17,13 @@ static uint32_t ring_size(uint32_t depth, bool many)
 	return size;
 }
 
-static int shared_alloc(struct vb_rq *rq)
+static int ring_alloc(struct vb_rq *rq)
 {
 	struct vb_segment *seg = &rq->nic->seg;
 	size_t cells = (size_t)rq->mask + 1;
 
-	rq->cells_offset = vb_segment_alloc(seg, cells * sizeof(struct vb_cell));
-	rq->spill_offset = vb_segment_alloc(seg, cells * VB_SPILL);
+	rq->cells_offset = vb_segment_lend(seg, cells * sizeof(struct vb_cell));
+	rq->spill_offset = vb_segment_lend(seg, cells * VB_SPILL);
 	rq->sges_offset = vb_segment_alloc(seg, cells * rq->sges_stride);
 	if (!rq->cells_offset || !rq->spill_offset || !rq->sges_offset) {
 		vb_segment_free(seg, rq->cells_offset, cells * sizeof(struct vb_cell));
@@ -37,7 +37,7 @@ static int shared_alloc(struct vb_rq *rq)
 	return 0;
 }
 
-static void shared_free_later(struct vb_rq *rq)
+static void ring_free_later(struct vb_rq *rq)
 {
 	size_t cells = (size_t)rq->mask + 1;
 
@@ -51,9 +51,27 @@ static void shared_describe(struct vb_rq *rq)
 	rq->shared->cells = rq->cells_offset;
 	rq->shared->spill = rq->spill_offset;
 	rq->shared->sges = rq->sges_offset;
+	rq->shared->lent = rq->lent_offset;
 	rq->shared->mask = rq->mask;
 	rq->shared->sges_stride = rq->sges_stride;
 	rq->shared->many = rq->many;
+}
+
+/* What stays when the ring is replaced. */
+static int shared_alloc(struct vb_rq *rq)
+{
+	struct vb_segment *seg = &rq->nic->seg;
+
+	rq->shared_offset = vb_segment_alloc(seg, sizeof(*rq->shared));
+	rq->lent_offset = vb_segment_lend(seg, sizeof(*rq->lent));
+	if (!rq->shared_offset || !rq->lent_offset || ring_alloc(rq)) {
+		vb_segment_free(seg, rq->shared_offset, sizeof(*rq->shared));
+		vb_segment_free(seg, rq->lent_offset, sizeof(*rq->lent));
+		return -ENOMEM;
+	}
+	rq->shared = vb_segment_at(seg, rq->shared_offset);
+	rq->lent = vb_segment_at(seg, rq->lent_offset);
+	return 0;
 }
 
 int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_max, bool many)
@@ -69,13 +87,10 @@ int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_
 	rq->twin_stride = (uint32_t)(sizeof(struct vb_recv_wqe) + (sge_max ? sge_max : 1) *
 								  sizeof(struct ibv_sge));
 	rq->twins = vb_buffer_alloc(rq->pd, ((size_t)rq->mask + 1) * rq->twin_stride, VB_BUFFER_RQ);
-	rq->shared_offset = vb_segment_alloc(&rq->nic->seg, sizeof(*rq->shared));
-	if (!rq->twins || !rq->shared_offset || shared_alloc(rq)) {
-		vb_segment_free(&rq->nic->seg, rq->shared_offset, sizeof(*rq->shared));
+	if (!rq->twins || shared_alloc(rq)) {
 		vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 		return -ENOMEM;
 	}
-	rq->shared = vb_segment_at(&rq->nic->seg, rq->shared_offset);
 	shared_describe(rq);
 	vb_spin_lock(&rq->nic->rqs_lock);
 	vb_list_append(&rq->nic->rqs, &rq->node);
@@ -88,8 +103,9 @@ void vb_rq_fini(struct vb_rq *rq)
 	vb_spin_lock(&rq->nic->rqs_lock);
 	vb_list_remove(&rq->node);
 	vb_spin_unlock(&rq->nic->rqs_lock);
-	shared_free_later(rq);
+	ring_free_later(rq);
 	vb_nic_free_later(rq->nic, rq->qpn, rq->shared_offset, sizeof(*rq->shared));
+	vb_nic_free_later(rq->nic, rq->qpn, rq->lent_offset, sizeof(*rq->lent));
 	vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 	free(rq->stragglers);
 }
@@ -107,11 +123,11 @@ int vb_rq_reset(struct vb_rq *rq)
 	} else {
 		/* A sender that has not noticed may still write there: it keeps the old ring. */
 		vb_grace_drop(&grace);
-		if (shared_alloc(rq)) {
+		if (ring_alloc(rq)) {
 			*rq = old;
 			return -ENOMEM;
 		}
-		shared_free_later(&old);
+		ring_free_later(&old);
 		shared_describe(rq);
 	}
 	vb_spin_lock(&rq->lock);
@@ -122,8 +138,8 @@ int vb_rq_reset(struct vb_rq *rq)
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->held, 0);
 	atomic_store(&rq->shared->tail, 0);
-	atomic_store(&rq->shared->head, 0);
-	atomic_store(&rq->shared->waiting, 0);
+	atomic_store(&rq->lent->head, 0);
+	atomic_store(&rq->lent->waiting, 0);
 	vb_spin_unlock(&rq->lock);
 	return 0;
 }
@@ -136,8 +152,7 @@ static void copy_ring(struct vb_rq *to, const struct vb_rq *from)
 		memcpy(vb_rq_cell(to, i), vb_rq_cell(from, i), sizeof(struct vb_cell));
 		memcpy(to->spill + (size_t)(i & to->mask) * VB_SPILL,
 		       from->spill + (size_t)(i & from->mask) * VB_SPILL, VB_SPILL);
-		memcpy(to->sges + (size_t)(i & to->mask) * to->sges_stride,
-		       from->sges + (size_t)(i & from->mask) * from->sges_stride, to->sges_stride);
+		memcpy(vb_rq_sges(to, i), vb_rq_sges(from, i), to->sges_stride);
 		memcpy(vb_rq_twin(to, i), twin, to->twin_stride);
 	}
 }
@@ -148,7 +163,7 @@ static int grow_quiet(struct vb_rq *rq, uint32_t depth)
 
 	rq->mask = ring_size(depth, rq->many) - 1;
 	rq->twins = vb_buffer_alloc(rq->pd, ((size_t)rq->mask + 1) * rq->twin_stride, VB_BUFFER_RQ);
-	if (!rq->twins || shared_alloc(rq)) {
+	if (!rq->twins || ring_alloc(rq)) {
 		vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
 		*rq = old;
 		return -ENOMEM;
@@ -156,7 +171,7 @@ static int grow_quiet(struct vb_rq *rq, uint32_t depth)
 	copy_ring(rq, &old);
 	rq->depth = depth;
 	shared_describe(rq);
-	shared_free_later(&old);
+	ring_free_later(&old);
 	vb_buffer_free(rq->pd, old.twins, VB_BUFFER_RQ);
 	return 0;
 }
@@ -211,8 +226,7 @@ static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge, uint8_t *flags
 /* Fills the twin and the senders' copy of it; the flags tell whether every lkey is good. */
 static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin)
 {
-	struct vb_recv_sges *out =
-		(void *)(rq->sges + (size_t)(rq->tail & rq->mask) * rq->sges_stride);
+	struct vb_recv_sges *out = vb_rq_sges(rq, rq->tail);
 	uint64_t length = 0;
 	uint8_t flags = VB_CELL_KEYS_OK;
 
@@ -225,8 +239,11 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 		twin->sge[i] = out->sge[i] = sge;
 		length += sge.length;
 	}
-	out->count = twin->sge_count = (uint32_t)wr->num_sge;
-	twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+	out->count = twin->sge_count = (uint8_t)wr->num_sge;
+	out->length = twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
+	out->index = rq->tail;
+	atomic_store_explicit(&out->flags, flags, memory_order_relaxed);
+	twin->flags = flags;
 	return flags;
 }
 
@@ -272,8 +289,8 @@ bool vb_rq_take_waiting(struct vb_rq *rq)
 		atomic_thread_fence(memory_order_seq_cst);
 	else
 		atomic_signal_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&rq->shared->waiting, memory_order_relaxed) &&
-	       atomic_exchange(&rq->shared->waiting, 0);
+	return atomic_load_explicit(&rq->lent->waiting, memory_order_relaxed) &&
+	       atomic_exchange(&rq->lent->waiting, 0);
 }
 
 /* --- consuming --- */
@@ -308,15 +325,15 @@ static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 	uint8_t flags;
 
 	vb_spin_lock(&rq->lock);
-	/* Under the lock: a region that goes away clears KEYS_OK of every open receive. */
-	flags = vb_cell_flags(atomic_load(&vb_rq_cell(rq, index)->word));
+	/* Under the lock: a region that goes away clears KEYS_OK of every receive. */
+	flags = (uint8_t)atomic_load(&vb_rq_sges(rq, index)->flags);
 	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
 		rq->tail++;
 	twin = vb_rq_twin(rq, rq->tail);
 	memcpy(twin, old, rq->twin_stride);
 	twin->index = rq->tail;
-	memcpy(rq->sges + (size_t)(rq->tail & rq->mask) * rq->sges_stride,
-	       rq->sges + (size_t)(index & rq->mask) * rq->sges_stride, rq->sges_stride);
+	memcpy(vb_rq_sges(rq, rq->tail), vb_rq_sges(rq, index), rq->sges_stride);
+	vb_rq_sges(rq, rq->tail)->index = rq->tail;
 	vb_rq_cell(rq, rq->tail)->posted_length = twin->length;
 	vb_rq_cell(rq, rq->tail)->qpn = 0;
 	atomic_store_explicit(&vb_rq_cell(rq, rq->tail)->word,
@@ -332,7 +349,8 @@ static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 
 void vb_rq_collect_returned(struct vb_rq *rq)
 {
-	if (!atomic_exchange(&rq->shared->returned, 0))
+	/* With one sender nothing is ever taken, whatever somebody wrote there. */
+	if (!rq->many || !atomic_exchange(&rq->lent->returned, 0))
 		return;
 	vb_rq_for_open(twin, rq) {
 		uint64_t word = atomic_load(&vb_rq_cell(rq, twin->index)->word);
@@ -345,7 +363,19 @@ void vb_rq_collect_returned(struct vb_rq *rq)
 static bool done(const struct vb_rq *rq, uint32_t index, uint64_t *word)
 {
 	*word = atomic_load_explicit(&vb_rq_cell(rq, index)->word, memory_order_acquire);
-	return vb_cell_state(*word) == VB_CELL_DONE;
+	return vb_cell_state(*word) == VB_CELL_DONE && vb_cell_index(*word) == index;
+}
+
+/* Receives are consumed meanwhile, and their places posted anew under other indexes. */
+uint32_t vb_rq_next_free(const struct vb_rq *rq)
+{
+	uint32_t head = atomic_load(&rq->head), i = head;
+	uint64_t word;
+
+	while (i - head <= rq->mask && done(rq, i, &word))
+		i++;
+	head = atomic_load(&rq->head);
+	return (int32_t)(head - i) > 0 ? vb_rq_next_free(rq) : i;
 }
 
 /*
@@ -386,7 +416,7 @@ struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word)
 	struct vb_cell *straggler;
 	bool skipped = false;
 
-	if (__builtin_expect(atomic_load_explicit(&rq->shared->returned, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&rq->lent->returned, memory_order_relaxed), 0))
 		vb_rq_collect_returned(rq);
 	for (uint32_t i = atomic_load_explicit(&rq->head, memory_order_relaxed); i != tail; i++) {
 		if (!is_open(rq, i))
@@ -412,9 +442,8 @@ static struct vb_cell *flush_one(struct vb_rq *rq, uint32_t index, uint64_t *wor
 	struct vb_cell *cell = vb_rq_cell(rq, index);
 	uint64_t flushed = vb_cell_word(index, 0, 0, VB_CELL_FLUSHED);
 
-	*word = atomic_load(&cell->word);
 	/* Nobody is inside any more: a cell still TAKEN belonged to one who died. */
-	while (vb_cell_state(*word) != VB_CELL_DONE) {
+	while (!done(rq, index, word)) {
 		if (atomic_compare_exchange_strong(&cell->word, word, flushed)) {
 			*word = flushed;
 			break;
@@ -436,33 +465,6 @@ struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word)
 		if (is_open(rq, i))
 			return flush_one(rq, i, word);
 	return NULL;
-}
-
-static void scatter_list(const struct vb_recv_wqe *twin, const uint8_t *from, uint32_t left)
-{
-	for (unsigned i = 0; left && i < twin->sge_count; i++) {
-		uint32_t part = twin->sge[i].length < left ? twin->sge[i].length : left;
-
-		memcpy((void *)(uintptr_t)twin->sge[i].addr, from, part);
-		from += part;
-		left -= part;
-	}
-}
-
-void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index)
-{
-	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
-	bool rode = cell->where == VB_PAYLOAD_INLINE;
-	const uint8_t *from = rode ? cell->payload :
-				     rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
-	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
-	uint32_t length = cell->byte_length < limit ? cell->byte_length : limit;
-
-	/* The commonest of all, a word, needs no call. */
-	if (length == 8 && twin->sge_count && twin->sge[0].length >= 8)
-		memcpy((void *)(uintptr_t)twin->sge[0].addr, from, 8);
-	else
-		scatter_list(twin, from, length);
 }
 
 /* An open cell that most of the ring has overtaken is looked at separately from now on. */
@@ -489,11 +491,15 @@ void vb_rq_consume(struct vb_rq *rq, uint32_t index)
 {
 	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed), tail;
 
-	atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 	if (!rq->many) {
+		atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 		return;
 	}
+	/* Somebody made it look as if it were posted. */
+	if (!is_open(rq, index))
+		return;
+	atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
 	straggler_remove(rq, index);
 	tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
 	while (head != tail && (!is_open(rq, head) || becomes_straggler(rq, head, tail)))

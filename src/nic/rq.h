@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive queues, a QP's own or shared (SRQ). The cells that senders complete are in the
- * segment; the owner keeps a private twin of every posted receive and never takes an address,
- * a length or an id back from shared memory.
+ * Receive queues, a QP's own or shared (SRQ). The cells that senders complete are lent; the owner
+ * keeps a private twin of every posted receive and never takes an address, a length or an id back
+ * from shared memory. Whatever a cell says may have been written by anybody who is attached.
  *
  * One sender (RC, UC): cells complete strictly in order. Many senders (UD, SRQ): a sender takes
  * a cell first, so cells complete in any order and the consumer skips those that are taken. One
@@ -17,7 +17,8 @@
 struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
 	uint32_t length;
-	uint32_t sge_count;
+	uint8_t sge_count;
+	uint8_t flags;          /* VB_CELL_*; KEYS_OK: and no region went since; consumer, once open */
 	uint32_t index;         /* of the receive that is or was here; before open */
 	_Atomic uint32_t open;  /* posted and not consumed; the consumer ends it */
 	struct ibv_sge sge[];
@@ -28,8 +29,9 @@ struct vb_rq {
 	struct vb_nic *nic;
 	struct vb_pd *pd;
 	uint32_t qpn;        /* the only QP that has it; 0: it is shared */
-	struct vb_rq_shared *shared;
-	uint64_t shared_offset, cells_offset, spill_offset, sges_offset;
+	struct vb_rq_shared *shared; /* shown, like sges; the others are lent */
+	struct vb_rq_lent *lent;
+	uint64_t shared_offset, lent_offset, cells_offset, spill_offset, sges_offset;
 	struct vb_cell *cells;
 	uint8_t *spill;
 	uint8_t *sges;
@@ -65,10 +67,18 @@ static inline struct vb_recv_wqe *vb_rq_twin(const struct vb_rq *rq, uint32_t in
 	return (void *)(rq->twins + (size_t)(index & rq->mask) * rq->twin_stride);
 }
 
+static inline struct vb_recv_sges *vb_rq_sges(const struct vb_rq *rq, uint32_t index)
+{
+	return (void *)(rq->sges + (size_t)(index & rq->mask) * rq->sges_stride);
+}
+
 static inline struct vb_cell *vb_rq_cell(const struct vb_rq *rq, uint32_t index)
 {
 	return &rq->cells[index & rq->mask];
 }
+
+/* One sender: the index of the receive that the next message takes. */
+uint32_t vb_rq_next_free(const struct vb_rq *rq);
 
 struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word);
 
@@ -87,14 +97,19 @@ static inline struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word)
 }
 /* The oldest cell that the owner flushed just now, or NULL; only after a grace period. */
 struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word);
-/* Moves the payload that rides in the cell to where the receive wants it. */
-void vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index);
+/* Moves the payload that rides in the cell to where the receive wants it; false: the receive's keys
+ * or memory are not good any more. where and length are what the cell said. */
+bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
+		   enum vb_cell_where where, uint32_t length);
 void vb_rq_consume(struct vb_rq *rq, uint32_t index);
-/* Every receive that is posted and not consumed, in no order. */
-#define vb_rq_for_open(twin, rq)                                                                   \
+/* Every receive that was ever posted and has its place still, in no order. */
+#define vb_rq_for_all(twin, rq)                                                                    \
 	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                         \
 	     (uint8_t *)twin < (rq)->twins + ((size_t)(rq)->mask + 1) * (rq)->twin_stride;         \
-	     twin = (void *)((uint8_t *)twin + (rq)->twin_stride))                                 \
+	     twin = (void *)((uint8_t *)twin + (rq)->twin_stride))
+/* Those that are not consumed. */
+#define vb_rq_for_open(twin, rq)                                                                   \
+	vb_rq_for_all(twin, rq)                                                                    \
 		if (!atomic_load_explicit(&twin->open, memory_order_acquire))                      \
 			continue;                                                                  \
 		else

@@ -17,7 +17,7 @@ void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 		atomic_store(at, vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
 	}
 	/* It may also have ended after it gave one back, and before it said so. */
-	atomic_store(&rq->shared->returned, 1);
+	atomic_store(&rq->lent->returned, 1);
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(rq->consumer_lock);
 }
@@ -30,15 +30,17 @@ static bool names(const struct vb_recv_wqe *twin, const struct vb_mr *mr)
 	return false;
 }
 
+/* Of those that were consumed as well: a cell may be made to look as if it were posted. */
 static void forget_keys_in(struct vb_rq *rq, const struct vb_mr *mr)
 {
 	vb_spin_lock(&rq->lock);
-	vb_rq_for_open(twin, rq) {
+	vb_rq_for_all(twin, rq) {
 		_Atomic uint64_t *at = &vb_rq_cell(rq, twin->index)->word;
 		uint64_t word = atomic_load(at);
 
 		if (!names(twin, mr))
 			continue;
+		atomic_fetch_and(&vb_rq_sges(rq, twin->index)->flags, ~(uint32_t)VB_CELL_KEYS_OK);
 		while ((vb_cell_state(word) == VB_CELL_POSTED ||
 			vb_cell_state(word) == VB_CELL_TAKEN ||
 			vb_cell_state(word) == VB_CELL_RETURNED) &&
@@ -63,13 +65,17 @@ static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
 	vb_spin_lock(rq->consumer_lock);
 	vb_rq_for_open(twin, rq) {
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+		enum vb_cell_where where = __atomic_load_n(&cell->where, __ATOMIC_RELAXED);
 
-		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE ||
-		    cell->where == VB_PAYLOAD_PLACED || cell->status != IBV_WC_SUCCESS ||
-		    !names(twin, mr))
+		if (!names(twin, mr))
 			continue;
-		vb_rq_scatter(rq, cell, twin->index);
-		cell->where = VB_PAYLOAD_PLACED;
+		if (vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
+		    where != VB_PAYLOAD_PLACED && cell->status == IBV_WC_SUCCESS) {
+			vb_rq_scatter(rq, cell, twin->index, where,
+				      __atomic_load_n(&cell->byte_length, __ATOMIC_RELAXED));
+			cell->where = VB_PAYLOAD_PLACED;
+		}
+		twin->flags &= (uint8_t)~VB_CELL_KEYS_OK;
 	}
 	vb_spin_unlock(rq->consumer_lock);
 }
@@ -86,7 +92,7 @@ void vb_rq_collect_all_returned(struct vb_nic *nic)
 {
 	vb_spin_lock(&nic->rqs_lock);
 	vb_list_for(rq, &nic->rqs, struct vb_rq, node) {
-		if (!atomic_load(&rq->shared->returned))
+		if (!rq->many || !atomic_load(&rq->lent->returned))
 			continue;
 		vb_spin_lock(rq->consumer_lock);
 		vb_rq_collect_returned(rq);

@@ -120,11 +120,11 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 	}
 	if (err || !(mask & IBV_SRQ_LIMIT))
 		return err;
-	atomic_store(&srq->rq.shared->limit, attr->srq_limit);
+	atomic_store(&srq->rq.lent->limit, attr->srq_limit);
 	/* Already below it: the event is due now. */
 	if (attr->srq_limit && left(&srq->rq) < attr->srq_limit &&
-	    atomic_exchange(&srq->rq.shared->limit, 0)) {
-		atomic_store(&srq->rq.shared->limit_reached, 1);
+	    atomic_exchange(&srq->rq.lent->limit, 0)) {
+		atomic_store(&srq->rq.lent->limit_reached, 1);
 		vb_srq_collect_limit(srq);
 	}
 	return 0;
@@ -134,12 +134,12 @@ void vb_srq_query(struct vb_srq *srq, struct ibv_srq_attr *attr)
 {
 	attr->max_wr = srq->rq.depth;
 	attr->max_sge = srq->rq.sge_max;
-	attr->srq_limit = atomic_load(&srq->rq.shared->limit);
+	attr->srq_limit = atomic_load(&srq->rq.lent->limit);
 }
 
 void vb_srq_collect_limit(struct vb_srq *srq)
 {
-	if (atomic_exchange(&srq->rq.shared->limit_reached, 0))
+	if (atomic_exchange(&srq->rq.lent->limit_reached, 0))
 		vb_async_raise(srq->ibv.context, IBV_EVENT_SRQ_LIMIT_REACHED, &srq->ibv,
 			       &srq->async_taken);
 }

@@ -15,15 +15,10 @@ static enum vb_reason bind_window(struct vb_qp *qp, const struct vb_wqe *wqe,
 static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
 				 struct vb_report *report)
 {
-	uint32_t rkey = wqe->imm;
-	/* The own table, looked at as a peer would. */
-	const struct vb_key_entry *entry = vb_peer_key(qp->nic->self, rkey, true);
-
-	report->key = rkey;
-	if (!entry || !vb_mw_invalidate((struct vb_key_entry *)entry, rkey, qp->pd->id,
-					qp->ibv.qp_num))
-		return VB_WINDOW_INVALID;
-	return VB_OK;
+	report->key = wqe->imm;
+	return vb_mw_invalidate(qp->nic->self, wqe->imm, qp->pd->id, qp->ibv.qp_num) ?
+		       VB_OK :
+		       VB_WINDOW_INVALID;
 }
 
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)

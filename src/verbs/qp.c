@@ -116,7 +116,7 @@ static void entered_rtr(struct vb_qp *qp)
 	if (qp->type != IBV_QPT_UD)
 		vb_attach_qp(qp);
 	/* Someone may have been sending to us already. */
-	if (atomic_exchange(&qp->entry->waiting, 0))
+	if (atomic_exchange(&qp->lent->waiting, 0))
 		vb_engine_wake_waiters(qp->nic);
 }
 

@@ -253,7 +253,7 @@ void stage_open(struct stage *stage)
 static void attend(struct stage *stage, enum stage_qp which)
 {
 	struct stage_end *end = &stage->end[which];
-	uint32_t bits = atomic_exchange(&end->qp->entry->attention, 0);
+	uint32_t bits = atomic_exchange(&end->qp->lent->attention, 0);
 	enum vb_reason reason = bits & 0xff;
 
 	if (bits & VB_QP_ATTN_FAIL) {

@@ -208,7 +208,7 @@ void host_turn(struct host *host)
 
 static void attend_end(struct end *end)
 {
-	uint32_t bits = atomic_exchange(&end->qp->entry->attention, 0);
+	uint32_t bits = atomic_exchange(&end->qp->lent->attention, 0);
 	enum vb_reason reason = bits & 0xff;
 	struct vb_wired *wired = atomic_load(&end->qp->wired);
 
@@ -223,8 +223,8 @@ static void attend_end(struct end *end)
 
 void sim_attend(struct world *world)
 {
-	uint32_t bits = atomic_load(&nic->seg.head->attention)
-				? atomic_exchange(&nic->seg.head->attention, 0)
+	uint32_t bits = atomic_load(&nic->seg.lent->attention)
+				? atomic_exchange(&nic->seg.lent->attention, 0)
 				: 0;
 
 	if (bits & VB_ATTN_SRQ)
@@ -232,8 +232,8 @@ void sim_attend(struct world *world)
 	if (!(bits & VB_ATTN_QP) && !atomic_load(&nic->flushes_pending))
 		return;
 	for (unsigned i = 0; i < VB_ATTENTION_WORDS; i++)
-		if (atomic_load(&nic->seg.head->qp_attention[i]))
-			atomic_store(&nic->seg.head->qp_attention[i], 0);
+		if (atomic_load(&nic->seg.lent->qp_attention[i]))
+			atomic_store(&nic->seg.lent->qp_attention[i], 0);
 	for (unsigned i = 0; i < world->end_count; i++) {
 		struct end *end = world->ends[i];
 

@@ -347,7 +347,7 @@ struct vb_packet rig_request(uint8_t operation, uint32_t psn, uint32_t length)
 /* What the owner of the QP does for what its responder left. */
 static void attend(struct rig *rig)
 {
-	uint32_t bits = atomic_exchange(&rig->qp->entry->attention, 0);
+	uint32_t bits = atomic_exchange(&rig->qp->lent->attention, 0);
 	const struct vb_reason_row *row = vb_reason_row((enum vb_reason)(bits & 0xff));
 
 	if (bits & VB_QP_ATTN_FAIL && vb_qp_enter_error(rig->qp)) {

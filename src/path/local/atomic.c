@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CMP_AND_SWP, FETCH_AND_ADD and ATOMIC_WRITE on a connected QP. */
 #include "exec/atomic.h"
+#include "exec/copy.h"
 #include "nic/odp.h"
 #include "path/local/step.h"
 
@@ -34,6 +35,8 @@ static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *
 		return vb_step_busy(step);
 	if (err == -ESRCH)
 		return vb_step_ended(step);
+	if (vb_copy_is_denied(err))
+		return vb_step_denied(step);
 	if (err)
 		return vb_step_refuse(step, VB_REMOTE_MEMORY, false);
 	if (!op->write && !scatter(step, old))

@@ -89,6 +89,8 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 {
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
+		if (__builtin_expect(atomic_load_explicit(&peer->denied, memory_order_relaxed), 0))
+			return VB_PEER_UNTOUCHABLE;
 		/* Forced to packets: those to ourselves go through no socket. */
 		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_NOT_THIS_HOST : VB_OK;
 	case VB_PEER_CONNECTING:
@@ -101,10 +103,12 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 	return VB_PEER_ENDED;
 }
 
-static enum vb_reason gate_reason(uint64_t gate)
+static enum vb_reason gate_reason(const struct vb_qp_lent *lent, uint64_t gate)
 {
 	if (!gate)
 		return VB_PEER_NO_QP;
+	if (vb_gate_is_closed(lent, gate))
+		return VB_PEER_IN_ERROR;
 	if (vb_gate_open(gate))
 		return VB_OK;
 	return vb_gate_state(gate) == IBV_QPS_ERR ? VB_PEER_IN_ERROR : VB_PEER_NOT_READY;
@@ -140,11 +144,12 @@ static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_ent
 /* Claims the connection: a second sender would be out of sequence. */
 static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *entry, uint64_t gate)
 {
+	struct vb_qp_lent *lent = qp->remote.lent;
 	uint64_t binder = 0;
 
 	if (qp->type == IBV_QPT_UC)
-		atomic_store(&entry->binder, qp->epoch);
-	else if (!atomic_compare_exchange_strong(&entry->binder, &binder, qp->epoch) &&
+		atomic_store(&lent->binder, qp->epoch);
+	else if (!atomic_compare_exchange_strong(&lent->binder, &binder, qp->epoch) &&
 		 binder != qp->epoch)
 		return VB_PEER_TAKEN;
 	if (vb_gate_state(gate) == IBV_QPS_RTR)
@@ -167,6 +172,15 @@ static void set_gate(struct vb_qp *qp, uint64_t gate)
 			      memory_order_relaxed);
 }
 
+/* With what senders write of it; NULL: no such QP. */
+static struct vb_qp_entry *find_entry(struct vb_remote *remote, uint32_t qpn)
+{
+	struct vb_qp_entry *entry = vb_peer_qp(remote->peer, qpn);
+
+	remote->lent = entry ? vb_peer_qp_lent(remote->peer, entry) : NULL;
+	return remote->lent ? entry : NULL;
+}
+
 /* First operation to this connection of the peer, or its state has changed. */
 static enum vb_reason bind_slowly(struct vb_step_context *step)
 {
@@ -177,15 +191,15 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	uint64_t gate;
 
 	if (!entry)
-		entry = remote->entry = vb_peer_qp(remote->peer, step->qp->attr.dest_qp_num);
+		entry = remote->entry = find_entry(remote, step->qp->attr.dest_qp_num);
 	if (!entry)
 		return VB_PEER_NO_QP;
 	gate = atomic_load(&entry->gate);
-	reason = gate_reason(gate);
+	reason = gate_reason(remote->lent, gate);
 	if (reason == VB_PEER_NOT_READY || reason == VB_PEER_NO_QP) {
-		atomic_store(&entry->waiting, 1);
+		atomic_store(&remote->lent->waiting, 1);
 		gate = atomic_load(&entry->gate);
-		reason = gate_reason(gate);
+		reason = gate_reason(remote->lent, gate);
 	}
 	if (reason)
 		return reason;
@@ -210,7 +224,7 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	if (reason)
 		return reason;
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
-	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq->head) : 0;
+	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
 	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
 	if (atomic_load(&entry->gate) != gate)
 		return VB_PEER_NOT_READY;
@@ -271,13 +285,15 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_t qpn)
 {
 	struct vb_remote *remote = &step->qp->remote;
+	enum vb_reason reason;
 	uint64_t gate;
 
 	remote->gate = 0;
-	remote->entry = vb_peer_qp(remote->peer, qpn);
+	remote->entry = find_entry(remote, qpn);
 	gate = remote->entry ? atomic_load(&remote->entry->gate) : 0;
-	if (gate_reason(gate))
-		return gate_reason(gate);
+	reason = gate_reason(remote->lent, gate);
+	if (reason)
+		return reason;
 	if (remote->entry->type != IBV_QPT_UD)
 		return VB_PEER_OTHER_TYPE;
 	if (!vb_recv_resolve(remote) || atomic_load(&remote->entry->gate) != gate)

@@ -18,7 +18,7 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 
 	/* UC and UD have no way to tell the sender: the message is dropped and counted. */
 	if (!vb_qp_reliable(step->qp)) {
-		atomic_fetch_add(&remote->entry->dropped, 1);
+		atomic_fetch_add(&remote->lent->dropped, 1);
 		vb_path_explain(step->qp, reason, &step->report);
 		if (reason == VB_RECV_KEY || reason == VB_RECV_MEMORY ||
 		    reason == VB_TARGET_CQ_OVERRUN)
@@ -35,4 +35,17 @@ enum vb_step vb_step_ended(struct vb_step_context *step)
 
 	return remote->home == remote->peer ? vb_step_complete(step, VB_PEER_ENDED) :
 					      vb_step_refuse(step, VB_SRQ_UNKNOWN, false);
+}
+
+enum vb_step vb_step_denied(struct vb_step_context *step)
+{
+	struct vb_qp *qp = step->qp;
+	struct vb_remote *remote = &qp->remote;
+
+	if (remote->home == remote->peer)
+		atomic_store(&remote->peer->denied, true);
+	if (atomic_load_explicit(&qp->sq.offset, memory_order_relaxed))
+		qp->pend.why = VB_PEND_WIRE; /* it was begun: SQD lets it finish */
+	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
+	return vb_step_unanswered(step, VB_PEER_UNTOUCHABLE);
 }

@@ -77,11 +77,15 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	grh_of(step, grh);
 	vb_iov_add(&local, grh, sizeof(grh));
 	vb_iov_slice(&local, step->sge, step->sge_count, 0, step->wqe->length);
-	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX, 0,
+	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&step->qp->remote, list), 0,
 		     local.bytes);
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (copied == -ECANCELED)
 		return VB_PEER_NOT_READY;
+	if (copied == -ESRCH)
+		return VB_PEER_ENDED;
+	if (vb_copy_is_denied(copied))
+		return VB_PEER_UNTOUCHABLE;
 	return copied == (ssize_t)local.bytes ? VB_OK : VB_RECV_MEMORY;
 }
 
@@ -96,23 +100,21 @@ static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim
 		if (atomic_load(&remote->entry->gate) != remote->gate)
 			return VB_PEER_NOT_READY;
 		claim->word = atomic_load(&claim->cell->word);
-		reason = vb_recv_check(remote, claim, step->wqe->length + VB_GRH_SIZE);
+		reason = vb_recv_check(remote, claim, step->wqe->length + VB_GRH_SIZE, false);
 		if (reason)
 			return reason;
 	}
 	return reason;
 }
 
-static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim)
+static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim, uint8_t *ride)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_message message;
 	enum vb_reason reason = VB_OK, done;
-	uint8_t *ride;
 	bool lost;
 
 	message_of(step, &message);
-	ride = remote->peer->self ? NULL : vb_recv_ride(remote, claim, message.length);
 	if (!(ride ? ride_along(step, ride) : vb_path_present(step->sge, step->sge_count, false))) {
 		vb_recv_unclaim(remote, claim);
 		return vb_step_complete(step, VB_LOCAL_MEMORY);
@@ -122,6 +124,11 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 	if (reason == VB_PEER_NOT_READY) {
 		vb_recv_unclaim(remote, claim);
 		return VB_STEP_AGAIN;
+	}
+	if (reason == VB_PEER_ENDED || reason == VB_PEER_UNTOUCHABLE) {
+		vb_recv_unclaim(remote, claim);
+		return reason == VB_PEER_ENDED ? vb_step_unanswered(step, reason) :
+						 vb_step_denied(step);
 	}
 	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
 			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :
@@ -144,6 +151,7 @@ static enum vb_step to_target(struct vb_step_context *step)
 	uint32_t length = step->wqe->length + VB_GRH_SIZE;
 	struct vb_claim claim = { .fit = length };
 	enum vb_reason reason;
+	uint8_t *ride;
 
 	step->report.want = qkey;
 	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey)
@@ -152,8 +160,9 @@ static enum vb_step to_target(struct vb_step_context *step)
 		return vb_step_no_receive(step);
 	if (claim.too_short)
 		return drop(step, VB_DROP_SHORT);
-	reason = vb_recv_check(remote, &claim, length);
-	if (reason == VB_RECV_KEY) {
+	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
+	reason = vb_recv_check(remote, &claim, length, ride);
+	if (reason) {
 		struct vb_message message;
 		bool lost;
 
@@ -161,7 +170,7 @@ static enum vb_step to_target(struct vb_step_context *step)
 		vb_recv_complete(remote, &claim, &message, reason, &lost);
 		return drop(step, reason);
 	}
-	return deliver(step, &claim);
+	return deliver(step, &claim, ride);
 }
 
 enum vb_step vb_step_datagram(struct vb_step_context *step)

@@ -117,7 +117,8 @@ static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint6
 		return false;
 	remote->next_recv++;
 	if (remote->keeps_head)
-		atomic_store_explicit(&remote->rq->head, remote->next_recv, memory_order_relaxed);
+		atomic_store_explicit(&remote->rq_lent->head, remote->next_recv,
+				      memory_order_relaxed);
 	return true;
 }
 

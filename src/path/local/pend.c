@@ -46,8 +46,8 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_remote *remote = &step->qp->remote;
 
-	if (remote->entry && remote->gate)
-		atomic_fetch_add(&remote->entry->dropped, 1);
+	if (remote->lent && remote->gate)
+		atomic_fetch_add(&remote->lent->dropped, 1);
 	vb_path_explain(step->qp, reason, &step->report);
 	return vb_step_complete(step, VB_OK);
 }
@@ -77,6 +77,9 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 		return vb_step_refuse(step, reason, false);
 	vb_step_leave(step);
 	if (vb_step_by_wire(step, reason)) {
+		/* Its process takes our packets then, although it may touch us. */
+		if (reason == VB_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
+			atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
 		step->run->wire_peer = reason != VB_NOT_THIS_HOST ? qp->remote.peer : NULL;
 		return VB_STEP_WIRE;
 	}
@@ -159,7 +162,7 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 	if (rnr_exhausted(step))
 		return vb_step_complete(step, VB_NO_RECEIVE);
 	/* No poller brings it on: ask the owner to ring when it posts a receive, look again. */
-	if (step->run->service && !atomic_exchange(&step->qp->remote.rq->waiting, 1)) {
+	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {
 		vb_barrier_others(); /* pairs with vb_rq_take_waiting */
 		return VB_STEP_AGAIN;
 	}

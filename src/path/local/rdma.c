@@ -209,8 +209,10 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 			complete_first(step);
 			continue;
 		}
-		if (copied == -ESRCH || copied == -EPERM)
+		if (copied == -ESRCH)
 			return vb_step_ended(step);
+		if (vb_copy_is_denied(copied))
+			return vb_step_denied(step);
 		reason = whose_fault(step, batch, step->qp->sq.offset + (uint32_t)left);
 		if (reason == VB_REMOTE_MEMORY)
 			return vb_step_refuse(step, reason, false);

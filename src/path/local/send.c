@@ -27,11 +27,14 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	char byte;
 	struct vb_iov here = { here_at, 0, 1, 0 }, there = { there_at, 0, 1, 0 };
 
-	if (err == -ESRCH || err == -EPERM)
+	if (err == -ESRCH)
 		return VB_PEER_ENDED;
 	if (err == -ECANCELED)
 		return VB_PEER_NOT_READY;
-	vb_iov_slice(&there, list->sge, list->count, at, 1);
+	if (vb_copy_is_denied(err))
+		return VB_PEER_UNTOUCHABLE;
+	if (!vb_iov_slice(&there, list->sge, vb_recv_sge_count(&step->qp->remote, list), at, 1))
+		return VB_RECV_MEMORY;
 	vb_iov_add(&here, &byte, 1);
 	step->report.addr = (uintptr_t)there_at[0].iov_base;
 	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
@@ -54,8 +57,8 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 	ssize_t copied;
 
 	vb_iov_slice(&local, step->sge, step->sge_count, sq->offset, VB_PIECE);
-	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
-		     sq->offset, local.bytes);
+	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&step->qp->remote, list), sq->offset,
+		     local.bytes);
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
 		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0), copied);
@@ -90,12 +93,9 @@ static enum vb_step spoil(struct vb_step_context *step, const struct vb_claim *c
 static bool invalidate(struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
-	uint32_t rkey = step->wqe->imm;
-	const struct vb_key_entry *entry = vb_peer_key(remote->home, rkey, true);
 
-	step->report.key = rkey;
-	return entry && vb_mw_invalidate((struct vb_key_entry *)entry, rkey, remote->pd,
-					 remote->entry->qpn);
+	step->report.key = step->wqe->imm;
+	return vb_mw_invalidate(remote->home, step->wqe->imm, remote->pd, remote->entry->qpn);
 }
 
 static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *claim)
@@ -139,6 +139,14 @@ static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb
 	return spoil(step, claim, reason);
 }
 
+/* The target's memory was not the reason. */
+static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
+{
+	if (reason == VB_PEER_UNTOUCHABLE)
+		return vb_step_denied(step);
+	return reason == VB_PEER_ENDED ? vb_step_ended(step) : vb_step_complete(step, reason);
+}
+
 static enum vb_step place(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -148,8 +156,7 @@ static enum vb_step place(struct vb_step_context *step, const struct vb_claim *c
 		return spoil(step, claim, reason);
 	if (reason && reason != VB_PEER_NOT_READY) {
 		vb_recv_unclaim(remote, claim);
-		return reason == VB_PEER_ENDED ? vb_step_ended(step) :
-						 vb_step_complete(step, reason);
+		return not_placed(step, reason);
 	}
 	if (reason || step->qp->sq.offset < step->wqe->length) {
 		remote->taken = claim->index;
@@ -175,11 +182,11 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 		return vb_step_unanswered(step, reason);
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
-	reason = vb_recv_check(remote, &claim, length);
-	if (reason)
-		return refuse_receive(step, &claim, reason);
 	/* Within the process a copy needs no system call: nothing has to ride along. */
 	ride = remote->home->self ? NULL : vb_recv_ride(remote, &claim, length);
+	reason = vb_recv_check(remote, &claim, length, ride);
+	if (reason)
+		return refuse_receive(step, &claim, reason);
 	if (!ride)
 		return place(step, &claim);
 	if (!vb_step_gather(step, ride)) {
@@ -227,8 +234,10 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (copied == -ECANCELED)
 		return VB_PEER_NOT_READY;
-	if (copied == -ESRCH || copied == -EPERM)
+	if (copied == -ESRCH)
 		return VB_PEER_ENDED;
+	if (vb_copy_is_denied(copied))
+		return VB_PEER_UNTOUCHABLE;
 	if (copied != (ssize_t)local.bytes)
 		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY :
 									    VB_LOCAL_MEMORY;
@@ -258,10 +267,9 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 			reason = write_piece(step, address);
 		if (reason == VB_PEER_NOT_READY)
 			return VB_STEP_AGAIN;
-		if (reason == VB_PEER_ENDED)
-			return vb_step_ended(step);
-		if (reason == VB_LOCAL_MEMORY)
-			return vb_step_complete(step, reason);
+		if (reason == VB_PEER_ENDED || reason == VB_PEER_UNTOUCHABLE ||
+		    reason == VB_LOCAL_MEMORY)
+			return not_placed(step, reason);
 		if (reason)
 			return refuse_imm(step, reason);
 		if (step->qp->sq.offset < step->wqe->length)

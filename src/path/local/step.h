@@ -35,6 +35,11 @@ struct vb_step_context {
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason);
 /* Done for a reason that the target learns of as well. */
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet);
+/*
+ * The kernel lets us touch the target's memory no more. The message begins anew, by packets; so does
+ * everything behind it. Whatever it had taken was given back.
+ */
+enum vb_step vb_step_denied(struct vb_step_context *step);
 /* The process whose memory it was has ended. Of XRC it may be another one than that of the QP, which
  * then answers, as it does when it finds no such SRQ. */
 enum vb_step vb_step_ended(struct vb_step_context *step);

@@ -8,7 +8,7 @@
 
 static void drop(struct vb_qp *qp)
 {
-	atomic_fetch_add_explicit(&qp->entry->dropped, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&qp->lent->dropped, 1, memory_order_relaxed);
 }
 
 /* The frame as the receive gets it: in pieces, for the tag may be cut out and the FCS appended. */
@@ -58,7 +58,7 @@ static void fill(struct vb_remote *own, const struct vb_claim *claim, const stru
 		 const struct vb_message *message)
 {
 	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
-	unsigned count = list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX;
+	unsigned count = vb_recv_sge_count(own, list);
 	enum vb_reason reason;
 	uint32_t offset = 0;
 	bool lost;
@@ -79,10 +79,10 @@ static bool place(struct vb_qp *qp, const struct pieces *pieces, const struct vb
 	struct vb_claim claim = { .fit = pieces->length };
 	bool lost;
 
-	if (!vb_gate_open(atomic_load(&qp->entry->gate)) || !vb_recv_resolve(&own) ||
+	if (!vb_gate_open(vb_qp_gate(qp)) || !vb_recv_resolve(&own) ||
 	    own.rq_version & 1 || !vb_recv_claim(&own, &claim) || claim.too_short)
 		return false;
-	if (vb_recv_check(&own, &claim, pieces->length)) {
+	if (vb_recv_check(&own, &claim, pieces->length, false)) {
 		vb_recv_complete(&own, &claim, message, VB_RECV_KEY, &lost);
 		vb_target_fail(&own, VB_RECV_KEY, true);
 		return false;

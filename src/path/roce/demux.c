@@ -117,7 +117,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		    const struct vb_arrival *arrival)
 {
 	/* The gate closes before its owner has learnt of it. */
-	enum ibv_qp_state state = vb_gate_state(atomic_load(&wired->qp->entry->gate));
+	enum ibv_qp_state state = vb_gate_state(vb_qp_gate(wired->qp));
 
 	if (!can_receive(state)) {
 		vb_roce_count(wired->roce, VB_DROP_STATE);

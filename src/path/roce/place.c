@@ -61,10 +61,8 @@ static enum vb_reason complete(struct vb_wired *wired, const struct vb_claim *cl
 bool vb_place_invalidate(struct vb_wired *wired, uint32_t rkey)
 {
 	const struct vb_remote *own = &wired->resp.own;
-	const struct vb_key_entry *key = vb_peer_key(own->home, rkey, true);
 
-	return key &&
-	       vb_mw_invalidate((struct vb_key_entry *)key, rkey, own->pd, own->entry->qpn);
+	return vb_mw_invalidate(own->home, rkey, own->pd, own->entry->qpn);
 }
 
 static bool scatter(struct vb_wired *wired, const struct vb_claim *claim,
@@ -75,8 +73,8 @@ static bool scatter(struct vb_wired *wired, const struct vb_claim *claim,
 
 	if (__builtin_expect(!resp->own.home->self, 0))
 		return vb_home_scatter(wired, list, resp->offset, packet);
-	return vb_path_scatter(list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
-			       resp->offset, packet->payload_length, packet->payload);
+	return vb_path_scatter(list->sge, vb_recv_sge_count(&resp->own, list), resp->offset,
+			       packet->payload_length, packet->payload);
 }
 
 /* Shared queues: the receive is ours until the message ends. */
@@ -102,7 +100,8 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 		resp->offset = 0;
 	if ((uint64_t)resp->offset + packet->payload_length > VB_MSG_MAX)
 		return VB_PACKET_LENGTH;
-	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length);
+	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length,
+			       false);
 	if (reason)
 		return reason;
 	if (!scatter(wired, &claim, packet))

@@ -204,7 +204,7 @@ static void stop_reading(struct vb_wired *wired)
 	struct vb_responder *resp = &wired->resp;
 
 	if (resp->reply_head != resp->reply_tail &&
-	    vb_gate_state(atomic_load(&wired->qp->entry->gate)) == IBV_QPS_ERR)
+	    vb_gate_state(vb_qp_gate(wired->qp)) == IBV_QPS_ERR)
 		resp->reply_head = resp->reply_tail;
 }
 

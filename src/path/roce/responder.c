@@ -40,7 +40,8 @@ bool vb_responder_bind(struct vb_wired *wired)
 	}
 	vb_peer_get(own->peer);
 	own->keeps_head = wired->qp->type == IBV_QPT_UC;
-	own->next_recv = own->keeps_head ? atomic_load(&own->rq->head) : 0;
+	/* The local path may have brought messages before. */
+	own->next_recv = vb_rq_next_free(wired->qp->rq);
 	resp->bound = true;
 	return true;
 }

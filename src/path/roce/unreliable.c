@@ -18,7 +18,7 @@ enum {
 static void abandon(struct vb_wired *wired, enum vb_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
-	atomic_fetch_add(&wired->qp->entry->dropped, 1);
+	atomic_fetch_add(&wired->qp->lent->dropped, 1);
 	wired->resp.family = VB_FAMILY_UNKNOWN;
 	wired->resp.skipping = true;
 }
@@ -171,7 +171,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	};
 	struct vb_remote *own = &wired->resp.own;
 	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
-	unsigned count = list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX;
+	unsigned count = vb_recv_sge_count(own, list);
 	uint8_t grh[VB_GRH_SIZE] = { 0 };
 	enum vb_reason reason;
 	bool lost, placed;
@@ -192,7 +192,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 static void drop(struct vb_wired *wired, enum vb_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
-	atomic_fetch_add(&wired->qp->entry->dropped, 1);
+	atomic_fetch_add(&wired->qp->lent->dropped, 1);
 }
 
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
@@ -211,7 +211,7 @@ void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packe
 		drop(wired, VB_DROP_RECEIVE);
 		return;
 	}
-	if (vb_recv_check(&wired->resp.own, &claim, claim.fit)) {
+	if (vb_recv_check(&wired->resp.own, &claim, claim.fit, false)) {
 		vb_recv_complete(&wired->resp.own, &claim, &message, VB_RECV_KEY, &lost);
 		vb_target_fail(&wired->resp.own, VB_RECV_KEY, true);
 		drop(wired, VB_DROP_ACCESS);

@@ -20,6 +20,7 @@ bool vb_responder_bind_xrc(struct vb_wired *wired)
 	vb_peer_get(self);
 	vb_peer_get(self);
 	resp->own.entry = resp->answers.entry = wired->qp->entry;
+	resp->own.lent = resp->answers.lent = wired->qp->lent;
 	resp->bound = true;
 	return true;
 }
@@ -60,8 +61,8 @@ bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, ui
 	if (!packet->payload_length)
 		return true;
 	vb_iov_add(&local, (void *)(uintptr_t)packet->payload, packet->payload_length);
-	vb_iov_slice(&remote, list->sge, list->count < VB_SGE_MAX ? list->count : VB_SGE_MAX,
-		     offset, packet->payload_length);
+	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&wired->resp.own, list), offset,
+		     packet->payload_length);
 	return vb_copy(wired->resp.own.home, VB_TO_TARGET, &local, &remote) ==
 	       (ssize_t)packet->payload_length;
 }

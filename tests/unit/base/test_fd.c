@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,6 +30,22 @@ static int limit_set(rlim_t files)
 		return -1;
 	limit.rlim_cur = files;
 	return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static void an_eventfd_is_known_from_everything_else(void **state)
+{
+	int event = eventfd(0, EFD_CLOEXEC), ends[2], null = open("/dev/null", O_WRONLY);
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	assert_true(vb_fd_is_eventfd(event));
+	assert_false(vb_fd_is_eventfd(ends[1]));
+	assert_false(vb_fd_is_eventfd(null));
+	assert_false(vb_fd_is_eventfd(-1));
+	close(event);
+	close(ends[0]);
+	close(ends[1]);
+	close(null);
 }
 
 struct high_row {
@@ -103,6 +120,7 @@ static void closing_forgets_the_descriptor_so_that_twice_is_harmless(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_eventfd_is_known_from_everything_else),
 		cmocka_unit_test(a_descriptor_moves_to_the_upper_half_and_is_closed_at_exec),
 		cmocka_unit_test(a_descriptor_stays_where_it_is_when_there_is_no_room_above),
 		cmocka_unit_test(no_descriptor_stays_none_with_its_errno),

@@ -17,6 +17,7 @@
 enum { QPN = 0x1234, DEPTH = 4 };
 
 static struct vb_qp_entry entry;
+static struct vb_qp_lent *lent;
 static struct vb_cq_shared cq;
 static struct vb_remote remote;
 static struct vb_claim claim;
@@ -29,11 +30,15 @@ static void open_remote(bool many)
 	entry.qpn = QPN;
 	entry.pd = rig.pd->id;
 	atomic_store(&entry.gate, vb_gate(1, IBV_QPS_RTS));
+	entry.lent = vb_segment_lend(&rig.nic->seg, sizeof(*lent));
+	lent = vb_peer_qp_lent(rig.nic->self, &entry);
 	remote = (struct vb_remote){ .peer = rig.nic->self,
 				     .home = rig.nic->self,
 				     .pd = rig.pd->id,
 				     .entry = &entry,
+				     .lent = lent,
 				     .rq = sender_queue(),
+				     .rq_lent = sender_lent(),
 				     .cells = sender_cell(0),
 				     .spill = rq.spill,
 				     .sges = rq.sges,
@@ -43,7 +48,7 @@ static void open_remote(bool many)
 				     .ride_max = VB_INLINE_CELL,
 				     .many = many };
 	claim = (struct vb_claim){ 0 };
-	atomic_store(&rig.nic->seg.head->attention, 0);
+	atomic_store(&rig.nic->seg.lent->attention, 0);
 }
 
 static int open_one(void **state)
@@ -60,14 +65,15 @@ static int open_many(void **state)
 
 static int close_remote(void **state)
 {
-	atomic_store(&rig.nic->seg.head->attention, 0);
+	atomic_store(&rig.nic->seg.lent->attention, 0);
+	vb_segment_free(&rig.nic->seg, entry.lent, sizeof(*lent));
 	rq_close();
 	return 0;
 }
 
 static uint32_t attention(void)
 {
-	return atomic_load(&rig.nic->seg.head->attention);
+	return atomic_load(&rig.nic->seg.lent->attention);
 }
 
 /* A small message into the receive that was claimed. */
@@ -89,7 +95,7 @@ static void send_text(const char *text)
 	bool lost;
 
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, (uint32_t)strlen(text)), VB_OK);
+	assert_int_equal(vb_recv_check(&remote, &claim, (uint32_t)strlen(text), true), VB_OK);
 	assert_int_equal(complete(text, VB_OK, &lost), VB_OK);
 	assert_false(lost);
 }
@@ -165,15 +171,15 @@ static void what_is_not_used_is_given_back_to_the_end(void **state)
 static void the_limit_is_reported_once_when_fewer_are_left(void **state)
 {
 	post_ids(0, 4);
-	atomic_store(&remote.rq->limit, 2);
+	atomic_store(&remote.rq_lent->limit, 2);
 	send_text("a");
 	send_text("b");
-	assert_int_equal(atomic_load(&remote.rq->limit_reached), 0);
+	assert_int_equal(atomic_load(&remote.rq_lent->limit_reached), 0);
 	send_text("c");
-	assert_int_equal(atomic_exchange(&remote.rq->limit_reached, 0), 1);
-	assert_int_equal(atomic_load(&remote.rq->limit), 0);
+	assert_int_equal(atomic_exchange(&remote.rq_lent->limit_reached, 0), 1);
+	assert_int_equal(atomic_load(&remote.rq_lent->limit), 0);
 	send_text("d");
-	assert_int_equal(atomic_load(&remote.rq->limit_reached), 0);
+	assert_int_equal(atomic_load(&remote.rq_lent->limit_reached), 0);
 }
 
 /* --- checking --- */
@@ -185,12 +191,12 @@ static void room_and_keys_are_checked_in_this_order(void **state)
 	post_ids(0, 1);
 	assert_int_equal(post_list(1, &bad, 1), 0);
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE), VB_OK);
-	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1), VB_RECV_SHORT);
+	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE, true), VB_OK);
+	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, true), VB_RECV_SHORT);
 	remote.next_recv = 1;
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, 17), VB_RECV_SHORT);
-	assert_int_equal(vb_recv_check(&remote, &claim, 16), VB_RECV_KEY);
+	assert_int_equal(vb_recv_check(&remote, &claim, 17, true), VB_RECV_SHORT);
+	assert_int_equal(vb_recv_check(&remote, &claim, 16, true), VB_RECV_KEY);
 }
 
 static void keys_without_a_voucher_are_looked_up(void **state)
@@ -198,13 +204,59 @@ static void keys_without_a_voucher_are_looked_up(void **state)
 	struct vb_pd *other_pd;
 
 	post_ids(0, 1);
-	atomic_fetch_and(&sender_cell(0)->word, ~((uint64_t)VB_CELL_KEYS_OK << 8));
+	voucher_take_back(0);
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, 8), VB_OK);
+	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_OK);
 	assert_int_equal(vb_pd_alloc(&rig.ctx.verbs.context, &other_pd), 0);
 	remote.pd = other_pd->id;
-	assert_int_equal(vb_recv_check(&remote, &claim, 8), VB_RECV_KEY);
+	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_RECV_KEY);
 	assert_int_equal(vb_pd_dealloc(other_pd), 0);
+}
+
+/* --- cells that somebody has written at random --- */
+
+static void bytes_are_not_placed_for_what_a_cell_says(void **state)
+{
+	post_ids(0, 2);
+	assert_true(vb_recv_claim(&remote, &claim));
+	sender_cell(0)->posted_length = UINT32_MAX;
+	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE, false), VB_OK);
+	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, false), VB_RECV_SHORT);
+	voucher_take_back(0);
+	remote.pd++;
+	claim.word |= (uint64_t)VB_CELL_KEYS_OK << 8;
+	assert_int_equal(vb_recv_check(&remote, &claim, 8, false), VB_RECV_KEY);
+}
+
+static void a_receive_that_was_never_posted_takes_no_bytes(void **state)
+{
+	post_ids(0, 1);
+	atomic_store(&sender_cell(DEPTH + 1)->word,
+		     vb_cell_word(DEPTH + 1, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED));
+	sender_cell(DEPTH + 1)->posted_length = RECEIVE_SIZE;
+	remote.next_recv = DEPTH + 1;
+	assert_true(vb_recv_claim(&remote, &claim));
+	assert_int_equal(vb_recv_check(&remote, &claim, 0, false), VB_RECV_KEY);
+}
+
+static void a_hint_from_outside_of_the_ring_hides_no_receive(void **state)
+{
+	static const uint32_t hints[] = { 0, 2, 3, 100, INT32_MAX, 1u << 31, UINT32_MAX - 1 };
+
+	for (size_t i = 0; i < sizeof(hints) / sizeof(*hints); i++) {
+		post_ids(i, 1);
+		atomic_store(&remote.rq_lent->head, rq.tail - 1 + hints[i]);
+		send_text("found");
+		assert_polls((int64_t)i, NOTHING);
+	}
+}
+
+/* Elements behind the end of the list would be read from somewhere else. */
+static void a_list_is_no_longer_than_its_place(void **state)
+{
+	post_ids(0, 1);
+	sender_sges(0)->count = UINT32_MAX;
+	assert_int_equal(vb_recv_sge_count(&remote, sender_sges(0)), 4);
 }
 
 static void small_payload_rides_in_the_cell_or_behind_it(void **state)
@@ -285,7 +337,7 @@ static void bytes_that_ride_find_out_that_their_region_went(void **state)
 
 	assert_int_equal(post_list(7, &sge, 1), 0);
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, 1), VB_OK);
+	assert_int_equal(vb_recv_check(&remote, &claim, 1, true), VB_OK);
 	assert_int_equal(vb_mr_deregister(region), 0);
 	assert_int_equal(complete("x", VB_OK, &lost), VB_RECV_KEY);
 	assert_false(lost);
@@ -324,12 +376,12 @@ static void a_full_completion_queue_fails_the_message_and_completes_nothing(void
 static void the_first_failure_closes_the_gate_and_is_the_one_reported(void **state)
 {
 	vb_target_fail(&remote, VB_RKEY_RANGE, false);
-	assert_int_equal(atomic_load(&entry.gate), vb_gate(1, IBV_QPS_ERR));
+	assert_true(vb_gate_is_closed(lent, atomic_load(&entry.gate)));
 	vb_target_fail(&remote, VB_QP_RIGHT, true);
-	assert_int_equal(atomic_load(&entry.attention), VB_QP_ATTN_FAIL | VB_RKEY_RANGE);
+	assert_int_equal(atomic_load(&lent->attention), VB_QP_ATTN_FAIL | VB_RKEY_RANGE);
 	assert_true(attention() & VB_ATTN_QP);
 	assert_true(
-		atomic_exchange(&rig.nic->seg.head->qp_attention[QPN % VB_QP_PER_SLOT / 64], 0) &
+		atomic_exchange(&rig.nic->seg.lent->qp_attention[QPN % VB_QP_PER_SLOT / 64], 0) &
 		1ull << QPN % 64);
 }
 
@@ -393,6 +445,10 @@ int main(void)
 		MANY(a_datagram_that_does_not_fit_leaves_the_receive),
 		MANY(what_is_not_used_is_given_back_to_the_end),
 		MANY(the_limit_is_reported_once_when_fewer_are_left),
+		ONE(bytes_are_not_placed_for_what_a_cell_says),
+		ONE(a_receive_that_was_never_posted_takes_no_bytes),
+		MANY(a_hint_from_outside_of_the_ring_hides_no_receive),
+		ONE(a_list_is_no_longer_than_its_place),
 		ONE(room_and_keys_are_checked_in_this_order),
 		ONE(keys_without_a_voucher_are_looked_up),
 		MANY(keys_without_a_voucher_are_looked_up),

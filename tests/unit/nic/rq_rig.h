@@ -80,7 +80,7 @@ static inline int64_t poll_one(void)
 		assert_int_equal(vb_cell_state(word), VB_CELL_DONE);
 		id = (int64_t)vb_rq_twin(&rq, index)->wr_id;
 		if (cell->where != VB_PAYLOAD_PLACED)
-			vb_rq_scatter(&rq, cell, index);
+			vb_rq_scatter(&rq, cell, index, cell->where, cell->byte_length);
 		vb_rq_consume(&rq, index);
 	}
 	vb_spin_unlock(rq.consumer_lock);
@@ -102,6 +102,11 @@ static inline struct vb_rq_shared *sender_queue(void)
 	return vb_peer_at(rig.nic->self, rq.shared_offset, sizeof(struct vb_rq_shared));
 }
 
+static inline struct vb_rq_lent *sender_lent(void)
+{
+	return vb_peer_lent_at(rig.nic->self, sender_queue()->lent, sizeof(struct vb_rq_lent));
+}
+
 static inline struct vb_cell *sender_cell(uint32_t index)
 {
 	struct vb_rq_shared *shared = sender_queue();
@@ -111,13 +116,20 @@ static inline struct vb_cell *sender_cell(uint32_t index)
 	return &cells[index & shared->mask];
 }
 
-static inline const struct vb_recv_sges *sender_sges(uint32_t index)
+static inline struct vb_recv_sges *sender_sges(uint32_t index)
 {
 	struct vb_rq_shared *shared = sender_queue();
-	const uint8_t *sges = vb_peer_at(rig.nic->self, shared->sges,
+	uint8_t *sges = vb_peer_at(rig.nic->self, shared->sges,
 					 (shared->mask + 1ull) * shared->sges_stride);
 
-	return (const void *)(sges + (size_t)(index & shared->mask) * shared->sges_stride);
+	return (void *)(sges + (size_t)(index & shared->mask) * shared->sges_stride);
+}
+
+/* Nobody vouches for the keys of a receive any more. */
+static inline void voucher_take_back(uint32_t index)
+{
+	atomic_fetch_and(&sender_sges(index)->flags, ~(uint32_t)VB_CELL_KEYS_OK);
+	atomic_fetch_and(&sender_cell(index)->word, ~((uint64_t)VB_CELL_KEYS_OK << 8));
 }
 
 static inline uint64_t word_of(uint32_t index)
@@ -166,7 +178,7 @@ static inline void give_back(uint32_t index)
 	assert_cell(index, VB_CELL_TAKEN);
 	atomic_store(&sender_cell(index)->word,
 		     vb_cell_word(index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
-	atomic_store(&sender_queue()->returned, 1);
+	atomic_store(&sender_lent()->returned, 1);
 }
 
 #endif

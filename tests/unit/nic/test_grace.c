@@ -48,7 +48,8 @@ static int open_peer(void **state)
 	peer = vb_peer_new();
 	assert_non_null(peer);
 	peer->slot = own_slot + 1;
-	peer->memfd = dup(peer_seg.memfd);
+	peer->memfd = dup(peer_seg.shown_fd);
+	peer->lent_memfd = dup(peer_seg.parts[VB_PART_LENT].memfd);
 	assert_int_equal(vb_peer_map(peer, own_slot + 1), 0);
 	vb_list_append(&rig.nic->peers, &peer->node);
 	cells = vb_segment_at(&peer_seg, offset);

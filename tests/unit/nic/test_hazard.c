@@ -194,7 +194,8 @@ static int open_peer(void **state)
 	peer = vb_peer_new();
 	assert_non_null(peer);
 	peer->slot = other_slot;
-	peer->memfd = dup(peer_seg.memfd);
+	peer->memfd = dup(peer_seg.shown_fd);
+	peer->lent_memfd = dup(peer_seg.parts[VB_PART_LENT].memfd);
 	assert_int_equal(vb_peer_map(peer, other_slot), 0);
 	page = vb_segment_at(&peer_seg, offset);
 	peer_thread.hazard = &page[0];

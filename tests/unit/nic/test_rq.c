@@ -130,7 +130,7 @@ static void it_is_full_at_its_depth_and_a_poll_makes_room(void **state)
 static void a_sender_that_waits_is_found_once(void **state)
 {
 	assert_false(vb_rq_take_waiting(&rq));
-	atomic_store(&sender_queue()->waiting, 1);
+	atomic_store(&sender_lent()->waiting, 1);
 	assert_true(vb_rq_take_waiting(&rq));
 	assert_false(vb_rq_take_waiting(&rq));
 }
@@ -180,7 +180,7 @@ static void start_at(uint32_t index)
 	rq.tail = index;
 	atomic_store(&rq.head, index);
 	atomic_store(&rq.shared->tail, index);
-	atomic_store(&rq.shared->head, index);
+	atomic_store(&rq.lent->head, index);
 }
 
 static void indexes_go_on_beyond_32_bits(void **state)
@@ -209,6 +209,54 @@ static void a_taken_cell_is_skipped(void **state)
 	finish(0);
 	assert_polls(0, NOTHING);
 	assert_true(vb_rq_empty(&rq));
+}
+
+static void assert_flushes(uint64_t id, enum vb_cell_state state)
+{
+	uint64_t word;
+
+	assert_non_null(vb_rq_flush_next(&rq, &word));
+	assert_int_equal(vb_rq_twin(&rq, vb_cell_index(word))->wr_id, id);
+	assert_int_equal(vb_cell_state(word), state);
+	assert_int_equal(word_of(vb_cell_index(word)), word);
+	vb_rq_consume(&rq, vb_cell_index(word));
+}
+
+/* Nobody of ours writes it like this: it completes nothing, its own receive included. */
+static void a_completion_under_another_index_is_none(void **state)
+{
+	post_ids(0, 3);
+	atomic_store(&sender_cell(0)->word, vb_cell_word(2, 0, 0, VB_CELL_DONE));
+	finish(1);
+	assert_polls(1, NOTHING);
+	assert_int_equal(atomic_load(&rq.held), 2);
+	assert_flushes(0, VB_CELL_FLUSHED);
+	assert_flushes(2, VB_CELL_FLUSHED);
+	assert_int_equal(atomic_load(&rq.held), 0);
+}
+
+static void what_is_not_posted_is_not_consumed(void **state)
+{
+	post_ids(0, 1);
+	vb_rq_consume(&rq, 5);
+	vb_rq_consume(&rq, 2 * (rq.mask + 1));
+	assert_int_equal(atomic_load(&rq.held), 1);
+	finish(0);
+	assert_polls(0, NOTHING);
+}
+
+/* Where a wire that takes over from the local path goes on. */
+static void the_next_message_takes_the_first_receive_that_is_not_done(void **state)
+{
+	assert_int_equal(vb_rq_next_free(&rq), 0);
+	post_ids(0, 3);
+	assert_int_equal(vb_rq_next_free(&rq), 0);
+	finish(0);
+	finish(1);
+	assert_int_equal(vb_rq_next_free(&rq), 2);
+	assert_polls(0, 1);
+	finish(2);
+	assert_int_equal(vb_rq_next_free(&rq), 3);
 }
 
 static void the_oldest_completion_comes_first(void **state)
@@ -386,7 +434,7 @@ static void reset_forgets_what_is_posted_and_what_is_done(void **state)
 	if (rq.many)
 		take(0, 1);
 	finish(0);
-	atomic_store(&sender_queue()->waiting, 1);
+	atomic_store(&sender_lent()->waiting, 1);
 	assert_int_equal(vb_rq_reset(&rq), 0);
 	assert_false(vb_rq_take_waiting(&rq));
 	assert_as_new();
@@ -428,17 +476,6 @@ static void reset_forgets_also_where_the_index_is_0_again(void **state)
 	assert_int_equal(rq.tail, 0);
 	assert_int_equal(vb_rq_reset(&rq), 0);
 	assert_true(vb_rq_empty(&rq));
-}
-
-static void assert_flushes(uint64_t id, enum vb_cell_state state)
-{
-	uint64_t word;
-
-	assert_non_null(vb_rq_flush_next(&rq, &word));
-	assert_int_equal(vb_rq_twin(&rq, vb_cell_index(word))->wr_id, id);
-	assert_int_equal(vb_cell_state(word), state);
-	assert_int_equal(word_of(vb_cell_index(word)), word);
-	vb_rq_consume(&rq, vb_cell_index(word));
 }
 
 static void a_flush_completes_the_rest_in_order_and_keeps_what_was_done(void **state)
@@ -497,6 +534,9 @@ int main(void)
 		ONE(indexes_go_on_beyond_32_bits),
 		MANY(indexes_go_on_beyond_32_bits),
 		MANY(a_taken_cell_is_skipped),
+		MANY(a_completion_under_another_index_is_none),
+		MANY(what_is_not_posted_is_not_consumed),
+		ONE(the_next_message_takes_the_first_receive_that_is_not_done),
 		MANY(the_oldest_completion_comes_first),
 		MANY(taken_receives_count_as_posted),
 		MANY(a_stopped_sender_does_not_hold_up_posting_and_polling),

@@ -199,18 +199,40 @@ static void open_receives_of_a_region_lose_their_voucher_and_no_others(void **st
 	assert_int_equal(vb_mr_deregister(other), 0);
 }
 
-static void consumed_receives_are_not_touched(void **state)
+static void with_one_sender_nothing_is_ever_given_back(void **state)
 {
-	uint64_t before;
+	post_ids(0, rq.depth);
+	atomic_store(&sender_cell(0)->word, vb_cell_word(0, 0, 0, VB_CELL_RETURNED));
+	atomic_store(&sender_lent()->returned, 1);
+	vb_rq_collect_all_returned(rig.nic);
+	assert_int_equal(rq.tail, rq.depth);
+	assert_cell(0, VB_CELL_RETURNED);
+}
 
+/* A cell can be made to look as if it were posted still. */
+static void consumed_receives_lose_their_voucher_too(void **state)
+{
 	post_ids(0, 1);
 	finish(0);
 	assert_polls(0);
-	/* As if the flag had been left in the word. */
-	before = vb_cell_word(0, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED);
-	atomic_store(&sender_cell(0)->word, before);
+	atomic_store(&sender_cell(0)->word, vb_cell_word(0, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED));
 	vb_rq_forget_keys(rig.nic, mr);
-	assert_int_equal(word_of(0), before);
+	assert_int_equal(atomic_load(&sender_sges(0)->flags), 0);
+	assert_int_equal(word_of(0), vb_cell_word(0, 0, 0, VB_CELL_POSTED));
+}
+
+/* What rides is moved by the poll: into memory that is the application's again, if a cell lies. */
+static void nothing_is_moved_into_a_region_that_is_gone(void **state)
+{
+	struct vb_mr *gone = mr;
+
+	post_ids(0, 2);
+	mr = NULL;
+	assert_int_equal(vb_mr_deregister(gone), 0);
+	atomic_fetch_or(&sender_cell(0)->word, (uint64_t)VB_CELL_KEYS_OK << 8);
+	finish_with(0, "x", 1);
+	assert_polls(0, NOTHING);
+	assert_int_equal(memory[0], 0);
 }
 
 static void what_rode_along_is_moved_before_the_memory_goes(void **state)
@@ -322,12 +344,12 @@ static void a_voucher_taken_back_while_its_receive_is_posted_again_stays_away(vo
 	vb_spin_lock(&rq.lock);
 	assert_int_equal(pthread_create(&thread, NULL, collect, NULL), 0);
 	assert_int_equal(pthread_getcpuclockid(thread, &clock), 0);
-	while (atomic_load(&sender_queue()->returned))
+	while (atomic_load(&sender_lent()->returned))
 		sched_yield();
 	/* It waits for the lock once it has run for far longer than the way there takes. */
 	for (began = cpu_ns(clock); cpu_ns(clock) < began + 1000000;)
 		sched_yield();
-	atomic_fetch_and(&sender_cell(0)->word, ~((uint64_t)VB_CELL_KEYS_OK << 8));
+	voucher_take_back(0);
 	vb_spin_unlock(&rq.lock);
 	pthread_join(thread, NULL);
 	assert_int_equal(word_of(2), vb_cell_word(2, 0, 0, VB_CELL_POSTED));
@@ -356,7 +378,9 @@ int main(void)
 		ONE(with_one_sender_nothing_is_ever_taken),
 		ONE(open_receives_of_a_region_lose_their_voucher_and_no_others),
 		MANY(open_receives_of_a_region_lose_their_voucher_and_no_others),
-		ONE(consumed_receives_are_not_touched),
+		ONE(with_one_sender_nothing_is_ever_given_back),
+		ONE(consumed_receives_lose_their_voucher_too),
+		ONE(nothing_is_moved_into_a_region_that_is_gone),
 		ONE(what_rode_along_is_moved_before_the_memory_goes),
 		ONE(receives_of_other_regions_are_not_settled),
 		ONE(a_lying_length_stays_within_what_can_ride_and_what_is_posted),

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -101,6 +103,11 @@ static void the_same_blocks_serve_for_ever(void **state)
 	assert_int_equal(atomic_load(&seg.head->extent_count), extents);
 }
 
+static uint64_t end_of(uint32_t extent)
+{
+	return seg.head->extents[extent].offset + seg.head->extents[extent].size;
+}
+
 static void it_grows_by_extents_and_what_was_there_stays(void **state)
 {
 	uint64_t at[64];
@@ -112,7 +119,7 @@ static void it_grows_by_extents_and_what_was_there_stays(void **state)
 		memset(vb_segment_at(&seg, at[i]), i + 1, 100000);
 	}
 	count = atomic_load(&seg.head->extent_count);
-	assert_in_range(count, 2, 16);
+	assert_in_range(count, 3, 17);
 	for (int i = 0; i < 64; i++) {
 		const uint8_t *bytes = vb_segment_at(&seg, at[i]);
 
@@ -120,12 +127,11 @@ static void it_grows_by_extents_and_what_was_there_stays(void **state)
 		assert_int_equal(bytes[99999], i + 1);
 	}
 	/* Extents lie one behind the other and inside the file, for peers to map. */
-	for (uint32_t i = 1; i < count; i++)
-		assert_int_equal(seg.head->extents[i].offset,
-				 seg.head->extents[i - 1].offset + seg.head->extents[i - 1].size);
-	assert_int_equal(fstat(seg.memfd, &st), 0);
-	assert_int_equal(st.st_size,
-			 seg.head->extents[count - 1].offset + seg.head->extents[count - 1].size);
+	assert_int_equal(seg.head->extents[1].offset, VB_LENT);
+	for (uint32_t i = 2; i < count; i++)
+		assert_int_equal(seg.head->extents[i].offset, end_of(i == 2 ? 0 : i - 1));
+	assert_int_equal(fstat(seg.shown_fd, &st), 0);
+	assert_int_equal(st.st_size, end_of(count - 1));
 }
 
 static void a_block_larger_than_everything_so_far_gets_an_extent(void **state)
@@ -139,9 +145,86 @@ static void the_head_says_whose_it_is(void **state)
 	assert_int_equal(seg.head->magic, VB_SEGMENT_MAGIC);
 	assert_int_equal(seg.head->layout_version, VB_LAYOUT_VERSION);
 	assert_int_equal(seg.head->slot, SLOT);
-	assert_int_equal(fcntl(seg.memfd, F_GETFD), FD_CLOEXEC);
-	assert_true(fcntl(seg.memfd, F_GET_SEALS) & F_SEAL_SHRINK);
-	assert_true(ftruncate(seg.memfd, 4096) && errno == EPERM);
+}
+
+static void neither_part_can_become_shorter_or_be_sealed_by_a_peer(void **state)
+{
+	for (int i = 0; i < VB_PARTS; i++) {
+		int fd = seg.parts[i].memfd;
+
+		assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+		assert_true(vb_file_stays(fd));
+		assert_true(ftruncate(fd, 4096) && errno == EPERM);
+		assert_true(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) && errno == EPERM);
+	}
+}
+
+/* Whatever a peer does with its descriptor: the one that it holds is all that it has. */
+static void peers_can_only_read_what_is_shown(void **state)
+{
+	struct stat st;
+	void *map;
+
+	assert_int_equal(fcntl(seg.shown_fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(fcntl(seg.shown_fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_ptr_equal(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, seg.shown_fd, 0),
+			 MAP_FAILED);
+	map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, seg.shown_fd, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	assert_int_equal(*(uint64_t *)map, VB_SEGMENT_MAGIC);
+	assert_true(mprotect(map, 4096, PROT_READ | PROT_WRITE) && errno == EACCES);
+	assert_true(write(seg.shown_fd, "x", 1) < 0 && errno == EBADF);
+	munmap(map, 4096);
+	assert_int_equal(fstat(seg.shown_fd, &st), 0);
+	assert_int_equal(st.st_mode & 07777, S_IRUSR | S_IWUSR);
+}
+
+static int opened_anew_by_another_user(const void *arg)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", *(const int *)arg);
+	child_check(!setresgid(65534, 65534, 65534) && !setresuid(65534, 65534, 65534));
+	child_check(open(path, O_RDWR) < 0 && errno == EACCES);
+	child_check(fchmod(*(const int *)arg, 0666) && errno == EPERM);
+	return 0;
+}
+
+static void a_peer_that_has_become_another_user_cannot_open_it_for_writing(void **state)
+{
+	if (geteuid())
+		skip();
+	assert_child_passes(opened_anew_by_another_user, &seg.shown_fd);
+}
+
+static void the_two_parts_have_memory_of_their_own(void **state)
+{
+	uint64_t lent = vb_segment_lend(&seg, 64), shown = vb_segment_alloc(&seg, 64);
+
+	assert_true(lent & VB_LENT);
+	assert_false(shown & VB_LENT);
+	vb_segment_free(&seg, lent, 64);
+	assert_false(vb_segment_alloc(&seg, 64) & VB_LENT);
+	assert_int_equal(vb_segment_lend(&seg, 64), lent);
+}
+
+static void other_files_than_sealed_memfds_may_become_shorter(void **state)
+{
+	FILE *file = tmpfile();
+	int memfd = memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING), pipe_fds[2];
+
+	assert_non_null(file);
+	assert_int_equal(pipe(pipe_fds), 0);
+	assert_false(vb_file_stays(fileno(file)));
+	assert_false(vb_file_stays(pipe_fds[0]));
+	assert_false(vb_file_stays(-1));
+	assert_false(vb_file_stays(memfd));
+	assert_int_equal(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_true(vb_file_stays(memfd));
+	fclose(file);
+	close(memfd);
+	close(pipe_fds[0]);
+	close(pipe_fds[1]);
 }
 
 static void what_lies_outside_has_no_address(void **state)
@@ -188,7 +271,7 @@ static int created_above_the_file_limit(const void *arg)
 
 	child_check(!limit_set(RLIMIT_FSIZE, 4096));
 	child_check(vb_segment_create(&mine, SLOT) == -EFBIG);
-	child_check(mine.memfd == -1);
+	child_check(mine.shown_fd == -1 && mine.parts[VB_PART_SHOWN].memfd == -1);
 	child_check(!signal_is_blocked_or_pending(SIGXFSZ));
 	return 0;
 }
@@ -272,6 +355,11 @@ int main(void)
 		TEST(it_grows_by_extents_and_what_was_there_stays),
 		TEST(a_block_larger_than_everything_so_far_gets_an_extent),
 		TEST(the_head_says_whose_it_is),
+		TEST(neither_part_can_become_shorter_or_be_sealed_by_a_peer),
+		TEST(peers_can_only_read_what_is_shown),
+		TEST(a_peer_that_has_become_another_user_cannot_open_it_for_writing),
+		TEST(the_two_parts_have_memory_of_their_own),
+		cmocka_unit_test(other_files_than_sealed_memfds_may_become_shorter),
 		TEST(what_lies_outside_has_no_address),
 		TEST(more_than_any_extent_can_hold_is_out_of_memory),
 		cmocka_unit_test(a_file_size_limit_is_an_error_and_not_a_signal_at_creation),

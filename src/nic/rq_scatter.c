@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Payload that rode in a cell goes to where its receive wants it. The bytes are a sender's; where
+ * they go, and how many fit, is what the owner knows of the receive.
+ */
+#include "nic/odp.h"
+#include "nic/rq.h"
+
+#include <string.h>
+
+static bool scatter_list(const struct vb_recv_wqe *twin, const uint8_t *from, uint32_t left)
+{
+	for (unsigned i = 0; left && i < twin->sge_count; i++) {
+		uint32_t part = twin->sge[i].length < left ? twin->sge[i].length : left;
+		void *to = (void *)(uintptr_t)twin->sge[i].addr;
+
+		if (!(twin->flags & VB_CELL_PLACE))
+			memcpy(to, from, part);
+		else if (!vb_user_write(to, from, part))
+			return false;
+		from += part;
+		left -= part;
+	}
+	return true;
+}
+
+/* Nobody vouches for its keys, or a region went since: what is there now? */
+static bool keys_cover(const struct vb_rq *rq, const struct vb_recv_wqe *twin)
+{
+	for (unsigned i = 0; i < twin->sge_count; i++)
+		if (!vb_peer_key_covers(rq->nic->self, rq->pd->id, &twin->sge[i]))
+			return false;
+	return true;
+}
+
+bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
+		   enum vb_cell_where where, uint32_t length)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+	bool rode = where == VB_PAYLOAD_INLINE;
+	const uint8_t *from = rode ? cell->payload :
+				     rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
+	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
+
+	/* The commonest of all, a word, needs no call. */
+	if (length == 8 && twin->flags == VB_CELL_KEYS_OK && twin->sge_count &&
+	    twin->sge[0].length >= 8) {
+		memcpy((void *)(uintptr_t)twin->sge[0].addr, from, 8);
+		return true;
+	}
+	if (__builtin_expect(!(twin->flags & VB_CELL_KEYS_OK), 0) && !keys_cover(rq, twin))
+		return false;
+	return scatter_list(twin, from, length < limit ? length : limit);
+}
