@@ -5,7 +5,7 @@
 
 static void flush_ready(struct vb_qp *qp)
 {
-	atomic_store(&qp->flush_ready, 1);
+	atomic_store(&qp->receives.flush_ready, 1);
 	/* Receives of an SRQ are not this QP's to flush; the event says that no more will come. */
 	if (qp->srq || qp->type == IBV_QPT_XRC_RECV) {
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -13,7 +13,7 @@ static void flush_ready(struct vb_qp *qp)
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!vb_rq_empty(qp->rq))
-		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
+		vb_cq_notify(qp->recv_cq, qp->receives.bit, true);
 }
 
 static bool enter_error(struct vb_qp *qp, bool held)
@@ -98,7 +98,8 @@ void vb_qp_flush_cancel(struct vb_qp *qp)
 		qp->flush_pending = false;
 		vb_nic_flush_count(qp->nic, -1);
 	}
-	atomic_store(&qp->flush_ready, 0);
+	atomic_store(&qp->receives.flush_ready, 0);
+	atomic_store(&qp->flush_posted, true); /* the next flush has a time of its own */
 	vb_spin_unlock(&qp->state_lock);
 }
 
