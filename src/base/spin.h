@@ -20,6 +20,16 @@ static inline void vb_cpu_relax(void)
 #endif
 }
 
+/* Asks for a line that another CPU has, before the work that can go on meanwhile. */
+static inline void vb_prefetch_to_write(const void *line)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
 static inline bool vb_spin_try(struct vb_spin *lock)
 {
 	return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&

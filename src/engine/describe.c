@@ -107,7 +107,7 @@ static uint32_t receives_posted(struct vb_rq *rq)
 	vb_spin_lock(&rq->lock);
 	tail = rq->tail;
 	vb_spin_unlock(&rq->lock);
-	return tail - atomic_load(&rq->head);
+	return tail - (uint32_t)atomic_load(&rq->head);
 }
 
 static void add_srq(struct listing *listing, struct vb_srq *srq)

@@ -83,9 +83,10 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 	};
 	struct vb_nic *nic = qp->nic;
 	struct vb_cq *cq = qp->send_cq;
-	uint16_t bit = qp->send_bit;
+	uint32_t bit = qp->sends.bit;
 	enum vb_run_verdict verdict;
 
+	vb_cq_prefetch_number(cq->shared, vb_cq_own_asks(cq));
 	do
 		verdict = run.thread ? run_here(&run) : VB_RUN_MORE;
 	while (verdict != VB_RUN_WIRE && !release(&run, verdict));

@@ -44,9 +44,9 @@ bool vb_recv_resolve(struct vb_remote *remote)
 				     sizeof(*remote->cq));
 	if (!rq || !remote->cq || !remote->lent)
 		return false;
-	remote->ride_max = vb_cq_asks(remote->cq) & VB_CQ_STAMPS ? 0 : VB_INLINE_CELL;
 	remote->rq = rq;
-	remote->ready_bit = srq ? 0 : remote->entry->ready_bit;
+	remote->ready_bit = READ_ONCE(*(srq ? &srq->ready_bit : &remote->entry->ready_bit));
+	remote->ready = NULL;
 	return resolve_ring(remote, peer, rq);
 }
 
@@ -126,6 +126,8 @@ static bool take_any(struct vb_remote *remote, struct vb_claim *claim)
 
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim)
 {
+	claim->asks = vb_cq_asks(remote->cq);
+	vb_cq_prefetch_number(remote->cq, claim->asks);
 	if (!remote->many)
 		return claim_next(remote, claim);
 	if (remote->holds_taken) {
@@ -200,7 +202,7 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 {
 	if (vb_cell_flags(claim->word) & VB_CELL_PLACE)
 		return NULL;
-	if (length <= remote->ride_max)
+	if (length <= (claim->asks & VB_CQ_ORDERED ? VB_INLINE_STAMPED : VB_INLINE_CELL))
 		return claim->cell->payload;
 	if (length <= VB_SPILL)
 		return remote->spill + (size_t)(claim->index & remote->mask) * VB_SPILL;
@@ -222,12 +224,11 @@ static void describe(const struct vb_remote *remote, struct vb_cell *cell,
 	cell->slid = message->slid;
 }
 
-/* What few CQs ask for. False: it overran. */
-__attribute__((cold, noinline)) static bool account(struct vb_remote *remote, struct vb_cell *cell)
+static void stamp(const struct vb_remote *remote, const struct vb_claim *claim)
 {
-	if (vb_cq_asks(remote->cq) & VB_CQ_STAMPS)
-		cell->stamp = vb_device_clock();
-	return vb_cq_account(remote->cq);
+	claim->cell->stamped = (claim->asks & VB_CQ_ORDERED) != 0;
+	if (claim->cell->stamped)
+		claim->cell->stamp = vb_cq_stamp(remote->cq, claim->asks);
 }
 
 enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
@@ -269,13 +270,27 @@ static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim 
 	return vb_recv_check(remote, &now, length, true);
 }
 
+/* Where the ready bit is: its CQ may have had few queues when we connected. */
+static bool find_ready(struct vb_remote *remote)
+{
+	uint32_t page = remote->ready_bit / VB_READY_PAGE % VB_READY_PAGES;
+	uint64_t offset;
+
+	if (__builtin_expect(remote->ready != NULL, 1))
+		return true;
+	offset = atomic_load(&remote->cq->ready_pages[page]);
+	if (offset)
+		remote->ready = vb_peer_lent_at(remote->home, offset, sizeof(*remote->ready));
+	return remote->ready;
+}
+
 void vb_recv_announce(struct vb_remote *remote, bool solicited)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
 	/* commit was the fence between the completion and these looks. */
-	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed))
-		vb_cq_set_ready(cq, remote->ready_bit);
+	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed) && find_ready(remote))
+		vb_cq_set_ready(cq, remote->ready, remote->ready_bit);
 	if (vb_cq_disarm(cq, solicited)) {
 		atomic_fetch_add(&cq->fired, 1);
 		vb_peer_attend(remote->home, VB_ATTN_CQ);
@@ -290,13 +305,15 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	uint64_t word = claim->word;
 
 	*lost = false;
-	if (__builtin_expect(vb_cq_asks(remote->cq), 0) && !account(remote, claim->cell)) {
+	if (__builtin_expect(vb_cq_asks(remote->cq) & VB_CQ_COUNTS, 0) &&
+	    !vb_cq_account(remote->cq)) {
 		vb_recv_unclaim(remote, claim);
 		vb_peer_attend(remote->home, VB_ATTN_CQ);
 		return VB_TARGET_CQ_OVERRUN;
 	}
 	do {
 		describe(remote, claim->cell, message, shown);
+		stamp(remote, claim);
 		commitment = commit(remote, claim, &word);
 		if (commitment == KEYS_WENT && !shown)
 			shown = keys_went(remote, claim, word, message->length);

@@ -24,6 +24,7 @@ struct vb_message {
 struct vb_claim {
 	uint32_t fit;   /* in: a datagram of this size must fit, or nothing is taken; 0: any */
 	bool too_short; /* out: it did not */
+	uint32_t asks;  /* of the CQ, looked at once: a stamp takes room from the payload */
 	uint32_t index;
 	uint64_t word;
 	struct vb_cell *cell;

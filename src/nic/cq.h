@@ -3,28 +3,78 @@
  * Completion queues. A CQ holds no entries: send completions wait in the send queues, receive
  * completions in the cells of the receive queues, and a poll looks at the attached queues, all
  * of them when they are few, those with a ready bit when they are many.
+ *
+ * What happened first is polled first, from whichever queue. If more than one is attached, each
+ * completion carries a stamp, taken just before it becomes visible, and a poll takes the lowest
+ * (cq_poll.c).
  */
 #ifndef VB_NIC_CQ_H
 #define VB_NIC_CQ_H
 
+#include "base/clock.h"
 #include "nic/channel.h"
 #include "nic/pd.h"
 
+struct vb_arrivals;
+struct vb_qp;
 struct vb_rq;
 struct vb_sq;
 
-enum { VB_CQ_FEW = 8 }; /* QPs that a poll looks at without ready bits */
+enum { VB_CQ_FEW = 16 }; /* queues that a poll looks at without ready bits */
+#define VB_NO_COMPLETION UINT64_MAX /* in place of a stamp: the queue is empty */
 
-struct vb_wc_node { /* a completion that lies in no queue: of a shared receive queue that another
-		     * CQ's poll came upon, or of tag matching */
+/* Where completions wait. */
+enum vb_cq_kind {
+	VB_CQ_SENDS,
+	VB_CQ_RECEIVES, /* of one sender */
+	VB_CQ_ARRIVALS, /* of many senders: the QP's own queue, an SRQ's for the QP, an XRC SRQ */
+	VB_CQ_LOOSE,    /* in no queue but in nodes: tag matching */
+};
+
+/* A queue that is attached to a CQ. A QP has two, an XRC SRQ one; under the poll lock. */
+struct vb_cq_queue {
+	uint32_t kind;          /* enum vb_cq_kind */
+	_Atomic uint32_t flush_ready; /* its QP is in ERR, no sender inside: receives may be flushed */
+	/* A word that tells whether there may be a completion: SENDS, if it is not the value;
+	 * RECEIVES, if it is. The others have none. */
+	const _Atomic uint64_t *watch;
+	uint64_t watch_value;
+	struct vb_sq *sq;
+	struct vb_rq *rq;
+	uint64_t stamp;         /* while it is in the heap: of its first completion */
+	uint32_t place;         /* in cq->queues */
+	struct vb_arrivals *arrivals; /* ARRIVALS: in rq */
+	struct vb_loose *loose;
+	struct vb_qp *qp;       /* whose queue it is; NULL: an SRQ's */
+	struct vb_cq *cq;
+	uint32_t bit;           /* its ready bit */
+	uint32_t depth;         /* completions that it can bring */
+};
+
+/* Completions in the order in which they were made. */
+struct vb_loose {
+	struct vb_spin lock;
+	struct vb_list nodes;    /* struct vb_wc_node */
+	_Atomic uint32_t count;
+};
+
+struct vb_wc_node {
 	struct vb_list node;
-	uint32_t qpn;   /* goes with this QP; 0: stays */
-	uint64_t stamp; /* if the CQ asks for it */
+	uint64_t stamp; /* if the CQ asks for one */
 	struct ibv_wc wc;
 	struct ibv_wc_tm_info tm;
-	const void *owner;         /* goes with this object; NULL: none */
 	_Atomic uint32_t *polled;  /* is set to ... when it is polled; NULL: nothing is */
 	uint32_t polled_to;
+};
+
+union vb_cq_bit {
+	struct vb_cq_queue *queue;
+	uintptr_t free_next; /* odd: bit_free when this one was given back, shifted */
+};
+
+struct vb_cq_page {
+	struct vb_ready_page *bits;
+	uint64_t offset; /* in the segment */
 };
 
 struct vb_cq {
@@ -37,27 +87,22 @@ struct vb_cq {
 	struct vb_cq_shared *shared;
 	uint64_t shared_offset;
 	_Alignas(64) struct vb_spin poll_lock;
-	uint32_t qp_count;           /* attached QPs; both directions count once */
-	uint32_t qp_room;
-	struct vb_qp **qps;
-	uint32_t turn;               /* fairness between the few */
+	/* The attached queues. With ready bits the first ready_count are a heap of those that have
+	 * completions, the earliest on top. */
+	uint32_t queue_count, queue_room, ready_count;
 	_Atomic uint32_t empty_polls; /* a hint, so nobody minds a lost one */
-	uint64_t again[VB_READY_WORDS]; /* ready bits taken but not exhausted */
-	bool any_again;
-	bool by_bit_stale;           /* QPs came or went since the index was made */
-	struct vb_qp **by_bit;       /* the attached QPs, sorted by ready bit */
-	uint32_t *bit_first;         /* where each bit begins in it; VB_READY_BITS + 1 */
-	struct vb_list xrc_srqs;     /* XRC SRQs that complete here */
-	bool srqs_first;             /* their turn comes before or after that of the QPs */
-	struct vb_list stray;        /* struct vb_wc_node, under stray_lock */
-	struct vb_spin stray_lock;
-	_Atomic uint32_t stray_count;
+	struct vb_cq_queue **queues;
+	struct vb_cq_page *_Atomic ready_pages; /* VB_READY_PAGES; NULL: no ready bits are set */
+	union vb_cq_bit *bits;       /* which queue has it, or which bit is free next */
+	uint32_t bit_count, bit_room;
+	uint32_t bit_free;           /* 1 + the bit that is given out next; 0: one more */
+	_Atomic uint32_t asks;       /* what completions must do; peers have a copy of it */
 	uint64_t attached_depth;     /* sum of the queues' depths */
 	struct vb_channel *channel;
 	struct vb_list channel_node;
 	_Atomic uint32_t events_pending; /* fired, not taken from the channel */
 	uint32_t events_taken;       /* under the lock of channel->events */
-	_Atomic uint32_t users;      /* queues of QPs */
+	_Atomic uint32_t users;      /* attached queues */
 	_Atomic uint32_t overrun_told, async_taken;
 	struct vb_pd *pd;            /* parent domain whose memory this is; NULL: none */
 	bool stamped;                /* completions carry their time */
@@ -101,39 +146,87 @@ int vb_cq_destroy(struct vb_cq *cq); /* -EBUSY: QPs use it. Waits for events to 
 int vb_cq_resize(struct vb_cq *cq, int cqe);
 int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only);
 
-/* A QP comes and goes; depth counts what can complete here. Under nic->lock. */
-int vb_cq_attach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth, uint16_t *ready_bit);
-void vb_cq_detach(struct vb_cq *cq, struct vb_qp *qp, uint32_t depth);
-
-/* The same for XRC SRQs. */
-void vb_cq_attach_srq(struct vb_cq *cq, struct vb_srq *srq);
-void vb_cq_detach_srq(struct vb_cq *cq, struct vb_srq *srq);
-void vb_cq_srq_resized(struct vb_cq *cq, uint32_t before, uint32_t after);
+/* A queue comes and goes: kind, its queues and depth are set; its bit is known afterwards. Under
+ * nic->lock (cq_attach.c). */
+int vb_cq_attach(struct vb_cq *cq, struct vb_cq_queue *queue);
+void vb_cq_detach(struct vb_cq_queue *queue);
+void vb_cq_queue_resized(struct vb_cq_queue *queue, uint32_t depth);
+/* What completions have to do besides, anew: depths or cqe have changed. Under the poll lock. */
+void vb_cq_asks_update(struct vb_cq *cq);
+/* Completions that wait in the attached queues; under the poll lock. */
+uint32_t vb_cq_waiting(struct vb_cq *cq);
+/* The memory of ready bits, when the CQ goes. Under nic->lock. */
+void vb_cq_pages_free(struct vb_cq *cq);
 
 /* Up to count completions, or -EIO for a CQ that overran. */
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc);
 /* One completion, and in *stamp its time if the CQ is stamped. */
 int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp);
-/* Completions of one QP that wait for cq to be polled. */
-uint32_t vb_cq_waiting_of(struct vb_cq *cq, struct vb_qp *qp);
-uint32_t vb_cq_waiting_of_srq(const struct vb_srq *srq);
 /* What waits in a queue that is about to be emptied will not be polled: it leaves its room. Under
  * the poll lock; nothing completes in the queue any more. */
-void vb_cq_forget_sq(struct vb_cq *cq, const struct vb_sq *sq);
-void vb_cq_forget_rq(struct vb_cq *cq, const struct vb_rq *rq);
-/* Sorts the attached QPs by ready bit; -ENOMEM. Under the poll lock. */
-int vb_cq_index_bits(struct vb_cq *cq);
+void vb_cq_forget_queue(struct vb_cq_queue *queue);
+
+/* --- one attached queue (cq_queue.c); under the poll lock --- */
+
+/* The stamp of its first completion: 0, that has none; VB_NO_COMPLETION. An SRQ that was drained
+ * already in this look is not drained again. */
+uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained);
+/* The stamp of its first completion, or of a later one that can be seen, at most count behind. */
+uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int count);
+/* How many completions can surely be seen, up to count; there is one. */
+int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count);
+/* Completions with stamps up to the last one; at least one, if peek has found it. */
+int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc);
+uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue);
+/* It begins, or begins anew after a reset. */
+void vb_cq_queue_watch(struct vb_cq_queue *queue);
+
 
 /* A completion of this process became visible in a queue; a full fence lies behind it. */
-void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited);
-/* A completion in a node of its own, which is the CQ's from now on; false: the CQ overran. */
-bool vb_cq_push(struct vb_cq *cq, struct vb_wc_node *node, bool solicited);
-/* Forgets those of an owner. */
-void vb_cq_purge(struct vb_cq *cq, const void *owner);
-/* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS. */
+void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited);
+/* A completion in a node of its own, which is the queue's from now on; false: the CQ overran. */
+bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicited);
+/* Nodes that nobody will poll, after detaching. */
+void vb_loose_free(struct vb_loose *loose);
+/* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS, VB_CQ_NUMBERS. Of any
+ * process's CQ, and of one of this process. */
 static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
 {
 	return atomic_load_explicit(&shared->asks, memory_order_relaxed);
+}
+static inline uint32_t vb_cq_own_asks(const struct vb_cq *cq)
+{
+	return atomic_load_explicit(&cq->asks, memory_order_relaxed);
+}
+
+/*
+ * Which completion came first, for a CQ that asks: its number, or the time. Taken right before the
+ * completion becomes visible. Numbers: the thread that gets the higher one has seen what came before
+ * the lower one, because each of them both reads and writes the counter.
+ *
+ * Where only the two queues of one QP complete, nothing is counted together with other processes.
+ * A send's stamp says how many receives had completed when it did: 2 n; the stamp of receive n, which
+ * nobody writes, is 2 n + 1. Numbers are higher than all of these: a second QP may come.
+ */
+#define VB_CQ_NUMBER_FIRST (1ull << 62)
+
+/* Anybody who is attached can write stamps and the counter: none of them means "no completion". */
+static inline uint64_t vb_cq_stamp_of(uint64_t written)
+{
+	return written & INT64_MAX;
+}
+
+static inline uint64_t vb_cq_stamp(struct vb_cq_shared *shared, uint32_t asks)
+{
+	return asks & VB_CQ_NUMBERS ? vb_cq_stamp_of(atomic_fetch_add(&shared->number, 1) + 1) :
+				      vb_device_clock();
+}
+
+/* A completion will want a number. */
+static inline void vb_cq_prefetch_number(const struct vb_cq_shared *shared, uint32_t asks)
+{
+	if (asks & VB_CQ_NUMBERS)
+		vb_prefetch_to_write(&shared->number);
 }
 
 /* They are not there any more: polled, or gone with their queue. What completed while the counting
@@ -142,7 +235,7 @@ static inline void vb_cq_forget(struct vb_cq *cq, uint32_t completions)
 {
 	uint32_t count;
 
-	if (!(vb_cq_asks(cq->shared) & VB_CQ_COUNTS))
+	if (!(vb_cq_own_asks(cq) & VB_CQ_COUNTS))
 		return;
 	count = atomic_load(&cq->shared->count);
 	while (!atomic_compare_exchange_weak(&cq->shared->count, &count,
@@ -151,9 +244,38 @@ static inline void vb_cq_forget(struct vb_cq *cq, uint32_t completions)
 }
 /* Counts a completion where attached depths exceed cqe; false: the queue is full. */
 bool vb_cq_account(struct vb_cq_shared *shared);
-void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit);
+
+/* --- ready bits (cq_ready.c) --- */
+
+/* Page is the one of the bit; a full fence lies between the completion and this. */
+void vb_cq_set_ready(struct vb_cq_shared *shared, struct vb_ready_page *page, uint32_t bit);
+/* Queues whose bits are set join the heap; under the poll lock. They are peeked at. */
+void vb_cq_take_ready(struct vb_cq *cq);
+/* The heap: the earliest queue, or NULL; and what follows when its first completion has changed. */
+static inline struct vb_cq_queue *vb_cq_first_ready(const struct vb_cq *cq)
+{
+	return cq->ready_count ? cq->queues[0] : NULL;
+}
+/* The stamp of what comes after it; VB_NO_COMPLETION: nothing. */
+static inline uint64_t vb_cq_second_ready(const struct vb_cq *cq)
+{
+	uint64_t a = cq->ready_count > 1 ? cq->queues[1]->stamp : VB_NO_COMPLETION;
+	uint64_t b = cq->ready_count > 2 ? cq->queues[2]->stamp : VB_NO_COMPLETION;
+
+	return a < b ? a : b;
+}
+void vb_cq_ready_changed(struct vb_cq_queue *queue, uint64_t stamp);
+void vb_cq_ready_remove(struct vb_cq_queue *queue);
+static inline void vb_cq_set_own_ready(struct vb_cq *cq, const struct vb_cq_page *pages,
+				       uint32_t bit)
+{
+	vb_cq_set_ready(cq->shared, pages[bit / VB_READY_PAGE].bits, bit);
+}
+
 /* Takes the arm back if it matches; the caller must then see to the event. */
 bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited);
+/* Events for the channel, now or with those that follow. */
+void vb_cq_fire(struct vb_cq *cq, uint32_t events);
 /* Events that peers left with us. */
 void vb_cq_collect_fired(struct vb_cq *cq);
 /* A peer ended, perhaps after it had completed a receive and before it said so. */

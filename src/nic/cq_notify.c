@@ -1,19 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a completion makes itself known: ready bits, overrun count, events. */
+/* How a completion makes itself known: overrun count, events. */
 #include "nic/cq.h"
-
-void vb_cq_set_ready(struct vb_cq_shared *shared, uint16_t bit)
-{
-	_Atomic uint64_t *word = &shared->ready[bit / 64 % VB_READY_WORDS];
-	uint64_t summary = 1ull << (bit / 64 % VB_READY_WORDS), one = 1ull << bit % 64;
-
-	/* Word before summary; the poller takes the summary before the word. Both are tested
-	 * first: an idle bit costs two lines, a busy one none. */
-	if (!(atomic_load(word) & one))
-		atomic_fetch_or(word, one);
-	if (!(atomic_load(&shared->ready_words) & summary))
-		atomic_fetch_or(&shared->ready_words, summary);
-}
 
 bool vb_cq_account(struct vb_cq_shared *shared)
 {
@@ -37,7 +24,7 @@ bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited)
 	return atomic_compare_exchange_strong(&shared->armed, &armed, VB_CQ_UNARMED);
 }
 
-static void fire(struct vb_cq *cq, uint32_t events)
+void vb_cq_fire(struct vb_cq *cq, uint32_t events)
 {
 	if (__builtin_expect(vb_cq_moderated(cq), 0)) {
 		vb_cq_hold(cq, events);
@@ -47,13 +34,16 @@ static void fire(struct vb_cq *cq, uint32_t events)
 	vb_channel_signal(cq->channel, events);
 }
 
-void vb_cq_notify(struct vb_cq *cq, uint16_t ready_bit, bool solicited)
+void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited)
 {
+	const struct vb_cq_page *pages =
+		atomic_load_explicit(&cq->ready_pages, memory_order_acquire);
+
 	/* The caller's fence pairs with req_notify before re-poll, and with the ready bits. */
-	if (atomic_load_explicit(&cq->shared->use_ready, memory_order_relaxed))
-		vb_cq_set_ready(cq->shared, ready_bit);
+	if (pages)
+		vb_cq_set_own_ready(cq, pages, ready_bit);
 	if (cq->channel && vb_cq_disarm(cq->shared, solicited))
-		fire(cq, 1);
+		vb_cq_fire(cq, 1);
 }
 
 int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
@@ -81,7 +71,7 @@ void vb_cq_collect_fired(struct vb_cq *cq)
 	if (fired > armed)
 		fired = armed;
 	if (fired && cq->channel)
-		fire(cq, fired);
+		vb_cq_fire(cq, fired);
 	if (atomic_load(&cq->shared->overrun) && !atomic_exchange(&cq->overrun_told, 1))
 		vb_async_raise(cq->ibv.context, IBV_EVENT_CQ_ERR, &cq->ibv, &cq->async_taken);
 }

@@ -44,8 +44,9 @@ enum {
 	VB_HAZARD_PAGES = 64,
 	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
 	VB_SPILL = 256,          /* and in the spill area behind it */
-	VB_READY_WORDS = 16,     /* ready bits of a CQ: 16 x 64, queues share them modulo */
-	VB_READY_BITS = VB_READY_WORDS * 64,
+	VB_INLINE_STAMPED = 16,  /* of them where the cell carries a stamp */
+	VB_READY_PAGE = 64 * 64, /* ready bits per page */
+	VB_READY_PAGES = 34,     /* both queues of every QP, and XRC SRQs */
 	VB_ATTENTION_WORDS = 64, /* one bit per QP index */
 };
 
@@ -111,11 +112,17 @@ struct vb_cell {
 	uint8_t reason;         /* enum vb_reason, behind a bad status */
 	uint8_t sl;
 	uint16_t slid;          /* raw: the VLAN tag that was cut out */
+	uint8_t stamped;        /* stamp is set, and payload has VB_INLINE_STAMPED bytes */
+	uint8_t pad0[3];
 	union {
 		uint8_t payload[VB_INLINE_CELL];
-		uint64_t stamp; /* time of the completion, where the CQ asks for it: payload spills */
+		struct {
+			uint8_t payload_stamped[VB_INLINE_STAMPED];
+			uint64_t stamp; /* number or time of the completion, as the CQ asks */
+		};
 	};
 };
+static_assert(offsetof(struct vb_cell, stamp) == 56, "behind what rides");
 static_assert(sizeof(struct vb_cell) == VB_LINE, "a receive and its completion are one line");
 
 /* Shown. Where the bytes of a receive go, for senders: written before the cell is POSTED. */
@@ -162,7 +169,17 @@ enum vb_cq_armed { VB_CQ_UNARMED, VB_CQ_ARMED_SOLICITED, VB_CQ_ARMED_ANY };
 enum {
 	VB_CQ_COUNTS = 1 << 0, /* attached depths exceed cqe: be counted */
 	VB_CQ_STAMPS = 1 << 1, /* carry its time; set once */
+	VB_CQ_NUMBERS = 1 << 2, /* carry its number; set once, not with STAMPS */
+	VB_CQ_ORDERED = VB_CQ_STAMPS | VB_CQ_NUMBERS,
+	VB_CQ_PAIR = 1 << 3,    /* the two queues of one QP, and nothing else: its sends tell (cq.h) */
 };
+
+/* Ready bits: a word's bit in the summary is set after the bits in it, and taken before them. */
+struct vb_ready_page { /* lent: sender sets, owner takes */
+	_Alignas(VB_LINE) _Atomic uint64_t summary; /* bit per word */
+	_Atomic uint64_t words[VB_READY_PAGE / 64]; /* the first seven share its line */
+};
+static_assert(sizeof(struct vb_ready_page) == 9 * VB_LINE, "");
 
 struct vb_cq_shared { /* lent */
 	_Atomic uint32_t armed;    /* owner arms; who fires takes it back */
@@ -172,10 +189,13 @@ struct vb_cq_shared { /* lent */
 	_Atomic uint32_t cqe;      /* owner */
 	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only if it COUNTS */
 	_Atomic uint32_t overrun;  /* whoever found it full */
-	_Alignas(VB_LINE) _Atomic uint64_t ready_words; /* bit per non-zero word of ready */
-	_Alignas(VB_LINE) _Atomic uint64_t ready[VB_READY_WORDS];
+	/* whoever completes: the last number that was given out; only if it asks for NUMBERS */
+	_Alignas(VB_LINE) _Atomic uint64_t number;
+	_Alignas(VB_LINE) _Atomic uint64_t ready_pages_set; /* bit per page with a summary, but the first */
+	/* owner: offsets of struct vb_ready_page; 0: none of its bits is in use */
+	_Alignas(VB_LINE) _Atomic uint64_t ready_pages[VB_READY_PAGES];
 };
-static_assert(sizeof(struct vb_cq_shared) == 5 * VB_LINE, "");
+static_assert(sizeof(struct vb_cq_shared) == 9 * VB_LINE, "");
 
 /* --- XRC --- */
 
@@ -193,7 +213,8 @@ struct vb_srq_entry {
 	struct vb_xrcd_id xrcd;
 	uint32_t number;
 	uint32_t pd;
-	uint8_t pad0[16];
+	uint32_t ready_bit;
+	uint8_t pad0[12];
 };
 static_assert(sizeof(struct vb_srq_entry) == VB_LINE, "");
 
@@ -247,7 +268,7 @@ struct vb_qp_entry { /* shown */
 	uint32_t pd;
 	_Atomic uint32_t qkey;
 	_Atomic uint32_t access;
-	uint16_t ready_bit;
+	uint32_t ready_bit;
 	uint8_t type; /* enum ibv_qp_type */
 	uint8_t path_mtu;
 	_Atomic uint8_t max_dest_rd_atomic;

@@ -65,11 +65,6 @@ static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 	else
 		err = vb_sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge,
 				 cap->max_inline_data);
-	if (!err && qp->send_cq->stamped) {
-		err = vb_sq_stamp(&qp->sq);
-		if (err)
-			vb_sq_fini(&qp->sq);
-	}
 	if (err)
 		return err;
 	if (qp->srq) {
@@ -103,7 +98,7 @@ static void entry_make(struct vb_qp *qp)
 	entry->pd = qp->pd->id;
 	entry->rq = qp->rq->shared_offset;
 	entry->recv_cq = qp->recv_cq->shared_offset;
-	entry->ready_bit = qp->recv_bit;
+	entry->ready_bit = qp->receives.bit;
 	entry->has_srq = qp->srq != NULL;
 	entry->by_packets = (uint8_t)((qp->srq && qp->srq->tm ? VB_BY_PACKETS_TAGS : 0) |
 				      (qp->nic->own_hands ? VB_BY_PACKETS_MEMORY : 0));
@@ -112,6 +107,25 @@ static void entry_make(struct vb_qp *qp)
 	atomic_store(&qp->lent->dropped, 0);
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
 	atomic_store(&entry->gate, vb_gate(qp->epoch, IBV_QPS_RESET));
+}
+
+static int attach(struct vb_qp *qp)
+{
+	int err;
+
+	qp->sends = (struct vb_cq_queue){ .kind = VB_CQ_SENDS, .sq = &qp->sq, .qp = qp,
+					  .depth = qp->sq.depth };
+	qp->receives = (struct vb_cq_queue){ .kind = qp->rq->many ? VB_CQ_ARRIVALS : VB_CQ_RECEIVES,
+					     .rq = qp->rq, .qp = qp, .depth = recv_depth(qp),
+					     .arrivals = qp->srq ? &qp->arrivals :
+								   &qp->rq->arrivals };
+	err = vb_cq_attach(qp->send_cq, &qp->sends);
+	if (err)
+		return err;
+	err = vb_cq_attach(qp->recv_cq, &qp->receives);
+	if (err)
+		vb_cq_detach(&qp->sends);
+	return err;
 }
 
 /* Under nic->lock. */
@@ -129,12 +143,7 @@ static int enlist(struct vb_qp *qp)
 	qp->ibv.qp_num = qpn;
 	qp->ibv.handle = qpn;
 	qp->own_rq.qpn = qpn;
-	err = vb_cq_attach(qp->send_cq, qp, qp->sq.depth, &qp->send_bit);
-	if (!err) {
-		err = vb_cq_attach(qp->recv_cq, qp, recv_depth(qp), &qp->recv_bit);
-		if (err)
-			vb_cq_detach(qp->send_cq, qp, qp->sq.depth);
-	}
+	err = attach(qp);
 	if (err) {
 		vb_nic_qpn_free(nic, qpn);
 		return err;
@@ -279,39 +288,29 @@ static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cel
 	atomic_store(&rq->lent->returned, 1);
 }
 
-/* Cells of the shared queue that nobody polled yet, and strays of this QP in its CQ. */
+/* Cells of the shared queue that nobody polled yet. */
 static void purge_shared(struct vb_qp *qp)
 {
-	struct vb_cq *cq = qp->recv_cq;
 	struct vb_rq *rq = qp->rq;
-	uint32_t gone = 0;
+	uint32_t gone;
 
 	vb_spin_lock(&rq->drain_lock);
+	gone = vb_rq_consume_all(rq, &qp->arrivals);
 	vb_rq_for_open(twin, rq) {
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
-		if (cell->qpn != qp->ibv.qp_num)
+		/* A receive that has arrived is in the list of another QP, whatever the cell says. */
+		if (cell->qpn != qp->ibv.qp_num || atomic_load(&twin->open) == VB_RECV_ARRIVED)
 			continue;
 		return_taken(qp, rq, cell, twin->index);
 		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE)
 			continue;
-		vb_rq_consume(rq, twin->index);
+		vb_rq_consume(rq, NULL, twin->index);
 		gone++;
 	}
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(&rq->drain_lock);
-	/* Until now who polls another CQ could make strays of the cells. */
-	vb_spin_lock(&cq->stray_lock);
-	vb_list_for(stray, &cq->stray, struct vb_wc_node, node) {
-		if (stray->qpn != qp->ibv.qp_num)
-			continue;
-		vb_list_remove(&stray->node);
-		atomic_fetch_sub(&cq->stray_count, 1);
-		free(stray);
-		gone++;
-	}
-	vb_spin_unlock(&cq->stray_lock);
-	vb_cq_forget(cq, gone);
+	vb_cq_forget(qp->recv_cq, gone);
 }
 
 void vb_qp_purge(struct vb_qp *qp)
@@ -329,10 +328,10 @@ void vb_qp_withdraw(struct vb_qp *qp)
 	nic->dropped += atomic_load(&qp->lent->dropped);
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
-	vb_cq_detach(qp->send_cq, qp, qp->sq.depth);
-	vb_cq_detach(qp->recv_cq, qp, recv_depth(qp));
+	vb_nic_qpn_free(nic, qp->ibv.qp_num); /* before the purge: a drain finds it no more */
+	vb_cq_detach(&qp->sends);
+	vb_cq_detach(&qp->receives);
 	vb_qp_purge(qp);
-	vb_nic_qpn_free(nic, qp->ibv.qp_num);
 	vb_qp_flush_cancel(qp);
 	if (qp->entry->by_packets)
 		vb_tm_rndv_forget(qp);

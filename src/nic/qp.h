@@ -42,10 +42,10 @@ struct vb_remote {
 	uint32_t mask, sges_stride;
 	struct vb_cq_shared *cq;
 	struct vb_key_cache key_cache;
-	uint16_t ready_bit;
+	uint32_t ready_bit;
+	struct vb_ready_page *ready; /* of that bit; NULL: not looked up yet */
 	uint32_t slot;        /* of the datagram's target that peer was found for */
 	bool many;            /* its receive queue has other senders too */
-	uint32_t ride_max;    /* bytes that may ride in a cell; none where it carries its time */
 	bool keeps_head;      /* UC: a later sender goes on where we were */
 	uint32_t next_recv;   /* one sender: index of the receive that the next message takes */
 	uint32_t taken;       /* many senders: the cell that a long message holds */
@@ -106,7 +106,8 @@ struct vb_qp {
 	_Atomic uint32_t state;  /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
-	uint16_t send_bit, recv_bit;
+	struct vb_cq_queue sends, receives; /* as their CQs know them */
+	struct vb_arrivals arrivals; /* SRQ: completed for this QP; under the SRQ's drain_lock */
 	struct vb_sq sq;
 	struct vb_remote remote;
 	struct vb_pend pend;
@@ -118,7 +119,8 @@ struct vb_qp {
 	struct ibv_qp_cap cap;
 	struct vb_av av;         /* RC, UC: resolved at RTR; under state_lock (vb_qp_av) */
 	struct vb_migration migration;
-	_Atomic uint32_t flush_ready; /* in ERR, and no sender is inside: receives may be flushed */
+	_Atomic bool flush_posted; /* receives were posted since they may be flushed */
+	uint64_t flush_stamp;    /* when a poll first came upon those to flush; under its lock */
 	_Atomic bool flush_pending; /* the grace period runs; changes under state_lock */
 	bool flush_held;         /* what made it fail is not yet visible; under state_lock */
 	bool inside;             /* a thread was still inside when it was closed; its owner only */
@@ -283,6 +285,15 @@ static inline void vb_qp_token_release(struct vb_qp *qp)
 	vb_spin_lock(&qp->sq.lock);
 	qp->sq.executing = false;
 	vb_spin_unlock(&qp->sq.lock);
+}
+
+/* The stamp of the send that completes next, for a CQ that asks. By the executor. */
+static inline uint64_t vb_qp_send_stamp(struct vb_qp *qp, uint32_t asks)
+{
+	if (asks & VB_CQ_ORDERED)
+		return vb_cq_stamp(qp->send_cq->shared, asks);
+	qp->sq.receives = vb_rq_completed(qp->rq, qp->sq.receives);
+	return 2 * qp->sq.receives;
 }
 
 void vb_qp_token_wait(struct vb_qp *qp);

@@ -7,7 +7,7 @@
 
 static void flush_ready(struct vb_qp *qp)
 {
-	atomic_store(&qp->flush_ready, 1);
+	atomic_store(&qp->receives.flush_ready, 1);
 	/* Receives of an SRQ are not this QP's to flush; the event says that no more will come. */
 	if (qp->srq || qp->type == IBV_QPT_XRC_RECV) {
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -15,7 +15,7 @@ static void flush_ready(struct vb_qp *qp)
 	}
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!vb_rq_empty(qp->rq))
-		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
+		vb_cq_notify(qp->recv_cq, qp->receives.bit, true);
 }
 
 /* Under state_lock. */
@@ -83,7 +83,7 @@ static void close_failed(struct vb_qp *qp)
 {
 	vb_spin_lock(&qp->state_lock);
 	set_state(qp, IBV_QPS_ERR);
-	if (!qp->flush_pending && !atomic_load(&qp->flush_ready))
+	if (!qp->flush_pending && !atomic_load(&qp->receives.flush_ready))
 		flush_begin(qp, false);
 	vb_spin_unlock(&qp->state_lock);
 }
@@ -130,7 +130,8 @@ void vb_qp_flush_cancel(struct vb_qp *qp)
 		qp->flush_pending = false;
 		vb_nic_flush_count(qp->nic, -1);
 	}
-	atomic_store(&qp->flush_ready, 0);
+	atomic_store(&qp->receives.flush_ready, 0);
+	atomic_store(&qp->flush_posted, true); /* the next flush has a time of its own */
 	vb_spin_unlock(&qp->state_lock);
 }
 

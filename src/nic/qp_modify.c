@@ -137,14 +137,16 @@ static int reset(struct vb_qp *qp)
 	if (qp->entry->by_packets)
 		vb_tm_rndv_forget(qp);
 	vb_spin_lock(&qp->send_cq->poll_lock);
-	vb_cq_forget_sq(qp->send_cq, &qp->sq);
+	vb_cq_forget_queue(&qp->sends);
 	vb_sq_reset(&qp->sq);
+	vb_cq_queue_watch(&qp->sends);
 	vb_spin_unlock(&qp->send_cq->poll_lock);
 	vb_spin_lock(&qp->recv_cq->poll_lock);
 	vb_qp_purge(qp);
 	if (!qp->srq)
-		vb_cq_forget_rq(qp->recv_cq, qp->rq);
+		vb_cq_forget_queue(&qp->receives);
 	err = qp->srq ? 0 : vb_rq_reset(qp->rq);
+	vb_cq_queue_watch(&qp->receives);
 	vb_spin_unlock(&qp->recv_cq->poll_lock);
 	atomic_store(&qp->pend.why, VB_PEND_NONE); /* a WQE that waited is gone */
 	qp->pend.judged = 0;

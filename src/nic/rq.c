@@ -32,6 +32,7 @@ static int ring_alloc(struct vb_rq *rq)
 		return -ENOMEM;
 	}
 	rq->cells = vb_segment_at(seg, rq->cells_offset);
+	atomic_store(&rq->walk_at, vb_rq_cell(rq, (uint32_t)atomic_load(&rq->head)));
 	rq->spill = vb_segment_at(seg, rq->spill_offset);
 	rq->sges = vb_segment_at(seg, rq->sges_offset);
 	return 0;
@@ -107,7 +108,7 @@ void vb_rq_fini(struct vb_rq *rq)
 	vb_nic_free_later(rq->nic, rq->qpn, rq->shared_offset, sizeof(*rq->shared));
 	vb_nic_free_later(rq->nic, rq->qpn, rq->lent_offset, sizeof(*rq->lent));
 	vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
-	free(rq->stragglers);
+	free(rq->taken);
 }
 
 int vb_rq_reset(struct vb_rq *rq)
@@ -132,10 +133,12 @@ int vb_rq_reset(struct vb_rq *rq)
 	}
 	vb_spin_lock(&rq->lock);
 	vb_rq_for_open(twin, rq)
-		atomic_store(&twin->open, 0);
+		atomic_store(&twin->open, VB_RECV_CLOSED);
 	rq->tail = 0;
-	rq->straggler_count = 0;
+	atomic_store(&rq->taken_count, 0);
+	atomic_store(&rq->arrivals.count, 0);
 	atomic_store(&rq->head, 0);
+	atomic_store(&rq->walk_at, rq->cells);
 	atomic_store(&rq->held, 0);
 	atomic_store(&rq->shared->tail, 0);
 	atomic_store(&rq->lent->head, 0);
@@ -200,7 +203,7 @@ int vb_rq_grow(struct vb_rq *rq, uint32_t depth)
 
 static bool room(const struct vb_rq *rq)
 {
-	uint32_t window = rq->tail - atomic_load_explicit(&rq->head, memory_order_acquire);
+	uint32_t window = rq->tail - (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
 
 	return rq->many ? atomic_load(&rq->held) < rq->depth : window < rq->depth;
 }
@@ -260,20 +263,20 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	/* A cell that somebody still has taken is passed over: there are twice as many. */
 	while (rq->many &&
 	       atomic_load_explicit(&vb_rq_twin(rq, rq->tail)->open, memory_order_acquire))
-		rq->tail++;
+		vb_rq_tail_move(rq);
 	twin = vb_rq_twin(rq, rq->tail);
 	cell = vb_rq_cell(rq, rq->tail);
 	flags = describe(rq, wr, twin);
 	twin->wr_id = wr->wr_id;
 	twin->index = rq->tail;
-	atomic_store_explicit(&twin->open, 1, memory_order_release);
+	atomic_store_explicit(&twin->open, VB_RECV_POSTED, memory_order_release);
 	cell->posted_length = twin->length;
 	cell->qpn = 0; /* nobody's, until who takes it says for whom */
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
 	atomic_store_explicit(&cell->word,
 			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);
-	__atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELAXED);
+	vb_rq_tail_move(rq);
 	if (rq->many) {
 		atomic_fetch_add(&rq->held, 1);
 		atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
@@ -293,217 +296,7 @@ bool vb_rq_take_waiting(struct vb_rq *rq)
 	       atomic_exchange(&rq->lent->waiting, 0);
 }
 
-/* --- consuming --- */
-
 bool vb_rq_empty(const struct vb_rq *rq)
 {
-	return rq->many ? !atomic_load(&rq->held) : atomic_load(&rq->head) == rq->tail;
-}
-
-static bool is_open(const struct vb_rq *rq, uint32_t index)
-{
-	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
-
-	return atomic_load_explicit(&twin->open, memory_order_acquire) && twin->index == index;
-}
-
-static void straggler_remove(struct vb_rq *rq, uint32_t index)
-{
-	for (uint32_t n = 0; n < rq->straggler_count; n++) {
-		if (rq->stragglers[n] != index)
-			continue;
-		rq->stragglers[n] = rq->stragglers[--rq->straggler_count];
-		return;
-	}
-}
-
-/* The same receive under the next index. The old cell is nobody's but ours. */
-static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
-{
-	uint32_t index = old->index;
-	struct vb_recv_wqe *twin;
-	uint8_t flags;
-
-	vb_spin_lock(&rq->lock);
-	/* Under the lock: a region that goes away clears KEYS_OK of every receive. */
-	flags = (uint8_t)atomic_load(&vb_rq_sges(rq, index)->flags);
-	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
-		rq->tail++;
-	twin = vb_rq_twin(rq, rq->tail);
-	memcpy(twin, old, rq->twin_stride);
-	twin->index = rq->tail;
-	memcpy(vb_rq_sges(rq, rq->tail), vb_rq_sges(rq, index), rq->sges_stride);
-	vb_rq_sges(rq, rq->tail)->index = rq->tail;
-	vb_rq_cell(rq, rq->tail)->posted_length = twin->length;
-	vb_rq_cell(rq, rq->tail)->qpn = 0;
-	atomic_store_explicit(&vb_rq_cell(rq, rq->tail)->word,
-			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
-			      memory_order_release);
-	rq->tail++;
-	atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
-	vb_spin_unlock(&rq->lock);
-	straggler_remove(rq, index);
-	atomic_store(&vb_rq_cell(rq, index)->word, vb_cell_word(index, 0, 0, VB_CELL_FREE));
-	atomic_store(&old->open, 0);
-}
-
-void vb_rq_collect_returned(struct vb_rq *rq)
-{
-	/* With one sender nothing is ever taken, whatever somebody wrote there. */
-	if (!rq->many || !atomic_exchange(&rq->lent->returned, 0))
-		return;
-	vb_rq_for_open(twin, rq) {
-		uint64_t word = atomic_load(&vb_rq_cell(rq, twin->index)->word);
-
-		if (vb_cell_state(word) == VB_CELL_RETURNED)
-			post_again(rq, twin);
-	}
-}
-
-static bool done(const struct vb_rq *rq, uint32_t index, uint64_t *word)
-{
-	*word = atomic_load_explicit(&vb_rq_cell(rq, index)->word, memory_order_acquire);
-	return vb_cell_state(*word) == VB_CELL_DONE && vb_cell_index(*word) == index;
-}
-
-/* Receives are consumed meanwhile, and their places posted anew under other indexes. */
-uint32_t vb_rq_next_free(const struct vb_rq *rq)
-{
-	uint32_t head = atomic_load(&rq->head), i = head;
-	uint64_t word;
-
-	while (i - head <= rq->mask && done(rq, i, &word))
-		i++;
-	head = atomic_load(&rq->head);
-	return (int32_t)(head - i) > 0 ? vb_rq_next_free(rq) : i;
-}
-
-/*
- * A sender that completed a taken cell may have taken and completed the next one since we passed
- * by: before a later cell is believed to be the first, those before it are looked at once more.
- */
-static uint32_t first_done_before(struct vb_rq *rq, uint32_t found, uint64_t *word)
-{
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	uint64_t other;
-
-	for (uint32_t i = head; i != found; i++) {
-		if (!is_open(rq, i) || !done(rq, i, &other))
-			continue;
-		found = i;
-		*word = other;
-		i = head - 1; /* and once more before that one */
-	}
-	return found;
-}
-
-static struct vb_cell *next_straggler(struct vb_rq *rq, uint64_t *word)
-{
-	for (uint32_t n = 0; n < rq->straggler_count; n++) {
-		uint64_t other;
-
-		if (!done(rq, rq->stragglers[n], &other))
-			continue;
-		*word = other; /* only now: the caller may have found another cell */
-		return vb_rq_cell(rq, rq->stragglers[n]);
-	}
-	return NULL;
-}
-
-struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word)
-{
-	uint32_t tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
-	struct vb_cell *straggler;
-	bool skipped = false;
-
-	if (__builtin_expect(atomic_load_explicit(&rq->lent->returned, memory_order_relaxed), 0))
-		vb_rq_collect_returned(rq);
-	for (uint32_t i = atomic_load_explicit(&rq->head, memory_order_relaxed); i != tail; i++) {
-		if (!is_open(rq, i))
-			continue;
-		if (done(rq, i, word)) {
-			/* Stragglers are older than everything here. */
-			straggler = rq->straggler_count ? next_straggler(rq, word) : NULL;
-			if (straggler)
-				return straggler;
-			if (skipped)
-				i = first_done_before(rq, i, word);
-			return vb_rq_cell(rq, i);
-		}
-		if (vb_cell_state(*word) == VB_CELL_POSTED)
-			break;
-		skipped = true;
-	}
-	return rq->straggler_count ? next_straggler(rq, word) : NULL;
-}
-
-static struct vb_cell *flush_one(struct vb_rq *rq, uint32_t index, uint64_t *word)
-{
-	struct vb_cell *cell = vb_rq_cell(rq, index);
-	uint64_t flushed = vb_cell_word(index, 0, 0, VB_CELL_FLUSHED);
-
-	/* Nobody is inside any more: a cell still TAKEN belonged to one who died. */
-	while (!done(rq, index, word)) {
-		if (atomic_compare_exchange_strong(&cell->word, word, flushed)) {
-			*word = flushed;
-			break;
-		}
-	}
-	return cell;
-}
-
-struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word)
-{
-	uint32_t tail;
-
-	vb_spin_lock(&rq->lock);
-	tail = rq->tail;
-	vb_spin_unlock(&rq->lock);
-	if (rq->straggler_count)
-		return flush_one(rq, rq->stragglers[0], word);
-	for (uint32_t i = atomic_load(&rq->head); i != tail; i++)
-		if (is_open(rq, i))
-			return flush_one(rq, i, word);
-	return NULL;
-}
-
-/* An open cell that most of the ring has overtaken is looked at separately from now on. */
-static bool becomes_straggler(struct vb_rq *rq, uint32_t index, uint32_t tail)
-{
-	if (tail - index <= rq->mask / 2)
-		return false;
-	if (vb_cell_state(atomic_load(&vb_rq_cell(rq, index)->word)) != VB_CELL_TAKEN)
-		return false;
-	if (rq->straggler_count == rq->straggler_room) {
-		uint32_t room = rq->straggler_room ? 2 * rq->straggler_room : 16;
-		uint32_t *more = realloc(rq->stragglers, room * sizeof(*more));
-
-		if (!more)
-			return false;
-		rq->stragglers = more;
-		rq->straggler_room = room;
-	}
-	rq->stragglers[rq->straggler_count++] = index;
-	return true;
-}
-
-void vb_rq_consume(struct vb_rq *rq, uint32_t index)
-{
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed), tail;
-
-	if (!rq->many) {
-		atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
-		atomic_store_explicit(&rq->head, head + 1, memory_order_release);
-		return;
-	}
-	/* Somebody made it look as if it were posted. */
-	if (!is_open(rq, index))
-		return;
-	atomic_store_explicit(&vb_rq_twin(rq, index)->open, 0, memory_order_release);
-	straggler_remove(rq, index);
-	tail = atomic_load_explicit(&rq->shared->tail, memory_order_acquire);
-	while (head != tail && (!is_open(rq, head) || becomes_straggler(rq, head, tail)))
-		head++;
-	atomic_store_explicit(&rq->head, head, memory_order_release);
-	atomic_fetch_sub(&rq->held, 1);
+	return rq->many ? !atomic_load(&rq->held) : (uint32_t)atomic_load(&rq->head) == rq->tail;
 }

@@ -5,14 +5,21 @@
  * from shared memory. Whatever a cell says may have been written by anybody who is attached.
  *
  * One sender (RC, UC): cells complete strictly in order. Many senders (UD, SRQ): a sender takes
- * a cell first, so cells complete in any order and the consumer skips those that are taken. One
- * slow or stopped sender must not hold up the others: the ring has twice the cells, a post skips
- * cells that are still open, and an open cell that falls far behind becomes a straggler.
+ * a cell first, so cells complete in any order. The consumer walks over the ring once (rq_drain.c):
+ * completed cells go to lists of arrivals, in the order of their completion, cells that are taken
+ * to a list that is looked at again. One slow or stopped sender holds up no others: the ring has
+ * twice the cells, and a post skips cells that are still open.
  */
 #ifndef VB_NIC_RQ_H
 #define VB_NIC_RQ_H
 
 #include "nic/mr.h"
+
+enum vb_recv_open {
+	VB_RECV_CLOSED,  /* consumed, or never posted */
+	VB_RECV_POSTED,
+	VB_RECV_ARRIVED, /* completed, and in a list of arrivals */
+};
 
 struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
@@ -20,8 +27,15 @@ struct vb_recv_wqe { /* the private twin */
 	uint8_t sge_count;
 	uint8_t flags;          /* VB_CELL_*; KEYS_OK: and no region went since; consumer, once open */
 	uint32_t index;         /* of the receive that is or was here; before open */
-	_Atomic uint32_t open;  /* posted and not consumed; the consumer ends it */
+	_Atomic uint32_t open;  /* enum vb_recv_open; the consumer ends it */
+	uint32_t next, prev;    /* indexes of the neighbours in a list of arrivals; consumer */
 	struct ibv_sge sge[];
+};
+
+/* Completed receives of a queue with many senders, the oldest first; under the consumer's lock. */
+struct vb_arrivals {
+	_Atomic uint32_t count; /* read without the lock, too */
+	uint32_t first, last;   /* indexes, if there are any */
 };
 
 struct vb_rq {
@@ -43,10 +57,16 @@ struct vb_rq {
 	struct vb_mr_cache mr_cache; /* under lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock; /* that one, or the poll lock of the QP's CQ */
-	_Atomic uint32_t head;   /* oldest index not consumed; consumer writes, poster reads */
-	_Atomic uint32_t held;   /* posted and not consumed; only where there are many senders */
-	uint32_t *stragglers;    /* open indexes below head; consumer */
-	uint32_t straggler_count, straggler_room;
+	/* Oldest index not consumed; many senders: not walked over. Consumer writes, poster reads. */
+	_Atomic uint64_t head;   /* an index in its low half */
+	/* From here on only where there are many senders. */
+	_Atomic uint32_t held;   /* posted and not consumed */
+	struct vb_srq *srq;      /* of which it is the queue; NULL: a QP's own */
+	struct vb_arrivals arrivals; /* but those of an SRQ's QPs, which have lists of their own */
+	struct vb_cell *_Atomic walk_at; /* the cell at head; after it */
+	_Atomic uint32_t taken_count;
+	uint32_t *taken;         /* open indexes below head that had not arrived, rising; consumer */
+	uint32_t taken_room;
 };
 
 int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_max, bool many);
@@ -56,6 +76,12 @@ int vb_rq_reset(struct vb_rq *rq);
 
 /* A larger ring; receives stay posted. -EBUSY: a stopped peer is inside the old one. */
 int vb_rq_grow(struct vb_rq *rq, uint32_t depth);
+
+/* Tells the consumer that everything before the new tail is open, or was. Under rq->lock. */
+static inline void vb_rq_tail_move(struct vb_rq *rq)
+{
+	__atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELEASE);
+}
 
 /* Posts one receive; -ENOMEM: full, -EINVAL: too many elements. Under rq->lock. */
 int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr);
@@ -80,28 +106,66 @@ static inline struct vb_cell *vb_rq_cell(const struct vb_rq *rq, uint32_t index)
 /* One sender: the index of the receive that the next message takes. */
 uint32_t vb_rq_next_free(const struct vb_rq *rq);
 
-struct vb_cell *vb_rq_next_done_of_many(struct vb_rq *rq, uint64_t *word);
+/* How many receives of one sender have completed so far; from is the last answer. By the thread that
+ * executes the QP's sends, while others consume. */
+uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from);
 
-/* The oldest completed cell (word in *word), or NULL. Under the consumer's lock. */
-static inline struct vb_cell *vb_rq_next_done(struct vb_rq *rq, uint64_t *word)
+/* --- consuming; under the consumer's lock --- */
+
+static inline uint32_t vb_rq_head(const struct vb_rq *rq)
 {
-	uint32_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
-	struct vb_cell *cell = vb_rq_cell(rq, head);
-
-	if (rq->many)
-		return vb_rq_next_done_of_many(rq, word);
-	*word = atomic_load_explicit(&cell->word, memory_order_acquire);
-	if (vb_cell_index(*word) != head || vb_cell_state(*word) != VB_CELL_DONE)
-		return NULL;
-	return cell;
+	return (uint32_t)atomic_load_explicit(&rq->head, memory_order_relaxed);
 }
-/* The oldest cell that the owner flushed just now, or NULL; only after a grace period. */
-struct vb_cell *vb_rq_flush_next(struct vb_rq *rq, uint64_t *word);
+
+/* One sender: the oldest completed cell, at head, or NULL. */
+static inline struct vb_cell *vb_rq_done_at_head(const struct vb_rq *rq)
+{
+	uint32_t head = vb_rq_head(rq);
+	struct vb_cell *cell = vb_rq_cell(rq, head);
+	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+
+	if (vb_cell_index(word) != head || vb_cell_state(word) != VB_CELL_DONE)
+		return NULL;
+	/* A peer can write DONE where nothing is posted. */
+	return atomic_load_explicit(&vb_rq_twin(rq, head)->open, memory_order_relaxed) ? cell : NULL;
+}
+/*
+ * Many senders: a walk would find nothing. Without the lock: a walk by another thread, or a larger
+ * ring, may be seen half. Then the cell is not the one at head, and that counts as something.
+ */
+static inline bool vb_rq_quiet(struct vb_rq *rq)
+{
+	const struct vb_cell *cell = atomic_load_explicit(&rq->walk_at, memory_order_acquire);
+	uint32_t head = (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
+	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+
+	if (atomic_load_explicit(&rq->taken_count, memory_order_acquire))
+		return false;
+	return (vb_cell_index(word) == head && vb_cell_state(word) == VB_CELL_POSTED) ||
+	       head == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
+}
+/* Many senders: whatever completed goes to the list of its queue: rq->arrivals, or the QP's. */
+void vb_rq_drain(struct vb_rq *rq);
+/* The index of the oldest open receive, flushed just now; false: none. Only after a grace period,
+ * when nothing completed is left. */
+bool vb_rq_flush_next(struct vb_rq *rq, uint32_t *index);
 /* Moves the payload that rides in the cell to where the receive wants it; false: the receive's keys
  * or memory are not good any more. where and length are what the cell said. */
 bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		   enum vb_cell_where where, uint32_t length);
-void vb_rq_consume(struct vb_rq *rq, uint32_t index);
+/* The receive is over, its place free. One sender: it is the one at head. */
+static inline void vb_rq_consume_head(struct vb_rq *rq)
+{
+	uint64_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	atomic_store_explicit(&vb_rq_twin(rq, (uint32_t)head)->open, VB_RECV_CLOSED,
+			      memory_order_release);
+	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
+}
+/* Many senders: list is the one that it arrived in. */
+void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index);
+/* Every receive of the list is over. */
+uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list);
 /* Every receive that was ever posted and has its place still, in no order. */
 #define vb_rq_for_all(twin, rq)                                                                    \
 	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                         \

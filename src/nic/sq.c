@@ -21,8 +21,12 @@ int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inli
 	sq->stride = ((uint32_t)offsetof(struct vb_wqe, sge) + payload + 63) & ~63u;
 	if (sq->stride < sizeof(struct vb_wqe))
 		sq->stride = 128;
-	sq->slots = vb_buffer_alloc(sq->pd, (size_t)size * sq->stride, VB_BUFFER_SQ);
-	return sq->slots ? 0 : -ENOMEM;
+	sq->slots = vb_buffer_alloc(sq->pd, (size_t)size * (sq->stride + sizeof(*sq->stamps)),
+				    VB_BUFFER_SQ);
+	if (!sq->slots)
+		return -ENOMEM;
+	sq->stamps = (uint64_t *)(sq->slots + (size_t)size * sq->stride);
+	return 0;
 }
 
 static void drop_references(struct vb_sq *sq)
@@ -31,17 +35,10 @@ static void drop_references(struct vb_sq *sq)
 		vb_ah_put(vb_sq_wqe(sq, i)->ah);
 }
 
-int vb_sq_stamp(struct vb_sq *sq)
-{
-	sq->stamps = calloc((size_t)sq->mask + 1, sizeof(*sq->stamps));
-	return sq->stamps ? 0 : -ENOMEM;
-}
-
 void vb_sq_fini(struct vb_sq *sq)
 {
 	drop_references(sq);
 	vb_buffer_free(sq->pd, sq->slots, VB_BUFFER_SQ);
-	free(sq->stamps);
 }
 
 void vb_sq_reset(struct vb_sq *sq)
@@ -51,6 +48,7 @@ void vb_sq_reset(struct vb_sq *sq)
 	atomic_store(&sq->offset, 0);
 	atomic_store(&sq->internal, 0);
 	sq->stuck = false;
+	sq->receives = 0;
 	atomic_store(&sq->done, 0);
 	atomic_store(&sq->retired, 0);
 }

@@ -48,7 +48,8 @@ struct vb_sq {
 	_Atomic uint32_t internal; /* entries from retired to tail that are not the application's */
 	uint32_t tail;
 	uint8_t *slots;
-	uint64_t *stamps;    /* when each was completed; NULL: its CQ does not ask */
+	uint64_t *stamps;    /* of each completion, if its CQ asks; else 0. Behind the slots */
+	uint64_t receives;   /* executor: that had completed when it last looked (cq.h) */
 	struct vb_pd *pd;    /* whose allocator the memory is from; NULL: none */
 	uint32_t depth, mask, stride;
 	uint32_t sge_max, inline_max;
@@ -56,14 +57,13 @@ struct vb_sq {
 	bool stuck;          /* executor: its CQ overran, nothing completes any more */
 	uint32_t next;       /* executor */
 	_Atomic uint32_t offset; /* executor: bytes of the WQE at next that are transferred */
-	_Alignas(64) _Atomic uint32_t done; /* executor; pairs with the load of the poller */
+	_Alignas(64) _Atomic uint64_t done; /* executor; pairs with the load of the poller. An index, as wide
+					     * as the word of a cell: pollers watch both alike */
 	_Alignas(64) uint32_t scanned;      /* poller, under the CQ's poll lock */
 	_Atomic uint32_t retired;           /* poller; pairs with the load of the poster */
 };
 
 int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_max);
-/* From now on each completion is given its time; -ENOMEM. */
-int vb_sq_stamp(struct vb_sq *sq);
 void vb_sq_fini(struct vb_sq *sq);
 /* Forgets everything posted. Nobody executes or polls. */
 void vb_sq_reset(struct vb_sq *sq);

@@ -42,6 +42,7 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 	*srq = (struct vb_srq){ 0 };
 	srq->pd = pd;
 	srq->rq.consumer_lock = &srq->rq.drain_lock; /* others find it from vb_rq_init on */
+	srq->rq.srq = srq;
 	err = vb_rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge, true);
 	if (err) {
 		free(srq);
@@ -77,13 +78,12 @@ static int resize(struct vb_srq *srq, uint32_t max_wr)
 /* Its CQ counts with the receives that may complete there. */
 static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 {
-	uint32_t before = srq->rq.depth;
 	int err = resize(srq, max_wr);
 
 	if (!err && srq->cq)
-		vb_cq_srq_resized(srq->cq, before, srq->rq.depth);
+		vb_cq_queue_resized(&srq->receives, srq->rq.depth);
 	if (!err && srq->tm)
-		vb_tm_resized(srq->tm, before, srq->rq.depth);
+		vb_tm_resized(srq->tm);
 	return err;
 }
 

@@ -3,11 +3,11 @@
 #ifndef VB_NIC_SRQ_H
 #define VB_NIC_SRQ_H
 
+#include "nic/cq.h"
 #include "nic/rq.h"
 
 struct vb_xrcd;
 struct vb_tm;
-struct vb_cq;
 
 struct vb_srq {
 	struct ibv_srq ibv; /* first */
@@ -19,7 +19,7 @@ struct vb_srq {
 	/* XRC (xrcd_srq.c); NULL: a basic one, that QPs are created with */
 	struct vb_xrcd *xrcd;
 	struct vb_cq *cq;
-	struct vb_list cq_node; /* in cq->xrc_srqs */
+	struct vb_cq_queue receives; /* as its CQ knows it */
 	struct vb_srq_entry *entry;
 	_Atomic uint32_t async_taken;
 	struct vb_tm *tm; /* tag matching (tm.h); NULL: none */

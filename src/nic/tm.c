@@ -22,6 +22,11 @@ static int check(const struct ibv_tm_cap *cap)
 	return -EINVAL;
 }
 
+static uint32_t completions_max(const struct vb_tm *tm)
+{
+	return tm->srq->rq.depth + tm->op_max + 2 * tm->tag_max;
+}
+
 int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *cap)
 {
 	int err = check(cap);
@@ -35,7 +40,6 @@ int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *
 		return -ENOMEM;
 	}
 	tm->srq = srq;
-	tm->cq = cq;
 	tm->tag_max = cap->max_num_tags;
 	tm->op_max = cap->max_ops;
 	vb_list_init(&tm->tags);
@@ -44,11 +48,17 @@ int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *
 		tm->table[i].handle = i;
 		vb_list_append(&tm->spare, &tm->table[i].node);
 	}
-	tm->depth = srq->rq.depth + tm->op_max + 2 * tm->tag_max;
+	vb_list_init(&tm->loose.nodes);
+	tm->queue = (struct vb_cq_queue){ .kind = VB_CQ_LOOSE, .loose = &tm->loose,
+					  .depth = completions_max(tm) };
 	pthread_mutex_lock(&cq->nic->lock);
-	atomic_fetch_add(&cq->users, 1);
-	vb_cq_srq_resized(cq, 0, tm->depth);
+	err = vb_cq_attach(cq, &tm->queue);
 	pthread_mutex_unlock(&cq->nic->lock);
+	if (err) {
+		free(tm->table);
+		free(tm);
+		return err;
+	}
 	srq->tm = tm;
 	return 0;
 }
@@ -60,46 +70,42 @@ void vb_tm_destroy(struct vb_srq *srq)
 	if (!tm)
 		return;
 	if (srq->rq.nic == vb_nic_current()) { /* else a child's copy, its CQ may be gone */
-		vb_cq_purge(tm->cq, tm);
-		pthread_mutex_lock(&tm->cq->nic->lock);
-		vb_cq_srq_resized(tm->cq, tm->depth, 0);
-		pthread_mutex_unlock(&tm->cq->nic->lock);
-		atomic_fetch_sub(&tm->cq->users, 1);
+		pthread_mutex_lock(&srq->rq.nic->lock);
+		vb_cq_detach(&tm->queue);
+		pthread_mutex_unlock(&srq->rq.nic->lock);
 	}
+	vb_loose_free(&tm->loose);
 	free(tm->table);
 	free(tm);
 	srq->tm = NULL;
 }
 
-void vb_tm_resized(struct vb_tm *tm, uint32_t before, uint32_t after)
+void vb_tm_resized(struct vb_tm *tm)
 {
-	tm->depth += after - before;
-	vb_cq_srq_resized(tm->cq, before, after);
+	vb_cq_queue_resized(&tm->queue, completions_max(tm));
 }
 
 /* --- completions; under tm->lock, so that they come in the order of what they tell --- */
 
-static struct vb_wc_node *node_of(struct vb_tm *tm, const struct ibv_wc *wc)
+static struct vb_wc_node *node_of(const struct ibv_wc *wc)
 {
 	struct vb_wc_node *node = calloc(1, sizeof(*node));
 
-	if (node) {
-		node->owner = tm;
+	if (node)
 		node->wc = *wc;
-	}
 	return node;
 }
 
 static bool complete(struct vb_tm *tm, const struct ibv_wc *wc, const struct ibv_wc_tm_info *info,
 		     bool solicited)
 {
-	struct vb_wc_node *node = node_of(tm, wc);
+	struct vb_wc_node *node = node_of(wc);
 
 	if (!node)
 		return false;
 	if (info)
 		node->tm = *info;
-	return vb_cq_push(tm->cq, node, solicited || wc->status != IBV_WC_SUCCESS);
+	return vb_cq_push(&tm->queue, node, solicited || wc->status != IBV_WC_SUCCESS);
 }
 
 /* --- operations on the list --- */
@@ -205,7 +211,7 @@ static void tell(struct vb_tm *tm, const struct ibv_ops_wr *op, struct vb_wc_nod
 	node->polled = &tm->ops_polled;
 	node->polled_to = tm->ops;
 	if (op->flags & IBV_OPS_SIGNALED || status != IBV_WC_SUCCESS)
-		vb_cq_push(tm->cq, node, status != IBV_WC_SUCCESS);
+		vb_cq_push(&tm->queue, node, status != IBV_WC_SUCCESS);
 	else
 		free(node);
 }
@@ -231,7 +237,7 @@ int vb_tm_post(struct vb_tm *tm, struct ibv_ops_wr *op)
 {
 	const struct ibv_wc wc = { .wr_id = op->wr_id, .opcode = known(op) ?
 				   wc_opcodes[op->opcode] : 0 };
-	struct vb_wc_node *node = known(op) ? node_of(tm, &wc) : NULL;
+	struct vb_wc_node *node = known(op) ? node_of(&wc) : NULL;
 	int err;
 
 	if (!node)
@@ -341,7 +347,7 @@ bool vb_tm_plain(struct vb_tm *tm, uint32_t index, struct ibv_wc *wc, bool solic
 
 	vb_spin_lock(&rq->drain_lock);
 	wc->wr_id = vb_rq_twin(rq, index)->wr_id;
-	vb_rq_consume(rq, index);
+	vb_rq_consume(rq, NULL, index);
 	vb_spin_unlock(&rq->drain_lock);
 	vb_spin_lock(&tm->lock);
 	if ((uint16_t)(tm->unexpected - tm->counted) > SYNC_DISTANCE &&

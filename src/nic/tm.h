@@ -37,11 +37,12 @@ struct vb_tag { /* all under tm->lock, but for who has it TAKEN or READING */
 
 struct vb_tm {
 	struct vb_srq *srq;
-	struct vb_cq *cq;
+	struct vb_cq_queue queue;   /* completions of the SRQ's CQ */
+	struct vb_loose loose;
 	struct vb_spin lock;
 	struct vb_list tags, spare;
 	struct vb_tag *table;
-	uint32_t tag_max, op_max, depth; /* depth: completions that the CQ must have room for */
+	uint32_t tag_max, op_max;
 	uint32_t ops;               /* posted */
 	_Atomic uint32_t ops_polled; /* those whose completion, or a later one's, was polled */
 	uint16_t unexpected;        /* messages that matched nothing */
@@ -62,7 +63,7 @@ struct vb_tm_message {
 int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *cap);
 void vb_tm_destroy(struct vb_srq *srq);
 /* The SRQ has another depth: its CQ counts with that. Under nic->lock. */
-void vb_tm_resized(struct vb_tm *tm, uint32_t before, uint32_t after);
+void vb_tm_resized(struct vb_tm *tm);
 
 /* One operation of ibv_post_srq_ops. 0, -EINVAL, or -ENOMEM: the list or the queue is full. */
 int vb_tm_post(struct vb_tm *tm, struct ibv_ops_wr *op);

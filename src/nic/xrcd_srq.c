@@ -51,6 +51,7 @@ static void show(struct vb_srq *srq)
 	entry->xrcd = srq->xrcd->id;
 	entry->number = srq->number;
 	entry->pd = srq->pd->id;
+	entry->ready_bit = srq->receives.bit;
 	atomic_store(&entry->gate, atomic_fetch_add(&srq->rq.nic->next_epoch, 1));
 }
 
@@ -62,10 +63,17 @@ int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq)
 	pthread_mutex_lock(&nic->lock);
 	err = number_take(nic, srq);
 	if (!err) {
+		srq->receives = (struct vb_cq_queue){ .kind = VB_CQ_ARRIVALS, .rq = &srq->rq,
+						      .arrivals = &srq->rq.arrivals,
+						      .depth = srq->rq.depth };
+		err = vb_cq_attach(cq, &srq->receives);
+		if (err)
+			nic->xrc_srqs[srq->number % VB_XRC_SRQ_MAX] = NULL;
+	}
+	if (!err) {
 		srq->xrcd = xrcd;
 		srq->cq = cq;
 		atomic_fetch_add(&xrcd->users, 1);
-		vb_cq_attach_srq(cq, srq);
 		srq->ibv.handle = srq->number;
 		show(srq);
 	}
@@ -95,7 +103,7 @@ int vb_srq_leave_xrcd(struct vb_srq *srq)
 	if (err)
 		return err;
 	pthread_mutex_lock(&nic->lock);
-	vb_cq_detach_srq(srq->cq, srq);
+	vb_cq_detach(&srq->receives);
 	nic->xrc_srqs[srq->number % VB_XRC_SRQ_MAX] = NULL;
 	pthread_mutex_unlock(&nic->lock);
 	atomic_fetch_sub(&srq->xrcd->users, 1);

@@ -32,14 +32,15 @@ static void overrun(struct vb_qp *qp)
 		vb_qp_raise(qp, IBV_EVENT_QP_FATAL);
 }
 
-/* What few CQs ask for, of the WQE before next. False: it overran. */
-__attribute__((cold, noinline)) static bool account(struct vb_qp *qp, const struct vb_wqe *wqe)
+/* What CQs ask for, of the WQE before next. False: it overran. */
+static bool account(struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t asks)
 {
 	struct vb_sq *sq = &qp->sq;
 
-	if (sq->stamps)
-		sq->stamps[(sq->next - 1) & sq->mask] = vb_device_clock();
-	return wqe->status == IBV_WC_WR_FLUSH_ERR || vb_cq_account(qp->send_cq->shared);
+	if (asks & (VB_CQ_ORDERED | VB_CQ_PAIR))
+		sq->stamps[(sq->next - 1) & sq->mask] = vb_qp_send_stamp(qp, asks);
+	return !(asks & VB_CQ_COUNTS) || wqe->status == IBV_WC_WR_FLUSH_ERR ||
+	       vb_cq_account(qp->send_cq->shared);
 }
 
 /* Makes everything before next visible to the poller. */
@@ -47,6 +48,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 {
 	struct vb_sq *sq = &qp->sq;
 	bool visible = wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
+	uint32_t asks = vb_cq_own_asks(qp->send_cq);
 
 	if (__builtin_expect(wqe->internal, 0)) /* before its entry may be used again */
 		vb_tm_rndv_done(qp, wqe);
@@ -55,7 +57,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);
 	if (sq->stuck)
 		return;
-	if (__builtin_expect(vb_cq_asks(qp->send_cq->shared), 0) && visible && !account(qp, wqe)) {
+	if (asks && visible && !account(qp, wqe, asks)) {
 		overrun(qp);
 		return;
 	}

@@ -290,9 +290,10 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	err = post_list(qp->rq, wr, bad_wr);
 	/* In ERR they are flushed at once; the poller must know. */
-	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) && atomic_load(&qp->flush_ready)) {
+	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) && atomic_load(&qp->receives.flush_ready)) {
+		atomic_store(&qp->flush_posted, true);
 		atomic_thread_fence(memory_order_seq_cst);
-		vb_cq_notify(qp->recv_cq, qp->recv_bit, true);
+		vb_cq_notify(qp->recv_cq, qp->receives.bit, true);
 	}
 	return err;
 }

@@ -63,7 +63,7 @@ static void transmit(struct end *end)
 	while (!wait_ns && end->qp->sq.next != end->qp->sq.tail)
 		wait_ns = vb_roce_datagram(&end->host->roce, end->qp, NULL, &notice);
 	if (notice.due)
-		vb_cq_notify(end->qp->send_cq, end->qp->send_bit, notice.error);
+		vb_cq_notify(end->qp->send_cq, end->qp->sends.bit, notice.error);
 	vb_tx_flush(&end->host->roce.tx);
 	if (wait_ns)
 		event_add(end->world, wait_ns, EVENT_DATAGRAMS, end);

@@ -10,16 +10,6 @@
 
 #include <string.h>
 
-/* The cell changes hands anyway: ask for it before the work that can go on meanwhile. */
-static inline void prefetch_to_write(const void *line)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
-#else
-	__builtin_prefetch(line, 1);
-#endif
-}
-
 static inline bool suitable(const struct ibv_send_wr *wr)
 {
 	return !wr->next && wr->num_sge == 1 &&
@@ -36,14 +26,13 @@ static inline bool idle(const struct vb_qp *qp)
 
 	return !sq->executing && sq->next == sq->tail && !sq->stuck && !vb_sq_full(sq) &&
 	       atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
-	       !atomic_load_explicit(&qp->send_cq->shared->asks, memory_order_relaxed);
+	       !(vb_cq_own_asks(qp->send_cq) & VB_CQ_COUNTS);
 }
 
 static inline bool peer_ready(const struct vb_remote *remote)
 {
 	return atomic_load_explicit(&remote->entry->gate, memory_order_acquire) == remote->gate &&
-	       !vb_life_over(&remote->peer->head->life) &&
-	       !atomic_load_explicit(&remote->cq->asks, memory_order_relaxed);
+	       !vb_life_over(&remote->peer->head->life);
 }
 
 /* Where the bytes are, or NULL. */
@@ -62,10 +51,11 @@ static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 }
 
 static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
-			const struct ibv_send_wr *wr, const void *from)
+			const struct ibv_send_wr *wr, const void *from, bool stamped)
 {
 	uint32_t length = wr->sg_list->length;
-	bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM, rides = length <= VB_INLINE_CELL;
+	bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+	bool rides = length <= (stamped ? VB_INLINE_STAMPED : VB_INLINE_CELL);
 
 	cell->byte_length = length;
 	cell->imm = imm ? wr->imm_data : 0;
@@ -78,6 +68,7 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 	cell->reason = VB_OK;
 	cell->sl = qp->attr.ah_attr.sl;
 	cell->slid = 0;
+	cell->stamped = stamped;
 	if (length == 8)
 		memcpy(cell->payload, from, 8);
 	else
@@ -93,6 +84,7 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t direct)
 {
 	struct vb_remote *remote = &qp->remote;
+	uint32_t asks;
 	struct vb_cell *cell;
 	uint64_t posted;
 	const void *from;
@@ -100,16 +92,21 @@ static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint6
 	if (!idle(qp) || atomic_load_explicit(&remote->direct, memory_order_relaxed) != direct)
 		return false;
 	cell = &remote->cells[remote->next_recv & remote->mask];
-	prefetch_to_write(cell);
+	vb_prefetch_to_write(cell); /* it changes hands anyway */
+	asks = vb_cq_asks(remote->cq);
+	vb_cq_prefetch_number(remote->cq, asks);
+	vb_cq_prefetch_number(qp->send_cq->shared, vb_cq_own_asks(qp->send_cq));
 	posted = vb_cell_word(remote->next_recv, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED);
-	if (!peer_ready(remote) ||
+	if (!peer_ready(remote) || asks & VB_CQ_COUNTS ||
 	    atomic_load_explicit(&cell->word, memory_order_acquire) != posted ||
 	    cell->posted_length < wr->sg_list->length)
 		return false;
 	from = source(qp, wr);
 	if (!from)
 		return false;
-	fill(remote, cell, qp, wr, from);
+	fill(remote, cell, qp, wr, from, asks & VB_CQ_ORDERED);
+	if (asks & VB_CQ_ORDERED)
+		cell->stamp = vb_cq_stamp(remote->cq, asks);
 	/* The owner may flush it at this moment: then it is his. */
 	if (!atomic_compare_exchange_strong(
 		    &cell->word, &posted,
@@ -124,6 +121,7 @@ static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint6
 
 static inline void record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
+	uint32_t asks = vb_cq_own_asks(qp->send_cq);
 	struct vb_sq *sq = &qp->sq;
 	struct vb_wqe *wqe = vb_sq_wqe(sq, sq->tail);
 
@@ -134,6 +132,8 @@ static inline void record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	wqe->reason = VB_OK;
 	wqe->length = wr->sg_list->length;
 	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
+	if (asks & (VB_CQ_ORDERED | VB_CQ_PAIR) && wqe->signaled)
+		sq->stamps[sq->tail & sq->mask] = vb_qp_send_stamp(qp, asks);
 	sq->next = ++sq->tail;
 	/* Pairs with the load in poll_sq. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
@@ -143,11 +143,11 @@ static inline void tell_own(struct vb_qp *qp, bool signaled)
 {
 	struct vb_cq *cq = qp->send_cq;
 
-	if (!signaled || (!cq->channel && !atomic_load_explicit(&cq->shared->use_ready,
-								memory_order_relaxed)))
+	if (!signaled ||
+	    (!cq->channel && !atomic_load_explicit(&cq->ready_pages, memory_order_relaxed)))
 		return;
 	atomic_thread_fence(memory_order_seq_cst);
-	vb_cq_notify(cq, qp->send_bit, false);
+	vb_cq_notify(cq, qp->sends.bit, false);
 }
 
 bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
@@ -164,12 +164,13 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 			      memory_order_relaxed);
 	if (vb_spin_try(&qp->sq.lock)) {
 		sent = deliver(qp, wr, direct);
-		if (sent)
-			record(qp, wr);
-		/* Before the lock is gone: the next holder may bind to another peer. */
+		/* Before the lock is gone: the next holder may bind to another peer. And before the
+		 * send completes: what follows from that must not be found ready first. */
 		if (sent && (atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed) ||
 			     atomic_load_explicit(&remote->cq->armed, memory_order_relaxed)))
 			vb_recv_announce(remote, wr->send_flags & IBV_SEND_SOLICITED);
+		if (sent)
+			record(qp, wr);
 		vb_spin_unlock(&qp->sq.lock);
 	}
 	vb_hazard_leave(thread);

@@ -261,7 +261,7 @@ void vb_roce_notify(struct vb_wired *wired)
 		return;
 	/* Between the completions and the look at who waits for them. */
 	atomic_thread_fence(memory_order_seq_cst);
-	vb_cq_notify(wired->qp->send_cq, wired->qp->send_bit, notice.error);
+	vb_cq_notify(wired->qp->send_cq, wired->qp->sends.bit, notice.error);
 }
 
 /* There is an ACK to be sent, nothing else, and it may wait. */

@@ -45,7 +45,6 @@ static void open_remote(bool many)
 				     .mask = rq.mask,
 				     .sges_stride = rq.sges_stride,
 				     .cq = &cq,
-				     .ride_max = VB_INLINE_CELL,
 				     .many = many };
 	claim = (struct vb_claim){ 0 };
 	atomic_store(&rig.nic->seg.lent->attention, 0);
@@ -270,18 +269,35 @@ static void small_payload_rides_in_the_cell_or_behind_it(void **state)
 	assert_null(vb_recv_ride(&remote, &claim, VB_SPILL + 1));
 }
 
-/* A cell that carries the time of its completion has no room for payload. */
-static void payload_rides_behind_a_cell_with_a_time(void **state)
+/* A cell that carries a stamp has less room for payload. */
+static void payload_leaves_room_for_a_stamp(void **state)
 {
 	uint64_t before = vb_device_clock();
 
-	post_ids(0, 1);
-	remote.ride_max = 0;
+	post_ids(0, 2);
 	atomic_store(&cq.asks, VB_CQ_STAMPS);
-	send_text("eight...");
-	assert_int_equal(claim.cell->where, VB_PAYLOAD_SPILL);
-	assert_memory_equal(rq.spill, "eight...", 8);
+	send_text("sixteen bytes...");
+	assert_int_equal(claim.cell->where, VB_PAYLOAD_INLINE);
+	assert_true(claim.cell->stamped);
+	assert_memory_equal(claim.cell->payload, "sixteen bytes...", 16);
 	assert_in_range(claim.cell->stamp, before, vb_device_clock());
+	send_text("seventeen bytes..");
+	assert_int_equal(claim.cell->where, VB_PAYLOAD_SPILL);
+	assert_memory_equal(rq.spill + VB_SPILL, "seventeen bytes..", 17);
+}
+
+/* The CQ began to ask between the payload and the completion. */
+static void a_payload_that_rides_is_not_overwritten_by_a_stamp(void **state)
+{
+	bool lost;
+
+	post_ids(0, 1);
+	assert_true(vb_recv_claim(&remote, &claim));
+	memset(vb_recv_ride(&remote, &claim, VB_INLINE_CELL), 'x', VB_INLINE_CELL);
+	atomic_store(&cq.asks, VB_CQ_NUMBERS);
+	assert_int_equal(complete("", VB_OK, &lost), VB_OK);
+	assert_false(claim.cell->stamped);
+	assert_int_equal(claim.cell->payload[VB_INLINE_CELL - 1], 'x');
 }
 
 /* --- completing --- */
@@ -303,12 +319,12 @@ static void a_completion_says_who_what_and_how(void **state)
 
 static void a_receive_flushed_meanwhile_is_lost_to_the_sender(void **state)
 {
-	uint64_t word;
+	uint32_t index;
 	bool lost = false;
 
 	post_ids(0, 2);
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_non_null(vb_rq_flush_next(&rq, &word));
+	assert_true(vb_rq_flush_next(&rq, &index));
 	assert_int_equal(complete("x", VB_OK, &lost), VB_OK);
 	assert_true(lost);
 	assert_cell(0, VB_CELL_FLUSHED);
@@ -453,7 +469,8 @@ int main(void)
 		ONE(keys_without_a_voucher_are_looked_up),
 		MANY(keys_without_a_voucher_are_looked_up),
 		ONE(small_payload_rides_in_the_cell_or_behind_it),
-		ONE(payload_rides_behind_a_cell_with_a_time),
+		ONE(payload_leaves_room_for_a_stamp),
+		ONE(a_payload_that_rides_is_not_overwritten_by_a_stamp),
 		ONE(a_completion_says_who_what_and_how),
 		MANY(a_completion_says_who_what_and_how),
 		ONE(a_receive_flushed_meanwhile_is_lost_to_the_sender),

@@ -65,23 +65,35 @@ static inline void post_ids(uint64_t first, uint64_t count)
 		assert_int_equal(post(id), 0);
 }
 
+static inline bool first_done(uint32_t *index)
+{
+	if (rq.many) {
+		vb_rq_drain(&rq);
+		*index = rq.arrivals.first;
+		return atomic_load(&rq.arrivals.count);
+	}
+	*index = atomic_load(&rq.head);
+	return vb_rq_done_at_head(&rq);
+}
+
 /* The id of the next completed receive, consumed, or NOTHING. */
 static inline int64_t poll_one(void)
 {
-	struct vb_cell *cell;
-	uint64_t word;
 	int64_t id = NOTHING;
+	uint32_t index;
 
 	vb_spin_lock(rq.consumer_lock);
-	cell = vb_rq_next_done(&rq, &word);
-	if (cell) {
-		uint32_t index = vb_cell_index(word);
+	if (first_done(&index)) {
+		struct vb_cell *cell = vb_rq_cell(&rq, index);
 
-		assert_int_equal(vb_cell_state(word), VB_CELL_DONE);
+		assert_int_equal(vb_cell_state(atomic_load(&cell->word)), VB_CELL_DONE);
 		id = (int64_t)vb_rq_twin(&rq, index)->wr_id;
 		if (cell->where != VB_PAYLOAD_PLACED)
 			vb_rq_scatter(&rq, cell, index, cell->where, cell->byte_length);
-		vb_rq_consume(&rq, index);
+		if (rq.many)
+			vb_rq_consume(&rq, &rq.arrivals, index);
+		else
+			vb_rq_consume_head(&rq);
 	}
 	vb_spin_unlock(rq.consumer_lock);
 	return id;

@@ -364,11 +364,11 @@ static void a_qp_that_cannot_end_is_in_error_and_ends_later(void **state)
 	wait_in_vain(&ending);
 	assert_int_equal(vb_qp_close(qp, IBV_QPS_RESET), -EBUSY);
 	assert_int_equal(vb_qp_state(qp), IBV_QPS_ERR);
-	assert_false(atomic_load(&qp->flush_ready));
+	assert_false(atomic_load(&qp->receives.flush_ready));
 	vb_hazard_copy_end(&stopped);
 	qp->flush_grace.look_ns = 1;
 	vb_qp_flush_check(qp);
-	assert_true(atomic_load(&qp->flush_ready));
+	assert_true(atomic_load(&qp->receives.flush_ready));
 	end_qp(qp);
 }
 
@@ -385,12 +385,12 @@ static void receives_of_other_qps_are_flushed_at_once(void **state)
 	copy(1);
 	vb_qp_enter_error(named);
 	vb_qp_enter_error(other);
-	assert_false(atomic_load(&named->flush_ready));
-	assert_true(atomic_load(&other->flush_ready));
+	assert_false(atomic_load(&named->receives.flush_ready));
+	assert_true(atomic_load(&other->receives.flush_ready));
 	vb_hazard_copy_end(&stopped);
 	vb_hazard_leave(&stopped);
 	vb_qp_flush_check(named);
-	assert_true(atomic_load(&named->flush_ready));
+	assert_true(atomic_load(&named->receives.flush_ready));
 	end_qp(named);
 	end_qp(other);
 }

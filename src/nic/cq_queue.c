@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One queue that completes at a CQ: its first completion, and how it becomes a work completion. */
+#include "nic/cq.h"
+#include "nic/qp.h"
+#include "wire/grh.h"
+
+#include <stdlib.h>
+
+/* --- send queues --- */
+
+static const uint8_t send_opcode[] = {
+	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
+	[IBV_WR_SEND] = IBV_WC_SEND,
+	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
+	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
+	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
+	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
+	[IBV_WR_TSO] = IBV_WC_TSO,
+	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+};
+
+/* Work requests that nobody is told of are passed over. */
+static const struct vb_wqe *first_send(struct vb_sq *sq)
+{
+	/* Pairs with the store of the executor: status and stamp of the WQEs before it. */
+	uint32_t done = (uint32_t)atomic_load_explicit(&sq->done, memory_order_acquire);
+
+	while (sq->scanned != done) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned);
+
+		if (!wqe->internal && (wqe->signaled || wqe->status != IBV_WC_SUCCESS))
+			return wqe;
+		sq->scanned++;
+		if (__builtin_expect(wqe->internal, 0))
+			vb_sq_retire_internal(sq);
+	}
+	return NULL;
+}
+
+static uint64_t send_stamp(const struct vb_sq *sq)
+{
+	return sq->stamps[sq->scanned & sq->mask];
+}
+
+static uint64_t peek_sends(struct vb_cq_queue *queue)
+{
+	struct vb_sq *sq = queue->sq;
+	uint64_t stamp = first_send(sq) ? send_stamp(sq) : VB_NO_COMPLETION;
+
+	queue->watch_value = sq->scanned;
+	return stamp;
+}
+
+static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
+{
+	struct vb_sq *sq = queue->sq;
+	const struct vb_wqe *wqe;
+	int got = 0;
+
+	while (got < count && (wqe = first_send(sq)) && send_stamp(sq) <= last) {
+		if (wqe->status != IBV_WC_WR_FLUSH_ERR)
+			vb_cq_forget(queue->cq, 1);
+		queue->cq->stamp = send_stamp(sq);
+		wc[got++] = (struct ibv_wc){
+			.wr_id = wqe->wr_id,
+			.status = wqe->status,
+			.opcode = send_opcode[wqe->opcode],
+			.vendor_err = wqe->reason,
+			.byte_len = wqe->length,
+			.qp_num = queue->qp->ibv.qp_num,
+		};
+		atomic_store_explicit(&sq->retired, ++sq->scanned, memory_order_release);
+	}
+	queue->watch_value = sq->scanned;
+	return got;
+}
+
+static uint32_t waiting_sends(const struct vb_sq *sq)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = sq->scanned; i != (uint32_t)atomic_load(&sq->done); i++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
+
+		/* Those that were flushed are not counted (path/complete.c). */
+		count += wqe->status != IBV_WC_WR_FLUSH_ERR &&
+			 (wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal));
+	}
+	return count;
+}
+
+/* --- receive queues --- */
+
+static uint64_t stamp_of(const struct vb_cell *cell)
+{
+	return cell->stamped ? vb_cq_stamp_of(cell->stamp) : 0;
+}
+
+/* Receives that wait to be flushed were seen by nobody, so they happen when they are first looked
+ * at; receives that are posted to a failed QP make it happen again. */
+static uint64_t flush_stamp(struct vb_qp *qp)
+{
+	uint32_t asks = vb_cq_own_asks(qp->recv_cq);
+
+	if (!(asks & VB_CQ_ORDERED)) /* behind all that the send queue has */
+		return VB_CQ_NUMBER_FIRST;
+	if (atomic_exchange(&qp->flush_posted, false) || !qp->flush_stamp)
+		qp->flush_stamp = vb_cq_stamp(qp->recv_cq->shared, asks);
+	return qp->flush_stamp;
+}
+
+static uint64_t peek_flushed(struct vb_qp *qp)
+{
+	uint32_t index;
+
+	if (!atomic_load_explicit(&qp->receives.flush_ready, memory_order_acquire))
+		return VB_NO_COMPLETION;
+	return vb_rq_flush_next(qp->rq, &index) ? flush_stamp(qp) : VB_NO_COMPLETION;
+}
+
+/* Of a receive of one sender, at a distance from the head. */
+static uint64_t stamp_behind(const struct vb_rq *rq, const struct vb_cell *cell, uint32_t distance)
+{
+	uint64_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+
+	return cell->stamped ? vb_cq_stamp_of(cell->stamp) : 2 * (head + distance) + 1;
+}
+
+static uint64_t peek_receives(struct vb_cq_queue *queue)
+{
+	const struct vb_cell *cell = vb_rq_done_at_head(queue->rq);
+
+	return cell ? stamp_behind(queue->rq, cell, 0) : peek_flushed(queue->qp);
+}
+
+/* The queue of a QP's own is under the CQ's poll lock, that of an SRQ under its own. */
+static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
+{
+	struct vb_arrivals *list = queue->arrivals;
+	struct vb_rq *rq = queue->rq;
+	uint64_t stamp;
+
+	if (!atomic_load_explicit(&list->count, memory_order_acquire) && *drained == rq)
+		return VB_NO_COMPLETION;
+	if (rq->srq)
+		vb_spin_lock(&rq->drain_lock);
+	if (!atomic_load_explicit(&list->count, memory_order_relaxed)) {
+		vb_rq_drain(rq);
+		*drained = rq;
+	}
+	stamp = atomic_load_explicit(&list->count, memory_order_relaxed) ?
+			stamp_of(vb_rq_cell(rq, list->first)) :
+			VB_NO_COMPLETION;
+	if (rq->srq)
+		vb_spin_unlock(&rq->drain_lock);
+	if (stamp == VB_NO_COMPLETION && !rq->srq)
+		return peek_flushed(queue->qp);
+	return stamp;
+}
+
+/* Of a cell, which anybody who is attached can write: what was checked is not read again. */
+#define READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+enum { FLAGS_KNOWN = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV };
+
+/* No sender of ours left it like this: the receive is used up, and nothing is said of its bytes. */
+__attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
+{
+	wc->status = IBV_WC_GENERAL_ERR;
+	wc->vendor_err = 0;
+	wc->byte_len = 0;
+	wc->wc_flags = 0;
+}
+
+/* What is not a message that succeeded and fits: errors, and writes that tell of themselves. */
+__attribute__((cold, noinline)) static bool is_plausible(const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_SUCCESS)
+		return wc->status <= IBV_WC_TM_RNDV_INCOMPLETE;
+	return wc->opcode != IBV_WC_RECV && wc->byte_len <= VB_MSG_MAX;
+}
+
+/* Datagrams have a GRH, or the room of one, before their first byte. */
+static uint32_t least_of(const struct vb_qp *qp)
+{
+	return qp && qp->type == IBV_QPT_UD ? VB_GRH_SIZE : 0;
+}
+
+/* least: bytes that a message has at least. */
+static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uint32_t least,
+			     struct ibv_wc *wc)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+	const struct vb_cell *cell = vb_rq_cell(rq, index);
+	const uint32_t length = READ_ONCE(cell->byte_length);
+	const uint8_t status = READ_ONCE(cell->status), flags = READ_ONCE(cell->wc_flags);
+	const enum vb_cell_where where = READ_ONCE(cell->where);
+
+	*wc = (struct ibv_wc){
+		.wr_id = twin->wr_id,
+		.status = status,
+		.opcode = IBV_WC_RECV + (cell->opcode & 1),
+		.vendor_err = cell->reason,
+		.byte_len = length,
+		.imm_data = cell->imm,
+		.qp_num = qpn,
+		.src_qp = cell->src_qpn,
+		.wc_flags = flags & FLAGS_KNOWN,
+		.slid = cell->slid,
+		.sl = cell->sl,
+	};
+	if (__builtin_expect((status || length > twin->length || length < least) &&
+				     !is_plausible(wc), 0))
+		damaged(wc);
+	else if (where != VB_PAYLOAD_PLACED && !status &&
+		 !vb_rq_scatter(rq, cell, index, where, length))
+		wc->status = IBV_WC_LOC_PROT_ERR;
+	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0))
+		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
+}
+
+static void fill_flushed(const struct vb_rq *rq, uint32_t index, uint32_t qpn, struct ibv_wc *wc)
+{
+	*wc = (struct ibv_wc){
+		.wr_id = vb_rq_twin(rq, index)->wr_id,
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.opcode = IBV_WC_RECV,
+		.qp_num = qpn,
+	};
+}
+
+static void watch_head(struct vb_cq_queue *queue)
+{
+	uint32_t head = vb_rq_head(queue->rq);
+
+	queue->watch = &vb_rq_cell(queue->rq, head)->word;
+	queue->watch_value = vb_cell_word(head, 0, 0, VB_CELL_DONE);
+}
+
+static int take_flushed(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
+{
+	struct vb_rq *rq = queue->rq;
+	uint32_t qpn = queue->qp->ibv.qp_num, index;
+	int got = 0;
+
+	while (got < count && peek_flushed(queue->qp) <= last && vb_rq_flush_next(rq, &index)) {
+		queue->cq->stamp = queue->qp->flush_stamp;
+		if (vb_cell_state(atomic_load(&vb_rq_cell(rq, index)->word)) == VB_CELL_DONE)
+			fill_recv(rq, index, qpn, least_of(queue->qp), &wc[got++]);
+		else
+			fill_flushed(rq, index, qpn, &wc[got++]);
+		if (rq->many)
+			vb_rq_consume(rq, NULL, index);
+		else
+			vb_rq_consume_head(rq);
+	}
+	return got;
+}
+
+static int take_receives(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
+{
+	struct vb_rq *rq = queue->rq;
+	const struct vb_cell *cell = vb_rq_done_at_head(rq);
+	int got = 0;
+
+	while (cell) {
+		uint64_t stamp = stamp_behind(rq, cell, 0);
+
+		if (stamp > last)
+			break;
+		vb_cq_forget(queue->cq, 1);
+		queue->cq->stamp = stamp;
+		fill_recv(rq, vb_rq_head(rq), queue->qp->ibv.qp_num, 0, &wc[got++]);
+		vb_rq_consume_head(rq);
+		if (got == count)
+			break;
+		cell = vb_rq_done_at_head(rq);
+	}
+	if (__builtin_expect(!cell && atomic_load_explicit(&queue->flush_ready,
+							   memory_order_relaxed), 0))
+		got += take_flushed(queue, last, count - got, wc + got);
+	watch_head(queue);
+	return got;
+}
+
+static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
+{
+	uint32_t index = queue->arrivals->first;
+	struct vb_rq *rq = queue->rq;
+
+	vb_cq_forget(queue->cq, 1);
+	queue->cq->stamp = stamp_of(vb_rq_cell(rq, index));
+	/* The QP that brought a message to an XRC SRQ may be another process's: its number is all
+	 * there is of it. */
+	fill_recv(rq, index,
+		  queue->qp ? queue->qp->ibv.qp_num :
+			      READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
+		  least_of(queue->qp), wc);
+	vb_rq_consume(rq, queue->arrivals, index);
+}
+
+static int take_arrivals(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
+{
+	struct vb_arrivals *list = queue->arrivals;
+	struct vb_rq *rq = queue->rq;
+	int got = 0;
+
+	if (rq->srq)
+		vb_spin_lock(&rq->drain_lock);
+	while (got < count && atomic_load_explicit(&list->count, memory_order_relaxed) &&
+	       stamp_of(vb_rq_cell(rq, list->first)) <= last)
+		take_arrival(queue, &wc[got++]);
+	if (rq->srq)
+		vb_spin_unlock(&rq->drain_lock);
+	else if (!atomic_load_explicit(&list->count, memory_order_relaxed))
+		got += take_flushed(queue, last, count - got, wc + got);
+	return got;
+}
+
+static bool is_queues(const struct vb_cq_queue *queue, const struct vb_cell *cell)
+{
+	return !queue->rq->srq || !queue->qp || cell->qpn == queue->qp->ibv.qp_num;
+}
+
+static uint32_t waiting_receives(const struct vb_cq_queue *queue)
+{
+	const struct vb_rq *rq = queue->rq;
+	uint32_t count = 0;
+
+	vb_rq_for_open(twin, rq) {
+		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+
+		count += vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
+			 is_queues(queue, cell);
+	}
+	return count;
+}
+
+/* --- loose completions --- */
+
+static struct vb_wc_node *first_loose(const struct vb_loose *loose)
+{
+	return vb_list_element(loose->nodes.next, &loose->nodes, struct vb_wc_node, node);
+}
+
+static uint64_t peek_loose(struct vb_loose *loose)
+{
+	uint64_t stamp;
+
+	if (!atomic_load_explicit(&loose->count, memory_order_acquire))
+		return VB_NO_COMPLETION;
+	vb_spin_lock(&loose->lock);
+	stamp = first_loose(loose)->stamp;
+	vb_spin_unlock(&loose->lock);
+	return stamp;
+}
+
+static void take_one_loose(struct vb_cq_queue *queue, struct ibv_wc *wc)
+{
+	struct vb_loose *loose = queue->loose;
+	struct vb_cq *cq = queue->cq;
+	struct vb_wc_node *node;
+
+	vb_spin_lock(&loose->lock);
+	node = first_loose(loose);
+	vb_list_remove(&node->node);
+	atomic_fetch_sub(&loose->count, 1);
+	vb_spin_unlock(&loose->lock);
+	*wc = node->wc;
+	cq->stamp = node->stamp;
+	cq->tm = node->tm;
+	if (node->polled)
+		atomic_store(node->polled, node->polled_to);
+	vb_cq_forget(cq, 1);
+	free(node);
+}
+
+static int take_loose(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
+{
+	int got = 0;
+
+	while (got < count && peek_loose(queue->loose) <= last)
+		take_one_loose(queue, &wc[got++]);
+	return got;
+}
+
+/* --- any queue --- */
+
+void vb_cq_queue_watch(struct vb_cq_queue *queue)
+{
+	if (queue->kind == VB_CQ_SENDS) {
+		queue->watch = &queue->sq->done;
+		queue->watch_value = queue->sq->scanned;
+	} else if (queue->kind == VB_CQ_RECEIVES) {
+		watch_head(queue);
+	}
+}
+
+uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained)
+{
+	switch ((enum vb_cq_kind)queue->kind) {
+	case VB_CQ_SENDS:
+		return peek_sends(queue);
+	case VB_CQ_RECEIVES:
+		return peek_receives(queue);
+	case VB_CQ_ARRIVALS:
+		return peek_arrivals(queue, drained);
+	case VB_CQ_LOOSE:
+		return peek_loose(queue->loose);
+	}
+	return VB_NO_COMPLETION;
+}
+
+/* Receives in a row; they are touched anyway when they are taken. */
+int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count)
+{
+	const struct vb_rq *rq = queue->rq;
+	uint32_t head;
+	int seen = 1;
+
+	if (queue->kind != VB_CQ_RECEIVES)
+		return 1;
+	head = vb_rq_head(rq);
+	while (seen < count && atomic_load_explicit(&vb_rq_cell(rq, head + (uint32_t)seen)->word,
+						    memory_order_acquire) ==
+				       vb_cell_word(head + (uint32_t)seen, 0, 0, VB_CELL_DONE))
+		seen++;
+	return seen;
+}
+
+/* Likewise; and sends up to done. */
+uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int count)
+{
+	const struct vb_sq *sq = queue->sq;
+	const struct vb_rq *rq = queue->rq;
+	uint32_t behind = (uint32_t)vb_cq_queue_seen(queue, count) - 1;
+	uint64_t stamp = first;
+
+	if (queue->kind == VB_CQ_SENDS) {
+		uint32_t done = (uint32_t)atomic_load_explicit(&sq->done, memory_order_acquire);
+
+		stamp = sq->stamps[(done - 1) & sq->mask]; /* silent: it has none */
+	} else if (behind) {
+		stamp = stamp_behind(rq, vb_rq_cell(rq, vb_rq_head(rq) + behind), behind);
+	}
+	return stamp > first ? stamp : first;
+}
+
+int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
+{
+	switch ((enum vb_cq_kind)queue->kind) {
+	case VB_CQ_SENDS:
+		return take_sends(queue, last, count, wc);
+	case VB_CQ_RECEIVES:
+		return take_receives(queue, last, count, wc);
+	case VB_CQ_ARRIVALS:
+		return take_arrivals(queue, last, count, wc);
+	case VB_CQ_LOOSE:
+		return take_loose(queue, last, count, wc);
+	}
+	return 0;
+}
+
+uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue)
+{
+	switch ((enum vb_cq_kind)queue->kind) {
+	case VB_CQ_SENDS:
+		return waiting_sends(queue->sq);
+	case VB_CQ_RECEIVES:
+	case VB_CQ_ARRIVALS:
+		return waiting_receives(queue);
+	case VB_CQ_LOOSE:
+		return atomic_load(&queue->loose->count);
+	}
+	return 0;
+}
+
+void vb_cq_forget_queue(struct vb_cq_queue *queue)
+{
+	if (vb_cq_own_asks(queue->cq) & VB_CQ_COUNTS)
+		vb_cq_forget(queue->cq, vb_cq_queue_waiting(queue));
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which of many queues have completions. Whoever completes sets the ready bit of the queue; the
+ * poller takes the bits that are set and keeps these queues in a heap, the one with the earliest
+ * completion on top. So a poll touches what is ready, and nothing else.
+ */
+#include "nic/cq.h"
+
+/* --- bits --- */
+
+static inline void set(_Atomic uint64_t *word, unsigned bit)
+{
+	/* Tested first: a bit that is set already costs no write. */
+	if (!(atomic_load(word) >> bit & 1))
+		atomic_fetch_or(word, 1ull << bit);
+}
+
+void vb_cq_set_ready(struct vb_cq_shared *shared, struct vb_ready_page *page, uint32_t bit)
+{
+	unsigned word = bit % VB_READY_PAGE / 64;
+
+	/* Upwards; the poller takes downwards. One of the two sees the other. */
+	set(&page->words[word], bit % 64);
+	set(&page->summary, word);
+	if (bit >= VB_READY_PAGE) /* the first page is looked at in any case */
+		set(&shared->ready_pages_set, bit / VB_READY_PAGE % VB_READY_PAGES);
+}
+
+/* --- the heap: cq->queues[0 .. ready_count) --- */
+
+static void put(struct vb_cq *cq, uint32_t place, struct vb_cq_queue *queue)
+{
+	cq->queues[place] = queue;
+	queue->place = place;
+}
+
+static void swap(struct vb_cq *cq, uint32_t a, uint32_t b)
+{
+	struct vb_cq_queue *queue = cq->queues[a];
+
+	put(cq, a, cq->queues[b]);
+	put(cq, b, queue);
+}
+
+static void sift_up(struct vb_cq *cq, uint32_t at)
+{
+	for (; at && cq->queues[at]->stamp < cq->queues[(at - 1) / 2]->stamp; at = (at - 1) / 2)
+		swap(cq, at, (at - 1) / 2);
+}
+
+static void sift_down(struct vb_cq *cq, uint32_t at)
+{
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+
+		if (child >= cq->ready_count)
+			return;
+		if (child + 1 < cq->ready_count &&
+		    cq->queues[child + 1]->stamp < cq->queues[child]->stamp)
+			child++;
+		if (cq->queues[at]->stamp <= cq->queues[child]->stamp)
+			return;
+		swap(cq, at, child);
+		at = child;
+	}
+}
+
+static void heap_add(struct vb_cq *cq, struct vb_cq_queue *queue, uint64_t stamp)
+{
+	queue->stamp = stamp;
+	swap(cq, queue->place, cq->ready_count);
+	sift_up(cq, cq->ready_count++);
+}
+
+void vb_cq_ready_remove(struct vb_cq_queue *queue)
+{
+	struct vb_cq *cq = queue->cq;
+	uint32_t at = queue->place;
+
+	if (at >= cq->ready_count)
+		return;
+	swap(cq, at, --cq->ready_count);
+	if (at == cq->ready_count)
+		return;
+	sift_down(cq, at);
+	sift_up(cq, at);
+}
+
+void vb_cq_ready_changed(struct vb_cq_queue *queue, uint64_t stamp)
+{
+	if (stamp == VB_NO_COMPLETION) {
+		vb_cq_ready_remove(queue);
+		return;
+	}
+	queue->stamp = stamp;
+	sift_down(queue->cq, queue->place);
+	sift_up(queue->cq, queue->place);
+}
+
+/* --- from bits to the heap --- */
+
+/* A bit may be set without a completion: a peer can do that, and so can a queue that is gone. */
+static void join(struct vb_cq *cq, uint32_t bit, struct vb_rq **drained)
+{
+	struct vb_cq_queue *queue = bit < cq->bit_count ? cq->bits[bit].queue : NULL;
+	uint64_t stamp;
+
+	if (!queue || (uintptr_t)queue & 1 || queue->place < cq->ready_count)
+		return;
+	stamp = vb_cq_queue_peek(queue, drained);
+	if (stamp != VB_NO_COMPLETION)
+		heap_add(cq, queue, stamp);
+}
+
+static void take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t first, unsigned word)
+{
+	uint64_t bits = atomic_exchange(&page->words[word], 0);
+	/* What completed before the bits were taken is found by one look into a shared queue. */
+	struct vb_rq *drained = NULL;
+
+	for (; bits; bits &= bits - 1)
+		join(cq, first + word * 64 + (unsigned)__builtin_ctzll(bits), &drained);
+}
+
+static void take_page(struct vb_cq *cq, unsigned index)
+{
+	const struct vb_cq_page *pages = cq->ready_pages;
+	struct vb_ready_page *page = index < VB_READY_PAGES ? pages[index].bits : NULL;
+	uint64_t words;
+
+	if (!page || !atomic_load_explicit(&page->summary, memory_order_acquire))
+		return;
+	words = atomic_exchange(&page->summary, 0);
+	for (; words; words &= words - 1)
+		take_word(cq, page, index * VB_READY_PAGE, (unsigned)__builtin_ctzll(words));
+}
+
+void vb_cq_take_ready(struct vb_cq *cq)
+{
+	uint64_t pages;
+
+	take_page(cq, 0);
+	if (cq->bit_count <= VB_READY_PAGE ||
+	    !atomic_load_explicit(&cq->shared->ready_pages_set, memory_order_acquire))
+		return;
+	pages = atomic_exchange(&cq->shared->ready_pages_set, 0);
+	for (; pages; pages &= pages - 1)
+		take_page(cq, (unsigned)__builtin_ctzll(pages));
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The consumer's side of a receive queue: what completed, in which order, and what was given back. */
+#include "nic/qp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_open(const struct vb_rq *rq, uint32_t index)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+
+	return atomic_load_explicit(&twin->open, memory_order_acquire) && twin->index == index;
+}
+
+static uint64_t word_of(const struct vb_rq *rq, uint32_t index)
+{
+	return atomic_load_explicit(&vb_rq_cell(rq, index)->word, memory_order_acquire);
+}
+
+static bool is_done(const struct vb_rq *rq, uint32_t index)
+{
+	uint64_t word = word_of(rq, index);
+
+	return vb_cell_state(word) == VB_CELL_DONE && vb_cell_index(word) == index;
+}
+
+/* Lists and taken_count come first (vb_rq_quiet). */
+static void head_move(struct vb_rq *rq, uint32_t to)
+{
+	atomic_store_explicit(&rq->head, to, memory_order_release);
+	atomic_store_explicit(&rq->walk_at, vb_rq_cell(rq, to), memory_order_release);
+}
+
+/* --- lists of arrivals --- */
+
+/* Without times the order of the ring is that in which each sender completed. */
+static bool earlier(const struct vb_rq *rq, uint32_t a, uint32_t b)
+{
+	const struct vb_cell *cell_a = vb_rq_cell(rq, a), *cell_b = vb_rq_cell(rq, b);
+
+	if (cell_a->stamped && cell_b->stamped && cell_a->stamp != cell_b->stamp)
+		return cell_a->stamp < cell_b->stamp;
+	return (int32_t)(a - b) < 0;
+}
+
+static void list_insert(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
+{
+	uint32_t count = atomic_load_explicit(&list->count, memory_order_relaxed);
+	uint32_t later = index, before = list->last, behind = 0;
+	struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+
+	for (; behind < count && earlier(rq, index, before); behind++) {
+		later = before;
+		before = vb_rq_twin(rq, before)->prev;
+	}
+	twin->prev = before;
+	twin->next = later;
+	if (behind == 0)
+		list->last = index;
+	else
+		vb_rq_twin(rq, later)->prev = index;
+	if (behind == count)
+		list->first = index;
+	else
+		vb_rq_twin(rq, before)->next = index;
+	atomic_store_explicit(&list->count, count + 1, memory_order_release);
+}
+
+static void list_remove(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
+{
+	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
+
+	if (list->first == index)
+		list->first = twin->next;
+	else
+		vb_rq_twin(rq, twin->prev)->next = twin->next;
+	if (list->last == index)
+		list->last = twin->prev;
+	else
+		vb_rq_twin(rq, twin->next)->prev = twin->prev;
+	atomic_fetch_sub_explicit(&list->count, 1, memory_order_release);
+}
+
+/* --- cells that are taken --- */
+
+static bool taken_add(struct vb_rq *rq, uint32_t index)
+{
+	if (rq->taken_count == rq->taken_room) {
+		uint32_t room = rq->taken_room ? 2 * rq->taken_room : 16;
+		uint32_t *more = realloc(rq->taken, room * sizeof(*more));
+
+		if (!more)
+			return false;
+		rq->taken = more;
+		rq->taken_room = room;
+	}
+	rq->taken[rq->taken_count++] = index;
+	return true;
+}
+
+static void taken_remove_at(struct vb_rq *rq, uint32_t at)
+{
+	rq->taken_count--;
+	memmove(&rq->taken[at], &rq->taken[at + 1], (rq->taken_count - at) * sizeof(*rq->taken));
+}
+
+static void taken_remove(struct vb_rq *rq, uint32_t index)
+{
+	for (uint32_t at = 0; at < rq->taken_count; at++) {
+		if (rq->taken[at] != index)
+			continue;
+		taken_remove_at(rq, at);
+		return;
+	}
+}
+
+/* --- walking over the ring --- */
+
+/* An SRQ's messages belong to the QP that they came to. Nobody's: the QP is gone, or never was. */
+static struct vb_arrivals *list_of(struct vb_rq *rq, uint32_t index)
+{
+	struct vb_qp *qp;
+
+	if (!rq->srq || rq->srq->xrcd)
+		return &rq->arrivals;
+	qp = vb_nic_qp(rq->nic, vb_rq_cell(rq, index)->qpn);
+	return qp && qp->srq == rq->srq ? &qp->arrivals : NULL;
+}
+
+static void arrive(struct vb_rq *rq, uint32_t index)
+{
+	struct vb_arrivals *list = list_of(rq, index);
+
+	if (list) {
+		atomic_store_explicit(&vb_rq_twin(rq, index)->open, VB_RECV_ARRIVED,
+				      memory_order_relaxed);
+		list_insert(rq, list, index);
+	} else {
+		vb_rq_consume(rq, NULL, index);
+	}
+}
+
+static bool look_at_taken(struct vb_rq *rq)
+{
+	bool found = false;
+
+	for (uint32_t at = 0; at < rq->taken_count;) {
+		uint32_t index = rq->taken[at];
+
+		if (!is_done(rq, index)) {
+			at++;
+			continue;
+		}
+		taken_remove_at(rq, at);
+		arrive(rq, index);
+		found = true;
+	}
+	return found;
+}
+
+static bool walk(struct vb_rq *rq)
+{
+	uint32_t tail = __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
+	uint32_t at = vb_rq_head(rq);
+	bool found = false;
+
+	for (; at != tail; at++) {
+		if (!is_open(rq, at))
+			continue;
+		if (is_done(rq, at)) {
+			arrive(rq, at);
+			found = true;
+		} else if (vb_cell_state(word_of(rq, at)) == VB_CELL_POSTED || !taken_add(rq, at)) {
+			break;
+		}
+	}
+	head_move(rq, at);
+	return found;
+}
+
+void vb_rq_drain(struct vb_rq *rq)
+{
+	bool found;
+
+	if (__builtin_expect(atomic_load_explicit(&rq->lent->returned, memory_order_relaxed), 0))
+		vb_rq_collect_returned(rq);
+	/* A sender may have completed a cell that was still taken when it was looked at, and then
+	 * the later one that was found: before anything is polled the former is looked at again. */
+	do {
+		found = rq->taken_count && look_at_taken(rq);
+		found |= walk(rq);
+	} while (found && rq->taken_count);
+}
+
+/* Tag matching consumes receives that no walk has come to. */
+static void pass_closed(struct vb_rq *rq)
+{
+	uint32_t tail = __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
+	uint32_t at = vb_rq_head(rq);
+
+	while (at != tail && !is_open(rq, at))
+		at++;
+	head_move(rq, at);
+}
+
+void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
+{
+	_Atomic uint32_t *open = &vb_rq_twin(rq, index)->open;
+
+	if (!is_open(rq, index)) /* somebody made it look as if it were posted */
+		return;
+	if (atomic_load_explicit(open, memory_order_relaxed) == VB_RECV_ARRIVED)
+		list_remove(rq, list, index);
+	else
+		taken_remove(rq, index);
+	atomic_store_explicit(open, VB_RECV_CLOSED, memory_order_release);
+	pass_closed(rq);
+	atomic_fetch_sub(&rq->held, 1);
+}
+
+uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list)
+{
+	uint32_t count = 0;
+
+	for (; atomic_load_explicit(&list->count, memory_order_relaxed); count++)
+		vb_rq_consume(rq, list, list->first);
+	return count;
+}
+
+uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from)
+{
+	uint64_t head = atomic_load_explicit(&rq->head, memory_order_acquire);
+	uint64_t at = head > from ? head : from;
+
+	while (at - head <= rq->mask && is_done(rq, (uint32_t)at))
+		at++;
+	return at;
+}
+
+/* Receives are consumed meanwhile, and their places posted anew under other indexes. */
+uint32_t vb_rq_next_free(const struct vb_rq *rq)
+{
+	uint64_t at;
+
+	do
+		at = vb_rq_completed(rq, 0);
+	while (atomic_load(&rq->head) > at);
+	return (uint32_t)at;
+}
+
+/* --- receives that were given back --- */
+
+/* The same receive under the next index. The old cell is nobody's but ours. */
+static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
+{
+	uint32_t index = old->index;
+	struct vb_recv_wqe *twin;
+	uint8_t flags;
+
+	vb_spin_lock(&rq->lock);
+	/* Under the lock: a region that goes away clears KEYS_OK of every receive. */
+	flags = (uint8_t)atomic_load(&vb_rq_sges(rq, index)->flags);
+	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
+		vb_rq_tail_move(rq);
+	twin = vb_rq_twin(rq, rq->tail);
+	memcpy(twin, old, rq->twin_stride);
+	twin->index = rq->tail;
+	memcpy(vb_rq_sges(rq, rq->tail), vb_rq_sges(rq, index), rq->sges_stride);
+	vb_rq_sges(rq, rq->tail)->index = rq->tail;
+	vb_rq_cell(rq, rq->tail)->posted_length = twin->length;
+	vb_rq_cell(rq, rq->tail)->qpn = 0;
+	atomic_store_explicit(&vb_rq_cell(rq, rq->tail)->word,
+			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
+			      memory_order_release);
+	vb_rq_tail_move(rq);
+	atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
+	vb_spin_unlock(&rq->lock);
+	taken_remove(rq, index);
+	atomic_store(&vb_rq_cell(rq, index)->word, vb_cell_word(index, 0, 0, VB_CELL_FREE));
+	atomic_store(&old->open, VB_RECV_CLOSED);
+}
+
+void vb_rq_collect_returned(struct vb_rq *rq)
+{
+	/* With one sender nothing is ever taken, whatever somebody wrote there. */
+	if (!rq->many || !atomic_exchange(&rq->lent->returned, 0))
+		return;
+	vb_rq_for_open(twin, rq)
+		if (atomic_load(&twin->open) == VB_RECV_POSTED &&
+		    vb_cell_state(word_of(rq, twin->index)) == VB_CELL_RETURNED)
+			post_again(rq, twin);
+}
+
+/* --- flushing --- */
+
+/* Nobody is inside any more: a cell still TAKEN belonged to a process that died. */
+static void flush(struct vb_rq *rq, uint32_t index)
+{
+	_Atomic uint64_t *at = &vb_rq_cell(rq, index)->word;
+	uint64_t word = atomic_load(at);
+
+	while ((vb_cell_state(word) != VB_CELL_DONE || vb_cell_index(word) != index) &&
+	       !atomic_compare_exchange_strong(at, &word,
+					       vb_cell_word(index, 0, 0, VB_CELL_FLUSHED)))
+		;
+}
+
+bool vb_rq_flush_next(struct vb_rq *rq, uint32_t *index)
+{
+	uint32_t tail;
+
+	vb_spin_lock(&rq->lock);
+	tail = rq->tail;
+	vb_spin_unlock(&rq->lock);
+	if (rq->taken_count) {
+		*index = rq->taken[0];
+		flush(rq, *index);
+		return true;
+	}
+	for (*index = vb_rq_head(rq); *index != tail; ++*index) {
+		if (!is_open(rq, *index))
+			continue;
+		flush(rq, *index);
+		return true;
+	}
+	return false;
+}
