@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names are `verbena.cm.<slot>` and, for claims, `verbena.cm.<port space>.<port>.<address>`, the
- * address being one of
+ * Names of claims are `verbena.cm.<port space>.<port>.<address>`, the address being one of
  *
  *   4  6  46               the wildcards: IPv4, IPv6 without IPv4, both
  *   4-<hex>  6-<hex>%<n>   one address (and the interface of a link-local one)
@@ -13,6 +12,7 @@
 #include "base/random.h"
 #include "nic/gid.h"
 #include "nic/netif.h"
+#include "nic/slot.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,12 +42,14 @@ static void finish(struct vb_cm_target *target, int length)
 
 #define PATH(target) (target)->address.sun_path + 1, sizeof((target)->address.sun_path) - 1
 
-struct vb_cm_target vb_cm_target_slot(uint32_t slot)
+int vb_cm_target_slot(uint32_t slot, struct vb_cm_target *target)
 {
-	struct vb_cm_target target = { 0 };
+	struct vb_slot_name name;
+	int err = vb_slot_find(slot, VB_SLOT_CM, &name);
 
-	finish(&target, snprintf(PATH(&target), "verbena.cm.%u", slot));
-	return target;
+	if (!err)
+		*target = (struct vb_cm_target){ name.address, name.length };
+	return err;
 }
 
 static struct vb_cm_target name_claim(uint16_t port_space, uint16_t port, const char *address,

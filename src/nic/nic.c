@@ -19,16 +19,24 @@ static int slot_add(struct vb_nic *nic)
 {
 	struct vb_own_slot *own = &nic->slots[nic->slot_count];
 	uint32_t first = vb_random64() % VB_QP_PER_SLOT;
+	struct vb_slot_claim claim;
+	int err;
 
 	if (nic->slot_count == VB_OWN_SLOTS)
 		return -ENOMEM;
 	own->free_ring = malloc(VB_QP_PER_SLOT * sizeof(*own->free_ring));
 	own->qps = calloc(VB_QP_PER_SLOT, sizeof(*own->qps));
-	own->listener = own->free_ring && own->qps ? vb_slot_claim(&own->slot) : -ENOMEM;
-	if (own->listener < 0) {
+	err = own->free_ring && own->qps ? vb_slot_claim(&claim, !nic->slot_count) : -ENOMEM;
+	if (err) {
 		free(own->free_ring);
 		free(own->qps);
-		return own->listener;
+		return err;
+	}
+	own->slot = claim.slot;
+	own->listener = claim.listener;
+	if (!nic->slot_count) {
+		nic->cm = claim.cm;
+		nic->life = claim.life;
 	}
 	for (uint32_t i = 0; i < VB_QP_PER_SLOT; i++)
 		own->free_ring[i] = (uint16_t)((first + i) % VB_QP_PER_SLOT);
@@ -66,6 +74,7 @@ static int nic_init(struct vb_nic *nic)
 {
 	int err;
 
+	nic->cm = nic->life = -1;
 	pthread_mutex_init(&nic->lock, NULL);
 	vb_list_init(&nic->peers);
 	vb_list_init(&nic->qps);
@@ -102,6 +111,8 @@ static void nic_free(struct vb_nic *nic)
 		free(nic->slots[i].free_ring);
 		free(nic->slots[i].qps);
 	}
+	vb_fd_close(&nic->cm);
+	vb_fd_close(&nic->life);
 	if (nic->seg.head)
 		vb_segment_destroy(&nic->seg);
 	vb_fd_close(&nic->doorbell);
@@ -147,10 +158,13 @@ void vb_nic_forget(void)
 
 	atomic_store(&vb_the_nic, NULL);
 	pthread_mutex_init(&make_lock, NULL);
+	vb_slot_forget();
 	if (!nic)
 		return;
 	for (unsigned i = 0; i < nic->slot_count; i++)
 		vb_fd_close(&nic->slots[i].listener);
+	vb_fd_close(&nic->cm);
+	vb_fd_close(&nic->life);
 	vb_fd_close(&nic->seg.memfd);
 	vb_fd_close(&nic->doorbell);
 	vb_xrc_forget(nic);

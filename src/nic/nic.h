@@ -36,6 +36,7 @@ struct vb_nic {
 	pthread_mutex_t lock; /* control path: everything below that has no lock of its own */
 	struct vb_own_slot slots[VB_OWN_SLOTS];
 	unsigned slot_count;
+	int cm, life; /* sockets of the first slot (slot.h), for the connection manager */
 	int doorbell; /* eventfd that wakes the service thread */
 	struct vb_peer *self;
 	struct vb_spin peers_lock;

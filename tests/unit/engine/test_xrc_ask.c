@@ -72,12 +72,15 @@ static void hang_up(void)
 
 static int set_up(void **state)
 {
+	struct vb_slot_claim claim;
+
 	assert_non_null(vb_nic_get());
 	assert_int_equal(vb_async_init(&ctx), 0);
 	assert_int_equal(fcntl(ctx.verbs.context.async_fd, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(vb_xrcd_open(&ctx.verbs.context, -1, O_CREAT, &xrcd), 0);
-	listener = vb_slot_claim(&slot);
-	assert_true(listener >= 0);
+	assert_int_equal(vb_slot_claim(&claim, false), 0);
+	listener = claim.listener;
+	slot = claim.slot;
 	handle = vb_xrc_handle_make(xrcd, NULL, slot << VB_QP_INDEX_BITS | INDEX);
 	assert_non_null(handle);
 	return 0;
