@@ -371,17 +371,37 @@ bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot)
 	return atomic_load(&nic->seen[slot / 64]) >> slot % 64 & 1;
 }
 
-enum { REFUSED_NS = 5000000 };
+enum { REMEMBER_NS = 5000000 };
 
 /* One word: milliseconds 48 | slot 16. */
+static void remember(_Atomic uint64_t words[64], uint32_t slot)
+{
+	atomic_store(&words[slot % 64], (vb_now_ns() + REMEMBER_NS) / 1000000 << 16 | slot);
+}
+
+static bool is_remembered(_Atomic uint64_t words[64], uint32_t slot)
+{
+	uint64_t word = atomic_load(&words[slot % 64]);
+
+	return (word & 0xffff) == slot && vb_now_ns() / 1000000 < word >> 16;
+}
+
 void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot)
 {
-	atomic_store(&nic->refused[slot % 64], (vb_now_ns() + REFUSED_NS) / 1000000 << 16 | slot);
+	remember(nic->refused, slot);
 }
 
 bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot)
 {
-	uint64_t word = atomic_load(&nic->refused[slot % 64]);
+	return is_remembered(nic->refused, slot);
+}
 
-	return (word & 0xffff) == slot && vb_now_ns() / 1000000 < word >> 16;
+void vb_nic_slot_set_busy(struct vb_nic *nic, uint32_t slot)
+{
+	remember(nic->busy, slot);
+}
+
+bool vb_nic_slot_is_busy(struct vb_nic *nic, uint32_t slot)
+{
+	return is_remembered(nic->busy, slot);
 }

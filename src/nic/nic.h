@@ -70,6 +70,7 @@ struct vb_nic {
 	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
 	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64];
 	_Atomic uint64_t refused[64]; /* slots that nobody held, with the time until this is believed */
+	_Atomic uint64_t busy[64];    /* the same of those that took no connection */
 	bool unregistered_barrier; /* peers cannot make us fence: we do it at each post */
 	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
 	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
@@ -118,6 +119,9 @@ bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot);
 /* Nobody held the slot a moment ago. */
 void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot);
 bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot);
+/* Somebody holds the slot, and took no further connection a moment ago. */
+void vb_nic_slot_set_busy(struct vb_nic *nic, uint32_t slot);
+bool vb_nic_slot_is_busy(struct vb_nic *nic, uint32_t slot);
 
 static inline void vb_nic_flush_count(struct vb_nic *nic, int by)
 {

@@ -36,6 +36,8 @@ struct vb_peer {
 	pid_t tid;                /* its service thread: the target of process_vm_* */
 	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
 	uid_t uid;
+	bool stranger;            /* another user's, which may mean harm */
+	uint64_t asked_ns;        /* when the attach began */
 	int socket, memfd, doorbell;
 	/* NULL until it is mapped, while others find the peer in the list already: whoever sees it
 	 * sees maps as well. One with NO_PATH never is. */
@@ -49,6 +51,8 @@ struct vb_peer {
 	} maps[VB_EXTENTS];
 	uint64_t stuck_ns; /* wire lock: it did not read, and gets no datagrams until then; or 0 */
 };
+
+enum { VB_PEER_ANSWER_NS = 1000000000 }; /* then an attach is taken for unanswered */
 
 struct vb_peer *vb_peer_new(void);
 void vb_peer_get(struct vb_peer *peer);

@@ -199,6 +199,7 @@ int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 			   qp->ibv.qp_num, qp->mcast_groups);
 		return -EBUSY;
 	}
+	vb_engine_settle_aside(qp);
 	vb_qp_close(qp, IBV_QPS_RESET);
 	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
 	vb_spin_lock(&engine->progress_lock);

@@ -82,6 +82,12 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	return VB_OK;
 }
 
+/* What was put aside is complete already. */
+static enum vb_step finish(struct vb_step_context *step, enum vb_reason reason)
+{
+	return step->aside ? VB_STEP_NEXT : vb_step_complete(step, reason);
+}
+
 static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -94,7 +100,7 @@ static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim 
 	ride = remote->peer->self ? NULL : vb_recv_ride(remote, claim, message.length);
 	if (!(ride ? ride_along(step, ride) : vb_path_present(step->sge, step->sge_count, false))) {
 		vb_recv_unclaim(remote, claim);
-		return vb_step_complete(step, VB_LOCAL_MEMORY);
+		return finish(step, VB_LOCAL_MEMORY);
 	}
 	if (!ride)
 		reason = place(step, claim);
@@ -104,7 +110,7 @@ static enum vb_step deliver(struct vb_step_context *step, const struct vb_claim 
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
 		return vb_step_refuse(step, done ? done : reason, !done);
-	return vb_step_complete(step, VB_OK);
+	return finish(step, VB_OK);
 }
 
 static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
@@ -112,7 +118,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 	return vb_step_refuse(step, reason, true);
 }
 
-static enum vb_step to_target(struct vb_step_context *step)
+enum vb_step vb_step_to_target(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	uint32_t qkey = vb_qp_datagram_qkey(step->qp, step->wqe);
@@ -153,7 +159,10 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	if (wqe->ah->av.multicast) /* to many: as packets */
 		return vb_step_unanswered(step, VB_NOT_THIS_HOST);
 	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
+	/* The target has answered: those that were put aside go first, which is soon. */
+	if (reason != VB_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) && vb_step_is_behind(step))
+		return vb_step_busy(step);
 	if (reason)
 		return vb_step_unanswered(step, reason);
-	return to_target(step);
+	return vb_step_to_target(step);
 }
