@@ -264,6 +264,42 @@ static void a_request_finds_the_claim_of_its_address(void **state)
 	close(fd);
 }
 
+enum { FIRST_PORT = 40000, PORTS = 4 };
+
+static int takes_all_ports(const void *arg)
+{
+	struct vb_cm_claim any = { .port_space = RDMA_PS_TCP, .family = VB_CM_DUAL, .replaces = -1 };
+	struct vb_cm_claim claim;
+	FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
+	int fd;
+
+	child_check(range);
+	fprintf(range, "%d %d", FIRST_PORT, FIRST_PORT + PORTS - 1);
+	fclose(range);
+	for (int i = 0; i < PORTS; i++) {
+		claim = any;
+		child_check(vb_cm_claim(&claim) >= 0 && !claim.reuse);
+	}
+	claim = any;
+	fd = vb_cm_claim(&claim);
+	child_check(fd >= 0 && claim.reuse);
+	child_check(claim.port >= FIRST_PORT && claim.port < FIRST_PORT + PORTS);
+	/* To listen one needs it alone. */
+	claim.reuse = false;
+	claim.replaces = fd;
+	child_check(vb_cm_claim(&claim) == -EADDRINUSE);
+	return 0;
+}
+
+static void all_ports_taken_is_no_reason_not_to_connect(void **state)
+{
+	if (!isolated || access("/proc/sys/net/ipv4/ip_local_port_range", W_OK)) {
+		print_message("SKIPPED: the range of ports cannot be changed here\n");
+		skip();
+	}
+	assert_child_passes(takes_all_ports, NULL);
+}
+
 static void a_name_is_held_as_long_as_its_socket_is(void **state)
 {
 	struct vb_cm_target names[VB_CM_TARGETS_MAX], name;
@@ -286,6 +322,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_port_is_taken_as_tcp_would_say),
 		cmocka_unit_test(port_spaces_have_ports_of_their_own),
+		cmocka_unit_test(all_ports_taken_is_no_reason_not_to_connect),
 		cmocka_unit_test(a_refused_claim_leaves_nothing_behind),
 		cmocka_unit_test(an_address_of_the_other_family_is_refused),
 		cmocka_unit_test(reuse_lets_others_with_reuse_have_the_port_too),
