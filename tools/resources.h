@@ -16,6 +16,7 @@ struct process {
 	pid_t pid;
 	uid_t uid;
 	unsigned slot;         /* the lowest of its slots */
+	char name[NAME_SIZE];  /* of its socket there */
 	char program[NAME_SIZE];
 	char user[NAME_SIZE];
 	int socket;            /* until it has answered */

@@ -2,6 +2,9 @@
 #include "resources.h"
 #include "verbena.h"
 
+#include "nic/limits.h"
+#include "nic/slot_user.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pwd.h>
@@ -13,43 +16,96 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS = 4096, ANSWER_MS = 1000, TRIES = 50, PAUSE_MS = 20 };
+enum { SLOTS = 4096, ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20 };
 
-/* The slots of this network namespace that somebody holds. */
-static bool slots_read(bool held[SLOTS])
+/* The names of slots in this network namespace, as src/nic/slot.h has them. */
+struct names {
+	struct name {
+		unsigned slot;
+		char text[NAME_SIZE];
+	} *list;
+	size_t count;
+};
+
+static bool name_add(struct names *names, unsigned slot, const char *text)
+{
+	struct name *list = realloc(names->list, (names->count + 1) * sizeof(*list));
+
+	if (!list)
+		return false;
+	names->list = list;
+	list[names->count].slot = slot;
+	snprintf(list[names->count++].text, NAME_SIZE, "%s", text);
+	return true;
+}
+
+/* verbena.<slot>, or verbena.<slot>.<random> for those that users have for themselves. */
+static unsigned slot_of(const char *name)
+{
+	unsigned slot, own = 0;
+	int length = 0;
+
+	if (sscanf(name, "verbena.%4u%n.%*16[0-9a-f]%n", &slot, &length, &length) < 1 ||
+	    name[length] || slot >= SLOTS)
+		return 0;
+	own = strchr(name + sizeof("verbena."), '.') != NULL;
+	return own == (slot >= VB_SLOT_OWN_MIN) ? slot : 0;
+}
+
+static bool names_read(struct names *names)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char line[512];
+	bool complete = true;
 
 	if (!file) {
 		complain("/proc/net/unix: %s", strerror(errno));
 		return false;
 	}
-	while (fgets(line, sizeof(line), file)) {
+	while (complete && fgets(line, sizeof(line), file)) {
 		const char *name = strstr(line, " @verbena.");
 		unsigned slot;
-		char after;
 
-		if (name && sscanf(name, " @verbena.%u%c", &slot, &after) == 2 && after == '\n' &&
-		    slot > 0 && slot < SLOTS)
-			held[slot] = true;
+		line[strcspn(line, "\n")] = '\0';
+		slot = name && strlen(name) < NAME_SIZE ? slot_of(name + 2) : 0;
+		if (slot)
+			complete = name_add(names, slot, name + 2);
 	}
 	fclose(file);
-	return true;
+	return complete;
 }
 
-static int slot_connect(unsigned slot)
+static int by_slot(const void *a, const void *b)
+{
+	const struct name *x = a, *y = b;
+
+	return (x->slot > y->slot) - (x->slot < y->slot);
+}
+
+static int name_connect(const char *text)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const size_t room = sizeof(address.sun_path) - 1;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int length = snprintf(address.sun_path + 1, room, "verbena.%u", slot);
+	int length = snprintf(address.sun_path + 1, room, "%s", text);
 	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 
 	if (fd < 0 || !connect(fd, (void *)&address, size))
 		return fd;
 	close(fd);
 	return -1;
+}
+
+/* Whoever binds a name of a slot that is not for its user is nobody. */
+static bool is_holder(unsigned slot, uid_t uid)
+{
+	struct vb_uid_map map;
+	uint32_t user;
+
+	if (slot < VB_SLOT_OWN_MIN)
+		return true;
+	vb_uid_map_read(&map);
+	return !vb_uid_outside(&map, uid, &user) || vb_slot_weight(user, slot);
 }
 
 static uint64_t now_ms(void)
@@ -174,14 +230,15 @@ static struct process *process_add(struct processes *all, const struct ucred *cr
 }
 
 /* Sends the request, if the process is one that is wanted. Takes the socket. */
-static void ask(struct processes *all, unsigned slot, int socket, pid_t only)
+static void ask(struct processes *all, const struct name *name, int socket, pid_t only)
 {
+	const unsigned slot = name->slot;
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
 	struct process *process = NULL;
 	bool known = false;
 
-	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size)) {
+	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) && is_holder(slot, cred.uid)) {
 		all->pid_of_slot[slot] = cred.pid;
 		for (unsigned i = 0; i < all->count; i++) /* another of its slots */
 			known |= all->list[i].pid == cred.pid && cred.pid;
@@ -192,26 +249,28 @@ static void ask(struct processes *all, unsigned slot, int socket, pid_t only)
 		close(socket);
 		return;
 	}
+	snprintf(process->name, NAME_SIZE, "%s", name->text);
 	process->error = request_send(socket);
 	process->socket = socket;
 }
 
-/* A process that is busy for a moment says so, and is asked again. */
+/* A process that is busy for a moment says so, and is asked again, until all have had their time. */
 static void hear(struct process *process, uint64_t until_ms)
 {
 	if (!process->error)
 		process->error = answer_take(process, process->socket, until_ms);
 	close(process->socket);
-	for (int i = 1; i < TRIES && process->error == EAGAIN; i++) {
+	until_ms += BUSY_MS - ANSWER_MS;
+	while (process->error == EAGAIN && left_ms(until_ms)) {
 		int again;
 
 		poll(NULL, 0, PAUSE_MS);
-		again = slot_connect(process->slot);
+		again = name_connect(process->name);
 		if (again < 0)
 			return;
 		process->error = request_send(again);
 		if (!process->error)
-			process->error = answer_take(process, again, now_ms() + ANSWER_MS);
+			process->error = answer_take(process, again, until_ms);
 		close(again);
 	}
 }
@@ -226,19 +285,24 @@ static int by_pid(const void *a, const void *b)
 /* Everybody first, then the answers: those who do not answer are waited for together. */
 bool processes_ask(struct processes *all, pid_t only)
 {
-	bool held[SLOTS] = { false };
+	struct names names = { 0 };
 	uint64_t until_ms;
 
 	*all = (struct processes){ 0 };
-	if (!slots_read(held))
+	if (!names_read(&names)) {
+		free(names.list);
 		return false;
-	for (unsigned slot = 1; slot < SLOTS; slot++) {
-		int fd = held[slot] ? slot_connect(slot) : -1;
+	}
+	if (names.count)
+		qsort(names.list, names.count, sizeof(*names.list), by_slot);
+	for (size_t i = 0; i < names.count; i++) {
+		int fd = name_connect(names.list[i].text);
 
 		if (fd < 0)
 			continue; /* nobody, or gone since */
-		ask(all, slot, fd, only);
+		ask(all, &names.list[i], fd, only);
 	}
+	free(names.list);
 	until_ms = now_ms() + ANSWER_MS;
 	for (unsigned i = 0; i < all->count; i++)
 		hear(&all->list[i], until_ms);

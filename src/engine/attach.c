@@ -16,6 +16,7 @@
  * nothing. A process that loses that right later keeps the segment, which is why no address, key or
  * length of it can be written by anybody but its owner (layout.h).
  */
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -37,7 +38,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 3, ACCEPTS = 16 };
+enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 3, ACCEPTS = 16,
+       SILENT_MAX = 64 };
 
 struct attach_message {
 	uint64_t magic;
@@ -207,6 +209,7 @@ static int meet(struct vb_peer *peer, const struct attach_message *message)
 		return err;
 	peer->pid = cred.pid;
 	peer->uid = cred.uid;
+	peer->stranger = cred.uid != geteuid() && cred.uid != 0;
 	err = check_slot(peer, message->slot);
 	if (err)
 		return err;
@@ -244,6 +247,7 @@ static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
 
 static void enlist(struct vb_nic *nic, struct vb_peer *peer)
 {
+	peer->asked_ns = vb_now_ns();
 	vb_spin_lock(&nic->peers_lock);
 	peer->id_here = vb_nic_claimant_alloc(nic);
 	vb_list_append(&nic->peers, &peer->node);
@@ -321,6 +325,28 @@ void vb_attach_accept(struct vb_nic *nic, int listener)
 	}
 }
 
+/* Each one that never answers holds a descriptor. Those that nothing is bound to are asked again when
+ * they are wanted again. */
+static void hang_up_on_silent(struct vb_nic *nic)
+{
+	const uint64_t now_ns = vb_now_ns();
+	struct vb_peer *oldest = NULL;
+	unsigned count = 0;
+
+	vb_spin_lock(&nic->peers_lock);
+	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
+		if (peer->self || peer->accepted || now_ns - peer->asked_ns < VB_PEER_ANSWER_NS ||
+		    atomic_load(&peer->state) != VB_PEER_CONNECTING ||
+		    atomic_load(&peer->refs) > 1)
+			continue;
+		count++;
+		oldest = oldest ? oldest : peer;
+	}
+	if (count >= SILENT_MAX) /* its end comes to the service thread */
+		shutdown(oldest->socket, SHUT_RDWR);
+	vb_spin_unlock(&nic->peers_lock);
+}
+
 static void start(struct vb_nic *nic, uint32_t slot)
 {
 	struct vb_peer *peer = vb_nic_peer(nic, slot);
@@ -331,6 +357,8 @@ static void start(struct vb_nic *nic, uint32_t slot)
 	if (fd < 0) {
 		if (fd == -ECONNREFUSED)
 			vb_nic_slot_refuse(nic, slot);
+		else if (fd != -EALREADY)
+			vb_nic_slot_set_busy(nic, slot);
 		return;
 	}
 	peer = vb_peer_new();
@@ -338,6 +366,7 @@ static void start(struct vb_nic *nic, uint32_t slot)
 		close(fd);
 		return;
 	}
+	hang_up_on_silent(nic);
 	peer->socket = fd;
 	peer->slot = slot;
 	vb_nic_slot_seen(nic, slot);

@@ -47,6 +47,10 @@ void vb_engine_kick(struct vb_qp *qp);
 /* The same by the one who just posted and took the token under the queue's lock. */
 void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service);
 
+/* Before a QP ends, or the process: datagrams that are complete leave, or it is too late for them. */
+void vb_engine_settle_aside(struct vb_qp *qp);
+void vb_engine_settle_all(struct vb_nic *nic);
+
 /* --- pending.c --- */
 
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp);

@@ -9,6 +9,7 @@
 #include "engine/listen.h"
 #include "engine/wire_impl.h"
 #include "nic/gid.h"
+#include "nic/slot.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,6 @@ static void forget_in_child(void)
 	if (!gsi)
 		return;
 	vb_list_for(claimed, &gsi->claims, struct claimed, node) close(claimed->fd);
-	vb_fd_close(&gsi->slot_fd);
 	vb_fd_close(&gsi->out);
 	vb_fd_close(&gsi->timer);
 }
@@ -98,7 +98,7 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 	}
 	gsi->nic = nic;
 	gsi->source_key = vb_random64();
-	gsi->slot_fd = gsi->timer = -1;
+	gsi->timer = -1;
 	pthread_mutex_init(&gsi->lock, NULL);
 	vb_list_init(&gsi->claims);
 	vb_list_init(&gsi->lines);
@@ -127,20 +127,17 @@ struct vb_gsi *vb_gsi_get(struct vb_nic *nic)
 
 int vb_gsi_open(struct vb_nic *nic)
 {
-	const struct vb_cm_target own = vb_cm_target_slot(nic->seg.head->slot);
 	struct vb_gsi *gsi = vb_gsi_get(nic);
-	int fd;
+	int err = 0;
 
 	if (!gsi)
 		return -ENOMEM;
 	pthread_mutex_lock(&gsi->lock);
-	if (gsi->slot_fd < 0)
-		gsi->slot_fd = vb_cm_bind(&own);
-	fd = gsi->slot_fd;
-	if (fd < 0)
-		gsi->slot_fd = -1;
+	if (!gsi->open)
+		err = vb_slot_open_cm(nic->cm);
+	gsi->open = !err;
 	pthread_mutex_unlock(&gsi->lock);
-	return fd;
+	return err ? err : nic->cm;
 }
 
 int vb_gsi_claim(struct vb_nic *nic, struct vb_cm_claim *claim)

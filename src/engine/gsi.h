@@ -3,7 +3,8 @@
  * The general services interface: QP 1 of this host, which all its processes share. MADs of the
  * connection manager reach a process through abstract unix datagram sockets:
  *
- *   @verbena.cm.<slot>   answers: the slot is in the comm id that a message names as ours
+ *   that of the slot     answers: the slot (nic/slot.h) is in the comm id that a message names as
+ *                        ours
  *   a claim's name       REQ and SIDR_REQ: port space, port and address (nic/cm_name.h)
  *
  * To a process of this host the sender writes there itself. From other hosts they come as packets
@@ -22,7 +23,7 @@
 #include "nic/cm_name.h"
 #include "nic/nic.h"
 
-/* Binds @verbena.cm.<slot>; the same descriptor each time. Not to be closed. */
+/* The socket of the slot, which takes datagrams from now on. Not to be closed. */
 int vb_gsi_open(struct vb_nic *nic);
 
 /*

@@ -43,7 +43,7 @@ struct vb_gsi_tokens {
 struct vb_gsi {
 	struct vb_nic *nic;
 	pthread_mutex_t lock;
-	int slot_fd;           /* @verbena.cm.<slot>; -1: not open */
+	bool open;             /* nic->cm takes datagrams; under lock */
 	int out;               /* writes to others */
 	int timer;             /* runs while something waits; -1: never needed */
 	struct vb_list claims; /* struct claimed */

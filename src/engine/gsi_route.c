@@ -2,7 +2,9 @@
 /* Whose MAD is it? */
 #include "engine/gsi_impl.h"
 #include "nic/gid.h"
+#include "nic/slot.h"
 
+#include <errno.h>
 #include <string.h>
 
 /* The address that a request asks for: what its IP addressing header says, else where it went. */
@@ -79,11 +81,16 @@ static enum vb_gsi_fate to_slot(struct vb_gsi *gsi, const struct vb_gsi_datagram
 				uint32_t comm_id)
 {
 	const uint32_t slot = comm_id >> VB_COMM_ID_SLOT_SHIFT;
-	const struct vb_cm_target target = vb_cm_target_slot(slot);
+	struct vb_cm_target target;
+	enum vb_gsi_fate fate;
+	int err = vb_cm_target_slot(slot, &target);
 
-	if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
-		return VB_GSI_ABSENT;
-	return vb_gsi_write(gsi, &target, datagram);
+	if (err)
+		return err == -EAGAIN ? VB_GSI_LOST : VB_GSI_ABSENT;
+	fate = vb_gsi_write(gsi, &target, datagram);
+	if (fate == VB_GSI_ABSENT)
+		vb_slot_lost(slot);
+	return fate;
 }
 
 static enum vb_gsi_fate give(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,

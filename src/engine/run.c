@@ -6,6 +6,13 @@
 #include "path/local/local.h"
 #include "path/raw/raw.h"
 
+#include <sched.h>
+
+enum {
+	ASIDE_LOOK_NS = 100000, /* when targets of datagrams are looked at again */
+	ASIDE_END_NS = 20000000, /* how long the end of a QP waits for them */
+};
+
 static void raise_if_drained(struct vb_qp *qp)
 {
 	if (vb_qp_state(qp) != IBV_QPS_SQD || !atomic_exchange(&qp->sqd_event_due, false))
@@ -44,6 +51,37 @@ static void follow_up(struct vb_run *run, enum vb_run_verdict verdict)
 		vb_attach_start(nic, run->attach_slot);
 }
 
+/* A datagram waits for no attach, only for its beginning. */
+static bool attach_now(struct vb_run *run)
+{
+	const uint32_t slot = run->attach_slot;
+
+	if (!slot || run->qp->type != IBV_QPT_UD)
+		return false;
+	run->attach_slot = 0;
+	run->asked_slot = slot;
+	vb_attach_start(run->qp->nic, slot);
+	return true;
+}
+
+static enum vb_run_verdict run_locally(struct vb_run *run)
+{
+	enum vb_run_verdict verdict;
+
+	do
+		verdict = vb_local_run(run);
+	while (verdict == VB_RUN_PEND && attach_now(run));
+	return verdict;
+}
+
+/* Before whatever was posted for the same targets. */
+static void run_aside(struct vb_run *run)
+{
+	while (vb_local_run_aside(run) == VB_RUN_WIRE &&
+	       vb_wire_aside(run->qp, &run->wire_aside->wqe, run->wire_peer))
+		vb_sq_drop_aside(&run->qp->sq, run->wire_aside);
+}
+
 /*
  * Datagrams each have their own target; a connection goes by wire as a whole, and its token with it.
  */
@@ -53,7 +91,9 @@ static enum vb_run_verdict run_here(struct vb_run *run)
 
 	if (run->qp->type == IBV_QPT_RAW_PACKET)
 		return vb_raw_run(run);
-	while ((verdict = vb_local_run(run)) == VB_RUN_WIRE) {
+	if (vb_sq_has_aside(&run->qp->sq))
+		run_aside(run);
+	while ((verdict = run_locally(run)) == VB_RUN_WIRE) {
 		if (run->qp->type == IBV_QPT_UD) {
 			uint64_t wait_ns = vb_wire_datagrams(run->qp, run->wire_peer, run->end,
 							     &run->notice);
@@ -85,16 +125,22 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 	struct vb_cq *cq = qp->send_cq;
 	uint32_t bit = qp->sends.bit;
 	enum vb_run_verdict verdict;
+	bool aside;
 
 	vb_cq_prefetch_number(cq->shared, vb_cq_own_asks(cq));
-	do
+	do {
 		verdict = run.thread ? run_here(&run) : VB_RUN_MORE;
-	while (verdict != VB_RUN_WIRE && !release(&run, verdict));
+		aside = verdict == VB_RUN_IDLE && vb_sq_has_aside(&qp->sq);
+		if (aside)
+			atomic_store(&qp->pend.wake_ns, vb_now_ns() + ASIDE_LOOK_NS);
+	} while (verdict != VB_RUN_WIRE && !release(&run, verdict));
 	/* The lock in release is the fence between the completions and this look. */
 	if (run.notice.due)
 		vb_cq_notify(cq, bit, run.notice.error);
 	if (verdict == VB_RUN_PEND || verdict == VB_RUN_MORE)
 		follow_up(&run, verdict);
+	else if (aside)
+		vb_engine_pend(nic->engine, qp);
 	if (__builtin_expect(atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed), 0))
 		vb_engine_attend(nic, service);
 }
@@ -107,4 +153,36 @@ void vb_engine_kick(struct vb_qp *qp)
 		vb_wire_kick(qp);
 	else if (vb_qp_token_take(qp, &end))
 		vb_engine_execute(qp, end, false);
+}
+
+/* The program has seen their completions, and may have sent a last word. A target that answers does so
+ * in less than that. */
+void vb_engine_settle_aside(struct vb_qp *qp)
+{
+	const uint64_t end_ns = vb_now_ns() + ASIDE_END_NS;
+
+	while (vb_sq_has_aside(&qp->sq) && vb_now_ns() < end_ns) {
+		vb_engine_kick(qp);
+		sched_yield();
+	}
+}
+
+static bool has_any_aside(struct vb_nic *nic)
+{
+	bool any = false;
+
+	if (pthread_mutex_trylock(&nic->lock)) /* by a thread that ended inside, perhaps */
+		return false;
+	vb_list_for(qp, &nic->qps, struct vb_qp, node)
+		any |= vb_sq_has_aside(&qp->sq);
+	pthread_mutex_unlock(&nic->lock);
+	return any;
+}
+
+void vb_engine_settle_all(struct vb_nic *nic)
+{
+	const uint64_t end_ns = vb_now_ns() + ASIDE_END_NS;
+
+	while (has_any_aside(nic) && vb_now_ns() < end_ns)
+		sched_yield(); /* the service thread is at it */
 }

@@ -82,6 +82,9 @@ void vb_wire_kick(struct vb_qp *qp);
 void vb_wire_settle(struct vb_qp *qp);
 /* The process ends: whoever waits for an answer to what the program has seen gets it. */
 void vb_wire_farewell(struct vb_nic *nic);
+/* UD: sends one that was put aside (path/local/aside.c). By the token's holder. False: not
+ * now. */
+bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer);
 /*
  * UD: sends the datagrams at the head of the queue that go the same way. By the token's holder.
  * Not 0: the rest is to come again at this time.

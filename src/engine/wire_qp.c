@@ -246,11 +246,36 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 	return known || comes_again(arrival);
 }
 
+bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	bool done = true;
+
+	if (!wire)
+		return done;
+	vb_wire_lock(wire);
+	if (vb_wire_begin(wire)) {
+		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+		done = vb_roce_datagram_aside(&wire->roce, qp, wqe, peer);
+		vb_hazard_leave(wire->roce.thread);
+		vb_tx_flush(&wire->roce.tx);
+	}
+	vb_wire_unlock(wire);
+	return done;
+}
+
+/* Of one address handle; to a process of this host also of one slot. */
+static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uint32_t qpn)
+{
+	return wqe->ah == ah && (!qpn || wqe->remote_qpn >> VB_QP_INDEX_BITS == qpn >> VB_QP_INDEX_BITS);
+}
+
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice)
 {
 	struct vb_wire *wire = atomic_load(&qp->nic->wire);
 	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
+	const uint32_t qpn = vb_sq_wqe(&qp->sq, qp->sq.next)->remote_qpn;
 	struct vb_report report = { 0 };
 	uint64_t wait_ns = 0;
 
@@ -266,7 +291,7 @@ uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 		do
 			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
 		while (!wait_ns && !vb_fault_any() && qp->sq.next != end &&
-		       vb_sq_wqe(&qp->sq, qp->sq.next)->ah == ah &&
+		       is_same_target(vb_sq_wqe(&qp->sq, qp->sq.next), ah, peer ? qpn : 0) &&
 		       vb_qp_state(qp) == IBV_QPS_RTS);
 		vb_hazard_leave(wire->roce.thread);
 		vb_tx_flush(&wire->roce.tx);

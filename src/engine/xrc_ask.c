@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/attach_gate.h"
 #include "engine/watch.h"
 #include "engine/xrc_share.h"
 #include "nic/slot.h"
@@ -49,6 +50,14 @@ static int await(int fd, struct vb_xrc_answer *answer, unsigned patience_ms)
 	return outcome(answer, recv(fd, answer, sizeof(*answer), MSG_DONTWAIT | MSG_TRUNC));
 }
 
+/* Another user's process does not answer, or may never: root's questions are answered by all. */
+static bool may_answer(int fd)
+{
+	struct ucred holder;
+
+	return !geteuid() || (!vb_attach_credentials(fd, &holder) && holder.uid == geteuid());
+}
+
 /* The connection, or -errno. */
 static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_xrc_answer *answer)
 {
@@ -66,7 +75,9 @@ static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_x
 	handle->silent = fd == -EAGAIN;
 	if (fd < 0)
 		return fd;
-	if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
+	if (!may_answer(fd))
+		err = -EPERM;
+	else if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
 		err = -errno;
 	else
 		err = await(fd, answer, patience_ms);

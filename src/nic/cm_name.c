@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names are `verbena.cm.<slot>` and, for claims, `verbena.cm.<port space>.<port>.<address>`, the
- * address being one of
+ * Names of claims are `verbena.cm.<port space>.<port>.<address>`, the address being one of
  *
  *   4  6  46               the wildcards: IPv4, IPv6 without IPv4, both
  *   4-<hex>  6-<hex>%<n>   one address (and the interface of a link-local one)
  *
- * with `+<n>` behind it if the claim lets others claim the same.
+ * with `+<n>` behind it if the claim lets others claim the same, `+<random>` if it has to.
  */
 #include "nic/cm_name.h"
 #include "base/fd.h"
 #include "base/random.h"
 #include "nic/gid.h"
 #include "nic/netif.h"
+#include "nic/slot.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -42,12 +42,14 @@ static void finish(struct vb_cm_target *target, int length)
 
 #define PATH(target) (target)->address.sun_path + 1, sizeof((target)->address.sun_path) - 1
 
-struct vb_cm_target vb_cm_target_slot(uint32_t slot)
+int vb_cm_target_slot(uint32_t slot, struct vb_cm_target *target)
 {
-	struct vb_cm_target target = { 0 };
+	struct vb_slot_name name;
+	int err = vb_slot_find(slot, VB_SLOT_CM, &name);
 
-	finish(&target, snprintf(PATH(&target), "verbena.cm.%u", slot));
-	return target;
+	if (!err)
+		*target = (struct vb_cm_target){ name.address, name.length };
+	return err;
 }
 
 static struct vb_cm_target name_claim(uint16_t port_space, uint16_t port, const char *address,
@@ -324,6 +326,26 @@ static void read_ephemeral(void)
 		fclose(file);
 }
 
+/*
+ * All ephemeral ports are taken, by one user perhaps. To connect it needs none of its own, as with
+ * TCP: it gets one that others have, under a name that nobody can take in advance.
+ */
+static int share_any_port(struct vb_cm_claim *claim)
+{
+	const uint64_t random = vb_random64();
+	struct vb_cm_target name = { 0 };
+	char text[ADDRESS_TEXT];
+	int fd;
+
+	claim->port = (uint16_t)(ephemeral.first + vb_random64() % ephemeral.count);
+	print_claim(claim, text);
+	finish(&name, snprintf(PATH(&name), "verbena.cm.%x.%u.%s+%016llx", claim->port_space,
+			       claim->port, text, (unsigned long long)random));
+	fd = vb_cm_bind(&name);
+	claim->reuse = fd >= 0;
+	return fd;
+}
+
 /* Unpredictable: who guesses the port of a connection cannot claim it before. */
 static int claim_any_port(struct attempt *attempt, struct vb_cm_claim *claim)
 {
@@ -337,6 +359,8 @@ static int claim_any_port(struct attempt *attempt, struct vb_cm_claim *claim)
 		claim->port = (uint16_t)(ephemeral.first + at);
 		fd = claim_port(attempt);
 	}
+	if (fd == -EADDRINUSE && !claim->reuse)
+		fd = share_any_port(claim);
 	if (fd < 0)
 		claim->port = 0;
 	return fd;

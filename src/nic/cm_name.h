@@ -41,10 +41,11 @@ struct vb_cm_target {
 	socklen_t length;
 };
 
-/* @verbena.cm.<slot> */
-struct vb_cm_target vb_cm_target_slot(uint32_t slot);
+/* Where answers for a slot go; 0, -ECONNREFUSED: nobody holds it, -EAGAIN: that is not known now. */
+int vb_cm_target_slot(uint32_t slot, struct vb_cm_target *target);
 
-/* Binds the names of a claim. A descriptor, or -EADDRINUSE, ... Port 0 is chosen, and told. */
+/* Binds the names of a claim. A descriptor, or -EADDRINUSE, ... Port 0 is chosen, and told; if all are
+ * taken the port is shared, and reuse told as well. */
 int vb_cm_claim(struct vb_cm_claim *claim);
 /* The names that a request to this address and port goes to, in the order of trying; how many. */
 enum { VB_CM_TARGETS_MAX = 3 };

@@ -6,6 +6,7 @@
 enum {
 	VB_SLOT_MIN = 1, /* a slot is the high half of a QP number: QPN = slot << 12 | index */
 	VB_SLOT_MAX = 4094, /* never 4095: no QPN may collide with 0xffffff */
+	VB_SLOT_OWN_MIN = 2048, /* from here on each user has slots of its own (slot.h) */
 	VB_QP_INDEX_BITS = 12,
 	VB_QP_PER_SLOT = 1 << VB_QP_INDEX_BITS,
 	VB_QP_MAX = 65536,

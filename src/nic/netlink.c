@@ -43,11 +43,11 @@ const struct rtattr *vb_netlink_attrs(const struct nlmsghdr *message, size_t bod
 	return (const struct rtattr *)((const char *)message + NLMSG_SPACE(body_size));
 }
 
-static int open_socket(void)
+static int open_socket(int protocol)
 {
 	const struct timeval patience = { .tv_sec = 2 };
 	const int on = 1;
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
 
 	if (fd < 0)
 		return -errno;
@@ -131,9 +131,10 @@ static int read_answer(int fd, vb_netlink_each each, void *argument)
 	return result == 0 && changed ? -EAGAIN : result;
 }
 
-int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each each, void *argument)
+static int ask(int protocol, const struct vb_netlink_request *request, vb_netlink_each each,
+	       void *argument)
 {
-	int fd = open_socket();
+	int fd = open_socket(protocol);
 	int result;
 
 	if (fd < 0)
@@ -143,4 +144,15 @@ int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each eac
 		result = read_answer(fd, each, argument);
 	close(fd);
 	return result;
+}
+
+int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each each, void *argument)
+{
+	return ask(NETLINK_ROUTE, request, each, argument);
+}
+
+int vb_netlink_ask_sockets(const struct vb_netlink_request *request, vb_netlink_each each,
+			   void *argument)
+{
+	return ask(NETLINK_SOCK_DIAG, request, each, argument);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Questions to the kernel's routing socket. The socket lives for one question: nothing to share,
+/* Questions to the kernel, about routes and about sockets. The socket lives for one question: nothing to share,
  * nothing that a fork could break. */
 #ifndef VB_NIC_NETLINK_H
 #define VB_NIC_NETLINK_H
@@ -26,6 +26,9 @@ typedef void (*vb_netlink_each)(const struct nlmsghdr *message, void *argument);
  * -EIO: the answer makes no sense; -ETIMEDOUT: there is none.
  */
 int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each each, void *argument);
+/* The same about sockets (sock_diag). */
+int vb_netlink_ask_sockets(const struct vb_netlink_request *request, vb_netlink_each each,
+			   void *argument);
 
 /* The attributes behind a body of body_size bytes: for (attr = first; RTA_OK; RTA_NEXT). */
 const struct rtattr *vb_netlink_attrs(const struct nlmsghdr *message, size_t body_size, int *left);

@@ -19,16 +19,24 @@ static int slot_add(struct vb_nic *nic)
 {
 	struct vb_own_slot *own = &nic->slots[nic->slot_count];
 	uint32_t first = vb_random64() % VB_QP_PER_SLOT;
+	struct vb_slot_claim claim;
+	int err;
 
 	if (nic->slot_count == VB_OWN_SLOTS)
 		return -ENOMEM;
 	own->free_ring = malloc(VB_QP_PER_SLOT * sizeof(*own->free_ring));
 	own->qps = calloc(VB_QP_PER_SLOT, sizeof(*own->qps));
-	own->listener = own->free_ring && own->qps ? vb_slot_claim(&own->slot) : -ENOMEM;
-	if (own->listener < 0) {
+	err = own->free_ring && own->qps ? vb_slot_claim(&claim, !nic->slot_count) : -ENOMEM;
+	if (err) {
 		free(own->free_ring);
 		free(own->qps);
-		return own->listener;
+		return err;
+	}
+	own->slot = claim.slot;
+	own->listener = claim.listener;
+	if (!nic->slot_count) {
+		nic->cm = claim.cm;
+		nic->life = claim.life;
 	}
 	for (uint32_t i = 0; i < VB_QP_PER_SLOT; i++)
 		own->free_ring[i] = (uint16_t)((first + i) % VB_QP_PER_SLOT);
@@ -67,6 +75,7 @@ static int nic_init(struct vb_nic *nic)
 {
 	int err;
 
+	nic->cm = nic->life = -1;
 	pthread_mutex_init(&nic->lock, NULL);
 	vb_list_init(&nic->peers);
 	vb_list_init(&nic->qps);
@@ -106,6 +115,8 @@ static void nic_free(struct vb_nic *nic)
 		free(nic->slots[i].free_ring);
 		free(nic->slots[i].qps);
 	}
+	vb_fd_close(&nic->cm);
+	vb_fd_close(&nic->life);
 	if (nic->seg.head)
 		vb_segment_destroy(&nic->seg);
 	vb_fd_close(&nic->doorbell);
@@ -152,6 +163,7 @@ void vb_nic_forget(void)
 
 	atomic_store(&vb_the_nic, NULL);
 	pthread_mutex_init(&make_lock, NULL);
+	vb_slot_forget();
 	if (!nic)
 		return;
 	for (unsigned i = 0; i < nic->slot_count; i++)
@@ -159,6 +171,8 @@ void vb_nic_forget(void)
 	for (int i = 0; i < VB_PARTS; i++)
 		vb_fd_close(&nic->seg.parts[i].memfd);
 	vb_fd_close(&nic->seg.shown_fd);
+	vb_fd_close(&nic->cm);
+	vb_fd_close(&nic->life);
 	vb_fd_close(&nic->doorbell);
 	vb_fd_close(&nic->peers_doorbell);
 	vb_xrc_forget(nic);
@@ -397,17 +411,37 @@ bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot)
 	return atomic_load(&nic->seen[slot / 64]) >> slot % 64 & 1;
 }
 
-enum { REFUSED_NS = 5000000 };
+enum { REMEMBER_NS = 5000000 };
 
 /* One word: milliseconds 48 | slot 16. */
+static void remember(_Atomic uint64_t words[64], uint32_t slot)
+{
+	atomic_store(&words[slot % 64], (vb_now_ns() + REMEMBER_NS) / 1000000 << 16 | slot);
+}
+
+static bool is_remembered(_Atomic uint64_t words[64], uint32_t slot)
+{
+	uint64_t word = atomic_load(&words[slot % 64]);
+
+	return (word & 0xffff) == slot && vb_now_ns() / 1000000 < word >> 16;
+}
+
 void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot)
 {
-	atomic_store(&nic->refused[slot % 64], (vb_now_ns() + REFUSED_NS) / 1000000 << 16 | slot);
+	remember(nic->refused, slot);
 }
 
 bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot)
 {
-	uint64_t word = atomic_load(&nic->refused[slot % 64]);
+	return is_remembered(nic->refused, slot);
+}
 
-	return (word & 0xffff) == slot && vb_now_ns() / 1000000 < word >> 16;
+void vb_nic_slot_set_busy(struct vb_nic *nic, uint32_t slot)
+{
+	remember(nic->busy, slot);
+}
+
+bool vb_nic_slot_is_busy(struct vb_nic *nic, uint32_t slot)
+{
+	return is_remembered(nic->busy, slot);
 }

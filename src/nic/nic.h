@@ -36,6 +36,7 @@ struct vb_nic {
 	pthread_mutex_t lock; /* control path: everything below that has no lock of its own */
 	struct vb_own_slot slots[VB_OWN_SLOTS];
 	unsigned slot_count;
+	int cm, life; /* sockets of the first slot (slot.h), for the connection manager */
 	int doorbell; /* eventfd that wakes the service thread; private, or its flags would be anybody's */
 	int peers_doorbell; /* the same for peers */
 	struct vb_peer *self;
@@ -72,6 +73,7 @@ struct vb_nic {
 	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
 	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64];
 	_Atomic uint64_t refused[64]; /* slots that nobody held, with the time until this is believed */
+	_Atomic uint64_t busy[64];    /* the same of those that took no connection */
 	bool unregistered_barrier; /* peers cannot make us fence: we do it at each post */
 	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
 	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
@@ -122,6 +124,9 @@ bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot);
 /* Nobody held the slot a moment ago. */
 void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot);
 bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot);
+/* Somebody holds the slot, and took no further connection a moment ago. */
+void vb_nic_slot_set_busy(struct vb_nic *nic, uint32_t slot);
+bool vb_nic_slot_is_busy(struct vb_nic *nic, uint32_t slot);
 
 static inline void vb_nic_flush_count(struct vb_nic *nic, int by)
 {

@@ -38,6 +38,8 @@ struct vb_peer {
 	uint64_t nonce_at;        /* where its nonce lies, in its memory */
 	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
 	uid_t uid;
+	bool stranger;            /* another user's, which may mean harm */
+	uint64_t asked_ns;        /* when the attach began */
 	int socket, memfd, lent_memfd, doorbell;
 	/* NULL until it is mapped, while others find the peer in the list already: whoever sees it
 	 * sees maps as well. One with NO_PATH never is. */
@@ -52,6 +54,8 @@ struct vb_peer {
 	} maps[VB_EXTENTS];
 	uint64_t stuck_ns; /* wire lock: it did not read, and gets no datagrams until then; or 0 */
 };
+
+enum { VB_PEER_ANSWER_NS = 1000000000 }; /* then an attach is taken for unanswered */
 
 struct vb_peer *vb_peer_new(void);
 void vb_peer_get(struct vb_peer *peer);

@@ -29,8 +29,21 @@ int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inli
 	return 0;
 }
 
+void vb_sq_drop_aside(struct vb_sq *sq, struct vb_aside *aside)
+{
+	struct vb_aside **at = &sq->aside;
+
+	while (*at != aside)
+		at = &(*at)->next;
+	*at = aside->next;
+	atomic_fetch_sub_explicit(&sq->aside_count, 1, memory_order_relaxed);
+	free(aside);
+}
+
 static void drop_references(struct vb_sq *sq)
 {
+	while (sq->aside)
+		vb_sq_drop_aside(sq, sq->aside);
 	for (uint32_t i = sq->next; i != sq->tail; i++)
 		vb_ah_put(vb_sq_wqe(sq, i)->ah);
 }

@@ -42,6 +42,15 @@ struct vb_wqe {
 	};
 };
 
+/* A datagram that is complete and was not sent yet (path/local/aside.c). */
+struct vb_aside {
+	struct vb_aside *next;
+	uint64_t until_ns; /* its target has answered by then, or never will */
+	uint64_t late_ns;  /* it found no receive, and waits for one until then; 0: not yet */
+	struct vb_ah ah;   /* a copy: only av is in use */
+	struct vb_wqe wqe; /* last: its payload follows */
+};
+
 struct vb_sq {
 	struct vb_spin lock; /* tail, executing */
 	bool executing;      /* someone holds the executor's token */
@@ -55,6 +64,8 @@ struct vb_sq {
 	uint32_t sge_max, inline_max;
 	struct vb_mr_cache mr_cache; /* executor, or who sends without one under lock */
 	bool stuck;          /* executor: its CQ overran, nothing completes any more */
+	_Atomic uint32_t aside_count; /* executor; whoever ends the queue looks at it */
+	struct vb_aside *aside; /* executor: the oldest first */
 	uint32_t next;       /* executor */
 	_Atomic uint32_t offset; /* executor: bytes of the WQE at next that are transferred */
 	_Alignas(64) _Atomic uint64_t done; /* executor; pairs with the load of the poller. An index, as wide
@@ -67,10 +78,17 @@ int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inli
 void vb_sq_fini(struct vb_sq *sq);
 /* Forgets everything posted. Nobody executes or polls. */
 void vb_sq_reset(struct vb_sq *sq);
+/* By the executor: one of those in the list. */
+void vb_sq_drop_aside(struct vb_sq *sq, struct vb_aside *aside);
 
 static inline struct vb_wqe *vb_sq_wqe(const struct vb_sq *sq, uint32_t index)
 {
 	return (void *)(sq->slots + (size_t)(index & sq->mask) * sq->stride);
+}
+
+static inline bool vb_sq_has_aside(const struct vb_sq *sq)
+{
+	return __builtin_expect(atomic_load_explicit(&sq->aside_count, memory_order_relaxed), 0);
 }
 
 static inline bool vb_sq_full(const struct vb_sq *sq)

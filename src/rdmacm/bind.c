@@ -95,6 +95,7 @@ static int claim_port(struct vb_cma_id *id)
 	if (fd < 0)
 		return explain_claim(fd, id);
 	vb_address_set_port(addr, claim.port);
+	id->reuseaddr = claim.reuse; /* whoever listens claims again, alone */
 	id->claim = fd;
 	return 0;
 }

@@ -2,12 +2,9 @@
 #include "rdmacm/life.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -30,26 +27,6 @@ static int lines[SLOTS];    /* descriptor + 1; 0: none */
 static unsigned line_count;
 static bool missing[SLOTS]; /* to be connected, or dead: the next tick tells */
 static uint32_t missing_count;
-
-struct name {
-	struct sockaddr_un address;
-	socklen_t length;
-};
-
-static struct name name_of(uint32_t slot)
-{
-	struct name name = { .address.sun_family = AF_UNIX };
-	int length = snprintf(name.address.sun_path + 1, sizeof(name.address.sun_path) - 1,
-			      "verbena.cm.life.%u", slot);
-
-	name.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-	return name;
-}
-
-static int open_socket(void)
-{
-	return vb_fd_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
 
 /* Anybody on this host can call, and often, or be called. */
 static unsigned lines_max(void)
@@ -97,19 +74,14 @@ static void caller_ready(int fd, uint32_t arg)
 
 void vb_cma_life_start(uint32_t slot)
 {
-	struct name name = name_of(slot);
-
 	own_slot = slot;
-	listener = open_socket();
-	if (listener < 0)
+	listener = vb_cma_engine()->life();
+	if (listener >= 0 && !listen(listener, SOMAXCONN) &&
+	    !vb_cma_io_watch(listener, caller_ready, 0))
 		return;
-	if (!bind(listener, (struct sockaddr *)&name.address, name.length) &&
-	    !listen(listener, SOMAXCONN) && !vb_cma_io_watch(listener, caller_ready, 0))
-		return;
-	vb_explain("peers on this host will not notice the death of this process: the name of slot "
-		   "%u is taken",
-		   slot);
-	vb_fd_close(&listener);
+	vb_explain("peers on this host will not notice the death of this process: %s",
+		   strerror(errno));
+	listener = -1;
 }
 
 /* --- lines to peers --- */
@@ -143,19 +115,14 @@ static void line_broke(int fd, uint32_t slot)
 /* 0, -EAGAIN: later, -ECONNREFUSED: nobody is there. */
 static int call(uint32_t slot)
 {
-	struct name name = name_of(slot);
-	int err = 0, fd = line_count < lines_max() ? open_socket() : -1;
+	int fd = line_count < lines_max() ? vb_cma_engine()->life_call(slot) : -EAGAIN;
 
 	if (fd < 0)
-		return -EAGAIN;
-	if (connect(fd, (struct sockaddr *)&name.address, name.length))
-		err = errno == ECONNREFUSED ? -ECONNREFUSED : -EAGAIN;
-	else
-		err = vb_cma_io_watch(fd, line_broke, slot) ? -EAGAIN : 0;
-	if (err)
+		return fd == -ECONNREFUSED ? -ECONNREFUSED : -EAGAIN;
+	if (vb_cma_io_watch(fd, line_broke, slot)) {
 		close(fd);
-	if (err)
-		return err;
+		return -EAGAIN;
+	}
 	lines[slot] = fd + 1;
 	line_count++;
 	return 0;
@@ -224,7 +191,7 @@ uint64_t vb_cma_life_next_ns(void)
 /* A child that kept the lines would keep its parent alive in the eyes of the others. */
 void vb_cma_life_forget(void)
 {
-	vb_fd_close(&listener);
+	listener = -1; /* libibverbs has closed it */
 	vb_cma_io_close(caller_gone);
 	vb_cma_io_close(line_broke);
 	memset(lines, 0, sizeof(lines));

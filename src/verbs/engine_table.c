@@ -10,6 +10,7 @@
 #include "nic/device_route.h"
 #include "nic/gid.h"
 #include "nic/neighbour.h"
+#include "nic/slot.h"
 #include "path/fault/fault.h"
 #include "verbs/symver.h"
 
@@ -76,6 +77,19 @@ static int slot(uint32_t *out)
 	if (nic)
 		*out = nic->seg.head->slot;
 	return err;
+}
+
+static int life(void)
+{
+	int err;
+	struct vb_nic *nic = nic_running(&err);
+
+	return nic ? nic->life : err;
+}
+
+static int life_call(uint32_t slot)
+{
+	return vb_slot_connect_for(slot, VB_SLOT_LIFE);
 }
 
 static int on_comm_est(void (*hook)(uint32_t qpn))
@@ -163,6 +177,8 @@ static const struct vb_engine_table table = {
 	.watch = watch,
 	.unwatch = unwatch,
 	.slot = slot,
+	.life = life,
+	.life_call = life_call,
 	.gsi_open = gsi_open,
 	.gsi_claim = gsi_claim,
 	.gsi_release = vb_gsi_release,

@@ -14,7 +14,7 @@
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 7 };
+enum { VB_ENGINE_TABLE_VERSION = 8 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -47,6 +47,13 @@ struct vb_engine_table {
 
 	/* Of this process, 1 to 4094: the upper 12 bits of its comm ids and SIDR request ids. */
 	int (*slot)(uint32_t *slot);
+	/*
+	 * A socket that is bound to the name by which peers on this host notice the death of this
+	 * process (nic/slot.h); not to be closed. life_call connects to that of another slot:
+	 * -ECONNREFUSED: nobody is there, -EAGAIN: later.
+	 */
+	int (*life)(void);
+	int (*life_call)(uint32_t slot);
 	/* The descriptor at which answers arrive; the same each time, not to be closed. */
 	int (*gsi_open)(void);
 	int (*gsi_claim)(struct vb_cm_claim *claim);

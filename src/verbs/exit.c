@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The end of a program that leaves its QPs to the kernel. A NIC acknowledges before the program sees
- * the completion; here the ACK may still wait for a message to go with.
+ * the completion; here the ACK may still wait for a message to go with, and a datagram for its target.
  */
+#include "engine/engine.h"
 #include "engine/wire.h"
 #include "nic/nic.h"
 
@@ -10,6 +11,8 @@ __attribute__((destructor)) static void leave(void)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	if (nic)
-		vb_wire_farewell(nic);
+	if (!nic)
+		return;
+	vb_engine_settle_all(nic);
+	vb_wire_farewell(nic);
 }

@@ -238,6 +238,7 @@ int vb_verbs_stop_and_destroy(struct vb_qp *qp)
 			   qp->ibv.qp_num, qp->mcast_groups);
 		return -EBUSY;
 	}
+	vb_engine_settle_aside(qp);
 	err = vb_qp_close(qp, IBV_QPS_RESET);
 	/* Memory that is reached through an XRC_RECV QP belongs to SRQs, which wait for themselves. */
 	if (err && qp->type != IBV_QPT_XRC_RECV) {

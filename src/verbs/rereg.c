@@ -44,7 +44,7 @@ VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 {
 	struct vb_mr *mr = vb_mr(ibv);
 	struct vb_mr_spec spec;
-	struct vb_pd *new_pd = flags & IBV_REREG_MR_CHANGE_PD ? vb_pd(pd) : NULL;
+	struct vb_pd *new_pd = flags & IBV_REREG_MR_CHANGE_PD && pd ? vb_pd(pd) : NULL;
 	bool valid = true;
 	int err = vb_given_check(VB_GIVEN_MR, ibv, "ibv_rereg_mr");
 

@@ -3,6 +3,10 @@
 #include "ct.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 static const uint64_t TARGET = 65536;
 
@@ -227,6 +231,74 @@ static void privileged_qkey(struct ct *t)
 	ct_got(&l, 2, IBV_WC_SUCCESS);
 }
 
+/* Any user of this host can hold the names of slots (src/nic/slot.h): one that takes connections and
+ * never says a word, or, if it is odd, takes none. */
+static uint32_t silent_slot(uint32_t below)
+{
+	for (uint32_t slot = below - 1; slot; slot--) {
+		struct sockaddr_un address = { .sun_family = AF_UNIX };
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		int length = snprintf(address.sun_path + 1, 32, "verbena.%u", slot);
+		socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+
+		if (bind(fd, (void *)&address, size) || listen(fd, slot % 2 ? 0 : 1000)) {
+			close(fd);
+			continue;
+		}
+		if (slot % 2) /* its queue is full with one */
+			connect(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), (void *)&address,
+				size);
+		return slot;
+	}
+	return 0;
+}
+
+/* If the queue waited a second for each of them, the last one would be too late. */
+static void silent_slots_hold_up_nothing(struct ct *t)
+{
+	enum { SILENT = 40, SLOTS = 8, SLOT_SHIFT = 12 };
+	struct ibv_sge sge = ct_sge(t->near, 0, 64);
+	uint32_t slots[SLOTS], below = 2048;
+	struct ct_link l;
+
+	for (int i = 0; i < SLOTS; i++) {
+		slots[i] = below = silent_slot(below);
+		CT_TRUE(below);
+	}
+	ct_link_open(t, &l, NULL);
+	ct_recv(&l.b, 2, TARGET, CT_GRH_BYTES + 64);
+	for (int i = 0; i < SILENT; i++) {
+		struct ibv_send_wr wr = ct_wr(&l, IBV_WR_SEND, (uint64_t)i, &sge, 1);
+
+		wr.wr.ud.remote_qpn = slots[i % SLOTS] << SLOT_SHIFT | 5;
+		ct_post(&l.a, &wr);
+	}
+	ct_send(&l, SILENT, 0, 64);
+	ct_got(&l, 2, IBV_WC_SUCCESS);
+	for (uint64_t i = 0; i <= SILENT; i++)
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+}
+
+/* They are on their way before the two processes know each other, and those behind them after. */
+static void first_datagrams_come_in_order(struct ct *t)
+{
+	enum { COUNT = 60, SIZE = 256, ROOM = 512 };
+	struct ct_link l;
+
+	ct_link_open(t, &l, NULL);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		ct_fill(t->near, i * SIZE, SIZE, i + 1);
+		ct_recv(&l.b, i, TARGET + i * ROOM, CT_GRH_BYTES + SIZE);
+	}
+	for (uint32_t i = 0; i < COUNT; i++)
+		ct_send(&l, i, i * SIZE, SIZE);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+		ct_got(&l, i, IBV_WC_SUCCESS);
+		ct_same(t->far, TARGET + i * ROOM + CT_GRH_BYTES, SIZE, i + 1);
+	}
+}
+
 const struct ct_case ct_ud_cases[] = {
 	{ "a datagram's completion names its sender", completion_names_the_sender, CT_UD | CT_IB },
 	{ "the GRH is an IPv6 header, or holds an IPv4 header", ip_header_is_in_front, CT_UD },
@@ -238,5 +310,8 @@ const struct ct_case ct_ud_cases[] = {
 	{ "a UD QP can send to itself", to_itself, CT_UD },
 	{ "RTR is enough to receive", rtr_is_enough_to_receive, CT_UD },
 	{ "a Q_Key with the top bit set stands for that of the QP", privileged_qkey, CT_UD },
+	{ "datagrams to slots that never answer hold up no others", silent_slots_hold_up_nothing, CT_UD },
+	{ "the first datagrams to a process come in order", first_datagrams_come_in_order,
+	  CT_UD | CT_IB },
 	{ 0 },
 };

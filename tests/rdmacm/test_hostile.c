@@ -102,10 +102,12 @@ static void answer(struct stranger *stranger, const struct vb_cm_message *heard)
 	static const enum vb_cm_attribute all[] = { VB_CM_MRA, VB_CM_REJ,  VB_CM_REP, VB_CM_RTU,
 						    VB_CM_DREQ, VB_CM_DREP, VB_CM_LAP, VB_CM_APR };
 	const uint32_t theirs = vb_cm_sender_id(heard), mine = vb_cm_receiver_id(heard);
-	const struct vb_cm_target target = vb_cm_target_slot(theirs >> VB_COMM_ID_SLOT_SHIFT);
+	struct vb_cm_target target;
 	struct vb_cm_message message = { .attribute = all[below(stranger, 8)],
 					 .transaction_id = heard->transaction_id };
 
+	if (vb_cm_target_slot(theirs >> VB_COMM_ID_SLOT_SHIFT, &target))
+		return;
 	if (heard->attribute == VB_CM_REQ && below(stranger, 2))
 		message.attribute = below(stranger, 3) ? VB_CM_REP : VB_CM_REJ;
 	if (heard->attribute == VB_CM_REP && below(stranger, 2))
@@ -193,17 +195,18 @@ static void stranger_start(struct stranger *stranger, uint16_t victims)
 		.address = loopback(),
 		.replaces = -1,
 	};
-	struct vb_cm_target target;
+	struct vb_slot_claim own;
 
 	*stranger = (struct stranger){ .seed = 1, .victims = victims };
 	stranger->claim = vb_cm_claim(&claim);
 	assert_true(stranger->claim >= 0);
 	stranger->port = claim.port;
-	stranger->claimed_slot = vb_slot_claim(&stranger->slot);
-	assert_true(stranger->claimed_slot >= 0);
-	target = vb_cm_target_slot(stranger->slot);
-	stranger->own = vb_cm_bind(&target);
-	assert_true(stranger->own >= 0);
+	assert_int_equal(vb_slot_claim(&own, true), 0);
+	assert_int_equal(vb_slot_open_cm(own.cm), 0);
+	close(own.life);
+	stranger->slot = own.slot;
+	stranger->claimed_slot = own.listener;
+	stranger->own = own.cm;
 	pthread_create(&stranger->thread, NULL, talk, stranger);
 }
 
@@ -330,30 +333,19 @@ static void a_stranger_says_anything(void **state)
 
 enum { MANY = 100, DESCRIPTORS = 512, LINES_MAX = DESCRIPTORS / 8, OTHERS = 24 };
 
-static bool answers_in(uint32_t slot)
-{
-	const struct vb_cm_target target = vb_cm_target_slot(slot);
-	struct sockaddr_un life = { .sun_family = AF_UNIX };
-	int length = snprintf(life.sun_path + 1, sizeof(life.sun_path) - 1, "verbena.cm.life.%u",
-			      slot);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-
-	return vb_cm_bind(&target) >= 0 &&
-	       !bind(fd, (struct sockaddr *)&life,
-		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) &&
-	       !listen(fd, 1);
-}
-
 /* In a child: it has the slots until it is killed. */
 static void be_many(int out)
 {
 	uint32_t slots[MANY];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (int i = 0; i < MANY;) {
-		if (vb_slot_claim(&slots[i]) < 0)
+	for (int i = 0; i < MANY; i++) {
+		struct vb_slot_claim claim;
+
+		if (vb_slot_claim(&claim, true) || vb_slot_open_cm(claim.cm) ||
+		    listen(claim.life, 1))
 			_exit(1);
-		i += answers_in(slots[i]); /* whoever had it may be about to close the others */
+		slots[i] = claim.slot;
 	}
 	if (write(out, slots, sizeof(slots)) != sizeof(slots))
 		_exit(1);

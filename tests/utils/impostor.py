@@ -28,7 +28,7 @@ def introduce(slot):
 
 
 def claim():
-    for slot in range(4000, 1, -1):
+    for slot in range(2047, 1, -1):
         own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             own.bind(f"\0verbena.{slot}")

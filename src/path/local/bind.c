@@ -71,7 +71,8 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 		if (vb_nic_slot_refused(step->qp->nic, slot))
 			return vb_nic_slot_was_seen(step->qp->nic, slot) ? VB_PEER_ENDED :
 									   VB_PEER_NO_QP;
-		step->run->attach_slot = slot;
+		if (!vb_nic_slot_is_busy(step->qp->nic, slot) && step->run->asked_slot != slot)
+			step->run->attach_slot = slot;
 		return VB_PEER_ATTACHING;
 	}
 	if (remote->peer != peer) {

@@ -19,11 +19,12 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 	/* UC and UD have no way to tell the sender: the message is dropped and counted. */
 	if (!vb_qp_reliable(step->qp)) {
 		atomic_fetch_add(&remote->lent->dropped, 1);
-		vb_path_explain(step->qp, reason, &step->report);
+		if (!step->aside)
+			vb_path_explain(step->qp, reason, &step->report);
 		if (reason == VB_RECV_KEY || reason == VB_RECV_MEMORY ||
 		    reason == VB_TARGET_CQ_OVERRUN)
 			vb_target_fail(remote, reason, quiet);
-		return vb_step_complete(step, VB_OK);
+		return step->aside ? VB_STEP_NEXT : vb_step_complete(step, VB_OK);
 	}
 	vb_target_fail(remote, reason, quiet);
 	return vb_step_complete(step, reason);

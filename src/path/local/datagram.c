@@ -107,6 +107,26 @@ static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim
 	return reason;
 }
 
+/* What was put aside is complete already. */
+static enum vb_step finish(struct vb_step_context *step, enum vb_reason reason)
+{
+	return step->aside ? VB_STEP_NEXT : vb_step_complete(step, reason);
+}
+
+/* Nothing of it arrived: once more, elsewhere, or never. */
+static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
+{
+	if (reason == VB_PEER_NOT_READY)
+		return step->aside ? VB_STEP_PEND : VB_STEP_AGAIN;
+	if (reason == VB_PEER_UNTOUCHABLE && step->aside) {
+		atomic_store(&step->qp->remote.peer->denied, true); /* the next try finds it */
+		return VB_STEP_PEND;
+	}
+	if (step->aside)
+		return VB_STEP_NEXT;
+	return reason == VB_PEER_ENDED ? vb_step_unanswered(step, reason) : vb_step_denied(step);
+}
+
 static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim, uint8_t *ride)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -117,18 +137,14 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 	message_of(step, &message);
 	if (!(ride ? ride_along(step, ride) : vb_path_present(step->sge, step->sge_count, false))) {
 		vb_recv_unclaim(remote, claim);
-		return vb_step_complete(step, VB_LOCAL_MEMORY);
+		return finish(step, VB_LOCAL_MEMORY);
 	}
 	if (!ride)
 		reason = place_surely(step, claim);
-	if (reason == VB_PEER_NOT_READY) {
+	if (reason == VB_PEER_NOT_READY || reason == VB_PEER_ENDED ||
+	    reason == VB_PEER_UNTOUCHABLE) {
 		vb_recv_unclaim(remote, claim);
-		return VB_STEP_AGAIN;
-	}
-	if (reason == VB_PEER_ENDED || reason == VB_PEER_UNTOUCHABLE) {
-		vb_recv_unclaim(remote, claim);
-		return reason == VB_PEER_ENDED ? vb_step_unanswered(step, reason) :
-						 vb_step_denied(step);
+		return not_placed(step, reason);
 	}
 	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
 			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :
@@ -136,7 +152,7 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
 		return vb_step_refuse(step, done ? done : reason, done != VB_TARGET_CQ_OVERRUN);
-	return vb_step_complete(step, VB_OK);
+	return finish(step, VB_OK);
 }
 
 static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
@@ -144,7 +160,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 	return vb_step_refuse(step, reason, true);
 }
 
-static enum vb_step to_target(struct vb_step_context *step)
+enum vb_step vb_step_to_target(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	uint32_t qkey = vb_qp_datagram_qkey(step->qp, step->wqe);
@@ -187,7 +203,10 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	if (wqe->ah->av.multicast) /* to many: as packets */
 		return vb_step_unanswered(step, VB_NOT_THIS_HOST);
 	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
+	/* The target has answered: those that were put aside go first, which is soon. */
+	if (reason != VB_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) && vb_step_is_behind(step))
+		return vb_step_busy(step);
 	if (reason)
 		return vb_step_unanswered(step, reason);
-	return to_target(step);
+	return vb_step_to_target(step);
 }

@@ -23,12 +23,20 @@ struct vb_run {
 	bool service;         /* the service thread runs it: no poller is at hand */
 	struct vb_notice notice;
 	uint32_t attach_slot; /* the engine should attach to this slot; 0: none */
+	uint32_t asked_slot;  /* UD: it has tried to, since the WQE at next was looked at */
 	bool no_wire;         /* packets cannot get there either: wait, as for a silent peer */
 	struct vb_peer *wire_peer; /* a process of this host, through its slot socket; else NULL */
+	struct vb_aside *wire_aside; /* what goes there, if it was put aside */
 };
 
 /* Executes in post order. The caller holds the executor's token. */
 enum vb_run_verdict vb_local_run(struct vb_run *run);
+
+/*
+ * The same with datagrams that were put aside. IDLE: none is left. WIRE: wire_aside is to be sent and
+ * dropped; then again. PEND: some wait for their targets, and no work request with them.
+ */
+enum vb_run_verdict vb_local_run_aside(struct vb_run *run);
 
 /* A receive that is held for a message is given back: it will not be finished. With the token, and
  * outside of every hazard. */

@@ -3,13 +3,13 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "nic/migrate.h"
+#include "path/fault/fault.h"
 #include "path/local/step.h"
 #include "wire/rnr.h"
 
 enum {
 	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped, or a
 				    message before it is refused: its receiver may want a CPU */
-	ATTACH_NS = 1000000000,  /* and how long it waits for its peer to be attached */
 	LOOK_AGAIN_NS = 1000000, /* the service thread looks at least this often */
 	LOOK_SOON_NS = 50000,    /* first look, when no poller did */
 	RESEND_NS = 200000,      /* the first repetition of what was lost */
@@ -25,8 +25,7 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
 	return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* Begins or continues to wait; true when it has taken too long. */
-static bool waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_ns)
+bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_ns)
 {
 	struct vb_pend *pend = &qp->pend;
 	uint64_t now_ns = vb_now_ns();
@@ -69,6 +68,30 @@ bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason)
 		reason == VB_PEER_BY_PACKETS) && !step->run->no_wire;
 }
 
+/* Has the target of a datagram been asked, so that it is going to answer if it ever does? */
+static bool is_asked(const struct vb_step_context *step)
+{
+	const struct vb_remote *remote = &step->qp->remote;
+
+	return remote->peer && remote->slot == step->wqe->remote_qpn >> VB_QP_INDEX_BITS &&
+	       atomic_load(&remote->peer->state) != VB_PEER_GONE &&
+	       vb_now_ns() - remote->peer->asked_ns < VB_PEER_ANSWER_NS;
+}
+
+/* UC waits for its peer. UD waits until somebody was asked; fault rules want to know the path first. */
+static enum vb_step attaching(struct vb_step_context *step)
+{
+	struct vb_qp *qp = step->qp;
+
+	if (qp->type != IBV_QPT_UD || vb_fault_any())
+		return vb_step_waited_long(qp, VB_PEND_WIRE, VB_PEER_ANSWER_NS) ?
+			       drop(step, VB_PEER_ATTACHING) :
+			       VB_STEP_PEND;
+	if (step->run->attach_slot)
+		return VB_STEP_PEND;
+	return is_asked(step) ? vb_step_set_aside(step) : drop(step, VB_PEER_ATTACHING);
+}
+
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_qp *qp = step->qp;
@@ -83,13 +106,10 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 		step->run->wire_peer = reason != VB_NOT_THIS_HOST ? qp->remote.peer : NULL;
 		return VB_STEP_WIRE;
 	}
-	if (!vb_qp_reliable(qp)) {
-		if (reason != VB_PEER_ATTACHING || waited_long(qp, VB_PEND_WIRE, ATTACH_NS))
-			return drop(step, reason);
-		return VB_STEP_PEND;
-	}
+	if (!vb_qp_reliable(qp))
+		return reason == VB_PEER_ATTACHING ? attaching(step) : drop(step, reason);
 	/* Only a process that was there and has ended is known not to answer ever. */
-	if (reason == VB_PEER_ENDED || waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
+	if (reason == VB_PEER_ENDED || vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
 	return VB_STEP_PEND;
 }
@@ -104,7 +124,7 @@ enum vb_step vb_step_lost(struct vb_step_context *step)
 	vb_step_leave(step);
 	if (!vb_qp_reliable(qp))
 		return drop(step, VB_INJECTED_LOSS);
-	if (waited_long(qp, VB_PEND_LOST, vb_qp_patience_ns(qp)))
+	if (vb_step_waited_long(qp, VB_PEND_LOST, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, VB_INJECTED_LOSS);
 	now_ns = vb_now_ns();
 	wait_ns = now_ns - pend->since_ns;
@@ -154,8 +174,10 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 		bool never_posted = rq->many && !atomic_load(&rq->tail);
 
 		vb_step_leave(step);
+		if (step->aside)
+			return vb_step_aside_late(step);
 		/* A receiver that was late before gets some time; one that never posted does not. */
-		if (never_posted || waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
+		if (never_posted || vb_step_waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
 			return drop(step, VB_DROP_NO_RECEIVE);
 		return VB_STEP_PEND;
 	}

@@ -146,6 +146,7 @@ enum vb_run_verdict vb_local_run(struct vb_run *run)
 
 	step.run = run;
 	step.qp = run->qp;
+	step.aside = NULL;
 	step.inside = NULL;
 	step.since_hazard = 0;
 	verdict = run_queue(&step);

@@ -20,7 +20,8 @@ enum vb_step {
 struct vb_step_context {
 	struct vb_run *run;
 	struct vb_qp *qp;
-	struct vb_wqe *wqe;     /* at sq.next */
+	struct vb_wqe *wqe;     /* at sq.next, or that of aside */
+	struct vb_aside *aside; /* datagrams: one that was put aside; NULL: none */
 	struct ibv_sge sge[VB_SGE_MAX]; /* its elements, checked, as addresses of this process */
 	unsigned sge_count;
 	struct vb_peer *inside; /* whom our hazard names */
@@ -76,6 +77,18 @@ enum vb_step vb_step_busy(struct vb_step_context *step);
 /* A fault rule has lost it: RC tries again, and gives up as above. */
 enum vb_step vb_step_lost(struct vb_step_context *step);
 
+/* Begins or continues to wait; true when it has taken too long. */
+bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_ns);
+
+/* --- aside.c --- */
+
+/* A datagram whose target is about to be attached: it is complete, or waits for room. */
+enum vb_step vb_step_set_aside(struct vb_step_context *step);
+/* Others for the same slot were put aside. */
+bool vb_step_is_behind(const struct vb_step_context *step);
+/* One that was put aside finds no receive. */
+enum vb_step vb_step_aside_late(struct vb_step_context *step);
+
 /* --- fault.c --- */
 
 /* Fault rules, before the WQE is executed; true: they decided what comes next instead. */
@@ -93,6 +106,8 @@ static inline enum vb_reason vb_step_local(struct vb_step_context *step, const s
 bool vb_step_gather(const struct vb_step_context *step, uint8_t *out);
 enum vb_step vb_step_send(struct vb_step_context *step);
 enum vb_step vb_step_datagram(struct vb_step_context *step);
+/* The rest of it, once it is bound to its target. */
+enum vb_step vb_step_to_target(struct vb_step_context *step);
 /* RDMA_WRITE and RDMA_READ, a run of them at a time. */
 enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);

@@ -95,6 +95,17 @@ static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 	return true;
 }
 
+/* When it may leave; 0: now. Other datagrams of the queue do not wait for what another user does not
+ * read. */
+static uint64_t pace(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+		     const struct vb_way *way)
+{
+	struct vb_wired *wired = atomic_load(&qp->wired);
+	uint64_t wait_ns = way->peer && way->peer->stranger ? 0 : vb_pace_wait_ns(roce, way);
+
+	return wait_ns || !wired ? wait_ns : vb_requester_pace_datagram(wired, wqe->length);
+}
+
 uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
 			  struct vb_notice *notice)
 {
@@ -116,9 +127,7 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 		return 0;
 	}
 	way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
-	wait_ns = way ? vb_pace_wait_ns(roce, way) : 0;
-	if (!wait_ns && atomic_load(&qp->wired))
-		wait_ns = vb_requester_pace_datagram(atomic_load(&qp->wired), wqe->length);
+	wait_ns = way ? pace(roce, qp, wqe, way) : 0;
 	if (wait_ns)
 		return wait_ns;
 	if (!way)
@@ -128,6 +137,19 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 	/* A datagram that finds no way is a datagram lost. */
 	vb_path_complete(qp, reason, &report, notice);
 	return 0;
+}
+
+bool vb_roce_datagram_aside(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+			    struct vb_peer *peer)
+{
+	const struct ibv_sge sge = { (uintptr_t)wqe->bytes, wqe->length, 0 };
+	const struct vb_way *way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
+
+	if (way && pace(roce, qp, wqe, way))
+		return false;
+	if (way)
+		(void)transmit(roce, qp, wqe, way, &sge, 1);
+	return true;
 }
 
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE])

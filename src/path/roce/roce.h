@@ -300,6 +300,9 @@ bool vb_roce_at_rest(const struct vb_roce *roce, bool hold_acks);
 /* When vb_roce_turn should be called again; VB_NEVER_NS. */
 uint64_t vb_roce_next_ns(const struct vb_roce *roce);
 
+/* One that was put aside (path/local/aside.c), and is complete. False: not now. Likewise. */
+bool vb_roce_datagram_aside(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+			    struct vb_peer *peer);
 /*
  * UD: sends the WQE at sq.next, to a process of this host through its slot socket if peer is not
  * NULL, and completes it. The caller holds the executor's token. Not 0: nothing was done, it is to

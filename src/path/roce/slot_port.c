@@ -11,6 +11,7 @@
 #include "wire/packet.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
@@ -64,20 +65,31 @@ bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *mes
 }
 
 /*
+ * How often a peer that does not read is waited for. A process of another user may read a little now
+ * and then to be waited for: that one gets a moment, and no more while it is known not to read.
+ */
+static unsigned waits_for(const struct vb_peer *peer)
+{
+	if (peer->stranger)
+		return vb_now_ns() < peer->stuck_ns ? 0 : 1;
+	return peer->stuck_ns ? 1 : UINT_MAX;
+}
+
+/*
  * UC and UD wait for a peer that is reading; RC sends again. Who does not read is waited for here
  * once, under the lock, and then by the queues that send to it (pace.c).
  */
 static bool write_patiently(struct vb_peer *peer, const struct vb_slot_message *message,
 			    const struct vb_burst *burst)
 {
-	const bool stuck = peer->stuck_ns;
-	unsigned waits = 0;
+	unsigned waits = 0, most = 1;
 	bool written;
 
-	do
+	do {
 		written = vb_slot_is_attached(peer) && vb_slot_write(peer, message, burst->bytes);
-	while (!written && vb_slot_is_attached(peer) && !(stuck && waits) &&
-	       vb_port_wait_full(peer->socket, burst, errno, &waits));
+		most = written || waits ? most : waits_for(peer);
+	} while (!written && vb_slot_is_attached(peer) && waits < most &&
+		 vb_port_wait_full(peer->socket, burst, errno, &waits));
 	if (written)
 		peer->stuck_ns = 0;
 	else if (waits)

@@ -139,7 +139,7 @@ static void garbage_in_namespace(void)
 	prepare_host();
 	nic = nic_of_process();
 	answers = vb_gsi_open(nic);
-	target = vb_cm_target_slot(nic->seg.head->slot);
+	CHECK(!vb_cm_target_slot(nic->seg.head->slot, &target));
 	good.src = good.dst = gid_of("192.0.2.7");
 	vb_cm_emit(&rtu, good.mad);
 	write_to(&target, &good, sizeof(good) - 1);
@@ -195,7 +195,7 @@ static void forged_in_namespace(void)
 	prepare_host();
 	nic = nic_of_process();
 	answers = vb_gsi_open(nic);
-	target = vb_cm_target_slot(nic->seg.head->slot);
+	CHECK(!vb_cm_target_slot(nic->seg.head->slot, &target));
 	datagram.src = gid_of("198.51.100.1");
 	datagram.dst = gid_of("192.0.2.7");
 	CHECK(!vb_gsi_listen(nic, &datagram.dst));

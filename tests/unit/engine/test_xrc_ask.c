@@ -15,6 +15,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -72,12 +73,15 @@ static void hang_up(void)
 
 static int set_up(void **state)
 {
+	struct vb_slot_claim claim;
+
 	assert_non_null(vb_nic_get());
 	assert_int_equal(vb_async_init(&ctx), 0);
 	assert_int_equal(fcntl(ctx.verbs.context.async_fd, F_SETFL, O_NONBLOCK), 0);
 	assert_int_equal(vb_xrcd_open(&ctx.verbs.context, -1, O_CREAT, &xrcd), 0);
-	listener = vb_slot_claim(&slot);
-	assert_true(listener >= 0);
+	assert_int_equal(vb_slot_claim(&claim, false), 0);
+	listener = claim.listener;
+	slot = claim.slot;
 	handle = vb_xrc_handle_make(xrcd, NULL, slot << VB_QP_INDEX_BITS | INDEX);
 	assert_non_null(handle);
 	return 0;
@@ -116,6 +120,27 @@ static void what_is_refused_there_is_refused_here(void **state)
 
 	assert_int_equal(open_told(&say), -EPERM);
 	assert_int_equal(handle->session, -1);
+}
+
+/* Not a question that is never answered. */
+static void a_process_of_another_user_is_not_waited_for(void **state)
+{
+	struct vb_xrc_answer answer;
+	uint64_t begin_ns = vb_now_ns();
+	int status;
+	pid_t child;
+
+	if (geteuid()) {
+		print_message("SKIPPED: only root can be other users\n");
+		skip();
+	}
+	child = fork();
+	if (!child)
+		_exit(setuid(64321) ||
+		      vb_xrc_ask(handle, VB_XRC_ASK_QUERY, NULL, 0, &answer) != -EPERM);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_true(vb_now_ns() - begin_ns < PATIENCE_MS * 1000000ull);
 }
 
 /* Neither is taken for a descriptor, an error or a state. */
@@ -196,6 +221,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(what_is_refused_there_is_refused_here, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(a_process_of_another_user_is_not_waited_for, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(an_answer_that_cannot_be_is_refused, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(events_of_the_qp_are_raised, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(an_event_that_is_none_of_a_qp_ends_the_connection, set_up,

@@ -264,10 +264,61 @@ static void a_request_finds_the_claim_of_its_address(void **state)
 	close(fd);
 }
 
+enum { FIRST_PORT = 40000, PORTS = 4 };
+
+static bool write_range(int first, int last)
+{
+	FILE *range = fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
+
+	if (!range)
+		return false;
+	fprintf(range, "%d %d", first, last);
+	return !fclose(range);
+}
+
+static int takes_all_ports(const void *arg)
+{
+	struct vb_cm_claim any = { .port_space = RDMA_PS_TCP, .family = VB_CM_DUAL, .replaces = -1 };
+	struct vb_cm_claim claim;
+	int fd;
+
+	(void)arg;
+	/* In a network of its own: the range of the others stays. */
+	child_check(!unshare(CLONE_NEWNET));
+	child_check(write_range(FIRST_PORT, FIRST_PORT + PORTS - 1));
+	for (int i = 0; i < PORTS; i++) {
+		claim = any;
+		child_check(vb_cm_claim(&claim) >= 0 && !claim.reuse);
+	}
+	claim = any;
+	fd = vb_cm_claim(&claim);
+	child_check(fd >= 0 && claim.reuse);
+	child_check(claim.port >= FIRST_PORT && claim.port < FIRST_PORT + PORTS);
+	/* To listen one needs it alone. */
+	claim.reuse = false;
+	claim.replaces = fd;
+	child_check(vb_cm_claim(&claim) == -EADDRINUSE);
+	return 0;
+}
+
+static void all_ports_taken_is_no_reason_not_to_connect(void **state)
+{
+	if (!isolated || access("/proc/sys/net/ipv4/ip_local_port_range", W_OK)) {
+		print_message("SKIPPED: the range of ports cannot be changed here\n");
+		skip();
+	}
+	assert_child_passes(takes_all_ports, NULL);
+}
+
 static void a_name_is_held_as_long_as_its_socket_is(void **state)
 {
-	const struct vb_cm_target name = vb_cm_target_slot(4095);
-	int fd = vb_cm_bind(&name);
+	struct vb_cm_target names[VB_CM_TARGETS_MAX], name;
+	const union ibv_gid localhost = { .raw = { [15] = 1 } };
+	int fd;
+
+	assert_true(vb_cm_targets(RDMA_PS_IB, 9, &localhost, 0, names) > 0);
+	name = names[0];
+	fd = vb_cm_bind(&name);
 
 	assert_true(fd >= 0);
 	assert_true(vb_cm_is_held(&name));
@@ -281,6 +332,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_port_is_taken_as_tcp_would_say),
 		cmocka_unit_test(port_spaces_have_ports_of_their_own),
+		cmocka_unit_test(all_ports_taken_is_no_reason_not_to_connect),
 		cmocka_unit_test(a_refused_claim_leaves_nothing_behind),
 		cmocka_unit_test(an_address_of_the_other_family_is_refused),
 		cmocka_unit_test(reuse_lets_others_with_reuse_have_the_port_too),

@@ -357,6 +357,32 @@ static void a_peer_that_does_not_read_loses_packets_in_namespace(void)
 }
 RIG_TEST(a_peer_that_does_not_read_loses_packets)
 
+/* A wait for each of them, under the lock of the wire, would be ten seconds. */
+static void a_stranger_that_does_not_read_holds_up_nobody_in_namespace(void)
+{
+	enum { UD_SEND_ONLY = 3 << 5 | 4, DATAGRAMS = 10000 };
+	struct rig *rig = rig_open("slot");
+	const struct vb_port_counters *counters = vb_port_counters(rig->port);
+	static struct message message;
+	int there;
+	struct vb_peer *peer = add_peer(rig, other_slot(rig), &there);
+	struct vb_way way = rig_way(rig, "192.0.2.2", "192.0.2.1", peer);
+	uint64_t begin_ns;
+
+	peer->stranger = true;
+	message = good_message(rig);
+	message.bytes[0] = UD_SEND_ONLY;
+	for (unsigned i = 0; !counters->send_errors && i < 1000000; i++)
+		rig_send(rig, &way, message.bytes, message.length, RIG_PACKET);
+	begin_ns = vb_now_ns();
+	for (int i = 0; i < DATAGRAMS; i++)
+		rig_send(rig, &way, message.bytes, message.length, RIG_PACKET);
+	CHECK(counters->send_errors >= DATAGRAMS);
+	CHECK(vb_now_ns() - begin_ns < 5000000000ull);
+	close(there);
+}
+RIG_TEST(a_stranger_that_does_not_read_holds_up_nobody)
+
 /* --- forwarding --- */
 
 static uint32_t asked_slot;
@@ -498,6 +524,7 @@ int main(void)
 		cmocka_unit_test(a_hang_up_goes_back_to_the_service_thread),
 		cmocka_unit_test(who_ends_with_packets_unread_has_said_its_last),
 		cmocka_unit_test(a_peer_that_does_not_read_loses_packets),
+		cmocka_unit_test(a_stranger_that_does_not_read_holds_up_nobody),
 		cmocka_unit_test(what_is_not_ours_goes_to_its_owner),
 		cmocka_unit_test(what_comes_during_an_attach_waits_for_its_end),
 		cmocka_unit_test(what_was_forwarded_is_taken_and_not_forwarded_again),
