@@ -117,11 +117,12 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 void vb_copy_probe(struct vb_peer *peer)
 {
 	uint64_t nonce;
-	struct iovec here = { &nonce, sizeof(nonce) };
-	struct iovec there = { (void *)(uintptr_t)peer->nonce_at, sizeof(nonce) };
+	struct iovec here = { &nonce, sizeof(nonce) }, there;
 
+	/* Until it is READY the service thread learns where the nonce is. */
 	if (peer->self || atomic_load(&peer->state) != VB_PEER_READY)
 		return;
+	there = (struct iovec){ (void *)(uintptr_t)peer->nonce_at, sizeof(nonce) };
 	atomic_store(&peer->denied, process_vm_readv(peer->tid, &here, 1, &there, 1, 0) < 0 &&
 					    vb_copy_is_denied(-errno));
 }

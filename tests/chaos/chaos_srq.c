@@ -139,33 +139,6 @@ static void *run(void *argument)
 	return NULL;
 }
 
-static void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = RIG_PORT };
-
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						IBV_QP_ACCESS_FLAGS), "INIT");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				     .path_mtu = IBV_MTU_1024,
-				     .dest_qp_num = dest_qpn,
-				     .min_rnr_timer = 1,
-				     .ah_attr = { .is_global = 1,
-						  .port_num = RIG_PORT,
-						  .grh = { .dgid = rig.gid,
-							   .sgid_index = RIG_GID_INDEX,
-							   .hop_limit = 1 } } };
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-						IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-						IBV_QP_MAX_DEST_RD_ATOMIC |
-						IBV_QP_MIN_RNR_TIMER), "RTR");
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7
-	};
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-						IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
-}
-
 static void open_lane(struct lane *lane)
 {
 	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
@@ -177,8 +150,8 @@ static void open_lane(struct lane *lane)
 	lane->from = ibv_create_qp(rig.pd, &init);
 	lane->to = ibv_create_qp(rig.pd, &init);
 	CHECK(lane->from && lane->to, "ibv_create_qp: %s", strerror(errno));
-	connect_qp(lane->from, lane->to->qp_num);
-	connect_qp(lane->to, lane->from->qp_num);
+	rig_connect(&rig, lane->from, lane->to->qp_num);
+	rig_connect(&rig, lane->to, lane->from->qp_num);
 }
 
 static void close_lane(struct lane *lane)

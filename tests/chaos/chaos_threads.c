@@ -200,36 +200,6 @@ static void *posting(void *argument)
 	return NULL;
 }
 
-static void connect_qp(struct ibv_qp *qp, uint32_t dest_qpn)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = RIG_PORT };
-	int err = ibv_modify_qp(
-		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	CHECK(!err, "INIT: %s", strerror(err));
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				     .path_mtu = IBV_MTU_1024,
-				     .dest_qp_num = dest_qpn,
-				     .min_rnr_timer = 1,
-				     .ah_attr = { .is_global = 1,
-						  .port_num = RIG_PORT,
-						  .grh = { .dgid = rig.gid,
-							   .sgid_index = RIG_GID_INDEX,
-							   .hop_limit = 1 } } };
-	err = ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER);
-	CHECK(!err, "RTR: %s", strerror(err));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTS, .timeout = 17, .retry_cnt = 7, .rnr_retry = 7
-	};
-	err = ibv_modify_qp(qp, &attr,
-			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-	CHECK(!err, "RTS: %s", strerror(err));
-}
-
 static void open_pair(unsigned index)
 {
 	struct pair *pair = &pairs[index];
@@ -250,7 +220,7 @@ static void open_pair(unsigned index)
 		CHECK(pair->qp[i], "ibv_create_qp: %s", strerror(errno));
 	}
 	for (unsigned i = 0; i < 2; i++)
-		connect_qp(pair->qp[i], pair->qp[!i]->qp_num);
+		rig_connect(&rig, pair->qp[i], pair->qp[!i]->qp_num);
 	for (unsigned slot = 0; slot < RX_DEPTH; slot++)
 		post_receive(index, slot);
 }

@@ -135,3 +135,40 @@ int tap_end(void)
 	printf("1..%u\n", tap_count);
 	return tap_failed || !tap_count;
 }
+
+void rig_connect(const struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn)
+{
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+				    .port_num = RIG_PORT,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+						       IBV_ACCESS_REMOTE_READ |
+						       IBV_ACCESS_REMOTE_ATOMIC };
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = dest_qpn,
+				   .max_dest_rd_atomic = 1,
+				   .min_rnr_timer = 1,
+				   .ah_attr = { .is_global = 1,
+						.port_num = RIG_PORT,
+						.grh = { .dgid = rig->gid,
+							 .sgid_index = RIG_GID_INDEX,
+							 .hop_limit = 1 } } };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 17,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 1 };
+
+	CHECK(!ibv_modify_qp(qp, &init,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      "INIT");
+	CHECK(!ibv_modify_qp(qp, &rtr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER),
+	      "RTR");
+	CHECK(!ibv_modify_qp(qp, &rts,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	      "RTS");
+}

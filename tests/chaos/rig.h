@@ -19,6 +19,8 @@ enum { RIG_PORT = 1, RIG_GID_INDEX = 1, RIG_QKEY = 0x11110a5 };
 /* The first Ethernet device, opened, with a PD. Fails the program when there is none. */
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);
+/* A fresh RC QP to RTS, connected to another one of this host; it may be the target of anything. */
+void rig_connect(const struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn);
 
 /* Who speaks in a failure: the role of this process and the round it is in. */
 void rig_name(const char *role, const char *detail);

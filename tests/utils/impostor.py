@@ -3,12 +3,16 @@
 slot of its own and under OTHER, which another process holds. The second must not be welcome, nor
 may it have as many connections as it likes."""
 import os
+import pathlib
+import re
 import resource
 import socket
 import struct
 import sys
 
-MAGIC, LAYOUT, HELLO, WELCOME = 0x31616e6562726576, 4, 1, 2
+MAGIC, HELLO, WELCOME = 0x31616e6562726576, 1, 2
+LAYOUT = int(re.search(r"VB_LAYOUT_VERSION = (\d+)",
+                       (pathlib.Path(__file__).parents[2] / "src/nic/layout.h").read_text())[1])
 STRANGERS_MAX = max(8, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 6))
 
 

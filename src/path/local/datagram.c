@@ -80,12 +80,8 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	vb_iov_slice(&remote, list->sge, vb_recv_sge_count(&step->qp->remote, list), 0,
 		     local.bytes);
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
-	if (copied == -ECANCELED)
-		return VB_PEER_NOT_READY;
-	if (copied == -ESRCH)
-		return VB_PEER_ENDED;
-	if (vb_copy_is_denied(copied))
-		return VB_PEER_UNTOUCHABLE;
+	if (vb_step_copy_refused(copied))
+		return vb_step_copy_refused(copied);
 	return copied == (ssize_t)local.bytes ? VB_OK : VB_RECV_MEMORY;
 }
 

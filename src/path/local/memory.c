@@ -52,3 +52,12 @@ ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 	vb_hazard_copy_end(thread);
 	return copied;
 }
+
+enum vb_reason vb_step_copy_refused(ssize_t copied)
+{
+	if (copied == -ECANCELED)
+		return VB_PEER_NOT_READY;
+	if (copied == -ESRCH)
+		return VB_PEER_ENDED;
+	return vb_copy_is_denied(copied) ? VB_PEER_UNTOUCHABLE : VB_OK;
+}

@@ -27,12 +27,8 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	char byte;
 	struct vb_iov here = { here_at, 0, 1, 0 }, there = { there_at, 0, 1, 0 };
 
-	if (err == -ESRCH)
-		return VB_PEER_ENDED;
-	if (err == -ECANCELED)
-		return VB_PEER_NOT_READY;
-	if (vb_copy_is_denied(err))
-		return VB_PEER_UNTOUCHABLE;
+	if (vb_step_copy_refused(err))
+		return vb_step_copy_refused(err);
 	if (!vb_iov_slice(&there, list->sge, vb_recv_sge_count(&step->qp->remote, list), at, 1))
 		return VB_RECV_MEMORY;
 	vb_iov_add(&here, &byte, 1);
@@ -232,12 +228,8 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 			     address + sq->offset);
 	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
-	if (copied == -ECANCELED)
-		return VB_PEER_NOT_READY;
-	if (copied == -ESRCH)
-		return VB_PEER_ENDED;
-	if (vb_copy_is_denied(copied))
-		return VB_PEER_UNTOUCHABLE;
+	if (vb_step_copy_refused(copied))
+		return vb_step_copy_refused(copied);
 	if (copied != (ssize_t)local.bytes)
 		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY :
 									    VB_LOCAL_MEMORY;

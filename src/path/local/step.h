@@ -59,6 +59,9 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
  * nothing was copied and all of it is to be looked at again; else as vb_copy. */
 ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 		     const struct vb_iov *local, const struct vb_iov *remote);
+/* Why it copied nothing, where that is no fault of memory: VB_PEER_NOT_READY (all of it again),
+ * VB_PEER_ENDED, VB_PEER_UNTOUCHABLE; else VB_OK. */
+enum vb_reason vb_step_copy_refused(ssize_t copied);
 /* Around several calls for the same bytes; false: as above. */
 bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length);
 void vb_step_copy_end(struct vb_step_context *step);
