@@ -19,7 +19,9 @@ enum {
 	FAREWELL_NS = 10000000,
 	AWAY_NS_MIN = 10000000,    /* timers are not that late otherwise */
 	LOOK_AROUND_NS = 20000000,
-	SHARE_NS = 20000, /* holders of the lock bring the wire on that often, if they have to */
+	/* Holders of the lock bring the wire on that often, if they have to: seldom enough that posts
+	 * still gather, and before the first timer of a message. */
+	SHARE_NS = 100000,
 	LAG_NS = 50000,   /* and threads whose polls find something, from elsewhere */
 };
 
@@ -193,7 +195,7 @@ static bool is_older(const struct vb_wire *wire, uint64_t age_ns, uint64_t now_n
  */
 __attribute__((noinline)) static void stand_in(struct vb_wire *wire)
 {
-	if (vb_wire_begin(wire) && is_older(wire, SHARE_NS, wire->roce.now_ns))
+	if (is_older(wire, SHARE_NS, vb_now_ns()) && vb_wire_begin(wire))
 		vb_wire_bring_on(wire, false);
 }
 
