@@ -297,7 +297,7 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 		return -EBADMSG;
 	}
 	vb_gsi_count(gsi, VB_GSI_TAKEN);
-	/* What arrived before it is completed before an event tells of it. */
+	/* Packets that arrived before the datagram complete before an event tells of it. */
 	vb_wire_catch_up(nic);
 	return 0;
 }

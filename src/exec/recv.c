@@ -6,9 +6,6 @@
 #include <string.h>
 
 #define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
-/* What a peer shows it may change at any moment: what was checked is not read again. */
-#define READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-
 /* The ring of a receive queue; false: some of it lies outside of the segment. */
 static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 			 const struct vb_rq_shared *rq)
@@ -16,14 +13,14 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 	uint64_t cells;
 
 	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
-	remote->mask = READ_ONCE(rq->mask);
-	remote->sges_stride = READ_ONCE(rq->sges_stride);
-	remote->many = READ_ONCE(rq->many);
+	remote->mask = VB_READ_ONCE(rq->mask);
+	remote->sges_stride = VB_READ_ONCE(rq->sges_stride);
+	remote->many = VB_READ_ONCE(rq->many);
 	cells = (uint64_t)remote->mask + 1;
-	remote->cells = vb_peer_lent_at(peer, READ_ONCE(rq->cells), cells * sizeof(struct vb_cell));
-	remote->spill = vb_peer_lent_at(peer, READ_ONCE(rq->spill), cells * VB_SPILL);
-	remote->sges = vb_peer_at(peer, READ_ONCE(rq->sges), cells * remote->sges_stride);
-	remote->rq_lent = vb_peer_lent_at(peer, READ_ONCE(rq->lent), sizeof(*remote->rq_lent));
+	remote->cells = vb_peer_lent_at(peer, VB_READ_ONCE(rq->cells), cells * sizeof(struct vb_cell));
+	remote->spill = vb_peer_lent_at(peer, VB_READ_ONCE(rq->spill), cells * VB_SPILL);
+	remote->sges = vb_peer_at(peer, VB_READ_ONCE(rq->sges), cells * remote->sges_stride);
+	remote->rq_lent = vb_peer_lent_at(peer, VB_READ_ONCE(rq->lent), sizeof(*remote->rq_lent));
 	return remote->cells && remote->spill && remote->sges && remote->rq_lent &&
 	       remote->mask < 2 * VB_SRQ_WR_MAX &&
 	       remote->sges_stride >= sizeof(struct vb_recv_sges) &&
@@ -45,7 +42,7 @@ bool vb_recv_resolve(struct vb_remote *remote)
 	if (!rq || !remote->cq || !remote->lent)
 		return false;
 	remote->rq = rq;
-	remote->ready_bit = READ_ONCE(*(srq ? &srq->ready_bit : &remote->entry->ready_bit));
+	remote->ready_bit = VB_READ_ONCE(*(srq ? &srq->ready_bit : &remote->entry->ready_bit));
 	remote->ready = NULL;
 	return resolve_ring(remote, peer, rq);
 }
@@ -162,7 +159,7 @@ const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const st
 
 uint32_t vb_recv_sge_count(const struct vb_remote *remote, const struct vb_recv_sges *list)
 {
-	uint32_t count = READ_ONCE(list->count);
+	uint32_t count = VB_READ_ONCE(list->count);
 	uint32_t room = remote->sges_stride / (uint32_t)sizeof(struct ibv_sge) - 1;
 
 	if (count > room)
@@ -191,9 +188,9 @@ enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *cl
 	if (rides && vb_cell_flags(claim->word) & VB_CELL_KEYS_OK)
 		return VB_OK;
 	list = vb_recv_sges(remote, claim);
-	if (READ_ONCE(list->index) != claim->index)
+	if (VB_READ_ONCE(list->index) != claim->index)
 		return VB_RECV_KEY; /* nothing was posted there: somebody damaged the cell */
-	if (READ_ONCE(list->length) < length)
+	if (VB_READ_ONCE(list->length) < length)
 		return VB_RECV_SHORT;
 	return atomic_load(&list->flags) & VB_CELL_KEYS_OK ? VB_OK : check_keys(remote, list);
 }

@@ -162,9 +162,6 @@ static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 	return stamp;
 }
 
-/* Of a cell, which anybody who is attached can write: what was checked is not read again. */
-#define READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-
 enum { FLAGS_KNOWN = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV };
 
 /* No sender of ours left it like this: the receive is used up, and nothing is said of its bytes. */
@@ -196,9 +193,9 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 {
 	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
 	const struct vb_cell *cell = vb_rq_cell(rq, index);
-	const uint32_t length = READ_ONCE(cell->byte_length);
-	const uint8_t status = READ_ONCE(cell->status), flags = READ_ONCE(cell->wc_flags);
-	const enum vb_cell_where where = READ_ONCE(cell->where);
+	const uint32_t length = VB_READ_ONCE(cell->byte_length);
+	const uint8_t status = VB_READ_ONCE(cell->status), flags = VB_READ_ONCE(cell->wc_flags);
+	const enum vb_cell_where where = VB_READ_ONCE(cell->where);
 
 	*wc = (struct ibv_wc){
 		.wr_id = twin->wr_id,
@@ -298,7 +295,7 @@ static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
 	 * there is of it. */
 	fill_recv(rq, index,
 		  queue->qp ? queue->qp->ibv.qp_num :
-			      READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
+			      VB_READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
 		  least_of(queue->qp), wc);
 	vb_rq_consume(rq, queue->arrivals, index);
 }

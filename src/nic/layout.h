@@ -28,6 +28,9 @@
 #include "base/random.h"
 #include "nic/limits.h"
 
+/* Another process may change a field at any moment: a value that was checked is not read again. */
+#define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
 enum {
 	VB_LAYOUT_VERSION = 5,
 	VB_LINE = 64,
