@@ -13,6 +13,12 @@ static_assert((int)VB_IDENT_OWN == (int)VB_BURST_PACKETS, "a burst is numbered f
  */
 enum {
 	NEAR = 64, /* both ways: packets overtake each other */
+	/*
+	 * One that waits for its CPU is overtaken by all of the last two spans, up to so many; and
+	 * CPUs send in batches, so a batch may jump ahead, by a quarter of it.
+	 */
+	LATELY_NS = 250000000,
+	LATELY_MAX = 1024,
 	AGREES = 16, /* near one that was dropped: that may have been damage */
 	AGREES_TICKS = 64,
 	TICK_NS = 1000000,
@@ -79,18 +85,37 @@ static bool is_stale(const struct vb_ident_counter *counter, uint64_t now_ns)
 	return counter->state == VB_IDENT_NONE || now_ns - counter->used_ns >= STALE_NS;
 }
 
+/* How many have been counted in the last one or two spans. */
+static uint64_t lately(const struct vb_ident_counter *counter)
+{
+	return at_most((uint16_t)(counter->last - counter->before), LATELY_MAX);
+}
+
+static void note_time(struct vb_ident_counter *counter, uint64_t now_ns)
+{
+	const uint64_t spans = (now_ns - counter->since_ns) / LATELY_NS;
+
+	if (!spans)
+		return;
+	counter->before = spans == 1 ? counter->from : counter->last;
+	counter->from = counter->last;
+	counter->since_ns = now_ns;
+}
+
 static uint64_t ahead_of(const struct vb_ident_counter *counter, uint64_t now_ns)
 {
 	const uint64_t idle_ns = now_ns - counter->used_ns;
 
 	if (counter->state == VB_IDENT_SEEN)
 		return AGREES + at_most(idle_ns / TICK_NS, AGREES_TICKS);
-	return NEAR + idle_ns / TICK_NS + at_most(idle_ns / OTHERS_NS, OTHERS_MAX);
+	return NEAR + lately(counter) / 4 + idle_ns / TICK_NS +
+	       at_most(idle_ns / OTHERS_NS, OTHERS_MAX);
 }
 
 static bool fits(const struct vb_ident_counter *counter, uint16_t id, uint64_t now_ns)
 {
-	const unsigned behind = counter->state == VB_IDENT_SEEN ? AGREES : NEAR;
+	const uint64_t behind =
+		counter->state == VB_IDENT_SEEN ? AGREES : NEAR + lately(counter);
 
 	return !is_stale(counter, now_ns) &&
 	       ((uint16_t)(id - counter->last) <= ahead_of(counter, now_ns) ||
@@ -100,8 +125,9 @@ static bool fits(const struct vb_ident_counter *counter, uint16_t id, uint64_t n
 static void advance(struct vb_ident *peer, struct vb_ident_counter *counter, uint16_t id,
 		    uint64_t now_ns)
 {
+	note_time(counter, now_ns);
 	/* One that was overtaken does not move it back. */
-	if ((uint16_t)(counter->last - id) > NEAR)
+	if ((uint16_t)(id - counter->last) < 0x8000)
 		counter->last = id;
 	counter->used_ns = now_ns;
 	counter->met = true;
@@ -131,7 +157,10 @@ static void add_counter(struct vb_ident *peer, uint16_t id, enum vb_ident_state 
 	for (unsigned i = 1; i < VB_IDENT_COUNTERS; i++)
 		if (is_worse(&peer->counters[i], worst))
 			worst = &peer->counters[i];
-	*worst = (struct vb_ident_counter){ .used_ns = now_ns, .last = id, .state = (uint8_t)state };
+	*worst = (struct vb_ident_counter){
+		.used_ns = now_ns, .since_ns = now_ns, .last = id, .from = id, .before = id,
+		.state = (uint8_t)state,
+	};
 }
 
 /* --- packets --- */

@@ -10,8 +10,9 @@
  * What a peer does is learnt from its packets. The first one is taken as it is. Later ones must have
  * an identification near those before; one that has not is dropped, and is believed if the next one
  * agrees with it: a counter that has jumped costs one packet. What is not met among some thousand
- * packets is forgotten. A peer that cannot be predicted is left alone after a few drops, and its ICRC is
- * worth 16 bits then.
+ * packets is forgotten. A host with several CPUs may number a packet and send it much later, when
+ * that CPU runs again: one may be as late as all those that came lately. A peer that cannot be
+ * predicted is left alone after a few drops, and its ICRC is worth 16 bits then.
  *
  * No I/O, no clock. What strangers can do by sending from many addresses is to have a peer forgotten:
  * its next packet is taken as a first one.
@@ -32,7 +33,8 @@ enum vb_ident_state { VB_IDENT_NONE, VB_IDENT_SEEN, VB_IDENT_KNOWN };
 
 struct vb_ident_counter {
 	uint64_t used_ns;
-	uint16_t last;
+	uint64_t since_ns; /* when from was the last one */
+	uint16_t last, from, before; /* before: as from, a span earlier */
 	uint8_t state; /* enum vb_ident_state; SEEN: once, and that packet was dropped */
 	bool met;      /* in this round */
 };
