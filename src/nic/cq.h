@@ -249,8 +249,9 @@ bool vb_cq_account(struct vb_cq_shared *shared);
 
 /* Page is the one of the bit; a full fence lies between the completion and this. */
 void vb_cq_set_ready(struct vb_cq_shared *shared, struct vb_ready_page *page, uint32_t bit);
-/* Queues whose bits are set join the heap; under the poll lock. They are peeked at. */
-void vb_cq_take_ready(struct vb_cq *cq);
+/* Queues whose bits are set join the heap; under the poll lock. The highest stamp of a first completion
+ * among them, or 0. */
+uint64_t vb_cq_take_ready(struct vb_cq *cq);
 /* The heap: the earliest queue, or NULL; and what follows when its first completion has changed. */
 static inline struct vb_cq_queue *vb_cq_first_ready(const struct vb_cq *cq)
 {

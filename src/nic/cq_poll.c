@@ -135,6 +135,11 @@ static uint64_t lower(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static uint64_t higher(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static int take_first(struct vb_cq *cq, struct heads *heads, int count, struct ibv_wc *wc)
 {
 	uint64_t horizon = heads->stamp[heads->first];
@@ -182,44 +187,57 @@ static int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
 
 /* --- many queues --- */
 
-/* What was first when the queue joined the heap may be gone: its QP was reset, or it was taken. */
-static bool is_ready(struct vb_cq_queue *queue)
+/* The earliest queue, with the stamp that its first completion has now. What was first when it joined
+ * may be gone: it was taken, or its QP was reset. */
+static struct vb_cq_queue *first_ready(struct vb_cq *cq)
 {
-	struct vb_rq *drained = NULL;
-	uint64_t stamp = peek(queue, &drained);
+	struct vb_cq_queue *queue;
 
-	if (stamp != queue->stamp)
-		vb_cq_ready_changed(queue, stamp);
-	return stamp != VB_NO_COMPLETION;
+	while ((queue = vb_cq_first_ready(cq))) {
+		struct vb_rq *drained = NULL;
+		uint64_t stamp = peek(queue, &drained);
+
+		if (stamp != queue->stamp)
+			vb_cq_ready_changed(queue, stamp);
+		if (stamp != VB_NO_COMPLETION && vb_cq_first_ready(cq) == queue)
+			break;
+	}
+	return queue;
+}
+
+/* Both looks, and what they allow to be taken. 0: nothing is there, or a peer changed a stamp. */
+static int merge_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	uint64_t horizon = vb_cq_take_ready(cq);
+	struct vb_cq_queue *queue = first_ready(cq);
+	int got = 0;
+
+	if (!queue)
+		return 0;
+	horizon = higher(horizon, vb_cq_queue_reach(queue, queue->stamp, count));
+	vb_cq_take_ready(cq); /* the second look */
+	if (vb_cq_first_ready(cq) != queue)
+		queue = first_ready(cq);
+	while (queue && queue->stamp <= horizon) {
+		int taken = vb_cq_queue_take(queue, lower(horizon, vb_cq_second_ready(cq)),
+					     count - got, wc + got);
+
+		got += taken;
+		if (!taken || got == count)
+			break;
+		queue = first_ready(cq);
+	}
+	return got;
 }
 
 static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct vb_cq_queue *queue;
-	int got = 0;
+	int got = 0, taken;
 
-	vb_cq_take_ready(cq);
-	while (got < count && (queue = vb_cq_first_ready(cq))) {
-		uint64_t horizon;
-		int taken;
-
-		if (!is_ready(queue))
-			continue;
-		horizon = queue->stamp;
-		if (count - got > 1)
-			horizon = vb_cq_queue_reach(queue, horizon, count - got);
-		vb_cq_take_ready(cq); /* the second look */
-		if (vb_cq_first_ready(cq) != queue) {
-			queue = vb_cq_first_ready(cq);
-			if (!is_ready(queue))
-				continue;
-		}
-		taken = vb_cq_queue_take(queue, lower(horizon, vb_cq_second_ready(cq)), count - got,
-					 wc + got);
-		if (!taken) /* a peer changed the stamp */
-			break;
-		got += taken; /* what is left in the queue is seen when its turn comes again */
-	}
+	do {
+		taken = merge_ready(cq, count - got, wc + got);
+		got += taken;
+	} while (taken && got < count);
 	return got;
 }
 

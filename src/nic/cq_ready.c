@@ -21,7 +21,8 @@ void vb_cq_set_ready(struct vb_cq_shared *shared, struct vb_ready_page *page, ui
 
 	/* Upwards; the poller takes downwards. One of the two sees the other. */
 	set(&page->words[word], bit % 64);
-	set(&page->summary, word);
+	if (word >= VB_READY_DIRECT)
+		set(&page->summary, word);
 	if (bit >= VB_READY_PAGE) /* the first page is looked at in any case */
 		set(&shared->ready_pages_set, bit / VB_READY_PAGE % VB_READY_PAGES);
 }
@@ -100,50 +101,71 @@ void vb_cq_ready_changed(struct vb_cq_queue *queue, uint64_t stamp)
 /* --- from bits to the heap --- */
 
 /* A bit may be set without a completion: a peer can do that, and so can a queue that is gone. */
-static void join(struct vb_cq *cq, uint32_t bit, struct vb_rq **drained)
+static uint64_t join(struct vb_cq *cq, uint32_t bit, struct vb_rq **drained)
 {
 	struct vb_cq_queue *queue = bit < cq->bit_count ? cq->bits[bit].queue : NULL;
 	uint64_t stamp;
 
 	if (!queue || (uintptr_t)queue & 1 || queue->place < cq->ready_count)
-		return;
+		return 0;
 	stamp = vb_cq_queue_peek(queue, drained);
-	if (stamp != VB_NO_COMPLETION)
-		heap_add(cq, queue, stamp);
+	if (stamp == VB_NO_COMPLETION)
+		return 0;
+	heap_add(cq, queue, stamp);
+	return stamp;
 }
 
-static void take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t first, unsigned word)
+static uint64_t higher(uint64_t a, uint64_t b)
 {
-	uint64_t bits = atomic_exchange(&page->words[word], 0);
+	return a > b ? a : b;
+}
+
+static uint64_t take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t first,
+			  unsigned word)
+{
+	uint64_t bits, highest = 0;
 	/* What completed before the bits were taken is found by one look into a shared queue. */
 	struct vb_rq *drained = NULL;
 
+	if (!atomic_load_explicit(&page->words[word], memory_order_acquire))
+		return 0;
+	bits = atomic_exchange(&page->words[word], 0);
 	for (; bits; bits &= bits - 1)
-		join(cq, first + word * 64 + (unsigned)__builtin_ctzll(bits), &drained);
+		highest = higher(highest, join(cq, first + word * 64 + (unsigned)__builtin_ctzll(bits),
+					       &drained));
+	return highest;
 }
 
-static void take_page(struct vb_cq *cq, unsigned index)
+static uint64_t take_page(struct vb_cq *cq, unsigned index)
 {
 	const struct vb_cq_page *pages = cq->ready_pages;
 	struct vb_ready_page *page = index < VB_READY_PAGES ? pages[index].bits : NULL;
-	uint64_t words;
+	uint32_t first = index * VB_READY_PAGE;
+	uint64_t words, highest = 0;
 
-	if (!page || !atomic_load_explicit(&page->summary, memory_order_acquire))
-		return;
+	if (!page)
+		return 0;
+	for (unsigned word = 0; word < VB_READY_DIRECT && first + word * 64 < cq->bit_count; word++)
+		highest = higher(highest, take_word(cq, page, first, word));
+	if (cq->bit_count <= first + VB_READY_DIRECT * 64 ||
+	    !atomic_load_explicit(&page->summary, memory_order_acquire))
+		return highest;
 	words = atomic_exchange(&page->summary, 0);
 	for (; words; words &= words - 1)
-		take_word(cq, page, index * VB_READY_PAGE, (unsigned)__builtin_ctzll(words));
+		highest = higher(highest, take_word(cq, page, first,
+						    (unsigned)__builtin_ctzll(words)));
+	return highest;
 }
 
-void vb_cq_take_ready(struct vb_cq *cq)
+uint64_t vb_cq_take_ready(struct vb_cq *cq)
 {
-	uint64_t pages;
+	uint64_t pages, highest = take_page(cq, 0);
 
-	take_page(cq, 0);
 	if (cq->bit_count <= VB_READY_PAGE ||
 	    !atomic_load_explicit(&cq->shared->ready_pages_set, memory_order_acquire))
-		return;
+		return highest;
 	pages = atomic_exchange(&cq->shared->ready_pages_set, 0);
 	for (; pages; pages &= pages - 1)
-		take_page(cq, (unsigned)__builtin_ctzll(pages));
+		highest = higher(highest, take_page(cq, (unsigned)__builtin_ctzll(pages)));
+	return highest;
 }

@@ -32,7 +32,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 5,
+	VB_LAYOUT_VERSION = 6,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,         /* of both parts */
 	VB_QP_PAGE = 64,         /* QP entries per page */
@@ -49,6 +49,7 @@ enum {
 	VB_SPILL = 256,          /* and in the spill area behind it */
 	VB_INLINE_STAMPED = 16,  /* of them where the cell carries a stamp */
 	VB_READY_PAGE = 64 * 64, /* ready bits per page */
+	VB_READY_DIRECT = 2,     /* words of a page without a bit in the summary */
 	VB_READY_PAGES = 34,     /* both queues of every QP, and XRC SRQs */
 	VB_ATTENTION_WORDS = 64, /* one bit per QP index */
 };
@@ -177,10 +178,13 @@ enum {
 	VB_CQ_PAIR = 1 << 3,    /* the two queues of one QP, and nothing else: its sends tell (cq.h) */
 };
 
-/* Ready bits: a word's bit in the summary is set after the bits in it, and taken before them. */
+/*
+ * Ready bits: a word's bit in the summary is set after the bits in it, and taken before them. The
+ * first words have none: they are looked at in any case.
+ */
 struct vb_ready_page { /* lent: sender sets, owner takes */
-	_Alignas(VB_LINE) _Atomic uint64_t summary; /* bit per word */
-	_Atomic uint64_t words[VB_READY_PAGE / 64]; /* the first seven share its line */
+	_Alignas(VB_LINE) _Atomic uint64_t words[VB_READY_PAGE / 64];
+	_Alignas(VB_LINE) _Atomic uint64_t summary; /* bit per word, but the first VB_READY_DIRECT */
 };
 static_assert(sizeof(struct vb_ready_page) == 9 * VB_LINE, "");
 
