@@ -28,7 +28,7 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 #define GROUPS(X)                                                                             \
 	X(device) X(string) X(mr) X(cq) X(channel) X(srq) X(ah) X(busy) X(handle) X(caps) X(state)       \
 	X(async) X(sqd) X(fork) X(extended) X(cq_ex) X(moderate) X(qp_ex) X(domain) X(null_mr)      \
-	X(rereg) X(dm) X(odp) X(import) X(mw) X(mr_dmabuf) X(rate) X(send) X(sge) X(rdma) X(atomic) X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) \
+	X(rereg) X(dm) X(odp) X(import) X(mw) X(mw_key) X(mr_dmabuf) X(rate) X(send) X(invalidate) X(sge) X(rdma) X(atomic) X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) \
 	X(order) X(fifo) X(many) X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive)     \
 	X(err_access) X(err_request) X(err_retry) X(err_drop) X(err_flush) X(err_overrun) X(progress) \
 	X(xrc) X(xrc_share) X(vpi) X(migrate) X(events) X(raw) X(flow) X(wq) X(tso) X(strip)
@@ -45,6 +45,7 @@ static const struct ct_case *const groups[] = { GROUPS(NAME) };
 static const struct ct_case *const xrc_groups[] = {
 	ct_send_cases,	ct_sge_cases,	      ct_rdma_cases,
 	ct_atomic_cases, ct_atomic_write_cases, ct_order_cases,
+	ct_invalidate_cases,
 };
 
 /* What a test leaves behind for the runner; shared, so that it outlives a crash. */

@@ -33,6 +33,7 @@ static const struct {
 	{ VB_RECV_SHORT, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, true, -1 },
 	{ VB_RECV_KEY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, -1 },
 	{ VB_RECV_MEMORY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, -1 },
+	{ VB_RECV_INVALIDATE, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, true, -1 },
 	{ VB_RKEY_UNKNOWN, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
 	{ VB_RKEY_PD, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true, IBV_EVENT_QP_ACCESS_ERR },
@@ -90,6 +91,8 @@ static void the_target_fails_exactly_when_it_says_so_on_the_wire(void **state)
 	for (int reason = 0; reason < VB_REASON_COUNT; reason++) {
 		const struct vb_reason_row *it = row(reason);
 
+		if (reason == VB_RECV_INVALIDATE) /* the one that fails behind an ACK */
+			continue;
 		assert_int_equal(it->target_fails, it->syndrome != 0);
 		if (it->event != -1 || it->recv_status != IBV_WC_SUCCESS)
 			assert_true(it->target_fails);
