@@ -45,7 +45,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, NAK_INVALID_REQUEST, true, -1,
 		"the message has {l} bytes, the receive posted at QP {p} has room for {h}" },
 	[VB_RECV_KEY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
-		"the receive posted at QP {p} names an lkey that is not valid for its buffer" },
+		"the receive posted at QP {p} names an lkey that is not valid for its buffer, or "
+		"belongs to another PD than the queue (QP or SRQ)" },
 	[VB_RECV_MEMORY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
 		"the buffer of the receive posted at QP {p} is not writable memory" },
 	/* Everything has arrived: the sender succeeds, and nothing is said about it (IBA class J). */

@@ -32,7 +32,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 5,
+	VB_LAYOUT_VERSION = 6,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,         /* of both parts */
 	VB_QP_PAGE = 64,         /* QP entries per page */
@@ -148,7 +148,8 @@ struct vb_rq_shared { /* shown */
 	uint32_t sges_stride;
 	uint32_t many;  /* several senders: take a cell before completing it */
 	_Atomic uint32_t version; /* odd: the ring is being replaced, look again later */
-	uint8_t pad0[16];
+	uint32_t pd;    /* that the keys of its receives must belong to; an SRQ has one of its own */
+	uint8_t pad0[12];
 	/* owner, each post; only where there are many senders */
 	_Alignas(VB_LINE) _Atomic uint32_t tail;
 };

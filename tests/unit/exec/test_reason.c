@@ -244,7 +244,8 @@ static void sentences_name_the_numbers(void **state)
 		  "QP 0x000002" },
 		{ { .reason = VB_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
 		  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
-		  "that is not valid for its buffer" },
+		  "that is not valid for its buffer, or belongs to another PD than the queue (QP or "
+		  "SRQ)" },
 		{ { .reason = VB_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
 		  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "
 		  "transport" },
