@@ -29,6 +29,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"an atomic write has 8 bytes; the WR has {l}" },
 	[VB_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"a datagram of {l} bytes exceeds the port's MTU of {w}" },
+	[VB_UD_ADDRESS] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"its address handle belongs to another PD than the QP" },
 	[VB_RAW_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"a frame of {l} bytes: with its Ethernet header it must have 14 to {w}" },
 	[VB_OPCODE_TRANSPORT] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,

@@ -48,8 +48,8 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_
 		return refuse(qp, wr, "a send flag is not supported");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
-	if (is_datagram(qp, wr) && (!wr->wr.ud.ah || !vb_pd_same(vb_ah(wr->wr.ud.ah)->pd, qp->pd)))
-		return refuse(qp, wr, "no address handle, or one of another PD");
+	if (is_datagram(qp, wr) && !wr->wr.ud.ah)
+		return refuse(qp, wr, "no address handle");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
 			   "again when a completion of it or of a later one is polled",
@@ -99,6 +99,7 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, s
 	if (is_datagram(qp, wr)) {
 		wqe->ah = vb_ah(wr->wr.ud.ah);
 		vb_ah_get(wqe->ah);
+		wqe->foreign_ah = !vb_pd_same(wqe->ah->pd, qp->pd);
 		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;
 		wqe->remote_qkey = wr->wr.ud.remote_qkey;
 	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
