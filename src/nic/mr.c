@@ -239,37 +239,30 @@ int vb_mr_deregister(struct vb_mr *mr)
 	return err;
 }
 
-/* What a library can refuse before it asks its NIC. */
+/* Before the region is touched: what is refused leaves it as it was. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
-	if (mr->null || mr->imported || mr->destroyed) {
-		vb_explain("ibv_rereg_mr: a null or imported MR cannot be changed");
+	if (mr->destroyed)
 		return -EINVAL;
-	}
 	if (vb_mw_any_bound_to(mr))
 		return -EBUSY;
-	if ((mr->dm || mr->mapping) && (spec->addr != mr->addr || spec->length != mr->length)) {
-		vb_explain("ibv_rereg_mr: a region of device memory or a dma-buf cannot move or grow");
-		return -EINVAL;
-	}
-	if ((mr->dm && !(spec->access & IBV_ACCESS_ZERO_BASED)) ||
-	    (mr->mapping && spec->access != mr->access)) {
-		vb_explain("ibv_rereg_mr: device memory stays zero-based, a dma-buf has its rights");
+	if (!mr->dm)
+		return check_spec(spec);
+	if (spec->addr != mr->addr || spec->length != mr->length ||
+	    !(spec->access & IBV_ACCESS_ZERO_BASED)) {
+		vb_explain("ibv_rereg_mr: device memory cannot move or grow, and stays zero-based");
 		return -EINVAL;
 	}
 	return vb_mr_check_access(spec->access);
 }
 
-int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd, bool *valid)
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd)
 {
 	int err = check_reregister(mr, spec);
 	uint32_t tags = err ? 0 : atomic_load(&mr->entry->word) & 0xffff;
 
-	*valid = err;
 	if (!err)
 		err = withdraw(mr);
-	if (!err && !mr->dm && !mr->mapping)
-		err = check_spec(spec);
 	if (err)
 		return err;
 	if (pd && pd != mr->pd) {

@@ -162,8 +162,9 @@ static void rereg_refuses_bad_input(struct ct *t)
 	CT_EQ(errno, EINVAL);
 	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p, 0, 0),
 	      IBV_REREG_MR_ERR_INPUT);
-	CT_TRUE(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-			     IBV_ACCESS_REMOTE_WRITE) != 0);
+	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
+	      IBV_REREG_MR_ERR_CMD);
+	CT_EQ(errno, EINVAL);
 	CT_EQ(mr->rkey, rkey);
 	CT_EQ(ibv_dereg_mr(mr), 0);
 	munmap(p, PAGE);
