@@ -323,7 +323,7 @@ static void opcode_of_another_transport(struct ct *t)
 
 const struct ct_case ct_err_local_cases[] = {
 	{ "an unknown lkey is LOC_PROT_ERR", unknown_lkey, ALL | CT_IB },
-	{ "an rkey used as lkey is LOC_PROT_ERR", rkey_as_lkey, ALL },
+	{ "an rkey used as lkey is LOC_PROT_ERR", rkey_as_lkey, ALL | CT_DISTINCT },
 	{ "an lkey of another PD is LOC_PROT_ERR", foreign_pd, ALL },
 	{ "an SGE beyond its MR is LOC_PROT_ERR", out_of_range, ALL },
 	{ "an lkey of the past is LOC_PROT_ERR", deregistered, ALL },

@@ -257,6 +257,28 @@ static void a_region_without_the_right_is_refused(void **state)
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
 }
 
+/* Where keys differ it is told which mistake it was. */
+static void an_lkey_is_refused_as_what_it_is(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
+	struct vb_mr_spec spec = { .length = 64, .access = IBV_ACCESS_REMOTE_READ };
+	struct vb_mr *mr;
+
+	(void)state;
+	rig_open(&rig);
+	spec.addr = spec.iova = packet.va = (uintptr_t)rig.region;
+	rig.roce.nic->distinct_keys = true;
+	assert_int_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
+	packet.rkey = mr->ibv.lkey;
+	packet.dma_length = 8;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
+	assert_int_equal(rig_refusal(&rig).reason, VB_RKEY_IS_LKEY);
+	assert_int_equal(rig_refusal(&rig).key, mr->ibv.lkey);
+	assert_int_equal(vb_mr_deregister(mr), 0);
+}
+
 /* The QP's own rights come before the key. */
 static void a_qp_without_the_right_says_invalid_request(void **state)
 {
@@ -422,6 +444,7 @@ int main(void)
 		TEST_RC(a_qp_that_goes_refuses_nobody),
 		TEST_RC(a_qp_in_error_is_silent),
 		TEST_RC(a_region_without_the_right_is_refused),
+		TEST_RC(an_lkey_is_refused_as_what_it_is),
 		TEST_RC(a_qp_without_the_right_says_invalid_request),
 		TEST_RC(a_message_too_long_fails_both_sides),
 		TEST_RC(a_first_packet_is_not_shorter_than_the_mtu),

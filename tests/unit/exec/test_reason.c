@@ -37,6 +37,8 @@ static const struct {
 	{ VB_RECV_INVALIDATE, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, true, -1 },
 	{ VB_RKEY_UNKNOWN, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
+	{ VB_RKEY_IS_LKEY, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	  IBV_EVENT_QP_ACCESS_ERR },
 	{ VB_RKEY_PD, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true, IBV_EVENT_QP_ACCESS_ERR },
 	{ VB_RKEY_RANGE, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
@@ -243,6 +245,10 @@ static void sentences_name_the_numbers(void **state)
 		    .want = 0x11111111 },
 		  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
 		  "QP 0x000002" },
+		{ { .reason = VB_RKEY_IS_LKEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3,
+		    .opcode = IBV_WR_RDMA_READ, .key = 0x1234 },
+		  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of the "
+		  "peer, not its rkey" },
 		{ { .reason = VB_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
 		  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
 		  "that is not valid for its buffer, or belongs to another PD than the queue (QP or "
