@@ -12,6 +12,7 @@ static const struct row {
 	const char *variable, *page;
 } rows[] = {
 	{ "VERBENA_PATH", "verbena(7)" },
+	{ "VERBENA_KEYS", "verbena(7)" },
 	{ "VERBENA_FAULTS", "verbena-faults(7)" },
 	{ "VERBENA_FAULTS_FILE", "verbena-faults(7)" },
 };

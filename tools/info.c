@@ -144,6 +144,7 @@ int verbena_info(int argc, char **argv)
 	print_environment("VERBENA_DEVICES");
 	print_environment("VERBENA_EXPLAIN");
 	print_environment("VERBENA_PATH");
+	print_environment("VERBENA_KEYS");
 	print_environment("VERBENA_FAULTS");
 	print_environment("VERBENA_FAULTS_FILE");
 	printf("\nlimits of this process\n");

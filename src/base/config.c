@@ -21,55 +21,80 @@ bool vb_config_explain(void)
 	return value;
 }
 
-enum { PATH_UNREAD = -1, PATH_UNKNOWN = VB_PATH_SIM + 1 };
+/* A variable that has one of a few values; without it, or where it is empty, the first one. */
+struct choice {
+	const char *name, *values[4];
+	const char *wrong;  /* what another value is */
+	_Atomic int cached; /* 1 + which value; 0: not read yet, or another one */
+	_Atomic bool told;
+};
 
-static int read_path(void)
+enum { UNKNOWN = -1 };
+
+static struct choice path = {
+	.name = "VERBENA_PATH",
+	.values = { [VB_PATH_AUTO] = "auto", [VB_PATH_WIRE] = "wire", [VB_PATH_SLOT] = "slot",
+		    [VB_PATH_SIM] = "sim" },
+	.wrong = "none of auto, wire, slot and sim",
+};
+
+static struct choice keys = {
+	.name = "VERBENA_KEYS",
+	.values = { "equal", "distinct" },
+	.wrong = "neither equal nor distinct",
+};
+
+static int choice_read(const struct choice *choice)
 {
-	static const char *const names[] = {
-		[VB_PATH_AUTO] = "auto",
-		[VB_PATH_WIRE] = "wire",
-		[VB_PATH_SLOT] = "slot",
-		[VB_PATH_SIM] = "sim",
-	};
-	const char *text = secure_getenv("VERBENA_PATH");
+	const char *text = secure_getenv(choice->name);
 
 	if (!text || !*text)
-		return VB_PATH_AUTO;
-	for (int i = VB_PATH_AUTO; i <= VB_PATH_SIM; i++)
-		if (!strcmp(text, names[i]))
+		return 0;
+	for (int i = 0; i < 4 && choice->values[i]; i++)
+		if (!strcmp(text, choice->values[i]))
 			return i;
-	return PATH_UNKNOWN;
+	return UNKNOWN;
 }
 
-static int path(void)
+static int choice_get(struct choice *choice)
 {
-	static _Atomic int cached = PATH_UNREAD;
-	int value = atomic_load_explicit(&cached, memory_order_relaxed);
+	int value = atomic_load_explicit(&choice->cached, memory_order_relaxed) - 1;
 
-	if (value == PATH_UNREAD) {
-		value = read_path();
-		atomic_store_explicit(&cached, value, memory_order_relaxed);
+	if (value == UNKNOWN) {
+		value = choice_read(choice);
+		atomic_store_explicit(&choice->cached, value + 1, memory_order_relaxed);
 	}
 	return value;
 }
 
-enum vb_path_choice vb_config_path(void)
+/* Who asks for the wire and gets memory would draw wrong conclusions, as with fault rules. */
+static int choice_check(struct choice *choice)
 {
-	const int value = path();
+	const char *text = secure_getenv(choice->name);
 
-	return value == PATH_UNKNOWN ? VB_PATH_AUTO : (enum vb_path_choice)value;
+	if (choice_get(choice) != UNKNOWN)
+		return 0;
+	if (!atomic_exchange(&choice->told, true))
+		vb_complain("%s is '%s', which is %s", choice->name, text ? text : "",
+			    choice->wrong);
+	return -EINVAL;
 }
 
-/* Who asks for the wire and gets memory would draw wrong conclusions, as with fault rules. */
+enum vb_path_choice vb_config_path(void)
+{
+	const int value = choice_get(&path);
+
+	return value == UNKNOWN ? VB_PATH_AUTO : (enum vb_path_choice)value;
+}
+
+bool vb_config_distinct_keys(void)
+{
+	return choice_get(&keys) == 1;
+}
+
 int vb_config_check(void)
 {
-	static _Atomic bool told;
-	const char *text = secure_getenv("VERBENA_PATH");
+	const int err = choice_check(&path);
 
-	if (path() != PATH_UNKNOWN)
-		return 0;
-	if (!atomic_exchange(&told, true))
-		vb_complain("VERBENA_PATH is '%s', which is none of auto, wire, slot and sim",
-			    text ? text : "");
-	return -EINVAL;
+	return err ? err : choice_check(&keys);
 }

@@ -17,7 +17,10 @@ enum vb_path_choice {
 };
 enum vb_path_choice vb_config_path(void);
 
-/* -EINVAL, and a line on standard error: VERBENA_PATH is something else. No device opens then. */
+/* VERBENA_KEYS=distinct: the lkey and the rkey of a region differ. Read once. */
+bool vb_config_distinct_keys(void);
+
+/* -EINVAL, and a line on standard error: one of those two is something else. No device opens then. */
 int vb_config_check(void);
 
 #endif

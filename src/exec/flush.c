@@ -24,9 +24,7 @@ static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cac
 	if (flush->feth >> VB_FLUSH_SELECT_SHIFT == VB_FLUSH_SELECT_REGION) {
 		/* The range is not looked at: all of the region is meant. */
 		region = vb_peer_key(target, flush->rkey, true);
-		if (!region)
-			return VB_RKEY_UNKNOWN;
-		va = region->iova;
+		va = region ? region->iova : 0;
 		length = 0;
 	} else if (!length) { /* no bytes: the key is not looked at */
 		return VB_OK;

@@ -29,6 +29,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"an atomic write has 8 bytes; the WR has {l}" },
 	[VB_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"a datagram of {l} bytes exceeds the port's MTU of {w}" },
+	[VB_UD_ADDRESS] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"its address handle belongs to another PD than the QP" },
 	[VB_RAW_LENGTH] = { IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"a frame of {l} bytes: with its Ethernet header it must have 14 to {w}" },
 	[VB_OPCODE_TRANSPORT] = { IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, 0, false, -1,
@@ -37,18 +39,27 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"its completion queue is full: poll it, or make it at least as large as the queues "
 		"that complete there" },
 	[VB_WINDOW_BIND] = { IBV_WC_MW_BIND_ERR, IBV_WC_SUCCESS, 0, false, -1,
-		"the window cannot be bound: region without MW_BIND (or local write) access, a "
-		"range outside of it, another PD, a type 2 window that is bound, or a wrong rkey {k}" },
+		"the window cannot be bound with rkey {k}: region without MW_BIND (or local write) "
+		"access, a range outside of it, another PD, or a type 2 window that is bound or gets "
+		"no bytes" },
 	[VB_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"rkey {k} is not that of a type 2 window bound through this QP" },
 	[VB_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, NAK_INVALID_REQUEST, true, -1,
 		"the message has {l} bytes, the receive posted at QP {p} has room for {h}" },
 	[VB_RECV_KEY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
-		"the receive posted at QP {p} names an lkey that is not valid for its buffer" },
+		"the receive posted at QP {p} names an lkey that is not valid for its buffer, or "
+		"belongs to another PD than the queue (QP or SRQ)" },
 	[VB_RECV_MEMORY] = { IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, NAK_OPERATIONAL, true, -1,
 		"the buffer of the receive posted at QP {p} is not writable memory" },
+	/* Everything has arrived: the sender succeeds, and nothing is said about it (IBA class J). */
+	[VB_RECV_INVALIDATE] = { IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, 0, true, -1,
+		"the message has arrived and tells QP {p} to invalidate rkey {k}, which is not that of a "
+		"type 2 window bound through QP {p}; its receive fails, and so does QP {p}" },
 	[VB_RKEY_UNKNOWN] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
 		IBV_EVENT_QP_ACCESS_ERR, "no memory region of the peer has rkey {k}" },
+	[VB_RKEY_IS_LKEY] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
+		IBV_EVENT_QP_ACCESS_ERR,
+		"{k} is the lkey of a memory region of the peer, not its rkey" },
 	[VB_RKEY_PD] = { IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, NAK_ACCESS, true,
 		IBV_EVENT_QP_ACCESS_ERR,
 		"rkey {k} belongs to another protection domain than QP {p}" },

@@ -16,6 +16,7 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 	remote->mask = VB_READ_ONCE(rq->mask);
 	remote->sges_stride = VB_READ_ONCE(rq->sges_stride);
 	remote->many = VB_READ_ONCE(rq->many);
+	remote->recv_pd = VB_READ_ONCE(rq->pd);
 	cells = (uint64_t)remote->mask + 1;
 	remote->cells = vb_peer_lent_at(peer, VB_READ_ONCE(rq->cells), cells * sizeof(struct vb_cell));
 	remote->spill = vb_peer_lent_at(peer, VB_READ_ONCE(rq->spill), cells * VB_SPILL);
@@ -172,7 +173,7 @@ static enum vb_reason check_keys(struct vb_remote *remote, const struct vb_recv_
 	uint32_t count = vb_recv_sge_count(remote, list);
 
 	for (uint32_t i = 0; i < count; i++)
-		if (!vb_peer_key_covers(remote->home, remote->pd, &list->sge[i]))
+		if (!vb_peer_key_covers(remote->home, remote->recv_pd, &list->sge[i]))
 			return VB_RECV_KEY;
 	return VB_OK;
 }

@@ -7,16 +7,32 @@ static bool inside(uint64_t start, uint64_t size, uint64_t at, uint64_t length)
 	return at >= start && at - start <= size && length <= size - (at - start);
 }
 
+/* It still opens the entry. */
+static bool is_valid(const struct vb_key_cache *cache, uint32_t word)
+{
+	return (word & VB_KEY_AS_RKEY) == cache->word;
+}
+
 /* Where the key was last time it still is, if it is valid at all. */
 static const struct vb_key_entry *find(struct vb_peer *target, struct vb_key_cache *cache,
 				       uint32_t rkey)
 {
-	if (cache->rkey != rkey || !cache->entry ||
-	    !vb_key_matches(atomic_load(&cache->entry->word), rkey, true)) {
-		cache->entry = vb_peer_key(target, rkey, true);
-		cache->rkey = rkey;
-	}
-	return cache->entry;
+	const struct vb_key_entry *entry = cache->entry;
+
+	if (cache->rkey == rkey && entry && is_valid(cache, atomic_load(&entry->word)))
+		return entry;
+	entry = cache->entry = vb_peer_key(target, rkey, true);
+	cache->rkey = rkey;
+	/* Inside a hazard: what the entry is for does not change, only the tag of a window does. */
+	if (entry)
+		cache->word = VB_KEY_VALID | (atomic_load(&entry->word) & VB_KEY_EQUAL) |
+			      (rkey & 0xff) << 8;
+	return entry;
+}
+
+static enum vb_reason why_unknown(struct vb_peer *target, uint32_t rkey)
+{
+	return vb_peer_key(target, rkey, false) ? VB_RKEY_IS_LKEY : VB_RKEY_UNKNOWN;
 }
 
 enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
@@ -27,7 +43,7 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	uint32_t word;
 
 	if (!entry)
-		return VB_RKEY_UNKNOWN;
+		return why_unknown(target, rkey);
 	if (entry->pd != pd || (entry->kind == VB_KEY_WINDOW_2 && entry->qpn != qpn))
 		return VB_RKEY_PD;
 	if (access & ~entry->access)
@@ -41,5 +57,5 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	if (__builtin_expect(entry->kind == VB_KEY_WINDOW_2, 0) &&
 	    vb_key_is_taken_back(vb_peer_key_invalid(target, entry), word))
 		return VB_RKEY_UNKNOWN;
-	return vb_key_matches(word, rkey, true) ? VB_OK : VB_RKEY_UNKNOWN;
+	return is_valid(cache, word) ? VB_OK : VB_RKEY_UNKNOWN;
 }

@@ -216,7 +216,7 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 	else if (where != VB_PAYLOAD_PLACED && !status &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
 		wc->status = IBV_WC_LOC_PROT_ERR;
-	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0))
+	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
 }
 

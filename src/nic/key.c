@@ -76,7 +76,8 @@ void vb_key_free(struct vb_nic *nic, uint32_t index)
 	nic->free_keys[nic->free_keys_tail++ % nic->free_keys_size] = index;
 }
 
-static struct vb_key_alias *alias_free(struct vb_segment_head *head, uint32_t index, uint32_t key)
+static struct vb_key_alias *alias_make(struct vb_segment_head *head, uint32_t index, uint32_t key,
+				       bool rkey_only)
 {
 	for (uint32_t i = 0; i < VB_KEY_ALIASES; i++) {
 		struct vb_key_alias *alias = &head->aliases[i];
@@ -84,6 +85,7 @@ static struct vb_key_alias *alias_free(struct vb_segment_head *head, uint32_t in
 		if (atomic_load(&alias->key))
 			continue;
 		alias->index = index;
+		alias->rkey_only = rkey_only;
 		atomic_store(&alias->key, key);
 		if (atomic_load(&head->alias_count) <= i)
 			atomic_store(&head->alias_count, i + 1);
@@ -95,9 +97,9 @@ static struct vb_key_alias *alias_free(struct vb_segment_head *head, uint32_t in
 int vb_key_alias_add(struct vb_nic *nic, uint32_t index, uint32_t lkey, uint32_t rkey)
 {
 	struct vb_segment_head *head = nic->seg.head;
-	struct vb_key_alias *first = alias_free(head, index, lkey);
+	struct vb_key_alias *first = alias_make(head, index, lkey, false);
 
-	if (first && alias_free(head, index, rkey)) {
+	if (first && (lkey == rkey || alias_make(head, index, rkey, true))) {
 		key_entry(nic, index)->tags = (rkey & 0xff) << 8 | (lkey & 0xff);
 		return 0;
 	}

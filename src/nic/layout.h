@@ -42,7 +42,7 @@ enum {
 	VB_SRQ_PAGES = VB_XRC_SRQ_MAX / VB_SRQ_PAGE,
 	VB_KEY_PAGE = 256,       /* key entries per page */
 	VB_KEY_PAGES = VB_KEY_MAX / VB_KEY_PAGE,
-	VB_KEY_ALIASES = 128,    /* keys of imported regions, two each */
+	VB_KEY_ALIASES = 128,    /* keys of imported regions, one or two each */
 	VB_HAZARD_PAGE = 64,     /* hazard cells per page */
 	VB_HAZARD_PAGES = 64,
 	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
@@ -149,7 +149,8 @@ struct vb_rq_shared { /* shown */
 	uint32_t sges_stride;
 	uint32_t many;  /* several senders: take a cell before completing it */
 	_Atomic uint32_t version; /* odd: the ring is being replaced, look again later */
-	uint8_t pad0[16];
+	uint32_t pd;    /* that the keys of its receives must belong to; an SRQ has one of its own */
+	uint8_t pad0[12];
 	/* owner, each post; only where there are many senders */
 	_Alignas(VB_LINE) _Atomic uint32_t tail;
 };
@@ -310,8 +311,12 @@ static inline bool vb_gate_is_closed(const struct vb_qp_lent *lent, uint64_t gat
 
 /* --- keys --- */
 
-/* The word of a key entry: lkey tag 8 | rkey tag 8 | valid 1; 0: free. */
-enum { VB_KEY_VALID = 1 << 16 };
+/* The word of a key entry: lkey tag 8 | rkey tag 8 | valid 1 | equal 1; 0: free. */
+enum {
+	VB_KEY_VALID = 1 << 16,
+	VB_KEY_EQUAL = 1 << 17, /* the lkey is the rkey as well: there is no other */
+	VB_KEY_AS_RKEY = VB_KEY_VALID | VB_KEY_EQUAL | 0xff00, /* what concerns a user of its rkey */
+};
 
 enum vb_key_kind { VB_KEY_REGION, VB_KEY_WINDOW_1, VB_KEY_WINDOW_2 };
 
@@ -340,6 +345,7 @@ struct vb_key_lent {
 struct vb_key_alias { /* shown */
 	_Atomic uint32_t key; /* 0: free */
 	uint32_t index;       /* of its entry; written before */
+	uint32_t rkey_only;   /* it is no lkey; written before */
 };
 
 /* --- hazards --- */

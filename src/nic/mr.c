@@ -72,7 +72,8 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
 	/* Pairs with the load in vb_peer_key: whoever sees the word sees the fields. */
-	atomic_store(&entry->word, word | VB_KEY_VALID);
+	atomic_store(&entry->word, word | VB_KEY_VALID |
+					   (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], mr,
 			 __ATOMIC_RELEASE);
 }
@@ -88,11 +89,24 @@ static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 	mr->ibv.length = spec->length;
 }
 
+/* Of a null region nobody has an rkey. */
+static void keys_make(struct vb_mr *mr)
+{
+	const struct vb_permutation *keys = &mr->nic->seg.head->keys;
+	uint32_t *tags = &mr->entry->tags;
+
+	mr->ibv.lkey = mr->ibv.rkey = vb_key_encode(keys, mr->index, false, (uint8_t)*tags);
+	if (mr->nic->distinct_keys)
+		mr->ibv.rkey = vb_key_encode(keys, mr->index, true, (uint8_t)(*tags >> 8));
+	else
+		*tags = (*tags & ~0xff00u) | (*tags & 0xff) << 8;
+	if (mr->null)
+		mr->ibv.rkey = 0;
+}
+
 static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *spec)
 {
 	struct vb_nic *nic = pd->nic;
-	const struct vb_permutation *keys = &nic->seg.head->keys;
-	uint32_t tags;
 
 	mr->nic = nic;
 	mr->pd = pd;
@@ -108,12 +122,9 @@ static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *
 		return -ENOMEM;
 	}
 	nic->mr_count++;
-	tags = mr->entry->tags;
-	if (!mr->foreign) {
-		mr->ibv.lkey = vb_key_encode(keys, mr->index, false, (uint8_t)tags);
-		mr->ibv.rkey = vb_key_encode(keys, mr->index, true, (uint8_t)(tags >> 8));
-	}
-	key_publish(mr, tags & 0xffff);
+	if (!mr->foreign)
+		keys_make(mr);
+	key_publish(mr, mr->entry->tags & 0xffff);
 	pthread_mutex_unlock(&nic->lock);
 	return 0;
 }
@@ -130,10 +141,8 @@ int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *sp
 	mr->ibv.context = pd->ibv.context;
 	mr->ibv.pd = &pd->ibv;
 	atomic_fetch_add(&pd->users, 1);
-	if (mr->null) {
+	if (mr->null)
 		mr->ibv.addr = NULL;
-		mr->ibv.rkey = 0;
-	}
 	mr->export = vb_export_get(vb_context(pd->ibv.context)->export);
 	if (!mr->foreign)
 		mr->ibv.handle = vb_export_mr_add(mr->export, mr);
@@ -239,37 +248,30 @@ int vb_mr_deregister(struct vb_mr *mr)
 	return err;
 }
 
-/* What a library can refuse before it asks its NIC. */
+/* Before the region is touched: what is refused leaves it as it was. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
-	if (mr->null || mr->imported || mr->destroyed) {
-		vb_explain("ibv_rereg_mr: a null or imported MR cannot be changed");
+	if (mr->destroyed)
 		return -EINVAL;
-	}
 	if (vb_mw_any_bound_to(mr))
 		return -EBUSY;
-	if ((mr->dm || mr->mapping) && (spec->addr != mr->addr || spec->length != mr->length)) {
-		vb_explain("ibv_rereg_mr: a region of device memory or a dma-buf cannot move or grow");
-		return -EINVAL;
-	}
-	if ((mr->dm && !(spec->access & IBV_ACCESS_ZERO_BASED)) ||
-	    (mr->mapping && spec->access != mr->access)) {
-		vb_explain("ibv_rereg_mr: device memory stays zero-based, a dma-buf has its rights");
+	if (!mr->dm)
+		return check_spec(spec);
+	if (spec->addr != mr->addr || spec->length != mr->length ||
+	    !(spec->access & IBV_ACCESS_ZERO_BASED)) {
+		vb_explain("ibv_rereg_mr: device memory cannot move or grow, and stays zero-based");
 		return -EINVAL;
 	}
 	return vb_mr_check_access(spec->access);
 }
 
-int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd, bool *valid)
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd)
 {
 	int err = check_reregister(mr, spec);
 	uint32_t tags = err ? 0 : atomic_load(&mr->entry->word) & 0xffff;
 
-	*valid = err;
 	if (!err)
 		err = withdraw(mr);
-	if (!err && !mr->dm && !mr->mapping)
-		err = check_spec(spec);
 	if (err)
 		return err;
 	if (pd && pd != mr->pd) {
@@ -294,21 +296,22 @@ static struct vb_mr *mr_at(struct vb_nic *nic, uint32_t index)
 static struct vb_mr *by_alias(struct vb_nic *nic, uint32_t lkey)
 {
 	struct vb_mr *mr = NULL;
+	bool rkey_only;
 	uint32_t index;
 
-	if (vb_key_find_alias(nic->seg.head, lkey, &index))
+	if (vb_key_find_alias(nic->seg.head, lkey, &rkey_only, &index))
 		mr = mr_at(nic, index);
 	return mr && mr->ibv.lkey == lkey ? mr : NULL;
 }
 
 struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey)
 {
-	struct vb_mr *mr;
+	struct vb_mr *mr = NULL;
+	bool rkey_only;
 	uint32_t index;
 
-	if (!vb_key_decode(&nic->seg.head->keys, lkey, false, &index))
-		return by_alias(nic, lkey);
-	mr = mr_at(nic, index);
+	if (vb_key_decode(&nic->seg.head->keys, lkey, &rkey_only, &index))
+		mr = mr_at(nic, index);
 	return mr && mr->ibv.lkey == lkey ? mr : by_alias(nic, lkey);
 }
 

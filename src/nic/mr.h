@@ -65,11 +65,11 @@ int vb_mr_deregister(struct vb_mr *mr);
 /* The region ends, its object stays. */
 int vb_mr_take_back(struct vb_mr *mr);
 /*
- * pd may be NULL: unchanged. -EINVAL, -EBUSY with *valid: nothing has changed. Otherwise, after an
- * error, the region is good for being deregistered only.
+ * Not for null, imported and dma-buf regions. pd may be NULL: unchanged. After an error nothing has
+ * changed; but if a peer was the reason that does not stop using it (-EBUSY), the region is good for
+ * being deregistered only.
  */
-int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd,
-		     bool *valid);
+int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd);
 
 /* The memory belongs to a region that was mapped for it; slow. */
 bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length);

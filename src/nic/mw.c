@@ -46,6 +46,11 @@ static struct vb_mw *enlist(struct vb_nic *nic)
 	return mw;
 }
 
+uint32_t vb_mw_rkey(const struct vb_mw *mw, uint32_t asked)
+{
+	return vb_key_encode(&mw->nic->seg.head->keys, mw->index, true, (uint8_t)asked);
+}
+
 int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 {
 	struct vb_mw *mw;
@@ -64,8 +69,7 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 	mw->ibv.pd = &pd->ibv;
 	mw->ibv.type = type;
 	mw->ibv.handle = mw->index;
-	mw->ibv.rkey = vb_key_encode(&mw->nic->seg.head->keys, mw->index, true,
-				     (uint8_t)(mw->entry->tags >> 8));
+	mw->ibv.rkey = vb_mw_rkey(mw, mw->entry->tags >> 8);
 	mw->entry->kind = type == IBV_MW_TYPE_1 ? VB_KEY_WINDOW_1 : VB_KEY_WINDOW_2;
 	mw->entry->pd = pd->id;
 	mw->invalid = vb_peer_key_invalid(mw->nic->self, mw->entry);
@@ -169,8 +173,11 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	struct vb_key_entry *entry = mw->entry;
 	struct vb_mr *mr;
 
-	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ mw->ibv.rkey) >> 8 ||
-	    (mw->ibv.type == IBV_MW_TYPE_2 && bound(mw)))
+	/* Its memory may be another window's by now, which has another index. */
+	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ vb_mw_rkey(mw, 0)) >> 8)
+		return false;
+	/* What was bound is taken back by an invalidation, not by a bind (IBA o10-37.2.30, 40). */
+	if (mw->ibv.type == IBV_MW_TYPE_2 && (bound(mw) || !bind->length))
 		return false;
 	if (!bind->length) {
 		set_word(mw, bind->rkey, 0);

@@ -29,16 +29,19 @@ static inline struct vb_mw *vb_mw(struct ibv_mw *ibv)
 struct vb_mw_bind {
 	struct vb_mw *mw;
 	uint32_t lkey; /* of the region; looked up when the request is executed */
-	uint32_t rkey; /* the new one: its low 8 bits are the caller's */
+	uint32_t rkey; /* the new one: vb_mw_rkey */
 	uint64_t addr, length;
 	unsigned access;
+	uint32_t rkey_before; /* of the window, should the request not be posted after all */
 };
 
 int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out);
 int vb_mw_dealloc(struct vb_mw *mw);
+/* The key that a bind gives the window: of what is asked for only the low 8 bits count. */
+uint32_t vb_mw_rkey(const struct vb_mw *mw, uint32_t asked);
 
 /*
- * Executes a bind through a QP; length 0 unbinds. False: refused (IBV_WC_MW_BIND_ERR), also if the
+ * Executes a bind through a QP; length 0 unbinds type 1. False: refused (IBV_WC_MW_BIND_ERR), also if the
  * window is gone since it was posted. Inside a hazard: who takes the window or the region back waits.
  */
 bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/nic.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "nic/slot.h"
@@ -88,6 +89,7 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->xrc_handles);
 	vb_list_init(&nic->cqs);
 	vb_list_init(&nic->quarantine);
+	nic->distinct_keys = vb_config_distinct_keys();
 	nic->next_pd = 1;
 	atomic_store(&nic->mr_generation, 1); /* never what an empty cache says */
 	nic->claimant_used[0] = 1;

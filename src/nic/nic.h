@@ -55,6 +55,7 @@ struct vb_nic {
 	uint64_t dropped;           /* messages that QPs which are gone could not take, under lock */
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
 	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
+	bool distinct_keys;               /* VERBENA_KEYS: the two keys of a region differ */
 	uint32_t *free_keys;              /* ring of free key indexes */
 	uint32_t free_keys_head, free_keys_tail, free_keys_size, keys_made;
 	uint32_t next_pd, next_srq;

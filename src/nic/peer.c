@@ -239,31 +239,37 @@ struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number)
 	return page ? &page[index % VB_SRQ_PAGE] : NULL;
 }
 
-static const struct vb_key_entry *key_at(struct vb_peer *peer, uint32_t index, uint32_t key,
-					 bool want_rkey)
+static const struct vb_key_entry *key_at(struct vb_peer *peer, uint32_t index)
 {
-	uint64_t offset;
-	const struct vb_key_entry *page, *entry;
+	uint64_t offset = atomic_load_explicit(&peer->head->key_pages[index / VB_KEY_PAGE],
+					       memory_order_acquire);
+	const struct vb_key_entry *page =
+		offset ? vb_peer_at(peer, offset, VB_KEY_PAGE * sizeof(*page)) : NULL;
 
-	offset = atomic_load_explicit(&peer->head->key_pages[index / VB_KEY_PAGE],
-				      memory_order_acquire);
-	page = offset ? vb_peer_at(peer, offset, VB_KEY_PAGE * sizeof(*page)) : NULL;
-	entry = page ? &page[index % VB_KEY_PAGE] : NULL;
-	if (!entry || !vb_key_matches(atomic_load(&entry->word), key, want_rkey))
-		return NULL;
-	return entry;
+	return page ? &page[index % VB_KEY_PAGE] : NULL;
 }
 
-const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey)
+static bool opens(const struct vb_key_entry *entry, uint32_t key, bool rkey_only, bool as_rkey)
+{
+	uint32_t word = entry ? atomic_load(&entry->word) : 0;
+
+	return vb_key_matches(word, key, as_rkey) && vb_key_serves(word, rkey_only, as_rkey);
+}
+
+const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool as_rkey)
 {
 	const struct vb_key_entry *entry = NULL;
+	bool rkey_only;
 	uint32_t index;
 
-	if (vb_key_decode(&peer->head->keys, key, want_rkey, &index))
-		entry = key_at(peer, index, key, want_rkey);
-	if (!entry && vb_key_find_alias(peer->head, key, &index))
-		entry = key_at(peer, index, key, want_rkey);
-	return entry;
+	if (vb_key_decode(&peer->head->keys, key, &rkey_only, &index))
+		entry = key_at(peer, index);
+	if (opens(entry, key, rkey_only, as_rkey))
+		return entry;
+	if (!vb_key_find_alias(peer->head, key, &rkey_only, &index))
+		return NULL;
+	entry = key_at(peer, index);
+	return opens(entry, key, rkey_only, as_rkey) ? entry : NULL;
 }
 
 /* Posted lists hold process addresses, so the check is against those, not against iova. */

@@ -82,11 +82,12 @@ struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number);
 /* The key that was used last, and where it was found. Valid while the peer is mapped. */
 struct vb_key_cache {
 	uint32_t rkey;
+	uint32_t word; /* VB_KEY_AS_RKEY of the entry's, as long as the key is good */
 	const struct vb_key_entry *entry;
 };
 
-/* The entry behind a key, or NULL; want_rkey tells which of the two. */
-const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool want_rkey);
+/* The entry that a key opens as an rkey, or as an lkey; or NULL. */
+const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool as_rkey);
 /* The key lets its owner write these bytes of its own, which have addresses of the process. */
 bool vb_peer_key_covers(struct vb_peer *peer, uint32_t pd, const struct ibv_sge *sge);
 /* Where senders take a type 2 window back that has this rkey; NULL: nowhere. */

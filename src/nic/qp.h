@@ -26,7 +26,7 @@ struct vb_remote {
 	/* Whose receives and memory the messages are for: the peer, or of XRC the process that owns
 	 * the SRQ, referenced if it is another one. Valid once the receive queue is resolved. */
 	struct vb_peer *home;
-	uint32_t pd;          /* there, that keys must belong to */
+	uint32_t pd;          /* there, that keys must belong to; those of receives: recv_pd */
 	uint32_t srqn;        /* XRC: the SRQ at hand ... */
 	struct vb_srq_entry *srq; /* ... NULL: none, or the QP is no XRC QP */
 	uint64_t srq_gate;
@@ -36,6 +36,7 @@ struct vb_remote {
 	struct vb_rq_shared *rq;
 	struct vb_rq_lent *rq_lent;
 	uint32_t rq_version;
+	uint32_t recv_pd;     /* of the receive queue, which may be an SRQ's */
 	struct vb_cell *cells;
 	uint8_t *spill;
 	uint8_t *sges;

@@ -56,6 +56,7 @@ static void shared_describe(struct vb_rq *rq)
 	rq->shared->mask = rq->mask;
 	rq->shared->sges_stride = rq->sges_stride;
 	rq->shared->many = rq->many;
+	rq->shared->pd = rq->pd->id;
 }
 
 /* What stays when the ring is replaced. */

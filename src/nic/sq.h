@@ -33,6 +33,7 @@ struct vb_wqe {
 	uint8_t sge_count;
 	uint8_t internal;    /* enum vb_internal: posted by the QP itself, completes nowhere */
 	bool signaled, solicited, inlined;
+	bool foreign_ah;     /* UD: it was of another PD when it was posted */
 	bool checksum;       /* raw packet: to be filled in */
 	bool fenced;         /* wire; on one host READs are over when they end */
 	union {

@@ -48,8 +48,8 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_
 		return refuse(qp, wr, "a send flag is not supported");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
-	if (is_datagram(qp, wr) && (!wr->wr.ud.ah || !vb_pd_same(vb_ah(wr->wr.ud.ah)->pd, qp->pd)))
-		return refuse(qp, wr, "no address handle, or one of another PD");
+	if (is_datagram(qp, wr) && !wr->wr.ud.ah)
+		return refuse(qp, wr, "no address handle");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
 			   "again when a completion of it or of a later one is polled",
@@ -99,6 +99,7 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, s
 	if (is_datagram(qp, wr)) {
 		wqe->ah = vb_ah(wr->wr.ud.ah);
 		vb_ah_get(wqe->ah);
+		wqe->foreign_ah = !vb_pd_same(wqe->ah->pd, qp->pd);
 		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;
 		wqe->remote_qkey = wr->wr.ud.remote_qkey;
 	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
@@ -115,14 +116,19 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, s
 		wqe->srqn = wr->qp_type.xrc.remote_srqn & VB_MASK24;
 }
 
+/* The key changes with the post, the window when the request is executed. */
 static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 {
 	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+	struct vb_mw *mw = vb_mw(wr->bind_mw.mw);
+	const uint32_t before = mw->ibv.rkey;
 
+	mw->ibv.rkey = vb_mw_rkey(mw, wr->bind_mw.rkey);
 	wqe->bind = (struct vb_mw_bind){
-		.mw = vb_mw(wr->bind_mw.mw),
+		.mw = mw,
 		.lkey = info->mr ? info->mr->lkey : 0,
-		.rkey = wr->bind_mw.rkey,
+		.rkey = mw->ibv.rkey,
+		.rkey_before = before,
 		.addr = info->addr,
 		.length = info->length,
 		.access = info->mw_access_flags,
@@ -177,8 +183,13 @@ static bool may_post_send(const struct vb_qp *qp)
 /* What was appended since first is not: nobody has seen it yet, for the lock is still held. */
 static void take_back(struct vb_sq *sq, uint32_t first)
 {
-	while (sq->tail != first)
-		vb_ah_put(vb_sq_wqe(sq, --sq->tail)->ah);
+	while (sq->tail != first) {
+		struct vb_wqe *wqe = vb_sq_wqe(sq, --sq->tail);
+
+		vb_ah_put(wqe->ah);
+		if (wqe->opcode == IBV_WR_BIND_MW)
+			wqe->bind.mw->ibv.rkey = wqe->bind.rkey_before;
+	}
 }
 
 /* type: of the windows that may be bound. whole: all work requests or none. */
@@ -232,7 +243,6 @@ int vb_post_whole(struct vb_qp *qp, struct ibv_send_wr *wr)
 	return -post(qp, wr, &bad, IBV_MW_TYPE_2, true);
 }
 
-/* Type 1: the key changes with the call, the window when the request is executed. */
 int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr *bad, wr = {
@@ -241,11 +251,8 @@ int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
 		.send_flags = bind->send_flags,
 		.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info },
 	};
-	int err = post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1, true);
 
-	if (!err)
-		mw->rkey = wr.bind_mw.rkey;
-	return err;
+	return post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1, true);
 }
 
 /* --- receives --- */

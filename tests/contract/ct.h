@@ -52,6 +52,7 @@ enum ct_flags {
 	CT_SOLO = 1 << 4, /* about objects: one end, runs once */
 	CT_TWO = 1 << 5,  /* needs a far end that is another process */
 	CT_HUGE = 1 << 6, /* needs gigabytes: only if VERBENA_TEST_HUGE is set */
+	CT_DISTINCT = 1 << 7, /* about keys that differ: only if VERBENA_KEYS=distinct */
 	CT_ONLY_IB = 1 << 12, /* over the InfiniBand link layer only */
 };
 
@@ -72,6 +73,8 @@ _Noreturn void ct_fail(const char *format, ...) __attribute__((format(printf, 1,
 bool ct_by_packets(void);
 /* VERBENA_TEST_BUILDERS: work requests are built by ibv_wr_* calls (ct_builder.c). */
 bool ct_with_builders(void);
+/* VERBENA_KEYS: the lkey and the rkey of a region differ. */
+bool ct_distinct_keys(void);
 _Noreturn void ct_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ct_equal(const char *what, long long got, const char *wanted_text, long long wanted);
 

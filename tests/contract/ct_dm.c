@@ -139,9 +139,9 @@ static void registering(struct ct *t)
 	CT_ERROR(ibv_free_dm(dm), EBUSY);
 	/* It can change its rights and its domain, but not its place. */
 	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, &dm, 4, 0),
-	      IBV_REREG_MR_ERR_INPUT);
+	      IBV_REREG_MR_ERR_CMD);
 	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, CT_ACCESS_ALL),
-	      IBV_REREG_MR_ERR_INPUT);
+	      IBV_REREG_MR_ERR_CMD);
 	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_ZERO_BASED), 0);
 	CT_ERROR(ibv_free_dm(dm), EBUSY);
 	release(dm, mr);

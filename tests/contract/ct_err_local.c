@@ -280,6 +280,26 @@ static void datagram_over_the_mtu(struct ct *t)
 	check(t, IBV_WR_SEND_WITH_IMM, spoil_datagram, IBV_WC_LOC_LEN_ERR);
 }
 
+/* ---- addresses ------------------------------------------------------------------------------- */
+
+static void spoil_address(struct ct_link *l, struct ibv_send_wr *wr)
+{
+	struct ct_end *e = l->a.end;
+	struct ibv_ah_attr attr;
+	int ah;
+
+	ct_address(e, l->b.end, &attr);
+	ah = ct_create_ah(e, ct_alloc_pd(e), &attr);
+	CT_TRUE(ah > 0);
+	wr->wr.ud.ah = (struct ibv_ah *)(uintptr_t)ah;
+}
+
+static void address_of_another_pd(struct ct *t)
+{
+	check(t, IBV_WR_SEND, spoil_address, IBV_WC_LOC_QP_OP_ERR);
+	check(t, IBV_WR_SEND_WITH_IMM, spoil_address, IBV_WC_LOC_QP_OP_ERR);
+}
+
 /* ---- opcodes --------------------------------------------------------------------------------- */
 
 static void spoil_nothing(struct ct_link *l, struct ibv_send_wr *wr)
@@ -303,7 +323,7 @@ static void opcode_of_another_transport(struct ct *t)
 
 const struct ct_case ct_err_local_cases[] = {
 	{ "an unknown lkey is LOC_PROT_ERR", unknown_lkey, ALL | CT_IB },
-	{ "an rkey used as lkey is LOC_PROT_ERR", rkey_as_lkey, ALL },
+	{ "an rkey used as lkey is LOC_PROT_ERR", rkey_as_lkey, ALL | CT_DISTINCT },
 	{ "an lkey of another PD is LOC_PROT_ERR", foreign_pd, ALL },
 	{ "an SGE beyond its MR is LOC_PROT_ERR", out_of_range, ALL },
 	{ "an lkey of the past is LOC_PROT_ERR", deregistered, ALL },
@@ -315,6 +335,7 @@ const struct ct_case ct_err_local_cases[] = {
 	{ "an atomic whose SGE is not 8 bytes is LOC_LEN_ERR", atomic_length, CT_RC },
 	{ "a message over max_msg_sz is LOC_LEN_ERR", message_too_long, CT_RC | CT_UC },
 	{ "a datagram over the MTU is LOC_LEN_ERR", datagram_over_the_mtu, CT_UD },
+	{ "an address handle of another PD is LOC_QP_OP_ERR", address_of_another_pd, CT_UD | CT_IB },
 	{ "an opcode of another transport is accepted and fails with LOC_QP_OP_ERR",
 	  opcode_of_another_transport, CT_UC | CT_UD },
 	{ 0 },

@@ -354,7 +354,7 @@ static void objects_of_two_contexts(struct ct *t)
 	CT_NULL(make_qp(a.pd, a.cq, a.cq, b.srq), EINVAL);
 	CT_NULL(ibv_create_cq(a.ctx, 4, NULL, b.channel, 0), EINVAL);
 	CT_NULL(ibv_reg_dm_mr(a.pd, b.dm, 0, 64, IBV_ACCESS_ZERO_BASED), EINVAL);
-	CT_EQ(ibv_rereg_mr(a.mr, IBV_REREG_MR_CHANGE_PD, b.pd, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	CT_EQ(ibv_rereg_mr(a.mr, IBV_REREG_MR_CHANGE_PD, b.pd, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 	srq.pd = a.pd;
 	srq.cq = a.cq;
 	srq.xrcd = b.xrcd;

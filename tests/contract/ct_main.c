@@ -28,7 +28,7 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 #define GROUPS(X)                                                                             \
 	X(device) X(string) X(mr) X(cq) X(channel) X(srq) X(ah) X(busy) X(handle) X(caps) X(state)       \
 	X(async) X(sqd) X(fork) X(extended) X(cq_ex) X(moderate) X(qp_ex) X(domain) X(null_mr)      \
-	X(rereg) X(dm) X(odp) X(import) X(mw) X(mr_dmabuf) X(rate) X(send) X(sge) X(rdma) X(atomic) X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) \
+	X(rereg) X(dm) X(odp) X(import) X(key) X(mw) X(mw_key) X(mr_dmabuf) X(rate) X(send) X(invalidate) X(sge) X(rdma) X(atomic) X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) \
 	X(order) X(fifo) X(many) X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive)     \
 	X(err_access) X(err_request) X(err_retry) X(err_drop) X(err_flush) X(err_overrun) X(progress) \
 	X(xrc) X(xrc_share) X(vpi) X(migrate) X(events) X(raw) X(flow) X(wq) X(tso) X(strip)
@@ -45,6 +45,7 @@ static const struct ct_case *const groups[] = { GROUPS(NAME) };
 static const struct ct_case *const xrc_groups[] = {
 	ct_send_cases,	ct_sge_cases,	      ct_rdma_cases,
 	ct_atomic_cases, ct_atomic_write_cases, ct_order_cases,
+	ct_invalidate_cases,
 };
 
 /* What a test leaves behind for the runner; shared, so that it outlives a crash. */
@@ -90,6 +91,13 @@ void ct_fail(const char *format, ...)
 	leave_note(format, args);
 	va_end(args);
 	_exit(1);
+}
+
+bool ct_distinct_keys(void)
+{
+	const char *keys = getenv("VERBENA_KEYS");
+
+	return keys && !strcmp(keys, "distinct");
 }
 
 bool ct_by_packets(void)
@@ -299,6 +307,8 @@ static void group_start(const struct ct_case *cases, const char *placement)
 
 	for (const struct ct_case *c = cases; c->name; c++) {
 		if (solo != !!(c->flags & CT_SOLO) || (!two && (c->flags & CT_TWO)))
+			continue;
+		if (c->flags & CT_DISTINCT && !ct_distinct_keys())
 			continue;
 		if (solo)
 			case_start(c, IBV_QPT_RC, false, c->flags & CT_ONLY_IB);

@@ -469,6 +469,33 @@ static void atomic_write_takes_its_value(struct ct *t)
 	CT_EQ(ibv_destroy_qp(qp), 0);
 }
 
+/* Nothing of a batch that does not fit is posted: its bind neither. */
+static void window_keeps_its_key(struct ct *t)
+{
+	struct ibv_pd *pd = ct_object(t->near, t->near->pd);
+	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+	struct ibv_mr *mr = ibv_reg_mr(pd, (void *)(uintptr_t)t->near->base, 64,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	const struct ibv_mw_bind_info info = { mr, t->near->base, 64, IBV_ACCESS_REMOTE_READ };
+	struct built b;
+	uint32_t before;
+
+	CT_TRUE(mw != NULL && mr != NULL);
+	open_built(t, &b, WRITE | IBV_QP_EX_WITH_BIND_MW);
+	before = mw->rkey;
+	ibv_wr_start(b.x);
+	for (uint32_t i = 1; i <= 2; i++)
+		ibv_wr_bind_mw(b.x, mw, before + i, &info);
+	for (uint32_t i = 0; i <= DEPTH; i++)
+		write_one(&b, i, 8);
+	CT_EQ(ibv_wr_complete(b.x), ENOMEM);
+	CT_EQ(mw->rkey, before);
+	usable(&b, 50);
+	close_built(&b);
+	CT_EQ(ibv_dealloc_mw(mw), 0);
+	CT_EQ(ibv_dereg_mr(mr), 0);
+}
+
 const struct ct_case ct_qp_ex_cases[] = {
 	{ "a QP is created for the operations of its transport and no others",
 	  operations_of_a_transport, CT_RC | CT_UC | CT_UD },
@@ -479,6 +506,7 @@ const struct ct_case ct_qp_ex_cases[] = {
 	{ "a batch that does not fit posts nothing", more_than_fits, CT_RC | CT_UC },
 	{ "a batch on a QP that is not ready fails", not_ready, CT_RC },
 	{ "a batch that failed holds no address handle", address_is_given_back, CT_UD },
+	{ "a batch that failed leaves the rkey of a window", window_keeps_its_key, CT_RC },
 	{ "inline data is copied by the setter", inline_is_copied_at_once, CT_RC },
 	{ "wr_id and wr_flags count when the operation begins", flags_and_ids, CT_RC },
 	{ "batches of several threads do not mix", threads_do_not_mix, CT_RC },

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues. */
 #include "ct.h"
+#include "ct_tm_rig.h"
 
 static struct ibv_pd *pd_of(struct ct *t)
 {
@@ -394,6 +395,75 @@ static void limit_counts_what_is_left(struct ct *t)
 	ct_event(t->far, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 }
 
+/* ---- protection domains ---------------------------------------------------------------------- */
+
+static void post_from(struct ct_end *e, int srq, const struct ct_mr *mr, uint32_t length)
+{
+	struct ibv_sge sge = { mr->addr + 65536, length, mr->lkey };
+	struct ibv_recv_wr recv = { .wr_id = 10, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CT_EQ(ct_post_srq_recv(e, srq, &recv, &bad), 0);
+}
+
+/* The QP has one PD, its SRQ another one: that of the SRQ counts. */
+static void receive_of(struct ct *t, bool of_the_srq, uint32_t size)
+{
+	const enum ibv_wc_status refused = t->type == IBV_QPT_RC ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS;
+	int pd = ct_alloc_pd(t->far), srq = ct_create_srq(t->far, pd, 16, 1);
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+	struct ct_mr mr;
+
+	CT_TRUE(ct_reg_mr(t->far, pd, 0, CT_ARENA_BYTES, CT_ACCESS_ALL, &mr) > 0);
+	o.srq_b = srq;
+	ct_link_open(t, &l, &o);
+	ct_fill(t->far, 65536, 8192, 1);
+	ct_fill(t->near, 0, size, 2);
+	post_from(t->far, srq, of_the_srq ? &mr : &t->far->mr, ct_headroom(&l) + size);
+	ct_send(&l, 1, 0, size);
+	ct_sent(&l, 1, of_the_srq ? IBV_WC_SUCCESS : refused);
+	ct_got(&l, 10, of_the_srq ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR);
+	if (of_the_srq)
+		ct_same(t->far, 65536 + ct_headroom(&l), size, 2);
+	else
+		ct_same(t->far, 65536, 8192, 1);
+}
+
+/* In the cell, behind it, and in a buffer of its own. */
+static const uint32_t sizes[] = { 8, 28, 200, 1000 };
+
+static void pd_of_the_srq(struct ct *t)
+{
+	for (int i = 0; i < CT_COUNT(sizes); i++)
+		receive_of(t, true, sizes[i]);
+}
+
+static void pd_of_the_qp(struct ct *t)
+{
+	for (int i = 0; i < CT_COUNT(sizes); i++)
+		receive_of(t, false, sizes[i]);
+}
+
+/* The near end's arena is registered in the PD of the QP. */
+static void pd_with_tag_matching(struct ct *t)
+{
+	for (int tagged = 0; tagged < 2; tagged++) {
+		struct tm_opts o = { .srq_pd = ibv_alloc_pd(ct_context(t->near)) };
+		struct tags tm;
+
+		tm_open(t, &tm, &o);
+		if (tagged)
+			tm_added(&tm, 7, 5, UINT64_MAX, 65536, 4096, NULL);
+		tm_receive(&tm, 50, 65536, 4096);
+		tm_header(t->far, 0, IBV_TMH_EAGER, 0, 5);
+		ct_send(&tm.l[0], 1, 0, 600);
+		ct_expect(t->far, tm.l[0].a.scq, 1, IBV_WC_REM_OP_ERR);
+		tm_expect(&tm, tagged ? 7 : 50, IBV_WC_TM_RECV, 0, IBV_WC_LOC_PROT_ERR);
+		tm_close(&tm);
+		CT_EQ(ibv_dealloc_pd(o.srq_pd), 0);
+	}
+}
+
 const struct ct_case ct_srq_cases[] = {
 	{ "an SRQ checks its sizes and reports them", sizes_are_checked, CT_SOLO },
 	{ "an SRQ can be as large as the device reports", limits_are_reachable, CT_SOLO },
@@ -401,6 +471,9 @@ const struct ct_case ct_srq_cases[] = {
 	{ "a bad or superfluous receive for an SRQ is refused", posts_are_checked, CT_SOLO },
 	{ "modify_srq resizes, never below what is posted", resize, CT_SOLO },
 	{ "post_recv on a QP with an SRQ is EINVAL", no_post_recv_beside_an_srq, CT_RC | CT_UD },
+	{ "receives of an SRQ belong to the PD of the SRQ", pd_of_the_srq, CT_RC | CT_UD },
+	{ "receives of an SRQ in the PD of the QP are LOC_PROT_ERR", pd_of_the_qp, CT_RC | CT_UD },
+	{ "receives of an SRQ with tag matching belong to its PD", pd_with_tag_matching, CT_RC },
 	{ "QPs share the receives of an SRQ in post order", qps_share_the_receives,
 	  CT_RC | CT_UD | CT_IB },
 	{ "QPs of one SRQ report to CQs of their own", several_cqs, CT_RC | CT_UD },

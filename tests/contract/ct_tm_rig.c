@@ -16,7 +16,7 @@ static void make_queue(struct ct *t, struct tags *tm, const struct tm_opts *o)
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
 		.srq_type = IBV_SRQT_TM,
-		.pd = ct_object(t->near, t->near->pd),
+		.pd = o->srq_pd ? o->srq_pd : ct_object(t->near, t->near->pd),
 		.tm_cap = { .max_num_tags = TM_TAGS, .max_ops = TM_OPS },
 	};
 

@@ -19,6 +19,7 @@ struct tm_opts {
 	int qps;
 	int cqe;
 	bool channel;
+	struct ibv_pd *srq_pd; /* NULL: that of the QPs */
 };
 
 struct tags {

@@ -116,6 +116,40 @@ static void plain_operations_are_todays(void **state)
 	pair_close(&pair);
 }
 
+/* As with ibv_post_send: its low 8 bits count, and the window says which key it has. */
+static void a_window_gets_the_key_that_is_asked_for(void **state)
+{
+	struct ibv_exp_send_wr wr = { .wr_id = 9,
+				      .exp_opcode = IBV_EXP_WR_BIND_MW,
+				      .exp_send_flags = IBV_EXP_SEND_SIGNALED }, *bad;
+	struct ibv_mw *mw;
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+	struct pair pair;
+	uint32_t before;
+
+	pair_open(&pair, 0, 4);
+	mw = ibv_alloc_mw(pair.pd, IBV_MW_TYPE_2);
+	mr = ibv_reg_mr(pair.pd, pair.words, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	assert_non_null(mw);
+	assert_non_null(mr);
+	before = mw->rkey;
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.rkey = 0x4a5;
+	wr.bind_mw.bind_info.mr = mr;
+	wr.bind_mw.bind_info.addr = (uintptr_t)pair.words;
+	wr.bind_mw.bind_info.length = 8;
+	wr.bind_mw.bind_info.exp_mw_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	assert_int_equal(ibv_exp_post_send(pair.qp[0], &wr, &bad), 0);
+	wc = pair_wait(&pair);
+	assert_int_equal(wc.wr_id, 9);
+	assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	assert_int_equal(mw->rkey, (before & ~0xffu) | 0xa5);
+	assert_int_equal(ibv_dealloc_mw(mw), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	pair_close(&pair);
+}
+
 /* Rights have more bits there than today's have. */
 static void a_right_that_nobody_knows_is_refused(void **state)
 {
@@ -358,6 +392,7 @@ int main(void)
 		cmocka_unit_test(query_device_tells_of_extended_atomics),
 		cmocka_unit_test(create_qp_refuses_what_it_does_not_know),
 		cmocka_unit_test(plain_operations_are_todays),
+		cmocka_unit_test(a_window_gets_the_key_that_is_asked_for),
 		cmocka_unit_test(a_right_that_nobody_knows_is_refused),
 		cmocka_unit_test(masked_compare_and_swap),
 		cmocka_unit_test(masked_fetch_and_add),

@@ -167,6 +167,60 @@ static void a_refusal_is_repeated(void **state)
 	assert_false(rig_event(&rig, IBV_EVENT_QP_REQ_ERR));
 }
 
+static void give_invalidation(uint8_t operation, uint32_t psn, uint32_t length)
+{
+	struct vb_packet packet = rig_request(operation, psn, length);
+
+	packet.invalidate_rkey = 0x12345678;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+}
+
+static void acknowledged(uint32_t psn)
+{
+	struct vb_packet ack = rig_take_op(&rig, VB_OP_ACKNOWLEDGE);
+
+	assert_int_equal(ack.psn, psn);
+	assert_true(ack.syndrome <= VB_CREDITS_NONE);
+}
+
+/* The message has arrived, and its sender is not to blame (IBA class J). */
+static void an_invalidation_in_vain_is_acknowledged_and_then_fails_the_qp(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 2 * RIG_MTU);
+	rig_post_recv(&rig, 64);
+	rig_give_op(&rig, VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	rig_take(&rig);
+	give_invalidation(VB_OP_SEND_LAST_INVALIDATE, RIG_RQ_PSN + 1, 8);
+	acknowledged(RIG_RQ_PSN + 1);
+	assert_int_equal(rig_refusal(&rig).key, 0x12345678);
+	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_WR_FLUSH_ERR);
+	rig_take_none(&rig);
+}
+
+/* Its sender may have lost the ACK; what follows is nobody's business any more. */
+static void and_acknowledged_again(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	rig_post_recv(&rig, 64);
+	give_invalidation(VB_OP_SEND_ONLY_INVALIDATE, RIG_RQ_PSN, 8);
+	acknowledged(RIG_RQ_PSN);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_REM_INV_REQ_ERR);
+	give_invalidation(VB_OP_SEND_ONLY_INVALIDATE, RIG_RQ_PSN, 8);
+	acknowledged(RIG_RQ_PSN);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 1, 8);
+	rig_take_none(&rig);
+	rig_poll_none(&rig);
+	vb_roce_drop(rig.wired);
+	rig.wired = NULL;
+	acknowledged(RIG_RQ_PSN);
+}
+
 /* The peer may have begun anew with the same QP and PSNs when a second refusal arrives. */
 static void a_qp_that_goes_refuses_nobody(void **state)
 {
@@ -201,6 +255,28 @@ static void a_region_without_the_right_is_refused(void **state)
 	rig_give(&rig, packet);
 	rig_turn(&rig);
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
+}
+
+/* Where keys differ it is told which mistake it was. */
+static void an_lkey_is_refused_as_what_it_is(void **state)
+{
+	struct vb_packet packet = rig_request(VB_OP_READ_REQUEST, RIG_RQ_PSN, 0);
+	struct vb_mr_spec spec = { .length = 64, .access = IBV_ACCESS_REMOTE_READ };
+	struct vb_mr *mr;
+
+	(void)state;
+	rig_open(&rig);
+	spec.addr = spec.iova = packet.va = (uintptr_t)rig.region;
+	rig.roce.nic->distinct_keys = true;
+	assert_int_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
+	packet.rkey = mr->ibv.lkey;
+	packet.dma_length = 8;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
+	assert_int_equal(rig_refusal(&rig).reason, VB_RKEY_IS_LKEY);
+	assert_int_equal(rig_refusal(&rig).key, mr->ibv.lkey);
+	assert_int_equal(vb_mr_deregister(mr), 0);
 }
 
 /* The QP's own rights come before the key. */
@@ -363,9 +439,12 @@ int main(void)
 		TEST_RC(a_write_beyond_the_longest_message_is_an_invalid_request),
 		TEST_RC(a_bad_rkey_is_refused_behind_the_answers),
 		TEST_RC(a_refusal_is_repeated),
+		TEST_RC(an_invalidation_in_vain_is_acknowledged_and_then_fails_the_qp),
+		TEST_RC(and_acknowledged_again),
 		TEST_RC(a_qp_that_goes_refuses_nobody),
 		TEST_RC(a_qp_in_error_is_silent),
 		TEST_RC(a_region_without_the_right_is_refused),
+		TEST_RC(an_lkey_is_refused_as_what_it_is),
 		TEST_RC(a_qp_without_the_right_says_invalid_request),
 		TEST_RC(a_message_too_long_fails_both_sides),
 		TEST_RC(a_first_packet_is_not_shorter_than_the_mtu),

@@ -27,7 +27,11 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 		return step->aside ? VB_STEP_NEXT : vb_step_complete(step, VB_OK);
 	}
 	vb_target_fail(remote, reason, quiet);
-	return vb_step_complete(step, reason);
+	if (__builtin_expect(vb_reason_row(reason)->status != IBV_WC_SUCCESS, 1))
+		return vb_step_complete(step, reason);
+	/* The sender's part is done. */
+	vb_path_explain(step->qp, reason, &step->report);
+	return vb_step_complete(step, VB_OK);
 }
 
 enum vb_step vb_step_ended(struct vb_step_context *step)

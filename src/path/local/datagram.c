@@ -190,6 +190,8 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	struct vb_wqe *wqe = step->wqe;
 	enum vb_reason reason;
 
+	if (wqe->foreign_ah)
+		return vb_step_complete(step, VB_UD_ADDRESS);
 	step->report.want = step->qp->datagram_max;
 	if (wqe->length > step->qp->datagram_max)
 		return vb_step_complete(step, VB_UD_LENGTH);

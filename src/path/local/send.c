@@ -82,9 +82,6 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 	};
 }
 
-static enum vb_step spoil(struct vb_step_context *step, const struct vb_claim *claim,
-			  enum vb_reason reason);
-
 /* SEND_WITH_INV takes the target's window back before the receive completes. */
 static bool invalidate(struct vb_step_context *step)
 {
@@ -97,18 +94,18 @@ static bool invalidate(struct vb_step_context *step)
 static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_message message;
-	enum vb_reason reason;
+	enum vb_reason reason, arrived = VB_OK;
 	bool lost;
 
 	if (step->wqe->opcode == IBV_WR_SEND_WITH_INV && !invalidate(step))
-		return spoil(step, claim, VB_RKEY_UNKNOWN);
+		arrived = VB_RECV_INVALIDATE;
 	message_of(step, &message);
-	reason = vb_recv_complete(&step->qp->remote, claim, &message, VB_OK, &lost);
+	reason = vb_recv_complete(&step->qp->remote, claim, &message, arrived, &lost);
 	if (reason) /* VB_RECV_KEY: the receive tells it */
 		return vb_step_refuse(step, reason, reason == VB_RECV_KEY);
 	if (lost) /* flushed by its owner: the QP is in ERR, and the gate will say so */
 		return vb_step_unanswered(step, VB_PEER_IN_ERROR);
-	return vb_step_complete(step, VB_OK);
+	return arrived ? vb_step_refuse(step, arrived, true) : vb_step_complete(step, VB_OK);
 }
 
 /* The receive is consumed with the target's own error. */

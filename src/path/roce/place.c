@@ -110,7 +110,7 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 	if (!ends(row))
 		return VB_OK;
 	if (row->headers & VB_HEADER_IETH && !vb_place_invalidate(wired, packet->invalidate_rkey))
-		return VB_RKEY_UNKNOWN;
+		return VB_RECV_INVALIDATE;
 	return complete(wired, &claim, packet);
 }
 

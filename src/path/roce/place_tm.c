@@ -137,6 +137,15 @@ static enum vb_reason received(struct vb_wired *wired, const struct vb_packet *p
 		       VB_TARGET_CQ_OVERRUN;
 }
 
+/* SEND_WITH_INV, before anything completes. */
+static enum vb_reason invalidate(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	return !(vb_opcode_row(packet->opcode)->headers & VB_HEADER_IETH) ||
+			       vb_place_invalidate(wired, packet->invalidate_rkey) ?
+		       VB_OK :
+		       VB_RECV_INVALIDATE;
+}
+
 static enum vb_reason place_tagged(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
@@ -149,9 +158,8 @@ static enum vb_reason place_tagged(struct vb_wired *wired, const struct vb_packe
 	wired->resp.offset += length;
 	if (!ends(row))
 		return VB_OK;
-	if (row->headers & VB_HEADER_IETH && !vb_place_invalidate(wired, packet->invalidate_rkey))
-		return VB_RKEY_UNKNOWN;
-	return received(wired, packet);
+	reason = invalidate(wired, packet);
+	return reason ? reason : received(wired, packet);
 }
 
 static enum vb_reason rendezvous(struct vb_wired *wired, const struct vb_packet *packet)
@@ -168,6 +176,8 @@ static enum vb_reason rendezvous(struct vb_wired *wired, const struct vb_packet 
 	rndv.length = message.length = be32toh(header.len);
 	if (rndv.length > tag->length)
 		return VB_RECV_SHORT;
+	if (invalidate(wired, packet))
+		return VB_RECV_INVALIDATE;
 	rndv.solicited = message.solicited;
 	message.wc_flags |= IBV_WC_TM_MATCH;
 	arrival->tag = NULL;

@@ -155,19 +155,30 @@ static void acknowledge(struct vb_wired *wired, uint8_t syndrome, uint32_t psn, 
 	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
 }
 
-static void refuse(struct vb_wired *wired)
+/* The answer that it waited for is out. */
+static void fail(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	acknowledge(wired, resp->nak_due, resp->nak_psn, resp->msn);
-	resp->nak_due = 0;
-	resp->ack_due = false; /* the NAK says as much */
-	if (!resp->fatal || resp->fatal_told)
+	if (__builtin_expect(!resp->fatal || resp->fatal_told, 1))
 		return;
 	resp->fatal_told = true;
 	/* Together with the state: nobody sees a receive fail on a QP that goes on. */
 	vb_target_fail(&resp->own, resp->fatal,
 		       resp->fatal_spoils && vb_place_spoil(wired, resp->fatal));
+}
+
+static void answer_all(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	if (resp->nak_due)
+		acknowledge(wired, resp->nak_due, resp->nak_psn, resp->msn);
+	else
+		acknowledge(wired, credits(wired), resp->ack_psn, resp->ack_msn);
+	resp->nak_due = 0;
+	resp->ack_due = false; /* a NAK says as much */
+	fail(wired);
 }
 
 static void explain_read(const struct vb_wired *wired, const struct vb_reply *reply,
@@ -235,12 +246,8 @@ bool vb_reply_run(struct vb_wired *wired)
 	}
 	if (resp->reply_head != resp->reply_tail)
 		return true;
-	if (resp->nak_due) {
-		refuse(wired);
-	} else if (resp->ack_due) {
-		acknowledge(wired, credits(wired), resp->ack_psn, resp->ack_msn);
-		resp->ack_due = false;
-	}
+	if (resp->nak_due || resp->ack_due)
+		answer_all(wired);
 	return false;
 }
 

@@ -87,6 +87,10 @@ static void place(struct vb_wired *wired, const struct vb_packet *packet)
 		vb_responder_not_ready(wired, packet);
 		return;
 	}
+	if (reason == VB_RECV_INVALIDATE) {
+		vb_responder_fail_behind(wired, packet, reason);
+		return;
+	}
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;

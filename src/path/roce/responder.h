@@ -22,6 +22,9 @@ void vb_responder_nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn);
 /* The QP fails once everything before was answered and the NAK is out. */
 void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 			 enum vb_reason reason);
+/* The request is taken and acknowledged. Then the QP fails, and its receive tells why. */
+void vb_responder_fail_behind(struct vb_wired *wired, const struct vb_packet *packet,
+			      enum vb_reason reason);
 void vb_responder_not_ready(struct vb_wired *wired, const struct vb_packet *packet);
 /* Nothing is wrong, but it cannot be done this moment: as if it were lost, with what follows it.
  * To ask for it again at once would use up the requester's retries. */

@@ -58,7 +58,7 @@ static void explain(const struct vb_wired *wired, const struct vb_packet *packet
 		.reason = reason,
 		.qpn = wired->qp->attr.dest_qp_num,
 		.peer_qpn = wired->qp->ibv.qp_num,
-		.key = packet->rkey,
+		.key = row->headers & VB_HEADER_IETH ? packet->invalidate_rkey : packet->rkey,
 		.addr = packet->va,
 		.length = row->family == VB_FAMILY_ATOMIC ? 8
 			  : row->headers & VB_HEADER_RETH ? packet->dma_length
@@ -82,17 +82,33 @@ void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_responder_nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
 }
 
+void vb_responder_fail_behind(struct vb_wired *wired, const struct vb_packet *packet,
+			      enum vb_reason reason)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	resp->fatal = reason;
+	resp->fatal_spoils = true;
+	explain(wired, packet, reason);
+	vb_responder_executed(wired, packet, 1);
+	vb_roce_todo_ack(wired);
+}
+
 /* A NAK acknowledges SENDs and WRITEs before it. READs it does not, and nothing else will. */
 void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const enum vb_family family = vb_opcode_row(packet->opcode)->family;
 	const struct vb_responder *resp = &wired->resp;
-	int32_t ahead = vb_psn_diff(packet->psn, resp->nak_psn);
+	const uint8_t syndrome = vb_reason_row(resp->fatal)->syndrome;
+	int32_t ahead = vb_psn_diff(packet->psn, syndrome ? resp->nak_psn : resp->ack_psn);
 
 	if (!resp->fatal_told || ahead > 0 ||
 	    (ahead && family != VB_FAMILY_SEND && family != VB_FAMILY_WRITE))
 		return;
-	vb_responder_nak(wired, vb_reason_row(resp->fatal)->syndrome, resp->nak_psn);
+	if (syndrome)
+		vb_responder_nak(wired, syndrome, resp->nak_psn);
+	else
+		vb_roce_todo_ack(wired);
 }
 
 void vb_responder_not_ready(struct vb_wired *wired, const struct vb_packet *packet)

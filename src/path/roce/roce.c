@@ -120,15 +120,18 @@ bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, 
 /*
  * What was taken in is acknowledged once more, and more than once: nobody will answer its sender
  * when the ACK is lost and it asks again. A refusal is not: the peer has failed by it, and may use the
- * same QP and PSNs again by the time that a second one arrives.
+ * same QP and PSNs again by the time that a second one arrives. What was taken in and made this QP fail
+ * is, for the peer knows of no failure.
  */
 static void acknowledge_last(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	if (!vb_qp_reliable(wired->qp) || !resp->heard || resp->fatal || resp->nak_due ||
+	if (!vb_qp_reliable(wired->qp) || !resp->heard || resp->nak_due ||
+	    (resp->fatal && vb_reason_row(resp->fatal)->syndrome) ||
 	    resp->reply_head != resp->reply_tail)
 		return;
+	resp->fatal_told |= resp->fatal != VB_OK; /* it goes, and nobody has to be told */
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
 	for (unsigned i = 0; i < LAST_ACKS; i++) {
 		resp->ack_due = true;

@@ -151,9 +151,9 @@ struct vb_responder {
 	uint32_t ack_psn, ack_msn; /* of the newest SEND or WRITE; READs are not for ACKs to answer */
 	uint8_t nak_due;      /* syndrome; 0: none. Goes out behind the answers before it */
 	uint32_t nak_psn;
-	enum vb_reason fatal; /* once the NAK is out the QP fails for this reason */
+	enum vb_reason fatal; /* once the NAK (or ACK) is out the QP fails for this reason */
 	bool fatal_spoils;    /* with its receive, which then tells what happened */
-	bool fatal_told;      /* that NAK went out, and the QP has failed */
+	bool fatal_told;      /* that went out, and the QP has failed */
 	struct vb_tm_arrival tm;
 	bool heard, told;     /* the first message arrived; and its owner knows */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* VERBENA_PATH. It is read once, so each case is a process of its own. */
+/* VERBENA_PATH and VERBENA_KEYS. They are read once, so each case is a process of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,11 +64,44 @@ static void another_name_is_an_error_that_is_said_once(void **state)
 	}
 }
 
+static int keys_are_distinct(const void *text)
+{
+	unsetenv("VERBENA_EXPLAIN");
+	unsetenv("VERBENA_PATH");
+	setenv("VERBENA_KEYS", text, 1);
+	if (vb_config_check() == -EINVAL)
+		return 2;
+	return vb_config_distinct_keys();
+}
+
+enum { SAID = 1024 };
+
+static int keys_of(const char *text, char said[SAID])
+{
+	int status = child_run(keys_are_distinct, text, said, SAID);
+
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void keys_are_equal_unless_told_otherwise(void **state)
+{
+	char said[SAID];
+
+	assert_int_equal(keys_of("", said), 0);
+	assert_int_equal(keys_of("equal", said), 0);
+	assert_int_equal(keys_of("distinct", said), 1);
+	assert_string_equal(said, "");
+	assert_int_equal(keys_of("Distinct", said), 2);
+	assert_non_null(strstr(said, "VERBENA_KEYS is 'Distinct', which is neither equal nor distinct\n"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_path_is_chosen_by_its_name),
 		cmocka_unit_test(another_name_is_an_error_that_is_said_once),
+		cmocka_unit_test(keys_are_equal_unless_told_otherwise),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

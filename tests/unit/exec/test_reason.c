@@ -29,11 +29,15 @@ static const struct {
 	{ VB_LENGTH_MAX, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_ATOMIC_SGE, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_UD_LENGTH, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, -1 },
+	{ VB_UD_ADDRESS, IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_OPCODE_TRANSPORT, IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, false, -1 },
 	{ VB_RECV_SHORT, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, true, -1 },
 	{ VB_RECV_KEY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, -1 },
 	{ VB_RECV_MEMORY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, -1 },
+	{ VB_RECV_INVALIDATE, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, true, -1 },
 	{ VB_RKEY_UNKNOWN, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	  IBV_EVENT_QP_ACCESS_ERR },
+	{ VB_RKEY_IS_LKEY, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
 	{ VB_RKEY_PD, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true, IBV_EVENT_QP_ACCESS_ERR },
 	{ VB_RKEY_RANGE, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
@@ -90,6 +94,8 @@ static void the_target_fails_exactly_when_it_says_so_on_the_wire(void **state)
 	for (int reason = 0; reason < VB_REASON_COUNT; reason++) {
 		const struct vb_reason_row *it = row(reason);
 
+		if (reason == VB_RECV_INVALIDATE) /* the one that fails behind an ACK */
+			continue;
 		assert_int_equal(it->target_fails, it->syndrome != 0);
 		if (it->event != -1 || it->recv_status != IBV_WC_SUCCESS)
 			assert_true(it->target_fails);
@@ -239,9 +245,14 @@ static void sentences_name_the_numbers(void **state)
 		    .want = 0x11111111 },
 		  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
 		  "QP 0x000002" },
+		{ { .reason = VB_RKEY_IS_LKEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3,
+		    .opcode = IBV_WR_RDMA_READ, .key = 0x1234 },
+		  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of the "
+		  "peer, not its rkey" },
 		{ { .reason = VB_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
 		  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
-		  "that is not valid for its buffer" },
+		  "that is not valid for its buffer, or belongs to another PD than the queue (QP or "
+		  "SRQ)" },
 		{ { .reason = VB_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
 		  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "
 		  "transport" },

@@ -28,13 +28,14 @@ static void open_remote(bool many)
 	memset(&entry, 0, sizeof(entry));
 	memset(&cq, 0, sizeof(cq));
 	entry.qpn = QPN;
-	entry.pd = rig.pd->id;
+	entry.pd = rig.pd->id + 1;
 	atomic_store(&entry.gate, vb_gate(1, IBV_QPS_RTS));
 	entry.lent = vb_segment_lend(&rig.nic->seg, sizeof(*lent));
 	lent = vb_peer_qp_lent(rig.nic->self, &entry);
 	remote = (struct vb_remote){ .peer = rig.nic->self,
 				     .home = rig.nic->self,
-				     .pd = rig.pd->id,
+				     .pd = rig.pd->id + 1, /* of the QP: nothing to receives */
+				     .recv_pd = rig.pd->id,
 				     .entry = &entry,
 				     .lent = lent,
 				     .rq = sender_queue(),
@@ -207,7 +208,7 @@ static void keys_without_a_voucher_are_looked_up(void **state)
 	assert_true(vb_recv_claim(&remote, &claim));
 	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_OK);
 	assert_int_equal(vb_pd_alloc(&rig.ctx.verbs.context, &other_pd), 0);
-	remote.pd = other_pd->id;
+	remote.recv_pd = other_pd->id;
 	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_RECV_KEY);
 	assert_int_equal(vb_pd_dealloc(other_pd), 0);
 }
@@ -222,7 +223,7 @@ static void bytes_are_not_placed_for_what_a_cell_says(void **state)
 	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE, false), VB_OK);
 	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, false), VB_RECV_SHORT);
 	voucher_take_back(0);
-	remote.pd++;
+	remote.recv_pd++;
 	claim.word |= (uint64_t)VB_CELL_KEYS_OK << 8;
 	assert_int_equal(vb_recv_check(&remote, &claim, 8, false), VB_RECV_KEY);
 }

@@ -83,7 +83,7 @@ static void nobody_vouches_for_keys_that_do_not_fit(void **state)
 			{ { start, 8, mr->ibv.lkey }, VB_CELL_KEYS_OK },
 			{ { end - 8, 8, mr->ibv.lkey }, VB_CELL_KEYS_OK },
 			{ { start, 0, 0xdead }, VB_CELL_KEYS_OK },
-			{ { start, 8, mr->ibv.rkey }, 0 },
+			{ { start, 8, mr->ibv.lkey ^ 0x100 }, 0 },
 			{ { start, 8, mr->ibv.lkey ^ 1 }, 0 },
 			{ { end - 8, 9, mr->ibv.lkey }, 0 },
 			{ { start - 1, 8, mr->ibv.lkey }, 0 },
