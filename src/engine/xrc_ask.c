@@ -72,9 +72,9 @@ static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_x
 	request->xrcd = handle->xrcd->id;
 	request->qpn = handle->ibv.qp_num;
 	fd = connect_slot(slot, patience_ms);
-	handle->silent = fd == -EAGAIN;
+	handle->silent = fd == -EAGAIN; /* its queue of connections is full */
 	if (fd < 0)
-		return fd;
+		return handle->silent ? -ETIMEDOUT : fd;
 	if (!may_answer(fd))
 		err = -EPERM;
 	else if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
