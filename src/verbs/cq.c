@@ -116,9 +116,10 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	int err = vb_stale(vb_cq(cq)->nic, "ibv_req_notify_cq");
 
-	if (!err)
-		vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
-	return err ? -err : vb_cq_req_notify(vb_cq(cq), solicited_only);
+	if (err)
+		return vb_return_errno(err);
+	vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
+	return vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 
 enum { POLLS_PER_YIELD = 1024 };
@@ -154,14 +155,16 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	int got;
 
 	if (__builtin_expect(cq->nic != vb_nic_current(), 0))
-		return vb_stale(cq->nic, "ibv_poll_cq");
+		return vb_return_negative(vb_stale(cq->nic, "ibv_poll_cq"));
 	if (count <= 0)
-		return count < 0 ? -EINVAL : 0;
+		return count < 0 ? vb_return_negative(-EINVAL) : 0;
 	got = vb_cq_poll(cq, count, wc);
-	if (got)
+	if (got > 0)
 		return vb_engine_found(cq->nic, got);
 	/* An event that was raised meanwhile tells of completions that the first look did not see. */
-	return vb_cq_lend_a_hand(cq) ? vb_cq_poll(cq, count, wc) : 0;
+	if (!got && vb_cq_lend_a_hand(cq))
+		got = vb_cq_poll(cq, count, wc);
+	return got < 0 ? vb_return_negative(got) : got;
 }
 
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)

@@ -31,13 +31,14 @@ static struct vb_cq *of(struct ibv_cq_ex *ex)
 
 /* --- the iterator --- */
 
+/* ENOENT is an answer, not a failure: an empty CQ leaves errno alone. */
 static int advance(struct ibv_cq_ex *ex)
 {
 	struct vb_cq *cq = of(ex);
 	int got = vb_cq_poll_one(cq, &cq->wc, &cq->wc_stamp);
 
 	if (got <= 0)
-		return got ? -got : ENOENT;
+		return got ? vb_return_errno(got) : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
 	vb_engine_found(cq->nic, got);
@@ -70,7 +71,7 @@ static int first(struct vb_cq *cq)
 static int start_poll_alone(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	if (attr->comp_mask || vb_stale(of(ex)->nic, "ibv_start_poll"))
-		return EINVAL;
+		return vb_return_errno(-EINVAL);
 	return first(of(ex));
 }
 
