@@ -105,6 +105,42 @@ static void uc_drops_a_message_with_a_gap_and_reuses_the_receive(void **state)
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
 }
 
+static unsigned posted_in_srq(void)
+{
+	unsigned posted = 0;
+
+	vb_rq_collect_all_returned(rig.roce.nic);
+	vb_rq_for_open(twin, &rig.srq->rq)
+	{
+		uint64_t word = atomic_load(&vb_rq_cell(&rig.srq->rq, twin->index)->word);
+
+		posted += vb_cell_state(word) == VB_CELL_POSTED;
+	}
+	return posted;
+}
+
+/* Other QPs have a use for it; this one may never hear of its peer again. */
+static void uc_gives_the_receive_of_a_broken_message_back_to_the_srq(void **state)
+{
+	(void)state;
+	rig_defaults(&rig, IBV_QPT_UC);
+	rig.with_srq = true;
+	rig_open(&rig);
+	rig_post_recv(&rig, 4096);
+	give(VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	assert_int_equal(posted_in_srq(), 0);
+	give(VB_OP_SEND_LAST, RIG_RQ_PSN + 2, 8); /* the Middle is lost */
+	rig_poll_none(&rig);
+	assert_int_equal(posted_in_srq(), 1);
+	give(VB_OP_SEND_FIRST, RIG_RQ_PSN + 3, RIG_MTU);
+	give(VB_OP_SEND_LAST, RIG_RQ_PSN + 4, 8);
+	received(RIG_MTU + 8);
+	rig_post_recv(&rig, 16);
+	give(VB_OP_SEND_ONLY, RIG_RQ_PSN + 5, 17); /* too long */
+	rig_poll_none(&rig);
+	assert_int_equal(posted_in_srq(), 1);
+}
+
 static void uc_takes_nothing_twice(void **state)
 {
 	(void)state;
@@ -284,6 +320,8 @@ int main(void)
 		TEST_UC(uc_receives_and_does_not_answer),
 		TEST_UC(uc_begins_with_any_psn),
 		TEST_UC(uc_drops_a_message_with_a_gap_and_reuses_the_receive),
+		cmocka_unit_test_teardown(
+			uc_gives_the_receive_of_a_broken_message_back_to_the_srq, rig_teardown),
 		TEST_UC(uc_takes_nothing_twice),
 		TEST_UC(uc_without_a_receive_drops_the_whole_message),
 		TEST_UC(uc_write_with_a_bad_key_is_dropped),
