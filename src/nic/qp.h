@@ -36,6 +36,7 @@ struct vb_remote {
 	struct vb_rq_shared *rq;
 	struct vb_rq_lent *rq_lent;
 	uint32_t rq_version;
+	uint32_t message_max; /* where path MTUs differ one packet to both; else UINT32_MAX */
 	struct vb_cell *cells;
 	uint8_t *spill;
 	uint8_t *sges;
