@@ -36,10 +36,22 @@ VB_PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return vb_return_errno(err);
 }
 
-int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, struct vb_cq **cq)
+static int check_vector(const struct ibv_context *context, int comp_vector)
+{
+	if (comp_vector >= 0 && comp_vector < context->num_comp_vectors)
+		return 0;
+	vb_explain("ibv_create_cq: comp_vector %d must be below %d (num_comp_vectors)", comp_vector,
+		   context->num_comp_vectors);
+	return -EINVAL;
+}
+
+int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, int comp_vector,
+		     struct vb_cq **cq)
 {
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_cq");
 
+	if (!err)
+		err = check_vector(context, comp_vector);
 	if (!err && spec->channel)
 		err = vb_given_check_in(context, VB_GIVEN_CHANNEL, spec->channel, "ibv_create_cq");
 	if (!err && spec->pd)
@@ -64,10 +76,9 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 		.cqe = cqe,
 		.cq_context = cq_context,
 		.channel = channel ? vb_channel(channel) : NULL,
-		.comp_vector = comp_vector,
 	};
 	struct vb_cq *cq;
-	int err = vb_verbs_make_cq(context, &spec, &cq);
+	int err = vb_verbs_make_cq(context, &spec, comp_vector, &cq);
 
 	return err ? vb_return_null(err) : &cq->ibv;
 }

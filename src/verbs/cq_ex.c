@@ -249,7 +249,6 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 		.cqe = (int)attr->cqe,
 		.cq_context = attr->cq_context,
 		.channel = attr->channel ? vb_channel(attr->channel) : NULL,
-		.comp_vector = (int)attr->comp_vector,
 		.pd = pd,
 		.stamped = attr->wc_flags & WITH_TIME,
 		.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED ||
@@ -257,7 +256,7 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 		.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	};
 
-	return vb_verbs_make_cq(context, &spec, cq);
+	return vb_verbs_make_cq(context, &spec, (int)attr->comp_vector, cq);
 }
 
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)

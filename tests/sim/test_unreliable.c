@@ -292,6 +292,49 @@ static struct vb_packet sent_with(uint32_t qkey)
 	return rig_take_op(&rig, UD | VB_OP_SEND_ONLY);
 }
 
+/* One datagram to the handle; waits as long as it is told to. */
+static void send_to(struct vb_ah *ah, uint32_t length)
+{
+	struct ibv_sge sge = { (uintptr_t)rig.region, length, rig.mr->ibv.lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_SEND,
+					.send_flags = IBV_SEND_SIGNALED };
+	struct vb_notice notice = { 0 };
+	uint64_t wait_ns;
+
+	wr.wr.ud.ah = &ah->ibv;
+	wr.wr.ud.remote_qpn = 0x777;
+	assert_int_equal(vb_ops_post_send(&rig.qp->ibv, &wr, &bad), 0);
+	while ((wait_ns = vb_roce_datagram(&rig.roce, rig.qp, NULL, &notice)))
+		rig.roce.now_ns = wait_ns;
+	rig_turn(&rig);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_take_op(&rig, UD | VB_OP_SEND_ONLY);
+}
+
+/* The rate belongs to the address: what goes elsewhere in between does not undo it. */
+static void ud_keeps_to_the_static_rate_of_an_address(void **state)
+{
+	enum { COUNT = 300, LENGTH = 1000, KBPS = 250000, AHEAD_BYTES = 33 << 10 };
+	const uint64_t all_ns = (uint64_t)COUNT * LENGTH * 8000000 / KBPS;
+	const uint64_t ahead_ns = (uint64_t)AHEAD_BYTES * 8000000 / KBPS, start_ns = rig.roce.now_ns;
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+	struct vb_ah *slow, *other;
+
+	(void)state;
+	assert_int_equal(vb_ah_create(rig.pd, &attr, &slow), 0);
+	assert_int_equal(vb_ah_create(rig.pd, &attr, &other), 0);
+	slow->av.rate_kbps = KBPS;
+	for (unsigned i = 0; i < COUNT; i++) {
+		send_to(slow, LENGTH);
+		send_to(other, LENGTH);
+	}
+	assert_in_range(rig.roce.now_ns - start_ns, all_ns - ahead_ns, 2 * all_ns);
+	vb_ah_destroy(slow);
+	vb_ah_destroy(other);
+}
+
 static void ud_sends_to_whom_the_request_says(void **state)
 {
 	struct vb_packet packet = sent_with(0x99);
@@ -330,6 +373,7 @@ int main(void)
 		TEST_UD(ud_puts_a_header_in_front),
 		TEST_UD(ud_checks_the_qkey),
 		TEST_UD(ud_drops_what_does_not_fit),
+		TEST_UD(ud_keeps_to_the_static_rate_of_an_address),
 		TEST_UD(ud_sends_to_whom_the_request_says),
 		TEST_UD(a_qkey_with_the_top_bit_stands_for_the_qps_own),
 	};
