@@ -182,10 +182,11 @@ void vb_context_release(struct vb_context *ctx)
 /* Objects that outlive their context still name it: then it stays, without its fds. */
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
-	struct vb_context *ctx = vb_context(context);
+	struct vb_context *ctx;
 
 	if (vb_given_end(VB_GIVEN_CONTEXT, context, "ibv_close_device"))
 		return vb_return_minus_one(-EINVAL);
+	ctx = vb_context(context);
 	vb_link_watch_remove(ctx);
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
