@@ -76,8 +76,10 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 	if (bits & VB_ATTN_SRQ)
 		vb_rq_collect_all_returned(nic);
 	if (bits & VB_ATTN_SRQ)
-		vb_list_for(srq, &nic->srqs, struct vb_srq, node)
+		vb_list_for(srq, &nic->srqs, struct vb_srq, node) {
 			vb_srq_collect_limit(srq);
+			vb_srq_collect_damage(srq);
+		}
 }
 
 static void attend(struct vb_nic *nic, bool service)

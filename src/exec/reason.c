@@ -104,6 +104,10 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		IBV_EVENT_QP_REQ_ERR,
 		"a packet of the peer has {l} bytes, which does not agree with the path MTU of {w}, or "
 		"with the length of its message" },
+	[VB_MTU_DIFFERS] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, NAK_INVALID_REQUEST, true,
+		IBV_EVENT_QP_REQ_ERR,
+		"path_mtu differs, {h} bytes at QP {p} and {w} here: a message of {l} bytes is not one "
+		"packet to both" },
 	[VB_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} answered with a NAK, invalid request: a receive that is too short, an access "
 		"its qp_access_flags lack, or more READs than its max_dest_rd_atomic" },
@@ -113,6 +117,9 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"QP {p} answered with a NAK, remote operational error" },
 	[VB_BAD_RESPONSE] = { IBV_WC_BAD_RESP_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} answered with {h} bytes where {w} were due" },
+	[VB_MTU_OF_READ] = { IBV_WC_BAD_RESP_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"path_mtu differs, {h} bytes at QP {p} and {w} here: an answer of {l} bytes is not one "
+		"packet to both" },
 	[VB_NO_RECEIVE] = { IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"no receive was posted at QP {p} in {w} tries (rnr_retry + 1)" },
 	[VB_PEER_ENDED] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
@@ -131,8 +138,6 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"QP {p} expects another GID or LID than the one this QP sends from" },
 	[VB_PEER_OTHER_PSN] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} expects PSN {h} (its rq_psn), this QP starts at {w} (its sq_psn)" },
-	[VB_PEER_OTHER_MTU] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
-		"path_mtu differs: enum value {h} at QP {p}, {w} here" },
 	[VB_PEER_TAKEN] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} has received from another connection since its RTR: reset it first" },
 	[VB_PEER_ATTACHING] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,

@@ -17,11 +17,6 @@ static int check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
 		vb_explain("ibv_create_cq: cqe %d must be 1 to %d", spec->cqe, VB_CQE_MAX);
 		return -EINVAL;
 	}
-	if (spec->comp_vector < 0 || spec->comp_vector >= VB_COMP_VECTORS) {
-		vb_explain("ibv_create_cq: comp_vector %d must be below %d", spec->comp_vector,
-			   VB_COMP_VECTORS);
-		return -EINVAL;
-	}
 	return 0;
 }
 

@@ -136,7 +136,6 @@ struct vb_cq_spec {
 	int cqe;
 	void *cq_context;
 	struct vb_channel *channel;
-	int comp_vector;
 	struct vb_pd *pd; /* parent domain, or NULL */
 	bool stamped, single_threaded, ignore_overrun;
 };

@@ -44,6 +44,7 @@ struct vb_av {
 	bool multicast; /* dgid is a multicast GID ... */
 	bool within_host; /* ... of a group that no packet leaves this host for (nic/group.h) */
 	uint16_t fabric;  /* of the group */
+	uint32_t rate_kbps; /* the static rate; 0: that of the port */
 };
 
 /*

@@ -6,6 +6,7 @@
 #include "nic/group.h"
 #include "nic/lid.h"
 #include "nic/netif.h"
+#include "nic/rate.h"
 #include "nic/route.h"
 
 #include <errno.h>
@@ -134,6 +135,23 @@ static void resolve_group(const struct vb_device *dev, struct vb_av *av)
 	av->fabric = group.fabric;
 }
 
+/* A code of no rate is one that a NIC does not know either. */
+static int resolve_rate(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+			struct vb_av *av)
+{
+	const int mbps = vb_rate_by_code(attr->static_rate)->mbps;
+
+	if (attr->static_rate == IBV_RATE_MAX)
+		return 0;
+	if (mbps < 0) {
+		vb_explain("%s: static_rate %u is no value of enum ibv_rate", dev->ibv.name,
+			   attr->static_rate);
+		return -EINVAL;
+	}
+	av->rate_kbps = (uint32_t)mbps * 1000;
+	return 0;
+}
+
 int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av)
 {
 	int err;
@@ -151,7 +169,10 @@ int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *att
 		av->traffic_class = attr->grh.traffic_class;
 		av->hop_limit = attr->grh.hop_limit;
 	}
-	err = dev->infiniband ? resolve_infiniband(dev, attr, av) : resolve_ethernet(dev, attr, av);
+	err = resolve_rate(dev, attr, av);
+	if (!err)
+		err = dev->infiniband ? resolve_infiniband(dev, attr, av) :
+					resolve_ethernet(dev, attr, av);
 	if (!err && av->multicast)
 		resolve_group(dev, av);
 	return err;

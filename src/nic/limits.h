@@ -33,7 +33,6 @@ enum {
 	VB_MCAST_QP_MAX = 256, /* QPs per group */
 	VB_PKEYS = 1,          /* one P_Key, 0xffff */
 	VB_GIDS = 64,          /* length of the GID table, at least one entry stays empty */
-	VB_COMP_VECTORS = 1,
 	VB_DM_MAX = 256,              /* device memory buffers of an opened device */
 	VB_DM_BYTES_MAX = 4 << 20,    /* and their bytes: max_dm_size */
 	VB_RATE_MAX_KBPS = 100000000, /* of a QP, as ibv_modify_qp_rate_limit sets it */

@@ -2,6 +2,7 @@
 #include "nic/migrate.h"
 #include "base/log.h"
 #include "nic/gid.h"
+#include "nic/rate.h"
 
 #include <errno.h>
 
@@ -42,6 +43,7 @@ static void use_path(struct vb_qp *qp, const struct vb_av *av)
 	qp->av = *av;
 	show_gid(&qp->entry->sgid, &av->sgid);
 	show_gid(&qp->entry->dgid, &av->dgid);
+	vb_qp_settle_rate(qp);
 	atomic_fetch_add(&qp->migration.path_number, 1);
 }
 

@@ -26,11 +26,10 @@ static int check(const struct ibv_qp_init_attr *attr)
 	}
 	if (!attr->send_cq || !attr->recv_cq)
 		return -EINVAL;
-	if (attr->srq && (attr->qp_type == IBV_QPT_UC || attr->qp_type == IBV_QPT_XRC_SEND ||
-			  vb_srq(attr->srq)->xrcd)) {
+	if (attr->srq && (attr->qp_type == IBV_QPT_XRC_SEND || vb_srq(attr->srq)->xrcd)) {
 		vb_explain("ibv_create_qp: %s", vb_srq(attr->srq)->xrcd ?
 			   "an XRC SRQ takes messages from XRC QPs only" :
-			   "a UC or XRC_SEND QP has no shared receive queue");
+			   "an XRC_SEND QP has no shared receive queue");
 		return -EINVAL;
 	}
 	if (attr->srq && vb_srq(attr->srq)->tm && attr->qp_type != IBV_QPT_RC) {

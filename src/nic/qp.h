@@ -37,6 +37,7 @@ struct vb_remote {
 	struct vb_rq_lent *rq_lent;
 	uint32_t rq_version;
 	uint32_t recv_pd;     /* of the receive queue, which may be an SRQ's */
+	uint32_t message_max; /* where path MTUs differ one packet to both; else UINT32_MAX */
 	struct vb_cell *cells;
 	uint8_t *spill;
 	uint8_t *sges;
@@ -132,8 +133,9 @@ struct vb_qp {
 	_Atomic uint32_t async_taken;
 	struct vb_wired *_Atomic wired; /* while the wire carries it: path/roce */
 	struct vb_list wire_kick;       /* in the wire's list of QPs with news */
-	_Atomic uint32_t rate_kbps;     /* that the wire keeps to; 0: none */
+	_Atomic uint32_t rate_kbps;     /* that the wire keeps to; 0: none; nic/rate.h */
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
+	uint32_t limit_kbps;            /* as the application set it; under state_lock */
 	struct vb_builder *builder;     /* verbs/qp_ex.h; NULL: only ibv_post_send */
 	struct vb_raw_qp *raw;          /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;     /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */

@@ -26,6 +26,8 @@ struct qp_edge {
 #define RC_RUNNING (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | MIGRATION)
 #define UC_RUNNING (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | MIGRATION)
 #define UD_RUNNING (IBV_QP_CUR_STATE | IBV_QP_QKEY)
+/* In RTS, and on the first way there. */
+#define RATE IBV_QP_RATE_LIMIT
 
 static const struct qp_edge rc_edges[STATES][STATES] = {
 	[IBV_QPS_RESET][IBV_QPS_INIT] = {
@@ -46,9 +48,9 @@ static const struct qp_edge rc_edges[STATES][STATES] = {
 		.legal = true,
 		.required = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			    IBV_QP_MAX_QP_RD_ATOMIC,
-		.optional = RC_RUNNING,
+		.optional = RC_RUNNING | RATE,
 	},
-	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = RC_RUNNING },
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = RC_RUNNING | RATE },
 	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = RC_RUNNING },
 	[IBV_QPS_SQD][IBV_QPS_SQD] = {
@@ -78,9 +80,9 @@ static const struct qp_edge uc_edges[STATES][STATES] = {
 	[IBV_QPS_RTR][IBV_QPS_RTS] = {
 		.legal = true,
 		.required = IBV_QP_SQ_PSN,
-		.optional = UC_RUNNING,
+		.optional = UC_RUNNING | RATE,
 	},
-	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING },
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING | RATE },
 	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING },
 	[IBV_QPS_SQD][IBV_QPS_SQD] = {
@@ -109,9 +111,9 @@ static const struct qp_edge ud_edges[STATES][STATES] = {
 	[IBV_QPS_RTR][IBV_QPS_RTS] = {
 		.legal = true,
 		.required = IBV_QP_SQ_PSN,
-		.optional = UD_RUNNING,
+		.optional = UD_RUNNING | RATE,
 	},
-	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UD_RUNNING },
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UD_RUNNING | RATE },
 	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = UD_RUNNING },
 	[IBV_QPS_SQD][IBV_QPS_SQD] = {
@@ -153,9 +155,9 @@ static const struct qp_edge xrc_send_edges[STATES][STATES] = {
 		.legal = true,
 		.required = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			    IBV_QP_MAX_QP_RD_ATOMIC,
-		.optional = UC_RUNNING,
+		.optional = UC_RUNNING | RATE,
 	},
-	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING },
+	[IBV_QPS_RTS][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING | RATE },
 	[IBV_QPS_RTS][IBV_QPS_SQD] = { .legal = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	[IBV_QPS_SQD][IBV_QPS_RTS] = { .legal = true, .optional = UC_RUNNING },
 	[IBV_QPS_SQD][IBV_QPS_SQD] = {

@@ -4,6 +4,7 @@
 #include "nic/migrate.h"
 #include "nic/qp.h"
 #include "nic/qp_edges.h"
+#include "nic/rate.h"
 #include "nic/tm.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ static int check_ranges(const struct ibv_qp_attr *attr, int mask)
 		{ IBV_QP_RETRY_CNT, attr->retry_cnt, RETRIES_MAX, "retry_cnt" },
 		{ IBV_QP_RNR_RETRY, attr->rnr_retry, RETRIES_MAX, "rnr_retry" },
 		{ IBV_QP_DEST_QPN, attr->dest_qp_num, VB_MASK24, "dest_qp_num" },
+		{ IBV_QP_RATE_LIMIT, attr->rate_limit, VB_RATE_MAX_KBPS, "rate_limit" },
 		{ IBV_QP_ACCESS_FLAGS, attr->qp_access_flags & ~(unsigned)QP_ACCESS, 0,
 		  "unknown bits in qp_access_flags" },
 	};
@@ -240,6 +242,8 @@ int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
 		return err;
 	if (mask & IBV_QP_AV)
 		vb_qp_set_av(qp, &av);
+	if (mask & IBV_QP_RATE_LIMIT)
+		vb_qp_limit_rate(qp, attr->rate_limit, 0);
 	vb_migrate_adopt(qp, attr, mask, &alternate);
 	return apply(qp, cur, next, attr, mask);
 }
@@ -250,6 +254,7 @@ void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_
 	attr->qp_state = attr->cur_qp_state = vb_qp_state(qp);
 	attr->cap = qp->cap;
 	attr->path_mig_state = vb_mig_state(qp);
+	attr->rate_limit = qp->limit_kbps;
 	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && vb_qp_has_begun(qp);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = qp->ibv.qp_context,

@@ -17,11 +17,28 @@ static uint64_t word_of(const struct vb_rq *rq, uint32_t index)
 	return atomic_load_explicit(&vb_rq_cell(rq, index)->word, memory_order_acquire);
 }
 
+static bool is_in(uint64_t word, uint32_t index, enum vb_cell_state state)
+{
+	return vb_cell_state(word) == state && vb_cell_index(word) == index;
+}
+
 static bool is_done(const struct vb_rq *rq, uint32_t index)
 {
-	uint64_t word = word_of(rq, index);
+	return is_in(word_of(rq, index), index, VB_CELL_DONE);
+}
 
-	return vb_cell_state(word) == VB_CELL_DONE && vb_cell_index(word) == index;
+/*
+ * No sender that keeps to the rules makes an open receive look like anything else. It is lost, for
+ * somebody may still be filling it; what comes behind it is not.
+ */
+static void check_sound(struct vb_rq *rq, uint64_t word, uint32_t index)
+{
+	if (__builtin_expect(is_in(word, index, VB_CELL_TAKEN) ||
+			     is_in(word, index, VB_CELL_RETURNED) ||
+			     is_in(word, index, VB_CELL_POSTED), 1))
+		return;
+	if (rq->srq)
+		vb_srq_damaged(rq->srq);
 }
 
 /* Lists and taken_count come first (vb_rq_quiet). */
@@ -146,8 +163,10 @@ static bool look_at_taken(struct vb_rq *rq)
 
 	for (uint32_t at = 0; at < rq->taken_count;) {
 		uint32_t index = rq->taken[at];
+		uint64_t word = word_of(rq, index);
 
-		if (!is_done(rq, index)) {
+		if (!is_in(word, index, VB_CELL_DONE)) {
+			check_sound(rq, word, index);
 			at++;
 			continue;
 		}
@@ -165,14 +184,19 @@ static bool walk(struct vb_rq *rq)
 	bool found = false;
 
 	for (; at != tail; at++) {
+		uint64_t word;
+
 		if (!is_open(rq, at))
 			continue;
-		if (is_done(rq, at)) {
+		word = word_of(rq, at);
+		if (is_in(word, at, VB_CELL_DONE)) {
 			arrive(rq, at);
 			found = true;
-		} else if (vb_cell_state(word_of(rq, at)) == VB_CELL_POSTED || !taken_add(rq, at)) {
-			break;
+			continue;
 		}
+		if (is_in(word, at, VB_CELL_POSTED) || !taken_add(rq, at))
+			break;
+		check_sound(rq, word, at);
 	}
 	head_move(rq, at);
 	return found;

@@ -144,6 +144,27 @@ void vb_srq_collect_limit(struct vb_srq *srq)
 			       &srq->async_taken);
 }
 
+void vb_srq_damaged(struct vb_srq *srq)
+{
+	uint8_t sound = VB_SRQ_SOUND;
+
+	if (!atomic_compare_exchange_strong(&srq->damage, &sound, VB_SRQ_DAMAGED))
+		return;
+	vb_peer_attend(srq->rq.nic->self, VB_ATTN_SRQ);
+	vb_nic_ring(srq->rq.nic);
+}
+
+void vb_srq_collect_damage(struct vb_srq *srq)
+{
+	uint8_t damaged = VB_SRQ_DAMAGED;
+
+	if (!atomic_compare_exchange_strong(&srq->damage, &damaged, VB_SRQ_DAMAGE_TOLD))
+		return;
+	vb_explain("SRQ %u: a process that shares its memory has damaged a posted receive, which is "
+		   "lost", srq->number);
+	vb_async_raise(srq->ibv.context, IBV_EVENT_SRQ_ERR, &srq->ibv, &srq->async_taken);
+}
+
 static void wait_for_acks(struct vb_srq *srq)
 {
 	vb_async_purge(srq->ibv.context, &srq->ibv);

@@ -23,7 +23,11 @@ struct vb_srq {
 	struct vb_srq_entry *entry;
 	_Atomic uint32_t async_taken;
 	struct vb_tm *tm; /* tag matching (tm.h); NULL: none */
+	_Atomic uint8_t damage; /* enum vb_srq_damage */
 };
+
+/* Of its cells, by a peer. */
+enum vb_srq_damage { VB_SRQ_SOUND, VB_SRQ_DAMAGED, VB_SRQ_DAMAGE_TOLD };
 
 static inline struct vb_srq *vb_srq(struct ibv_srq *ibv)
 {
@@ -36,5 +40,8 @@ void vb_srq_query(struct vb_srq *srq, struct ibv_srq_attr *attr);
 int vb_srq_destroy(struct vb_srq *srq); /* -EBUSY: QPs use it */
 /* A sender found the queue below its limit: raise the event, once. */
 void vb_srq_collect_limit(struct vb_srq *srq);
+/* A receive was lost: IBV_EVENT_SRQ_ERR is due, once. Under any lock. */
+void vb_srq_damaged(struct vb_srq *srq);
+void vb_srq_collect_damage(struct vb_srq *srq);
 
 #endif

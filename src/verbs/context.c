@@ -89,6 +89,17 @@ static int prepare(void)
 	return vb_nic_get() ? 0 : -errno;
 }
 
+/*
+ * As many as CPUs, for programs that spread their CQs over all there are. Each brings the same events:
+ * one thread of the process raises them, whichever CPU it runs on.
+ */
+static int comp_vectors(void)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus > 0 ? (int)cpus : 1;
+}
+
 /* Owns cmd_fd and export from then on, unless it fails. */
 static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *export,
 		       struct ibv_context **out)
@@ -116,7 +127,7 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 	fill_ops(&ctx->verbs.context.ops);
 	ctx->verbs.context.device = &dev->ibv;
 	ctx->verbs.context.cmd_fd = cmd_fd;
-	ctx->verbs.context.num_comp_vectors = VB_COMP_VECTORS;
+	ctx->verbs.context.num_comp_vectors = comp_vectors();
 	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
 	vb_link_watch_add(ctx);
 	*out = &ctx->verbs.context;
@@ -171,10 +182,11 @@ void vb_context_release(struct vb_context *ctx)
 /* Objects that outlive their context still name it: then it stays, without its fds. */
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
-	struct vb_context *ctx = vb_context(context);
+	struct vb_context *ctx;
 
 	if (vb_given_end(VB_GIVEN_CONTEXT, context, "ibv_close_device"))
 		return vb_return_minus_one(-EINVAL);
+	ctx = vb_context(context);
 	vb_link_watch_remove(ctx);
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);

@@ -36,10 +36,22 @@ VB_PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return vb_return_errno(err);
 }
 
-int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, struct vb_cq **cq)
+static int check_vector(const struct ibv_context *context, int comp_vector)
+{
+	if (comp_vector >= 0 && comp_vector < context->num_comp_vectors)
+		return 0;
+	vb_explain("ibv_create_cq: comp_vector %d must be below %d (num_comp_vectors)", comp_vector,
+		   context->num_comp_vectors);
+	return -EINVAL;
+}
+
+int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, int comp_vector,
+		     struct vb_cq **cq)
 {
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_cq");
 
+	if (!err)
+		err = check_vector(context, comp_vector);
 	if (!err && spec->channel)
 		err = vb_given_check_in(context, VB_GIVEN_CHANNEL, spec->channel, "ibv_create_cq");
 	if (!err && spec->pd)
@@ -64,10 +76,9 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 		.cqe = cqe,
 		.cq_context = cq_context,
 		.channel = channel ? vb_channel(channel) : NULL,
-		.comp_vector = comp_vector,
 	};
 	struct vb_cq *cq;
-	int err = vb_verbs_make_cq(context, &spec, &cq);
+	int err = vb_verbs_make_cq(context, &spec, comp_vector, &cq);
 
 	return err ? vb_return_null(err) : &cq->ibv;
 }
@@ -116,9 +127,10 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	int err = vb_stale(vb_cq(cq)->nic, "ibv_req_notify_cq");
 
-	if (!err)
-		vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
-	return err ? -err : vb_cq_req_notify(vb_cq(cq), solicited_only);
+	if (err)
+		return vb_return_errno(err);
+	vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
+	return vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 
 enum { POLLS_PER_YIELD = 1024 };
@@ -148,20 +160,32 @@ bool vb_cq_lend_a_hand(struct vb_cq *cq)
 	return vb_engine_poll(cq->nic);
 }
 
+/* Out of line: errno has a cost even where it is not set. */
+__attribute__((noinline)) static int refuse_poll(const struct vb_cq *cq, int count)
+{
+	int err = vb_stale(cq->nic, "ibv_poll_cq");
+
+	return !err && !count ? 0 : vb_return_negative(err ? err : -EINVAL);
+}
+
+/* An event that was raised meanwhile tells of completions that the first look did not see. */
+__attribute__((noinline)) static int poll_again(struct vb_cq *cq, int got, int count,
+						struct ibv_wc *wc)
+{
+	if (!got && vb_cq_lend_a_hand(cq))
+		got = vb_cq_poll(cq, count, wc);
+	return got < 0 ? vb_return_negative(got) : got;
+}
+
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 {
 	struct vb_cq *cq = vb_cq(ibv);
 	int got;
 
-	if (__builtin_expect(cq->nic != vb_nic_current(), 0))
-		return vb_stale(cq->nic, "ibv_poll_cq");
-	if (count <= 0)
-		return count < 0 ? -EINVAL : 0;
+	if (__builtin_expect(cq->nic != vb_nic_current() || count <= 0, 0))
+		return refuse_poll(cq, count);
 	got = vb_cq_poll(cq, count, wc);
-	if (got)
-		return vb_engine_found(cq->nic, got);
-	/* An event that was raised meanwhile tells of completions that the first look did not see. */
-	return vb_cq_lend_a_hand(cq) ? vb_cq_poll(cq, count, wc) : 0;
+	return got > 0 ? vb_engine_found(cq->nic, got) : poll_again(cq, got, count, wc);
 }
 
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)

@@ -31,13 +31,14 @@ static struct vb_cq *of(struct ibv_cq_ex *ex)
 
 /* --- the iterator --- */
 
+/* ENOENT is an answer, not a failure: an empty CQ leaves errno alone. */
 static int advance(struct ibv_cq_ex *ex)
 {
 	struct vb_cq *cq = of(ex);
 	int got = vb_cq_poll_one(cq, &cq->wc, &cq->wc_stamp);
 
 	if (got <= 0)
-		return got ? -got : ENOENT;
+		return got ? vb_return_errno(got) : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
 	vb_engine_found(cq->nic, got);
@@ -70,7 +71,7 @@ static int first(struct vb_cq *cq)
 static int start_poll_alone(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	if (attr->comp_mask || vb_stale(of(ex)->nic, "ibv_start_poll"))
-		return EINVAL;
+		return vb_return_errno(-EINVAL);
 	return first(of(ex));
 }
 
@@ -248,7 +249,6 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 		.cqe = (int)attr->cqe,
 		.cq_context = attr->cq_context,
 		.channel = attr->channel ? vb_channel(attr->channel) : NULL,
-		.comp_vector = (int)attr->comp_vector,
 		.pd = pd,
 		.stamped = attr->wc_flags & WITH_TIME,
 		.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED ||
@@ -256,7 +256,7 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 		.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	};
 
-	return vb_verbs_make_cq(context, &spec, cq);
+	return vb_verbs_make_cq(context, &spec, (int)attr->comp_vector, cq);
 }
 
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)

@@ -9,6 +9,7 @@
 #include "nic/device.h"
 #include "nic/limits.h"
 #include "verbs/ops.h"
+#include "verbs/result.h"
 #include "verbs/symver.h"
 
 #undef ibv_get_device_list
@@ -28,15 +29,6 @@ static const uint16_t default_pkey = 0xffff; /* the same in both byte orders */
 static struct vb_device *device_of(const struct ibv_context *context)
 {
 	return (struct vb_device *)context->device;
-}
-
-/* -1 and errno where something failed, as the old query calls promise. */
-static int minus_one(int result)
-{
-	if (!result)
-		return 0;
-	errno = -result;
-	return -1;
 }
 
 /* Copies what the caller's layout has room for; what ours does not know is zero. */
@@ -106,7 +98,7 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 	struct ibv_device_attr_ex all;
 
 	if (input && input->comp_mask)
-		return EINVAL;
+		return vb_return_errno(-EINVAL);
 	vb_device_attr(device_of(context), &all);
 	copy_sized(attr, size, &all, sizeof(all));
 	return 0;
@@ -120,7 +112,7 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 
 	if (!result)
 		copy_sized(attr, size, &all, sizeof(all));
-	return -result;
+	return vb_return_errno(result);
 }
 
 VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
@@ -136,8 +128,8 @@ VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int i
 			    union ibv_gid *gid)
 {
 	if (port_num != 1)
-		return minus_one(-EINVAL);
-	return minus_one(vb_device_gid(device_of(context), index, gid));
+		return vb_return_minus_one(-EINVAL);
+	return vb_return_minus_one(vb_device_gid(device_of(context), index, gid));
 }
 
 VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
@@ -147,11 +139,11 @@ VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, 
 	int result;
 
 	if (port_num != 1 || flags || entry_size < sizeof(found))
-		return EINVAL;
+		return vb_return_errno(-EINVAL);
 	result = vb_device_gid_entry(device_of(context), gid_index, &found);
 	if (!result)
 		copy_sized(entry, entry_size, &found, sizeof(found));
-	return -result;
+	return vb_return_errno(result);
 }
 
 VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
@@ -161,14 +153,14 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	size_t count = 0;
 
 	if (!max_entries || flags || entry_size < sizeof(*entries))
-		return -EINVAL;
+		return vb_return_negative(-EINVAL);
 	for (uint32_t index = 0; index < VB_GIDS; index++) {
 		struct ibv_gid_entry found;
 
 		if (vb_device_gid_entry(device_of(context), index, &found))
 			continue;
 		if (count == max_entries)
-			return -EINVAL;
+			return vb_return_negative(-EINVAL);
 		copy_sized(next, entry_size, &found, sizeof(found));
 		next += entry_size;
 		count++;
@@ -181,7 +173,7 @@ VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 				 enum gid_type_sysfs *type)
 {
 	if (port_num != 1 || index >= VB_GIDS)
-		return minus_one(-EINVAL);
+		return vb_return_minus_one(-EINVAL);
 	*type = device_of(context)->infiniband ? GID_TYPE_SYSFS_IB_OR_ROCE_V1
 					       : GID_TYPE_SYSFS_ROCE_V2;
 	return 0;
@@ -192,7 +184,7 @@ VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
 	if (port_num != 1 || index < 0 || index >= VB_PKEYS)
-		return minus_one(-EINVAL);
+		return vb_return_minus_one(-EINVAL);
 	*pkey = default_pkey;
 	return 0;
 }
@@ -200,6 +192,6 @@ VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 VB_PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
 	if (port_num != 1 || pkey != default_pkey)
-		return minus_one(-EINVAL);
+		return vb_return_minus_one(-EINVAL);
 	return 0;
 }

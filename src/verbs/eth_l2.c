@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "verbs/result.h"
 #include "verbs/symver.h"
 
 enum {
@@ -71,10 +72,8 @@ VB_PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 {
 	int err = resolve(context, attr, eth_mac);
 
-	if (err) {
-		errno = -err;
-		return err;
-	}
+	if (err)
+		return vb_return_negative(err);
 	if (vid)
 		*vid = VLAN_NONE;
 	return 0;

@@ -21,7 +21,8 @@ struct vb_cq;
 bool vb_cq_lend_a_hand(struct vb_cq *cq);
 /* Both ibv_create_cq and ibv_create_cq_ex: 0 or -errno. */
 struct vb_cq_spec;
-int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, struct vb_cq **cq);
+int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, int comp_vector,
+		     struct vb_cq **cq);
 int vb_ops_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);

@@ -7,6 +7,7 @@
 #include "path/raw/tso.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
+#include "verbs/result.h"
 #include "verbs/stale.h"
 
 #include <string.h>
@@ -192,6 +193,12 @@ static void take_back(struct vb_sq *sq, uint32_t first)
 	}
 }
 
+/* Out of line: errno has a cost even where it is not set. */
+__attribute__((cold, noinline)) static int failed(int err)
+{
+	return vb_return_errno(err);
+}
+
 /* type: of the windows that may be bound. whole: all work requests or none. */
 __attribute__((always_inline)) static inline int
 post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum ibv_mw_type type,
@@ -205,7 +212,8 @@ post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum
 	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
-		return -(err ? err : refuse(qp, wr, "the QP is not in RTS, or only receives"));
+		return failed(err ? err :
+				    refuse(qp, wr, "the QP is not in RTS, or only receives"));
 	}
 	if (vb_local_send_fast(qp, wr))
 		return 0;
@@ -228,7 +236,7 @@ post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum
 		vb_engine_execute(qp, end, false);
 	else if (end != first && vb_qp_on_wire(qp))
 		vb_wire_kick(qp);
-	return -err;
+	return __builtin_expect(err, 0) ? failed(err) : 0;
 }
 
 int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -276,7 +284,7 @@ static int post_list(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_w
 		vb_explain("ibv_post_recv: wr_id %llu: %s", (unsigned long long)wr->wr_id,
 			   err == -ENOMEM ? "the receive queue is full" :
 					    "more SGEs than max_recv_sge");
-	return -err;
+	return __builtin_expect(err, 0) ? failed(err) : 0;
 }
 
 int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -293,7 +301,7 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	if (err) {
 		*bad_wr = wr;
-		return -err;
+		return failed(err);
 	}
 	err = post_list(qp->rq, wr, bad_wr);
 	/* In ERR they are flushed at once; the poller must know. */
@@ -312,7 +320,7 @@ int vb_ops_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv
 
 	if (err) {
 		*bad_wr = wr;
-		return -err;
+		return failed(err);
 	}
 	return post_list(&srq->rq, wr, bad_wr);
 }

@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "engine/migrate.h"
 #include "engine/wire.h"
+#include "nic/rate.h"
 #include "path/local/local.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
@@ -130,12 +131,6 @@ static int modify_locked(struct vb_qp *qp, const struct ibv_qp_attr *attr, int m
 	return err;
 }
 
-static void set_rate(struct vb_qp *qp, const struct ibv_qp_rate_limit_attr *attr)
-{
-	atomic_store(&qp->rate_burst_bytes, attr->max_burst_sz);
-	atomic_store(&qp->rate_kbps, attr->rate_limit);
-}
-
 /* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
 static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
@@ -154,7 +149,7 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		vb_engine_kick(qp); /* to ERR: what is posted flushes */
 	if (!err) {
 		vb_engine_unpend(qp->nic->engine, qp);
-		set_rate(qp, &(struct ibv_qp_rate_limit_attr){ 0 });
+		vb_qp_limit_rate(qp, 0, 0);
 	}
 	return err;
 }
@@ -176,8 +171,10 @@ int vb_verbs_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		entered_rtr(qp);
 	else if (mask & (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
 		vb_engine_follow_path(qp);
-	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. */
-	if (after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR)
+	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. In RTS it may
+	 * wait for the old rate. */
+	if ((after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR) ||
+	    mask & IBV_QP_RATE_LIMIT)
 		vb_engine_kick(qp);
 	return 0;
 }
@@ -223,7 +220,7 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 	}
 	if (err)
 		return vb_return_errno(err);
-	set_rate(qp, attr);
+	vb_qp_limit_rate(qp, attr->rate_limit, attr->max_burst_sz);
 	vb_engine_kick(qp); /* it may wait for the old rate */
 	return 0;
 }

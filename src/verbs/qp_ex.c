@@ -119,5 +119,5 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return vb_qp(qp)->builder ? &vb_qp(qp)->ex : NULL;
+	return vb_qp(qp)->builder ? &vb_qp(qp)->ex : vb_return_null(-EINVAL);
 }

@@ -3,6 +3,7 @@
 #include "verbs/qp_ex.h"
 #include "base/log.h"
 #include "nic/wq.h"
+#include "verbs/result.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -87,7 +88,7 @@ static int complete(struct ibv_qp_ex *ex)
 		err = vb_post_whole(of(ex), &vb_builder_at(builder, 0)->wr);
 	}
 	end(builder);
-	return -err;
+	return vb_return_errno(err);
 }
 
 static void discard(struct ibv_qp_ex *ex)

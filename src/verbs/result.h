@@ -23,6 +23,13 @@ static inline int vb_return_minus_one(int err)
 	return -1;
 }
 
+/* Calls that return a count, or the errno value negated; they set errno, too. */
+static inline int vb_return_negative(int err)
+{
+	errno = -err;
+	return err;
+}
+
 /* Calls that return NULL and set errno. */
 static inline void *vb_return_null(int err)
 {

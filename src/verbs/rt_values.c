@@ -2,8 +2,7 @@
 /* The clock of the device, which completions are stamped with as well. */
 #include "base/clock.h"
 #include "verbs/ops.h"
-
-#include <errno.h>
+#include "verbs/result.h"
 
 /* In ticks: programs take tv_nsec for the counter, and tv_sec * 10^9 + tv_nsec is the same. */
 int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
@@ -17,5 +16,5 @@ int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 		values->raw_clock.tv_nsec = (long)vb_device_clock();
 		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	}
-	return asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? EINVAL : 0;
+	return vb_return_errno(asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? -EINVAL : 0);
 }

@@ -70,5 +70,5 @@ int vb_ops_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *op, struct ibv_o
 	}
 	if (err)
 		*bad = op;
-	return -err;
+	return vb_return_errno(err);
 }

@@ -215,28 +215,6 @@ static void no_such_qp(struct ct *t)
 	check_each(t, spoil_number);
 }
 
-/* A message of several packets shows it on any path. */
-static void mtu_mismatch(struct ct *t)
-{
-	struct ct_opts o = impatient(t), other_mtu = o;
-	struct ct_link l;
-
-	ct_link_create(t, &l, &o);
-	near_ready(&l);
-	ct_init(&l.b);
-	ct_recv(&l.b, 9, TARGET, 65536);
-	other_mtu.mtu = IBV_MTU_512;
-	ct_rtr(&l.b, &l.a, &other_mtu);
-	ct_fill(t->far, TARGET, 16384, 1);
-	ct_send(&l, 1, 0, 16384);
-	/* A packet longer than the path allows is answered; a look at the peer finds none to send. */
-	ct_sent(&l, 1, ct_by_packets() ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_RETRY_EXC_ERR);
-	if (ct_by_packets())
-		ct_event(t->far, IBV_EVENT_COMM_EST, l.b.handle);
-	else
-		ct_none(t->far, l.b.rcq);
-}
-
 /* timeout 0 means for ever: still waiting when the peer comes. */
 static void timeout_zero_waits(struct ct *t)
 {
@@ -431,7 +409,6 @@ const struct ct_case ct_err_retry_cases[] = {
 	{ "a peer that expects another address is RETRY_EXC_ERR after all retries", other_address,
 	  CT_RC },
 	{ "a QP number that nobody has is RETRY_EXC_ERR after all retries", no_such_qp, CT_RC },
-	{ "path MTUs that differ are RETRY_EXC_ERR", mtu_mismatch, CT_RC },
 	{ "timeout 0 waits for ever", timeout_zero_waits, CT_RC },
 	{ "a peer that dies is RETRY_EXC_ERR", peer_dies, CT_RC | CT_TWO },
 	{ "a peer that ends has acknowledged what it has polled", peer_ends, CT_RC | CT_TWO },

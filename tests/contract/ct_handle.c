@@ -365,8 +365,135 @@ static void objects_of_two_contexts(struct ct *t)
 	parent.pd = a.pd;
 	parent.td = b.td;
 	CT_NULL(ibv_alloc_parent_domain(a.ctx, &parent), EINVAL);
+	parent.pd = b.pd;
+	parent.td = NULL;
+	CT_NULL(ibv_alloc_parent_domain(a.ctx, &parent), EINVAL);
 	world_end(&a);
 	world_end(&b);
+}
+
+static void extended_objects_of_two_contexts(struct ct *t)
+{
+	struct ibv_srq_init_attr_ex tags = { .attr = { .max_wr = 4, .max_sge = 1 },
+					     .comp_mask =
+						     IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+						     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+					     .srq_type = IBV_SRQT_TM,
+					     .tm_cap = { 4, 4 } };
+	struct ibv_qp_init_attr_ex qp = { .cap = { 4, 4, 1, 1, 0 },
+					  .qp_type = IBV_QPT_RC,
+					  .comp_mask = IBV_QP_INIT_ATTR_PD };
+	struct ibv_qp_open_attr open = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						      IBV_QP_OPEN_ATTR_TYPE,
+					 .qp_type = IBV_QPT_XRC_RECV };
+	struct ibv_parent_domain_init_attr parent = { 0 };
+	struct ibv_cq_init_attr_ex cq = { .cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD };
+	struct ibv_qp *receiver;
+	struct world a, b;
+
+	world_make(t, &a);
+	world_make(t, &b);
+	tags.pd = a.pd;
+	tags.cq = b.cq;
+	CT_NULL(ibv_create_srq_ex(a.ctx, &tags), EINVAL);
+	tags.pd = b.pd;
+	tags.cq = a.cq;
+	CT_NULL(ibv_create_srq_ex(a.ctx, &tags), EINVAL);
+	qp.pd = b.pd;
+	qp.send_cq = qp.recv_cq = b.cq;
+	CT_NULL(verbs_get_ctx(a.ctx)->create_qp_ex(a.ctx, &qp), EINVAL);
+	qp.pd = a.pd;
+	CT_NULL(verbs_get_ctx(a.ctx)->create_qp_ex(a.ctx, &qp), EINVAL);
+	parent.pd = b.pd;
+	cq.parent_domain = ibv_alloc_parent_domain(b.ctx, &parent);
+	CT_TRUE(cq.parent_domain != NULL);
+	CT_NULL(ibv_create_cq_ex(a.ctx, &cq), EINVAL);
+	CT_EQ(ibv_dealloc_pd(cq.parent_domain), 0);
+	cq = (struct ibv_cq_init_attr_ex){ .cqe = 4, .channel = b.channel };
+	CT_NULL(ibv_create_cq_ex(a.ctx, &cq), EINVAL);
+	qp = (struct ibv_qp_init_attr_ex){ .qp_type = IBV_QPT_XRC_RECV,
+					   .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					   .xrcd = b.xrcd };
+	CT_NULL(ibv_create_qp_ex(a.ctx, &qp), EINVAL);
+	receiver = ibv_create_qp_ex(b.ctx, &qp);
+	CT_TRUE(receiver != NULL);
+	open.qp_num = receiver->qp_num;
+	open.xrcd = b.xrcd;
+	CT_NULL(ibv_open_qp(a.ctx, &open), EINVAL);
+	open.xrcd = a.xrcd; /* a domain that the QP is not in */
+	CT_NULL(ibv_open_qp(a.ctx, &open), EINVAL);
+	CT_EQ(ibv_destroy_qp(receiver), 0);
+	world_end(&a);
+	world_end(&b);
+}
+
+static struct ibv_wq *make_wq(struct ibv_context *ctx, struct ibv_pd *pd, struct ibv_cq *cq)
+{
+	struct ibv_wq_init_attr init = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = pd, .cq = cq
+	};
+
+	return ibv_create_wq(ctx, &init);
+}
+
+static void work_queues_of_two_contexts(struct ct *t)
+{
+	static uint8_t key[40];
+	struct ibv_rwq_ind_table_init_attr attr = { 0 };
+	struct ibv_qp_init_attr_ex qp = {
+		.qp_type = IBV_QPT_RAW_PACKET,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
+			     IBV_QP_INIT_ATTR_RX_HASH,
+		.rx_hash_conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(key), key, 0 },
+	};
+	struct ibv_rwq_ind_table *table;
+	struct ibv_wq *wq;
+	struct world a, b;
+
+	world_make(t, &a);
+	world_make(t, &b);
+	CT_NULL(make_wq(a.ctx, a.pd, b.cq), EINVAL);
+	CT_NULL(make_wq(a.ctx, b.pd, a.cq), EINVAL);
+	wq = make_wq(b.ctx, b.pd, b.cq);
+	CT_TRUE(wq != NULL);
+	attr.ind_tbl = &wq;
+	CT_NULL(ibv_create_rwq_ind_table(a.ctx, &attr), EINVAL);
+	table = ibv_create_rwq_ind_table(b.ctx, &attr);
+	CT_TRUE(table != NULL);
+	qp.pd = a.pd;
+	qp.rwq_ind_tbl = table;
+	CT_NULL(ibv_create_qp_ex(a.ctx, &qp), EINVAL);
+	CT_NULL(ibv_create_qp_ex(b.ctx, &qp), EINVAL);
+	CT_EQ(ibv_destroy_rwq_ind_table(table), 0);
+	CT_EQ(ibv_destroy_wq(wq), 0);
+	world_end(&a);
+	world_end(&b);
+}
+
+/* Keys and windows are found by number, whatever device they are of: the PD tells. */
+static void work_requests_with_objects_of_another_context(struct ct *t)
+{
+	struct ct_link l;
+	struct world w;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	world_make(t, &w);
+	ct_link_open(t, &l, NULL);
+	sge = (struct ibv_sge){ (uintptr_t)buffer, 8, w.mr->lkey };
+	wr = ct_wr(&l, IBV_WR_SEND, 1, &sge, 1);
+	if (t->type == IBV_QPT_UD) {
+		struct ibv_send_wr *bad;
+
+		wr.wr.ud.ah = w.ah;
+		sge = ct_sge(t->near, 0, 8);
+		CT_ERROR(ibv_post_send(ct_object(t->near, l.a.handle), &wr, &bad), EINVAL);
+		CT_TRUE(bad == &wr);
+	} else {
+		ct_post(&l.a, &wr);
+		ct_sent(&l, 1, IBV_WC_LOC_PROT_ERR);
+	}
+	world_end(&w);
 }
 
 /* Above 24 bits there are none, whatever the lower ones name. */
@@ -419,6 +546,11 @@ const struct ct_case ct_handle_cases[] = {
 	{ "what is destroyed cannot be destroyed again", destroyed_twice, CT_SOLO },
 	{ "what could not be destroyed stays usable", a_busy_one_stays, CT_SOLO },
 	{ "objects of two contexts do not mix", objects_of_two_contexts, CT_SOLO },
+	{ "objects of two contexts do not mix in extended calls", extended_objects_of_two_contexts,
+	  CT_SOLO },
+	{ "work queues and tables of two contexts do not mix", work_queues_of_two_contexts, CT_SOLO },
+	{ "work requests take no object of another context",
+	  work_requests_with_objects_of_another_context, CT_RC | CT_UC | CT_UD },
 	{ "a QP number has 24 bits", numbers_beyond_24_bits, CT_SOLO },
 	{ "a QP type counts with all its bits", types_beyond_a_byte, CT_SOLO },
 	{ 0 },

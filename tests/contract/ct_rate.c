@@ -113,6 +113,99 @@ static void rate_arguments(struct ct *t)
 	CT_ERROR(ibv_modify_qp_rate_limit(qp_of(&l), &attr), EINVAL);
 }
 
+static uint32_t limit_of(const struct ct_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CT_EQ(ct_query_qp(qp, &attr, &init), 0);
+	return attr.rate_limit;
+}
+
+static void rate_reads_back(struct ct *t)
+{
+	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 123456 };
+	struct ibv_qp_attr attr = { .rate_limit = 77000 };
+	struct ibv_device_attr_ex dev;
+	struct ct_link l, idle;
+
+	CT_EQ(ibv_query_device_ex(ct_context(t->near), NULL, &dev), 0);
+	ct_link_open(t, &l, NULL);
+	ct_link_create(t, &idle, NULL);
+	CT_EQ(limit_of(&l.a), 0);
+	CT_EQ(ibv_modify_qp_rate_limit(qp_of(&l), &limit), 0);
+	CT_EQ(limit_of(&l.a), 123456);
+	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_RATE_LIMIT), 0);
+	CT_EQ(limit_of(&l.a), 77000);
+	attr.rate_limit = dev.packet_pacing_caps.qp_rate_limit_max + 1;
+	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_RATE_LIMIT), EINVAL);
+	CT_EQ(limit_of(&l.a), 77000);
+	attr.rate_limit = 0;
+	CT_EQ(ct_modify_qp(&idle.a, &attr, IBV_QP_RATE_LIMIT), EINVAL); /* in RESET */
+	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_RATE_LIMIT), 0);
+	CT_EQ(limit_of(&l.a), 0);
+	ct_usable(&l);
+	CT_EQ(ibv_modify_qp_rate_limit(qp_of(&l), &limit), 0);
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+	CT_EQ(limit_of(&l.a), 0);
+}
+
+/* The codes of static rates are those of enum ibv_rate; 0 is the port's. */
+static void static_rates_are_checked(struct ct *t)
+{
+	enum { AFTER_ALL = IBV_RATE_1200_GBPS + 1, BEFORE_ALL = 1 };
+	struct ct_link l;
+	struct ct_opts o = ct_defaults(t);
+	struct ibv_ah_attr ah;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	int mask, handle;
+
+	ct_address(t->near, t->far, &ah);
+	ah.static_rate = BEFORE_ALL;
+	CT_EQ(ct_create_ah(t->near, t->near->pd, &ah), -EINVAL);
+	ah.static_rate = AFTER_ALL;
+	CT_EQ(ct_create_ah(t->near, t->near->pd, &ah), -EINVAL);
+	ah.static_rate = IBV_RATE_10_GBPS;
+	handle = ct_create_ah(t->near, t->near->pd, &ah);
+	CT_TRUE(handle > 0);
+	CT_EQ(ct_destroy(t->near, handle), 0);
+	ct_link_create(t, &l, &o);
+	ct_init(&l.a);
+	mask = ct_attr_rtr(&l.a, &l.b, &o, &attr);
+	attr.ah_attr.static_rate = AFTER_ALL;
+	CT_EQ(ct_modify_qp(&l.a, &attr, mask), EINVAL);
+	attr.ah_attr.static_rate = IBV_RATE_25_GBPS;
+	CT_EQ(ct_modify_qp(&l.a, &attr, mask), 0);
+	CT_EQ(ct_query_qp(&l.a, &attr, &init), 0);
+	CT_EQ(attr.ah_attr.static_rate, IBV_RATE_25_GBPS);
+	CT_EQ(attr.rate_limit, 0);
+}
+
+/* What a path holds is no more than its static rate says. */
+static void static_rate_is_kept(struct ct *t)
+{
+	enum { LENGTH = 2 << 20, COUNT = 8, AHEAD_US = 300 };
+	const double least_s = COUNT * (double)LENGTH * 8 / 2.5e9 - AHEAD_US * 1e-6;
+	struct ct_opts o = ct_defaults(t);
+	struct ibv_qp_attr attr;
+	struct ct_link l;
+	int mask;
+
+	if (!ct_by_packets())
+		ct_skip("packets have a rate, copies within a host have not");
+	ct_link_create(t, &l, &o);
+	ct_init(&l.a);
+	ct_init(&l.b);
+	mask = ct_attr_rtr(&l.a, &l.b, &o, &attr);
+	attr.ah_attr.static_rate = IBV_RATE_2_5_GBPS;
+	CT_EQ(ct_modify_qp(&l.a, &attr, mask), 0);
+	ct_rtr(&l.b, &l.a, &o);
+	ct_rts(&l.a, &o);
+	ct_rts(&l.b, &o);
+	CT_TRUE(write_s(&l, COUNT, LENGTH) > least_s);
+}
+
 static void counters(struct ct *t)
 {
 	struct ibv_counters_init_attr init = { .comp_mask = 1 };
@@ -144,6 +237,9 @@ static void counters(struct ct *t)
 const struct ct_case ct_rate_cases[] = {
 	{ "a counters object has the places that were attached", counters, CT_SOLO },
 	{ "modify_qp_rate_limit checks its arguments", rate_arguments, CT_RC | CT_UC | CT_UD },
+	{ "the rate limit of a QP reads back", rate_reads_back, CT_RC | CT_UC | CT_UD },
+	{ "static rates are those of enum ibv_rate", static_rates_are_checked, CT_RC | CT_UC | CT_IB },
+	{ "a QP keeps to the static rate of its path", static_rate_is_kept, CT_RC | CT_UC },
 	{ "a QP keeps to its rate, and is free again without one", rate_is_kept, CT_RC | CT_UC },
 	{ "the rate of a QP is that of no other", rate_is_of_one_qp, CT_RC },
 	{ "datagrams keep to the rate of their QP", rate_of_datagrams, CT_UD | CT_IB },

@@ -51,6 +51,56 @@ static void a_work_request_fails_with_the_status_asked_for(void **state)
 	assert_child_passes(third_write_fails, NULL);
 }
 
+struct wanted {
+	const char *name;
+	enum ibv_wc_status status;
+	enum ibv_qp_type type;
+};
+
+/* Before it all is well, behind it all is flushed; the peer notices nothing. */
+static int fails_with(const void *arg)
+{
+	const struct wanted *wanted = arg;
+	const bool whole = wanted->type == IBV_QPT_RC;
+	char rule[128];
+
+	snprintf(rule, sizeof(rule), "fail wr nth=2 status=%s", wanted->name);
+	starts(rule, wanted->type);
+	child_check(duet_recv(duet, 0) == 0);
+	child_check(duet_post_list(duet, IBV_WR_SEND, 0, 2) == 0);
+	sent(0, SUCCESS);
+	child_check(duet_expect(duet->send_cq, 1, wanted->status));
+	sent(2, WR_FLUSH_ERR);
+	child_check(duet_state(duet->a) == (whole ? IBV_QPS_ERR : IBV_QPS_SQE));
+	got(0, SUCCESS);
+	child_check(duet_state(duet->b) == IBV_QPS_RTS);
+	return 0;
+}
+
+#define STATUS(name) { #name, IBV_WC_##name, IBV_QPT_RC }
+
+static void every_status_can_be_had_and_stops_the_queue(void **state)
+{
+	static const struct wanted all[] = {
+		STATUS(LOC_LEN_ERR), STATUS(LOC_QP_OP_ERR), STATUS(LOC_EEC_OP_ERR),
+		STATUS(LOC_PROT_ERR), STATUS(WR_FLUSH_ERR), STATUS(MW_BIND_ERR),
+		STATUS(BAD_RESP_ERR), STATUS(LOC_ACCESS_ERR), STATUS(REM_INV_REQ_ERR),
+		STATUS(REM_ACCESS_ERR), STATUS(REM_OP_ERR), STATUS(RETRY_EXC_ERR),
+		STATUS(RNR_RETRY_EXC_ERR), STATUS(LOC_RDD_VIOL_ERR), STATUS(REM_INV_RD_REQ_ERR),
+		STATUS(REM_ABORT_ERR), STATUS(INV_EECN_ERR), STATUS(INV_EEC_STATE_ERR),
+		STATUS(FATAL_ERR), STATUS(RESP_TIMEOUT_ERR), STATUS(GENERAL_ERR), STATUS(TM_ERR),
+		STATUS(TM_RNDV_INCOMPLETE),
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		struct wanted unreliable = all[i];
+
+		assert_child_passes(fails_with, &all[i]);
+		unreliable.type = i % 2 ? IBV_QPT_UC : IBV_QPT_UD;
+		assert_child_passes(fails_with, &unreliable);
+	}
+}
+
 /* A list goes through one system call otherwise. */
 static int one_of_a_list_fails(const void *arg)
 {
@@ -523,6 +573,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_work_request_fails_with_the_status_asked_for),
+		cmocka_unit_test(every_status_can_be_had_and_stops_the_queue),
 		cmocka_unit_test(rules_see_each_work_request_of_a_list),
 		cmocka_unit_test(on_uc_and_ud_only_the_send_queue_fails),
 		cmocka_unit_test(a_fault_says_that_it_is_one),

@@ -416,6 +416,35 @@ static void xrc_send(struct rdma_cm_id *id, uint32_t srq)
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);
 }
 
+/* What the identifier's QP is going to be made of has the identifier's context. */
+static void objects_of_another_context_are_refused(void **state)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_qp_init_attr qp = qp_attr();
+	struct ibv_context *context;
+	struct rdma_cm_id *id;
+	struct ibv_pd *pd;
+
+	assert_int_equal(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&addr, 5000), 0);
+	context = ibv_open_device(id->verbs->device);
+	pd = ibv_alloc_pd(context);
+	assert_non_null(pd);
+	errno = 0;
+	assert_int_equal(rdma_create_srq(id, pd, &srq), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_null(id->srq);
+	errno = 0;
+	assert_int_equal(rdma_create_qp(id, pd, &qp), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_create_srq(id, NULL, &srq), 0);
+	rdma_destroy_srq(id);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(context), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void identifiers_of_xrc_connect(void **state)
 {
 	struct rdma_event_channel *client_channel = rdma_create_event_channel(),
@@ -476,6 +505,7 @@ int main(void)
 		cmocka_unit_test(a_datagram_service_is_found),
 		cmocka_unit_test(a_datagram_service_is_not_there),
 		cmocka_unit_test(a_queue_of_ones_own),
+		cmocka_unit_test(objects_of_another_context_are_refused),
 		cmocka_unit_test(identifiers_of_xrc_connect),
 	};
 

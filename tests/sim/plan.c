@@ -176,7 +176,10 @@ static void plan_connection(struct world *world, struct rng *rng, struct recvq *
 		struct host *host = &world->hosts[rng_below(rng, world->host_count)];
 
 		ends[i] = end_new(world, host, type);
-		if (type == IBV_QPT_RC && shared[host->index] && rng_below(rng, 2))
+		if (!shared[host->index])
+			continue;
+		/* UC has no draw of its own: it would change what all seeds mean. */
+		if (type == IBV_QPT_RC ? rng_below(rng, 2) : ends[i]->index % 2)
 			ends[i]->recvq = shared[host->index];
 	}
 	end_pair(ends[0], ends[1], rng);

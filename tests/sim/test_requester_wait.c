@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How the requester waits, goes back and gives up. */
+#include "nic/migrate.h"
+#include "nic/rate.h"
 #include "rig_case.h"
 #include "path/fault/rule.h"
 
@@ -367,6 +369,28 @@ static void a_new_rate_owes_nothing_of_the_old(void **state)
 	rig_take_op(&rig, VB_OP_WRITE_LAST);
 }
 
+static uint32_t rate_with(uint32_t limit_kbps, uint32_t static_kbps)
+{
+	struct vb_av av = vb_qp_av(rig.qp);
+
+	av.rate_kbps = static_kbps;
+	vb_qp_set_av(rig.qp, &av);
+	vb_qp_limit_rate(rig.qp, limit_kbps, 0);
+	return atomic_load(&rig.qp->rate_kbps);
+}
+
+static void a_qp_keeps_to_the_slower_one_of_its_limit_and_its_path(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(rate_with(0, 0), 0);
+	assert_int_equal(rate_with(1000, 0), 1000);
+	assert_int_equal(rate_with(0, 2500000), 2500000);
+	assert_int_equal(rate_with(1000, 2500000), 1000);
+	assert_int_equal(rate_with(5000000, 2500000), 2500000);
+	assert_int_equal(rate_with(0, 0), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -389,6 +413,7 @@ int main(void)
 		TEST_RC(a_pause_of_the_rate_is_no_silence),
 		TEST_RC(a_rate_does_not_use_up_the_patience),
 		TEST_RC(a_new_rate_owes_nothing_of_the_old),
+		TEST_RC(a_qp_keeps_to_the_slower_one_of_its_limit_and_its_path),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

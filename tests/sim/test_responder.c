@@ -382,6 +382,46 @@ static void a_failing_qp_gives_its_shared_receive_back(void **state)
 	}
 }
 
+static void damage(uint32_t index)
+{
+	atomic_store(&vb_rq_cell(&rig.srq->rq, index)->word,
+		     vb_cell_word(index + 77, 0, 0, VB_CELL_POSTED));
+}
+
+static bool srq_event(void)
+{
+	struct ibv_async_event event;
+
+	if (vb_async_take(rig.srq->ibv.context, &event))
+		return false;
+	assert_int_equal(event.event_type, IBV_EVENT_SRQ_ERR);
+	assert_ptr_equal(event.element.srq, &rig.srq->ibv);
+	rig.srq->ibv.events_completed++;
+	return true;
+}
+
+/* By a process that has the segment. The owner hears of it once, and goes on. */
+static void a_damaged_receive_of_an_srq_is_an_event(void **state)
+{
+	(void)state;
+	rig.with_srq = true;
+	rig_open(&rig);
+	for (unsigned i = 0; i < 4; i++)
+		rig_post_recv(&rig, 64);
+	vb_srq_collect_damage(rig.srq);
+	assert_false(srq_event());
+	damage(0);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_SUCCESS);
+	vb_srq_collect_damage(rig.srq);
+	assert_true(srq_event());
+	damage(2);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 1, 8);
+	assert_int_equal(rig_poll(&rig).status, IBV_WC_SUCCESS);
+	vb_srq_collect_damage(rig.srq);
+	assert_false(srq_event());
+}
+
 static void give_send(uint32_t psn)
 {
 	struct vb_packet packet = rig_request(VB_OP_SEND_ONLY, psn, 8);
@@ -478,6 +518,7 @@ int main(void)
 		TEST_RC(credits_tell_the_receives_that_are_left),
 		TEST_RC(credits_are_rounded_down),
 		TEST_RC(a_shared_queue_gives_no_credits),
+		TEST_RC(a_damaged_receive_of_an_srq_is_an_event),
 		TEST_RC(cnps_are_rate_limited),
 		TEST_RC(a_received_packet_that_is_not_marked_draws_no_cnp),
 		TEST_RC(an_ack_is_not_held_for_ever),

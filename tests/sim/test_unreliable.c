@@ -105,6 +105,42 @@ static void uc_drops_a_message_with_a_gap_and_reuses_the_receive(void **state)
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
 }
 
+static unsigned posted_in_srq(void)
+{
+	unsigned posted = 0;
+
+	vb_rq_collect_all_returned(rig.roce.nic);
+	vb_rq_for_open(twin, &rig.srq->rq)
+	{
+		uint64_t word = atomic_load(&vb_rq_cell(&rig.srq->rq, twin->index)->word);
+
+		posted += vb_cell_state(word) == VB_CELL_POSTED;
+	}
+	return posted;
+}
+
+/* Other QPs have a use for it; this one may never hear of its peer again. */
+static void uc_gives_the_receive_of_a_broken_message_back_to_the_srq(void **state)
+{
+	(void)state;
+	rig_defaults(&rig, IBV_QPT_UC);
+	rig.with_srq = true;
+	rig_open(&rig);
+	rig_post_recv(&rig, 4096);
+	give(VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU);
+	assert_int_equal(posted_in_srq(), 0);
+	give(VB_OP_SEND_LAST, RIG_RQ_PSN + 2, 8); /* the Middle is lost */
+	rig_poll_none(&rig);
+	assert_int_equal(posted_in_srq(), 1);
+	give(VB_OP_SEND_FIRST, RIG_RQ_PSN + 3, RIG_MTU);
+	give(VB_OP_SEND_LAST, RIG_RQ_PSN + 4, 8);
+	received(RIG_MTU + 8);
+	rig_post_recv(&rig, 16);
+	give(VB_OP_SEND_ONLY, RIG_RQ_PSN + 5, 17); /* too long */
+	rig_poll_none(&rig);
+	assert_int_equal(posted_in_srq(), 1);
+}
+
 static void uc_takes_nothing_twice(void **state)
 {
 	(void)state;
@@ -256,6 +292,49 @@ static struct vb_packet sent_with(uint32_t qkey)
 	return rig_take_op(&rig, UD | VB_OP_SEND_ONLY);
 }
 
+/* One datagram to the handle; waits as long as it is told to. */
+static void send_to(struct vb_ah *ah, uint32_t length)
+{
+	struct ibv_sge sge = { (uintptr_t)rig.region, length, rig.mr->ibv.lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_SEND,
+					.send_flags = IBV_SEND_SIGNALED };
+	struct vb_notice notice = { 0 };
+	uint64_t wait_ns;
+
+	wr.wr.ud.ah = &ah->ibv;
+	wr.wr.ud.remote_qpn = 0x777;
+	assert_int_equal(vb_ops_post_send(&rig.qp->ibv, &wr, &bad), 0);
+	while ((wait_ns = vb_roce_datagram(&rig.roce, rig.qp, NULL, &notice)))
+		rig.roce.now_ns = wait_ns;
+	rig_turn(&rig);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	rig_take_op(&rig, UD | VB_OP_SEND_ONLY);
+}
+
+/* The rate belongs to the address: what goes elsewhere in between does not undo it. */
+static void ud_keeps_to_the_static_rate_of_an_address(void **state)
+{
+	enum { COUNT = 300, LENGTH = 1000, KBPS = 250000, AHEAD_BYTES = 33 << 10 };
+	const uint64_t all_ns = (uint64_t)COUNT * LENGTH * 8000000 / KBPS;
+	const uint64_t ahead_ns = (uint64_t)AHEAD_BYTES * 8000000 / KBPS, start_ns = rig.roce.now_ns;
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
+	struct vb_ah *slow, *other;
+
+	(void)state;
+	assert_int_equal(vb_ah_create(rig.pd, &attr, &slow), 0);
+	assert_int_equal(vb_ah_create(rig.pd, &attr, &other), 0);
+	slow->av.rate_kbps = KBPS;
+	for (unsigned i = 0; i < COUNT; i++) {
+		send_to(slow, LENGTH);
+		send_to(other, LENGTH);
+	}
+	assert_in_range(rig.roce.now_ns - start_ns, all_ns - ahead_ns, 2 * all_ns);
+	vb_ah_destroy(slow);
+	vb_ah_destroy(other);
+}
+
 static void ud_sends_to_whom_the_request_says(void **state)
 {
 	struct vb_packet packet = sent_with(0x99);
@@ -284,6 +363,8 @@ int main(void)
 		TEST_UC(uc_receives_and_does_not_answer),
 		TEST_UC(uc_begins_with_any_psn),
 		TEST_UC(uc_drops_a_message_with_a_gap_and_reuses_the_receive),
+		cmocka_unit_test_teardown(
+			uc_gives_the_receive_of_a_broken_message_back_to_the_srq, rig_teardown),
 		TEST_UC(uc_takes_nothing_twice),
 		TEST_UC(uc_without_a_receive_drops_the_whole_message),
 		TEST_UC(uc_write_with_a_bad_key_is_dropped),
@@ -292,6 +373,7 @@ int main(void)
 		TEST_UD(ud_puts_a_header_in_front),
 		TEST_UD(ud_checks_the_qkey),
 		TEST_UD(ud_drops_what_does_not_fit),
+		TEST_UD(ud_keeps_to_the_static_rate_of_an_address),
 		TEST_UD(ud_sends_to_whom_the_request_says),
 		TEST_UD(a_qkey_with_the_top_bit_stands_for_the_qps_own),
 	};

@@ -85,10 +85,16 @@ static const char *const statuses[] = {
 	[IBV_WC_REM_OP_ERR] = "rem_op_err",
 	[IBV_WC_RETRY_EXC_ERR] = "retry_exc_err",
 	[IBV_WC_RNR_RETRY_EXC_ERR] = "rnr_retry_exc_err",
+	[IBV_WC_LOC_RDD_VIOL_ERR] = "loc_rdd_viol_err",
+	[IBV_WC_REM_INV_RD_REQ_ERR] = "rem_inv_rd_req_err",
 	[IBV_WC_REM_ABORT_ERR] = "rem_abort_err",
+	[IBV_WC_INV_EECN_ERR] = "inv_eecn_err",
+	[IBV_WC_INV_EEC_STATE_ERR] = "inv_eec_state_err",
 	[IBV_WC_FATAL_ERR] = "fatal_err",
 	[IBV_WC_RESP_TIMEOUT_ERR] = "resp_timeout_err",
 	[IBV_WC_GENERAL_ERR] = "general_err",
+	[IBV_WC_TM_ERR] = "tm_err",
+	[IBV_WC_TM_RNDV_INCOMPLETE] = "tm_rndv_incomplete",
 };
 
 static uint64_t bits_of(const struct name *names, size_t count, const char *name)

@@ -130,16 +130,38 @@ static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_ent
 	}
 	if (!gid_means(&dgid, &av.sgid) || !gid_means(&av.dgid, &sgid))
 		return VB_PEER_OTHER_GID;
-	step->report.have = entry->path_mtu;
-	step->report.want = qp->attr.path_mtu;
-	if (entry->path_mtu != qp->attr.path_mtu)
-		return VB_PEER_OTHER_MTU;
 	step->report.have = entry->rq_psn;
 	step->report.want = qp->attr.sq_psn;
 	/* UC takes the PSN of the first packet that comes (IBA 9.8.2.2). */
 	if (vb_qp_reliable(qp) && entry->rq_psn != qp->attr.sq_psn)
 		return VB_PEER_OTHER_PSN;
 	return VB_OK;
+}
+
+/*
+ * No end knows the other's path MTU. A responder takes packets that are not the last of their message
+ * only if they have its own MTU (IBA 9.7.4.1.6); so what passes is one packet to both.
+ */
+static uint32_t message_max(const struct vb_qp *qp, const struct vb_qp_entry *entry)
+{
+	uint8_t here = (uint8_t)qp->attr.path_mtu, there = VB_READ_ONCE(entry->path_mtu);
+
+	return here == there ? UINT32_MAX : 128u << (here < there ? here : there);
+}
+
+void vb_step_report_mtu(struct vb_step_context *step)
+{
+	step->report.have = 128u << (VB_READ_ONCE(step->qp->remote.entry->path_mtu) & 7);
+	step->report.want = 128u << step->qp->attr.path_mtu;
+	step->report.length = step->wqe->length;
+}
+
+static enum vb_reason mtu_differs(struct vb_step_context *step)
+{
+	if (step->wqe->opcode == IBV_WR_RDMA_READ) /* its answer shows it */
+		return VB_OK;
+	vb_step_report_mtu(step);
+	return VB_MTU_DIFFERS;
 }
 
 /* Claims the connection: a second sender would be out of sequence. */
@@ -224,6 +246,7 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 		reason = VB_PEER_NO_QP;
 	if (reason)
 		return reason;
+	remote->message_max = message_max(step->qp, entry);
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
 	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
 	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
@@ -280,6 +303,8 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 								   memory_order_acquire) != remote->gate,
 			     0))
 		reason = bind_slowly(step);
+	if (__builtin_expect(!reason && step->wqe->length > remote->message_max, 0))
+		reason = mtu_differs(step);
 	return reason ? reason : receives(step);
 }
 

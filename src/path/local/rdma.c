@@ -140,7 +140,9 @@ static void collect(struct vb_step_context *step, struct batch *batch)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	uint8_t opcode = step->wqe->opcode;
-	unsigned most = vb_fault_any() ? 1 : BATCH_MAX; /* rules look at each */
+	/* Rules look at each, and so do path MTUs that differ. */
+	unsigned most = vb_fault_any() || step->qp->remote.message_max != UINT32_MAX ? 1 :
+										       BATCH_MAX;
 
 	while (batch->count < most && sq->next + batch->count != step->run->end &&
 	       batch->local.bytes < VB_PIECE &&
@@ -262,6 +264,10 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 	collect(step, &batch);
 	if (!batch.count)
 		return refuse(step, batch.stop);
+	if (batch.direction == VB_FROM_TARGET && step->wqe->length > step->qp->remote.message_max) {
+		vb_step_report_mtu(step);
+		return vb_step_complete(step, VB_MTU_OF_READ);
+	}
 	if (batch.local.bytes)
 		copied = vb_step_copy(step, batch.direction, &batch.local, &batch.remote);
 	if (copied == -ECANCELED)

@@ -50,6 +50,8 @@ enum vb_step vb_step_ended(struct vb_step_context *step);
 void vb_step_leave(struct vb_step_context *step);
 /* Looks at the connected peer; VB_OK: inside a hazard, gate open, receive queue resolved. */
 enum vb_reason vb_step_bind(struct vb_step_context *step);
+/* The numbers of a message that is too long for path MTUs that differ. */
+void vb_step_report_mtu(struct vb_step_context *step);
 /* The same for one target of a datagram. */
 enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn);
 

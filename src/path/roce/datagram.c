@@ -103,7 +103,9 @@ static uint64_t pace(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 	struct vb_wired *wired = atomic_load(&qp->wired);
 	uint64_t wait_ns = way->peer && way->peer->stranger ? 0 : vb_pace_wait_ns(roce, way);
 
-	return wait_ns || !wired ? wait_ns : vb_requester_pace_datagram(wired, wqe->length);
+	return wait_ns || !wired ?
+		       wait_ns :
+		       vb_requester_pace_datagram(wired, &wqe->ah->av, wqe->length);
 }
 
 uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rate that the application gave a QP (ibv_modify_qp_rate_limit). Each packet costs the time
- * that it takes at that rate; what was sent may be ahead of the clock by one burst. READs and
- * ATOMICs are not held up: it is the other side that sends their data.
+ * The rate of a QP, or of an address handle (nic/rate.h). Each packet costs the time that it takes
+ * at that rate; what was sent may be ahead of the clock by one burst. READs and ATOMICs are not held
+ * up: it is the other side that sends their data.
  */
+#include "nic/rate.h"
 #include "path/roce/requester.h"
 
 enum {
 	HEADERS_SIZE = 20 + 8 + 12 + 4, /* IPv4, UDP, BTH, ICRC */
 	DETH_SIZE = 8,
 	BURST_DEFAULT_BYTES = 32 << 10,
+	BURST_DEFAULT_NS = 200000, /* or as long as a timer may be late, if that is more */
 };
 
 static uint64_t time_ns(uint64_t bytes, uint32_t rate_kbps)
@@ -30,7 +32,9 @@ static uint64_t burst_ns_of(const struct vb_wired *wired, uint32_t rate_kbps)
 {
 	uint32_t burst = atomic_load(&wired->qp->rate_burst_bytes);
 
-	return time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, rate_kbps);
+	uint64_t burst_ns = time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, rate_kbps);
+
+	return burst || burst_ns > BURST_DEFAULT_NS ? burst_ns : BURST_DEFAULT_NS;
 }
 
 /* Pays for a packet and returns 0, or when to come again. */
@@ -39,11 +43,12 @@ static uint64_t pay(struct vb_wired *wired, uint32_t size, uint32_t rate_kbps)
 	struct vb_requester *req = &wired->req;
 	uint64_t now_ns = wired->roce->now_ns;
 	uint64_t burst_ns = burst_ns_of(wired, rate_kbps);
+	uint32_t own_kbps = atomic_load_explicit(&wired->qp->rate_kbps, memory_order_relaxed);
 
-	/* At another rate it would have been another time. */
-	if (req->paid_ns < now_ns || req->paid_kbps != rate_kbps)
+	/* At another rate of the QP it would have been another time. */
+	if (req->paid_ns < now_ns || req->paid_kbps != own_kbps)
 		req->paid_ns = now_ns;
-	req->paid_kbps = rate_kbps;
+	req->paid_kbps = own_kbps;
 	/* Not a timer for each packet: on with half a burst. */
 	if (req->paid_ns > now_ns + burst_ns)
 		return req->paid_ns - burst_ns / 2;
@@ -70,9 +75,9 @@ bool vb_requester_pace_holds(const struct vb_wired *wired)
 	       wired->req.paid_ns > wired->roce->now_ns + burst_ns_of(wired, rate_kbps);
 }
 
-uint64_t vb_requester_pace_datagram(struct vb_wired *wired, uint32_t length)
+uint64_t vb_requester_pace_datagram(struct vb_wired *wired, const struct vb_av *av, uint32_t length)
 {
-	uint32_t rate_kbps = atomic_load(&wired->qp->rate_kbps);
+	uint32_t rate_kbps = vb_rate_slower(atomic_load(&wired->qp->rate_kbps), av->rate_kbps);
 
 	return rate_kbps ? pay(wired, HEADERS_SIZE + DETH_SIZE + length, rate_kbps) : 0;
 }

@@ -328,7 +328,7 @@ void vb_pace_pay(struct vb_roce *roce, const struct vb_way *way, uint32_t payloa
 
 /* requester.c and its parts, see requester.h */
 /* UD: 0, or when the QP's rate lets a datagram go. */
-uint64_t vb_requester_pace_datagram(struct vb_wired *wired, uint32_t length);
+uint64_t vb_requester_pace_datagram(struct vb_wired *wired, const struct vb_av *av, uint32_t length);
 /* Sends until a window, a budget or the queue ends; true: the budget did. */
 bool vb_requester_run(struct vb_wired *wired);
 /* Would it find something to send, or to flush? */

@@ -15,15 +15,19 @@ enum {
 
 /* --- UC --- */
 
+/*
+ * A receive of the QP's own that a broken message had begun to fill is used for the next one. One of
+ * an SRQ goes back there: the next message may never come.
+ */
 static void abandon(struct vb_wired *wired, enum vb_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
 	atomic_fetch_add(&wired->qp->lent->dropped, 1);
 	wired->resp.family = VB_FAMILY_UNKNOWN;
 	wired->resp.skipping = true;
+	vb_place_give_back(wired);
 }
 
-/* The receive that a broken message had begun to fill is used for the next one. */
 static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);

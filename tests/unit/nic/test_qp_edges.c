@@ -45,6 +45,7 @@ enum {
 	DEST_RD = IBV_QP_MAX_DEST_RD_ATOMIC,
 	MIG = IBV_QP_PATH_MIG_STATE,
 	DEST_QPN = IBV_QP_DEST_QPN,
+	RATE = IBV_QP_RATE_LIMIT,
 };
 
 static const struct row {
@@ -64,13 +65,13 @@ static const struct row {
 	{ UD, INIT, RTR, 0, PKEY | QKEY },
 
 	{ RC, RTR, RTS, TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD,
-	  CUR | ALT | ACCESS | RNR_TIMER | MIG },
-	{ UC, RTR, RTS, SQ_PSN, CUR | ALT | ACCESS | MIG },
-	{ UD, RTR, RTS, SQ_PSN, CUR | QKEY },
+	  CUR | ALT | ACCESS | RNR_TIMER | MIG | RATE },
+	{ UC, RTR, RTS, SQ_PSN, CUR | ALT | ACCESS | MIG | RATE },
+	{ UD, RTR, RTS, SQ_PSN, CUR | QKEY | RATE },
 
-	{ RC, RTS, RTS, 0, CUR | ALT | ACCESS | RNR_TIMER | MIG },
-	{ UC, RTS, RTS, 0, CUR | ALT | ACCESS | MIG },
-	{ UD, RTS, RTS, 0, CUR | QKEY },
+	{ RC, RTS, RTS, 0, CUR | ALT | ACCESS | RNR_TIMER | MIG | RATE },
+	{ UC, RTS, RTS, 0, CUR | ALT | ACCESS | MIG | RATE },
+	{ UD, RTS, RTS, 0, CUR | QKEY | RATE },
 
 	{ RC, RTS, SQD, 0, NOTIFY },
 	{ UC, RTS, SQD, 0, NOTIFY },
@@ -102,8 +103,9 @@ static const struct row {
 	{ XS, RESET, INIT, PKEY | PORT | ACCESS, 0 },
 	{ XS, INIT, INIT, 0, PKEY | PORT | ACCESS },
 	{ XS, INIT, RTR, AV | MTU | DEST_QPN | RQ_PSN, ALT | ACCESS | PKEY },
-	{ XS, RTR, RTS, TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD, CUR | ALT | ACCESS | MIG },
-	{ XS, RTS, RTS, 0, CUR | ALT | ACCESS | MIG },
+	{ XS, RTR, RTS, TIMEOUT | RETRY | RNR_RETRY | SQ_PSN | RD,
+	  CUR | ALT | ACCESS | MIG | RATE },
+	{ XS, RTS, RTS, 0, CUR | ALT | ACCESS | MIG | RATE },
 	{ XS, RTS, SQD, 0, NOTIFY },
 	{ XS, SQD, RTS, 0, CUR | ALT | ACCESS | MIG },
 	{ XS, SQD, SQD, 0,

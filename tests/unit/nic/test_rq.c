@@ -237,6 +237,25 @@ static void a_completion_under_another_index_is_none(void **state)
 	assert_int_equal(atomic_load(&rq.held), 0);
 }
 
+/* Senders pass over it, and so does the owner: what comes behind it completes. */
+static void a_damaged_cell_does_not_stop_the_queue(void **state)
+{
+	post_ids(0, 4);
+	atomic_store(&sender_cell(0)->word, vb_cell_word(77, 0, 0, VB_CELL_POSTED));
+	atomic_store(&sender_cell(1)->word, UINT64_MAX);
+	take(2, 1);
+	finish(2);
+	assert_polls(2, NOTHING);
+	take(3, 1);
+	atomic_store(&sender_cell(3)->word, 0);
+	assert_polls(NOTHING);
+	assert_int_equal(atomic_load(&rq.held), 3);
+	post_ids(4, 1);
+	take(4, 1);
+	finish(4);
+	assert_polls(4, NOTHING);
+}
+
 static void what_is_not_posted_is_not_consumed(void **state)
 {
 	post_ids(0, 1);
@@ -534,6 +553,7 @@ int main(void)
 		MANY(indexes_go_on_beyond_32_bits),
 		MANY(a_taken_cell_is_skipped),
 		MANY(a_completion_under_another_index_is_none),
+		MANY(a_damaged_cell_does_not_stop_the_queue),
 		MANY(what_is_not_posted_is_not_consumed),
 		ONE(the_next_message_takes_the_first_receive_that_is_not_done),
 		MANY(the_oldest_completion_comes_first),
