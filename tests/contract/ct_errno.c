@@ -152,7 +152,10 @@ static void memory(struct world *w)
 	FAILS(VALUE, ibv_dereg_mr(NULL), ENOENT);
 	/* This one has values of its own. */
 	errno = 0;
-	CT_EQ(ibv_rereg_mr(w->mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	CT_EQ(ibv_rereg_mr(w->mr, 1 << 20, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
+	CT_EQ(errno, EINVAL);
+	errno = 0;
+	CT_EQ(ibv_rereg_mr(w->mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_CMD);
 	CT_EQ(errno, EINVAL);
 	/* A machine without dma-bufs says so first. */
 	errno = 0;
