@@ -105,13 +105,24 @@ static bool is_finished(const struct end *end)
 	       end->phase == PHASE_REJECTED;
 }
 
+/*
+ * A copy of an earlier try, which had another id. A process that began anew since does not know
+ * that its predecessor has refused it.
+ */
+static bool is_earlier_try(const struct end *old, const struct end *end)
+{
+	return old->phase == PHASE_DISCONNECTED &&
+	       old->endpoint.remote_id != end->endpoint.remote_id;
+}
+
 /* The application sees a request once, as long as it is busy with it. */
 static void check_first(struct end *end)
 {
 	const struct attempt *attempt = end->attempt;
 
 	for (unsigned i = 0; i + 1 < attempt->passive_count; i++)
-		if (!is_finished(attempt->passives[i]))
+		if (!is_finished(attempt->passives[i]) &&
+		    !is_earlier_try(attempt->passives[i], end))
 			world_fail(end->process->world, "the request %u arrives twice",
 				   attempt->id);
 }
