@@ -132,6 +132,8 @@ static void resolve_group(const struct vb_device *dev, struct vb_av *av)
 
 	av->within_host = group.within_host;
 	av->fabric = group.fabric;
+	if (dev->infiniband)
+		av->ifindex = group.ifindex;
 }
 
 int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av)
