@@ -50,9 +50,15 @@ static void fill_path(struct vb_cm_req *req, const struct vb_cm_connect_params *
 {
 	req->pkey = VB_CM_PKEY;
 	req->mtu = (uint8_t)params->mtu;
+	if (params->alternate)
+		req->alternate = *params->alternate;
+	if (params->primary) {
+		req->primary = *params->primary;
+		return;
+	}
 	req->primary = (struct vb_cm_path){
-		.local_lid = 0xffff,
-		.remote_lid = 0xffff,
+		.local_lid = VB_CM_LID_PERMISSIVE,
+		.remote_lid = VB_CM_LID_PERMISSIVE,
 		.local_gid = params->route.local,
 		.remote_gid = params->route.remote,
 		.flow_label = params->flow_label,
@@ -107,6 +113,7 @@ int vb_cm_connect(struct vb_cm_endpoint *endpoint, const struct vb_cm_connect_pa
 	endpoint->host = vb_cm_host(cm, &params->route.remote);
 	endpoint->service_id = params->service_id;
 	endpoint->local_guid = params->ca_guid;
+	endpoint->infiniband = params->primary;
 	endpoint->local_qpn = params->qpn;
 	endpoint->rq_psn = (uint32_t)cm->ops->random(cm->arg) & 0xffffff;
 	endpoint->message.req.starting_psn = endpoint->rq_psn;

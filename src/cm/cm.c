@@ -80,6 +80,7 @@ const char *vb_cm_event_name(enum vb_cm_event_type type)
 		[VB_CM_EVENT_TIMEWAIT_EXIT] = "timewait exit",
 		[VB_CM_EVENT_SIDR_REQ_RECEIVED] = "SIDR_REQ received",
 		[VB_CM_EVENT_SIDR_REP_RECEIVED] = "SIDR_REP received",
+		[VB_CM_EVENT_LAP_RECEIVED] = "LAP received",
 	};
 
 	return (unsigned)type < VB_CM_EVENTS ? names[type] : "unknown";

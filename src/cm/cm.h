@@ -75,6 +75,8 @@ enum vb_cm_event_type {
 	VB_CM_EVENT_SIDR_REQ_RECEIVED,
 	/* Active: event->sidr_status says if there is a QP; the endpoint is idle again. */
 	VB_CM_EVENT_SIDR_REP_RECEIVED,
+	/* The peer wants the alternate path in the message; answer with vb_cm_lap_answer. */
+	VB_CM_EVENT_LAP_RECEIVED,
 	VB_CM_EVENTS,
 };
 
@@ -113,6 +115,12 @@ struct vb_cm_event {
 	uint8_t private_data_size;
 };
 
+/* An InfiniBand port of this host. */
+struct vb_cm_port {
+	union ibv_gid gid;
+	uint16_t lid;
+};
+
 /* They must not call back into the connection manager. */
 struct vb_cm_ops {
 	void (*send)(void *arg, const struct vb_cm_route *route,
@@ -127,6 +135,11 @@ struct vb_cm_ops {
 	void (*waits)(void *arg, struct vb_cm_endpoint *endpoint);
 	/* An address of this host, loopback included. */
 	bool (*gid_is_local)(void *arg, const union ibv_gid *gid);
+	/* InfiniBand: is that the LID of the port with this address? NULL: there is none. */
+	bool (*lid_is)(void *arg, uint16_t lid, const struct vb_cm_route *route,
+		       const union ibv_gid *address);
+	/* The InfiniBand port of this host; false: it has none. Or NULL. */
+	bool (*port)(void *arg, struct vb_cm_port *port);
 	/* Unpredictable bits. */
 	uint64_t (*random)(void *arg);
 };
@@ -228,6 +241,11 @@ struct vb_cm_endpoint {
 	bool asked_for_time; /* by an MRA: the peer does not repeat itself for long */
 	bool disconnecting;  /* as soon as it is established */
 	bool never_was;      /* in timewait: there was no connection, so no event */
+	bool infiniband;     /* its primary path is between InfiniBand ports */
+	/* The last LAP of the peer: its transaction, how far it is, what was answered. */
+	uint64_t lap_id;
+	enum { VB_CM_LAP_NONE, VB_CM_LAP_ASKED, VB_CM_LAP_ANSWERED } lap;
+	uint8_t apr_status;
 	uint64_t probe_id;   /* transaction of the last probe; 0: none */
 	/* What happened while the active side readied its QP. */
 	enum { VB_CM_NOT_OVER, VB_CM_REFUSED, VB_CM_DISCONNECTED } over;
@@ -275,6 +293,8 @@ void vb_cm_taken(struct vb_cm_endpoint *endpoint);
 
 struct vb_cm_connect_params {
 	struct vb_cm_route route;
+	const struct vb_cm_path *primary;   /* between InfiniBand ports; NULL: RoCE */
+	const struct vb_cm_path *alternate; /* NULL: none */
 	uint64_t service_id, ca_guid;
 	uint32_t qpn;
 	enum ibv_qp_type qp_type; /* RC, UC or XRC_SEND */
@@ -286,7 +306,7 @@ struct vb_cm_connect_params {
 	uint32_t flow_label;
 	uint32_t ece_vendor_id, ece_options;
 	const struct vb_cm_ip *ip; /* NULL: no IP header, and 92 bytes of private data */
-	const void *private_data;  /* at most 56 bytes */
+	const void *private_data;  /* at most 56 bytes behind the IP header */
 	uint8_t private_data_length;
 };
 int vb_cm_connect(struct vb_cm_endpoint *endpoint, const struct vb_cm_connect_params *params,
@@ -334,6 +354,10 @@ void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns
  * The caller sends it. false: there is nothing to ask about.
  */
 bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe);
+
+/* After LAP_RECEIVED: the path was loaded, or why not. -EINVAL: nobody waits for it. */
+int vb_cm_lap_answer(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status status,
+		     uint64_t now_ns);
 
 struct vb_cm_sidr_params {
 	struct vb_cm_route route;

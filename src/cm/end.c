@@ -120,16 +120,3 @@ void vb_cm_on_drep(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *
 {
 	vb_cm_enter_timewait(endpoint, message, 0);
 }
-
-/* --- alternate paths: RoCE has none --- */
-
-void vb_cm_on_lap(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
-{
-	struct vb_cm_message apr = { .attribute = VB_CM_APR,
-				     .transaction_id = message->transaction_id };
-
-	apr.apr.local_comm_id = endpoint->local_id;
-	apr.apr.remote_comm_id = endpoint->remote_id;
-	apr.apr.status = VB_CM_APR_UNSUPPORTED;
-	vb_cm_say(endpoint, &apr);
-}

@@ -187,9 +187,18 @@ struct vb_cm_endpoint *vb_cm_incoming(struct vb_cm_endpoint *listener,
 
 void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		     const struct vb_cm_message *message);
-/* What of the header and the addresses can be believed: 0, or why not. ip may be absent. */
+/* False: this host has no InfiniBand port. */
+bool vb_cm_port(struct vb_cm *cm, struct vb_cm_port *port);
+/* InfiniBand: a path of the peer's, between its port and ours. */
+bool vb_cm_is_between_ports(struct vb_cm *cm, const struct vb_cm_route *route,
+			    const struct vb_cm_path *path);
+/*
+ * What of the header and the addresses can be believed: 0, or why not. ip may be absent where the
+ * peer may have named an InfiniBand port (by_gid).
+ */
 int vb_cm_check_addresses(struct vb_cm *cm, const struct vb_cm_route *route, uint64_t service_id,
-			  const uint8_t *private_data, struct vb_cm_ip *ip, bool *has_ip);
+			  const uint8_t *private_data, bool by_gid, struct vb_cm_ip *ip,
+			  bool *has_ip);
 
 /* --- timer.c --- */
 
@@ -208,7 +217,8 @@ vb_cm_handler vb_cm_on_rtu;                                                 /* p
 vb_cm_handler vb_cm_on_req_again_mra, vb_cm_on_req_again_stale;             /* passive.c */
 vb_cm_handler vb_cm_on_rej;                                                 /* reject.c */
 vb_cm_handler vb_cm_on_dreq, vb_cm_on_dreq_early, vb_cm_on_dreq_again;      /* end.c */
-vb_cm_handler vb_cm_on_drep, vb_cm_on_lap;                                  /* end.c */
+vb_cm_handler vb_cm_on_drep;                                                /* end.c */
+vb_cm_handler vb_cm_on_lap;                                                 /* lap.c */
 vb_cm_handler vb_cm_on_drep_probe, vb_cm_on_drep_probe_early;               /* probe.c */
 vb_cm_handler vb_cm_on_sidr_rep;                                            /* sidr.c */
 vb_cm_handler vb_cm_on_again;      /* passive.c: says endpoint->message again */

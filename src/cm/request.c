@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
+#include "wire/bytes.h"
+
 /* --- shared with SIDR_REQ --- */
 
 /* What a message says an address is, against what the packet's was. */
@@ -27,15 +29,18 @@ static bool needs_ip(uint64_t service_id)
 }
 
 int vb_cm_check_addresses(struct vb_cm *cm, const struct vb_cm_route *route, uint64_t service_id,
-			  const uint8_t *private_data, struct vb_cm_ip *ip, bool *has_ip)
+			  const uint8_t *private_data, bool by_gid, struct vb_cm_ip *ip,
+			  bool *has_ip)
 {
 	*has_ip = vb_cm_service_space(service_id) && !vb_cm_ip_parse(private_data, ip);
 	if (!*has_ip)
-		return needs_ip(service_id) ? -EPROTO : 0;
+		return needs_ip(service_id) && !by_gid ? -EPROTO : 0;
 	/* So nobody reaches a listener on the loopback address from outside. */
-	if (!fits(cm, route, &ip->src, &route->remote) || !fits(cm, route, &ip->dst, &route->local))
-		return -EADDRNOTAVAIL;
-	return 0;
+	if (fits(cm, route, &ip->src, &route->remote) && fits(cm, route, &ip->dst, &route->local))
+		return 0;
+	/* Data of the application may look like such a header. */
+	*has_ip = false;
+	return by_gid ? 0 : -EADDRNOTAVAIL;
 }
 
 static bool has_room(struct vb_cm *cm)
@@ -114,20 +119,70 @@ static struct vb_cm_peer peer_of_req(const struct vb_cm_message *message)
 	return peer;
 }
 
+static bool lid_is(struct vb_cm *cm, const struct vb_cm_route *route, uint16_t lid,
+		   const union ibv_gid *address)
+{
+	return cm->ops->lid_is && cm->ops->lid_is(cm->arg, lid, route, address);
+}
+
+bool vb_cm_port(struct vb_cm *cm, struct vb_cm_port *port)
+{
+	return cm->ops->port && cm->ops->port(cm->arg, port);
+}
+
+/* RoCE ports are named by GIDs, which are addresses, InfiniBand ports by LIDs. */
+static bool is_from(struct vb_cm *cm, const struct vb_cm_route *route,
+		    const struct vb_cm_path *path)
+{
+	return vb_cm_path_has_lids(path) ? lid_is(cm, route, path->local_lid, &route->remote)
+					 : fits(cm, route, &path->local_gid, &route->remote);
+}
+
+bool vb_cm_is_between_ports(struct vb_cm *cm, const struct vb_cm_route *route,
+			    const struct vb_cm_path *path)
+{
+	struct vb_cm_port port;
+
+	return vb_cm_path_has_lids(path) && is_from(cm, route, path) && vb_cm_port(cm, &port) &&
+	       path->remote_lid == port.lid;
+}
+
+/* 0, or what is wrong with our end of it. */
+static uint16_t check_own_end(struct vb_cm *cm, const struct vb_cm_route *route,
+			      const struct vb_cm_req *req)
+{
+	const struct vb_cm_path *path = &req->primary;
+	struct vb_cm_port port;
+
+	if (!vb_cm_path_has_lids(path))
+		return fits(cm, route, &path->remote_gid, &route->local) ? 0
+									 : VB_CM_REJ_INVALID_GID;
+	if (!vb_cm_port(cm, &port) || path->remote_lid != port.lid)
+		return VB_CM_REJ_INVALID_LID;
+	if (!vb_cm_gid_equal(&path->remote_gid, &port.gid))
+		return VB_CM_REJ_INVALID_GID;
+	path = &req->alternate;
+	if (!path->local_lid)
+		return 0;
+	return vb_cm_is_between_ports(cm, route, path) ? 0 : VB_CM_REJ_INVALID_ALT_LID;
+}
+
 /* 0, or the reason to refuse it. */
 static uint16_t check_path(struct vb_cm *cm, const struct vb_cm_route *route,
 			   const struct vb_cm_req *req)
 {
 	enum ibv_qp_type type;
+	uint16_t reason;
 
 	/* Linux has no other reason for a partition that it is not in. */
 	if ((req->pkey & 0x7fff) != (VB_CM_PKEY & 0x7fff)) {
 		vb_cm_drop(cm, VB_CM_DROP_PKEY);
 		return VB_CM_REJ_INVALID_GID;
 	}
-	if (!fits(cm, route, &req->primary.remote_gid, &route->local)) {
+	reason = check_own_end(cm, route, req);
+	if (reason) {
 		vb_cm_drop(cm, VB_CM_DROP_ADDRESS);
-		return VB_CM_REJ_INVALID_GID;
+		return reason;
 	}
 	if (!qp_type(req, &type)) {
 		vb_cm_drop(cm, VB_CM_DROP_MALFORMED);
@@ -149,6 +204,7 @@ static void open_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_me
 	endpoint->peer = peer_of_req(message);
 	endpoint->remote_id = req->local_comm_id;
 	endpoint->remote_qpn = req->qpn;
+	endpoint->infiniband = vb_cm_path_has_lids(&req->primary);
 	endpoint->rq_psn = (uint32_t)cm->ops->random(cm->arg) & 0xffffff;
 	endpoint->cm_timeout = req->local_cm_timeout < VB_CM_TIMEOUT_MAX ? req->local_cm_timeout
 									 : VB_CM_TIMEOUT_MAX;
@@ -218,6 +274,24 @@ static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
 	return true;
 }
 
+/* With what would have been right: IBA 12.6.7.2, additional information. */
+static void refuse_path(struct vb_cm *cm, const struct vb_cm_route *route,
+			const struct vb_cm_message *message, uint16_t reason)
+{
+	struct vb_cm_port port = { .gid = route->local };
+	uint8_t lid[sizeof(port.lid)];
+
+	if (vb_cm_path_has_lids(&message->req.primary) && !vb_cm_port(cm, &port))
+		port = (struct vb_cm_port){ 0 };
+	vb_put16(lid, port.lid);
+	if (reason == VB_CM_REJ_INVALID_GID)
+		vb_cm_refuse(cm, route, message, reason, &port.gid, sizeof(port.gid));
+	else if (reason == VB_CM_REJ_INVALID_LID && port.lid)
+		vb_cm_refuse(cm, route, message, reason, lid, sizeof(lid));
+	else
+		vb_cm_refuse(cm, route, message, reason, NULL, 0);
+}
+
 void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		     const struct vb_cm_message *message)
 {
@@ -227,9 +301,10 @@ void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	struct vb_cm_ip ip;
 	bool has_ip;
 	uint16_t reason;
-	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data, &ip, &has_ip);
+	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data,
+				       vb_cm_path_has_lids(&req->primary), &ip, &has_ip);
 
-	if (!rc && !fits(cm, route, &req->primary.local_gid, &route->remote))
+	if (!rc && !is_from(cm, route, &req->primary))
 		rc = -EADDRNOTAVAIL;
 	if (rc) {
 		vb_cm_drop(cm, rc == -EPROTO ? VB_CM_DROP_MALFORMED : VB_CM_DROP_ADDRESS);
@@ -239,8 +314,7 @@ void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		return;
 	reason = check_path(cm, route, req);
 	if (reason) {
-		vb_cm_refuse(cm, route, message, reason, &route->local,
-			     reason == VB_CM_REJ_INVALID_GID ? sizeof(route->local) : 0);
+		refuse_path(cm, route, message, reason);
 		return;
 	}
 	listener = vb_cm_find_service(cm, req->service_id,

@@ -103,8 +103,12 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	struct vb_cm_endpoint *listener;
 	struct vb_cm_message answer;
 	struct vb_cm_ip ip;
+	struct vb_cm_port port;
 	bool has_ip;
-	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data, &ip, &has_ip);
+	/* It has no path that would tell: InfiniBand is possible where there is a port. */
+	const bool by_gid = vb_cm_port(cm, &port);
+	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data, by_gid, &ip,
+				       &has_ip);
 
 	if (rc) {
 		vb_cm_drop(cm, rc == -EPROTO ? VB_CM_DROP_MALFORMED : VB_CM_DROP_ADDRESS);
@@ -116,7 +120,10 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	}
 	if (seen_before(cm, route, message))
 		return;
-	listener = vb_cm_find_service(cm, req->service_id, has_ip ? &ip.dst : &route->local,
+	listener = vb_cm_find_service(cm, req->service_id,
+				      has_ip   ? &ip.dst
+				      : by_gid ? &port.gid
+					       : &route->local,
 				      route->scope);
 	if (listener && vb_cm_takes(listener, IBV_QPT_UD)) {
 		deliver(listener, route, message, has_ip ? &ip : NULL);

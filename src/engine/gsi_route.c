@@ -2,17 +2,41 @@
 /* Whose MAD is it? */
 #include "engine/gsi_impl.h"
 #include "nic/gid.h"
+#include "nic/ib_path.h"
 #include "nic/slot.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The address that a request asks for: what its IP addressing header says, else where it went. */
-static union ibv_gid asked_address(const uint8_t *private_data, const union ibv_gid *dst)
+/* Is it such a header, or data of an application that names ports by GIDs? */
+static bool is_from(const union ibv_gid *said, const union ibv_gid *src)
+{
+	return vb_gid_equal(said, src) || (vb_gid_is_own(said) && vb_gid_is_own(src));
+}
+
+/*
+ * The address that a request asks for: what its IP addressing header says, else the GID of the
+ * InfiniBand port, else where it went.
+ */
+static union ibv_gid asked_address(const struct vb_gsi_datagram *datagram,
+				   const uint8_t *private_data, const union ibv_gid *port_gid)
 {
 	struct vb_cm_ip ip;
 
-	return vb_cm_ip_parse(private_data, &ip) || vb_gid_is_zero(&ip.dst) ? *dst : ip.dst;
+	if (!vb_cm_ip_parse(private_data, &ip) && !vb_gid_is_zero(&ip.dst) &&
+	    (!port_gid || is_from(&ip.src, &datagram->src)))
+		return ip.dst;
+	return port_gid ? *port_gid : datagram->dst;
+}
+
+/* The port of this host; false: it has none. */
+static bool own_port(union ibv_gid *gid)
+{
+	const struct vb_device *dev = vb_ib_device(0);
+
+	if (dev)
+		*gid = vb_gid_from_guid(dev->guid);
+	return dev;
 }
 
 /* --- requests that were given to somebody --- */
@@ -46,9 +70,10 @@ static bool recall(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_i
 /* --- whose it is --- */
 
 static enum vb_gsi_fate to_claim(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
-				 uint32_t comm_id, uint64_t service_id, const uint8_t *private_data)
+				 uint32_t comm_id, uint64_t service_id, const uint8_t *private_data,
+				 const union ibv_gid *port_gid)
 {
-	const union ibv_gid address = asked_address(private_data, &datagram->dst);
+	const union ibv_gid address = asked_address(datagram, private_data, port_gid);
 	const uint16_t port_space = vb_cm_service_space(service_id);
 	struct vb_cm_target targets[VB_CM_TARGETS_MAX];
 	enum vb_gsi_fate fate = VB_GSI_ABSENT;
@@ -97,13 +122,17 @@ static enum vb_gsi_fate give(struct vb_gsi *gsi, const struct vb_gsi_datagram *d
 			     const struct vb_cm_message *message)
 {
 	const uint32_t sender = vb_cm_sender_id(message), receiver = vb_cm_receiver_id(message);
+	const struct vb_cm_path *path = &message->req.primary;
+	union ibv_gid port_gid;
 
 	if (message->attribute == VB_CM_REQ)
 		return to_claim(gsi, datagram, sender, message->req.service_id,
-				message->req.private_data);
+				message->req.private_data,
+				vb_cm_path_has_lids(path) ? &path->remote_gid : NULL);
 	if (message->attribute == VB_CM_SIDR_REQ)
 		return to_claim(gsi, datagram, sender, message->sidr_req.service_id,
-				message->sidr_req.private_data);
+				message->sidr_req.private_data,
+				own_port(&port_gid) ? &port_gid : NULL);
 	if (message->attribute == VB_CM_REJ && !receiver)
 		return to_requested(gsi, datagram, sender);
 	return to_slot(gsi, datagram, receiver);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -26,6 +27,7 @@ struct watched {
 
 static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list watched_list = VB_LIST_INIT(watched_list);
+static void (*_Atomic address_hook)(void);
 static int routing_socket = -1; /* by vb_engine_start, under nic->lock, and the service thread */
 
 /* --- fork: the child has contexts of its own to open; the inherited ones get no port events --- */
@@ -47,6 +49,7 @@ static void forget_in_child(void)
 		free(entry);
 	}
 	vb_list_init(&watched_list);
+	atomic_store(&address_hook, NULL);
 	vb_fd_close(&routing_socket);
 	pthread_mutex_unlock(&watched_lock);
 }
@@ -187,6 +190,7 @@ void vb_link_watch_start(int epoll)
  * about one change. */
 void vb_link_event(void)
 {
+	void (*hook)(void) = atomic_load(&address_hook);
 	char message[MESSAGE_MAX];
 	ssize_t size;
 
@@ -194,4 +198,11 @@ void vb_link_event(void)
 		size = recv(routing_socket, message, sizeof(message), MSG_DONTWAIT);
 	while (size >= 0 || errno == ENOBUFS || errno == EINTR);
 	vb_link_compare();
+	if (hook)
+		hook();
+}
+
+void vb_link_hook(void (*hook)(void))
+{
+	atomic_store(&address_hook, hook);
 }

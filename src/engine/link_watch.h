@@ -20,6 +20,9 @@ void vb_link_event(void);
 void vb_link_watch_add(struct vb_context *ctx);
 void vb_link_watch_remove(struct vb_context *ctx);
 
+/* Called after addresses of this host may have changed, by the service thread; NULL: nothing is. */
+void vb_link_hook(void (*hook)(void));
+
 /* Compares all open devices with what they were. False: nothing changed. */
 bool vb_link_compare(void);
 

@@ -81,7 +81,7 @@ void vb_multicast_again(struct vb_nic *nic)
 	for (int i = 0; i < count; i++) {
 		const struct vb_netif *netif = vb_device_netif(devices[i], all);
 
-		if (netif && !devices[i]->infiniband)
+		if (netif)
 			follow(wire, devices[i], netif->index);
 	}
 	vb_netif_snapshot_put(all);

@@ -133,6 +133,8 @@ static void resolve_group(const struct vb_device *dev, struct vb_av *av)
 
 	av->within_host = group.within_host;
 	av->fabric = group.fabric;
+	if (dev->infiniband)
+		av->ifindex = group.ifindex;
 }
 
 /* A code of no rate is one that a NIC does not know either. */

@@ -222,14 +222,17 @@ static bool is_here(const struct vb_netif_snapshot *all, const struct place *dst
 	return vb_gid_is_loopback(&dst->gid) || find_own(all, dst);
 }
 
-/* To this host from any of its addresses: the device is the source's, else the destination's. */
+/*
+ * To this host from any of its addresses: the device is the source's, else the destination's. Both
+ * have one: the other side is found by its address.
+ */
 static int route_here(const struct vb_netif_snapshot *all, const struct place *src,
 		      const struct place *dst, struct vb_device_route *route)
 {
-	int err = route_own(all, is_wildcard(src) ? dst : src, route);
+	int err = route_own(all, dst, route);
 
-	if (err == -ENODEV)
-		err = carry_by_any(all, route);
+	if (!err && !is_wildcard(src))
+		err = route_own(all, src, route);
 	route->dst = dst->gid;
 	route->scope = vb_gid_is_link_local(&dst->gid) ? dst->scope : 0;
 	return err;

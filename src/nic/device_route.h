@@ -19,7 +19,8 @@ struct vb_device_route {
 
 /*
  * src NULL or a wildcard: as the kernel's routing tables say. dst NULL: the device that carries
- * src. -ENETUNREACH, -EHOSTUNREACH; -EADDRNOTAVAIL: src is not ours; -ENODEV: no device carries it;
+ * src. -ENETUNREACH, -EHOSTUNREACH; -EADDRNOTAVAIL: src is not ours; -ENODEV: no device carries it,
+ * or dst, which is ours;
  * -EINVAL: a link-local address without interface, two families; -EAFNOSUPPORT: neither IP.
  */
 int vb_device_route(const struct sockaddr *src, const struct sockaddr *dst,

@@ -120,10 +120,26 @@ uint64_t vb_netif_guid(const struct vb_netif_snapshot *all, const struct vb_neti
 	return guid_without_mac(all, netif, 0xfe);
 }
 
+uint64_t vb_guid_infiniband(const uint8_t mac[6])
+{
+	return guid_from_mac(mac, 'v', 'b');
+}
+
+bool vb_guid_infiniband_mac(uint64_t guid, uint8_t mac[6])
+{
+	uint8_t bytes[8];
+
+	memcpy(bytes, &guid, sizeof(bytes));
+	memcpy(mac, bytes, 3);
+	memcpy(mac + 3, bytes + 5, 3);
+	mac[0] ^= 2;
+	return bytes[3] == 'v' && bytes[4] == 'b';
+}
+
 uint64_t vb_netif_guid_infiniband(const struct vb_netif_snapshot *all, const struct vb_netif *netif)
 {
 	if (netif->has_mac)
-		return guid_from_mac(netif->mac, 'v', 'b');
+		return vb_guid_infiniband(netif->mac);
 	return guid_without_mac(all, netif, 0xfd);
 }
 

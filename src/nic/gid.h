@@ -46,6 +46,9 @@ uint64_t vb_netif_guid(const struct vb_netif_snapshot *all, const struct vb_neti
 /* The GUID of the InfiniBand port on this interface: another port, so another GUID. */
 uint64_t vb_netif_guid_infiniband(const struct vb_netif_snapshot *all,
 				  const struct vb_netif *netif);
+/* The same for a host that is known by its MAC; and the way back: false, it is of another form. */
+uint64_t vb_guid_infiniband(const uint8_t mac[6]);
+bool vb_guid_infiniband_mac(uint64_t guid, uint8_t mac[6]);
 /* Its LID: the host part of the IPv4 address where that is a unicast LID, else 1. */
 uint16_t vb_netif_lid(const struct vb_netif_snapshot *all, const struct vb_netif *netif);
 

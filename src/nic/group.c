@@ -3,6 +3,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "nic/gid.h"
+#include "nic/lid.h"
 #include "nic/netif.h"
 
 #include <string.h>
@@ -69,20 +70,42 @@ struct vb_group vb_group_on(const struct vb_group *group, int ifindex)
 	struct vb_group there = *group;
 
 	there.ifindex = ifindex;
-	there.fabric = (uint16_t)(1 + ifindex % FABRICS);
+	if (group->fabric != VB_FABRIC_INFINIBAND)
+		there.fabric = (uint16_t)(1 + ifindex % FABRICS);
 	return there;
 }
 
-struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid)
+/* Packets are those of RoCEv2, from the address that the LID stands for to that of the group. */
+static struct vb_group infiniband_group(const struct vb_device *dev, const union ibv_gid *mgid)
 {
 	struct vb_group group = { .gid = *mgid,
 				  .fabric = VB_FABRIC_INFINIBAND,
 				  .within_host = true };
 	const struct vb_netif_snapshot *all;
 	const struct vb_netif *netif;
+	union ibv_gid own;
+
+	if (!is_ipoib(mgid) || never_udp() || vb_lid_own_address(dev, &own))
+		return group;
+	all = vb_netif_snapshot_get();
+	netif = vb_device_netif(dev, all);
+	if (netif) {
+		group.gid = vb_group_gid(mgid);
+		group.ifindex = netif->index;
+		group.within_host = false;
+	}
+	vb_netif_snapshot_put(all);
+	return group;
+}
+
+struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid)
+{
+	struct vb_group group = { 0 };
+	const struct vb_netif_snapshot *all;
+	const struct vb_netif *netif;
 
 	if (dev->infiniband)
-		return group;
+		return infiniband_group(dev, mgid);
 	all = vb_netif_snapshot_get();
 	netif = vb_device_netif(dev, all);
 	group.gid = vb_group_gid(mgid);

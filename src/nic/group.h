@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast groups. A group belongs to a link: the same MGID on two interfaces is two groups, and
- * all InfiniBand devices of a host are on one link, which ends at the host.
+ * so it is on RoCE and on InfiniBand. Of InfiniBand the groups of IPv4 reach the subnet, all others
+ * end at the host.
  */
 #ifndef VB_NIC_GROUP_H
 #define VB_NIC_GROUP_H
@@ -18,19 +19,19 @@ enum {
 
 struct vb_group {
 	union ibv_gid gid; /* IPv4 groups are mapped, in whatever form they were given */
-	int ifindex;       /* of the link; 0: InfiniBand */
+	int ifindex;	   /* of the link; 0: InfiniBand, within the host */
 	uint16_t fabric;   /* a number for the link, the same in every process */
-	bool within_host;  /* no UDP: `lo`, InfiniBand, VERBENA_PATH=slot and sim */
+	bool within_host;  /* no UDP: `lo`, other groups of InfiniBand, VERBENA_PATH=slot and sim */
 };
 
 /* The group that a multicast GID names on a device; says so if it is one that ends at the host. */
 struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mgid);
 
-/* The same group on another link of Ethernet. */
+/* The same group on another interface. */
 struct vb_group vb_group_on(const struct vb_group *group, int ifindex);
 
 /*
- * On Ethernet an IPv4 group has several MGIDs: ::ffff:a.b.c.d of RoCEv2, ff0e::ffff:a.b.c.d of
+ * An IPv4 group has several MGIDs: ::ffff:a.b.c.d of RoCEv2, ff0e::ffff:a.b.c.d of
  * RoCEv1, ff1x:401b:<P_Key>::(28 bits of the group) of IPoIB and ff1x:4001:... of rdma_cm. This is
  * the first of them; others stay as they are.
  */

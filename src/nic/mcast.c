@@ -132,6 +132,7 @@ bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifinde
 	vb_list_for(m, &nic->memberships, struct membership, node)
 	{
 		if (m->dev != dev || m->group.ifindex == ifindex ||
+		    (dev->infiniband && m->group.within_host) ||
 		    (found && !is_of(m, &from->gid, from->fabric)))
 			continue;
 		*from = m->group;
@@ -162,4 +163,21 @@ unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, ui
 			      !has(qpns, count, m->qpn)) qpns[count++] = m->qpn;
 	vb_spin_unlock(&nic->mcast_lock);
 	return count;
+}
+
+bool vb_mcast_mgid(struct vb_nic *nic, uint32_t qpn, const union ibv_gid *group_gid,
+		   uint16_t fabric, union ibv_gid *mgid)
+{
+	bool found = false;
+
+	vb_spin_lock(&nic->mcast_lock);
+	vb_list_for(m, &nic->memberships, struct membership, node)
+	{
+		if (found || m->qpn != qpn || !is_of(m, group_gid, fabric))
+			continue;
+		*mgid = m->gid;
+		found = true;
+	}
+	vb_spin_unlock(&nic->mcast_lock);
+	return found;
 }

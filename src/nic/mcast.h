@@ -26,5 +26,8 @@ bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifinde
 /* The QPs that are members of a group, each once; how many. */
 unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, uint16_t fabric,
 			  uint32_t qpns[VB_MCAST_QP_MAX]);
+/* The MGID by which a member attached to it. */
+bool vb_mcast_mgid(struct vb_nic *nic, uint32_t qpn, const union ibv_gid *group_gid,
+		   uint16_t fabric, union ibv_gid *mgid);
 
 #endif

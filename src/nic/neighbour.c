@@ -111,32 +111,68 @@ static bool link_has_neighbours(int ifindex)
 
 enum entry { NONE, KNOWN, ASKED, FAILED };
 
-static void keep_state(const struct nlmsghdr *message, void *argument)
+/* A row of the table, as far as we look at it. */
+struct row {
+	unsigned state; /* NUD_* */
+	int ifindex;
+	union ibv_gid gid; /* zero: IPv6, or none */
+	bool has_mac;
+	uint8_t mac[VB_MAC_SIZE];
+};
+
+static void read_row(const struct nlmsghdr *message, struct row *row)
 {
 	const struct ndmsg *body = NLMSG_DATA(message);
+	const struct rtattr *attr;
+	int left;
 
-	if (message->nlmsg_type == RTM_NEWNEIGH &&
-	    message->nlmsg_len >= NLMSG_LENGTH(sizeof(*body)))
-		*(unsigned *)argument = body->ndm_state;
+	*row = (struct row){ .state = body->ndm_state, .ifindex = body->ndm_ifindex };
+	for (attr = vb_netlink_attrs(message, sizeof(*body), &left); RTA_OK(attr, left);
+	     attr = RTA_NEXT(attr, left)) {
+		if (attr->rta_type == NDA_DST && RTA_PAYLOAD(attr) == 4)
+			row->gid = vb_gid_ipv4(RTA_DATA(attr));
+		if (attr->rta_type == NDA_LLADDR && RTA_PAYLOAD(attr) == sizeof(row->mac)) {
+			memcpy(row->mac, RTA_DATA(attr), sizeof(row->mac));
+			row->has_mac = body->ndm_state & HAS_ADDRESS;
+		}
+	}
+}
+
+static bool is_row(const struct nlmsghdr *message)
+{
+	return message->nlmsg_type == RTM_NEWNEIGH &&
+	       message->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ndmsg));
+}
+
+static void keep_row(const struct nlmsghdr *message, void *argument)
+{
+	if (is_row(message))
+		read_row(message, argument);
+}
+
+static int ask_row(const struct hop *hop, struct row *row)
+{
+	const struct ndmsg body = { .ndm_family = (unsigned char)family_of(&hop->gid),
+				    .ndm_ifindex = hop->ifindex };
+	struct vb_netlink_request request;
+
+	*row = (struct row){ .state = NUD_NONE };
+	vb_netlink_request(&request, RTM_GETNEIGH, 0, &body, sizeof(body));
+	add_address(&request, NDA_DST, &hop->gid);
+	return vb_netlink_ask(&request, keep_row, row);
 }
 
 /* Kernels that list the table but answer no single question: there we believe. */
 static enum entry look_up(const struct hop *hop)
 {
-	const struct ndmsg body = { .ndm_family = (unsigned char)family_of(&hop->gid),
-				    .ndm_ifindex = hop->ifindex };
-	struct vb_netlink_request request;
-	unsigned state = NUD_NONE;
-	int err;
+	struct row row;
+	int err = ask_row(hop, &row);
 
-	vb_netlink_request(&request, RTM_GETNEIGH, 0, &body, sizeof(body));
-	add_address(&request, NDA_DST, &hop->gid);
-	err = vb_netlink_ask(&request, keep_state, &state);
 	if (err)
 		return err == -ENOENT ? NONE : KNOWN;
-	if (state & HAS_ADDRESS)
+	if (row.state & HAS_ADDRESS)
 		return KNOWN;
-	return state & NUD_INCOMPLETE ? ASKED : state & NUD_FAILED ? FAILED : NONE;
+	return row.state & NUD_INCOMPLETE ? ASKED : row.state & NUD_FAILED ? FAILED : NONE;
 }
 
 static socklen_t fill(struct sockaddr_in6 *address, const union ibv_gid *gid, uint32_t scope,
@@ -188,4 +224,42 @@ bool vb_neighbour_is_known(const union ibv_gid *src, const union ibv_gid *dst, u
 	}
 	/* NONE: it did not ask, so it cannot tell. */
 	return entry == KNOWN || entry == NONE;
+}
+
+bool vb_neighbour_mac(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope,
+		      uint8_t mac[VB_MAC_SIZE])
+{
+	const struct hop hop = find_hop(src, dst, scope);
+	struct row row;
+
+	if (!hop.ifindex || ask_row(&hop, &row) || !row.has_mac)
+		return false;
+	memcpy(mac, row.mac, sizeof(row.mac));
+	return true;
+}
+
+static void keep_row_of_mac(const struct nlmsghdr *message, void *argument)
+{
+	struct row *wanted = argument, row;
+
+	if (!is_row(message))
+		return;
+	read_row(message, &row);
+	if (row.has_mac && row.ifindex == wanted->ifindex && !vb_gid_is_zero(&row.gid) &&
+	    !memcmp(row.mac, wanted->mac, sizeof(row.mac)))
+		wanted->gid = row.gid;
+}
+
+bool vb_neighbour_ipv4(int ifindex, const uint8_t mac[VB_MAC_SIZE], union ibv_gid *address)
+{
+	const struct ndmsg body = { .ndm_family = AF_INET };
+	struct vb_netlink_request request;
+	struct row wanted = { .ifindex = ifindex };
+
+	memcpy(wanted.mac, mac, sizeof(wanted.mac));
+	vb_netlink_request(&request, RTM_GETNEIGH, NLM_F_DUMP, &body, sizeof(body));
+	/* A table that changes meanwhile still had this row. */
+	(void)vb_netlink_ask(&request, keep_row_of_mac, &wanted);
+	*address = wanted.gid;
+	return !vb_gid_is_zero(address);
 }

@@ -13,4 +13,11 @@
  */
 bool vb_neighbour_is_known(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 
+enum { VB_MAC_SIZE = 6 };
+/* The MAC of the next hop, if the kernel has one now. */
+bool vb_neighbour_mac(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope,
+		      uint8_t mac[VB_MAC_SIZE]);
+/* An IPv4 address that the kernel knows on this link by its MAC. */
+bool vb_neighbour_ipv4(int ifindex, const uint8_t mac[VB_MAC_SIZE], union ibv_gid *address);
+
 #endif

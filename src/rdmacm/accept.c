@@ -60,7 +60,7 @@ static int send_answer(struct vb_cma_id *id, const struct vb_cma_data *data)
 	const struct vb_cm_sidr_reply_params rep = {
 		.status = VB_CM_SIDR_SUCCESS,
 		.qpn = id->qp_num,
-		.qkey = RDMA_UDP_QKEY,
+		.qkey = vb_cma_qkey(id),
 		.private_data = data->bytes,
 		.private_data_length = (uint8_t)data->length,
 	};

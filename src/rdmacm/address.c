@@ -5,6 +5,7 @@
 #include <endian.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
+#include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -112,6 +113,7 @@ void vb_address_set_port(struct sockaddr *addr, uint16_t port)
 		return;
 	case AF_IB:
 		sib->sib_sid = htobe64((be64toh(sib->sib_sid) & ~UINT64_C(0xffff)) | port);
+		sib->sib_sid_mask = UINT64_MAX;
 		return;
 	default:
 		return;
@@ -157,6 +159,41 @@ void vb_address_from_gid(struct sockaddr_storage *addr, const union ibv_gid *gid
 	memcpy(&sin6->sin6_addr, gid->raw, 16);
 	if (IN6_IS_ADDR_LINKLOCAL(&sin6->sin6_addr))
 		sin6->sin6_scope_id = scope;
+}
+
+void vb_address_ib(struct sockaddr_storage *addr, const union ibv_gid *gid, uint64_t service_id)
+{
+	struct sockaddr_ib *sib = (struct sockaddr_ib *)addr;
+
+	memset(addr, 0, sizeof(*addr));
+	sib->sib_family = AF_IB;
+	sib->sib_pkey = htobe16(0xffff);
+	memcpy(sib->sib_addr.sib_raw, gid->raw, sizeof(gid->raw));
+	sib->sib_sid = htobe64(service_id);
+	sib->sib_sid_mask = service_id ? UINT64_MAX : 0;
+}
+
+uint64_t vb_address_service_id(const struct sockaddr *addr, uint16_t port_space)
+{
+	if (addr->sa_family == AF_IB)
+		return be64toh(ib(addr)->sib_sid);
+	return (uint64_t)port_space << 16 | vb_address_port(addr);
+}
+
+uint16_t vb_address_port_space(const struct sockaddr *addr, uint16_t port_space)
+{
+	static const uint16_t spaces[] = { RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP };
+	uint64_t mask, space;
+
+	if (addr->sa_family != AF_IB)
+		return port_space;
+	mask = be64toh(ib(addr)->sib_sid_mask) & RDMA_IB_IP_PS_MASK;
+	space = be64toh(ib(addr)->sib_sid) & mask;
+	for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
+		if ((port_space == RDMA_PS_IB || port_space == spaces[i]) &&
+		    space == (((uint64_t)spaces[i] << 16) & mask))
+			return spaces[i];
+	return 0;
 }
 
 const char *vb_address_print(const struct sockaddr *addr, char *text)

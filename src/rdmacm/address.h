@@ -27,6 +27,16 @@ union ibv_gid vb_address_gid(const struct sockaddr *addr);
 void vb_address_from_gid(struct sockaddr_storage *addr, const union ibv_gid *gid, uint32_t scope,
 			 uint16_t port);
 
+/* A port by its GID; service id 0: none. */
+void vb_address_ib(struct sockaddr_storage *addr, const union ibv_gid *gid, uint64_t service_id);
+/* What a request to this address asks for. */
+uint64_t vb_address_service_id(const struct sockaddr *addr, uint16_t port_space);
+/*
+ * The port space of an identifier that is bound there: AF_IB addresses may name it in their service
+ * id, and those of RDMA_PS_IB one of two others. 0: not one for this port space.
+ */
+uint16_t vb_address_port_space(const struct sockaddr *addr, uint16_t port_space);
+
 /* Address and port; text has VB_ADDRESS_TEXT bytes and is returned. */
 const char *vb_address_print(const struct sockaddr *addr, char *text);
 

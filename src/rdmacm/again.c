@@ -11,9 +11,14 @@ bool vb_cma_again(struct vb_cma_id *id, uint64_t now_ns)
 {
 	if (id->passive || id->removing || id->at_once || now_ns - id->asked_ns > VB_CMA_PATIENCE_NS)
 		return false;
+	vb_cma_again_soon(id, now_ns);
+	return true;
+}
+
+void vb_cma_again_soon(struct vb_cma_id *id, uint64_t now_ns)
+{
 	id->again_ns = now_ns + VB_CMA_AGAIN_NS;
 	vb_list_append(&waiting, &id->again_node);
-	return true;
 }
 
 static void ask_again(struct vb_cma_id *id)

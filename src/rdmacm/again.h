@@ -15,6 +15,8 @@
 
 /* False: it was tried long enough. */
 bool vb_cma_again(struct vb_cma_id *id, uint64_t now_ns);
+/* However long it was tried. */
+void vb_cma_again_soon(struct vb_cma_id *id, uint64_t now_ns);
 void vb_cma_again_tick(uint64_t now_ns);
 /* VB_NEVER_NS: none waits. */
 uint64_t vb_cma_again_next_ns(void);

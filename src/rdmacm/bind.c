@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/bind.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/ib.h>
 #include <linux/capability.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -17,7 +19,7 @@ enum { PRIVILEGED_PORTS = 1024 };
 
 uint16_t vb_cma_port_space(const struct vb_cma_id *id)
 {
-	return (uint16_t)id->id.ps;
+	return vb_address_port_space(&id->id.route.addr.src_addr, (uint16_t)id->id.ps);
 }
 
 enum vb_cm_family vb_cma_family(const struct vb_cma_id *id)
@@ -27,7 +29,7 @@ enum vb_cm_family vb_cma_family(const struct vb_cma_id *id)
 
 	if (addr->sa_family == AF_INET || IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid.raw))
 		return VB_CM_IPV4;
-	if (addr->sa_family == AF_INET6 && (id->afonly || !vb_address_is_any(addr)))
+	if ((addr->sa_family == AF_INET6 && id->afonly) || !vb_address_is_any(addr))
 		return VB_CM_IPV6;
 	return VB_CM_DUAL;
 }
@@ -154,10 +156,21 @@ static int explain_address(int err, const struct sockaddr *addr)
 
 	vb_explain("rdma_bind_addr: %s is %s", vb_address_print(addr, text),
 		   err == -EADDRNOTAVAIL ? "no address of this host"
-		   : err == -ENODEV	 ? "on an interface that has no RDMA device; "
-				   "VERBENA_DEVICES chooses those that have one"
-					 : strerror(-err));
+		   : err == -ENODEV && addr->sa_family == AF_IB
+			   ? "no GID of an InfiniBand port of this host; RoCE devices have IP "
+			     "addresses"
+		   : err == -ENODEV ? "on an interface that has no RDMA device; "
+				      "VERBENA_DEVICES chooses those that have one"
+				    : strerror(-err));
 	return err;
+}
+
+int vb_cma_route_own(const struct sockaddr *addr, struct vb_engine_route *route)
+{
+	const union ibv_gid gid = vb_address_gid(addr);
+
+	return addr->sa_family == AF_IB ? vb_cma_engine()->ib_route(&gid, NULL, route)
+					: vb_cma_engine()->route(addr, NULL, route);
 }
 
 /* One address: the device is known with it. */
@@ -166,14 +179,9 @@ static int bind_device(struct vb_cma_id *id, const struct sockaddr *addr)
 	struct vb_engine_route route;
 	int err;
 
-	if (addr->sa_family == AF_IB) {
-		vb_explain("rdma_bind_addr: AF_IB addresses belong to InfiniBand fabrics; here "
-			   "identifiers have IP addresses, also on a RoCE port");
-		return -ENODEV;
-	}
 	if (vb_address_is_link_local(addr) && !((const struct sockaddr_in6 *)addr)->sin6_scope_id)
 		return explain_address(-EINVAL, addr);
-	err = vb_cma_engine()->route(addr, NULL, &route);
+	err = vb_cma_route_own(addr, &route);
 	if (err)
 		return explain_address(err, addr);
 	err = vb_cma_id_attach(id, route.device);
@@ -183,6 +191,9 @@ static int bind_device(struct vb_cma_id *id, const struct sockaddr *addr)
 	id->ifindex = route.ifindex;
 	id->scope = route.scope;
 	id->id.route.addr.addr.ibaddr.sgid = route.src;
+	if (vb_cma_is_infiniband(id))
+		id->id.route.addr.addr.ibaddr.sgid =
+			vb_cma_engine()->ib_path(route.device, &route.src, &route.src, 0).sgid;
 	return 0;
 }
 
@@ -193,12 +204,27 @@ static void default_afonly(struct vb_cma_id *id, const struct sockaddr *addr)
 	id->afonly = addr->sa_family == AF_INET || (addr->sa_family == AF_INET6 && bindv6only());
 }
 
+/* Of a service id counts what its mask says. */
+static uint64_t service_id(const struct vb_cma_id *id, const struct sockaddr_ib *addr)
+{
+	const uint16_t space =
+		vb_address_port_space((const struct sockaddr *)addr, (uint16_t)id->id.ps);
+
+	return vb_cm_service_id(space, (uint16_t)be64toh(addr->sib_sid & addr->sib_sid_mask));
+}
+
+/* Of AF_IB the service id is made whole: the port space is known, the port may be chosen later. */
 static void take_address(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
+	const union ibv_gid gid = vb_address_gid(addr);
 
 	memset(&addrs->src_storage, 0, sizeof(addrs->src_storage));
-	memcpy(&addrs->src_storage, addr, vb_address_size(addr));
+	if (addr->sa_family == AF_IB)
+		vb_address_ib(&addrs->src_storage, &gid,
+			      service_id(id, (const struct sockaddr_ib *)addr));
+	else
+		memcpy(&addrs->src_storage, addr, vb_address_size(addr));
 	default_afonly(id, addr);
 }
 
@@ -224,6 +250,10 @@ int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *c
 	if (!vb_address_size(addr)) {
 		vb_explain("%s: the address family must be AF_INET, AF_INET6 or AF_IB", call);
 		return -EINVAL;
+	}
+	if (!vb_address_port_space(addr, (uint16_t)id->id.ps)) {
+		vb_explain("%s: the service id is not one of port space 0x%x", call, id->id.ps);
+		return -EPROTONOSUPPORT;
 	}
 	err = vb_cma_id_expect(id, VB_CMA_IDLE, call);
 	/* A loopback address says nothing about a device, and binds to none: so does Linux. */

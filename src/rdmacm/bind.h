@@ -21,6 +21,9 @@ int vb_cma_claim_open(struct vb_cma_id *id);
 /* Frees the port. Under the lock. */
 void vb_cma_unbind(struct vb_cma_id *id);
 
+/* The device that an address of this host belongs to. */
+int vb_cma_route_own(const struct sockaddr *addr, struct vb_engine_route *route);
+
 /* Which port space it is; RDMA_PS_IB has that of its service id. */
 uint16_t vb_cma_port_space(const struct vb_cma_id *id);
 enum vb_cm_family vb_cma_family(const struct vb_cma_id *id);

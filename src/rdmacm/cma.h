@@ -79,7 +79,8 @@ struct vb_cma_id {
 	struct vb_cma_device *device; /* counted; NULL: bound to none */
 	int ifindex;		      /* of the interface that it is bound to, else 0 */
 	uint32_t scope;		      /* the same where an address is link-local */
-	union ibv_gid sgid, dgid;     /* where its messages come from and go to */
+	union ibv_gid sgid, dgid;     /* addresses that its messages come from and go to ... */
+	struct vb_ib_path ib;	      /* ... and, on InfiniBand, the path between their ports */
 	enum ibv_mtu route_mtu;	      /* that the way to another host takes; 0: unknown */
 
 	int claim; /* descriptor of the port, -1: none */
@@ -98,6 +99,7 @@ struct vb_cma_id {
 		struct vb_cma_data data;
 	} asked;
 	uint64_t asked_ns, again_ns;
+	bool lid_told; /* by the peer: the one of the path was none of its */
 	bool at_once; /* a refusal is told at once */
 	struct vb_list again_node;
 
@@ -110,7 +112,8 @@ struct vb_cma_id {
 	uint32_t qp_num;
 	bool srq;
 	uint8_t initiator_depth, responder_resources, retry_count;
-	struct vb_cm_path request_path; /* passive: the primary path of the request, and its MTU */
+	/* Passive: the paths of the request, and its MTU. */
+	struct vb_cm_path request_path, request_alternate;
 	enum ibv_mtu request_mtu;
 	struct ibv_ece local_ece, remote_ece;
 
@@ -129,6 +132,17 @@ static inline struct vb_cma_id *vb_cma_id(struct rdma_cm_id *id)
 	return (struct vb_cma_id *)id;
 }
 
+static inline bool vb_cma_is_infiniband(const struct vb_cma_id *id)
+{
+	return id->device && !id->device->ethernet;
+}
+
+/* Identified by GIDs: its messages have no IP addresses. */
+static inline bool vb_cma_is_by_gid(const struct vb_cma_id *id)
+{
+	return id->id.route.addr.src_addr.sa_family == AF_IB;
+}
+
 struct vb_cma_group;
 
 struct vb_cma_event {
@@ -137,6 +151,7 @@ struct vb_cma_event {
 	struct vb_cma_id *owner;    /* whose event it is: of a request, the listener */
 	struct vb_cma_group *group; /* of multicast events */
 	uint64_t due_ns;	    /* while it is held back */
+	bool lap; /* the peer's wish for another path in reserve: nobody sees it */
 	uint8_t private_data[256];
 };
 

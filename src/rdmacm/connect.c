@@ -12,6 +12,7 @@
 #include "rdmacm/param.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
+#include "rdmacm/route.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -58,16 +59,38 @@ static struct vb_cm_ip ip_of(const struct vb_cma_id *id)
 
 static uint64_t service_of(const struct vb_cma_id *id)
 {
-	return vb_cm_service_id(vb_cma_port_space(id),
-				vb_address_port(&id->id.route.addr.dst_addr));
+	return vb_address_service_id(&id->id.route.addr.dst_addr, vb_cma_port_space(id));
+}
+
+/* A path between InfiniBand ports, in the words of a message. */
+static struct vb_cm_path path_of(const struct ibv_sa_path_rec *path)
+{
+	return (struct vb_cm_path){
+		.local_lid = be16toh(path->slid),
+		.remote_lid = be16toh(path->dlid),
+		.local_gid = path->sgid,
+		.remote_gid = path->dgid,
+		.flow_label = be32toh(path->flow_label),
+		.packet_rate = path->rate,
+		.traffic_class = path->traffic_class,
+		.hop_limit = path->hop_limit,
+		.sl = path->sl,
+		.subnet_local = path->hop_limit <= 1,
+		.ack_timeout = path->packet_life_time + 1,
+	};
 }
 
 static int send_request(struct vb_cma_id *id, const struct vb_cma_data *data)
 {
 	const struct ibv_sa_path_rec *path = id->id.route.path_rec;
+	const struct ibv_sa_path_rec *in_reserve = vb_cma_alternate(id);
+	const struct vb_cm_path primary = path_of(path);
+	const struct vb_cm_path alternate = in_reserve ? path_of(in_reserve) : primary;
 	const struct vb_cm_ip ip = ip_of(id);
 	const struct vb_cm_connect_params req = {
 		.route = route_of(id),
+		.primary = vb_cma_is_infiniband(id) ? &primary : NULL,
+		.alternate = in_reserve ? &alternate : NULL,
 		.service_id = service_of(id),
 		.ca_guid = be64toh(id->device->guid),
 		.qpn = id->qp_num,
@@ -84,7 +107,7 @@ static int send_request(struct vb_cma_id *id, const struct vb_cma_data *data)
 		.flow_label = be32toh(path->flow_label),
 		.ece_vendor_id = id->local_ece.vendor_id,
 		.ece_options = id->local_ece.options,
-		.ip = &ip,
+		.ip = vb_cma_is_by_gid(id) ? NULL : &ip,
 		.private_data = data->bytes,
 		.private_data_length = (uint8_t)data->length,
 	};
@@ -98,7 +121,7 @@ static int send_question(struct vb_cma_id *id, const struct vb_cma_data *data)
 	const struct vb_cm_sidr_params req = {
 		.route = route_of(id),
 		.service_id = service_of(id),
-		.ip = &ip,
+		.ip = vb_cma_is_by_gid(id) ? NULL : &ip,
 		.private_data = data->bytes,
 		.private_data_length = (uint8_t)data->length,
 	};
@@ -140,10 +163,18 @@ static int begin(struct vb_cma_id *id)
 	return err;
 }
 
+/* What the IP addresses leave of it. */
+static size_t data_limit(const struct vb_cma_id *id)
+{
+	const size_t all =
+		id->id.qp_type == IBV_QPT_UD ? VB_CM_SIDR_REQ_DATA_SIZE : VB_CM_REQ_DATA_SIZE;
+
+	return vb_cma_is_by_gid(id) ? all : all - VB_CM_IP_SIZE;
+}
+
 static int start(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
-	size_t limit =
-		id->id.qp_type == IBV_QPT_UD ? VB_CM_SIDR_REQ_USER_SIZE : VB_CM_REQ_USER_SIZE;
+	const size_t limit = data_limit(id);
 	int err = vb_cma_param_check(id, param, "rdma_connect");
 
 	if (!err)
@@ -157,6 +188,7 @@ static int start(struct vb_cma_id *id, const struct rdma_conn_param *param)
 	id->asked.flow_control = param && param->flow_control;
 	id->asked.rnr_retry_count = retries(param, param ? param->rnr_retry_count : 0);
 	id->asked_ns = vb_now_ns();
+	id->lid_told = false;
 	vb_cma_lock();
 	err = begin(id);
 	vb_cma_unlock();

@@ -16,6 +16,7 @@
 #include "rdmacm/io.h"
 #include "rdmacm/life.h"
 #include "rdmacm/probe.h"
+#include "wire/bytes.h"
 
 static struct vb_cma_id *owner_of(struct vb_cm_endpoint *endpoint)
 {
@@ -55,7 +56,7 @@ static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoin
 }
 
 /* What its IP header says, or where it came from and went to. */
-static void take_addresses(struct vb_cma_id *id, const struct vb_cm_event *event)
+static void take_ip_addresses(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
 	const struct vb_cm_route *route = event->route;
@@ -66,6 +67,29 @@ static void take_addresses(struct vb_cma_id *id, const struct vb_cm_event *event
 			    vb_cm_service_port(id->endpoint.service_id));
 	vb_address_from_gid(&addrs->dst_storage, remote, route->scope,
 			    event->has_ip ? event->ip.src_port : 0);
+}
+
+/* Of a SIDR_REQ, which has no path, they are found with the device. */
+static void take_gids(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	static const union ibv_gid none;
+	const struct vb_cm_path *path = is_datagram(id) ? NULL : &event->message->req.primary;
+	struct rdma_addr *addrs = &id->id.route.addr;
+
+	vb_address_ib(&addrs->src_storage, path ? &path->remote_gid : &none,
+		      id->endpoint.service_id);
+	vb_address_ib(&addrs->dst_storage, path ? &path->local_gid : &none, 0);
+}
+
+static void take_addresses(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct rdma_addr *addrs = &id->id.route.addr;
+	const struct vb_cm_route *route = event->route;
+
+	if (vb_cma_is_by_gid(owner_of(event->listener)))
+		take_gids(id, event);
+	else
+		take_ip_addresses(id, event);
 	id->sgid = route->local;
 	id->dgid = route->remote;
 	id->scope = route->scope;
@@ -105,6 +129,7 @@ static void on_request(struct vb_cma_id *id, const struct vb_cm_event *event)
 		fill_conn(&request->event.param.conn, &event->peer);
 		id->retry_count = event->peer.retry_count;
 		id->request_path = event->message->req.primary;
+		id->request_alternate = event->message->req.alternate;
 		id->request_mtu = event->peer.mtu;
 	}
 	vb_cma_event_private(request, ud, event->private_data, event->private_data_size);
@@ -138,10 +163,32 @@ static void on_response(struct vb_cma_id *id, const struct vb_cm_event *event)
 	queue(id, response);
 }
 
+/*
+ * The address was not the one that the LID of its port is made from: the port says its LID, and is
+ * asked again by that, once. True: so it is.
+ */
+static bool has_another_lid(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	const struct vb_cm_rej *rej = event->message ? &event->message->rej : NULL;
+	uint16_t lid;
+
+	if (event->reason != VB_CM_REJ_INVALID_LID || !rej || rej->info_length < sizeof(lid) ||
+	    id->passive || !vb_cma_is_infiniband(id) || id->lid_told)
+		return false;
+	lid = vb_get16(rej->info);
+	id->lid_told = true;
+	id->ib.dlid = lid;
+	id->id.route.path_rec[0].dlid = htobe16(lid);
+	vb_cma_again_soon(id, vb_now_ns());
+	return true;
+}
+
 static void on_rejected(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct vb_cma_event *rejected;
 
+	if (has_another_lid(id, event))
+		return;
 	if (event->reason == VB_CM_REJ_INVALID_SERVICE_ID && vb_cma_again(id, vb_now_ns()))
 		return;
 	rejected = create(id, RDMA_CM_EVENT_REJECTED, (int)event->reason);
@@ -169,6 +216,18 @@ static void on_sidr_reply(struct vb_cma_id *id, const struct vb_cm_event *event)
 	reply->event.param.ud.qkey = event->sidr_qkey;
 	vb_cma_event_private(reply, true, event->private_data, event->private_data_size);
 	queue(id, reply);
+}
+
+/* The QP is changed where verbs may be called. The path becomes that of the route there. */
+static void on_lap(struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	struct vb_cma_event *lap = create(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+
+	if (!lap)
+		return;
+	lap->lap = true;
+	id->request_alternate = event->message->lap.alternate;
+	queue(id, lap);
 }
 
 static void simple(struct vb_cma_id *id, enum rdma_cm_event_type type, int status)
@@ -228,6 +287,9 @@ static void report(struct vb_cma_id *id, const struct vb_cm_event *event)
 	case VB_CM_EVENT_SIDR_REP_RECEIVED:
 		on_sidr_reply(id, event);
 		return;
+	case VB_CM_EVENT_LAP_RECEIVED:
+		on_lap(id, event);
+		return;
 	case VB_CM_EVENTS:
 		return;
 	}
@@ -260,6 +322,30 @@ static bool gid_is_local(void *arg, const union ibv_gid *gid)
 	return vb_cma_engine()->gid_is_local(gid);
 }
 
+static bool lid_is(void *arg, uint16_t lid, const struct vb_cm_route *route,
+		   const union ibv_gid *address)
+{
+	struct ibv_device *device = vb_cma_engine()->ib_device(0);
+
+	(void)arg;
+	return device &&
+	       vb_cma_engine()->ib_lid_is(device, lid, &route->local, address, route->scope);
+}
+
+static bool port(void *arg, struct vb_cm_port *port)
+{
+	static const union ibv_gid any;
+	struct vb_engine_route route;
+	struct vb_ib_path path;
+
+	(void)arg;
+	if (vb_cma_engine()->ib_route(&any, NULL, &route))
+		return false;
+	path = vb_cma_engine()->ib_path(route.device, &route.src, &route.src, 0);
+	*port = (struct vb_cm_port){ .gid = path.sgid, .lid = path.slid };
+	return true;
+}
+
 static uint64_t random_bits(void *arg)
 {
 	(void)arg;
@@ -272,6 +358,8 @@ static const struct vb_cm_ops ops = {
 	.incoming = incoming,
 	.waits = waits,
 	.gid_is_local = gid_is_local,
+	.lid_is = lid_is,
+	.port = port,
 	.random = random_bits,
 };
 

@@ -6,8 +6,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/qp.h"
@@ -23,18 +25,75 @@ static void fail(struct vb_cma_event *event, enum rdma_cm_event_type type, int e
 	event->event.status = err;
 }
 
+/* A path between InfiniBand ports has their LIDs. */
+static bool asks_infiniband(const struct vb_cma_id *child)
+{
+	return child->id.qp_type != IBV_QPT_UD && vb_cm_path_has_lids(&child->request_path);
+}
+
+/* One that connects two RoCE ports is of no use to an InfiniBand port, and the other way round. */
+static bool fits_device(const struct vb_cma_id *child)
+{
+	return child->id.qp_type == IBV_QPT_UD ||
+	       asks_infiniband(child) == vb_cma_is_infiniband(child);
+}
+
+static int find_device(const struct vb_cma_id *child, struct vb_engine_route *route)
+{
+	int err = vb_cma_route_own(&child->id.route.addr.src_addr, route);
+
+	if (!err && asks_infiniband(child)) {
+		route->device = vb_cma_engine()->ib_device(route->ifindex);
+		err = route->device ? 0 : -ENODEV;
+	}
+	return err;
+}
+
+static void take_ports(struct vb_cma_id *child)
+{
+	struct rdma_addr *addrs = &child->id.route.addr;
+
+	child->ib = vb_cma_engine()->ib_path(child->device->device, &child->sgid, &child->dgid,
+					     child->scope);
+	if (child->id.qp_type != IBV_QPT_UD)
+		child->ib.dgid = child->request_path.local_gid;
+	addrs->addr.ibaddr.sgid = child->ib.sgid;
+	addrs->addr.ibaddr.dgid = child->ib.dgid;
+	if (vb_cma_is_by_gid(child)) {
+		vb_address_ib(&addrs->src_storage, &child->ib.sgid, child->endpoint.service_id);
+		vb_address_ib(&addrs->dst_storage, &child->ib.dgid, 0);
+	}
+}
+
 /* The device that the request came in on. */
 static int attach_child(struct vb_cma_id *child)
 {
 	struct vb_engine_route route;
-	int err = vb_cma_engine()->route(&child->id.route.addr.src_addr, NULL, &route);
+	int err = find_device(child, &route);
 
 	if (!err)
 		err = vb_cma_id_attach(child, route.device);
+	if (!err && !fits_device(child))
+		err = -ENODEV;
 	if (err)
 		return err;
 	child->ifindex = route.ifindex;
+	if (vb_cma_is_infiniband(child))
+		take_ports(child);
 	return vb_cma_path_make(child);
+}
+
+static void explain_refusal(const struct vb_cma_id *child, int err)
+{
+	char text[VB_ADDRESS_TEXT];
+
+	vb_explain("a connection request for %s is refused: %s",
+		   vb_address_print(&child->id.route.addr.src_addr, text),
+		   err != -ENODEV ? strerror(-err)
+		   : asks_infiniband(child)
+			   ? "it is for an InfiniBand port, and the interface has none"
+			   : "the interface has no RoCE device; VERBENA_DEVICES chooses those that "
+			     "have one");
 }
 
 static void discard_child(struct vb_cma_id *child)
@@ -75,7 +134,7 @@ static enum verdict on_request(struct vb_cma_event *event)
 		tell(child);
 		return REPORT;
 	}
-	vb_explain("a connection request is refused: error %d", -err);
+	explain_refusal(child, err);
 	discard_child(child);
 	return DISCARD;
 }
@@ -123,7 +182,7 @@ static enum verdict on_response(struct vb_cma_event *event)
 		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return REPORT;
 	}
-	vb_explain("the connection was accepted, but the QP cannot be used: error %d", -err);
+	vb_explain("the connection was accepted, but the QP cannot be used: %s", strerror(-err));
 	give_up_connect(id);
 	fail(event, RDMA_CM_EVENT_CONNECT_ERROR, err);
 	return REPORT;
@@ -165,8 +224,40 @@ static enum verdict on_disconnected(struct vb_cma_event *event)
 	return is_given_up(event->owner) ? DISCARD : REPORT;
 }
 
+/* Loaded and armed, as after a request with such a path. A QP of the application's is its own affair. */
+static int load_alternate(struct vb_cma_id *id)
+{
+	struct ibv_qp *qp = vb_cma_qp_hold(id);
+	struct ibv_qp_attr attr = { 0 };
+	int mask, err = qp ? 0 : -EINVAL;
+
+	if (!err) {
+		vb_cma_path_alternate(id);
+		mask = vb_cma_qp_alternate(id, &attr);
+		err = -ibv_modify_qp(qp, &attr, mask);
+	}
+	vb_cma_qp_release(id, qp);
+	return err;
+}
+
+static enum verdict on_lap(struct vb_cma_event *event)
+{
+	struct vb_cma_id *id = event->owner;
+	const int err = load_alternate(id);
+
+	vb_cma_lock();
+	if (id->has_endpoint)
+		(void)vb_cm_lap_answer(&id->endpoint, err ? VB_CM_APR_REJECT : VB_CM_APR_SUCCESS,
+				       vb_now_ns());
+	vb_cma_rearm();
+	vb_cma_unlock();
+	return DISCARD;
+}
+
 static enum verdict settle(struct vb_cma_event *event)
 {
+	if (event->lap)
+		return on_lap(event);
 	switch (event->event.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return on_request(event);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_getaddrinfo: names to addresses by the resolver of the C library, of which one result is
- * kept. There is no route or connect data to be found: on Ethernet the routing table has the
- * route, and nothing asks for data in front of the application's.
+ * kept. There is no route or connect data to be found for IP addresses: the routing table has the
+ * route, and nothing asks for data in front of the application's. getaddrinfo_ib.c has AF_IB.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/ib.h>
 #include <netdb.h>
@@ -13,6 +14,7 @@
 
 #include "rdmacm/address.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/getaddrinfo_ib.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -54,11 +56,19 @@ static int protocol_of(int port_space, int type)
 
 static bool wants_ib(const struct rdma_addrinfo *hints)
 {
-	return hints->ai_family == AF_IB &&
-	       (hints->ai_flags & (RAI_FAMILY | RAI_NUMERICHOST)) == (RAI_FAMILY | RAI_NUMERICHOST);
+	return hints->ai_family == AF_IB && hints->ai_flags & RAI_FAMILY;
 }
 
-static struct addrinfo resolver_hints(const struct rdma_addrinfo *hints)
+/* A GID is written as an IPv6 address; whatever else it is has to be the name of a host. */
+static bool is_gid(const struct rdma_addrinfo *hints, const char *node)
+{
+	struct in6_addr gid;
+
+	return wants_ib(hints) &&
+	       (!node || hints->ai_flags & RAI_NUMERICHOST || inet_pton(AF_INET6, node, &gid) == 1);
+}
+
+static struct addrinfo resolver_hints(const struct rdma_addrinfo *hints, const char *node)
 {
 	struct addrinfo ai = { 0 };
 
@@ -66,8 +76,7 @@ static struct addrinfo resolver_hints(const struct rdma_addrinfo *hints)
 		ai.ai_flags |= AI_PASSIVE;
 	if (hints->ai_flags & RAI_NUMERICHOST)
 		ai.ai_flags |= AI_NUMERICHOST;
-	/* A GID is written as an IPv6 address. */
-	if (wants_ib(hints))
+	if (is_gid(hints, node))
 		ai.ai_family = AF_INET6;
 	else if (hints->ai_family != AF_IB)
 		ai.ai_family = hints->ai_family;
@@ -87,28 +96,6 @@ static int copy_address(struct sockaddr **to, socklen_t *to_len, const struct so
 	return 0;
 }
 
-/* An IPv6 address as a GID, its port as a service id. */
-static int copy_as_ib(struct sockaddr **to, socklen_t *to_len, const struct sockaddr_in6 *from,
-		      int port_space)
-{
-	struct sockaddr_ib *sib = calloc(1, sizeof(*sib));
-	uint16_t port = ntohs(from->sin6_port);
-
-	if (!sib)
-		return -ENOMEM;
-	sib->sib_family = AF_IB;
-	sib->sib_pkey = htons(0xffff);
-	sib->sib_flowinfo = from->sin6_flowinfo;
-	sib->sib_scope_id = from->sin6_scope_id;
-	memcpy(sib->sib_addr.sib_raw, &from->sin6_addr, 16);
-	sib->sib_sid = htobe64((uint64_t)port_space << 16 | port);
-	sib->sib_sid_mask =
-		htobe64((port_space ? RDMA_IB_IP_PS_MASK : 0) | (port ? RDMA_IB_IP_PORT_MASK : 0));
-	*to = (struct sockaddr *)sib;
-	*to_len = sizeof(*sib);
-	return 0;
-}
-
 static void take_types(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 		       const struct addrinfo *ai)
 {
@@ -122,7 +109,7 @@ static void take_types(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 
 /* The result of the C library as one of ours: the source of a passive one, else a destination. */
 static int take_result(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
-		       const struct addrinfo *ai)
+		       const char *node, const struct addrinfo *ai)
 {
 	bool passive = hints->ai_flags & RAI_PASSIVE;
 	struct sockaddr **addr = passive ? &rai->ai_src_addr : &rai->ai_dst_addr;
@@ -133,10 +120,9 @@ static int take_result(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 	rai->ai_flags = passive ? RAI_PASSIVE : 0;
 	if (ai->ai_canonname && !(*name = strdup(ai->ai_canonname)))
 		return -ENOMEM;
-	rai->ai_family = wants_ib(hints) ? AF_IB : ai->ai_family;
 	if (wants_ib(hints))
-		return copy_as_ib(addr, len, (const struct sockaddr_in6 *)ai->ai_addr,
-				  rai->ai_port_space);
+		return vb_cma_addrinfo_ib(rai, hints, ai->ai_addr, is_gid(hints, node));
+	rai->ai_family = ai->ai_family;
 	return copy_address(addr, len, ai->ai_addr, ai->ai_addrlen);
 }
 
@@ -144,7 +130,7 @@ static struct answer resolve(const char *node, const char *service,
 			     const struct rdma_addrinfo *hints, bool hinted,
 			     struct rdma_addrinfo *rai)
 {
-	struct addrinfo ai_hints = resolver_hints(hints), *ai;
+	struct addrinfo ai_hints = resolver_hints(hints, node), *ai;
 	struct answer answer = { 0 };
 
 	answer.eai = getaddrinfo(node, service, hinted ? &ai_hints : NULL, &ai);
@@ -153,8 +139,14 @@ static struct answer resolve(const char *node, const char *service,
 			   service ? service : "NULL", gai_strerror(answer.eai));
 		return answer;
 	}
-	answer.err = take_result(rai, hints, ai);
+	answer.err = take_result(rai, hints, node, ai);
 	freeaddrinfo(ai);
+	if (answer.err == -ENODEV) {
+		vb_explain(
+			"rdma_getaddrinfo(%s): no InfiniBand port is known that has this address",
+			node);
+		answer = (struct answer){ .eai = EAI_ADDRFAMILY };
+	}
 	return answer;
 }
 

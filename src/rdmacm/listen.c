@@ -47,14 +47,12 @@ static int listen_locked(struct vb_cma_id *id, int backlog)
 }
 
 /* Requests of other hosts. Without it those of this host still come: that is not an error. */
-static void listen_to_hosts(const struct sockaddr *addr)
+static void listen_to_hosts(const struct sockaddr *addr, const union ibv_gid *own)
 {
-	const union ibv_gid own = vb_address_gid(addr);
-
 	if (vb_address_is_any(addr))
 		(void)vb_cma_engine()->gsi_listen(NULL);
 	else if (!vb_address_is_loopback(addr) || vb_config_path() == VB_PATH_WIRE)
-		(void)vb_cma_engine()->gsi_listen(&own);
+		(void)vb_cma_engine()->gsi_listen(own);
 }
 
 static int bind_anywhere(struct vb_cma_id *id)
@@ -68,16 +66,19 @@ VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
 	struct vb_cma_id *listener = vb_cma_id(id);
 	struct sockaddr_storage addr;
+	union ibv_gid own;
 	int err = listener->state == VB_CMA_IDLE ? bind_anywhere(listener) : 0;
 
 	if (!err) {
 		vb_cma_lock();
 		/* Another thread may fetch a request, and destroy the listener, from here on. */
 		addr = id->route.addr.src_storage;
+		own = vb_cma_is_by_gid(listener) ? listener->sgid
+						 : vb_address_gid(&id->route.addr.src_addr);
 		err = listen_locked(listener, backlog);
 		vb_cma_unlock();
 	}
 	if (!err)
-		listen_to_hosts((const struct sockaddr *)&addr);
+		listen_to_hosts((const struct sockaddr *)&addr, &own);
 	return vb_return_minus_one(err);
 }

@@ -41,25 +41,27 @@ static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
 	if (group->send_only)
 		return 0;
 	qp = vb_cma_qp_hold(id);
-	err = qp ? ibv_attach_mcast(qp, &group->mgid, 0) : 0;
+	err = qp ? ibv_attach_mcast(qp, &group->mgid, group->mlid) : 0;
 	vb_cma_lock();
 	left = is_left(group);
 	group->attached = !err && !left;
 	vb_cma_unlock();
 	if (qp && !err && left)
-		(void)ibv_detach_mcast(qp, &group->mgid, 0);
+		(void)ibv_detach_mcast(qp, &group->mgid, group->mlid);
 	vb_cma_qp_release(id, qp);
 	return -err;
 }
 
 static int fill(struct vb_cma_id *id, struct vb_cma_group *group, struct rdma_ud_param *param)
 {
-	int index = vb_cma_sgid_index(id);
+	/* An InfiniBand port has one GID. */
+	int index = vb_cma_is_infiniband(id) ? 0 : vb_cma_sgid_index(id);
 
 	if (index < 0)
 		return index;
 	param->qp_num = MULTICAST_QPN;
-	param->qkey = RDMA_UDP_QKEY;
+	param->qkey = vb_cma_qkey(id);
+	param->ah_attr.dlid = group->mlid;
 	param->ah_attr.is_global = 1;
 	param->ah_attr.port_num = 1;
 	param->ah_attr.grh.dgid = group->mgid;
@@ -84,7 +86,55 @@ void vb_cma_group_joined(struct vb_cma_event *event)
 	event->event.status = err;
 }
 
-static struct vb_cma_group *group_new(const struct sockaddr *addr, bool send_only, void *context)
+/*
+ * InfiniBand: RFC 4391, 4 for groups of IP, with the signature of RDMA_PS_UDP where Linux has it;
+ * an IPv6 address of that form is an MGID already. The P_Key is that of the port, the scope
+ * link-local.
+ */
+static union ibv_gid mgid_of_ip(const struct vb_cma_id *id, const struct sockaddr *addr)
+{
+	const bool ipv4 = addr->sa_family == AF_INET;
+	const uint8_t *ip = ipv4 ? (const uint8_t *)&((const struct sockaddr_in *)addr)->sin_addr
+				 : ((const struct sockaddr_in6 *)addr)->sin6_addr.s6_addr;
+	union ibv_gid mgid = { .raw = { 0xff, 0x12, ipv4 ? 0x40 : 0x60, 0x1b, 0xff, 0xff } };
+
+	if (!ipv4 && ip[0] == 0xff && ip[1] >> 4 == 1 && ip[2] == 0xa0 && ip[3] == 0x1b) {
+		memcpy(mgid.raw, ip, sizeof(mgid.raw));
+		return mgid;
+	}
+	if (id->id.ps == RDMA_PS_UDP)
+		mgid.raw[3] = 0x01;
+	memcpy(mgid.raw + (ipv4 ? 12 : 6), ip + (ipv4 ? 0 : 6), ipv4 ? 4 : 10);
+	if (ipv4)
+		mgid.raw[12] &= 0x0f;
+	return mgid;
+}
+
+/* No subnet manager gives out MLIDs, so the group itself says which one it has. */
+static uint16_t mlid_of(const union ibv_gid *mgid)
+{
+	enum { FIRST = 0xc001, COUNT = 0xfffe - FIRST + 1 };
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < sizeof(mgid->raw); i++)
+		hash = (hash ^ mgid->raw[i]) * 16777619u;
+	return (uint16_t)(FIRST + hash % COUNT);
+}
+
+static void name_group(const struct vb_cma_id *id, struct vb_cma_group *group,
+		       const struct sockaddr *addr)
+{
+	/* RoCEv2: an IPv4 group is its mapped address, an IPv6 group itself; AF_IB has the MGID. */
+	group->mgid = vb_address_gid(addr);
+	if (!vb_cma_is_infiniband(id))
+		return;
+	if (addr->sa_family != AF_IB)
+		group->mgid = mgid_of_ip(id, addr);
+	group->mlid = mlid_of(&group->mgid);
+}
+
+static struct vb_cma_group *group_new(const struct vb_cma_id *id, const struct sockaddr *addr,
+				      bool send_only, void *context)
 {
 	struct vb_cma_group *group = calloc(1, sizeof(*group));
 
@@ -92,8 +142,7 @@ static struct vb_cma_group *group_new(const struct sockaddr *addr, bool send_onl
 		return NULL;
 	vb_list_init(&group->node);
 	memcpy(&group->addr, addr, vb_address_size(addr));
-	/* RoCEv2: an IPv4 group is its mapped address, an IPv6 group itself. */
-	group->mgid = vb_address_gid(addr);
+	name_group(id, group, addr);
 	group->send_only = send_only;
 	group->context = context;
 	return group;
@@ -139,7 +188,7 @@ static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_onl
 		err = check(id, addr);
 	if (err)
 		return err;
-	group = group_new(addr, send_only, context);
+	group = group_new(id, addr, send_only, context);
 	if (!group)
 		return -ENOMEM;
 	vb_cma_lock();
@@ -211,7 +260,7 @@ static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *ad
 	}
 	vb_cma_unlock();
 	if (qp && attached)
-		(void)ibv_detach_mcast(qp, &group->mgid, 0);
+		(void)ibv_detach_mcast(qp, &group->mgid, group->mlid);
 	vb_cma_qp_release(id, qp);
 	return group;
 }
@@ -249,7 +298,7 @@ VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 }
 
 /* One of those that are attached, which it is not any more. */
-static bool take_attached(struct vb_cma_id *id, union ibv_gid *mgid)
+static bool take_attached(struct vb_cma_id *id, union ibv_gid *mgid, uint16_t *mlid)
 {
 	bool found = false;
 
@@ -259,6 +308,7 @@ static bool take_attached(struct vb_cma_id *id, union ibv_gid *mgid)
 			continue;
 		group->attached = false;
 		*mgid = group->mgid;
+		*mlid = group->mlid;
 		found = true;
 	}
 	vb_cma_unlock();
@@ -268,9 +318,10 @@ static bool take_attached(struct vb_cma_id *id, union ibv_gid *mgid)
 void vb_cma_groups_detach(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	union ibv_gid mgid;
+	uint16_t mlid;
 
-	while (take_attached(id, &mgid))
-		(void)ibv_detach_mcast(qp, &mgid, 0);
+	while (take_attached(id, &mgid, &mlid))
+		(void)ibv_detach_mcast(qp, &mgid, mlid);
 }
 
 void vb_cma_groups_leave(struct vb_cma_id *id)

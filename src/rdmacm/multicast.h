@@ -9,6 +9,7 @@ struct vb_cma_group {
 	struct vb_list node; /* in id->groups, until it is left */
 	struct sockaddr_storage addr;
 	union ibv_gid mgid;
+	uint16_t mlid; /* InfiniBand, else 0 */
 	void *context;
 	bool send_only; /* the QP is not attached: it receives nothing */
 	bool attached;	/* by us, or by the application if the QP came later */

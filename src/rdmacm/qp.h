@@ -30,6 +30,13 @@ int vb_cma_qp_begin(struct vb_cma_id *id, struct ibv_qp *qp);
 /* qp_attr.c: for the state in attr->qp_state; 0 or -EINVAL. */
 int vb_cma_qp_attr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask);
 
+/* For a QP in RTS: the path in reserve, loaded and armed. The mask, 0: there is none. */
+int vb_cma_qp_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr);
+
+/* The Q_Key of datagram QPs: IPoIB has that of its broadcast group. */
+enum { VB_CMA_IPOIB_QKEY = 0x0b1b };
+uint32_t vb_cma_qkey(const struct vb_cma_id *id);
+
 /* What the REP said about vendor options is given to the QP, which is held. */
 int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp);
 

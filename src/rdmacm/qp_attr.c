@@ -75,12 +75,18 @@ static struct agreed agreed(const struct vb_cma_id *id)
 	return values;
 }
 
+uint32_t vb_cma_qkey(const struct vb_cma_id *id)
+{
+	return id->id.ps == RDMA_PS_IPOIB && vb_cma_is_infiniband(id) ? VB_CMA_IPOIB_QKEY
+								      : RDMA_UDP_QKEY;
+}
+
 static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	attr->port_num = 1;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (is_datagram(id)) {
-		attr->qkey = RDMA_UDP_QKEY;
+		attr->qkey = vb_cma_qkey(id);
 		*mask |= IBV_QP_QKEY;
 		return 0;
 	}
@@ -92,6 +98,36 @@ static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	if (id->responder_resources)
 		attr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 	return 0;
+}
+
+/* Both sides load the path in reserve with RTR and arm it with RTS. */
+static void load_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	const struct ibv_sa_path_rec *path = vb_cma_alternate(id);
+
+	if (!path)
+		return;
+	vb_cma_ah_attr_of(path, &attr->alt_ah_attr);
+	attr->alt_port_num = 1;
+	attr->alt_timeout = path->packet_life_time + 1;
+	*mask |= IBV_QP_ALT_PATH;
+}
+
+static void arm_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+{
+	if (!vb_cma_alternate(id))
+		return;
+	attr->path_mig_state = IBV_MIG_REARM;
+	*mask |= IBV_QP_PATH_MIG_STATE;
+}
+
+int vb_cma_qp_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr)
+{
+	int mask = 0;
+
+	load_alternate(id, attr, &mask);
+	arm_alternate(id, attr, &mask);
+	return mask;
 }
 
 static int to_rtr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
@@ -111,6 +147,7 @@ static int to_rtr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->dest_qp_num = values.remote_qpn;
 	attr->rq_psn = values.rq_psn;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	load_alternate(id, attr, mask);
 	if (!is_responder(id))
 		return 0;
 	attr->max_dest_rd_atomic = id->responder_resources;
@@ -135,6 +172,7 @@ static int to_rts(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	if (!values.answered)
 		return -EINVAL;
 	attr->sq_psn = values.peer.sq_psn;
+	arm_alternate(id, attr, mask);
 	if (!is_reliable(id))
 		return 0;
 	attr->timeout = ack_timeout(id);
@@ -183,7 +221,8 @@ int vb_cma_qp_attr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
 	err = fill(id, attr, mask);
-	if (err)
+	/* Other errors are explained where they are found. */
+	if (err == -EINVAL)
 		vb_explain("rdma_init_qp_attr: there is nothing to say for QP state %d of an "
 			   "identifier that is %s",
 			   state, vb_cma_state_name(id->state));

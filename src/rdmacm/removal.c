@@ -40,15 +40,34 @@ static bool address_is_gone(const struct vb_cma_id *id)
 	       !vb_cma_engine()->gid_is_local(&id->sgid);
 }
 
+/* Under the lock. */
+static void look_at_address(struct vb_cma_id *id)
+{
+	if (id->removing || !id->told || id->address_gone)
+		return;
+	id->address_gone = address_is_gone(id);
+	if (id->address_gone)
+		vb_cma_event_raise(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+}
+
 static void change_addresses(struct vb_cma_device *device)
 {
 	vb_cma_lock();
 	vb_list_for(id, vb_cma_ids(), struct vb_cma_id, node) {
-		if (id->device != device || id->removing || !id->told || id->address_gone)
-			continue;
-		id->address_gone = address_is_gone(id);
-		if (id->address_gone)
-			vb_cma_event_raise(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+		if (id->device == device)
+			look_at_address(id);
+	}
+	vb_cma_unlock();
+}
+
+/* An InfiniBand port has no GIDs that would change with the addresses of its interface. */
+static void change_interfaces(void)
+{
+	vb_cma_lock();
+	vb_list_for(id, vb_cma_ids(), struct vb_cma_id, node)
+	{
+		if (vb_cma_is_infiniband(id))
+			look_at_address(id);
 	}
 	vb_cma_unlock();
 }
@@ -82,6 +101,8 @@ void vb_cma_removal_watch(struct vb_cma_device *device)
 		return;
 	}
 	device->watched = context;
+	if (!device->ethernet)
+		vb_cma_engine()->on_addresses(change_interfaces);
 	if (vb_cma_engine()->watch(context->async_fd, ready, device))
 		vb_explain("the events of device %s cannot be watched",
 			   ibv_get_device_name(device->device));

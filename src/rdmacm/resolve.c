@@ -5,6 +5,7 @@
  * is queued before the call returns.
  */
 #include <errno.h>
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static void take_destination(struct vb_cma_id *id, const struct sockaddr *dst)
 		addrs->dst_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	else if (dst->sa_family == AF_INET6)
 		addrs->dst_sin6.sin6_addr = in6addr_loopback;
+	/* A GID that means this host becomes that of its port once the device is known. */
 }
 
 /* The address that was chosen; the port stays. */
@@ -59,7 +61,7 @@ static void take_source(struct vb_cma_id *id, const struct vb_engine_route *rout
 	struct sockaddr_storage chosen;
 
 	id->source_chosen = vb_address_is_any(&addrs->src_addr);
-	if (!id->source_chosen)
+	if (!id->source_chosen || addrs->src_addr.sa_family == AF_IB)
 		return;
 	vb_address_from_gid(&chosen, &route->src, (uint32_t)route->ifindex,
 			    vb_address_port(&addrs->src_addr));
@@ -99,18 +101,64 @@ static int take_route(struct vb_cma_id *id, const struct vb_engine_route *route)
 	return 0;
 }
 
-static int find_route(struct vb_cma_id *id, bool *local)
+/* A port that this host has not heard of resolves, and has no path: so a subnet manager says. */
+static int ask_ib_route(const struct rdma_addr *addrs, struct vb_engine_route *route)
 {
-	const struct rdma_addr *addrs = &id->id.route.addr;
+	const union ibv_gid src = vb_address_gid(&addrs->src_addr);
+	const union ibv_gid dst = vb_address_gid(&addrs->dst_addr);
+	int err = vb_cma_engine()->ib_route(&src, &dst, route);
+
+	if (err != -EHOSTUNREACH)
+		return err;
+	route->local = true; /* no neighbour to wait for */
+	return 0;
+}
+
+static int ask_route(const struct rdma_addr *addrs, struct vb_engine_route *route)
+{
 	const struct sockaddr *src = &addrs->src_addr;
-	struct vb_engine_route route;
-	int err;
 
 	if (addrs->dst_addr.sa_family == AF_IB)
-		return -ENODEV;
-	err = vb_cma_engine()->route(vb_address_is_any(src) ? NULL : src, &addrs->dst_addr, &route);
+		return ask_ib_route(addrs, route);
+	return vb_cma_engine()->route(vb_address_is_any(src) ? NULL : src, &addrs->dst_addr, route);
+}
+
+static int find_route(struct vb_cma_id *id, bool *local)
+{
+	struct vb_engine_route route;
+	int err = ask_route(&id->id.route.addr, &route);
+
 	*local = !err && route.local;
 	return err ? err : take_route(id, &route);
+}
+
+static bool is_nobody(const union ibv_gid *gid)
+{
+	return !gid->global.subnet_prefix && !gid->global.interface_id;
+}
+
+/* An address that was a wildcard, or loopback, is that of a port now. */
+static void take_gid(struct sockaddr *addr, const union ibv_gid *gid)
+{
+	if (vb_address_is_any(addr) || vb_address_is_loopback(addr))
+		memcpy(&((struct sockaddr_ib *)addr)->sib_addr, gid->raw, sizeof(gid->raw));
+}
+
+/* The ports that the addresses belong to; the neighbour is known by now. */
+static void find_ports(struct vb_cma_id *id)
+{
+	struct rdma_addr *addrs = &id->id.route.addr;
+
+	id->ib = vb_cma_engine()->ib_path(id->device->device, &id->sgid, &id->dgid, id->scope);
+	if (is_nobody(&id->dgid))
+		id->ib.dlid = 0;
+	if (vb_cma_is_by_gid(id)) {
+		take_gid(&addrs->src_addr, &id->ib.sgid);
+		take_gid(&addrs->dst_addr, &id->ib.dgid);
+		id->ib.dgid = vb_address_gid(&addrs->dst_addr);
+	}
+	addrs->addr.ibaddr.sgid = id->ib.sgid;
+	addrs->addr.ibaddr.dgid = id->ib.dgid;
 }
 
 static void give_back_source(struct vb_cma_id *id)
@@ -121,10 +169,32 @@ static void give_back_source(struct vb_cma_id *id)
 
 	if (!id->source_chosen)
 		return;
-	memset(&addrs->src_storage, 0, sizeof(addrs->src_storage));
-	addrs->src_addr.sa_family = family;
-	vb_address_set_port(&addrs->src_addr, port);
+	if (family == AF_IB) {
+		memset(&((struct sockaddr_ib *)&addrs->src_addr)->sib_addr, 0, 16);
+	} else {
+		memset(&addrs->src_storage, 0, sizeof(addrs->src_storage));
+		addrs->src_addr.sa_family = family;
+		vb_address_set_port(&addrs->src_addr, port);
+	}
 	id->source_chosen = false;
+}
+
+/* To this host the destination itself has to be on a device; to others the route. */
+static bool is_here(const struct sockaddr *dst)
+{
+	const union ibv_gid gid = vb_address_gid(dst);
+
+	return dst->sa_family != AF_IB && vb_cma_engine()->gid_is_local(&gid);
+}
+
+static const char *why_no_device(const struct sockaddr *dst)
+{
+	if (dst->sa_family == AF_IB)
+		return "no InfiniBand port of this host is in its subnet, or has the source GID";
+	return is_here(dst) ? "it is an address of this host, on an interface that has no RDMA "
+			      "device; VERBENA_DEVICES chooses those that have one"
+			    : "the interface of its route has no RDMA device; VERBENA_DEVICES "
+			      "chooses those that have one";
 }
 
 static void explain_error(const struct vb_cma_id *id, int err)
@@ -133,10 +203,7 @@ static void explain_error(const struct vb_cma_id *id, int err)
 	char text[VB_ADDRESS_TEXT];
 
 	vb_explain("rdma_resolve_addr: %s cannot be reached: %s", vb_address_print(dst, text),
-		   err == -ENODEV && dst->sa_family != AF_IB ?
-			   "the interface of its route has no RDMA device; VERBENA_DEVICES chooses "
-			   "those that have one" :
-			   strerror(-err));
+		   err == -ENODEV ? why_no_device(dst) : strerror(-err));
 }
 
 /* Under the lock. */
@@ -144,6 +211,8 @@ static int report(struct vb_cma_id *id, int err)
 {
 	const bool found = !err;
 
+	if (found && vb_cma_is_infiniband(id))
+		find_ports(id);
 	err = vb_cma_event_raise(id, found ? RDMA_CM_EVENT_ADDR_RESOLVED : RDMA_CM_EVENT_ADDR_ERROR,
 				 err);
 	if (!err && found) {
@@ -180,13 +249,15 @@ static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
 }
 
 /*
- * No device is an event, as from Linux; no route is an error of the call. So are AF_IB addresses,
- * which RoCE has none of.
+ * No device on the way to another host is an event, as from Linux. Errors of the call are: no
+ * route, no device for an address of this host, no port for a GID.
  */
 static int not_found(struct vb_cma_id *id, int err)
 {
+	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
+
 	explain_error(id, err);
-	if (err != -ENODEV || id->id.route.addr.dst_addr.sa_family == AF_IB)
+	if (err != -ENODEV || dst->sa_family == AF_IB || is_here(dst))
 		return err;
 	vb_cma_lock();
 	err = report(id, err);

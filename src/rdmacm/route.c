@@ -38,16 +38,33 @@ static enum ibv_mtu mtu_of(const struct vb_cma_id *id, const struct ibv_port_att
 	return id->route_mtu && id->route_mtu < port->active_mtu ? id->route_mtu : port->active_mtu;
 }
 
-static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
+/* Within a subnet there is no GRH: no labels, no hops. */
+static void fill_ports(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 {
-	struct ibv_port_attr port = { 0 };
+	path->sgid = id->ib.sgid;
+	path->dgid = id->ib.dgid;
+	path->slid = htobe16(id->ib.slid);
+	path->dlid = htobe16(id->ib.dlid);
+}
 
-	(void)ibv_query_port(id->device->verbs, 1, &port);
+static void fill_addresses(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
+{
 	path->sgid = id->sgid;
 	path->dgid = id->dgid;
 	path->flow_label = htobe32(flow_label(id));
 	path->hop_limit = VB_CMA_HOP_LIMIT;
 	path->traffic_class = id->tos;
+}
+
+static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
+{
+	struct ibv_port_attr port = { 0 };
+
+	(void)ibv_query_port(id->device->verbs, 1, &port);
+	if (vb_cma_is_infiniband(id))
+		fill_ports(id, path);
+	else
+		fill_addresses(id, path);
 	path->reversible = 1;
 	path->numb_path = 1;
 	path->pkey = htobe16(0xffff);
@@ -58,27 +75,58 @@ static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 }
 
 /* What the peer decides: it made the request. */
-static void follow(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
+static void follow(const struct vb_cma_id *id, const struct vb_cm_path *asked,
+		   struct ibv_sa_path_rec *path)
 {
 	path->mtu = id->request_mtu;
-	path->flow_label = htobe32(id->request_path.flow_label);
-	path->traffic_class = id->request_path.traffic_class;
-	if (id->request_path.ack_timeout)
-		path->packet_life_time = id->request_path.ack_timeout - 1;
+	path->flow_label = htobe32(asked->flow_label);
+	path->traffic_class = asked->traffic_class;
+	path->sl = asked->sl;
+	if (asked->ack_timeout)
+		path->packet_life_time = asked->ack_timeout - 1;
+	if (!vb_cma_is_infiniband(id))
+		return;
+	path->slid = htobe16(asked->remote_lid);
+	path->dlid = htobe16(asked->local_lid);
+	path->sgid = asked->remote_gid;
+	path->dgid = asked->local_gid;
+}
+
+/* The second path is in reserve. */
+static void follow_alternate(struct vb_cma_id *id, struct ibv_sa_path_rec *paths)
+{
+	paths[1] = paths[0];
+	follow(id, &id->request_alternate, &paths[1]);
+	paths[1].mtu = paths[0].mtu;
+	id->id.route.num_paths = VB_CMA_PATHS;
+}
+
+void vb_cma_path_alternate(struct vb_cma_id *id)
+{
+	vb_cma_lock(); /* the next LAP may come */
+	follow_alternate(id, id->id.route.path_rec);
+	vb_cma_unlock();
+}
+
+static void fill_passive(struct vb_cma_id *id, struct ibv_sa_path_rec *paths)
+{
+	follow(id, &id->request_path, &paths[0]);
+	if (vb_cma_is_infiniband(id) && vb_cm_path_has_lids(&id->request_alternate))
+		follow_alternate(id, paths);
 }
 
 int vb_cma_path_make(struct vb_cma_id *id)
 {
-	struct ibv_sa_path_rec *path = calloc(1, sizeof(*path));
+	struct ibv_sa_path_rec *paths = calloc(VB_CMA_PATHS, sizeof(*paths));
 
-	if (!path)
+	if (!paths)
 		return -ENOMEM;
-	fill(id, path);
-	if (id->passive && id->id.qp_type != IBV_QPT_UD)
-		follow(id, path);
-	free(id->id.route.path_rec);
-	id->id.route.path_rec = path;
+	fill(id, paths);
 	id->id.route.num_paths = 1;
+	if (id->passive && id->id.qp_type != IBV_QPT_UD)
+		fill_passive(id, paths);
+	free(id->id.route.path_rec);
+	id->id.route.path_rec = paths;
 	return 0;
 }
 
@@ -144,11 +192,33 @@ static int sgid_index(struct vb_cma_id *id)
 	return index;
 }
 
+const struct ibv_sa_path_rec *vb_cma_alternate(const struct vb_cma_id *id)
+{
+	return vb_cma_is_infiniband(id) && id->id.route.num_paths == VB_CMA_PATHS &&
+			       id->id.qp_type != IBV_QPT_UD
+		       ? &id->id.route.path_rec[1]
+		       : NULL;
+}
+
+void vb_cma_ah_attr_of(const struct ibv_sa_path_rec *path, struct ibv_ah_attr *attr)
+{
+	*attr = (struct ibv_ah_attr){
+		.dlid = be16toh(path->dlid),
+		.sl = path->sl,
+		.port_num = 1,
+	};
+}
+
 int vb_cma_ah_attr(struct vb_cma_id *id, struct ibv_ah_attr *attr)
 {
 	const struct ibv_sa_path_rec *path = id->id.route.path_rec;
-	int index = sgid_index(id);
+	int index;
 
+	if (vb_cma_is_infiniband(id)) {
+		vb_cma_ah_attr_of(path, attr);
+		return 0;
+	}
+	index = sgid_index(id);
 	memset(attr, 0, sizeof(*attr));
 	if (index < 0)
 		return index;
@@ -163,12 +233,37 @@ int vb_cma_ah_attr(struct vb_cma_id *id, struct ibv_ah_attr *attr)
 	return 0;
 }
 
-/* The path that goes both ways, of those that the application gives. */
-static const struct ibv_path_data *usable(const struct ibv_path_data *data, size_t count)
+int vb_cma_path_data(struct ibv_device *device, const struct vb_ib_path *ib,
+		     struct ibv_path_data *data)
 {
-	const uint32_t wanted =
-		IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL;
+	struct vb_cma_id id = { .ib = *ib };
+	struct ibv_sa_path_rec path = { 0 };
+	int err = vb_cma_device_acquire(device, &id.device);
 
+	if (err)
+		return err;
+	fill(&id, &path);
+	vb_cma_device_release(id.device);
+	*data = (struct ibv_path_data){
+		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
+		.path = { .dgid = path.dgid,
+			  .sgid = path.sgid,
+			  .dlid = path.dlid,
+			  .slid = path.slid,
+			  .reversible_numpath = IBV_PATH_RECORD_REVERSIBLE | 1,
+			  .pkey = path.pkey,
+			  .mtu = EXACTLY << 6 | path.mtu,
+			  .rate = EXACTLY << 6 | path.rate,
+			  .packetlifetime = EXACTLY << 6 | path.packet_life_time },
+	};
+	return 0;
+}
+
+/* The path that goes both ways, of those that the application gives. */
+static const struct ibv_path_data *usable(const struct ibv_path_data *data, size_t count,
+					  uint32_t wanted)
+{
+	wanted |= IBV_PATH_FLAG_BIDIRECTIONAL;
 	for (size_t i = 0; i < count; i++) {
 		if ((data[i].flags & wanted) == wanted)
 			return &data[i];
@@ -183,6 +278,10 @@ static void follow_data(const struct ibv_path_record *record, struct ibv_sa_path
 	path->flow_label = htobe32(label_and_hops >> 8 & 0xfffff);
 	if (label_and_hops & 0xff)
 		path->hop_limit = (uint8_t)label_and_hops;
+	if (record->slid && record->dlid) {
+		path->slid = record->slid;
+		path->dlid = record->dlid;
+	}
 	path->traffic_class = record->tclass;
 	path->sl = be16toh(record->qosclass_sl) & 0xf;
 	if (record->mtu & 0x3f)
@@ -193,30 +292,60 @@ static void follow_data(const struct ibv_path_record *record, struct ibv_sa_path
 
 static bool same_ends(const struct vb_cma_id *id, const struct ibv_path_record *record)
 {
-	return !memcmp(&record->sgid, &id->sgid, sizeof(id->sgid)) &&
-	       !memcmp(&record->dgid, &id->dgid, sizeof(id->dgid));
+	const struct rdma_ib_addr *ib = &id->id.route.addr.addr.ibaddr;
+
+	return !memcmp(&record->sgid, &ib->sgid, sizeof(ib->sgid)) &&
+	       !memcmp(&record->dgid, &ib->dgid, sizeof(ib->dgid));
 }
 
-static int resolved(struct vb_cma_id *id)
+static int report(struct vb_cma_id *id, int status)
 {
 	int err;
 
 	vb_cma_lock();
-	err = vb_cma_event_raise(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-	if (!err)
+	err = vb_cma_event_raise(
+		id, status ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED, status);
+	if (!err && !status)
 		id->state = VB_CMA_ROUTE_RESOLVED;
 	vb_cma_unlock();
 	return err;
 }
 
+/* 0, or there is no way between the ports. */
+static int check_ports(const struct vb_cma_id *id)
+{
+	char text[VB_ADDRESS_TEXT];
+
+	if (!vb_cma_is_infiniband(id) || id->ib.dlid)
+		return 0;
+	vb_explain("rdma_resolve_route: %s has no LID that is known here: it has to be in the IPv4 "
+		   "subnet of the InfiniBand port's interface, and a neighbour of this host",
+		   vb_address_print(&id->id.route.addr.dst_addr, text));
+	return -EHOSTUNREACH;
+}
+
+/* A path in reserve, between the same ports. */
+static void take_alternate(struct vb_cma_id *id, const struct ibv_path_data *data, size_t count)
+{
+	const struct ibv_path_data *path = usable(data, count, IBV_PATH_FLAG_ALTERNATE);
+	struct ibv_sa_path_rec *paths = id->id.route.path_rec;
+
+	if (!path || !vb_cma_is_infiniband(id) || !same_ends(id, &path->path))
+		return;
+	paths[1] = paths[0];
+	follow_data(&path->path, &paths[1]);
+	id->id.route.num_paths = VB_CMA_PATHS;
+}
+
 int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 {
-	const struct ibv_path_data *path;
+	const struct ibv_path_data *path = NULL;
+	const size_t count = data && !(size % sizeof(*path)) ? size / sizeof(*path) : 0;
 	int err = vb_cma_id_expect(id, VB_CMA_ADDR_RESOLVED, "rdma_set_option");
 
 	if (err)
 		return err;
-	path = data && !(size % sizeof(*path)) ? usable(data, size / sizeof(*path)) : NULL;
+	path = usable(data, count, IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY);
 	if (!path || !same_ends(id, &path->path)) {
 		vb_explain("rdma_set_option: none of the paths is a primary one, for both "
 			   "directions and for messages, between the resolved addresses");
@@ -226,7 +355,8 @@ int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 	if (err)
 		return err;
 	follow_data(&path->path, id->id.route.path_rec);
-	return resolved(id);
+	take_alternate(id, data, count);
+	return report(id, check_ports(id));
 }
 
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -239,7 +369,7 @@ VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	if (!err)
 		err = vb_cma_path_make(self);
 	if (!err)
-		err = resolved(self);
+		err = report(self, check_ports(self));
 	if (!err)
 		err = vb_cma_complete(self, sync);
 	return vb_return_minus_one(err);

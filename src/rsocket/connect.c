@@ -176,7 +176,7 @@ static int begin(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
 
 	if (err)
 		return err;
-	memcpy(&target, addr, rs->domain == AF_INET ? sizeof(target.in) : sizeof(target.in6));
+	memcpy(&target, addr, vb_rs_addr_size(rs->domain));
 	if (rs->domain == AF_INET && target.in.sin_addr.s_addr == htonl(INADDR_ANY))
 		target.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (rs->domain == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&target.in6.sin6_addr))

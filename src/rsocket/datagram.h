@@ -24,8 +24,9 @@ struct vb_rs_dest {
 	uint32_t qpn;
 	uint64_t known_at_ns; /* when the peer said so last */
 	union ibv_gid gid;
+	uint16_t lid; /* InfiniBand, else 0 */
 	uint8_t sgid_index;
-	bool resolved; /* gid, sgid_index and source are known */
+	bool resolved; /* gid, lid, sgid_index and source are known */
 	bool never;    /* no way for UD there: always UDP */
 	uint64_t resolve_at_ns; /* nobody on the link had the address: not again before */
 };

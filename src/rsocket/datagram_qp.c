@@ -2,6 +2,7 @@
 /* The UD QP of a datagram rsocket, and the ways to others. */
 #include "rsocket/datagram.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -299,12 +300,14 @@ static int resolve(struct vb_rs *rs, struct vb_rs_dest *dest)
 
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP))
 		return -errno;
-	if (rdma_resolve_addr(id, NULL, &dest->addr.sa, RESOLVE_TIMEOUT_MS)) {
+	if (rdma_resolve_addr(id, NULL, &dest->addr.sa, RESOLVE_TIMEOUT_MS) ||
+	    rdma_resolve_route(id, RESOLVE_TIMEOUT_MS)) {
 		err = -errno;
 		rdma_destroy_id(id);
 		return err;
 	}
 	dest->gid = id->route.addr.addr.ibaddr.dgid;
+	dest->lid = be16toh(id->route.path_rec->dlid);
 	sgid = id->route.addr.addr.ibaddr.sgid;
 	err = adopt_device(rs, id);
 	if (!err)
@@ -334,7 +337,8 @@ int vb_rs_dest_set_qpn(struct vb_rs *rs, struct vb_rs_dest *dest, uint32_t qpn)
 		.grh = { .dgid = dest->gid,
 			 .sgid_index = dest->sgid_index,
 			 .hop_limit = HOP_LIMIT },
-		.is_global = 1,
+		.dlid = dest->lid,
+		.is_global = !dest->lid,
 		.port_num = rs->datagram->port_num,
 	};
 

@@ -39,7 +39,9 @@ int vb_rs_install(struct vb_rs *rs, bool cloexec)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vb_fd_object *before;
-	int fd = socket(rs->domain, rs->type | (cloexec ? SOCK_CLOEXEC : 0), 0);
+	/* The number is all that the kernel's socket is for. */
+	const int domain = rs->domain == AF_IB ? AF_INET6 : rs->domain;
+	int fd = socket(domain, rs->type | (cloexec ? SOCK_CLOEXEC : 0), 0);
 	int err;
 
 	if (fd < 0) {

@@ -14,6 +14,7 @@
 #ifndef VB_RSOCKET_RSOCKET_H
 #define VB_RSOCKET_RSOCKET_H
 
+#include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
@@ -47,7 +48,15 @@ union vb_rs_addr {
 	struct sockaddr sa;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
+	struct sockaddr_ib ib; /* streams only */
 };
+
+static inline socklen_t vb_rs_addr_size(int domain)
+{
+	return domain == AF_INET    ? sizeof(struct sockaddr_in)
+	       : domain == AF_INET6 ? sizeof(struct sockaddr_in6)
+				    : sizeof(struct sockaddr_ib);
+}
 
 /* Somebody who wants to know when something changed. Notified under the lock of the rsocket. */
 struct vb_rs_watch {

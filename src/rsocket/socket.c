@@ -75,7 +75,8 @@ bool vb_rs_is_stale(const struct vb_rs *rs)
 
 static int check_kind(int domain, int type, int protocol)
 {
-	if (domain != AF_INET && domain != AF_INET6)
+	/* UDP, which finds the QPs of datagrams, has no addresses of InfiniBand. */
+	if (domain != AF_INET && domain != AF_INET6 && (domain != AF_IB || type != SOCK_STREAM))
 		return -EAFNOSUPPORT;
 	if (type != SOCK_STREAM && type != SOCK_DGRAM)
 		return -EPROTOTYPE;
@@ -145,22 +146,18 @@ void vb_rs_set_nonblock(struct vb_rs *rs, bool nonblock)
 
 int vb_rs_check_addr(const struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
 {
-	const socklen_t needed =
-		rs->domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-
 	if (!addr)
 		return -EFAULT;
 	if (size < sizeof(addr->sa_family))
 		return -EINVAL;
 	if (addr->sa_family != rs->domain)
 		return -EAFNOSUPPORT;
-	return size < needed ? -EINVAL : 0;
+	return size < vb_rs_addr_size(rs->domain) ? -EINVAL : 0;
 }
 
 void vb_rs_copy_addr(const union vb_rs_addr *from, struct sockaddr *addr, socklen_t *size)
 {
-	const socklen_t whole =
-		from->sa.sa_family == AF_INET ? sizeof(from->in) : sizeof(from->in6);
+	const socklen_t whole = vb_rs_addr_size(from->sa.sa_family);
 
 	memcpy(addr, from, *size < whole ? *size : whole);
 	*size = whole;
@@ -172,7 +169,7 @@ void vb_rs_take_name(const struct vb_rs *rs, const struct sockaddr *from, union 
 
 	memset(name, 0, sizeof(*name));
 	if (rs->domain != AF_INET6 || from->sa_family != AF_INET) {
-		memcpy(name, from, rs->domain == AF_INET ? sizeof(name->in) : sizeof(name->in6));
+		memcpy(name, from, vb_rs_addr_size(rs->domain));
 		return;
 	}
 	name->in6.sin6_family = AF_INET6;

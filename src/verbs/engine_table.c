@@ -5,6 +5,7 @@
 #include "engine/comm_est.h"
 #include "engine/counters.h"
 #include "engine/gsi.h"
+#include "engine/link_watch.h"
 #include "engine/watch.h"
 #include "engine/wire.h"
 #include "nic/device_route.h"
@@ -170,6 +171,41 @@ static int route(const struct sockaddr *src, const struct sockaddr *dst,
 	return err;
 }
 
+static int ib_route(const union ibv_gid *src, const union ibv_gid *dst, struct vb_engine_route *out)
+{
+	struct vb_device *dev = vb_ib_device(0);
+	const union ibv_gid own = dev ? vb_gid_from_guid(dev->guid) : (union ibv_gid){ 0 };
+	int err;
+
+	if (!dev || (!vb_gid_is_zero(src) && !vb_gid_is_loopback(src) && !vb_gid_equal(src, &own)))
+		return -ENODEV;
+	*out = (struct vb_engine_route){ .device = &dev->ibv };
+	err = vb_ib_address(dev, &own, &out->src);
+	if (!err && dst)
+		err = vb_ib_address(dev, dst, &out->dst);
+	out->local = !dst || (!err && vb_gid_is_own(&out->dst));
+	return err;
+}
+
+static struct ibv_device *ib_device(int ifindex)
+{
+	struct vb_device *dev = vb_ib_device(ifindex);
+
+	return dev ? &dev->ibv : NULL;
+}
+
+static struct vb_ib_path ib_path(struct ibv_device *device, const union ibv_gid *src,
+				 const union ibv_gid *dst, uint32_t scope)
+{
+	return vb_ib_path_to((const struct vb_device *)device, src, dst, scope);
+}
+
+static bool ib_lid_is(struct ibv_device *device, uint16_t lid, const union ibv_gid *src,
+		      const union ibv_gid *address, uint32_t scope)
+{
+	return vb_ib_lid_is((const struct vb_device *)device, lid, src, address, scope);
+}
+
 static const struct vb_engine_table table = {
 	.version = VB_ENGINE_TABLE_VERSION,
 	.release = VERBENA_VERSION,
@@ -191,6 +227,11 @@ static const struct vb_engine_table table = {
 	.heard_since = heard_since,
 	.gid_is_local = vb_gid_is_own,
 	.route = route,
+	.ib_route = ib_route,
+	.ib_device = ib_device,
+	.ib_path = ib_path,
+	.ib_lid_is = ib_lid_is,
+	.on_addresses = vb_link_hook,
 	.neighbour = vb_neighbour_is_known,
 };
 

@@ -13,8 +13,9 @@
 
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
+#include "nic/ib_path.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 8 };
+enum { VB_ENGINE_TABLE_VERSION = 9 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -88,6 +89,25 @@ struct vb_engine_table {
 	 */
 	int (*route)(const struct sockaddr *src, const struct sockaddr *dst,
 		     struct vb_engine_route *route);
+	/*
+	 * The same between InfiniBand ports by their GIDs; src zero: any port. The addresses of the
+	 * route are those that stand for the GIDs. -ENODEV: no port of this host has src, or none
+	 * is in the subnet of dst; -EHOSTUNREACH: where dst is is not known.
+	 */
+	int (*ib_route)(const union ibv_gid *src, const union ibv_gid *dst,
+			struct vb_engine_route *route);
+	/* The InfiniBand device on an interface, NULL: none. */
+	struct ibv_device *(*ib_device)(int ifindex);
+	/* Between an InfiniBand device's port and the port with an address (nic/ib_path.h). */
+	struct vb_ib_path (*ib_path)(struct ibv_device *device, const union ibv_gid *src,
+				     const union ibv_gid *dst, uint32_t scope);
+	bool (*ib_lid_is)(struct ibv_device *device, uint16_t lid, const union ibv_gid *src,
+			  const union ibv_gid *address, uint32_t scope);
+	/*
+	 * hook() after addresses of this host have changed: in the service thread, with no lock
+	 * held. One hook; NULL: none.
+	 */
+	void (*on_addresses)(void (*hook)(void));
 	/* Somebody answers for dst on the link, as far as one can know (nic/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 };

@@ -123,11 +123,14 @@ enum vb_cm_apr_status {
 	VB_CM_APR_INVALID_COMM_ID = 1,
 	VB_CM_APR_UNSUPPORTED = 2, /* alternate paths are not */
 	VB_CM_APR_REJECT = 3,
+	VB_CM_APR_INVALID_QPN = 6,
+	VB_CM_APR_INVALID_LID = 7,
 };
 
 /* One way between two ports, as the sender sees it. */
+enum { VB_CM_LID_PERMISSIVE = 0xffff };
 struct vb_cm_path {
-	uint16_t local_lid, remote_lid; /* 0xffff on RoCE, 0: no such path */
+	uint16_t local_lid, remote_lid; /* RoCE: VB_CM_LID_PERMISSIVE or 0; 0: no such path */
 	union ibv_gid local_gid, remote_gid;
 	uint32_t flow_label; /* 20 bits */
 	uint8_t packet_rate; /* 6 bits, enum ibv_rate; 0 on RoCE */
@@ -136,6 +139,12 @@ struct vb_cm_path {
 	bool subnet_local;
 	uint8_t ack_timeout; /* 5 bits: for the QP of the receiver; Linux takes it for both */
 };
+
+/* Between InfiniBand ports; RoCE ports have none. */
+static inline bool vb_cm_path_has_lids(const struct vb_cm_path *path)
+{
+	return path->local_lid && path->local_lid != VB_CM_LID_PERMISSIVE;
+}
 
 struct vb_cm_req {
 	uint32_t local_comm_id;

@@ -53,6 +53,28 @@ static bool is_local(void *arg, const union ibv_gid *gid)
 	       !memcmp(gid, &loopback, 16);
 }
 
+union ibv_gid rig_port_gid(uint8_t number)
+{
+	return (union ibv_gid){ .raw = { 0xfe, 0x80, [15] = number } };
+}
+
+static bool lid_is(void *arg, uint16_t lid, const struct vb_cm_route *route,
+		   const union ibv_gid *address)
+{
+	struct rig *rig = arg;
+
+	(void)route;
+	return rig->infiniband && lid == (is_local(rig, address) ? 1 : 2);
+}
+
+static bool port(void *arg, struct vb_cm_port *port)
+{
+	struct rig *rig = arg;
+
+	*port = (struct vb_cm_port){ .gid = rig_port_gid(1), .lid = 1 };
+	return rig->infiniband;
+}
+
 static uint64_t on_random(void *arg)
 {
 	struct rig *rig = arg;
@@ -66,6 +88,8 @@ static const struct vb_cm_ops ops = {
 	.event = on_event,
 	.incoming = on_incoming,
 	.gid_is_local = is_local,
+	.lid_is = lid_is,
+	.port = port,
 	.random = on_random,
 };
 

@@ -55,6 +55,7 @@ struct rig {
 	uint64_t now_ns, random;
 	union ibv_gid own, own6, peer; /* 10.0.0.1, fd00::1, 10.0.0.2; loopback is own, too */
 	struct vb_cm_route route;      /* to and from the peer */
+	bool infiniband; /* both have ports as well: LIDs 1 and 2, GIDs fe80::1 and fe80::2 */
 	struct rig_sent sent[RIG_QUEUE];
 	unsigned sent_head, sent_tail;
 	struct rig_event events[RIG_QUEUE];
@@ -64,6 +65,7 @@ struct rig {
 	struct vb_cm_endpoint a, b, listener;
 };
 
+union ibv_gid rig_port_gid(uint8_t number);
 union ibv_gid rig_gid4(uint8_t a, uint8_t b, uint8_t c, uint8_t d);
 int rig_setup(void **state);
 int rig_teardown(void **state);

@@ -431,6 +431,7 @@ void app_event(struct end *end, const struct vb_cm_event *event)
 		if (some_ns & 1)
 			later(end, some_ns, ACTION_DESTROY);
 		break;
+	case VB_CM_EVENT_LAP_RECEIVED: /* of InfiniBand: not in these worlds */
 	case VB_CM_EVENTS:
 		break;
 	}

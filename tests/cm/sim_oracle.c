@@ -203,6 +203,7 @@ static void check_content(struct end *end, const struct vb_cm_event *event)
 		check_prompt(end);
 		break;
 	case VB_CM_EVENT_TIMEWAIT_EXIT:
+	case VB_CM_EVENT_LAP_RECEIVED: /* of InfiniBand: not in these worlds */
 	case VB_CM_EVENTS:
 		break;
 	}

@@ -446,7 +446,8 @@ static void anybody_may_say_anything(void **state)
 	}
 	/* The worlds get everywhere: else the above says little. */
 	for (unsigned i = 0; i < VB_CM_EVENTS; i++)
-		assert_true(events_seen[i] > WORLDS / 10);
+		if (i != VB_CM_EVENT_LAP_RECEIVED) /* there are no InfiniBand ports */
+			assert_true(events_seen[i] > WORLDS / 10);
 	(void)state;
 }
 

@@ -4,10 +4,12 @@
  *
  *   mcast_probe listen GROUP COUNT [QPS]   prints "ready", then one line per message:
  *                                          qp <index> from <source address> number <n>
+ *                                          and on InfiniBand: lid <source LID> to <MGID>
  *   mcast_probe send GROUP COUNT [step]    sends number 1 to COUNT, and ends; step: each of them when
  *                                          there is a line at the standard input
  *
- * The device is the first one, the source GID the first of the group's family.
+ * The device is the first one, the source GID the first of the group's family, that of an InfiniBand port
+ * its only one.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
@@ -17,13 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QKEY = 0x01234567, GRH = 40, ROOM = 64, DEPTH = 1024, QPS_MAX = 8, GIDS = 64 };
+enum { QKEY = 0x01234567, GRH = 40, ROOM = 64, DEPTH = 1024, QPS_MAX = 8, GIDS = 64, MLID = 0xc042 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_mr *mr;
 static uint8_t *memory;
+static uint16_t mlid; /* 0: RoCE */
 
 static _Noreturn void fail(const char *what)
 {
@@ -51,6 +54,7 @@ static void open_device(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	size_t size = (size_t)QPS_MAX * DEPTH * (GRH + ROOM);
+	struct ibv_port_attr port = { 0 };
 
 	context = list && *list ? ibv_open_device(*list) : NULL;
 	pd = context ? ibv_alloc_pd(context) : NULL;
@@ -60,6 +64,9 @@ static void open_device(void)
 	if (!mr)
 		fail("opening the device");
 	ibv_free_device_list(list);
+	if (ibv_query_port(context, 1, &port))
+		fail("port");
+	mlid = port.link_layer == IBV_LINK_LAYER_INFINIBAND ? MLID : 0;
 }
 
 static struct ibv_qp *make_qp(void)
@@ -113,7 +120,7 @@ static void post_receive(struct ibv_qp *qp, uint32_t index)
 static void print_message(const struct ibv_wc *wc)
 {
 	const uint8_t *grh = memory + wc->wr_id * (GRH + ROOM);
-	char source[INET6_ADDRSTRLEN];
+	char source[INET6_ADDRSTRLEN], group[INET6_ADDRSTRLEN];
 	uint32_t number;
 	bool ipv4 = grh[20] == 0x45;
 
@@ -121,7 +128,11 @@ static void print_message(const struct ibv_wc *wc)
 		fail("no GRH");
 	inet_ntop(ipv4 ? AF_INET : AF_INET6, grh + (ipv4 ? 32 : 8), source, sizeof(source));
 	memcpy(&number, grh + GRH, sizeof(number));
-	printf("qp %d from %s number %u\n", (int)(wc->wr_id / DEPTH), source, number);
+	printf("qp %d from %s number %u", (int)(wc->wr_id / DEPTH), source, number);
+	if (mlid)
+		printf(" lid %u to %s", wc->slid,
+		       inet_ntop(AF_INET6, grh + 24, group, sizeof(group)));
+	puts("");
 }
 
 static void listen_to(const union ibv_gid *group, int count, int qps)
@@ -132,7 +143,7 @@ static void listen_to(const union ibv_gid *group, int count, int qps)
 		qp[i] = make_qp();
 		for (int k = 0; k < DEPTH; k++)
 			post_receive(qp[i], (uint32_t)(i * DEPTH + k));
-		if (ibv_attach_mcast(qp[i], group, 0))
+		if (ibv_attach_mcast(qp[i], group, mlid))
 			fail("ibv_attach_mcast");
 	}
 	puts("ready");
@@ -143,7 +154,7 @@ static void listen_to(const union ibv_gid *group, int count, int qps)
 		print_message(&wc);
 	}
 	for (int i = 0; i < qps; i++)
-		if (ibv_detach_mcast(qp[i], group, 0) || ibv_destroy_qp(qp[i]))
+		if (ibv_detach_mcast(qp[i], group, mlid) || ibv_destroy_qp(qp[i]))
 			fail("ibv_detach_mcast");
 }
 
@@ -155,6 +166,8 @@ static uint8_t source_index(bool ipv4)
 	union ibv_gid gid;
 	static const union ibv_gid none;
 
+	if (mlid)
+		return 0;
 	for (int i = 1; i < GIDS; i++)
 		if (!ibv_query_gid(context, 1, i, &gid) && memcmp(&gid, &none, sizeof(gid)) &&
 		    is_ipv4(&gid) == ipv4)
@@ -173,7 +186,8 @@ static void await_line(void)
 
 static void send_to(const union ibv_gid *group, int count, bool step)
 {
-	struct ibv_ah_attr attr = { .is_global = 1,
+	struct ibv_ah_attr attr = { .dlid = mlid,
+				    .is_global = 1,
 				    .port_num = 1,
 				    .grh = { .dgid = *group,
 					     .hop_limit = 1,

@@ -226,6 +226,7 @@ static void leaving_detaches_what_the_application_attached(void **state)
 	struct rdma_cm_event *event;
 	struct party party;
 	union ibv_gid mgid;
+	uint16_t mlid;
 
 	party_begin(&party, RDMA_PS_UDP);
 	resolve_group(&party, "239.1.2.8");
@@ -233,9 +234,10 @@ static void leaving_detaches_what_the_application_attached(void **state)
 	join(&party, "239.1.2.8", NULL);
 	event = next_event(party.client_channel, RDMA_CM_EVENT_MULTICAST_JOIN);
 	mgid = event->param.ud.ah_attr.grh.dgid;
+	mlid = event->param.ud.ah_attr.dlid;
 	rdma_ack_cm_event(event);
 	party_create_qp(party.client);
-	assert_int_equal(ibv_attach_mcast(party.client->qp, &mgid, 0), 0);
+	assert_int_equal(ibv_attach_mcast(party.client->qp, &mgid, mlid), 0);
 	assert_int_equal(leave(&party, "239.1.2.8"), 0);
 	assert_int_equal(ibv_destroy_qp(party.client->qp), 0);
 	party.client->qp = NULL;

@@ -310,6 +310,38 @@ static void think_beside_another(int other)
 
 /* --- the device --- */
 
+/* To it and from it; the device `lo` reaches this host by its own addresses alone. */
+static void an_own_address_without_a_device(int other)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *id;
+	struct sockaddr_storage to, from;
+
+	setenv("VERBENA_DEVICES", "lo", 1);
+	channel = rdma_create_event_channel();
+	id = new_id(channel);
+	set_address(&to, HOST_A, PORT);
+	CHECK(rdma_resolve_addr(id, NULL, (void *)&to, 1000) == -1 && errno == ENODEV);
+	CHECK(is_quiet(channel));
+	/* Nothing is left of it: another address can be resolved. */
+	set_address(&to, "127.0.0.1", PORT);
+	CHECK(!rdma_resolve_addr(id, NULL, (void *)&to, 1000));
+	CHECK(!take_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, NULL));
+	CHECK(!rdma_destroy_id(id));
+	id = new_id(channel);
+	set_address(&from, HOST_A, 0);
+	CHECK(rdma_resolve_addr(id, (void *)&from, (void *)&to, 1000) == -1 && errno == ENODEV);
+	CHECK(is_quiet(channel) && !rdma_destroy_id(id));
+	/* To another host it is an event: there is a route, and no device on it. */
+	id = new_id(channel);
+	set_address(&to, HOST_B, PORT);
+	CHECK(!rdma_resolve_addr(id, NULL, (void *)&to, 1000));
+	CHECK(take_event(channel, RDMA_CM_EVENT_ADDR_ERROR, NULL) == -ENODEV);
+	CHECK(!rdma_destroy_id(id));
+	rdma_destroy_event_channel(channel);
+	tell(other);
+}
+
 static void check_removed(struct rdma_cm_id *id)
 {
 	struct sockaddr_storage to;
@@ -365,6 +397,8 @@ int main(void)
 	run_hosts("one process of a host is killed", killed_over_there, be_killed_beside_another);
 	run_hosts("one is killed while it thinks about a request", killed_while_it_thinks,
 		  think_beside_another);
+	run_hosts("an own address without a device is no address", an_own_address_without_a_device,
+		  idle);
 	run_here("a device that fails is removed from its identifiers", the_device_fails);
 	return report_cases() != 0;
 }

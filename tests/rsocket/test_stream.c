@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <infiniband/ib.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -120,6 +121,32 @@ static void an_ipv6_listener_without_an_address_takes_both(void **state)
 		rclose(client);
 	}
 	rclose(listener);
+	(void)state;
+}
+
+/* A GID and a service id are a name like others; nobody finds datagram QPs by it. */
+static void infiniband_ports_are_names(void **state)
+{
+	const struct sockaddr_ib any = { .sib_family = AF_IB };
+	struct sockaddr_ib name;
+	socklen_t size = sizeof(name);
+	struct pair pair;
+
+	pair.listener = rsocket(AF_IB, SOCK_STREAM, 0);
+	assert_true(pair.listener >= 0);
+	assert_int_equal(rbind(pair.listener, (const void *)&any, sizeof(any)), 0);
+	assert_int_equal(rlisten(pair.listener, 8), 0);
+	pair.addr_size = sizeof(pair.addr);
+	assert_int_equal(rgetsockname(pair.listener, (void *)&pair.addr, &pair.addr_size), 0);
+	assert_int_equal(pair.addr_size, sizeof(struct sockaddr_ib));
+	connect_pair(&pair, NULL);
+	send_all(pair.client, 1000);
+	receive_all(pair.server, 1000);
+	assert_int_equal(rgetpeername(pair.client, (void *)&name, &size), 0);
+	assert_int_equal(name.sib_family, AF_IB);
+	assert_int_equal(name.sib_addr.sib_raw[0], 0xfe); /* fe80::, that of the port */
+	pair_close(&pair);
+	assert_errno(rsocket(AF_IB, SOCK_DGRAM, 0), EAFNOSUPPORT);
 	(void)state;
 }
 
@@ -501,6 +528,7 @@ int main(void)
 		cmocka_unit_test(a_connection_comes_to_be_before_anybody_accepts),
 		cmocka_unit_test(both_ends_know_each_others_names),
 		cmocka_unit_test(an_ipv6_listener_without_an_address_takes_both),
+		cmocka_unit_test(infiniband_ports_are_names),
 		cmocka_unit_test(every_byte_arrives_with_any_sizes),
 		cmocka_unit_test(many_small_messages_need_no_more_credits_than_there_are),
 		cmocka_unit_test(peeking_takes_nothing),

@@ -177,14 +177,23 @@ static bool acceptable(struct vb_roce *roce, struct vb_wired *wired,
 	return false;
 }
 
+/* One IPv4 group may have members on both: datagrams of InfiniBand ports say what they are. */
+static bool is_of_fabric(const struct vb_packet *packet, const struct vb_arrival *arrival)
+{
+	const bool infiniband = packet->link & VB_LINK_GRH;
+
+	return infiniband == (arrival->fabric == VB_FABRIC_INFINIBAND);
+}
+
 /* To every member, the sender included if it is one (IBA 10.5.2). */
 static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
 		     const struct vb_arrival *arrival)
 {
 	const union ibv_gid gid = vb_flow_gid(arrival->flow, arrival->flow->dst);
 	uint32_t qpns[VB_MCAST_QP_MAX];
-	unsigned count = arrival->fabric ?
-				 vb_mcast_members(roce->nic, &gid, arrival->fabric, qpns) : 0;
+	unsigned count = arrival->fabric && is_of_fabric(packet, arrival)
+				 ? vb_mcast_members(roce->nic, &gid, arrival->fabric, qpns)
+				 : 0;
 
 	if (!count)
 		vb_roce_count(roce, VB_DROP_UNKNOWN_QP);

@@ -3,6 +3,7 @@
 #include "exec/recv.h"
 #include "nic/gid.h"
 #include "nic/lid.h"
+#include "nic/mcast.h"
 #include "path/roce/roce.h"
 #include "wire/grh.h"
 
@@ -125,8 +126,19 @@ static void grh_gids(const struct vb_device *ib, uint16_t slid, struct vb_grh *g
 	grh->sgid = slid == vb_device_lid(ib) ? grh->dgid : vb_gid_from_lid(slid);
 }
 
-static void grh_of(const struct vb_arrival *arrival, const struct vb_device *ib, uint16_t slid,
-		   uint8_t out[VB_GRH_SIZE])
+/* A group of InfiniBand that came from the link: the MGID is known here, the sender by its LID. */
+static void grh_group(struct vb_wired *wired, const struct vb_device *ib, uint16_t slid,
+		      uint16_t fabric, struct vb_grh *grh)
+{
+	const union ibv_gid group = grh->dgid;
+
+	grh_gids(ib, slid, grh);
+	if (!vb_mcast_mgid(wired->roce->nic, wired->qp->ibv.qp_num, &group, fabric, &grh->dgid))
+		grh->dgid = group;
+}
+
+static void grh_of(struct vb_wired *wired, const struct vb_arrival *arrival,
+		   const struct vb_device *ib, uint16_t slid, uint8_t out[VB_GRH_SIZE])
 {
 	struct vb_grh grh = {
 		.traffic_class = arrival->traffic_class,
@@ -139,6 +151,8 @@ static void grh_of(const struct vb_arrival *arrival, const struct vb_device *ib,
 	gid_of(arrival->flow, arrival->flow->dst, &grh.dgid);
 	if (ib && !arrival->fabric)
 		grh_gids(ib, slid, &grh);
+	else if (ib && !arrival->flow->ipv6)
+		grh_group(wired, ib, slid, arrival->fabric, &grh);
 	vb_grh_emit(&grh, out);
 }
 
@@ -181,7 +195,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	bool lost, placed;
 
 	if (has_grh)
-		grh_of(arrival, ib, slid, grh);
+		grh_of(wired, arrival, ib, slid, grh);
 	placed = vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh) &&
 		 vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length,
 				 packet->payload);
