@@ -91,6 +91,7 @@ struct vb_cm_peer {
 	uint8_t target_ack_delay;    /* REP only */
 	uint8_t ack_timeout;         /* REQ only: of the primary path */
 	enum ibv_mtu mtu;            /* REQ only */
+	uint16_t pkey;               /* REQ only: in which partition it asks */
 	bool flow_control, srq;
 	uint32_t ece_vendor_id, ece_options;
 };
@@ -127,6 +128,8 @@ struct vb_cm_ops {
 	void (*waits)(void *arg, struct vb_cm_endpoint *endpoint);
 	/* An address of this host, loopback included. */
 	bool (*gid_is_local)(void *arg, const union ibv_gid *gid);
+	/* The port is in the partition of this P_Key. NULL: in the default one alone. */
+	bool (*in_partition)(void *arg, uint16_t pkey);
 	/* Unpredictable bits. */
 	uint64_t (*random)(void *arg);
 };
@@ -282,6 +285,7 @@ struct vb_cm_connect_params {
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count; /* at most 7 each */
 	enum ibv_mtu mtu;
+	uint16_t pkey; /* 0: 0xffff */
 	uint8_t ack_timeout, hop_limit; /* 0: 19 and 64, as Linux says */
 	uint32_t flow_label;
 	uint32_t ece_vendor_id, ece_options;
@@ -338,6 +342,7 @@ bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe);
 struct vb_cm_sidr_params {
 	struct vb_cm_route route;
 	uint64_t service_id;
+	uint16_t pkey; /* 0: 0xffff */
 	const struct vb_cm_ip *ip; /* NULL: no IP header, and 216 bytes of private data */
 	const void *private_data;  /* at most 180 bytes */
 	uint8_t private_data_length;

@@ -5,6 +5,7 @@
 #include "nic/gid.h"
 #include "nic/lid.h"
 #include "nic/netif.h"
+#include "nic/pkey.h"
 #include "nic/wq.h"
 
 #include <errno.h>
@@ -64,7 +65,7 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_mcast_grp = VB_MCAST_GRP_MAX;
 	attr->max_mcast_qp_attach = VB_MCAST_QP_MAX;
 	attr->max_total_mcast_qp_attach = VB_MCAST_GRP_MAX;
-	attr->max_pkeys = VB_PKEYS;
+	attr->max_pkeys = (uint16_t)vb_pkey_table_length();
 }
 
 /* Everything that names memory may name such memory. */
@@ -209,7 +210,7 @@ int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_a
 	memset(attr, 0, sizeof(*attr));
 	attr->max_mtu = IBV_MTU_4096;
 	attr->gid_tbl_len = VB_GIDS;
-	attr->pkey_tbl_len = VB_PKEYS;
+	attr->pkey_tbl_len = (uint16_t)vb_pkey_table_length();
 	attr->max_msg_sz = (uint32_t)VB_MSG_MAX;
 	attr->max_vl_num = VL0_ONLY;
 	attr->active_width = WIDTH_4X;

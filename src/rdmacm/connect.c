@@ -79,6 +79,7 @@ static int send_request(struct vb_cma_id *id, const struct vb_cma_data *data)
 		.retry_count = id->retry_count,
 		.rnr_retry_count = id->asked.rnr_retry_count,
 		.mtu = path->mtu,
+		.pkey = be16toh(path->pkey),
 		.ack_timeout = path->packet_life_time + 1,
 		.hop_limit = path->hop_limit,
 		.flow_label = be32toh(path->flow_label),
@@ -98,6 +99,7 @@ static int send_question(struct vb_cma_id *id, const struct vb_cma_data *data)
 	const struct vb_cm_sidr_params req = {
 		.route = route_of(id),
 		.service_id = service_of(id),
+		.pkey = be16toh(id->id.route.addr.addr.ibaddr.pkey),
 		.ip = &ip,
 		.private_data = data->bytes,
 		.private_data_length = (uint8_t)data->length,

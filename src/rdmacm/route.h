@@ -19,6 +19,8 @@ int vb_cma_path_make(struct vb_cma_id *id);
 int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size);
 /* Where packets of the connection go, for a QP in RTR or an address handle. */
 int vb_cma_ah_attr(struct vb_cma_id *id, struct ibv_ah_attr *attr);
+/* Where the P_Key of its path is in the port's table; -EINVAL: nowhere (any more). */
+int vb_cma_pkey_index(const struct vb_cma_id *id);
 /* The index of the GID that the port sends with. */
 int vb_cma_sgid_index(struct vb_cma_id *id);
 

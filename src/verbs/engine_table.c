@@ -11,6 +11,7 @@
 #include "nic/gid.h"
 #include "nic/neighbour.h"
 #include "nic/slot.h"
+#include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "verbs/symver.h"
 
@@ -38,6 +39,8 @@ static struct vb_nic *nic_get(int *err)
 	*err = vb_config_check();
 	if (!*err)
 		*err = vb_fault_load();
+	if (!*err)
+		*err = vb_pkey_load();
 	nic = *err ? NULL : vb_nic_get();
 	if (!nic && !*err)
 		*err = -errno;
@@ -191,6 +194,7 @@ static const struct vb_engine_table table = {
 	.heard_since = heard_since,
 	.gid_is_local = vb_gid_is_own,
 	.route = route,
+	.pkey_index = vb_pkey_index_of,
 	.neighbour = vb_neighbour_is_known,
 };
 

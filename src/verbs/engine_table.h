@@ -14,7 +14,7 @@
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 8 };
+enum { VB_ENGINE_TABLE_VERSION = 9 };
 
 /* How one gets from here to an address. */
 struct vb_engine_route {
@@ -88,6 +88,8 @@ struct vb_engine_table {
 	 */
 	int (*route)(const struct sockaddr *src, const struct sockaddr *dst,
 		     struct vb_engine_route *route);
+	/* Where the port's table has a P_Key of this partition, a full member first; -EINVAL: nowhere. */
+	int (*pkey_index)(uint16_t pkey);
 	/* Somebody answers for dst on the link, as far as one can know (nic/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 };
