@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "nic/gid.h"
+#include "nic/lid.h"
 #include "nic/netif.h"
 #include "nic/pkey.h"
 
@@ -22,6 +23,7 @@ struct watched {
 	struct vb_context *ctx;
 	enum ibv_port_state state;
 	uint16_t lid;
+	uint64_t subnet; /* InfiniBand: vb_lid_subnet */
 	uint16_t pkeys[VB_PKEYS_MAX];
 	union ibv_gid gids[VB_GIDS];
 };
@@ -67,6 +69,7 @@ static void look(const struct vb_device *dev, struct watched *now)
 	vb_device_port_attr(dev, 1, &attr);
 	now->state = attr.state;
 	now->lid = attr.lid;
+	now->subnet = dev->infiniband ? vb_lid_subnet(dev) : 0;
 	for (unsigned i = 0; i < VB_PKEYS_MAX; i++)
 		now->pkeys[i] = vb_pkey_at(i);
 	vb_device_gids(dev, now->gids);
@@ -95,7 +98,9 @@ static void explain(const struct vb_device *dev, const struct watched *old,
 }
 
 /*
- * What is told, in this order: a program that hears that the port is active may ask for everything else.
+ * What is told, in this order: a program that hears that the port is active, or of another subnet, may
+ * ask for everything else. The subnet manager of another subnet is another one, and knows of no
+ * registration.
  */
 static bool compare(struct watched *old)
 {
@@ -111,6 +116,8 @@ static bool compare(struct watched *old)
 		{ memcmp(old->gids, now.gids, sizeof(now.gids)) != 0, IBV_EVENT_GID_CHANGE },
 		{ memcmp(old->pkeys, now.pkeys, sizeof(now.pkeys)) != 0, IBV_EVENT_PKEY_CHANGE },
 		{ old->lid != now.lid, IBV_EVENT_LID_CHANGE },
+		{ old->subnet != now.subnet, IBV_EVENT_SM_CHANGE },
+		{ old->subnet != now.subnet, IBV_EVENT_CLIENT_REREGISTER },
 		{ old->state != now.state, now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE :
 									  IBV_EVENT_PORT_ERR },
 	};
