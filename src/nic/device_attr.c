@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "nic/gid.h"
 #include "nic/lid.h"
+#include "nic/link_speed.h"
 #include "nic/netif.h"
 #include "nic/pkey.h"
 #include "nic/wq.h"
@@ -22,7 +23,7 @@ enum {
 };
 
 /* Codes that <infiniband/verbs.h> has no names for: IBA volume 1, PortInfo. */
-enum { WIDTH_4X = 2, SPEED_EDR = 32, PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
+enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
 enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
 /* Bits of device_cap_flags_ex that older headers have no names for. */
@@ -203,8 +204,20 @@ static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *a
 	attr->subnet_timeout = SUBNET_TIMEOUT;
 }
 
+struct vb_link_rate vb_device_link_rate(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = vb_device_netif(dev, all);
+	const unsigned mbps = netif ? vb_link_speed_mbps(netif) : 0;
+
+	vb_netif_snapshot_put(all);
+	return vb_link_rate(mbps);
+}
+
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr)
 {
+	struct vb_link_rate rate;
+
 	if (port != 1)
 		return -EINVAL;
 	memset(attr, 0, sizeof(*attr));
@@ -213,8 +226,9 @@ int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_a
 	attr->pkey_tbl_len = (uint16_t)vb_pkey_table_length();
 	attr->max_msg_sz = (uint32_t)VB_MSG_MAX;
 	attr->max_vl_num = VL0_ONLY;
-	attr->active_width = WIDTH_4X;
-	attr->active_speed = SPEED_EDR;
+	rate = vb_device_link_rate(dev);
+	attr->active_width = rate.width;
+	attr->active_speed = rate.speed < VB_SPEED_NDR ? (uint8_t)rate.speed : VB_SPEED_NDR;
 	if (dev->infiniband)
 		fill_infiniband(dev, attr);
 	else

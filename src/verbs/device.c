@@ -26,6 +26,13 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 enum { COMPAT_PORT_ATTR_SIZE = offsetof(struct ibv_port_attr, port_cap_flags2) };
 static_assert(COMPAT_PORT_ATTR_SIZE == 48, "ibv_query_port@IBVERBS_1.1");
 
+/* And what newer headers append to it. */
+enum { SPEED_EX_OFFSET = 52 };
+union wide_port_attr {
+	struct ibv_port_attr attr;
+	char room[SPEED_EX_OFFSET + sizeof(uint32_t)]; /* active_speed_ex is the last */
+};
+
 static struct vb_device *device_of(const struct ibv_context *context)
 {
 	return (struct vb_device *)context->device;
@@ -131,11 +138,15 @@ static void fill_violations(const struct vb_device *dev, struct ibv_port_attr *a
 int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		      size_t size)
 {
-	struct ibv_port_attr all;
-	const int result = vb_device_port_attr(device_of(context), port_num, &all);
+	const struct vb_device *dev = device_of(context);
+	union wide_port_attr all = { .room = { 0 } };
+	const int result = vb_device_port_attr(dev, port_num, &all.attr);
 
 	if (!result) {
-		fill_violations(device_of(context), &all);
+		const uint32_t speed = vb_device_link_rate(dev).speed;
+
+		fill_violations(dev, &all.attr);
+		memcpy(all.room + SPEED_EX_OFFSET, &speed, sizeof(speed));
 		copy_sized(attr, size, &all, sizeof(all));
 	}
 	return -result;

@@ -126,6 +126,28 @@ static void attributes_are_the_limits(void **state)
 	assert_string_equal(attr.orig_attr.fw_ver, VERBENA_VERSION);
 }
 
+static void speeds_are_those_of_linux(void **state)
+{
+	static const struct {
+		unsigned mbps, width, speed;
+	} rows[] = {
+		{ 10, VB_WIDTH_1X, VB_SPEED_SDR },	 { 1000, VB_WIDTH_1X, VB_SPEED_SDR },
+		{ 2500, VB_WIDTH_1X, VB_SPEED_FDR10 },	 { 10000, VB_WIDTH_1X, VB_SPEED_FDR10 },
+		{ 20000, VB_WIDTH_4X, VB_SPEED_DDR },	 { 25000, VB_WIDTH_1X, VB_SPEED_EDR },
+		{ 40000, VB_WIDTH_4X, VB_SPEED_FDR10 },	 { 50000, VB_WIDTH_2X, VB_SPEED_EDR },
+		{ 100000, VB_WIDTH_4X, VB_SPEED_EDR },	 { 200000, VB_WIDTH_4X, VB_SPEED_HDR },
+		{ 400000, VB_WIDTH_4X, VB_SPEED_NDR },	 { 800000, VB_WIDTH_4X, VB_SPEED_XDR },
+		{ 0, VB_WIDTH_4X, VB_SPEED_EDR }, /* unknown */
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct vb_link_rate rate = vb_link_rate(rows[i].mbps);
+
+		assert_int_equal(rate.width, rows[i].width);
+		assert_int_equal(rate.speed, rows[i].speed);
+	}
+}
+
 static void ports_are_as_their_link_layer(void **state)
 {
 	struct ibv_port_attr ethernet, infiniband;
@@ -136,6 +158,8 @@ static void ports_are_as_their_link_layer(void **state)
 	assert_int_equal(ethernet.lid, 0);
 	assert_int_equal(ethernet.active_mtu, IBV_MTU_4096);
 	assert_int_equal(ethernet.state, IBV_PORT_ACTIVE);
+	assert_int_equal(ethernet.active_width, VB_WIDTH_4X); /* lo has no speed */
+	assert_int_equal(ethernet.active_speed, VB_SPEED_EDR);
 	assert_int_equal(vb_device_port_attr(device(1), 1, &infiniband), 0);
 	assert_int_equal(infiniband.link_layer, IBV_LINK_LAYER_INFINIBAND);
 	assert_int_equal(infiniband.flags, 0);
@@ -321,6 +345,9 @@ static void chosen_by_route(void)
 	CHECK(vb_gid_equal(&table[1], &ipv4));
 	CHECK(!vb_device_port_attr(dev, 1, &port));
 	CHECK(port.state == IBV_PORT_ACTIVE && port.active_mtu == IBV_MTU_1024);
+	/* A veth interface says 10 Gb/s. */
+	CHECK(port.active_width == VB_WIDTH_1X && port.active_speed == VB_SPEED_FDR10);
+	CHECK(vb_device_link_rate(dev).speed == VB_SPEED_FDR10);
 }
 
 static void lid_from_address(void)
@@ -534,6 +561,7 @@ int main(void)
 		cmocka_unit_test(the_list_has_a_limit),
 		cmocka_unit_test(devices_are_named_in_order_and_unlike_each_other),
 		cmocka_unit_test(attributes_are_the_limits),
+		cmocka_unit_test(speeds_are_those_of_linux),
 		cmocka_unit_test(ports_are_as_their_link_layer),
 		cmocka_unit_test(only_port_1_exists),
 		cmocka_unit_test(entries_tell_empty_from_wrong),
