@@ -32,10 +32,15 @@ enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
 /* --- device --- */
 
-static const unsigned capabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-				     IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-				     IBV_DEVICE_UD_AV_PORT_ENFORCE |
-				     IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+/*
+ * Not among them: RESIZE_MAX_WR, CHANGE_PHY_PORT, SHUTDOWN_PORT, INIT_TYPE (no such change can be asked
+ * for), N_NOTIFY_CQ, RAW_MULTI, checksums of UD and RC, MEM_MGT_EXTENSIONS (fast registration).
+ */
+static const unsigned capabilities =
+	IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+	IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+	IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+	IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 /* RoCE has none. */
 static unsigned migration_of(const struct vb_device *dev)
@@ -169,7 +174,7 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 	attr->active_mtu = netif ? vb_mtu_within(netif->mtu) : IBV_MTU_256;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
-	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_IP_BASED_GIDS;
+	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	vb_netif_snapshot_put(all);
 }
 
@@ -198,7 +203,11 @@ static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *a
 	attr->phys_state = PHYS_LINK_UP;
 	attr->active_mtu = mtu_of_subnet(dev);
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
-	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP;
+	attr->port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
+			       IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP |
+			       IBV_PORT_CLIENT_REG_SUP;
+	attr->port_cap_flags2 = IBV_PORT_LINK_WIDTH_2X_SUP | IBV_PORT_LINK_SPEED_HDR_SUP |
+				IBV_PORT_LINK_SPEED_NDR_SUP;
 	attr->lid = vb_device_lid(dev);
 	attr->sm_lid = SUBNET_MANAGER_LID;
 	attr->subnet_timeout = SUBNET_TIMEOUT;

@@ -126,28 +126,6 @@ static void attributes_are_the_limits(void **state)
 	assert_string_equal(attr.orig_attr.fw_ver, VERBENA_VERSION);
 }
 
-static void speeds_are_those_of_linux(void **state)
-{
-	static const struct {
-		unsigned mbps, width, speed;
-	} rows[] = {
-		{ 10, VB_WIDTH_1X, VB_SPEED_SDR },	 { 1000, VB_WIDTH_1X, VB_SPEED_SDR },
-		{ 2500, VB_WIDTH_1X, VB_SPEED_FDR10 },	 { 10000, VB_WIDTH_1X, VB_SPEED_FDR10 },
-		{ 20000, VB_WIDTH_4X, VB_SPEED_DDR },	 { 25000, VB_WIDTH_1X, VB_SPEED_EDR },
-		{ 40000, VB_WIDTH_4X, VB_SPEED_FDR10 },	 { 50000, VB_WIDTH_2X, VB_SPEED_EDR },
-		{ 100000, VB_WIDTH_4X, VB_SPEED_EDR },	 { 200000, VB_WIDTH_4X, VB_SPEED_HDR },
-		{ 400000, VB_WIDTH_4X, VB_SPEED_NDR },	 { 800000, VB_WIDTH_4X, VB_SPEED_XDR },
-		{ 0, VB_WIDTH_4X, VB_SPEED_EDR }, /* unknown */
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		const struct vb_link_rate rate = vb_link_rate(rows[i].mbps);
-
-		assert_int_equal(rate.width, rows[i].width);
-		assert_int_equal(rate.speed, rows[i].speed);
-	}
-}
-
 static void ports_are_as_their_link_layer(void **state)
 {
 	struct ibv_port_attr ethernet, infiniband;
@@ -561,7 +539,6 @@ int main(void)
 		cmocka_unit_test(the_list_has_a_limit),
 		cmocka_unit_test(devices_are_named_in_order_and_unlike_each_other),
 		cmocka_unit_test(attributes_are_the_limits),
-		cmocka_unit_test(speeds_are_those_of_linux),
 		cmocka_unit_test(ports_are_as_their_link_layer),
 		cmocka_unit_test(only_port_1_exists),
 		cmocka_unit_test(entries_tell_empty_from_wrong),
