@@ -178,30 +178,15 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 	vb_netif_snapshot_put(all);
 }
 
-/* What leaves the host has to fit the interface. */
-static enum ibv_mtu mtu_of_subnet(const struct vb_device *dev)
-{
-	const struct vb_netif_snapshot *all;
-	const struct vb_netif *netif;
-	enum ibv_mtu mtu = IBV_MTU_4096;
-	union ibv_gid own;
-
-	if (vb_lid_own_address(dev, &own))
-		return mtu;
-	all = vb_netif_snapshot_get();
-	netif = vb_device_netif(dev, all);
-	if (netif)
-		mtu = vb_mtu_within(netif->mtu);
-	vb_netif_snapshot_put(all);
-	return mtu;
-}
-
-/* Reaches this host whatever becomes of the interface, so the port is always active. */
+/*
+ * Reaches this host whatever becomes of the interface, so the port is always active, and its MTU is that
+ * of packets within the host. Between hosts path/roce sees to what the interface takes.
+ */
 static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
 	attr->state = IBV_PORT_ACTIVE;
 	attr->phys_state = PHYS_LINK_UP;
-	attr->active_mtu = mtu_of_subnet(dev);
+	attr->active_mtu = IBV_MTU_4096;
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	attr->port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
 			       IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP |
