@@ -32,36 +32,25 @@ int vb_pkey_index(uint16_t pkey)
 	return -EINVAL;
 }
 
-/* The first one that `takes` says yes to, a full member first. */
-static int find(uint16_t pkey, bool (*takes)(uint16_t own, uint16_t pkey))
+static bool is_same_partition(uint16_t a, uint16_t b)
+{
+	return a & VB_PKEY_PARTITION && !((a ^ b) & VB_PKEY_PARTITION);
+}
+
+int vb_pkey_index_of(uint16_t pkey)
 {
 	int limited = -EINVAL;
 
 	for (unsigned i = 0; i < table_length; i++) {
 		const uint16_t own = vb_pkey_at(i);
 
-		if (!takes(own, pkey))
+		if (!is_same_partition(own, pkey))
 			continue;
 		if (own & VB_PKEY_FULL)
 			return (int)i;
 		limited = limited < 0 ? (int)i : limited;
 	}
 	return limited;
-}
-
-int vb_pkey_index_fitting(uint16_t pkey)
-{
-	return find(pkey, vb_pkey_fits);
-}
-
-static bool is_same_partition(uint16_t own, uint16_t pkey)
-{
-	return own & VB_PKEY_PARTITION && !((own ^ pkey) & VB_PKEY_PARTITION);
-}
-
-int vb_pkey_index_of(uint16_t pkey)
-{
-	return find(pkey, is_same_partition);
 }
 
 static bool replace(const uint16_t keys[VB_PKEYS_MAX])

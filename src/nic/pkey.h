@@ -36,8 +36,6 @@ static inline bool vb_pkey_fits(uint16_t a, uint16_t b)
 unsigned vb_pkey_table_length(void);
 /* The index of exactly this key, or -EINVAL. */
 int vb_pkey_index(uint16_t pkey);
-/* The index of an entry that may talk to this key, a full member first, or -EINVAL. */
-int vb_pkey_index_fitting(uint16_t pkey);
 /* The index of an entry in the same partition, a full member first, or -EINVAL. */
 int vb_pkey_index_of(uint16_t pkey);
 

@@ -40,6 +40,12 @@ static void connect_with(struct ct_link *l, uint16_t index_a, uint16_t index_b)
 
 static void open_with(struct ct *t, struct ct_link *l, uint16_t index_a, uint16_t index_b)
 {
+	ct_link_create(t, l, NULL);
+	connect_with(l, index_a, index_b);
+}
+
+static void open_impatient(struct ct *t, struct ct_link *l, uint16_t index_a, uint16_t index_b)
+{
 	struct ct_opts o = ct_defaults(t);
 
 	o.timeout = 12; /* 16.8 ms, three times */
@@ -135,6 +141,17 @@ static void members_talk(struct ct *t)
 	CT_EQ(port_of(t->near).bad_pkey_cntr, 0);
 }
 
+/* The two processes have found each other: what is lost from now on is lost for its P_Key. */
+static void meet(struct ct *t)
+{
+	struct ct_link l, back;
+
+	ct_link_open(t, &l, NULL);
+	back = ct_reverse(&l);
+	ct_usable(&l);
+	ct_usable(&back);
+}
+
 static const uint16_t strangers[][2] = {
 	{ FULL, OTHER }, { DEFAULT, FULL }, { LIMITED, LIMITED }, { LIMITED, OTHER },
 };
@@ -142,11 +159,12 @@ static const uint16_t strangers[][2] = {
 /* The receiver says nothing: the sender gives up when its retries are used up. */
 static void strangers_hear_nothing(struct ct *t)
 {
+	meet(t);
 	for (int i = 0; i < CT_COUNT(strangers); i++) {
 		const uint32_t before = port_of(t->near).bad_pkey_cntr;
 		struct ct_link l, back;
 
-		open_with(t, &l, strangers[i][0], strangers[i][1]);
+		open_impatient(t, &l, strangers[i][0], strangers[i][1]);
 		back = ct_reverse(&l); /* to the near end, whose counters can be asked */
 		ct_recv(&back.b, 10, TARGET, 1024);
 		ct_send(&back, 1, 0, 64);
@@ -165,7 +183,7 @@ static void xrc_strangers_hear_nothing(struct ct *t)
 	t->type = IBV_QPT_XRC_SEND;
 	open_with(t, &l, LIMITED, FULL);
 	ct_usable(&l);
-	open_with(t, &l, OTHER, FULL);
+	open_impatient(t, &l, OTHER, FULL);
 	ct_recv(&l.b, 10, TARGET, 1024);
 	ct_send(&l, 1, 0, 64);
 	ct_sent(&l, 1, IBV_WC_RETRY_EXC_ERR);
@@ -174,11 +192,12 @@ static void xrc_strangers_hear_nothing(struct ct *t)
 
 static void strangers_are_lost(struct ct *t)
 {
+	meet(t);
 	for (int i = 0; i < CT_COUNT(strangers); i++) {
 		const uint32_t before = port_of(t->near).bad_pkey_cntr;
 		struct ct_link l, back;
 
-		open_with(t, &l, strangers[i][0], strangers[i][1]);
+		open_impatient(t, &l, strangers[i][0], strangers[i][1]);
 		back = ct_reverse(&l);
 		ct_recv(&back.b, 10, TARGET, 1024);
 		for (int k = 0; k < 3; k++) {
@@ -199,6 +218,7 @@ static void wrong_qkeys_are_counted(struct ct *t)
 	struct ibv_send_wr wr;
 	struct ct_link l, back;
 
+	meet(t);
 	open_with(t, &l, DEFAULT, DEFAULT);
 	back = ct_reverse(&l);
 	CT_EQ(port_of(t->near).qkey_viol_cntr, 0);
@@ -282,9 +302,12 @@ static void check_table(struct ct *t, int index, uint16_t wanted)
 /* QPs follow their index: what does not fit any more waits, and goes on when it fits again. */
 static void table_changes(struct ct *t)
 {
+	struct ct_opts o = ct_defaults(t);
 	struct ct_link l, back;
 
-	ct_link_create(t, &l, NULL); /* patient */
+	o.timeout = 20; /* 34 s in all: the files are read when there is a CPU */
+	o.retry_cnt = 7;
+	ct_link_create(t, &l, &o);
 	connect_with(&l, FULL, LIMITED);
 	back = ct_reverse(&l);
 	for (int i = 0; i < 4; i++) {

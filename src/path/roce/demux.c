@@ -256,11 +256,10 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);
+	/* QP 1 belongs to the host, and is in the partitions of all its processes: which those are its
+	 * message says, to the one that it is for. */
 	if (!wired && packet.dest_qpn == VB_GSI_QPN && roce->sink.gsi) {
-		if (vb_pkey_index_fitting(packet.pkey) < 0) /* QP 1 is in all partitions of the port */
-			vb_roce_count(roce, VB_DROP_PKEY);
-		else
-			roce->sink.gsi(roce->sink.arg, &packet, arrival);
+		roce->sink.gsi(roce->sink.arg, &packet, arrival);
 		return;
 	}
 	if (packet.dest_qpn == VB_MULTICAST_QPN) {
