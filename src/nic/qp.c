@@ -108,6 +108,7 @@ static void entry_make(struct vb_qp *qp)
 	atomic_store(&qp->lent->bad_pkey, 0);
 	atomic_store(&qp->lent->bad_qkey, 0);
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
+	atomic_store(&qp->pkey, vb_pkey_at(0));
 	atomic_store(&entry->gate, vb_qp_gate_in(qp, IBV_QPS_RESET));
 }
 

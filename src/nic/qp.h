@@ -108,6 +108,9 @@ struct vb_qp {
 	_Atomic uint32_t state;  /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
+	/* That the table has at attr.pkey_index; changes under state_lock. Here, beside what each packet
+	 * looks at. */
+	_Atomic uint16_t pkey;
 	struct vb_cq_queue sends, receives; /* as their CQs know them */
 	struct vb_arrivals arrivals; /* SRQ: completed for this QP; under the SRQ's drain_lock */
 	struct vb_sq sq;
@@ -187,10 +190,9 @@ static inline bool vb_qp_reliable(const struct vb_qp *qp)
 	return vb_type_reliable(qp->type);
 }
 
-/* As the table has it now: a QP follows its index. */
 static inline uint16_t vb_qp_pkey(const struct vb_qp *qp)
 {
-	return vb_pkey_at(qp->attr.pkey_index);
+	return atomic_load_explicit(&qp->pkey, memory_order_relaxed);
 }
 
 /* The gate of its connection in a state. */
