@@ -11,9 +11,10 @@
 
 enum { MASK_WORDS_MAX = 127, SPEED_NOT_KNOWN = -1 };
 
-struct settings {
+union settings {
 	struct ethtool_link_settings head;
-	uint32_t masks[3 * MASK_WORDS_MAX]; /* link modes: of no interest */
+	/* And behind it the link modes, three masks, which are of no interest. */
+	char room[sizeof(struct ethtool_link_settings) + 3 * MASK_WORDS_MAX * sizeof(uint32_t)];
 };
 
 static const struct {
@@ -37,7 +38,7 @@ struct vb_link_rate vb_link_rate(unsigned mbps)
 	return (struct vb_link_rate){ VB_WIDTH_4X, VB_SPEED_XDR };
 }
 
-static int ask(int fd, const char *name, struct settings *settings)
+static int ask(int fd, const char *name, union settings *settings)
 {
 	struct ifreq request = { .ifr_data = (char *)settings };
 
@@ -49,7 +50,7 @@ static int ask(int fd, const char *name, struct settings *settings)
 /* The first question is answered by the length that the second one must have, as a negative number. */
 static int read_speed(const char *name)
 {
-	struct settings settings = { 0 };
+	union settings settings = { .room = { 0 } };
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
@@ -60,7 +61,8 @@ static int read_speed(const char *name)
 	if (!err) {
 		const int8_t words = (int8_t)-settings.head.link_mode_masks_nwords;
 
-		settings.head = (struct ethtool_link_settings){ .link_mode_masks_nwords = words };
+		memset(&settings, 0, sizeof(settings));
+		settings.head.link_mode_masks_nwords = words;
 		err = ask(fd, name, &settings);
 	}
 	close(fd);
