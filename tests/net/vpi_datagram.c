@@ -4,12 +4,13 @@
  * MTU allows, which is more than that of the interface. The server answers each from its completion
  * alone. Both look at what the completions say.
  *
- *   vpi_datagram -p PORT          server
- *   vpi_datagram -p PORT ADDRESS  client
+ *   vpi_datagram -p PORT                       server
+ *   vpi_datagram -p PORT [-x COMMAND] ADDRESS  client, which runs the command halfway
  */
 #include "vpi_pair.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { QKEY = 0x11111111, SL = 6, SHORT = 700, LONG = 4096, GRH = 40, TRIES = 20 };
@@ -103,6 +104,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < TRIES; i++) {
 		size = i & 2 ? LONG : SHORT;
 		vpi_recv(&vpi, arrived, GRH + LONG);
+		if (vpi.client && i == TRIES / 2)
+			vpi_must(!system(vpi.command), "the command");
 		vpi_exchange(&vpi, &self, &peer, sizeof(self));
 		if (vpi.client)
 			ask(&vpi, &peer, i & 1);

@@ -210,7 +210,7 @@ bool vb_port_waits_full(const struct vb_burst *burst);
 /* --- port_mtu.c --- */
 
 /* EMSGSIZE, by the interface or the route: says so, once per QP. */
-/* The first datagram of a QP that is too long, and is cut. */
+/* The first packet of a QP that is too long, and is cut. */
 void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst);
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
 

@@ -54,9 +54,9 @@ static bool is_told(struct vb_port *port, uint32_t qpn)
 void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst)
 {
 	if (!is_told(port, burst->qpn))
-		vb_explain("QP 0x%06x: datagrams of %u bytes do not fit the interface MTU %u and leave in "
-			   "IP fragments; shorter ones are faster between hosts",
-			   burst->qpn, ip_length(burst), burst->way->link_mtu);
+		vb_explain("QP 0x%06x: packets of %u bytes do not fit the interface and leave in IP "
+			   "fragments; shorter ones are faster between hosts",
+			   burst->qpn, ip_length(burst));
 }
 
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
