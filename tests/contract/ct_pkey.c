@@ -408,22 +408,25 @@ static void alternate_path_has_a_key(struct ct *t)
 	await_state(&l.b, IBV_MIG_MIGRATED, OTHER);
 }
 
+#define P "partitions: "
+
 const struct ct_case ct_pkey_cases[] = {
-	{ "partitions: one P_Key by default", default_is_one_key, CT_SOLO },
-	{ "partitions: VERBENA_PKEYS is the P_Key table", table_has_the_keys, CT_SOLO, with_keys },
-	{ "partitions: the table of an InfiniBand port", table_has_the_keys, CT_SOLO | CT_ONLY_IB, with_keys },
-	{ "partitions: a P_Key index outside of the table is EINVAL", index_outside_of_the_table,
+	{ P "one P_Key by default", default_is_one_key, CT_SOLO },
+	{ P "VERBENA_PKEYS is the P_Key table", table_has_the_keys, CT_SOLO, with_keys },
+	{ P "the table of an InfiniBand port", table_has_the_keys, CT_SOLO | CT_ONLY_IB, with_keys },
+	{ P "a P_Key index outside of the table is EINVAL", index_outside_of_the_table,
 	  CT_RC | CT_UC | CT_UD, with_keys },
-	{ "partitions: members of one partition talk", members_talk, CT_RC | CT_UC | CT_UD | CT_IB, with_keys },
-	{ "partitions: P_Keys that do not fit: retries are used up, and counted", strangers_hear_nothing,
+	{ P "members of one partition talk", members_talk, CT_RC | CT_UC | CT_UD | CT_IB, with_keys },
+	{ P "P_Keys that do not fit: retries are used up, and counted", strangers_hear_nothing,
 	  CT_RC | CT_IB, with_keys },
-	{ "partitions: P_Keys that do not fit: XRC", xrc_strangers_hear_nothing, CT_RC, with_keys },
-	{ "partitions: P_Keys that do not fit: lost, and counted", strangers_are_lost, CT_UC | CT_UD | CT_IB,
+	{ P "P_Keys that do not fit: XRC", xrc_strangers_hear_nothing, CT_RC, with_keys },
+	{ P "P_Keys that do not fit: lost, and counted", strangers_are_lost, CT_UC | CT_UD | CT_IB,
 	  with_keys },
-	{ "partitions: wrong Q_Keys are counted", wrong_qkeys_are_counted, CT_UD | CT_IB },
-	{ "partitions: another P_Key index in SQD", index_follows_modify, CT_RC, with_keys },
-	{ "partitions: a P_Key table that changes", table_changes, CT_RC | CT_IB, with_file },
-	{ "partitions: a partition that moves", partition_moves, CT_RC | CT_UC | CT_UD, with_file },
-	{ "partitions: the P_Key of an alternate path", alternate_path_has_a_key, CT_RC | CT_ONLY_IB, with_keys },
+	{ P "wrong Q_Keys are counted", wrong_qkeys_are_counted, CT_UD | CT_IB },
+	{ P "another P_Key index in SQD", index_follows_modify, CT_RC, with_keys },
+	{ P "a P_Key table that changes", table_changes, CT_RC | CT_IB, with_file },
+	{ P "a partition that moves", partition_moves, CT_RC | CT_UC | CT_UD, with_file },
+	{ P "the P_Key of an alternate path", alternate_path_has_a_key, CT_RC | CT_ONLY_IB,
+	  with_keys },
 	{ 0 },
 };

@@ -264,11 +264,11 @@ static bool is_too_long(const struct vb_burst *burst)
  */
 static void set_cuts(struct vb_sender *sender, bool cuts)
 {
+	const int whole = sender->ignores_route ? IP_PMTUDISC_PROBE : IP_PMTUDISC_DO;
+
 	if (__builtin_expect(sender->cuts == cuts, 1))
 		return;
-	set_discovery(sender, false, cuts			    ? IP_PMTUDISC_DONT :
-				     sender->ignores_route ? IP_PMTUDISC_PROBE :
-							     IP_PMTUDISC_DO);
+	set_discovery(sender, false, cuts ? IP_PMTUDISC_DONT : whole);
 	sender->cuts = cuts;
 }
 
