@@ -48,7 +48,7 @@ static void fill_qp(struct vb_cm_req *req, const struct vb_cm_connect_params *pa
 
 static void fill_path(struct vb_cm_req *req, const struct vb_cm_connect_params *params)
 {
-	req->pkey = VB_CM_PKEY;
+	req->pkey = params->pkey ? params->pkey : VB_CM_PKEY;
 	req->mtu = (uint8_t)params->mtu;
 	if (params->alternate)
 		req->alternate = *params->alternate;

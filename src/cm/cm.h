@@ -93,6 +93,7 @@ struct vb_cm_peer {
 	uint8_t target_ack_delay;    /* REP only */
 	uint8_t ack_timeout;         /* REQ only: of the primary path */
 	enum ibv_mtu mtu;            /* REQ only */
+	uint16_t pkey;               /* REQ only: in which partition it asks */
 	bool flow_control, srq;
 	uint32_t ece_vendor_id, ece_options;
 };
@@ -140,6 +141,8 @@ struct vb_cm_ops {
 		       const union ibv_gid *address);
 	/* The InfiniBand port of this host; false: it has none. Or NULL. */
 	bool (*port)(void *arg, struct vb_cm_port *port);
+	/* The port is in the partition of this P_Key. NULL: in the default one alone. */
+	bool (*in_partition)(void *arg, uint16_t pkey);
 	/* Unpredictable bits. */
 	uint64_t (*random)(void *arg);
 };
@@ -302,6 +305,7 @@ struct vb_cm_connect_params {
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count; /* at most 7 each */
 	enum ibv_mtu mtu;
+	uint16_t pkey; /* 0: 0xffff */
 	uint8_t ack_timeout, hop_limit; /* 0: 19 and 64, as Linux says */
 	uint32_t flow_label;
 	uint32_t ece_vendor_id, ece_options;
@@ -362,6 +366,7 @@ int vb_cm_lap_answer(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status stat
 struct vb_cm_sidr_params {
 	struct vb_cm_route route;
 	uint64_t service_id;
+	uint16_t pkey; /* 0: 0xffff */
 	const struct vb_cm_ip *ip; /* NULL: no IP header, and 216 bytes of private data */
 	const void *private_data;  /* at most 180 bytes */
 	uint8_t private_data_length;

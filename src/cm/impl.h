@@ -110,6 +110,8 @@ void vb_cm_raise_incoming(struct vb_cm_endpoint *endpoint, struct vb_cm_event *e
 			  struct vb_cm_endpoint *listener, const struct vb_cm_ip *ip);
 
 void vb_cm_drop(struct vb_cm *cm, enum vb_cm_drop reason);
+/* May a request with this P_Key be for us? */
+bool vb_cm_in_partition(const struct vb_cm *cm, uint16_t pkey);
 void vb_cm_duplicate(struct vb_cm *cm, const struct vb_cm_message *message);
 /* 0; -EINVAL: does not fit. The rest of the field is zero. */
 int vb_cm_fill(uint8_t *field, size_t size, const void *data, size_t length);

@@ -109,6 +109,7 @@ static struct vb_cm_peer peer_of_req(const struct vb_cm_message *message)
 		.rnr_retry_count = req->rnr_retry_count,
 		.ack_timeout = req->primary.ack_timeout,
 		.mtu = (enum ibv_mtu)req->mtu,
+		.pkey = req->pkey,
 		.flow_control = req->flow_control,
 		.srq = req->srq,
 		.ece_vendor_id = req->vendor_id,
@@ -167,6 +168,13 @@ static uint16_t check_own_end(struct vb_cm *cm, const struct vb_cm_route *route,
 	return vb_cm_is_between_ports(cm, route, path) ? 0 : VB_CM_REJ_INVALID_ALT_LID;
 }
 
+bool vb_cm_in_partition(const struct vb_cm *cm, uint16_t pkey)
+{
+	if (cm->ops->in_partition)
+		return cm->ops->in_partition(cm->arg, pkey);
+	return !((pkey ^ VB_CM_PKEY) & 0x7fff); /* of the same partition, whatever its membership */
+}
+
 /* 0, or the reason to refuse it. */
 static uint16_t check_path(struct vb_cm *cm, const struct vb_cm_route *route,
 			   const struct vb_cm_req *req)
@@ -175,7 +183,7 @@ static uint16_t check_path(struct vb_cm *cm, const struct vb_cm_route *route,
 	uint16_t reason;
 
 	/* Linux has no other reason for a partition that it is not in. */
-	if ((req->pkey & 0x7fff) != (VB_CM_PKEY & 0x7fff)) {
+	if (!vb_cm_in_partition(cm, req->pkey)) {
 		vb_cm_drop(cm, VB_CM_DROP_PKEY);
 		return VB_CM_REJ_INVALID_GID;
 	}

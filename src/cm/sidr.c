@@ -13,7 +13,7 @@ static int make_sidr_req(struct vb_cm_endpoint *endpoint, const struct vb_cm_sid
 	int rc;
 
 	endpoint->message = (struct vb_cm_message){ .attribute = VB_CM_SIDR_REQ };
-	req->pkey = VB_CM_PKEY;
+	req->pkey = params->pkey ? params->pkey : VB_CM_PKEY;
 	req->service_id = params->service_id;
 	rc = vb_cm_fill(req->private_data + header, sizeof(req->private_data) - header,
 			params->private_data, params->private_data_length);
@@ -114,7 +114,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		vb_cm_drop(cm, rc == -EPROTO ? VB_CM_DROP_MALFORMED : VB_CM_DROP_ADDRESS);
 		return;
 	}
-	if ((req->pkey & 0x7fff) != (VB_CM_PKEY & 0x7fff)) {
+	if (!vb_cm_in_partition(cm, req->pkey)) {
 		vb_cm_drop(cm, VB_CM_DROP_PKEY);
 		return;
 	}

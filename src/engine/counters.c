@@ -87,6 +87,23 @@ static uint64_t dropped_messages(struct vb_nic *nic)
 	return sum;
 }
 
+/* Messages with a wrong key, of all devices: by either path. */
+static void violations_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
+{
+	struct vb_device *const *devices;
+	const int count = vb_device_table(&devices);
+	struct vb_violations sum = { 0 };
+
+	for (int i = 0; i < count; i++) {
+		const struct vb_violations of = vb_qps_violations(nic, devices[i]);
+
+		sum.pkey += of.pkey;
+		sum.qkey += of.qkey;
+	}
+	each(arg, "pkey_violations", sum.pkey);
+	each(arg, "qkey_violations", sum.qkey);
+}
+
 /* Frames of raw packet QPs. */
 static void raw_each(vb_counters_each_fn each, void *arg)
 {
@@ -116,6 +133,7 @@ void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 		each(arg, rows[i].name, value);
 	}
 	each(arg, "dropped_messages", dropped_messages(nic));
+	violations_each(nic, each, arg);
 	raw_each(each, arg);
 	vb_gsi_counters_each(each, arg);
 }

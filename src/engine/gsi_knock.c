@@ -12,6 +12,7 @@
 #include "base/message.h"
 #include "engine/gsi.h"
 #include "nic/gid.h"
+#include "nic/pkey.h"
 #include "wire/bytes.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
@@ -99,7 +100,7 @@ static size_t make_packet(const struct vb_gsi_datagram *datagram, uint16_t port,
 	const struct vb_packet packet = {
 		.opcode = VB_OP_SEND_ONLY | VB_TRANSPORT_UD,
 		.migreq = true,
-		.pkey = 0xffff,
+		.pkey = vb_pkey_at(0),
 		.dest_qpn = VB_GSI_QPN,
 		.qkey = VB_GSI_QKEY,
 		.src_qpn = VB_GSI_QPN,

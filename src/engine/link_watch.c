@@ -3,7 +3,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "nic/gid.h"
+#include "nic/lid.h"
 #include "nic/netif.h"
+#include "nic/pkey.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -22,6 +24,8 @@ struct watched {
 	struct vb_context *ctx;
 	enum ibv_port_state state;
 	uint16_t lid;
+	uint64_t subnet; /* InfiniBand: vb_lid_subnet */
+	uint16_t pkeys[VB_PKEYS_MAX];
 	union ibv_gid gids[VB_GIDS];
 };
 
@@ -68,6 +72,9 @@ static void look(const struct vb_device *dev, struct watched *now)
 	vb_device_port_attr(dev, 1, &attr);
 	now->state = attr.state;
 	now->lid = attr.lid;
+	now->subnet = dev->infiniband ? vb_lid_subnet(dev) : 0;
+	for (unsigned i = 0; i < VB_PKEYS_MAX; i++)
+		now->pkeys[i] = vb_pkey_at(i);
 	vb_device_gids(dev, now->gids);
 }
 
@@ -93,28 +100,41 @@ static void explain(const struct vb_device *dev, const struct watched *old,
 		vb_explain("%s: its LID was %u and is %u", dev->ibv.name, old->lid, now->lid);
 }
 
-/* GIDs first: who is told that the port is active may ask for them. */
+/*
+ * What is told, in this order: a program that hears that the port is active, or of another subnet, may
+ * ask for everything else. The subnet manager of another subnet is another one, and knows of no
+ * registration.
+ */
 static bool compare(struct watched *old)
 {
 	struct watched now = { 0 };
-	bool gids, state, lid;
 
 	look(old->ctx->dev, &now);
 	explain(old->ctx->dev, old, &now);
-	gids = memcmp(old->gids, now.gids, sizeof(now.gids)) != 0;
-	state = old->state != now.state;
-	lid = old->lid != now.lid;
-	memcpy(old->gids, now.gids, sizeof(now.gids));
-	old->state = now.state;
-	old->lid = now.lid;
-	if (gids)
-		raise(old, IBV_EVENT_GID_CHANGE);
-	if (lid)
-		raise(old, IBV_EVENT_LID_CHANGE);
-	if (state)
-		raise(old,
-		      now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
-	return gids || state || lid;
+
+	const struct {
+		bool changed;
+		enum ibv_event_type event;
+	} rows[] = {
+		{ memcmp(old->gids, now.gids, sizeof(now.gids)) != 0, IBV_EVENT_GID_CHANGE },
+		{ memcmp(old->pkeys, now.pkeys, sizeof(now.pkeys)) != 0, IBV_EVENT_PKEY_CHANGE },
+		{ old->lid != now.lid, IBV_EVENT_LID_CHANGE },
+		{ old->subnet != now.subnet, IBV_EVENT_SM_CHANGE },
+		{ old->subnet != now.subnet, IBV_EVENT_CLIENT_REREGISTER },
+		{ old->state != now.state, now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE :
+									  IBV_EVENT_PORT_ERR },
+	};
+	bool changed = false;
+
+	now.node = old->node;
+	now.ctx = old->ctx;
+	*old = now;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		if (rows[i].changed)
+			raise(old, rows[i].event);
+		changed |= rows[i].changed;
+	}
+	return changed;
 }
 
 bool vb_link_compare(void)

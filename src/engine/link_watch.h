@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Port events. The routing socket tells that an interface or an address changed; then every device
- * that is open is compared with what it was: IBV_EVENT_PORT_ERR, PORT_ACTIVE, GID_CHANGE.
+ * that is open is compared with what it was: IBV_EVENT_PORT_ERR, PORT_ACTIVE, GID_CHANGE, LID_CHANGE,
+ * SM_CHANGE, CLIENT_REREGISTER; and PKEY_CHANGE where engine/pkey_watch.h asks for it.
  */
 #ifndef VB_ENGINE_LINK_WATCH_H
 #define VB_ENGINE_LINK_WATCH_H

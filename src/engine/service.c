@@ -9,6 +9,7 @@
 #include "engine/link_watch.h"
 #include "engine/listen.h"
 #include "engine/multicast.h"
+#include "engine/pkey_watch.h"
 #include "engine/watch.h"
 #include "engine/wire.h"
 
@@ -152,6 +153,7 @@ static void *service(void *arg)
 	pthread_mutex_lock(&nic->seg.head->life);
 	atomic_store(&engine->started, 1);
 	vb_link_compare(); /* what changed before anybody watched */
+	vb_pkey_watch_start(nic);
 	for (bool polled = false;;) {
 		int count = wait_events(engine, events, polled);
 

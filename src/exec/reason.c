@@ -138,6 +138,9 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 		"QP {p} expects another GID or LID than the one this QP sends from" },
 	[VB_PEER_OTHER_PSN] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} expects PSN {h} (its rq_psn), this QP starts at {w} (its sq_psn)" },
+	[VB_PEER_OTHER_PKEY] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
+		"P_Key {h:x} of QP {p} and {w:x} of this QP do not fit: they must name one partition, and "
+		"not two limited members" },
 	[VB_PEER_TAKEN] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,
 		"QP {p} has received from another connection since its RTR: reset it first" },
 	[VB_PEER_ATTACHING] = { IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, 0, false, -1,

@@ -13,9 +13,7 @@
 #include <stddef.h>
 
 #include "nic/limits.h"
-
-struct vb_netif;
-struct vb_netif_snapshot;
+#include "nic/link_speed.h"
 
 struct vb_device {
 	struct ibv_device ibv; /* first: applications hold a pointer to it */
@@ -88,6 +86,8 @@ int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *att
 void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr);
 /* The largest path MTU whose packets fit so many bytes, and 256 where none does. */
 enum ibv_mtu vb_mtu_within(unsigned bytes);
+/* Width and speed of its link; the latter may be more than active_speed of the port can say. */
+struct vb_link_rate vb_device_link_rate(const struct vb_device *dev);
 /* Fills all fields of the largest known layout; -EINVAL for a port other than 1. */
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
 

@@ -4,7 +4,9 @@
 #include "base/clock.h"
 #include "nic/gid.h"
 #include "nic/lid.h"
+#include "nic/link_speed.h"
 #include "nic/netif.h"
+#include "nic/pkey.h"
 #include "nic/wq.h"
 
 #include <errno.h>
@@ -21,7 +23,7 @@ enum {
 };
 
 /* Codes that <infiniband/verbs.h> has no names for: IBA volume 1, PortInfo. */
-enum { WIDTH_4X = 2, SPEED_EDR = 32, PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
+enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
 enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
 /* Bits of device_cap_flags_ex that older headers have no names for. */
@@ -30,10 +32,15 @@ enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
 /* --- device --- */
 
-static const unsigned capabilities = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-				     IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
-				     IBV_DEVICE_UD_AV_PORT_ENFORCE |
-				     IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+/*
+ * Not among them: RESIZE_MAX_WR, CHANGE_PHY_PORT, SHUTDOWN_PORT, INIT_TYPE (no such change can be asked
+ * for), N_NOTIFY_CQ, RAW_MULTI, checksums of UD and RC, MEM_MGT_EXTENSIONS (fast registration).
+ */
+static const unsigned capabilities =
+	IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+	IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+	IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+	IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
 /* RoCE has none. */
 static unsigned migration_of(const struct vb_device *dev)
@@ -64,7 +71,7 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_mcast_grp = VB_MCAST_GRP_MAX;
 	attr->max_mcast_qp_attach = VB_MCAST_QP_MAX;
 	attr->max_total_mcast_qp_attach = VB_MCAST_GRP_MAX;
-	attr->max_pkeys = VB_PKEYS;
+	attr->max_pkeys = (uint16_t)vb_pkey_table_length();
 }
 
 /* Everything that names memory may name such memory. */
@@ -167,53 +174,55 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 	attr->active_mtu = netif ? vb_mtu_within(netif->mtu) : IBV_MTU_256;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
-	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_IP_BASED_GIDS;
+	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	vb_netif_snapshot_put(all);
 }
 
-/* What leaves the host has to fit the interface. */
-static enum ibv_mtu mtu_of_subnet(const struct vb_device *dev)
-{
-	const struct vb_netif_snapshot *all;
-	const struct vb_netif *netif;
-	enum ibv_mtu mtu = IBV_MTU_4096;
-	union ibv_gid own;
-
-	if (vb_lid_own_address(dev, &own))
-		return mtu;
-	all = vb_netif_snapshot_get();
-	netif = vb_device_netif(dev, all);
-	if (netif)
-		mtu = vb_mtu_within(netif->mtu);
-	vb_netif_snapshot_put(all);
-	return mtu;
-}
-
-/* Reaches this host whatever becomes of the interface, so the port is always active. */
+/*
+ * Reaches this host whatever becomes of the interface, so the port is always active, and its MTU is that
+ * of packets within the host. Between hosts path/roce sees to what the interface takes.
+ */
 static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
 	attr->state = IBV_PORT_ACTIVE;
 	attr->phys_state = PHYS_LINK_UP;
-	attr->active_mtu = mtu_of_subnet(dev);
+	attr->active_mtu = IBV_MTU_4096;
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
-	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP;
+	attr->port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
+			       IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP |
+			       IBV_PORT_CLIENT_REG_SUP;
+	attr->port_cap_flags2 = IBV_PORT_LINK_WIDTH_2X_SUP | IBV_PORT_LINK_SPEED_HDR_SUP |
+				IBV_PORT_LINK_SPEED_NDR_SUP;
 	attr->lid = vb_device_lid(dev);
 	attr->sm_lid = SUBNET_MANAGER_LID;
 	attr->subnet_timeout = SUBNET_TIMEOUT;
 }
 
+struct vb_link_rate vb_device_link_rate(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = vb_device_netif(dev, all);
+	const unsigned mbps = netif ? vb_link_speed_mbps(netif) : 0;
+
+	vb_netif_snapshot_put(all);
+	return vb_link_rate(mbps);
+}
+
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr)
 {
+	struct vb_link_rate rate;
+
 	if (port != 1)
 		return -EINVAL;
 	memset(attr, 0, sizeof(*attr));
 	attr->max_mtu = IBV_MTU_4096;
 	attr->gid_tbl_len = VB_GIDS;
-	attr->pkey_tbl_len = VB_PKEYS;
+	attr->pkey_tbl_len = (uint16_t)vb_pkey_table_length();
 	attr->max_msg_sz = (uint32_t)VB_MSG_MAX;
 	attr->max_vl_num = VL0_ONLY;
-	attr->active_width = WIDTH_4X;
-	attr->active_speed = SPEED_EDR;
+	rate = vb_device_link_rate(dev);
+	attr->active_width = rate.width;
+	attr->active_speed = rate.speed < VB_SPEED_NDR ? (uint8_t)rate.speed : VB_SPEED_NDR;
 	if (dev->infiniband)
 		fill_infiniband(dev, attr);
 	else

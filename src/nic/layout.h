@@ -228,10 +228,13 @@ static_assert(sizeof(struct vb_srq_entry) == VB_LINE, "");
 
 /* --- queue pairs --- */
 
-/* The gate: epoch 56 | state 8. An epoch is never used twice by a process. */
-static inline uint64_t vb_gate(uint64_t epoch, enum ibv_qp_state state)
+/*
+ * The gate: epoch 40 | P_Key 16 | state 8. An epoch is never used twice by a process. The P_Key is
+ * there because a sender compares the whole gate: it notices another key without looking for it.
+ */
+static inline uint64_t vb_gate(uint64_t epoch, uint16_t pkey, enum ibv_qp_state state)
 {
-	return epoch << 8 | (uint64_t)state;
+	return epoch << 24 | (uint64_t)pkey << 8 | (uint64_t)state;
 }
 
 static inline enum ibv_qp_state vb_gate_state(uint64_t gate)
@@ -241,7 +244,12 @@ static inline enum ibv_qp_state vb_gate_state(uint64_t gate)
 
 static inline uint64_t vb_gate_epoch(uint64_t gate)
 {
-	return gate >> 8;
+	return gate >> 24;
+}
+
+static inline uint16_t vb_gate_pkey(uint64_t gate)
+{
+	return (uint16_t)(gate >> 8);
 }
 
 static inline bool vb_gate_open(uint64_t gate)
@@ -297,7 +305,8 @@ struct vb_qp_lent { /* sender */
 	_Atomic uint32_t attention;
 	_Atomic uint32_t dropped; /* messages that arrived and could not be taken */
 	_Atomic uint32_t waiting; /* someone retries until the gate opens: ring */
-	uint8_t pad0[36];
+	_Atomic uint32_t bad_pkey, bad_qkey; /* messages with another key than the QP's */
+	uint8_t pad0[28];
 };
 static_assert(sizeof(struct vb_qp_lent) == VB_LINE, "");
 

@@ -48,6 +48,15 @@ int vb_lid_own_address(const struct vb_device *dev, union ibv_gid *own)
 	return 0;
 }
 
+uint64_t vb_lid_subnet(const struct vb_device *dev)
+{
+	struct subnet subnet;
+
+	if (!find_subnet(dev, &subnet))
+		return 0;
+	return (uint64_t)(subnet.own & ~subnet.host_mask) << 32 | subnet.host_mask;
+}
+
 int vb_lid_addresses(const struct vb_device *dev, uint16_t lid, union ibv_gid *own,
 		     union ibv_gid *other)
 {

@@ -13,6 +13,8 @@ int vb_lid_own_address(const struct vb_device *dev, union ibv_gid *own);
 /* And that of the port with another LID. */
 int vb_lid_addresses(const struct vb_device *dev, uint16_t lid, union ibv_gid *own,
 		     union ibv_gid *other);
+/* Names the subnet that the port is in, among all; 0: none, its LID is of this host only. */
+uint64_t vb_lid_subnet(const struct vb_device *dev);
 /* The LID of the port that sends from an address; the own one for all of this host, 0: unknown. */
 uint16_t vb_lid_at(const struct vb_device *dev, const union ibv_gid *address);
 

@@ -31,7 +31,7 @@ enum {
 	VB_RD_ATOMIC_MAX = 128, /* max_qp_rd_atom and max_qp_init_rd_atom */
 	VB_MCAST_GRP_MAX = 1024,
 	VB_MCAST_QP_MAX = 256, /* QPs per group */
-	VB_PKEYS = 1,          /* one P_Key, 0xffff */
+	VB_PKEYS_MAX = 32,     /* length of the longest P_Key table (nic/pkey.h) */
 	VB_GIDS = 64,          /* length of the GID table, at least one entry stays empty */
 	VB_DM_MAX = 256,              /* device memory buffers of an opened device */
 	VB_DM_BYTES_MAX = 4 << 20,    /* and their bytes: max_dm_size */

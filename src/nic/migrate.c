@@ -95,6 +95,7 @@ static void swap_paths(struct vb_qp *qp)
 	SWAP(attr->pkey_index, attr->alt_pkey_index);
 	SWAP(attr->port_num, attr->alt_port_num);
 	SWAP(attr->timeout, attr->alt_timeout);
+	vb_qp_follow_pkey(qp);
 }
 
 bool vb_migrate(struct vb_qp *qp)
@@ -157,7 +158,7 @@ static int check_alternate(struct vb_qp *qp, const struct ibv_qp_attr *attr,
 {
 	if (attr->alt_port_num != 1)
 		return refuse(qp, "alt_port_num is not 1, the only port");
-	if (attr->alt_pkey_index >= VB_PKEYS)
+	if (attr->alt_pkey_index >= vb_pkey_table_length())
 		return refuse(qp, "alt_pkey_index is outside of the P_Key table");
 	if (attr->alt_timeout > TIMEOUT_MAX)
 		return refuse(qp, "alt_timeout is more than 31");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The interfaces and addresses of this network namespace. A snapshot is read from the kernel when
- * somebody asks and the last one is older than 100 ms; it never changes afterwards.
+ * somebody asks and the last one is older than 100 ms; it never changes afterwards, but for the speed of
+ * an interface, which is filled in when somebody asks for it.
  */
 #ifndef VB_NIC_NETIF_H
 #define VB_NIC_NETIF_H
@@ -20,6 +21,7 @@ struct vb_netif {
 	bool has_mac;
 	uint8_t mac[6];
 	char name[IF_NAMESIZE];
+	_Atomic int speed_mbps; /* through vb_link_speed_mbps; 0: not asked for yet, -1: unknown */
 };
 
 struct vb_netif_addr {

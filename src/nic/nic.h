@@ -13,6 +13,7 @@
 #include <pthread.h>
 
 #include "base/list.h"
+#include "nic/device.h"
 #include "nic/grace.h"
 #include "nic/segment.h"
 
@@ -53,6 +54,9 @@ struct vb_nic {
 	struct vb_list free_mws;    /* memory of those that are gone, likewise */
 	uint32_t mw_count;
 	uint64_t dropped;           /* messages that QPs which are gone could not take, under lock */
+	struct { /* likewise, with a wrong key; by the number of the device */
+		uint64_t pkey, qkey;
+	} violations[VB_DEVICES_MAX];
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
 	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
 	bool distinct_keys;               /* VERBENA_KEYS: the two keys of a region differ */

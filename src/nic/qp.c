@@ -104,8 +104,11 @@ static void entry_make(struct vb_qp *qp)
 	atomic_store(&qp->lent->attention, 0);
 	atomic_store(&qp->lent->binder, 0);
 	atomic_store(&qp->lent->dropped, 0);
+	atomic_store(&qp->lent->bad_pkey, 0);
+	atomic_store(&qp->lent->bad_qkey, 0);
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
-	atomic_store(&entry->gate, vb_gate(qp->epoch, IBV_QPS_RESET));
+	atomic_store(&qp->pkey, vb_pkey_at(0));
+	atomic_store(&entry->gate, vb_qp_gate_in(qp, IBV_QPS_RESET));
 }
 
 static int attach(struct vb_qp *qp)
@@ -169,6 +172,7 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 
 	qp->nic = pd->nic;
 	qp->pd = pd;
+	qp->ibv.context = pd->ibv.context; /* before it is in the list: its port counts by it */
 	qp->type = attr->qp_type;
 	qp->sig_all = attr->sq_sig_all;
 	qp->send_cq = vb_cq(attr->send_cq);
@@ -196,7 +200,6 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 
 static void ibv_fill(struct vb_qp *qp, const struct ibv_qp_init_attr *attr)
 {
-	qp->ibv.context = qp->pd->ibv.context;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.pd = &qp->pd->ibv;
 	qp->ibv.send_cq = attr->send_cq;
@@ -325,6 +328,7 @@ void vb_qp_withdraw(struct vb_qp *qp)
 	pthread_mutex_lock(&nic->lock);
 	nic->qp_count--;
 	nic->dropped += atomic_load(&qp->lent->dropped);
+	vb_qp_keep_violations(qp);
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
 	vb_nic_qpn_free(nic, qp->ibv.qp_num); /* before the purge: a drain finds it no more */

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "nic/ah.h"
 #include "nic/cq.h"
+#include "nic/pkey.h"
 #include "nic/rq.h"
 #include "nic/sq.h"
 #include "nic/srq.h"
@@ -22,6 +23,7 @@ struct vb_remote {
 	/* What a hazard names, if a small SEND may go directly; else 0. First: posters read it without
 	 * a lock. */
 	_Atomic uint64_t direct;
+	_Atomic bool look_again; /* the own P_Key is another one, or does not fit: bind slowly */
 	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
 	/* Whose receives and memory the messages are for: the peer, or of XRC the process that owns
 	 * the SRQ, referenced if it is another one. Valid once the receive queue is resolved. */
@@ -108,6 +110,9 @@ struct vb_qp {
 	_Atomic uint32_t state;  /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
+	/* That the table has at attr.pkey_index; changes under state_lock. Here, beside what each packet
+	 * looks at. */
+	_Atomic uint16_t pkey;
 	struct vb_cq_queue sends, receives; /* as their CQs know them */
 	struct vb_arrivals arrivals; /* SRQ: completed for this QP; under the SRQ's drain_lock */
 	struct vb_sq sq;
@@ -188,12 +193,24 @@ static inline bool vb_qp_reliable(const struct vb_qp *qp)
 	return vb_type_reliable(qp->type);
 }
 
+static inline uint16_t vb_qp_pkey(const struct vb_qp *qp)
+{
+	return atomic_load_explicit(&qp->pkey, memory_order_relaxed);
+}
+
+/* The gate of its connection in a state. */
+static inline uint64_t vb_qp_gate_in(const struct vb_qp *qp, enum ibv_qp_state state)
+{
+	return vb_gate(qp->epoch, vb_qp_pkey(qp), state);
+}
+
 /* Its own gate, or one that a sender has closed. */
 static inline uint64_t vb_qp_gate(const struct vb_qp *qp)
 {
 	uint64_t gate = atomic_load(&qp->entry->gate);
 
-	return vb_gate_is_closed(qp->lent, gate) ? vb_gate(vb_gate_epoch(gate), IBV_QPS_ERR) : gate;
+	return vb_gate_is_closed(qp->lent, gate) ?
+		       vb_gate(vb_gate_epoch(gate), vb_gate_pkey(gate), IBV_QPS_ERR) : gate;
 }
 
 static inline bool vb_qp_is_xrc(const struct vb_qp *qp)
@@ -259,6 +276,18 @@ void vb_qp_flush_cancel(struct vb_qp *qp);
 /* Unpolled completions of this QP that lie in shared queues. Under the CQ's poll lock or after detach. */
 void vb_qp_purge(struct vb_qp *qp);
 void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type);
+
+/* Its P_Key may be another one now: peers see it, and it looks at theirs again. Under state_lock. */
+void vb_qp_follow_pkey(struct vb_qp *qp);
+/* The same for all QPs, after the table has changed. */
+void vb_qps_follow_pkeys(struct vb_nic *nic);
+/* What arrived with a wrong key on a device, at QPs that are there or gone. */
+struct vb_violations {
+	uint64_t pkey, qkey;
+};
+struct vb_violations vb_qps_violations(struct vb_nic *nic, const struct vb_device *dev);
+/* The QP goes, its numbers stay. Under nic->lock. */
+void vb_qp_keep_violations(const struct vb_qp *qp);
 /* Called with each IBV_EVENT_COMM_EST that is raised, under whatever locks; NULL: nobody asks. */
 extern void (*_Atomic vb_qp_established)(uint32_t qpn);
 

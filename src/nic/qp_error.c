@@ -23,7 +23,7 @@ static void set_state(struct vb_qp *qp, enum ibv_qp_state state)
 {
 	atomic_store(&qp->state, state);
 	qp->ibv.state = state;
-	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, state));
+	atomic_store(&qp->entry->gate, vb_qp_gate_in(qp, state));
 }
 
 /* True: it may be done at once. Under state_lock. */

@@ -30,7 +30,7 @@ struct range {
 static int check_ranges(const struct ibv_qp_attr *attr, int mask)
 {
 	const struct range ranges[] = {
-		{ IBV_QP_PKEY_INDEX, attr->pkey_index, VB_PKEYS - 1, "pkey_index" },
+		{ IBV_QP_PKEY_INDEX, attr->pkey_index, vb_pkey_table_length() - 1, "pkey_index" },
 		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, VB_RD_ATOMIC_MAX, "max_rd_atomic" },
 		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, VB_RD_ATOMIC_MAX,
 		  "max_dest_rd_atomic" },
@@ -112,6 +112,9 @@ static void show(struct vb_qp *qp)
 	atomic_store(&entry->access, qp->attr.qp_access_flags);
 	atomic_store(&entry->max_dest_rd_atomic, qp->attr.max_dest_rd_atomic);
 	atomic_store(&entry->min_rnr_timer, qp->attr.min_rnr_timer);
+	vb_spin_lock(&qp->state_lock);
+	vb_qp_follow_pkey(qp);
+	vb_spin_unlock(&qp->state_lock);
 }
 
 static void show_connection(struct vb_qp *qp)
@@ -164,7 +167,7 @@ static void set_state(struct vb_qp *qp, enum ibv_qp_state next)
 	vb_spin_lock(&qp->state_lock);
 	atomic_store(&qp->state, next);
 	qp->ibv.state = next;
-	atomic_store(&qp->entry->gate, vb_gate(qp->epoch, next));
+	atomic_store(&qp->entry->gate, vb_qp_gate_in(qp, next));
 	vb_spin_unlock(&qp->state_lock);
 }
 

@@ -72,7 +72,9 @@ int vb_xrc_qp_create(struct vb_xrcd *xrcd, const struct ibv_qp_init_attr *attr, 
 		return err;
 	qp->xrcd = xrcd;
 	qp->entry->xrcd = xrcd->id;
+	pthread_mutex_lock(&xrcd->nic->lock);
 	qp->ibv.context = xrcd->ibv.context;
+	pthread_mutex_unlock(&xrcd->nic->lock);
 	qp->ibv.pd = NULL;
 	qp->ibv.send_cq = qp->ibv.recv_cq = NULL;
 	atomic_fetch_add(&xrcd->users, 1);

@@ -102,6 +102,7 @@ static int send_request(struct vb_cma_id *id, const struct vb_cma_data *data)
 		.retry_count = id->retry_count,
 		.rnr_retry_count = id->asked.rnr_retry_count,
 		.mtu = path->mtu,
+		.pkey = be16toh(path->pkey),
 		.ack_timeout = path->packet_life_time + 1,
 		.hop_limit = path->hop_limit,
 		.flow_label = be32toh(path->flow_label),
@@ -122,6 +123,7 @@ static int send_question(struct vb_cma_id *id, const struct vb_cma_data *data)
 		.route = route_of(id),
 		.service_id = service_of(id),
 		.ip = vb_cma_is_by_gid(id) ? NULL : &ip,
+		.pkey = be16toh(id->id.route.addr.addr.ibaddr.pkey),
 		.private_data = data->bytes,
 		.private_data_length = (uint8_t)data->length,
 	};

@@ -95,7 +95,8 @@ static void take_addresses(struct vb_cma_id *id, const struct vb_cm_event *event
 	id->scope = route->scope;
 	addrs->addr.ibaddr.sgid = route->local;
 	addrs->addr.ibaddr.dgid = route->remote;
-	addrs->addr.ibaddr.pkey = htobe16(0xffff);
+	addrs->addr.ibaddr.pkey = htobe16(event->type == VB_CM_EVENT_SIDR_REQ_RECEIVED ?
+						  event->message->sidr_req.pkey : event->peer.pkey);
 }
 
 static void fill_conn(struct rdma_conn_param *param, const struct vb_cm_peer *peer)
@@ -346,6 +347,12 @@ static bool port(void *arg, struct vb_cm_port *port)
 	return true;
 }
 
+static bool in_partition(void *arg, uint16_t pkey)
+{
+	(void)arg;
+	return vb_cma_engine()->pkey_index(pkey) >= 0;
+}
+
 static uint64_t random_bits(void *arg)
 {
 	(void)arg;
@@ -360,6 +367,7 @@ static const struct vb_cm_ops ops = {
 	.gid_is_local = gid_is_local,
 	.lid_is = lid_is,
 	.port = port,
+	.in_partition = in_partition,
 	.random = random_bits,
 };
 

@@ -150,7 +150,8 @@ int vb_cma_id_attach(struct vb_cma_id *id, struct ibv_device *device)
 	id->id.verbs = acquired->verbs;
 	id->id.pd = acquired->pd;
 	id->id.port_num = 1;
-	id->id.route.addr.addr.ibaddr.pkey = htobe16(0xffff);
+	if (!id->id.route.addr.addr.ibaddr.pkey) /* else its request has one */
+		(void)ibv_query_pkey(acquired->verbs, 1, 0, &id->id.route.addr.addr.ibaddr.pkey);
 	vb_cma_lock();
 	id->device = acquired;
 	vb_cma_unlock();

@@ -83,6 +83,11 @@ uint32_t vb_cma_qkey(const struct vb_cma_id *id)
 
 static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
+	const int pkey_index = vb_cma_pkey_index(id);
+
+	if (pkey_index < 0)
+		return pkey_index;
+	attr->pkey_index = (uint16_t)pkey_index;
 	attr->port_num = 1;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (is_datagram(id)) {

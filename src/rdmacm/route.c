@@ -67,7 +67,7 @@ static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 		fill_addresses(id, path);
 	path->reversible = 1;
 	path->numb_path = 1;
-	path->pkey = htobe16(0xffff);
+	path->pkey = id->id.route.addr.addr.ibaddr.pkey;
 	path->mtu_selector = path->rate_selector = path->packet_life_time_selector = EXACTLY;
 	path->mtu = mtu_of(id, &port);
 	path->rate = IBV_RATE_10_GBPS;
@@ -271,6 +271,14 @@ static const struct ibv_path_data *usable(const struct ibv_path_data *data, size
 	return NULL;
 }
 
+int vb_cma_pkey_index(const struct vb_cma_id *id)
+{
+	const struct rdma_route *route = &id->id.route;
+
+	return vb_cma_engine()->pkey_index(
+		be16toh(route->path_rec ? route->path_rec->pkey : route->addr.addr.ibaddr.pkey));
+}
+
 static void follow_data(const struct ibv_path_record *record, struct ibv_sa_path_rec *path)
 {
 	uint32_t label_and_hops = be32toh(record->flowlabel_hoplimit);
@@ -283,6 +291,8 @@ static void follow_data(const struct ibv_path_record *record, struct ibv_sa_path
 		path->dlid = record->dlid;
 	}
 	path->traffic_class = record->tclass;
+	if (record->pkey)
+		path->pkey = record->pkey;
 	path->sl = be16toh(record->qosclass_sl) & 0xf;
 	if (record->mtu & 0x3f)
 		path->mtu = record->mtu & 0x3f;

@@ -29,6 +29,8 @@ int vb_cma_ah_attr(struct vb_cma_id *id, struct ibv_ah_attr *attr);
 void vb_cma_ah_attr_of(const struct ibv_sa_path_rec *path, struct ibv_ah_attr *attr);
 /* The path in reserve of a connection; NULL: none. */
 const struct ibv_sa_path_rec *vb_cma_alternate(const struct vb_cma_id *id);
+/* Where the P_Key of its path is in the port's table; -EINVAL: nowhere (any more). */
+int vb_cma_pkey_index(const struct vb_cma_id *id);
 /* The index of the GID that the port sends with. */
 int vb_cma_sgid_index(struct vb_cma_id *id);
 

@@ -234,7 +234,10 @@ static uint64_t mix(uint64_t key, const void *bytes, size_t length)
 static int mix_adapter(const struct vb_adapter *adapter, void *arg)
 {
 	uint64_t *key = arg;
+	uint16_t pkey;
 
+	for (unsigned i = 0; !vb_adapter_pkey(adapter, i, &pkey); i++)
+		*key = mix(*key, &pkey, sizeof(pkey));
 	*key = mix(*key, adapter->name, strlen(adapter->name) + 1);
 	*key = mix(*key, adapter->netdev, strlen(adapter->netdev) + 1);
 	*key = mix(*key, &adapter->attr.node_guid, sizeof(adapter->attr.node_guid));

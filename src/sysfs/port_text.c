@@ -125,7 +125,7 @@ void vb_port_counters_add(void *arg, const char *name, uint64_t value)
 			*(uint64_t *)((char *)arg + sources[i].offset) += value;
 }
 
-/* There is no cable that could fail, and no switch or partition that would refuse. */
+/* There is no cable that could fail, and no switch that would refuse or enforce partitions. */
 static const char *const never[] = {
 	"symbol_error",
 	"link_error_recovery",

@@ -5,9 +5,9 @@
  * It is made of real files, in a directory of the user's alone ($XDG_RUNTIME_DIR, /dev/shm, $TMPDIR
  * or /tmp), because everything that programs do with directories then works: openat, chdir,
  * scandir, find, and the same inode from stat and fstat. Descriptors without a name could not do
- * that. All processes with the same devices share one; it comes into being when the first of them
- * looks, and goes with the last (lease.h). Files are brought up to date when they are opened by
- * their full name, and all of them when a directory is opened or entered.
+ * that. All processes with the same devices and P_Keys share one; it comes into being when the first
+ * of them looks, and goes with the last (lease.h). Files are brought up to date when they are opened
+ * by their full name, and all of them when a directory is opened or entered.
  */
 #ifndef VB_SYSFS_TREE_H
 #define VB_SYSFS_TREE_H

@@ -6,6 +6,7 @@
 #include "engine/link_watch.h"
 #include "nic/given.h"
 #include "nic/import.h"
+#include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
@@ -84,6 +85,8 @@ static int prepare(void)
 	err = vb_config_check();
 	if (!err)
 		err = vb_fault_load();
+	if (!err)
+		err = vb_pkey_load();
 	if (err)
 		return err;
 	return vb_nic_get() ? 0 : -errno;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The exported calls that list devices and ask about them. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stddef.h>
@@ -8,6 +9,8 @@
 
 #include "nic/device.h"
 #include "nic/limits.h"
+#include "nic/pkey.h"
+#include "nic/qp.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
@@ -24,7 +27,12 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 enum { COMPAT_PORT_ATTR_SIZE = offsetof(struct ibv_port_attr, port_cap_flags2) };
 static_assert(COMPAT_PORT_ATTR_SIZE == 48, "ibv_query_port@IBVERBS_1.1");
 
-static const uint16_t default_pkey = 0xffff; /* the same in both byte orders */
+/* And what newer headers append to it. */
+enum { SPEED_EX_OFFSET = 52 };
+union wide_port_attr {
+	struct ibv_port_attr attr;
+	char room[SPEED_EX_OFFSET + sizeof(uint32_t)]; /* active_speed_ex is the last */
+};
 
 static struct vb_device *device_of(const struct ibv_context *context)
 {
@@ -104,14 +112,35 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 	return 0;
 }
 
+/* PortInfo has 16 bits for each, which stay at their maximum (IBA 14.2.5.6). */
+static uint32_t saturated(uint64_t count)
+{
+	return count < UINT16_MAX ? (uint32_t)count : UINT16_MAX;
+}
+
+static void fill_violations(const struct vb_device *dev, struct ibv_port_attr *attr)
+{
+	struct vb_nic *nic = vb_nic_current();
+	const struct vb_violations count = nic ? vb_qps_violations(nic, dev) : (struct vb_violations){ 0 };
+
+	attr->bad_pkey_cntr = saturated(count.pkey);
+	attr->qkey_viol_cntr = saturated(count.qkey);
+}
+
 int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		      size_t size)
 {
-	struct ibv_port_attr all;
-	const int result = vb_device_port_attr(device_of(context), port_num, &all);
+	const struct vb_device *dev = device_of(context);
+	union wide_port_attr all = { .room = { 0 } };
+	const int result = vb_device_port_attr(dev, port_num, &all.attr);
 
-	if (!result)
+	if (!result) {
+		const uint32_t speed = vb_device_link_rate(dev).speed;
+
+		fill_violations(dev, &all.attr);
+		memcpy(all.room + SPEED_EX_OFFSET, &speed, sizeof(speed));
 		copy_sized(attr, size, &all, sizeof(all));
+	}
 	return vb_return_errno(result);
 }
 
@@ -183,15 +212,15 @@ VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 
 VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	if (port_num != 1 || index < 0 || index >= VB_PKEYS)
+	if (port_num != 1 || index < 0 || (unsigned)index >= vb_pkey_table_length())
 		return vb_return_minus_one(-EINVAL);
-	*pkey = default_pkey;
+	*pkey = htons(vb_pkey_at((unsigned)index));
 	return 0;
 }
 
 VB_PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (port_num != 1 || pkey != default_pkey)
-		return vb_return_minus_one(-EINVAL);
-	return 0;
+	const int index = port_num == 1 ? vb_pkey_index(ntohs(pkey)) : -EINVAL;
+
+	return index < 0 ? vb_return_minus_one(index) : index;
 }

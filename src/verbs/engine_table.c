@@ -12,6 +12,7 @@
 #include "nic/gid.h"
 #include "nic/neighbour.h"
 #include "nic/slot.h"
+#include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "verbs/symver.h"
 
@@ -39,6 +40,8 @@ static struct vb_nic *nic_get(int *err)
 	*err = vb_config_check();
 	if (!*err)
 		*err = vb_fault_load();
+	if (!*err)
+		*err = vb_pkey_load();
 	nic = *err ? NULL : vb_nic_get();
 	if (!nic && !*err)
 		*err = -errno;
@@ -232,6 +235,7 @@ static const struct vb_engine_table table = {
 	.ib_path = ib_path,
 	.ib_lid_is = ib_lid_is,
 	.on_addresses = vb_link_hook,
+	.pkey_index = vb_pkey_index_of,
 	.neighbour = vb_neighbour_is_known,
 };
 

@@ -108,6 +108,8 @@ struct vb_engine_table {
 	 * held. One hook; NULL: none.
 	 */
 	void (*on_addresses)(void (*hook)(void));
+	/* Where the port's table has a P_Key of this partition, a full member first; -EINVAL: nowhere. */
+	int (*pkey_index)(uint16_t pkey);
 	/* Somebody answers for dst on the link, as far as one can know (nic/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 };

@@ -60,6 +60,7 @@ struct ct_case {
 	const char *name; /* the promise */
 	void (*run)(struct ct *t);
 	unsigned flags;
+	void (*prepare)(void); /* the environment, before the first verbs call; NULL: as it is */
 };
 
 /* The other process of ct_import.c, which has nothing but this socket; never returns. */

@@ -31,7 +31,7 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 	X(rereg) X(dm) X(odp) X(import) X(key) X(mw) X(mw_key) X(mr_dmabuf) X(rate) X(send) X(invalidate) X(sge) X(rdma) X(atomic) X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) \
 	X(order) X(fifo) X(many) X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive)     \
 	X(err_access) X(err_request) X(err_retry) X(mtu) X(err_drop) X(err_flush) X(err_overrun) X(progress) \
-	X(xrc) X(xrc_share) X(vpi) X(migrate) X(events) X(raw) X(flow) X(wq) X(tso) X(strip)
+	X(xrc) X(xrc_share) X(vpi) X(migrate) X(pkey) X(events) X(raw) X(flow) X(wq) X(tso) X(strip)
 /* clang-format on */
 
 #define DECLARE(group) extern const struct ct_case ct_##group##_cases[];
@@ -189,6 +189,8 @@ _Noreturn static void instance_run(const struct instance *in)
 		ct_skip("needs gigabytes of memory, VERBENA_TEST_HUGE=1 runs it");
 	signal(SIGALRM, hung);
 	alarm(TEST_SECONDS_MAX);
+	if (in->c->prepare)
+		in->c->prepare();
 	end_make(&near, "near");
 	end_make(&far, "far");
 	if (in->two_processes)

@@ -239,6 +239,27 @@ static void datagram_to_nobody(struct ct *t)
 	CT_EQ(ct_got(&l, 2, IBV_WC_SUCCESS).byte_len, CT_GRH_BYTES + 80);
 }
 
+/* Whatever the interface takes: within the host nothing leaves by it. */
+static void largest_path_mtu(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, back;
+	const uint32_t bytes = t->type == IBV_QPT_UD ? 4096 : 100001;
+
+	CT_EQ(t->near->port.max_mtu, IBV_MTU_4096);
+	CT_EQ(t->near->port.active_mtu, IBV_MTU_4096);
+	o.mtu = IBV_MTU_4096;
+	ct_link_open(t, &l, &o);
+	back = ct_reverse(&l);
+	ct_fill(t->near, 0, bytes, 5);
+	ct_recv(&l.b, 2, TARGET, bytes + CT_GRH_BYTES);
+	ct_send(&l, 1, 0, bytes);
+	ct_sent(&l, 1, IBV_WC_SUCCESS);
+	ct_got(&l, 2, IBV_WC_SUCCESS);
+	ct_same(t->far, TARGET + ct_headroom(&l), bytes, 5);
+	ct_usable(&back);
+}
+
 const struct ct_case ct_vpi_cases[] = {
 	{ "an InfiniBand port has a LID, a subnet manager, and the GID of its GUID", port_attributes,
 	  CT_SOLO | CT_ONLY_IB },
@@ -251,6 +272,8 @@ const struct ct_case ct_vpi_cases[] = {
 	{ "a completion is answered by LID, and with a GRH if it had one", answers,
 	  CT_UD | CT_ONLY_IB },
 	{ "one end may use a GRH and the other none", grh_at_one_end, CT_RC | CT_UC | CT_ONLY_IB },
+	{ "an InfiniBand port takes a path MTU of 4096", largest_path_mtu,
+	  CT_RC | CT_UC | CT_UD | CT_ONLY_IB },
 	{ "a LID of nobody is RETRY_EXC_ERR", nobody, CT_RC | CT_ONLY_IB },
 	{ "a datagram to a LID of nobody is lost", datagram_to_nobody, CT_UD | CT_ONLY_IB },
 	{ 0 },

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams by LID: the client sends one without a GRH and one with, the server answers each from
- * its completion alone. Both look at what the completions say.
+ * Datagrams by LID: the client sends one without a GRH and one with, short ones and such as the port's
+ * MTU allows, which is more than that of the interface. The server answers each from its completion
+ * alone. Both look at what the completions say.
  *
- *   vpi_datagram -p PORT          server
- *   vpi_datagram -p PORT ADDRESS  client
+ *   vpi_datagram -p PORT                       server
+ *   vpi_datagram -p PORT [-x COMMAND] ADDRESS  client, which runs the command halfway
  */
 #include "vpi_pair.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { QKEY = 0x11111111, SL = 6, SIZE = 700, GRH = 40, TRIES = 20 };
+enum { QKEY = 0x11111111, SL = 6, SHORT = 700, LONG = 4096, GRH = 40, TRIES = 20 };
 
 struct end {
 	uint32_t lid, qpn;
 	union ibv_gid gid;
 };
 
-static uint8_t buffer[2 * SIZE + GRH], *const arrived = buffer + SIZE;
+static uint8_t buffer[2 * LONG + GRH], *const arrived = buffer + LONG;
+static uint32_t size; /* of this one */
 
 static void ready(struct vpi *vpi)
 {
@@ -33,23 +36,23 @@ static void ready(struct vpi *vpi)
 
 static void send_datagram(struct vpi *vpi, struct ibv_ah *ah, uint32_t qpn, int number)
 {
-	struct ibv_sge sge = { (uintptr_t)buffer, SIZE, vpi->mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)buffer, size, vpi->mr->lkey };
 	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
 				  .wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = QKEY } };
 	struct ibv_send_wr *bad;
 
-	memset(buffer, number, SIZE);
+	memset(buffer, number, size);
 	vpi_must(!ibv_post_send(vpi->qp, &wr, &bad), "post_send");
 }
 
 static void check(const struct ibv_wc *wc, const struct end *peer, bool grh, int number)
 {
-	vpi_must(wc->opcode == IBV_WC_RECV && wc->byte_len == GRH + SIZE, "length");
+	vpi_must(wc->opcode == IBV_WC_RECV && wc->byte_len == GRH + size, "length");
 	vpi_must(wc->src_qp == peer->qpn, "src_qp");
 	vpi_must(wc->slid == peer->lid, "slid");
 	vpi_must(wc->sl == SL, "sl");
 	vpi_must(!!(wc->wc_flags & IBV_WC_GRH) == grh, "IBV_WC_GRH");
-	for (int i = 0; i < SIZE; i++)
+	for (uint32_t i = 0; i < size; i++)
 		vpi_must(arrived[GRH + i] == number, "a byte is wrong");
 }
 
@@ -99,7 +102,10 @@ int main(int argc, char **argv)
 	self = (struct end){ .lid = vpi.port.lid, .qpn = vpi.qp->qp_num };
 	vpi_must(!ibv_query_gid(vpi.ctx, 1, 0, &self.gid), "query_gid");
 	for (int i = 0; i < TRIES; i++) {
-		vpi_recv(&vpi, arrived, GRH + SIZE);
+		size = i & 2 ? LONG : SHORT;
+		vpi_recv(&vpi, arrived, GRH + LONG);
+		if (vpi.client && i == TRIES / 2)
+			vpi_must(!system(vpi.command), "the command");
 		vpi_exchange(&vpi, &self, &peer, sizeof(self));
 		if (vpi.client)
 			ask(&vpi, &peer, i & 1);

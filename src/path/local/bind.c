@@ -189,10 +189,31 @@ static void set_gate(struct vb_qp *qp, uint64_t gate)
 	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self && !vb_fault_any();
 
 	remote->gate = gate;
-	atomic_store_explicit(&remote->direct,
-			      direct ? vb_hazard_name(remote->peer->head_slot,
-						      qp->attr.dest_qp_num) : 0,
-			      memory_order_relaxed);
+	atomic_store(&remote->direct, direct ? vb_hazard_name(remote->peer->head_slot,
+							      qp->attr.dest_qp_num) : 0);
+	if (atomic_load(&remote->look_again)) /* pairs with vb_qp_follow_pkey */
+		atomic_store(&remote->direct, 0);
+}
+
+/*
+ * A message with a wrong P_Key arrives and is dropped there, each time that it is sent; what waits is
+ * counted once. The gate to which we are bound stays: with it goes the place in the receive queue.
+ */
+static enum vb_reason check_pkey(struct vb_step_context *step, uint64_t gate)
+{
+	struct vb_qp *qp = step->qp;
+	struct vb_remote *remote = &qp->remote;
+
+	atomic_store(&remote->look_again, false); /* before the key is read */
+	step->report.have = vb_gate_pkey(gate);
+	step->report.want = vb_qp_pkey(qp);
+	if (vb_pkey_fits(vb_gate_pkey(gate), vb_qp_pkey(qp)))
+		return VB_OK;
+	if (qp->pend.why != VB_PEND_UNREADY)
+		atomic_fetch_add(&remote->lent->bad_pkey, 1);
+	atomic_store(&remote->look_again, true);
+	atomic_store(&remote->direct, 0);
+	return VB_PEER_OTHER_PKEY;
 }
 
 /* With what senders write of it; NULL: no such QP. */
@@ -224,6 +245,8 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 		gate = atomic_load(&entry->gate);
 		reason = gate_reason(remote->lent, gate);
 	}
+	if (!reason)
+		reason = check_pkey(step, gate);
 	if (reason)
 		return reason;
 	if (known && vb_gate_epoch(remote->gate) == vb_gate_epoch(gate)) {
@@ -299,8 +322,10 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 	if (!vb_peer_alive(peer))
 		return VB_PEER_ENDED;
 	/* One line holds the state and the epoch: equal means that nothing has changed. */
-	if (__builtin_expect(!remote->gate || atomic_load_explicit(&remote->entry->gate,
-								   memory_order_acquire) != remote->gate,
+	if (__builtin_expect(!remote->gate ||
+				     atomic_load_explicit(&remote->look_again, memory_order_relaxed) ||
+				     atomic_load_explicit(&remote->entry->gate,
+							  memory_order_acquire) != remote->gate,
 			     0))
 		reason = bind_slowly(step);
 	if (__builtin_expect(!reason && step->wqe->length > remote->message_max, 0))
@@ -328,6 +353,20 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 	return VB_OK;
 }
 
+/* Each time: its own may have changed since the last one. */
+static enum vb_reason check_datagram_pkey(struct vb_step_context *step)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	const uint16_t theirs = vb_gate_pkey(remote->gate), own = vb_qp_pkey(step->qp);
+
+	if (__builtin_expect(vb_pkey_fits(theirs, own), 1))
+		return VB_OK;
+	step->report.have = theirs;
+	step->report.want = own;
+	atomic_fetch_add(&remote->lent->bad_pkey, 1);
+	return VB_PEER_OTHER_PKEY;
+}
+
 enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -344,5 +383,7 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 	if (!remote->gate || remote->entry->qpn != qpn ||
 	    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) != remote->gate)
 		reason = bind_datagram_slowly(step, qpn);
+	if (!reason)
+		reason = check_datagram_pkey(step);
 	return reason ? reason : follow(remote);
 }

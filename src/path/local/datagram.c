@@ -166,8 +166,10 @@ enum vb_step vb_step_to_target(struct vb_step_context *step)
 	uint8_t *ride;
 
 	step->report.want = qkey;
-	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey)
+	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey) {
+		atomic_fetch_add(&remote->lent->bad_qkey, 1);
 		return drop(step, VB_DROP_QKEY);
+	}
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
 	if (claim.too_short)

@@ -75,7 +75,7 @@ static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 		.opcode = (uint8_t)((imm ? VB_OP_SEND_ONLY_IMM : VB_OP_SEND_ONLY) | VB_TRANSPORT_UD),
 		.solicited = wqe->solicited,
 		.migreq = true,
-		.pkey = 0xffff,
+		.pkey = vb_qp_pkey(qp),
 		.dest_qpn = wqe->remote_qpn,
 		.psn = vb_psn_add(qp->attr.sq_psn, wired ? wired->datagram_psn++ : 0),
 		.qkey = vb_qp_datagram_qkey(qp, wqe),
@@ -160,7 +160,7 @@ int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[
 	const struct vb_packet packet = {
 		.opcode = VB_OP_SEND_ONLY | VB_TRANSPORT_UD,
 		.migreq = true,
-		.pkey = 0xffff,
+		.pkey = vb_pkey_at(0),
 		.dest_qpn = VB_GSI_QPN,
 		.psn = roce->mad_psn++ & VB_PSN_MASK,
 		.qkey = VB_GSI_QKEY,

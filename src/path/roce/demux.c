@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "nic/gid.h"
 #include "nic/mcast.h"
+#include "nic/migrate.h"
 #include "path/roce/roce.h"
 
 #include <string.h>
@@ -10,7 +11,6 @@
 enum {
 	ECN_MASK = 3,
 	ECN_MARKED = 3, /* congestion experienced */
-	PKEY_MEMBER = 0x7fff,
 };
 
 static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
@@ -32,10 +32,31 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 	return false;
 }
 
-/* Ours is the full member 0xffff, so that the other side may be limited. */
-static bool pkey_fits(uint16_t pkey)
+/* The packet that says that the peer has migrated comes with the key of the other path. */
+static bool fits_alternate(const struct vb_wired *wired, const struct vb_packet *packet)
 {
-	return (pkey & PKEY_MEMBER) == PKEY_MEMBER;
+	const struct vb_qp *qp = wired->qp;
+
+	return packet->migreq && vb_mig_state(qp) == IBV_MIG_ARMED &&
+	       vb_pkey_fits(vb_pkey_at(qp->attr.alt_pkey_index), packet->pkey);
+}
+
+static bool pkey_fits(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	return __builtin_expect(vb_pkey_fits(vb_qp_pkey(wired->qp), packet->pkey), 1) ||
+	       fits_alternate(wired, packet);
+}
+
+/* Nothing is answered, so that its sender learns no more than that there is silence. */
+static void wrong_pkey(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	atomic_fetch_add(&wired->qp->lent->bad_pkey, 1);
+	if (wired->roce->pkey_explained)
+		return;
+	wired->roce->pkey_explained = true;
+	vb_explain("QP 0x%06x drops packets with P_Key 0x%04x, its own is 0x%04x: they must name one "
+		   "partition, and not two limited members",
+		   wired->qp->ibv.qp_num, packet->pkey, vb_qp_pkey(wired->qp));
 }
 
 static bool can_receive(enum ibv_qp_state state)
@@ -167,12 +188,14 @@ static bool acceptable(struct vb_roce *roce, struct vb_wired *wired,
 		drop = VB_DROP_UNKNOWN_QP;
 	else if (!transport_fits(wired, packet->opcode))
 		drop = VB_DROP_TRANSPORT;
-	else if (!pkey_fits(packet->pkey))
+	else if (!pkey_fits(wired, packet))
 		drop = VB_DROP_PKEY;
 	else if (!comes_from_sender(wired, packet, arrival))
 		drop = VB_DROP_ADDRESS;
 	else
 		return true;
+	if (drop == VB_DROP_PKEY)
+		wrong_pkey(wired, packet);
 	vb_roce_count(roce, drop);
 	return false;
 }
@@ -242,7 +265,9 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);
-	if (!wired && packet.dest_qpn == VB_GSI_QPN && roce->sink.gsi && pkey_fits(packet.pkey)) {
+	/* QP 1 belongs to the host, and is in the partitions of all its processes: which those are its
+	 * message says, to the one that it is for. */
+	if (!wired && packet.dest_qpn == VB_GSI_QPN && roce->sink.gsi) {
 		roce->sink.gsi(roce->sink.arg, &packet, arrival);
 		return;
 	}

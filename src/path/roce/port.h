@@ -40,6 +40,9 @@ struct vb_way {
 	uint32_t scope;           /* interface index for a link-local destination */
 	struct vb_peer *peer;     /* referenced; over its slot socket. NULL: UDP (or memory) */
 	int socket;               /* UDP: one of the port's pool; -1 */
+	/* InfiniBand to another host: MTU of the interface. Connected QPs keep to it, longer datagrams are
+	 * cut by IP. 0: what is too long is lost. */
+	uint16_t link_mtu;
 	uint8_t kind;             /* enum vb_way_kind */
 	bool local;               /* the destination is this host */
 	bool multicast;

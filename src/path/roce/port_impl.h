@@ -44,6 +44,7 @@ struct vb_sender {
 	int fd; /* -1: not open */
 	uint16_t port;
 	bool no_segment; /* UDP_SEGMENT was refused */
+	bool cuts;       /* what is too long for the interface leaves in fragments (udp_send.c) */
 	bool ignores_route; /* what the host knows of the route's MTU does not count (udp_send.c) */
 	int group_ifindex; /* where datagrams for groups leave; 0: not said */
 	int full_bytes;    /* that lay in it when it was full last ... */
@@ -209,6 +210,8 @@ bool vb_port_waits_full(const struct vb_burst *burst);
 /* --- port_mtu.c --- */
 
 /* EMSGSIZE, by the interface or the route: says so, once per QP. */
+/* The first packet of a QP that is too long, and is cut. */
+void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst);
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
 
 /* --- port_refused.c --- */

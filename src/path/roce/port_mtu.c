@@ -40,14 +40,31 @@ static uint32_t interface_mtu(const struct vb_way *way)
 	return mtu;
 }
 
+/* Once for each QP, or nearly. */
+static bool is_told(struct vb_port *port, uint32_t qpn)
+{
+	uint32_t *told = &port->too_big_qpns[qpn % VB_TOO_BIG_QPNS];
+
+	if (!vb_config_explain() || *told == qpn)
+		return true;
+	*told = qpn;
+	return false;
+}
+
+void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst)
+{
+	if (!is_told(port, burst->qpn))
+		vb_explain("QP 0x%06x: packets of %u bytes do not fit the interface and leave in IP "
+			   "fragments; shorter ones are faster between hosts",
+			   burst->qpn, ip_length(burst));
+}
+
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
 {
-	uint32_t *told = &port->too_big_qpns[burst->qpn % VB_TOO_BIG_QPNS];
 	uint32_t length = ip_length(burst), mtu;
 
-	if (!vb_config_explain() || *told == burst->qpn)
+	if (is_told(port, burst->qpn))
 		return;
-	*told = burst->qpn;
 	mtu = interface_mtu(burst->way);
 	if (mtu && mtu < length)
 		vb_explain("QP 0x%06x: path_mtu %u does not fit the interface MTU %u: packets of %u "

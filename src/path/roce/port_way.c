@@ -16,6 +16,7 @@ enum { SOURCE_PORT_FIRST = 0xc000, SOURCE_PORT_MASK = 0x3fff };
 struct pair {
 	struct vb_address src, dst;
 	int ifindex; /* multicast: of the source */
+	uint16_t link_mtu; /* as in the way */
 };
 
 /* --- addresses --- */
@@ -102,13 +103,23 @@ static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_a
 	return 0;
 }
 
+/* Of the interface that has an own address; 0: unknown. */
+static uint16_t mtu_at(const struct vb_netif_snapshot *all, const union ibv_gid *own)
+{
+	const struct vb_netif_addr *entry = find_assigned(all, own, 0);
+	const struct vb_netif *netif = entry ? vb_netif_by_index(all, entry->ifindex) : NULL;
+
+	return !netif ? 0 : netif->mtu < UINT16_MAX ? (uint16_t)netif->mtu : UINT16_MAX;
+}
+
 /* A LID of another host stands for its address (nic/lid.h). */
-static int pair_lids(const struct vb_av *av, struct pair *pair)
+static int pair_lids(const struct vb_netif_snapshot *all, const struct vb_av *av, struct pair *pair)
 {
 	if (vb_gid_is_zero(&av->lid_dst))
 		return -ENETUNREACH;
 	pair->src = address_of(&av->lid_src, 0);
 	pair->dst = address_of(&av->lid_dst, 0);
+	pair->link_mtu = mtu_at(all, &av->lid_src);
 	return 0;
 }
 
@@ -118,7 +129,7 @@ static int pair_remote(const struct vb_netif_snapshot *all, const struct vb_av *
 	const struct vb_netif_addr *source = find_assigned(all, &av->sgid, av->ifindex);
 
 	if (av->dlid)
-		return pair_lids(av, pair);
+		return pair_lids(all, av, pair);
 	if (vb_gid_is_ipv4(&av->sgid) != vb_gid_is_ipv4(&av->dgid))
 		return -EINVAL;
 	if (!source)
@@ -166,6 +177,7 @@ static void flow_from_pair(struct vb_way *way, const struct pair *pair)
 	memcpy(way->flow.src, pair->src.bytes, sizeof(way->flow.src));
 	memcpy(way->flow.dst, pair->dst.bytes, sizeof(way->flow.dst));
 	way->scope = pair->dst.scope;
+	way->link_mtu = pair->link_mtu;
 }
 
 /* Where no IP header is made the GIDs are the addresses. */

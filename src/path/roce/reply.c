@@ -35,7 +35,7 @@ static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, 
 		.opcode = (uint8_t)(operation | (vb_qp_is_xrc(wired->qp) ? VB_TRANSPORT_XRC :
 									   VB_TRANSPORT_RC)),
 		.migreq = vb_qp_migreq(wired->qp),
-		.pkey = 0xffff,
+		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 		.psn = psn,
 	};
@@ -257,7 +257,7 @@ void vb_reply_cnp(struct vb_wired *wired)
 		.opcode = VB_TRANSPORT_CNP | VB_OP_CNP,
 		.migreq = vb_qp_migreq(wired->qp),
 		.becn = true,
-		.pkey = 0xffff,
+		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 	};
 

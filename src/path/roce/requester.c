@@ -124,7 +124,7 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 		.solicited = last && wqe->solicited && consumes(wqe),
 		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = asks(turn, wqe, last),
-		.pkey = 0xffff,
+		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 		.psn = wired->req.next_psn,
 		.va = wqe->remote_addr,

@@ -143,7 +143,7 @@ static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wq
 	struct vb_packet packet = {
 		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = true,
-		.pkey = 0xffff,
+		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 		.psn = wired->req.next_psn,
 		.va = wqe->remote_addr,

@@ -54,6 +54,17 @@ struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn)
 	return NULL;
 }
 
+/*
+ * InfiniBand ports on two hosts of one subnet: a path MTU that does not fit the interface is what fits,
+ * at both ends, for the interfaces of a subnet have one MTU.
+ */
+static uint32_t packet_size(const struct vb_qp *qp, const struct vb_way *way)
+{
+	const enum ibv_mtu fits = way->link_mtu ? vb_mtu_within(way->link_mtu) : IBV_MTU_4096;
+
+	return 128u << (qp->attr.path_mtu < fits ? qp->attr.path_mtu : fits);
+}
+
 int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 {
 	int err = vb_timers_reserve(&roce->timers, roce->wired_count + 1);
@@ -73,7 +84,7 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 		wired->by_slot = way->kind == VB_WAY_SLOT;
 		wired->holds_token = true;
 		wired->req.tried = vb_qp_has_begun(qp);
-		wired->mtu = 128u << qp->attr.path_mtu;
+		wired->mtu = packet_size(qp, way);
 		wired->resp.expected_psn = qp->attr.rq_psn;
 		wired->resp.ack_psn = vb_psn_add(qp->attr.rq_psn, VB_PSN_MASK);
 	}

@@ -260,7 +260,7 @@ struct vb_roce {
 	bool fatal;               /* a fault rule ends the device: the caller sees to it */
 	struct vb_ident_table idents; /* what identifications peers give to their packets */
 	uint64_t drops[VB_DROPS];
-	bool icrc_explained; /* once is enough: whoever likes can send such packets */
+	bool icrc_explained, pkey_explained; /* once is enough: whoever likes can send such packets */
 	uint64_t faults[VB_PACKET_FAULTS];
 	struct vb_wired_counters past; /* of QPs that were dropped */
 };

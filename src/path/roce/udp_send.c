@@ -8,7 +8,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-enum { BATCH = 16 };
+enum { BATCH = 16, IPV4_UDP_HEADERS = 20 + 8 };
 
 struct outgoing {
 	union vb_sockaddr to;
@@ -91,6 +91,19 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 	}
 }
 
+static void send_too_long(struct vb_port *port, struct vb_sender *sender,
+			  const struct vb_burst *burst);
+
+/* It was not sent. The interface may take less than it did when the way was found. */
+static void not_sent(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst,
+		     int err)
+{
+	if (err == EMSGSIZE && burst->way->link_mtu && !sender->cuts)
+		send_too_long(port, sender, burst);
+	else
+		count_lost(port, burst, err);
+}
+
 /* As sendmmsg, whose way to a single message is longer. */
 static int give(int fd, struct mmsghdr *messages, unsigned count)
 {
@@ -99,13 +112,16 @@ static int give(int fd, struct mmsghdr *messages, unsigned count)
 	return vb_sendmmsg(fd, messages, count, MSG_DONTWAIT);
 }
 
+static void set_discovery(struct vb_sender *sender, bool ipv6, int value)
+{
+	(void)setsockopt(sender->fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
+			 ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
+}
+
 /* From now on only the interface's MTU counts; no fragments still. */
 static void ignore_route(struct vb_sender *sender, bool ipv6)
 {
-	const int value = ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE;
-
-	(void)setsockopt(sender->fd, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP,
-			 ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
+	set_discovery(sender, ipv6, ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
 	sender->ignores_route = true;
 }
 
@@ -125,9 +141,9 @@ static int give_anyway(struct vb_port *port, struct vb_sender *sender,
 {
 	int sent = give(sender->fd, messages, count), err = errno;
 
-	if (sent >= 0 || !may_be_the_route(bursts, err))
+	if (sent >= 0 || !may_be_the_route(bursts, err) || sender->cuts)
 		return sent;
-	if (err == EMSGSIZE)
+	if (err == EMSGSIZE && !bursts->way->link_mtu)
 		vb_port_explain_mtu(port, bursts);
 	if (sender->ignores_route) {
 		errno = err;
@@ -144,7 +160,7 @@ static bool send_one(struct vb_port *port, struct vb_sender *sender, const struc
 
 	prepare(&message.msg_hdr, &out, burst);
 	if (give_anyway(port, sender, burst, &message, 1) < 0) {
-		count_lost(port, burst, errno);
+		not_sent(port, sender, burst, errno);
 		return false;
 	}
 	count_sent(port, burst, 1);
@@ -180,7 +196,7 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 	if (cut && (err == EIO || err == EINVAL || err == ENOPROTOOPT))
 		send_uncut(port, sender, burst);
 	else
-		count_lost(port, burst, err);
+		not_sent(port, sender, burst, err);
 	if (err == EAGAIN)
 		vb_udp_sender_full(port->endpoints[burst->way->socket / VB_SENDERS], sender);
 	return err != EAGAIN && err != ENOBUFS;
@@ -233,14 +249,77 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	return lost;
 }
 
+/* --- longer than the interface takes --- */
+
+static bool is_too_long(const struct vb_burst *burst)
+{
+	const uint16_t mtu = burst->way->link_mtu;
+
+	return __builtin_expect(mtu && burst->segment + IPV4_UDP_HEADERS > mtu, 0);
+}
+
+/*
+ * A port of another kind would see identifications that the ICRC does not cover, but LIDs lead to ours
+ * alone, which compute what they must have been. Other ways share the socket, so this does not last.
+ */
+static void set_cuts(struct vb_sender *sender, bool cuts)
+{
+	const int whole = sender->ignores_route ? IP_PMTUDISC_PROBE : IP_PMTUDISC_DO;
+
+	if (__builtin_expect(sender->cuts == cuts, 1))
+		return;
+	set_discovery(sender, false, cuts ? IP_PMTUDISC_DONT : whole);
+	sender->cuts = cuts;
+}
+
+/* The kernel does not cut bursts into packets that it has to cut again. */
+static void send_too_long(struct vb_port *port, struct vb_sender *sender,
+			  const struct vb_burst *burst)
+{
+	struct vb_burst singles[VB_BURST_PACKETS];
+	unsigned count = 0;
+
+	for (uint32_t at = 0; at < burst->length && count < VB_BURST_PACKETS; at += burst->segment) {
+		singles[count] = *burst;
+		singles[count].bytes = burst->bytes + at;
+		singles[count].length = burst->length - at;
+		if (singles[count].length > burst->segment)
+			singles[count].length = burst->segment;
+		count++;
+	}
+	vb_port_explain_cut(port, burst);
+	set_cuts(sender, true);
+	for (unsigned done = 0; done < count;)
+		done += send_batch(port, sender, singles + done, count - done);
+}
+
+/* How many of them fit the interface, before the first that does not. */
+static unsigned count_whole(const struct vb_burst *bursts, unsigned count)
+{
+	unsigned whole = 0;
+
+	while (whole < count && !is_too_long(&bursts[whole]))
+		whole++;
+	return whole;
+}
+
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
 {
 	struct vb_sender *sender = sender_of(port, bursts->way);
 
-	if (count == 1) {
+	if (count == 1 && !is_too_long(bursts)) {
+		set_cuts(sender, false);
 		send_single(port, sender, bursts);
 		return;
 	}
-	for (unsigned done = 0; done < count;)
-		done += send_batch(port, sender, bursts + done, count - done);
+	for (unsigned done = 0; done < count;) {
+		unsigned whole = count_whole(bursts + done, count - done);
+
+		if (!whole) {
+			send_too_long(port, sender, &bursts[done++]);
+			continue;
+		}
+		set_cuts(sender, false);
+		done += send_batch(port, sender, bursts + done, whole);
+	}
 }

@@ -3,7 +3,7 @@
  * UDP sockets. Per own address one that receives on port 4791, and a few that send, each with a
  * source port of its own: they are what routers spread flows by. Those that send are unconnected
  * and forbid fragments, so the kernel numbers their packets 0, or 0, 1, 2 … within one segmented
- * send.
+ * send (but see udp_send.c, for datagrams of InfiniBand ports that are longer than fits).
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -257,7 +257,7 @@ void vb_udp_sender_full(struct vb_endpoint *endpoint, struct vb_sender *sender)
 		return;
 	vb_fd_close(&sender->fd);
 	sender->fd = fd;
-	sender->ignores_route = false;
+	sender->ignores_route = sender->cuts = false;
 	sender->full_bytes = 0;
 }
 

@@ -221,6 +221,7 @@ void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packe
 	bool lost;
 
 	if (packet->qkey != atomic_load(&wired->qp->entry->qkey)) {
+		atomic_fetch_add(&wired->qp->lent->bad_qkey, 1);
 		drop(wired, VB_DROP_QKEY_WRONG);
 		return;
 	}

@@ -15,12 +15,12 @@
 
 enum { PATIENCE_MS = 5000 };
 
-static struct vb_context *open_context(void)
+static struct vb_context *open_context(const char *device)
 {
 	struct vb_context *ctx = calloc(1, sizeof(*ctx));
 	struct vb_device *const *table;
 
-	setenv("VERBENA_DEVICES", "vb0", 1);
+	setenv("VERBENA_DEVICES", device, 1);
 	CHECK(ctx && vb_device_table(&table) == 1);
 	ctx->dev = table[0];
 	CHECK(!vb_async_init(ctx));
@@ -73,7 +73,7 @@ static void a_link_that_goes_down_and_up(void)
 	struct vb_context *ctx;
 
 	netns_veth();
-	ctx = open_context();
+	ctx = open_context("vb0");
 	CHECK(state_of(ctx) == IBV_PORT_ACTIVE);
 	CHECK(!vb_engine_start(vb_nic_get()));
 	for (int i = 0; i < 3; i++) {
@@ -115,7 +115,7 @@ static void what_changed_early_is_told_later_in_namespace(void)
 	struct vb_context *ctx;
 
 	netns_veth();
-	ctx = open_context();
+	ctx = open_context("vb0");
 	netns_up("vb0", false);
 	CHECK(!next_event(ctx, 0, &event));
 	CHECK(!vb_engine_start(vb_nic_get()));
@@ -131,11 +131,42 @@ static void what_changed_early_is_told_later(void **state)
 	assert_int_equal(result, 0);
 }
 
+/* An InfiniBand port whose interface comes to another IP subnet has another subnet manager there. */
+static void a_port_that_changes_its_subnet(void)
+{
+	struct ibv_async_event event;
+	struct vb_context *ctx;
+
+	netns_veth();
+	netns_default_route("192.0.2.1");
+	ctx = open_context("ib");
+	/* No service thread: it might look while the kernel replaces the address. */
+	netns_address("vb0", "192.0.2.9", "255.255.255.0");
+	CHECK(vb_link_compare());
+	expect(ctx, IBV_EVENT_LID_CHANGE);
+	CHECK(!next_event(ctx, 0, &event)); /* the same subnet */
+	netns_address("vb0", "203.0.113.9", "255.255.255.0");
+	CHECK(vb_link_compare());
+	expect(ctx, IBV_EVENT_SM_CHANGE);
+	expect(ctx, IBV_EVENT_CLIENT_REREGISTER);
+	CHECK(!next_event(ctx, 0, &event)); /* the same LID */
+}
+
+static void another_subnet_is_told(void **state)
+{
+	int result = netns_run(a_port_that_changes_its_subnet);
+
+	if (result == NETNS_SKIPPED)
+		skip();
+	assert_int_equal(result, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whoever_opened_the_device_is_told),
 		cmocka_unit_test(what_changed_early_is_told_later),
+		cmocka_unit_test(another_subnet_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

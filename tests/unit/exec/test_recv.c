@@ -29,7 +29,7 @@ static void open_remote(bool many)
 	memset(&cq, 0, sizeof(cq));
 	entry.qpn = QPN;
 	entry.pd = rig.pd->id + 1;
-	atomic_store(&entry.gate, vb_gate(1, IBV_QPS_RTS));
+	atomic_store(&entry.gate, vb_gate(1, VB_PKEY_DEFAULT, IBV_QPS_RTS));
 	entry.lent = vb_segment_lend(&rig.nic->seg, sizeof(*lent));
 	lent = vb_peer_qp_lent(rig.nic->self, &entry);
 	remote = (struct vb_remote){ .peer = rig.nic->self,

@@ -136,6 +136,8 @@ static void ports_are_as_their_link_layer(void **state)
 	assert_int_equal(ethernet.lid, 0);
 	assert_int_equal(ethernet.active_mtu, IBV_MTU_4096);
 	assert_int_equal(ethernet.state, IBV_PORT_ACTIVE);
+	assert_int_equal(ethernet.active_width, VB_WIDTH_4X); /* lo has no speed */
+	assert_int_equal(ethernet.active_speed, VB_SPEED_EDR);
 	assert_int_equal(vb_device_port_attr(device(1), 1, &infiniband), 0);
 	assert_int_equal(infiniband.link_layer, IBV_LINK_LAYER_INFINIBAND);
 	assert_int_equal(infiniband.flags, 0);
@@ -321,6 +323,9 @@ static void chosen_by_route(void)
 	CHECK(vb_gid_equal(&table[1], &ipv4));
 	CHECK(!vb_device_port_attr(dev, 1, &port));
 	CHECK(port.state == IBV_PORT_ACTIVE && port.active_mtu == IBV_MTU_1024);
+	/* A veth interface says 10 Gb/s. */
+	CHECK(port.active_width == VB_WIDTH_1X && port.active_speed == VB_SPEED_FDR10);
+	CHECK(vb_device_link_rate(dev).speed == VB_SPEED_FDR10);
 }
 
 static void lid_from_address(void)
@@ -357,7 +362,8 @@ static void lids_across_hosts(void)
 	CHECK(vb_lid_addresses(dev, 0, &from, &to) == -ENETUNREACH);
 	CHECK(vb_lid_at(dev, &own) == 7);
 	CHECK(vb_lid_at(dev, &elsewhere) == 0);
-	CHECK(!vb_device_port_attr(dev, 1, &port) && port.active_mtu == IBV_MTU_1024);
+	/* Within the host; between hosts the wire sees to it. */
+	CHECK(!vb_device_port_attr(dev, 1, &port) && port.active_mtu == IBV_MTU_4096);
 }
 
 /* Nobody else is on `lo`: whatever its netmask leaves is of this host only. */

@@ -51,11 +51,12 @@ static size_t written(const unsigned char *buffer, size_t size)
 
 static void query_port_writes_what_the_caller_has_room_for(void **state)
 {
-	static const size_t sizes[] = { 48, 52, 56 };
+	static const size_t sizes[] = { 48, 52, 56, 60 };
 	unsigned char buffer[80];
 	struct ibv_port_attr attr;
+	uint32_t speed;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		memset(buffer, 0xee, sizeof(buffer));
 		assert_int_equal(vb_ops_query_port(&context, 1, (void *)buffer, sizes[i]), 0);
 		assert_int_equal(written(buffer, sizeof(buffer)), sizes[i]);
@@ -63,6 +64,10 @@ static void query_port_writes_what_the_caller_has_room_for(void **state)
 		assert_int_equal(attr.gid_tbl_len, VB_GIDS);
 		assert_int_equal(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
 	}
+	/* Newer headers have active_speed_ex there. */
+	memcpy(&speed, buffer + 52, sizeof(speed));
+	assert_int_equal(speed, attr.active_speed);
+	assert_true(speed);
 }
 
 static void the_old_query_port_writes_48_bytes(void **state)

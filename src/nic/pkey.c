@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/pkey.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { FILE_BYTES_MAX = 4096 };
+
+_Atomic uint16_t vb_pkeys[VB_PKEYS_MAX] = { VB_PKEY_DEFAULT };
+static unsigned table_length = 1; /* by vb_pkey_load */
+static char file[PATH_MAX];       /* likewise; empty: none */
+
+/* --- the table --- */
+
+unsigned vb_pkey_table_length(void)
+{
+	return table_length;
+}
+
+int vb_pkey_index(uint16_t pkey)
+{
+	for (unsigned i = 0; i < table_length; i++)
+		if (vb_pkey_at(i) == pkey)
+			return (int)i;
+	return -EINVAL;
+}
+
+static bool is_same_partition(uint16_t a, uint16_t b)
+{
+	return a & VB_PKEY_PARTITION && !((a ^ b) & VB_PKEY_PARTITION);
+}
+
+int vb_pkey_index_of(uint16_t pkey)
+{
+	int limited = -EINVAL;
+
+	for (unsigned i = 0; i < table_length; i++) {
+		const uint16_t own = vb_pkey_at(i);
+
+		if (!is_same_partition(own, pkey))
+			continue;
+		if (own & VB_PKEY_FULL)
+			return (int)i;
+		limited = limited < 0 ? (int)i : limited;
+	}
+	return limited;
+}
+
+static bool replace(const uint16_t keys[VB_PKEYS_MAX])
+{
+	bool changed = false;
+
+	for (unsigned i = 0; i < VB_PKEYS_MAX; i++)
+		changed |= atomic_exchange(&vb_pkeys[i], keys[i]) != keys[i];
+	return changed;
+}
+
+/* --- the text --- */
+
+static bool is_between(char c)
+{
+	return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static int refuse(char why[VB_PKEY_WHY_MAX], const char *key, size_t length, const char *problem)
+{
+	snprintf(why, VB_PKEY_WHY_MAX, "'%.*s' %s", (int)(length < 32 ? length : 32), key, problem);
+	return -EINVAL;
+}
+
+static int parse_key(const char *text, size_t length, uint16_t *key, char why[VB_PKEY_WHY_MAX])
+{
+	char *end;
+	unsigned long value;
+
+	errno = 0;
+	value = strtoul(text, &end, 0);
+	if (end != text + length || *text == '-' || *text == '+' || errno || value > UINT16_MAX)
+		return refuse(why, text, length, "is no P_Key: a number up to 0xffff");
+	if (!(value & VB_PKEY_PARTITION))
+		return refuse(why, text, length, "names no partition: its lower 15 bits are 0");
+	*key = (uint16_t)value;
+	return 0;
+}
+
+int vb_pkey_parse(const char *text, uint16_t keys[VB_PKEYS_MAX], unsigned *count,
+		  char why[VB_PKEY_WHY_MAX])
+{
+	*count = 0;
+	memset(keys, 0, VB_PKEYS_MAX * sizeof(*keys));
+	for (;;) {
+		size_t length = 0;
+
+		while (is_between(*text))
+			text++;
+		if (!*text)
+			break;
+		while (text[length] && !is_between(text[length]))
+			length++;
+		if (*count == VB_PKEYS_MAX)
+			return refuse(why, text, length, "is one P_Key more than the table has room for");
+		if (parse_key(text, length, &keys[(*count)++], why))
+			return -EINVAL;
+		text += length;
+	}
+	if (!*count)
+		snprintf(why, VB_PKEY_WHY_MAX, "no P_Key is there");
+	return *count ? 0 : -EINVAL;
+}
+
+/* --- where it comes from --- */
+
+/* Said even without VERBENA_EXPLAIN: a program in other partitions than its user means fails strangely. */
+static int complain(const char *where, const char *why)
+{
+	vb_complain("%.80s: %s", where, why);
+	return -EINVAL;
+}
+
+static int read_file(const char *path, char text[FILE_BYTES_MAX + 1])
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	ssize_t part = 0;
+	size_t used = 0;
+
+	if (fd < 0)
+		return complain(path, strerror(errno));
+	while (used < FILE_BYTES_MAX + 1 &&
+	       (part = read(fd, text + used, FILE_BYTES_MAX + 1 - used)) != 0) {
+		if (part < 0 && errno != EINTR)
+			break;
+		used += part > 0 ? (size_t)part : 0;
+	}
+	close(fd);
+	if (part < 0)
+		return complain(path, strerror(errno));
+	if (used > FILE_BYTES_MAX || memchr(text, '\0', used))
+		return complain(path, "not a text of at most 4 KiB");
+	text[used] = '\0';
+	return 0;
+}
+
+static int load_text(const char *where, const char *text, unsigned *count, bool *changed)
+{
+	uint16_t keys[VB_PKEYS_MAX];
+	char why[VB_PKEY_WHY_MAX];
+
+	if (vb_pkey_parse(text, keys, count, why))
+		return complain(where, why);
+	*changed = replace(keys);
+	return 0;
+}
+
+static int load_file(const char *path, bool *changed)
+{
+	char text[FILE_BYTES_MAX + 1];
+	unsigned count;
+	int err = read_file(path, text);
+
+	return err ? err : load_text(path, text, &count, changed);
+}
+
+static int load_named(const char *path, bool *changed)
+{
+	if (realpath(path, file))
+		return load_file(file, changed);
+	*file = '\0';
+	return complain(path, strerror(errno));
+}
+
+/* How many keys a file will have is not known: its table has room for all. */
+static int load(void)
+{
+	const char *text = secure_getenv("VERBENA_PKEYS");
+	const char *path = secure_getenv("VERBENA_PKEYS_FILE");
+	unsigned count = 1;
+	bool changed;
+	int err = 0;
+
+	if (path && *path)
+		err = load_named(path, &changed);
+	else if (text && *text)
+		err = load_text("VERBENA_PKEYS", text, &count, &changed);
+	if (!err)
+		table_length = *file ? VB_PKEYS_MAX : count;
+	return err;
+}
+
+int vb_pkey_load(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool loaded;
+	static int err;
+	int result;
+
+	pthread_mutex_lock(&lock);
+	if (!loaded)
+		err = load();
+	loaded = true;
+	result = err;
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+const char *vb_pkey_file(void)
+{
+	return *file ? file : NULL;
+}
+
+bool vb_pkey_reload(void)
+{
+	bool changed = false;
+
+	return *file && !load_file(file, &changed) && changed;
+}
