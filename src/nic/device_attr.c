@@ -190,7 +190,7 @@ static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *a
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	attr->port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
 			       IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP |
-			       IBV_PORT_CLIENT_REG_SUP;
+			       IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
 	attr->port_cap_flags2 = IBV_PORT_LINK_WIDTH_2X_SUP | IBV_PORT_LINK_SPEED_HDR_SUP |
 				IBV_PORT_LINK_SPEED_NDR_SUP;
 	attr->lid = vb_device_lid(dev);
