@@ -455,8 +455,9 @@ static void identifiers_of_xrc_connect(void **state)
 			 IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT);
 
 	assert_int_equal(rdma_disconnect(client), 0);
-	assert_int_equal(expect_event(client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
 	assert_int_equal(expect_event(server_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(rdma_disconnect(server), 0);
+	assert_int_equal(expect_event(client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(client);
 	rdma_destroy_ep(server);
