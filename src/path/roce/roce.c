@@ -254,7 +254,8 @@ bool vb_roce_urgent(const struct vb_roce *roce)
 
 void vb_roce_notify(struct vb_wired *wired)
 {
-	vb_path_tell(wired->qp, &wired->notice);
+	if (wired->notice.due)
+		vb_path_tell(wired->qp, &wired->notice);
 }
 
 /* There is an ACK to be sent, nothing else, and it may wait. */
