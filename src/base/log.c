@@ -3,24 +3,119 @@
 #include "base/config.h"
 #include "base/message.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* One write per line, so that lines of several threads and processes do not mix. */
-static void print(const char *format, va_list args)
-{
-	char line[512];
-	int saved_errno = errno, length;
+enum { LINE_MAX_CHARS = 512 };
 
-	length = snprintf(line, sizeof(line), "verbena[%d]: ", getpid());
-	length += vsnprintf(line + length, sizeof(line) - (size_t)length - 1, format, args);
+/* --- which sentences were said --- */
+
+/*
+ * No lock: a thread may fork while another one explains. A key is set once, by whichever thread finds
+ * the place empty. A full table counts nothing, and everything is printed.
+ */
+enum { SAID_MAX = 1024 };
+static struct {
+	_Atomic uint64_t key; /* 0: empty */
+	_Atomic uint64_t count;
+} said[SAID_MAX];
+
+static const char *number_skip(const char *text)
+{
+	while (isdigit((unsigned char)*text))
+		text++;
+	return text;
+}
+
+static const char *hex_end(const char *text)
+{
+	if (text[0] != '0' || text[1] != 'x')
+		return text;
+	for (text += 2; isxdigit((unsigned char)*text); text++)
+		;
+	return text;
+}
+
+/* FNV-1a over the words, and over the process: a child of fork begins anew. */
+static uint64_t sentence_key(const char *text)
+{
+	const uint64_t prime = 0x100000001b3;
+	uint64_t key = (0xcbf29ce484222325 ^ (uint64_t)getpid()) * prime;
+
+	while (*text) {
+		const char *end = hex_end(text);
+
+		if (end == text && isdigit((unsigned char)*text)) {
+			text = number_skip(text);
+			end = text;
+			key = (key ^ '#') * prime;
+		} else if (end == text) {
+			end = text + 1;
+		}
+		for (; text < end; text++)
+			key = (key ^ (unsigned char)*text) * prime;
+	}
+	return key ? key : 1;
+}
+
+/* How often the sentence was said, this time included. */
+static uint64_t sentence_count(const char *text)
+{
+	const uint64_t key = sentence_key(text);
+
+	for (unsigned i = 0; i < SAID_MAX; i++) {
+		const unsigned place = (unsigned)((key + i) % SAID_MAX);
+		uint64_t found = atomic_load_explicit(&said[place].key, memory_order_relaxed);
+
+		if (!found)
+			atomic_compare_exchange_strong(&said[place].key, &found, key);
+		if (!found || found == key)
+			return atomic_fetch_add(&said[place].count, 1) + 1;
+	}
+	return 1;
+}
+
+static bool is_power_of_ten(uint64_t count)
+{
+	while (count % 10 == 0)
+		count /= 10;
+	return count == 1;
+}
+
+/* --- printing --- */
+
+/* One write per line, so that lines of several threads and processes do not mix. */
+static void print(const char *text, uint64_t count)
+{
+	char line[LINE_MAX_CHARS];
+	int length = snprintf(line, sizeof(line) - 1, "verbena[%d]: %s", getpid(), text);
+
+	if (count > 1 && length < (int)sizeof(line) - 1)
+		length += snprintf(line + length, sizeof(line) - (size_t)length - 1,
+				   " (%llu times so far)", (unsigned long long)count);
 	if (length > (int)sizeof(line) - 2)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
 	if (vb_write(STDERR_FILENO, line, (size_t)length) < 0)
-		errno = saved_errno; /* nowhere to say it */
+		return; /* nowhere to say it */
+}
+
+static void say(const char *format, va_list args, bool each)
+{
+	const int saved_errno = errno;
+	char text[LINE_MAX_CHARS];
+	uint64_t count;
+
+	vsnprintf(text, sizeof(text), format, args);
+	count = each ? 1 : sentence_count(text);
+	if (is_power_of_ten(count))
+		print(text, count);
 	errno = saved_errno;
 }
 
@@ -31,7 +126,18 @@ void vb_explain(const char *format, ...)
 	if (!vb_config_explain())
 		return;
 	va_start(args, format);
-	print(format, args);
+	say(format, args, false);
+	va_end(args);
+}
+
+void vb_explain_each(const char *format, ...)
+{
+	va_list args;
+
+	if (!vb_config_explain())
+		return;
+	va_start(args, format);
+	say(format, args, true);
 	va_end(args);
 }
 
@@ -40,6 +146,6 @@ void vb_complain(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	print(format, args);
+	say(format, args, true);
 	va_end(args);
 }

@@ -58,6 +58,7 @@ const char *vb_cm_state_name(enum vb_cm_state state)
 		[VB_CM_REP_RECEIVED] = "REP received",
 		[VB_CM_ESTABLISHED] = "established",
 		[VB_CM_DREQ_SENT] = "DREQ sent",
+		[VB_CM_DREQ_RECEIVED] = "DREQ received",
 		[VB_CM_TIMEWAIT] = "timewait",
 		[VB_CM_REJECTED] = "rejected",
 		[VB_CM_SIDR_REQ_SENT] = "SIDR_REQ sent",

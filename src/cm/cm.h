@@ -6,7 +6,7 @@
  *
  *   active:   connect -> REP_RECEIVED, caller readies its QP, establish -> connected
  *   passive:  REQ_RECEIVED, accept or reject -> ESTABLISHED
- *   both:     disconnect, or the peer does -> DISCONNECTED -> TIMEWAIT_EXIT
+ *   both:     disconnect, or the peer does -> DISCONNECTED, disconnect -> TIMEWAIT_EXIT
  *   datagram: sidr_request -> SIDR_REP_RECEIVED; SIDR_REQ_RECEIVED, sidr_reply
  *
  * An endpoint is memory of the caller's; destroy takes it out in any state and says to the peer
@@ -48,6 +48,7 @@ enum vb_cm_state {
 	VB_CM_REP_RECEIVED,
 	VB_CM_ESTABLISHED,
 	VB_CM_DREQ_SENT,
+	VB_CM_DREQ_RECEIVED,
 	VB_CM_TIMEWAIT,
 	VB_CM_REJECTED, /* by us: the REJ is said again to whoever did not hear it */
 	VB_CM_SIDR_REQ_SENT,
@@ -342,7 +343,7 @@ int vb_cm_establish(struct vb_cm_endpoint *endpoint, uint64_t now_ns);
 int vb_cm_notify(struct vb_cm_endpoint *endpoint, uint64_t now_ns);
 /* The same by QPN, for whichever endpoint has it. */
 void vb_cm_data_arrived(struct vb_cm *cm, uint32_t qpn, uint64_t now_ns);
-/* 0 also if it is going on or over. */
+/* The first word about the end, or the answer to the peer's. 0 also if it is going on or over. */
 int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns);
 /* A process of this host is dead: its connections are disconnected. A look at every endpoint. */
 void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns);

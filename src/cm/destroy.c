@@ -6,6 +6,7 @@
  *   REQ received        REJ, consumer
  *   REP sent, received  REJ, consumer
  *   established         DREQ
+ *   DREQ received       DREP
  *   SIDR_REQ received   SIDR_REP, reject
  *
  * as Linux does. There one message has to do; here an orphan goes on with what the endpoint was
@@ -130,6 +131,10 @@ static void say_goodbye(struct vb_cm_endpoint *endpoint)
 		break;
 	case VB_CM_ESTABLISHED:
 		vb_cm_send_dreq(endpoint);
+		linger(endpoint);
+		break;
+	case VB_CM_DREQ_RECEIVED:
+		vb_cm_answer_dreq(endpoint);
 		linger(endpoint);
 		break;
 	case VB_CM_SIDR_REQ_RECEIVED:

@@ -26,6 +26,9 @@ int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
 	case VB_CM_ESTABLISHED:
 		vb_cm_send_dreq(endpoint);
 		return 0;
+	case VB_CM_DREQ_RECEIVED:
+		vb_cm_answer_dreq(endpoint);
+		return 0;
 	case VB_CM_REP_SENT:
 		/* There is no connection yet to say DREQ about; there will be one, or none. */
 		endpoint->disconnecting = true;
@@ -50,18 +53,25 @@ int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
 
 /* --- timewait --- */
 
-void vb_cm_enter_timewait(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message,
-			  unsigned reason)
+/* The connection is over in this state, for so long. */
+static void end(struct vb_cm_endpoint *endpoint, enum vb_cm_state state, uint64_t wait_ns,
+		const struct vb_cm_message *message, unsigned reason)
 {
 	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_DISCONNECTED, message);
 
 	event.reason = reason;
 	if (endpoint->state == VB_CM_REP_RECEIVED)
 		endpoint->over = VB_CM_DISCONNECTED;
-	endpoint->state = VB_CM_TIMEWAIT;
+	endpoint->state = state;
 	vb_cm_unfile_qpns(endpoint);
-	vb_cm_wait(endpoint, VB_CM_TIMEWAIT_NS);
+	vb_cm_wait(endpoint, wait_ns);
 	vb_cm_raise(endpoint, &event);
+}
+
+void vb_cm_enter_timewait(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message,
+			  unsigned reason)
+{
+	end(endpoint, VB_CM_TIMEWAIT, VB_CM_TIMEWAIT_NS, message, reason);
 }
 
 void vb_cm_timewait_exit(struct vb_cm_endpoint *endpoint)
@@ -73,13 +83,21 @@ void vb_cm_timewait_exit(struct vb_cm_endpoint *endpoint)
 
 /* --- DREQ and DREP --- */
 
-static void send_drep(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *dreq)
+static struct vb_cm_message make_drep(const struct vb_cm_endpoint *endpoint,
+				      const struct vb_cm_message *dreq)
 {
 	struct vb_cm_message drep = { .attribute = VB_CM_DREP,
 				      .transaction_id = dreq->transaction_id };
 
 	drep.drep.local_comm_id = endpoint->local_id;
 	drep.drep.remote_comm_id = endpoint->remote_id;
+	return drep;
+}
+
+static void send_drep(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *dreq)
+{
+	const struct vb_cm_message drep = make_drep(endpoint, dreq);
+
 	vb_cm_say(endpoint, &drep);
 }
 
@@ -91,8 +109,29 @@ static bool is_for_our_qp(struct vb_cm_endpoint *endpoint, const struct vb_cm_me
 	return false;
 }
 
-/* Linux leaves the DREP to the application; nothing is gained by letting the peer wait for it. */
+/*
+ * The application answers, as on Linux: by disconnecting or by destroying its endpoint. So the peer's
+ * application learns that the connection is over after this one has, and programs count on it. An
+ * application that does not answer keeps the peer waiting no longer than the peer's REQ, or ours, has
+ * said that an answer may take.
+ */
 void vb_cm_on_dreq(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	if (!is_for_our_qp(endpoint, message))
+		return;
+	endpoint->message = make_drep(endpoint, message);
+	end(endpoint, VB_CM_DREQ_RECEIVED, vb_cm_response_ns(endpoint), message, 0);
+}
+
+void vb_cm_answer_dreq(struct vb_cm_endpoint *endpoint)
+{
+	endpoint->state = VB_CM_TIMEWAIT;
+	vb_cm_wait(endpoint, VB_CM_TIMEWAIT_NS);
+	vb_cm_say(endpoint, &endpoint->message);
+}
+
+/* Both sides have decided: nobody's application has to be waited for. */
+void vb_cm_on_dreq_crossing(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (!is_for_our_qp(endpoint, message))
 		return;
@@ -100,14 +139,26 @@ void vb_cm_on_dreq(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *
 	vb_cm_enter_timewait(endpoint, message, 0);
 }
 
+/* The peer asks again whether the connection is over, and the application has not answered yet. */
+void vb_cm_on_dreq_waiting(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+{
+	if (is_for_our_qp(endpoint, message))
+		vb_cm_duplicate(endpoint->cm, message);
+}
+
 /* Only the RTU got lost: the peer was connected, so we were. */
 void vb_cm_on_dreq_early(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
+	const bool decided = endpoint->disconnecting;
+
 	if (!is_for_our_qp(endpoint, message))
 		return;
 	endpoint->disconnecting = false;
 	vb_cm_establish_passive(endpoint, NULL);
-	vb_cm_on_dreq(endpoint, message);
+	if (decided)
+		vb_cm_on_dreq_crossing(endpoint, message);
+	else
+		vb_cm_on_dreq(endpoint, message);
 }
 
 void vb_cm_on_dreq_again(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)

@@ -165,6 +165,13 @@ uint64_t vb_cm_exponent_ns(uint8_t exponent)
 	return 4096ull << (exponent & 31);
 }
 
+uint64_t vb_cm_response_ns(const struct vb_cm_endpoint *endpoint)
+{
+	const uint64_t ns = vb_cm_exponent_ns(endpoint->cm_timeout);
+
+	return ns > VB_CM_RESEND_CAP_MIN_NS ? ns : VB_CM_RESEND_CAP_MIN_NS;
+}
+
 /*
  * Up to half as long again: a thousand that were lost together shall not come back together. After
  * the last REP the peer has all the time that it asked for, however few repetitions it wants.
@@ -182,10 +189,7 @@ void vb_cm_wait_for_answer(struct vb_cm_endpoint *endpoint)
 
 void vb_cm_say_until_answered(struct vb_cm_endpoint *endpoint, uint8_t resends_max)
 {
-	uint64_t cap_ns = vb_cm_exponent_ns(endpoint->cm_timeout);
-
-	endpoint->resend_cap_ns =
-		cap_ns > VB_CM_RESEND_CAP_MIN_NS ? cap_ns : VB_CM_RESEND_CAP_MIN_NS;
+	endpoint->resend_cap_ns = vb_cm_response_ns(endpoint);
 	endpoint->resend_after_ns = VB_CM_RESEND_FIRST_NS;
 	endpoint->resends = 0;
 	endpoint->resends_max = resends_max;

@@ -126,6 +126,8 @@ void vb_cm_say_until_answered(struct vb_cm_endpoint *endpoint, uint8_t resends_m
 void vb_cm_wait(struct vb_cm_endpoint *endpoint, uint64_t ns);
 void vb_cm_wait_for_answer(struct vb_cm_endpoint *endpoint);
 uint64_t vb_cm_exponent_ns(uint8_t exponent);
+/* How long an answer on the connection may take. */
+uint64_t vb_cm_response_ns(const struct vb_cm_endpoint *endpoint);
 
 /* --- reject.c --- */
 
@@ -155,6 +157,8 @@ struct vb_cm_endpoint *vb_cm_orphan(struct vb_cm *cm);
 void vb_cm_send_dreq(struct vb_cm_endpoint *endpoint);
 void vb_cm_enter_timewait(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message,
 			  unsigned reason);
+/* The DREP that its state waits with. */
+void vb_cm_answer_dreq(struct vb_cm_endpoint *endpoint);
 void vb_cm_timewait_exit(struct vb_cm_endpoint *endpoint);
 
 /* --- active.c --- */
@@ -219,6 +223,7 @@ vb_cm_handler vb_cm_on_rtu;                                                 /* p
 vb_cm_handler vb_cm_on_req_again_mra, vb_cm_on_req_again_stale;             /* passive.c */
 vb_cm_handler vb_cm_on_rej;                                                 /* reject.c */
 vb_cm_handler vb_cm_on_dreq, vb_cm_on_dreq_early, vb_cm_on_dreq_again;      /* end.c */
+vb_cm_handler vb_cm_on_dreq_crossing, vb_cm_on_dreq_waiting;                /* end.c */
 vb_cm_handler vb_cm_on_drep;                                                /* end.c */
 vb_cm_handler vb_cm_on_lap;                                                 /* lap.c */
 vb_cm_handler vb_cm_on_drep_probe, vb_cm_on_drep_probe_early;               /* probe.c */

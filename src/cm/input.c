@@ -50,8 +50,15 @@ static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 		ON(REJ) = vb_cm_on_rej,
 		ON(REP) = vb_cm_on_duplicate,
 		ON(RTU) = vb_cm_on_duplicate,
-		ON(DREQ) = vb_cm_on_dreq,
+		ON(DREQ) = vb_cm_on_dreq_crossing,
 		ON(DREP) = vb_cm_on_drep,
+	},
+	[VB_CM_DREQ_RECEIVED] = {
+		ON(REQ) = vb_cm_on_duplicate,
+		ON(REP) = vb_cm_on_duplicate,
+		ON(RTU) = vb_cm_on_duplicate,
+		ON(DREQ) = vb_cm_on_dreq_waiting,
+		ON(DREP) = vb_cm_on_duplicate,
 	},
 	[VB_CM_TIMEWAIT] = {
 		ON(REQ) = vb_cm_on_req_again_stale,

@@ -176,6 +176,7 @@ void vb_cm_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 		break;
 	case VB_CM_IDLE:
 	case VB_CM_LISTEN:
+	case VB_CM_DREQ_RECEIVED:
 	case VB_CM_TIMEWAIT:
 	case VB_CM_REJECTED:
 	case VB_CM_SIDR_REQ_SENT:

@@ -39,6 +39,7 @@ static void give_up(struct vb_cm_endpoint *endpoint)
 	case VB_CM_LISTEN:
 	case VB_CM_REQ_RECEIVED:
 	case VB_CM_REP_RECEIVED:
+	case VB_CM_DREQ_RECEIVED:
 	case VB_CM_TIMEWAIT:
 	case VB_CM_SIDR_REQ_RECEIVED:
 	case VB_CM_SIDR_REP_SENT:
@@ -64,6 +65,9 @@ static void resend(struct vb_cm_endpoint *endpoint)
 static void fire(struct vb_cm_endpoint *endpoint)
 {
 	switch (endpoint->state) {
+	case VB_CM_DREQ_RECEIVED:
+		vb_cm_answer_dreq(endpoint);
+		break;
 	case VB_CM_TIMEWAIT:
 		vb_cm_timewait_exit(endpoint);
 		break;

@@ -94,10 +94,10 @@ static void explain(const struct vb_device *dev, const struct watched *old,
 		    const struct watched *now)
 {
 	if (old->state != now->state)
-		vb_explain("%s: its interface %s went %s", dev->ibv.name, dev->netdev,
-			   now->state == IBV_PORT_ACTIVE ? "up" : "down");
+		vb_explain_each("%s: its interface %s went %s", dev->ibv.name, dev->netdev,
+				now->state == IBV_PORT_ACTIVE ? "up" : "down");
 	if (old->lid != now->lid)
-		vb_explain("%s: its LID was %u and is %u", dev->ibv.name, old->lid, now->lid);
+		vb_explain_each("%s: its LID was %u and is %u", dev->ibv.name, old->lid, now->lid);
 }
 
 /*

@@ -13,10 +13,13 @@ enum {
 	ASIDE_END_NS = 20000000, /* how long the end of a QP waits for them */
 };
 
-static void raise_if_drained(struct vb_qp *qp)
+static void raise_if_drained(struct vb_run *run)
 {
+	struct vb_qp *qp = run->qp;
+
 	if (vb_qp_state(qp) != IBV_QPS_SQD || !atomic_exchange(&qp->sqd_event_due, false))
 		return;
+	vb_path_tell(qp, &run->notice);
 	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
 }
 
@@ -31,7 +34,7 @@ static bool release(struct vb_run *run, enum vb_run_verdict verdict)
 	run->end = sq->tail;
 	if (!more) {
 		if (verdict == VB_RUN_IDLE)
-			raise_if_drained(run->qp);
+			raise_if_drained(run);
 		sq->executing = false;
 	}
 	vb_spin_unlock(&sq->lock);

@@ -18,7 +18,7 @@
 struct vb_device {
 	struct ibv_device ibv; /* first: applications hold a pointer to it */
 	const void *ops;       /* right behind it: providers compare it with their own (never equal) */
-	unsigned index;        /* position in the list, and what ibv_get_device_index says */
+	unsigned index;        /* position in the list */
 	bool infiniband;       /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
 	char netdev[IF_NAMESIZE]; /* its interface when the device was made ... */
 	int ifindex;              /* ... and by number: see vb_device_netif */

@@ -69,7 +69,22 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 		vb_tm_rndv_retire(qp);
 }
 
-/* Who sees the completion finds the QP failed; who sees a receive flushed has seen the completion. */
+void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
+{
+	const struct vb_notice told = *notice;
+
+	*notice = (struct vb_notice){ 0 };
+	if (!told.due)
+		return;
+	/* Between the completions and the look at who waits for them. */
+	atomic_thread_fence(memory_order_seq_cst);
+	vb_cq_notify(qp->send_cq, qp->sends.bit, told.error);
+}
+
+/*
+ * Pollers see, in this order: state ERR, the failed completion, flushed receives or LAST_WQE_REACHED.
+ * A CQ of many queues has nothing to see before it is told.
+ */
 static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
 	bool held = vb_qp_reliable(qp) && vb_qp_enter_error_held(qp);
@@ -77,8 +92,10 @@ static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 	if (!vb_qp_reliable(qp))
 		vb_qp_enter_sqe(qp);
 	publish(qp, wqe, notice);
-	if (held)
-		vb_qp_release_flush(qp);
+	if (!held)
+		return;
+	vb_path_tell(qp, notice);
+	vb_qp_release_flush(qp);
 }
 
 void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,

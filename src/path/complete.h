@@ -20,6 +20,8 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 		      struct vb_notice *notice);
 /* Everything up to end is flushed. */
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice);
+/* Pollers are told now: before an event that the program may take for the end of completions. */
+void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice);
 /* One line under VERBENA_EXPLAIN=1 about the WQE at sq.next. */
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
 

@@ -34,6 +34,7 @@ static bool event_follows(const struct vb_cma_id *id)
 	case VB_CM_REQ_SENT:
 	case VB_CM_REQ_RECEIVED:
 	case VB_CM_REP_RECEIVED:
+	case VB_CM_DREQ_RECEIVED:
 	case VB_CM_REJECTED:
 	case VB_CM_SIDR_REQ_SENT:
 	case VB_CM_SIDR_REQ_RECEIVED:

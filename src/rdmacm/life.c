@@ -86,8 +86,10 @@ void vb_cma_life_start(uint32_t slot)
 
 /* --- lines to peers --- */
 
+/* What the peer sent before its end has arrived, and completes before the event. */
 static void died(uint32_t slot)
 {
+	vb_cma_engine()->catch_up();
 	vb_cm_slot_died(vb_cma_cm(), slot, vb_now_ns());
 }
 

@@ -50,6 +50,7 @@ static bool is_answered(const struct vb_cma_id *id)
 	case VB_CM_LISTEN:
 	case VB_CM_REQ_SENT:
 	case VB_CM_DREQ_SENT:
+	case VB_CM_DREQ_RECEIVED:
 	case VB_CM_TIMEWAIT:
 	case VB_CM_REJECTED:
 	case VB_CM_SIDR_REQ_SENT:

@@ -104,6 +104,14 @@ static int on_comm_est(void (*hook)(uint32_t qpn))
 	return nic ? vb_comm_est_watch(nic, hook) : err;
 }
 
+static void catch_up(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		vb_wire_catch_up(nic);
+}
+
 static bool heard_since(const union ibv_gid *host, uint64_t since_ns)
 {
 	struct vb_nic *nic = vb_nic_current();
@@ -227,6 +235,7 @@ static const struct vb_engine_table table = {
 	.gsi_knock = vb_gsi_knock,
 	.gsi_refused = vb_gsi_refused,
 	.on_comm_est = on_comm_est,
+	.catch_up = catch_up,
 	.heard_since = heard_since,
 	.gid_is_local = vb_gid_is_own,
 	.route = route,

@@ -74,6 +74,8 @@ struct vb_engine_table {
 	 * service thread, with no lock held; the QP may be gone by then. One hook; NULL: none.
 	 */
 	int (*on_comm_est)(void (*hook)(uint32_t qpn));
+	/* Packets that have arrived complete: before an event that comes by another way. */
+	void (*catch_up)(void);
 	/* A packet of a connected QP has come from this address since then. */
 	bool (*heard_since)(const union ibv_gid *host, uint64_t since_ns);
 

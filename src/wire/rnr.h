@@ -7,6 +7,12 @@
 
 enum { VB_RNR_RETRY_FOREVER = 7 }; /* of rnr_retry; less is a count */
 
+/*
+ * Tries count after this time. A receiver in software posts its next receive when it is given a CPU,
+ * and the sender may be on that CPU. As with silence, less than 200 ms is no evidence.
+ */
+#define VB_RNR_GRACE_NS 200000000u
+
 /* The five bits of min_rnr_timer and of RNR NAKs, IBA table 45: 10, 20, 30, 40, 60, 80 us ... */
 static inline uint64_t vb_rnr_timer_ns(uint8_t code)
 {

@@ -72,6 +72,7 @@ struct end {
 	enum phase phase;
 	uint32_t qpn, comm_id; /* passive: what its REP says */
 	uint64_t asked_ns;     /* when it asked to disconnect */
+	uint64_t answered_ns;  /* when it last asked, answered or was destroyed; 0: it did not */
 	unsigned reason;       /* of the REJ that answered its REQ */
 	unsigned generation;   /* of its process */
 	struct end *next;      /* passive ones: all that the world owns */

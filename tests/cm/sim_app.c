@@ -326,6 +326,7 @@ static void act_disconnect(struct end *end, uint64_t now_ns)
 	end->asked_to_disconnect = true;
 	if (end->phase != PHASE_ESTABLISHED && end->phase != PHASE_DISCONNECTED)
 		return;
+	end->answered_ns = now_ns;
 	if (vb_cm_disconnect(&end->endpoint, now_ns))
 		world_fail(end->process->world, "disconnect fails in phase %d", end->phase);
 }
@@ -339,6 +340,7 @@ void app_destroy(struct end *end)
 		  end->attempt->id, vb_cm_state_name(end->endpoint.state));
 	if (end->phase == PHASE_ACCEPTED)
 		end->gave_up = true;
+	end->answered_ns = world->now_ns;
 	vb_cm_destroy(&end->endpoint, world->now_ns);
 	memset(&end->endpoint, 0xdd, sizeof(end->endpoint));
 	end->destroyed = true;
@@ -421,8 +423,9 @@ void app_event(struct end *end, const struct vb_cm_event *event)
 		hold(end);
 		break;
 	case VB_CM_EVENT_DISCONNECTED:
-		if (some_ns & 1 && end->phase != PHASE_GONE)
-			later(end, some_ns, ACTION_DESTROY);
+		/* Some never answer. */
+		if (end->phase != PHASE_GONE && some_ns & 3)
+			later(end, some_ns, some_ns & 1 ? ACTION_DESTROY : ACTION_DISCONNECT);
 		break;
 	case VB_CM_EVENT_REJECTED:
 	case VB_CM_EVENT_UNREACHABLE:

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define LATE_NS (10000 * MS)
+/* How long an answer may take by the REQs of these worlds: 4.096 us * 2^20. */
+#define RESPONSE_NS (4096ull << 20)
 
 static const char *side(const struct end *end)
 {
@@ -142,15 +144,45 @@ static void check_rejected(struct end *end, const struct vb_cm_event *event)
 	check_data(end, event, end->passive ? 3 : 2, VB_CM_REJ_DATA_SIZE, VB_CM_REJ_DATA_SIZE);
 }
 
-/* Where nothing is lost, a DREQ is answered as fast as the network goes. */
+static struct end *peer_of(struct end *end)
+{
+	struct attempt *attempt = end->attempt;
+
+	if (end->passive)
+		return &attempt->active;
+	return attempt->passive_count ? attempt->passives[attempt->passive_count - 1] : NULL;
+}
+
+/* When the peer's DREP leaves at the latest: with its application's answer, or without one. */
+static uint64_t answer_ns(const struct end *end, const struct end *peer)
+{
+	const uint64_t asked_ns = end->asked_ns;
+
+	if (!peer || peer->dead)
+		return asked_ns;
+	if (!peer->answered_ns)
+		return asked_ns + RESPONSE_NS;
+	return peer->answered_ns > asked_ns ? peer->answered_ns : asked_ns;
+}
+
+/*
+ * Where nothing is lost, a DREQ is answered as fast as the network and the application go, and the
+ * peer's application has heard that the connection is over by then.
+ */
 static void check_prompt(struct end *end)
 {
 	struct world *world = end->process->world;
 	uint64_t round_ns = 2 * (world->delay_ns + world->jitter_ns);
+	const struct end *peer = peer_of(end);
 
-	if (world_is_perfect(world) && end->asked_to_disconnect &&
-	    world->now_ns > end->asked_ns + round_ns)
+	if (!world_is_perfect(world) || !end->asked_to_disconnect)
+		return;
+	if (world->now_ns > answer_ns(end, peer) + round_ns)
 		world_fail(world, "%s of %u waits for its disconnect", side(end), end->attempt->id);
+	if (peer && !peer->destroyed && !peer->dead && peer->phase == PHASE_ESTABLISHED &&
+	    !peer->asked_to_disconnect)
+		world_fail(world, "%s of %u is disconnected, and its peer was not told", side(end),
+			   end->attempt->id);
 }
 
 /* Where hardly anything is lost, nobody sits out the time that somebody once asked for. */
@@ -248,15 +280,6 @@ static bool is_mild(const struct world *world)
 static bool is_friendly(const struct world *world)
 {
 	return is_mild(world) && !world->partition_count && !world->crashes;
-}
-
-static struct end *peer_of(struct end *end)
-{
-	struct attempt *attempt = end->attempt;
-
-	if (end->passive)
-		return &attempt->active;
-	return attempt->passive_count ? attempt->passives[attempt->passive_count - 1] : NULL;
 }
 
 bool oracle_is_widowed(struct end *end)

@@ -265,10 +265,12 @@ static void disconnected_while_the_qp_is_readied(void **state)
 	rig_replied(rig, &rig->a);
 	dreq = rig_dreq(&rig->a);
 	rig_give(rig, &dreq);
-	rig_take(rig, VB_CM_DREP);
+	rig_take_none(rig);
 	rig_event(rig, &rig->a, VB_CM_EVENT_DISCONNECTED);
 	assert_int_equal(vb_cm_establish(&rig->a, rig->now_ns), 0);
 	rig_take_none(rig);
+	assert_int_equal(vb_cm_disconnect(&rig->a, rig->now_ns), 0);
+	rig_take(rig, VB_CM_DREP);
 	rig_wait(rig, 500 * MS);
 	rig_event(rig, &rig->a, VB_CM_EVENT_TIMEWAIT_EXIT);
 	assert_int_equal(vb_cm_establish(&rig->a, rig->now_ns), 0);

@@ -271,8 +271,12 @@ static void theirs(struct player *player, struct vb_cm_message message)
 		message.transaction_id = connection->endpoint->transaction_id;
 	rig_give(player->rig, &message);
 	rig_event(player->rig, connection->endpoint, events[message.attribute - VB_CM_REQ]);
-	if (message.attribute == VB_CM_DREQ)
-		connection->answer = rig_take(player->rig, VB_CM_DREP);
+	if (message.attribute != VB_CM_DREQ)
+		return;
+	/* The application answers, as the one in the capture did. */
+	rig_take_none(player->rig);
+	assert_int_equal(vb_cm_disconnect(connection->endpoint, player->rig->now_ns), 0);
+	connection->answer = rig_take(player->rig, VB_CM_DREP);
 }
 
 /* --- from file to message --- */

@@ -57,10 +57,16 @@ static void the_peer_disconnects(void **state)
 	struct vb_cm_message dreq = rig_dreq(endpoint), drep;
 
 	rig_give(rig, &dreq);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	/* The peer asks again, while the application has not answered. */
+	rig_give(rig, &dreq);
+	rig_take_none(rig);
+	rig_event_none(rig);
+	assert_int_equal(vb_cm_disconnect(endpoint, rig->now_ns), 0);
 	drep = rig_take(rig, VB_CM_DREP);
 	assert_int_equal(drep.drep.remote_comm_id, RIG_PEER_ID);
 	assert_int_equal(drep.transaction_id, dreq.transaction_id);
-	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	rig_event_none(rig);
 	/* The DREP got lost. */
 	rig_give(rig, &dreq);
 	rig_take(rig, VB_CM_DREP);
@@ -68,6 +74,77 @@ static void the_peer_disconnects(void **state)
 	rig_wait(rig, 500 * MS);
 	rig_event(rig, endpoint, VB_CM_EVENT_TIMEWAIT_EXIT);
 	/* And once more, to nobody. */
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_event_none(rig);
+}
+
+static void who_lets_go_of_a_connection_that_the_peer_ended_answers(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint), drep;
+
+	rig_give(rig, &dreq);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	rig_take_none(rig);
+	vb_cm_destroy(endpoint, rig->now_ns);
+	drep = rig_take(rig, VB_CM_DREP);
+	assert_int_equal(drep.transaction_id, dreq.transaction_id);
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_wait(rig, 500 * MS);
+	assert_int_equal(rig->cm.orphan_count, 0);
+	rig_take_none(rig);
+	rig_event_none(rig);
+}
+
+static void an_application_that_does_not_answer_is_not_waited_for_ever(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint);
+
+	rig_give(rig, &dreq);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	rig_wait(rig, 4290 * MS);
+	rig_take_none(rig);
+	rig_wait(rig, 10 * MS);
+	rig_take(rig, VB_CM_DREP);
+	rig_event_none(rig);
+	assert_int_equal(vb_cm_disconnect(endpoint, rig->now_ns), 0);
+	rig_take_none(rig);
+	rig_wait(rig, 500 * MS);
+	rig_event(rig, endpoint, VB_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+/* A probe, too, finds the connection until the application has answered. */
+static void a_probe_is_ignored_by_who_has_not_answered(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint);
+
+	rig_give(rig, &dreq);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	dreq.dreq.remote_qpn = 1;
+	rig_give(rig, &dreq);
+	rig_take_none(rig);
+	assert_int_equal(endpoint->state, VB_CM_DREQ_RECEIVED);
+}
+
+/* Each has decided on its own: no application is waited for. */
+static void two_that_disconnect_at_once_are_both_told(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_establish_passive(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint);
+
+	assert_int_equal(vb_cm_disconnect(endpoint, rig->now_ns), 0);
+	rig_take(rig, VB_CM_DREQ);
+	rig_give(rig, &dreq);
+	assert_int_equal(rig_take(rig, VB_CM_DREP).transaction_id, dreq.transaction_id);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
 	rig_give(rig, &dreq);
 	rig_take(rig, VB_CM_DREP);
 	rig_event_none(rig);
@@ -268,12 +345,29 @@ static void a_dreq_before_the_rtu(void **state)
 	struct vb_cm_message dreq = rig_dreq(endpoint);
 
 	rig_give(rig, &dreq);
-	rig_take(rig, VB_CM_DREP);
+	rig_take_none(rig);
 	rig_event(rig, endpoint, VB_CM_EVENT_ESTABLISHED);
 	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	assert_int_equal(vb_cm_disconnect(endpoint, rig->now_ns), 0);
+	rig_take(rig, VB_CM_DREP);
 	rig_wait(rig, 5000 * MS);
 	rig_take_none(rig);
 	rig_event(rig, endpoint, VB_CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void a_dreq_before_the_rtu_meets_one_who_has_decided(void **state)
+{
+	struct rig *rig = *state;
+	struct vb_cm_endpoint *endpoint = rig_accepted(rig);
+	struct vb_cm_message dreq = rig_dreq(endpoint);
+
+	assert_int_equal(vb_cm_disconnect(endpoint, rig->now_ns), 0);
+	rig_take_none(rig);
+	rig_give(rig, &dreq);
+	rig_take(rig, VB_CM_DREP);
+	rig_event(rig, endpoint, VB_CM_EVENT_ESTABLISHED);
+	rig_event(rig, endpoint, VB_CM_EVENT_DISCONNECTED);
+	rig_take_none(rig);
 }
 
 static void disconnect_before_the_rtu_waits_for_it(void **state)
@@ -521,6 +615,10 @@ int main(void)
 		rig_test(disconnect_and_timewait),
 		rig_test(a_lost_dreq_is_resent_and_keeps_its_transaction),
 		rig_test(the_peer_disconnects),
+		rig_test(who_lets_go_of_a_connection_that_the_peer_ended_answers),
+		rig_test(an_application_that_does_not_answer_is_not_waited_for_ever),
+		rig_test(a_probe_is_ignored_by_who_has_not_answered),
+		rig_test(two_that_disconnect_at_once_are_both_told),
 		rig_test(a_probe_ends_what_the_peer_has_lost),
 		rig_test(a_drep_that_nobody_asked_for_ends_nothing),
 		rig_test(a_probe_is_ignored_by_who_has_the_connection),
@@ -532,6 +630,7 @@ int main(void)
 		rig_test(both_disconnect_at_once),
 		rig_test(a_dreq_for_another_qp_changes_nothing),
 		rig_test(a_dreq_before_the_rtu),
+		rig_test(a_dreq_before_the_rtu_meets_one_who_has_decided),
 		rig_test(disconnect_before_the_rtu_waits_for_it),
 		rig_test(a_rej_ends_a_connection_as_one),
 		rig_test(destroyed_when_established),

@@ -521,8 +521,9 @@ static void a_stale_request_stays_refused(void **state)
 	fresh = rig_dreq(next);
 	fresh.dreq.local_comm_id = next->remote_id;
 	rig_give(rig, &fresh);
-	rig_take(rig, VB_CM_DREP);
 	rig_event(rig, next, VB_CM_EVENT_DISCONNECTED);
+	vb_cm_disconnect(next, rig->now_ns);
+	rig_take(rig, VB_CM_DREP);
 	rig_give(rig, &stale);
 	rig_take_rej(rig, VB_CM_REJ_STALE);
 	rig_take_none(rig);

@@ -125,10 +125,11 @@ static void endpoints_and_inline_functions(void **state)
 	memcpy(&where, own, sizeof(where));
 	use_remote_memory(id, &where, own, mr);
 
+	/* The server waits for the end of the connection, and that for both sides. */
+	rdma_disconnect(id);
 	pthread_join(thread, &result);
 	assert_ptr_equal(result, memory);
 	assert_memory_equal(memory + 16, "one+two", 8);
-	rdma_disconnect(id);
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(id);
 	rdma_destroy_ep(listening);
@@ -484,8 +485,9 @@ static void identifiers_of_xrc_connect(void **state)
 			 IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT);
 
 	assert_int_equal(rdma_disconnect(client), 0);
-	assert_int_equal(expect_event(client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
 	assert_int_equal(expect_event(server_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
+	assert_int_equal(rdma_disconnect(server), 0);
+	assert_int_equal(expect_event(client_channel, RDMA_CM_EVENT_DISCONNECTED), 0);
 	rdma_dereg_mr(mr);
 	rdma_destroy_ep(client);
 	rdma_destroy_ep(server);

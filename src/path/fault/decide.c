@@ -82,10 +82,10 @@ static void judge(struct vb_fault_rules *rules, const struct subject *subject,
 		    !take_hit(rule))
 			continue;
 		decide(rule, i + 1, index, verdict);
-		vb_explain("QP 0x%06x: fault rule %u \"%s\" applies to its %s number %llu",
-			   subject->qpn, i + 1, rule->text,
-			   rule->target == VB_FAULT_PACKET ? "packet" : "work request",
-			   (unsigned long long)index);
+		vb_explain_each("QP 0x%06x: fault rule %u \"%s\" applies to its %s number %llu",
+				subject->qpn, i + 1, rule->text,
+				rule->target == VB_FAULT_PACKET ? "packet" : "work request",
+				(unsigned long long)index);
 	}
 }
 

@@ -8,8 +8,8 @@
 #include "wire/rnr.h"
 
 enum {
-	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped, or a
-				    message before it is refused: its receiver may want a CPU */
+	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped: its
+				    receiver may want a CPU */
 	LOOK_AGAIN_NS = 1000000, /* the service thread looks at least this often */
 	LOOK_SOON_NS = 50000,    /* first look, when no poller did */
 	RESEND_NS = 200000,      /* the first repetition of what was lost */
@@ -148,7 +148,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 	if (pend->why != VB_PEND_RNR) {
 		pend->why = VB_PEND_RNR;
 		pend->rnr_tries = 0;
-		pend->next_ns = now_ns + WIRE_NS;
+		pend->next_ns = now_ns + VB_RNR_GRACE_NS;
 		atomic_store(&pend->wake_ns, now_ns + LOOK_SOON_NS);
 		return false;
 	}

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { RNR_GRACE_NS = 2000000, LATE_MIN_NS = 2000000 };
+enum { LATE_MIN_NS = 2000000 };
 
 static struct vb_wqe *oldest(struct vb_wired *wired)
 {
@@ -193,7 +193,7 @@ static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 	wired->counters.rnr_naks++;
 	if (!req->rnr_cautious)
 		req->rnr_since_ns = now_ns;
-	if (now_ns >= req->rnr_since_ns + RNR_GRACE_NS && most != VB_RNR_RETRY_FOREVER &&
+	if (now_ns >= req->rnr_since_ns + VB_RNR_GRACE_NS && most != VB_RNR_RETRY_FOREVER &&
 	    req->rnr_tries++ >= most) {
 		vb_completer_fail(wired, VB_NO_RECEIVE);
 		return;

@@ -15,6 +15,7 @@ void vb_requester_drained(struct vb_wired *wired)
 	if (qp->sq.next != wired->req.begun || wired->req.tried ||
 	    vb_qp_state(qp) != IBV_QPS_SQD || !atomic_exchange(&qp->sqd_event_due, false))
 		return;
+	vb_path_tell(qp, &wired->notice);
 	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
 }
 

@@ -268,14 +268,8 @@ bool vb_roce_urgent(const struct vb_roce *roce)
 
 void vb_roce_notify(struct vb_wired *wired)
 {
-	struct vb_notice notice = wired->notice;
-
-	wired->notice = (struct vb_notice){ 0 };
-	if (!notice.due)
-		return;
-	/* Between the completions and the look at who waits for them. */
-	atomic_thread_fence(memory_order_seq_cst);
-	vb_cq_notify(wired->qp->send_cq, wired->qp->sends.bit, notice.error);
+	if (wired->notice.due)
+		vb_path_tell(wired->qp, &wired->notice);
 }
 
 /* There is an ACK to be sent, nothing else, and it may wait. */

@@ -131,6 +131,134 @@ static void errno_is_kept_even_when_there_is_nowhere_to_print(void **state)
 		assert_child_passes(keeps_errno, &rows[i]);
 }
 
+/* --- sentences that come again --- */
+
+static unsigned count_of(const char *said, const char *text)
+{
+	unsigned count = 0;
+
+	for (; (said = strstr(said, text)); said += strlen(text))
+		count++;
+	return count;
+}
+
+static int probes_for_a_limit(const void *times)
+{
+	set_explain("1");
+	for (int i = 0; i < *(const int *)times; i++)
+		vb_explain("%d bytes exceed the limit %d", 1024 + i, 1024);
+	return 0;
+}
+
+static void a_sentence_is_printed_the_1st_10th_and_100th_time(void **state)
+{
+	static const struct {
+		int times;
+		unsigned lines;
+		const char *last;
+	} rows[] = {
+		{ 1, 1, ": 1024 bytes exceed the limit 1024\n" },
+		{ 9, 1, ": 1024 bytes exceed the limit 1024\n" },
+		{ 10, 2, ": 1033 bytes exceed the limit 1024 (10 times so far)\n" },
+		{ 99, 2, ": 1033 bytes exceed the limit 1024 (10 times so far)\n" },
+		{ 100, 3, ": 1123 bytes exceed the limit 1024 (100 times so far)\n" },
+		{ 1009, 4, ": 2023 bytes exceed the limit 1024 (1000 times so far)\n" },
+	};
+	char said[2048];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const char *end;
+
+		assert_int_equal(child_run(probes_for_a_limit, &rows[i].times, said, sizeof(said)),
+				 0);
+		assert_int_equal(count_of(said, "exceed"), rows[i].lines);
+		assert_true(strlen(said) > strlen(rows[i].last));
+		end = said + strlen(said) - strlen(rows[i].last);
+		assert_string_equal(end, rows[i].last);
+	}
+}
+
+static int says_of_each_object(const void *arg)
+{
+	set_explain("1");
+	for (unsigned round = 0; round < 5; round++)
+		for (unsigned qpn = 0xa00; qpn < 0xa04; qpn++)
+			vb_explain("QP 0x%06x, %s wr_id %u: refused", qpn, round % 2 ? "READ" : "SEND",
+				   round);
+	return 0;
+}
+
+static void words_and_objects_tell_sentences_apart(void **state)
+{
+	char said[2048];
+
+	assert_int_equal(child_run(says_of_each_object, NULL, said, sizeof(said)), 0);
+	assert_int_equal(count_of(said, "SEND"), 4);
+	assert_int_equal(count_of(said, "READ"), 4);
+	for (char digit = '0'; digit < '4'; digit++) {
+		const char name[] = { 'a', '0', digit, ',', '\0' };
+
+		assert_int_equal(count_of(said, name), 2);
+	}
+}
+
+static int forks_and_says(const void *arg)
+{
+	int status;
+
+	says_hello("1");
+	if (!fork())
+		_exit(says_hello("1"));
+	child_check(wait(&status) > 0 && !status);
+	return says_hello("1");
+}
+
+static void a_child_of_fork_says_what_its_parent_has_said(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(forks_and_says, NULL, said, sizeof(said)), 0);
+	assert_int_equal(count_of(said, "hello\n"), 2);
+}
+
+static int says_more_than_is_counted(const void *arg)
+{
+	set_explain("1");
+	for (unsigned object = 0; object < 3000; object++)
+		vb_explain("object 0x%x", object);
+	vb_explain("the last one");
+	return 0;
+}
+
+static void nothing_is_kept_back_that_could_not_be_counted(void **state)
+{
+	static char said[256 * 1024];
+
+	assert_int_equal(child_run(says_more_than_is_counted, NULL, said, sizeof(said)), 0);
+	assert_int_equal(count_of(said, "object 0x"), 3000);
+	assert_int_equal(count_of(said, "the last one"), 1);
+}
+
+static int announces(const void *arg)
+{
+	set_explain("1");
+	for (int i = 0; i < 25; i++)
+		vb_explain_each("packet %d is lost", i);
+	set_explain("0");
+	for (int i = 0; i < 25; i++)
+		vb_complain("a setting is wrong");
+	return 0;
+}
+
+static void events_and_complaints_are_printed_each_time(void **state)
+{
+	char said[4096];
+
+	assert_int_equal(child_run(announces, NULL, said, sizeof(said)), 0);
+	assert_int_equal(count_of(said, "is lost\n"), 25);
+	assert_int_equal(count_of(said, "is wrong\n"), 25);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +267,11 @@ int main(void)
 		cmocka_unit_test(the_setting_is_read_once),
 		cmocka_unit_test(a_line_is_one_write_with_one_newline_however_long),
 		cmocka_unit_test(errno_is_kept_even_when_there_is_nowhere_to_print),
+		cmocka_unit_test(a_sentence_is_printed_the_1st_10th_and_100th_time),
+		cmocka_unit_test(words_and_objects_tell_sentences_apart),
+		cmocka_unit_test(a_child_of_fork_says_what_its_parent_has_said),
+		cmocka_unit_test(nothing_is_kept_back_that_could_not_be_counted),
+		cmocka_unit_test(events_and_complaints_are_printed_each_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
