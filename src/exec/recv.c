@@ -282,15 +282,19 @@ static bool find_ready(struct vb_remote *remote)
 	return remote->ready;
 }
 
-void vb_recv_announce(struct vb_remote *remote, bool solicited)
+void vb_recv_mark_ready(struct vb_remote *remote)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
-	/* commit was the fence between the completion and these looks. */
+	/* commit was the fence between the completion and this look. */
 	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed) && find_ready(remote))
 		vb_cq_set_ready(cq, remote->ready, remote->ready_bit);
-	if (vb_cq_disarm(cq, solicited)) {
-		atomic_fetch_add(&cq->fired, 1);
+}
+
+void vb_recv_raise_event(struct vb_remote *remote, bool solicited)
+{
+	if (vb_cq_disarm(remote->cq, solicited)) {
+		atomic_fetch_add(&remote->cq->fired, 1);
 		vb_peer_attend(remote->home, VB_ATTN_CQ);
 	}
 }
@@ -301,6 +305,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	enum vb_reason shown = reason;
 	enum commitment commitment;
 	uint64_t word = claim->word;
+	bool failed;
 
 	*lost = false;
 	if (__builtin_expect(vb_cq_asks(remote->cq) & VB_CQ_COUNTS, 0) &&
@@ -319,8 +324,10 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	*lost = commitment == OWNER_TOOK_IT;
 	if (*lost)
 		return VB_OK;
-	vb_recv_announce(remote, message->solicited ||
-				 vb_reason_row(shown)->recv_status != IBV_WC_SUCCESS);
+	failed = vb_reason_row(shown)->recv_status != IBV_WC_SUCCESS;
+	vb_recv_mark_ready(remote);
+	if (failed || !message->event_later)
+		vb_recv_raise_event(remote, failed || message->solicited);
 	return reason ? VB_OK : shown;
 }
 

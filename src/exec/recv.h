@@ -18,6 +18,7 @@ struct vb_message {
 	uint8_t sl;
 	uint16_t slid;
 	bool solicited;
+	bool event_later; /* the caller raises the event of a success, after its own completion */
 };
 
 /* A receive that was found; many senders: it is TAKEN. */
@@ -57,8 +58,10 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
 				const struct vb_message *message, enum vb_reason reason, bool *lost);
 
-/* Ready bits and events for a receive that was completed; a full fence lies behind it. */
-void vb_recv_announce(struct vb_remote *remote, bool solicited);
+/* The ready bit of a receive that was completed; a full fence lies behind it. */
+void vb_recv_mark_ready(struct vb_remote *remote);
+/* The event, if the CQ is armed; wakes the target. */
+void vb_recv_raise_event(struct vb_remote *remote, bool solicited);
 
 /* What the target's owner must do for the reason: its QP fails, an event is raised unless quiet. */
 void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_join_multicast and rdma_leave_multicast. There is no manager of groups to ask: the address
- * is the group, and the membership (IGMP, MLD) comes and goes with the QPs that are attached.
+ * is the group, and the membership (IGMP, MLD) comes and goes with the QPs that are attached. Only
+ * a join that names no group gets a new one.
  */
 #include "rdmacm/multicast.h"
 
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
 #include "verbs/result.h"
@@ -88,8 +90,9 @@ void vb_cma_group_joined(struct vb_cma_event *event)
 
 /*
  * InfiniBand: RFC 4391, 4 for groups of IP, with the signature of RDMA_PS_UDP where Linux has it;
- * an IPv6 address of that form is an MGID already. The P_Key is that of the port, the scope
- * link-local.
+ * an IPv6 address of the form that subnet managers give out is an MGID already. The P_Key is that of
+ * the port, the scope link-local. The MGID has no more than 28 or 80 bits of the address, so that a
+ * unicast address names a group as well: Linux takes it, and programs pass the address of a host.
  */
 static union ibv_gid mgid_of_ip(const struct vb_cma_id *id, const struct sockaddr *addr)
 {
@@ -110,6 +113,26 @@ static union ibv_gid mgid_of_ip(const struct vb_cma_id *id, const struct sockadd
 	return mgid;
 }
 
+/*
+ * The address names no group: a subnet manager would make one. Its signature, the prefix of the
+ * subnet, and a number that no other group has.
+ */
+static union ibv_gid mgid_new(const struct vb_cma_id *id)
+{
+	union ibv_gid mgid = { .raw = { 0xff, 0x12, 0xa0, 0x1b } };
+	uint32_t number = (uint32_t)vb_random64();
+
+	memcpy(mgid.raw + 4, id->id.route.addr.addr.ibaddr.sgid.raw, 8);
+	memcpy(mgid.raw + 12, &number, sizeof(number));
+	return mgid;
+}
+
+/* As Linux has it: a loopback address is no name either. */
+static bool names_no_group(const struct sockaddr *addr)
+{
+	return vb_address_is_any(addr) || vb_address_is_loopback(addr);
+}
+
 /* No subnet manager gives out MLIDs, so the group itself says which one it has. */
 static uint16_t mlid_of(const union ibv_gid *mgid)
 {
@@ -128,7 +151,9 @@ static void name_group(const struct vb_cma_id *id, struct vb_cma_group *group,
 	group->mgid = vb_address_gid(addr);
 	if (!vb_cma_is_infiniband(id))
 		return;
-	if (addr->sa_family != AF_IB)
+	if (names_no_group(addr))
+		group->mgid = mgid_new(id);
+	else if (addr->sa_family != AF_IB)
 		group->mgid = mgid_of_ip(id, addr);
 	group->mlid = mlid_of(&group->mgid);
 }
@@ -161,18 +186,26 @@ static int queue_join(struct vb_cma_id *id, struct vb_cma_group *group)
 	return 0;
 }
 
+/* A group of RoCE is an address of the network; one of InfiniBand is made from the address. */
+static bool is_group(const struct vb_cma_id *id, const struct sockaddr *addr)
+{
+	if (vb_address_is_multicast(addr))
+		return true;
+	return vb_cma_is_infiniband(id) && (addr->sa_family != AF_IB || names_no_group(addr));
+}
+
 static int check(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	if (!vb_address_size(addr) || !vb_address_is_multicast(addr)) {
-		vb_explain("rdma_join_multicast: %s is no multicast address",
-			   vb_address_size(addr) ? vb_address_print(addr, text) : "that");
-		return -EINVAL;
-	}
 	if (id->id.qp_type != IBV_QPT_UD || !id->device || id->state == VB_CMA_REMOVED) {
 		vb_explain("rdma_join_multicast: needs a datagram identifier that is bound to an "
 			   "address of a device");
+		return -EINVAL;
+	}
+	if (!vb_address_size(addr) || !is_group(id, addr)) {
+		vb_explain("rdma_join_multicast: %s is no multicast address",
+			   vb_address_size(addr) ? vb_address_print(addr, text) : "that");
 		return -EINVAL;
 	}
 	return 0;

@@ -114,6 +114,12 @@ static inline uint32_t vb_packet_dest_qpn(const uint8_t *bytes)
 	return vb_get24(bytes + 5);
 }
 
+/* ACK or NAK; the same. */
+static inline bool vb_packet_is_ack(const uint8_t *bytes)
+{
+	return (bytes[0] & ~VB_TRANSPORT_MASK) == VB_OP_ACKNOWLEDGE;
+}
+
 /* PSNs and MSNs compare modulo 2^24: negative, zero or positive, from -2^23 to 2^23 - 1. */
 static inline int32_t vb_psn_diff(uint32_t a, uint32_t b)
 {

@@ -12,6 +12,22 @@ enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reaso
 	return VB_STEP_NEXT;
 }
 
+void vb_local_wake_target(struct vb_qp *qp, bool solicited)
+{
+	struct vb_cq *cq = qp->send_cq;
+	const struct vb_cq_page *pages;
+
+	if (!atomic_load_explicit(&qp->remote.cq->armed, memory_order_relaxed))
+		return;
+	pages = atomic_load_explicit(&cq->ready_pages, memory_order_acquire);
+	if (pages) {
+		/* As in vb_cq_notify, which comes when the queue was run. */
+		atomic_thread_fence(memory_order_seq_cst);
+		vb_cq_set_own_ready(cq, pages, qp->sends.bit);
+	}
+	vb_recv_raise_event(&qp->remote, solicited);
+}
+
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet)
 {
 	struct vb_remote *remote = &step->qp->remote;

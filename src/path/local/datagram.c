@@ -54,6 +54,7 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 		.wc_opcode = IBV_WC_RECV & 0xff,
 		.wc_flags = (uint8_t)((imm ? IBV_WC_WITH_IMM : 0) | (wqe->ah->av.grh ? IBV_WC_GRH : 0)),
 		.solicited = wqe->solicited,
+		.event_later = true,
 		.sl = sl_of(&wqe->ah->av),
 		.slid = wqe->ah->av.slid,
 	};
@@ -148,7 +149,10 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
 		return vb_step_refuse(step, done ? done : reason, done != VB_TARGET_CQ_OVERRUN);
-	return finish(step, VB_OK);
+	finish(step, VB_OK);
+	if (!lost)
+		vb_local_wake_target(step->qp, message.solicited);
+	return VB_STEP_NEXT;
 }
 
 static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)

@@ -164,13 +164,14 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 			      memory_order_relaxed);
 	if (vb_spin_try(&qp->sq.lock)) {
 		sent = deliver(qp, wr, direct);
-		/* Before the lock is gone: the next holder may bind to another peer. And before the
-		 * send completes: what follows from that must not be found ready first. */
-		if (sent && (atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed) ||
-			     atomic_load_explicit(&remote->cq->armed, memory_order_relaxed)))
-			vb_recv_announce(remote, wr->send_flags & IBV_SEND_SOLICITED);
+		/* Before the send completes: what follows from that must not be found ready first. */
+		if (sent && atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed))
+			vb_recv_mark_ready(remote);
 		if (sent)
 			record(qp, wr);
+		/* Before the lock is gone: the next holder may bind to another peer. */
+		if (sent && atomic_load_explicit(&remote->cq->armed, memory_order_relaxed))
+			vb_local_wake_target(qp, wr->send_flags & IBV_SEND_SOLICITED);
 		vb_spin_unlock(&qp->sq.lock);
 	}
 	vb_hazard_leave(thread);

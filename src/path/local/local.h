@@ -42,6 +42,12 @@ enum vb_run_verdict vb_local_run_aside(struct vb_run *run);
  * outside of every hazard. */
 void vb_local_give_back(struct vb_qp *qp);
 
+/*
+ * The message has arrived and its WQE is done: now the target is woken. Not before: it may answer at
+ * once, and a poll must not find the answer before the completion of the request. Inside the hazard.
+ */
+void vb_local_wake_target(struct vb_qp *qp, bool solicited);
+
 /* A small SEND to a peer that is ready, at once; false: nothing happened, post it. */
 bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr);
 

@@ -78,6 +78,7 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 				     IBV_WC_RECV & 0xff,
 		.wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0,
 		.solicited = wqe->solicited,
+		.event_later = true,
 		.sl = step->qp->attr.ah_attr.sl,
 	};
 }
@@ -105,7 +106,11 @@ static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *
 		return vb_step_refuse(step, reason, reason == VB_RECV_KEY);
 	if (lost) /* flushed by its owner: the QP is in ERR, and the gate will say so */
 		return vb_step_unanswered(step, VB_PEER_IN_ERROR);
-	return arrived ? vb_step_refuse(step, arrived, true) : vb_step_complete(step, VB_OK);
+	if (arrived)
+		return vb_step_refuse(step, arrived, true);
+	vb_step_complete(step, VB_OK);
+	vb_local_wake_target(step->qp, message.solicited);
+	return VB_STEP_NEXT;
 }
 
 /* The receive is consumed with the target's own error. */

@@ -100,17 +100,45 @@ static void pass_on(struct vb_port *port, const struct vb_delivery *from, uint32
 		vb_steer_missed(port, from->endpoint);
 }
 
+static bool is_own(const struct vb_port *port, uint32_t slot)
+{
+	return !slot || slot == port->nic->seg.head->slot || vb_port_owns_slot(port, slot);
+}
+
+/*
+ * An ACK leaves behind the requests of its burst, for it is shorter. They may answer what it
+ * acknowledges, and the program is to find its request complete before the answer: so it is shown first.
+ * Where it begins; the length: there is none.
+ */
+static uint32_t find_ack(const struct vb_port *port, const struct vb_delivery *from)
+{
+	uint32_t at, length;
+
+	if (__builtin_expect(from->length <= from->segment, 1))
+		return from->length;
+	at = (vb_packets_of(from->length, from->segment) - 1) * from->segment;
+	length = from->length - at;
+	/* Several ACKs stay as they are. */
+	if (length < VB_BTH_LENGTH || !vb_packet_is_ack(from->bytes + at) ||
+	    vb_packet_is_ack(from->bytes + at - from->segment) ||
+	    !is_own(port, slot_of(from->bytes + at, length)))
+		return from->length;
+	return at;
+}
+
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery)
 {
-	uint32_t own = port->nic->seg.head->slot, at = 0, length;
+	uint32_t ack = find_ack(port, delivery), at = 0, length;
 	unsigned position = 0;
 
-	for (; at < delivery->length; at += length) {
+	if (ack < delivery->length)
+		show(port, delivery, ack, delivery->length - ack, ack / delivery->segment);
+	for (; at < ack; at += length) {
 		uint32_t slot;
 
 		length = piece(delivery->length - at, delivery->segment);
 		slot = slot_of(delivery->bytes + at, length);
-		if (!slot || slot == own || vb_port_owns_slot(port, slot)) {
+		if (is_own(port, slot)) {
 			show(port, delivery, at, length, position++);
 			continue;
 		}
@@ -118,7 +146,7 @@ unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *deliver
 		pass_on(port, delivery, at, length, slot);
 		position += vb_packets_of(length, delivery->segment);
 	}
-	return position;
+	return position + (ack < delivery->length);
 }
 
 /* --- flows --- */

@@ -282,12 +282,23 @@ static bool ack_waits(const struct vb_wired *wired)
 	       wired->roce->now_ns < resp->ack_ns + ACK_HELD_NS;
 }
 
-/* Requests first: an ACK is shorter, so that it leaves behind them in the same burst. */
+/* Answers of this turn: no more than an ACK. */
+static bool only_ack_due(const struct vb_responder *resp)
+{
+	return resp->ack_due && !resp->nak_due && resp->reply_head == resp->reply_tail;
+}
+
+/*
+ * Requests first: an ACK is shorter, so that it leaves behind them in the same burst, and the receiver
+ * looks at it first. An ACK that got a burst of its own leaves before them: they may answer what it
+ * acknowledges.
+ */
 static bool turn_of(struct vb_wired *wired, bool hold_acks)
 {
-	const struct vb_tx *tx = &wired->roce->tx;
-	uint32_t used = tx->used;
-	bool more = false;
+	struct vb_tx *tx = &wired->roce->tx;
+	uint32_t used = tx->used, flushes = tx->flushes;
+	unsigned first = tx->count, requests;
+	bool more = false, only_ack;
 
 	wired->gathered = 0;
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
@@ -297,10 +308,14 @@ static bool turn_of(struct vb_wired *wired, bool hold_acks)
 		vb_roce_follow_path(wired);
 	if (wired->holds_token)
 		more = vb_requester_run(wired);
+	requests = tx->count;
+	only_ack = only_ack_due(&wired->resp);
 	if (hold_acks && tx->used == used && ack_waits(wired))
 		vb_roce_todo_ack(wired);
 	else
 		more |= vb_reply_run(wired);
+	if (only_ack && requests > first && tx->count == requests + 1 && tx->flushes == flushes)
+		vb_tx_advance_last(tx, first);
 	if (wired->cnp_due)
 		vb_reply_cnp(wired);
 	vb_roce_notify(wired);

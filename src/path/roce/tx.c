@@ -22,6 +22,7 @@ void vb_tx_flush(struct vb_tx *tx)
 {
 	if (tx->count)
 		tx->roce->sink.send(tx->roce->sink.arg, tx->bursts, tx->count);
+	tx->flushes++;
 	tx->count = 0;
 	tx->used = 0;
 	tx->closed = true;
@@ -82,6 +83,15 @@ void vb_tx_end(struct vb_tx *tx)
 	tx->packets++;
 	/* Only the last packet may be shorter. */
 	tx->closed = length < burst->segment;
+}
+
+void vb_tx_advance_last(struct vb_tx *tx, unsigned to)
+{
+	struct vb_burst last = tx->bursts[tx->count - 1];
+
+	memmove(&tx->bursts[to + 1], &tx->bursts[to], (tx->count - 1 - to) * sizeof(last));
+	tx->bursts[to] = last;
+	tx->closed = true;
 }
 
 void vb_tx_cancel(struct vb_tx *tx)

@@ -23,6 +23,7 @@ struct vb_tx {
 	uint32_t used;
 	struct vb_burst bursts[VB_TX_BURSTS];
 	unsigned count;       /* bursts */
+	uint32_t flushes;     /* how often they left */
 	unsigned packets;     /* in the last of them */
 	unsigned packets_max;
 	bool closed;          /* the last burst takes no more */
@@ -47,6 +48,8 @@ static inline void vb_tx_packet(struct vb_tx *tx, const struct vb_way *way,
 	vb_tx_begin(tx, way, packet);
 	vb_tx_end(tx);
 }
+/* The last burst leaves before those from `to` on. */
+void vb_tx_advance_last(struct vb_tx *tx, unsigned to);
 /* Everything leaves. Ways must live until then. */
 void vb_tx_flush(struct vb_tx *tx);
 
