@@ -31,14 +31,21 @@ enum vb_cq_kind {
 	VB_CQ_LOOSE,    /* in no queue but in nodes: tag matching */
 };
 
+/*
+ * A word that tells whether there may be a completion: of SENDS, if it is not the value; of RECEIVES, if
+ * it is. The other kinds have none: NULL.
+ */
+struct vb_cq_watch {
+	const _Atomic uint64_t *word;
+	uint64_t value;
+	bool busy_if_equal;
+};
+
 /* A queue that is attached to a CQ. A QP has two, an XRC SRQ one; under the poll lock. */
 struct vb_cq_queue {
 	uint32_t kind;          /* enum vb_cq_kind */
 	_Atomic uint32_t flush_ready; /* its QP is in ERR, no sender inside: receives may be flushed */
-	/* A word that tells whether there may be a completion: SENDS, if it is not the value;
-	 * RECEIVES, if it is. The others have none. */
-	const _Atomic uint64_t *watch;
-	uint64_t watch_value;
+	struct vb_cq_watch watch;
 	struct vb_sq *sq;
 	struct vb_rq *rq;
 	uint64_t stamp;         /* while it is in the heap: of its first completion */
@@ -90,8 +97,10 @@ struct vb_cq {
 	/* The attached queues. With ready bits the first ready_count are a heap of those that have
 	 * completions, the earliest on top. */
 	uint32_t queue_count, queue_room, ready_count;
+	_Atomic uint32_t flushing;   /* queues that are flush_ready: their watches do not tell */
 	_Atomic uint32_t empty_polls; /* a hint, so nobody minds a lost one */
 	struct vb_cq_queue **queues;
+	struct vb_cq_watch watches[VB_CQ_FEW]; /* of the queues, while there are few: one line has several */
 	struct vb_cq_page *_Atomic ready_pages; /* VB_READY_PAGES; NULL: no ready bits are set */
 	union vb_cq_bit *bits;       /* which queue has it, or which bit is free next */
 	uint32_t bit_count, bit_room;

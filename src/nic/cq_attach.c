@@ -201,6 +201,8 @@ static void place_give(struct vb_cq_queue *queue)
 	last = cq->queues[--cq->queue_count];
 	cq->queues[queue->place] = last;
 	last->place = queue->place;
+	if (last->place < VB_CQ_FEW)
+		cq->watches[last->place] = last->watch;
 }
 
 static int attach(struct vb_cq_queue *queue)

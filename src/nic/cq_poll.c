@@ -18,27 +18,56 @@
 
 #include <errno.h>
 
-/* Most looks find nothing: a few loads say so. */
-static inline bool is_idle(struct vb_cq_queue *queue)
+static inline bool is_at_rest(const struct vb_cq_watch *watch)
 {
-	if (queue->kind == VB_CQ_SENDS)
-		return atomic_load_explicit(queue->watch, memory_order_relaxed) ==
-		       queue->watch_value;
+	return (atomic_load_explicit(watch->word, memory_order_relaxed) == watch->value) !=
+	       watch->busy_if_equal;
+}
+
+/* QPs may share their receives: what one of them has found empty is so for all, in one look. */
+static inline bool is_quiet(struct vb_rq *rq, const struct vb_rq **quiet)
+{
+	if (*quiet == rq)
+		return true;
+	if (!vb_rq_quiet(rq))
+		return false;
+	*quiet = rq;
+	return true;
+}
+
+/* Most looks find nothing: a few loads say so. quiet: the same for one look; NULL at its beginning. */
+static inline bool is_idle(struct vb_cq_queue *queue, const struct vb_rq **quiet)
+{
 	if (atomic_load_explicit(&queue->flush_ready, memory_order_relaxed))
 		return false;
-	if (queue->kind == VB_CQ_RECEIVES)
-		return atomic_load_explicit(queue->watch, memory_order_relaxed) !=
-		       queue->watch_value;
+	if (queue->watch.word)
+		return is_at_rest(&queue->watch);
 	if (queue->kind == VB_CQ_LOOSE)
 		return !atomic_load_explicit(&queue->loose->count, memory_order_acquire);
 	/* In this order: what a walk passes is in a list before. */
-	return vb_rq_quiet(queue->rq) &&
+	return is_quiet(queue->rq, quiet) &&
 	       !atomic_load_explicit(&queue->arrivals->count, memory_order_acquire);
+}
+
+/* The same for one of few queues, close by: the queue itself is touched only if need be. */
+static inline bool is_idle_at(const struct vb_cq *cq, uint32_t place, bool flushing,
+			      const struct vb_rq **quiet)
+{
+	const struct vb_cq_watch *watch = &cq->watches[place];
+
+	return watch->word && !flushing ? is_at_rest(watch) : is_idle(cq->queues[place], quiet);
+}
+
+static inline bool is_flushing(const struct vb_cq *cq)
+{
+	return atomic_load_explicit(&cq->flushing, memory_order_relaxed);
 }
 
 static inline uint64_t peek(struct vb_cq_queue *queue, struct vb_rq **drained)
 {
-	return is_idle(queue) ? VB_NO_COMPLETION : vb_cq_queue_peek(queue, drained);
+	const struct vb_rq *quiet = NULL;
+
+	return is_idle(queue, &quiet) ? VB_NO_COMPLETION : vb_cq_queue_peek(queue, drained);
 }
 
 /* In a shared receive queue there may be something for others: they get it by this look. */
@@ -55,20 +84,35 @@ static bool is_for_others(struct vb_cq_queue *queue)
 static int poll_single(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	struct vb_cq_queue *queue = cq->queues[0];
+	const struct vb_rq *quiet = NULL;
 
-	if (is_idle(queue) || is_for_others(queue))
+	if (is_idle(queue, &quiet) || is_for_others(queue))
 		return 0;
 	return vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, count, wc);
 }
 
 /* --- few queues --- */
 
-static inline uint32_t first_busy(const struct vb_cq *cq)
+/* The first queue that may have something, by the watches alone; queue_count: none has. */
+static inline uint32_t first_awake(const struct vb_cq *cq)
 {
 	uint32_t i = 0;
 
+	if (__builtin_expect(is_flushing(cq), 0))
+		return 0;
+	while (i < cq->queue_count && cq->watches[i].word && is_at_rest(&cq->watches[i]))
+		i++;
+	return i;
+}
+
+static inline uint32_t first_busy(const struct vb_cq *cq, uint32_t from)
+{
+	const struct vb_rq *quiet = NULL;
+	const bool flushing = is_flushing(cq);
+	uint32_t i = from;
+
 	while (i < cq->queue_count &&
-	       (is_idle(cq->queues[i]) || is_for_others(cq->queues[i])))
+	       (is_idle_at(cq, i, flushing, &quiet) || is_for_others(cq->queues[i])))
 		i++;
 	return i;
 }
@@ -81,10 +125,13 @@ static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_
 {
 	struct vb_cq_queue *queue = cq->queues[i];
 	int seen = count > 1 ? vb_cq_queue_seen(queue, count) : 1;
+	const struct vb_rq *quiet = NULL;
+	bool flushing;
 
 	atomic_thread_fence(memory_order_acquire); /* it was seen by a relaxed load */
+	flushing = is_flushing(cq);
 	for (uint32_t other = 0; other < cq->queue_count; other++)
-		if (other != i && !is_idle(cq->queues[other]))
+		if (other != i && !is_idle_at(cq, other, flushing, &quiet))
 			return 0;
 	return vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, seen, wc);
 }
@@ -99,11 +146,14 @@ struct heads {
 /* Looks at the queues that were empty; false: they still are. */
 static inline bool look(struct vb_cq *cq, struct heads *heads)
 {
+	const struct vb_rq *quiet = NULL;
+	const bool flushing = is_flushing(cq);
 	struct vb_rq *drained = NULL;
 	bool found = false;
 
 	for (uint32_t i = 0; i < cq->queue_count; i++) {
-		if (heads->stamp[i] != VB_NO_COMPLETION || is_idle(cq->queues[i]))
+		if (heads->stamp[i] != VB_NO_COMPLETION ||
+		    is_idle_at(cq, i, flushing, &quiet))
 			continue;
 		heads->stamp[i] = vb_cq_queue_peek(cq->queues[i], &drained);
 		found |= heads->stamp[i] != VB_NO_COMPLETION;
@@ -158,16 +208,19 @@ static int take_first(struct vb_cq *cq, struct heads *heads, int count, struct i
 	return taken;
 }
 
-static int poll_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
+/* Those before from were seen to be empty. */
+__attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t from, int count,
+					      struct ibv_wc *wc)
 {
 	struct heads heads;
 	int got = 0, taken;
 
 	do {
-		uint32_t i = first_busy(cq);
+		uint32_t i = first_busy(cq, from);
 
-		if (i == cq->queue_count) /* most polls end here */
+		if (i == cq->queue_count)
 			return got;
+		from = 0;
 		taken = poll_only(cq, i, count - got, wc + got);
 		got += taken;
 	} while (taken && got < count);
@@ -253,15 +306,20 @@ __attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, i
 
 static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
+	uint32_t awake;
+
 	if (__builtin_expect(atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed), 0))
 		count = what_fitted(cq, count);
 	if (count <= 0)
 		return count;
 	if (cq->ready_pages)
 		return poll_ready(cq, count, wc);
+	awake = first_awake(cq);
+	if (awake == cq->queue_count) /* most polls end here */
+		return 0;
 	if (cq->queue_count == 1)
 		return poll_single(cq, count, wc);
-	return poll_few(cq, count, wc);
+	return poll_few(cq, awake, count, wc);
 }
 
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)

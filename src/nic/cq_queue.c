@@ -6,6 +6,13 @@
 
 #include <stdlib.h>
 
+static void watch(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint64_t value)
+{
+	queue->watch = (struct vb_cq_watch){ word, value, queue->kind == VB_CQ_RECEIVES };
+	if (queue->place < VB_CQ_FEW && !queue->cq->ready_pages)
+		queue->cq->watches[queue->place] = queue->watch;
+}
+
 /* --- send queues --- */
 
 static const uint8_t send_opcode[] = {
@@ -51,7 +58,7 @@ static uint64_t peek_sends(struct vb_cq_queue *queue)
 	struct vb_sq *sq = queue->sq;
 	uint64_t stamp = first_send(sq) ? send_stamp(sq) : VB_NO_COMPLETION;
 
-	queue->watch_value = sq->scanned;
+	watch(queue, &sq->done, sq->scanned);
 	return stamp;
 }
 
@@ -75,7 +82,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 		};
 		atomic_store_explicit(&sq->retired, ++sq->scanned, memory_order_release);
 	}
-	queue->watch_value = sq->scanned;
+	watch(queue, &sq->done, sq->scanned);
 	return got;
 }
 
@@ -234,8 +241,7 @@ static void watch_head(struct vb_cq_queue *queue)
 {
 	uint32_t head = vb_rq_head(queue->rq);
 
-	queue->watch = &vb_rq_cell(queue->rq, head)->word;
-	queue->watch_value = vb_cell_word(head, 0, 0, VB_CELL_DONE);
+	watch(queue, &vb_rq_cell(queue->rq, head)->word, vb_cell_word(head, 0, 0, VB_CELL_DONE));
 }
 
 static int take_flushed(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
@@ -389,12 +395,12 @@ static int take_loose(struct vb_cq_queue *queue, uint64_t last, int count, struc
 
 void vb_cq_queue_watch(struct vb_cq_queue *queue)
 {
-	if (queue->kind == VB_CQ_SENDS) {
-		queue->watch = &queue->sq->done;
-		queue->watch_value = queue->sq->scanned;
-	} else if (queue->kind == VB_CQ_RECEIVES) {
+	if (queue->kind == VB_CQ_SENDS)
+		watch(queue, &queue->sq->done, queue->sq->scanned);
+	else if (queue->kind == VB_CQ_RECEIVES)
 		watch_head(queue);
-	}
+	else
+		watch(queue, NULL, 0);
 }
 
 uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained)

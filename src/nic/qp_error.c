@@ -5,11 +5,25 @@
 
 #include <errno.h>
 
+/* Whose receives are the QP's to flush. */
+static bool has_receives(const struct vb_qp *qp)
+{
+	return !qp->srq && qp->type != IBV_QPT_XRC_RECV;
+}
+
+static void set_flush_ready(struct vb_qp *qp, uint32_t ready)
+{
+	uint32_t before = atomic_exchange(&qp->receives.flush_ready, ready);
+
+	if (has_receives(qp) && before != ready)
+		atomic_fetch_add(&qp->recv_cq->flushing, ready - before);
+}
+
 static void flush_ready(struct vb_qp *qp)
 {
-	atomic_store(&qp->receives.flush_ready, 1);
+	set_flush_ready(qp, 1);
 	/* Receives of an SRQ are not this QP's to flush; the event says that no more will come. */
-	if (qp->srq || qp->type == IBV_QPT_XRC_RECV) {
+	if (!has_receives(qp)) {
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 		return;
 	}
@@ -130,7 +144,7 @@ void vb_qp_flush_cancel(struct vb_qp *qp)
 		qp->flush_pending = false;
 		vb_nic_flush_count(qp->nic, -1);
 	}
-	atomic_store(&qp->receives.flush_ready, 0);
+	set_flush_ready(qp, 0);
 	atomic_store(&qp->flush_posted, true); /* the next flush has a time of its own */
 	vb_spin_unlock(&qp->state_lock);
 }

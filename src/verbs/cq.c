@@ -161,20 +161,16 @@ bool vb_cq_lend_a_hand(struct vb_cq *cq)
 }
 
 /* Out of line: errno has a cost even where it is not set. */
-__attribute__((noinline)) static int refuse_poll(const struct vb_cq *cq, int count)
+__attribute__((cold, noinline)) static int fail_poll(int err)
+{
+	return vb_return_negative(err);
+}
+
+__attribute__((cold, noinline)) static int refuse_poll(const struct vb_cq *cq, int count)
 {
 	int err = vb_stale(cq->nic, "ibv_poll_cq");
 
 	return !err && !count ? 0 : vb_return_negative(err ? err : -EINVAL);
-}
-
-/* An event that was raised meanwhile tells of completions that the first look did not see. */
-__attribute__((noinline)) static int poll_again(struct vb_cq *cq, int got, int count,
-						struct ibv_wc *wc)
-{
-	if (!got && vb_cq_lend_a_hand(cq))
-		got = vb_cq_poll(cq, count, wc);
-	return got < 0 ? vb_return_negative(got) : got;
 }
 
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
@@ -185,7 +181,15 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	if (__builtin_expect(cq->nic != vb_nic_current() || count <= 0, 0))
 		return refuse_poll(cq, count);
 	got = vb_cq_poll(cq, count, wc);
-	return got > 0 ? vb_engine_found(cq->nic, got) : poll_again(cq, got, count, wc);
+	if (!got) {
+		if (!vb_cq_lend_a_hand(cq))
+			return 0;
+		/* An event that was raised meanwhile tells of completions that the first look did
+		 * not see. */
+		got = vb_cq_poll(cq, count, wc);
+		return __builtin_expect(got < 0, 0) ? fail_poll(got) : got;
+	}
+	return __builtin_expect(got < 0, 0) ? fail_poll(got) : vb_engine_found(cq->nic, got);
 }
 
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
