@@ -17,7 +17,7 @@
 
 #include "party.h"
 
-enum { CLIENTS = 60, ROUNDS = 4, EVENT_WAIT_MS = 20000 };
+enum { CLIENTS = 60, ROUNDS = 2, EVENT_WAIT_MS = 20000 };
 
 /* What becomes of a client. */
 enum fate { REFUSED, ENDED_BY_CLIENT, ENDED_BY_SERVER, ENDED_BY_BOTH, FATES };

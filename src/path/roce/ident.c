@@ -19,6 +19,10 @@ enum {
 	 */
 	LATELY_NS = 250000000,
 	LATELY_MAX = 1024,
+	/* Of two CPUs the second one may make the jump that the first one has waited for. */
+	IDLE_NS = 4000000,
+	WAKING_NS = 100000000,
+	LEARN_MAX = 8, /* of a peer that nothing is known of so many are taken as they are meanwhile */
 	AGREES = 16, /* near one that was dropped: that may have been damage */
 	AGREES_TICKS = 64,
 	TICK_NS = 1000000,
@@ -102,13 +106,19 @@ static void note_time(struct vb_ident_counter *counter, uint64_t now_ns)
 	counter->since_ns = now_ns;
 }
 
+/* For how long it was idle, if that was just now. */
+static uint64_t waking(const struct vb_ident_counter *counter, uint64_t now_ns)
+{
+	return now_ns - counter->woke_ns < WAKING_NS ? counter->idle_ns : 0;
+}
+
 static uint64_t ahead_of(const struct vb_ident_counter *counter, uint64_t now_ns)
 {
 	const uint64_t idle_ns = now_ns - counter->used_ns;
 
 	if (counter->state == VB_IDENT_SEEN)
 		return AGREES + at_most(idle_ns / TICK_NS, AGREES_TICKS);
-	return NEAR + lately(counter) / 4 + idle_ns / TICK_NS +
+	return NEAR + lately(counter) / 4 + (idle_ns + waking(counter, now_ns)) / TICK_NS +
 	       at_most(idle_ns / OTHERS_NS, OTHERS_MAX);
 }
 
@@ -126,6 +136,10 @@ static void advance(struct vb_ident *peer, struct vb_ident_counter *counter, uin
 		    uint64_t now_ns)
 {
 	note_time(counter, now_ns);
+	if (now_ns - counter->used_ns >= IDLE_NS) {
+		counter->idle_ns = now_ns - counter->used_ns;
+		counter->woke_ns = now_ns;
+	}
 	/* One that was overtaken does not move it back. */
 	if ((uint16_t)(id - counter->last) < 0x8000)
 		counter->last = id;
@@ -234,6 +248,11 @@ static bool takes_slowly(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
 		return true;
 	}
 	if (is_unknown(peer, now_ns)) {
+		peer->met_ns = now_ns;
+		peer->learnt = 0;
+	}
+	if (peer->learnt < LEARN_MAX && now_ns - peer->met_ns < WAKING_NS) {
+		peer->learnt++;
 		note(peer, id, VB_IDENT_KNOWN, now_ns);
 		return true;
 	}

@@ -7,7 +7,7 @@
  *   our own kind    0, or 0, 1, 2, ... within a burst; so hosts that never count
  *   everybody else  a counter, of the host or of a part of its packets, that others may use as well
  *
- * What a peer does is learnt from its packets. The first one is taken as it is. Later ones must have
+ * What a peer does is learnt from its packets. The first few are taken as they are. Later ones must have
  * an identification near those before; one that has not is dropped, and is believed if the next one
  * agrees with it: a counter that has jumped costs one packet. What is not met among some thousand
  * packets is forgotten. A host with several CPUs may number a packet and send it much later, when
@@ -34,6 +34,8 @@ enum vb_ident_state { VB_IDENT_NONE, VB_IDENT_SEEN, VB_IDENT_KNOWN };
 struct vb_ident_counter {
 	uint64_t used_ns;
 	uint64_t since_ns; /* when from was the last one */
+	uint64_t woke_ns;  /* when it was used again after idle_ns ... */
+	uint64_t idle_ns;
 	uint16_t last, from, before; /* before: as from, a span earlier */
 	uint8_t state; /* enum vb_ident_state; SEEN: once, and that packet was dropped */
 	bool met;      /* in this round */
@@ -43,8 +45,10 @@ struct vb_ident_counter {
 struct vb_ident {
 	uint64_t key;
 	uint64_t used_ns;
+	uint64_t met_ns; /* when nothing was known of it last ... */
 	uint8_t own;   /* enum vb_ident_state: identifications below VB_IDENT_OWN */
 	uint8_t doubt; /* grows by drops, shrinks by packets that fit */
+	uint8_t learnt; /* ... and so many were taken as they were */
 	bool own_met;  /* in this round */
 	bool used, counts; /* counts: the last one came from a counter, and next is the next one */
 	uint16_t next;
