@@ -67,7 +67,7 @@ static int choice_get(struct choice *choice)
 	return value;
 }
 
-/* Who asks for the wire and gets memory would draw wrong conclusions, as with fault rules. */
+/* A program that asks for the wire and gets memory would mislead its user, as with fault rules. */
 static int choice_check(struct choice *choice)
 {
 	const char *text = secure_getenv(choice->name);

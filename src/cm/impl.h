@@ -199,8 +199,8 @@ bool vb_cm_port(struct vb_cm *cm, struct vb_cm_port *port);
 bool vb_cm_is_between_ports(struct vb_cm *cm, const struct vb_cm_route *route,
 			    const struct vb_cm_path *path);
 /*
- * What of the header and the addresses can be believed: 0, or why not. ip may be absent where the
- * peer may have named an InfiniBand port (by_gid).
+ * Finds the addresses in the header that can be believed: 0, or why none can. ip may be absent where
+ * the peer may have named an InfiniBand port (by_gid).
  */
 int vb_cm_check_addresses(struct vb_cm *cm, const struct vb_cm_route *route, uint64_t service_id,
 			  const uint8_t *private_data, bool by_gid, struct vb_cm_ip *ip,

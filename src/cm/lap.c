@@ -25,7 +25,7 @@ static void answer(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status status
 	say_apr(endpoint);
 }
 
-/* What can be said without the owner. */
+/* SUCCESS: the rest is the application's to say. */
 static enum vb_cm_apr_status check(const struct vb_cm_endpoint *endpoint,
 				   const struct vb_cm_lap *lap)
 {

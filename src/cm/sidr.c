@@ -105,7 +105,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	struct vb_cm_ip ip;
 	struct vb_cm_port port;
 	bool has_ip;
-	/* It has no path that would tell: InfiniBand is possible where there is a port. */
+	/* A SIDR_REQ has no path that would tell: InfiniBand is possible where there is a port. */
 	const bool by_gid = vb_cm_port(cm, &port);
 	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data, by_gid, &ip,
 				       &has_ip);

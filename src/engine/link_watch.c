@@ -101,7 +101,7 @@ static void explain(const struct vb_device *dev, const struct watched *old,
 }
 
 /*
- * What is told, in this order: a program that hears that the port is active, or of another subnet, may
+ * Events come in this order: a program that hears that the port is active, or of another subnet, may
  * ask for everything else. The subnet manager of another subnet is another one, and knows of no
  * registration.
  */

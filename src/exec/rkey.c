@@ -7,7 +7,7 @@ static bool inside(uint64_t start, uint64_t size, uint64_t at, uint64_t length)
 	return at >= start && at - start <= size && length <= size - (at - start);
 }
 
-/* It still opens the entry. */
+/* The remembered key still opens the entry. */
 static bool is_valid(const struct vb_key_cache *cache, uint32_t word)
 {
 	return (word & VB_KEY_AS_RKEY) == cache->word;

@@ -208,7 +208,7 @@ static int take_first(struct vb_cq *cq, struct heads *heads, int count, struct i
 	return taken;
 }
 
-/* Those before from were seen to be empty. */
+/* The queues before from were seen to be empty. */
 __attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t from, int count,
 					      struct ibv_wc *wc)
 {

@@ -24,7 +24,7 @@ struct vb_link_rate {
 
 /* As Linux maps the speed of an Ethernet device; 0: it is not known, 4X EDR. */
 struct vb_link_rate vb_link_rate(unsigned mbps);
-/* What the driver says, asked for once per snapshot; 0: it does not know (lo, tunnels, no carrier). */
+/* The speed that the driver tells, asked for once per snapshot; 0: none (lo, tunnels, no carrier). */
 unsigned vb_link_speed_mbps(const struct vb_netif *netif);
 
 #endif

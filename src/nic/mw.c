@@ -176,7 +176,7 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	/* Its memory may be another window's by now, which has another index. */
 	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ vb_mw_rkey(mw, 0)) >> 8)
 		return false;
-	/* What was bound is taken back by an invalidation, not by a bind (IBA o10-37.2.30, 40). */
+	/* A bound window is taken back by an invalidation, not by a bind (IBA o10-37.2.30, 40). */
 	if (mw->ibv.type == IBV_MW_TYPE_2 && (bound(mw) || !bind->length))
 		return false;
 	if (!bind->length) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pkey.h"
 #include "base/log.h"
+#include "base/once.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,18 +195,9 @@ static int load(void)
 
 int vb_pkey_load(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static bool loaded;
-	static int err;
-	int result;
+	static struct vb_once once = VB_ONCE_INIT;
 
-	pthread_mutex_lock(&lock);
-	if (!loaded)
-		err = load();
-	loaded = true;
-	result = err;
-	pthread_mutex_unlock(&lock);
-	return result;
+	return vb_once_load(&once, load);
 }
 
 const char *vb_pkey_file(void)

@@ -110,7 +110,7 @@ struct vb_qp {
 	_Atomic uint32_t state;  /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
-	/* That the table has at attr.pkey_index; changes under state_lock. Here, beside what each packet
+	/* The P_Key that the table has at attr.pkey_index; changes under state_lock. Here, beside what each packet
 	 * looks at. */
 	_Atomic uint16_t pkey;
 	struct vb_cq_queue sends, receives; /* as their CQs know them */
@@ -281,7 +281,7 @@ void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type);
 void vb_qp_follow_pkey(struct vb_qp *qp);
 /* The same for all QPs, after the table has changed. */
 void vb_qps_follow_pkeys(struct vb_nic *nic);
-/* What arrived with a wrong key on a device, at QPs that are there or gone. */
+/* Packets that arrived with a wrong key on a device, at QPs that are there or gone. */
 struct vb_violations {
 	uint64_t pkey, qkey;
 };

@@ -31,7 +31,7 @@ static inline uint32_t vb_rate_slower(uint32_t a_kbps, uint32_t b_kbps)
 	return a_kbps < b_kbps ? a_kbps : b_kbps;
 }
 
-/* What the application set; 0: none. burst_bytes 0: the default. */
+/* The limit that the application set; 0: none. burst_bytes 0: the default. */
 void vb_qp_limit_rate(struct vb_qp *qp, uint32_t kbps, uint32_t burst_bytes);
 /* The limit or the path has changed. Under state_lock. */
 void vb_qp_settle_rate(struct vb_qp *qp);

@@ -29,7 +29,7 @@ void vb_address_from_gid(struct sockaddr_storage *addr, const union ibv_gid *gid
 
 /* A port by its GID; service id 0: none. */
 void vb_address_ib(struct sockaddr_storage *addr, const union ibv_gid *gid, uint64_t service_id);
-/* What a request to this address asks for. */
+/* The service that a request to this address asks for. */
 uint64_t vb_address_service_id(const struct sockaddr *addr, uint16_t port_space);
 /*
  * The port space of an identifier that is bound there: AF_IB addresses may name it in their service

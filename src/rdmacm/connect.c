@@ -165,7 +165,7 @@ static int begin(struct vb_cma_id *id)
 	return err;
 }
 
-/* What the IP addresses leave of it. */
+/* The room for private data that the IP addresses leave. */
 static size_t data_limit(const struct vb_cma_id *id)
 {
 	const size_t all =

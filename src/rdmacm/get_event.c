@@ -31,7 +31,7 @@ static bool asks_infiniband(const struct vb_cma_id *child)
 	return child->id.qp_type != IBV_QPT_UD && vb_cm_path_has_lids(&child->request_path);
 }
 
-/* One that connects two RoCE ports is of no use to an InfiniBand port, and the other way round. */
+/* A connection of two RoCE ports is of no use to an InfiniBand port, and the other way round. */
 static bool fits_device(const struct vb_cma_id *child)
 {
 	return child->id.qp_type == IBV_QPT_UD ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rdma_getaddrinfo answers where AF_IB addresses are asked for. */
+/* Answers of rdma_getaddrinfo where AF_IB addresses are asked for. */
 #ifndef VB_RDMACM_GETADDRINFO_IB_H
 #define VB_RDMACM_GETADDRINFO_IB_H
 

@@ -86,7 +86,7 @@ void vb_cma_life_start(uint32_t slot)
 
 /* --- lines to peers --- */
 
-/* What the peer sent before its end has arrived, and completes before the event. */
+/* Messages that the peer sent before its end have arrived, and complete before the event. */
 static void died(uint32_t slot)
 {
 	vb_cma_engine()->catch_up();

@@ -16,7 +16,7 @@ enum {
 
 /* Makes id.route.path_rec; of a passive id, with what its request says. */
 int vb_cma_path_make(struct vb_cma_id *id);
-/* What the peer asks for in a LAP is the path in reserve. */
+/* The path that the peer asks for in a LAP becomes the one in reserve. */
 void vb_cma_path_alternate(struct vb_cma_id *id);
 /* RDMA_OPTION_IB_PATH: the application has the path. */
 int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size);

@@ -7,7 +7,7 @@
 #include "verbs/stale.h"
 #include "verbs/symver.h"
 
-/* What a library refuses by itself; anything else its kernel would. */
+/* Regions and arguments that a library refuses by itself; its kernel refuses the rest. */
 static bool is_input_error(const struct vb_mr *mr, int flags, const void *addr, size_t length,
 			   int access)
 {

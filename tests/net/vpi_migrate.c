@@ -27,7 +27,6 @@ static uint8_t buffer[2 * SIZE];
 static void connect_qp(struct vpi *vpi, const struct end *peer)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = peer->qpn,
@@ -44,18 +43,7 @@ static void connect_qp(struct vpi *vpi, const struct end *peer)
 		.path_mig_state = IBV_MIG_REARM,
 	};
 
-	vpi_modify(vpi, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		   "INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	vpi_modify(vpi, &attr,
-		   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH,
-		   "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	vpi_modify(vpi, &attr,
-		   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_PATH_MIG_STATE,
-		   "RTS");
+	vpi_connect(vpi, &attr, IBV_QP_ALT_PATH, IBV_QP_PATH_MIG_STATE);
 }
 
 static void send_message(struct vpi *vpi, int number)

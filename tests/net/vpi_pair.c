@@ -110,6 +110,23 @@ void vpi_modify(struct vpi *vpi, struct ibv_qp_attr *attr, int mask, const char 
 	vpi_must(!ibv_modify_qp(vpi->qp, attr, mask), what);
 }
 
+void vpi_connect(struct vpi *vpi, struct ibv_qp_attr *attr, int with_rtr, int with_rts)
+{
+	attr->qp_state = IBV_QPS_INIT;
+	vpi_modify(vpi, attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		   "INIT");
+	attr->qp_state = IBV_QPS_RTR;
+	vpi_modify(vpi, attr,
+		   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | with_rtr,
+		   "RTR");
+	attr->qp_state = IBV_QPS_RTS;
+	vpi_modify(vpi, attr,
+		   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			   IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | with_rts,
+		   "RTS");
+}
+
 void vpi_recv(struct vpi *vpi, void *to, uint32_t length)
 {
 	struct ibv_sge sge = { (uintptr_t)to, length, vpi->mr->lkey };

@@ -31,6 +31,8 @@ void vpi_open(struct vpi *vpi, int argc, char **argv, enum ibv_qp_type type, voi
 void vpi_exchange(struct vpi *vpi, const void *mine, void *other, size_t size);
 void vpi_meet(struct vpi *vpi);
 void vpi_modify(struct vpi *vpi, struct ibv_qp_attr *attr, int mask, const char *what);
+/* An RC QP from RESET to RTS; attr has what is common to all, the masks what is told besides. */
+void vpi_connect(struct vpi *vpi, struct ibv_qp_attr *attr, int with_rtr, int with_rts);
 void vpi_recv(struct vpi *vpi, void *to, uint32_t length);
 /* One completion, which has to be good. */
 struct ibv_wc vpi_wait(struct vpi *vpi);

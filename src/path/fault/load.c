@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The rules of this process, from its environment. */
 #include "base/log.h"
+#include "base/once.h"
 #include "path/fault/rule.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -80,18 +80,9 @@ static int load(void)
 
 int vb_fault_load(void)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static bool loaded;
-	static int err;
-	int result;
+	static struct vb_once once = VB_ONCE_INIT;
 
-	pthread_mutex_lock(&lock);
-	if (!loaded)
-		err = load();
-	loaded = true;
-	result = err;
-	pthread_mutex_unlock(&lock);
-	return result;
+	return vb_once_load(&once, load);
 }
 
 unsigned vb_fault_count(void)

@@ -94,7 +94,7 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 static void send_too_long(struct vb_port *port, struct vb_sender *sender,
 			  const struct vb_burst *burst);
 
-/* It was not sent. The interface may take less than it did when the way was found. */
+/* The burst was not sent. The interface may take less than it did when the way was found. */
 static void not_sent(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst,
 		     int err)
 {

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
-#include <infiniband/verbs.h>
+#include "connect.h"
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -110,34 +110,6 @@ static struct ibv_qp *make_qp(struct pair *p, struct ibv_srq *srq)
 	return qp;
 }
 
-static void connect_qp(struct pair *p, struct ibv_qp *qp, uint32_t to)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
-				    .path_mtu = IBV_MTU_1024,
-				    .dest_qp_num = to,
-				    .max_dest_rd_atomic = 1,
-				    .min_rnr_timer = 1,
-				    .ah_attr = {
-					    .is_global = 1, .port_num = 1, .grh.hop_limit = 64 } };
-
-	assert_int_equal(ibv_query_gid(p->ctx, 1, 0, &attr.ah_attr.grh.dgid), 0);
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-			 0);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
-				     .timeout = 14,
-				     .retry_cnt = 7,
-				     .rnr_retry = 7,
-				     .max_rd_atomic = 1 };
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-					       IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					       IBV_QP_MAX_QP_RD_ATOMIC),
-			 0);
-}
-
 static void open_pair(struct pair *p, bool srq)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -159,8 +131,8 @@ static void open_pair(struct pair *p, bool srq)
 		p->idle[i] = make_qp(p, NULL);
 	p->a = make_qp(p, NULL);
 	p->b = make_qp(p, p->srq);
-	connect_qp(p, p->a, p->b->qp_num);
-	connect_qp(p, p->b, p->a->qp_num);
+	connect_qp(p->a, p->b->qp_num);
+	connect_qp(p->b, p->a->qp_num);
 }
 
 static void ack_all(struct pair *p)
