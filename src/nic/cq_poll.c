@@ -24,7 +24,7 @@ static inline bool is_at_rest(const struct vb_cq_watch *watch)
 	       watch->busy_if_equal;
 }
 
-/* QPs may share their receives: what one of them has found empty is so for all, in one look. */
+/* QPs may share a receive queue. One look asks it once: quiet is the queue that it found empty. */
 static inline bool is_quiet(struct vb_rq *rq, const struct vb_rq **quiet)
 {
 	if (*quiet == rq)
@@ -35,7 +35,7 @@ static inline bool is_quiet(struct vb_rq *rq, const struct vb_rq **quiet)
 	return true;
 }
 
-/* Most looks find nothing: a few loads say so. quiet: the same for one look; NULL at its beginning. */
+/* Most looks find nothing: a few loads say so. quiet is NULL at the beginning of each look. */
 static inline bool is_idle(struct vb_cq_queue *queue, const struct vb_rq **quiet)
 {
 	if (atomic_load_explicit(&queue->flush_ready, memory_order_relaxed))

@@ -14,15 +14,18 @@ static_assert((int)VB_IDENT_OWN == (int)VB_BURST_PACKETS, "a burst is numbered f
 enum {
 	NEAR = 64, /* both ways: packets overtake each other */
 	/*
-	 * One that waits for its CPU is overtaken by all of the last two spans, up to so many; and
-	 * CPUs send in batches, so a batch may jump ahead, by a quarter of it.
+	 * A packet that waits for its CPU is overtaken by all packets of the last two spans, up to
+	 * LATELY_MAX. CPUs send in batches, so a batch may jump ahead, by a quarter of that.
 	 */
 	LATELY_NS = 250000000,
 	LATELY_MAX = 1024,
-	/* Of two CPUs the second one may make the jump that the first one has waited for. */
+	/*
+	 * A counter that was idle jumps when it is used again. If two CPUs use it at once, the jump
+	 * may come with the second packet: within WAKING_NS, after a pause of IDLE_NS or more.
+	 */
 	IDLE_NS = 4000000,
 	WAKING_NS = 100000000,
-	LEARN_MAX = 8, /* of a peer that nothing is known of so many are taken as they are meanwhile */
+	LEARN_MAX = 8, /* packets of an unknown peer that are taken as they are in that time */
 	AGREES = 16, /* near one that was dropped: that may have been damage */
 	AGREES_TICKS = 64,
 	TICK_NS = 1000000,
