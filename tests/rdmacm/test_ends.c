@@ -37,7 +37,7 @@ struct meeting {
 	struct end clients[CLIENTS], servers[CLIENTS];
 	unsigned seed;
 	pthread_mutex_t lock; /* of asked and disconnected, together */
-	atomic_int established, over; /* identifiers */
+	atomic_int established, over, refused; /* identifiers */
 	atomic_bool broken;   /* a thread has seen what must not be */
 };
 
@@ -103,6 +103,7 @@ static void on_event(struct meeting *meeting, struct rdma_cm_event *event)
 		break;
 	case RDMA_CM_EVENT_REJECTED:
 		end->refused++;
+		atomic_fetch_add(&meeting->refused, 1);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
 		on_disconnected(meeting, end);
@@ -260,6 +261,7 @@ static void meet(unsigned seed, bool disturbed)
 	end_connections(&meeting);
 	/* Behind the last event nothing can come: a second DISCONNECTED would have been there. */
 	wait_for(&meeting, &meeting.over, identifiers_connected(&meeting));
+	wait_for(&meeting, &meeting.refused, CLIENTS - identifiers_connected(&meeting) / 2);
 	atomic_store(&stopping, true);
 	while (count)
 		pthread_join(threads[--count], NULL);
