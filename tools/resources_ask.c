@@ -18,12 +18,14 @@
 
 enum { SLOTS = 4096, ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20 };
 
+struct name {
+	unsigned slot;
+	char text[NAME_SIZE];
+};
+
 /* The names of slots in this network namespace, as src/nic/slot.h has them. */
 struct names {
-	struct name {
-		unsigned slot;
-		char text[NAME_SIZE];
-	} *list;
+	struct name *list;
 	size_t count;
 };
 

@@ -6,7 +6,9 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
+/* clang-format off */
 #define CAP(name) { IBV_DEVICE_##name, #name }
+/* clang-format on */
 static const struct devinfo_bit cap_bits[] = {
 	CAP(RESIZE_MAX_WR),	    CAP(BAD_PKEY_CNTR),	      CAP(BAD_QKEY_CNTR),
 	CAP(RAW_MULTI),		    CAP(AUTO_PATH_MIG),	      CAP(CHANGE_PHY_PORT),

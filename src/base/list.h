@@ -10,8 +10,10 @@ struct vb_list {
 	struct vb_list *next, *prev;
 };
 
+/* clang-format off */
 #define VB_LIST_INIT(name) { &(name), &(name) }
 #define vb_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+/* clang-format on */
 /* The end of the list is no element: no pointer to one is made of it. */
 #define vb_list_element(node, head, type, member)                                                  \
 	((node) == (head) ? NULL : vb_container(node, type, member))

@@ -12,7 +12,9 @@ struct vb_once {
 	int err;
 };
 
+/* clang-format off */
 #define VB_ONCE_INIT { .lock = PTHREAD_MUTEX_INITIALIZER }
+/* clang-format on */
 
 static inline int vb_once_load(struct vb_once *once, int (*load)(void))
 {

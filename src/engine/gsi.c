@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NOBODY ((uid_t)-1)
+#define NOBODY UINT32_MAX
 
 struct claimed {
 	struct vb_list node;

@@ -287,7 +287,7 @@ static void fill(struct vb_export *export, struct vb_export_mr *record, const st
 	record->iova = mr->iova;
 	record->length = mr->length;
 	record->dm = mr->dm;
-	record->addr = mr->dm ? mr->addr - (uintptr_t)export->memory : mr->addr;
+	record->addr = mr->dm ? mr->addr - (uintptr_t)(export->memory) : mr->addr;
 }
 
 /* Under both locks. */

@@ -183,7 +183,7 @@ static int locate(const struct vb_export *export, const struct vb_export_mr *rec
 	if (record->dm > VB_DM_MAX || (record->dm && !vb_export_has(record->addr, record->length)))
 		return -EINVAL;
 	if (record->dm) {
-		spec->addr = (uintptr_t)export->memory + record->addr;
+		spec->addr = (uintptr_t)(export->memory) + record->addr;
 		return 0;
 	}
 	if (record->length > VB_MR_SIZE_MAX || record->addr + record->length < record->addr)

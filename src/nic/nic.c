@@ -368,7 +368,7 @@ uint16_t vb_nic_claimant_alloc(struct vb_nic *nic)
 
 void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id)
 {
-	nic->claimant_used[id / 8] &= (uint8_t)~(1 << id % 8);
+	nic->claimant_used[id / 8] &= (uint8_t)(~(1 << id % 8));
 }
 
 static bool holds_slot(const struct vb_nic *nic, const struct vb_peer *peer, uint32_t slot)

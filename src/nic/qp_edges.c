@@ -310,8 +310,10 @@ struct text {
 	size_t length;
 };
 
-static void __attribute__((format(printf, 2, 3)))
-text_add(struct text *text, const char *format, ...)
+static void text_add(struct text *text, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void text_add(struct text *text, const char *format, ...)
 {
 	va_list args;
 	int added;

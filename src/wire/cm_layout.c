@@ -12,12 +12,15 @@
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 /* A whole member, as many bytes as it has. */
+/* clang-format off */
 #define WHOLE(path, byte)                                                      \
 	{                                                                      \
 		.member = OFFSET(path), .size = SIZE(path), .bit = 8 * (byte), \
 		.width = 8 * SIZE(path)                                        \
 	}
+/* clang-format on */
 /* A number of bits, and bits of a number that begin shift above its lowest one. */
+/* clang-format off */
 #define BITS(path, byte, first, count)                                                   \
 	{                                                                                \
 		.member = OFFSET(path), .size = SIZE(path), .bit = 8 * (byte) + (first), \
@@ -28,6 +31,7 @@
 		.member = OFFSET(path), .size = SIZE(path), .bit = 8 * (byte), .width = (count), \
 		.shift = (above)                                                                 \
 	}
+/* clang-format on */
 
 /* clang-format off */
 /* Both paths of a REQ have one shape; that of a LAP has another order behind the flow label. */

@@ -107,7 +107,7 @@ static uint8_t parse_deth(const uint8_t *at, struct vb_packet *packet)
 	packet->qkey = vb_get32(at);
 	packet->src_qpn = vb_get24(at + 5);
 	packet->link = at[4] & (VB_LINK_SL | VB_LINK_GRH);
-	return at[4] & (uint8_t) ~(VB_LINK_SL | VB_LINK_GRH);
+	return at[4] & (uint8_t)(~(VB_LINK_SL | VB_LINK_GRH));
 }
 
 static uint8_t *emit_deth(const struct vb_packet *packet, uint8_t *at)

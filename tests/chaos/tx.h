@@ -68,7 +68,7 @@ void tx_post_marker(struct tx *tx);
 void tx_complete(struct tx *tx, const struct ibv_wc *wc);
 
 #define TX_WR_ID(lane, index) ((uint64_t)(lane) << 48 | (index))
-#define TX_INDEX(wr_id)	      ((wr_id)&0xffffffffffffull)
+#define TX_INDEX(wr_id)	      ((wr_id) % (1ull << 48))
 #define TX_LANE(wr_id)	      ((unsigned)((wr_id) >> 48 & 0xff))
 
 #endif

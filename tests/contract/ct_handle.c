@@ -227,11 +227,13 @@ struct call { /* and where the handle of the object lies that it is about */
 	int answer;
 };
 
+/* clang-format off */
 #define CALL(function, field, type, error)                                                         \
 	{                                                                                          \
 #function, function, offsetof(struct world, field), offsetof(struct type, handle), \
 			offsetof(struct type, context), error                                      \
 	}
+/* clang-format on */
 
 static const struct call calls[] = {
 	CALL(use_pd, pd, ibv_pd, EINVAL),

@@ -77,7 +77,9 @@ static int fails_with(const void *arg)
 	return 0;
 }
 
+/* clang-format off */
 #define STATUS(name) { #name, IBV_WC_##name, IBV_QPT_RC }
+/* clang-format on */
 
 static void every_status_can_be_had_and_stops_the_queue(void **state)
 {

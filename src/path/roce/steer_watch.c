@@ -17,7 +17,7 @@
 #include <linux/sock_diag.h>
 #include <stddef.h>
 
-#define GROUP(number) (1u << ((number)-1))
+#define GROUP(number) (1u << (number) >> 1)
 
 enum { SPORT = NLMSG_HDRLEN + offsetof(struct inet_diag_msg, id.idiag_sport), NOTE_MAX = 256 };
 

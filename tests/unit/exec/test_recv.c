@@ -441,6 +441,7 @@ static void a_receive_whose_voucher_is_taken_back_is_not_passed_over(void **stat
 	assert_cell(1, VB_CELL_POSTED);
 }
 
+/* clang-format off */
 #define ONE(name)                                                         \
 	{                                                                 \
 #name " (one sender)", name, open_one, close_remote, NULL \
@@ -449,6 +450,7 @@ static void a_receive_whose_voucher_is_taken_back_is_not_passed_over(void **stat
 	{                                                                    \
 #name " (many senders)", name, open_many, close_remote, NULL \
 	}
+/* clang-format on */
 
 int main(void)
 {

@@ -525,6 +525,7 @@ static void a_flush_ends_what_the_dead_had_taken(void **state)
 	assert_true(vb_rq_empty(&rq));
 }
 
+/* clang-format off */
 #define ONE(name)                                                           \
 	{                                                                   \
 #name " (one sender)", name, open_single, close_queue, NULL \
@@ -533,6 +534,7 @@ static void a_flush_ends_what_the_dead_had_taken(void **state)
 	{                                                                   \
 #name " (many senders)", name, open_many, close_queue, NULL \
 	}
+/* clang-format on */
 
 int main(void)
 {

@@ -355,6 +355,7 @@ static void a_voucher_taken_back_while_its_receive_is_posted_again_stays_away(vo
 	assert_int_equal(word_of(2), vb_cell_word(2, 0, 0, VB_CELL_POSTED));
 }
 
+/* clang-format off */
 #define ONE(name)                                                           \
 	{                                                                   \
 #name " (one sender)", name, open_single, close_queue, NULL \
@@ -363,6 +364,7 @@ static void a_voucher_taken_back_while_its_receive_is_posted_again_stays_away(vo
 	{                                                                   \
 #name " (many senders)", name, open_many, close_queue, NULL \
 	}
+/* clang-format on */
 
 int main(void)
 {
