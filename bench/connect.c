@@ -114,7 +114,8 @@ static void measure(const struct connect_options *options, const struct connect_
 		shape->one(options);
 	printf("%s_one %.1f\n", options->prefix,
 	       options->count / ((bench_now_ns() - start_ns) / 1e9));
-	printf("%s_many %.1f\n", options->prefix, options->concurrent / (shape->many(options) / 1e9));
+	printf("%s_many %.1f\n", options->prefix,
+	       options->concurrent / (shape->many(options) / 1e9));
 }
 
 int connect_main(int argc, char **argv, const struct connect_shape *shape)

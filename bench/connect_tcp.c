@@ -63,8 +63,9 @@ static int start(const struct connect_options *options, int flags)
 {
 	int fd = socket(options->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
 
-	if (fd < 0 || (connect(fd, (const struct sockaddr *)&options->address,
-			       options->address_length) && errno != EINPROGRESS))
+	if (fd < 0 ||
+	    (connect(fd, (const struct sockaddr *)&options->address, options->address_length) &&
+	     errno != EINPROGRESS))
 		bench_die(errno, "connect");
 	return fd;
 }

@@ -266,7 +266,7 @@ static void measure(void)
 	    (!options.roce && connect(fd, address, sizeof(options.address))))
 		bench_die(errno, "connect");
 	printf("%s %.3f\n",
-	       options.roce	  ? "udp_roce_lat"
+	       options.roce       ? "udp_roce_lat"
 	       : options.blocking ? "udp_sleep_lat"
 				  : "udp_lat",
 	       measure_us(fd));

@@ -94,8 +94,10 @@ static void create_queue_pair(struct connection *connection)
 		.send_cq = connection->cq,
 		.recv_cq = connection->cq,
 		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = QUEUE_DEPTH, .max_recv_wr = QUEUE_DEPTH,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+		.cap = { .max_send_wr = QUEUE_DEPTH,
+			 .max_recv_wr = QUEUE_DEPTH,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
 	};
 
 	if (rdma_create_qp(connection->id, connection->pd, &attr))

@@ -83,8 +83,7 @@ static void open_device(void)
 	if (!here.context)
 		die("ibv_open_device");
 	ibv_free_device_list(list); /* not before the device is open */
-	check("ibv_query_port",
-	      ibv_query_port(here.context, (uint8_t)options.ib_port, &here.port));
+	check("ibv_query_port", ibv_query_port(here.context, (uint8_t)options.ib_port, &here.port));
 }
 
 static void create_resources(void)
@@ -144,12 +143,13 @@ static void to_init(void)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = (uint8_t)options.ib_port,
 		.pkey_index = 0,
-		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_WRITE,
+		.qp_access_flags =
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE,
 	};
 
-	check("to INIT", ibv_modify_qp(here.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-							       IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	check("to INIT",
+	      ibv_modify_qp(here.qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
 static void to_ready_to_receive(void)
@@ -185,10 +185,10 @@ static void to_ready_to_send(void)
 		.max_rd_atomic = 1,
 	};
 
-	check("to RTS", ibv_modify_qp(here.qp, &attr,
-				      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					      IBV_QP_MAX_QP_RD_ATOMIC));
+	check("to RTS",
+	      ibv_modify_qp(here.qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 /* --- work --- */

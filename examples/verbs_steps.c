@@ -124,8 +124,9 @@ static void to_init(struct ibv_qp *one)
 						       IBV_ACCESS_REMOTE_WRITE |
 						       IBV_ACCESS_REMOTE_ATOMIC };
 
-	must("to INIT", ibv_modify_qp(one, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-							  IBV_QP_ACCESS_FLAGS));
+	must("to INIT",
+	     ibv_modify_qp(one, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
 static void to_rtr(struct ibv_qp *one, uint32_t dest_qpn)
@@ -146,20 +147,24 @@ static void to_rtr(struct ibv_qp *one, uint32_t dest_qpn)
 		if (ibv_query_gid(context, PORT, gid_index, &attr.ah_attr.grh.dgid))
 			must("ibv_query_gid", errno);
 	}
-	must("to RTR", ibv_modify_qp(one, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-							 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-							 IBV_QP_MAX_DEST_RD_ATOMIC |
-							 IBV_QP_MIN_RNR_TIMER));
+	must("to RTR", ibv_modify_qp(one, &attr,
+				     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					     IBV_QP_MIN_RNR_TIMER));
 }
 
 static void to_rts(struct ibv_qp *one)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				    .rnr_retry = 7, .max_rd_atomic = 1 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
+				    .timeout = 14,
+				    .retry_cnt = 7,
+				    .rnr_retry = 7,
+				    .max_rd_atomic = 1 };
 
-	must("to RTS", ibv_modify_qp(one, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-							 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-							 IBV_QP_MAX_QP_RD_ATOMIC));
+	must("to RTS",
+	     ibv_modify_qp(one, &attr,
+			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static void connect_qps(void)
@@ -201,7 +206,9 @@ static void wait_completion(enum ibv_wc_opcode opcode)
 static void post(enum ibv_wr_opcode opcode, uint32_t length)
 {
 	struct ibv_sge sge = { (uintptr_t)buffer[LEFT], length, mr[LEFT]->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = opcode,
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = opcode,
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
 

@@ -15,8 +15,8 @@ static const char usage[] =
 	"  -p, --pid=PID    of this process only\n";
 
 static const char *const kinds[VB_DESCRIBE_KINDS] = {
-	[VB_DESCRIBE_PD] = "pd", [VB_DESCRIBE_CQ] = "cq",   [VB_DESCRIBE_MR] = "mr",
-	[VB_DESCRIBE_MW] = "mw", [VB_DESCRIBE_SRQ] = "srq", [VB_DESCRIBE_QP] = "qp",
+	[VB_DESCRIBE_PD] = "pd",     [VB_DESCRIBE_CQ] = "cq",   [VB_DESCRIBE_MR] = "mr",
+	[VB_DESCRIBE_MW] = "mw",     [VB_DESCRIBE_SRQ] = "srq", [VB_DESCRIBE_QP] = "qp",
 	[VB_DESCRIBE_XRCD] = "xrcd",
 };
 
@@ -68,9 +68,9 @@ unsigned pds_unused(const struct process *process)
 
 pid_t peer_pid(const struct processes *all, const struct vb_describe_record *record)
 {
-	return record->dest_local && record->dest_qpn < 1u << 24 ?
-		       all->pid_of_slot[record->dest_qpn >> 12] :
-		       0;
+	return record->dest_local && record->dest_qpn < 1u << 24
+		       ? all->pid_of_slot[record->dest_qpn >> 12]
+		       : 0;
 }
 
 static bool parse_kind(const char *name, struct selection *selection)

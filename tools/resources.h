@@ -15,25 +15,25 @@ enum { NAME_SIZE = 32 };
 struct process {
 	pid_t pid;
 	uid_t uid;
-	unsigned slot;         /* the lowest of its slots */
-	char name[NAME_SIZE];  /* of its socket there */
+	unsigned slot;        /* the lowest of its slots */
+	char name[NAME_SIZE]; /* of its socket there */
 	char program[NAME_SIZE];
 	char user[NAME_SIZE];
-	int socket;            /* until it has answered */
-	int error;             /* 0, or why there is no listing: EPERM, ETIMEDOUT, ... */
+	int socket; /* until it has answered */
+	int error;  /* 0, or why there is no listing: EPERM, ETIMEDOUT, ... */
 	struct vb_describe_answer answer;
 	struct vb_describe_record *records; /* owned */
 };
 
 struct processes {
-	struct process *list;  /* by pid; owned */
+	struct process *list; /* by pid; owned */
 	unsigned count;
 	pid_t pid_of_slot[4096]; /* 0: nobody's */
 };
 
 /* What to show; 0: all. */
 struct selection {
-	unsigned kinds;        /* bits of enum vb_describe_kind */
+	unsigned kinds; /* bits of enum vb_describe_kind */
 	pid_t pid;
 };
 

@@ -134,7 +134,9 @@ static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answ
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = { answer, sizeof(*answer) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	struct pollfd wait = { .fd = socket, .events = POLLIN };
 	struct cmsghdr *head;
@@ -178,9 +180,9 @@ static int request_send(int socket)
 	const struct vb_describe_request request = { .magic = VB_DESCRIBE_MAGIC,
 						     .version = VB_DESCRIBE_VERSION };
 
-	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) ?
-		       0 :
-		       errno;
+	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request)
+		       ? 0
+		       : errno;
 }
 
 static int answer_take(struct process *process, int socket, uint64_t until_ms)
@@ -240,7 +242,8 @@ static void ask(struct processes *all, const struct name *name, int socket, pid_
 	struct process *process = NULL;
 	bool known = false;
 
-	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) && is_holder(slot, cred.uid)) {
+	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) &&
+	    is_holder(slot, cred.uid)) {
 		all->pid_of_slot[slot] = cred.pid;
 		for (unsigned i = 0; i < all->count; i++) /* another of its slots */
 			known |= all->list[i].pid == cred.pid && cred.pid;

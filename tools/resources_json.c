@@ -28,8 +28,16 @@ static void print_numbers(const char *const *names, const unsigned long long *va
 		printf(", \"%s\": %llu", names[i], values[i]);
 }
 
-#define NUMBERS(...) (const unsigned long long[]){ __VA_ARGS__ }
-#define NAMES(...) (const char *const[]){ __VA_ARGS__ }
+#define NUMBERS(...)                 \
+	(const unsigned long long[]) \
+	{                            \
+		__VA_ARGS__          \
+	}
+#define NAMES(...)            \
+	(const char *const[]) \
+	{                     \
+		__VA_ARGS__   \
+	}
 
 static void print_qp(const struct processes *all, const struct vb_describe_record *r)
 {
@@ -38,9 +46,9 @@ static void print_qp(const struct processes *all, const struct vb_describe_recor
 
 	printf(", \"qpn\": %u, \"type\": \"%s\", \"state\": \"%s\"", r->id, qp_type_name(r->type),
 	       qp_state_name(r->state));
-	print_numbers(NAMES("pd", "send_cq", "recv_cq", "srq", "send_posted", "recv_posted"),
-		      NUMBERS(r->pd, r->send_cq, r->recv_cq, r->srq, r->send_posted,
-			      r->recv_posted), 6);
+	print_numbers(
+		NAMES("pd", "send_cq", "recv_cq", "srq", "send_posted", "recv_posted"),
+		NUMBERS(r->pd, r->send_cq, r->recv_cq, r->srq, r->send_posted, r->recv_posted), 6);
 	print_numbers(NAMES("xrcd", "opened"), NUMBERS(r->xrcd, r->shared), 2);
 	if (!r->dest_qpn)
 		return;
@@ -69,13 +77,15 @@ static void print_record(const struct processes *all, const struct vb_describe_r
 		print_numbers(NAMES("rkey", "type", "pd"), NUMBERS(r->rkey, r->type, r->pd), 3);
 		break;
 	case VB_DESCRIBE_SRQ:
-		print_numbers(NAMES("srqn", "posted", "max_wr", "limit", "users", "pd", "cq", "xrcd"),
-			      NUMBERS(r->id, r->recv_posted, r->depth, r->limit, r->users, r->pd,
-				      r->recv_cq, r->xrcd), 8);
+		print_numbers(
+			NAMES("srqn", "posted", "max_wr", "limit", "users", "pd", "cq", "xrcd"),
+			NUMBERS(r->id, r->recv_posted, r->depth, r->limit, r->users, r->pd,
+				r->recv_cq, r->xrcd),
+			8);
 		break;
 	case VB_DESCRIBE_XRCD:
-		print_numbers(NAMES("xrcd", "shared", "users"),
-			      NUMBERS(r->id, r->shared, r->users), 3);
+		print_numbers(NAMES("xrcd", "shared", "users"), NUMBERS(r->id, r->shared, r->users),
+			      3);
 		break;
 	case VB_DESCRIBE_QP:
 		print_qp(all, r);

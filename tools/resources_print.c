@@ -28,9 +28,9 @@ static const char *access_text(unsigned access, char text[16])
 		unsigned bit;
 		char letter;
 	} letters[] = {
-		{ IBV_ACCESS_LOCAL_WRITE, 'l' },   { IBV_ACCESS_REMOTE_WRITE, 'w' },
-		{ IBV_ACCESS_REMOTE_READ, 'r' },   { IBV_ACCESS_REMOTE_ATOMIC, 'a' },
-		{ IBV_ACCESS_MW_BIND, 'b' },	   { IBV_ACCESS_ZERO_BASED, 'z' },
+		{ IBV_ACCESS_LOCAL_WRITE, 'l' }, { IBV_ACCESS_REMOTE_WRITE, 'w' },
+		{ IBV_ACCESS_REMOTE_READ, 'r' }, { IBV_ACCESS_REMOTE_ATOMIC, 'a' },
+		{ IBV_ACCESS_MW_BIND, 'b' },     { IBV_ACCESS_ZERO_BASED, 'z' },
 		{ IBV_ACCESS_ON_DEMAND, 'd' },
 	};
 	char *at = text;

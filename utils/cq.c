@@ -88,7 +88,8 @@ int pp_cq_next(struct pp_end *end, struct pp_completion *completion)
 			return 0;
 	}
 	wc = &end->batch[end->batch_at++];
-	*completion = (struct pp_completion){ .wr_id = wc->wr_id, .status = wc->status,
+	*completion = (struct pp_completion){ .wr_id = wc->wr_id,
+					      .status = wc->status,
 					      .qpn = wc->qp_num };
 	return 1;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(array)	     (sizeof(array) / sizeof(*(array)))
+#define COUNT(array)          (sizeof(array) / sizeof(*(array)))
 #define TEXT(texts, value, x) devinfo_text(texts, COUNT(texts), (unsigned)(value), x)
 
 static const char *const states[] = { NULL, "PORT_DOWN", "PORT_INIT", "PORT_ARMED", "PORT_ACTIVE" };
@@ -14,17 +14,15 @@ static const char *const mtus[] = { NULL, "256", "512", "1024", "2048", "4096" }
 static const char *const links[] = { "Unspecified", "InfiniBand", "Ethernet" };
 static const char *const lanes[] = { [1] = "1", [2] = "4", [4] = "8", [8] = "12", [16] = "2" };
 static const char *const lane_counts[] = { NULL, "1", "2", "4", "8", "15" };
-static const char *const speeds[] = { [1] = "2.5 Gbps",	  [2] = "5.0 Gbps",   [4] = "10.0 Gbps",
-				      [8] = "10.0 Gbps",  [16] = "14.0 Gbps", [32] = "25.0 Gbps",
-				      [64] = "50.0 Gbps", [128] = "100.0 Gbps" };
+static const char *const speeds[] = {
+	[1] = "2.5 Gbps",   [2] = "5.0 Gbps",   [4] = "10.0 Gbps",  [8] = "10.0 Gbps",
+	[16] = "14.0 Gbps", [32] = "25.0 Gbps", [64] = "50.0 Gbps", [128] = "100.0 Gbps"
+};
 /* The fourth is spelled as other programs know it. */
 static const char *const phys_states[] = {
-	[1] = "SLEEP",
-	[2] = "POLLING",
-	[3] = "DISABLED",
-	[4] = "PORT_CONFIGURATION TRAINNING",
-	[5] = "LINK_UP",
-	[6] = "LINK_ERROR_RECOVERY",
+	[1] = "SLEEP",    [2] = "POLLING",
+	[3] = "DISABLED", [4] = "PORT_CONFIGURATION TRAINNING",
+	[5] = "LINK_UP",  [6] = "LINK_ERROR_RECOVERY",
 	[7] = "PHY TEST",
 };
 

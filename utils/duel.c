@@ -24,8 +24,7 @@ static bool duel(struct pp_game *game, enum ibv_qp_type type)
 	return (!datagrams || fits(end)) && pp_end_create_cq(end, end->options.rx_depth + 1) &&
 	       pp_game_open(game, end, 1) && pp_qp_create(game, &game->players[0], type) &&
 	       (!end->options.check || pp_pattern_write(end)) && pp_game_post_receives(game) &&
-	       pp_game_meet(game, 1, datagrams ? ':' : ',', ready) &&
-	       pp_game_play(game);
+	       pp_game_meet(game, 1, datagrams ? ':' : ',', ready) && pp_game_play(game);
 }
 
 int pp_duel(const struct pp_program *program, enum ibv_qp_type type, int argc, char **argv)

@@ -15,17 +15,17 @@ struct pp_end {
 	struct pp_options options;
 	struct ibv_context *context;
 	struct ibv_port_attr port;
-	union ibv_gid gid;          /* zero without a GID index */
+	union ibv_gid gid; /* zero without a GID index */
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	struct ibv_cq_ex *cq_ex;    /* the same one, where completions carry their time */
-	unsigned events;            /* taken from the channel, not acknowledged yet */
+	struct ibv_cq_ex *cq_ex;       /* the same one, where completions carry their time */
+	unsigned events;               /* taken from the channel, not acknowledged yet */
 	struct ibv_wc batch[PP_BATCH]; /* polled, not handed out yet */
 	int batch_at, batch_count;
-	char *buffer;               /* the grh bytes, then the message */
-	size_t grh;                 /* PP_GRH_SIZE with datagrams, else 0 */
-	size_t sends_apart;         /* --chk, client: where what it sends lies in it; else 0 */
+	char *buffer;       /* the grh bytes, then the message */
+	size_t grh;         /* PP_GRH_SIZE with datagrams, else 0 */
+	size_t sends_apart; /* --chk, client: where what it sends lies in it; else 0 */
 	struct ibv_dm *dm;
 	struct ibv_mr *mr;
 };

@@ -66,8 +66,8 @@ bool pp_game_post_receives(struct pp_game *game)
 	unsigned wanted = game->end->options.rx_depth;
 
 	for (; game->receives < wanted; game->receives++)
-		if (game->srq ? ibv_post_srq_recv(game->srq, &wr, &bad) :
-				ibv_post_recv(game->players[0].qp, &wr, &bad))
+		if (game->srq ? ibv_post_srq_recv(game->srq, &wr, &bad)
+			      : ibv_post_recv(game->players[0].qp, &wr, &bad))
 			break;
 	if (game->receives < wanted)
 		fprintf(stderr, "Couldn't post receive (%u)\n", game->receives);
@@ -91,8 +91,8 @@ static int post_new(struct pp_player *player)
 static bool post_send(struct pp_game *game, struct pp_player *player)
 {
 	struct ibv_send_wr *bad;
-	int err = game->end->options.new_send ? post_new(player) :
-						ibv_post_send(player->qp, &player->wr, &bad);
+	int err = game->end->options.new_send ? post_new(player)
+					      : ibv_post_send(player->qp, &player->wr, &bad);
 
 	if (err) {
 		fprintf(stderr, "Couldn't post send: %s\n", strerror(err));

@@ -23,12 +23,12 @@ struct pp_game {
 	struct pp_end *end;
 	struct pp_player *players;
 	unsigned count;
-	struct ibv_srq *srq;   /* NULL: the one player has a receive queue of its own */
+	struct ibv_srq *srq; /* NULL: the one player has a receive queue of its own */
 	struct ibv_sge send_sge;
 	bool serves;
-	unsigned total, each;  /* sends that are due, of all players and of each at most */
+	unsigned total, each; /* sends that are due, of all players and of each at most */
 	unsigned posted, sent, received; /* of all players */
-	unsigned receives;     /* posted and not used yet */
+	unsigned receives;               /* posted and not used yet */
 	uint64_t last_stamp, least_ticks, most_ticks, sum_ticks;
 };
 

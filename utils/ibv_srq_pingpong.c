@@ -10,15 +10,21 @@ enum { ROWS = 256 }; /* addresses that each side tells, whether it has as many Q
 static const struct pp_program program = {
 	.letters = "pdismqrnlegoc",
 	.exchanges = "number of exchanges, all QPs together",
-	.defaults = { .port = 18515, .ib_port = 1, .size = 4096, .mtu = 1024, .rx_depth = 500,
-		      .iters = 1000, .qp_count = 16 },
+	.defaults = { .port = 18515,
+		      .ib_port = 1,
+		      .size = 4096,
+		      .mtu = 1024,
+		      .rx_depth = 500,
+		      .iters = 1000,
+		      .qp_count = 16 },
 };
 
 static bool fits(const struct pp_options *options)
 {
 	if (options->qp_count > options->rx_depth) {
-		fprintf(stderr, "rx_depth %u is too small for %u QPs -- "
-				"must have at least one receive per QP.\n",
+		fprintf(stderr,
+			"rx_depth %u is too small for %u QPs -- "
+			"must have at least one receive per QP.\n",
 			options->rx_depth, options->qp_count);
 		return false;
 	}

@@ -5,7 +5,11 @@
 static const struct pp_program program = {
 	.letters = "pdismrnlegc",
 	.exchanges = "number of exchanges",
-	.defaults = { .port = 18515, .ib_port = 1, .size = 4096, .mtu = 1024, .rx_depth = 500,
+	.defaults = { .port = 18515,
+		      .ib_port = 1,
+		      .size = 4096,
+		      .mtu = 1024,
+		      .rx_depth = 500,
 		      .iters = 1000 },
 };
 

@@ -15,7 +15,11 @@ static const struct pp_program program = {
 	.letters = "pdismcnleog",
 	.exchanges = "number of tests per client",
 	.counts_clients = true,
-	.defaults = { .port = 18515, .ib_port = 1, .size = 4096, .mtu = 1024, .iters = 5,
+	.defaults = { .port = 18515,
+		      .ib_port = 1,
+		      .size = 4096,
+		      .mtu = 1024,
+		      .iters = 5,
 		      .clients = 1 },
 };
 

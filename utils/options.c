@@ -134,7 +134,8 @@ static void describe(const struct pp_program *program, char *brief, struct optio
 		*brief++ = *letter;
 		if (row->value)
 			*brief++ = ':';
-		*longs = (struct option){ .name = row->name, .val = *letter,
+		*longs = (struct option){ .name = row->name,
+					  .val = *letter,
 					  .has_arg = row->value ? required_argument : no_argument };
 	}
 	*brief++ = 'h';

@@ -12,9 +12,9 @@ struct pp_options {
 	const char *device; /* NULL: the first one */
 	unsigned port, ib_port;
 	unsigned size, mtu, rx_depth, iters, sl;
-	unsigned qp_count;  /* with a shared receive queue */
-	unsigned clients;   /* XRC: that the server waits for */
-	int gid_index;      /* -1: none, addresses are LIDs */
+	unsigned qp_count; /* with a shared receive queue */
+	unsigned clients;  /* XRC: that the server waits for */
+	int gid_index;     /* -1: none, addresses are LIDs */
 	bool events, check, odp, implicit_odp, prefetch, timestamps, device_memory, new_send;
 };
 

@@ -50,13 +50,15 @@ bool pp_qp_create(struct pp_game *game, struct pp_player *player, enum ibv_qp_ty
 		.recv_cq = end->cq,
 		.srq = game->srq,
 		.qp_type = type,
-		.cap = { .max_send_wr = 1, .max_recv_wr = game->srq ? 0 : end->options.rx_depth,
-			 .max_send_sge = 1, .max_recv_sge = game->srq ? 0 : 1 },
+		.cap = { .max_send_wr = 1,
+			 .max_recv_wr = game->srq ? 0 : end->options.rx_depth,
+			 .max_send_sge = 1,
+			 .max_recv_sge = game->srq ? 0 : 1 },
 	};
 	int err;
 
-	player->qp = end->options.new_send ? create_new_send(game, &attr) :
-					     ibv_create_qp(end->pd, &attr);
+	player->qp = end->options.new_send ? create_new_send(game, &attr)
+					   : ibv_create_qp(end->pd, &attr);
 	if (!player->qp) {
 		perror("Couldn't create QP");
 		return false;
@@ -85,8 +87,10 @@ struct ibv_ah_attr pp_ah_attr(const struct pp_end *end, const struct pp_address 
 void pp_hint_gid(const struct pp_end *end)
 {
 	if (end->port.link_layer == IBV_LINK_LAYER_ETHERNET && end->options.gid_index < 0)
-		fprintf(stderr, "The link layer of %s is Ethernet: both sides need a GID, "
-				"'-g <gid index>'\n", ibv_get_device_name(end->context->device));
+		fprintf(stderr,
+			"The link layer of %s is Ethernet: both sides need a GID, "
+			"'-g <gid index>'\n",
+			ibv_get_device_name(end->context->device));
 }
 
 static int to_rtr(const struct pp_end *end, const struct pp_player *player)

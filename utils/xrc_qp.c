@@ -55,8 +55,8 @@ static int to_init(const struct xrc_side *side, struct ibv_qp *qp)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = (uint8_t)side->end.options.ib_port };
 
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						IBV_QP_ACCESS_FLAGS);
+	return ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static struct ibv_qp *create_receiving(struct xrc_side *side)
@@ -122,9 +122,12 @@ static int connect_qp(struct xrc_side *side, unsigned index, struct ibv_qp *qp, 
 	err = ibv_modify_qp(qp, &attr, mask);
 	if (err)
 		return err;
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = ACK_TIMEOUT,
-				     .retry_cnt = RETRIES, .rnr_retry = RETRIES,
-				     .sq_psn = side->local[index].psn, .max_rd_atomic = 1 };
+	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				     .timeout = ACK_TIMEOUT,
+				     .retry_cnt = RETRIES,
+				     .rnr_retry = RETRIES,
+				     .sq_psn = side->local[index].psn,
+				     .max_rd_atomic = 1 };
 	mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_SQ_PSN;
 	if (!receives)
 		mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;

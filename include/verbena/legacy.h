@@ -54,8 +54,8 @@ struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_domain *dom
  * the last process that created or registered it has unregistered it.
  */
 int ibv_create_xrc_rcv_qp(struct ibv_legacy_qp_init_attr *attr, uint32_t *qp_num);
-int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num,
-			  struct ibv_qp_attr *attr, int attr_mask);
+int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num, struct ibv_qp_attr *attr,
+			  int attr_mask);
 int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num, struct ibv_qp_attr *attr,
 			 int attr_mask, struct ibv_legacy_qp_init_attr *init_attr);
 int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num);
@@ -76,8 +76,8 @@ enum ibv_exp_atomic_cap {
 /* exp_device_cap_flags: the bits of device_cap_flags, and these. */
 #define IBV_EXP_DEVICE_DC_TRANSPORT (IBV_EXP_START_FLAG << 0)
 #define IBV_EXP_DEVICE_EXT_ATOMICS  (IBV_EXP_START_FLAG << 4)
-#define IBV_EXP_DEVICE_ODP	    (IBV_EXP_START_FLAG << 7)
-#define IBV_EXP_DEVICE_XRC	    ((uint64_t)IBV_DEVICE_XRC)
+#define IBV_EXP_DEVICE_ODP          (IBV_EXP_START_FLAG << 7)
+#define IBV_EXP_DEVICE_XRC          ((uint64_t)IBV_DEVICE_XRC)
 
 /* comp_mask: what is wanted of what follows it; afterwards: what there is. */
 enum ibv_exp_device_attr_comp_mask {
@@ -172,11 +172,11 @@ enum ibv_exp_wr_opcode {
 	IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD,
 };
 
-#define IBV_EXP_SEND_FENCE	       ((uint64_t)IBV_SEND_FENCE)
-#define IBV_EXP_SEND_SIGNALED	       ((uint64_t)IBV_SEND_SIGNALED)
-#define IBV_EXP_SEND_SOLICITED	       ((uint64_t)IBV_SEND_SOLICITED)
-#define IBV_EXP_SEND_INLINE	       ((uint64_t)IBV_SEND_INLINE)
-#define IBV_EXP_SEND_IP_CSUM	       (IBV_EXP_START_FLAG << 0)
+#define IBV_EXP_SEND_FENCE             ((uint64_t)IBV_SEND_FENCE)
+#define IBV_EXP_SEND_SIGNALED          ((uint64_t)IBV_SEND_SIGNALED)
+#define IBV_EXP_SEND_SOLICITED         ((uint64_t)IBV_SEND_SOLICITED)
+#define IBV_EXP_SEND_INLINE            ((uint64_t)IBV_SEND_INLINE)
+#define IBV_EXP_SEND_IP_CSUM           (IBV_EXP_START_FLAG << 0)
 #define IBV_EXP_SEND_EXT_ATOMIC_INLINE (IBV_EXP_START_FLAG << 3)
 
 /* Swaps the bits of swap_mask if those of compare_mask are as in compare_val. */
@@ -272,12 +272,12 @@ int ibv_legacy_destroy_qp(struct ibv_qp *qp);
 #ifndef VERBENA_LEGACY_NO_MACROS
 #define ibv_destroy_qp(qp) ibv_legacy_destroy_qp(qp)
 #ifndef __cplusplus
-#define ibv_qp_init_attr      ibv_legacy_qp_init_attr
-#define ibv_create_qp(pd, attr) ibv_legacy_create_qp(pd, attr)
+#define ibv_qp_init_attr                        ibv_legacy_qp_init_attr
+#define ibv_create_qp(pd, attr)                 ibv_legacy_create_qp(pd, attr)
 #define ibv_query_qp(qp, attr, mask, init_attr) ibv_query_qp(qp, attr, mask, (void *)(init_attr))
-#define rdma_create_qp(id, pd, attr) rdma_create_qp(id, pd, (void *)(attr))
-#define xrc_remote_srq_num    qp_type.xrc.remote_srqn
-#define xrc_srq_num	      handle
+#define rdma_create_qp(id, pd, attr)            rdma_create_qp(id, pd, (void *)(attr))
+#define xrc_remote_srq_num                      qp_type.xrc.remote_srqn
+#define xrc_srq_num                             handle
 #endif
 #endif
 

@@ -33,7 +33,9 @@ enum { UNKNOWN = -1 };
 
 static struct choice path = {
 	.name = "VERBENA_PATH",
-	.values = { [VB_PATH_AUTO] = "auto", [VB_PATH_WIRE] = "wire", [VB_PATH_SLOT] = "slot",
+	.values = { [VB_PATH_AUTO] = "auto",
+		    [VB_PATH_WIRE] = "wire",
+		    [VB_PATH_SLOT] = "slot",
 		    [VB_PATH_SIM] = "sim" },
 	.wrong = "none of auto, wire, slot and sim",
 };

@@ -18,8 +18,8 @@ struct vb_event_fd {
 	pthread_mutex_t lock; /* the queue is there; and what follows */
 	bool closed;
 	bool nonblocking; /* when it was closed */
-	unsigned users;	  /* the queue, and threads that take from it */
-	pid_t owner;	  /* a child process has a copy of it, with a lock that nobody gives back */
+	unsigned users;   /* the queue, and threads that take from it */
+	pid_t owner;      /* a child process has a copy of it, with a lock that nobody gives back */
 };
 
 int vb_event_fd_open(struct vb_event_fd **out);

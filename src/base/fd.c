@@ -50,6 +50,6 @@ bool vb_fd_send_room_is_used(int fd)
 	int room, used;
 	socklen_t size = sizeof(room);
 
-	return !getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &size) && !ioctl(fd, SIOCOUTQ, &used) &&
-	       used > room / 2;
+	return !getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &size) &&
+	       !ioctl(fd, SIOCOUTQ, &used) && used > room / 2;
 }

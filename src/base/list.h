@@ -15,12 +15,12 @@ struct vb_list {
 #define vb_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 /* clang-format on */
 /* The end of the list is no element: no pointer to one is made of it. */
-#define vb_list_element(node, head, type, member)                                                  \
+#define vb_list_element(node, head, type, member) \
 	((node) == (head) ? NULL : vb_container(node, type, member))
 /* The current element may be removed, and freed, inside the loop. */
-#define vb_list_for(pos, head, type, member)                                                       \
-	for (type *pos = vb_list_element((head)->next, head, type, member), *pos##_next;           \
-	     pos && (pos##_next = vb_list_element(pos->member.next, head, type, member), true);    \
+#define vb_list_for(pos, head, type, member)                                                    \
+	for (type *pos = vb_list_element((head)->next, head, type, member), *pos##_next;        \
+	     pos && (pos##_next = vb_list_element(pos->member.next, head, type, member), true); \
 	     pos = pos##_next)
 
 static inline void vb_list_init(struct vb_list *head)

@@ -12,7 +12,7 @@ uint64_t vb_random64(void);
  * another, and are unique as long as their indexes are.
  */
 struct vb_permutation {
-	uint32_t mask_in, mask_out;         /* 24 bits each */
+	uint32_t mask_in, mask_out;     /* 24 bits each */
 	uint32_t factor[2], inverse[2]; /* odd, and their inverses modulo 2^24 */
 };
 

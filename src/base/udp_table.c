@@ -37,8 +37,8 @@ static bool parse(const char *line, bool ipv6, struct vb_udp_socket *socket)
 	char address[33];
 	unsigned port, uid;
 
-	if (sscanf(line, " %*[^:]: %32[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*s %lu", address, &port,
-		   &uid, &socket->inode) != 4)
+	if (sscanf(line, " %*[^:]: %32[0-9A-Fa-f]:%x %*s %*s %*s %*s %*s %u %*s %lu", address,
+		   &port, &uid, &socket->inode) != 4)
 		return false;
 	socket->port = (uint16_t)port;
 	socket->uid = uid;

@@ -38,8 +38,7 @@ static void fill_qp(struct vb_cm_req *req, const struct vb_cm_connect_params *pa
 		req->extended_transport = VB_CM_EXTENDED_XRC;
 		return;
 	}
-	req->transport =
-		params->qp_type == IBV_QPT_UC ? VB_CM_TRANSPORT_UC : VB_CM_TRANSPORT_RC;
+	req->transport = params->qp_type == IBV_QPT_UC ? VB_CM_TRANSPORT_UC : VB_CM_TRANSPORT_RC;
 	req->responder_resources = params->responder_resources;
 	req->retry_count = params->retry_count;
 	req->rnr_retry_count = params->rnr_retry_count;

@@ -35,7 +35,7 @@ struct vb_cm_endpoint;
 struct vb_cm_route {
 	union ibv_gid local, remote;
 	uint32_t scope; /* interface index where remote is link-local, else 0 */
-	uint32_t user;	/* whose process of this host that is, 1 + uid; 0: not known, another host */
+	uint32_t user; /* whose process of this host that is, 1 + uid; 0: not known, another host */
 	uint8_t traffic_class;
 };
 
@@ -104,13 +104,13 @@ struct vb_cm_event {
 	enum vb_cm_event_type type;
 	int status;      /* -errno or 0 */
 	unsigned reason; /* REJECTED (or DISCONNECTED by a REJ): enum vb_cm_reason */
-	struct vb_cm_endpoint *listener;  /* REQ_RECEIVED, SIDR_REQ_RECEIVED */
-	const struct vb_cm_route *route;  /* of the endpoint */
+	struct vb_cm_endpoint *listener;     /* REQ_RECEIVED, SIDR_REQ_RECEIVED */
+	const struct vb_cm_route *route;     /* of the endpoint */
 	const struct vb_cm_message *message; /* that caused it; NULL: none did */
-	struct vb_cm_peer peer;           /* REQ_RECEIVED, REP_RECEIVED */
-	bool has_ip;                      /* REQ_RECEIVED, SIDR_REQ_RECEIVED: ip is valid */
+	struct vb_cm_peer peer;              /* REQ_RECEIVED, REP_RECEIVED */
+	bool has_ip;                         /* REQ_RECEIVED, SIDR_REQ_RECEIVED: ip is valid */
 	struct vb_cm_ip ip;
-	uint8_t sidr_status;              /* SIDR_REP_RECEIVED: enum vb_cm_sidr_status */
+	uint8_t sidr_status; /* SIDR_REP_RECEIVED: enum vb_cm_sidr_status */
 	uint32_t sidr_qpn, sidr_qkey;
 	/* The whole field, behind the IP header if there is one; NULL: the message has none. */
 	const uint8_t *private_data;
@@ -212,13 +212,13 @@ struct vb_cm {
 struct vb_cm_endpoint {
 	enum vb_cm_state state; /* readable */
 	struct vb_cm *cm;
-	struct vb_cm_route route; /* readable */
-	uint32_t local_id, remote_id; /* readable; 0: none (yet) */
+	struct vb_cm_route route;       /* readable */
+	uint32_t local_id, remote_id;   /* readable; 0: none (yet) */
 	uint32_t local_qpn, remote_qpn; /* readable */
 	uint32_t rq_psn; /* readable: what we tell the peer to begin with, for our QP's rq_psn */
-	uint64_t service_id; /* readable */
+	uint64_t service_id;    /* readable */
 	struct vb_cm_peer peer; /* readable after REQ_RECEIVED or REP_RECEIVED */
-	union ibv_gid host; /* route.remote, or zero for this host, whatever its address */
+	union ibv_gid host;     /* route.remote, or zero for this host, whatever its address */
 	uint64_t local_guid, transaction_id;
 
 	/* Listeners. */
@@ -226,8 +226,8 @@ struct vb_cm_endpoint {
 	union ibv_gid address;
 	uint32_t scope;
 	uint32_t backlog;
-	enum ibv_qp_type takes; /* QPs of this type ask for connections; UD: for a QP; 0: any */
-	uint32_t half_open;     /* requests that vb_cm_taken was not called for */
+	enum ibv_qp_type takes;  /* QPs of this type ask for connections; UD: for a QP; 0: any */
+	uint32_t half_open;      /* requests that vb_cm_taken was not called for */
 	struct vb_list children; /* those endpoints */
 
 	/* Of children, while they count against the backlog. Orphans are among themselves. */
@@ -238,19 +238,19 @@ struct vb_cm_endpoint {
 	struct vb_cm_message message;
 	uint64_t resend_after_ns, resend_cap_ns;
 	uint8_t resends, resends_max;
-	uint8_t stale_tries; /* REQs that were made anew after a REJ 10 */
-	uint32_t mra_id;     /* readable: the peer's id, known from its MRA only */
+	uint8_t stale_tries;            /* REQs that were made anew after a REJ 10 */
+	uint32_t mra_id;                /* readable: the peer's id, known from its MRA only */
 	uint8_t cm_timeout, cm_retries; /* of the REQ, for what is sent to the peer */
-	bool orphan;         /* memory of the connection manager's; no events */
-	bool asked_for_time; /* by an MRA: the peer does not repeat itself for long */
-	bool disconnecting;  /* as soon as it is established */
-	bool never_was;      /* in timewait: there was no connection, so no event */
-	bool infiniband;     /* its primary path is between InfiniBand ports */
+	bool orphan;                    /* memory of the connection manager's; no events */
+	bool asked_for_time;            /* by an MRA: the peer does not repeat itself for long */
+	bool disconnecting;             /* as soon as it is established */
+	bool never_was;                 /* in timewait: there was no connection, so no event */
+	bool infiniband;                /* its primary path is between InfiniBand ports */
 	/* The last LAP of the peer: its transaction, how far it is, what was answered. */
 	uint64_t lap_id;
 	enum { VB_CM_LAP_NONE, VB_CM_LAP_ASKED, VB_CM_LAP_ANSWERED } lap;
 	uint8_t apr_status;
-	uint64_t probe_id;   /* transaction of the last probe; 0: none */
+	uint64_t probe_id; /* transaction of the last probe; 0: none */
 	/* What happened while the active side readied its QP. */
 	enum { VB_CM_NOT_OVER, VB_CM_REFUSED, VB_CM_DISCONNECTED } over;
 
@@ -289,7 +289,8 @@ struct vb_cm_listen_params {
 	union ibv_gid address;
 	uint32_t scope;
 	uint32_t backlog;
-	enum ibv_qp_type qp_type; /* of the endpoints to be; requests of others are refused. 0: any */
+	enum ibv_qp_type
+		qp_type; /* of the endpoints to be; requests of others are refused. 0: any */
 };
 int vb_cm_listen(struct vb_cm_endpoint *endpoint, const struct vb_cm_listen_params *params);
 /* The application has got the request: it does not count against the backlog any more. */
@@ -306,7 +307,7 @@ struct vb_cm_connect_params {
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count; /* at most 7 each */
 	enum ibv_mtu mtu;
-	uint16_t pkey; /* 0: 0xffff */
+	uint16_t pkey;                  /* 0: 0xffff */
 	uint8_t ack_timeout, hop_limit; /* 0: 19 and 64, as Linux says */
 	uint32_t flow_label;
 	uint32_t ece_vendor_id, ece_options;
@@ -367,7 +368,7 @@ int vb_cm_lap_answer(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status stat
 struct vb_cm_sidr_params {
 	struct vb_cm_route route;
 	uint64_t service_id;
-	uint16_t pkey; /* 0: 0xffff */
+	uint16_t pkey;             /* 0: 0xffff */
 	const struct vb_cm_ip *ip; /* NULL: no IP header, and 216 bytes of private data */
 	const void *private_data;  /* at most 180 bytes */
 	uint8_t private_data_length;

@@ -74,8 +74,7 @@ struct vb_cm_endpoint *vb_cm_find_local_id(struct vb_cm *cm, uint32_t id)
 
 static bool is_sidr(const struct vb_cm_endpoint *endpoint)
 {
-	return endpoint->state == VB_CM_SIDR_REQ_RECEIVED ||
-	       endpoint->state == VB_CM_SIDR_REP_SENT;
+	return endpoint->state == VB_CM_SIDR_REQ_RECEIVED || endpoint->state == VB_CM_SIDR_REP_SENT;
 }
 
 void vb_cm_file_remote_id(struct vb_cm_endpoint *endpoint)
@@ -183,8 +182,8 @@ struct vb_cm_endpoint *vb_cm_find_service(struct vb_cm *cm, uint64_t service_id,
 
 	vb_list_for(listener, vb_cm_bucket(&cm->by_service, hash64(cm, service_id)),
 		    struct vb_cm_endpoint, in_service.list) {
-		int fits = listener->service_id == service_id ? fitness(listener, address, scope)
-							      : 0;
+		int fits =
+			listener->service_id == service_id ? fitness(listener, address, scope) : 0;
 
 		if (fits > best_fitness) {
 			best = listener;

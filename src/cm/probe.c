@@ -68,8 +68,7 @@ void vb_cm_host_died(struct vb_cm *cm, const union ibv_gid *gid, uint64_t now_ns
 	cm->now_ns = now_ns;
 	for (uint32_t i = 0; i <= cm->by_local_id.mask; i++)
 		vb_list_for(endpoint, &cm->by_local_id.buckets[i], struct vb_cm_endpoint,
-			    in_local_id.list)
-		{
+			    in_local_id.list) {
 			if ((!peer_id(endpoint) && !is_question(endpoint)) ||
 			    !vb_cm_host_is(cm, endpoint, gid))
 				continue;

@@ -268,8 +268,7 @@ static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
 	union ibv_gid host = vb_cm_host(cm, &route->remote);
 	struct vb_cm_endpoint *old = vb_cm_find_remote_id(cm, &host, req->local_comm_id, false);
 
-	if (old && old->remote_qpn == req->qpn &&
-	    old->transaction_id == message->transaction_id) {
+	if (old && old->remote_qpn == req->qpn && old->transaction_id == message->transaction_id) {
 		vb_cm_dispatch(old, message);
 		return true;
 	}

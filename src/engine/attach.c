@@ -38,19 +38,27 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { MSG_HELLO = 1, MSG_WELCOME, MSG_VERDICT, MSG_SEGMENT, MSG_MAPPED, FDS = 3, ACCEPTS = 16,
-       SILENT_MAX = 64 };
+enum {
+	MSG_HELLO = 1,
+	MSG_WELCOME,
+	MSG_VERDICT,
+	MSG_SEGMENT,
+	MSG_MAPPED,
+	FDS = 3,
+	ACCEPTS = 16,
+	SILENT_MAX = 64
+};
 
 struct attach_message {
 	uint64_t magic;
 	uint32_t layout_version;
 	uint32_t kind;
-	uint32_t slot;       /* of the sender */
-	int32_t tid;         /* its service thread */
-	uint64_t address;    /* where its nonce lies, in memory that it does not share */
-	uint64_t proof;      /* the receiver's nonce ... */
-	uint16_t your_id;    /* how it names the receiver as a claimant */
-	uint16_t may_touch;  /* ... which it could read */
+	uint32_t slot;      /* of the sender */
+	int32_t tid;        /* its service thread */
+	uint64_t address;   /* where its nonce lies, in memory that it does not share */
+	uint64_t proof;     /* the receiver's nonce ... */
+	uint16_t your_id;   /* how it names the receiver as a claimant */
+	uint16_t may_touch; /* ... which it could read */
 	uint32_t reserved;
 };
 
@@ -126,7 +134,9 @@ static int receive_message(struct vb_peer *peer, struct attach_message *message)
 		char room[CMSG_SPACE(FDS * sizeof(int))];
 	} control;
 	struct iovec iov = { message, sizeof(*message) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 	ssize_t size = recvmsg(peer->socket, &msg, MSG_CMSG_CLOEXEC);
 
@@ -151,8 +161,8 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	struct iovec here = { nonce, sizeof(*nonce) };
 	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(*nonce) };
 
-	if (nic->untouchable || nic->seg.shown_fd < 0 || vb_config_path() == VB_PATH_SLOT || message->tid <= 0 ||
-	    peer->pid <= 0 || syscall(SYS_tgkill, peer->pid, message->tid, 0))
+	if (nic->untouchable || nic->seg.shown_fd < 0 || vb_config_path() == VB_PATH_SLOT ||
+	    message->tid <= 0 || peer->pid <= 0 || syscall(SYS_tgkill, peer->pid, message->tid, 0))
 		return false;
 	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(*nonce);
 }
@@ -184,8 +194,7 @@ static int check_slot(const struct vb_peer *peer, uint32_t slot)
 	struct ucred holder;
 	int fd, err;
 
-	if (peer->uid == geteuid() || peer->uid == 0 ||
-	    (!peer->accepted && peer->slot == slot))
+	if (peer->uid == geteuid() || peer->uid == 0 || (!peer->accepted && peer->slot == slot))
 		return 0;
 	fd = vb_slot_connect(slot);
 	if (fd < 0)
@@ -239,8 +248,9 @@ static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
 	}
 	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
 	if (!both)
-		vb_explain("the process with slot %u and this one may not touch each other's memory",
-			   peer->slot);
+		vb_explain(
+			"the process with slot %u and this one may not touch each other's memory",
+			peer->slot);
 	if (port)
 		vb_port_attached(port, peer);
 }
@@ -336,8 +346,7 @@ static void hang_up_on_silent(struct vb_nic *nic)
 	vb_spin_lock(&nic->peers_lock);
 	vb_list_for(peer, &nic->peers, struct vb_peer, node) {
 		if (peer->self || peer->accepted || now_ns - peer->asked_ns < VB_PEER_ANSWER_NS ||
-		    atomic_load(&peer->state) != VB_PEER_CONNECTING ||
-		    atomic_load(&peer->refs) > 1)
+		    atomic_load(&peer->state) != VB_PEER_CONNECTING || atomic_load(&peer->refs) > 1)
 			continue;
 		count++;
 		oldest = oldest ? oldest : peer;
@@ -425,7 +434,8 @@ static int on_hello(struct vb_nic *nic, struct vb_peer *peer, const struct attac
 	return send_message(peer->socket, &welcome);
 }
 
-static int on_welcome(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+static int on_welcome(struct vb_nic *nic, struct vb_peer *peer,
+		      const struct attach_message *message)
 {
 	struct attach_message verdict = message_of(nic, peer, MSG_VERDICT);
 	int err = peer->accepted ? -EPROTO : meet(peer, message);
@@ -444,7 +454,8 @@ static int on_welcome(struct vb_nic *nic, struct vb_peer *peer, const struct att
 }
 
 /* Mapped before it is: from then on it may be inside of us, and says so in its segment. */
-static int on_verdict(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+static int on_verdict(struct vb_nic *nic, struct vb_peer *peer,
+		      const struct attach_message *message)
 {
 	const struct attach_message segment = message_of(nic, peer, MSG_SEGMENT);
 	int err;
@@ -479,7 +490,8 @@ static int on_mapped(struct vb_nic *nic, struct vb_peer *peer)
 	return 0;
 }
 
-static int on_message(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
+static int on_message(struct vb_nic *nic, struct vb_peer *peer,
+		      const struct attach_message *message)
 {
 	if (atomic_load(&peer->state) != VB_PEER_CONNECTING)
 		return -EPROTO;

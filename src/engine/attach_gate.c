@@ -14,7 +14,13 @@
 #include <unistd.h>
 
 /* LIMIT_SHARE: a sixth of the descriptors that there are; USERS of them may have as many. */
-enum { STRANGERS_MIN = 8, STRANGERS_MAX = 1024, LIMIT_SHARE = 6, USERS = 3, FULL_WAIT_NS = 1000000 };
+enum {
+	STRANGERS_MIN = 8,
+	STRANGERS_MAX = 1024,
+	LIMIT_SHARE = 6,
+	USERS = 3,
+	FULL_WAIT_NS = 1000000
+};
 
 int vb_attach_credentials(int fd, struct ucred *cred)
 {
@@ -30,9 +36,9 @@ static unsigned strangers_max(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur / LIMIT_SHARE > STRANGERS_MAX)
 		return STRANGERS_MAX;
-	return limit.rlim_cur / LIMIT_SHARE < STRANGERS_MIN ?
-		       STRANGERS_MIN :
-		       (unsigned)(limit.rlim_cur / LIMIT_SHARE);
+	return limit.rlim_cur / LIMIT_SHARE < STRANGERS_MIN
+		       ? STRANGERS_MIN
+		       : (unsigned)(limit.rlim_cur / LIMIT_SHARE);
 }
 
 static bool is_stranger(uid_t uid)
@@ -64,8 +70,9 @@ static bool is_welcome(struct vb_nic *nic, const struct ucred *cred)
 	count = count_of(nic, cred->uid, &all);
 	if (count < most && all < USERS * most)
 		return true;
-	vb_explain("user %u has %u connections to this process, other users have %u: more are refused",
-		   cred->uid, count, all);
+	vb_explain(
+		"user %u has %u connections to this process, other users have %u: more are refused",
+		cred->uid, count, all);
 	return false;
 }
 

@@ -13,9 +13,9 @@ struct row {
 	size_t offset;
 };
 
-#define PORT(field) offsetof(struct vb_wire_counts, port.field)
-#define QPS(field) offsetof(struct vb_wire_counts, qps.field)
-#define DROP(drop) offsetof(struct vb_wire_counts, drops[drop])
+#define PORT(field)  offsetof(struct vb_wire_counts, port.field)
+#define QPS(field)   offsetof(struct vb_wire_counts, qps.field)
+#define DROP(drop)   offsetof(struct vb_wire_counts, drops[drop])
 #define FAULT(fault) offsetof(struct vb_wire_counts, faults[fault])
 
 static const struct row rows[] = {

@@ -203,14 +203,13 @@ static struct vb_mr *mr_at(const struct vb_nic *nic, uint32_t index)
 	return page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
 }
 
-#define for_mrs(mr, nic)                                                                           \
-	for (uint32_t k = 0; k < (nic)->keys_made; k++)                                            \
+#define for_mrs(mr, nic)                                \
+	for (uint32_t k = 0; k < (nic)->keys_made; k++) \
 		for (struct vb_mr *mr = mr_at(nic, k); mr; mr = NULL)
 
 static void collect_pds(struct listing *listing, struct vb_nic *nic)
 {
-	for_mrs(mr, nic)
-		add_pd(listing, mr->pd);
+	for_mrs(mr, nic) add_pd(listing, mr->pd);
 	vb_list_for(mw, &nic->mws, struct vb_mw, node)
 		add_pd(listing, mw->pd);
 	vb_list_for(srq, &nic->srqs, struct vb_srq, node)
@@ -228,8 +227,7 @@ static void collect(struct listing *listing, struct vb_nic *nic)
 			add_cq(listing, cq);
 	vb_list_for(xrcd, &nic->xrcds, struct vb_xrcd, node)
 		add_xrcd(listing, xrcd);
-	for_mrs(mr, nic)
-		add_mr(listing, mr);
+	for_mrs(mr, nic) add_mr(listing, mr);
 	vb_list_for(mw, &nic->mws, struct vb_mw, node)
 		add_mw(listing, mw);
 	vb_list_for(srq, &nic->srqs, struct vb_srq, node)

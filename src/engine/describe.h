@@ -43,32 +43,32 @@ struct vb_describe_answer {
 	uint32_t error;        /* 0, or an errno: EPERM, EAGAIN (busy), ENOMEM */
 	uint32_t record_count; /* that follow in the memfd */
 	uint32_t record_size;
-	uint32_t left_out;     /* that found no room */
-	uint32_t refused;      /* requests so far that were malformed, or not for the asker */
-	uint32_t counts[8];    /* of all objects, by kind; [0]: address handles */
+	uint32_t left_out;  /* that found no room */
+	uint32_t refused;   /* requests so far that were malformed, or not for the asker */
+	uint32_t counts[8]; /* of all objects, by kind; [0]: address handles */
 };
 
 struct vb_describe_record {
 	uint32_t kind;
-	uint32_t id;         /* QPN, SRQ number, PD, XRC domain, index of keys; a CQ's is its place
+	uint32_t id; /* QPN, SRQ number, PD, XRC domain, index of keys; a CQ's is its place
 				in memory */
 	uint32_t pd;
-	uint32_t users;      /* objects that use it: of a PD, CQ, SRQ, XRC domain */
-	char device[16];     /* may be without a NUL */
-	uint64_t addr, length; /* MR */
-	uint32_t lkey, rkey, access; /* MR, MW */
-	uint32_t send_cq, recv_cq, srq; /* QP; srq 0: none. XRC SRQ: recv_cq */
-	uint32_t dest_qpn;   /* QP */
+	uint32_t users;                    /* objects that use it: of a PD, CQ, SRQ, XRC domain */
+	char device[16];                   /* may be without a NUL */
+	uint64_t addr, length;             /* MR */
+	uint32_t lkey, rkey, access;       /* MR, MW */
+	uint32_t send_cq, recv_cq, srq;    /* QP; srq 0: none. XRC SRQ: recv_cq */
+	uint32_t dest_qpn;                 /* QP */
 	uint32_t send_posted, recv_posted; /* QP: not completed; SRQ: recv only */
-	uint32_t depth;      /* CQ: cqe; SRQ: max_wr */
-	uint8_t type;        /* enum ibv_qp_type, ibv_mw_type */
-	uint8_t state;       /* enum ibv_qp_state */
-	uint8_t dest_local;  /* QP: the peer is on this host */
-	uint8_t on_wire;     /* QP: packets carry it */
-	uint32_t limit;      /* SRQ */
-	uint8_t dest_gid[16]; /* QP; zero: not connected, or by LID */
-	uint32_t xrcd;       /* SRQ, XRC_RECV QP; 0: none */
-	uint32_t shared;     /* XRC domain: with a file. XRC_RECV QP: handles besides its creator's */
+	uint32_t depth;                    /* CQ: cqe; SRQ: max_wr */
+	uint8_t type;                      /* enum ibv_qp_type, ibv_mw_type */
+	uint8_t state;                     /* enum ibv_qp_state */
+	uint8_t dest_local;                /* QP: the peer is on this host */
+	uint8_t on_wire;                   /* QP: packets carry it */
+	uint32_t limit;                    /* SRQ */
+	uint8_t dest_gid[16];              /* QP; zero: not connected, or by LID */
+	uint32_t xrcd;                     /* SRQ, XRC_RECV QP; 0: none */
+	uint32_t shared; /* XRC domain: with a file. XRC_RECV QP: handles besides its creator's */
 };
 static_assert(sizeof(struct vb_describe_record) == 120, "layout of a record");
 static_assert(sizeof(struct vb_describe_answer) == 64, "layout of the answer");

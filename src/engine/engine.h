@@ -18,17 +18,17 @@ struct vb_engine {
 	pthread_t thread;
 	int epoll;
 	_Atomic int started;
-	unsigned watched_slots;          /* under nic->lock */
-	struct vb_spin progress_lock;    /* who pops pending QPs and collects attention */
+	unsigned watched_slots;       /* under nic->lock */
+	struct vb_spin progress_lock; /* who pops pending QPs and collects attention */
 	struct vb_spin pending_lock;
-	struct vb_list pending;          /* struct vb_qp, by pend.node */
+	struct vb_list pending; /* struct vb_qp, by pend.node */
 	_Atomic uint32_t pending_count;
 	_Atomic uint32_t pending_version; /* moves with each addition */
 	_Atomic uint64_t service_wake_ns; /* when the service thread wakes by itself */
 	bool port_woke;                   /* service thread: a socket of the wire did */
 	bool coarse;                      /* service thread: sleeps whole milliseconds */
 	_Atomic bool peer_ended;          /* and something may still name it (let_go.c) */
-	_Atomic uint32_t retried;         /* QPs that waited, by pollers since the service thread looked */
+	_Atomic uint32_t retried; /* QPs that waited, by pollers since the service thread looked */
 };
 
 /* Starts the service thread, once per process, with the first QP, and lets it watch the slots
@@ -89,7 +89,8 @@ static inline bool vb_engine_poll(struct vb_nic *nic)
 	}
 	if (__builtin_expect(
 		    !atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) &&
-		    !atomic_load_explicit(&nic->waiting, memory_order_relaxed), 1))
+			    !atomic_load_explicit(&nic->waiting, memory_order_relaxed),
+		    1))
 		return took_time;
 	vb_engine_progress(nic);
 	return true;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names that this process has bound, and the calls of librdmacm. */
-#include "engine/gsi_impl.h"
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "engine/gsi_impl.h"
 #include "engine/listen.h"
 #include "engine/wire_impl.h"
 #include "nic/gid.h"
@@ -33,7 +33,8 @@ static void forget_in_child(void)
 
 	if (!gsi)
 		return;
-	vb_list_for(claimed, &gsi->claims, struct claimed, node) close(claimed->fd);
+	vb_list_for(claimed, &gsi->claims, struct claimed, node)
+		close(claimed->fd);
 	vb_fd_close(&gsi->out);
 	vb_fd_close(&gsi->timer);
 }
@@ -167,8 +168,7 @@ void vb_gsi_release(int fd)
 	if (!gsi)
 		return;
 	pthread_mutex_lock(&gsi->lock);
-	vb_list_for(claimed, &gsi->claims, struct claimed, node)
-	{
+	vb_list_for(claimed, &gsi->claims, struct claimed, node) {
 		if (claimed->fd != fd)
 			continue;
 		vb_list_remove(&claimed->node);

@@ -20,11 +20,11 @@ enum { VB_COMM_ID_SLOT_SHIFT = 20 }; /* comm ids and SIDR request ids are slot <
 /* Host byte order: it never leaves the host. */
 struct vb_gsi_datagram {
 	uint64_t magic;
-	union ibv_gid src, dst;  /* IPv4 addresses are mapped, ::ffff:a.b.c.d */
-	uint32_t scope;          /* interface index if the other side is link-local, else 0 */
-	uint16_t src_port;       /* UDP source port; 0: it did not come from the wire */
+	union ibv_gid src, dst; /* IPv4 addresses are mapped, ::ffff:a.b.c.d */
+	uint32_t scope;         /* interface index if the other side is link-local, else 0 */
+	uint16_t src_port;      /* UDP source port; 0: it did not come from the wire */
 	uint8_t traffic_class;
-	uint8_t from_wire;       /* 1: some process's UDP port received it */
+	uint8_t from_wire; /* 1: some process's UDP port received it */
 	uint8_t mad[VB_MAD_SIZE];
 };
 static_assert(sizeof(struct vb_gsi_datagram) == 48 + VB_MAD_SIZE, "no holes");

@@ -16,11 +16,11 @@ enum vb_gsi_count {
 	VB_GSI_ANSWERED,  /* without anybody there: REJ, SIDR_REP, DREP */
 	VB_GSI_WAITED,    /* for room in a queue, once or more often */
 	VB_GSI_MALFORMED, /* no message of the connection manager */
-	VB_GSI_REFUSED,   /* packets with a wrong Q_Key, P_Key or length, or from loopback; forged */
-	VB_GSI_NOBODY,    /* there was nobody, and no answer to give */
-	VB_GSI_FULL,      /* a process did not take them */
-	VB_GSI_FLOOD,     /* more than a host is expected to send */
-	VB_GSI_NO_WAY,    /* no packet could be made to that address */
+	VB_GSI_REFUSED, /* packets with a wrong Q_Key, P_Key or length, or from loopback; forged */
+	VB_GSI_NOBODY,  /* there was nobody, and no answer to give */
+	VB_GSI_FULL,    /* a process did not take them */
+	VB_GSI_FLOOD,   /* more than a host is expected to send */
+	VB_GSI_NO_WAY,  /* no packet could be made to that address */
 	VB_GSI_COUNTS,
 };
 
@@ -52,9 +52,10 @@ struct vb_gsi {
 	long again_ns;         /* the interval of timer; 0: it is off */
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring, under lock */
 	unsigned next_request;
-	struct vb_gsi_tokens tokens;    /* of MADs from the wire; under the wire lock */
-	struct vb_gsi_tokens tokens_of[VB_GSI_SOURCES]; /* by a hash of the source address; the same */
-	uint64_t source_key;            /* of that hash */
+	struct vb_gsi_tokens tokens; /* of MADs from the wire; under the wire lock */
+	struct vb_gsi_tokens
+		tokens_of[VB_GSI_SOURCES]; /* by a hash of the source address; the same */
+	uint64_t source_key;               /* of that hash */
 	_Atomic uint64_t counts[VB_GSI_COUNTS];
 };
 

@@ -196,7 +196,8 @@ static bool is_said_by(const struct cmsghdr *control, const union ibv_gid *host)
 
 static bool is_refusal(struct report *report, const union ibv_gid *host, uint64_t transaction_id)
 {
-	if (!is_host(&report->to, host) || report->length < AT_TRANSACTION + sizeof(transaction_id) ||
+	if (!is_host(&report->to, host) ||
+	    report->length < AT_TRANSACTION + sizeof(transaction_id) ||
 	    vb_get64(report->quoted + AT_TRANSACTION) != transaction_id)
 		return false;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&report->head); c; c = CMSG_NXTHDR(&report->head, c))

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 enum { HELD_MAX = 8192 };
-#define AGAIN_NS_MIN 100000l  /* while the reader makes room */
-#define AGAIN_NS_MAX 1000000l /* and while it does not */
+#define AGAIN_NS_MIN 100000l       /* while the reader makes room */
+#define AGAIN_NS_MAX 1000000l      /* and while it does not */
 #define PATIENCE_NS  2000000000ull /* then its reader does not read */
 
 /* What waits for one name, in order. */

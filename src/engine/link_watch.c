@@ -121,8 +121,8 @@ static bool compare(struct watched *old)
 		{ old->lid != now.lid, IBV_EVENT_LID_CHANGE },
 		{ old->subnet != now.subnet, IBV_EVENT_SM_CHANGE },
 		{ old->subnet != now.subnet, IBV_EVENT_CLIENT_REREGISTER },
-		{ old->state != now.state, now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE :
-									  IBV_EVENT_PORT_ERR },
+		{ old->state != now.state,
+		  now.state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR },
 	};
 	bool changed = false;
 
@@ -143,7 +143,8 @@ bool vb_link_compare(void)
 
 	vb_netif_snapshot_expire();
 	pthread_mutex_lock(&watched_lock);
-	vb_list_for(entry, &watched_list, struct watched, node) changed |= compare(entry);
+	vb_list_for(entry, &watched_list, struct watched, node)
+		changed |= compare(entry);
 	pthread_mutex_unlock(&watched_lock);
 	return changed;
 }
@@ -168,8 +169,7 @@ void vb_link_watch_add(struct vb_context *ctx)
 void vb_link_watch_remove(struct vb_context *ctx)
 {
 	pthread_mutex_lock(&watched_lock);
-	vb_list_for(entry, &watched_list, struct watched, node)
-	{
+	vb_list_for(entry, &watched_list, struct watched, node) {
 		if (entry->ctx != ctx)
 			continue;
 		vb_list_remove(&entry->node);

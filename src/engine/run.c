@@ -9,7 +9,7 @@
 #include <sched.h>
 
 enum {
-	ASIDE_LOOK_NS = 100000, /* when targets of datagrams are looked at again */
+	ASIDE_LOOK_NS = 100000,  /* when targets of datagrams are looked at again */
 	ASIDE_END_NS = 20000000, /* how long the end of a QP waits for them */
 };
 
@@ -98,8 +98,8 @@ static enum vb_run_verdict run_here(struct vb_run *run)
 		run_aside(run);
 	while ((verdict = run_locally(run)) == VB_RUN_WIRE) {
 		if (run->qp->type == IBV_QPT_UD) {
-			uint64_t wait_ns = vb_wire_datagrams(run->qp, run->wire_peer, run->end,
-							     &run->notice);
+			uint64_t wait_ns =
+				vb_wire_datagrams(run->qp, run->wire_peer, run->end, &run->notice);
 
 			if (wait_ns) {
 				atomic_store(&run->qp->pend.wake_ns, wait_ns);
@@ -144,7 +144,8 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 		follow_up(&run, verdict);
 	else if (aside)
 		vb_engine_pend(nic->engine, qp);
-	if (__builtin_expect(atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed), 0))
+	if (__builtin_expect(atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed),
+			     0))
 		vb_engine_attend(nic, service);
 }
 

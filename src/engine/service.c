@@ -30,7 +30,7 @@ enum {
 	POLLED_LOOK_NS = 1000000, /* someone polls: look whether he still does */
 };
 
-#define DOORBELL_EVENT UINT64_MAX
+#define DOORBELL_EVENT       UINT64_MAX
 #define PEERS_DOORBELL_EVENT (UINT64_MAX - 3)
 
 /* What an epoll entry stands for: a doorbell, the port, the routing socket; a listener by its
@@ -132,8 +132,8 @@ static int wait_events(struct vb_engine *engine, struct epoll_event *events, boo
 	engine->coarse |= count < 0 && errno != EINTR;
 	if (engine->coarse)
 		count = epoll_wait(engine->epoll, events, EVENTS,
-				   kind < 0 ? -1 :
-					      (int)(timeout.tv_sec * 1000 +
+				   kind < 0 ? -1
+					    : (int)(timeout.tv_sec * 1000 +
 						    (timeout.tv_nsec + 999999) / 1000000));
 	/* Awake: nobody needs to ring until it says otherwise. */
 	atomic_store(&engine->service_wake_ns, 0);

@@ -33,8 +33,9 @@ static void watch_fork(void)
 
 static struct watched *find(const struct vb_nic *nic, int fd)
 {
-	vb_list_for(watched, &all, struct watched,
-		    node) if (watched->fd == fd && watched->nic == nic) return watched;
+	vb_list_for(watched, &all, struct watched, node)
+		if (watched->fd == fd && watched->nic == nic)
+			return watched;
 	return NULL;
 }
 
@@ -96,8 +97,9 @@ void vb_watch_event(uint64_t data)
 	struct watched found = { .fd = -1 };
 
 	pthread_mutex_lock(&lock);
-	vb_list_for(watched, &all, struct watched,
-		    node) if ((VB_WATCH_EVENT | watched->number) == data) found = *watched;
+	vb_list_for(watched, &all, struct watched, node)
+		if ((VB_WATCH_EVENT | watched->number) == data)
+			found = *watched;
 	pthread_mutex_unlock(&lock);
 	if (found.ready)
 		found.ready(found.fd, found.arg);

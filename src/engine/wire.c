@@ -17,12 +17,12 @@ enum {
 	ROUNDS = 4,            /* before a poster or poller returns to his own work */
 	DRAIN_ROUNDS = 16,     /* more than the sockets hold, but for who sends all the time */
 	FAREWELL_NS = 10000000,
-	AWAY_NS_MIN = 10000000,    /* timers are not that late otherwise */
+	AWAY_NS_MIN = 10000000, /* timers are not that late otherwise */
 	LOOK_AROUND_NS = 20000000,
 	/* Holders of the lock bring the wire on that often, if they have to: seldom enough that posts
 	 * still gather, and before the first timer of a message. */
 	SHARE_NS = 100000,
-	LAG_NS = 50000,   /* and threads whose polls find something, from elsewhere */
+	LAG_NS = 50000, /* and threads whose polls find something, from elsewhere */
 };
 
 /* By the holder of the lock; whoever resets it meanwhile may lose that, for these are hints. */
@@ -246,8 +246,8 @@ static void sink_attach(void *arg, uint32_t slot)
 static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
 {
 	struct vb_wire *wire = aligned_alloc(64, (sizeof(*wire) + 63) & ~63ul);
-	struct vb_roce_sink sink = { wire, sink_send, sink_burst_max, sink_resolve, sink_gsi,
-				     sink_attach };
+	struct vb_roce_sink sink = { wire,         sink_send, sink_burst_max,
+				     sink_resolve, sink_gsi,  sink_attach };
 
 	*err = -ENOMEM;
 	if (!wire)
@@ -518,4 +518,3 @@ void vb_wire_catch_up(struct vb_nic *nic)
 		;
 	vb_wire_unlock(wire);
 }
-

@@ -16,33 +16,33 @@
 struct vb_wire {
 	struct vb_nic *nic;
 	struct vb_port *port;
-	struct vb_wire_fault *fault;  /* while there are fault rules */
-	struct vb_delay_line held;    /* for QPs that are on their way here; under lock */
-	struct vb_roce roce;          /* under lock */
-	_Atomic uint32_t lock;        /* only control calls and senders of datagrams wait for it */
-	int cancel_state;             /* under lock: of its holder, when he came */
+	struct vb_wire_fault *fault; /* while there are fault rules */
+	struct vb_delay_line held;   /* for QPs that are on their way here; under lock */
+	struct vb_roce roce;         /* under lock */
+	_Atomic uint32_t lock;       /* only control calls and senders of datagrams wait for it */
+	int cancel_state;            /* under lock: of its holder, when he came */
 	struct vb_spin kick_lock;
-	struct vb_list kicked;        /* struct vb_qp by wire_kick, under kick_lock */
+	struct vb_list kicked; /* struct vb_qp by wire_kick, under kick_lock */
 	_Atomic uint32_t kick_count;
-	_Atomic uint64_t wake_ns;     /* when timers are due */
-	_Atomic uint64_t brought_ns;  /* written under lock: packets taken in, timers looked at */
-	_Atomic bool shut_out;        /* the service thread did not get the lock: holders bring on */
+	_Atomic uint64_t wake_ns;    /* when timers are due */
+	_Atomic uint64_t brought_ns; /* written under lock: packets taken in, timers looked at */
+	_Atomic bool shut_out;       /* the service thread did not get the lock: holders bring on */
 	/* written under lock; hints for the service thread, which resets the first of them */
-	_Atomic uint32_t polls;       /* since the service thread looked last */
-	_Atomic uint32_t received;    /* packets, by whomever */
-	_Atomic uint32_t activity;    /* of the program: posts, polls that brought something */
-	uint32_t listen_devices;      /* under lock: at all addresses of these, a bit each ... */
-	bool listen_everywhere;       /* ... and of all devices (listen.h) */
-	uint64_t back_ns;             /* under lock: nobody had been here for long until then */
+	_Atomic uint32_t polls;    /* since the service thread looked last */
+	_Atomic uint32_t received; /* packets, by whomever */
+	_Atomic uint32_t activity; /* of the program: posts, polls that brought something */
+	uint32_t listen_devices;   /* under lock: at all addresses of these, a bit each ... */
+	bool listen_everywhere;    /* ... and of all devices (listen.h) */
+	uint64_t back_ns;          /* under lock: nobody had been here for long until then */
 	/* service thread only */
-	bool left;                    /* to a program that polls: the sockets are not watched */
-	uint32_t window_polls;        /* since ... */
-	uint64_t window_ns;           /* ... this time */
-	uint64_t distrust_ns;         /* until then it watches, whoever polls */
-	uint32_t seen;                /* of activity, at the last look */
-	uint64_t again_ns;            /* somebody held the lock: look again after this time */
-	bool doubtful;                /* packets wait although there is a poller ... */
-	uint32_t doubtful_since;      /* ... at this number of received ones */
+	bool left;               /* to a program that polls: the sockets are not watched */
+	uint32_t window_polls;   /* since ... */
+	uint64_t window_ns;      /* ... this time */
+	uint64_t distrust_ns;    /* until then it watches, whoever polls */
+	uint32_t seen;           /* of activity, at the last look */
+	uint64_t again_ns;       /* somebody held the lock: look again after this time */
+	bool doubtful;           /* packets wait although there is a poller ... */
+	uint32_t doubtful_since; /* ... at this number of received ones */
 };
 
 /* What was counted so far; a copy, so that nobody holds the lock while he looks at it. */
@@ -115,8 +115,8 @@ enum { VB_WIRE_TICK_NS = 1000000 };
 /* RC and UC: the wire has its token. */
 static inline bool vb_qp_on_wire(const struct vb_qp *qp)
 {
-	return __builtin_expect(
-		atomic_load_explicit(&qp->wired, memory_order_acquire) != NULL, 0) &&
+	return __builtin_expect(atomic_load_explicit(&qp->wired, memory_order_acquire) != NULL,
+				0) &&
 	       qp->type != IBV_QPT_UD;
 }
 

@@ -12,14 +12,15 @@
 enum {
 	HELD_PACKETS = 4096,
 	HELD_BYTES = 8 << 20,
-	UNCHECKED_BIT = 32, /* the first of eight in the BTH that routers change, and the ICRC omits */
+	UNCHECKED_BIT =
+		32, /* the first of eight in the BTH that routers change, and the ICRC omits */
 };
 
 /* A packet that meets the rules, on its way out or in. */
 struct passing {
 	struct vb_wire *wire;
 	bool out;
-	const void *context;    /* out: struct vb_way, in: struct vb_origin */
+	const void *context; /* out: struct vb_way, in: struct vb_origin */
 	const uint8_t *bytes;
 	uint32_t length;
 	uint32_t qpn, peer_qpn; /* of our QP, and of the other one if it is known */
@@ -116,8 +117,8 @@ static void tell_lost(struct vb_wire *wire, bool out)
 		return;
 	wire->fault->lost_told = true;
 	vb_explain("fault rules hold back more packets that %s than %d, or than %d MiB of them: "
-		   "those beyond are lost", out ? "go out" : "come in", HELD_PACKETS,
-		   HELD_BYTES >> 20);
+		   "those beyond are lost",
+		   out ? "go out" : "come in", HELD_PACKETS, HELD_BYTES >> 20);
 }
 
 static void hold(const struct passing *packet, const struct vb_fault_verdict *verdict)

@@ -132,7 +132,8 @@ void vb_wire_enter(struct vb_qp *qp)
 	}
 	if (!goes_by_wire(qp) || !vb_qp_token_try(qp))
 		return;
-	if (vb_wire_adopt(qp, qp->av.local && vb_config_path() == VB_PATH_AUTO ? qp->nic->self : NULL))
+	if (vb_wire_adopt(qp,
+			  qp->av.local && vb_config_path() == VB_PATH_AUTO ? qp->nic->self : NULL))
 		vb_qp_token_release(qp);
 }
 
@@ -176,8 +177,7 @@ static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 static bool waits_for_a_way(const struct vb_qp *qp)
 {
 	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET && qp->entry &&
-	       !atomic_load(&qp->wired) && vb_gate_open(vb_qp_gate(qp)) &&
-	       goes_by_wire(qp);
+	       !atomic_load(&qp->wired) && vb_gate_open(vb_qp_gate(qp)) && goes_by_wire(qp);
 }
 
 /* False: nic->lock is taken. Its holder may wait for this thread. */
@@ -267,7 +267,8 @@ bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *p
 /* Of one address handle; to a process of this host also of one slot. */
 static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uint32_t qpn)
 {
-	return wqe->ah == ah && (!qpn || wqe->remote_qpn >> VB_QP_INDEX_BITS == qpn >> VB_QP_INDEX_BITS);
+	return wqe->ah == ah &&
+	       (!qpn || wqe->remote_qpn >> VB_QP_INDEX_BITS == qpn >> VB_QP_INDEX_BITS);
 }
 
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,

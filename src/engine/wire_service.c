@@ -10,9 +10,9 @@
  * the service thread looks now and then whether packets lie around, and takes them back if so.
  */
 enum {
-	SOON_NS = 20000, /* second look at packets that lie around */
+	SOON_NS = 20000,         /* second look at packets that lie around */
 	DISTRUST_NS = 200000000, /* after packets were found lying around */
-	POLLS_HARD = 200, /* per tick: less than one in 5 us is no busy poller */
+	POLLS_HARD = 200,        /* per tick: less than one in 5 us is no busy poller */
 };
 
 void vb_wire_watch(struct vb_nic *nic)

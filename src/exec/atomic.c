@@ -56,8 +56,8 @@ int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_at
 
 	if (!atomic_compare_exchange_strong(lock, &expected, mine))
 		return -EAGAIN;
-	err = target->self && !vb_odp_in_use() ? apply_here(address, op, old) :
-						 apply_there(target, address, op, old);
+	err = target->self && !vb_odp_in_use() ? apply_here(address, op, old)
+					       : apply_there(target, address, op, old);
 	expected = mine;
 	atomic_compare_exchange_strong(lock, &expected, 0);
 	return err;

@@ -14,9 +14,8 @@ static unsigned access_of(uint32_t feth)
 	       (types & VB_FLUSH_PERSISTENT ? VB_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
-static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cache,
-				uint32_t pd, uint32_t qpn, const struct vb_flush *flush,
-				unsigned access)
+static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
+				uint32_t qpn, const struct vb_flush *flush, unsigned access)
 {
 	const struct vb_key_entry *region;
 	uint64_t va = flush->va, length = flush->length, address;
@@ -29,8 +28,7 @@ static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cac
 	} else if (!length) { /* no bytes: the key is not looked at */
 		return VB_OK;
 	}
-	return vb_rkey_check(target, cache, pd, qpn, flush->rkey, va, length, access,
-			     &address);
+	return vb_rkey_check(target, cache, pd, qpn, flush->rkey, va, length, access, &address);
 }
 
 enum vb_reason vb_flush_apply(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,

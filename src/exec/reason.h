@@ -100,7 +100,7 @@ struct vb_report {
 	enum vb_reason reason;
 	uint32_t qpn, peer_qpn;
 	uint64_t wr_id;
-	int opcode;      /* enum ibv_wr_opcode, or -1: a receive */
+	int opcode; /* enum ibv_wr_opcode, or -1: a receive */
 	uint32_t key;
 	uint64_t addr, length;
 	uint64_t have, want;

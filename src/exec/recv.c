@@ -18,7 +18,8 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 	remote->many = VB_READ_ONCE(rq->many);
 	remote->recv_pd = VB_READ_ONCE(rq->pd);
 	cells = (uint64_t)remote->mask + 1;
-	remote->cells = vb_peer_lent_at(peer, VB_READ_ONCE(rq->cells), cells * sizeof(struct vb_cell));
+	remote->cells =
+		vb_peer_lent_at(peer, VB_READ_ONCE(rq->cells), cells * sizeof(struct vb_cell));
 	remote->spill = vb_peer_lent_at(peer, VB_READ_ONCE(rq->spill), cells * VB_SPILL);
 	remote->sges = vb_peer_at(peer, VB_READ_ONCE(rq->sges), cells * remote->sges_stride);
 	remote->rq_lent = vb_peer_lent_at(peer, VB_READ_ONCE(rq->lent), sizeof(*remote->rq_lent));
@@ -32,14 +33,13 @@ bool vb_recv_resolve(struct vb_remote *remote)
 {
 	const struct vb_srq_entry *srq = remote->srq;
 	struct vb_peer *peer = srq ? remote->home : remote->peer;
-	struct vb_rq_shared *rq =
-		vb_peer_at(peer, srq ? srq->rq : remote->entry->rq, sizeof(*rq));
+	struct vb_rq_shared *rq = vb_peer_at(peer, srq ? srq->rq : remote->entry->rq, sizeof(*rq));
 
 	remote->home = peer;
 	remote->pd = srq ? srq->pd : remote->entry->pd;
 	remote->lent = vb_peer_qp_lent(remote->peer, remote->entry);
-	remote->cq = vb_peer_lent_at(peer, srq ? srq->cq : remote->entry->recv_cq,
-				     sizeof(*remote->cq));
+	remote->cq =
+		vb_peer_lent_at(peer, srq ? srq->cq : remote->entry->recv_cq, sizeof(*remote->cq));
 	if (!rq || !remote->cq || !remote->lent)
 		return false;
 	remote->rq = rq;
@@ -152,7 +152,8 @@ void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim)
 	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
-const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim)
+const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote,
+					const struct vb_claim *claim)
 {
 	return (const void *)(remote->sges +
 			      (size_t)(claim->index & remote->mask) * remote->sges_stride);
@@ -235,7 +236,8 @@ enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
  * One compare-and-swap is the completion. Full fence. A deregistration may clear KEYS_OK meanwhile:
  * then *word is the cell as it is now.
  */
-static enum commitment commit(struct vb_remote *remote, const struct vb_claim *claim, uint64_t *word)
+static enum commitment commit(struct vb_remote *remote, const struct vb_claim *claim,
+			      uint64_t *word)
 {
 	uint64_t done = vb_cell_word(claim->index, 0, 0, VB_CELL_DONE), expected = *word;
 
@@ -257,8 +259,8 @@ static enum commitment commit(struct vb_remote *remote, const struct vb_claim *c
 }
 
 /* Bytes that ride along are placed by a poll, which may come after the deregistration. */
-static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim *claim, uint64_t word,
-				uint32_t length)
+static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim *claim,
+				uint64_t word, uint32_t length)
 {
 	struct vb_claim now = *claim;
 

@@ -10,7 +10,7 @@
 #include "nic/qp.h"
 
 struct vb_message {
-	uint32_t length;   /* bytes that go into the receive, a GRH included */
+	uint32_t length; /* bytes that go into the receive, a GRH included */
 	uint32_t imm;
 	uint32_t src_qpn;
 	uint8_t wc_opcode; /* IBV_WC_RECV or IBV_WC_RECV_RDMA_WITH_IMM */
@@ -44,7 +44,8 @@ void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
  * not ride are placed by the caller: for them the cell's word is not enough. */
 enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
 			     uint32_t length, bool rides);
-const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote, const struct vb_claim *claim);
+const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote,
+					const struct vb_claim *claim);
 /* How many elements of it there are, whatever it says. */
 uint32_t vb_recv_sge_count(const struct vb_remote *remote, const struct vb_recv_sges *list);
 /* Where a small payload may ride along; NULL: it does not fit. */
@@ -56,7 +57,8 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
  * and that is its status; *lost: the owner flushed it meanwhile.
  */
 enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
-				const struct vb_message *message, enum vb_reason reason, bool *lost);
+				const struct vb_message *message, enum vb_reason reason,
+				bool *lost);
 
 /* The ready bit of a receive that was completed; a full fence lies behind it. */
 void vb_recv_mark_ready(struct vb_remote *remote);

@@ -35,8 +35,8 @@ static enum vb_reason why_unknown(struct vb_peer *target, uint32_t rkey)
 	return vb_peer_key(target, rkey, false) ? VB_RKEY_IS_LKEY : VB_RKEY_UNKNOWN;
 }
 
-enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
-			     uint32_t pd, uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
+enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
+			     uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
 			     unsigned access, uint64_t *address)
 {
 	const struct vb_key_entry *entry = find(target, cache, rkey);

@@ -7,8 +7,8 @@
 #include "nic/peer.h"
 
 /* pd and qpn are the target's. On VB_OK *address is the place in the target's address space. */
-enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
-			     uint32_t pd, uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
+enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
+			     uint32_t qpn, uint32_t rkey, uint64_t va, uint64_t length,
 			     unsigned access, uint64_t *address);
 
 #endif

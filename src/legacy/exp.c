@@ -75,8 +75,8 @@ static int deepen(struct ibv_context *context, struct ibv_qp_cap *cap)
 
 	if (err || cap->max_send_wr > (uint32_t)attr.max_qp_wr)
 		return err;
-	cap->max_send_wr = depth < (uint64_t)attr.max_qp_wr ? (uint32_t)depth :
-							      (uint32_t)attr.max_qp_wr;
+	cap->max_send_wr =
+		depth < (uint64_t)attr.max_qp_wr ? (uint32_t)depth : (uint32_t)attr.max_qp_wr;
 	return 0;
 }
 

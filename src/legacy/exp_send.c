@@ -54,14 +54,13 @@ static void set_bind(const struct ibv_exp_send_wr *wr, struct ibv_send_wr *to)
 	to->bind_mw.bind_info.mr = wr->bind_mw.bind_info.mr;
 	to->bind_mw.bind_info.addr = wr->bind_mw.bind_info.addr;
 	to->bind_mw.bind_info.length = wr->bind_mw.bind_info.length;
-	to->bind_mw.bind_info.mw_access_flags =
-		(unsigned)wr->bind_mw.bind_info.exp_mw_access_flags;
+	to->bind_mw.bind_info.mw_access_flags = (unsigned)wr->bind_mw.bind_info.exp_mw_access_flags;
 }
 
 static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
-	const uint64_t known = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED |
-			       IBV_EXP_SEND_SOLICITED | IBV_EXP_SEND_INLINE;
+	const uint64_t known = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED |
+			       IBV_EXP_SEND_INLINE;
 	struct ibv_send_wr today = {
 		.wr_id = wr->wr_id,
 		.sg_list = wr->sg_list,

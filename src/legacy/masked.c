@@ -30,7 +30,7 @@ enum {
 	OPERAND = 8,
 	OPERAND_LOG = 3,
 	LOOK_EVERY = 1024,
-	FULL_S = 2, /* that a full queue is waited for */
+	FULL_S = 2,        /* that a full queue is waited for */
 	SLOTS_PER_TRY = 2, /* compare and swap, and the bell */
 	SLOTS_BESIDE = 3,  /* the first fetch and its bell, the end */
 };
@@ -135,9 +135,9 @@ static uint64_t apply(const struct ibv_exp_send_wr *wr, uint64_t old)
 	uint64_t top = f->field_boundary;
 
 	if (is_cmp_swap(wr))
-		return (old ^ c->compare_val) & c->compare_mask ?
-			       old :
-			       (old & ~c->swap_mask) | (c->swap_val & c->swap_mask);
+		return (old ^ c->compare_val) & c->compare_mask
+			       ? old
+			       : (old & ~c->swap_mask) | (c->swap_val & c->swap_mask);
 	/* The highest bits of fields are added apart: their carry goes nowhere. */
 	return ((old & ~top) + (f->add_val & ~top)) ^ ((old ^ f->add_val) & top);
 }
@@ -145,8 +145,11 @@ static uint64_t apply(const struct ibv_exp_send_wr *wr, uint64_t old)
 static int post(const struct operation *op, enum ibv_wr_opcode opcode, struct ibv_sge *sge,
 		uint64_t compare_add, uint64_t swap, unsigned flags)
 {
-	struct ibv_send_wr wr = { .wr_id = op->wr->wr_id, .sg_list = sge, .num_sge = 1,
-				  .opcode = opcode, .send_flags = flags },
+	struct ibv_send_wr wr = { .wr_id = op->wr->wr_id,
+				  .sg_list = sge,
+				  .num_sge = 1,
+				  .opcode = opcode,
+				  .send_flags = flags },
 			   *bad;
 
 	wr.wr.atomic.remote_addr = op->remote_addr;
@@ -197,8 +200,8 @@ static int ring(struct operation *op, bool surely)
 	if (getrandom(&op->bell, sizeof(op->bell), 0) != (ssize_t)sizeof(op->bell))
 		op->bell ^= (uintptr_t)op * 0x9e3779b97f4a7c15ull;
 	atomic_store(&op->m->bell, op->bell);
-	return surely ? post_surely(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0) :
-			post(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 0, 0);
+	return surely ? post_surely(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0)
+		      : post(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 0, 0);
 }
 
 /* Until everything in front of the bell is executed. False: the QP failed, and says so itself. */
@@ -238,8 +241,8 @@ static int finish(const struct operation *op)
 	unsigned flags = (unsigned)(op->wr->exp_send_flags &
 				    (IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED));
 	struct ibv_sge sge = cell(op, &op->m->swapped);
-	enum ibv_wr_opcode opcode = is_cmp_swap(op->wr) ? IBV_WR_ATOMIC_CMP_AND_SWP :
-							  IBV_WR_ATOMIC_FETCH_AND_ADD;
+	enum ibv_wr_opcode opcode =
+		is_cmp_swap(op->wr) ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
 
 	return post_surely(op, opcode, &sge, flags);
 }

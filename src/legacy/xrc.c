@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 static_assert(offsetof(struct ibv_legacy_qp_init_attr, sq_sig_all) ==
-		      offsetof(struct ibv_qp_init_attr, sq_sig_all) &&
+			      offsetof(struct ibv_qp_init_attr, sq_sig_all) &&
 		      offsetof(struct ibv_legacy_qp_init_attr, cap) ==
 			      offsetof(struct ibv_qp_init_attr, cap),
 	      "it begins like today's: ibv_query_qp and rdma_create_qp are given it");

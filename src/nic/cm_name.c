@@ -174,7 +174,7 @@ bool vb_cm_is_held(const struct vb_cm_target *target)
 
 struct attempt {
 	const struct vb_cm_claim *claim;
-	int fd;			      /* that the claim's name is bound to */
+	int fd;                       /* that the claim's name is bound to */
 	struct vb_cm_target replaced; /* an own claim that is no conflict; length 0: none */
 };
 

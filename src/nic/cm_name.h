@@ -21,8 +21,8 @@ enum vb_cm_family {
 
 /* A port that an id is bound to. */
 struct vb_cm_claim {
-	uint16_t port_space;   /* enum rdma_port_space: RDMA_PS_TCP, ... */
-	uint16_t port;         /* host byte order */
+	uint16_t port_space; /* enum rdma_port_space: RDMA_PS_TCP, ... */
+	uint16_t port;       /* host byte order */
 	enum vb_cm_family family;
 	union ibv_gid address; /* IPv4 mapped; zero: the wildcard of the family */
 	uint32_t scope;        /* interface index of a link-local address */
@@ -32,7 +32,7 @@ struct vb_cm_claim {
 	 * place of.
 	 */
 	bool reuse;
-	int replaces;          /* descriptor of an own claim, released on success; -1: none */
+	int replaces; /* descriptor of an own claim, released on success; -1: none */
 };
 
 /* The name of a socket. */

@@ -13,12 +13,12 @@
 struct vb_context {
 	struct verbs_context verbs; /* first; the application's ibv_context is its last member */
 	struct vb_device *dev;
-	struct vb_export *export;    /* behind cmd_fd (import.h); NULL: nothing can be shared */
+	struct vb_export *export;     /* behind cmd_fd (import.h); NULL: nothing can be shared */
 	struct vb_event_fd *async_fd; /* its lock is that of the events */
-	struct vb_list async_events; /* not yet fetched */
-	_Atomic uint32_t objects;    /* that still refer to the context */
-	bool closed;                 /* by the application: goes with an object that releases it */
-	uint32_t fatal_told;         /* the last failure of the device that it knows of; nic->lock */
+	struct vb_list async_events;  /* not yet fetched */
+	_Atomic uint32_t objects;     /* that still refer to the context */
+	bool closed;                  /* by the application: goes with an object that releases it */
+	uint32_t fatal_told; /* the last failure of the device that it knows of; nic->lock */
 };
 
 static inline struct vb_context *vb_context(struct ibv_context *ibv)

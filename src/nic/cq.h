@@ -20,7 +20,7 @@ struct vb_qp;
 struct vb_rq;
 struct vb_sq;
 
-enum { VB_CQ_FEW = 16 }; /* queues that a poll looks at without ready bits */
+enum { VB_CQ_FEW = 16 };            /* queues that a poll looks at without ready bits */
 #define VB_NO_COMPLETION UINT64_MAX /* in place of a stamp: the queue is empty */
 
 /* Where completions wait. */
@@ -43,25 +43,26 @@ struct vb_cq_watch {
 
 /* A queue that is attached to a CQ. A QP has two, an XRC SRQ one; under the poll lock. */
 struct vb_cq_queue {
-	uint32_t kind;          /* enum vb_cq_kind */
-	_Atomic uint32_t flush_ready; /* its QP is in ERR, no sender inside: receives may be flushed */
+	uint32_t kind; /* enum vb_cq_kind */
+	_Atomic uint32_t
+		flush_ready; /* its QP is in ERR, no sender inside: receives may be flushed */
 	struct vb_cq_watch watch;
 	struct vb_sq *sq;
 	struct vb_rq *rq;
-	uint64_t stamp;         /* while it is in the heap: of its first completion */
-	uint32_t place;         /* in cq->queues */
+	uint64_t stamp;               /* while it is in the heap: of its first completion */
+	uint32_t place;               /* in cq->queues */
 	struct vb_arrivals *arrivals; /* ARRIVALS: in rq */
 	struct vb_loose *loose;
-	struct vb_qp *qp;       /* whose queue it is; NULL: an SRQ's */
+	struct vb_qp *qp; /* whose queue it is; NULL: an SRQ's */
 	struct vb_cq *cq;
-	uint32_t bit;           /* its ready bit */
-	uint32_t depth;         /* completions that it can bring */
+	uint32_t bit;   /* its ready bit */
+	uint32_t depth; /* completions that it can bring */
 };
 
 /* Completions in the order in which they were made. */
 struct vb_loose {
 	struct vb_spin lock;
-	struct vb_list nodes;    /* struct vb_wc_node */
+	struct vb_list nodes; /* struct vb_wc_node */
 	_Atomic uint32_t count;
 };
 
@@ -70,7 +71,7 @@ struct vb_wc_node {
 	uint64_t stamp; /* if the CQ asks for one */
 	struct ibv_wc wc;
 	struct ibv_wc_tm_info tm;
-	_Atomic uint32_t *polled;  /* is set to ... when it is polled; NULL: nothing is */
+	_Atomic uint32_t *polled; /* is set to ... when it is polled; NULL: nothing is */
 	uint32_t polled_to;
 };
 
@@ -89,7 +90,7 @@ struct vb_cq {
 		struct ibv_cq ibv;
 		struct ibv_cq_ex ex;
 	};
-	struct vb_list node;         /* in nic->cqs */
+	struct vb_list node; /* in nic->cqs */
 	struct vb_nic *nic;
 	struct vb_cq_shared *shared;
 	uint64_t shared_offset;
@@ -97,42 +98,43 @@ struct vb_cq {
 	/* The attached queues. With ready bits the first ready_count are a heap of those that have
 	 * completions, the earliest on top. */
 	uint32_t queue_count, queue_room, ready_count;
-	_Atomic uint32_t flushing;   /* queues that are flush_ready: their watches do not tell */
+	_Atomic uint32_t flushing;    /* queues that are flush_ready: their watches do not tell */
 	_Atomic uint32_t empty_polls; /* a hint, so nobody minds a lost one */
 	struct vb_cq_queue **queues;
-	struct vb_cq_watch watches[VB_CQ_FEW]; /* of the queues, while there are few: one line has several */
+	struct vb_cq_watch
+		watches[VB_CQ_FEW]; /* of the queues, while there are few: one line has several */
 	struct vb_cq_page *_Atomic ready_pages; /* VB_READY_PAGES; NULL: no ready bits are set */
-	union vb_cq_bit *bits;       /* which queue has it, or which bit is free next */
+	union vb_cq_bit *bits;                  /* which queue has it, or which bit is free next */
 	uint32_t bit_count, bit_room;
-	uint32_t bit_free;           /* 1 + the bit that is given out next; 0: one more */
-	_Atomic uint32_t asks;       /* what completions must do; peers have a copy of it */
-	uint64_t attached_depth;     /* sum of the queues' depths */
+	uint32_t bit_free;       /* 1 + the bit that is given out next; 0: one more */
+	_Atomic uint32_t asks;   /* what completions must do; peers have a copy of it */
+	uint64_t attached_depth; /* sum of the queues' depths */
 	struct vb_channel *channel;
 	struct vb_list channel_node;
 	_Atomic uint32_t events_pending; /* fired, not taken from the channel */
-	uint32_t events_taken;       /* under the lock of channel->events */
-	_Atomic uint32_t users;      /* attached queues */
+	uint32_t events_taken;           /* under the lock of channel->events */
+	_Atomic uint32_t users;          /* attached queues */
 	_Atomic uint32_t overrun_told, async_taken;
-	struct vb_pd *pd;            /* parent domain whose memory this is; NULL: none */
-	bool stamped;                /* completions carry their time */
+	struct vb_pd *pd; /* parent domain whose memory this is; NULL: none */
+	bool stamped;     /* completions carry their time */
 	bool ignore_overrun;
-	uint64_t stamp;              /* of the completion that was polled last; under poll_lock */
-	struct ibv_wc_tm_info tm;    /* likewise */
+	uint64_t stamp;           /* of the completion that was polled last; under poll_lock */
+	struct ibv_wc_tm_info tm; /* likewise */
 	/* Extended polling, from start_poll to end_poll. */
-	bool single_threaded;        /* nobody else polls: no lock */
+	bool single_threaded; /* nobody else polls: no lock */
 	struct vb_spin batch_lock;
-	struct ibv_wc wc;            /* the completion that the batch is at */
+	struct ibv_wc wc; /* the completion that the batch is at */
 	uint64_t wc_stamp;
 	struct ibv_wc_tm_info wc_tm;
-	uint64_t wall_offset;        /* of the wall clock from the device's */
+	uint64_t wall_offset; /* of the wall clock from the device's */
 	/* Moderation (cq_moderate.c). */
-	_Atomic uint32_t moderate_count;     /* 0: each completion makes an event */
+	_Atomic uint32_t moderate_count; /* 0: each completion makes an event */
 	_Atomic uint32_t moderate_period_us;
 	struct vb_spin hold_lock;
-	bool holding;                /* an event waits for more completions; under hold_lock */
-	uint32_t held;               /* completions that would have made one since; likewise */
-	uint64_t held_until_ns;      /* likewise */
-	_Atomic uint32_t arm_kind;   /* enum vb_cq_armed: as the application armed it last */
+	bool holding;                 /* an event waits for more completions; under hold_lock */
+	uint32_t held;                /* completions that would have made one since; likewise */
+	uint64_t held_until_ns;       /* likewise */
+	_Atomic uint32_t arm_kind;    /* enum vb_cq_armed: as the application armed it last */
 	_Atomic uint32_t armed_count; /* arms since events of senders were collected */
 };
 
@@ -189,7 +191,6 @@ uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue);
 /* It begins, or begins anew after a reset. */
 void vb_cq_queue_watch(struct vb_cq_queue *queue);
 
-
 /* A completion of this process became visible in a queue; a full fence lies behind it. */
 void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited);
 /* A completion in a node of its own, which is the queue's from now on; false: the CQ overran. */
@@ -226,8 +227,8 @@ static inline uint64_t vb_cq_stamp_of(uint64_t written)
 
 static inline uint64_t vb_cq_stamp(struct vb_cq_shared *shared, uint32_t asks)
 {
-	return asks & VB_CQ_NUMBERS ? vb_cq_stamp_of(atomic_fetch_add(&shared->number, 1) + 1) :
-				      vb_device_clock();
+	return asks & VB_CQ_NUMBERS ? vb_cq_stamp_of(atomic_fetch_add(&shared->number, 1) + 1)
+				    : vb_device_clock();
 }
 
 /* A completion will want a number. */

@@ -5,8 +5,8 @@
  * came, or the period is over, the application gets its one event and the arm is gone, as if a
  * single completion had taken it.
  */
-#include "nic/cq.h"
 #include "base/clock.h"
+#include "nic/cq.h"
 
 /* Brings the time at which the service thread looks forward to due_ns. */
 static void due_at(struct vb_nic *nic, uint64_t due_ns)

@@ -64,7 +64,8 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
 
 void vb_cq_collect_fired(struct vb_cq *cq)
 {
-	uint32_t fired = atomic_load(&cq->shared->fired) ? atomic_exchange(&cq->shared->fired, 0) : 0;
+	uint32_t fired =
+		atomic_load(&cq->shared->fired) ? atomic_exchange(&cq->shared->fired, 0) : 0;
 	uint32_t armed = fired ? atomic_exchange(&cq->armed_count, 0) : 0;
 
 	/* An event takes an arm, and no more were ever given. */

@@ -152,8 +152,7 @@ static inline bool look(struct vb_cq *cq, struct heads *heads)
 	bool found = false;
 
 	for (uint32_t i = 0; i < cq->queue_count; i++) {
-		if (heads->stamp[i] != VB_NO_COMPLETION ||
-		    is_idle_at(cq, i, flushing, &quiet))
+		if (heads->stamp[i] != VB_NO_COMPLETION || is_idle_at(cq, i, flushing, &quiet))
 			continue;
 		heads->stamp[i] = vb_cq_queue_peek(cq->queues[i], &drained);
 		found |= heads->stamp[i] != VB_NO_COMPLETION;

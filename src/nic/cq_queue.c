@@ -159,9 +159,9 @@ static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 		vb_rq_drain(rq);
 		*drained = rq;
 	}
-	stamp = atomic_load_explicit(&list->count, memory_order_relaxed) ?
-			stamp_of(vb_rq_cell(rq, list->first)) :
-			VB_NO_COMPLETION;
+	stamp = atomic_load_explicit(&list->count, memory_order_relaxed)
+			? stamp_of(vb_rq_cell(rq, list->first))
+			: VB_NO_COMPLETION;
 	if (rq->srq)
 		vb_spin_unlock(&rq->drain_lock);
 	if (stamp == VB_NO_COMPLETION && !rq->srq)
@@ -217,8 +217,8 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 		.slid = cell->slid,
 		.sl = cell->sl,
 	};
-	if (__builtin_expect((status || length > twin->length || length < least) &&
-				     !is_plausible(wc), 0))
+	if (__builtin_expect(
+		    (status || length > twin->length || length < least) && !is_plausible(wc), 0))
 		damaged(wc);
 	else if (where != VB_PAYLOAD_PLACED && !status &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
@@ -283,8 +283,8 @@ static int take_receives(struct vb_cq_queue *queue, uint64_t last, int count, st
 			break;
 		cell = vb_rq_done_at_head(rq);
 	}
-	if (__builtin_expect(!cell && atomic_load_explicit(&queue->flush_ready,
-							   memory_order_relaxed), 0))
+	if (__builtin_expect(
+		    !cell && atomic_load_explicit(&queue->flush_ready, memory_order_relaxed), 0))
 		got += take_flushed(queue, last, count - got, wc + got);
 	watch_head(queue);
 	return got;
@@ -300,8 +300,8 @@ static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
 	/* The QP that brought a message to an XRC SRQ may be another process's: its number is all
 	 * there is of it. */
 	fill_recv(rq, index,
-		  queue->qp ? queue->qp->ibv.qp_num :
-			      VB_READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
+		  queue->qp ? queue->qp->ibv.qp_num
+			    : VB_READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
 		  least_of(queue->qp), wc);
 	vb_rq_consume(rq, queue->arrivals, index);
 }
@@ -334,7 +334,8 @@ static uint32_t waiting_receives(const struct vb_cq_queue *queue)
 	const struct vb_rq *rq = queue->rq;
 	uint32_t count = 0;
 
-	vb_rq_for_open(twin, rq) {
+	vb_rq_for_open(twin, rq)
+	{
 		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
 		count += vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&

@@ -131,8 +131,9 @@ static uint64_t take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t
 		return 0;
 	bits = atomic_exchange(&page->words[word], 0);
 	for (; bits; bits &= bits - 1)
-		highest = higher(highest, join(cq, first + word * 64 + (unsigned)__builtin_ctzll(bits),
-					       &drained));
+		highest = higher(
+			highest,
+			join(cq, first + word * 64 + (unsigned)__builtin_ctzll(bits), &drained));
 	return highest;
 }
 
@@ -152,8 +153,8 @@ static uint64_t take_page(struct vb_cq *cq, unsigned index)
 		return highest;
 	words = atomic_exchange(&page->summary, 0);
 	for (; words; words &= words - 1)
-		highest = higher(highest, take_word(cq, page, first,
-						    (unsigned)__builtin_ctzll(words)));
+		highest = higher(highest,
+				 take_word(cq, page, first, (unsigned)__builtin_ctzll(words)));
 	return highest;
 }
 

@@ -6,8 +6,8 @@
 #ifndef VB_NIC_DEVICE_H
 #define VB_NIC_DEVICE_H
 
-#include <infiniband/verbs.h>
 #include <assert.h>
+#include <infiniband/verbs.h>
 #include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@
 
 struct vb_device {
 	struct ibv_device ibv; /* first: applications hold a pointer to it */
-	const void *ops;       /* right behind it: providers compare it with their own (never equal) */
-	unsigned index;        /* position in the list */
-	bool infiniband;       /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
+	const void *ops; /* right behind it: providers compare it with their own (never equal) */
+	unsigned index;  /* position in the list */
+	bool infiniband; /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
 	char netdev[IF_NAMESIZE]; /* its interface when the device was made ... */
 	int ifindex;              /* ... and by number: see vb_device_netif */
 	bool no_mac;              /* it had none then */
@@ -33,15 +33,15 @@ struct vb_av {
 	union ibv_gid sgid; /* on InfiniBand without GRH: the GIDs that stand for the LIDs */
 	union ibv_gid dgid;
 	uint32_t flow_label;
-	uint16_t slid, dlid; /* InfiniBand only */
+	uint16_t slid, dlid;            /* InfiniBand only */
 	union ibv_gid lid_src, lid_dst; /* addresses of these LIDs; zero: not across hosts */
 	int ifindex; /* of the interface that sgid is on: a link-local one may be on several; 0: unknown */
 	uint8_t sgid_index, traffic_class, hop_limit, sl;
-	bool grh;       /* the sender asked for a GRH (always on Ethernet) */
-	bool local;     /* dgid is an address of this host */
-	bool multicast; /* dgid is a multicast GID ... */
-	bool within_host; /* ... of a group that no packet leaves this host for (nic/group.h) */
-	uint16_t fabric;  /* of the group */
+	bool grh;           /* the sender asked for a GRH (always on Ethernet) */
+	bool local;         /* dgid is an address of this host */
+	bool multicast;     /* dgid is a multicast GID ... */
+	bool within_host;   /* ... of a group that no packet leaves this host for (nic/group.h) */
+	uint16_t fabric;    /* of the group */
 	uint32_t rate_kbps; /* the static rate; 0: that of the port */
 };
 
@@ -81,7 +81,8 @@ bool vb_gid_is_local(const struct vb_device *dev, const union ibv_gid *gid);
  * Checks and resolves an address vector. -EINVAL: no GRH on Ethernet, a bad sgid_index or port,
  * address families that do not match, DLID 0 on InfiniBand; -ENETUNREACH: no route to the host.
  */
-int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr, struct vb_av *av);
+int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr,
+		      struct vb_av *av);
 
 void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr);
 /* The largest path MTU whose packets fit so many bytes, and 256 where none does. */

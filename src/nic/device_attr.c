@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the device says of itself: the limits that are enforced, the features that work. */
-#include "nic/device.h"
 #include "base/clock.h"
+#include "nic/device.h"
 #include "nic/gid.h"
 #include "nic/lid.h"
 #include "nic/link_speed.h"
@@ -78,8 +78,8 @@ static void fill_limits(struct ibv_device_attr *attr)
 static void fill_odp(struct ibv_device_attr_ex *attr)
 {
 	unsigned two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	unsigned reliable = two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-			    IBV_ODP_SUPPORT_ATOMIC;
+	unsigned reliable =
+		two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 
 	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
@@ -174,7 +174,8 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 	attr->active_mtu = netif ? vb_mtu_within(netif->mtu) : IBV_MTU_256;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
-	attr->port_cap_flags = IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	attr->port_cap_flags =
+		IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	vb_netif_snapshot_put(all);
 }
 

@@ -173,8 +173,8 @@ int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *att
 	}
 	err = resolve_rate(dev, attr, av);
 	if (!err)
-		err = dev->infiniband ? resolve_infiniband(dev, attr, av) :
-					resolve_ethernet(dev, attr, av);
+		err = dev->infiniband ? resolve_infiniband(dev, attr, av)
+				      : resolve_ethernet(dev, attr, av);
 	if (!err && av->multicast)
 		resolve_group(dev, av);
 	return err;

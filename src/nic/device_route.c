@@ -72,7 +72,8 @@ static const struct vb_netif_addr *find_own(const struct vb_netif_snapshot *all,
 }
 
 /* Of two on one interface the Ethernet one: it is what IP addresses belong to. */
-static struct vb_device *device_on(const struct vb_netif_snapshot *all, const struct vb_netif *netif)
+static struct vb_device *device_on(const struct vb_netif_snapshot *all,
+				   const struct vb_netif *netif)
 {
 	struct vb_device *const *devices, *found = NULL;
 	const int count = vb_device_table(&devices);

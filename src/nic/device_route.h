@@ -14,7 +14,8 @@ struct vb_device_route {
 	int sgid_index; /* of the device's GID that stands for src */
 	uint32_t scope; /* the interface where dst (without one: src) is link-local, else 0 */
 	bool local;     /* dst is this host, or there is none */
-	unsigned mtu;   /* of the way to another host, in bytes, as far as the kernel knows it; 0: unknown */
+	unsigned
+		mtu; /* of the way to another host, in bytes, as far as the kernel knows it; 0: unknown */
 };
 
 /*

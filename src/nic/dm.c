@@ -67,7 +67,8 @@ static int check(const struct ibv_alloc_dm_attr *attr)
 	    attr->log_align_req <= LOG_ALIGN_MAX)
 		return 0;
 	vb_explain("ibv_alloc_dm: comp_mask must be 0, length 1 to %d (max_dm_size), log_align_req "
-		   "at most %d", VB_DM_BYTES_MAX, LOG_ALIGN_MAX);
+		   "at most %d",
+		   VB_DM_BYTES_MAX, LOG_ALIGN_MAX);
 	return -EINVAL;
 }
 
@@ -109,8 +110,8 @@ static int make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle, st
 int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vb_dm **out)
 {
 	struct vb_export *export = vb_context(ctx)->export;
-	unsigned log_align = attr->log_align_req > LOG_ALIGN_MIN ? attr->log_align_req :
-								  LOG_ALIGN_MIN;
+	unsigned log_align =
+		attr->log_align_req > LOG_ALIGN_MIN ? attr->log_align_req : LOG_ALIGN_MIN;
 	struct vb_nic *nic = vb_nic_get();
 	uint32_t handle;
 	int err = check(attr);
@@ -198,7 +199,8 @@ static bool is_gone(const struct vb_dm *dm)
 
 uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length)
 {
-	if (is_gone(dm) || (offset | length) & 3 || offset > dm->length || length > dm->length - offset)
+	if (is_gone(dm) || (offset | length) & 3 || offset > dm->length ||
+	    length > dm->length - offset)
 		return NULL;
 	return dm->bytes + offset;
 }

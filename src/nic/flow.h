@@ -6,8 +6,8 @@
 #ifndef VB_NIC_FLOW_H
 #define VB_NIC_FLOW_H
 
-#include <infiniband/verbs.h>
 #include <assert.h>
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -18,16 +18,16 @@ struct vb_qp;
 /* The headers of a frame, in network order. What it does not have is zero. */
 struct vb_flow_key {
 	uint8_t dst_mac[6], src_mac[6];
-	uint16_t ether_type;		/* behind VLAN tags */
-	uint16_t vlan_tag;		/* of the outer one */
-	uint8_t tagged;			/* 0xff: it has a VLAN tag */
-	uint8_t l3;			/* 4, 6 */
-	uint8_t l4;			/* IPPROTO_TCP, IPPROTO_UDP; none in later fragments */
-	uint8_t protocol;		/* behind extension headers */
+	uint16_t ether_type;            /* behind VLAN tags */
+	uint16_t vlan_tag;              /* of the outer one */
+	uint8_t tagged;                 /* 0xff: it has a VLAN tag */
+	uint8_t l3;                     /* 4, 6 */
+	uint8_t l4;                     /* IPPROTO_TCP, IPPROTO_UDP; none in later fragments */
+	uint8_t protocol;               /* behind extension headers */
 	uint8_t src_ip[16], dst_ip[16]; /* IPv4: the first four bytes */
 	uint32_t flow_label;
-	uint8_t tos;	  /* or traffic class */
-	uint8_t ttl;	  /* or hop limit */
+	uint8_t tos;      /* or traffic class */
+	uint8_t ttl;      /* or hop limit */
 	uint8_t ip_flags; /* enum vb_ip_flags */
 	uint8_t reserved;
 	uint16_t src_port, dst_port;
@@ -47,12 +47,12 @@ struct vb_flow {
 	struct ibv_flow ibv; /* first */
 	struct vb_list node; /* in the port's list, by rank, older ones first */
 	struct vb_qp *qp;
-	uint32_t rank;			 /* who is asked first: the lower */
+	uint32_t rank;                   /* who is asked first: the lower */
 	union vb_flow_words value, mask; /* value has no bits outside of mask */
-	bool sniffs;			 /* sees what others take, too */
-	bool promiscuous;		 /* wants frames for any address */
-	bool names_address;		 /* a whole destination address: that address is here */
-	bool goes_on;			 /* a frame that it took is also shown to flows behind it */
+	bool sniffs;                     /* sees what others take, too */
+	bool promiscuous;                /* wants frames for any address */
+	bool names_address;              /* a whole destination address: that address is here */
+	bool goes_on;                    /* a frame that it took is also shown to flows behind it */
 	bool drops;
 	uint32_t tag;
 	/* Whom to tell of each frame that it took; NULL: nobody. */

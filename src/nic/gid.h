@@ -13,8 +13,8 @@
 
 enum {
 	VB_GID_LINK_LOCAL, /* index of the link-local GID */
-	VB_GID_IPV4,	   /* and of the first IPv4 GID */
-	VB_GID_OTHERS,	   /* and of the first of all others, the oldest */
+	VB_GID_IPV4,       /* and of the first IPv4 GID */
+	VB_GID_OTHERS,     /* and of the first of all others, the oldest */
 	VB_GID_TEXT = 46,  /* bytes that a printed GID needs */
 };
 

@@ -61,7 +61,8 @@ static struct vb_hazard_cell *cell_at(struct vb_peer *peer, uint32_t index)
 }
 
 /* The words of one process's threads that name this one. */
-static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, uint32_t slot, bool any)
+static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, uint32_t slot,
+				bool any)
 {
 	uint32_t count = atomic_load_explicit(&peer->head->hazard_count, memory_order_acquire);
 	const struct vb_thread *self = vb_thread_self;
@@ -240,7 +241,8 @@ int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot)
 			*slot = grace->count ? grace->waits[grace->count - 1].peer->slot : 0;
 			return -ETIMEDOUT;
 		}
-		vb_sleep_ns(SLEEP_NS); /* a post that ends a window waits here: no cancellation point */
+		vb_sleep_ns(
+			SLEEP_NS); /* a post that ends a window waits here: no cancellation point */
 	}
 	return 0;
 }

@@ -20,19 +20,20 @@ struct vb_rq;
 
 /* What is taken away. All zero: shared memory that any thread may be inside of. */
 struct vb_ending {
-	uint32_t qpn;           /* a QP: threads that name another one do not matter */
+	uint32_t qpn; /* a QP: threads that name another one do not matter */
 	/* A receive queue: those that name a QP with another one neither. Under nic->lock. */
 	const struct vb_rq *rq;
-	bool memory;            /* application memory, what is ... */
-	uint64_t from, to;      /* ... in this range ... */
-	bool all;               /* ... or whatever is reached through the QP */
+	bool memory;       /* application memory, what is ... */
+	uint64_t from, to; /* ... in this range ... */
+	bool all;          /* ... or whatever is reached through the QP */
 };
 
 static inline struct vb_ending vb_ending_memory(uint64_t address, uint64_t length)
 {
 	uint64_t to = address + length;
 
-	return (struct vb_ending){ .memory = true, .from = address,
+	return (struct vb_ending){ .memory = true,
+				   .from = address,
 				   .to = to < address ? UINT64_MAX : to };
 }
 

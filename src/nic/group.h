@@ -19,7 +19,7 @@ enum {
 
 struct vb_group {
 	union ibv_gid gid; /* IPv4 groups are mapped, in whatever form they were given */
-	int ifindex;	   /* of the link; 0: InfiniBand, within the host */
+	int ifindex;       /* of the link; 0: InfiniBand, within the host */
 	uint16_t fabric;   /* a number for the link, the same in every process */
 	bool within_host;  /* no UDP: `lo`, other groups of InfiniBand, VERBENA_PATH=slot and sim */
 };

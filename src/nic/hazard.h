@@ -32,7 +32,7 @@ struct vb_thread {
 	uint64_t copies;
 	const _Atomic uint64_t *revocations; /* of the peer that was looked at last ... */
 	uint64_t revocations_seen;           /* ... before the look */
-	uint32_t cell; /* index of the hazard cell, freed with the thread */
+	uint32_t cell;                       /* index of the hazard cell, freed with the thread */
 	/* A second peer at the same time: the owner of an XRC SRQ. NULL until it is needed. */
 	struct vb_hazard_cell *second;
 	uint64_t second_sequence;
@@ -114,8 +114,7 @@ static inline void vb_hazard_leave(struct vb_thread *thread)
 static inline void vb_hazard_watch(struct vb_thread *thread, const struct vb_peer *peer)
 {
 	thread->revocations = &peer->head->revocations;
-	thread->revocations_seen =
-		atomic_load_explicit(thread->revocations, memory_order_acquire);
+	thread->revocations_seen = atomic_load_explicit(thread->revocations, memory_order_acquire);
 }
 
 static inline void vb_hazard_copy_end(struct vb_thread *thread)
@@ -142,7 +141,8 @@ static inline bool vb_hazard_copy_begin(struct vb_thread *thread, uint64_t from,
 	else
 		atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(thread->revocations, memory_order_acquire) ==
-				     thread->revocations_seen, 1))
+				     thread->revocations_seen,
+			     1))
 		return true;
 	vb_hazard_copy_end(thread);
 	return false;

@@ -166,7 +166,8 @@ static int check_file(int fd)
 
 	if (seals < 0)
 		return errno == EBADF ? -EBADF : -EINVAL;
-	return (seals & SEALS) == SEALS && !fstat(fd, &st) && st.st_size == FILE_BYTES ? 0 : -EINVAL;
+	return (seals & SEALS) == SEALS && !fstat(fd, &st) && st.st_size == FILE_BYTES ? 0
+										       : -EINVAL;
 }
 
 static struct vb_export *find(uint64_t id)
@@ -197,8 +198,9 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev)
 		err = -EINVAL;
 	*dev = err ? NULL : device_of(export->head);
 	if (!err && !*dev) {
-		vb_explain("ibv_import_device: this process has no such device; VERBENA_DEVICES and "
-			   "the network namespace must be those of the exporter");
+		vb_explain(
+			"ibv_import_device: this process has no such device; VERBENA_DEVICES and "
+			"the network namespace must be those of the exporter");
 		err = -ENODEV;
 	}
 	known = err ? NULL : find(export->head->id);

@@ -37,14 +37,14 @@ struct vb_export_mr {
 	uint32_t pd;          /* handle */
 	uint32_t lkey, rkey;
 	uint32_t access;
-	uint32_t dm;          /* 1 + handle of the device memory that it lies in, or 0 */
-	uint64_t addr;        /* in the owner's address space; of device memory the offset */
+	uint32_t dm;   /* 1 + handle of the device memory that it lies in, or 0 */
+	uint64_t addr; /* in the owner's address space; of device memory the offset */
 	uint64_t iova, length;
 	uint8_t pad0[16];
 };
 static_assert(sizeof(struct vb_export_mr) == VB_LINE, "");
 
-struct vb_export_dm { /* under lock */
+struct vb_export_dm {            /* under lock */
 	uint64_t serial;         /* never the same twice; 0: free */
 	uint64_t offset, length; /* in the memory part of the file */
 };
@@ -56,12 +56,13 @@ struct vb_export_head {
 	uint32_t version;
 	uint32_t infiniband; /* which device this is */
 	uint64_t guid;
-	uint64_t id;         /* of this file: random */
-	_Atomic uint32_t lock; /* a number of its holder; 0: free. Records are given out and taken back
+	uint64_t id; /* of this file: random */
+	_Atomic uint32_t
+		lock; /* a number of its holder; 0: free. Records are given out and taken back
 				* under it */
 	uint32_t mr_hint, pd_hint; /* where to look for a free one */
 	uint32_t mr_count;
-	uint64_t dm_serial;        /* the last one */
+	uint64_t dm_serial; /* the last one */
 	struct vb_export_dm dms[VB_DM_MAX];
 	struct vb_export_pd pds[VB_EXPORT_PDS];
 };
@@ -73,8 +74,8 @@ struct vb_export {
 	struct vb_export_head *head;
 	uint32_t lock_number; /* of ours, while this process has the lock of the file */
 	struct vb_export_mr *records;
-	uint8_t *memory; /* VB_DM_BYTES_MAX of it */
-	uint32_t dm_users[VB_DM_MAX]; /* regions of this process in it, under vb_export_lock */
+	uint8_t *memory;                  /* VB_DM_BYTES_MAX of it */
+	uint32_t dm_users[VB_DM_MAX];     /* regions of this process in it, under vb_export_lock */
 	struct vb_pd *pds[VB_EXPORT_PDS]; /* by handle: of this process, under vb_export_lock */
 	struct vb_mr *mrs[VB_EXPORT_MRS];
 };

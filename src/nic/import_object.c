@@ -199,9 +199,11 @@ static int make_foreign(struct vb_pd *pd, struct vb_export *export, uint32_t han
 	int err = locate(export, record, &spec);
 
 	if (err) {
-		vb_explain("ibv_import_mr: the region lies in memory of process %u that this process "
-			   "has not mapped; share it (memfd, shm, MAP_SHARED before fork), or use "
-			   "device memory", record->pid);
+		vb_explain(
+			"ibv_import_mr: the region lies in memory of process %u that this process "
+			"has not mapped; share it (memfd, shm, MAP_SHARED before fork), or use "
+			"device memory",
+			record->pid);
 		return err;
 	}
 	*out = calloc(1, sizeof(**out));

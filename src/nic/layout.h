@@ -17,8 +17,8 @@
 #ifndef VB_NIC_LAYOUT_H
 #define VB_NIC_LAYOUT_H
 
-#include <infiniband/verbs.h>
 #include <assert.h>
+#include <infiniband/verbs.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -34,16 +34,16 @@
 enum {
 	VB_LAYOUT_VERSION = 6,
 	VB_LINE = 64,
-	VB_EXTENTS = 64,         /* of both parts */
-	VB_QP_PAGE = 64,         /* QP entries per page */
-	VB_OWN_SLOTS = 16,       /* slots that one process can hold */
+	VB_EXTENTS = 64,   /* of both parts */
+	VB_QP_PAGE = 64,   /* QP entries per page */
+	VB_OWN_SLOTS = 16, /* slots that one process can hold */
 	VB_QP_PAGES = VB_OWN_SLOTS * VB_QP_PER_SLOT / VB_QP_PAGE,
-	VB_SRQ_PAGE = 64,        /* XRC SRQ entries per page */
+	VB_SRQ_PAGE = 64, /* XRC SRQ entries per page */
 	VB_SRQ_PAGES = VB_XRC_SRQ_MAX / VB_SRQ_PAGE,
-	VB_KEY_PAGE = 256,       /* key entries per page */
+	VB_KEY_PAGE = 256, /* key entries per page */
 	VB_KEY_PAGES = VB_KEY_MAX / VB_KEY_PAGE,
-	VB_KEY_ALIASES = 128,    /* keys of imported regions, one or two each */
-	VB_HAZARD_PAGE = 64,     /* hazard cells per page */
+	VB_KEY_ALIASES = 128, /* keys of imported regions, one or two each */
+	VB_HAZARD_PAGE = 64,  /* hazard cells per page */
 	VB_HAZARD_PAGES = 64,
 	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
 	VB_SPILL = 256,          /* and in the spill area behind it */
@@ -62,14 +62,14 @@ enum {
 enum vb_cell_state {
 	VB_CELL_FREE,
 	VB_CELL_POSTED,
-	VB_CELL_TAKEN,    /* many senders: by the claimant */
+	VB_CELL_TAKEN, /* many senders: by the claimant */
 	VB_CELL_DONE,
 	VB_CELL_FLUSHED,
 	VB_CELL_RETURNED, /* taken and not used: the owner posts it anew, at the end */
 };
 enum { /* flags of a receive; in a cell they are hints, for messages that ride */
-	VB_CELL_KEYS_OK = 1, /* every lkey of the receive was valid and still is */
-	VB_CELL_PLACE = 2,   /* memory that may not be there: the sender must place the bytes */
+       VB_CELL_KEYS_OK = 1, /* every lkey of the receive was valid and still is */
+       VB_CELL_PLACE = 2,   /* memory that may not be there: the sender must place the bytes */
 };
 
 /* The word of a cell: index 32 | claimant 16 | flags 8 | state 8. */
@@ -108,15 +108,15 @@ struct vb_cell {
 	uint32_t byte_length;   /* from here on: sender, before DONE */
 	uint32_t imm;           /* network order, as in the work request; raw: the flow's tag */
 	uint32_t src_qpn;
-	uint32_t qpn;           /* which QP of the owner: a shared queue serves many; with TAKEN */
-	uint8_t opcode;         /* enum ibv_wc_opcode, less IBV_WC_RECV */
-	uint8_t status;         /* enum ibv_wc_status */
+	uint32_t qpn;   /* which QP of the owner: a shared queue serves many; with TAKEN */
+	uint8_t opcode; /* enum ibv_wc_opcode, less IBV_WC_RECV */
+	uint8_t status; /* enum ibv_wc_status */
 	uint8_t wc_flags;
-	uint8_t where;          /* enum vb_cell_where */
-	uint8_t reason;         /* enum vb_reason, behind a bad status */
+	uint8_t where;  /* enum vb_cell_where */
+	uint8_t reason; /* enum vb_reason, behind a bad status */
 	uint8_t sl;
-	uint16_t slid;          /* raw: the VLAN tag that was cut out */
-	uint8_t stamped;        /* stamp is set, and payload has VB_INLINE_STAMPED bytes */
+	uint16_t slid;   /* raw: the VLAN tag that was cut out */
+	uint8_t stamped; /* stamp is set, and payload has VB_INLINE_STAMPED bytes */
 	uint8_t pad0[3];
 	union {
 		uint8_t payload[VB_INLINE_CELL];
@@ -132,12 +132,13 @@ static_assert(sizeof(struct vb_cell) == VB_LINE, "a receive and its completion a
 /* Shown. Where the bytes of a receive go, for senders: written before the cell is POSTED. */
 struct vb_recv_sges {
 	uint32_t count;
-	uint32_t index;  /* of the receive that is or was here */
-	uint32_t length; /* room for a message */
+	uint32_t index;         /* of the receive that is or was here */
+	uint32_t length;        /* room for a message */
 	_Atomic uint32_t flags; /* VB_CELL_KEYS_OK; a deregistration takes it back */
 	struct ibv_sge sge[];
 };
-static_assert(sizeof(struct vb_recv_sges) == sizeof(struct ibv_sge), "lists end at a multiple of 16");
+static_assert(sizeof(struct vb_recv_sges) == sizeof(struct ibv_sge),
+	      "lists end at a multiple of 16");
 
 struct vb_rq_shared { /* shown */
 	/* owner, once */
@@ -145,11 +146,11 @@ struct vb_rq_shared { /* shown */
 	uint64_t spill;
 	uint64_t sges;
 	uint64_t lent;
-	uint32_t mask;  /* cells - 1 */
+	uint32_t mask; /* cells - 1 */
 	uint32_t sges_stride;
-	uint32_t many;  /* several senders: take a cell before completing it */
+	uint32_t many;            /* several senders: take a cell before completing it */
 	_Atomic uint32_t version; /* odd: the ring is being replaced, look again later */
-	uint32_t pd;    /* that the keys of its receives must belong to; an SRQ has one of its own */
+	uint32_t pd; /* that the keys of its receives must belong to; an SRQ has one of its own */
 	uint8_t pad0[12];
 	/* owner, each post; only where there are many senders */
 	_Alignas(VB_LINE) _Atomic uint32_t tail;
@@ -163,7 +164,8 @@ struct vb_rq_lent {
 	_Atomic uint32_t returned; /* there are RETURNED cells */
 	/* sender waits for a receive to be posted; the owner takes it back and rings */
 	_Alignas(VB_LINE) _Atomic uint32_t waiting;
-	_Atomic uint32_t limit; /* SRQ limit that is armed; 0: none. The sender that trips it clears it */
+	_Atomic uint32_t
+		limit; /* SRQ limit that is armed; 0: none. The sender that trips it clears it */
 };
 static_assert(sizeof(struct vb_rq_lent) == 2 * VB_LINE, "");
 
@@ -172,11 +174,11 @@ static_assert(sizeof(struct vb_rq_lent) == 2 * VB_LINE, "");
 enum vb_cq_armed { VB_CQ_UNARMED, VB_CQ_ARMED_SOLICITED, VB_CQ_ARMED_ANY };
 
 enum {
-	VB_CQ_COUNTS = 1 << 0, /* attached depths exceed cqe: be counted */
-	VB_CQ_STAMPS = 1 << 1, /* carry its time; set once */
+	VB_CQ_COUNTS = 1 << 0,  /* attached depths exceed cqe: be counted */
+	VB_CQ_STAMPS = 1 << 1,  /* carry its time; set once */
 	VB_CQ_NUMBERS = 1 << 2, /* carry its number; set once, not with STAMPS */
 	VB_CQ_ORDERED = VB_CQ_STAMPS | VB_CQ_NUMBERS,
-	VB_CQ_PAIR = 1 << 3,    /* the two queues of one QP, and nothing else: its sends tell (cq.h) */
+	VB_CQ_PAIR = 1 << 3, /* the two queues of one QP, and nothing else: its sends tell (cq.h) */
 };
 
 /*
@@ -185,21 +187,23 @@ enum {
  */
 struct vb_ready_page { /* lent: sender sets, owner takes */
 	_Alignas(VB_LINE) _Atomic uint64_t words[VB_READY_PAGE / 64];
-	_Alignas(VB_LINE) _Atomic uint64_t summary; /* bit per word, but the first VB_READY_DIRECT */
+	_Alignas(
+		VB_LINE) _Atomic uint64_t summary; /* bit per word, but the first VB_READY_DIRECT */
 };
 static_assert(sizeof(struct vb_ready_page) == 9 * VB_LINE, "");
 
-struct vb_cq_shared { /* lent */
-	_Atomic uint32_t armed;    /* owner arms; who fires takes it back */
-	_Atomic uint32_t fired;    /* events that senders left for the owner to signal */
+struct vb_cq_shared {               /* lent */
+	_Atomic uint32_t armed;     /* owner arms; who fires takes it back */
+	_Atomic uint32_t fired;     /* events that senders left for the owner to signal */
 	_Atomic uint32_t use_ready; /* owner: many queues, set ready bits */
-	_Atomic uint32_t asks;     /* owner: what each completion must do besides; mostly 0 */
-	_Atomic uint32_t cqe;      /* owner */
+	_Atomic uint32_t asks;      /* owner: what each completion must do besides; mostly 0 */
+	_Atomic uint32_t cqe;       /* owner */
 	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only if it COUNTS */
-	_Atomic uint32_t overrun;  /* whoever found it full */
+	_Atomic uint32_t overrun;                 /* whoever found it full */
 	/* whoever completes: the last number that was given out; only if it asks for NUMBERS */
 	_Alignas(VB_LINE) _Atomic uint64_t number;
-	_Alignas(VB_LINE) _Atomic uint64_t ready_pages_set; /* bit per page with a summary, but the first */
+	_Alignas(VB_LINE) _Atomic uint64_t
+		ready_pages_set; /* bit per page with a summary, but the first */
 	/* owner: offsets of struct vb_ready_page; 0: none of its bits is in use */
 	_Alignas(VB_LINE) _Atomic uint64_t ready_pages[VB_READY_PAGES];
 };
@@ -262,19 +266,19 @@ static inline bool vb_gate_open(uint64_t gate)
 
 /* What senders ask of the owner of a QP: low 8 bits a reason, then flags. */
 enum {
-	VB_QP_ATTN_FAIL = 1 << 8,      /* go to ERR for the reason */
-	VB_QP_ATTN_COMM_EST = 1 << 9,  /* first message arrived in RTR */
-	VB_QP_ATTN_QUIET = 1 << 10,    /* fail without an event: a receive completion tells it */
-	VB_QP_ATTN_MIGRATE = 1 << 11,  /* the sender's mig_state has changed */
+	VB_QP_ATTN_FAIL = 1 << 8,     /* go to ERR for the reason */
+	VB_QP_ATTN_COMM_EST = 1 << 9, /* first message arrived in RTR */
+	VB_QP_ATTN_QUIET = 1 << 10,   /* fail without an event: a receive completion tells it */
+	VB_QP_ATTN_MIGRATE = 1 << 11, /* the sender's mig_state has changed */
 };
 
-enum { /* why the owner of a QP has to look at each message itself */
-	VB_BY_PACKETS_TAGS = 1,   /* it matches tags */
-	VB_BY_PACKETS_MEMORY = 2, /* it has memory that the kernel copies for nobody (dmabuf.h) */
-	VB_BY_PACKETS_DENIED = 4, /* it may not touch its peer's memory any more; until RESET */
+enum {                           /* why the owner of a QP has to look at each message itself */
+       VB_BY_PACKETS_TAGS = 1,   /* it matches tags */
+       VB_BY_PACKETS_MEMORY = 2, /* it has memory that the kernel copies for nobody (dmabuf.h) */
+       VB_BY_PACKETS_DENIED = 4, /* it may not touch its peer's memory any more; until RESET */
 };
 
-struct vb_qp_entry { /* shown */
+struct vb_qp_entry {           /* shown */
 	_Atomic uint64_t gate; /* 0: no QP here. The fields below are written before it opens */
 	uint64_t rq;           /* offset of the receive queue, its own or an SRQ */
 	uint64_t recv_cq;
@@ -290,7 +294,7 @@ struct vb_qp_entry { /* shown */
 	_Atomic uint8_t max_dest_rd_atomic;
 	_Atomic uint8_t min_rnr_timer;
 	uint8_t has_srq;
-	_Atomic uint8_t mig_state; /* enum ibv_mig_state */
+	_Atomic uint8_t mig_state;  /* enum ibv_mig_state */
 	_Atomic uint8_t by_packets; /* also from this host; VB_BY_PACKETS_*, mostly 0 */
 	_Alignas(VB_LINE) union ibv_gid sgid;
 	union ibv_gid dgid;
@@ -299,12 +303,13 @@ struct vb_qp_entry { /* shown */
 };
 static_assert(sizeof(struct vb_qp_entry) == 2 * VB_LINE, "");
 
-struct vb_qp_lent { /* sender */
+struct vb_qp_lent {              /* sender */
 	_Atomic uint64_t binder; /* epoch of the QP that is connected to us */
-	_Atomic uint64_t closed; /* a gate that a sender has closed: its owner has still to learn of it */
+	_Atomic uint64_t
+		closed; /* a gate that a sender has closed: its owner has still to learn of it */
 	_Atomic uint32_t attention;
-	_Atomic uint32_t dropped; /* messages that arrived and could not be taken */
-	_Atomic uint32_t waiting; /* someone retries until the gate opens: ring */
+	_Atomic uint32_t dropped;            /* messages that arrived and could not be taken */
+	_Atomic uint32_t waiting;            /* someone retries until the gate opens: ring */
 	_Atomic uint32_t bad_pkey, bad_qkey; /* messages with another key than the QP's */
 	uint8_t pad0[28];
 };
@@ -324,7 +329,8 @@ static inline bool vb_gate_is_closed(const struct vb_qp_lent *lent, uint64_t gat
 enum {
 	VB_KEY_VALID = 1 << 16,
 	VB_KEY_EQUAL = 1 << 17, /* the lkey is the rkey as well: there is no other */
-	VB_KEY_AS_RKEY = VB_KEY_VALID | VB_KEY_EQUAL | 0xff00, /* what concerns a user of its rkey */
+	VB_KEY_AS_RKEY =
+		VB_KEY_VALID | VB_KEY_EQUAL | 0xff00, /* what concerns a user of its rkey */
 };
 
 enum vb_key_kind { VB_KEY_REGION, VB_KEY_WINDOW_1, VB_KEY_WINDOW_2 };
@@ -336,10 +342,10 @@ struct vb_key_entry { /* shown */
 	uint32_t tags; /* last ones given to this entry */
 	uint64_t iova;
 	uint64_t length;
-	uint64_t addr; /* of iova, in the owner's address space */
-	uint32_t kind; /* enum vb_key_kind */
-	uint32_t qpn;  /* type 2 window: the only QP through which it may be used */
-	uint64_t lent; /* offset of the page's struct vb_key_lent ... */
+	uint64_t addr;  /* of iova, in the owner's address space */
+	uint32_t kind;  /* enum vb_key_kind */
+	uint32_t qpn;   /* type 2 window: the only QP through which it may be used */
+	uint64_t lent;  /* offset of the page's struct vb_key_lent ... */
 	uint32_t place; /* ... and which of its words is this entry's */
 	uint8_t pad0[4];
 };
@@ -351,7 +357,7 @@ struct vb_key_lent {
 };
 
 /* An imported region has the keys of the original: numbers that another NIC made. */
-struct vb_key_alias { /* shown */
+struct vb_key_alias {         /* shown */
 	_Atomic uint32_t key; /* 0: free */
 	uint32_t index;       /* of its entry; written before */
 	uint32_t rkey_only;   /* it is no lkey; written before */
@@ -359,9 +365,9 @@ struct vb_key_alias { /* shown */
 
 /* --- hazards --- */
 
-enum { /* how a thread copies: flags of vb_hazard_cell.copy */
-	VB_COPY_NOW = 1,      /* between begin and end */
-	VB_COPY_ONE_CALL = 2, /* of the kernel; when that has returned nothing follows */
+enum {                       /* how a thread copies: flags of vb_hazard_cell.copy */
+       VB_COPY_NOW = 1,      /* between begin and end */
+       VB_COPY_ONE_CALL = 2, /* of the kernel; when that has returned nothing follows */
 };
 
 /*
@@ -380,11 +386,11 @@ static_assert(sizeof(struct vb_hazard_cell) == VB_LINE, "");
 /* --- the heads of a segment --- */
 
 enum { /* process-wide attention: what to look at */
-	VB_ATTN_QP = 1 << 0,
-	VB_ATTN_CQ = 1 << 1,
-	VB_ATTN_SRQ = 1 << 2,
-	VB_ATTN_RETRY = 1 << 3, /* a receive was posted, a QP became ready: retry what pends */
-	VB_ATTN_ENDED = 1 << 4, /* a peer ended: look for what it did not say any more */
+       VB_ATTN_QP = 1 << 0,
+       VB_ATTN_CQ = 1 << 1,
+       VB_ATTN_SRQ = 1 << 2,
+       VB_ATTN_RETRY = 1 << 3, /* a receive was posted, a QP became ready: retry what pends */
+       VB_ATTN_ENDED = 1 << 4, /* a peer ended: look for what it did not say any more */
 };
 
 struct vb_extent { /* of either part */

@@ -4,13 +4,13 @@
 #define VB_NIC_LIMITS_H
 
 enum {
-	VB_SLOT_MIN = 1, /* a slot is the high half of a QP number: QPN = slot << 12 | index */
+	VB_SLOT_MIN = 1,    /* a slot is the high half of a QP number: QPN = slot << 12 | index */
 	VB_SLOT_MAX = 4094, /* never 4095: no QPN may collide with 0xffffff */
 	VB_SLOT_OWN_MIN = 2048, /* from here on each user has slots of its own (slot.h) */
 	VB_QP_INDEX_BITS = 12,
 	VB_QP_PER_SLOT = 1 << VB_QP_INDEX_BITS,
 	VB_QP_MAX = 65536,
-	VB_WR_MAX = 16384,    /* per send or receive queue */
+	VB_WR_MAX = 16384, /* per send or receive queue */
 	VB_SRQ_WR_MAX = 32768,
 	VB_SGE_MAX = 32,
 	VB_INLINE_MAX = 1024,
@@ -30,15 +30,15 @@ enum {
 	VB_TM_RNDV_HEADER_MAX = 64,
 	VB_RD_ATOMIC_MAX = 128, /* max_qp_rd_atom and max_qp_init_rd_atom */
 	VB_MCAST_GRP_MAX = 1024,
-	VB_MCAST_QP_MAX = 256, /* QPs per group */
-	VB_PKEYS_MAX = 32,     /* length of the longest P_Key table (nic/pkey.h) */
-	VB_GIDS = 64,          /* length of the GID table, at least one entry stays empty */
+	VB_MCAST_QP_MAX = 256,        /* QPs per group */
+	VB_PKEYS_MAX = 32,            /* length of the longest P_Key table (nic/pkey.h) */
+	VB_GIDS = 64,                 /* length of the GID table, at least one entry stays empty */
 	VB_DM_MAX = 256,              /* device memory buffers of an opened device */
 	VB_DM_BYTES_MAX = 4 << 20,    /* and their bytes: max_dm_size */
 	VB_RATE_MAX_KBPS = 100000000, /* of a QP, as ibv_modify_qp_rate_limit sets it */
 };
 
-#define VB_MSG_MAX (1ull << 31) /* max_msg_sz */
+#define VB_MSG_MAX     (1ull << 31) /* max_msg_sz */
 #define VB_MR_SIZE_MAX (1ull << 46)
 
 #endif

@@ -18,8 +18,9 @@ struct membership {
 /* Under nic->mcast_lock, as what follows. */
 static struct membership *find(struct vb_nic *nic, const union ibv_gid *gid, uint32_t qpn)
 {
-	vb_list_for(m, &nic->memberships, struct membership,
-		    node) if (m->qpn == qpn && vb_gid_equal(&m->gid, gid)) return m;
+	vb_list_for(m, &nic->memberships, struct membership, node)
+		if (m->qpn == qpn && vb_gid_equal(&m->gid, gid))
+			return m;
 	return NULL;
 }
 
@@ -32,8 +33,7 @@ static bool has_room(struct vb_nic *nic, const struct vb_group *group)
 {
 	unsigned members = 0, total = 0;
 
-	vb_list_for(m, &nic->memberships, struct membership, node)
-	{
+	vb_list_for(m, &nic->memberships, struct membership, node) {
 		members += is_of(m, &group->gid, group->fabric);
 		total++;
 	}
@@ -129,8 +129,7 @@ bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifinde
 	bool found = false;
 
 	vb_spin_lock(&nic->mcast_lock);
-	vb_list_for(m, &nic->memberships, struct membership, node)
-	{
+	vb_list_for(m, &nic->memberships, struct membership, node) {
 		if (m->dev != dev || m->group.ifindex == ifindex ||
 		    (dev->infiniband && m->group.within_host) ||
 		    (found && !is_of(m, &from->gid, from->fabric)))
@@ -158,9 +157,10 @@ unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, ui
 	unsigned count = 0;
 
 	vb_spin_lock(&nic->mcast_lock);
-	vb_list_for(m, &nic->memberships, struct membership,
-		    node) if (is_of(m, group_gid, fabric) && count < VB_MCAST_QP_MAX &&
-			      !has(qpns, count, m->qpn)) qpns[count++] = m->qpn;
+	vb_list_for(m, &nic->memberships, struct membership, node)
+		if (is_of(m, group_gid, fabric) && count < VB_MCAST_QP_MAX &&
+		    !has(qpns, count, m->qpn))
+			qpns[count++] = m->qpn;
 	vb_spin_unlock(&nic->mcast_lock);
 	return count;
 }
@@ -171,8 +171,7 @@ bool vb_mcast_mgid(struct vb_nic *nic, uint32_t qpn, const union ibv_gid *group_
 	bool found = false;
 
 	vb_spin_lock(&nic->mcast_lock);
-	vb_list_for(m, &nic->memberships, struct membership, node)
-	{
+	vb_list_for(m, &nic->memberships, struct membership, node) {
 		if (found || m->qpn != qpn || !is_of(m, group_gid, fabric))
 			continue;
 		*mgid = m->gid;

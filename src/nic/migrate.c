@@ -76,11 +76,11 @@ static void set_state(struct vb_qp *qp, enum ibv_mig_state state)
 	qp->migration.refused = false;
 }
 
-#define SWAP(a, b)                    \
-	do {                          \
-		__typeof__(a) c = a;  \
-		a = b;                \
-		b = c;                \
+#define SWAP(a, b)                   \
+	do {                         \
+		__typeof__(a) c = a; \
+		a = b;               \
+		b = c;               \
 	} while (0)
 
 /* What was primary is the alternate path of the next time. Under state_lock. */
@@ -173,8 +173,9 @@ static int check_state(const struct vb_qp *qp, enum ibv_mig_state next, bool loa
 	case IBV_MIG_REARM:
 		return loaded ? 0 : refuse(qp, "IBV_MIG_REARM without an alternate path");
 	case IBV_MIG_ARMED:
-		return refuse(qp, "IBV_MIG_ARMED is what IBV_MIG_REARM becomes when the peer has an "
-				  "alternate path too");
+		return refuse(qp,
+			      "IBV_MIG_ARMED is what IBV_MIG_REARM becomes when the peer has an "
+			      "alternate path too");
 	}
 	return refuse(qp, "path_mig_state is none of IBV_MIG_MIGRATED, IBV_MIG_REARM");
 }

@@ -16,8 +16,7 @@
 
 static inline enum ibv_mig_state vb_mig_state(const struct vb_qp *qp)
 {
-	return (enum ibv_mig_state)atomic_load_explicit(&qp->migration.state,
-							memory_order_relaxed);
+	return (enum ibv_mig_state)atomic_load_explicit(&qp->migration.state, memory_order_relaxed);
 }
 
 /* The MigReq of its packets. */
@@ -30,9 +29,11 @@ static inline bool vb_qp_migreq(const struct vb_qp *qp)
 static inline union ibv_gid vb_shown_gid(const union ibv_gid *shown)
 {
 	return (union ibv_gid){ .global = {
-		.subnet_prefix = __atomic_load_n(&shown->global.subnet_prefix, __ATOMIC_RELAXED),
-		.interface_id = __atomic_load_n(&shown->global.interface_id, __ATOMIC_RELAXED),
-	} };
+					.subnet_prefix = __atomic_load_n(
+						&shown->global.subnet_prefix, __ATOMIC_RELAXED),
+					.interface_id = __atomic_load_n(&shown->global.interface_id,
+									__ATOMIC_RELAXED),
+				} };
 }
 
 /* The path in use; it may change at any time. */

@@ -72,8 +72,8 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
 	/* Pairs with the load in vb_peer_key: whoever sees the word sees the fields. */
-	atomic_store(&entry->word, word | VB_KEY_VALID |
-					   (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
+	atomic_store(&entry->word,
+		     word | VB_KEY_VALID | (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], mr,
 			 __ATOMIC_RELEASE);
 }
@@ -192,7 +192,8 @@ static int withdraw(struct vb_mr *mr)
 		vb_rq_forget_keys(mr->nic, mr);
 	if (vb_grace_pass(mr->nic, &ending, &slot) < 0) {
 		vb_explain("the process with slot %u is stopped while it copies to or from this "
-			   "memory; continue or end it, then deregister again", slot);
+			   "memory; continue or end it, then deregister again",
+			   slot);
 		return -EBUSY;
 	}
 	if (vb_mw_any_bound_to(mr)) { /* by one who was inside */
@@ -353,8 +354,8 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 	return mr;
 }
 
-struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, const struct vb_pd *pd,
-			       const struct ibv_sge *sge, unsigned access)
+struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
+			       const struct vb_pd *pd, const struct ibv_sge *sge, unsigned access)
 {
 	/* Before the look-up: a region that goes away meanwhile leaves the cache out of date. */
 	uint32_t generation = atomic_load(&nic->mr_generation);

@@ -26,9 +26,9 @@ struct vb_mr {
 	struct vb_export *export;   /* that has a record of it, referenced; or NULL */
 	uint32_t dm;                /* 1 + handle of the device memory that it lies in, or 0 */
 	bool imported;              /* stands for another one, found by its handle; has no entry */
-	bool foreign;               /* made from another process's record, with the keys of that one */
-	bool destroyed;             /* through one that stands for it: only the object is left */
-	void *mapping;              /* made for it, and unmapped with it; or NULL */
+	bool foreign;   /* made from another process's record, with the keys of that one */
+	bool destroyed; /* through one that stands for it: only the object is left */
+	void *mapping;  /* made for it, and unmapped with it; or NULL */
 	size_t mapping_length;
 	_Atomic uint32_t used_by_recv; /* a receive named it once: dereg must look for those */
 };
@@ -87,12 +87,12 @@ struct vb_mr_cache {
 	uint32_t lkey;
 	uint32_t generation; /* 0: empty */
 	uint64_t iova, length;
-	uint64_t delta;      /* from an address of the region to one of this process */
+	uint64_t delta; /* from an address of the region to one of this process */
 };
 
 /* Looks the element's region up and remembers it, odd regions aside; NULL as vb_mr_lookup. */
-struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic, const struct vb_pd *pd,
-			       const struct ibv_sge *sge, unsigned access);
+struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
+			       const struct vb_pd *pd, const struct ibv_sge *sge, unsigned access);
 
 /* The element fits the region that is remembered: its address in this process. */
 static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb_nic *nic,
@@ -102,8 +102,8 @@ static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb
 
 	*address = sge->addr + cache->delta;
 	return cache->lkey == sge->lkey &&
-	       cache->generation == atomic_load_explicit(&nic->mr_generation,
-							 memory_order_acquire) &&
+	       cache->generation ==
+		       atomic_load_explicit(&nic->mr_generation, memory_order_acquire) &&
 	       inside <= cache->length && sge->length <= cache->length - inside;
 }
 

@@ -4,8 +4,8 @@
  * needs, to read zeros from, and as much to write to that is a few pages over and over. So whoever
  * copies, this process or a peer, needs not know that it is not real.
  */
-#include "nic/mr.h"
 #include "base/log.h"
+#include "nic/mr.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -154,8 +154,9 @@ static bool may_bind(const struct vb_mw_bind *bind, const struct vb_mr *mr, cons
 {
 	uint64_t inside = bind->addr - mr->iova;
 
-	return vb_pd_same(mr->pd, pd) && mr->access & IBV_ACCESS_MW_BIND && bind->addr >= mr->iova &&
-	       inside <= mr->length && bind->length <= mr->length - inside &&
+	return vb_pd_same(mr->pd, pd) && mr->access & IBV_ACCESS_MW_BIND &&
+	       bind->addr >= mr->iova && inside <= mr->length &&
+	       bind->length <= mr->length - inside &&
 	       (!(bind->access & REMOTE_WRITES) || mr->access & IBV_ACCESS_LOCAL_WRITE);
 }
 

@@ -9,7 +9,7 @@
 #include "nic/mr.h"
 
 struct vb_mw {
-	struct ibv_mw ibv; /* first */
+	struct ibv_mw ibv;   /* first */
 	struct vb_list node; /* in nic->mws */
 	struct vb_nic *nic;
 	struct vb_pd *pd;

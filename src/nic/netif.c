@@ -24,7 +24,7 @@ static struct vb_netif_snapshot loopback_only = { .netif_count = 1, .netifs = &l
  */
 static atomic_bool cache_busy;
 static struct vb_netif_snapshot *cache; /* under cache_busy; holds one count */
-static uint64_t expired_ns; /* under cache_busy: what was read before is old */
+static uint64_t expired_ns;             /* under cache_busy: what was read before is old */
 
 static void open_in_child(void)
 {

@@ -28,7 +28,7 @@ struct vb_netif_addr {
 	union ibv_gid gid; /* IPv4 addresses are mapped, ::ffff:a.b.c.d */
 	int ifindex;
 	uint8_t prefix_bits; /* of the address itself: at most 32 for IPv4 */
-	bool tentative;	     /* IPv6: not yet known to be unique, the kernel does not use it */
+	bool tentative;      /* IPv6: not yet known to be unique, the kernel does not use it */
 	uint32_t created;    /* when it was added, in hundredths of a second */
 };
 

@@ -166,7 +166,8 @@ struct vb_netif_snapshot *vb_netif_snapshot_read(void)
 
 	if (!reading.snapshot)
 		return NULL;
-	reading.snapshot->read_at_ns = vb_now_ns(); /* before: what changes meanwhile may be missed */
+	reading.snapshot->read_at_ns =
+		vb_now_ns(); /* before: what changes meanwhile may be missed */
 	for (int tries = 0; tries < READ_TRIES && result == -EAGAIN; tries++)
 		result = dump(&reading);
 	/* Still changing: the last reading is as good as any. */

@@ -213,7 +213,8 @@ struct vb_hazard_cell *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell)
 		return NULL;
 	}
 	nic->hazard_used[i] = 1;
-	page = vb_segment_at(&nic->seg, atomic_load(&nic->seg.head->hazard_pages[i / VB_HAZARD_PAGE]));
+	page = vb_segment_at(&nic->seg,
+			     atomic_load(&nic->seg.head->hazard_pages[i / VB_HAZARD_PAGE]));
 	if (i >= atomic_load(&nic->seg.head->hazard_count))
 		atomic_store(&nic->seg.head->hazard_count, i + 1);
 	vb_spin_unlock(&nic->peers_lock);

@@ -53,8 +53,8 @@ struct vb_nic {
 	struct vb_list mws;         /* memory windows, under lock */
 	struct vb_list free_mws;    /* memory of those that are gone, likewise */
 	uint32_t mw_count;
-	uint64_t dropped;           /* messages that QPs which are gone could not take, under lock */
-	struct { /* likewise, with a wrong key; by the number of the device */
+	uint64_t dropped; /* messages that QPs which are gone could not take, under lock */
+	struct {          /* likewise, with a wrong key; by the number of the device */
 		uint64_t pkey, qkey;
 	} violations[VB_DEVICES_MAX];
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
@@ -63,13 +63,13 @@ struct vb_nic {
 	uint32_t *free_keys;              /* ring of free key indexes */
 	uint32_t free_keys_head, free_keys_tail, free_keys_size, keys_made;
 	uint32_t next_pd, next_srq;
-	struct vb_list xrcds;             /* XRC domains, under lock */
+	struct vb_list xrcds; /* XRC domains, under lock */
 	uint32_t xrcd_count, next_xrcd;
-	struct vb_list xrc_handles;       /* of QPs in other processes, under lock */
-	struct vb_srq **xrc_srqs;         /* by index, under lock; NULL: none was ever made */
+	struct vb_list xrc_handles; /* of QPs in other processes, under lock */
+	struct vb_srq **xrc_srqs;   /* by index, under lock; NULL: none was ever made */
 	uint32_t next_xrc_srq;
-	struct vb_pd *xrc_pd;             /* what XRC_RECV QPs have in the place of a PD ... */
-	struct vb_cq *xrc_cq;             /* ... and of CQs; made with the first of them */
+	struct vb_pd *xrc_pd;           /* what XRC_RECV QPs have in the place of a PD ... */
+	struct vb_cq *xrc_cq;           /* ... and of CQs; made with the first of them */
 	_Atomic uint32_t mr_generation; /* moves when a region goes away or changes: caches end */
 	_Atomic uint64_t next_epoch;
 	_Atomic uint32_t waiting; /* send queues that wait and flushes that do: pollers help */
@@ -77,11 +77,12 @@ struct vb_nic {
 	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE];
 	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
 	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64];
-	_Atomic uint64_t refused[64]; /* slots that nobody held, with the time until this is believed */
-	_Atomic uint64_t busy[64];    /* the same of those that took no connection */
+	_Atomic uint64_t
+		refused[64]; /* slots that nobody held, with the time until this is believed */
+	_Atomic uint64_t busy[64]; /* the same of those that took no connection */
 	bool unregistered_barrier; /* peers cannot make us fence: we do it at each post */
-	uint64_t private_nonce; /* what a peer must be able to read to prove that it may */
-	bool untouchable;       /* a system call filter forbids process_vm_*: peers have no path */
+	uint64_t private_nonce;    /* what a peer must be able to read to prove that it may */
+	bool untouchable; /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
 	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
 	bool own_hands;               /* a region can be reached by this process only; under lock */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -24,8 +24,9 @@ int vb_odp_check(void)
 
 	if (!nic || !nic->untouchable)
 		return 0;
-	vb_explain("ibv_reg_mr: on-demand paging needs process_vm_readv, which a system call filter "
-		   "forbids here");
+	vb_explain(
+		"ibv_reg_mr: on-demand paging needs process_vm_readv, which a system call filter "
+		"forbids here");
 	return -EOPNOTSUPP;
 }
 
@@ -114,9 +115,9 @@ int vb_odp_fault_in(uint64_t addr, uint64_t length, bool write)
 	if (!result || own_hands((void *)(uintptr_t)addr, length))
 		return 0;
 	/* EINVAL is a mapping without the right; or an old kernel, also for 0 bytes. */
-	return errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice) ?
-		       probe_by_reading(addr, length) :
-		       -EFAULT;
+	return errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice)
+		       ? probe_by_reading(addr, length)
+		       : -EFAULT;
 }
 
 /* --- advice --- */
@@ -131,7 +132,8 @@ static int look_only(uint64_t addr, uint64_t length)
 	for (uint64_t at = addr & ~(PAGE - 1ull); at < end; at += STEP * PAGE) {
 		uint64_t rest = end - at;
 
-		if (mincore((void *)(uintptr_t)at, rest < STEP * PAGE ? rest : STEP * PAGE, present))
+		if (mincore((void *)(uintptr_t)at, rest < STEP * PAGE ? rest : STEP * PAGE,
+			    present))
 			return -EFAULT;
 	}
 	return 0;
@@ -199,8 +201,10 @@ int vb_odp_advise(struct vb_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 	for (uint32_t i = 0; !err && i < count; i++) {
 		err = region_of(pd, advice, &sge[i], &mr);
 		if (err)
-			vb_explain("ibv_advise_mr: element %u, lkey 0x%x: not an on-demand region of "
-				   "the PD that covers it, or not writable", i, sge[i].lkey);
+			vb_explain(
+				"ibv_advise_mr: element %u, lkey 0x%x: not an on-demand region of "
+				"the PD that covers it, or not writable",
+				i, sge[i].lkey);
 	}
 	for (uint32_t i = 0; !err && i < count; i++) {
 		err = region_of(pd, advice, &sge[i], &mr);

@@ -95,7 +95,8 @@ static int dealloc(struct vb_pd *pd, uint32_t users)
 	}
 	if (users) {
 		vb_explain("ibv_dealloc_pd: %u MRs, MWs, AHs, QPs, SRQs, CQs or parent domains "
-			   "still belong to the PD", users);
+			   "still belong to the PD",
+			   users);
 		return -EBUSY;
 	}
 	vb_pd_end(pd);

@@ -4,8 +4,8 @@
 
 #include "nic/context.h"
 
-struct vb_td { /* a thread domain: its objects are used by one thread at a time */
-	struct ibv_td ibv; /* first */
+struct vb_td {                  /* a thread domain: its objects are used by one thread at a time */
+	struct ibv_td ibv;      /* first */
 	_Atomic uint32_t users; /* parent domains */
 };
 
@@ -20,14 +20,15 @@ struct vb_allocator {
 struct vb_pd {
 	struct ibv_pd ibv; /* first */
 	struct vb_nic *nic;
-	uint32_t id;       /* names the domain in shared memory; a parent domain has its PD's */
-	_Atomic uint32_t users; /* MRs, MWs, AHs, QPs, SRQs; CQs and parent domains; VB_PD_UNIMPORTED */
-	struct vb_pd *base;     /* of a parent domain: the PD; NULL: this is no parent domain */
-	struct vb_td *td;       /* of a parent domain, or NULL */
+	uint32_t id; /* names the domain in shared memory; a parent domain has its PD's */
+	_Atomic uint32_t
+		users;      /* MRs, MWs, AHs, QPs, SRQs; CQs and parent domains; VB_PD_UNIMPORTED */
+	struct vb_pd *base; /* of a parent domain: the PD; NULL: this is no parent domain */
+	struct vb_td *td;   /* of a parent domain, or NULL */
 	struct vb_allocator allocator; /* of a parent domain; alloc NULL: none */
-	struct vb_export *export;      /* that has a record of it, referenced; NULL: none (import.h) */
-	struct vb_list same;           /* others for this PD, which were imported; vb_export_lock */
-	bool destroyed;                /* through one of those: only the object is left */
+	struct vb_export *export; /* that has a record of it, referenced; NULL: none (import.h) */
+	struct vb_list same;      /* others for this PD, which were imported; vb_export_lock */
+	bool destroyed;           /* through one of those: only the object is left */
 };
 
 /* In its users: it goes with the last of them. In one word, so that only one finds itself the last. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Parent domains: a PD together with a thread domain and the application's memory. */
-#include "nic/pd.h"
 #include "base/log.h"
+#include "nic/pd.h"
 
 #include <errno.h>
 #include <stdlib.h>

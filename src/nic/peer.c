@@ -103,7 +103,8 @@ int vb_peer_map(struct vb_peer *peer, uint32_t slot)
 	    head->slot != slot)
 		return -EPROTO;
 	peer->head_slot = slot;
-	atomic_store(&peer->head, head); /* pairs with the loads in vb_grace_begin and vb_nic_peer */
+	atomic_store(&peer->head,
+		     head); /* pairs with the loads in vb_grace_begin and vb_nic_peer */
 	return 0;
 }
 
@@ -214,7 +215,8 @@ struct vb_qp_entry *vb_peer_qp(struct vb_peer *peer, uint32_t qpn)
 	if (position < 0)
 		return NULL;
 	offset = atomic_load_explicit(
-		&peer->head->qp_pages[position * (VB_QP_PER_SLOT / VB_QP_PAGE) + index / VB_QP_PAGE],
+		&peer->head
+			 ->qp_pages[position * (VB_QP_PER_SLOT / VB_QP_PAGE) + index / VB_QP_PAGE],
 		memory_order_acquire);
 	page = offset ? vb_peer_at(peer, offset, VB_QP_PAGE * sizeof(*page)) : NULL;
 	return page ? &page[index % VB_QP_PAGE] : NULL;

@@ -23,23 +23,23 @@ enum vb_peer_state {
 struct vb_segment;
 
 struct vb_peer {
-	struct vb_list node;      /* in nic->peers, under nic->peers_lock */
-	_Atomic int refs;         /* the list, every bound QP, every grace period */
-	_Atomic int state;        /* enum vb_peer_state */
-	_Atomic bool denied;      /* READY, but the kernel does not let us touch its memory any more */
+	struct vb_list node; /* in nic->peers, under nic->peers_lock */
+	_Atomic int refs;    /* the list, every bound QP, every grace period */
+	_Atomic int state;   /* enum vb_peer_state */
+	_Atomic bool denied; /* READY, but the kernel does not let us touch its memory any more */
 	bool self;
-	bool accepted;            /* it connected to us, not we to it */
-	bool may_touch;           /* we read its nonce; not accepted: and it read ours */
-	_Atomic uint32_t slot;    /* a slot of it: the one we connected to, else its first */
+	bool accepted;              /* it connected to us, not we to it */
+	bool may_touch;             /* we read its nonce; not accepted: and it read ours */
+	_Atomic uint32_t slot;      /* a slot of it: the one we connected to, else its first */
 	_Atomic uint32_t head_slot; /* its first slot, which names it in hazard words; 0: unknown */
-	uint16_t id_there;        /* how its segment names us as a claimant */
-	uint16_t id_here;         /* how our segment names it */
-	pid_t tid;                /* its service thread: the target of process_vm_* */
-	uint64_t nonce_at;        /* where its nonce lies, in its memory */
-	pid_t pid;                /* of its socket, as the kernel says; 0: another pid namespace */
+	uint16_t id_there;          /* how its segment names us as a claimant */
+	uint16_t id_here;           /* how our segment names it */
+	pid_t tid;                  /* its service thread: the target of process_vm_* */
+	uint64_t nonce_at;          /* where its nonce lies, in its memory */
+	pid_t pid; /* of its socket, as the kernel says; 0: another pid namespace */
 	uid_t uid;
-	bool stranger;            /* another user's, which may mean harm */
-	uint64_t asked_ns;        /* when the attach began */
+	bool stranger;     /* another user's, which may mean harm */
+	uint64_t asked_ns; /* when the attach began */
 	int socket, memfd, lent_memfd, doorbell;
 	/* NULL until it is mapped, while others find the peer in the list already: whoever sees it
 	 * sees maps as well. One with NO_PATH never is. */
@@ -47,7 +47,7 @@ struct vb_peer {
 	struct vb_lent_head *lent;    /* of its segment; before head */
 	const struct vb_segment *own; /* self only */
 	struct vb_spin map_lock;
-	_Atomic uint32_t map_count;   /* extents mapped here */
+	_Atomic uint32_t map_count; /* extents mapped here */
 	struct {
 		char *base;
 		uint64_t offset, size;
@@ -107,8 +107,8 @@ static inline bool vb_life_over(const pthread_mutex_t *life)
 /* Two that attach to each other at the same moment have two sockets: are these of one process? */
 static inline bool vb_peer_same(const struct vb_peer *a, const struct vb_peer *b)
 {
-	return a == b || (a && b && a->pid == b->pid && a->uid == b->uid &&
-			  a->head_slot == b->head_slot);
+	return a == b ||
+	       (a && b && a->pid == b->pid && a->uid == b->uid && a->head_slot == b->head_slot);
 }
 
 static inline bool vb_peer_alive(const struct vb_peer *peer)

@@ -105,7 +105,8 @@ int vb_pkey_parse(const char *text, uint16_t keys[VB_PKEYS_MAX], unsigned *count
 		while (text[length] && !is_between(text[length]))
 			length++;
 		if (*count == VB_PKEYS_MAX)
-			return refuse(why, text, length, "is one P_Key more than the table has room for");
+			return refuse(why, text, length,
+				      "is one P_Key more than the table has room for");
 		if (parse_key(text, length, &keys[(*count)++], why))
 			return -EINVAL;
 		text += length;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
+#include "base/log.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,16 +20,18 @@ static int check(const struct ibv_qp_init_attr *attr)
 	const struct ibv_qp_cap *cap = &attr->cap;
 
 	if (!type_exists(attr->qp_type)) {
-		vb_explain("ibv_create_qp: QP type %d is not supported, only RC, UC, UD, XRC and raw "
-			   "packet", attr->qp_type);
+		vb_explain(
+			"ibv_create_qp: QP type %d is not supported, only RC, UC, UD, XRC and raw "
+			"packet",
+			attr->qp_type);
 		return -EOPNOTSUPP;
 	}
 	if (!attr->send_cq || !attr->recv_cq)
 		return -EINVAL;
 	if (attr->srq && (attr->qp_type == IBV_QPT_XRC_SEND || vb_srq(attr->srq)->xrcd)) {
-		vb_explain("ibv_create_qp: %s", vb_srq(attr->srq)->xrcd ?
-			   "an XRC SRQ takes messages from XRC QPs only" :
-			   "an XRC_SEND QP has no shared receive queue");
+		vb_explain("ibv_create_qp: %s",
+			   vb_srq(attr->srq)->xrcd ? "an XRC SRQ takes messages from XRC QPs only"
+						   : "an XRC_SEND QP has no shared receive queue");
 		return -EINVAL;
 	}
 	if (attr->srq && vb_srq(attr->srq)->tm && attr->qp_type != IBV_QPT_RC) {
@@ -40,9 +42,9 @@ static int check(const struct ibv_qp_init_attr *attr)
 	    cap->max_inline_data > VB_INLINE_MAX ||
 	    (!attr->srq && (cap->max_recv_wr > VB_WR_MAX || cap->max_recv_sge > VB_SGE_MAX))) {
 		vb_explain("ibv_create_qp: %u/%u WRs, %u/%u SGEs, %u inline bytes exceed the "
-			   "limits %d, %d, %d", cap->max_send_wr, cap->max_recv_wr,
-			   cap->max_send_sge, cap->max_recv_sge, cap->max_inline_data, VB_WR_MAX,
-			   VB_SGE_MAX, VB_INLINE_MAX);
+			   "limits %d, %d, %d",
+			   cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
+			   cap->max_inline_data, VB_WR_MAX, VB_SGE_MAX, VB_INLINE_MAX);
 		return -EINVAL;
 	}
 	return 0;
@@ -115,12 +117,15 @@ static int attach(struct vb_qp *qp)
 {
 	int err;
 
-	qp->sends = (struct vb_cq_queue){ .kind = VB_CQ_SENDS, .sq = &qp->sq, .qp = qp,
-					  .depth = qp->sq.depth };
-	qp->receives = (struct vb_cq_queue){ .kind = qp->rq->many ? VB_CQ_ARRIVALS : VB_CQ_RECEIVES,
-					     .rq = qp->rq, .qp = qp, .depth = recv_depth(qp),
-					     .arrivals = qp->srq ? &qp->arrivals :
-								   &qp->rq->arrivals };
+	qp->sends = (struct vb_cq_queue){
+		.kind = VB_CQ_SENDS, .sq = &qp->sq, .qp = qp, .depth = qp->sq.depth
+	};
+	qp->receives =
+		(struct vb_cq_queue){ .kind = qp->rq->many ? VB_CQ_ARRIVALS : VB_CQ_RECEIVES,
+				      .rq = qp->rq,
+				      .qp = qp,
+				      .depth = recv_depth(qp),
+				      .arrivals = qp->srq ? &qp->arrivals : &qp->rq->arrivals };
 	err = vb_cq_attach(qp->send_cq, &qp->sends);
 	if (err)
 		return err;
@@ -269,8 +274,7 @@ static void wait_for_acks(struct vb_qp *qp)
 {
 	pthread_mutex_t *mutex = qp->wq ? &qp->wq->mutex : &qp->ibv.mutex;
 	pthread_cond_t *cond = qp->wq ? &qp->wq->cond : &qp->ibv.cond;
-	const uint32_t *completed =
-		qp->wq ? &qp->wq->events_completed : &qp->ibv.events_completed;
+	const uint32_t *completed = qp->wq ? &qp->wq->events_completed : &qp->ibv.events_completed;
 
 	vb_async_purge(qp->ibv.context, qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
 	pthread_mutex_lock(mutex);
@@ -298,7 +302,8 @@ static void purge_shared(struct vb_qp *qp)
 
 	vb_spin_lock(&rq->drain_lock);
 	gone = vb_rq_consume_all(rq, &qp->arrivals);
-	vb_rq_for_open(twin, rq) {
+	vb_rq_for_open(twin, rq)
+	{
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
 		/* A receive that has arrived is in the list of another QP, whatever the cell says. */

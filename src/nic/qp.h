@@ -24,17 +24,17 @@ struct vb_remote {
 	 * a lock. */
 	_Atomic uint64_t direct;
 	_Atomic bool look_again; /* the own P_Key is another one, or does not fit: bind slowly */
-	struct vb_peer *peer; /* referenced; NULL: not looked up yet */
+	struct vb_peer *peer;    /* referenced; NULL: not looked up yet */
 	/* Whose receives and memory the messages are for: the peer, or of XRC the process that owns
 	 * the SRQ, referenced if it is another one. Valid once the receive queue is resolved. */
 	struct vb_peer *home;
-	uint32_t pd;          /* there, that keys must belong to; those of receives: recv_pd */
-	uint32_t srqn;        /* XRC: the SRQ at hand ... */
+	uint32_t pd;              /* there, that keys must belong to; those of receives: recv_pd */
+	uint32_t srqn;            /* XRC: the SRQ at hand ... */
 	struct vb_srq_entry *srq; /* ... NULL: none, or the QP is no XRC QP */
 	uint64_t srq_gate;
 	struct vb_qp_entry *entry;
 	struct vb_qp_lent *lent;
-	uint64_t gate;        /* to which we are bound; 0: not bound */
+	uint64_t gate; /* to which we are bound; 0: not bound */
 	struct vb_rq_shared *rq;
 	struct vb_rq_lent *rq_lent;
 	uint32_t rq_version;
@@ -48,11 +48,11 @@ struct vb_remote {
 	struct vb_key_cache key_cache;
 	uint32_t ready_bit;
 	struct vb_ready_page *ready; /* of that bit; NULL: not looked up yet */
-	uint32_t slot;        /* of the datagram's target that peer was found for */
-	bool many;            /* its receive queue has other senders too */
-	bool keeps_head;      /* UC: a later sender goes on where we were */
-	uint32_t next_recv;   /* one sender: index of the receive that the next message takes */
-	uint32_t taken;       /* many senders: the cell that a long message holds */
+	uint32_t slot;               /* of the datagram's target that peer was found for */
+	bool many;                   /* its receive queue has other senders too */
+	bool keeps_head;             /* UC: a later sender goes on where we were */
+	uint32_t next_recv; /* one sender: index of the receive that the next message takes */
+	uint32_t taken;     /* many senders: the cell that a long message holds */
 	bool holds_taken;
 };
 
@@ -68,14 +68,14 @@ enum vb_pend_why {
 };
 
 struct vb_pend {
-	struct vb_list node;     /* in the engine's list */
-	bool listed;             /* under the engine's list lock */
+	struct vb_list node;          /* in the engine's list */
+	bool listed;                  /* under the engine's list lock */
 	_Atomic enum vb_pend_why why; /* also a hint for whoever asks whether the queue drains */
-	uint64_t since_ns;       /* first try of the WQE that waits */
-	uint64_t give_up_ns;     /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
-	uint64_t next_ns;        /* RNR, LOST: next counted try; DELAYED: until then */
+	uint64_t since_ns;            /* first try of the WQE that waits */
+	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
+	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
-	uint64_t judged;         /* 1 + index of the WQE that fault rules have seen, and need not again */
+	uint64_t judged; /* 1 + index of the WQE that fault rules have seen, and need not again */
 	_Atomic uint64_t wake_ns; /* when the service thread should look again */
 };
 
@@ -104,10 +104,10 @@ struct vb_qp {
 	struct vb_qp_lent *lent;   /* written by them */
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
-	struct vb_rq *rq;        /* its own or its SRQ's */
+	struct vb_rq *rq; /* its own or its SRQ's */
 	struct vb_srq *srq;
-	struct vb_xrcd *xrcd;    /* XRC_RECV */
-	_Atomic uint32_t state;  /* enum ibv_qp_state */
+	struct vb_xrcd *xrcd;   /* XRC_RECV */
+	_Atomic uint32_t state; /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
 	/* The P_Key that the table has at attr.pkey_index; changes under state_lock. Here, beside what each packet
@@ -119,45 +119,45 @@ struct vb_qp {
 	struct vb_remote remote;
 	struct vb_pend pend;
 	struct vb_rq own_rq;
-	struct vb_list node;     /* in nic->qps */
+	struct vb_list node; /* in nic->qps */
 	struct vb_spin state_lock;
 	uint64_t epoch;
 	struct ibv_qp_attr attr; /* as modified so far */
 	struct ibv_qp_cap cap;
-	struct vb_av av;         /* RC, UC: resolved at RTR; under state_lock (vb_qp_av) */
+	struct vb_av av; /* RC, UC: resolved at RTR; under state_lock (vb_qp_av) */
 	struct vb_migration migration;
-	_Atomic bool flush_posted; /* receives were posted since they may be flushed */
-	uint64_t flush_stamp;    /* when a poll first came upon those to flush; under its lock */
+	_Atomic bool flush_posted;  /* receives were posted since they may be flushed */
+	uint64_t flush_stamp;       /* when a poll first came upon those to flush; under its lock */
 	_Atomic bool flush_pending; /* the grace period runs; changes under state_lock */
-	bool flush_held;         /* what made it fail is not yet visible; under state_lock */
-	bool inside;             /* a thread was still inside when it was closed; its owner only */
+	bool flush_held;            /* what made it fail is not yet visible; under state_lock */
+	bool inside; /* a thread was still inside when it was closed; its owner only */
 	struct vb_grace flush_grace;
 	_Atomic bool sqd_event_due; /* set before the state is SQD; who finds it drained takes it */
 	uint32_t mcast_groups;
-	uint32_t datagram_max;   /* UD: bytes that fit into one packet of the port */
+	uint32_t datagram_max; /* UD: bytes that fit into one packet of the port */
 	_Atomic uint32_t async_taken;
-	struct vb_wired *_Atomic wired; /* while the wire carries it: path/roce */
-	struct vb_list wire_kick;       /* in the wire's list of QPs with news */
-	_Atomic uint32_t rate_kbps;     /* that the wire keeps to; 0: none; nic/rate.h */
+	struct vb_wired *_Atomic wired;    /* while the wire carries it: path/roce */
+	struct vb_list wire_kick;          /* in the wire's list of QPs with news */
+	_Atomic uint32_t rate_kbps;        /* that the wire keeps to; 0: none; nic/rate.h */
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
-	uint32_t limit_kbps;            /* as the application set it; under state_lock */
-	struct vb_builder *builder;     /* verbs/qp_ex.h; NULL: only ibv_post_send */
-	struct vb_raw_qp *raw;          /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
-	_Atomic uint32_t raw_flags;     /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
-	struct ibv_wq *wq;              /* of which it is the inside: then events are of that */
+	uint32_t limit_kbps;               /* as the application set it; under state_lock */
+	struct vb_builder *builder;        /* verbs/qp_ex.h; NULL: only ibv_post_send */
+	struct vb_raw_qp *raw;             /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
+	_Atomic uint32_t raw_flags;        /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
+	struct ibv_wq *wq;                 /* of which it is the inside: then events are of that */
 	/* XRC_RECV (xrcd_qp.c): several may have the QP, each through a handle of its own. Of a
 	 * handle only ibv, nic, type, xrcd, async_taken and these are in use. */
 	bool is_handle;
-	struct vb_qp *real;             /* a handle's, if it is in this process ... */
-	int session;                    /* ... else the socket to the process that has it */
-	bool silent;                    /* that one did not answer the last time; it may be stopped */
-	struct vb_list handle_node;     /* in real->handles */
+	struct vb_qp *real;         /* a handle's, if it is in this process ... */
+	int session;                /* ... else the socket to the process that has it */
+	bool silent;                /* that one did not answer the last time; it may be stopped */
+	struct vb_list handle_node; /* in real->handles */
 	struct vb_spin handles_lock;
-	struct vb_list handles;         /* from here on under handles_lock */
-	struct vb_list sessions;        /* struct vb_xrc_session: handles of other processes */
+	struct vb_list handles;  /* from here on under handles_lock */
+	struct vb_list sessions; /* struct vb_xrc_session: handles of other processes */
 	uint32_t session_count;
-	uint32_t holders;               /* handles, sessions, requests; 0: it is about to go */
-	bool creator_gone;              /* its own handle was destroyed, others keep it */
+	uint32_t holders;  /* handles, sessions, requests; 0: it is about to go */
+	bool creator_gone; /* its own handle was destroyed, others keep it */
 };
 
 /* Another process has the QP open, through this socket. */
@@ -209,8 +209,9 @@ static inline uint64_t vb_qp_gate(const struct vb_qp *qp)
 {
 	uint64_t gate = atomic_load(&qp->entry->gate);
 
-	return vb_gate_is_closed(qp->lent, gate) ?
-		       vb_gate(vb_gate_epoch(gate), vb_gate_pkey(gate), IBV_QPS_ERR) : gate;
+	return vb_gate_is_closed(qp->lent, gate)
+		       ? vb_gate(vb_gate_epoch(gate), vb_gate_pkey(gate), IBV_QPS_ERR)
+		       : gate;
 }
 
 static inline bool vb_qp_is_xrc(const struct vb_qp *qp)

@@ -116,8 +116,10 @@ int vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state)
 	if (err >= 0)
 		return 0;
 	close_failed(qp);
-	vb_explain("QP 0x%06x: the process with slot %u is stopped while it copies to or from memory "
-		   "through the QP; continue or end it, then try again", qp->ibv.qp_num, slot);
+	vb_explain(
+		"QP 0x%06x: the process with slot %u is stopped while it copies to or from memory "
+		"through the QP; continue or end it, then try again",
+		qp->ibv.qp_num, slot);
 	return -EBUSY;
 }
 

@@ -75,10 +75,10 @@ static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr *own = &qp->attr;
 
-#define ADOPT(bit, field)                                                                          \
-	do {                                                                                       \
-		if (mask & (bit))                                                                  \
-			own->field = attr->field;                                                  \
+#define ADOPT(bit, field)                         \
+	do {                                      \
+		if (mask & (bit))                 \
+			own->field = attr->field; \
 	} while (0)
 	ADOPT(IBV_QP_PKEY_INDEX, pkey_index);
 	ADOPT(IBV_QP_PORT, port_num);

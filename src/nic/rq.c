@@ -84,10 +84,10 @@ int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_
 	rq->sge_max = sge_max;
 	rq->many = many;
 	rq->mask = ring_size(depth ? depth : 1, many) - 1;
-	rq->sges_stride = (uint32_t)(sizeof(struct vb_recv_sges) + (sge_max ? sge_max : 1) *
-								   sizeof(struct ibv_sge));
-	rq->twin_stride = (uint32_t)(sizeof(struct vb_recv_wqe) + (sge_max ? sge_max : 1) *
-								  sizeof(struct ibv_sge));
+	rq->sges_stride = (uint32_t)(sizeof(struct vb_recv_sges) +
+				     (sge_max ? sge_max : 1) * sizeof(struct ibv_sge));
+	rq->twin_stride = (uint32_t)(sizeof(struct vb_recv_wqe) +
+				     (sge_max ? sge_max : 1) * sizeof(struct ibv_sge));
 	rq->twins = vb_buffer_alloc(rq->pd, ((size_t)rq->mask + 1) * rq->twin_stride, VB_BUFFER_RQ);
 	if (!rq->twins || shared_alloc(rq)) {
 		vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
@@ -133,8 +133,7 @@ int vb_rq_reset(struct vb_rq *rq)
 		shared_describe(rq);
 	}
 	vb_spin_lock(&rq->lock);
-	vb_rq_for_open(twin, rq)
-		atomic_store(&twin->open, VB_RECV_CLOSED);
+	vb_rq_for_open(twin, rq) atomic_store(&twin->open, VB_RECV_CLOSED);
 	rq->tail = 0;
 	atomic_store(&rq->taken_count, 0);
 	atomic_store(&rq->arrivals.count, 0);
@@ -150,7 +149,8 @@ int vb_rq_reset(struct vb_rq *rq)
 
 static void copy_ring(struct vb_rq *to, const struct vb_rq *from)
 {
-	vb_rq_for_open(twin, from) {
+	vb_rq_for_open(twin, from)
+	{
 		uint32_t i = twin->index;
 
 		memcpy(vb_rq_cell(to, i), vb_rq_cell(from, i), sizeof(struct vb_cell));
@@ -204,7 +204,8 @@ int vb_rq_grow(struct vb_rq *rq, uint32_t depth)
 
 static bool room(const struct vb_rq *rq)
 {
-	uint32_t window = rq->tail - (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
+	uint32_t window =
+		rq->tail - (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
 
 	return rq->many ? atomic_load(&rq->held) < rq->depth : window < rq->depth;
 }
@@ -274,8 +275,7 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	cell->posted_length = twin->length;
 	cell->qpn = 0; /* nobody's, until who takes it says for whom */
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
-	atomic_store_explicit(&cell->word,
-			      vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
+	atomic_store_explicit(&cell->word, vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);
 	vb_rq_tail_move(rq);
 	if (rq->many) {

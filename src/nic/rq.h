@@ -16,7 +16,7 @@
 #include "nic/mr.h"
 
 enum vb_recv_open {
-	VB_RECV_CLOSED,  /* consumed, or never posted */
+	VB_RECV_CLOSED, /* consumed, or never posted */
 	VB_RECV_POSTED,
 	VB_RECV_ARRIVED, /* completed, and in a list of arrivals */
 };
@@ -25,10 +25,10 @@ struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
 	uint32_t length;
 	uint8_t sge_count;
-	uint8_t flags;          /* VB_CELL_*; KEYS_OK: and no region went since; consumer, once open */
-	uint32_t index;         /* of the receive that is or was here; before open */
-	_Atomic uint32_t open;  /* enum vb_recv_open; the consumer ends it */
-	uint32_t next, prev;    /* indexes of the neighbours in a list of arrivals; consumer */
+	uint8_t flags;  /* VB_CELL_*; KEYS_OK: and no region went since; consumer, once open */
+	uint32_t index; /* of the receive that is or was here; before open */
+	_Atomic uint32_t open; /* enum vb_recv_open; the consumer ends it */
+	uint32_t next, prev;   /* indexes of the neighbours in a list of arrivals; consumer */
 	struct ibv_sge sge[];
 };
 
@@ -42,7 +42,7 @@ struct vb_rq {
 	struct vb_list node; /* in nic->rqs, under nic->rqs_lock */
 	struct vb_nic *nic;
 	struct vb_pd *pd;
-	uint32_t qpn;        /* the only QP that has it; 0: it is shared */
+	uint32_t qpn;                /* the only QP that has it; 0: it is shared */
 	struct vb_rq_shared *shared; /* shown, like sges; the others are lent */
 	struct vb_rq_lent *lent;
 	uint64_t shared_offset, lent_offset, cells_offset, spill_offset, sges_offset;
@@ -52,20 +52,20 @@ struct vb_rq {
 	uint8_t *twins;
 	uint32_t depth, mask, sge_max, sges_stride, twin_stride;
 	bool many;
-	struct vb_spin lock;     /* posting */
-	uint32_t tail;           /* next index to post; under lock, but for a look at how many there are */
-	struct vb_mr_cache mr_cache; /* under lock */
+	struct vb_spin lock; /* posting */
+	uint32_t tail; /* next index to post; under lock, but for a look at how many there are */
+	struct vb_mr_cache mr_cache;            /* under lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
-	struct vb_spin *consumer_lock; /* that one, or the poll lock of the QP's CQ */
+	struct vb_spin *consumer_lock;          /* that one, or the poll lock of the QP's CQ */
 	/* Oldest index not consumed; many senders: not walked over. Consumer writes, poster reads. */
-	_Atomic uint64_t head;   /* an index in its low half */
+	_Atomic uint64_t head; /* an index in its low half */
 	/* From here on only where there are many senders. */
-	_Atomic uint32_t held;   /* posted and not consumed */
-	struct vb_srq *srq;      /* of which it is the queue; NULL: a QP's own */
+	_Atomic uint32_t held;       /* posted and not consumed */
+	struct vb_srq *srq;          /* of which it is the queue; NULL: a QP's own */
 	struct vb_arrivals arrivals; /* but those of an SRQ's QPs, which have lists of their own */
 	struct vb_cell *_Atomic walk_at; /* the cell at head; after it */
 	_Atomic uint32_t taken_count;
-	uint32_t *taken;         /* open indexes below head that had not arrived, rising; consumer */
+	uint32_t *taken; /* open indexes below head that had not arrived, rising; consumer */
 	uint32_t taken_room;
 };
 
@@ -127,7 +127,8 @@ static inline struct vb_cell *vb_rq_done_at_head(const struct vb_rq *rq)
 	if (vb_cell_index(word) != head || vb_cell_state(word) != VB_CELL_DONE)
 		return NULL;
 	/* A peer can write DONE where nothing is posted. */
-	return atomic_load_explicit(&vb_rq_twin(rq, head)->open, memory_order_relaxed) ? cell : NULL;
+	return atomic_load_explicit(&vb_rq_twin(rq, head)->open, memory_order_relaxed) ? cell
+										       : NULL;
 }
 /*
  * Many senders: a walk would find nothing. Without the lock: a walk by another thread, or a larger
@@ -167,16 +168,15 @@ void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index);
 /* Every receive of the list is over. */
 uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list);
 /* Every receive that was ever posted and has its place still, in no order. */
-#define vb_rq_for_all(twin, rq)                                                                    \
-	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                         \
-	     (uint8_t *)twin < (rq)->twins + ((size_t)(rq)->mask + 1) * (rq)->twin_stride;         \
+#define vb_rq_for_all(twin, rq)                                                            \
+	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                 \
+	     (uint8_t *)twin < (rq)->twins + ((size_t)(rq)->mask + 1) * (rq)->twin_stride; \
 	     twin = (void *)((uint8_t *)twin + (rq)->twin_stride))
 /* Those that are not consumed. */
-#define vb_rq_for_open(twin, rq)                                                                   \
-	vb_rq_for_all(twin, rq)                                                                    \
-		if (!atomic_load_explicit(&twin->open, memory_order_acquire))                      \
-			continue;                                                                  \
-		else
+#define vb_rq_for_open(twin, rq)                                                                  \
+	vb_rq_for_all(twin,                                                                       \
+		      rq) if (!atomic_load_explicit(&twin->open, memory_order_acquire)) continue; \
+	else
 /* Receives that were given back are posted again, at the end; under the consumer's lock. */
 void vb_rq_collect_returned(struct vb_rq *rq);
 void vb_rq_collect_all_returned(struct vb_nic *nic);

@@ -34,8 +34,9 @@ static bool is_done(const struct vb_rq *rq, uint32_t index)
 static void check_sound(struct vb_rq *rq, uint64_t word, uint32_t index)
 {
 	if (__builtin_expect(is_in(word, index, VB_CELL_TAKEN) ||
-			     is_in(word, index, VB_CELL_RETURNED) ||
-			     is_in(word, index, VB_CELL_POSTED), 1))
+				     is_in(word, index, VB_CELL_RETURNED) ||
+				     is_in(word, index, VB_CELL_POSTED),
+			     1))
 		return;
 	if (rq->srq)
 		vb_srq_damaged(rq->srq);
@@ -309,10 +310,9 @@ void vb_rq_collect_returned(struct vb_rq *rq)
 	/* With one sender nothing is ever taken, whatever somebody wrote there. */
 	if (!rq->many || !atomic_exchange(&rq->lent->returned, 0))
 		return;
-	vb_rq_for_open(twin, rq)
-		if (atomic_load(&twin->open) == VB_RECV_POSTED &&
-		    vb_cell_state(word_of(rq, twin->index)) == VB_CELL_RETURNED)
-			post_again(rq, twin);
+	vb_rq_for_open(twin, rq) if (atomic_load(&twin->open) == VB_RECV_POSTED &&
+				     vb_cell_state(word_of(rq, twin->index)) == VB_CELL_RETURNED)
+		post_again(rq, twin);
 }
 
 /* --- flushing --- */

@@ -38,8 +38,8 @@ bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 {
 	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
 	bool rode = where == VB_PAYLOAD_INLINE;
-	const uint8_t *from = rode ? cell->payload :
-				     rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
+	const uint8_t *from =
+		rode ? cell->payload : rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
 	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
 
 	/* The commonest of all, a word, needs no call. */

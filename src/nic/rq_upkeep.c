@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What happens to posted receives when a peer dies or a memory region goes away. */
-#include "nic/rq.h"
 #include "nic/mr.h"
+#include "nic/rq.h"
 
 void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 {
 	if (!rq->many)
 		return;
 	vb_spin_lock(rq->consumer_lock);
-	vb_rq_for_open(twin, rq) {
+	vb_rq_for_open(twin, rq)
+	{
 		_Atomic uint64_t *at = &vb_rq_cell(rq, twin->index)->word;
 		uint64_t word = atomic_load(at);
 
 		if (vb_cell_state(word) != VB_CELL_TAKEN || vb_cell_claimant(word) != claimant)
 			continue;
-		atomic_store(at, vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
+		atomic_store(at,
+			     vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
 	}
 	/* It may also have ended after it gave one back, and before it said so. */
 	atomic_store(&rq->lent->returned, 1);
@@ -34,7 +36,8 @@ static bool names(const struct vb_recv_wqe *twin, const struct vb_mr *mr)
 static void forget_keys_in(struct vb_rq *rq, const struct vb_mr *mr)
 {
 	vb_spin_lock(&rq->lock);
-	vb_rq_for_all(twin, rq) {
+	vb_rq_for_all(twin, rq)
+	{
 		_Atomic uint64_t *at = &vb_rq_cell(rq, twin->index)->word;
 		uint64_t word = atomic_load(at);
 
@@ -63,7 +66,8 @@ void vb_rq_forget_keys(struct vb_nic *nic, const struct vb_mr *mr)
 static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
 {
 	vb_spin_lock(rq->consumer_lock);
-	vb_rq_for_open(twin, rq) {
+	vb_rq_for_open(twin, rq)
+	{
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 		enum vb_cell_where where = __atomic_load_n(&cell->where, __ATOMIC_RELAXED);
 

@@ -53,8 +53,7 @@ bool vb_file_stays(int fd)
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct statfs fs;
 
-	return seals >= 0 && seals & F_SEAL_SHRINK && !fstatfs(fd, &fs) &&
-	       fs.f_type == TMPFS_MAGIC;
+	return seals >= 0 && seals & F_SEAL_SHRINK && !fstatfs(fd, &fs) && fs.f_type == TMPFS_MAGIC;
 }
 
 static int life_init(pthread_mutex_t *life)
@@ -207,7 +206,7 @@ static int grow(struct vb_segment *seg, struct vb_segment_part *part, uint64_t a
 /* Four classes per doubling: 64, 80, 96, 112, 128, 160 … rounded up to lines. */
 static int size_class(size_t size, uint64_t *rounded)
 {
-	for (int class = 0; class < VB_SIZE_CLASSES; class++) {
+	for (int class = 0; class < VB_SIZE_CLASSES; class ++) {
 		*rounded = (uint64_t)(4 + class % 4) << (class / 4 + 4);
 		*rounded = (*rounded + VB_LINE - 1) & ~(VB_LINE - 1ull);
 		if (*rounded >= size)
@@ -274,8 +273,7 @@ uint64_t vb_segment_lend(struct vb_segment *seg, size_t size)
 
 void vb_segment_free(struct vb_segment *seg, uint64_t offset, size_t size)
 {
-	struct vb_segment_part *part =
-		&seg->parts[offset & VB_LENT ? VB_PART_LENT : VB_PART_SHOWN];
+	struct vb_segment_part *part = &seg->parts[offset & VB_LENT ? VB_PART_LENT : VB_PART_SHOWN];
 	struct vb_free_block *block = offset ? malloc(sizeof(*block)) : NULL;
 	uint64_t rounded;
 	int class = size_class(size, &rounded);

@@ -21,8 +21,8 @@ enum vb_part { VB_PART_SHOWN, VB_PART_LENT, VB_PARTS };
 
 struct vb_segment_part {
 	int memfd;
-	uint64_t end;              /* of its last extent */
-	uint64_t fresh, fresh_end; /* unused rest of that one */
+	uint64_t end;                                /* of its last extent */
+	uint64_t fresh, fresh_end;                   /* unused rest of that one */
 	struct vb_free_block *free[VB_SIZE_CLASSES]; /* by size class */
 };
 

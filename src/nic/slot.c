@@ -178,13 +178,15 @@ static void explain_taken(void)
 		close(fd);
 	}
 	if (same)
-		vb_explain("all shared slots that user %u may take are taken, most of them by user %u: "
+		vb_explain("all shared slots that user %u may take are taken, most of them by user "
+			   "%u: "
 			   "an own slot of user %u is tried",
 			   geteuid(), uid, geteuid());
 	else
-		vb_explain("all shared slots that user %u may take, or names that belong to them, are "
-			   "taken: an own slot of user %u is tried",
-			   geteuid(), geteuid());
+		vb_explain(
+			"all shared slots that user %u may take, or names that belong to them, are "
+			"taken: an own slot of user %u is tried",
+			geteuid(), geteuid());
 }
 
 int vb_slot_claim(struct vb_slot_claim *claim, bool first)

@@ -95,8 +95,7 @@ static void read_socket(const struct nlmsghdr *message, void *argument)
 			named = parse(value + 1, size - 1, &entry);
 		if (attr->rta_type == UNIX_DIAG_UID && size == sizeof(uid)) {
 			memcpy(&uid, value, sizeof(uid));
-			entry.holder.known =
-				vb_uid_outside(&listing->map, uid, &entry.holder.user);
+			entry.holder.known = vb_uid_outside(&listing->map, uid, &entry.holder.user);
 		}
 	}
 	if (named && (!listing->slot || listing->slot == entry.slot) && counts(&entry))
@@ -210,9 +209,11 @@ int vb_slot_claim_own(struct vb_slot_claim *claim, uint32_t user, bool first)
 	for (unsigned try = 0; try < TRIES && err == -EADDRINUSE; try++)
 		err = try_claim(claim, listing, user, try, first);
 	if (err == -EADDRINUSE || err == -EMFILE) {
-		vb_explain("no slot is left for user %u: a process takes one for each 4096 QPs, and a "
-			   "user has about 1000; `verbena resources` lists the processes that hold them",
-			   geteuid());
+		vb_explain(
+			"no slot is left for user %u: a process takes one for each 4096 QPs, and a "
+			"user has about 1000; `verbena resources` lists the processes that hold "
+			"them",
+			geteuid());
 		err = -EMFILE;
 	} else if (err) {
 		vb_explain("the kernel does not tell who holds the own slots: %s", strerror(-err));

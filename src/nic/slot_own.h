@@ -23,7 +23,7 @@ int vb_slot_claim_own(struct vb_slot_claim *claim, uint32_t user, bool first);
 struct vb_slot_holder {
 	uint64_t random; /* 0: unknown */
 	uint32_t user;
-	bool known;      /* whose it is; else users of other user namespaces cannot be told apart */
+	bool known; /* whose it is; else users of other user namespaces cannot be told apart */
 };
 /* Looks it up, or remembers it. 0, -ECONNREFUSED: nobody, -EAGAIN: not now. */
 int vb_slot_own_find(uint32_t slot, struct vb_slot_holder *holder);

@@ -11,9 +11,9 @@ enum { ACCOUNTS = 65536 }; /* uids below: subuids begin above */
 static const struct part {
 	uint32_t first, last, share;
 } parts[] = {
-	{ VB_SLOT_OWN_MIN, 2303, 1 },   /* root, alone */
-	{ 2304, 3839, 24 },             /* accounts: about 64 each */
-	{ 3840, VB_SLOT_MAX, 4 },       /* all others */
+	{ VB_SLOT_OWN_MIN, 2303, 1 }, /* root, alone */
+	{ 2304, 3839, 24 },           /* accounts: about 64 each */
+	{ 3840, VB_SLOT_MAX, 4 },     /* all others */
 };
 
 static_assert(VB_SLOT_OWN_MIN < 2303, "the parts follow the shared slots");

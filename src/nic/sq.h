@@ -23,19 +23,19 @@ struct vb_wqe {
 	struct vb_ah *ah;    /* UD; referenced */
 	uint32_t rkey;
 	uint32_t remote_qpn, remote_qkey; /* UD */
-	uint32_t srqn;       /* XRC: the SRQ that it is for */
-	uint32_t imm;        /* immediate, or the rkey that is invalidated */
-	uint32_t length;     /* of all elements */
+	uint32_t srqn;                    /* XRC: the SRQ that it is for */
+	uint32_t imm;                     /* immediate, or the rkey that is invalidated */
+	uint32_t length;                  /* of all elements */
 	uint32_t psn, psn_count; /* wire: given when its first packet is sent; 0: it stays here */
-	uint8_t opcode;      /* enum ibv_wr_opcode */
-	uint8_t status;      /* enum ibv_wc_status; executor, before done */
-	uint8_t reason;      /* enum vb_reason, behind a bad status */
+	uint8_t opcode;          /* enum ibv_wr_opcode */
+	uint8_t status;          /* enum ibv_wc_status; executor, before done */
+	uint8_t reason;          /* enum vb_reason, behind a bad status */
 	uint8_t sge_count;
-	uint8_t internal;    /* enum vb_internal: posted by the QP itself, completes nowhere */
+	uint8_t internal; /* enum vb_internal: posted by the QP itself, completes nowhere */
 	bool signaled, solicited, inlined;
-	bool foreign_ah;     /* UD: it was of another PD when it was posted */
-	bool checksum;       /* raw packet: to be filled in */
-	bool fenced;         /* wire; on one host READs are over when they end */
+	bool foreign_ah; /* UD: it was of another PD when it was posted */
+	bool checksum;   /* raw packet: to be filled in */
+	bool fenced;     /* wire; on one host READs are over when they end */
 	union {
 		struct ibv_sge sge[1];
 		uint8_t bytes[16]; /* inlined payload */
@@ -53,26 +53,27 @@ struct vb_aside {
 };
 
 struct vb_sq {
-	struct vb_spin lock; /* tail, executing */
-	bool executing;      /* someone holds the executor's token */
+	struct vb_spin lock;       /* tail, executing */
+	bool executing;            /* someone holds the executor's token */
 	_Atomic uint32_t internal; /* entries from retired to tail that are not the application's */
 	uint32_t tail;
 	uint8_t *slots;
-	uint64_t *stamps;    /* of each completion, if its CQ asks; else 0. Behind the slots */
-	uint64_t receives;   /* executor: that had completed when it last looked (cq.h) */
-	struct vb_pd *pd;    /* whose allocator the memory is from; NULL: none */
+	uint64_t *stamps;  /* of each completion, if its CQ asks; else 0. Behind the slots */
+	uint64_t receives; /* executor: that had completed when it last looked (cq.h) */
+	struct vb_pd *pd;  /* whose allocator the memory is from; NULL: none */
 	uint32_t depth, mask, stride;
 	uint32_t sge_max, inline_max;
-	struct vb_mr_cache mr_cache; /* executor, or who sends without one under lock */
-	bool stuck;          /* executor: its CQ overran, nothing completes any more */
+	struct vb_mr_cache mr_cache;  /* executor, or who sends without one under lock */
+	bool stuck;                   /* executor: its CQ overran, nothing completes any more */
 	_Atomic uint32_t aside_count; /* executor; whoever ends the queue looks at it */
-	struct vb_aside *aside; /* executor: the oldest first */
-	uint32_t next;       /* executor */
-	_Atomic uint32_t offset; /* executor: bytes of the WQE at next that are transferred */
-	_Alignas(64) _Atomic uint64_t done; /* executor; pairs with the load of the poller. An index, as wide
+	struct vb_aside *aside;       /* executor: the oldest first */
+	uint32_t next;                /* executor */
+	_Atomic uint32_t offset;      /* executor: bytes of the WQE at next that are transferred */
+	_Alignas(64) _Atomic uint64_t
+		done; /* executor; pairs with the load of the poller. An index, as wide
 					     * as the word of a cell: pollers watch both alike */
-	_Alignas(64) uint32_t scanned;      /* poller, under the CQ's poll lock */
-	_Atomic uint32_t retired;           /* poller; pairs with the load of the poster */
+	_Alignas(64) uint32_t scanned; /* poller, under the CQ's poll lock */
+	_Atomic uint32_t retired;      /* poller; pairs with the load of the poster */
 };
 
 int vb_sq_init(struct vb_sq *sq, uint32_t depth, uint32_t sge_max, uint32_t inline_max);

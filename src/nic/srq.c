@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
+#include "base/log.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -93,7 +93,8 @@ static uint32_t left(struct vb_rq *rq)
 	uint32_t count = 0;
 
 	vb_spin_lock(rq->consumer_lock);
-	vb_rq_for_open(twin, rq) {
+	vb_rq_for_open(twin, rq)
+	{
 		unsigned state = vb_cell_state(atomic_load(&vb_rq_cell(rq, twin->index)->word));
 
 		count += state == VB_CELL_POSTED || state == VB_CELL_RETURNED;
@@ -160,8 +161,10 @@ void vb_srq_collect_damage(struct vb_srq *srq)
 
 	if (!atomic_compare_exchange_strong(&srq->damage, &damaged, VB_SRQ_DAMAGE_TOLD))
 		return;
-	vb_explain("SRQ %u: a process that shares its memory has damaged a posted receive, which is "
-		   "lost", srq->number);
+	vb_explain(
+		"SRQ %u: a process that shares its memory has damaged a posted receive, which is "
+		"lost",
+		srq->number);
 	vb_async_raise(srq->ibv.context, IBV_EVENT_SRQ_ERR, &srq->ibv, &srq->async_taken);
 }
 

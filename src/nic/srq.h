@@ -10,7 +10,7 @@ struct vb_xrcd;
 struct vb_tm;
 
 struct vb_srq {
-	struct ibv_srq ibv; /* first */
+	struct ibv_srq ibv;  /* first */
 	struct vb_list node; /* in nic->srqs */
 	struct vb_pd *pd;
 	struct vb_rq rq;
@@ -22,7 +22,7 @@ struct vb_srq {
 	struct vb_cq_queue receives; /* as its CQ knows it */
 	struct vb_srq_entry *entry;
 	_Atomic uint32_t async_taken;
-	struct vb_tm *tm; /* tag matching (tm.h); NULL: none */
+	struct vb_tm *tm;       /* tag matching (tm.h); NULL: none */
 	_Atomic uint8_t damage; /* enum vb_srq_damage */
 };
 

@@ -49,7 +49,8 @@ int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *
 		vb_list_append(&tm->spare, &tm->table[i].node);
 	}
 	vb_list_init(&tm->loose.nodes);
-	tm->queue = (struct vb_cq_queue){ .kind = VB_CQ_LOOSE, .loose = &tm->loose,
+	tm->queue = (struct vb_cq_queue){ .kind = VB_CQ_LOOSE,
+					  .loose = &tm->loose,
 					  .depth = completions_max(tm) };
 	pthread_mutex_lock(&cq->nic->lock);
 	err = vb_cq_attach(cq, &tm->queue);
@@ -235,8 +236,8 @@ static int post(struct vb_tm *tm, struct ibv_ops_wr *op, struct vb_wc_node *node
 
 int vb_tm_post(struct vb_tm *tm, struct ibv_ops_wr *op)
 {
-	const struct ibv_wc wc = { .wr_id = op->wr_id, .opcode = known(op) ?
-				   wc_opcodes[op->opcode] : 0 };
+	const struct ibv_wc wc = { .wr_id = op->wr_id,
+				   .opcode = known(op) ? wc_opcodes[op->opcode] : 0 };
 	struct vb_wc_node *node = known(op) ? node_of(&wc) : NULL;
 	int err;
 
@@ -285,7 +286,8 @@ void vb_tm_unexpected_undo(struct vb_tm *tm)
 
 void vb_tm_give_back(struct vb_tm *tm, struct vb_tag *tag)
 {
-	const struct ibv_wc wc = { .wr_id = tag->recv_wr_id, .opcode = IBV_WC_TM_RECV,
+	const struct ibv_wc wc = { .wr_id = tag->recv_wr_id,
+				   .opcode = IBV_WC_TM_RECV,
 				   .status = IBV_WC_WR_FLUSH_ERR };
 
 	vb_spin_lock(&tm->lock);

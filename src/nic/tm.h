@@ -19,16 +19,16 @@
 
 enum vb_tag_state {
 	VB_TAG_FREE,
-	VB_TAG_IDLE,    /* added out of phase: matches nothing yet */
+	VB_TAG_IDLE, /* added out of phase: matches nothing yet */
 	VB_TAG_LISTED,
 	VB_TAG_TAKEN,   /* a message is on its way into it */
 	VB_TAG_READING, /* a rendezvous: its data is being read */
 };
 
-struct vb_tag { /* all under tm->lock, but for who has it TAKEN or READING */
-	struct vb_list node;  /* in tm->spare, or in tm->tags in the order of adding */
+struct vb_tag {              /* all under tm->lock, but for who has it TAKEN or READING */
+	struct vb_list node; /* in tm->spare, or in tm->tags in the order of adding */
 	enum vb_tag_state state;
-	bool missed;          /* TAKEN, and a removal was told so: it must complete */
+	bool missed; /* TAKEN, and a removal was told so: it must complete */
 	uint32_t handle;
 	uint64_t recv_wr_id, tag, mask;
 	uint32_t length, sge_count;
@@ -37,23 +37,23 @@ struct vb_tag { /* all under tm->lock, but for who has it TAKEN or READING */
 
 struct vb_tm {
 	struct vb_srq *srq;
-	struct vb_cq_queue queue;   /* completions of the SRQ's CQ */
+	struct vb_cq_queue queue; /* completions of the SRQ's CQ */
 	struct vb_loose loose;
 	struct vb_spin lock;
 	struct vb_list tags, spare;
 	struct vb_tag *table;
 	uint32_t tag_max, op_max;
-	uint32_t ops;               /* posted */
+	uint32_t ops;                /* posted */
 	_Atomic uint32_t ops_polled; /* those whose completion, or a later one's, was polled */
-	uint16_t unexpected;        /* messages that matched nothing */
-	uint16_t counted;           /* how many of them the application has told of */
+	uint16_t unexpected;         /* messages that matched nothing */
+	uint16_t counted;            /* how many of them the application has told of */
 };
 
 /* The message that a tag was found for. */
 struct vb_tm_message {
 	uint64_t tag;
 	uint32_t app_ctx;
-	uint32_t length;  /* of the payload */
+	uint32_t length; /* of the payload */
 	uint32_t imm;
 	unsigned wc_flags;
 	uint32_t qpn, src_qpn;

@@ -112,8 +112,7 @@ void vb_tm_rndv_retire(struct vb_qp *qp)
 	struct vb_sq *sq = &qp->sq;
 
 	vb_spin_lock(&qp->send_cq->poll_lock);
-	while (sq->scanned != atomic_load(&sq->done) &&
-	       is_silent(vb_sq_wqe(sq, sq->scanned))) {
+	while (sq->scanned != atomic_load(&sq->done) && is_silent(vb_sq_wqe(sq, sq->scanned))) {
 		if (vb_sq_wqe(sq, sq->scanned++)->internal)
 			vb_sq_retire_internal(sq);
 	}

@@ -34,8 +34,8 @@ static inline uint32_t vb_raw_flags(uint32_t strip_vlan, uint32_t keep_fcs)
 }
 
 struct vb_wq {
-	struct ibv_wq ibv;	/* first */
-	struct vb_qp *qp;	/* owned */
+	struct ibv_wq ibv;      /* first */
+	struct vb_qp *qp;       /* owned */
 	_Atomic uint32_t users; /* entries of indirection tables */
 };
 
@@ -43,7 +43,7 @@ struct vb_ind_table {
 	struct ibv_rwq_ind_table ibv; /* first */
 	struct vb_nic *nic;
 	_Atomic uint32_t users; /* QPs */
-	uint32_t size;		/* a power of two */
+	uint32_t size;          /* a power of two */
 	struct vb_wq *wqs[];
 };
 
@@ -62,9 +62,9 @@ struct vb_raw_port;
 /* What hangs at vb_qp.raw. */
 struct vb_raw_qp {
 	struct vb_raw_port *port;   /* path/raw */
-	_Atomic uint32_t flows;	    /* that end at this QP */
+	_Atomic uint32_t flows;     /* that end at this QP */
 	struct vb_ind_table *table; /* frames go to its work queues; NULL: to the QP's own queue */
-	uint64_t hash_fields;	    /* enum ibv_rx_hash_fields */
+	uint64_t hash_fields;       /* enum ibv_rx_hash_fields */
 	uint8_t hash_key[VB_RX_HASH_KEY_SIZE];
 	uint8_t *tso; /* headers of large sends, one per entry of the send queue */
 	uint32_t tso_stride, tso_header_max;

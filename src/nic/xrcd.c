@@ -77,7 +77,8 @@ static int share(struct vb_xrcd *xrcd, int fd, int oflags)
 		vb_explain("ibv_open_xrcd: nobody has a domain with this file open, and oflags "
 			   "lack O_CREAT");
 	else if (err == -EINVAL)
-		vb_explain("ibv_open_xrcd: there is a domain with this file, and oflags have O_EXCL");
+		vb_explain(
+			"ibv_open_xrcd: there is a domain with this file, and oflags have O_EXCL");
 	return err;
 }
 

@@ -4,8 +4,8 @@
  * `verbena.xrcd.<domain>.<n>`; who asks tries them all. The kernel frees a name when its process
  * ends, so that a domain ends with the last of them and there is nothing to clean up.
  */
-#include "nic/xrcd.h"
 #include "base/fd.h"
+#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <fcntl.h>

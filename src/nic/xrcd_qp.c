@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC_RECV QPs and the handles through which several users have one of them. */
-#include "nic/xrcd.h"
 #include "base/message.h"
+#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -141,8 +141,7 @@ void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type)
 		vb_async_raise(handle->ibv.context, type, &handle->ibv, &handle->async_taken);
 	/* Who does not read its socket loses events, and nothing else. */
 	vb_list_for(session, &real->sessions, struct vb_xrc_session, node)
-		vb_sendto(session->fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL, NULL,
-			  0);
+		vb_sendto(session->fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 	vb_spin_unlock(&real->handles_lock);
 }
 

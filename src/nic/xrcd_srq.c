@@ -63,7 +63,8 @@ int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq)
 	pthread_mutex_lock(&nic->lock);
 	err = number_take(nic, srq);
 	if (!err) {
-		srq->receives = (struct vb_cq_queue){ .kind = VB_CQ_ARRIVALS, .rq = &srq->rq,
+		srq->receives = (struct vb_cq_queue){ .kind = VB_CQ_ARRIVALS,
+						      .rq = &srq->rq,
 						      .arrivals = &srq->rq.arrivals,
 						      .depth = srq->rq.depth };
 		err = vb_cq_attach(cq, &srq->receives);
@@ -90,8 +91,10 @@ static int close_gate(struct vb_srq *srq)
 	atomic_store(&srq->entry->gate, 0);
 	if (vb_grace_pass(srq->rq.nic, &ending, &slot) >= 0)
 		return 0;
-	vb_explain("SRQ 0x%06x: the process with slot %u is stopped while it writes here; continue or "
-		   "end it, then destroy again", srq->number, slot);
+	vb_explain(
+		"SRQ 0x%06x: the process with slot %u is stopped while it writes here; continue or "
+		"end it, then destroy again",
+		srq->number, slot);
 	return -EBUSY;
 }
 

@@ -103,8 +103,8 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 {
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
 
-	wqe->status = (uint8_t)(reason == VB_INJECTED_STATUS ? report->status :
-							       vb_reason_row(reason)->status);
+	wqe->status = (uint8_t)(reason == VB_INJECTED_STATUS ? report->status
+							     : vb_reason_row(reason)->status);
 	wqe->reason = (uint8_t)reason;
 	if (wqe->ah) {
 		vb_ah_put(wqe->ah);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What both paths do at the initiator's own side: its memory, its windows. */
-#include "path/complete.h"
 #include "nic/odp.h"
+#include "path/complete.h"
 
 #include <string.h>
 
@@ -16,15 +16,15 @@ static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
 				 struct vb_report *report)
 {
 	report->key = wqe->imm;
-	return vb_mw_invalidate(qp->nic->self, wqe->imm, qp->pd->id, qp->ibv.qp_num) ?
-		       VB_OK :
-		       VB_WINDOW_INVALID;
+	return vb_mw_invalidate(qp->nic->self, wqe->imm, qp->pd->id, qp->ibv.qp_num)
+		       ? VB_OK
+		       : VB_WINDOW_INVALID;
 }
 
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
 {
-	return wqe->opcode == IBV_WR_BIND_MW ? bind_window(qp, wqe, report) :
-					       invalidate(qp, wqe, report);
+	return wqe->opcode == IBV_WR_BIND_MW ? bind_window(qp, wqe, report)
+					     : invalidate(qp, wqe, report);
 }
 
 /* What is only read goes through the queue's cache. */
@@ -37,8 +37,8 @@ static bool element(struct vb_qp *qp, const struct ibv_sge *sge, bool internal, 
 
 	if (!access && vb_mr_cached(cache, qp->nic, sge, address))
 		return true;
-	mr = access ? vb_mr_lookup(qp->nic, pd, sge, access) :
-		      vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
+	mr = access ? vb_mr_lookup(qp->nic, pd, sge, access)
+		    : vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
 	if (mr)
 		*address = vb_mr_at(mr, sge->addr, access);
 	return mr;
@@ -55,7 +55,8 @@ enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigne
 	*count = wqe->sge_count;
 	for (unsigned i = 0; i < wqe->sge_count; i++) {
 		sge[i] = wqe->sge[i];
-		if (!sge[i].length || element(qp, &wqe->sge[i], wqe->internal, access, &sge[i].addr))
+		if (!sge[i].length ||
+		    element(qp, &wqe->sge[i], wqe->internal, access, &sge[i].addr))
 			continue;
 		report->key = wqe->sge[i].lkey;
 		report->addr = wqe->sge[i].addr;

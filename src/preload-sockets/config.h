@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 struct vb_sockets_config {
-	bool listen;			   /* for RDMA, too */
+	bool listen;                       /* for RDMA, too */
 	int sq_size, rq_size, inline_size; /* 0: as usual */
-	uint64_t connect_wait_ns;	   /* for an answer by RDMA, before TCP is tried */
+	uint64_t connect_wait_ns;          /* for an answer by RDMA, before TCP is tried */
 };
 
 const struct vb_sockets_config *vb_sockets_config(void);

@@ -14,11 +14,11 @@
 #include "rsocket/rsocket.h"
 
 enum vb_kind {
-	VB_KIND_FRESH,	    /* neither connected nor listening */
+	VB_KIND_FRESH,      /* neither connected nor listening */
 	VB_KIND_LISTENER,   /* both; rs may be missing: TCP only, with the kernel not blocking */
 	VB_KIND_CONNECTING, /* rs is trying; TCP comes next */
-	VB_KIND_STREAM,	    /* rs */
-	VB_KIND_PLAIN,	    /* TCP */
+	VB_KIND_STREAM,     /* rs */
+	VB_KIND_PLAIN,      /* TCP */
 };
 
 struct vb_entry {
@@ -30,7 +30,7 @@ struct vb_entry {
 	pthread_mutex_t lock; /* before the lock of rs */
 	enum vb_kind kind;
 	struct vb_rs *rs; /* a reference */
-	bool nonblock;	  /* as the program sees it */
+	bool nonblock;    /* as the program sees it */
 	bool receive_size_set, send_size_set;
 	int error; /* of a connect by TCP that came too late to be returned; positive */
 	union vb_rs_addr target;
@@ -39,9 +39,9 @@ struct vb_entry {
 
 	/* Where fork comes in: fork.c. */
 	struct vb_share *share; /* NULL: no child has had the connection */
-	bool lent;		/* this is a child: the number is an end of share's pair */
-	int backlog;		/* of a listener */
-	bool awaited;	/* a listener: this process accepts, or waits for somebody to come */
+	bool lent;              /* this is a child: the number is an end of share's pair */
+	int backlog;            /* of a listener */
+	bool awaited;   /* a listener: this process accepts, or waits for somebody to come */
 	bool suspended; /* a listener: TCP only until it is awaited */
 };
 

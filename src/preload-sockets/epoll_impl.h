@@ -14,8 +14,8 @@
 struct vb_epoll_set {
 	struct vb_fd_object object;
 	int epfd;
-	int inner_fd;		    /* channels of members, kick_fd; owned */
-	int kick_fd;		    /* eventfd: somebody became hot; owned */
+	int inner_fd;               /* channels of members, kick_fd; owned */
+	int kick_fd;                /* eventfd: somebody became hot; owned */
 	pthread_mutex_t check_lock; /* one thread at a time looks at members */
 	struct vb_list members, hot;
 };
@@ -32,9 +32,9 @@ struct vb_epoll_member {
 	/* Under check_lock. */
 	struct vb_rs *rs; /* that the watch is in; a reference */
 	struct vb_rs_watch watch;
-	int channel_fd;	     /* in inner_fd; -1 */
-	bool listens;	     /* fd is in inner_fd, too */
-	bool in_kernel;	     /* fd is in the kernel's set: nothing of ours any more */
+	int channel_fd;      /* in inner_fd; -1 */
+	bool listens;        /* fd is in inner_fd, too */
+	bool in_kernel;      /* fd is in the kernel's set: nothing of ours any more */
 	uint64_t look_at_ns; /* even if nothing happens */
 };
 

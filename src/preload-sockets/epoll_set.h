@@ -32,8 +32,8 @@ void vb_epoll_drop_range(unsigned first, unsigned last);
 void vb_epoll_after_fork(void);
 
 /* What the entries tell; the first two under the entry's lock. */
-void vb_epoll_changed(struct vb_entry *entry);	    /* it has an rsocket now */
+void vb_epoll_changed(struct vb_entry *entry);      /* it has an rsocket now */
 void vb_epoll_became_plain(struct vb_entry *entry); /* TCP is in charge: back to the kernel */
-void vb_epoll_forget(struct vb_entry *entry);	    /* its last number is gone */
+void vb_epoll_forget(struct vb_entry *entry);       /* its last number is gone */
 
 #endif

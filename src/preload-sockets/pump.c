@@ -15,14 +15,14 @@ enum { ROOM = 65536 };
 struct direction {
 	uint8_t bytes[ROOM];
 	size_t start, end; /* what waits to be written */
-	bool over;	   /* nothing more is read */
-	bool told;	   /* and the reader knows, or is gone */
+	bool over;         /* nothing more is read */
+	bool told;         /* and the reader knows, or is gone */
 };
 
 struct vb_pump {
 	struct vb_share *share;
 	struct direction out, in; /* to the peer, to the children */
-	bool deserted;		  /* no child has the other end any more */
+	bool deserted;            /* no child has the other end any more */
 };
 
 static bool is_empty(const struct direction *direction)

@@ -10,14 +10,14 @@ struct vb_share {
 	atomic_uint refs; /* the entry's, then the pump's; the service's while it watches */
 	struct vb_rs *rs; /* a reference */
 	int ours, theirs; /* of the pair; theirs until it is handed over */
-	int wake_fd;	  /* tells the pump that alone has changed */
+	int wake_fd;      /* tells the pump that alone has changed */
 	union vb_rs_addr local, peer;
 
 	/* Under the lock of share.c. */
 	bool watched;
-	struct vb_pump *pump;		  /* NULL: none yet */
+	struct vb_pump *pump;             /* NULL: none yet */
 	struct vb_rs_service_watch watch; /* of ours, until there is a pump */
-	atomic_bool alone;		  /* the parent holds no number; the pump reads it */
+	atomic_bool alone;                /* the parent holds no number; the pump reads it */
 };
 
 struct vb_pump;

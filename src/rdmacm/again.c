@@ -9,7 +9,8 @@ static struct vb_list waiting = VB_LIST_INIT(waiting);
 
 bool vb_cma_again(struct vb_cma_id *id, uint64_t now_ns)
 {
-	if (id->passive || id->removing || id->at_once || now_ns - id->asked_ns > VB_CMA_PATIENCE_NS)
+	if (id->passive || id->removing || id->at_once ||
+	    now_ns - id->asked_ns > VB_CMA_PATIENCE_NS)
 		return false;
 	vb_cma_again_soon(id, now_ns);
 	return true;

@@ -10,7 +10,7 @@
 
 #include "rdmacm/cma.h"
 
-#define VB_CMA_AGAIN_NS	   4000000u  /* between two tries */
+#define VB_CMA_AGAIN_NS    4000000u  /* between two tries */
 #define VB_CMA_PATIENCE_NS 60000000u /* since the first one */
 
 /* False: it was tried long enough. */

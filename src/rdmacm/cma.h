@@ -51,46 +51,46 @@ struct vb_cma_data {
 
 struct vb_cma_channel {
 	struct rdma_event_channel channel; /* first: what the application holds */
-	unsigned generation;		   /* of the process that made it; see vb_cma_generation */
-	struct vb_event_fd *fd;		   /* its lock comes before that of the connection manager */
-	struct vb_list events;		   /* struct vb_cma_event.node; one count of fd for each ... */
-	uint64_t unrung;		   /* ... but for so many, until the lock is given back */
+	unsigned generation;               /* of the process that made it; see vb_cma_generation */
+	struct vb_event_fd *fd; /* its lock comes before that of the connection manager */
+	struct vb_list events;  /* struct vb_cma_event.node; one count of fd for each ... */
+	uint64_t unrung;        /* ... but for so many, until the lock is given back */
 	struct vb_list ring_node;
-	struct vb_list ids;		   /* struct vb_cma_id.channel_node */
+	struct vb_list ids; /* struct vb_cma_id.channel_node */
 };
 
 struct vb_cma_id {
 	struct rdma_cm_id id; /* first: what the application holds */
 	unsigned generation;
 	enum vb_cma_state state;
-	bool sync;	     /* the channel is its own: calls wait for their event */
-	bool told;	     /* the application knows it: not so until its request was fetched */
+	bool sync;           /* the channel is its own: calls wait for their event */
+	bool told;           /* the application knows it: not so until its request was fetched */
 	bool disconnecting;  /* the application called rdma_disconnect */
 	bool connect_error;  /* REJECTED and DISCONNECTED are of no interest any more */
-	bool removing;	     /* rdma_destroy_id is at work: no more events */
+	bool removing;       /* rdma_destroy_id is at work: no more events */
 	struct vb_list node; /* in the list of all */
 	struct vb_list channel_node;
 	uint32_t events_reported, events_acked;
 	pthread_cond_t acked;
-	unsigned qp_users; /* holds of id.qp, which its end waits for; see vb_cma_qp_hold */
-	bool qp_ending;	   /* it was taken away, and is being detached from groups */
+	unsigned qp_users;         /* holds of id.qp, which its end waits for; see vb_cma_qp_hold */
+	bool qp_ending;            /* it was taken away, and is being detached from groups */
 	pthread_cond_t qp_changed; /* one of the two */
 
 	struct vb_cma_device *device; /* counted; NULL: bound to none */
-	int ifindex;		      /* of the interface that it is bound to, else 0 */
-	uint32_t scope;		      /* the same where an address is link-local */
+	int ifindex;                  /* of the interface that it is bound to, else 0 */
+	uint32_t scope;               /* the same where an address is link-local */
 	union ibv_gid sgid, dgid;     /* addresses that its messages come from and go to ... */
-	struct vb_ib_path ib;	      /* ... and, on InfiniBand, the path between their ports */
-	enum ibv_mtu route_mtu;	      /* that the way to another host takes; 0: unknown */
+	struct vb_ib_path ib;         /* ... and, on InfiniBand, the path between their ports */
+	enum ibv_mtu route_mtu;       /* that the way to another host takes; 0: unknown */
 
 	int claim; /* descriptor of the port, -1: none */
 
 	struct vb_cm_endpoint endpoint; /* of a connection, or of a listener */
 	bool has_endpoint;
-	bool passive;		      /* made by an incoming request */
-	bool accepted;		      /* passive: events are of interest from then on */
+	bool passive;                 /* made by an incoming request */
+	bool accepted;                /* passive: events are of interest from then on */
 	struct vb_cma_event *request; /* passive: to be filled with what the request says */
-	bool address_gone;	      /* ADDR_CHANGE was told */
+	bool address_gone;            /* ADDR_CHANGE was told */
 
 	/* Active: what the application asked for, and when; to be said again (again.h). */
 	struct {
@@ -100,7 +100,7 @@ struct vb_cma_id {
 	} asked;
 	uint64_t asked_ns, again_ns;
 	bool lid_told; /* by the peer: the one of the path was none of its */
-	bool at_once; /* a refusal is told at once */
+	bool at_once;  /* a refusal is told at once */
 	struct vb_list again_node;
 
 	/* While rdma_resolve_addr waits for a neighbour (neighbour.h). */
@@ -121,9 +121,9 @@ struct vb_cma_id {
 	uint8_t ack_timeout;
 	bool tos_set, ack_timeout_set, afonly_set, afonly, reuseaddr;
 
-	struct vb_list groups;		       /* struct vb_cma_group.node */
+	struct vb_list groups;                 /* struct vb_cma_group.node */
 	struct ibv_qp_init_attr *qp_init_attr; /* of an endpoint that listens */
-	void *connect;			       /* data in front of the private data */
+	void *connect;                         /* data in front of the private data */
 	size_t connect_len;
 };
 
@@ -147,10 +147,10 @@ struct vb_cma_group;
 
 struct vb_cma_event {
 	struct rdma_cm_event event; /* first: what the application holds */
-	struct vb_list node;	    /* in the queue of a channel */
+	struct vb_list node;        /* in the queue of a channel */
 	struct vb_cma_id *owner;    /* whose event it is: of a request, the listener */
 	struct vb_cma_group *group; /* of multicast events */
-	uint64_t due_ns;	    /* while it is held back */
+	uint64_t due_ns;            /* while it is held back */
 	bool lap; /* the peer's wish for another path in reserve: nobody sees it */
 	uint8_t private_data[256];
 };

@@ -14,10 +14,10 @@ struct vb_cma_device {
 	struct ibv_device *device;
 	struct ibv_context *verbs;
 	struct ibv_context *watched; /* a second one, for its asynchronous events; or NULL */
-	struct ibv_pd *pd;	     /* of identifiers that were given none */
-	struct ibv_xrcd *xrcd;	     /* made when asked for, while somebody uses the device */
-	unsigned users;		     /* identifiers, and lists of rdma_get_devices */
-	uint64_t guid;		     /* network order */
+	struct ibv_pd *pd;           /* of identifiers that were given none */
+	struct ibv_xrcd *xrcd;       /* made when asked for, while somebody uses the device */
+	unsigned users;              /* identifiers, and lists of rdma_get_devices */
+	uint64_t guid;               /* network order */
 	uint8_t max_initiator_depth, max_responder_resources;
 	int max_qp_wr;
 	bool ethernet;

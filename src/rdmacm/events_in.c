@@ -95,8 +95,9 @@ static void take_addresses(struct vb_cma_id *id, const struct vb_cm_event *event
 	id->scope = route->scope;
 	addrs->addr.ibaddr.sgid = route->local;
 	addrs->addr.ibaddr.dgid = route->remote;
-	addrs->addr.ibaddr.pkey = htobe16(event->type == VB_CM_EVENT_SIDR_REQ_RECEIVED ?
-						  event->message->sidr_req.pkey : event->peer.pkey);
+	addrs->addr.ibaddr.pkey =
+		htobe16(event->type == VB_CM_EVENT_SIDR_REQ_RECEIVED ? event->message->sidr_req.pkey
+								     : event->peer.pkey);
 }
 
 static void fill_conn(struct rdma_conn_param *param, const struct vb_cm_peer *peer)

@@ -23,7 +23,7 @@ static int listener = -1;
  * Lines to peers, by slot. Once there is one it stays: a process has few peers. Where it has many,
  * or one that pretends to be, lines that no connection needs make room.
  */
-static int lines[SLOTS];    /* descriptor + 1; 0: none */
+static int lines[SLOTS]; /* descriptor + 1; 0: none */
 static unsigned line_count;
 static bool missing[SLOTS]; /* to be connected, or dead: the next tick tells */
 static uint32_t missing_count;

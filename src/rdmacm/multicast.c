@@ -280,7 +280,8 @@ static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
 /* The group that was joined by this address: it is in no list any more; NULL. */
 static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *addr)
 {
-	struct ibv_qp *qp = vb_cma_qp_hold(id); /* first: who destroys it waits, or has detached it */
+	struct ibv_qp *qp =
+		vb_cma_qp_hold(id); /* first: who destroys it waits, or has detached it */
 	struct vb_cma_group *group;
 	bool attached = false;
 

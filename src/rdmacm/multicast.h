@@ -12,7 +12,7 @@ struct vb_cma_group {
 	uint16_t mlid; /* InfiniBand, else 0 */
 	void *context;
 	bool send_only; /* the QP is not attached: it receives nothing */
-	bool attached;	/* by us, or by the application if the QP came later */
+	bool attached;  /* by us, or by the application if the QP came later */
 	uint32_t events_reported, events_acked;
 };
 

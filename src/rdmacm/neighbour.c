@@ -93,8 +93,7 @@ void vb_cma_neighbour_tick(uint64_t now_ns)
 
 	if (vb_list_empty(&waiting) || now_ns < look_ns)
 		return;
-	vb_list_for(id, &waiting, struct vb_cma_id, neighbour_node)
-	{
+	vb_list_for(id, &waiting, struct vb_cma_id, neighbour_node) {
 		bool known = is_known_lately(id, now_ns);
 
 		if (!known && (!asked || !same_question(asked, id)))

@@ -8,12 +8,12 @@
 #include "rdmacm/io.h"
 #include "wire/cm.h"
 
-#define FIRST_NS	1000000000ull
+#define FIRST_NS        1000000000ull
 #define INTERVAL_NS_MAX 5000000000ull
-#define EVERYBODY_NS	100000000ull /* between two rounds in which each connection is asked */
+#define EVERYBODY_NS    100000000ull /* between two rounds in which each connection is asked */
 
 enum {
-	HOSTS = 64,	  /* more of them are asked, but cannot say that nobody is there */
+	HOSTS = 64,       /* more of them are asked, but cannot say that nobody is there */
 	PROCESSES = 1024, /* a power of two */
 	/*
 	 * A process that is alive may be without the port: while another user's process had it,
@@ -25,7 +25,7 @@ enum {
 };
 
 static uint64_t next_ns = VB_NEVER_NS, interval_ns;
-static bool everybody;	      /* the next round asks each connection, not one per process */
+static bool everybody;        /* the next round asks each connection, not one per process */
 static uint64_t everybody_ns; /* when that was done last */
 
 /* --- hosts, and what they say --- */
@@ -33,12 +33,12 @@ static uint64_t everybody_ns; /* when that was done last */
 static struct host {
 	union ibv_gid gid;
 	uint32_t scope;
-	unsigned refusals; /* with few silences in between */
-	unsigned silences; /* since the last one */
-	uint64_t since_ns; /* when the knock was sent that the first of them answered */
-	int knock;	   /* descriptor + 1 of the last one; 0: none */
+	unsigned refusals;           /* with few silences in between */
+	unsigned silences;           /* since the last one */
+	uint64_t since_ns;           /* when the knock was sent that the first of them answered */
+	int knock;                   /* descriptor + 1 of the last one; 0: none */
 	uint64_t knock_ns, knock_id; /* knock_id: its transaction */
-	bool used, asked; /* asked: in this round, or the answer may still come */
+	bool used, asked;            /* asked: in this round, or the answer may still come */
 } hosts[HOSTS];
 
 static bool is_host(const struct host *host, const struct vb_cm_route *route)
@@ -207,8 +207,7 @@ static bool ask_all(uint64_t now_ns)
 	everybody = false;
 	if (each)
 		everybody_ns = now_ns;
-	vb_list_for(id, vb_cma_ids(), struct vb_cma_id, node)
-	{
+	vb_list_for(id, vb_cma_ids(), struct vb_cma_id, node) {
 		if (!is_elsewhere(id))
 			continue;
 		any = true;
@@ -230,7 +229,7 @@ void vb_cma_probe_tick(uint64_t now_ns)
 		return;
 	}
 	forget_unused_hosts();
-	interval_ns = is_suspicious()			  ? FIRST_NS
+	interval_ns = is_suspicious()                     ? FIRST_NS
 		      : 2 * interval_ns < INTERVAL_NS_MAX ? 2 * interval_ns
 							  : INTERVAL_NS_MAX;
 	next_ns = now_ns + interval_ns;

@@ -85,7 +85,8 @@ static int create_srq(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
 	if (attr->pd->context != id->id.verbs) {
-		vb_explain("rdma_create_srq: the PD is of another device, or of another context of it");
+		vb_explain("rdma_create_srq: the PD is of another device, or of another context of "
+			   "it");
 		return -EINVAL;
 	}
 	if (attr->srq_type == IBV_SRQT_XRC)

@@ -64,8 +64,7 @@ static void change_addresses(struct vb_cma_device *device)
 static void change_interfaces(void)
 {
 	vb_cma_lock();
-	vb_list_for(id, vb_cma_ids(), struct vb_cma_id, node)
-	{
+	vb_list_for(id, vb_cma_ids(), struct vb_cma_id, node) {
 		if (vb_cma_is_infiniband(id))
 			look_at_address(id);
 	}

@@ -22,7 +22,7 @@ int vb_rs_listen(struct vb_rs *rs, int backlog)
 	if (rs->type != SOCK_STREAM)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&rs->lock);
-	rs->listener.backlog = backlog <= 0	       ? 1
+	rs->listener.backlog = backlog <= 0            ? 1
 			       : backlog > BACKLOG_MAX ? BACKLOG_MAX
 						       : (unsigned)backlog;
 	if (rs->state == VB_RS_INIT)

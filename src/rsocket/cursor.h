@@ -10,8 +10,8 @@
 
 struct vb_cursor {
 	const struct iovec *iov; /* the piece that is next */
-	size_t offset;		 /* within it */
-	size_t left;		 /* bytes, over all pieces */
+	size_t offset;           /* within it */
+	size_t left;             /* bytes, over all pieces */
 };
 
 static inline int vb_cursor_init(struct vb_cursor *cursor, const struct iovec *iov, int count)

@@ -20,14 +20,14 @@ enum {
 struct vb_rs_dest {
 	struct vb_list node;
 	union vb_rs_addr addr, source; /* source: of ours, towards addr */
-	struct ibv_ah *ah;	       /* NULL: the QP is not known (yet) */
+	struct ibv_ah *ah;             /* NULL: the QP is not known (yet) */
 	uint32_t qpn;
 	uint64_t known_at_ns; /* when the peer said so last */
 	union ibv_gid gid;
 	uint16_t lid; /* InfiniBand, else 0 */
 	uint8_t sgid_index;
-	bool resolved; /* gid, lid, sgid_index and source are known */
-	bool never;    /* no way for UD there: always UDP */
+	bool resolved;          /* gid, lid, sgid_index and source are known */
+	bool never;             /* no way for UD there: always UDP */
 	uint64_t resolve_at_ns; /* nobody on the link had the address: not again before */
 };
 
@@ -37,7 +37,7 @@ struct vb_rs_waiting {
 	union vb_rs_addr source;
 	uint32_t size;
 	uint32_t offset; /* of the bytes: in the slot, or in bytes[] */
-	int slot;	 /* of the receive buffer; -1: bytes[] */
+	int slot;        /* of the receive buffer; -1: bytes[] */
 	uint8_t bytes[];
 };
 

@@ -227,7 +227,7 @@ static int make_qp(struct vb_rs *rs)
 	int err = read_mtu(datagram);
 
 	datagram->slots = rs->options.receive_size / 2048;
-	datagram->slots = datagram->slots < SLOTS_MIN	? SLOTS_MIN
+	datagram->slots = datagram->slots < SLOTS_MIN   ? SLOTS_MIN
 			  : datagram->slots > SLOTS_MAX ? SLOTS_MAX
 							: datagram->slots;
 	datagram->send_free = VB_RS_SEND_SLOTS;

@@ -11,11 +11,11 @@
 /* What the peer lets us send. */
 struct vb_rs_tx {
 	struct vb_rs_sge window[VB_RS_SGL_COUNT]; /* buffers of the peer; length: what is left */
-	unsigned current;			  /* the window that is being filled */
-	unsigned next_slot;			  /* of the SGL, that the peer writes next */
-	uint16_t sent;				  /* messages with a credit, modulo 2^16 */
-	uint16_t limit;				  /* of sent */
-	uint16_t credits;			  /* the peer's receives */
+	unsigned current;                         /* the window that is being filled */
+	unsigned next_slot;                       /* of the SGL, that the peer writes next */
+	uint16_t sent;                            /* messages with a credit, modulo 2^16 */
+	uint16_t limit;                           /* of sent */
+	uint16_t credits;                         /* the peer's receives */
 };
 
 void vb_rs_tx_init(struct vb_rs_tx *tx, const struct vb_rs_conn *peer);
@@ -30,10 +30,10 @@ int vb_rs_tx_grant(struct vb_rs_tx *tx, uint32_t operand, uint8_t *sgl, bool big
 
 /* What we let the peer send: a ring of two halves, handed out in turn. */
 struct vb_rs_rx {
-	uint32_t half;	       /* bytes */
+	uint32_t half;         /* bytes */
 	uint32_t granted;      /* bytes that the peer may still fill */
 	uint32_t available;    /* bytes that are there to read */
-	uint32_t idle;	       /* bytes read and not granted again */
+	uint32_t idle;         /* bytes read and not granted again */
 	uint32_t read_offset;  /* of the next byte to read */
 	uint32_t grant_offset; /* of the half that is granted next */
 	uint16_t received;     /* messages with a credit, modulo 2^16 */

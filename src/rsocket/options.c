@@ -65,7 +65,7 @@ static uint16_t queue_size(int value)
 {
 	const unsigned size = (unsigned)value;
 
-	return size < VB_RS_QUEUE_MIN	? VB_RS_QUEUE_MIN
+	return size < VB_RS_QUEUE_MIN   ? VB_RS_QUEUE_MIN
 	       : size > VB_RS_QUEUE_MAX ? VB_RS_QUEUE_MAX
 					: (uint16_t)size;
 }

@@ -10,8 +10,8 @@
 
 struct vb_rs_options {
 	uint32_t receive_size, send_size; /* bytes */
-	uint16_t sq_size, rq_size;	  /* work requests */
-	uint16_t inline_size;		  /* bytes */
+	uint16_t sq_size, rq_size;        /* work requests */
+	uint16_t inline_size;             /* bytes */
 	uint16_t iomap_count;
 	bool reuse_addr, keepalive, oob_inline, broadcast;
 	bool nodelay, v6only;
@@ -19,7 +19,7 @@ struct vb_rs_options {
 	int tos;
 	int keep_idle_s, keep_interval_s, keep_count;
 	uint64_t receive_timeout_ns, send_timeout_ns; /* 0: none */
-	void *route;				      /* struct ibv_path_data []; owned */
+	void *route;                                  /* struct ibv_path_data []; owned */
 	size_t route_size;
 };
 

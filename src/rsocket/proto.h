@@ -26,8 +26,8 @@ enum {
 };
 
 enum vb_rs_op {
-	VB_RS_DATA = 0,	   /* operand: bytes that were placed */
-	VB_RS_SGL = 4,	   /* operand: messages that may be sent in total, modulo 2^16 */
+	VB_RS_DATA = 0,    /* operand: bytes that were placed */
+	VB_RS_SGL = 4,     /* operand: messages that may be sent in total, modulo 2^16 */
 	VB_RS_IOMAP = 6,   /* operand: index of the mapping that was written */
 	VB_RS_CONTROL = 7, /* operand: enum vb_rs_control */
 };
@@ -103,14 +103,14 @@ enum {
 
 struct vb_rs_udp {
 	bool ipv6;
-	uint8_t op;	  /* VB_RS_DATA or VB_RS_CONTROL */
-	uint32_t qpn;	  /* of the sender */
+	uint8_t op;       /* VB_RS_DATA or VB_RS_CONTROL */
+	uint32_t qpn;     /* of the sender */
 	uint8_t addr[16]; /* that it was sent to; 4 bytes with IPv4 */
 };
 
 struct vb_rs_ud {
 	bool ipv6;
-	uint16_t port;	  /* of the sender, as its address */
+	uint16_t port;    /* of the sender, as its address */
 	uint8_t addr[16]; /* 4 bytes with IPv4 */
 };
 

@@ -42,7 +42,7 @@ static int poll_fds(struct pollfd *fds, nfds_t count, uint64_t deadline_ns, cons
 VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
 	const uint64_t deadline_ns = timeout < 0 ? VB_NEVER_NS
-				     : timeout	 ? vb_now_ns() + (uint64_t)timeout * 1000000u
+				     : timeout   ? vb_now_ns() + (uint64_t)timeout * 1000000u
 						 : 0;
 
 	return give_back(poll_fds(fds, nfds, deadline_ns, NULL));

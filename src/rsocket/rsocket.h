@@ -40,8 +40,8 @@ enum vb_rs_state {
 	VB_RS_ACCEPTING,  /* accepted, not yet established */
 	VB_RS_CONNECTED,
 	VB_RS_DISCONNECTED, /* by either side; what has arrived can still be read */
-	VB_RS_FAILED,	    /* never came to be connected */
-	VB_RS_BROKEN,	    /* was connected */
+	VB_RS_FAILED,       /* never came to be connected */
+	VB_RS_BROKEN,       /* was connected */
 };
 
 union vb_rs_addr {
@@ -70,7 +70,7 @@ struct vb_rs_mapping {
 	struct vb_list node;
 	struct ibv_mr *mr;
 	uint64_t offset;
-	int index;	/* in the peer's table; -1: local only */
+	int index;      /* in the peer's table; -1: local only */
 	bool announced; /* written into the peer's table */
 };
 
@@ -83,7 +83,7 @@ struct vb_rs_stream {
 	struct ibv_mr *send_mr;
 	uint8_t *send_buffer;
 	uint32_t send_size, send_head, send_used; /* ring */
-	uint8_t *control_buffer;		  /* VB_RS_CONTROL_COUNT entries, behind the ring */
+	uint8_t *control_buffer;                  /* VB_RS_CONTROL_COUNT entries, behind the ring */
 	unsigned control_next;
 
 	struct vb_rs_rx rx;
@@ -109,8 +109,8 @@ struct vb_rs_stream {
 
 struct vb_rs_listener {
 	struct vb_list requests; /* not begun to accept, or being accepted */
-	struct vb_list ready;	 /* established, for accept */
-	unsigned begun;		 /* of requests and ready: those accepted */
+	struct vb_list ready;    /* established, for accept */
+	unsigned begun;          /* of requests and ready: those accepted */
 	unsigned backlog;
 };
 
@@ -128,26 +128,26 @@ struct vb_rs {
 	enum vb_rs_state state;
 	bool nonblock;
 	bool read_shut, write_shut; /* by us */
-	bool peer_shut;		    /* the peer will not send any more */
-	bool reset_told;	    /* to somebody who sent after the peer had closed */
+	bool peer_shut;             /* the peer will not send any more */
+	bool reset_told;            /* to somebody who sent after the peer had closed */
 	bool closed;
-	int error;	      /* for SO_ERROR; a positive errno */
+	int error;            /* for SO_ERROR; a positive errno */
 	uint32_t receive_low; /* bytes that the holder of recv_lock waits for */
 	struct vb_list watches;
 	struct vb_rs_options options;
 
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	bool armed;	       /* and no event of it taken from the channel since */
+	bool armed;            /* and no event of it taken from the channel since */
 	struct rdma_cm_id *id; /* of streams */
 	union vb_rs_addr local, peer;
 	struct vb_rs_stream *stream;
 	struct vb_rs_listener listener;
 	struct vb_rs_datagram *datagram;
 
-	struct vb_rs *parent;	    /* until accept: the listener; a reference */
+	struct vb_rs *parent;       /* until accept: the listener; a reference */
 	struct vb_list accept_node; /* of requests or ready; a listener: of the service's list */
-	bool begun;		    /* counted there */
+	bool begun;                 /* counted there */
 };
 
 /* --- socket.c: life, names --- */

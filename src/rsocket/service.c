@@ -23,8 +23,8 @@ static struct {
 	struct rdma_event_channel *channel;
 	int epoll_fd, wake_fd;
 	struct vb_list
-		keepalives;	  /* of struct vb_rs_stream, each with a reference of its rsocket */
-	struct vb_list accepts;	  /* listeners where a place became free */
+		keepalives;       /* of struct vb_rs_stream, each with a reference of its rsocket */
+	struct vb_list accepts;   /* listeners where a place became free */
 	struct vb_list unwatched; /* to be told that they are gone */
 } service = { .lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 };
 

@@ -17,12 +17,12 @@ enum {
 };
 
 struct vb_rs_settings {
-	uint32_t receive_size;	  /* mem_default, bytes */
-	uint32_t send_size;	  /* wmem_default, bytes */
-	uint16_t sq_size;	  /* sqsize_default, work requests */
-	uint16_t rq_size;	  /* rqsize_default, work requests */
-	uint16_t inline_size;	  /* inline_default, bytes */
-	uint16_t iomap_count;	  /* iomap_size, mappings that a peer may offer */
+	uint32_t receive_size;    /* mem_default, bytes */
+	uint32_t send_size;       /* wmem_default, bytes */
+	uint16_t sq_size;         /* sqsize_default, work requests */
+	uint16_t rq_size;         /* rqsize_default, work requests */
+	uint16_t inline_size;     /* inline_default, bytes */
+	uint16_t iomap_count;     /* iomap_size, mappings that a peer may offer */
 	uint32_t polling_time_us; /* polling_time: how long to look before sleeping */
 };
 

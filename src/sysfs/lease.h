@@ -14,7 +14,7 @@
 
 struct vb_lease {
 	char path[PATH_MAX];
-	int fd;	   /* holds the shared lock; the program may have closed it behind our back */
+	int fd;    /* holds the shared lock; the program may have closed it behind our back */
 	pid_t pid; /* who took it: a lock goes over to the children of a fork, a lease does not */
 	uid_t uid; /* whose it is: a process that changes its user cannot reach it any more */
 	dev_t dev;

@@ -20,7 +20,7 @@ static const struct speed {
 	unsigned code, rate;
 	const char *name;
 } speeds[] = {
-	{ 1, 25, "" },	     { 2, 50, " DDR" },	  { 4, 100, " QDR" },  { 8, 100, " FDR10" },
+	{ 1, 25, "" },       { 2, 50, " DDR" },   { 4, 100, " QDR" },  { 8, 100, " FDR10" },
 	{ 16, 140, " FDR" }, { 32, 250, " EDR" }, { 64, 500, " HDR" }, { 128, 1000, " NDR" },
 };
 
@@ -111,10 +111,10 @@ struct row {
 #define FIELD(field) offsetof(struct vb_port_counters, field)
 
 static const struct row sources[] = {
-	{ "sent_bytes", FIELD(xmit_bytes) },	     { "rcvd_bytes", FIELD(rcv_bytes) },
-	{ "sent_pkts", FIELD(xmit_packets) },	     { "rcvd_pkts", FIELD(rcv_packets) },
-	{ "send_err", FIELD(xmit_discards) },	     { "send_too_big_err", FIELD(xmit_discards) },
-	{ "dropped_icrc", FIELD(rcv_errors) },	     { "dropped_malformed", FIELD(rcv_errors) },
+	{ "sent_bytes", FIELD(xmit_bytes) },         { "rcvd_bytes", FIELD(rcv_bytes) },
+	{ "sent_pkts", FIELD(xmit_packets) },        { "rcvd_pkts", FIELD(rcv_packets) },
+	{ "send_err", FIELD(xmit_discards) },        { "send_too_big_err", FIELD(xmit_discards) },
+	{ "dropped_icrc", FIELD(rcv_errors) },       { "dropped_malformed", FIELD(rcv_errors) },
 	{ "rcvd_oversized_err", FIELD(rcv_errors) },
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sysfs/real.h"
 #include "sysfs/redirect.h"
+#include "sysfs/real.h"
 #include "sysfs/tree.h"
 
 #include <errno.h>

@@ -22,11 +22,11 @@ enum vb_purpose {
 
 struct redirect {
 	bool ours;
-	bool device;	    /* a character device stands for it */
-	int fd;		    /* of a nameless file behind path, or -1 */
-	int error;	    /* what the call must fail with, or 0 */
-	char *path;	    /* owned */
-	char *inner;	    /* owned; with fd: the name within the tree that it stands for */
+	bool device;        /* a character device stands for it */
+	int fd;             /* of a nameless file behind path, or -1 */
+	int error;          /* what the call must fail with, or 0 */
+	char *path;         /* owned */
+	char *inner;        /* owned; with fd: the name within the tree that it stands for */
 	size_t root_length; /* of what path begins with, if it is in the tree */
 };
 

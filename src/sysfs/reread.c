@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sysfs/real.h"
 #include "sysfs/reread.h"
 #include "sysfs/build.h"
+#include "sysfs/real.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ static struct watched {
 	dev_t dev; /* the program may have closed fd and opened something else */
 	ino_t ino;
 	char path[VB_ATTRIBUTE_NAME_SIZE];
-} table[WATCHED_MAX];	       /* under lock; the oldest is forgotten for a new one */
+} table[WATCHED_MAX];          /* under lock; the oldest is forgotten for a new one */
 static unsigned watched_count; /* ever; under lock */
 
 /* Only tried: a fork may have left it locked for ever. */

@@ -21,9 +21,9 @@
 
 /* Recursive: the libraries fork a child to try things out, while a device is opened under it. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static struct vb_lease lease;	 /* under lock */
+static struct vb_lease lease;    /* under lock */
 static uint64_t refreshed_at_ns; /* under lock */
-static bool left;		 /* under lock; the process is ending */
+static bool left;                /* under lock; the process is ending */
 
 /* --- getting it --- */
 

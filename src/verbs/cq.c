@@ -101,7 +101,8 @@ VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 	return vb_return_errno(err);
 }
 
-VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
+			       void **cq_context)
 {
 	struct vb_cq *found;
 	int err = vb_stale(vb_channel(channel)->nic, "ibv_get_cq_event");

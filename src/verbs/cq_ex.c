@@ -3,10 +3,10 @@
  * The extended completion queue: the same poll, one completion at a time, field by field. From
  * start_poll to end_poll the batch is one thread's: the completion that it is at lies in the CQ.
  */
-#include "nic/cq.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "nic/cq.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
@@ -15,8 +15,8 @@
 #include <limits.h>
 
 enum {
-	WITH_TIME = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-		    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+	WITH_TIME =
+		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 	/* A newer header may know more. */
 	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | WITH_TIME | IBV_WC_EX_WITH_FLOW_TAG |
 			     IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_TM_INFO,
@@ -218,8 +218,8 @@ static int check(const struct ibv_cq_init_attr_ex *attr)
 	if (attr->comp_mask & ~(uint32_t)MASK_KNOWN || flags & ~(uint32_t)FLAGS_KNOWN ||
 	    attr->wc_flags & ~(uint64_t)IBV_CREATE_CQ_SUP_WC_FLAGS) {
 		vb_explain("ibv_create_cq_ex: comp_mask 0x%x, flags 0x%x or wc_flags 0x%llx have "
-			   "bits without a meaning", attr->comp_mask, flags,
-			   (unsigned long long)attr->wc_flags);
+			   "bits without a meaning",
+			   attr->comp_mask, flags, (unsigned long long)attr->wc_flags);
 		return -EINVAL;
 	}
 	if (attr->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED) {
@@ -242,17 +242,16 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 		  struct vb_cq **cq)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
-	struct vb_pd *pd = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ?
-				   vb_pd(attr->parent_domain) :
-				   NULL;
+	struct vb_pd *pd =
+		attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? vb_pd(attr->parent_domain) : NULL;
 	const struct vb_cq_spec spec = {
 		.cqe = (int)attr->cqe,
 		.cq_context = attr->cq_context,
 		.channel = attr->channel ? vb_channel(attr->channel) : NULL,
 		.pd = pd,
 		.stamped = attr->wc_flags & WITH_TIME,
-		.single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED ||
-				   vb_pd_single_threaded(pd),
+		.single_threaded =
+			flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED || vb_pd_single_threaded(pd),
 		.ignore_overrun = flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 	};
 

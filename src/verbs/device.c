@@ -126,7 +126,8 @@ static uint32_t saturated(uint64_t count)
 static void fill_violations(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
 	struct vb_nic *nic = vb_nic_current();
-	const struct vb_violations count = nic ? vb_qps_violations(nic, dev) : (struct vb_violations){ 0 };
+	const struct vb_violations count =
+		nic ? vb_qps_violations(nic, dev) : (struct vb_violations){ 0 };
 
 	attr->bad_pkey_cntr = saturated(count.pkey);
 	attr->qkey_viol_cntr = saturated(count.qkey);

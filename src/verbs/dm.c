@@ -14,9 +14,10 @@ static uint8_t *range(const struct ibv_dm *dm, uint64_t offset, size_t length, c
 	uint8_t *at = vb_dm_range(vb_dm((struct ibv_dm *)dm), offset, length);
 
 	if (!at)
-		vb_explain("%s: %zu bytes at %llu: not inside the device memory, not multiples of 4, "
-			   "or it was freed through another handle", call, length,
-			   (unsigned long long)offset);
+		vb_explain(
+			"%s: %zu bytes at %llu: not inside the device memory, not multiples of 4, "
+			"or it was freed through another handle",
+			call, length, (unsigned long long)offset);
 	return at;
 }
 

@@ -11,8 +11,8 @@
 #include "nic/device_route.h"
 #include "nic/gid.h"
 #include "nic/neighbour.h"
-#include "nic/slot.h"
 #include "nic/pkey.h"
+#include "nic/slot.h"
 #include "path/fault/fault.h"
 #include "verbs/symver.h"
 

@@ -42,8 +42,8 @@ VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 VB_PUBLIC void ibv_unimport_mr(struct ibv_mr *mr)
 {
 	/* One that was registered here stays as it is. */
-	const bool goes = !vb_given_check(VB_GIVEN_MR, mr, "ibv_unimport_mr") &&
-			  vb_mr_is_imported(vb_mr(mr));
+	const bool goes =
+		!vb_given_check(VB_GIVEN_MR, mr, "ibv_unimport_mr") && vb_mr_is_imported(vb_mr(mr));
 
 	if (!goes || vb_given_end(VB_GIVEN_MR, mr, "ibv_unimport_mr"))
 		return;

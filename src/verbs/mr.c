@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mr.h"
-#include "nic/mw.h"
 #include "base/log.h"
+#include "nic/mw.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/result.h"
@@ -28,7 +28,8 @@ struct ibv_mr *vb_verbs_give_mr(struct vb_mr *mr, int err)
 	return err ? vb_return_null(err) : &mr->ibv;
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			  unsigned access)
 {
 	const struct vb_mr_spec spec = { (uintptr_t)addr, length, iova, access };
 	struct vb_mr *mr = NULL;
@@ -44,8 +45,8 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length
 	return reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
-VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-					 int access)
+VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
+					 uint64_t iova, int access)
 {
 	return reg(pd, addr, length, iova, (unsigned)access);
 }

@@ -8,7 +8,9 @@
 VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)
 {
-	const struct vb_mr_spec spec = { .length = length, .iova = iova, .access = (unsigned)access };
+	const struct vb_mr_spec spec = { .length = length,
+					 .iova = iova,
+					 .access = (unsigned)access };
 	struct vb_mr *mr = NULL;
 	int err;
 

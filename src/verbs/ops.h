@@ -25,7 +25,8 @@ int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec,
 		     struct vb_cq **cq);
 int vb_ops_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr);
+struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context,
+				      struct ibv_cq_init_attr_ex *attr);
 
 int vb_ops_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int vb_ops_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
@@ -37,7 +38,8 @@ struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int vb_ops_dealloc_mw(struct ibv_mw *mw);
 int vb_ops_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
 
-struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
+struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context,
+				     struct ibv_srq_init_attr_ex *attr);
 int vb_ops_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad);
 int vb_ops_get_srq_num(struct ibv_srq *srq, uint32_t *number);
 

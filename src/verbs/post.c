@@ -162,7 +162,8 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 	else
 		copy_sges(wr, wqe);
 	if (!err && wr->opcode == IBV_WR_TSO && vb_tso_take(qp, wr))
-		err = refuse(qp, wr, "a large send has a header of up to max_tso_header and an MSS");
+		err = refuse(qp, wr,
+			     "a large send has a header of up to max_tso_header and an MSS");
 	if (__builtin_expect(err, 0))
 		return err;
 	if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV)
@@ -200,9 +201,9 @@ __attribute__((cold, noinline)) static int failed(int err)
 }
 
 /* type: of the windows that may be bound. whole: all work requests or none. */
-__attribute__((always_inline)) static inline int
-post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum ibv_mw_type type,
-     bool whole)
+__attribute__((always_inline)) static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr,
+						      struct ibv_send_wr **bad_wr,
+						      enum ibv_mw_type type, bool whole)
 {
 	struct vb_sq *sq = &qp->sq;
 	uint32_t first, end;
@@ -212,8 +213,7 @@ post(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr, enum
 	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
-		return failed(err ? err :
-				    refuse(qp, wr, "the QP is not in RTS, or only receives"));
+		return failed(err ? err : refuse(qp, wr, "the QP is not in RTS, or only receives"));
 	}
 	if (vb_local_send_fast(qp, wr))
 		return 0;
@@ -257,7 +257,9 @@ int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
 		.wr_id = bind->wr_id,
 		.opcode = IBV_WR_BIND_MW,
 		.send_flags = bind->send_flags,
-		.bind_mw = { .mw = mw, .rkey = ibv_inc_rkey(mw->rkey), .bind_info = bind->bind_info },
+		.bind_mw = { .mw = mw,
+			     .rkey = ibv_inc_rkey(mw->rkey),
+			     .bind_info = bind->bind_info },
 	};
 
 	return post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1, true);
@@ -282,8 +284,8 @@ static int post_list(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_w
 		vb_engine_wake_waiters(rq->nic);
 	if (err)
 		vb_explain("ibv_post_recv: wr_id %llu: %s", (unsigned long long)wr->wr_id,
-			   err == -ENOMEM ? "the receive queue is full" :
-					    "more SGEs than max_recv_sge");
+			   err == -ENOMEM ? "the receive queue is full"
+					  : "more SGEs than max_recv_sge");
 	return __builtin_expect(err, 0) ? failed(err) : 0;
 }
 
@@ -294,9 +296,9 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 
 	if (!err && (vb_qp_is_xrc(qp) || vb_qp_state(qp) == IBV_QPS_RESET || qp->srq)) {
 		vb_explain("ibv_post_recv: QP 0x%06x %s", ibv->qp_num,
-			   vb_qp_is_xrc(qp) ? "is an XRC QP: post to the SRQ" :
-			   qp->srq	    ? "has an SRQ: post there" :
-					      "is in RESET");
+			   vb_qp_is_xrc(qp) ? "is an XRC QP: post to the SRQ"
+			   : qp->srq        ? "has an SRQ: post there"
+					    : "is in RESET");
 		err = -EINVAL;
 	}
 	if (err) {
@@ -305,7 +307,8 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	err = post_list(qp->rq, wr, bad_wr);
 	/* In ERR they are flushed at once; the poller must know. */
-	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) && atomic_load(&qp->receives.flush_ready)) {
+	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) &&
+	    atomic_load(&qp->receives.flush_ready)) {
 		atomic_store(&qp->flush_posted, true);
 		atomic_thread_fence(memory_order_seq_cst);
 		vb_cq_notify(qp->recv_cq, qp->receives.bit, true);

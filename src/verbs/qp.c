@@ -143,7 +143,8 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	/* First without nic->lock: a thread of a peer that is stopped inside is waited for here. */
 	err = vb_qp_close(qp, IBV_QPS_RESET);
 	if (!err)
-		err = modify_locked(qp, attr, IBV_QP_STATE); /* the rest is checked, and means nothing */
+		err = modify_locked(qp, attr,
+				    IBV_QP_STATE); /* the rest is checked, and means nothing */
 	vb_qp_token_release(qp);
 	if (err)
 		vb_engine_kick(qp); /* to ERR: what is posted flushes */

@@ -6,9 +6,9 @@
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
-#include "verbs/xrc.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
+#include "verbs/xrc.h"
 
 enum {
 	OPS_UD = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
@@ -25,19 +25,19 @@ enum {
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? OPS_RC :
-	       type == IBV_QPT_UC ? OPS_UC :
-	       type == IBV_QPT_UD ? OPS_UD :
-	       type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO :
-					    0;
+	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? OPS_RC
+	       : type == IBV_QPT_UC                           ? OPS_UC
+	       : type == IBV_QPT_UD                           ? OPS_UD
+	       : type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO
+					    : 0;
 }
 
 /* What is done to frames that a QP receives into a queue of its own. */
 static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
 {
-	return attr->qp_type == IBV_QPT_RAW_PACKET && !(attr->comp_mask & MASK_SPREAD) ?
-		       IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_SCATTER_FCS :
-		       0;
+	return attr->qp_type == IBV_QPT_RAW_PACKET && !(attr->comp_mask & MASK_SPREAD)
+		       ? IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_SCATTER_FCS
+		       : 0;
 }
 
 static int check(const struct ibv_qp_init_attr_ex *attr)
@@ -61,7 +61,8 @@ static int check(const struct ibv_qp_init_attr_ex *attr)
 	}
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS && missing) {
 		vb_explain("ibv_create_qp_ex: send_ops_flags 0x%llx are no operations of the "
-			   "transport", (unsigned long long)missing);
+			   "transport",
+			   (unsigned long long)missing);
 		return -EOPNOTSUPP;
 	}
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
@@ -103,9 +104,9 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 		return NULL;
 	attr->cap = basic.cap;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS)
-		atomic_store(&vb_qp(qp)->raw_flags, vb_raw_flags(
-			attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
-			attr->create_flags & IBV_QP_CREATE_SCATTER_FCS));
+		atomic_store(&vb_qp(qp)->raw_flags,
+			     vb_raw_flags(attr->create_flags & IBV_QP_CREATE_CVLAN_STRIPPING,
+					  attr->create_flags & IBV_QP_CREATE_SCATTER_FCS));
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER)
 		err = vb_tso_enable(vb_qp(qp), attr->max_tso_header);
 	if (!err && attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)

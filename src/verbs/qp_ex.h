@@ -21,7 +21,7 @@ struct vb_builder {
 	int err;              /* of the batch: 0 or the first error, negative */
 	uint32_t count, room; /* work requests of the batch; that there is memory for */
 	uint32_t stride;
-	uint32_t header_max;  /* of a large send, at the end of each; 0: none */
+	uint32_t header_max; /* of a large send, at the end of each; 0: none */
 	uint8_t *list;
 	struct vb_built *now; /* the one that setters are about; NULL: none, or the batch failed */
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls that build work requests, and those that begin and end a batch of them. */
-#include "verbs/qp_ex.h"
 #include "base/log.h"
 #include "nic/wq.h"
+#include "verbs/qp_ex.h"
 #include "verbs/result.h"
 
 #include <errno.h>
@@ -74,7 +74,8 @@ static void link_all(struct vb_builder *builder)
 		if (built->wr.send_flags & IBV_SEND_INLINE)
 			built->sge[0].addr = (uintptr_t)(built->sge + 1);
 		if (built->wr.opcode == IBV_WR_TSO)
-			built->wr.tso.hdr = (uint8_t *)built + builder->stride - builder->header_max;
+			built->wr.tso.hdr =
+				(uint8_t *)built + builder->stride - builder->header_max;
 	}
 }
 
@@ -334,8 +335,8 @@ static void set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			 const void *value)
 {
-	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE,
-					    rkey, remote_addr);
+	struct ibv_send_wr *wr =
+		begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr);
 	struct vb_built *built = of(ex)->builder->now;
 
 	if (!wr)
@@ -380,8 +381,8 @@ int vb_builder_create(struct vb_qp *qp, uint64_t ops)
 {
 	struct vb_builder *builder = calloc(1, sizeof(*builder));
 	uint32_t elements = qp->sq.sge_max * (uint32_t)sizeof(struct ibv_sge);
-	uint32_t inline_max = qp->sq.inline_max > ATOMIC_WRITE_LENGTH ? qp->sq.inline_max :
-									ATOMIC_WRITE_LENGTH;
+	uint32_t inline_max =
+		qp->sq.inline_max > ATOMIC_WRITE_LENGTH ? qp->sq.inline_max : ATOMIC_WRITE_LENGTH;
 	uint32_t inlined = (uint32_t)sizeof(struct ibv_sge) + inline_max;
 
 	if (!builder)
@@ -390,7 +391,8 @@ int vb_builder_create(struct vb_qp *qp, uint64_t ops)
 	builder->single_threaded = vb_pd_single_threaded(qp->pd);
 	builder->header_max = qp->raw ? (qp->raw->tso_header_max + 7) & ~7u : 0;
 	builder->stride = ((uint32_t)offsetof(struct vb_built, sge) + builder->header_max +
-			   (elements > inlined ? elements : inlined) + 7) & ~7u;
+			   (elements > inlined ? elements : inlined) + 7) &
+			  ~7u;
 	qp->builder = builder;
 	fill(&qp->ex);
 	return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Changing a memory region in place. Keys stay, so that peers need not learn of it. */
-#include "nic/mr.h"
 #include "base/log.h"
+#include "nic/mr.h"
 #include "verbs/given.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"

@@ -3,11 +3,11 @@
 #include "base/log.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/tm.h"
-#include "verbs/xrc.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/symver.h"
+#include "verbs/tm.h"
+#include "verbs/xrc.h"
 
 struct ibv_srq *vb_verbs_give_srq(struct vb_srq *srq, int err)
 {

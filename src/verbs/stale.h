@@ -14,7 +14,8 @@ static inline int vb_stale(const struct vb_nic *nic, const char *call)
 	if (__builtin_expect(nic == vb_nic_current(), 1))
 		return 0;
 	vb_explain("%s: the object was created before fork() and belongs to the parent; create it "
-		   "in the process that uses it (daemon() forks, too)", call);
+		   "in the process that uses it (daemon() forks, too)",
+		   call);
 	return -EINVAL;
 }
 

@@ -15,8 +15,10 @@ static int check(struct ibv_context *context, const struct ibv_srq_init_attr_ex 
 	int err;
 
 	if (attr->comp_mask != needed || !attr->pd || !attr->cq) {
-		vb_explain("ibv_create_srq_ex: an SRQ that matches tags needs a PD, a CQ and tm_cap, "
-			   "and nothing else (comp_mask 0x%x)", attr->comp_mask);
+		vb_explain(
+			"ibv_create_srq_ex: an SRQ that matches tags needs a PD, a CQ and tm_cap, "
+			"and nothing else (comp_mask 0x%x)",
+			attr->comp_mask);
 		return -EINVAL;
 	}
 	err = vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_srq_ex");
@@ -47,8 +49,8 @@ struct ibv_srq *vb_tm_srq_create(struct ibv_context *context, struct ibv_srq_ini
 
 static const char *why(int err)
 {
-	return err == -ENOMEM ? "the tag list or the queue of operations is full" :
-				"no such operation, flag or handle, or more SGEs than max_sge";
+	return err == -ENOMEM ? "the tag list or the queue of operations is full"
+			      : "no such operation, flag or handle, or more SGEs than max_sge";
 }
 
 int vb_ops_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *op, struct ibv_ops_wr **bad)

@@ -123,7 +123,8 @@ static int receiver_check(struct ibv_context *context, const struct ibv_qp_init_
 	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_XRCD | ignored) ||
 	    (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)) {
 		vb_explain("ibv_create_qp_ex: an XRC_RECV QP has no more than a domain "
-			   "(comp_mask 0x%x)", attr->comp_mask);
+			   "(comp_mask 0x%x)",
+			   attr->comp_mask);
 		return -EOPNOTSUPP;
 	}
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd) {

@@ -6,7 +6,8 @@
 #include "nic/xrcd.h"
 
 struct ibv_srq *vb_xrc_srq_create(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr);
-struct ibv_qp *vb_xrc_receiver_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *vb_xrc_receiver_create(struct ibv_context *context,
+				      struct ibv_qp_init_attr_ex *attr);
 /* The handle goes, and with the last one the QP. */
 int vb_xrc_receiver_destroy(struct vb_qp *qp);
 int vb_xrc_handle_modify(struct vb_qp *handle, const struct ibv_qp_attr *attr, int mask);

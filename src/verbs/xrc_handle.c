@@ -10,7 +10,8 @@
 
 static int open_check(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
 {
-	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	const uint32_t needed =
+		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
 	int err;
 
 	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT)) {
@@ -54,8 +55,7 @@ static bool is_own(const struct vb_nic *nic, uint32_t qpn)
 	return false;
 }
 
-static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
-			struct vb_qp **handle)
+static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
 {
 	int err;
 
@@ -72,8 +72,8 @@ static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
 
 static int open_any(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
 {
-	return is_own(xrcd->nic, qpn) ? open_own(xrcd, qpn, qp_context, handle) :
-					open_foreign(xrcd, qpn, qp_context, handle);
+	return is_own(xrcd->nic, qpn) ? open_own(xrcd, qpn, qp_context, handle)
+				      : open_foreign(xrcd, qpn, qp_context, handle);
 }
 
 struct ibv_qp *vb_ops_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)

@@ -111,7 +111,7 @@ enum vb_cm_reason {
 enum vb_cm_sidr_status {
 	VB_CM_SIDR_SUCCESS = 0,
 	VB_CM_SIDR_UNSUPPORTED = 1, /* no such service id */
-	VB_CM_SIDR_REJECT = 2,	    /* by the consumer */
+	VB_CM_SIDR_REJECT = 2,      /* by the consumer */
 	VB_CM_SIDR_NO_QP = 3,
 	VB_CM_SIDR_REDIRECT = 4,
 	VB_CM_SIDR_UNSUPPORTED_VERSION = 5,
@@ -150,24 +150,24 @@ struct vb_cm_req {
 	uint32_t local_comm_id;
 	uint32_t vendor_id; /* 24 bits: of the ECE; its options are the attribute modifier */
 	uint64_t service_id;
-	uint64_t ca_guid;		  /* of the sender's device */
-	uint32_t qkey;			  /* 0 but for RD */
-	uint32_t qpn;			  /* 24 bits: of the sender */
-	uint8_t responder_resources;	  /* READs and ATOMICs that the sender can answer at once */
-	uint8_t initiator_depth;	  /* those that it will ask for at once */
+	uint64_t ca_guid;                 /* of the sender's device */
+	uint32_t qkey;                    /* 0 but for RD */
+	uint32_t qpn;                     /* 24 bits: of the sender */
+	uint8_t responder_resources;      /* READs and ATOMICs that the sender can answer at once */
+	uint8_t initiator_depth;          /* those that it will ask for at once */
 	uint32_t local_eecn, remote_eecn; /* 24 bits: RD */
-	uint8_t remote_cm_timeout;	  /* 5 bits: how soon the receiver shall answer messages */
-	uint8_t local_cm_timeout;	  /* 5 bits: how soon the sender will */
-	uint8_t max_cm_retries;		  /* 4 bits: of messages of the CM */
-	uint8_t transport;		  /* 2 bits: enum vb_cm_transport */
-	uint8_t extended_transport;	  /* 3 bits */
-	bool flow_control;		  /* end to end: the sender issues credits */
-	bool rdc_exists;		  /* RD */
-	bool srq;			  /* the sender's QP has an SRQ */
-	bool sap_supported;		  /* suggest alternate path */
-	uint32_t starting_psn;		  /* 24 bits: first PSN that the sender expects */
-	uint8_t retry_count;		  /* 3 bits: for the QP of the receiver */
-	uint8_t rnr_retry_count;	  /* 3 bits: for the QP of the receiver */
+	uint8_t remote_cm_timeout;        /* 5 bits: how soon the receiver shall answer messages */
+	uint8_t local_cm_timeout;         /* 5 bits: how soon the sender will */
+	uint8_t max_cm_retries;           /* 4 bits: of messages of the CM */
+	uint8_t transport;                /* 2 bits: enum vb_cm_transport */
+	uint8_t extended_transport;       /* 3 bits */
+	bool flow_control;                /* end to end: the sender issues credits */
+	bool rdc_exists;                  /* RD */
+	bool srq;                         /* the sender's QP has an SRQ */
+	bool sap_supported;               /* suggest alternate path */
+	uint32_t starting_psn;            /* 24 bits: first PSN that the sender expects */
+	uint8_t retry_count;              /* 3 bits: for the QP of the receiver */
+	uint8_t rnr_retry_count;          /* 3 bits: for the QP of the receiver */
 	uint16_t pkey;
 	uint8_t mtu; /* 4 bits: enum ibv_mtu */
 	struct vb_cm_path primary, alternate;
@@ -176,31 +176,31 @@ struct vb_cm_req {
 
 struct vb_cm_mra {
 	uint32_t local_comm_id, remote_comm_id;
-	uint8_t answers;	 /* 2 bits: enum vb_cm_answered */
+	uint8_t answers;         /* 2 bits: enum vb_cm_answered */
 	uint8_t service_timeout; /* 5 bits: how long the sender thinks it will take */
 	uint8_t private_data[VB_CM_MRA_DATA_SIZE];
 };
 
 struct vb_cm_rej {
 	uint32_t local_comm_id, remote_comm_id; /* 0: the sender has none, knows none */
-	uint8_t answers;			/* 2 bits: enum vb_cm_answered */
-	uint8_t info_length;			/* at most VB_CM_INFO_SIZE */
-	uint16_t reason;			/* enum vb_cm_reason */
+	uint8_t answers;                        /* 2 bits: enum vb_cm_answered */
+	uint8_t info_length;                    /* at most VB_CM_INFO_SIZE */
+	uint16_t reason;                        /* enum vb_cm_reason */
 	uint8_t info[VB_CM_INFO_SIZE]; /* depends on reason; timeout: the sender's CA GUID */
 	uint8_t private_data[VB_CM_REJ_DATA_SIZE];
 };
 
 struct vb_cm_rep {
 	uint32_t local_comm_id, remote_comm_id;
-	uint32_t qkey;	       /* 0 but for RD */
-	uint32_t qpn;	       /* 24 bits: of the sender */
+	uint32_t qkey;         /* 0 but for RD */
+	uint32_t qpn;          /* 24 bits: of the sender */
 	uint32_t vendor_id;    /* 24 bits: of the ECE; its options are the attribute modifier */
-	uint32_t eecn;	       /* 24 bits: RD; of an XRC target its QPN, with qpn 0 */
+	uint32_t eecn;         /* 24 bits: RD; of an XRC target its QPN, with qpn 0 */
 	uint32_t starting_psn; /* 24 bits: first PSN that the sender expects */
 	uint8_t responder_resources, initiator_depth; /* as in a REQ, of this sender */
 	uint8_t target_ack_delay; /* 5 bits: how long the sender's QP takes to acknowledge */
-	uint8_t failover;	  /* 2 bits: 0 accepted, 1 unsupported, 2 rejected */
-	bool flow_control;	  /* end to end: the sender issues credits */
+	uint8_t failover;         /* 2 bits: 0 accepted, 1 unsupported, 2 rejected */
+	bool flow_control;        /* end to end: the sender issues credits */
 	uint8_t rnr_retry_count;  /* 3 bits: for the QP of the receiver */
 	bool srq;
 	uint64_t ca_guid; /* of the sender's device */
@@ -232,9 +232,9 @@ struct vb_cm_sidr_req {
 
 struct vb_cm_sidr_rep {
 	uint32_t request_id;
-	uint8_t status;	     /* enum vb_cm_sidr_status */
+	uint8_t status;      /* enum vb_cm_sidr_status */
 	uint8_t info_length; /* at most VB_CM_INFO_SIZE */
-	uint32_t qpn;	     /* 24 bits */
+	uint32_t qpn;        /* 24 bits */
 	uint32_t vendor_id;  /* 24 bits: of the ECE */
 	uint64_t service_id;
 	uint32_t qkey;
@@ -244,7 +244,7 @@ struct vb_cm_sidr_rep {
 
 struct vb_cm_lap {
 	uint32_t local_comm_id, remote_comm_id;
-	uint32_t remote_qpn;	   /* 24 bits */
+	uint32_t remote_qpn;       /* 24 bits */
 	uint8_t remote_cm_timeout; /* 5 bits */
 	struct vb_cm_path alternate;
 	uint8_t private_data[VB_CM_LAP_DATA_SIZE];
@@ -253,7 +253,7 @@ struct vb_cm_lap {
 struct vb_cm_apr {
 	uint32_t local_comm_id, remote_comm_id;
 	uint8_t info_length; /* at most VB_CM_INFO_SIZE */
-	uint8_t status;	     /* enum vb_cm_apr_status */
+	uint8_t status;      /* enum vb_cm_apr_status */
 	uint8_t info[VB_CM_INFO_SIZE];
 	uint8_t private_data[VB_CM_APR_DATA_SIZE];
 };
@@ -281,13 +281,13 @@ struct vb_cm_message {
 /* Why bytes are not such a message; each is counted where they come in. */
 enum vb_cm_fault {
 	VB_CM_OK,
-	VB_CM_FAULT_LENGTH,	   /* not VB_MAD_SIZE bytes */
+	VB_CM_FAULT_LENGTH,        /* not VB_MAD_SIZE bytes */
 	VB_CM_FAULT_BASE_VERSION,  /* of the MAD */
-	VB_CM_FAULT_CLASS,	   /* another management class */
+	VB_CM_FAULT_CLASS,         /* another management class */
 	VB_CM_FAULT_CLASS_VERSION, /* of the CM */
-	VB_CM_FAULT_OTHER,	   /* GET, SET or an answer: ClassPortInfo; nobody asks for it */
-	VB_CM_FAULT_METHOD,	   /* no such method in this class */
-	VB_CM_FAULT_ATTRIBUTE,	   /* no such message */
+	VB_CM_FAULT_OTHER,         /* GET, SET or an answer: ClassPortInfo; nobody asks for it */
+	VB_CM_FAULT_METHOD,        /* no such method in this class */
+	VB_CM_FAULT_ATTRIBUTE,     /* no such message */
 	VB_CM_FAULT_INFO_LENGTH,   /* additional information longer than its field */
 	VB_CM_FAULTS,
 };

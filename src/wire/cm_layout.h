@@ -7,10 +7,10 @@
 
 struct vb_cm_field {
 	uint16_t member; /* offset within struct vb_cm_message */
-	uint16_t size;	 /* of the member: an integer's, or of bytes that are copied */
-	uint16_t bit;	 /* within the data of the MAD; 0 is the top bit of its first byte */
-	uint16_t width;	 /* in bits; above 64: bytes */
-	uint8_t shift;	 /* of these bits within the integer, where it is cut into pieces */
+	uint16_t size;   /* of the member: an integer's, or of bytes that are copied */
+	uint16_t bit;    /* within the data of the MAD; 0 is the top bit of its first byte */
+	uint16_t width;  /* in bits; above 64: bytes */
+	uint8_t shift;   /* of these bits within the integer, where it is cut into pieces */
 };
 
 struct vb_cm_layout {

@@ -200,7 +200,7 @@ static void add_rep(struct line *line, const struct vb_cm_message *message)
 static void add_sidr_rep(struct line *line, const struct vb_cm_message *message)
 {
 	static const char *const names[] = { "success", "unsupported", "reject",
-					     "no QP",	"redirect",    "unsupported version" };
+					     "no QP",   "redirect",    "unsupported version" };
 	const struct vb_cm_sidr_rep *rep = &message->sidr_rep;
 
 	add(line, " status %u (%s) service 0x%016" PRIx64 " qp 0x%06" PRIx32 " qkey 0x%08" PRIx32,

@@ -47,8 +47,8 @@ static void emit_ipv4(const struct vb_grh *grh, uint8_t *out)
 
 static void emit_ipv6(const struct vb_grh *grh, uint8_t *out)
 {
-	uint32_t first = 6u << 28 | (uint32_t)grh->traffic_class << 20 |
-			 (grh->flow_label & 0xfffff);
+	uint32_t first =
+		6u << 28 | (uint32_t)grh->traffic_class << 20 | (grh->flow_label & 0xfffff);
 
 	put16(out, first >> 16);
 	put16(out + 2, first & 0xffff);

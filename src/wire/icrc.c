@@ -19,7 +19,7 @@
 #include "wire/packet.h"
 
 #define POLYNOMIAL 0xedb88320u /* P without x^32 */
-#define ONE	   0x80000000u /* x^0 */
+#define ONE        0x80000000u /* x^0 */
 
 enum {
 	ONES_LENGTH = 8, /* in place of the InfiniBand link header */
@@ -37,7 +37,8 @@ enum {
 	ID_TO_BTH = IPV4_LENGTH - 4 + UDP_LENGTH,
 	BACK_MAX = ID_TO_BTH + VB_PACKET_MAX,
 	VARIANT_BYTE = 4, /* of the BTH: FECN, BECN and reserved bits */
-	SHORT_LENGTH = 16, /* behind the BTH: by table, a word at a time, it takes less than a call */
+	SHORT_LENGTH =
+		16, /* behind the BTH: by table, a word at a time, it takes less than a call */
 	DONT_FRAGMENT = 0x40,
 };
 

@@ -31,7 +31,7 @@
 /* What may follow the headers. */
 #define PAYLOAD .has_payload = true
 #define NOTHING .has_payload = false
-#define EIGHT	.has_payload = true, .payload_exact = VB_ATOMIC_WRITE_LENGTH
+#define EIGHT   .has_payload = true, .payload_exact = VB_ATOMIC_WRITE_LENGTH
 
 enum {
 	BARE = 0, /* nothing behind the BTH */

@@ -104,7 +104,7 @@ struct vb_opcode_row {
 	uint8_t family;         /* enum vb_family */
 	uint8_t place;          /* enum vb_place */
 	bool has_payload;
-	uint8_t payload_exact;  /* the one length that the payload may have; 0: any up to the MTU */
+	uint8_t payload_exact; /* the one length that the payload may have; 0: any up to the MTU */
 };
 
 /* Never NULL: an opcode that does not exist has a row without a name. */

@@ -54,19 +54,19 @@ struct vb_packet {
 	uint16_t pkey;
 	uint32_t dest_qpn, psn;
 	/* extended headers; those that the opcode has not are zero */
-	uint64_t va;           /* RETH, AtomicETH */
-	uint32_t rkey;         /* RETH, AtomicETH */
-	uint32_t dma_length;   /* RETH */
+	uint64_t va;                /* RETH, AtomicETH */
+	uint32_t rkey;              /* RETH, AtomicETH */
+	uint32_t dma_length;        /* RETH */
 	uint64_t swap_add, compare; /* AtomicETH */
-	uint8_t syndrome;      /* AETH */
-	uint32_t msn;          /* AETH, 24 bits */
-	uint64_t original;     /* AtomicAckETH */
-	uint32_t qkey, src_qpn; /* DETH */
-	uint8_t link;          /* in DETH's reserved byte: enum vb_packet_link */
-	uint32_t srqn;         /* XRCETH */
-	uint32_t imm;          /* immediate data, in network order as verbs carry it */
-	uint32_t invalidate_rkey; /* IETH, host order */
-	uint32_t flush;        /* FETH: selectivity and placement type, host order */
+	uint8_t syndrome;           /* AETH */
+	uint32_t msn;               /* AETH, 24 bits */
+	uint64_t original;          /* AtomicAckETH */
+	uint32_t qkey, src_qpn;     /* DETH */
+	uint8_t link;               /* in DETH's reserved byte: enum vb_packet_link */
+	uint32_t srqn;              /* XRCETH */
+	uint32_t imm;               /* immediate data, in network order as verbs carry it */
+	uint32_t invalidate_rkey;   /* IETH, host order */
+	uint32_t flush;             /* FETH: selectivity and placement type, host order */
 	/* neither pad nor ICRC */
 	const uint8_t *payload;
 	uint32_t payload_length;
@@ -75,12 +75,12 @@ struct vb_packet {
 /* Why bytes are not a packet; each is counted where packets come in. */
 enum vb_packet_fault {
 	VB_PACKET_OK,
-	VB_PACKET_TRUNCATED,  /* shorter than its headers, pad and ICRC */
-	VB_PACKET_OVERSIZED,  /* payload longer than any MTU, or where the opcode has none */
-	VB_PACKET_UNKNOWN,    /* no such opcode */
-	VB_PACKET_VERSION,    /* another transport header version */
-	VB_PACKET_RESERVED,   /* a reserved bit or syndrome that no implementation sets */
-	VB_PACKET_UNALIGNED,  /* payload and pad are not a multiple of 4 */
+	VB_PACKET_TRUNCATED, /* shorter than its headers, pad and ICRC */
+	VB_PACKET_OVERSIZED, /* payload longer than any MTU, or where the opcode has none */
+	VB_PACKET_UNKNOWN,   /* no such opcode */
+	VB_PACKET_VERSION,   /* another transport header version */
+	VB_PACKET_RESERVED,  /* a reserved bit or syndrome that no implementation sets */
+	VB_PACKET_UNALIGNED, /* payload and pad are not a multiple of 4 */
 	VB_PACKET_FAULTS,
 };
 

@@ -6,10 +6,10 @@
  *
  * usage: test_answers LIBDIR
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <arpa/inet.h>
@@ -57,15 +57,15 @@ static void *lookup(void *library, const char *name, const char *version)
 	__typeof__(&(name)) p_##name = lookup(library, #name, version)
 #define CALL(name) (p_##name)
 
-#define IBV_1_0	   "IBVERBS_1.0"
-#define IBV_1_1	   "IBVERBS_1.1"
-#define PRIVATE	   "IBVERBS_PRIVATE_34"
-#define CM_1_0	   "RDMACM_1.0"
+#define IBV_1_0 "IBVERBS_1.0"
+#define IBV_1_1 "IBVERBS_1.1"
+#define PRIVATE "IBVERBS_PRIVATE_34"
+#define CM_1_0  "RDMACM_1.0"
 
 static void old_names_fail_by_their_convention(void **state)
 {
 	static const char *const pointers[] = { "ibv_get_device_list", "ibv_open_device",
-						"ibv_alloc_pd",	       "ibv_reg_mr",
+						"ibv_alloc_pd",        "ibv_reg_mr",
 						"ibv_create_cq",       "ibv_create_srq",
 						"ibv_create_qp",       "ibv_create_ah" };
 	static const char *const numbers[] = { "ibv_query_device", "ibv_query_port",

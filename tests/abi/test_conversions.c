@@ -3,10 +3,10 @@
  * Conversions between structs, and from GIDs to Ethernet addresses. Built with their sources and
  * a GID table of two entries in place of a device.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <errno.h>

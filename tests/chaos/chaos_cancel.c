@@ -40,10 +40,9 @@ static void open_device(void)
 /* Its packets may come from anywhere: polling looks at sockets. */
 static struct ibv_qp *open_qp(void)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq,
-					 .recv_cq = cq,
-					 .cap = { 4, 4, 1, 1, 0 },
-					 .qp_type = IBV_QPT_UD };
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_UD
+	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11111111 };
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 

@@ -123,8 +123,8 @@ static void post_receive(struct end *end)
 {
 	struct ibv_sge sge = { (uintptr_t)end->in, ROOM, end->in_mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .wr_id = 2, .sg_list = &sge, .num_sge = 1 };
-	int err = end->srq ? ibv_post_srq_recv(end->srq, &wr, &bad) :
-			     ibv_post_recv(end->qp, &wr, &bad);
+	int err = end->srq ? ibv_post_srq_recv(end->srq, &wr, &bad)
+			   : ibv_post_recv(end->qp, &wr, &bad);
 
 	CHECK(!err, "post_recv: %s", strerror(err));
 }
@@ -265,7 +265,8 @@ static void talk(struct end *end)
 
 static void become_nobody(void)
 {
-	CHECK(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY), "setresuid");
+	CHECK(!setresgid(NOBODY, NOBODY, NOBODY) && !setresuid(NOBODY, NOBODY, NOBODY),
+	      "setresuid");
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* forgotten with the user */
 }
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum { DEADLINE_US = 10000000 };
-#define SOCKET "socket:"
+#define SOCKET  "socket:"
 #define SEGMENT "/memfd:verbena "
 
 struct end {
@@ -139,6 +139,7 @@ int main(void)
 	sockets = open_like(SOCKET);
 	kill(duo.child, SIGKILL);
 	duo_status(&duo);
-	tap(is_left(sockets - 1, segments), "an idle UD QP keeps nothing of a process that has ended");
+	tap(is_left(sockets - 1, segments),
+	    "an idle UD QP keeps nothing of a process that has ended");
 	return tap_end();
 }

@@ -22,7 +22,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 4 << 20, PART = 4096, BURST = 1000, WRITES = 20, CALLS = 50, SOON_US = 10000000, DEADLINE_US = 60000000 };
+enum {
+	SIZE = 4 << 20,
+	PART = 4096,
+	BURST = 1000,
+	WRITES = 20,
+	CALLS = 50,
+	SOON_US = 10000000,
+	DEADLINE_US = 60000000
+};
 
 struct side {
 	struct ibv_cq *cq;
@@ -56,11 +64,12 @@ static void to_init(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = RIG_PORT,
-				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
-						       IBV_ACCESS_REMOTE_ATOMIC };
+				    .qp_access_flags =
+					    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC };
 
-	CHECK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				IBV_QP_ACCESS_FLAGS), "to INIT");
+	CHECK(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      "to INIT");
 }
 
 static void to_rts(struct ibv_qp *qp, uint32_t dest_qpn)
@@ -75,14 +84,20 @@ static void to_rts(struct ibv_qp *qp, uint32_t dest_qpn)
 						.grh = { .dgid = rig.gid,
 							 .sgid_index = RIG_GID_INDEX,
 							 .hop_limit = 1 } } };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				   .rnr_retry = 7, .max_rd_atomic = 1 };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 14,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 1 };
 
-	CHECK(!ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				IBV_QP_MIN_RNR_TIMER), "to RTR");
-	CHECK(!ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-				IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+	CHECK(!ibv_modify_qp(qp, &rtr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER),
+	      "to RTR");
+	CHECK(!ibv_modify_qp(qp, &rts,
+			     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
 	      "to RTS");
 }
 
@@ -111,7 +126,7 @@ static struct address side_open(struct side *side, struct duo *duo)
 	mine = (struct address){ side->qp->qp_num, side->mr->rkey, (uintptr_t)side->memory };
 	to_init(side->qp);
 	CHECK(send(duo->socket, &mine, sizeof(mine), MSG_NOSIGNAL) == sizeof(mine) &&
-	      recv(duo->socket, &theirs, sizeof(theirs), 0) == sizeof(theirs),
+		      recv(duo->socket, &theirs, sizeof(theirs), 0) == sizeof(theirs),
 	      "the other process ended");
 	to_rts(side->qp, theirs.qpn);
 	return theirs;
@@ -398,9 +413,9 @@ static void with_debugger(struct duo *duo)
 static int end_one(struct side *side, unsigned how)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
-	int err = how == 0 ? ibv_dereg_mr(side->mr) :
-		  how == 1 ? ibv_destroy_qp(side->qp) :
-			     ibv_modify_qp(side->qp, &reset, IBV_QP_STATE);
+	int err = how == 0   ? ibv_dereg_mr(side->mr)
+		  : how == 1 ? ibv_destroy_qp(side->qp)
+			     : ibv_modify_qp(side->qp, &reset, IBV_QP_STATE);
 
 	CHECK(!err || err == EBUSY, "call %u: %s", how, strerror(err));
 	if (!err && how == 0)

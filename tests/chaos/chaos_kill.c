@@ -31,7 +31,7 @@ struct crew {
 	uint64_t seed;
 	unsigned first, rounds;
 	const char *kind; /* of every round; NULL: all kinds */
-	bool debug;	  /* run gdb on whoever hangs */
+	bool debug;       /* run gdb on whoever hangs */
 	pid_t pid[ROLES];
 	int orders[ROLES];
 	int peer[ROLES]; /* kept open here: the sockets outlive every party */

@@ -50,7 +50,7 @@ struct owner {
 	struct ibv_qp *qp[3]; /* two that are connected to each other, one to the sender's */
 	uint8_t *scratch;     /* comes and goes */
 	struct ibv_mr *scratch_mr;
-	uint64_t good, bad;   /* completions */
+	uint64_t good, bad; /* completions */
 };
 
 static struct ibv_ah *ah_to_host(struct rig *rig)
@@ -95,7 +95,8 @@ static void post_receive(struct owner *owner, struct ibv_qp *qp)
 	unsigned places = scratch ? SCRATCH / RECEIVE : RECEIVES;
 	struct ibv_sge sge = { (uintptr_t)base + number % places * RECEIVE, RECEIVE,
 			       scratch ? owner->scratch_mr->lkey : owner->mr->lkey };
-	struct ibv_recv_wr *bad, wr = { .wr_id = RECEIVE_ID + number, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_recv_wr *bad,
+		wr = { .wr_id = RECEIVE_ID + number, .sg_list = &sge, .num_sge = 1 };
 
 	if (owner->srq)
 		(void)ibv_post_srq_recv(owner->srq, &wr, &bad);
@@ -129,9 +130,10 @@ static void check_completion(struct owner *owner, const struct ibv_wc *wc)
 	owner->good++;
 	CHECK(receive == !!(wc->opcode & IBV_WC_RECV), "opcode %d of wr_id 0x%llx", wc->opcode,
 	      (unsigned long long)wc->wr_id);
-	CHECK(wc->opcode != IBV_WC_RECV || wc->byte_len <= RECEIVE,
-	      "%u bytes in a receive of %d", wc->byte_len, RECEIVE);
-	CHECK(wc->opcode != IBV_WC_RECV || owner->qp[0]->qp_type != IBV_QPT_UD || wc->byte_len >= 40,
+	CHECK(wc->opcode != IBV_WC_RECV || wc->byte_len <= RECEIVE, "%u bytes in a receive of %d",
+	      wc->byte_len, RECEIVE);
+	CHECK(wc->opcode != IBV_WC_RECV || owner->qp[0]->qp_type != IBV_QPT_UD ||
+		      wc->byte_len >= 40,
 	      "a datagram without a GRH: %u bytes", wc->byte_len);
 }
 
@@ -151,8 +153,8 @@ static void scratch_open(struct owner *owner)
 	owner->scratch = mmap(NULL, SCRATCH, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	CHECK(owner->scratch != MAP_FAILED, "no memory");
-	owner->scratch_mr = ibv_reg_mr(owner->rig.pd, owner->scratch, SCRATCH,
-				       IBV_ACCESS_LOCAL_WRITE);
+	owner->scratch_mr =
+		ibv_reg_mr(owner->rig.pd, owner->scratch, SCRATCH, IBV_ACCESS_LOCAL_WRITE);
 	CHECK(owner->scratch_mr, "ibv_reg_mr: %s", strerror(errno));
 }
 
@@ -171,9 +173,9 @@ static void round_open(struct owner *owner, enum ibv_qp_type type)
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = SCRIBBLE_DEPTH, .max_sge = 1 } };
 
 	owner->cq = ibv_create_cq(owner->rig.ctx, 6 * SCRIBBLE_DEPTH, NULL, NULL, 0);
-	owner->srq = type != IBV_QPT_UC && rng_chance(&owner->rng, 2) ?
-			     ibv_create_srq(owner->rig.pd, &srq) :
-			     NULL;
+	owner->srq = type != IBV_QPT_UC && rng_chance(&owner->rng, 2)
+			     ? ibv_create_srq(owner->rig.pd, &srq)
+			     : NULL;
 	CHECK(owner->cq, "ibv_create_cq: %s", strerror(errno));
 	for (unsigned i = 0; i < 3; i++) {
 		owner->qp[i] = end_make(&owner->rig, owner->cq, owner->srq, type);

@@ -94,8 +94,8 @@ static void check(uint32_t thread, uint32_t seq, const struct ibv_wc *wc)
 
 	memcpy(&message, memory + wc->wr_id * SIZE, sizeof(message));
 	CHECK(wc->qp_num == lanes[thread].to->qp_num, "a completion of another QP");
-	CHECK(message.thread == thread && message.seq == seq, "thread %u: %u:%u instead of %u", thread,
-	      message.thread, message.seq, seq);
+	CHECK(message.thread == thread && message.seq == seq, "thread %u: %u:%u instead of %u",
+	      thread, message.thread, message.seq, seq);
 }
 
 /* The poll of one CQ comes upon a completion of the other, and has no memory. */
@@ -177,7 +177,8 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < THREADS; i++)
 		open_lane(&lanes[i]);
 	nothing_is_lost();
-	printf("ok 1 - a completion that another CQ's poll came upon is there, also without memory\n");
+	printf("ok 1 - a completion that another CQ's poll came upon is there, also without "
+	       "memory\n");
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, run, (void *)(uintptr_t)i);
 	for (unsigned i = 0; i < THREADS; i++)

@@ -28,11 +28,11 @@ struct arrival {
 /* A pair: QP 0 sends to QP 1. */
 struct pair {
 	struct ibv_qp *qp[2];
-	unsigned posters;	  /* threads that post to QP 0 */
-	uint32_t per_poster;	  /* messages of each of them */
-	_Atomic int credits;	  /* free places in the send queue */
-	_Atomic uint8_t *sent;	  /* completions per send: exactly one */
-	_Atomic uint8_t *taken;	  /* completions per receive: exactly one */
+	unsigned posters;         /* threads that post to QP 0 */
+	uint32_t per_poster;      /* messages of each of them */
+	_Atomic int credits;      /* free places in the send queue */
+	_Atomic uint8_t *sent;    /* completions per send: exactly one */
+	_Atomic uint8_t *taken;   /* completions per receive: exactly one */
 	struct arrival *arrivals; /* by receive, in post order */
 	_Atomic uint32_t received, completed;
 	pthread_mutex_t

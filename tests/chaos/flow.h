@@ -20,7 +20,7 @@ struct flow_shape {
 	unsigned lanes, depth;
 	uint32_t size_max;
 	uint32_t tag_out, tag_in; /* lane i adds i */
-	uint64_t send_limit;	  /* WRs per lane; 0: this side only receives */
+	uint64_t send_limit;      /* WRs per lane; 0: this side only receives */
 	uint64_t seed;
 	struct tally *tally;
 	void *region_at; /* map the region exactly here; NULL: anywhere */
@@ -30,7 +30,7 @@ struct lane {
 	struct tx tx;
 	uint32_t psn;
 	uint32_t next_in; /* seq of the next message that may arrive */
-	bool last_wqe;	  /* its QP_LAST_WQE_REACHED arrived */
+	bool last_wqe;    /* its QP_LAST_WQE_REACHED arrived */
 };
 
 struct flow {
@@ -45,9 +45,9 @@ struct flow {
 	size_t ring_size;
 	struct region_map map;
 	uint64_t messages_in, flushed_in, late_in;
-	bool repost;	   /* give every receive back at once */
-	bool may_fail;	   /* the peer may die: sends may fail, receives may be flushed */
-	bool failed;	   /* one did, or the owner moved the QPs to ERR */
+	bool repost;       /* give every receive back at once */
+	bool may_fail;     /* the peer may die: sends may fail, receives may be flushed */
+	bool failed;       /* one did, or the owner moved the QPs to ERR */
 	uint32_t tag_late; /* UD: messages of this dead sender may still come up; 0: none */
 };
 

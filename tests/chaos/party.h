@@ -14,8 +14,8 @@ enum order_kind { ORDER_TRAFFIC, ORDER_DEAD, ORDER_PROBE, ORDER_QUIT };
 struct order {
 	enum order_kind what;
 	unsigned round;
-	bool fresh;	     /* PROBE: this party is the new one */
-	unsigned rest;	     /* PROBE: receives of the survivor that the new one must find usable */
+	bool fresh;          /* PROBE: this party is the new one */
+	unsigned rest;       /* PROBE: receives of the survivor that the new one must find usable */
 	enum kind rest_kind; /* KIND_SRQ or KIND_UD */
 };
 
@@ -27,7 +27,7 @@ struct note {
 	unsigned rest;
 	unsigned late;
 	uint64_t settle_us; /* from the news of the death to the last completion */
-	bool flowing;	    /* the two had talked before */
+	bool flowing;       /* the two had talked before */
 	struct holdings holdings;
 };
 
@@ -47,7 +47,7 @@ struct party {
 	uint64_t seed;
 	struct ibv_srq *srq;
 	struct rx srq_rx; /* outlives peers; what one leaves posted the next one uses */
-	struct flow ud;	  /* likewise */
+	struct flow ud;   /* likewise */
 	bool ud_open;
 	uint32_t ud_tag_late;
 	bool dead; /* the supervisor said that the other party is dead */

@@ -22,14 +22,14 @@ static bool to_init(struct ibv_qp *qp)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = RIG_PORT,
 		.qkey = RIG_QKEY,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 
-	return !ibv_modify_qp(qp, &attr,
-			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				      (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY :
-								   IBV_QP_ACCESS_FLAGS));
+	return !ibv_modify_qp(
+		qp, &attr,
+		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			(qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 static bool to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn)
@@ -82,20 +82,19 @@ bool end_connect(struct rig *rig, struct ibv_qp *qp, uint32_t dest_qpn, bool pat
 void end_post(struct rng *rng, struct ibv_qp *qp, struct ibv_ah *ah, const struct card *to,
 	      const struct ibv_sge *from)
 {
-	static const enum ibv_wr_opcode reliable[] = { IBV_WR_SEND,
-						       IBV_WR_SEND_WITH_IMM,
-						       IBV_WR_RDMA_WRITE,
-						       IBV_WR_RDMA_WRITE_WITH_IMM,
-						       IBV_WR_RDMA_READ,
-						       IBV_WR_ATOMIC_FETCH_AND_ADD };
+	static const enum ibv_wr_opcode reliable[] = {
+		IBV_WR_SEND,       IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ,  IBV_WR_ATOMIC_FETCH_AND_ADD
+	};
 	static const uint32_t lengths[] = { 0, 1, 8, 24, 25, 200, 256, 257, 900, 4096 };
 	struct ibv_sge sge = *from;
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
 
 	sge.length = lengths[rng_below(rng, 10)];
-	wr.opcode = reliable[rng_below(rng, qp->qp_type == IBV_QPT_RC ? 6 :
-					    qp->qp_type == IBV_QPT_UC ? 4 :
-									2)];
+	wr.opcode = reliable[rng_below(rng, qp->qp_type == IBV_QPT_RC   ? 6
+					    : qp->qp_type == IBV_QPT_UC ? 4
+									: 2)];
 	if (qp->qp_type == IBV_QPT_UD) {
 		sge.length = sge.length > 900 ? 900 : sge.length;
 		wr.wr.ud.ah = ah;

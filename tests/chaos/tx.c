@@ -33,7 +33,7 @@ static uint32_t random_size(struct tx *tx)
 static enum tx_op choose_op(struct tx *tx)
 {
 	static const enum tx_op ops[] = { TX_READ_STREAM, TX_WRITE, TX_WRITE,
-					  TX_ADD,	  TX_SWAP,  TX_WRITE_IMM };
+					  TX_ADD,         TX_SWAP,  TX_WRITE_IMM };
 
 	if (tx->mix == MIX_SEND)
 		return TX_SEND;

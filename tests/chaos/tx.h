@@ -25,7 +25,7 @@ struct tx_wr {
 	enum tx_op op;
 	bool signaled;
 	uint32_t seq, size;
-	size_t offset;	 /* READ_STREAM */
+	size_t offset;   /* READ_STREAM */
 	uint64_t expect; /* what an atomic must have found */
 };
 
@@ -68,7 +68,7 @@ void tx_post_marker(struct tx *tx);
 void tx_complete(struct tx *tx, const struct ibv_wc *wc);
 
 #define TX_WR_ID(lane, index) ((uint64_t)(lane) << 48 | (index))
-#define TX_INDEX(wr_id)	      ((wr_id) % (1ull << 48))
-#define TX_LANE(wr_id)	      ((unsigned)((wr_id) >> 48 & 0xff))
+#define TX_INDEX(wr_id)       ((wr_id) % (1ull << 48))
+#define TX_LANE(wr_id)        ((unsigned)((wr_id) >> 48 & 0xff))
 
 #endif

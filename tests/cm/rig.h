@@ -36,7 +36,7 @@ enum {
 #define RIG_PEER_GUID 0x8899aabbccddeeffull
 #define RIG_SERVICE   vb_cm_service_id(RDMA_PS_TCP, RIG_PORT)
 #define RIG_SIDR      vb_cm_service_id(RDMA_PS_UDP, RIG_PORT)
-#define MS	      1000000ull
+#define MS            1000000ull
 
 struct rig_sent {
 	struct vb_cm_route route;

@@ -40,11 +40,11 @@ struct attempt;
 enum phase {
 	PHASE_NONE,
 	PHASE_CONNECTING, /* active: nothing heard yet; passive: not answered yet */
-	PHASE_READYING,	  /* active: has got the REP */
-	PHASE_ACCEPTED,	  /* passive: has sent it */
+	PHASE_READYING,   /* active: has got the REP */
+	PHASE_ACCEPTED,   /* passive: has sent it */
 	PHASE_ESTABLISHED,
 	PHASE_DISCONNECTED,
-	PHASE_GONE,	/* active: disconnected while readying */
+	PHASE_GONE,     /* active: disconnected while readying */
 	PHASE_REJECTED, /* it rejected */
 	PHASE_OVER,
 };

@@ -286,10 +286,9 @@ bool oracle_is_widowed(struct end *end)
 {
 	struct end *peer = peer_of(end);
 
-	return is_connected(end) &&
-	       (!peer || !is_connected(peer) ||
-		peer->endpoint.local_id != end->endpoint.remote_id ||
-		peer->endpoint.remote_id != end->endpoint.local_id);
+	return is_connected(end) && (!peer || !is_connected(peer) ||
+				     peer->endpoint.local_id != end->endpoint.remote_id ||
+				     peer->endpoint.remote_id != end->endpoint.local_id);
 }
 
 void oracle_widow(struct end *end)

@@ -62,7 +62,7 @@ static void loopback_is_not_reached_from_outside(void **state)
 static void only_the_peer_is_heard(void **state)
 {
 	struct rig *rig = *state;
-	static const enum vb_cm_attribute all[] = { VB_CM_MRA, VB_CM_REJ, VB_CM_REP, VB_CM_RTU,
+	static const enum vb_cm_attribute all[] = { VB_CM_MRA,  VB_CM_REJ,  VB_CM_REP, VB_CM_RTU,
 						    VB_CM_DREQ, VB_CM_DREP, VB_CM_LAP, VB_CM_APR };
 	struct vb_cm_route stranger = { .local = rig->own, .remote = rig_gid4(10, 0, 0, 66) };
 

@@ -61,9 +61,9 @@ static void on_send(void *arg, const struct vb_cm_route *route, const struct vb_
 
 	(void)route;
 	vb_cm_emit(message, bytes);
-	assert_int_equal(vb_cm_parse(bytes, sizeof(bytes),
-				     &world->heard[world->heard_count++ % HEARD]),
-			 VB_CM_OK);
+	assert_int_equal(
+		vb_cm_parse(bytes, sizeof(bytes), &world->heard[world->heard_count++ % HEARD]),
+		VB_CM_OK);
 }
 
 static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb_cm_event *event)
@@ -226,7 +226,7 @@ static void set_ids(struct vb_cm_message *message, uint32_t local, uint32_t remo
 static struct vb_cm_message answer(struct world *world, const struct vb_cm_endpoint *endpoint)
 {
 	static const enum vb_cm_attribute all[] = {
-		VB_CM_MRA, VB_CM_REJ,  VB_CM_REP, VB_CM_RTU, VB_CM_DREQ,
+		VB_CM_MRA,  VB_CM_REJ,      VB_CM_REP, VB_CM_RTU, VB_CM_DREQ,
 		VB_CM_DREP, VB_CM_SIDR_REP, VB_CM_LAP, VB_CM_APR,
 	};
 	struct vb_cm_message message = { .attribute = all[below(world, 9)] };

@@ -15,8 +15,8 @@
 #ifndef CT_H
 #define CT_H
 
-#include <infiniband/verbs.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@ enum {
 	CT_ARENA_BYTES = 8 << 20,
 	CT_SGE_MAX = 64,
 	CT_WC_MAX = 1024, /* completions fetched by one call */
-	CT_CQE = 1024,	  /* of the CQs that every end starts with */
+	CT_CQE = 1024,    /* of the CQs that every end starts with */
 	CT_GRH_BYTES = 40,
 	CT_QKEY = 0x11111111,
 	CT_ACCESS_ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -48,10 +48,10 @@ enum ct_flags {
 	CT_RC = 1 << 0, /* one instance of the case per transport named here */
 	CT_UC = 1 << 1,
 	CT_UD = 1 << 2,
-	CT_IB = 1 << 3,	  /* also over the InfiniBand link layer */
-	CT_SOLO = 1 << 4, /* about objects: one end, runs once */
-	CT_TWO = 1 << 5,  /* needs a far end that is another process */
-	CT_HUGE = 1 << 6, /* needs gigabytes: only if VERBENA_TEST_HUGE is set */
+	CT_IB = 1 << 3,       /* also over the InfiniBand link layer */
+	CT_SOLO = 1 << 4,     /* about objects: one end, runs once */
+	CT_TWO = 1 << 5,      /* needs a far end that is another process */
+	CT_HUGE = 1 << 6,     /* needs gigabytes: only if VERBENA_TEST_HUGE is set */
 	CT_DISTINCT = 1 << 7, /* about keys that differ: only if VERBENA_KEYS=distinct */
 	CT_ONLY_IB = 1 << 12, /* over the InfiniBand link layer only */
 };
@@ -79,7 +79,7 @@ bool ct_distinct_keys(void);
 _Noreturn void ct_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void ct_equal(const char *what, long long got, const char *wanted_text, long long wanted);
 
-#define CT_HERE		   ct_here(__FILE__, __LINE__)
+#define CT_HERE            ct_here(__FILE__, __LINE__)
 #define CT_TRUE(condition) (CT_HERE, (condition) ? (void)0 : ct_fail("not true: %s", #condition))
 #define CT_EQ(got, wanted) (CT_HERE, ct_equal(#got, (long long)(got), #wanted, (long long)(wanted)))
 /* A call that fails both ways: it returns the error and sets errno to it. */
@@ -188,9 +188,9 @@ struct ct_opts {
 	enum ibv_qp_type type;
 	struct ibv_qp_cap cap;
 	bool sq_sig_all;
-	int srq_a, srq_b;		/* handles, or 0 */
+	int srq_a, srq_b;               /* handles, or 0 */
 	int scq_a, rcq_a, scq_b, rcq_b; /* handles; 0: those of the end */
-	int access_a, access_b;		/* rights of the QP */
+	int access_a, access_b;         /* rights of the QP */
 	enum ibv_mtu mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t max_rd_atomic, max_dest_rd_atomic;
@@ -279,19 +279,19 @@ struct ibv_send_wr ct_wr(const struct ct_link *l, enum ibv_wr_opcode opcode, uin
 			 struct ibv_sge *sge, int num_sge);
 void ct_aim(struct ibv_send_wr *wr, uint64_t remote_addr, uint32_t rkey); /* RDMA or atomic */
 
-#define ct_post(qp, wr)			 (CT_HERE, ct_post_at(qp, wr))
-#define ct_recv(qp, wr_id, offset, len)	 (CT_HERE, ct_recv_at(qp, wr_id, offset, len))
-#define ct_send(l, wr_id, offset, len)	 (CT_HERE, ct_send_at(l, IBV_WR_SEND, wr_id, offset, len))
+#define ct_post(qp, wr)                  (CT_HERE, ct_post_at(qp, wr))
+#define ct_recv(qp, wr_id, offset, len)  (CT_HERE, ct_recv_at(qp, wr_id, offset, len))
+#define ct_send(l, wr_id, offset, len)   (CT_HERE, ct_send_at(l, IBV_WR_SEND, wr_id, offset, len))
 #define ct_do(l, op, wr_id, offset, len) (CT_HERE, ct_send_at(l, op, wr_id, offset, len))
-#define ct_wait(e, cq)			 (CT_HERE, ct_wait_at(e, cq))
-#define ct_expect(e, cq, wr_id, status)	 (CT_HERE, ct_expect_at(e, cq, wr_id, status))
-#define ct_sent(l, id, status)		 ct_expect((l)->a.end, (l)->a.scq, id, status)
-#define ct_got(l, id, status)		 ct_expect((l)->b.end, (l)->b.rcq, id, status)
-#define ct_none(e, cq)			 (CT_HERE, ct_none_at(e, cq))
-#define ct_event(e, type, handle)	 (CT_HERE, ct_event_at(e, type, handle))
-#define ct_no_event(e)			 (CT_HERE, ct_no_event_at(e))
-#define ct_same(e, offset, len, seed)	 (CT_HERE, ct_same_at(e, offset, len, seed))
-#define ct_usable(l)			 (CT_HERE, ct_usable_at(l))
+#define ct_wait(e, cq)                   (CT_HERE, ct_wait_at(e, cq))
+#define ct_expect(e, cq, wr_id, status)  (CT_HERE, ct_expect_at(e, cq, wr_id, status))
+#define ct_sent(l, id, status)           ct_expect((l)->a.end, (l)->a.scq, id, status)
+#define ct_got(l, id, status)            ct_expect((l)->b.end, (l)->b.rcq, id, status)
+#define ct_none(e, cq)                   (CT_HERE, ct_none_at(e, cq))
+#define ct_event(e, type, handle)        (CT_HERE, ct_event_at(e, type, handle))
+#define ct_no_event(e)                   (CT_HERE, ct_no_event_at(e))
+#define ct_same(e, offset, len, seed)    (CT_HERE, ct_same_at(e, offset, len, seed))
+#define ct_usable(l)                     (CT_HERE, ct_usable_at(l))
 
 void ct_post_at(const struct ct_qp *qp, struct ibv_send_wr *wr);
 void ct_recv_at(const struct ct_qp *qp, uint64_t wr_id, uint64_t offset, uint32_t length);

@@ -10,8 +10,18 @@
 enum { OBJECTS_MAX = 8192, HAMMERS_MAX = 8 };
 
 /* In the order in which they can be destroyed: no object uses one of a kind above its own. */
-enum kind { KIND_NONE, KIND_QP, KIND_SRQ, KIND_AH, KIND_MR, KIND_CQ, KIND_CHANNEL, KIND_PD,
-	    KIND_XRCD, KINDS };
+enum kind {
+	KIND_NONE,
+	KIND_QP,
+	KIND_SRQ,
+	KIND_AH,
+	KIND_MR,
+	KIND_CQ,
+	KIND_CHANNEL,
+	KIND_PD,
+	KIND_XRCD,
+	KINDS
+};
 
 struct object {
 	enum kind kind;

@@ -160,7 +160,8 @@ static void without_the_right(struct ct *t)
 	ct_link_open(t, &l, NULL);
 	CT_TRUE(ct_reg_mr(t->far, t->far->pd, WORD, 64,
 			  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-				  IBV_ACCESS_REMOTE_ATOMIC, &mr) > 0);
+				  IBV_ACCESS_REMOTE_ATOMIC,
+			  &mr) > 0);
 	wr = atomic_write(&l, 1, &sge);
 	wr.wr.rdma.rkey = mr.rkey;
 	refused(t, &l, &wr, IBV_WC_REM_ACCESS_ERR);
@@ -227,8 +228,7 @@ static void not_on_uc(struct ct *t)
 }
 
 const struct ct_case ct_atomic_write_cases[] = {
-	{ "ATOMIC_WRITE writes 8 bytes and nothing beside them", writes_a_word,
-	  CT_RC | CT_IB },
+	{ "ATOMIC_WRITE writes 8 bytes and nothing beside them", writes_a_word, CT_RC | CT_IB },
 	{ "the value of an ATOMIC_WRITE may be scattered or inline", value_from_anywhere, CT_RC },
 	{ "ATOMIC_WRITE keeps its place between WRITE, atomic and READ", keeps_its_place, CT_RC },
 	{ "more ATOMIC_WRITEs than max_rd_atomic wait for their turn", many_in_a_row, CT_RC },

@@ -18,8 +18,8 @@ static struct ibv_dm *alloc(struct ct *t, size_t length)
 
 static struct ibv_mr *reg(struct ct *t, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
-	struct ibv_mr *mr = ibv_reg_dm_mr(ct_object(t->near, t->near->pd), dm, offset, length,
-					  DM_ACCESS);
+	struct ibv_mr *mr =
+		ibv_reg_dm_mr(ct_object(t->near, t->near->pd), dm, offset, length, DM_ACCESS);
 
 	CT_TRUE(mr != NULL);
 	return mr;
@@ -132,7 +132,8 @@ static void registering(struct ct *t)
 	CT_NULL(ibv_reg_dm_mr(pd, dm, 4, 100, DM_ACCESS), EINVAL);
 	CT_NULL(ibv_reg_dm_mr(pd, dm, 2, 4, DM_ACCESS), EINVAL);
 	CT_NULL(ibv_reg_dm_mr(pd, dm, 0, 4, DM_ACCESS | IBV_ACCESS_ON_DEMAND), EINVAL);
-	CT_NULL(ibv_reg_dm_mr(pd, dm, 0, 4, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE), EINVAL);
+	CT_NULL(ibv_reg_dm_mr(pd, dm, 0, 4, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE),
+		EINVAL);
 	CT_NULL(ibv_reg_dm_mr(strange, dm, 0, 100, DM_ACCESS), EINVAL);
 	mr = reg(t, dm, 0, 100);
 	CT_EQ(mr->length, 100);
@@ -142,7 +143,8 @@ static void registering(struct ct *t)
 	      IBV_REREG_MR_ERR_CMD);
 	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, CT_ACCESS_ALL),
 	      IBV_REREG_MR_ERR_CMD);
-	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_ZERO_BASED), 0);
+	CT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_ZERO_BASED),
+	      0);
 	CT_ERROR(ibv_free_dm(dm), EBUSY);
 	release(dm, mr);
 	CT_EQ(ibv_dealloc_pd(strange), 0);
@@ -359,14 +361,16 @@ const struct ct_case ct_dm_cases[] = {
 	{ "alloc_dm gives out max_dm_size, and refuses what is not possible", limits, CT_SOLO },
 	{ "device memory that was freed is given out again", room_is_reused, CT_SOLO },
 	{ "copies to and from device memory are in multiples of 4, inside of it", copies, CT_SOLO },
-	{ "regions of device memory are zero-based, inside of it, and keep it", registering, CT_SOLO },
+	{ "regions of device memory are zero-based, inside of it, and keep it", registering,
+	  CT_SOLO },
 	{ "a forked child uses its parent's device memory", shared_with_children, CT_SOLO },
 	{ "regions of its parent do not keep a child's device memory", children_count_their_own,
 	  CT_SOLO },
 	{ "device memory receives and sends", messages, CT_RC | CT_UC | CT_UD },
 	{ "device memory is written and read by rkey", remote_access, CT_RC },
 	{ "atomics on device memory, and answers in it", atomics, CT_RC },
-	{ "an element outside of a region of device memory is LOC_PROT_ERR", outside_locally, CT_RC },
+	{ "an element outside of a region of device memory is LOC_PROT_ERR", outside_locally,
+	  CT_RC },
 	{ "an address outside of a region of device memory is refused", outside_remotely, CT_RC },
 	{ 0 },
 };

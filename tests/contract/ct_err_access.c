@@ -243,8 +243,7 @@ static void earlier_requests_count(struct ct *t)
 
 const struct ct_case ct_err_access_cases[] = {
 	{ "an unknown rkey is REM_ACCESS_ERR", unknown_key, CT_RC | CT_UC | CT_IB },
-	{ "an lkey used as rkey is REM_ACCESS_ERR", lkey_as_rkey,
-	  CT_RC | CT_UC | CT_DISTINCT },
+	{ "an lkey used as rkey is REM_ACCESS_ERR", lkey_as_rkey, CT_RC | CT_UC | CT_DISTINCT },
 	{ "an rkey of another PD is REM_ACCESS_ERR", foreign_pd, CT_RC | CT_UC },
 	{ "an access out of bounds is REM_ACCESS_ERR", out_of_bounds, CT_RC | CT_UC },
 	{ "an rkey of the past is REM_ACCESS_ERR", key_of_the_past, CT_RC | CT_UC },

@@ -175,7 +175,8 @@ static void room_of_an_srq_comes_back(struct ct *t)
 		ct_link_open(t, &l, &o);
 		for (int i = 0; i < cqe; i++) {
 			struct ibv_sge sge = ct_sge(t->far, TARGET, 64);
-			struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 }, *bad;
+			struct ibv_recv_wr recv = { .wr_id = i, .sg_list = &sge, .num_sge = 1 },
+					   *bad;
 
 			CT_EQ(ct_post_srq_recv(t->far, srq, &recv, &bad), 0);
 			ct_send(&l, i, 0, 8);
@@ -222,12 +223,13 @@ const struct ct_case ct_err_overrun_cases[] = {
 	{ "a CQ overrun by receives: CQ_ERR, QP_FATAL, nothing overwritten", receive_overrun,
 	  CT_RC | CT_UD },
 	{ "a CQ that is exactly full is fine", exactly_full_is_fine, CT_RC | CT_UC },
-	{ "completions of a QP that goes leave their room in the CQ", room_of_qps_comes_back, CT_RC },
+	{ "completions of a QP that goes leave their room in the CQ", room_of_qps_comes_back,
+	  CT_RC },
 	{ "flushed sends of a QP that goes leave the CQ as it was", flushed_sends_have_no_room,
 	  CT_RC | CT_UC },
 	{ "completions of an XRC SRQ that goes leave their room in the CQ",
 	  room_of_xrc_srqs_comes_back, CT_RC },
-	{ "completions of an SRQ whose QP goes leave their room in the CQ", room_of_an_srq_comes_back,
-	  CT_RC },
+	{ "completions of an SRQ whose QP goes leave their room in the CQ",
+	  room_of_an_srq_comes_back, CT_RC },
 	{ 0 },
 };

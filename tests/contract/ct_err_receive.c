@@ -20,7 +20,7 @@ static void send_with(struct ct_link *l, enum ibv_wr_opcode opcode, uint32_t siz
 
 static void message_too_long(struct ct *t)
 {
-	static const uint32_t excess[][2] = { { 0, 1 },	     { 8, 9 },	   { 28, 29 },
+	static const uint32_t excess[][2] = { { 0, 1 },      { 8, 9 },     { 28, 29 },
 					      { 100, 5000 }, { 256, 257 }, { 4096, 100000 } };
 	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM };
 

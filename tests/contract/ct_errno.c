@@ -46,12 +46,12 @@ static void judge(const char *call, enum convention convention, long answer, int
 	wrong++;
 }
 
-#define FAILS(convention, call, error)                              \
-	do {                                                        \
-		long answer_;                                       \
-		errno = 0;                                          \
-		answer_ = (long)(call);                             \
-		judge(#call, convention, answer_, errno, error);    \
+#define FAILS(convention, call, error)                           \
+	do {                                                     \
+		long answer_;                                    \
+		errno = 0;                                       \
+		answer_ = (long)(call);                          \
+		judge(#call, convention, answer_, errno, error); \
 	} while (0)
 
 struct world {
@@ -69,10 +69,9 @@ static uint8_t buffer[64];
 
 static struct ibv_qp_init_attr qp_attr(const struct world *w)
 {
-	return (struct ibv_qp_init_attr){ .send_cq = w->cq,
-					  .recv_cq = w->cq,
-					  .cap = { 4, 4, 1, 1, 0 },
-					  .qp_type = IBV_QPT_RC };
+	return (struct ibv_qp_init_attr){
+		.send_cq = w->cq, .recv_cq = w->cq, .cap = { 4, 4, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
 }
 
 static void world_make(struct ct *t, struct world *w)

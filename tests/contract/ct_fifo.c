@@ -104,7 +104,8 @@ static void post_shared(struct fifo *f, int srq, int count)
 {
 	for (int i = 0; i < count; i++) {
 		struct ibv_sge sge = ct_sge(f->t->far, TARGET + i * 1024, 1024);
-		struct ibv_recv_wr recv = { .wr_id = ROOM + i, .sg_list = &sge, .num_sge = 1 }, *bad;
+		struct ibv_recv_wr recv = { .wr_id = ROOM + i, .sg_list = &sge, .num_sge = 1 },
+				   *bad;
 
 		CT_EQ(ct_post_srq_recv(f->t->far, srq, &recv, &bad), 0);
 	}
@@ -281,12 +282,14 @@ const struct ct_case ct_fifo_cases[] = {
 	  CT_RC | CT_IB },
 	{ "a CQ polls receives of many QPs in the order of their completion", of_many_qps, CT_RC },
 	{ "a CQ polls receives of SRQs in the order of their completion", of_srqs, CT_RC },
-	{ "a CQ keeps the order when QPs come while completions wait", of_qps_that_come_late, CT_RC },
+	{ "a CQ keeps the order when QPs come while completions wait", of_qps_that_come_late,
+	  CT_RC },
 	{ "a CQ keeps the order when it is resized and QPs go", after_resize_and_destroy, CT_RC },
 	{ "a CQ polls the sends and receives of one QP in order", sends_of_one_qp, CT_RC },
 	{ "a CQ polls the sends and receives of some QPs in order", sends_of_some_qps, CT_RC },
 	{ "a CQ polls the sends and receives of many QPs in order", sends_of_many_qps, CT_RC },
-	{ "a CQ keeps the order of one QP when another one comes", sends_when_a_qp_comes_late, CT_RC },
+	{ "a CQ keeps the order of one QP when another one comes", sends_when_a_qp_comes_late,
+	  CT_RC },
 	{ "a CQ with times polls in the order of the times", with_times, CT_RC },
 	{ 0 },
 };

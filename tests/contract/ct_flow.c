@@ -156,7 +156,7 @@ static void by_ipv4_ext(struct raw_box *a, struct raw_box *b)
 {
 	static const struct change changes[] = {
 		{ "src", other_src_ip }, { "dst", other_dst_ip }, { "proto", other_proto },
-		{ "tos", other_tos },	 { "ttl", other_ttl },	  { 0 },
+		{ "tos", other_tos },    { "ttl", other_ttl },    { 0 },
 	};
 	struct raw_frame frame = ip_frame(RAW_IPV4, IPPROTO_UDP);
 	struct raw_rule rule = raw_rule_for(&frame);
@@ -455,7 +455,7 @@ static void refused(struct ct *t)
 	REFUSED(raw_add(&rule, &eth, sizeof(eth)), EINVAL); /* the second of its layer */
 	REFUSED(rule.attr.num_of_specs = 200, EINVAL);
 	REFUSED(rule.attr.type = IBV_FLOW_ATTR_SNIFFER, EINVAL); /* with a specification */
-	REFUSED(rule.specs[4]++, EINVAL);			 /* its size */
+	REFUSED(rule.specs[4]++, EINVAL);                        /* its size */
 	REFUSED(raw_add(&rule, &tunnel, sizeof(tunnel)), EOPNOTSUPP);
 	REFUSED(tcp.type |= IBV_FLOW_SPEC_INNER; raw_add(&rule, &tcp, sizeof(tcp)), EOPNOTSUPP);
 	REFUSED(raw_add(&rule, &v4, sizeof(v4)); raw_add(&rule, &v6, sizeof(v6)), EINVAL);

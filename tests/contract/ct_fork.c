@@ -88,8 +88,8 @@ static bool is_readable(int fd, int timeout_ms)
 static int fail(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	int err = ibv_modify_qp(qp, &attr,
-				IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	int err = ibv_modify_qp(
+		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
 	attr.qp_state = IBV_QPS_ERR;
 	return err ? err : ibv_modify_qp(qp, &attr, IBV_QP_STATE);
@@ -102,9 +102,11 @@ static int child_sees_its_event(struct ibv_context *ctx)
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_srq *srq = pd ? ibv_create_srq(pd, &attr) : NULL;
 	struct ibv_cq *cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
-	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC, .cap = { 4, 0, 1, 0, 0 }
-	};
+	struct ibv_qp_init_attr init = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .srq = srq,
+					 .qp_type = IBV_QPT_RC,
+					 .cap = { 4, 0, 1, 0, 0 } };
 	struct ibv_qp *qp = srq && cq ? ibv_create_qp(pd, &init) : NULL;
 	struct ibv_async_event event;
 
@@ -172,8 +174,9 @@ static void completion_events_have_one_owner(struct ct *t)
 			_exit(1);
 		if (ibv_create_cq(ctx, 16, NULL, channel, 0) || errno != EINVAL)
 			_exit(2);
-		_exit(ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_destroy_comp_channel(channel) ? 3 :
-													0);
+		_exit(ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_destroy_comp_channel(channel)
+			      ? 3
+			      : 0);
 	}
 	CT_EQ(wait_for(pid), 0);
 	CT_TRUE(is_readable(channel->fd, 0));

@@ -222,7 +222,7 @@ static int free_dm(struct world *w)
 struct call { /* and where the handle of the object lies that it is about */
 	const char *name;
 	int (*call)(struct world *w);
-	size_t object;		/* in the world */
+	size_t object;          /* in the world */
 	size_t handle, context; /* in the object */
 	int answer;
 };
@@ -444,8 +444,8 @@ static void work_queues_of_two_contexts(struct ct *t)
 	struct ibv_rwq_ind_table_init_attr attr = { 0 };
 	struct ibv_qp_init_attr_ex qp = {
 		.qp_type = IBV_QPT_RAW_PACKET,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
-			     IBV_QP_INIT_ATTR_RX_HASH,
+		.comp_mask =
+			IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 		.rx_hash_conf = { IBV_RX_HASH_FUNC_TOEPLITZ, sizeof(key), key, 0 },
 	};
 	struct ibv_rwq_ind_table *table;
@@ -550,7 +550,8 @@ const struct ct_case ct_handle_cases[] = {
 	{ "objects of two contexts do not mix", objects_of_two_contexts, CT_SOLO },
 	{ "objects of two contexts do not mix in extended calls", extended_objects_of_two_contexts,
 	  CT_SOLO },
-	{ "work queues and tables of two contexts do not mix", work_queues_of_two_contexts, CT_SOLO },
+	{ "work queues and tables of two contexts do not mix", work_queues_of_two_contexts,
+	  CT_SOLO },
 	{ "work requests take no object of another context",
 	  work_requests_with_objects_of_another_context, CT_RC | CT_UC | CT_UD },
 	{ "a QP number has 24 bits", numbers_beyond_24_bits, CT_SOLO },

@@ -75,7 +75,8 @@ static void domains(struct ct *t)
 {
 	struct ibv_context *ctx = import_here(t);
 	struct ibv_pd *own = ibv_alloc_pd(ct_context(t->near));
-	struct ibv_pd *pd = ibv_import_pd(ctx, own->handle), *second = ibv_import_pd(ctx, own->handle);
+	struct ibv_pd *pd = ibv_import_pd(ctx, own->handle),
+		      *second = ibv_import_pd(ctx, own->handle);
 	static uint8_t bytes[64];
 	struct ibv_mr *mr;
 
@@ -101,7 +102,8 @@ static void regions(struct ct *t)
 	struct ibv_pd *own = ct_object(t->near, t->near->pd), *pd = ibv_import_pd(ctx, own->handle);
 	static uint8_t bytes[64];
 	struct ibv_mr *mr = ibv_reg_mr(own, bytes, sizeof(bytes), CT_ACCESS_ALL);
-	struct ibv_mr *first = ibv_import_mr(pd, mr->handle), *second = ibv_import_mr(pd, mr->handle);
+	struct ibv_mr *first = ibv_import_mr(pd, mr->handle),
+		      *second = ibv_import_mr(pd, mr->handle);
 
 	CT_TRUE(first && second);
 	CT_TRUE(first->lkey == mr->lkey && first->rkey == mr->rkey && first->handle == mr->handle);
@@ -122,7 +124,8 @@ static void device_memory(struct ct *t)
 	struct ibv_context *ctx = import_here(t);
 	struct ibv_alloc_dm_attr attr = { .length = 4096 };
 	struct ibv_dm *dm = ibv_alloc_dm(ct_context(t->near), &attr);
-	struct ibv_dm *first = ibv_import_dm(ctx, dm->handle), *second = ibv_import_dm(ctx, dm->handle);
+	struct ibv_dm *first = ibv_import_dm(ctx, dm->handle),
+		      *second = ibv_import_dm(ctx, dm->handle);
 	uint32_t value = 0x1234;
 
 	CT_TRUE(first && second);
@@ -143,7 +146,8 @@ static void device_memory(struct ct *t)
 static void traffic_here(struct ct *t)
 {
 	struct ibv_context *ctx = import_here(t);
-	struct ibv_pd *pd = ibv_import_pd(ctx, ((struct ibv_pd *)ct_object(t->near, t->near->pd))->handle);
+	struct ibv_pd *pd =
+		ibv_import_pd(ctx, ((struct ibv_pd *)ct_object(t->near, t->near->pd))->handle);
 	struct ibv_mr *mr = ibv_import_mr(pd, handle_of(t->near, t->near->mr.handle));
 	struct ibv_sge sge = ct_sge(t->near, 0, 64);
 	int original = t->near->pd;
@@ -197,7 +201,9 @@ static void send_order(int sock, const struct order *order, const int fds[2])
 		char room[CMSG_SPACE(2 * sizeof(int))];
 	} control = { 0 };
 	struct iovec iov = { (void *)order, sizeof(*order) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 
 	control.head.cmsg_level = SOL_SOCKET;
@@ -214,7 +220,9 @@ static bool receive_order(int sock, struct order *order, int fds[2])
 		char room[CMSG_SPACE(2 * sizeof(int))];
 	} control;
 	struct iovec iov = { order, sizeof(*order) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
 
 	if (recvmsg(sock, &msg, 0) != (ssize_t)sizeof(*order) || !CMSG_FIRSTHDR(&msg))
@@ -234,11 +242,11 @@ struct importer {
 	struct ibv_qp *qp;
 };
 
-#define NEED(step, condition)                                                                      \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		if (!(condition))                                                                  \
-			return step;                                                               \
+#define NEED(step, condition)        \
+	do {                         \
+		errno = 0;           \
+		if (!(condition))    \
+			return step; \
 	} while (0)
 
 static int import_all(struct importer *i, const int fds[2])
@@ -262,12 +270,15 @@ static int import_all(struct importer *i, const int fds[2])
 static int connect_qp(struct importer *i, struct answer *answer)
 {
 	struct order *order = &i->order;
-	struct ibv_qp_init_attr init = { .send_cq = i->cq, .recv_cq = i->cq,
-					 .qp_type = IBV_QPT_RC, .cap = { 8, 8, 2, 2, 0 } };
-	struct ct_qp here = { .end = &order->end, .type = IBV_QPT_RC, .access = CT_ACCESS_ALL,
-			      .psn = 77 };
-	struct ct_qp there = { .end = &order->end, .type = IBV_QPT_RC, .qpn = order->qpn,
-			       .psn = order->psn };
+	struct ibv_qp_init_attr init = {
+		.send_cq = i->cq, .recv_cq = i->cq, .qp_type = IBV_QPT_RC, .cap = { 8, 8, 2, 2, 0 }
+	};
+	struct ct_qp here = {
+		.end = &order->end, .type = IBV_QPT_RC, .access = CT_ACCESS_ALL, .psn = 77
+	};
+	struct ct_qp there = {
+		.end = &order->end, .type = IBV_QPT_RC, .qpn = order->qpn, .psn = order->psn
+	};
 	struct ibv_qp_attr attr;
 	int mask;
 
@@ -312,8 +323,9 @@ static int send_from_both(struct importer *i)
 {
 	struct ibv_sge sge[2] = { { 128, 8, i->dm_mr->lkey },
 				  { i->order.shared_addr + 64, 8, i->shared_mr->lkey } };
-	struct ibv_send_wr *bad, wr = { .sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND,
-					.send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = sge, .num_sge = 2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED
+	};
 	uint64_t value = 0xd00d;
 
 	NEED(21, !ibv_memcpy_to_dm(i->dm, 128, &value, 8));
@@ -361,8 +373,11 @@ static enum ibv_wc_status write_to(struct ct *t, const struct ct_qp *qp, uint64_
 				   uint32_t rkey)
 {
 	struct ibv_sge sge = ct_sge(t->near, 0, 64);
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED };
 
 	ct_aim(&wr, addr, rkey);
 	ct_post(qp, &wr);
@@ -428,8 +443,9 @@ static void across(struct ct *t, bool anew)
 	};
 	send_order(pair[0], &order, (int[2]){ pd->context->cmd_fd, memory });
 	take_answer(pair[0], &answer);
-	peer = (struct ct_qp){ .end = t->near, .type = IBV_QPT_RC, .qpn = answer.qpn,
-			       .psn = answer.psn };
+	peer = (struct ct_qp){
+		.end = t->near, .type = IBV_QPT_RC, .qpn = answer.qpn, .psn = answer.psn
+	};
 	ct_init(&qp);
 	ct_rtr(&qp, &peer, &o);
 	ct_rts(&qp, &o);
@@ -481,6 +497,7 @@ const struct ct_case ct_import_cases[] = {
 	{ "imported device memory is the same bytes", device_memory, CT_SOLO },
 	{ "QPs of an imported PD use regions of the original", traffic_here, CT_RC },
 	{ "a child imports PD, MRs and device memory, with their keys", to_a_child, CT_RC },
-	{ "another process imports PD, MRs and device memory, with their keys", to_a_stranger, CT_RC },
+	{ "another process imports PD, MRs and device memory, with their keys", to_a_stranger,
+	  CT_RC },
 	{ 0 },
 };

@@ -18,7 +18,8 @@ static void send_with_inv(struct ct_link *l, uint32_t length, uint32_t rkey)
 	ct_sent(l, 1, IBV_WC_SUCCESS);
 }
 
-static void fails_at_its_target(struct ct *t, const struct ct_opts *o, uint32_t length, uint32_t rkey)
+static void fails_at_its_target(struct ct *t, const struct ct_opts *o, uint32_t length,
+				uint32_t rkey)
 {
 	struct ct_link l, other;
 
@@ -95,7 +96,8 @@ enum { BUFFER = 2 << 20, RECEIVE = 3 << 20, EAGER = 600 };
 
 static void at_a_tag_list(struct ct *t, uint8_t opcode, bool matches)
 {
-	uint32_t length = opcode == IBV_TMH_RNDV ? sizeof(struct ibv_tmh) + sizeof(struct ibv_rvh) : EAGER;
+	uint32_t length =
+		opcode == IBV_TMH_RNDV ? sizeof(struct ibv_tmh) + sizeof(struct ibv_rvh) : EAGER;
 	struct tags tm;
 
 	tm_open(t, &tm, NULL);

@@ -117,7 +117,8 @@ static void key_of_a_window(struct ct *t)
 	void *base = (void *)(uintptr_t)t->near->base;
 	struct ibv_mr *mr = ibv_reg_mr(pd, base, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	struct ibv_mw *mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
-	struct ibv_mw_bind bind = { 3, IBV_SEND_SIGNALED,
+	struct ibv_mw_bind bind = { 3,
+				    IBV_SEND_SIGNALED,
 				    { mr, t->near->base, 64, IBV_ACCESS_REMOTE_READ } };
 	struct ibv_sge sge = ct_sge(t->near, 0, 8);
 	struct ibv_send_wr wr;

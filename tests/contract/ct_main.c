@@ -43,9 +43,8 @@ static const struct ct_case *const groups[] = { GROUPS(NAME) };
 
 /* What holds for RC and one direction holds for XRC as well. */
 static const struct ct_case *const xrc_groups[] = {
-	ct_send_cases,	ct_sge_cases,	      ct_rdma_cases,
-	ct_atomic_cases, ct_atomic_write_cases, ct_order_cases,
-	ct_invalidate_cases,
+	ct_send_cases,         ct_sge_cases,   ct_rdma_cases,       ct_atomic_cases,
+	ct_atomic_write_cases, ct_order_cases, ct_invalidate_cases,
 };
 
 /* What a test leaves behind for the runner; shared, so that it outlives a crash. */
@@ -262,10 +261,10 @@ static void instance_start(const struct instance *in)
 
 static void instance_name(struct instance *in)
 {
-	const char *type = in->type == IBV_QPT_RC	? "RC" :
-			   in->type == IBV_QPT_XRC_SEND ? "XRC" :
-			   in->type == IBV_QPT_UC	? "UC" :
-							  "UD";
+	const char *type = in->type == IBV_QPT_RC         ? "RC"
+			   : in->type == IBV_QPT_XRC_SEND ? "XRC"
+			   : in->type == IBV_QPT_UC       ? "UC"
+							  : "UD";
 
 	if (in->c->flags & CT_SOLO)
 		snprintf(in->name, sizeof(in->name), "objects: %s", in->c->name);

@@ -212,7 +212,7 @@ static void who_leaves_gets_no_more(struct ct *t)
 	detach(&two.b, &group);
 	CT_EQ(ct_detach_mcast(&two.b, &group, MLID), EINVAL);
 	say(&one, ah, 3, CT_QKEY, 3); /* to nobody, which is no error */
-	attach(&one.b, &group);	      /* and back again */
+	attach(&one.b, &group);       /* and back again */
 	say(&one, ah, 4, CT_QKEY, 4);
 	expect(&one.b, 12, one.a.qpn, 4);
 	detach(&one.b, &group);

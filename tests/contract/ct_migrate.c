@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 enum {
-	ALT_SL = 3,	   /* tells the alternate path from the primary one: both lead to one port */
+	ALT_SL = 3, /* tells the alternate path from the primary one: both lead to one port */
 	ALT_TIMEOUT = 20,
 	SHORT_TIMEOUT = 8, /* a millisecond: for paths that nobody answers on */
 	NO_LID = 0xbfff,   /* of nobody */
@@ -195,8 +195,8 @@ static void cut_primary(struct ct *t, const struct ct_qp *qp)
 	ct_event(t->near, IBV_EVENT_SQ_DRAINED, qp->handle);
 	ct_address(t->near, t->far, &attr.ah_attr);
 	attr.ah_attr.dlid = NO_LID;
-	CT_EQ(ct_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT), 0);
+	CT_EQ(ct_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT),
+	      0);
 	CT_EQ(ct_to_state(qp, IBV_QPS_RTS), 0);
 }
 

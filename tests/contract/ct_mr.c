@@ -322,8 +322,7 @@ static void rereg_changes_the_pd(struct ct *t)
 }
 
 const struct ct_case ct_mr_cases[] = {
-	{ "an MR says what was registered",
-	  fields_say_what_was_registered, CT_SOLO },
+	{ "an MR says what was registered", fields_say_what_was_registered, CT_SOLO },
 	{ "remote write and atomic need local write, unknown rights are EINVAL", access_rules,
 	  CT_SOLO },
 	{ "a zero-length MR can be registered", zero_length, CT_SOLO },

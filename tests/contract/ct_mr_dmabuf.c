@@ -82,8 +82,8 @@ static void traffic(struct ct *t)
 	struct ibv_send_wr wr;
 
 	make(&buffer);
-	mr = ibv_reg_dmabuf_mr(ct_object(t->near, t->near->pd), 0x100, SIZE - 0x100, IOVA, buffer.fd,
-			       CT_ACCESS_ALL);
+	mr = ibv_reg_dmabuf_mr(ct_object(t->near, t->near->pd), 0x100, SIZE - 0x100, IOVA,
+			       buffer.fd, CT_ACCESS_ALL);
 	CT_TRUE(mr != NULL);
 	CT_EQ(close(buffer.fd), 0);
 	buffer.fd = -1;

@@ -49,8 +49,8 @@ enum ct_op {
 /* A list of WRs, flat: `count` WRs, then all their SGEs. */
 struct ct_post {
 	int count, sge_count;
-	int bad;	    /* answer: index of the bad WR, or -1 */
-	int repeat, cq;	    /* of a hammer or a sleeper */
+	int bad;            /* answer: index of the bad WR, or -1 */
+	int repeat, cq;     /* of a hammer or a sleeper */
 	int depth, channel; /* of a hammer; of a sleeper */
 	_Alignas(8) uint8_t bytes[];
 };

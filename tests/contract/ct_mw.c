@@ -6,8 +6,12 @@
 #include "ct.h"
 
 static const uint64_t HERE = 1 << 20;
-enum { LENGTH = 8192, ALL = CT_ACCESS_REMOTE, WRITE = IBV_ACCESS_REMOTE_WRITE,
-       READ = IBV_ACCESS_REMOTE_READ };
+enum {
+	LENGTH = 8192,
+	ALL = CT_ACCESS_REMOTE,
+	WRITE = IBV_ACCESS_REMOTE_WRITE,
+	READ = IBV_ACCESS_REMOTE_READ
+};
 
 struct stage {
 	struct ct *t;
@@ -387,8 +391,11 @@ static void refused_bindings(struct ct *t)
 			struct ibv_mw *mw = make(&s, (enum ibv_mw_type)type);
 
 			if (type == IBV_MW_TYPE_1 && rows[i].mr == strange) {
-				CT_EQ(ibv_bind_mw(s.qp, mw, &(struct ibv_mw_bind){
-					.bind_info = { strange, s.addr, 64, ALL } }), EPERM);
+				CT_EQ(ibv_bind_mw(
+					      s.qp, mw,
+					      &(struct ibv_mw_bind){
+						      .bind_info = { strange, s.addr, 64, ALL } }),
+				      EPERM);
 				CT_EQ(ibv_dealloc_mw(mw), 0);
 				continue;
 			}
@@ -452,10 +459,10 @@ static void bound_before_what_follows(struct ct *t)
 		uint32_t key = ibv_inc_rkey(mw->rkey);
 
 		tell = ct_wr(&s.l, IBV_WR_SEND, 2, &sge, 1);
-		bind = (struct ibv_send_wr){
-			.wr_id = 1, .next = &tell, .opcode = IBV_WR_BIND_MW,
-			.bind_mw = { mw, key, { s.mr, s.addr, 64, ALL } }
-		};
+		bind = (struct ibv_send_wr){ .wr_id = 1,
+					     .next = &tell,
+					     .opcode = IBV_WR_BIND_MW,
+					     .bind_mw = { mw, key, { s.mr, s.addr, 64, ALL } } };
 		ct_recv(&s.l.b, 3, 0, 64);
 		CT_EQ(ct_post_send(&s.l.a, &bind, &bad), 0);
 		ct_got(&s.l, 3, IBV_WC_SUCCESS);
@@ -494,7 +501,8 @@ static void a_queued_bind_of_a_window_that_is_gone_fails(struct ct *t)
 {
 	struct stage s;
 	struct ibv_mw *mw;
-	struct ibv_send_wr wr = { .wr_id = 11, .opcode = IBV_WR_BIND_MW,
+	struct ibv_send_wr wr = { .wr_id = 11,
+				  .opcode = IBV_WR_BIND_MW,
 				  .send_flags = IBV_SEND_SIGNALED };
 
 	set_up(t, &s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
@@ -511,11 +519,14 @@ static void a_queued_bind_of_a_window_that_is_gone_fails(struct ct *t)
 }
 
 const struct ct_case ct_mw_cases[] = {
-	{ "a type 1 window opens its part of a region, and nothing else", type_1_opens, CT_RC | CT_IB },
-	{ "a type 2 window opens its part of a region, and nothing else", type_2_opens, CT_RC | CT_IB },
+	{ "a type 1 window opens its part of a region, and nothing else", type_1_opens,
+	  CT_RC | CT_IB },
+	{ "a type 2 window opens its part of a region, and nothing else", type_2_opens,
+	  CT_RC | CT_IB },
 	{ "a window has the rights that it was bound with", rights, CT_RC },
 	{ "a zero-based window begins at 0", zero_based, CT_RC },
-	{ "a type 1 window is bound anew and unbound; its region waits for that", bound_anew, CT_RC },
+	{ "a type 1 window is bound anew and unbound; its region waits for that", bound_anew,
+	  CT_RC },
 	{ "LOCAL_INV takes a type 2 window back", invalidated, CT_RC },
 	{ "SEND_WITH_INV takes a type 2 window back", invalidated_remotely, CT_RC },
 	{ "only type 2 windows can be taken back", invalidated_in_vain, CT_RC },

@@ -83,7 +83,10 @@ static void low_bits_count(struct ct *t)
 	set_up(t, &s);
 	for (uint32_t i = 0; i < 4; i++) {
 		uint32_t before = s.mw->rkey;
-		uint32_t asked = i == 0 ? 0x400 : i == 1 ? ~before : i == 2 ? 0xff : ibv_inc_rkey(before);
+		uint32_t asked = i == 0   ? 0x400
+				 : i == 1 ? ~before
+				 : i == 2 ? 0xff
+					  : ibv_inc_rkey(before);
 
 		bind(&s, asked, 64, IBV_WC_SUCCESS);
 		CT_EQ(s.mw->rkey, (before & ~0xffu) | (asked & 0xff));
@@ -185,10 +188,10 @@ static void taken_back_in_vain(struct ct *t)
 }
 
 const struct ct_case ct_mw_key_cases[] = {
-	{ "a type 2 bind takes the low 8 bits of its rkey, the window has the others", low_bits_count,
-	  CT_RC | CT_IB },
-	{ "a type 2 window is bound by whatever the program notes as its rkey", noted_by_the_program,
-	  CT_RC | CT_UC },
+	{ "a type 2 bind takes the low 8 bits of its rkey, the window has the others",
+	  low_bits_count, CT_RC | CT_IB },
+	{ "a type 2 window is bound by whatever the program notes as its rkey",
+	  noted_by_the_program, CT_RC | CT_UC },
 	{ "the rkey of a type 2 window can be used again", used_again, CT_RC },
 	{ "a type 2 bind of no bytes is MW_BIND_ERR", no_bytes, CT_RC },
 	{ "a type 2 bind of no bytes does not unbind", no_bytes_of_a_bound_one, CT_RC },

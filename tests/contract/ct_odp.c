@@ -98,8 +98,12 @@ static void optional_flags(struct ct *t)
 
 static void advice(struct ct *t)
 {
-	enum { READ = IBV_ADVISE_MR_ADVICE_PREFETCH, WRITE = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
-	       LOOK = IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT, FLUSH = IBV_ADVISE_MR_FLAG_FLUSH };
+	enum {
+		READ = IBV_ADVISE_MR_ADVICE_PREFETCH,
+		WRITE = IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+		LOOK = IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT,
+		FLUSH = IBV_ADVISE_MR_FLAG_FLUSH
+	};
 	struct ibv_pd *pd = ct_object(t->near, t->near->pd), *other = ibv_alloc_pd(pd->context);
 	uint8_t *at = space(PROT_READ | PROT_WRITE), *hole = space(PROT_NONE);
 	struct ibv_mr *mr = reg(t, at, SIZE, ODP), *weak = reg(t, at, SIZE, IBV_ACCESS_ON_DEMAND);
@@ -142,7 +146,8 @@ static void advice(struct ct *t)
 	CT_EQ(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH, FLUSH, NULL, 0), EINVAL);
 	CT_EQ(ibv_dealloc_mw(mw), 0);
 	CT_EQ(ibv_dereg_mr(mr) | ibv_dereg_mr(weak) | ibv_dereg_mr(plain) | ibv_dereg_mr(none) |
-	      ibv_dereg_mr(whole), 0);
+		      ibv_dereg_mr(whole),
+	      0);
 	CT_EQ(ibv_dealloc_pd(other), 0);
 	munmap(at, SIZE);
 	munmap(hole, SIZE);
@@ -294,7 +299,8 @@ static void own_holes(struct ct *t)
 	struct ibv_mr *mr = reg(t, at, SIZE, ODP);
 
 	for (int i = 0; i < CT_COUNT(rows); i++) {
-		struct ibv_sge sge = { (uintptr_t)at + 32768 - rows[i].skip, rows[i].length, mr->lkey };
+		struct ibv_sge sge = { (uintptr_t)at + 32768 - rows[i].skip, rows[i].length,
+				       mr->lkey };
 		struct ct_link l;
 		struct ibv_send_wr wr;
 
@@ -302,8 +308,9 @@ static void own_holes(struct ct *t)
 			break;
 		if (t->type == IBV_QPT_UD && rows[i].opcode != IBV_WR_SEND)
 			continue;
-		if (t->type == IBV_QPT_UD && rows[i].length > ct_message_max(&(struct ct_link){
-				.a = { .end = t->near, .type = IBV_QPT_UD } }))
+		if (t->type == IBV_QPT_UD &&
+		    rows[i].length > ct_message_max(&(struct ct_link){
+					     .a = { .end = t->near, .type = IBV_QPT_UD } }))
 			continue;
 		set(at, 32768, PROT_READ | PROT_WRITE);
 		set(at + 32768, SIZE - 32768, rows[i].protection);

@@ -4,8 +4,8 @@
 
 static const uint64_t TARGET = 4 << 20;
 
-static const enum ibv_wr_opcode mix[] = { IBV_WR_SEND,		IBV_WR_RDMA_READ,
-					  IBV_WR_RDMA_WRITE,	IBV_WR_ATOMIC_FETCH_AND_ADD,
+static const enum ibv_wr_opcode mix[] = { IBV_WR_SEND,          IBV_WR_RDMA_READ,
+					  IBV_WR_RDMA_WRITE,    IBV_WR_ATOMIC_FETCH_AND_ADD,
 					  IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM };
 
 static bool takes_a_receive(enum ibv_wr_opcode opcode)

@@ -153,7 +153,10 @@ static void meet(struct ct *t)
 }
 
 static const uint16_t strangers[][2] = {
-	{ FULL, OTHER }, { DEFAULT, FULL }, { LIMITED, LIMITED }, { LIMITED, OTHER },
+	{ FULL, OTHER },
+	{ DEFAULT, FULL },
+	{ LIMITED, LIMITED },
+	{ LIMITED, OTHER },
 };
 
 /* The receiver says nothing: the sender gives up when its retries are used up. */
@@ -413,10 +416,12 @@ static void alternate_path_has_a_key(struct ct *t)
 const struct ct_case ct_pkey_cases[] = {
 	{ P "one P_Key by default", default_is_one_key, CT_SOLO },
 	{ P "VERBENA_PKEYS is the P_Key table", table_has_the_keys, CT_SOLO, with_keys },
-	{ P "the table of an InfiniBand port", table_has_the_keys, CT_SOLO | CT_ONLY_IB, with_keys },
+	{ P "the table of an InfiniBand port", table_has_the_keys, CT_SOLO | CT_ONLY_IB,
+	  with_keys },
 	{ P "a P_Key index outside of the table is EINVAL", index_outside_of_the_table,
 	  CT_RC | CT_UC | CT_UD, with_keys },
-	{ P "members of one partition talk", members_talk, CT_RC | CT_UC | CT_UD | CT_IB, with_keys },
+	{ P "members of one partition talk", members_talk, CT_RC | CT_UC | CT_UD | CT_IB,
+	  with_keys },
 	{ P "P_Keys that do not fit: retries are used up, and counted", strangers_hear_nothing,
 	  CT_RC | CT_IB, with_keys },
 	{ P "P_Keys that do not fit: XRC", xrc_strangers_hear_nothing, CT_RC, with_keys },

@@ -15,8 +15,8 @@ enum {
 
 struct noise {
 	struct ct_link victim, sink; /* nobody answers; nobody listens */
-	int cq;			     /* of the noise; the victim has it as well, or its own */
-	struct ibv_cq_ex *ex;	     /* the victim's, if it is an extended one */
+	int cq;                      /* of the noise; the victim has it as well, or its own */
+	struct ibv_cq_ex *ex;        /* the victim's, if it is an extended one */
 	long posts;
 	double start_s;
 };

@@ -18,7 +18,7 @@ struct ct_opts ct_defaults(const struct ct *t)
 		.mtu = IBV_MTU_1024,
 		.timeout = 14, /* 67 ms */
 		.retry_cnt = 7,
-		.rnr_retry = 7,	    /* for ever */
+		.rnr_retry = 7,     /* for ever */
 		.min_rnr_timer = 1, /* 10 us */
 		.max_rd_atomic = 8,
 		.max_dest_rd_atomic = 8,
@@ -128,8 +128,9 @@ int ct_attr_rtr(const struct ct_qp *qp, const struct ct_qp *peer, const struct c
 	attr->max_dest_rd_atomic = o->max_dest_rd_atomic;
 	attr->min_rnr_timer = o->min_rnr_timer;
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	       (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV ?
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	       (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_RECV
+			? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+			: 0);
 }
 
 int ct_attr_rts(const struct ct_qp *qp, const struct ct_opts *o, struct ibv_qp_attr *attr)
@@ -143,9 +144,10 @@ int ct_attr_rts(const struct ct_qp *qp, const struct ct_opts *o, struct ibv_qp_a
 	if (qp->type == IBV_QPT_XRC_RECV)
 		return IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT;
 	return IBV_QP_STATE | IBV_QP_SQ_PSN |
-	       (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						 IBV_QP_MAX_QP_RD_ATOMIC
-				       : 0);
+	       (qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND
+			? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				  IBV_QP_MAX_QP_RD_ATOMIC
+			: 0);
 }
 
 static void modify(const struct ct_qp *qp, struct ibv_qp_attr *attr, int mask)

@@ -28,7 +28,7 @@ struct raw_frame {
 	uint32_t label;
 	uint16_t src_port, dst_port;
 	uint16_t length; /* of all; 0: RAW_LENGTH */
-	uint32_t mark;	 /* in its last four bytes */
+	uint32_t mark;   /* in its last four bytes */
 };
 
 struct raw_box {

@@ -11,7 +11,7 @@
 void raw_mac(uint8_t mac[6], bool multicast, uint8_t n)
 {
 	uint32_t pid = (uint32_t)getpid();
-	const uint8_t made[6] = { multicast ? 3 : 2,   0x76,	     (uint8_t)(pid >> 16),
+	const uint8_t made[6] = { multicast ? 3 : 2,   0x76,         (uint8_t)(pid >> 16),
 				  (uint8_t)(pid >> 8), (uint8_t)pid, n };
 
 	memcpy(mac, made, 6);

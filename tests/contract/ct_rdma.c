@@ -4,7 +4,7 @@
 
 #include <sched.h>
 
-static const uint32_t sizes[] = { 0,   1,    7,	   8,	 28,   32,   64,    255,	  256,
+static const uint32_t sizes[] = { 0,   1,    7,    8,    28,   32,   64,    255,          256,
 				  257, 1023, 1024, 1025, 4096, 4097, 65536, (1 << 20) + 3 };
 
 static const uint64_t TARGET = 4 << 20;

@@ -3,8 +3,8 @@
 #include "ct.h"
 
 /* Around every size at which an implementation may switch: inline, cache line, MTU, page. */
-static const uint32_t sizes[] = { 0,	1,    7,    8,	   27,	  28,	 29,	       32,   63,
-				  64,	65,   255,  256,   257,	  1023,	 1024,	       1025, 4095,
+static const uint32_t sizes[] = { 0,    1,    7,    8,     27,    28,    29,           32,   63,
+				  64,   65,   255,  256,   257,   1023,  1024,         1025, 4095,
 				  4096, 4097, 8192, 65535, 65536, 65537, (1 << 20) + 3 };
 
 static const uint64_t TARGET = 4 << 20; /* where receives go: apart from what is sent */

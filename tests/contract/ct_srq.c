@@ -264,7 +264,10 @@ static void receives_survive_a_qp(struct ct *t)
 	consume(&l2, 1, 3);
 }
 
-enum { PIECES = 32, PIECE = 4 << 20 }; /* long enough to be interrupted: the arena, again and again */
+enum {
+	PIECES = 32,
+	PIECE = 4 << 20
+}; /* long enough to be interrupted: the arena, again and again */
 
 static void long_message(struct ct_link *l, int srq)
 {
@@ -408,7 +411,8 @@ static void post_from(struct ct_end *e, int srq, const struct ct_mr *mr, uint32_
 /* The QP has one PD, its SRQ another one: that of the SRQ counts. */
 static void receive_of(struct ct *t, bool of_the_srq, uint32_t size)
 {
-	const enum ibv_wc_status refused = t->type == IBV_QPT_RC ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS;
+	const enum ibv_wc_status refused =
+		t->type == IBV_QPT_RC ? IBV_WC_REM_OP_ERR : IBV_WC_SUCCESS;
 	int pd = ct_alloc_pd(t->far), srq = ct_create_srq(t->far, pd, 16, 1);
 	struct ct_opts o = ct_defaults(t);
 	struct ct_link l;
@@ -470,7 +474,8 @@ const struct ct_case ct_srq_cases[] = {
 	{ "an SRQ limit is checked and reported", limit_is_checked_and_reported, CT_SOLO },
 	{ "a bad or superfluous receive for an SRQ is refused", posts_are_checked, CT_SOLO },
 	{ "modify_srq resizes, never below what is posted", resize, CT_SOLO },
-	{ "post_recv on a QP with an SRQ is EINVAL", no_post_recv_beside_an_srq, CT_RC | CT_UC | CT_UD },
+	{ "post_recv on a QP with an SRQ is EINVAL", no_post_recv_beside_an_srq,
+	  CT_RC | CT_UC | CT_UD },
 	{ "receives of an SRQ belong to the PD of the SRQ", pd_of_the_srq, CT_RC | CT_UC | CT_UD },
 	{ "receives of an SRQ in the PD of the QP are LOC_PROT_ERR", pd_of_the_qp, CT_RC | CT_UD },
 	{ "receives of an SRQ with tag matching belong to its PD", pd_with_tag_matching, CT_RC },

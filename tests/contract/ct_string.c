@@ -61,8 +61,8 @@ static void rates_convert_both_ways(struct ct *t)
 		int mult, mbps;
 	} rates[] = {
 		/* multiples of 2.5 Gb/s; data rates as the encoding of the lanes leaves them */
-		{ IBV_RATE_2_5_GBPS, 1, 2500 },	   { IBV_RATE_5_GBPS, 2, 5000 },
-		{ IBV_RATE_10_GBPS, 4, 10000 },	   { IBV_RATE_20_GBPS, 8, 20000 },
+		{ IBV_RATE_2_5_GBPS, 1, 2500 },    { IBV_RATE_5_GBPS, 2, 5000 },
+		{ IBV_RATE_10_GBPS, 4, 10000 },    { IBV_RATE_20_GBPS, 8, 20000 },
 		{ IBV_RATE_30_GBPS, 12, 30000 },   { IBV_RATE_40_GBPS, 16, 40000 },
 		{ IBV_RATE_60_GBPS, 24, 60000 },   { IBV_RATE_80_GBPS, 32, 80000 },
 		{ IBV_RATE_120_GBPS, 48, 120000 },

@@ -25,8 +25,8 @@ static struct ibv_srq_init_attr_ex srq_attr(struct ct *t)
 {
 	return (struct ibv_srq_init_attr_ex){
 		.attr = { .max_wr = 4, .max_sge = 1 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			     IBV_SRQ_INIT_ATTR_TM,
 		.srq_type = IBV_SRQT_TM,
 		.pd = ct_object(t->near, t->near->pd),
 		.cq = ct_object(t->near, t->near->rcq),
@@ -393,8 +393,11 @@ static void other_operations(struct ct *t)
 	ct_recv(&tm.l[0].a, 3, 0, 64);
 	sge = ct_sge(t->near, BUFFER, 64);
 	ct_fill(t->near, BUFFER, 64, 9);
-	wr = (struct ibv_send_wr){ .wr_id = 1, .sg_list = &sge, .num_sge = 1,
-				   .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	wr = (struct ibv_send_wr){ .wr_id = 1,
+				   .sg_list = &sge,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND,
+				   .send_flags = IBV_SEND_SIGNALED };
 	CT_EQ(ibv_post_send(tm.qp[0], &wr, &bad), 0);
 	ct_expect(t->near, t->near->scq, 1, IBV_WC_SUCCESS);
 	ct_expect(t->far, tm.l[0].a.rcq, 3, IBV_WC_SUCCESS);
@@ -421,7 +424,8 @@ static void write_with_immediate(struct ct *t)
 	ct_send_at(&tm.l[0], IBV_WR_RDMA_WRITE_WITH_IMM, 5, 0, 5000);
 	ct_expect(t->far, tm.l[0].a.scq, 5, IBV_WC_SUCCESS);
 	CT_EQ(tm_expect(&tm, 50, IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM, IBV_WC_SUCCESS)
-		      .byte_len, 5000);
+		      .byte_len,
+	      5000);
 	ct_none(t->near, t->near->rcq);
 	tm_close(&tm);
 }
@@ -537,14 +541,15 @@ const struct ct_case ct_tm_cases[] = {
 	{ "a tag too short for the second packet is LOC_LEN", too_long_later, CT_RC },
 	{ "a tag with a bad lkey is LOC_PROT", bad_lkey, CT_RC },
 	{ "a message without a tag matching header is REM_INV_REQ", no_header, CT_RC },
-	{ "a tag or a receive that comes late takes the message that waits", waits_for_room, CT_RC },
+	{ "a tag or a receive that comes late takes the message that waits", waits_for_room,
+	  CT_RC },
 	{ "QPs that share a tag list find their tags", many_qps, CT_RC },
 	{ "a QP that matches tags does all else as well", other_operations, CT_RC },
 	{ "a WRITE with immediate completes at the CQ of the tags", write_with_immediate, CT_RC },
 	{ "an SRQ that grows beyond its CQ can overrun it", grows_beyond_its_cq, CT_RC },
 	{ "a tag match wakes a sleeper", wakes_a_sleeper, CT_RC },
-	{ "a forked child lets go of tag lists, QPs and CQs in any order",
-	  in_any_order_after_fork, CT_RC },
+	{ "a forked child lets go of tag lists, QPs and CQs in any order", in_any_order_after_fork,
+	  CT_RC },
 	{ "a tag list outlives the RESET of its QP", after_a_reset, CT_RC },
 	{ 0 },
 };

@@ -13,8 +13,8 @@ static void make_queue(struct ct *t, struct tags *tm, const struct tm_opts *o)
 	};
 	struct ibv_srq_init_attr_ex srq = {
 		.attr = { .max_wr = TM_RECEIVES, .max_sge = 2 },
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			     IBV_SRQ_INIT_ATTR_TM,
 		.srq_type = IBV_SRQT_TM,
 		.pd = o->srq_pd ? o->srq_pd : ct_object(t->near, t->near->pd),
 		.tm_cap = { .max_num_tags = TM_TAGS, .max_ops = TM_OPS },
@@ -177,17 +177,17 @@ struct tm_wc tm_wait_at(struct tags *tm)
 	return wc;
 }
 
-struct tm_wc tm_expect_at(struct tags *tm, uint64_t wr_id, enum ibv_wc_opcode opcode, unsigned flags,
-			  enum ibv_wc_status status)
+struct tm_wc tm_expect_at(struct tags *tm, uint64_t wr_id, enum ibv_wc_opcode opcode,
+			  unsigned flags, enum ibv_wc_status status)
 {
 	struct tm_wc wc = tm_wait_at(tm);
 
 	if (wc.wr_id != wr_id || wc.status != status ||
 	    (status == IBV_WC_SUCCESS && (wc.opcode != opcode || wc.flags != flags)))
 		ct_fail("completion wr_id %llu opcode %d flags 0x%x status %d instead of "
-			"wr_id %llu opcode %d flags 0x%x status %d", (unsigned long long)wc.wr_id,
-			wc.opcode, wc.flags, wc.status, (unsigned long long)wr_id, opcode, flags,
-			status);
+			"wr_id %llu opcode %d flags 0x%x status %d",
+			(unsigned long long)wc.wr_id, wc.opcode, wc.flags, wc.status,
+			(unsigned long long)wr_id, opcode, flags, status);
 	return wc;
 }
 

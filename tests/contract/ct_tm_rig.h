@@ -28,7 +28,8 @@ struct tags {
 	struct ibv_cq_ex *cq;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp[TM_QPS];
-	struct ct_link l[TM_QPS]; /* from the far end to the near one; b is no object of the agent */
+	struct ct_link
+		l[TM_QPS]; /* from the far end to the near one; b is no object of the agent */
 	int qps;
 };
 
@@ -60,8 +61,8 @@ void tm_send_at(struct tags *tm, int i, uint64_t offset, uint32_t length, uint8_
 		uint64_t tag);
 
 struct tm_wc tm_wait_at(struct tags *tm);
-struct tm_wc tm_expect_at(struct tags *tm, uint64_t wr_id, enum ibv_wc_opcode opcode, unsigned flags,
-			  enum ibv_wc_status status);
+struct tm_wc tm_expect_at(struct tags *tm, uint64_t wr_id, enum ibv_wc_opcode opcode,
+			  unsigned flags, enum ibv_wc_status status);
 bool tm_none(struct tags *tm);
 
 #define tm_send(tm, i, offset, length, opcode, tag) \
@@ -70,10 +71,10 @@ bool tm_none(struct tags *tm);
 #define tm_expect(tm, wr_id, opcode, flags, status) \
 	(CT_HERE, tm_expect_at(tm, wr_id, opcode, flags, status))
 /* Added, and told so. */
-#define tm_added(tm, wr_id, tag, mask, offset, length, handle)                                  \
-	do {                                                                                    \
-		CT_EQ(tm_add(tm, wr_id, tag, mask, offset, length, handle), 0);                 \
-		tm_expect(tm, wr_id, IBV_WC_TM_ADD, 0, IBV_WC_SUCCESS);                         \
+#define tm_added(tm, wr_id, tag, mask, offset, length, handle)                  \
+	do {                                                                    \
+		CT_EQ(tm_add(tm, wr_id, tag, mask, offset, length, handle), 0); \
+		tm_expect(tm, wr_id, IBV_WC_TM_ADD, 0, IBV_WC_SUCCESS);         \
 	} while (0)
 
 #endif

@@ -104,7 +104,9 @@ static void solicited(struct ct *t)
 	struct ibv_qp_attr state = { .qp_state = IBV_QPS_SQD };
 	struct ct_end *far = t->far;
 	struct ibv_sge sge = ct_sge(far, 0, HEADERS);
-	struct ibv_send_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .wr_id = 5,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_SOLICITED };
 	struct ibv_cq *cq;
@@ -143,7 +145,8 @@ static void between_sends(struct ct *t)
 	tm_open(t, &tm, &o);
 	for (int round = 0; round < ROUNDS; round++) {
 		struct ibv_sge sge = ct_sge(t->near, RECEIVE, 64);
-		struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1,
+		struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+						.num_sge = 1,
 						.opcode = IBV_WR_SEND,
 						.send_flags = IBV_SEND_SIGNALED };
 		int fins = 0;

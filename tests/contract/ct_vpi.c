@@ -61,9 +61,11 @@ static void no_frames(struct ct *t)
 	struct ibv_context *ctx = ct_context(t->near);
 	struct ibv_cq *cq = ct_object(t->near, t->near->scq);
 	struct ibv_pd *pd = ct_object(t->near, t->near->pd);
-	struct ibv_wq_init_attr wq = { .wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = pd,
-				       .cq = cq };
-	struct ibv_qp_init_attr qp = { .send_cq = cq, .recv_cq = cq,
+	struct ibv_wq_init_attr wq = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 1, .max_sge = 1, .pd = pd, .cq = cq
+	};
+	struct ibv_qp_init_attr qp = { .send_cq = cq,
+				       .recv_cq = cq,
 				       .qp_type = IBV_QPT_RAW_PACKET };
 	struct ibv_device_attr_ex device;
 
@@ -261,8 +263,8 @@ static void largest_path_mtu(struct ct *t)
 }
 
 const struct ct_case ct_vpi_cases[] = {
-	{ "an InfiniBand port has a LID, a subnet manager, and the GID of its GUID", port_attributes,
-	  CT_SOLO | CT_ONLY_IB },
+	{ "an InfiniBand port has a LID, a subnet manager, and the GID of its GUID",
+	  port_attributes, CT_SOLO | CT_ONLY_IB },
 	{ "an AH needs no GRH on InfiniBand, but a LID", bad_addresses, CT_SOLO | CT_ONLY_IB },
 	{ "an InfiniBand port has no frames: neither raw QPs nor work queues", no_frames,
 	  CT_SOLO | CT_ONLY_IB },

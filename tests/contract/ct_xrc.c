@@ -50,8 +50,8 @@ static struct ibv_qp *create_receiver(struct ct *t, struct ibv_xrcd *xrcd)
 static struct ibv_qp *open_qp(struct ct *t, struct ibv_xrcd *xrcd, uint32_t qpn)
 {
 	struct ibv_qp_open_attr attr = {
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-			     IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT,
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
+			     IBV_QP_OPEN_ATTR_CONTEXT,
 		.qp_num = qpn,
 		.xrcd = xrcd,
 		.qp_context = t,
@@ -139,9 +139,11 @@ static void qps_do_one_thing_only(struct ct *t)
 	struct ibv_pd *pd = ct_object(t->near, t->near->pd);
 	struct ibv_xrcd *xrcd = open_domain(t, -1, O_CREAT);
 	struct ibv_srq *srq = create_srq(t, xrcd, cq);
-	struct ibv_qp_init_attr init = { .send_cq = cq, .qp_type = IBV_QPT_XRC_SEND,
-					 .cap = { .max_send_wr = 4, .max_send_sge = 1,
-						  .max_recv_wr = 4, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.qp_type = IBV_QPT_XRC_SEND,
+		.cap = { .max_send_wr = 4, .max_send_sge = 1, .max_recv_wr = 4, .max_recv_sge = 1 }
+	};
 	struct ibv_qp *sender = ibv_create_qp(pd, &init), *receiver = create_receiver(t, xrcd);
 	struct ibv_send_wr send = { .opcode = IBV_WR_SEND }, *bad_send;
 	struct ibv_recv_wr recv = { .wr_id = 1 }, *bad_recv;
@@ -155,8 +157,9 @@ static void qps_do_one_thing_only(struct ct *t)
 	CT_EQ(ibv_post_send(receiver, &send, &bad_send), EINVAL);
 	CT_EQ(ibv_query_qp(receiver, &attr, IBV_QP_STATE, &init), 0);
 	CT_TRUE(!init.send_cq && !init.recv_cq && init.qp_type == IBV_QPT_XRC_RECV);
-	init = (struct ibv_qp_init_attr){ .send_cq = cq, .recv_cq = cq, .srq = srq,
-					  .qp_type = IBV_QPT_RC };
+	init = (struct ibv_qp_init_attr){
+		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC
+	};
 	CT_NULL(ibv_create_qp(pd, &init), EINVAL); /* an XRC SRQ is for XRC alone */
 	init.srq = NULL;
 	init.qp_type = IBV_QPT_XRC_RECV;
@@ -194,8 +197,9 @@ static void a_qp_is_opened_several_times(struct ct *t)
 	CT_TRUE(second != NULL && second != qp);
 	CT_EQ(second->qp_num, qpn);
 	CT_TRUE(second->qp_context == t);
-	CT_EQ(ibv_modify_qp(second, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						   IBV_QP_ACCESS_FLAGS), 0);
+	CT_EQ(ibv_modify_qp(second, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      0);
 	CT_EQ(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
 	CT_EQ(attr.qp_state, IBV_QPS_INIT);
 	attr.qp_state = IBV_QPS_ERR;
@@ -234,8 +238,9 @@ static void handles_end_at_the_same_time(struct ct *t)
 	qpn = qp->qp_num;
 	second = open_qp(t, xrcd, qpn);
 	CT_TRUE(second != NULL);
-	CT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					       IBV_QP_ACCESS_FLAGS), 0);
+	CT_EQ(ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      0);
 	attr.qp_state = IBV_QPS_ERR;
 	CT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
 	for (int i = 0; i < 2; i++) {
@@ -573,7 +578,8 @@ static void an_armed_cq_wakes(struct ct *t)
 const struct ct_case ct_xrc_cases[] = {
 	{ "an XRC domain of a file is made once and ends with the last who has it",
 	  domains_are_checked, CT_SOLO },
-	{ "an XRC domain in use is EBUSY, and the CQ of its SRQ", a_domain_in_use_is_busy, CT_SOLO },
+	{ "an XRC domain in use is EBUSY, and the CQ of its SRQ", a_domain_in_use_is_busy,
+	  CT_SOLO },
 	{ "XRC SRQs have numbers of their own", srqs_have_numbers, CT_SOLO },
 	{ "an XRC QP sends or receives, and has no receives of its own", qps_do_one_thing_only,
 	  CT_SOLO },

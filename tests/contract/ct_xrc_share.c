@@ -7,8 +7,8 @@
 #include "ct_msg.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -18,9 +18,9 @@
 enum { WRITES = 200000 };
 
 struct shared {
-	char path[64]; /* of the file that names the domain */
-	int near, far; /* handles of it */
-	int scq;       /* of the sender; 0: that of the end */
+	char path[64];   /* of the file that names the domain */
+	int near, far;   /* handles of it */
+	int scq;         /* of the sender; 0: that of the end */
 	uint8_t timeout; /* likewise; 0: long, for the process of the SRQ is attached first */
 };
 
@@ -156,7 +156,8 @@ static void a_qp_of_another_process_is_opened(struct ct *t)
 	CT_EQ(ct_open_qp(t->near, s.near, created.qpn ^ 0x800, &opened), -EINVAL);
 	CT_TRUE(ct_open_qp(t->near, s.near, created.qpn, &opened) > 0);
 	CT_EQ(opened.qpn, created.qpn);
-	CT_EQ(ct_to_state(&opened, IBV_QPS_RTS), EINVAL); /* what is refused there is refused here */
+	CT_EQ(ct_to_state(&opened, IBV_QPS_RTS),
+	      EINVAL); /* what is refused there is refused here */
 	opened.access = l.b.access;
 	ct_init(&opened);
 	CT_EQ(ct_qp_state(&created), IBV_QPS_INIT);
@@ -367,11 +368,12 @@ const struct ct_case ct_xrc_share_cases[] = {
 	{ "WRITE, READ and atomics reach the process of the XRC SRQ",
 	  memory_is_that_of_the_process_of_the_srq, CT_RC | CT_TWO },
 	{ "XRC_SEND, XRC_RECV and SRQ in three processes", three_processes, CT_RC | CT_TWO },
-	{ "the process of the XRC SRQ dies under traffic", the_process_of_the_srq_dies_under_traffic,
-	  CT_RC | CT_TWO },
-	{ "the process of the XRC_RECV QP dies under traffic", the_process_of_the_qp_dies_under_traffic,
-	  CT_RC | CT_TWO },
-	{ "an XRC_RECV QP of another process is opened, modified, and outlives its creator's handle",
+	{ "the process of the XRC SRQ dies under traffic",
+	  the_process_of_the_srq_dies_under_traffic, CT_RC | CT_TWO },
+	{ "the process of the XRC_RECV QP dies under traffic",
+	  the_process_of_the_qp_dies_under_traffic, CT_RC | CT_TWO },
+	{ "an XRC_RECV QP of another process is opened, modified, and outlives its creator's "
+	  "handle",
 	  a_qp_of_another_process_is_opened, CT_RC | CT_TWO },
 	{ "the end of the process that has an opened QP is an event",
 	  the_end_of_its_process_is_told, CT_RC | CT_TWO },

@@ -97,7 +97,8 @@ static struct ibv_ah_attr path(void)
 static void open_all(void)
 {
 	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1 };
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1
+	};
 	struct ibv_srq_init_attr_ex shared = {
 		.attr = { .max_wr = 16, .max_sge = 1 },
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
@@ -115,8 +116,9 @@ static void open_all(void)
 	cq = need(ibv_create_cq(context, 64, NULL, NULL, 0), "ibv_create_cq");
 	mr = need(ibv_reg_mr(pd, memory, sizeof(memory),
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-			     IBV_ACCESS_MW_BIND), "ibv_reg_mr");
+				     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				     IBV_ACCESS_MW_BIND),
+		  "ibv_reg_mr");
 	xrcd = need(ibv_open_xrcd(context, &domain), "ibv_open_xrcd");
 	shared.xrcd = xrcd;
 	shared.cq = cq;
@@ -169,12 +171,16 @@ static int mask_of(enum ibv_qp_type type, enum ibv_qp_state state)
 		return mask | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		       (datagrams ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 	if (state == IBV_QPS_RTR)
-		return datagrams ? mask :
-		       mask | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+		return datagrams
+			       ? mask
+			       : mask | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN |
+					 (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+						  : 0);
 	return mask | IBV_QP_SQ_PSN |
 	       (asks ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		       IBV_QP_MAX_QP_RD_ATOMIC : 0) |
+				IBV_QP_MAX_QP_RD_ATOMIC
+		     : 0) |
 	       (type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0);
 }
 
@@ -183,8 +189,8 @@ static void bring_up(struct ibv_qp *qp, const struct ibv_qp *peer)
 	struct ibv_qp_attr attr = {
 		.port_num = 1,
 		.qkey = QKEY,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.ah_attr = path(),
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = peer->qp_num,
@@ -211,8 +217,8 @@ static void bring_up(struct ibv_qp *qp, const struct ibv_qp *peer)
 
 static struct ibv_sge local_side(enum ibv_wr_opcode opcode)
 {
-	bool eight = opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-		     opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_WRITE;
+	bool eight = opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ||
+		     opcode == IBV_WR_ATOMIC_WRITE;
 
 	return (struct ibv_sge){ (uintptr_t)memory, eight ? 8 : SIZE, mr->lkey };
 }
@@ -276,8 +282,7 @@ static void aim(struct ibv_send_wr *wr, const struct ibv_qp *from, const struct 
 {
 	uint64_t addr = (uintptr_t)memory + SIZE;
 
-	if (from->qp_type == IBV_QPT_XRC_SEND &&
-	    ibv_get_srq_num(srq, &wr->qp_type.xrc.remote_srqn))
+	if (from->qp_type == IBV_QPT_XRC_SEND && ibv_get_srq_num(srq, &wr->qp_type.xrc.remote_srqn))
 		die("ibv_get_srq_num");
 	if (from->qp_type == IBV_QPT_UD) {
 		wr->wr.ud.ah = ah;

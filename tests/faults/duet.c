@@ -41,20 +41,27 @@ static struct ibv_ah_attr address(const struct duet *duet)
 static int to_init(struct duet *duet, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = DUET_QKEY,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = PORT,
+		.qkey = DUET_QKEY,
 		.qp_access_flags = ACCESS,
 	};
 
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					(duet->type == IBV_QPT_UD ? IBV_QP_QKEY :
-								    IBV_QP_ACCESS_FLAGS));
+	return ibv_modify_qp(
+		qp, &attr,
+		IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			(duet->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 static int to_rtr(struct duet *duet, struct ibv_qp *qp, uint32_t peer_qpn)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer_qpn,
-		.ah_attr = address(duet), .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = peer_qpn,
+		.ah_attr = address(duet),
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
 	};
 	int mask = IBV_QP_STATE;
 
@@ -68,8 +75,11 @@ static int to_rtr(struct duet *duet, struct ibv_qp *qp, uint32_t peer_qpn)
 static int to_rts(struct duet *duet, struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTS, .timeout = DUET_TIMEOUT, .retry_cnt = DUET_RETRIES,
-		.rnr_retry = 7, .max_rd_atomic = 1,
+		.qp_state = IBV_QPS_RTS,
+		.timeout = DUET_TIMEOUT,
+		.retry_cnt = DUET_RETRIES,
+		.rnr_retry = 7,
+		.max_rd_atomic = 1,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 

@@ -26,7 +26,7 @@ static bool start(const char *rules, enum ibv_qp_type type)
 #define starts(rules, type) child_check(start(rules, type))
 #define sent(slot, status)  child_check(duet_expect(duet->send_cq, slot, IBV_WC_##status))
 #define got(slot, status)   child_check(duet_expect(duet->recv_cq, slot, IBV_WC_##status))
-#define nothing(cq)	    child_check(ibv_poll_cq(cq, 1, &(struct ibv_wc){ 0 }) == 0)
+#define nothing(cq)         child_check(ibv_poll_cq(cq, 1, &(struct ibv_wc){ 0 }) == 0)
 
 /* --- fail --- */
 
@@ -84,13 +84,17 @@ static int fails_with(const void *arg)
 static void every_status_can_be_had_and_stops_the_queue(void **state)
 {
 	static const struct wanted all[] = {
-		STATUS(LOC_LEN_ERR), STATUS(LOC_QP_OP_ERR), STATUS(LOC_EEC_OP_ERR),
-		STATUS(LOC_PROT_ERR), STATUS(WR_FLUSH_ERR), STATUS(MW_BIND_ERR),
-		STATUS(BAD_RESP_ERR), STATUS(LOC_ACCESS_ERR), STATUS(REM_INV_REQ_ERR),
-		STATUS(REM_ACCESS_ERR), STATUS(REM_OP_ERR), STATUS(RETRY_EXC_ERR),
-		STATUS(RNR_RETRY_EXC_ERR), STATUS(LOC_RDD_VIOL_ERR), STATUS(REM_INV_RD_REQ_ERR),
-		STATUS(REM_ABORT_ERR), STATUS(INV_EECN_ERR), STATUS(INV_EEC_STATE_ERR),
-		STATUS(FATAL_ERR), STATUS(RESP_TIMEOUT_ERR), STATUS(GENERAL_ERR), STATUS(TM_ERR),
+		STATUS(LOC_LEN_ERR),        STATUS(LOC_QP_OP_ERR),
+		STATUS(LOC_EEC_OP_ERR),     STATUS(LOC_PROT_ERR),
+		STATUS(WR_FLUSH_ERR),       STATUS(MW_BIND_ERR),
+		STATUS(BAD_RESP_ERR),       STATUS(LOC_ACCESS_ERR),
+		STATUS(REM_INV_REQ_ERR),    STATUS(REM_ACCESS_ERR),
+		STATUS(REM_OP_ERR),         STATUS(RETRY_EXC_ERR),
+		STATUS(RNR_RETRY_EXC_ERR),  STATUS(LOC_RDD_VIOL_ERR),
+		STATUS(REM_INV_RD_REQ_ERR), STATUS(REM_ABORT_ERR),
+		STATUS(INV_EECN_ERR),       STATUS(INV_EEC_STATE_ERR),
+		STATUS(FATAL_ERR),          STATUS(RESP_TIMEOUT_ERR),
+		STATUS(GENERAL_ERR),        STATUS(TM_ERR),
 		STATUS(TM_RNDV_INCOMPLETE),
 	};
 
@@ -109,9 +113,10 @@ static int one_of_a_list_fails(const void *arg)
 	starts("fail wr opcode=write nth=5 status=retry_exc_err", IBV_QPT_RC);
 	child_check(duet_post_list(duet, IBV_WR_RDMA_WRITE, 0, 7) == 0);
 	for (unsigned i = 0; i < 8; i++)
-		child_check(duet_expect(duet->send_cq, i, i < 4  ? IBV_WC_SUCCESS :
-							  i == 4 ? IBV_WC_RETRY_EXC_ERR :
-								   IBV_WC_WR_FLUSH_ERR));
+		child_check(duet_expect(duet->send_cq, i,
+					i < 4    ? IBV_WC_SUCCESS
+					: i == 4 ? IBV_WC_RETRY_EXC_ERR
+						 : IBV_WC_WR_FLUSH_ERR));
 	child_check(duet_arrived(duet, 3) && !duet_arrived(duet, 4) && !duet_arrived(duet, 5));
 	return 0;
 }
@@ -506,8 +511,10 @@ static void more_packets_than_can_be_late_are_lost_and_that_is_said(void **state
 	char *said = malloc(SIZE);
 
 	assert_int_equal(child_run(too_many_late, NULL, said, SIZE), 0);
-	assert_int_equal(occurrences(said, "hold back more packets that go out than 4096, or than 8 "
-					   "MiB of them: those beyond are lost\n"), 1);
+	assert_int_equal(occurrences(said,
+				     "hold back more packets that go out than 4096, or than 8 "
+				     "MiB of them: those beyond are lost\n"),
+			 1);
 	free(said);
 }
 
@@ -554,8 +561,9 @@ static int other_queue_pair(const void *arg)
 	const char *path = getenv("VERBENA_PATH");
 	bool packets = path && *path && strcmp(path, "auto") != 0;
 
-	starts(packets ? "fail wr qp=0xfffffe status=rem_op_err; drop packet qp=0xfffffe" :
-			 "fail wr qp=0xfffffe status=rem_op_err; drop packet", IBV_QPT_RC);
+	starts(packets ? "fail wr qp=0xfffffe status=rem_op_err; drop packet qp=0xfffffe"
+		       : "fail wr qp=0xfffffe status=rem_op_err; drop packet",
+	       IBV_QPT_RC);
 	for (unsigned i = 0; i < 4; i++)
 		child_check(duet_recv(duet, i) == 0);
 	child_check(duet_post_list(duet, IBV_WR_SEND, 0, 3) == 0);
@@ -589,8 +597,7 @@ int main(void)
 		cmocka_unit_test(a_delayed_work_request_is_flushed_at_once),
 		cmocka_unit_test(a_fatal_device_ends_every_queue_pair_with_one_event),
 		cmocka_unit_test(a_fatal_device_says_that_a_rule_made_it_so),
-		cmocka_unit_test(
-			a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited),
+		cmocka_unit_test(a_peer_without_an_answer_is_told_of_with_the_time_that_was_waited),
 		cmocka_unit_test(each_datagram_is_counted_once_and_on_its_path),
 		cmocka_unit_test(more_packets_than_can_be_late_are_lost_and_that_is_said),
 		cmocka_unit_test(a_reset_forgets_what_was_delayed),

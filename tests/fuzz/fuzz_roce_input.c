@@ -234,10 +234,14 @@ static void do_strange(struct input *in, struct stage *stage)
 static void do_send(struct input *in, struct stage *stage)
 {
 	static const enum ibv_wr_opcode opcodes[] = {
-		IBV_WR_SEND,		  IBV_WR_SEND_WITH_IMM,
-		IBV_WR_RDMA_WRITE,	  IBV_WR_RDMA_WRITE_WITH_IMM,
-		IBV_WR_RDMA_READ,	  IBV_WR_ATOMIC_FETCH_AND_ADD,
-		IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV,
+		IBV_WR_SEND,
+		IBV_WR_SEND_WITH_IMM,
+		IBV_WR_RDMA_WRITE,
+		IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD,
+		IBV_WR_ATOMIC_CMP_AND_SWP,
+		IBV_WR_SEND_WITH_INV,
 	};
 	enum stage_qp which = qp_of(in);
 	/* What the program does is legal: this is about its peers. */

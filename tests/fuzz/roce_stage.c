@@ -91,8 +91,8 @@ static void sent(const struct vb_burst *burst, uint32_t at, uint32_t length)
 	struct vb_packet packet;
 
 	fuzz_check(!vb_packet_parse(burst->bytes + at, length, &packet));
-	fuzz_check(vb_icrc_check(&burst->way->flow, burst->bytes + at, length - VB_ICRC_LENGTH,
-				 NULL));
+	fuzz_check(
+		vb_icrc_check(&burst->way->flow, burst->bytes + at, length - VB_ICRC_LENGTH, NULL));
 	fuzz_check(!memmem(packet.payload, packet.payload_length, secret(), SECRET_BYTES));
 }
 
@@ -103,8 +103,7 @@ static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
 		for (uint32_t at = 0; at < bursts[i].length; at += bursts[i].segment) {
 			uint32_t rest = bursts[i].length - at;
 
-			sent(&bursts[i], at,
-			     rest < bursts[i].segment ? rest : bursts[i].segment);
+			sent(&bursts[i], at, rest < bursts[i].segment ? rest : bursts[i].segment);
 		}
 	}
 }
@@ -171,9 +170,9 @@ static void modify(struct vb_qp *qp, enum ibv_qp_state state)
 			(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 	if (state == IBV_QPS_RTS)
 		mask |= IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT : 0) |
-			(rc && !receives ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						   IBV_QP_MAX_QP_RD_ATOMIC :
-					   0);
+			(rc && !receives
+				 ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+				 : 0);
 	fuzz_check(!vb_qp_modify(qp, &attr, mask));
 }
 

@@ -10,8 +10,8 @@
 
 struct frame {
 	struct vb_icrc_flow flow; /* vb_icrc_flow_init was called */
-	uint16_t id;		  /* IPv4 identification; 0 for IPv6 */
-	const uint8_t *packet;	  /* the UDP payload: BTH to ICRC */
+	uint16_t id;              /* IPv4 identification; 0 for IPv6 */
+	const uint8_t *packet;    /* the UDP payload: BTH to ICRC */
 	size_t length;
 };
 

@@ -26,7 +26,7 @@ enum { LINE_MAX_LENGTH = 64 + VB_CM_LINE_SIZE, PATH_MAX_LENGTH = 4096 };
 
 struct capture {
 	const char *name; /* without .pcap */
-	FILE *twin;	  /* read, or written with --update */
+	FILE *twin;       /* read, or written with --update */
 	bool update;
 	unsigned packets, messages, faults;
 	struct vb_cm_message last_req;

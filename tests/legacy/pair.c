@@ -32,33 +32,45 @@ struct ibv_ah_attr pair_address(const struct pair *pair)
 		attr.is_global = 1;
 		attr.grh.hop_limit = 64;
 		attr.grh.sgid_index = (uint8_t)pair->gid_index;
-		assert_int_equal(ibv_query_gid(pair->context, 1, pair->gid_index,
-					       &attr.grh.dgid), 0);
+		assert_int_equal(ibv_query_gid(pair->context, 1, pair->gid_index, &attr.grh.dgid),
+				 0);
 	}
 	return attr;
 }
 
 static void connect_to(struct pair *pair, struct ibv_qp *qp, uint32_t dest_qpn)
 {
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
 				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
 						       IBV_ACCESS_REMOTE_READ |
 						       IBV_ACCESS_REMOTE_ATOMIC };
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-				   .dest_qp_num = dest_qpn, .max_dest_rd_atomic = 16,
-				   .min_rnr_timer = 12, .ah_attr = pair_address(pair) };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				   .rnr_retry = 7, .max_rd_atomic = 16 };
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = dest_qpn,
+				   .max_dest_rd_atomic = 16,
+				   .min_rnr_timer = 12,
+				   .ah_attr = pair_address(pair) };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 14,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 16 };
 
-	assert_int_equal(ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-							  IBV_QP_ACCESS_FLAGS), 0);
-	assert_int_equal(ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-							 IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-							 IBV_QP_MAX_DEST_RD_ATOMIC |
-							 IBV_QP_MIN_RNR_TIMER), 0);
-	assert_int_equal(ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-							 IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-							 IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	assert_int_equal(
+		ibv_modify_qp(qp, &init,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	assert_int_equal(ibv_modify_qp(qp, &rtr,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	assert_int_equal(ibv_modify_qp(qp, &rts,
+				       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					       IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
 }
 
 static struct ibv_qp *create_qp(struct pair *pair, int sq_sig_all, uint32_t max_send_wr)
@@ -66,7 +78,9 @@ static struct ibv_qp *create_qp(struct pair *pair, int sq_sig_all, uint32_t max_
 	struct ibv_exp_qp_init_attr attr = {
 		.send_cq = pair->cq,
 		.recv_cq = pair->cq,
-		.cap = { .max_send_wr = max_send_wr, .max_recv_wr = 4, .max_send_sge = 1,
+		.cap = { .max_send_wr = max_send_wr,
+			 .max_recv_wr = 4,
+			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 		.qp_type = IBV_QPT_RC,
 		.sq_sig_all = sq_sig_all,

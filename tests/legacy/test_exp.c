@@ -121,7 +121,8 @@ static void a_window_gets_the_key_that_is_asked_for(void **state)
 {
 	struct ibv_exp_send_wr wr = { .wr_id = 9,
 				      .exp_opcode = IBV_EXP_WR_BIND_MW,
-				      .exp_send_flags = IBV_EXP_SEND_SIGNALED }, *bad;
+				      .exp_send_flags = IBV_EXP_SEND_SIGNALED },
+			       *bad;
 	struct ibv_mw *mw;
 	struct ibv_mr *mr;
 	struct ibv_wc wc;
@@ -334,8 +335,8 @@ static void *add_often(void *arg)
 
 	for (unsigned i = 0; i < adder->times; i++) {
 		struct ibv_sge sge;
-		struct ibv_exp_send_wr *bad, wr = masked(adder->pair, &sge,
-			IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD);
+		struct ibv_exp_send_wr *bad,
+			wr = masked(adder->pair, &sge, IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD);
 		struct ibv_exp_fetch_add *op =
 			&wr.ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
 		int err;

@@ -6,8 +6,8 @@
  *
  * With traffic: what needs a device with XRC; skipped (77) without. Otherwise the rest.
  */
-#include <infiniband/verbs.h>
 #include "pair.h"
+#include <infiniband/verbs.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,35 +72,43 @@ static uint32_t create_receiver(struct ibv_xrc_domain *domain)
 }
 
 static const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-static const int rtr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			    IBV_QP_RQ_PSN;
+static const int rtr_mask =
+	IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
 static struct ibv_qp_attr rtr_attr(struct pair *pair, uint32_t dest_qpn)
 {
-	return (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-				     .dest_qp_num = dest_qpn, .max_dest_rd_atomic = 1,
-				     .min_rnr_timer = 12, .ah_attr = pair_address(pair) };
+	return (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
+				     .path_mtu = IBV_MTU_1024,
+				     .dest_qp_num = dest_qpn,
+				     .max_dest_rd_atomic = 1,
+				     .min_rnr_timer = 12,
+				     .ah_attr = pair_address(pair) };
 }
 
 static void connect_both(struct pair *pair, struct ibv_xrc_domain *domain, struct ibv_qp *sender,
 			 uint32_t receiver)
 {
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				   .rnr_retry = 7, .max_rd_atomic = 1 };
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 14,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 1 };
 	struct ibv_qp_attr rtr = rtr_attr(pair, sender->qp_num);
 
 	assert_int_equal(ibv_modify_xrc_rcv_qp(domain, receiver, &init, init_mask), 0);
-	assert_int_equal(ibv_modify_xrc_rcv_qp(domain, receiver, &rtr,
-					       rtr_mask | IBV_QP_MAX_DEST_RD_ATOMIC |
-						       IBV_QP_MIN_RNR_TIMER), 0);
+	assert_int_equal(
+		ibv_modify_xrc_rcv_qp(domain, receiver, &rtr,
+				      rtr_mask | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+		0);
 	rtr = rtr_attr(pair, receiver);
 	assert_int_equal(ibv_modify_qp(sender, &init, init_mask), 0);
 	assert_int_equal(ibv_modify_qp(sender, &rtr, rtr_mask), 0);
-	assert_int_equal(ibv_modify_qp(sender, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT |
-							     IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-							     IBV_QP_SQ_PSN |
-							     IBV_QP_MAX_QP_RD_ATOMIC), 0);
+	assert_int_equal(ibv_modify_qp(sender, &rts,
+				       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					       IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					       IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
 }
 
 static void send_to(struct pair *pair, struct ibv_qp *sender, struct ibv_srq *srq)
@@ -108,8 +116,12 @@ static void send_to(struct pair *pair, struct ibv_qp *sender, struct ibv_srq *sr
 	struct ibv_sge from = { (uintptr_t)pair->words, 8, pair->mr->lkey };
 	struct ibv_sge to = { (uintptr_t)&pair->words[8], 8, pair->mr->lkey };
 	struct ibv_recv_wr receive = { .wr_id = 1, .sg_list = &to, .num_sge = 1 }, *bad_receive;
-	struct ibv_send_wr wr = { .wr_id = 2, .sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .wr_id = 2,
+				  .sg_list = &from,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 	unsigned seen = 0;
 
 	pair->words[0] = 4711;
@@ -174,9 +186,11 @@ static void a_number_that_names_no_qp_is_refused(void **state)
 static void an_ordinary_qp_through_the_old_struct(void **state)
 {
 	struct pair pair;
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .xrc_domain = NULL,
-					 .cap = { .max_send_wr = 3, .max_recv_wr = 5,
-						  .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.xrc_domain = NULL,
+		.cap = { .max_send_wr = 3, .max_recv_wr = 5, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct ibv_qp_init_attr queried;
 	struct ibv_qp_attr qp_attr;
 	struct ibv_qp *qp;

@@ -150,8 +150,8 @@ static const struct {
 	const char *name;
 	uint32_t (*make)(uint8_t *out);
 } ways[] = {
-	{ "garbage", garbage },	 { "source", well_formed }, { "psn", other_psn },
-	{ "rkey", other_rkey }, { "pkey", other_pkey },	    { "qkey", other_qkey },
+	{ "garbage", garbage }, { "source", well_formed }, { "psn", other_psn },
+	{ "rkey", other_rkey }, { "pkey", other_pkey },    { "qkey", other_qkey },
 };
 
 /* --- sending --- */

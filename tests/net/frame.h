@@ -21,9 +21,9 @@ enum {
 /* What a frame is, and where its UDP header is. */
 struct frame_view {
 	unsigned kind;
-	size_t ip;	  /* offset of the IP header; 0: no IP */
+	size_t ip;        /* offset of the IP header; 0: no IP */
 	size_t transport; /* offset of the UDP or TCP header; 0: unknown */
-	size_t payload;	  /* offset behind the UDP header; 0: no UDP */
+	size_t payload;   /* offset behind the UDP header; 0: no UDP */
 	size_t payload_end;
 };
 

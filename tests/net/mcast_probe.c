@@ -19,7 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { QKEY = 0x01234567, GRH = 40, ROOM = 64, DEPTH = 1024, QPS_MAX = 8, GIDS = 64, MLID = 0xc042 };
+enum {
+	QKEY = 0x01234567,
+	GRH = 40,
+	ROOM = 64,
+	DEPTH = 1024,
+	QPS_MAX = 8,
+	GIDS = 64,
+	MLID = 0xc042
+};
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;

@@ -95,8 +95,7 @@ static void connect_qp(int index, const union ibv_gid *to, uint32_t qpn)
 
 	if (ibv_modify_qp(qps[index], &attr,
 			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER))
+				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		fail("RTR");
 	attr.qp_state = IBV_QPS_RTS;
 	if (ibv_modify_qp(qps[index], &attr,
@@ -120,7 +119,8 @@ static const char *try_pair(void)
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
 				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 	struct ibv_wc wc;
 
 	memset(memory[SENDER], 0x5a, ROOM);

@@ -27,7 +27,8 @@ static void ready(struct vpi *vpi)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
 
-	vpi_modify(vpi, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT");
+	vpi_modify(vpi, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+		   "INIT");
 	attr.qp_state = IBV_QPS_RTR;
 	vpi_modify(vpi, &attr, IBV_QP_STATE, "RTR");
 	attr.qp_state = IBV_QPS_RTS;
@@ -37,7 +38,9 @@ static void ready(struct vpi *vpi)
 static void send_datagram(struct vpi *vpi, struct ibv_ah *ah, uint32_t qpn, int number)
 {
 	struct ibv_sge sge = { (uintptr_t)buffer, size, vpi->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
 				  .wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = QKEY } };
 	struct ibv_send_wr *bad;
 
@@ -66,7 +69,9 @@ static struct ibv_wc both(struct vpi *vpi)
 
 static void ask(struct vpi *vpi, const struct end *peer, bool grh)
 {
-	struct ibv_ah_attr attr = { .dlid = (uint16_t)peer->lid, .sl = SL, .port_num = 1,
+	struct ibv_ah_attr attr = { .dlid = (uint16_t)peer->lid,
+				    .sl = SL,
+				    .port_num = 1,
 				    .is_global = grh,
 				    .grh = { .dgid = peer->gid, .hop_limit = 9 } };
 	struct ibv_ah *ah = ibv_create_ah(vpi->pd, &attr);

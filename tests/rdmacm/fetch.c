@@ -79,8 +79,8 @@ struct rdma_cm_id *fetchers_resolve(struct fetchers *fetchers, struct party *par
 	struct rdma_cm_id *id;
 
 	address4(&addr, "127.0.0.1", party->port);
-	assert_int_equal(
-		rdma_create_id(party->client_channel, &id, &fetchers->resolved, party->ps), 0);
+	assert_int_equal(rdma_create_id(party->client_channel, &id, &fetchers->resolved, party->ps),
+			 0);
 	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&addr, 1000), 0);
 	wait_for(&fetchers->resolved);
 	if (party->ps != RDMA_PS_TCP)

@@ -45,7 +45,10 @@ struct message4 {
 
 static struct iphdr ip_header(const char *from, const char *to, uint8_t protocol, size_t length)
 {
-	struct iphdr ip = { .version = 4, .ihl = 5, .ttl = 64, .protocol = protocol,
+	struct iphdr ip = { .version = 4,
+			    .ihl = 5,
+			    .ttl = 64,
+			    .protocol = protocol,
 			    .tot_len = htons((uint16_t)length) };
 
 	CHECK(inet_pton(AF_INET, from, &ip.saddr) == 1 && inet_pton(AF_INET, to, &ip.daddr) == 1);
@@ -94,7 +97,8 @@ static void send6(int fd, const struct forgery *forgery, uint16_t port)
 	CHECK(inet_pton(AF_INET6, forgery->to, &message.quoted.ip6_src) == 1);
 	CHECK(inet_pton(AF_INET6, forgery->quoted, &message.quoted.ip6_dst) == 1);
 	to.sin6_addr = message.quoted.ip6_src;
-	(void)!sendto(fd, &message, length, 0, (void *)&to, sizeof(to)); /* the kernel adds the sum */
+	(void)!sendto(fd, &message, length, 0, (void *)&to,
+		      sizeof(to)); /* the kernel adds the sum */
 }
 
 static int open6(const char *from)
@@ -110,7 +114,8 @@ static int open6(const char *from)
 _Noreturn void forge(const struct forgery *forgery)
 {
 	const bool ipv6 = strchr(forgery->to, ':');
-	int fd = ipv6 ? open6(forgery->from) : socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	int fd =
+		ipv6 ? open6(forgery->from) : socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
 
 	CHECK(fd >= 0 && forgery->quoted_length <= QUOTED_MAX);
 	for (;;) {

@@ -9,9 +9,9 @@
 enum { FORGED_PORT = 40000, FORGED_PORTS = 64 };
 
 struct forgery {
-	const char *from;	/* the reporter's address */
-	const char *to;		/* whose packet is quoted */
-	const char *quoted;	/* where it went */
+	const char *from;       /* the reporter's address */
+	const char *to;         /* whose packet is quoted */
+	const char *quoted;     /* where it went */
 	unsigned quoted_length; /* of its UDP payload */
 };
 

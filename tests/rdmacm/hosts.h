@@ -24,9 +24,9 @@
 		}                                                                                 \
 	} while (0)
 
-#define HOST_A	"192.0.2.1"
-#define HOST_B	"192.0.2.2"
-#define NOBODY	"192.0.2.99"
+#define HOST_A  "192.0.2.1"
+#define HOST_B  "192.0.2.2"
+#define NOBODY  "192.0.2.99"
 #define HOST_A6 "2001:db8::1"
 #define HOST_B6 "2001:db8::2"
 #define NOBODY6 "2001:db8::99"

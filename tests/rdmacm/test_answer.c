@@ -8,8 +8,8 @@
  */
 #include "party.h"
 
-#include <rdma/rdma_verbs.h>
 #include <pthread.h>
+#include <rdma/rdma_verbs.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
@@ -25,10 +25,10 @@ static char sent[1 << 16], received[1 << 16];
 
 /* --- the process that answers --- */
 
-#define CHECK(condition)                                                                           \
-	do {                                                                                       \
-		if (!(condition))                                                                  \
-			_exit(__LINE__ % 255 + 1);                                                 \
+#define CHECK(condition)                           \
+	do {                                       \
+		if (!(condition))                  \
+			_exit(__LINE__ % 255 + 1); \
 	} while (0)
 
 static struct rdma_cm_id *child_accept(int port_pipe)
@@ -49,7 +49,8 @@ static struct rdma_cm_id *child_accept(int port_pipe)
 }
 
 /* It looks at the CQ only after an event. */
-static void child_answer(struct rdma_cm_id *id, struct ibv_mr *from, struct ibv_mr *to, uint32_t size)
+static void child_answer(struct rdma_cm_id *id, struct ibv_mr *from, struct ibv_mr *to,
+			 uint32_t size)
 {
 	struct ibv_cq *cq;
 	struct ibv_wc wc;
@@ -92,7 +93,7 @@ struct asker {
 	struct ibv_cq *cq;
 	sem_t answered;
 	int sends, receives; /* the polling thread alone */
-	int early;	     /* answers that were found before the completion of the request */
+	int early;           /* answers that were found before the completion of the request */
 	bool failed;
 };
 
@@ -158,7 +159,8 @@ static void ask(struct asker *asker, uint32_t size)
 
 	assert_int_equal(pthread_create(&poller, NULL, poll_both, asker), 0);
 	for (int i = 0; i < MESSAGES && !asker->failed; i++) {
-		assert_int_equal(rdma_post_recv(asker->id, NULL, received, sizeof(received), to), 0);
+		assert_int_equal(rdma_post_recv(asker->id, NULL, received, sizeof(received), to),
+				 0);
 		assert_int_equal(rdma_post_send(asker->id, NULL, sent, size, from, 0), 0);
 		sem_wait(&asker->answered);
 	}

@@ -34,7 +34,8 @@ static void shared_begin(struct shared *shared)
 	party_begin(&shared->party, RDMA_PS_TCP);
 	address4(&here, "127.0.0.1", shared->party.port);
 	assert_int_equal(rdma_create_id(NULL, &shared->srq_id, NULL, RDMA_PS_TCP), 0);
-	assert_int_equal(rdma_resolve_addr(shared->srq_id, NULL, (struct sockaddr *)&here, 1000), 0);
+	assert_int_equal(rdma_resolve_addr(shared->srq_id, NULL, (struct sockaddr *)&here, 1000),
+			 0);
 	shared->received = calloc(1, LONG);
 	shared->sent = malloc(LONG);
 	memset(shared->sent, 0x5a, LONG);

@@ -27,7 +27,7 @@ struct end {
 	struct end *peer;
 	enum fate fate;
 	bool passive;
-	atomic_bool asked;   /* rdma_disconnect came before DISCONNECTED: decided under lock */
+	atomic_bool asked; /* rdma_disconnect came before DISCONNECTED: decided under lock */
 	atomic_int established, disconnected, refused;
 	bool too_early; /* DISCONNECTED came while the peer knew nothing of the end */
 };
@@ -36,17 +36,17 @@ struct meeting {
 	struct party party;
 	struct end clients[CLIENTS], servers[CLIENTS];
 	unsigned seed;
-	pthread_mutex_t lock; /* of asked and disconnected, together */
+	pthread_mutex_t lock;                  /* of asked and disconnected, together */
 	atomic_int established, over, refused; /* identifiers */
-	atomic_bool broken;   /* a thread has seen what must not be */
+	atomic_bool broken;                    /* a thread has seen what must not be */
 };
 
-#define EXPECT(meeting, condition)                                                       \
-	do {                                                                             \
-		if (!(condition)) {                                                      \
-			print_error("%s:%d: %s\n", __FILE__, __LINE__, #condition);      \
-			atomic_store(&(meeting)->broken, true);                          \
-		}                                                                        \
+#define EXPECT(meeting, condition)                                                  \
+	do {                                                                        \
+		if (!(condition)) {                                                 \
+			print_error("%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			atomic_store(&(meeting)->broken, true);                     \
+		}                                                                   \
 	} while (0)
 
 static enum fate fate_of(unsigned number)

@@ -33,7 +33,7 @@ enum { ROUNDS = 300, KEPT = 16, LIVE_MAX = 64 };
 struct stranger {
 	int claim, own, claimed_slot; /* sockets: of its port, of its slot, and what holds that */
 	uint32_t slot;
-	uint16_t port;	  /* that it has claimed */
+	uint16_t port;    /* that it has claimed */
 	uint16_t victims; /* port of the library's listener */
 	uint64_t seed;
 	uint32_t own_ids; /* begin there */
@@ -99,7 +99,7 @@ static void fill_at_random(struct stranger *stranger, struct vb_cm_message *mess
 /* About something that was heard; often what would be right. */
 static void answer(struct stranger *stranger, const struct vb_cm_message *heard)
 {
-	static const enum vb_cm_attribute all[] = { VB_CM_MRA, VB_CM_REJ,  VB_CM_REP, VB_CM_RTU,
+	static const enum vb_cm_attribute all[] = { VB_CM_MRA,  VB_CM_REJ,  VB_CM_REP, VB_CM_RTU,
 						    VB_CM_DREQ, VB_CM_DREP, VB_CM_LAP, VB_CM_APR };
 	const uint32_t theirs = vb_cm_sender_id(heard), mine = vb_cm_receiver_id(heard);
 	struct vb_cm_target target;
@@ -129,12 +129,11 @@ static void ask(struct stranger *stranger)
 	const union ibv_gid here = loopback();
 	const struct vb_cm_ip ip = { .src_port = 4000, .src = here, .dst = here };
 	struct vb_cm_target targets[VB_CM_TARGETS_MAX];
-	struct vb_cm_message message = { .attribute = VB_CM_REQ,
-					 .transaction_id = draw(stranger) };
+	struct vb_cm_message message = { .attribute = VB_CM_REQ, .transaction_id = draw(stranger) };
 
 	fill_at_random(stranger, &message);
-	message.req.local_comm_id = stranger->slot << VB_COMM_ID_SLOT_SHIFT | stranger->own_ids |
-				    below(stranger, 64);
+	message.req.local_comm_id =
+		stranger->slot << VB_COMM_ID_SLOT_SHIFT | stranger->own_ids | below(stranger, 64);
 	message.req.service_id = vb_cm_service_id(RDMA_PS_TCP, stranger->victims);
 	message.req.qpn = (uint32_t)draw(stranger) & 0xffffff;
 	message.req.transport = VB_CM_TRANSPORT_RC;

@@ -166,7 +166,8 @@ static void a_channel_goes_while_a_thread_waits(void **state)
 		pthread_t thread = fetcher_start(&fetcher);
 		struct rdma_cm_id *id = resolving(fetcher.channel);
 
-		spin(i % 100 * 500L); /* so that the thread is asleep, on its way, or has the event */
+		spin(i % 100 *
+		     500L); /* so that the thread is asleep, on its way, or has the event */
 		rdma_destroy_id(id);
 		rdma_destroy_event_channel(fetcher.channel);
 		pthread_cancel(thread);

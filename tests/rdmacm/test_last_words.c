@@ -24,19 +24,19 @@
 enum { MESSAGES = 8, ROUNDS = 8, LATE_MS = 50 };
 
 /* A child ends by this instead of an assertion. */
-#define CHECK(condition)                                                          \
-	do {                                                                      \
-		if (!(condition)) {                                               \
+#define CHECK(condition)                                                                \
+	do {                                                                            \
+		if (!(condition)) {                                                     \
 			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			_exit(1);                                                 \
-		}                                                                 \
+			_exit(1);                                                       \
+		}                                                                       \
 	} while (0)
 
 struct pipes {
-	int port[2];    /* server to client: where it listens */
-	int ready[2];   /* client to director: connected; and how many messages were there */
-	int go[2];      /* director to server: send */
-	int sent[2];    /* server to director */
+	int port[2];  /* server to client: where it listens */
+	int ready[2]; /* client to director: connected; and how many messages were there */
+	int go[2];    /* director to server: send */
+	int sent[2];  /* server to director */
 };
 
 static void say(const int *ends, uint16_t word)

@@ -27,7 +27,8 @@ static void check_message(struct party *party)
 	assert_non_null(mr);
 	assert_int_equal(rdma_post_recv(party->server, NULL, got, sizeof(got), mr), 0);
 	assert_int_equal(rdma_post_send(party->client, NULL, text, sizeof(text), NULL,
-					IBV_SEND_INLINE | IBV_SEND_SIGNALED), 0);
+					IBV_SEND_INLINE | IBV_SEND_SIGNALED),
+			 0);
 	while (ibv_poll_cq(party->client->send_cq, 1, &wc) != 1)
 		;
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
-#include <stdio.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 struct words {
@@ -349,9 +349,9 @@ static int mask_for(struct rdma_cm_id *id, enum ibv_qp_state qp_state)
 
 static struct rdma_addrinfo *find_xrc(const char *port, int flags, enum ibv_qp_type type)
 {
-	struct rdma_addrinfo hints = {
-		.ai_port_space = RDMA_PS_TCP, .ai_flags = flags, .ai_qp_type = type
-	};
+	struct rdma_addrinfo hints = { .ai_port_space = RDMA_PS_TCP,
+				       .ai_flags = flags,
+				       .ai_qp_type = type };
 	struct rdma_addrinfo *res;
 
 	assert_int_equal(rdma_getaddrinfo("127.0.0.1", port, &hints, &res), 0);
@@ -420,7 +420,8 @@ static void xrc_send(struct rdma_cm_id *id, uint32_t srq)
 /* What the identifier's QP is going to be made of has the identifier's context. */
 static void objects_of_another_context_are_refused(void **state)
 {
-	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_qp_init_attr qp = qp_attr();
 	struct ibv_context *context;

@@ -20,7 +20,7 @@ struct world {
 	struct vb_rs_rx rx;
 	uint8_t table[VB_RS_SGL_COUNT * VB_RS_SGE_SIZE];
 	uint8_t ring[RING_MAX];
-	unsigned slot;					       /* of the table, written next */
+	unsigned slot;                                         /* of the table, written next */
 	uint32_t data[LINE_MAX_COUNT], grants[LINE_MAX_COUNT]; /* messages under way */
 	unsigned data_head, data_tail, grant_head, grant_tail;
 	uint8_t sent, read; /* the next byte of the stream */

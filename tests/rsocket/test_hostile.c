@@ -14,7 +14,7 @@
 struct peer {
 	struct rdma_cm_id *id;
 	struct ibv_mr *mr;
-	uint8_t memory[8192];	   /* its SGL and its buffer */
+	uint8_t memory[8192];      /* its SGL and its buffer */
 	struct vb_rs_conn rsocket; /* what the other side said */
 };
 

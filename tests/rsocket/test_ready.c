@@ -191,12 +191,12 @@ static void options_can_be_read_back(void **state)
 	static const struct {
 		int level, name, set, get;
 	} rows[] = {
-		{ SOL_SOCKET, SO_REUSEADDR, 1, 1 },	{ SOL_SOCKET, SO_KEEPALIVE, 1, 1 },
-		{ SOL_SOCKET, SO_OOBINLINE, 1, 1 },	{ SOL_SOCKET, SO_RCVBUF, 100000, 200000 },
+		{ SOL_SOCKET, SO_REUSEADDR, 1, 1 },     { SOL_SOCKET, SO_KEEPALIVE, 1, 1 },
+		{ SOL_SOCKET, SO_OOBINLINE, 1, 1 },     { SOL_SOCKET, SO_RCVBUF, 100000, 200000 },
 		{ SOL_SOCKET, SO_SNDBUF, 5000, 10000 }, { IPPROTO_TCP, TCP_NODELAY, 1, 1 },
-		{ IPPROTO_TCP, TCP_KEEPIDLE, 77, 77 },	{ IPPROTO_IPV6, IPV6_V6ONLY, 1, 1 },
-		{ SOL_RDMA, RDMA_SQSIZE, 100, 100 },	{ SOL_RDMA, RDMA_RQSIZE, 1, 16 },
-		{ SOL_RDMA, RDMA_INLINE, 32, 32 },	{ SOL_RDMA, RDMA_IOMAPSIZE, 300, 512 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, 77, 77 },  { IPPROTO_IPV6, IPV6_V6ONLY, 1, 1 },
+		{ SOL_RDMA, RDMA_SQSIZE, 100, 100 },    { SOL_RDMA, RDMA_RQSIZE, 1, 16 },
+		{ SOL_RDMA, RDMA_INLINE, 32, 32 },      { SOL_RDMA, RDMA_IOMAPSIZE, 300, 512 },
 	};
 	int fd = rsocket(AF_INET6, SOCK_STREAM, 0), value = 0;
 	socklen_t size = sizeof(value);

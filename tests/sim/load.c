@@ -168,8 +168,8 @@ static void choose_flaw(struct end *end, struct op *op, uint32_t *length)
 		op->flaw = flaw;
 	/* What reads goes out even if its answer cannot be taken in: the target speaks first. */
 	if (end->type == IBV_QPT_RC && right_needed(op->opcode) & ~end->peer->access &&
-	    (op->flaw != FLAW_LKEY || op->opcode == IBV_WR_RDMA_READ ||
-	     is_atomic(op->opcode)) && op->flaw != FLAW_SIZE)
+	    (op->flaw != FLAW_LKEY || op->opcode == IBV_WR_RDMA_READ || is_atomic(op->opcode)) &&
+	    op->flaw != FLAW_SIZE)
 		op->flaw = FLAW_QP_RIGHT;
 	if (op->flaw == FLAW_TOO_LONG)
 		*length = end->peer->recvq->capacity + rng_between(&end->rng, 1, 5000);
@@ -249,7 +249,7 @@ static bool choose(struct end *end, struct op *op, unsigned index)
 		return true;
 	buffer_make(end->world, &end->rng, &op->buffer, length,
 		    is_atomic(op->opcode) ? 1
-		    : length		  ? rng_between(&end->rng, 1, SGES_MAX)
+		    : length              ? rng_between(&end->rng, 1, SGES_MAX)
 					  : rng_below(&end->rng, 2),
 		    end->host->arena_mr->ibv.lkey ^ (op->flaw == FLAW_LKEY ? 0x4000 : 0));
 	if (op->opcode != IBV_WR_RDMA_READ && !is_atomic(op->opcode))

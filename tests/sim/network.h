@@ -37,7 +37,7 @@ struct network {
 	enum network_only only; /* else anything */
 	uint32_t loss, burst_loss, repeat, reorder, damage, mark;
 	uint32_t delay_ns, jitter_ns, reorder_ns;
-	uint32_t stale_ns; /* how late a repetition may be; 0: as late as anything */
+	uint32_t stale_ns;  /* how late a repetition may be; 0: as late as anything */
 	uint32_t ns_per_kb; /* 0: no limit */
 	uint32_t queue_ns;  /* what does not fit is lost */
 	unsigned losing;    /* packets of a burst that are still to be lost */

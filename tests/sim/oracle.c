@@ -152,7 +152,7 @@ static unsigned next_message(const struct end *peer, unsigned from)
 
 static unsigned flags_of(const struct op *op)
 {
-	return op->opcode == IBV_WR_SEND	    ? 0
+	return op->opcode == IBV_WR_SEND            ? 0
 	       : op->opcode == IBV_WR_SEND_WITH_INV ? IBV_WC_WITH_INV
 						    : IBV_WC_WITH_IMM;
 }

@@ -23,7 +23,7 @@ void rig_defaults(struct rig *rig, enum ibv_qp_type type)
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 12, /* 640 us */
-		.timeout = 14,	     /* 67 ms */
+		.timeout = 14,       /* 67 ms */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.ah_attr = { .is_global = 1, .port_num = 1 },
@@ -150,7 +150,8 @@ static void qp_make(struct rig *rig)
 void rig_modify(struct rig *rig, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = rig->attr;
-	int mask = IBV_QP_STATE, rc = vb_type_reliable((uint8_t)rig->type), ud = rig->type == IBV_QPT_UD;
+	int mask = IBV_QP_STATE, rc = vb_type_reliable((uint8_t)rig->type),
+	    ud = rig->type == IBV_QPT_UD;
 	enum ibv_qp_state before = vb_qp_state(rig->qp);
 
 	attr.qp_state = state;

@@ -38,7 +38,7 @@ struct rig_packet {
 
 struct rig {
 	struct vb_roce roce;
-	struct vb_way way;	  /* of the QP */
+	struct vb_way way;        /* of the QP */
 	struct vb_icrc_flow back; /* of its peer's packets */
 	struct vb_pd *pd;
 	struct vb_cq *cq;
@@ -59,7 +59,7 @@ struct rig {
 	struct ibv_qp_attr attr;
 	bool with_srq;
 	bool with_tags; /* the SRQ matches tags */
-	bool tried; /* the local path had begun its first work request when the wire took it */
+	bool tried;     /* the local path had begun its first work request when the wire took it */
 };
 
 /* An RC QP with friendly attributes, which a test may change before it opens the rig. */

@@ -12,11 +12,11 @@
 #ifndef VB_TESTS_SIM_SIM_H
 #define VB_TESTS_SIM_SIM_H
 
+#include "agenda.h"
 #include "base/clock.h"
 #include "network.h"
 #include "nic/mw.h"
 #include "path/roce/roce.h"
-#include "agenda.h"
 #include "rng.h"
 
 enum {
@@ -51,8 +51,8 @@ struct host {
 	struct vb_pd *pd;
 	struct vb_mr *arena_mr;
 	struct vb_cq *cq[CQS];
-	uint64_t turn_ns; /* when its engine has its turn */
-	bool holding;	  /* ACKs wait for that turn */
+	uint64_t turn_ns;   /* when its engine has its turn */
+	bool holding;       /* ACKs wait for that turn */
 	unsigned drowsy_us; /* how long it may be until it has a CPU */
 };
 
@@ -78,7 +78,7 @@ struct op {
 	enum ibv_wc_status expect, status;
 	struct buffer buffer;
 	uint32_t offset; /* into the target's region */
-	uint32_t imm;	 /* or the rkey to invalidate */
+	uint32_t imm;    /* or the rkey to invalidate */
 	uint64_t operand[2];
 	uint64_t original; /* of an atomic, as the model says */
 	uint8_t *expected; /* of a READ, as the model says */

@@ -200,10 +200,9 @@ static void *reserve(struct vb_mr **mr)
 static void post_into(enum ibv_wr_opcode opcode, void *at, const struct vb_mr *mr)
 {
 	struct ibv_sge sge = { (uintptr_t)at, 8, mr->ibv.lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = opcode,
-				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED
+	};
 
 	if (opcode == IBV_WR_RDMA_READ) {
 		wr.wr.rdma.remote_addr = 0x1000;

@@ -2,8 +2,8 @@
 /* How the requester waits, goes back and gives up. */
 #include "nic/migrate.h"
 #include "nic/rate.h"
-#include "rig_case.h"
 #include "path/fault/rule.h"
+#include "rig_case.h"
 
 static void a_sequence_nak_sends_again_from_there(void **state)
 {

@@ -79,8 +79,8 @@ static void poll_all(void)
 	struct ibv_wc wc;
 
 	while (vb_cq_poll(rig.cq, 1, &wc) == 1)
-		world.ended += wc.wr_id == TAGGED &&
-			       (wc.status || wc.wc_flags & IBV_WC_TM_DATA_VALID);
+		world.ended +=
+			wc.wr_id == TAGGED && (wc.status || wc.wc_flags & IBV_WC_TM_DATA_VALID);
 }
 
 static void receive(void)
@@ -154,10 +154,11 @@ static void answer_read(const struct vb_packet *request)
 		uint32_t part = left < RIG_MTU ? left : RIG_MTU;
 		bool last = part == left;
 
-		rig_give_response(&rig,
-				  first ? (last ? VB_OP_READ_RESPONSE_ONLY : VB_OP_READ_RESPONSE_FIRST) :
-					  (last ? VB_OP_READ_RESPONSE_LAST : VB_OP_READ_RESPONSE_MIDDLE),
-				  psn++, part);
+		rig_give_response(
+			&rig,
+			first ? (last ? VB_OP_READ_RESPONSE_ONLY : VB_OP_READ_RESPONSE_FIRST)
+			      : (last ? VB_OP_READ_RESPONSE_LAST : VB_OP_READ_RESPONSE_MIDDLE),
+			psn++, part);
 		left -= part;
 		first = false;
 	} while (left);
@@ -196,8 +197,10 @@ static void check_end(void)
 
 static void run(uint64_t seed)
 {
-	static void (*const steps[])(void) = { add_tag, add_tag, remove_tag, receive, poll_all, send_message,
-					       answer, break_down_sometimes, message, message, message };
+	static void (*const steps[])(
+		void) = { add_tag,  add_tag,      remove_tag, receive,
+			  poll_all, send_message, answer,     break_down_sometimes,
+			  message,  message,      message };
 
 	memset(&world, 0, sizeof(world));
 	world.seed = seed;

@@ -318,7 +318,8 @@ static void ud_keeps_to_the_static_rate_of_an_address(void **state)
 {
 	enum { COUNT = 300, LENGTH = 1000, KBPS = 250000, AHEAD_BYTES = 33 << 10 };
 	const uint64_t all_ns = (uint64_t)COUNT * LENGTH * 8000000 / KBPS;
-	const uint64_t ahead_ns = (uint64_t)AHEAD_BYTES * 8000000 / KBPS, start_ns = rig.roce.now_ns;
+	const uint64_t ahead_ns = (uint64_t)AHEAD_BYTES * 8000000 / KBPS,
+		       start_ns = rig.roce.now_ns;
 	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1 };
 	struct vb_ah *slow, *other;
 
@@ -363,8 +364,8 @@ int main(void)
 		TEST_UC(uc_receives_and_does_not_answer),
 		TEST_UC(uc_begins_with_any_psn),
 		TEST_UC(uc_drops_a_message_with_a_gap_and_reuses_the_receive),
-		cmocka_unit_test_teardown(
-			uc_gives_the_receive_of_a_broken_message_back_to_the_srq, rig_teardown),
+		cmocka_unit_test_teardown(uc_gives_the_receive_of_a_broken_message_back_to_the_srq,
+					  rig_teardown),
 		TEST_UC(uc_takes_nothing_twice),
 		TEST_UC(uc_without_a_receive_drops_the_whole_message),
 		TEST_UC(uc_write_with_a_bad_key_is_dropped),

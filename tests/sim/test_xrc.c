@@ -170,9 +170,12 @@ static void an_srq_that_is_gone_is_refused(void **state)
 static void every_packet_of_a_sender_names_the_srq(void **state)
 {
 	struct ibv_sge sge = { (uintptr_t)rig.region, 2 * RIG_MTU + 1, rig.mr->ibv.lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED };
-	static const uint8_t operations[] = { VB_OP_SEND_FIRST, VB_OP_SEND_MIDDLE, VB_OP_SEND_LAST };
+	static const uint8_t operations[] = { VB_OP_SEND_FIRST, VB_OP_SEND_MIDDLE,
+					      VB_OP_SEND_LAST };
 
 	(void)state;
 	wr.qp_type.xrc.remote_srqn = 0x00abcd;

@@ -145,6 +145,7 @@ void unusual_begin(struct world *world)
 		struct vb_qp *qp = world->ends[i]->qp;
 
 		atomic_store(&qp->rate_kbps, rng_between(&rng, 2000, 1000000));
-		atomic_store(&qp->rate_burst_bytes, rng_below(&rng, 2) ? rng_below(&rng, 65536) : 0);
+		atomic_store(&qp->rate_burst_bytes,
+			     rng_below(&rng, 2) ? rng_below(&rng, 65536) : 0);
 	}
 }

@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum { BEGIN_NS = 1000000, TURN_DELAY_NS = 5000 };
-#define LIMIT_NS 120000000000ull
-#define LIMIT_TRIPS 5000ull /* across the network; hosts may be far apart */
-#define REST_NS LIMIT_NS /* the last work requests may be silent, and the network bad */
+#define LIMIT_NS    120000000000ull
+#define LIMIT_TRIPS 5000ull  /* across the network; hosts may be far apart */
+#define REST_NS     LIMIT_NS /* the last work requests may be silent, and the network bad */
 
 void world_fail(struct world *world, const char *format, ...)
 {

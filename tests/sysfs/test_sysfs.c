@@ -3,10 +3,10 @@
  * What a program finds below /sys/class/infiniband and /dev/infiniband under `verbena run`: the
  * same by each call of the C library that can ask, and the same as libibverbs says.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <dirent.h>
@@ -244,8 +244,8 @@ static const struct looker {
 	const char *name;
 	int (*look)(const char *path, mode_t *mode);
 } lookers[] = {
-	{ "stat", by_stat },	       { "stat64", by_stat64 }, { "fstatat", by_fstatat },
-	{ "fstatat64", by_fstatat64 }, { "statx", by_statx },	{ "__xstat64", by_xstat },
+	{ "stat", by_stat },           { "stat64", by_stat64 }, { "fstatat", by_fstatat },
+	{ "fstatat64", by_fstatat64 }, { "statx", by_statx },   { "__xstat64", by_xstat },
 };
 
 enum { LOOKERS = sizeof(lookers) / sizeof(*lookers) };

@@ -16,29 +16,29 @@ struct vb_delay_line {
 	struct vb_list packets; /* by due_ns, then as they came */
 	unsigned count, count_max;
 	size_t bytes, bytes_max;
-	uint64_t refused;       /* pushed when it was full */
+	uint64_t refused; /* pushed when it was full */
 };
 
 /* One packet. bytes and context are its own copies, behind it. */
 struct vb_delayed {
 	struct vb_list node;
 	uint64_t due_ns;
-	uint32_t flow;          /* whose packets may overtake it, such as a QPN */
-	bool overtaken_ends;    /* due at once when one of them has */
+	uint32_t flow;       /* whose packets may overtake it, such as a QPN */
+	bool overtaken_ends; /* due at once when one of them has */
 	uint32_t length, context_length;
 	uint8_t *bytes;
-	void *context;          /* aligned for anything */
+	void *context; /* aligned for anything */
 };
 
 /* What the caller gives. */
 struct vb_delay_input {
 	const void *bytes;
 	uint32_t length;
-	const void *context;    /* where it was to go or came from; may be NULL */
+	const void *context; /* where it was to go or came from; may be NULL */
 	uint32_t context_length;
 	uint32_t flow;
 	uint64_t due_ns;
-	bool until_overtaken;   /* reorder; due_ns is then the latest time */
+	bool until_overtaken; /* reorder; due_ns is then the latest time */
 };
 
 void vb_delay_line_init(struct vb_delay_line *line, unsigned count_max, size_t bytes_max);

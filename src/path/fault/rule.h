@@ -28,15 +28,15 @@ struct vb_fault_opcodes {
 struct vb_fault_rule {
 	/* Fixed once it is read. */
 	enum vb_fault_action action;
-	unsigned target;     /* one of VB_FAULT_PACKET, ... */
+	unsigned target; /* one of VB_FAULT_PACKET, ... */
 	struct vb_fault_opcodes opcodes;
-	uint8_t transports;  /* set, by the upper three bits of the BTH opcode */
+	uint8_t transports; /* set, by the upper three bits of the BTH opcode */
 	uint8_t directions, paths;
 	uint32_t qpn, peer_qpn;
 	uint64_t first, last; /* of those seen, from 1, both included */
 	uint64_t every;
-	uint64_t times;       /* hits at most */
-	uint64_t chance;      /* out of VB_FAULT_ALWAYS */
+	uint64_t times;  /* hits at most */
+	uint64_t chance; /* out of VB_FAULT_ALWAYS */
 	uint64_t seed;
 	uint64_t by_ns;
 	uint32_t bit;

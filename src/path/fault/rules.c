@@ -107,8 +107,10 @@ static int read_nth(struct reader *reader, const char *value)
 		goto not_one;
 	return 0;
 not_one:
-	return refuse(reader, "\"nth=%s\" is neither a number from 1 nor a range such as 3..7 or "
-		      "3..", value);
+	return refuse(reader,
+		      "\"nth=%s\" is neither a number from 1 nor a range such as 3..7 or "
+		      "3..",
+		      value);
 }
 
 static int read_after(struct reader *reader, const char *value)
@@ -191,8 +193,10 @@ static int read_time(struct reader *reader, const char *value)
 			return 0;
 		}
 	}
-	return refuse(reader, "\"by=%s\" is not a time up to an hour: a number with ns, us, ms or "
-		      "s", value);
+	return refuse(reader,
+		      "\"by=%s\" is not a time up to an hour: a number with ns, us, ms or "
+		      "s",
+		      value);
 }
 
 static int read_bit(struct reader *reader, const char *value)
@@ -267,8 +271,8 @@ static int read_opcodes(struct reader *reader, const char *value)
 	snprintf(names, sizeof(names), "%s", value);
 	rule->opcodes = (struct vb_fault_opcodes){ 0 };
 	while ((name = strsep(&rest, ","))) {
-		if (packet ? !vb_fault_packet_opcode(name, &rule->opcodes) :
-			     !vb_fault_wr_opcode(name, &rule->opcodes))
+		if (packet ? !vb_fault_packet_opcode(name, &rule->opcodes)
+			   : !vb_fault_wr_opcode(name, &rule->opcodes))
 			return refuse(reader, "\"%s\" is not an opcode of a %s", name,
 				      packet ? "packet" : "work request");
 		if (loses_work(rule) && rule->opcodes.word[0] & staying)
@@ -281,8 +285,10 @@ static int read_opcodes(struct reader *reader, const char *value)
 static int read_status(struct reader *reader, const char *value)
 {
 	if (!vb_fault_status(value, &reader->rule->status))
-		return refuse(reader, "\"status=%s\" is not the name of an error such as "
-			      "rem_access_err", value);
+		return refuse(reader,
+			      "\"status=%s\" is not the name of an error such as "
+			      "rem_access_err",
+			      value);
 	return 0;
 }
 
@@ -353,8 +359,10 @@ static int read_action(struct reader *reader)
 			rule->action = (enum vb_fault_action)i;
 	}
 	if (rule->action == VB_FAULT_NONE)
-		return refuse(reader, "it begins with \"%s\", not with drop, duplicate, delay, "
-			      "reorder, corrupt, fail or fatal", reader->action);
+		return refuse(reader,
+			      "it begins with \"%s\", not with drop, duplicate, delay, "
+			      "reorder, corrupt, fail or fatal",
+			      reader->action);
 	for (unsigned i = 0; i < COUNT(targets); i++) {
 		if (reader->target && !strcmp(targets[i], reader->target))
 			rule->target = 1u << i;
@@ -423,8 +431,9 @@ static int add_rule(struct vb_fault_rules *rules, const char *text, size_t lengt
 	int err;
 
 	if (rules->count == VB_FAULT_RULES_MAX || length >= sizeof(words)) {
-		snprintf(why, VB_FAULT_WHY_MAX, length >= sizeof(words) ?
-			 "a rule has more than %d bytes" : "there are more than %d rules",
+		snprintf(why, VB_FAULT_WHY_MAX,
+			 length >= sizeof(words) ? "a rule has more than %d bytes"
+						 : "there are more than %d rules",
 			 length >= sizeof(words) ? VB_FAULT_TEXT_MAX - 1 : VB_FAULT_RULES_MAX);
 		return -EINVAL;
 	}

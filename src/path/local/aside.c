@@ -15,9 +15,9 @@
 #include <stdlib.h>
 
 enum {
-	ASIDE_MAX = 128,          /* of one QP */
-	FULL_NS = 20000000,       /* how long the queue waits for room */
-	LATE_NS = 2000000,        /* and a datagram for a receive, as without a detour */
+	ASIDE_MAX = 128,    /* of one QP */
+	FULL_NS = 20000000, /* how long the queue waits for room */
+	LATE_NS = 2000000,  /* and a datagram for a receive, as without a detour */
 };
 
 static uint32_t slot_of(const struct vb_wqe *wqe)
@@ -127,8 +127,8 @@ static enum vb_step try(struct vb_step_context *step)
 	step->run->wire_peer = reason != VB_NOT_THIS_HOST ? step->qp->remote.peer : NULL;
 	if (vb_step_by_wire(step, reason))
 		return VB_STEP_WIRE;
-	return reason == VB_PEER_ATTACHING && vb_now_ns() < step->aside->until_ns ? VB_STEP_PEND :
-										    VB_STEP_NEXT;
+	return reason == VB_PEER_ATTACHING && vb_now_ns() < step->aside->until_ns ? VB_STEP_PEND
+										  : VB_STEP_NEXT;
 }
 
 static bool is_ending(const struct vb_qp *qp)

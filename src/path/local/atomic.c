@@ -13,8 +13,7 @@ static bool scatter(const struct vb_step_context *step, uint64_t value)
 	const char *from = (const char *)&value;
 
 	for (unsigned i = 0; i < step->sge_count; i++) {
-		if (!vb_user_write((void *)(uintptr_t)step->sge[i].addr, from,
-				   step->sge[i].length))
+		if (!vb_user_write((void *)(uintptr_t)step->sge[i].addr, from, step->sge[i].length))
 			return false;
 		from += step->sge[i].length;
 	}

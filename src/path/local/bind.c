@@ -69,8 +69,8 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 		if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
 			return VB_PEER_NO_QP;
 		if (vb_nic_slot_refused(step->qp->nic, slot))
-			return vb_nic_slot_was_seen(step->qp->nic, slot) ? VB_PEER_ENDED :
-									   VB_PEER_NO_QP;
+			return vb_nic_slot_was_seen(step->qp->nic, slot) ? VB_PEER_ENDED
+									 : VB_PEER_NO_QP;
 		if (!vb_nic_slot_is_busy(step->qp->nic, slot) && step->run->asked_slot != slot)
 			step->run->attach_slot = slot;
 		return VB_PEER_ATTACHING;
@@ -186,11 +186,12 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 static void set_gate(struct vb_qp *qp, uint64_t gate)
 {
 	struct vb_remote *remote = &qp->remote;
-	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self && !vb_fault_any();
+	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self &&
+		      !vb_fault_any();
 
 	remote->gate = gate;
-	atomic_store(&remote->direct, direct ? vb_hazard_name(remote->peer->head_slot,
-							      qp->attr.dest_qp_num) : 0);
+	atomic_store(&remote->direct,
+		     direct ? vb_hazard_name(remote->peer->head_slot, qp->attr.dest_qp_num) : 0);
 	if (atomic_load(&remote->look_again)) /* pairs with vb_qp_follow_pkey */
 		atomic_store(&remote->direct, 0);
 }
@@ -304,8 +305,8 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 	struct vb_peer *peer = remote->peer;
 	enum vb_reason reason = VB_OK;
 
-	if (__builtin_expect(atomic_load_explicit(&step->qp->migration.astray,
-						  memory_order_relaxed), 0)) {
+	if (__builtin_expect(
+		    atomic_load_explicit(&step->qp->migration.astray, memory_order_relaxed), 0)) {
 		step->report.want = vb_qp_patience_ns(step->qp) / 1000000;
 		return VB_PEER_SILENT;
 	}
@@ -322,11 +323,12 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 	if (!vb_peer_alive(peer))
 		return VB_PEER_ENDED;
 	/* One line holds the state and the epoch: equal means that nothing has changed. */
-	if (__builtin_expect(!remote->gate ||
-				     atomic_load_explicit(&remote->look_again, memory_order_relaxed) ||
-				     atomic_load_explicit(&remote->entry->gate,
-							  memory_order_acquire) != remote->gate,
-			     0))
+	if (__builtin_expect(
+		    !remote->gate ||
+			    atomic_load_explicit(&remote->look_again, memory_order_relaxed) ||
+			    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) !=
+				    remote->gate,
+		    0))
 		reason = bind_slowly(step);
 	if (__builtin_expect(!reason && step->wqe->length > remote->message_max, 0))
 		reason = mtu_differs(step);

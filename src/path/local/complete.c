@@ -6,8 +6,7 @@
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason)
 {
 	vb_path_complete(step->qp, reason, &step->report, &step->run->notice);
-	if (__builtin_expect(reason != VB_OK, 0) &&
-	    vb_reason_row(reason)->status != IBV_WC_SUCCESS)
+	if (__builtin_expect(reason != VB_OK, 0) && vb_reason_row(reason)->status != IBV_WC_SUCCESS)
 		vb_step_leave(step);
 	return VB_STEP_NEXT;
 }
@@ -54,8 +53,8 @@ enum vb_step vb_step_ended(struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
 
-	return remote->home == remote->peer ? vb_step_complete(step, VB_PEER_ENDED) :
-					      vb_step_refuse(step, VB_SRQ_UNKNOWN, false);
+	return remote->home == remote->peer ? vb_step_complete(step, VB_PEER_ENDED)
+					    : vb_step_refuse(step, VB_SRQ_UNKNOWN, false);
 }
 
 enum vb_step vb_step_denied(struct vb_step_context *step)

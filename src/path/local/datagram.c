@@ -52,7 +52,8 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 		.imm = imm ? wqe->imm : 0,
 		.src_qpn = step->qp->ibv.qp_num,
 		.wc_opcode = IBV_WC_RECV & 0xff,
-		.wc_flags = (uint8_t)((imm ? IBV_WC_WITH_IMM : 0) | (wqe->ah->av.grh ? IBV_WC_GRH : 0)),
+		.wc_flags =
+			(uint8_t)((imm ? IBV_WC_WITH_IMM : 0) | (wqe->ah->av.grh ? IBV_WC_GRH : 0)),
 		.solicited = wqe->solicited,
 		.event_later = true,
 		.sl = sl_of(&wqe->ah->av),
@@ -143,9 +144,9 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 		vb_recv_unclaim(remote, claim);
 		return not_placed(step, reason);
 	}
-	claim->cell->where = !ride ? VB_PAYLOAD_PLACED :
-			     ride == claim->cell->payload ? VB_PAYLOAD_INLINE :
-							    VB_PAYLOAD_SPILL;
+	claim->cell->where = !ride                          ? VB_PAYLOAD_PLACED
+			     : ride == claim->cell->payload ? VB_PAYLOAD_INLINE
+							    : VB_PAYLOAD_SPILL;
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
 		return vb_step_refuse(step, done ? done : reason, done != VB_TARGET_CQ_OVERRUN);
@@ -208,7 +209,8 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 		return vb_step_unanswered(step, VB_NOT_THIS_HOST);
 	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
 	/* The target has answered: those that were put aside go first, which is soon. */
-	if (reason != VB_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) && vb_step_is_behind(step))
+	if (reason != VB_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) &&
+	    vb_step_is_behind(step))
 		return vb_step_busy(step);
 	if (reason)
 		return vb_step_unanswered(step, reason);

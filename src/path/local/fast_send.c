@@ -12,10 +12,10 @@
 
 static inline bool suitable(const struct ibv_send_wr *wr)
 {
-	return !wr->next && wr->num_sge == 1 &&
-	       wr->opcode <= IBV_WR_SEND_WITH_IMM && wr->opcode >= IBV_WR_SEND &&
+	return !wr->next && wr->num_sge == 1 && wr->opcode <= IBV_WR_SEND_WITH_IMM &&
+	       wr->opcode >= IBV_WR_SEND &&
 	       !(wr->send_flags & ~(unsigned)(IBV_SEND_FENCE | IBV_SEND_SIGNALED |
-					       IBV_SEND_SOLICITED | IBV_SEND_INLINE)) &&
+					      IBV_SEND_SOLICITED | IBV_SEND_INLINE)) &&
 	       wr->sg_list->length <= VB_SPILL;
 }
 
@@ -47,7 +47,8 @@ static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	if (__builtin_expect(vb_mr_cached(&qp->sq.mr_cache, qp->nic, sge, &address), 1))
 		return (const void *)(uintptr_t)address;
 	mr = vb_mr_cache_fill(&qp->sq.mr_cache, qp->nic, qp->pd, sge, 0);
-	return mr && !vb_mr_on_demand(mr) ? (const void *)(uintptr_t)vb_mr_at(mr, sge->addr, 0) : NULL;
+	return mr && !vb_mr_on_demand(mr) ? (const void *)(uintptr_t)vb_mr_at(mr, sge->addr, 0)
+					  : NULL;
 }
 
 static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
@@ -72,8 +73,9 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 	if (length == 8)
 		memcpy(cell->payload, from, 8);
 	else
-		memcpy(rides ? cell->payload :
-			       remote->spill + (size_t)(remote->next_recv & remote->mask) * VB_SPILL,
+		memcpy(rides ? cell->payload
+			     : remote->spill +
+				       (size_t)(remote->next_recv & remote->mask) * VB_SPILL,
 		       from, length);
 }
 
@@ -108,9 +110,8 @@ static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint6
 	if (asks & VB_CQ_ORDERED)
 		cell->stamp = vb_cq_stamp(remote->cq, asks);
 	/* The owner may flush it at this moment: then it is his. */
-	if (!atomic_compare_exchange_strong(
-		    &cell->word, &posted,
-		    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE)))
+	if (!atomic_compare_exchange_strong(&cell->word, &posted,
+					    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE)))
 		return false;
 	remote->next_recv++;
 	if (remote->keeps_head)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What fault rules do to a work request of this path. */
-#include "base/clock.h"
 #include "path/fault/fault.h"
+#include "base/clock.h"
 #include "path/local/step.h"
 
 static enum vb_step hold(struct vb_step_context *step, uint64_t until_ns)
@@ -98,9 +98,8 @@ bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)
 	}
 	if (pend->judged == number || !is_to_be_judged(step, &wire))
 		return false;
-	vb_fault_wr(qp->ibv.qp_num,
-		    qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num, wqe->opcode,
-		    wire, &verdict);
+	vb_fault_wr(qp->ibv.qp_num, qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num,
+		    wqe->opcode, wire, &verdict);
 	/* Each try of a message that gets lost is one for the rules; anything else is seen once. */
 	pend->judged = verdict.action == VB_FAULT_DROP ? 0 : number;
 	if (apply(step, &verdict, next))

@@ -18,13 +18,13 @@ enum vb_run_verdict {
 struct vb_run {
 	struct vb_qp *qp;
 	struct vb_thread *thread;
-	uint32_t end;         /* execute up to this index */
+	uint32_t end; /* execute up to this index */
 	int64_t budget_bytes;
-	bool service;         /* the service thread runs it: no poller is at hand */
+	bool service; /* the service thread runs it: no poller is at hand */
 	struct vb_notice notice;
-	uint32_t attach_slot; /* the engine should attach to this slot; 0: none */
-	uint32_t asked_slot;  /* UD: it has tried to, since the WQE at next was looked at */
-	bool no_wire;         /* packets cannot get there either: wait, as for a silent peer */
+	uint32_t attach_slot;      /* the engine should attach to this slot; 0: none */
+	uint32_t asked_slot;       /* UD: it has tried to, since the WQE at next was looked at */
+	bool no_wire;              /* packets cannot get there either: wait, as for a silent peer */
 	struct vb_peer *wire_peer; /* a process of this host, through its slot socket; else NULL */
 	struct vb_aside *wire_aside; /* what goes there, if it was put aside */
 };

@@ -65,7 +65,8 @@ static bool migrate(struct vb_qp *qp)
 bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason)
 {
 	return (reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE ||
-		reason == VB_PEER_BY_PACKETS) && !step->run->no_wire;
+		reason == VB_PEER_BY_PACKETS) &&
+	       !step->run->no_wire;
 }
 
 /* Has the target of a datagram been asked, so that it is going to answer if it ever does? */
@@ -84,9 +85,9 @@ static enum vb_step attaching(struct vb_step_context *step)
 	struct vb_qp *qp = step->qp;
 
 	if (qp->type != IBV_QPT_UD || vb_fault_any())
-		return vb_step_waited_long(qp, VB_PEND_WIRE, VB_PEER_ANSWER_NS) ?
-			       drop(step, VB_PEER_ATTACHING) :
-			       VB_STEP_PEND;
+		return vb_step_waited_long(qp, VB_PEND_WIRE, VB_PEER_ANSWER_NS)
+			       ? drop(step, VB_PEER_ATTACHING)
+			       : VB_STEP_PEND;
 	if (step->run->attach_slot)
 		return VB_STEP_PEND;
 	return is_asked(step) ? vb_step_set_aside(step) : drop(step, VB_PEER_ATTACHING);
@@ -109,7 +110,8 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	if (!vb_qp_reliable(qp))
 		return reason == VB_PEER_ATTACHING ? attaching(step) : drop(step, reason);
 	/* Only a process that was there and has ended is known not to answer ever. */
-	if (reason == VB_PEER_ENDED || vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
+	if (reason == VB_PEER_ENDED ||
+	    vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
 	return VB_STEP_PEND;
 }

@@ -15,9 +15,9 @@ enum { BATCH_MAX = 256 };
 struct batch {
 	enum vb_direction direction;
 	struct vb_iov local, remote;
-	unsigned count;             /* WQEs, from sq.next on */
-	uint32_t bytes[BATCH_MAX];  /* of each that are part of this call */
-	enum vb_reason stop;        /* why the one behind them is not */
+	unsigned count;            /* WQEs, from sq.next on */
+	uint32_t bytes[BATCH_MAX]; /* of each that are part of this call */
+	enum vb_reason stop;       /* why the one behind them is not */
 };
 
 static unsigned access_of(uint8_t opcode)
@@ -56,7 +56,8 @@ static enum vb_reason check_depth(struct vb_step_context *step, const struct vb_
 	return step->report.want > most ? VB_READ_DEPTH : VB_OK;
 }
 
-enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address)
+enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe,
+			      uint64_t *address)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	unsigned access = access_of(wqe->opcode);
@@ -84,7 +85,8 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 }
 
 /* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */
-static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address)
+static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *wqe,
+			    uint64_t *address)
 {
 	bool read = wqe->opcode == IBV_WR_RDMA_READ;
 	enum vb_reason reason = VB_OK;
@@ -141,8 +143,8 @@ static void collect(struct vb_step_context *step, struct batch *batch)
 	struct vb_sq *sq = &step->qp->sq;
 	uint8_t opcode = step->wqe->opcode;
 	/* Rules look at each, and so do path MTUs that differ. */
-	unsigned most = vb_fault_any() || step->qp->remote.message_max != UINT32_MAX ? 1 :
-										       BATCH_MAX;
+	unsigned most =
+		vb_fault_any() || step->qp->remote.message_max != UINT32_MAX ? 1 : BATCH_MAX;
 
 	while (batch->count < most && sq->next + batch->count != step->run->end &&
 	       batch->local.bytes < VB_PIECE &&
@@ -181,9 +183,9 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct bat
 	step->report.addr = address + at;
 	if (batch->direction == VB_FROM_TARGET) {
 		vb_iov_add(&here, &byte, 1);
-		return vb_copy(step->qp->remote.home, VB_FROM_TARGET, &here, &there) == 1 ?
-			       VB_LOCAL_MEMORY :
-			       VB_REMOTE_MEMORY;
+		return vb_copy(step->qp->remote.home, VB_FROM_TARGET, &here, &there) == 1
+			       ? VB_LOCAL_MEMORY
+			       : VB_REMOTE_MEMORY;
 	}
 	/* Our byte through the kernel into our own variable: readable at all? */
 	vb_iov_slice(&here, step->sge, step->sge_count, at, 1);
@@ -233,9 +235,8 @@ static enum vb_step refuse(struct vb_step_context *step, enum vb_reason reason)
 /* A bad lkey of a WRITE shows even if the peer does not answer. */
 static enum vb_step unanswered(struct vb_step_context *step, enum vb_reason reason)
 {
-	enum vb_reason local = step->wqe->opcode == IBV_WR_RDMA_WRITE ?
-				       vb_step_local(step, step->wqe, 0) :
-				       VB_OK;
+	enum vb_reason local =
+		step->wqe->opcode == IBV_WR_RDMA_WRITE ? vb_step_local(step, step->wqe, 0) : VB_OK;
 
 	return local ? vb_step_complete(step, local) : vb_step_unanswered(step, reason);
 }

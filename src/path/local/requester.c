@@ -15,9 +15,9 @@ static bool ends_something(const struct vb_wqe *wqe)
 /* The memory of the window as it was. */
 static struct vb_ending ending_of(struct vb_nic *nic, const struct vb_wqe *wqe)
 {
-	const struct vb_key_entry *entry = wqe->opcode == IBV_WR_BIND_MW ?
-						   wqe->bind.mw->entry :
-						   vb_peer_key(nic->self, wqe->imm, true);
+	const struct vb_key_entry *entry = wqe->opcode == IBV_WR_BIND_MW
+						   ? wqe->bind.mw->entry
+						   : vb_peer_key(nic->self, wqe->imm, true);
 
 	return entry ? vb_ending_memory(entry->addr, entry->length) : vb_ending_memory(0, 0);
 }

@@ -57,7 +57,8 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 		     local.bytes);
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
-		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0), copied);
+		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0),
+				   copied);
 	sq->offset += (uint32_t)copied;
 	step->run->budget_bytes -= copied;
 	return VB_OK;
@@ -73,10 +74,12 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 		.length = wqe->length,
 		.imm = imm || invalidates ? wqe->imm : 0,
 		.src_qpn = step->qp->ibv.qp_num,
-		.wc_opcode = wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ?
-				     IBV_WC_RECV_RDMA_WITH_IMM & 0xff :
-				     IBV_WC_RECV & 0xff,
-		.wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0,
+		.wc_opcode = wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
+				     ? IBV_WC_RECV_RDMA_WITH_IMM & 0xff
+				     : IBV_WC_RECV & 0xff,
+		.wc_flags = imm           ? IBV_WC_WITH_IMM
+			    : invalidates ? IBV_WC_WITH_INV
+					  : 0,
 		.solicited = wqe->solicited,
 		.event_later = true,
 		.sl = step->qp->attr.ah_attr.sl,
@@ -233,8 +236,8 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	if (vb_step_copy_refused(copied))
 		return vb_step_copy_refused(copied);
 	if (copied != (ssize_t)local.bytes)
-		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY :
-									    VB_LOCAL_MEMORY;
+		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY
+									  : VB_LOCAL_MEMORY;
 	sq->offset += (uint32_t)copied;
 	step->run->budget_bytes -= copied;
 	return VB_OK;

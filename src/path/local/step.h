@@ -20,8 +20,8 @@ enum vb_step {
 struct vb_step_context {
 	struct vb_run *run;
 	struct vb_qp *qp;
-	struct vb_wqe *wqe;     /* at sq.next, or that of aside */
-	struct vb_aside *aside; /* datagrams: one that was put aside; NULL: none */
+	struct vb_wqe *wqe;             /* at sq.next, or that of aside */
+	struct vb_aside *aside;         /* datagrams: one that was put aside; NULL: none */
 	struct ibv_sge sge[VB_SGE_MAX]; /* its elements, checked, as addresses of this process */
 	unsigned sge_count;
 	struct vb_peer *inside; /* whom our hazard names */
@@ -120,6 +120,7 @@ enum vb_step vb_step_atomic(struct vb_step_context *step);
 enum vb_step vb_step_atomic_write(struct vb_step_context *step);
 
 /* Rights, resources and key of an RDMA operation at the bound target. */
-enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address);
+enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe,
+			      uint64_t *address);
 
 #endif

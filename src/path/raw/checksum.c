@@ -3,8 +3,8 @@
 #include "path/raw/frame.h"
 
 #include <arpa/inet.h>
-#include <netinet/in.h>
 #include <isa-l/crc.h>
+#include <netinet/in.h>
 #include <string.h>
 
 enum { IPV4_CHECKSUM = 10, TCP_CHECKSUM = 16, UDP_CHECKSUM = 6 };

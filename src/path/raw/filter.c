@@ -116,8 +116,7 @@ int vb_raw_filter(struct vb_raw_port *port)
 	uint32_t others = 0;
 
 	add_direction(&program, port->loopback);
-	vb_list_for(flow, &port->flows, struct vb_flow, node)
-	{
+	vb_list_for(flow, &port->flows, struct vb_flow, node) {
 		if (program.length + PER_FLOW_MAX >= PROGRAM_MAX) {
 			others = (uint32_t)PASS; /* too many to ask for each */
 			break;

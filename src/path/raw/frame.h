@@ -16,7 +16,7 @@ enum {
 struct vb_frame {
 	uint8_t *at;
 	uint32_t length;
-	bool from_here;	 /* a raw QP of this host sent it; set by the caller */
+	bool from_here;  /* a raw QP of this host sent it; set by the caller */
 	uint32_t l3, l4; /* offsets, where the key has such a layer; l4: of what follows IP */
 	uint32_t l3_end; /* behind the last byte that the IP header accounts for */
 	union vb_flow_words headers;

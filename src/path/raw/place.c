@@ -79,8 +79,8 @@ static bool place(struct vb_qp *qp, const struct pieces *pieces, const struct vb
 	struct vb_claim claim = { .fit = pieces->length };
 	bool lost;
 
-	if (!vb_gate_open(vb_qp_gate(qp)) || !vb_recv_resolve(&own) ||
-	    own.rq_version & 1 || !vb_recv_claim(&own, &claim) || claim.too_short)
+	if (!vb_gate_open(vb_qp_gate(qp)) || !vb_recv_resolve(&own) || own.rq_version & 1 ||
+	    !vb_recv_claim(&own, &claim) || claim.too_short)
 		return false;
 	if (vb_recv_check(&own, &claim, pieces->length, false)) {
 		vb_recv_complete(&own, &claim, message, VB_RECV_KEY, &lost);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The socket of an interface: opened for the first QP, bound to receive for the first flow. */
-#include "path/raw/raw.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "nic/netif.h"
+#include "path/raw/raw.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -207,8 +207,7 @@ static void insert(struct vb_raw_port *port, struct vb_flow *flow)
 {
 	struct vb_list *before = &port->flows;
 
-	vb_list_for(other, &port->flows, struct vb_flow, node)
-	{
+	vb_list_for(other, &port->flows, struct vb_flow, node) {
 		if (other->rank > flow->rank) {
 			before = &other->node;
 			break;

@@ -19,8 +19,8 @@
 
 enum {
 	VB_RAW_MARK = 0x7662656e, /* of the socket's frames */
-	VB_RAW_BATCH = 16,	  /* frames that one call reads */
-	VB_RAW_HEADROOM = 64,	  /* in front of a frame that was read: for a VLAN tag */
+	VB_RAW_BATCH = 16,        /* frames that one call reads */
+	VB_RAW_HEADROOM = 64,     /* in front of a frame that was read: for a VLAN tag */
 };
 
 struct vb_raw_counts {
@@ -33,15 +33,15 @@ struct vb_raw_counts {
 struct vb_raw_port {
 	struct vb_raw_port *next; /* in the list of all; never freed */
 	const struct vb_device *dev;
-	unsigned users;	      /* QPs; verbs/raw.c, under its lock */
+	unsigned users;       /* QPs; verbs/raw.c, under its lock */
 	struct vb_nic *nic;   /* likewise */
 	pthread_mutex_t lock; /* all below. Taken before a hazard, never inside one */
 	int ifindex;
-	bool loopback;	      /* the interface: all that is sent comes back */
-	int fd;		      /* -1: closed */
-	bool listens;	      /* bound to receive, which cannot be undone */
+	bool loopback;        /* the interface: all that is sent comes back */
+	int fd;               /* -1: closed */
+	bool listens;         /* bound to receive, which cannot be undone */
 	struct vb_list flows; /* by rank */
-	uint8_t *out;	      /* twice VB_FRAME_MAX: what is sent, and a frame made of it */
+	uint8_t *out;         /* twice VB_FRAME_MAX: what is sent, and a frame made of it */
 	uint8_t *in; /* VB_RAW_BATCH times headroom and VB_FRAME_MAX; NULL: never listened */
 	struct vb_raw_counts counts;
 };

@@ -4,8 +4,7 @@
 
 bool vb_raw_is_at_home(const struct vb_raw_port *port, const struct vb_frame *frame)
 {
-	vb_list_for(flow, &port->flows, struct vb_flow, node)
-	{
+	vb_list_for(flow, &port->flows, struct vb_flow, node) {
 		if (flow->names_address && vb_flow_matches(flow, &frame->headers))
 			return true;
 	}
@@ -22,8 +21,7 @@ static bool is_asked(const struct vb_flow *flow, const struct vb_frame *frame)
 /* A QP that has the same rule twice gets the frame once. */
 static bool is_repeated(const struct vb_raw_port *port, const struct vb_flow *flow)
 {
-	vb_list_for(other, &port->flows, struct vb_flow, node)
-	{
+	vb_list_for(other, &port->flows, struct vb_flow, node) {
 		if (other == flow)
 			break;
 		if (other->qp == flow->qp && vb_flow_same(other, flow))
@@ -47,8 +45,7 @@ void vb_raw_steer(struct vb_raw_port *port, struct vb_thread *thread, const stru
 	bool looked = false;
 	uint8_t wc_flags = 0;
 
-	vb_list_for(flow, &port->flows, struct vb_flow, node)
-	{
+	vb_list_for(flow, &port->flows, struct vb_flow, node) {
 		if (hit && flow->rank != hit->rank)
 			break;
 		if ((hit && !vb_flow_same(flow, hit)) || !is_asked(flow, frame) ||

@@ -13,7 +13,7 @@ enum {
 	IPV6_HEADER = 40,
 	TCP_HEADER = 20,
 	TCP_FIN_PSH = 0x09, /* only on the last */
-	TCP_CWR = 0x80,	    /* only on the first */
+	TCP_CWR = 0x80,     /* only on the first */
 };
 
 int vb_tso_enable(struct vb_qp *qp, uint32_t header_max)

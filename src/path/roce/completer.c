@@ -59,15 +59,16 @@ static void measure(struct vb_wired *wired)
 static void pop_reads(struct vb_requester *req)
 {
 	while (req->reads_head != req->reads_tail) {
-		const struct vb_read_request *first = &req->reads[req->reads_head % VB_RD_ATOMIC_MAX];
+		const struct vb_read_request *first =
+			&req->reads[req->reads_head % VB_RD_ATOMIC_MAX];
 
 		if (vb_psn_diff(vb_psn_add(first->psn, first->count), req->una_psn) > 0)
 			break;
 		req->reads_head++;
 	}
 	while (req->asked_head != req->asked_tail &&
-	       vb_psn_diff(req->asked[req->asked_head % VB_RD_ATOMIC_MAX].end_psn,
-			   req->una_psn) <= 0)
+	       vb_psn_diff(req->asked[req->asked_head % VB_RD_ATOMIC_MAX].end_psn, req->una_psn) <=
+		       0)
 		req->asked_head++;
 }
 

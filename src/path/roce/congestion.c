@@ -4,10 +4,10 @@
 enum {
 	WINDOW_START_BYTES = 64 << 10,
 	WINDOW_MAX_BYTES = 512 << 10,
-	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
+	WINDOW_MIN = 2, /* packets; a timeout goes down to one */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
-	LATE_MAX_NS = 10000000,      /* longer than this nobody waits for a CPU */
+	LATE_MAX_NS = 10000000, /* longer than this nobody waits for a CPU */
 	LATE_AGE_NS = 200000000,
 	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the path may have changed since */
@@ -42,7 +42,8 @@ void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t n
 	uint64_t off;
 
 	c->doublings = 0;
-	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns || now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
+	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns ||
+	    now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
 		c->rtt_min_ns = rtt_ns;
 		c->min_since_ns = now_ns;
 	}

@@ -17,12 +17,12 @@ struct vb_congestion {
 	uint32_t unmarked_256; /* what the window would be if there had been no CNPs */
 	uint32_t before, before_unmarked_256; /* both before a timeout that may be a false alarm */
 	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
-	uint64_t min_since_ns; /* when rtt_min_ns was taken */
-	uint64_t cut_ns;       /* when the window was cut last */
-	uint64_t lost_ns;      /* when a loss was taken for one last */
-	uint64_t late_ns;      /* the peer was once silent so long although nothing was lost ... */
+	uint64_t min_since_ns;                         /* when rtt_min_ns was taken */
+	uint64_t cut_ns;                               /* when the window was cut last */
+	uint64_t lost_ns;                              /* when a loss was taken for one last */
+	uint64_t late_ns;       /* the peer was once silent so long although nothing was lost ... */
 	uint64_t late_since_ns; /* ... at this time */
-	uint32_t doublings;    /* of the patience: timeouts since a round trip was measured */
+	uint32_t doublings;     /* of the patience: timeouts since a round trip was measured */
 };
 
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu);

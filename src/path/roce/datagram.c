@@ -67,12 +67,13 @@ static uint8_t link_of(const struct vb_av *av)
 
 /* False: its memory went away. */
 static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
-		 const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
+		     const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
 {
 	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
 	struct vb_wired *wired = atomic_load(&qp->wired);
 	struct vb_packet packet = {
-		.opcode = (uint8_t)((imm ? VB_OP_SEND_ONLY_IMM : VB_OP_SEND_ONLY) | VB_TRANSPORT_UD),
+		.opcode =
+			(uint8_t)((imm ? VB_OP_SEND_ONLY_IMM : VB_OP_SEND_ONLY) | VB_TRANSPORT_UD),
 		.solicited = wqe->solicited,
 		.migreq = true,
 		.pkey = vb_qp_pkey(qp),
@@ -103,9 +104,8 @@ static uint64_t pace(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 	struct vb_wired *wired = atomic_load(&qp->wired);
 	uint64_t wait_ns = way->peer && way->peer->stranger ? 0 : vb_pace_wait_ns(roce, way);
 
-	return wait_ns || !wired ?
-		       wait_ns :
-		       vb_requester_pace_datagram(wired, &wqe->ah->av, wqe->length);
+	return wait_ns || !wired ? wait_ns
+				 : vb_requester_pace_datagram(wired, &wqe->ah->av, wqe->length);
 }
 
 uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,

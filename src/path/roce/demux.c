@@ -23,9 +23,9 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 	case VB_TRANSPORT_UD:
 		return wired->qp->type == IBV_QPT_UD;
 	case VB_TRANSPORT_XRC: /* one of them only asks, the other only answers */
-		return wired->qp->type ==
-		       (vb_opcode_row(opcode)->headers & VB_HEADER_XRCETH ? IBV_QPT_XRC_RECV :
-									    IBV_QPT_XRC_SEND);
+		return wired->qp->type == (vb_opcode_row(opcode)->headers & VB_HEADER_XRCETH
+						   ? IBV_QPT_XRC_RECV
+						   : IBV_QPT_XRC_SEND);
 	case VB_TRANSPORT_CNP:
 		return true;
 	}
@@ -54,9 +54,10 @@ static void wrong_pkey(struct vb_wired *wired, const struct vb_packet *packet)
 	if (wired->roce->pkey_explained)
 		return;
 	wired->roce->pkey_explained = true;
-	vb_explain("QP 0x%06x drops packets with P_Key 0x%04x, its own is 0x%04x: they must name one "
-		   "partition, and not two limited members",
-		   wired->qp->ibv.qp_num, packet->pkey, vb_qp_pkey(wired->qp));
+	vb_explain(
+		"QP 0x%06x drops packets with P_Key 0x%04x, its own is 0x%04x: they must name one "
+		"partition, and not two limited members",
+		wired->qp->ibv.qp_num, packet->pkey, vb_qp_pkey(wired->qp));
 }
 
 static bool can_receive(enum ibv_qp_state state)
@@ -175,12 +176,12 @@ static bool has_own_source(const struct vb_arrival *arrival)
 static bool comes_from_sender(struct vb_wired *wired, const struct vb_packet *packet,
 			      const struct vb_arrival *arrival)
 {
-	return wired->qp->type == IBV_QPT_UD ? has_own_source(arrival) :
-					       vb_roce_from_peer(wired, packet, arrival);
+	return wired->qp->type == IBV_QPT_UD ? has_own_source(arrival)
+					     : vb_roce_from_peer(wired, packet, arrival);
 }
 
-static bool acceptable(struct vb_roce *roce, struct vb_wired *wired,
-		       const struct vb_packet *packet, const struct vb_arrival *arrival)
+static bool acceptable(struct vb_roce *roce, struct vb_wired *wired, const struct vb_packet *packet,
+		       const struct vb_arrival *arrival)
 {
 	enum vb_drop drop;
 

@@ -26,14 +26,14 @@ enum {
 	IDLE_NS = 4000000,
 	WAKING_NS = 100000000,
 	LEARN_MAX = 8, /* packets of an unknown peer that are taken as they are in that time */
-	AGREES = 16, /* near one that was dropped: that may have been damage */
+	AGREES = 16,   /* near one that was dropped: that may have been damage */
 	AGREES_TICKS = 64,
 	TICK_NS = 1000000,
 	OTHERS_NS = 8000, /* a packet of somebody else's per 8 us ... */
 	OTHERS_MAX = 512, /* ... but not for long */
 	ROUND = 4096, /* packets that fit: what was not met meanwhile is forgotten, it may be damage */
 	DOUBT_DROP = 16,
-	DOUBT_MAX = 64,	  /* from here on everything is taken, and doubt is ... */
+	DOUBT_MAX = 64,   /* from here on everything is taken, and doubt is ... */
 	DOUBT_LONG = 128, /* ... until packets that fit have brought it down again */
 };
 #define STALE_NS 8000000000ull /* a counter may be anywhere by then */
@@ -127,8 +127,7 @@ static uint64_t ahead_of(const struct vb_ident_counter *counter, uint64_t now_ns
 
 static bool fits(const struct vb_ident_counter *counter, uint16_t id, uint64_t now_ns)
 {
-	const uint64_t behind =
-		counter->state == VB_IDENT_SEEN ? AGREES : NEAR + lately(counter);
+	const uint64_t behind = counter->state == VB_IDENT_SEEN ? AGREES : NEAR + lately(counter);
 
 	return !is_stale(counter, now_ns) &&
 	       ((uint16_t)(id - counter->last) <= ahead_of(counter, now_ns) ||
@@ -175,7 +174,11 @@ static void add_counter(struct vb_ident *peer, uint16_t id, enum vb_ident_state 
 		if (is_worse(&peer->counters[i], worst))
 			worst = &peer->counters[i];
 	*worst = (struct vb_ident_counter){
-		.used_ns = now_ns, .since_ns = now_ns, .last = id, .from = id, .before = id,
+		.used_ns = now_ns,
+		.since_ns = now_ns,
+		.last = id,
+		.from = id,
+		.before = id,
 		.state = (uint8_t)state,
 	};
 }

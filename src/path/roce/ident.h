@@ -45,11 +45,11 @@ struct vb_ident_counter {
 struct vb_ident {
 	uint64_t key;
 	uint64_t used_ns;
-	uint64_t met_ns; /* when nothing was known of it last ... */
-	uint8_t own;   /* enum vb_ident_state: identifications below VB_IDENT_OWN */
-	uint8_t doubt; /* grows by drops, shrinks by packets that fit */
-	uint8_t learnt; /* ... and so many were taken as they were */
-	bool own_met;  /* in this round */
+	uint64_t met_ns;   /* when nothing was known of it last ... */
+	uint8_t own;       /* enum vb_ident_state: identifications below VB_IDENT_OWN */
+	uint8_t doubt;     /* grows by drops, shrinks by packets that fit */
+	uint8_t learnt;    /* ... and so many were taken as they were */
+	bool own_met;      /* in this round */
 	bool used, counts; /* counts: the last one came from a counter, and next is the next one */
 	uint16_t next;
 	uint16_t round; /* packets that fitted in this one */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The paths of a QP that the wire carries: which way they are, which one a packet came by. */
-#include "base/log.h"
 #include "nic/migrate.h"
+#include "base/log.h"
 #include "path/roce/roce.h"
 
 #include <errno.h>
@@ -101,8 +101,9 @@ bool vb_roce_from_peer(struct vb_wired *wired, const struct vb_packet *packet,
 	const enum ibv_mig_state state = vb_mig_state(wired->qp);
 
 	if (__builtin_expect(wired->path_number !=
-			     atomic_load_explicit(&wired->qp->migration.path_number,
-						  memory_order_relaxed), 0))
+				     atomic_load_explicit(&wired->qp->migration.path_number,
+							  memory_order_relaxed),
+			     0))
 		vb_roce_follow_path(wired);
 	if (state == IBV_MIG_ARMED && packet->migreq)
 		return migrate_with_peer(wired, arrival);

@@ -33,11 +33,16 @@ static void message_of(const struct vb_wired *wired, const struct vb_packet *pac
 
 	*message = (struct vb_message){
 		.length = wired->resp.offset,
-		.imm = imm ? packet->imm : invalidates ? packet->invalidate_rkey : 0,
+		.imm = imm           ? packet->imm
+		       : invalidates ? packet->invalidate_rkey
+				     : 0,
 		.src_qpn = wired->qp->attr.dest_qp_num,
-		.wc_opcode = (row->family == VB_FAMILY_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM :
-							       IBV_WC_RECV) & 0xff,
-		.wc_flags = imm ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0,
+		.wc_opcode =
+			(row->family == VB_FAMILY_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) &
+			0xff,
+		.wc_flags = imm           ? IBV_WC_WITH_IMM
+			    : invalidates ? IBV_WC_WITH_INV
+					  : 0,
 		.solicited = packet->solicited,
 		.sl = wired->qp->attr.ah_attr.sl,
 	};
@@ -100,8 +105,7 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 		resp->offset = 0;
 	if ((uint64_t)resp->offset + packet->payload_length > VB_MSG_MAX)
 		return VB_PACKET_LENGTH;
-	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length,
-			       false);
+	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length, false);
 	if (reason)
 		return reason;
 	if (!scatter(wired, &claim, packet))
@@ -129,20 +133,20 @@ static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet
 	struct vb_responder *resp = &wired->resp;
 	uint64_t address;
 	/* The whole message is checked with its first packet, each packet when it is placed. */
-	enum vb_reason reason = vb_rkey_check(
-		resp->own.home, &resp->own.key_cache, resp->own.pd, resp->own.entry->qpn,
-		resp->rkey, resp->va + resp->offset,
-		resp->offset ? packet->payload_length : resp->length, IBV_ACCESS_REMOTE_WRITE,
-		&address);
+	enum vb_reason reason =
+		vb_rkey_check(resp->own.home, &resp->own.key_cache, resp->own.pd,
+			      resp->own.entry->qpn, resp->rkey, resp->va + resp->offset,
+			      resp->offset ? packet->payload_length : resp->length,
+			      IBV_ACCESS_REMOTE_WRITE, &address);
 
 	if (reason)
 		return reason;
 	if (__builtin_expect(!resp->own.home->self, 0))
 		return vb_home_write(wired, address, packet) ? VB_OK : VB_REMOTE_MEMORY;
 	return vb_path_copy_ordered((uint8_t *)(uintptr_t)address, packet->payload,
-				    packet->payload_length) ?
-		       VB_OK :
-		       VB_REMOTE_MEMORY;
+				    packet->payload_length)
+		       ? VB_OK
+		       : VB_REMOTE_MEMORY;
 }
 
 enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet)
@@ -173,8 +177,8 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 /* The SRQ may be another process's, and gone, or have another ring by now. */
 static bool finds_queue(struct vb_wired *wired)
 {
-	return vb_qp_is_xrc(wired->qp) ? vb_responder_aim_again(wired) :
-					 vb_responder_follow(wired, true);
+	return vb_qp_is_xrc(wired->qp) ? vb_responder_aim_again(wired)
+				       : vb_responder_follow(wired, true);
 }
 
 bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
@@ -189,8 +193,8 @@ bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
 
 	if (vb_matches_tags(wired))
 		return vb_place_tm_spoil(wired, reason);
-	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS ||
-	    !finds_queue(wired) || !vb_recv_claim(&wired->resp.own, &claim))
+	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS || !finds_queue(wired) ||
+	    !vb_recv_claim(&wired->resp.own, &claim))
 		return false;
 	hold(&wired->resp.own, &claim);
 	return !vb_recv_complete(&wired->resp.own, &claim, &message, reason, &lost);

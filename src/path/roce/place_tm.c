@@ -90,9 +90,9 @@ static struct vb_tm_message message_of(const struct vb_wired *wired, const struc
 		.tag = arrival->value,
 		.app_ctx = arrival->app_ctx,
 		.length = wired->resp.offset,
-		.imm = headers & VB_HEADER_IMM	? packet->imm :
-		       headers & VB_HEADER_IETH ? packet->invalidate_rkey :
-						  0,
+		.imm = headers & VB_HEADER_IMM    ? packet->imm
+		       : headers & VB_HEADER_IETH ? packet->invalidate_rkey
+						  : 0,
 		.wc_flags = (headers & VB_HEADER_IMM ? IBV_WC_WITH_IMM : 0) |
 			    (headers & VB_HEADER_IETH ? IBV_WC_WITH_INV : 0),
 		.qpn = wired->qp->ibv.qp_num,
@@ -120,9 +120,9 @@ static enum vb_reason scatter(struct vb_wired *wired, const uint8_t *bytes, uint
 			return VB_RECV_KEY;
 		sge[i].addr = vb_mr_at(mr, sge[i].addr, IBV_ACCESS_LOCAL_WRITE);
 	}
-	return vb_path_scatter(sge, tag->sge_count, wired->resp.offset, length, bytes) ?
-		       VB_OK :
-		       VB_RECV_MEMORY;
+	return vb_path_scatter(sge, tag->sge_count, wired->resp.offset, length, bytes)
+		       ? VB_OK
+		       : VB_RECV_MEMORY;
 }
 
 static enum vb_reason received(struct vb_wired *wired, const struct vb_packet *packet)
@@ -132,18 +132,18 @@ static enum vb_reason received(struct vb_wired *wired, const struct vb_packet *p
 
 	message.wc_flags |= IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID;
 	wired->resp.tm.tag = NULL;
-	return vb_tm_received(tm_of(wired), tag, &message, IBV_WC_SUCCESS, 0) ?
-		       VB_OK :
-		       VB_TARGET_CQ_OVERRUN;
+	return vb_tm_received(tm_of(wired), tag, &message, IBV_WC_SUCCESS, 0)
+		       ? VB_OK
+		       : VB_TARGET_CQ_OVERRUN;
 }
 
 /* SEND_WITH_INV, before anything completes. */
 static enum vb_reason invalidate(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	return !(vb_opcode_row(packet->opcode)->headers & VB_HEADER_IETH) ||
-			       vb_place_invalidate(wired, packet->invalidate_rkey) ?
-		       VB_OK :
-		       VB_RECV_INVALIDATE;
+			       vb_place_invalidate(wired, packet->invalidate_rkey)
+		       ? VB_OK
+		       : VB_RECV_INVALIDATE;
 }
 
 static enum vb_reason place_tagged(struct vb_wired *wired, const struct vb_packet *packet)
@@ -204,8 +204,8 @@ bool vb_place_tm(struct vb_wired *wired, const struct vb_packet *packet, enum vb
 	}
 	if (!arrival->tag)
 		return false;
-	*reason = arrival->opcode == IBV_TMH_RNDV ? rendezvous(wired, packet) :
-						    place_tagged(wired, packet);
+	*reason = arrival->opcode == IBV_TMH_RNDV ? rendezvous(wired, packet)
+						  : place_tagged(wired, packet);
 	return true;
 }
 
@@ -217,8 +217,8 @@ static enum ibv_wc_opcode opcode_of(const struct vb_wired *wired, const struct v
 
 	if (packet && vb_opcode_row(packet->opcode)->family == VB_FAMILY_WRITE)
 		return IBV_WC_RECV_RDMA_WITH_IMM;
-	return opcode == IBV_TMH_NO_TAG || opcode == IBV_TMH_FIN ? IBV_WC_TM_NO_TAG :
-								   IBV_WC_TM_RECV;
+	return opcode == IBV_TMH_NO_TAG || opcode == IBV_TMH_FIN ? IBV_WC_TM_NO_TAG
+								 : IBV_WC_TM_RECV;
 }
 
 static bool complete_plain(struct vb_wired *wired, const struct vb_claim *claim,
@@ -261,8 +261,7 @@ bool vb_place_tm_spoil(struct vb_wired *wired, enum vb_reason reason)
 		told = vb_tm_received(tm_of(wired), tag, &message,
 				      vb_reason_row(reason)->recv_status, reason);
 	} else if (vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
-		   vb_responder_follow(wired, true) &&
-		   vb_recv_claim(&wired->resp.own, &claim)) {
+		   vb_responder_follow(wired, true) && vb_recv_claim(&wired->resp.own, &claim)) {
 		told = complete_plain(wired, &claim, NULL, reason);
 	}
 	vb_place_tm_give_back(wired);

@@ -157,9 +157,8 @@ const struct vb_port_counters *vb_port_counters(const struct vb_port *port)
 
 static void set_timer(struct vb_port *port, uint64_t ns)
 {
-	const struct itimerspec spec = {
-		.it_value = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) }
-	};
+	const struct itimerspec spec = { .it_value = { (time_t)(ns / 1000000000),
+						       (long)(ns % 1000000000) } };
 
 	if (port->timer < 0 && ns) {
 		port->timer =

@@ -18,15 +18,15 @@
 struct vb_port;
 
 enum {
-	VB_BURST_PACKETS = 64,     /* UDP_SEGMENT's own limit */
+	VB_BURST_PACKETS = 64, /* UDP_SEGMENT's own limit */
 	VB_BURST_BYTES = 65000,
 };
 
 enum vb_way_kind {
 	VB_WAY_UDP,
-	VB_WAY_SLOT,   /* the peer's slot socket */
-	VB_WAY_MEMORY, /* a queue of this process; what is another's goes on to its slot socket */
-	VB_WAY_GROUP,  /* a multicast group within this host */
+	VB_WAY_SLOT,    /* the peer's slot socket */
+	VB_WAY_MEMORY,  /* a queue of this process; what is another's goes on to its slot socket */
+	VB_WAY_GROUP,   /* a multicast group within this host */
 	VB_WAY_NOWHERE, /* a path that leads nowhere: packets are lost */
 };
 
@@ -37,14 +37,14 @@ struct vb_way {
 	uint16_t dlid;            /* InfiniBand only */
 	int ifindex;              /* of the address handle: two interfaces may have the same sgid */
 	uint8_t traffic_class, hop_limit;
-	uint32_t scope;           /* interface index for a link-local destination */
-	struct vb_peer *peer;     /* referenced; over its slot socket. NULL: UDP (or memory) */
-	int socket;               /* UDP: one of the port's pool; -1 */
+	uint32_t scope;       /* interface index for a link-local destination */
+	struct vb_peer *peer; /* referenced; over its slot socket. NULL: UDP (or memory) */
+	int socket;           /* UDP: one of the port's pool; -1 */
 	/* InfiniBand to another host: MTU of the interface. Connected QPs keep to it, longer datagrams are
 	 * cut by IP. 0: what is too long is lost. */
 	uint16_t link_mtu;
-	uint8_t kind;             /* enum vb_way_kind */
-	bool local;               /* the destination is this host */
+	uint8_t kind; /* enum vb_way_kind */
+	bool local;   /* the destination is this host */
 	bool multicast;
 	bool resolved;
 };
@@ -62,12 +62,12 @@ struct vb_arrival {
 	const struct vb_icrc_flow *flow; /* from the sender's point of view; flow_init was called */
 	const uint8_t *bytes;
 	uint32_t length;
-	uint8_t traffic_class;           /* its lower two bits are ECN */
+	uint8_t traffic_class; /* its lower two bits are ECN */
 	uint8_t hop_limit;
-	uint32_t scope; /* UDP: the interface it came by, if its source is link-local; else 0 */
-	uint16_t position;               /* in the burst that it came in */
-	struct vb_peer *peer;            /* through whose slot socket it came, or NULL */
-	bool forwarded; /* it came to another process's UDP port, which gave it to us; no peer */
+	uint32_t scope;    /* UDP: the interface it came by, if its source is link-local; else 0 */
+	uint16_t position; /* in the burst that it came in */
+	struct vb_peer *peer; /* through whose slot socket it came, or NULL */
+	bool forwarded;  /* it came to another process's UDP port, which gave it to us; no peer */
 	uint16_t fabric; /* it came to a multicast group (nic/group.h): on this link; else 0 */
 };
 
@@ -79,15 +79,15 @@ typedef void (*vb_port_input)(void *arg, const struct vb_arrival *arrival);
 /* Counted since the port was opened. */
 struct vb_port_counters {
 	uint64_t packets_out, packets_in, bytes_out, bytes_in;
-	uint64_t send_errors;      /* the kernel refused: link down, no route, buffers full */
-	uint64_t too_big;          /* EMSGSIZE: the interface's MTU is smaller */
-	uint64_t forwarded_out;    /* for other processes of this host, given to them */
-	uint64_t forwarded_lost;   /* there was nobody to give them to */
+	uint64_t send_errors;    /* the kernel refused: link down, no route, buffers full */
+	uint64_t too_big;        /* EMSGSIZE: the interface's MTU is smaller */
+	uint64_t forwarded_out;  /* for other processes of this host, given to them */
+	uint64_t forwarded_lost; /* there was nobody to give them to */
 	uint64_t forwarded_in;
-	uint64_t slot_refused;     /* malformed messages on slot sockets */
-	uint64_t oversized;        /* datagrams that were cut off */
-	uint64_t overrun;          /* the kernel dropped them: our receive buffers were full */
-	uint64_t memory_full;      /* the queue within this process was */
+	uint64_t slot_refused; /* malformed messages on slot sockets */
+	uint64_t oversized;    /* datagrams that were cut off */
+	uint64_t overrun;      /* the kernel dropped them: our receive buffers were full */
+	uint64_t memory_full;  /* the queue within this process was */
 };
 
 /*

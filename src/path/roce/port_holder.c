@@ -82,15 +82,19 @@ void vb_port_explain_holder(struct vb_endpoint *endpoint)
 
 	look(holder, endpoint);
 	if (holder->anybody)
-		vb_explain("somebody else holds UDP port %d here: packets come only if it is a process "
+		vb_explain("somebody else holds UDP port %d here: packets come only if it is a "
+			   "process "
 			   "on Verbena, of another user",
 			   VB_UDP_PORT_ROCE);
 	else if (holder->known && holder->uid != geteuid())
-		vb_explain("user %u holds UDP port %d here: packets come through its process, if that "
-			   "runs on Verbena",
-			   holder->uid, VB_UDP_PORT_ROCE);
+		vb_explain(
+			"user %u holds UDP port %d here: packets come through its process, if that "
+			"runs on Verbena",
+			holder->uid, VB_UDP_PORT_ROCE);
 	else
-		vb_explain("a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port %d "
-			   "here: no packets come from other hosts; 'verbena doctor' tells who it is",
-			   VB_UDP_PORT_ROCE);
+		vb_explain(
+			"a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port "
+			"%d "
+			"here: no packets come from other hosts; 'verbena doctor' tells who it is",
+			VB_UDP_PORT_ROCE);
 }

@@ -15,15 +15,15 @@
 #include "path/roce/steer.h"
 
 enum {
-	VB_ENDPOINTS_MAX = 256,  /* addresses, with those that are gone by now */
-	VB_SENDERS = 4,          /* source ports per address */
-	VB_RECEIVE_BATCH = 8,    /* datagrams, or merged bursts, per system call */
+	VB_ENDPOINTS_MAX = 256, /* addresses, with those that are gone by now */
+	VB_SENDERS = 4,         /* source ports per address */
+	VB_RECEIVE_BATCH = 8,   /* datagrams, or merged bursts, per system call */
 	VB_DATAGRAM_MAX = 65536,
 	VB_FLOWS = 64,
 	VB_TOO_BIG_QPNS = 64,
 	VB_REFUSED_QPNS = 64,
-	VB_ATTACHES_MAX = 64,    /* per 100 ms: attempts that strangers' packets may cause */
-	VB_GROUP_MEMBERS = 128,  /* processes of one host in a group within the host */
+	VB_ATTACHES_MAX = 64,   /* per 100 ms: attempts that strangers' packets may cause */
+	VB_GROUP_MEMBERS = 128, /* processes of one host in a group within the host */
 	VB_GROUP_LOOKS = 16,
 };
 
@@ -46,9 +46,9 @@ struct vb_sender {
 	bool no_segment; /* UDP_SEGMENT was refused */
 	bool cuts;       /* what is too long for the interface leaves in fragments (udp_send.c) */
 	bool ignores_route; /* what the host knows of the route's MTU does not count (udp_send.c) */
-	int group_ifindex; /* where datagrams for groups leave; 0: not said */
-	int full_bytes;    /* that lay in it when it was full last ... */
-	uint64_t full_ns;  /* ... since this time */
+	int group_ifindex;  /* where datagrams for groups leave; 0: not said */
+	int full_bytes;     /* that lay in it when it was full last ... */
+	uint64_t full_ns;   /* ... since this time */
 };
 
 /* Who holds the port where we could not bind it (port_holder.c). */
@@ -61,9 +61,9 @@ struct vb_holder {
 
 struct vb_endpoint {
 	struct vb_address address;
-	int fd; /* receives; -1: another user's process holds the port */
+	int fd;                /* receives; -1: another user's process holds the port */
 	unsigned small_streak; /* small messages that came one after the other (udp_receive.c) */
-	union vb_sockaddr last_from;   /* of the last message, and its flow */
+	union vb_sockaddr last_from; /* of the last message, and its flow */
 	struct vb_icrc_flow last_flow;
 	struct vb_sender senders[VB_SENDERS];
 	struct vb_steer steer;
@@ -85,7 +85,7 @@ struct vb_inbox {
 
 /* The queue of packets to ourselves: records in a ring. */
 struct vb_memory {
-	uint8_t *ring; /* NULL until it is used */
+	uint8_t *ring;              /* NULL until it is used */
 	uint32_t head, tail, count; /* offsets; count records lie between */
 	int event;
 };
@@ -101,19 +101,19 @@ struct vb_held {
 
 /* Multicast groups (port_mcast.c). */
 struct vb_groups {
-	struct vb_list joined; /* struct vb_port_group */
-	int out;               /* writes to members within the host; -1: not open */
-	uint64_t look_ns[VB_GROUP_LOOKS];   /* by group: when to look at all names again */
+	struct vb_list joined;               /* struct vb_port_group */
+	int out;                             /* writes to members within the host; -1: not open */
+	uint64_t look_ns[VB_GROUP_LOOKS];    /* by group: when to look at all names again */
 	uint64_t stuck_ns[VB_GROUP_MEMBERS]; /* by number: not waited for until then */
 };
 
 struct vb_port {
 	struct vb_nic *nic;
-	int outer;  /* the service thread's epoll */
-	int inner;  /* all descriptors of the port */
-	int timer;  /* runs while an endpoint is unbound; -1: never needed */
+	int outer;          /* the service thread's epoll */
+	int inner;          /* all descriptors of the port */
+	int timer;          /* runs while an endpoint is unbound; -1: never needed */
 	uint64_t rebind_ns; /* its time, which grows */
-	int leavers; /* notes of members that left a group (steer_watch.c); -1: none */
+	int leavers;        /* notes of members that left a group (steer_watch.c); -1: none */
 	enum vb_path_choice choice;
 	void (*attach)(struct vb_nic *nic, uint32_t slot);
 	uint64_t attach_window_ns;
@@ -128,7 +128,7 @@ struct vb_port {
 	struct vb_groups groups;
 	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* whose user was told */
 	uint32_t refused_qpns[VB_REFUSED_QPNS]; /* the same */
-	uint8_t *buffers; /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
+	uint8_t *buffers;                       /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
 	struct vb_inbox inbox;
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
 	/* while vb_port_receive runs */

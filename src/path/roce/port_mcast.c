@@ -38,10 +38,10 @@
 #endif
 
 enum {
-	HOLES = 8,	       /* this many free names in a row: the rest is probably free too */
+	HOLES = 8,             /* this many free names in a row: the rest is probably free too */
 	FULL_WAITS = 200,      /* members whose queues are full are waited for this often ... */
 	FULL_WAIT_NS = 100000, /* ... and this long each time */
-	MESSAGES = 16,	       /* per turn of one group */
+	MESSAGES = 16,         /* per turn of one group */
 };
 #define LOOK_AGAIN_NS 10000000ull  /* how often behind the holes */
 #define STUCK_NS      200000000ull /* a member that did not read is not waited for so long */
@@ -49,9 +49,10 @@ enum {
 struct vb_port_group {
 	struct vb_list node; /* in port->groups.joined */
 	struct vb_group group;
-	unsigned refs;		     /* memberships */
-	int number;		     /* of the name; -1: UDP */
-	struct vb_endpoint endpoint; /* its fd, -1: it has to be opened again; the group's address */
+	unsigned refs; /* memberships */
+	int number;    /* of the name; -1: UDP */
+	struct vb_endpoint
+		endpoint; /* its fd, -1: it has to be opened again; the group's address */
 };
 
 /* --- names within the host --- */
@@ -169,9 +170,9 @@ static int bind_udp(struct vb_port_group *joined)
 
 static struct vb_port_group *find(struct vb_port *port, const union ibv_gid *gid, uint16_t fabric)
 {
-	vb_list_for(joined, &port->groups.joined, struct vb_port_group,
-		    node) if (joined->group.fabric == fabric &&
-			      vb_gid_equal(&joined->group.gid, gid)) return joined;
+	vb_list_for(joined, &port->groups.joined, struct vb_port_group, node)
+		if (joined->group.fabric == fabric && vb_gid_equal(&joined->group.gid, gid))
+			return joined;
 	return NULL;
 }
 
@@ -271,8 +272,7 @@ void vb_port_group_move(struct vb_port *port, const struct vb_group *from,
 
 void vb_port_groups_again(struct vb_port *port)
 {
-	vb_list_for(joined, &port->groups.joined, struct vb_port_group, node)
-	{
+	vb_list_for(joined, &port->groups.joined, struct vb_port_group, node) {
 		if (joined->endpoint.fd < 0)
 			open_group(port, joined);
 	}

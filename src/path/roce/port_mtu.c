@@ -5,7 +5,13 @@
 #include "nic/gid.h"
 #include "path/roce/port_impl.h"
 
-enum { IPV4_HEADER = 20, IPV6_HEADER = 40, UDP_HEADER = 8, PATH_MTU_MIN = 256, PATH_MTU_MAX = 4096 };
+enum {
+	IPV4_HEADER = 20,
+	IPV6_HEADER = 40,
+	UDP_HEADER = 8,
+	PATH_MTU_MIN = 256,
+	PATH_MTU_MAX = 4096
+};
 enum { HEADERS_MAX = 12 + 4 + 16 + 4 + 4 }; /* BTH, XRCETH, RETH, immediate, ICRC */
 
 static uint32_t ip_length(const struct vb_burst *burst)
@@ -54,9 +60,10 @@ static bool is_told(struct vb_port *port, uint32_t qpn)
 void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst)
 {
 	if (!is_told(port, burst->qpn))
-		vb_explain("QP 0x%06x: packets of %u bytes do not fit the interface and leave in IP "
-			   "fragments; shorter ones are faster between hosts",
-			   burst->qpn, ip_length(burst));
+		vb_explain(
+			"QP 0x%06x: packets of %u bytes do not fit the interface and leave in IP "
+			"fragments; shorter ones are faster between hosts",
+			burst->qpn, ip_length(burst));
 }
 
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
@@ -67,11 +74,13 @@ void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
 		return;
 	mtu = interface_mtu(burst->way);
 	if (mtu && mtu < length)
-		vb_explain("QP 0x%06x: path_mtu %u does not fit the interface MTU %u: packets of %u "
-			   "bytes are lost; ibv_query_port tells the active_mtu",
-			   burst->qpn, path_mtu(burst->segment), mtu, length);
+		vb_explain(
+			"QP 0x%06x: path_mtu %u does not fit the interface MTU %u: packets of %u "
+			"bytes are lost; ibv_query_port tells the active_mtu",
+			burst->qpn, path_mtu(burst->segment), mtu, length);
 	else
-		vb_explain("QP 0x%06x: path_mtu %u does not fit the route, as far as this host knows: "
-			   "packets of %u bytes are probably lost",
-			   burst->qpn, path_mtu(burst->segment), length);
+		vb_explain(
+			"QP 0x%06x: path_mtu %u does not fit the route, as far as this host knows: "
+			"packets of %u bytes are probably lost",
+			burst->qpn, path_mtu(burst->segment), length);
 }

@@ -15,7 +15,7 @@ enum { SOURCE_PORT_FIRST = 0xc000, SOURCE_PORT_MASK = 0x3fff };
 
 struct pair {
 	struct vb_address src, dst;
-	int ifindex; /* multicast: of the source */
+	int ifindex;       /* multicast: of the source */
 	uint16_t link_mtu; /* as in the way */
 };
 

@@ -2,8 +2,8 @@
 /* Answers of the responder: READ responses and ATOMIC ACKs in order, then one ACK or NAK. */
 #include "exec/recv.h"
 #include "exec/rkey.h"
-#include "nic/odp.h"
 #include "nic/migrate.h"
+#include "nic/odp.h"
 #include "path/roce/roce.h"
 
 #include <string.h>
@@ -32,8 +32,8 @@ bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply)
 static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, uint32_t psn)
 {
 	return (struct vb_packet){
-		.opcode = (uint8_t)(operation | (vb_qp_is_xrc(wired->qp) ? VB_TRANSPORT_XRC :
-									   VB_TRANSPORT_RC)),
+		.opcode = (uint8_t)(operation |
+				    (vb_qp_is_xrc(wired->qp) ? VB_TRANSPORT_XRC : VB_TRANSPORT_RC)),
 		.migreq = vb_qp_migreq(wired->qp),
 		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
@@ -93,8 +93,8 @@ static enum vb_reason memory_of(struct vb_wired *wired, const struct vb_reply *r
 	if (memory->home->self && !vb_odp_in_use())
 		return VB_OK;
 	*bytes = room;
-	if (memory->home->self ? vb_odp_read(room, (const void *)(uintptr_t)address, length) :
-				 vb_home_read(wired, address, length, room))
+	if (memory->home->self ? vb_odp_read(room, (const void *)(uintptr_t)address, length)
+			       : vb_home_read(wired, address, length, room))
 		return VB_OK;
 	return VB_REMOTE_MEMORY;
 }
@@ -113,8 +113,8 @@ static enum vb_reason send_read(struct vb_wired *wired, struct vb_reply *reply)
 {
 	uint64_t offset = (uint64_t)reply->sent * wired->mtu;
 	uint32_t rest = reply->length - (uint32_t)offset;
-	struct vb_packet packet = answer(wired, read_operation(reply),
-					 vb_psn_add(reply->psn, reply->sent));
+	struct vb_packet packet =
+		answer(wired, read_operation(reply), vb_psn_add(reply->psn, reply->sent));
 	enum vb_reason reason;
 	const uint8_t *bytes;
 	uint8_t *out, room[VB_MTU_MAX];

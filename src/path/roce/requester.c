@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester: turns work requests into packets, within windows. */
+#include "path/roce/requester.h"
 #include "base/clock.h"
 #include "nic/migrate.h"
-#include "path/roce/requester.h"
 
 enum { ASK_EVERY = 16 }; /* packets: ask for an ACK at least this often */
 

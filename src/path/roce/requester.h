@@ -13,9 +13,9 @@
 struct vb_requester_turn {
 	struct vb_wired *wired;
 	unsigned budget;
-	bool starved;       /* others have the whole share */
-	uint32_t end;       /* of what is posted */
-	bool checked;       /* sge is that of the WQE with checked_index */
+	bool starved; /* others have the whole share */
+	uint32_t end; /* of what is posted */
+	bool checked; /* sge is that of the WQE with checked_index */
 	uint32_t checked_index;
 	struct ibv_sge sge[VB_SGE_MAX];
 	unsigned sge_count;
@@ -28,9 +28,9 @@ static inline bool vb_requester_reliable(const struct vb_wired *wired)
 
 static inline uint8_t vb_requester_transport(const struct vb_wired *wired)
 {
-	return vb_qp_is_xrc(wired->qp)	       ? VB_TRANSPORT_XRC :
-	       vb_requester_reliable(wired) ? VB_TRANSPORT_RC :
-					      VB_TRANSPORT_UC;
+	return vb_qp_is_xrc(wired->qp)        ? VB_TRANSPORT_XRC
+	       : vb_requester_reliable(wired) ? VB_TRANSPORT_RC
+					      : VB_TRANSPORT_UC;
 }
 
 static inline uint32_t vb_requester_in_flight(const struct vb_requester *req)
@@ -45,9 +45,9 @@ static inline bool vb_requester_reads_out(const struct vb_requester *req)
 
 static inline void vb_requester_account(struct vb_wired *wired)
 {
-	vb_roce_account(wired, vb_requester_reliable(wired) ?
-				       (uint64_t)vb_requester_in_flight(&wired->req) * wired->mtu :
-				       0);
+	vb_roce_account(wired, vb_requester_reliable(wired)
+				       ? (uint64_t)vb_requester_in_flight(&wired->req) * wired->mtu
+				       : 0);
 }
 
 /* requester.c */

@@ -12,8 +12,8 @@ void vb_requester_drained(struct vb_wired *wired)
 {
 	struct vb_qp *qp = wired->qp;
 
-	if (qp->sq.next != wired->req.begun || wired->req.tried ||
-	    vb_qp_state(qp) != IBV_QPS_SQD || !atomic_exchange(&qp->sqd_event_due, false))
+	if (qp->sq.next != wired->req.begun || wired->req.tried || vb_qp_state(qp) != IBV_QPS_SQD ||
+	    !atomic_exchange(&qp->sqd_event_due, false))
 		return;
 	vb_path_tell(qp, &wired->notice);
 	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
@@ -76,8 +76,7 @@ static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *w
 	bool reads = vb_opcode_reads(wqe->opcode);
 
 	if ((wqe->opcode > IBV_WR_SEND_WITH_INV && wqe->opcode != IBV_WR_ATOMIC_WRITE) ||
-	    (!vb_requester_reliable(wired) &&
-	    (reads || wqe->opcode == IBV_WR_SEND_WITH_INV)))
+	    (!vb_requester_reliable(wired) && (reads || wqe->opcode == IBV_WR_SEND_WITH_INV)))
 		return VB_OPCODE_TRANSPORT;
 	report->want = VB_MSG_MAX;
 	if (wqe->length > VB_MSG_MAX)

@@ -48,8 +48,8 @@ static void wait_for_answer(struct vb_wired *wired)
 /* As configured; but a timeout below the round trip would only fill the path with repetitions. */
 static uint64_t backoff_max_ns(const struct vb_wired *wired)
 {
-	uint64_t least_ns = vb_congestion_patience_most_ns(&wired->req.congestion,
-							   wired->roce->now_ns);
+	uint64_t least_ns =
+		vb_congestion_patience_most_ns(&wired->req.congestion, wired->roce->now_ns);
 	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
 
 	if (most_ns < least_ns)
@@ -76,8 +76,7 @@ void vb_requester_rearm(struct vb_wired *wired)
 	}
 	req->stalled_ns = wired->roce->now_ns;
 	req->put_off = 0;
-	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion,
-							   wired->roce->now_ns));
+	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion, wired->roce->now_ns));
 	wait_for_answer(wired);
 }
 

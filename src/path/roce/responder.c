@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of RC: requests in sequence, gaps and duplicates. */
-#include "exec/recv.h"
 #include "path/roce/responder.h"
+#include "exec/recv.h"
 
 #include <sched.h>
 

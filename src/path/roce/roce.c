@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-	ACK_HELD_NS = 4000,   /* then it is sent, whatever else comes in */
-	LATE_NS = 100000,     /* nobody came: the service thread sends ACKs, and what gathered */
-	GATHER_FLIGHT = 16,   /* packets under way: more to send can wait ... */
-	GATHER_POSTS = 16,    /* ... until it is so much */
-	FEED = 8,             /* starved QPs that get a turn at a time */
-	LAST_ACKS = 3,        /* of a QP that goes */
+	ACK_HELD_NS = 4000, /* then it is sent, whatever else comes in */
+	LATE_NS = 100000,   /* nobody came: the service thread sends ACKs, and what gathered */
+	GATHER_FLIGHT = 16, /* packets under way: more to send can wait ... */
+	GATHER_POSTS = 16,  /* ... until it is so much */
+	FEED = 8,           /* starved QPs that get a turn at a time */
+	LAST_ACKS = 3,      /* of a QP that goes */
 };
 
 int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink)
@@ -222,8 +222,8 @@ void vb_roce_account(struct vb_wired *wired, uint64_t bytes)
 	roce->share.used_bytes += bytes - wired->share_bytes;
 	wired->share_bytes = bytes;
 	/* A few at a time, in their turn: the room is not for all of them. */
-	for (unsigned i = 0; i < FEED && !vb_share_full(&roce->share) &&
-			     !vb_list_empty(&roce->starved); i++)
+	for (unsigned i = 0;
+	     i < FEED && !vb_share_full(&roce->share) && !vb_list_empty(&roce->starved); i++)
 		vb_roce_todo(vb_container(roce->starved.next, struct vb_wired, todo));
 }
 
@@ -303,8 +303,8 @@ static bool turn_of(struct vb_wired *wired, bool hold_acks)
 	wired->gathered = 0;
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
 	if (wired->holds_token &&
-	    wired->path_number != atomic_load_explicit(&wired->qp->migration.path_number,
-						       memory_order_relaxed))
+	    wired->path_number !=
+		    atomic_load_explicit(&wired->qp->migration.path_number, memory_order_relaxed))
 		vb_roce_follow_path(wired);
 	if (wired->holds_token)
 		more = vb_requester_run(wired);
@@ -391,18 +391,12 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce)
 const char *vb_drop_name(enum vb_drop drop)
 {
 	static const char *const names[VB_DROPS] = {
-		[VB_DROP_MALFORMED] = "malformed",
-		[VB_DROP_ICRC] = "icrc",
-		[VB_DROP_UNKNOWN_QP] = "unknown_qp",
-		[VB_DROP_TRANSPORT] = "wrong_transport",
-		[VB_DROP_STATE] = "qp_state",
-		[VB_DROP_PKEY] = "pkey",
-		[VB_DROP_ADDRESS] = "address",
-		[VB_DROP_QKEY_WRONG] = "qkey",
-		[VB_DROP_SEQUENCE] = "sequence",
-		[VB_DROP_LENGTH] = "length",
-		[VB_DROP_RECEIVE] = "no_receive",
-		[VB_DROP_ACCESS] = "access",
+		[VB_DROP_MALFORMED] = "malformed",   [VB_DROP_ICRC] = "icrc",
+		[VB_DROP_UNKNOWN_QP] = "unknown_qp", [VB_DROP_TRANSPORT] = "wrong_transport",
+		[VB_DROP_STATE] = "qp_state",        [VB_DROP_PKEY] = "pkey",
+		[VB_DROP_ADDRESS] = "address",       [VB_DROP_QKEY_WRONG] = "qkey",
+		[VB_DROP_SEQUENCE] = "sequence",     [VB_DROP_LENGTH] = "length",
+		[VB_DROP_RECEIVE] = "no_receive",    [VB_DROP_ACCESS] = "access",
 		[VB_DROP_OVERFLOW] = "overflow",
 	};
 

@@ -24,9 +24,9 @@
 #include "wire/packet.h"
 
 enum {
-	VB_REPLIES = 256,      /* answers that wait to be sent; a request beyond is dropped */
-	VB_TURN_PACKETS = 64,  /* what one QP sends before the next has its turn */
-	VB_TURN_QPS = 64,      /* how many QPs have a turn before the sockets are looked at again */
+	VB_REPLIES = 256,     /* answers that wait to be sent; a request beyond is dropped */
+	VB_TURN_PACKETS = 64, /* what one QP sends before the next has its turn */
+	VB_TURN_QPS = 64,     /* how many QPs have a turn before the sockets are looked at again */
 };
 
 /* A READ or ATOMIC request that is on its way: PSNs of its answer. */
@@ -45,46 +45,46 @@ struct vb_read_asked {
 
 /* The sending half of a connected QP. */
 struct vb_requester {
-	bool started;      /* in RTS, which brings the first PSN */
-	bool tried;        /* the WQE at begun is to be tried again, or the local path had begun it: SQD
+	bool started; /* in RTS, which brings the first PSN */
+	bool tried;   /* the WQE at begun is to be tried again, or the local path had begun it: SQD
 			      lets it finish */
-	uint32_t una_psn;  /* oldest that is not acknowledged */
-	uint32_t next_psn; /* the next to send; behind sent_psn while going back */
-	uint32_t sent_psn; /* one past the newest that was ever sent */
-	uint32_t tail_psn; /* first that no WQE has yet */
-	uint32_t cursor;   /* index of the WQE that next_psn is in */
-	uint32_t begun;    /* WQEs before it have PSNs */
+	uint32_t una_psn;    /* oldest that is not acknowledged */
+	uint32_t next_psn;   /* the next to send; behind sent_psn while going back */
+	uint32_t sent_psn;   /* one past the newest that was ever sent */
+	uint32_t tail_psn;   /* first that no WQE has yet */
+	uint32_t cursor;     /* index of the WQE that next_psn is in */
+	uint32_t begun;      /* WQEs before it have PSNs */
 	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
 	struct vb_report stop_report;
-	uint64_t delayed;  /* 1 + index of the WQE that a fault rule holds back ... */
+	uint64_t delayed;    /* 1 + index of the WQE that a fault rule holds back ... */
 	uint64_t delayed_ns; /* ... until then; */
-	uint64_t lost_ns;  /* not 0: it has lost it since then, each time */
-	bool suspect;      /* the last one begun cannot take its answer in: none goes out behind it */
+	uint64_t lost_ns;    /* not 0: it has lost it since then, each time */
+	bool suspect; /* the last one begun cannot take its answer in: none goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
 	struct vb_read_asked asked[VB_RD_ATOMIC_MAX]; /* ring: those without a whole answer */
 	uint32_t asked_head, asked_tail;
-	uint32_t unasked;  /* packets since the last that asked for an ACK */
+	uint32_t unasked; /* packets since the last that asked for an ACK */
 	/* waiting */
-	uint64_t stalled_ns; /* since when there has been no progress */
-	uint32_t put_off;    /* how often giving up was, since then */
-	uint64_t resend_ns;  /* when to send again; VB_NEVER_NS: nothing is out */
-	uint64_t backoff_ns; /* the wait that ends at resend_ns */
-	uint64_t rnr_ns;     /* no sending before; 0: not waiting */
+	uint64_t stalled_ns;   /* since when there has been no progress */
+	uint32_t put_off;      /* how often giving up was, since then */
+	uint64_t resend_ns;    /* when to send again; VB_NEVER_NS: nothing is out */
+	uint64_t backoff_ns;   /* the wait that ends at resend_ns */
+	uint64_t rnr_ns;       /* no sending before; 0: not waiting */
 	uint64_t rnr_since_ns; /* of rnr_cautious: the first RNR NAK */
-	uint64_t pace_ns;    /* a rate, or a fault rule, lets more go then; 0: not waiting */
-	uint64_t paid_ns;    /* until when what was sent takes at that rate */
-	uint32_t paid_kbps;  /* that rate */
+	uint64_t pace_ns;      /* a rate, or a fault rule, lets more go then; 0: not waiting */
+	uint64_t paid_ns;      /* until when what was sent takes at that rate */
+	uint32_t paid_kbps;    /* that rate */
 	uint32_t rnr_tries, nak_retries;
-	bool rnr_cautious;   /* after an RNR wait: one packet only, until it is taken */
-	uint32_t nak_psn;    /* of the last sequence NAK that was acted upon */
-	uint32_t msn;        /* of the peer's last answer */
-	uint8_t doubted;     /* syndrome of a NAK that may be forged (completer.c); 0: none ... */
+	bool rnr_cautious;    /* after an RNR wait: one packet only, until it is taken */
+	uint32_t nak_psn;     /* of the last sequence NAK that was acted upon */
+	uint32_t msn;         /* of the peer's last answer */
+	uint8_t doubted;      /* syndrome of a NAK that may be forged (completer.c); 0: none ... */
 	uint32_t doubted_psn; /* ... and what it is about */
-	bool recovering;     /* went back, and una has not moved since */
-	bool probing;        /* by timeout: one packet only until something is heard */
-	uint32_t probe_psn;  /* what had been sent by then */
-	uint64_t back_ns;    /* when it went back last */
+	bool recovering;      /* went back, and una has not moved since */
+	bool probing;         /* by timeout: one packet only until something is heard */
+	uint32_t probe_psn;   /* what had been sent by then */
+	uint64_t back_ns;     /* when it went back last */
 	/* round trips: one PSN at a time, never one that was sent twice */
 	bool timing;
 	uint32_t timed_psn;
@@ -95,12 +95,12 @@ struct vb_requester {
 /* An answer that has to be sent, in order. */
 struct vb_reply {
 	uint32_t psn;
-	uint32_t count;  /* READ: packets of the answer, and how many of them were sent */
+	uint32_t count; /* READ: packets of the answer, and how many of them were sent */
 	uint32_t sent;
 	bool atomic;
-	bool repeated;   /* was answered before: takes no resource, is not worth a NAK */
+	bool repeated; /* was answered before: takes no resource, is not worth a NAK */
 	uint32_t rkey;
-	uint32_t srqn;   /* XRC */
+	uint32_t srqn; /* XRC */
 	uint64_t va;
 	uint32_t length;
 	uint32_t msn;
@@ -129,17 +129,17 @@ struct vb_tm_arrival {
 
 /* The receiving half. */
 struct vb_responder {
-	struct vb_remote own; /* this QP's receive queue, seen as a local sender sees it */
+	struct vb_remote own;     /* this QP's receive queue, seen as a local sender sees it */
 	struct vb_remote answers; /* XRC: the SRQ that the READ or ATOMIC at hand is for */
 	bool bound;
 	uint32_t expected_psn;
-	uint32_t msn;         /* messages completed */
-	bool nak_sent;        /* a sequence NAK for expected_psn is out */
-	uint32_t gap_psn;     /* newest that came before what it follows, and was dropped */
-	bool rnr_sent;        /* an RNR NAK for expected_psn is out: what follows is dropped */
-	uint8_t family;       /* enum vb_family of the message under way; UNKNOWN: none */
-	bool skipping;        /* UC: up to the next First or Only */
-	uint32_t offset;      /* bytes of it that are placed */
+	uint32_t msn;          /* messages completed */
+	bool nak_sent;         /* a sequence NAK for expected_psn is out */
+	uint32_t gap_psn;      /* newest that came before what it follows, and was dropped */
+	bool rnr_sent;         /* an RNR NAK for expected_psn is out: what follows is dropped */
+	uint8_t family;        /* enum vb_family of the message under way; UNKNOWN: none */
+	bool skipping;         /* UC: up to the next First or Only */
+	uint32_t offset;       /* bytes of it that are placed */
 	uint32_t rkey, length; /* WRITE */
 	uint64_t va;
 	struct vb_reply replies[VB_REPLIES]; /* ring */
@@ -148,14 +148,15 @@ struct vb_responder {
 	uint32_t saved_next;
 	bool ack_due;
 	uint64_t ack_ns; /* since then */
-	uint32_t ack_psn, ack_msn; /* of the newest SEND or WRITE; READs are not for ACKs to answer */
-	uint8_t nak_due;      /* syndrome; 0: none. Goes out behind the answers before it */
+	uint32_t ack_psn,
+		ack_msn; /* of the newest SEND or WRITE; READs are not for ACKs to answer */
+	uint8_t nak_due; /* syndrome; 0: none. Goes out behind the answers before it */
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK (or ACK) is out the QP fails for this reason */
 	bool fatal_spoils;    /* with its receive, which then tells what happened */
 	bool fatal_told;      /* that went out, and the QP has failed */
 	struct vb_tm_arrival tm;
-	bool heard, told;     /* the first message arrived; and its owner knows */
+	bool heard, told; /* the first message arrived; and its owner knows */
 };
 
 /* Of one QP; all are uint64_t, so that they can be added up. */
@@ -180,18 +181,18 @@ enum vb_queued {
 struct vb_wired {
 	struct vb_qp *qp;
 	struct vb_roce *roce;
-	struct vb_list node;   /* in the bucket of its QPN */
-	struct vb_list todo;   /* in the list that queued says */
+	struct vb_list node; /* in the bucket of its QPN */
+	struct vb_list todo; /* in the list that queued says */
 	struct vb_timer timer;
-	struct vb_way way;     /* RC, UC; of path_number */
+	struct vb_way way; /* RC, UC; of path_number */
 	uint32_t path_number;
-	bool by_slot;          /* through the slot socket of a process of this host */
+	bool by_slot; /* through the slot socket of a process of this host */
 	uint32_t mtu;
 	enum vb_queued queued;
-	uint64_t share_bytes;  /* of roce->share */
-	bool holds_token;      /* RC, UC: for as long as it is adopted */
-	uint64_t heard_ns;     /* RC, UC: when a packet of its peer came last */
-	uint64_t cnp_ns;       /* when the last CNP was sent */
+	uint64_t share_bytes; /* of roce->share */
+	bool holds_token;     /* RC, UC: for as long as it is adopted */
+	uint64_t heard_ns;    /* RC, UC: when a packet of its peer came last */
+	uint64_t cnp_ns;      /* when the last CNP was sent */
 	bool cnp_due;
 	uint32_t datagram_psn; /* UD: a running number */
 	uint32_t gathered;     /* posts since its last turn */
@@ -203,19 +204,19 @@ struct vb_wired {
 
 /* Packets that were dropped, by reason. */
 enum vb_drop {
-	VB_DROP_MALFORMED,  /* enum vb_packet_fault has the details */
+	VB_DROP_MALFORMED, /* enum vb_packet_fault has the details */
 	VB_DROP_ICRC,
 	VB_DROP_UNKNOWN_QP,
-	VB_DROP_TRANSPORT,  /* an opcode of another transport than the QP's */
-	VB_DROP_STATE,      /* the QP cannot receive now */
+	VB_DROP_TRANSPORT, /* an opcode of another transport than the QP's */
+	VB_DROP_STATE,     /* the QP cannot receive now */
 	VB_DROP_PKEY,
-	VB_DROP_ADDRESS,    /* not from the connected peer */
+	VB_DROP_ADDRESS, /* not from the connected peer */
 	VB_DROP_QKEY_WRONG,
-	VB_DROP_SEQUENCE,   /* RC: behind a gap or an RNR NAK. UC: of a broken message */
+	VB_DROP_SEQUENCE, /* RC: behind a gap or an RNR NAK. UC: of a broken message */
 	VB_DROP_LENGTH,
-	VB_DROP_RECEIVE,    /* UC, UD: no receive, or too short */
-	VB_DROP_ACCESS,     /* UC: key or right */
-	VB_DROP_OVERFLOW,   /* more requests than answers can wait */
+	VB_DROP_RECEIVE,  /* UC, UD: no receive, or too short */
+	VB_DROP_ACCESS,   /* UC: key or right */
+	VB_DROP_OVERFLOW, /* more requests than answers can wait */
 	VB_DROPS,
 };
 const char *vb_drop_name(enum vb_drop drop);
@@ -242,25 +243,26 @@ struct vb_roce {
 	struct vb_roce_sink sink;
 	struct vb_tx tx;
 	struct vb_timers timers;
-	struct vb_list todo;      /* struct vb_wired with something to send or to answer */
-	struct vb_list acks;      /* those with nothing but an ACK to send ... */
-	uint64_t acks_ns;         /* ... and since when the first of them has waited */
-	struct vb_list gather;    /* those with much under way, which wait for more to send ... */
-	uint64_t gather_ns;       /* ... and since when the first of them has waited */
-	struct vb_list starved;   /* those that wait for a part of the share */
+	struct vb_list todo;    /* struct vb_wired with something to send or to answer */
+	struct vb_list acks;    /* those with nothing but an ACK to send ... */
+	uint64_t acks_ns;       /* ... and since when the first of them has waited */
+	struct vb_list gather;  /* those with much under way, which wait for more to send ... */
+	uint64_t gather_ns;     /* ... and since when the first of them has waited */
+	struct vb_list starved; /* those that wait for a part of the share */
 	struct vb_share share;
-	uint64_t paid_ns;         /* by UC and UD, all together (pace.c) */
+	uint64_t paid_ns; /* by UC and UD, all together (pace.c) */
 	struct vb_list wired[VB_WIRED_BUCKETS];
 	uint32_t wired_count;
 	struct vb_way ways[VB_WAY_CACHE]; /* of address handles */
-	uint32_t mad_psn;         /* of QP 1: a running number */
-	bool unread;              /* set by a caller who has not looked at the sockets before: that
+	uint32_t mad_psn;                 /* of QP 1: a running number */
+	bool unread; /* set by a caller who has not looked at the sockets before: that
 				     nothing was heard proves nothing, so no timer fires */
-	bool behind;              /* set by a caller who has not read everything: no QP is given up */
-	bool fatal;               /* a fault rule ends the device: the caller sees to it */
+	bool behind; /* set by a caller who has not read everything: no QP is given up */
+	bool fatal;  /* a fault rule ends the device: the caller sees to it */
 	struct vb_ident_table idents; /* what identifications peers give to their packets */
 	uint64_t drops[VB_DROPS];
-	bool icrc_explained, pkey_explained; /* once is enough: whoever likes can send such packets */
+	bool icrc_explained,
+		pkey_explained; /* once is enough: whoever likes can send such packets */
 	uint64_t faults[VB_PACKET_FAULTS];
 	struct vb_wired_counters past; /* of QPs that were dropped */
 };
@@ -328,7 +330,8 @@ void vb_pace_pay(struct vb_roce *roce, const struct vb_way *way, uint32_t payloa
 
 /* requester.c and its parts, see requester.h */
 /* UD: 0, or when the QP's rate lets a datagram go. */
-uint64_t vb_requester_pace_datagram(struct vb_wired *wired, const struct vb_av *av, uint32_t length);
+uint64_t vb_requester_pace_datagram(struct vb_wired *wired, const struct vb_av *av,
+				    uint32_t length);
 /* Sends until a window, a budget or the queue ends; true: the budget did. */
 bool vb_requester_run(struct vb_wired *wired);
 /* Would it find something to send, or to flush? */

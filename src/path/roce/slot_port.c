@@ -19,7 +19,7 @@
 
 enum { MESSAGES = 16 }; /* per turn of one peer */
 #define ATTACH_WINDOW_NS 100000000ull
-#define STUCK_NS 20000000ull
+#define STUCK_NS         20000000ull
 
 void vb_slot_socket_tune(int fd)
 {
@@ -207,7 +207,8 @@ struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message)
 	return flow;
 }
 
-static unsigned take(struct vb_port *port, struct vb_peer *peer, const struct vb_slot_message *message)
+static unsigned take(struct vb_port *port, struct vb_peer *peer,
+		     const struct vb_slot_message *message)
 {
 	const struct vb_icrc_flow flow = vb_slot_flow_of(message);
 	const struct vb_delivery delivery = {

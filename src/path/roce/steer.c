@@ -14,7 +14,7 @@
 
 #define INTERVAL_NS_MIN 5000000ull
 #define INTERVAL_NS_MAX 10000000000ull
-#define QUESTION_NS 300000ull
+#define QUESTION_NS     300000ull
 
 /* In tries without an answer, and in all. */
 enum { SETTLE_TRIES = 8, SETTLE_TRIES_MAX = 100, SETTLE_NS = 2000000 };
@@ -40,8 +40,8 @@ static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct stee
 	message->position = htonl(position);
 	message->about = position;
 	/* A lost one is asked again with the next packet that goes astray. */
-	(void)vb_sendto(endpoint->senders[index].fd, message, sizeof(*message), MSG_DONTWAIT, &to.any,
-		     size);
+	(void)vb_sendto(endpoint->senders[index].fd, message, sizeof(*message), MSG_DONTWAIT,
+			&to.any, size);
 }
 
 static void ask_all(struct vb_endpoint *endpoint, uint32_t kind, uint32_t skip)
@@ -272,8 +272,8 @@ static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
 		return;
 	port->receiving = true;
 	port->input = ignore;
-	for (int i = 0, idle = 0; i < SETTLE_TRIES_MAX && idle < SETTLE_TRIES && !steer->installed_count;
-	     i++) {
+	for (int i = 0, idle = 0;
+	     i < SETTLE_TRIES_MAX && idle < SETTLE_TRIES && !steer->installed_count; i++) {
 		uint32_t answers = steer->answers;
 
 		if (i && !steer->entry_count)

@@ -29,13 +29,13 @@ struct vb_steer_entry {
 };
 
 struct vb_steer {
-	uint64_t nonce;            /* of the questions under way */
-	uint64_t next_ns;          /* not asked again before */
-	uint64_t interval_ns;      /* grows while asking changes nothing */
+	uint64_t nonce;       /* of the questions under way */
+	uint64_t next_ns;     /* not asked again before */
+	uint64_t interval_ns; /* grows while asking changes nothing */
 	uint32_t members, own_position, answers;
 	uint32_t entry_count, installed_count;
-	uint64_t answered;         /* positions, one bit each */
-	bool moved;                /* the kernel gave us another position, and nobody else */
+	uint64_t answered; /* positions, one bit each */
+	bool moved;        /* the kernel gave us another position, and nobody else */
 	struct vb_steer_entry entries[VB_STEER_ENTRIES];
 	struct vb_steer_entry installed[VB_STEER_ENTRIES];
 };

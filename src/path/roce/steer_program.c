@@ -67,8 +67,7 @@ static uint32_t add_by_chance(struct sock_filter *code, const struct vb_steer_en
 }
 static_assert(BY_CHANCE + 2 * VB_STEER_MEMBERS <= UINT8_MAX, "a jump over it");
 
-int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count,
-		     uint32_t members)
+int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count, uint32_t members)
 {
 	struct sock_filter code[PROGRAM_MAX] = {
 		statement(BPF_LD | BPF_W | BPF_ABS, 0),

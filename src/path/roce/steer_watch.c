@@ -45,11 +45,11 @@ void vb_steer_watch(struct vb_port *port)
 
 	if (port->leavers >= 0)
 		return;
-	fd = vb_fd_high(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
-			       NETLINK_SOCK_DIAG));
-	if (fd >= 0 && (filter_notes(fd) ||
-			bind(fd, (const struct sockaddr *)&groups, sizeof(groups)) ||
-			vb_port_watch_source(port, fd, VB_SOURCE_LEAVERS)))
+	fd = vb_fd_high(
+		socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG));
+	if (fd >= 0 &&
+	    (filter_notes(fd) || bind(fd, (const struct sockaddr *)&groups, sizeof(groups)) ||
+	     vb_port_watch_source(port, fd, VB_SOURCE_LEAVERS)))
 		vb_fd_close(&fd);
 	port->leavers = fd;
 }

@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 struct vb_timer {
-	uint64_t due_ns;    /* VB_NEVER_NS: not set */
-	uint64_t filed_ns;  /* under which it is in the heap */
-	uint32_t place;     /* in the heap, from 1; 0: not there */
+	uint64_t due_ns;   /* VB_NEVER_NS: not set */
+	uint64_t filed_ns; /* under which it is in the heap */
+	uint32_t place;    /* in the heap, from 1; 0: not there */
 };
 
 struct vb_timers {

@@ -22,11 +22,11 @@ struct vb_tx {
 	uint32_t qpn;   /* who sends; set by the caller */
 	uint32_t used;
 	struct vb_burst bursts[VB_TX_BURSTS];
-	unsigned count;       /* bursts */
-	uint32_t flushes;     /* how often they left */
-	unsigned packets;     /* in the last of them */
+	unsigned count;   /* bursts */
+	uint32_t flushes; /* how often they left */
+	unsigned packets; /* in the last of them */
 	unsigned packets_max;
-	bool closed;          /* the last burst takes no more */
+	bool closed; /* the last burst takes no more */
 	/* the packet that is being built */
 	uint8_t *at;
 	uint32_t headers_length, payload_length;

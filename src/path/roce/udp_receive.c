@@ -187,6 +187,7 @@ unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsi
 	do
 		length = receive_one(port, endpoint, &packets);
 	while (length >= BURST_BYTES_MIN && packets < most);
-	endpoint->small_streak = length && length < BURST_BYTES_MIN ? endpoint->small_streak + 1 : 0;
+	endpoint->small_streak =
+		length && length < BURST_BYTES_MIN ? endpoint->small_streak + 1 : 0;
 	return packets;
 }

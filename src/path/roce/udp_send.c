@@ -279,7 +279,8 @@ static void send_too_long(struct vb_port *port, struct vb_sender *sender,
 	struct vb_burst singles[VB_BURST_PACKETS];
 	unsigned count = 0;
 
-	for (uint32_t at = 0; at < burst->length && count < VB_BURST_PACKETS; at += burst->segment) {
+	for (uint32_t at = 0; at < burst->length && count < VB_BURST_PACKETS;
+	     at += burst->segment) {
 		singles[count] = *burst;
 		singles[count].bytes = burst->bytes + at;
 		singles[count].length = burst->length - at;

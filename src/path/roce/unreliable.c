@@ -85,18 +85,17 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 		abandon(wired, VB_DROP_ACCESS);
 		return;
 	}
-	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet) :
-						 vb_place_write(wired, packet);
+	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet)
+					       : vb_place_write(wired, packet);
 	if (reason) {
 		own_fault(wired, reason);
-		abandon(wired, reason == VB_NO_RECEIVE || reason == VB_RECV_SHORT ?
-				       VB_DROP_RECEIVE :
-				       VB_DROP_ACCESS);
+		abandon(wired, reason == VB_NO_RECEIVE || reason == VB_RECV_SHORT ? VB_DROP_RECEIVE
+										  : VB_DROP_ACCESS);
 		return;
 	}
-	resp->family = row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY ?
-			       VB_FAMILY_UNKNOWN :
-			       row->family;
+	resp->family = row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY
+			       ? VB_FAMILY_UNKNOWN
+			       : row->family;
 }
 
 /* --- UD --- */

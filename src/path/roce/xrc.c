@@ -4,9 +4,9 @@
  * may be in another process of this host that shares the domain; then this process does for it
  * what a sender of this host would do, if the kernel lets it.
  */
+#include "exec/xrc.h"
 #include "exec/copy.h"
 #include "exec/recv.h"
-#include "exec/xrc.h"
 #include "path/roce/roce.h"
 
 bool vb_responder_bind_xrc(struct vb_wired *wired)

@@ -158,14 +158,16 @@ void counters_explain_missing(struct ibv_context *ctx, FILE *file)
 
 /* Names of which each count is a message or less: a packet, or a message, that was not taken. */
 static const char *const losses_in[] = {
-	DEVICE "rcvd_overrun_err",  DEVICE "rcvd_oversized_err", DEVICE "slot_refused_err",
-	DEVICE "forward_lost_err",  DEVICE "duplicate_request",
-	DEVICE "dropped_malformed", DEVICE "dropped_icrc",	 DEVICE "dropped_qp_state",
-	DEVICE "dropped_sequence",  DEVICE "dropped_length",	 DEVICE "dropped_no_receive",
-	DEVICE "dropped_access",    "UdpInCsumErrors",		 "Udp6InCsumErrors",
+	DEVICE "rcvd_overrun_err", DEVICE "rcvd_oversized_err", DEVICE "slot_refused_err",
+	DEVICE "forward_lost_err", DEVICE "duplicate_request",  DEVICE "dropped_malformed",
+	DEVICE "dropped_icrc",     DEVICE "dropped_qp_state",   DEVICE "dropped_sequence",
+	DEVICE "dropped_length",   DEVICE "dropped_no_receive", DEVICE "dropped_access",
+	"UdpInCsumErrors",         "Udp6InCsumErrors",
 };
 static const char *const losses_out[] = {
-	DEVICE "send_err", DEVICE "send_too_big_err", DEVICE "forward_lost_err",
+	DEVICE "send_err",
+	DEVICE "send_too_big_err",
+	DEVICE "forward_lost_err",
 	DEVICE "memory_full_err",
 };
 

@@ -128,9 +128,9 @@ void initiator_post(struct lane *lane)
 static void opcode_check(const struct lane *lane, const struct op *op, const struct ibv_wc *wc)
 {
 	static const enum ibv_wc_opcode opcodes[] = {
-		[OP_SEND] = IBV_WC_SEND,	[OP_SEND_IMM] = IBV_WC_SEND,
+		[OP_SEND] = IBV_WC_SEND,        [OP_SEND_IMM] = IBV_WC_SEND,
 		[OP_WRITE] = IBV_WC_RDMA_WRITE, [OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
-		[OP_READ] = IBV_WC_RDMA_READ,	[OP_CAS] = IBV_WC_COMP_SWAP,
+		[OP_READ] = IBV_WC_RDMA_READ,   [OP_CAS] = IBV_WC_COMP_SWAP,
 		[OP_ADD] = IBV_WC_FETCH_ADD,
 	};
 

@@ -18,7 +18,7 @@ struct lane_info {
 /* What a side saw of the other's UC and UD messages. */
 struct tally {
 	uint64_t sent, arrived, missing;
-	uint64_t repeated, overtaken;		 /* by the network */
+	uint64_t repeated, overtaken;            /* by the network */
 	uint64_t writes_partial, writes_missing; /* UC WRITE without immediate */
 };
 
@@ -26,7 +26,7 @@ struct home {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel; /* NULL: polling only */
-	struct ibv_cq *cq;		  /* of all lanes, sends and receives */
+	struct ibv_cq *cq;                /* of all lanes, sends and receives */
 	union ibv_gid gid;
 	int gid_index;
 	uint32_t mtu_bytes, rd_atomic, dest_rd_atomic;
@@ -41,7 +41,7 @@ struct lane {
 	struct lane_info self, peer, peer_first; /* peer_first: lane 0, which has the shared word */
 
 	struct plan *out; /* what we do; NULL: nothing */
-	uint8_t *local;	  /* owned */
+	uint8_t *local;   /* owned */
 	struct ibv_mr *local_mr;
 	uint32_t posted, completed; /* operations of this round */
 
@@ -49,11 +49,11 @@ struct lane {
 	uint64_t *words; /* owned; then the region, then the slots */
 	uint8_t *region, *slots;
 	struct ibv_mr *target_mr;
-	uint32_t messages;		 /* of this round, for RC in this order: */
+	uint32_t messages;               /* of this round, for RC in this order: */
 	uint32_t message[ROUND_OPS_MAX]; /* the operation that it is */
-	uint32_t received;		 /* of this round */
-	uint32_t receives_posted;	 /* RC: of this round; else: slots that are posted */
-	uint8_t arrived[ROUND_OPS_MAX];	 /* UC, UD: how often */
+	uint32_t received;               /* of this round */
+	uint32_t receives_posted;        /* RC: of this round; else: slots that are posted */
+	uint8_t arrived[ROUND_OPS_MAX];  /* UC, UD: how often */
 	uint8_t slot_posted[ROUND_OPS_MAX];
 	uint32_t newest; /* UC, UD: the last operation that arrived, + 1 */
 	struct tally tally;

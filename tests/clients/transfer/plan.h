@@ -31,20 +31,20 @@ struct op {
 	uint64_t key; /* of its bytes */
 	bool signaled, solicited, fence, is_inline;
 	struct spread local;   /* initiator: source, or where a READ or the old value goes */
-	size_t target;	       /* WRITE and READ: in the target's region */
+	size_t target;         /* WRITE and READ: in the target's region */
 	struct spread receive; /* RC: the receive that a message consumes */
-	bool shared;	       /* an atomic on the word of all lanes */
+	bool shared;           /* an atomic on the word of all lanes */
 	uint64_t compare_add, swap, expect; /* atomics; expect: the old value */
 };
 
 /* Goes on from round to round. */
 struct plan {
 	const struct terms *terms;
-	uint64_t seed;		     /* of this lane and direction */
-	uint32_t next;		     /* index of the next operation */
+	uint64_t seed;               /* of this lane and direction */
+	uint32_t next;               /* index of the next operation */
 	uint64_t add_word, cas_word; /* what the lane's own words will hold */
-	uint64_t shared_sum;	     /* what this lane adds to the shared word */
-	uint32_t count;		     /* of the current round */
+	uint64_t shared_sum;         /* what this lane adds to the shared word */
+	uint32_t count;              /* of the current round */
 	struct op op[ROUND_OPS_MAX];
 };
 

@@ -14,11 +14,11 @@ struct session {
 	bool is_client;
 	uint32_t round;
 	uint8_t canary;
-	bool peer_done;	     /* has posted and completed all of this round */
-	unsigned idle;	     /* looks in vain since the last completion */
-	uint64_t arrival_us; /* when the last message came */
+	bool peer_done;       /* has posted and completed all of this round */
+	unsigned idle;        /* looks in vain since the last completion */
+	uint64_t arrival_us;  /* when the last message came */
 	unsigned quiet_looks; /* in vain, after a while without any */
-	uint64_t bytes, ops; /* done and checked, both directions */
+	uint64_t bytes, ops;  /* done and checked, both directions */
 };
 
 void session_open(struct session *session, const struct options *options, int channel,

@@ -112,7 +112,7 @@ static void receive_check(const struct lane *lane, const struct op *op, uint8_t 
 	for (uint32_t i = op->receive.pieces; i-- > 0;) {
 		struct piece piece = spread_piece(&op->receive, i);
 		const uint8_t *at = lane->region + piece.at;
-		size_t used = piece.from >= length		   ? 0
+		size_t used = piece.from >= length                 ? 0
 			      : length - piece.from < piece.length ? length - piece.from
 								   : piece.length;
 		size_t rest = piece.length - used + (i ? PIECE_GAP : 0);

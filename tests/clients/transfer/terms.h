@@ -22,20 +22,20 @@ enum op_kind {
 struct terms {
 	uint32_t magic;
 	uint32_t qp_type;    /* enum ibv_qp_type: RC, UC or UD */
-	uint32_t kinds;	     /* a bit per op_kind */
-	uint32_t lanes;	     /* QPs */
-	uint32_t ops;	     /* per lane and direction */
+	uint32_t kinds;      /* a bit per op_kind */
+	uint32_t lanes;      /* QPs */
+	uint32_t ops;        /* per lane and direction */
 	uint32_t window;     /* send queue depth */
 	uint32_t recv_depth; /* receive queue depth; for RC less than a round needs, so that RNR
 				happens */
 	uint32_t size_max;
 	uint32_t round_ops; /* of a round, at most */
 	uint32_t mtu_bytes;
-	uint32_t both;		      /* the server sends as well */
-	uint32_t lossy;		      /* UC and UD messages may be missing, repeated or late */
+	uint32_t both;                /* the server sends as well */
+	uint32_t lossy;               /* UC and UD messages may be missing, repeated or late */
 	uint32_t missing_percent_max; /* with lossy */
-	uint32_t receives_max;	      /* UC and UD: on each QP, even if a round needs more */
-	uint32_t link_lost;	      /* packets; LINK_LOST_UNKNOWN: nobody knows */
+	uint32_t receives_max;        /* UC and UD: on each QP, even if a round needs more */
+	uint32_t link_lost;           /* packets; LINK_LOST_UNKNOWN: nobody knows */
 	uint32_t timeout, retry_cnt;
 	uint32_t deadline_s;
 	uint32_t region_size; /* per lane: what a round may touch */
@@ -49,8 +49,8 @@ struct options {
 	struct terms terms;
 	const char *device, *host, *port;
 	int gid_index;
-	bool events; /* sleep for completions instead of polling */
-	bool pair;   /* both sides, in two processes made by fork */
+	bool events;  /* sleep for completions instead of polling */
+	bool pair;    /* both sides, in two processes made by fork */
 	bool verbose; /* who is connected to whom, and every counter that moved */
 };
 

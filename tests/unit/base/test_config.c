@@ -35,7 +35,7 @@ static int is_as_told(const void *arg)
 static void a_path_is_chosen_by_its_name(void **state)
 {
 	static const struct row rows[] = {
-		{ NULL, VB_PATH_AUTO, 0 },   { "", VB_PATH_AUTO, 0 },	{ "wire", VB_PATH_WIRE, 0 },
+		{ NULL, VB_PATH_AUTO, 0 },   { "", VB_PATH_AUTO, 0 },   { "wire", VB_PATH_WIRE, 0 },
 		{ "slot", VB_PATH_SLOT, 0 }, { "sim", VB_PATH_SIM, 0 },
 	};
 	char said[1024];
@@ -57,7 +57,8 @@ static void another_name_is_an_error_that_is_said_once(void **state)
 
 		assert_int_equal(child_run(is_as_told, &row, said, sizeof(said)), 0);
 		snprintf(wanted, sizeof(wanted),
-			 "VERBENA_PATH is '%s', which is none of auto, wire, slot and sim\n", texts[i]);
+			 "VERBENA_PATH is '%s', which is none of auto, wire, slot and sim\n",
+			 texts[i]);
 		line = strstr(said, wanted);
 		assert_non_null(line);
 		assert_string_equal(line, wanted);
@@ -93,7 +94,8 @@ static void keys_are_equal_unless_told_otherwise(void **state)
 	assert_int_equal(keys_of("distinct", said), 1);
 	assert_string_equal(said, "");
 	assert_int_equal(keys_of("Distinct", said), 2);
-	assert_non_null(strstr(said, "VERBENA_KEYS is 'Distinct', which is neither equal nor distinct\n"));
+	assert_non_null(
+		strstr(said, "VERBENA_KEYS is 'Distinct', which is neither equal nor distinct\n"));
 }
 
 int main(void)

@@ -34,7 +34,8 @@ static const char *names(void)
 	static char text[16];
 	size_t used = 0;
 
-	vb_list_for(item, &list, struct item, node) text[used++] = item->name;
+	vb_list_for(item, &list, struct item, node)
+		text[used++] = item->name;
 	text[used] = '\0';
 	return text;
 }
@@ -106,8 +107,7 @@ static void elements_may_be_freed_inside_the_loop(void **state)
 		assert_non_null(item);
 		vb_list_append(&list, &item->node);
 	}
-	vb_list_for(item, &list, struct item, node)
-	{
+	vb_list_for(item, &list, struct item, node) {
 		vb_list_remove(&item->node);
 		memset(item, 0xee, sizeof(*item));
 		free(item);
@@ -121,8 +121,7 @@ static void the_loop_can_be_left_and_continued(void **state)
 {
 	int seen = 0;
 
-	vb_list_for(item, &list, struct item, node)
-	{
+	vb_list_for(item, &list, struct item, node) {
 		if (item->name == 'b')
 			continue;
 		seen++;

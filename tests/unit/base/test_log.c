@@ -124,7 +124,7 @@ static void errno_is_kept_even_when_there_is_nowhere_to_print(void **state)
 {
 	static const struct errno_row rows[] = {
 		{ NULL, EINVAL, false }, { "1", ENOMEM, false }, { "1", 0, false },
-		{ "1", EBUSY, true },	 { "1", 0, true },
+		{ "1", EBUSY, true },    { "1", 0, true },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -183,8 +183,8 @@ static int says_of_each_object(const void *arg)
 	set_explain("1");
 	for (unsigned round = 0; round < 5; round++)
 		for (unsigned qpn = 0xa00; qpn < 0xa04; qpn++)
-			vb_explain("QP 0x%06x, %s wr_id %u: refused", qpn, round % 2 ? "READ" : "SEND",
-				   round);
+			vb_explain("QP 0x%06x, %s wr_id %u: refused", qpn,
+				   round % 2 ? "READ" : "SEND", round);
 	return 0;
 }
 

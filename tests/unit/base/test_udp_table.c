@@ -32,7 +32,8 @@ static int bind_socket(union address address, socklen_t length, uint16_t *port)
 	}
 	if (fd >= 0)
 		assert_int_equal(getsockname(fd, &address.any, &length), 0);
-	*port = ntohs(address.any.sa_family == AF_INET ? address.in.sin_port : address.in6.sin6_port);
+	*port = ntohs(address.any.sa_family == AF_INET ? address.in.sin_port
+						       : address.in6.sin6_port);
 	return fd;
 }
 

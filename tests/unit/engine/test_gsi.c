@@ -257,7 +257,7 @@ static void fork_in_namespace(void)
 		close(hold[1]);
 		CHECK(write(up[1], "", 1) == 1);
 		CHECK(read(hold[0], &byte, 1) == 0); /* lives until the parent lets go */
-		vb_gsi_release(claimed);	     /* not the child's to close */
+		vb_gsi_release(claimed);             /* not the child's to close */
 		_exit(0);
 	}
 	close(hold[0]);

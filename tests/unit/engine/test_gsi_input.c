@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "gsi_rig.h"
 #include "engine/gsi_impl.h"
 #include "engine/wire_impl.h"
+#include "gsi_rig.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 

@@ -45,7 +45,11 @@ static void send_one(uint8_t opcode)
 	static const struct vb_way way;
 	const uint8_t bytes[LENGTH] = { opcode };
 	const struct vb_burst burst = {
-		.way = &way, .bytes = bytes, .length = LENGTH, .segment = LENGTH, .qpn = QPN,
+		.way = &way,
+		.bytes = bytes,
+		.length = LENGTH,
+		.segment = LENGTH,
+		.qpn = QPN,
 	};
 
 	vb_wire_fault_send(&wire, &burst, 1);

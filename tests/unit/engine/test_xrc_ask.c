@@ -198,7 +198,8 @@ static void nobody_else_is_taken_for_a_process_that_ended(void **state)
 	assert_int_equal(open_told(&say), 0);
 	hang_up();
 	assert_int_equal(event_next().event_type, IBV_EVENT_QP_FATAL);
-	assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_MODIFY, &attr, IBV_QP_STATE, &answer), -EINVAL);
+	assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_MODIFY, &attr, IBV_QP_STATE, &answer),
+			 -EINVAL);
 	assert_int_equal(poll(&poller, 1, 0), 0);
 }
 
@@ -213,24 +214,27 @@ static void calls_together_wait_once_for_one_that_is_silent(void **state)
 	assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_QUERY, NULL, 0, &answer), -ETIMEDOUT);
 	began = vb_now_ns();
 	for (int i = 0; i < 5; i++)
-		assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_QUERY, NULL, 0, &answer), -ETIMEDOUT);
+		assert_int_equal(vb_xrc_ask(handle, VB_XRC_ASK_QUERY, NULL, 0, &answer),
+				 -ETIMEDOUT);
 	assert_in_range(vb_now_ns() - began, 0, PATIENCE_MS * 1000000ull);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(what_is_refused_there_is_refused_here, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(what_is_refused_there_is_refused_here, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(a_process_of_another_user_is_not_waited_for, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(an_answer_that_cannot_be_is_refused, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(an_answer_that_cannot_be_is_refused, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(events_of_the_qp_are_raised, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(an_event_that_is_none_of_a_qp_ends_the_connection, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(nobody_else_is_taken_for_a_process_that_ended, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(calls_together_wait_once_for_one_that_is_silent, set_up,
-						tear_down),
+		cmocka_unit_test_setup_teardown(an_event_that_is_none_of_a_qp_ends_the_connection,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(nobody_else_is_taken_for_a_process_that_ended,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(calls_together_wait_once_for_one_that_is_silent,
+						set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,13 +245,19 @@ static void sentences_name_the_numbers(void **state)
 		    .want = 0x11111111 },
 		  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
 		  "QP 0x000002" },
-		{ { .reason = VB_RKEY_IS_LKEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3,
-		    .opcode = IBV_WR_RDMA_READ, .key = 0x1234 },
-		  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of the "
+		{ { .reason = VB_RKEY_IS_LKEY,
+		    .qpn = 1,
+		    .peer_qpn = 2,
+		    .wr_id = 3,
+		    .opcode = IBV_WR_RDMA_READ,
+		    .key = 0x1234 },
+		  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of "
+		  "the "
 		  "peer, not its rkey" },
 		{ { .reason = VB_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
 		  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
-		  "that is not valid for its buffer, or belongs to another PD than the queue (QP or "
+		  "that is not valid for its buffer, or belongs to another PD than the queue (QP "
+		  "or "
 		  "SRQ)" },
 		{ { .reason = VB_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
 		  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "

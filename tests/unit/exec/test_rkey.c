@@ -51,8 +51,8 @@ static enum vb_reason check(uint32_t rkey, unsigned access)
 {
 	uint64_t address;
 
-	return vb_rkey_check(rig.nic->self, &cache, rig.pd->id, QPN, rkey, (uintptr_t)memory, 8, access,
-			     &address);
+	return vb_rkey_check(rig.nic->self, &cache, rig.pd->id, QPN, rkey, (uintptr_t)memory, 8,
+			     access, &address);
 }
 
 /* Twice: by the table, and by what was remembered. */
@@ -162,9 +162,9 @@ static void a_remembered_key_of_a_region_opens_no_window(void **state)
 	assert_int_equal(vb_mr_deregister(base), 0);
 }
 
-#define EQUAL(name) cmocka_unit_test_setup_teardown(name, open_equal, close_rig)
+#define EQUAL(name)    cmocka_unit_test_setup_teardown(name, open_equal, close_rig)
 #define DISTINCT(name) cmocka_unit_test_setup_teardown(name, open_distinct, close_rig)
-#define BOTH(name) EQUAL(name), DISTINCT(name)
+#define BOTH(name)     EQUAL(name), DISTINCT(name)
 
 int main(void)
 {

@@ -132,7 +132,7 @@ static inline struct vb_recv_sges *sender_sges(uint32_t index)
 {
 	struct vb_rq_shared *shared = sender_queue();
 	uint8_t *sges = vb_peer_at(rig.nic->self, shared->sges,
-					 (shared->mask + 1ull) * shared->sges_stride);
+				   (shared->mask + 1ull) * shared->sges_stride);
 
 	return (void *)(sges + (size_t)(index & shared->mask) * shared->sges_stride);
 }

@@ -278,7 +278,9 @@ static bool write_range(int first, int last)
 
 static int takes_all_ports(const void *arg)
 {
-	struct vb_cm_claim any = { .port_space = RDMA_PS_TCP, .family = VB_CM_DUAL, .replaces = -1 };
+	struct vb_cm_claim any = { .port_space = RDMA_PS_TCP,
+				   .family = VB_CM_DUAL,
+				   .replaces = -1 };
 	struct vb_cm_claim claim;
 	int fd;
 

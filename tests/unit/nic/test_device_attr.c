@@ -22,11 +22,11 @@ static const struct vb_device *device(int index)
 /* What works, and nothing else: each bit has a test of its own elsewhere. */
 static void capabilities_are_what_works(void **state)
 {
-	const unsigned common =
-		IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
-		IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-		IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
-		IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	const unsigned common = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+				IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+				IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
+				IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC |
+				IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	struct ibv_device_attr_ex attr;
 	struct ibv_port_attr port;
 
@@ -36,8 +36,8 @@ static void capabilities_are_what_works(void **state)
 	vb_device_attr(device(1), &attr);
 	assert_int_equal(attr.orig_attr.device_cap_flags, common | IBV_DEVICE_AUTO_PATH_MIG);
 	assert_int_equal(vb_device_port_attr(device(0), 1, &port), 0);
-	assert_int_equal(port.port_cap_flags, IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP |
-						      IBV_PORT_IP_BASED_GIDS);
+	assert_int_equal(port.port_cap_flags,
+			 IBV_PORT_SYS_IMAGE_GUID_SUP | IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
 	assert_int_equal(vb_device_port_attr(device(1), 1, &port), 0);
 	assert_true(port.port_cap_flags & IBV_PORT_AUTO_MIGR_SUP);
 	assert_true(port.port_cap_flags & IBV_PORT_CLIENT_REG_SUP);
@@ -50,12 +50,12 @@ static void speeds_are_those_of_linux(void **state)
 	static const struct {
 		unsigned mbps, width, speed;
 	} rows[] = {
-		{ 10, VB_WIDTH_1X, VB_SPEED_SDR },	 { 1000, VB_WIDTH_1X, VB_SPEED_SDR },
-		{ 2500, VB_WIDTH_1X, VB_SPEED_FDR10 },	 { 10000, VB_WIDTH_1X, VB_SPEED_FDR10 },
-		{ 20000, VB_WIDTH_4X, VB_SPEED_DDR },	 { 25000, VB_WIDTH_1X, VB_SPEED_EDR },
-		{ 40000, VB_WIDTH_4X, VB_SPEED_FDR10 },	 { 50000, VB_WIDTH_2X, VB_SPEED_EDR },
-		{ 100000, VB_WIDTH_4X, VB_SPEED_EDR },	 { 200000, VB_WIDTH_4X, VB_SPEED_HDR },
-		{ 400000, VB_WIDTH_4X, VB_SPEED_NDR },	 { 800000, VB_WIDTH_4X, VB_SPEED_XDR },
+		{ 10, VB_WIDTH_1X, VB_SPEED_SDR },      { 1000, VB_WIDTH_1X, VB_SPEED_SDR },
+		{ 2500, VB_WIDTH_1X, VB_SPEED_FDR10 },  { 10000, VB_WIDTH_1X, VB_SPEED_FDR10 },
+		{ 20000, VB_WIDTH_4X, VB_SPEED_DDR },   { 25000, VB_WIDTH_1X, VB_SPEED_EDR },
+		{ 40000, VB_WIDTH_4X, VB_SPEED_FDR10 }, { 50000, VB_WIDTH_2X, VB_SPEED_EDR },
+		{ 100000, VB_WIDTH_4X, VB_SPEED_EDR },  { 200000, VB_WIDTH_4X, VB_SPEED_HDR },
+		{ 400000, VB_WIDTH_4X, VB_SPEED_NDR },  { 800000, VB_WIDTH_4X, VB_SPEED_XDR },
 		{ 0, VB_WIDTH_4X, VB_SPEED_EDR }, /* unknown */
 	};
 

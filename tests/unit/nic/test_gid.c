@@ -347,9 +347,9 @@ static void the_lid_is_the_host_part_of_the_address(void **state)
 		{ "::ffff:10.1.2.3", 16, 0x0203 },
 		{ "::ffff:10.1.191.255", 16, 0xBFFF },
 		{ "::ffff:10.1.192.0", 16, 1 }, /* a multicast LID */
-		{ "::ffff:10.1.2.3", 8, 1 },	/* too large */
-		{ "::ffff:10.1.2.3", 32, 1 },	/* no host part */
-		{ "::ffff:192.0.2.0", 24, 1 },	/* reserved */
+		{ "::ffff:10.1.2.3", 8, 1 },    /* too large */
+		{ "::ffff:10.1.2.3", 32, 1 },   /* no host part */
+		{ "::ffff:192.0.2.0", 24, 1 },  /* reserved */
 		{ "::ffff:10.1.2.3", 0, 1 },
 		{ "2001:db8::7", 64, 1 },
 	};
@@ -401,10 +401,10 @@ static void which_gids_are_groups(void **state)
 		const char *gid;
 		bool multicast;
 	} rows[] = {
-		{ "ff02::1", true },	       { "ff0e::ffff:e600:1", true },
+		{ "ff02::1", true },           { "ff0e::ffff:e600:1", true },
 		{ "::ffff:224.0.0.1", true },  { "::ffff:239.255.255.255", true },
 		{ "::ffff:240.0.0.1", false }, { "::ffff:223.255.255.255", false },
-		{ "fe80::1", false },	       { "::e000:1", false },
+		{ "fe80::1", false },          { "::e000:1", false },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -458,10 +458,10 @@ static void loopback_is_chosen_when_nothing_else_is_up(void **state)
 /* The kernel says RUNNING a while after the carrier is there. */
 static void an_interface_that_just_came_up_is_chosen(void **state)
 {
-	struct vb_netif young[2] = { { .index = LO, .flags = UP | IFF_LOOPBACK, .name = "lo" },
-				     { .index = ETH0,
-				       .flags = IFF_UP | IFF_LOWER_UP,
-				       .name = "eth0" } };
+	struct vb_netif young[2] = {
+		{ .index = LO, .flags = UP | IFF_LOOPBACK, .name = "lo" },
+		{ .index = ETH0, .flags = IFF_UP | IFF_LOWER_UP, .name = "eth0" }
+	};
 	const struct vb_netif_snapshot pair = { .netif_count = 2, .netifs = young };
 
 	assert_string_equal(vb_netif_choose(&pair, 0, 0)->name, "eth0");

@@ -296,7 +296,7 @@ static void a_word_outlives_its_thread_and_its_sequence_goes_on(void **state)
 	assert_int_equal(second.sequence_before, first.sequence_after);
 }
 
-#define TEST(name)	cmocka_unit_test_setup_teardown(name, open_rig, close_rig)
+#define TEST(name)      cmocka_unit_test_setup_teardown(name, open_rig, close_rig)
 #define PEER_TEST(name) cmocka_unit_test_setup_teardown(name, open_peer, close_peer)
 
 int main(void)

@@ -134,10 +134,9 @@ static void a_region_that_cannot_be_is_not_imported(void **state)
 						 .dm = 1,
 						 .addr = VB_DM_BYTES_MAX - 8,
 						 .length = 16 };
-	const struct vb_export_mr no_dm = { .pid = (uint32_t)pid,
-					    .pd = rig.pd->ibv.handle,
-					    .dm = VB_DM_MAX + 1,
-					    .length = 16 };
+	const struct vb_export_mr no_dm = {
+		.pid = (uint32_t)pid, .pd = rig.pd->ibv.handle, .dm = VB_DM_MAX + 1, .length = 16
+	};
 	const struct vb_export_mr wraps = { .pid = (uint32_t)pid,
 					    .pd = rig.pd->ibv.handle,
 					    .addr = UINT64_MAX - 4095,

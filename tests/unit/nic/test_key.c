@@ -43,10 +43,11 @@ static void the_last_index_is_good_and_the_one_behind_it_is_not(void **state)
 
 	vb_permutation_init(&p, seeds[2]);
 	for (int rkey = 0; rkey < 2; rkey++) {
-		assert_true(
-			vb_key_decode(&p, vb_key_encode(&p, VB_KEY_MAX - 1, rkey, 0), &only, &back));
+		assert_true(vb_key_decode(&p, vb_key_encode(&p, VB_KEY_MAX - 1, rkey, 0), &only,
+					  &back));
 		assert_int_equal(back, VB_KEY_MAX - 1);
-		assert_false(vb_key_decode(&p, vb_key_encode(&p, VB_KEY_MAX, rkey, 0), &only, &back));
+		assert_false(
+			vb_key_decode(&p, vb_key_encode(&p, VB_KEY_MAX, rkey, 0), &only, &back));
 	}
 }
 
@@ -136,7 +137,8 @@ static void a_region_with_equal_keys_has_no_other(void **state)
 
 	assert_int_equal(mr->ibv.lkey, mr->ibv.rkey);
 	for (unsigned tag = 0; tag < 256; tag++) {
-		uint32_t key = vb_key_encode(&rig.nic->seg.head->keys, mr->index, true, (uint8_t)tag);
+		uint32_t key =
+			vb_key_encode(&rig.nic->seg.head->keys, mr->index, true, (uint8_t)tag);
 
 		assert_null(vb_peer_key(rig.nic->self, key, true));
 		assert_null(vb_peer_key(rig.nic->self, key, false));
@@ -157,7 +159,8 @@ static void a_window_has_an_rkey_and_no_lkey(void **state)
 	assert_true(vb_mw_bind(&bind, rig.pd, 0));
 	assert_ptr_equal(vb_peer_key(rig.nic->self, mw->ibv.rkey, true), mw->entry);
 	for (unsigned tag = 0; tag < 256; tag++) {
-		uint32_t key = vb_key_encode(&rig.nic->seg.head->keys, mw->index, false, (uint8_t)tag);
+		uint32_t key =
+			vb_key_encode(&rig.nic->seg.head->keys, mw->index, false, (uint8_t)tag);
 
 		assert_null(vb_peer_key(rig.nic->self, key, true));
 	}
@@ -225,9 +228,9 @@ static void keys_of_many_regions_all_differ(void **state)
 		assert_int_equal(vb_mr_deregister(mrs[i]), 0);
 }
 
-#define EQUAL(name) cmocka_unit_test_setup_teardown(name, open_equal, close_rig)
+#define EQUAL(name)    cmocka_unit_test_setup_teardown(name, open_equal, close_rig)
 #define DISTINCT(name) cmocka_unit_test_setup_teardown(name, open_distinct, close_rig)
-#define BOTH(name) EQUAL(name), DISTINCT(name)
+#define BOTH(name)     EQUAL(name), DISTINCT(name)
 
 int main(void)
 {

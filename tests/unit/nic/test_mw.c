@@ -144,7 +144,8 @@ static _Atomic(struct vb_mw *) offered;
 static void *bind_what_is_offered(void *arg)
 {
 	while (!atomic_load(&over)) {
-		struct vb_mw_bind bind = { .mw = atomic_load(&offered), .lkey = atomic_load(&lkey) };
+		struct vb_mw_bind bind = { .mw = atomic_load(&offered),
+					   .lkey = atomic_load(&lkey) };
 
 		if (!bind.mw)
 			continue;

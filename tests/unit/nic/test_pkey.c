@@ -144,8 +144,9 @@ static int with_a_file(const void *arg)
 
 static void environment(void **state)
 {
-	static int (*const cases[])(const void *) = { without_variables, with_a_list, with_a_bad_list,
-						      with_no_such_file, with_a_file };
+	static int (*const cases[])(const void *) = { without_variables, with_a_list,
+						      with_a_bad_list, with_no_such_file,
+						      with_a_file };
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		assert_child_passes(cases[i], NULL);

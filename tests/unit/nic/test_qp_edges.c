@@ -3,10 +3,10 @@
  * The whole square of states for each type: every edge of the list below with every single
  * deviation from its attributes, and every pair of states that is not in the list.
  */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <setjmp.h>
 #include <cmocka.h>
 
 #include <errno.h>
@@ -16,12 +16,12 @@
 
 #include "nic/qp_edges.h"
 
-#define RC IBV_QPT_RC
-#define UC IBV_QPT_UC
-#define UD IBV_QPT_UD
+#define RC  IBV_QPT_RC
+#define UC  IBV_QPT_UC
+#define UD  IBV_QPT_UD
 #define RAW IBV_QPT_RAW_PACKET
-#define XS IBV_QPT_XRC_SEND
-#define XR IBV_QPT_XRC_RECV
+#define XS  IBV_QPT_XRC_SEND
+#define XR  IBV_QPT_XRC_RECV
 
 enum { RESET, INIT, RTR, RTS, SQD, SQE, ERR, STATES };
 

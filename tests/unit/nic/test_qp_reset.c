@@ -66,7 +66,8 @@ static void a_failure_from_before_is_forgotten(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_failure_from_before_is_forgotten, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_failure_from_before_is_forgotten, setup,
+						teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

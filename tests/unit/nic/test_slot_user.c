@@ -161,8 +161,8 @@ static void bind_name(int type, const char *format, uint32_t slot)
 	int fd = socket(AF_UNIX, type, 0);
 	int length = snprintf(address.sun_path + 1, 64, format, slot);
 
-	if (!bind(fd, (void *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
-						    (size_t)length)))
+	if (!bind(fd, (void *)&address,
+		  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)))
 		listen(fd, 1);
 }
 

@@ -132,8 +132,9 @@ static void a_packet_opcode_is_one_or_a_family_or_a_byte(void **state)
 /* Each opcode of the table is in exactly one family, and can be named. */
 static void every_opcode_of_the_wire_has_a_name(void **state)
 {
-	static const char *const families[] = { "send", "write", "read", "ack", "atomic",
-						"atomic_ack", "flush", "atomic_write", "cnp" };
+	static const char *const families[] = { "send",  "write",        "read",
+						"ack",   "atomic",       "atomic_ack",
+						"flush", "atomic_write", "cnp" };
 
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		unsigned found = 0;
@@ -237,12 +238,18 @@ static void every_status_but_success_can_be_had(void **state)
 		enum ibv_wc_status status;
 		unsigned found = 0;
 		static const char *const names[] = {
-			"loc_len_err", "loc_qp_op_err", "loc_eec_op_err", "loc_prot_err",
-			"wr_flush_err", "mw_bind_err", "bad_resp_err", "loc_access_err",
-			"rem_inv_req_err", "rem_access_err", "rem_op_err", "retry_exc_err",
-			"rnr_retry_exc_err", "rem_abort_err", "fatal_err", "resp_timeout_err",
-			"general_err", "loc_rdd_viol_err", "rem_inv_rd_req_err", "inv_eecn_err",
-			"inv_eec_state_err", "tm_err", "tm_rndv_incomplete",
+			"loc_len_err",        "loc_qp_op_err",
+			"loc_eec_op_err",     "loc_prot_err",
+			"wr_flush_err",       "mw_bind_err",
+			"bad_resp_err",       "loc_access_err",
+			"rem_inv_req_err",    "rem_access_err",
+			"rem_op_err",         "retry_exc_err",
+			"rnr_retry_exc_err",  "rem_abort_err",
+			"fatal_err",          "resp_timeout_err",
+			"general_err",        "loc_rdd_viol_err",
+			"rem_inv_rd_req_err", "inv_eecn_err",
+			"inv_eec_state_err",  "tm_err",
+			"tm_rndv_incomplete",
 		};
 
 		for (size_t n = 0; n < sizeof(names) / sizeof(*names); n++)

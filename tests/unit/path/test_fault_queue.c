@@ -30,7 +30,10 @@ static int close_line(void **state)
 static int push(char name, uint32_t flow, uint64_t due_ns, bool until_overtaken)
 {
 	struct vb_delay_input input = {
-		.bytes = &name, .length = 1, .flow = flow, .due_ns = due_ns,
+		.bytes = &name,
+		.length = 1,
+		.flow = flow,
+		.due_ns = due_ns,
 		.until_overtaken = until_overtaken,
 	};
 
@@ -104,11 +107,17 @@ static void several_held_packets_keep_their_order(void **state)
 
 static void bytes_and_context_are_copied(void **state)
 {
-	struct { uint64_t where; char who[5]; } context = { 42, "peer" };
+	struct {
+		uint64_t where;
+		char who[5];
+	} context = { 42, "peer" };
 	char bytes[] = "payload";
 	struct vb_delay_input input = {
-		.bytes = bytes, .length = sizeof(bytes), .context = &context,
-		.context_length = sizeof(context), .due_ns = 1,
+		.bytes = bytes,
+		.length = sizeof(bytes),
+		.context = &context,
+		.context_length = sizeof(context),
+		.due_ns = 1,
 	};
 	struct vb_delayed *packet;
 

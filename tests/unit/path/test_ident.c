@@ -253,7 +253,8 @@ static void damage(uint8_t *packet, size_t size)
 	for (unsigned i = 0; i < count; i++) {
 		const uint64_t at = sample_random(&seed);
 
-		packet[at % size] ^= how & 4 ? 1 << (at >> 32 & 7) : (uint8_t)(1 + (at >> 32) % 255);
+		packet[at % size] ^=
+			how & 4 ? 1 << (at >> 32 & 7) : (uint8_t)(1 + (at >> 32) % 255);
 	}
 }
 
@@ -283,8 +284,7 @@ static void damage_packets(bool counts, unsigned *strong, unsigned *weak)
 		assert_true(vb_ident_check(table, &flow, packet, COVERED, 0, now_ns));
 		memcpy(bad, packet, sizeof(bad));
 		damage(bad, sizeof(bad));
-		if (is_whole(packet, bad, sizeof(bad)) ||
-		    !vb_icrc_check(&flow, bad, COVERED, NULL))
+		if (is_whole(packet, bad, sizeof(bad)) || !vb_icrc_check(&flow, bad, COVERED, NULL))
 			continue;
 		++*weak;
 		*strong += vb_ident_check(table, &flow, bad, COVERED, 0, now_ns);
@@ -317,8 +317,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(bursts_of_our_own_kind_are_taken, begin, end),
 		cmocka_unit_test_setup_teardown(a_counter_is_followed, begin, end),
-		cmocka_unit_test_setup_teardown(packets_of_a_host_with_several_cpus_are_taken, begin,
-						end),
+		cmocka_unit_test_setup_teardown(packets_of_a_host_with_several_cpus_are_taken,
+						begin, end),
 		cmocka_unit_test_setup_teardown(a_counter_may_jump_while_it_is_idle, begin, end),
 		cmocka_unit_test_setup_teardown(an_identification_that_is_always_the_same_is_taken,
 						begin, end),

@@ -170,8 +170,11 @@ static void an_address_of_another_host_needs_a_source_in_namespace(void)
 	CHECK(!vb_port_resolve(rig->port, &av, NULL, 0, &way));
 	CHECK(way.kind == VB_WAY_UDP && !way.local);
 	/* LIDs have addresses, or lead nowhere. */
-	av = (struct vb_av){ .slid = 7, .dlid = 66, .dgid = vb_gid_from_lid(66),
-			     .lid_src = rig_gid("192.0.2.7"), .lid_dst = rig_gid("192.0.2.66") };
+	av = (struct vb_av){ .slid = 7,
+			     .dlid = 66,
+			     .dgid = vb_gid_from_lid(66),
+			     .lid_src = rig_gid("192.0.2.7"),
+			     .lid_dst = rig_gid("192.0.2.66") };
 	CHECK(!vb_port_resolve(rig->port, &av, NULL, 0, &way));
 	CHECK(!memcmp(way.flow.src, "\xc0\x00\x02\x07", 4));
 	CHECK(!memcmp(way.flow.dst, "\xc0\x00\x02\x42", 4));
@@ -394,8 +397,8 @@ RIG_TEST(the_service_thread_is_woken_once_per_watch)
 /* Takes in some packets, which must be the oldest ones. */
 static void drain(struct rig *rig, unsigned most, uint8_t *next)
 {
-	for (unsigned before = rig->count; most && vb_port_receive(rig->port, false, 1, rig_input, rig);
-	     most--) {
+	for (unsigned before = rig->count;
+	     most && vb_port_receive(rig->port, false, 1, rig_input, rig); most--) {
 		CHECK(rig->count == before + 1);
 		CHECK(rig->seen[before % RIG_KEPT].bytes[12] == *next);
 		before = rig->count;

@@ -277,7 +277,8 @@ RIG_TEST(processes_that_come_at_once_find_an_order)
 /* One that sends again what nobody answers, from the port that it has. */
 static void send_to_gsi(int index)
 {
-	uint64_t end_ns = vb_now_ns() + RIG_PATIENCE_MS * 1000000ull, before = members[index].direct;
+	uint64_t end_ns = vb_now_ns() + RIG_PATIENCE_MS * 1000000ull,
+		 before = members[index].direct;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	while (members[index].direct == before && vb_now_ns() < end_ns) {

@@ -185,7 +185,9 @@ RIG_TEST(a_member_that_does_not_read_takes_no_room_from_others)
 
 static void a_group_within_the_host_has_senders_of_this_host_in_namespace(void)
 {
-	const struct vb_group group = { .gid = rig_gid(GROUP), .fabric = FABRIC, .within_host = true };
+	const struct vb_group group = { .gid = rig_gid(GROUP),
+					.fabric = FABRIC,
+					.within_host = true };
 	struct rig *rig = rig_open("slot");
 	struct sockaddr_un to;
 	int there = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -254,9 +256,9 @@ static void break_address(struct message *message)
 static void malformed_messages_change_nothing_but_a_counter_in_namespace(void)
 {
 	static void (*const faults[])(struct message *) = {
-		break_magic,	    break_length,	break_length_huge,
+		break_magic,        break_length,       break_length_huge,
 		break_segment_zero, break_segment_long, break_family,
-		break_forwarded,    break_port,		break_address,
+		break_forwarded,    break_port,         break_address,
 	};
 	enum { FAULTS = sizeof(faults) / sizeof(*faults) };
 	struct rig *rig = rig_open("slot");
@@ -481,13 +483,15 @@ static void what_was_forwarded_is_taken_and_not_forwarded_again_in_namespace(voi
 	memcpy(message.dst, "\x7f\x00\x00\x01", 4);
 	put(there, &message, HEAD + message.length);
 	rig_receive(rig, 3);
-	CHECK(rig->seen[2].forwarded && !rig->seen[2].peer && vb_port_counters(rig->port)->forwarded_in == 3);
+	CHECK(rig->seen[2].forwarded && !rig->seen[2].peer &&
+	      vb_port_counters(rig->port)->forwarded_in == 3);
 	message.bytes[5] ^= 0x80;
 	put(there, &message, HEAD + RIG_PACKET);
 	message.length = RIG_PACKET;
 	put(there, &message, HEAD + RIG_PACKET);
 	CHECK(rig_receive_within(rig, RIG_PATIENCE_MS) == 2);
-	CHECK(rig->count == 3 && vb_port_counters(rig->port)->forwarded_lost == 1 && counters->slot_refused == 1);
+	CHECK(rig->count == 3 && vb_port_counters(rig->port)->forwarded_lost == 1 &&
+	      counters->slot_refused == 1);
 }
 RIG_TEST(what_was_forwarded_is_taken_and_not_forwarded_again)
 

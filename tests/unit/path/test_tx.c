@@ -54,7 +54,8 @@ static int begin(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		ways[i].flow = (struct vb_icrc_flow){ .src = { 10, 0, 0, 1 },
 						      .dst = { 10, 0, 0, (uint8_t)(2 + i) },
-						      .src_port = 0xc000, .dst_port = 4791 };
+						      .src_port = 0xc000,
+						      .dst_port = 4791 };
 		vb_icrc_flow_init(&ways[i].flow);
 	}
 	return vb_tx_init(&roce.tx, &roce);
@@ -69,8 +70,9 @@ static int end(void **state)
 
 static void put(const struct vb_way *way, uint32_t length)
 {
-	struct vb_packet packet = { .opcode = VB_OP_SEND_MIDDLE, .pkey = 0xffff, .dest_qpn = 7,
-				    .payload_length = length };
+	struct vb_packet packet = {
+		.opcode = VB_OP_SEND_MIDDLE, .pkey = 0xffff, .dest_qpn = 7, .payload_length = length
+	};
 
 	memset(vb_tx_begin(&roce.tx, way, &packet), 0x5a, length);
 	vb_tx_end(&roce.tx);

@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
 #include "connect.h"
+#include <dlfcn.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,8 +50,8 @@ static void look(void)
 }
 
 /* In the place of libc's syscall, which has as many arguments as the call needs, and six at most. */
-__attribute__((visibility("default"))) long any_call(long number, long a, long b, long c, long d, long e,
-						     long f) __asm__("syscall");
+__attribute__((visibility("default"))) long any_call(long number, long a, long b, long c, long d,
+						     long e, long f) __asm__("syscall");
 
 long any_call(long number, long a, long b, long c, long d, long e, long f)
 {
@@ -103,10 +103,10 @@ static struct ibv_qp *make_qp(struct pair *p, struct ibv_srq *srq)
 	struct ibv_qp *qp = ibv_create_qp(p->pd, &init);
 
 	assert_non_null(qp);
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					       IBV_QP_ACCESS_FLAGS),
-			 0);
+	assert_int_equal(
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
 	return qp;
 }
 
@@ -193,9 +193,9 @@ static void modify(struct ibv_qp *qp, enum ibv_qp_state state, bool tell)
 {
 	struct ibv_qp_attr attr = { .qp_state = state, .en_sqd_async_notify = tell };
 
-	assert_int_equal(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | (tell ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0)),
-			 0);
+	assert_int_equal(
+		ibv_modify_qp(qp, &attr, IBV_QP_STATE | (tell ? IBV_QP_EN_SQD_ASYNC_NOTIFY : 0)),
+		0);
 }
 
 /* --- the events --- */

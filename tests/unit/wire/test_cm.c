@@ -236,7 +236,7 @@ static void the_header_carries_transaction_and_modifier(void **state)
 	struct vb_cm_message message = { .attribute = VB_CM_REP,
 					 .transaction_id = 0x0102030405060708,
 					 .attribute_modifier = 0x11121314 };
-	static const uint8_t expected[] = { 1, 7, 2, 3, 0, 0,	 0, 0, 1,    2,	   3,	 4,
+	static const uint8_t expected[] = { 1, 7, 2, 3, 0, 0,    0, 0, 1,    2,    3,    4,
 					    5, 6, 7, 8, 0, 0x13, 0, 0, 0x11, 0x12, 0x13, 0x14 };
 	uint8_t bytes[VB_MAD_SIZE];
 
@@ -270,10 +270,10 @@ static void what_is_no_message_is_refused_by_name(void **state)
 		enum vb_cm_fault fault;
 	} rows[] = {
 		{ 0, 0, VB_CM_FAULT_BASE_VERSION },  { 0, 0x80, VB_CM_FAULT_BASE_VERSION },
-		{ 1, 3, VB_CM_FAULT_CLASS },	     { 1, 0x87, VB_CM_FAULT_CLASS },
+		{ 1, 3, VB_CM_FAULT_CLASS },         { 1, 0x87, VB_CM_FAULT_CLASS },
 		{ 2, 1, VB_CM_FAULT_CLASS_VERSION }, { 2, 3, VB_CM_FAULT_CLASS_VERSION },
-		{ 3, 0x01, VB_CM_FAULT_OTHER },	     { 3, 0x02, VB_CM_FAULT_OTHER },
-		{ 3, 0x81, VB_CM_FAULT_OTHER },	     { 3, 0, VB_CM_FAULT_METHOD },
+		{ 3, 0x01, VB_CM_FAULT_OTHER },      { 3, 0x02, VB_CM_FAULT_OTHER },
+		{ 3, 0x81, VB_CM_FAULT_OTHER },      { 3, 0, VB_CM_FAULT_METHOD },
 		{ 3, 0x83, VB_CM_FAULT_METHOD },     { 3, 5, VB_CM_FAULT_METHOD },
 		{ 16, 1, VB_CM_FAULT_ATTRIBUTE },    { 17, 0x01, VB_CM_FAULT_ATTRIBUTE },
 		{ 17, 0x0f, VB_CM_FAULT_ATTRIBUTE }, { 17, 0x1b, VB_CM_FAULT_ATTRIBUTE },

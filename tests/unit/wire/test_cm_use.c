@@ -227,7 +227,7 @@ static void a_sidr_req_that_nobody_waits_for_is_unsupported(void **state)
 /* Else two hosts could go on for ever. */
 static void answers_are_not_answered(void **state)
 {
-	static const unsigned silent[] = { VB_CM_MRA,	   VB_CM_REJ, VB_CM_RTU, VB_CM_DREP,
+	static const unsigned silent[] = { VB_CM_MRA,      VB_CM_REJ, VB_CM_RTU, VB_CM_DREP,
 					   VB_CM_SIDR_REP, VB_CM_LAP, VB_CM_APR };
 	uint64_t seed = 6;
 

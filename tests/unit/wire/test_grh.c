@@ -167,7 +167,7 @@ static void bytes_that_are_neither_are_refused(void **state)
 		uint8_t at, to;
 	} changes[] = {
 		{ 20, 0 }, { 20, 0x46 }, { 20, 0x65 }, { 21, 1 },  { 22, 0xff }, { 28, 0 },
-		{ 29, 6 }, { 30, 0 },	 { 32, 11 },   { 39, 77 }, { 36, 0 },
+		{ 29, 6 }, { 30, 0 },    { 32, 11 },   { 39, 77 }, { 36, 0 },
 	};
 	struct vb_grh grh = grh_of(&ipv4_rows[0]), back;
 	uint8_t bytes[VB_GRH_SIZE];
