@@ -2,8 +2,8 @@
 #include "resources.h"
 #include "verbena.h"
 
-#include "nic/limits.h"
-#include "nic/slot_user.h"
+#include "base/limits.h"
+#include "shm/slot_user.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +23,7 @@ struct name {
 	char text[NAME_SIZE];
 };
 
-/* The names of slots in this network namespace, as src/nic/slot.h has them. */
+/* The names of slots in this network namespace, as src/shm/slot.h has them. */
 struct names {
 	struct name *list;
 	size_t count;

@@ -26,8 +26,8 @@
 #include "engine/wire.h"
 #include "engine/xrc_share.h"
 #include "exec/copy.h"
-#include "nic/slot.h"
 #include "path/roce/port.h"
+#include "shm/slot.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -8,8 +8,8 @@
 #include "engine/gsi_impl.h"
 #include "engine/listen.h"
 #include "engine/wire_impl.h"
-#include "nic/gid.h"
-#include "nic/slot.h"
+#include "net/gid.h"
+#include "shm/slot.h"
 
 #include <errno.h>
 #include <stdlib.h>

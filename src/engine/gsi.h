@@ -3,7 +3,7 @@
  * The general services interface: QP 1 of this host, which all its processes share. MADs of the
  * connection manager reach a process through abstract unix datagram sockets:
  *
- *   that of the slot     answers: the slot (nic/slot.h) is in the comm id that a message names as
+ *   that of the slot     answers: the slot (shm/slot.h) is in the comm id that a message names as
  *                        ours
  *   a claim's name       REQ and SIDR_REQ: port space, port and address (nic/cm_name.h)
  *

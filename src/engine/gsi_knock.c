@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "base/message.h"
 #include "engine/gsi.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "nic/pkey.h"
 #include "wire/bytes.h"
 #include "wire/icrc.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose MAD is it? */
 #include "engine/gsi_impl.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "nic/ib_path.h"
-#include "nic/slot.h"
+#include "shm/slot.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/config.h"
 #include "engine/gsi_impl.h"
 #include "engine/wire_impl.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "engine/link_watch.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
+#include "net/netif.h"
 #include "nic/lid.h"
-#include "nic/netif.h"
 #include "nic/pkey.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 #include "engine/listen.h"
 #include "base/config.h"
 #include "engine/wire_impl.h"
-#include "nic/gid.h"
+#include "net/gid.h"
+#include "net/netif.h"
 #include "nic/lid.h"
-#include "nic/netif.h"
 
 #include <errno.h>
 

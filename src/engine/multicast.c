@@ -2,8 +2,8 @@
 #include "engine/multicast.h"
 #include "base/log.h"
 #include "engine/wire_impl.h"
-#include "nic/gid.h"
-#include "nic/netif.h"
+#include "net/gid.h"
+#include "net/netif.h"
 
 #include <errno.h>
 #include <string.h>

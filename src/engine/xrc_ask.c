@@ -5,7 +5,7 @@
 #include "engine/attach_gate.h"
 #include "engine/watch.h"
 #include "engine/xrc_share.h"
-#include "nic/slot.h"
+#include "shm/slot.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 #ifndef VB_EXEC_ATOMIC_H
 #define VB_EXEC_ATOMIC_H
 
-#include "nic/peer.h"
+#include "shm/peer.h"
 
 struct vb_atomic {
 	bool write;        /* ATOMIC WRITE: swap, whatever was there */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-#include "nic/peer.h"
+#include "shm/peer.h"
 
 enum vb_direction { VB_TO_TARGET, VB_FROM_TARGET };
 

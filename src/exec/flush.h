@@ -7,7 +7,7 @@
 #define VB_EXEC_FLUSH_H
 
 #include "exec/reason.h"
-#include "nic/peer.h"
+#include "shm/peer.h"
 
 /* The FETH: what kind of placement, and whether of a range or of the whole region. */
 enum {

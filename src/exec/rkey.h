@@ -4,7 +4,7 @@
 #define VB_EXEC_RKEY_H
 
 #include "exec/reason.h"
-#include "nic/peer.h"
+#include "shm/peer.h"
 
 /* pd and qpn are the target's. On VB_OK *address is the place in the target's address space. */
 enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,

@@ -10,9 +10,9 @@
 #include "nic/cm_name.h"
 #include "base/fd.h"
 #include "base/random.h"
-#include "nic/gid.h"
-#include "nic/netif.h"
-#include "nic/slot.h"
+#include "net/gid.h"
+#include "net/netif.h"
+#include "shm/slot.h"
 
 #include <assert.h>
 #include <errno.h>

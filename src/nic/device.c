@@ -2,9 +2,9 @@
 #include "nic/device.h"
 #include "base/log.h"
 #include "base/spin.h"
-#include "nic/gid.h"
-#include "nic/netif.h"
-#include "nic/route.h"
+#include "net/gid.h"
+#include "net/ip_route.h"
+#include "net/netif.h"
 
 #include <errno.h>
 #include <pthread.h>

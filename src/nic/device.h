@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "nic/limits.h"
-#include "nic/link_speed.h"
+#include "base/limits.h"
+#include "net/link_speed.h"
 
 struct vb_device {
 	struct ibv_device ibv; /* first: applications hold a pointer to it */

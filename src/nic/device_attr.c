@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the device says of itself: the limits that are enforced, the features that work. */
 #include "base/clock.h"
+#include "net/gid.h"
+#include "net/link_speed.h"
+#include "net/netif.h"
 #include "nic/device.h"
-#include "nic/gid.h"
 #include "nic/lid.h"
-#include "nic/link_speed.h"
-#include "nic/netif.h"
 #include "nic/pkey.h"
 #include "nic/wq.h"
 

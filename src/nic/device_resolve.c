@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From an address vector as the application gives it to where the message goes. */
 #include "base/log.h"
+#include "net/gid.h"
+#include "net/ip_route.h"
+#include "net/netif.h"
 #include "nic/device.h"
-#include "nic/gid.h"
 #include "nic/group.h"
 #include "nic/lid.h"
-#include "nic/netif.h"
 #include "nic/rate.h"
-#include "nic/route.h"
 
 #include <errno.h>
 

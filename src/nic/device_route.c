@@ -6,8 +6,8 @@
  */
 #include "nic/device_route.h"
 #include "base/fd.h"
-#include "nic/gid.h"
-#include "nic/netif.h"
+#include "net/gid.h"
+#include "net/netif.h"
 
 #include <errno.h>
 #include <netinet/in.h>

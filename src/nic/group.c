@@ -2,9 +2,9 @@
 #include "nic/group.h"
 #include "base/config.h"
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
+#include "net/netif.h"
 #include "nic/lid.h"
-#include "nic/netif.h"
 
 #include <string.h>
 

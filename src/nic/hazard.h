@@ -15,7 +15,7 @@
 
 #include <sys/uio.h>
 
-#include "nic/peer.h"
+#include "shm/peer.h"
 
 enum {
 	VB_IOV_MAX = 1024,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ib_path.h"
-#include "nic/gid.h"
+#include "net/gid.h"
+#include "net/neighbour.h"
+#include "net/netif.h"
 #include "nic/lid.h"
-#include "nic/neighbour.h"
-#include "nic/netif.h"
 
 #include <errno.h>
 

@@ -15,7 +15,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/list.h"
-#include "nic/layout.h"
+#include "shm/layout.h"
 
 struct vb_device;
 struct vb_mr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/lid.h"
-#include "nic/gid.h"
-#include "nic/netif.h"
+#include "net/gid.h"
+#include "net/netif.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mcast.h"
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/migrate.h"
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "nic/rate.h"
 
 #include <errno.h>

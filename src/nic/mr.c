@@ -2,7 +2,7 @@
 #include "nic/mr.h"
 #include "base/log.h"
 #include "nic/dm.h"
-#include "nic/key.h"
+#include "nic/key_table.h"
 #include "nic/mw.h"
 #include "nic/odp.h"
 #include "nic/rq.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mw.h"
 #include "base/log.h"
-#include "nic/key.h"
+#include "nic/key_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "nic/slot.h"
 #include "nic/xrcd.h"
+#include "shm/slot.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include "base/list.h"
 #include "nic/device.h"
 #include "nic/grace.h"
-#include "nic/segment.h"
+#include "shm/segment.h"
 
 struct vb_qp;
 struct vb_mr;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/odp.h"
 #include "base/log.h"
-#include "nic/key.h"
+#include "shm/key.h"
 
 #include <errno.h>
 #include <sys/mman.h>

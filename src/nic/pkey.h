@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "nic/limits.h"
+#include "base/limits.h"
 
 enum {
 	VB_PKEY_DEFAULT = 0xffff,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ah.h"
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "verbs/given.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "nic/device.h"
-#include "nic/limits.h"
 #include "nic/pkey.h"
 #include "nic/qp.h"
 #include "verbs/ops.h"

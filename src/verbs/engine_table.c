@@ -8,12 +8,12 @@
 #include "engine/link_watch.h"
 #include "engine/watch.h"
 #include "engine/wire.h"
+#include "net/gid.h"
+#include "net/neighbour.h"
 #include "nic/device_route.h"
-#include "nic/gid.h"
-#include "nic/neighbour.h"
 #include "nic/pkey.h"
-#include "nic/slot.h"
 #include "path/fault/fault.h"
+#include "shm/slot.h"
 #include "verbs/symver.h"
 
 #include <errno.h>

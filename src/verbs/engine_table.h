@@ -50,7 +50,7 @@ struct vb_engine_table {
 	int (*slot)(uint32_t *slot);
 	/*
 	 * A socket that is bound to the name by which peers on this host notice the death of this
-	 * process (nic/slot.h); not to be closed. life_call connects to that of another slot:
+	 * process (shm/slot.h); not to be closed. life_call connects to that of another slot:
 	 * -ECONNREFUSED: nobody is there, -EAGAIN: later.
 	 */
 	int (*life)(void);
@@ -112,7 +112,7 @@ struct vb_engine_table {
 	void (*on_addresses)(void (*hook)(void));
 	/* Where the port's table has a P_Key of this partition, a full member first; -EINVAL: nowhere. */
 	int (*pkey_index)(uint16_t pkey);
-	/* Somebody answers for dst on the link, as far as one can know (nic/neighbour.h). */
+	/* Somebody answers for dst on the link, as far as one can know (net/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 };
 

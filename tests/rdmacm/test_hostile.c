@@ -25,7 +25,7 @@
 
 #include "engine/gsi_datagram.h"
 #include "nic/cm_name.h"
-#include "nic/slot.h"
+#include "shm/slot.h"
 #include "wire/cm.h"
 
 enum { ROUNDS = 300, KEPT = 16, LIVE_MAX = 64 };

@@ -12,7 +12,7 @@ import sys
 
 MAGIC, HELLO, WELCOME = 0x31616e6562726576, 1, 2
 LAYOUT = int(re.search(r"VB_LAYOUT_VERSION = (\d+)",
-                       (pathlib.Path(__file__).parents[2] / "src/nic/layout.h").read_text())[1])
+                       (pathlib.Path(__file__).parents[2] / "src/shm/layout.h").read_text())[1])
 STRANGERS_MAX = max(8, min(1024, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 6))
 
 

@@ -2,7 +2,7 @@
 /* SEND on a UD QP: each work request has a target of its own. */
 #include "exec/copy.h"
 #include "exec/recv.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/local/step.h"
 #include "wire/grh.h"
 

@@ -2,7 +2,7 @@
 /* The socket of an interface: opened for the first QP, bound to receive for the first flow. */
 #include "base/fd.h"
 #include "base/log.h"
-#include "nic/netif.h"
+#include "net/netif.h"
 #include "path/raw/raw.h"
 
 #include <arpa/inet.h>

@@ -2,7 +2,7 @@
 /* The send queue of a raw packet QP: each work request is one Ethernet frame, without its FCS. */
 #include "base/clock.h"
 #include "base/message.h"
-#include "nic/netif.h"
+#include "net/netif.h"
 #include "path/raw/raw.h"
 #include "path/raw/tso.h"
 

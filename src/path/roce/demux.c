@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where a packet belongs, and everything that must be true before a QP looks at it. */
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "nic/mcast.h"
 #include "nic/migrate.h"
 #include "path/roce/roce.h"

@@ -12,7 +12,7 @@
 
 #include "nic/ah.h"
 #include "nic/group.h"
-#include "nic/peer.h"
+#include "shm/peer.h"
 #include "wire/icrc.h"
 
 struct vb_port;

@@ -6,7 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 

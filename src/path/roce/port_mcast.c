@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/message.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 

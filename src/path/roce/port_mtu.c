@@ -2,7 +2,7 @@
 /* Packets that are too long for the interface or the route: a wrong path MTU loses every one of them,
  * in silence. */
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/roce/port_impl.h"
 
 enum {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets that the kernel does not send at all: on the QP it looks as if nobody answered. */
 #include "base/log.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/roce/port_impl.h"
 
 #include <errno.h>

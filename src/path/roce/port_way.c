@@ -4,7 +4,7 @@
  * stands for this host without being an address of it (the link-local one made from a MAC, the port
  * of an InfiniBand device, 127.0.0.1 and ::1 as a destination) goes over the loopback address.
  */
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#include "nic/layout.h"
+#include "shm/layout.h"
 
 /* As a BTH it would have an opcode of the reliable datagram service, which no RoCE sender uses. */
 enum { STEER_MAGIC = 0x56627374 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UC and UD: a message is taken whole or not at all, and nobody is told. */
 #include "exec/recv.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "nic/lid.h"
 #include "nic/mcast.h"
 #include "path/roce/roce.h"

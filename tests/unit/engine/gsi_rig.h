@@ -7,11 +7,11 @@
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 
-#include "../nic/netns.h"
+#include "../netns.h"
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/gsi.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "wire/cm.h"
 
 enum { PORT = 7471, PATIENCE_MS = 5000, INITIAL = 77 };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "engine/engine.h"
-#include "nic/slot.h"
+#include "shm/slot.h"
 
 enum { MANY = 100 };
 

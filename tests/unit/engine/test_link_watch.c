@@ -8,10 +8,10 @@
 
 #include <poll.h>
 
-#include "../nic/netns.h"
+#include "../netns.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 
 enum { PATIENCE_MS = 5000 };
 

@@ -20,7 +20,7 @@
 
 #include "base/clock.h"
 #include "engine/xrc_share.h"
-#include "nic/slot.h"
+#include "shm/slot.h"
 
 enum { PATIENCE_MS = 5000, INDEX = 7 };
 

@@ -8,8 +8,8 @@
 
 #include "../nic/rig.h"
 #include "exec/rkey.h"
-#include "nic/key.h"
 #include "nic/mw.h"
+#include "shm/key.h"
 
 enum { LENGTH = 4096, QPN = 0x5000 };
 

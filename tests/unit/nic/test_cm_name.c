@@ -12,9 +12,9 @@
 #include <signal.h>
 
 #include "../child.h"
-#include "netns.h"
+#include "../netns.h"
+#include "net/gid.h"
 #include "nic/cm_name.h"
-#include "nic/gid.h"
 
 enum { PORT = 7471 };
 

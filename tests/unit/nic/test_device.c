@@ -11,12 +11,12 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#include "netns.h"
+#include "../netns.h"
+#include "base/limits.h"
+#include "net/gid.h"
+#include "net/netif.h"
 #include "nic/device.h"
-#include "nic/gid.h"
 #include "nic/lid.h"
-#include "nic/limits.h"
-#include "nic/netif.h"
 
 static union ibv_gid gid(const char *text)
 {

@@ -8,10 +8,10 @@
 
 #include <errno.h>
 
+#include "../netns.h"
 #include "base/clock.h"
-#include "netns.h"
+#include "net/gid.h"
 #include "nic/device_route.h"
-#include "nic/gid.h"
 
 #define PATIENCE_NS 5000000000ull
 

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <net/if_arp.h>
 
-#include "netns.h"
-#include "nic/gid.h"
+#include "../netns.h"
+#include "net/gid.h"
 #include "nic/group.h"
 #include "nic/ib_path.h"
 

@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "nic/key.h"
 #include "nic/mw.h"
 #include "rig.h"
+#include "shm/key.h"
 
 static const uint64_t seeds[] = { 0, 1, 0x0123456789abcdef, UINT64_MAX };
 enum { SEEDS = sizeof(seeds) / sizeof(*seeds) };

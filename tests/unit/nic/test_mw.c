@@ -9,9 +9,9 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "nic/key.h"
 #include "nic/mw.h"
 #include "rig.h"
+#include "shm/key.h"
 
 enum { LENGTH = 4096, ROUNDS = 20000, QPN = 0x5000 };
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/limits.h"
+#include "base/limits.h"
 #include "nic/sq.h"
 
 static struct vb_sq sq;

@@ -18,9 +18,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "../nic/netns.h"
+#include "../netns.h"
 #include "base/clock.h"
-#include "nic/gid.h"
+#include "net/gid.h"
 #include "path/roce/port_impl.h"
 #include "wire/packet.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "nic/limits.h"
+#include "base/limits.h"
 #include "verbs/ops.h"
 
 #undef ibv_get_device_list

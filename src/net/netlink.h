@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Questions to the kernel, about routes and about sockets. The socket lives for one question: nothing to share,
+ * nothing that a fork could break. */
+#ifndef VB_NET_NETLINK_H
+#define VB_NET_NETLINK_H
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <stddef.h>
+
+/* A question being put together: header, body of the family, attributes. */
+struct vb_netlink_request {
+	struct nlmsghdr header;
+	char body[128];
+};
+
+void vb_netlink_request(struct vb_netlink_request *request, int type, int flags, const void *body,
+			size_t body_size);
+void vb_netlink_attr(struct vb_netlink_request *request, int type, const void *value, size_t size);
+
+/* Called for each message of the answer. */
+typedef void (*vb_netlink_each)(const struct nlmsghdr *message, void *argument);
+
+/*
+ * 0, the kernel's -errno, or -EAGAIN when the tables changed during a dump (ask again).
+ * -EIO: the answer makes no sense; -ETIMEDOUT: there is none.
+ */
+int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each each, void *argument);
+/* The same about sockets (sock_diag). */
+int vb_netlink_ask_sockets(const struct vb_netlink_request *request, vb_netlink_each each,
+			   void *argument);
+
+/* The attributes behind a body of body_size bytes: for (attr = first; RTA_OK; RTA_NEXT). */
+const struct rtattr *vb_netlink_attrs(const struct nlmsghdr *message, size_t body_size, int *left);
+
+#endif
