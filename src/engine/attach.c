@@ -26,7 +26,7 @@
 #include "engine/wire.h"
 #include "engine/xrc_share.h"
 #include "exec/copy.h"
-#include "path/roce/port.h"
+#include "port/port.h"
 #include "shm/slot.h"
 
 #include <errno.h>

@@ -55,7 +55,7 @@ static socklen_t fill(union address *address, const union ibv_gid *gid, uint32_t
 	return sizeof(address->in6);
 }
 
-/* Not connected, and without fragments: so the ICRC is right (path/roce/udp_socket.c). */
+/* Not connected, and without fragments: so the ICRC is right (port/udp_socket.c). */
 static void prepare(int fd, bool ipv4)
 {
 	const int on = 1, whole = ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;

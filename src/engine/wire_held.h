@@ -8,7 +8,7 @@
 #define VB_ENGINE_WIRE_HELD_H
 
 #include "path/fault/queue.h"
-#include "path/roce/port.h"
+#include "port/port.h"
 
 struct vb_wire;
 

@@ -3,7 +3,7 @@
 #ifndef VB_ENGINE_WIRE_ORIGIN_H
 #define VB_ENGINE_WIRE_ORIGIN_H
 
-#include "path/roce/port.h"
+#include "port/port.h"
 
 struct vb_origin {
 	struct vb_icrc_flow flow;

@@ -8,7 +8,7 @@
 #include "roce_stage.h"
 
 #include "../sim/sim.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/bytes.h"
 
 #include <errno.h>

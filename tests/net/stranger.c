@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "nic/nic.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 

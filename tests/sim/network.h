@@ -3,7 +3,7 @@
 #ifndef VB_TESTS_SIM_NETWORK_H
 #define VB_TESTS_SIM_NETWORK_H
 
-#include "path/roce/port.h"
+#include "port/port.h"
 #include "rng.h"
 #include "wire/packet.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "path/roce/port.h"
+#include "port/port.h"
 
 static_assert((int)VB_IDENT_OWN == (int)VB_BURST_PACKETS, "a burst is numbered from 0");
 

@@ -6,7 +6,7 @@
 #ifndef VB_PATH_ROCE_TX_H
 #define VB_PATH_ROCE_TX_H
 
-#include "path/roce/port.h"
+#include "port/port.h"
 #include "wire/packet.h"
 
 enum {

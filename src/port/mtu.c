@@ -3,7 +3,7 @@
  * in silence. */
 #include "base/log.h"
 #include "net/gid.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 
 enum {
 	IPV4_HEADER = 20,

@@ -5,7 +5,7 @@
  * of an InfiniBand device, 127.0.0.1 and ::1 as a destination) goes over the loopback address.
  */
 #include "net/gid.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/packet.h"
 
 #include <errno.h>

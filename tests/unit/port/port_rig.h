@@ -21,7 +21,7 @@
 #include "../netns.h"
 #include "base/clock.h"
 #include "net/gid.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/packet.h"
 
 enum { RIG_KEPT = 256, RIG_PACKET = 64, RIG_PATIENCE_MS = 5000 };

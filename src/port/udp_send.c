@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Bursts into the kernel: one message each, cut by it (UDP_SEGMENT), several per call. */
 #include "base/message.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 
 #include <errno.h>
 #include <netinet/in.h>

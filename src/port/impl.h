@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The inside of the port, for its own files. */
-#ifndef VB_PATH_ROCE_PORT_IMPL_H
-#define VB_PATH_ROCE_PORT_IMPL_H
+#ifndef VB_PORT_IMPL_H
+#define VB_PORT_IMPL_H
 
 #include <assert.h>
 #include <netinet/in.h>
@@ -11,8 +11,8 @@
 #include "base/config.h"
 #include "base/udp_table.h"
 #include "nic/nic.h"
-#include "path/roce/port.h"
-#include "path/roce/steer.h"
+#include "port/port.h"
+#include "port/steer.h"
 
 enum {
 	VB_ENDPOINTS_MAX = 256, /* addresses, with those that are gone by now */
@@ -51,7 +51,7 @@ struct vb_sender {
 	uint64_t full_ns;   /* ... since this time */
 };
 
-/* Who holds the port where we could not bind it (port_holder.c). */
+/* Who holds the port where we could not bind it (port/holder.c). */
 struct vb_holder {
 	uint64_t looked_ns;
 	uid_t uid;
@@ -90,7 +90,7 @@ struct vb_memory {
 	int event;
 };
 
-/* Packets that wait for an attach (port_held.c). */
+/* Packets that wait for an attach (port/held.c). */
 struct vb_held {
 	pthread_mutex_t lock;
 	struct vb_list list; /* the oldest first */
@@ -99,7 +99,7 @@ struct vb_held {
 	_Atomic uint64_t sent, lost; /* packets, with those that did not have to wait */
 };
 
-/* Multicast groups (port_mcast.c). */
+/* Multicast groups (port/mcast.c). */
 struct vb_groups {
 	struct vb_list joined;               /* struct vb_port_group */
 	int out;                             /* writes to members within the host; -1: not open */
@@ -164,7 +164,7 @@ struct vb_delivery {
 	uint16_t fabric;              /* of a multicast group within the host */
 };
 
-/* --- port_input.c --- */
+/* --- port/input.c --- */
 
 /* Shows what is ours, forwards what is not. Returns the number of packets. */
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery);
@@ -201,25 +201,25 @@ void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned c
 void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers);
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most);
 
-/* --- port_full.c --- */
+/* --- port/full.c --- */
 
 /* Sending failed with err: has it waited, and is it to be tried again? waits: 0 at first. */
 bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *waits);
 bool vb_port_waits_full(const struct vb_burst *burst);
 
-/* --- port_mtu.c --- */
+/* --- port/mtu.c --- */
 
 /* EMSGSIZE, by the interface or the route: says so, once per QP. */
 /* The first packet of a QP that is too long, and is cut. */
 void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst);
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
 
-/* --- port_refused.c --- */
+/* --- port/refused.c --- */
 
 /* The kernel did not send it for another reason: says so, once per QP. */
 void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst, int err);
 
-/* --- port_holder.c --- */
+/* --- port/holder.c --- */
 
 /* Its address could not be bound: says who has the port. */
 void vb_port_explain_holder(struct vb_endpoint *endpoint);
@@ -255,7 +255,7 @@ struct vb_slot_message vb_slot_message_of(const struct vb_icrc_flow *flow);
 struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message);
 bool vb_slot_is_well_formed(const struct vb_slot_message *message, size_t size);
 
-/* --- port_mcast.c --- */
+/* --- port/mcast.c --- */
 
 struct vb_port_group;
 void vb_groups_init(struct vb_groups *groups);
@@ -270,7 +270,7 @@ unsigned vb_group_receive(struct vb_port *port, struct vb_port_group *joined, un
 /* Of a packet that came through memory. */
 uint16_t vb_group_fabric(const struct vb_icrc_flow *flow);
 
-/* --- port_held.c --- */
+/* --- port/held.c --- */
 
 void vb_held_init(struct vb_held *held);
 /* Sends, or waits for the end of the attach. Peer: attached, or about to be. */

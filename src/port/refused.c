@@ -2,7 +2,7 @@
 /* Packets that the kernel does not send at all: on the QP it looks as if nobody answered. */
 #include "base/log.h"
 #include "net/gid.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program that picks a socket, and how many sockets there are to pick from. */
-#include "path/roce/port_impl.h"
-#include "path/roce/steer_message.h"
+#include "port/impl.h"
+#include "port/steer_message.h"
 #include "wire/packet.h"
 
 #include <assert.h>

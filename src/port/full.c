@@ -6,7 +6,7 @@
  * and what is lost costs many peers a timeout.
  */
 #include "base/message.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/opcode.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/random.h"
-#include "path/roce/port_impl.h"
-#include "path/roce/steer_message.h"
+#include "port/impl.h"
+#include "port/steer_message.h"
 #include "wire/packet.h"
 
 #include <arpa/inet.h>

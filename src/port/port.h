@@ -7,8 +7,8 @@
  *
  * One per process. Everything is called under the wire lock (engine/wire.h).
  */
-#ifndef VB_PATH_ROCE_PORT_H
-#define VB_PATH_ROCE_PORT_H
+#ifndef VB_PORT_PORT_H
+#define VB_PORT_PORT_H
 
 #include "nic/ah.h"
 #include "nic/group.h"
@@ -135,7 +135,7 @@ static inline uint16_t vb_port_id(unsigned i)
 {
 	return (uint16_t)i;
 }
-/* UC and UD wait for room in a send buffer (port_full.c): it may sleep. */
+/* UC and UD wait for room in a send buffer (port/full.c): it may sleep. */
 void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the members of a port's group send each other; never leaves the host. */
-#ifndef VB_PATH_ROCE_STEER_MESSAGE_H
-#define VB_PATH_ROCE_STEER_MESSAGE_H
+#ifndef VB_PORT_STEER_MESSAGE_H
+#define VB_PORT_STEER_MESSAGE_H
 
 #include <assert.h>
 #include <stdint.h>

@@ -10,7 +10,7 @@
  */
 #include "base/fd.h"
 #include "base/message.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 
 #include <errno.h>
 #include <string.h>

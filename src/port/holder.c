@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/gid.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/packet.h"
 
 #include <string.h>

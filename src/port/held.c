@@ -8,7 +8,7 @@
  * The attach ends on the service thread, which has no wire lock: hence a lock of its own.
  */
 #include "base/clock.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 
 #include <stdlib.h>
 #include <string.h>

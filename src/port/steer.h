@@ -16,8 +16,8 @@
  * chance, one that answered: those that are sent again meet another one. A packet at the wrong process is forwarded, which takes longer:
  * then UC and UD may see it too late.
  */
-#ifndef VB_PATH_ROCE_STEER_H
-#define VB_PATH_ROCE_STEER_H
+#ifndef VB_PORT_STEER_H
+#define VB_PORT_STEER_H
 
 #include <stdbool.h>
 #include <stdint.h>

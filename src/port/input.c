@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whose packet is it? One merged burst may hold packets for several QPs and processes. */
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/packet.h"
 
 #include <string.h>

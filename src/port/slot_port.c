@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/message.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/packet.h"
 
 #include <errno.h>

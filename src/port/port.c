@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/message.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,7 +6,7 @@
  * call.
  */
 #include "base/message.h"
-#include "path/roce/port_impl.h"
+#include "port/impl.h"
 #include "wire/packet.h"
 
 #include <errno.h>
