@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "engine/describe.h"
+#include "engine/attach/describe.h"
 
 enum { NAME_SIZE = 32 };
 

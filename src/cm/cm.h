@@ -24,7 +24,7 @@
 #include <sys/socket.h>
 
 #include "base/list.h"
-#include "nic/cm_name.h"
+#include "gsi/cm_name.h"
 #include "path/roce/timer.h"
 #include "wire/cm.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "cm/cm.h"
-#include "engine/gsi_datagram.h"
+#include "wire/gsi_datagram.h"
 
 #define VB_CM_MS_NS 1000000ull
 

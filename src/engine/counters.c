@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/counters.h"
-#include "engine/gsi.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
+#include "gsi/gsi.h"
 #include "path/raw/raw.h"
 
 #include <stddef.h>

@@ -2,7 +2,7 @@
 /* Send queues that wait: for a peer, for a receive, or for their turn. */
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
 {

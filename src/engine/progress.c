@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What pollers and the service thread do beside the wire: attention, retries, flushes. */
 #include "engine/engine.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 
 enum { POLLER_RETRIES = 16 }; /* a poll must stay short, whatever waits */
 

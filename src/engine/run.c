@@ -2,7 +2,7 @@
 /* Executing a send queue: by which path, how the token is let go, and what follows. */
 #include "base/clock.h"
 #include "engine/engine.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 #include "path/local/local.h"
 #include "path/raw/raw.h"
 

@@ -4,14 +4,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/attach/seccomp.h"
 #include "engine/engine.h"
-#include "engine/filter.h"
 #include "engine/link_watch.h"
-#include "engine/listen.h"
-#include "engine/multicast.h"
 #include "engine/pkey_watch.h"
 #include "engine/watch.h"
-#include "engine/wire.h"
+#include "engine/wire/listen.h"
+#include "engine/wire/multicast.h"
+#include "engine/wire/wire.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
  * of QPs but that the destination QPN names the slot of the process a packet belongs to. Packets
  * get lost here for many reasons, and none of them is an error.
  *
- * One per process. Everything is called under the wire lock (engine/wire.h).
+ * One per process. Everything is called under the wire lock (engine/wire/wire.h).
  */
 #ifndef VB_PORT_PORT_H
 #define VB_PORT_PORT_H

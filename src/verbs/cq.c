@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/cq.h"
 #include "engine/engine.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 #include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/ops.h"

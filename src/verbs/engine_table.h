@@ -11,9 +11,9 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "engine/gsi_datagram.h"
-#include "nic/cm_name.h"
+#include "gsi/cm_name.h"
 #include "nic/ib_path.h"
+#include "wire/gsi_datagram.h"
 
 enum { VB_ENGINE_TABLE_VERSION = 9 };
 
@@ -44,7 +44,7 @@ struct vb_engine_table {
 	int (*watch)(int fd, void (*ready)(int fd, void *arg), void *arg);
 	void (*unwatch)(int fd);
 
-	/* --- QP 1: engine/gsi.h has the details --- */
+	/* --- QP 1: gsi/gsi.h has the details --- */
 
 	/* Of this process, 1 to 4094: the upper 12 bits of its comm ids and SIDR request ids. */
 	int (*slot)(uint32_t *slot);

@@ -4,7 +4,7 @@
  * the completion; here the ACK may still wait for a message to go with, and a datagram for its target.
  */
 #include "engine/engine.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 #include "nic/nic.h"
 
 __attribute__((destructor)) static void leave(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/multicast.h"
+#include "engine/wire/multicast.h"
 #include "nic/given.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"

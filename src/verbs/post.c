@@ -2,7 +2,7 @@
 /* Posting work requests. */
 #include "base/log.h"
 #include "engine/engine.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 #include "path/local/local.h"
 #include "path/raw/tso.h"
 #include "verbs/ops.h"

@@ -59,11 +59,11 @@ def check_document(root, name, ends, sources, wrong):
             wrong.append(f"{name}: no source has {span}")
 
 
-def table_of(text, heading):
-    """The first column of the table below a heading."""
+def rows_of(text, heading):
+    """The names in the first column of the table below a heading, row by row."""
     section = re.search(rf"^## {heading}$(.*?)(?:^## |\Z)", text, re.M | re.S)[1]
     rows = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", section, re.M)
-    return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    return [re.findall(r"`([^`]+)`", row) for row in rows]
 
 
 def folders_with(root, top, ending):
@@ -72,27 +72,28 @@ def folders_with(root, top, ending):
 
 
 def check_folders(root, wrong):
-    order = table_of(read(root + "/ARCHITECTURE.md"), "Folders, from the bottom")
-    for folder in sorted(folders_with(root, "src", ".c") - set(order)):
+    layers = rows_of(read(root + "/ARCHITECTURE.md"), "Folders, from the bottom")
+    ranks = {folder: rank for rank, layer in enumerate(layers) for folder in layer}
+    for folder in sorted(folders_with(root, "src", ".c") - set(ranks)):
         wrong.append(f"ARCHITECTURE.md: its table does not have {folder}")
-    told = set(table_of(read(root + "/CONTRIBUTING.md"), "Tests"))
+    told = set(sum(rows_of(read(root + "/CONTRIBUTING.md"), "Tests"), []))
     for folder in sorted(os.listdir(root + "/tests")):
         if os.path.isdir(f"{root}/tests/{folder}") and f"tests/{folder}" not in told:
             if not folder.startswith("__"):
                 wrong.append(f"CONTRIBUTING.md: its table does not have tests/{folder}")
-    return order
+    return ranks
 
 
-def check_includes(root, order, wrong):
+def check_includes(root, ranks, wrong):
     count = 0
-    for rank, folder in enumerate(order):
+    for folder, rank in ranks.items():
         for path in sorted(glob.glob(f"{root}/{folder}/*.[ch]")):
             for header in re.findall(r'^#include "([^"]+)/[^"/]+"', read(path), re.M):
                 count += 1
                 below = f"src/{header}"
-                if below not in order:
+                if below not in ranks:
                     wrong.append(f"{path.removeprefix(root + '/')}: {header} is no folder of src")
-                elif order.index(below) > rank:
+                elif ranks[below] > rank:
                     wrong.append(f"{path.removeprefix(root + '/')} includes from {below}, above it")
     if not count:
         wrong.append("no source includes anything: this test looks in the wrong place")

@@ -23,10 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/gsi_datagram.h"
-#include "nic/cm_name.h"
+#include "gsi/cm_name.h"
 #include "shm/slot.h"
 #include "wire/cm.h"
+#include "wire/gsi_datagram.h"
 
 enum { ROUNDS = 300, KEPT = 16, LIVE_MAX = 64 };
 

@@ -63,7 +63,7 @@ void vb_raw_count(struct vb_raw_counts *sum);
 int vb_raw_flow_add(struct vb_raw_port *port, struct vb_flow *flow);
 void vb_raw_flow_remove(struct vb_raw_port *port, struct vb_flow *flow);
 
-/* --- filter.c --- */
+/* --- engine/attach/seccomp.c --- */
 
 /* Makes the kernel give us only what some flow may take; under port->lock. 0 or -errno. */
 int vb_raw_filter(struct vb_raw_port *port);

@@ -5,11 +5,11 @@
  * and time is what the caller says it is. The same code runs over UDP, over slot sockets, over a
  * simulated network and under a fuzzer.
  *
- * The way of a message: verbs/post.c -> engine/wire.c -> requester.c -> tx.c -> port, and at the
+ * The way of a message: verbs/post.c -> engine/wire/wire.c -> requester.c -> tx.c -> port, and at the
  * other end port -> demux.c -> responder.c -> exec/recv.c -> reply.c -> tx.c, and back through
  * demux.c -> completer.c -> path/complete.c.
  *
- * Everything is called under the wire lock (engine/wire.h), which takes the place of the
+ * Everything is called under the wire lock (engine/wire/wire.h), which takes the place of the
  * executor's token for the QPs that are adopted here.
  */
 #ifndef VB_PATH_ROCE_ROCE_H

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 #include "path/fault/fault.h"
 #include "wire/opcode.h"
 

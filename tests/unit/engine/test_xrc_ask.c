@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/xrc_share.h"
+#include "engine/xrc/share.h"
 #include "shm/slot.h"
 
 enum { PATIENCE_MS = 5000, INDEX = 7 };

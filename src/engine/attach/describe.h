@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a process tells about its own objects, to its own user and to root: who connects to a slot
+ * socket and sends a request instead of a hello gets one message, with a sealed memfd that holds
+ * the records. Nothing is kept for the asker, and nobody waits for it.
+ *
+ * Both ends are of one host, but may be of two versions: a reader takes those that it knows.
+ */
+#ifndef VB_ENGINE_ATTACH_DESCRIBE_H
+#define VB_ENGINE_ATTACH_DESCRIBE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define VB_DESCRIBE_MAGIC 0x3162637365646276ull /* begins the request and the answer */
+
+enum {
+	VB_DESCRIBE_VERSION = 2,
+	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 7 MB; the rest is only counted */
+};
+
+struct vb_describe_request {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t reserved;
+};
+
+enum vb_describe_kind {
+	VB_DESCRIBE_PD = 1,
+	VB_DESCRIBE_CQ,
+	VB_DESCRIBE_MR,
+	VB_DESCRIBE_MW,
+	VB_DESCRIBE_SRQ,
+	VB_DESCRIBE_QP,
+	VB_DESCRIBE_XRCD,
+	VB_DESCRIBE_KINDS,
+};
+
+struct vb_describe_answer {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t error;        /* 0, or an errno: EPERM, EAGAIN (busy), ENOMEM */
+	uint32_t record_count; /* that follow in the memfd */
+	uint32_t record_size;
+	uint32_t left_out;  /* that found no room */
+	uint32_t refused;   /* requests so far that were malformed, or not for the asker */
+	uint32_t counts[8]; /* of all objects, by kind; [0]: address handles */
+};
+
+struct vb_describe_record {
+	uint32_t kind;
+	uint32_t id; /* QPN, SRQ number, PD, XRC domain, index of keys; a CQ's is its place
+				in memory */
+	uint32_t pd;
+	uint32_t users;                    /* objects that use it: of a PD, CQ, SRQ, XRC domain */
+	char device[16];                   /* may be without a NUL */
+	uint64_t addr, length;             /* MR */
+	uint32_t lkey, rkey, access;       /* MR, MW */
+	uint32_t send_cq, recv_cq, srq;    /* QP; srq 0: none. XRC SRQ: recv_cq */
+	uint32_t dest_qpn;                 /* QP */
+	uint32_t send_posted, recv_posted; /* QP: not completed; SRQ: recv only */
+	uint32_t depth;                    /* CQ: cqe; SRQ: max_wr */
+	uint8_t type;                      /* enum ibv_qp_type, ibv_mw_type */
+	uint8_t state;                     /* enum ibv_qp_state */
+	uint8_t dest_local;                /* QP: the peer is on this host */
+	uint8_t on_wire;                   /* QP: packets carry it */
+	uint32_t limit;                    /* SRQ */
+	uint8_t dest_gid[16];              /* QP; zero: not connected, or by LID */
+	uint32_t xrcd;                     /* SRQ, XRC_RECV QP; 0: none */
+	uint32_t shared; /* XRC domain: with a file. XRC_RECV QP: handles besides its creator's */
+};
+static_assert(sizeof(struct vb_describe_record) == 120, "layout of a record");
+static_assert(sizeof(struct vb_describe_answer) == 64, "layout of the answer");
+
+struct vb_nic;
+
+/* Reads a request from a connected slot socket and answers it; then the socket can be closed. */
+void vb_describe_answer_to(struct vb_nic *nic, int socket);
+
+#endif

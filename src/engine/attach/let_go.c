@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A process has ended. Connections to it fail and are destroyed; but a UD QP, and the ways that the
+ * wire remembers, may never be used again, and would keep its sockets and its segment open.
+ */
+#include "engine/engine.h"
+#include "engine/wire/wire_impl.h"
+
+static bool ended(const struct vb_peer *peer)
+{
+	return peer && atomic_load(&peer->state) == VB_PEER_GONE;
+}
+
+/* False: somebody executes it. */
+static bool qp_lets_go(struct vb_engine *engine, struct vb_qp *qp)
+{
+	bool left;
+
+	if (qp->type != IBV_QPT_UD)
+		return true;
+	if (!vb_qp_token_try(qp))
+		return false;
+	if (ended(qp->remote.peer))
+		vb_remote_unbind(&qp->remote);
+	vb_spin_lock(&qp->sq.lock);
+	qp->sq.executing = false;
+	left = qp->sq.next != qp->sq.tail;
+	vb_spin_unlock(&qp->sq.lock);
+	/* Who came by meanwhile, to post or to try again, found the token taken, and went. */
+	if (left) {
+		atomic_store(&qp->pend.wake_ns, 0);
+		vb_engine_pend(engine, qp);
+	}
+	return true;
+}
+
+/* Never in the other order: who destroys a QP holds this lock while he waits. */
+static bool qps_let_go(struct vb_nic *nic)
+{
+	bool all = true;
+
+	if (pthread_mutex_trylock(&nic->lock))
+		return false;
+	vb_list_for(qp, &nic->qps, struct vb_qp, node)
+		all &= qp_lets_go(nic->engine, qp);
+	pthread_mutex_unlock(&nic->lock);
+	return all;
+}
+
+static bool wire_lets_go(struct vb_wire *wire)
+{
+	if (!wire)
+		return true;
+	if (!vb_wire_try_lock(wire))
+		return false;
+	if (vb_wire_begin(wire))
+		vb_roce_forget_ended(&wire->roce);
+	vb_wire_unlock(wire);
+	return true;
+}
+
+void vb_engine_let_go(struct vb_engine *engine)
+{
+	struct vb_nic *nic = engine->nic;
+	bool wire, qps;
+
+	if (__builtin_expect(!atomic_load_explicit(&engine->peer_ended, memory_order_relaxed), 1))
+		return;
+	/* Before the look: another one may end meanwhile. */
+	atomic_store(&engine->peer_ended, false);
+	wire = wire_lets_go(atomic_load(&nic->wire));
+	qps = qps_let_go(nic);
+	if (!wire || !qps)
+		atomic_store(&engine->peer_ended, true);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/wire/multicast.h"
+#include "base/log.h"
+#include "engine/wire/wire_impl.h"
+#include "net/gid.h"
+#include "net/netif.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int join(struct vb_nic *nic, const struct vb_group *group)
+{
+	int err;
+	struct vb_wire *wire = vb_wire_get(nic, &err);
+
+	if (!wire)
+		return err;
+	vb_wire_lock(wire);
+	err = vb_port_group_join(wire->port, group);
+	vb_wire_unlock(wire);
+	return err;
+}
+
+static void leave(struct vb_nic *nic, const struct vb_group *group)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+
+	if (!wire)
+		return;
+	vb_wire_lock(wire);
+	vb_port_group_leave(wire->port, group);
+	vb_wire_unlock(wire);
+}
+
+int vb_multicast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct vb_group group;
+	char text[VB_GID_TEXT];
+	int err = vb_mcast_attach(qp, gid, lid, &group);
+
+	if (err)
+		return err == -EALREADY ? 0 : err;
+	err = join(qp->nic, &group);
+	if (err) {
+		vb_explain("ibv_attach_mcast: this host cannot join %s: %s",
+			   vb_gid_print(&group.gid, text), strerror(-err));
+		vb_mcast_detach(qp, gid, lid, &group);
+	}
+	return err;
+}
+
+int vb_multicast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct vb_group group;
+	int err = vb_mcast_detach(qp, gid, lid, &group);
+
+	if (!err)
+		leave(qp->nic, &group);
+	return err;
+}
+
+static void follow(struct vb_wire *wire, const struct vb_device *dev, int ifindex)
+{
+	struct vb_group from, to;
+
+	while (vb_mcast_follow(wire->nic, dev, ifindex, &from, &to))
+		vb_port_group_move(wire->port, &from, &to);
+}
+
+void vb_multicast_again(struct vb_nic *nic)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	const struct vb_netif_snapshot *all;
+	struct vb_device *const *devices;
+	const int count = vb_device_table(&devices);
+
+	if (!wire)
+		return;
+	vb_wire_lock(wire);
+	all = vb_netif_snapshot_get();
+	for (int i = 0; i < count; i++) {
+		const struct vb_netif *netif = vb_device_netif(devices[i], all);
+
+		if (netif)
+			follow(wire, devices[i], netif->index);
+	}
+	vb_netif_snapshot_put(all);
+	vb_port_groups_again(wire->port);
+	vb_wire_unlock(wire);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Fault rules for packets, between the protocol engine and the port. Under the wire lock. */
+#ifndef VB_ENGINE_WIRE_WIRE_FAULT_H
+#define VB_ENGINE_WIRE_WIRE_FAULT_H
+
+#include "path/fault/queue.h"
+#include "path/roce/roce.h"
+
+struct vb_wire;
+
+struct vb_wire_fault {
+	struct vb_delay_line out, in; /* held back */
+	bool lost_told;               /* that one of them was full */
+};
+
+struct vb_wire_fault *vb_wire_fault_new(void);
+/* Each packet of the bursts meets the rules; what is left of them goes to the port. */
+void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, unsigned count);
+void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival);
+/* What was held back and is due now. */
+void vb_wire_fault_release(struct vb_wire *wire);
+/* The process ends: what waits to go out goes now, or never. */
+void vb_wire_fault_farewell(struct vb_wire *wire);
+uint64_t vb_wire_fault_next_ns(const struct vb_wire *wire);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/wire/wire_held.h"
+#include "base/clock.h"
+#include "engine/wire/wire_impl.h"
+#include "engine/wire/wire_origin.h"
+
+#include <stdlib.h>
+
+enum {
+	HELD_PACKETS = 256,
+	HELD_BYTES = 1 << 20,
+	HELD_NS = 100000000, /* longer than a thread waits for a CPU while it has the QP */
+	AGAIN_NS = 50000,
+};
+
+void vb_wire_held_init(struct vb_delay_line *held)
+{
+	vb_delay_line_init(held, HELD_PACKETS, HELD_BYTES);
+}
+
+void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
+{
+	const struct vb_origin origin = vb_origin_of(arrival);
+	const struct vb_delay_input input = {
+		.bytes = arrival->bytes,
+		.length = arrival->length,
+		.context = &origin,
+		.context_length = sizeof(origin),
+		.flow = vb_packet_dest_qpn(arrival->bytes),
+		.due_ns = wire->roce.now_ns + HELD_NS,
+	};
+
+	if (!vb_delay_push(&wire->held, &input))
+		vb_peer_get(arrival->peer);
+	else
+		vb_roce_count(&wire->roce, VB_DROP_OVERFLOW);
+}
+
+/* Is its QP there by now? Once one is not, no other is fetched: its next packets would go first. */
+static bool arrives(struct vb_wire *wire, const struct vb_delayed *packet,
+		    const struct vb_arrival *arrival, bool *fetches)
+{
+	if (vb_roce_find(&wire->roce, packet->flow) || packet->due_ns <= wire->roce.now_ns)
+		return true;
+	*fetches = *fetches && vb_wire_adopt_late(wire, arrival);
+	return *fetches;
+}
+
+void vb_wire_held_release(struct vb_wire *wire)
+{
+	bool fetches = true;
+
+	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
+		const struct vb_arrival arrival =
+			vb_origin_arrival(packet->context, packet->bytes, packet->length);
+
+		if (!arrives(wire, packet, &arrival, &fetches))
+			continue;
+		vb_delay_take(&wire->held, packet);
+		vb_wire_take_in(wire, &arrival);
+		vb_peer_put(arrival.peer);
+		free(packet);
+	}
+}
+
+void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn)
+{
+	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
+		const struct vb_origin *origin = packet->context;
+
+		if (packet->flow != qpn)
+			continue;
+		vb_delay_take(&wire->held, packet);
+		vb_peer_put(origin->arrival.peer);
+		free(packet);
+	}
+}
+
+uint64_t vb_wire_held_next_ns(const struct vb_wire *wire)
+{
+	return wire->held.count ? wire->roce.now_ns + AGAIN_NS : VB_NEVER_NS;
+}

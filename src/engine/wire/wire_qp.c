@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which QPs the wire carries, and how they come to it and leave it. */
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/log.h"
+#include "engine/wire/listen.h"
+#include "engine/wire/wire_impl.h"
+#include "nic/lid.h"
+#include "nic/migrate.h"
+#include "path/fault/fault.h"
+#include "path/local/local.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+enum { ENTER_TRIES = 1000 };
+
+/* The local path may have been in the midst of a message: it begins anew. */
+static void leave_local(struct vb_qp *qp)
+{
+	vb_local_give_back(qp);
+	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
+}
+
+static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+{
+	struct vb_way way = { 0 };
+	struct vb_av av;
+	int err;
+
+	if (qp->type == IBV_QPT_UD) {
+		/* An address that cannot be had is one without packets. */
+		vb_listen_device(wire, vb_context(qp->ibv.context)->dev);
+		return vb_roce_adopt(&wire->roce, qp, NULL);
+	}
+	av = vb_qp_av(qp);
+	err = vb_roce_way(&wire->roce, qp, &av, peer, &way);
+	if (err)
+		return err;
+	err = vb_roce_adopt(&wire->roce, qp, &way);
+	if (err)
+		vb_way_release(&way);
+	else
+		leave_local(qp);
+	return err;
+}
+
+int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
+{
+	int err;
+	struct vb_wire *wire = vb_wire_get(qp->nic, &err);
+
+	if (!wire)
+		return err;
+	vb_wire_lock(wire);
+	err = adopt_locked(wire, qp, peer);
+	vb_wire_unlock(wire);
+	if (err)
+		vb_explain("QP 0x%06x has no way to its peer: %s", qp->ibv.qp_num, strerror(-err));
+	return err;
+}
+
+/* The next connection of the QP may have the same PSNs as the one that ends here. */
+static void take_back(struct vb_qp *qp, bool connects_again)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_wired *wired;
+
+	if (!wire)
+		return;
+	vb_wire_lock(wire);
+	vb_wire_drop_kick(wire, qp);
+	if (connects_again && vb_wire_begin(wire))
+		vb_wire_receive(wire);
+	vb_wire_held_forget(wire, qp->ibv.qp_num);
+	wired = atomic_load(&qp->wired);
+	if (wired)
+		vb_roce_drop(wired);
+	vb_wire_unlock(wire);
+}
+
+void vb_wire_stop(struct vb_qp *qp, bool connects_again)
+{
+	for (;;) {
+		/* A packet that comes in between may hand it over again. */
+		take_back(qp, connects_again);
+		if (vb_qp_token_try(qp))
+			return;
+		sched_yield();
+	}
+}
+
+static bool own_slot(const struct vb_nic *nic, uint32_t qpn)
+{
+	for (unsigned i = 0; i < nic->slot_count; i++)
+		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
+			return true;
+	return false;
+}
+
+/* One of the two ends wants packets, whatever else would be possible. */
+static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
+{
+	const struct vb_qp_entry *entry = vb_peer_qp(peer, qp->attr.dest_qp_num);
+
+	return qp->entry->by_packets || (entry && entry->by_packets);
+}
+
+/* By address alone; processes of this host are asked first whether they can be touched. */
+static bool goes_by_wire(const struct vb_qp *qp)
+{
+	switch (vb_config_path()) {
+	case VB_PATH_AUTO:
+		return !qp->av.local ||
+		       (own_slot(qp->nic, qp->attr.dest_qp_num) && by_packets(qp, qp->nic->self));
+	case VB_PATH_SLOT:
+		return !qp->av.local || own_slot(qp->nic, qp->attr.dest_qp_num);
+	case VB_PATH_WIRE:
+	case VB_PATH_SIM:
+		break;
+	}
+	return true;
+}
+
+void vb_wire_enter(struct vb_qp *qp)
+{
+	if (qp->type == IBV_QPT_UD) {
+		if (!atomic_load(&qp->wired))
+			vb_wire_adopt(qp, NULL);
+		return;
+	}
+	if (!goes_by_wire(qp) || !vb_qp_token_try(qp))
+		return;
+	if (vb_wire_adopt(qp,
+			  qp->av.local && vb_config_path() == VB_PATH_AUTO ? qp->nic->self : NULL))
+		vb_qp_token_release(qp);
+}
+
+/* Is it the process that the QP is connected to? Anybody on this host can name the QP. */
+static bool is_connected_to(const struct vb_qp *qp, const struct vb_peer *peer)
+{
+	const uint32_t slot = qp->attr.dest_qp_num >> VB_QP_INDEX_BITS;
+	struct vb_peer *holder;
+	bool same;
+
+	if (peer->slot == slot || peer->head_slot == slot)
+		return true;
+	holder = vb_nic_peer(qp->nic, slot); /* a process may have several slots */
+	same = vb_peer_same(holder, peer);
+	vb_peer_put(holder);
+	return same;
+}
+
+/* One that is connected, on this host, and not through memory. */
+static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
+{
+	bool touchable = atomic_load(&peer->state) == VB_PEER_READY;
+
+	return qp && qp->type != IBV_QPT_UD && qp->av.local && is_connected_to(qp, peer) &&
+	       (!touchable || by_packets(qp, peer)) && vb_gate_open(vb_qp_gate(qp));
+}
+
+/* With the token. Who posted meanwhile found it taken, and went: what he left is for us to begin. */
+static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+{
+	if (!adopt_locked(wire, qp, peer)) {
+		vb_roce_post(atomic_load(&qp->wired));
+		return;
+	}
+	vb_qp_token_release(qp);
+	atomic_store(&qp->pend.wake_ns, wire->roce.now_ns);
+	vb_engine_pend(wire->nic->engine, qp);
+}
+
+/* RTR, and no way was to be had at that moment. */
+static bool waits_for_a_way(const struct vb_qp *qp)
+{
+	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET && qp->entry &&
+	       !atomic_load(&qp->wired) && vb_gate_open(vb_qp_gate(qp)) && goes_by_wire(qp);
+}
+
+/* False: nic->lock is taken. Its holder may wait for this thread. */
+static bool try_enter_again(struct vb_wire *wire)
+{
+	struct vb_nic *nic = wire->nic;
+
+	if (pthread_mutex_trylock(&nic->lock))
+		return false;
+	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
+		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
+			continue;
+		if (!adopt_locked(wire, qp, NULL))
+			vb_roce_post(atomic_load(&qp->wired));
+		else
+			vb_qp_token_release(qp);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return true;
+}
+
+void vb_wire_enter_again(struct vb_nic *nic)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	bool done = !wire;
+
+	for (unsigned i = 0; i < ENTER_TRIES && !done; i++) {
+		if (i)
+			sched_yield();
+		vb_wire_lock(wire);
+		done = !vb_wire_begin(wire) || try_enter_again(wire);
+		vb_wire_unlock(wire);
+	}
+}
+
+static bool comes_again(const struct vb_arrival *arrival)
+{
+	return (arrival->bytes[0] & VB_TRANSPORT_MASK) != VB_TRANSPORT_UC;
+}
+
+/*
+ * A packet through a slot socket for a QP that is not on the wire: its process found out first that
+ * we may not touch each other, or that one of the QPs wants packets.
+ */
+bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
+{
+	struct vb_nic *nic = wire->nic;
+	bool known = true;
+	uint32_t qpn;
+	struct vb_qp *qp;
+
+	if (arrival->length < VB_BTH_LENGTH)
+		return true;
+	qpn = vb_packet_dest_qpn(arrival->bytes);
+	if (vb_roce_find(&wire->roce, qpn))
+		return true;
+	if (pthread_mutex_trylock(&nic->lock))
+		return comes_again(arrival);
+	qp = vb_nic_qp(nic, qpn);
+	if (wants_packets(qp, arrival->peer)) {
+		known = vb_qp_token_try(qp);
+		if (known)
+			fetch(wire, qp, arrival->peer);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	return known || comes_again(arrival);
+}
+
+bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	bool done = true;
+
+	if (!wire)
+		return done;
+	vb_wire_lock(wire);
+	if (vb_wire_begin(wire)) {
+		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+		done = vb_roce_datagram_aside(&wire->roce, qp, wqe, peer);
+		vb_hazard_leave(wire->roce.thread);
+		vb_tx_flush(&wire->roce.tx);
+	}
+	vb_wire_unlock(wire);
+	return done;
+}
+
+/* Of one address handle; to a process of this host also of one slot. */
+static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uint32_t qpn)
+{
+	return wqe->ah == ah &&
+	       (!qpn || wqe->remote_qpn >> VB_QP_INDEX_BITS == qpn >> VB_QP_INDEX_BITS);
+}
+
+uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
+			   struct vb_notice *notice)
+{
+	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
+	const uint32_t qpn = vb_sq_wqe(&qp->sq, qp->sq.next)->remote_qpn;
+	struct vb_report report = { 0 };
+	uint64_t wait_ns = 0;
+
+	if (!wire) {
+		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
+		vb_path_complete(qp, VB_OK, &report, notice);
+		return 0;
+	}
+	vb_wire_lock(wire);
+	if (vb_wire_begin(wire)) {
+		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+		/* Fault rules look at each before. */
+		do
+			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
+		while (!wait_ns && !vb_fault_any() && qp->sq.next != end &&
+		       is_same_target(vb_sq_wqe(&qp->sq, qp->sq.next), ah, peer ? qpn : 0) &&
+		       vb_qp_state(qp) == IBV_QPS_RTS);
+		vb_hazard_leave(wire->roce.thread);
+		vb_tx_flush(&wire->roce.tx);
+	}
+	vb_wire_unlock(wire);
+	return wait_ns;
+}

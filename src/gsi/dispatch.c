@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Whose MAD is it? */
+#include "gsi/impl.h"
+#include "net/gid.h"
+#include "nic/ib_path.h"
+#include "shm/slot.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Is it such a header, or data of an application that names ports by GIDs? */
+static bool is_from(const union ibv_gid *said, const union ibv_gid *src)
+{
+	return vb_gid_equal(said, src) || (vb_gid_is_own(said) && vb_gid_is_own(src));
+}
+
+/*
+ * The address that a request asks for: what its IP addressing header says, else the GID of the
+ * InfiniBand port, else where it went.
+ */
+static union ibv_gid asked_address(const struct vb_gsi_datagram *datagram,
+				   const uint8_t *private_data, const union ibv_gid *port_gid)
+{
+	struct vb_cm_ip ip;
+
+	if (!vb_cm_ip_parse(private_data, &ip) && !vb_gid_is_zero(&ip.dst) &&
+	    (!port_gid || is_from(&ip.src, &datagram->src)))
+		return ip.dst;
+	return port_gid ? *port_gid : datagram->dst;
+}
+
+/* The port of this host; false: it has none. */
+static bool own_port(union ibv_gid *gid)
+{
+	const struct vb_device *dev = vb_ib_device(0);
+
+	if (dev)
+		*gid = vb_gid_from_guid(dev->guid);
+	return dev;
+}
+
+/* --- requests that were given to somebody --- */
+
+static void remember(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
+		     const struct vb_cm_target *target)
+{
+	pthread_mutex_lock(&gsi->lock);
+	gsi->requests[gsi->next_request++ % VB_GSI_REQUESTS] =
+		(struct vb_gsi_request){ *src, comm_id, *target };
+	pthread_mutex_unlock(&gsi->lock);
+}
+
+static bool recall(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
+		   struct vb_cm_target *target)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&gsi->lock);
+	for (unsigned i = 0; i < VB_GSI_REQUESTS && !found; i++) {
+		const struct vb_gsi_request *request = &gsi->requests[i];
+
+		found = request->comm_id == comm_id && vb_gid_equal(&request->src, src);
+		if (found)
+			*target = request->target;
+	}
+	pthread_mutex_unlock(&gsi->lock);
+	return found;
+}
+
+/* --- whose it is --- */
+
+static enum vb_gsi_fate to_claim(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				 uint32_t comm_id, uint64_t service_id, const uint8_t *private_data,
+				 const union ibv_gid *port_gid)
+{
+	const union ibv_gid address = asked_address(datagram, private_data, port_gid);
+	const uint16_t port_space = vb_cm_service_space(service_id);
+	struct vb_cm_target targets[VB_CM_TARGETS_MAX];
+	enum vb_gsi_fate fate = VB_GSI_ABSENT;
+	unsigned count;
+
+	if (!port_space)
+		return VB_GSI_ABSENT;
+	count = vb_cm_targets(port_space, vb_cm_service_port(service_id), &address, datagram->scope,
+			      targets);
+	for (unsigned i = 0; i < count && fate == VB_GSI_ABSENT; i++) {
+		fate = vb_gsi_write(gsi, &targets[i], datagram);
+		if (fate == VB_GSI_GIVEN)
+			remember(gsi, &datagram->src, comm_id, &targets[i]);
+	}
+	return fate;
+}
+
+/* REJ for a timeout, from someone who never heard of an id on this side. */
+static enum vb_gsi_fate to_requested(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				     uint32_t comm_id)
+{
+	struct vb_cm_target target;
+
+	if (!comm_id || !recall(gsi, &datagram->src, comm_id, &target))
+		return VB_GSI_ABSENT;
+	return vb_gsi_write(gsi, &target, datagram);
+}
+
+static enum vb_gsi_fate to_slot(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				uint32_t comm_id)
+{
+	const uint32_t slot = comm_id >> VB_COMM_ID_SLOT_SHIFT;
+	struct vb_cm_target target;
+	enum vb_gsi_fate fate;
+	int err = vb_cm_target_slot(slot, &target);
+
+	if (err)
+		return err == -EAGAIN ? VB_GSI_LOST : VB_GSI_ABSENT;
+	fate = vb_gsi_write(gsi, &target, datagram);
+	if (fate == VB_GSI_ABSENT)
+		vb_slot_lost(slot);
+	return fate;
+}
+
+static enum vb_gsi_fate give(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+			     const struct vb_cm_message *message)
+{
+	const uint32_t sender = vb_cm_sender_id(message), receiver = vb_cm_receiver_id(message);
+	const struct vb_cm_path *path = &message->req.primary;
+	union ibv_gid port_gid;
+
+	if (message->attribute == VB_CM_REQ)
+		return to_claim(gsi, datagram, sender, message->req.service_id,
+				message->req.private_data,
+				vb_cm_path_has_lids(path) ? &path->remote_gid : NULL);
+	if (message->attribute == VB_CM_SIDR_REQ)
+		return to_claim(gsi, datagram, sender, message->sidr_req.service_id,
+				message->sidr_req.private_data,
+				own_port(&port_gid) ? &port_gid : NULL);
+	if (message->attribute == VB_CM_REJ && !receiver)
+		return to_requested(gsi, datagram, sender);
+	return to_slot(gsi, datagram, receiver);
+}
+
+static void answer_for_nobody(const struct vb_gsi_datagram *datagram,
+			      const struct vb_cm_message *message, struct vb_gsi_datagram *answer)
+{
+	*answer = (struct vb_gsi_datagram){
+		.magic = VB_GSI_MAGIC,
+		.src = datagram->dst,
+		.dst = datagram->src,
+		.scope = datagram->scope,
+		.traffic_class = datagram->traffic_class,
+	};
+	vb_cm_emit(message, answer->mad);
+}
+
+bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+		  struct vb_gsi_datagram *answer)
+{
+	struct vb_cm_message message, stray;
+
+	if (vb_cm_parse(datagram->mad, sizeof(datagram->mad), &message)) {
+		vb_gsi_count(gsi, VB_GSI_MALFORMED);
+		return false;
+	}
+	if (give(gsi, datagram, &message) != VB_GSI_ABSENT)
+		return false;
+	if (!vb_cm_stray(&message, &stray)) {
+		vb_gsi_count(gsi, VB_GSI_NOBODY);
+		return false;
+	}
+	vb_gsi_count(gsi, VB_GSI_ANSWERED);
+	answer_for_nobody(datagram, &stray, answer);
+	return true;
+}

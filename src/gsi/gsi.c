@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The names that this process has bound, and the calls of librdmacm. */
+#include "base/config.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/message.h"
+#include "base/random.h"
+#include "engine/wire/listen.h"
+#include "engine/wire/wire_impl.h"
+#include "gsi/impl.h"
+#include "net/gid.h"
+#include "shm/slot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NOBODY UINT32_MAX
+
+struct claimed {
+	struct vb_list node;
+	int fd;
+};
+
+static struct vb_gsi *_Atomic the_gsi;
+
+/* --- fork: the names are the parent's, and would outlive it in the child's hands --- */
+
+static void forget_in_child(void)
+{
+	struct vb_gsi *gsi = atomic_exchange(&the_gsi, NULL);
+
+	if (!gsi)
+		return;
+	vb_list_for(claimed, &gsi->claims, struct claimed, node)
+		close(claimed->fd);
+	vb_fd_close(&gsi->out);
+	vb_fd_close(&gsi->timer);
+}
+
+static struct vb_gsi *forking; /* by the thread that forks: the one whose lock it holds */
+
+/* So that the list of claims is whole in the child. */
+static void before_fork(void)
+{
+	forking = atomic_load(&the_gsi);
+	if (forking)
+		pthread_mutex_lock(&forking->lock);
+}
+
+static void in_parent(void)
+{
+	if (forking)
+		pthread_mutex_unlock(&forking->lock);
+}
+
+static void watch_fork(void)
+{
+	pthread_atfork(before_fork, in_parent, forget_in_child);
+}
+
+/* --- counters --- */
+
+void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t value), void *arg)
+{
+	static const char *const names[VB_GSI_COUNTS] = {
+		[VB_GSI_SENT] = "mad_sent",
+		[VB_GSI_RECEIVED] = "mad_rcvd",
+		[VB_GSI_ROUTED] = "mad_routed",
+		[VB_GSI_TAKEN] = "mad_taken",
+		[VB_GSI_ANSWERED] = "mad_answered",
+		[VB_GSI_WAITED] = "mad_waited",
+		[VB_GSI_MALFORMED] = "mad_dropped_malformed",
+		[VB_GSI_REFUSED] = "mad_dropped_refused",
+		[VB_GSI_NOBODY] = "mad_dropped_nobody",
+		[VB_GSI_FULL] = "mad_dropped_full",
+		[VB_GSI_FLOOD] = "mad_dropped_flood",
+		[VB_GSI_NO_WAY] = "mad_dropped_no_way",
+	};
+	struct vb_gsi *gsi = atomic_load(&the_gsi);
+
+	for (int i = 0; i < VB_GSI_COUNTS; i++)
+		each(arg, names[i], gsi ? atomic_load(&gsi->counts[i]) : 0);
+}
+
+/* --- making it --- */
+
+static struct vb_gsi *gsi_new(struct vb_nic *nic)
+{
+	struct vb_gsi *gsi = calloc(1, sizeof(*gsi));
+
+	if (!gsi)
+		return NULL;
+	gsi->out = vb_gsi_open_out();
+	if (gsi->out < 0) {
+		free(gsi);
+		return NULL;
+	}
+	gsi->nic = nic;
+	gsi->source_key = vb_random64();
+	gsi->timer = -1;
+	pthread_mutex_init(&gsi->lock, NULL);
+	vb_list_init(&gsi->claims);
+	vb_list_init(&gsi->lines);
+	return gsi;
+}
+
+struct vb_gsi *vb_gsi_get(struct vb_nic *nic)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vb_gsi *gsi = atomic_load(&the_gsi), *made, *none = NULL;
+
+	if (gsi && gsi->nic == nic)
+		return gsi;
+	pthread_once(&once, watch_fork);
+	made = gsi_new(nic);
+	if (!made)
+		return NULL;
+	if (atomic_compare_exchange_strong(&the_gsi, &none, made))
+		return made;
+	close(made->out); /* another thread was first */
+	free(made);
+	return none;
+}
+
+/* --- names --- */
+
+int vb_gsi_open(struct vb_nic *nic)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	int err = 0;
+
+	if (!gsi)
+		return -ENOMEM;
+	pthread_mutex_lock(&gsi->lock);
+	if (!gsi->open)
+		err = vb_slot_open_cm(nic->cm);
+	gsi->open = !err;
+	pthread_mutex_unlock(&gsi->lock);
+	return err ? err : nic->cm;
+}
+
+int vb_gsi_claim(struct vb_nic *nic, struct vb_cm_claim *claim)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	struct claimed *claimed = gsi ? malloc(sizeof(*claimed)) : NULL;
+	int fd;
+
+	if (!claimed)
+		return -ENOMEM;
+	pthread_mutex_lock(&gsi->lock); /* a fork in between would leave the name to the child */
+	fd = claimed->fd = vb_cm_claim(claim);
+	if (fd >= 0)
+		vb_list_append(&gsi->claims, &claimed->node);
+	pthread_mutex_unlock(&gsi->lock);
+	if (fd < 0)
+		free(claimed);
+	else if (claim->replaces >= 0)
+		vb_gsi_release(claim->replaces);
+	return fd;
+}
+
+void vb_gsi_release(int fd)
+{
+	struct vb_gsi *gsi = atomic_load(&the_gsi);
+
+	if (!gsi)
+		return;
+	pthread_mutex_lock(&gsi->lock);
+	vb_list_for(claimed, &gsi->claims, struct claimed, node) {
+		if (claimed->fd != fd)
+			continue;
+		vb_list_remove(&claimed->node);
+		close(fd);
+		free(claimed);
+		break;
+	}
+	pthread_mutex_unlock(&gsi->lock);
+}
+
+/* --- listening to other hosts --- */
+
+int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
+{
+	struct vb_wire *wire;
+	int err = vb_engine_start(nic);
+
+	if (err)
+		return err;
+	wire = vb_wire_get(nic, &err);
+	if (!wire)
+		return err;
+	vb_wire_lock(wire);
+	err = own ? vb_port_listen(wire->port, own) : vb_listen_everywhere(wire);
+	vb_wire_unlock(wire);
+	if (err)
+		vb_explain("no connection requests come from other hosts: %s", strerror(-err));
+	return err;
+}
+
+/* --- messages --- */
+
+static int send_within_host(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram)
+{
+	struct vb_gsi_datagram answer, nothing;
+
+	if (vb_gsi_route(gsi, datagram, &answer))
+		vb_gsi_route(gsi, &answer, &nothing);
+	return 0;
+}
+
+int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	struct vb_gsi_datagram copy = *datagram;
+
+	if (!gsi)
+		return -ENOMEM;
+	if (vb_gid_is_zero(&copy.dst) || vb_gid_is_multicast(&copy.dst))
+		return -EINVAL;
+	copy.magic = VB_GSI_MAGIC;
+	copy.from_wire = 0;
+	copy.src_port = 0;
+	if (vb_config_path() != VB_PATH_WIRE && vb_gid_is_own(&copy.dst))
+		return send_within_host(gsi, &copy);
+	return vb_gsi_send_packet(gsi, &copy);
+}
+
+/* Whoever is on this host says so, and whoever is not came in through a port. */
+static bool is_plausible(const struct vb_gsi_datagram *datagram, ssize_t size)
+{
+	if (size != (ssize_t)sizeof(*datagram) || datagram->magic != VB_GSI_MAGIC ||
+	    datagram->from_wire > 1)
+		return false;
+	if (vb_gid_is_zero(&datagram->src) || vb_gid_is_multicast(&datagram->src))
+		return false;
+	return datagram->from_wire || vb_gid_is_own(&datagram->src);
+}
+
+/* Its length, even of one that is too long, and whose it is. */
+static ssize_t receive(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(struct ucred))];
+	} control;
+	struct iovec iov = { datagram, sizeof(*datagram) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t size = vb_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *c = size < 0 ? NULL : CMSG_FIRSTHDR(&msg);
+	struct ucred cred;
+
+	*uid = NOBODY;
+	if (!c || c->cmsg_type != SCM_CREDENTIALS || c->cmsg_len < CMSG_LEN(sizeof(cred)))
+		return size;
+	memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+	*uid = cred.uid;
+	return size;
+}
+
+/* Nobody else on this host can send packets that have another host's address. */
+static bool may_forward(struct vb_nic *nic, const union ibv_gid *dst, uid_t uid)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+	bool may = uid == geteuid() || uid == 0;
+
+	if (may || !wire)
+		return may;
+	vb_wire_lock(wire);
+	may = vb_port_takes_from(wire->port, dst, uid);
+	vb_wire_unlock(wire);
+	return may;
+}
+
+int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
+{
+	struct vb_gsi *gsi = vb_gsi_get(nic);
+	ssize_t size;
+
+	if (!gsi)
+		return -ENOMEM;
+	do
+		size = receive(fd, datagram, uid);
+	while (size < 0 && errno == EINTR);
+	if (size < 0)
+		return -errno;
+	if (!is_plausible(datagram, size)) {
+		vb_gsi_count(gsi, VB_GSI_MALFORMED);
+		return -EBADMSG;
+	}
+	if (datagram->from_wire && !may_forward(nic, &datagram->dst, *uid)) {
+		vb_gsi_count(gsi, VB_GSI_REFUSED);
+		return -EBADMSG;
+	}
+	vb_gsi_count(gsi, VB_GSI_TAKEN);
+	/* Packets that arrived before the datagram complete before an event tells of it. */
+	vb_wire_catch_up(nic);
+	return 0;
+}
