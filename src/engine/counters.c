@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/counters.h"
 #include "engine/wire/wire.h"
-#include "gsi/gsi.h"
 #include "path/raw/raw.h"
 
 #include <stddef.h>
@@ -135,5 +134,4 @@ void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 	each(arg, "dropped_messages", dropped_messages(nic));
 	violations_each(nic, each, arg);
 	raw_each(each, arg);
-	vb_gsi_counters_each(each, arg);
 }

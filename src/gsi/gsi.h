@@ -59,12 +59,8 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 int vb_gsi_knock(const struct vb_gsi_datagram *datagram);
 bool vb_gsi_refused(int fd, const union ibv_gid *host, uint64_t transaction_id);
 
-struct vb_wire;
-struct vb_packet;
-struct vb_arrival;
-/* A packet for QP 1 came in. Under the wire lock. */
-void vb_gsi_input(struct vb_wire *wire, const struct vb_packet *packet,
-		  const struct vb_arrival *arrival);
+/* From now on this process takes packets for QP 1 in, and hands them out to the processes of the host. */
+void vb_gsi_serve(void);
 
 /* Every counter, by name; also where nothing was counted yet. */
 void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t value), void *arg);

@@ -108,7 +108,7 @@ static bool is_acceptable(const struct vb_packet *packet, const struct vb_arriva
 	return !vb_gid_is_loopback(src) || vb_config_path() == VB_PATH_WIRE;
 }
 
-void vb_gsi_input(struct vb_wire *wire, const struct vb_packet *packet,
+static void input(struct vb_wire *wire, const struct vb_packet *packet,
 		  const struct vb_arrival *arrival)
 {
 	struct vb_gsi *gsi = vb_gsi_get(wire->nic);
@@ -136,4 +136,9 @@ void vb_gsi_input(struct vb_wire *wire, const struct vb_packet *packet,
 	memcpy(datagram.mad, packet->payload, sizeof(datagram.mad));
 	if (vb_gsi_route(gsi, &datagram, &answer))
 		transmit(gsi, &wire->roce, &answer);
+}
+
+void vb_gsi_serve(void)
+{
+	vb_wire_give_mads(input);
 }

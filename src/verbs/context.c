@@ -4,6 +4,7 @@
 #include "base/config.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
+#include "gsi/gsi.h"
 #include "nic/given.h"
 #include "nic/import.h"
 #include "nic/pkey.h"
@@ -77,19 +78,22 @@ static void fill_verbs(struct verbs_context *verbs)
 	verbs->open_qp = vb_ops_open_qp;
 }
 
-static int prepare(void)
+struct vb_nic *vb_nic_prepare(int *err)
 {
-	int err;
+	struct vb_nic *nic;
 
 	vb_fork_watch();
-	err = vb_config_check();
-	if (!err)
-		err = vb_fault_load();
-	if (!err)
-		err = vb_pkey_load();
-	if (err)
-		return err;
-	return vb_nic_get() ? 0 : -errno;
+	vb_gsi_serve();
+	*err = vb_config_check();
+	if (!*err)
+		*err = vb_fault_load();
+	if (!*err)
+		*err = vb_pkey_load();
+	if (*err)
+		return NULL;
+	nic = vb_nic_get();
+	*err = nic ? 0 : -errno;
+	return nic;
 }
 
 /*
@@ -142,9 +146,9 @@ VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct vb_device *dev = vb_container(device, struct vb_device, ibv);
 	struct ibv_context *context;
 	struct vb_export *export = NULL;
-	int cmd_fd, err = prepare();
+	int cmd_fd, err;
 
-	if (err)
+	if (!vb_nic_prepare(&err))
 		return vb_return_null(err);
 	if (vb_export_create(dev, &export, &cmd_fd))
 		cmd_fd = eventfd(0, EFD_CLOEXEC); /* at least something to dup() */
@@ -161,9 +165,9 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 	struct ibv_context *context;
 	struct vb_export *export;
 	struct vb_device *dev;
-	int err = prepare();
+	int err;
 
-	if (!err)
+	if (vb_nic_prepare(&err))
 		err = vb_export_open(cmd_fd, &export, &dev);
 	if (err)
 		return vb_return_null(err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
-#include "base/config.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
 #include "engine/link_watch.h"
@@ -12,8 +11,8 @@
 #include "net/neighbour.h"
 #include "nic/device_route.h"
 #include "nic/pkey.h"
-#include "path/fault/fault.h"
 #include "shm/slot.h"
+#include "verbs/ops.h"
 #include "verbs/symver.h"
 
 #include <errno.h>
@@ -23,8 +22,10 @@ static void counters_each(vb_counters_each_fn each, void *arg)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	if (nic)
-		vb_counters_each(nic, each, arg);
+	if (!nic)
+		return;
+	vb_counters_each(nic, each, arg);
+	vb_gsi_counters_each(each, arg);
 }
 
 /* --- the NIC, as opening a device makes it --- */
@@ -34,18 +35,7 @@ static struct vb_nic *nic_get(int *err)
 	struct vb_nic *nic = vb_nic_current();
 
 	*err = 0;
-	if (nic)
-		return nic;
-	vb_fork_watch();
-	*err = vb_config_check();
-	if (!*err)
-		*err = vb_fault_load();
-	if (!*err)
-		*err = vb_pkey_load();
-	nic = *err ? NULL : vb_nic_get();
-	if (!nic && !*err)
-		*err = -errno;
-	return nic;
+	return nic ? nic : vb_nic_prepare(err);
 }
 
 /* With a service thread, without which nothing would arrive. */

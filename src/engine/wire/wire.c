@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/wire/wire_impl.h"
-#include "gsi/gsi.h"
 #include "path/fault/fault.h"
 
 #include <errno.h>
@@ -206,87 +205,6 @@ void vb_wire_unlock(struct vb_wire *wire)
 		stand_in(wire);
 	tell_when(wire);
 	let_go(wire);
-}
-
-/* --- opening --- */
-
-static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
-{
-	struct vb_wire *wire = arg;
-
-	if (__builtin_expect(wire->fault != NULL, 0))
-		vb_wire_fault_send(wire, bursts, count);
-	else
-		vb_port_send(wire->port, bursts, count);
-}
-
-static unsigned sink_burst_max(void *arg, const struct vb_way *way)
-{
-	struct vb_wire *wire = arg;
-
-	return wire->fault ? 1 : vb_port_burst_max(wire->port, way);
-}
-
-static int sink_resolve(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
-			struct vb_way *way)
-{
-	return vb_port_resolve(((struct vb_wire *)arg)->port, av, peer, entropy, way);
-}
-
-static void sink_gsi(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival)
-{
-	vb_gsi_input(arg, packet, arrival);
-}
-
-static void sink_attach(void *arg, uint32_t slot)
-{
-	vb_attach_start(((struct vb_wire *)arg)->nic, slot);
-}
-
-static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
-{
-	struct vb_wire *wire = aligned_alloc(64, (sizeof(*wire) + 63) & ~63ul);
-	struct vb_roce_sink sink = { wire,         sink_send, sink_burst_max,
-				     sink_resolve, sink_gsi,  sink_attach };
-
-	*err = -ENOMEM;
-	if (!wire)
-		return NULL;
-	memset(wire, 0, sizeof(*wire));
-	wire->nic = nic;
-	vb_list_init(&wire->kicked);
-	vb_wire_held_init(&wire->held);
-	atomic_store(&wire->wake_ns, VB_NEVER_NS);
-	*err = vb_roce_init(&wire->roce, nic, &sink);
-	wire->port = *err ? NULL : vb_port_new(nic, nic->engine->epoll);
-	if (vb_fault_any())
-		wire->fault = vb_wire_fault_new();
-	if (wire->port) {
-		vb_port_on_foreign(wire->port, vb_attach_start);
-		return wire;
-	}
-	*err = *err ? *err : -errno;
-	vb_roce_fini(&wire->roce);
-	free(wire);
-	return NULL;
-}
-
-struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err)
-{
-	struct vb_wire *wire = atomic_load(&nic->wire);
-
-	*err = 0;
-	if (wire)
-		return wire;
-	pthread_mutex_lock(&nic->lock);
-	wire = atomic_load(&nic->wire);
-	if (!wire)
-		wire = wire_open(nic, err);
-	atomic_store(&nic->wire, wire);
-	pthread_mutex_unlock(&nic->lock);
-	if (!wire)
-		vb_explain("there is no way to other hosts: %s", strerror(-*err));
-	return wire;
 }
 
 void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts)

@@ -57,6 +57,12 @@ void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
 /* A packet of a connected QP has come from this address since then, and from its peer. */
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns);
 
+/* A function for packets to QP 1, which belongs to the host; called under the wire lock. */
+typedef void vb_wire_mad_fn(struct vb_wire *wire, const struct vb_packet *packet,
+			    const struct vb_arrival *arrival);
+/* From now on packets for QP 1 go there; without a call they are dropped. */
+void vb_wire_give_mads(vb_wire_mad_fn *take);
+
 /* The wire of this process, opened on demand; NULL and *err. */
 struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
 

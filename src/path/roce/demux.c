@@ -166,17 +166,18 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
  * A datagram comes from anybody, but from where it says: the kernel sees to that on UDP. Through a slot
  * socket, a process of this host says what it likes.
  */
-static bool has_own_source(const struct vb_arrival *arrival)
+static bool has_own_source(const struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	const union ibv_gid src = vb_flow_gid(arrival->flow, arrival->flow->src);
 
-	return !arrival->peer || vb_gid_is_own_port(&src);
+	return !arrival->peer ||
+	       (roce->sink.is_own_address && roce->sink.is_own_address(roce->sink.arg, &src));
 }
 
 static bool comes_from_sender(struct vb_wired *wired, const struct vb_packet *packet,
 			      const struct vb_arrival *arrival)
 {
-	return wired->qp->type == IBV_QPT_UD ? has_own_source(arrival)
+	return wired->qp->type == IBV_QPT_UD ? has_own_source(wired->roce, arrival)
 					     : vb_roce_from_peer(wired, packet, arrival);
 }
 

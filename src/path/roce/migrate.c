@@ -63,9 +63,24 @@ void vb_roce_follow_path(struct vb_wired *wired)
 	wired->way = way;
 }
 
-static bool from(const struct vb_way *way, const struct vb_arrival *arrival)
+static bool is_from_address(const struct vb_way *way, const struct vb_arrival *arrival)
 {
-	return way->kind != VB_WAY_NOWHERE && vb_way_expects(way, arrival) &&
+	return vb_peer_same(arrival->peer, way->peer) && arrival->flow->ipv6 == way->flow.ipv6 &&
+	       !memcmp(arrival->flow->src, way->flow.dst, sizeof(way->flow.dst));
+}
+
+/* Within this host packets may have come from, and to, any of its addresses. */
+static bool is_from_here(const struct vb_roce_sink *sink, const struct vb_way *way,
+			 const struct vb_arrival *arrival)
+{
+	return sink->is_from_other_end && sink->is_from_other_end(sink->arg, way, arrival);
+}
+
+static bool from(const struct vb_roce *roce, const struct vb_way *way,
+		 const struct vb_arrival *arrival)
+{
+	return way->kind != VB_WAY_NOWHERE &&
+	       (is_from_address(way, arrival) || is_from_here(&roce->sink, way, arrival)) &&
 	       (way->local || !memcmp(arrival->flow->dst, way->flow.src, sizeof(way->flow.src)));
 }
 
@@ -77,7 +92,7 @@ static bool from_alternate(struct vb_wired *wired, const struct vb_arrival *arri
 
 	if (way_along(wired, &alternate, &way))
 		return false;
-	expected = from(&way, arrival);
+	expected = from(wired->roce, &way, arrival);
 	vb_way_release(&way);
 	return expected;
 }
@@ -86,7 +101,7 @@ static bool from_alternate(struct vb_wired *wired, const struct vb_arrival *arri
 static bool migrate_with_peer(struct vb_wired *wired, const struct vb_arrival *arrival)
 {
 	if (!from_alternate(wired, arrival)) {
-		if (from(&wired->way, arrival))
+		if (from(wired->roce, &wired->way, arrival))
 			vb_migrate_refuse(wired->qp);
 		return false;
 	}
@@ -107,7 +122,7 @@ bool vb_roce_from_peer(struct vb_wired *wired, const struct vb_packet *packet,
 		vb_roce_follow_path(wired);
 	if (state == IBV_MIG_ARMED && packet->migreq)
 		return migrate_with_peer(wired, arrival);
-	if (!from(&wired->way, arrival))
+	if (!from(wired->roce, &wired->way, arrival))
 		return false;
 	if (state == IBV_MIG_REARM && !packet->migreq)
 		vb_migrate_arm(wired->qp);

@@ -3,21 +3,21 @@
 #include "path/roce/responder.h"
 #include "exec/recv.h"
 
-#include <sched.h>
-
 enum { RESIZE_TRIES = 1000 };
 
 bool vb_responder_follow(struct vb_wired *wired, bool waits)
 {
+	struct vb_roce *roce = wired->roce;
+
 	for (unsigned i = 0; i < RESIZE_TRIES; i++) {
 		if (vb_recv_follow(&wired->resp.own))
 			return true;
-		if (!waits)
+		if (!waits || !roce->sink.yield)
 			break;
-		/* Who resizes waits until nobody is inside. */
-		vb_hazard_leave(wired->roce->thread);
-		sched_yield();
-		vb_hazard_enter(wired->roce->thread, wired->roce->nic->self->head_slot);
+		/* The thread that resizes waits until no other one is inside. */
+		vb_hazard_leave(roce->thread);
+		roce->sink.yield(roce->sink.arg);
+		vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
 	}
 	return false;
 }

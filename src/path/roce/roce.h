@@ -232,6 +232,14 @@ struct vb_roce_sink {
 	void (*gsi)(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival);
 	/* XRC: a process of this host is needed that is not attached; NULL: there are no others. */
 	void (*attach)(void *arg, uint32_t slot);
+	/* This host has the address, or an InfiniBand port with that GID; NULL: it has none. */
+	bool (*is_own_address)(void *arg, const union ibv_gid *address);
+	/* The packet came from the other end of a way within this host, which has many addresses;
+	 * NULL: the way's own address alone counts. */
+	bool (*is_from_other_end)(void *arg, const struct vb_way *way,
+				  const struct vb_arrival *arrival);
+	/* Another thread needs the CPU to go on; NULL: there are no others. */
+	void (*yield)(void *arg);
 };
 
 enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };

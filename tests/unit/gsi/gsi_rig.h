@@ -46,6 +46,7 @@ static inline struct vb_nic *nic_of_process(void)
 {
 	struct vb_nic *nic = vb_nic_get();
 
+	vb_gsi_serve();
 	CHECK(nic && !vb_engine_start(nic));
 	return nic;
 }

@@ -286,7 +286,7 @@ static void arrive_from(struct vb_wire *wire, uint8_t host)
 					  .payload = mad,
 					  .payload_length = VB_MAD_SIZE };
 
-	vb_gsi_input(wire, &packet, &(struct vb_arrival){ .flow = &flow });
+	wire->roce.sink.gsi(wire, &packet, &(struct vb_arrival){ .flow = &flow });
 }
 
 /* At one moment: nothing more is earned. */

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening the wire: what the protocol engine is given of the port, the host and QP 1. */
+#include "base/log.h"
+#include "engine/wire/wire_impl.h"
+#include "net/gid.h"
+#include "path/fault/fault.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
+{
+	struct vb_wire *wire = arg;
+
+	if (__builtin_expect(wire->fault != NULL, 0))
+		vb_wire_fault_send(wire, bursts, count);
+	else
+		vb_port_send(wire->port, bursts, count);
+}
+
+static unsigned sink_burst_max(void *arg, const struct vb_way *way)
+{
+	struct vb_wire *wire = arg;
+
+	return wire->fault ? 1 : vb_port_burst_max(wire->port, way);
+}
+
+static int sink_resolve(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
+			struct vb_way *way)
+{
+	return vb_port_resolve(((struct vb_wire *)arg)->port, av, peer, entropy, way);
+}
+
+static vb_wire_mad_fn *_Atomic take_mad;
+
+void vb_wire_give_mads(vb_wire_mad_fn *take)
+{
+	atomic_store(&take_mad, take);
+}
+
+static void sink_gsi(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival)
+{
+	vb_wire_mad_fn *take = atomic_load(&take_mad);
+
+	if (take)
+		take(arg, packet, arrival);
+}
+
+static void sink_attach(void *arg, uint32_t slot)
+{
+	vb_attach_start(((struct vb_wire *)arg)->nic, slot);
+}
+
+static bool sink_is_own_address(void *arg, const union ibv_gid *address)
+{
+	(void)arg;
+	return vb_gid_is_own_port(address);
+}
+
+static bool sink_is_from_other_end(void *arg, const struct vb_way *way,
+				   const struct vb_arrival *arrival)
+{
+	(void)arg;
+	return vb_way_expects(way, arrival);
+}
+
+static void sink_yield(void *arg)
+{
+	(void)arg;
+	sched_yield();
+}
+
+static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
+{
+	struct vb_wire *wire = aligned_alloc(64, (sizeof(*wire) + 63) & ~63ul);
+	struct vb_roce_sink sink = {
+		.arg = wire,
+		.send = sink_send,
+		.burst_max = sink_burst_max,
+		.resolve = sink_resolve,
+		.gsi = sink_gsi,
+		.attach = sink_attach,
+		.is_own_address = sink_is_own_address,
+		.is_from_other_end = sink_is_from_other_end,
+		.yield = sink_yield,
+	};
+
+	*err = -ENOMEM;
+	if (!wire)
+		return NULL;
+	memset(wire, 0, sizeof(*wire));
+	wire->nic = nic;
+	vb_list_init(&wire->kicked);
+	vb_wire_held_init(&wire->held);
+	atomic_store(&wire->wake_ns, VB_NEVER_NS);
+	*err = vb_roce_init(&wire->roce, nic, &sink);
+	wire->port = *err ? NULL : vb_port_new(nic, nic->engine->epoll);
+	if (vb_fault_any())
+		wire->fault = vb_wire_fault_new();
+	if (wire->port) {
+		vb_port_on_foreign(wire->port, vb_attach_start);
+		return wire;
+	}
+	*err = *err ? *err : -errno;
+	vb_roce_fini(&wire->roce);
+	free(wire);
+	return NULL;
+}
+
+struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err)
+{
+	struct vb_wire *wire = atomic_load(&nic->wire);
+
+	*err = 0;
+	if (wire)
+		return wire;
+	pthread_mutex_lock(&nic->lock);
+	wire = atomic_load(&nic->wire);
+	if (!wire)
+		wire = wire_open(nic, err);
+	atomic_store(&nic->wire, wire);
+	pthread_mutex_unlock(&nic->lock);
+	if (!wire)
+		vb_explain("there is no way to other hosts: %s", strerror(-*err));
+	return wire;
+}
