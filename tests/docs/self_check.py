@@ -46,12 +46,12 @@ CASES = (
      "ibv_alloc_pd  partial"),
     ("a new name in the map", "src/rdmacm/librdmacm.map", r"^\t\traccept;",
      "\t\traccept;\n\t\traccept4;"),
-    ("a state that README does not have", API, r"^ibv_alloc_pd .*$",
+    ("a state that the table does not have", API, r"^ibv_alloc_pd .*$",
      "ibv_alloc_pd  partial: something"),
     ("an operation that a transport has lost", "src/path/local/requester.c",
      r"\[IBV_WR_RDMA_READ\] = \w+,", ""),
     ("a packet that a transport has lost", "src/wire/opcode.c", r"^\tREQUEST\(FETCH_ADD,.*\n", ""),
-    ("an edited table", "README.md", r"^\| `ibv_alloc_pd` .*\n", ""),
+    ("an edited table", "docs/CALLS.md", r"^\| `ibv_alloc_pd` .*\n", ""),
     ("a file that is gone", "ARCHITECTURE.md", r"`src/engine/run\.c`", "`src/engine/ran.c`"),
     ("a function that is gone", "ARCHITECTURE.md", r"`vb_wire_kick`", "`vb_wire_nudge`"),
     ("a folder that no table has", "ARCHITECTURE.md", r"^\| `src/path/raw` .*\n", ""),
@@ -81,7 +81,7 @@ def is_content(root, build):
 def copy(source, root):
     """Links, but for the folders whose files are edited."""
     for name in os.listdir(source):
-        if name in ("src", "scripts", "man", "utils"):
+        if name in ("src", "scripts", "man", "utils", "docs"):
             shutil.copytree(f"{source}/{name}", f"{root}/{name}")
         elif name.endswith(".md"):
             shutil.copy(f"{source}/{name}", root)
