@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Do `scripts/tables --check`, check_tree.py and check_man.py notice when a document and the sources
-part? In a copy of the tree.
+"""Do `scripts/tables --check`, check_tree.py, check_documents.py and check_man.py notice when a
+document and the sources part? In a copy of the tree.
 
 usage: self_check.py ROOT BUILD
 """
@@ -57,6 +57,13 @@ CASES = (
     ("a folder that no table has", "ARCHITECTURE.md", r"^\| `src/path/raw` .*\n", ""),
     ("a header of a folder above", "src/nic/qp.c", r"^#include .*$", '#include "verbs/raw.h"'),
     ("a comment about a file that is gone", "src/nic/qp.c", r"^#include .*$", "/* see qq.c */"),
+    ("a link that leads nowhere", "README.md", r"\(docs/GLOSSARY\.md\)", "(docs/WORDS.md)"),
+    ("a link to a heading that is gone", "README.md", r"\(docs/GLOSSARY\.md\)",
+     "(docs/GLOSSARY.md#nothing)"),
+    ("a target that the Makefile has lost", "Makefile", r"^bench:", "race:"),
+    ("a line that the first program does not print", "README.md", r"it is 42 now",
+     "it is 43 now"),
+    ("a README that nobody reads in a minute", "README.md", r"\A", "\n" * 150),
     ("a page that is not installed", "man/meson.build", r"'verbena-legacy\.7', ", ""),
     ("a program without a page", "utils/meson.build", r"^\t'ibv_devices':", "\t'ibv_gadgets':"),
     ("an option that no page has", "man/ibv_rc_pingpong.1", r"^\.BR \\-o .*$", ".B -o"),
@@ -65,6 +72,7 @@ CASES = (
 CHECKS = (
     ("{root}/scripts/tables", "--check"),
     ("{root}/tests/docs/check_tree.py", "{root}"),
+    ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
     ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
 )
 
@@ -83,7 +91,7 @@ def copy(source, root):
     for name in os.listdir(source):
         if name in ("src", "scripts", "man", "utils", "docs"):
             shutil.copytree(f"{source}/{name}", f"{root}/{name}")
-        elif name.endswith(".md"):
+        elif name.endswith(".md") or name == "Makefile":
             shutil.copy(f"{source}/{name}", root)
         elif not name.startswith((".", "build")):
             os.symlink(f"{source}/{name}", f"{root}/{name}")
