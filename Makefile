@@ -3,11 +3,17 @@ PREFIX ?= /usr/local
 BUILD  ?= build
 # Relative to PREFIX; the libraries stay apart from the system's own.
 LIBDIR ?= lib/verbena
+# ninja with a target of meson.build, or without one: everything, tests included.
+NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
-.PHONY: all deps configure demo test conformance sim fuzz interop bench install clean
+.PHONY: all everything deps configure demo test conformance sim fuzz interop bench install clean
 
+# All but the tests.
 all: configure
-	@ninja -C $(BUILD) $(NINJAFLAGS)
+	@$(NINJA) product
+
+everything: configure
+	@$(NINJA)
 
 deps:
 	@scripts/deps
@@ -17,12 +23,14 @@ configure: $(BUILD)/build.ninja
 $(BUILD)/build.ninja:
 	@meson setup $(BUILD) --prefix $(PREFIX) --libdir $(LIBDIR) $(MESONFLAGS)
 
-demo: deps
-	@$(MAKE) --no-print-directory all
+demo:
+	@scripts/deps demo
+	@$(MAKE) --no-print-directory configure
+	@$(NINJA) demo
 	@scripts/demo
 
 test: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory everything
 	@tests/run
 
 # rdma-core's own test suite, unmodified, on both paths, as root and as an ordinary user.
@@ -34,7 +42,8 @@ conformance: deps
 SECONDS ?= 60
 
 sim: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory configure
+	@$(NINJA) tests/sim/sim tests/cm/cm-sim
 	@$(BUILD)/tests/sim/sim --seeds tests/sim/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seeds tests/cm/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seed 1$$(date +%s)00000000 --seconds $(SECONDS)
@@ -44,7 +53,7 @@ fuzz: deps
 
 # A kernel's Soft-RoCE as the peer, in an emulated machine.
 interop: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory everything
 	@tests/interop/run
 
 bench: deps
@@ -53,9 +62,11 @@ bench: deps
 	@bench/wire
 	@bench/connect
 
-install: all
+# The build is told first where it goes: the list of what is installed is made with it.
+install: configure
 	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dlibdir=$(LIBDIR) >/dev/null
-	@meson install -C $(BUILD)
+	@$(NINJA) product
+	@meson install -C $(BUILD) --no-rebuild
 
 clean:
 	@rm -rf $(BUILD) build-*

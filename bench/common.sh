@@ -79,6 +79,7 @@ cores_are_usual() {
 own() {
 	local key figure
 	progress "round $round/$rounds: $1"
+	[ -x "$build_dir/bench/$1" ] || die "$build_dir/bench/$1 is missing; try: make"
 	if steady run_alone "$build_dir/bench/$1"; then
 		while read -r key figure; do
 			record "$key" "$figure"

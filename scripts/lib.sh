@@ -35,7 +35,9 @@ setup() {
 	for program in "$@"; do
 		command -v "$program" >/dev/null || die "$program is missing; try: make deps"
 	done
-	[ -x "$build_dir/verbena" ] || die "$build_dir/verbena is missing; try: make"
+	for program in verbena bench/cycles; do
+		[ -x "$build_dir/$program" ] || die "$build_dir/$program is missing; try: make"
+	done
 	trap stop_pair EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM HUP

@@ -12,8 +12,10 @@ import os
 import re
 import sys
 
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md")
-TOP = ("src", "lib", "tools", "utils", "examples", "bench", "scripts", "tests", "man", "include")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md",
+             "docs/*.md")
+TOP = ("src", "lib", "tools", "utils", "examples", "bench", "scripts", "tests", "man", "include",
+       "docs")
 MADE = ("build", "build-fuzz")
 LAB = ("bench.sh",)  # of the guests with rxe
 FILE = r"(?:[\w*-]+/)*[\w*-]+\.(?:c|h|map|api|py|sh|awk|rows|bash)"
@@ -37,6 +39,12 @@ def ends_of(files):
 
 def is_there(name, ends):
     return name in ends or ("*" in name and any(fnmatch.fnmatch(end, name) for end in ends))
+
+
+def documents_of(root, wrong):
+    names = {pattern: sorted(glob.glob(pattern, root_dir=root)) for pattern in DOCUMENTS}
+    wrong += [f"there is no {pattern}" for pattern in DOCUMENTS if not names[pattern]]
+    return sum(names.values(), [])
 
 
 def spans_of(text):
@@ -116,7 +124,7 @@ def main():
     ends = ends_of(files)
     sources = "\n".join(read(f"{root}/{path}") for path in files if re.search(r"\.[ch]$", path))
     wrong = []
-    for name in DOCUMENTS:
+    for name in documents_of(root, wrong):
         check_document(root, name, ends, sources, wrong)
     check_includes(root, check_folders(root, wrong), wrong)
     check_comments(root, files, ends, wrong)

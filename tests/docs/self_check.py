@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Do `scripts/tables --check`, check_tree.py and check_man.py notice when a document and the sources
-part? In a copy of the tree.
+"""Do `scripts/tables --check`, check_tree.py, check_documents.py and check_man.py notice when a
+document and the sources part? In a copy of the tree.
 
 usage: self_check.py ROOT BUILD
 """
@@ -46,17 +46,24 @@ CASES = (
      "ibv_alloc_pd  partial"),
     ("a new name in the map", "src/rdmacm/librdmacm.map", r"^\t\traccept;",
      "\t\traccept;\n\t\traccept4;"),
-    ("a state that README does not have", API, r"^ibv_alloc_pd .*$",
+    ("a state that the table does not have", API, r"^ibv_alloc_pd .*$",
      "ibv_alloc_pd  partial: something"),
     ("an operation that a transport has lost", "src/path/local/requester.c",
      r"\[IBV_WR_RDMA_READ\] = \w+,", ""),
     ("a packet that a transport has lost", "src/wire/opcode.c", r"^\tREQUEST\(FETCH_ADD,.*\n", ""),
-    ("an edited table", "README.md", r"^\| `ibv_alloc_pd` .*\n", ""),
+    ("an edited table", "docs/CALLS.md", r"^\| `ibv_alloc_pd` .*\n", ""),
     ("a file that is gone", "ARCHITECTURE.md", r"`src/engine/run\.c`", "`src/engine/ran.c`"),
     ("a function that is gone", "ARCHITECTURE.md", r"`vb_wire_kick`", "`vb_wire_nudge`"),
     ("a folder that no table has", "ARCHITECTURE.md", r"^\| `src/path/raw` .*\n", ""),
     ("a header of a folder above", "src/nic/qp.c", r"^#include .*$", '#include "verbs/raw.h"'),
     ("a comment about a file that is gone", "src/nic/qp.c", r"^#include .*$", "/* see qq.c */"),
+    ("a link that leads nowhere", "README.md", r"\(docs/GLOSSARY\.md\)", "(docs/WORDS.md)"),
+    ("a link to a heading that is gone", "README.md", r"\(docs/GLOSSARY\.md\)",
+     "(docs/GLOSSARY.md#nothing)"),
+    ("a target that the Makefile has lost", "Makefile", r"^bench:", "race:"),
+    ("a line that the first program does not print", "README.md", r"it is 42 now",
+     "it is 43 now"),
+    ("a README that nobody reads in a minute", "README.md", r"\A", "\n" * 150),
     ("a page that is not installed", "man/meson.build", r"'verbena-legacy\.7', ", ""),
     ("a program without a page", "utils/meson.build", r"^\t'ibv_devices':", "\t'ibv_gadgets':"),
     ("an option that no page has", "man/ibv_rc_pingpong.1", r"^\.BR \\-o .*$", ".B -o"),
@@ -65,6 +72,7 @@ CASES = (
 CHECKS = (
     ("{root}/scripts/tables", "--check"),
     ("{root}/tests/docs/check_tree.py", "{root}"),
+    ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
     ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
 )
 
@@ -81,9 +89,9 @@ def is_content(root, build):
 def copy(source, root):
     """Links, but for the folders whose files are edited."""
     for name in os.listdir(source):
-        if name in ("src", "scripts", "man", "utils"):
+        if name in ("src", "scripts", "man", "utils", "docs"):
             shutil.copytree(f"{source}/{name}", f"{root}/{name}")
-        elif name.endswith(".md"):
+        elif name.endswith(".md") or name == "Makefile":
             shutil.copy(f"{source}/{name}", root)
         elif not name.startswith((".", "build")):
             os.symlink(f"{source}/{name}", f"{root}/{name}")
