@@ -13,6 +13,7 @@
 #include "nic/ah.h"
 #include "nic/mw.h"
 #include "nic/pd.h"
+#include "nic/wr_opcode.h"
 
 enum vb_internal { VB_INTERNAL_NOT, VB_INTERNAL_READ, VB_INTERNAL_FIN }; /* rendezvous: tm.h */
 
