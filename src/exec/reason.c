@@ -2,6 +2,7 @@
 #include "exec/reason.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "nic/wr_opcode.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -244,25 +245,11 @@ static void fill_in(const struct vb_report *r, const char *sentence, char *out, 
 
 static const char *opcode_name(int opcode)
 {
-	static const char *const names[] = {
-		[IBV_WR_RDMA_WRITE] = "RDMA_WRITE",
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA_WRITE_WITH_IMM",
-		[IBV_WR_SEND] = "SEND",
-		[IBV_WR_SEND_WITH_IMM] = "SEND_WITH_IMM",
-		[IBV_WR_RDMA_READ] = "RDMA_READ",
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = "ATOMIC_CMP_AND_SWP",
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "ATOMIC_FETCH_AND_ADD",
-		[IBV_WR_LOCAL_INV] = "LOCAL_INV",
-		[IBV_WR_BIND_MW] = "BIND_MW",
-		[IBV_WR_SEND_WITH_INV] = "SEND_WITH_INV",
-		[IBV_WR_ATOMIC_WRITE] = "ATOMIC_WRITE",
-	};
+	const struct vb_wr_row *row = vb_wr_row_any((unsigned)opcode);
 
 	if (opcode < 0)
 		return "receive";
-	if ((size_t)opcode < sizeof(names) / sizeof(*names) && names[opcode])
-		return names[opcode];
-	return "operation";
+	return row->name ? row->name : "operation";
 }
 
 enum { SENTENCE = 320 };

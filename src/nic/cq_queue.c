@@ -15,21 +15,6 @@ static void watch(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint6
 
 /* --- send queues --- */
 
-static const uint8_t send_opcode[] = {
-	[IBV_WR_RDMA_WRITE] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = IBV_WC_RDMA_WRITE,
-	[IBV_WR_SEND] = IBV_WC_SEND,
-	[IBV_WR_SEND_WITH_IMM] = IBV_WC_SEND,
-	[IBV_WR_RDMA_READ] = IBV_WC_RDMA_READ,
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
-	[IBV_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
-	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
-	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
-	[IBV_WR_TSO] = IBV_WC_TSO,
-	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
-};
-
 /* Work requests that nobody is told of are passed over. */
 static const struct vb_wqe *first_send(struct vb_sq *sq)
 {
@@ -75,7 +60,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 		wc[got++] = (struct ibv_wc){
 			.wr_id = wqe->wr_id,
 			.status = wqe->status,
-			.opcode = send_opcode[wqe->opcode],
+			.opcode = vb_wr_row(wqe->opcode)->wc_opcode,
 			.vendor_err = wqe->reason,
 			.byte_len = wqe->length,
 			.qp_num = queue->qp->ibv.qp_num,

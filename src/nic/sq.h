@@ -13,6 +13,7 @@
 #include "nic/ah.h"
 #include "nic/mw.h"
 #include "nic/pd.h"
+#include "nic/wr_opcode.h"
 
 enum vb_internal { VB_INTERNAL_NOT, VB_INTERNAL_READ, VB_INTERNAL_FIN }; /* rendezvous: tm.h */
 
@@ -105,13 +106,6 @@ static inline void vb_sq_retire_internal(struct vb_sq *sq)
 {
 	atomic_store_explicit(&sq->retired, sq->scanned, memory_order_release);
 	atomic_fetch_sub(&sq->internal, 1);
-}
-
-/* It takes one of the target's resources, and is answered by more than an ACK. */
-static inline bool vb_opcode_reads(uint8_t opcode)
-{
-	return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_WRITE;
 }
 
 #endif

@@ -25,11 +25,7 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice);
 /* One line under VERBENA_EXPLAIN=1 about the WQE at sq.next. */
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
 
-/* BIND_MW and LOCAL_INV: work requests that concern this process only. */
-static inline bool vb_opcode_stays(uint8_t opcode)
-{
-	return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV;
-}
+/* A work request that stays in this process: BIND_MW or LOCAL_INV. */
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report);
 
 /*

@@ -9,6 +9,7 @@
 #include "verbs/qp_ex.h"
 #include "verbs/result.h"
 #include "verbs/stale.h"
+#include "wire/opcode.h"
 
 #include <string.h>
 
@@ -17,29 +18,33 @@ enum {
 	FLAGS_RAW = FLAGS_KNOWN | IBV_SEND_IP_CSUM,
 };
 
-static bool opcode_known(enum ibv_wr_opcode opcode)
-{
-	return opcode <= IBV_WR_SEND_WITH_INV || opcode == IBV_WR_ATOMIC_WRITE;
-}
-
-static int refuse(const struct vb_qp *qp, const struct ibv_send_wr *wr, const char *why)
+/* Out of line, so that the checks are short enough to be inlined. */
+__attribute__((cold, noinline)) static int refuse(const struct vb_qp *qp,
+						  const struct ibv_send_wr *wr, const char *why)
 {
 	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %s", qp->ibv.qp_num,
 		   (unsigned long long)wr->wr_id, why);
 	return -EINVAL;
 }
 
-/* What a UD QP cannot do has no address handle in its place. */
-static bool is_datagram(const struct vb_qp *qp, const struct ibv_send_wr *wr)
+/* An opcode of another transport is accepted, and fails when it is executed. An opcode of frames
+ * only is for QPs that were created for large sends. */
+static bool opcode_known(const struct vb_qp *qp, const struct vb_wr_row *row)
 {
-	return qp->type == IBV_QPT_UD &&
-	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM);
+	return row->transports & ~(1u << IBV_QPT_RAW_PACKET) ||
+	       (row->transports && qp->raw && qp->raw->tso);
 }
 
-static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
+/* What a UD QP cannot do has no address handle in its place. */
+static bool is_datagram(const struct vb_qp *qp, const struct vb_wr_row *row)
 {
-	if (__builtin_expect(!opcode_known(wr->opcode), 0) &&
-	    (wr->opcode != IBV_WR_TSO || !qp->raw || !qp->raw->tso))
+	return qp->type == IBV_QPT_UD && vb_wr_on(row, IBV_QPT_UD);
+}
+
+static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, const struct vb_wr_row *row,
+		 enum ibv_mw_type type)
+{
+	if (__builtin_expect(!opcode_known(qp, row), 0))
 		return refuse(qp, wr, "the opcode is not one of this device");
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
 	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
@@ -49,7 +54,7 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_
 		return refuse(qp, wr, "a send flag is not supported");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
-	if (is_datagram(qp, wr) && !wr->wr.ud.ah)
+	if (is_datagram(qp, row) && !wr->wr.ud.ah)
 		return refuse(qp, wr, "no address handle");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
@@ -60,18 +65,18 @@ static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_
 	return 0;
 }
 
-static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_wqe *wqe)
+static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr,
+		       const struct vb_wr_row *row, struct vb_wqe *wqe)
 {
 	uint64_t length = 0;
 
-	if (wr->opcode >= IBV_WR_RDMA_READ && wr->opcode != IBV_WR_SEND_WITH_INV &&
-	    wr->opcode != IBV_WR_ATOMIC_WRITE)
+	if (!(row->flags & VB_WR_INLINE))
 		return refuse(qp, wr, "the operation has no payload to inline");
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
 	/* An atomic write brings its value along, whatever else may be inlined. */
 	if (length > qp->sq.inline_max &&
-	    (wr->opcode != IBV_WR_ATOMIC_WRITE || length > sizeof(wqe->bytes)))
+	    (!(row->flags & VB_WR_WORD) || length > sizeof(wqe->bytes)))
 		return refuse(qp, wr, "more inline data than max_inline_data");
 	wqe->length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
@@ -95,16 +100,16 @@ static void copy_sges(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 	wqe->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 }
 
-static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct vb_wqe *wqe)
+static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr,
+			 const struct vb_wr_row *row, struct vb_wqe *wqe)
 {
-	if (is_datagram(qp, wr)) {
+	if (is_datagram(qp, row)) {
 		wqe->ah = vb_ah(wr->wr.ud.ah);
 		vb_ah_get(wqe->ah);
 		wqe->foreign_ah = !vb_pd_same(wqe->ah->pd, qp->pd);
 		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;
 		wqe->remote_qkey = wr->wr.ud.remote_qkey;
-	} else if (wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-		   wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	} else if (row->family == VB_FAMILY_ATOMIC) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->operand[0] = wr->wr.atomic.compare_add;
@@ -140,8 +145,9 @@ static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 
 static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
 {
+	const struct vb_wr_row *row = vb_wr_row_any(wr->opcode);
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.tail);
-	int err = check(qp, wr, type);
+	int err = check(qp, wr, row, type);
 
 	if (__builtin_expect(err, 0))
 		return err;
@@ -158,7 +164,7 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 	if (wr->opcode == IBV_WR_BIND_MW)
 		copy_bind(wr, wqe);
 	else if (wqe->inlined)
-		err = copy_inline(qp, wr, wqe);
+		err = copy_inline(qp, wr, row, wqe);
 	else
 		copy_sges(wr, wqe);
 	if (!err && wr->opcode == IBV_WR_TSO && vb_tso_take(qp, wr))
@@ -166,8 +172,8 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 			     "a large send has a header of up to max_tso_header and an MSS");
 	if (__builtin_expect(err, 0))
 		return err;
-	if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV)
-		copy_address(qp, wr, wqe);
+	if (!(row->flags & VB_WR_STAYS))
+		copy_address(qp, wr, row, wqe);
 	qp->sq.tail++;
 	return 0;
 }

@@ -11,12 +11,6 @@
 #include "verbs/xrc.h"
 
 enum {
-	OPS_UD = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
-	OPS_UC = OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-		 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW,
-	OPS_RC = OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-		 IBV_QP_EX_WITH_ATOMIC_WRITE,
 	MASK_SPREAD = IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
 	MASK_KNOWN = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 		     IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_MAX_TSO_HEADER |
@@ -25,11 +19,14 @@ enum {
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND ? OPS_RC
-	       : type == IBV_QPT_UC                           ? OPS_UC
-	       : type == IBV_QPT_UD                           ? OPS_UD
-	       : type == IBV_QPT_RAW_PACKET ? IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_TSO
-					    : 0;
+	uint64_t ops = 0;
+
+	if (type > IBV_QPT_XRC_RECV) /* comes from the application */
+		return 0;
+	for (unsigned i = 0; i < VB_WR_OPCODE_COUNT; i++)
+		if (vb_wr_on(&vb_wr_rows[i], type))
+			ops |= vb_wr_rows[i].create_flag;
+	return ops;
 }
 
 /* What is done to frames that a QP receives into a queue of its own. */

@@ -4,12 +4,11 @@
 #include "nic/wq.h"
 #include "verbs/qp_ex.h"
 #include "verbs/result.h"
+#include "wire/opcode.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ATOMIC_WRITE_LENGTH = 8 };
 
 static struct vb_qp *of(struct ibv_qp_ex *ex)
 {
@@ -99,14 +98,14 @@ static void discard(struct ibv_qp_ex *ex)
 
 /* --- operations --- */
 
-static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op)
+static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
 	struct vb_builder *builder = of(ex)->builder;
 	struct vb_built *built;
 
 	if (builder->err)
 		return NULL;
-	if (!(builder->ops & op))
+	if (!(builder->ops & vb_wr_row_any(opcode)->create_flag))
 		fail(ex, -EINVAL, "the QP was not created for the operation (send_ops_flags)");
 	else if (builder->count == builder->room && grow(builder))
 		fail(ex, -ENOMEM, "no memory for another work request");
@@ -125,12 +124,12 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 
 static void send_plain(struct ibv_qp_ex *ex)
 {
-	begin(ex, IBV_WR_SEND, IBV_QP_EX_WITH_SEND);
+	begin(ex, IBV_WR_SEND);
 }
 
 static void send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_IMM);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_IMM);
 
 	if (wr)
 		wr->imm_data = imm_data;
@@ -138,7 +137,7 @@ static void send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 
 static void send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_INV);
 
 	if (wr)
 		wr->invalidate_rkey = rkey;
@@ -152,7 +151,7 @@ static uint8_t *header_at(const struct vb_builder *builder, struct vb_built *bui
 
 static void send_tso(struct ibv_qp_ex *ex, void *header, uint16_t header_size, uint16_t mss)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_TSO, IBV_QP_EX_WITH_TSO);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_TSO);
 
 	if (!wr)
 		return;
@@ -165,10 +164,10 @@ static void send_tso(struct ibv_qp_ex *ex, void *header, uint16_t header_size, u
 	wr->tso.mss = mss;
 }
 
-static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op,
+static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
 				      uint32_t rkey, uint64_t remote_addr)
 {
-	struct ibv_send_wr *wr = begin(ex, opcode, op);
+	struct ibv_send_wr *wr = begin(ex, opcode);
 
 	if (wr) {
 		wr->wr.rdma.rkey = rkey;
@@ -179,28 +178,27 @@ static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode o
 
 static void rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
-	begin_rdma(ex, IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ, rkey, remote_addr);
+	begin_rdma(ex, IBV_WR_RDMA_READ, rkey, remote_addr);
 }
 
 static void rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
 {
-	begin_rdma(ex, IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE, rkey, remote_addr);
+	begin_rdma(ex, IBV_WR_RDMA_WRITE, rkey, remote_addr);
 }
 
 static void rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			   __be32 imm_data)
 {
-	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM,
-					    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
+	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
 
 	if (wr)
 		wr->imm_data = imm_data;
 }
 
-static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op,
-			 uint32_t rkey, uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
+			 uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
 {
-	struct ibv_send_wr *wr = begin(ex, opcode, op);
+	struct ibv_send_wr *wr = begin(ex, opcode);
 
 	if (!wr)
 		return;
@@ -213,20 +211,18 @@ static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64
 static void atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			   uint64_t compare, uint64_t swap)
 {
-	begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, rkey,
-		     remote_addr, compare, swap);
+	begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare, swap);
 }
 
 static void atomic_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, uint64_t add)
 {
-	begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey,
-		     remote_addr, add, 0);
+	begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
 }
 
 static void bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		    const struct ibv_mw_bind_info *info)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_BIND_MW);
 
 	if (!wr)
 		return;
@@ -237,7 +233,7 @@ static void bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 
 static void local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_LOCAL_INV);
 
 	if (wr)
 		wr->invalidate_rkey = rkey;
@@ -248,7 +244,7 @@ static void local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 static void flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
 		  uint8_t type, uint8_t level)
 {
-	begin_rdma(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, rkey, remote_addr);
+	begin_rdma(ex, IBV_WR_FLUSH, rkey, remote_addr);
 }
 #endif
 
@@ -335,14 +331,13 @@ static void set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
 			 const void *value)
 {
-	struct ibv_send_wr *wr =
-		begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr);
+	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, remote_addr);
 	struct vb_built *built = of(ex)->builder->now;
 
 	if (!wr)
 		return;
-	memcpy(built->sge + 1, value, ATOMIC_WRITE_LENGTH);
-	built->sge[0] = (struct ibv_sge){ .length = ATOMIC_WRITE_LENGTH };
+	memcpy(built->sge + 1, value, VB_ATOMIC_WRITE_LENGTH);
+	built->sge[0] = (struct ibv_sge){ .length = VB_ATOMIC_WRITE_LENGTH };
 	wr->num_sge = 1;
 	wr->send_flags |= IBV_SEND_INLINE;
 }
@@ -381,8 +376,8 @@ int vb_builder_create(struct vb_qp *qp, uint64_t ops)
 {
 	struct vb_builder *builder = calloc(1, sizeof(*builder));
 	uint32_t elements = qp->sq.sge_max * (uint32_t)sizeof(struct ibv_sge);
-	uint32_t inline_max =
-		qp->sq.inline_max > ATOMIC_WRITE_LENGTH ? qp->sq.inline_max : ATOMIC_WRITE_LENGTH;
+	uint32_t inline_max = qp->sq.inline_max > VB_ATOMIC_WRITE_LENGTH ? qp->sq.inline_max
+									 : VB_ATOMIC_WRITE_LENGTH;
 	uint32_t inlined = (uint32_t)sizeof(struct ibv_sge) + inline_max;
 
 	if (!builder)

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
+#include "nic/wr_opcode.h"
 #include "verbs/symver.h"
 
 static const char *const node_types[] = {
@@ -80,23 +81,6 @@ static const char *const wc_statuses[] = {
 	[IBV_WC_TM_RNDV_INCOMPLETE] = "tag matching rendezvous left to software",
 };
 
-static const char *const wr_opcodes[] = {
-	[IBV_WR_RDMA_WRITE] = "rdma-write",
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = "rdma-write-with-imm",
-	[IBV_WR_SEND] = "send",
-	[IBV_WR_SEND_WITH_IMM] = "send-with-imm",
-	[IBV_WR_RDMA_READ] = "rdma-read",
-	[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic-cmp-and-swp",
-	[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic-fetch-and-add",
-	[IBV_WR_LOCAL_INV] = "local-inv",
-	[IBV_WR_BIND_MW] = "bind-mw",
-	[IBV_WR_SEND_WITH_INV] = "send-with-inv",
-	[IBV_WR_TSO] = "tso",
-	[IBV_WR_DRIVER1] = "driver1",
-	[14] = "flush", /* IBV_WR_FLUSH, in headers from version 45 on */
-	[IBV_WR_ATOMIC_WRITE] = "atomic-write",
-};
-
 /* The value comes from the application: anything may be in it. */
 static const char *name_of(const char *const *names, size_t count, unsigned value)
 {
@@ -132,5 +116,7 @@ const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
 VB_PUBLIC const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 {
-	return NAME_OF(wr_opcodes, opcode);
+	const struct vb_wr_row *row = vb_wr_row_any(opcode);
+
+	return row->words ? row->words : "unknown";
 }

@@ -101,6 +101,28 @@ static void unknown_opcode(struct ct *t)
 	check_bad_in_the_middle(t, spoil_opcode);
 }
 
+/* Gaps of the enumeration, opcodes that no device of ours has, and numbers behind the last one. */
+static void no_opcodes(struct ct *t)
+{
+	static const unsigned values[] = {
+		IBV_WR_TSO,         IBV_WR_DRIVER1,      12,        13,        14, 16,
+		0x80 | IBV_WR_SEND, 0x100 | IBV_WR_SEND, INT32_MAX, UINT32_MAX
+	};
+	struct ct_link l;
+
+	ct_link_open(t, &l, NULL);
+	for (int i = 0; i < CT_COUNT(values); i++) {
+		struct ibv_send_wr wr, *bad = NULL;
+		struct ibv_sge sge;
+
+		make_list(&l, &wr, &sge, 1);
+		wr.opcode = values[i];
+		CT_EQ(ct_post_send(&l.a, &wr, &bad), EINVAL);
+		CT_TRUE(bad == &wr);
+	}
+	ct_none(t->near, l.a.scq);
+}
+
 static void bad_receive_in_the_middle(struct ct *t)
 {
 	struct ibv_sge sge[CT_SGE_MAX * 2];
@@ -320,6 +342,7 @@ const struct ct_case ct_post_cases[] = {
 	{ "too many SGEs are EINVAL, bad_wr says which WR", too_many_sges, ALL },
 	{ "inline data beyond the limit is EINVAL, bad_wr says which WR", too_long_inline, ALL },
 	{ "an unknown opcode is EINVAL, bad_wr says which WR", unknown_opcode, ALL },
+	{ "values that are no opcodes are EINVAL, near others and far from them", no_opcodes, ALL },
 	{ "a bad receive in a list is EINVAL, bad_wr says which WR", bad_receive_in_the_middle,
 	  ALL },
 	{ "a full send queue is ENOMEM, a polled completion makes room", full_send_queue, ALL },

@@ -247,9 +247,8 @@ static void do_send(struct input *in, struct stage *stage)
 	/* What the program does is legal: this is about its peers. */
 	static const uint8_t known[STAGE_QPS] = { 8, 8, 4, 2, 1 };
 	enum ibv_wr_opcode opcode = opcodes[byte(in) % known[which]];
-	bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-	bool lands = atomic || opcode == IBV_WR_RDMA_READ;
-	enum stage_zone zone = lands ? ZONE_LAND : ZONE_SOURCE;
+	bool atomic = vb_wr_row(opcode)->family == VB_FAMILY_ATOMIC;
+	enum stage_zone zone = vb_wr_returns(opcode) ? ZONE_LAND : ZONE_SOURCE;
 	uint32_t length = byte(in) * (which == STAGE_UD ? 1u : 4u), half_length = length / 2;
 	uint64_t address = (uintptr_t)stage_zone(stage, zone) + byte(in) * 4u;
 	uint32_t lkey = stage->mr[zone]->ibv.lkey;

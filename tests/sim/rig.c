@@ -247,7 +247,7 @@ void rig_post(struct rig *rig, enum ibv_wr_opcode opcode, uint32_t length, unsig
 		.imm_data = 0x01020304,
 	};
 
-	if (opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (vb_wr_row_any(opcode)->family == VB_FAMILY_ATOMIC) {
 		wr.wr.atomic.remote_addr = 0x1000;
 		wr.wr.atomic.rkey = 0x77;
 		wr.wr.atomic.compare_add = 5;

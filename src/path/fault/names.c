@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names of opcodes, their families and completion statuses, as rules spell them. */
+#include "nic/wr_opcode.h"
 #include "path/fault/rule.h"
 #include "wire/opcode.h"
 
@@ -13,7 +14,7 @@
 
 struct name {
 	const char *name;
-	uint64_t bits; /* of the lower five bits of the BTH opcode, or of enum ibv_wr_opcode */
+	uint64_t bits; /* of the lower five bits of the BTH opcode */
 };
 
 static const struct name packet_names[] = {
@@ -52,23 +53,14 @@ static const struct name packet_names[] = {
 	{ "response", BITS(VB_OP_READ_RESPONSE_FIRST, VB_OP_ATOMIC_ACKNOWLEDGE) },
 };
 
-static const struct name wr_names[] = {
-	{ "ibv_wr_send", BIT(IBV_WR_SEND) },
-	{ "send_with_imm", BIT(IBV_WR_SEND_WITH_IMM) },
-	{ "send_with_inv", BIT(IBV_WR_SEND_WITH_INV) },
-	{ "rdma_write", BIT(IBV_WR_RDMA_WRITE) },
-	{ "rdma_write_with_imm", BIT(IBV_WR_RDMA_WRITE_WITH_IMM) },
-	{ "rdma_read", BIT(IBV_WR_RDMA_READ) },
-	{ "atomic_cmp_and_swp", BIT(IBV_WR_ATOMIC_CMP_AND_SWP) },
-	{ "atomic_fetch_and_add", BIT(IBV_WR_ATOMIC_FETCH_AND_ADD) },
-	{ "atomic_write", BIT(IBV_WR_ATOMIC_WRITE) },
-	{ "local_inv", BIT(IBV_WR_LOCAL_INV) },
-	{ "bind_mw", BIT(IBV_WR_BIND_MW) },
-	/* families */
-	{ "send", BIT(IBV_WR_SEND) | BIT(IBV_WR_SEND_WITH_IMM) | BIT(IBV_WR_SEND_WITH_INV) },
-	{ "write", BIT(IBV_WR_RDMA_WRITE) | BIT(IBV_WR_RDMA_WRITE_WITH_IMM) },
-	{ "read", BIT(IBV_WR_RDMA_READ) },
-	{ "atomic", BIT(IBV_WR_ATOMIC_CMP_AND_SWP) | BIT(IBV_WR_ATOMIC_FETCH_AND_ADD) },
+static const struct {
+	const char *name;
+	enum vb_family family;
+} wr_families[] = {
+	{ "send", VB_FAMILY_SEND },
+	{ "write", VB_FAMILY_WRITE },
+	{ "read", VB_FAMILY_READ_REQUEST },
+	{ "atomic", VB_FAMILY_ATOMIC },
 };
 
 static const char *const statuses[] = {
@@ -97,11 +89,11 @@ static const char *const statuses[] = {
 	[IBV_WC_TM_RNDV_INCOMPLETE] = "tm_rndv_incomplete",
 };
 
-static uint64_t bits_of(const struct name *names, size_t count, const char *name)
+static uint64_t packet_bits(const char *name)
 {
-	for (size_t i = 0; i < count; i++) {
-		if (!strcasecmp(names[i].name, name))
-			return names[i].bits;
+	for (size_t i = 0; i < COUNT(packet_names); i++) {
+		if (!strcasecmp(packet_names[i].name, name))
+			return packet_names[i].bits;
 	}
 	return 0;
 }
@@ -132,7 +124,7 @@ bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set)
 {
 	static const uint8_t transports[] = { VB_TRANSPORT_RC, VB_TRANSPORT_UC, VB_TRANSPORT_UD,
 					      VB_TRANSPORT_XRC };
-	uint64_t bits = bits_of(packet_names, COUNT(packet_names), name);
+	uint64_t bits = packet_bits(name);
 
 	if (!strcasecmp(name, "cnp")) {
 		vb_fault_opcode_add(set, VB_TRANSPORT_CNP | VB_OP_CNP);
@@ -147,12 +139,39 @@ bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set)
 	return true;
 }
 
+/* Frames of raw packet QPs are left alone, so an opcode that only they have is none here. */
+static uint64_t wr_bits(const char *name)
+{
+	for (unsigned i = 0; i < VB_WR_OPCODE_COUNT; i++) {
+		if (vb_wr_rows[i].transports & ~BIT(IBV_QPT_RAW_PACKET) &&
+		    !strcasecmp(vb_wr_rows[i].name, name))
+			return BIT(i);
+	}
+	return 0;
+}
+
+static uint64_t wr_family_bits(const char *name)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < COUNT(wr_families); i++) {
+		for (unsigned opcode = 0; opcode < VB_WR_OPCODE_COUNT; opcode++) {
+			if (!strcasecmp(wr_families[i].name, name) &&
+			    vb_wr_rows[opcode].family == wr_families[i].family)
+				bits |= BIT(opcode);
+		}
+	}
+	return bits;
+}
+
+/* "send" is the family, "ibv_wr_send" the opcode. */
 bool vb_fault_wr_opcode(const char *name, struct vb_fault_opcodes *set)
 {
-	uint64_t bits = bits_of(wr_names, COUNT(wr_names), name);
+	const char *plain = without("ibv_wr_", name);
+	uint64_t bits = plain == name ? wr_family_bits(name) : wr_bits(plain);
 
 	if (!bits)
-		bits = bits_of(wr_names, COUNT(wr_names), without("ibv_wr_", name));
+		bits = plain == name ? wr_bits(name) : wr_family_bits(plain);
 	set->word[0] |= bits;
 	return bits;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From text to rules: "ACTION TARGET [NAME=VALUE]...", and a sentence for what is not one. */
+#include "nic/wr_opcode.h"
 #include "path/fault/rule.h"
 
 #include <errno.h>
@@ -253,15 +254,22 @@ static int read_transport(struct reader *reader, const char *value)
 	return refuse(reader, "\"transport=%s\" is not one of rc, uc, ud, xrc", value);
 }
 
-/* Names, separated by commas. */
-/* What never leaves the adapter cannot get lost. */
-static const uint64_t staying = 1ull << IBV_WR_LOCAL_INV | 1ull << IBV_WR_BIND_MW;
+/* Opcodes of work requests that never leave the adapter, and so cannot get lost. */
+static uint64_t staying(void)
+{
+	uint64_t bits = 0;
+
+	for (uint8_t opcode = 0; opcode < VB_WR_OPCODE_COUNT; opcode++)
+		bits |= (uint64_t)vb_wr_stays(opcode) << opcode;
+	return bits;
+}
 
 static bool loses_work(const struct vb_fault_rule *rule)
 {
 	return rule->action == VB_FAULT_DROP && rule->target == VB_FAULT_WR;
 }
 
+/* Names, separated by commas. */
 static int read_opcodes(struct reader *reader, const char *value)
 {
 	struct vb_fault_rule *rule = reader->rule;
@@ -275,7 +283,7 @@ static int read_opcodes(struct reader *reader, const char *value)
 			   : !vb_fault_wr_opcode(name, &rule->opcodes))
 			return refuse(reader, "\"%s\" is not an opcode of a %s", name,
 				      packet ? "packet" : "work request");
-		if (loses_work(rule) && rule->opcodes.word[0] & staying)
+		if (loses_work(rule) && rule->opcodes.word[0] & staying())
 			return refuse(reader, "\"%s\" never leaves the adapter: it cannot get lost",
 				      name);
 	}
@@ -392,7 +400,7 @@ static void preset(struct vb_fault_rule *rule, unsigned number)
 	for (unsigned i = 0; i < COUNT(rule->opcodes.word); i++)
 		rule->opcodes.word[i] = UINT64_MAX;
 	if (loses_work(rule))
-		rule->opcodes.word[0] &= ~staying;
+		rule->opcodes.word[0] &= ~staying();
 }
 
 static int check_complete(struct reader *reader)

@@ -158,7 +158,7 @@ void vb_step_report_mtu(struct vb_step_context *step)
 
 static enum vb_reason mtu_differs(struct vb_step_context *step)
 {
-	if (step->wqe->opcode == IBV_WR_RDMA_READ) /* its answer shows it */
+	if (vb_wr_returns(step->wqe->opcode)) /* its answer shows it */
 		return VB_OK;
 	vb_step_report_mtu(step);
 	return VB_MTU_DIFFERS;

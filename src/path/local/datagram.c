@@ -17,7 +17,7 @@ enum {
 static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
 {
 	const struct vb_av *av = &step->wqe->ah->av;
-	bool imm = step->wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	bool imm = vb_wr_has_imm(step->wqe->opcode);
 	uint32_t padded = (step->wqe->length + 3) & ~3u;
 	struct vb_grh grh = {
 		.sgid = av->sgid,
@@ -45,7 +45,7 @@ static uint8_t sl_of(const struct vb_av *av)
 static void message_of(const struct vb_step_context *step, struct vb_message *message)
 {
 	const struct vb_wqe *wqe = step->wqe;
-	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	bool imm = vb_wr_has_imm(wqe->opcode);
 
 	*message = (struct vb_message){
 		.length = wqe->length + VB_GRH_SIZE,

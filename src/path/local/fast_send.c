@@ -12,8 +12,8 @@
 
 static inline bool suitable(const struct ibv_send_wr *wr)
 {
-	return !wr->next && wr->num_sge == 1 && wr->opcode <= IBV_WR_SEND_WITH_IMM &&
-	       wr->opcode >= IBV_WR_SEND &&
+	return !wr->next && wr->num_sge == 1 &&
+	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) &&
 	       !(wr->send_flags & ~(unsigned)(IBV_SEND_FENCE | IBV_SEND_SIGNALED |
 					      IBV_SEND_SOLICITED | IBV_SEND_INLINE)) &&
 	       wr->sg_list->length <= VB_SPILL;

@@ -62,7 +62,7 @@ static enum vb_reason look_ahead(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = step->wqe;
 
-	if (vb_opcode_stays(wqe->opcode) || (step->qp->type == IBV_QPT_UD && !wqe->ah))
+	if (vb_wr_stays(wqe->opcode) || (step->qp->type == IBV_QPT_UD && !wqe->ah))
 		return VB_OK;
 	if (step->qp->type != IBV_QPT_UD)
 		return vb_step_bind(step);

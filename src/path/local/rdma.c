@@ -20,19 +20,6 @@ struct batch {
 	enum vb_reason stop;       /* why the one behind them is not */
 };
 
-static unsigned access_of(uint8_t opcode)
-{
-	switch (opcode) {
-	case IBV_WR_RDMA_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	default:
-		return IBV_ACCESS_REMOTE_WRITE;
-	}
-}
-
 /* READs and ATOMICs that are posted together, and would be on their way together on a wire. */
 static uint32_t reads_outstanding(const struct vb_step_context *step)
 {
@@ -41,7 +28,7 @@ static uint32_t reads_outstanding(const struct vb_step_context *step)
 	uint32_t most = step->qp->attr.max_rd_atomic ? step->qp->attr.max_rd_atomic : 1;
 
 	for (uint32_t i = sq->next; i != step->run->end && count < most; i++)
-		count += vb_opcode_reads(vb_sq_wqe(sq, i)->opcode);
+		count += vb_wr_reads(vb_sq_wqe(sq, i)->opcode);
 	return count < most ? count : most;
 }
 
@@ -60,8 +47,8 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 			      uint64_t *address)
 {
 	struct vb_remote *remote = &step->qp->remote;
-	unsigned access = access_of(wqe->opcode);
-	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC || wqe->opcode == IBV_WR_ATOMIC_WRITE;
+	unsigned access = vb_wr_row(wqe->opcode)->access;
+	bool word = vb_wr_is_word(wqe->opcode);
 	enum vb_reason reason = VB_OK;
 
 	step->report.key = wqe->rkey;
@@ -69,11 +56,11 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	step->report.length = wqe->length;
 	if (!(atomic_load_explicit(&remote->entry->access, memory_order_relaxed) & access))
 		return VB_QP_RIGHT;
-	if (vb_opcode_reads(wqe->opcode))
+	if (vb_wr_reads(wqe->opcode))
 		reason = check_depth(step, remote->entry);
 	if (reason)
 		return reason;
-	if (atomic && wqe->remote_addr & 7)
+	if (word && wqe->remote_addr & 7)
 		return VB_ATOMIC_ALIGN;
 	*address = 0;
 	if (!wqe->length) /* no bytes: the key is not looked at */
@@ -81,14 +68,14 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	reason = vb_rkey_check(remote->home, &remote->key_cache, remote->pd, remote->entry->qpn,
 			       wqe->rkey, wqe->remote_addr, wqe->length, access, address);
 	/* The memory behind an aligned address may not be: of a region with another start. */
-	return !reason && atomic && *address & 7 ? VB_ATOMIC_ALIGN : reason;
+	return !reason && word && *address & 7 ? VB_ATOMIC_ALIGN : reason;
 }
 
 /* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */
 static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *wqe,
 			    uint64_t *address)
 {
-	bool read = wqe->opcode == IBV_WR_RDMA_READ;
+	bool read = vb_wr_returns(wqe->opcode);
 	enum vb_reason reason = VB_OK;
 
 	if (wqe->length > VB_MSG_MAX)
@@ -236,7 +223,7 @@ static enum vb_step refuse(struct vb_step_context *step, enum vb_reason reason)
 static enum vb_step unanswered(struct vb_step_context *step, enum vb_reason reason)
 {
 	enum vb_reason local =
-		step->wqe->opcode == IBV_WR_RDMA_WRITE ? vb_step_local(step, step->wqe, 0) : VB_OK;
+		vb_wr_returns(step->wqe->opcode) ? VB_OK : vb_step_local(step, step->wqe, 0);
 
 	return local ? vb_step_complete(step, local) : vb_step_unanswered(step, reason);
 }
@@ -246,7 +233,7 @@ static void batch_begin(struct batch *batch, const struct vb_step_context *step)
 {
 	struct vb_thread *thread = step->run->thread;
 
-	batch->direction = step->wqe->opcode == IBV_WR_RDMA_READ ? VB_FROM_TARGET : VB_TO_TARGET;
+	batch->direction = vb_wr_returns(step->wqe->opcode) ? VB_FROM_TARGET : VB_TO_TARGET;
 	batch->local = (struct vb_iov){ thread->local, 0, VB_IOV_MAX, 0 };
 	batch->remote = (struct vb_iov){ thread->remote, 0, VB_IOV_MAX, 0 };
 	batch->count = 0;

@@ -38,52 +38,31 @@ static enum vb_step stay(struct vb_step_context *step)
 	return vb_step_complete(step, reason);
 }
 
-/* What each transport can do; a hole is LOC_QP_OP_ERR. */
-static const operation operations[][IBV_WR_ATOMIC_WRITE + 1] = {
-	[IBV_QPT_RC] = {
-		[IBV_WR_SEND] = vb_step_send,
-		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
-		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
-		[IBV_WR_RDMA_READ] = vb_step_rdma,
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
-		[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
-		[IBV_WR_SEND_WITH_INV] = vb_step_send,
-		[IBV_WR_BIND_MW] = stay,
-		[IBV_WR_LOCAL_INV] = stay,
-	},
-	[IBV_QPT_XRC_SEND] = {
-		[IBV_WR_SEND] = vb_step_send,
-		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
-		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
-		[IBV_WR_RDMA_READ] = vb_step_rdma,
-		[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
-		[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
-		[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
-		[IBV_WR_SEND_WITH_INV] = vb_step_send,
-		[IBV_WR_BIND_MW] = stay,
-		[IBV_WR_LOCAL_INV] = stay,
-	},
-	[IBV_QPT_XRC_RECV] = { 0 }, /* it does not send */
-	[IBV_QPT_UC] = {
-		[IBV_WR_SEND] = vb_step_send,
-		[IBV_WR_SEND_WITH_IMM] = vb_step_send,
-		[IBV_WR_RDMA_WRITE] = vb_step_rdma,
-		[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
-		[IBV_WR_BIND_MW] = stay,
-		[IBV_WR_LOCAL_INV] = stay,
-	},
-	[IBV_QPT_UD] = {
-		[IBV_WR_SEND] = vb_step_datagram,
-		[IBV_WR_SEND_WITH_IMM] = vb_step_datagram,
-	},
+static const operation operations[VB_WR_OPCODE_COUNT] = {
+	[IBV_WR_SEND] = vb_step_send,
+	[IBV_WR_SEND_WITH_IMM] = vb_step_send,
+	[IBV_WR_SEND_WITH_INV] = vb_step_send,
+	[IBV_WR_RDMA_WRITE] = vb_step_rdma,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = vb_step_write_imm,
+	[IBV_WR_RDMA_READ] = vb_step_rdma,
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
+	[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
+	[IBV_WR_BIND_MW] = stay,
+	[IBV_WR_LOCAL_INV] = stay,
 };
+
+/* NULL: the transport does not have it, which is LOC_QP_OP_ERR. */
+static operation operation_of(enum ibv_qp_type type, uint8_t opcode)
+{
+	if (!vb_wr_on(vb_wr_row(opcode), type))
+		return NULL;
+	return type == IBV_QPT_UD ? vb_step_datagram : operations[opcode];
+}
 
 static enum vb_step execute(struct vb_step_context *step)
 {
-	operation run = operations[step->qp->type][step->wqe->opcode];
+	operation run = operation_of(step->qp->type, step->wqe->opcode);
 	enum vb_step next;
 
 	if (vb_fault_any() && vb_step_fault(step, &next))

@@ -67,19 +67,14 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 static void message_of(const struct vb_step_context *step, struct vb_message *message)
 {
 	const struct vb_wqe *wqe = step->wqe;
-	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	bool invalidates = wqe->opcode == IBV_WR_SEND_WITH_INV;
+	const struct vb_wr_row *row = vb_wr_row(wqe->opcode);
 
 	*message = (struct vb_message){
 		.length = wqe->length,
-		.imm = imm || invalidates ? wqe->imm : 0,
+		.imm = row->recv_flags ? wqe->imm : 0,
 		.src_qpn = step->qp->ibv.qp_num,
-		.wc_opcode = wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM
-				     ? IBV_WC_RECV_RDMA_WITH_IMM & 0xff
-				     : IBV_WC_RECV & 0xff,
-		.wc_flags = imm           ? IBV_WC_WITH_IMM
-			    : invalidates ? IBV_WC_WITH_INV
-					  : 0,
+		.wc_opcode = row->recv_opcode,
+		.wc_flags = row->recv_flags,
 		.solicited = wqe->solicited,
 		.event_later = true,
 		.sl = step->qp->attr.ah_attr.sl,
@@ -101,9 +96,9 @@ static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *
 	enum vb_reason reason, arrived = VB_OK;
 	bool lost;
 
-	if (step->wqe->opcode == IBV_WR_SEND_WITH_INV && !invalidate(step))
-		arrived = VB_RECV_INVALIDATE;
 	message_of(step, &message);
+	if (message.wc_flags & IBV_WC_WITH_INV && !invalidate(step))
+		arrived = VB_RECV_INVALIDATE;
 	reason = vb_recv_complete(&step->qp->remote, claim, &message, arrived, &lost);
 	if (reason) /* VB_RECV_KEY: the receive tells it */
 		return vb_step_refuse(step, reason, reason == VB_RECV_KEY);

@@ -34,12 +34,12 @@ static enum vb_reason check(struct sending *sending, const struct vb_wqe *wqe)
 	const struct vb_tso *tso;
 
 	sending->report.want = sending->length_max;
-	if (wqe->opcode == IBV_WR_SEND)
+	if (!vb_wr_on(vb_wr_row(wqe->opcode), IBV_QPT_RAW_PACKET))
+		return VB_OPCODE_TRANSPORT;
+	if (wqe->opcode != IBV_WR_TSO)
 		return wqe->length < VB_FRAME_MIN || wqe->length > sending->length_max
 			       ? VB_RAW_LENGTH
 			       : VB_OK;
-	if (wqe->opcode != IBV_WR_TSO)
-		return VB_OPCODE_TRANSPORT;
 	tso = vb_tso_at(sending->run->qp, sending->run->qp->sq.next);
 	if ((uint32_t)tso->header_length + tso->mss > sending->length_max)
 		return VB_RAW_LENGTH;

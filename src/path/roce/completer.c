@@ -156,7 +156,7 @@ static bool acknowledge(struct vb_wired *wired, uint32_t psn)
 
 		if (!wqe->psn_count || vb_psn_diff(req->una_psn, end) >= 0)
 			continue;
-		if (vb_opcode_reads(wqe->opcode)) {
+		if (vb_wr_reads(wqe->opcode)) {
 			whole = false;
 			break;
 		}
@@ -373,7 +373,7 @@ static struct vb_wqe *answered(struct vb_wired *wired, uint32_t psn)
 	if (wired->qp->sq.next == req->begun || psn != req->una_psn)
 		return NULL;
 	wqe = oldest(wired);
-	return vb_opcode_reads(wqe->opcode) && vb_psn_diff(psn, wqe->psn) >= 0 ? wqe : NULL;
+	return vb_wr_reads(wqe->opcode) && vb_psn_diff(psn, wqe->psn) >= 0 ? wqe : NULL;
 }
 
 static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, uint64_t offset,
@@ -398,8 +398,7 @@ static void answer_done(struct vb_wired *wired)
 /* Answered by an ATOMIC ACK; everything else that reads by READ responses, some of no bytes. */
 static bool is_atomic(const struct vb_wqe *wqe)
 {
-	return wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	       wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	return vb_wr_row(wqe->opcode)->family == VB_FAMILY_ATOMIC;
 }
 
 static void bad_response(struct vb_wired *wired, uint64_t have, uint64_t want)
@@ -420,7 +419,7 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 		return;
 	offset = (uint64_t)vb_psn_diff(packet->psn, wqe->psn) * wired->mtu;
 	want = wqe->length - offset < wired->mtu ? wqe->length - offset : wired->mtu;
-	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+	if (!vb_wr_returns(wqe->opcode))
 		want = 0;
 	if (is_atomic(wqe) || packet->payload_length != want) {
 		bad_response(wired, packet->payload_length, want);

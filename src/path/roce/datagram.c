@@ -69,7 +69,7 @@ static uint8_t link_of(const struct vb_av *av)
 static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
 		     const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
 {
-	bool imm = wqe->opcode == IBV_WR_SEND_WITH_IMM;
+	bool imm = vb_wr_has_imm(wqe->opcode);
 	struct vb_wired *wired = atomic_load(&qp->wired);
 	struct vb_packet packet = {
 		.opcode =

@@ -106,12 +106,6 @@ static uint8_t opcode_of(const struct vb_wired *wired, const struct vb_wqe *wqe,
 	return transport | (last ? shape->last : shape->middle);
 }
 
-/* Only what completes a receive can be solicited. */
-static bool consumes(const struct vb_wqe *wqe)
-{
-	return wqe->opcode != IBV_WR_RDMA_WRITE;
-}
-
 /* False: its memory went away. */
 static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
@@ -121,7 +115,8 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 	bool last = index + 1 == wqe->psn_count;
 	struct vb_packet packet = {
 		.opcode = opcode_of(wired, wqe, !index, last),
-		.solicited = last && wqe->solicited && consumes(wqe),
+		/* Only a message that consumes a receive can be solicited. */
+		.solicited = last && wqe->solicited && vb_wr_consumes(wqe->opcode),
 		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = asks(turn, wqe, last),
 		.pkey = vb_qp_pkey(wired->qp),
@@ -195,7 +190,7 @@ static bool step(struct vb_requester_turn *turn)
 
 	if (req->cursor == req->begun)
 		return vb_requester_begin(turn, wqe);
-	if (vb_opcode_reads(wqe->opcode))
+	if (vb_wr_reads(wqe->opcode))
 		return vb_requester_read(turn, wqe);
 	if (vb_requester_reliable(wired) && !vb_requester_may_send(turn))
 		return false;

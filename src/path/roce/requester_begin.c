@@ -73,16 +73,15 @@ void vb_requester_stop(struct vb_wired *wired, enum vb_reason reason,
 static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *wqe,
 			    struct vb_report *report)
 {
-	bool reads = vb_opcode_reads(wqe->opcode);
+	const struct vb_wr_row *row = vb_wr_row(wqe->opcode);
 
-	if ((wqe->opcode > IBV_WR_SEND_WITH_INV && wqe->opcode != IBV_WR_ATOMIC_WRITE) ||
-	    (!vb_requester_reliable(wired) && (reads || wqe->opcode == IBV_WR_SEND_WITH_INV)))
+	if (!vb_wr_on(row, wired->qp->type))
 		return VB_OPCODE_TRANSPORT;
 	report->want = VB_MSG_MAX;
 	if (wqe->length > VB_MSG_MAX)
 		return VB_LENGTH_MAX;
-	if (reads && wqe->opcode != IBV_WR_RDMA_READ && wqe->length != 8)
-		return wqe->opcode == IBV_WR_ATOMIC_WRITE ? VB_ATOMIC_WRITE_SGE : VB_ATOMIC_SGE;
+	if (row->flags & VB_WR_WORD && wqe->length != 8)
+		return row->flags & VB_WR_RETURNS ? VB_ATOMIC_SGE : VB_ATOMIC_WRITE_SGE;
 	return VB_OK;
 }
 
@@ -93,7 +92,7 @@ static enum vb_reason check_own(struct vb_requester_turn *turn, const struct vb_
 	struct vb_report report;
 	enum vb_reason reason;
 
-	if (!vb_opcode_reads(wqe->opcode) || wqe->opcode == IBV_WR_ATOMIC_WRITE) {
+	if (!vb_wr_returns(wqe->opcode)) {
 		reason = vb_requester_memory(turn, wqe, req->begun, &req->stop_report);
 		if (!reason && !vb_path_present(turn->sge, turn->sge_count, false))
 			reason = VB_LOCAL_MEMORY;
@@ -127,8 +126,6 @@ static bool stay(struct vb_wired *wired, struct vb_wqe *wqe)
 
 static uint32_t psns_of(const struct vb_wired *wired, const struct vb_wqe *wqe)
 {
-	if (vb_opcode_reads(wqe->opcode) && wqe->opcode != IBV_WR_RDMA_READ)
-		return 1;
 	return wqe->length ? (wqe->length + wired->mtu - 1) / wired->mtu : 1;
 }
 
@@ -285,7 +282,7 @@ bool vb_requester_begin(struct vb_requester_turn *turn, struct vb_wqe *wqe)
 	if (__builtin_expect(vb_fault_any(), 0) && !fault(wired, wqe, &verdict))
 		return false;
 	wired->req.tried = false; /* begun or refused, from here on this requester knows itself */
-	if (vb_opcode_stays(wqe->opcode))
+	if (vb_wr_stays(wqe->opcode))
 		return stay(wired, wqe);
 	reason = check(wired, wqe, report);
 	if (!reason)

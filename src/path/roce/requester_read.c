@@ -136,6 +136,27 @@ static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packe
 	return true;
 }
 
+/* The rest of the packet, by its family. False: its own memory is missing. */
+static bool ask(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
+		struct vb_packet *packet)
+{
+	struct vb_wired *wired = turn->wired;
+
+	switch (vb_wr_row(wqe->opcode)->family) {
+	case VB_FAMILY_READ_REQUEST:
+		fill_read(wired, wqe, count, packet);
+		note_asked(&wired->req, count);
+		break;
+	case VB_FAMILY_ATOMIC:
+		fill_atomic(wired, wqe, packet);
+		break;
+	case VB_FAMILY_ATOMIC_WRITE:
+		return send_payload(turn, packet);
+	}
+	vb_tx_packet(&wired->roce->tx, &wired->way, packet);
+	return true;
+}
+
 /* Unsolicited or not, READs and ATOMICs are always answered. False: its own memory is missing. */
 static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count)
 {
@@ -151,15 +172,7 @@ static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wq
 		.srqn = wqe->srqn,
 	};
 
-	if (wqe->opcode == IBV_WR_RDMA_READ) {
-		fill_read(wired, wqe, count, &packet);
-		note_asked(&wired->req, count);
-	} else if (wqe->opcode != IBV_WR_ATOMIC_WRITE) {
-		fill_atomic(wired, wqe, &packet);
-	}
-	if (wqe->opcode != IBV_WR_ATOMIC_WRITE)
-		vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
-	else if (!send_payload(turn, &packet))
+	if (!ask(turn, wqe, count, &packet))
 		return false;
 	note_read(&wired->req, count);
 	vb_requester_sent(turn, wqe, count, true);
@@ -175,10 +188,10 @@ bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 
 	if (req->reads_tail - req->reads_head >= (most ? most : 1))
 		return false;
-	count = wqe->opcode == IBV_WR_RDMA_READ ? read_piece(turn->wired, wqe) : 1;
+	count = vb_wr_is_word(wqe->opcode) ? 1 : read_piece(turn->wired, wqe);
 	if (!count || !vb_requester_may_send(turn))
 		return false;
-	if (wqe->opcode == IBV_WR_ATOMIC_WRITE)
+	if (!vb_wr_returns(wqe->opcode))
 		reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	if (!reason && !send_request(turn, wqe, count))
 		reason = VB_LOCAL_MEMORY;

@@ -259,6 +259,13 @@ static void sentences_name_the_numbers(void **state)
 		  "that is not valid for its buffer, or belongs to another PD than the queue (QP "
 		  "or "
 		  "SRQ)" },
+		{ { .reason = VB_LENGTH_MAX,
+		    .qpn = 1,
+		    .wr_id = 3,
+		    .opcode = IBV_WR_TSO,
+		    .length = 8,
+		    .want = 4 },
+		  "QP 0x000001, TSO wr_id 3: the message has 8 bytes, max_msg_sz is 4" },
 		{ { .reason = VB_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
 		  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "
 		  "transport" },

@@ -145,25 +145,6 @@ static void the_end_of_a_queue_lets_go_of_the_handles_that_were_not_executed(voi
 	vb_ah_put(ah);
 }
 
-static void reads_and_atomics_count_as_reads(void **state)
-{
-	static const struct {
-		uint8_t opcode;
-		bool reads;
-	} opcodes[] = {
-		{ IBV_WR_RDMA_READ, true },
-		{ IBV_WR_ATOMIC_CMP_AND_SWP, true },
-		{ IBV_WR_ATOMIC_FETCH_AND_ADD, true },
-		{ IBV_WR_SEND, false },
-		{ IBV_WR_SEND_WITH_IMM, false },
-		{ IBV_WR_RDMA_WRITE, false },
-		{ IBV_WR_RDMA_WRITE_WITH_IMM, false },
-	};
-
-	for (size_t i = 0; i < sizeof(opcodes) / sizeof(*opcodes); i++)
-		assert_int_equal(vb_opcode_reads(opcodes[i].opcode), opcodes[i].reads);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,7 +154,6 @@ int main(void)
 		cmocka_unit_test(a_queue_of_depth_0_takes_nothing),
 		cmocka_unit_test(reset_forgets_everything_and_the_handles_of_what_was_not_executed),
 		cmocka_unit_test(the_end_of_a_queue_lets_go_of_the_handles_that_were_not_executed),
-		cmocka_unit_test(reads_and_atomics_count_as_reads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/wr_opcode.h"
+#include "wire/opcode.h"
+
+enum transports {
+	RC = 1 << IBV_QPT_RC,
+	XRC = 1 << IBV_QPT_XRC_SEND,
+	UC = 1 << IBV_QPT_UC,
+	UD = 1 << IBV_QPT_UD,
+	RAW = 1 << IBV_QPT_RAW_PACKET,
+};
+
+enum flags {
+	READS = VB_WR_READS,
+	RETURNS = VB_WR_RETURNS,
+	INLINE = VB_WR_INLINE,
+	WORD = VB_WR_WORD,
+	STAYS = VB_WR_STAYS,
+};
+
+/* clang-format off */
+#define ROW(NAME, WORDS, TRANSPORTS, ...)                     \
+	[IBV_WR_##NAME] = {                                   \
+		.name = #NAME,                                \
+		.words = WORDS,                               \
+		.transports = TRANSPORTS,                     \
+		.create_flag = IBV_QP_EX_WITH_##NAME,         \
+		__VA_ARGS__                                   \
+	}
+#define COMPLETES(OPCODE) .wc_opcode = IBV_WC_##OPCODE
+#define PACKETS(FAMILY)   .family = VB_FAMILY_##FAMILY
+#define NEEDS(RIGHT)      .access = IBV_ACCESS_REMOTE_##RIGHT
+#define FLAGS(FLAGS)      .flags = FLAGS
+
+/* The receive at the target, and what its completion carries. */
+#define RECEIVE(OPCODE)             .recv_opcode = IBV_WC_##OPCODE
+#define RECEIVE_WITH(OPCODE, FLAGS) RECEIVE(OPCODE), .recv_flags = IBV_WC_##FLAGS
+
+const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
+	ROW(SEND, "send", RC | XRC | UC | UD | RAW,
+	    COMPLETES(SEND), PACKETS(SEND), RECEIVE(RECV), FLAGS(INLINE)),
+	ROW(SEND_WITH_IMM, "send-with-imm", RC | XRC | UC | UD,
+	    COMPLETES(SEND), PACKETS(SEND), RECEIVE_WITH(RECV, WITH_IMM), FLAGS(INLINE)),
+	ROW(SEND_WITH_INV, "send-with-inv", RC | XRC,
+	    COMPLETES(SEND), PACKETS(SEND), RECEIVE_WITH(RECV, WITH_INV), FLAGS(INLINE)),
+	ROW(RDMA_WRITE, "rdma-write", RC | XRC | UC,
+	    COMPLETES(RDMA_WRITE), PACKETS(WRITE), NEEDS(WRITE), FLAGS(INLINE)),
+	ROW(RDMA_WRITE_WITH_IMM, "rdma-write-with-imm", RC | XRC | UC,
+	    COMPLETES(RDMA_WRITE), PACKETS(WRITE), NEEDS(WRITE),
+	    RECEIVE_WITH(RECV_RDMA_WITH_IMM, WITH_IMM), FLAGS(INLINE)),
+	ROW(RDMA_READ, "rdma-read", RC | XRC,
+	    COMPLETES(RDMA_READ), PACKETS(READ_REQUEST), NEEDS(READ), FLAGS(READS | RETURNS)),
+	ROW(ATOMIC_CMP_AND_SWP, "atomic-cmp-and-swp", RC | XRC,
+	    COMPLETES(COMP_SWAP), PACKETS(ATOMIC), NEEDS(ATOMIC), FLAGS(READS | RETURNS | WORD)),
+	ROW(ATOMIC_FETCH_AND_ADD, "atomic-fetch-and-add", RC | XRC,
+	    COMPLETES(FETCH_ADD), PACKETS(ATOMIC), NEEDS(ATOMIC), FLAGS(READS | RETURNS | WORD)),
+	ROW(ATOMIC_WRITE, "atomic-write", RC | XRC,
+	    COMPLETES(ATOMIC_WRITE), PACKETS(ATOMIC_WRITE), NEEDS(WRITE),
+	    FLAGS(READS | INLINE | WORD)),
+	ROW(BIND_MW, "bind-mw", RC | XRC | UC, COMPLETES(BIND_MW), FLAGS(STAYS)),
+	ROW(LOCAL_INV, "local-inv", RC | XRC | UC, COMPLETES(LOCAL_INV), FLAGS(STAYS)),
+	ROW(TSO, "tso", RAW, COMPLETES(TSO)),
+
+	/* Names only. */
+	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },
+	[VB_WR_FLUSH] = { .name = "FLUSH", .words = "flush" },
+};
+/* clang-format on */
