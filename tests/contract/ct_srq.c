@@ -314,6 +314,7 @@ static void interrupted(struct ct *t, enum ibv_qp_type type)
 {
 	struct ct_opts o = ct_defaults(t);
 	struct ct_link l;
+	struct ibv_wc wc;
 
 	o.type = type;
 	o.cap.max_send_sge = o.cap.max_recv_sge = PIECES;
@@ -323,6 +324,9 @@ static void interrupted(struct ct *t, enum ibv_qp_type type)
 	CT_EQ(ct_to_state(&l.a, IBV_QPS_ERR), 0);
 	if (ct_wait(t->near, l.a.scq).status == IBV_WC_SUCCESS)
 		return; /* it was faster */
+	CT_EQ(ct_to_state(&l.b, IBV_QPS_ERR), 0);
+	if (ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc))
+		return; /* it was faster than its ACK */
 	CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
 	CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
 	/* What is still on its way is not for the new connection. */
