@@ -2,6 +2,8 @@
 /* Opening and closing a device, and the table of calls that its context carries. */
 #include "nic/context.h"
 #include "base/config.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
 #include "nic/given.h"
@@ -9,8 +11,6 @@
 #include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
 #include "base/config.h"
+#include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
 #include "engine/gsi.h"
@@ -14,7 +15,6 @@
 #include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "shm/slot.h"
-#include "verbs/symver.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 static uint32_t log_level(void)
 {

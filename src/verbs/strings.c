@@ -6,7 +6,7 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 static const char *const node_types[] = {
 	[IBV_NODE_CA] = "InfiniBand channel adapter",

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 /* Used by applications and exported, but not in the installed headers. */
 struct verbs_sysfs_dev;
