@@ -122,7 +122,7 @@ void vb_attach_accept(struct vb_nic *nic, int listener);
 /* A message or the end of a peer's socket. */
 void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer);
 
-/* --- fork.c --- */
+/* --- child.c --- */
 
 void vb_fork_watch(void);
 
