@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork: the parent goes on undisturbed. The child has none of the shared memory and forgets the
- * NIC; its next control call makes a NIC of its own, and what it inherited is recognized by the
- * NIC it belongs to.
+ * The NIC and a child of fork: the parent goes on undisturbed. The child has none of the shared
+ * memory and forgets the NIC; its next control call makes a NIC of its own, and what it inherited
+ * is recognized by the NIC it belongs to.
  */
+#include "base/fork.h"
 #include "engine/engine.h"
 
 #include <unistd.h>
@@ -11,42 +12,48 @@
 /* Whose locks the thread that forks has taken: another may make the NIC at the same time. */
 static struct vb_nic *forking;
 
-static void before(void)
+static void lock_nic(void)
 {
 	forking = vb_nic_current();
-	if (!forking)
-		return;
-	pthread_mutex_lock(&forking->lock);
-	vb_spin_lock(&forking->peers_lock); /* the child walks the list to close what is in it */
+	if (forking)
+		pthread_mutex_lock(&forking->lock);
 }
 
-static void in_parent(void)
+static void unlock_nic(void)
 {
-	if (!forking)
-		return;
-	vb_spin_unlock(&forking->peers_lock);
-	pthread_mutex_unlock(&forking->lock);
+	if (forking)
+		pthread_mutex_unlock(&forking->lock);
 }
 
-static void in_child(void)
+static void forget_in_child(void)
 {
 	struct vb_nic *nic = vb_nic_current();
 
 	if (nic && nic->engine && nic->engine->epoll >= 0)
 		close(nic->engine->epoll);
-	in_parent(); /* what it inherited may be asked, too */
+	unlock_nic(); /* what it inherited may be asked, too */
 	vb_nic_forget();
 	vb_thread_forget();
 }
 
-static void watch_once(void)
+/* The child walks the list of peers, to close what is in it. */
+static void lock_peers(void)
 {
-	pthread_atfork(before, in_parent, in_child);
+	if (forking)
+		vb_spin_lock(&forking->peers_lock);
 }
 
-void vb_fork_watch(void)
+static void unlock_peers(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	if (forking)
+		vb_spin_unlock(&forking->peers_lock);
+}
 
-	pthread_once(&once, watch_once);
+void vb_engine_watch_fork(void)
+{
+	static const struct vb_fork_handlers nic = { lock_nic, unlock_nic, forget_in_child };
+	static const struct vb_fork_handlers peers = { lock_peers, unlock_peers, unlock_peers };
+
+	vb_fork_register(VB_FORK_NIC, &nic);
+	vb_fork_register(VB_FORK_PEERS, &peers);
 }

@@ -124,6 +124,7 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer);
 
 /* --- child.c --- */
 
-void vb_fork_watch(void);
+/* Before there is a NIC, and before a library that calls this one registers for fork. */
+void vb_engine_watch_fork(void);
 
 #endif

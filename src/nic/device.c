@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/device.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/spin.h"
 #include "net/gid.h"
@@ -169,16 +170,11 @@ static void open_in_child(void)
 	had_lock = (struct vb_spin){ 0 };
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, open_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = open_in_child };
 
 static void keep_indexes(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_GIDS, &at_fork);
 	vb_spin_lock(&had_lock);
 	vb_gid_table_keep(had[dev->index], table);
 	memcpy(had[dev->index], table, sizeof(had[dev->index]));

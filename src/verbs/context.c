@@ -81,7 +81,7 @@ static int prepare(void)
 {
 	int err;
 
-	vb_fork_watch();
+	vb_engine_watch_fork();
 	err = vb_config_check();
 	if (!err)
 		err = vb_fault_load();

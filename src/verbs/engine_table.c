@@ -36,7 +36,6 @@ static struct vb_nic *nic_get(int *err)
 	*err = 0;
 	if (nic)
 		return nic;
-	vb_fork_watch();
 	*err = vb_config_check();
 	if (!*err)
 		*err = vb_fault_load();
@@ -250,5 +249,6 @@ static const struct vb_engine_table table = {
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)
 {
+	vb_engine_watch_fork(); /* the caller registers after it */
 	return version == table.version ? &table : NULL;
 }
