@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/device.h"
+#include "base/environment.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/spin.h"
@@ -108,15 +109,15 @@ static void add_chosen(const struct vb_netif_snapshot *all, const char *list)
 		if (netif)
 			add_device(all, netif, choices[i].infiniband);
 		else
-			vb_explain("VERBENA_DEVICES: there is no interface '%s', left out",
-				   choices[i].netdev);
+			vb_explain("%s: there is no interface '%s', left out",
+				   vb_environment_rows[VB_ENV_DEVICES].name, choices[i].netdev);
 	}
 }
 
 static void make_devices(void)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const char *list = secure_getenv("VERBENA_DEVICES");
+	const char *list = vb_environment(VB_ENV_DEVICES);
 	const struct vb_netif *netif;
 
 	device_count = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/tree.h"
 #include "base/clock.h"
+#include "base/environment.h"
 #include "base/fork.h"
 #include "sysfs/build.h"
 #include "sysfs/lease.h"
@@ -77,8 +78,8 @@ static bool may_write(void)
 
 static bool take(void)
 {
-	const char *const bases[] = { secure_getenv("XDG_RUNTIME_DIR"), "/dev/shm",
-				      secure_getenv("TMPDIR"), "/tmp" };
+	const char *const bases[] = { vb_environment(VB_ENV_RUNTIME_DIR), "/dev/shm",
+				      vb_environment(VB_ENV_TMPDIR), "/tmp" };
 	char prefix[64], name[96];
 
 	if (!may_write())
