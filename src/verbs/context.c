@@ -77,7 +77,7 @@ static void fill_verbs(struct verbs_context *verbs)
 	verbs->open_qp = vb_ops_open_qp;
 }
 
-static int prepare(void)
+int vb_verbs_prepare(void)
 {
 	int err;
 
@@ -142,7 +142,7 @@ VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	struct vb_device *dev = vb_container(device, struct vb_device, ibv);
 	struct ibv_context *context;
 	struct vb_export *export = NULL;
-	int cmd_fd, err = prepare();
+	int cmd_fd, err = vb_verbs_prepare();
 
 	if (err)
 		return vb_return_null(err);
@@ -161,7 +161,7 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 	struct ibv_context *context;
 	struct vb_export *export;
 	struct vb_device *dev;
-	int err = prepare();
+	int err = vb_verbs_prepare();
 
 	if (!err)
 		err = vb_export_open(cmd_fd, &export, &dev);

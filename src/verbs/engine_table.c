@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
-#include "base/config.h"
 #include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
@@ -13,8 +12,8 @@
 #include "net/neighbour.h"
 #include "nic/device_route.h"
 #include "nic/pkey.h"
-#include "path/fault/fault.h"
 #include "shm/slot.h"
+#include "verbs/ops.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -33,18 +32,8 @@ static struct vb_nic *nic_get(int *err)
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	*err = 0;
-	if (nic)
-		return nic;
-	*err = vb_config_check();
-	if (!*err)
-		*err = vb_fault_load();
-	if (!*err)
-		*err = vb_pkey_load();
-	nic = *err ? NULL : vb_nic_get();
-	if (!nic && !*err)
-		*err = -errno;
-	return nic;
+	*err = nic ? 0 : vb_verbs_prepare();
+	return *err ? NULL : vb_nic_current();
 }
 
 /* With a service thread, without which nothing would arrive. */

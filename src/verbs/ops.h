@@ -77,4 +77,9 @@ int vb_ops_attach_counters_point_flow(struct ibv_counters *counters,
 int vb_ops_read_counters(struct ibv_counters *counters, uint64_t *values, uint32_t count,
 			 uint32_t flags);
 
+/* --- context.c --- */
+
+/* The NIC of this process, with its settings: 0, or -errno where one of them is wrong. */
+int vb_verbs_prepare(void);
+
 #endif
