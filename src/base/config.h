@@ -25,8 +25,8 @@ bool vb_config_distinct_keys(void);
 int vb_config_check(void);
 
 /*
- * -EINVAL, after a line on standard error, which does not wait for VERBENA_EXPLAIN: a program that has
- * other rules or partitions than its user means fails strangely. `where`: a variable or a file.
+ * -EINVAL, after a line on standard error, which does not wait for VERBENA_EXPLAIN: a program that
+ * has other rules or partitions than its user means fails strangely. `where`: a variable or a file.
  */
 int vb_config_refuse(const char *where, const char *why);
 /* The text of a file that a variable names; size: with its NUL. flags: of open. As above. */
