@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Variables of Verbena's that cannot be understood: no device opens, and the library says why. */
+#include "base/environment.h"
 #include "doctor.h"
 #include "verbena.h"
 
@@ -7,17 +8,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static const struct row {
-	const char *variable, *page;
-} rows[] = {
-	{ "VERBENA_PATH", "verbena(7)" },
-	{ "VERBENA_KEYS", "verbena(7)" },
-	{ "VERBENA_FAULTS", "verbena-faults(7)" },
-	{ "VERBENA_FAULTS_FILE", "verbena-faults(7)" },
-};
-
-enum { ROWS = sizeof(rows) / sizeof(*rows) };
 
 static void ignore_device(struct ibv_context *context)
 {
@@ -43,15 +33,32 @@ static int open_silently(void *argument)
 	return open_all(NULL);
 }
 
-/* With this one of the variables, or none: NULL. */
+/* With this one of the variables that may be to blame, or none: NULL. */
 static int open_with(void *argument)
 {
-	const struct row *row = argument;
+	const struct vb_environment_row *only = argument;
 
-	for (size_t i = 0; i < ROWS; i++)
-		if (&rows[i] != row)
-			unsetenv(rows[i].variable);
+	for (int i = 0; i < VB_ENV_COUNT; i++)
+		if (vb_environment_rows[i].page && &vb_environment_rows[i] != only)
+			unsetenv(vb_environment_rows[i].name);
 	return open_silently(NULL);
+}
+
+static bool is_to_blame(enum vb_variable variable)
+{
+	const struct vb_environment_row *row = &vb_environment_rows[variable];
+
+	return row->page && vb_environment(variable) && probe_run(open_with, (void *)row);
+}
+
+static void blame(enum vb_variable variable)
+{
+	const struct vb_environment_row *row = &vb_environment_rows[variable];
+
+	report(VERDICT_FAIL, "environment", "%s is '%.60s', with which no device opens", row->name,
+	       vb_environment(variable));
+	advise("standard error says what is wrong with it (%s); see %s, or unset it", row->meaning,
+	       row->page);
 }
 
 void check_environment(void)
@@ -59,14 +66,11 @@ void check_environment(void)
 	const bool guilty = probe_run(open_silently, NULL) && !probe_run(open_with, NULL);
 	unsigned bad = 0;
 
-	for (size_t i = 0; guilty && i < ROWS; i++) {
-		if (!getenv(rows[i].variable) || !probe_run(open_with, (void *)&rows[i]))
+	for (int i = 0; guilty && i < VB_ENV_COUNT; i++) {
+		if (!is_to_blame(i))
 			continue;
 		bad++;
-		report(VERDICT_FAIL, "environment", "%s is '%.60s', with which no device opens",
-		       rows[i].variable, getenv(rows[i].variable));
-		advise("standard error says what is wrong with it; see %s, or unset it",
-		       rows[i].page);
+		blame(i);
 	}
 	if (!bad)
 		report(VERDICT_OK, "environment", "no variable of Verbena's is in the way");

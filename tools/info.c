@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena info: what this installation is, what the devices say, what this process may. */
+#include "base/environment.h"
 #include "verbena.h"
 
 #include <endian.h>
@@ -9,10 +10,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-static const char usage[] =
-	"usage: verbena info\n\n"
-	"Prints the version, the libraries in use, all attributes of the devices and the resource\n"
-	"limits of this process.\n";
+static const char usage[] = "usage: verbena info\n\n"
+			    "Prints the version, the libraries in use, Verbena's environment "
+			    "variables, all attributes of\n"
+			    "the devices and the resource limits of this process.\n";
 
 static void print_line(const char *name, const char *value)
 {
@@ -124,11 +125,17 @@ static void print_limit(const char *name, int resource)
 		print_number(name, limit.rlim_cur);
 }
 
-static void print_environment(const char *name)
+static void print_environment(void)
 {
-	const char *value = getenv(name);
+	for (int i = 0; i < VB_ENV_OURS; i++) {
+		const struct vb_environment_row *row = &vb_environment_rows[i];
+		const char *value = vb_environment(i);
 
-	print_line(name, value ? value : "(not set)");
+		if (value)
+			print_line(row->name, value);
+		else
+			printf("  %-24s (not set: %s)\n", row->name, row->otherwise);
+	}
 }
 
 int verbena_info(int argc, char **argv)
@@ -141,12 +148,7 @@ int verbena_info(int argc, char **argv)
 	printf("verbena %s\n", VERBENA_VERSION);
 	print_line("libraries", libdir_find(directory) ? directory : "not found");
 	print_line("libibverbs in use", libdir_loaded());
-	print_environment("VERBENA_DEVICES");
-	print_environment("VERBENA_EXPLAIN");
-	print_environment("VERBENA_PATH");
-	print_environment("VERBENA_KEYS");
-	print_environment("VERBENA_FAULTS");
-	print_environment("VERBENA_FAULTS_FILE");
+	print_environment();
 	printf("\nlimits of this process\n");
 	print_limit("open files", RLIMIT_NOFILE);
 	print_limit("address space", RLIMIT_AS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena run: our libraries first on the library path, then the program in our place. */
+#include "base/environment.h"
 #include "verbena.h"
 
 #include <errno.h>
@@ -194,7 +195,7 @@ int verbena_run(int argc, char **argv)
 
 	for (; next < argc && argv[next][0] == '-'; next++) {
 		if (!strcmp(argv[next], "--explain")) {
-			setenv("VERBENA_EXPLAIN", "1", 1);
+			setenv(vb_environment_rows[VB_ENV_EXPLAIN].name, "1", 1);
 		} else if (!strcmp(argv[next], "--no-sysfs")) {
 			wanted &= ~(unsigned)SYSFS;
 		} else if (!strcmp(argv[next], "--sockets")) {

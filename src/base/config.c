@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/config.h"
+#include "base/environment.h"
 #include "base/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+/* --- settings that are read once --- */
 
 bool vb_config_explain(void)
 {
@@ -13,80 +20,38 @@ bool vb_config_explain(void)
 	int value = atomic_load_explicit(&cached, memory_order_relaxed);
 
 	if (value < 0) {
-		const char *text = secure_getenv("VERBENA_EXPLAIN");
-
-		value = text && *text && strcmp(text, "0") != 0;
+		value = vb_environment_flag(VB_ENV_EXPLAIN);
 		atomic_store_explicit(&cached, value, memory_order_relaxed);
 	}
 	return value;
 }
 
-/* A variable that has one of a few values; without it, or where it is empty, the first one. */
 struct choice {
-	const char *name, *values[4];
-	const char *wrong;  /* what another value is */
+	enum vb_variable variable;
 	_Atomic int cached; /* 1 + which value; 0: not read yet, or another one */
 	_Atomic bool told;
 };
 
-enum { UNKNOWN = -1 };
+static struct choice path = { .variable = VB_ENV_PATH }, keys = { .variable = VB_ENV_KEYS };
 
-static struct choice path = {
-	.name = "VERBENA_PATH",
-	.values = { [VB_PATH_AUTO] = "auto",
-		    [VB_PATH_WIRE] = "wire",
-		    [VB_PATH_SLOT] = "slot",
-		    [VB_PATH_SIM] = "sim" },
-	.wrong = "none of auto, wire, slot and sim",
-};
-
-static struct choice keys = {
-	.name = "VERBENA_KEYS",
-	.values = { "equal", "distinct" },
-	.wrong = "neither equal nor distinct",
-};
-
-static int choice_read(const struct choice *choice)
-{
-	const char *text = secure_getenv(choice->name);
-
-	if (!text || !*text)
-		return 0;
-	for (int i = 0; i < 4 && choice->values[i]; i++)
-		if (!strcmp(text, choice->values[i]))
-			return i;
-	return UNKNOWN;
-}
-
+/* -EINVAL: something else. */
 static int choice_get(struct choice *choice)
 {
 	int value = atomic_load_explicit(&choice->cached, memory_order_relaxed) - 1;
 
-	if (value == UNKNOWN) {
-		value = choice_read(choice);
-		atomic_store_explicit(&choice->cached, value + 1, memory_order_relaxed);
+	if (value < 0) {
+		value = vb_environment_choice(choice->variable);
+		if (value >= 0)
+			atomic_store_explicit(&choice->cached, value + 1, memory_order_relaxed);
 	}
 	return value;
-}
-
-/* A program that asks for the wire and gets memory would mislead its user, as with fault rules. */
-static int choice_check(struct choice *choice)
-{
-	const char *text = secure_getenv(choice->name);
-
-	if (choice_get(choice) != UNKNOWN)
-		return 0;
-	if (!atomic_exchange(&choice->told, true))
-		vb_complain("%s is '%s', which is %s", choice->name, text ? text : "",
-			    choice->wrong);
-	return -EINVAL;
 }
 
 enum vb_path_choice vb_config_path(void)
 {
 	const int value = choice_get(&path);
 
-	return value == UNKNOWN ? VB_PATH_AUTO : (enum vb_path_choice)value;
+	return value < 0 ? VB_PATH_AUTO : (enum vb_path_choice)value;
 }
 
 bool vb_config_distinct_keys(void)
@@ -94,9 +59,86 @@ bool vb_config_distinct_keys(void)
 	return choice_get(&keys) == 1;
 }
 
+/* --- values that nobody can understand --- */
+
+enum { WORDS = 128 };
+
+/* "neither a nor b", "none of a, b and c" */
+static void negate(const struct vb_environment_row *row, char words[WORDS])
+{
+	const char *const *values = row->values;
+	int length;
+
+	if (!values[2]) {
+		snprintf(words, WORDS, "neither %s nor %s", values[0], values[1]);
+		return;
+	}
+	length = snprintf(words, WORDS, "none of %s", values[0]);
+	for (int i = 1; i < VB_ENV_VALUES_MAX && values[i]; i++) {
+		const bool last = i + 1 == VB_ENV_VALUES_MAX || !values[i + 1];
+
+		length += snprintf(words + length, WORDS - (size_t)length, "%s%s",
+				   last ? " and " : ", ", values[i]);
+	}
+}
+
+/* A program that asks for the wire and gets memory would mislead its user, as with fault rules. */
+static int choice_check(struct choice *choice)
+{
+	const struct vb_environment_row *row = &vb_environment_rows[choice->variable];
+	const char *text = vb_environment(choice->variable);
+	char words[WORDS];
+
+	if (choice_get(choice) >= 0)
+		return 0;
+	negate(row, words);
+	if (!atomic_exchange(&choice->told, true))
+		vb_complain("%s is '%s', which is %s", row->name, text ? text : "", words);
+	return -EINVAL;
+}
+
 int vb_config_check(void)
 {
 	const int err = choice_check(&path);
 
 	return err ? err : choice_check(&keys);
+}
+
+int vb_config_refuse(const char *where, const char *why)
+{
+	vb_complain("%.80s: %s", where, why);
+	return -EINVAL;
+}
+
+/* --- files that variables name --- */
+
+static ssize_t read_all(int fd, char *text, size_t size)
+{
+	size_t used = 0;
+	ssize_t part;
+
+	while (used < size && (part = read(fd, text + used, size - used)) != 0) {
+		if (part < 0 && errno != EINTR)
+			return -errno;
+		used += part > 0 ? (size_t)part : 0;
+	}
+	return (ssize_t)used;
+}
+
+int vb_config_read_file(const char *file, int flags, char *text, size_t size)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC | flags);
+	ssize_t length = fd < 0 ? -errno : read_all(fd, text, size);
+	char why[64];
+
+	if (fd >= 0)
+		close(fd);
+	if (length < 0)
+		return vb_config_refuse(file, strerror((int)-length));
+	if ((size_t)length < size && !memchr(text, '\0', (size_t)length)) {
+		text[length] = '\0';
+		return 0;
+	}
+	snprintf(why, sizeof(why), "not a text of at most %zu KiB", size / 1024);
+	return vb_config_refuse(file, why);
 }

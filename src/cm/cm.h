@@ -24,8 +24,8 @@
 #include <sys/socket.h>
 
 #include "base/list.h"
+#include "base/timer.h"
 #include "gsi/cm_name.h"
-#include "path/roce/timer.h"
 #include "wire/cm.h"
 
 struct vb_cm;

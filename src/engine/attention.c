@@ -35,8 +35,8 @@ static bool attend_qp(struct vb_qp *qp)
 	explain_target(qp, reason);
 	if (!vb_qp_enter_error(qp))
 		return false;
-	if (vb_reason_row(reason)->event >= 0 && !(bits & VB_QP_ATTN_QUIET))
-		vb_qp_raise(qp, (enum ibv_event_type)vb_reason_row(reason)->event);
+	if (vb_reason_row(reason)->event && !(bits & VB_QP_ATTN_QUIET))
+		vb_qp_raise(qp, vb_reason_row(reason)->event);
 	return true;
 }
 

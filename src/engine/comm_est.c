@@ -6,6 +6,7 @@
  */
 #include "engine/comm_est.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/message.h"
 #include "engine/watch.h"
 
@@ -31,10 +32,7 @@ static void forget_in_child(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
 /* A full pipe loses one: who waits for it sees the connection established by its peer's RTU. */
 static void tell(uint32_t qpn)
@@ -76,10 +74,9 @@ static int open_pipe(struct vb_nic *nic)
 
 int vb_comm_est_watch(struct vb_nic *nic, void (*hook)(uint32_t qpn))
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err = 0;
 
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_COMM_EST, &at_fork);
 	pthread_mutex_lock(&lock);
 	if (hook && atomic_load(&writer) < 0)
 		err = open_pipe(nic);

@@ -122,8 +122,9 @@ void vb_attach_accept(struct vb_nic *nic, int listener);
 /* A message or the end of a peer's socket. */
 void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer);
 
-/* --- fork.c --- */
+/* --- child.c --- */
 
-void vb_fork_watch(void);
+/* Before there is a NIC, and before a library that calls this one registers for fork. */
+void vb_engine_watch_fork(void);
 
 #endif

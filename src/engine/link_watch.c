@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/link_watch.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "net/netif.h"
@@ -58,10 +59,7 @@ static void forget_in_child(void)
 	pthread_mutex_unlock(&watched_lock);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(before_fork, after_fork, forget_in_child);
-}
+static const struct vb_fork_handlers at_fork = { before_fork, after_fork, forget_in_child };
 
 /* --- the state of a port --- */
 
@@ -153,10 +151,9 @@ bool vb_link_compare(void)
 
 void vb_link_watch_add(struct vb_context *ctx)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct watched *entry = calloc(1, sizeof(*entry));
 
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_LINKS, &at_fork);
 	if (!entry)
 		return; /* a context without port events */
 	entry->ctx = ctx;

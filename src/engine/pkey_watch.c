@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/pkey_watch.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "engine/link_watch.h"
 #include "engine/watch.h"
@@ -23,10 +24,7 @@ static void close_in_child(void)
 	vb_fd_close(&inotify);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, close_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = close_in_child };
 
 static void follow(struct vb_nic *nic)
 {
@@ -78,13 +76,12 @@ static int add_directory(const char *file)
 
 void vb_pkey_watch_start(struct vb_nic *nic)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *file = vb_pkey_file();
 	int err;
 
 	if (!file)
 		return;
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_PKEYS, &at_fork);
 	err = add_directory(file);
 	if (!err)
 		err = vb_watch_running(nic, inotify, on_change, nic);

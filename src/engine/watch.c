@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/watch.h"
+#include "base/fork.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,10 +27,7 @@ static void forget_in_child(void)
 	vb_list_init(&all);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
 static struct watched *find(const struct vb_nic *nic, int fd)
 {
@@ -55,11 +53,10 @@ static int enlist(struct watched *watched)
 
 int vb_watch_running(struct vb_nic *nic, int fd, vb_watch_fn ready, void *arg)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct watched *watched = malloc(sizeof(*watched));
 	int err;
 
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_WATCH, &at_fork);
 	if (!watched)
 		return -ENOMEM;
 	*watched = (struct watched){ .nic = nic, .fd = fd, .ready = ready, .arg = arg };

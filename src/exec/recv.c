@@ -208,21 +208,6 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 	return NULL;
 }
 
-static void describe(const struct vb_remote *remote, struct vb_cell *cell,
-		     const struct vb_message *message, enum vb_reason reason)
-{
-	cell->byte_length = message->length;
-	cell->imm = message->imm;
-	cell->src_qpn = message->src_qpn;
-	cell->qpn = remote->entry->qpn;
-	cell->opcode = message->wc_opcode & 1;
-	cell->status = (uint8_t)vb_reason_row(reason)->recv_status;
-	cell->wc_flags = message->wc_flags;
-	cell->reason = (uint8_t)reason;
-	cell->sl = message->sl;
-	cell->slid = message->slid;
-}
-
 static void stamp(const struct vb_remote *remote, const struct vb_claim *claim)
 {
 	claim->cell->stamped = (claim->asks & VB_CQ_ORDERED) != 0;
@@ -317,7 +302,8 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 		return VB_TARGET_CQ_OVERRUN;
 	}
 	do {
-		describe(remote, claim->cell, message, shown);
+		vb_cell_describe(claim->cell, remote->entry->qpn, message, shown,
+				 vb_reason_row(shown)->recv_status);
 		stamp(remote, claim);
 		commitment = commit(remote, claim, &word);
 		if (commitment == KEYS_WENT && !shown)

@@ -60,6 +60,23 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 				const struct vb_message *message, enum vb_reason reason,
 				bool *lost);
 
+/* What a completion says of its message; the payload and the stamp are the caller's. */
+static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
+				    const struct vb_message *message, enum vb_reason reason,
+				    enum ibv_wc_status status)
+{
+	cell->byte_length = message->length;
+	cell->imm = message->imm;
+	cell->src_qpn = message->src_qpn;
+	cell->qpn = qpn;
+	cell->opcode = message->wc_opcode & 1;
+	cell->status = (uint8_t)status;
+	cell->wc_flags = message->wc_flags;
+	cell->reason = (uint8_t)reason;
+	cell->sl = message->sl;
+	cell->slid = message->slid;
+}
+
 /* The ready bit of a receive that was completed; a full fence lies behind it. */
 void vb_recv_mark_ready(struct vb_remote *remote);
 /* The event, if the CQ is armed; wakes the target. */

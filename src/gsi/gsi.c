@@ -2,6 +2,7 @@
 /* The names that this process has bound, and the calls of librdmacm. */
 #include "base/config.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "base/random.h"
@@ -55,10 +56,7 @@ static void in_parent(void)
 		pthread_mutex_unlock(&forking->lock);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(before_fork, in_parent, forget_in_child);
-}
+static const struct vb_fork_handlers at_fork = { before_fork, in_parent, forget_in_child };
 
 /* --- counters --- */
 
@@ -108,12 +106,11 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 
 struct vb_gsi *vb_gsi_get(struct vb_nic *nic)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vb_gsi *gsi = atomic_load(&the_gsi), *made, *none = NULL;
 
 	if (gsi && gsi->nic == nic)
 		return gsi;
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_GSI, &at_fork);
 	made = gsi_new(nic);
 	if (!made)
 		return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/netif.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/spin.h"
 #include "net/gid.h"
 
@@ -31,16 +32,11 @@ static void open_in_child(void)
 	atomic_store_explicit(&cache_busy, false, memory_order_relaxed);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, open_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = open_in_child };
 
 static bool cache_enter(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_NETIF, &at_fork);
 	for (int turn = 0; turn < SPIN_TURNS; turn++) {
 		if (!atomic_load_explicit(&cache_busy, memory_order_relaxed) &&
 		    !atomic_exchange_explicit(&cache_busy, true, memory_order_acquire))

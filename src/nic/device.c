@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/device.h"
+#include "base/environment.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/spin.h"
 #include "net/gid.h"
@@ -107,15 +109,15 @@ static void add_chosen(const struct vb_netif_snapshot *all, const char *list)
 		if (netif)
 			add_device(all, netif, choices[i].infiniband);
 		else
-			vb_explain("VERBENA_DEVICES: there is no interface '%s', left out",
-				   choices[i].netdev);
+			vb_explain("%s: there is no interface '%s', left out",
+				   vb_environment_rows[VB_ENV_DEVICES].name, choices[i].netdev);
 	}
 }
 
 static void make_devices(void)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
-	const char *list = secure_getenv("VERBENA_DEVICES");
+	const char *list = vb_environment(VB_ENV_DEVICES);
 	const struct vb_netif *netif;
 
 	device_count = 0;
@@ -169,16 +171,11 @@ static void open_in_child(void)
 	had_lock = (struct vb_spin){ 0 };
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, open_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = open_in_child };
 
 static void keep_indexes(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_GIDS, &at_fork);
 	vb_spin_lock(&had_lock);
 	vb_gid_table_keep(had[dev->index], table);
 	memcpy(had[dev->index], table, sizeof(had[dev->index]));

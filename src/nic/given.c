@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/given.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "nic/context.h"
 
@@ -68,10 +69,7 @@ static void unlock_table(void)
 }
 
 /* fork: what the parent was given the child may destroy. */
-static void watch_fork(void)
-{
-	pthread_atfork(lock_table, unlock_table, unlock_table);
-}
+static const struct vb_fork_handlers at_fork = { lock_table, unlock_table, unlock_table };
 
 static size_t place_of(enum vb_given kind, const void *object, size_t of)
 {
@@ -172,11 +170,10 @@ static void explain(enum vb_given kind, const char *call)
 
 int vb_given_add(enum vb_given kind, const void *object)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct entry *entry;
 	int err;
 
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_GIVEN, &at_fork);
 	lock_table();
 	err = make_room();
 	if (!err) {

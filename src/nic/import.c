@@ -2,6 +2,7 @@
 #include "nic/import.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "nic/mr.h"
@@ -47,10 +48,7 @@ static void in_child(void)
 }
 
 /* A child that was forked while another thread held the lock would wait for ever. */
-static void watch_forks(void)
-{
-	pthread_atfork(vb_export_lock, vb_export_unlock, in_child);
-}
+static const struct vb_fork_handlers at_fork = { vb_export_lock, vb_export_unlock, in_child };
 
 /*
  * One word, and no mutex of the C library: that has pointers inside, which others could write. Each
@@ -109,9 +107,7 @@ static int map(int fd, struct vb_export **out)
 
 static void enlist(struct vb_export *export)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, watch_forks);
+	vb_fork_register(VB_FORK_EXPORTS, &at_fork);
 	vb_export_lock();
 	vb_list_append(&exports, &export->node);
 	vb_export_unlock();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pkey.h"
-#include "base/log.h"
+#include "base/config.h"
+#include "base/environment.h"
 #include "base/once.h"
 
 #include <errno.h>
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { FILE_BYTES_MAX = 4096 };
 
@@ -118,43 +118,13 @@ int vb_pkey_parse(const char *text, uint16_t keys[VB_PKEYS_MAX], unsigned *count
 
 /* --- where it comes from --- */
 
-/* Said even without VERBENA_EXPLAIN: a program in other partitions than its user means fails strangely. */
-static int complain(const char *where, const char *why)
-{
-	vb_complain("%.80s: %s", where, why);
-	return -EINVAL;
-}
-
-static int read_file(const char *path, char text[FILE_BYTES_MAX + 1])
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t part = 0;
-	size_t used = 0;
-
-	if (fd < 0)
-		return complain(path, strerror(errno));
-	while (used < FILE_BYTES_MAX + 1 &&
-	       (part = read(fd, text + used, FILE_BYTES_MAX + 1 - used)) != 0) {
-		if (part < 0 && errno != EINTR)
-			break;
-		used += part > 0 ? (size_t)part : 0;
-	}
-	close(fd);
-	if (part < 0)
-		return complain(path, strerror(errno));
-	if (used > FILE_BYTES_MAX || memchr(text, '\0', used))
-		return complain(path, "not a text of at most 4 KiB");
-	text[used] = '\0';
-	return 0;
-}
-
 static int load_text(const char *where, const char *text, unsigned *count, bool *changed)
 {
 	uint16_t keys[VB_PKEYS_MAX];
 	char why[VB_PKEY_WHY_MAX];
 
 	if (vb_pkey_parse(text, keys, count, why))
-		return complain(where, why);
+		return vb_config_refuse(where, why);
 	*changed = replace(keys);
 	return 0;
 }
@@ -163,7 +133,8 @@ static int load_file(const char *path, bool *changed)
 {
 	char text[FILE_BYTES_MAX + 1];
 	unsigned count;
-	int err = read_file(path, text);
+	/* The service thread reads it again: it does not wait for anybody. */
+	int err = vb_config_read_file(path, O_NONBLOCK, text, sizeof(text));
 
 	return err ? err : load_text(path, text, &count, changed);
 }
@@ -173,22 +144,22 @@ static int load_named(const char *path, bool *changed)
 	if (realpath(path, file))
 		return load_file(file, changed);
 	*file = '\0';
-	return complain(path, strerror(errno));
+	return vb_config_refuse(path, strerror(errno));
 }
 
 /* How many keys a file will have is not known: its table has room for all. */
 static int load(void)
 {
-	const char *text = secure_getenv("VERBENA_PKEYS");
-	const char *path = secure_getenv("VERBENA_PKEYS_FILE");
+	const char *text = vb_environment_text(VB_ENV_PKEYS);
+	const char *path = vb_environment_text(VB_ENV_PKEYS_FILE);
 	unsigned count = 1;
 	bool changed;
 	int err = 0;
 
-	if (path && *path)
+	if (path)
 		err = load_named(path, &changed);
-	else if (text && *text)
-		err = load_text("VERBENA_PKEYS", text, &count, &changed);
+	else if (text)
+		err = load_text(vb_environment_rows[VB_ENV_PKEYS].name, text, &count, &changed);
 	if (!err)
 		table_length = *file ? VB_PKEYS_MAX : count;
 	return err;

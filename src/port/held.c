@@ -11,79 +11,73 @@
 #include "port/impl.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { HELD_COUNT_MAX = 1024, HELD_BYTES_MAX = 4 << 20, HELD_NS_MAX = 200000000 };
 
-struct held {
-	struct vb_list node;
-	uint64_t until_ns;
+/* Where a burst was to go. */
+struct target {
 	struct vb_peer *peer; /* referenced */
 	uint32_t packets;
 	struct vb_slot_message message;
-	uint8_t bytes[];
 };
 
 void vb_held_init(struct vb_held *held)
 {
-	vb_list_init(&held->list);
+	vb_delay_line_init(&held->line, HELD_COUNT_MAX, HELD_BYTES_MAX);
 	pthread_mutex_init(&held->lock, NULL);
 }
 
-static void drop(struct vb_held *held, struct held *entry, bool sent)
+/* One that is out of the line. */
+static void finish(struct vb_held *held, struct vb_delayed *burst, bool sent)
 {
-	atomic_fetch_add(sent ? &held->sent : &held->lost, entry->packets);
-	vb_list_remove(&entry->node);
-	held->count--;
-	held->bytes -= entry->message.length;
-	vb_peer_put(entry->peer);
-	free(entry);
+	const struct target *target = burst->context;
+
+	atomic_fetch_add(sent ? &held->sent : &held->lost, target->packets);
+	vb_peer_put(target->peer);
+	free(burst);
 }
 
-/* The oldest is first in the list. */
+/* What is due has waited long enough. */
 static void expire(struct vb_held *held)
 {
-	uint64_t now_ns = vb_now_ns();
+	const uint64_t now_ns = vb_now_ns();
+	struct vb_delayed *burst;
 
-	while (!vb_list_empty(&held->list)) {
-		struct held *oldest = vb_container(held->list.next, struct held, node);
-
-		if (oldest->until_ns > now_ns)
-			return;
-		drop(held, oldest, false);
-	}
+	while ((burst = vb_delay_pop_due(&held->line, now_ns)))
+		finish(held, burst, false);
 }
 
 static void hold(struct vb_held *held, struct vb_peer *peer, const struct vb_slot_message *message,
 		 const uint8_t *bytes)
 {
-	uint32_t packets = vb_packets_of(message->length, message->segment);
-	struct held *entry = NULL;
+	const struct target target = { peer, vb_packets_of(message->length, message->segment),
+				       *message };
+	const struct vb_delay_input input = {
+		.bytes = bytes,
+		.length = message->length,
+		.context = &target,
+		.context_length = sizeof(target),
+		.due_ns = vb_now_ns() + HELD_NS_MAX,
+	};
 
-	if (held->count < HELD_COUNT_MAX && held->bytes + message->length <= HELD_BYTES_MAX)
-		entry = malloc(sizeof(*entry) + message->length);
-	if (!entry) {
-		atomic_fetch_add(&held->lost, packets);
-		return;
-	}
-	entry->until_ns = vb_now_ns() + HELD_NS_MAX;
-	vb_peer_get(peer);
-	entry->peer = peer;
-	entry->packets = packets;
-	entry->message = *message;
-	memcpy(entry->bytes, bytes, message->length);
-	vb_list_append(&held->list, &entry->node);
-	held->count++;
-	held->bytes += message->length;
+	if (vb_delay_push(&held->line, &input))
+		atomic_fetch_add(&held->lost, target.packets);
+	else
+		vb_peer_get(peer);
 }
 
 /* In the order in which they came. */
 static void release(struct vb_held *held, const struct vb_peer *peer)
 {
 	expire(held);
-	vb_list_for(entry, &held->list, struct held, node)
-		if (entry->peer == peer)
-			drop(held, entry, vb_slot_write(peer, &entry->message, entry->bytes));
+	vb_list_for(burst, &held->line.packets, struct vb_delayed, node) {
+		const struct target *target = burst->context;
+
+		if (target->peer != peer)
+			continue;
+		vb_delay_take(&held->line, burst);
+		finish(held, burst, vb_slot_write(peer, &target->message, burst->bytes));
+	}
 }
 
 void vb_held_forward(struct vb_held *held, struct vb_peer *peer,

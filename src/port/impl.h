@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/config.h"
+#include "base/delay_line.h"
 #include "base/udp_table.h"
 #include "nic/nic.h"
 #include "port/port.h"
@@ -93,9 +94,7 @@ struct vb_memory {
 /* Packets that wait for an attach (port/held.c). */
 struct vb_held {
 	pthread_mutex_t lock;
-	struct vb_list list; /* the oldest first */
-	unsigned count;
-	uint64_t bytes;
+	struct vb_delay_line line;   /* due: they are given up */
 	_Atomic uint64_t sent, lost; /* packets, with those that did not have to wait */
 };
 

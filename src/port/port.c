@@ -6,6 +6,7 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "port/impl.h"
@@ -56,10 +57,7 @@ static void forget_in_child(void)
 	vb_fd_close(&port->inner);
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, forget_in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
 /* --- making it --- */
 
@@ -95,7 +93,6 @@ static int port_init(struct vb_port *port)
 
 struct vb_port *vb_port_new(struct vb_nic *nic, int epoll)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vb_port *port = calloc(1, sizeof(*port));
 	int err;
 
@@ -111,7 +108,7 @@ struct vb_port *vb_port_new(struct vb_nic *nic, int epoll)
 		free(port);
 		return NULL;
 	}
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_PORT, &at_fork);
 	atomic_store_explicit(&the_port, port, memory_order_release);
 	return port;
 }

@@ -9,9 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/symver.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
-#include "verbs/symver.h"
 
 /* newfd is a copy of fd in the kernel; now in our table, too. */
 static int copied(int fd, int newfd)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/symver.h"
 #include "preload-sockets/entry.h"
-#include "verbs/symver.h"
 
 /* Both put rs. */
 static ssize_t receive(struct vb_rs *rs, const struct iovec *iov, int count, int flags)

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/symver.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
 #include "rsocket/poll.h"
-#include "verbs/symver.h"
 
 static int give_back(int result)
 {

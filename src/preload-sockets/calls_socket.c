@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/symver.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
 #include "preload-sockets/share.h"
-#include "verbs/symver.h"
 
 static int give_back(int result)
 {

@@ -5,11 +5,11 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
+#include "base/environment.h"
 #include "rsocket/settings.h"
 
 struct line {
@@ -88,21 +88,14 @@ static void read_file(void)
 	fclose(file);
 }
 
-static int number(const char *name, int fallback)
-{
-	const char *text = secure_getenv(name);
-
-	return text && *text ? atoi(text) : fallback;
-}
-
 static void read_config(void)
 {
-	const int wait_ms = number("VERBENA_SOCKETS_WAIT_MS", 1000);
+	const int wait_ms = vb_environment_number(VB_ENV_SOCKETS_WAIT_MS);
 
-	config.listen = !number("RDMAV_FORK_SAFE", 0);
-	config.sq_size = number("RS_SQ_SIZE", 0);
-	config.rq_size = number("RS_RQ_SIZE", 0);
-	config.inline_size = number("RS_INLINE", 0);
+	config.listen = !vb_environment_number(VB_ENV_FORK_SAFE);
+	config.sq_size = vb_environment_number(VB_ENV_RS_SQ_SIZE);
+	config.rq_size = vb_environment_number(VB_ENV_RS_RQ_SIZE);
+	config.inline_size = vb_environment_number(VB_ENV_RS_INLINE);
 	config.connect_wait_ns = (uint64_t)(wait_ms < 0 ? 0 : wait_ms) * 1000000u;
 	read_file();
 }

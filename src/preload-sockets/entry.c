@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fork.h"
 #include "preload-sockets/epoll_set.h"
 #include "preload-sockets/share.h"
 
@@ -35,10 +36,12 @@ static void in_child(void)
 	vb_share_after_fork();
 }
 
-static void register_fork(void)
+static const struct vb_fork_handlers at_fork = { .child = in_child };
+
+static void begin(void)
 {
 	owner = getpid();
-	pthread_atfork(NULL, NULL, in_child);
+	vb_fork_register(VB_FORK_ENTRIES, &at_fork);
 }
 
 /*
@@ -133,7 +136,7 @@ int vb_entry_add(int fd, int domain, bool nonblock, struct vb_rs *rs)
 	struct vb_entry *entry = calloc(1, sizeof(*entry));
 	int err;
 
-	pthread_once(&once, register_fork);
+	pthread_once(&once, begin);
 	if (!entry) {
 		if (rs)
 			vb_rs_put(rs);

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/fork.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
 #include "preload-sockets/share.h"
@@ -117,17 +118,11 @@ static void in_child(void)
 	vb_entry_each(leave_one);
 }
 
-static void watch(void)
-{
-	pthread_atfork(before, NULL, in_child);
-}
-
 void vb_sockets_watch_fork(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static const struct vb_fork_handlers at_fork = { .prepare = before, .child = in_child };
 
-	/* After the handlers of the libraries below, which lock what we need before fork. */
-	pthread_once(&once, watch);
+	vb_fork_register(VB_FORK_SHARES, &at_fork);
 }
 
 void vb_entry_await(struct vb_entry *entry, int fd)

@@ -4,12 +4,12 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/life.h"
 #include "rdmacm/param.h"
 #include "rdmacm/qp.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static bool is_datagram(const struct vb_cma_id *id)
 {

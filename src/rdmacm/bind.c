@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/io.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 enum { PRIVILEGED_PORTS = 1024 };
 

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 /* Those with events that their descriptors do not count yet. */
 static struct vb_list unrung = VB_LIST_INIT(unrung);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/fork.h"
 #include "rdmacm/again.h"
 #include "rdmacm/events_in.h"
 #include "rdmacm/hold.h"
@@ -75,19 +76,14 @@ int vb_cma_stale(unsigned made_in, const char *call)
  * fork: everything stays with the parent, and the child begins anew. Descriptors that the
  * application knows stay open, as it may expect.
  */
-static void begin_anew(void)
+static void leave_to_parent(void)
 {
 	generation++;
 	pthread_mutex_init(&lock, NULL);
 	vb_cma_devices_forget();
-}
-
-/* The order of both: life looks into what io has. */
-static void leave_to_parent(void)
-{
 	started = false;
 	vb_list_init(&ids);
-	vb_cma_life_forget();
+	vb_cma_life_forget(); /* looks into what io has */
 	vb_cma_hold_forget();
 	vb_cma_again_forget();
 	vb_cma_neighbour_forget();
@@ -95,19 +91,17 @@ static void leave_to_parent(void)
 	vb_cma_io_forget();
 }
 
-static void find_engine(void)
-{
-	engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
-	pthread_atfork(NULL, NULL, begin_anew);
-}
-
 /*
  * The lock is held while a process forks, so that the child finds everything whole. It is taken
- * before the locks of the engine, as everywhere: who is registered last prepares first.
+ * before the locks of the engine, as everywhere: the engine has registered first (base/fork.h).
  */
-static void hold_during_fork(void)
+static void find_engine(void)
 {
-	pthread_atfork(vb_cma_lock, vb_cma_unlock, leave_to_parent);
+	static const struct vb_fork_handlers at_fork = { vb_cma_lock, vb_cma_unlock,
+							 leave_to_parent };
+
+	engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
+	vb_fork_register(VB_FORK_CMA, &at_fork);
 }
 
 int vb_cma_begin(void)
@@ -143,7 +137,6 @@ static int start(void)
 
 int vb_cma_start(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err = vb_cma_begin();
 
 	if (err)
@@ -153,8 +146,6 @@ int vb_cma_start(void)
 		err = start();
 	started = started || !err;
 	vb_cma_unlock();
-	if (!err)
-		pthread_once(&once, hold_during_fork);
 	if (err)
 		vb_explain("the connection manager cannot be started: error %d", -err);
 	return err;

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/param.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 enum { RETRIES = 7 }; /* of 3 bits; for RNR it means without end */
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/removal.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 /*
  * A lock of its own, because verbs are called under it. Devices stay open until the process ends,

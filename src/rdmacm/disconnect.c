@@ -3,13 +3,13 @@
 #include <errno.h>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/again.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/hold.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 /* After an error of rdma_connect what is queued will not be shown. */
 static bool has_event(const struct vb_cma_id *id)

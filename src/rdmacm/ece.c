@@ -5,9 +5,9 @@
  */
 #include <errno.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static int keep_qp_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr *attr, int qp_type)
 {

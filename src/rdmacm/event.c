@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 struct vb_cma_event *vb_cma_event_create(struct vb_cma_id *owner, enum rdma_cm_event_type type,
 					 int status)

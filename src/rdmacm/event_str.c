@@ -2,7 +2,7 @@
 /* Names of connection manager events: those of the enumeration. */
 #include <rdma/rdma_cma.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 #define NAMED(event) [event] = #event
 

@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 enum verdict { REPORT, DISCARD };
 

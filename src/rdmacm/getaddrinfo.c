@@ -12,11 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/address.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/getaddrinfo_ib.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 /* What may come out of the resolver of the C library, or of us. */
 struct answer {

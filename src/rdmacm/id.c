@@ -4,14 +4,14 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/again.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/hold.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/neighbour.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static const char *const state_names[VB_CMA_STATES] = {
 	[VB_CMA_IDLE] = "not bound",

@@ -4,10 +4,10 @@
 
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static int listen_endpoint(struct vb_cma_id *id, int backlog)
 {

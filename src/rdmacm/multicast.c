@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 #define MULTICAST_QPN 0xffffffu
 

@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/at_once.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/route.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static int set_tos(struct vb_cma_id *id, const void *value)
 {

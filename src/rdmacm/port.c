@@ -3,8 +3,8 @@
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
 
+#include "base/symver.h"
 #include "rdmacm/address.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {

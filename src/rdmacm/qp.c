@@ -5,10 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/queues.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static int step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
 		const uint8_t *limit)

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static bool is_datagram(const struct vb_cma_id *id)
 {

@@ -5,9 +5,9 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/cma.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static int make(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
 		struct ibv_cq **cq)

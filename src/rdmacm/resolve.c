@@ -10,10 +10,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/neighbour.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 static int check(const struct sockaddr *src, const struct sockaddr *dst)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verbs/result.h"
-#include "verbs/symver.h"
+#include "base/result.h"
+#include "base/symver.h"
 
 enum { EXACTLY = 2 }; /* selector of MTU, rate and lifetime in a path record */
 

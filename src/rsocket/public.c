@@ -8,9 +8,9 @@
 #include <stdarg.h>
 #include <unistd.h>
 
+#include "base/result.h"
+#include "base/symver.h"
 #include "rsocket/datagram.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC int rsocket(int domain, int type, int protocol)
 {

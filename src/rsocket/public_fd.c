@@ -3,6 +3,7 @@
  * Numbers for rsockets. Each is a real descriptor, an unconnected socket that nobody uses, so
  * that the number is not given to anything else and fstat says what it is.
  */
+#include "base/fork.h"
 #include "rsocket/public.h"
 
 #include <errno.h>
@@ -15,10 +16,7 @@ static void in_child(void)
 	vb_fd_table_after_fork(&table);
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = in_child };
 
 struct vb_rs *vb_rs_lookup(int fd)
 {
@@ -37,7 +35,6 @@ struct vb_rs *vb_rs_lookup(int fd)
 
 int vb_rs_install(struct vb_rs *rs, bool cloexec)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vb_fd_object *before;
 	/* The number is all that the kernel's socket is for. */
 	const int domain = rs->domain == AF_IB ? AF_INET6 : rs->domain;
@@ -50,7 +47,7 @@ int vb_rs_install(struct vb_rs *rs, bool cloexec)
 		vb_rs_put(rs);
 		return err;
 	}
-	pthread_once(&once, register_fork);
+	vb_fork_register(VB_FORK_RSOCKETS, &at_fork);
 	err = vb_fd_table_set(&table, fd, &rs->object, &before);
 	if (err) {
 		vb_rs_close(rs);

@@ -7,8 +7,8 @@
 #include <rdma/rsocket.h>
 #include <string.h>
 
+#include "base/symver.h"
 #include "rsocket/datagram.h"
-#include "verbs/symver.h"
 
 static ssize_t give_back(ssize_t result)
 {

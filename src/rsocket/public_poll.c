@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/symver.h"
 #include "rsocket/poll.h"
 #include "rsocket/public.h"
-#include "verbs/symver.h"
 
 static int give_back(int result)
 {

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/fork.h"
 
 static struct {
 	pthread_mutex_t lock; /* taken last */
@@ -29,7 +30,6 @@ static struct {
 } service = { .lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 };
 
 static atomic_uint generation = 1;
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
 unsigned vb_rs_generation(void)
 {
@@ -310,10 +310,7 @@ static void in_child(void)
 	atomic_fetch_add(&generation, 1);
 }
 
-static void register_fork(void)
-{
-	pthread_atfork(NULL, NULL, in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = in_child };
 
 /* Under the lock already. */
 static int watch_mark(struct vb_rs_service_watch *mark)
@@ -383,7 +380,7 @@ int vb_rs_service_start(struct rdma_event_channel **channel)
 {
 	int err = 0;
 
-	pthread_once(&fork_once, register_fork);
+	vb_fork_register(VB_FORK_RSOCKET_SERVICE, &at_fork);
 	pthread_mutex_lock(&service.lock);
 	if (!service.running)
 		err = start();

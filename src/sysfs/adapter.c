@@ -81,6 +81,11 @@ static const struct vb_engine_table *engine(void)
 	return is_loaded() ? calls.verbena_engine(VB_ENGINE_TABLE_VERSION) : NULL;
 }
 
+void vb_adapter_load(void)
+{
+	engine();
+}
+
 const char *vb_adapter_release(void)
 {
 	const struct vb_engine_table *table = engine();

@@ -18,6 +18,9 @@ struct vb_adapter {
 	struct ibv_port_attr port; /* what port_cap_flags2 and later would hold is zero */
 };
 
+/* So that libibverbs, if it can be had, has registered for fork; the other calls do it as well. */
+void vb_adapter_load(void);
+
 /*
  * Calls each for every device, opened, until one call does not return 0. Returns that, or 0,
  * or -ENODEV where libibverbs cannot be had.

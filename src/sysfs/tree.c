@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/tree.h"
 #include "base/clock.h"
+#include "base/environment.h"
+#include "base/fork.h"
 #include "sysfs/build.h"
 #include "sysfs/lease.h"
 
@@ -43,9 +45,14 @@ static void renew_in_child(void)
 	lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
-static void watch_forks(void)
+/* libibverbs is called under the lock, so its locks come after this one: it registers before. */
+static void watch_fork(void)
 {
-	pthread_atfork(lock_before_fork, unlock_after_fork, renew_in_child);
+	static const struct vb_fork_handlers at_fork = { lock_before_fork, unlock_after_fork,
+							 renew_in_child };
+
+	vb_adapter_load();
+	vb_fork_register(VB_FORK_TREE, &at_fork);
 }
 
 static int take_in(const char *base, const char *prefix, const char *name)
@@ -71,8 +78,8 @@ static bool may_write(void)
 
 static bool take(void)
 {
-	const char *const bases[] = { secure_getenv("XDG_RUNTIME_DIR"), "/dev/shm",
-				      secure_getenv("TMPDIR"), "/tmp" };
+	const char *const bases[] = { vb_environment(VB_ENV_RUNTIME_DIR), "/dev/shm",
+				      vb_environment(VB_ENV_TMPDIR), "/tmp" };
 	char prefix[64], name[96];
 
 	if (!may_write())
@@ -103,7 +110,7 @@ bool vb_tree_root(char root[PATH_MAX])
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	bool held;
 
-	pthread_once(&once, watch_forks);
+	pthread_once(&once, watch_fork);
 	pthread_mutex_lock(&lock);
 	held = hold();
 	if (held)

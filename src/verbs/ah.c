@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ah.h"
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "net/gid.h"
 #include "verbs/given.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 #include "wire/grh.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/result.h"
+#include "base/symver.h"
 #include "engine/engine.h"
 #include "nic/context.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {

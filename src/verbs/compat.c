@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 #define COMPAT(type, name, failure)            \
 	VB_PUBLIC type vb_compat_##name(void); \

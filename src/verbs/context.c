@@ -2,6 +2,8 @@
 /* Opening and closing a device, and the table of calls that its context carries. */
 #include "nic/context.h"
 #include "base/config.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
 #include "gsi/gsi.h"
@@ -10,8 +12,6 @@
 #include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ struct vb_nic *vb_nic_prepare(int *err)
 {
 	struct vb_nic *nic;
 
-	vb_fork_watch();
+	vb_engine_watch_fork();
 	vb_gsi_serve();
 	*err = vb_config_check();
 	if (!*err)

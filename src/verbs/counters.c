@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/counters.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "nic/context.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 
 #include <stdlib.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/cq.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 
 #include <sched.h>
 

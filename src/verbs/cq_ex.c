@@ -5,11 +5,11 @@
  */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "engine/engine.h"
 #include "nic/cq.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 
 #include <limits.h>

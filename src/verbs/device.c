@@ -8,12 +8,12 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "nic/device.h"
 #include "nic/pkey.h"
 #include "nic/qp.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 #undef ibv_get_device_list
 #undef ibv_query_port

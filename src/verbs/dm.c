@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/dm.h"
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
+#include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
 #include "engine/link_watch.h"
@@ -13,7 +14,6 @@
 #include "nic/pkey.h"
 #include "shm/slot.h"
 #include "verbs/ops.h"
-#include "verbs/symver.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -240,5 +240,6 @@ static const struct vb_engine_table table = {
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)
 {
+	vb_engine_watch_fork(); /* the caller registers after it */
 	return version == table.version ? &table : NULL;
 }

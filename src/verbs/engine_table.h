@@ -116,7 +116,10 @@ struct vb_engine_table {
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
 };
 
-/* NULL: this libibverbs.so.1 speaks another version of the table. */
+/*
+ * NULL: this libibverbs.so.1 speaks another version of the table. A library that registers for fork
+ * (base/fork.h) calls this before.
+ */
 const struct vb_engine_table *verbena_engine(unsigned version);
 
 #endif

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "verbs/result.h"
-#include "verbs/symver.h"
+#include "base/result.h"
+#include "base/symver.h"
 
 enum {
 	VLAN_NONE = 0xffff,

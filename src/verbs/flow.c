@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/flow.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/counters.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 
 #include <stdlib.h>

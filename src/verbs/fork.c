@@ -6,7 +6,7 @@
  */
 #include <infiniband/verbs.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 VB_PUBLIC int ibv_fork_init(void)
 {

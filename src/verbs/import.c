@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Objects that another context, here or in another process, has made. */
 #include "nic/import.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "nic/mr.h"
 #include "verbs/given.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {

@@ -9,7 +9,7 @@
 #include <rdma/ib_user_verbs.h>
 #include <string.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 /* Exported, but not in the installed headers. */
 void ibv_copy_ah_attr_from_kern(struct ibv_ah_attr *dst, struct ib_uverbs_ah_attr *src);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/result.h"
+#include "base/symver.h"
 #include "engine/wire/multicast.h"
 #include "nic/given.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mr.h"
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "nic/mw.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "nic/dmabuf.h"
 #include "verbs/given.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)

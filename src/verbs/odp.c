@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/odp.h"
+#include "base/result.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 
 int vb_ops_advise_mr(struct ibv_pd *ibv, enum ibv_advise_mr_advice advice, uint32_t flags,
 		     struct ibv_sge *sg_list, uint32_t num_sge)

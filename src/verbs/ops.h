@@ -78,7 +78,8 @@ int vb_ops_read_counters(struct ibv_counters *counters, uint64_t *values, uint32
 			 uint32_t flags);
 
 struct vb_nic;
-/* The NIC of this process, made on demand, with the settings that the environment names; NULL and *err. */
+/* The NIC of this process, made on demand, with the settings that the environment
+ * names; NULL and *err. */
 struct vb_nic *vb_nic_prepare(int *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pd.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "nic/given.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 
 VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting work requests. */
 #include "base/log.h"
+#include "base/result.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "path/local/local.h"
 #include "path/raw/tso.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 #include "wire/opcode.h"
 

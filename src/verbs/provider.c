@@ -14,7 +14,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 /* Providers read one byte: may a context be torn down after its device went away? Never asked. */
 extern bool verbs_allow_disassociate_destroy;

@@ -13,11 +13,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "verbs/symver.h"
+#include "base/environment.h"
+#include "base/symver.h"
 
 static uint32_t log_level(void)
 {
-	const char *level = secure_getenv("VERBS_LOG_LEVEL");
+	const char *level = vb_environment(VB_ENV_LOG_LEVEL);
 
 	return level ? (uint32_t)strtoul(level, NULL, 0) : 0;
 }
@@ -25,7 +26,7 @@ static uint32_t log_level(void)
 /* Opened for each message: they are rare, and no file descriptor stays in the program. */
 static int log_open(void)
 {
-	const char *path = secure_getenv("VERBS_LOG_FILE");
+	const char *path = vb_environment(VB_ENV_LOG_FILE);
 
 	if (!path)
 		return STDERR_FILENO;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "engine/engine.h"
 #include "engine/wire/migrate.h"
 #include "engine/wire/wire.h"
@@ -10,9 +12,7 @@
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
 #include "verbs/raw.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 #include "verbs/xrc.h"
 
 int vb_qp_make(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **qp)

@@ -2,12 +2,12 @@
 /* Creating QPs with more than ibv_create_qp has arguments for. */
 #include "verbs/qp_ex.h"
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "path/raw/tso.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
-#include "verbs/result.h"
-#include "verbs/symver.h"
 #include "verbs/xrc.h"
 
 enum {

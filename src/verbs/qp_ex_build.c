@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls that build work requests, and those that begin and end a batch of them. */
 #include "base/log.h"
+#include "base/result.h"
 #include "nic/wq.h"
 #include "verbs/qp_ex.h"
-#include "verbs/result.h"
 #include "wire/opcode.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Raw packet QPs: their way to the interface, and those that spread frames over work queues. */
 #include "verbs/raw.h"
+#include "base/fork.h"
 #include "base/log.h"
 #include "engine/watch.h"
 #include "nic/given.h"
@@ -19,10 +20,7 @@ static void in_child(void)
 	vb_raw_forget();
 }
 
-static void watch_fork(void)
-{
-	pthread_atfork(NULL, NULL, in_child);
-}
+static const struct vb_fork_handlers at_fork = { .child = in_child };
 
 /* The first QP opens it, and has the service thread look at it. */
 static int use_port(struct vb_raw_port *port, struct vb_nic *nic)
@@ -44,14 +42,13 @@ static int use_port(struct vb_raw_port *port, struct vb_nic *nic)
 
 static int get_port(const struct vb_device *dev, struct vb_nic *nic, struct vb_raw_port **port)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err = -ENOMEM;
 
 	if (dev->infiniband) {
 		vb_explain("raw packet QPs need an Ethernet port");
 		return -EOPNOTSUPP;
 	}
-	pthread_once(&once, watch_fork);
+	vb_fork_register(VB_FORK_RAW, &at_fork);
 	pthread_mutex_lock(&ports_lock);
 	*port = vb_raw_port_find(dev);
 	if (*port)

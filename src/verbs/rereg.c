@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Changing a memory region in place. Keys stay, so that peers need not learn of it. */
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "nic/mr.h"
 #include "verbs/given.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 
 /* Regions and arguments that a library refuses by itself; its kernel refuses the rest. */
 static bool is_input_error(const struct vb_mr *mr, int flags, const void *addr, size_t length,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The clock of the device, which completions are stamped with as well. */
 #include "base/clock.h"
+#include "base/result.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 
 /* In ticks: programs take tv_nsec for the counter, and tv_sec * 10^9 + tv_nsec is the same. */
 int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)

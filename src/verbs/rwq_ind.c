@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Indirection tables: which receive work queue a hash leads to. */
 #include "base/log.h"
+#include "base/result.h"
 #include "nic/given.h"
 #include "nic/wq.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
 #include "base/log.h"
+#include "base/result.h"
+#include "base/symver.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
-#include "verbs/symver.h"
 #include "verbs/tm.h"
 #include "verbs/xrc.h"
 

@@ -6,8 +6,8 @@
 #include <infiniband/verbs.h>
 #include <stddef.h>
 
+#include "base/symver.h"
 #include "nic/wr_opcode.h"
-#include "verbs/symver.h"
 
 static const char *const node_types[] = {
 	[IBV_NODE_CA] = "InfiniBand channel adapter",

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "verbs/symver.h"
+#include "base/environment.h"
+#include "base/symver.h"
 
 /* Used by applications and exported, but not in the installed headers. */
 struct verbs_sysfs_dev;
@@ -24,7 +25,7 @@ static char sysfs_path[IBV_SYSFS_PATH_MAX] = "/sys"; /* written once, under sysf
 
 static void sysfs_path_init(void)
 {
-	const char *path = secure_getenv("SYSFS_PATH"); /* NULL in a setuid program */
+	const char *path = vb_environment(VB_ENV_SYSFS_PATH);
 	size_t length = path ? strlen(path) : 0;
 
 	if (!path || length >= sizeof(sysfs_path))

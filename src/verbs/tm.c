@@ -2,9 +2,9 @@
 /* SRQs that match tags: creating them, and operations on their lists. */
 #include "nic/tm.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/tm.h"
 

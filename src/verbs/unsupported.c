@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <infiniband/verbs.h>
 
-#include "verbs/symver.h"
+#include "base/symver.h"
 
 /* There is nothing about a connection here that the two ends would have to agree upon. */
 VB_PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)

@@ -2,10 +2,10 @@
 /* Receive work queues: see nic/wq.h for the QP inside. */
 #include "nic/wq.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/xrc.h"
 

@@ -2,10 +2,10 @@
 /* XRC: domains, their SRQs, and QPs that receive for them. */
 #include "verbs/xrc.h"
 #include "base/log.h"
+#include "base/result.h"
 #include "engine/engine.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 
 struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)

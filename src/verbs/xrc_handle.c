@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Several users of one XRC_RECV QP, each with a handle of its own. */
 #include "base/log.h"
+#include "base/result.h"
 #include "engine/xrc/share.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-#include "verbs/result.h"
 #include "verbs/stale.h"
 #include "verbs/xrc.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Do `scripts/tables --check`, check_tree.py, check_documents.py and check_man.py notice when a
-document and the sources part? In a copy of the tree.
+"""Do `scripts/tables --check` and the checks of this folder notice when a document and the sources
+part? In a copy of the tree.
 
 usage: self_check.py ROOT BUILD
 """
@@ -69,12 +69,20 @@ CASES = (
     ("a page that is not installed", "man/meson.build", r"'verbena-legacy\.7', ", ""),
     ("a program without a page", "utils/meson.build", r"^\t'ibv_devices':", "\t'ibv_gadgets':"),
     ("an option that no page has", "man/ibv_rc_pingpong.1", r"^\.BR \\-o .*$", ".B -o"),
+    ("a variable that the page does not have", "src/base/environment.c", r'"TMPDIR"', '"TEMPDIR"'),
+    ("a variable that is gone", "man/verbena.1", r"^\.B VERBENA_KEYS$", ".B VERBENA_LOCKS"),
+    ("a default that the page does not have", "src/base/environment.c", r'"1000"', '"2000"'),
+    ("a row that cannot be read", "src/base/environment.c", r'^\t\[VB_ENV_KEYS\] = \{ ',
+     "\t[VB_ENV_KEYS] = { .name = "),
+    ("a variable beside the table", "src/nic/device.c", r"vb_environment\(VB_ENV_DEVICES\)",
+     'secure_getenv("VERBENA_DEVICES")'),
     ("a page that groff complains about", "man/verbena.7", r"^\.SS Importing$", ".SSS"),
 )
 CHECKS = (
     ("{root}/scripts/tables", "--check"),
     ("{root}/tests/docs/check_tree.py", "{root}"),
     ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
+    ("{root}/tests/docs/check_environment.py", "{root}"),
     ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
 )
 

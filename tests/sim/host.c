@@ -214,8 +214,8 @@ static void attend_end(struct end *end)
 
 	if (!(bits & VB_QP_ATTN_FAIL) || !vb_qp_enter_error(end->qp))
 		return;
-	if (vb_reason_row(reason)->event >= 0 && !(bits & VB_QP_ATTN_QUIET))
-		vb_qp_raise(end->qp, (enum ibv_event_type)vb_reason_row(reason)->event);
+	if (vb_reason_row(reason)->event && !(bits & VB_QP_ATTN_QUIET))
+		vb_qp_raise(end->qp, vb_reason_row(reason)->event);
 	oracle_killed(end, reason);
 	if (wired)
 		vb_roce_post(wired);

@@ -352,8 +352,8 @@ static void attend(struct rig *rig)
 	const struct vb_reason_row *row = vb_reason_row((enum vb_reason)(bits & 0xff));
 
 	if (bits & VB_QP_ATTN_FAIL && vb_qp_enter_error(rig->qp)) {
-		if (row->event >= 0 && !(bits & VB_QP_ATTN_QUIET))
-			vb_qp_raise(rig->qp, (enum ibv_event_type)row->event);
+		if (row->event && !(bits & VB_QP_ATTN_QUIET))
+			vb_qp_raise(rig->qp, row->event);
 		vb_roce_post(rig->wired);
 	}
 	if (rig->qp->flush_pending)

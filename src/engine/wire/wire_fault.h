@@ -3,7 +3,7 @@
 #ifndef VB_ENGINE_WIRE_WIRE_FAULT_H
 #define VB_ENGINE_WIRE_WIRE_FAULT_H
 
-#include "path/fault/queue.h"
+#include "base/delay_line.h"
 #include "path/roce/roce.h"
 
 struct vb_wire;

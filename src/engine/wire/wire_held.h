@@ -7,7 +7,7 @@
 #ifndef VB_ENGINE_WIRE_WIRE_HELD_H
 #define VB_ENGINE_WIRE_WIRE_HELD_H
 
-#include "path/fault/queue.h"
+#include "base/delay_line.h"
 #include "port/port.h"
 
 struct vb_wire;

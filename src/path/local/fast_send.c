@@ -54,21 +54,19 @@ static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
 			const struct ibv_send_wr *wr, const void *from, bool stamped)
 {
-	uint32_t length = wr->sg_list->length;
-	bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
-	bool rides = length <= (stamped ? VB_INLINE_STAMPED : VB_INLINE_CELL);
+	const uint32_t length = wr->sg_list->length;
+	const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
+	const bool rides = length <= (stamped ? VB_INLINE_STAMPED : VB_INLINE_CELL);
+	const struct vb_message message = {
+		.length = length,
+		.imm = imm ? wr->imm_data : 0,
+		.src_qpn = qp->ibv.qp_num,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
+		.sl = qp->attr.ah_attr.sl,
+	};
 
-	cell->byte_length = length;
-	cell->imm = imm ? wr->imm_data : 0;
-	cell->src_qpn = qp->ibv.qp_num;
-	cell->qpn = qp->attr.dest_qp_num;
-	cell->opcode = 0;
-	cell->status = IBV_WC_SUCCESS;
-	cell->wc_flags = imm ? IBV_WC_WITH_IMM : 0;
+	vb_cell_describe(cell, qp->attr.dest_qp_num, &message, VB_OK, IBV_WC_SUCCESS);
 	cell->where = rides ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
-	cell->reason = VB_OK;
-	cell->sl = qp->attr.ah_attr.sl;
-	cell->slid = 0;
 	cell->stamped = stamped;
 	if (length == 8)
 		memcpy(cell->payload, from, 8);

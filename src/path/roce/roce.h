@@ -15,10 +15,10 @@
 #ifndef VB_PATH_ROCE_ROCE_H
 #define VB_PATH_ROCE_ROCE_H
 
+#include "base/timer.h"
 #include "path/complete.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
-#include "path/roce/timer.h"
 #include "path/roce/tx.h"
 #include "wire/mad.h"
 #include "wire/packet.h"

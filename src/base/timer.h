@@ -3,8 +3,8 @@
  * Timers of many QPs: a heap that is touched when a timer is set earlier or fires. Setting it
  * later only notes the new time, which is what nearly every ACK does.
  */
-#ifndef VB_PATH_ROCE_TIMER_H
-#define VB_PATH_ROCE_TIMER_H
+#ifndef VB_BASE_TIMER_H
+#define VB_BASE_TIMER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "path/roce/timer.h"
+#include "base/timer.h"
 #include "base/clock.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "path/fault/queue.h"
+#include "base/delay_line.h"
 
 static struct vb_delay_line line;
 

@@ -28,8 +28,8 @@
  *	#undef ibv_reg_mr
  *	#undef ibv_reg_mr_iova
  */
-#ifndef VB_VERBS_SYMVER_H
-#define VB_VERBS_SYMVER_H
+#ifndef VB_BASE_SYMVER_H
+#define VB_BASE_SYMVER_H
 
 #define VB_PUBLIC __attribute__((visibility("default")))
 

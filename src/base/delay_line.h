@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A delay line: packets that are held back, by rules or until their QP is there, in the order in which
- * they become due. Bounded, no threads, time is an argument; whoever owns it locks it.
+ * A delay line: packets that are held back, by rules or until their QP or process is there, in the
+ * order in which they become due. Bounded, no threads, time is an argument; its owner locks it.
  */
-#ifndef VB_PATH_FAULT_QUEUE_H
-#define VB_PATH_FAULT_QUEUE_H
+#ifndef VB_BASE_DELAY_LINE_H
+#define VB_BASE_DELAY_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

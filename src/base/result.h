@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one place where 0 or -errno becomes what a man page promises. */
-#ifndef VB_VERBS_RESULT_H
-#define VB_VERBS_RESULT_H
+#ifndef VB_BASE_RESULT_H
+#define VB_BASE_RESULT_H
 
 #include <errno.h>
 #include <stddef.h>

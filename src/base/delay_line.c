@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "path/fault/queue.h"
+#include "base/delay_line.h"
 #include "base/clock.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "path/roce/timer.h"
+#include "base/timer.h"
 
 enum { COUNT = 300 };
 

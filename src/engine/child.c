@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The NIC and a child of fork: the parent goes on undisturbed. The child has none of the shared
+ * memory and forgets the NIC; its next control call makes a NIC of its own, and what it inherited
+ * is recognized by the NIC it belongs to.
+ */
+#include "base/fork.h"
+#include "engine/engine.h"
+
+#include <unistd.h>
+
+/* Whose locks the thread that forks has taken: another may make the NIC at the same time. */
+static struct vb_nic *forking;
+
+static void lock_nic(void)
+{
+	forking = vb_nic_current();
+	if (forking)
+		pthread_mutex_lock(&forking->lock);
+}
+
+static void unlock_nic(void)
+{
+	if (forking)
+		pthread_mutex_unlock(&forking->lock);
+}
+
+static void forget_in_child(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic && nic->engine && nic->engine->epoll >= 0)
+		close(nic->engine->epoll);
+	unlock_nic(); /* what it inherited may be asked, too */
+	vb_nic_forget();
+	vb_thread_forget();
+}
+
+/* The child walks the list of peers, to close what is in it. */
+static void lock_peers(void)
+{
+	if (forking)
+		vb_spin_lock(&forking->peers_lock);
+}
+
+static void unlock_peers(void)
+{
+	if (forking)
+		vb_spin_unlock(&forking->peers_lock);
+}
+
+void vb_engine_watch_fork(void)
+{
+	static const struct vb_fork_handlers nic = { lock_nic, unlock_nic, forget_in_child };
+	static const struct vb_fork_handlers peers = { lock_peers, unlock_peers, unlock_peers };
+
+	vb_fork_register(VB_FORK_NIC, &nic);
+	vb_fork_register(VB_FORK_PEERS, &peers);
+}
