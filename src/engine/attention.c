@@ -8,7 +8,7 @@
 /* Who asked knows what it was: the process of the peer, or path/roce, which has explained it. */
 static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 {
-	if (reason == VB_INJECTED_FATAL) {
+	if (reason == VB_WHY_INJECTED_FATAL) {
 		vb_explain("QP 0x%06x has failed with its device: a fault rule", qp->ibv.qp_num);
 		return;
 	}

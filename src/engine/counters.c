@@ -12,10 +12,10 @@ struct row {
 	size_t offset;
 };
 
-#define PORT(field)  offsetof(struct vb_wire_counts, port.field)
-#define QPS(field)   offsetof(struct vb_wire_counts, qps.field)
-#define DROP(drop)   offsetof(struct vb_wire_counts, drops[drop])
-#define FAULT(fault) offsetof(struct vb_wire_counts, faults[fault])
+#define PORT(field) offsetof(struct vb_wire_counts, port.field)
+#define QPS(field)  offsetof(struct vb_wire_counts, qps.field)
+#define DROP(drop)  offsetof(struct vb_wire_counts, drops[drop])
+#define FLAW(flaw)  offsetof(struct vb_wire_counts, flaws[flaw])
 
 static const struct row rows[] = {
 	{ "sent_pkts", PORT(packets_out) },
@@ -47,26 +47,26 @@ static const struct row rows[] = {
 	{ "retry_exceeded_err", QPS(retry_exceeded) },
 	{ "retry_rnr_exceeded_err", QPS(rnr_exceeded) },
 
-	{ "dropped_malformed", DROP(VB_DROP_MALFORMED) },
-	{ "dropped_icrc", DROP(VB_DROP_ICRC) },
-	{ "dropped_unknown_qp", DROP(VB_DROP_UNKNOWN_QP) },
-	{ "dropped_wrong_transport", DROP(VB_DROP_TRANSPORT) },
-	{ "dropped_qp_state", DROP(VB_DROP_STATE) },
-	{ "dropped_pkey", DROP(VB_DROP_PKEY) },
-	{ "dropped_address", DROP(VB_DROP_ADDRESS) },
-	{ "dropped_qkey", DROP(VB_DROP_QKEY_WRONG) },
-	{ "dropped_sequence", DROP(VB_DROP_SEQUENCE) },
-	{ "dropped_length", DROP(VB_DROP_LENGTH) },
-	{ "dropped_no_receive", DROP(VB_DROP_RECEIVE) },
-	{ "dropped_access", DROP(VB_DROP_ACCESS) },
-	{ "dropped_overflow", DROP(VB_DROP_OVERFLOW) },
+	{ "dropped_malformed", DROP(VB_PACKET_DROP_MALFORMED) },
+	{ "dropped_icrc", DROP(VB_PACKET_DROP_ICRC) },
+	{ "dropped_unknown_qp", DROP(VB_PACKET_DROP_UNKNOWN_QP) },
+	{ "dropped_wrong_transport", DROP(VB_PACKET_DROP_TRANSPORT) },
+	{ "dropped_qp_state", DROP(VB_PACKET_DROP_STATE) },
+	{ "dropped_pkey", DROP(VB_PACKET_DROP_PKEY) },
+	{ "dropped_address", DROP(VB_PACKET_DROP_ADDRESS) },
+	{ "dropped_qkey", DROP(VB_PACKET_DROP_QKEY) },
+	{ "dropped_sequence", DROP(VB_PACKET_DROP_SEQUENCE) },
+	{ "dropped_length", DROP(VB_PACKET_DROP_LENGTH) },
+	{ "dropped_no_receive", DROP(VB_PACKET_DROP_RECEIVE) },
+	{ "dropped_access", DROP(VB_PACKET_DROP_ACCESS) },
+	{ "dropped_overflow", DROP(VB_PACKET_DROP_OVERFLOW) },
 
-	{ "malformed_truncated", FAULT(VB_PACKET_TRUNCATED) },
-	{ "malformed_oversized", FAULT(VB_PACKET_OVERSIZED) },
-	{ "malformed_unknown", FAULT(VB_PACKET_UNKNOWN) },
-	{ "malformed_version", FAULT(VB_PACKET_VERSION) },
-	{ "malformed_reserved", FAULT(VB_PACKET_RESERVED) },
-	{ "malformed_unaligned", FAULT(VB_PACKET_UNALIGNED) },
+	{ "malformed_truncated", FLAW(VB_PACKET_TRUNCATED) },
+	{ "malformed_oversized", FLAW(VB_PACKET_OVERSIZED) },
+	{ "malformed_unknown", FLAW(VB_PACKET_UNKNOWN) },
+	{ "malformed_version", FLAW(VB_PACKET_VERSION) },
+	{ "malformed_reserved", FLAW(VB_PACKET_RESERVED) },
+	{ "malformed_unaligned", FLAW(VB_PACKET_UNALIGNED) },
 };
 
 enum { ROWS = sizeof(rows) / sizeof(*rows) };

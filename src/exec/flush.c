@@ -38,9 +38,9 @@ enum vb_reason vb_flush_apply(struct vb_peer *target, struct vb_key_cache *cache
 	enum vb_reason reason;
 
 	if (!access || flush->feth >> VB_FLUSH_SELECT_SHIFT > VB_FLUSH_SELECT_REGION)
-		return VB_FLUSH_KIND;
+		return VB_WHY_FLUSH_KIND;
 	if (access & ~flush->qp_access)
-		return VB_QP_RIGHT;
+		return VB_WHY_QP_RIGHT;
 	reason = check_key(target, cache, pd, qpn, flush, access);
 	if (!reason)
 		atomic_thread_fence(memory_order_seq_cst);

@@ -20,147 +20,178 @@
  * wanted, {p} the peer's QP. */
 static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_OK] = { IBV_WC_SUCCESS, "it succeeded" },
-	[VB_LOCAL_KEY] = { IBV_WC_LOC_PROT_ERR,
-			   "lkey {k} does not cover {l} bytes at {a} with the access needed, or "
-			   "belongs to another PD than the QP" },
-	[VB_LOCAL_MEMORY] = { IBV_WC_LOC_PROT_ERR,
-			      "the registered memory at {a} is no longer mapped in this process" },
-	[VB_LENGTH_MAX] = { IBV_WC_LOC_LEN_ERR, "the message has {l} bytes, max_msg_sz is {w}" },
-	[VB_ATOMIC_SGE] = { IBV_WC_LOC_LEN_ERR,
-			    "an atomic returns 8 bytes into one SGE; the WR offers {l}" },
-	[VB_ATOMIC_WRITE_SGE] = { IBV_WC_LOC_LEN_ERR,
-				  "an atomic write has 8 bytes; the WR has {l}" },
-	[VB_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR,
-			   "a datagram of {l} bytes exceeds the port's MTU of {w}" },
-	[VB_UD_ADDRESS] = { IBV_WC_LOC_QP_OP_ERR,
-			    "its address handle belongs to another PD than the QP" },
-	[VB_RAW_LENGTH] = { IBV_WC_LOC_LEN_ERR, "a frame of {l} bytes: with its Ethernet header it "
-						"must have 14 to {w}" },
-	[VB_OPCODE_TRANSPORT] = { IBV_WC_LOC_QP_OP_ERR,
-				  "this operation does not exist on the QP's transport" },
-	[VB_CQ_OVERRUN] = { IBV_WC_LOC_QP_OP_ERR,
-			    "its completion queue is full: poll it, or make it at least as large "
-			    "as the queues that complete there" },
-	[VB_WINDOW_BIND] = { IBV_WC_MW_BIND_ERR,
-			     "the window cannot be bound with rkey {k}: region without MW_BIND (or "
-			     "local write) access, a range outside of it, another PD, or a type 2 "
-			     "window that is bound or gets no bytes" },
-	[VB_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR,
-				"rkey {k} is not that of a type 2 window bound through this QP" },
-	[VB_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR,
-			    "the message has {l} bytes, the receive posted at QP {p} has room for "
-			    "{h}",
-			    .recv_status = IBV_WC_LOC_LEN_ERR, .syndrome = VB_NAK_INVALID_REQUEST,
-			    .target_fails = true },
-	[VB_RECV_KEY] = { IBV_WC_REM_OP_ERR,
-			  "the receive posted at QP {p} names an lkey that is not valid for its "
-			  "buffer, or belongs to another PD than the queue (QP or SRQ)",
-			  .recv_status = IBV_WC_LOC_PROT_ERR, .syndrome = VB_NAK_OPERATIONAL,
-			  .target_fails = true },
-	[VB_RECV_MEMORY] = { IBV_WC_REM_OP_ERR,
-			     "the buffer of the receive posted at QP {p} is not writable memory",
-			     .recv_status = IBV_WC_LOC_PROT_ERR, .syndrome = VB_NAK_OPERATIONAL,
-			     .target_fails = true },
+	[VB_WHY_LOCAL_KEY] = { IBV_WC_LOC_PROT_ERR, "lkey {k} does not cover {l} bytes at {a} with "
+						    "the access needed, or "
+						    "belongs to another PD than the QP" },
+	[VB_WHY_LOCAL_MEMORY] = { IBV_WC_LOC_PROT_ERR, "the registered memory at {a} is no longer "
+						       "mapped in this process" },
+	[VB_WHY_LENGTH_MAX] = { IBV_WC_LOC_LEN_ERR,
+				"the message has {l} bytes, max_msg_sz is {w}" },
+	[VB_WHY_ATOMIC_SGE] = { IBV_WC_LOC_LEN_ERR,
+				"an atomic returns 8 bytes into one SGE; the WR offers {l}" },
+	[VB_WHY_ATOMIC_WRITE_SGE] = { IBV_WC_LOC_LEN_ERR,
+				      "an atomic write has 8 bytes; the WR has {l}" },
+	[VB_WHY_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR,
+			       "a datagram of {l} bytes exceeds the port's MTU of {w}" },
+	[VB_WHY_UD_ADDRESS] = { IBV_WC_LOC_QP_OP_ERR,
+				"its address handle belongs to another PD than the QP" },
+	[VB_WHY_RAW_LENGTH] = { IBV_WC_LOC_LEN_ERR,
+				"a frame of {l} bytes: with its Ethernet header it "
+				"must have 14 to {w}" },
+	[VB_WHY_OPCODE_TRANSPORT] = { IBV_WC_LOC_QP_OP_ERR,
+				      "this operation does not exist on the QP's transport" },
+	[VB_WHY_CQ_OVERRUN] = { IBV_WC_LOC_QP_OP_ERR, "its completion queue is full: poll it, or "
+						      "make it at least as large "
+						      "as the queues that complete there" },
+	[VB_WHY_WINDOW_BIND] = { IBV_WC_MW_BIND_ERR, "the window cannot be bound with rkey {k}: "
+						     "region without MW_BIND (or "
+						     "local write) access, a range outside of it, "
+						     "another PD, or a type 2 "
+						     "window that is bound or gets no bytes" },
+	[VB_WHY_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR, "rkey {k} is not that of a type 2 window "
+							"bound through this QP" },
+	[VB_WHY_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR,
+				"the message has {l} bytes, the receive posted at QP {p} has room "
+				"for "
+				"{h}",
+				.recv_status = IBV_WC_LOC_LEN_ERR,
+				.syndrome = VB_NAK_INVALID_REQUEST, .target_fails = true },
+	[VB_WHY_RECV_KEY] = { IBV_WC_REM_OP_ERR,
+			      "the receive posted at QP {p} names an lkey that is not valid for "
+			      "its "
+			      "buffer, or belongs to another PD than the queue (QP or SRQ)",
+			      .recv_status = IBV_WC_LOC_PROT_ERR, .syndrome = VB_NAK_OPERATIONAL,
+			      .target_fails = true },
+	[VB_WHY_RECV_MEMORY] = { IBV_WC_REM_OP_ERR,
+				 "the buffer of the receive posted at QP {p} is not writable "
+				 "memory",
+				 .recv_status = IBV_WC_LOC_PROT_ERR, .syndrome = VB_NAK_OPERATIONAL,
+				 .target_fails = true },
 	/* Everything has arrived: the sender succeeds, and nothing is said about it (IBA class J). */
-	[VB_RECV_INVALIDATE] = { IBV_WC_SUCCESS,
-				 "the message has arrived and tells QP {p} to invalidate rkey {k}, "
-				 "which is not that of a type 2 window bound through QP {p}; its "
-				 "receive fails, and so does QP {p}",
-				 .recv_status = IBV_WC_REM_INV_REQ_ERR, .target_fails = true },
-	[VB_RKEY_UNKNOWN] = { BAD_ACCESS, .sentence = "no memory region of the peer has rkey {k}" },
-	[VB_RKEY_IS_LKEY] = { BAD_ACCESS, .sentence = "{k} is the lkey of a memory region of the "
+	[VB_WHY_RECV_INVALIDATE] = { IBV_WC_SUCCESS,
+				     "the message has arrived and tells QP {p} to invalidate rkey "
+				     "{k}, "
+				     "which is not that of a type 2 window bound through QP {p}; "
+				     "its "
+				     "receive fails, and so does QP {p}",
+				     .recv_status = IBV_WC_REM_INV_REQ_ERR, .target_fails = true },
+	[VB_WHY_RKEY_UNKNOWN] = { BAD_ACCESS,
+				  .sentence = "no memory region of the peer has rkey {k}" },
+	[VB_WHY_RKEY_IS_LKEY] = { BAD_ACCESS, .sentence =
+						      "{k} is the lkey of a memory region of the "
 						      "peer, not its rkey" },
-	[VB_RKEY_PD] = { BAD_ACCESS,
-			 .sentence = "rkey {k} belongs to another protection domain than QP {p}" },
-	[VB_RKEY_RANGE] = { BAD_ACCESS, .sentence = "{l} bytes at remote address {a} are not "
-						    "inside the region of rkey {k}" },
-	[VB_RKEY_RIGHT] = { BAD_ACCESS, .sentence = "the region of rkey {k} was registered without "
+	[VB_WHY_RKEY_PD] = { BAD_ACCESS,
+			     .sentence =
+				     "rkey {k} belongs to another protection domain than QP {p}" },
+	[VB_WHY_RKEY_RANGE] = { BAD_ACCESS, .sentence = "{l} bytes at remote address {a} are not "
+							"inside the region of rkey {k}" },
+	[VB_WHY_RKEY_RIGHT] = { BAD_ACCESS, .sentence =
+						    "the region of rkey {k} was registered without "
 						    "the access needed" },
-	[VB_REMOTE_MEMORY] = { BAD_ACCESS, .sentence = "the peer's registered memory at {a} is no "
+	[VB_WHY_REMOTE_MEMORY] = { BAD_ACCESS, .sentence =
+						       "the peer's registered memory at {a} is no "
 						       "longer mapped there" },
-	[VB_QP_RIGHT] = { BAD_REQUEST, .sentence = "QP {p} does not allow it: qp_access_flags lack "
+	[VB_WHY_QP_RIGHT] = { BAD_REQUEST, .sentence =
+						   "QP {p} does not allow it: qp_access_flags lack "
 						   "the remote access" },
-	[VB_READ_DEPTH] = { BAD_REQUEST, .sentence = "{w} READs and ATOMICs are outstanding, "
-						     "max_dest_rd_atomic of QP {p} is {h}" },
-	[VB_ATOMIC_ALIGN] = { BAD_REQUEST, .sentence = "remote address {a} of an atomic, or of the "
+	[VB_WHY_READ_DEPTH] = { BAD_REQUEST, .sentence = "{w} READs and ATOMICs are outstanding, "
+							 "max_dest_rd_atomic of QP {p} is {h}" },
+	[VB_WHY_ATOMIC_ALIGN] = { BAD_REQUEST, .sentence =
+						       "remote address {a} of an atomic, or of the "
 						       "memory there, is not a multiple of 8" },
-	[VB_FLUSH_KIND] = { BAD_REQUEST,
-			    .sentence = "a flush asks for no placement type or level that exists" },
-	[VB_TM_HEADER] = { BAD_REQUEST, .sentence = "the message does not begin with a tag "
-						    "matching header, as QP {p} demands" },
-	[VB_TARGET_CQ_OVERRUN] = { IBV_WC_REM_OP_ERR, "the completion queue of QP {p} is full",
-				   .syndrome = VB_NAK_OPERATIONAL, .target_fails = true,
-				   .event = IBV_EVENT_QP_FATAL },
-	[VB_SRQ_UNKNOWN] = { BAD_REQUEST, .sentence = "the host of QP {p} has no XRC SRQ with the "
+	[VB_WHY_FLUSH_KIND] = { BAD_REQUEST,
+				.sentence =
+					"a flush asks for no placement type or level that exists" },
+	[VB_WHY_TM_HEADER] = { BAD_REQUEST, .sentence = "the message does not begin with a tag "
+							"matching header, as QP {p} demands" },
+	[VB_WHY_TARGET_CQ_OVERRUN] = { IBV_WC_REM_OP_ERR, "the completion queue of QP {p} is full",
+				       .syndrome = VB_NAK_OPERATIONAL, .target_fails = true,
+				       .event = IBV_EVENT_QP_FATAL },
+	[VB_WHY_SRQ_UNKNOWN] = { BAD_REQUEST, .sentence =
+						      "the host of QP {p} has no XRC SRQ with the "
 						      "number in the request (remote_srqn)" },
-	[VB_SRQ_DOMAIN] = { BAD_REQUEST, .sentence = "the SRQ in the request (remote_srqn) is of "
+	[VB_WHY_SRQ_DOMAIN] = { BAD_REQUEST, .sentence =
+						     "the SRQ in the request (remote_srqn) is of "
 						     "another XRC domain than QP {p}" },
-	[VB_SRQ_UNTOUCHABLE] = { IBV_WC_REM_OP_ERR,
-				 "the SRQ in the request is in a process whose memory cannot be "
-				 "reached from here",
-				 .syndrome = VB_NAK_OPERATIONAL, .target_fails = true,
-				 .event = IBV_EVENT_QP_FATAL },
-	[VB_OUT_OF_SEQUENCE] = { BAD_REQUEST, .sentence = "a packet of the peer does not continue "
+	[VB_WHY_SRQ_UNTOUCHABLE] = { IBV_WC_REM_OP_ERR,
+				     "the SRQ in the request is in a process whose memory cannot "
+				     "be "
+				     "reached from here",
+				     .syndrome = VB_NAK_OPERATIONAL, .target_fails = true,
+				     .event = IBV_EVENT_QP_FATAL },
+	[VB_WHY_OUT_OF_SEQUENCE] = { BAD_REQUEST, .sentence =
+							  "a packet of the peer does not continue "
 							  "the message before it" },
-	[VB_PACKET_LENGTH] = { BAD_REQUEST, .sentence = "a packet of the peer has {l} bytes, which "
+	[VB_WHY_PACKET_LENGTH] = { BAD_REQUEST, .sentence =
+							"a packet of the peer has {l} bytes, which "
 							"does not agree with the path MTU of {w}, "
 							"or with the length of its message" },
-	[VB_MTU_DIFFERS] = { BAD_REQUEST,
-			     .sentence = "path_mtu differs, {h} bytes at QP {p} and {w} here: a "
+	[VB_WHY_MTU_DIFFERS] = { BAD_REQUEST,
+				 .sentence =
+					 "path_mtu differs, {h} bytes at QP {p} and {w} here: a "
 					 "message of {l} bytes is not one packet to both" },
-	[VB_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR,
-			       "QP {p} answered with a NAK, invalid request: a receive that is too "
-			       "short, an access its qp_access_flags lack, or more READs than its "
-			       "max_dest_rd_atomic" },
-	[VB_NAKED_ACCESS] = { IBV_WC_REM_ACCESS_ERR, "QP {p} answered with a NAK, remote access "
-						     "error: rkey {k}, {l} bytes at {a}" },
-	[VB_NAKED_OPERATIONAL] = { IBV_WC_REM_OP_ERR,
-				   "QP {p} answered with a NAK, remote operational error" },
-	[VB_BAD_RESPONSE] = { IBV_WC_BAD_RESP_ERR,
-			      "QP {p} answered with {h} bytes where {w} were due" },
-	[VB_MTU_OF_READ] = { IBV_WC_BAD_RESP_ERR,
-			     "path_mtu differs, {h} bytes at QP {p} and {w} here: an answer of {l} "
-			     "bytes is not one packet to both" },
-	[VB_NO_RECEIVE] = { IBV_WC_RNR_RETRY_EXC_ERR,
-			    "no receive was posted at QP {p} in {w} tries (rnr_retry + 1)" },
-	[VB_PEER_ENDED] = { IBV_WC_RETRY_EXC_ERR, "the process that owned QP {p} has ended" },
-	[VB_PEER_NO_QP] = { IBV_WC_RETRY_EXC_ERR, "there is no QP {p} on this host" },
-	[VB_PEER_NOT_READY] = { IBV_WC_RETRY_EXC_ERR, "QP {p} did not reach RTR in time" },
-	[VB_PEER_IN_ERROR] = { IBV_WC_RETRY_EXC_ERR, "QP {p} is in state ERR" },
-	[VB_PEER_OTHER_TYPE] = { IBV_WC_RETRY_EXC_ERR, "QP {p} has another transport type" },
-	[VB_PEER_OTHER_DEST] = { IBV_WC_RETRY_EXC_ERR,
-				 "QP {p} is connected to QP {h:x}, not to this one" },
-	[VB_PEER_OTHER_GID] = { IBV_WC_RETRY_EXC_ERR, "QP {p} expects another GID or LID than the "
-						      "one this QP sends from" },
-	[VB_PEER_OTHER_PSN] = { IBV_WC_RETRY_EXC_ERR, "QP {p} expects PSN {h} (its rq_psn), this "
-						      "QP starts at {w} (its sq_psn)" },
-	[VB_PEER_OTHER_PKEY] = { IBV_WC_RETRY_EXC_ERR,
-				 "P_Key {h:x} of QP {p} and {w:x} of this QP do not fit: they must "
-				 "name one partition, and not two limited members" },
-	[VB_PEER_TAKEN] = { IBV_WC_RETRY_EXC_ERR, "QP {p} has received from another connection "
-						  "since its RTR: reset it first" },
-	[VB_PEER_ATTACHING] = { IBV_WC_RETRY_EXC_ERR, "the process of QP {p} does not answer" },
-	[VB_PEER_UNTOUCHABLE] = { IBV_WC_RETRY_EXC_ERR,
-				  "the kernel does not let this process and the one of QP {p} "
-				  "reach each other's memory (another user, dumpable, Yama or "
-				  "seccomp): see `verbena doctor`" },
-	[VB_PEER_BY_PACKETS] = { IBV_WC_RETRY_EXC_ERR, "QP {p} and this one talk by packets, and "
-						       "there is no way for them" },
-	[VB_NOT_THIS_HOST] = { IBV_WC_RETRY_EXC_ERR, "the destination is not an address of this "
-						     "host, and packets cannot be sent from here" },
-	[VB_PEER_SILENT] = { IBV_WC_RETRY_EXC_ERR,
-			     "no answer from QP {p} in {w} ms: (retry_cnt + 1) * 4.096 us * "
-			     "2^timeout, on the wire no less than 200 ms" },
-	[VB_PEER_MISSES] = { IBV_WC_RETRY_EXC_ERR,
-			     "QP {p} missed the same packet {w} times (retry_cnt + 1)" },
-	[VB_DROP_QKEY] = { IBV_WC_SUCCESS, "dropped: Q_Key {w:x} is not that of QP {p}" },
-	[VB_DROP_NO_RECEIVE] = { IBV_WC_SUCCESS, "dropped: no receive was posted at QP {p}" },
-	[VB_DROP_SHORT] = { IBV_WC_SUCCESS,
-			    "dropped: {l} bytes do not fit into the receive posted at QP {p}" },
-	[VB_INJECTED_STATUS] = { IBV_WC_GENERAL_ERR, "fault rule {w} makes it fail" },
-	[VB_INJECTED_LOSS] = { IBV_WC_RETRY_EXC_ERR, "lost on its way to QP {p}: fault rule {w}" },
-	[VB_INJECTED_FATAL] = { IBV_WC_REM_OP_ERR, "the device of QP {p} has failed: a fault rule",
-				.syndrome = VB_NAK_OPERATIONAL, .target_fails = true },
+	[VB_WHY_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR, "QP {p} answered with a NAK, invalid "
+							   "request: a receive that is too "
+							   "short, an access its qp_access_flags "
+							   "lack, or more READs than its "
+							   "max_dest_rd_atomic" },
+	[VB_WHY_NAKED_ACCESS] = { IBV_WC_REM_ACCESS_ERR,
+				  "QP {p} answered with a NAK, remote access "
+				  "error: rkey {k}, {l} bytes at {a}" },
+	[VB_WHY_NAKED_OPERATIONAL] = { IBV_WC_REM_OP_ERR,
+				       "QP {p} answered with a NAK, remote operational error" },
+	[VB_WHY_BAD_RESPONSE] = { IBV_WC_BAD_RESP_ERR,
+				  "QP {p} answered with {h} bytes where {w} were due" },
+	[VB_WHY_MTU_OF_READ] = { IBV_WC_BAD_RESP_ERR, "path_mtu differs, {h} bytes at QP {p} and "
+						      "{w} here: an answer of {l} "
+						      "bytes is not one packet to both" },
+	[VB_WHY_NO_RECEIVE] = { IBV_WC_RNR_RETRY_EXC_ERR,
+				"no receive was posted at QP {p} in {w} tries (rnr_retry + 1)" },
+	[VB_WHY_PEER_ENDED] = { IBV_WC_RETRY_EXC_ERR, "the process that owned QP {p} has ended" },
+	[VB_WHY_PEER_NO_QP] = { IBV_WC_RETRY_EXC_ERR, "there is no QP {p} on this host" },
+	[VB_WHY_PEER_NOT_READY] = { IBV_WC_RETRY_EXC_ERR, "QP {p} did not reach RTR in time" },
+	[VB_WHY_PEER_IN_ERROR] = { IBV_WC_RETRY_EXC_ERR, "QP {p} is in state ERR" },
+	[VB_WHY_PEER_OTHER_TYPE] = { IBV_WC_RETRY_EXC_ERR, "QP {p} has another transport type" },
+	[VB_WHY_PEER_OTHER_DEST] = { IBV_WC_RETRY_EXC_ERR,
+				     "QP {p} is connected to QP {h:x}, not to this one" },
+	[VB_WHY_PEER_OTHER_GID] = { IBV_WC_RETRY_EXC_ERR,
+				    "QP {p} expects another GID or LID than the "
+				    "one this QP sends from" },
+	[VB_WHY_PEER_OTHER_PSN] = { IBV_WC_RETRY_EXC_ERR,
+				    "QP {p} expects PSN {h} (its rq_psn), this "
+				    "QP starts at {w} (its sq_psn)" },
+	[VB_WHY_PEER_OTHER_PKEY] = { IBV_WC_RETRY_EXC_ERR,
+				     "P_Key {h:x} of QP {p} and {w:x} of this QP do not fit: they "
+				     "must "
+				     "name one partition, and not two limited members" },
+	[VB_WHY_PEER_TAKEN] = { IBV_WC_RETRY_EXC_ERR, "QP {p} has received from another connection "
+						      "since its RTR: reset it first" },
+	[VB_WHY_PEER_ATTACHING] = { IBV_WC_RETRY_EXC_ERR, "the process of QP {p} does not answer" },
+	[VB_WHY_PEER_UNTOUCHABLE] = { IBV_WC_RETRY_EXC_ERR,
+				      "the kernel does not let this process and the one of QP {p} "
+				      "reach each other's memory (another user, dumpable, Yama or "
+				      "seccomp): see `verbena doctor`" },
+	[VB_WHY_PEER_BY_PACKETS] = { IBV_WC_RETRY_EXC_ERR,
+				     "QP {p} and this one talk by packets, and "
+				     "there is no way for them" },
+	[VB_WHY_NOT_THIS_HOST] = { IBV_WC_RETRY_EXC_ERR,
+				   "the destination is not an address of this "
+				   "host, and packets cannot be sent from here" },
+	[VB_WHY_PEER_SILENT] = { IBV_WC_RETRY_EXC_ERR,
+				 "no answer from QP {p} in {w} ms: (retry_cnt + 1) * 4.096 us * "
+				 "2^timeout, on the wire no less than 200 ms" },
+	[VB_WHY_PEER_MISSES] = { IBV_WC_RETRY_EXC_ERR,
+				 "QP {p} missed the same packet {w} times (retry_cnt + 1)" },
+	[VB_WHY_DROP_QKEY] = { IBV_WC_SUCCESS, "dropped: Q_Key {w:x} is not that of QP {p}" },
+	[VB_WHY_DROP_NO_RECEIVE] = { IBV_WC_SUCCESS, "dropped: no receive was posted at QP {p}" },
+	[VB_WHY_DROP_SHORT] = { IBV_WC_SUCCESS,
+				"dropped: {l} bytes do not fit into the receive posted at QP {p}" },
+	[VB_WHY_INJECTED_STATUS] = { IBV_WC_GENERAL_ERR, "fault rule {w} makes it fail" },
+	[VB_WHY_INJECTED_LOSS] = { IBV_WC_RETRY_EXC_ERR,
+				   "lost on its way to QP {p}: fault rule {w}" },
+	[VB_WHY_INJECTED_FATAL] = { IBV_WC_REM_OP_ERR,
+				    "the device of QP {p} has failed: a fault rule",
+				    .syndrome = VB_NAK_OPERATIONAL, .target_fails = true },
 };
 
 const struct vb_reason_row *vb_reason_row(enum vb_reason reason)

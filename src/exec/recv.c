@@ -175,7 +175,7 @@ static enum vb_reason check_keys(struct vb_remote *remote, const struct vb_recv_
 
 	for (uint32_t i = 0; i < count; i++)
 		if (!vb_peer_key_covers(remote->home, remote->recv_pd, &list->sge[i]))
-			return VB_RECV_KEY;
+			return VB_WHY_RECV_KEY;
 	return VB_OK;
 }
 
@@ -185,15 +185,15 @@ enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *cl
 	const struct vb_recv_sges *list;
 
 	if (claim->cell->posted_length < length)
-		return VB_RECV_SHORT;
+		return VB_WHY_RECV_SHORT;
 	/* Its owner moves the bytes, and looks where they go. */
 	if (rides && vb_cell_flags(claim->word) & VB_CELL_KEYS_OK)
 		return VB_OK;
 	list = vb_recv_sges(remote, claim);
 	if (VB_READ_ONCE(list->index) != claim->index)
-		return VB_RECV_KEY; /* nothing was posted there: somebody damaged the cell */
+		return VB_WHY_RECV_KEY; /* nothing was posted there: somebody damaged the cell */
 	if (VB_READ_ONCE(list->length) < length)
-		return VB_RECV_SHORT;
+		return VB_WHY_RECV_SHORT;
 	return atomic_load(&list->flags) & VB_CELL_KEYS_OK ? VB_OK : check_keys(remote, list);
 }
 
@@ -299,7 +299,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	    !vb_cq_account(remote->cq)) {
 		vb_recv_unclaim(remote, claim);
 		vb_peer_attend(remote->home, VB_ATTN_CQ);
-		return VB_TARGET_CQ_OVERRUN;
+		return VB_WHY_TARGET_CQ_OVERRUN;
 	}
 	do {
 		vb_cell_describe(claim->cell, remote->entry->qpn, message, shown,

@@ -40,7 +40,7 @@ bool vb_recv_follow(struct vb_remote *remote);
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
 /* Gives a TAKEN receive back unused. */
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
-/* Room for length bytes, and keys that are good? VB_OK, VB_RECV_SHORT or VB_RECV_KEY. Bytes that do
+/* Room for length bytes, and keys that are good? VB_OK, VB_WHY_RECV_SHORT or VB_WHY_RECV_KEY. Bytes that do
  * not ride are placed by the caller: for them the cell's word is not enough. */
 enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
 			     uint32_t length, bool rides);
@@ -53,7 +53,7 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 
 /*
  * Completes the receive: success with its payload placed or riding, or with the target's status
- * for a reason. VB_OK, VB_TARGET_CQ_OVERRUN, or VB_RECV_KEY: a region of the receive went meanwhile,
+ * for a reason. VB_OK, VB_WHY_TARGET_CQ_OVERRUN, or VB_WHY_RECV_KEY: a region of the receive went meanwhile,
  * and that is its status; *lost: the owner flushed it meanwhile.
  */
 enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,

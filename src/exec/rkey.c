@@ -32,7 +32,7 @@ static const struct vb_key_entry *find(struct vb_peer *target, struct vb_key_cac
 
 static enum vb_reason why_unknown(struct vb_peer *target, uint32_t rkey)
 {
-	return vb_peer_key(target, rkey, false) ? VB_RKEY_IS_LKEY : VB_RKEY_UNKNOWN;
+	return vb_peer_key(target, rkey, false) ? VB_WHY_RKEY_IS_LKEY : VB_WHY_RKEY_UNKNOWN;
 }
 
 enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
@@ -45,17 +45,17 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	if (!entry)
 		return why_unknown(target, rkey);
 	if (entry->pd != pd || (entry->kind == VB_KEY_WINDOW_2 && entry->qpn != qpn))
-		return VB_RKEY_PD;
+		return VB_WHY_RKEY_PD;
 	if (access & ~entry->access)
-		return VB_RKEY_RIGHT;
+		return VB_WHY_RKEY_RIGHT;
 	if (!inside(entry->iova, entry->length, va, length))
-		return VB_RKEY_RANGE;
+		return VB_WHY_RKEY_RANGE;
 	*address = entry->addr + (va - entry->iova);
 	/* A window that was bound anew meanwhile has another key; pairs with the fence in vb_mw_bind. */
 	atomic_thread_fence(memory_order_acquire);
 	word = atomic_load(&entry->word);
 	if (__builtin_expect(entry->kind == VB_KEY_WINDOW_2, 0) &&
 	    vb_key_is_taken_back(vb_peer_key_invalid(target, entry), word))
-		return VB_RKEY_UNKNOWN;
-	return is_valid(cache, word) ? VB_OK : VB_RKEY_UNKNOWN;
+		return VB_WHY_RKEY_UNKNOWN;
+	return is_valid(cache, word) ? VB_OK : VB_WHY_RKEY_UNKNOWN;
 }

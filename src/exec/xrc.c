@@ -28,9 +28,9 @@ static enum vb_reason find_home(struct vb_remote *remote, struct vb_nic *nic, ui
 	if (*home)
 		return VB_OK;
 	if (wanted < VB_SLOT_MIN || wanted > VB_SLOT_MAX || vb_nic_slot_refused(nic, wanted))
-		return VB_SRQ_UNKNOWN;
+		return VB_WHY_SRQ_UNKNOWN;
 	*slot = wanted;
-	return VB_PEER_ATTACHING;
+	return VB_WHY_PEER_ATTACHING;
 }
 
 static enum vb_reason home_state(const struct vb_peer *home)
@@ -39,13 +39,13 @@ static enum vb_reason home_state(const struct vb_peer *home)
 	case VB_PEER_READY:
 		return VB_OK;
 	case VB_PEER_CONNECTING:
-		return VB_PEER_ATTACHING;
+		return VB_WHY_PEER_ATTACHING;
 	case VB_PEER_NO_PATH:
-		return VB_SRQ_UNTOUCHABLE;
+		return VB_WHY_SRQ_UNTOUCHABLE;
 	case VB_PEER_GONE:
 		break;
 	}
-	return VB_SRQ_UNKNOWN;
+	return VB_WHY_SRQ_UNKNOWN;
 }
 
 /* Inside both processes from here on. */
@@ -54,8 +54,8 @@ static enum vb_reason enter(const struct vb_remote *remote, struct vb_thread *th
 	if (remote->home == remote->peer)
 		return VB_OK;
 	if (!vb_hazard_enter_second(thread, remote->home->head_slot))
-		return VB_PEER_NOT_READY;
-	return vb_peer_alive(remote->home) ? VB_OK : VB_SRQ_UNKNOWN;
+		return VB_WHY_PEER_NOT_READY;
+	return vb_peer_alive(remote->home) ? VB_OK : VB_WHY_SRQ_UNKNOWN;
 }
 
 static enum vb_reason resolve(struct vb_remote *remote, uint32_t srqn)
@@ -64,12 +64,12 @@ static enum vb_reason resolve(struct vb_remote *remote, uint32_t srqn)
 	uint64_t gate = srq ? atomic_load(&srq->gate) : 0;
 
 	if (!gate)
-		return VB_SRQ_UNKNOWN;
+		return VB_WHY_SRQ_UNKNOWN;
 	if (!vb_xrcd_same(&srq->xrcd, &remote->entry->xrcd))
-		return VB_SRQ_DOMAIN;
+		return VB_WHY_SRQ_DOMAIN;
 	remote->srq = srq;
 	if (!vb_recv_resolve(remote) || atomic_load(&srq->gate) != gate)
-		return VB_SRQ_UNKNOWN;
+		return VB_WHY_SRQ_UNKNOWN;
 	remote->srqn = srqn;
 	remote->srq_gate = gate;
 	return VB_OK;
@@ -99,7 +99,7 @@ static enum vb_reason aim_anew(struct vb_remote *remote, struct vb_thread *threa
 enum vb_reason vb_xrc_aim(struct vb_remote *remote, struct vb_thread *thread, uint32_t srqn,
 			  uint32_t *slot)
 {
-	enum vb_reason reason = VB_SRQ_UNKNOWN;
+	enum vb_reason reason = VB_WHY_SRQ_UNKNOWN;
 
 	*slot = 0;
 	if (remote->srq && remote->srqn == srqn)
@@ -109,5 +109,5 @@ enum vb_reason vb_xrc_aim(struct vb_remote *remote, struct vb_thread *thread, ui
 		reason = aim_anew(remote, thread, srqn, slot);
 	if (reason)
 		return reason;
-	return vb_recv_follow(remote) ? VB_OK : VB_PEER_NOT_READY;
+	return vb_recv_follow(remote) ? VB_OK : VB_WHY_PEER_NOT_READY;
 }

@@ -11,8 +11,8 @@
 
 /*
  * Aims remote, whose entry is an XRC_RECV QP, at an SRQ. Inside a hazard that names the process of
- * the QP; a second one names that of the SRQ if it is another. VB_OK, VB_SRQ_..., VB_PEER_NOT_READY:
- * try again, or VB_PEER_ATTACHING, with the slot to attach to in *slot unless it is under way.
+ * the QP; a second one names that of the SRQ if it is another. VB_OK, VB_SRQ_..., VB_WHY_PEER_NOT_READY:
+ * try again, or VB_WHY_PEER_ATTACHING, with the slot to attach to in *slot unless it is under way.
  */
 enum vb_reason vb_xrc_aim(struct vb_remote *remote, struct vb_thread *thread, uint32_t srqn,
 			  uint32_t *slot);

@@ -39,7 +39,7 @@ int vb_mr_check_access(unsigned access)
 static int check_memory(const struct vb_mr_spec *spec)
 {
 	bool write = spec->access & IBV_ACCESS_LOCAL_WRITE;
-	int err = vb_odp_fault_in(spec->addr, spec->length, write);
+	int err = vb_odp_make_present(spec->addr, spec->length, write);
 
 	if (err)
 		vb_explain("ibv_reg_mr: the range 0x%llx + %llu is not %s memory of this process",

@@ -100,7 +100,7 @@ static int probe_by_reading(uint64_t addr, uint64_t length)
 	return 0;
 }
 
-int vb_odp_fault_in(uint64_t addr, uint64_t length, bool write)
+int vb_odp_make_present(uint64_t addr, uint64_t length, bool write)
 {
 	uint64_t start = addr & ~(PAGE - 1ull), end = (addr + length + PAGE - 1) & ~(PAGE - 1ull);
 	int advice = write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ, result;
@@ -173,7 +173,8 @@ static int prefetch(const struct vb_mr *mr, enum ibv_advise_mr_advice advice,
 
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return look_only(addr, sge->length);
-	return vb_odp_fault_in(addr, sge->length, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+	return vb_odp_make_present(addr, sge->length,
+				   advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
 }
 
 static int check_advice(enum ibv_advise_mr_advice advice, uint32_t flags, uint32_t count)

@@ -32,7 +32,7 @@ int vb_odp_check_implicit(const struct vb_mr_spec *spec);
 void vb_odp_count(struct vb_nic *nic, unsigned before, unsigned after);
 
 /* Makes the range present, as a page fault of a NIC does; -EFAULT: it is not there. */
-int vb_odp_fault_in(uint64_t addr, uint64_t length, bool write);
+int vb_odp_make_present(uint64_t addr, uint64_t length, bool write);
 
 int vb_odp_advise(struct vb_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		  const struct ibv_sge *sge, uint32_t count);

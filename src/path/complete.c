@@ -23,7 +23,7 @@ static void overrun(struct vb_qp *qp)
 	struct vb_report report = { 0 };
 
 	qp->sq.stuck = true;
-	report.reason = VB_CQ_OVERRUN;
+	report.reason = VB_WHY_CQ_OVERRUN;
 	report.qpn = qp->ibv.qp_num;
 	report.opcode = -1;
 	vb_report_explain(&report);
@@ -103,8 +103,8 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 {
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
 
-	wqe->status = (uint8_t)(reason == VB_INJECTED_STATUS ? report->status
-							     : vb_reason_row(reason)->status);
+	wqe->status = (uint8_t)(reason == VB_WHY_INJECTED_STATUS ? report->status
+								 : vb_reason_row(reason)->status);
 	wqe->reason = (uint8_t)reason;
 	if (wqe->ah) {
 		vb_ah_put(wqe->ah);

@@ -30,10 +30,10 @@ enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 
 /*
  * Checks the elements of a WQE and translates them to addresses of this process; room for
- * VB_SGE_MAX. VB_OK or VB_LOCAL_KEY.
+ * VB_SGE_MAX. VB_OK or VB_WHY_LOCAL_KEY.
  */
-enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
-			     struct ibv_sge *sge, unsigned *count, struct vb_report *report);
+enum vb_reason vb_path_check_sges(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
+				  struct ibv_sge *sge, unsigned *count, struct vb_report *report);
 
 /*
  * Makes the memory of translated elements present where it may be missing (nic/odp.h); false: it is

@@ -9,7 +9,7 @@ static enum vb_reason bind_window(struct vb_qp *qp, const struct vb_wqe *wqe,
 				  struct vb_report *report)
 {
 	report->key = wqe->bind.rkey;
-	return vb_mw_bind(&wqe->bind, qp->pd, qp->ibv.qp_num) ? VB_OK : VB_WINDOW_BIND;
+	return vb_mw_bind(&wqe->bind, qp->pd, qp->ibv.qp_num) ? VB_OK : VB_WHY_WINDOW_BIND;
 }
 
 static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
@@ -18,7 +18,7 @@ static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
 	report->key = wqe->imm;
 	return vb_mw_invalidate(qp->nic->self, wqe->imm, qp->pd->id, qp->ibv.qp_num)
 		       ? VB_OK
-		       : VB_WINDOW_INVALID;
+		       : VB_WHY_WINDOW_INVALID;
 }
 
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
@@ -44,8 +44,8 @@ static bool element(struct vb_qp *qp, const struct ibv_sge *sge, bool internal, 
 	return mr;
 }
 
-enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
-			     struct ibv_sge *sge, unsigned *count, struct vb_report *report)
+enum vb_reason vb_path_check_sges(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
+				  struct ibv_sge *sge, unsigned *count, struct vb_report *report)
 {
 	if (wqe->inlined) {
 		sge[0] = (struct ibv_sge){ (uintptr_t)wqe->bytes, wqe->length, 0 };
@@ -61,7 +61,7 @@ enum vb_reason vb_path_local(struct vb_qp *qp, const struct vb_wqe *wqe, unsigne
 		report->key = wqe->sge[i].lkey;
 		report->addr = wqe->sge[i].addr;
 		report->length = wqe->sge[i].length;
-		return VB_LOCAL_KEY;
+		return VB_WHY_LOCAL_KEY;
 	}
 	return VB_OK;
 }
@@ -96,7 +96,7 @@ bool vb_path_present(const struct ibv_sge *sge, unsigned count, bool write)
 	if (__builtin_expect(!vb_odp_in_use(), 1))
 		return true;
 	for (unsigned i = 0; i < count; i++)
-		if (vb_odp_fault_in(sge[i].addr, sge[i].length, write))
+		if (vb_odp_make_present(sge[i].addr, sge[i].length, write))
 			return false;
 	return true;
 }

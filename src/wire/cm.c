@@ -7,21 +7,21 @@
 
 enum { INTEGER_BITS_MAX = 64 };
 
-const char *vb_cm_fault_name(enum vb_cm_fault fault)
+const char *vb_cm_flaw_name(enum vb_cm_flaw flaw)
 {
-	static const char *const names[VB_CM_FAULTS] = {
+	static const char *const names[VB_CM_FLAWS] = {
 		[VB_CM_OK] = "ok",
-		[VB_CM_FAULT_LENGTH] = "not 256 bytes",
-		[VB_CM_FAULT_BASE_VERSION] = "unknown base version",
-		[VB_CM_FAULT_CLASS] = "another class",
-		[VB_CM_FAULT_CLASS_VERSION] = "unknown class version",
-		[VB_CM_FAULT_OTHER] = "not a message",
-		[VB_CM_FAULT_METHOD] = "unknown method",
-		[VB_CM_FAULT_ATTRIBUTE] = "unknown attribute",
-		[VB_CM_FAULT_INFO_LENGTH] = "information too long",
+		[VB_CM_FLAW_LENGTH] = "not 256 bytes",
+		[VB_CM_FLAW_BASE_VERSION] = "unknown base version",
+		[VB_CM_FLAW_CLASS] = "another class",
+		[VB_CM_FLAW_CLASS_VERSION] = "unknown class version",
+		[VB_CM_FLAW_OTHER] = "not a message",
+		[VB_CM_FLAW_METHOD] = "unknown method",
+		[VB_CM_FLAW_ATTRIBUTE] = "unknown attribute",
+		[VB_CM_FLAW_INFO_LENGTH] = "information too long",
 	};
 
-	return (unsigned)fault < VB_CM_FAULTS ? names[fault] : "unknown fault";
+	return (unsigned)flaw < VB_CM_FLAWS ? names[flaw] : "unknown flaw";
 }
 
 const char *vb_cm_name(enum vb_cm_attribute attribute)
@@ -126,52 +126,52 @@ static void emit_field(const struct vb_cm_field *field, const struct vb_cm_messa
 			 member_get(member, field->size) >> field->shift);
 }
 
-static enum vb_cm_fault check_method(const struct vb_mad *mad)
+static enum vb_cm_flaw check_method(const struct vb_mad *mad)
 {
 	unsigned asked = mad->method & ~(unsigned)VB_MAD_RESPONSE;
 
 	if (mad->method == VB_MAD_SEND)
 		return VB_CM_OK;
-	return asked == VB_MAD_GET || asked == VB_MAD_SET ? VB_CM_FAULT_OTHER : VB_CM_FAULT_METHOD;
+	return asked == VB_MAD_GET || asked == VB_MAD_SET ? VB_CM_FLAW_OTHER : VB_CM_FLAW_METHOD;
 }
 
-static enum vb_cm_fault check_header(const struct vb_mad *mad)
+static enum vb_cm_flaw check_header(const struct vb_mad *mad)
 {
 	if (mad->base_version != VB_MAD_BASE_VERSION)
-		return VB_CM_FAULT_BASE_VERSION;
+		return VB_CM_FLAW_BASE_VERSION;
 	if (mad->management_class != VB_MAD_CLASS_CM)
-		return VB_CM_FAULT_CLASS;
+		return VB_CM_FLAW_CLASS;
 	if (mad->class_version != VB_CM_CLASS_VERSION)
-		return VB_CM_FAULT_CLASS_VERSION;
+		return VB_CM_FLAW_CLASS_VERSION;
 	return check_method(mad);
 }
 
 /* Readers take info_length for granted. */
-static enum vb_cm_fault check_info(const struct vb_cm_layout *layout,
-				   const struct vb_cm_message *message)
+static enum vb_cm_flaw check_info(const struct vb_cm_layout *layout,
+				  const struct vb_cm_message *message)
 {
 	const uint8_t *length = (const uint8_t *)message + layout->info_length;
 
 	if (layout->info_length && *length > VB_CM_INFO_SIZE)
-		return VB_CM_FAULT_INFO_LENGTH;
+		return VB_CM_FLAW_INFO_LENGTH;
 	return VB_CM_OK;
 }
 
-enum vb_cm_fault vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_message *message)
+enum vb_cm_flaw vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_message *message)
 {
 	const struct vb_cm_layout *layout;
-	enum vb_cm_fault fault;
+	enum vb_cm_flaw flaw;
 	struct vb_mad mad;
 
 	if (length != VB_MAD_SIZE)
-		return VB_CM_FAULT_LENGTH;
+		return VB_CM_FLAW_LENGTH;
 	vb_mad_parse(bytes, &mad);
-	fault = check_header(&mad);
-	if (fault)
-		return fault;
+	flaw = check_header(&mad);
+	if (flaw)
+		return flaw;
 	layout = vb_cm_layout(mad.attribute_id);
 	if (!layout)
-		return VB_CM_FAULT_ATTRIBUTE;
+		return VB_CM_FLAW_ATTRIBUTE;
 	memset(message, 0, sizeof(*message));
 	message->attribute = mad.attribute_id;
 	message->transaction_id = mad.transaction_id;

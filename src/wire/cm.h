@@ -279,26 +279,26 @@ struct vb_cm_message {
 };
 
 /* Why bytes are not such a message; each is counted where they come in. */
-enum vb_cm_fault {
+enum vb_cm_flaw {
 	VB_CM_OK,
-	VB_CM_FAULT_LENGTH,        /* not VB_MAD_SIZE bytes */
-	VB_CM_FAULT_BASE_VERSION,  /* of the MAD */
-	VB_CM_FAULT_CLASS,         /* another management class */
-	VB_CM_FAULT_CLASS_VERSION, /* of the CM */
-	VB_CM_FAULT_OTHER,         /* GET, SET or an answer: ClassPortInfo; nobody asks for it */
-	VB_CM_FAULT_METHOD,        /* no such method in this class */
-	VB_CM_FAULT_ATTRIBUTE,     /* no such message */
-	VB_CM_FAULT_INFO_LENGTH,   /* additional information longer than its field */
-	VB_CM_FAULTS,
+	VB_CM_FLAW_LENGTH,        /* not VB_MAD_SIZE bytes */
+	VB_CM_FLAW_BASE_VERSION,  /* of the MAD */
+	VB_CM_FLAW_CLASS,         /* another management class */
+	VB_CM_FLAW_CLASS_VERSION, /* of the CM */
+	VB_CM_FLAW_OTHER,         /* GET, SET or an answer: ClassPortInfo; nobody asks for it */
+	VB_CM_FLAW_METHOD,        /* no such method in this class */
+	VB_CM_FLAW_ATTRIBUTE,     /* no such message */
+	VB_CM_FLAW_INFO_LENGTH,   /* additional information longer than its field */
+	VB_CM_FLAWS,
 };
 
-const char *vb_cm_fault_name(enum vb_cm_fault fault);
+const char *vb_cm_flaw_name(enum vb_cm_flaw flaw);
 
 /*
  * bytes is a whole MAD. Reserved bits are ignored, as Linux does. Parsing clears the message first,
  * so that a value holds the fields of its own kind and zeros. It is to be used after VB_CM_OK only.
  */
-enum vb_cm_fault vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_message *message);
+enum vb_cm_flaw vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_message *message);
 
 /* The inverse: writes VB_MAD_SIZE bytes; reserved ones are 0. The attribute must be a known one. */
 void vb_cm_emit(const struct vb_cm_message *message, uint8_t bytes[VB_MAD_SIZE]);

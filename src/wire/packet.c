@@ -23,9 +23,9 @@ enum {
 enum { FLUSH_RESERVED = ~0x3f };
 enum { SYNDROME_RESERVED = 0x80, SYNDROME_KIND_RESERVED = 0x40 };
 
-const char *vb_packet_fault_name(enum vb_packet_fault fault)
+const char *vb_packet_flaw_name(enum vb_packet_flaw flaw)
 {
-	static const char *const names[VB_PACKET_FAULTS] = {
+	static const char *const names[VB_PACKET_FLAWS] = {
 		[VB_PACKET_OK] = "ok",
 		[VB_PACKET_TRUNCATED] = "truncated",
 		[VB_PACKET_OVERSIZED] = "oversized",
@@ -35,7 +35,7 @@ const char *vb_packet_fault_name(enum vb_packet_fault fault)
 		[VB_PACKET_UNALIGNED] = "unaligned",
 	};
 
-	return (unsigned)fault < VB_PACKET_FAULTS ? names[fault] : "unknown fault";
+	return (unsigned)flaw < VB_PACKET_FLAWS ? names[flaw] : "unknown flaw";
 }
 
 static void parse_bth(const uint8_t *at, struct vb_packet *packet)
@@ -210,8 +210,7 @@ static const uint8_t *parse_trailing(const uint8_t *at, unsigned headers, struct
 }
 
 /* room: what is left for payload and pad. */
-static enum vb_packet_fault check_payload(const struct vb_opcode_row *row, size_t room,
-					  unsigned pad)
+static enum vb_packet_flaw check_payload(const struct vb_opcode_row *row, size_t room, unsigned pad)
 {
 	size_t most = row->payload_exact ? row->payload_exact : row->has_payload ? VB_MTU_MAX : 0;
 
@@ -224,8 +223,8 @@ static enum vb_packet_fault check_payload(const struct vb_opcode_row *row, size_
 	return VB_PACKET_OK;
 }
 
-static enum vb_packet_fault check_lengths(const struct vb_opcode_row *row, size_t length,
-					  unsigned pad)
+static enum vb_packet_flaw check_lengths(const struct vb_opcode_row *row, size_t length,
+					 unsigned pad)
 {
 	size_t least = (size_t)row->headers_length + VB_ICRC_LENGTH;
 
@@ -242,10 +241,10 @@ static void clear_extended(struct vb_packet *packet)
 	memset((uint8_t *)packet + begin, 0, offsetof(struct vb_packet, payload) - begin);
 }
 
-enum vb_packet_fault vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet)
+enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row;
-	enum vb_packet_fault fault;
+	enum vb_packet_flaw flaw;
 	const uint8_t *at;
 	uint32_t reserved;
 
@@ -258,9 +257,9 @@ enum vb_packet_fault vb_packet_parse(const uint8_t *bytes, size_t length, struct
 	row = vb_opcode_row(packet->opcode);
 	if (!row->name)
 		return VB_PACKET_UNKNOWN;
-	fault = check_lengths(row, length, packet->pad);
-	if (fault)
-		return fault;
+	flaw = check_lengths(row, length, packet->pad);
+	if (flaw)
+		return flaw;
 	at = bytes + VB_BTH_LENGTH;
 	reserved = (bytes[4] & RESERVED_4) | (bytes[8] & RESERVED_8);
 	reserved |= parse_leading(&at, row->headers, packet);

@@ -73,7 +73,7 @@ struct vb_packet {
 };
 
 /* Why bytes are not a packet; each is counted where packets come in. */
-enum vb_packet_fault {
+enum vb_packet_flaw {
 	VB_PACKET_OK,
 	VB_PACKET_TRUNCATED, /* shorter than its headers, pad and ICRC */
 	VB_PACKET_OVERSIZED, /* payload longer than any MTU, or where the opcode has none */
@@ -81,10 +81,10 @@ enum vb_packet_fault {
 	VB_PACKET_VERSION,   /* another transport header version */
 	VB_PACKET_RESERVED,  /* a reserved bit or syndrome that no implementation sets */
 	VB_PACKET_UNALIGNED, /* payload and pad are not a multiple of 4 */
-	VB_PACKET_FAULTS,
+	VB_PACKET_FLAWS,
 };
 
-const char *vb_packet_fault_name(enum vb_packet_fault fault);
+const char *vb_packet_flaw_name(enum vb_packet_flaw flaw);
 
 /*
  * bytes is the UDP payload, ICRC included but not looked at (wire/icrc.h). Checks whatever can be
@@ -93,7 +93,7 @@ const char *vb_packet_fault_name(enum vb_packet_fault fault);
  * first, middle and last packets must have are for the responder to check. Pad bytes may hold
  * anything. *packet is to be used after VB_PACKET_OK only; its payload points into bytes.
  */
-enum vb_packet_fault vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet);
+enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet);
 
 /*
  * Writes BTH and extended headers to out (room for VB_HEADERS_MAX) and returns their length. The

@@ -75,9 +75,9 @@ static void check_private_data(struct vb_cm_message *message, const uint8_t *byt
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct vb_cm_message message;
-	enum vb_cm_fault fault = vb_cm_parse(bytes, length, &message);
+	enum vb_cm_flaw fault = vb_cm_parse(bytes, length, &message);
 
-	fuzz_check(fault < VB_CM_FAULTS);
+	fuzz_check(fault < VB_CM_FLAWS);
 	if (fault)
 		return 0;
 	check_emitted(&message, bytes);

@@ -36,9 +36,9 @@ static void check_printed(const struct vb_packet *packet, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
 	struct vb_packet packet;
-	enum vb_packet_fault fault = vb_packet_parse(bytes, length, &packet);
+	enum vb_packet_flaw fault = vb_packet_parse(bytes, length, &packet);
 
-	fuzz_check(fault < VB_PACKET_FAULTS);
+	fuzz_check(fault < VB_PACKET_FLAWS);
 	if (fault)
 		return 0;
 	check_emitted(&packet, bytes, length);

@@ -257,7 +257,7 @@ static void attend(struct stage *stage, enum stage_qp which)
 
 	if (bits & VB_QP_ATTN_FAIL) {
 		fuzz_check(reliable(which) || end->bereft);
-		fuzz_check(vb_reason_row(reason)->syndrome || reason == VB_RECV_SHORT);
+		fuzz_check(vb_reason_row(reason)->syndrome || reason == VB_WHY_RECV_SHORT);
 		if (vb_qp_enter_error(end->qp))
 			vb_roce_post(end->wired);
 	}
@@ -332,12 +332,12 @@ void stage_ignored(struct stage *stage, const struct stage_origin *origin, const
 	static struct vb_wired before[STAGE_QPS];
 	uint64_t drops = 0;
 
-	for (unsigned i = 0; i < VB_DROPS; i++)
+	for (unsigned i = 0; i < VB_PACKET_DROPS; i++)
 		drops -= stage->roce.drops[i];
 	for (unsigned i = 0; i < STAGE_QPS; i++)
 		memcpy(&before[i], stage->end[i].wired, sizeof(before[i]));
 	stage_packet(stage, origin, bytes, length);
-	for (unsigned i = 0; i < VB_DROPS; i++)
+	for (unsigned i = 0; i < VB_PACKET_DROPS; i++)
 		drops += stage->roce.drops[i];
 	fuzz_check(drops == 1);
 	for (unsigned i = 0; i < STAGE_QPS; i++)

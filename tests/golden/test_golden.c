@@ -159,11 +159,11 @@ static void check_message(struct capture *capture, const struct vb_packet *packe
 {
 	char text[VB_CM_LINE_SIZE], line[LINE_MAX_LENGTH];
 	struct vb_cm_message message;
-	enum vb_cm_fault why = vb_cm_parse(packet->payload, packet->payload_length, &message);
+	enum vb_cm_flaw why = vb_cm_parse(packet->payload, packet->payload_length, &message);
 
 	capture->messages++;
 	if (why) {
-		fault(capture, "message: %s", vb_cm_fault_name(why));
+		fault(capture, "message: %s", vb_cm_flaw_name(why));
 		return;
 	}
 	check_message_encoding(capture, packet, &message);
@@ -184,7 +184,7 @@ static void check_frame(struct capture *capture, const uint8_t *bytes, size_t le
 	char from_to[160], text[256], line[LINE_MAX_LENGTH];
 	struct frame frame;
 	struct vb_packet packet;
-	enum vb_packet_fault why;
+	enum vb_packet_flaw why;
 
 	capture->packets++;
 	if (frame_parse(bytes, length, &frame)) {
@@ -193,7 +193,7 @@ static void check_frame(struct capture *capture, const uint8_t *bytes, size_t le
 	}
 	why = vb_packet_parse(frame.packet, frame.length, &packet);
 	if (why) {
-		fault(capture, "%s", vb_packet_fault_name(why));
+		fault(capture, "%s", vb_packet_flaw_name(why));
 		return;
 	}
 	check_icrc(capture, &frame);

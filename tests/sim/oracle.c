@@ -337,8 +337,8 @@ void oracle_killed(struct end *end, enum vb_reason reason)
 	for (unsigned i = end->applied; peer && i < peer->posted && !culprit; i++)
 		if (peer->ops[i].flaw && vb_reason_row(reason)->status == peer->ops[i].expect)
 			culprit = &peer->ops[i];
-	if (!culprit && !(reason == VB_RECV_KEY && end->recvq->bad_posted) &&
-	    !(reason == VB_RKEY_UNKNOWN && end->revoked))
+	if (!culprit && !(reason == VB_WHY_RECV_KEY && end->recvq->bad_posted) &&
+	    !(reason == VB_WHY_RKEY_UNKNOWN && end->revoked))
 		world_fail(end->world, "end %u failed for reason %d without cause", end->index,
 			   reason);
 	oracle_tell_peer(end);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Worlds of several hosts in one process, one thread and virtual time. A host is a protocol engine
+ * Worlds of several hosts in one process, one thread and virtual time. A host is a protocol core
  * (struct vb_roce) with an address; all QPs are objects of the one NIC of this process. Between
  * hosts lies a network that loses, repeats, delays and damages packets; above them sit
  * applications that post and poll. What they see is compared with a model that knows what every

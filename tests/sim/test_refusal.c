@@ -274,7 +274,7 @@ static void an_lkey_is_refused_as_what_it_is(void **state)
 	rig_give(&rig, packet);
 	rig_turn(&rig);
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
-	assert_int_equal(rig_refusal(&rig).reason, VB_RKEY_IS_LKEY);
+	assert_int_equal(rig_refusal(&rig).reason, VB_WHY_RKEY_IS_LKEY);
 	assert_int_equal(rig_refusal(&rig).key, mr->ibv.lkey);
 	assert_int_equal(vb_mr_deregister(mr), 0);
 }
@@ -373,7 +373,7 @@ static void a_bad_packet_behind_a_gap_is_only_a_gap(void **state)
 
 /* --- what does not come from the peer --- */
 
-static void dropped(enum vb_drop reason)
+static void dropped(enum vb_packet_drop reason)
 {
 	uint64_t before = rig.roce.drops[reason];
 
@@ -391,7 +391,7 @@ static void another_address_changes_nothing(void **state)
 	rig_post_recv(&rig, 64);
 	rig.back.src[3] = 77;
 	vb_icrc_flow_init(&rig.back);
-	dropped(VB_DROP_ADDRESS);
+	dropped(VB_PACKET_DROP_ADDRESS);
 }
 
 static void another_pkey_changes_nothing(void **state)
@@ -400,7 +400,7 @@ static void another_pkey_changes_nothing(void **state)
 	rig_open(&rig);
 	rig_post_recv(&rig, 64);
 	rig.pkey = 0x8001;
-	dropped(VB_DROP_PKEY);
+	dropped(VB_PACKET_DROP_PKEY);
 	rig.pkey = 0x7fff; /* a limited member, to a full one */
 	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
 	rig_received(&rig, 8);
@@ -414,7 +414,7 @@ static void another_qpn_changes_nothing(void **state)
 	rig_open(&rig);
 	packet.dest_qpn = rig.qp->ibv.qp_num ^ 1;
 	rig_give(&rig, packet);
-	assert_int_equal(rig.roce.drops[VB_DROP_UNKNOWN_QP], 1);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_UNKNOWN_QP], 1);
 	rig_take_none(&rig);
 }
 
@@ -424,7 +424,7 @@ static void another_transport_changes_nothing(void **state)
 	rig_open(&rig);
 	rig_post_recv(&rig, 64);
 	rig_give(&rig, rig_request(VB_TRANSPORT_UC | VB_OP_SEND_ONLY, RIG_RQ_PSN, 8));
-	assert_int_equal(rig.roce.drops[VB_DROP_TRANSPORT], 1);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_TRANSPORT], 1);
 	rig_poll_none(&rig);
 }
 

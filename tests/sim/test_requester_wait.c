@@ -34,7 +34,7 @@ static void sequence_naks_consume_retries(void **state)
 	}
 	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
 	rig_sent(&rig, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(rig_report(&rig).reason, VB_PEER_MISSES);
+	assert_int_equal(rig_report(&rig).reason, VB_WHY_PEER_MISSES);
 	assert_int_equal(rig_report(&rig).want, 3);
 	assert_int_equal(rig.wired->counters.retry_exceeded, 1);
 }

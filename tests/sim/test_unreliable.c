@@ -176,7 +176,7 @@ static void uc_write_with_a_bad_key_is_dropped(void **state)
 	rig_give(&rig, packet);
 	rig_turn(&rig);
 	assert_memory_equal(rig.region, before, 8);
-	assert_int_equal(rig.roce.drops[VB_DROP_ACCESS], 1);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_ACCESS], 1);
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
 	give(VB_OP_WRITE_ONLY, RIG_RQ_PSN + 1, 8);
 	assert_memory_equal(rig.region, rig.payload, 8);
@@ -251,7 +251,7 @@ static void ud_checks_the_qkey(void **state)
 	rig_post_recv(&rig, 4096);
 	datagram(RIG_QKEY ^ 1, 8);
 	rig_poll_none(&rig);
-	assert_int_equal(rig.roce.drops[VB_DROP_QKEY_WRONG], 1);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_QKEY], 1);
 	datagram(RIG_QKEY, 8);
 	rig_poll(&rig);
 }
@@ -265,7 +265,7 @@ static void ud_drops_what_does_not_fit(void **state)
 	datagram(RIG_QKEY, 99); /* and keeps the receive */
 	assert_int_equal(rig_poll(&rig).byte_len, GRH + 99);
 	datagram(RIG_QKEY, 8);
-	assert_int_equal(rig.roce.drops[VB_DROP_RECEIVE], 2);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_RECEIVE], 2);
 }
 
 static struct vb_packet sent_with(uint32_t qkey)

@@ -66,7 +66,7 @@ static void a_packet_of_rc_is_dropped(void **state)
 	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
 	rig_take_none(&rig);
 	rig_poll_none(&rig);
-	assert_int_equal(rig.roce.drops[VB_DROP_TRANSPORT], 1);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_TRANSPORT], 1);
 }
 
 /* It only receives: an answer is not for it. */
@@ -75,7 +75,7 @@ static void an_answer_to_a_receiver_is_dropped(void **state)
 	(void)state;
 	rig_ack(&rig, RIG_RQ_PSN, 0);
 	rig_give(&rig, rig_request(VB_TRANSPORT_XRC | VB_OP_ACKNOWLEDGE, RIG_SQ_PSN, 0));
-	assert_int_equal(rig.roce.drops[VB_DROP_TRANSPORT], 2);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_TRANSPORT], 2);
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
 }
 
@@ -203,7 +203,7 @@ static void a_request_to_a_sender_is_dropped(void **state)
 	(void)state;
 	give(VB_OP_SEND_ONLY, RIG_RQ_PSN, 8, 1);
 	rig_take_none(&rig);
-	assert_int_equal(rig.roce.drops[VB_DROP_TRANSPORT], 1);
+	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_TRANSPORT], 1);
 }
 
 int main(void)

@@ -213,7 +213,7 @@ void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts)
 	counts->port = *vb_port_counters(wire->port);
 	counts->qps = vb_roce_counters(&wire->roce);
 	memcpy(counts->drops, wire->roce.drops, sizeof(counts->drops));
-	memcpy(counts->faults, wire->roce.faults, sizeof(counts->faults));
+	memcpy(counts->flaws, wire->roce.flaws, sizeof(counts->flaws));
 	vb_wire_unlock(wire);
 }
 

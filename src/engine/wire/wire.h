@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The wire path at work: one lock, the port's sockets, the protocol engine, and the question who
+ * The wire path at work: one lock, the port's sockets, the protocol core, and the question who
  * brings it on. Whoever posts or polls does, under a try-lock; what comes up while somebody holds
  * it is left on a list that the holder looks at before he goes. The service thread does it when
  * nobody polls.
@@ -49,8 +49,8 @@ struct vb_wire {
 struct vb_wire_counts {
 	struct vb_port_counters port;
 	struct vb_wired_counters qps;
-	uint64_t drops[VB_DROPS];
-	uint64_t faults[VB_PACKET_FAULTS];
+	uint64_t drops[VB_PACKET_DROPS];
+	uint64_t flaws[VB_PACKET_FLAWS];
 };
 void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
 

@@ -33,7 +33,7 @@ void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
 	if (!vb_delay_push(&wire->held, &input))
 		vb_peer_get(arrival->peer);
 	else
-		vb_roce_count(&wire->roce, VB_DROP_OVERFLOW);
+		vb_roce_count(&wire->roce, VB_PACKET_DROP_OVERFLOW);
 }
 
 /* Is its QP there by now? Once one is not, no other is fetched: its next packets would go first. */

@@ -281,7 +281,7 @@ uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 	uint64_t wait_ns = 0;
 
 	if (!wire) {
-		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
+		vb_path_explain(qp, VB_WHY_NOT_THIS_HOST, &report);
 		vb_path_complete(qp, VB_OK, &report, notice);
 		return 0;
 	}

@@ -27,7 +27,8 @@ void vb_fault_device_fatal(struct vb_nic *nic)
 	/* The engine moves them: it also flushes their send queues, which we may not touch. */
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
 		vb_peer_attend_qp(nic->self, qp->entry,
-				  VB_QP_ATTN_FAIL | VB_QP_ATTN_QUIET | (uint32_t)VB_INJECTED_FATAL);
+				  VB_QP_ATTN_FAIL | VB_QP_ATTN_QUIET |
+					  (uint32_t)VB_WHY_INJECTED_FATAL);
 	raise_events(nic);
 	pthread_mutex_unlock(&nic->lock);
 }

@@ -89,7 +89,7 @@ enum vb_step vb_step_set_aside(struct vb_step_context *step)
 	aside = copy(step);
 	if (aside && !vb_step_gather(step, aside->wqe.bytes)) {
 		free(aside);
-		return vb_step_complete(step, VB_LOCAL_MEMORY);
+		return vb_step_complete(step, VB_WHY_LOCAL_MEMORY);
 	}
 	if (aside)
 		append(sq, aside);
@@ -124,11 +124,12 @@ static enum vb_step try(struct vb_step_context *step)
 	if (!reason)
 		return vb_step_to_target(step);
 	vb_step_leave(step);
-	step->run->wire_peer = reason != VB_NOT_THIS_HOST ? step->qp->remote.peer : NULL;
+	step->run->wire_peer = reason != VB_WHY_NOT_THIS_HOST ? step->qp->remote.peer : NULL;
 	if (vb_step_by_wire(step, reason))
 		return VB_STEP_WIRE;
-	return reason == VB_PEER_ATTACHING && vb_now_ns() < step->aside->until_ns ? VB_STEP_PEND
-										  : VB_STEP_NEXT;
+	return reason == VB_WHY_PEER_ATTACHING && vb_now_ns() < step->aside->until_ns
+		       ? VB_STEP_PEND
+		       : VB_STEP_NEXT;
 }
 
 static bool is_ending(const struct vb_qp *qp)

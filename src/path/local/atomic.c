@@ -37,9 +37,9 @@ static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *
 	if (vb_copy_is_denied(err))
 		return vb_step_denied(step);
 	if (err)
-		return vb_step_refuse(step, VB_REMOTE_MEMORY, false);
+		return vb_step_refuse(step, VB_WHY_REMOTE_MEMORY, false);
 	if (!op->write && !scatter(step, old))
-		return vb_step_complete(step, VB_LOCAL_MEMORY);
+		return vb_step_complete(step, VB_WHY_LOCAL_MEMORY);
 	return vb_step_complete(step, VB_OK);
 }
 
@@ -54,7 +54,7 @@ enum vb_step vb_step_atomic(struct vb_step_context *step)
 	uint64_t address;
 
 	if (step->wqe->length != 8)
-		return vb_step_complete(step, VB_ATOMIC_SGE);
+		return vb_step_complete(step, VB_WHY_ATOMIC_SGE);
 	reason = vb_step_bind(step);
 	if (reason)
 		return vb_step_unanswered(step, reason);
@@ -63,7 +63,7 @@ enum vb_step vb_step_atomic(struct vb_step_context *step)
 		return vb_step_refuse(step, reason, false);
 	reason = vb_step_local(step, step->wqe, IBV_ACCESS_LOCAL_WRITE);
 	if (!reason && !vb_path_present(step->sge, step->sge_count, true))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason)
 		return vb_step_complete(step, reason);
 	return apply(step, &op, address);
@@ -77,10 +77,10 @@ enum vb_step vb_step_atomic_write(struct vb_step_context *step)
 	uint64_t address;
 
 	if (step->wqe->length != sizeof(op.swap))
-		return vb_step_complete(step, VB_ATOMIC_WRITE_SGE);
+		return vb_step_complete(step, VB_WHY_ATOMIC_WRITE_SGE);
 	reason = vb_step_local(step, step->wqe, 0);
 	if (!reason && !vb_step_gather(step, (uint8_t *)&op.swap))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason)
 		return vb_step_complete(step, reason);
 	reason = vb_step_bind(step);

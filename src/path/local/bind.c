@@ -59,7 +59,7 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	struct vb_peer *peer = remote->peer;
 
 	if (!av->local || forced_to_packets())
-		return VB_NOT_THIS_HOST;
+		return VB_WHY_NOT_THIS_HOST;
 	if (peer && remote->slot == slot && atomic_load(&peer->state) != VB_PEER_GONE) {
 		*found = peer;
 		return VB_OK;
@@ -67,13 +67,13 @@ static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *
 	peer = vb_nic_peer(step->qp->nic, slot);
 	if (!peer) {
 		if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
-			return VB_PEER_NO_QP;
+			return VB_WHY_PEER_NO_QP;
 		if (vb_nic_slot_refused(step->qp->nic, slot))
-			return vb_nic_slot_was_seen(step->qp->nic, slot) ? VB_PEER_ENDED
-									 : VB_PEER_NO_QP;
+			return vb_nic_slot_was_seen(step->qp->nic, slot) ? VB_WHY_PEER_ENDED
+									 : VB_WHY_PEER_NO_QP;
 		if (!vb_nic_slot_is_busy(step->qp->nic, slot) && step->run->asked_slot != slot)
 			step->run->attach_slot = slot;
-		return VB_PEER_ATTACHING;
+		return VB_WHY_PEER_ATTACHING;
 	}
 	if (remote->peer != peer) {
 		vb_remote_unbind(remote);
@@ -91,28 +91,29 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
 		if (__builtin_expect(atomic_load_explicit(&peer->denied, memory_order_relaxed), 0))
-			return VB_PEER_UNTOUCHABLE;
+			return VB_WHY_PEER_UNTOUCHABLE;
 		/* Forced to packets: those to ourselves go through no socket. */
-		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_NOT_THIS_HOST : VB_OK;
+		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_WHY_NOT_THIS_HOST
+								      : VB_OK;
 	case VB_PEER_CONNECTING:
-		return VB_PEER_ATTACHING;
+		return VB_WHY_PEER_ATTACHING;
 	case VB_PEER_NO_PATH:
-		return VB_PEER_UNTOUCHABLE;
+		return VB_WHY_PEER_UNTOUCHABLE;
 	case VB_PEER_GONE:
 		break;
 	}
-	return VB_PEER_ENDED;
+	return VB_WHY_PEER_ENDED;
 }
 
 static enum vb_reason gate_reason(const struct vb_qp_lent *lent, uint64_t gate)
 {
 	if (!gate)
-		return VB_PEER_NO_QP;
+		return VB_WHY_PEER_NO_QP;
 	if (vb_gate_is_closed(lent, gate))
-		return VB_PEER_IN_ERROR;
+		return VB_WHY_PEER_IN_ERROR;
 	if (vb_gate_open(gate))
 		return VB_OK;
-	return vb_gate_state(gate) == IBV_QPS_ERR ? VB_PEER_IN_ERROR : VB_PEER_NOT_READY;
+	return vb_gate_state(gate) == IBV_QPS_ERR ? VB_WHY_PEER_IN_ERROR : VB_WHY_PEER_NOT_READY;
 }
 
 /* Do the two ends agree on who they are and how they talk? */
@@ -123,18 +124,18 @@ static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_ent
 	const union ibv_gid sgid = vb_shown_gid(&entry->sgid), dgid = vb_shown_gid(&entry->dgid);
 
 	if (entry->type != (qp->type == IBV_QPT_XRC_SEND ? IBV_QPT_XRC_RECV : qp->type))
-		return VB_PEER_OTHER_TYPE;
+		return VB_WHY_PEER_OTHER_TYPE;
 	if (entry->dest_qpn != qp->ibv.qp_num) {
 		step->report.have = entry->dest_qpn;
-		return VB_PEER_OTHER_DEST;
+		return VB_WHY_PEER_OTHER_DEST;
 	}
 	if (!gid_means(&dgid, &av.sgid) || !gid_means(&av.dgid, &sgid))
-		return VB_PEER_OTHER_GID;
+		return VB_WHY_PEER_OTHER_GID;
 	step->report.have = entry->rq_psn;
 	step->report.want = qp->attr.sq_psn;
 	/* UC takes the PSN of the first packet that comes (IBA 9.8.2.2). */
 	if (vb_qp_reliable(qp) && entry->rq_psn != qp->attr.sq_psn)
-		return VB_PEER_OTHER_PSN;
+		return VB_WHY_PEER_OTHER_PSN;
 	return VB_OK;
 }
 
@@ -161,7 +162,7 @@ static enum vb_reason mtu_differs(struct vb_step_context *step)
 	if (vb_wr_returns(step->wqe->opcode)) /* its answer shows it */
 		return VB_OK;
 	vb_step_report_mtu(step);
-	return VB_MTU_DIFFERS;
+	return VB_WHY_MTU_DIFFERS;
 }
 
 /* Claims the connection: a second sender would be out of sequence. */
@@ -174,7 +175,7 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 		atomic_store(&lent->binder, qp->epoch);
 	else if (!atomic_compare_exchange_strong(&lent->binder, &binder, qp->epoch) &&
 		 binder != qp->epoch)
-		return VB_PEER_TAKEN;
+		return VB_WHY_PEER_TAKEN;
 	if (vb_gate_state(gate) == IBV_QPS_RTR)
 		vb_peer_attend_qp(qp->remote.peer, entry, VB_QP_ATTN_COMM_EST);
 	if (vb_mig_state(qp) != IBV_MIG_MIGRATED) /* it may not have been attached before */
@@ -214,7 +215,7 @@ static enum vb_reason check_pkey(struct vb_step_context *step, uint64_t gate)
 		atomic_fetch_add(&remote->lent->bad_pkey, 1);
 	atomic_store(&remote->look_again, true);
 	atomic_store(&remote->direct, 0);
-	return VB_PEER_OTHER_PKEY;
+	return VB_WHY_PEER_OTHER_PKEY;
 }
 
 /* With what senders write of it; NULL: no such QP. */
@@ -238,10 +239,10 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	if (!entry)
 		entry = remote->entry = find_entry(remote, step->qp->attr.dest_qp_num);
 	if (!entry)
-		return VB_PEER_NO_QP;
+		return VB_WHY_PEER_NO_QP;
 	gate = atomic_load(&entry->gate);
 	reason = gate_reason(remote->lent, gate);
-	if (reason == VB_PEER_NOT_READY || reason == VB_PEER_NO_QP) {
+	if (reason == VB_WHY_PEER_NOT_READY || reason == VB_WHY_PEER_NO_QP) {
 		atomic_store(&remote->lent->waiting, 1);
 		gate = atomic_load(&entry->gate);
 		reason = gate_reason(remote->lent, gate);
@@ -262,12 +263,12 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	}
 	reason = match(step, entry);
 	if (!reason && (entry->by_packets || step->qp->entry->by_packets))
-		reason = VB_PEER_BY_PACKETS;
+		reason = VB_WHY_PEER_BY_PACKETS;
 	if (!reason)
 		reason = claim_connection(step->qp, entry, gate);
 	/* Those of XRC are found with each message. */
 	if (!reason && !vb_qp_is_xrc(step->qp) && !vb_recv_resolve(remote))
-		reason = VB_PEER_NO_QP;
+		reason = VB_WHY_PEER_NO_QP;
 	if (reason)
 		return reason;
 	remote->message_max = message_max(step->qp, entry);
@@ -275,14 +276,14 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
 	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
 	if (atomic_load(&entry->gate) != gate)
-		return VB_PEER_NOT_READY;
+		return VB_WHY_PEER_NOT_READY;
 	set_gate(step->qp, gate);
 	return VB_OK;
 }
 
 static enum vb_reason follow(struct vb_remote *remote)
 {
-	return vb_recv_follow(remote) ? VB_OK : VB_PEER_NOT_READY;
+	return vb_recv_follow(remote) ? VB_OK : VB_WHY_PEER_NOT_READY;
 }
 
 /* The receives of a connection: its own or those of the SRQ that the WQE names. */
@@ -308,7 +309,7 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 	if (__builtin_expect(
 		    atomic_load_explicit(&step->qp->migration.astray, memory_order_relaxed), 0)) {
 		step->report.want = vb_qp_patience_ns(step->qp) / 1000000;
-		return VB_PEER_SILENT;
+		return VB_WHY_PEER_SILENT;
 	}
 	if (!peer) {
 		const struct vb_av av = vb_qp_av(step->qp);
@@ -321,7 +322,7 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 		return reason;
 	enter(step, peer, step->qp->attr.dest_qp_num);
 	if (!vb_peer_alive(peer))
-		return VB_PEER_ENDED;
+		return VB_WHY_PEER_ENDED;
 	/* One line holds the state and the epoch: equal means that nothing has changed. */
 	if (__builtin_expect(
 		    !remote->gate ||
@@ -348,9 +349,9 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 	if (reason)
 		return reason;
 	if (remote->entry->type != IBV_QPT_UD)
-		return VB_PEER_OTHER_TYPE;
+		return VB_WHY_PEER_OTHER_TYPE;
 	if (!vb_recv_resolve(remote) || atomic_load(&remote->entry->gate) != gate)
-		return VB_PEER_NO_QP;
+		return VB_WHY_PEER_NO_QP;
 	remote->gate = gate;
 	return VB_OK;
 }
@@ -366,7 +367,7 @@ static enum vb_reason check_datagram_pkey(struct vb_step_context *step)
 	step->report.have = theirs;
 	step->report.want = own;
 	atomic_fetch_add(&remote->lent->bad_pkey, 1);
-	return VB_PEER_OTHER_PKEY;
+	return VB_WHY_PEER_OTHER_PKEY;
 }
 
 enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
@@ -381,7 +382,7 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 		return reason;
 	enter(step, peer, qpn);
 	if (!vb_peer_alive(peer))
-		return VB_PEER_ENDED;
+		return VB_WHY_PEER_ENDED;
 	if (!remote->gate || remote->entry->qpn != qpn ||
 	    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) != remote->gate)
 		reason = bind_datagram_slowly(step, qpn);

@@ -36,8 +36,8 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 		atomic_fetch_add(&remote->lent->dropped, 1);
 		if (!step->aside)
 			vb_path_explain(step->qp, reason, &step->report);
-		if (reason == VB_RECV_KEY || reason == VB_RECV_MEMORY ||
-		    reason == VB_TARGET_CQ_OVERRUN)
+		if (reason == VB_WHY_RECV_KEY || reason == VB_WHY_RECV_MEMORY ||
+		    reason == VB_WHY_TARGET_CQ_OVERRUN)
 			vb_target_fail(remote, reason, quiet);
 		return step->aside ? VB_STEP_NEXT : vb_step_complete(step, VB_OK);
 	}
@@ -53,8 +53,8 @@ enum vb_step vb_step_ended(struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
 
-	return remote->home == remote->peer ? vb_step_complete(step, VB_PEER_ENDED)
-					    : vb_step_refuse(step, VB_SRQ_UNKNOWN, false);
+	return remote->home == remote->peer ? vb_step_complete(step, VB_WHY_PEER_ENDED)
+					    : vb_step_refuse(step, VB_WHY_SRQ_UNKNOWN, false);
 }
 
 enum vb_step vb_step_denied(struct vb_step_context *step)
@@ -67,5 +67,5 @@ enum vb_step vb_step_denied(struct vb_step_context *step)
 	if (atomic_load_explicit(&qp->sq.offset, memory_order_relaxed))
 		qp->pend.why = VB_PEND_WIRE; /* it was begun: SQD lets it finish */
 	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
-	return vb_step_unanswered(step, VB_PEER_UNTOUCHABLE);
+	return vb_step_unanswered(step, VB_WHY_PEER_UNTOUCHABLE);
 }

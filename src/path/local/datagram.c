@@ -84,19 +84,19 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (vb_step_copy_refused(copied))
 		return vb_step_copy_refused(copied);
-	return copied == (ssize_t)local.bytes ? VB_OK : VB_RECV_MEMORY;
+	return copied == (ssize_t)local.bytes ? VB_OK : VB_WHY_RECV_MEMORY;
 }
 
-/* As often as something else is taken away meanwhile. VB_PEER_NOT_READY: it was the QP. */
+/* As often as something else is taken away meanwhile. VB_WHY_PEER_NOT_READY: it was the QP. */
 static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	enum vb_reason reason;
 
-	while ((reason = place(step, claim)) == VB_PEER_NOT_READY) {
+	while ((reason = place(step, claim)) == VB_WHY_PEER_NOT_READY) {
 		vb_hazard_watch(step->run->thread, remote->peer);
 		if (atomic_load(&remote->entry->gate) != remote->gate)
-			return VB_PEER_NOT_READY;
+			return VB_WHY_PEER_NOT_READY;
 		claim->word = atomic_load(&claim->cell->word);
 		reason = vb_recv_check(remote, claim, step->wqe->length + VB_GRH_SIZE, false);
 		if (reason)
@@ -114,15 +114,16 @@ static enum vb_step finish(struct vb_step_context *step, enum vb_reason reason)
 /* Nothing of it arrived: once more, elsewhere, or never. */
 static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
 {
-	if (reason == VB_PEER_NOT_READY)
+	if (reason == VB_WHY_PEER_NOT_READY)
 		return step->aside ? VB_STEP_PEND : VB_STEP_AGAIN;
-	if (reason == VB_PEER_UNTOUCHABLE && step->aside) {
+	if (reason == VB_WHY_PEER_UNTOUCHABLE && step->aside) {
 		atomic_store(&step->qp->remote.peer->denied, true); /* the next try finds it */
 		return VB_STEP_PEND;
 	}
 	if (step->aside)
 		return VB_STEP_NEXT;
-	return reason == VB_PEER_ENDED ? vb_step_unanswered(step, reason) : vb_step_denied(step);
+	return reason == VB_WHY_PEER_ENDED ? vb_step_unanswered(step, reason)
+					   : vb_step_denied(step);
 }
 
 static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim, uint8_t *ride)
@@ -135,12 +136,12 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 	message_of(step, &message);
 	if (!(ride ? ride_along(step, ride) : vb_path_present(step->sge, step->sge_count, false))) {
 		vb_recv_unclaim(remote, claim);
-		return finish(step, VB_LOCAL_MEMORY);
+		return finish(step, VB_WHY_LOCAL_MEMORY);
 	}
 	if (!ride)
 		reason = place_surely(step, claim);
-	if (reason == VB_PEER_NOT_READY || reason == VB_PEER_ENDED ||
-	    reason == VB_PEER_UNTOUCHABLE) {
+	if (reason == VB_WHY_PEER_NOT_READY || reason == VB_WHY_PEER_ENDED ||
+	    reason == VB_WHY_PEER_UNTOUCHABLE) {
 		vb_recv_unclaim(remote, claim);
 		return not_placed(step, reason);
 	}
@@ -149,7 +150,7 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 							    : VB_PAYLOAD_SPILL;
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
-		return vb_step_refuse(step, done ? done : reason, done != VB_TARGET_CQ_OVERRUN);
+		return vb_step_refuse(step, done ? done : reason, done != VB_WHY_TARGET_CQ_OVERRUN);
 	finish(step, VB_OK);
 	if (!lost)
 		vb_local_wake_target(step->qp, message.solicited);
@@ -173,12 +174,12 @@ enum vb_step vb_step_to_target(struct vb_step_context *step)
 	step->report.want = qkey;
 	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey) {
 		atomic_fetch_add(&remote->lent->bad_qkey, 1);
-		return drop(step, VB_DROP_QKEY);
+		return drop(step, VB_WHY_DROP_QKEY);
 	}
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
 	if (claim.too_short)
-		return drop(step, VB_DROP_SHORT);
+		return drop(step, VB_WHY_DROP_SHORT);
 	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
 	reason = vb_recv_check(remote, &claim, length, ride);
 	if (reason) {
@@ -198,18 +199,18 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	enum vb_reason reason;
 
 	if (wqe->foreign_ah)
-		return vb_step_complete(step, VB_UD_ADDRESS);
+		return vb_step_complete(step, VB_WHY_UD_ADDRESS);
 	step->report.want = step->qp->datagram_max;
 	if (wqe->length > step->qp->datagram_max)
-		return vb_step_complete(step, VB_UD_LENGTH);
+		return vb_step_complete(step, VB_WHY_UD_LENGTH);
 	reason = vb_step_local(step, wqe, 0);
 	if (reason)
 		return vb_step_complete(step, reason);
 	if (wqe->ah->av.multicast) /* to many: as packets */
-		return vb_step_unanswered(step, VB_NOT_THIS_HOST);
+		return vb_step_unanswered(step, VB_WHY_NOT_THIS_HOST);
 	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
 	/* The target has answered: those that were put aside go first, which is soon. */
-	if (reason != VB_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) &&
+	if (reason != VB_WHY_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) &&
 	    vb_step_is_behind(step))
 		return vb_step_busy(step);
 	if (reason)

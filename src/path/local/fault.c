@@ -42,7 +42,7 @@ static bool apply(struct vb_step_context *step, const struct vb_fault_verdict *v
 		*next = delay(step, verdict->delay_ns);
 		return true;
 	case VB_FAULT_FAIL:
-		*next = vb_step_complete(step, VB_INJECTED_STATUS);
+		*next = vb_step_complete(step, VB_WHY_INJECTED_STATUS);
 		return true;
 	case VB_FAULT_FATAL:
 		*next = fatal(step);
@@ -67,7 +67,7 @@ static enum vb_reason look_ahead(struct vb_step_context *step)
 	if (step->qp->type != IBV_QPT_UD)
 		return vb_step_bind(step);
 	if (wqe->ah->av.multicast)
-		return VB_NOT_THIS_HOST;
+		return VB_WHY_NOT_THIS_HOST;
 	return vb_step_bind_datagram(step, wqe->remote_qpn);
 }
 
@@ -79,7 +79,7 @@ static bool is_to_be_judged(struct vb_step_context *step, bool *wire)
 	step->report = (struct vb_report){ 0 };
 	*wire = vb_step_by_wire(step, reason);
 	/* The wire judges what it carries as a whole, and begins with this one. */
-	return !(*wire && step->qp->type != IBV_QPT_UD) && reason != VB_PEER_ATTACHING;
+	return !(*wire && step->qp->type != IBV_QPT_UD) && reason != VB_WHY_PEER_ATTACHING;
 }
 
 bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)

@@ -56,8 +56,8 @@ ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 enum vb_reason vb_step_copy_refused(ssize_t copied)
 {
 	if (copied == -ECANCELED)
-		return VB_PEER_NOT_READY;
+		return VB_WHY_PEER_NOT_READY;
 	if (copied == -ESRCH)
-		return VB_PEER_ENDED;
-	return vb_copy_is_denied(copied) ? VB_PEER_UNTOUCHABLE : VB_OK;
+		return VB_WHY_PEER_ENDED;
+	return vb_copy_is_denied(copied) ? VB_WHY_PEER_UNTOUCHABLE : VB_OK;
 }

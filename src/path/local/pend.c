@@ -64,8 +64,8 @@ static bool migrate(struct vb_qp *qp)
 
 bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason)
 {
-	return (reason == VB_NOT_THIS_HOST || reason == VB_PEER_UNTOUCHABLE ||
-		reason == VB_PEER_BY_PACKETS) &&
+	return (reason == VB_WHY_NOT_THIS_HOST || reason == VB_WHY_PEER_UNTOUCHABLE ||
+		reason == VB_WHY_PEER_BY_PACKETS) &&
 	       !step->run->no_wire;
 }
 
@@ -86,11 +86,11 @@ static enum vb_step attaching(struct vb_step_context *step)
 
 	if (qp->type != IBV_QPT_UD || vb_fault_any())
 		return vb_step_waited_long(qp, VB_PEND_WIRE, VB_PEER_ANSWER_NS)
-			       ? drop(step, VB_PEER_ATTACHING)
+			       ? drop(step, VB_WHY_PEER_ATTACHING)
 			       : VB_STEP_PEND;
 	if (step->run->attach_slot)
 		return VB_STEP_PEND;
-	return is_asked(step) ? vb_step_set_aside(step) : drop(step, VB_PEER_ATTACHING);
+	return is_asked(step) ? vb_step_set_aside(step) : drop(step, VB_WHY_PEER_ATTACHING);
 }
 
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason)
@@ -102,15 +102,15 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	vb_step_leave(step);
 	if (vb_step_by_wire(step, reason)) {
 		/* Its process takes our packets then, although it may touch us. */
-		if (reason == VB_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
+		if (reason == VB_WHY_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
 			atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
-		step->run->wire_peer = reason != VB_NOT_THIS_HOST ? qp->remote.peer : NULL;
+		step->run->wire_peer = reason != VB_WHY_NOT_THIS_HOST ? qp->remote.peer : NULL;
 		return VB_STEP_WIRE;
 	}
 	if (!vb_qp_reliable(qp))
-		return reason == VB_PEER_ATTACHING ? attaching(step) : drop(step, reason);
+		return reason == VB_WHY_PEER_ATTACHING ? attaching(step) : drop(step, reason);
 	/* Only a process that was there and has ended is known not to answer ever. */
-	if (reason == VB_PEER_ENDED ||
+	if (reason == VB_WHY_PEER_ENDED ||
 	    vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
 	return VB_STEP_PEND;
@@ -125,9 +125,9 @@ enum vb_step vb_step_lost(struct vb_step_context *step)
 
 	vb_step_leave(step);
 	if (!vb_qp_reliable(qp))
-		return drop(step, VB_INJECTED_LOSS);
+		return drop(step, VB_WHY_INJECTED_LOSS);
 	if (vb_step_waited_long(qp, VB_PEND_LOST, vb_qp_patience_ns(qp)))
-		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, VB_INJECTED_LOSS);
+		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, VB_WHY_INJECTED_LOSS);
 	now_ns = vb_now_ns();
 	wait_ns = now_ns - pend->since_ns;
 	if (wait_ns > most_ns)
@@ -180,11 +180,11 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 			return vb_step_aside_late(step);
 		/* A receiver that was late before gets some time; one that never posted does not. */
 		if (never_posted || vb_step_waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
-			return drop(step, VB_DROP_NO_RECEIVE);
+			return drop(step, VB_WHY_DROP_NO_RECEIVE);
 		return VB_STEP_PEND;
 	}
 	if (rnr_exhausted(step))
-		return vb_step_complete(step, VB_NO_RECEIVE);
+		return vb_step_complete(step, VB_WHY_NO_RECEIVE);
 	/* No poller brings it on: ask the owner to ring when it posts a receive, look again. */
 	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {
 		vb_barrier_others(); /* pairs with vb_rq_take_waiting */

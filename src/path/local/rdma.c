@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RDMA_WRITE and RDMA_READ: as many work requests of one direction as fit go through one
- * system call. Each is validated before; on a fault the count of bytes tells which one it hit.
+ * system call. Each is validated before; where memory is missing, the count of bytes tells which one it hit.
  */
 #include "exec/copy.h"
 #include "exec/rkey.h"
@@ -40,7 +40,7 @@ static enum vb_reason check_depth(struct vb_step_context *step, const struct vb_
 		return VB_OK;
 	step->report.have = most;
 	step->report.want = reads_outstanding(step);
-	return step->report.want > most ? VB_READ_DEPTH : VB_OK;
+	return step->report.want > most ? VB_WHY_READ_DEPTH : VB_OK;
 }
 
 enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe,
@@ -55,20 +55,20 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	step->report.addr = wqe->remote_addr;
 	step->report.length = wqe->length;
 	if (!(atomic_load_explicit(&remote->entry->access, memory_order_relaxed) & access))
-		return VB_QP_RIGHT;
+		return VB_WHY_QP_RIGHT;
 	if (vb_wr_reads(wqe->opcode))
 		reason = check_depth(step, remote->entry);
 	if (reason)
 		return reason;
 	if (word && wqe->remote_addr & 7)
-		return VB_ATOMIC_ALIGN;
+		return VB_WHY_ATOMIC_ALIGN;
 	*address = 0;
 	if (!wqe->length) /* no bytes: the key is not looked at */
 		return VB_OK;
 	reason = vb_rkey_check(remote->home, &remote->key_cache, remote->pd, remote->entry->qpn,
 			       wqe->rkey, wqe->remote_addr, wqe->length, access, address);
 	/* The memory behind an aligned address may not be: of a region with another start. */
-	return !reason && word && *address & 7 ? VB_ATOMIC_ALIGN : reason;
+	return !reason && word && *address & 7 ? VB_WHY_ATOMIC_ALIGN : reason;
 }
 
 /* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */
@@ -79,7 +79,7 @@ static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *w
 	enum vb_reason reason = VB_OK;
 
 	if (wqe->length > VB_MSG_MAX)
-		return VB_LENGTH_MAX;
+		return VB_WHY_LENGTH_MAX;
 	if (read)
 		reason = vb_step_remote(step, wqe, address);
 	if (!reason)
@@ -155,7 +155,7 @@ static void complete_first(struct vb_step_context *step)
 		step->wqe = vb_sq_wqe(sq, sq->next);
 }
 
-/* A byte of the operation itself, alone, tells which side the fault is on. */
+/* A byte of the operation itself, alone, tells which side lacks memory. */
 static enum vb_reason whose_fault(struct vb_step_context *step, const struct batch *batch,
 				  uint32_t at)
 {
@@ -165,28 +165,28 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct bat
 	uint64_t address;
 
 	if (check(step, step->wqe, &address))
-		return VB_LOCAL_KEY; /* deregistered meanwhile */
+		return VB_WHY_LOCAL_KEY; /* deregistered meanwhile */
 	vb_iov_add(&there, (void *)(uintptr_t)(address + at), 1);
 	step->report.addr = address + at;
 	if (batch->direction == VB_FROM_TARGET) {
 		vb_iov_add(&here, &byte, 1);
 		return vb_copy(step->qp->remote.home, VB_FROM_TARGET, &here, &there) == 1
-			       ? VB_LOCAL_MEMORY
-			       : VB_REMOTE_MEMORY;
+			       ? VB_WHY_LOCAL_MEMORY
+			       : VB_WHY_REMOTE_MEMORY;
 	}
 	/* Our byte through the kernel into our own variable: readable at all? */
 	vb_iov_slice(&here, step->sge, step->sge_count, at, 1);
 	there_at[0] = (struct iovec){ &byte, 1 };
 	if (process_vm_readv(step->qp->nic->self->tid, there_at, 1, here_at, 1, 0) != 1)
-		return VB_LOCAL_MEMORY;
-	return VB_REMOTE_MEMORY;
+		return VB_WHY_LOCAL_MEMORY;
+	return VB_WHY_REMOTE_MEMORY;
 }
 
 /* copied bytes arrived: complete what they cover, then say what happened to the rest. */
 static enum vb_step settle(struct vb_step_context *step, const struct batch *batch, ssize_t copied)
 {
 	size_t left = copied > 0 ? (size_t)copied : 0;
-	bool fault = left < batch->local.bytes;
+	bool missing = left < batch->local.bytes;
 
 	for (unsigned i = 0; i < batch->count; i++) {
 		enum vb_reason reason;
@@ -205,11 +205,11 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 		if (vb_copy_is_denied(copied))
 			return vb_step_denied(step);
 		reason = whose_fault(step, batch, step->qp->sq.offset + (uint32_t)left);
-		if (reason == VB_REMOTE_MEMORY)
+		if (reason == VB_WHY_REMOTE_MEMORY)
 			return vb_step_refuse(step, reason, false);
 		return vb_step_complete(step, reason);
 	}
-	return fault ? VB_STEP_AGAIN : VB_STEP_NEXT;
+	return missing ? VB_STEP_AGAIN : VB_STEP_NEXT;
 }
 
 static enum vb_step refuse(struct vb_step_context *step, enum vb_reason reason)
@@ -254,7 +254,7 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 		return refuse(step, batch.stop);
 	if (batch.direction == VB_FROM_TARGET && step->wqe->length > step->qp->remote.message_max) {
 		vb_step_report_mtu(step);
-		return vb_step_complete(step, VB_MTU_OF_READ);
+		return vb_step_complete(step, VB_WHY_MTU_OF_READ);
 	}
 	if (batch.local.bytes)
 		copied = vb_step_copy(step, batch.direction, &batch.local, &batch.remote);

@@ -34,7 +34,8 @@ static enum vb_step stay(struct vb_step_context *step)
 	vb_step_leave(step);
 	reason = vb_path_stay(step->qp, wqe, &step->report);
 	if (!reason && ends_something(wqe) && vb_grace_pass(step->qp->nic, &ending, &slot) < 0)
-		reason = wqe->opcode == IBV_WR_LOCAL_INV ? VB_WINDOW_INVALID : VB_WINDOW_BIND;
+		reason = wqe->opcode == IBV_WR_LOCAL_INV ? VB_WHY_WINDOW_INVALID
+							 : VB_WHY_WINDOW_BIND;
 	return vb_step_complete(step, reason);
 }
 
@@ -68,9 +69,9 @@ static enum vb_step execute(struct vb_step_context *step)
 	if (vb_fault_any() && vb_step_fault(step, &next))
 		return next;
 	if (!run)
-		return vb_step_complete(step, VB_OPCODE_TRANSPORT);
+		return vb_step_complete(step, VB_WHY_OPCODE_TRANSPORT);
 	if (step->wqe->length > VB_MSG_MAX)
-		return vb_step_complete(step, VB_LENGTH_MAX);
+		return vb_step_complete(step, VB_WHY_LENGTH_MAX);
 	return run(step);
 }
 

@@ -30,7 +30,7 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	if (vb_step_copy_refused(err))
 		return vb_step_copy_refused(err);
 	if (!vb_iov_slice(&there, list->sge, vb_recv_sge_count(&step->qp->remote, list), at, 1))
-		return VB_RECV_MEMORY;
+		return VB_WHY_RECV_MEMORY;
 	vb_iov_add(&here, &byte, 1);
 	step->report.addr = (uintptr_t)there_at[0].iov_base;
 	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
@@ -38,11 +38,11 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	if (err == 1)
 		err = vb_step_copy(step, VB_TO_TARGET, &here, &there);
 	if (err == -ECANCELED)
-		return VB_PEER_NOT_READY;
-	return err == 1 ? VB_LOCAL_MEMORY : VB_RECV_MEMORY;
+		return VB_WHY_PEER_NOT_READY;
+	return err == 1 ? VB_WHY_LOCAL_MEMORY : VB_WHY_RECV_MEMORY;
 }
 
-/* Up to one piece of the message, straight into the receive's buffers. VB_PEER_NOT_READY: again. */
+/* Up to one piece of the message, straight into the receive's buffers. VB_WHY_PEER_NOT_READY: again. */
 static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_thread *thread = step->run->thread;
@@ -98,12 +98,12 @@ static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *
 
 	message_of(step, &message);
 	if (message.wc_flags & IBV_WC_WITH_INV && !invalidate(step))
-		arrived = VB_RECV_INVALIDATE;
+		arrived = VB_WHY_RECV_INVALIDATE;
 	reason = vb_recv_complete(&step->qp->remote, claim, &message, arrived, &lost);
-	if (reason) /* VB_RECV_KEY: the receive tells it */
-		return vb_step_refuse(step, reason, reason == VB_RECV_KEY);
+	if (reason) /* VB_WHY_RECV_KEY: the receive tells it */
+		return vb_step_refuse(step, reason, reason == VB_WHY_RECV_KEY);
 	if (lost) /* flushed by its owner: the QP is in ERR, and the gate will say so */
-		return vb_step_unanswered(step, VB_PEER_IN_ERROR);
+		return vb_step_unanswered(step, VB_WHY_PEER_IN_ERROR);
 	if (arrived)
 		return vb_step_refuse(step, arrived, true);
 	vb_step_complete(step, VB_OK);
@@ -128,9 +128,9 @@ static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb
 				   enum vb_reason reason)
 {
 	step->report.have = claim->cell->posted_length;
-	if (reason == VB_RECV_SHORT && step->qp->type == IBV_QPT_UC) {
+	if (reason == VB_WHY_RECV_SHORT && step->qp->type == IBV_QPT_UC) {
 		vb_recv_unclaim(&step->qp->remote, claim);
-		return vb_step_refuse(step, VB_DROP_SHORT, true);
+		return vb_step_refuse(step, VB_WHY_DROP_SHORT, true);
 	}
 	return spoil(step, claim, reason);
 }
@@ -138,9 +138,9 @@ static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb
 /* The target's memory was not the reason. */
 static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
 {
-	if (reason == VB_PEER_UNTOUCHABLE)
+	if (reason == VB_WHY_PEER_UNTOUCHABLE)
 		return vb_step_denied(step);
-	return reason == VB_PEER_ENDED ? vb_step_ended(step) : vb_step_complete(step, reason);
+	return reason == VB_WHY_PEER_ENDED ? vb_step_ended(step) : vb_step_complete(step, reason);
 }
 
 static enum vb_step place(struct vb_step_context *step, const struct vb_claim *claim)
@@ -148,9 +148,9 @@ static enum vb_step place(struct vb_step_context *step, const struct vb_claim *c
 	struct vb_remote *remote = &step->qp->remote;
 	enum vb_reason reason = place_piece(step, claim);
 
-	if (reason == VB_RECV_MEMORY)
+	if (reason == VB_WHY_RECV_MEMORY)
 		return spoil(step, claim, reason);
-	if (reason && reason != VB_PEER_NOT_READY) {
+	if (reason && reason != VB_WHY_PEER_NOT_READY) {
 		vb_recv_unclaim(remote, claim);
 		return not_placed(step, reason);
 	}
@@ -187,7 +187,7 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 		return place(step, &claim);
 	if (!vb_step_gather(step, ride)) {
 		vb_recv_unclaim(remote, &claim);
-		return vb_step_complete(step, VB_LOCAL_MEMORY);
+		return vb_step_complete(step, VB_WHY_LOCAL_MEMORY);
 	}
 	claim.cell->where = ride == claim.cell->payload ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
 	return finish(step, &claim);
@@ -231,8 +231,8 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	if (vb_step_copy_refused(copied))
 		return vb_step_copy_refused(copied);
 	if (copied != (ssize_t)local.bytes)
-		return vb_path_present(step->sge, step->sge_count, false) ? VB_REMOTE_MEMORY
-									  : VB_LOCAL_MEMORY;
+		return vb_path_present(step->sge, step->sge_count, false) ? VB_WHY_REMOTE_MEMORY
+									  : VB_WHY_LOCAL_MEMORY;
 	sq->offset += (uint32_t)copied;
 	step->run->budget_bytes -= copied;
 	return VB_OK;
@@ -257,10 +257,10 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
 			reason = write_piece(step, address);
-		if (reason == VB_PEER_NOT_READY)
+		if (reason == VB_WHY_PEER_NOT_READY)
 			return VB_STEP_AGAIN;
-		if (reason == VB_PEER_ENDED || reason == VB_PEER_UNTOUCHABLE ||
-		    reason == VB_LOCAL_MEMORY)
+		if (reason == VB_WHY_PEER_ENDED || reason == VB_WHY_PEER_UNTOUCHABLE ||
+		    reason == VB_WHY_LOCAL_MEMORY)
 			return not_placed(step, reason);
 		if (reason)
 			return refuse_imm(step, reason);

@@ -61,8 +61,8 @@ enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
  * nothing was copied and all of it is to be looked at again; else as vb_copy. */
 ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 		     const struct vb_iov *local, const struct vb_iov *remote);
-/* Why it copied nothing, where that is no fault of memory: VB_PEER_NOT_READY (all of it again),
- * VB_PEER_ENDED, VB_PEER_UNTOUCHABLE; else VB_OK. */
+/* Why it copied nothing, where that is no fault of memory: VB_WHY_PEER_NOT_READY (all of it again),
+ * VB_WHY_PEER_ENDED, VB_WHY_PEER_UNTOUCHABLE; else VB_OK. */
 enum vb_reason vb_step_copy_refused(ssize_t copied);
 /* Around several calls for the same bytes; false: as above. */
 bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length);
@@ -101,11 +101,12 @@ bool vb_step_fault(struct vb_step_context *step, enum vb_step *next);
 
 /* --- the operations --- */
 
-/* Checks the elements of a WQE and translates them to step->sge; VB_OK or VB_LOCAL_KEY. */
+/* Checks the elements of a WQE and translates them to step->sge; VB_OK or VB_WHY_LOCAL_KEY. */
 static inline enum vb_reason vb_step_local(struct vb_step_context *step, const struct vb_wqe *wqe,
 					   unsigned access)
 {
-	return vb_path_local(step->qp, wqe, access, step->sge, &step->sge_count, &step->report);
+	return vb_path_check_sges(step->qp, wqe, access, step->sge, &step->sge_count,
+				  &step->report);
 }
 /* Copies the elements' bytes one after the other; false: memory is missing. */
 bool vb_step_gather(const struct vb_step_context *step, uint8_t *out);

@@ -83,8 +83,8 @@ static bool place(struct vb_qp *qp, const struct pieces *pieces, const struct vb
 	    !vb_recv_claim(&own, &claim) || claim.too_short)
 		return false;
 	if (vb_recv_check(&own, &claim, pieces->length, false)) {
-		vb_recv_complete(&own, &claim, message, VB_RECV_KEY, &lost);
-		vb_target_fail(&own, VB_RECV_KEY, true);
+		vb_recv_complete(&own, &claim, message, VB_WHY_RECV_KEY, &lost);
+		vb_target_fail(&own, VB_WHY_RECV_KEY, true);
 		return false;
 	}
 	fill(&own, &claim, pieces, message);

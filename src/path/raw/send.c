@@ -35,16 +35,16 @@ static enum vb_reason check(struct sending *sending, const struct vb_wqe *wqe)
 
 	sending->report.want = sending->length_max;
 	if (!vb_wr_on(vb_wr_row(wqe->opcode), IBV_QPT_RAW_PACKET))
-		return VB_OPCODE_TRANSPORT;
+		return VB_WHY_OPCODE_TRANSPORT;
 	if (wqe->opcode != IBV_WR_TSO)
 		return wqe->length < VB_FRAME_MIN || wqe->length > sending->length_max
-			       ? VB_RAW_LENGTH
+			       ? VB_WHY_RAW_LENGTH
 			       : VB_OK;
 	tso = vb_tso_at(sending->run->qp, sending->run->qp->sq.next);
 	if ((uint32_t)tso->header_length + tso->mss > sending->length_max)
-		return VB_RAW_LENGTH;
+		return VB_WHY_RAW_LENGTH;
 	sending->report.want = VB_TSO_MAX;
-	return wqe->length > VB_TSO_MAX ? VB_LENGTH_MAX : VB_OK;
+	return wqe->length > VB_TSO_MAX ? VB_WHY_LENGTH_MAX : VB_OK;
 }
 
 /* What is sent, at port->out. The memory that it comes from may be deregistered at any time. */
@@ -57,9 +57,9 @@ static enum vb_reason gather(struct sending *sending, const struct vb_wqe *wqe)
 	enum vb_reason reason;
 
 	vb_hazard_enter(thread, qp->nic->self->head_slot);
-	reason = vb_path_local(qp, wqe, 0, sge, &count, &sending->report);
+	reason = vb_path_check_sges(qp, wqe, 0, sge, &count, &sending->report);
 	if (!reason && !vb_path_gather(sge, count, 0, wqe->length, sending->port->out))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	vb_hazard_leave(thread);
 	return reason;
 }
@@ -95,7 +95,7 @@ static enum vb_reason check_frame(struct sending *sending, const struct vb_frame
 {
 	sending->report.want =
 		sending->length_max - (frame->headers.key.tagged ? 0 : (uint32_t)VB_VLAN_TAG);
-	return frame->length > sending->report.want ? VB_RAW_LENGTH : VB_OK;
+	return frame->length > sending->report.want ? VB_WHY_RAW_LENGTH : VB_OK;
 }
 
 static bool send_one(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
@@ -123,7 +123,7 @@ static bool send_many(struct sending *sending, const struct vb_wqe *wqe, enum vb
 
 	do {
 		if (!vb_tso_segment(tso, out, wqe->length, offset, out + VB_FRAME_MAX, &frame))
-			*reason = VB_OPCODE_TRANSPORT;
+			*reason = VB_WHY_OPCODE_TRANSPORT;
 		else
 			*reason = check_frame(sending, &frame);
 		if (*reason)

@@ -24,18 +24,18 @@ void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct 
 {
 	struct vb_requester *req = &wired->req;
 	const struct ibv_qp_attr *attr = &wired->qp->attr;
-	bool retried = reason == VB_PEER_SILENT || reason == VB_PEER_MISSES;
+	bool retried = reason == VB_WHY_PEER_SILENT || reason == VB_WHY_PEER_MISSES;
 
 	if (retried && vb_roce_migrate(wired))
 		return;
 	req->stop = VB_OK;
 	wired->counters.retry_exceeded += retried;
-	wired->counters.rnr_exceeded += reason == VB_NO_RECEIVE;
-	if (reason == VB_PEER_SILENT)
+	wired->counters.rnr_exceeded += reason == VB_WHY_NO_RECEIVE;
+	if (reason == VB_WHY_PEER_SILENT)
 		report.want = attr->timeout ? vb_requester_patience_ns(wired) / 1000000 : 0;
-	if (reason == VB_PEER_MISSES)
+	if (reason == VB_WHY_PEER_MISSES)
 		report.want = attr->retry_cnt + 1u;
-	if (reason == VB_NO_RECEIVE)
+	if (reason == VB_WHY_NO_RECEIVE)
 		report.want = attr->rnr_retry + 1u;
 	if (wired->qp->sq.next == req->begun) /* it was refused before it was begun */
 		req->begun++;
@@ -196,7 +196,7 @@ static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 		req->rnr_since_ns = now_ns;
 	if (now_ns >= req->rnr_since_ns + VB_RNR_GRACE_NS && most != VB_RNR_RETRY_FOREVER &&
 	    req->rnr_tries++ >= most) {
-		vb_completer_fail(wired, VB_NO_RECEIVE);
+		vb_completer_fail(wired, VB_WHY_NO_RECEIVE);
 		return;
 	}
 	end_probe(wired);
@@ -218,7 +218,7 @@ static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
 		return;
 	wired->counters.nak_sequence++;
 	if (req->nak_retries++ >= wired->qp->attr.retry_cnt) {
-		vb_completer_fail(wired, VB_PEER_MISSES);
+		vb_completer_fail(wired, VB_WHY_PEER_MISSES);
 		return;
 	}
 	req->recovering = true;
@@ -234,13 +234,13 @@ static void refused(struct vb_wired *wired, uint8_t syndrome)
 {
 	switch (syndrome) {
 	case VB_NAK_INVALID_REQUEST:
-		vb_completer_fail(wired, VB_NAKED_INVALID);
+		vb_completer_fail(wired, VB_WHY_NAKED_INVALID);
 		break;
 	case VB_NAK_ACCESS:
-		vb_completer_fail(wired, VB_NAKED_ACCESS);
+		vb_completer_fail(wired, VB_WHY_NAKED_ACCESS);
 		break;
 	case VB_NAK_OPERATIONAL:
-		vb_completer_fail(wired, VB_NAKED_OPERATIONAL);
+		vb_completer_fail(wired, VB_WHY_NAKED_OPERATIONAL);
 		break;
 	}
 }
@@ -383,9 +383,9 @@ static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, 
 	enum vb_reason reason;
 	unsigned count;
 
-	reason = vb_path_local(wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, sge, &count, report);
+	reason = vb_path_check_sges(wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, sge, &count, report);
 	if (!reason && !vb_path_scatter(sge, count, offset, length, bytes))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	return reason;
 }
 
@@ -403,7 +403,7 @@ static bool is_atomic(const struct vb_wqe *wqe)
 
 static void bad_response(struct vb_wired *wired, uint64_t have, uint64_t want)
 {
-	vb_completer_fail_as(wired, VB_BAD_RESPONSE,
+	vb_completer_fail_as(wired, VB_WHY_BAD_RESPONSE,
 			     (struct vb_report){ .have = have, .want = want });
 }
 
@@ -455,7 +455,7 @@ void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
 		return;
 	}
 	if (was_harmless(wired))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	else
 		reason = take_in(wired, wqe, 0, (const uint8_t *)&packet->original, 8, &report);
 	wired->req.msn = packet->msn;

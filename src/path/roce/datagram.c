@@ -120,10 +120,10 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 	uint64_t wait_ns;
 
 	if (wqe->length > qp->datagram_max) {
-		vb_path_complete(qp, VB_UD_LENGTH, &report, notice);
+		vb_path_complete(qp, VB_WHY_UD_LENGTH, &report, notice);
 		return 0;
 	}
-	reason = vb_path_local(qp, wqe, 0, sge, &count, &report);
+	reason = vb_path_check_sges(qp, wqe, 0, sge, &count, &report);
 	if (reason) {
 		vb_path_complete(qp, reason, &report, notice);
 		return 0;
@@ -133,9 +133,9 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 	if (wait_ns)
 		return wait_ns;
 	if (!way)
-		vb_path_explain(qp, VB_NOT_THIS_HOST, &report);
+		vb_path_explain(qp, VB_WHY_NOT_THIS_HOST, &report);
 	else if (!transmit(roce, qp, wqe, way, sge, count))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	/* A datagram that finds no way is a datagram lost. */
 	vb_path_complete(qp, reason, &report, notice);
 	return 0;

@@ -112,7 +112,7 @@ static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
 	if (can_complete(state))
 		completer(wired, packet);
 	else
-		vb_roce_count(wired->roce, VB_DROP_STATE);
+		vb_roce_count(wired->roce, VB_PACKET_DROP_STATE);
 }
 
 /* It is about a packet that was under way a moment ago; it may be nobody's who got one. */
@@ -142,7 +142,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	enum ibv_qp_state state = vb_gate_state(vb_qp_gate(wired->qp));
 
 	if (!can_receive(state)) {
-		vb_roce_count(wired->roce, VB_DROP_STATE);
+		vb_roce_count(wired->roce, VB_PACKET_DROP_STATE);
 		if (state == IBV_QPS_ERR && !is_answer(packet))
 			vb_responder_refuse_again(wired, packet);
 		return;
@@ -184,19 +184,19 @@ static bool comes_from_sender(struct vb_wired *wired, const struct vb_packet *pa
 static bool acceptable(struct vb_roce *roce, struct vb_wired *wired, const struct vb_packet *packet,
 		       const struct vb_arrival *arrival)
 {
-	enum vb_drop drop;
+	enum vb_packet_drop drop;
 
 	if (!wired)
-		drop = VB_DROP_UNKNOWN_QP;
+		drop = VB_PACKET_DROP_UNKNOWN_QP;
 	else if (!transport_fits(wired, packet->opcode))
-		drop = VB_DROP_TRANSPORT;
+		drop = VB_PACKET_DROP_TRANSPORT;
 	else if (!pkey_fits(wired, packet))
-		drop = VB_DROP_PKEY;
+		drop = VB_PACKET_DROP_PKEY;
 	else if (!comes_from_sender(wired, packet, arrival))
-		drop = VB_DROP_ADDRESS;
+		drop = VB_PACKET_DROP_ADDRESS;
 	else
 		return true;
-	if (drop == VB_DROP_PKEY)
+	if (drop == VB_PACKET_DROP_PKEY)
 		wrong_pkey(wired, packet);
 	vb_roce_count(roce, drop);
 	return false;
@@ -221,7 +221,7 @@ static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
 				 : 0;
 
 	if (!count)
-		vb_roce_count(roce, VB_DROP_UNKNOWN_QP);
+		vb_roce_count(roce, VB_PACKET_DROP_UNKNOWN_QP);
 	for (unsigned i = 0; i < count; i++) {
 		struct vb_wired *wired = vb_roce_find(roce, qpns[i]);
 
@@ -252,17 +252,17 @@ static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
 void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_packet packet;
-	enum vb_packet_fault fault = vb_packet_parse(arrival->bytes, arrival->length, &packet);
+	enum vb_packet_flaw flaw = vb_packet_parse(arrival->bytes, arrival->length, &packet);
 	struct vb_wired *wired;
 
-	if (fault) {
-		roce->faults[fault]++;
-		vb_roce_count(roce, VB_DROP_MALFORMED);
+	if (flaw) {
+		roce->flaws[flaw]++;
+		vb_roce_count(roce, VB_PACKET_DROP_MALFORMED);
 		return;
 	}
 	if (!vb_ident_check(&roce->idents, arrival->flow, arrival->bytes,
 			    arrival->length - VB_ICRC_LENGTH, arrival->position, roce->now_ns)) {
-		vb_roce_count(roce, VB_DROP_ICRC);
+		vb_roce_count(roce, VB_PACKET_DROP_ICRC);
 		explain_icrc(roce, &packet, arrival);
 		return;
 	}

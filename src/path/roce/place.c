@@ -99,22 +99,22 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 	if (vb_matches_tags(wired) && vb_place_tm(wired, packet, &reason))
 		return reason;
 	if (!vb_recv_claim(&resp->own, &claim))
-		return VB_NO_RECEIVE;
+		return VB_WHY_NO_RECEIVE;
 	hold(&resp->own, &claim);
 	if (begins(row))
 		resp->offset = 0;
 	if ((uint64_t)resp->offset + packet->payload_length > VB_MSG_MAX)
-		return VB_PACKET_LENGTH;
+		return VB_WHY_PACKET_LENGTH;
 	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length, false);
 	if (reason)
 		return reason;
 	if (!scatter(wired, &claim, packet))
-		return VB_RECV_MEMORY;
+		return VB_WHY_RECV_MEMORY;
 	resp->offset += packet->payload_length;
 	if (!ends(row))
 		return VB_OK;
 	if (row->headers & VB_HEADER_IETH && !vb_place_invalidate(wired, packet->invalidate_rkey))
-		return VB_RECV_INVALIDATE;
+		return VB_WHY_RECV_INVALIDATE;
 	return complete(wired, &claim, packet);
 }
 
@@ -124,8 +124,9 @@ static enum vb_reason check_length(const struct vb_responder *resp, const struct
 	uint64_t end = (uint64_t)resp->offset + packet->payload_length;
 
 	if (resp->length > VB_MSG_MAX)
-		return VB_PACKET_LENGTH;
-	return end > resp->length || (ends(row) && end != resp->length) ? VB_PACKET_LENGTH : VB_OK;
+		return VB_WHY_PACKET_LENGTH;
+	return end > resp->length || (ends(row) && end != resp->length) ? VB_WHY_PACKET_LENGTH
+									: VB_OK;
 }
 
 static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet *packet)
@@ -142,11 +143,11 @@ static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet
 	if (reason)
 		return reason;
 	if (__builtin_expect(!resp->own.home->self, 0))
-		return vb_home_write(wired, address, packet) ? VB_OK : VB_REMOTE_MEMORY;
+		return vb_home_write(wired, address, packet) ? VB_OK : VB_WHY_REMOTE_MEMORY;
 	return vb_path_copy_ordered((uint8_t *)(uintptr_t)address, packet->payload,
 				    packet->payload_length)
 		       ? VB_OK
-		       : VB_REMOTE_MEMORY;
+		       : VB_WHY_REMOTE_MEMORY;
 }
 
 enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet)
@@ -169,7 +170,7 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 		return reason;
 	/* Without a receive it comes again, so nothing is counted yet. */
 	if (row->headers & VB_HEADER_IMM && !vb_recv_claim(&resp->own, &claim))
-		return VB_NO_RECEIVE;
+		return VB_WHY_NO_RECEIVE;
 	resp->offset += packet->payload_length;
 	return row->headers & VB_HEADER_IMM ? complete(wired, &claim, packet) : VB_OK;
 }

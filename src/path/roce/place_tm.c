@@ -44,10 +44,10 @@ static enum vb_reason match(struct vb_wired *wired, const struct vb_packet *pack
 	struct ibv_tmh header;
 
 	if (packet->payload_length < sizeof(header))
-		return VB_TM_HEADER;
+		return VB_WHY_TM_HEADER;
 	memcpy(&header, packet->payload, sizeof(header));
 	if (!well_formed(packet, &header))
-		return VB_TM_HEADER;
+		return VB_WHY_TM_HEADER;
 	*arrival = (struct vb_tm_arrival){
 		.opcode = header.opcode,
 		.value = be64toh(header.tag),
@@ -59,7 +59,7 @@ static enum vb_reason match(struct vb_wired *wired, const struct vb_packet *pack
 	if (!arrival->tag || header.opcode != IBV_TMH_RNDV || vb_tm_rndv_room(wired->qp))
 		return VB_OK;
 	vb_place_tm_give_back(wired); /* the sender comes again */
-	return VB_NO_RECEIVE;
+	return VB_WHY_NO_RECEIVE;
 }
 
 /* No tag: tags that are added from now on must wait until the application knows of it. */
@@ -70,7 +70,7 @@ static enum vb_reason take_receive(struct vb_wired *wired)
 	struct vb_claim claim = { 0 };
 
 	if (!vb_recv_claim(own, &claim))
-		return VB_NO_RECEIVE;
+		return VB_WHY_NO_RECEIVE;
 	own->taken = claim.index;
 	own->holds_taken = true;
 	arrival->unexpected = arrival->opcode == IBV_TMH_EAGER || arrival->opcode == IBV_TMH_RNDV;
@@ -107,7 +107,7 @@ static enum vb_reason scatter(struct vb_wired *wired, const uint8_t *bytes, uint
 	struct ibv_sge sge[VB_TM_SGE_MAX];
 
 	if (length > tag->length - wired->resp.offset)
-		return VB_RECV_SHORT;
+		return VB_WHY_RECV_SHORT;
 	for (uint32_t i = 0; i < tag->sge_count; i++) {
 		struct vb_mr *mr;
 
@@ -117,12 +117,12 @@ static enum vb_reason scatter(struct vb_wired *wired, const uint8_t *bytes, uint
 		mr = vb_mr_lookup(wired->qp->nic, wired->qp->srq->pd, &sge[i],
 				  IBV_ACCESS_LOCAL_WRITE);
 		if (!mr)
-			return VB_RECV_KEY;
+			return VB_WHY_RECV_KEY;
 		sge[i].addr = vb_mr_at(mr, sge[i].addr, IBV_ACCESS_LOCAL_WRITE);
 	}
 	return vb_path_scatter(sge, tag->sge_count, wired->resp.offset, length, bytes)
 		       ? VB_OK
-		       : VB_RECV_MEMORY;
+		       : VB_WHY_RECV_MEMORY;
 }
 
 static enum vb_reason received(struct vb_wired *wired, const struct vb_packet *packet)
@@ -134,7 +134,7 @@ static enum vb_reason received(struct vb_wired *wired, const struct vb_packet *p
 	wired->resp.tm.tag = NULL;
 	return vb_tm_received(tm_of(wired), tag, &message, IBV_WC_SUCCESS, 0)
 		       ? VB_OK
-		       : VB_TARGET_CQ_OVERRUN;
+		       : VB_WHY_TARGET_CQ_OVERRUN;
 }
 
 /* SEND_WITH_INV, before anything completes. */
@@ -143,7 +143,7 @@ static enum vb_reason invalidate(struct vb_wired *wired, const struct vb_packet 
 	return !(vb_opcode_row(packet->opcode)->headers & VB_HEADER_IETH) ||
 			       vb_place_invalidate(wired, packet->invalidate_rkey)
 		       ? VB_OK
-		       : VB_RECV_INVALIDATE;
+		       : VB_WHY_RECV_INVALIDATE;
 }
 
 static enum vb_reason place_tagged(struct vb_wired *wired, const struct vb_packet *packet)
@@ -175,15 +175,15 @@ static enum vb_reason rendezvous(struct vb_wired *wired, const struct vb_packet 
 	rndv.rkey = be32toh(header.rkey);
 	rndv.length = message.length = be32toh(header.len);
 	if (rndv.length > tag->length)
-		return VB_RECV_SHORT;
+		return VB_WHY_RECV_SHORT;
 	if (invalidate(wired, packet))
-		return VB_RECV_INVALIDATE;
+		return VB_WHY_RECV_INVALIDATE;
 	rndv.solicited = message.solicited;
 	message.wc_flags |= IBV_WC_TM_MATCH;
 	arrival->tag = NULL;
 	if (!vb_tm_matched(tm_of(wired), tag, &message)) {
 		vb_tm_give_back(tm_of(wired), tag);
-		return VB_TARGET_CQ_OVERRUN;
+		return VB_WHY_TARGET_CQ_OVERRUN;
 	}
 	vb_tm_rndv_post(wired->qp, tag, &rndv);
 	vb_roce_todo(wired);
@@ -244,7 +244,7 @@ enum vb_reason vb_place_tm_complete(struct vb_wired *wired, const struct vb_clai
 				    const struct vb_packet *packet)
 {
 	wired->resp.tm.unexpected = false; /* the application will count it */
-	return complete_plain(wired, claim, packet, VB_OK) ? VB_OK : VB_TARGET_CQ_OVERRUN;
+	return complete_plain(wired, claim, packet, VB_OK) ? VB_OK : VB_WHY_TARGET_CQ_OVERRUN;
 }
 
 /* --- messages that do not end well --- */

@@ -96,7 +96,7 @@ static enum vb_reason memory_of(struct vb_wired *wired, const struct vb_reply *r
 	if (memory->home->self ? vb_odp_read(room, (const void *)(uintptr_t)address, length)
 			       : vb_home_read(wired, address, length, room))
 		return VB_OK;
-	return VB_REMOTE_MEMORY;
+	return VB_WHY_REMOTE_MEMORY;
 }
 
 static uint8_t read_operation(const struct vb_reply *reply)

@@ -166,7 +166,7 @@ enum vb_reason vb_requester_memory(struct vb_requester_turn *turn, const struct 
 
 	if (turn->checked && turn->checked_index == index)
 		return VB_OK;
-	reason = vb_path_local(turn->wired->qp, wqe, 0, turn->sge, &turn->sge_count, report);
+	reason = vb_path_check_sges(turn->wired->qp, wqe, 0, turn->sge, &turn->sge_count, report);
 	turn->checked = !reason;
 	turn->checked_index = index;
 	return reason;
@@ -203,7 +203,7 @@ static bool step(struct vb_requester_turn *turn)
 	reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	/* Deregistered, or unmapped, since it was begun. */
 	if (!reason && !send_packet(turn, wqe))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason) {
 		vb_requester_stop(wired, reason, &report);
 		return false;

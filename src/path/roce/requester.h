@@ -56,7 +56,7 @@ bool vb_requester_may_send(struct vb_requester_turn *turn);
 /* A packet of this WQE is out, with PSNs for count; the cursor and next_psn go on. */
 void vb_requester_sent(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
 		       bool asks);
-/* The WQE's elements are in turn->sge; VB_OK or VB_LOCAL_KEY. */
+/* The WQE's elements are in turn->sge; VB_OK or VB_WHY_LOCAL_KEY. */
 enum vb_reason vb_requester_memory(struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 				   uint32_t index, struct vb_report *report);
 

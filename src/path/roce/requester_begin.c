@@ -76,12 +76,12 @@ static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *w
 	const struct vb_wr_row *row = vb_wr_row(wqe->opcode);
 
 	if (!vb_wr_on(row, wired->qp->type))
-		return VB_OPCODE_TRANSPORT;
+		return VB_WHY_OPCODE_TRANSPORT;
 	report->want = VB_MSG_MAX;
 	if (wqe->length > VB_MSG_MAX)
-		return VB_LENGTH_MAX;
+		return VB_WHY_LENGTH_MAX;
 	if (row->flags & VB_WR_WORD && wqe->length != 8)
-		return row->flags & VB_WR_RETURNS ? VB_ATOMIC_SGE : VB_ATOMIC_WRITE_SGE;
+		return row->flags & VB_WR_RETURNS ? VB_WHY_ATOMIC_SGE : VB_WHY_ATOMIC_WRITE_SGE;
 	return VB_OK;
 }
 
@@ -95,12 +95,12 @@ static enum vb_reason check_own(struct vb_requester_turn *turn, const struct vb_
 	if (!vb_wr_returns(wqe->opcode)) {
 		reason = vb_requester_memory(turn, wqe, req->begun, &req->stop_report);
 		if (!reason && !vb_path_present(turn->sge, turn->sge_count, false))
-			reason = VB_LOCAL_MEMORY;
+			reason = VB_WHY_LOCAL_MEMORY;
 		return reason;
 	}
 	turn->checked = false;
-	req->suspect = vb_path_local(turn->wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, turn->sge,
-				     &turn->sge_count, &report) ||
+	req->suspect = vb_path_check_sges(turn->wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, turn->sge,
+					  &turn->sge_count, &report) ||
 		       !vb_path_present(turn->sge, turn->sge_count, true);
 	return VB_OK;
 }
@@ -208,7 +208,7 @@ static void lose(struct vb_wired *wired, unsigned rule)
 	}
 	req->tried = false;
 	req->stop_report.want = rule;
-	stop(wired, VB_INJECTED_LOSS);
+	stop(wired, VB_WHY_INJECTED_LOSS);
 }
 
 /* What fault rules do to a work request that is about to begin. False: it does not, now. */
@@ -240,7 +240,7 @@ static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 		req->tried = false;
 		req->stop_report.status = verdict->status;
 		req->stop_report.want = verdict->rule;
-		stop(wired, VB_INJECTED_STATUS);
+		stop(wired, VB_WHY_INJECTED_STATUS);
 		return false;
 	case VB_FAULT_FATAL:
 		wired->roce->fatal = true;

@@ -194,7 +194,7 @@ bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 	if (!vb_wr_returns(wqe->opcode))
 		reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	if (!reason && !send_request(turn, wqe, count))
-		reason = VB_LOCAL_MEMORY;
+		reason = VB_WHY_LOCAL_MEMORY;
 	/* Deregistered, or unmapped, since it was begun. */
 	if (reason)
 		vb_requester_stop(turn->wired, reason, &report);

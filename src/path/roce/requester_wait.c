@@ -110,7 +110,7 @@ static void give_up(struct vb_wired *wired)
 	if (vb_completer_believe(wired))
 		return;
 	if (!wired->roce->behind || wired->req.put_off++ >= PUT_OFF_MAX) {
-		vb_completer_fail(wired, VB_PEER_SILENT);
+		vb_completer_fail(wired, VB_WHY_PEER_SILENT);
 		return;
 	}
 	wired->req.resend_ns = wired->roce->now_ns + PUT_OFF_NS;
@@ -142,7 +142,7 @@ void vb_requester_timer(struct vb_wired *wired)
 	if (now_ns < req->resend_ns)
 		vb_requester_set_timer(wired);
 	else if (peer_ended(wired))
-		vb_completer_fail(wired, VB_PEER_ENDED);
+		vb_completer_fail(wired, VB_WHY_PEER_ENDED);
 	else if (now_ns >= give_up_ns(wired))
 		give_up(wired);
 	else

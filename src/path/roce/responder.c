@@ -78,16 +78,16 @@ static void place(struct vb_wired *wired, const struct vb_packet *packet)
 
 	if (row->family == VB_FAMILY_WRITE &&
 	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_WRITE)) {
-		vb_responder_refuse(wired, packet, VB_QP_RIGHT);
+		vb_responder_refuse(wired, packet, VB_WHY_QP_RIGHT);
 		return;
 	}
 	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet)
 					       : vb_place_write(wired, packet);
-	if (reason == VB_NO_RECEIVE) {
+	if (reason == VB_WHY_NO_RECEIVE) {
 		vb_responder_not_ready(wired, packet);
 		return;
 	}
-	if (reason == VB_RECV_INVALIDATE) {
+	if (reason == VB_WHY_RECV_INVALIDATE) {
 		vb_responder_fail_behind(wired, packet, reason);
 		return;
 	}
@@ -119,7 +119,7 @@ static void gap(struct vb_wired *wired, uint32_t psn)
 	if (!told || vb_psn_diff(psn, resp->gap_psn) > 0)
 		resp->gap_psn = psn;
 	wired->counters.out_of_sequence++;
-	vb_roce_count(wired->roce, VB_DROP_SEQUENCE);
+	vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
 	/* One NAK per gap; behind an RNR NAK none at all. */
 	if (resp->nak_sent || resp->rnr_sent)
 		return;
@@ -146,7 +146,7 @@ static bool aim(struct vb_wired *wired, const struct vb_packet *packet)
 	enum vb_reason reason;
 
 	if (resp->family != VB_FAMILY_UNKNOWN && packet->srqn != resp->own.srqn)
-		reason = VB_OUT_OF_SEQUENCE;
+		reason = VB_WHY_OUT_OF_SEQUENCE;
 	else
 		reason = vb_responder_aim(wired, writes(row) ? &resp->own : &resp->answers,
 					  packet->srqn);
@@ -162,11 +162,11 @@ static void request(struct vb_wired *wired, const struct vb_packet *packet)
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 
 	if (!continues(&wired->resp, row)) {
-		vb_responder_refuse(wired, packet, VB_OUT_OF_SEQUENCE);
+		vb_responder_refuse(wired, packet, VB_WHY_OUT_OF_SEQUENCE);
 		return;
 	}
 	if (!vb_place_fits(wired, packet)) {
-		vb_responder_refuse(wired, packet, VB_PACKET_LENGTH);
+		vb_responder_refuse(wired, packet, VB_WHY_PACKET_LENGTH);
 		return;
 	}
 	if (vb_qp_is_xrc(wired->qp) && !aim(wired, packet))

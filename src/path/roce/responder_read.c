@@ -22,20 +22,20 @@ static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet 
 
 	*address = 0;
 	if (!(atomic_load(&wired->qp->entry->access) & access))
-		return VB_QP_RIGHT;
+		return VB_WHY_QP_RIGHT;
 	if (vb_responder_resources(resp) >= atomic_load(&wired->qp->entry->max_dest_rd_atomic))
-		return VB_READ_DEPTH;
+		return VB_WHY_READ_DEPTH;
 	if (length > VB_MSG_MAX)
-		return VB_PACKET_LENGTH;
+		return VB_WHY_PACKET_LENGTH;
 	if (access == IBV_ACCESS_REMOTE_ATOMIC && packet->va & 7)
-		return VB_ATOMIC_ALIGN;
+		return VB_WHY_ATOMIC_ALIGN;
 	if (!length) /* no bytes: the key is not looked at */
 		return VB_OK;
 	reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
 			       packet->rkey, packet->va, length, access, address);
 	/* The memory behind an aligned address may not be: of a region with another start. */
 	if (!reason && access == IBV_ACCESS_REMOTE_ATOMIC && *address & 7)
-		reason = VB_ATOMIC_ALIGN;
+		reason = VB_WHY_ATOMIC_ALIGN;
 	return reason;
 }
 
@@ -88,7 +88,7 @@ static void save(struct vb_responder *resp, const struct vb_packet *packet, uint
 static void give(struct vb_wired *wired, const struct vb_reply *reply)
 {
 	if (!vb_reply_push(&wired->resp, reply))
-		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+		vb_roce_count(wired->roce, VB_PACKET_DROP_OVERFLOW);
 	vb_roce_todo(wired);
 }
 
@@ -120,7 +120,7 @@ static bool apply(struct vb_wired *wired, const struct vb_packet *packet,
 	if (err == -EAGAIN)
 		vb_responder_postpone(wired);
 	else if (err)
-		vb_responder_refuse(wired, packet, VB_REMOTE_MEMORY);
+		vb_responder_refuse(wired, packet, VB_WHY_REMOTE_MEMORY);
 	else
 		vb_responder_executed(wired, packet, 1);
 	return !err;
@@ -167,11 +167,11 @@ static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb
 	enum vb_reason reason;
 
 	if (packet->dma_length != VB_ATOMIC_WRITE_LENGTH)
-		return VB_PACKET_LENGTH;
+		return VB_WHY_PACKET_LENGTH;
 	if (packet->va & 7)
-		return VB_ATOMIC_ALIGN;
+		return VB_WHY_ATOMIC_ALIGN;
 	reason = check_read(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
-	return !reason && *address & 7 ? VB_ATOMIC_ALIGN : reason;
+	return !reason && *address & 7 ? VB_WHY_ATOMIC_ALIGN : reason;
 }
 
 static void atomic_write_request(struct vb_wired *wired, const struct vb_packet *packet)
@@ -204,7 +204,7 @@ static void flush_request(struct vb_wired *wired, const struct vb_packet *packet
 
 	if (vb_responder_resources(&wired->resp) >=
 	    atomic_load(&wired->qp->entry->max_dest_rd_atomic))
-		reason = VB_READ_DEPTH;
+		reason = VB_WHY_READ_DEPTH;
 	else
 		reason = vb_flush_apply(memory->home, &memory->key_cache, memory->pd,
 					memory->entry->qpn, &flush);
@@ -256,7 +256,7 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 	if (vb_psn_diff(vb_psn_add(packet->psn, reply.count), resp->expected_psn) > 0)
 		return;
 	if (!restart(resp, &reply) && !vb_reply_push(resp, &reply))
-		vb_roce_count(wired->roce, VB_DROP_OVERFLOW);
+		vb_roce_count(wired->roce, VB_PACKET_DROP_OVERFLOW);
 	vb_roce_todo(wired);
 }
 
@@ -292,7 +292,7 @@ void vb_responder_answer(struct vb_wired *wired, const struct vb_packet *packet)
 		flush_request(wired, packet);
 		break;
 	default:
-		vb_responder_refuse(wired, packet, VB_OUT_OF_SEQUENCE);
+		vb_responder_refuse(wired, packet, VB_WHY_OUT_OF_SEQUENCE);
 	}
 }
 

@@ -33,15 +33,15 @@ static void fill_in(const struct vb_wired *wired, const struct vb_packet *packet
 	const struct vb_responder *resp = &wired->resp;
 
 	switch (report->reason) {
-	case VB_RECV_SHORT:
+	case VB_WHY_RECV_SHORT:
 		report->length = (uint64_t)resp->offset + packet->payload_length;
 		report->have = resp->tm.tag ? resp->tm.tag->length : room(&resp->own);
 		break;
-	case VB_READ_DEPTH:
+	case VB_WHY_READ_DEPTH:
 		report->want = vb_responder_resources(resp) + 1;
 		report->have = atomic_load(&wired->qp->entry->max_dest_rd_atomic);
 		break;
-	case VB_PACKET_LENGTH:
+	case VB_WHY_PACKET_LENGTH:
 		report->length = packet->payload_length;
 		report->want = wired->mtu;
 		break;

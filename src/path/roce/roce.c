@@ -388,17 +388,23 @@ uint64_t vb_roce_next_ns(const struct vb_roce *roce)
 	return next_ns;
 }
 
-const char *vb_drop_name(enum vb_drop drop)
+const char *vb_drop_name(enum vb_packet_drop drop)
 {
-	static const char *const names[VB_DROPS] = {
-		[VB_DROP_MALFORMED] = "malformed",   [VB_DROP_ICRC] = "icrc",
-		[VB_DROP_UNKNOWN_QP] = "unknown_qp", [VB_DROP_TRANSPORT] = "wrong_transport",
-		[VB_DROP_STATE] = "qp_state",        [VB_DROP_PKEY] = "pkey",
-		[VB_DROP_ADDRESS] = "address",       [VB_DROP_QKEY_WRONG] = "qkey",
-		[VB_DROP_SEQUENCE] = "sequence",     [VB_DROP_LENGTH] = "length",
-		[VB_DROP_RECEIVE] = "no_receive",    [VB_DROP_ACCESS] = "access",
-		[VB_DROP_OVERFLOW] = "overflow",
+	static const char *const names[VB_PACKET_DROPS] = {
+		[VB_PACKET_DROP_MALFORMED] = "malformed",
+		[VB_PACKET_DROP_ICRC] = "icrc",
+		[VB_PACKET_DROP_UNKNOWN_QP] = "unknown_qp",
+		[VB_PACKET_DROP_TRANSPORT] = "wrong_transport",
+		[VB_PACKET_DROP_STATE] = "qp_state",
+		[VB_PACKET_DROP_PKEY] = "pkey",
+		[VB_PACKET_DROP_ADDRESS] = "address",
+		[VB_PACKET_DROP_QKEY] = "qkey",
+		[VB_PACKET_DROP_SEQUENCE] = "sequence",
+		[VB_PACKET_DROP_LENGTH] = "length",
+		[VB_PACKET_DROP_RECEIVE] = "no_receive",
+		[VB_PACKET_DROP_ACCESS] = "access",
+		[VB_PACKET_DROP_OVERFLOW] = "overflow",
 	};
 
-	return drop < VB_DROPS ? names[drop] : "?";
+	return drop < VB_PACKET_DROPS ? names[drop] : "?";
 }

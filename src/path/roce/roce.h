@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The protocol engine of the wire path: requester, responder and completer of RC, XRC, UC and UD. It
+ * The protocol core of the wire path: requester, responder and completer of RC, XRC, UC and UD. It
  * does no I/O and reads no clock: packets come in through vb_roce_input, leave through the sink,
  * and time is what the caller says it is. The same code runs over UDP, over slot sockets, over a
  * simulated network and under a fuzzer.
@@ -203,23 +203,23 @@ struct vb_wired {
 };
 
 /* Packets that were dropped, by reason. */
-enum vb_drop {
-	VB_DROP_MALFORMED, /* enum vb_packet_fault has the details */
-	VB_DROP_ICRC,
-	VB_DROP_UNKNOWN_QP,
-	VB_DROP_TRANSPORT, /* an opcode of another transport than the QP's */
-	VB_DROP_STATE,     /* the QP cannot receive now */
-	VB_DROP_PKEY,
-	VB_DROP_ADDRESS, /* not from the connected peer */
-	VB_DROP_QKEY_WRONG,
-	VB_DROP_SEQUENCE, /* RC: behind a gap or an RNR NAK. UC: of a broken message */
-	VB_DROP_LENGTH,
-	VB_DROP_RECEIVE,  /* UC, UD: no receive, or too short */
-	VB_DROP_ACCESS,   /* UC: key or right */
-	VB_DROP_OVERFLOW, /* more requests than answers can wait */
-	VB_DROPS,
+enum vb_packet_drop {
+	VB_PACKET_DROP_MALFORMED, /* enum vb_packet_flaw has the details */
+	VB_PACKET_DROP_ICRC,
+	VB_PACKET_DROP_UNKNOWN_QP,
+	VB_PACKET_DROP_TRANSPORT, /* an opcode of another transport than the QP's */
+	VB_PACKET_DROP_STATE,     /* the QP cannot receive now */
+	VB_PACKET_DROP_PKEY,
+	VB_PACKET_DROP_ADDRESS, /* not from the connected peer */
+	VB_PACKET_DROP_QKEY,
+	VB_PACKET_DROP_SEQUENCE, /* RC: behind a gap or an RNR NAK. UC: of a broken message */
+	VB_PACKET_DROP_LENGTH,
+	VB_PACKET_DROP_RECEIVE,  /* UC, UD: no receive, or too short */
+	VB_PACKET_DROP_ACCESS,   /* UC: key or right */
+	VB_PACKET_DROP_OVERFLOW, /* more requests than answers can wait */
+	VB_PACKET_DROPS,
 };
-const char *vb_drop_name(enum vb_drop drop);
+const char *vb_drop_name(enum vb_packet_drop drop);
 
 /* How packets leave and ways are found; the port, or a simulation. */
 struct vb_roce_sink {
@@ -268,10 +268,10 @@ struct vb_roce {
 	bool behind; /* set by a caller who has not read everything: no QP is given up */
 	bool fatal;  /* a fault rule ends the device: the caller sees to it */
 	struct vb_ident_table idents; /* what identifications peers give to their packets */
-	uint64_t drops[VB_DROPS];
+	uint64_t drops[VB_PACKET_DROPS];
 	bool icrc_explained,
 		pkey_explained; /* once is enough: whoever likes can send such packets */
-	uint64_t faults[VB_PACKET_FAULTS];
+	uint64_t flaws[VB_PACKET_FLAWS];
 	struct vb_wired_counters past; /* of QPs that were dropped */
 };
 
@@ -440,7 +440,7 @@ void vb_roce_starve(struct vb_wired *wired);
 void vb_roce_notify(struct vb_wired *wired);
 /* What it has on its way has changed. */
 void vb_roce_account(struct vb_wired *wired, uint64_t bytes);
-static inline void vb_roce_count(struct vb_roce *roce, enum vb_drop drop)
+static inline void vb_roce_count(struct vb_roce *roce, enum vb_packet_drop drop)
 {
 	roce->drops[drop]++;
 }

@@ -20,7 +20,7 @@ enum {
  * A receive of the QP's own that a broken message had begun to fill is used for the next one. One of
  * an SRQ goes back there: the next message may never come.
  */
-static void abandon(struct vb_wired *wired, enum vb_drop drop)
+static void abandon(struct vb_wired *wired, enum vb_packet_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
 	atomic_fetch_add(&wired->qp->lent->dropped, 1);
@@ -45,10 +45,10 @@ static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 	if (ahead)
 		wired->counters.out_of_sequence++;
 	if (resp->family != VB_FAMILY_UNKNOWN && (ahead || begins))
-		abandon(wired, VB_DROP_SEQUENCE);
+		abandon(wired, VB_PACKET_DROP_SEQUENCE);
 	if (!begins && (resp->skipping || resp->family != row->family)) {
 		if (!resp->skipping)
-			abandon(wired, VB_DROP_SEQUENCE);
+			abandon(wired, VB_PACKET_DROP_SEQUENCE);
 		return false;
 	}
 	return true;
@@ -57,9 +57,9 @@ static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 /* What the owner of the receive has to know: its own key or memory is bad. */
 static void own_fault(struct vb_wired *wired, enum vb_reason reason)
 {
-	if (reason == VB_RECV_KEY || reason == VB_RECV_MEMORY)
+	if (reason == VB_WHY_RECV_KEY || reason == VB_WHY_RECV_MEMORY)
 		vb_target_fail(&wired->resp.own, reason, vb_place_spoil(wired, reason));
-	else if (reason == VB_TARGET_CQ_OVERRUN)
+	else if (reason == VB_WHY_TARGET_CQ_OVERRUN)
 		vb_target_fail(&wired->resp.own, reason, false);
 }
 
@@ -70,27 +70,28 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 	enum vb_reason reason;
 
 	if (!vb_responder_bind(wired)) {
-		abandon(wired, VB_DROP_RECEIVE);
+		abandon(wired, VB_PACKET_DROP_RECEIVE);
 		return;
 	}
 	if (!in_sequence(wired, packet))
 		return;
 	resp->skipping = false;
 	if (!vb_place_fits(wired, packet)) {
-		abandon(wired, VB_DROP_LENGTH);
+		abandon(wired, VB_PACKET_DROP_LENGTH);
 		return;
 	}
 	if (row->family == VB_FAMILY_WRITE &&
 	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_WRITE)) {
-		abandon(wired, VB_DROP_ACCESS);
+		abandon(wired, VB_PACKET_DROP_ACCESS);
 		return;
 	}
 	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet)
 					       : vb_place_write(wired, packet);
 	if (reason) {
 		own_fault(wired, reason);
-		abandon(wired, reason == VB_NO_RECEIVE || reason == VB_RECV_SHORT ? VB_DROP_RECEIVE
-										  : VB_DROP_ACCESS);
+		abandon(wired, reason == VB_WHY_NO_RECEIVE || reason == VB_WHY_RECV_SHORT
+				       ? VB_PACKET_DROP_RECEIVE
+				       : VB_PACKET_DROP_ACCESS);
 		return;
 	}
 	resp->family = row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY
@@ -199,14 +200,14 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		 vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length,
 				 packet->payload);
 	claim->cell->where = VB_PAYLOAD_PLACED;
-	reason = vb_recv_complete(own, claim, &message, placed ? VB_OK : VB_RECV_MEMORY, &lost);
+	reason = vb_recv_complete(own, claim, &message, placed ? VB_OK : VB_WHY_RECV_MEMORY, &lost);
 	if (reason)
 		own_fault(wired, reason);
 	else if (!placed)
-		vb_target_fail(own, VB_RECV_MEMORY, true);
+		vb_target_fail(own, VB_WHY_RECV_MEMORY, true);
 }
 
-static void drop(struct vb_wired *wired, enum vb_drop drop)
+static void drop(struct vb_wired *wired, enum vb_packet_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
 	atomic_fetch_add(&wired->qp->lent->dropped, 1);
@@ -221,18 +222,18 @@ void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packe
 
 	if (packet->qkey != atomic_load(&wired->qp->entry->qkey)) {
 		atomic_fetch_add(&wired->qp->lent->bad_qkey, 1);
-		drop(wired, VB_DROP_QKEY_WRONG);
+		drop(wired, VB_PACKET_DROP_QKEY);
 		return;
 	}
 	if (!vb_responder_bind(wired) || !vb_recv_claim(&wired->resp.own, &claim) ||
 	    claim.too_short) {
-		drop(wired, VB_DROP_RECEIVE);
+		drop(wired, VB_PACKET_DROP_RECEIVE);
 		return;
 	}
 	if (vb_recv_check(&wired->resp.own, &claim, claim.fit, false)) {
-		vb_recv_complete(&wired->resp.own, &claim, &message, VB_RECV_KEY, &lost);
-		vb_target_fail(&wired->resp.own, VB_RECV_KEY, true);
-		drop(wired, VB_DROP_ACCESS);
+		vb_recv_complete(&wired->resp.own, &claim, &message, VB_WHY_RECV_KEY, &lost);
+		vb_target_fail(&wired->resp.own, VB_WHY_RECV_KEY, true);
+		drop(wired, VB_PACKET_DROP_ACCESS);
 		return;
 	}
 	deliver(wired, packet, arrival, &claim);

@@ -35,7 +35,7 @@ enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote
 		return reason;
 	roce->sink.attach(roce->sink.arg, slot);
 	/* Nobody has the slot: known at once, and forgotten before the request comes again. */
-	return vb_nic_slot_refused(roce->nic, slot) ? VB_SRQ_UNKNOWN : reason;
+	return vb_nic_slot_refused(roce->nic, slot) ? VB_WHY_SRQ_UNKNOWN : reason;
 }
 
 bool vb_responder_aim_again(struct vb_wired *wired)

@@ -24,49 +24,52 @@ static const struct {
 	enum ibv_event_type event; /* 0: none */
 } promises[] = {
 	{ VB_OK, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
-	{ VB_LOCAL_KEY, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_LOCAL_MEMORY, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_LENGTH_MAX, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_ATOMIC_SGE, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_UD_LENGTH, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_UD_ADDRESS, IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_OPCODE_TRANSPORT, IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_RECV_SHORT, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, true, 0 },
-	{ VB_RECV_KEY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, 0 },
-	{ VB_RECV_MEMORY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, 0 },
-	{ VB_RECV_INVALIDATE, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, true, 0 },
-	{ VB_RKEY_UNKNOWN, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	{ VB_WHY_LOCAL_KEY, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_LOCAL_MEMORY, IBV_WC_LOC_PROT_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_LENGTH_MAX, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_ATOMIC_SGE, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_UD_LENGTH, IBV_WC_LOC_LEN_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_UD_ADDRESS, IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_OPCODE_TRANSPORT, IBV_WC_LOC_QP_OP_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_RECV_SHORT, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR, true, 0 },
+	{ VB_WHY_RECV_KEY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, 0 },
+	{ VB_WHY_RECV_MEMORY, IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR, true, 0 },
+	{ VB_WHY_RECV_INVALIDATE, IBV_WC_SUCCESS, IBV_WC_REM_INV_REQ_ERR, true, 0 },
+	{ VB_WHY_RKEY_UNKNOWN, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
-	{ VB_RKEY_IS_LKEY, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	{ VB_WHY_RKEY_IS_LKEY, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
-	{ VB_RKEY_PD, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true, IBV_EVENT_QP_ACCESS_ERR },
-	{ VB_RKEY_RANGE, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	{ VB_WHY_RKEY_PD, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
-	{ VB_RKEY_RIGHT, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	{ VB_WHY_RKEY_RANGE, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
-	{ VB_REMOTE_MEMORY, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	{ VB_WHY_RKEY_RIGHT, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
 	  IBV_EVENT_QP_ACCESS_ERR },
-	{ VB_QP_RIGHT, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
-	{ VB_READ_DEPTH, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
-	{ VB_ATOMIC_ALIGN, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
-	{ VB_TARGET_CQ_OVERRUN, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_FATAL },
-	{ VB_OUT_OF_SEQUENCE, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
-	{ VB_PACKET_LENGTH, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
-	{ VB_NAKED_INVALID, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_NAKED_ACCESS, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_NAKED_OPERATIONAL, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_BAD_RESPONSE, IBV_WC_BAD_RESP_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_SILENT, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_MISSES, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_NO_RECEIVE, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_ENDED, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_NO_QP, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_NOT_READY, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_IN_ERROR, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_PEER_OTHER_PSN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
-	{ VB_DROP_QKEY, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
-	{ VB_DROP_NO_RECEIVE, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
-	{ VB_DROP_SHORT, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_REMOTE_MEMORY, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR, true,
+	  IBV_EVENT_QP_ACCESS_ERR },
+	{ VB_WHY_QP_RIGHT, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
+	{ VB_WHY_READ_DEPTH, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
+	{ VB_WHY_ATOMIC_ALIGN, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_REQ_ERR },
+	{ VB_WHY_TARGET_CQ_OVERRUN, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, true, IBV_EVENT_QP_FATAL },
+	{ VB_WHY_OUT_OF_SEQUENCE, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true,
+	  IBV_EVENT_QP_REQ_ERR },
+	{ VB_WHY_PACKET_LENGTH, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, true,
+	  IBV_EVENT_QP_REQ_ERR },
+	{ VB_WHY_NAKED_INVALID, IBV_WC_REM_INV_REQ_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_NAKED_ACCESS, IBV_WC_REM_ACCESS_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_NAKED_OPERATIONAL, IBV_WC_REM_OP_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_BAD_RESPONSE, IBV_WC_BAD_RESP_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_SILENT, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_MISSES, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_NO_RECEIVE, IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_ENDED, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_NO_QP, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_NOT_READY, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_IN_ERROR, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_PEER_OTHER_PSN, IBV_WC_RETRY_EXC_ERR, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_DROP_QKEY, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_DROP_NO_RECEIVE, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
+	{ VB_WHY_DROP_SHORT, IBV_WC_SUCCESS, IBV_WC_SUCCESS, false, 0 },
 };
 
 static void both_sides_get_the_status_that_is_promised(void **state)
@@ -85,7 +88,7 @@ static void both_sides_get_the_status_that_is_promised(void **state)
 
 static void whoever_gets_no_answer_retried(void **state)
 {
-	for (int reason = VB_PEER_ENDED; reason <= VB_NOT_THIS_HOST; reason++)
+	for (int reason = VB_WHY_PEER_ENDED; reason <= VB_WHY_NOT_THIS_HOST; reason++)
 		assert_int_equal(row(reason)->status, IBV_WC_RETRY_EXC_ERR);
 }
 
@@ -94,7 +97,7 @@ static void the_target_fails_exactly_when_it_says_so_on_the_wire(void **state)
 	for (int reason = 0; reason < VB_REASON_COUNT; reason++) {
 		const struct vb_reason_row *it = row(reason);
 
-		if (reason == VB_RECV_INVALIDATE) /* the one that fails behind an ACK */
+		if (reason == VB_WHY_RECV_INVALIDATE) /* the one that fails behind an ACK */
 			continue;
 		assert_int_equal(it->target_fails, it->syndrome != 0);
 		if (it->event || it->recv_status != IBV_WC_SUCCESS)
@@ -117,7 +120,7 @@ static void the_syndrome_makes_the_initiators_status(void **state)
 
 	for (int reason = 0; reason < VB_REASON_COUNT; reason++) {
 		/* Told by a NAK: it is not said again. */
-		if (reason >= VB_NAKED_INVALID && reason <= VB_NAKED_OPERATIONAL)
+		if (reason >= VB_WHY_NAKED_INVALID && reason <= VB_WHY_NAKED_OPERATIONAL)
 			continue;
 		for (int i = 0; i < 3; i++)
 			assert_int_equal(row(reason)->syndrome == naks[i].syndrome,
@@ -209,7 +212,7 @@ static void sentences_name_the_numbers(void **state)
 		struct vb_report report;
 		const char *text;
 	} rows[] = {
-		{ { .reason = VB_RKEY_RANGE,
+		{ { .reason = VB_WHY_RKEY_RANGE,
 		    .qpn = 0x123,
 		    .peer_qpn = 0x456,
 		    .wr_id = 7,
@@ -220,7 +223,7 @@ static void sentences_name_the_numbers(void **state)
 		  "QP 0x000123, RDMA_WRITE wr_id 7: 64 bytes at remote address 0x1000 are not "
 		  "inside "
 		  "the region of rkey 0x00000abc" },
-		{ { .reason = VB_RECV_SHORT,
+		{ { .reason = VB_WHY_RECV_SHORT,
 		    .qpn = 1,
 		    .peer_qpn = 0xfff001,
 		    .wr_id = UINT64_MAX,
@@ -229,7 +232,7 @@ static void sentences_name_the_numbers(void **state)
 		    .have = 64 },
 		  "QP 0x000001, SEND wr_id 18446744073709551615: the message has 100 bytes, the "
 		  "receive posted at QP 0xfff001 has room for 64" },
-		{ { .reason = VB_PEER_OTHER_DEST,
+		{ { .reason = VB_WHY_PEER_OTHER_DEST,
 		    .qpn = 1,
 		    .peer_qpn = 2,
 		    .wr_id = 3,
@@ -237,7 +240,7 @@ static void sentences_name_the_numbers(void **state)
 		    .have = 0xabcd },
 		  "QP 0x000001, RDMA_READ wr_id 3: QP 0x000002 is connected to QP 0xabcd, not to "
 		  "this one" },
-		{ { .reason = VB_DROP_QKEY,
+		{ { .reason = VB_WHY_DROP_QKEY,
 		    .qpn = 1,
 		    .peer_qpn = 2,
 		    .wr_id = 3,
@@ -245,7 +248,7 @@ static void sentences_name_the_numbers(void **state)
 		    .want = 0x11111111 },
 		  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
 		  "QP 0x000002" },
-		{ { .reason = VB_RKEY_IS_LKEY,
+		{ { .reason = VB_WHY_RKEY_IS_LKEY,
 		    .qpn = 1,
 		    .peer_qpn = 2,
 		    .wr_id = 3,
@@ -254,19 +257,19 @@ static void sentences_name_the_numbers(void **state)
 		  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of "
 		  "the "
 		  "peer, not its rkey" },
-		{ { .reason = VB_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
+		{ { .reason = VB_WHY_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
 		  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
 		  "that is not valid for its buffer, or belongs to another PD than the queue (QP "
 		  "or "
 		  "SRQ)" },
-		{ { .reason = VB_LENGTH_MAX,
+		{ { .reason = VB_WHY_LENGTH_MAX,
 		    .qpn = 1,
 		    .wr_id = 3,
 		    .opcode = IBV_WR_TSO,
 		    .length = 8,
 		    .want = 4 },
 		  "QP 0x000001, TSO wr_id 3: the message has 8 bytes, max_msg_sz is 4" },
-		{ { .reason = VB_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
+		{ { .reason = VB_WHY_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
 		  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "
 		  "transport" },
 	};
@@ -284,7 +287,7 @@ static int explain_unasked(const void *report)
 
 static void nothing_is_said_unless_asked_for(void **state)
 {
-	struct vb_report report = { .reason = VB_NO_RECEIVE };
+	struct vb_report report = { .reason = VB_WHY_NO_RECEIVE };
 	char said[256];
 
 	assert_int_equal(child_run(explain_unasked, &report, said, sizeof(said)), 0);

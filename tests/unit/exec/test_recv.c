@@ -192,11 +192,11 @@ static void room_and_keys_are_checked_in_this_order(void **state)
 	assert_int_equal(post_list(1, &bad, 1), 0);
 	assert_true(vb_recv_claim(&remote, &claim));
 	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE, true), VB_OK);
-	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, true), VB_RECV_SHORT);
+	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, true), VB_WHY_RECV_SHORT);
 	remote.next_recv = 1;
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, 17, true), VB_RECV_SHORT);
-	assert_int_equal(vb_recv_check(&remote, &claim, 16, true), VB_RECV_KEY);
+	assert_int_equal(vb_recv_check(&remote, &claim, 17, true), VB_WHY_RECV_SHORT);
+	assert_int_equal(vb_recv_check(&remote, &claim, 16, true), VB_WHY_RECV_KEY);
 }
 
 static void keys_without_a_voucher_are_looked_up(void **state)
@@ -209,7 +209,7 @@ static void keys_without_a_voucher_are_looked_up(void **state)
 	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_OK);
 	assert_int_equal(vb_pd_alloc(&rig.ctx.verbs.context, &other_pd), 0);
 	remote.recv_pd = other_pd->id;
-	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_RECV_KEY);
+	assert_int_equal(vb_recv_check(&remote, &claim, 8, true), VB_WHY_RECV_KEY);
 	assert_int_equal(vb_pd_dealloc(other_pd), 0);
 }
 
@@ -221,11 +221,12 @@ static void bytes_are_not_placed_for_what_a_cell_says(void **state)
 	assert_true(vb_recv_claim(&remote, &claim));
 	sender_cell(0)->posted_length = UINT32_MAX;
 	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE, false), VB_OK);
-	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, false), VB_RECV_SHORT);
+	assert_int_equal(vb_recv_check(&remote, &claim, RECEIVE_SIZE + 1, false),
+			 VB_WHY_RECV_SHORT);
 	voucher_take_back(0);
 	remote.recv_pd++;
 	claim.word |= (uint64_t)VB_CELL_KEYS_OK << 8;
-	assert_int_equal(vb_recv_check(&remote, &claim, 8, false), VB_RECV_KEY);
+	assert_int_equal(vb_recv_check(&remote, &claim, 8, false), VB_WHY_RECV_KEY);
 }
 
 static void a_receive_that_was_never_posted_takes_no_bytes(void **state)
@@ -236,7 +237,7 @@ static void a_receive_that_was_never_posted_takes_no_bytes(void **state)
 	sender_cell(DEPTH + 1)->posted_length = RECEIVE_SIZE;
 	remote.next_recv = DEPTH + 1;
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(vb_recv_check(&remote, &claim, 0, false), VB_RECV_KEY);
+	assert_int_equal(vb_recv_check(&remote, &claim, 0, false), VB_WHY_RECV_KEY);
 }
 
 static void a_hint_from_outside_of_the_ring_hides_no_receive(void **state)
@@ -309,13 +310,13 @@ static void a_completion_says_who_what_and_how(void **state)
 
 	post_ids(0, 1);
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(complete("abc", VB_RECV_SHORT, &lost), VB_OK);
+	assert_int_equal(complete("abc", VB_WHY_RECV_SHORT, &lost), VB_OK);
 	assert_cell(0, VB_CELL_DONE);
 	assert_int_equal(sender_cell(0)->byte_length, 3);
 	assert_int_equal(sender_cell(0)->qpn, QPN);
 	assert_int_equal(sender_cell(0)->src_qpn, 0x77);
 	assert_int_equal(sender_cell(0)->status, IBV_WC_LOC_LEN_ERR);
-	assert_int_equal(sender_cell(0)->reason, VB_RECV_SHORT);
+	assert_int_equal(sender_cell(0)->reason, VB_WHY_RECV_SHORT);
 }
 
 static void a_receive_flushed_meanwhile_is_lost_to_the_sender(void **state)
@@ -356,9 +357,9 @@ static void bytes_that_ride_find_out_that_their_region_went(void **state)
 	assert_true(vb_recv_claim(&remote, &claim));
 	assert_int_equal(vb_recv_check(&remote, &claim, 1, true), VB_OK);
 	assert_int_equal(vb_mr_deregister(region), 0);
-	assert_int_equal(complete("x", VB_OK, &lost), VB_RECV_KEY);
+	assert_int_equal(complete("x", VB_OK, &lost), VB_WHY_RECV_KEY);
 	assert_false(lost);
-	assert_int_equal(sender_cell(0)->reason, VB_RECV_KEY);
+	assert_int_equal(sender_cell(0)->reason, VB_WHY_RECV_KEY);
 	assert_int_not_equal(sender_cell(0)->status, IBV_WC_SUCCESS);
 	sender_cell(0)->where = VB_PAYLOAD_PLACED; /* a poll leaves the bytes of a failure alone */
 	assert_polls(7, NOTHING);
@@ -386,16 +387,16 @@ static void a_full_completion_queue_fails_the_message_and_completes_nothing(void
 	atomic_store(&cq.cqe, 1);
 	send_text("fits");
 	assert_true(vb_recv_claim(&remote, &claim));
-	assert_int_equal(complete("too much", VB_OK, &lost), VB_TARGET_CQ_OVERRUN);
+	assert_int_equal(complete("too much", VB_OK, &lost), VB_WHY_TARGET_CQ_OVERRUN);
 	assert_polls(0, NOTHING);
 }
 
 static void the_first_failure_closes_the_gate_and_is_the_one_reported(void **state)
 {
-	vb_target_fail(&remote, VB_RKEY_RANGE, false);
+	vb_target_fail(&remote, VB_WHY_RKEY_RANGE, false);
 	assert_true(vb_gate_is_closed(lent, atomic_load(&entry.gate)));
-	vb_target_fail(&remote, VB_QP_RIGHT, true);
-	assert_int_equal(atomic_load(&lent->attention), VB_QP_ATTN_FAIL | VB_RKEY_RANGE);
+	vb_target_fail(&remote, VB_WHY_QP_RIGHT, true);
+	assert_int_equal(atomic_load(&lent->attention), VB_QP_ATTN_FAIL | VB_WHY_RKEY_RANGE);
 	assert_true(attention() & VB_ATTN_QP);
 	assert_true(
 		atomic_exchange(&rig.nic->seg.lent->qp_attention[QPN % VB_QP_PER_SLOT / 64], 0) &

@@ -70,7 +70,7 @@ static void an_lkey_is_an_rkey_where_keys_are_equal(void **state)
 
 	gives(VB_OK, mr->ibv.rkey, READ);
 	gives(VB_OK, mr->ibv.lkey, READ);
-	gives(VB_RKEY_RIGHT, mr->ibv.lkey, WRITE);
+	gives(VB_WHY_RKEY_RIGHT, mr->ibv.lkey, WRITE);
 	assert_int_equal(vb_mr_deregister(mr), 0);
 }
 
@@ -80,19 +80,19 @@ static void an_lkey_is_told_from_an_rkey_where_they_are_distinct(void **state)
 	uint32_t lkey = mr->ibv.lkey;
 
 	gives(VB_OK, mr->ibv.rkey, READ);
-	gives(VB_RKEY_IS_LKEY, lkey, READ);
-	gives(VB_RKEY_UNKNOWN, lkey ^ 1, READ);
+	gives(VB_WHY_RKEY_IS_LKEY, lkey, READ);
+	gives(VB_WHY_RKEY_UNKNOWN, lkey ^ 1, READ);
 	assert_int_equal(vb_mr_deregister(mr), 0);
-	gives(VB_RKEY_UNKNOWN, lkey, READ);
+	gives(VB_WHY_RKEY_UNKNOWN, lkey, READ);
 }
 
 static void a_region_without_remote_rights_is_closed_to_all_its_keys(void **state)
 {
 	struct vb_mr *mr = region(IBV_ACCESS_LOCAL_WRITE);
 
-	gives(VB_RKEY_RIGHT, mr->ibv.rkey, READ);
-	gives(VB_RKEY_RIGHT, mr->ibv.rkey, WRITE);
-	gives(rig.nic->distinct_keys ? VB_RKEY_IS_LKEY : VB_RKEY_RIGHT, mr->ibv.lkey, READ);
+	gives(VB_WHY_RKEY_RIGHT, mr->ibv.rkey, READ);
+	gives(VB_WHY_RKEY_RIGHT, mr->ibv.rkey, WRITE);
+	gives(rig.nic->distinct_keys ? VB_WHY_RKEY_IS_LKEY : VB_WHY_RKEY_RIGHT, mr->ibv.lkey, READ);
 	assert_int_equal(vb_mr_deregister(mr), 0);
 }
 
@@ -102,7 +102,7 @@ static void a_null_region_has_no_rkey(void **state)
 
 	assert_int_equal(vb_mr_alloc_null(rig.pd, &mr), 0);
 	assert_int_equal(mr->ibv.rkey, 0);
-	gives(VB_RKEY_IS_LKEY, mr->ibv.lkey, WRITE);
+	gives(VB_WHY_RKEY_IS_LKEY, mr->ibv.lkey, WRITE);
 	assert_int_equal(vb_mr_deregister(mr), 0);
 }
 
@@ -114,8 +114,8 @@ static void an_imported_region_has_the_keys_of_the_original(void **state)
 		enum vb_reason as_rkey;
 	} rows[] = {
 		{ 0x12345678, 0x12345678, VB_OK },
-		{ 0x12345678, 0x9abcde78, VB_RKEY_IS_LKEY }, /* the same tag */
-		{ 0x12345678, 0x9abcdeff, VB_RKEY_IS_LKEY },
+		{ 0x12345678, 0x9abcde78, VB_WHY_RKEY_IS_LKEY }, /* the same tag */
+		{ 0x12345678, 0x9abcdeff, VB_WHY_RKEY_IS_LKEY },
 	};
 	const struct vb_mr_spec spec = { (uintptr_t)memory, LENGTH, (uintptr_t)memory, READ };
 
@@ -131,7 +131,7 @@ static void an_imported_region_has_the_keys_of_the_original(void **state)
 		gives(rows[i].as_rkey, rows[i].lkey, READ);
 		assert_ptr_equal(vb_mr_by_lkey(rig.nic, rows[i].lkey), mr);
 		assert_int_equal(vb_mr_deregister(mr), 0);
-		gives(VB_RKEY_UNKNOWN, rows[i].rkey, READ);
+		gives(VB_WHY_RKEY_UNKNOWN, rows[i].rkey, READ);
 	}
 }
 
@@ -156,7 +156,7 @@ static void a_remembered_key_of_a_region_opens_no_window(void **state)
 	bind.lkey = base->ibv.lkey;
 	bind.rkey = vb_mw_rkey(mw, key);
 	assert_true(vb_mw_bind(&bind, rig.pd, QPN));
-	gives(VB_RKEY_UNKNOWN, key, READ);
+	gives(VB_WHY_RKEY_UNKNOWN, key, READ);
 	gives(VB_OK, bind.rkey, READ);
 	assert_int_equal(vb_mw_dealloc(mw), 0);
 	assert_int_equal(vb_mr_deregister(base), 0);

@@ -56,7 +56,7 @@ static void a_failure_from_before_is_forgotten(void **state)
 {
 	(void)state;
 	modify(IBV_QPS_INIT);
-	vb_peer_attend_qp(rig.nic->self, qp->entry, VB_QP_ATTN_FAIL | (uint32_t)VB_RECV_KEY);
+	vb_peer_attend_qp(rig.nic->self, qp->entry, VB_QP_ATTN_FAIL | (uint32_t)VB_WHY_RECV_KEY);
 	assert_int_not_equal(atomic_load(&qp->lent->attention), 0);
 	modify(IBV_QPS_RESET);
 	assert_int_equal(atomic_load(&qp->lent->attention), 0);

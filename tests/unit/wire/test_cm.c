@@ -267,17 +267,17 @@ static void what_is_no_message_is_refused_by_name(void **state)
 	static const struct {
 		unsigned at;
 		uint8_t byte;
-		enum vb_cm_fault fault;
+		enum vb_cm_flaw fault;
 	} rows[] = {
-		{ 0, 0, VB_CM_FAULT_BASE_VERSION },  { 0, 0x80, VB_CM_FAULT_BASE_VERSION },
-		{ 1, 3, VB_CM_FAULT_CLASS },         { 1, 0x87, VB_CM_FAULT_CLASS },
-		{ 2, 1, VB_CM_FAULT_CLASS_VERSION }, { 2, 3, VB_CM_FAULT_CLASS_VERSION },
-		{ 3, 0x01, VB_CM_FAULT_OTHER },      { 3, 0x02, VB_CM_FAULT_OTHER },
-		{ 3, 0x81, VB_CM_FAULT_OTHER },      { 3, 0, VB_CM_FAULT_METHOD },
-		{ 3, 0x83, VB_CM_FAULT_METHOD },     { 3, 5, VB_CM_FAULT_METHOD },
-		{ 16, 1, VB_CM_FAULT_ATTRIBUTE },    { 17, 0x01, VB_CM_FAULT_ATTRIBUTE },
-		{ 17, 0x0f, VB_CM_FAULT_ATTRIBUTE }, { 17, 0x1b, VB_CM_FAULT_ATTRIBUTE },
-		{ 17, 0xff, VB_CM_FAULT_ATTRIBUTE },
+		{ 0, 0, VB_CM_FLAW_BASE_VERSION },  { 0, 0x80, VB_CM_FLAW_BASE_VERSION },
+		{ 1, 3, VB_CM_FLAW_CLASS },         { 1, 0x87, VB_CM_FLAW_CLASS },
+		{ 2, 1, VB_CM_FLAW_CLASS_VERSION }, { 2, 3, VB_CM_FLAW_CLASS_VERSION },
+		{ 3, 0x01, VB_CM_FLAW_OTHER },      { 3, 0x02, VB_CM_FLAW_OTHER },
+		{ 3, 0x81, VB_CM_FLAW_OTHER },      { 3, 0, VB_CM_FLAW_METHOD },
+		{ 3, 0x83, VB_CM_FLAW_METHOD },     { 3, 5, VB_CM_FLAW_METHOD },
+		{ 16, 1, VB_CM_FLAW_ATTRIBUTE },    { 17, 0x01, VB_CM_FLAW_ATTRIBUTE },
+		{ 17, 0x0f, VB_CM_FLAW_ATTRIBUTE }, { 17, 0x1b, VB_CM_FLAW_ATTRIBUTE },
+		{ 17, 0xff, VB_CM_FLAW_ATTRIBUTE },
 	};
 	struct vb_cm_message message;
 	uint8_t bytes[VB_MAD_SIZE];
@@ -303,7 +303,7 @@ static void a_message_has_256_bytes(void **state)
 
 		memcpy(bytes, whole, length < sizeof(whole) ? length : sizeof(whole));
 		assert_int_equal(vb_cm_parse(bytes, length, &message),
-				 length == VB_MAD_SIZE ? VB_CM_OK : VB_CM_FAULT_LENGTH);
+				 length == VB_MAD_SIZE ? VB_CM_OK : VB_CM_FLAW_LENGTH);
 		free(bytes);
 	}
 }
@@ -323,17 +323,17 @@ static void information_is_not_longer_than_its_field(void **state)
 			sample_mad(attributes[i], &seed, bytes);
 			bytes[sample_info_length_at(attributes[i])] = (uint8_t)(length << shift);
 			assert_int_equal(vb_cm_parse(bytes, sizeof(bytes), &message),
-					 length <= 72 ? VB_CM_OK : VB_CM_FAULT_INFO_LENGTH);
+					 length <= 72 ? VB_CM_OK : VB_CM_FLAW_INFO_LENGTH);
 		}
 	}
 }
 
 static void faults_and_messages_have_names_of_their_own(void **state)
 {
-	for (unsigned i = 0; i < VB_CM_FAULTS; i++)
+	for (unsigned i = 0; i < VB_CM_FLAWS; i++)
 		for (unsigned j = 0; j < i; j++)
-			assert_string_not_equal(vb_cm_fault_name(i), vb_cm_fault_name(j));
-	assert_string_equal(vb_cm_fault_name(VB_CM_FAULTS), "unknown fault");
+			assert_string_not_equal(vb_cm_flaw_name(i), vb_cm_flaw_name(j));
+	assert_string_equal(vb_cm_flaw_name(VB_CM_FLAWS), "unknown fault");
 	for (unsigned i = SAMPLE_FIRST; i <= SAMPLE_LAST + 1; i++)
 		for (unsigned j = SAMPLE_FIRST; j < i; j++)
 			assert_string_not_equal(vb_cm_name(i), vb_cm_name(j));

@@ -85,7 +85,7 @@ static void assert_no_prefix_is_a_longer_packet(uint8_t opcode, uint64_t *seed)
 
 	for (size_t length = 0; length < vb_packet_length(&packet); length++) {
 		uint8_t *cut = malloc(length ? length : 1);
-		enum vb_packet_fault fault;
+		enum vb_packet_flaw fault;
 
 		memcpy(cut, bytes, length);
 		fault = vb_packet_parse(cut, length, &back);
@@ -132,11 +132,11 @@ static void below_its_headers_and_icrc_a_packet_is_truncated(void **state)
 }
 
 /* An opcode with room more bytes behind its headers than fit. */
-static enum vb_packet_fault parse_with_room(uint8_t opcode, size_t room, unsigned pad)
+static enum vb_packet_flaw parse_with_room(uint8_t opcode, size_t room, unsigned pad)
 {
 	size_t length = vb_opcode_row(opcode)->headers_length + room + VB_ICRC_LENGTH;
 	uint8_t *bytes = calloc(1, length);
-	enum vb_packet_fault fault;
+	enum vb_packet_flaw fault;
 	struct vb_packet packet;
 
 	bytes[0] = opcode;
@@ -168,7 +168,7 @@ static void payload_and_pad_are_a_multiple_of_four(void **state)
 {
 	for (unsigned room = 0; room < 64; room++)
 		for (unsigned pad = 0; pad < 4; pad++) {
-			enum vb_packet_fault fault = parse_with_room(VB_OP_SEND_ONLY, room, pad);
+			enum vb_packet_flaw fault = parse_with_room(VB_OP_SEND_ONLY, room, pad);
 
 			assert_int_equal(fault, room % 4     ? VB_PACKET_UNALIGNED
 						: room < pad ? VB_PACKET_TRUNCATED
@@ -281,10 +281,10 @@ static void psns_compare_across_the_wrap(void **state)
 
 static void every_fault_has_a_name(void **state)
 {
-	for (unsigned a = 0; a < VB_PACKET_FAULTS; a++)
+	for (unsigned a = 0; a < VB_PACKET_FLAWS; a++)
 		for (unsigned b = 0; b < a; b++)
-			assert_string_not_equal(vb_packet_fault_name(a), vb_packet_fault_name(b));
-	assert_string_equal(vb_packet_fault_name(VB_PACKET_FAULTS), "unknown fault");
+			assert_string_not_equal(vb_packet_flaw_name(a), vb_packet_flaw_name(b));
+	assert_string_equal(vb_packet_flaw_name(VB_PACKET_FLAWS), "unknown fault");
 }
 
 int main(void)
