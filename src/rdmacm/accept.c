@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/life.h"
 #include "rdmacm/param.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/qp.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"

@@ -4,12 +4,12 @@
 
 #include <errno.h>
 
-#include "rdmacm/again.h"
-#include "rdmacm/events_in.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/cm_events.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/io.h"
-#include "rdmacm/life.h"
 #include "rdmacm/neighbour.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/probe.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

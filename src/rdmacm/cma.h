@@ -92,7 +92,7 @@ struct vb_cma_id {
 	struct vb_cma_event *request; /* passive: to be filled with what the request says */
 	bool address_gone;            /* ADDR_CHANGE was told */
 
-	/* Active: what the application asked for, and when; to be said again (again.h). */
+	/* Active: what the application asked for, and when; to be said again (connect_retry.h). */
 	struct {
 		bool flow_control;
 		uint8_t rnr_retry_count;

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/removal.h"
+#include "rdmacm/device_events.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "rdmacm/again.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 #include "verbs/result.h"

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "rdmacm/again.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/neighbour.h"
 #include "verbs/result.h"

@@ -10,11 +10,11 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "rdmacm/again.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
-#include "rdmacm/life.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/neighbour.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/probe.h"
 
 enum {

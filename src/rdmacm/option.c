@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/at_once.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/option.h"
 #include "rdmacm/route.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rdmacm/default_cqs.h"
 #include "rdmacm/multicast.h"
-#include "rdmacm/queues.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 

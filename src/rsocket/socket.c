@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "rdmacm/at_once.h"
+#include "rdmacm/option.h"
 #include "rsocket/datagram.h"
 
 /* How long close waits for a peer that does not take what was sent, unless SO_LINGER says. */

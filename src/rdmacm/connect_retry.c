@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "rdmacm/again.h"
+#include "rdmacm/connect_retry.h"
 
 #include "base/clock.h"
 #include "rdmacm/connect.h"

@@ -4,12 +4,12 @@
  * application reads the asynchronous events of id->verbs itself, so they are watched on a second
  * context of the same device.
  */
-#include "rdmacm/removal.h"
+#include "rdmacm/device_events.h"
 
 #include <fcntl.h>
 
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/disconnect_delay.h"
 
 /* DEVICE_FATAL ends everything; what the application still may do is destroy. */
 static void remove_id(struct vb_cma_id *id)

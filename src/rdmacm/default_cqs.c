@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "rdmacm/queues.h"
+#include "rdmacm/default_cqs.h"
 
 #include <errno.h>
 #include <rdma/rdma_verbs.h>

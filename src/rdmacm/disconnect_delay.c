@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "rdmacm/hold.h"
+#include "rdmacm/disconnect_delay.h"
 
 #include <stdlib.h>
 

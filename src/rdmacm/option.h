@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An option of ours, for those who speak the protocol of sockets: a request that found no listener
- * is not sent again (again.h). TCP refuses at once, and programs may have another way to try.
+ * is not sent again (connect_retry.h). TCP refuses at once, and programs may have another way to try.
  */
 #ifndef VB_RDMACM_AT_ONCE_H
 #define VB_RDMACM_AT_ONCE_H

@@ -3,18 +3,18 @@
  * Called by the connection manager, under the lock, from the service thread or from within a call
  * of rdma_*: events are made and queued here, and nothing else.
  */
-#include "rdmacm/events_in.h"
+#include "rdmacm/cm_events.h"
 
 #include <endian.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "rdmacm/again.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/io.h"
-#include "rdmacm/life.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/probe.h"
 #include "wire/bytes.h"
 

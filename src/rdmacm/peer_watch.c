@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "rdmacm/life.h"
+#include "rdmacm/peer_watch.h"
 
 #include <errno.h>
 #include <string.h>
