@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/bind.h"
 
+#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -112,7 +113,7 @@ static bool is_open(const struct vb_cma_id *id)
 	return id->state != VB_CMA_ADDR_BOUND && id->state != VB_CMA_ADDR_QUERY;
 }
 
-int vb_cma_claim_again(struct vb_cma_id *id)
+int vb_cma_claim_renew(struct vb_cma_id *id)
 {
 	struct vb_cm_claim claim = claim_of(id);
 	int fd;
@@ -136,7 +137,7 @@ int vb_cma_claim_exclusive(struct vb_cma_id *id)
 	if (!id->reuseaddr)
 		return 0;
 	id->reuseaddr = false;
-	err = vb_cma_claim_again(id);
+	err = vb_cma_claim_renew(id);
 	id->reuseaddr = err;
 	return err;
 }
@@ -270,4 +271,15 @@ int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *c
 VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	return vb_return_minus_one(vb_cma_bind(vb_cma_id(id), addr, "rdma_bind_addr"));
+}
+
+/* In network order; 0 where there is no address. */
+VB_PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return htons(vb_address_port(&id->route.addr.src_addr));
+}
+
+VB_PUBLIC __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return htons(vb_address_port(&id->route.addr.dst_addr));
 }

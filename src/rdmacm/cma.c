@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "rdmacm/cm_events.h"
 #include "rdmacm/connect_retry.h"
 #include "rdmacm/disconnect_delay.h"
 #include "rdmacm/io.h"
@@ -87,9 +86,9 @@ static void leave_to_parent(void)
 {
 	started = false;
 	vb_list_init(&ids);
-	vb_cma_life_forget();
-	vb_cma_hold_forget();
-	vb_cma_again_forget();
+	vb_cma_peer_watch_forget();
+	vb_cma_disconnect_delay_forget();
+	vb_cma_connect_retry_forget();
 	vb_cma_neighbour_forget();
 	vb_cma_probe_forget();
 	vb_cma_io_forget();
@@ -124,7 +123,7 @@ int vb_cma_begin(void)
 }
 
 /* Under the lock. */
-static int start(void)
+static int start_cm(void)
 {
 	uint32_t slot;
 	int err = engine->slot(&slot);
@@ -137,7 +136,7 @@ static int start(void)
 	if (err)
 		vb_cm_fini(&cm);
 	else
-		vb_cma_life_start(slot);
+		vb_cma_peer_watch_start(slot);
 	return err;
 }
 
@@ -150,7 +149,7 @@ int vb_cma_start(void)
 		return err;
 	vb_cma_lock();
 	if (!started)
-		err = start();
+		err = start_cm();
 	started = started || !err;
 	vb_cma_unlock();
 	if (!err)

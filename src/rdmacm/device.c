@@ -9,7 +9,6 @@
 
 #include "base/log.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/device_events.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
@@ -35,7 +34,7 @@ int vb_cma_devices_find(void)
 	return -ENODEV;
 }
 
-static struct vb_cma_device *find(struct ibv_device *device)
+static struct vb_cma_device *find_known(struct ibv_device *device)
 {
 	vb_list_for(known, &devices, struct vb_cma_device, node) {
 		if (known->device == device)
@@ -89,7 +88,7 @@ static int open_device(struct ibv_device *device, struct vb_cma_device **out)
 		return err;
 	}
 	vb_list_append(&devices, &known->node);
-	vb_cma_removal_watch(known);
+	vb_cma_device_events_watch(known);
 	*out = known;
 	return 0;
 }
@@ -99,7 +98,7 @@ int vb_cma_device_acquire(struct ibv_device *device, struct vb_cma_device **out)
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	*out = find(device);
+	*out = find_known(device);
 	if (!*out)
 		err = open_device(device, out);
 	if (!err)

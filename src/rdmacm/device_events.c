@@ -4,11 +4,10 @@
  * application reads the asynchronous events of id->verbs itself, so they are watched on a second
  * context of the same device.
  */
-#include "rdmacm/device_events.h"
-
 #include <fcntl.h>
 
 #include "rdmacm/cma.h"
+#include "rdmacm/device.h"
 #include "rdmacm/disconnect_delay.h"
 
 /* DEVICE_FATAL ends everything; what the application still may do is destroy. */
@@ -16,7 +15,7 @@ static void remove_id(struct vb_cma_id *id)
 {
 	if (id->state == VB_CMA_REMOVED)
 		return;
-	vb_cma_hold_release(id);
+	vb_cma_disconnect_delay_end(id);
 	vb_cma_id_hang_up(id);
 	id->state = VB_CMA_REMOVED;
 	if (id->told)
@@ -72,7 +71,7 @@ static void change_interfaces(void)
 }
 
 /* In the service thread. Devices are never freed. */
-static void ready(int fd, void *arg)
+static void async_event_ready(int fd, void *arg)
 {
 	struct vb_cma_device *device = arg;
 	struct ibv_async_event event;
@@ -87,7 +86,7 @@ static void ready(int fd, void *arg)
 		change_addresses(device);
 }
 
-void vb_cma_removal_watch(struct vb_cma_device *device)
+void vb_cma_device_events_watch(struct vb_cma_device *device)
 {
 	struct ibv_context *context = ibv_open_device(device->device);
 
@@ -102,7 +101,7 @@ void vb_cma_removal_watch(struct vb_cma_device *device)
 	device->watched = context;
 	if (!device->ethernet)
 		vb_cma_engine()->on_addresses(change_interfaces);
-	if (vb_cma_engine()->watch(context->async_fd, ready, device))
+	if (vb_cma_engine()->watch(context->async_fd, async_event_ready, device))
 		vb_explain("the events of device %s cannot be watched",
 			   ibv_get_device_name(device->device));
 }

@@ -67,8 +67,8 @@ static int end_connection(struct vb_cma_id *id)
 		return -EINVAL;
 	}
 	id->disconnecting = true;
-	vb_cma_again_end(id);
-	vb_cma_hold_release(id);
+	vb_cma_connect_retry_end(id);
+	vb_cma_disconnect_delay_end(id);
 	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
 	/* The peer may end, and its answer be lost. */
 	if (!err && !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote))
@@ -102,7 +102,7 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 	int err = disconnect(vb_cma_id(id));
 
 	if (!err)
-		err = vb_cma_complete(vb_cma_id(id), sync);
+		err = vb_cma_event_wait(vb_cma_id(id), sync);
 	return vb_return_minus_one(err);
 }
 

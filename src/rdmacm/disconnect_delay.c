@@ -5,12 +5,14 @@
 
 #include "base/clock.h"
 
+#define DELAY_NS 2000000u
+
 /* Each waits as long as the others: the oldest is the first one due. */
 static struct vb_list held = VB_LIST_INIT(held);
 
-void vb_cma_hold(struct vb_cma_event *event, uint64_t now_ns)
+void vb_cma_disconnect_delay(struct vb_cma_event *event, uint64_t now_ns)
 {
-	event->due_ns = now_ns + VB_CMA_HOLD_NS;
+	event->due_ns = now_ns + DELAY_NS;
 	vb_list_append(&held, &event->node);
 }
 
@@ -20,7 +22,7 @@ static void let_go(struct vb_cma_event *event)
 	vb_cma_channel_queue(vb_cma_channel_of(event->owner), event);
 }
 
-void vb_cma_hold_tick(uint64_t now_ns)
+void vb_cma_disconnect_delay_tick(uint64_t now_ns)
 {
 	vb_list_for(event, &held, struct vb_cma_event, node) {
 		if (event->due_ns > now_ns)
@@ -29,14 +31,14 @@ void vb_cma_hold_tick(uint64_t now_ns)
 	}
 }
 
-uint64_t vb_cma_hold_next_ns(void)
+uint64_t vb_cma_disconnect_delay_next_ns(void)
 {
 	if (vb_list_empty(&held))
 		return VB_NEVER_NS;
 	return vb_container(held.next, struct vb_cma_event, node)->due_ns;
 }
 
-void vb_cma_hold_release(struct vb_cma_id *id)
+void vb_cma_disconnect_delay_end(struct vb_cma_id *id)
 {
 	vb_list_for(event, &held, struct vb_cma_event, node) {
 		if (event->owner == id)
@@ -44,7 +46,7 @@ void vb_cma_hold_release(struct vb_cma_id *id)
 	}
 }
 
-void vb_cma_hold_drop(struct vb_cma_id *id)
+void vb_cma_disconnect_delay_drop(struct vb_cma_id *id)
 {
 	vb_list_for(event, &held, struct vb_cma_event, node) {
 		if (event->owner != id)
@@ -54,7 +56,7 @@ void vb_cma_hold_drop(struct vb_cma_id *id)
 	}
 }
 
-void vb_cma_hold_forget(void)
+void vb_cma_disconnect_delay_forget(void)
 {
 	vb_list_init(&held);
 }

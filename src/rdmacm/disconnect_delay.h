@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A DISCONNECTED that the peer caused waits a moment before the application can see it. The last
- * messages of the connection lie in the receive queue by then, and here the DREQ comes behind them
- * within microseconds, where it takes a real host much longer. Programs that close a connection
- * when they see the event, and poll what it brought before that, would lose them.
+ * A DISCONNECTED that the peer caused waits a moment before the application can fetch it. The last
+ * messages of the connection are in the receive queue by then. The DREQ follows them within
+ * microseconds here, and much later on a real host. Some programs poll what an event brought and
+ * then close the connection at DISCONNECTED: they would lose the last messages. All under the lock.
  */
-#ifndef VB_RDMACM_HOLD_H
-#define VB_RDMACM_HOLD_H
+#ifndef VB_RDMACM_DISCONNECT_DELAY_H
+#define VB_RDMACM_DISCONNECT_DELAY_H
 
 #include "rdmacm/cma.h"
 
-#define VB_CMA_HOLD_NS 2000000u
-
-/* All under the lock. */
-void vb_cma_hold(struct vb_cma_event *event, uint64_t now_ns);
-/* What is due is queued. */
-void vb_cma_hold_tick(uint64_t now_ns);
-/* VB_NEVER_NS: nothing is held. */
-uint64_t vb_cma_hold_next_ns(void);
-/* The event of an id is queued at once: somebody waits for it. */
-void vb_cma_hold_release(struct vb_cma_id *id);
-void vb_cma_hold_drop(struct vb_cma_id *id);
-void vb_cma_hold_forget(void);
+void vb_cma_disconnect_delay(struct vb_cma_event *event, uint64_t now_ns);
+/* Queues the events that are due. */
+void vb_cma_disconnect_delay_tick(uint64_t now_ns);
+/* VB_NEVER_NS: no event waits. */
+uint64_t vb_cma_disconnect_delay_next_ns(void);
+/* Queues the event of an id at once, because a thread waits for it. */
+void vb_cma_disconnect_delay_end(struct vb_cma_id *id);
+/* Frees the event of an id. */
+void vb_cma_disconnect_delay_drop(struct vb_cma_id *id);
+/* In the child of a fork. */
+void vb_cma_disconnect_delay_forget(void);
 
 #endif

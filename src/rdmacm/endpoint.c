@@ -34,7 +34,7 @@ static int make_passive(struct vb_cma_id *id, const struct rdma_addrinfo *res, s
 	return keep_qp_attr(id, attr, res->ai_qp_type);
 }
 
-static int resolve(struct vb_cma_id *id, const struct rdma_addrinfo *res)
+static int resolve_endpoint(struct vb_cma_id *id, const struct rdma_addrinfo *res)
 {
 	enum { TIMEOUT_MS = 2000 };
 	struct rdma_cm_id *pub = &id->id;
@@ -46,7 +46,7 @@ static int resolve(struct vb_cma_id *id, const struct rdma_addrinfo *res)
 	if (rdma_set_option(pub, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
 			    res->ai_route_len))
 		return -errno;
-	return vb_cma_complete(id, true);
+	return vb_cma_event_wait(id, true);
 }
 
 static int keep_connect_data(struct vb_cma_id *id, const struct rdma_addrinfo *res)
@@ -64,7 +64,7 @@ static int keep_connect_data(struct vb_cma_id *id, const struct rdma_addrinfo *r
 static int make_active(struct vb_cma_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		       struct ibv_qp_init_attr *attr)
 {
-	int err = resolve(id, res);
+	int err = resolve_endpoint(id, res);
 
 	if (!err && attr) {
 		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
@@ -77,7 +77,7 @@ static int create_ep(struct rdma_cm_id **out, const struct rdma_addrinfo *res, s
 		     struct ibv_qp_init_attr *attr)
 {
 	struct rdma_cm_id *id;
-	int err = vb_cma_create_id(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
+	int err = vb_cma_id_create(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
 				   (enum ibv_qp_type)res->ai_qp_type);
 
 	if (err)
@@ -144,14 +144,14 @@ static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
 		vb_explain("rdma_get_request: the identifier has an event channel; fetch events");
 		return -EINVAL;
 	}
-	vb_cma_done_with_event(listener);
+	vb_cma_event_done(listener);
 	if (rdma_get_cm_event(listener->id.channel, &event))
 		return -errno;
 	err = check_request(event);
 	if (!err)
 		err = create_qp_of(listener, event);
 	if (err) {
-		vb_cma_keep_event(listener, event);
+		vb_cma_event_keep(listener, event);
 		return err;
 	}
 	*id = event->id;

@@ -126,9 +126,9 @@ static int take_result(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 	return copy_address(addr, len, ai->ai_addr, ai->ai_addrlen);
 }
 
-static struct answer resolve(const char *node, const char *service,
-			     const struct rdma_addrinfo *hints, bool hinted,
-			     struct rdma_addrinfo *rai)
+static struct answer resolve_name(const char *node, const char *service,
+				  const struct rdma_addrinfo *hints, bool hinted,
+				  struct rdma_addrinfo *rai)
 {
 	struct addrinfo ai_hints = resolver_hints(hints, node), *ai;
 	struct answer answer = { 0 };
@@ -163,7 +163,7 @@ static int take_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hin
 			    hints->ai_dst_len);
 }
 
-static int take_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+static int copy_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {
 	if (rai->ai_src_len || !hints->ai_src_len)
 		return 0;
@@ -171,19 +171,19 @@ static int take_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 			    hints->ai_src_len);
 }
 
-static struct answer fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
-			  struct rdma_addrinfo *rai)
+static struct answer fill_result(const char *node, const char *service,
+				 const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
 	static const struct rdma_addrinfo none;
 	const struct rdma_addrinfo *wishes = hints ? hints : &none;
 	struct answer answer = { 0 };
 
 	if (node || service)
-		answer = resolve(node, service, wishes, hints, rai);
+		answer = resolve_name(node, service, wishes, hints, rai);
 	else
 		answer.err = take_hints(rai, wishes);
 	if (!answer.err && !answer.eai)
-		answer.err = take_source(rai, wishes);
+		answer.err = copy_source(rai, wishes);
 	return answer;
 }
 
@@ -201,7 +201,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return vb_return_minus_one(-ENOMEM);
-	answer = fill(node, service, hints, rai);
+	answer = fill_result(node, service, hints, rai);
 	if (!answer.err && !answer.eai) {
 		*res = rai;
 		return 0;

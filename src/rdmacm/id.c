@@ -18,7 +18,6 @@ static const char *const state_names[VB_CMA_STATES] = {
 	[VB_CMA_ADDR_BOUND] = "bound to an address",
 	[VB_CMA_ADDR_QUERY] = "resolving an address",
 	[VB_CMA_ADDR_RESOLVED] = "address resolved",
-	[VB_CMA_ROUTE_QUERY] = "resolving a route",
 	[VB_CMA_ROUTE_RESOLVED] = "route resolved",
 	[VB_CMA_LISTEN] = "listening",
 	[VB_CMA_CONNECT] = "connecting or connected",
@@ -42,7 +41,8 @@ int vb_cma_id_expect(struct vb_cma_id *id, enum vb_cma_state state, const char *
 	return -EINVAL;
 }
 
-static struct vb_cma_id *allocate(void *context, enum rdma_port_space ps, enum ibv_qp_type qp_type)
+static struct vb_cma_id *id_allocate(void *context, enum rdma_port_space ps,
+				     enum ibv_qp_type qp_type)
 {
 	struct vb_cma_id *id = calloc(1, sizeof(*id));
 
@@ -58,7 +58,7 @@ static struct vb_cma_id *allocate(void *context, enum rdma_port_space ps, enum i
 	vb_list_init(&id->node);
 	vb_list_init(&id->channel_node);
 	vb_list_init(&id->groups);
-	vb_list_init(&id->again_node);
+	vb_list_init(&id->retry_node);
 	vb_list_init(&id->neighbour_node);
 	return id;
 }
@@ -69,10 +69,10 @@ static void join_channel(struct vb_cma_id *id, struct vb_cma_channel *channel)
 	vb_list_append(&channel->ids, &id->channel_node);
 }
 
-int vb_cma_id_create(struct vb_cma_channel *channel, void *context, enum rdma_port_space ps,
-		     enum ibv_qp_type qp_type, struct vb_cma_id **out)
+int vb_cma_id_add(struct vb_cma_channel *channel, void *context, enum rdma_port_space ps,
+		  enum ibv_qp_type qp_type, struct vb_cma_id **out)
 {
-	struct vb_cma_id *id = allocate(context, ps, qp_type);
+	struct vb_cma_id *id = id_allocate(context, ps, qp_type);
 
 	if (!id)
 		return -ENOMEM;
@@ -84,7 +84,7 @@ int vb_cma_id_create(struct vb_cma_channel *channel, void *context, enum rdma_po
 
 void vb_cma_id_hang_up(struct vb_cma_id *id)
 {
-	vb_cma_again_drop(id);
+	vb_cma_connect_retry_drop(id);
 	vb_cma_neighbour_drop(id);
 	if (id->has_endpoint)
 		vb_cm_destroy(&id->endpoint, vb_now_ns());
@@ -93,7 +93,7 @@ void vb_cma_id_hang_up(struct vb_cma_id *id)
 }
 
 /* A request that nobody fetched: the peer is told, the identifier was never seen. */
-static void refuse(struct vb_cma_event *event)
+static void refuse_unfetched(struct vb_cma_event *event)
 {
 	struct vb_cma_id *child = vb_cma_id(event->event.id);
 
@@ -112,7 +112,7 @@ static void drop_events(struct vb_cma_id *id)
 			continue;
 		vb_cma_channel_withdraw(channel, event);
 		if (event->event.id != &id->id)
-			refuse(event);
+			refuse_unfetched(event);
 		free(event);
 	}
 }
@@ -120,7 +120,7 @@ static void drop_events(struct vb_cma_id *id)
 void vb_cma_id_silence(struct vb_cma_id *id)
 {
 	drop_events(id);
-	vb_cma_hold_drop(id);
+	vb_cma_disconnect_delay_drop(id);
 	vb_cma_id_hang_up(id);
 	id->removing = true;
 }
@@ -185,7 +185,7 @@ static int create_id(struct rdma_event_channel *channel, void *context, enum rdm
 	if (err)
 		return err;
 	vb_cma_lock();
-	err = vb_cma_id_create(queue, context, ps, qp_type, out);
+	err = vb_cma_id_add(queue, context, ps, qp_type, out);
 	vb_cma_unlock();
 	if (!err) {
 		(*out)->sync = !channel;
@@ -201,7 +201,7 @@ static bool port_space_exists(enum rdma_port_space ps)
 	return ps == RDMA_PS_TCP || ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB || ps == RDMA_PS_IB;
 }
 
-int vb_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+int vb_cma_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		     enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
 	struct vb_cma_id *created;
@@ -223,7 +223,7 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 	bool ud = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 
 	return vb_return_minus_one(
-		vb_cma_create_id(channel, id, context, ps, ud ? IBV_QPT_UD : IBV_QPT_RC));
+		vb_cma_id_create(channel, id, context, ps, ud ? IBV_QPT_UD : IBV_QPT_RC));
 }
 
 /* The application may still look at events that it fetched. */
@@ -300,7 +300,7 @@ static void move_events(struct vb_cma_id *id, struct vb_cma_channel *from,
 	}
 }
 
-static void migrate(struct vb_cma_id *id, struct vb_cma_channel *to)
+static void change_channel_of(struct vb_cma_id *id, struct vb_cma_channel *to)
 {
 	struct vb_cma_channel *from = vb_cma_channel_of(id);
 
@@ -313,7 +313,7 @@ static void migrate(struct vb_cma_id *id, struct vb_cma_channel *to)
 	vb_cma_unlock();
 }
 
-int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
+int vb_cma_id_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 {
 	struct vb_cma_channel *old = vb_cma_channel_of(id), *to = (struct vb_cma_channel *)channel;
 	bool was_sync = id->sync;
@@ -327,8 +327,8 @@ int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 		err = vb_cma_channel_create(&to);
 	if (err)
 		return err;
-	vb_cma_done_with_event(id);
-	migrate(id, to);
+	vb_cma_event_done(id);
+	change_channel_of(id, to);
 	id->sync = !channel;
 	if (was_sync)
 		vb_cma_channel_destroy(old);
@@ -337,5 +337,5 @@ int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 
 VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
-	return vb_return_minus_one(vb_cma_migrate(vb_cma_id(id), channel));
+	return vb_return_minus_one(vb_cma_id_migrate(vb_cma_id(id), channel));
 }

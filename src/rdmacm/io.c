@@ -40,9 +40,9 @@ static int watched_size;
 
 static uint64_t next_due_ns(void)
 {
-	const uint64_t due_ns[] = { vb_cma_hold_next_ns(), vb_cma_again_next_ns(),
-				    vb_cma_life_next_ns(), vb_cma_neighbour_next_ns(),
-				    vb_cma_probe_next_ns() };
+	const uint64_t due_ns[] = { vb_cma_disconnect_delay_next_ns(),
+				    vb_cma_connect_retry_next_ns(), vb_cma_peer_watch_next_ns(),
+				    vb_cma_neighbour_next_ns(), vb_cma_probe_next_ns() };
 	uint64_t next_ns = vb_cm_next_ns(vb_cma_cm());
 
 	for (size_t i = 0; i < sizeof(due_ns) / sizeof(*due_ns); i++)
@@ -75,9 +75,9 @@ static void timer_fired(int fd, uint32_t arg)
 		return;
 	timer_ns = VB_NEVER_NS;
 	vb_cm_tick(vb_cma_cm(), now_ns);
-	vb_cma_hold_tick(now_ns);
-	vb_cma_again_tick(now_ns);
-	vb_cma_life_tick(now_ns);
+	vb_cma_disconnect_delay_tick(now_ns);
+	vb_cma_connect_retry_tick(now_ns);
+	vb_cma_peer_watch_tick(now_ns);
 	vb_cma_neighbour_tick(now_ns);
 	vb_cma_probe_tick(now_ns);
 }
@@ -154,7 +154,7 @@ static void dispatch(const struct epoll_event *event)
 }
 
 /* In the service thread. */
-static void ready(int fd, void *arg)
+static void epoll_ready(int fd, void *arg)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
 	int count;
@@ -168,7 +168,7 @@ static void ready(int fd, void *arg)
 	vb_cma_unlock();
 }
 
-static int make_room(int fd)
+static int grow_watched(int fd)
 {
 	int size = 2 * fd + 64;
 	struct watched *table;
@@ -187,7 +187,7 @@ static int make_room(int fd)
 int vb_cma_io_watch(int fd, vb_cma_io_fn *callback, uint32_t arg)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-	int err = make_room(fd);
+	int err = grow_watched(fd);
 
 	if (err)
 		return err;
@@ -218,7 +218,7 @@ void vb_cma_io_close(vb_cma_io_fn *callback)
 static int start_epoll(void)
 {
 	epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	return epoll < 0 ? -errno : vb_cma_engine()->watch(epoll, ready, NULL);
+	return epoll < 0 ? -errno : vb_cma_engine()->watch(epoll, epoll_ready, NULL);
 }
 
 static int start_timer(void)

@@ -34,7 +34,7 @@ static bool is_left(const struct vb_cma_group *group)
  * The QP is held until the group says that it is attached: so who destroys the QP detaches it. Who
  * left the group meanwhile found nothing to detach.
  */
-static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
+static int group_attach(struct vb_cma_id *id, struct vb_cma_group *group)
 {
 	struct ibv_qp *qp;
 	bool left;
@@ -54,7 +54,8 @@ static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
 	return -err;
 }
 
-static int fill(struct vb_cma_id *id, struct vb_cma_group *group, struct rdma_ud_param *param)
+static int fill_ud_param(struct vb_cma_id *id, struct vb_cma_group *group,
+			 struct rdma_ud_param *param)
 {
 	/* An InfiniBand port has one GID. */
 	int index = vb_cma_is_infiniband(id) ? 0 : vb_cma_sgid_index(id);
@@ -79,9 +80,9 @@ void vb_cma_group_joined(struct vb_cma_event *event)
 	int err;
 
 	event->event.param.ud.private_data = event->group->context;
-	err = fill(id, event->group, &event->event.param.ud);
+	err = fill_ud_param(id, event->group, &event->event.param.ud);
 	if (!err)
-		err = attach(id, event->group);
+		err = group_attach(id, event->group);
 	if (!err)
 		return;
 	event->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
@@ -194,11 +195,11 @@ static bool is_group(const struct vb_cma_id *id, const struct sockaddr *addr)
 	return vb_cma_is_infiniband(id) && (addr->sa_family != AF_IB || names_no_group(addr));
 }
 
-static int check(struct vb_cma_id *id, const struct sockaddr *addr)
+static int check_join(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	if (id->id.qp_type != IBV_QPT_UD || !id->device || id->state == VB_CMA_REMOVED) {
+	if (!vb_cma_is_datagram(id) || !id->device || id->state == VB_CMA_REMOVED) {
 		vb_explain("rdma_join_multicast: needs a datagram identifier that is bound to an "
 			   "address of a device");
 		return -EINVAL;
@@ -211,14 +212,15 @@ static int check(struct vb_cma_id *id, const struct sockaddr *addr)
 	return 0;
 }
 
-static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_only, void *context)
+static int join_group(struct vb_cma_id *id, const struct sockaddr *addr, bool send_only,
+		      void *context)
 {
 	const bool sync = id->sync;
 	struct vb_cma_group *group;
 	int err = vb_cma_stale(id->generation, "rdma_join_multicast");
 
 	if (!err)
-		err = check(id, addr);
+		err = check_join(id, addr);
 	if (err)
 		return err;
 	group = group_new(id, addr, send_only, context);
@@ -229,12 +231,12 @@ static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_onl
 	vb_cma_unlock();
 	if (err)
 		free(group);
-	return err ? err : vb_cma_complete(id, sync);
+	return err ? err : vb_cma_event_wait(id, sync);
 }
 
 VB_PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
-	return vb_return_minus_one(join(vb_cma_id(id), addr, false, context));
+	return vb_return_minus_one(join_group(vb_cma_id(id), addr, false, context));
 }
 
 VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
@@ -247,13 +249,13 @@ VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
 	if ((mc_join_attr->comp_mask & needed) != needed ||
 	    mc_join_attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return vb_return_minus_one(-EINVAL);
-	return vb_return_minus_one(
-		join(vb_cma_id(id), mc_join_attr->addr,
-		     mc_join_attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
+	return vb_return_minus_one(join_group(
+		vb_cma_id(id), mc_join_attr->addr,
+		mc_join_attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
 }
 
 /* Under the lock: by the address that was joined, port and all. */
-static struct vb_cma_group *find(struct vb_cma_id *id, const struct sockaddr *addr)
+static struct vb_cma_group *group_find(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	vb_list_for(group, &id->groups, struct vb_cma_group, node) {
 		if (!memcmp(&group->addr, addr, vb_address_size(addr)))
@@ -263,7 +265,7 @@ static struct vb_cma_group *find(struct vb_cma_id *id, const struct sockaddr *ad
 }
 
 /* Under the lock: a join that nobody heard of is cancelled. */
-static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
+static void cancel_join(struct vb_cma_id *id, struct vb_cma_group *group)
 {
 	struct vb_cma_channel *channel = vb_cma_channel_of(id);
 
@@ -278,7 +280,7 @@ static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
 }
 
 /* The group that was joined by this address: it is in no list any more; NULL. */
-static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *addr)
+static struct vb_cma_group *group_take(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	struct ibv_qp *qp =
 		vb_cma_qp_hold(id); /* first: who destroys it waits, or has detached it */
@@ -286,10 +288,10 @@ static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *ad
 	bool attached = false;
 
 	vb_cma_lock();
-	group = find(id, addr);
+	group = group_find(id, addr);
 	if (group) {
 		vb_list_remove(&group->node);
-		cancel(id, group);
+		cancel_join(id, group);
 		attached = group->attached;
 	}
 	vb_cma_unlock();
@@ -299,14 +301,14 @@ static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *ad
 	return group;
 }
 
-static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
+static int leave_group(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	struct vb_cma_group *group;
 	int err = vb_cma_stale(id->generation, "rdma_leave_multicast");
 
 	if (err)
 		return err;
-	group = take(id, addr);
+	group = group_take(id, addr);
 	if (!group) {
 		vb_explain("rdma_leave_multicast: that group was not joined");
 		return -EADDRNOTAVAIL;
@@ -328,7 +330,7 @@ VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	if (!vb_address_size(addr))
 		return vb_return_minus_one(-EINVAL);
-	return vb_return_minus_one(leave(vb_cma_id(id), addr));
+	return vb_return_minus_one(leave_group(vb_cma_id(id), addr));
 }
 
 /* One of those that are attached, which it is not any more. */

@@ -29,7 +29,7 @@ static int set_reuseaddr(struct vb_cma_id *id, const void *value)
 	if (id->reuseaddr == (flag != 0))
 		return 0;
 	id->reuseaddr = flag != 0;
-	err = vb_cma_claim_again(id);
+	err = vb_cma_claim_renew(id);
 	if (err)
 		id->reuseaddr = !id->reuseaddr;
 	return err;
@@ -45,7 +45,7 @@ static int set_afonly(struct vb_cma_id *id, const void *value)
 		return -EINVAL;
 	id->afonly = flag != 0;
 	if (vb_cma_family(id) != family)
-		err = vb_cma_claim_again(id);
+		err = vb_cma_claim_renew(id);
 	if (err)
 		id->afonly = !id->afonly;
 	else
@@ -90,7 +90,7 @@ static const struct option options[] = {
 	{ RDMA_OPTION_ID, VB_OPTION_ID_AT_ONCE, sizeof(int), set_at_once },
 };
 
-static const struct option *find(int level, int name)
+static const struct option *option_find(int level, int name)
 {
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		if (options[i].level == level && options[i].name == name)
@@ -101,7 +101,7 @@ static const struct option *find(int level, int name)
 
 static int set_option(struct vb_cma_id *id, int level, int name, const void *value, size_t size)
 {
-	const struct option *option = find(level, name);
+	const struct option *option = option_find(level, name);
 	int err;
 
 	if (!option) {

@@ -72,7 +72,7 @@ static void caller_ready(int fd, uint32_t arg)
 		callers++;
 }
 
-void vb_cma_life_start(uint32_t slot)
+void vb_cma_peer_watch_start(uint32_t slot)
 {
 	own_slot = slot;
 	listener = vb_cma_engine()->life();
@@ -87,7 +87,7 @@ void vb_cma_life_start(uint32_t slot)
 /* --- lines to peers --- */
 
 /* Messages that the peer sent before its end have arrived, and complete before the event. */
-static void died(uint32_t slot)
+static void peer_died(uint32_t slot)
 {
 	vb_cma_engine()->catch_up();
 	vb_cm_slot_died(vb_cma_cm(), slot, vb_now_ns());
@@ -111,11 +111,11 @@ static void line_broke(int fd, uint32_t slot)
 	if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
 		return;
 	hang_up(slot);
-	died(slot);
+	peer_died(slot);
 }
 
 /* 0, -EAGAIN: later, -ECONNREFUSED: nobody is there. */
-static int call(uint32_t slot)
+static int call_peer(uint32_t slot)
 {
 	int fd = line_count < lines_max() ? vb_cma_engine()->life_call(slot) : -EAGAIN;
 
@@ -137,7 +137,7 @@ static void set_missing(uint32_t slot, bool value)
 	missing[slot] = value;
 }
 
-void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
+void vb_cma_peer_watch_follow(const struct vb_cm_endpoint *endpoint)
 {
 	const uint32_t id = endpoint->remote_id ? endpoint->remote_id : endpoint->mra_id;
 	const uint32_t slot = id >> VB_COMM_ID_SLOT_SHIFT;
@@ -149,11 +149,11 @@ void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
 	if (!slot || slot == own_slot || lines[slot] || listener < 0)
 		return;
 	/* Events must not come of it here: this may be inside of the connection manager. */
-	if (call(slot))
+	if (call_peer(slot))
 		set_missing(slot, true);
 }
 
-static void make_room(void)
+static void drop_unused_lines(void)
 {
 	static bool met[SLOTS];
 
@@ -167,31 +167,31 @@ static void make_room(void)
 	}
 }
 
-void vb_cma_life_tick(uint64_t now_ns)
+void vb_cma_peer_watch_tick(uint64_t now_ns)
 {
 	(void)now_ns;
 	if (missing_count && line_count >= lines_max())
-		make_room();
+		drop_unused_lines();
 	if (full)
 		full = vb_cma_io_watch(listener, caller_ready, 0);
 	for (uint32_t slot = 0; missing_count && slot < SLOTS; slot++) {
-		int err = missing[slot] ? call(slot) : -EAGAIN;
+		int err = missing[slot] ? call_peer(slot) : -EAGAIN;
 
 		if (err == -EAGAIN)
 			continue;
 		set_missing(slot, false);
 		if (err)
-			died(slot);
+			peer_died(slot);
 	}
 }
 
-uint64_t vb_cma_life_next_ns(void)
+uint64_t vb_cma_peer_watch_next_ns(void)
 {
 	return missing_count || full ? vb_now_ns() + RETRY_NS : VB_NEVER_NS;
 }
 
 /* A child that kept the lines would keep its parent alive in the eyes of the others. */
-void vb_cma_life_forget(void)
+void vb_cma_peer_watch_forget(void)
 {
 	listener = -1; /* libibverbs has closed it */
 	vb_cma_io_close(caller_gone);

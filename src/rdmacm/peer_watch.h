@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The death of peers on this host. On other systems the kernel says goodbye for a process that was
- * killed; here its peers notice: each process has a listening unix socket, the peers of its
- * connections hold a line to it, and the line breaks with the process. All under the lock.
+ * The death of peers on this host. On other systems the kernel sends the DREQ of a killed process.
+ * Here each process has a listening unix socket. The peers of its connections hold a line to this
+ * socket, and the line breaks when the process ends. All under the lock.
  */
-#ifndef VB_RDMACM_LIFE_H
-#define VB_RDMACM_LIFE_H
+#ifndef VB_RDMACM_PEER_WATCH_H
+#define VB_RDMACM_PEER_WATCH_H
 
 #include "rdmacm/cma.h"
 
-/* Without it connections work, but the death of a peer shows only when somebody sends. */
-void vb_cma_life_start(uint32_t slot);
-/* A peer has a connection, or a request that it takes time for: its life is followed, on other
- * hosts by probe.h. */
-void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint);
-void vb_cma_life_tick(uint64_t now_ns);
-uint64_t vb_cma_life_next_ns(void);
+/* Without the socket connections work, but only the next message shows that a peer is dead. */
+void vb_cma_peer_watch_start(uint32_t slot);
+/* Watches a peer that has a connection or thinks about a request; on other hosts with probe.h. */
+void vb_cma_peer_watch_follow(const struct vb_cm_endpoint *endpoint);
+void vb_cma_peer_watch_tick(uint64_t now_ns);
+uint64_t vb_cma_peer_watch_next_ns(void);
 /* In the child of a fork. */
-void vb_cma_life_forget(void);
+void vb_cma_peer_watch_forget(void);
 
 #endif

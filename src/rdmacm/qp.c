@@ -5,13 +5,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rdmacm/default_cqs.h"
 #include "rdmacm/multicast.h"
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
-static int step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
-		const uint8_t *limit)
+static int qp_step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		   const uint8_t *limit)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask, err = vb_cma_qp_attr(id, &attr, &mask);
@@ -53,7 +52,7 @@ void vb_cma_qp_release(struct vb_cma_id *id, struct ibv_qp *qp)
 }
 
 /* Nobody finds it any more, and those who held it have released it. */
-static struct ibv_qp *take(struct vb_cma_id *id)
+static struct ibv_qp *qp_take(struct vb_cma_id *id)
 {
 	struct ibv_qp *qp;
 
@@ -68,7 +67,7 @@ static struct ibv_qp *take(struct vb_cma_id *id)
 	return qp;
 }
 
-static void detach(struct vb_cma_id *id, struct ibv_qp *qp)
+static void detach_groups(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	vb_cma_groups_detach(id, qp);
 	vb_cma_lock();
@@ -87,13 +86,14 @@ int vb_cma_qp_ready(struct vb_cma_id *id, struct ibv_qp *qp, uint8_t responder_r
 	if (!qp)
 		return 0;
 	/* Once more: the rights of the peer are known only now. */
-	err = step(id, qp, IBV_QPS_INIT, NULL);
+	err = qp_step(id, qp, IBV_QPS_INIT, NULL);
 	if (!err)
-		err = step(id, qp, IBV_QPS_RTR,
-			   responder_resources != RDMA_MAX_RESP_RES ? &responder_resources : NULL);
+		err = qp_step(id, qp, IBV_QPS_RTR,
+			      responder_resources != RDMA_MAX_RESP_RES ? &responder_resources
+								       : NULL);
 	if (!err)
-		err = step(id, qp, IBV_QPS_RTS,
-			   initiator_depth != RDMA_MAX_INIT_DEPTH ? &initiator_depth : NULL);
+		err = qp_step(id, qp, IBV_QPS_RTS,
+			      initiator_depth != RDMA_MAX_INIT_DEPTH ? &initiator_depth : NULL);
 	return err;
 }
 
@@ -109,12 +109,12 @@ int vb_cma_qp_error(struct vb_cma_id *id)
 
 int vb_cma_qp_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 {
-	int err = step(id, qp, IBV_QPS_INIT, NULL);
+	int err = qp_step(id, qp, IBV_QPS_INIT, NULL);
 
-	if (err || id->id.qp_type != IBV_QPT_UD)
+	if (err || !vb_cma_is_datagram(id))
 		return err;
-	err = step(id, qp, IBV_QPS_RTR, NULL);
-	return err ? err : step(id, qp, IBV_QPS_RTS, NULL);
+	err = qp_step(id, qp, IBV_QPS_RTR, NULL);
+	return err ? err : qp_step(id, qp, IBV_QPS_RTS, NULL);
 }
 
 /* --- vendor options: what the QP can, and what both can --- */
@@ -169,28 +169,54 @@ int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp)
 	return ignore_unsupported(ibv_set_ece(qp, &ece));
 }
 
+/* For QPs that the application made itself. */
+VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask) {
+		vb_explain("rdma_set_local_ece: needs an identifier without QP, a vendor id and "
+			   "comp_mask 0");
+		return vb_return_minus_one(-EINVAL);
+	}
+	vb_cma_id(id)->local_ece.vendor_id = ece->vendor_id;
+	vb_cma_id(id)->local_ece.options = ece->options;
+	return 0;
+}
+
+VB_PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece) {
+		vb_explain("rdma_get_remote_ece: needs an identifier without QP");
+		return vb_return_minus_one(-EINVAL);
+	}
+	ece->vendor_id = vb_cma_id(id)->remote_ece.vendor_id;
+	ece->options = vb_cma_id(id)->remote_ece.options;
+	ece->comp_mask = 0;
+	return 0;
+}
+
 /* --- creating --- */
 
-static int explain(const char *what)
+static int explain_attr(const char *what)
 {
 	vb_explain("rdma_create_qp: %s", what);
 	return -EINVAL;
 }
 
-static int check(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *attr)
+static int check_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct rdma_cm_id *pub = &id->id;
 
 	if (pub->qp)
-		return explain("the identifier has a QP already");
+		return explain_attr("the identifier has a QP already");
 	if (!id->device)
-		return explain("the identifier is not bound to a device: bind it to an address or "
-			       "resolve one first");
+		return explain_attr(
+			"the identifier is not bound to a device: bind it to an address or "
+			"resolve one first");
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd && attr->pd->context != pub->verbs)
-		return explain("the PD is of another device, or of another context of it");
+		return explain_attr("the PD is of another device, or of another context of it");
 	if ((pub->recv_cq && attr->recv_cq && pub->recv_cq != attr->recv_cq) ||
 	    (pub->send_cq && attr->send_cq && pub->send_cq != attr->send_cq))
-		return explain("the identifier has another CQ already");
+		return explain_attr("the identifier has another CQ already");
 	return 0;
 }
 
@@ -207,7 +233,7 @@ static void round_up_inline(struct ibv_qp_init_attr_ex *attr)
 }
 
 /* What the caller left out. */
-static int complete(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+static int complete_attr(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	round_up_inline(attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
@@ -223,7 +249,7 @@ static int complete(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	return attr->xrcd ? 0 : -errno;
 }
 
-static int make(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+static int make_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_qp *qp = ibv_create_qp_ex(id->id.verbs, attr);
 	int err;
@@ -253,13 +279,13 @@ static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	int err = vb_cma_stale(id->generation, "rdma_create_qp");
 
 	if (!err)
-		err = check(id, attr);
+		err = check_attr(id, attr);
 	if (!err)
-		err = complete(id, attr);
+		err = complete_attr(id, attr);
 	if (!err)
-		err = vb_cma_queues_make(pub,
-					 attr->send_cq || pub->send_cq ? 0 : attr->cap.max_send_wr,
-					 attr->recv_cq || pub->recv_cq ? 0 : attr->cap.max_recv_wr);
+		err = vb_cma_default_cqs_make(
+			pub, attr->send_cq || pub->send_cq ? 0 : attr->cap.max_send_wr,
+			attr->recv_cq || pub->recv_cq ? 0 : attr->cap.max_recv_wr);
 	if (err)
 		return err;
 	if (!attr->send_cq)
@@ -268,9 +294,9 @@ static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->recv_cq = pub->recv_cq;
 	if (pub->srq && !attr->srq)
 		attr->srq = pub->srq;
-	err = make(id, attr);
+	err = make_qp(id, attr);
 	if (err)
-		vb_cma_queues_destroy(pub);
+		vb_cma_default_cqs_destroy(pub);
 	return err;
 }
 
@@ -300,11 +326,11 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	struct ibv_qp *qp = id ? take(vb_cma_id(id)) : NULL;
+	struct ibv_qp *qp = id ? qp_take(vb_cma_id(id)) : NULL;
 
 	if (!qp)
 		return;
-	detach(vb_cma_id(id), qp);
+	detach_groups(vb_cma_id(id), qp);
 	ibv_destroy_qp(qp);
-	vb_cma_queues_destroy(id);
+	vb_cma_default_cqs_destroy(id);
 }

@@ -15,7 +15,7 @@
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
-static int check(const struct sockaddr *src, const struct sockaddr *dst)
+static int check_families(const struct sockaddr *src, const struct sockaddr *dst)
 {
 	if (!vb_address_size(dst) || (src && !vb_address_size(src))) {
 		vb_explain("rdma_resolve_addr: addresses must be AF_INET, AF_INET6 or AF_IB");
@@ -207,7 +207,7 @@ static void explain_error(const struct vb_cma_id *id, int err)
 }
 
 /* Under the lock. */
-static int report(struct vb_cma_id *id, int err)
+static int report_address(struct vb_cma_id *id, int err)
 {
 	const bool found = !err;
 
@@ -229,7 +229,7 @@ void vb_cma_resolved(struct vb_cma_id *id, int err)
 {
 	if (err)
 		explain_error(id, err);
-	(void)report(id, err);
+	(void)report_address(id, err);
 }
 
 static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
@@ -238,7 +238,7 @@ static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
 
 	vb_cma_lock();
 	if (known) {
-		err = report(id, 0);
+		err = report_address(id, 0);
 	} else {
 		id->state = VB_CMA_ADDR_QUERY;
 		vb_cma_neighbour_wait(id, timeout_ms, vb_now_ns());
@@ -260,16 +260,16 @@ static int not_found(struct vb_cma_id *id, int err)
 	if (err != -ENODEV || dst->sa_family == AF_IB || is_here(dst))
 		return err;
 	vb_cma_lock();
-	err = report(id, err);
+	err = report_address(id, err);
 	vb_cma_unlock();
 	return err;
 }
 
-static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		   int timeout_ms)
+static int resolve_address(struct vb_cma_id *id, const struct sockaddr *src,
+			   const struct sockaddr *dst, int timeout_ms)
 {
 	bool local = false;
-	int err = check(src, dst);
+	int err = check_families(src, dst);
 
 	if (!err)
 		err = bind_source(id, src, dst);
@@ -292,9 +292,9 @@ VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr
 				struct sockaddr *dst_addr, int timeout_ms)
 {
 	const bool sync = vb_cma_id(id)->sync;
-	int err = resolve(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
+	int err = resolve_address(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
 
 	if (!err)
-		err = vb_cma_complete(vb_cma_id(id), sync);
+		err = vb_cma_event_wait(vb_cma_id(id), sync);
 	return vb_return_minus_one(err);
 }

@@ -56,7 +56,7 @@ static void fill_addresses(const struct vb_cma_id *id, struct ibv_sa_path_rec *p
 	path->traffic_class = id->tos;
 }
 
-static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
+static void fill_path(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 {
 	struct ibv_port_attr port = { 0 };
 
@@ -101,7 +101,7 @@ static void follow_alternate(struct vb_cma_id *id, struct ibv_sa_path_rec *paths
 	id->id.route.num_paths = VB_CMA_PATHS;
 }
 
-void vb_cma_path_alternate(struct vb_cma_id *id)
+void vb_cma_path_take_alternate(struct vb_cma_id *id)
 {
 	vb_cma_lock(); /* the next LAP may come */
 	follow_alternate(id, id->id.route.path_rec);
@@ -121,9 +121,9 @@ int vb_cma_path_make(struct vb_cma_id *id)
 
 	if (!paths)
 		return -ENOMEM;
-	fill(id, paths);
+	fill_path(id, paths);
 	id->id.route.num_paths = 1;
-	if (id->passive && id->id.qp_type != IBV_QPT_UD)
+	if (id->passive && !vb_cma_is_datagram(id))
 		fill_passive(id, paths);
 	free(id->id.route.path_rec);
 	id->id.route.path_rec = paths;
@@ -192,10 +192,10 @@ static int sgid_index(struct vb_cma_id *id)
 	return index;
 }
 
-const struct ibv_sa_path_rec *vb_cma_alternate(const struct vb_cma_id *id)
+const struct ibv_sa_path_rec *vb_cma_alternate_path(const struct vb_cma_id *id)
 {
 	return vb_cma_is_infiniband(id) && id->id.route.num_paths == VB_CMA_PATHS &&
-			       id->id.qp_type != IBV_QPT_UD
+			       !vb_cma_is_datagram(id)
 		       ? &id->id.route.path_rec[1]
 		       : NULL;
 }
@@ -242,7 +242,7 @@ int vb_cma_path_data(struct ibv_device *device, const struct vb_ib_path *ib,
 
 	if (err)
 		return err;
-	fill(&id, &path);
+	fill_path(&id, &path);
 	vb_cma_device_release(id.device);
 	*data = (struct ibv_path_data){
 		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
@@ -308,7 +308,7 @@ static bool same_ends(const struct vb_cma_id *id, const struct ibv_path_record *
 	       !memcmp(&record->dgid, &ib->dgid, sizeof(ib->dgid));
 }
 
-static int report(struct vb_cma_id *id, int status)
+static int report_route(struct vb_cma_id *id, int status)
 {
 	int err;
 
@@ -366,7 +366,7 @@ int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 		return err;
 	follow_data(&path->path, id->id.route.path_rec);
 	take_alternate(id, data, count);
-	return report(id, check_ports(id));
+	return report_route(id, check_ports(id));
 }
 
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -379,8 +379,8 @@ VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	if (!err)
 		err = vb_cma_path_make(self);
 	if (!err)
-		err = report(self, check_ports(self));
+		err = report_route(self, check_ports(self));
 	if (!err)
-		err = vb_cma_complete(self, sync);
+		err = vb_cma_event_wait(self, sync);
 	return vb_return_minus_one(err);
 }
