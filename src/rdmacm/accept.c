@@ -16,7 +16,7 @@ static uint8_t smaller(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
-/* What the request said, as far as the device can, unless the application says something else. */
+/* The depths of the application; without them those of the request, up to the device's limits. */
 static void reply_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
 	if (param && param->initiator_depth != RDMA_MAX_INIT_DEPTH)
@@ -69,12 +69,12 @@ static int answer_request(struct vb_cma_id *id, const struct rdma_conn_param *pa
 {
 	int err;
 
-	id->accepted = true; /* events may come from within */
+	id->accepted = true; /* before: the calls below may cause events */
 	err = vb_cma_is_datagram(id) ? send_answer(id, data) : send_reply(id, param, data);
 	if (!err && !vb_cma_is_datagram(id))
 		vb_cma_peer_watch_follow(&id->endpoint);
 	if (err) {
-		vb_explain("rdma_accept: the request is gone: the peer gave up, or it was "
+		vb_explain("rdma_accept: the request is gone: the peer gave up, or the request was "
 			   "answered before");
 		id->accepted = false;
 	}
@@ -93,7 +93,7 @@ static int check_accept(struct vb_cma_id *id, const struct rdma_conn_param *para
 	if (!err)
 		err = vb_cma_param_check(id, param, "rdma_accept");
 	if (!err && !id->id.qp && !param) {
-		vb_explain("rdma_accept: without a QP conn_param has to name one");
+		vb_explain("rdma_accept: the identifier has no QP, so conn_param must name one");
 		err = -EINVAL;
 	}
 	if (!err)
@@ -141,7 +141,7 @@ VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_pa
 	int err = accept_request(self, conn_param);
 
 	if (!err && datagram)
-		vb_cma_event_done(self); /* there is no other one to wait for */
+		vb_cma_event_done(self); /* no other event follows */
 	else if (!err)
 		err = vb_cma_event_wait(self, sync);
 	return vb_return_minus_one(err);
@@ -158,7 +158,7 @@ static int send_refusal(struct vb_cma_id *id, enum vb_cm_reason reason,
 	};
 
 	if (!id->has_endpoint || id->state != VB_CMA_CONNECT) {
-		vb_explain("rdma_reject: there is no request to be rejected");
+		vb_explain("rdma_reject: the identifier has no request to reject");
 		return -EINVAL;
 	}
 	if (vb_cma_is_datagram(id))

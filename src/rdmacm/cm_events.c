@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Called by the connection manager, under the lock, from the service thread or from within a call
- * of rdma_*: events are made and queued here, and nothing else.
+ * The connection manager calls these functions under the lock, in the service thread or inside of a
+ * call of rdma_*. They make and queue events, and do nothing else.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -21,8 +21,7 @@ static struct vb_cma_id *owner_of(struct vb_cm_endpoint *endpoint)
 	return vb_container(endpoint, struct vb_cma_id, endpoint);
 }
 
-/* A request: an identifier that the application will see, and its event, so that neither can fail.
- */
+/* Makes the identifier of a request and its event, before the rest of the request is looked at. */
 static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cma_id *listener = owner_of(endpoint), *child;
@@ -48,7 +47,7 @@ static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoin
 	return &child->endpoint;
 }
 
-/* What its IP header says, or where it came from and went to. */
+/* The addresses that the request names; without them those of its packet. */
 static void take_ip_addresses(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
@@ -62,7 +61,7 @@ static void take_ip_addresses(struct vb_cma_id *id, const struct vb_cm_event *ev
 			    event->has_ip ? event->ip.src_port : 0);
 }
 
-/* Of a SIDR_REQ, which has no path, they are found with the device. */
+/* A SIDR_REQ has no path: its GIDs are found with the device, when the event is fetched. */
 static void take_gids(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	static const union ibv_gid none;
@@ -138,7 +137,8 @@ static struct vb_cma_event *create_event(struct vb_cma_id *id, enum rdma_cm_even
 	struct vb_cma_event *event = vb_cma_event_create(id, type, status);
 
 	if (!event)
-		vb_explain("no memory for an event of identifier %p: it is lost", (void *)id);
+		vb_explain("no memory for an event of identifier %p: the event is lost",
+			   (void *)id);
 	return event;
 }
 
@@ -161,8 +161,8 @@ static void queue_response(struct vb_cma_id *id, const struct vb_cm_event *event
 }
 
 /*
- * The address was not the one that the LID of its port is made from: the port says its LID, and is
- * asked again by that, once. True: so it is.
+ * The LID of a port is made from one of its addresses, and the request had the LID of another one.
+ * The port rejects with its own LID, and the request goes there once more. True: so it does.
  */
 static bool has_another_lid(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
@@ -197,7 +197,7 @@ static void queue_rejected(struct vb_cma_id *id, const struct vb_cm_event *event
 	queue_event(id, rejected);
 }
 
-/* The address handle is made where verbs may be called: when the event is fetched. */
+/* The thread that fetches the event fills in the address handle, because it may call verbs. */
 static void queue_sidr_reply(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	bool found = event->sidr_status == VB_CM_SIDR_SUCCESS;
@@ -215,7 +215,7 @@ static void queue_sidr_reply(struct vb_cma_id *id, const struct vb_cm_event *eve
 	queue_event(id, reply);
 }
 
-/* The QP is changed where verbs may be called. The path becomes that of the route there. */
+/* The thread that fetches the event changes path and QP, because it may call verbs. */
 static void queue_lap(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct vb_cma_event *lap = create_event(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
@@ -235,7 +235,7 @@ static void queue_simple(struct vb_cma_id *id, enum rdma_cm_event_type type, int
 		queue_event(id, event);
 }
 
-/* We asked if it still exists, and nobody has it. */
+/* A probe asked whether the connection exists, and the peer does not have it. */
 static bool is_lost(const struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	return !id->disconnecting && event->message && event->message->attribute == VB_CM_DREP;
@@ -294,8 +294,8 @@ static void queue_event_of(struct vb_cma_id *id, const struct vb_cm_event *event
 }
 
 /*
- * Of a request that was not accepted yet the application hears nothing: accepting it will fail.
- * That is what Linux does, and programs count on it.
+ * The application hears nothing of a request that it has not accepted yet; rdma_accept will fail.
+ * Linux does the same, and programs count on it.
  */
 static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb_cm_event *event)
 {
@@ -307,7 +307,7 @@ static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb
 	queue_event_of(id, event);
 }
 
-/* Its application thinks about the request: that may take long, and it may die meanwhile. */
+/* The peer's application thinks about the request (MRA). It may take long, or die meanwhile. */
 static void waits(void *arg, struct vb_cm_endpoint *endpoint)
 {
 	(void)arg;

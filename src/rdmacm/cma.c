@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library as a whole: the lock, the engine below, what a fork leaves. */
+/* The library as a whole: the lock, the engine below, fork. */
 #include "rdmacm/cma.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ void vb_cma_wait(pthread_cond_t *cond)
 	int cancel_state;
 
 	vb_cma_channels_ring();
-	/* A thread that was cancelled in there would keep the lock. */
+	/* A thread that is cancelled in the wait would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_cond_wait(cond, &lock);
 	pthread_setcancelstate(cancel_state, NULL);
@@ -64,15 +64,15 @@ int vb_cma_stale(unsigned made_in, const char *call)
 {
 	if (made_in == generation)
 		return 0;
-	vb_explain("%s: this was made before fork() and belongs to the parent process; the child "
-		   "makes its own",
+	vb_explain("%s: the object was made before fork() and belongs to the parent process; the "
+		   "child makes its own",
 		   call);
 	return -EINVAL;
 }
 
 /*
- * fork: everything stays with the parent, and the child begins anew. Descriptors that the
- * application knows stay open, as it may expect.
+ * After fork all objects belong to the parent, and the child begins anew. Descriptors that the
+ * application knows stay open, as those of any program do.
  */
 static void begin_anew(void)
 {
@@ -81,7 +81,7 @@ static void begin_anew(void)
 	vb_cma_devices_forget();
 }
 
-/* The order of both: life looks into what io has. */
+/* The table of io.c goes last: peer_watch.c closes descriptors that are in it. */
 static void leave_to_parent(void)
 {
 	started = false;
@@ -101,8 +101,8 @@ static void find_engine(void)
 }
 
 /*
- * The lock is held while a process forks, so that the child finds everything whole. It is taken
- * before the locks of the engine, as everywhere: who is registered last prepares first.
+ * fork holds the lock, so that the child finds consistent lists. The handler that is registered
+ * last runs first: fork takes this lock before those of the engine, in the order of all threads.
  */
 static void hold_during_fork(void)
 {

@@ -15,7 +15,7 @@
 #include "verbs/result.h"
 #include "verbs/symver.h"
 
-enum { RETRIES = 7 }; /* of 3 bits; for RNR it means without end */
+enum { RETRIES = 7 }; /* a field of 3 bits; for RNR 7 means without end */
 
 static uint8_t retries(const struct rdma_conn_param *param, uint8_t value)
 {
@@ -61,7 +61,7 @@ static uint64_t service_of(const struct vb_cma_id *id)
 	return vb_address_service_id(&id->id.route.addr.dst_addr, vb_cma_port_space(id));
 }
 
-/* A path between InfiniBand ports, in the words of a message. */
+/* A path between InfiniBand ports, in the form of a message. */
 static struct vb_cm_path path_of(const struct ibv_sa_path_rec *path)
 {
 	return (struct vb_cm_path){
@@ -156,7 +156,7 @@ static int send_first_request(struct vb_cma_id *id)
 		err = vb_cma_connect_send(id);
 	if (!err) {
 		id->state = VB_CMA_CONNECT;
-		id->connect_len = 0; /* it was said */
+		id->connect_len = 0; /* later messages do not repeat it */
 		if (!vb_cma_engine()->gid_is_local(&id->dgid))
 			vb_cma_probe_begin(id->asked_ns);
 	}
@@ -224,7 +224,8 @@ VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 	int err;
 
 	if (id->qp) {
-		vb_explain("rdma_establish: the identifier has a QP, which the library readies");
+		vb_explain("rdma_establish: the identifier has a QP; the library establishes the "
+			   "connection itself");
 		return vb_return_minus_one(-EINVAL);
 	}
 	vb_cma_lock();

@@ -4,9 +4,9 @@
 #include "base/clock.h"
 
 #define RETRY_NS    4000000u  /* between two tries */
-#define PATIENCE_NS 60000000u /* since the first one */
+#define PATIENCE_NS 60000000u /* since the first try */
 
-/* Each waits as long as the others: the oldest is the first one due. */
+/* In order of retry_ns: all identifiers wait for the same time. */
 static struct vb_list waiting = VB_LIST_INIT(waiting);
 
 bool vb_cma_connect_retry(struct vb_cma_id *id, uint64_t now_ns)

@@ -2,7 +2,7 @@
 /*
  * A request that finds no listener is sent again for a moment before the application hears of it.
  * Some programs close a listener and open it anew between two connections of one client. They count
- * on a slower client: on a real host resolving and connecting take milliseconds. All under the lock.
+ * on a slower client: on a real host resolving and connecting take milliseconds. Under the lock.
  */
 #ifndef VB_RDMACM_CONNECT_RETRY_H
 #define VB_RDMACM_CONNECT_RETRY_H

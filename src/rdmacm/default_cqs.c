@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* CQs and completion channels that the library makes, and rdma_create_srq, which may need them. */
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 #include <string.h>
@@ -43,7 +44,7 @@ static void destroy_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 
 void vb_cma_default_cqs_destroy(struct rdma_cm_id *id)
 {
-	/* They are the SRQ's, which still uses them. */
+	/* The SRQ still uses the CQs. */
 	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
 		return;
 	destroy_cq(&id->recv_cq_channel, &id->recv_cq);
@@ -84,8 +85,7 @@ static int create_srq(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
 	if (attr->pd->context != id->id.verbs) {
-		vb_explain("rdma_create_srq: the PD is of another device, or of another context of "
-			   "it");
+		vb_explain("rdma_create_srq: the PD belongs to another device or context");
 		return -EINVAL;
 	}
 	if (attr->srq_type == IBV_SRQT_XRC)
@@ -115,7 +115,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 	if (!id || !attr)
 		return vb_return_minus_one(-EINVAL);
-	/* The longer one begins as the shorter one. */
+	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	ex.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;

@@ -13,9 +13,9 @@
 #include "verbs/symver.h"
 
 /*
- * A lock of its own, because verbs are called under it. Devices stay open until the process ends,
- * as the man page of rdma_get_devices promises, and their PDs as well: programs have MRs of them
- * when their last identifier is gone.
+ * Devices have a lock of their own, because verbs are called under it. Devices stay open until the
+ * process ends, as the man page of rdma_get_devices promises. So do their PDs: a program may have
+ * MRs of them when its last identifier is gone.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list devices = VB_LIST_INIT(devices);
@@ -43,7 +43,7 @@ static struct vb_cma_device *find_known(struct ibv_device *device)
 	return NULL;
 }
 
-/* The limits are more than a message can say. */
+/* The fields of a message are shorter than the limits. */
 static uint8_t octet(int value)
 {
 	return value > UINT8_MAX ? UINT8_MAX : (uint8_t)value;
@@ -149,7 +149,7 @@ int vb_cma_device_gid_index(struct vb_cma_device *device, const union ibv_gid *g
 
 void vb_cma_devices_forget(void)
 {
-	/* The lock may have been held by a thread that does not exist here. */
+	/* A thread that does not exist in the child may have held the lock. */
 	pthread_mutex_init(&lock, NULL);
 	vb_list_init(&devices);
 }

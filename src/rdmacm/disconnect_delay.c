@@ -7,16 +7,16 @@
 
 #define DELAY_NS 2000000u
 
-/* Each waits as long as the others: the oldest is the first one due. */
-static struct vb_list held = VB_LIST_INIT(held);
+/* In order of due_ns: all events wait for the same time. */
+static struct vb_list delayed = VB_LIST_INIT(delayed);
 
 void vb_cma_disconnect_delay(struct vb_cma_event *event, uint64_t now_ns)
 {
 	event->due_ns = now_ns + DELAY_NS;
-	vb_list_append(&held, &event->node);
+	vb_list_append(&delayed, &event->node);
 }
 
-static void let_go(struct vb_cma_event *event)
+static void queue_delayed(struct vb_cma_event *event)
 {
 	vb_list_remove(&event->node);
 	vb_cma_channel_queue(vb_cma_channel_of(event->owner), event);
@@ -24,31 +24,31 @@ static void let_go(struct vb_cma_event *event)
 
 void vb_cma_disconnect_delay_tick(uint64_t now_ns)
 {
-	vb_list_for(event, &held, struct vb_cma_event, node) {
+	vb_list_for(event, &delayed, struct vb_cma_event, node) {
 		if (event->due_ns > now_ns)
 			return;
-		let_go(event);
+		queue_delayed(event);
 	}
 }
 
 uint64_t vb_cma_disconnect_delay_next_ns(void)
 {
-	if (vb_list_empty(&held))
+	if (vb_list_empty(&delayed))
 		return VB_NEVER_NS;
-	return vb_container(held.next, struct vb_cma_event, node)->due_ns;
+	return vb_container(delayed.next, struct vb_cma_event, node)->due_ns;
 }
 
 void vb_cma_disconnect_delay_end(struct vb_cma_id *id)
 {
-	vb_list_for(event, &held, struct vb_cma_event, node) {
+	vb_list_for(event, &delayed, struct vb_cma_event, node) {
 		if (event->owner == id)
-			let_go(event);
+			queue_delayed(event);
 	}
 }
 
 void vb_cma_disconnect_delay_drop(struct vb_cma_id *id)
 {
-	vb_list_for(event, &held, struct vb_cma_event, node) {
+	vb_list_for(event, &delayed, struct vb_cma_event, node) {
 		if (event->owner != id)
 			continue;
 		vb_list_remove(&event->node);
@@ -58,5 +58,5 @@ void vb_cma_disconnect_delay_drop(struct vb_cma_id *id)
 
 void vb_cma_disconnect_delay_forget(void)
 {
-	vb_list_init(&held);
+	vb_list_init(&delayed);
 }

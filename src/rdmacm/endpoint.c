@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: an identifier and its QP in one call, used synchronously. */
+/* Endpoints: synchronous identifiers that are made together with their QP. */
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
@@ -117,7 +117,7 @@ static int check_request(const struct rdma_cm_event *event)
 	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : -EINVAL;
 }
 
-/* The QP that the endpoint was made for. */
+/* Makes the QP that rdma_create_ep described. */
 static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_event *event)
 {
 	struct ibv_qp_init_attr attr;
@@ -129,7 +129,7 @@ static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_event *event)
 	if (!rdma_create_qp(event->id, listener->id.pd, &attr))
 		return 0;
 	err = -errno;
-	/* Nobody else could: the caller does not get the identifier. */
+	/* The caller does not get the identifier, and so cannot destroy it. */
 	rdma_destroy_id(event->id);
 	event->id = NULL;
 	return err;

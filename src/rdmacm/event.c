@@ -38,7 +38,6 @@ void vb_cma_event_private(struct vb_cma_event *event, bool ud, const void *data,
 {
 	if (len > sizeof(event->private_data))
 		len = sizeof(event->private_data);
-	/* A length is 8 bits; the fields of the messages that have private data are shorter. */
 	if (!len)
 		return;
 	memcpy(event->private_data, data, len);
@@ -84,7 +83,7 @@ static const char *const names[] = {
 
 VB_PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
 {
-	/* The value comes from the application. */
+	/* The application may pass any value. */
 	if ((unsigned)event >= sizeof(names) / sizeof(names[0]) || !names[event])
 		return "UNKNOWN EVENT";
 	return names[event];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_get_cm_event. What an event means for QPs and devices is done here, in the thread that
- * fetches it: the service thread must not call verbs, and an application that does not fetch events
- * does not get anywhere.
+ * rdma_get_cm_event. The thread that fetches an event does what the event means for QPs and
+ * devices, because the service thread must not call verbs. A connection needs an application that
+ * fetches its events anyway.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static bool asks_infiniband(const struct vb_cma_id *child)
 	return !vb_cma_is_datagram(child) && vb_cm_path_has_lids(&child->request_path);
 }
 
-/* A connection of two RoCE ports is of no use to an InfiniBand port, and the other way round. */
+/* A RoCE port cannot connect to an InfiniBand port. */
 static bool fits_device(const struct vb_cma_id *child)
 {
 	return vb_cma_is_datagram(child) || asks_infiniband(child) == vb_cma_is_infiniband(child);
@@ -64,7 +64,7 @@ static void take_ports(struct vb_cma_id *child)
 	}
 }
 
-/* The device that the request came in on. */
+/* Binds the identifier of a request to the device that the request came to. */
 static int attach_child(struct vb_cma_id *child)
 {
 	struct vb_engine_route route;
@@ -90,7 +90,7 @@ static void explain_refusal(const struct vb_cma_id *child, int err)
 		   vb_address_print(&child->id.route.addr.src_addr, text),
 		   err != -ENODEV ? strerror(-err)
 		   : asks_infiniband(child)
-			   ? "it is for an InfiniBand port, and the interface has none"
+			   ? "the request is for an InfiniBand port, and the interface has none"
 			   : "the interface has no RoCE device; VERBENA_DEVICES chooses those that "
 			     "have one");
 }
@@ -105,8 +105,8 @@ static void discard_child(struct vb_cma_id *child)
 }
 
 /*
- * The identifier is the application's. Before that it had no events: another thread could have
- * fetched them, while this one finds that the request must be refused.
+ * The application knows the identifier from now on. Before, the identifier had no other events:
+ * another thread could have fetched them, while this one finds that it must refuse the request.
  */
 static void tell(struct vb_cma_id *child)
 {
@@ -138,7 +138,7 @@ static enum verdict settle_request(struct vb_cma_event *event)
 	return DISCARD;
 }
 
-/* The QP is ready for the peer before the peer hears that it may send. */
+/* The QP is ready before the RTU allows the peer to send. */
 static int finish_connect(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	int err = vb_cma_ece_respond(id, qp);
@@ -172,7 +172,7 @@ static enum verdict settle_response(struct vb_cma_event *event)
 	struct ibv_qp *qp = vb_cma_qp_hold(id);
 	int err;
 
-	/* A QP of the application's own: it calls rdma_establish when that is ready. */
+	/* The application has a QP of its own, and calls rdma_establish when that is ready. */
 	if (!qp)
 		return REPORT;
 	err = finish_connect(id, qp);
@@ -181,7 +181,8 @@ static enum verdict settle_response(struct vb_cma_event *event)
 		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return REPORT;
 	}
-	vb_explain("the connection was accepted, but the QP cannot be used: %s", strerror(-err));
+	vb_explain("the peer accepted the connection, but the QP cannot be used: %s",
+		   strerror(-err));
 	give_up_connect(id);
 	event_fail(event, RDMA_CM_EVENT_CONNECT_ERROR, err);
 	return REPORT;
@@ -223,7 +224,7 @@ static enum verdict settle_disconnected(struct vb_cma_event *event)
 	return is_given_up(event->owner) ? DISCARD : REPORT;
 }
 
-/* Loaded and armed, as after a request with such a path. A QP of the application's is its own affair. */
+/* Loads and arms the path in the QP of the identifier. The library has no other QP to change. */
 static int load_lap_path(struct vb_cma_id *id)
 {
 	struct ibv_qp *qp = vb_cma_qp_hold(id);
@@ -276,7 +277,7 @@ static enum verdict settle(struct vb_cma_event *event)
 	}
 }
 
-/* A thread that was cancelled in there would leave an event that nobody acknowledges. */
+/* A thread that is cancelled inside would leave an event that no thread acknowledges. */
 static enum verdict settle_uncancelled(struct vb_cma_event *event)
 {
 	enum verdict verdict;

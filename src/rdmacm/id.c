@@ -92,7 +92,7 @@ void vb_cma_id_hang_up(struct vb_cma_id *id)
 	vb_cma_unbind(id);
 }
 
-/* A request that nobody fetched: the peer is told, the identifier was never seen. */
+/* No thread fetched the request. The peer is refused; the application never saw the identifier. */
 static void refuse_unfetched(struct vb_cma_event *event)
 {
 	struct vb_cma_id *child = vb_cma_id(event->event.id);
@@ -150,7 +150,7 @@ int vb_cma_id_attach(struct vb_cma_id *id, struct ibv_device *device)
 	id->id.verbs = acquired->verbs;
 	id->id.pd = acquired->pd;
 	id->id.port_num = 1;
-	if (!id->id.route.addr.addr.ibaddr.pkey) /* else its request has one */
+	if (!id->id.route.addr.addr.ibaddr.pkey) /* a passive id has the P_Key of its request */
 		(void)ibv_query_pkey(acquired->verbs, 1, 0, &id->id.route.addr.addr.ibaddr.pkey);
 	vb_cma_lock();
 	id->device = acquired;
@@ -226,7 +226,7 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 		vb_cma_id_create(channel, id, context, ps, ud ? IBV_QPT_UD : IBV_QPT_RC));
 }
 
-/* The application may still look at events that it fetched. */
+/* The application may still read events that it has fetched. */
 static void wait_for_acks(struct vb_cma_id *id)
 {
 	while (id->events_acked != id->events_reported)
@@ -246,7 +246,7 @@ static void destroy_here(struct vb_cma_id *id)
 	vb_cma_lock();
 	wait_for_acks(id);
 	vb_cma_unlock();
-	vb_cma_groups_leave(id); /* not before: an event that was being fetched attaches the QP */
+	vb_cma_groups_leave(id); /* after the wait: fetching a join attaches the QP */
 	if (id->device)
 		vb_cma_device_release(id->device);
 	vb_cma_lock();
@@ -256,7 +256,7 @@ static void destroy_here(struct vb_cma_id *id)
 		vb_cma_channel_destroy(own);
 }
 
-/* What a parent process made: only the copy of it goes. */
+/* The identifier belongs to the parent process. Only the child's copy is freed. */
 static void destroy_inherited(struct vb_cma_id *id)
 {
 	if (id->sync && id->id.channel)
@@ -286,7 +286,7 @@ static void change_channel(struct vb_cma_id *id, struct vb_cma_channel *to)
 	join_channel(id, to);
 }
 
-/* A request that was not fetched yet has its identifier already, which goes with it. */
+/* A request that is not fetched yet has an identifier already, which moves with its event. */
 static void move_events(struct vb_cma_id *id, struct vb_cma_channel *from,
 			struct vb_cma_channel *to)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_set_option: a row per option, with the size that its value must have. */
+/* rdma_set_option: one row per option, with the size of its value. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static int set_reuseaddr(struct vb_cma_id *id, const void *value)
 	int flag, err;
 
 	memcpy(&flag, value, sizeof(flag));
-	/* A port that others may have by now is not taken back, and a listener's is its own. */
+	/* A shared port cannot become exclusive again, and a listener's port is exclusive. */
 	if (id->state != VB_CMA_IDLE && (!flag || id->state == VB_CMA_LISTEN))
 		return -EINVAL;
 	if (id->reuseaddr == (flag != 0))
@@ -59,7 +59,7 @@ static int set_ack_timeout(struct vb_cma_id *id, const void *value)
 
 	if (id->id.qp_type != IBV_QPT_RC && id->id.qp_type != IBV_QPT_XRC_SEND)
 		return -EINVAL;
-	/* Five bits in a QP, and in the message to the peer. */
+	/* QPs and messages have five bits for it. */
 	if (exponent > 31)
 		return -EINVAL;
 	id->ack_timeout = exponent;

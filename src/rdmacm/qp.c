@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_create_qp, rdma_destroy_qp, and the way of a QP through its states. */
+/* rdma_create_qp, rdma_destroy_qp, and the states of a QP. */
 #include "rdmacm/qp.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ struct ibv_qp *vb_cma_qp_hold(struct vb_cma_id *id)
 	struct ibv_qp *qp;
 
 	vb_cma_lock();
-	/* So that without a QP there is none that a group is attached to. */
+	/* NULL then means that no group is attached to a QP any more. */
 	while (id->qp_ending)
 		vb_cma_wait(&id->qp_changed);
 	qp = id->id.qp;
@@ -51,7 +51,7 @@ void vb_cma_qp_release(struct vb_cma_id *id, struct ibv_qp *qp)
 	vb_cma_unlock();
 }
 
-/* Nobody finds it any more, and those who held it have released it. */
+/* Takes the QP away from the identifier, and waits until all holders have released it. */
 static struct ibv_qp *qp_take(struct vb_cma_id *id)
 {
 	struct ibv_qp *qp;
@@ -60,7 +60,7 @@ static struct ibv_qp *qp_take(struct vb_cma_id *id)
 	qp = id->id.qp;
 	id->id.qp = NULL;
 	id->qp_ending |= qp != NULL;
-	/* The threads of a parent process are not here. */
+	/* In the child of a fork the holders, threads of the parent, do not exist. */
 	while (id->qp_users && id->generation == vb_cma_generation())
 		vb_cma_wait(&id->qp_changed);
 	vb_cma_unlock();
@@ -85,7 +85,7 @@ int vb_cma_qp_ready(struct vb_cma_id *id, struct ibv_qp *qp, uint8_t responder_r
 
 	if (!qp)
 		return 0;
-	/* Once more: the rights of the peer are known only now. */
+	/* INIT once more: the rights of the peer are known only now. */
 	err = qp_step(id, qp, IBV_QPS_INIT, NULL);
 	if (!err)
 		err = qp_step(id, qp, IBV_QPS_RTR,
@@ -117,7 +117,7 @@ int vb_cma_qp_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 	return err ? err : qp_step(id, qp, IBV_QPS_RTS, NULL);
 }
 
-/* --- vendor options: what the QP can, and what both can --- */
+/* --- vendor options (enhanced connection establishment), in REQ and REP --- */
 
 static int ignore_unsupported(int err)
 {
@@ -135,7 +135,7 @@ static int ece_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 	id->local_ece.options = ece.options;
 	if (!id->remote_ece.vendor_id)
 		return 0;
-	/* The request brought options: they mean something between two of the same vendor. */
+	/* Options of a request have a meaning only between QPs of one vendor. */
 	if (id->remote_ece.vendor_id == ece.vendor_id)
 		ece.options = id->remote_ece.options;
 	else
@@ -143,7 +143,7 @@ static int ece_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 	return ignore_unsupported(ibv_set_ece(qp, &ece));
 }
 
-/* What the QP made of the options. */
+/* Reads the options that the QP agreed to. */
 static int ece_learn(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece = { 0 };
@@ -169,7 +169,7 @@ int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp)
 	return ignore_unsupported(ibv_set_ece(qp, &ece));
 }
 
-/* For QPs that the application made itself. */
+/* The application negotiates for a QP that it made itself. */
 VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask) {
@@ -213,7 +213,7 @@ static int check_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *at
 			"the identifier is not bound to a device: bind it to an address or "
 			"resolve one first");
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd && attr->pd->context != pub->verbs)
-		return explain_attr("the PD is of another device, or of another context of it");
+		return explain_attr("the PD belongs to another device or context");
 	if ((pub->recv_cq && attr->recv_cq && pub->recv_cq != attr->recv_cq) ||
 	    (pub->send_cq && attr->send_cq && pub->send_cq != attr->send_cq))
 		return explain_attr("the identifier has another CQ already");
@@ -221,8 +221,8 @@ static int check_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *at
 }
 
 /*
- * Room for SGEs is room for inline data: queues of NICs are so, and programs that ask for none use
- * it. What they get is told, as always.
+ * In the queues of NICs inline data uses the room of SGEs, and programs that ask for no inline data
+ * rely on that. The capabilities that the caller gets back say so.
  */
 static void round_up_inline(struct ibv_qp_init_attr_ex *attr)
 {
@@ -232,7 +232,7 @@ static void round_up_inline(struct ibv_qp_init_attr_ex *attr)
 		attr->cap.max_inline_data = room;
 }
 
-/* What the caller left out. */
+/* Fills in what the caller left out. */
 static int complete_attr(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	round_up_inline(attr);
@@ -265,7 +265,7 @@ static int make_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		ibv_destroy_qp(qp);
 		return err;
 	}
-	if (qp->pd) /* an XRC_RECV QP has none */
+	if (qp->pd) /* an XRC_RECV QP has no PD */
 		id->id.pd = qp->pd;
 	vb_cma_lock();
 	id->id.qp = qp;
@@ -315,7 +315,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 	if (!id || !qp_init_attr)
 		return vb_return_minus_one(-EINVAL);
-	/* The longer one begins as the shorter one. */
+	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
 	attr.pd = pd ? pd : id->pd;

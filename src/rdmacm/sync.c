@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Synchronous identifiers: the call waits for its event, and the event stays in id->event. */
+/* Synchronous identifiers: a call waits for its event, and the event stays in id->event. */
 #include <errno.h>
 
 #include "rdmacm/cma.h"
@@ -13,7 +13,7 @@ static int status_of(const struct rdma_cm_event *event)
 	return event->status < 0 ? event->status : -event->status;
 }
 
-/* Under the lock: several threads may wait for the requests of one listener. */
+/* Takes the lock, because several threads may wait for the requests of one listener. */
 static struct rdma_cm_event *exchange(struct vb_cma_id *id, struct rdma_cm_event *event)
 {
 	struct rdma_cm_event *before;
