@@ -10,8 +10,7 @@
  * chooses a port.
  */
 int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *call);
-/* Claims the port again, with the options as they are now. An error keeps the old claim. Under the
- * lock. */
+/* Claims the port anew, with the options of now. An error keeps the old claim. Under the lock. */
 int vb_cma_claim_renew(struct vb_cma_id *id);
 /* A shared claim becomes an exclusive one, which requests arrive at. Under the lock. */
 int vb_cma_claim_exclusive(struct vb_cma_id *id);

@@ -8,8 +8,7 @@
 
 #include "rdmacm/cma.h"
 
-/* Does the kernel know the neighbour on the way to id->dgid? A yes holds for a second. Without the
- * lock. */
+/* Is the neighbour on the way to id->dgid known? A yes holds for a second. Without the lock. */
 bool vb_cma_neighbour_is_known(const struct vb_cma_id *id);
 
 /*
