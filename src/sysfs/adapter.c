@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/adapter.h"
-#include "verbs/engine_table.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -10,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "verbs/engine_table.h"
 
 #undef ibv_get_device_list
 #undef ibv_query_port

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Formats as in the kernel's Documentation/ABI/stable/sysfs-class-infiniband. */
 #include "sysfs/attribute.h"
-#include "sysfs/port_text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "sysfs/port_text.h"
 
 /* The majors and minors that the kernel gives to these devices. */
 enum { UVERBS_MAJOR = 231, UVERBS_MINOR = 192, UVERBS_ABI = 1 };

@@ -7,9 +7,9 @@
 #ifndef VB_SYSFS_ATTRIBUTE_H
 #define VB_SYSFS_ATTRIBUTE_H
 
-#include "sysfs/adapter.h"
-
 #include <stddef.h>
+
+#include "sysfs/adapter.h"
 
 enum { VB_ATTRIBUTE_SIZE = 256, VB_ATTRIBUTE_NAME_SIZE = 256 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* In front of the C library: listing directories. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
 
 #include <dirent.h>
 #include <glob.h>
 #include <sys/stat.h>
+
+#include "sysfs/redirect.h"
 
 VB_PUBLIC DIR *opendir(const char *path)
 {

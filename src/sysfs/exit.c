@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* In front of the C library: the end of the program, where the last one removes the tree. */
 #include "sysfs/real.h"
-#include "sysfs/tree.h"
 
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "sysfs/tree.h"
 
 __attribute__((destructor)) static void leave(void)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/lease.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "sysfs/remove.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +10,10 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "sysfs/remove.h"
 
 /* Filling takes some milliseconds; whoever needs much longer has been stopped. */
 #define PATIENCE_NS UINT64_C(3000000000)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* In front of the C library: opening files. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
-#include "sysfs/reread.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "sysfs/redirect.h"
+#include "sysfs/reread.h"
 
 /* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
 int __open_2(const char *path, int flags);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* In front of the C library: rights, links, the real name, attributes, the working directory. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +10,8 @@
 #include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "sysfs/redirect.h"
 
 /* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
 ssize_t __readlink_chk(const char *path, char *text, size_t size, size_t room);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/real.h"
 
-#include "sysfs/redirect.h"
-#include "sysfs/tree.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "sysfs/redirect.h"
+#include "sysfs/tree.h"
 
 /*
  * Also the classes that Verbena has nothing to show for: a program must not find the adapters of

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/real.h"
 
-#include "sysfs/build.h"
-#include "sysfs/reread.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -12,6 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "sysfs/build.h"
+#include "sysfs/reread.h"
 
 /* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
 ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);

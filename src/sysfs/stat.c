@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* In front of the C library: asking about a file, in all the ways that there have been. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+
+#include "sysfs/redirect.h"
 
 /* Called by programs linked before glibc 2.33; in no header any more. */
 int __xstat(int version, const char *path, struct stat *info);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/tree.h"
-#include "base/clock.h"
-#include "sysfs/build.h"
-#include "sysfs/lease.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +13,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "sysfs/build.h"
+#include "sysfs/lease.h"
 
 #define REFRESH_AGE_NS_MAX UINT64_C(100000000) /* the libraries look at interfaces as often */
 
