@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In front of the C library: opening files. */
+/* Replaced calls: opening files. */
 #include "sysfs/real.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include "sysfs/redirect.h"
 #include "sysfs/reread.h"
 
-/* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
+/* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
@@ -24,7 +24,7 @@ static enum vb_purpose purpose_of_flags(int flags)
 										: VB_READ;
 }
 
-/* The name of a nameless file is a link. */
+/* The path of a nameless file in /proc is a link. */
 static int flags_for(const struct redirect *r, int flags)
 {
 	return r->ours && r->fd >= 0 ? flags & ~O_NOFOLLOW : flags;
