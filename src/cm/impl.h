@@ -137,7 +137,7 @@ void vb_cm_rejected(struct vb_cm_endpoint *endpoint);
 /* The peer refused, or counts as dead. message may be NULL. */
 void vb_cm_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 		   const struct vb_cm_message *message);
-/* The peer of this endpoint uses its QP, or its id, for something new. */
+/* The peer of this endpoint uses its QP, or its id, for a new connection. */
 void vb_cm_stale(struct vb_cm_endpoint *old);
 /* Answers a REQ or REP with a REJ, which is not kept. */
 void vb_cm_refuse(struct vb_cm *cm, const struct vb_cm_route *route,

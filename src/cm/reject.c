@@ -28,7 +28,7 @@ struct vb_cm_message vb_cm_make_rej(const struct vb_cm_endpoint *endpoint, uint1
 	rej.rej.answers = answers(endpoint);
 	rej.rej.reason = reason;
 	if (reason == VB_CM_REJ_TIMEOUT) {
-		/* A peer whose id we do not know finds its endpoint by our device and our id. */
+		/* A peer that has not told its id finds its endpoint by our device and our id. */
 		rej.rej.info_length = sizeof(uint64_t);
 		vb_put64(rej.rej.info, endpoint->local_guid);
 	}

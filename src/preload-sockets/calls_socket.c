@@ -221,8 +221,7 @@ VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen
 	if (!result && level == SOL_SOCKET && name == SO_SNDBUF)
 		entry->send_size_set = true;
 	if (!result && entry->rs)
-		vb_rs_option_set(entry->rs, level, name, value,
-				 size); /* it may not know the option */
+		vb_rs_option_set(entry->rs, level, name, value, size); /* rs may not know it */
 	pthread_mutex_unlock(&entry->lock);
 	vb_entry_put(entry);
 	return result;

@@ -21,7 +21,7 @@ static struct vb_cma_id *owner_of(struct vb_cm_endpoint *endpoint)
 	return vb_container(endpoint, struct vb_cma_id, endpoint);
 }
 
-/* Makes the identifier of a request and its event, before the rest of the request is looked at. */
+/* Makes the identifier of a request together with its event, so that neither can fail later. */
 static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cma_id *listener = owner_of(endpoint), *child;

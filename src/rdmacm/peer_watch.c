@@ -28,7 +28,7 @@ static unsigned line_count;
 static bool missing[SLOTS]; /* no line yet: the next tick makes it, or finds the peer dead */
 static uint32_t missing_count;
 
-/* Any process of this host may call us, often, or make us call it. So both counts have a limit. */
+/* Any process of this host may call often, or cause calls to it. So both counts have a limit. */
 static unsigned lines_max(void)
 {
 	struct rlimit limit;
@@ -38,10 +38,10 @@ static unsigned lines_max(void)
 	return (unsigned)limit.rlim_cur / 8;
 }
 
-/* --- lines of peers to us --- */
+/* --- lines of peers to this process --- */
 
 static unsigned callers;
-static bool full; /* callers wait in the listener's queue, where they notice our death as well */
+static bool full; /* callers wait in the listener's queue, which breaks with the process, too */
 
 /* A peer hung up, or sent bytes, which the protocol does not have. */
 static void caller_gone(int fd, uint32_t arg)

@@ -32,7 +32,7 @@ static bool send_decided(struct vb_rs *rs)
 }
 
 /* 0, or the error of a send. */
-static int send_refusal(struct vb_rs *rs)
+static int send_error(struct vb_rs *rs)
 {
 	int error;
 
@@ -98,7 +98,7 @@ static struct piece reserve_piece(struct vb_rs *rs, size_t left, uint32_t size_m
 	return piece;
 }
 
-/* Without the lock: only the holder of send_lock posts data, so the order is that of reserve. */
+/* Without the lock: only the holder of send_lock posts data, so pieces stay in order. */
 static int post_piece(struct vb_rs *rs, const struct piece *piece, struct vb_cursor *from)
 {
 	uint8_t small[INLINE_MAX];
@@ -128,10 +128,10 @@ static ssize_t send_stream(struct vb_rs *rs, struct vb_cursor *from, uint64_t de
 	while (from->left && !err) {
 		struct piece piece;
 
-		err = send_refusal(rs);
+		err = send_error(rs);
 		if (!err && !vb_rs_can_send(rs)) {
 			err = vb_rs_wait(rs, send_decided, deadline_ns);
-			err = err ? err : send_refusal(rs);
+			err = err ? err : send_error(rs);
 		}
 		if (err)
 			break;
@@ -163,7 +163,7 @@ ssize_t vb_rs_sendv(struct vb_rs *rs, const struct iovec *iov, int count, int fl
 		vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT), rs->options.send_timeout_ns);
 	result = vb_rs_wait(rs, vb_rs_connect_decided, deadline_ns);
 	if (!result)
-		result = send_refusal(rs);
+		result = send_error(rs);
 	if (!result)
 		result = vb_rs_announce_mappings(rs, deadline_ns);
 	if (!result)

@@ -131,8 +131,8 @@ static const char *refuse_write(struct redirect *r)
 	return refuse_call(r, REAL(access)(r->path, F_OK) ? ENOENT : EACCES);
 }
 
-static const char *find_path(struct redirect *r, const char *prefix, const char *rest,
-			     enum vb_purpose purpose)
+static const char *find_target(struct redirect *r, const char *prefix, const char *rest,
+			       enum vb_purpose purpose)
 {
 	if (!join_root(r, prefix, rest))
 		return refuse_call(r, ENOENT);
@@ -152,7 +152,7 @@ const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb
 		return path;
 	*r = (struct redirect){ .ours = true, .fd = -1 };
 	inside = true;
-	path = find_path(r, prefix, rest, purpose);
+	path = find_target(r, prefix, rest, purpose);
 	inside = false;
 	errno = saved_errno;
 	return path;
