@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-static int check(const struct vb_cm_connect_params *params)
+static int check_params(const struct vb_cm_connect_params *params)
 {
 	if (params->qp_type != IBV_QPT_RC && params->qp_type != IBV_QPT_UC &&
 	    params->qp_type != IBV_QPT_XRC_SEND)
@@ -33,7 +33,7 @@ static void fill_qp(struct vb_cm_req *req, const struct vb_cm_connect_params *pa
 	req->initiator_depth = params->initiator_depth;
 	req->flow_control = params->flow_control;
 	if (params->qp_type == IBV_QPT_XRC_SEND) {
-		/* It answers nothing and receives nothing. */
+		/* An XRC_SEND QP receives nothing, so it needs no responder values. */
 		req->transport = VB_CM_TRANSPORT_EXTENDED;
 		req->extended_transport = VB_CM_EXTENDED_XRC;
 		return;
@@ -83,7 +83,7 @@ static int make_req(struct vb_cm_endpoint *endpoint, const struct vb_cm_connect_
 	return fill_private_data(req, params);
 }
 
-/* Ids, transaction and PSN, fresh for each REQ. */
+/* Each REQ has a new id and a new transaction id. */
 static void name_req(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm *cm = endpoint->cm;
@@ -98,7 +98,7 @@ int vb_cm_connect(struct vb_cm_endpoint *endpoint, const struct vb_cm_connect_pa
 		  uint64_t now_ns)
 {
 	struct vb_cm *cm = endpoint->cm;
-	int rc = endpoint->state == VB_CM_IDLE ? check(params) : -EINVAL;
+	int rc = endpoint->state == VB_CM_IDLE ? check_params(params) : -EINVAL;
 
 	if (!rc)
 		rc = make_req(endpoint, params);
@@ -128,8 +128,8 @@ int vb_cm_connect(struct vb_cm_endpoint *endpoint, const struct vb_cm_connect_pa
 }
 
 /*
- * The peer still had a connection of this QPN, of a process that died without a word, and is
- * getting rid of it now. Programs do not expect to be told about that.
+ * The peer still had a connection with this QPN, that of a process which died, and ends it now.
+ * Programs do not expect to hear of it.
  */
 void vb_cm_connect_again(struct vb_cm_endpoint *endpoint)
 {
@@ -175,9 +175,9 @@ void vb_cm_on_rep(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *m
 		return;
 	}
 	/*
-	 * The peer has its QP from a process that is gone, and we still hold that one's connection.
-	 * Linux refuses the new one for it; but here it is common that QPNs come back. Nobody ends
-	 * the connection of another user by naming his QP.
+	 * A dead process had the peer's QPN before, and its connection still exists here. Linux
+	 * refuses the new connection, but QPNs return soon here, so the old one ends. A user cannot
+	 * end the connection of another user by naming its QP.
 	 */
 	old = vb_cm_find_remote_qpn(cm, &endpoint->host, peer.qpn);
 	if (old && old->route.user == endpoint->route.user)
@@ -218,7 +218,7 @@ static void make_rtu(struct vb_cm_endpoint *endpoint)
 	endpoint->message.rtu.remote_comm_id = endpoint->remote_id;
 }
 
-/* A passive side gets none, and its message is the REP. */
+/* At the passive side, which gets no REP, endpoint->message is no RTU. */
 void vb_cm_on_rep_again_rtu(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	vb_cm_duplicate(endpoint->cm, message);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The beginning and the end of a connection manager, and names for what it counts. */
+/* The beginning and the end of a connection manager, and the names of states, events and drops. */
 #include "cm/impl.h"
 
 #include <stdlib.h>
 
-static void tables(struct vb_cm *cm, struct vb_cm_table *all[5])
+static void list_tables(struct vb_cm *cm, struct vb_cm_table *all[5])
 {
 	all[0] = &cm->by_local_id;
 	all[1] = &cm->by_remote_id;
@@ -26,7 +26,7 @@ int vb_cm_init(struct vb_cm *cm, uint32_t slot, const struct vb_cm_ops *ops, voi
 	}
 	cm->id_count = (uint32_t)ops->random(arg);
 	vb_list_init(&cm->orphans);
-	tables(cm, all);
+	list_tables(cm, all);
 	for (int i = 0; i < 5 && !rc; i++)
 		rc = vb_cm_table_init(all[i]);
 	if (rc)
@@ -41,7 +41,7 @@ void vb_cm_fini(struct vb_cm *cm)
 	vb_list_for(orphan, &cm->orphans, struct vb_cm_endpoint, sibling)
 		free(orphan);
 	vb_list_init(&cm->orphans);
-	tables(cm, all);
+	list_tables(cm, all);
 	for (int i = 0; i < 5; i++)
 		vb_cm_table_fini(all[i]);
 	vb_timers_fini(&cm->timers);

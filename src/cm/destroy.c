@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The application lets go of an endpoint. What the peer is told:
+ * The application destroys an endpoint. The peer hears, by state:
  *
  *   REQ sent            REJ, timeout
  *   REQ received        REJ, consumer
@@ -9,8 +9,8 @@
  *   DREQ received       DREP
  *   SIDR_REQ received   SIDR_REP, reject
  *
- * as Linux does. There one message has to do; here an orphan goes on with what the endpoint was
- * about to repeat, and keeps its answers for those who ask again.
+ * as from Linux. Linux sends the message once. Here an orphan repeats it, and answers copies of the
+ * peer's messages.
  */
 #include "cm/impl.h"
 
@@ -47,12 +47,12 @@ static void move_timer(struct vb_cm_endpoint *from, struct vb_cm_endpoint *to)
 	from->timer.due_ns = VB_NEVER_NS;
 }
 
-static struct vb_cm_endpoint *allocate(struct vb_cm *cm)
+static struct vb_cm_endpoint *orphan_allocate(struct vb_cm *cm)
 {
 	return cm->orphan_count < VB_CM_ORPHANS_MAX ? malloc(sizeof(struct vb_cm_endpoint)) : NULL;
 }
 
-static void own(struct vb_cm *cm, struct vb_cm_endpoint *orphan)
+static void orphan_add(struct vb_cm *cm, struct vb_cm_endpoint *orphan)
 {
 	orphan->orphan = true;
 	vb_list_append(&cm->orphans, &orphan->sibling);
@@ -61,7 +61,7 @@ static void own(struct vb_cm *cm, struct vb_cm_endpoint *orphan)
 
 struct vb_cm_endpoint *vb_cm_orphan(struct vb_cm *cm)
 {
-	struct vb_cm_endpoint *orphan = allocate(cm);
+	struct vb_cm_endpoint *orphan = orphan_allocate(cm);
 
 	if (!orphan)
 		return NULL;
@@ -70,15 +70,15 @@ struct vb_cm_endpoint *vb_cm_orphan(struct vb_cm *cm)
 		free(orphan);
 		return NULL;
 	}
-	own(cm, orphan);
+	orphan_add(cm, orphan);
 	return orphan;
 }
 
-/* Whatever the endpoint is about goes on without it, if there is memory. */
+/* An orphan takes over from the endpoint, if there is memory. */
 static void linger(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm *cm = endpoint->cm;
-	struct vb_cm_endpoint *orphan = allocate(cm);
+	struct vb_cm_endpoint *orphan = orphan_allocate(cm);
 
 	if (!orphan)
 		return;
@@ -88,18 +88,18 @@ static void linger(struct vb_cm_endpoint *endpoint)
 	move_nodes(endpoint, orphan);
 	move_timer(endpoint, orphan);
 	endpoint->timed = false;
-	own(cm, orphan);
+	orphan_add(cm, orphan);
 }
 
-static void reject(struct vb_cm_endpoint *endpoint)
+static void reject_by_consumer(struct vb_cm_endpoint *endpoint)
 {
 	endpoint->message = vb_cm_make_rej(endpoint, VB_CM_REJ_CONSUMER);
 	vb_cm_rejected(endpoint);
 }
 
 /*
- * A copy of a request finds its endpoint through the name of the listener, and where that is gone
- * the host refuses it. So those who wait for an answer are told to wait.
+ * Copies of a request reach this process through the claim of the listener. When the claim is gone,
+ * the host refuses them. So an MRA keeps the peers of unanswered requests from repeating them.
  */
 static void keep_patient(struct vb_cm_endpoint *listener)
 {
@@ -126,7 +126,7 @@ static void say_goodbye(struct vb_cm_endpoint *endpoint)
 	case VB_CM_REQ_RECEIVED:
 	case VB_CM_REP_SENT:
 	case VB_CM_REP_RECEIVED:
-		reject(endpoint);
+		reject_by_consumer(endpoint);
 		linger(endpoint);
 		break;
 	case VB_CM_ESTABLISHED:
@@ -154,7 +154,7 @@ static void say_goodbye(struct vb_cm_endpoint *endpoint)
 	case VB_CM_IDLE:
 	case VB_CM_SIDR_REQ_SENT:
 	case VB_CM_STATES:
-		break; /* the peer knows nothing, or does not care */
+		break; /* the peer has no connection to end */
 	}
 }
 
@@ -167,7 +167,7 @@ void vb_cm_destroy(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
 
 void vb_cm_forget(struct vb_cm_endpoint *endpoint)
 {
-	/* Requests that wait for an answer outlive their listener. */
+	/* Unanswered requests outlive their listener. */
 	vb_list_for(child, &endpoint->children, struct vb_cm_endpoint, sibling)
 		vb_cm_leave_listener(child);
 	vb_cm_retire(endpoint);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The end of a connection: DREQ, DREP, and the time until nothing of it is left. */
+/* The end of a connection: DREQ, DREP and timewait. */
 #include "cm/impl.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ void vb_cm_send_dreq(struct vb_cm_endpoint *endpoint)
 	endpoint->message.dreq.remote_comm_id = endpoint->remote_id;
 	endpoint->message.dreq.remote_qpn = endpoint->remote_qpn;
 	endpoint->state = VB_CM_DREQ_SENT;
-	/* From now on the peer may use its QP for something new. */
+	/* The peer may use its QP for a new connection from now on. */
 	vb_cm_unfile_qpns(endpoint);
 	vb_cm_say_until_answered(endpoint, endpoint->cm_retries);
 }
@@ -30,7 +30,7 @@ int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
 		vb_cm_answer_dreq(endpoint);
 		return 0;
 	case VB_CM_REP_SENT:
-		/* There is no connection yet to say DREQ about; there will be one, or none. */
+		/* There is no connection yet. The DREQ follows the RTU, if one comes. */
 		endpoint->disconnecting = true;
 		return 0;
 	case VB_CM_DREQ_SENT:
@@ -53,9 +53,9 @@ int vb_cm_disconnect(struct vb_cm_endpoint *endpoint, uint64_t now_ns)
 
 /* --- timewait --- */
 
-/* The connection is over in this state, for so long. */
-static void end(struct vb_cm_endpoint *endpoint, enum vb_cm_state state, uint64_t wait_ns,
-		const struct vb_cm_message *message, unsigned reason)
+/* Ends the connection: the endpoint stays in this state for wait_ns. */
+static void end_connection(struct vb_cm_endpoint *endpoint, enum vb_cm_state state,
+			   uint64_t wait_ns, const struct vb_cm_message *message, unsigned reason)
 {
 	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_DISCONNECTED, message);
 
@@ -71,7 +71,7 @@ static void end(struct vb_cm_endpoint *endpoint, enum vb_cm_state state, uint64_
 void vb_cm_enter_timewait(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message,
 			  unsigned reason)
 {
-	end(endpoint, VB_CM_TIMEWAIT, VB_CM_TIMEWAIT_NS, message, reason);
+	end_connection(endpoint, VB_CM_TIMEWAIT, VB_CM_TIMEWAIT_NS, message, reason);
 }
 
 void vb_cm_timewait_exit(struct vb_cm_endpoint *endpoint)
@@ -110,17 +110,16 @@ static bool is_for_our_qp(struct vb_cm_endpoint *endpoint, const struct vb_cm_me
 }
 
 /*
- * The application answers, as on Linux: by disconnecting or by destroying its endpoint. So the peer's
- * application learns that the connection is over after this one has, and programs count on it. An
- * application that does not answer keeps the peer waiting no longer than the peer's REQ, or ours, has
- * said that an answer may take.
+ * The application answers, as on Linux: it disconnects, or destroys its endpoint. So the peer's
+ * application hears of the end after this one, and programs count on that. If the application does
+ * not answer, the timer does, after the time that the REQ grants to answers.
  */
 void vb_cm_on_dreq(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (!is_for_our_qp(endpoint, message))
 		return;
 	endpoint->message = make_drep(endpoint, message);
-	end(endpoint, VB_CM_DREQ_RECEIVED, vb_cm_response_ns(endpoint), message, 0);
+	end_connection(endpoint, VB_CM_DREQ_RECEIVED, vb_cm_response_ns(endpoint), message, 0);
 }
 
 void vb_cm_answer_dreq(struct vb_cm_endpoint *endpoint)
@@ -130,7 +129,7 @@ void vb_cm_answer_dreq(struct vb_cm_endpoint *endpoint)
 	vb_cm_say(endpoint, &endpoint->message);
 }
 
-/* Both sides have decided: nobody's application has to be waited for. */
+/* Both applications have disconnected, so neither has to answer. */
 void vb_cm_on_dreq_crossing(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (!is_for_our_qp(endpoint, message))
@@ -139,14 +138,14 @@ void vb_cm_on_dreq_crossing(struct vb_cm_endpoint *endpoint, const struct vb_cm_
 	vb_cm_enter_timewait(endpoint, message, 0);
 }
 
-/* The peer asks again whether the connection is over, and the application has not answered yet. */
+/* The peer repeats its DREQ, and the application has not answered yet. */
 void vb_cm_on_dreq_waiting(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (is_for_our_qp(endpoint, message))
 		vb_cm_duplicate(endpoint->cm, message);
 }
 
-/* Only the RTU got lost: the peer was connected, so we were. */
+/* The RTU was lost: the peer was connected, so this side was, too. */
 void vb_cm_on_dreq_early(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	const bool decided = endpoint->disconnecting;

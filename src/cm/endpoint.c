@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an endpoint holds, says and reports. */
+/* The resources, the events and the messages of an endpoint. */
 #include "cm/impl.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ void vb_cm_endpoint_init(struct vb_cm *cm, struct vb_cm_endpoint *endpoint)
 	vb_list_init(&endpoint->sibling);
 }
 
-/* --- what it holds --- */
+/* --- resources --- */
 
 int vb_cm_enroll(struct vb_cm_endpoint *endpoint)
 {
@@ -83,7 +83,7 @@ void vb_cm_wait(struct vb_cm_endpoint *endpoint, uint64_t ns)
 	vb_timer_set(&cm->timers, &endpoint->timer, ns == VB_NEVER_NS ? ns : cm->now_ns + ns);
 }
 
-/* --- what it reports --- */
+/* --- events --- */
 
 struct vb_cm_event vb_cm_event(struct vb_cm_endpoint *endpoint, enum vb_cm_event_type type,
 			       const struct vb_cm_message *message)
@@ -92,7 +92,7 @@ struct vb_cm_event vb_cm_event(struct vb_cm_endpoint *endpoint, enum vb_cm_event
 	size_t size = 0;
 
 	if (message) {
-		/* Read only: the codec has one accessor for both. */
+		/* The cast drops const: the codec has one accessor for readers and writers. */
 		event.private_data =
 			vb_cm_private_data((struct vb_cm_message *)(uintptr_t)message, &size);
 		event.private_data_size = (uint8_t)size;
@@ -130,7 +130,7 @@ void vb_cm_duplicate(struct vb_cm *cm, const struct vb_cm_message *message)
 	vb_cm_drop(cm, VB_CM_DROP_DUPLICATE);
 }
 
-/* --- what it says --- */
+/* --- messages --- */
 
 int vb_cm_fill(uint8_t *field, size_t size, const void *data, size_t length)
 {
@@ -173,8 +173,9 @@ uint64_t vb_cm_response_ns(const struct vb_cm_endpoint *endpoint)
 }
 
 /*
- * Up to half as long again: a thousand that were lost together shall not come back together. After
- * the last REP the peer has all the time that it asked for, however few repetitions it wants.
+ * The wait is random, up to one and a half times the base: a thousand messages that were lost
+ * together must not be repeated together. After the last REP the peer has all the time that it
+ * asked for, however few repetitions it wants.
  */
 void vb_cm_wait_for_answer(struct vb_cm_endpoint *endpoint)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A message arrives: whose is it, and what does it mean in that state? */
+/* A message arrives: which endpoint is it for, and what does it mean in the endpoint's state? */
 #include "cm/impl.h"
 
 #include "wire/bytes.h"
@@ -9,7 +9,7 @@ void vb_cm_on_duplicate(struct vb_cm_endpoint *endpoint, const struct vb_cm_mess
 	vb_cm_duplicate(endpoint->cm, message);
 }
 
-/* A missing row: it has no place there, and is counted. */
+/* A missing row: the message has no meaning in the state, and is dropped and counted. */
 #define ON(message) [VB_CM_##message - VB_CM_REQ]
 static vb_cm_handler *const handlers[VB_CM_STATES][VB_CM_ATTRIBUTES] = {
 	[VB_CM_REQ_SENT] = {
@@ -96,8 +96,9 @@ void vb_cm_dispatch(struct vb_cm_endpoint *endpoint, const struct vb_cm_message 
 }
 
 /*
- * Who gives up before it heard from us cannot name our id: its REJ has its own, and its device
- * (IBA 12.6.7.2, reason 4). Others may find out both, but not the transaction of its request.
+ * A peer that gives up before it got an answer does not know our id. Its REJ has its own id and the
+ * GUID of its device (IBA 12.6.7.2, reason 4). A stranger may find out both, but not the
+ * transaction id of the request.
  */
 static struct vb_cm_endpoint *find_by_timeout(struct vb_cm *cm, const struct vb_cm_route *route,
 					      const struct vb_cm_message *message)
@@ -114,8 +115,8 @@ static struct vb_cm_endpoint *find_by_timeout(struct vb_cm *cm, const struct vb_
 	return endpoint;
 }
 
-static struct vb_cm_endpoint *find(struct vb_cm *cm, const struct vb_cm_route *route,
-				   const struct vb_cm_message *message)
+static struct vb_cm_endpoint *find_endpoint(struct vb_cm *cm, const struct vb_cm_route *route,
+					    const struct vb_cm_message *message)
 {
 	uint32_t id = vb_cm_receiver_id(message);
 
@@ -125,8 +126,9 @@ static struct vb_cm_endpoint *find(struct vb_cm *cm, const struct vb_cm_route *r
 }
 
 /*
- * Nobody has told its id yet, and ours can be found by trying: an answer has the transaction of what
- * it answers (IBA 12.6.1), which cannot. A DREP answers a probe, which has its own.
+ * The peer's id is not known yet, and a stranger can guess ours. But an answer has the transaction
+ * id of the request (IBA 12.6.1), which no stranger can guess. A DREP answers a probe, which has a
+ * transaction id of its own.
  */
 static bool knows_request(const struct vb_cm_endpoint *endpoint,
 			  const struct vb_cm_message *message)
@@ -137,7 +139,7 @@ static bool knows_request(const struct vb_cm_endpoint *endpoint,
 	       message->transaction_id == endpoint->transaction_id;
 }
 
-/* Does the sender know itself, too? */
+/* Does the message have the peer's id, and for an answer the transaction id of the request? */
 static bool is_from_peer(const struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (!knows_request(endpoint, message))
@@ -156,7 +158,7 @@ static void answer_stray(struct vb_cm *cm, const struct vb_cm_route *route,
 		vb_cm_answer(cm, route, &answer);
 }
 
-/* Who answers a request that went to an address: now it is known. */
+/* The first answer tells which user has the address that the request went to. */
 static void dispatch_from(struct vb_cm_endpoint *endpoint, const struct vb_cm_route *route,
 			  const struct vb_cm_message *message)
 {
@@ -168,7 +170,7 @@ static void dispatch_from(struct vb_cm_endpoint *endpoint, const struct vb_cm_ro
 static void input_answer(struct vb_cm *cm, const struct vb_cm_route *route,
 			 const struct vb_cm_message *message)
 {
-	struct vb_cm_endpoint *endpoint = find(cm, route, message);
+	struct vb_cm_endpoint *endpoint = find_endpoint(cm, route, message);
 
 	if (!endpoint || !is_from_peer(endpoint, message))
 		answer_stray(cm, route, message);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * LAP and APR (IBA 12.8): the peer wants an alternate path to be loaded. The owner of the endpoint
- * loads it, which may take a while; copies of the LAP that come meanwhile are not answered, later
- * ones get the same answer. RoCE has no alternate paths.
+ * LAP and APR (IBA 12.8): the peer asks for an alternate path. The owner of the endpoint loads the
+ * path, which may take a while. Copies of the LAP that come meanwhile get no answer; later copies
+ * get the same answer. RoCE has no alternate paths.
  */
 #include "cm/impl.h"
 
@@ -18,20 +18,20 @@ static void say_apr(struct vb_cm_endpoint *endpoint)
 	vb_cm_say(endpoint, &apr);
 }
 
-static void answer(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status status)
+static void answer_lap(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status status)
 {
 	endpoint->apr_status = (uint8_t)status;
 	endpoint->lap = VB_CM_LAP_ANSWERED;
 	say_apr(endpoint);
 }
 
-/* SUCCESS: the rest is the application's to say. */
-static enum vb_cm_apr_status check(const struct vb_cm_endpoint *endpoint,
-				   const struct vb_cm_lap *lap)
+/* SUCCESS: the owner of the endpoint decides. */
+static enum vb_cm_apr_status check_lap(const struct vb_cm_endpoint *endpoint,
+				       const struct vb_cm_lap *lap)
 {
 	if (!endpoint->infiniband)
 		return VB_CM_APR_UNSUPPORTED;
-	/* Some name no QP, as some do in a DREQ. */
+	/* Some peers name no QP. */
 	if (lap->remote_qpn && endpoint->local_qpn && lap->remote_qpn != endpoint->local_qpn)
 		return VB_CM_APR_INVALID_QPN;
 	return vb_cm_is_between_ports(endpoint->cm, &endpoint->route, &lap->alternate)
@@ -51,9 +51,9 @@ void vb_cm_on_lap(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *m
 		return;
 	}
 	endpoint->lap_id = message->transaction_id;
-	status = check(endpoint, &message->lap);
+	status = check_lap(endpoint, &message->lap);
 	if (status) {
-		answer(endpoint, status);
+		answer_lap(endpoint, status);
 		return;
 	}
 	endpoint->lap = VB_CM_LAP_ASKED;
@@ -66,6 +66,6 @@ int vb_cm_lap_answer(struct vb_cm_endpoint *endpoint, enum vb_cm_apr_status stat
 	if (endpoint->state != VB_CM_ESTABLISHED || endpoint->lap != VB_CM_LAP_ASKED)
 		return -EINVAL;
 	endpoint->cm->now_ns = now_ns;
-	answer(endpoint, status);
+	answer_lap(endpoint, status);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where endpoints are found: by the id we gave out, by the peer's id or QPN together with its host,
- * by our QPN, and listeners by service id. Hashes are keyed: peers choose most of these numbers.
+ * Tables of endpoints: by local id, by the peer's host with its id or QPN, by local QPN, and of
+ * listeners by service id. The hashes have a secret key, because peers choose most of the numbers.
  */
 #include "cm/impl.h"
 
@@ -50,7 +50,7 @@ static uint32_t next_id(struct vb_cm *cm)
 	return cm->slot << ID_BITS | x;
 }
 
-/* Ends: there are four times as many ids as endpoints. */
+/* The loop ends: there are four times as many ids as endpoints. */
 void vb_cm_file_local_id(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm *cm = endpoint->cm;
@@ -70,7 +70,7 @@ struct vb_cm_endpoint *vb_cm_find_local_id(struct vb_cm *cm, uint32_t id)
 	return NULL;
 }
 
-/* --- what the peer calls things --- */
+/* --- ids and QPNs of the peer --- */
 
 static bool is_sidr(const struct vb_cm_endpoint *endpoint)
 {
@@ -96,7 +96,7 @@ struct vb_cm_endpoint *vb_cm_find_remote_id(struct vb_cm *cm, const union ibv_gi
 	return NULL;
 }
 
-/* A program that has no QP says 0, and may say it often. */
+/* Several endpoints of programs without a QP may have QPN 0. */
 void vb_cm_file_remote_qpn(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm *cm = endpoint->cm;
@@ -154,7 +154,7 @@ static bool is_ipv4(const union ibv_gid *gid)
 	return !memcmp(gid->raw, prefix, sizeof(prefix));
 }
 
-/* How well a listener fits: 0 not at all, 2 its own address. */
+/* How well a listener fits: 0 not at all, 1 by a wildcard, 2 by its address. */
 static int fitness(const struct vb_cm_endpoint *listener, const union ibv_gid *address,
 		   uint32_t scope)
 {

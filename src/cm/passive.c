@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The passive side: listening, REP, and what counts as the RTU that answers it. */
+/* The passive side: listening, REP, and RTU. */
 #include "cm/impl.h"
 
 #include <errno.h>
 
-/* The type of the QPs that connect to one of this type. */
+/* The type of QPs that connect to QPs of this type. */
 static enum ibv_qp_type other_half(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_XRC_RECV ? IBV_QPT_XRC_SEND : type;
@@ -80,14 +80,14 @@ int vb_cm_accept(struct vb_cm_endpoint *endpoint, const struct vb_cm_accept_para
 	return 0;
 }
 
-/* The peer did not get the REP, or not yet. It is not answered by the timer: that goes on. */
+/* The peer repeats its request, so it has no REP yet. The timer goes on as before. */
 void vb_cm_on_again(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	vb_cm_duplicate(endpoint->cm, message);
 	vb_cm_say_again(endpoint);
 }
 
-/* Who has not heard it by now may not hear it this time either. */
+/* The answer was lost before, and may be lost again: it is kept for longer. */
 void vb_cm_on_again_kept(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	vb_cm_on_again(endpoint, message);
@@ -115,14 +115,14 @@ void vb_cm_on_req_again_mra(struct vb_cm_endpoint *endpoint, const struct vb_cm_
 	vb_cm_ask_for_time(endpoint);
 }
 
-/* A copy that was on its way for long: the connection that it asked for is over. */
+/* A late copy of a request whose connection is over. */
 void vb_cm_on_req_again_stale(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	vb_cm_duplicate(endpoint->cm, message);
 	vb_cm_refuse(endpoint->cm, &endpoint->route, message, VB_CM_REJ_STALE, NULL, 0);
 }
 
-/* --- RTU, or what is as good --- */
+/* --- RTU, or data that prove as much --- */
 
 void vb_cm_establish_passive(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {

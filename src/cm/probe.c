@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Does the other side of a connection still exist? On other hosts the kernel says goodbye for a
- * process that was killed; where each process is its own NIC nobody does. So it is asked: a DREQ
- * about a QP that the connection does not have. Who has the connection compares the QPN and drops
- * it without a word (so does Linux); whoever does not have it answers DREP, as to every DREQ about
- * something that is over. A request or a DREQ that was not answered is just said again.
+ * Does the peer of a connection still exist? With a kernel driver the kernel sends the DREQ of a
+ * killed process. Here the process itself is the NIC, so a killed process sends nothing. A probe
+ * asks for it: a DREQ with a QPN that the connection does not have. A process with the connection
+ * compares the QPN and drops the message, as Linux does. Any other process answers DREP, as to
+ * every DREQ of a connection that is over. The probe of an unanswered request or DREQ is that
+ * message.
  */
 #include "cm/impl.h"
 
-enum { NO_QPN = 1 }; /* QP 1 has no connection; 0 is said by programs that name no QP */
+enum { NO_QPN = 1 }; /* QP 1 has no connection; programs without a QP send 0 */
 
-/* What the other side calls it, if there is one that has heard of it; else 0. */
+/* The peer's id of the connection; 0: no peer is known to have it. */
 static uint32_t peer_id(const struct vb_cm_endpoint *endpoint)
 {
 	if (endpoint->state == VB_CM_REQ_SENT)
@@ -20,7 +21,7 @@ static uint32_t peer_id(const struct vb_cm_endpoint *endpoint)
 		       : 0;
 }
 
-/* Of a request nobody is known who has it: the question is the request. So it is of a DREQ. */
+/* Is endpoint->message itself a question that a peer must answer? */
 static bool is_question(const struct vb_cm_endpoint *endpoint)
 {
 	return endpoint->state == VB_CM_REQ_SENT || endpoint->state == VB_CM_SIDR_REQ_SENT ||
@@ -45,7 +46,7 @@ bool vb_cm_probe(struct vb_cm_endpoint *endpoint, struct vb_cm_message *probe)
 	return true;
 }
 
-/* Only an answer to what we asked counts: nobody else can know the transaction. */
+/* The random transaction id proves that the DREP answers our probe. */
 void vb_cm_on_drep_probe(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (endpoint->probe_id && message->transaction_id == endpoint->probe_id)
@@ -54,7 +55,7 @@ void vb_cm_on_drep_probe(struct vb_cm_endpoint *endpoint, const struct vb_cm_mes
 		vb_cm_drop(endpoint->cm, VB_CM_DROP_STATE);
 }
 
-/* Who asked for time is gone: is there somebody else, or nobody? */
+/* The peer process is gone. The timer repeats the message at once: another process may answer. */
 void vb_cm_on_drep_probe_early(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	if (endpoint->probe_id && message->transaction_id == endpoint->probe_id)

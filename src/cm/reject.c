@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* REJ, ours and the peer's, and connections that turn out to be stale. */
+/* REJ, of both sides, and stale connections. */
 #include "cm/impl.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@ static uint8_t answers(const struct vb_cm_endpoint *endpoint)
 		return VB_CM_ANSWERS_REQ;
 	case VB_CM_REP_RECEIVED:
 		return VB_CM_ANSWERS_REP;
-	default: /* it answers none */
+	default: /* the REJ answers neither */
 		return VB_CM_ANSWERS_OTHER;
 	}
 }
@@ -28,17 +28,17 @@ struct vb_cm_message vb_cm_make_rej(const struct vb_cm_endpoint *endpoint, uint1
 	rej.rej.answers = answers(endpoint);
 	rej.rej.reason = reason;
 	if (reason == VB_CM_REJ_TIMEOUT) {
-		/* Who never told us its id finds itself by our device and our id. */
+		/* A peer that has not told its id finds its endpoint by our device and our id. */
 		rej.rej.info_length = sizeof(uint64_t);
 		vb_put64(rej.rej.info, endpoint->local_guid);
 	}
 	return rej;
 }
 
-/* How often a REJ is said again of our own accord. */
+/* How often the timer repeats a REJ. */
 static uint8_t repeats(const struct vb_cm_endpoint *endpoint)
 {
-	/* The peer may be content with the REP, and never ask again. */
+	/* The peer may have got the REP, and then sends no copy that could be answered. */
 	if (endpoint->state == VB_CM_REP_SENT)
 		return VB_CM_REJ_REPEATS;
 	return endpoint->asked_for_time ? VB_CM_MRA_REPEATS : 0;
@@ -104,7 +104,7 @@ void vb_cm_refuse(struct vb_cm *cm, const struct vb_cm_route *route,
 void vb_cm_refuse_for_good(struct vb_cm *cm, const struct vb_cm_route *route,
 			   const struct vb_cm_message *message, uint16_t reason)
 {
-	/* Nobody decides about these, so anybody can make many; half of the room is for goodbyes. */
+	/* Strangers can cause these orphans: half of the room stays for destroyed endpoints. */
 	struct vb_cm_endpoint *orphan =
 		cm->orphan_count < VB_CM_ORPHANS_MAX / 2 ? vb_cm_orphan(cm) : NULL;
 
@@ -123,7 +123,7 @@ void vb_cm_refuse_for_good(struct vb_cm *cm, const struct vb_cm_route *route,
 	vb_cm_rejected(orphan);
 }
 
-/* --- the peer's --- */
+/* --- REJ of the peer --- */
 
 static void end_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 			const struct vb_cm_message *message)
@@ -136,7 +136,7 @@ static void end_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 	vb_cm_finish(endpoint, &event);
 }
 
-/* A copy of the REQ that the REJ overtook is not a new request; as if we had refused it. */
+/* The endpoint stays for a while: a copy of the REQ that the REJ overtook is no new request. */
 static void end_refused_passive(struct vb_cm_endpoint *endpoint, unsigned reason,
 				const struct vb_cm_message *message)
 {
@@ -171,7 +171,7 @@ void vb_cm_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 		break;
 	case VB_CM_ESTABLISHED:
 	case VB_CM_DREQ_SENT:
-		/* A connection that the application knows of ends as one. */
+		/* The application knows the connection, so it hears DISCONNECTED. */
 		vb_cm_enter_timewait(endpoint, message, reason);
 		break;
 	case VB_CM_IDLE:
@@ -183,7 +183,7 @@ void vb_cm_refused(struct vb_cm_endpoint *endpoint, unsigned reason,
 	case VB_CM_SIDR_REQ_RECEIVED:
 	case VB_CM_SIDR_REP_SENT:
 	case VB_CM_STATES:
-		break; /* over already, or not of that kind */
+		break; /* the connection is over already, or there is none */
 	}
 }
 
@@ -194,8 +194,8 @@ void vb_cm_on_rej(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *m
 
 /* --- stale --- */
 
-/* The peer may have got the REP, and be connected: what made us think otherwise came late. */
-static void take_back(struct vb_cm_endpoint *endpoint)
+/* The peer may have got the REP and be connected, if the message that proves it stale came late. */
+static void withdraw_rep(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_REJECTED, NULL);
 
@@ -210,7 +210,7 @@ void vb_cm_stale(struct vb_cm_endpoint *old)
 	if (old->state == VB_CM_ESTABLISHED)
 		vb_cm_send_dreq(old);
 	else if (old->state == VB_CM_REP_SENT)
-		take_back(old);
+		withdraw_rep(old);
 	else if (old->state == VB_CM_REQ_RECEIVED || old->state == VB_CM_REP_RECEIVED)
 		vb_cm_refused(old, VB_CM_REJ_STALE, NULL);
 }
@@ -228,11 +228,11 @@ void vb_cm_slot_died(struct vb_cm *cm, uint32_t slot, uint64_t now_ns)
 			if (endpoint->remote_id >> VB_COMM_ID_SLOT_SHIFT == slot)
 				vb_cm_refused(endpoint, VB_CM_REJ_TIMEOUT, NULL);
 			else if (endpoint->mra_id >> VB_COMM_ID_SLOT_SHIFT == slot)
-				vb_cm_wait(endpoint, 0); /* ask again who is there */
+				vb_cm_wait(endpoint, 0); /* repeats the REQ at once */
 		}
 }
 
-/* Orphans do not count: nobody would hear of the end of their peers. */
+/* Orphans do not count: they raise no event when their peer dies. */
 void vb_cm_slots_met(const struct vb_cm *cm, bool met[VB_CM_SLOTS])
 {
 	static const union ibv_gid this_host;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A REQ arrives: is it believable, is it new, and who is it for? */
+/* A REQ arrives: are its addresses true, is the request new, and which listener takes it? */
 #include "cm/impl.h"
 
 #include <errno.h>
@@ -9,18 +9,18 @@
 
 /* --- shared with SIDR_REQ --- */
 
-/* What a message says an address is, against what the packet's was. */
-static bool fits(struct vb_cm *cm, const struct vb_cm_route *route, const union ibv_gid *said,
-		 const union ibv_gid *was)
+/* Does the address in a message agree with the address of its packet? */
+static bool address_fits(struct vb_cm *cm, const struct vb_cm_route *route,
+			 const union ibv_gid *said, const union ibv_gid *was)
 {
 	if (vb_cm_gid_equal(said, was))
 		return true;
-	/* Within this host packets may take other addresses than those they are about. */
+	/* Within this host a packet may have another address of the host. */
 	return cm->ops->gid_is_local(cm->arg, &route->remote) &&
 	       cm->ops->gid_is_local(cm->arg, said);
 }
 
-/* Service ids of these spaces always come with addresses; RDMA_PS_IB may or may not. */
+/* Requests of these port spaces must have an IP header; those of RDMA_PS_IB may have one. */
 static bool needs_ip(uint64_t service_id)
 {
 	uint16_t space = vb_cm_service_space(service_id);
@@ -35,10 +35,11 @@ int vb_cm_check_addresses(struct vb_cm *cm, const struct vb_cm_route *route, uin
 	*has_ip = vb_cm_service_space(service_id) && !vb_cm_ip_parse(private_data, ip);
 	if (!*has_ip)
 		return needs_ip(service_id) && !by_gid ? -EPROTO : 0;
-	/* So nobody reaches a listener on the loopback address from outside. */
-	if (fits(cm, route, &ip->src, &route->remote) && fits(cm, route, &ip->dst, &route->local))
+	/* This check keeps other hosts from a listener on the loopback address. */
+	if (address_fits(cm, route, &ip->src, &route->remote) &&
+	    address_fits(cm, route, &ip->dst, &route->local))
 		return 0;
-	/* Data of the application may look like such a header. */
+	/* Private data of the application may look like an IP header. */
 	*has_ip = false;
 	return by_gid ? 0 : -EADDRNOTAVAIL;
 }
@@ -55,7 +56,7 @@ struct vb_cm_endpoint *vb_cm_incoming(struct vb_cm_endpoint *listener,
 	struct vb_cm *cm = listener->cm;
 	struct vb_cm_endpoint *endpoint;
 
-	/* Silently, as Linux does: the peer will try again when there may be room. */
+	/* A silent drop, as on Linux: the peer repeats the request, and may find room then. */
 	if (listener->half_open >= listener->backlog) {
 		vb_cm_drop(cm, VB_CM_DROP_BACKLOG);
 		return NULL;
@@ -120,8 +121,8 @@ static struct vb_cm_peer peer_of_req(const struct vb_cm_message *message)
 	return peer;
 }
 
-static bool lid_is(struct vb_cm *cm, const struct vb_cm_route *route, uint16_t lid,
-		   const union ibv_gid *address)
+static bool peer_lid_is(struct vb_cm *cm, const struct vb_cm_route *route, uint16_t lid,
+			const union ibv_gid *address)
 {
 	return cm->ops->lid_is && cm->ops->lid_is(cm->arg, lid, route, address);
 }
@@ -131,12 +132,13 @@ bool vb_cm_port(struct vb_cm *cm, struct vb_cm_port *port)
 	return cm->ops->port && cm->ops->port(cm->arg, port);
 }
 
-/* RoCE ports are named by GIDs, which are addresses, InfiniBand ports by LIDs. */
+/* The peer's port: GIDs, which are addresses, name RoCE ports; LIDs name InfiniBand ports. */
 static bool is_from(struct vb_cm *cm, const struct vb_cm_route *route,
 		    const struct vb_cm_path *path)
 {
-	return vb_cm_path_has_lids(path) ? lid_is(cm, route, path->local_lid, &route->remote)
-					 : fits(cm, route, &path->local_gid, &route->remote);
+	return vb_cm_path_has_lids(path)
+		       ? peer_lid_is(cm, route, path->local_lid, &route->remote)
+		       : address_fits(cm, route, &path->local_gid, &route->remote);
 }
 
 bool vb_cm_is_between_ports(struct vb_cm *cm, const struct vb_cm_route *route,
@@ -148,7 +150,7 @@ bool vb_cm_is_between_ports(struct vb_cm *cm, const struct vb_cm_route *route,
 	       path->remote_lid == port.lid;
 }
 
-/* 0, or what is wrong with our end of it. */
+/* Checks this host's end of the path: 0, or the reason of the REJ. */
 static uint16_t check_own_end(struct vb_cm *cm, const struct vb_cm_route *route,
 			      const struct vb_cm_req *req)
 {
@@ -156,8 +158,9 @@ static uint16_t check_own_end(struct vb_cm *cm, const struct vb_cm_route *route,
 	struct vb_cm_port port;
 
 	if (!vb_cm_path_has_lids(path))
-		return fits(cm, route, &path->remote_gid, &route->local) ? 0
-									 : VB_CM_REJ_INVALID_GID;
+		return address_fits(cm, route, &path->remote_gid, &route->local)
+			       ? 0
+			       : VB_CM_REJ_INVALID_GID;
 	if (!vb_cm_port(cm, &port) || path->remote_lid != port.lid)
 		return VB_CM_REJ_INVALID_LID;
 	if (!vb_cm_gid_equal(&path->remote_gid, &port.gid))
@@ -172,17 +175,17 @@ bool vb_cm_in_partition(const struct vb_cm *cm, uint16_t pkey)
 {
 	if (cm->ops->in_partition)
 		return cm->ops->in_partition(cm->arg, pkey);
-	return !((pkey ^ VB_CM_PKEY) & 0x7fff); /* of the same partition, whatever its membership */
+	return !((pkey ^ VB_CM_PKEY) & 0x7fff); /* the membership bit does not count */
 }
 
-/* 0, or the reason to refuse it. */
+/* 0, or the reason of the REJ. */
 static uint16_t check_path(struct vb_cm *cm, const struct vb_cm_route *route,
 			   const struct vb_cm_req *req)
 {
 	enum ibv_qp_type type;
 	uint16_t reason;
 
-	/* Linux has no other reason for a partition that it is not in. */
+	/* Linux gives this reason as well if it is not in the partition. */
 	if (!vb_cm_in_partition(cm, req->pkey)) {
 		vb_cm_drop(cm, VB_CM_DROP_PKEY);
 		return VB_CM_REJ_INVALID_GID;
@@ -203,7 +206,7 @@ static uint16_t check_path(struct vb_cm *cm, const struct vb_cm_route *route,
 	return 0;
 }
 
-static void open_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+static void open_req_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	const struct vb_cm_req *req = &message->req;
 	struct vb_cm *cm = endpoint->cm;
@@ -222,21 +225,21 @@ static void open_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_me
 	vb_cm_file_remote_qpn(endpoint);
 }
 
-static void deliver(struct vb_cm_endpoint *listener, const struct vb_cm_route *route,
-		    const struct vb_cm_message *message, const struct vb_cm_ip *ip)
+static void deliver_req(struct vb_cm_endpoint *listener, const struct vb_cm_route *route,
+			const struct vb_cm_message *message, const struct vb_cm_ip *ip)
 {
 	struct vb_cm_endpoint *endpoint = vb_cm_incoming(listener, route, VB_CM_REQ_RECEIVED);
 	struct vb_cm_event event;
 
 	if (!endpoint)
 		return;
-	open_endpoint(endpoint, message);
+	open_req_endpoint(endpoint, message);
 	event = vb_cm_event(endpoint, VB_CM_EVENT_REQ_RECEIVED, message);
 	event.peer = endpoint->peer;
 	vb_cm_raise_incoming(endpoint, &event, listener, ip);
 }
 
-/* An RC listener has no use for a peer that sends UC, or asks for the QP of datagrams. */
+/* The QP of the peer must have the type that the listener takes. */
 static bool is_of_other_type(const struct vb_cm_endpoint *listener, const struct vb_cm_req *req)
 {
 	enum ibv_qp_type type;
@@ -245,9 +248,9 @@ static bool is_of_other_type(const struct vb_cm_endpoint *listener, const struct
 }
 
 /*
- * The REQ of a peer that uses an id, or a QP, for something new (IBA 12.9.8). With the answer the
- * peer begins anew, with another id, and finds its QP free. A copy of this REQ that comes as late
- * as that is still this one: known by its id, which is the old endpoint's or has to be kept.
+ * The peer uses an id or a QP of an older connection anew (IBA 12.9.8). After the REJ it sends a
+ * new REQ with another id, and by then the QP is free. A late copy of this REQ must not pass for
+ * the new one: its id, that of the old endpoint or of an orphan, gives it away.
  */
 static void refuse_stale(struct vb_cm *cm, const struct vb_cm_route *route,
 			 const struct vb_cm_message *message, struct vb_cm_endpoint *old)
@@ -260,9 +263,9 @@ static void refuse_stale(struct vb_cm *cm, const struct vb_cm_route *route,
 	vb_cm_stale(old);
 }
 
-/* True: it was one that we know, or of a QP that we know. */
-static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
-			const struct vb_cm_message *message)
+/* True: the request is a copy, or its QP has a connection already. Either way it is answered. */
+static bool req_seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
+			    const struct vb_cm_message *message)
 {
 	const struct vb_cm_req *req = &message->req;
 	union ibv_gid host = vb_cm_host(cm, &route->remote);
@@ -274,14 +277,14 @@ static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
 	}
 	if (!old && req->qpn)
 		old = vb_cm_find_remote_qpn(cm, &host, req->qpn);
-	/* Nobody ends the connection of another user by naming his QP. */
+	/* A user cannot end the connection of another user by naming its QP. */
 	if (!old || old->route.user != route->user)
 		return false;
 	refuse_stale(cm, route, message, old);
 	return true;
 }
 
-/* With what would have been right: IBA 12.6.7.2, additional information. */
+/* The REJ has the right value as additional information (IBA 12.6.7.2). */
 static void refuse_path(struct vb_cm *cm, const struct vb_cm_route *route,
 			const struct vb_cm_message *message, uint16_t reason)
 {
@@ -317,7 +320,7 @@ void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		vb_cm_drop(cm, rc == -EPROTO ? VB_CM_DROP_MALFORMED : VB_CM_DROP_ADDRESS);
 		return;
 	}
-	if (seen_before(cm, route, message))
+	if (req_seen_before(cm, route, message))
 		return;
 	reason = check_path(cm, route, req);
 	if (reason) {
@@ -330,7 +333,7 @@ void vb_cm_input_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		vb_cm_drop(cm, VB_CM_DROP_SERVICE);
 		vb_cm_refuse(cm, route, message, VB_CM_REJ_INVALID_TRANSPORT, NULL, 0);
 	} else if (listener) {
-		deliver(listener, route, message, has_ip ? &ip : NULL);
+		deliver_req(listener, route, message, has_ip ? &ip : NULL);
 	} else {
 		vb_cm_drop(cm, VB_CM_DROP_SERVICE);
 		if (vb_cm_stray(message, &answer))

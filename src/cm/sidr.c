@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Service id resolution: which QP takes the datagrams for a port. One question, one answer. */
+/* Service id resolution: one message asks which QP takes the datagrams for a port, one answers. */
 #include "cm/impl.h"
 
 #include <errno.h>
@@ -59,7 +59,7 @@ void vb_cm_on_sidr_rep(struct vb_cm_endpoint *endpoint, const struct vb_cm_messa
 
 /* --- passive --- */
 
-static void open_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
+static void open_sidr_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)
 {
 	endpoint->transaction_id = message->transaction_id;
 	endpoint->remote_id = message->sidr_req.request_id;
@@ -67,21 +67,21 @@ static void open_endpoint(struct vb_cm_endpoint *endpoint, const struct vb_cm_me
 	vb_cm_file_remote_id(endpoint);
 }
 
-static void deliver(struct vb_cm_endpoint *listener, const struct vb_cm_route *route,
-		    const struct vb_cm_message *message, const struct vb_cm_ip *ip)
+static void deliver_sidr_req(struct vb_cm_endpoint *listener, const struct vb_cm_route *route,
+			     const struct vb_cm_message *message, const struct vb_cm_ip *ip)
 {
 	struct vb_cm_endpoint *endpoint = vb_cm_incoming(listener, route, VB_CM_SIDR_REQ_RECEIVED);
 	struct vb_cm_event event;
 
 	if (!endpoint)
 		return;
-	open_endpoint(endpoint, message);
+	open_sidr_endpoint(endpoint, message);
 	event = vb_cm_event(endpoint, VB_CM_EVENT_SIDR_REQ_RECEIVED, message);
 	vb_cm_raise_incoming(endpoint, &event, listener, ip);
 }
 
-static bool seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
-			const struct vb_cm_message *message)
+static bool sidr_seen_before(struct vb_cm *cm, const struct vb_cm_route *route,
+			     const struct vb_cm_message *message)
 {
 	union ibv_gid host = vb_cm_host(cm, &route->remote);
 	struct vb_cm_endpoint *old =
@@ -105,7 +105,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	struct vb_cm_ip ip;
 	struct vb_cm_port port;
 	bool has_ip;
-	/* A SIDR_REQ has no path that would tell: InfiniBand is possible where there is a port. */
+	/* A SIDR_REQ has no path: it may be for the InfiniBand port, if this host has one. */
 	const bool by_gid = vb_cm_port(cm, &port);
 	int rc = vb_cm_check_addresses(cm, route, req->service_id, req->private_data, by_gid, &ip,
 				       &has_ip);
@@ -118,7 +118,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 		vb_cm_drop(cm, VB_CM_DROP_PKEY);
 		return;
 	}
-	if (seen_before(cm, route, message))
+	if (sidr_seen_before(cm, route, message))
 		return;
 	listener = vb_cm_find_service(cm, req->service_id,
 				      has_ip   ? &ip.dst
@@ -126,7 +126,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 					       : &route->local,
 				      route->scope);
 	if (listener && vb_cm_takes(listener, IBV_QPT_UD)) {
-		deliver(listener, route, message, has_ip ? &ip : NULL);
+		deliver_sidr_req(listener, route, message, has_ip ? &ip : NULL);
 	} else {
 		vb_cm_drop(cm, VB_CM_DROP_SERVICE);
 		if (vb_cm_stray(message, &answer))
@@ -134,7 +134,7 @@ void vb_cm_input_sidr_req(struct vb_cm *cm, const struct vb_cm_route *route,
 	}
 }
 
-/* endpoint->message is the SIDR_REP but for its names. */
+/* Adds the ids to the SIDR_REP in endpoint->message, and sends it. */
 void vb_cm_sidr_answer(struct vb_cm_endpoint *endpoint)
 {
 	endpoint->message.transaction_id = endpoint->transaction_id;

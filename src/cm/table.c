@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hash tables: chains of list nodes inside the endpoints, so that filing never fails. */
+/* Hash tables. The list nodes are inside of the endpoints, so adding an endpoint never fails. */
 #include "cm/impl.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ void vb_cm_table_fini(struct vb_cm_table *table)
 	*table = (struct vb_cm_table){ 0 };
 }
 
-/* Best effort: without memory the chains become longer. */
+/* Without memory the table does not grow, and its chains become longer. */
 static void grow(struct vb_cm_table *table)
 {
 	uint32_t count = 2 * (table->mask + 1);

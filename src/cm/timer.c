@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Time: what is said again, what is given up, what is over. */
+/* The timers of endpoints: repeating messages, giving up, the end of timewait. */
 #include "cm/impl.h"
 
 #include <errno.h>
 
-/* Tells the peer that we have given up, so that both sides end. */
+/* The REJ tells the peer that this side has given up, so that both sides end. */
 void vb_cm_unreachable(struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cm_event event = vb_cm_event(endpoint, VB_CM_EVENT_UNREACHABLE, NULL);
@@ -34,7 +34,7 @@ static void give_up(struct vb_cm_endpoint *endpoint)
 		vb_cm_wait(endpoint, VB_CM_ANSWER_KEPT_NS);
 		break;
 	case VB_CM_ESTABLISHED:
-		break; /* it has said RTU often enough */
+		break; /* the RTU was repeated often enough */
 	case VB_CM_IDLE:
 	case VB_CM_LISTEN:
 	case VB_CM_REQ_RECEIVED:
@@ -44,7 +44,7 @@ static void give_up(struct vb_cm_endpoint *endpoint)
 	case VB_CM_SIDR_REQ_RECEIVED:
 	case VB_CM_SIDR_REP_SENT:
 	case VB_CM_STATES:
-		break; /* they do not say anything again */
+		break; /* these states repeat nothing */
 	}
 }
 
@@ -93,7 +93,7 @@ static void fire(struct vb_cm_endpoint *endpoint)
 	case VB_CM_REP_RECEIVED:
 	case VB_CM_SIDR_REQ_RECEIVED:
 	case VB_CM_STATES:
-		break; /* no timer runs there */
+		break; /* these states have no timer */
 	}
 }
 
@@ -111,7 +111,7 @@ uint64_t vb_cm_next_ns(const struct vb_cm *cm)
 	return vb_timers_next_ns(&cm->timers);
 }
 
-/* --- MRA: the peer has heard us, and needs time --- */
+/* --- MRA: the peer has the message, and needs time --- */
 
 static void extend(struct vb_cm_endpoint *endpoint, uint8_t exponent)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The experimental verbs, in today's. */
+/* The experimental verbs, on top of today's verbs. */
 #include "legacy.h"
 
 #include <errno.h>
@@ -66,7 +66,7 @@ EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_devi
 	return 0;
 }
 
-/* Room for masked atomics, as far as the device lets it be. */
+/* Makes the send queue deeper for masked atomics, up to the limit of the device. */
 static int deepen(struct ibv_context *context, struct ibv_qp_cap *cap)
 {
 	struct ibv_device_attr attr;
@@ -96,7 +96,7 @@ static int check_create(const struct ibv_exp_qp_init_attr *attr)
 	return 0;
 }
 
-/* The caller keeps to the depth that it asked for: the rest is for masked atomics. */
+/* The caller gets the depth that it asked for; the rest is for masked atomics. */
 static struct ibv_qp *create_for_atomics(struct ibv_context *context,
 					 struct ibv_qp_init_attr_ex *today)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_exp_post_send: each request in today's form, one by one. */
+/* ibv_exp_post_send: posts the requests one by one, in today's form. */
 #include "legacy.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 	if (wr->exp_send_flags & ~(known | IBV_EXP_SEND_IP_CSUM))
 		return EINVAL;
 	if (today.opcode == IBV_WR_BIND_MW && wr->bind_mw.bind_info.exp_mw_access_flags >> 32)
-		return EINVAL; /* none of those has a meaning today */
+		return EINVAL; /* none of these flags has a meaning today */
 	set_target(wr, qp, &today);
 	if (today.opcode == IBV_WR_BIND_MW)
 		set_bind(wr, &today);

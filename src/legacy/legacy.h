@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Within libverbena-legacy: the names as they are, and what its files share. */
+/* The names without the macros of the public header, and functions that the files share. */
 #ifndef VB_LEGACY_LEGACY_H
 #define VB_LEGACY_LEGACY_H
 
@@ -10,16 +10,16 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* errno is set to err; returned as these calls do. */
+/* Sets errno to err unless err is 0, and returns err. */
 int legacy_result(int err);
 
 /* --- masked.c --- */
 
-/* The QP may be used for masked atomics; each may take so many slots. An error number, or 0. */
+/* Allows masked atomics on the QP; each may take this many slots. An error number, or 0. */
 int masked_adopt(struct ibv_qp *qp, unsigned slots);
-/* Executes a masked atomic: 0, or an error number before anything was changed. */
+/* Executes a masked atomic. 0, or an error number before any change of memory. */
 int masked_post(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr);
-/* The QP goes: what it needed for masked atomics goes, too. */
+/* The QP is destroyed: frees what it needed for masked atomics. */
 void masked_forget(struct ibv_qp *qp);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Masked atomics out of plain ones:
+ * Masked atomics, made of plain ones:
  *
  *   fetch the value (and add 0); while it must change: compare it and swap it with the new one.
  *
- * Requests that are not signaled leave no completion, so nobody sees them, except when one fails:
- * it bears the caller's wr_id. That one has arrived is seen by a fetch behind it, whose cell holds
- * a random number before: requests of a QP are executed in order. The completion that the caller
- * waits for is that of a last atomic that changes nothing. A READ would do to fetch, but may be
- * forbidden where atomics are not.
+ * Unsignaled requests leave no completion, so the caller does not see them. A failed one has a
+ * completion with the caller's wr_id. A QP executes requests in order, so the bell, a fetch into a
+ * cell with a random number, shows that the requests before it are done. The caller waits for the
+ * completion of a last atomic that changes nothing. A READ could fetch as well, but the rights may
+ * allow atomics only.
  *
- * So one of them takes several slots of the send queue, for which ibv_exp_create_qp makes room, and
- * the number of tries is bounded by that room. A caller that posts more than it may can fill the
- * queue nevertheless, with memory changed and no slot for the end: then it is given time to poll in
- * another thread, and if it does not the QP fails, for nobody could tell what was done.
+ * A masked atomic takes several slots of the send queue. ibv_exp_create_qp makes room for them, and
+ * that room limits the number of tries. A caller that posts more than its depth can still fill the
+ * queue, with memory changed and no slot for the last atomic. Then the library waits for another
+ * thread to poll. If no thread does, the QP fails, because its state is unknown.
  */
 #include "legacy.h"
 
@@ -30,25 +30,25 @@ enum {
 	OPERAND = 8,
 	OPERAND_LOG = 3,
 	LOOK_EVERY = 1024,
-	FULL_S = 2,        /* that a full queue is waited for */
+	FULL_S = 2,        /* the time to wait at a full queue */
 	SLOTS_PER_TRY = 2, /* compare and swap, and the bell */
-	SLOTS_BESIDE = 3,  /* the first fetch and its bell, the end */
+	SLOTS_BESIDE = 3,  /* the first fetch and its bell, and the last atomic */
 };
 
 struct masked_qp {
 	struct masked_qp *next;
 	struct ibv_qp *qp;
 	unsigned tries;
-	struct ibv_mr *mr;    /* of what follows the lock; made with the first masked atomic */
+	struct ibv_mr *mr;    /* of swapped and bell; made with the first masked atomic */
 	pthread_mutex_t lock; /* one masked atomic at a time */
-	_Alignas(64) _Atomic uint64_t swapped; /* what compare and swap found */
-	_Atomic uint64_t bell;                 /* what the fetch behind it got */
+	_Alignas(64) _Atomic uint64_t swapped; /* the result of compare and swap */
+	_Atomic uint64_t bell;                 /* the result of the fetch after it */
 };
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct masked_qp *list;
 
-static struct masked_qp **find(struct ibv_qp *qp)
+static struct masked_qp **find_masked(struct ibv_qp *qp)
 {
 	struct masked_qp **link = &list;
 
@@ -74,12 +74,12 @@ int masked_adopt(struct ibv_qp *qp, unsigned slots)
 	return 0;
 }
 
-static struct masked_qp *get(struct ibv_qp *qp)
+static struct masked_qp *get_masked(struct ibv_qp *qp)
 {
 	struct masked_qp *m;
 
 	pthread_mutex_lock(&list_lock);
-	m = *find(qp);
+	m = *find_masked(qp);
 	pthread_mutex_unlock(&list_lock);
 	return m;
 }
@@ -89,7 +89,7 @@ void masked_forget(struct ibv_qp *qp)
 	struct masked_qp **link, *m;
 
 	pthread_mutex_lock(&list_lock);
-	link = find(qp);
+	link = find_masked(qp);
 	m = *link;
 	if (m)
 		*link = m->next;
@@ -109,7 +109,7 @@ struct operation {
 	const struct ibv_exp_send_wr *wr;
 	uint64_t remote_addr;
 	uint32_t rkey;
-	uint64_t bell; /* what was in the cell before */
+	uint64_t bell; /* the random number in the cell */
 };
 
 static const struct ibv_exp_cmp_swap *cmp_swap(const struct ibv_exp_send_wr *wr)
@@ -127,7 +127,7 @@ static bool is_cmp_swap(const struct ibv_exp_send_wr *wr)
 	return wr->exp_opcode == IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
 }
 
-/* What becomes of a value. */
+/* The new value. */
 static uint64_t apply(const struct ibv_exp_send_wr *wr, uint64_t old)
 {
 	const struct ibv_exp_cmp_swap *c = cmp_swap(wr);
@@ -138,12 +138,12 @@ static uint64_t apply(const struct ibv_exp_send_wr *wr, uint64_t old)
 		return (old ^ c->compare_val) & c->compare_mask
 			       ? old
 			       : (old & ~c->swap_mask) | (c->swap_val & c->swap_mask);
-	/* The highest bits of fields are added apart: their carry goes nowhere. */
+	/* The highest bit of each field is added by XOR, so that no carry leaves the field. */
 	return ((old & ~top) + (f->add_val & ~top)) ^ ((old ^ f->add_val) & top);
 }
 
-static int post(const struct operation *op, enum ibv_wr_opcode opcode, struct ibv_sge *sge,
-		uint64_t compare_add, uint64_t swap, unsigned flags)
+static int post_atomic(const struct operation *op, enum ibv_wr_opcode opcode, struct ibv_sge *sge,
+		       uint64_t compare_add, uint64_t swap, unsigned flags)
 {
 	struct ibv_send_wr wr = { .wr_id = op->wr->wr_id,
 				  .sg_list = sge,
@@ -173,16 +173,16 @@ static bool qp_works(struct ibv_qp *qp)
 	       (attr.qp_state == IBV_QPS_RTS || attr.qp_state == IBV_QPS_SQD);
 }
 
-/* When memory may have been changed already. */
-static int post_surely(const struct operation *op, enum ibv_wr_opcode opcode, struct ibv_sge *sge,
-		       unsigned flags)
+/* Waits at a full queue, because memory may have changed already. */
+static int post_atomic_surely(const struct operation *op, enum ibv_wr_opcode opcode,
+			      struct ibv_sge *sge, unsigned flags)
 {
 	struct ibv_qp_attr failed = { .qp_state = IBV_QPS_ERR };
 	struct timespec start, now;
 	int err;
 
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	while ((err = post(op, opcode, sge, 0, 0, flags)) == ENOMEM) {
+	while ((err = post_atomic(op, opcode, sge, 0, 0, flags)) == ENOMEM) {
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (now.tv_sec - start.tv_sec > FULL_S) {
 			ibv_modify_qp(op->m->qp, &failed, IBV_QP_STATE);
@@ -193,18 +193,20 @@ static int post_surely(const struct operation *op, enum ibv_wr_opcode opcode, st
 	return err;
 }
 
-static int ring(struct operation *op, bool surely)
+static int post_bell(struct operation *op, bool surely)
 {
 	struct ibv_sge sge = cell(op, &op->m->bell);
 
 	if (getrandom(&op->bell, sizeof(op->bell), 0) != (ssize_t)sizeof(op->bell))
 		op->bell ^= (uintptr_t)op * 0x9e3779b97f4a7c15ull;
 	atomic_store(&op->m->bell, op->bell);
-	return surely ? post_surely(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0)
-		      : post(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 0, 0);
+	return surely ? post_atomic_surely(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0)
+		      : post_atomic(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 0, 0);
 }
 
-/* Until everything in front of the bell is executed. False: the QP failed, and says so itself. */
+/*
+ * Waits until all requests before the bell are executed. False: the QP failed, with a completion.
+ */
 static bool wait_bell(const struct operation *op)
 {
 	for (unsigned turn = 1; atomic_load(&op->m->bell) == op->bell; turn++) {
@@ -215,28 +217,28 @@ static bool wait_bell(const struct operation *op)
 	return true;
 }
 
-/* The first value, through the caller's own element: a bad one fails here. */
-static int begin(struct operation *op)
+/* Fetches the first value into the caller's own element: a bad element fails here. */
+static int fetch_first(struct operation *op)
 {
 	unsigned fence = op->wr->exp_send_flags & IBV_EXP_SEND_FENCE ? IBV_SEND_FENCE : 0;
 	struct ibv_sge sge = op->wr->sg_list[0];
 	int err;
 
 	sge.length = OPERAND;
-	err = post(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 0, fence);
-	return err ? err : ring(op, false);
+	err = post_atomic(op, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0, 0, fence);
+	return err ? err : post_bell(op, false);
 }
 
 static int swap_once(struct operation *op, uint64_t old, uint64_t new)
 {
 	struct ibv_sge sge = cell(op, &op->m->swapped);
-	int err = post(op, IBV_WR_ATOMIC_CMP_AND_SWP, &sge, old, new, 0);
+	int err = post_atomic(op, IBV_WR_ATOMIC_CMP_AND_SWP, &sge, old, new, 0);
 
-	return err ? err : ring(op, true);
+	return err ? err : post_bell(op, true);
 }
 
-/* Its completion is the caller's. */
-static int finish(const struct operation *op)
+/* The completion of this request is the one that the caller gets. */
+static int post_last(const struct operation *op)
 {
 	unsigned flags = (unsigned)(op->wr->exp_send_flags &
 				    (IBV_EXP_SEND_SIGNALED | IBV_EXP_SEND_SOLICITED));
@@ -244,15 +246,15 @@ static int finish(const struct operation *op)
 	enum ibv_wr_opcode opcode =
 		is_cmp_swap(op->wr) ? IBV_WR_ATOMIC_CMP_AND_SWP : IBV_WR_ATOMIC_FETCH_AND_ADD;
 
-	return post_surely(op, opcode, &sge, flags);
+	return post_atomic_surely(op, opcode, &sge, flags);
 }
 
-/* Under m->lock. After the QP failed: 0, for the request was taken, and has a bad completion. */
-static int execute(struct operation *op)
+/* Under m->lock. Returns 0 after a failure of the QP: the request has a bad completion. */
+static int execute_masked(struct operation *op)
 {
 	uint64_t old, new, found;
 	void *result = (void *)(uintptr_t)op->wr->sg_list[0].addr;
-	int err = begin(op);
+	int err = fetch_first(op);
 
 	if (err)
 		return err;
@@ -271,11 +273,11 @@ static int execute(struct operation *op)
 		old = found;
 	}
 	memcpy(result, &old, sizeof(old));
-	return finish(op);
+	return post_last(op);
 }
 
-/* A plain atomic does the same: then it is one, without any of this. */
-static bool is_plain(const struct ibv_exp_send_wr *wr)
+/* Masks that leave out no bit: a plain atomic does the same. */
+static bool is_plain_atomic(const struct ibv_exp_send_wr *wr)
 {
 	if (is_cmp_swap(wr))
 		return cmp_swap(wr)->compare_mask == UINT64_MAX &&
@@ -283,7 +285,7 @@ static bool is_plain(const struct ibv_exp_send_wr *wr)
 	return !(fetch_add(wr)->field_boundary & ~(1ull << 63));
 }
 
-static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
+static int post_plain_atomic(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	struct ibv_exp_send_wr plain = *wr, *bad;
 
@@ -302,7 +304,7 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 	return ibv_exp_post_send(qp, &plain, &bad);
 }
 
-static int check(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
+static int check_masked(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	const struct ibv_exp_send_wr *w = wr;
 
@@ -323,7 +325,7 @@ static bool reports_all(struct ibv_qp *qp)
 }
 
 /* Under m->lock. */
-static int prepare(struct masked_qp *m)
+static int register_cells(struct masked_qp *m)
 {
 	if (!m->mr)
 		m->mr = ibv_reg_mr(m->qp->pd, (void *)&m->swapped, 2 * OPERAND,
@@ -338,21 +340,21 @@ int masked_post(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 		.remote_addr = wr->ext_op.masked_atomics.remote_addr,
 		.rkey = wr->ext_op.masked_atomics.rkey,
 	};
-	int err = check(qp, wr);
+	int err = check_masked(qp, wr);
 
 	if (err)
 		return err;
-	if (is_plain(wr))
-		return post_plain(qp, wr);
-	op.m = get(qp);
+	if (is_plain_atomic(wr))
+		return post_plain_atomic(qp, wr);
+	op.m = get_masked(qp);
 	if (!op.m || !op.m->tries || reports_all(qp))
 		return EOPNOTSUPP;
 	if (!qp_works(qp))
 		return EINVAL;
 	pthread_mutex_lock(&op.m->lock);
-	err = prepare(op.m);
+	err = register_cells(op.m);
 	if (!err)
-		err = execute(&op);
+		err = execute_masked(&op);
 	pthread_mutex_unlock(&op.m->lock);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first XRC calls. Where today's name objects, these name numbers: a table per domain knows the
- * receiving QPs that this process created or registered.
+ * The first XRC calls. They name QPs by number, where today's calls name objects. A table per
+ * domain has the receiving QPs that this process created or registered.
  */
 #include "legacy.h"
 
@@ -24,7 +24,7 @@ struct receiver {
 };
 
 struct domain {
-	struct ibv_xrc_domain base; /* first */
+	struct ibv_xrc_domain base; /* first: the program has its address */
 	struct ibv_xrcd *xrcd;
 	pthread_mutex_t lock;
 	struct receiver *receivers; /* under lock */
@@ -83,8 +83,8 @@ EXPORT int ibv_close_xrc_domain(struct ibv_xrc_domain *base)
 }
 
 /*
- * Programs read the number from the SRQ itself. In Verbena's its handle is free for that; where a
- * kernel knows the SRQ by its handle there is no room for the number.
+ * Programs read the number from the SRQ itself. An SRQ of Verbena has a free handle for it. The SRQ
+ * of a kernel driver has not, because the kernel knows the SRQ by its handle.
  */
 static int put_number(struct ibv_srq *srq)
 {
@@ -132,8 +132,8 @@ EXPORT struct ibv_srq *ibv_create_xrc_srq(struct ibv_pd *pd, struct ibv_xrc_doma
 
 /* --- receiving QPs by number --- */
 
-/* Under the domain's lock: where the receiver is linked, or the end of the list. */
-static struct receiver **find(struct domain *domain, uint32_t qp_num)
+/* The link to the receiver, or the end of the list. Under the domain's lock. */
+static struct receiver **find_receiver(struct domain *domain, uint32_t qp_num)
 {
 	struct receiver **link = &domain->receivers;
 
@@ -142,7 +142,7 @@ static struct receiver **find(struct domain *domain, uint32_t qp_num)
 	return link;
 }
 
-static int add(struct domain *domain, struct ibv_qp *qp)
+static int add_receiver(struct domain *domain, struct ibv_qp *qp)
 {
 	struct receiver *receiver = malloc(sizeof(*receiver));
 
@@ -183,7 +183,7 @@ EXPORT int ibv_create_xrc_rcv_qp(struct ibv_legacy_qp_init_attr *attr, uint32_t 
 	if (!qp)
 		return errno;
 	pthread_mutex_lock(&domain->lock);
-	err = add(domain, qp);
+	err = add_receiver(domain, qp);
 	pthread_mutex_unlock(&domain->lock);
 	if (err)
 		ibv_destroy_qp(qp);
@@ -193,8 +193,8 @@ EXPORT int ibv_create_xrc_rcv_qp(struct ibv_legacy_qp_init_attr *attr, uint32_t 
 }
 
 /*
- * Calls act with the QP of that number, which any process of the domain may name: if this one has
- * not registered it, it is opened for the moment.
+ * Calls act with the QP of that number. Any process of the domain may name it. A QP that this
+ * process has not registered is opened for the time of the call.
  */
 static int with_receiver(struct ibv_xrc_domain *base, uint32_t qp_num,
 			 int (*act)(struct ibv_qp *qp, void *argument), void *argument)
@@ -205,7 +205,7 @@ static int with_receiver(struct ibv_xrc_domain *base, uint32_t qp_num,
 	int err;
 
 	pthread_mutex_lock(&domain->lock);
-	receiver = *find(domain, qp_num);
+	receiver = *find_receiver(domain, qp_num);
 	qp = receiver ? receiver->qp : open_by_number(domain, qp_num);
 	err = qp ? act(qp, argument) : errno;
 	if (qp && !receiver)
@@ -217,10 +217,10 @@ static int with_receiver(struct ibv_xrc_domain *base, uint32_t qp_num,
 struct modification {
 	struct ibv_qp_attr *attr;
 	int mask;
-	struct ibv_legacy_qp_init_attr *init_attr; /* of a query */
+	struct ibv_legacy_qp_init_attr *init_attr; /* for a query */
 };
 
-static int modify(struct ibv_qp *qp, void *argument)
+static int modify_receiver(struct ibv_qp *qp, void *argument)
 {
 	struct modification *m = argument;
 
@@ -232,10 +232,10 @@ EXPORT int ibv_modify_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num,
 {
 	struct modification m = { .attr = attr, .mask = attr_mask };
 
-	return with_receiver(domain, qp_num, modify, &m);
+	return with_receiver(domain, qp_num, modify_receiver, &m);
 }
 
-static int query(struct ibv_qp *qp, void *argument)
+static int query_receiver(struct ibv_qp *qp, void *argument)
 {
 	struct modification *m = argument;
 	struct ibv_qp_init_attr init;
@@ -258,7 +258,7 @@ EXPORT int ibv_query_xrc_rcv_qp(struct ibv_xrc_domain *domain, uint32_t qp_num,
 	struct modification m = { .attr = attr, .mask = attr_mask, .init_attr = init_attr };
 
 	init_attr->xrc_domain = domain;
-	return with_receiver(domain, qp_num, query, &m);
+	return with_receiver(domain, qp_num, query_receiver, &m);
 }
 
 EXPORT int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *base, uint32_t qp_num)
@@ -268,9 +268,9 @@ EXPORT int ibv_reg_xrc_rcv_qp(struct ibv_xrc_domain *base, uint32_t qp_num)
 	int err = 0;
 
 	pthread_mutex_lock(&domain->lock);
-	if (!*find(domain, qp_num)) { /* once is enough */
+	if (!*find_receiver(domain, qp_num)) { /* a second registration does nothing */
 		qp = open_by_number(domain, qp_num);
-		err = qp ? add(domain, qp) : errno;
+		err = qp ? add_receiver(domain, qp) : errno;
 		if (qp && err)
 			ibv_destroy_qp(qp);
 	}
@@ -285,7 +285,7 @@ EXPORT int ibv_unreg_xrc_rcv_qp(struct ibv_xrc_domain *base, uint32_t qp_num)
 	int err = EINVAL;
 
 	pthread_mutex_lock(&domain->lock);
-	link = find(domain, qp_num);
+	link = find_receiver(domain, qp_num);
 	receiver = *link;
 	if (receiver)
 		err = ibv_destroy_qp(receiver->qp);
@@ -310,7 +310,7 @@ EXPORT struct ibv_qp *ibv_legacy_create_qp(struct ibv_pd *pd, struct ibv_legacy_
 	};
 	struct ibv_qp *qp;
 
-	if (attr->qp_type == IBV_QPT_XRC_SEND) { /* it only sends */
+	if (attr->qp_type == IBV_QPT_XRC_SEND) { /* an XRC_SEND QP receives nothing */
 		today.recv_cq = NULL;
 		today.srq = NULL;
 		today.cap.max_recv_wr = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls about descriptors: copies, flags. */
-/* Names as they are: with 64 the headers would call fcntl fcntl64, and there are both. */
+/* With _FILE_OFFSET_BITS=64 headers rename fcntl to fcntl64, and this file defines both. */
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
 
-/* newfd is a copy of fd in the kernel; now in our table, too. */
+/* newfd is a copy of fd in the kernel. Adds it to the table, too. */
 static int copied(int fd, int newfd)
 {
 	struct vb_entry *entry;
@@ -38,7 +38,7 @@ VB_PUBLIC int dup(int fd)
 	return copied(fd, vb_real()->dup(fd));
 }
 
-/* What newfd meant ends, but only if the copy will succeed. */
+/* The copy closes newfd, but only if it succeeds. */
 static bool drop_target(int fd, int newfd)
 {
 	if (fd == newfd || vb_real()->fcntl(fd, F_GETFD) < 0)
@@ -95,7 +95,7 @@ static bool is_listener(struct vb_entry *entry)
 	return listener;
 }
 
-static int get_flags(struct vb_entry *entry, int fd)
+static int entry_flags(struct vb_entry *entry, int fd)
 {
 	int flags = vb_real()->fcntl(fd, F_GETFL);
 
@@ -104,8 +104,8 @@ static int get_flags(struct vb_entry *entry, int fd)
 	return flags;
 }
 
-/* The kernel's socket of a listener never blocks, because accept looks at both. */
-static int set_flags(struct vb_entry *entry, int fd, int flags)
+/* The kernel's socket of a listener never blocks, because accept looks at both sockets. */
+static int set_entry_flags(struct vb_entry *entry, int fd, int flags)
 {
 	vb_entry_set_nonblock(entry, flags & O_NONBLOCK);
 	if (is_listener(entry))
@@ -113,7 +113,7 @@ static int set_flags(struct vb_entry *entry, int fd, int flags)
 	return vb_real()->fcntl(fd, F_SETFL, flags);
 }
 
-static int control(int fd, int command, void *argument)
+static int control_entry(int fd, int command, void *argument)
 {
 	struct vb_entry *entry = vb_entry_get(fd);
 	int result;
@@ -122,10 +122,10 @@ static int control(int fd, int command, void *argument)
 		return vb_real()->fcntl(fd, command, argument);
 	switch (command) {
 	case F_GETFL:
-		result = get_flags(entry, fd);
+		result = entry_flags(entry, fd);
 		break;
 	case F_SETFL:
-		result = set_flags(entry, fd, (int)(intptr_t)argument);
+		result = set_entry_flags(entry, fd, (int)(intptr_t)argument);
 		break;
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
@@ -138,7 +138,7 @@ static int control(int fd, int command, void *argument)
 	return result;
 }
 
-/* The argument is a number, a pointer, or not there: a word in each case. */
+/* The argument is a number, a pointer, or missing: one word in each case. */
 VB_PUBLIC int fcntl(int fd, int command, ...)
 {
 	va_list arguments;
@@ -147,10 +147,10 @@ VB_PUBLIC int fcntl(int fd, int command, ...)
 	va_start(arguments, command);
 	argument = va_arg(arguments, void *);
 	va_end(arguments);
-	return control(fd, command, argument);
+	return control_entry(fd, command, argument);
 }
 
-/* The same function: its structs have the same layout on machines of 64 bits. */
+/* The same function: on 64-bit machines the structs have the same layout. */
 VB_PUBLIC int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 
 static int readable_size(struct vb_rs *rs)
@@ -169,12 +169,12 @@ static int control_device(struct vb_entry *entry, int fd, unsigned long request,
 	struct vb_rs *rs;
 
 	if (request == FIONBIO) {
-		const int flags = get_flags(entry, fd);
+		const int flags = entry_flags(entry, fd);
 
 		return flags < 0 ? -1
-				 : set_flags(entry, fd,
-					     *(int *)argument ? flags | O_NONBLOCK
-							      : flags & ~O_NONBLOCK);
+				 : set_entry_flags(entry, fd,
+						   *(int *)argument ? flags | O_NONBLOCK
+								    : flags & ~O_NONBLOCK);
 	}
 	rs = request == FIONREAD ? vb_entry_rsocket(entry, fd) : NULL;
 	if (!rs)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that move data. */
-/* Names as they are: with 64 the headers would call fcntl fcntl64, and there are both. */
+/* With _FILE_OFFSET_BITS=64 headers rename sendfile to sendfile64, and this file defines both. */
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
 #include <limits.h>
@@ -14,43 +14,37 @@
 #include "base/symver.h"
 #include "preload-sockets/entry.h"
 
-/* Both put rs. */
-static ssize_t receive(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
+/* These functions put rs. */
+static ssize_t receive_and_put(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
 	ssize_t result = vb_rs_recvv(rs, iov, count, flags);
 
 	vb_rs_put(rs);
-	if (result >= 0)
-		return result;
-	errno = (int)-result;
-	return -1;
+	return vb_rs_return_count(result);
 }
 
-static ssize_t transmit(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
+static ssize_t transmit_and_put(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
 	ssize_t result = vb_rs_sendv(rs, iov, count, flags);
 
 	vb_rs_put(rs);
-	if (result >= 0)
-		return result;
 	if (result == -EPIPE && !(flags & MSG_NOSIGNAL))
 		raise(SIGPIPE);
-	errno = (int)-result;
-	return -1;
+	return vb_rs_return_count(result);
 }
 
 static ssize_t receive_one(struct vb_rs *rs, void *bytes, size_t size, int flags)
 {
 	const struct iovec iov = { bytes, size };
 
-	return receive(rs, &iov, 1, flags);
+	return receive_and_put(rs, &iov, 1, flags);
 }
 
 static ssize_t transmit_one(struct vb_rs *rs, const void *bytes, size_t size, int flags)
 {
 	const struct iovec iov = { (void *)bytes, size };
 
-	return transmit(rs, &iov, 1, flags);
+	return transmit_and_put(rs, &iov, 1, flags);
 }
 
 VB_PUBLIC ssize_t read(int fd, void *bytes, size_t size)
@@ -67,7 +61,7 @@ VB_PUBLIC ssize_t write(int fd, const void *bytes, size_t size)
 	return rs ? transmit_one(rs, bytes, size, 0) : vb_real()->write(fd, bytes, size);
 }
 
-/* The kernel finds the right words; puts rs. */
+/* True: the kernel returns the right error for this count; rs is put. */
 static bool refuses_pieces(struct vb_rs *rs, int count)
 {
 	if (count >= 0 && count <= IOV_MAX)
@@ -82,7 +76,7 @@ VB_PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
 
 	if (!rs || refuses_pieces(rs, count))
 		return vb_real()->readv(fd, iov, count);
-	return receive(rs, iov, count, 0);
+	return receive_and_put(rs, iov, count, 0);
 }
 
 VB_PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
@@ -91,7 +85,7 @@ VB_PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
 
 	if (!rs || refuses_pieces(rs, count))
 		return vb_real()->writev(fd, iov, count);
-	return transmit(rs, iov, count, 0);
+	return transmit_and_put(rs, iov, count, 0);
 }
 
 VB_PUBLIC ssize_t recv(int fd, void *bytes, size_t size, int flags)
@@ -108,7 +102,7 @@ VB_PUBLIC ssize_t send(int fd, const void *bytes, size_t size, int flags)
 	return rs ? transmit_one(rs, bytes, size, flags) : vb_real()->send(fd, bytes, size, flags);
 }
 
-/* Of a stream the source is not told, as with TCP. */
+/* A stream returns no source address, as with TCP. */
 VB_PUBLIC ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
 			   struct sockaddr *restrict addr, socklen_t *restrict addr_size)
 {
@@ -142,7 +136,7 @@ VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 
 	if (!rs)
 		return vb_real()->recvmsg(fd, message, flags);
-	result = receive(rs, message->msg_iov, piece_count(message), flags);
+	result = receive_and_put(rs, message->msg_iov, piece_count(message), flags);
 	if (result >= 0) {
 		message->msg_namelen = 0;
 		message->msg_controllen = 0;
@@ -151,7 +145,7 @@ VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 	return result;
 }
 
-/* Descriptors in the message become what other processes can use. */
+/* Replaces the descriptors in the message with ones that other processes can use. */
 static void replace_descriptors(struct msghdr *message)
 {
 	for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part;
@@ -192,7 +186,7 @@ VB_PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	if (rs)
-		return transmit(rs, message->msg_iov, piece_count(message), flags);
+		return transmit_and_put(rs, message->msg_iov, piece_count(message), flags);
 	if (message && message->msg_control && message->msg_controllen)
 		return send_control(fd, message, flags);
 	return vb_real()->sendmsg(fd, message, flags);
@@ -224,7 +218,7 @@ VB_PUBLIC int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 	return done || !count ? (int)done : -1;
 }
 
-/* As in Linux the timeout is looked at after each message. */
+/* The timeout is checked after each message, as on Linux. */
 VB_PUBLIC int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,
 		       struct timespec *timeout)
 {
@@ -250,7 +244,7 @@ VB_PUBLIC int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int fla
 	return done || !count ? (int)done : -1;
 }
 
-/* Bytes that left a pipe could not be put back: programs are to read and write. */
+/* Bytes that leave a pipe cannot be put back. After EINVAL programs read and write instead. */
 VB_PUBLIC ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_offset, size_t size,
 			 unsigned flags)
 {
@@ -260,7 +254,7 @@ VB_PUBLIC ssize_t splice(int from, off64_t *from_offset, int to, off64_t *to_off
 	return -1;
 }
 
-/* From a file, at its own offset or at *offset. */
+/* Sends bytes of a file from *offset, or from its own position. */
 static ssize_t send_file(int fd, int from, off_t *offset, size_t count)
 {
 	enum { PIECE = 65536 };
@@ -281,7 +275,7 @@ static ssize_t send_file(int fd, int from, off_t *offset, size_t count)
 			now = -1;
 			break;
 		}
-		/* Only what was taken counts as read. */
+		/* Only bytes that the rsocket took count as read. */
 		if (offset)
 			*offset += sent;
 		else
@@ -311,7 +305,7 @@ VB_PUBLIC ssize_t sendfile64(int to, int from, off64_t *offset, size_t count)
 	return sendfile(to, from, (off_t *)offset, count);
 }
 
-/* --- what the compiler makes of these calls where it knows the size of the buffer --- */
+/* --- names that programs compiled with _FORTIFY_SOURCE call --- */
 
 VB_PUBLIC ssize_t __read_chk(int fd, void *bytes, size_t size, size_t room);
 VB_PUBLIC ssize_t __recv_chk(int fd, void *bytes, size_t size, size_t room, int flags);

@@ -10,15 +10,7 @@
 #include "preload-sockets/epoll_set.h"
 #include "rsocket/poll.h"
 
-static int give_back(int result)
-{
-	if (result >= 0)
-		return result;
-	errno = -result;
-	return -1;
-}
-
-/* Each of the program's descriptors becomes one or, a listener, two. */
+/* Each descriptor of the program becomes one entry of the arrays; a listener becomes two. */
 struct round {
 	nfds_t used;
 	struct pollfd *fds;
@@ -66,7 +58,7 @@ static void round_release(struct round *round)
 	}
 }
 
-/* A connect by RDMA that failed is no news: TCP is tried first. */
+/* The failure of a connect by RDMA is no result yet: TCP comes next. */
 static bool is_undecided(const struct pollfd *fd)
 {
 	struct vb_entry *entry = vb_entry_get(fd->fd);
@@ -100,8 +92,8 @@ static int round_results(const struct round *round, struct pollfd *fds, nfds_t c
 	return ready;
 }
 
-static int wait_rounds(struct round *round, struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
-		       const sigset_t *mask)
+static int round_wait(struct round *round, struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
+		      const sigset_t *mask)
 {
 	int ready;
 
@@ -120,7 +112,8 @@ static int wait_rounds(struct round *round, struct pollfd *fds, nfds_t count, ui
 	return ready;
 }
 
-static int poll_fds(struct pollfd *fds, nfds_t count, uint64_t deadline_ns, const sigset_t *mask)
+static int poll_entries(struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
+			const sigset_t *mask)
 {
 	enum { FEW = 64 };
 	struct pollfd few_fds[FEW];
@@ -135,7 +128,7 @@ static int poll_fds(struct pollfd *fds, nfds_t count, uint64_t deadline_ns, cons
 		round.origin = calloc(2 * count, sizeof(*round.origin));
 	}
 	if (round.fds && round.rsockets && round.origin)
-		result = wait_rounds(&round, fds, count, deadline_ns, mask);
+		result = round_wait(&round, fds, count, deadline_ns, mask);
 	if (round.fds != few_fds) {
 		free(round.fds);
 		free(round.rsockets);
@@ -174,7 +167,7 @@ VB_PUBLIC int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
 	if (!has_entry(fds, count))
 		return vb_real()->poll(fds, count, timeout);
-	return give_back(poll_fds(fds, count, deadline_of_ms(timeout), NULL));
+	return vb_rs_return_count(poll_entries(fds, count, deadline_of_ms(timeout), NULL));
 }
 
 VB_PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
@@ -182,7 +175,7 @@ VB_PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *tim
 {
 	if (!has_entry(fds, count))
 		return vb_real()->ppoll(fds, count, timeout, mask);
-	return give_back(poll_fds(fds, count, deadline_of(timeout), mask));
+	return vb_rs_return_count(poll_entries(fds, count, deadline_of(timeout), mask));
 }
 
 VB_PUBLIC int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
@@ -220,8 +213,8 @@ VB_PUBLIC int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
 {
 	if (!sets_have_entry(count, read, write))
 		return vb_real()->pselect(count, read, write, except, timeout, mask);
-	return give_back(
-		vb_rs_select(count, read, write, except, deadline_of(timeout), mask, poll_fds));
+	return vb_rs_return_count(
+		vb_rs_select(count, read, write, except, deadline_of(timeout), mask, poll_entries));
 }
 
 VB_PUBLIC int select(int count, fd_set *read, fd_set *write, fd_set *except,
@@ -234,17 +227,17 @@ VB_PUBLIC int select(int count, fd_set *read, fd_set *write, fd_set *except,
 	if (!sets_have_entry(count, read, write))
 		return vb_real()->select(count, read, write, except, timeout);
 	if (!timeout)
-		return give_back(
-			vb_rs_select(count, read, write, except, VB_NEVER_NS, NULL, poll_fds));
+		return vb_rs_return_count(
+			vb_rs_select(count, read, write, except, VB_NEVER_NS, NULL, poll_entries));
 	wait = (struct timespec){ timeout->tv_sec, timeout->tv_usec * 1000 };
 	deadline_ns = deadline_of(&wait);
-	result = vb_rs_select(count, read, write, except, deadline_ns, NULL, poll_fds);
-	/* Linux says what was left. */
+	result = vb_rs_select(count, read, write, except, deadline_ns, NULL, poll_entries);
+	/* Linux returns the time that was left. */
 	now_ns = vb_now_ns();
 	now_ns = now_ns < deadline_ns ? deadline_ns - now_ns : 0;
 	*timeout = (struct timeval){ (time_t)(now_ns / 1000000000u),
 				     (suseconds_t)(now_ns % 1000000000u / 1000) };
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 /* --- epoll --- */
@@ -265,7 +258,7 @@ VB_PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	}
 	if (plain && result == -ENOENT)
 		return vb_real()->epoll_ctl(epfd, op, fd, event);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC int epoll_pwait(int epfd, struct epoll_event *events, int count, int timeout,
@@ -273,7 +266,8 @@ VB_PUBLIC int epoll_pwait(int epfd, struct epoll_event *events, int count, int t
 {
 	if (!vb_epoll_has(epfd) || count <= 0)
 		return vb_real()->epoll_pwait(epfd, events, count, timeout, mask);
-	return give_back(vb_epoll_wait(epfd, events, count, deadline_of_ms(timeout), mask));
+	return vb_rs_return_count(
+		vb_epoll_wait(epfd, events, count, deadline_of_ms(timeout), mask));
 }
 
 VB_PUBLIC int epoll_wait(int epfd, struct epoll_event *events, int count, int timeout)
@@ -287,7 +281,8 @@ int epoll_pwait2(int epfd, struct epoll_event *events, int count, const struct t
 		 const sigset_t *mask)
 {
 	if (vb_epoll_has(epfd) && count > 0)
-		return give_back(vb_epoll_wait(epfd, events, count, deadline_of(timeout), mask));
+		return vb_rs_return_count(
+			vb_epoll_wait(epfd, events, count, deadline_of(timeout), mask));
 	if (!vb_real()->epoll_pwait2) {
 		errno = ENOSYS;
 		return -1;

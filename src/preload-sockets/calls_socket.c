@@ -10,20 +10,12 @@
 #include "preload-sockets/epoll_set.h"
 #include "preload-sockets/share.h"
 
-static int give_back(int result)
-{
-	if (result >= 0)
-		return result;
-	errno = -result;
-	return -1;
-}
-
 VB_PUBLIC int socket(int domain, int type, int protocol)
 {
 	int fd = vb_real()->socket(domain, type, protocol);
 
 	if (fd >= 0 && vb_sockets_wanted(domain, type, protocol))
-		vb_entry_add(fd, domain, type & SOCK_NONBLOCK, NULL); /* else it is TCP */
+		vb_entry_add(fd, domain, type & SOCK_NONBLOCK, NULL); /* on failure TCP alone */
 	return fd;
 }
 
@@ -36,7 +28,7 @@ VB_PUBLIC int listen(int fd, int backlog)
 		return vb_real()->listen(fd, backlog);
 	result = vb_entry_listen(entry, fd, backlog);
 	vb_entry_put(entry);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC int accept4(int fd, struct sockaddr *addr, socklen_t *size, int flags)
@@ -48,7 +40,7 @@ VB_PUBLIC int accept4(int fd, struct sockaddr *addr, socklen_t *size, int flags)
 		return vb_real()->accept4(fd, addr, size, flags);
 	result = vb_entry_accept(entry, fd, addr, size, flags);
 	vb_entry_put(entry);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC int accept(int fd, struct sockaddr *addr, socklen_t *size)
@@ -65,7 +57,7 @@ VB_PUBLIC int connect(int fd, const struct sockaddr *addr, socklen_t size)
 		return vb_real()->connect(fd, addr, size);
 	result = vb_entry_connect(entry, fd, addr, size);
 	vb_entry_put(entry);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC int close(int fd)
@@ -84,10 +76,10 @@ VB_PUBLIC int shutdown(int fd, int how)
 		return vb_real()->shutdown(fd, how);
 	result = vb_rs_shutdown(rs, how);
 	vb_rs_put(rs);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
-/* Whether fd is a connection of the parent; then its name is given. */
+/* Returns the address of a connection that the parent has. False: fd is not such a connection. */
 static bool lent_name(int fd, void (*name)(const struct vb_share *, struct sockaddr *, socklen_t *),
 		      struct sockaddr *addr, socklen_t *size)
 {
@@ -114,7 +106,7 @@ VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *res
 		return vb_real()->getpeername(fd, addr, size);
 	result = vb_rs_name_peer(rs, addr, size);
 	vb_rs_put(rs);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
@@ -128,11 +120,11 @@ VB_PUBLIC int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *res
 		return vb_real()->getsockname(fd, addr, size);
 	result = vb_rs_name_local(rs, addr, size);
 	vb_rs_put(rs);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
-/* An error that a connect by TCP left behind, when RDMA had been tried first. */
-static int take_error(int fd)
+/* Takes the error of a connect by TCP that came after one by RDMA. */
+static int take_tcp_error(int fd)
 {
 	struct vb_entry *entry = vb_entry_get(fd);
 	int error;
@@ -147,14 +139,14 @@ static int take_error(int fd)
 	return error;
 }
 
-/* The TCP socket keeps the options; these speak of the connection. */
+/* The TCP socket keeps the options, but these ones describe the connection. */
 static bool is_about_connection(int level, int name)
 {
 	return (level == SOL_SOCKET && name == SO_ERROR) ||
 	       (level == IPPROTO_TCP && (name == TCP_INFO || name == TCP_MAXSEG));
 }
 
-/* The options that a child's end of a pair does not have, as TCP has them when nobody set them. */
+/* A child's end of a pair has no TCP options, so reading them returns 0, the default of most. */
 static bool lent_option(int fd, int level, int name, void *value, socklen_t *size)
 {
 	struct vb_entry *entry = vb_entry_get(fd);
@@ -182,11 +174,11 @@ VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 	if (rs) {
 		result = vb_rs_option_get(rs, level, name, value, size);
 		vb_rs_put(rs);
-		return give_back(result);
+		return vb_rs_return_count(result);
 	}
 	if (lent_option(fd, level, name, value, size))
 		return 0;
-	error = level == SOL_SOCKET && name == SO_ERROR ? take_error(fd) : 0;
+	error = level == SOL_SOCKET && name == SO_ERROR ? take_tcp_error(fd) : 0;
 	if (error && *size >= sizeof(error)) {
 		memcpy(value, &error, sizeof(error));
 		*size = sizeof(error);
@@ -195,7 +187,7 @@ VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 	return vb_real()->getsockopt(fd, level, name, value, size);
 }
 
-static bool is_plain(struct vb_entry *entry)
+static bool entry_is_plain(struct vb_entry *entry)
 {
 	bool plain;
 
@@ -210,15 +202,15 @@ VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen
 	struct vb_entry *entry = vb_entry_get(fd);
 	int result;
 
-	/* A child's end of a pair has no such options, and needs none. */
+	/* A child's end of a pair has no TCP options, and needs none. */
 	if (entry && entry->lent && level != SOL_SOCKET) {
 		vb_entry_put(entry);
 		return 0;
 	}
-	/* Nobody would tell the program when its buffers are free. */
-	if (entry && level == SOL_SOCKET && name == SO_ZEROCOPY && !is_plain(entry)) {
+	/* An rsocket has no error queue to tell the program when its buffers are free. */
+	if (entry && level == SOL_SOCKET && name == SO_ZEROCOPY && !entry_is_plain(entry)) {
 		vb_entry_put(entry);
-		return give_back(-EOPNOTSUPP);
+		return vb_rs_return_count(-EOPNOTSUPP);
 	}
 	result = vb_real()->setsockopt(fd, level, name, value, size);
 	if (!entry)
@@ -229,13 +221,13 @@ VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen
 	if (!result && level == SOL_SOCKET && name == SO_SNDBUF)
 		entry->send_size_set = true;
 	if (!result && entry->rs)
-		vb_rs_option_set(entry->rs, level, name, value, size); /* as far as it has it */
+		vb_rs_option_set(entry->rs, level, name, value, size); /* rs may not know it */
 	pthread_mutex_unlock(&entry->lock);
 	vb_entry_put(entry);
 	return result;
 }
 
-/* What was sent arrives although the program ends without closing. */
+/* Sent bytes must arrive even if the program ends without closing its sockets. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	vb_entry_drop_range(0, ~0u);

@@ -25,7 +25,7 @@ static const struct word domains[] = { { "INET", AF_INET }, { "INET6", AF_INET6 
 static const struct word types[] = { { "STREAM", SOCK_STREAM }, { "DGRAM", SOCK_DGRAM }, { 0 } };
 static const struct word protocols[] = { { "TCP", IPPROTO_TCP }, { "UDP", IPPROTO_UDP }, { 0 } };
 
-/* The name may stand with or without the prefix that C gives it. */
+/* The word may have the prefix of the C constant. */
 static bool word_means(const char *word, const char *prefix, const struct word *words, int value)
 {
 	const size_t prefix_size = strlen(prefix);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connecting and listening by RDMA first, by TCP as well. */
+/* Connecting by RDMA first and then by TCP; listening by both. */
 #include "preload-sockets/entry.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "preload-sockets/epoll_set.h"
 #include "rsocket/poll.h"
 
-/* Options that are read off the TCP socket when the rsocket is made. */
+/* Options that a new rsocket copies from the TCP socket. */
 static const struct {
 	int level, name;
 } inherited[] = {
@@ -36,7 +36,7 @@ static void copy_options(const struct vb_entry *entry, int fd, struct vb_rs *rs)
 	}
 }
 
-/* The kernel says twice what was set. */
+/* The kernel returns twice the value that was set. */
 static void copy_buffer_size(int fd, struct vb_rs *rs, int name)
 {
 	socklen_t size = sizeof(int);
@@ -48,11 +48,11 @@ static void copy_buffer_size(int fd, struct vb_rs *rs, int name)
 	vb_rs_option_set(rs, SOL_SOCKET, name, &value, sizeof(value));
 }
 
-/* TCP lets its buffers grow; these are as large as it takes to keep both ends busy. */
+/* TCP enlarges its buffers by itself. Those of an rsocket must be large enough from the start. */
 static void enlarge_buffers(struct vb_rs *rs)
 {
 	const struct vb_rs_settings *settings = vb_rs_settings();
-	const int size = 1 << 19; /* doubled when set */
+	const int size = 1 << 19; /* vb_rs_option_set doubles it */
 
 	if (settings->receive_size == VB_RS_BUFFER_DEFAULT)
 		vb_rs_option_set(rs, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
@@ -91,7 +91,7 @@ int vb_entry_make_rsocket(struct vb_entry *entry, int fd, struct vb_rs **rs)
 
 /* --- connect --- */
 
-/* A name that the program gave its socket counts for both. */
+/* An address that the program bound its socket to is bound to the rsocket, too. */
 static int bind_as(int fd, struct vb_rs *rs)
 {
 	union vb_rs_addr local = { 0 };
@@ -102,7 +102,7 @@ static int bind_as(int fd, struct vb_rs *rs)
 	return vb_rs_bind(rs, &local.sa, size);
 }
 
-static int begin(struct vb_entry *entry, int fd, const struct sockaddr *addr, socklen_t size)
+static int begin_rdma(struct vb_entry *entry, int fd, const struct sockaddr *addr, socklen_t size)
 {
 	struct vb_rs *rs;
 	int err;
@@ -110,7 +110,7 @@ static int begin(struct vb_entry *entry, int fd, const struct sockaddr *addr, so
 	if (entry->kind != VB_KIND_FRESH)
 		return -EISCONN;
 	if (!addr || size < sizeof(sa_family_t) || addr->sa_family != entry->domain)
-		return -EINVAL; /* the kernel finds the right words */
+		return -EINVAL; /* connect of the TCP socket returns the right error */
 	err = vb_entry_make_rsocket(entry, fd, &rs);
 	if (err)
 		return err;
@@ -130,8 +130,8 @@ static int begin(struct vb_entry *entry, int fd, const struct sockaddr *addr, so
 	return err;
 }
 
-/* What a connect that is decided gives to the program that waited for it. */
-static int outcome(struct vb_entry *entry, int fd)
+/* The result of a blocking connect, once RDMA is decided. */
+static int connect_outcome(struct vb_entry *entry, int fd)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 	socklen_t size = sizeof(int);
@@ -143,7 +143,7 @@ static int outcome(struct vb_entry *entry, int fd)
 	entry->error = 0;
 	if (error)
 		return -error;
-	/* The kernel's socket blocks as the program wants, so connect has waited by itself. */
+	/* The kernel's socket blocks as the program wants, so its connect has waited already. */
 	if (vb_real()->poll(&ready, 1, -1) < 0 ||
 	    vb_real()->getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
 		return -errno;
@@ -171,7 +171,7 @@ static int wait_connected(struct vb_entry *entry, int fd)
 	pthread_mutex_lock(&entry->lock);
 	if (entry->rs)
 		vb_rs_set_nonblock(entry->rs, entry->nonblock);
-	err = outcome(entry, fd);
+	err = connect_outcome(entry, fd);
 	pthread_mutex_unlock(&entry->lock);
 	return err;
 }
@@ -183,10 +183,10 @@ int vb_entry_connect(struct vb_entry *entry, int fd, const struct sockaddr *addr
 
 	pthread_mutex_lock(&entry->lock);
 	fresh = entry->kind == VB_KIND_FRESH;
-	err = fresh ? begin(entry, fd, addr, size) : 0;
+	err = fresh ? begin_rdma(entry, fd, addr, size) : 0;
 	wait = err == -EINPROGRESS && !entry->nonblock;
 	if (fresh && err != -EINPROGRESS)
-		entry->kind = VB_KIND_PLAIN; /* RDMA has no way there */
+		entry->kind = VB_KIND_PLAIN; /* RDMA cannot reach the address */
 	pthread_mutex_unlock(&entry->lock);
 	if (wait)
 		return wait_connected(entry, fd);
@@ -225,7 +225,7 @@ int vb_entry_listen_rdma(struct vb_entry *entry, int fd)
 		vb_rs_put(rs);
 		return err;
 	}
-	/* accept looks at both, so neither may block. */
+	/* accept looks at both sockets, so neither may block. */
 	vb_real()->fcntl(fd, F_SETFL, vb_real()->fcntl(fd, F_GETFL) | O_NONBLOCK);
 	entry->rs = rs;
 	entry->kind = VB_KIND_LISTENER;
@@ -239,7 +239,7 @@ int vb_entry_listen(struct vb_entry *entry, int fd, int backlog)
 
 	if (rs) {
 		vb_rs_put(rs);
-		return -EINVAL; /* connected, or about to be */
+		return -EINVAL; /* the socket is connected or connecting */
 	}
 	if (vb_real()->listen(fd, backlog))
 		return -errno;
@@ -256,7 +256,7 @@ int vb_entry_listen(struct vb_entry *entry, int fd, int backlog)
 
 /* --- accept --- */
 
-/* A number for an rsocket that was accepted; takes rs over. */
+/* Makes a number for an accepted rsocket, and takes over its reference. */
 static int number_for(struct vb_rs *rs, int domain, int flags)
 {
 	int fd = vb_real()->socket(domain, SOCK_STREAM | (flags & (SOCK_CLOEXEC | SOCK_NONBLOCK)),

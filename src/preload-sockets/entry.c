@@ -11,9 +11,9 @@
 #include "preload-sockets/share.h"
 
 static struct vb_fd_table table;
-static pid_t owner; /* of the table */
+static pid_t owner; /* the process of the table */
 
-static void release(struct vb_fd_object *object)
+static void release_entry(struct vb_fd_object *object)
 {
 	struct vb_entry *entry = vb_container(object, struct vb_entry, object);
 
@@ -27,7 +27,7 @@ static void release(struct vb_fd_object *object)
 
 static pthread_mutex_t adopt_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void in_child(void)
+static void entries_in_child(void)
 {
 	owner = getpid();
 	pthread_mutex_init(&adopt_lock, NULL);
@@ -36,18 +36,18 @@ static void in_child(void)
 	vb_share_after_fork();
 }
 
-static const struct vb_fork_handlers at_fork = { .child = in_child };
+static const struct vb_fork_handlers at_fork = { .child = entries_in_child };
 
-static void begin(void)
+static void register_entries_fork(void)
 {
 	owner = getpid();
 	vb_fork_register(VB_FORK_ENTRIES, &at_fork);
 }
 
 /*
- * A child has the TCP sockets, but the rsockets are its parent's: a listener goes on with TCP, a
- * connection through its parent (share.h). Locks may have been held by threads that the child
- * does not have.
+ * A child has the TCP sockets, but the rsockets stay with its parent. A listener goes on with TCP,
+ * a connection through the parent (share.h). The locks are made anew, because threads of the parent
+ * may have held them.
  */
 static void adopt(struct vb_entry *entry)
 {
@@ -59,7 +59,7 @@ static void adopt(struct vb_entry *entry)
 	if (atomic_load(&entry->generation) != generation) {
 		pthread_mutex_init(&entry->lock, NULL);
 		vb_list_init(&entry->members);
-		entry->rs = NULL; /* never freed: what it owns is not ours */
+		entry->rs = NULL; /* never freed: its objects belong to the parent */
 		if (entry->kind != VB_KIND_LISTENER && entry->kind != VB_KIND_FRESH)
 			entry->kind = VB_KIND_PLAIN;
 		atomic_store(&entry->generation, generation);
@@ -89,8 +89,8 @@ bool vb_entry_exists(int fd)
 	return vb_fd_table_has(&table, fd);
 }
 
-/* The last number is gone: what the kernel does at the last close. */
-static void end(struct vb_entry *entry)
+/* The last number is closed, which ends the connection. */
+static void entry_end(struct vb_entry *entry)
 {
 	struct vb_share *share;
 	struct vb_rs *rs;
@@ -116,7 +116,7 @@ static void lose_number(struct vb_fd_object *object)
 
 	adopt(entry);
 	if (atomic_fetch_sub(&entry->numbers, 1) == 1)
-		end(entry);
+		entry_end(entry);
 	vb_entry_put(entry);
 }
 
@@ -126,7 +126,7 @@ static int set_number(int fd, struct vb_entry *entry)
 	int err = vb_fd_table_set(&table, fd, &entry->object, &before);
 
 	if (!err && before)
-		lose_number(before); /* closed behind our back */
+		lose_number(before); /* the program closed the number by a system call */
 	return err;
 }
 
@@ -136,13 +136,13 @@ int vb_entry_add(int fd, int domain, bool nonblock, struct vb_rs *rs)
 	struct vb_entry *entry = calloc(1, sizeof(*entry));
 	int err;
 
-	pthread_once(&once, begin);
+	pthread_once(&once, register_entries_fork);
 	if (!entry) {
 		if (rs)
 			vb_rs_put(rs);
 		return -ENOMEM;
 	}
-	vb_fd_object_init(&entry->object, release);
+	vb_fd_object_init(&entry->object, release_entry);
 	pthread_mutex_init(&entry->lock, NULL);
 	vb_list_init(&entry->members);
 	entry->domain = domain;
@@ -206,9 +206,9 @@ void vb_entry_each(void (*each)(int fd, struct vb_fd_object *object, void *arg))
 	vb_fd_table_each(&table, each, NULL);
 }
 
-/* --- who is in charge --- */
+/* --- RDMA or TCP --- */
 
-/* RDMA did not work out: from now on it is a TCP socket, which connects. */
+/* RDMA has failed: the TCP socket connects now. */
 static void fall_back(struct vb_entry *entry, int fd)
 {
 	struct vb_rs *rs = entry->rs;
@@ -235,7 +235,7 @@ static enum vb_rs_state state_of(struct vb_rs *rs)
 }
 
 /* Under the entry's lock. */
-static void move_on(struct vb_entry *entry, int fd)
+static void connect_progress(struct vb_entry *entry, int fd)
 {
 	enum vb_rs_state state;
 
@@ -253,7 +253,7 @@ struct vb_entry_parts vb_entry_parts(struct vb_entry *entry, int fd)
 	struct vb_entry_parts parts = { .look_again_at_ns = VB_NEVER_NS };
 
 	pthread_mutex_lock(&entry->lock);
-	move_on(entry, fd);
+	connect_progress(entry, fd);
 	parts.rs = entry->rs;
 	if (parts.rs)
 		vb_rs_get(parts.rs);

@@ -30,12 +30,12 @@ struct vb_epoll_set *vb_epoll_set_get(int epfd)
 
 static void forget_set(int epfd, struct vb_fd_object *object, void *unused)
 {
-	(void)object; /* never freed: its descriptors are in the parent's hands, too */
+	(void)object; /* never freed: the parent uses its descriptors, too */
 	(void)unused;
 	vb_fd_table_remove(&sets, epfd);
 }
 
-/* The child has the descriptors of its parent's sets, but nothing of what wakes them. */
+/* The child has the descriptors of its parent's sets, but no rsockets that could wake them. */
 void vb_epoll_after_fork(void)
 {
 	pthread_mutex_init(&vb_epoll_lock, NULL);
@@ -82,7 +82,7 @@ static int set_make(int epfd, struct vb_epoll_set **out)
 	vb_list_init(&set->hot);
 	err = set_open(set, epfd);
 	if (!err) {
-		vb_fd_object_get(&set->object); /* the table's */
+		vb_fd_object_get(&set->object); /* for the table */
 		err = vb_fd_table_set(&sets, epfd, &set->object, &before);
 		if (err)
 			vb_fd_object_put(&set->object);
@@ -106,7 +106,7 @@ void vb_epoll_heat(struct vb_epoll_member *member)
 		return;
 	vb_list_append(&member->set->hot, &member->hot_node);
 	if (vb_real()->write(member->set->kick_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is readable */
+		return; /* the counter is full, and so readable */
 }
 
 static void notified(struct vb_rs_watch *watch)
@@ -196,7 +196,8 @@ static void member_free(struct vb_epoll_member *member)
 	free(member);
 }
 
-static struct vb_epoll_member *find(struct vb_epoll_set *set, int fd, const struct vb_entry *entry)
+static struct vb_epoll_member *member_find(struct vb_epoll_set *set, int fd,
+					   const struct vb_entry *entry)
 {
 	vb_list_for(member, &set->members, struct vb_epoll_member, set_node) {
 		if (member->fd == fd && member->entry == entry)
@@ -205,7 +206,8 @@ static struct vb_epoll_member *find(struct vb_epoll_set *set, int fd, const stru
 	return NULL;
 }
 
-static int add(struct vb_epoll_set *set, int fd, struct vb_entry *entry, struct epoll_event *event)
+static int member_add(struct vb_epoll_set *set, int fd, struct vb_entry *entry,
+		      struct epoll_event *event)
 {
 	struct vb_epoll_member *member = calloc(1, sizeof(*member));
 
@@ -228,7 +230,7 @@ static int add(struct vb_epoll_set *set, int fd, struct vb_entry *entry, struct 
 	return 0;
 }
 
-static void modify(struct vb_epoll_member *member, const struct epoll_event *event)
+static void member_modify(struct vb_epoll_member *member, const struct epoll_event *event)
 {
 	member->event = *event;
 	member->disabled = false;
@@ -238,14 +240,14 @@ static void modify(struct vb_epoll_member *member, const struct epoll_event *eve
 }
 
 /* Under check_lock. */
-static int control(struct vb_epoll_set *set, int op, int fd, struct vb_entry *entry,
-		   struct epoll_event *event)
+static int set_control(struct vb_epoll_set *set, int op, int fd, struct vb_entry *entry,
+		       struct epoll_event *event)
 {
-	struct vb_epoll_member *member = find(set, fd, entry);
+	struct vb_epoll_member *member = member_find(set, fd, entry);
 	int err = 0;
 
 	if (op == EPOLL_CTL_ADD)
-		return member ? -EEXIST : add(set, fd, entry, event);
+		return member ? -EEXIST : member_add(set, fd, entry, event);
 	if (!member)
 		return -ENOENT;
 	if (member->in_kernel && vb_real()->epoll_ctl(set->epfd, op, fd, event))
@@ -253,7 +255,7 @@ static int control(struct vb_epoll_set *set, int op, int fd, struct vb_entry *en
 	if (op == EPOLL_CTL_DEL)
 		member_free(member);
 	else if (op == EPOLL_CTL_MOD)
-		modify(member, event);
+		member_modify(member, event);
 	else
 		err = -EINVAL;
 	return err;
@@ -274,7 +276,7 @@ int vb_epoll_control(int epfd, int op, int fd, struct vb_entry *entry, struct ep
 			return err;
 	}
 	pthread_mutex_lock(&set->check_lock);
-	err = control(set, op, fd, entry, event);
+	err = set_control(set, op, fd, entry, event);
 	pthread_mutex_unlock(&set->check_lock);
 	vb_fd_object_put(&set->object);
 	return err;
@@ -313,7 +315,7 @@ void vb_epoll_drop_range(unsigned first, unsigned last)
 	vb_fd_table_each(&sets, drop_in_range, &range);
 }
 
-/* --- what the entries tell --- */
+/* --- changes of entries --- */
 
 void vb_epoll_changed(struct vb_entry *entry)
 {
@@ -330,7 +332,7 @@ void vb_epoll_became_plain(struct vb_entry *entry)
 	vb_epoll_changed(entry);
 }
 
-/* A set of which the entry is a member, with a reference. */
+/* A set that has the entry as a member, with a reference. */
 static struct vb_epoll_set *first_set(struct vb_entry *entry)
 {
 	struct vb_epoll_set *set = NULL;

@@ -2,11 +2,11 @@
 /*
  * Epoll sets that have rsockets in them.
  *
- * The kernel's set keeps the ordinary descriptors. Each rsocket is a member of ours: its
- * completion channel is in an inner epoll descriptor, which is in the kernel's set, and a watch
- * tells about everything else. A member is either hot (something may have happened, or it was
- * ready when last looked at) or armed. Waiting looks at the hot ones and then sleeps in the
- * kernel: who is armed wakes it. So nothing is polled in vain, and nothing is missed, because a
+ * The kernel's set keeps the ordinary descriptors. Each rsocket is a member of a set of the
+ * library. Its completion channel is in an inner epoll descriptor, which is in the kernel's set,
+ * and a watch reports all other changes. A member is either hot (it may have changed, or was ready
+ * at the last look) or armed. A wait looks at the hot members and then sleeps in the kernel, until
+ * an armed member wakes it. So no member is polled in vain. No event is missed either, because a
  * member becomes cold only after it was armed and looked at again.
  */
 #ifndef VB_SOCKETS_EPOLL_SET_H
@@ -19,21 +19,21 @@
 
 struct vb_entry;
 
-/* The kernel's answer for descriptors without an entry: -EINVAL means "not ours". */
+/* epoll_ctl for a descriptor with an entry; -ENOENT: fd is no member. */
 int vb_epoll_control(int epfd, int op, int fd, struct vb_entry *entry, struct epoll_event *event);
-/* Whether the set has members. */
+/* Has the set ever had members? */
 bool vb_epoll_has(int epfd);
 int vb_epoll_wait(int epfd, struct epoll_event *events, int count, uint64_t deadline_ns,
 		  const sigset_t *mask);
-/* The number is about to be closed. */
+/* The caller is about to close the number. */
 void vb_epoll_drop(int epfd);
 void vb_epoll_drop_range(unsigned first, unsigned last);
 
 void vb_epoll_after_fork(void);
 
-/* What the entries tell; the first two under the entry's lock. */
-void vb_epoll_changed(struct vb_entry *entry);      /* it has an rsocket now */
-void vb_epoll_became_plain(struct vb_entry *entry); /* TCP is in charge: back to the kernel */
-void vb_epoll_forget(struct vb_entry *entry);       /* its last number is gone */
+/* Changes of entries; the first two under the entry's lock. */
+void vb_epoll_changed(struct vb_entry *entry);      /* the rsocket came or went */
+void vb_epoll_became_plain(struct vb_entry *entry); /* TCP has the connection */
+void vb_epoll_forget(struct vb_entry *entry);       /* the last number is gone */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting in an epoll set that has rsockets in it. */
+/* Waiting in an epoll set with rsockets. */
 #include "preload-sockets/epoll_impl.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 enum { BATCH = 64, STACK_EVENTS = 128 };
 
-/* What holds of the rsocket; armed if it says nothing, and in any case if edges are wanted. */
+/* The events of the rsocket. It is armed if there are none, and always if EPOLLET is set. */
 static uint32_t look_at_rsocket(struct vb_epoll_member *member)
 {
 	struct vb_rs *rs = member->rs;
@@ -39,7 +39,7 @@ static uint32_t look_at_kernel(const struct vb_epoll_member *member)
 	return vb_real()->poll(&fd, 1, 0) > 0 ? (uint32_t)(unsigned short)fd.revents : 0;
 }
 
-static uint32_t look(struct vb_epoll_member *member)
+static uint32_t look_at_member(struct vb_epoll_member *member)
 {
 	struct vb_entry_parts parts;
 	uint32_t ready = 0;
@@ -72,7 +72,7 @@ static struct vb_epoll_member *take_hot(struct vb_epoll_set *set)
 	return member;
 }
 
-/* Ready and not told by edges: looked at again next time. */
+/* The member was ready, and EPOLLET is not set: the next wait looks again. */
 static void stay_hot(struct vb_epoll_member *member)
 {
 	pthread_mutex_lock(&vb_epoll_lock);
@@ -92,8 +92,8 @@ static unsigned count_hot(struct vb_epoll_set *set)
 	return count;
 }
 
-/* Each hot member once; how many are ready. */
-static int collect(struct vb_epoll_set *set, struct epoll_event *events, int count)
+/* Looks at each hot member once, and returns the number of ready ones. */
+static int collect_ready(struct vb_epoll_set *set, struct epoll_event *events, int count)
 {
 	struct vb_epoll_member *member;
 	int filled = 0;
@@ -105,7 +105,7 @@ static int collect(struct vb_epoll_set *set, struct epoll_event *events, int cou
 		member = take_hot(set);
 		if (!member)
 			break;
-		ready = look(member);
+		ready = look_at_member(member);
 		if (!ready)
 			continue;
 		events[filled++] =
@@ -119,7 +119,7 @@ static int collect(struct vb_epoll_set *set, struct epoll_event *events, int cou
 	return filled;
 }
 
-/* Those that must be looked at by themselves; when the next one is due. */
+/* Heats the members whose look_at_ns has come. Returns the next such time. */
 static uint64_t heat_due(struct vb_epoll_set *set)
 {
 	uint64_t next_ns = VB_NEVER_NS, now_ns = 0;
@@ -138,7 +138,7 @@ static uint64_t heat_due(struct vb_epoll_set *set)
 	return next_ns;
 }
 
-/* Under vb_epoll_lock, so that no member that was found is freed meanwhile. */
+/* Takes vb_epoll_lock, so that no thread frees a member that the events name. */
 static void heat_from_inner(struct vb_epoll_set *set)
 {
 	struct epoll_event events[BATCH];
@@ -172,7 +172,7 @@ static int timeout_ms(uint64_t deadline_ns)
 	return ms > INT32_MAX ? INT32_MAX : (int)ms;
 }
 
-/* The kernel's events, without ours among them; events has room for one more than count. */
+/* The events of ordinary descriptors. events has room for one more than count: that of inner_fd. */
 static int wait_kernel(struct vb_epoll_set *set, struct epoll_event *events, int count,
 		       uint64_t deadline_ns, const sigset_t *mask)
 {
@@ -188,16 +188,16 @@ static int wait_kernel(struct vb_epoll_set *set, struct epoll_event *events, int
 		else
 			events[kept++] = events[i];
 	}
-	return kept > count ? count : kept; /* what is cut off is still true next time */
+	return kept > count ? count : kept; /* the next wait reports an event that is cut off */
 }
 
-static int wait_rounds(struct vb_epoll_set *set, struct epoll_event *events, int count,
-		       uint64_t deadline_ns, const sigset_t *mask)
+static int set_wait(struct vb_epoll_set *set, struct epoll_event *events, int count,
+		    uint64_t deadline_ns, const sigset_t *mask)
 {
 	for (;;) {
 		const uint64_t look_ns = heat_due(set);
 		const uint64_t until_ns = look_ns < deadline_ns ? look_ns : deadline_ns;
-		int filled = collect(set, events, count);
+		int filled = collect_ready(set, events, count);
 		int found = 0;
 
 		if (filled < count)
@@ -207,7 +207,7 @@ static int wait_rounds(struct vb_epoll_set *set, struct epoll_event *events, int
 			return filled ? filled : found;
 		filled += found;
 		if (!filled)
-			filled = collect(set, events, count);
+			filled = collect_ready(set, events, count);
 		if (filled || deadline_ns == 0 ||
 		    (deadline_ns != VB_NEVER_NS && vb_now_ns() >= deadline_ns))
 			return filled;
@@ -225,7 +225,7 @@ int vb_epoll_wait(int epfd, struct epoll_event *events, int count, uint64_t dead
 		return -EBADF;
 	if (count > STACK_EVENTS)
 		room = malloc(((size_t)count + 1) * sizeof(*room));
-	result = room ? wait_rounds(set, room, count, deadline_ns, mask) : -ENOMEM;
+	result = room ? set_wait(set, room, count, deadline_ns, mask) : -ENOMEM;
 	for (int i = 0; i < result; i++)
 		events[i] = room[i];
 	if (room != few)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What fork does to sockets. Connections are shared (share.h). A listener that nobody has waited
- * for belongs to a program that leaves it to its children, who have it by TCP only: nobody would
- * take the connections that come by RDMA, so there are none until the parent waits itself.
- * Who is sent a descriptor (SCM_RIGHTS) has the connection as a child has it.
+ * Sockets across fork. Connections are shared (share.h). A program that has not waited at a
+ * listener before fork leaves the listener to its children, which can accept by TCP only. Then no
+ * process would accept connections by RDMA, so RDMA is suspended until the parent itself waits. A
+ * process that is sent a descriptor (SCM_RIGHTS) has the connection as a child has it.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -19,7 +19,7 @@ static struct vb_entry *entry_of(struct vb_fd_object *object)
 	return vb_container(object, struct vb_entry, object);
 }
 
-/* A thread that waits for a connect by TCP may have it for long; then there is nothing to share. */
+/* A thread in a long connect by TCP may hold the lock. Then there is no connection to share. */
 static bool lock_soon(struct vb_entry *entry)
 {
 	enum { TRIES = 1000 };
@@ -32,7 +32,7 @@ static bool lock_soon(struct vb_entry *entry)
 	return false;
 }
 
-static void share(struct vb_entry *entry)
+static void share_connection(struct vb_entry *entry)
 {
 	if (!entry->share)
 		entry->share = vb_share_create(entry->rs);
@@ -40,7 +40,7 @@ static void share(struct vb_entry *entry)
 		vb_share_set_nonblock(entry->share, entry->nonblock);
 }
 
-static void suspend(struct vb_entry *entry)
+static void suspend_listener(struct vb_entry *entry)
 {
 	struct vb_rs *rs = entry->rs;
 
@@ -51,7 +51,7 @@ static void suspend(struct vb_entry *entry)
 	vb_rs_put(rs);
 }
 
-static void before_one(int fd, struct vb_fd_object *object, void *unused)
+static void prepare_one(int fd, struct vb_fd_object *object, void *unused)
 {
 	struct vb_entry *entry = entry_of(object);
 
@@ -60,9 +60,9 @@ static void before_one(int fd, struct vb_fd_object *object, void *unused)
 	if (atomic_load(&entry->generation) != vb_rs_generation() || !lock_soon(entry))
 		return;
 	if (entry->kind == VB_KIND_STREAM)
-		share(entry);
+		share_connection(entry);
 	else if (entry->kind == VB_KIND_LISTENER && entry->rs && !entry->awaited)
-		suspend(entry);
+		suspend_listener(entry);
 	pthread_mutex_unlock(&entry->lock);
 }
 
@@ -75,7 +75,7 @@ int vb_entry_for_others(int fd)
 		return fd;
 	pthread_mutex_lock(&entry->lock);
 	if (entry->kind == VB_KIND_STREAM) {
-		share(entry);
+		share_connection(entry);
 		if (entry->share)
 			theirs = vb_share_theirs(entry->share);
 	}
@@ -84,9 +84,9 @@ int vb_entry_for_others(int fd)
 	return theirs;
 }
 
-static void before(void)
+static void before_fork(void)
 {
-	vb_entry_each(before_one);
+	vb_entry_each(prepare_one);
 }
 
 static void take_one(int fd, struct vb_fd_object *object, void *unused)
@@ -94,7 +94,7 @@ static void take_one(int fd, struct vb_fd_object *object, void *unused)
 	struct vb_entry *entry = entry_of(object);
 
 	(void)unused;
-	entry->suspended = false; /* TCP only, for good */
+	entry->suspended = false; /* a child never listens for RDMA at this socket */
 	if (!entry->share || entry->lent)
 		return;
 	vb_share_take(entry->share, fd);
@@ -112,7 +112,7 @@ static void leave_one(int fd, struct vb_fd_object *object, void *unused)
 	entry->lent = true;
 }
 
-static void in_child(void)
+static void sockets_in_child(void)
 {
 	vb_entry_each(take_one);
 	vb_entry_each(leave_one);
@@ -120,7 +120,8 @@ static void in_child(void)
 
 void vb_sockets_watch_fork(void)
 {
-	static const struct vb_fork_handlers at_fork = { .prepare = before, .child = in_child };
+	static const struct vb_fork_handlers at_fork = { .prepare = before_fork,
+							 .child = sockets_in_child };
 
 	vb_fork_register(VB_FORK_SHARES, &at_fork);
 }
@@ -130,7 +131,7 @@ void vb_entry_await(struct vb_entry *entry, int fd)
 	pthread_mutex_lock(&entry->lock);
 	if (entry->kind == VB_KIND_LISTENER) {
 		if (entry->suspended)
-			vb_entry_listen_rdma(entry, fd); /* or go on with TCP */
+			vb_entry_listen_rdma(entry, fd); /* on failure TCP alone goes on */
 		entry->awaited = true;
 		entry->suspended = false;
 	}

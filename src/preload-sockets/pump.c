@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Carries bytes between an rsocket and the end of a pair of which children have the other. */
+/* Carries bytes between an rsocket and the parent's end of a pair; children have the other end. */
 #include "preload-sockets/pump.h"
 
 #include <errno.h>
@@ -14,15 +14,15 @@ enum { ROOM = 65536 };
 
 struct direction {
 	uint8_t bytes[ROOM];
-	size_t start, end; /* what waits to be written */
-	bool over;         /* nothing more is read */
-	bool told;         /* and the reader knows, or is gone */
+	size_t start, end; /* of the bytes to write */
+	bool over;         /* the writer has ended */
+	bool told;         /* the reader knows of the end, or is gone */
 };
 
 struct vb_pump {
 	struct vb_share *share;
-	struct direction out, in; /* to the peer, to the children */
-	bool deserted;            /* no child has the other end any more */
+	struct direction out, in; /* out: to the peer; in: to the children */
+	bool deserted;            /* no process has the children's end any more */
 };
 
 static bool is_empty(const struct direction *direction)
@@ -70,7 +70,7 @@ static void tell_peer(struct vb_pump *pump)
 	vb_rs_shutdown(pump->share->rs, SHUT_WR);
 }
 
-/* Nobody takes what is written: whoever writes shall know. */
+/* The reader is gone, so writing fails from now on. */
 static void refuse_child(struct vb_pump *pump)
 {
 	vb_real()->shutdown(pump->share->ours, SHUT_RD);
@@ -90,7 +90,8 @@ struct ways {
 static const struct ways outward = { read_child, write_peer, tell_peer, refuse_child };
 static const struct ways inward = { read_peer, write_child, tell_child, refuse_peer };
 
-static void fill(struct vb_pump *pump, struct direction *direction, const struct ways *ways)
+static void direction_fill(struct vb_pump *pump, struct direction *direction,
+			   const struct ways *ways)
 {
 	ssize_t count;
 
@@ -104,7 +105,8 @@ static void fill(struct vb_pump *pump, struct direction *direction, const struct
 	direction->end = count > 0 ? (size_t)count : 0;
 }
 
-static void drain(struct vb_pump *pump, struct direction *direction, const struct ways *ways)
+static void direction_drain(struct vb_pump *pump, struct direction *direction,
+			    const struct ways *ways)
 {
 	while (!is_empty(direction)) {
 		const ssize_t count = ways->write(pump, direction->bytes + direction->start,
@@ -131,8 +133,11 @@ static short wanted(const struct direction *from, const struct direction *to)
 	return (short)((from->over || !is_empty(from) ? 0 : POLLIN) | (is_empty(to) ? 0 : POLLOUT));
 }
 
-/* Until something can be done. Who has nothing to say is left out: an end is said for ever. */
-static void wait(struct vb_pump *pump, bool alone)
+/*
+ * Waits until a direction can move. An rsocket without wanted events is left out, because an ended
+ * one would be ready for ever.
+ */
+static void pump_wait(struct vb_pump *pump, bool alone)
 {
 	struct vb_share *share = pump->share;
 	struct pollfd fds[3] = {
@@ -155,7 +160,7 @@ static void wait(struct vb_pump *pump, bool alone)
 		pump->deserted = true;
 }
 
-/* What a child wrote before it went is carried to its end. */
+/* The pump runs until the last bytes of the children are sent. */
 static bool is_done(const struct vb_pump *pump)
 {
 	return pump->deserted && pump->out.over && is_empty(&pump->out);
@@ -176,14 +181,14 @@ void vb_pump_run(struct vb_pump *pump)
 		/* Pairs with vb_share_hand_over. */
 		const bool alone = atomic_load(&pump->share->alone);
 
-		fill(pump, &pump->out, &outward);
-		drain(pump, &pump->out, &outward);
+		direction_fill(pump, &pump->out, &outward);
+		direction_drain(pump, &pump->out, &outward);
 		if (alone) {
-			fill(pump, &pump->in, &inward);
-			drain(pump, &pump->in, &inward);
+			direction_fill(pump, &pump->in, &inward);
+			direction_drain(pump, &pump->in, &inward);
 		}
 		if (!pump->deserted || !is_empty(&pump->out))
-			wait(pump, alone);
+			pump_wait(pump, alone);
 	}
 	free(pump);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What share.c (whose is the connection?) and pump.c (carrying bytes) have in common. */
+/* Shared by share.c (which process has the connection) and pump.c (carrying bytes). */
 #ifndef VB_SOCKETS_PUMP_H
 #define VB_SOCKETS_PUMP_H
 
@@ -7,23 +7,23 @@
 #include "rsocket/service.h"
 
 struct vb_share {
-	atomic_uint refs; /* the entry's, then the pump's; the service's while it watches */
+	atomic_uint refs; /* of the entry, then of the pump; of the service while it watches */
 	struct vb_rs *rs; /* a reference */
-	int ours, theirs; /* of the pair; theirs until it is handed over */
-	int wake_fd;      /* tells the pump that alone has changed */
+	int ours, theirs; /* the pair; theirs is open until the hand-over */
+	int wake_fd;      /* wakes the pump after a change of alone */
 	union vb_rs_addr local, peer;
 
 	/* Under the lock of share.c. */
 	bool watched;
-	struct vb_pump *pump;             /* NULL: none yet */
-	struct vb_rs_service_watch watch; /* of ours, until there is a pump */
-	atomic_bool alone;                /* the parent holds no number; the pump reads it */
+	struct vb_pump *pump;             /* NULL: no child has written yet */
+	struct vb_rs_service_watch watch; /* watches ours, until there is a pump */
+	atomic_bool alone;                /* the parent has no number any more; the pump reads it */
 };
 
 struct vb_pump;
 
 struct vb_pump *vb_pump_create(struct vb_share *share); /* NULL: no memory */
-/* Returns when the children have closed their end, and the parent its numbers. Frees pump. */
+/* Returns when the children have closed their end and all their bytes are sent. Frees pump. */
 void vb_pump_run(struct vb_pump *pump);
 
 #endif

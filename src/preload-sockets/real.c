@@ -6,7 +6,7 @@
 
 static struct vb_real real;
 
-/* POSIX lets a void * be converted to a function; ISO C does not. */
+/* POSIX allows to convert a void * to a function pointer; ISO C does not. */
 #define FIND(name) (*(void **)&real.name = dlsym(RTLD_NEXT, #name))
 
 static void find_sockets(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions behind those that this library puts in front. */
+/* The functions of the C library behind those that this library replaces. */
 #ifndef VB_SOCKETS_REAL_H
 #define VB_SOCKETS_REAL_H
 
@@ -55,7 +55,7 @@ struct vb_real {
 	int (*ioctl)(int, unsigned long, ...);
 };
 
-/* Found at the first call, which may come from a constructor. */
+/* The first call finds them all; it may come from a constructor. */
 const struct vb_real *vb_real(void);
 
 #endif

@@ -14,7 +14,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
-static unsigned handed_over; /* and not ended */
+static unsigned handed_over; /* connections that were handed over and have not ended */
 
 void vb_share_after_fork(void)
 {
@@ -23,7 +23,7 @@ void vb_share_after_fork(void)
 	handed_over = 0;
 }
 
-static void put(struct vb_share *share)
+static void share_put(struct vb_share *share)
 {
 	if (atomic_fetch_sub(&share->refs, 1) != 1)
 		return;
@@ -34,7 +34,7 @@ static void put(struct vb_share *share)
 	free(share);
 }
 
-static void *run(void *argument)
+static void *run_pump(void *argument)
 {
 	struct vb_share *share = argument;
 
@@ -44,12 +44,12 @@ static void *run(void *argument)
 	handed_over--;
 	pthread_cond_broadcast(&ended);
 	pthread_mutex_unlock(&lock);
-	put(share);
+	share_put(share);
 	return NULL;
 }
 
 /* Under lock. */
-static int start(struct vb_share *share)
+static int start_pump(struct vb_share *share)
 {
 	sigset_t all, before;
 	pthread_t thread;
@@ -60,7 +60,7 @@ static int start(struct vb_share *share)
 		return -ENOMEM;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	err = pthread_create(&thread, NULL, run, share);
+	err = pthread_create(&thread, NULL, run_pump, share);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!err) {
 		pthread_detach(thread);
@@ -81,7 +81,7 @@ static void on_written(struct vb_rs_service_watch *watch)
 	unwatch = share->watched;
 	share->watched = false;
 	if (unwatch && !share->pump)
-		start(share); /* else when it is handed over */
+		start_pump(share); /* after a failure vb_share_hand_over tries again */
 	pthread_mutex_unlock(&lock);
 	if (unwatch)
 		vb_rs_service_unwatch(watch);
@@ -89,7 +89,7 @@ static void on_written(struct vb_rs_service_watch *watch)
 
 static void unwatched(struct vb_rs_service_watch *watch)
 {
-	put(vb_container(watch, struct vb_share, watch));
+	share_put(vb_container(watch, struct vb_share, watch));
 }
 
 static int open_ends(struct vb_share *share)
@@ -118,7 +118,7 @@ struct vb_share *vb_share_create(struct vb_rs *rs)
 	vb_rs_name_local(rs, &share->local.sa, &size);
 	share->peer = rs->peer;
 	if (open_ends(share)) {
-		put(share);
+		share_put(share);
 		return NULL;
 	}
 	share->watch = (struct vb_rs_service_watch){ .ready = on_written,
@@ -128,7 +128,7 @@ struct vb_share *vb_share_create(struct vb_rs *rs)
 	share->watched = true;
 	if (vb_rs_service_watch(&share->watch)) {
 		share->watched = false;
-		put(share);
+		share_put(share);
 	}
 	return share;
 }
@@ -143,7 +143,7 @@ int vb_share_theirs(const struct vb_share *share)
 	return share->theirs;
 }
 
-/* Nobody has the other end, and nothing of what was written there is left. */
+/* No process has the children's end, and all bytes of it were read. */
 static bool is_deserted(const struct vb_share *share)
 {
 	char byte;
@@ -164,9 +164,9 @@ void vb_share_hand_over(struct vb_share *share)
 	share->watched = false;
 	pumped = share->pump;
 	if (!pumped && !is_deserted(share))
-		pumped = !start(share);
+		pumped = !start_pump(share);
 	if (pumped && vb_real()->write(share->wake_fd, &one, sizeof(one)) < 0)
-		pumped = true; /* full: it is awake */
+		pumped = true; /* the counter is full, so the pump wakes anyway */
 	if (!pumped)
 		handed_over--;
 	pthread_mutex_unlock(&lock);
@@ -175,7 +175,7 @@ void vb_share_hand_over(struct vb_share *share)
 	if (pumped)
 		return;
 	vb_rs_close(share->rs);
-	put(share);
+	share_put(share);
 }
 
 void vb_share_wait_all(void)
@@ -186,7 +186,7 @@ void vb_share_wait_all(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* --- in the child: the parent has the rsocket, the threads and all else that is in here --- */
+/* --- in the child: rsocket and threads stay with the parent --- */
 
 void vb_share_take(const struct vb_share *share, int fd)
 {

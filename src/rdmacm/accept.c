@@ -7,22 +7,17 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/life.h"
 #include "rdmacm/param.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/qp.h"
-
-static bool is_datagram(const struct vb_cma_id *id)
-{
-	return id->id.qp_type == IBV_QPT_UD;
-}
 
 static uint8_t smaller(uint8_t a, uint8_t b)
 {
 	return a < b ? a : b;
 }
 
-/* What the request said, as far as the device can, unless the application says something else. */
-static void take_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
+/* The depths of the application; without them those of the request, up to the device's limits. */
+static void reply_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
 	if (param && param->initiator_depth != RDMA_MAX_INIT_DEPTH)
 		id->initiator_depth = param->initiator_depth;
@@ -69,27 +64,27 @@ static int send_answer(struct vb_cma_id *id, const struct vb_cma_data *data)
 }
 
 /* Under the lock. */
-static int answer(struct vb_cma_id *id, const struct rdma_conn_param *param,
-		  const struct vb_cma_data *data)
+static int answer_request(struct vb_cma_id *id, const struct rdma_conn_param *param,
+			  const struct vb_cma_data *data)
 {
 	int err;
 
-	id->accepted = true; /* events may come from within */
-	err = is_datagram(id) ? send_answer(id, data) : send_reply(id, param, data);
-	if (!err && !is_datagram(id))
-		vb_cma_life_follow(&id->endpoint);
+	id->accepted = true; /* before: the calls below may cause events */
+	err = vb_cma_is_datagram(id) ? send_answer(id, data) : send_reply(id, param, data);
+	if (!err && !vb_cma_is_datagram(id))
+		vb_cma_peer_watch_follow(&id->endpoint);
 	if (err) {
-		vb_explain("rdma_accept: the request is gone: the peer gave up, or it was "
+		vb_explain("rdma_accept: the request is gone: the peer gave up, or the request was "
 			   "answered before");
 		id->accepted = false;
 	}
 	return err;
 }
 
-static int check(struct vb_cma_id *id, const struct rdma_conn_param *param,
-		 struct vb_cma_data *data)
+static int check_accept(struct vb_cma_id *id, const struct rdma_conn_param *param,
+			struct vb_cma_data *data)
 {
-	size_t limit = is_datagram(id) ? VB_CM_SIDR_REP_DATA_SIZE : VB_CM_REP_DATA_SIZE;
+	size_t limit = vb_cma_is_datagram(id) ? VB_CM_SIDR_REP_DATA_SIZE : VB_CM_REP_DATA_SIZE;
 	int err;
 
 	vb_cma_lock();
@@ -98,7 +93,7 @@ static int check(struct vb_cma_id *id, const struct rdma_conn_param *param,
 	if (!err)
 		err = vb_cma_param_check(id, param, "rdma_accept");
 	if (!err && !id->id.qp && !param) {
-		vb_explain("rdma_accept: without a QP conn_param has to name one");
+		vb_explain("rdma_accept: the identifier has no QP, so conn_param must name one");
 		err = -EINVAL;
 	}
 	if (!err)
@@ -120,21 +115,21 @@ static int ready_qp(struct vb_cma_id *id)
 static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
 	struct vb_cma_data data;
-	int err = check(id, param, &data);
+	int err = check_accept(id, param, &data);
 
 	if (err)
 		return err;
-	take_depths(id, param);
+	reply_depths(id, param);
 	vb_cma_param_qp(id, param);
-	if (!is_datagram(id))
+	if (!vb_cma_is_datagram(id))
 		err = ready_qp(id);
 	if (err)
 		return err;
 	vb_cma_lock();
-	err = answer(id, param, &data);
+	err = answer_request(id, param, &data);
 	vb_cma_rearm();
 	vb_cma_unlock();
-	if (err && !is_datagram(id))
+	if (err && !vb_cma_is_datagram(id))
 		(void)vb_cma_qp_error(id);
 	return err;
 }
@@ -142,18 +137,19 @@ static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *pa
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
 	struct vb_cma_id *self = vb_cma_id(id);
-	const bool sync = self->sync, datagram = is_datagram(self);
+	const bool sync = self->sync, datagram = vb_cma_is_datagram(self);
 	int err = accept_request(self, conn_param);
 
 	if (!err && datagram)
-		vb_cma_done_with_event(self); /* there is no other one to wait for */
+		vb_cma_event_done(self); /* no other event follows */
 	else if (!err)
-		err = vb_cma_complete(self, sync);
+		err = vb_cma_event_wait(self, sync);
 	return vb_return_minus_one(err);
 }
 
 /* Under the lock. */
-static int refuse(struct vb_cma_id *id, enum vb_cm_reason reason, const struct vb_cma_data *data)
+static int send_refusal(struct vb_cma_id *id, enum vb_cm_reason reason,
+			const struct vb_cma_data *data)
 {
 	const struct vb_cm_sidr_reply_params rep = {
 		.status = VB_CM_SIDR_REJECT,
@@ -162,19 +158,19 @@ static int refuse(struct vb_cma_id *id, enum vb_cm_reason reason, const struct v
 	};
 
 	if (!id->has_endpoint || id->state != VB_CMA_CONNECT) {
-		vb_explain("rdma_reject: there is no request to be rejected");
+		vb_explain("rdma_reject: the identifier has no request to reject");
 		return -EINVAL;
 	}
-	if (is_datagram(id))
+	if (vb_cma_is_datagram(id))
 		return vb_cm_sidr_reply(&id->endpoint, &rep, vb_now_ns());
 	return vb_cm_reject(&id->endpoint, reason, NULL, 0, data->bytes, (uint8_t)data->length,
 			    vb_now_ns());
 }
 
-static int reject(struct vb_cma_id *id, const void *private_data, uint8_t length,
-		  enum vb_cm_reason reason)
+static int reject_request(struct vb_cma_id *id, const void *private_data, uint8_t length,
+			  enum vb_cm_reason reason)
 {
-	size_t limit = is_datagram(id) ? VB_CM_SIDR_REP_DATA_SIZE : VB_CM_REJ_DATA_SIZE;
+	size_t limit = vb_cma_is_datagram(id) ? VB_CM_SIDR_REP_DATA_SIZE : VB_CM_REJ_DATA_SIZE;
 	struct vb_cma_data data;
 	int err = vb_cma_stale(id->generation, "rdma_reject");
 
@@ -183,23 +179,23 @@ static int reject(struct vb_cma_id *id, const void *private_data, uint8_t length
 	if (err)
 		return err;
 	vb_cma_lock();
-	err = refuse(id, reason, &data);
+	err = send_refusal(id, reason, &data);
 	vb_cma_rearm();
 	vb_cma_unlock();
 	if (!err)
-		vb_cma_done_with_event(id);
+		vb_cma_event_done(id);
 	return err;
 }
 
 VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
 	return vb_return_minus_one(
-		reject(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_CONSUMER));
+		reject_request(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_CONSUMER));
 }
 
 VB_PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			      uint8_t private_data_len)
 {
-	return vb_return_minus_one(
-		reject(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_VENDOR_OPTION));
+	return vb_return_minus_one(reject_request(vb_cma_id(id), private_data, private_data_len,
+						  VB_CM_REJ_VENDOR_OPTION));
 }

@@ -93,7 +93,7 @@ uint16_t vb_address_port(const struct sockaddr *addr)
 	case AF_INET6:
 		return ntohs(in6(addr)->sin6_port);
 	case AF_IB:
-		/* AF_IB carries the port in the low half word of the service id. */
+		/* The low 16 bits of the service id are the port. */
 		return (uint16_t)be64toh(ib(addr)->sib_sid);
 	default:
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/bind.h"
 
+#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +46,7 @@ static bool may_take_privileged_port(void)
 	       CAP_TO_MASK(CAP_NET_BIND_SERVICE);
 }
 
-/* What IPV6_V6ONLY is by default. */
+/* The host's default of IPV6_V6ONLY. */
 static bool bindv6only(void)
 {
 	char digit = '0';
@@ -80,7 +81,7 @@ static int explain_claim(int err, const struct vb_cma_id *id)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	vb_explain("port %s of port space 0x%x cannot be had: %s",
+	vb_explain("port %s of port space 0x%x cannot be claimed: %s",
 		   vb_address_print(&id->id.route.addr.src_addr, text), id->id.ps, strerror(-err));
 	return err;
 }
@@ -97,7 +98,7 @@ static int claim_port(struct vb_cma_id *id)
 	if (fd < 0)
 		return explain_claim(fd, id);
 	vb_address_set_port(addr, claim.port);
-	id->reuseaddr = claim.reuse; /* whoever listens claims again, alone */
+	id->reuseaddr = claim.reuse; /* rdma_listen claims the port again, exclusively */
 	id->claim = fd;
 	return 0;
 }
@@ -112,7 +113,7 @@ static bool is_open(const struct vb_cma_id *id)
 	return id->state != VB_CMA_ADDR_BOUND && id->state != VB_CMA_ADDR_QUERY;
 }
 
-int vb_cma_claim_again(struct vb_cma_id *id)
+int vb_cma_claim_renew(struct vb_cma_id *id)
 {
 	struct vb_cm_claim claim = claim_of(id);
 	int fd;
@@ -136,7 +137,7 @@ int vb_cma_claim_exclusive(struct vb_cma_id *id)
 	if (!id->reuseaddr)
 		return 0;
 	id->reuseaddr = false;
-	err = vb_cma_claim_again(id);
+	err = vb_cma_claim_renew(id);
 	id->reuseaddr = err;
 	return err;
 }
@@ -173,7 +174,7 @@ int vb_cma_route_own(const struct sockaddr *addr, struct vb_engine_route *route)
 					: vb_cma_engine()->route(addr, NULL, route);
 }
 
-/* One address: the device is known with it. */
+/* The address is that of one interface, which names the device. */
 static int bind_device(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	struct vb_engine_route route;
@@ -204,7 +205,7 @@ static void default_afonly(struct vb_cma_id *id, const struct sockaddr *addr)
 	id->afonly = addr->sa_family == AF_INET || (addr->sa_family == AF_INET6 && bindv6only());
 }
 
-/* Of a service id counts what its mask says. */
+/* Only the bits in the mask of a service id count. */
 static uint64_t service_id(const struct vb_cma_id *id, const struct sockaddr_ib *addr)
 {
 	const uint16_t space =
@@ -213,7 +214,7 @@ static uint64_t service_id(const struct vb_cma_id *id, const struct sockaddr_ib 
 	return vb_cm_service_id(space, (uint16_t)be64toh(addr->sib_sid & addr->sib_sid_mask));
 }
 
-/* Of AF_IB the service id is made whole: the port space is known, the port may be chosen later. */
+/* Completes the service id of an AF_IB address: it gets the port space, and the port may be 0. */
 static void take_address(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
@@ -256,7 +257,7 @@ int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *c
 		return -EPROTONOSUPPORT;
 	}
 	err = vb_cma_id_expect(id, VB_CMA_IDLE, call);
-	/* A loopback address says nothing about a device, and binds to none: so does Linux. */
+	/* A loopback address names no device, so the identifier gets none, as on Linux. */
 	if (!err && !vb_address_is_any(addr) && !vb_address_is_loopback(addr))
 		err = bind_device(id, addr);
 	if (err)
@@ -270,4 +271,15 @@ int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *c
 VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	return vb_return_minus_one(vb_cma_bind(vb_cma_id(id), addr, "rdma_bind_addr"));
+}
+
+/* Ports are in network order; 0: there is no address. */
+VB_PUBLIC __be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return htons(vb_address_port(&id->route.addr.src_addr));
+}
+
+VB_PUBLIC __be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return htons(vb_address_port(&id->route.addr.dst_addr));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event channels: a queue, and a descriptor that counts what is in it. */
+/* Event channels: a queue of events, and a descriptor that counts them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -8,7 +8,7 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/multicast.h"
 
-/* Those with events that their descriptors do not count yet. */
+/* Channels with events that their descriptors do not count yet. */
 static struct vb_list unrung = VB_LIST_INIT(unrung);
 
 int vb_cma_channel_create(struct vb_cma_channel **out)
@@ -32,10 +32,10 @@ int vb_cma_channel_create(struct vb_cma_channel **out)
 	return 0;
 }
 
-/* Identifiers that are still on it lose their connection; they may only be destroyed. */
+/* Identifiers that are still on the channel lose their connection, and can only be destroyed. */
 static void abandon(struct vb_cma_channel *channel)
 {
-	/* A listener takes those of its requests with it. */
+	/* The loop begins anew each time, because a listener takes its children from the list. */
 	while (!vb_list_empty(&channel->ids)) {
 		struct vb_cma_id *id =
 			vb_container(channel->ids.next, struct vb_cma_id, channel_node);
@@ -70,7 +70,7 @@ void vb_cma_channel_queue(struct vb_cma_channel *channel, struct vb_cma_event *e
 		vb_list_append(&unrung, &channel->ring_node);
 }
 
-/* Whoever is woken wants the lock: so it is the last thing that is done with it. */
+/* A woken thread wants the lock, so the ring comes right before the unlock. */
 void vb_cma_channels_ring(void)
 {
 	while (!vb_list_empty(&unrung)) {
@@ -86,8 +86,8 @@ void vb_cma_channels_ring(void)
 }
 
 /*
- * Somebody in vb_cma_channel_take may have the count already, and is waiting for our lock: then
- * there is none to take, and he finds no event for it.
+ * A thread in vb_cma_channel_take may have taken the count and wait for our lock. Then there is no
+ * count to take back, and that thread finds no event.
  */
 void vb_cma_channel_withdraw(struct vb_cma_channel *channel, struct vb_cma_event *event)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library as a whole: the lock, the engine below, what a fork leaves. */
+/* The library as a whole: the lock, the engine below, fork. */
 #include "rdmacm/cma.h"
 
 #include <errno.h>
 
 #include "base/fork.h"
-#include "rdmacm/again.h"
-#include "rdmacm/events_in.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/io.h"
-#include "rdmacm/life.h"
 #include "rdmacm/neighbour.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/probe.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,7 +35,7 @@ void vb_cma_wait(pthread_cond_t *cond)
 	int cancel_state;
 
 	vb_cma_channels_ring();
-	/* A thread that was cancelled in there would keep the lock. */
+	/* A thread that is cancelled in the wait would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_cond_wait(cond, &lock);
 	pthread_setcancelstate(cancel_state, NULL);
@@ -66,15 +65,15 @@ int vb_cma_stale(unsigned made_in, const char *call)
 {
 	if (made_in == generation)
 		return 0;
-	vb_explain("%s: this was made before fork() and belongs to the parent process; the child "
-		   "makes its own",
+	vb_explain("%s: the object was made before fork() and belongs to the parent process; the "
+		   "child makes its own",
 		   call);
 	return -EINVAL;
 }
 
 /*
- * fork: everything stays with the parent, and the child begins anew. Descriptors that the
- * application knows stay open, as it may expect.
+ * After fork all objects belong to the parent, and the child begins anew. Descriptors that the
+ * application knows stay open, as those of any program do.
  */
 static void leave_to_parent(void)
 {
@@ -83,17 +82,17 @@ static void leave_to_parent(void)
 	vb_cma_devices_forget();
 	started = false;
 	vb_list_init(&ids);
-	vb_cma_life_forget(); /* looks into what io has */
-	vb_cma_hold_forget();
-	vb_cma_again_forget();
+	vb_cma_peer_watch_forget(); /* closes descriptors that are in the table of io.c */
+	vb_cma_disconnect_delay_forget();
+	vb_cma_connect_retry_forget();
 	vb_cma_neighbour_forget();
 	vb_cma_probe_forget();
 	vb_cma_io_forget();
 }
 
 /*
- * The lock is held while a process forks, so that the child finds everything whole. It is taken
- * before the locks of the engine, as everywhere: the engine has registered first (base/fork.h).
+ * fork holds the lock, so that the child finds consistent lists. The engine has registered first
+ * (base/fork.h), so fork takes this lock before those of the engine, in the order of all threads.
  */
 static void find_engine(void)
 {
@@ -118,7 +117,7 @@ int vb_cma_begin(void)
 }
 
 /* Under the lock. */
-static int start(void)
+static int start_cm(void)
 {
 	uint32_t slot;
 	int err = engine->slot(&slot);
@@ -131,7 +130,7 @@ static int start(void)
 	if (err)
 		vb_cm_fini(&cm);
 	else
-		vb_cma_life_start(slot);
+		vb_cma_peer_watch_start(slot);
 	return err;
 }
 
@@ -143,7 +142,7 @@ int vb_cma_start(void)
 		return err;
 	vb_cma_lock();
 	if (!started)
-		err = start();
+		err = start_cm();
 	started = started || !err;
 	vb_cma_unlock();
 	if (err)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdma_connect: a REQ, or for datagrams the question which QP serves a port. */
-#include "rdmacm/connect.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -11,19 +9,20 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/bind.h"
+#include "rdmacm/cma.h"
 #include "rdmacm/param.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
 
-enum { RETRIES = 7 }; /* of 3 bits; for RNR it means without end */
+enum { RETRIES = 7 }; /* a field of 3 bits; for RNR 7 means without end */
 
 static uint8_t retries(const struct rdma_conn_param *param, uint8_t value)
 {
 	return !param || value > RETRIES ? RETRIES : value;
 }
 
-static void take_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
+static void request_depths(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
 	id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
 				      ? param->initiator_depth
@@ -62,7 +61,7 @@ static uint64_t service_of(const struct vb_cma_id *id)
 	return vb_address_service_id(&id->id.route.addr.dst_addr, vb_cma_port_space(id));
 }
 
-/* A path between InfiniBand ports, in the words of a message. */
+/* A path between InfiniBand ports, in the form of a message. */
 static struct vb_cm_path path_of(const struct ibv_sa_path_rec *path)
 {
 	return (struct vb_cm_path){
@@ -83,7 +82,7 @@ static struct vb_cm_path path_of(const struct ibv_sa_path_rec *path)
 static int send_request(struct vb_cma_id *id, const struct vb_cma_data *data)
 {
 	const struct ibv_sa_path_rec *path = id->id.route.path_rec;
-	const struct ibv_sa_path_rec *in_reserve = vb_cma_alternate(id);
+	const struct ibv_sa_path_rec *in_reserve = vb_cma_alternate_path(id);
 	const struct vb_cm_path primary = path_of(path);
 	const struct vb_cm_path alternate = in_reserve ? path_of(in_reserve) : primary;
 	const struct vb_cm_ip ip = ip_of(id);
@@ -139,8 +138,8 @@ int vb_cma_connect_send(struct vb_cma_id *id)
 		vb_cm_destroy(&id->endpoint, vb_now_ns());
 	vb_cm_endpoint_init(vb_cma_cm(), &id->endpoint);
 	id->has_endpoint = true;
-	err = id->id.qp_type == IBV_QPT_UD ? send_question(id, &id->asked.data)
-					   : send_request(id, &id->asked.data);
+	err = vb_cma_is_datagram(id) ? send_question(id, &id->asked.data)
+				     : send_request(id, &id->asked.data);
 	if (err) {
 		vb_cm_destroy(&id->endpoint, vb_now_ns());
 		id->has_endpoint = false;
@@ -149,7 +148,7 @@ int vb_cma_connect_send(struct vb_cma_id *id)
 }
 
 /* Under the lock. */
-static int begin(struct vb_cma_id *id)
+static int send_first_request(struct vb_cma_id *id)
 {
 	int err = vb_cma_id_expect(id, VB_CMA_ROUTE_RESOLVED, "rdma_connect");
 
@@ -157,7 +156,7 @@ static int begin(struct vb_cma_id *id)
 		err = vb_cma_connect_send(id);
 	if (!err) {
 		id->state = VB_CMA_CONNECT;
-		id->connect_len = 0; /* it was said */
+		id->connect_len = 0; /* later messages do not repeat it */
 		if (!vb_cma_engine()->gid_is_local(&id->dgid))
 			vb_cma_probe_begin(id->asked_ns);
 	}
@@ -168,13 +167,12 @@ static int begin(struct vb_cma_id *id)
 /* The room for private data that the IP addresses leave. */
 static size_t data_limit(const struct vb_cma_id *id)
 {
-	const size_t all =
-		id->id.qp_type == IBV_QPT_UD ? VB_CM_SIDR_REQ_DATA_SIZE : VB_CM_REQ_DATA_SIZE;
+	const size_t all = vb_cma_is_datagram(id) ? VB_CM_SIDR_REQ_DATA_SIZE : VB_CM_REQ_DATA_SIZE;
 
 	return vb_cma_is_by_gid(id) ? all : all - VB_CM_IP_SIZE;
 }
 
-static int start(struct vb_cma_id *id, const struct rdma_conn_param *param)
+static int connect_id(struct vb_cma_id *id, const struct rdma_conn_param *param)
 {
 	const size_t limit = data_limit(id);
 	int err = vb_cma_param_check(id, param, "rdma_connect");
@@ -185,14 +183,14 @@ static int start(struct vb_cma_id *id, const struct rdma_conn_param *param)
 					 &id->asked.data);
 	if (err)
 		return err;
-	take_depths(id, param);
+	request_depths(id, param);
 	vb_cma_param_qp(id, param);
 	id->asked.flow_control = param && param->flow_control;
 	id->asked.rnr_retry_count = retries(param, param ? param->rnr_retry_count : 0);
 	id->asked_ns = vb_now_ns();
 	id->lid_told = false;
 	vb_cma_lock();
-	err = begin(id);
+	err = send_first_request(id);
 	vb_cma_unlock();
 	return err;
 }
@@ -204,9 +202,9 @@ VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_p
 	int err = vb_cma_stale(self->generation, "rdma_connect");
 
 	if (!err)
-		err = start(self, conn_param);
+		err = connect_id(self, conn_param);
 	if (!err)
-		err = vb_cma_complete(self, sync);
+		err = vb_cma_event_wait(self, sync);
 	return vb_return_minus_one(err);
 }
 
@@ -226,7 +224,8 @@ VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 	int err;
 
 	if (id->qp) {
-		vb_explain("rdma_establish: the identifier has a QP, which the library readies");
+		vb_explain("rdma_establish: the identifier has a QP; the library establishes the "
+			   "connection itself");
 		return vb_return_minus_one(-EINVAL);
 	}
 	vb_cma_lock();

@@ -11,12 +11,11 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/removal.h"
 
 /*
- * A lock of its own, because verbs are called under it. Devices stay open until the process ends,
- * as the man page of rdma_get_devices promises, and their PDs as well: programs have MRs of them
- * when their last identifier is gone.
+ * Devices have a lock of their own, because verbs are called under it. Devices stay open until the
+ * process ends, as the man page of rdma_get_devices promises. So do their PDs: a program may have
+ * MRs of them when its last identifier is gone.
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list devices = VB_LIST_INIT(devices);
@@ -35,7 +34,7 @@ int vb_cma_devices_find(void)
 	return -ENODEV;
 }
 
-static struct vb_cma_device *find(struct ibv_device *device)
+static struct vb_cma_device *find_known(struct ibv_device *device)
 {
 	vb_list_for(known, &devices, struct vb_cma_device, node) {
 		if (known->device == device)
@@ -44,7 +43,7 @@ static struct vb_cma_device *find(struct ibv_device *device)
 	return NULL;
 }
 
-/* The limits are more than a message can say. */
+/* The fields of a message are shorter than the limits. */
 static uint8_t octet(int value)
 {
 	return value > UINT8_MAX ? UINT8_MAX : (uint8_t)value;
@@ -89,7 +88,7 @@ static int open_device(struct ibv_device *device, struct vb_cma_device **out)
 		return err;
 	}
 	vb_list_append(&devices, &known->node);
-	vb_cma_removal_watch(known);
+	vb_cma_device_events_watch(known);
 	*out = known;
 	return 0;
 }
@@ -99,7 +98,7 @@ int vb_cma_device_acquire(struct ibv_device *device, struct vb_cma_device **out)
 	int err = 0;
 
 	pthread_mutex_lock(&lock);
-	*out = find(device);
+	*out = find_known(device);
 	if (!*out)
 		err = open_device(device, out);
 	if (!err)
@@ -150,7 +149,7 @@ int vb_cma_device_gid_index(struct vb_cma_device *device, const union ibv_gid *g
 
 void vb_cma_devices_forget(void)
 {
-	/* The lock may have been held by a thread that does not exist here. */
+	/* A thread that does not exist in the child may have held the lock. */
 	pthread_mutex_init(&lock, NULL);
 	vb_list_init(&devices);
 }

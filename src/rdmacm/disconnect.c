@@ -5,13 +5,13 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
-#include "rdmacm/again.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/probe.h"
 #include "rdmacm/qp.h"
 
-/* After an error of rdma_connect what is queued will not be shown. */
+/* After CONNECT_ERROR the application does not see the events that are queued. */
 static bool has_event(const struct vb_cma_id *id)
 {
 	const struct vb_cma_channel *channel = (const void *)id->id.channel;
@@ -19,7 +19,7 @@ static bool has_event(const struct vb_cma_id *id)
 	return channel && !id->connect_error && !vb_list_empty(&channel->events);
 }
 
-/* Of a synchronous identifier, which has its channel for itself: is there a point in waiting? */
+/* Does an event follow, or would a synchronous identifier wait for ever? */
 static bool event_follows(const struct vb_cma_id *id)
 {
 	switch (id->endpoint.state) {
@@ -46,14 +46,15 @@ static bool event_follows(const struct vb_cma_id *id)
 }
 
 /*
- * A connection that never was, or is over: Linux says nothing about it. A call that waits for its
- * event would wait for ever, so there it is an error.
+ * Linux reports nothing about a connection that was never established, or is over. A synchronous
+ * call would wait for ever, so it fails.
  */
 static int nothing_to_end(const struct vb_cma_id *id)
 {
 	if (!id->sync || event_follows(id))
 		return 0;
-	vb_explain("rdma_disconnect: there is no connection: it was rejected, or is over");
+	vb_explain("rdma_disconnect: there is no connection: the request was rejected, or the "
+		   "connection is over");
 	return -EINVAL;
 }
 
@@ -67,10 +68,10 @@ static int end_connection(struct vb_cma_id *id)
 		return -EINVAL;
 	}
 	id->disconnecting = true;
-	vb_cma_again_end(id);
-	vb_cma_hold_release(id);
+	vb_cma_connect_retry_end(id);
+	vb_cma_disconnect_delay_end(id);
 	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
-	/* The peer may end, and its answer be lost. */
+	/* The answer may be lost, and the peer may end: a probe finds out. */
 	if (!err && !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote))
 		vb_cma_probe_begin(vb_now_ns());
 	vb_cma_rearm();
@@ -85,7 +86,7 @@ static int disconnect(struct vb_cma_id *id)
 		vb_explain("rdma_disconnect: the identifier was never connected");
 		err = -EINVAL;
 	}
-	/* First, so that nothing is received behind what the peer takes for the end. */
+	/* The QP fails first, so that it receives nothing after the DREQ. */
 	if (!err)
 		err = vb_cma_qp_error(id);
 	if (err)
@@ -102,7 +103,7 @@ VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 	int err = disconnect(vb_cma_id(id));
 
 	if (!err)
-		err = vb_cma_complete(vb_cma_id(id), sync);
+		err = vb_cma_event_wait(vb_cma_id(id), sync);
 	return vb_return_minus_one(err);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: an identifier and its QP in one call, used synchronously. */
+/* Endpoints: synchronous identifiers that are made together with their QP. */
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static int make_passive(struct vb_cma_id *id, const struct rdma_addrinfo *res, s
 	return keep_qp_attr(id, attr, res->ai_qp_type);
 }
 
-static int resolve(struct vb_cma_id *id, const struct rdma_addrinfo *res)
+static int resolve_endpoint(struct vb_cma_id *id, const struct rdma_addrinfo *res)
 {
 	enum { TIMEOUT_MS = 2000 };
 	struct rdma_cm_id *pub = &id->id;
@@ -46,7 +46,7 @@ static int resolve(struct vb_cma_id *id, const struct rdma_addrinfo *res)
 	if (rdma_set_option(pub, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,
 			    res->ai_route_len))
 		return -errno;
-	return vb_cma_complete(id, true);
+	return vb_cma_event_wait(id, true);
 }
 
 static int keep_connect_data(struct vb_cma_id *id, const struct rdma_addrinfo *res)
@@ -64,7 +64,7 @@ static int keep_connect_data(struct vb_cma_id *id, const struct rdma_addrinfo *r
 static int make_active(struct vb_cma_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		       struct ibv_qp_init_attr *attr)
 {
-	int err = resolve(id, res);
+	int err = resolve_endpoint(id, res);
 
 	if (!err && attr) {
 		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
@@ -77,7 +77,7 @@ static int create_ep(struct rdma_cm_id **out, const struct rdma_addrinfo *res, s
 		     struct ibv_qp_init_attr *attr)
 {
 	struct rdma_cm_id *id;
-	int err = vb_cma_create_id(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
+	int err = vb_cma_id_create(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
 				   (enum ibv_qp_type)res->ai_qp_type);
 
 	if (err)
@@ -117,7 +117,7 @@ static int check_request(const struct rdma_cm_event *event)
 	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : -EINVAL;
 }
 
-/* The QP that the endpoint was made for. */
+/* Makes the QP that rdma_create_ep described. */
 static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_event *event)
 {
 	struct ibv_qp_init_attr attr;
@@ -129,7 +129,7 @@ static int create_qp_of(struct vb_cma_id *listener, struct rdma_cm_event *event)
 	if (!rdma_create_qp(event->id, listener->id.pd, &attr))
 		return 0;
 	err = -errno;
-	/* Nobody else could: the caller does not get the identifier. */
+	/* The caller does not get the identifier, and so cannot destroy it. */
 	rdma_destroy_id(event->id);
 	event->id = NULL;
 	return err;
@@ -144,14 +144,14 @@ static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
 		vb_explain("rdma_get_request: the identifier has an event channel; fetch events");
 		return -EINVAL;
 	}
-	vb_cma_done_with_event(listener);
+	vb_cma_event_done(listener);
 	if (rdma_get_cm_event(listener->id.channel, &event))
 		return -errno;
 	err = check_request(event);
 	if (!err)
 		err = create_qp_of(listener, event);
 	if (err) {
-		vb_cma_keep_event(listener, event);
+		vb_cma_event_keep(listener, event);
 		return err;
 	}
 	*id = event->id;

@@ -38,7 +38,6 @@ void vb_cma_event_private(struct vb_cma_event *event, bool ud, const void *data,
 {
 	if (len > sizeof(event->private_data))
 		len = sizeof(event->private_data);
-	/* A length is 8 bits; the fields of the messages that have private data are shorter. */
 	if (!len)
 		return;
 	memcpy(event->private_data, data, len);
@@ -65,4 +64,27 @@ VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 	vb_cma_unlock();
 	free(acked);
 	return 0;
+}
+
+/* --- names: those of the enumeration --- */
+
+#define NAMED(event) [event] = #event
+
+static const char *const names[] = {
+	NAMED(RDMA_CM_EVENT_ADDR_RESOLVED),   NAMED(RDMA_CM_EVENT_ADDR_ERROR),
+	NAMED(RDMA_CM_EVENT_ROUTE_RESOLVED),  NAMED(RDMA_CM_EVENT_ROUTE_ERROR),
+	NAMED(RDMA_CM_EVENT_CONNECT_REQUEST), NAMED(RDMA_CM_EVENT_CONNECT_RESPONSE),
+	NAMED(RDMA_CM_EVENT_CONNECT_ERROR),   NAMED(RDMA_CM_EVENT_UNREACHABLE),
+	NAMED(RDMA_CM_EVENT_REJECTED),        NAMED(RDMA_CM_EVENT_ESTABLISHED),
+	NAMED(RDMA_CM_EVENT_DISCONNECTED),    NAMED(RDMA_CM_EVENT_DEVICE_REMOVAL),
+	NAMED(RDMA_CM_EVENT_MULTICAST_JOIN),  NAMED(RDMA_CM_EVENT_MULTICAST_ERROR),
+	NAMED(RDMA_CM_EVENT_ADDR_CHANGE),     NAMED(RDMA_CM_EVENT_TIMEWAIT_EXIT),
+};
+
+VB_PUBLIC const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	/* The application may pass any value. */
+	if ((unsigned)event >= sizeof(names) / sizeof(names[0]) || !names[event])
+		return "UNKNOWN EVENT";
+	return names[event];
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_get_cm_event. What an event means for QPs and devices is done here, in the thread that
- * fetches it: the service thread must not call verbs, and an application that does not fetch events
- * does not get anywhere.
+ * rdma_get_cm_event. The thread that fetches an event does what the event means for QPs and
+ * devices, because the service thread must not call verbs. A connection needs an application that
+ * fetches its events anyway.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 enum verdict { REPORT, DISCARD };
 
-static void fail(struct vb_cma_event *event, enum rdma_cm_event_type type, int err)
+static void event_fail(struct vb_cma_event *event, enum rdma_cm_event_type type, int err)
 {
 	event->event.event = type;
 	event->event.status = err;
@@ -28,17 +28,16 @@ static void fail(struct vb_cma_event *event, enum rdma_cm_event_type type, int e
 /* A path between InfiniBand ports has their LIDs. */
 static bool asks_infiniband(const struct vb_cma_id *child)
 {
-	return child->id.qp_type != IBV_QPT_UD && vb_cm_path_has_lids(&child->request_path);
+	return !vb_cma_is_datagram(child) && vb_cm_path_has_lids(&child->request_path);
 }
 
-/* A connection of two RoCE ports is of no use to an InfiniBand port, and the other way round. */
+/* A RoCE port cannot connect to an InfiniBand port. */
 static bool fits_device(const struct vb_cma_id *child)
 {
-	return child->id.qp_type == IBV_QPT_UD ||
-	       asks_infiniband(child) == vb_cma_is_infiniband(child);
+	return vb_cma_is_datagram(child) || asks_infiniband(child) == vb_cma_is_infiniband(child);
 }
 
-static int find_device(const struct vb_cma_id *child, struct vb_engine_route *route)
+static int find_child_device(const struct vb_cma_id *child, struct vb_engine_route *route)
 {
 	int err = vb_cma_route_own(&child->id.route.addr.src_addr, route);
 
@@ -55,7 +54,7 @@ static void take_ports(struct vb_cma_id *child)
 
 	child->ib = vb_cma_engine()->ib_path(child->device->device, &child->sgid, &child->dgid,
 					     child->scope);
-	if (child->id.qp_type != IBV_QPT_UD)
+	if (!vb_cma_is_datagram(child))
 		child->ib.dgid = child->request_path.local_gid;
 	addrs->addr.ibaddr.sgid = child->ib.sgid;
 	addrs->addr.ibaddr.dgid = child->ib.dgid;
@@ -65,11 +64,11 @@ static void take_ports(struct vb_cma_id *child)
 	}
 }
 
-/* The device that the request came in on. */
+/* Binds the identifier of a request to the device that the request came to. */
 static int attach_child(struct vb_cma_id *child)
 {
 	struct vb_engine_route route;
-	int err = find_device(child, &route);
+	int err = find_child_device(child, &route);
 
 	if (!err)
 		err = vb_cma_id_attach(child, route.device);
@@ -91,7 +90,7 @@ static void explain_refusal(const struct vb_cma_id *child, int err)
 		   vb_address_print(&child->id.route.addr.src_addr, text),
 		   err != -ENODEV ? strerror(-err)
 		   : asks_infiniband(child)
-			   ? "it is for an InfiniBand port, and the interface has none"
+			   ? "the request is for an InfiniBand port, and the interface has none"
 			   : "the interface has no RoCE device; VERBENA_DEVICES chooses those that "
 			     "have one");
 }
@@ -106,8 +105,8 @@ static void discard_child(struct vb_cma_id *child)
 }
 
 /*
- * The identifier is the application's. Before that it had no events: another thread could have
- * fetched them, while this one finds that the request must be refused.
+ * The application knows the identifier from now on. Before, the identifier had no other events:
+ * another thread could have fetched them, while this one finds that it must refuse the request.
  */
 static void tell(struct vb_cma_id *child)
 {
@@ -118,7 +117,7 @@ static void tell(struct vb_cma_id *child)
 	vb_cma_unlock();
 }
 
-static enum verdict on_request(struct vb_cma_event *event)
+static enum verdict settle_request(struct vb_cma_event *event)
 {
 	struct vb_cma_id *child = vb_cma_id(event->event.id);
 	int err;
@@ -129,7 +128,7 @@ static enum verdict on_request(struct vb_cma_event *event)
 	vb_cma_unlock();
 	err = attach_child(child);
 	if (!err && event->owner->sync)
-		err = vb_cma_migrate(child, NULL);
+		err = vb_cma_id_migrate(child, NULL);
 	if (!err) {
 		tell(child);
 		return REPORT;
@@ -139,7 +138,7 @@ static enum verdict on_request(struct vb_cma_event *event)
 	return DISCARD;
 }
 
-/* The QP is ready for the peer before the peer hears that it may send. */
+/* The QP is ready before the RTU allows the peer to send. */
 static int finish_connect(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	int err = vb_cma_ece_respond(id, qp);
@@ -167,13 +166,13 @@ static void give_up_connect(struct vb_cma_id *id)
 	vb_cma_unlock();
 }
 
-static enum verdict on_response(struct vb_cma_event *event)
+static enum verdict settle_response(struct vb_cma_event *event)
 {
 	struct vb_cma_id *id = event->owner;
 	struct ibv_qp *qp = vb_cma_qp_hold(id);
 	int err;
 
-	/* A QP of the application's own: it calls rdma_establish when that is ready. */
+	/* The application has a QP of its own, and calls rdma_establish when that is ready. */
 	if (!qp)
 		return REPORT;
 	err = finish_connect(id, qp);
@@ -182,22 +181,23 @@ static enum verdict on_response(struct vb_cma_event *event)
 		event->event.event = RDMA_CM_EVENT_ESTABLISHED;
 		return REPORT;
 	}
-	vb_explain("the connection was accepted, but the QP cannot be used: %s", strerror(-err));
+	vb_explain("the peer accepted the connection, but the QP cannot be used: %s",
+		   strerror(-err));
 	give_up_connect(id);
-	fail(event, RDMA_CM_EVENT_CONNECT_ERROR, err);
+	event_fail(event, RDMA_CM_EVENT_CONNECT_ERROR, err);
 	return REPORT;
 }
 
-static enum verdict on_established(struct vb_cma_event *event)
+static enum verdict settle_established(struct vb_cma_event *event)
 {
 	struct vb_cma_id *id = event->owner;
 	int err;
 
-	if (id->id.qp_type != IBV_QPT_UD)
+	if (!vb_cma_is_datagram(id))
 		return REPORT;
 	err = vb_cma_ah_attr(id, &event->event.param.ud.ah_attr);
 	if (err)
-		fail(event, RDMA_CM_EVENT_ADDR_ERROR, err);
+		event_fail(event, RDMA_CM_EVENT_ADDR_ERROR, err);
 	return REPORT;
 }
 
@@ -211,7 +211,7 @@ static bool is_given_up(struct vb_cma_id *id)
 	return given_up;
 }
 
-static enum verdict on_rejected(struct vb_cma_event *event)
+static enum verdict settle_rejected(struct vb_cma_event *event)
 {
 	if (is_given_up(event->owner))
 		return DISCARD;
@@ -219,20 +219,20 @@ static enum verdict on_rejected(struct vb_cma_event *event)
 	return REPORT;
 }
 
-static enum verdict on_disconnected(struct vb_cma_event *event)
+static enum verdict settle_disconnected(struct vb_cma_event *event)
 {
 	return is_given_up(event->owner) ? DISCARD : REPORT;
 }
 
-/* Loaded and armed, as after a request with such a path. A QP of the application's is its own affair. */
-static int load_alternate(struct vb_cma_id *id)
+/* Loads and arms the path in the QP of the identifier. The library has no other QP to change. */
+static int load_lap_path(struct vb_cma_id *id)
 {
 	struct ibv_qp *qp = vb_cma_qp_hold(id);
 	struct ibv_qp_attr attr = { 0 };
 	int mask, err = qp ? 0 : -EINVAL;
 
 	if (!err) {
-		vb_cma_path_alternate(id);
+		vb_cma_path_take_alternate(id);
 		mask = vb_cma_qp_alternate(id, &attr);
 		err = -ibv_modify_qp(qp, &attr, mask);
 	}
@@ -240,10 +240,10 @@ static int load_alternate(struct vb_cma_id *id)
 	return err;
 }
 
-static enum verdict on_lap(struct vb_cma_event *event)
+static enum verdict settle_lap(struct vb_cma_event *event)
 {
 	struct vb_cma_id *id = event->owner;
-	const int err = load_alternate(id);
+	const int err = load_lap_path(id);
 
 	vb_cma_lock();
 	if (id->has_endpoint)
@@ -257,18 +257,18 @@ static enum verdict on_lap(struct vb_cma_event *event)
 static enum verdict settle(struct vb_cma_event *event)
 {
 	if (event->lap)
-		return on_lap(event);
+		return settle_lap(event);
 	switch (event->event.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		return on_request(event);
+		return settle_request(event);
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
-		return on_response(event);
+		return settle_response(event);
 	case RDMA_CM_EVENT_ESTABLISHED:
-		return on_established(event);
+		return settle_established(event);
 	case RDMA_CM_EVENT_REJECTED:
-		return on_rejected(event);
+		return settle_rejected(event);
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return on_disconnected(event);
+		return settle_disconnected(event);
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 		vb_cma_group_joined(event);
 		return REPORT;
@@ -277,7 +277,7 @@ static enum verdict settle(struct vb_cma_event *event)
 	}
 }
 
-/* A thread that was cancelled in there would leave an event that nobody acknowledges. */
+/* A thread that is cancelled inside would leave an event that no thread acknowledges. */
 static enum verdict settle_uncancelled(struct vb_cma_event *event)
 {
 	enum verdict verdict;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_getaddrinfo: names to addresses by the resolver of the C library, of which one result is
- * kept. There is no route or connect data to be found for IP addresses: the routing table has the
- * route, and nothing asks for data in front of the application's. getaddrinfo_ib.c has AF_IB.
+ * rdma_getaddrinfo: the resolver of the C library turns names into addresses, and its first result
+ * counts. The result for an IP address has no route and no connect data: the routing table has the
+ * route, and no service needs connect data. getaddrinfo_ib.c makes AF_IB addresses.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,10 +18,10 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/getaddrinfo_ib.h"
 
-/* What may come out of the resolver of the C library, or of us. */
+/* An error of this library, or one of the resolver. Both are negative, so they stay apart. */
 struct answer {
-	int err; /* 0, -errno, or an EAI_ code (these are negative as well, so: kept apart) */
-	int eai;
+	int err; /* 0 or -errno */
+	int eai; /* 0 or an EAI_ code */
 };
 
 static int socket_type(int qp_type)
@@ -59,7 +59,7 @@ static bool wants_ib(const struct rdma_addrinfo *hints)
 	return hints->ai_family == AF_IB && hints->ai_flags & RAI_FAMILY;
 }
 
-/* A GID is written as an IPv6 address; whatever else it is has to be the name of a host. */
+/* A GID has the form of an IPv6 address. Any other node is the name of a host. */
 static bool is_gid(const struct rdma_addrinfo *hints, const char *node)
 {
 	struct in6_addr gid;
@@ -107,7 +107,7 @@ static void take_types(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 		rai->ai_port_space = ai->ai_protocol == IPPROTO_UDP ? RDMA_PS_UDP : RDMA_PS_TCP;
 }
 
-/* The result of the C library as one of ours: the source of a passive one, else a destination. */
+/* Turns a result of the C library into one of librdmacm: RAI_PASSIVE makes it the source. */
 static int take_result(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints,
 		       const char *node, const struct addrinfo *ai)
 {
@@ -126,9 +126,9 @@ static int take_result(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 	return copy_address(addr, len, ai->ai_addr, ai->ai_addrlen);
 }
 
-static struct answer resolve(const char *node, const char *service,
-			     const struct rdma_addrinfo *hints, bool hinted,
-			     struct rdma_addrinfo *rai)
+static struct answer resolve_name(const char *node, const char *service,
+				  const struct rdma_addrinfo *hints, bool hinted,
+				  struct rdma_addrinfo *rai)
 {
 	struct addrinfo ai_hints = resolver_hints(hints, node), *ai;
 	struct answer answer = { 0 };
@@ -142,15 +142,13 @@ static struct answer resolve(const char *node, const char *service,
 	answer.err = take_result(rai, hints, node, ai);
 	freeaddrinfo(ai);
 	if (answer.err == -ENODEV) {
-		vb_explain(
-			"rdma_getaddrinfo(%s): no InfiniBand port is known that has this address",
-			node);
+		vb_explain("rdma_getaddrinfo(%s): no known InfiniBand port has this address", node);
 		answer = (struct answer){ .eai = EAI_ADDRFAMILY };
 	}
 	return answer;
 }
 
-/* Neither node nor service: what the hints say is the answer. */
+/* Without node and service the hints are the answer. */
 static int take_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {
 	rai->ai_flags = hints->ai_flags;
@@ -163,7 +161,7 @@ static int take_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hin
 			    hints->ai_dst_len);
 }
 
-static int take_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+static int copy_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {
 	if (rai->ai_src_len || !hints->ai_src_len)
 		return 0;
@@ -171,19 +169,19 @@ static int take_source(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hi
 			    hints->ai_src_len);
 }
 
-static struct answer fill(const char *node, const char *service, const struct rdma_addrinfo *hints,
-			  struct rdma_addrinfo *rai)
+static struct answer fill_result(const char *node, const char *service,
+				 const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
 	static const struct rdma_addrinfo none;
 	const struct rdma_addrinfo *wishes = hints ? hints : &none;
 	struct answer answer = { 0 };
 
 	if (node || service)
-		answer = resolve(node, service, wishes, hints, rai);
+		answer = resolve_name(node, service, wishes, hints, rai);
 	else
 		answer.err = take_hints(rai, wishes);
 	if (!answer.err && !answer.eai)
-		answer.err = take_source(rai, wishes);
+		answer.err = copy_source(rai, wishes);
 	return answer;
 }
 
@@ -201,7 +199,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return vb_return_minus_one(-ENOMEM);
-	answer = fill(node, service, hints, rai);
+	answer = fill_result(node, service, hints, rai);
 	if (!answer.err && !answer.eai) {
 		*res = rai;
 		return 0;

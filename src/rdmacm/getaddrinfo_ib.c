@@ -10,7 +10,7 @@
 #include "rdmacm/cma.h"
 #include "rdmacm/route.h"
 
-/* The port of an IP address: that of the neighbour, or the own one. */
+/* Finds the port that has an IP address: a neighbour's, or one of this host. */
 static int find_port(const struct sockaddr *addr, struct ibv_device **device,
 		     struct vb_ib_path *path)
 {
@@ -28,7 +28,7 @@ static int find_port(const struct sockaddr *addr, struct ibv_device **device,
 	return path->dlid ? 0 : -ENODEV;
 }
 
-/* The path to a GID; nobody may be known there. */
+/* Finds the path to a GID. The LID stays 0 if this host does not know the port. */
 static int find_path(const union ibv_gid *gid, struct ibv_device **device, struct vb_ib_path *path)
 {
 	static const union ibv_gid any;
@@ -42,7 +42,7 @@ static int find_path(const union ibv_gid *gid, struct ibv_device **device, struc
 	return 0;
 }
 
-/* The service id says the port space, and the port if there is one. */
+/* The service id names the port space, and the port if there is one. */
 static int make_address(const union ibv_gid *gid, int port_space, uint16_t port,
 			struct sockaddr **to, socklen_t *to_len)
 {

@@ -6,10 +6,10 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
-#include "rdmacm/again.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/multicast.h"
 #include "rdmacm/neighbour.h"
 
@@ -18,7 +18,6 @@ static const char *const state_names[VB_CMA_STATES] = {
 	[VB_CMA_ADDR_BOUND] = "bound to an address",
 	[VB_CMA_ADDR_QUERY] = "resolving an address",
 	[VB_CMA_ADDR_RESOLVED] = "address resolved",
-	[VB_CMA_ROUTE_QUERY] = "resolving a route",
 	[VB_CMA_ROUTE_RESOLVED] = "route resolved",
 	[VB_CMA_LISTEN] = "listening",
 	[VB_CMA_CONNECT] = "connecting or connected",
@@ -42,7 +41,8 @@ int vb_cma_id_expect(struct vb_cma_id *id, enum vb_cma_state state, const char *
 	return -EINVAL;
 }
 
-static struct vb_cma_id *allocate(void *context, enum rdma_port_space ps, enum ibv_qp_type qp_type)
+static struct vb_cma_id *id_allocate(void *context, enum rdma_port_space ps,
+				     enum ibv_qp_type qp_type)
 {
 	struct vb_cma_id *id = calloc(1, sizeof(*id));
 
@@ -58,7 +58,7 @@ static struct vb_cma_id *allocate(void *context, enum rdma_port_space ps, enum i
 	vb_list_init(&id->node);
 	vb_list_init(&id->channel_node);
 	vb_list_init(&id->groups);
-	vb_list_init(&id->again_node);
+	vb_list_init(&id->retry_node);
 	vb_list_init(&id->neighbour_node);
 	return id;
 }
@@ -69,10 +69,10 @@ static void join_channel(struct vb_cma_id *id, struct vb_cma_channel *channel)
 	vb_list_append(&channel->ids, &id->channel_node);
 }
 
-int vb_cma_id_create(struct vb_cma_channel *channel, void *context, enum rdma_port_space ps,
-		     enum ibv_qp_type qp_type, struct vb_cma_id **out)
+int vb_cma_id_add(struct vb_cma_channel *channel, void *context, enum rdma_port_space ps,
+		  enum ibv_qp_type qp_type, struct vb_cma_id **out)
 {
-	struct vb_cma_id *id = allocate(context, ps, qp_type);
+	struct vb_cma_id *id = id_allocate(context, ps, qp_type);
 
 	if (!id)
 		return -ENOMEM;
@@ -84,7 +84,7 @@ int vb_cma_id_create(struct vb_cma_channel *channel, void *context, enum rdma_po
 
 void vb_cma_id_hang_up(struct vb_cma_id *id)
 {
-	vb_cma_again_drop(id);
+	vb_cma_connect_retry_drop(id);
 	vb_cma_neighbour_drop(id);
 	if (id->has_endpoint)
 		vb_cm_destroy(&id->endpoint, vb_now_ns());
@@ -92,8 +92,8 @@ void vb_cma_id_hang_up(struct vb_cma_id *id)
 	vb_cma_unbind(id);
 }
 
-/* A request that nobody fetched: the peer is told, the identifier was never seen. */
-static void refuse(struct vb_cma_event *event)
+/* No thread fetched the request. The peer is refused; the application never saw the identifier. */
+static void refuse_unfetched(struct vb_cma_event *event)
 {
 	struct vb_cma_id *child = vb_cma_id(event->event.id);
 
@@ -112,7 +112,7 @@ static void drop_events(struct vb_cma_id *id)
 			continue;
 		vb_cma_channel_withdraw(channel, event);
 		if (event->event.id != &id->id)
-			refuse(event);
+			refuse_unfetched(event);
 		free(event);
 	}
 }
@@ -120,7 +120,7 @@ static void drop_events(struct vb_cma_id *id)
 void vb_cma_id_silence(struct vb_cma_id *id)
 {
 	drop_events(id);
-	vb_cma_hold_drop(id);
+	vb_cma_disconnect_delay_drop(id);
 	vb_cma_id_hang_up(id);
 	id->removing = true;
 }
@@ -150,7 +150,7 @@ int vb_cma_id_attach(struct vb_cma_id *id, struct ibv_device *device)
 	id->id.verbs = acquired->verbs;
 	id->id.pd = acquired->pd;
 	id->id.port_num = 1;
-	if (!id->id.route.addr.addr.ibaddr.pkey) /* else its request has one */
+	if (!id->id.route.addr.addr.ibaddr.pkey) /* a passive id has the P_Key of its request */
 		(void)ibv_query_pkey(acquired->verbs, 1, 0, &id->id.route.addr.addr.ibaddr.pkey);
 	vb_cma_lock();
 	id->device = acquired;
@@ -185,7 +185,7 @@ static int create_id(struct rdma_event_channel *channel, void *context, enum rdm
 	if (err)
 		return err;
 	vb_cma_lock();
-	err = vb_cma_id_create(queue, context, ps, qp_type, out);
+	err = vb_cma_id_add(queue, context, ps, qp_type, out);
 	vb_cma_unlock();
 	if (!err) {
 		(*out)->sync = !channel;
@@ -201,7 +201,7 @@ static bool port_space_exists(enum rdma_port_space ps)
 	return ps == RDMA_PS_TCP || ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB || ps == RDMA_PS_IB;
 }
 
-int vb_cma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+int vb_cma_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
 		     enum rdma_port_space ps, enum ibv_qp_type qp_type)
 {
 	struct vb_cma_id *created;
@@ -223,10 +223,10 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 	bool ud = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 
 	return vb_return_minus_one(
-		vb_cma_create_id(channel, id, context, ps, ud ? IBV_QPT_UD : IBV_QPT_RC));
+		vb_cma_id_create(channel, id, context, ps, ud ? IBV_QPT_UD : IBV_QPT_RC));
 }
 
-/* The application may still look at events that it fetched. */
+/* The application may still read events that it has fetched. */
 static void wait_for_acks(struct vb_cma_id *id)
 {
 	while (id->events_acked != id->events_reported)
@@ -246,7 +246,7 @@ static void destroy_here(struct vb_cma_id *id)
 	vb_cma_lock();
 	wait_for_acks(id);
 	vb_cma_unlock();
-	vb_cma_groups_leave(id); /* not before: an event that was being fetched attaches the QP */
+	vb_cma_groups_leave(id); /* after the wait: fetching a join attaches the QP */
 	if (id->device)
 		vb_cma_device_release(id->device);
 	vb_cma_lock();
@@ -256,7 +256,7 @@ static void destroy_here(struct vb_cma_id *id)
 		vb_cma_channel_destroy(own);
 }
 
-/* What a parent process made: only the copy of it goes. */
+/* The identifier belongs to the parent process. Only the child's copy is freed. */
 static void destroy_inherited(struct vb_cma_id *id)
 {
 	if (id->sync && id->id.channel)
@@ -286,7 +286,7 @@ static void change_channel(struct vb_cma_id *id, struct vb_cma_channel *to)
 	join_channel(id, to);
 }
 
-/* A request that was not fetched yet has its identifier already, which goes with it. */
+/* A request that is not fetched yet has an identifier already, which moves with its event. */
 static void move_events(struct vb_cma_id *id, struct vb_cma_channel *from,
 			struct vb_cma_channel *to)
 {
@@ -300,7 +300,7 @@ static void move_events(struct vb_cma_id *id, struct vb_cma_channel *from,
 	}
 }
 
-static void migrate(struct vb_cma_id *id, struct vb_cma_channel *to)
+static void change_channel_of(struct vb_cma_id *id, struct vb_cma_channel *to)
 {
 	struct vb_cma_channel *from = vb_cma_channel_of(id);
 
@@ -313,7 +313,7 @@ static void migrate(struct vb_cma_id *id, struct vb_cma_channel *to)
 	vb_cma_unlock();
 }
 
-int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
+int vb_cma_id_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 {
 	struct vb_cma_channel *old = vb_cma_channel_of(id), *to = (struct vb_cma_channel *)channel;
 	bool was_sync = id->sync;
@@ -327,8 +327,8 @@ int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 		err = vb_cma_channel_create(&to);
 	if (err)
 		return err;
-	vb_cma_done_with_event(id);
-	migrate(id, to);
+	vb_cma_event_done(id);
+	change_channel_of(id, to);
 	id->sync = !channel;
 	if (was_sync)
 		vb_cma_channel_destroy(old);
@@ -337,5 +337,5 @@ int vb_cma_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 
 VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
-	return vb_return_minus_one(vb_cma_migrate(vb_cma_id(id), channel));
+	return vb_return_minus_one(vb_cma_id_migrate(vb_cma_id(id), channel));
 }

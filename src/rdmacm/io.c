@@ -10,27 +10,27 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "rdmacm/again.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
-#include "rdmacm/life.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/neighbour.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/probe.h"
 
 enum {
-	DATAGRAMS_AT_ONCE = 64, /* so that a flood at one descriptor does not starve the others */
+	DATAGRAMS_AT_ONCE = 64, /* a flood at one descriptor must not starve the others */
 	EVENTS_AT_ONCE = 32,
 };
 
 static int epoll = -1, timer = -1;
-static uint64_t timer_ns = VB_NEVER_NS; /* what it is set to */
+static uint64_t timer_ns = VB_NEVER_NS; /* the time that the timer is set to */
 
 /*
- * By descriptor. An event may be under way for one that was closed, and whose number the
- * application has got by now: who is not in here is not touched.
+ * By descriptor. An event may come late, for a descriptor that is closed and whose number the
+ * application has by now. The library touches only descriptors that are in this table.
  */
 struct watched {
-	vb_cma_io_fn *ready; /* NULL: not ours */
+	vb_cma_io_fn *ready; /* NULL: not a descriptor of the library */
 	uint32_t arg;
 };
 static struct watched *watched;
@@ -40,9 +40,9 @@ static int watched_size;
 
 static uint64_t next_due_ns(void)
 {
-	const uint64_t due_ns[] = { vb_cma_hold_next_ns(), vb_cma_again_next_ns(),
-				    vb_cma_life_next_ns(), vb_cma_neighbour_next_ns(),
-				    vb_cma_probe_next_ns() };
+	const uint64_t due_ns[] = { vb_cma_disconnect_delay_next_ns(),
+				    vb_cma_connect_retry_next_ns(), vb_cma_peer_watch_next_ns(),
+				    vb_cma_neighbour_next_ns(), vb_cma_probe_next_ns() };
 	uint64_t next_ns = vb_cm_next_ns(vb_cma_cm());
 
 	for (size_t i = 0; i < sizeof(due_ns) / sizeof(*due_ns); i++)
@@ -55,13 +55,13 @@ void vb_cma_rearm(void)
 	uint64_t next_ns = next_due_ns();
 	struct itimerspec when = { 0 };
 
-	/* One that fires too early costs less than setting it each time. */
+	/* A timer that fires too early costs less than a system call for each change. */
 	if (timer < 0 || next_ns >= timer_ns)
 		return;
 	when.it_value.tv_sec = (time_t)(next_ns / 1000000000u);
 	when.it_value.tv_nsec = (long)(next_ns % 1000000000u);
 	if (!when.it_value.tv_sec && !when.it_value.tv_nsec)
-		when.it_value.tv_nsec = 1; /* zero would be never */
+		when.it_value.tv_nsec = 1; /* zero would disarm the timer */
 	if (!timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL))
 		timer_ns = next_ns;
 }
@@ -75,9 +75,9 @@ static void timer_fired(int fd, uint32_t arg)
 		return;
 	timer_ns = VB_NEVER_NS;
 	vb_cm_tick(vb_cma_cm(), now_ns);
-	vb_cma_hold_tick(now_ns);
-	vb_cma_again_tick(now_ns);
-	vb_cma_life_tick(now_ns);
+	vb_cma_disconnect_delay_tick(now_ns);
+	vb_cma_connect_retry_tick(now_ns);
+	vb_cma_peer_watch_tick(now_ns);
 	vb_cma_neighbour_tick(now_ns);
 	vb_cma_probe_tick(now_ns);
 }
@@ -95,7 +95,7 @@ static void input(const struct vb_gsi_datagram *datagram, uid_t uid)
 	};
 	struct vb_cm_message message;
 
-	/* Who routed it has counted and dropped what is no message of the connection manager. */
+	/* The engine has dropped and counted what is no message of the connection manager. */
 	if (vb_cm_parse(datagram->mad, sizeof(datagram->mad), &message) != VB_CM_OK)
 		return;
 	vb_cma_probe_heard(&route);
@@ -130,11 +130,11 @@ void vb_cma_io_send(void *arg, const struct vb_cm_route *route, const struct vb_
 
 	(void)arg;
 	vb_cm_emit(message, datagram.mad);
-	/* What does not get out is lost, and said again: the protocol has it so. */
+	/* The protocol sends again what is lost here. */
 	(void)vb_cma_engine()->gsi_send(&datagram);
 }
 
-/* In the service thread: a message arrived at a QP in RTR, so its peer got our REP. */
+/* In the service thread: a message has arrived at a QP in RTR, so the peer has our REP. */
 static void data_arrived(uint32_t qpn)
 {
 	vb_cma_lock();
@@ -154,7 +154,7 @@ static void dispatch(const struct epoll_event *event)
 }
 
 /* In the service thread. */
-static void ready(int fd, void *arg)
+static void epoll_ready(int fd, void *arg)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
 	int count;
@@ -168,7 +168,7 @@ static void ready(int fd, void *arg)
 	vb_cma_unlock();
 }
 
-static int make_room(int fd)
+static int grow_watched(int fd)
 {
 	int size = 2 * fd + 64;
 	struct watched *table;
@@ -187,7 +187,7 @@ static int make_room(int fd)
 int vb_cma_io_watch(int fd, vb_cma_io_fn *callback, uint32_t arg)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
-	int err = make_room(fd);
+	int err = grow_watched(fd);
 
 	if (err)
 		return err;
@@ -218,7 +218,7 @@ void vb_cma_io_close(vb_cma_io_fn *callback)
 static int start_epoll(void)
 {
 	epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
-	return epoll < 0 ? -errno : vb_cma_engine()->watch(epoll, ready, NULL);
+	return epoll < 0 ? -errno : vb_cma_engine()->watch(epoll, epoll_ready, NULL);
 }
 
 static int start_timer(void)
@@ -247,7 +247,7 @@ int vb_cma_io_start(void)
 	return err;
 }
 
-/* Closing our copy takes nothing out of the epoll of the parent. */
+/* Closing the child's copy takes nothing out of the epoll of the parent. */
 void vb_cma_io_forget(void)
 {
 	vb_fd_close(&timer);

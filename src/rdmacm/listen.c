@@ -46,7 +46,7 @@ static int listen_locked(struct vb_cma_id *id, int backlog)
 	return 0;
 }
 
-/* Requests of other hosts. Without it those of this host still come: that is not an error. */
+/* Opens the port for other hosts. A failure is no error: requests of this host still come. */
 static void listen_to_hosts(const struct sockaddr *addr, const union ibv_gid *own)
 {
 	if (vb_address_is_any(addr))
@@ -71,7 +71,7 @@ VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 
 	if (!err) {
 		vb_cma_lock();
-		/* Another thread may fetch a request, and destroy the listener, from here on. */
+		/* After the unlock another thread may fetch a request and destroy the listener. */
 		addr = id->route.addr.src_storage;
 		own = vb_cma_is_by_gid(listener) ? listener->sgid
 						 : vb_address_gid(&id->route.addr.src_addr);

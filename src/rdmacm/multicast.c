@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_join_multicast and rdma_leave_multicast. There is no manager of groups to ask: the address
- * is the group, and the membership (IGMP, MLD) comes and goes with the QPs that are attached. Only
- * a join that names no group gets a new one.
+ * rdma_join_multicast and rdma_leave_multicast. There is no subnet manager to ask: the address is
+ * the group, and attached QPs bring the membership (IGMP, MLD). Only a join that names no group
+ * makes a new one.
  */
 #include "rdmacm/multicast.h"
 
@@ -31,10 +31,10 @@ static bool is_left(const struct vb_cma_group *group)
 }
 
 /*
- * The QP is held until the group says that it is attached: so who destroys the QP detaches it. Who
- * left the group meanwhile found nothing to detach.
+ * This thread holds the QP until group->attached is set, so a thread that destroys the QP detaches
+ * it. A thread that leaves the group meanwhile finds nothing to detach: this one detaches.
  */
-static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
+static int group_attach(struct vb_cma_id *id, struct vb_cma_group *group)
 {
 	struct ibv_qp *qp;
 	bool left;
@@ -54,7 +54,8 @@ static int attach(struct vb_cma_id *id, struct vb_cma_group *group)
 	return -err;
 }
 
-static int fill(struct vb_cma_id *id, struct vb_cma_group *group, struct rdma_ud_param *param)
+static int fill_ud_param(struct vb_cma_id *id, struct vb_cma_group *group,
+			 struct rdma_ud_param *param)
 {
 	/* An InfiniBand port has one GID. */
 	int index = vb_cma_is_infiniband(id) ? 0 : vb_cma_sgid_index(id);
@@ -79,9 +80,9 @@ void vb_cma_group_joined(struct vb_cma_event *event)
 	int err;
 
 	event->event.param.ud.private_data = event->group->context;
-	err = fill(id, event->group, &event->event.param.ud);
+	err = fill_ud_param(id, event->group, &event->event.param.ud);
 	if (!err)
-		err = attach(id, event->group);
+		err = group_attach(id, event->group);
 	if (!err)
 		return;
 	event->event.event = RDMA_CM_EVENT_MULTICAST_ERROR;
@@ -89,10 +90,10 @@ void vb_cma_group_joined(struct vb_cma_event *event)
 }
 
 /*
- * InfiniBand: RFC 4391, 4 for groups of IP, with the signature of RDMA_PS_UDP where Linux has it;
- * an IPv6 address of the form that subnet managers give out is an MGID already. The P_Key is that of
- * the port, the scope link-local. The MGID has no more than 28 or 80 bits of the address, so that a
- * unicast address names a group as well: Linux takes it, and programs pass the address of a host.
+ * The MGID of an IP group on InfiniBand (RFC 4391, 4), with the signature of RDMA_PS_UDP as on
+ * Linux. An IPv6 address in the form of a subnet manager's MGID is an MGID already. The P_Key is
+ * that of the port, and the scope is link-local. The MGID has 28 or 80 bits of the address, so a
+ * unicast address names a group as well. Linux takes such addresses, and programs pass them.
  */
 static union ibv_gid mgid_of_ip(const struct vb_cma_id *id, const struct sockaddr *addr)
 {
@@ -114,8 +115,8 @@ static union ibv_gid mgid_of_ip(const struct vb_cma_id *id, const struct sockadd
 }
 
 /*
- * The address names no group: a subnet manager would make one. Its signature, the prefix of the
- * subnet, and a number that no other group has.
+ * A new group, as a subnet manager would make it: its signature, the prefix of the subnet, and a
+ * random number.
  */
 static union ibv_gid mgid_new(const struct vb_cma_id *id)
 {
@@ -127,13 +128,13 @@ static union ibv_gid mgid_new(const struct vb_cma_id *id)
 	return mgid;
 }
 
-/* As Linux has it: a loopback address is no name either. */
+/* As on Linux, a loopback address names no group either. */
 static bool names_no_group(const struct sockaddr *addr)
 {
 	return vb_address_is_any(addr) || vb_address_is_loopback(addr);
 }
 
-/* No subnet manager gives out MLIDs, so the group itself says which one it has. */
+/* No subnet manager assigns MLIDs, so the MLID follows from the MGID. */
 static uint16_t mlid_of(const union ibv_gid *mgid)
 {
 	enum { FIRST = 0xc001, COUNT = 0xfffe - FIRST + 1 };
@@ -147,7 +148,7 @@ static uint16_t mlid_of(const union ibv_gid *mgid)
 static void name_group(const struct vb_cma_id *id, struct vb_cma_group *group,
 		       const struct sockaddr *addr)
 {
-	/* RoCEv2: an IPv4 group is its mapped address, an IPv6 group itself; AF_IB has the MGID. */
+	/* RoCEv2: the MGID of an IPv4 group is the mapped address, that of an IPv6 group itself. */
 	group->mgid = vb_address_gid(addr);
 	if (!vb_cma_is_infiniband(id))
 		return;
@@ -186,7 +187,7 @@ static int queue_join(struct vb_cma_id *id, struct vb_cma_group *group)
 	return 0;
 }
 
-/* A group of RoCE is an address of the network; one of InfiniBand is made from the address. */
+/* A RoCE group is a multicast address. An InfiniBand group is made from any address. */
 static bool is_group(const struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	if (vb_address_is_multicast(addr))
@@ -194,31 +195,32 @@ static bool is_group(const struct vb_cma_id *id, const struct sockaddr *addr)
 	return vb_cma_is_infiniband(id) && (addr->sa_family != AF_IB || names_no_group(addr));
 }
 
-static int check(struct vb_cma_id *id, const struct sockaddr *addr)
+static int check_join(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	if (id->id.qp_type != IBV_QPT_UD || !id->device || id->state == VB_CMA_REMOVED) {
+	if (!vb_cma_is_datagram(id) || !id->device || id->state == VB_CMA_REMOVED) {
 		vb_explain("rdma_join_multicast: needs a datagram identifier that is bound to an "
 			   "address of a device");
 		return -EINVAL;
 	}
 	if (!vb_address_size(addr) || !is_group(id, addr)) {
 		vb_explain("rdma_join_multicast: %s is no multicast address",
-			   vb_address_size(addr) ? vb_address_print(addr, text) : "that");
+			   vb_address_size(addr) ? vb_address_print(addr, text) : "the argument");
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_only, void *context)
+static int join_group(struct vb_cma_id *id, const struct sockaddr *addr, bool send_only,
+		      void *context)
 {
 	const bool sync = id->sync;
 	struct vb_cma_group *group;
 	int err = vb_cma_stale(id->generation, "rdma_join_multicast");
 
 	if (!err)
-		err = check(id, addr);
+		err = check_join(id, addr);
 	if (err)
 		return err;
 	group = group_new(id, addr, send_only, context);
@@ -229,12 +231,12 @@ static int join(struct vb_cma_id *id, const struct sockaddr *addr, bool send_onl
 	vb_cma_unlock();
 	if (err)
 		free(group);
-	return err ? err : vb_cma_complete(id, sync);
+	return err ? err : vb_cma_event_wait(id, sync);
 }
 
 VB_PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
-	return vb_return_minus_one(join(vb_cma_id(id), addr, false, context));
+	return vb_return_minus_one(join_group(vb_cma_id(id), addr, false, context));
 }
 
 VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
@@ -247,13 +249,13 @@ VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
 	if ((mc_join_attr->comp_mask & needed) != needed ||
 	    mc_join_attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return vb_return_minus_one(-EINVAL);
-	return vb_return_minus_one(
-		join(vb_cma_id(id), mc_join_attr->addr,
-		     mc_join_attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
+	return vb_return_minus_one(join_group(
+		vb_cma_id(id), mc_join_attr->addr,
+		mc_join_attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context));
 }
 
-/* Under the lock: by the address that was joined, port and all. */
-static struct vb_cma_group *find(struct vb_cma_id *id, const struct sockaddr *addr)
+/* Compares the whole address, with its port. Under the lock. */
+static struct vb_cma_group *group_find(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	vb_list_for(group, &id->groups, struct vb_cma_group, node) {
 		if (!memcmp(&group->addr, addr, vb_address_size(addr)))
@@ -262,8 +264,8 @@ static struct vb_cma_group *find(struct vb_cma_id *id, const struct sockaddr *ad
 	return NULL;
 }
 
-/* Under the lock: a join that nobody heard of is cancelled. */
-static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
+/* Drops the event of a join that no thread has fetched. Under the lock. */
+static void cancel_join(struct vb_cma_id *id, struct vb_cma_group *group)
 {
 	struct vb_cma_channel *channel = vb_cma_channel_of(id);
 
@@ -277,19 +279,19 @@ static void cancel(struct vb_cma_id *id, struct vb_cma_group *group)
 	}
 }
 
-/* The group that was joined by this address: it is in no list any more; NULL. */
-static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *addr)
+/* Takes the group with this address out of the list, and detaches the QP. NULL: not joined. */
+static struct vb_cma_group *group_take(struct vb_cma_id *id, const struct sockaddr *addr)
 {
-	struct ibv_qp *qp =
-		vb_cma_qp_hold(id); /* first: who destroys it waits, or has detached it */
+	/* First: a thread that destroys the QP waits for the release, or has detached it before. */
+	struct ibv_qp *qp = vb_cma_qp_hold(id);
 	struct vb_cma_group *group;
 	bool attached = false;
 
 	vb_cma_lock();
-	group = find(id, addr);
+	group = group_find(id, addr);
 	if (group) {
 		vb_list_remove(&group->node);
-		cancel(id, group);
+		cancel_join(id, group);
 		attached = group->attached;
 	}
 	vb_cma_unlock();
@@ -299,20 +301,20 @@ static struct vb_cma_group *take(struct vb_cma_id *id, const struct sockaddr *ad
 	return group;
 }
 
-static int leave(struct vb_cma_id *id, const struct sockaddr *addr)
+static int leave_group(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	struct vb_cma_group *group;
 	int err = vb_cma_stale(id->generation, "rdma_leave_multicast");
 
 	if (err)
 		return err;
-	group = take(id, addr);
+	group = group_take(id, addr);
 	if (!group) {
-		vb_explain("rdma_leave_multicast: that group was not joined");
+		vb_explain("rdma_leave_multicast: the identifier has not joined the group");
 		return -EADDRNOTAVAIL;
 	}
 	if (id->sync && id->id.event && ((struct vb_cma_event *)id->id.event)->group == group) {
-		/* The event of the join is ours to acknowledge. */
+		/* The library acknowledges the events of synchronous identifiers. */
 		rdma_ack_cm_event(id->id.event);
 		id->id.event = NULL;
 	}
@@ -328,10 +330,10 @@ VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	if (!vb_address_size(addr))
 		return vb_return_minus_one(-EINVAL);
-	return vb_return_minus_one(leave(vb_cma_id(id), addr));
+	return vb_return_minus_one(leave_group(vb_cma_id(id), addr));
 }
 
-/* One of those that are attached, which it is not any more. */
+/* Finds an attached group and marks it as detached. False: there is none. */
 static bool take_attached(struct vb_cma_id *id, union ibv_gid *mgid, uint16_t *mlid)
 {
 	bool found = false;

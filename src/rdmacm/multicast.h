@@ -11,19 +11,19 @@ struct vb_cma_group {
 	union ibv_gid mgid;
 	uint16_t mlid; /* InfiniBand, else 0 */
 	void *context;
-	bool send_only; /* the QP is not attached: it receives nothing */
-	bool attached;  /* by us, or by the application if the QP came later */
+	bool send_only; /* the QP is not attached, and receives nothing */
+	bool attached;  /* the QP is; without a QP the application attaches its own */
 	uint32_t events_reported, events_acked;
 };
 
-/* When MULTICAST_JOIN is fetched: attaches the QP and fills the event, or makes an error of it. */
+/* A thread fetches MULTICAST_JOIN: attaches the QP and fills the event, or makes it an error. */
 void vb_cma_group_joined(struct vb_cma_event *event);
 /* Under the lock. */
 void vb_cma_group_acked(struct vb_cma_group *group);
 
-/* All groups let go of a QP that is no longer the identifier's. */
+/* Detaches from all groups a QP that the identifier no longer has. */
 void vb_cma_groups_detach(struct vb_cma_id *id, struct ibv_qp *qp);
-/* All groups are left; nobody looks at their events any more. */
+/* Leaves all groups. The application has acknowledged their events. */
 void vb_cma_groups_leave(struct vb_cma_id *id);
 
 #endif

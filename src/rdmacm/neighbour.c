@@ -10,7 +10,7 @@
 #define LOOKS_NS_MAX  50000000u
 #define KNOWN_NS      1000000000u
 
-/* --- what was found out lately --- */
+/* --- neighbours that were found lately --- */
 
 enum { KNOWN_SIZE = 64 }; /* a power of two */
 
@@ -21,13 +21,13 @@ struct known {
 };
 static struct known lately[KNOWN_SIZE];
 
-/* The last bytes of an address are those that differ. */
+/* The addresses of one link differ in their last bytes. */
 static struct known *place_of(const struct vb_cma_id *id)
 {
 	return &lately[(id->dgid.raw[15] ^ id->dgid.raw[14] ^ id->scope) & (KNOWN_SIZE - 1)];
 }
 
-static bool is_known_lately(const struct vb_cma_id *id, uint64_t now_ns)
+static bool was_known_lately(const struct vb_cma_id *id, uint64_t now_ns)
 {
 	const struct known *known = place_of(id);
 
@@ -45,7 +45,7 @@ bool vb_cma_neighbour_is_known(const struct vb_cma_id *id)
 	bool known;
 
 	vb_cma_lock();
-	known = is_known_lately(id, vb_now_ns());
+	known = was_known_lately(id, vb_now_ns());
 	vb_cma_unlock();
 	if (known)
 		return true;
@@ -57,10 +57,10 @@ bool vb_cma_neighbour_is_known(const struct vb_cma_id *id)
 	return known;
 }
 
-/* --- who waits --- */
+/* --- identifiers that wait --- */
 
 static struct vb_list waiting = VB_LIST_INIT(waiting);
-static uint64_t look_ns, interval_ns; /* when all are looked at, and how long after that */
+static uint64_t look_ns, interval_ns; /* the time of the next look at all, and of the one after */
 
 void vb_cma_neighbour_wait(struct vb_cma_id *id, int timeout_ms, uint64_t now_ns)
 {
@@ -70,7 +70,7 @@ void vb_cma_neighbour_wait(struct vb_cma_id *id, int timeout_ms, uint64_t now_ns
 		timeout_ms < 0 ? VB_NEVER_NS : now_ns + (uint64_t)timeout_ms * 1000000u;
 	vb_list_append(&waiting, &id->neighbour_node);
 	interval_ns = FIRST_LOOK_NS;
-	/* Never later than those before it wait for. */
+	/* A new identifier must not delay the look that the others wait for. */
 	if (alone || now_ns + interval_ns < look_ns)
 		look_ns = now_ns + interval_ns;
 }
@@ -86,7 +86,7 @@ static bool same_question(const struct vb_cma_id *a, const struct vb_cma_id *b)
 	       !memcmp(&a->sgid, &b->sgid, sizeof(a->sgid));
 }
 
-/* Those who wait for one address mostly came one after the other: the kernel is asked once. */
+/* Identifiers that wait for one address mostly stand side by side: one question serves them. */
 void vb_cma_neighbour_tick(uint64_t now_ns)
 {
 	const struct vb_cma_id *asked = NULL;
@@ -94,7 +94,7 @@ void vb_cma_neighbour_tick(uint64_t now_ns)
 	if (vb_list_empty(&waiting) || now_ns < look_ns)
 		return;
 	vb_list_for(id, &waiting, struct vb_cma_id, neighbour_node) {
-		bool known = is_known_lately(id, now_ns);
+		bool known = was_known_lately(id, now_ns);
 
 		if (!known && (!asked || !same_question(asked, id)))
 			known = vb_cma_engine()->neighbour(&id->sgid, &id->dgid, id->scope);

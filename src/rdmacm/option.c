@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_set_option: a row per option, with the size that its value must have. */
+/* rdma_set_option: one row per option, with the size of its value. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/result.h"
 #include "base/symver.h"
-#include "rdmacm/at_once.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/option.h"
 #include "rdmacm/route.h"
 
 static int set_tos(struct vb_cma_id *id, const void *value)
@@ -23,13 +23,13 @@ static int set_reuseaddr(struct vb_cma_id *id, const void *value)
 	int flag, err;
 
 	memcpy(&flag, value, sizeof(flag));
-	/* A port that others may have by now is not taken back, and a listener's is its own. */
+	/* A shared port cannot become exclusive again, and a listener's port is exclusive. */
 	if (id->state != VB_CMA_IDLE && (!flag || id->state == VB_CMA_LISTEN))
 		return -EINVAL;
 	if (id->reuseaddr == (flag != 0))
 		return 0;
 	id->reuseaddr = flag != 0;
-	err = vb_cma_claim_again(id);
+	err = vb_cma_claim_renew(id);
 	if (err)
 		id->reuseaddr = !id->reuseaddr;
 	return err;
@@ -45,7 +45,7 @@ static int set_afonly(struct vb_cma_id *id, const void *value)
 		return -EINVAL;
 	id->afonly = flag != 0;
 	if (vb_cma_family(id) != family)
-		err = vb_cma_claim_again(id);
+		err = vb_cma_claim_renew(id);
 	if (err)
 		id->afonly = !id->afonly;
 	else
@@ -59,7 +59,7 @@ static int set_ack_timeout(struct vb_cma_id *id, const void *value)
 
 	if (id->id.qp_type != IBV_QPT_RC && id->id.qp_type != IBV_QPT_XRC_SEND)
 		return -EINVAL;
-	/* Five bits in a QP, and in the message to the peer. */
+	/* QPs and messages have five bits for it. */
 	if (exponent > 31)
 		return -EINVAL;
 	id->ack_timeout = exponent;
@@ -90,7 +90,7 @@ static const struct option options[] = {
 	{ RDMA_OPTION_ID, VB_OPTION_ID_AT_ONCE, sizeof(int), set_at_once },
 };
 
-static const struct option *find(int level, int name)
+static const struct option *option_find(int level, int name)
 {
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
 		if (options[i].level == level && options[i].name == name)
@@ -101,7 +101,7 @@ static const struct option *find(int level, int name)
 
 static int set_option(struct vb_cma_id *id, int level, int name, const void *value, size_t size)
 {
-	const struct option *option = find(level, name);
+	const struct option *option = option_find(level, name);
 	int err;
 
 	if (!option) {

@@ -26,7 +26,7 @@ int vb_cma_data_gather(struct vb_cma_id *id, const void *data, size_t length, si
 
 static int check_depth(const char *call, const char *name, uint8_t value, uint8_t limit)
 {
-	/* RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH: as much as there is. */
+	/* UINT8_MAX is RDMA_MAX_RESP_RES and RDMA_MAX_INIT_DEPTH: the limit itself. */
 	if (value == UINT8_MAX || value <= limit)
 		return 0;
 	vb_explain("%s: %s %u is more than the device's %u", call, name, value, limit);
@@ -44,13 +44,13 @@ int vb_cma_param_check(struct vb_cma_id *id, const struct rdma_conn_param *param
 	if (id->id.ps != RDMA_PS_TCP)
 		return 0;
 	if (!id->id.qp && !param) {
-		vb_explain("%s: without a QP on the identifier conn_param has to name one", call);
+		vb_explain("%s: the identifier has no QP, so conn_param must name one", call);
 		return -EINVAL;
 	}
 	if (!param)
 		return 0;
 	if (!id->id.qp && param->qp_num >> 24) {
-		vb_explain("%s: qp_num 0x%x is no QP number: those have 24 bits", call,
+		vb_explain("%s: qp_num 0x%x is no QP number: QP numbers have 24 bits", call,
 			   param->qp_num);
 		return -EINVAL;
 	}

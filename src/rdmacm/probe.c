@@ -10,35 +10,35 @@
 
 #define FIRST_NS        1000000000ull
 #define INTERVAL_NS_MAX 5000000000ull
-#define EVERYBODY_NS    100000000ull /* between two rounds in which each connection is asked */
+#define EVERYBODY_NS    100000000ull /* between two rounds that ask about every connection */
 
 enum {
-	HOSTS = 64,       /* more of them are asked, but cannot say that nobody is there */
+	HOSTS = 64,       /* probes go to more hosts, but their ICMP reports are not heard */
 	PROCESSES = 1024, /* a power of two */
 	/*
-	 * A process that is alive may be without the port: while another user's process had it,
-	 * and until it tries again, which it does every second.
+	 * A living process may be without the port for a moment: another user's process had it,
+	 * and processes try again once a second.
 	 */
 	REFUSALS = 3,
-	/* Hosts send one ICMP message a second to another, whoever asks there: most hear nothing. */
+	/* A host sends about one ICMP message a second to another host, so most knocks get none. */
 	SILENCES = 10,
 };
 
 static uint64_t next_ns = VB_NEVER_NS, interval_ns;
-static bool everybody;        /* the next round asks each connection, not one per process */
-static uint64_t everybody_ns; /* when that was done last */
+static bool everybody;        /* the next round asks about every connection, not one per process */
+static uint64_t everybody_ns; /* the time of the last such round */
 
-/* --- hosts, and what they say --- */
+/* --- hosts, and their reports --- */
 
 static struct host {
 	union ibv_gid gid;
 	uint32_t scope;
-	unsigned refusals;           /* with few silences in between */
-	unsigned silences;           /* since the last one */
-	uint64_t since_ns;           /* when the knock was sent that the first of them answered */
-	int knock;                   /* descriptor + 1 of the last one; 0: none */
-	uint64_t knock_ns, knock_id; /* knock_id: its transaction */
-	bool used, asked;            /* asked: in this round, or the answer may still come */
+	unsigned refusals;           /* knocks that ICMP refused, with few silences in between */
+	unsigned silences;           /* knocks without an answer since the last refusal */
+	uint64_t since_ns;           /* the time of the knock that was refused first */
+	int knock;                   /* descriptor + 1 of the last knock; 0: none */
+	uint64_t knock_ns, knock_id; /* its time and its transaction id */
+	bool used, asked;            /* asked: a knock of this round, or one without answer yet */
 } hosts[HOSTS];
 
 static bool is_host(const struct host *host, const struct vb_cm_route *route)
@@ -77,7 +77,7 @@ void vb_cma_probe_heard(const struct vb_cm_route *route)
 			hosts[i].refusals = 0;
 }
 
-/* Nobody at the port, and packets all the same: something on the way refuses, not the host. */
+/* Packets of the host prove that another machine sent the refusals. */
 static bool is_alive(const struct host *host)
 {
 	return vb_cma_engine()->heard_since(&host->gid, host->since_ns);
@@ -99,8 +99,8 @@ static void hear(struct host *host, uint64_t now_ns)
 		host->refusals = 0;
 		return;
 	}
-	vb_explain("a host has nobody at the port of RoCE: connections with it are over, and none "
-		   "is made");
+	vb_explain("no process of a remote host has the RoCE port any more: connections with the "
+		   "host end, and requests to it fail");
 	host->refusals = 0;
 	vb_cm_host_died(vb_cma_cm(), &host->gid, now_ns);
 }
@@ -123,7 +123,7 @@ static void knock(struct host *host, const struct vb_cm_route *route,
 	host->knock_id = probe->transaction_id;
 }
 
-/* --- processes: one question each is enough --- */
+/* --- processes: one probe for each is enough --- */
 
 static struct process {
 	union ibv_gid host;
@@ -142,7 +142,8 @@ static bool is_asked(const struct vb_cm_endpoint *endpoint)
 	if (place->round == this_round && place->slot == slot &&
 	    !memcmp(&place->host, host, sizeof(*host)))
 		return true;
-	*place = (struct process){ *host, slot, this_round }; /* the other is asked twice */
+	/* Two processes that share a place may get two probes each. */
+	*place = (struct process){ *host, slot, this_round };
 	return false;
 }
 
@@ -162,7 +163,7 @@ static void ask(struct vb_cma_id *id, uint64_t now_ns)
 
 /* --- rounds --- */
 
-/* Established, or the peer has something to answer. */
+/* The connection is established, or the peer owes an answer. */
 static bool needs_peer(const struct vb_cm_endpoint *endpoint)
 {
 	return endpoint->state == VB_CM_ESTABLISHED || endpoint->state == VB_CM_REP_SENT ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_create_qp, rdma_destroy_qp, and the way of a QP through its states. */
+/* rdma_create_qp, rdma_destroy_qp, and the states of a QP. */
 #include "rdmacm/qp.h"
 
 #include <errno.h>
@@ -8,10 +8,9 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/multicast.h"
-#include "rdmacm/queues.h"
 
-static int step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
-		const uint8_t *limit)
+static int qp_step(struct vb_cma_id *id, struct ibv_qp *qp, enum ibv_qp_state state,
+		   const uint8_t *limit)
 {
 	struct ibv_qp_attr attr = { .qp_state = state };
 	int mask, err = vb_cma_qp_attr(id, &attr, &mask);
@@ -32,7 +31,7 @@ struct ibv_qp *vb_cma_qp_hold(struct vb_cma_id *id)
 	struct ibv_qp *qp;
 
 	vb_cma_lock();
-	/* So that without a QP there is none that a group is attached to. */
+	/* NULL then means that no group is attached to a QP any more. */
 	while (id->qp_ending)
 		vb_cma_wait(&id->qp_changed);
 	qp = id->id.qp;
@@ -52,8 +51,8 @@ void vb_cma_qp_release(struct vb_cma_id *id, struct ibv_qp *qp)
 	vb_cma_unlock();
 }
 
-/* Nobody finds it any more, and those who held it have released it. */
-static struct ibv_qp *take(struct vb_cma_id *id)
+/* Takes the QP away from the identifier, and waits until all holders have released it. */
+static struct ibv_qp *qp_take(struct vb_cma_id *id)
 {
 	struct ibv_qp *qp;
 
@@ -61,14 +60,14 @@ static struct ibv_qp *take(struct vb_cma_id *id)
 	qp = id->id.qp;
 	id->id.qp = NULL;
 	id->qp_ending |= qp != NULL;
-	/* The threads of a parent process are not here. */
+	/* In the child of a fork the holders, threads of the parent, do not exist. */
 	while (id->qp_users && id->generation == vb_cma_generation())
 		vb_cma_wait(&id->qp_changed);
 	vb_cma_unlock();
 	return qp;
 }
 
-static void detach(struct vb_cma_id *id, struct ibv_qp *qp)
+static void detach_groups(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	vb_cma_groups_detach(id, qp);
 	vb_cma_lock();
@@ -86,14 +85,15 @@ int vb_cma_qp_ready(struct vb_cma_id *id, struct ibv_qp *qp, uint8_t responder_r
 
 	if (!qp)
 		return 0;
-	/* Once more: the rights of the peer are known only now. */
-	err = step(id, qp, IBV_QPS_INIT, NULL);
+	/* INIT once more: the rights of the peer are known only now. */
+	err = qp_step(id, qp, IBV_QPS_INIT, NULL);
 	if (!err)
-		err = step(id, qp, IBV_QPS_RTR,
-			   responder_resources != RDMA_MAX_RESP_RES ? &responder_resources : NULL);
+		err = qp_step(id, qp, IBV_QPS_RTR,
+			      responder_resources != RDMA_MAX_RESP_RES ? &responder_resources
+								       : NULL);
 	if (!err)
-		err = step(id, qp, IBV_QPS_RTS,
-			   initiator_depth != RDMA_MAX_INIT_DEPTH ? &initiator_depth : NULL);
+		err = qp_step(id, qp, IBV_QPS_RTS,
+			      initiator_depth != RDMA_MAX_INIT_DEPTH ? &initiator_depth : NULL);
 	return err;
 }
 
@@ -109,15 +109,15 @@ int vb_cma_qp_error(struct vb_cma_id *id)
 
 int vb_cma_qp_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 {
-	int err = step(id, qp, IBV_QPS_INIT, NULL);
+	int err = qp_step(id, qp, IBV_QPS_INIT, NULL);
 
-	if (err || id->id.qp_type != IBV_QPT_UD)
+	if (err || !vb_cma_is_datagram(id))
 		return err;
-	err = step(id, qp, IBV_QPS_RTR, NULL);
-	return err ? err : step(id, qp, IBV_QPS_RTS, NULL);
+	err = qp_step(id, qp, IBV_QPS_RTR, NULL);
+	return err ? err : qp_step(id, qp, IBV_QPS_RTS, NULL);
 }
 
-/* --- vendor options: what the QP can, and what both can --- */
+/* --- vendor options (enhanced connection establishment), in REQ and REP --- */
 
 static int ignore_unsupported(int err)
 {
@@ -135,7 +135,7 @@ static int ece_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 	id->local_ece.options = ece.options;
 	if (!id->remote_ece.vendor_id)
 		return 0;
-	/* The request brought options: they mean something between two of the same vendor. */
+	/* Options of a request have a meaning only between QPs of one vendor. */
 	if (id->remote_ece.vendor_id == ece.vendor_id)
 		ece.options = id->remote_ece.options;
 	else
@@ -143,7 +143,7 @@ static int ece_begin(struct vb_cma_id *id, struct ibv_qp *qp)
 	return ignore_unsupported(ibv_set_ece(qp, &ece));
 }
 
-/* What the QP made of the options. */
+/* Reads the options that the QP agreed to. */
 static int ece_learn(struct vb_cma_id *id, struct ibv_qp *qp)
 {
 	struct ibv_ece ece = { 0 };
@@ -169,34 +169,60 @@ int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp)
 	return ignore_unsupported(ibv_set_ece(qp, &ece));
 }
 
+/* The application negotiates for a QP that it made itself. */
+VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask) {
+		vb_explain("rdma_set_local_ece: needs an identifier without QP, a vendor id and "
+			   "comp_mask 0");
+		return vb_return_minus_one(-EINVAL);
+	}
+	vb_cma_id(id)->local_ece.vendor_id = ece->vendor_id;
+	vb_cma_id(id)->local_ece.options = ece->options;
+	return 0;
+}
+
+VB_PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
+{
+	if (!id || id->qp || !ece) {
+		vb_explain("rdma_get_remote_ece: needs an identifier without QP");
+		return vb_return_minus_one(-EINVAL);
+	}
+	ece->vendor_id = vb_cma_id(id)->remote_ece.vendor_id;
+	ece->options = vb_cma_id(id)->remote_ece.options;
+	ece->comp_mask = 0;
+	return 0;
+}
+
 /* --- creating --- */
 
-static int explain(const char *what)
+static int explain_attr(const char *what)
 {
 	vb_explain("rdma_create_qp: %s", what);
 	return -EINVAL;
 }
 
-static int check(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *attr)
+static int check_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct rdma_cm_id *pub = &id->id;
 
 	if (pub->qp)
-		return explain("the identifier has a QP already");
+		return explain_attr("the identifier has a QP already");
 	if (!id->device)
-		return explain("the identifier is not bound to a device: bind it to an address or "
-			       "resolve one first");
+		return explain_attr(
+			"the identifier is not bound to a device: bind it to an address or "
+			"resolve one first");
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd && attr->pd->context != pub->verbs)
-		return explain("the PD is of another device, or of another context of it");
+		return explain_attr("the PD belongs to another device or context");
 	if ((pub->recv_cq && attr->recv_cq && pub->recv_cq != attr->recv_cq) ||
 	    (pub->send_cq && attr->send_cq && pub->send_cq != attr->send_cq))
-		return explain("the identifier has another CQ already");
+		return explain_attr("the identifier has another CQ already");
 	return 0;
 }
 
 /*
- * Room for SGEs is room for inline data: queues of NICs are so, and programs that ask for none use
- * it. What they get is told, as always.
+ * In the queues of NICs inline data uses the room of SGEs, and programs that ask for no inline data
+ * rely on that. The capabilities that the caller gets back say so.
  */
 static void round_up_inline(struct ibv_qp_init_attr_ex *attr)
 {
@@ -206,8 +232,8 @@ static void round_up_inline(struct ibv_qp_init_attr_ex *attr)
 		attr->cap.max_inline_data = room;
 }
 
-/* What the caller left out. */
-static int complete(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+/* Fills in what the caller left out. */
+static int complete_attr(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	round_up_inline(attr);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
@@ -223,7 +249,7 @@ static int complete(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	return attr->xrcd ? 0 : -errno;
 }
 
-static int make(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
+static int make_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct ibv_qp *qp = ibv_create_qp_ex(id->id.verbs, attr);
 	int err;
@@ -239,7 +265,7 @@ static int make(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		ibv_destroy_qp(qp);
 		return err;
 	}
-	if (qp->pd) /* an XRC_RECV QP has none */
+	if (qp->pd) /* an XRC_RECV QP has no PD */
 		id->id.pd = qp->pd;
 	vb_cma_lock();
 	id->id.qp = qp;
@@ -253,13 +279,13 @@ static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	int err = vb_cma_stale(id->generation, "rdma_create_qp");
 
 	if (!err)
-		err = check(id, attr);
+		err = check_attr(id, attr);
 	if (!err)
-		err = complete(id, attr);
+		err = complete_attr(id, attr);
 	if (!err)
-		err = vb_cma_queues_make(pub,
-					 attr->send_cq || pub->send_cq ? 0 : attr->cap.max_send_wr,
-					 attr->recv_cq || pub->recv_cq ? 0 : attr->cap.max_recv_wr);
+		err = vb_cma_default_cqs_make(
+			pub, attr->send_cq || pub->send_cq ? 0 : attr->cap.max_send_wr,
+			attr->recv_cq || pub->recv_cq ? 0 : attr->cap.max_recv_wr);
 	if (err)
 		return err;
 	if (!attr->send_cq)
@@ -268,9 +294,9 @@ static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		attr->recv_cq = pub->recv_cq;
 	if (pub->srq && !attr->srq)
 		attr->srq = pub->srq;
-	err = make(id, attr);
+	err = make_qp(id, attr);
 	if (err)
-		vb_cma_queues_destroy(pub);
+		vb_cma_default_cqs_destroy(pub);
 	return err;
 }
 
@@ -289,7 +315,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 	if (!id || !qp_init_attr)
 		return vb_return_minus_one(-EINVAL);
-	/* The longer one begins as the shorter one. */
+	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;
 	attr.pd = pd ? pd : id->pd;
@@ -300,11 +326,11 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	struct ibv_qp *qp = id ? take(vb_cma_id(id)) : NULL;
+	struct ibv_qp *qp = id ? qp_take(vb_cma_id(id)) : NULL;
 
 	if (!qp)
 		return;
-	detach(vb_cma_id(id), qp);
+	detach_groups(vb_cma_id(id), qp);
 	ibv_destroy_qp(qp);
-	vb_cma_queues_destroy(id);
+	vb_cma_default_cqs_destroy(id);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The attributes for each step of a QP's life, from what the two sides said. */
+/* The attributes for each state of a QP, from the messages of both sides. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,17 +9,12 @@
 #include "rdmacm/qp.h"
 #include "rdmacm/route.h"
 
-static bool is_datagram(const struct vb_cma_id *id)
-{
-	return id->id.qp_type == IBV_QPT_UD;
-}
-
 static bool is_reliable(const struct vb_cma_id *id)
 {
 	return id->id.qp_type != IBV_QPT_UC;
 }
 
-/* Reliable ones; each QP of XRC is one half of it. */
+/* Each of the two XRC QP types is one half of a reliable QP. */
 static bool is_responder(const struct vb_cma_id *id)
 {
 	return is_reliable(id) && id->id.qp_type != IBV_QPT_XRC_SEND;
@@ -30,7 +25,7 @@ static bool is_requester(const struct vb_cma_id *id)
 	return is_reliable(id) && id->id.qp_type != IBV_QPT_XRC_RECV;
 }
 
-/* What the service thread, or a thread that destroys the identifier, may change meanwhile. */
+/* A copy of what the service thread, or a thread that destroys the identifier, may change. */
 struct agreed {
 	bool begun;    /* there is a connection, or a request */
 	bool answered; /* there is a peer whose QP is known */
@@ -91,13 +86,13 @@ static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	attr->pkey_index = (uint16_t)pkey_index;
 	attr->port_num = 1;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	if (is_datagram(id)) {
+	if (vb_cma_is_datagram(id)) {
 		attr->qkey = vb_cma_qkey(id);
 		*mask |= IBV_QP_QKEY;
 		return 0;
 	}
 	*mask |= IBV_QP_ACCESS_FLAGS;
-	/* Nothing may be written before there is a peer. */
+	/* A QP without a peer grants no rights. */
 	if (!agreed(id).begun)
 		return 0;
 	attr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
@@ -106,10 +101,10 @@ static int to_init(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	return 0;
 }
 
-/* Both sides load the path in reserve with RTR and arm it with RTS. */
+/* Both sides load the alternate path in RTR and arm it in RTS. */
 static void load_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	const struct ibv_sa_path_rec *path = vb_cma_alternate(id);
+	const struct ibv_sa_path_rec *path = vb_cma_alternate_path(id);
 
 	if (!path)
 		return;
@@ -121,7 +116,7 @@ static void load_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr,
 
 static void arm_alternate(const struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	if (!vb_cma_alternate(id))
+	if (!vb_cma_alternate_path(id))
 		return;
 	attr->path_mig_state = IBV_MIG_REARM;
 	*mask |= IBV_QP_PATH_MIG_STATE;
@@ -142,7 +137,7 @@ static int to_rtr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	int err;
 
 	*mask = IBV_QP_STATE;
-	if (is_datagram(id))
+	if (vb_cma_is_datagram(id))
 		return 0;
 	if (!values.answered)
 		return -EINVAL;
@@ -173,7 +168,7 @@ static int to_rts(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	const struct agreed values = agreed(id);
 
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-	if (is_datagram(id))
+	if (vb_cma_is_datagram(id))
 		return 0;
 	if (!values.answered)
 		return -EINVAL;
@@ -192,8 +187,8 @@ static int to_rts(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	return 0;
 }
 
-/* The message of a peer may ask for more than the device can. */
-static void limit(const struct vb_cma_id *id, struct ibv_qp_attr *attr)
+/* The message of a peer may ask for more than the device allows. */
+static void limit_depths(const struct vb_cma_id *id, struct ibv_qp_attr *attr)
 {
 	if (attr->max_dest_rd_atomic > id->device->max_responder_resources)
 		attr->max_dest_rd_atomic = id->device->max_responder_resources;
@@ -201,7 +196,7 @@ static void limit(const struct vb_cma_id *id, struct ibv_qp_attr *attr)
 		attr->max_rd_atomic = id->device->max_initiator_depth;
 }
 
-static int fill(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
+static int fill_attr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	switch (attr->qp_state) {
 	case IBV_QPS_INIT:
@@ -226,14 +221,14 @@ int vb_cma_qp_attr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 	}
 	memset(attr, 0, sizeof(*attr));
 	attr->qp_state = state;
-	err = fill(id, attr, mask);
-	/* Other errors are explained where they are found. */
+	err = fill_attr(id, attr, mask);
+	/* The functions that find other errors explain them. */
 	if (err == -EINVAL)
-		vb_explain("rdma_init_qp_attr: there is nothing to say for QP state %d of an "
-			   "identifier that is %s",
+		vb_explain("rdma_init_qp_attr: no attributes are known for QP state %d: the "
+			   "identifier is %s",
 			   state, vb_cma_state_name(id->state));
 	else
-		limit(id, attr);
+		limit_depths(id, attr);
 	return err;
 }
 

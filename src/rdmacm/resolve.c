@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rdma_resolve_addr: the routing table says which of our addresses, and so which device, leads to
- * the destination. The kernel does it at once. If it also knows the neighbour on the way, the event
- * is queued before the call returns.
+ * rdma_resolve_addr: the kernel's routing table names the source address, and so the device, for a
+ * destination. If the kernel also knows the neighbour on the way, the event is queued before the
+ * call returns.
  */
 #include <errno.h>
 #include <infiniband/ib.h>
@@ -15,7 +15,7 @@
 #include "rdmacm/bind.h"
 #include "rdmacm/neighbour.h"
 
-static int check(const struct sockaddr *src, const struct sockaddr *dst)
+static int check_families(const struct sockaddr *src, const struct sockaddr *dst)
 {
 	if (!vb_address_size(dst) || (src && !vb_address_size(src))) {
 		vb_explain("rdma_resolve_addr: addresses must be AF_INET, AF_INET6 or AF_IB");
@@ -28,7 +28,7 @@ static int check(const struct sockaddr *src, const struct sockaddr *dst)
 	return 0;
 }
 
-/* Not bound yet: to the source, or to any address of the family; the port is chosen. */
+/* Binds an IDLE id to the source, or to the wildcard of the family. */
 static int bind_source(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
 	struct sockaddr_storage any = { .ss_family = dst->sa_family };
@@ -38,7 +38,7 @@ static int bind_source(struct vb_cma_id *id, const struct sockaddr *src, const s
 	return vb_cma_bind(id, src ? src : (struct sockaddr *)&any, "rdma_resolve_addr");
 }
 
-/* As with sockets, the wildcard as a destination is this host. */
+/* The wildcard as a destination means this host, as with sockets. */
 static void take_destination(struct vb_cma_id *id, const struct sockaddr *dst)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
@@ -51,10 +51,10 @@ static void take_destination(struct vb_cma_id *id, const struct sockaddr *dst)
 		addrs->dst_sin.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	else if (dst->sa_family == AF_INET6)
 		addrs->dst_sin6.sin6_addr = in6addr_loopback;
-	/* A GID that means this host becomes that of its port once the device is known. */
+	/* find_ports replaces a wildcard GID, when the device is known. */
 }
 
-/* The address that was chosen; the port stays. */
+/* Replaces a wildcard with the address that the route chose, and keeps the port. */
 static void take_source(struct vb_cma_id *id, const struct vb_engine_route *route)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
@@ -67,11 +67,11 @@ static void take_source(struct vb_cma_id *id, const struct vb_engine_route *rout
 			    vb_address_port(&addrs->src_addr));
 	if (chosen.ss_family == addrs->src_addr.sa_family)
 		memcpy(&addrs->src_storage, &chosen, sizeof(chosen));
-	else if (addrs->src_addr.sa_family == AF_INET6) /* a mapped one */
+	else if (addrs->src_addr.sa_family == AF_INET6) /* a mapped IPv4 address */
 		memcpy(&addrs->src_sin6.sin6_addr, route->src.raw, sizeof(route->src.raw));
 }
 
-/* It was not reached over that device: the next try may take another. */
+/* An earlier try over another device failed: the id may change its device. */
 static void leave_device(struct vb_cma_id *id, const struct vb_engine_route *route)
 {
 	if (id->device && id->device->device != route->device && !id->id.qp &&
@@ -95,13 +95,13 @@ static int take_route(struct vb_cma_id *id, const struct vb_engine_route *route)
 	id->route_mtu = route->mtu;
 	id->id.route.addr.addr.ibaddr.sgid = route->src;
 	id->id.route.addr.addr.ibaddr.dgid = route->dst;
-	/* Answers of other hosts come to that address. */
+	/* Answers of other hosts come to this address. */
 	if (!route->local)
 		(void)vb_cma_engine()->gsi_listen(&id->sgid);
 	return 0;
 }
 
-/* A port that this host has not heard of resolves, and has no path: so a subnet manager says. */
+/* An unknown port has an address but no path, as with a subnet manager. */
 static int ask_ib_route(const struct rdma_addr *addrs, struct vb_engine_route *route)
 {
 	const union ibv_gid src = vb_address_gid(&addrs->src_addr);
@@ -110,7 +110,7 @@ static int ask_ib_route(const struct rdma_addr *addrs, struct vb_engine_route *r
 
 	if (err != -EHOSTUNREACH)
 		return err;
-	route->local = true; /* no neighbour to wait for */
+	route->local = true; /* there is no neighbour to wait for */
 	return 0;
 }
 
@@ -132,25 +132,25 @@ static int find_route(struct vb_cma_id *id, bool *local)
 	return err ? err : take_route(id, &route);
 }
 
-static bool is_nobody(const union ibv_gid *gid)
+static bool is_unset(const union ibv_gid *gid)
 {
 	return !gid->global.subnet_prefix && !gid->global.interface_id;
 }
 
-/* An address that was a wildcard, or loopback, is that of a port now. */
+/* The GID of a port replaces a wildcard or loopback address. */
 static void take_gid(struct sockaddr *addr, const union ibv_gid *gid)
 {
 	if (vb_address_is_any(addr) || vb_address_is_loopback(addr))
 		memcpy(&((struct sockaddr_ib *)addr)->sib_addr, gid->raw, sizeof(gid->raw));
 }
 
-/* The ports that the addresses belong to; the neighbour is known by now. */
+/* Finds the ports of both addresses. The kernel knows the neighbour by now. */
 static void find_ports(struct vb_cma_id *id)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
 
 	id->ib = vb_cma_engine()->ib_path(id->device->device, &id->sgid, &id->dgid, id->scope);
-	if (is_nobody(&id->dgid))
+	if (is_unset(&id->dgid))
 		id->ib.dlid = 0;
 	if (vb_cma_is_by_gid(id)) {
 		take_gid(&addrs->src_addr, &id->ib.sgid);
@@ -161,7 +161,7 @@ static void find_ports(struct vb_cma_id *id)
 	addrs->addr.ibaddr.dgid = id->ib.dgid;
 }
 
-static void give_back_source(struct vb_cma_id *id)
+static void reset_source(struct vb_cma_id *id)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
 	const uint16_t port = vb_address_port(&addrs->src_addr);
@@ -179,7 +179,6 @@ static void give_back_source(struct vb_cma_id *id)
 	id->source_chosen = false;
 }
 
-/* To this host the destination itself has to be on a device; to others the route. */
 static bool is_here(const struct sockaddr *dst)
 {
 	const union ibv_gid gid = vb_address_gid(dst);
@@ -191,7 +190,7 @@ static const char *why_no_device(const struct sockaddr *dst)
 {
 	if (dst->sa_family == AF_IB)
 		return "no InfiniBand port of this host is in its subnet, or has the source GID";
-	return is_here(dst) ? "it is an address of this host, on an interface that has no RDMA "
+	return is_here(dst) ? "the address belongs to an interface of this host that has no RDMA "
 			      "device; VERBENA_DEVICES chooses those that have one"
 			    : "the interface of its route has no RDMA device; VERBENA_DEVICES "
 			      "chooses those that have one";
@@ -207,7 +206,7 @@ static void explain_error(const struct vb_cma_id *id, int err)
 }
 
 /* Under the lock. */
-static int report(struct vb_cma_id *id, int err)
+static int report_address(struct vb_cma_id *id, int err)
 {
 	const bool found = !err;
 
@@ -220,7 +219,7 @@ static int report(struct vb_cma_id *id, int err)
 		(void)vb_cma_claim_open(id);
 	} else {
 		id->state = VB_CMA_ADDR_BOUND;
-		give_back_source(id);
+		reset_source(id);
 	}
 	return err;
 }
@@ -229,7 +228,7 @@ void vb_cma_resolved(struct vb_cma_id *id, int err)
 {
 	if (err)
 		explain_error(id, err);
-	(void)report(id, err);
+	(void)report_address(id, err);
 }
 
 static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
@@ -238,7 +237,7 @@ static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
 
 	vb_cma_lock();
 	if (known) {
-		err = report(id, 0);
+		err = report_address(id, 0);
 	} else {
 		id->state = VB_CMA_ADDR_QUERY;
 		vb_cma_neighbour_wait(id, timeout_ms, vb_now_ns());
@@ -249,8 +248,9 @@ static int wait_or_report(struct vb_cma_id *id, bool known, int timeout_ms)
 }
 
 /*
- * No device on the way to another host is an event, as from Linux. Errors of the call are: no
- * route, no device for an address of this host, no port for a GID.
+ * A route to another host over an interface without device causes an event, as on Linux. The call
+ * itself fails without a route, without a device for an address of this host, and without a port
+ * for a GID.
  */
 static int not_found(struct vb_cma_id *id, int err)
 {
@@ -260,16 +260,16 @@ static int not_found(struct vb_cma_id *id, int err)
 	if (err != -ENODEV || dst->sa_family == AF_IB || is_here(dst))
 		return err;
 	vb_cma_lock();
-	err = report(id, err);
+	err = report_address(id, err);
 	vb_cma_unlock();
 	return err;
 }
 
-static int resolve(struct vb_cma_id *id, const struct sockaddr *src, const struct sockaddr *dst,
-		   int timeout_ms)
+static int resolve_address(struct vb_cma_id *id, const struct sockaddr *src,
+			   const struct sockaddr *dst, int timeout_ms)
 {
 	bool local = false;
-	int err = check(src, dst);
+	int err = check_families(src, dst);
 
 	if (!err)
 		err = bind_source(id, src, dst);
@@ -292,9 +292,9 @@ VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr
 				struct sockaddr *dst_addr, int timeout_ms)
 {
 	const bool sync = vb_cma_id(id)->sync;
-	int err = resolve(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
+	int err = resolve_address(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
 
 	if (!err)
-		err = vb_cma_complete(vb_cma_id(id), sync);
+		err = vb_cma_event_wait(vb_cma_id(id), sync);
 	return vb_return_minus_one(err);
 }

@@ -18,7 +18,7 @@ static bool is_ipv4(const union ibv_gid *gid)
 	return IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid->raw);
 }
 
-/* Spreads connections over the ports of a link, as Linux does; never 0 where ports are known. */
+/* The label spreads connections over parallel links, as on Linux. */
 static uint32_t flow_label(const struct vb_cma_id *id)
 {
 	uint32_t src = vb_address_port(&id->id.route.addr.src_addr);
@@ -32,13 +32,13 @@ static uint8_t lifetime(const struct vb_cma_id *id)
 	return id->ack_timeout_set && id->ack_timeout ? id->ack_timeout - 1 : VB_CMA_LIFETIME;
 }
 
-/* The route may be narrower than the interface: by its own MTU, or one that routers told of. */
+/* The route may have a smaller MTU than the interface: its own, or one that routers reported. */
 static enum ibv_mtu mtu_of(const struct vb_cma_id *id, const struct ibv_port_attr *port)
 {
 	return id->route_mtu && id->route_mtu < port->active_mtu ? id->route_mtu : port->active_mtu;
 }
 
-/* Within a subnet there is no GRH: no labels, no hops. */
+/* Packets within a subnet have no GRH, so the path has no label and no hops. */
 static void fill_ports(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 {
 	path->sgid = id->ib.sgid;
@@ -56,7 +56,7 @@ static void fill_addresses(const struct vb_cma_id *id, struct ibv_sa_path_rec *p
 	path->traffic_class = id->tos;
 }
 
-static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
+static void fill_path(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 {
 	struct ibv_port_attr port = { 0 };
 
@@ -74,7 +74,7 @@ static void fill(const struct vb_cma_id *id, struct ibv_sa_path_rec *path)
 	path->packet_life_time = lifetime(id);
 }
 
-/* What the peer decides: it made the request. */
+/* The peer decides these values with its request. */
 static void follow(const struct vb_cma_id *id, const struct vb_cm_path *asked,
 		   struct ibv_sa_path_rec *path)
 {
@@ -92,7 +92,7 @@ static void follow(const struct vb_cma_id *id, const struct vb_cm_path *asked,
 	path->dgid = asked->local_gid;
 }
 
-/* The second path is in reserve. */
+/* The second path is the alternate one. */
 static void follow_alternate(struct vb_cma_id *id, struct ibv_sa_path_rec *paths)
 {
 	paths[1] = paths[0];
@@ -101,9 +101,9 @@ static void follow_alternate(struct vb_cma_id *id, struct ibv_sa_path_rec *paths
 	id->id.route.num_paths = VB_CMA_PATHS;
 }
 
-void vb_cma_path_alternate(struct vb_cma_id *id)
+void vb_cma_path_take_alternate(struct vb_cma_id *id)
 {
-	vb_cma_lock(); /* the next LAP may come */
+	vb_cma_lock(); /* another LAP may write request_alternate */
 	follow_alternate(id, id->id.route.path_rec);
 	vb_cma_unlock();
 }
@@ -121,16 +121,16 @@ int vb_cma_path_make(struct vb_cma_id *id)
 
 	if (!paths)
 		return -ENOMEM;
-	fill(id, paths);
+	fill_path(id, paths);
 	id->id.route.num_paths = 1;
-	if (id->passive && id->id.qp_type != IBV_QPT_UD)
+	if (id->passive && !vb_cma_is_datagram(id))
 		fill_passive(id, paths);
 	free(id->id.route.path_rec);
 	id->id.route.path_rec = paths;
 	return 0;
 }
 
-/* GIDs of the port with the same IP version; a link-local one is the last choice. */
+/* Finds a GID of the same IP version, and prefers one that is not link-local. */
 static int sgid_index_of_family(struct vb_cma_id *id)
 {
 	union ibv_gid gid;
@@ -167,9 +167,9 @@ static union ibv_gid loopback(bool ipv4)
 }
 
 /*
- * A port has GIDs of its own interface, and no loopback ones; identifiers may have any address of this
- * host.
- * Both sides see it if one of the two addresses is not a GID, and then mean "this host".
+ * An identifier may have any address of this host, but a port has only GIDs of its own interface,
+ * and no loopback ones. Both sides see that one of the two addresses is no GID, and then use the
+ * loopback address for "this host".
  */
 static bool means_this_host(struct vb_cma_id *id)
 {
@@ -178,7 +178,7 @@ static bool means_this_host(struct vb_cma_id *id)
 		vb_cma_device_gid_index(id->device, &id->dgid) < 0);
 }
 
-/* To another host packets need the very address that it knows of us. */
+/* Packets to another host must have the very address that the peer knows. */
 static int sgid_index(struct vb_cma_id *id)
 {
 	const bool here = vb_cma_engine()->gid_is_local(&id->dgid);
@@ -186,16 +186,18 @@ static int sgid_index(struct vb_cma_id *id)
 	char text[INET6_ADDRSTRLEN];
 
 	if (index < 0)
-		vb_explain("%s is no GID of device %s: it was removed, or the table is full",
-			   inet_ntop(AF_INET6, id->sgid.raw, text, sizeof(text)),
-			   ibv_get_device_name(id->device->device));
+		vb_explain(
+			"%s is no GID of device %s: the address was removed, or the GID table is "
+			"full",
+			inet_ntop(AF_INET6, id->sgid.raw, text, sizeof(text)),
+			ibv_get_device_name(id->device->device));
 	return index;
 }
 
-const struct ibv_sa_path_rec *vb_cma_alternate(const struct vb_cma_id *id)
+const struct ibv_sa_path_rec *vb_cma_alternate_path(const struct vb_cma_id *id)
 {
 	return vb_cma_is_infiniband(id) && id->id.route.num_paths == VB_CMA_PATHS &&
-			       id->id.qp_type != IBV_QPT_UD
+			       !vb_cma_is_datagram(id)
 		       ? &id->id.route.path_rec[1]
 		       : NULL;
 }
@@ -242,7 +244,7 @@ int vb_cma_path_data(struct ibv_device *device, const struct vb_ib_path *ib,
 
 	if (err)
 		return err;
-	fill(&id, &path);
+	fill_path(&id, &path);
 	vb_cma_device_release(id.device);
 	*data = (struct ibv_path_data){
 		.flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL,
@@ -259,7 +261,7 @@ int vb_cma_path_data(struct ibv_device *device, const struct vb_ib_path *ib,
 	return 0;
 }
 
-/* The path that goes both ways, of those that the application gives. */
+/* Finds a path with the wanted flags that serves both directions. */
 static const struct ibv_path_data *usable(const struct ibv_path_data *data, size_t count,
 					  uint32_t wanted)
 {
@@ -308,7 +310,7 @@ static bool same_ends(const struct vb_cma_id *id, const struct ibv_path_record *
 	       !memcmp(&record->dgid, &ib->dgid, sizeof(ib->dgid));
 }
 
-static int report(struct vb_cma_id *id, int status)
+static int report_route(struct vb_cma_id *id, int status)
 {
 	int err;
 
@@ -321,20 +323,20 @@ static int report(struct vb_cma_id *id, int status)
 	return err;
 }
 
-/* 0, or there is no way between the ports. */
+/* -EHOSTUNREACH, explained: there is no path between the ports. */
 static int check_ports(const struct vb_cma_id *id)
 {
 	char text[VB_ADDRESS_TEXT];
 
 	if (!vb_cma_is_infiniband(id) || id->ib.dlid)
 		return 0;
-	vb_explain("rdma_resolve_route: %s has no LID that is known here: it has to be in the IPv4 "
+	vb_explain("rdma_resolve_route: the LID of %s is unknown: the address must be in the IPv4 "
 		   "subnet of the InfiniBand port's interface, and a neighbour of this host",
 		   vb_address_print(&id->id.route.addr.dst_addr, text));
 	return -EHOSTUNREACH;
 }
 
-/* A path in reserve, between the same ports. */
+/* Takes an alternate path between the same ports, if the application gives one. */
 static void take_alternate(struct vb_cma_id *id, const struct ibv_path_data *data, size_t count)
 {
 	const struct ibv_path_data *path = usable(data, count, IBV_PATH_FLAG_ALTERNATE);
@@ -366,7 +368,7 @@ int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 		return err;
 	follow_data(&path->path, id->id.route.path_rec);
 	take_alternate(id, data, count);
-	return report(id, check_ports(id));
+	return report_route(id, check_ports(id));
 }
 
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
@@ -375,12 +377,12 @@ VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 	const bool sync = self->sync;
 	int err = vb_cma_id_expect(self, VB_CMA_ADDR_RESOLVED, "rdma_resolve_route");
 
-	(void)timeout_ms; /* there is nobody to ask */
+	(void)timeout_ms; /* no subnet manager is asked */
 	if (!err)
 		err = vb_cma_path_make(self);
 	if (!err)
-		err = report(self, check_ports(self));
+		err = report_route(self, check_ports(self));
 	if (!err)
-		err = vb_cma_complete(self, sync);
+		err = vb_cma_event_wait(self, sync);
 	return vb_return_minus_one(err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Synchronous identifiers: the call waits for its event, and the event stays in id->event. */
+/* Synchronous identifiers: a call waits for its event, and the event stays in id->event. */
 #include <errno.h>
 
 #include "rdmacm/cma.h"
@@ -13,7 +13,7 @@ static int status_of(const struct rdma_cm_event *event)
 	return event->status < 0 ? event->status : -event->status;
 }
 
-/* Under the lock: several threads may wait for the requests of one listener. */
+/* Takes the lock, because several threads may wait for the requests of one listener. */
 static struct rdma_cm_event *exchange(struct vb_cma_id *id, struct rdma_cm_event *event)
 {
 	struct rdma_cm_event *before;
@@ -25,7 +25,7 @@ static struct rdma_cm_event *exchange(struct vb_cma_id *id, struct rdma_cm_event
 	return before;
 }
 
-void vb_cma_keep_event(struct vb_cma_id *id, struct rdma_cm_event *event)
+void vb_cma_event_keep(struct vb_cma_id *id, struct rdma_cm_event *event)
 {
 	struct rdma_cm_event *before = exchange(id, event);
 
@@ -33,17 +33,17 @@ void vb_cma_keep_event(struct vb_cma_id *id, struct rdma_cm_event *event)
 		rdma_ack_cm_event(before);
 }
 
-void vb_cma_done_with_event(struct vb_cma_id *id)
+void vb_cma_event_done(struct vb_cma_id *id)
 {
 	if (id->sync)
-		vb_cma_keep_event(id, NULL);
+		vb_cma_event_keep(id, NULL);
 }
 
-int vb_cma_complete(struct vb_cma_id *id, bool sync)
+int vb_cma_event_wait(struct vb_cma_id *id, bool sync)
 {
 	if (!sync)
 		return 0;
-	vb_cma_done_with_event(id);
+	vb_cma_event_done(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event))
 		return -errno;
 	return status_of(id->id.event);

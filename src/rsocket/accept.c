@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listening. Requests are accepted by the service thread as they come, up to the backlog, and
- * wait, established, for accept. Those beyond the backlog wait unanswered for a place; the
- * connection manager keeps their senders patient.
+ * Listening. The service thread accepts requests as they come, up to the backlog. The established
+ * connections wait for accept. Requests beyond the backlog wait for a place; meanwhile the
+ * connection manager answers their copies.
  */
 #include "rsocket/rsocket.h"
 
@@ -11,7 +11,7 @@
 
 enum {
 	BACKLOG_MAX = 4096,
-	REQUESTS_MAX = 8192, /* of one listener, unanswered ones included */
+	REQUESTS_MAX = 8192, /* of one listener, with and without an answer */
 	RETRY_FOREVER = 7,
 };
 
@@ -26,7 +26,7 @@ int vb_rs_listen(struct vb_rs *rs, int backlog)
 			       : backlog > BACKLOG_MAX ? BACKLOG_MAX
 						       : (unsigned)backlog;
 	if (rs->state == VB_RS_INIT)
-		err = vb_rs_bind_any(rs); /* the library below knows no family without an address */
+		err = vb_rs_bind_any(rs); /* an identifier without an address has no family */
 	if (!err && rs->state == VB_RS_BOUND) {
 		rs->state = VB_RS_LISTENING;
 		if (rdma_listen(rs->id, BACKLOG_MAX)) {
@@ -90,7 +90,7 @@ struct vb_rs *vb_rs_request(struct vb_rs *listener, const struct rdma_cm_event *
 	return child;
 }
 
-/* The next one to accept, with a reference. */
+/* The next request to accept, with a reference. */
 static struct vb_rs *next_request(struct vb_rs *listener)
 {
 	struct vb_rs *found = NULL;
@@ -113,7 +113,7 @@ static struct vb_rs *next_request(struct vb_rs *listener)
 	return found;
 }
 
-static int answer(struct vb_rs *rs)
+static int answer_request(struct vb_rs *rs)
 {
 	uint8_t description[VB_RS_CONN_SIZE];
 	struct rdma_conn_param param = {
@@ -140,7 +140,7 @@ void vb_rs_accept_more(struct vb_rs *listener)
 		int err;
 
 		pthread_mutex_lock(&child->lock);
-		err = child->closed ? -EBADF : answer(child);
+		err = child->closed ? -EBADF : answer_request(child);
 		if (err)
 			child->state = VB_RS_FAILED;
 		pthread_mutex_unlock(&child->lock);
@@ -185,9 +185,9 @@ void vb_rs_accept_done(struct vb_rs *rs)
 	if (!listener)
 		return;
 	pthread_mutex_lock(&listener->lock);
-	/* In no list: the listener is being closed. */
+	/* If rs is in no list, another thread closes the listener. */
 	if (!vb_list_empty(&rs->accept_node)) {
-		/* Nobody else knows rs yet: its state is not changed behind our back. */
+		/* No other thread knows rs yet, so its state cannot change. */
 		lost = rs->state == VB_RS_FAILED;
 		if (lost) {
 			leave_parent(rs);
@@ -208,7 +208,7 @@ static bool accept_decided(struct vb_rs *rs)
 	return !vb_list_empty(&rs->listener.ready) || rs->closed || rs->error;
 }
 
-/* Those that are there come first, then the error that the device brought. */
+/* Established connections come first, then the error of the device. */
 static int accept_refusal(struct vb_rs *rs)
 {
 	if (rs->closed)
@@ -276,7 +276,7 @@ void vb_rs_listener_close(struct vb_rs *rs)
 	rs->id = NULL;
 	vb_rs_notify(rs, NULL);
 	pthread_mutex_unlock(&rs->lock);
-	/* Now, and not with the last reference: the port is free when close returns. */
+	/* Before the last reference goes: the port must be free when close returns. */
 	rdma_destroy_id(id);
 	while ((child = take_any(rs))) {
 		vb_rs_close(child);

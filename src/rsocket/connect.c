@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connecting. The caller asks for the address to be resolved; every step after that is taken by
- * the service thread when the event of the one before comes, so that a connection comes to be
- * while the program does something else, as with TCP.
+ * Connecting. The caller begins to resolve the address. The service thread takes every later step,
+ * when the event of the step before comes. So the program can do other work meanwhile, as with TCP.
  */
 #include "rsocket/rsocket.h"
 
@@ -15,11 +14,11 @@ enum { RESOLVE_TIMEOUT_MS = 2000, RETRY_FOREVER = 7 };
 /* Reasons of a REJ. */
 enum { REJECT_STALE = 10, REJECT_CONSUMER = 28 };
 
-static void fail(struct vb_rs *rs, int error)
+static void connect_fail(struct vb_rs *rs, int error)
 {
 	if (rs->state == VB_RS_CONNECTED)
 		vb_rs_break(rs, error);
-	/* What was connected once cannot be connected anew: others may still read from it. */
+	/* An rsocket connects once: other threads may still read from the old connection. */
 	if (rs->state > VB_RS_CONNECTED)
 		return;
 	/* A listener keeps its requests until it is closed. */
@@ -29,18 +28,18 @@ static void fail(struct vb_rs *rs, int error)
 	vb_rs_notify(rs, NULL);
 }
 
-static int set_route(struct vb_rs *rs)
+static int begin_route(struct vb_rs *rs)
 {
 	if (!rs->options.route)
 		return rdma_resolve_route(rs->id, RESOLVE_TIMEOUT_MS) ? -errno : 0;
-	/* The library reports a route that was given as it reports one that was found. */
+	/* RDMA_OPTION_IB_PATH raises ROUTE_RESOLVED, as rdma_resolve_route does. */
 	return rdma_set_option(rs->id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, rs->options.route,
 			       rs->options.route_size)
 		       ? -errno
 		       : 0;
 }
 
-static int request(struct vb_rs *rs)
+static int send_request(struct vb_rs *rs)
 {
 	uint8_t description[VB_RS_CONN_SIZE];
 	struct rdma_conn_param param = {
@@ -67,7 +66,7 @@ static void remember_names(struct vb_rs *rs)
 	vb_rs_take_name(rs, rdma_get_peer_addr(rs->id), &rs->peer);
 }
 
-static int established(struct vb_rs *rs, const struct rdma_cm_event *event)
+static int connect_established(struct vb_rs *rs, const struct rdma_cm_event *event)
 {
 	const struct rdma_conn_param *param = &event->param.conn;
 	struct vb_rs_conn peer;
@@ -76,32 +75,35 @@ static int established(struct vb_rs *rs, const struct rdma_cm_event *event)
 	if (rs->state == VB_RS_CONNECTING) {
 		err = vb_rs_conn_parse(param->private_data, param->private_data_len, &peer);
 		if (err)
-			return -ECONNREFUSED; /* somebody is there who speaks something else */
+			return -ECONNREFUSED; /* the peer speaks another protocol */
 		vb_rs_endpoint_start(rs, &peer);
 	}
 	remember_names(rs);
 	rs->state = VB_RS_CONNECTED;
-	vb_rs_progress(rs); /* the peer can have the second half of the buffer at once */
+	vb_rs_progress(rs); /* grants the second half of the buffer to the peer */
 	vb_rs_service_keepalive(rs);
 	vb_rs_notify(rs, NULL);
 	return 0;
 }
 
-/* Who closes says so first. Else it was killed, or gave up what was on its way: not an end. */
-static void disconnected(struct vb_rs *rs)
+/*
+ * A peer that closes sends VB_RS_DISCONNECT or VB_RS_SHUTDOWN first. Without that message the peer
+ * was killed, or closed with unsent data: the stream has no regular end.
+ */
+static void connect_lost(struct vb_rs *rs)
 {
-	vb_rs_progress(rs); /* what arrived before */
+	vb_rs_progress(rs); /* takes messages that arrived before the event */
 	if (rs->state == VB_RS_CONNECTED && rs->peer_shut) {
 		rs->state = VB_RS_DISCONNECTED;
 	} else if (rs->state == VB_RS_CONNECTED) {
 		vb_rs_break(rs, ECONNRESET);
 	} else if (rs->state < VB_RS_CONNECTED) {
-		fail(rs, ECONNRESET);
+		connect_fail(rs, ECONNRESET);
 	}
 	vb_rs_notify(rs, NULL);
 }
 
-/* The error that a connect which ended with this event gives. */
+/* The error of a connect that ends with this event. */
 static int error_of(const struct rdma_cm_event *event)
 {
 	switch (event->event) {
@@ -118,22 +120,22 @@ static int error_of(const struct rdma_cm_event *event)
 	}
 }
 
-static void step(struct vb_rs *rs, const struct rdma_cm_event *event)
+static void connect_step(struct vb_rs *rs, const struct rdma_cm_event *event)
 {
 	int err = 0;
 
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		err = set_route(rs);
+		err = begin_route(rs);
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		err = request(rs);
+		err = send_request(rs);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		err = established(rs, event);
+		err = connect_established(rs, event);
 		break;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		disconnected(rs);
+		connect_lost(rs);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -143,11 +145,11 @@ static void step(struct vb_rs *rs, const struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		err = -error_of(event);
 		break;
-	default: /* TIMEWAIT_EXIT, ADDR_CHANGE and those that do not concern streams */
+	default: /* TIMEWAIT_EXIT, ADDR_CHANGE, and events that streams never get */
 		break;
 	}
 	if (err)
-		fail(rs, -err);
+		connect_fail(rs, -err);
 }
 
 bool vb_rs_connect_event(struct vb_rs *rs, const struct rdma_cm_event *event)
@@ -156,20 +158,20 @@ bool vb_rs_connect_event(struct vb_rs *rs, const struct rdma_cm_event *event)
 
 	vb_rs_lock_service(rs);
 	decided = rs->state == VB_RS_ACCEPTING;
-	/* Another id: that of a connect before this one. */
+	/* The event of another id belongs to an earlier connect. */
 	if (!rs->closed && event->id == rs->id)
-		step(rs, event);
+		connect_step(rs, event);
 	decided = decided && rs->state != VB_RS_ACCEPTING;
 	pthread_mutex_unlock(&rs->lock);
 	return decided;
 }
 
-static bool connect_decided(struct vb_rs *rs)
+bool vb_rs_connect_decided(struct vb_rs *rs)
 {
 	return (rs->state != VB_RS_RESOLVING && rs->state != VB_RS_CONNECTING) || rs->closed;
 }
 
-static int begin(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
+static int begin_connect(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
 {
 	union vb_rs_addr target = { 0 };
 	int err = vb_rs_check_addr(rs, addr, size);
@@ -190,7 +192,7 @@ static int begin(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
 	return 0;
 }
 
-/* After a connect that failed: everything but the options and the name begins anew. */
+/* After a failed connect everything but the options and the name begins anew. */
 static int start_over(struct vb_rs *rs)
 {
 	const bool bound = rs->local.in.sin_port; /* at the same place in both families */
@@ -201,8 +203,8 @@ static int start_over(struct vb_rs *rs)
 		return err;
 	vb_rs_endpoint_destroy(rs);
 	rs->id = id;
-	/* Waits for events that the service thread is busy with; it needs the lock for them. */
-	rs->state = VB_RS_RESOLVING; /* to others: connecting */
+	/* rdma_destroy_id waits for the service thread, which may need the lock for an event. */
+	rs->state = VB_RS_RESOLVING; /* other threads see a connect under way */
 	pthread_mutex_unlock(&rs->lock);
 	rdma_destroy_id(old);
 	pthread_mutex_lock(&rs->lock);
@@ -221,7 +223,7 @@ static int begin_or_refuse(struct vb_rs *rs, const struct sockaddr *addr, sockle
 	switch (rs->state) {
 	case VB_RS_INIT:
 	case VB_RS_BOUND:
-		return begin(rs, addr, size);
+		return begin_connect(rs, addr, size);
 	case VB_RS_RESOLVING:
 	case VB_RS_CONNECTING:
 		return -EALREADY;
@@ -231,7 +233,7 @@ static int begin_or_refuse(struct vb_rs *rs, const struct sockaddr *addr, sockle
 		if (err)
 			return -err;
 		err = start_over(rs);
-		return err ? err : begin(rs, addr, size);
+		return err ? err : begin_connect(rs, addr, size);
 	case VB_RS_LISTENING:
 		return -EOPNOTSUPP;
 	case VB_RS_ACCEPTING:
@@ -243,7 +245,7 @@ static int begin_or_refuse(struct vb_rs *rs, const struct sockaddr *addr, sockle
 	return -EISCONN;
 }
 
-static int take_error(struct vb_rs *rs)
+static int take_connect_error(struct vb_rs *rs)
 {
 	int error = rs->error;
 
@@ -264,9 +266,9 @@ int vb_rs_connect(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
 	if (!err && rs->nonblock)
 		err = -EINPROGRESS;
 	if (!err) {
-		err = vb_rs_wait(rs, connect_decided,
+		err = vb_rs_wait(rs, vb_rs_connect_decided,
 				 vb_rs_deadline(false, rs->options.send_timeout_ns));
-		err = err == -EAGAIN ? -EINPROGRESS : err ? err : take_error(rs);
+		err = err == -EAGAIN ? -EINPROGRESS : err ? err : take_connect_error(rs);
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return err;

@@ -9,8 +9,8 @@
 #include <sys/uio.h>
 
 struct vb_cursor {
-	const struct iovec *iov; /* the piece that is next */
-	size_t offset;           /* within it */
+	const struct iovec *iov; /* the next piece */
+	size_t offset;           /* in the next piece */
 	size_t left;             /* bytes, over all pieces */
 };
 
@@ -27,7 +27,7 @@ static inline int vb_cursor_init(struct vb_cursor *cursor, const struct iovec *i
 	return 0;
 }
 
-/* The next piece, of at most size bytes; size becomes what it has. */
+/* Takes the next piece, of at most *size bytes, and sets *size to its length. */
 static inline void *vb_cursor_next(struct vb_cursor *cursor, size_t *size)
 {
 	void *bytes;
@@ -44,7 +44,7 @@ static inline void *vb_cursor_next(struct vb_cursor *cursor, size_t *size)
 	return bytes;
 }
 
-/* size <= left for both. */
+/* read, write and skip: size is at most cursor->left. */
 static inline void vb_cursor_read(struct vb_cursor *from, void *to, size_t size)
 {
 	for (size_t done = 0, now; done < size; done += now) {

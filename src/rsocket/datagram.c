@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Datagram rsockets: life, names, receiving. */
+/* Datagram rsockets: opening, closing, names, receiving. */
 #include "rsocket/datagram.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ int vb_rs_datagram_connect(struct vb_rs *rs, const struct sockaddr *addr, sockle
 int vb_rs_datagram_option(struct vb_rs *rs, int level, int name, const void *value, socklen_t size)
 {
 	if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
-		return 0; /* ours, and the UDP socket never blocks */
+		return 0; /* the rsocket keeps the timeout; its UDP socket never blocks */
 	return setsockopt(rs->datagram->watch.fd, level, name, value, size) ? -errno : 0;
 }
 
@@ -147,7 +147,7 @@ bool vb_rs_datagram_is_welcome(const struct vb_rs *rs, const union vb_rs_addr *s
 	       !memcmp(&source->in6.sin6_addr, &rs->peer.in6.sin6_addr, 16);
 }
 
-/* The datagram in a slot becomes one that waits; false: it is none. */
+/* Puts the datagram of a slot into the list of unread ones; false: it is malformed or unwelcome. */
 static bool take_slot(struct vb_rs *rs, uint32_t slot, uint32_t size)
 {
 	const uint8_t *bytes = vb_rs_recv_slot(rs->datagram, slot) + GRH_SIZE;
@@ -167,7 +167,7 @@ static bool take_slot(struct vb_rs *rs, uint32_t slot, uint32_t size)
 	waiting->offset = GRH_SIZE + (uint32_t)length;
 	waiting->size = size - waiting->offset;
 	waiting->source.sa.sa_family = (sa_family_t)rs->domain;
-	waiting->source.in.sin_port = htons(header.port); /* at the same place in both */
+	waiting->source.in.sin_port = htons(header.port); /* IPv6 has the port at the same place */
 	if (header.ipv6)
 		memcpy(&waiting->source.in6.sin6_addr, header.addr, 16);
 	else
@@ -204,12 +204,12 @@ void vb_rs_datagram_progress(struct vb_rs *rs)
 	} while (count == POLL_BATCH);
 }
 
-static bool receive_decided(struct vb_rs *rs)
+static bool datagram_decided(struct vb_rs *rs)
 {
 	return !vb_list_empty(&rs->datagram->waiting) || rs->error || rs->closed || rs->read_shut;
 }
 
-static void done_with(struct vb_rs *rs, struct vb_rs_waiting *waiting)
+static void waiting_free(struct vb_rs *rs, struct vb_rs_waiting *waiting)
 {
 	vb_list_remove(&waiting->node);
 	if (waiting->slot >= 0)
@@ -235,7 +235,7 @@ static ssize_t read_first(struct vb_rs *rs, struct vb_cursor *to, int *flags,
 	if (!(*flags & MSG_PEEK)) {
 		const bool cut = waiting->size > size;
 
-		done_with(rs, waiting);
+		waiting_free(rs, waiting);
 		*flags = cut ? MSG_TRUNC : 0;
 	} else {
 		*flags = waiting->size > size ? MSG_TRUNC : 0;
@@ -254,7 +254,7 @@ ssize_t vb_rs_datagram_recv(struct vb_rs *rs, const struct iovec *iov, int count
 	if (*flags & MSG_ERRQUEUE)
 		return -EAGAIN;
 	vb_rs_lock(rs);
-	result = vb_rs_wait(rs, receive_decided,
+	result = vb_rs_wait(rs, datagram_decided,
 			    vb_rs_deadline(rs->nonblock || (*flags & MSG_DONTWAIT),
 					   rs->options.receive_timeout_ns));
 	if (!result && rs->closed)

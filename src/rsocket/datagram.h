@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagram rsockets. A UDP socket has the name, and finds the QPs of others; a UD QP carries what
- * fits into a packet to a peer whose QP is known. Everything else goes through the UDP socket,
- * so a datagram that UDP would carry is carried. Functions are called under the rsocket's lock
- * unless they say otherwise.
+ * Datagram rsockets. A UDP socket has the name, and finds the QPs of peers. A UD QP carries a
+ * datagram that fits into one packet to a peer whose QP is known. The UDP socket carries all other
+ * datagrams, so no datagram is lost that UDP could carry. Callers hold the rsocket's lock unless a
+ * comment says otherwise.
  */
 #ifndef VB_RSOCKET_DATAGRAM_H
 #define VB_RSOCKET_DATAGRAM_H
@@ -13,25 +13,25 @@
 enum {
 	VB_RS_SLOT_SIZE = 40 + 4096, /* a GRH and the largest packet */
 	VB_RS_SEND_SLOTS = 64,
-	VB_RS_WAITING_MAX = 256, /* datagrams that came through UDP and were not read */
+	VB_RS_WAITING_MAX = 256, /* unread datagrams that came through UDP */
 };
 
-/* Somebody we send to. */
+/* A destination of datagrams. */
 struct vb_rs_dest {
 	struct vb_list node;
-	union vb_rs_addr addr, source; /* source: of ours, towards addr */
-	struct ibv_ah *ah;             /* NULL: the QP is not known (yet) */
+	union vb_rs_addr addr, source; /* source: the own address on the way to addr */
+	struct ibv_ah *ah;             /* NULL: the QP is not known */
 	uint32_t qpn;
-	uint64_t known_at_ns; /* when the peer said so last */
+	uint64_t known_at_ns; /* the time when the peer told qpn last */
 	union ibv_gid gid;
 	uint16_t lid; /* InfiniBand, else 0 */
 	uint8_t sgid_index;
 	bool resolved;          /* gid, lid, sgid_index and source are known */
-	bool never;             /* no way for UD there: always UDP */
-	uint64_t resolve_at_ns; /* nobody on the link had the address: not again before */
+	bool never;             /* UD cannot reach it: always UDP */
+	uint64_t resolve_at_ns; /* the neighbour was unknown: no try before this time */
 };
 
-/* A datagram that waits to be read. */
+/* An unread datagram. */
 struct vb_rs_waiting {
 	struct vb_list node;
 	union vb_rs_addr source;
@@ -48,15 +48,15 @@ struct vb_rs_datagram {
 	struct vb_list dests;
 	unsigned dest_count;
 	struct vb_list waiting;
-	unsigned waiting_count; /* those that came through UDP */
+	unsigned waiting_count; /* of them, those that came through UDP */
 
-	struct ibv_context *verbs; /* of the device; kept open by id */
+	struct ibv_context *verbs; /* of the device; id keeps it open */
 	struct rdma_cm_id *id;
 	struct ibv_pd *pd;
 	struct ibv_qp *qp;
 	uint8_t port_num;
 	uint32_t mtu;
-	uint32_t slots; /* receives */
+	uint32_t slots; /* posted receives at most */
 	struct ibv_mr *mr;
 	uint8_t *buffer; /* send slots, then receive slots */
 	uint32_t send_next, send_free;
@@ -78,12 +78,12 @@ bool vb_rs_datagram_is_connected(const struct vb_rs *rs);
 int vb_rs_datagram_option(struct vb_rs *rs, int level, int name, const void *value, socklen_t size);
 short vb_rs_datagram_events(struct vb_rs *rs);
 void vb_rs_datagram_progress(struct vb_rs *rs);
-/* A connected rsocket hears its peer only. */
+/* A connected rsocket takes datagrams of its peer only. */
 bool vb_rs_datagram_is_welcome(const struct vb_rs *rs, const union vb_rs_addr *source);
 
 /* --- datagram_qp.c --- */
 struct vb_rs_dest *vb_rs_dest_find(struct vb_rs *rs, const union vb_rs_addr *addr);
-/* Finds the way to dest, and makes the QP with the first one. */
+/* Finds the path to dest. The first path makes the QP. */
 int vb_rs_dest_resolve(struct vb_rs *rs, struct vb_rs_dest *dest);
 int vb_rs_dest_set_qpn(struct vb_rs *rs, struct vb_rs_dest *dest, uint32_t qpn);
 int vb_rs_datagram_post_receive(struct vb_rs *rs, uint32_t slot);

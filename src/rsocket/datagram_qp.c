@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The UD QP of a datagram rsocket, and the ways to others. */
+/* The UD QP of a datagram rsocket, and the paths to its destinations. */
 #include "rsocket/datagram.h"
 
 #include <endian.h>
@@ -13,7 +13,7 @@
 #include "base/clock.h"
 
 enum {
-	/* Nobody waits for a neighbour: the datagram goes through UDP, and so makes it known. */
+	/* No wait for a neighbour: the datagram goes through UDP, and the kernel finds it. */
 	RESOLVE_TIMEOUT_MS = 0,
 	DESTS_MAX = 1024,
 	SLOTS_MIN = 64,
@@ -51,7 +51,7 @@ struct vb_rs_dest *vb_rs_dest_find(struct vb_rs *rs, const union vb_rs_addr *add
 		if (same_addr(&known->addr, addr))
 			return known;
 	}
-	/* Whoever sends to more than this asks again for the one that is forgotten. */
+	/* A program with more destinations resolves the forgotten one again. */
 	if (datagram->dest_count == DESTS_MAX)
 		dest_free(datagram, vb_container(datagram->dests.next, struct vb_rs_dest, node));
 	dest = calloc(1, sizeof(*dest));
@@ -63,12 +63,12 @@ struct vb_rs_dest *vb_rs_dest_find(struct vb_rs *rs, const union vb_rs_addr *add
 	return dest;
 }
 
-static bool is_zero(const union ibv_gid *gid)
+static bool is_zero_gid(const union ibv_gid *gid)
 {
 	return !gid->global.subnet_prefix && !gid->global.interface_id;
 }
 
-/* The index of a GID of ours; any: of the first that has this family's form, which is told. */
+/* The index of the GID *wanted. any: that of the first GID of the same family, set in *wanted. */
 static int find_gid(const struct vb_rs_datagram *datagram, union ibv_gid *wanted, bool any)
 {
 	const bool v4 = IN6_IS_ADDR_V4MAPPED(wanted->raw);
@@ -78,7 +78,8 @@ static int find_gid(const struct vb_rs_datagram *datagram, union ibv_gid *wanted
 	if (ibv_query_port(datagram->verbs, datagram->port_num, &port))
 		return -EIO;
 	for (int i = 0; i < port.gid_tbl_len && i < 256; i++) {
-		if (ibv_query_gid(datagram->verbs, datagram->port_num, i, &gid) || is_zero(&gid))
+		if (ibv_query_gid(datagram->verbs, datagram->port_num, i, &gid) ||
+		    is_zero_gid(&gid))
 			continue;
 		if (any ? v4 == !!IN6_IS_ADDR_V4MAPPED(gid.raw)
 			: !memcmp(&gid, wanted, sizeof(gid))) {
@@ -95,7 +96,7 @@ static bool is_loopback(const union vb_rs_addr *addr)
 					     : IN6_IS_ADDR_LOOPBACK(&addr->in6.sin6_addr);
 }
 
-/* Sets both GIDs of dest. A loopback address means this host, which the device knows as itself. */
+/* Sets both GIDs of dest. For a loopback address both are a GID of the device. */
 static int find_gids(const struct vb_rs_datagram *datagram, struct vb_rs_dest *dest,
 		     union ibv_gid sgid)
 {
@@ -111,7 +112,7 @@ static int find_gids(const struct vb_rs_datagram *datagram, struct vb_rs_dest *d
 	return 0;
 }
 
-static int create_cq(struct vb_rs *rs)
+static int create_ud_cq(struct vb_rs *rs)
 {
 	struct vb_rs_datagram *datagram = rs->datagram;
 
@@ -136,7 +137,7 @@ static int create_buffer(struct vb_rs *rs)
 	return datagram->mr ? 0 : -errno;
 }
 
-static int create_qp(struct vb_rs *rs)
+static int create_ud_qp(struct vb_rs *rs)
 {
 	struct vb_rs_datagram *datagram = rs->datagram;
 	struct ibv_qp_init_attr attr = {
@@ -192,7 +193,7 @@ static int read_mtu(struct vb_rs_datagram *datagram)
 	return -err;
 }
 
-static void destroy_qp(struct vb_rs *rs)
+static void destroy_ud_qp(struct vb_rs *rs)
 {
 	struct vb_rs_datagram *datagram = rs->datagram;
 
@@ -221,7 +222,7 @@ static void destroy_qp(struct vb_rs *rs)
 	datagram->id = NULL;
 }
 
-static int make_qp(struct vb_rs *rs)
+static int make_ud_qp(struct vb_rs *rs)
 {
 	struct vb_rs_datagram *datagram = rs->datagram;
 	int err = read_mtu(datagram);
@@ -234,20 +235,20 @@ static int make_qp(struct vb_rs *rs)
 	datagram->pd = ibv_alloc_pd(datagram->verbs);
 	if (!err && !datagram->pd)
 		err = -errno;
-	err = err ? err : create_cq(rs);
+	err = err ? err : create_ud_cq(rs);
 	err = err ? err : create_buffer(rs);
-	err = err ? err : create_qp(rs);
+	err = err ? err : create_ud_qp(rs);
 	err = err ? err : start_qp(datagram);
 	for (uint32_t slot = 0; !err && slot < datagram->slots; slot++)
 		err = vb_rs_datagram_post_receive(rs, slot);
 	if (err)
-		destroy_qp(rs); /* dests stay: the caller is about to use one */
+		destroy_ud_qp(rs); /* dests stay: the caller uses one of them */
 	else
-		vb_rs_notify(rs, NULL); /* there is a channel to sleep at now */
+		vb_rs_notify(rs, NULL); /* sleepers have a channel to poll now */
 	return err;
 }
 
-/* Takes the id over. */
+/* Takes over the id, and makes the QP on its device if there is none. */
 static int adopt_device(struct vb_rs *rs, struct rdma_cm_id *id)
 {
 	struct vb_rs_datagram *datagram = rs->datagram;
@@ -262,7 +263,7 @@ static int adopt_device(struct vb_rs *rs, struct rdma_cm_id *id)
 	datagram->id = id;
 	datagram->verbs = id->verbs;
 	datagram->port_num = id->port_num;
-	return make_qp(rs);
+	return make_ud_qp(rs);
 }
 
 static bool is_any(const union vb_rs_addr *addr)
@@ -271,7 +272,7 @@ static bool is_any(const union vb_rs_addr *addr)
 					     : IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
 }
 
-/* The address that a UDP datagram to dest comes from: what the peer knows us by. */
+/* Finds the source address of UDP datagrams to dest, because the peer knows this address. */
 static int find_source(struct vb_rs *rs, struct vb_rs_dest *dest)
 {
 	const socklen_t addr_size =
@@ -288,11 +289,11 @@ static int find_source(struct vb_rs *rs, struct vb_rs_dest *dest)
 	if (connect(fd, &dest->addr.sa, addr_size) || getsockname(fd, &dest->source.sa, &size))
 		err = -errno;
 	close(fd);
-	dest->source.in.sin_port = rs->local.in.sin_port; /* at the same place in both families */
+	dest->source.in.sin_port = rs->local.in.sin_port; /* IPv6 has it at the same place */
 	return err;
 }
 
-static int resolve(struct vb_rs *rs, struct vb_rs_dest *dest)
+static int resolve_dest(struct vb_rs *rs, struct vb_rs_dest *dest)
 {
 	struct rdma_cm_id *id;
 	union ibv_gid sgid;
@@ -323,7 +324,7 @@ int vb_rs_dest_resolve(struct vb_rs *rs, struct vb_rs_dest *dest)
 		return 0;
 	if (dest->never || vb_now_ns() < dest->resolve_at_ns)
 		return -ENETUNREACH;
-	err = resolve(rs, dest);
+	err = resolve_dest(rs, dest);
 	dest->resolved = !err;
 	dest->never = err && err != -ETIMEDOUT;
 	if (err)
@@ -358,5 +359,5 @@ void vb_rs_datagram_qp_destroy(struct vb_rs *rs)
 	vb_list_for(dest, &datagram->dests, struct vb_rs_dest, node) {
 		dest_free(datagram, dest);
 	}
-	destroy_qp(rs);
+	destroy_ud_qp(rs);
 }

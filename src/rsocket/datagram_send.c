@@ -8,12 +8,10 @@
 #include "base/clock.h"
 #include "rsocket/cursor.h"
 
-/*
- * A QP that is gone does not say so: now and then a datagram goes through UDP and asks again.
- */
+/* A destroyed QP gives no answer, so a datagram goes through UDP once a second and asks again. */
 static const uint64_t ask_again_ns = 1000000000u;
 
-/* The header in front of UDP data says which QP answers. */
+/* The header in front of UDP data names the sender's QP. */
 static size_t describe_qp(const struct vb_rs *rs, const struct vb_rs_dest *dest, uint8_t *bytes)
 {
 	struct vb_rs_udp header = {
@@ -49,7 +47,7 @@ static ssize_t send_udp(struct vb_rs *rs, const struct vb_rs_dest *dest, const s
 	return (ssize_t)size;
 }
 
-static bool send_decided(struct vb_rs *rs)
+static bool send_slot_decided(struct vb_rs *rs)
 {
 	return !rs->datagram->qp || rs->datagram->send_free || rs->closed;
 }
@@ -94,7 +92,7 @@ static int send_ud(struct vb_rs *rs, const struct vb_rs_dest *dest, struct vb_cu
 	return -err;
 }
 
-/* The name must be known before anybody is told about it. */
+/* A datagram carries the name of its sender, so the rsocket needs one before it sends. */
 static int ensure_bound(struct vb_rs *rs)
 {
 	union vb_rs_addr any = { .sa.sa_family = (sa_family_t)rs->domain };
@@ -128,7 +126,7 @@ static int choose_dest(struct vb_rs *rs, const struct sockaddr *addr, socklen_t 
 	return *dest ? 0 : -ENOMEM;
 }
 
-static bool fits(const struct vb_rs *rs, const struct vb_rs_dest *dest, size_t size)
+static bool fits_ud_packet(const struct vb_rs *rs, const struct vb_rs_dest *dest, size_t size)
 {
 	return dest->ah && size + VB_RS_UD_MAX <= rs->datagram->mtu &&
 	       vb_now_ns() - dest->known_at_ns < ask_again_ns;
@@ -143,8 +141,8 @@ static ssize_t send_to(struct vb_rs *rs, const struct iovec *iov, int count,
 
 	if (result)
 		return result;
-	vb_rs_dest_resolve(rs, dest); /* no way for UD: UDP finds out by itself */
-	if (!fits(rs, dest, size))
+	vb_rs_dest_resolve(rs, dest); /* if that fails, dest->ah stays NULL */
+	if (!fits_ud_packet(rs, dest, size))
 		return send_udp(rs, dest, iov, count, size);
 	result = send_ud(rs, dest, &from);
 	return result ? result : (ssize_t)size;
@@ -159,7 +157,7 @@ ssize_t vb_rs_datagram_send(struct vb_rs *rs, const struct iovec *iov, int count
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	vb_rs_lock(rs);
-	result = vb_rs_wait(rs, send_decided,
+	result = vb_rs_wait(rs, send_slot_decided,
 			    vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT),
 					   rs->options.send_timeout_ns));
 	if (!result)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes through the UDP socket, in the service thread: data, and answers about QPs. */
+/* Packets of the UDP socket, in the service thread: data, and answers that name a QP. */
 #include "rsocket/datagram.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 enum { PACKET_MAX = 65536, ROUND_MAX = 64 };
 
-static void answer(struct vb_rs *rs, const struct vb_rs_dest *dest)
+static void answer_with_qpn(struct vb_rs *rs, const struct vb_rs_dest *dest)
 {
 	const bool ipv6 = rs->domain == AF_INET6;
 	struct vb_rs_udp header = {
@@ -24,13 +24,13 @@ static void answer(struct vb_rs *rs, const struct vb_rs_dest *dest)
 	else
 		memcpy(header.addr, &dest->addr.in.sin_addr, 4);
 	size = vb_rs_udp_emit(&header, bytes);
-	/* Lost: the next datagram asks again. */
+	/* If the answer is lost, the next datagram asks again. */
 	sendto(rs->datagram->watch.fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL, &dest->addr.sa,
 	       ipv6 ? sizeof(dest->addr.in6) : sizeof(dest->addr.in));
 }
 
-static void keep(struct vb_rs *rs, const union vb_rs_addr *source, const uint8_t *bytes,
-		 size_t size)
+static void keep_datagram(struct vb_rs *rs, const union vb_rs_addr *source, const uint8_t *bytes,
+			  size_t size)
 {
 	struct vb_rs_waiting *waiting;
 
@@ -50,7 +50,7 @@ static void keep(struct vb_rs *rs, const union vb_rs_addr *source, const uint8_t
 	vb_rs_notify(rs, NULL);
 }
 
-/* Who asks with a QP number gets ours; both then know each other. */
+/* A datagram that names its sender's QP gets an answer that names ours. */
 static void on_packet(struct vb_rs *rs, const union vb_rs_addr *source, const uint8_t *bytes,
 		      size_t size)
 {
@@ -61,17 +61,17 @@ static void on_packet(struct vb_rs *rs, const union vb_rs_addr *source, const ui
 	if (length < 0)
 		return;
 	if (header.op == VB_RS_DATA)
-		keep(rs, source, bytes + length, size - (size_t)length);
+		keep_datagram(rs, source, bytes + length, size - (size_t)length);
 	if (!header.qpn)
 		return;
 	dest = vb_rs_dest_find(rs, source);
 	if (!dest || vb_rs_dest_resolve(rs, dest))
 		return;
 	if (!vb_rs_dest_set_qpn(rs, dest, header.qpn) && header.op == VB_RS_DATA)
-		answer(rs, dest);
+		answer_with_qpn(rs, dest);
 }
 
-static int receive(struct vb_rs *rs, uint8_t *bytes)
+static int receive_packet(struct vb_rs *rs, uint8_t *bytes)
 {
 	union vb_rs_addr source = { 0 };
 	socklen_t source_size = sizeof(source);
@@ -84,7 +84,7 @@ static int receive(struct vb_rs *rs, uint8_t *bytes)
 	}
 	if (errno == EAGAIN || errno == EINTR)
 		return -EAGAIN;
-	/* An ICMP answer to something that was sent: for the next call, as UDP does. */
+	/* An ICMP answer to a datagram: the next call returns the error, as with UDP. */
 	if (rs->datagram->connected) {
 		rs->error = errno;
 		vb_rs_notify(rs, NULL);
@@ -94,12 +94,12 @@ static int receive(struct vb_rs *rs, uint8_t *bytes)
 
 void vb_rs_datagram_udp_ready(struct vb_rs_service_watch *watch)
 {
-	static uint8_t bytes[PACKET_MAX]; /* of the service thread */
+	static uint8_t bytes[PACKET_MAX]; /* only the service thread uses it */
 	struct vb_rs *rs = vb_container(watch, struct vb_rs_datagram, watch)->rs;
 
 	vb_rs_lock_service(rs);
 	for (int i = 0; i < ROUND_MAX && !rs->closed; i++) {
-		if (receive(rs, bytes))
+		if (receive_packet(rs, bytes))
 			break;
 	}
 	pthread_mutex_unlock(&rs->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a stream consists of: QP, CQ, buffers, and the tables that the peer writes. */
+/* The parts of a stream: QP, CQ, buffers, and the tables that the peer writes. */
 #include "rsocket/rsocket.h"
 
 #include <errno.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* Receives beyond the credits, so that messages without a credit never meet an empty queue. */
+/* Receives beyond the credits, for messages that need no credit. */
 enum { SPARE_RECEIVES = 2 * VB_RS_CONTROL_COUNT };
 
-/* Pages of their own, untouched ones cost nothing; NULL. */
+/* Untouched pages cost no memory. NULL: no memory. */
 static uint8_t *map_pages(size_t size)
 {
 	void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -72,7 +72,7 @@ static int create_qp(struct vb_rs *rs)
 	};
 	int result = rdma_create_qp(rs->id, NULL, &attr);
 
-	/* More inline data than the device has is no reason to fail. */
+	/* Asking for more inline data than the device has must not fail. */
 	while (result && errno == EINVAL && attr.cap.max_inline_data) {
 		attr.cap.max_inline_data /= 2;
 		result = rdma_create_qp(rs->id, NULL, &attr);
@@ -164,7 +164,7 @@ void vb_rs_endpoint_start(struct vb_rs *rs, const struct vb_rs_conn *peer)
 	vb_rs_tx_init(&stream->tx, peer);
 }
 
-static void unmap(struct ibv_mr *mr, uint8_t *pages, size_t size)
+static void unmap_pages(struct ibv_mr *mr, uint8_t *pages, size_t size)
 {
 	if (mr)
 		ibv_dereg_mr(mr);
@@ -180,7 +180,7 @@ void vb_rs_endpoint_destroy(struct vb_rs *rs)
 		return;
 	if (rs->id && rs->id->qp)
 		rdma_destroy_qp(rs->id);
-	/* Events are acknowledged when they are taken; nobody is there to take more. */
+	/* All events that were taken are acknowledged, and no thread takes more. */
 	if (rs->cq)
 		ibv_destroy_cq(rs->cq);
 	if (rs->channel)
@@ -189,9 +189,9 @@ void vb_rs_endpoint_destroy(struct vb_rs *rs)
 	rs->channel = NULL;
 	rs->armed = false;
 	vb_rs_mappings_free(rs);
-	unmap(stream->send_mr, stream->send_buffer, send_bytes(stream));
-	unmap(stream->recv_mr, stream->recv_buffer, rs->options.receive_size & ~1u);
-	unmap(stream->table_mr, stream->table, table_bytes(rs));
+	unmap_pages(stream->send_mr, stream->send_buffer, send_bytes(stream));
+	unmap_pages(stream->recv_mr, stream->recv_buffer, rs->options.receive_size & ~1u);
+	unmap_pages(stream->table_mr, stream->table, table_bytes(rs));
 	free(stream->mapping_used);
 	free(stream);
 	rs->stream = NULL;

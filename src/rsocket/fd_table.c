@@ -31,7 +31,7 @@ bool vb_fd_object_try_get(struct vb_fd_object *object)
 
 void vb_fd_object_put(struct vb_fd_object *object)
 {
-	/* Pairs with itself: the last one sees what the others did. */
+	/* Pairs with itself: the last put sees the writes before all other puts. */
 	if (atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) == 1)
 		object->release(object);
 }
@@ -58,7 +58,7 @@ static int add_page(struct vb_fd_table *table, int fd)
 	return 0;
 }
 
-/* The entry is held for a few instructions; whoever is preempted there needs the CPU. */
+/* A holder keeps the lock for a few instructions. The yield lets a preempted holder run. */
 static uintptr_t lock(_Atomic(uintptr_t) *entry)
 {
 	for (unsigned tries = 1;; tries++) {

@@ -47,7 +47,7 @@ struct vb_rs_sge vb_rs_tx_take(struct vb_rs_tx *tx, uint32_t size)
 	return target;
 }
 
-/* Credits only grow, and nothing is acknowledged that was never sent. */
+/* Credits only grow, and a peer cannot acknowledge a message that was never sent. */
 static int grant_credits(struct vb_rs_tx *tx, uint16_t limit)
 {
 	const uint16_t more = (uint16_t)(limit - tx->limit);
@@ -71,11 +71,11 @@ int vb_rs_tx_grant(struct vb_rs_tx *tx, uint32_t operand, uint8_t *sgl, bool big
 	vb_rs_sge_parse(slot, big_endian, &sge);
 	if (!sge.length)
 		return 0;
-	/* A buffer is published again after it was filled, never before. */
+	/* A peer publishes a buffer only after the one before in this slot was filled. */
 	if (window->length || sge.addr + sge.length < sge.addr)
 		return -EPROTO;
 	*window = sge;
-	/* Marks the slot as seen. The peer writes it again when this window is used up. */
+	/* Zero marks the slot as read. The peer writes it again when this window is full. */
 	memset(slot, 0, VB_RS_SGE_SIZE);
 	tx->next_slot = (tx->next_slot + 1) % VB_RS_SGL_COUNT;
 	return 0;
@@ -83,7 +83,7 @@ int vb_rs_tx_grant(struct vb_rs_tx *tx, uint32_t operand, uint8_t *sgl, bool big
 
 void vb_rs_rx_init(struct vb_rs_rx *rx, uint32_t size, uint16_t credits)
 {
-	/* The first half is granted by the private data. */
+	/* The private data grant the first half. */
 	*rx = (struct vb_rs_rx){
 		.half = size / 2,
 		.granted = size / 2,

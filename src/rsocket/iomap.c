@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Direct placement: memory that the peer may write at an offset we name. The peer has a table of
- * such mappings; we write an entry of it before the next data that we send. riowrite goes the
- * other way: it looks up the offset in our table, which the peer has written.
+ * Direct placement. riomap registers memory that the peer may write, under an offset. The peer has
+ * a table of such mappings, and this side writes an entry of it before its next data. riowrite is
+ * the other direction: it finds the offset in the own table, which the peer has written.
  */
 #include "rsocket/rsocket.h"
 
@@ -14,7 +14,7 @@
 
 enum { PIECE_MAX = 65536 };
 
-/* A free index in the peer's table; -ENOSPC. */
+/* A free index in the peer's table, or -ENOSPC. */
 static int take_index(struct vb_rs *rs)
 {
 	struct vb_rs_stream *stream = rs->stream;
@@ -49,7 +49,7 @@ void vb_rs_mappings_free(struct vb_rs *rs)
 	}
 }
 
-static int map(struct vb_rs *rs, void *buffer, size_t size, bool remote, uint64_t offset)
+static int map_buffer(struct vb_rs *rs, void *buffer, size_t size, bool remote, uint64_t offset)
 {
 	const int access = IBV_ACCESS_LOCAL_WRITE | (remote ? IBV_ACCESS_REMOTE_WRITE : 0);
 	struct vb_rs_mapping *mapping = calloc(1, sizeof(*mapping));
@@ -77,14 +77,14 @@ off_t vb_rs_iomap(struct vb_rs *rs, void *buffer, size_t size, int prot, int fla
 {
 	int err;
 
-	(void)flags; /* none are defined */
+	(void)flags; /* no flags are defined */
 	if ((prot & ~PROT_WRITE) || !size || size > UINT32_MAX || offset < -1)
 		return -EINVAL;
 	if (offset == -1)
 		offset = (off_t)(uintptr_t)buffer;
 	pthread_mutex_lock(&rs->lock);
 	err = rs->state == VB_RS_CONNECTED
-		      ? map(rs, buffer, size, prot & PROT_WRITE, (uint64_t)offset)
+		      ? map_buffer(rs, buffer, size, prot & PROT_WRITE, (uint64_t)offset)
 		      : -ENOTCONN;
 	pthread_mutex_unlock(&rs->lock);
 	return err ? err : offset;
@@ -109,7 +109,7 @@ int vb_rs_iounmap(struct vb_rs *rs, void *buffer, size_t size)
 	if (!mapping) {
 		err = -EINVAL;
 	} else if (mapping->index >= 0 && mapping->announced) {
-		/* The peer hears of it with the next data; from now on its writes fail. */
+		/* Writes of the peer fail from now on. The next data bring it the new entry. */
 		ibv_dereg_mr(mapping->mr);
 		mapping->mr = NULL;
 		mapping->announced = false;
@@ -122,7 +122,7 @@ int vb_rs_iounmap(struct vb_rs *rs, void *buffer, size_t size)
 
 /* --- telling the peer --- */
 
-/* An entry lies in one piece: an end of the ring that is too short for it is left out. */
+/* An entry must be contiguous: bytes at the end of the ring that are too few are skipped. */
 static uint32_t short_end(const struct vb_rs_stream *stream)
 {
 	const uint32_t end = stream->send_size - stream->send_head;
@@ -160,7 +160,7 @@ static int post_entry(struct vb_rs *rs, const struct vb_rs_mapping *mapping)
 		entry.sge = (struct vb_rs_sge){ (uintptr_t)mapping->mr->addr, mapping->mr->rkey,
 						(uint32_t)mapping->mr->length };
 	vb_rs_iomap_emit(&entry, stream->peer.big_endian, bytes);
-	/* The table of mappings lies behind the SGL. */
+	/* The table of mappings follows the SGL. */
 	wr.wr.rdma.rkey = stream->peer.sgl.key;
 	wr.wr.rdma.remote_addr = stream->peer.sgl.addr +
 				 (uint64_t)stream->peer.sgl.length * VB_RS_SGE_SIZE +
@@ -182,7 +182,7 @@ static struct vb_rs_mapping *unannounced(struct vb_rs *rs)
 	return NULL;
 }
 
-/* One may be unmapped while we wait: chosen afterwards. */
+/* The mapping is chosen after the wait, because another thread may unmap it meanwhile. */
 static int announce_one(struct vb_rs *rs, uint64_t deadline_ns)
 {
 	int err = vb_rs_wait(rs, announce_decided, deadline_ns);
@@ -211,7 +211,7 @@ int vb_rs_announce_mappings(struct vb_rs *rs, uint64_t deadline_ns)
 
 /* --- writing into the peer's memory --- */
 
-/* The peer may write its entries at any time: a copy is looked at. */
+/* The peer may write the table at any time, so the function works on a copy of the entry. */
 static bool find_offset(struct vb_rs *rs, uint64_t offset, struct vb_rs_iomap *found)
 {
 	const uint8_t *entry = rs->stream->table + VB_RS_SGL_COUNT * VB_RS_SGE_SIZE;
@@ -241,7 +241,7 @@ static int write_refusal(const struct vb_rs *rs)
 	return rs->state > VB_RS_CONNECTED ? -ECONNRESET : -ENOTCONN;
 }
 
-/* One WRITE of what the mapping, the ring and the caller have; bytes written or -errno. */
+/* One WRITE, limited by the mapping, the ring and the caller's bytes. Its length, or -errno. */
 static ssize_t write_piece(struct vb_rs *rs, const uint8_t *from, size_t left, uint64_t offset)
 {
 	struct vb_rs_stream *stream = rs->stream;

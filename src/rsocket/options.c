@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Setting options: one row per option says what its value is and where it goes. */
+/* Setting options. */
 #include "rsocket/rsocket.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ void vb_rs_options_inherit(struct vb_rs_options *to, const struct vb_rs_options 
 	to->route_size = 0;
 }
 
-/* As in the kernel the value is doubled: half of it is for keeping the rest in motion. */
+/* The value is doubled, as in the kernel: one half keeps the other one in motion. */
 static uint32_t buffer_size(int value)
 {
 	const unsigned size = value < 0 ? VB_RS_BUFFER_MAX : (unsigned)value;
@@ -110,7 +110,7 @@ static int set_linger(struct vb_rs *rs, const void *value, socklen_t size)
 	return 0;
 }
 
-/* The buffers of a connection that exists stay as they are. */
+/* An existing connection keeps its buffers. */
 static bool has_buffers(const struct vb_rs *rs)
 {
 	return rs->cq;
@@ -153,7 +153,7 @@ static int set_tcp(struct vb_rs *rs, int name, int value)
 
 	switch (name) {
 	case TCP_NODELAY:
-		options->nodelay = value; /* nothing is ever held back */
+		options->nodelay = value; /* no data are ever held back */
 		return 0;
 	case TCP_KEEPIDLE:
 		if (value < 1 || value > KEEP_IDLE_MAX_S)
@@ -162,7 +162,7 @@ static int set_tcp(struct vb_rs *rs, int name, int value)
 		vb_rs_service_keepalive(rs);
 		return 0;
 	case TCP_KEEPINTVL:
-		options->keep_interval_s = value; /* the QP has retries of its own */
+		options->keep_interval_s = value; /* only kept: the QP has its own retries */
 		return value < 1 ? -EINVAL : 0;
 	case TCP_KEEPCNT:
 		options->keep_count = value;
@@ -179,7 +179,7 @@ static int set_tcp(struct vb_rs *rs, int name, int value)
 	}
 }
 
-static int set_route(struct vb_rs *rs, const void *value, socklen_t size)
+static int keep_route(struct vb_rs *rs, const void *value, socklen_t size)
 {
 	void *copy;
 
@@ -203,7 +203,7 @@ static int set_rdma(struct vb_rs *rs, int name, const void *value, socklen_t siz
 	if (rs->state > VB_RS_LISTENING)
 		return -EINVAL;
 	if (name == RDMA_ROUTE)
-		return set_route(rs, value, size);
+		return keep_route(rs, value, size);
 	if (size < sizeof(number))
 		return -EINVAL;
 	memcpy(&number, value, sizeof(number));
@@ -249,7 +249,7 @@ static int set_int(struct vb_rs *rs, int level, int name, int value)
 	return -ENOPROTOOPT;
 }
 
-static int set(struct vb_rs *rs, int level, int name, const void *value, socklen_t size)
+static int set_option(struct vb_rs *rs, int level, int name, const void *value, socklen_t size)
 {
 	int number;
 
@@ -276,7 +276,7 @@ int vb_rs_option_set(struct vb_rs *rs, int level, int name, const void *value, s
 	if (!value)
 		return -EFAULT;
 	pthread_mutex_lock(&rs->lock);
-	err = set(rs, level, name, value, size);
+	err = set_option(rs, level, name, value, size);
 	if (!err && rs->type == SOCK_DGRAM && level != SOL_RDMA)
 		err = vb_rs_datagram_option(rs, level, name, value, size);
 	pthread_mutex_unlock(&rs->lock);

@@ -26,7 +26,7 @@ struct vb_rs_options {
 struct vb_rs;
 
 void vb_rs_options_init(struct vb_rs_options *options);
-/* Without the route, which is that of one connection. */
+/* Copies all options but the route, which belongs to one connection. */
 void vb_rs_options_inherit(struct vb_rs_options *to, const struct vb_rs_options *from);
 int vb_rs_option_set(struct vb_rs *rs, int level, int name, const void *value, socklen_t size);
 int vb_rs_option_get(struct vb_rs *rs, int level, int name, void *value, socklen_t *size);

@@ -125,7 +125,7 @@ static int get_tcp(struct vb_rs *rs, int name, void *value, socklen_t *size)
 }
 
 /* struct ibv_path_data, as RDMA_ROUTE takes it: "exactly" is 2 in the upper two bits. */
-static struct ibv_path_data path_of(const struct ibv_sa_path_rec *record)
+static struct ibv_path_data path_data_of(const struct ibv_sa_path_rec *record)
 {
 	enum { EXACTLY = 2 << 6 };
 	struct ibv_path_data data = { .flags = record->preference };
@@ -159,7 +159,7 @@ static int give_routes(struct vb_rs *rs, void *value, socklen_t *size)
 	if (*size < sizeof(struct ibv_path_data))
 		return -EINVAL;
 	for (int i = 0; route && i < route->num_paths; i++) {
-		const struct ibv_path_data data = path_of(&route->path_rec[i]);
+		const struct ibv_path_data data = path_data_of(&route->path_rec[i]);
 
 		if (used + sizeof(data) > *size)
 			break;
@@ -192,7 +192,7 @@ static int get_rdma(struct vb_rs *rs, int name, void *value, socklen_t *size)
 	}
 }
 
-static int get(struct vb_rs *rs, int level, int name, void *value, socklen_t *size)
+static int get_option(struct vb_rs *rs, int level, int name, void *value, socklen_t *size)
 {
 	switch (level) {
 	case SOL_SOCKET:
@@ -219,7 +219,7 @@ int vb_rs_option_get(struct vb_rs *rs, int level, int name, void *value, socklen
 	if (!value || !size)
 		return -EFAULT;
 	pthread_mutex_lock(&rs->lock);
-	err = get(rs, level, name, value, size);
+	err = get_option(rs, level, name, value, size);
 	pthread_mutex_unlock(&rs->lock);
 	return err;
 }

@@ -12,7 +12,7 @@
 
 enum { FEW = 16 };
 
-/* One rsocket among the descriptors. */
+/* One of the descriptors. */
 struct member {
 	struct vb_rs *rs; /* NULL: an ordinary descriptor */
 	struct vb_rs_watch watch;
@@ -22,7 +22,7 @@ struct set {
 	struct pollfd *fds; /* the caller's */
 	nfds_t count;
 	struct member *members;
-	struct pollfd *sleep_fds; /* what is polled: count, and the eventfd of the thread */
+	struct pollfd *sleep_fds; /* for the kernel: count, and the eventfd of the thread */
 	int event_fd;
 	unsigned rsockets;
 	bool watching;
@@ -91,7 +91,7 @@ static int watch_all(struct set *set)
 	return 0;
 }
 
-/* Looks at the rsockets; armed ones need not be looked at again before they wake us. */
+/* Looks at the rsockets. arm: those that are not ready are armed, and wake the thread. */
 static int check_rsockets(struct set *set, bool arm)
 {
 	int ready = 0;
@@ -116,8 +116,8 @@ static int check_rsockets(struct set *set, bool arm)
 	return ready;
 }
 
-/* Sleeps, or just looks at the ordinary ones. */
-static int sleep_once(struct set *set, uint64_t deadline_ns, const sigset_t *mask)
+/* Sleeps; with deadline 0 only looks at the ordinary descriptors. */
+static int set_sleep(struct set *set, uint64_t deadline_ns, const sigset_t *mask)
 {
 	const uint64_t now_ns = deadline_ns ? vb_now_ns() : 0;
 	const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
@@ -158,7 +158,7 @@ static int check_all(struct set *set, bool arm)
 
 	if (set->rsockets == set->count)
 		return ready;
-	err = sleep_once(set, 0, NULL);
+	err = set_sleep(set, 0, NULL);
 	return err ? err : ready + collect_ordinary(set);
 }
 
@@ -179,11 +179,11 @@ static int wait_for_some(struct set *set, uint64_t deadline_ns, const sigset_t *
 
 	while (!ready) {
 		if (check_rsockets(set, true)) {
-			/* With the ordinary ones; another thread may have read meanwhile. */
+			/* Counts ordinary ones, too. 0: another thread has read meanwhile. */
 			ready = check_all(set, false);
 			continue;
 		}
-		ready = sleep_once(set, deadline_ns, mask);
+		ready = set_sleep(set, deadline_ns, mask);
 		if (ready)
 			break;
 		ready = check_rsockets(set, false);
@@ -202,7 +202,7 @@ int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
 
 	if (ready)
 		return ready;
-	/* Signals that a mask holds back until we sleep are not missed while we do not. */
+	/* With a mask there is no busy polling: its signals must arrive in the sleep. */
 	ready = mask ? check_all(&set, false) : poll_for_a_while(&set, deadline_ns);
 	if (!ready && deadline_ns)
 		ready = wait_for_some(&set, deadline_ns, mask);
@@ -212,7 +212,7 @@ int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
 
 /* --- select --- */
 
-static void clear(fd_set *set, int count)
+static void clear_fd_set(fd_set *set, int count)
 {
 	if (set)
 		memset(set, 0, (size_t)(count + NFDBITS - 1) / NFDBITS * sizeof(fd_mask));
@@ -253,7 +253,7 @@ static nfds_t to_poll(int count, const fd_set *read, const fd_set *write, const 
 	return used;
 }
 
-static int mark(const struct pollfd *fd, fd_set *set, short events)
+static int mark_fd(const struct pollfd *fd, fd_set *set, short events)
 {
 	if (!set || !(fd->revents & events))
 		return 0;
@@ -261,17 +261,18 @@ static int mark(const struct pollfd *fd, fd_set *set, short events)
 	return 1;
 }
 
-/* What the kernel counts as readable, writable, exceptional. */
+/* The same poll events count as readable, writable and exceptional as in the kernel. */
 static int from_poll(const struct pollfd *fds, nfds_t count, fd_set *read, fd_set *write,
 		     fd_set *except)
 {
 	int ready = 0;
 
 	for (nfds_t i = 0; i < count; i++) {
-		ready += mark(&fds[i], fds[i].events & POLLIN ? read : NULL,
-			      POLLIN | POLLHUP | POLLERR);
-		ready += mark(&fds[i], fds[i].events & POLLOUT ? write : NULL, POLLOUT | POLLERR);
-		ready += mark(&fds[i], fds[i].events & POLLPRI ? except : NULL, POLLPRI);
+		ready += mark_fd(&fds[i], fds[i].events & POLLIN ? read : NULL,
+				 POLLIN | POLLHUP | POLLERR);
+		ready +=
+			mark_fd(&fds[i], fds[i].events & POLLOUT ? write : NULL, POLLOUT | POLLERR);
+		ready += mark_fd(&fds[i], fds[i].events & POLLPRI ? except : NULL, POLLPRI);
 	}
 	return ready;
 }
@@ -305,10 +306,10 @@ int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_
 			ready = -EBADF;
 		if (ready < 0)
 			break;
-		clear(read, count);
-		clear(write, count);
-		clear(except, count);
-		/* A hang-up counts for none of the sets that hold it: wait on. */
+		clear_fd_set(read, count);
+		clear_fd_set(write, count);
+		clear_fd_set(except, count);
+		/* 0: the event, a hang-up for instance, counts for no set. The wait goes on. */
 		ready = from_poll(fds, used, read, write, except);
 	} while (!ready && deadline_ns &&
 		 (deadline_ns == VB_NEVER_NS || vb_now_ns() < deadline_ns));

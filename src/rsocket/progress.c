@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What completions mean, and the messages that flow control and shutdown send. Under lock. */
+/* Completions, and the messages of flow control and shutdown. Under lock. */
 #include "rsocket/rsocket.h"
 
 #include <arpa/inet.h>
@@ -20,12 +20,12 @@ void vb_rs_break(struct vb_rs *rs, int error)
 	vb_rs_notify(rs, NULL);
 }
 
-/* The peer does not keep to the protocol. It learns that the connection is over. */
+/* The peer breaks the protocol. The connection ends on both sides. */
 static void violated(struct vb_rs *rs, const char *what)
 {
 	if (rs->state != VB_RS_CONNECTED)
 		return;
-	vb_explain("rsocket: QP %u: the peer's %s is not possible; the connection ends",
+	vb_explain("rsocket: QP %u: the peer's %s breaks the protocol; the connection ends",
 		   rs->id->qp->qp_num, what);
 	vb_rs_break(rs, EPROTO);
 	rdma_disconnect(rs->id);
@@ -112,12 +112,12 @@ static void on_control(struct vb_rs *rs, uint32_t operand)
 		vb_rs_notify(rs, NULL);
 		break;
 	case VB_RS_SHUTDOWN:
-		/* Connected also if we have ended, too: perhaps it is not said yet, or on its way. */
+		/* The state stays CONNECTED: this side may still have data or a message to send. */
 		rs->peer_shut = true;
 		vb_rs_notify(rs, NULL);
 		break;
 	case VB_RS_KEEPALIVE:
-	default: /* of a later version: nothing that could harm */
+	default: /* a control message of a later version */
 		break;
 	}
 }

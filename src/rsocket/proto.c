@@ -7,7 +7,7 @@
 
 enum { FLAG_BIG_ENDIAN = 1 << 0, FLAG_IOMAP = 1 << 1 };
 
-/* The private data; everything in network order. */
+/* The private data, in network order. */
 struct conn_bytes {
 	uint8_t version, flags;
 	uint8_t credits[2];
@@ -80,7 +80,7 @@ int vb_rs_conn_parse(const void *bytes, size_t size, struct vb_rs_conn *conn)
 	conn->iomap_count = raw.flags & FLAG_IOMAP ? vb_rs_unscale(raw.iomap_scaled) : 0;
 	vb_rs_sge_parse(raw.sgl, true, &conn->sgl);
 	vb_rs_sge_parse(raw.data, true, &conn->data);
-	/* Without any one of these nothing could ever be sent. */
+	/* A stream needs all three to send at all. */
 	return conn->sgl.length && conn->credits && conn->data.length ? 0 : -EPROTO;
 }
 
@@ -101,7 +101,7 @@ uint8_t vb_rs_scale(unsigned value)
 {
 	if (value <= 128)
 		return (uint8_t)value;
-	/* 128 + n says n * 256; n = 0 would read as 128. */
+	/* 128 + n means n * 256, but 128 itself means 128. */
 	value = (value + 255) / 256;
 	return (uint8_t)(128 + (value > 127 ? 127 : value));
 }
@@ -158,7 +158,7 @@ int vb_rs_ud_parse(const uint8_t *bytes, size_t size, struct vb_rs_ud *header)
 		return -EPROTO;
 	header->port = (uint16_t)load(bytes + 2, 2, true);
 	memset(header->addr, 0, sizeof(header->addr));
-	/* With IPv6 four bytes of flow information come first. */
+	/* Four bytes of flow information precede an IPv6 address. */
 	memcpy(header->addr, bytes + (header->ipv6 ? 8 : 4), header->ipv6 ? 16 : 4);
 	return (int)length;
 }

@@ -2,11 +2,10 @@
 /*
  * The rsocket protocol, version 1, as bytes and values.
  *
- * A stream is carried by WRITEs with immediate data into buffers that the receiver has published.
- * The immediate data is a message: three bits of operation, 29 bits of operand. What one side has
- * published lies in a table of two entries (the SGL) in the memory of the other side and is
- * written there by the publisher, in the byte order of the memory's owner. The private data of
- * REQ and REP says where that table is and what the first buffer is.
+ * WRITEs with immediate data carry a stream into buffers that the receiver has published. The
+ * immediate data are a message: three bits of operation, 29 bits of operand. The receiver publishes
+ * a buffer by writing it into a table of two entries (the SGL) in the memory of the sender, in the
+ * sender's byte order. The private data of REQ and REP name that table and the first buffer.
  */
 #ifndef VB_RSOCKET_PROTO_H
 #define VB_RSOCKET_PROTO_H
@@ -26,16 +25,16 @@ enum {
 };
 
 enum vb_rs_op {
-	VB_RS_DATA = 0,    /* operand: bytes that were placed */
-	VB_RS_SGL = 4,     /* operand: messages that may be sent in total, modulo 2^16 */
-	VB_RS_IOMAP = 6,   /* operand: index of the mapping that was written */
+	VB_RS_DATA = 0,    /* operand: number of bytes that the WRITE has placed */
+	VB_RS_SGL = 4,     /* operand: limit of messages in total, modulo 2^16 */
+	VB_RS_IOMAP = 6,   /* operand: index of the mapping that the WRITE has placed */
 	VB_RS_CONTROL = 7, /* operand: enum vb_rs_control */
 };
 
 enum vb_rs_control {
-	VB_RS_DISCONNECT = 0, /* nothing will be sent or read any more */
+	VB_RS_DISCONNECT = 0, /* the peer sends and reads nothing any more */
 	VB_RS_KEEPALIVE = 1,
-	VB_RS_SHUTDOWN = 2, /* nothing will be sent any more */
+	VB_RS_SHUTDOWN = 2, /* the peer sends nothing any more */
 };
 
 struct vb_rs_sge {
@@ -49,10 +48,10 @@ struct vb_rs_iomap {
 	struct vb_rs_sge sge;
 };
 
-/* What REQ and REP say about their sender. */
+/* The description of its sender in a REQ or REP. */
 struct vb_rs_conn {
 	bool big_endian;      /* byte order of its memory */
-	uint16_t credits;     /* messages that it has receives for */
+	uint16_t credits;     /* the number of its receives */
 	uint16_t iomap_count; /* entries of its table of mappings */
 	struct vb_rs_sge sgl; /* length: number of entries */
 	struct vb_rs_sge data;
@@ -75,7 +74,7 @@ static inline uint32_t vb_rs_message_operand(uint32_t message)
 
 bool vb_rs_host_big_endian(void);
 
-/* -EPROTO: not this protocol, or not this version of it. */
+/* -EPROTO: another protocol, or another version. */
 int vb_rs_conn_parse(const void *bytes, size_t size, struct vb_rs_conn *conn);
 void vb_rs_conn_emit(const struct vb_rs_conn *conn, uint8_t bytes[VB_RS_CONN_SIZE]);
 
@@ -87,14 +86,14 @@ void vb_rs_iomap_emit(const struct vb_rs_iomap *iomap, bool big_endian,
 void vb_rs_iomap_parse(const uint8_t bytes[VB_RS_IOMAP_SIZE], bool big_endian,
 		       struct vb_rs_iomap *iomap);
 
-/* The number of mappings travels in eight bits: exact up to 128, above it in steps of 256. */
+/* The number of mappings has eight bits: exact up to 128, above that in steps of 256. */
 uint8_t vb_rs_scale(unsigned value);
 unsigned vb_rs_unscale(uint8_t scaled);
 
 /*
- * Datagrams. Until the QP number of a peer is known, a datagram goes through a UDP socket behind
- * a header that names the sender's QP; the answer (op VB_RS_CONTROL, no data) names the peer's.
- * From then on it goes to that UD QP, behind a header that says what the sender's address is.
+ * Datagrams. Until the QP of a peer is known, a UDP socket carries datagrams, behind a header that
+ * names the sender's QP. The answer (op VB_RS_CONTROL, no data) names the peer's QP. Later
+ * datagrams go to that UD QP, behind a header with the sender's address.
  */
 enum {
 	VB_RS_UDP_MAX = 28, /* header in front of UDP data: 16 with IPv4 */
@@ -105,13 +104,13 @@ struct vb_rs_udp {
 	bool ipv6;
 	uint8_t op;       /* VB_RS_DATA or VB_RS_CONTROL */
 	uint32_t qpn;     /* of the sender */
-	uint8_t addr[16]; /* that it was sent to; 4 bytes with IPv4 */
+	uint8_t addr[16]; /* the destination; 4 bytes with IPv4 */
 };
 
 struct vb_rs_ud {
 	bool ipv6;
-	uint16_t port;    /* of the sender, as its address */
-	uint8_t addr[16]; /* 4 bytes with IPv4 */
+	uint16_t port;    /* of the sender */
+	uint8_t addr[16]; /* of the sender; 4 bytes with IPv4 */
 };
 
 /* The size of the header, or -EPROTO. */

@@ -22,7 +22,7 @@ VB_PUBLIC int rsocket(int domain, int type, int protocol)
 	return result < 0 ? vb_return_minus_one(result) : result;
 }
 
-/* Does something with the rsocket behind a number. */
+/* Evaluates call with the rsocket of a number, and returns its result. */
 #define WITH_RSOCKET(socket, rs, call)                      \
 	do {                                                \
 		struct vb_rs *rs = vb_rs_lookup(socket);    \
@@ -82,7 +82,7 @@ VB_PUBLIC int riounmap(int socket, void *buf, size_t len)
 	WITH_RSOCKET(socket, rs, vb_rs_iounmap(rs, buf, len));
 }
 
-/* What accept inherits is decided by the listener: here the mode of blocking, as librdmacm. */
+/* An accepted rsocket inherits O_NONBLOCK from its listener, as in librdmacm. */
 static int install_accepted(struct vb_rs *listener, struct vb_rs *rs)
 {
 	pthread_mutex_lock(&listener->lock);
@@ -119,7 +119,7 @@ VB_PUBLIC int rclose(int socket)
 	return 0;
 }
 
-static int get_flags(struct vb_rs *rs)
+static int flags_of(struct vb_rs *rs)
 {
 	int flags;
 
@@ -142,7 +142,7 @@ VB_PUBLIC int rfcntl(int socket, int cmd, ...)
 	va_end(args);
 	switch (cmd) {
 	case F_GETFL:
-		result = get_flags(rs);
+		result = flags_of(rs);
 		break;
 	case F_SETFL:
 		vb_rs_set_nonblock(rs, argument & O_NONBLOCK);

@@ -5,9 +5,9 @@
 
 #include "rsocket/rsocket.h"
 
-/* NULL: no rsocket of this process. Else put it when done. */
+/* NULL: no rsocket of this process. The caller puts the rsocket when done. */
 struct vb_rs *vb_rs_lookup(int fd);
-/* A new descriptor for rs, whose reference it takes (also on failure). */
+/* Returns a new descriptor for rs. Takes the caller's reference, even on failure. */
 int vb_rs_install(struct vb_rs *rs, bool cloexec);
 struct vb_rs *vb_rs_uninstall(int fd);
 

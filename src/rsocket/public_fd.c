@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Numbers for rsockets. Each is a real descriptor, an unconnected socket that nobody uses, so
- * that the number is not given to anything else and fstat says what it is.
+ * Descriptor numbers of rsockets. Each number is a real descriptor of an unused socket, so that the
+ * kernel gives the number to no other file, and fstat reports a socket.
  */
 #include "base/fork.h"
 #include "rsocket/public.h"
@@ -11,12 +11,12 @@
 
 static struct vb_fd_table table;
 
-static void in_child(void)
+static void unlock_table(void)
 {
 	vb_fd_table_after_fork(&table);
 }
 
-static const struct vb_fork_handlers at_fork = { .child = in_child };
+static const struct vb_fork_handlers at_fork = { .child = unlock_table };
 
 struct vb_rs *vb_rs_lookup(int fd)
 {
@@ -26,7 +26,7 @@ struct vb_rs *vb_rs_lookup(int fd)
 	if (!object)
 		return NULL;
 	rs = vb_container(object, struct vb_rs, object);
-	/* A child of fork has the numbers but not what is behind them. */
+	/* A child of fork has the numbers, but not their rsockets. */
 	if (!vb_rs_is_stale(rs))
 		return rs;
 	vb_rs_put(rs);
@@ -36,7 +36,7 @@ struct vb_rs *vb_rs_lookup(int fd)
 int vb_rs_install(struct vb_rs *rs, bool cloexec)
 {
 	struct vb_fd_object *before;
-	/* The number is all that the kernel's socket is for. */
+	/* The socket only reserves the number, so its family does not matter. */
 	const int domain = rs->domain == AF_IB ? AF_INET6 : rs->domain;
 	int fd = socket(domain, rs->type | (cloexec ? SOCK_CLOEXEC : 0), 0);
 	int err;
@@ -55,7 +55,7 @@ int vb_rs_install(struct vb_rs *rs, bool cloexec)
 		close(fd);
 		return err;
 	}
-	/* Somebody closed the number of an rsocket with close. */
+	/* The program has closed the number of an older rsocket with close. */
 	if (before) {
 		struct vb_rs *lost = vb_container(before, struct vb_rs, object);
 

@@ -10,16 +10,8 @@
 #include "base/symver.h"
 #include "rsocket/datagram.h"
 
-static ssize_t give_back(ssize_t result)
-{
-	if (result >= 0)
-		return result;
-	errno = (int)-result;
-	return -1;
-}
-
-static ssize_t receive(int socket, const struct iovec *iov, int count, int *flags,
-		       struct sockaddr *addr, socklen_t *addrlen)
+static ssize_t receive_pieces(int socket, const struct iovec *iov, int count, int *flags,
+			      struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct vb_rs *rs = vb_rs_lookup(socket);
 	union vb_rs_addr source = { 0 };
@@ -62,7 +54,7 @@ VB_PUBLIC ssize_t rrecvfrom(int socket, void *buf, size_t len, int flags, struct
 {
 	const struct iovec iov = { buf, len };
 
-	return give_back(receive(socket, &iov, 1, &flags, src_addr, addrlen));
+	return vb_rs_return_count(receive_pieces(socket, &iov, 1, &flags, src_addr, addrlen));
 }
 
 VB_PUBLIC ssize_t rrecv(int socket, void *buf, size_t len, int flags)
@@ -80,8 +72,8 @@ VB_PUBLIC ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 	int flags = 0;
 
 	if (iovcnt < 0 || iovcnt > IOV_MAX)
-		return give_back(-EINVAL);
-	return give_back(receive(socket, iov, iovcnt, &flags, NULL, NULL));
+		return vb_rs_return_count(-EINVAL);
+	return vb_rs_return_count(receive_pieces(socket, iov, iovcnt, &flags, NULL, NULL));
 }
 
 VB_PUBLIC ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
@@ -89,16 +81,16 @@ VB_PUBLIC ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 	ssize_t result;
 
 	if (!msg)
-		return give_back(-EFAULT);
+		return vb_rs_return_count(-EFAULT);
 	if (msg->msg_iovlen > IOV_MAX)
-		return give_back(-EMSGSIZE);
-	result = receive(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags, msg->msg_name,
-			 &msg->msg_namelen);
+		return vb_rs_return_count(-EMSGSIZE);
+	result = receive_pieces(socket, msg->msg_iov, (int)msg->msg_iovlen, &flags, msg->msg_name,
+				&msg->msg_namelen);
 	if (result >= 0) {
-		msg->msg_controllen = 0; /* there is nothing to say there */
+		msg->msg_controllen = 0; /* there are no control messages */
 		msg->msg_flags = flags;
 	}
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
@@ -106,7 +98,7 @@ VB_PUBLIC ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
 {
 	const struct iovec iov = { (void *)buf, len };
 
-	return give_back(send_pieces(socket, &iov, 1, flags, dest_addr, addrlen));
+	return vb_rs_return_count(send_pieces(socket, &iov, 1, flags, dest_addr, addrlen));
 }
 
 VB_PUBLIC ssize_t rsend(int socket, const void *buf, size_t len, int flags)
@@ -122,18 +114,18 @@ VB_PUBLIC ssize_t rwrite(int socket, const void *buf, size_t count)
 VB_PUBLIC ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
 	if (iovcnt < 0 || iovcnt > IOV_MAX)
-		return give_back(-EINVAL);
-	return give_back(send_pieces(socket, iov, iovcnt, 0, NULL, 0));
+		return vb_rs_return_count(-EINVAL);
+	return vb_rs_return_count(send_pieces(socket, iov, iovcnt, 0, NULL, 0));
 }
 
 VB_PUBLIC ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
 	if (!msg)
-		return give_back(-EFAULT);
+		return vb_rs_return_count(-EFAULT);
 	if (msg->msg_iovlen > IOV_MAX)
-		return give_back(-EMSGSIZE);
-	return give_back(send_pieces(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
-				     msg->msg_name, msg->msg_namelen));
+		return vb_rs_return_count(-EMSGSIZE);
+	return vb_rs_return_count(send_pieces(socket, msg->msg_iov, (int)msg->msg_iovlen, flags,
+					      msg->msg_name, msg->msg_namelen));
 }
 
 VB_PUBLIC off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
@@ -142,11 +134,11 @@ VB_PUBLIC off_t riomap(int socket, void *buf, size_t len, int prot, int flags, o
 	off_t result;
 
 	if (!rs)
-		return give_back(-EBADF);
+		return vb_rs_return_count(-EBADF);
 	result = rs->type == SOCK_STREAM ? vb_rs_iomap(rs, buf, len, prot, flags, offset)
 					 : -EOPNOTSUPP;
 	vb_rs_put(rs);
-	return give_back(result);
+	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int flags)
@@ -155,9 +147,9 @@ VB_PUBLIC size_t riowrite(int socket, const void *buf, size_t count, off_t offse
 	ssize_t result;
 
 	if (!rs)
-		return (size_t)give_back(-EBADF);
+		return (size_t)vb_rs_return_count(-EBADF);
 	result = rs->type == SOCK_STREAM ? vb_rs_iowrite(rs, buf, count, offset, flags)
 					 : -EOPNOTSUPP;
 	vb_rs_put(rs);
-	return (size_t)give_back(result);
+	return (size_t)vb_rs_return_count(result);
 }

@@ -9,14 +9,6 @@
 #include "rsocket/poll.h"
 #include "rsocket/public.h"
 
-static int give_back(int result)
-{
-	if (result >= 0)
-		return result;
-	errno = -result;
-	return -1;
-}
-
 static int poll_fds(struct pollfd *fds, nfds_t count, uint64_t deadline_ns, const sigset_t *mask)
 {
 	enum { FEW = 32 };
@@ -45,7 +37,7 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 				     : timeout   ? vb_now_ns() + (uint64_t)timeout * 1000000u
 						 : 0;
 
-	return give_back(poll_fds(fds, nfds, deadline_ns, NULL));
+	return vb_rs_return_count(poll_fds(fds, nfds, deadline_ns, NULL));
 }
 
 VB_PUBLIC int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
@@ -55,11 +47,11 @@ VB_PUBLIC int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *excep
 
 	if (timeout) {
 		if (timeout->tv_sec < 0 || timeout->tv_usec < 0)
-			return give_back(-EINVAL);
+			return vb_rs_return_count(-EINVAL);
 		wait_ns = (uint64_t)timeout->tv_sec * 1000000000u +
 			  (uint64_t)timeout->tv_usec * 1000u;
 		deadline_ns = wait_ns ? vb_now_ns() + wait_ns : 0;
 	}
-	return give_back(
+	return vb_rs_return_count(
 		vb_rs_select(nfds, readfds, writefds, exceptfds, deadline_ns, NULL, poll_fds));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What poll(2) says about an rsocket. */
+/* The poll(2) events of an rsocket. */
 #include "rsocket/rsocket.h"
 
 #include <poll.h>
@@ -22,7 +22,7 @@ static short connected(struct vb_rs *rs)
 		events |= WRITE_EVENTS;
 	if (rs->peer_shut)
 		events |= POLLRDHUP;
-	/* Over in both directions; but see DISCONNECTED below. */
+	/* Both directions are over. As with DISCONNECTED below, unread bytes come first. */
 	if (rs->peer_shut && rs->write_shut && !vb_rs_readable_size(rs))
 		events |= POLLHUP;
 	return events;
@@ -33,7 +33,7 @@ static short stream_events(struct vb_rs *rs)
 	switch (rs->state) {
 	case VB_RS_INIT:
 	case VB_RS_BOUND:
-		return WRITE_EVENTS | POLLHUP; /* as TCP */
+		return WRITE_EVENTS | POLLHUP; /* as with TCP */
 	case VB_RS_LISTENING:
 		if (rs->error)
 			return READ_EVENTS | POLLERR;
@@ -45,7 +45,7 @@ static short stream_events(struct vb_rs *rs)
 	case VB_RS_CONNECTED:
 		return connected(rs);
 	case VB_RS_DISCONNECTED:
-		/* A program that takes a hang-up for the end must not miss what is there. */
+		/* A program that stops at POLLHUP must not miss unread bytes. */
 		return vb_rs_readable_size(rs) ? ENDED & ~POLLHUP : ENDED;
 	case VB_RS_FAILED:
 	case VB_RS_BROKEN:

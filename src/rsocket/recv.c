@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Receiving a stream: the peer has written into our ring, we copy out and grant it again. */
+/*
+ * Receiving a stream: bytes are copied out of the ring that the peer writes, and room is granted.
+ */
 #include "rsocket/rsocket.h"
 
 #include <errno.h>
@@ -28,7 +30,7 @@ static bool receive_decided(struct vb_rs *rs)
 	return true;
 }
 
-/* Nothing is there to read: 0 is the end of the stream. */
+/* The result of a receive without bytes: 0 is the end of the stream. */
 static int end_of_stream(struct vb_rs *rs)
 {
 	int error;
@@ -43,7 +45,7 @@ static int end_of_stream(struct vb_rs *rs)
 	case VB_RS_BROKEN:
 		error = rs->error;
 		rs->error = 0;
-		return -error; /* told once, then the end */
+		return -error; /* the error once, then the end */
 	case VB_RS_RESOLVING:
 	case VB_RS_CONNECTING:
 	case VB_RS_ACCEPTING:
@@ -60,7 +62,7 @@ uint32_t vb_rs_readable_size(struct vb_rs *rs)
 	return rs->stream ? rs->stream->rx.available : 0;
 }
 
-/* Under lock, which is let go while bytes are copied: only the holder of recv_lock consumes. */
+/* Releases the lock while it copies: only the holder of recv_lock consumes. */
 static void copy_out(struct vb_rs *rs, struct vb_cursor *to, int flags)
 {
 	struct vb_rs_rx *rx = &rs->stream->rx;
@@ -80,12 +82,12 @@ static void copy_out(struct vb_rs *rs, struct vb_cursor *to, int flags)
 		vb_rs_rx_consume(&peeked, size);
 		if (!(flags & MSG_PEEK)) {
 			vb_rs_rx_consume(rx, size);
-			vb_rs_progress(rs); /* grants a half that became free */
+			vb_rs_progress(rs); /* grants a half that is free now */
 		}
 	}
 }
 
-/* How much must be there: looking ahead at all of it takes room for all of it. */
+/* MSG_PEEK with MSG_WAITALL waits for all bytes, as far as the granted half has room for them. */
 static uint32_t low_water(const struct vb_rs *rs, size_t size, int flags)
 {
 	if (!(flags & MSG_PEEK) || !(flags & MSG_WAITALL) || !rs->stream)
@@ -114,9 +116,7 @@ static ssize_t receive_stream(struct vb_rs *rs, struct vb_cursor *to, int flags,
 	return to->left < total ? (ssize_t)(total - to->left) : err;
 }
 
-/*
- * A program that looks without waiting, again and again, may be what keeps its peer from running.
- */
+/* A program that receives in a loop without waiting may keep its peer from the CPU. */
 static void yield_at_times(struct vb_rs *rs)
 {
 	enum { LOOKS = 32 };
@@ -137,7 +137,7 @@ ssize_t vb_rs_recvv(struct vb_rs *rs, const struct iovec *iov, int count, int fl
 	if (flags & MSG_OOB)
 		return -EINVAL;
 	if (flags & MSG_ERRQUEUE)
-		return -EAGAIN; /* nothing is ever put there */
+		return -EAGAIN; /* the error queue is always empty */
 	pthread_mutex_lock(&rs->recv_lock);
 	vb_rs_lock(rs);
 	deadline_ns = vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT),

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA sockets: the object behind a descriptor, and what the files of this folder offer each
- * other and the exported functions. Everything here returns 0, a count, or -errno.
+ * RDMA sockets: the object behind a descriptor, and the functions that the files of this folder
+ * share with each other and with the exported functions. They return 0, a count, or -errno.
  *
- * Locks. send_lock serializes those who send, recv_lock those who receive; `lock` guards the
- * rest and is held for short whiles only, never while bytes are copied or somebody sleeps. Order:
- * send_lock or recv_lock, then the lock of a listener, then that of a connection it accepted.
+ * Locks. send_lock serializes senders, recv_lock receivers. `lock` guards the rest. A thread holds
+ * `lock` for a short time only, and releases it before it sleeps or copies bytes of a stream.
+ * Order: send_lock or recv_lock, then the lock of a listener, then that of a connection which the
+ * listener accepted.
  *
- * Threads. Whoever calls moves the connection on: he polls the CQ under `lock`. One service
- * thread per process takes connection events, completes what listeners accept, sends keepalives
- * and answers those who ask for datagram QPs.
+ * Threads. A thread that calls makes the connection progress: it polls the CQ under `lock`. One
+ * service thread per process takes connection events, accepts for listeners, sends keepalives and
+ * answers questions for datagram QPs.
  */
 #ifndef VB_RSOCKET_RSOCKET_H
 #define VB_RSOCKET_RSOCKET_H
 
+#include <errno.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <pthread.h>
@@ -39,9 +41,9 @@ enum vb_rs_state {
 	VB_RS_CONNECTING, /* connect: REQ sent */
 	VB_RS_ACCEPTING,  /* accepted, not yet established */
 	VB_RS_CONNECTED,
-	VB_RS_DISCONNECTED, /* by either side; what has arrived can still be read */
-	VB_RS_FAILED,       /* never came to be connected */
-	VB_RS_BROKEN,       /* was connected */
+	VB_RS_DISCONNECTED, /* by either side; bytes that have arrived can still be read */
+	VB_RS_FAILED,       /* before a connection was established */
+	VB_RS_BROKEN,       /* after a connection was established */
 };
 
 union vb_rs_addr {
@@ -58,14 +60,14 @@ static inline socklen_t vb_rs_addr_size(int domain)
 				    : sizeof(struct sockaddr_ib);
 }
 
-/* Somebody who wants to know when something changed. Notified under the lock of the rsocket. */
+/* Notifies a sleeper of a change. notify is called under the lock of the rsocket. */
 struct vb_rs_watch {
 	struct vb_list node;
 	void (*notify)(struct vb_rs_watch *watch);
 	int event_fd;
 };
 
-/* A mapping of ours: memory that the peer may write (or that we write from). */
+/* A mapping of this side: memory that the peer may write. */
 struct vb_rs_mapping {
 	struct vb_list node;
 	struct ibv_mr *mr;
@@ -78,28 +80,28 @@ struct vb_rs_stream {
 	struct vb_rs_tx tx;
 	uint32_t sq_free;      /* work requests for data */
 	uint32_t control_free; /* work requests for messages without a credit */
-	uint32_t posted;       /* not yet completed, of both kinds */
+	uint32_t posted;       /* work requests of both kinds that have not completed */
 	uint32_t inline_size;
 	struct ibv_mr *send_mr;
 	uint8_t *send_buffer;
 	uint32_t send_size, send_head, send_used; /* ring */
-	uint8_t *control_buffer;                  /* VB_RS_CONTROL_COUNT entries, behind the ring */
+	uint8_t *control_buffer;                  /* VB_RS_CONTROL_COUNT entries, after the ring */
 	unsigned control_next;
 
 	struct vb_rs_rx rx;
-	uint32_t receives; /* to be posted again */
+	uint32_t receives; /* completed receives to post again */
 	struct ibv_mr *recv_mr;
 	uint8_t *recv_buffer;
 
 	struct ibv_mr *table_mr;
-	uint8_t *table; /* our SGL and table of mappings, written by the peer */
+	uint8_t *table; /* the own SGL and table of mappings, which the peer writes */
 	struct vb_rs_conn peer;
-	unsigned peer_slot; /* of the peer's SGL that we write next */
+	unsigned peer_slot; /* the slot of the peer's SGL to write next */
 
 	struct vb_list mappings;
 	uint8_t *mapping_used; /* by index in the peer's table */
 
-	/* Of the service, under its lock. */
+	/* Used by the service, under its lock. */
 	uint64_t keepalive_due_ns, keepalive_interval_ns;
 	struct vb_list keepalive_node;
 	struct vb_rs *keepalive_rs; /* a reference, while listed */
@@ -108,9 +110,9 @@ struct vb_rs_stream {
 };
 
 struct vb_rs_listener {
-	struct vb_list requests; /* not begun to accept, or being accepted */
+	struct vb_list requests; /* not accepted yet, or not established yet */
 	struct vb_list ready;    /* established, for accept */
-	unsigned begun;          /* of requests and ready: those accepted */
+	unsigned begun;          /* the number of accepted requests in both lists */
 	unsigned backlog;
 };
 
@@ -119,17 +121,17 @@ struct vb_rs_datagram; /* datagram.h */
 struct vb_rs {
 	struct vb_fd_object object;
 	int domain, type;
-	unsigned generation; /* of the process: a child of fork does not own these */
+	unsigned generation; /* of the process that made it; see vb_rs_is_stale */
 	pthread_mutex_t lock, send_lock, recv_lock;
 	atomic_uint service_waits; /* the service thread wants lock */
-	atomic_uint empty_looks;   /* receives that found nothing and did not wait */
+	atomic_uint empty_looks;   /* receives that found no byte and did not wait */
 
 	/* Under lock from here on. */
 	enum vb_rs_state state;
 	bool nonblock;
-	bool read_shut, write_shut; /* by us */
-	bool peer_shut;             /* the peer will not send any more */
-	bool reset_told;            /* to somebody who sent after the peer had closed */
+	bool read_shut, write_shut; /* by this side */
+	bool peer_shut;             /* the peer sends nothing any more */
+	bool reset_told;            /* a send after the peer's close has returned ECONNRESET */
 	bool closed;
 	int error;            /* for SO_ERROR; a positive errno */
 	uint32_t receive_low; /* bytes that the holder of recv_lock waits for */
@@ -138,7 +140,7 @@ struct vb_rs {
 
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
-	bool armed;            /* and no event of it taken from the channel since */
+	bool armed;            /* the CQ, and no thread has taken its event yet */
 	struct rdma_cm_id *id; /* of streams */
 	union vb_rs_addr local, peer;
 	struct vb_rs_stream *stream;
@@ -146,35 +148,35 @@ struct vb_rs {
 	struct vb_rs_datagram *datagram;
 
 	struct vb_rs *parent;       /* until accept: the listener; a reference */
-	struct vb_list accept_node; /* of requests or ready; a listener: of the service's list */
-	bool begun;                 /* counted there */
+	struct vb_list accept_node; /* in requests or ready; of a listener: in the service's list */
+	bool begun;                 /* parent->listener.begun counts it */
 };
 
-/* --- socket.c: life, names --- */
+/* --- socket.c: opening, closing, names --- */
 int vb_rs_open(int domain, int type, int protocol, struct vb_rs **out);
 struct vb_rs *vb_rs_alloc(int domain, int type, const struct vb_rs_options *options);
-/* Of the service's channel. */
+/* Makes an identifier on the service's channel. */
 int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id);
 void vb_rs_get(struct vb_rs *rs);
 void vb_rs_put(struct vb_rs *rs);
 int vb_rs_bind(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);
-/* To any address and port; under the lock. */
+/* Binds to the wildcard and any port; under the lock. */
 int vb_rs_bind_any(struct vb_rs *rs);
 int vb_rs_name_local(struct vb_rs *rs, struct sockaddr *addr, socklen_t *size);
 int vb_rs_name_peer(struct vb_rs *rs, struct sockaddr *addr, socklen_t *size);
 int vb_rs_close(struct vb_rs *rs); /* keeps the caller's reference */
 bool vb_rs_is_stale(const struct vb_rs *rs);
 void vb_rs_set_nonblock(struct vb_rs *rs, bool nonblock);
-/* Whether this is a whole address of the rsocket's family. */
+/* 0: addr is a whole address of the rsocket's family. */
 int vb_rs_check_addr(const struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);
 void vb_rs_copy_addr(const union vb_rs_addr *from, struct sockaddr *addr, socklen_t *size);
-/* Of the rsocket's family: IPv4 addresses of an IPv6 one are mapped, as a socket's are. */
+/* Converts to the rsocket's family: an IPv6 rsocket has mapped IPv4 addresses, as a socket has. */
 void vb_rs_take_name(const struct vb_rs *rs, const struct sockaddr *from, union vb_rs_addr *name);
 
 /*
- * The lock, for calls of the program and for the service thread. A program that calls in a loop
- * without sleeping would take the lock again and again before a thread that waits for it runs;
- * it lets the service thread in first.
+ * Calls of the program take the lock with vb_rs_lock, the service thread with vb_rs_lock_service. A
+ * program that calls in a loop would take the lock again before a waiting thread runs. So the
+ * program lets the service thread in first.
  */
 static inline void vb_rs_lock(struct vb_rs *rs)
 {
@@ -195,15 +197,16 @@ static inline void vb_rs_lock_service(struct vb_rs *rs)
 
 /* --- connect.c, accept.c: the connection manager's events, in the service thread --- */
 int vb_rs_connect(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);
-/* True: rs was being accepted, and it is decided now whether it is established. */
+bool vb_rs_connect_decided(struct vb_rs *rs);
+/* True: rs was being accepted, and is now established or lost. */
 bool vb_rs_connect_event(struct vb_rs *rs, const struct rdma_cm_event *event);
 int vb_rs_listen(struct vb_rs *rs, int backlog);
 int vb_rs_accept(struct vb_rs *rs, struct vb_rs **out);
-/* A request becomes a new rsocket of the listener; NULL: refused. */
+/* Makes an rsocket of the listener from a request; NULL: the request is refused. */
 struct vb_rs *vb_rs_request(struct vb_rs *listener, const struct rdma_cm_event *event);
-/* Begins to accept what the backlog has room for. */
+/* Accepts as many requests as the backlog has room for. */
 void vb_rs_accept_more(struct vb_rs *listener);
-/* rs, which was being accepted, is established or lost. The caller has a reference. */
+/* An accepted rs is established or lost. The caller holds a reference. */
 void vb_rs_accept_done(struct vb_rs *rs);
 void vb_rs_listener_close(struct vb_rs *rs);
 
@@ -220,7 +223,7 @@ int vb_rs_post(struct vb_rs *rs, struct ibv_send_wr *wr);
 int vb_rs_post_control(struct vb_rs *rs, enum vb_rs_control control);
 bool vb_rs_all_sent(struct vb_rs *rs);
 
-/* What a send work request was, in its wr_id; the low half: bytes of the send buffer. */
+/* A wr_id has the kind of the work request, and in the lower half its bytes of the send buffer. */
 enum vb_rs_work { VB_RS_WORK_RECEIVE, VB_RS_WORK_DATA, VB_RS_WORK_CONTROL };
 static inline uint64_t vb_rs_wr_id(enum vb_rs_work work, uint32_t buffer_size)
 {
@@ -229,23 +232,23 @@ static inline uint64_t vb_rs_wr_id(enum vb_rs_work work, uint32_t buffer_size)
 
 /* --- wait.c --- */
 typedef bool vb_rs_test(struct vb_rs *rs);
-/* Under lock, which is let go meanwhile. 0: the test holds; -EAGAIN: too late; -EINTR. */
+/* Under lock, which is released during the wait. 0: the test holds; -EAGAIN: timeout; -EINTR. */
 int vb_rs_wait(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns);
 void vb_rs_notify(struct vb_rs *rs, const struct vb_rs_watch *but);
-/* True: something may have happened since the last look, look again before sleeping. */
+/* True: the CQ may have completions that came before it was armed; look again before sleeping. */
 bool vb_rs_arm(struct vb_rs *rs, const struct vb_rs_watch *self);
 /* The eventfd of this thread; -errno. */
 int vb_rs_thread_event(void);
 void vb_rs_event_drain(int event_fd);
 void vb_rs_event_write(struct vb_rs_watch *watch);
 uint64_t vb_rs_deadline(bool nonblock, uint64_t timeout_ns);
-/* Whether a call that a signal interrupted should go on, as SA_RESTART asks. */
+/* Does an interrupted call go on, as SA_RESTART asks? */
 bool vb_rs_restart(void);
 
 /* --- ready.c --- */
 /* Events of poll(2) that hold now; under lock. */
 short vb_rs_ready(struct vb_rs *rs, short events);
-/* Whether the CQ is looked at; not before the connection exists. */
+/* Does anyone poll the CQ? Of a stream not before the connection exists. */
 bool vb_rs_polls_cq(const struct vb_rs *rs);
 /* The descriptor that becomes readable when an armed rsocket has completions; -1: none yet. */
 int vb_rs_completion_fd(const struct vb_rs *rs);
@@ -254,12 +257,12 @@ int vb_rs_completion_fd(const struct vb_rs *rs);
 ssize_t vb_rs_sendv(struct vb_rs *rs, const struct iovec *iov, int count, int flags);
 ssize_t vb_rs_recvv(struct vb_rs *rs, const struct iovec *iov, int count, int flags);
 bool vb_rs_can_send(struct vb_rs *rs);
-/* How much can be read at once. */
+/* The number of bytes that a read can take now. */
 uint32_t vb_rs_readable_size(struct vb_rs *rs);
 
 /* --- shutdown.c --- */
 int vb_rs_shutdown(struct vb_rs *rs, int how);
-/* Says goodbye and waits until everything has arrived, until deadline_ns. */
+/* Sends VB_RS_DISCONNECT, and waits up to deadline_ns until the peer has everything. */
 void vb_rs_finish(struct vb_rs *rs, uint64_t deadline_ns);
 
 /* --- iomap.c --- */
@@ -271,11 +274,20 @@ int vb_rs_announce_mappings(struct vb_rs *rs, uint64_t deadline_ns);
 void vb_rs_mappings_free(struct vb_rs *rs);
 
 /* --- service.c --- */
-/* Starts the thread if need be; the channel for ids is valid from then on. */
+/* Starts the thread with the first call, and returns the channel for identifiers. */
 int vb_rs_service_start(struct rdma_event_channel **channel);
-void vb_rs_service_keepalive(struct vb_rs *rs); /* settings of rs changed; under its lock */
+void vb_rs_service_keepalive(struct vb_rs *rs); /* after changes of options; under its lock */
 void vb_rs_service_forget(struct vb_rs *rs);
-void vb_rs_service_accept(struct vb_rs *listener); /* there is room in the backlog again */
+void vb_rs_service_accept(struct vb_rs *listener); /* the backlog has room again */
 unsigned vb_rs_generation(void);
+
+/* Calls that return a count, or -1 and set errno. */
+static inline ssize_t vb_rs_return_count(ssize_t result)
+{
+	if (result >= 0)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending a stream: bytes go through the send buffer into the peer's current window. */
+/*
+ * Sending a stream: bytes are copied into the send buffer, and from there into the peer's window.
+ */
 #include "rsocket/rsocket.h"
 
 #include <arpa/inet.h>
@@ -9,8 +11,8 @@
 #include "rsocket/cursor.h"
 
 enum {
-	LOW_WATER = 2048,   /* bytes of the send buffer; less is not worth a wake-up */
-	FIRST_PIECE = 2048, /* of a long send: small ones first, so that the peer begins */
+	LOW_WATER = 2048,   /* bytes of the send buffer; less room is not worth a wake-up */
+	FIRST_PIECE = 2048, /* of a long send: with a small piece the peer begins early */
 	LARGEST_PIECE = 65536,
 	INLINE_MAX = 512,
 };
@@ -29,13 +31,8 @@ static bool send_decided(struct vb_rs *rs)
 	return rs->state != VB_RS_CONNECTED || rs->write_shut || rs->closed || vb_rs_can_send(rs);
 }
 
-static bool connect_decided(struct vb_rs *rs)
-{
-	return (rs->state != VB_RS_RESOLVING && rs->state != VB_RS_CONNECTING) || rs->closed;
-}
-
-/* Why nothing can be sent, or 0. */
-static int refusal(struct vb_rs *rs)
+/* 0, or the error of a send. */
+static int send_error(struct vb_rs *rs)
 {
 	int error;
 
@@ -66,7 +63,7 @@ static int refusal(struct vb_rs *rs)
 	return -ENOTCONN;
 }
 
-/* The next message: how many bytes, and whether they travel inline. */
+/* The next message. */
 struct piece {
 	uint32_t size;
 	bool is_inline;
@@ -79,8 +76,8 @@ static uint32_t min(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Takes what the piece needs: a work request, a credit, window and buffer. */
-static struct piece reserve(struct vb_rs *rs, size_t left, uint32_t size_max)
+/* Takes a work request, a credit, and room in the window and in the send buffer. */
+static struct piece reserve_piece(struct vb_rs *rs, size_t left, uint32_t size_max)
 {
 	struct vb_rs_stream *stream = rs->stream;
 	const uint32_t contiguous = stream->send_size - stream->send_head;
@@ -101,7 +98,7 @@ static struct piece reserve(struct vb_rs *rs, size_t left, uint32_t size_max)
 	return piece;
 }
 
-/* Without the lock: only the holder of send_lock posts data, so the order is that of reserve. */
+/* Without the lock: only the holder of send_lock posts data, so pieces stay in order. */
 static int post_piece(struct vb_rs *rs, const struct piece *piece, struct vb_cursor *from)
 {
 	uint8_t small[INLINE_MAX];
@@ -131,14 +128,14 @@ static ssize_t send_stream(struct vb_rs *rs, struct vb_cursor *from, uint64_t de
 	while (from->left && !err) {
 		struct piece piece;
 
-		err = refusal(rs);
+		err = send_error(rs);
 		if (!err && !vb_rs_can_send(rs)) {
 			err = vb_rs_wait(rs, send_decided, deadline_ns);
-			err = err ? err : refusal(rs);
+			err = err ? err : send_error(rs);
 		}
 		if (err)
 			break;
-		piece = reserve(rs, from->left, size_max);
+		piece = reserve_piece(rs, from->left, size_max);
 		pthread_mutex_unlock(&rs->lock);
 		err = post_piece(rs, &piece, from);
 		pthread_mutex_lock(&rs->lock);
@@ -164,9 +161,9 @@ ssize_t vb_rs_sendv(struct vb_rs *rs, const struct iovec *iov, int count, int fl
 	vb_rs_lock(rs);
 	deadline_ns =
 		vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT), rs->options.send_timeout_ns);
-	result = vb_rs_wait(rs, connect_decided, deadline_ns);
+	result = vb_rs_wait(rs, vb_rs_connect_decided, deadline_ns);
 	if (!result)
-		result = refusal(rs);
+		result = send_error(rs);
 	if (!result)
 		result = vb_rs_announce_mappings(rs, deadline_ns);
 	if (!result)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The service thread of rsockets: events of the connection manager, keepalives, and descriptors
- * that datagram sockets want to have watched. It starts with the first rsocket and sleeps when
- * there is nothing to do.
+ * The service thread of rsockets: events of the connection manager, keepalives, and descriptors of
+ * datagram rsockets. The thread starts with the first rsocket, and sleeps when nothing is due.
  */
 #include "rsocket/service.h"
 
@@ -23,10 +22,9 @@ static struct {
 	bool running;
 	struct rdma_event_channel *channel;
 	int epoll_fd, wake_fd;
-	struct vb_list
-		keepalives;       /* of struct vb_rs_stream, each with a reference of its rsocket */
-	struct vb_list accepts;   /* listeners where a place became free */
-	struct vb_list unwatched; /* to be told that they are gone */
+	struct vb_list keepalives; /* struct vb_rs_stream; each holds a reference of its rsocket */
+	struct vb_list accepts;    /* listeners whose backlog has room again */
+	struct vb_list unwatched;  /* watches to forget */
 } service = { .lock = PTHREAD_MUTEX_INITIALIZER, .epoll_fd = -1, .wake_fd = -1 };
 
 static atomic_uint generation = 1;
@@ -38,7 +36,7 @@ unsigned vb_rs_generation(void)
 
 /* --- events of the connection manager --- */
 
-static void on_request(struct rdma_cm_event *event)
+static void on_connect_request(struct rdma_cm_event *event)
 {
 	struct vb_rs *listener = event->listen_id->context, *child = NULL;
 	struct rdma_cm_id *id = event->id;
@@ -46,7 +44,7 @@ static void on_request(struct rdma_cm_event *event)
 
 	if (alive)
 		child = vb_rs_request(listener, event);
-	/* The listener may go from here on; its children know it by a reference. */
+	/* After the ack the listener's id may go. The children hold a reference to the listener. */
 	rdma_ack_cm_event(event);
 	if (!child) {
 		rdma_reject(id, NULL, 0);
@@ -58,16 +56,16 @@ static void on_request(struct rdma_cm_event *event)
 	vb_rs_put(listener);
 }
 
-static void on_event(struct rdma_cm_event *event)
+static void on_cm_event(struct rdma_cm_event *event)
 {
 	struct vb_rs *rs = event->id->context;
 	bool decided;
 
 	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		on_request(event);
+		on_connect_request(event);
 		return;
 	}
-	/* Whoever destroys the id waits until the event is acknowledged. */
+	/* A thread that destroys the id waits for the ack, so rs is still there. */
 	if (!rs || !vb_fd_object_try_get(&rs->object)) {
 		rdma_ack_cm_event(event);
 		return;
@@ -79,12 +77,12 @@ static void on_event(struct rdma_cm_event *event)
 	vb_rs_put(rs);
 }
 
-static void on_events(void)
+static void on_cm_events(void)
 {
 	struct rdma_cm_event *event;
 
 	while (!rdma_get_cm_event(service.channel, &event))
-		on_event(event);
+		on_cm_event(event);
 }
 
 /* --- keepalive --- */
@@ -94,14 +92,14 @@ static void wake(void)
 	const uint64_t one = 1;
 
 	if (write(service.wake_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is awake */
+		return; /* the counter is full, so the thread wakes anyway */
 }
 
 void vb_rs_service_keepalive(struct vb_rs *rs)
 {
 	struct vb_rs_stream *stream = rs->stream;
 
-	/* Nobody would take a closed one out of the list again. */
+	/* No thread would take a closed rsocket out of the list again. */
 	if (rs->state != VB_RS_CONNECTED || !rs->options.keepalive || rs->closed)
 		return;
 	pthread_mutex_lock(&service.lock);
@@ -116,7 +114,7 @@ void vb_rs_service_keepalive(struct vb_rs *rs)
 	wake();
 }
 
-/* Under the lock of the rsocket: a connect that begins anew frees the stream. */
+/* Under the lock of the rsocket, because a second connect frees the stream. */
 static bool unlist(struct vb_rs_stream *stream)
 {
 	bool listed;
@@ -140,7 +138,7 @@ void vb_rs_service_forget(struct vb_rs *rs)
 		vb_rs_put(rs);
 }
 
-/* One that is due, with a reference; else when the next one is. */
+/* An rsocket whose keepalive is due, with a reference; NULL: *next_ns is the next due time. */
 static struct vb_rs *due_keepalive(uint64_t now_ns, uint64_t *next_ns)
 {
 	struct vb_rs *rs = NULL;
@@ -168,7 +166,7 @@ static void send_keepalive(struct vb_rs *rs)
 	vb_rs_lock_service(rs);
 	vb_rs_progress(rs);
 	if (rs->state == VB_RS_CONNECTED && rs->options.keepalive)
-		vb_rs_post_control(rs, VB_RS_KEEPALIVE); /* no place: there is traffic anyway */
+		vb_rs_post_control(rs, VB_RS_KEEPALIVE); /* -EAGAIN: there is traffic anyway */
 	ended = rs->state != VB_RS_CONNECTED || !rs->options.keepalive;
 	pthread_mutex_unlock(&rs->lock);
 	if (ended)
@@ -188,7 +186,7 @@ static int keepalive_timeout_ms(void)
 	return (int)((next_ns - now_ns) / 1000000u + 1);
 }
 
-/* --- places that accept made free --- */
+/* --- room that accept made in a backlog --- */
 
 void vb_rs_service_accept(struct vb_rs *rs)
 {
@@ -236,7 +234,7 @@ int vb_rs_service_watch(struct vb_rs_service_watch *watch)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = watch };
 	int err = 0;
 
-	/* Under the lock: the thread takes it before it looks at what epoll gave it. */
+	/* Under the lock: the thread takes the lock before it handles events of the epoll. */
 	pthread_mutex_lock(&service.lock);
 	if (epoll_ctl(service.epoll_fd, EPOLL_CTL_ADD, watch->fd, &event))
 		err = -errno;
@@ -253,7 +251,7 @@ void vb_rs_service_unwatch(struct vb_rs_service_watch *watch)
 	wake();
 }
 
-/* Between two rounds: no event that epoll has given us is still to be looked at. */
+/* Between two rounds: no event of an unwatched descriptor is still to be handled. */
 static void forget_unwatched(void)
 {
 	struct vb_rs_service_watch *watch;
@@ -270,24 +268,24 @@ static void forget_unwatched(void)
 	} while (watch);
 }
 
-/* The marks of what is watched without a struct. */
+/* These watches only mark events in the epoll; they have no callbacks. */
 static struct vb_rs_service_watch channel_mark, wake_mark;
 
-static void *run(void *unused)
+static void *run_service(void *unused)
 {
 	struct epoll_event events[16];
 
 	for (;;) {
 		int count = epoll_wait(service.epoll_fd, events, 16, keepalive_timeout_ms());
 
-		/* Pairs with vb_rs_service_watch: what is watched is complete. */
+		/* Pairs with vb_rs_service_watch: the watch in an event is complete. */
 		pthread_mutex_lock(&service.lock);
 		pthread_mutex_unlock(&service.lock);
 		for (int i = 0; i < count; i++) {
 			struct vb_rs_service_watch *watch = events[i].data.ptr;
 
 			if (watch == &channel_mark)
-				on_events();
+				on_cm_events();
 			else if (watch == &wake_mark)
 				vb_rs_event_drain(service.wake_fd);
 			else
@@ -299,8 +297,8 @@ static void *run(void *unused)
 	return unused;
 }
 
-/* The parent has the thread; what it owned belongs to it alone. */
-static void in_child(void)
+/* The thread and its objects stay with the parent. */
+static void forget_service(void)
 {
 	pthread_mutex_init(&service.lock, NULL);
 	service.running = false;
@@ -310,9 +308,9 @@ static void in_child(void)
 	atomic_fetch_add(&generation, 1);
 }
 
-static const struct vb_fork_handlers at_fork = { .child = in_child };
+static const struct vb_fork_handlers at_fork = { .child = forget_service };
 
-/* Under the lock already. */
+/* Under the lock. */
 static int watch_mark(struct vb_rs_service_watch *mark)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = mark };
@@ -344,7 +342,7 @@ static int start_thread(void)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	err = pthread_create(&thread, NULL, run, NULL);
+	err = pthread_create(&thread, NULL, run_service, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (!err)
 		pthread_detach(thread);
@@ -360,7 +358,7 @@ static void close_descriptors(void)
 	vb_fd_close(&service.wake_fd);
 }
 
-static int start(void)
+static int start_service(void)
 {
 	int err;
 
@@ -383,7 +381,7 @@ int vb_rs_service_start(struct rdma_event_channel **channel)
 	vb_fork_register(VB_FORK_RSOCKET_SERVICE, &at_fork);
 	pthread_mutex_lock(&service.lock);
 	if (!service.running)
-		err = start();
+		err = start_service();
 	if (channel)
 		*channel = service.channel;
 	pthread_mutex_unlock(&service.lock);

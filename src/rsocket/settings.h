@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an administrator set for all rsockets: one integer per file in a directory. */
+/* The administrator's settings for all rsockets: one integer per file in a directory. */
 #ifndef VB_RSOCKET_SETTINGS_H
 #define VB_RSOCKET_SETTINGS_H
 
@@ -23,12 +23,12 @@ struct vb_rs_settings {
 	uint16_t rq_size;         /* rqsize_default, work requests */
 	uint16_t inline_size;     /* inline_default, bytes */
 	uint16_t iomap_count;     /* iomap_size, mappings that a peer may offer */
-	uint32_t polling_time_us; /* polling_time: how long to look before sleeping */
+	uint32_t polling_time_us; /* polling_time: how long a call polls before it sleeps */
 };
 
-/* Values out of range are moved to its nearest end; what cannot be read keeps its default. */
+/* A value out of range becomes the nearest legal one. An unreadable file means the default. */
 void vb_rs_settings_read(const char *directory, struct vb_rs_settings *settings);
-/* Those of this machine, read once. */
+/* The settings of this machine, read once. */
 const struct vb_rs_settings *vb_rs_settings(void);
 
 #endif

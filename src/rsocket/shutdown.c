@@ -14,8 +14,8 @@ static bool control_decided(struct vb_rs *rs)
 	return rs->state != VB_RS_CONNECTED || rs->stream->control_free;
 }
 
-/* Behind everything that was sent: under send_lock and lock. */
-static int say(struct vb_rs *rs, enum vb_rs_control control, uint64_t deadline_ns)
+/* Sends the message after all data. Under send_lock and lock. */
+static int post_end(struct vb_rs *rs, enum vb_rs_control control, uint64_t deadline_ns)
 {
 	int err = vb_rs_wait(rs, control_decided, deadline_ns);
 
@@ -26,20 +26,21 @@ static int say(struct vb_rs *rs, enum vb_rs_control control, uint64_t deadline_n
 	return vb_rs_post_control(rs, control);
 }
 
-/* A sender that waits for credits is woken by the flag, and lets send_lock go. */
-static void set_flags(struct vb_rs *rs, bool read, bool write)
+/* The notification wakes a sender that waits for credits, and it releases send_lock. */
+static void shut_directions(struct vb_rs *rs, bool read, bool write)
 {
 	rs->read_shut |= read;
 	rs->write_shut |= write;
 	vb_rs_notify(rs, NULL);
 }
 
-/* Which message the peer gets after the flags have changed; false: none. */
-static bool choose(const struct vb_rs *rs, bool read, bool write, enum vb_rs_control *control)
+/* Chooses the message to the peer after the flags have changed; false: none. */
+static bool choose_message(const struct vb_rs *rs, bool read, bool write,
+			   enum vb_rs_control *control)
 {
 	if (!rs->write_shut || (rs->read_shut == read && rs->write_shut == write))
 		return false;
-	/* Nothing will come either, or nobody will look: that is the end of both directions. */
+	/* If the peer sends nothing, or this side reads nothing, both directions end. */
 	*control = rs->read_shut || rs->peer_shut ? VB_RS_DISCONNECT : VB_RS_SHUTDOWN;
 	return true;
 }
@@ -50,13 +51,13 @@ static int end_directions(struct vb_rs *rs, int how)
 	enum vb_rs_control control;
 	int err;
 
-	set_flags(rs, how != SHUT_WR, how != SHUT_RD);
-	if (!choose(rs, read, write, &control))
+	shut_directions(rs, how != SHUT_WR, how != SHUT_RD);
+	if (!choose_message(rs, read, write, &control))
 		return 0;
 	pthread_mutex_unlock(&rs->lock);
 	pthread_mutex_lock(&rs->send_lock);
 	pthread_mutex_lock(&rs->lock);
-	err = say(rs, control, vb_now_ns() + control_wait_ns);
+	err = post_end(rs, control, vb_now_ns() + control_wait_ns);
 	pthread_mutex_unlock(&rs->send_lock);
 	return err;
 }
@@ -69,12 +70,12 @@ int vb_rs_shutdown(struct vb_rs *rs, int how)
 		return -EINVAL;
 	pthread_mutex_lock(&rs->lock);
 	if (rs->type == SOCK_DGRAM && vb_rs_datagram_is_connected(rs)) {
-		set_flags(rs, how != SHUT_WR, how != SHUT_RD);
+		shut_directions(rs, how != SHUT_WR, how != SHUT_RD);
 		err = 0;
 	} else if (rs->state == VB_RS_CONNECTED) {
 		err = end_directions(rs, how);
 	} else if (rs->state == VB_RS_DISCONNECTED) {
-		set_flags(rs, how != SHUT_WR, how != SHUT_RD);
+		shut_directions(rs, how != SHUT_WR, how != SHUT_RD);
 		err = 0;
 	} else {
 		err = -ENOTCONN;
@@ -90,12 +91,12 @@ void vb_rs_finish(struct vb_rs *rs, uint64_t deadline_ns)
 	pthread_mutex_lock(&rs->lock);
 	was_connected = rs->state >= VB_RS_CONNECTED && rs->state != VB_RS_FAILED;
 	if (rs->state == VB_RS_CONNECTED) {
-		set_flags(rs, true, true);
+		shut_directions(rs, true, true);
 		pthread_mutex_unlock(&rs->lock);
 		pthread_mutex_lock(&rs->send_lock);
 		pthread_mutex_lock(&rs->lock);
-		/* deadline 0 (SO_LINGER with no time): what is on its way is given up. */
-		if (deadline_ns && !say(rs, VB_RS_DISCONNECT, deadline_ns))
+		/* deadline 0 (SO_LINGER with time 0): unsent data are dropped. */
+		if (deadline_ns && !post_end(rs, VB_RS_DISCONNECT, deadline_ns))
 			vb_rs_wait(rs, vb_rs_all_sent, deadline_ns);
 		pthread_mutex_unlock(&rs->send_lock);
 	}

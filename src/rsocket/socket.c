@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of an rsocket, and its names. */
+/* Opening and closing rsockets, and their names. */
 #include "rsocket/rsocket.h"
 
 #include <errno.h>
@@ -7,17 +7,17 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "rdmacm/at_once.h"
+#include "rdmacm/option.h"
 #include "rsocket/datagram.h"
 
-/* How long close waits for a peer that does not take what was sent, unless SO_LINGER says. */
+/* Without SO_LINGER close waits for this long until the peer has all data. */
 static const uint64_t close_wait_ns = 2000000000u;
 
-static void release(struct vb_fd_object *object)
+static void release_rsocket(struct vb_fd_object *object)
 {
 	struct vb_rs *rs = vb_container(object, struct vb_rs, object);
 
-	/* Everything below belongs to the process that made it. */
+	/* The objects of a stale rsocket belong to the parent process. */
 	if (!vb_rs_is_stale(rs)) {
 		vb_rs_endpoint_destroy(rs);
 		vb_rs_datagram_destroy(rs);
@@ -39,7 +39,7 @@ struct vb_rs *vb_rs_alloc(int domain, int type, const struct vb_rs_options *opti
 
 	if (!rs)
 		return NULL;
-	vb_fd_object_init(&rs->object, release);
+	vb_fd_object_init(&rs->object, release_rsocket);
 	rs->domain = domain;
 	rs->type = type;
 	rs->generation = vb_rs_generation();
@@ -75,7 +75,7 @@ bool vb_rs_is_stale(const struct vb_rs *rs)
 
 static int check_kind(int domain, int type, int protocol)
 {
-	/* UDP, which finds the QPs of datagrams, has no addresses of InfiniBand. */
+	/* Datagram rsockets need UDP, which has no AF_IB addresses. */
 	if (domain != AF_INET && domain != AF_INET6 && (domain != AF_IB || type != SOCK_STREAM))
 		return -EAFNOSUPPORT;
 	if (type != SOCK_STREAM && type != SOCK_DGRAM)
@@ -85,19 +85,19 @@ static int check_kind(int domain, int type, int protocol)
 	return 0;
 }
 
-static void set_option(struct rdma_cm_id *id, int name, int value)
+static void set_id_flag(struct rdma_cm_id *id, int name, int value)
 {
 	if (value)
 		rdma_set_option(id, RDMA_OPTION_ID, name, &value, sizeof(value));
 }
 
-/* What was said about the one before. */
-static void set_options(struct rdma_cm_id *id, const struct vb_rs_options *options)
+/* A new identifier gets the options that the program set on the one before. */
+static void set_id_options(struct rdma_cm_id *id, const struct vb_rs_options *options)
 {
 	uint8_t tos = (uint8_t)options->tos;
 
-	set_option(id, RDMA_OPTION_ID_REUSEADDR, options->reuse_addr);
-	set_option(id, RDMA_OPTION_ID_AFONLY, options->v6only);
+	set_id_flag(id, RDMA_OPTION_ID_REUSEADDR, options->reuse_addr);
+	set_id_flag(id, RDMA_OPTION_ID_AFONLY, options->v6only);
 	if (tos)
 		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, sizeof(tos));
 }
@@ -112,9 +112,9 @@ int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id)
 		return err;
 	if (rdma_create_id(channel, id, rs, RDMA_PS_TCP))
 		return -errno;
-	/* Another librdmacm does so anyway. */
+	/* Another librdmacm does not know the option, and never retries. */
 	rdma_set_option(*id, RDMA_OPTION_ID, VB_OPTION_ID_AT_ONCE, &on, sizeof(on));
-	set_options(*id, &rs->options);
+	set_id_options(*id, &rs->options);
 	return 0;
 }
 
@@ -262,7 +262,7 @@ int vb_rs_close(struct vb_rs *rs)
 	rs->closed = true;
 	vb_rs_notify(rs, NULL);
 	pthread_mutex_unlock(&rs->lock);
-	/* Behind that: a connection may have come to be meanwhile, which wants to be kept alive. */
+	/* After `closed` is set: until then a new connection may ask for keepalives. */
 	vb_rs_service_forget(rs);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ppoll(2) without the C library: where the preload library stands in front of the name, the
- * descriptors given here are the kernel's all the same.
+ * ppoll(2) without the C library. The preload library replaces the name ppoll, but descriptors here
+ * are always those of the kernel.
  */
 #ifndef VB_RSOCKET_SYS_H
 #define VB_RSOCKET_SYS_H
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* timeout is overwritten. -1 and errno. */
+/* The kernel overwrites timeout. Returns -1 and sets errno. */
 static inline int vb_sys_ppoll(struct pollfd *fds, nfds_t count, struct timespec *timeout,
 			       const sigset_t *mask)
 {

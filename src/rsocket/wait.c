@@ -2,11 +2,11 @@
 /*
  * Waiting for an rsocket.
  *
- * What happens to a stream shows in three ways: a completion (the channel of the CQ, once armed),
- * an event of the connection manager, or a call of another thread. The last two notify all
- * watches. A thread that sleeps has armed the CQ, looked again, and polls the channel and an
- * eventfd of its own. Whoever takes the event of an armed CQ from the channel takes the wake-up
- * from everybody else who sleeps there, so he notifies them; each of them arms again.
+ * Three things change a stream: a completion (it makes the channel of an armed CQ readable), an
+ * event of the connection manager, and a call of another thread. The last two notify all watches. A
+ * thread that wants to sleep arms the CQ, looks again, and polls the channel and an eventfd of its
+ * own. The thread that takes the event of the CQ from the channel takes the wake-up from all other
+ * sleepers, so it notifies them. Each of them arms again.
  */
 #include "rsocket/rsocket.h"
 
@@ -81,7 +81,7 @@ void vb_rs_event_drain(int event_fd)
 	uint64_t count;
 
 	if (read(event_fd, &count, sizeof(count)) < 0)
-		return; /* nobody had written: fine */
+		return; /* the counter was 0 */
 }
 
 void vb_rs_event_write(struct vb_rs_watch *watch)
@@ -89,7 +89,7 @@ void vb_rs_event_write(struct vb_rs_watch *watch)
 	const uint64_t one = 1;
 
 	if (write(watch->event_fd, &one, sizeof(one)) < 0)
-		return; /* full: it is readable, which is all that counts */
+		return; /* the counter is full, and so readable */
 }
 
 void vb_rs_notify(struct vb_rs *rs, const struct vb_rs_watch *but)
@@ -130,8 +130,8 @@ uint64_t vb_rs_deadline(bool nonblock, uint64_t timeout_ns)
 }
 
 /*
- * poll(2) is interrupted by every handler; socket calls go on after handlers with SA_RESTART.
- * Which handler ran is not known: as long as all of them ask for it, it was one that did.
+ * Every signal handler interrupts poll(2), but socket calls go on after handlers with SA_RESTART.
+ * The library does not know which handler ran. If all handlers have SA_RESTART, this one had it.
  */
 bool vb_rs_restart(void)
 {
@@ -147,8 +147,8 @@ bool vb_rs_restart(void)
 	return true;
 }
 
-/* Lets the lock go until something happens. */
-static int sleep_once(struct vb_rs *rs, const struct vb_rs_watch *self, uint64_t deadline_ns)
+/* Releases the lock, and sleeps until a notification, a completion or the deadline. */
+static int sleep_until(struct vb_rs *rs, const struct vb_rs_watch *self, uint64_t deadline_ns)
 {
 	struct pollfd fds[2] = {
 		{ .fd = self->event_fd, .events = POLLIN },
@@ -171,13 +171,13 @@ static int sleep_once(struct vb_rs *rs, const struct vb_rs_watch *self, uint64_t
 	return err;
 }
 
-static bool look(struct vb_rs *rs, vb_rs_test *test)
+static bool look_once(struct vb_rs *rs, vb_rs_test *test)
 {
 	vb_rs_progress(rs);
 	return test(rs);
 }
 
-/* Answers often come within microseconds; a sleep costs more. */
+/* An answer often comes within microseconds, and a sleep costs more. */
 static bool look_for_a_while(struct vb_rs *rs, vb_rs_test *test)
 {
 	const uint64_t until_ns = vb_now_ns() + vb_rs_settings()->polling_time_us * 1000u;
@@ -187,7 +187,7 @@ static bool look_for_a_while(struct vb_rs *rs, vb_rs_test *test)
 	do {
 		pthread_mutex_unlock(&rs->lock);
 		pthread_mutex_lock(&rs->lock);
-		if (look(rs, test))
+		if (look_once(rs, test))
 			return true;
 	} while (vb_now_ns() < until_ns);
 	return false;
@@ -198,7 +198,7 @@ int vb_rs_wait(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns)
 	struct vb_rs_watch self = { .notify = vb_rs_event_write };
 	int err = 0;
 
-	if (look(rs, test))
+	if (look_once(rs, test))
 		return 0;
 	if (!deadline_ns)
 		return -EAGAIN;
@@ -208,10 +208,10 @@ int vb_rs_wait(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns)
 	if (self.event_fd < 0)
 		return self.event_fd;
 	vb_list_append(&rs->watches, &self.node);
-	while (!look(rs, test)) {
+	while (!look_once(rs, test)) {
 		if (vb_rs_arm(rs, &self))
 			continue;
-		err = sleep_once(rs, &self, deadline_ns);
+		err = sleep_until(rs, &self, deadline_ns);
 		if (err)
 			break;
 	}

@@ -19,7 +19,7 @@
  *   shared                   own
  *   verbena.<slot>           verbena.<slot>.<random>        peers attach
  *   verbena.cm.<slot>        verbena.<slot>.<random>.cm     answers to its connection manager
- *   verbena.cm.life.<slot>   verbena.<slot>.<random>.life   peers notice its death (rdmacm/life.h)
+ *   verbena.cm.life.<slot>   verbena.<slot>.<random>.life   peers see its death (peer_watch.h)
  */
 #ifndef VB_SHM_SLOT_H
 #define VB_SHM_SLOT_H

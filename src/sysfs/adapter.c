@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/adapter.h"
-#include "verbs/engine_table.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -11,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "verbs/engine_table.h"
+
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-/* Only pointers: a reference by name would load libibverbs into every program that starts. */
+/* Pointers, because a reference by name would load libibverbs into every program. */
 /* clang-format off */
 #define CALLS(X) \
 	X(ibv_get_device_list) X(ibv_free_device_list) X(ibv_open_device) X(ibv_close_device) \
@@ -28,10 +29,10 @@ static struct {
 } calls;
 #undef MEMBER
 
-static bool loaded; /* written once, by load */
+static bool loaded; /* load_library writes it once */
 static bool in_use; /* likewise */
 
-/* The file beside this one, whatever the library path says: the facts are those of our devices. */
+/* The libibverbs beside this file, whatever the library path says: it has Verbena's devices. */
 static void *open_library(void)
 {
 	char path[4096];
@@ -49,7 +50,7 @@ static void *open_library(void)
 	return dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 }
 
-static void load(void)
+static void load_library(void)
 {
 	void *library = open_library();
 
@@ -67,7 +68,7 @@ static bool is_loaded(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, load);
+	pthread_once(&once, load_library);
 	return loaded;
 }
 
@@ -125,7 +126,7 @@ int vb_adapter_pkey(const struct vb_adapter *adapter, unsigned index, uint16_t *
 	return 0;
 }
 
-static int describe(struct vb_adapter *adapter, const struct ibv_device *device)
+static int describe_device(struct vb_adapter *adapter, const struct ibv_device *device)
 {
 	struct ibv_gid_entry entry;
 
@@ -148,11 +149,11 @@ int vb_adapter_each(int (*each)(const struct vb_adapter *adapter, void *arg), vo
 	for (unsigned i = 0; !result && list[i]; i++) {
 		struct vb_adapter adapter = { .index = i };
 
-		/* Opened for the moment only: nothing of ours stays in the program's process. */
+		/* The device is closed at once: the program's process keeps no context of ours. */
 		adapter.context = calls.ibv_open_device(list[i]);
 		if (!adapter.context)
 			result = -ENODEV;
-		else if (!(result = describe(&adapter, list[i])))
+		else if (!(result = describe_device(&adapter, list[i])))
 			result = each(&adapter, arg);
 		if (adapter.context)
 			calls.ibv_close_device(adapter.context);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Formats as in the kernel's Documentation/ABI/stable/sysfs-class-infiniband. */
+/* The formats are those of the kernel's Documentation/ABI/stable/sysfs-class-infiniband. */
 #include "sysfs/attribute.h"
-#include "sysfs/port_text.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,10 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sysfs/port_text.h"
+
 /* The majors and minors that the kernel gives to these devices. */
 enum { UVERBS_MAJOR = 231, UVERBS_MINOR = 192, UVERBS_ABI = 1 };
 
-/* Writes the line into text; the length, or -errno. */
+/* Writes the line into text, and returns its length or -errno. */
 typedef int (*line_fn)(const struct vb_adapter *adapter, unsigned index, char *text);
 
 #define LINE(...) snprintf(text, VB_ATTRIBUTE_SIZE, __VA_ARGS__)
@@ -82,7 +83,7 @@ static int uverbs_dev(const struct vb_adapter *adapter, unsigned index, char *te
 	return LINE("%d:%u\n", UVERBS_MAJOR, UVERBS_MINOR + adapter->index);
 }
 
-/* That of the interface's adapter where it has one: what programs pin their threads by. */
+/* Programs pin their threads by this number, so it is that of the interface's adapter. */
 static int numa_node(const struct vb_adapter *adapter, unsigned index, char *text)
 {
 	char path[64 + IF_NAMESIZE];
@@ -151,10 +152,10 @@ enum table { ALONE, GIDS, PKEYS };
 
 struct attribute {
 	const char *directory; /* $ is the device */
-	const char *file;      /* NULL: one for each index of the table */
+	const char *file;      /* NULL: one file for each index of the table */
 	line_fn line;
 	enum table table;
-	unsigned index; /* what an attribute without a table hands to line */
+	unsigned index; /* the argument of line, for an attribute without a table */
 };
 
 #define DEVICE "infiniband/$"
@@ -197,7 +198,7 @@ static unsigned table_length(const struct vb_adapter *adapter, enum table table)
 	return table == PKEYS ? adapter->port.pkey_tbl_len : 1;
 }
 
-/* The directory with the names of this device in it, and a slash behind it unless it is "". */
+/* Puts the names of this device into the directory, and adds a slash unless it is "". */
 static void expand(const struct vb_adapter *adapter, const char *directory, char *name)
 {
 	const char *end = name + VB_ATTRIBUTE_NAME_SIZE - 1;
@@ -227,15 +228,15 @@ static void name_of(const struct vb_adapter *adapter, const struct attribute *at
 		snprintf(name + length, VB_ATTRIBUTE_NAME_SIZE - length, "%u", index);
 }
 
-static void print(const struct vb_adapter *adapter, const struct attribute *attribute,
-		  unsigned index, struct vb_attribute_text *text)
+static void print_attribute(const struct vb_adapter *adapter, const struct attribute *attribute,
+			    unsigned index, struct vb_attribute_text *text)
 {
 	text->own = false;
 	text->length =
 		attribute->line(adapter, attribute->file ? attribute->index : index, text->text);
 }
 
-/* --- counters: what they are called is known only when they are asked for --- */
+/* --- counters: their names are known only at run time --- */
 
 struct counter_walk {
 	const struct vb_adapter *adapter;
@@ -280,7 +281,7 @@ static int counters_each(struct counter_walk *walk)
 	return walk->result;
 }
 
-/* --- all, and one --- */
+/* --- all files, and one --- */
 
 int vb_attribute_each(const struct vb_adapter *adapter,
 		      int (*each)(const char *name, const struct vb_attribute_text *text,
@@ -296,7 +297,7 @@ int vb_attribute_each(const struct vb_adapter *adapter,
 			int result;
 
 			name_of(adapter, &attributes[i], k, name);
-			print(adapter, &attributes[i], k, &text);
+			print_attribute(adapter, &attributes[i], k, &text);
 			result = each(name, &text, arg);
 			if (result)
 				return result;

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The files of one device and what is in them. Names are relative to the directory that stands for
- * the adapter, /sys/devices/virtual/verbena/<device>; its subdirectories infiniband/<device> and
- * infiniband_verbs/<uverbs> are what the classes link to.
+ * The files of one device and their text. Names are relative to the directory of the adapter,
+ * /sys/devices/virtual/verbena/<device>. The classes link to its subdirectories infiniband/<device>
+ * and infiniband_verbs/<uverbs>.
  */
 #ifndef VB_SYSFS_ATTRIBUTE_H
 #define VB_SYSFS_ATTRIBUTE_H
 
-#include "sysfs/adapter.h"
-
 #include <stddef.h>
+
+#include "sysfs/adapter.h"
 
 enum { VB_ATTRIBUTE_SIZE = 256, VB_ATTRIBUTE_NAME_SIZE = 256 };
 
 struct vb_attribute_text {
-	int length; /* or -errno: a real kernel refuses to read this file, -ENOENT: no such file */
-	bool own;   /* counts what this process did: for nobody else */
+	int length; /* or -errno: reading fails, as in a real kernel; -ENOENT: no such file */
+	bool own;   /* a counter of this process; other processes have other values */
 	char text[VB_ATTRIBUTE_SIZE];
 };
 
-/* Calls each for every file until a call does not return 0; returns that, or 0. */
+/* Calls each for every file, until a call does not return 0. Returns that value, or 0. */
 int vb_attribute_each(const struct vb_adapter *adapter,
 		      int (*each)(const char *name, const struct vb_attribute_text *text,
 				  void *arg),
 		      void *arg);
 
-/* text->length is -ENOENT where there is no such file. */
+/* text->length is -ENOENT if there is no such file. */
 void vb_attribute_read(const struct vb_adapter *adapter, const char *name,
 		       struct vb_attribute_text *text);
 

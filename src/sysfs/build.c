@@ -11,12 +11,12 @@
 
 #define ADAPTERS "sys/devices/virtual/verbena"
 
-/* How the kernel's uverbs interface is numbered as a whole. */
+/* The version of the kernel's uverbs interface as a whole. */
 static const char uverbs_class_abi[] = "6\n";
 
 /* --- pieces --- */
 
-/* Every directory on the way to the last name. */
+/* Makes every directory on the way to the last name. */
 static void make_parents(int root_fd, const char *path)
 {
 	char directory[PATH_MAX];
@@ -24,7 +24,7 @@ static void make_parents(int root_fd, const char *path)
 	for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
 		snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path), path);
 		if (!mkdirat(root_fd, directory, 0755))
-			fchmodat(root_fd, directory, 0755, 0); /* whatever the umask is */
+			fchmodat(root_fd, directory, 0755, 0); /* the umask does not count */
 	}
 }
 
@@ -98,7 +98,7 @@ static int visit_attribute(const char *name, const struct vb_attribute_text *tex
 	return visit->file(visit->root_fd, path, text);
 }
 
-/* What others may read: nobody has done anything on the device yet. */
+/* A counter is 0 in the shared tree, because each process has its own value. */
 static int create_file(int root_fd, const char *path, const struct vb_attribute_text *text)
 {
 	if (text->own)
@@ -113,7 +113,7 @@ static int refresh_file(int root_fd, const char *path, const struct vb_attribute
 	return 0;
 }
 
-/* A class's entry, and the ways back from the device to its class and to its adapter. */
+/* The entry of a class, and the links from the device to its class and its adapter. */
 static int link_class(int root_fd, const char *adapter, const char *class, const char *device)
 {
 	char target[256], path[256];
@@ -144,8 +144,8 @@ static int link_netdev(int root_fd, const struct vb_adapter *adapter)
 }
 
 /*
- * A character device that anybody may open, and that refuses to be written to and all ioctls:
- * a program that speaks to the kernel's uverbs itself sees an error and no false success.
+ * The node is a character device that any user may open. It refuses writes and all ioctls, so a
+ * program that speaks to the kernel's uverbs itself sees an error, and no false success.
  */
 static int link_node(int root_fd, const char *name)
 {
@@ -171,13 +171,13 @@ static int build_adapter(const struct vb_adapter *adapter, void *arg)
 	return result ? result : link_node(visit.root_fd, adapter->uverbs);
 }
 
-/* --- all of them --- */
+/* --- all devices --- */
 
 int vb_build(int root_fd)
 {
 	int result;
 
-	make_parents(root_fd, "sys/class/infiniband/"); /* there, and empty, without devices */
+	make_parents(root_fd, "sys/class/infiniband/"); /* it exists even without devices */
 	result = write_file(root_fd, "sys/class/infiniband_verbs/abi_version", uverbs_class_abi,
 			    strlen(uverbs_class_abi));
 	if (!result)
@@ -198,7 +198,7 @@ void vb_build_refresh(int root_fd)
 }
 
 struct reading {
-	const char *path; /* behind the directory of adapters */
+	const char *path; /* relative to the directory of adapters */
 	struct vb_attribute_text *text;
 };
 
@@ -222,9 +222,9 @@ void vb_build_read(const char *path, struct vb_attribute_text *text)
 		vb_adapter_each(read_adapter, &reading);
 }
 
-/* --- which tree --- */
+/* --- the key of the tree --- */
 
-static uint64_t mix(uint64_t key, const void *bytes, size_t length)
+static uint64_t mix_bytes(uint64_t key, const void *bytes, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
 		key = (key ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
@@ -237,11 +237,11 @@ static int mix_adapter(const struct vb_adapter *adapter, void *arg)
 	uint16_t pkey;
 
 	for (unsigned i = 0; !vb_adapter_pkey(adapter, i, &pkey); i++)
-		*key = mix(*key, &pkey, sizeof(pkey));
-	*key = mix(*key, adapter->name, strlen(adapter->name) + 1);
-	*key = mix(*key, adapter->netdev, strlen(adapter->netdev) + 1);
-	*key = mix(*key, &adapter->attr.node_guid, sizeof(adapter->attr.node_guid));
-	*key = mix(*key, &adapter->port.link_layer, sizeof(adapter->port.link_layer));
+		*key = mix_bytes(*key, &pkey, sizeof(pkey));
+	*key = mix_bytes(*key, adapter->name, strlen(adapter->name) + 1);
+	*key = mix_bytes(*key, adapter->netdev, strlen(adapter->netdev) + 1);
+	*key = mix_bytes(*key, &adapter->attr.node_guid, sizeof(adapter->attr.node_guid));
+	*key = mix_bytes(*key, &adapter->port.link_layer, sizeof(adapter->port.link_layer));
 	return 0;
 }
 
@@ -253,8 +253,8 @@ uint64_t vb_build_key(void)
 
 	/* Devices with the same names in another network namespace have other addresses. */
 	if (!stat("/proc/self/ns/net", &namespace))
-		key = mix(key, &namespace.st_ino, sizeof(namespace.st_ino));
-	key = mix(key, release, strlen(release));
+		key = mix_bytes(key, &namespace.st_ino, sizeof(namespace.st_ino));
+	key = mix_bytes(key, release, strlen(release));
 	vb_adapter_each(mix_adapter, &key);
 	return key;
 }

@@ -5,24 +5,24 @@
 
 #include "sysfs/attribute.h"
 
-/* Makes everything below the directory. 0 or -errno. */
+/* Makes the whole tree in the directory. 0 or -errno. */
 int vb_build(int root_fd);
 
-/* Brings every file up to date, but not those that count what one process did. */
+/* Updates every file but the counters of a process. */
 void vb_build_refresh(int root_fd);
 
 /*
- * What is to be read in the file, now. path is relative to the root and free of links;
- * text->length is -ENOENT if the file belongs to no device.
+ * The present text of a file. path is relative to the root and has no links. text->length is
+ * -ENOENT if the file belongs to no device.
  */
 void vb_build_read(const char *path, struct vb_attribute_text *text);
 
-/* True if the file says something else. */
+/* Does the file have another text? */
 bool vb_build_differs(int root_fd, const char *path, const struct vb_attribute_text *text);
-/* Replaced as a whole, for those who read it meanwhile. */
+/* Replaces the file as a whole, so that no reader sees a part of it. */
 void vb_build_replace(int root_fd, const char *path, const struct vb_attribute_text *text);
 
-/* A number that differs between trees that must not be shared. */
+/* A key of the tree: processes with different keys must not share a tree. */
 uint64_t vb_build_key(void);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In front of the C library: listing directories. */
+/* Replaced calls: listing directories. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
 
 #include <dirent.h>
 #include <glob.h>
 #include <sys/stat.h>
+
+#include "sysfs/redirect.h"
 
 VB_PUBLIC DIR *opendir(const char *path)
 {
@@ -54,7 +55,7 @@ VB_PUBLIC int scandirat64(int directory, const char *path, struct dirent64 ***li
 						  list, filter, order));
 }
 
-/* --- patterns: the C library matches them, with our ways to look at directories --- */
+/* --- patterns: the C library matches them, and calls these functions for directories --- */
 
 static void *pattern_opendir(const char *path)
 {

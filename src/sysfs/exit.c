@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In front of the C library: the end of the program, where the last one removes the tree. */
+/* Replaced calls: the end of the program, where the last process removes the tree. */
 #include "sysfs/real.h"
-#include "sysfs/tree.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-__attribute__((destructor)) static void leave(void)
+#include "sysfs/tree.h"
+
+__attribute__((destructor)) static void leave_at_exit(void)
 {
 	vb_tree_leave();
 }
 
-/* Shells end with it; exit() does not come by here. */
+/* Shells end with _exit; exit() runs the destructor above instead. */
 VB_PUBLIC void _exit(int status)
 {
 	vb_tree_leave();
@@ -24,7 +25,7 @@ VB_PUBLIC void _Exit(int status)
 	_exit(status);
 }
 
-/* --- another program takes over --- */
+/* --- exec --- */
 
 VB_PUBLIC int execve(const char *path, char *const argv[], char *const envp[])
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/lease.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "sysfs/remove.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,11 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Filling takes some milliseconds; whoever needs much longer has been stopped. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "sysfs/remove.h"
+
+/* Filling takes some milliseconds. A process that needs much longer has been stopped. */
 #define PATIENCE_NS UINT64_C(3000000000)
 enum { PAUSE_NS_MIN = 1000000, PAUSE_NS_MAX = 64000000 };
 
-static const char ready[] = "ready"; /* the file that says: complete */
+static const char ready[] = "ready"; /* this file marks a complete directory */
 
 static bool is_ready(int fd)
 {
@@ -42,7 +43,7 @@ static int make_ready(int fd)
 	return 0;
 }
 
-/* Of this user alone: everything in it is believed. */
+/* The directory must belong to this user alone, because the library trusts its contents. */
 static int open_own(const char *path)
 {
 	struct stat info;
@@ -66,8 +67,8 @@ static void remove_locked(const char *path, int fd)
 	rmdir(path);
 }
 
-/* Under the exclusive lock, which becomes a shared one. */
-static int complete(const char *path, int fd, int (*fill)(int directory_fd))
+/* Under the exclusive lock, which then becomes a shared one. */
+static int fill_directory(const char *path, int fd, int (*fill)(int directory_fd))
 {
 	int result = 0;
 
@@ -85,7 +86,7 @@ static int complete(const char *path, int fd, int (*fill)(int directory_fd))
 	return result;
 }
 
-/* -EAGAIN: somebody else is at it. */
+/* -EAGAIN: another process fills or removes the directory. */
 static int take_once(const char *path, int fd, int (*fill)(int directory_fd))
 {
 	const bool complete_already = is_ready(fd);
@@ -94,8 +95,8 @@ static int take_once(const char *path, int fd, int (*fill)(int directory_fd))
 	if (flock(fd, (complete_already ? LOCK_SH : LOCK_EX) | LOCK_NB))
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
 	if (!complete_already)
-		result = complete(path, fd, fill);
-	/* Changing a lock lets go of it in between, and one who leaves may have come first. */
+		result = fill_directory(path, fd, fill);
+	/* flock drops the lock while it changes it: a leaving process may have come in between. */
 	if (!result && (is_removed(fd) || !is_ready(fd)))
 		result = -EAGAIN;
 	return result;
@@ -120,7 +121,7 @@ int vb_lease_take(struct vb_lease *lease, const char *path, int (*fill)(int dire
 {
 	const uint64_t deadline_ns = vb_now_ns() + PATIENCE_NS;
 
-	/* Ever longer, and not all at once: a hundred that wait must not take the CPU from one. */
+	/* Longer and different pauses: a hundred waiters must not take the CPU from the holder. */
 	for (long pause_ns = PAUSE_NS_MIN; vb_now_ns() < deadline_ns;
 	     pause_ns += pause_ns < PAUSE_NS_MAX ? pause_ns : 0) {
 		const struct timespec pause = { .tv_nsec = pause_ns + getpid() % 8 * pause_ns / 8 };
@@ -156,7 +157,7 @@ void vb_lease_release(struct vb_lease *lease)
 {
 	struct stat info;
 
-	/* In a child the lock is the parent's as well: it must not become an exclusive one. */
+	/* A child of fork shares the lock with its parent, and must not make it exclusive. */
 	if (vb_lease_holds(lease) && !flock(lease->fd, LOCK_EX | LOCK_NB))
 		remove_locked(lease->path, lease->fd);
 	if (is_our_fd(lease, &info))

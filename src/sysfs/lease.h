@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A directory that many processes use and the last one removes. Who uses it holds a shared flock on
- * it; who fills or removes it an exclusive one, which nobody gets while it is in use. The kernel
- * drops the locks of the dead, so what a killed process leaves behind is used, and removed, by
- * the next one.
+ * A directory that many processes use and the last one removes. A process that uses the directory
+ * holds a shared flock on it. A process that fills or removes the directory holds an exclusive one,
+ * which excludes users. The kernel drops the locks of a killed process, so the next process uses,
+ * and removes, what a killed one left.
  */
 #ifndef VB_SYSFS_LEASE_H
 #define VB_SYSFS_LEASE_H
@@ -14,28 +14,28 @@
 
 struct vb_lease {
 	char path[PATH_MAX];
-	int fd;    /* holds the shared lock; the program may have closed it behind our back */
-	pid_t pid; /* who took it: a lock goes over to the children of a fork, a lease does not */
-	uid_t uid; /* whose it is: a process that changes its user cannot reach it any more */
+	int fd;    /* holds the shared lock; the program may have closed it */
+	pid_t pid; /* of the holder: children of a fork inherit the lock, but not the lease */
+	uid_t uid; /* of the holder: after a change of user the directory is out of reach */
 	dev_t dev;
 	ino_t ino;
 };
 
 /*
- * Takes the directory path, which fill makes complete if nobody did. 0 or -errno: -EPERM if it is
- * somebody else's, -EBUSY if somebody fills or removes it for longer than anybody should.
+ * Takes a lease of the directory path. fill fills a new directory. 0 or -errno: -EPERM: the
+ * directory belongs to another user; -EBUSY: another process fills or removes it for too long.
  */
 int vb_lease_take(struct vb_lease *lease, const char *path, int (*fill)(int directory_fd));
 
-/* It is this process's, and the directory still there. */
+/* Does this process have the lease, and does the directory still exist? */
 bool vb_lease_holds(const struct vb_lease *lease);
 
-/* Gives it back; removes the directory if nobody else has it. Without memory allocation. */
+/* Ends the lease. The last holder removes the directory. Allocates no memory. */
 void vb_lease_release(struct vb_lease *lease);
 
-/* Removes the directory if it is this user's and nobody uses it. Without memory allocation. */
+/* Removes a directory of this user that no process uses. Allocates no memory. */
 void vb_lease_remove_unused(const char *path);
-/* Removes the directories in base whose names begin with prefix and which nobody uses. */
+/* Removes the unused directories in base whose names begin with prefix. */
 void vb_lease_sweep(const char *base, const char *prefix);
 
 #endif

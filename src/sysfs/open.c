@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In front of the C library: opening files. */
+/* Replaced calls: opening files. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
-#include "sysfs/reread.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
+#include "sysfs/redirect.h"
+#include "sysfs/reread.h"
+
+/* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
@@ -23,7 +24,7 @@ static enum vb_purpose purpose_of_flags(int flags)
 										: VB_READ;
 }
 
-/* The name of a nameless file is a link. */
+/* The path of a nameless file in /proc is a link. */
 static int flags_for(const struct redirect *r, int flags)
 {
 	return r->ours && r->fd >= 0 ? flags & ~O_NOFOLLOW : flags;

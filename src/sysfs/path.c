@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In front of the C library: rights, links, the real name, attributes, the working directory. */
+/* Replaced calls: rights, links, the real name, attributes, the working directory. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +11,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
+#include "sysfs/redirect.h"
+
+/* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 ssize_t __readlink_chk(const char *path, char *text, size_t size, size_t room);
 ssize_t __readlinkat_chk(int directory, const char *path, char *text, size_t size, size_t room);
 char *__realpath_chk(const char *path, char *resolved, size_t room);
@@ -82,7 +83,7 @@ VB_PUBLIC ssize_t __readlinkat_chk(int directory, const char *path, char *text, 
 
 /* --- the real name --- */
 
-/* Of a device: what was asked for, without slashes that mean nothing. */
+/* The name of a device is the path that was asked for, without empty parts. */
 static void name_device(const char *path, char *name)
 {
 	const char *prefix, *rest = vb_redirect_match(path, &prefix);
@@ -90,7 +91,7 @@ static void name_device(const char *path, char *name)
 	snprintf(name, PATH_MAX, "%s/%s", prefix, rest + strspn(rest, "/"));
 }
 
-/* Names within the tree as they would be without it. The name is resolved in place. */
+/* Removes the root of the tree from a resolved name, in place. */
 static void hide_tree(const struct redirect *r, const char *asked, char *name)
 {
 	if (r->device)
@@ -99,7 +100,7 @@ static void hide_tree(const struct redirect *r, const char *asked, char *name)
 		memmove(name, name + r->root_length, strlen(name + r->root_length) + 1);
 }
 
-static char *resolve(const char *path, char *resolved)
+static char *resolve_real_name(const char *path, char *resolved)
 {
 	struct redirect r;
 	char *name = REAL(realpath)(redirect_begin(&r, path, VB_LOOK), resolved);
@@ -117,15 +118,15 @@ VB_PUBLIC char *realpath(const char *path, char *resolved)
 {
 	if (!redirect_matches(path))
 		return REAL(realpath)(path, resolved);
-	return resolve(path, resolved);
+	return resolve_real_name(path, resolved);
 }
 
 VB_PUBLIC char *__realpath_chk(const char *path, char *resolved, size_t room)
 {
-	/* The C library's own ends the program if there is too little room. */
+	/* The function of the C library ends the program if there is too little room. */
 	if (!redirect_matches(path) || room < PATH_MAX)
 		return REAL(__realpath_chk)(path, resolved, room);
-	return resolve(path, resolved);
+	return resolve_real_name(path, resolved);
 }
 
 VB_PUBLIC char *canonicalize_file_name(const char *path)
@@ -133,7 +134,7 @@ VB_PUBLIC char *canonicalize_file_name(const char *path)
 	return realpath(path, NULL);
 }
 
-/* --- extended attributes: none, but of a file that exists --- */
+/* --- extended attributes: an existing file has none --- */
 
 VB_PUBLIC ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 {

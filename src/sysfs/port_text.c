@@ -15,7 +15,7 @@ static const char *const phys_states[] = { "<unknown>",
 					   "LinkErrorRecovery",
 					   "Phy Test" };
 
-/* Of one lane, in tenths of Gb/s: IBA volume 1, PortInfo LinkSpeedActive and its extension. */
+/* The rate of one lane in tenths of Gb/s: IBA volume 1, LinkSpeedActive and its extension. */
 static const struct speed {
 	unsigned code, rate;
 	const char *name;
@@ -125,7 +125,7 @@ void vb_port_counters_add(void *arg, const char *name, uint64_t value)
 			*(uint64_t *)((char *)arg + sources[i].offset) += value;
 }
 
-/* There is no cable that could fail, and no switch that would refuse or enforce partitions. */
+/* These counters stay 0: no cable can fail, and no switch enforces partitions. */
 static const char *const never[] = {
 	"symbol_error",
 	"link_error_recovery",
@@ -142,7 +142,7 @@ static const char *const never[] = {
 void vb_port_counters_each(const struct vb_port_counters *counters,
 			   void (*each)(void *arg, const char *name, uint64_t value), void *arg)
 {
-	each(arg, "port_xmit_data", counters->xmit_bytes / 4); /* in words, as the IBA has it */
+	each(arg, "port_xmit_data", counters->xmit_bytes / 4); /* the IBA counts words */
 	each(arg, "port_rcv_data", counters->rcv_bytes / 4);
 	each(arg, "port_xmit_packets", counters->xmit_packets);
 	each(arg, "port_rcv_packets", counters->rcv_packets);

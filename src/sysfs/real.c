@@ -22,9 +22,9 @@ void *vb_real(enum vb_real which)
 }
 
 /*
- * All of them while the program starts: later the first call may come from a signal handler, or
- * from the child of a fork, where the loader's lock must not be asked for. The constructors of
- * other libraries run before this one, hence the look in vb_real as well.
+ * All functions are found while the program starts. Later the first call may come from a signal
+ * handler or from a child of fork, which must not take the loader's lock. The constructors of other
+ * libraries run before this one, so vb_real looks as well.
  */
 __attribute__((constructor)) static void find_all(void)
 {

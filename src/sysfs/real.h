@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The C library's functions behind those that this library puts in front of them. Files that define
- * such a function include this first: it keeps the headers from renaming or inlining them.
+ * The C library's functions behind those that this library replaces. A file that defines such a
+ * function includes this header first: it keeps the other headers from renaming or inlining the
+ * function.
  */
 #ifndef VB_SYSFS_REAL_H
 #define VB_SYSFS_REAL_H
@@ -30,7 +31,7 @@
 enum vb_real { VB_REAL_EACH(VB_REAL_INDEX) VB_REAL_COUNT };
 #undef VB_REAL_INDEX
 
-/* NULL where this C library has no such function. */
+/* NULL: this C library has no such function. */
 void *vb_real(enum vb_real which);
 
 #define REAL(name) ((__typeof__(&name))vb_real(VB_REAL_##name))

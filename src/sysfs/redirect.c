@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/real.h"
 
-#include "sysfs/redirect.h"
-#include "sysfs/tree.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,9 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sysfs/redirect.h"
+#include "sysfs/tree.h"
+
 /*
- * Also the classes that Verbena has nothing to show for: a program must not find the adapters of
- * the machine in one place and Verbena's in the other.
+ * The list has classes without entries of Verbena, too: a program must not find the adapters of the
+ * machine in one class and those of Verbena in another.
  */
 static const char devices[] = "/dev/infiniband";
 static const char *const prefixes[] = {
@@ -21,15 +21,15 @@ static const char *const prefixes[] = {
 	"/sys/class/infiniband_cm", "/sys/devices/virtual/verbena", devices,
 };
 
-/* In place of a path that must not exist. */
+/* Replaces a path that must not exist. */
 static const char nowhere[] = "/sys/verbena-nowhere";
 
-/* What the libraries open on our behalf is not for us. */
+/* Calls that the libraries make for this one are not redirected. */
 static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
 
-/* --- which paths --- */
+/* --- redirected paths --- */
 
-/* Behind slashes and dots that mean nothing: "//", "/./". */
+/* Skips empty parts of a path: "//", "/./". */
 static const char *skip_empty(const char *path)
 {
 	for (;;) {
@@ -66,15 +66,15 @@ const char *vb_redirect_match(const char *path, const char **prefix)
 	return NULL;
 }
 
-/* --- where to --- */
+/* --- targets --- */
 
-static const char *refuse(struct redirect *r, int error)
+static const char *refuse_call(struct redirect *r, int error)
 {
 	r->error = error;
 	return nowhere;
 }
 
-static bool join(struct redirect *r, const char *prefix, const char *rest)
+static bool join_root(struct redirect *r, const char *prefix, const char *rest)
 {
 	char root[PATH_MAX];
 
@@ -88,8 +88,8 @@ static bool join(struct redirect *r, const char *prefix, const char *rest)
 	return true;
 }
 
-/* The device itself, so that not even lstat sees the link. */
-static const char *find_device(struct redirect *r)
+/* Replaces the link with its device, so that not even lstat sees the link. */
+static const char *follow_device(struct redirect *r)
 {
 	char target[64];
 	const ssize_t length = REAL(readlink)(r->path, target, sizeof(target) - 1);
@@ -97,13 +97,13 @@ static const char *find_device(struct redirect *r)
 	if (length <= 0)
 		return r->path;
 	target[length] = '\0';
-	memcpy(r->path, target, (size_t)length + 1); /* shorter: the root alone is as long */
+	memcpy(r->path, target, (size_t)length + 1); /* fits: even the root is longer */
 	r->device = true;
 	return r->path;
 }
 
-/* Files are known by the name that is left when all links are followed. */
-static const char *prepare(struct redirect *r)
+/* The tree knows files by their names without links. */
+static const char *prepare_read(struct redirect *r)
 {
 	char canonical[PATH_MAX];
 	const char *inner;
@@ -115,32 +115,32 @@ static const char *prepare(struct redirect *r)
 	inner = canonical + r->root_length + 1;
 	r->fd = vb_tree_prepare(inner, &error);
 	if (r->fd == VB_TREE_REFUSED)
-		return refuse(r, error);
+		return refuse_call(r, error);
 	if (r->fd == VB_TREE_AS_IT_IS)
 		return r->path;
 	free(r->path);
 	if (asprintf(&r->path, "/proc/self/fd/%d", r->fd) < 0)
 		r->path = NULL;
 	r->inner = strdup(inner);
-	return r->path && r->inner ? r->path : refuse(r, ENOMEM);
+	return r->path && r->inner ? r->path : refuse_call(r, ENOMEM);
 }
 
-/* Nothing there can be written; the kernel's own files would say the same, to root as well. */
+/* No file can be written, not even by root, as with the kernel's own files. */
 static const char *refuse_write(struct redirect *r)
 {
-	return refuse(r, REAL(access)(r->path, F_OK) ? ENOENT : EACCES);
+	return refuse_call(r, REAL(access)(r->path, F_OK) ? ENOENT : EACCES);
 }
 
-static const char *find(struct redirect *r, const char *prefix, const char *rest,
-			enum vb_purpose purpose)
+static const char *find_target(struct redirect *r, const char *prefix, const char *rest,
+			       enum vb_purpose purpose)
 {
-	if (!join(r, prefix, rest))
-		return refuse(r, ENOENT);
-	if (prefix == devices && find_device(r) && r->device)
+	if (!join_root(r, prefix, rest))
+		return refuse_call(r, ENOENT);
+	if (prefix == devices && follow_device(r) && r->device)
 		return r->path;
 	if (purpose == VB_WRITE)
 		return refuse_write(r);
-	return purpose == VB_READ ? prepare(r) : r->path;
+	return purpose == VB_READ ? prepare_read(r) : r->path;
 }
 
 const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb_purpose purpose)
@@ -152,7 +152,7 @@ const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb
 		return path;
 	*r = (struct redirect){ .ours = true, .fd = -1 };
 	inside = true;
-	path = find(r, prefix, rest, purpose);
+	path = find_target(r, prefix, rest, purpose);
 	inside = false;
 	errno = saved_errno;
 	return path;

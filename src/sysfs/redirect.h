@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From the path that a program asks for to the one that is opened instead.
+ * Redirection: from the path that a program names to the path that is opened instead.
  *
  *	struct redirect r;
  *
  *	return redirect_end(&r, REAL(access)(redirect_begin(&r, path, VB_LOOK), mode));
  *
- * Any other path comes back as it is, after a look at its first letters.
+ * Any other path comes back unchanged, after a look at its first letters.
  */
 #ifndef VB_SYSFS_REDIRECT_H
 #define VB_SYSFS_REDIRECT_H
@@ -22,20 +22,20 @@ enum vb_purpose {
 
 struct redirect {
 	bool ours;
-	bool device;        /* a character device stands for it */
-	int fd;             /* of a nameless file behind path, or -1 */
-	int error;          /* what the call must fail with, or 0 */
+	bool device;        /* path is a character device */
+	int fd;             /* a nameless file behind path, or -1 */
+	int error;          /* the error of the call, or 0 */
 	char *path;         /* owned */
-	char *inner;        /* owned; with fd: the name within the tree that it stands for */
-	size_t root_length; /* of what path begins with, if it is in the tree */
+	char *inner;        /* owned; with fd: the name in the tree that the file stands for */
+	size_t root_length; /* of the root of the tree, which path begins with */
 };
 
 const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb_purpose purpose);
 void vb_redirect_end_ours(struct redirect *r);
-/* The part of path behind the prefix that is redirected, or NULL. */
+/* The part of path after the redirected prefix; NULL: path is not redirected. */
 const char *vb_redirect_match(const char *path, const char **prefix);
 
-/* Cheap, and true for some more than are redirected: /sys/c*, /sys/d*, /dev/i*, odd slashes. */
+/* A cheap test, which some other paths pass as well: /sys/c*, /sys/d*, /dev/i*, odd slashes. */
 static inline bool redirect_may_match(const char *path)
 {
 	if (!path || path[0] != '/')

@@ -32,7 +32,7 @@ static void remove_entry(int directory_fd, const char *name, int depth)
 	unlinkat(directory_fd, name, AT_REMOVEDIR);
 }
 
-/* opendir would allocate. */
+/* A system call, because opendir would allocate. */
 static void remove_below(int directory_fd, int depth)
 {
 	_Alignas(struct dirent64) char entries[ENTRIES_SIZE];

@@ -2,7 +2,7 @@
 #ifndef VB_SYSFS_REMOVE_H
 #define VB_SYSFS_REMOVE_H
 
-/* Removes everything in the directory, following no link. Allocates nothing: it runs at _exit. */
+/* Empties the directory, and follows no link. Allocates no memory, because _exit calls it. */
 void vb_remove_content(int directory_fd);
 
 #endif

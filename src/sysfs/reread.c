@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Called by programs that were compiled with _FORTIFY_SOURCE; in no header. */
+/* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);
 ssize_t __pread_chk(int fd, void *buffer, size_t size, off_t offset, size_t room);
 ssize_t __pread64_chk(int fd, void *buffer, size_t size, off64_t offset, size_t room);
@@ -22,16 +22,16 @@ enum { WATCHED_MAX = 64, FDS = 1024, WORD = 64 };
 
 static struct watched {
 	int fd;
-	dev_t dev; /* the program may have closed fd and opened something else */
+	dev_t dev; /* the program may have closed fd and opened another file */
 	ino_t ino;
 	char path[VB_ATTRIBUTE_NAME_SIZE];
 } table[WATCHED_MAX];          /* under lock; the oldest is forgotten for a new one */
-static unsigned watched_count; /* ever; under lock */
+static unsigned watched_count; /* since the start; under lock */
 
-/* Only tried: a fork may have left it locked for ever. */
+/* Threads only try this lock: a fork may have left it locked for ever. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Descriptors that may be in the table: every read of the program looks at a bit here. */
+/* Descriptors that may be in the table. Every read of the program looks at one bit. */
 static _Atomic uint64_t suspects[FDS / WORD];
 
 static inline bool is_suspect(int fd)
@@ -54,7 +54,7 @@ void vb_reread_watch(int fd, const char *path)
 	pthread_mutex_unlock(&lock);
 }
 
-static const struct watched *find(int fd)
+static const struct watched *find_watched(int fd)
 {
 	struct stat info;
 
@@ -67,7 +67,7 @@ static const struct watched *find(int fd)
 	return NULL;
 }
 
-/* Through its name in /proc: the program's descriptor is for reading only. */
+/* Writes through the name in /proc, because the program's descriptor is read-only. */
 static void write_again(const struct watched *watched)
 {
 	struct vb_attribute_text text;
@@ -92,7 +92,7 @@ static void refresh(int fd)
 	const struct watched *watched;
 
 	if (!pthread_mutex_trylock(&lock)) {
-		watched = find(fd);
+		watched = find_watched(fd);
 		if (watched)
 			write_again(watched);
 		else

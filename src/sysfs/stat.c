@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* In front of the C library: asking about a file, in all the ways that there have been. */
+/* Replaced calls: stat, in all the forms of all versions of the C library. */
 #include "sysfs/real.h"
-#include "sysfs/redirect.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
-/* Called by programs linked before glibc 2.33; in no header any more. */
+#include "sysfs/redirect.h"
+
+/* Programs linked before glibc 2.33 call these; no header declares them any more. */
 int __xstat(int version, const char *path, struct stat *info);
 int __xstat64(int version, const char *path, struct stat64 *info);
 int __lxstat(int version, const char *path, struct stat *info);
@@ -23,7 +24,7 @@ enum { STAT_VERSION = 1 };
 enum { STAT_VERSION = 0 };
 #endif
 
-/* Only one of the two is there in an old C library. */
+/* An old C library has only one of the two. */
 static int real_look(int directory, const char *path, struct stat *info, int flags)
 {
 	if (REAL(fstatat))
@@ -92,7 +93,7 @@ VB_PUBLIC int statx(int directory, const char *path, int flags, unsigned mask, s
 		&r, REAL(statx)(directory, redirect_begin(&r, path, VB_LOOK), flags, mask, info));
 }
 
-/* --- the version says which layout the program was compiled with --- */
+/* --- version: the layout of struct stat that the program was compiled with --- */
 
 static int check_version(int version)
 {

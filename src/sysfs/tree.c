@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/tree.h"
-#include "base/clock.h"
-#include "base/environment.h"
-#include "base/fork.h"
-#include "sysfs/build.h"
-#include "sysfs/lease.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,15 +14,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define REFRESH_AGE_NS_MAX UINT64_C(100000000) /* the libraries look at interfaces as often */
+#include "base/clock.h"
+#include "base/environment.h"
+#include "base/fork.h"
+#include "sysfs/build.h"
+#include "sysfs/lease.h"
 
-/* Recursive: the libraries fork a child to try things out, while a device is opened under it. */
+#define REFRESH_AGE_NS_MAX UINT64_C(100000000) /* the libraries read interfaces as often */
+
+/* Recursive: libibverbs may fork, to try something, while this thread opens a device. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static struct vb_lease lease;    /* under lock */
 static uint64_t refreshed_at_ns; /* under lock */
 static bool left;                /* under lock; the process is ending */
 
-/* --- getting it --- */
+/* --- taking the tree --- */
 
 static void lock_before_fork(void)
 {
@@ -39,7 +40,7 @@ static void unlock_after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The child's thread has another id, and so is not the one that may unlock. */
+/* The thread of the child has another id, so it may not unlock the mutex. */
 static void renew_in_child(void)
 {
 	lock = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -57,18 +58,18 @@ static void watch_fork(void)
 
 static int take_in(const char *base, const char *prefix, const char *name)
 {
-	char path[PATH_MAX - 256]; /* there must be room for what is in it */
+	char path[PATH_MAX - 256]; /* leaves room for the names of its files */
 
 	if (!base || *base != '/')
 		return -ENOENT;
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s", base, name) >= sizeof(path))
 		return -ENAMETOOLONG;
 	if (access(path, F_OK))
-		vb_lease_sweep(base, prefix); /* only when a new one is to be made */
+		vb_lease_sweep(base, prefix); /* only before a new tree is made */
 	return vb_lease_take(&lease, path, vb_build);
 }
 
-/* A file that grows beyond the limit costs the program its life. */
+/* Writing beyond the limit would kill the program with SIGXFSZ. */
 static bool may_write(void)
 {
 	struct rlimit limit;
@@ -76,7 +77,7 @@ static bool may_write(void)
 	return !getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur > VB_ATTRIBUTE_SIZE;
 }
 
-static bool take(void)
+static bool take_tree(void)
 {
 	const char *const bases[] = { vb_environment(VB_ENV_RUNTIME_DIR), "/dev/shm",
 				      vb_environment(VB_ENV_TMPDIR), "/tmp" };
@@ -94,15 +95,15 @@ static bool take(void)
 	return false;
 }
 
-/* Under lock. A lease that a fork brought along is the parent's: it is only forgotten. */
-static bool hold(void)
+/* Under lock. The lease of a child of fork belongs to the parent, so the child only forgets it. */
+static bool hold_tree(void)
 {
 	if (left)
 		return false;
 	if (vb_lease_holds(&lease))
 		return true;
 	vb_lease_release(&lease);
-	return take();
+	return take_tree();
 }
 
 bool vb_tree_root(char root[PATH_MAX])
@@ -112,16 +113,16 @@ bool vb_tree_root(char root[PATH_MAX])
 
 	pthread_once(&once, watch_fork);
 	pthread_mutex_lock(&lock);
-	held = hold();
+	held = hold_tree();
 	if (held)
 		memcpy(root, lease.path, strlen(lease.path) + 1);
 	pthread_mutex_unlock(&lock);
 	return held;
 }
 
-/* --- before something is opened --- */
+/* --- before opening --- */
 
-static int nameless(const struct vb_attribute_text *text)
+static int make_nameless(const struct vb_attribute_text *text)
 {
 	int fd = memfd_create("verbena-sysfs", MFD_CLOEXEC);
 
@@ -143,8 +144,8 @@ static int prepare_file(const char *path, int *error)
 		return VB_TREE_AS_IT_IS;
 	differs = vb_build_differs(lease.fd, path, &text);
 	if (text.own && (differs || vb_adapter_in_use()))
-		return nameless(&text);
-	/* What is refused becomes empty, for those who come by a relative name. */
+		return make_nameless(&text);
+	/* A refused file becomes empty, for programs that open it by a relative name. */
 	if (differs)
 		vb_build_replace(lease.fd, path, &text);
 	if (text.length >= 0)
@@ -170,7 +171,7 @@ int vb_tree_prepare(const char *path, int *error)
 	struct stat info;
 
 	pthread_mutex_lock(&lock);
-	if (hold() && !fstatat(lease.fd, *path ? path : ".", &info, AT_SYMLINK_NOFOLLOW)) {
+	if (hold_tree() && !fstatat(lease.fd, *path ? path : ".", &info, AT_SYMLINK_NOFOLLOW)) {
 		if (S_ISDIR(info.st_mode))
 			result = prepare_directory();
 		else if (S_ISREG(info.st_mode))
@@ -184,7 +185,7 @@ int vb_tree_prepare(const char *path, int *error)
 
 enum { CWD_SIZE = 1024, KEY_DIGITS = 16 };
 
-/* The tree that the working directory lies in; without the C library, which may allocate. */
+/* The tree of the working directory. Not getcwd(3), which may allocate. */
 static bool tree_of_cwd(char cwd[CWD_SIZE])
 {
 	char *name, *end;
@@ -197,25 +198,25 @@ static bool tree_of_cwd(char cwd[CWD_SIZE])
 	return end - name == KEY_DIGITS && strspn(name, "0123456789abcdef") == KEY_DIGITS;
 }
 
-static void release(bool for_good)
+static void release_tree(bool for_good)
 {
 	if (pthread_mutex_trylock(&lock))
-		return; /* not waited for: another thread may be inside for long */
+		return; /* no wait: another thread may hold the lock for long */
 	vb_lease_release(&lease);
 	left = for_good;
 	pthread_mutex_unlock(&lock);
 }
 
 /*
- * The child of a vfork runs in its parent's memory, and must leave all of this as it is. A process
- * without a lease may have been left a working directory by one that is gone.
+ * A child of vfork runs in the memory of its parent, and must not change it. A process without a
+ * lease may have a working directory in a tree whose holders are gone.
  */
 void vb_tree_leave(void)
 {
 	char cwd[CWD_SIZE];
 
 	if (lease.pid == getpid())
-		release(true);
+		release_tree(true);
 	else if (tree_of_cwd(cwd))
 		vb_lease_remove_unused(cwd);
 }
@@ -225,5 +226,5 @@ void vb_tree_leave_for_exec(void)
 	char cwd[CWD_SIZE];
 
 	if (lease.pid == getpid() && !tree_of_cwd(cwd))
-		release(false);
+		release_tree(false);
 }

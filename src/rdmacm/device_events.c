@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A device that fails is reported as removed, an address that goes away as changed. The
- * application reads the asynchronous events of id->verbs itself, so they are watched on a second
- * context of the same device.
+ * The library reports a device that fails as removed, and an address that goes away as changed. The
+ * application reads the asynchronous events of id->verbs itself, so the library reads those of a
+ * second context of the same device.
  */
-#include "rdmacm/removal.h"
-
 #include <fcntl.h>
 
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/device.h"
+#include "rdmacm/disconnect_delay.h"
 
-/* DEVICE_FATAL ends everything; what the application still may do is destroy. */
+/* DEVICE_FATAL ends everything. The application may only destroy the identifier. */
 static void remove_id(struct vb_cma_id *id)
 {
 	if (id->state == VB_CMA_REMOVED)
 		return;
-	vb_cma_hold_release(id);
+	vb_cma_disconnect_delay_end(id);
 	vb_cma_id_hang_up(id);
 	id->state = VB_CMA_REMOVED;
 	if (id->told)
@@ -60,7 +59,7 @@ static void change_addresses(struct vb_cma_device *device)
 	vb_cma_unlock();
 }
 
-/* An InfiniBand port has no GIDs that would change with the addresses of its interface. */
+/* The GID of an InfiniBand port does not follow the addresses of the interface: no GID_CHANGE. */
 static void change_interfaces(void)
 {
 	vb_cma_lock();
@@ -72,7 +71,7 @@ static void change_interfaces(void)
 }
 
 /* In the service thread. Devices are never freed. */
-static void ready(int fd, void *arg)
+static void async_event_ready(int fd, void *arg)
 {
 	struct vb_cma_device *device = arg;
 	struct ibv_async_event event;
@@ -87,13 +86,13 @@ static void ready(int fd, void *arg)
 		change_addresses(device);
 }
 
-void vb_cma_removal_watch(struct vb_cma_device *device)
+void vb_cma_device_events_watch(struct vb_cma_device *device)
 {
 	struct ibv_context *context = ibv_open_device(device->device);
 
 	if (!context)
 		return;
-	/* A failing device tells those contexts that have something on it: a small CQ will do. */
+	/* A failing device sends events to contexts that have an object: a small CQ will do. */
 	if (!ibv_create_cq(context, 1, NULL, NULL, 0) ||
 	    fcntl(context->async_fd, F_SETFL, O_NONBLOCK)) {
 		ibv_close_device(context);
@@ -102,7 +101,7 @@ void vb_cma_removal_watch(struct vb_cma_device *device)
 	device->watched = context;
 	if (!device->ethernet)
 		vb_cma_engine()->on_addresses(change_interfaces);
-	if (vb_cma_engine()->watch(context->async_fd, ready, device))
-		vb_explain("the events of device %s cannot be watched",
+	if (vb_cma_engine()->watch(context->async_fd, async_event_ready, device))
+		vb_explain("the library cannot watch the events of device %s",
 			   ibv_get_device_name(device->device));
 }

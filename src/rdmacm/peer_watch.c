@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "rdmacm/life.h"
+#include "rdmacm/peer_watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,15 +20,15 @@ static uint32_t own_slot;
 static int listener = -1;
 
 /*
- * Lines to peers, by slot. Once there is one it stays: a process has few peers. Where it has many,
- * or one that pretends to be, lines that no connection needs make room.
+ * Lines to peers, by slot. A line stays once it is made, because most processes have few peers.
+ * When there are too many lines, those that no connection needs are dropped.
  */
 static int lines[SLOTS]; /* descriptor + 1; 0: none */
 static unsigned line_count;
-static bool missing[SLOTS]; /* to be connected, or dead: the next tick tells */
+static bool missing[SLOTS]; /* no line yet: the next tick makes it, or finds the peer dead */
 static uint32_t missing_count;
 
-/* Anybody on this host can call, and often, or be called. */
+/* Any process of this host may call often, or cause calls to it. So both counts have a limit. */
 static unsigned lines_max(void)
 {
 	struct rlimit limit;
@@ -38,12 +38,12 @@ static unsigned lines_max(void)
 	return (unsigned)limit.rlim_cur / 8;
 }
 
-/* --- the own end: lines of others --- */
+/* --- lines of peers to this process --- */
 
 static unsigned callers;
-static bool full; /* callers wait in the listener's queue: they notice our death there as well */
+static bool full; /* callers wait in the listener's queue, which breaks with the process, too */
 
-/* A peer hung up, or writes what nobody asked for. */
+/* A peer hung up, or sent bytes, which the protocol does not have. */
 static void caller_gone(int fd, uint32_t arg)
 {
 	(void)arg;
@@ -61,7 +61,7 @@ static void caller_ready(int fd, uint32_t arg)
 	if (callers < lines_max())
 		caller = vb_fd_high(accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 	if (caller < 0 && (errno == EMFILE || errno == ENFILE)) {
-		vb_cma_io_unwatch(fd); /* it stays readable: the next tick looks again */
+		vb_cma_io_unwatch(fd); /* the listener stays readable; the next tick watches it */
 		full = true;
 	}
 	if (caller < 0)
@@ -72,7 +72,7 @@ static void caller_ready(int fd, uint32_t arg)
 		callers++;
 }
 
-void vb_cma_life_start(uint32_t slot)
+void vb_cma_peer_watch_start(uint32_t slot)
 {
 	own_slot = slot;
 	listener = vb_cma_engine()->life();
@@ -86,8 +86,8 @@ void vb_cma_life_start(uint32_t slot)
 
 /* --- lines to peers --- */
 
-/* Messages that the peer sent before its end have arrived, and complete before the event. */
-static void died(uint32_t slot)
+/* Messages that the peer sent before its end have arrived. They complete before the event. */
+static void peer_died(uint32_t slot)
 {
 	vb_cma_engine()->catch_up();
 	vb_cm_slot_died(vb_cma_cm(), slot, vb_now_ns());
@@ -107,15 +107,15 @@ static void line_broke(int fd, uint32_t slot)
 {
 	char byte;
 
-	/* The event may be that of a line before, which had the number until a moment ago. */
+	/* The event may belong to an older line, whose descriptor had the same number. */
 	if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
 		return;
 	hang_up(slot);
-	died(slot);
+	peer_died(slot);
 }
 
-/* 0, -EAGAIN: later, -ECONNREFUSED: nobody is there. */
-static int call(uint32_t slot)
+/* 0, -EAGAIN: try later, or -ECONNREFUSED: no process has the slot. */
+static int call_peer(uint32_t slot)
 {
 	int fd = line_count < lines_max() ? vb_cma_engine()->life_call(slot) : -EAGAIN;
 
@@ -137,7 +137,7 @@ static void set_missing(uint32_t slot, bool value)
 	missing[slot] = value;
 }
 
-void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
+void vb_cma_peer_watch_follow(const struct vb_cm_endpoint *endpoint)
 {
 	const uint32_t id = endpoint->remote_id ? endpoint->remote_id : endpoint->mra_id;
 	const uint32_t slot = id >> VB_COMM_ID_SLOT_SHIFT;
@@ -148,12 +148,12 @@ void vb_cma_life_follow(const struct vb_cm_endpoint *endpoint)
 	}
 	if (!slot || slot == own_slot || lines[slot] || listener < 0)
 		return;
-	/* Events must not come of it here: this may be inside of the connection manager. */
-	if (call(slot))
+	/* The death of the peer waits for the tick: the connection manager may be our caller. */
+	if (call_peer(slot))
 		set_missing(slot, true);
 }
 
-static void make_room(void)
+static void drop_unused_lines(void)
 {
 	static bool met[SLOTS];
 
@@ -167,31 +167,31 @@ static void make_room(void)
 	}
 }
 
-void vb_cma_life_tick(uint64_t now_ns)
+void vb_cma_peer_watch_tick(uint64_t now_ns)
 {
 	(void)now_ns;
 	if (missing_count && line_count >= lines_max())
-		make_room();
+		drop_unused_lines();
 	if (full)
 		full = vb_cma_io_watch(listener, caller_ready, 0);
 	for (uint32_t slot = 0; missing_count && slot < SLOTS; slot++) {
-		int err = missing[slot] ? call(slot) : -EAGAIN;
+		int err = missing[slot] ? call_peer(slot) : -EAGAIN;
 
 		if (err == -EAGAIN)
 			continue;
 		set_missing(slot, false);
 		if (err)
-			died(slot);
+			peer_died(slot);
 	}
 }
 
-uint64_t vb_cma_life_next_ns(void)
+uint64_t vb_cma_peer_watch_next_ns(void)
 {
 	return missing_count || full ? vb_now_ns() + RETRY_NS : VB_NEVER_NS;
 }
 
-/* A child that kept the lines would keep its parent alive in the eyes of the others. */
-void vb_cma_life_forget(void)
+/* A child that kept the lines would hide the death of its parent from the peers. */
+void vb_cma_peer_watch_forget(void)
 {
 	listener = -1; /* libibverbs has closed it */
 	vb_cma_io_close(caller_gone);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "rdmacm/queues.h"
-
+/* CQs and completion channels that the library makes, and rdma_create_srq, which may need them. */
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 #include <string.h>
@@ -8,9 +7,10 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/qp.h"
 
-static int make(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
-		struct ibv_cq **cq)
+static int make_cq(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel **channel,
+		   struct ibv_cq **cq)
 {
 	if (!entries)
 		return 0;
@@ -21,18 +21,18 @@ static int make(struct rdma_cm_id *id, uint32_t entries, struct ibv_comp_channel
 	return *cq ? 0 : -errno;
 }
 
-int vb_cma_queues_make(struct rdma_cm_id *id, uint32_t send_entries, uint32_t recv_entries)
+int vb_cma_default_cqs_make(struct rdma_cm_id *id, uint32_t send_entries, uint32_t recv_entries)
 {
-	int err = make(id, recv_entries, &id->recv_cq_channel, &id->recv_cq);
+	int err = make_cq(id, recv_entries, &id->recv_cq_channel, &id->recv_cq);
 
 	if (!err)
-		err = make(id, send_entries, &id->send_cq_channel, &id->send_cq);
+		err = make_cq(id, send_entries, &id->send_cq_channel, &id->send_cq);
 	if (err)
-		vb_cma_queues_destroy(id);
+		vb_cma_default_cqs_destroy(id);
 	return err;
 }
 
-static void destroy(struct ibv_comp_channel **channel, struct ibv_cq **cq)
+static void destroy_cq(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 {
 	if (*cq)
 		ibv_destroy_cq(*cq);
@@ -42,13 +42,13 @@ static void destroy(struct ibv_comp_channel **channel, struct ibv_cq **cq)
 	*channel = NULL;
 }
 
-void vb_cma_queues_destroy(struct rdma_cm_id *id)
+void vb_cma_default_cqs_destroy(struct rdma_cm_id *id)
 {
-	/* They are the SRQ's, which still uses them. */
+	/* The SRQ still uses the CQs. */
 	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
 		return;
-	destroy(&id->recv_cq_channel, &id->recv_cq);
-	destroy(&id->send_cq_channel, &id->send_cq);
+	destroy_cq(&id->recv_cq_channel, &id->recv_cq);
+	destroy_cq(&id->send_cq_channel, &id->send_cq);
 }
 
 /* --- shared receive queues --- */
@@ -62,7 +62,7 @@ static int complete_xrc(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
 	if (!attr->xrcd)
 		return -errno;
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
-		err = vb_cma_queues_make(&id->id, 0, attr->attr.max_wr);
+		err = vb_cma_default_cqs_make(&id->id, 0, attr->attr.max_wr);
 		attr->cq = id->id.recv_cq;
 	}
 	attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
@@ -85,8 +85,7 @@ static int create_srq(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
 	}
 	if (attr->pd->context != id->id.verbs) {
-		vb_explain("rdma_create_srq: the PD is of another device, or of another context of "
-			   "it");
+		vb_explain("rdma_create_srq: the PD belongs to another device or context");
 		return -EINVAL;
 	}
 	if (attr->srq_type == IBV_SRQT_XRC)
@@ -97,7 +96,7 @@ static int create_srq(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
 	if (id->id.srq)
 		return 0;
 	err = -errno;
-	vb_cma_queues_destroy(&id->id);
+	vb_cma_default_cqs_destroy(&id->id);
 	return err;
 }
 
@@ -116,7 +115,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 	if (!id || !attr)
 		return vb_return_minus_one(-EINVAL);
-	/* The longer one begins as the shorter one. */
+	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 	ex.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
@@ -132,5 +131,5 @@ VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
 		return;
 	ibv_destroy_srq(id->srq);
 	id->srq = NULL;
-	vb_cma_queues_destroy(id);
+	vb_cma_default_cqs_destroy(id);
 }

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Called by the connection manager, under the lock, from the service thread or from within a call
- * of rdma_*: events are made and queued here, and nothing else.
+ * The connection manager calls these functions under the lock, in the service thread or inside of a
+ * call of rdma_*. They make and queue events, and do nothing else.
  */
-#include "rdmacm/events_in.h"
-
 #include <endian.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "rdmacm/again.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/hold.h"
+#include "rdmacm/connect_retry.h"
+#include "rdmacm/disconnect_delay.h"
 #include "rdmacm/io.h"
-#include "rdmacm/life.h"
+#include "rdmacm/peer_watch.h"
 #include "rdmacm/probe.h"
 #include "wire/bytes.h"
 
@@ -23,13 +21,7 @@ static struct vb_cma_id *owner_of(struct vb_cm_endpoint *endpoint)
 	return vb_container(endpoint, struct vb_cma_id, endpoint);
 }
 
-static bool is_datagram(const struct vb_cma_id *id)
-{
-	return id->id.qp_type == IBV_QPT_UD;
-}
-
-/* A request: an identifier that the application will see, and its event, so that neither can fail.
- */
+/* Makes the identifier of a request together with its event, so that neither can fail later. */
 static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoint)
 {
 	struct vb_cma_id *listener = owner_of(endpoint), *child;
@@ -37,8 +29,8 @@ static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoin
 		vb_cma_event_create(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 
 	(void)arg;
-	if (!event || vb_cma_id_create(vb_cma_channel_of(listener), listener->id.context,
-				       listener->id.ps, listener->id.qp_type, &child)) {
+	if (!event || vb_cma_id_add(vb_cma_channel_of(listener), listener->id.context,
+				    listener->id.ps, listener->id.qp_type, &child)) {
 		free(event);
 		return NULL;
 	}
@@ -55,7 +47,7 @@ static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoin
 	return &child->endpoint;
 }
 
-/* What its IP header says, or where it came from and went to. */
+/* The addresses that the request names; without them those of its packet. */
 static void take_ip_addresses(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct rdma_addr *addrs = &id->id.route.addr;
@@ -69,11 +61,12 @@ static void take_ip_addresses(struct vb_cma_id *id, const struct vb_cm_event *ev
 			    event->has_ip ? event->ip.src_port : 0);
 }
 
-/* Of a SIDR_REQ, which has no path, they are found with the device. */
+/* A SIDR_REQ has no path: its GIDs are found with the device, when the event is fetched. */
 static void take_gids(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	static const union ibv_gid none;
-	const struct vb_cm_path *path = is_datagram(id) ? NULL : &event->message->req.primary;
+	const struct vb_cm_path *path =
+		vb_cma_is_datagram(id) ? NULL : &event->message->req.primary;
 	struct rdma_addr *addrs = &id->id.route.addr;
 
 	vb_address_ib(&addrs->src_storage, path ? &path->remote_gid : &none,
@@ -119,10 +112,10 @@ static void take_peer(struct vb_cma_id *id, const struct vb_cm_peer *peer)
 	id->remote_ece.options = peer->ece_options;
 }
 
-static void on_request(struct vb_cma_id *id, const struct vb_cm_event *event)
+static void queue_request(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct vb_cma_event *request = id->request;
-	bool ud = is_datagram(id);
+	bool ud = vb_cma_is_datagram(id);
 
 	id->request = NULL;
 	take_addresses(id, event);
@@ -138,36 +131,38 @@ static void on_request(struct vb_cma_id *id, const struct vb_cm_event *event)
 	vb_cma_channel_queue(vb_cma_channel_of(request->owner), request);
 }
 
-static struct vb_cma_event *create(struct vb_cma_id *id, enum rdma_cm_event_type type, int status)
+static struct vb_cma_event *create_event(struct vb_cma_id *id, enum rdma_cm_event_type type,
+					 int status)
 {
 	struct vb_cma_event *event = vb_cma_event_create(id, type, status);
 
 	if (!event)
-		vb_explain("no memory for an event of identifier %p: it is lost", (void *)id);
+		vb_explain("no memory for an event of identifier %p: the event is lost",
+			   (void *)id);
 	return event;
 }
 
-static void queue(struct vb_cma_id *id, struct vb_cma_event *event)
+static void queue_event(struct vb_cma_id *id, struct vb_cma_event *event)
 {
 	vb_cma_channel_queue(vb_cma_channel_of(id), event);
 }
 
-static void on_response(struct vb_cma_id *id, const struct vb_cm_event *event)
+static void queue_response(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
-	struct vb_cma_event *response = create(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	struct vb_cma_event *response = create_event(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 
 	if (!response)
 		return;
 	take_peer(id, &event->peer);
-	vb_cma_life_follow(&id->endpoint);
+	vb_cma_peer_watch_follow(&id->endpoint);
 	fill_conn(&response->event.param.conn, &event->peer);
 	vb_cma_event_private(response, false, event->private_data, event->private_data_size);
-	queue(id, response);
+	queue_event(id, response);
 }
 
 /*
- * The address was not the one that the LID of its port is made from: the port says its LID, and is
- * asked again by that, once. True: so it is.
+ * The LID of a port is made from one of its addresses, and the request had the LID of another one.
+ * The port rejects with its own LID, and the request goes there once more. True: so it does.
  */
 static bool has_another_lid(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
@@ -181,74 +176,75 @@ static bool has_another_lid(struct vb_cma_id *id, const struct vb_cm_event *even
 	id->lid_told = true;
 	id->ib.dlid = lid;
 	id->id.route.path_rec[0].dlid = htobe16(lid);
-	vb_cma_again_soon(id, vb_now_ns());
+	vb_cma_connect_retry_soon(id, vb_now_ns());
 	return true;
 }
 
-static void on_rejected(struct vb_cma_id *id, const struct vb_cm_event *event)
+static void queue_rejected(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct vb_cma_event *rejected;
 
 	if (has_another_lid(id, event))
 		return;
-	if (event->reason == VB_CM_REJ_INVALID_SERVICE_ID && vb_cma_again(id, vb_now_ns()))
+	if (event->reason == VB_CM_REJ_INVALID_SERVICE_ID && vb_cma_connect_retry(id, vb_now_ns()))
 		return;
-	rejected = create(id, RDMA_CM_EVENT_REJECTED, (int)event->reason);
+	rejected = create_event(id, RDMA_CM_EVENT_REJECTED, (int)event->reason);
 	if (!rejected)
 		return;
 	vb_explain("the connection to port %u was rejected: %s",
 		   vb_address_port(&id->id.route.addr.dst_addr), vb_cm_reason_name(event->reason));
 	vb_cma_event_private(rejected, false, event->private_data, event->private_data_size);
-	queue(id, rejected);
+	queue_event(id, rejected);
 }
 
-/* The address handle is made where verbs may be called: when the event is fetched. */
-static void on_sidr_reply(struct vb_cma_id *id, const struct vb_cm_event *event)
+/* The thread that fetches the event fills in the address handle, because it may call verbs. */
+static void queue_sidr_reply(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	bool found = event->sidr_status == VB_CM_SIDR_SUCCESS;
 	struct vb_cma_event *reply;
 
-	if (event->sidr_status == VB_CM_SIDR_UNSUPPORTED && vb_cma_again(id, vb_now_ns()))
+	if (event->sidr_status == VB_CM_SIDR_UNSUPPORTED && vb_cma_connect_retry(id, vb_now_ns()))
 		return;
-	reply = create(id, found ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE,
-		       event->sidr_status);
+	reply = create_event(id, found ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_UNREACHABLE,
+			     event->sidr_status);
 	if (!reply)
 		return;
 	reply->event.param.ud.qp_num = event->sidr_qpn;
 	reply->event.param.ud.qkey = event->sidr_qkey;
 	vb_cma_event_private(reply, true, event->private_data, event->private_data_size);
-	queue(id, reply);
+	queue_event(id, reply);
 }
 
-/* The QP is changed where verbs may be called. The path becomes that of the route there. */
-static void on_lap(struct vb_cma_id *id, const struct vb_cm_event *event)
+/* The thread that fetches the event changes path and QP, because it may call verbs. */
+static void queue_lap(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
-	struct vb_cma_event *lap = create(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	struct vb_cma_event *lap = create_event(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 
 	if (!lap)
 		return;
 	lap->lap = true;
 	id->request_alternate = event->message->lap.alternate;
-	queue(id, lap);
+	queue_event(id, lap);
 }
 
-static void simple(struct vb_cma_id *id, enum rdma_cm_event_type type, int status)
+static void queue_simple(struct vb_cma_id *id, enum rdma_cm_event_type type, int status)
 {
-	struct vb_cma_event *event = create(id, type, status);
+	struct vb_cma_event *event = create_event(id, type, status);
 
 	if (event)
-		queue(id, event);
+		queue_event(id, event);
 }
 
-/* We asked if it still exists, and nobody has it. */
+/* A probe asked whether the connection exists, and the peer does not have it. */
 static bool is_lost(const struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	return !id->disconnecting && event->message && event->message->attribute == VB_CM_DREP;
 }
 
-static void on_disconnected(struct vb_cma_id *id, const struct vb_cm_event *event)
+static void queue_disconnected(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
-	struct vb_cma_event *disconnected = create(id, RDMA_CM_EVENT_DISCONNECTED, event->status);
+	struct vb_cma_event *disconnected =
+		create_event(id, RDMA_CM_EVENT_DISCONNECTED, event->status);
 
 	if (is_lost(id, event))
 		vb_cma_probe_suspect(vb_now_ns());
@@ -256,41 +252,41 @@ static void on_disconnected(struct vb_cma_id *id, const struct vb_cm_event *even
 	if (!disconnected)
 		return;
 	if (id->disconnecting)
-		queue(id, disconnected);
+		queue_event(id, disconnected);
 	else
-		vb_cma_hold(disconnected, vb_now_ns());
+		vb_cma_disconnect_delay(disconnected, vb_now_ns());
 }
 
-static void report(struct vb_cma_id *id, const struct vb_cm_event *event)
+static void queue_event_of(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	switch (event->type) {
 	case VB_CM_EVENT_REQ_RECEIVED:
 	case VB_CM_EVENT_SIDR_REQ_RECEIVED:
-		on_request(id, event);
+		queue_request(id, event);
 		return;
 	case VB_CM_EVENT_REP_RECEIVED:
-		on_response(id, event);
+		queue_response(id, event);
 		return;
 	case VB_CM_EVENT_ESTABLISHED:
-		simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		queue_simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 		return;
 	case VB_CM_EVENT_REJECTED:
-		on_rejected(id, event);
+		queue_rejected(id, event);
 		return;
 	case VB_CM_EVENT_UNREACHABLE:
-		simple(id, RDMA_CM_EVENT_UNREACHABLE, event->status);
+		queue_simple(id, RDMA_CM_EVENT_UNREACHABLE, event->status);
 		return;
 	case VB_CM_EVENT_DISCONNECTED:
-		on_disconnected(id, event);
+		queue_disconnected(id, event);
 		return;
 	case VB_CM_EVENT_TIMEWAIT_EXIT:
-		simple(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		queue_simple(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 		return;
 	case VB_CM_EVENT_SIDR_REP_RECEIVED:
-		on_sidr_reply(id, event);
+		queue_sidr_reply(id, event);
 		return;
 	case VB_CM_EVENT_LAP_RECEIVED:
-		on_lap(id, event);
+		queue_lap(id, event);
 		return;
 	case VB_CM_EVENTS:
 		return;
@@ -298,8 +294,8 @@ static void report(struct vb_cma_id *id, const struct vb_cm_event *event)
 }
 
 /*
- * Of a request that was not accepted yet the application hears nothing: accepting it will fail.
- * That is what Linux does, and programs count on it.
+ * The application hears nothing of a request that it has not accepted yet; rdma_accept will fail.
+ * Linux does the same, and programs count on it.
  */
 static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb_cm_event *event)
 {
@@ -308,14 +304,14 @@ static void on_event(void *arg, struct vb_cm_endpoint *endpoint, const struct vb
 	(void)arg;
 	if (id->removing || (id->passive && !id->accepted && !id->request))
 		return;
-	report(id, event);
+	queue_event_of(id, event);
 }
 
-/* Its application thinks about the request: that may take long, and it may die meanwhile. */
+/* The peer's application thinks about the request (MRA). It may take long, or die meanwhile. */
 static void waits(void *arg, struct vb_cm_endpoint *endpoint)
 {
 	(void)arg;
-	vb_cma_life_follow(endpoint);
+	vb_cma_peer_watch_follow(endpoint);
 }
 
 static bool gid_is_local(void *arg, const union ibv_gid *gid)
