@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints what the RDMA devices of this host say about themselves. */
+/* Prints the attributes of the RDMA devices of this host. */
 #include "devinfo.h"
 
 #include <endian.h>
@@ -71,7 +71,7 @@ static void print_guid(const char *name, uint64_t guid)
 		     (unsigned)(g & 0xffff));
 }
 
-/* What the kernel says of the adapter's board, where there is one. */
+/* The id of the adapter's board, if sysfs has one. */
 static void print_board(const struct ibv_device *device)
 {
 	char path[IBV_SYSFS_PATH_MAX + 16], text[64] = "";
@@ -120,7 +120,7 @@ static int print_ports(struct ibv_context *context, unsigned count)
 static int query(struct ibv_context *context, struct ibv_device_attr_ex *attr)
 {
 	memset(attr, 0, sizeof(*attr));
-	/* A device may know the plain call only. */
+	/* A device may support ibv_query_device only. */
 	if (!ibv_query_device_ex(context, NULL, attr) ||
 	    !ibv_query_device(context, &attr->orig_attr))
 		return 0;
