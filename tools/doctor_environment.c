@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Variables of Verbena's that cannot be understood: no device opens, and the library says why. */
+/* Variables of Verbena with invalid values: no device opens, and the library explains why. */
 #include "doctor.h"
 #include "verbena.h"
 
@@ -33,7 +33,7 @@ int try_devices(void)
 	return probe_run(open_all, NULL);
 }
 
-/* What is wrong is said once, when the devices are looked at. */
+/* Without messages: the check of devices prints them once. */
 static int open_silently(void *argument)
 {
 	const int silence = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -43,7 +43,7 @@ static int open_silently(void *argument)
 	return open_all(NULL);
 }
 
-/* With this one of the variables, or none: NULL. */
+/* Opens the devices with only this variable set, or (NULL) none of them. */
 static int open_with(void *argument)
 {
 	const struct row *row = argument;
@@ -65,9 +65,9 @@ void check_environment(void)
 		bad++;
 		report(VERDICT_FAIL, "environment", "%s is '%.60s', with which no device opens",
 		       rows[i].variable, getenv(rows[i].variable));
-		advise("standard error says what is wrong with it; see %s, or unset it",
+		advise("a message on standard error explains the value; see %s, or unset it",
 		       rows[i].page);
 	}
 	if (!bad)
-		report(VERDICT_OK, "environment", "no variable of Verbena's is in the way");
+		report(VERDICT_OK, "environment", "all variables of Verbena have valid values");
 }
