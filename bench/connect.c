@@ -34,7 +34,7 @@ static void resolve(struct connect_options *options, const char *host, const cha
 	freeaddrinfo(info);
 }
 
-/* Many connections at once are many descriptors. */
+/* Many connections at once need many descriptors. */
 static void raise_limit(void)
 {
 	struct rlimit limit;
