@@ -122,7 +122,7 @@ struct vb_port {
 	struct vb_endpoint *endpoints[VB_ENDPOINTS_MAX];
 	unsigned endpoint_count;
 	struct vb_endpoint *hot; /* the endpoint of the last packets */
-	unsigned hot_polls;      /* polls of it since the inner epoll was asked */
+	unsigned hot_polls;      /* polls of it; some of them ask the inner epoll instead */
 	struct vb_memory memory;
 	struct vb_held held;
 	struct vb_groups groups;
@@ -226,8 +226,8 @@ void vb_port_explain_holder(struct vb_endpoint *endpoint);
 /* The socket is bound to the endpoint's address and to port 4791. */
 bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_socket *socket);
 /*
- * A process of this user may forward packets for the endpoint to us. If the endpoint is bound, only
- * processes of our own user share the port. If it is not, the user that holds the port may.
+ * A process of this user may forward packets for the endpoint to us: root, our own user (whose
+ * processes share the port) and, if the endpoint is not bound, the user that holds the port.
  */
 bool vb_endpoint_takes_from(struct vb_endpoint *endpoint, uid_t uid);
 
