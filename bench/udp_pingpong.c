@@ -46,7 +46,7 @@ _Noreturn static void usage(void)
 	exit(2);
 }
 
-static void parse(int argc, char **argv)
+static void parse_options(int argc, char **argv)
 {
 	int option, port = 0;
 
@@ -275,7 +275,7 @@ static void measure(void)
 
 int main(int argc, char **argv)
 {
-	parse(argc, argv);
+	parse_options(argc, argv);
 	if (options.client)
 		measure();
 	else

@@ -297,7 +297,7 @@ static void destroy_resources(void)
 	close(here.tcp);
 }
 
-static void parse(int argc, char **argv)
+static void parse_options(int argc, char **argv)
 {
 	int letter;
 
@@ -321,7 +321,7 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	parse(argc, argv);
+	parse_options(argc, argv);
 	open_device();
 	here.tcp = tcp_meet(options.server, options.tcp_port);
 	create_resources();

@@ -204,7 +204,7 @@ static void print_usage(const char *name)
 		name);
 }
 
-static bool parse(int argc, char **argv)
+static bool parse_options(int argc, char **argv)
 {
 	static const struct option longs[] = { { "ib-dev", required_argument, NULL, 'd' },
 					       { "ib-port", required_argument, NULL, 'i' },
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 	struct ibv_device **list;
 	int count, status;
 
-	if (!parse(argc, argv)) {
+	if (!parse_options(argc, argv)) {
 		print_usage(argv[0]);
 		return EXIT_BAD;
 	}
