@@ -75,7 +75,7 @@ struct bench_pair bench_fork(void)
 	close(sockets[!pair.side]);
 	if (pair.side == BENCH_CHILD)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Yama lets only ancestors in; fails harmlessly where there is no Yama. */
+	/* Yama lets only ancestors in. Without Yama the call fails, which does no harm. */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
 	bench_pin(pair.side);
 	return pair;

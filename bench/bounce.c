@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes hand a word to each other through shared memory: the floor under every message.
- * "two lines": each side writes into a line that the other one polls, as messages do.
- * "one line": both write the same line, half the traffic; no protocol with two queues gets there.
+ * Two processes exchange a word through shared memory: no message can be faster. "two lines": each
+ * side writes into a line that the other side polls, as messages do. "one line": both sides write
+ * the same line. Half the traffic; no protocol with two queues does it.
  */
 #include "bench.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* Batches so short that a preemption spoils few of them: perftest's median is per trip. */
+/* Short batches: a preemption spoils few of them. perftest takes its median over single trips. */
 enum { TRIPS_PER_BATCH = 10, BATCHES = 20001 };
 
 struct line {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# What bench/local and bench/wire share: options, samples, the table, the plot. They set $bench_name
-# and source this file.
+# The common part of bench/local, bench/wire and bench/connect: options, samples, the table, the
+# plot. A benchmark sets $bench_name and sources this file.
 
 # shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
@@ -14,7 +14,7 @@ round=0
 start_load=
 samples=
 
-# Sets OPTIND: what follows the options is the caller's.
+# Sets OPTIND: the caller handles the arguments behind the options.
 parse_options() {
 	local option
 	while getopts 'r:qo:h' option; do
@@ -48,9 +48,9 @@ failed() {
 	show_failure "$@" >&2
 }
 
-# The host of a virtual machine moves its cores about: now they share a cache, now they do not or
-# are one core, and copies from one to the other take several times as long. What was measured
-# meanwhile is measured again: steady COMMAND…
+# The host of a virtual machine may move its cores: for a while they share no cache, or are one
+# core, and copies between them take several times as long. A measurement from such a time is
+# repeated: steady COMMAND…
 bounces=()
 repeated=0
 steady() {
@@ -65,14 +65,17 @@ steady() {
 	"$@" # they stay where they are
 }
 
-# As far from each other as mostly in this run; bounce.c tells what a word takes from one to the other.
+# The cores are as far apart as in most of this run: bounce.c measures a word from one to the other.
 cores_are_usual() {
 	local now
 	now=$("$build_dir/bench/bounce" | awk '$1 == "bounce_lat" { print $2 }')
 	bounces+=("$now")
 	printf '%s\n' "${bounces[@]}" | sort -n | awk -v now="$now" '
 		{ value[NR] = $1 }
-		END { usual = value[int((NR + 1) / 2)]; exit !(now <= 2.5 * usual && usual <= 2.5 * now) }'
+		END {
+			usual = value[int((NR + 1) / 2)]
+			exit !(now <= 2.5 * usual && usual <= 2.5 * now)
+		}'
 }
 
 # A program of bench/ prints "key value" lines itself.
@@ -107,7 +110,7 @@ on_verbena() {
 warn_if_busy() {
 	start_load=$(cut -d ' ' -f 1 /proc/loadavg)
 	if awk -v busy="$start_load" 'BEGIN { exit !(busy >= 0.7) }'; then
-		echo "warning: load average $start_load: this machine is busy, figures will be off" >&2
+		echo "warning: load average $start_load: a busy machine gives wrong figures" >&2
 	fi
 }
 
@@ -117,7 +120,8 @@ print_table() {
 	cpu=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
 	echo "## $1: medians of $rounds round(s)"
 	echo
-	echo "${cpu:-$(uname -m)}, $(nproc) CPUs, Linux $(uname -r), load average at start $start_load"
+	echo "${cpu:-$(uname -m)}, $(nproc) CPUs, Linux $(uname -r)," \
+		"load average at start $start_load"
 	[ "$repeated" -eq 0 ] || echo "(the host moved the cores: repeated $repeated times)"
 	echo
 	awk -v csv="$out_dir/$bench_name.csv" -f "$project_root/bench/report.awk" \
@@ -130,20 +134,26 @@ plot_block() {
 	shift
 	echo "\$$name << END"
 	awk -F, -v keys="$*" '
-		{ split($0, part, "\""); what[$1] = part[2]; split(part[3], rest, ","); figure[$1] = rest[3] }
+		{
+			split($0, part, "\"")
+			what[$1] = part[2]
+			split(part[3], rest, ",")
+			figure[$1] = rest[3]
+		}
 		END {
 			n = split(keys, key, " ")
 			for (i = 1; i <= n; i++) {
 				if (!(key[i] in figure))
 					continue
 				colour = what[key[i]] ~ /^UCX/ ? 2 : what[key[i]] ~ /ib_/ ? 3 : 1
-				printf "%d \"%s\" %s %d\n", ++row, what[key[i]], figure[key[i]], colour
+				printf "%d \"%s\" %s %d\n", ++row, what[key[i]], figure[key[i]],
+					colour
 			}
 		}' "$out_dir/$bench_name.csv"
 	echo END
 }
 
-# write_plot is the benchmark's own.
+# Each benchmark has a write_plot of its own.
 draw() {
 	write_plot >"$out_dir/$bench_name.gp"
 	if ! command -v gnuplot >/dev/null; then

@@ -34,7 +34,7 @@ static void resolve(struct connect_options *options, const char *host, const cha
 	freeaddrinfo(info);
 }
 
-/* Many connections at once are many descriptors. */
+/* Many connections at once need many descriptors. */
 static void raise_limit(void)
 {
 	struct rlimit limit;
@@ -45,7 +45,7 @@ static void raise_limit(void)
 	}
 }
 
-static struct connect_options parse(int argc, char **argv, const char *prefix)
+static struct connect_options parse_options(int argc, char **argv, const char *prefix)
 {
 	struct connect_options options = { .prefix = prefix, .count = 1000, .concurrent = 1000 };
 	const char *port = NULL;
@@ -120,7 +120,7 @@ static void measure(const struct connect_options *options, const struct connect_
 
 int connect_main(int argc, char **argv, const struct connect_shape *shape)
 {
-	struct connect_options options = parse(argc, argv, shape->prefix);
+	struct connect_options options = parse_options(argc, argv, shape->prefix);
 	int control;
 
 	if (!options.client) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RDMA connections a second (connect.h), each with a QP of its own: from the resolution of the
- * address to the connected QP, and back.
+ * address to the connected QP, and the disconnect.
  */
 #include "bench.h"
 #include "connect.h"
@@ -15,7 +15,7 @@
 
 enum { TIMEOUT_MS = 10000, CQES = 16 };
 
-/* One protection domain and one completion queue for all: they are not what is measured. */
+/* One protection domain and one completion queue for all connections: they are not measured. */
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 
@@ -147,7 +147,7 @@ static void resolved(struct rdma_cm_id *id)
 		bench_die(errno, "rdma_connect");
 }
 
-/* One step of a connection; true: it is established. */
+/* One step of a connection; true: the connection is established. */
 static bool step(struct rdma_event_channel *channel, struct rdma_cm_id **id)
 {
 	switch (next_event(channel, id)) {

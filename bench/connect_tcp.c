@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TCP connections a second (connect.h). The server says that it accepted with one byte. */
+/* TCP connections a second (connect.h). One byte of the server tells that it has accepted. */
 #include "bench.h"
 #include "connect.h"
 
@@ -52,7 +52,7 @@ static void serve(const struct connect_options *options)
 			if (events[i].data.fd == listener)
 				take(epoll, listener);
 			else
-				close(events[i].data.fd); /* nothing but the end comes here */
+				close(events[i].data.fd); /* the client's end is the only event */
 		}
 	}
 }
@@ -105,7 +105,7 @@ static double many(const struct connect_options *options)
 	}
 	end_ns = bench_now_ns();
 	close(epoll);
-	return end_ns - start_ns; /* they are closed with the program */
+	return end_ns - start_ns; /* the sockets close with the program */
 }
 
 int main(int argc, char **argv)

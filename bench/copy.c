@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* memcpy at 64 KB and 1 MB, always the same source and destination, as perftest has. */
+/* memcpy at 64 KB and 1 MB, with one source and one destination, as perftest has. */
 #include "bench.h"
 
 #include <errno.h>
@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An average over the whole run, as perftest's is. */
+/* An average over the whole run, as in perftest. */
 enum { SIZE_MAX_BYTES = 1 << 20, RUN_BYTES = 1 << 30 };
 
-/* Keeps the compiler from dropping a copy whose result nobody reads. */
+/* Keeps the compiler from dropping a copy whose result is never read. */
 static void use(const void *memory)
 {
 	__asm__ volatile("" : : "r"(memory) : "memory");

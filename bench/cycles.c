@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How fast the counter runs that perftest reads: its latencies are printed with two decimals of a
- * microsecond, too coarse here, so the bench asks for cycles and converts them.
+ * The rate of the counter that perftest reads. perftest prints latencies with two decimals of a
+ * microsecond, which is too coarse here. So the bench takes cycles and converts them.
  */
 #include "bench.h"
 
@@ -19,7 +19,7 @@ static uint64_t cycles(void)
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
 	return count;
 #else
-	return 0; /* unknown: perftest's microseconds must do */
+	return 0; /* unknown: the bench takes perftest's microseconds */
 #endif
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The few verbs that every program here needs: a device, a buffer, RC queue pairs, a connection. */
+/* Verbs that several programs here need: a device, a buffer, RC queue pairs, a connection. */
 #ifndef BENCH_ENDPOINT_H
 #define BENCH_ENDPOINT_H
 
@@ -20,7 +20,7 @@ struct endpoint {
 	uint16_t lid;
 };
 
-/* What the other side must know of a QP; plain bytes, sent through a socket. */
+/* The address of a QP, for the other side; plain bytes, sent through a socket. */
 struct address {
 	union ibv_gid gid;
 	uint64_t buffer;
@@ -38,7 +38,7 @@ struct address endpoint_address(const struct endpoint *endpoint, const struct ib
 void endpoint_connect(const struct endpoint *endpoint, struct ibv_qp *qp,
 		      const struct address *peer);
 
-/* Polls until `count` completions came; any that is not a success ends the program. */
+/* Polls until `count` completions have come. A completion with an error ends the program. */
 void endpoint_reap(struct ibv_cq *cq, int count);
 
 #endif

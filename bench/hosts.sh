@@ -6,7 +6,7 @@
 host_pids=()
 host_new=
 
-# A new host; its process id in $host_new.
+# Makes a host; $host_new is its process id.
 host_make() {
 	setpriv --pdeathsig KILL unshare --net sleep infinity &
 	host_new=$!
@@ -32,7 +32,8 @@ on_host() {
 	nsenter --net="/proc/$1/ns/net" -- "${@:2}"
 }
 
-# Two hosts: hosts_join NAME MTU. Their processes are then in ${host_server[NAME]}, ${host_client[NAME]}.
+# Makes two hosts: hosts_join NAME MTU. ${host_server[NAME]} and ${host_client[NAME]} are their
+# processes.
 declare -A host_server=() host_client=()
 host_subnet=100
 hosts_join() {
@@ -65,7 +66,7 @@ host_await_carrier() {
 	done
 }
 
-# Each packet of the wire is one of the kernel's, for TCP and UDP alike: hosts_without_offloads NAME
+# Turns offloads off, for TCP and UDP alike: hosts_without_offloads NAME
 hosts_without_offloads() {
 	local pid
 	for pid in "${host_server[$1]}" "${host_client[$1]}"; do
@@ -74,7 +75,7 @@ hosts_without_offloads() {
 	done
 }
 
-# One packet in a hundred is lost, each way, whatever it carries: hosts_lossy NAME
+# Loses one packet in a hundred, each way, of any protocol: hosts_lossy NAME
 hosts_lossy() {
 	local pid
 	for pid in "${host_server[$1]}" "${host_client[$1]}"; do
@@ -89,12 +90,12 @@ hosts_lossy() {
 	done
 }
 
-# What follows runs on these hosts: hosts_use NAME; without a name on this one.
+# Later commands run on these hosts: hosts_use NAME; without a name on this host.
 hosts_use() {
 	server_host=()
 	client_host=()
 	server_address=127.0.0.1
-	# To another address of this host the kernel takes a longer way: all take the same one.
+	# The kernel takes longer to another address of this host: so all use the same one.
 	export VERBENA_DEVICES=lo
 	[ $# -gt 0 ] || return 0
 	server_host=(nsenter --net="/proc/${host_server[$1]}/ns/net" --)

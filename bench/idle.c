@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CPU time that a process with connected QPs, posted receives and an armed CQ uses while nothing
- * happens (of two such processes, the busier one). All threads count, so a helper thread that wakes
- * up or spins shows.
+ * CPU time of an idle process with connected QPs, posted receives and an armed CQ (of two such
+ * processes, the busier one). All threads count, so a helper thread that wakes up or spins shows.
  */
 #include "bench.h"
 #include "endpoint.h"
@@ -71,7 +70,7 @@ static double sleep_and_measure_ms(void)
 	struct timespec rest = { .tv_sec = SECONDS };
 	double before = cpu_ms();
 
-	nanosleep(&rest, NULL); /* not a wait for an event: the span that is measured */
+	nanosleep(&rest, NULL); /* the measured time, not a wait for an event */
 	return cpu_ms() - before;
 }
 

@@ -1,4 +1,5 @@
-# Bars of the medians; the data blocks above come from local.csv. Grey: bare, blue: UCX, green: Verbena.
+# Bars of the medians. The data blocks above come from local.csv. Grey: bare, blue: UCX, green:
+# Verbena.
 set terminal pngcairo size 1500,560 font "Sans,10"
 set output "local.png"
 set style fill solid 0.9 noborder

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ibv_open_device, in a fresh process each time: the first open is the one that claims the
- * process's place on this host, and the one that a program waits for when it starts.
+ * ibv_open_device, in a new process each time. The first open claims the process's slot on this
+ * host, and a program waits for it when it starts.
  */
 #include "bench.h"
 #include "endpoint.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ibv_poll_cq costs when there is nothing: two connected QPs, a receive posted on each. */
+/* The cost of an empty ibv_poll_cq: two connected QPs, a receive posted on each. */
 #include "bench.h"
 #include "endpoint.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * 8 B writes into another process, 64 of them posted by one call each and by one call for all.
- * Both post the same work requests, signal the last one and wait for it before going on.
+ * 8 B writes into another process: 64 of them posted by one call each, and by one call for all.
+ * Both ways post the same work requests, signal the last one and wait for it.
  */
 #include "bench.h"
 #include "endpoint.h"
@@ -17,7 +17,7 @@ struct list {
 	struct ibv_sge sges[LIST_LENGTH];
 };
 
-/* One write per 8 bytes of the peer's buffer: small updates beside each other. */
+/* One write per 8 bytes of the peer's buffer: small updates side by side. */
 static void list_fill(struct list *list, const struct endpoint *endpoint,
 		      const struct address *peer)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A datagram goes to and fro between two plain UDP sockets: what a message through the kernel's
- * network costs without any protocol on top.
+ * A datagram goes to and fro between two plain UDP sockets: the cost of a message through the
+ * kernel's network, without any protocol on top.
  *
  *   udp_pingpong [-a | -b] [-n TRIPS] [-s BYTES] -p PORT          the server, for one client
  *   udp_pingpong [-a | -b] [-n TRIPS] [-s BYTES] -p PORT ADDRESS  prints half the round trip: a
  *                                                                 median, us
  *
- * Both sides spin on a non-blocking socket, as a program that polls its completion queue does; with
+ * Both sides spin on a non-blocking socket, as a program that polls its completion queue does. With
  * -b they sleep in recv. The sockets are connected, which spares the kernel a lookup per datagram.
- * With -a the packets are those of a SEND over RoCEv2, and they go as they have to there: the
- * message and the ACK of the one before, in one segmented send of a socket that is not connected
- * (connected ones number their packets by chance, and the ICRC covers the number), merged on
- * arrival, with the ECN bits read. A TCP connection to the same port number says that the server is
- * there, and ends it.
+ * With -a the packets are those of a SEND over RoCEv2, sent as RoCEv2 has to: the message and the
+ * ACK of the one before leave in one segmented send, through a socket that is not connected
+ * (connected sockets number their packets at random, and the ICRC covers the number). They are
+ * merged on arrival, and the ECN bits are read. A TCP connection to the same port number tells that
+ * the server is there. Its end ends the server.
  */
 #include "bench.h"
 
@@ -46,7 +46,7 @@ _Noreturn static void usage(void)
 	exit(2);
 }
 
-static void parse(int argc, char **argv)
+static void parse_options(int argc, char **argv)
 {
 	int option, port = 0;
 
@@ -91,7 +91,7 @@ static int udp_socket(void)
 	struct timeval wait = { .tv_usec = RESEND_MS * 1000 };
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	/* A lost datagram must not stop it for ever. */
+	/* A lost datagram must not stop the program for ever. */
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)))
 		bench_die(errno, "UDP socket");
 	if (options.roce) {
@@ -103,7 +103,7 @@ static int udp_socket(void)
 	return fd;
 }
 
-/* Whom to send to; known by the server when the first datagram came. */
+/* The address to send to. The server learns it from the first datagram. */
 static struct sockaddr_in peer;
 
 static struct msghdr head_of(struct iovec *iov, void *control, size_t size)
@@ -140,7 +140,7 @@ static ssize_t send_roce(int fd, const void *buffer)
 	return sendmsg(fd, &head, 0);
 }
 
-/* Receives into buffer; false: nothing is there, or nothing came in time. */
+/* Receives into buffer; false: no datagram is there, or none came in time. */
 static bool receive(int fd, void *buffer)
 {
 	ssize_t length = options.roce
@@ -170,7 +170,7 @@ static bool is_over(int control)
 	return recv(control, &byte, 1, MSG_DONTWAIT) == 0;
 }
 
-/* The first datagram says whom to answer. */
+/* The first datagram has the client's address. */
 static void connect_back(int fd, int control, char *buffer)
 {
 	socklen_t length = sizeof(peer);
@@ -217,7 +217,7 @@ static void serve(void)
 
 /* --- the client --- */
 
-/* Sends number and waits for its echo; false: it got lost, once more. */
+/* Sends number and waits for its echo; false: the datagram was lost, send it again. */
 static bool trip(int fd, uint32_t number)
 {
 	static char buffer[BYTES_MAX];
@@ -275,7 +275,7 @@ static void measure(void)
 
 int main(int argc, char **argv)
 {
-	parse(argc, argv);
+	parse_options(argc, argv);
 	if (options.client)
 		measure();
 	else

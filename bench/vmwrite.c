@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bare process_vm_writev: what a write into another process costs when nothing is around it.
- * Half round trip at 8 B (the target polls its memory and writes back), bandwidth at 64 KB and 1
- * MB. One source and one destination per size, as perftest has.
+ * Bare process_vm_writev: the cost of a write into another process, without any protocol. Half a
+ * round trip at 8 B (the target polls its memory and writes back), bandwidth at 64 KB and 1 MB. One
+ * source and one destination per size, as perftest has.
  */
 #include "bench.h"
 
@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/uio.h>
 
-/* Batches so short that a preemption spoils few of them: perftest's median is per trip. */
+/* Short batches: a preemption spoils few of them. perftest takes its median over single trips. */
 enum { TRIPS_PER_BATCH = 10, BATCHES = 5001 };
 
-/* Bandwidth is an average over the whole run, as perftest's is. */
+/* Bandwidth is an average over the whole run, as in perftest. */
 enum { SIZE_MAX_BYTES = 1 << 20, RUN_BYTES = 1 << 30 };
 
 static char *local;  /* this process's buffer, twice the largest size: source, then destination */
@@ -88,7 +88,7 @@ int main(void)
 	struct bench_pair pair = bench_fork();
 	char *inbox;
 
-	allocate(); /* after the fork: the pages are each process's own */
+	allocate(); /* after the fork: each process has pages of its own */
 	inbox = local + SIZE_MAX_BYTES;
 	bench_exchange(&pair, &inbox, &remote, sizeof(inbox));
 	if (pair.side == BENCH_CHILD) {

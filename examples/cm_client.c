@@ -15,7 +15,7 @@
 
 static const char *text = "hello";
 
-/* By the poller. Disconnecting is allowed from any thread; the event comes to the main one. */
+/* Called by the poller. Any thread may disconnect; the main thread gets the event. */
 static void on_message(struct connection *connection, const char *answer)
 {
 	printf("received: %s\n", answer);
@@ -31,7 +31,7 @@ static void on_route_resolved(struct rdma_cm_id *id)
 		die("rdma_connect");
 }
 
-/* Returns 0 while there is more to come. */
+/* Returns 0 while more events are to come. */
 static int on_event(const struct rdma_cm_event *event)
 {
 	switch (event->event) {

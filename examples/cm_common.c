@@ -47,13 +47,13 @@ void connection_send(struct connection *connection, const char *text)
 		die("ibv_post_send");
 }
 
-/* False: it was the last one. */
+/* False: it was the last completion. */
 static bool on_completion(struct connection *connection, const struct ibv_wc *wc)
 {
 	if (wc->wr_id == WR_LAST)
 		return false;
 	if (wc->status == IBV_WC_WR_FLUSH_ERR)
-		return true; /* disconnected: the receive that nobody needed */
+		return true; /* disconnected: an unused receive is flushed */
 	if (wc->status != IBV_WC_SUCCESS) {
 		fprintf(stderr, "completion: %s\n", ibv_wc_status_str(wc->status));
 		exit(1);

@@ -3,7 +3,7 @@
  * The passive side of the connection manager, step by step: bind, listen, take each request, set up
  * its resources, accept it, answer each message, and clean up when the peer disconnects.
  *
- *   cm_server [PORT [CONNECTIONS]]   PORT 0: any, which is printed; CONNECTIONS 0: for ever
+ *   cm_server [PORT [CONNECTIONS]]   PORT 0: any free port, printed; CONNECTIONS 0: for ever
  */
 #include "cm_common.h"
 
@@ -51,8 +51,8 @@ static void on_event(const struct rdma_cm_event *event)
 	}
 }
 
-/* Returns 1 when a connection is over. An event is acknowledged before its id is destroyed, which
- * waits for that. */
+/* Returns 1 when a connection is over. rdma_destroy_id waits for acknowledgements, so the event is
+ * acknowledged first. */
 static int next_event(struct rdma_event_channel *channel)
 {
 	struct rdma_cm_event *event, copy;

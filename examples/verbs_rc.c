@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes, a reliable connection, and the three ways to move data over it:
+ * Two processes, a reliable connection, and three ways to move data over it:
  *
  *   1. the server SENDs a message into a receive that the client posted;
  *   2. the client READs a message out of the server's memory;
  *   3. the client WRITEs a message into the server's memory.
  *
- * How to reach each other (address, key, QP number, LID, GID) they tell each other over TCP, which
- * also keeps them in step: of a READ or a WRITE the server notices nothing.
+ * The processes exchange their addresses (memory address, key, QP number, LID, GID) over TCP. TCP
+ * also keeps them in step: the server does not notice a READ or a WRITE.
  *
  *   verbs_rc [-d DEVICE] [-i PORT] [-g GID-INDEX] [-p TCP-PORT] [SERVER]
  *
- * Without SERVER it is the server. On a device with Ethernet link layer -g is needed.
+ * Without SERVER the program is the server. A device with Ethernet link layer needs -g.
  */
 #include "verbs_tcp.h"
 
@@ -34,7 +34,7 @@ static struct {
 	int ib_port, gid_index;
 } options = { .tcp_port = "19875", .ib_port = 1, .gid_index = -1 };
 
-/* What a side must know of the other; in network byte order on the way. */
+/* The address of a side, for the other one; in network byte order on the way. */
 struct place {
 	uint64_t address;
 	uint32_t rkey, qpn;
@@ -239,7 +239,7 @@ static void fill(const char *text)
 	strcpy(here.buffer, text);
 }
 
-/* Prints what is in the buffer, and insists on what it should be. */
+/* Prints the text in the buffer, and fails if it is another than expected. */
 static void expect(const char *text)
 {
 	printf("the buffer has: %.*s\n", BUFFER_SIZE, here.buffer);
@@ -267,7 +267,7 @@ static void run_server(void)
 	wait_completion();
 	fill(to_read);
 	tcp_synchronize(here.tcp); /* the client may READ */
-	tcp_synchronize(here.tcp); /* it has READ and WRITten */
+	tcp_synchronize(here.tcp); /* the client has READ and WRITten */
 	expect(written);
 }
 
@@ -285,7 +285,7 @@ static void run_client(void)
 	tcp_synchronize(here.tcp);
 }
 
-/* In the reverse order: an object that another one uses cannot be destroyed. */
+/* In reverse order: an object in use by another one cannot be destroyed. */
 static void destroy_resources(void)
 {
 	check("ibv_destroy_qp", ibv_destroy_qp(here.qp));
@@ -297,7 +297,7 @@ static void destroy_resources(void)
 	close(here.tcp);
 }
 
-static void parse(int argc, char **argv)
+static void parse_options(int argc, char **argv)
 {
 	int letter;
 
@@ -321,7 +321,7 @@ static void parse(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	parse(argc, argv);
+	parse_options(argc, argv);
 	open_device();
 	here.tcp = tcp_meet(options.server, options.tcp_port);
 	create_resources();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Verbs step by step, from the list of devices to the clean-up, in one process: two QPs of one
- * device are connected to each other, and what one sends the other receives.
+ * device are connected to each other, and exchange messages.
  *
  *   verbs_steps [DEVICE [GID-INDEX]]
  *
- * Without a GID index the first GID that is an IPv4 address is taken on Ethernet, and none (LIDs
- * are enough) on InfiniBand.
+ * Without a GID index the program takes the first IPv4 GID on Ethernet, and no GID on InfiniBand:
+ * LIDs are enough there.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -180,7 +180,7 @@ static void connect_qps(void)
 	to_rts(qp[RIGHT]);
 }
 
-/* Sleeps until the queue reports something, then takes one completion. */
+/* Sleeps until the queue's event, then takes one completion. */
 static void wait_completion(enum ibv_wc_opcode opcode)
 {
 	struct ibv_cq *which;
@@ -190,7 +190,7 @@ static void wait_completion(enum ibv_wc_opcode opcode)
 
 	while (!(count = ibv_poll_cq(cq, 1, &wc))) {
 		must("ibv_req_notify_cq", ibv_req_notify_cq(cq, 0));
-		count = ibv_poll_cq(cq, 1, &wc); /* it may have come in between */
+		count = ibv_poll_cq(cq, 1, &wc); /* a completion may have come in between */
 		if (count)
 			break;
 		must("ibv_get_cq_event", ibv_get_cq_event(channel, &which, &unused) ? errno : 0);
@@ -242,7 +242,7 @@ static void send_message(void)
 	step("send a message from the other, and wait for both completions");
 	strcpy(buffer[LEFT], "sent and received");
 	post(IBV_WR_SEND, SIZE);
-	/* Of two queues: whichever is first, so take them in either order. */
+	/* The completions of the two queues come in any order. */
 	for (int got = 0; got != 3;) {
 		struct ibv_wc wc;
 		int count = ibv_poll_cq(cq, 1, &wc);

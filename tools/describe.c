@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices as text, through the public calls only: what any program would see. */
+/* Devices as text, through public calls only: any program sees the same. */
 #include "verbena.h"
 
 #include <arpa/inet.h>

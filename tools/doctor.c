@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena doctor: the list of checks, and how they are printed. */
+/* verbena doctor: the list of checks, and the printing of findings. */
 #include "doctor.h"
 #include "verbena.h"
 
@@ -10,10 +10,10 @@
 
 static const char usage[] =
 	"usage: verbena doctor\n\n"
-	"Tries out what Verbena needs of this machine. Each line says ok, warn or fail; below it\n"
-	"what can be done. The exit status is 0 if nothing fails.\n";
+	"Tries the features of this machine that Verbena needs. Each line says ok, warn or fail;\n"
+	"the line below it says what to do. The exit status is 0 if nothing fails.\n";
 
-static unsigned verdicts[3]; /* how many of each */
+static unsigned verdicts[3]; /* counts, by enum verdict */
 
 void report(enum verdict verdict, const char *subject, const char *format, ...)
 {
@@ -26,7 +26,7 @@ void report(enum verdict verdict, const char *subject, const char *format, ...)
 	vprintf(format, args);
 	va_end(args);
 	putchar('\n');
-	fflush(stdout); /* before a check forks: the child would print it again */
+	fflush(stdout); /* the child of a check that forks would print it again */
 }
 
 void advise(const char *format, ...)

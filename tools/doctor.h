@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena doctor: each check reports one finding, and advises where something can be done. */
+/* verbena doctor: each check reports findings, and gives advice if the user can do something. */
 #ifndef VERBENA_DOCTOR_H
 #define VERBENA_DOCTOR_H
 
@@ -13,22 +13,22 @@ void report(enum verdict verdict, const char *subject, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 void advise(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* doctor_kernel.c: what the kernel forbids */
+/* doctor_kernel.c: restrictions of the kernel and the container */
 void check_yama(void);
 void check_seccomp(void);
 void check_capabilities(void);
 void check_dumpable(void);
 void check_namespaces(void);
 
-/* doctor_memory.c: what the local path is made of, tried out */
+/* doctor_memory.c: tries the system calls of the local path */
 void check_peer_memory(void);
 void check_memfd(void);
 void check_abstract_socket(void);
 void check_netlink(void);
 
-/* doctor_environment.c: variables of Verbena's that no device opens with */
+/* doctor_environment.c: variables of Verbena with values that keep devices from opening */
 void check_environment(void);
-/* devices_each in a process of its own: 0, an errno value or minus a signal */
+/* opens all devices in a process of its own: 0, an errno value, or minus a signal */
 int try_devices(void);
 
 /* doctor_limits.c, doctor_buffers.c, doctor_port.c */
@@ -39,14 +39,14 @@ void check_port(void);
 /* --- probe.c --- */
 
 /*
- * Runs body in a process of its own, because a seccomp filter may kill whoever makes a call that it
- * does not like. Returns what body returned (0 or an errno value), or minus the signal.
+ * Runs body in a process of its own: a seccomp filter may kill the process for a system call.
+ * Returns the result of body (0 or an errno value), or minus the signal.
  */
 int probe_run(int (*body)(void *argument), void *argument);
 /* "Operation not permitted", or "killed by a seccomp filter". */
 const char *probe_text(int result);
 
-/* The value of a line of /proc/self/status, read in a base; false if there is none. */
+/* The number in a line of /proc/self/status; false: there is no such line. */
 bool probe_status_value(const char *name, int base, uint64_t *value);
 bool probe_has_capability(int capability);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How much of the buffers that Verbena asks for its UDP sockets get. */
+/* The size of socket buffers that Verbena's UDP sockets get. */
 #include "base/fd.h"
 #include "doctor.h"
 
@@ -16,9 +16,8 @@ static const struct row {
 	{ "send buffer", "net.core.wmem_max", SO_SNDBUF, SO_SNDBUFFORCE },
 };
 
-/* Asks as the library does. The kernel takes, and tells, twice the size for its own book-keeping.
- */
-static int ask(int fd, const struct row *row)
+/* Sets the size as the library does. The kernel doubles it for its own book-keeping. */
+static int set_size(int fd, const struct row *row)
 {
 	int size = VB_SOCKET_BUFFER;
 	socklen_t length = sizeof(size);
@@ -30,7 +29,7 @@ static int ask(int fd, const struct row *row)
 
 static void check_buffer(int fd, const struct row *row)
 {
-	const int size = ask(fd, row);
+	const int size = set_size(fd, row);
 
 	if (size >= VB_SOCKET_BUFFER) {
 		report(VERDICT_OK, row->subject, "%d KB for packets from and to other hosts",
@@ -50,7 +49,7 @@ void check_buffers(void)
 
 	if (fd < 0) {
 		report(VERDICT_WARN, "UDP sockets", "none can be opened: %s", strerror(errno));
-		advise("nothing can be exchanged with other hosts: allow AF_INET sockets");
+		advise("no packets go to other hosts: allow AF_INET sockets");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)

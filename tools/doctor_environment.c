@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Variables of Verbena's that cannot be understood: no device opens, and the library says why. */
+/* Variables of Verbena with invalid values: no device opens, and the library explains why. */
 #include "base/environment.h"
 #include "doctor.h"
 #include "verbena.h"
@@ -23,7 +23,7 @@ int try_devices(void)
 	return probe_run(open_all, NULL);
 }
 
-/* What is wrong is said once, when the devices are looked at. */
+/* Without messages: the check of devices prints them once. */
 static int open_silently(void *argument)
 {
 	const int silence = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -33,7 +33,7 @@ static int open_silently(void *argument)
 	return open_all(NULL);
 }
 
-/* With this one of the variables that may be to blame, or none: NULL. */
+/* Opens the devices with only this variable set, or (NULL) none of them. */
 static int open_with(void *argument)
 {
 	const struct vb_environment_row *only = argument;
@@ -57,8 +57,8 @@ static void blame(enum vb_variable variable)
 
 	report(VERDICT_FAIL, "environment", "%s is '%.60s', with which no device opens", row->name,
 	       vb_environment(variable));
-	advise("standard error says what is wrong with it (%s); see %s, or unset it", row->meaning,
-	       row->page);
+	advise("a message on standard error explains the value (%s); see %s, or unset it",
+	       row->meaning, row->page);
 }
 
 void check_environment(void)
@@ -73,5 +73,5 @@ void check_environment(void)
 		blame(i);
 	}
 	if (!bad)
-		report(VERDICT_OK, "environment", "no variable of Verbena's is in the way");
+		report(VERDICT_OK, "environment", "all variables of Verbena have valid values");
 }

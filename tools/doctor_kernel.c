@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel and the container around us forbid. */
+/* Restrictions of the kernel and of the container around this process. */
 #include "doctor.h"
 
 #include <linux/capability.h>
@@ -39,7 +39,7 @@ void check_yama(void)
 		       "ptrace_scope is 2, and this process has CAP_SYS_PTRACE");
 	} else {
 		report(VERDICT_WARN, "yama",
-		       "ptrace_scope is %d: processes cannot reach each other's memory and "
+		       "ptrace_scope is %d: processes cannot reach each other's memory; they "
 		       "exchange packets, which is slower",
 		       scope);
 		advise(scope == 2 ? "as root: sysctl kernel.yama.ptrace_scope=1"
@@ -55,13 +55,12 @@ void check_seccomp(void)
 	uint64_t mode, filters = 1;
 
 	if (!probe_status_value("Seccomp", 10, &mode)) {
-		report(VERDICT_WARN, "seccomp", "cannot be told: /proc/self/status does not say");
+		report(VERDICT_WARN, "seccomp", "unknown: /proc/self/status has no line for it");
 	} else if (!mode) {
 		report(VERDICT_OK, "seccomp", "no filter");
 	} else {
 		probe_status_value("Seccomp_filters", 10, &filters);
-		report(VERDICT_OK, "seccomp",
-		       "%llu filter(s); the trials below show what they allow",
+		report(VERDICT_OK, "seccomp", "%llu filter(s); the trials below show their effect",
 		       (unsigned long long)filters);
 	}
 }
@@ -72,7 +71,7 @@ void check_capabilities(void)
 
 	report(VERDICT_OK, "capabilities", "none is needed; CAP_SYS_PTRACE is %s",
 	       ptrace ? "present: memory of other users' processes can be reached"
-		      : "absent: with other users' processes packets are exchanged");
+		      : "absent: processes of other users exchange packets with us");
 }
 
 void check_dumpable(void)
@@ -82,10 +81,9 @@ void check_dumpable(void)
 		return;
 	}
 	report(VERDICT_WARN, "dumpable",
-	       "this process is not: others may not reach its memory and send it packets");
-	advise("programs that change their user or whose file is not readable lose the flag; they "
-	       "can "
-	       "set it again with prctl(PR_SET_DUMPABLE, 1)");
+	       "no: other processes cannot reach the memory of this one; they send it packets");
+	advise("a program that changes its user, or whose file is not readable, loses the flag; it "
+	       "can set it again with prctl(PR_SET_DUMPABLE, 1)");
 }
 
 /* --- namespaces --- */
@@ -117,10 +115,11 @@ void check_namespaces(void)
 	static const struct {
 		const char *kind, *subject, *meaning;
 	} rows[] = {
-		{ "net", "network namespace", "programs in another one are on another host" },
-		{ "pid", "process namespace", "programs in another one exchange packets with us" },
+		{ "net", "network namespace", "another network namespace is another host" },
+		{ "pid", "process namespace",
+		  "programs in another process namespace exchange packets with us" },
 		{ "user", "user namespace",
-		  "programs in another one may have to exchange packets with us" },
+		  "programs in another user namespace may have to exchange packets with us" },
 	};
 	char own[64];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Resource limits that a larger program on Verbena would run into. */
+/* Resource limits that a larger program on Verbena would reach. */
 #include "doctor.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static const struct row {
 	{ RLIMIT_NOFILE, "open files", 1024,
 	  "ulimit -n: every context, channel and peer process takes descriptors" },
 	{ RLIMIT_AS, "address space", 8 * GIGABYTE,
-	  "ulimit -v: the memory that is shared with peers is mapped as well" },
+	  "ulimit -v: shared memory of peers takes address space, too" },
 	{ RLIMIT_FSIZE, "file size", GIGABYTE,
 	  "ulimit -f: the shared memory of queues counts as a file" },
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the local path is made of, tried out: peer memory, memfd, abstract sockets, netlink. */
+/* Tries the system calls of the local path: peer memory, memfd, abstract sockets, netlink. */
 #include "doctor.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 static volatile uint64_t word; /* at the same address in both children */
 
-/* Allows everybody, as the library does, says that it is ready and waits to be written to. */
+/* Allows all processes, as the library does; tells that it is ready; waits for the write. */
 static void serve_as_target(int ready, int done)
 {
 	char byte = 0;
@@ -50,7 +50,7 @@ static int touch_target(void *argument)
 	return 0;
 }
 
-/* ready: target to us; done: closed by us, which the target reads as the end. */
+/* ready: the target writes to us. done: we close it, and the target reads the end. */
 static int try_sibling(const int ready[2], const int done[2])
 {
 	int result = EIO, status;
@@ -111,7 +111,7 @@ void check_peer_memory(void)
 
 	if (!result) {
 		report(VERDICT_OK, "peer memory",
-		       "a process can read and write another of its user");
+		       "a process can read and write the memory of another one of its user");
 		return;
 	}
 	report(VERDICT_WARN, "peer memory",
@@ -147,9 +147,8 @@ void check_memfd(void)
 		return;
 	}
 	report(VERDICT_FAIL, "shared memory", "a sealed memfd of 1 MB: %s", probe_text(result));
-	advise("Verbena keeps its queues in one; allow memfd_create, and check the memory limit "
-	       "and "
-	       "'ulimit -f'");
+	advise("Verbena keeps its queues in a memfd; allow memfd_create, and check the memory "
+	       "limit and 'ulimit -f'");
 }
 
 /* --- abstract sockets --- */
@@ -161,7 +160,7 @@ static int try_abstract_socket(void *argument)
 	int peer = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	socklen_t length;
 
-	/* The byte 0 in front makes the name abstract: no file, gone with the process. */
+	/* A 0 byte in front makes the name abstract: no file, and freed with the process. */
 	length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
 			     snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1,
 				      "verbena.doctor.%d", getpid()));
@@ -180,7 +179,8 @@ void check_abstract_socket(void)
 		return;
 	}
 	report(VERDICT_FAIL, "local sockets", "an abstract unix socket: %s", probe_text(result));
-	advise("processes find each other by them; a sandbox or security module forbids it");
+	advise("processes find each other by such sockets; a sandbox or security module forbids "
+	       "them");
 }
 
 /* --- addresses --- */
@@ -201,7 +201,7 @@ void check_netlink(void)
 	const int result = probe_run(try_netlink, NULL);
 
 	if (!result) {
-		report(VERDICT_OK, "addresses", "the kernel tells interfaces and addresses");
+		report(VERDICT_OK, "addresses", "the kernel lists interfaces and addresses");
 		return;
 	}
 	report(VERDICT_WARN, "addresses", "the routing socket: %s; only 'lo' is known",

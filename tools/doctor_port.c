@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds the UDP port of RoCEv2. */
+/* The processes that hold the UDP port of RoCEv2. */
 #include "base/udp_table.h"
 #include "doctor.h"
 
@@ -36,7 +36,7 @@ static size_t read_holders(bool ipv6, struct holder *holders, size_t count)
 	return count;
 }
 
-/* Only processes that we may look into; others' descriptors are hidden. */
+/* Works only for processes whose descriptors /proc shows us. */
 static bool process_has_socket(const char *pid, const char *link)
 {
 	char path[300], target[64];
@@ -61,7 +61,7 @@ static bool process_has_socket(const char *pid, const char *link)
 	return found;
 }
 
-/* The pid of a holder, 0 if it cannot be seen. */
+/* The pid of a holder; 0: /proc does not show it. */
 static int find_process(unsigned long inode)
 {
 	DIR *proc = opendir("/proc");
@@ -94,7 +94,7 @@ static void process_name(int pid, char *name, size_t size)
 		fclose(file);
 }
 
-/* --- does it share the port? --- */
+/* --- sharing the port --- */
 
 union address {
 	struct sockaddr any;
@@ -102,7 +102,7 @@ union address {
 	struct sockaddr_in6 in6;
 };
 
-/* The table does not tell the interface, which a link-local address needs; 0 if none has it. */
+/* The interface with a link-local address, which the table does not tell; 0: there is none. */
 static unsigned interface_of(const struct in6_addr *address)
 {
 	struct ifaddrs *all, *entry;
@@ -123,7 +123,7 @@ static unsigned interface_of(const struct in6_addr *address)
 	return index;
 }
 
-static socklen_t fill(union address *address, const struct holder *holder)
+static socklen_t fill_address(union address *address, const struct holder *holder)
 {
 	memset(address, 0, sizeof(*address));
 	if (!holder->ipv6) {
@@ -141,9 +141,9 @@ static socklen_t fill(union address *address, const struct holder *holder)
 }
 
 /*
- * As a process on Verbena binds it. Packets for the others must not come to us meanwhile: we listen
- * on the loopback interface, which makes no difference to who may bind what, where the kernel lets
- * us.
+ * Binds the port as a process on Verbena does. Packets for other processes must not come to us
+ * meanwhile. So the socket is tied to the loopback interface, if the kernel allows it: that does
+ * not change which sockets may share the port.
  */
 static int try_share(void *argument)
 {
@@ -151,7 +151,7 @@ static int try_share(void *argument)
 	const struct holder *holder = argument;
 	const int one = 1;
 	union address address;
-	socklen_t length = fill(&address, holder);
+	socklen_t length = fill_address(&address, holder);
 	int fd = socket(address.any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
@@ -161,14 +161,16 @@ static int try_share(void *argument)
 	return bind(fd, &address.any, length) ? errno : 0;
 }
 
-/* Verbena holds it at single addresses, and shares it with the processes of its user. */
+/* A process on Verbena binds single addresses, and shares them with processes of its user. */
 static bool is_stranger(struct holder *holder)
 {
 	return vb_udp_socket_is_everywhere(&holder->socket) ||
 	       (holder->socket.uid == geteuid() && probe_run(try_share, holder) == EADDRINUSE);
 }
 
-/* Processes of one user share the port; for another user's its holder forwards packets. */
+/*
+ * Processes of one user share the port. For processes of other users the holder forwards packets.
+ */
 static void report_process(struct holder *holder)
 {
 	const bool stranger = is_stranger(holder);
@@ -185,12 +187,11 @@ static void report_process(struct holder *holder)
 		report(verdict, "UDP port 4791", "held by a process of user %u", uid);
 	}
 	if (stranger)
-		advise("it is not Verbena: packets from other hosts do not arrive here; traffic "
-		       "within "
-		       "this host does not need the port");
-	else if (verdict == VERDICT_WARN)
-		advise("packets from other hosts come through it, but only if it runs on Verbena; "
+		advise("that program is not Verbena: packets from other hosts do not arrive here; "
 		       "traffic within this host does not need the port");
+	else if (verdict == VERDICT_WARN)
+		advise("packets from other hosts come through that process, but only if it runs "
+		       "on Verbena; traffic within this host does not need the port");
 }
 
 static void report_holder(struct holder *holder)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena info: what this installation is, what the devices say, what this process may. */
+/* verbena info: the installation, attributes of devices, limits of this process. */
 #include "base/environment.h"
 #include "verbena.h"
 

@@ -63,7 +63,7 @@ bool libdir_find(char directory[PATH_SIZE])
 
 const char *libdir_loaded(void)
 {
-	/* Not &ibv_get_device_list: that may be an address within the executable. */
+	/* Not &ibv_get_device_list: it may be an address within the executable. */
 	void *function = dlsym(RTLD_DEFAULT, "ibv_get_device_list");
 	Dl_info info;
 

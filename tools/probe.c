@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tools of the checks: a throw-away process, and a look into /proc. */
+/* Helpers of the checks: a throw-away process, and values from /proc. */
 #include "doctor.h"
 
 #include <errno.h>

@@ -9,10 +9,10 @@
 
 static const char usage[] =
 	"usage: verbena resources [-j] [-p PID] [TYPE ...]\n\n"
-	"Lists the RDMA objects of all processes on this host: of this user, and for root of\n"
-	"everybody. TYPE is one of pd, cq, mr, mw, srq, qp, xrcd; without it all are shown.\n\n"
+	"Lists the RDMA objects of this user's processes on this host; for root, of all users'\n"
+	"processes. TYPE is one of pd, cq, mr, mw, srq, qp, xrcd; without it all are listed.\n\n"
 	"  -j, --json       print JSON\n"
-	"  -p, --pid=PID    of this process only\n";
+	"  -p, --pid=PID    list this process only\n";
 
 static const char *const kinds[VB_DESCRIBE_KINDS] = {
 	[VB_DESCRIBE_PD] = "pd",     [VB_DESCRIBE_CQ] = "cq",   [VB_DESCRIBE_MR] = "mr",
@@ -94,8 +94,8 @@ static bool parse_pid(const char *text, pid_t *pid)
 	return !errno && end != text && !*end && value > 0 && *pid == value;
 }
 
-/* -1: go on; else the exit status. */
-static int parse(int argc, char **argv, struct selection *selection, bool *json)
+/* -1: go on; else the exit status of the program. */
+static int parse_options(int argc, char **argv, struct selection *selection, bool *json)
 {
 	static const struct option longs[] = { { "json", no_argument, NULL, 'j' },
 					       { "pid", required_argument, NULL, 'p' },
@@ -122,8 +122,8 @@ misunderstood:
 	return EXIT_USAGE;
 }
 
-/* One process was asked for by name, and has nothing to show. */
-static int missing(const struct processes *all, pid_t pid)
+/* The exit status: failure if the process of --pid has no listing. */
+static int status_of(const struct processes *all, pid_t pid)
 {
 	for (unsigned i = 0; pid && i < all->count; i++)
 		if (all->list[i].pid == pid)
@@ -138,7 +138,7 @@ int verbena_resources(int argc, char **argv)
 	struct selection selection = { 0 };
 	struct processes all;
 	bool json = false;
-	int status = parse(argc, argv, &selection, &json);
+	int status = parse_options(argc, argv, &selection, &json);
 
 	if (status >= 0)
 		return status;
@@ -148,7 +148,7 @@ int verbena_resources(int argc, char **argv)
 		processes_print_json(&all, &selection);
 	else
 		processes_print(&all, &selection);
-	status = missing(&all, selection.pid);
+	status = status_of(&all, selection.pid);
 	processes_free(&all);
 	return status;
 }

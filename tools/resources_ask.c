@@ -41,7 +41,7 @@ static bool name_add(struct names *names, unsigned slot, const char *text)
 	return true;
 }
 
-/* verbena.<slot>, or verbena.<slot>.<random> for those that users have for themselves. */
+/* The slot in verbena.<slot> or, for own slots, verbena.<slot>.<random>; 0: another name. */
 static unsigned slot_of(const char *name)
 {
 	unsigned slot, own = 0;
@@ -98,7 +98,7 @@ static int name_connect(const char *text)
 	return -1;
 }
 
-/* Whoever binds a name of a slot that is not for its user is nobody. */
+/* A name counts only if the slot is for the user that bound it. */
 static bool is_holder(unsigned slot, uid_t uid)
 {
 	struct vb_uid_map map;
@@ -148,7 +148,7 @@ static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answ
 	head = size >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
 	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
 		memcpy(memfd, CMSG_DATA(head), sizeof(*memfd));
-	/* One that does not know the request hangs up. */
+	/* A process that does not know the request hangs up. */
 	if (size != (ssize_t)sizeof(*answer) || answer->magic != VB_DESCRIBE_MAGIC ||
 	    answer->version != VB_DESCRIBE_VERSION ||
 	    answer->record_size != sizeof(struct vb_describe_record) ||
@@ -157,7 +157,7 @@ static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answ
 	return (int)answer->error;
 }
 
-/* Read, not mapped: whoever answered may be hostile, and could cut the file off. */
+/* Read, not mapped: the other process may be hostile, and could cut the file short. */
 static int records_read(struct process *process, int memfd)
 {
 	size_t size = process->answer.record_count * sizeof(*process->records), at = 0;
@@ -233,8 +233,8 @@ static struct process *process_add(struct processes *all, const struct ucred *cr
 	return &list[all->count++];
 }
 
-/* Sends the request, if the process is one that is wanted. Takes the socket. */
-static void ask(struct processes *all, const struct name *name, int socket, pid_t only)
+/* Sends the request, if the process is wanted. Takes the socket over. */
+static void ask_process(struct processes *all, const struct name *name, int socket, pid_t only)
 {
 	const unsigned slot = name->slot;
 	struct ucred cred;
@@ -259,8 +259,8 @@ static void ask(struct processes *all, const struct name *name, int socket, pid_
 	process->socket = socket;
 }
 
-/* A process that is busy for a moment says so, and is asked again, until all have had their time. */
-static void hear(struct process *process, uint64_t until_ms)
+/* A process that is busy for a moment answers EAGAIN, and is asked again for BUSY_MS. */
+static void hear_answer(struct process *process, uint64_t until_ms)
 {
 	if (!process->error)
 		process->error = answer_take(process, process->socket, until_ms);
@@ -287,7 +287,7 @@ static int by_pid(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Everybody first, then the answers: those who do not answer are waited for together. */
+/* All requests first, then the answers: the waits for silent processes overlap. */
 bool processes_ask(struct processes *all, pid_t only)
 {
 	struct names names = { 0 };
@@ -304,13 +304,13 @@ bool processes_ask(struct processes *all, pid_t only)
 		int fd = name_connect(names.list[i].text);
 
 		if (fd < 0)
-			continue; /* nobody, or gone since */
-		ask(all, &names.list[i], fd, only);
+			continue; /* not listening, or gone since */
+		ask_process(all, &names.list[i], fd, only);
 	}
 	free(names.list);
 	until_ms = now_ms() + ANSWER_MS;
 	for (unsigned i = 0; i < all->count; i++)
-		hear(&all->list[i], until_ms);
+		hear_answer(&all->list[i], until_ms);
 	if (all->count)
 		qsort(all->list, all->count, sizeof(*all->list), by_pid);
 	return true;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Programs and users choose their names. Bytes above 0x7f pass: names are UTF-8 by custom. */
+/* Names of programs and users may hold any byte. Bytes above 0x7f pass: names are mostly UTF-8. */
 static void print_string(const char *text, size_t most)
 {
 	putchar('"');

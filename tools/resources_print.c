@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *reason(int error)
+static const char *error_text(int error)
 {
 	switch (error) {
 	case EPERM:
@@ -17,7 +17,7 @@ static const char *reason(int error)
 		return "is busy";
 	case EPROTO:
 	case ECONNRESET:
-		return "is of another version of Verbena";
+		return "runs another version of Verbena";
 	}
 	return strerror(error);
 }
@@ -122,7 +122,7 @@ static void print_process(const struct processes *all, const struct process *pro
 		if (is_selected(selection, &process->records[i]))
 			print_record(all, &process->records[i]);
 	if (pds && pds_unused(process))
-		printf("  pd   %u that nothing uses\n", pds_unused(process));
+		printf("  pd   %u unused\n", pds_unused(process));
 	if (process->answer.left_out)
 		printf("  %u more objects\n", process->answer.left_out);
 }
@@ -136,7 +136,7 @@ void processes_print(const struct processes *all, const struct selection *select
 			continue;
 		if (process->error)
 			complain("%s, pid %d, user %s: not listed: it %s", process->program,
-				 process->pid, process->user, reason(process->error));
+				 process->pid, process->user, error_text(process->error));
 		else
 			print_process(all, process, selection);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* verbena run: our libraries first on the library path, then the program in our place. */
+/* verbena run: puts our libraries first on the library path, then becomes the program. */
 #include "base/environment.h"
 #include "verbena.h"
 
@@ -15,11 +15,11 @@ static const char usage[] =
 	"usage: verbena run [--explain] [--sockets] [--no-sysfs] PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error for each call or completion that fails\n"
-	"  --sockets   TCP connections go over RDMA where the other side does the same\n"
+	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
-	"  --          what follows is the program, even if it begins with a dash\n";
+	"  --          ends the options: PROGRAM may begin with a dash\n";
 
-/* What is put in front of the program besides the two libraries. */
+/* Preload libraries. */
 enum {
 	SYSFS = 1 << 0,
 	SOCKETS = 1 << 1,
@@ -27,16 +27,16 @@ enum {
 
 static const struct {
 	unsigned bit;
-	const char *name, *loss; /* what is missed without it */
+	const char *name, *loss; /* loss: the effect of its absence, for a warning */
 } preloads[] = {
 	{ SYSFS, "libverbena-sysfs.so",
-	  "programs that read /sys/class/infiniband themselves find nothing of Verbena there" },
-	{ SOCKETS, "libverbena-sockets.so", "TCP connections stay what they are" },
+	  "programs that read /sys/class/infiniband themselves find no device of Verbena there" },
+	{ SOCKETS, "libverbena-sockets.so", "TCP connections stay ordinary TCP" },
 };
 
 /* --- the environment --- */
 
-/* Sets the variable to both, with a colon between them: an empty entry has a meaning of its own. */
+/* Sets the variable to first:second. Without one of them no colon: an empty entry has a meaning. */
 static bool set_joined(const char *variable, const char *first, const char *second)
 {
 	char *value;
@@ -56,13 +56,13 @@ static const char *environment(const char *variable)
 	return value ? value : "";
 }
 
-/* Prepended, so that the program's own directories still count. */
+/* Prepends, so that the program's own directories still count. */
 static bool prepend_library_path(const char *directory)
 {
 	return set_joined("LD_LIBRARY_PATH", directory, environment("LD_LIBRARY_PATH"));
 }
 
-/* An entry of LD_PRELOAD, which the loader splits at colons and spaces. */
+/* LD_PRELOAD has the library already. The loader splits it at colons and spaces. */
 static bool is_preloaded(const char *library)
 {
 	const size_t length = strlen(library);
@@ -76,8 +76,9 @@ static bool is_preloaded(const char *library)
 }
 
 /*
- * Behind the user's own, which may want to be the first. With its full name: programs that gain
- * rights then ignore it without a word. A name that the loader would split is left to its search.
+ * Appends behind the user's own libraries, which may have to be the first. The full path keeps the
+ * loader silent about programs that gain rights: it ignores such entries for them. A path that the
+ * loader would split is left to its search.
  */
 static bool append_preload(const char *directory, const char *name, const char *loss)
 {
@@ -96,9 +97,9 @@ static bool append_preload(const char *directory, const char *name, const char *
 }
 
 /*
- * A program made with gcc's AddressSanitizer refuses to start when anything is loaded before its
- * runtime. What we put there may be: it allocates nothing before the program begins. In front, so
- * that a setting of the user's counts.
+ * A program built with gcc's AddressSanitizer refuses to start if a library is loaded before its
+ * runtime. Our libraries are harmless: they allocate nothing before the program begins. The option
+ * goes in front, so that a setting of the user wins.
  */
 static bool reassure_sanitizer(void)
 {
@@ -124,7 +125,7 @@ static bool prepare_environment(const char *directory, unsigned wanted)
 
 /* --- the program --- */
 
-/* Where execvp will find the program. */
+/* The path at which execvp will find the program. */
 static bool search_program(const char *program, char path[PATH_SIZE])
 {
 	const char *list = getenv("PATH");
@@ -142,7 +143,7 @@ static bool search_program(const char *program, char path[PATH_SIZE])
 	return false;
 }
 
-/* The loader drops LD_LIBRARY_PATH for a program that gains rights, and says nothing. */
+/* The loader silently ignores LD_LIBRARY_PATH for a program that gains rights. */
 static void warn_if_privileged(const char *path)
 {
 	struct stat file;
@@ -153,10 +154,8 @@ static void warn_if_privileged(const char *path)
 	    ((file.st_mode & S_ISGID) && file.st_gid != getegid()) ||
 	    getxattr(path, "security.capability", NULL, 0) > 0)
 		complain("warning: %s runs with more rights than yours (set-user-ID, set-group-ID "
-			 "or "
-			 "file capabilities): the system ignores LD_LIBRARY_PATH for such "
-			 "programs, it "
-			 "will not use Verbena",
+			 "or file capabilities): the system ignores LD_LIBRARY_PATH for such "
+			 "programs, so the program will not use Verbena",
 			 path);
 }
 
@@ -167,7 +166,7 @@ static int explain_exec_failure(const char *program, const char *path, bool foun
 		return EXIT_NOT_FOUND;
 	}
 	if (errno == ENOENT) {
-		complain("%s: exists, but the interpreter or loader it asks for does not", path);
+		complain("%s: the file exists, but its interpreter or loader does not", path);
 		return EXIT_NOT_FOUND;
 	}
 	complain("%s: %s", path, strerror(errno));
@@ -212,7 +211,7 @@ int verbena_run(int argc, char **argv)
 		}
 	}
 	if (next >= argc) {
-		complain("run: which program?");
+		complain("run: PROGRAM is missing");
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}

@@ -13,9 +13,9 @@ static const struct command {
 } commands[] = {
 	{ "run", verbena_run, "run a program with Verbena's RDMA libraries" },
 	{ "devices", verbena_devices, "list the RDMA devices of this host" },
-	{ "info", verbena_info, "everything about the devices and this installation" },
+	{ "info", verbena_info, "print all attributes of the devices and this installation" },
 	{ "resources", verbena_resources, "list the RDMA objects of the processes of this host" },
-	{ "doctor", verbena_doctor, "say what limits Verbena here, and what to do about it" },
+	{ "doctor", verbena_doctor, "find limits of Verbena on this host, and give advice" },
 };
 
 static void print_usage(FILE *to)

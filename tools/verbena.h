@@ -10,7 +10,7 @@
 
 enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
-/* argv[0] is the subcommand's name. They return the exit status. */
+/* argv[0] is the name of the subcommand. Each returns the exit status. */
 int verbena_run(int argc, char **argv);
 int verbena_devices(int argc, char **argv);
 int verbena_info(int argc, char **argv);
@@ -20,15 +20,15 @@ int verbena_doctor(int argc, char **argv);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * For subcommands without arguments: true if there is nothing to do but to exit with *status,
- * after --help (the usage on standard output) or something that is not understood.
+ * For subcommands without arguments. True: exit with *status, after --help (the usage on standard
+ * output) or an unknown argument.
  */
 bool options_end(int argc, char **argv, const char *usage, int *status);
 
-/* --- where the libraries are: libdir.c --- */
+/* --- finding the libraries: libdir.c --- */
 
 enum { PATH_SIZE = 4096 };
-/* The directory of our libraries, found from the place of this executable; complains if none. */
+/* The directory of our libraries, relative to this executable; false after a complaint. */
 bool libdir_find(char directory[PATH_SIZE]);
 /* The file of the libibverbs that this process runs with. */
 const char *libdir_loaded(void);
@@ -42,12 +42,12 @@ const char *describe_gid(const union ibv_gid *gid, char text[GID_TEXT]);
 bool describe_gid_is_empty(const union ibv_gid *gid);
 const char *describe_link_layer(const struct ibv_port_attr *port);
 const char *describe_mtu(enum ibv_mtu mtu);
-/* The interface of a device's GIDs; "-" where no interface belongs to them. */
+/* The interface of a device's GIDs; "-": there is none. */
 const char *describe_netdev(struct ibv_context *context, char name[IF_NAMESIZE]);
 
 /*
- * Calls each for every device, opened. Returns their number, or -1 after a complaint when the list
- * or one of them cannot be had.
+ * Opens every device and calls each for it. Returns their number, or -1 after a complaint if the
+ * list cannot be read or a device cannot be opened.
  */
 int devices_each(void (*each)(struct ibv_context *context));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions of an end, polled in either of the two ways, or waited for. */
+/* Completions of an end: polled by ibv_poll_cq or the extended calls, or waited for. */
 #include "end.h"
 
 #include <errno.h>

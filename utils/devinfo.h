@@ -11,20 +11,20 @@
 void devinfo_line(unsigned tabs, unsigned column, const char *name, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A bit and what it is called. */
+/* A bit and its name. */
 struct devinfo_bit {
 	uint64_t bit;
 	const char *name;
 };
 
-/* One line for each bit that is set, and one for those without a name. */
+/* One line for each bit that is set, and one for all bits without a name. */
 void devinfo_bits(const struct devinfo_bit *bits, size_t count, uint64_t flags);
 
-/* The texts of enumerators; instead where there is none. */
+/* The text of an enumerator; instead if it has none. */
 const char *devinfo_text(const char *const *texts, size_t count, unsigned value,
 			 const char *instead);
 
-/* --- devinfo_device.c: what --verbose says about a device --- */
+/* --- devinfo_device.c: the attributes of a device, for --verbose --- */
 void devinfo_device(struct ibv_context *context, const struct ibv_device_attr_ex *attr);
 /* --- devinfo_port.c: -1 after a complaint --- */
 int devinfo_port(struct ibv_context *context, uint32_t port_num, int verbose);

@@ -18,7 +18,7 @@ static const char *const speeds[] = {
 	[1] = "2.5 Gbps",   [2] = "5.0 Gbps",   [4] = "10.0 Gbps",  [8] = "10.0 Gbps",
 	[16] = "14.0 Gbps", [32] = "25.0 Gbps", [64] = "50.0 Gbps", [128] = "100.0 Gbps"
 };
-/* The fourth is spelled as other programs know it. */
+/* The spelling of [4] is the one that other programs know. */
 static const char *const phys_states[] = {
 	[1] = "SLEEP",    [2] = "POLLING",
 	[3] = "DISABLED", [4] = "PORT_CONFIGURATION TRAINNING",
@@ -38,7 +38,7 @@ static bool is_empty(const union ibv_gid *gid)
 	return !gid->global.subnet_prefix && !gid->global.interface_id;
 }
 
-/* RoCE v2 GIDs are IP addresses, others are read as eight groups. */
+/* A RoCE v2 GID is printed as an IP address, any other GID as eight groups. */
 static void gid_text(const struct ibv_gid_entry *entry, char *text, size_t size)
 {
 	const uint8_t *raw = entry->gid.raw;

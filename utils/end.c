@@ -78,7 +78,7 @@ static bool close_failed(const char *what)
 	return false;
 }
 
-/* Whatever is there: also after an opening that did not succeed. */
+/* Closes all that is open, also after a failed opening. */
 bool pp_end_close(struct pp_end *end)
 {
 	bool ok = true;

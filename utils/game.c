@@ -74,7 +74,7 @@ bool pp_game_post_receives(struct pp_game *game)
 	return game->receives == wanted;
 }
 
-/* The same request by the calls that build it in place. */
+/* Posts the same request by the ibv_wr_* calls. */
 static int post_new(struct pp_player *player)
 {
 	struct ibv_qp_ex *qp = ibv_qp_to_qp_ex(player->qp);
@@ -103,7 +103,7 @@ static bool post_send(struct pp_game *game, struct pp_player *player)
 	return true;
 }
 
-/* Whoever has the ball, and nothing on its way, sends. */
+/* The player sends if it has the ball and no send under way. */
 static bool take_turn(struct pp_game *game, struct pp_player *player)
 {
 	unsigned balls = player->received + (game->serves ? 1 : 0);
@@ -148,7 +148,7 @@ static bool on_receive(struct pp_game *game, struct pp_player *player,
 	game->received++;
 	if (game->end->cq_ex)
 		note_time(game, completion->timestamp);
-	/* Never down to the last ones: each QP may be sent to at any time. */
+	/* Keep more receives than players: a message may come on each QP at any time. */
 	if (--game->receives <= game->count)
 		return pp_game_post_receives(game);
 	return true;

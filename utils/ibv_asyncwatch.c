@@ -17,8 +17,8 @@ static void print_usage(FILE *to, const char *name)
 		name);
 }
 
-/* -1: go on; else the exit status. */
-static int parse(int argc, char **argv, const char **device)
+/* -1: go on; else the exit status of the program. */
+static int parse_options(int argc, char **argv, const char **device)
 {
 	static const struct option longs[] = { { "ib-dev", required_argument, NULL, 'd' },
 					       { "help", no_argument, NULL, 'h' },
@@ -36,7 +36,7 @@ static int parse(int argc, char **argv, const char **device)
 	return -1;
 }
 
-/* Which port, QP, CQ or SRQ it is about is not told by its type alone. */
+/* Prints the port of an event about a port: the type alone does not tell it. */
 static void print_event(const struct ibv_async_event *event)
 {
 	const char *name = ibv_event_type_str(event->event_type);
@@ -60,7 +60,7 @@ static void print_event(const struct ibv_async_event *event)
 int main(int argc, char **argv)
 {
 	const char *name = NULL;
-	int status = parse(argc, argv, &name);
+	int status = parse_options(argc, argv, &name);
 	struct ibv_async_event event;
 	struct ibv_context *context;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prints what the RDMA devices of this host say about themselves. */
+/* Prints the attributes of the RDMA devices of this host. */
 #include "devinfo.h"
 
 #include <endian.h>
@@ -71,7 +71,7 @@ static void print_guid(const char *name, uint64_t guid)
 		     (unsigned)(g & 0xffff));
 }
 
-/* What the kernel says of the adapter's board, where there is one. */
+/* The id of the adapter's board, if sysfs has one. */
 static void print_board(const struct ibv_device *device)
 {
 	char path[IBV_SYSFS_PATH_MAX + 16], text[64] = "";
@@ -120,7 +120,7 @@ static int print_ports(struct ibv_context *context, unsigned count)
 static int query(struct ibv_context *context, struct ibv_device_attr_ex *attr)
 {
 	memset(attr, 0, sizeof(*attr));
-	/* A device may know the plain call only. */
+	/* A device may support ibv_query_device only. */
 	if (!ibv_query_device_ex(context, NULL, attr) ||
 	    !ibv_query_device(context, &attr->orig_attr))
 		return 0;
@@ -204,7 +204,7 @@ static void print_usage(const char *name)
 		name);
 }
 
-static bool parse(int argc, char **argv)
+static bool parse_options(int argc, char **argv)
 {
 	static const struct option longs[] = { { "ib-dev", required_argument, NULL, 'd' },
 					       { "ib-port", required_argument, NULL, 'i' },
@@ -237,7 +237,7 @@ int main(int argc, char **argv)
 	struct ibv_device **list;
 	int count, status;
 
-	if (!parse(argc, argv)) {
+	if (!parse_options(argc, argv)) {
 		print_usage(argv[0]);
 		return EXIT_BAD;
 	}

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ROWS = 256 }; /* addresses that each side tells, whether it has as many QPs or not */
+enum { ROWS = 256 }; /* addresses that each side sends, however many QPs it has */
 
 static const struct pp_program program = {
 	.letters = "pdismqrnlegoc",

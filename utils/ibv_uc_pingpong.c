@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A ping-pong over an unreliable connection. A message that is lost ends the game. */
+/* A ping-pong over an unreliable connection. A lost message ends the game. */
 #include "duel.h"
 
 static const struct pp_program program = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A ping-pong over extended reliable connections: the server plays with several clients at a time
- * and receives from all of them in one queue. Here the server serves.
+ * A ping-pong over extended reliable connections. The server plays with several clients at a time
+ * and receives from all of them in one queue. Here the server sends the first ball.
  */
 #include "xrc.h"
 
@@ -77,7 +77,7 @@ static bool client_meets(struct xrc_side *side, int fd)
 	return xrc_qps_connect(side, 0);
 }
 
-/* Connected before it answers: the client may take that for a promise. */
+/* The server connects before it answers: the client may send as soon as it has the answer. */
 static bool server_meets(struct xrc_side *side, unsigned index, int fd)
 {
 	side->local[index] = xrc_address_of(side, &side->game.players[index]);

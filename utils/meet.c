@@ -12,7 +12,7 @@
 
 enum { MESSAGE_SIZE = sizeof("0000:000000:000000:") + PP_GID_DIGITS };
 
-/* Everything that a name stands for; NULL after a complaint. */
+/* All addresses of a name; NULL after a complaint. */
 static struct addrinfo *resolve(const char *host, unsigned port)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found;

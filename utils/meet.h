@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the two sides meet: a TCP connection on which they tell each other their addresses, in
- * messages of fixed size. The client speaks first and ends it with "done".
+ * The TCP connection on which the two sides exchange their addresses, in messages of fixed size.
+ * The client speaks first, and its "done" ends the exchange.
  */
 #ifndef UTILS_MEET_H
 #define UTILS_MEET_H
@@ -20,16 +20,16 @@ int pp_meet_listen(unsigned port);
 int pp_meet_accept(int listener);
 int pp_meet_connect(const char *host, unsigned port);
 
-/* All of it, or false after a complaint. */
+/* True: all bytes were transferred. False after a complaint. */
 bool pp_meet_write(int fd, const void *bytes, size_t size);
 bool pp_meet_read(int fd, void *bytes, size_t size);
 
-/* A GID as 32 hexadecimal digits, and back; false if that is none. */
+/* A GID as 32 hexadecimal digits, and back; false: the text is no GID. */
 enum { PP_GID_DIGITS = 32 };
 void pp_gid_write(const union ibv_gid *gid, char text[PP_GID_DIGITS + 1]);
 bool pp_gid_read(const char *text, union ibv_gid *gid);
 
-/* lid:qpn:psn:gid in hexadecimal, with the NUL at its end. */
+/* lid:qpn:psn:gid in hexadecimal, with a NUL at the end. */
 bool pp_address_send(int fd, const struct pp_address *address);
 bool pp_address_receive(int fd, struct pp_address *address);
 

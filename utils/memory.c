@@ -9,7 +9,7 @@
 
 enum { FILL_SERVER = 0x7b, FILL_CLIENT = 0x7c };
 
-/* In steps of 4, which is what can be copied to the device's memory and from it. */
+/* Rounded up to 4: device memory is copied in words of 4 bytes. */
 static size_t round_up(size_t bytes)
 {
 	return (bytes + 3) & ~(size_t)3;
@@ -161,9 +161,10 @@ struct ibv_sge pp_end_send_sge(const struct pp_end *end)
 }
 
 /*
- * What --chk looks at. The client sends a pattern, in which each page begins with a zero, from a
- * place where it does not receive; the server sends back what it received. So the client compares
- * everything, and a server, which need not know the client's pattern, the beginnings of pages.
+ * The check of --chk. The client sends a pattern in which each page begins with a zero. It lies
+ * apart from the bytes that the client receives. The server sends back the bytes that it received.
+ * So the client compares all bytes. The server need not know the pattern, and compares beginnings
+ * of pages.
  */
 static char pattern(size_t at, size_t page)
 {

@@ -41,7 +41,7 @@ static const struct row {
 	{ 'O', "iodp", NULL, FLAG, FIELD(implicit_odp), 0, 0, "use implicit on demand paging" },
 	{ 'P', "prefetch", NULL, FLAG, FIELD(prefetch), 0, 0, "prefetch an ODP MR" },
 	{ 't', "ts", NULL, FLAG, FIELD(timestamps), 0, 0, "get completions with timestamps" },
-	{ 'c', "chk", NULL, FLAG, FIELD(check), 0, 0, "validate what was received" },
+	{ 'c', "chk", NULL, FLAG, FIELD(check), 0, 0, "validate the received buffer" },
 	{ 'j', "dm", NULL, FLAG, FIELD(device_memory), 0, 0, "use device memory" },
 	{ 'N', "new_send", NULL, FLAG, FIELD(new_send), 0, 0, "post with the ibv_wr_* calls" },
 };
@@ -58,7 +58,7 @@ static const struct row *row_of(const struct pp_program *program, int letter)
 	return NULL;
 }
 
-/* What an option is when it is not given, for numbers that mean something from the start. */
+/* Prints the default of an option that has one. */
 static void print_default(FILE *to, const struct pp_program *program, const struct row *row)
 {
 	if (row->kind == NUMBER)
@@ -125,7 +125,7 @@ static bool apply(const struct row *row, const char *text, struct pp_options *op
 	return false;
 }
 
-/* What getopt wants to be told, made from the letters. */
+/* The tables for getopt_long, made from the letters. */
 static void describe(const struct pp_program *program, char *brief, struct option *longs)
 {
 	for (const char *letter = program->letters; *letter; letter++, longs++) {

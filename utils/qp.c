@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs of the players, from creation to where they can send. */
+/* Queue pairs of the players, from creation to RTS. */
 #include "game.h"
 
 #include <stdio.h>

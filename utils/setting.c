@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a game comes about: who is where. */
+/* The beginning of a game: the two sides meet and exchange addresses. */
 #include "game.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 static const char farewell[] = "done";
 
-static bool tell(const struct pp_game *game, int fd, unsigned rows)
+static bool send_addresses(const struct pp_game *game, int fd, unsigned rows)
 {
 	const struct pp_address nobody = { 0 };
 
@@ -18,7 +18,7 @@ static bool tell(const struct pp_game *game, int fd, unsigned rows)
 	return true;
 }
 
-static bool listen_to(struct pp_game *game, int fd, unsigned rows)
+static bool receive_addresses(struct pp_game *game, int fd, unsigned rows)
 {
 	struct pp_address unused;
 
@@ -40,8 +40,8 @@ static bool ready_all(struct pp_game *game,
 static bool as_client(struct pp_game *game, int fd, unsigned rows,
 		      bool (*ready)(struct pp_end *end, struct pp_player *player))
 {
-	return tell(game, fd, rows) && listen_to(game, fd, rows) && ready_all(game, ready) &&
-	       pp_meet_write(fd, farewell, sizeof(farewell));
+	return send_addresses(game, fd, rows) && receive_addresses(game, fd, rows) &&
+	       ready_all(game, ready) && pp_meet_write(fd, farewell, sizeof(farewell));
 }
 
 static bool as_server(struct pp_game *game, int fd, unsigned rows,
@@ -49,8 +49,8 @@ static bool as_server(struct pp_game *game, int fd, unsigned rows,
 {
 	char answer[sizeof(farewell)];
 
-	return listen_to(game, fd, rows) && ready_all(game, ready) && tell(game, fd, rows) &&
-	       pp_meet_read(fd, answer, sizeof(answer));
+	return receive_addresses(game, fd, rows) && ready_all(game, ready) &&
+	       send_addresses(game, fd, rows) && pp_meet_read(fd, answer, sizeof(answer));
 }
 
 static int meet(const struct pp_options *options)

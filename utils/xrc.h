@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ibv_xsrq_pingpong has beyond the others: QPs that only send or only receive, SRQ numbers. */
+/* The extra parts of ibv_xsrq_pingpong: QPs that only send or only receive, SRQ numbers. */
 #ifndef UTILS_XRC_H
 #define UTILS_XRC_H
 
@@ -20,18 +20,18 @@ struct xrc_side {
 
 /* --- xrc_address.c --- */
 
-/* lid:receive_qpn:send_qpn:psn:srqn:gid in hexadecimal, with the NUL at its end. */
+/* lid:receive_qpn:send_qpn:psn:srqn:gid in hexadecimal, with a NUL at the end. */
 bool xrc_address_send(int fd, const struct xrc_address *address);
 bool xrc_address_receive(int fd, struct xrc_address *address);
 void xrc_address_print(const char *whose, const struct xrc_address *address);
 struct xrc_address xrc_address_of(const struct xrc_side *side, const struct pp_player *player);
 
-/* --- xrc_qp.c --- they complain and return false --- */
+/* --- xrc_qp.c --- false after a complaint --- */
 
 bool xrc_domain_open(struct xrc_side *side);
 bool xrc_srq_create(struct xrc_side *side);
 bool xrc_qps_create(struct xrc_side *side, struct pp_player *player);
-/* Each side's sending QP with the other's receiving one. */
+/* Connects each side's sending QP with the receiving QP of the other side. */
 bool xrc_qps_connect(struct xrc_side *side, unsigned index);
 
 #endif

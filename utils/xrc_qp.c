@@ -14,7 +14,7 @@ static bool failed(const char *what, int err)
 	return false;
 }
 
-/* Without a file the domain is this process's alone, which is enough: nobody else joins it. */
+/* A domain without a file belongs to this process alone. No other process needs it. */
 bool xrc_domain_open(struct xrc_side *side)
 {
 	struct ibv_xrcd_init_attr attr = {
@@ -99,7 +99,7 @@ bool xrc_qps_create(struct xrc_side *side, struct pp_player *player)
 	return !err || failed("Failed to modify QP to INIT", err);
 }
 
-/* qp talks with the QP of that number. */
+/* Connects qp to the QP with that number. */
 static int connect_qp(struct xrc_side *side, unsigned index, struct ibv_qp *qp, unsigned qpn)
 {
 	const struct xrc_address *remote = &side->remote[index];

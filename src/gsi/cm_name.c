@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of claims are `verbena.cm.<port space>.<port>.<address>`, the address being one of
+ * The name of a claim is `verbena.cm.<port space>.<port>.<address>`. The address is one of
  *
- *   4  6  46               the wildcards: IPv4, IPv6 without IPv4, both
- *   4-<hex>  6-<hex>%<n>   one address (and the interface of a link-local one)
+ *   4  6  46               wildcards: IPv4, IPv6 without IPv4, both
+ *   4-<hex>  6-<hex>%<n>   one address (and the interface of a link-local address)
  *
- * with `+<n>` behind it if the claim lets others claim the same, `+<random>` if it has to.
+ * A claim with reuse adds `+<n>`. A claim that has to share a port adds `+<random>`.
  */
 #include "gsi/cm_name.h"
 #include "base/fd.h"
@@ -26,14 +26,14 @@
 enum {
 	SHARERS = 8, /* claims with reuse of one address and port */
 	ADDRESS_TEXT = 64,
-	EPHEMERAL_FIRST = 32768, /* where the kernel does not say */
+	EPHEMERAL_FIRST = 32768, /* if the kernel does not tell its range */
 	EPHEMERAL_LAST = 60999,
-	RANDOM_TRIES = 32, /* before all ports are tried in turn */
+	RANDOM_TRIES = 32, /* of random ports, before all ports in turn */
 };
 
 /* --- names --- */
 
-static void finish(struct vb_cm_target *target, int length)
+static void finish_name(struct vb_cm_target *target, int length)
 {
 	target->address.sun_family = AF_UNIX;
 	target->address.sun_path[0] = '\0';
@@ -60,12 +60,12 @@ static struct vb_cm_target name_claim(uint16_t port_space, uint16_t port, const 
 
 	if (sharer >= 0)
 		snprintf(suffix, sizeof(suffix), "+%d", sharer);
-	finish(&target,
-	       snprintf(PATH(&target), "verbena.cm.%x.%u.%s%s", port_space, port, address, suffix));
+	finish_name(&target, snprintf(PATH(&target), "verbena.cm.%x.%u.%s%s", port_space, port,
+				      address, suffix));
 	return target;
 }
 
-/* Some dozens of names are made for each port that is claimed: printf would be felt. */
+/* Each claim makes dozens of names: printf would be too slow. */
 static size_t print_hex(const uint8_t *bytes, size_t size, char *text)
 {
 	static const char digits[] = "0123456789abcdef";
@@ -83,7 +83,7 @@ static void print_address(const union ibv_gid *gid, uint32_t scope, char text[AD
 	const bool ipv4 = vb_gid_is_ipv4(gid), loopback = vb_gid_is_loopback(gid);
 	size_t used;
 
-	/* All of 127.0.0.0/8 is this host, and one name. */
+	/* All addresses of 127.0.0.0/8 share one name. */
 	if (ipv4 && loopback) {
 		snprintf(text, ADDRESS_TEXT, "4-7f000001");
 		return;
@@ -104,7 +104,7 @@ static const char *wildcard(enum vb_cm_family family)
 	return names[family];
 }
 
-/* Of a name that has one: they are digits. */
+/* Changes the sharer of a name that has one: its last digit. */
 static void set_sharer(struct vb_cm_target *target, int sharer)
 {
 	static_assert(SHARERS <= 10, "one digit");
@@ -145,7 +145,7 @@ int vb_cm_bind(const struct vb_cm_target *target)
 {
 	int fd = open_socket(), on = 1, err;
 
-	/* Who receives there asks whose a datagram is. */
+	/* The receiver checks the sender's uid. */
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	if (fd < 0 || !bind(fd, (const void *)&target->address, target->length))
@@ -174,11 +174,11 @@ bool vb_cm_is_held(const struct vb_cm_target *target)
 
 struct attempt {
 	const struct vb_cm_claim *claim;
-	int fd;                       /* that the claim's name is bound to */
+	int fd;                       /* the socket with the claim's name */
 	struct vb_cm_target replaced; /* an own claim that is no conflict; length 0: none */
 };
 
-static bool is_same(const struct vb_cm_target *a, const struct vb_cm_target *b)
+static bool is_same_name(const struct vb_cm_target *a, const struct vb_cm_target *b)
 {
 	return a->length == b->length &&
 	       !memcmp(a->address.sun_path, b->address.sun_path,
@@ -187,10 +187,10 @@ static bool is_same(const struct vb_cm_target *a, const struct vb_cm_target *b)
 
 static bool is_held_by_another(const struct attempt *attempt, const struct vb_cm_target *name)
 {
-	return !is_same(name, &attempt->replaced) && is_held_by(attempt->fd, name);
+	return !is_same_name(name, &attempt->replaced) && is_held_by(attempt->fd, name);
 }
 
-/* Does somebody share it in a way that leaves no room for this claim? */
+/* Claims with reuse have the address, and this claim is without. */
 static bool is_shared(const struct attempt *attempt, const char *address)
 {
 	const struct vb_cm_claim *claim = attempt->claim;
@@ -228,7 +228,7 @@ static bool is_address_taken(const struct attempt *attempt, const union ibv_gid 
 	return is_taken(attempt, text);
 }
 
-/* A wildcard is in the way of any address. */
+/* A wildcard conflicts with a claim of any address of its family. */
 static bool is_any_address_taken(const struct attempt *attempt)
 {
 	static const union ibv_gid localhost = { .raw = { [15] = 1 } };
@@ -250,13 +250,13 @@ static bool is_wildcard_taken(const struct attempt *attempt, enum vb_cm_family f
 {
 	const struct vb_cm_claim *claim = attempt->claim;
 
-	/* Its own name it has bound itself; who shares that one is another matter. */
+	/* The claim has bound its own name already: only sharers of that name can be in the way. */
 	if (vb_gid_is_zero(&claim->address) && claim->family == family && !claim->reuse)
 		return is_shared(attempt, wildcard(family));
 	return is_taken(attempt, wildcard(family));
 }
 
-static bool conflicts(const struct attempt *attempt)
+static bool claim_conflicts(const struct attempt *attempt)
 {
 	const struct vb_cm_claim *claim = attempt->claim;
 	char own[ADDRESS_TEXT];
@@ -292,13 +292,13 @@ static int bind_names(const struct vb_cm_claim *claim)
 }
 
 /*
- * Binds first and looks then: of two at the same time none may win, but never both. It looks with
- * the socket that is bound, which a conflict connects and therefore ends.
+ * Binds, then looks. Of two processes at the same moment at most one wins, never both. The bound
+ * socket itself looks, by connect(): a conflict connects it, and the claim has failed anyway.
  */
 static int claim_port(struct attempt *attempt)
 {
 	attempt->fd = bind_names(attempt->claim);
-	if (attempt->fd >= 0 && conflicts(attempt)) {
+	if (attempt->fd >= 0 && claim_conflicts(attempt)) {
 		close(attempt->fd);
 		attempt->fd = -EADDRINUSE;
 	}
@@ -327,8 +327,8 @@ static void read_ephemeral(void)
 }
 
 /*
- * All ephemeral ports are taken, by one user perhaps. To connect it needs none of its own, as with
- * TCP: it gets one that others have, under a name that nobody can take in advance.
+ * All ephemeral ports are taken, perhaps by one user. A connection needs no port of its own, as
+ * with TCP: this claim shares one, under a name that nobody can take in advance.
  */
 static int share_any_port(struct vb_cm_claim *claim)
 {
@@ -339,14 +339,14 @@ static int share_any_port(struct vb_cm_claim *claim)
 
 	claim->port = (uint16_t)(ephemeral.first + vb_random64() % ephemeral.count);
 	print_claim(claim, text);
-	finish(&name, snprintf(PATH(&name), "verbena.cm.%x.%u.%s+%016llx", claim->port_space,
-			       claim->port, text, (unsigned long long)random));
+	finish_name(&name, snprintf(PATH(&name), "verbena.cm.%x.%u.%s+%016llx", claim->port_space,
+				    claim->port, text, (unsigned long long)random));
 	fd = vb_cm_bind(&name);
 	claim->reuse = fd >= 0;
 	return fd;
 }
 
-/* Unpredictable: who guesses the port of a connection cannot claim it before. */
+/* Random, so that no other process can claim the port of a connection in advance. */
 static int claim_any_port(struct attempt *attempt, struct vb_cm_claim *claim)
 {
 	unsigned at = 0, count;
@@ -366,7 +366,7 @@ static int claim_any_port(struct attempt *attempt, struct vb_cm_claim *claim)
 	return fd;
 }
 
-static bool is_legal(const struct vb_cm_claim *claim)
+static bool is_claim_legal(const struct vb_cm_claim *claim)
 {
 	if (vb_gid_is_zero(&claim->address))
 		return claim->family <= VB_CM_DUAL;
@@ -378,7 +378,7 @@ int vb_cm_claim(struct vb_cm_claim *claim)
 	struct attempt attempt = { .claim = claim };
 	socklen_t size = sizeof(attempt.replaced.address);
 
-	if (!is_legal(claim))
+	if (!is_claim_legal(claim))
 		return -EINVAL;
 	if (claim->replaces >= 0 &&
 	    !getsockname(claim->replaces, (void *)&attempt.replaced.address, &size))

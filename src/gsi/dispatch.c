@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose MAD is it? */
+/* Finds the process that a MAD belongs to. */
 #include "gsi/impl.h"
 #include "net/gid.h"
 #include "nic/ib_path.h"
@@ -8,15 +8,18 @@
 #include <errno.h>
 #include <string.h>
 
-/* Is it such a header, or data of an application that names ports by GIDs? */
-static bool is_from(const union ibv_gid *said, const union ibv_gid *src)
+/*
+ * The source in an IP addressing header agrees with the MAD's. Else the bytes are no such header,
+ * but data of an application that names ports by GIDs.
+ */
+static bool is_source(const union ibv_gid *said, const union ibv_gid *src)
 {
 	return vb_gid_equal(said, src) || (vb_gid_is_own(said) && vb_gid_is_own(src));
 }
 
 /*
- * The address that a request asks for: what its IP addressing header says, else the GID of the
- * InfiniBand port, else where it went.
+ * The address that a request asks for: the one in its IP addressing header, else the GID of the
+ * InfiniBand port, else the destination of the MAD.
  */
 static union ibv_gid asked_address(const struct vb_gsi_datagram *datagram,
 				   const uint8_t *private_data, const union ibv_gid *port_gid)
@@ -24,12 +27,12 @@ static union ibv_gid asked_address(const struct vb_gsi_datagram *datagram,
 	struct vb_cm_ip ip;
 
 	if (!vb_cm_ip_parse(private_data, &ip) && !vb_gid_is_zero(&ip.dst) &&
-	    (!port_gid || is_from(&ip.src, &datagram->src)))
+	    (!port_gid || is_source(&ip.src, &datagram->src)))
 		return ip.dst;
 	return port_gid ? *port_gid : datagram->dst;
 }
 
-/* The port of this host; false: it has none. */
+/* The GID of this host's InfiniBand port; false: it has none. */
 static bool own_port(union ibv_gid *gid)
 {
 	const struct vb_device *dev = vb_ib_device(0);
@@ -39,10 +42,10 @@ static bool own_port(union ibv_gid *gid)
 	return dev;
 }
 
-/* --- requests that were given to somebody --- */
+/* --- requests that were given to a claim --- */
 
-static void remember(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
-		     const struct vb_cm_target *target)
+static void remember_request(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
+			     const struct vb_cm_target *target)
 {
 	pthread_mutex_lock(&gsi->lock);
 	gsi->requests[gsi->next_request++ % VB_GSI_REQUESTS] =
@@ -50,8 +53,8 @@ static void remember(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm
 	pthread_mutex_unlock(&gsi->lock);
 }
 
-static bool recall(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
-		   struct vb_cm_target *target)
+static bool recall_request(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_id,
+			   struct vb_cm_target *target)
 {
 	bool found = false;
 
@@ -67,7 +70,7 @@ static bool recall(struct vb_gsi *gsi, const union ibv_gid *src, uint32_t comm_i
 	return found;
 }
 
-/* --- whose it is --- */
+/* --- finding the process --- */
 
 static enum vb_gsi_fate to_claim(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
 				 uint32_t comm_id, uint64_t service_id, const uint8_t *private_data,
@@ -86,18 +89,18 @@ static enum vb_gsi_fate to_claim(struct vb_gsi *gsi, const struct vb_gsi_datagra
 	for (unsigned i = 0; i < count && fate == VB_GSI_ABSENT; i++) {
 		fate = vb_gsi_write(gsi, &targets[i], datagram);
 		if (fate == VB_GSI_GIVEN)
-			remember(gsi, &datagram->src, comm_id, &targets[i]);
+			remember_request(gsi, &datagram->src, comm_id, &targets[i]);
 	}
 	return fate;
 }
 
-/* REJ for a timeout, from someone who never heard of an id on this side. */
+/* A REJ for a timeout, whose sender never heard of an id of this side. */
 static enum vb_gsi_fate to_requested(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
 				     uint32_t comm_id)
 {
 	struct vb_cm_target target;
 
-	if (!comm_id || !recall(gsi, &datagram->src, comm_id, &target))
+	if (!comm_id || !recall_request(gsi, &datagram->src, comm_id, &target))
 		return VB_GSI_ABSENT;
 	return vb_gsi_write(gsi, &target, datagram);
 }
@@ -118,8 +121,8 @@ static enum vb_gsi_fate to_slot(struct vb_gsi *gsi, const struct vb_gsi_datagram
 	return fate;
 }
 
-static enum vb_gsi_fate give(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
-			     const struct vb_cm_message *message)
+static enum vb_gsi_fate give_to_process(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+					const struct vb_cm_message *message)
 {
 	const uint32_t sender = vb_cm_sender_id(message), receiver = vb_cm_receiver_id(message);
 	const struct vb_cm_path *path = &message->req.primary;
@@ -160,7 +163,7 @@ bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
 		vb_gsi_count(gsi, VB_GSI_MALFORMED);
 		return false;
 	}
-	if (give(gsi, datagram, &message) != VB_GSI_ABSENT)
+	if (give_to_process(gsi, datagram, &message) != VB_GSI_ABSENT)
 		return false;
 	if (!vb_cm_stray(&message, &stray)) {
 		vb_gsi_count(gsi, VB_GSI_NOBODY);

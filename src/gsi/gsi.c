@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The names that this process has bound, and the calls of librdmacm. */
+/* The names that this process has bound, and the functions that librdmacm calls. */
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/fork.h"
@@ -26,7 +26,7 @@ struct claimed {
 
 static struct vb_gsi *_Atomic the_gsi;
 
-/* --- fork: the names are the parent's, and would outlive it in the child's hands --- */
+/* --- fork: names belong to the parent; in the child they would outlive it --- */
 
 static void forget_in_child(void)
 {
@@ -40,9 +40,9 @@ static void forget_in_child(void)
 	vb_fd_close(&gsi->timer);
 }
 
-static struct vb_gsi *forking; /* by the thread that forks: the one whose lock it holds */
+static struct vb_gsi *forking; /* the forking thread holds its lock */
 
-/* So that the list of claims is whole in the child. */
+/* The lock keeps the list of claims whole in the child. */
 static void before_fork(void)
 {
 	forking = atomic_load(&the_gsi);
@@ -224,7 +224,7 @@ int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram)
 	return vb_gsi_send_packet(gsi, &copy);
 }
 
-/* Whoever is on this host says so, and whoever is not came in through a port. */
+/* A MAD from this host has an own source address. A MAD from another host came through a port. */
 static bool is_plausible(const struct vb_gsi_datagram *datagram, ssize_t size)
 {
 	if (size != (ssize_t)sizeof(*datagram) || datagram->magic != VB_GSI_MAGIC ||
@@ -235,8 +235,8 @@ static bool is_plausible(const struct vb_gsi_datagram *datagram, ssize_t size)
 	return datagram->from_wire || vb_gid_is_own(&datagram->src);
 }
 
-/* Its length, even of one that is too long, and whose it is. */
-static ssize_t receive(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
+/* Returns the datagram's length, even if it is too long, and its sender's uid. */
+static ssize_t receive_datagram(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
 {
 	union {
 		struct cmsghdr head;
@@ -259,7 +259,7 @@ static ssize_t receive(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
 	return size;
 }
 
-/* Nobody else on this host can send packets that have another host's address. */
+/* Only these users of this host can have received a packet for dst from another host. */
 static bool may_forward(struct vb_nic *nic, const union ibv_gid *dst, uid_t uid)
 {
 	struct vb_wire *wire = atomic_load(&nic->wire);
@@ -281,7 +281,7 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 	if (!gsi)
 		return -ENOMEM;
 	do
-		size = receive(fd, datagram, uid);
+		size = receive_datagram(fd, datagram, uid);
 	while (size < 0 && errno == EINTR);
 	if (size < 0)
 		return -errno;
@@ -294,7 +294,7 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 		return -EBADMSG;
 	}
 	vb_gsi_count(gsi, VB_GSI_TAKEN);
-	/* Packets that arrived before the datagram complete before an event tells of it. */
+	/* Packets that arrived before the datagram shall complete before its event. */
 	vb_wire_catch_up(nic);
 	return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A MAD that leaves through a socket of its own, which hears whether the other host has anybody at
- * the port at all: a host that has not says so (ICMP port unreachable). The sockets of the port
- * must not hear it: there an error would hit the next packet, whosever that is.
+ * A MAD that leaves through a socket of its own. A host without a process at the UDP port answers
+ * by ICMP "port unreachable", and this socket receives the report. The port's own sockets must not:
+ * an error there would hit the next packet, of any QP.
  *
- * Anybody can send such a message. The host itself must have, and it must quote the MAD up to its
- * transaction, which is random: only a host that got the packet can. Linux quotes as much as fits
- * into 576 bytes (IPv6: 1280). A message that quotes less proves nothing.
+ * Anybody can send such a message. It counts only if the host itself sent it, and if it quotes the
+ * MAD up to its transaction, which is random: only a host that got the packet can quote it. Linux
+ * quotes as much as fits into 576 bytes (IPv6: 1280). A message that quotes less proves nothing.
  */
 #include "base/fd.h"
 #include "base/message.h"
@@ -28,8 +28,8 @@
 
 enum {
 	PACKET_MAX = VB_HEADERS_MAX + VB_MAD_SIZE + 4,
-	AT_TRANSACTION = VB_BTH_LENGTH + VB_DETH_LENGTH + 8, /* from the BTH on, as it is quoted */
-	REPORTS_MAX = 1024, /* that are looked at: a flood may not end */
+	AT_TRANSACTION = VB_BTH_LENGTH + VB_DETH_LENGTH + 8, /* offset in a quoted packet */
+	REPORTS_MAX = 1024, /* read at most: a flood may have no end */
 };
 
 union address {
@@ -38,8 +38,8 @@ union address {
 	struct sockaddr_in6 in6;
 };
 
-static socklen_t fill(union address *address, const union ibv_gid *gid, uint32_t scope,
-		      uint16_t port)
+static socklen_t fill_address(union address *address, const union ibv_gid *gid, uint32_t scope,
+			      uint16_t port)
 {
 	memset(address, 0, sizeof(*address));
 	if (vb_gid_is_ipv4(gid)) {
@@ -55,8 +55,8 @@ static socklen_t fill(union address *address, const union ibv_gid *gid, uint32_t
 	return sizeof(address->in6);
 }
 
-/* Not connected, and without fragments: so the ICRC is right (port/udp_socket.c). */
-static void prepare(int fd, bool ipv4)
+/* The socket is unconnected and forbids fragments: so the ICRC is right (port/udp_socket.c). */
+static void prepare_socket(int fd, bool ipv4)
 {
 	const int on = 1, whole = ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
 
@@ -69,11 +69,11 @@ static void prepare(int fd, bool ipv4)
 	}
 }
 
-/* The source port of a fresh socket at an own address, or -errno. */
+/* Binds the socket to the own address. Its source port, or -errno. */
 static int bind_own(int fd, const struct vb_gsi_datagram *datagram)
 {
 	union address own;
-	socklen_t size = fill(&own, &datagram->src, datagram->scope, 0);
+	socklen_t size = fill_address(&own, &datagram->src, datagram->scope, 0);
 
 	if (bind(fd, &own.any, size) || getsockname(fd, &own.any, &size))
 		return -errno;
@@ -113,20 +113,20 @@ static size_t make_packet(const struct vb_gsi_datagram *datagram, uint16_t port,
 	return vb_packet_length(&packet);
 }
 
-static int knock(int fd, const struct vb_gsi_datagram *datagram)
+static int send_knock(int fd, const struct vb_gsi_datagram *datagram)
 {
 	uint8_t bytes[PACKET_MAX];
 	union address to;
-	const socklen_t size = fill(&to, &datagram->dst, datagram->scope, VB_UDP_PORT_ROCE);
+	const socklen_t size = fill_address(&to, &datagram->dst, datagram->scope, VB_UDP_PORT_ROCE);
 	size_t length;
 	int port;
 
-	prepare(fd, vb_gid_is_ipv4(&datagram->dst));
+	prepare_socket(fd, vb_gid_is_ipv4(&datagram->dst));
 	port = bind_own(fd, datagram);
 	if (port < 0)
 		return port;
 	length = make_packet(datagram, (uint16_t)port, bytes);
-	/* The first call may return the error of a message that came before anything was sent. */
+	/* The first call may return an error of an ICMP message that came before it. */
 	if (vb_sendto(fd, bytes, length, 0, &to.any, size) < 0 &&
 	    vb_sendto(fd, bytes, length, 0, &to.any, size) < 0)
 		return -errno;
@@ -137,16 +137,16 @@ int vb_gsi_knock(const struct vb_gsi_datagram *datagram)
 {
 	const int family = vb_gid_is_ipv4(&datagram->dst) ? AF_INET : AF_INET6;
 	int fd = vb_fd_high(socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-	int err = fd < 0 ? -errno : knock(fd, datagram);
+	int err = fd < 0 ? -errno : send_knock(fd, datagram);
 
 	if (err)
 		vb_fd_close(&fd);
 	return err ? err : fd;
 }
 
-/* --- what came back --- */
+/* --- reports --- */
 
-/* One message of the error queue: where the packet went, what is quoted of it, and by whom. */
+/* One message of the error queue: the packet's destination, the quoted bytes, and the reporter. */
 struct report {
 	union address to;
 	uint8_t quoted[PACKET_MAX];

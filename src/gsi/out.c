@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Writing to other processes' names. The queue of a unix datagram socket may be as short as ten
- * messages, and a lost MAD costs its sender seconds: what finds no room waits in a line and is
- * written again, soon while the reader makes room, each millisecond while it does not, for a while.
+ * Writing to names of other processes. The queue of a unix datagram socket may be as short as ten
+ * messages, and a lost MAD costs its sender seconds. So a datagram that finds no room waits in a
+ * line and is tried again: soon while the reader makes room, each millisecond while it does not,
+ * for two seconds.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -18,15 +19,15 @@
 
 enum { HELD_MAX = 8192 };
 #define AGAIN_NS_MIN 100000l       /* while the reader makes room */
-#define AGAIN_NS_MAX 1000000l      /* and while it does not */
-#define PATIENCE_NS  2000000000ull /* then its reader does not read */
+#define AGAIN_NS_MAX 1000000l      /* while the reader makes none */
+#define PATIENCE_NS  2000000000ull /* a datagram is lost after so long */
 
-/* What waits for one name, in order. */
+/* The datagrams that wait for one name, in order. */
 struct line {
 	struct vb_list node; /* in gsi->lines */
 	struct vb_cm_target target;
 	struct vb_list held; /* the oldest first; never empty */
-	unsigned count;      /* of them */
+	unsigned count;      /* datagrams in held */
 };
 
 struct held {
@@ -46,8 +47,8 @@ int vb_gsi_open_out(void)
 }
 
 /*
- * Those who do not read must not use up the room of what goes to others. A fresh socket has all of
- * it again; what lies unread stays where it is, and each queue is bounded.
+ * A process that does not read must not use up the send buffer for others. A new socket has a new
+ * send buffer. Unread datagrams stay in their queues, and each queue is bounded.
  */
 static bool exchange_out(struct vb_gsi *gsi)
 {
@@ -60,9 +61,9 @@ static bool exchange_out(struct vb_gsi *gsi)
 	return true;
 }
 
-/* 0, -ECONNREFUSED: nobody is there, -EAGAIN: no room. */
-static int put(const struct vb_gsi *gsi, const struct vb_cm_target *target,
-	       const struct vb_gsi_datagram *datagram)
+/* 0, -ECONNREFUSED: no process has the name, -EAGAIN: no room. */
+static int write_datagram(const struct vb_gsi *gsi, const struct vb_cm_target *target,
+			  const struct vb_gsi_datagram *datagram)
 {
 	if (vb_sendto(gsi->out, datagram, sizeof(*datagram), MSG_DONTWAIT | MSG_NOSIGNAL,
 		      (const void *)&target->address, target->length) >= 0)
@@ -72,13 +73,13 @@ static int put(const struct vb_gsi *gsi, const struct vb_cm_target *target,
 		       : -ECONNREFUSED;
 }
 
-/* The same, under the lock. */
+/* The same, with a new socket if the send buffer is full. Under gsi->lock. */
 static int write_now(struct vb_gsi *gsi, const struct vb_cm_target *target,
 		     const struct vb_gsi_datagram *datagram)
 {
-	int err = put(gsi, target, datagram);
+	int err = write_datagram(gsi, target, datagram);
 
-	return err == -EAGAIN && exchange_out(gsi) ? put(gsi, target, datagram) : err;
+	return err == -EAGAIN && exchange_out(gsi) ? write_datagram(gsi, target, datagram) : err;
 }
 
 static void set_timer(struct vb_gsi *gsi, long again_ns)
@@ -96,7 +97,7 @@ static bool same_target(const struct vb_cm_target *a, const struct vb_cm_target 
 	return a->length == b->length && !memcmp(&a->address, &b->address, a->length);
 }
 
-/* Under the lock: what waits has to go before whatever comes now. */
+/* Datagrams that wait go before a new one. Under gsi->lock. */
 static struct line *find_line(const struct vb_gsi *gsi, const struct vb_cm_target *target)
 {
 	vb_list_for(line, &gsi->lines, struct line, node)
@@ -105,7 +106,7 @@ static struct line *find_line(const struct vb_gsi *gsi, const struct vb_cm_targe
 	return NULL;
 }
 
-/* The oldest of a line is done with: true, or there is no room for it. */
+/* True: the oldest datagram of the line was written or given up. False: there is no room. */
 static bool try_oldest(struct vb_gsi *gsi, struct line *line, uint64_t now_ns)
 {
 	struct held *held = vb_container(line->held.next, struct held, node);
@@ -121,7 +122,7 @@ static bool try_oldest(struct vb_gsi *gsi, struct line *line, uint64_t now_ns)
 	return true;
 }
 
-/* True: something went. */
+/* True: at least one datagram left the line. */
 static bool try_line(struct vb_gsi *gsi, struct line *line, uint64_t now_ns)
 {
 	bool any = false;
@@ -145,7 +146,7 @@ static void set_next(struct vb_gsi *gsi, bool any)
 		set_timer(gsi, 2 * gsi->again_ns < AGAIN_NS_MAX ? 2 * gsi->again_ns : AGAIN_NS_MAX);
 }
 
-/* By the service thread. */
+/* Called by the service thread. */
 static void on_timer(int fd, void *arg)
 {
 	struct vb_gsi *gsi = arg;
@@ -187,14 +188,14 @@ static struct line *new_line(struct vb_gsi *gsi, const struct vb_cm_target *targ
 	return line;
 }
 
-/* However many lines do not move: there is as much room left as the longest has. */
+/* A line may grow while more room is free than it has taken: no line fills all of it. */
 static bool has_room(const struct vb_gsi *gsi, const struct line *line)
 {
 	return gsi->held_count + (line ? line->count : 0) < HELD_MAX;
 }
 
-static bool hold(struct vb_gsi *gsi, struct line *line, const struct vb_cm_target *target,
-		 const struct vb_gsi_datagram *datagram)
+static bool hold_datagram(struct vb_gsi *gsi, struct line *line, const struct vb_cm_target *target,
+			  const struct vb_gsi_datagram *datagram)
 {
 	struct held *held = has_room(gsi, line) ? malloc(sizeof(*held)) : NULL;
 
@@ -226,7 +227,7 @@ enum vb_gsi_fate vb_gsi_write(struct vb_gsi *gsi, const struct vb_cm_target *tar
 		vb_gsi_count(gsi, VB_GSI_ROUTED);
 	} else if (err == -ECONNREFUSED) {
 		fate = VB_GSI_ABSENT;
-	} else if (hold(gsi, line, target, datagram)) {
+	} else if (hold_datagram(gsi, line, target, datagram)) {
 		vb_gsi_count(gsi, VB_GSI_WAITED);
 	} else {
 		vb_gsi_count(gsi, VB_GSI_FULL);

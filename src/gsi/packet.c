@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* MADs as packets for QP 1, out of and into this process's UDP port. */
+/* MADs as packets for QP 1, out of this process's UDP port and into it. */
 #include "base/config.h"
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* MADs that may come at once, and for long: from all hosts, and from one of them. */
+/* MADs that may come at once, and per second: from all hosts together, and from one host. */
 enum {
 	BURST = 8192,
 	PER_SECOND = 50000,
@@ -18,7 +18,7 @@ enum {
 
 /* --- out --- */
 
-static int transmit(struct vb_gsi *gsi, struct vb_roce *roce,
+static int send_mad(struct vb_gsi *gsi, struct vb_roce *roce,
 		    const struct vb_gsi_datagram *datagram)
 {
 	const struct vb_av av = {
@@ -46,9 +46,9 @@ int vb_gsi_send_packet(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagra
 	if (!wire)
 		return err;
 	vb_wire_lock(wire);
-	err = vb_wire_begin(wire) ? transmit(gsi, &wire->roce, datagram) : -ENOMEM;
-	/* To another process of this host: the kernel may have given it to us, to be passed on, and
-	 * this process may be about to end. */
+	err = vb_wire_begin(wire) ? send_mad(gsi, &wire->roce, datagram) : -ENOMEM;
+	/* A packet to another process of this host: the kernel may have given it to us. Forward it
+	 * now, because this process may be about to end. */
 	if (!err && vb_gid_is_own(&datagram->dst))
 		vb_wire_bring_on(wire, false);
 	vb_wire_unlock(wire);
@@ -57,7 +57,8 @@ int vb_gsi_send_packet(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagra
 
 /* --- in --- */
 
-static void earn(struct vb_gsi_tokens *tokens, uint64_t most, uint64_t per_second, uint64_t now_ns)
+static void earn_tokens(struct vb_gsi_tokens *tokens, uint64_t most, uint64_t per_second,
+			uint64_t now_ns)
 {
 	uint64_t earned = (now_ns - tokens->earned_ns) / (1000000000u / per_second);
 
@@ -72,7 +73,7 @@ static struct vb_gsi_tokens *tokens_of(struct vb_gsi *gsi, const union ibv_gid *
 	uint64_t hash = gsi->source_key, words[2];
 
 	memcpy(words, src->raw, sizeof(words));
-	/* Upper bits move down before they are multiplied: addresses differ in the last ones. */
+	/* Upper bits move down before the multiplication: addresses differ in the last bytes. */
 	for (int i = 0; i < 2; i++) {
 		hash ^= words[i];
 		hash = (hash ^ hash >> 32) * 0x9e3779b97f4a7c15ull;
@@ -82,13 +83,13 @@ static struct vb_gsi_tokens *tokens_of(struct vb_gsi *gsi, const union ibv_gid *
 	return &gsi->tokens_of[hash % VB_GSI_SOURCES];
 }
 
-/* A host that sends too many has only its own dropped. */
+/* Only the MADs of the host that sends too many are dropped. */
 static bool is_flood(struct vb_gsi *gsi, const union ibv_gid *src, uint64_t now_ns)
 {
 	struct vb_gsi_tokens *all = &gsi->tokens, *one = tokens_of(gsi, src);
 
-	earn(all, BURST, PER_SECOND, now_ns);
-	earn(one, BURST_OF_ONE, PER_SECOND_OF_ONE, now_ns);
+	earn_tokens(all, BURST, PER_SECOND, now_ns);
+	earn_tokens(one, BURST_OF_ONE, PER_SECOND_OF_ONE, now_ns);
 	if (!all->count || !one->count)
 		return true;
 	all->count--;
@@ -96,7 +97,8 @@ static bool is_flood(struct vb_gsi *gsi, const union ibv_gid *src, uint64_t now_
 	return false;
 }
 
-/* Whoever is on this host writes to its processes himself, unless he is told to make packets. */
+/* A sender on this host writes to names itself, so a packet from loopback is forged; except with
+ * VERBENA_PATH=wire. */
 static bool is_acceptable(const struct vb_packet *packet, const struct vb_arrival *arrival,
 			  const union ibv_gid *src)
 {
@@ -108,8 +110,8 @@ static bool is_acceptable(const struct vb_packet *packet, const struct vb_arriva
 	return !vb_gid_is_loopback(src) || vb_config_path() == VB_PATH_WIRE;
 }
 
-static void input(struct vb_wire *wire, const struct vb_packet *packet,
-		  const struct vb_arrival *arrival)
+static void mad_input(struct vb_wire *wire, const struct vb_packet *packet,
+		      const struct vb_arrival *arrival)
 {
 	struct vb_gsi *gsi = vb_gsi_get(wire->nic);
 	struct vb_gsi_datagram answer, datagram = {
@@ -135,10 +137,10 @@ static void input(struct vb_wire *wire, const struct vb_packet *packet,
 	}
 	memcpy(datagram.mad, packet->payload, sizeof(datagram.mad));
 	if (vb_gsi_route(gsi, &datagram, &answer))
-		transmit(gsi, &wire->roce, &answer);
+		send_mad(gsi, &wire->roce, &answer);
 }
 
 void vb_gsi_serve(void)
 {
-	vb_wire_give_mads(input);
+	vb_wire_give_mads(mad_input);
 }

@@ -79,7 +79,7 @@ static uint64_t guid_from_mac(const uint8_t mac[6], uint8_t middle0, uint8_t mid
 	return guid_from_bytes(bytes);
 }
 
-/* Tunnels and `lo` have no MAC. The form of RFC 5214, 6.1: 02-00-5e-fe and the IPv4 address. */
+/* For tunnels and `lo`, which have no MAC: RFC 5214, 6.1 has 02-00-5e-fe and the IPv4 address. */
 static uint64_t guid_from_ipv4(const uint8_t address[4], uint8_t kind)
 {
 	const uint8_t bytes[8] = {
@@ -98,7 +98,7 @@ static uint32_t hash_name(const char *name)
 	return hash;
 }
 
-/* `lo` is 127.0.0.1 whatever else it was given, and even while it is down and has no address. */
+/* `lo` counts as 127.0.0.1 even if it has another address, or is down and has none. */
 static uint64_t guid_without_mac(const struct vb_netif_snapshot *all, const struct vb_netif *netif,
 				 uint8_t kind)
 {
@@ -158,8 +158,8 @@ uint16_t vb_netif_lid(const struct vb_netif_snapshot *all, const struct vb_netif
 /* --- the table --- */
 
 /*
- * The kernel's own link-local address, which may be a stable-privacy one, or NULL. Of several the
- * oldest; the kernel's order has new ones first.
+ * The oldest link-local address of the kernel, or NULL. It may be a stable-privacy address. The
+ * kernel lists the newest first.
  */
 static const struct vb_netif_addr *link_local(const struct vb_netif_snapshot *all,
 					      const struct vb_netif *netif)
@@ -184,7 +184,9 @@ static union ibv_gid link_local_gid(const struct vb_netif_snapshot *all,
 	return addr ? addr->gid : vb_gid_from_guid(vb_netif_guid(all, netif));
 }
 
-/* What is left after the first link-local and the first IPv4 one. */
+/*
+ * The address belongs behind the first two entries. The caller skips the first IPv4 address.
+ */
 static bool is_other(const struct vb_netif_addr *addr, const union ibv_gid table[VB_GIDS])
 {
 	return !addr->tentative && !vb_gid_is_loopback(&addr->gid) &&
@@ -199,7 +201,7 @@ static void fill_loopback(union ibv_gid table[VB_GIDS])
 	table[VB_GID_OTHERS].global.interface_id = htobe64(1);
 }
 
-/* By age, so that an address that is added moves none; the kernel's order has new ones first. */
+/* Sorted by age, so that a new address moves no other. The kernel lists the newest first. */
 static void insert_by_age(const struct vb_netif_addr *sorted[OTHERS_MAX], unsigned *count,
 			  const struct vb_netif_addr *addr)
 {
@@ -239,7 +241,7 @@ void vb_gid_table_fill(const struct vb_netif_snapshot *all, const struct vb_neti
 		table[VB_GID_OTHERS + i] = others[i]->gid;
 }
 
-static bool take_out(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
+static bool table_take_out(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
 {
 	for (unsigned i = 0; i < VB_GIDS && !vb_gid_is_zero(gid); i++) {
 		if (!vb_gid_equal(&table[i], gid))
@@ -250,7 +252,7 @@ static bool take_out(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
 	return false;
 }
 
-static void put_in(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
+static void table_put_in(union ibv_gid table[VB_GIDS], const union ibv_gid *gid)
 {
 	for (unsigned i = VB_GID_OTHERS; i < VB_GIDS - 1; i++) {
 		if (!vb_gid_is_zero(&table[i]))
@@ -265,19 +267,19 @@ void vb_gid_table_keep(const union ibv_gid before[VB_GIDS], union ibv_gid table[
 	union ibv_gid kept[VB_GIDS] = { 0 };
 
 	for (unsigned i = 0; i < VB_GID_OTHERS; i++) {
-		kept[i] = take_out(table, &before[i]) ? before[i] : table[i];
-		take_out(table, &kept[i]);
+		kept[i] = table_take_out(table, &before[i]) ? before[i] : table[i];
+		table_take_out(table, &kept[i]);
 	}
 	for (unsigned i = VB_GID_OTHERS; i < VB_GIDS; i++)
-		if (take_out(table, &before[i]))
+		if (table_take_out(table, &before[i]))
 			kept[i] = before[i];
 	for (unsigned i = 0; i < VB_GIDS; i++)
 		if (!vb_gid_is_zero(&table[i]))
-			put_in(kept, &table[i]);
+			table_put_in(kept, &table[i]);
 	memcpy(table, kept, sizeof(kept));
 }
 
-/* GID 0 counts even where the kernel has no such address: another process may have announced it. */
+/* GID 0 counts even if the kernel has no such address: a process may have announced it. */
 bool vb_gid_is_of_host(const struct vb_netif_snapshot *all, const union ibv_gid *gid)
 {
 	if (vb_gid_is_loopback(gid))

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What a route message holds, as far as we look at it. */
+/* A route of the kernel's, without the fields that nothing reads. */
 struct route {
 	uint32_t table, metric;
 	int ifindex;
@@ -81,7 +81,7 @@ int vb_route_default(int family)
 	struct vb_netlink_request request;
 	struct route best = { 0 };
 
-	/* A table that changes meanwhile still gave us a route that existed. */
+	/* The result does not matter: a table that changes during the dump did have this route. */
 	vb_netlink_request(&request, RTM_GETROUTE, NLM_F_DUMP, &body, sizeof(body));
 	vb_netlink_ask(&request, keep_best_default, &best);
 	return best.ifindex;
@@ -120,7 +120,7 @@ static int ask_route(const union ibv_gid *src, const union ibv_gid *dst, int ifi
 	return vb_netlink_ask(&request, keep_type, type);
 }
 
-/* Errors that mean: there is no way. All others mean that the kernel cannot be asked. */
+/* With these errors the kernel says: no route. With all others it does not answer the question. */
 static bool says_unreachable(int error)
 {
 	return error == -ENETUNREACH || error == -EHOSTUNREACH || error == -EACCES ||

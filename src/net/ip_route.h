@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel's routing tables say. */
+/* Questions to the kernel's routing tables. */
 #ifndef VB_NET_IP_ROUTE_H
 #define VB_NET_IP_ROUTE_H
 
@@ -15,8 +15,8 @@ enum vb_route {
 };
 
 /*
- * How one gets from an own address (NULL: any) to dst; ifindex 0: through any interface. Where the
- * kernel cannot be asked the answer is VB_ROUTE_REMOTE: sending will tell.
+ * The kind of route from an own address (NULL: any) to dst. ifindex 0: through any interface. A
+ * kernel that does not answer counts as VB_ROUTE_REMOTE: the first packet will tell.
  */
 enum vb_route vb_route_lookup(const union ibv_gid *src, const union ibv_gid *dst, int ifindex);
 

@@ -13,7 +13,7 @@ enum { MASK_WORDS_MAX = 127, SPEED_NOT_KNOWN = -1 };
 
 union settings {
 	struct ethtool_link_settings head;
-	/* And behind it the link modes, three masks, which are of no interest. */
+	/* Three masks of link modes follow the head. Nothing reads them. */
 	char room[sizeof(struct ethtool_link_settings) + 3 * MASK_WORDS_MAX * sizeof(uint32_t)];
 };
 
@@ -38,7 +38,7 @@ struct vb_link_rate vb_link_rate(unsigned mbps)
 	return (struct vb_link_rate){ VB_WIDTH_4X, VB_SPEED_XDR };
 }
 
-static int ask(int fd, const char *name, union settings *settings)
+static int ask_driver(int fd, const char *name, union settings *settings)
 {
 	struct ifreq request = { .ifr_data = (char *)settings };
 
@@ -47,7 +47,7 @@ static int ask(int fd, const char *name, union settings *settings)
 	return ioctl(fd, SIOCETHTOOL, &request) ? -errno : 0;
 }
 
-/* The first question is answered by the length that the second one must have, as a negative number. */
+/* The kernel answers the first question with the length of the masks, as a negative number. */
 static int read_speed(const char *name)
 {
 	union settings settings = { .room = { 0 } };
@@ -55,7 +55,7 @@ static int read_speed(const char *name)
 
 	if (fd < 0)
 		return SPEED_NOT_KNOWN;
-	err = ask(fd, name, &settings);
+	err = ask_driver(fd, name, &settings);
 	if (!err && settings.head.link_mode_masks_nwords >= 0)
 		err = -EPROTO;
 	if (!err) {
@@ -63,16 +63,18 @@ static int read_speed(const char *name)
 
 		memset(&settings, 0, sizeof(settings));
 		settings.head.link_mode_masks_nwords = words;
-		err = ask(fd, name, &settings);
+		err = ask_driver(fd, name, &settings);
 	}
 	close(fd);
-	/* SPEED_UNKNOWN is -1. */
+	/* The kernel's SPEED_UNKNOWN is -1. */
 	return err || (int)settings.head.speed <= 0 ? SPEED_NOT_KNOWN : (int)settings.head.speed;
 }
 
 unsigned vb_link_speed_mbps(const struct vb_netif *netif)
 {
-	/* The one thing of a snapshot that is filled in later; two threads write the same. */
+	/*
+	 * The only field of a snapshot that is filled in later. Two threads write the same value.
+	 */
 	_Atomic int *cached = &((struct vb_netif *)netif)->speed_mbps;
 	int speed = atomic_load_explicit(cached, memory_order_relaxed);
 

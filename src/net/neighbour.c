@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 enum {
-	DISCARD_PORT = 9, /* RFC 863: what is sent there has no meaning */
+	DISCARD_PORT = 9, /* RFC 863: hosts throw away every packet for it */
 	HAS_ADDRESS = NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY,
 };
 
-/* Where a packet goes first; ifindex 0: there is nobody to ask for it. */
+/* The next hop of a packet; ifindex 0: no hop is known. */
 struct hop {
 	union ibv_gid gid;
 	int ifindex;
@@ -95,7 +95,7 @@ static struct hop find_hop(const union ibv_gid *src, const union ibv_gid *dst, u
 	return hop;
 }
 
-/* Of links with one other end, or none, nobody asks for addresses. */
+/* On a link with at most one other end the kernel needs no link-layer addresses. */
 static bool link_has_neighbours(int ifindex)
 {
 	const unsigned without = IFF_LOOPBACK | IFF_NOARP | IFF_POINTOPOINT;
@@ -111,11 +111,11 @@ static bool link_has_neighbours(int ifindex)
 
 enum entry { NONE, KNOWN, ASKED, FAILED };
 
-/* A row of the table, as far as we look at it. */
+/* A row of the kernel's table, without the fields that nothing reads. */
 struct row {
 	unsigned state; /* NUD_* */
 	int ifindex;
-	union ibv_gid gid; /* zero: IPv6, or none */
+	union ibv_gid gid; /* the IPv4 address; zero: an IPv6 row, or no address */
 	bool has_mac;
 	uint8_t mac[VB_MAC_SIZE];
 };
@@ -162,8 +162,8 @@ static int ask_row(const struct hop *hop, struct row *row)
 	return vb_netlink_ask(&request, keep_row, row);
 }
 
-/* Kernels that list the table but answer no single question: there we believe. */
-static enum entry look_up(const struct hop *hop)
+/* Some kernels dump the table but answer no question about one row: there every hop is KNOWN. */
+static enum entry look_up_hop(const struct hop *hop)
 {
 	struct row row;
 	int err = ask_row(hop, &row);
@@ -175,8 +175,8 @@ static enum entry look_up(const struct hop *hop)
 	return row.state & NUD_INCOMPLETE ? ASKED : row.state & NUD_FAILED ? FAILED : NONE;
 }
 
-static socklen_t fill(struct sockaddr_in6 *address, const union ibv_gid *gid, uint32_t scope,
-		      uint16_t port)
+static socklen_t fill_sockaddr(struct sockaddr_in6 *address, const union ibv_gid *gid,
+			       uint32_t scope, uint16_t port)
 {
 	struct sockaddr_in *in = (void *)address;
 
@@ -194,18 +194,18 @@ static socklen_t fill(struct sockaddr_in6 *address, const union ibv_gid *gid, ui
 	return sizeof(*address);
 }
 
-/* Only a packet that has to go there makes the kernel ask: one without content. */
-static void make_it_ask(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope)
+/* Only a packet to the hop makes the kernel ask the link. This one is empty. */
+static void make_kernel_ask(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope)
 {
 	int fd = socket(family_of(dst), SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct sockaddr_in6 address;
-	socklen_t size = fill(&address, src, scope, 0);
+	socklen_t size = fill_sockaddr(&address, src, scope, 0);
 
 	if (fd < 0)
 		return;
 	if (!vb_gid_is_link_local(src))
 		(void)bind(fd, (void *)&address, size);
-	size = fill(&address, dst, scope, DISCARD_PORT);
+	size = fill_sockaddr(&address, dst, scope, DISCARD_PORT);
 	(void)sendto(fd, NULL, 0, 0, (void *)&address, size);
 	close(fd);
 }
@@ -217,12 +217,12 @@ bool vb_neighbour_is_known(const union ibv_gid *src, const union ibv_gid *dst, u
 
 	if (!hop.ifindex || !link_has_neighbours(hop.ifindex))
 		return true;
-	entry = look_up(&hop);
+	entry = look_up_hop(&hop);
 	if (entry == NONE || entry == FAILED) {
-		make_it_ask(src, dst, scope);
-		entry = look_up(&hop);
+		make_kernel_ask(src, dst, scope);
+		entry = look_up_hop(&hop);
 	}
-	/* NONE: it did not ask, so it cannot tell. */
+	/* NONE: even the packet did not make the kernel ask, so the table says nothing. */
 	return entry == KNOWN || entry == NONE;
 }
 
@@ -258,7 +258,7 @@ bool vb_neighbour_ipv4(int ifindex, const uint8_t mac[VB_MAC_SIZE], union ibv_gi
 
 	memcpy(wanted.mac, mac, sizeof(wanted.mac));
 	vb_netlink_request(&request, RTM_GETNEIGH, NLM_F_DUMP, &body, sizeof(body));
-	/* A table that changes meanwhile still had this row. */
+	/* The result does not matter: a table that changes during the dump did have this row. */
 	(void)vb_netlink_ask(&request, keep_row_of_mac, &wanted);
 	*address = wanted.gid;
 	return !vb_gid_is_zero(address);

@@ -19,20 +19,20 @@ static struct vb_netif loopback = {
 static struct vb_netif_snapshot loopback_only = { .netif_count = 1, .netifs = &loopback };
 
 /*
- * A thread is inside. There it only looks at the pointer and counts, so a fork meanwhile leaves the
- * pointer good, and the child opens the lock. Whoever does not get it reads the kernel's tables for
- * itself.
+ * A lock: a thread is inside the cache. The thread only reads or replaces the pointer and counts,
+ * so a fork at that moment leaves a good pointer, and the child opens the lock. A thread that does
+ * not get the lock reads the kernel's tables itself.
  */
 static atomic_bool cache_busy;
 static struct vb_netif_snapshot *cache; /* under cache_busy; holds one count */
-static uint64_t expired_ns;             /* under cache_busy: what was read before is old */
+static uint64_t expired_ns;             /* under cache_busy: a snapshot read before is too old */
 
-static void open_in_child(void)
+static void cache_open_in_child(void)
 {
 	atomic_store_explicit(&cache_busy, false, memory_order_relaxed);
 }
 
-static const struct vb_fork_handlers at_fork = { .child = open_in_child };
+static const struct vb_fork_handlers at_fork = { .child = cache_open_in_child };
 
 static bool cache_enter(void)
 {
@@ -51,7 +51,7 @@ static void cache_leave(void)
 	atomic_store_explicit(&cache_busy, false, memory_order_release);
 }
 
-static bool is_fresh(void)
+static bool cache_is_fresh(void)
 {
 	return cache->read_at_ns > expired_ns &&
 	       vb_now_ns() - cache->read_at_ns < SNAPSHOT_AGE_NS_MAX;
@@ -63,7 +63,7 @@ static struct vb_netif_snapshot *cached_snapshot(bool fresh)
 
 	if (!cache_enter())
 		return NULL;
-	if (cache && (!fresh || is_fresh())) {
+	if (cache && (!fresh || cache_is_fresh())) {
 		snapshot = cache;
 		atomic_fetch_add(&snapshot->holders, 1);
 	}
@@ -88,7 +88,7 @@ static void cache_replace(struct vb_netif_snapshot *snapshot)
 void vb_netif_snapshot_expire(void)
 {
 	if (!cache_enter())
-		return; /* it ends by itself soon */
+		return; /* the snapshot expires by itself within 100 ms */
 	expired_ns = vb_now_ns();
 	cache_leave();
 }
@@ -102,7 +102,7 @@ const struct vb_netif_snapshot *vb_netif_snapshot_get(void)
 		snapshot = vb_netif_snapshot_read();
 		if (snapshot)
 			cache_replace(snapshot);
-		else /* no descriptor is free: what we know is better than nothing */
+		else /* no free descriptor, say: an old snapshot is better than none */
 			snapshot = cached_snapshot(false);
 	}
 	errno = saved_errno;
@@ -136,8 +136,8 @@ const struct vb_netif *vb_netif_by_index(const struct vb_netif_snapshot *all, in
 }
 
 /*
- * RUNNING comes a while after the carrier: a worker of the kernel sets it. Who only looks at it does
- * not see an interface that was just brought up.
+ * A worker of the kernel sets RUNNING a while after the carrier is there. RUNNING alone would miss
+ * an interface that was just brought up.
  */
 static bool has_carrier(unsigned flags)
 {
@@ -160,7 +160,7 @@ const struct vb_netif_addr *vb_netif_ipv4(const struct vb_netif_snapshot *all,
 	return NULL;
 }
 
-/* One that others can be told; a port of a bridge has none, the bridge may. */
+/* An address that other hosts can use. A port of a bridge has none; the bridge may have one. */
 static bool has_address(const struct vb_netif_snapshot *all, const struct vb_netif *netif)
 {
 	for (size_t i = 0; i < all->addr_count; i++)

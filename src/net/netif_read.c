@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A snapshot from the kernel: two dumps over the routing socket. */
+/* Reads a snapshot from the kernel: two dumps over a netlink socket. */
 #include "base/clock.h"
 #include "net/gid.h"
 #include "net/netif.h"
@@ -12,14 +12,14 @@
 
 enum { READ_TRIES = 4 };
 
-/* A snapshot while it grows; failed: out of memory. */
+/* A snapshot while it is read; failed: out of memory. */
 struct reading {
 	struct vb_netif_snapshot *snapshot;
 	bool failed;
 };
 
-/* Room for one more element; the capacity is the next power of two and need not be stored. */
-static void *grow(void *array, size_t count, size_t size)
+/* Makes room for one more element. The capacity is the next power of two, so no field stores it. */
+static void *grow_array(void *array, size_t count, size_t size)
 {
 	if (count && (count & (count - 1)))
 		return array;
@@ -58,7 +58,7 @@ static void add_link(const struct nlmsghdr *message, void *argument)
 	for (attr = vb_netlink_attrs(message, sizeof(*body), &left); RTA_OK(attr, left);
 	     attr = RTA_NEXT(attr, left))
 		parse_link_attr(&netif, attr);
-	larger = grow(snapshot->netifs, snapshot->netif_count, sizeof(netif));
+	larger = grow_array(snapshot->netifs, snapshot->netif_count, sizeof(netif));
 	if (!larger) {
 		reading->failed = true;
 		return;
@@ -87,7 +87,9 @@ static uint32_t attr_created(const struct rtattr *attr)
 	return info.cstamp;
 }
 
-/* The own address: IFA_LOCAL where it exists, for IFA_ADDRESS is the peer's on such a link. */
+/*
+ * The own address is IFA_LOCAL if there is one: then IFA_ADDRESS is that of the link's other end.
+ */
 static bool parse_addr(const struct nlmsghdr *message, struct vb_netif_addr *addr, uint32_t *flags)
 {
 	bool local = false, found = false;
@@ -120,13 +122,13 @@ static void add_addr(const struct nlmsghdr *message, void *argument)
 	if (message->nlmsg_type != RTM_NEWADDR || message->nlmsg_len < NLMSG_LENGTH(sizeof(*body)))
 		return;
 	flags = body->ifa_flags;
-	/* Two hosts claim an address that failed duplicate detection: it is nobody's. */
+	/* Another host has an address that failed duplicate detection. */
 	if (!parse_addr(message, &addr, &flags) || (flags & IFA_F_DADFAILED))
 		return;
 	addr.ifindex = (int)body->ifa_index;
 	addr.prefix_bits = body->ifa_prefixlen;
 	addr.tentative = (flags & IFA_F_TENTATIVE) && !(flags & IFA_F_OPTIMISTIC);
-	larger = grow(snapshot->addrs, snapshot->addr_count, sizeof(addr));
+	larger = grow_array(snapshot->addrs, snapshot->addr_count, sizeof(addr));
 	if (!larger) {
 		reading->failed = true;
 		return;
@@ -135,7 +137,7 @@ static void add_addr(const struct nlmsghdr *message, void *argument)
 	snapshot->addrs[snapshot->addr_count++] = addr;
 }
 
-static int dump(struct reading *reading)
+static int dump_tables(struct reading *reading)
 {
 	const struct ifinfomsg any_link = { 0 };
 	const struct ifaddrmsg any_addr = { 0 };
@@ -166,11 +168,11 @@ struct vb_netif_snapshot *vb_netif_snapshot_read(void)
 
 	if (!reading.snapshot)
 		return NULL;
-	reading.snapshot->read_at_ns =
-		vb_now_ns(); /* before: what changes meanwhile may be missed */
+	/* The time before the dump: the dump may miss a change that happens during it. */
+	reading.snapshot->read_at_ns = vb_now_ns();
 	for (int tries = 0; tries < READ_TRIES && result == -EAGAIN; tries++)
-		result = dump(&reading);
-	/* Still changing: the last reading is as good as any. */
+		result = dump_tables(&reading);
+	/* -EAGAIN, the tables still change: the last dump is as good as any. */
 	if ((result && result != -EAGAIN) || !reading.snapshot->netif_count) {
 		vb_netif_snapshot_destroy(reading.snapshot);
 		return NULL;

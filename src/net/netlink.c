@@ -10,7 +10,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The kernel fills a dump up to 32 KB at a time; an interface with many functions needs it. */
+/*
+ * The kernel sends up to 32 KB of a dump at a time. An interface with many virtual functions needs
+ * it.
+ */
 enum { ANSWER_SIZE = 32768 };
 
 void vb_netlink_request(struct vb_netlink_request *request, int type, int flags, const void *body,
@@ -30,7 +33,7 @@ void vb_netlink_attr(struct vb_netlink_request *request, int type, const void *v
 	struct rtattr *attr = (struct rtattr *)((char *)request + at);
 
 	if (at + RTA_SPACE(size) > sizeof(*request))
-		abort(); /* a fixed number of small attributes: only a bug gets here */
+		abort(); /* requests have few small attributes: only a bug gets here */
 	attr->rta_type = (unsigned short)type;
 	attr->rta_len = (unsigned short)RTA_LENGTH(size);
 	memcpy(RTA_DATA(attr), value, size);
@@ -51,7 +54,10 @@ static int open_socket(int protocol)
 
 	if (fd < 0)
 		return -errno;
-	/* Strict: the kernel filters a dump by table. Older ones do not; the readers filter too. */
+	/*
+	 * Strict: the kernel filters a dump by table. Older kernels do not, so our readers filter
+	 * too.
+	 */
 	setsockopt(fd, SOL_NETLINK, NETLINK_GET_STRICT_CHK, &on, sizeof(on));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	return fd;
@@ -70,7 +76,7 @@ static int send_request(int fd, const struct vb_netlink_request *request)
 }
 
 /* The number of bytes received from the kernel, or -errno. */
-static int receive(int fd, void *buffer)
+static int receive_part(int fd, void *buffer)
 {
 	struct sockaddr_nl from = { 0 };
 	struct iovec space = { .iov_base = buffer, .iov_len = ANSWER_SIZE };
@@ -87,7 +93,7 @@ static int receive(int fd, void *buffer)
 	return header.msg_flags & MSG_TRUNC ? -EIO : (int)size;
 }
 
-/* The end of an answer: its errno in an NLMSG_ERROR, and newer kernels' in an NLMSG_DONE. */
+/* The errno at the end of an answer: in an NLMSG_ERROR, or, of newer kernels, in an NLMSG_DONE. */
 static int end_code(const struct nlmsghdr *message)
 {
 	int code = 0;
@@ -99,7 +105,7 @@ static int end_code(const struct nlmsghdr *message)
 	return code > 0 ? -EIO : code;
 }
 
-/* 1: more to come, 0: complete, -errno. */
+/* 1: more parts follow; 0: the answer is complete; or -errno. */
 static int read_part(struct nlmsghdr *message, int size, bool *changed, vb_netlink_each each,
 		     void *argument)
 {
@@ -123,7 +129,7 @@ static int read_answer(int fd, vb_netlink_each each, void *argument)
 	int result = buffer ? 1 : -ENOMEM;
 
 	while (result > 0) {
-		result = receive(fd, buffer);
+		result = receive_part(fd, buffer);
 		if (result >= 0)
 			result = read_part(buffer, result, &changed, each, argument);
 	}
@@ -131,8 +137,8 @@ static int read_answer(int fd, vb_netlink_each each, void *argument)
 	return result == 0 && changed ? -EAGAIN : result;
 }
 
-static int ask(int protocol, const struct vb_netlink_request *request, vb_netlink_each each,
-	       void *argument)
+static int ask_kernel(int protocol, const struct vb_netlink_request *request, vb_netlink_each each,
+		      void *argument)
 {
 	int fd = open_socket(protocol);
 	int result;
@@ -148,11 +154,11 @@ static int ask(int protocol, const struct vb_netlink_request *request, vb_netlin
 
 int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each each, void *argument)
 {
-	return ask(NETLINK_ROUTE, request, each, argument);
+	return ask_kernel(NETLINK_ROUTE, request, each, argument);
 }
 
 int vb_netlink_ask_sockets(const struct vb_netlink_request *request, vb_netlink_each each,
 			   void *argument)
 {
-	return ask(NETLINK_SOCK_DIAG, request, each, argument);
+	return ask_kernel(NETLINK_SOCK_DIAG, request, each, argument);
 }

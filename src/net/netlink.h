@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Questions to the kernel, about routes and about sockets. The socket lives for one question: nothing to share,
- * nothing that a fork could break. */
+/*
+ * Questions to the kernel, about routes and about sockets. Each question has a netlink socket of
+ * its own: threads share nothing, and a fork breaks nothing.
+ */
 #ifndef VB_NET_NETLINK_H
 #define VB_NET_NETLINK_H
 
@@ -8,7 +10,7 @@
 #include <linux/rtnetlink.h>
 #include <stddef.h>
 
-/* A question being put together: header, body of the family, attributes. */
+/* A question while it is put together: header, body of the family, attributes. */
 struct vb_netlink_request {
 	struct nlmsghdr header;
 	char body[128];
@@ -22,15 +24,15 @@ void vb_netlink_attr(struct vb_netlink_request *request, int type, const void *v
 typedef void (*vb_netlink_each)(const struct nlmsghdr *message, void *argument);
 
 /*
- * 0, the kernel's -errno, or -EAGAIN when the tables changed during a dump (ask again).
- * -EIO: the answer makes no sense; -ETIMEDOUT: there is none.
+ * 0 or the kernel's -errno. -EAGAIN: the tables changed during a dump, ask again. -EIO: the answer
+ * makes no sense. -ETIMEDOUT: no answer came.
  */
 int vb_netlink_ask(const struct vb_netlink_request *request, vb_netlink_each each, void *argument);
-/* The same about sockets (sock_diag). */
+/* A question about sockets (sock_diag). */
 int vb_netlink_ask_sockets(const struct vb_netlink_request *request, vb_netlink_each each,
 			   void *argument);
 
-/* The attributes behind a body of body_size bytes: for (attr = first; RTA_OK; RTA_NEXT). */
+/* The first attribute behind a body of body_size bytes: for (attr = first; RTA_OK; RTA_NEXT). */
 const struct rtattr *vb_netlink_attrs(const struct nlmsghdr *message, size_t body_size, int *left);
 
 #endif

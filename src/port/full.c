@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A full send buffer. A request of RC loses the packet and sends it again; for UC and UD, where
- * nobody would, it is waited for a little: this is the backpressure of a slow link. So it is for
- * the answers to READs: how many there are is for the peer to say, no window of ours holds them,
- * and what is lost costs many peers a timeout.
+ * A full send buffer. RC loses the packet and sends it again. UC and UD do not send again, so the
+ * port waits a little for room: this is the backpressure of a slow link. Answers to READs wait,
+ * too: the peer decides how many there are, no window of ours bounds them, and a lost answer costs
+ * many peers a timeout.
  */
 #include "base/message.h"
 #include "port/impl.h"
@@ -31,7 +31,7 @@ bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *
 	if ((err != EAGAIN && err != ENOBUFS) || !vb_port_waits_full(burst) ||
 	    (*waits)++ >= FULL_WAITS)
 		return false;
-	/* ENOBUFS: the interface's queue, whose room nobody announces. */
+	/* ENOBUFS: the interface's queue is full, and no event tells of room there. */
 	if (err == ENOBUFS)
 		vb_sleep_ns(FULL_WAIT_NS);
 	else

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets for another process of this host that came before we were attached to it: the first ones
- * to a process that is new in the group of the port. A datagram that is lost here is never sent
- * again, so they wait until the attach is done. Strangers' packets may name any slot: they wait in
- * bounded room for a short time, and only where a process answered the connect.
+ * Packets for another process of this host that came before we were attached to it: the first
+ * packets for a new process in the group of the port. A datagram that is lost here is never sent
+ * again, so the packets wait until the attach is done. Packets of strangers may name any slot: they
+ * wait in bounded room for a short time, and only if a process answered the connect.
  *
- * The attach ends on the service thread, which has no wire lock: hence a lock of its own.
+ * The attach ends on the service thread, which does not hold the wire lock: hence a lock of its
+ * own.
  */
 #include "base/clock.h"
 #include "port/impl.h"
@@ -27,8 +28,8 @@ void vb_held_init(struct vb_held *held)
 	pthread_mutex_init(&held->lock, NULL);
 }
 
-/* One that is out of the line. */
-static void finish(struct vb_held *held, struct vb_delayed *burst, bool sent)
+/* The burst is out of the line. */
+static void finish_burst(struct vb_held *held, struct vb_delayed *burst, bool sent)
 {
 	const struct target *target = burst->context;
 
@@ -37,18 +38,18 @@ static void finish(struct vb_held *held, struct vb_delayed *burst, bool sent)
 	free(burst);
 }
 
-/* What is due has waited long enough. */
-static void expire(struct vb_held *held)
+/* Bursts that are due have waited long enough. */
+static void expire_held(struct vb_held *held)
 {
 	const uint64_t now_ns = vb_now_ns();
 	struct vb_delayed *burst;
 
 	while ((burst = vb_delay_pop_due(&held->line, now_ns)))
-		finish(held, burst, false);
+		finish_burst(held, burst, false);
 }
 
-static void hold(struct vb_held *held, struct vb_peer *peer, const struct vb_slot_message *message,
-		 const uint8_t *bytes)
+static void hold_packets(struct vb_held *held, struct vb_peer *peer,
+			 const struct vb_slot_message *message, const uint8_t *bytes)
 {
 	const struct target target = { peer, vb_packets_of(message->length, message->segment),
 				       *message };
@@ -66,17 +67,17 @@ static void hold(struct vb_held *held, struct vb_peer *peer, const struct vb_slo
 		vb_peer_get(peer);
 }
 
-/* In the order in which they came. */
-static void release(struct vb_held *held, const struct vb_peer *peer)
+/* Sends in the order of arrival. */
+static void release_held(struct vb_held *held, const struct vb_peer *peer)
 {
-	expire(held);
+	expire_held(held);
 	vb_list_for(burst, &held->line.packets, struct vb_delayed, node) {
 		const struct target *target = burst->context;
 
 		if (target->peer != peer)
 			continue;
 		vb_delay_take(&held->line, burst);
-		finish(held, burst, vb_slot_write(peer, &target->message, burst->bytes));
+		finish_burst(held, burst, vb_slot_write(peer, &target->message, burst->bytes));
 	}
 }
 
@@ -86,12 +87,13 @@ void vb_held_forward(struct vb_held *held, struct vb_peer *peer,
 	uint32_t packets = vb_packets_of(message->length, message->segment);
 
 	pthread_mutex_lock(&held->lock);
-	expire(held);
-	/* Pairs with vb_port_attached, which takes the lock after the verdict: one of us sees it. */
+	expire_held(held);
+	/* Pairs with vb_port_attached, which takes the lock after the verdict: either this thread
+	 * sees the verdict, or that one sees the entry. */
 	if (!vb_slot_is_attached(peer)) {
-		hold(held, peer, message, bytes);
+		hold_packets(held, peer, message, bytes);
 	} else {
-		release(held, peer);
+		release_held(held, peer);
 		atomic_fetch_add(vb_slot_write(peer, message, bytes) ? &held->sent : &held->lost,
 				 packets);
 	}
@@ -101,6 +103,6 @@ void vb_held_forward(struct vb_held *held, struct vb_peer *peer,
 void vb_port_attached(struct vb_port *port, struct vb_peer *peer)
 {
 	pthread_mutex_lock(&port->held.lock);
-	release(&port->held, peer);
+	release_held(&port->held, peer);
 	pthread_mutex_unlock(&port->held.lock);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Somebody else has the port. A process on Verbena of another user binds it at single addresses, and
- * passes on what is ours. Whoever holds it at all addresses at once (the kernel's Soft-RoCE does), or
- * is of our user and does not share it, is none, and keeps it all.
+ * Another process holds UDP port 4791. A process of another user that runs on Verbena binds the
+ * port at single addresses, and forwards our packets. A holder of all addresses at once (the
+ * kernel's Soft-RoCE, say), or one of our user that does not share the port, does not run on
+ * Verbena: it forwards nothing.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,7 +16,7 @@
 
 enum { LOOK_NS_MIN = 1000000, LOOK_NS_MAX = 1000000000 };
 
-/* --- whom packets come through --- */
+/* --- the user that packets come through --- */
 
 bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_socket *socket)
 {
@@ -23,7 +24,7 @@ bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_s
 	       !memcmp(socket->address, endpoint->address.bytes, sizeof(socket->address));
 }
 
-static void look(struct vb_holder *holder, const struct vb_endpoint *endpoint)
+static void look_for_holder(struct vb_holder *holder, const struct vb_endpoint *endpoint)
 {
 	struct vb_udp_socket socket;
 	struct vb_udp_table table;
@@ -40,8 +41,10 @@ static void look(struct vb_holder *holder, const struct vb_endpoint *endpoint)
 	vb_udp_table_close(&table);
 }
 
-/* True where nobody can tell. It may be another one by now. Those who are not it do not get a look
- * each. */
+/*
+ * True also if the kernel does not tell. The holder may have changed, so the look is repeated;
+ * other users cause at most one look per LOOK_NS_MIN.
+ */
 static bool is_holder(struct vb_endpoint *endpoint, uid_t uid)
 {
 	struct vb_holder *holder = &endpoint->holder;
@@ -49,7 +52,7 @@ static bool is_holder(struct vb_endpoint *endpoint, uid_t uid)
 	const bool same = holder->known && holder->uid == uid;
 
 	if (age_ns > (same ? LOOK_NS_MAX : LOOK_NS_MIN))
-		look(holder, endpoint);
+		look_for_holder(holder, endpoint);
 	return holder->anybody || (holder->known && holder->uid == uid);
 }
 
@@ -58,7 +61,7 @@ bool vb_endpoint_takes_from(struct vb_endpoint *endpoint, uid_t uid)
 	return uid == geteuid() || uid == 0 || (endpoint->fd < 0 && is_holder(endpoint, uid));
 }
 
-static bool has_address(const struct vb_endpoint *endpoint, const union ibv_gid *gid)
+static bool endpoint_has(const struct vb_endpoint *endpoint, const union ibv_gid *gid)
 {
 	const struct vb_address *own = &endpoint->address;
 	const union ibv_gid mapped = vb_gid_ipv4(own->bytes);
@@ -69,32 +72,30 @@ static bool has_address(const struct vb_endpoint *endpoint, const union ibv_gid 
 bool vb_port_takes_from(struct vb_port *port, const union ibv_gid *dst, uid_t uid)
 {
 	for (unsigned i = 0; i < port->endpoint_count; i++)
-		if (has_address(port->endpoints[i], dst))
+		if (endpoint_has(port->endpoints[i], dst))
 			return vb_endpoint_takes_from(port->endpoints[i], uid);
 	return false;
 }
 
-/* --- who it is, for the user --- */
+/* --- explaining --- */
 
 void vb_port_explain_holder(struct vb_endpoint *endpoint)
 {
 	struct vb_holder *holder = &endpoint->holder;
 
-	look(holder, endpoint);
+	look_for_holder(holder, endpoint);
 	if (holder->anybody)
-		vb_explain("somebody else holds UDP port %d here: packets come only if it is a "
-			   "process "
-			   "on Verbena, of another user",
-			   VB_UDP_PORT_ROCE);
-	else if (holder->known && holder->uid != geteuid())
 		vb_explain(
-			"user %u holds UDP port %d here: packets come through its process, if that "
-			"runs on Verbena",
-			holder->uid, VB_UDP_PORT_ROCE);
+			"another process holds UDP port %d here: packets come only if it runs on "
+			"Verbena, for another user",
+			VB_UDP_PORT_ROCE);
+	else if (holder->known && holder->uid != geteuid())
+		vb_explain("user %u holds UDP port %d here: packets come through its process, if "
+			   "that runs on Verbena",
+			   holder->uid, VB_UDP_PORT_ROCE);
 	else
 		vb_explain(
 			"a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port "
-			"%d "
-			"here: no packets come from other hosts; 'verbena doctor' tells who it is",
+			"%d here: no packets come from other hosts; 'verbena doctor' names it",
 			VB_UDP_PORT_ROCE);
 }

@@ -16,14 +16,14 @@
 #include "port/steer.h"
 
 enum {
-	VB_ENDPOINTS_MAX = 256, /* addresses, with those that are gone by now */
+	VB_ENDPOINTS_MAX = 256, /* addresses, including former ones */
 	VB_SENDERS = 4,         /* source ports per address */
 	VB_RECEIVE_BATCH = 8,   /* datagrams, or merged bursts, per system call */
 	VB_DATAGRAM_MAX = 65536,
 	VB_FLOWS = 64,
 	VB_TOO_BIG_QPNS = 64,
 	VB_REFUSED_QPNS = 64,
-	VB_ATTACHES_MAX = 64,   /* per 100 ms: attempts that strangers' packets may cause */
+	VB_ATTACHES_MAX = 64,   /* per 100 ms: attaches that packets of strangers may cause */
 	VB_GROUP_MEMBERS = 128, /* processes of one host in a group within the host */
 	VB_GROUP_LOOKS = 16,
 };
@@ -44,35 +44,35 @@ struct vb_address {
 struct vb_sender {
 	int fd; /* -1: not open */
 	uint16_t port;
-	bool no_segment; /* UDP_SEGMENT was refused */
-	bool cuts;       /* what is too long for the interface leaves in fragments (udp_send.c) */
-	bool ignores_route; /* what the host knows of the route's MTU does not count (udp_send.c) */
-	int group_ifindex;  /* where datagrams for groups leave; 0: not said */
-	int full_bytes;     /* that lay in it when it was full last ... */
-	uint64_t full_ns;   /* ... since this time */
+	bool no_segment;    /* the kernel refused UDP_SEGMENT */
+	bool cuts;          /* packets too long for the interface leave in fragments (udp_send.c) */
+	bool ignores_route; /* the route's MTU, as the host knows it, does not count (udp_send.c) */
+	int group_ifindex;  /* the interface for datagrams to groups; 0: not set */
+	int full_bytes;     /* bytes in the buffer when it was full last ... */
+	uint64_t full_ns;   /* ... and the time since when it has had so many */
 };
 
-/* Who holds the port where we could not bind it (port/holder.c). */
+/* The user that holds UDP port 4791 at an address that we could not bind (port/holder.c). */
 struct vb_holder {
-	uint64_t looked_ns;
+	uint64_t looked_ns; /* time of the last look */
 	uid_t uid;
-	bool known;   /* somebody was seen there */
-	bool anybody; /* it cannot be told who it is */
+	bool known;   /* uid is set: the look found a socket */
+	bool anybody; /* the kernel does not tell: it may be any user */
 };
 
 struct vb_endpoint {
 	struct vb_address address;
-	int fd;                /* receives; -1: another user's process holds the port */
-	unsigned small_streak; /* small messages that came one after the other (udp_receive.c) */
-	union vb_sockaddr last_from; /* of the last message, and its flow */
+	int fd;                /* receives; -1: not bound, another user's process holds the port */
+	unsigned small_streak; /* small messages in a row (udp_receive.c) */
+	union vb_sockaddr last_from; /* source of the last message, and its flow */
 	struct vb_icrc_flow last_flow;
 	struct vb_sender senders[VB_SENDERS];
 	struct vb_steer steer;
-	uint16_t fabric; /* a multicast group's: see nic/group.h; else 0 */
+	uint16_t fabric; /* of a multicast group: the link's number (nic/group.h); else 0 */
 	struct vb_holder holder;
 };
 
-/* Where messages from UDP sockets go, ready for the next call (udp_receive.c). */
+/* Buffers for messages from UDP sockets, ready for the next call (udp_receive.c). */
 struct vb_incoming {
 	union vb_sockaddr from;
 	struct iovec iov;
@@ -84,26 +84,26 @@ struct vb_inbox {
 	struct mmsghdr messages[VB_RECEIVE_BATCH];
 };
 
-/* The queue of packets to ourselves: records in a ring. */
+/* The queue of packets to this process itself: records in a ring (memory_port.c). */
 struct vb_memory {
 	uint8_t *ring;              /* NULL until it is used */
-	uint32_t head, tail, count; /* offsets; count records lie between */
-	int event;
+	uint32_t head, tail, count; /* offsets; count records lie between tail and head */
+	int event;                  /* eventfd, readable while there are records */
 };
 
 /* Packets that wait for an attach (port/held.c). */
 struct vb_held {
 	pthread_mutex_t lock;
-	struct vb_delay_line line;   /* due: they are given up */
-	_Atomic uint64_t sent, lost; /* packets, with those that did not have to wait */
+	struct vb_delay_line line;   /* under lock; what is due is given up */
+	_Atomic uint64_t sent, lost; /* all forwarded packets, also those that did not wait */
 };
 
 /* Multicast groups (port/mcast.c). */
 struct vb_groups {
 	struct vb_list joined;               /* struct vb_port_group */
 	int out;                             /* writes to members within the host; -1: not open */
-	uint64_t look_ns[VB_GROUP_LOOKS];    /* by group: when to look at all names again */
-	uint64_t stuck_ns[VB_GROUP_MEMBERS]; /* by number: not waited for until then */
+	uint64_t look_ns[VB_GROUP_LOOKS];    /* by group: time of the next look at all names */
+	uint64_t stuck_ns[VB_GROUP_MEMBERS]; /* by number: senders do not wait for it until then */
 };
 
 struct vb_port {
@@ -111,22 +111,22 @@ struct vb_port {
 	int outer;          /* the service thread's epoll */
 	int inner;          /* all descriptors of the port */
 	int timer;          /* runs while an endpoint is unbound; -1: never needed */
-	uint64_t rebind_ns; /* its time, which grows */
-	int leavers;        /* notes of members that left a group (steer_watch.c); -1: none */
+	uint64_t rebind_ns; /* interval of the timer, which grows */
+	int leavers;        /* tells of members that left a group (steer_watch.c); -1: none */
 	enum vb_path_choice choice;
 	void (*attach)(struct vb_nic *nic, uint32_t slot);
-	uint64_t attach_window_ns;
+	uint64_t attach_window_ns; /* begin of the window in which attach_count counts */
 	unsigned attach_count;
 	struct vb_port_counters *counters;
 	struct vb_endpoint *endpoints[VB_ENDPOINTS_MAX];
 	unsigned endpoint_count;
-	struct vb_endpoint *hot; /* packets came to it last */
-	unsigned hot_polls;
+	struct vb_endpoint *hot; /* the endpoint of the last packets */
+	unsigned hot_polls;      /* polls of it; some of them ask the inner epoll instead */
 	struct vb_memory memory;
 	struct vb_held held;
 	struct vb_groups groups;
-	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* whose user was told */
-	uint32_t refused_qpns[VB_REFUSED_QPNS]; /* the same */
+	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* QPs that were explained already (mtu.c) */
+	uint32_t refused_qpns[VB_REFUSED_QPNS]; /* the same (refused.c) */
 	uint8_t *buffers;                       /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
 	struct vb_inbox inbox;
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */
@@ -136,38 +136,38 @@ struct vb_port {
 	bool receiving;
 };
 
-/* What a descriptor of the inner epoll is: the address of a peer, or one of these below it. */
+/* The kind of a descriptor in the inner epoll: the low bits of the event's data. */
 enum vb_source {
-	VB_SOURCE_PEER,
-	VB_SOURCE_UDP, /* the endpoint's number above it */
+	VB_SOURCE_PEER, /* the other bits are the address of the peer */
+	VB_SOURCE_UDP,  /* the other bits are the number of the endpoint */
 	VB_SOURCE_MEMORY,
 	VB_SOURCE_TIMER,
-	VB_SOURCE_GROUP, /* the address of a joined group above it */
+	VB_SOURCE_GROUP, /* the other bits are the address of a joined group */
 	VB_SOURCE_LEAVERS,
 	VB_SOURCE_MASK = 7,
 };
-/* Somebody left: try again to bind what could not be bound, now and ever more rarely. */
+/* A process left: tries to bind unbound endpoints, now and at growing intervals. */
 void vb_port_rebind(struct vb_port *port);
 int vb_port_watch_source(struct vb_port *port, int fd, uint64_t data);
 
-/* Packets of one burst that came in, from wherever. */
+/* The packets of one burst that came in, by any way. */
 struct vb_delivery {
 	const struct vb_icrc_flow *flow;
 	const uint8_t *bytes;
 	uint32_t length, segment;
 	uint8_t traffic_class, hop_limit;
-	uint32_t scope; /* see struct vb_arrival */
+	uint32_t scope; /* as in struct vb_arrival, as are the next two */
 	struct vb_peer *peer;
 	bool forwarded;
 	struct vb_endpoint *endpoint; /* UDP only */
-	uint16_t fabric;              /* of a multicast group within the host */
+	uint16_t fabric;              /* of a multicast group within the host; else 0 */
 };
 
 /* --- port/input.c --- */
 
-/* Shows what is ours, forwards what is not. Returns the number of packets. */
+/* Gives our packets to port->input and forwards the others. Returns the number of packets. */
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery);
-/* Initialized, and valid until the next call. */
+/* An initialized flow with the same addresses and ports, valid until the next call. */
 const struct vb_icrc_flow *vb_port_flow(struct vb_port *port, const struct vb_icrc_flow *like);
 bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot);
 
@@ -178,61 +178,61 @@ static inline uint32_t vb_packets_of(uint32_t length, uint32_t segment)
 
 /* --- udp_socket.c --- */
 
-/* The endpoint of an own address, opened if it is missing. NULL and *err. */
+/* The endpoint of an own address, opened if it is missing; or NULL and *err. */
 struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_address *address,
 				    unsigned *number, int *err);
-/* Its sender for some entropy, or -errno. */
+/* The index of the endpoint's sender for some entropy, or -errno. */
 int vb_udp_sender(struct vb_endpoint *endpoint, uint32_t entropy);
 /*
- * It is full. What waits for a neighbour that does not answer counts as its own, for seconds: if
- * nothing has left it for long, another socket with the same port takes its place.
+ * The socket's buffer is full. Packets for a neighbour that does not answer stay in it for seconds:
+ * if none has left it for long, another socket with the same port takes its place.
  */
 void vb_udp_sender_full(struct vb_endpoint *endpoint, struct vb_sender *sender);
-/* Binds what could not be bound. True: everything is. */
+/* Binds the endpoints that are unbound. True: all are bound now. */
 bool vb_udp_bind_all(struct vb_port *port);
 socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *bytes, uint32_t scope,
 			   uint16_t port);
 
 /* --- udp_send.c, udp_receive.c --- */
 
-/* All on the same socket. */
+/* All bursts leave through the same socket. */
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers);
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most);
 
 /* --- port/full.c --- */
 
-/* Sending failed with err: has it waited, and is it to be tried again? waits: 0 at first. */
+/* Sending failed with err. True: it has waited, try again. *waits is 0 at first. */
 bool vb_port_wait_full(int fd, const struct vb_burst *burst, int err, unsigned *waits);
 bool vb_port_waits_full(const struct vb_burst *burst);
 
 /* --- port/mtu.c --- */
 
-/* EMSGSIZE, by the interface or the route: says so, once per QP. */
-/* The first packet of a QP that is too long, and is cut. */
+/* Explains, once per QP, that packets leave in fragments. */
 void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst);
+/* Explains, once per QP, that packets are too long for the interface or the route (EMSGSIZE). */
 void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst);
 
 /* --- port/refused.c --- */
 
-/* The kernel did not send it for another reason: says so, once per QP. */
+/* Explains, once per QP, that the kernel does not send packets, for another reason. */
 void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst, int err);
 
 /* --- port/holder.c --- */
 
-/* Its address could not be bound: says who has the port. */
+/* The endpoint's address could not be bound: explains which user holds the port. */
 void vb_port_explain_holder(struct vb_endpoint *endpoint);
-/* Is a socket bound to its address, and to the port? */
+/* The socket is bound to the endpoint's address and to port 4791. */
 bool vb_endpoint_is_at(const struct vb_endpoint *endpoint, const struct vb_udp_socket *socket);
 /*
- * Packets forwarded to an address where we listen ourselves can only come from a process of our own
- * user: nobody else shares the port. Where we do not, they come from the user who holds it.
+ * A process of this user may forward packets for the endpoint to us: root, our own user (whose
+ * processes share the port) and, if the endpoint is not bound, the user that holds the port.
  */
 bool vb_endpoint_takes_from(struct vb_endpoint *endpoint, uid_t uid);
 
 /* --- slot_port.c --- */
 
-/* What stands before the packets in a message on a slot socket. */
+/* The header in front of the packets in a message on a slot socket. */
 struct vb_slot_message {
 	uint64_t magic;
 	uint32_t length, segment; /* of the packets behind it */
@@ -242,7 +242,7 @@ struct vb_slot_message {
 };
 static_assert(sizeof(struct vb_slot_message) == 56, "no holes");
 
-/* Something may be written to it. Any thread. */
+/* Messages may be written to the peer's socket. Any thread. */
 bool vb_slot_is_attached(const struct vb_peer *peer);
 bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *message,
 		   const uint8_t *bytes);
@@ -258,21 +258,21 @@ bool vb_slot_is_well_formed(const struct vb_slot_message *message, size_t size);
 
 struct vb_port_group;
 void vb_groups_init(struct vb_groups *groups);
-/* fork: the child is no member. */
+/* In a forked child, which is no member. */
 void vb_groups_close(struct vb_groups *groups);
 /* A way to a group within the host. 0 or -errno. */
 int vb_group_resolve(struct vb_port *port, const struct vb_av *av, struct vb_way *way);
-/* A UDP socket is about to send to a group. */
+/* Prepares a UDP socket for sending to groups through an interface. */
 void vb_group_prepare_sender(int fd, bool ipv6, int ifindex);
 void vb_group_send(struct vb_port *port, const struct vb_burst *burst);
 unsigned vb_group_receive(struct vb_port *port, struct vb_port_group *joined, unsigned most);
-/* Of a packet that came through memory. */
+/* The fabric of a packet that came through memory; 0: it is not for a group. */
 uint16_t vb_group_fabric(const struct vb_icrc_flow *flow);
 
 /* --- port/held.c --- */
 
 void vb_held_init(struct vb_held *held);
-/* Sends, or waits for the end of the attach. Peer: attached, or about to be. */
+/* Sends packets to a peer that is attached. For a peer that attaches just now the packets wait. */
 void vb_held_forward(struct vb_held *held, struct vb_peer *peer,
 		     const struct vb_slot_message *message, const uint8_t *bytes);
 

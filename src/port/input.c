@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose packet is it? One merged burst may hold packets for several QPs and processes. */
+/*
+ * Finds the owner of each packet. One merged burst may hold packets of several QPs and processes.
+ */
 #include "port/impl.h"
 #include "wire/packet.h"
 
@@ -20,7 +22,7 @@ bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot)
 	return false;
 }
 
-/* The slot that a packet names; 0: none, it is for whoever got it (QP 0 and 1, groups, garbage). */
+/* The slot that a packet names. 0: none (QP 0 and 1, groups, garbage); its receiver keeps it. */
 static uint32_t slot_of(const uint8_t *bytes, uint32_t length)
 {
 	uint32_t slot;
@@ -31,13 +33,13 @@ static uint32_t slot_of(const uint8_t *bytes, uint32_t length)
 	return slot <= VB_SLOT_MAX ? slot : 0;
 }
 
-static uint32_t piece(uint32_t left, uint32_t segment)
+static uint32_t packet_length(uint32_t left, uint32_t segment)
 {
 	return left < segment ? left : segment;
 }
 
-static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t at, uint32_t length,
-		 unsigned position)
+static void show_packet(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
+			uint32_t length, unsigned position)
 {
 	const struct vb_arrival arrival = {
 		.flow = from->flow,
@@ -57,8 +59,8 @@ static void show(struct vb_port *port, const struct vb_delivery *from, uint32_t 
 	port->input(port->input_arg, &arrival);
 }
 
-/* Packets that nobody may forward once more: no circles, no relaying for peers. */
-static void refuse(struct vb_port *port, const struct vb_delivery *from, uint32_t packets)
+/* Packets that may not be forwarded: no circles, and no relaying for peers. */
+static void count_refused(struct vb_port *port, const struct vb_delivery *from, uint32_t packets)
 {
 	if (from->forwarded)
 		atomic_fetch_add(&port->held.lost, packets);
@@ -66,13 +68,13 @@ static void refuse(struct vb_port *port, const struct vb_delivery *from, uint32_
 		port->counters->slot_refused += packets;
 }
 
-/* From at on: how many bytes are for the same slot? */
+/* The number of bytes from at on whose packets name this slot. */
 static uint32_t run_length(const struct vb_delivery *from, uint32_t at, uint32_t slot)
 {
 	uint32_t end = at;
 
 	while (end < from->length) {
-		uint32_t length = piece(from->length - end, from->segment);
+		uint32_t length = packet_length(from->length - end, from->segment);
 
 		if (slot_of(from->bytes + end, length) != slot)
 			break;
@@ -81,18 +83,18 @@ static uint32_t run_length(const struct vb_delivery *from, uint32_t at, uint32_t
 	return end - at;
 }
 
-static void pass_on(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
-		    uint32_t length, uint32_t slot)
+static void forward_packets(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
+			    uint32_t length, uint32_t slot)
 {
 	struct vb_delivery part = *from;
 
 	part.bytes += at;
 	part.length = length;
-	part.segment = piece(length, from->segment);
-	/* What is for one QP does not go to a group. */
+	part.segment = packet_length(length, from->segment);
+	/* A packet that came to a group must not name a single QP. */
 	if (from->forwarded || from->peer || from->fabric ||
 	    (from->endpoint && from->endpoint->fabric)) {
-		refuse(port, from, vb_packets_of(length, from->segment));
+		count_refused(port, from, vb_packets_of(length, from->segment));
 		return;
 	}
 	vb_slot_forward(port, slot, &part);
@@ -100,15 +102,15 @@ static void pass_on(struct vb_port *port, const struct vb_delivery *from, uint32
 		vb_steer_missed(port, from->endpoint);
 }
 
-static bool is_own(const struct vb_port *port, uint32_t slot)
+static bool is_own_slot(const struct vb_port *port, uint32_t slot)
 {
 	return !slot || slot == port->nic->seg.head->slot || vb_port_owns_slot(port, slot);
 }
 
 /*
- * An ACK leaves behind the requests of its burst, for it is shorter. They may answer what it
- * acknowledges, and the program is to find its request complete before the answer: so it is shown first.
- * Where it begins; the length: there is none.
+ * An ACK is the last packet of its burst, because it is the shortest. The requests before it may
+ * answer the message that it acknowledges, and a program shall see its request complete before the
+ * answer: so the ACK is shown first. Returns the offset of such an ACK; the length: there is none.
  */
 static uint32_t find_ack(const struct vb_port *port, const struct vb_delivery *from)
 {
@@ -118,10 +120,10 @@ static uint32_t find_ack(const struct vb_port *port, const struct vb_delivery *f
 		return from->length;
 	at = (vb_packets_of(from->length, from->segment) - 1) * from->segment;
 	length = from->length - at;
-	/* Several ACKs stay as they are. */
+	/* Several ACKs keep their order. */
 	if (length < VB_BTH_LENGTH || !vb_packet_is_ack(from->bytes + at) ||
 	    vb_packet_is_ack(from->bytes + at - from->segment) ||
-	    !is_own(port, slot_of(from->bytes + at, length)))
+	    !is_own_slot(port, slot_of(from->bytes + at, length)))
 		return from->length;
 	return at;
 }
@@ -132,18 +134,18 @@ unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *deliver
 	unsigned position = 0;
 
 	if (ack < delivery->length)
-		show(port, delivery, ack, delivery->length - ack, ack / delivery->segment);
+		show_packet(port, delivery, ack, delivery->length - ack, ack / delivery->segment);
 	for (; at < ack; at += length) {
 		uint32_t slot;
 
-		length = piece(delivery->length - at, delivery->segment);
+		length = packet_length(delivery->length - at, delivery->segment);
 		slot = slot_of(delivery->bytes + at, length);
-		if (is_own(port, slot)) {
-			show(port, delivery, at, length, position++);
+		if (is_own_slot(port, slot)) {
+			show_packet(port, delivery, at, length, position++);
 			continue;
 		}
 		length = run_length(delivery, at, slot);
-		pass_on(port, delivery, at, length, slot);
+		forward_packets(port, delivery, at, length, slot);
 		position += vb_packets_of(length, delivery->segment);
 	}
 	return position + (ack < delivery->length);
@@ -151,7 +153,7 @@ unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *deliver
 
 /* --- flows --- */
 
-static uint32_t hash(const struct vb_icrc_flow *flow)
+static uint32_t hash_flow(const struct vb_icrc_flow *flow)
 {
 	uint32_t words[4], value = flow->src_port * 2654435761u;
 
@@ -161,7 +163,7 @@ static uint32_t hash(const struct vb_icrc_flow *flow)
 	return value >> 16;
 }
 
-static bool is_same(const struct vb_icrc_flow *a, const struct vb_icrc_flow *b)
+static bool is_same_flow(const struct vb_icrc_flow *a, const struct vb_icrc_flow *b)
 {
 	return a->ipv6 == b->ipv6 && a->src_port == b->src_port && a->dst_port == b->dst_port &&
 	       !memcmp(a->src, b->src, sizeof(a->src)) && !memcmp(a->dst, b->dst, sizeof(a->dst));
@@ -169,9 +171,9 @@ static bool is_same(const struct vb_icrc_flow *a, const struct vb_icrc_flow *b)
 
 const struct vb_icrc_flow *vb_port_flow(struct vb_port *port, const struct vb_icrc_flow *like)
 {
-	struct vb_icrc_flow *flow = &port->flows[hash(like) % VB_FLOWS];
+	struct vb_icrc_flow *flow = &port->flows[hash_flow(like) % VB_FLOWS];
 
-	if (!is_same(flow, like)) {
+	if (!is_same_flow(flow, like)) {
 		*flow = *like;
 		vb_icrc_flow_init(flow);
 	}

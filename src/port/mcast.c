@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast. On an Ethernet link a group is a UDP socket that is bound to the group's address and
- * joined to it on the interface (IGMP, MLD); the kernel gives a copy of each packet to every such
- * socket of the host, and to the sender's own. One socket per group and process.
+ * has joined it on the interface (IGMP, MLD). The kernel gives a copy of each packet to every such
+ * socket of the host, the sender's own included. Each process has one socket per group.
  *
- * Within the host (group.h) it is an abstract unix datagram socket. Members take the first free of
- * the names
+ * Within the host (nic/group.h) a group is a set of abstract unix datagram sockets. Each member
+ * binds the first free name of
  *
  *   @verbena.mc.<fabric>.<group>.0  .1  .2 ...
  *
- * and senders write to all of them; the own copy goes through memory.
+ * and senders write to all names. The sender's own copy goes through memory.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -38,21 +38,21 @@
 #endif
 
 enum {
-	HOLES = 8,             /* this many free names in a row: the rest is probably free too */
-	FULL_WAITS = 200,      /* members whose queues are full are waited for this often ... */
-	FULL_WAIT_NS = 100000, /* ... and this long each time */
+	HOLES = 8,        /* after so many free names in a row the rest is probably free, too */
+	FULL_WAITS = 200, /* a sender waits so often for members with full queues ... */
+	FULL_WAIT_NS = 100000, /* ... and so long each time */
 	MESSAGES = 16,         /* per turn of one group */
 };
-#define LOOK_AGAIN_NS 10000000ull  /* how often behind the holes */
-#define STUCK_NS      200000000ull /* a member that did not read is not waited for so long */
+#define LOOK_AGAIN_NS 10000000ull  /* interval of looks behind the holes */
+#define STUCK_NS      200000000ull /* senders do not wait so long for a member that did not read */
 
 struct vb_port_group {
 	struct vb_list node; /* in port->groups.joined */
 	struct vb_group group;
 	unsigned refs; /* memberships */
 	int number;    /* of the name; -1: UDP */
-	struct vb_endpoint
-		endpoint; /* its fd, -1: it has to be opened again; the group's address */
+	/* The socket (fd is -1 until it can be opened again), and the group's address. */
+	struct vb_endpoint endpoint;
 };
 
 /* --- names within the host --- */
@@ -102,32 +102,32 @@ static int bind_name(struct vb_port_group *joined)
 
 /* --- sockets on a link --- */
 
-static void set(int fd, int level, int name, int value)
+static void set_option(int fd, int level, int name, int value)
 {
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
-static void prepare(int fd, const struct vb_group *group, bool ipv6)
+static void prepare_udp(int fd, const struct vb_group *group, bool ipv6)
 {
 	int size = VB_SOCKET_BUFFER;
 
-	/* Not only processes of one user are members. */
-	set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-	set(fd, SOL_UDP, UDP_GRO, 1);
+	/* Processes of several users may be members. */
+	set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	set_option(fd, SOL_UDP, UDP_GRO, 1);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
-		set(fd, SOL_SOCKET, SO_RCVBUF, size);
+		set_option(fd, SOL_SOCKET, SO_RCVBUF, size);
 	if (ipv6) {
-		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-		set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
-		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-		set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
-		/* A membership counts on all interfaces, unlike one of IPv4. */
-		set(fd, SOL_SOCKET, SO_BINDTOIFINDEX, group->ifindex);
+		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		set_option(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
+		/* Unlike in IPv4, a membership counts on all interfaces. */
+		set_option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, group->ifindex);
 	} else {
-		set(fd, IPPROTO_IP, IP_RECVTOS, 1);
-		set(fd, IPPROTO_IP, IP_RECVTTL, 1);
-		set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+		set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
+		set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
 	}
 }
 
@@ -159,7 +159,7 @@ static int bind_udp(struct vb_port_group *joined)
 	if (fd < 0)
 		return -errno;
 	fd = vb_fd_high(fd);
-	prepare(fd, &joined->group, address->ipv6);
+	prepare_udp(fd, &joined->group, address->ipv6);
 	err = bind(fd, &to.any, size) ? -errno : join_udp(fd, address, joined->group.ifindex);
 	if (err)
 		vb_fd_close(&fd);
@@ -168,7 +168,8 @@ static int bind_udp(struct vb_port_group *joined)
 
 /* --- joining and leaving --- */
 
-static struct vb_port_group *find(struct vb_port *port, const union ibv_gid *gid, uint16_t fabric)
+static struct vb_port_group *find_group(struct vb_port *port, const union ibv_gid *gid,
+					uint16_t fabric)
 {
 	vb_list_for(joined, &port->groups.joined, struct vb_port_group, node)
 		if (joined->group.fabric == fabric && vb_gid_equal(&joined->group.gid, gid))
@@ -208,7 +209,7 @@ static int open_group(struct vb_port *port, struct vb_port_group *joined)
 
 int vb_port_group_join(struct vb_port *port, const struct vb_group *group)
 {
-	struct vb_port_group *joined = find(port, &group->gid, group->fabric);
+	struct vb_port_group *joined = find_group(port, &group->gid, group->fabric);
 	int err;
 
 	if (joined && joined->endpoint.fd < 0) {
@@ -239,7 +240,7 @@ static void close_group(struct vb_port *port, struct vb_port_group *joined)
 	vb_fd_close(&joined->endpoint.fd);
 }
 
-static void forget(struct vb_port *port, struct vb_port_group *joined)
+static void forget_group(struct vb_port *port, struct vb_port_group *joined)
 {
 	close_group(port, joined);
 	vb_list_remove(&joined->node);
@@ -248,22 +249,22 @@ static void forget(struct vb_port *port, struct vb_port_group *joined)
 
 void vb_port_group_leave(struct vb_port *port, const struct vb_group *group)
 {
-	struct vb_port_group *joined = find(port, &group->gid, group->fabric);
+	struct vb_port_group *joined = find_group(port, &group->gid, group->fabric);
 
 	if (joined && !--joined->refs)
-		forget(port, joined);
+		forget_group(port, joined);
 }
 
-/* Somebody may have joined it there already. */
+/* The process may have joined `to` already. */
 void vb_port_group_move(struct vb_port *port, const struct vb_group *from,
 			const struct vb_group *to)
 {
-	struct vb_port_group *joined = find(port, &from->gid, from->fabric);
-	struct vb_port_group *there = find(port, &to->gid, to->fabric);
+	struct vb_port_group *joined = find_group(port, &from->gid, from->fabric);
+	struct vb_port_group *there = find_group(port, &to->gid, to->fabric);
 
 	if (joined && there) {
 		there->refs += joined->refs;
-		forget(port, joined);
+		forget_group(port, joined);
 	} else if (joined) {
 		close_group(port, joined);
 		joined->group = *to;
@@ -293,7 +294,7 @@ void vb_groups_close(struct vb_groups *groups)
 
 /* --- out --- */
 
-/* The fabric stands in the place of the source port, which means nothing here. */
+/* The fabric takes the place of the source port, which has no meaning here. */
 static void flow_within_host(const struct vb_av *av, struct vb_way *way)
 {
 	const union ibv_gid group = av->dlid ? av->dgid : vb_group_gid(&av->dgid);
@@ -327,7 +328,7 @@ void vb_group_prepare_sender(int fd, bool ipv6, int ifindex)
 	const struct ip_mreqn ipv4 = { .imr_ifindex = ifindex };
 
 	if (ipv6)
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, ifindex);
+		set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, ifindex);
 	else
 		(void)setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &ipv4, sizeof(ipv4));
 }
@@ -350,7 +351,7 @@ static bool write_member(const struct vb_port *port, const struct sockaddr_un *a
 	return vb_sendmsg(port->groups.out, &head, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/* What members did not read counts as ours: with a fresh socket there is room for the others. */
+/* Messages that members did not read fill our send buffer. A new socket has room for the others. */
 static void exchange_out(struct vb_groups *groups)
 {
 	int fd = vb_fd_send_room_is_used(groups->out) ? open_out() : -1;
@@ -361,19 +362,22 @@ static void exchange_out(struct vb_groups *groups)
 	groups->out = fd;
 }
 
-static bool give_up(struct vb_port *port, const struct sockaddr_un *address, socklen_t size,
-		    const struct vb_burst *burst, uint64_t *stuck_ns)
+static bool give_up_member(struct vb_port *port, const struct sockaddr_un *address, socklen_t size,
+			   const struct vb_burst *burst, uint64_t *stuck_ns)
 {
 	exchange_out(&port->groups);
 	if (write_member(port, address, size, burst))
 		return true;
 	*stuck_ns = vb_now_ns() + STUCK_NS;
 	port->counters->send_errors += vb_packets_of(burst->length, burst->segment);
-	return true; /* it is there */
+	return true; /* a member has the name */
 }
 
-/* Nobody tells when there is room in another's queue. One that never has any is not waited for
- * each time; waits: those that are left for all members together. */
+/*
+ * Returns false if no member has the name. No event tells of room in a member's queue, so the
+ * sender sleeps; but not each time for a member that never has any. *waits are left for all
+ * members.
+ */
 static bool write_patiently(struct vb_port *port, unsigned number, const union ibv_gid *gid,
 			    const struct vb_burst *burst, int *waits)
 {
@@ -386,14 +390,14 @@ static bool write_patiently(struct vb_port *port, unsigned number, const union i
 		if (errno != EAGAIN && errno != ENOBUFS)
 			return errno != ECONNREFUSED;
 		if (stuck || !*waits)
-			return give_up(port, &address, size, burst, stuck_ns);
+			return give_up_member(port, &address, size, burst, stuck_ns);
 		--*waits;
 		vb_sleep_ns(FULL_WAIT_NS);
 	}
 	return true;
 }
 
-/* At all names? Members that came when others were there may be behind a gap that these left. */
+/* True: look at all names. A member may be behind a gap that former members left. */
 static bool is_time_to_look(struct vb_groups *groups, const union ibv_gid *gid)
 {
 	uint64_t *look_ns = &groups->look_ns[gid->raw[15] % VB_GROUP_LOOKS], now_ns = vb_now_ns();
@@ -408,7 +412,7 @@ void vb_group_send(struct vb_port *port, const struct vb_burst *burst)
 {
 	const struct vb_icrc_flow *flow = &burst->way->flow;
 	const union ibv_gid gid = vb_flow_gid(flow, flow->dst);
-	const struct vb_port_group *own = find(port, &gid, flow->src_port);
+	const struct vb_port_group *own = find_group(port, &gid, flow->src_port);
 	const bool all = is_time_to_look(&port->groups, &gid);
 	int waits = FULL_WAITS;
 
@@ -430,9 +434,9 @@ uint16_t vb_group_fabric(const struct vb_icrc_flow *flow)
 	return vb_gid_is_multicast(&gid) ? flow->src_port : VB_FABRIC_NONE;
 }
 
-/* The group is the socket's, and the sender one of this host, whatever the message says. */
-static unsigned take(struct vb_port *port, struct vb_port_group *joined,
-		     const struct vb_slot_message *message)
+/* The message must name the group of the socket, and a sender of this host. */
+static unsigned take_message(struct vb_port *port, struct vb_port_group *joined,
+			     const struct vb_slot_message *message)
 {
 	const struct vb_icrc_flow flow = vb_slot_flow_of(message);
 	const union ibv_gid gid = vb_flow_gid(&flow, flow.dst), src = vb_flow_gid(&flow, flow.src);
@@ -472,7 +476,7 @@ static unsigned receive_unix(struct vb_port *port, struct vb_port_group *joined,
 			total++;
 			continue;
 		}
-		total += take(port, joined, &message);
+		total += take_message(port, joined, &message);
 	}
 	return total;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Packets to this process itself, without a socket: a ring of bursts, written and read under the
- * wire lock. The eventfd is readable while there are any.
+ * wire lock. The eventfd is readable while there are records.
  *
  *   +--------+--------+- - - - - -+--------+--------+
  *   | record | (end)  |   free    | record | record |
@@ -21,7 +21,7 @@
 enum { RING_SIZE = 4 << 20, ALIGNMENT = 64 };
 
 struct record {
-	uint32_t size; /* of the whole record; 0: the next one is at the beginning */
+	uint32_t size; /* of the whole record; 0: the next record is at the beginning of the ring */
 	uint32_t length, segment;
 	uint8_t traffic_class, hop_limit;
 	struct vb_icrc_flow flow;
@@ -57,15 +57,15 @@ static struct record *record_at(const struct vb_memory *memory, uint32_t offset)
 	return (struct record *)(memory->ring + offset);
 }
 
-/* Room in one piece, or NULL. A record never ends where the oldest begins, so head and tail are
- * equal only in an empty ring. */
-static struct record *reserve(struct vb_memory *memory, uint32_t size)
+/* Room for one record, or NULL. A record never ends at the beginning of the oldest one, so head and
+ * tail are equal only in an empty ring. */
+static struct record *reserve_record(struct vb_memory *memory, uint32_t size)
 {
 	if (!memory->count)
 		memory->head = memory->tail = 0;
 	if (memory->count && memory->head <= memory->tail)
 		return size < memory->tail - memory->head ? record_at(memory, memory->head) : NULL;
-	/* A header's room stays behind it, for the mark that leads back to the beginning. */
+	/* Behind the record there is room for the header that leads back to the beginning. */
 	if (size + ALIGNMENT <= RING_SIZE - memory->head)
 		return record_at(memory, memory->head);
 	if (size >= memory->tail)
@@ -80,7 +80,7 @@ static void signal_waiting(const struct vb_memory *memory)
 	uint64_t one = 1;
 
 	if (vb_write(memory->event, &one, sizeof(one)) < 0)
-		return; /* full: it is readable */
+		return; /* EAGAIN, a full counter: the eventfd is readable already */
 }
 
 void vb_memory_send(struct vb_port *port, const struct vb_burst *burst)
@@ -91,7 +91,7 @@ void vb_memory_send(struct vb_port *port, const struct vb_burst *burst)
 	struct record *record;
 
 	size = (size + ALIGNMENT - 1) & ~(ALIGNMENT - 1u);
-	record = reserve(memory, size);
+	record = reserve_record(memory, size);
 	if (!record) {
 		port->counters->memory_full += packets;
 		return;
@@ -110,7 +110,7 @@ void vb_memory_send(struct vb_port *port, const struct vb_burst *burst)
 		signal_waiting(memory);
 }
 
-static unsigned take(struct vb_port *port, const struct record *record)
+static unsigned deliver_record(struct vb_port *port, const struct record *record)
 {
 	const struct vb_delivery delivery = {
 		.flow = &record->flow,
@@ -125,7 +125,7 @@ static unsigned take(struct vb_port *port, const struct record *record)
 	return vb_port_deliver(port, &delivery);
 }
 
-/* An input may send: the record leaves the ring only after it was taken. */
+/* port->input may send, so a record leaves the ring only after it was delivered. */
 unsigned vb_memory_receive(struct vb_port *port, unsigned most)
 {
 	struct vb_memory *memory = &port->memory;
@@ -139,7 +139,7 @@ unsigned vb_memory_receive(struct vb_port *port, unsigned most)
 			memory->tail = 0;
 			record = record_at(memory, 0);
 		}
-		total += take(port, record);
+		total += deliver_record(port, record);
 		memory->tail += record->size;
 		memory->count--;
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets that are too long for the interface or the route: a wrong path MTU loses every one of them,
- * in silence. */
+/* Explains packets that are too long for the interface or the route. With a wrong path MTU all of
+ * them are lost without an error. */
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"
@@ -19,7 +19,7 @@ static uint32_t ip_length(const struct vb_burst *burst)
 	return burst->segment + UDP_HEADER + (burst->way->flow.ipv6 ? IPV6_HEADER : IPV4_HEADER);
 }
 
-/* What the QP was told, as far as a full packet shows it. */
+/* The path MTU of the QP, guessed from the length of a full packet. */
 static uint32_t path_mtu(uint32_t segment)
 {
 	uint32_t mtu = PATH_MTU_MIN;
@@ -29,14 +29,14 @@ static uint32_t path_mtu(uint32_t segment)
 	return mtu;
 }
 
-/* Of the interface that has the source address; 0: unknown. */
+/* The MTU of the interface with the source address; 0: unknown. */
 static uint32_t interface_mtu(const struct vb_way *way)
 {
 	const struct vb_netif_snapshot *all;
 	const struct vb_netif *netif = NULL;
 	uint32_t mtu;
 
-	vb_netif_snapshot_expire(); /* it may have been changed just now */
+	vb_netif_snapshot_expire(); /* the MTU may have changed just now */
 	all = vb_netif_snapshot_get();
 	for (size_t i = 0; i < all->addr_count && !netif; i++)
 		if (vb_gid_equal(&all->addrs[i].gid, &way->sgid))
@@ -46,7 +46,7 @@ static uint32_t interface_mtu(const struct vb_way *way)
 	return mtu;
 }
 
-/* Once for each QP, or nearly. */
+/* True if the QP was explained already. Collisions may explain one twice. */
 static bool is_told(struct vb_port *port, uint32_t qpn)
 {
 	uint32_t *told = &port->too_big_qpns[qpn % VB_TOO_BIG_QPNS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The port as a whole. Its descriptors stand in an epoll of its own, the inner one, which is itself
- * one descriptor in the service thread's epoll: watching or not watching the port is one call, and
- * a poller asks once, however many peers there are.
+ * The port as a whole. Its descriptors are in an epoll of its own, the inner one, which is itself
+ * one descriptor in the service thread's epoll. So one call watches the port or stops watching it,
+ * and a poller asks once, however many peers there are.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -33,7 +33,7 @@ struct vb_port *vb_port_of(const struct vb_nic *nic)
 	return port && port->nic == nic ? port : NULL;
 }
 
-/* --- fork: the child's copies of our sockets would go on taking packets after our end --- */
+/* --- fork: a child closes its copies of our sockets, or they would take packets for ever --- */
 
 static void close_endpoint(struct vb_endpoint *endpoint)
 {
@@ -82,7 +82,7 @@ static int port_init(struct vb_port *port)
 		return -errno;
 	if (!port->counters)
 		return -ENOMEM;
-	/* Pages that never see a packet cost nothing. */
+	/* Pages that no packet ever reaches cost nothing. */
 	port->buffers =
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (port->buffers == MAP_FAILED)
@@ -172,7 +172,7 @@ static void try_bind(struct vb_port *port)
 	set_timer(port, vb_udp_bind_all(port) ? 0 : port->rebind_ns);
 }
 
-/* A process that ends hangs up somewhat before or after it leaves the port: soon at first. */
+/* A process that ends may hang up its slot socket before it closes the port: try again soon. */
 void vb_port_rebind(struct vb_port *port)
 {
 	port->rebind_ns = REBIND_NS_MIN;
@@ -192,7 +192,7 @@ static void on_timer(struct vb_port *port)
 
 /* --- traffic --- */
 
-static unsigned same_socket(const struct vb_burst *bursts, unsigned count)
+static unsigned count_same_socket(const struct vb_burst *bursts, unsigned count)
 {
 	unsigned run = 1;
 
@@ -208,7 +208,7 @@ void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned 
 		run = 1;
 		switch ((enum vb_way_kind)bursts[done].way->kind) {
 		case VB_WAY_UDP:
-			run = same_socket(&bursts[done], count - done);
+			run = count_same_socket(&bursts[done], count - done);
 			vb_udp_send(port, &bursts[done], run);
 			break;
 		case VB_WAY_SLOT:
@@ -250,7 +250,7 @@ static unsigned receive_from(struct vb_port *port, uint64_t data, unsigned most)
 	return vb_slot_receive(port, (struct vb_peer *)(uintptr_t)data, most);
 }
 
-/* Not inlined: most calls look at the hot socket only. */
+/* Not inlined: most calls read the hot socket only. */
 __attribute__((noinline)) static unsigned receive_ready(struct vb_port *port, unsigned most)
 {
 	struct epoll_event events[SOURCES];
@@ -278,7 +278,7 @@ unsigned vb_port_receive(struct vb_port *port, bool polling, unsigned most, vb_p
 {
 	unsigned total;
 
-	if (port->receiving) /* from within an input: the burst at hand is still in the buffers */
+	if (port->receiving) /* called by an input, whose burst is still in the buffers */
 		return 0;
 	port->receiving = true;
 	port->input = input;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets that the kernel does not send at all: on the QP it looks as if nobody answered. */
+/* Explains packets that the kernel refuses to send: the QP only notices that no answer comes. */
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"
@@ -11,15 +11,15 @@ static const char *reason_of(const struct vb_burst *burst, int err)
 {
 	const union ibv_gid src = vb_flow_gid(&burst->way->flow, burst->way->flow.src);
 
-	vb_netif_snapshot_expire(); /* what we know may be from before the change that is the reason */
+	vb_netif_snapshot_expire(); /* the change that is the reason may be a newer one */
 	if (!vb_gid_is_own(&src))
-		return "this is no address of this host any more";
+		return "the source is no address of this host any more";
 	if (err == EPERM)
 		return "a firewall of this host forbids it";
 	if (err == EACCES)
 		return "a prohibit route of this host forbids it";
 	if (err == EINVAL)
-		return "a blackhole route of this host takes them";
+		return "a blackhole route of this host swallows them";
 	return strerror(err);
 }
 

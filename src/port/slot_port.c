@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets on slot sockets: from peers whose memory we may not touch, and from processes that got
- * on UDP what is ours. One message carries one burst. The other end may be another user's: nothing
- * that it says is believed.
+ * Packets on slot sockets: from peers whose memory we may not touch, and from processes that
+ * received packets of ours on UDP. One message carries one burst. The other end may be a process of
+ * another user: every message is checked.
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -31,7 +31,7 @@ void vb_slot_socket_tune(int fd)
 
 /* --- out --- */
 
-/* Pairs with the store of the verdict in attach: what was written before is there. */
+/* Acquire: pairs with the store of the state in attach, which is written last. */
 bool vb_slot_is_attached(const struct vb_peer *peer)
 {
 	int state = atomic_load_explicit(&peer->state, memory_order_acquire);
@@ -53,7 +53,7 @@ struct vb_slot_message vb_slot_message_of(const struct vb_icrc_flow *flow)
 	return message;
 }
 
-/* Whoever does not read loses packets, as on a wire. */
+/* A peer that does not read loses packets, as on a wire. */
 bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *message,
 		   const uint8_t *bytes)
 {
@@ -65,8 +65,8 @@ bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *mes
 }
 
 /*
- * How often a peer that does not read is waited for. A process of another user may read a little now
- * and then to be waited for: that one gets a moment, and no more while it is known not to read.
+ * The number of waits for a peer that does not read. A process of another user could read a little
+ * now and then, only to make us wait: it gets one wait, and none while it is known not to read.
  */
 static unsigned waits_for(const struct vb_peer *peer)
 {
@@ -76,8 +76,8 @@ static unsigned waits_for(const struct vb_peer *peer)
 }
 
 /*
- * UC and UD wait for a peer that is reading; RC sends again. Who does not read is waited for here
- * once, under the lock, and then by the queues that send to it (pace.c).
+ * UC and UD wait for a peer that reads; RC sends again. For a peer that does not read this thread
+ * waits once, under the wire lock; from then on the queues that send to it wait (pace.c).
  */
 static bool write_patiently(struct vb_peer *peer, const struct vb_slot_message *message,
 			    const struct vb_burst *burst)
@@ -115,7 +115,7 @@ void vb_slot_send(struct vb_port *port, const struct vb_burst *burst)
 	port->counters->bytes_out += burst->length;
 }
 
-/* Strangers' packets may name any slot: they do not get a connect() each. */
+/* Packets of strangers may name any slot: not each of them is worth a connect(). */
 static void begin_attach(struct vb_port *port, uint32_t slot)
 {
 	uint64_t now_ns = vb_now_ns();
@@ -130,7 +130,7 @@ static void begin_attach(struct vb_port *port, uint32_t slot)
 		port->attach(port->nic, slot);
 }
 
-/* Whoever holds a slot, attached or about to be. */
+/* The process that holds a slot, attached or attaching; or NULL. */
 static struct vb_peer *peer_of(struct vb_port *port, uint32_t slot)
 {
 	struct vb_peer *peer = vb_nic_peer(port->nic, slot);
@@ -155,7 +155,7 @@ void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delive
 	message.segment = delivery->segment;
 	message.traffic_class = delivery->traffic_class;
 	message.hop_limit = delivery->hop_limit;
-	message.forwarded = delivery->endpoint != NULL; /* else they are our own */
+	message.forwarded = delivery->endpoint != NULL; /* else this process sent them */
 	vb_held_forward(&port->held, peer, &message, delivery->bytes);
 	vb_peer_put(peer);
 }
@@ -181,7 +181,7 @@ static struct vb_endpoint *endpoint_at(const struct vb_port *port, const struct 
 	return NULL;
 }
 
-/* None come for addresses that we never opened. */
+/* No packets are forwarded for addresses that this process never opened. */
 static bool may_forward(const struct vb_port *port, const struct vb_peer *peer,
 			const struct vb_icrc_flow *flow)
 {
@@ -207,8 +207,8 @@ struct vb_icrc_flow vb_slot_flow_of(const struct vb_slot_message *message)
 	return flow;
 }
 
-static unsigned take(struct vb_port *port, struct vb_peer *peer,
-		     const struct vb_slot_message *message)
+static unsigned take_message(struct vb_port *port, struct vb_peer *peer,
+			     const struct vb_slot_message *message)
 {
 	const struct vb_icrc_flow flow = vb_slot_flow_of(message);
 	const struct vb_delivery delivery = {
@@ -231,8 +231,8 @@ static unsigned take(struct vb_port *port, struct vb_peer *peer,
 	return vb_port_deliver(port, &delivery);
 }
 
-/* Its end is for the service thread to see. It may have held a port that we wait for. */
-static void give_back(struct vb_port *port, struct vb_peer *peer)
+/* The peer hung up: the service thread shall see its end. It may have held a port that we want. */
+static void hand_back_socket(struct vb_port *port, struct vb_peer *peer)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = peer };
 
@@ -252,16 +252,17 @@ unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned mo
 		struct iovec iov[2] = { { &message, sizeof(message) },
 					{ port->buffers, VB_DATAGRAM_MAX } };
 		struct msghdr head = { .msg_iov = iov, .msg_iovlen = 2 };
-		/* Without room for control data descriptors that come along are closed. */
+		/* Without room for control data the kernel closes descriptors in the message. */
 		ssize_t size = vb_recvmsg(peer->socket, &head, MSG_DONTWAIT);
 
 		if (size < 0 && (errno == EAGAIN || errno == EINTR))
 			break;
-		/* It ended with packets of ours unread. Said once, before its own last ones. */
+		/* The peer ended with packets of ours unread. The kernel says so once, and then
+		 * delivers the peer's last messages. */
 		if (size < 0 && errno == ECONNRESET)
 			continue;
 		if (size <= 0) {
-			give_back(port, peer);
+			hand_back_socket(port, peer);
 			break;
 		}
 		if (head.msg_flags & MSG_TRUNC)
@@ -271,7 +272,7 @@ unsigned vb_slot_receive(struct vb_port *port, struct vb_peer *peer, unsigned mo
 			total++;
 			continue;
 		}
-		total += take(port, peer, &message);
+		total += take_message(port, peer, &message);
 	}
 	return total;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The questions and answers of the processes that share a port (see steer.h). */
+/* Questions and answers between the processes that share a port (steer.h). */
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/random.h"
@@ -16,10 +16,10 @@
 #define INTERVAL_NS_MAX 10000000000ull
 #define QUESTION_NS     300000ull
 
-/* In tries without an answer, and in all. */
+/* Tries without a new answer, and all tries. */
 enum { SETTLE_TRIES = 8, SETTLE_TRIES_MAX = 100, SETTLE_NS = 2000000 };
 
-/* All members may ask all members: together they are to ask at a bearable rate. */
+/* Every member may ask every member: this bounds the rate of all questions together. */
 static uint64_t interval_min_ns(const struct vb_steer *steer)
 {
 	uint64_t all_ns = (uint64_t)steer->members * steer->members * QUESTION_NS;
@@ -39,7 +39,7 @@ static void send_to(struct vb_endpoint *endpoint, uint32_t position, struct stee
 	message->magic = htonl(STEER_MAGIC);
 	message->position = htonl(position);
 	message->about = position;
-	/* A lost one is asked again with the next packet that goes astray. */
+	/* A lost question is repeated with the next packet that reaches the wrong process. */
 	(void)vb_sendto(endpoint->senders[index].fd, message, sizeof(*message), MSG_DONTWAIT,
 			&to.any, size);
 }
@@ -58,8 +58,7 @@ static void ask_all(struct vb_endpoint *endpoint, uint32_t kind, uint32_t skip)
 	}
 }
 
-/* A question to a position that does not exist goes to anybody: the lowest answer is the true one.
- */
+/* A question to a position that does not exist reaches some member: its lowest answer is true. */
 static void add_entry(struct vb_steer *steer, uint32_t slot, uint32_t position)
 {
 	for (uint32_t i = 0; i < steer->entry_count; i++) {
@@ -94,14 +93,14 @@ static void add_own(const struct vb_port *port, struct vb_steer *steer)
 		add_entry(steer, slots[i], steer->own_position);
 }
 
-static void install(struct vb_endpoint *endpoint)
+static void install_entries(struct vb_endpoint *endpoint)
 {
 	struct vb_steer *steer = &endpoint->steer;
 	size_t size = steer->entry_count * sizeof(*steer->entries);
 	bool same = steer->entry_count == steer->installed_count &&
 		    !memcmp(steer->entries, steer->installed, size);
 
-	/* What asking does not change (another user's packets, say) is asked ever more rarely. */
+	/* Questions that change nothing become rarer (another user's packets cause them, say). */
 	steer->interval_ns = same ? steer->interval_ns * 2 : interval_min_ns(steer);
 	if (steer->interval_ns > INTERVAL_NS_MAX)
 		steer->interval_ns = INTERVAL_NS_MAX;
@@ -111,16 +110,16 @@ static void install(struct vb_endpoint *endpoint)
 	steer->installed_count = steer->entry_count;
 }
 
-static void begin(struct vb_port *port, struct vb_endpoint *endpoint)
+static void begin_asking(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	struct vb_steer *steer = &endpoint->steer;
 
-	/* Last time our own question did not come back: those who joined at the same moment each
-	 * took the other for the first, and there is no program yet. */
+	/* Last time our own question did not come back: two processes joined at the same moment,
+	 * each took the other for the first, and there is no program yet. */
 	if (steer->members > 1 && !steer->entry_count)
 		vb_steer_install(endpoint->fd, NULL, 0, steer->members);
 	else if (steer->entry_count && steer->answers + 1 < steer->members)
-		install(endpoint); /* somebody did not answer: better than nothing */
+		install_entries(endpoint); /* a member did not answer: install without it */
 	steer->members = vb_steer_count_members(endpoint);
 	if (steer->members > VB_STEER_MEMBERS)
 		steer->members = VB_STEER_MEMBERS;
@@ -135,24 +134,24 @@ static void begin(struct vb_port *port, struct vb_endpoint *endpoint)
 	}
 	steer->moved = false;
 	if (!steer->members)
-		return; /* it cannot be told: forwarding does it all */
+		return; /* the members are unknown: packets are forwarded instead */
 	add_own(port, steer);
-	install(endpoint);
+	install_entries(endpoint);
 }
 
 void vb_steer_missed(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	if (endpoint->fd >= 0 && vb_now_ns() >= endpoint->steer.next_ns)
-		begin(port, endpoint);
+		begin_asking(port, endpoint);
 }
 
 void vb_steer_moved(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	endpoint->steer.moved = true;
-	begin(port, endpoint);
+	begin_asking(port, endpoint);
 }
 
-/* Where everybody else was before is good enough until all have answered. */
+/* The former positions of the others are good enough until all have answered. */
 static void install_moved(struct vb_endpoint *endpoint)
 {
 	struct vb_steer *steer = &endpoint->steer;
@@ -166,7 +165,7 @@ static void install_moved(struct vb_endpoint *endpoint)
 	steer->entry_count = own;
 }
 
-/* Is it elsewhere than the program says that it put in place? It need not have heard of it yet. */
+/* This process is at another position than its program says. No event need have told it. */
 static bool has_moved(const struct vb_steer *steer)
 {
 	for (uint32_t i = 0; i < steer->installed_count; i++)
@@ -215,7 +214,7 @@ static void on_answer(struct vb_endpoint *endpoint, const struct steer_message *
 	for (uint32_t i = 0; i < message->slot_count; i++)
 		add_entry(steer, message->slots[i], position);
 	if (++steer->answers + 1 == steer->members)
-		install(endpoint);
+		install_entries(endpoint);
 }
 
 bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const uint8_t *bytes,
@@ -239,13 +238,13 @@ bool vb_steer_input(struct vb_port *port, struct vb_endpoint *endpoint, const ui
 
 /* --- joining --- */
 
-static void ignore(void *arg, const struct vb_arrival *arrival)
+static void ignore_packet(void *arg, const struct vb_arrival *arrival)
 {
 	(void)arg;
 	(void)arrival;
 }
 
-/* What is for others goes there; nothing is for us yet but answers. */
+/* Packets of others are forwarded. This process has no packets yet, only answers. */
 static void listen_for(struct vb_port *port, struct vb_endpoint *endpoint, uint64_t until_ns)
 {
 	struct pollfd socket = { .fd = endpoint->fd, .events = POLLIN };
@@ -260,10 +259,10 @@ static void listen_for(struct vb_port *port, struct vb_endpoint *endpoint, uint6
 }
 
 /*
- * Packets that take a detour at first would be overtaken by those that do not. So whoever joins
- * waits until the others have answered, which they do at once unless they are stopped.
+ * Packets that take a detour at first would be overtaken by later ones. So a process that joins
+ * waits until the others have answered. They answer at once, unless they are stopped.
  */
-static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
+static void wait_for_answers(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	const struct vb_steer *steer = &endpoint->steer;
 	vb_port_input input = port->input;
@@ -271,18 +270,18 @@ static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
 	if (port->receiving)
 		return;
 	port->receiving = true;
-	port->input = ignore;
+	port->input = ignore_packet;
 	for (int i = 0, idle = 0;
 	     i < SETTLE_TRIES_MAX && idle < SETTLE_TRIES && !steer->installed_count; i++) {
 		uint32_t answers = steer->answers;
 
 		if (i && !steer->entry_count)
-			begin(port, endpoint); /* our own question did not come back */
+			begin_asking(port, endpoint); /* our own question did not come back */
 		listen_for(port, endpoint, vb_now_ns() + SETTLE_NS);
 		idle = steer->answers > answers ? 0 : idle + 1;
 	}
 	if (steer->entry_count && !steer->installed_count)
-		install(endpoint); /* without those who did not answer */
+		install_entries(endpoint); /* without the members that did not answer */
 	port->input = input;
 	port->receiving = false;
 }
@@ -290,9 +289,9 @@ static void settle(struct vb_port *port, struct vb_endpoint *endpoint)
 void vb_steer_joined(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	endpoint->steer = (struct vb_steer){ .interval_ns = INTERVAL_NS_MIN };
-	begin(port, endpoint);
+	begin_asking(port, endpoint);
 	if (endpoint->steer.members < 2)
 		return;
 	vb_steer_watch(port);
-	settle(port, endpoint);
+	wait_for_answers(port, endpoint);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the members of a port's group send each other; never leaves the host. */
+/* The messages between members of a port's group. They never leave the host. */
 #ifndef VB_PORT_STEER_MESSAGE_H
 #define VB_PORT_STEER_MESSAGE_H
 
@@ -8,16 +8,16 @@
 
 #include "shm/layout.h"
 
-/* As a BTH it would have an opcode of the reliable datagram service, which no RoCE sender uses. */
+/* Read as a BTH it has an opcode of the reliable datagram service, which no RoCE sender uses. */
 enum { STEER_MAGIC = 0x56627374 };
 enum steer_kind { STEER_FIND = 1, STEER_ASK, STEER_ANSWER };
 
 struct steer_message {
 	uint32_t magic, position; /* network order: the kernel's program reads them */
 	uint32_t kind;            /* host order from here on */
-	uint32_t about;           /* the position again */
-	uint64_t nonce;           /* the asker's */
-	uint32_t asker;           /* position: of the asker; in an answer, of who answers */
+	uint32_t about;           /* position again, in host order */
+	uint64_t nonce;           /* of the asker */
+	uint32_t asker;           /* position of the asker; in an answer, of the answering member */
 	uint32_t slot_count;
 	uint32_t slots[VB_OWN_SLOTS];
 };

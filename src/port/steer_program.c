@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The program that picks a socket, and how many sockets there are to pick from. */
+/* The program that picks a socket, and the count of sockets in the group. */
 #include "port/impl.h"
 #include "port/steer_message.h"
 #include "wire/packet.h"
@@ -11,7 +11,7 @@
 
 enum {
 	PROLOGUE = 7,
-	BY_CHANCE = 4, /* and two for each that can be drawn */
+	BY_CHANCE = 4, /* and two for each position that can be drawn */
 	PROGRAM_MAX = PROLOGUE + BY_CHANCE + 2 * VB_STEER_MEMBERS + 2 * VB_STEER_ENTRIES + 1,
 	QPN_WORD = 4, /* the word of the BTH whose lower 24 bits are the destination QPN */
 };
@@ -27,7 +27,7 @@ static struct sock_filter jump_equal(uint32_t k, uint8_t if_true, uint8_t if_fal
 	return (struct sock_filter){ BPF_JMP | BPF_JEQ | BPF_K, if_true, if_false, k };
 }
 
-/* The positions of which something is known, each once. */
+/* The positions in the entries, each once. */
 static uint32_t positions_of(const struct vb_steer_entry *entries, uint32_t count,
 			     uint32_t positions[VB_STEER_MEMBERS])
 {
@@ -46,8 +46,8 @@ static uint32_t positions_of(const struct vb_steer_entry *entries, uint32_t coun
 }
 
 /*
- * QPs without a slot, 0 and 1: to one of those who answered, for the others may be stopped. A lone
- * member has them, too, and not whoever joins it: that one is not ready yet.
+ * Packets for QPs without a slot, 0 and 1, go to a member that answered: the others may be stopped.
+ * A lone member gets them, too, and not a process that joins it: that one is not ready yet.
  */
 static uint32_t add_by_chance(struct sock_filter *code, const struct vb_steer_entry *entries,
 			      uint32_t count, uint32_t members)
@@ -95,7 +95,7 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 		       : 0;
 }
 
-/* Some sockets are listed twice. */
+/* The kernel lists some sockets twice. */
 static bool is_new(unsigned long inode, unsigned long seen[VB_STEER_MEMBERS], uint32_t count)
 {
 	for (uint32_t i = 0; i < count && i < VB_STEER_MEMBERS; i++)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Members that leave. The kernel then moves the last member of the group to the position that became
- * free, where no program looks for it. Others who get its packets pass them on and ask who is where;
- * but a stopped process does neither. So the one that moved sees to it itself: the kernel tells
- * whoever listens of each UDP socket that is closed.
+ * Members that leave. The kernel moves the last member of the group to the free position, where no
+ * program looks for it. Other members that get its packets forward them and ask for positions; but
+ * a stopped process does neither. So the moved member acts itself: the kernel reports each UDP
+ * socket that is closed to listeners.
  */
 #include "base/fd.h"
 #include "base/message.h"
@@ -21,7 +21,7 @@
 
 enum { SPORT = NLMSG_HDRLEN + offsetof(struct inet_diag_msg, id.idiag_sport), NOTE_MAX = 256 };
 
-/* Only of sockets at our port. */
+/* Lets through only reports of sockets at port 4791. */
 static int filter_notes(int fd)
 {
 	struct sock_filter code[] = {
@@ -35,7 +35,7 @@ static int filter_notes(int fd)
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-/* A kernel without it leaves it to those who get the packets. */
+/* On a kernel without these reports the members that get the packets act alone. */
 void vb_steer_watch(struct vb_port *port)
 {
 	const struct sockaddr_nl groups = { .nl_family = AF_NETLINK,
@@ -54,7 +54,7 @@ void vb_steer_watch(struct vb_port *port)
 	port->leavers = fd;
 }
 
-/* Who is looking for its position right now may have looked too early, and looks again. */
+/* A process that is finding its position right now may have asked too early, and asks again. */
 static bool may_have_moved(const struct vb_endpoint *endpoint)
 {
 	const struct vb_steer *steer = &endpoint->steer;
@@ -71,7 +71,7 @@ void vb_steer_left(struct vb_port *port)
 {
 	char note[NOTE_MAX];
 
-	/* ENOBUFS: some were lost, which is as good as one. */
+	/* ENOBUFS: reports were lost. One report has the same effect as many. */
 	while (vb_recv(port->leavers, note, sizeof(note), MSG_DONTWAIT) >= 0 || errno == ENOBUFS)
 		;
 	for (unsigned i = 0; i < port->endpoint_count; i++) {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What waits on a UDP socket: messages, each a packet or, merged by the kernel (UDP_GRO), a burst
- * of them from one source port. A burst is dealt with before the next one is read, so that it
- * still lies in the cache when it is looked at a second time; small messages are read several per
- * call.
+ * Reading a UDP socket. A message is a packet or, merged by the kernel (UDP_GRO), a burst of
+ * packets from one source port. Each burst is handled before the next one is read: so it is still
+ * in the cache when it is read a second time. Several small messages are read with one call.
  */
 #include "base/message.h"
 #include "port/impl.h"
@@ -30,8 +29,8 @@ void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers)
 	}
 }
 
-/* What the last message has changed. */
-static void make_ready(struct vb_inbox *inbox, unsigned i)
+/* Sets the fields again that the last message has changed. */
+static void reset_message(struct vb_inbox *inbox, unsigned i)
 {
 	inbox->messages[i].msg_hdr.msg_namelen = sizeof(inbox->incoming[i].from);
 	inbox->messages[i].msg_hdr.msg_controllen = sizeof(inbox->incoming[i].control);
@@ -80,8 +79,8 @@ static struct vb_icrc_flow flow_from(const struct vb_endpoint *endpoint,
 	return flow;
 }
 
-/* What comes from there has had its flow set up before. */
-static bool is_last(const struct vb_endpoint *endpoint, const union vb_sockaddr *from)
+/* The message has the same source as the one before, whose flow is ready. */
+static bool is_last_source(const struct vb_endpoint *endpoint, const union vb_sockaddr *from)
 {
 	const union vb_sockaddr *last = &endpoint->last_from;
 
@@ -97,7 +96,7 @@ static bool is_last(const struct vb_endpoint *endpoint, const union vb_sockaddr 
 static const struct vb_icrc_flow *flow_of(struct vb_port *port, struct vb_endpoint *endpoint,
 					  const union vb_sockaddr *from)
 {
-	if (!is_last(endpoint, from)) {
+	if (!is_last_source(endpoint, from)) {
 		const struct vb_icrc_flow flow = flow_from(endpoint, from);
 
 		endpoint->last_from = *from;
@@ -106,13 +105,13 @@ static const struct vb_icrc_flow *flow_of(struct vb_port *port, struct vb_endpoi
 	return &endpoint->last_flow;
 }
 
-/* Only this host sends with an address of this host: the kernel drops it from outside. */
-static bool is_own(const struct vb_icrc_flow *flow)
+/* Such a packet was sent by this host: the kernel drops those that come from outside. */
+static bool is_from_own_address(const struct vb_icrc_flow *flow)
 {
 	return !memcmp(flow->src, flow->dst, sizeof(flow->src));
 }
 
-static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, unsigned i)
+static unsigned take_message(struct vb_port *port, struct vb_endpoint *endpoint, unsigned i)
 {
 	struct vb_incoming *in = &port->inbox.incoming[i];
 	struct mmsghdr *message = &port->inbox.messages[i];
@@ -132,45 +131,45 @@ static unsigned take(struct vb_port *port, struct vb_endpoint *endpoint, unsigne
 	if (!delivery.length)
 		return 1;
 	read_control(&message->msg_hdr, &delivery);
-	if (is_own(delivery.flow) &&
+	if (is_from_own_address(delivery.flow) &&
 	    vb_steer_input(port, endpoint, delivery.bytes, delivery.length))
 		return 1;
 	return vb_port_deliver(port, &delivery);
 }
 
-/* Returns the bytes of the message, 0: none is there. */
+/* Returns the length of the message; 0: there is none. */
 static uint32_t receive_one(struct vb_port *port, struct vb_endpoint *endpoint, unsigned *packets)
 {
 	struct mmsghdr *message = port->inbox.messages;
 	ssize_t length;
 
-	make_ready(&port->inbox, 0);
-	/* An error is one that ICMP reported about something we sent: it says nothing to us. */
+	reset_message(&port->inbox, 0);
+	/* An error may be an ICMP report about a packet that we sent: it does not matter here. */
 	length = vb_recvmsg(endpoint->fd, &message->msg_hdr, MSG_DONTWAIT);
 	if (length < 0)
 		return 0;
 	message->msg_len = (uint32_t)length;
-	*packets += take(port, endpoint, 0);
+	*packets += take_message(port, endpoint, 0);
 	return (uint32_t)length;
 }
 
-/* Returns how many messages there were. */
+/* Returns the number of messages. */
 static unsigned receive_several(struct vb_port *port, struct vb_endpoint *endpoint,
 				unsigned *packets)
 {
 	int count;
 
 	for (unsigned i = 0; i < VB_RECEIVE_BATCH; i++)
-		make_ready(&port->inbox, i);
+		reset_message(&port->inbox, i);
 	count = vb_recvmmsg(endpoint->fd, port->inbox.messages, VB_RECEIVE_BATCH, MSG_DONTWAIT);
 	for (int i = 0; i < count; i++)
-		*packets += take(port, endpoint, (unsigned)i);
+		*packets += take_message(port, endpoint, (unsigned)i);
 	return count > 0 ? (unsigned)count : 0;
 }
 
 /*
- * Whoever waits for one small message has it with the first call; where one comes after the other
- * they are worth a larger call.
+ * A poller that waits for one small message gets it with the first, cheap call. After several small
+ * messages in a row the larger call pays.
  */
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most)
 {

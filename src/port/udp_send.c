@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bursts into the kernel: one message each, cut by it (UDP_SEGMENT), several per call. */
+/* Gives bursts to the kernel, several per call. Each is one message, which the kernel cuts into
+ * packets (UDP_SEGMENT). */
 #include "base/message.h"
 #include "port/impl.h"
 
@@ -22,7 +23,7 @@ static struct vb_sender *sender_of(const struct vb_port *port, const struct vb_w
 	return &port->endpoints[way->socket / VB_SENDERS]->senders[way->socket % VB_SENDERS];
 }
 
-static void put(struct msghdr *head, int level, int type, const void *value, size_t size)
+static void put_control(struct msghdr *head, int level, int type, const void *value, size_t size)
 {
 	struct cmsghdr *control =
 		(struct cmsghdr *)((char *)head->msg_control + head->msg_controllen);
@@ -43,19 +44,19 @@ static void put_options(struct msghdr *head, const struct vb_burst *burst)
 	int value = way->traffic_class;
 
 	if (burst->length > burst->segment)
-		put(head, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+		put_control(head, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment));
 	if (value)
-		put(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_TCLASS : IP_TOS, &value,
-		    sizeof(value));
-	/* 0 and 1 are what programs write that do not care: the host's default, as for NICs. To a
-	 * group 1 means something: no router. */
+		put_control(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_TCLASS : IP_TOS,
+			    &value, sizeof(value));
+	/* Programs that do not care write 0 or 1: the host's default, as on NICs. For a group 1 has
+	 * a meaning: no router. */
 	value = way->hop_limit;
 	if (value > 1 || (value && way->multicast))
-		put(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_HOPLIMIT : IP_TTL, &value,
-		    sizeof(value));
+		put_control(head, ipv6 ? IPPROTO_IPV6 : IPPROTO_IP, ipv6 ? IPV6_HOPLIMIT : IP_TTL,
+			    &value, sizeof(value));
 }
 
-static void prepare(struct msghdr *head, struct outgoing *out, const struct vb_burst *burst)
+static void prepare_message(struct msghdr *head, struct outgoing *out, const struct vb_burst *burst)
 {
 	const struct vb_icrc_flow *flow = &burst->way->flow;
 
@@ -84,7 +85,7 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 	uint32_t packets = vb_packets_of(burst->length, burst->segment);
 
 	if (err == EMSGSIZE) {
-		port->counters->too_big += packets; /* its user knows already */
+		port->counters->too_big += packets; /* explained already */
 	} else {
 		port->counters->send_errors += packets;
 		vb_port_explain_refused(port, burst, err);
@@ -94,7 +95,7 @@ static void count_lost(struct vb_port *port, const struct vb_burst *burst, int e
 static void send_too_long(struct vb_port *port, struct vb_sender *sender,
 			  const struct vb_burst *burst);
 
-/* The burst was not sent. The interface may take less than it did when the way was found. */
+/* The burst was not sent. The interface's MTU may be smaller than when the way was found. */
 static void not_sent(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst,
 		     int err)
 {
@@ -104,8 +105,8 @@ static void not_sent(struct vb_port *port, struct vb_sender *sender, const struc
 		count_lost(port, burst, err);
 }
 
-/* As sendmmsg, whose way to a single message is longer. */
-static int give(int fd, struct mmsghdr *messages, unsigned count)
+/* Like sendmmsg, which takes longer for a single message. */
+static int give_to_kernel(int fd, struct mmsghdr *messages, unsigned count)
 {
 	if (count == 1)
 		return vb_sendmsg(fd, &messages->msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
@@ -118,28 +119,29 @@ static void set_discovery(struct vb_sender *sender, bool ipv6, int value)
 			 ipv6 ? IPV6_MTU_DISCOVER : IP_MTU_DISCOVER, &value, sizeof(value));
 }
 
-/* From now on only the interface's MTU counts; no fragments still. */
+/* From now on only the interface's MTU counts. Fragments stay forbidden. */
 static void ignore_route(struct vb_sender *sender, bool ipv6)
 {
 	set_discovery(sender, ipv6, ipv6 ? IPV6_PMTUDISC_PROBE : IP_PMTUDISC_PROBE);
 	sender->ignores_route = true;
 }
 
-/* Before Linux 6.14 it is EINVAL if packets of a burst are larger than the route's MTU. */
+/* Before Linux 6.14 the error is EINVAL if packets of a burst are larger than the route's MTU. */
 static bool may_be_the_route(const struct vb_burst *burst, int err)
 {
 	return err == EMSGSIZE || (err == EINVAL && burst->length > burst->segment);
 }
 
 /*
- * The kernel keeps for minutes what a router once said of its MTU, or somebody who is none: anybody can
- * send such a message. A NIC does not: what fits the interface leaves, and arrives if it is not true.
- * The user is told, and the socket is not asked again, which would cost each burst a second call.
+ * The kernel keeps the MTU that an ICMP message reported for minutes, and anybody can forge such a
+ * message. A NIC ignores it: a packet that fits the interface leaves, and arrives if the message
+ * was false. The user is told. From then on the socket ignores the route, or each burst would cost
+ * a second call.
  */
 static int give_anyway(struct vb_port *port, struct vb_sender *sender,
 		       const struct vb_burst *bursts, struct mmsghdr *messages, unsigned count)
 {
-	int sent = give(sender->fd, messages, count), err = errno;
+	int sent = give_to_kernel(sender->fd, messages, count), err = errno;
 
 	if (sent >= 0 || !may_be_the_route(bursts, err) || sender->cuts)
 		return sent;
@@ -150,7 +152,7 @@ static int give_anyway(struct vb_port *port, struct vb_sender *sender,
 		return sent;
 	}
 	ignore_route(sender, bursts->way->flow.ipv6);
-	return give(sender->fd, messages, count);
+	return give_to_kernel(sender->fd, messages, count);
 }
 
 static bool send_one(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst)
@@ -158,7 +160,7 @@ static bool send_one(struct vb_port *port, struct vb_sender *sender, const struc
 	struct outgoing out;
 	struct mmsghdr message;
 
-	prepare(&message.msg_hdr, &out, burst);
+	prepare_message(&message.msg_hdr, &out, burst);
 	if (give_anyway(port, sender, burst, &message, 1) < 0) {
 		not_sent(port, sender, burst, errno);
 		return false;
@@ -168,8 +170,9 @@ static bool send_one(struct vb_port *port, struct vb_sender *sender, const struc
 }
 
 /*
- * The kernel does not cut for this egress. The first packet is good as it is; the others of an
- * IPv4 burst carry an ICRC for an identification that they will not get, and are lost this once.
+ * The kernel does not cut bursts for this interface. The first packet is good as it is. The other
+ * packets of an IPv4 burst carry an ICRC for an identification that they do not get without
+ * cutting: they are lost this once.
  */
 static void send_uncut(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst)
 {
@@ -183,11 +186,11 @@ static void send_uncut(struct vb_port *port, struct vb_sender *sender, const str
 		if (at && !burst->way->flow.ipv6)
 			port->counters->send_errors++;
 		else if (send_one(port, sender, &single) && !at)
-			sender->no_segment = true; /* else it was not for the cutting */
+			sender->no_segment = true; /* else the cutting was not the reason */
 	}
 }
 
-/* False: the rest need not be tried. */
+/* False: no room, the other bursts would fail, too. */
 static bool on_error(struct vb_port *port, struct vb_sender *sender, const struct vb_burst *burst,
 		     int err)
 {
@@ -202,7 +205,7 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 	return err != EAGAIN && err != ENOBUFS;
 }
 
-/* As send_batch of one, without its arrays. */
+/* Like send_batch of one burst, without its arrays. */
 static void send_single(struct vb_port *port, struct vb_sender *sender,
 			const struct vb_burst *burst)
 {
@@ -211,7 +214,7 @@ static void send_single(struct vb_port *port, struct vb_sender *sender,
 	unsigned waits = 0;
 	int sent;
 
-	prepare(&message.msg_hdr, &out, burst);
+	prepare_message(&message.msg_hdr, &out, burst);
 	do
 		sent = give_anyway(port, sender, burst, &message, 1);
 	while (sent < 0 && vb_port_wait_full(sender->fd, burst, errno, &waits));
@@ -221,7 +224,7 @@ static void send_single(struct vb_port *port, struct vb_sender *sender,
 		on_error(port, sender, burst, errno);
 }
 
-/* Returns how many are dealt with. */
+/* Returns the number of bursts that were sent or lost. */
 static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 			   const struct vb_burst *bursts, unsigned count)
 {
@@ -233,7 +236,7 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	if (count > BATCH)
 		count = BATCH;
 	for (unsigned i = 0; i < count; i++)
-		prepare(&messages[i].msg_hdr, &out[i], &bursts[i]);
+		prepare_message(&messages[i].msg_hdr, &out[i], &bursts[i]);
 	do
 		sent = give_anyway(port, sender, bursts, messages, count);
 	while (sent < 0 && vb_port_wait_full(sender->fd, bursts, errno, &waits));
@@ -243,13 +246,13 @@ static unsigned send_batch(struct vb_port *port, struct vb_sender *sender,
 	}
 	if (on_error(port, sender, bursts, errno))
 		return 1;
-	/* As those behind it, but for what has to be waited for. */
+	/* The bursts behind it are lost, too, up to one that waits for room. */
 	for (lost = 1; lost < count && !vb_port_waits_full(&bursts[lost]); lost++)
 		count_lost(port, &bursts[lost], EAGAIN);
 	return lost;
 }
 
-/* --- longer than the interface takes --- */
+/* --- packets longer than the interface's MTU --- */
 
 static bool is_too_long(const struct vb_burst *burst)
 {
@@ -259,8 +262,9 @@ static bool is_too_long(const struct vb_burst *burst)
 }
 
 /*
- * A port of another kind would see identifications that the ICRC does not cover, but LIDs lead to ours
- * alone, which compute what they must have been. Other ways share the socket, so this does not last.
+ * A packet that may be cut gets another identification than the ICRC covers. LIDs lead to ports of
+ * our own kind alone, which compute the identification. Other ways share the socket, so each send
+ * sets this again.
  */
 static void set_cuts(struct vb_sender *sender, bool cuts)
 {
@@ -272,7 +276,7 @@ static void set_cuts(struct vb_sender *sender, bool cuts)
 	sender->cuts = cuts;
 }
 
-/* The kernel does not cut bursts into packets that it has to cut again. */
+/* One by one: the kernel does not cut bursts into packets that need fragments. */
 static void send_too_long(struct vb_port *port, struct vb_sender *sender,
 			  const struct vb_burst *burst)
 {
@@ -294,7 +298,7 @@ static void send_too_long(struct vb_port *port, struct vb_sender *sender,
 		done += send_batch(port, sender, singles + done, count - done);
 }
 
-/* How many of them fit the interface, before the first that does not. */
+/* The number of bursts that fit the interface, up to the first that does not. */
 static unsigned count_whole(const struct vb_burst *bursts, unsigned count)
 {
 	unsigned whole = 0;

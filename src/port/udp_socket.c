@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UDP sockets. Per own address one that receives on port 4791, and a few that send, each with a
- * source port of its own: they are what routers spread flows by. Those that send are unconnected
- * and forbid fragments, so the kernel numbers their packets 0, or 0, 1, 2 … within one segmented
- * send (but see udp_send.c, for datagrams of InfiniBand ports that are longer than fits).
+ * UDP sockets. Each own address has one socket that receives on port 4791, and a few that send,
+ * each with a source port of its own: routers spread flows by source ports. Sending sockets are
+ * unconnected and forbid fragments, so the kernel numbers their packets 0, or 0, 1, 2 ... within
+ * one segmented send (udp_send.c has an exception, for long datagrams of InfiniBand ports).
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -20,11 +20,11 @@
 #include <sys/ioctl.h>
 
 enum { PORT_FIRST = 0xc000, PORT_COUNT = 0x4000, PORT_TRIES = 64, HOPS = 64 };
-enum { STUCK_NS = 100000000 }; /* nothing leaves a full socket for so long: it waits for somebody */
+enum { STUCK_NS = 100000000 }; /* a full socket that sends nothing for so long is replaced */
 
-static void set(int fd, int level, int name, int value)
+static void set_option(int fd, int level, int name, int value)
 {
-	/* What an old kernel does not know is done without. */
+	/* An old kernel may not know the option: the port works without it. */
 	(void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -33,7 +33,7 @@ static void set_buffer(int fd, int plain, int forced)
 	int size = VB_SOCKET_BUFFER;
 
 	if (setsockopt(fd, SOL_SOCKET, forced, &size, sizeof(size)))
-		set(fd, SOL_SOCKET, plain, size);
+		set_option(fd, SOL_SOCKET, plain, size);
 }
 
 socklen_t vb_sockaddr_fill(union vb_sockaddr *to, bool ipv6, const uint8_t *bytes, uint32_t scope,
@@ -59,7 +59,7 @@ static int open_udp(const struct vb_address *address)
 	if (fd < 0)
 		return -errno;
 	if (address->ipv6)
-		set(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	return vb_fd_high(fd);
 }
 
@@ -76,17 +76,17 @@ static int bind_udp(int fd, const struct vb_address *address, uint16_t port)
 
 static void prepare_receive(int fd, bool ipv6)
 {
-	set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-	set(fd, SOL_UDP, UDP_GRO, 1);
+	set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	set_option(fd, SOL_UDP, UDP_GRO, 1);
 	set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE);
 	if (ipv6) {
-		/* RoCE senders leave the UDP checksum out; the ICRC covers more. */
-		set(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
-		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
-		set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+		/* RoCE senders leave the UDP checksum out. The ICRC covers more. */
+		set_option(fd, SOL_UDP, UDP_NO_CHECK6_RX, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
 	} else {
-		set(fd, IPPROTO_IP, IP_RECVTOS, 1);
-		set(fd, IPPROTO_IP, IP_RECVTTL, 1);
+		set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
 	}
 }
 
@@ -148,7 +148,8 @@ static struct vb_endpoint *new_endpoint(const struct vb_address *address)
 	return endpoint;
 }
 
-/* An address whose port is held by another user still sends; packets are forwarded to us. */
+/* If another user holds the port of the address, the endpoint can still send. The holder forwards
+ * packets to us. */
 struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_address *address,
 				    unsigned *number, int *err)
 {
@@ -178,7 +179,7 @@ struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_addres
 
 /* --- sending --- */
 
-/* Nobody answers to a source port: whatever comes there is not even queued. */
+/* No peer answers to a source port: the kernel drops packets that come there at once. */
 static void drop_input(int fd)
 {
 	struct sock_filter drop = { BPF_RET | BPF_K, 0, 0, 0 };
@@ -191,17 +192,17 @@ static void prepare_send(int fd, const struct vb_address *address)
 {
 	set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE);
 	if (address->ipv6) {
-		set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
-		set(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
-		set(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, HOPS);
+		set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+		set_option(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+		set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, HOPS);
 		if (address->scope)
-			set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)address->scope);
+			set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)address->scope);
 	} else {
 		struct in_addr own;
 
 		memcpy(&own, address->bytes, sizeof(own));
-		set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
-		set(fd, IPPROTO_IP, IP_MULTICAST_TTL, HOPS);
+		set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+		set_option(fd, IPPROTO_IP, IP_MULTICAST_TTL, HOPS);
 		(void)setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &own, sizeof(own));
 	}
 	drop_input(fd);
@@ -229,9 +230,9 @@ static int successor_of(const struct vb_endpoint *endpoint, const struct vb_send
 	prepare_send(fd, &endpoint->address);
 	if (sender->group_ifindex)
 		vb_group_prepare_sender(fd, endpoint->address.ipv6, sender->group_ifindex);
-	/* For the moment in which there are two. */
-	set(sender->fd, SOL_SOCKET, SO_REUSEPORT, 1);
-	set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	/* For the moment in which two sockets have the port. */
+	set_option(sender->fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	err = bind_udp(fd, &endpoint->address, sender->port);
 	if (err)
 		vb_fd_close(&fd);
@@ -263,7 +264,7 @@ void vb_udp_sender_full(struct vb_endpoint *endpoint, struct vb_sender *sender)
 
 int vb_udp_sender(struct vb_endpoint *endpoint, uint32_t entropy)
 {
-	/* All bits take part: callers' numbers may differ in the upper ones only. */
+	/* All bits take part: entropies of callers may differ in the upper bits only. */
 	int index = (int)((entropy * 2654435761u >> 16) % VB_SENDERS), fd, err;
 	struct vb_sender *sender = &endpoint->senders[index];
 

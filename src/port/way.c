@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From GIDs to a way. What leaves through UDP carries real addresses of this host. A GID that
- * stands for this host without being an address of it (the link-local one made from a MAC, the port
- * of an InfiniBand device, 127.0.0.1 and ::1 as a destination) goes over the loopback address.
+ * From GIDs to a way. Packets through UDP carry real addresses of this host. Some GIDs mean this
+ * host and are none of its addresses: the link-local GID made from a MAC, the port of an InfiniBand
+ * device, 127.0.0.1 and ::1 as a destination. Packets to those go over the loopback address.
  */
 #include "net/gid.h"
 #include "port/impl.h"
@@ -33,7 +33,8 @@ static struct vb_address address_of(const union ibv_gid *gid, int ifindex)
 
 /*
  * The entry of an address that the kernel uses, or NULL. Several interfaces may have the same
- * link-local one, as a VLAN and what it is on: that of the given interface (0: any) comes first.
+ * link-local address, as a VLAN and the interface below it: the given interface (0: any) comes
+ * first.
  */
 static const struct vb_netif_addr *find_assigned(const struct vb_netif_snapshot *all,
 						 const union ibv_gid *gid, int ifindex)
@@ -49,7 +50,7 @@ static const struct vb_netif_addr *find_assigned(const struct vb_netif_snapshot 
 	return found;
 }
 
-static struct vb_address loopback(const struct vb_netif_snapshot *all, bool ipv6)
+static struct vb_address loopback_address(const struct vb_netif_snapshot *all, bool ipv6)
 {
 	const union ibv_gid localhost = { .raw = { [15] = 1 } };
 	const struct vb_address ipv4 = { .bytes = { 127, 0, 0, 1 } };
@@ -57,7 +58,7 @@ static struct vb_address loopback(const struct vb_netif_snapshot *all, bool ipv6
 	return ipv6 && find_assigned(all, &localhost, 0) ? address_of(&localhost, 0) : ipv4;
 }
 
-/* The interface behind an own GID, assigned or made from the MAC; 0: none. */
+/* The interface of an own GID, which is an address or made from the MAC; 0: none. */
 static int interface_of(const struct vb_netif_snapshot *all, const union ibv_gid *own)
 {
 	const struct vb_netif_addr *entry = find_assigned(all, own, 0);
@@ -73,7 +74,7 @@ static int interface_of(const struct vb_netif_snapshot *all, const union ibv_gid
 	return 0;
 }
 
-/* An address of the wanted family on the same interface as the own GID. */
+/* An address of the wanted family on the interface of the own GID. */
 static const struct vb_netif_addr *source_for(const struct vb_netif_snapshot *all,
 					      const struct vb_av *av, bool ipv6)
 {
@@ -103,7 +104,7 @@ static int pair_multicast(const struct vb_netif_snapshot *all, const struct vb_a
 	return 0;
 }
 
-/* Of the interface that has an own address; 0: unknown. */
+/* The MTU of the interface with an own address; 0: unknown. */
 static uint16_t mtu_at(const struct vb_netif_snapshot *all, const union ibv_gid *own)
 {
 	const struct vb_netif_addr *entry = find_assigned(all, own, 0);
@@ -151,7 +152,7 @@ static void pair_local(const struct vb_netif_snapshot *all, const struct vb_av *
 		pair->dst = address_of(&target->gid, target->ifindex);
 		return;
 	}
-	pair->src = pair->dst = loopback(all, !vb_gid_is_ipv4(&av->dgid));
+	pair->src = pair->dst = loopback_address(all, !vb_gid_is_ipv4(&av->dgid));
 }
 
 static int choose_addresses(const struct vb_av *av, struct pair *pair)
@@ -180,7 +181,7 @@ static void flow_from_pair(struct vb_way *way, const struct pair *pair)
 	way->link_mtu = pair->link_mtu;
 }
 
-/* Where no IP header is made the GIDs are the addresses. */
+/* Without an IP header the GIDs are the addresses. */
 static void flow_from_gids(struct vb_way *way, uint32_t entropy)
 {
 	struct pair pair = { .src = address_of(&way->sgid, 0), .dst = address_of(&way->dgid, 0) };
@@ -278,7 +279,7 @@ void vb_way_release(struct vb_way *way)
 	way->resolved = false;
 }
 
-/* On every interface that has it; of those the first error. */
+/* Listens on every interface that has the address; returns the first error. */
 static int listen_assigned(struct vb_port *port, const struct vb_netif_snapshot *all,
 			   const union ibv_gid *own, bool *found)
 {
@@ -306,7 +307,7 @@ int vb_port_listen(struct vb_port *port, const union ibv_gid *own)
 	int err = listen_assigned(port, all, own, &found);
 
 	if (!found) {
-		const struct vb_address address = loopback(all, !vb_gid_is_ipv4(own));
+		const struct vb_address address = loopback_address(all, !vb_gid_is_ipv4(own));
 		unsigned number;
 
 		vb_udp_endpoint(port, &address, &number, &err);
@@ -325,7 +326,7 @@ unsigned vb_port_burst_max(const struct vb_port *port, const struct vb_way *way)
 	return endpoint->senders[way->socket % VB_SENDERS].no_segment ? 1 : VB_BURST_PACKETS;
 }
 
-/* --- whom to listen to --- */
+/* --- packets that come from the way's destination --- */
 
 union ibv_gid vb_flow_gid(const struct vb_icrc_flow *flow, const uint8_t address[16])
 {
@@ -337,7 +338,7 @@ union ibv_gid vb_flow_gid(const struct vb_icrc_flow *flow, const uint8_t address
 	return gid;
 }
 
-/* With VERBENA_PATH=sim memory leads to other processes as well: they answer through their sockets. */
+/* With VERBENA_PATH=sim memory leads to other processes, too: they answer by their slot sockets. */
 static bool is_passed_on(const struct vb_way *way)
 {
 	return way->kind == VB_WAY_MEMORY && vb_config_path() == VB_PATH_SIM;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lkeys and rkeys: permute24(2 * index + rkey_only) << 8 | tag. They cannot be guessed. The lkey of a
- * region is its rkey as well, as on NICs, and its entry says so (VB_KEY_EQUAL). Windows have no lkey:
- * theirs is an rkey only. With VERBENA_KEYS=distinct the rkey of a region is one, too, and an lkey that is
- * given as an rkey never matches anything.
+ * An lkey or rkey is permute24(2 * index + rkey_only) << 8 | tag: nobody can guess it. The lkey of
+ * a region is its rkey as well, as on NICs, and its entry says so (VB_KEY_EQUAL). The key of a
+ * window is an rkey only. With VERBENA_KEYS=distinct a region has an rkey of that kind, too: then
+ * its lkey, used as an rkey, matches nothing.
  */
 #ifndef VB_SHM_KEY_H
 #define VB_SHM_KEY_H
@@ -26,25 +26,25 @@ static inline bool vb_key_decode(const struct vb_permutation *p, uint32_t key, b
 	return id / 2 < VB_KEY_MAX;
 }
 
-/* Word of a key entry: see layout.h. */
+/* The tag of the key is the one in the entry's word (layout.h). */
 static inline bool vb_key_matches(uint32_t word, uint32_t key, bool rkey)
 {
 	return word & VB_KEY_VALID && (uint8_t)(rkey ? word >> 8 : word) == (uint8_t)key;
 }
 
-/* A key of this kind is the one that its entry has for the use that is made of it. */
+/* The entry has a key of this kind for this use. */
 static inline bool vb_key_serves(uint32_t word, bool rkey_only, bool as_rkey)
 {
 	return as_rkey ? rkey_only == !(word & VB_KEY_EQUAL) : !rkey_only;
 }
 
-/* A sender took the type 2 window back that has this word. */
+/* A sender invalidated the type 2 window whose entry has this word. */
 static inline bool vb_key_is_taken_back(const _Atomic uint32_t *invalid, uint32_t word)
 {
 	return invalid && atomic_load(invalid) == word;
 }
 
-/* Keys that another NIC made are looked for in a list, after the own ones. */
+/* Looks for a key that another NIC made (an imported region), after the own keys. */
 static inline bool vb_key_find_alias(const struct vb_segment_head *head, uint32_t key,
 				     bool *rkey_only, uint32_t *index)
 {

@@ -46,7 +46,7 @@ void vb_peer_put(struct vb_peer *peer)
 	free(peer);
 }
 
-/* Within the file as it is now: sealed against shrinking, so never a SIGBUS later. */
+/* The range lies within the file. The file is sealed against shrinking: no SIGBUS later. */
 static bool is_inside(int fd, uint64_t offset, uint64_t size)
 {
 	struct stat st;
@@ -77,7 +77,7 @@ static int map_range(struct vb_peer *peer, uint64_t offset, uint64_t size)
 	return 0;
 }
 
-/* All of a part that there is; it begins with a head of this size. */
+/* Maps all that a part has now. The part must be long enough for its head. */
 static void *map_part(struct vb_peer *peer, int fd, uint64_t offset, size_t head_size, int *err)
 {
 	struct stat st;
@@ -103,8 +103,8 @@ int vb_peer_map(struct vb_peer *peer, uint32_t slot)
 	    head->slot != slot)
 		return -EPROTO;
 	peer->head_slot = slot;
-	atomic_store(&peer->head,
-		     head); /* pairs with the loads in vb_grace_begin and vb_nic_peer */
+	/* Pairs with the loads in vb_grace_begin and vb_nic_peer. */
+	atomic_store(&peer->head, head);
 	return 0;
 }
 
@@ -131,7 +131,7 @@ static void *at_unmapped(struct vb_peer *peer, uint64_t offset, uint64_t size)
 	vb_spin_lock(&peer->map_lock);
 	found = at_mapped(peer, offset, size);
 	for (uint32_t i = 0; !found && i < count && i < VB_EXTENTS; i++) {
-		/* Read once: its owner may change it while it is looked at. */
+		/* Read once: the owner may change it at any moment. */
 		const struct vb_extent extent = {
 			__atomic_load_n(&peer->head->extents[i].offset, __ATOMIC_RELAXED),
 			__atomic_load_n(&peer->head->extents[i].size, __ATOMIC_RELAXED),
@@ -168,7 +168,7 @@ void vb_peer_ring(const struct vb_peer *peer)
 {
 	uint64_t one = 1;
 
-	/* A full counter means that a wake-up is under way already. */
+	/* EAGAIN, a full counter: a wake-up is under way already. */
 	if (vb_write(peer->doorbell, &one, sizeof(one)) < 0)
 		return;
 }
@@ -176,7 +176,7 @@ void vb_peer_ring(const struct vb_peer *peer)
 void vb_peer_attend(const struct vb_peer *peer, uint32_t bits)
 {
 	atomic_fetch_or(&peer->lent->attention, bits);
-	/* Our own: whoever executes looks at it when he is done. */
+	/* The own process needs no doorbell: the executing thread looks at attention at its end. */
 	if (!peer->self)
 		vb_peer_ring(peer);
 }
@@ -189,7 +189,7 @@ void vb_peer_attend_qp(struct vb_peer *peer, const struct vb_qp_entry *entry, ui
 	if (!lent)
 		return;
 	before = atomic_load(&lent->attention);
-	/* The first failure counts; reasons of two would mix. */
+	/* The first failure counts: the reasons of two would mix in one byte. */
 	while (!(before & bits & VB_QP_ATTN_FAIL) &&
 	       !atomic_compare_exchange_weak(&lent->attention, &before, before | bits))
 		;
@@ -251,7 +251,7 @@ static const struct vb_key_entry *key_at(struct vb_peer *peer, uint32_t index)
 	return page ? &page[index % VB_KEY_PAGE] : NULL;
 }
 
-static bool opens(const struct vb_key_entry *entry, uint32_t key, bool rkey_only, bool as_rkey)
+static bool key_opens(const struct vb_key_entry *entry, uint32_t key, bool rkey_only, bool as_rkey)
 {
 	uint32_t word = entry ? atomic_load(&entry->word) : 0;
 
@@ -266,15 +266,15 @@ const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool 
 
 	if (vb_key_decode(&peer->head->keys, key, &rkey_only, &index))
 		entry = key_at(peer, index);
-	if (opens(entry, key, rkey_only, as_rkey))
+	if (key_opens(entry, key, rkey_only, as_rkey))
 		return entry;
 	if (!vb_key_find_alias(peer->head, key, &rkey_only, &index))
 		return NULL;
 	entry = key_at(peer, index);
-	return opens(entry, key, rkey_only, as_rkey) ? entry : NULL;
+	return key_opens(entry, key, rkey_only, as_rkey) ? entry : NULL;
 }
 
-/* Posted lists hold process addresses, so the check is against those, not against iova. */
+/* Lists of receives hold process addresses, so the check is against addr, not against iova. */
 bool vb_peer_key_covers(struct vb_peer *peer, uint32_t pd, const struct ibv_sge *sge)
 {
 	const struct vb_key_entry *entry = sge->length ? vb_peer_key(peer, sge->lkey, false) : NULL;

@@ -16,7 +16,7 @@
 
 enum { EXTENT_MIN = 256 << 10 };
 
-/* ulimit -f applies to memfds too: the signal would end the application, the error does not. */
+/* ulimit -f applies to memfds, too. SIGXFSZ would end the application; the error does not. */
 int vb_truncate_quietly(int fd, uint64_t size)
 {
 	sigset_t xfsz, before, pending;
@@ -47,7 +47,7 @@ static void *map_extent(int memfd, uint64_t offset, uint64_t size)
 	return map;
 }
 
-/* Pages of huge pages can be missing even so. A call that fails answers with every bit set. */
+/* Only tmpfs: huge pages can be missing even in a sealed file. F_GET_SEALS may fail with -1. */
 bool vb_file_stays(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -79,7 +79,8 @@ static uint64_t offset_bit(const struct vb_segment *seg, const struct vb_segment
 	return part == &seg->parts[VB_PART_LENT] ? VB_LENT : 0;
 }
 
-/* Maps a new extent at the end of the file. Pairs with the acquire load in a peer's look-up. */
+/* Maps a new extent at the end of the file. The store of extent_count pairs with the acquire loads
+ * in at_unmapped (peer.c) and vb_segment_at. */
 static int extent_add(struct vb_segment *seg, struct vb_segment_part *part, uint64_t size)
 {
 	struct vb_segment_head *head = seg->head;
@@ -99,7 +100,7 @@ static int extent_add(struct vb_segment *seg, struct vb_segment_part *part, uint
 	return 0;
 }
 
-/* Peers may write the lent part, and add no seal to it: growing stays possible. */
+/* F_SEAL_SEAL: peers may write the lent part, but cannot seal it against growing. */
 static int part_create(struct vb_segment *seg, struct vb_segment_part *part, uint64_t head_size)
 {
 	uint64_t size = page_round(head_size) + EXTENT_MIN;
@@ -118,8 +119,8 @@ static int part_create(struct vb_segment *seg, struct vb_segment_part *part, uin
 	return err;
 }
 
-/* Another open file, without the right to write: only /proc makes one. */
-static int read_only(int memfd)
+/* Opens the memfd again without the right to write. Only /proc allows that. */
+static int open_read_only(int memfd)
 {
 	char path[40];
 
@@ -141,7 +142,7 @@ int vb_segment_create(struct vb_segment *seg, uint32_t slot)
 		vb_segment_destroy(seg);
 		return err;
 	}
-	seg->shown_fd = read_only(seg->parts[VB_PART_SHOWN].memfd);
+	seg->shown_fd = open_read_only(seg->parts[VB_PART_SHOWN].memfd);
 	seg->lent = seg->maps[1];
 	head = seg->head;
 	head->layout_version = VB_LAYOUT_VERSION;
@@ -187,7 +188,7 @@ void vb_segment_destroy(struct vb_segment *seg)
 }
 
 /* Each extent is half as large as everything before it: few extents, little waste. */
-static int grow(struct vb_segment *seg, struct vb_segment_part *part, uint64_t at_least)
+static int part_grow(struct vb_segment *seg, struct vb_segment_part *part, uint64_t at_least)
 {
 	uint64_t size = page_round(part->end / 2 > at_least ? part->end / 2 : at_least);
 	struct stat st;
@@ -195,8 +196,8 @@ static int grow(struct vb_segment *seg, struct vb_segment_part *part, uint64_t a
 
 	if (atomic_load_explicit(&seg->head->extent_count, memory_order_relaxed) == VB_EXTENTS)
 		return -ENOMEM;
-	/* It may be long enough already, from a growth that could not be mapped; shrinking it is
-	 * sealed. */
+	/* The file may be long enough already: an earlier growth could not be mapped, and the seal
+	 * forbids shrinking. */
 	err = fstat(part->memfd, &st) ? -errno : 0;
 	if (!err && (uint64_t)st.st_size < part->end + size)
 		err = vb_truncate_quietly(part->memfd, part->end + size);
@@ -228,18 +229,19 @@ void *vb_segment_at(const struct vb_segment *seg, uint64_t offset)
 	return NULL;
 }
 
-static uint64_t alloc_fresh(struct vb_segment *seg, struct vb_segment_part *part, uint64_t size)
+static uint64_t part_alloc_fresh(struct vb_segment *seg, struct vb_segment_part *part,
+				 uint64_t size)
 {
 	uint64_t offset;
 
-	if (part->fresh_end - part->fresh < size && grow(seg, part, size))
+	if (part->fresh_end - part->fresh < size && part_grow(seg, part, size))
 		return 0;
 	offset = part->fresh | offset_bit(seg, part);
 	part->fresh += size;
 	return offset;
 }
 
-static uint64_t alloc(struct vb_segment *seg, struct vb_segment_part *part, size_t size)
+static uint64_t part_alloc(struct vb_segment *seg, struct vb_segment_part *part, size_t size)
 {
 	uint64_t offset, rounded;
 	int class = size_class(size, &rounded);
@@ -255,7 +257,7 @@ static uint64_t alloc(struct vb_segment *seg, struct vb_segment_part *part, size
 		free(block);
 		memset(vb_segment_at(seg, offset), 0, size);
 	} else {
-		offset = alloc_fresh(seg, part, rounded);
+		offset = part_alloc_fresh(seg, part, rounded);
 	}
 	vb_spin_unlock(&seg->lock);
 	return offset;
@@ -263,12 +265,12 @@ static uint64_t alloc(struct vb_segment *seg, struct vb_segment_part *part, size
 
 uint64_t vb_segment_alloc(struct vb_segment *seg, size_t size)
 {
-	return alloc(seg, &seg->parts[VB_PART_SHOWN], size);
+	return part_alloc(seg, &seg->parts[VB_PART_SHOWN], size);
 }
 
 uint64_t vb_segment_lend(struct vb_segment *seg, size_t size)
 {
-	return alloc(seg, &seg->parts[VB_PART_LENT], size);
+	return part_alloc(seg, &seg->parts[VB_PART_LENT], size);
 }
 
 void vb_segment_free(struct vb_segment *seg, uint64_t offset, size_t size)
@@ -279,7 +281,7 @@ void vb_segment_free(struct vb_segment *seg, uint64_t offset, size_t size)
 	int class = size_class(size, &rounded);
 
 	if (!block)
-		return; /* lost to this process, nothing worse */
+		return; /* the memory is lost until the process ends, nothing worse */
 	vb_spin_lock(&seg->lock);
 	*block = (struct vb_free_block){ offset, part->free[class] };
 	part->free[class] = block;

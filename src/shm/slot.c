@@ -14,7 +14,7 @@
 enum {
 	BACKLOG = 1024,
 	LOOKS = 64,
-	APART = 769, /* slots of processes that follow each other; prime */
+	APART = 769, /* distance of the slots of consecutive process ids; prime */
 };
 
 /* --- names --- */
@@ -37,7 +37,7 @@ struct vb_slot_name vb_slot_name_of(uint32_t slot, uint64_t random, enum vb_slot
 	return name;
 }
 
-static int find(uint32_t slot, struct vb_slot_holder *holder)
+static int find_holder(uint32_t slot, struct vb_slot_holder *holder)
 {
 	if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
 		return -ECONNREFUSED;
@@ -48,7 +48,7 @@ static int find(uint32_t slot, struct vb_slot_holder *holder)
 int vb_slot_find(uint32_t slot, enum vb_slot_use use, struct vb_slot_name *name)
 {
 	struct vb_slot_holder holder;
-	int err = find(slot, &holder);
+	int err = find_holder(slot, &holder);
 
 	if (!err)
 		*name = vb_slot_name_of(slot, holder.random, use);
@@ -75,14 +75,14 @@ static int socket_bound(int type, const struct vb_slot_name *name)
 	return err;
 }
 
-/* Connected to itself it takes datagrams from nobody else: they are refused, as where nobody is. */
+/* The socket is connected to itself, so the kernel refuses the datagrams of all others. */
 static int cm_bound(const struct vb_slot_name *name)
 {
 	int fd = socket_bound(SOCK_DGRAM, name), on = 1, err;
 
 	if (fd < 0)
 		return fd;
-	/* Whoever receives there asks whose a datagram is. */
+	/* The receiver checks the sender's uid. */
 	setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	if (!connect(fd, (const void *)&name->address, name->length))
 		return fd;
@@ -126,7 +126,7 @@ int vb_slot_bind(struct vb_slot_claim *claim, uint64_t random, bool first)
 		claim->listener = socket_open(SOCK_SEQPACKET);
 	if (claim->listener < 0)
 		return claim->listener;
-	/* The socket is as good as before: many names may have to be tried. */
+	/* After a failed bind the socket can be used again: a claim may try many names. */
 	if (bind(claim->listener, (const void *)&name.address, name.length))
 		return -errno;
 	err = first ? bind_cm(claim, random) : 0;
@@ -138,8 +138,8 @@ int vb_slot_bind(struct vb_slot_claim *claim, uint64_t random, bool first)
 }
 
 /*
- * Process ids are not used again soon, and with them slots: whoever had one that has just ended may
- * still be known by it.
+ * The slot follows the process id, which the kernel does not use again soon. Peers may still know a
+ * process that has just ended by its slot.
  */
 static int claim_shared(struct vb_slot_claim *claim, uint32_t user, bool first)
 {
@@ -157,7 +157,7 @@ static int claim_shared(struct vb_slot_claim *claim, uint32_t user, bool first)
 	return err;
 }
 
-/* Whose are they? Of some that were looked at, for the sentence. */
+/* Looks at the holders of some slots, and names the user that holds most of them. */
 static void explain_taken(void)
 {
 	uid_t uid = 0;
@@ -210,7 +210,7 @@ int vb_slot_claim(struct vb_slot_claim *claim, bool first)
 
 /* --- connecting --- */
 
-/* The name may have gone to somebody else since the kernel told whose it is. */
+/* Another user may have bound the name since the kernel told its holder. */
 static bool is_holder(int fd, const struct vb_slot_holder *holder)
 {
 	struct vb_uid_map map;
@@ -243,16 +243,16 @@ static int connect_to(uint32_t slot, const struct vb_slot_holder *holder, enum v
 int vb_slot_connect_for(uint32_t slot, enum vb_slot_use use)
 {
 	struct vb_slot_holder holder;
-	int fd = find(slot, &holder);
+	int fd = find_holder(slot, &holder);
 
 	if (fd)
 		return fd;
 	fd = connect_to(slot, &holder, use);
 	if (fd != -ECONNREFUSED || slot < VB_SLOT_OWN_MIN || use != VB_SLOT_ATTACH)
 		return fd;
-	/* Another process may have it now. */
+	/* Another process may hold the slot now, under another name. */
 	vb_slot_lost(slot);
-	fd = find(slot, &holder);
+	fd = find_holder(slot, &holder);
 	return fd ? fd : connect_to(slot, &holder, use);
 }
 

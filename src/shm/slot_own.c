@@ -18,8 +18,8 @@
 
 enum {
 	OWN_SLOTS = VB_SLOT_MAX - VB_SLOT_OWN_MIN + 1,
-	TRIES = 64,       /* of those who claim at the same moment */
-	TIMES_APART = 10, /* of the time that a question takes, so often one is asked */
+	TRIES = 64,       /* if other processes claim at the same moment */
+	TIMES_APART = 10, /* the pause after a question, in multiples of the time that it took */
 };
 
 /* --- what the kernel lists --- */
@@ -31,14 +31,14 @@ struct entry {
 
 struct listing {
 	struct vb_uid_map map;
-	uint32_t slot; /* only this one; 0: all */
+	uint32_t slot; /* list only this slot; 0: all */
 	struct entry *entries;
 	size_t count, room;
 	bool short_of_memory;
 };
 
 /* A name as vb_slot_name_of makes it, without its first byte. */
-static bool parse(const char *bytes, size_t size, struct entry *entry)
+static bool parse_name(const char *bytes, size_t size, struct entry *entry)
 {
 	char text[64], end;
 	unsigned long long random;
@@ -53,7 +53,7 @@ static bool parse(const char *bytes, size_t size, struct entry *entry)
 	return entry->slot >= VB_SLOT_OWN_MIN && entry->slot <= VB_SLOT_MAX && random;
 }
 
-static void add(struct listing *listing, const struct entry *entry)
+static void add_entry(struct listing *listing, const struct entry *entry)
 {
 	if (listing->count == listing->room) {
 		const size_t room = listing->room ? 2 * listing->room : 64;
@@ -68,8 +68,8 @@ static void add(struct listing *listing, const struct entry *entry)
 	listing->entries[listing->count++] = *entry;
 }
 
-/* What a user puts where it may not counts for nothing. */
-static bool counts(const struct entry *entry)
+/* A name counts only if the slot is for the user that bound it. */
+static bool entry_counts(const struct entry *entry)
 {
 	return !entry->holder.known || vb_slot_weight(entry->holder.user, entry->slot);
 }
@@ -92,18 +92,18 @@ static void read_socket(const struct nlmsghdr *message, void *argument)
 		uint32_t uid;
 
 		if (attr->rta_type == UNIX_DIAG_NAME && size > 1 && !value[0])
-			named = parse(value + 1, size - 1, &entry);
+			named = parse_name(value + 1, size - 1, &entry);
 		if (attr->rta_type == UNIX_DIAG_UID && size == sizeof(uid)) {
 			memcpy(&uid, value, sizeof(uid));
 			entry.holder.known = vb_uid_outside(&listing->map, uid, &entry.holder.user);
 		}
 	}
-	if (named && (!listing->slot || listing->slot == entry.slot) && counts(&entry))
-		add(listing, &entry);
+	if (named && (!listing->slot || listing->slot == entry.slot) && entry_counts(&entry))
+		add_entry(listing, &entry);
 }
 
-/* Only of those who listen: a name that is merely bound is none yet. */
-static int list(struct listing *listing, uint32_t slot)
+/* Lists listening sockets only: a name that is merely bound does not hold its slot yet. */
+static int list_holders(struct listing *listing, uint32_t slot)
 {
 	const struct unix_diag_req question = {
 		.sdiag_family = AF_UNIX,
@@ -117,7 +117,7 @@ static int list(struct listing *listing, uint32_t slot)
 	listing->count = 0;
 	vb_netlink_request(&request, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP, &question, sizeof(question));
 	err = vb_netlink_ask_sockets(&request, read_socket, listing);
-	if (err == -EAGAIN) /* sockets came and went meanwhile, which they always do */
+	if (err == -EAGAIN) /* sockets came and went during the dump: they always do */
 		err = 0;
 	return !err && listing->short_of_memory ? -ENOMEM : err;
 }
@@ -143,7 +143,7 @@ static int by_weight(const void *a, const void *b)
 	return (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-/* Free slots that are for the user, the safest first. */
+/* Free slots of the user; first the one that another user is least likely to win. */
 static unsigned candidates_of(const struct listing *listing, uint32_t user,
 			      struct candidate candidates[OWN_SLOTS])
 {
@@ -159,7 +159,7 @@ static unsigned candidates_of(const struct listing *listing, uint32_t user,
 	return count;
 }
 
-/* Binds first and looks then: of two at the same time none may win, but never both. */
+/* Binds, then looks. Of two processes at the same moment at most one wins, never both. */
 static int claim_one(struct vb_slot_claim *claim, struct listing *listing, bool first)
 {
 	const uint64_t random = vb_random64() >> 1 | 1; /* neither 0 nor VB_SLOT_SHARED_NAME */
@@ -167,7 +167,7 @@ static int claim_one(struct vb_slot_claim *claim, struct listing *listing, bool 
 
 	if (err)
 		return err;
-	err = list(listing, claim->slot);
+	err = list_holders(listing, claim->slot);
 	if (!err && is_taken(listing, claim->slot, random))
 		err = -EADDRINUSE;
 	if (err)
@@ -175,24 +175,24 @@ static int claim_one(struct vb_slot_claim *claim, struct listing *listing, bool 
 	return err;
 }
 
-/* Two that met go on with different ones. */
-static uint32_t pick(const struct candidate *candidates, unsigned count, unsigned try)
+/* Random, so that two processes that met at one slot go on with different slots. */
+static uint32_t pick_slot(const struct candidate *candidates, unsigned count, unsigned try)
 {
 	const unsigned most = 2 * try + 1;
 
 	return candidates[vb_random64() % (count < most ? count : most)].slot;
 }
 
-/* -EADDRINUSE: another one was at it; -EMFILE: none is free. */
+/* -EADDRINUSE: another process claimed the same slot; -EMFILE: no slot is free. */
 static int try_claim(struct vb_slot_claim *claim, struct listing *listing, uint32_t user,
 		     unsigned try, bool first)
 {
 	struct candidate *candidates = malloc(OWN_SLOTS * sizeof(*candidates));
-	int err = candidates ? list(listing, 0) : -ENOMEM;
+	int err = candidates ? list_holders(listing, 0) : -ENOMEM;
 	unsigned count = err ? 0 : candidates_of(listing, user, candidates);
 
 	if (count)
-		claim->slot = pick(candidates, count, try);
+		claim->slot = pick_slot(candidates, count, try);
 	else if (!err)
 		err = -EMFILE;
 	free(candidates);
@@ -216,7 +216,7 @@ int vb_slot_claim_own(struct vb_slot_claim *claim, uint32_t user, bool first)
 			geteuid());
 		err = -EMFILE;
 	} else if (err) {
-		vb_explain("the kernel does not tell who holds the own slots: %s", strerror(-err));
+		vb_explain("the kernel does not list the holders of own slots: %s", strerror(-err));
 	}
 	if (listing)
 		free(listing->entries);
@@ -227,12 +227,12 @@ int vb_slot_claim_own(struct vb_slot_claim *claim, uint32_t user, bool first)
 /* --- finding --- */
 
 static pthread_mutex_t found_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct vb_slot_holder found[OWN_SLOTS]; /* under found_lock, as is the next */
-static uint64_t next_ns;                       /* the kernel is not asked before */
+static struct vb_slot_holder found[OWN_SLOTS]; /* under found_lock */
+static uint64_t next_ns;                       /* under found_lock: no question before this time */
 
-/* In another user namespace several that cannot be told apart may claim one slot: then nobody is
+/* Users of another user namespace cannot be told apart. If several of them claim one slot, none is
  * believed. */
-static int choose(const struct listing *listing, struct vb_slot_holder *holder)
+static int choose_holder(const struct listing *listing, struct vb_slot_holder *holder)
 {
 	const struct vb_slot_holder *best = NULL;
 	unsigned unknown = 0;
@@ -254,7 +254,7 @@ static int choose(const struct listing *listing, struct vb_slot_holder *holder)
 	return 0;
 }
 
-static int look_up(uint32_t slot, struct vb_slot_holder *holder)
+static int ask_holder(uint32_t slot, struct vb_slot_holder *holder)
 {
 	struct listing *listing = calloc(1, sizeof(*listing));
 	uint64_t begin_ns = vb_now_ns(), end_ns;
@@ -264,11 +264,11 @@ static int look_up(uint32_t slot, struct vb_slot_holder *holder)
 		err = -EAGAIN;
 	if (!err) {
 		vb_uid_map_read(&listing->map);
-		err = list(listing, slot);
+		err = list_holders(listing, slot);
 		end_ns = vb_now_ns();
-		/* Another user can make the list as long as it likes. */
+		/* Any user can make the list long, and so each question slow. */
 		next_ns = end_ns + TIMES_APART * (end_ns - begin_ns);
-		err = err ? -ECONNREFUSED : choose(listing, holder);
+		err = err ? -ECONNREFUSED : choose_holder(listing, holder);
 		free(listing->entries);
 	}
 	free(listing);
@@ -281,11 +281,11 @@ int vb_slot_own_find(uint32_t slot, struct vb_slot_holder *holder)
 	int err = 0, cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	if (pthread_mutex_trylock(&found_lock)) { /* somebody asks: soon it is known */
+	if (pthread_mutex_trylock(&found_lock)) { /* another thread asks: the answer comes soon */
 		err = -EAGAIN;
 	} else {
 		if (!known->random)
-			err = look_up(slot, known);
+			err = ask_holder(slot, known);
 		*holder = *known;
 		pthread_mutex_unlock(&found_lock);
 	}

@@ -7,7 +7,7 @@
 
 enum { ACCOUNTS = 65536 }; /* uids below: subuids begin above */
 
-/* The parts of the own slots; one number in share is for each user of that part. */
+/* The parts of the own slots. Each user of a part has one of share slots there. */
 static const struct part {
 	uint32_t first, last, share;
 } parts[] = {
@@ -46,8 +46,8 @@ bool vb_uid_outside(const struct vb_uid_map *map, uid_t uid, uint32_t *user)
 	return false;
 }
 
-/* Each bit of the result depends on each of the arguments. */
-static uint32_t mix(uint32_t user, uint32_t slot)
+/* Each bit of the result depends on every bit of the arguments. */
+static uint32_t mix_hash(uint32_t user, uint32_t slot)
 {
 	uint64_t word = ((uint64_t)user << 32 | slot) + 0x9e3779b97f4a7c15u;
 
@@ -58,7 +58,7 @@ static uint32_t mix(uint32_t user, uint32_t slot)
 
 bool vb_slot_shared_is_for(uint32_t user, uint32_t slot)
 {
-	return !user || mix(user, slot) & 1;
+	return !user || mix_hash(user, slot) & 1;
 }
 
 static const struct part *part_of(uint32_t user)
@@ -69,7 +69,7 @@ static const struct part *part_of(uint32_t user)
 uint32_t vb_slot_weight(uint32_t user, uint32_t slot)
 {
 	const struct part *part = part_of(user);
-	const uint32_t weight = mix(user, slot);
+	const uint32_t weight = mix_hash(user, slot);
 
 	if (slot < part->first || slot > part->last ||
 	    weight < UINT32_MAX - UINT32_MAX / part->share)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Integers in network order, byte by byte: no alignment is asked for, and none is assumed.
- * Compilers make one load and one swap of each.
+ * Integers in network order, byte by byte, for any alignment. Compilers make one load and one swap
+ * of each.
  */
 #ifndef VB_WIRE_BYTES_H
 #define VB_WIRE_BYTES_H

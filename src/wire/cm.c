@@ -31,7 +31,7 @@ const char *vb_cm_name(enum vb_cm_attribute attribute)
 	return layout ? layout->name : "unknown";
 }
 
-/* Integers of any width and place, a byte or a part of one at a time. */
+/* Reads an integer of any width and place, at most a byte at a time. */
 static uint64_t get_bits(const uint8_t *data, unsigned bit, unsigned width)
 {
 	uint64_t value = 0;
@@ -46,7 +46,7 @@ static uint64_t get_bits(const uint8_t *data, unsigned bit, unsigned width)
 	return value;
 }
 
-/* Into zeros. */
+/* The bits must be zero before. */
 static void put_bits(uint8_t *data, unsigned bit, unsigned width, uint64_t value)
 {
 	while (width) {
@@ -146,7 +146,7 @@ static enum vb_cm_flaw check_header(const struct vb_mad *mad)
 	return check_method(mad);
 }
 
-/* Readers take info_length for granted. */
+/* Readers of the message do not check info_length again. */
 static enum vb_cm_flaw check_info(const struct vb_cm_layout *layout,
 				  const struct vb_cm_message *message)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Messages of the connection manager (IBA chapter 12) as values: plain integers in host order,
- * GIDs, and bytes. "local" and "remote" are the sender's words, as in the specification: what a
- * message calls its local communication id is the remote one of who receives it.
+ * GIDs, and bytes. "local" and "remote" are the sender's words, as in the specification: the local
+ * communication id in a message is the remote id of its receiver.
  *
- * Timeouts are exponents: 4.096 us * 2^value. Where a field is narrower than its type, the comment
- * says how many bits it has; emitting takes that many of the value and drops the rest.
+ * Timeouts are exponents: 4.096 us * 2^value. If a field is narrower than its type, the comment
+ * says how many bits it has. Emitting takes that many bits of the value and drops the rest.
  */
 #ifndef VB_WIRE_CM_H
 #define VB_WIRE_CM_H
@@ -19,7 +19,7 @@
 
 enum { VB_CM_CLASS_VERSION = 2 };
 
-/* Attribute ids: which message it is. */
+/* Attribute ids: the kind of a message. */
 enum vb_cm_attribute {
 	VB_CM_REQ = 0x10,
 	VB_CM_MRA = 0x11,
@@ -34,7 +34,7 @@ enum vb_cm_attribute {
 	VB_CM_APR = 0x1a,
 };
 
-/* Sizes of fields; of a REQ or SIDR_REQ with IP addresses VB_CM_IP_SIZE bytes are taken. */
+/* Sizes of private data. IP addresses take VB_CM_IP_SIZE bytes of a REQ or SIDR_REQ. */
 enum {
 	VB_CM_IP_SIZE = 36,
 	VB_CM_REQ_DATA_SIZE = 92,
@@ -53,14 +53,14 @@ enum {
 	VB_CM_INFO_SIZE = 72, /* additional information of REJ, APR and SIDR_REP */
 };
 
-/* Which message an MRA or a REJ answers. */
+/* The message that an MRA or a REJ answers. */
 enum vb_cm_answered {
 	VB_CM_ANSWERS_REQ = 0,
 	VB_CM_ANSWERS_REP = 1,
-	VB_CM_ANSWERS_OTHER = 2, /* MRA: a LAP; REJ: none, or another one */
+	VB_CM_ANSWERS_OTHER = 2, /* MRA: a LAP; REJ: no message, or another one */
 };
 
-/* Transport service types of a REQ; XRC is an extended one. */
+/* Transport service types of a REQ. XRC is an extended type. */
 enum vb_cm_transport {
 	VB_CM_TRANSPORT_RC = 0,
 	VB_CM_TRANSPORT_UC = 1,
@@ -121,13 +121,13 @@ enum vb_cm_sidr_status {
 enum vb_cm_apr_status {
 	VB_CM_APR_SUCCESS = 0,
 	VB_CM_APR_INVALID_COMM_ID = 1,
-	VB_CM_APR_UNSUPPORTED = 2, /* alternate paths are not */
+	VB_CM_APR_UNSUPPORTED = 2, /* alternate paths are not supported */
 	VB_CM_APR_REJECT = 3,
 	VB_CM_APR_INVALID_QPN = 6,
 	VB_CM_APR_INVALID_LID = 7,
 };
 
-/* One way between two ports, as the sender sees it. */
+/* A path between two ports, as the sender sees it. */
 enum { VB_CM_LID_PERMISSIVE = 0xffff };
 struct vb_cm_path {
 	uint16_t local_lid, remote_lid; /* RoCE: VB_CM_LID_PERMISSIVE or 0; 0: no such path */
@@ -140,7 +140,7 @@ struct vb_cm_path {
 	uint8_t ack_timeout; /* 5 bits: for the QP of the receiver; Linux takes it for both */
 };
 
-/* Between InfiniBand ports; RoCE ports have none. */
+/* The path is one between InfiniBand ports: RoCE ports have no LIDs. */
 static inline bool vb_cm_path_has_lids(const struct vb_cm_path *path)
 {
 	return path->local_lid && path->local_lid != VB_CM_LID_PERMISSIVE;
@@ -150,14 +150,14 @@ struct vb_cm_req {
 	uint32_t local_comm_id;
 	uint32_t vendor_id; /* 24 bits: of the ECE; its options are the attribute modifier */
 	uint64_t service_id;
-	uint64_t ca_guid;                 /* of the sender's device */
-	uint32_t qkey;                    /* 0 but for RD */
-	uint32_t qpn;                     /* 24 bits: of the sender */
-	uint8_t responder_resources;      /* READs and ATOMICs that the sender can answer at once */
-	uint8_t initiator_depth;          /* those that it will ask for at once */
+	uint64_t ca_guid;            /* of the sender's device */
+	uint32_t qkey;               /* 0 but for RD */
+	uint32_t qpn;                /* 24 bits: of the sender */
+	uint8_t responder_resources; /* READs and ATOMICs that the sender can answer at once */
+	uint8_t initiator_depth;     /* READs and ATOMICs that the sender will ask for at once */
 	uint32_t local_eecn, remote_eecn; /* 24 bits: RD */
-	uint8_t remote_cm_timeout;        /* 5 bits: how soon the receiver shall answer messages */
-	uint8_t local_cm_timeout;         /* 5 bits: how soon the sender will */
+	uint8_t remote_cm_timeout;        /* 5 bits: time for the receiver to answer messages */
+	uint8_t local_cm_timeout;         /* 5 bits: time that the sender takes to answer */
 	uint8_t max_cm_retries;           /* 4 bits: of messages of the CM */
 	uint8_t transport;                /* 2 bits: enum vb_cm_transport */
 	uint8_t extended_transport;       /* 3 bits */
@@ -177,12 +177,12 @@ struct vb_cm_req {
 struct vb_cm_mra {
 	uint32_t local_comm_id, remote_comm_id;
 	uint8_t answers;         /* 2 bits: enum vb_cm_answered */
-	uint8_t service_timeout; /* 5 bits: how long the sender thinks it will take */
+	uint8_t service_timeout; /* 5 bits: time that the sender expects to need */
 	uint8_t private_data[VB_CM_MRA_DATA_SIZE];
 };
 
 struct vb_cm_rej {
-	uint32_t local_comm_id, remote_comm_id; /* 0: the sender has none, knows none */
+	uint32_t local_comm_id, remote_comm_id; /* 0: the sender has no id, or knows none */
 	uint8_t answers;                        /* 2 bits: enum vb_cm_answered */
 	uint8_t info_length;                    /* at most VB_CM_INFO_SIZE */
 	uint16_t reason;                        /* enum vb_cm_reason */
@@ -195,10 +195,10 @@ struct vb_cm_rep {
 	uint32_t qkey;         /* 0 but for RD */
 	uint32_t qpn;          /* 24 bits: of the sender */
 	uint32_t vendor_id;    /* 24 bits: of the ECE; its options are the attribute modifier */
-	uint32_t eecn;         /* 24 bits: RD; of an XRC target its QPN, with qpn 0 */
+	uint32_t eecn;         /* 24 bits: RD; for an XRC target its QPN, and qpn is 0 */
 	uint32_t starting_psn; /* 24 bits: first PSN that the sender expects */
 	uint8_t responder_resources, initiator_depth; /* as in a REQ, of this sender */
-	uint8_t target_ack_delay; /* 5 bits: how long the sender's QP takes to acknowledge */
+	uint8_t target_ack_delay; /* 5 bits: time that the sender's QP takes to acknowledge */
 	uint8_t failover;         /* 2 bits: 0 accepted, 1 unsupported, 2 rejected */
 	bool flow_control;        /* end to end: the sender issues credits */
 	uint8_t rnr_retry_count;  /* 3 bits: for the QP of the receiver */
@@ -260,7 +260,7 @@ struct vb_cm_apr {
 
 struct vb_cm_message {
 	enum vb_cm_attribute attribute;
-	uint64_t transaction_id; /* of an answer: that of what it answers */
+	uint64_t transaction_id; /* an answer has that of the message that it answers */
 	/* REQ, REP, SIDR_REP: options of the ECE; else 0. */
 	uint32_t attribute_modifier;
 	union {
@@ -278,14 +278,14 @@ struct vb_cm_message {
 	};
 };
 
-/* Why bytes are not such a message; each is counted where they come in. */
+/* The reason why bytes are no message of the CM. The receiver counts each. */
 enum vb_cm_flaw {
 	VB_CM_OK,
 	VB_CM_FLAW_LENGTH,        /* not VB_MAD_SIZE bytes */
 	VB_CM_FLAW_BASE_VERSION,  /* of the MAD */
 	VB_CM_FLAW_CLASS,         /* another management class */
 	VB_CM_FLAW_CLASS_VERSION, /* of the CM */
-	VB_CM_FLAW_OTHER,         /* GET, SET or an answer: ClassPortInfo; nobody asks for it */
+	VB_CM_FLAW_OTHER,         /* GET, SET or an answer: ClassPortInfo, which is not needed */
 	VB_CM_FLAW_METHOD,        /* no such method in this class */
 	VB_CM_FLAW_ATTRIBUTE,     /* no such message */
 	VB_CM_FLAW_INFO_LENGTH,   /* additional information longer than its field */
@@ -295,12 +295,12 @@ enum vb_cm_flaw {
 const char *vb_cm_flaw_name(enum vb_cm_flaw flaw);
 
 /*
- * bytes is a whole MAD. Reserved bits are ignored, as Linux does. Parsing clears the message first,
- * so that a value holds the fields of its own kind and zeros. It is to be used after VB_CM_OK only.
+ * bytes is a whole MAD. The parser ignores reserved bits, as Linux does. It clears the message
+ * first: a value holds the fields of its kind, and zeros. The message is valid only after VB_CM_OK.
  */
 enum vb_cm_flaw vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_message *message);
 
-/* The inverse: writes VB_MAD_SIZE bytes; reserved ones are 0. The attribute must be a known one. */
+/* The inverse: writes VB_MAD_SIZE bytes, reserved ones as 0. The attribute must be known. */
 void vb_cm_emit(const struct vb_cm_message *message, uint8_t bytes[VB_MAD_SIZE]);
 
 /* "REQ" and so on, or "unknown". */
@@ -309,18 +309,18 @@ const char *vb_cm_name(enum vb_cm_attribute attribute);
 const char *vb_cm_reason_name(unsigned reason);
 
 /*
- * "REQ tid 0x.. id 0x.. service 0x.. ..." in at most size bytes; returns out. Zeros and what always
- * is so are left out, of private data the beginning is shown.
+ * "REQ tid 0x.. id 0x.. service 0x.. ..." in at most size bytes; returns out. The line has no zeros
+ * and no usual values, and only the beginning of private data.
  */
-enum { VB_CM_LINE_SIZE = 1024 }; /* enough for all */
+enum { VB_CM_LINE_SIZE = 1024 }; /* enough for every message */
 const char *vb_cm_print(const struct vb_cm_message *message, char *out, size_t size);
 
-/* The sender's id: local communication id; of a SIDR_REQ the request id; a SIDR_REP has none, 0. */
+/* The sender's id: the local communication id, or the request id of a SIDR_REQ; SIDR_REP: 0. */
 uint32_t vb_cm_sender_id(const struct vb_cm_message *message);
 
 /*
- * The id in it that the receiver gave out: the remote communication id; of a SIDR_REP the request
- * id. 0: it names none (REQ, SIDR_REQ, a REJ by someone who never heard of the receiver's id).
+ * The receiver's id: the remote communication id, or the request id of a SIDR_REP. 0: the message
+ * names none (REQ, SIDR_REQ, or a REJ whose sender never heard of the id).
  */
 uint32_t vb_cm_receiver_id(const struct vb_cm_message *message);
 
@@ -328,16 +328,18 @@ uint32_t vb_cm_receiver_id(const struct vb_cm_message *message);
 uint8_t *vb_cm_private_data(struct vb_cm_message *message, size_t *size);
 
 /*
- * What a host answers to a message when nobody there knows it. False: nothing, out is not touched.
+ * The answer of a host to a message that belongs to none of its endpoints. False: no answer, and
+ * out is not written.
  *   REQ       REJ, invalid service id
  *   REP       REJ, invalid communication id (Linux is silent here and lets the peer time out)
  *   SIDR_REQ  SIDR_REP, unsupported
- *   DREQ      DREP: what is to be disconnected is
+ *   DREQ      DREP: there is no connection any more
  */
 bool vb_cm_stray(const struct vb_cm_message *in, struct vb_cm_message *out);
 
 /*
- * The header that IP addresses bring into the private data of REQ and SIDR_REQ (IBA annex A11).
+ * The header with IP addresses at the beginning of the private data of REQ and SIDR_REQ (IBA annex
+ * A11).
  * IPv4 addresses are IPv4-mapped here, as in the GIDs of RoCE.
  */
 struct vb_cm_ip {
@@ -361,7 +363,7 @@ static inline uint16_t vb_cm_service_port(uint64_t service_id)
 	return (uint16_t)service_id;
 }
 
-/* 0: not a service id of an IP address; RDMA_PS_IPOIB is 2, the others are 0x01PP. */
+/* 0: not a service id of an IP address. RDMA_PS_IPOIB is 2, other port spaces are 0x01PP. */
 static inline uint16_t vb_cm_service_space(uint64_t service_id)
 {
 	return service_id >> 32 ? 0 : (uint16_t)(service_id >> 16);

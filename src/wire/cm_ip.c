@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The header in front of a REQ's private data that says who connects to whom by IP. */
+/* The header in front of a REQ's private data with the IP addresses of both sides. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One row per field: parsing and emitting read the same table and cannot disagree. Bytes are
- * counted from the end of the common MAD header and bits from the top of the byte, as the IBA
- * prints them (tables of chapter 12.6 to 12.8 and 12.11; the vendor ids of annex A19 lie in what
- * was reserved before).
+ * One row per field: parsing and emitting read the same table and cannot disagree. Bytes count from
+ * the end of the common MAD header, and bits from the top of the byte, as in the IBA (tables of
+ * chapters 12.6 to 12.8 and 12.11). The vendor ids of annex A19 lie in formerly reserved bytes.
  */
 #include "wire/cm_layout.h"
 
@@ -11,7 +10,7 @@
 #define SIZE(path)   sizeof(((struct vb_cm_message *)0)->path)
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
-/* A whole member, as many bytes as it has. */
+/* A whole member, with all its bytes. */
 /* clang-format off */
 #define WHOLE(path, byte)                                                      \
 	{                                                                      \
@@ -19,7 +18,7 @@
 		.width = 8 * SIZE(path)                                        \
 	}
 /* clang-format on */
-/* A number of bits, and bits of a number that begin shift above its lowest one. */
+/* BITS: count bits. PIECE: count bits of a number, which begin above bits over its lowest bit. */
 /* clang-format off */
 #define BITS(path, byte, first, count)                                                   \
 	{                                                                                \
@@ -34,7 +33,7 @@
 /* clang-format on */
 
 /* clang-format off */
-/* Both paths of a REQ have one shape; that of a LAP has another order behind the flow label. */
+/* Both paths of a REQ have one shape. A path of a LAP has another order behind the flow label. */
 #define REQ_PATH(path, byte)                     \
 	WHOLE(path.local_lid, (byte)),           \
 	WHOLE(path.remote_lid, (byte) + 2),      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where each field of a message of the connection manager is, in the value and in the bytes. */
+/* The place of each field of a CM message, in the value and in the bytes. */
 #ifndef VB_WIRE_CM_LAYOUT_H
 #define VB_WIRE_CM_LAYOUT_H
 
@@ -7,17 +7,17 @@
 
 struct vb_cm_field {
 	uint16_t member; /* offset within struct vb_cm_message */
-	uint16_t size;   /* of the member: an integer's, or of bytes that are copied */
+	uint16_t size;   /* of the member: an integer, or bytes that are copied */
 	uint16_t bit;    /* within the data of the MAD; 0 is the top bit of its first byte */
-	uint16_t width;  /* in bits; above 64: bytes */
-	uint8_t shift;   /* of these bits within the integer, where it is cut into pieces */
+	uint16_t width;  /* in bits; above 64 the member is bytes */
+	uint8_t shift;   /* of these bits within an integer that is cut into pieces */
 };
 
 struct vb_cm_layout {
 	const char *name;
 	const struct vb_cm_field *fields;
 	unsigned field_count;
-	/* What everybody asks for without knowing the kind: offsets of members, 0: it has none. */
+	/* Offsets of members that callers need without knowing the kind; 0: the kind has none. */
 	uint16_t sender_id, receiver_id, info_length;
 	uint16_t private_data, private_data_size;
 };

@@ -59,14 +59,14 @@ const char *vb_cm_reason_name(unsigned reason)
 
 static void add_bytes(struct line *line, const char *what, const uint8_t *bytes, size_t length)
 {
-	add(line, " %s ", what);
+	line_add(line, " %s ", what);
 	for (size_t i = 0; i < length && i < BYTES_SHOWN; i++)
-		add(line, "%02x", bytes[i]);
+		line_add(line, "%02x", bytes[i]);
 	if (length > BYTES_SHOWN)
-		add(line, "+%zu B", length - BYTES_SHOWN);
+		line_add(line, "+%zu B", length - BYTES_SHOWN);
 }
 
-/* Up to the last byte that is not zero: how many the user gave is not in the message. */
+/* Up to the last byte that is not zero: the message does not have the user's length. */
 static void add_private(struct line *line, const uint8_t *bytes, size_t size)
 {
 	while (size && !bytes[size - 1])
@@ -80,29 +80,29 @@ static void add_gid(struct line *line, const union ibv_gid *gid)
 	char text[INET6_ADDRSTRLEN] = "";
 
 	inet_ntop(AF_INET6, gid->raw, text, sizeof(text));
-	add(line, " %s", text);
+	line_add(line, " %s", text);
 }
 
-/* What is 0 or has its usual value is left out. */
+/* Leaves out fields that are 0 or have their usual value. */
 static void add_path(struct line *line, const char *what, const struct vb_cm_path *path)
 {
-	add(line, " %s", what);
+	line_add(line, " %s", what);
 	add_gid(line, &path->local_gid);
-	add(line, " >");
+	line_add(line, " >");
 	add_gid(line, &path->remote_gid);
 	if (path->local_lid != 0xffff || path->remote_lid != 0xffff)
-		add(line, " lid %u > %u", path->local_lid, path->remote_lid);
-	add(line, " flow 0x%05" PRIx32 " class %u hops %u", path->flow_label, path->traffic_class,
-	    path->hop_limit);
+		line_add(line, " lid %u > %u", path->local_lid, path->remote_lid);
+	line_add(line, " flow 0x%05" PRIx32 " class %u hops %u", path->flow_label,
+		 path->traffic_class, path->hop_limit);
 	if (path->packet_rate)
-		add(line, " rate %u", path->packet_rate);
+		line_add(line, " rate %u", path->packet_rate);
 	if (path->sl)
-		add(line, " sl %u", path->sl);
-	add_if(line, path->subnet_local, "subnet-local");
-	add(line, " ack-timeout %u", path->ack_timeout);
+		line_add(line, " sl %u", path->sl);
+	line_add_if(line, path->subnet_local, "subnet-local");
+	line_add(line, " ack-timeout %u", path->ack_timeout);
 }
 
-/* The private data of what an IP address can be asked for by: its header, and what is behind. */
+/* Private data under a service id for IP: the header with the addresses, and the user's data. */
 static void add_addressed(struct line *line, uint64_t service_id, const uint8_t *bytes, size_t size)
 {
 	struct vb_cm_ip ip;
@@ -111,9 +111,9 @@ static void add_addressed(struct line *line, uint64_t service_id, const uint8_t 
 		add_private(line, bytes, size);
 		return;
 	}
-	add(line, " ip");
+	line_add(line, " ip");
 	add_gid(line, &ip.src);
-	add(line, " port %u >", ip.src_port);
+	line_add(line, " port %u >", ip.src_port);
 	add_gid(line, &ip.dst);
 	add_private(line, bytes + VB_CM_IP_SIZE, size - VB_CM_IP_SIZE);
 }
@@ -121,7 +121,7 @@ static void add_addressed(struct line *line, uint64_t service_id, const uint8_t 
 static void add_ece(struct line *line, uint32_t vendor_id, uint32_t options)
 {
 	if (vendor_id || options)
-		add(line, " ece 0x%06" PRIx32 " 0x%08" PRIx32, vendor_id, options);
+		line_add(line, " ece 0x%06" PRIx32 " 0x%08" PRIx32, vendor_id, options);
 }
 
 static void add_transport(struct line *line, const struct vb_cm_req *req)
@@ -129,34 +129,37 @@ static void add_transport(struct line *line, const struct vb_cm_req *req)
 	static const char *const names[] = { "RC", "UC", "RD" };
 
 	if (req->transport < COUNT(names))
-		add(line, " %s", names[req->transport]);
+		line_add(line, " %s", names[req->transport]);
 	else if (req->extended_transport == VB_CM_EXTENDED_XRC)
-		add(line, " XRC");
+		line_add(line, " XRC");
 	else
-		add(line, " extended %u", req->extended_transport);
+		line_add(line, " extended %u", req->extended_transport);
 	if (req->local_eecn || req->remote_eecn)
-		add(line, " eec 0x%06" PRIx32 " > 0x%06" PRIx32, req->local_eecn, req->remote_eecn);
+		line_add(line, " eec 0x%06" PRIx32 " > 0x%06" PRIx32, req->local_eecn,
+			 req->remote_eecn);
 }
 
 static void add_req(struct line *line, const struct vb_cm_message *message)
 {
 	const struct vb_cm_req *req = &message->req;
 
-	add(line, " service 0x%016" PRIx64 " guid 0x%016" PRIx64, req->service_id, req->ca_guid);
+	line_add(line, " service 0x%016" PRIx64 " guid 0x%016" PRIx64, req->service_id,
+		 req->ca_guid);
 	add_transport(line, req);
-	add(line, " qp 0x%06" PRIx32 " psn %" PRIu32 " mtu %u resources %u depth %u retries %u/%u",
-	    req->qpn, req->starting_psn, req->mtu, req->responder_resources, req->initiator_depth,
-	    req->retry_count, req->rnr_retry_count);
-	add(line, " cm-timeouts %u/%u cm-retries %u", req->local_cm_timeout, req->remote_cm_timeout,
-	    req->max_cm_retries);
+	line_add(line,
+		 " qp 0x%06" PRIx32 " psn %" PRIu32 " mtu %u resources %u depth %u retries %u/%u",
+		 req->qpn, req->starting_psn, req->mtu, req->responder_resources,
+		 req->initiator_depth, req->retry_count, req->rnr_retry_count);
+	line_add(line, " cm-timeouts %u/%u cm-retries %u", req->local_cm_timeout,
+		 req->remote_cm_timeout, req->max_cm_retries);
 	if (req->pkey != 0xffff)
-		add(line, " pkey 0x%04x", req->pkey);
+		line_add(line, " pkey 0x%04x", req->pkey);
 	if (req->qkey)
-		add(line, " qkey 0x%08" PRIx32, req->qkey);
-	add_if(line, req->flow_control, "credits");
-	add_if(line, req->srq, "srq");
-	add_if(line, req->rdc_exists, "rdc");
-	add_if(line, req->sap_supported, "sap");
+		line_add(line, " qkey 0x%08" PRIx32, req->qkey);
+	line_add_if(line, req->flow_control, "credits");
+	line_add_if(line, req->srq, "srq");
+	line_add_if(line, req->rdc_exists, "rdc");
+	line_add_if(line, req->sap_supported, "sap");
 	add_ece(line, req->vendor_id, message->attribute_modifier);
 	add_path(line, "path", &req->primary);
 	if (req->alternate.local_lid)
@@ -173,8 +176,8 @@ static const char *answered_name(unsigned answers)
 
 static void add_rej(struct line *line, const struct vb_cm_rej *rej)
 {
-	add(line, " of %s reason %u (%s)", answered_name(rej->answers), rej->reason,
-	    vb_cm_reason_name(rej->reason));
+	line_add(line, " of %s reason %u (%s)", answered_name(rej->answers), rej->reason,
+		 vb_cm_reason_name(rej->reason));
 	if (rej->info_length)
 		add_bytes(line, "info", rej->info, rej->info_length);
 }
@@ -183,17 +186,17 @@ static void add_rep(struct line *line, const struct vb_cm_message *message)
 {
 	const struct vb_cm_rep *rep = &message->rep;
 
-	add(line, " guid 0x%016" PRIx64 " qp 0x%06" PRIx32 " psn %" PRIu32, rep->ca_guid, rep->qpn,
-	    rep->starting_psn);
-	add(line, " resources %u depth %u rnr-retries %u ack-delay %u failover %u",
-	    rep->responder_resources, rep->initiator_depth, rep->rnr_retry_count,
-	    rep->target_ack_delay, rep->failover);
+	line_add(line, " guid 0x%016" PRIx64 " qp 0x%06" PRIx32 " psn %" PRIu32, rep->ca_guid,
+		 rep->qpn, rep->starting_psn);
+	line_add(line, " resources %u depth %u rnr-retries %u ack-delay %u failover %u",
+		 rep->responder_resources, rep->initiator_depth, rep->rnr_retry_count,
+		 rep->target_ack_delay, rep->failover);
 	if (rep->qkey)
-		add(line, " qkey 0x%08" PRIx32, rep->qkey);
+		line_add(line, " qkey 0x%08" PRIx32, rep->qkey);
 	if (rep->eecn)
-		add(line, " eec 0x%06" PRIx32, rep->eecn);
-	add_if(line, rep->flow_control, "credits");
-	add_if(line, rep->srq, "srq");
+		line_add(line, " eec 0x%06" PRIx32, rep->eecn);
+	line_add_if(line, rep->flow_control, "credits");
+	line_add_if(line, rep->srq, "srq");
 	add_ece(line, rep->vendor_id, message->attribute_modifier);
 }
 
@@ -203,9 +206,10 @@ static void add_sidr_rep(struct line *line, const struct vb_cm_message *message)
 					     "no QP",   "redirect",    "unsupported version" };
 	const struct vb_cm_sidr_rep *rep = &message->sidr_rep;
 
-	add(line, " status %u (%s) service 0x%016" PRIx64 " qp 0x%06" PRIx32 " qkey 0x%08" PRIx32,
-	    rep->status, name_of(names, COUNT(names), rep->status), rep->service_id, rep->qpn,
-	    rep->qkey);
+	line_add(line,
+		 " status %u (%s) service 0x%016" PRIx64 " qp 0x%06" PRIx32 " qkey 0x%08" PRIx32,
+		 rep->status, name_of(names, COUNT(names), rep->status), rep->service_id, rep->qpn,
+		 rep->qkey);
 	add_ece(line, rep->vendor_id, message->attribute_modifier);
 	if (rep->info_length)
 		add_bytes(line, "info", rep->info, rep->info_length);
@@ -213,21 +217,22 @@ static void add_sidr_rep(struct line *line, const struct vb_cm_message *message)
 
 static void add_sidr_req(struct line *line, const struct vb_cm_sidr_req *req)
 {
-	add(line, " service 0x%016" PRIx64, req->service_id);
+	line_add(line, " service 0x%016" PRIx64, req->service_id);
 	if (req->pkey != 0xffff)
-		add(line, " pkey 0x%04x", req->pkey);
+		line_add(line, " pkey 0x%04x", req->pkey);
 	add_addressed(line, req->service_id, req->private_data, sizeof(req->private_data));
 }
 
 static void add_lap(struct line *line, const struct vb_cm_lap *lap)
 {
-	add(line, " qp 0x%06" PRIx32 " cm-timeout %u", lap->remote_qpn, lap->remote_cm_timeout);
+	line_add(line, " qp 0x%06" PRIx32 " cm-timeout %u", lap->remote_qpn,
+		 lap->remote_cm_timeout);
 	add_path(line, "alternate", &lap->alternate);
 }
 
 static void add_apr(struct line *line, const struct vb_cm_apr *apr)
 {
-	add(line, " status %u", apr->status);
+	line_add(line, " status %u", apr->status);
 	if (apr->info_length)
 		add_bytes(line, "info", apr->info, apr->info_length);
 }
@@ -239,8 +244,8 @@ static void add_fields(struct line *line, const struct vb_cm_message *message)
 		add_req(line, message);
 		break;
 	case VB_CM_MRA:
-		add(line, " of %s timeout %u", answered_name(message->mra.answers),
-		    message->mra.service_timeout);
+		line_add(line, " of %s timeout %u", answered_name(message->mra.answers),
+			 message->mra.service_timeout);
 		break;
 	case VB_CM_REJ:
 		add_rej(line, &message->rej);
@@ -249,7 +254,7 @@ static void add_fields(struct line *line, const struct vb_cm_message *message)
 		add_rep(line, message);
 		break;
 	case VB_CM_DREQ:
-		add(line, " qp 0x%06" PRIx32, message->dreq.remote_qpn);
+		line_add(line, " qp 0x%06" PRIx32, message->dreq.remote_qpn);
 		break;
 	case VB_CM_SIDR_REQ:
 		add_sidr_req(line, &message->sidr_req);
@@ -269,15 +274,15 @@ static void add_fields(struct line *line, const struct vb_cm_message *message)
 	}
 }
 
-/* "id 0x00000001 > 0x00000002": the sender's and the receiver's, where there is one. */
+/* "id 0x00000001 > 0x00000002": the sender's id and the receiver's, those that the kind has. */
 static void add_ids(struct line *line, const struct vb_cm_message *message,
 		    const struct vb_cm_layout *layout)
 {
-	add(line, " tid 0x%" PRIx64 " id", message->transaction_id);
+	line_add(line, " tid 0x%" PRIx64 " id", message->transaction_id);
 	if (layout->sender_id)
-		add(line, " 0x%08" PRIx32, vb_cm_sender_id(message));
+		line_add(line, " 0x%08" PRIx32, vb_cm_sender_id(message));
 	if (layout->receiver_id)
-		add(line, " > 0x%08" PRIx32, vb_cm_receiver_id(message));
+		line_add(line, " > 0x%08" PRIx32, vb_cm_receiver_id(message));
 }
 
 const char *vb_cm_print(const struct vb_cm_message *message, char *out, size_t size)
@@ -285,7 +290,7 @@ const char *vb_cm_print(const struct vb_cm_message *message, char *out, size_t s
 	const struct vb_cm_layout *layout = vb_cm_layout(message->attribute);
 	struct line line = { .out = out, .size = size };
 
-	add(&line, "%s", vb_cm_name(message->attribute));
+	line_add(&line, "%s", vb_cm_name(message->attribute));
 	if (!layout)
 		return out;
 	add_ids(&line, message, layout);

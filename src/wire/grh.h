@@ -13,9 +13,9 @@
 enum {
 	VB_GRH_SIZE = 40,
 	/*
-	 * There are no service levels on Ethernet. Instead the completion of a datagram says what
-	 * its header is (A17.4.5.1): that UDP is behind it (8), and which of the two. Where it does
-	 * is what Mellanox NICs chose, and UCX looks there.
+	 * Ethernet has no service levels. Instead the completion of a datagram says in sl which
+	 * header it has (A17.4.5.1): that UDP follows (8), and IPv6 or IPv4. Mellanox NICs chose
+	 * this place, and UCX looks there.
 	 */
 	VB_GRH_SL_IPV6 = 8 | 1,
 	VB_GRH_SL_IPV4 = 8 | 2,
@@ -24,13 +24,13 @@ enum {
 struct vb_grh {
 	union ibv_gid sgid, dgid;
 	uint32_t flow_label;
-	uint16_t payload_length; /* of what follows the header on the wire */
+	uint16_t payload_length; /* bytes behind the header on the wire */
 	uint8_t traffic_class, hop_limit;
-	bool infiniband; /* the transport follows it, not UDP */
+	bool infiniband; /* the BTH follows the header, not UDP */
 };
 
 void vb_grh_emit(const struct vb_grh *grh, uint8_t out[VB_GRH_SIZE]);
-/* The inverse; -EINVAL: neither of the two. */
+/* The inverse; -EINVAL: the bytes are neither of the two headers. */
 int vb_grh_parse(const uint8_t in[VB_GRH_SIZE], struct vb_grh *grh);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A MAD between processes of one host: what the IP header said, or would have said, then the MAD.
- * It goes through unix datagrams whose names anybody on this host can write to, so nothing of it is
- * more to be believed than a packet from the network.
+ * A MAD between processes of one host: the fields of an IP header, then the MAD. Any process of
+ * this host can write to the names of the unix sockets, so the receiver trusts the datagram no more
+ * than a packet from the network.
  */
 #ifndef VB_WIRE_GSI_DATAGRAM_H
 #define VB_WIRE_GSI_DATAGRAM_H
@@ -17,14 +17,14 @@ enum { VB_COMM_ID_SLOT_SHIFT = 20 }; /* comm ids and SIDR request ids are slot <
 
 #define VB_GSI_MAGIC 0x316973676d626276ull /* begins every datagram */
 
-/* Host byte order: it never leaves the host. */
+/* Host byte order: the datagram never leaves the host. */
 struct vb_gsi_datagram {
 	uint64_t magic;
 	union ibv_gid src, dst; /* IPv4 addresses are mapped, ::ffff:a.b.c.d */
 	uint32_t scope;         /* interface index if the other side is link-local, else 0 */
-	uint16_t src_port;      /* UDP source port; 0: it did not come from the wire */
+	uint16_t src_port;      /* UDP source port; 0: the MAD did not come from the wire */
 	uint8_t traffic_class;
-	uint8_t from_wire; /* 1: some process's UDP port received it */
+	uint8_t from_wire; /* 1: the UDP port of some process received it */
 	uint8_t mad[VB_MAD_SIZE];
 };
 static_assert(sizeof(struct vb_gsi_datagram) == 48 + VB_MAD_SIZE, "no holes");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CRC states are 32-bit words in reflected order: bit 31 is the coefficient of x^0. Appending a
- * zero bit multiplies the state by x, modulo P; appending k zero bytes by x^8k. A difference of
- * bytes in front therefore shows as a difference of states that depends on the distance to the end
- * only, and can be traced back by multiplying with a power of 1/x.
+ * CRC states are 32-bit words in reflected order: bit 31 is the coefficient of x^0. A zero bit at
+ * the end multiplies the state by x, modulo P; k zero bytes multiply it by x^8k. So a difference of
+ * bytes in front becomes a difference of states that depends only on the distance to the end. A
+ * multiplication by a power of 1/x leads back to the bytes.
  */
 #include "wire/icrc.h"
 
@@ -26,25 +26,24 @@ enum {
 	IPV4_LENGTH = 20,
 	IPV6_LENGTH = 40,
 	UDP_LENGTH = 8,
-	/* Distances of bytes from the end of the BTH; further bytes of a field are nearer. */
+	/* Distances of the first byte of a field from the end of the BTH. */
 	UDP_END = VB_BTH_LENGTH + UDP_LENGTH - 1,
 	AT_UDP_LENGTH = UDP_END - 4,
 	AT_IPV4_LENGTH = UDP_END + IPV4_LENGTH - 2,
 	AT_IPV4_ID = UDP_END + IPV4_LENGTH - 4,
 	AT_IPV6_LENGTH = UDP_END + IPV6_LENGTH - 4,
 	DISTANCES = AT_IPV6_LENGTH + 1,
-	/* The four bytes of identification, flags and fragment offset, up to the BTH. */
+	/* From the first byte of identification, flags and fragment offset to the BTH. */
 	ID_TO_BTH = IPV4_LENGTH - 4 + UDP_LENGTH,
 	BACK_MAX = ID_TO_BTH + VB_PACKET_MAX,
-	VARIANT_BYTE = 4, /* of the BTH: FECN, BECN and reserved bits */
-	SHORT_LENGTH =
-		16, /* behind the BTH: by table, a word at a time, it takes less than a call */
+	VARIANT_BYTE = 4,  /* of the BTH: FECN, BECN and reserved bits */
+	SHORT_LENGTH = 16, /* so few bytes behind the BTH go by table: quicker than a call */
 	DONT_FRAGMENT = 0x40,
 };
 
 /* Written once, under tables_once. */
 static struct {
-	uint32_t byte[DISTANCES][256]; /* what a byte adds to the state, that far behind it */
+	uint32_t byte[DISTANCES][256]; /* the part of the state that a byte so far in front makes */
 	uint32_t back[BACK_MAX + 1];   /* x^-8k */
 } tables;
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
@@ -54,7 +53,7 @@ static uint32_t times_x(uint32_t state)
 	return state >> 1 ^ (state & 1 ? POLYNOMIAL : 0);
 }
 
-/* P has a constant term, so bit 31 tells whether P was subtracted. */
+/* P has a constant term: bit 31 is set if and only if times_x subtracted P. */
 static uint32_t over_x(uint32_t state)
 {
 	return state & ONE ? (state ^ POLYNOMIAL) << 1 | 1 : state << 1;
@@ -91,15 +90,15 @@ static uint32_t times_x32(uint32_t state)
 	       tables.byte[1][state >> 16 & 0xff] ^ tables.byte[0][state >> 24];
 }
 
-/* What a big-endian field adds whose first byte is that far from the end of the BTH. */
+/* The part of the state that a big-endian field makes; distance is that of its first byte. */
 static uint32_t add16(unsigned distance, unsigned value)
 {
 	return tables.byte[distance][value >> 8 & 0xff] ^ tables.byte[distance - 1][value & 0xff];
 }
 
 /*
- * Multiplication without carries: each operand is cut into four words with one bit in four, so that
- * the up to eight ones that meet in a column of a product do not reach the next column that counts.
+ * Multiplication without carries. Each operand is cut into four words with one bit in four. At most
+ * eight ones meet in a column of a product: their carry does not reach the next column that counts.
  */
 static uint64_t multiply_carryless(uint32_t a, uint32_t b)
 {
@@ -119,15 +118,15 @@ static uint64_t multiply_carryless(uint32_t a, uint32_t b)
 	return product;
 }
 
-static uint32_t multiply(uint32_t a, uint32_t b)
+static uint32_t multiply_states(uint32_t a, uint32_t b)
 {
-	/* Bit 63 is now x^0; the lower half is to be multiplied by x^32, as four zero bytes do. */
+	/* Bit 63 is now x^0. The lower half counts x^32 times, as in front of four zero bytes. */
 	uint64_t product = multiply_carryless(a, b) << 1;
 
 	return (uint32_t)(product >> 32) ^ times_x32((uint32_t)product);
 }
 
-/* Headers as they are covered: ones where routers write, zeros where the length will be added. */
+/* Headers as the ICRC covers them: ones where routers write, zeros where the length comes later. */
 static size_t put_ipv4(const struct vb_icrc_flow *flow, uint8_t *at)
 {
 	memset(at, 0, IPV4_LENGTH);
@@ -173,7 +172,7 @@ void vb_icrc_flow_init(struct vb_icrc_flow *flow)
 	length += UDP_LENGTH;
 	bytes[length + VARIANT_BYTE] = 0xff;
 	length += VB_BTH_LENGTH;
-	/* ISA-L inverts the state at both ends; here it is kept as it is inside. */
+	/* ISA-L inverts the state at both ends. The seed is the state inside, not inverted. */
 	flow->seed = ~crc32_gzip_refl(0, bytes, length);
 }
 
@@ -193,8 +192,8 @@ static uint32_t state_at_bth_end(const struct vb_icrc_flow *flow, const uint8_t 
 }
 
 /*
- * ISA-L's widest versions leave the upper halves of the vector registers in use, which makes the
- * SSE instructions of everybody else wait for them: more than the CRC itself takes.
+ * The widest versions of ISA-L leave the upper halves of the vector registers in use. All SSE
+ * instructions of the program wait for them then: longer than the CRC itself takes.
  */
 #if defined(__x86_64__)
 __attribute__((target("avx"))) static void clear_upper_halves(void)
@@ -217,7 +216,7 @@ static uint32_t crc32(uint32_t seed, const uint8_t *bytes, size_t length)
 }
 #endif
 
-static uint32_t finish(uint32_t state, const uint8_t *at, size_t length)
+static uint32_t finish_state(uint32_t state, const uint8_t *at, size_t length)
 {
 	if (length > SHORT_LENGTH || length % 4)
 		return crc32(~state, at, length);
@@ -234,7 +233,7 @@ uint32_t vb_icrc(const struct vb_icrc_flow *flow, uint16_t id, const uint8_t *pa
 	state = state_at_bth_end(flow, packet, length);
 	if (!flow->ipv6)
 		state ^= add16(AT_IPV4_ID, id);
-	return finish(state, packet + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
+	return finish_state(state, packet + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
 }
 
 void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, size_t length)
@@ -246,13 +245,12 @@ void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, 
 }
 
 /*
- * Which change to the four bytes of identification, flags and fragment offset explains that the
- * CRC differs? Exactly one does. It is what really was there only if it leaves flags and offset
- * alone.
+ * Exactly one change to the four bytes of identification, flags and fragment offset explains the
+ * difference of the CRC. It is the true one only if it leaves flags and offset alone.
  */
 static bool explained_by_id(uint32_t difference, size_t length, uint16_t *id)
 {
-	uint32_t word = multiply(difference, tables.back[ID_TO_BTH + length]);
+	uint32_t word = multiply_states(difference, tables.back[ID_TO_BTH + length]);
 
 	*id = (uint16_t)((word & 0xff) << 8 | (word >> 8 & 0xff));
 	return !(word >> 16);

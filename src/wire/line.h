@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One line of print, put together piece by piece; what does not fit is cut off at the end. */
+/* One line of print, put together piece by piece. Text that does not fit is cut off. */
 #ifndef VB_WIRE_LINE_H
 #define VB_WIRE_LINE_H
 
@@ -10,11 +10,11 @@
 
 struct line {
 	char *out;
-	size_t size, used; /* used counts what did not fit, too */
+	size_t size, used; /* used counts text that did not fit, too */
 };
 
-__attribute__((format(printf, 2, 3))) static inline void add(struct line *line, const char *format,
-							     ...)
+__attribute__((format(printf, 2, 3))) static inline void line_add(struct line *line,
+								  const char *format, ...)
 {
 	size_t at = line->used < line->size ? line->used : line->size;
 	va_list arguments;
@@ -27,10 +27,10 @@ __attribute__((format(printf, 2, 3))) static inline void add(struct line *line, 
 		line->used += (size_t)length;
 }
 
-static inline void add_if(struct line *line, bool condition, const char *word)
+static inline void line_add_if(struct line *line, bool condition, const char *word)
 {
 	if (condition)
-		add(line, " %s", word);
+		line_add(line, " %s", word);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Management datagrams: 256 bytes to QP 1, a common header (IBA 13.4.3) and what the class of
- * the datagram puts behind it. The one class that is spoken here is in wire/cm.h.
+ * Management datagrams: 256 bytes to QP 1, a common header (IBA 13.4.3) and the data of the
+ * datagram's class. The only class here is that of the connection manager, wire/cm.h.
  */
 #ifndef VB_WIRE_MAD_H
 #define VB_WIRE_MAD_H
@@ -18,7 +18,7 @@ enum {
 	VB_GSI_QPN = 1, /* the general service interface, source and destination */
 };
 
-#define VB_GSI_QKEY 0x80010000u /* of everybody's QP 1 */
+#define VB_GSI_QKEY 0x80010000u /* of QP 1 on every port */
 
 enum vb_mad_method {
 	VB_MAD_GET = 0x01,
@@ -36,7 +36,7 @@ struct vb_mad {
 	uint32_t attribute_modifier;
 };
 
-/* The first VB_MAD_HEADER_SIZE bytes to a value; whatever they hold. Reserved bytes are ignored. */
+/* Reads the first VB_MAD_HEADER_SIZE bytes, without a check. Reserved bytes are ignored. */
 void vb_mad_parse(const uint8_t *bytes, struct vb_mad *mad);
 /* The inverse; reserved bytes become 0. */
 void vb_mad_emit(const struct vb_mad *mad, uint8_t *bytes);

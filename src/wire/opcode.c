@@ -28,7 +28,7 @@
 	ROW(XRC, OPERATION, FAMILY, PLACE, HEADERS, __VA_ARGS__)
 /* clang-format on */
 
-/* What may follow the headers. */
+/* The payload behind the headers. */
 #define PAYLOAD .has_payload = true
 #define NOTHING .has_payload = false
 #define EIGHT   .has_payload = true, .payload_exact = VB_ATOMIC_WRITE_LENGTH

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * BTH opcodes: a transport in the upper three bits, an operation in the lower five, and one row
- * per opcode that says which headers follow and what the payload may be.
+ * BTH opcodes: a transport in the upper three bits, an operation in the lower five. One row per
+ * opcode says which headers follow, and how long the payload may be.
  */
 #ifndef VB_WIRE_OPCODE_H
 #define VB_WIRE_OPCODE_H
@@ -12,14 +12,14 @@
 enum vb_transport {
 	VB_TRANSPORT_RC = 0x00,
 	VB_TRANSPORT_UC = 0x20,
-	VB_TRANSPORT_RD = 0x40, /* never implemented by anyone: every opcode is unknown */
+	VB_TRANSPORT_RD = 0x40, /* no device implements it: all its opcodes are unknown */
 	VB_TRANSPORT_UD = 0x60,
 	VB_TRANSPORT_CNP = 0x80,
 	VB_TRANSPORT_XRC = 0xa0,
 	VB_TRANSPORT_MASK = 0xe0,
 };
 
-/* The operation, the same for every transport that has it. */
+/* The operation: the same number in every transport that has it. */
 enum vb_operation {
 	VB_OP_SEND_FIRST = 0x00,
 	VB_OP_SEND_MIDDLE = 0x01,
@@ -63,7 +63,7 @@ enum vb_header {
 	VB_HEADER_CNP = 1 << 9, /* 16 reserved bytes */
 };
 
-/* Their lengths; where each begins follows from these and from the order above. */
+/* Lengths of headers. The place of each follows from the lengths and the order above. */
 enum {
 	VB_BTH_LENGTH = 12,
 	VB_XRCETH_LENGTH = 4,
@@ -79,10 +79,10 @@ enum {
 	VB_ATOMIC_WRITE_LENGTH = 8, /* its payload */
 };
 
-/* Which place in its message a packet has. */
+/* The place of a packet in its message. */
 enum vb_place { VB_PLACE_NONE, VB_PLACE_FIRST, VB_PLACE_MIDDLE, VB_PLACE_LAST, VB_PLACE_ONLY };
 
-/* What family the operation is of. */
+/* The family of an operation. */
 enum vb_family {
 	VB_FAMILY_UNKNOWN,
 	VB_FAMILY_SEND,
@@ -104,7 +104,7 @@ struct vb_opcode_row {
 	uint8_t family;         /* enum vb_family */
 	uint8_t place;          /* enum vb_place */
 	bool has_payload;
-	uint8_t payload_exact; /* the one length that the payload may have; 0: any up to the MTU */
+	uint8_t payload_exact; /* the only length that the payload may have; 0: up to the MTU */
 };
 
 /* Never NULL: an opcode that does not exist has a row without a name. */

@@ -101,7 +101,7 @@ static uint8_t *emit_atomic_eth(const struct vb_packet *packet, uint8_t *at)
 	return at + VB_ATOMIC_ETH_LENGTH;
 }
 
-/* One reserved byte in front of each of the two QP-like numbers; what is not known in it. */
+/* Returns the reserved bits of the byte in front of the QPN that are set and have no meaning. */
 static uint8_t parse_deth(const uint8_t *at, struct vb_packet *packet)
 {
 	packet->qkey = vb_get32(at);
@@ -161,7 +161,7 @@ static uint32_t any_byte_set(const uint8_t *at, size_t length)
 	return any;
 }
 
-/* The extended headers that are rare, or have reserved bits: returns those that are set. */
+/* The first extended headers, which have reserved bits: returns those that are set. */
 static uint32_t parse_leading(const uint8_t **at, unsigned headers, struct vb_packet *packet)
 {
 	uint32_t reserved = 0;
@@ -209,7 +209,7 @@ static const uint8_t *parse_trailing(const uint8_t *at, unsigned headers, struct
 	return at;
 }
 
-/* room: what is left for payload and pad. */
+/* room: bytes for payload and pad. */
 static enum vb_packet_flaw check_payload(const struct vb_opcode_row *row, size_t room, unsigned pad)
 {
 	size_t most = row->payload_exact ? row->payload_exact : row->has_payload ? VB_MTU_MAX : 0;
@@ -233,7 +233,7 @@ static enum vb_packet_flaw check_lengths(const struct vb_opcode_row *row, size_t
 	return check_payload(row, length - least, pad);
 }
 
-/* Not all of it: BTH and payload are always written, and this much needs no call or loop. */
+/* The extended headers only: the rest is always written, and so few bytes need no call or loop. */
 static void clear_extended(struct vb_packet *packet)
 {
 	const size_t begin = offsetof(struct vb_packet, va);

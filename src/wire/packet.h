@@ -21,7 +21,7 @@ enum {
 	VB_QPN_MASK = 0xffffff,
 };
 
-/* AETH syndromes: two bits say what it is, five more say how many, how long or why. */
+/* AETH syndromes: two bits for the kind, five more for credits, a timer or the reason of a NAK. */
 enum vb_syndrome {
 	VB_SYNDROME_KIND = 0x60,
 	VB_SYNDROME_ACK = 0x00,
@@ -37,12 +37,13 @@ enum vb_syndrome {
 };
 
 /*
- * What a datagram's completion at an InfiniBand port tells of the link's own headers, which RoCEv2
- * does not carry. Between ports of ours only: on Ethernet the byte is 0 and says nothing.
+ * Fields of InfiniBand's link header, which RoCEv2 does not carry. A datagram's completion at an
+ * InfiniBand port shows them. Only between ports of ours: on Ethernet the byte is 0 and has no
+ * meaning.
  */
 enum vb_packet_link {
 	VB_LINK_SL = 0x0f,
-	VB_LINK_GRH = 0x10, /* it was sent with a GRH */
+	VB_LINK_GRH = 0x10, /* the datagram was sent with a GRH */
 };
 
 struct vb_packet {
@@ -53,7 +54,7 @@ struct vb_packet {
 	uint8_t version; /* transport header version, always 0 */
 	uint16_t pkey;
 	uint32_t dest_qpn, psn;
-	/* extended headers; those that the opcode has not are zero */
+	/* extended headers; fields of headers that the opcode does not have are zero */
 	uint64_t va;                /* RETH, AtomicETH */
 	uint32_t rkey;              /* RETH, AtomicETH */
 	uint32_t dma_length;        /* RETH */
@@ -64,22 +65,22 @@ struct vb_packet {
 	uint32_t qkey, src_qpn;     /* DETH */
 	uint8_t link;               /* in DETH's reserved byte: enum vb_packet_link */
 	uint32_t srqn;              /* XRCETH */
-	uint32_t imm;               /* immediate data, in network order as verbs carry it */
+	uint32_t imm;               /* immediate data, in network order as in verbs */
 	uint32_t invalidate_rkey;   /* IETH, host order */
 	uint32_t flush;             /* FETH: selectivity and placement type, host order */
-	/* neither pad nor ICRC */
+	/* without pad and ICRC */
 	const uint8_t *payload;
 	uint32_t payload_length;
 };
 
-/* Why bytes are not a packet; each is counted where packets come in. */
+/* The reason why bytes are no packet. The receiver counts each. */
 enum vb_packet_flaw {
 	VB_PACKET_OK,
 	VB_PACKET_TRUNCATED, /* shorter than its headers, pad and ICRC */
-	VB_PACKET_OVERSIZED, /* payload longer than any MTU, or where the opcode has none */
+	VB_PACKET_OVERSIZED, /* payload longer than any MTU, or longer than the opcode allows */
 	VB_PACKET_UNKNOWN,   /* no such opcode */
 	VB_PACKET_VERSION,   /* another transport header version */
-	VB_PACKET_RESERVED,  /* a reserved bit or syndrome that no implementation sets */
+	VB_PACKET_RESERVED,  /* a reserved bit or syndrome, which no implementation sends */
 	VB_PACKET_UNALIGNED, /* payload and pad are not a multiple of 4 */
 	VB_PACKET_FLAWS,
 };
@@ -87,18 +88,18 @@ enum vb_packet_flaw {
 const char *vb_packet_flaw_name(enum vb_packet_flaw flaw);
 
 /*
- * bytes is the UDP payload, ICRC included but not looked at (wire/icrc.h). Checks whatever can be
- * told from the packet alone, so that nobody has to look at lengths again; the rules of section
- * 9.2 and table 35 of the IBA. The path MTU is not known here, so the lengths that a message's
- * first, middle and last packets must have are for the responder to check. Pad bytes may hold
- * anything. *packet is to be used after VB_PACKET_OK only; its payload points into bytes.
+ * bytes is the UDP payload with the ICRC, which is not checked here (wire/icrc.h). The parser
+ * checks all that the packet alone tells (IBA section 9.2 and table 35), so no later code looks at
+ * lengths again. The path MTU is not known here: the responder checks the lengths of a message's
+ * first, middle and last packets. Pad bytes may hold anything. *packet is valid only after
+ * VB_PACKET_OK. Its payload points into bytes.
  */
 enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet);
 
 /*
  * Writes BTH and extended headers to out (room for VB_HEADERS_MAX) and returns their length. The
- * caller puts payload, pad zeros and ICRC behind them; packet->pad is not looked at but computed
- * from payload_length.
+ * caller adds payload, pad zeros and ICRC. The pad count comes from payload_length; packet->pad is
+ * ignored.
  */
 size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out);
 
@@ -108,13 +109,13 @@ size_t vb_packet_length(const struct vb_packet *packet);
 /* "RC SEND_ONLY qp 0x000011 psn 5 ackreq 13 B ..." in at most size bytes; returns out. */
 const char *vb_packet_print(const struct vb_packet *packet, char *out, size_t size);
 
-/* From the BTH alone, before anything else is looked at: at least VB_BTH_LENGTH bytes. */
+/* For bytes that are not parsed yet: at least VB_BTH_LENGTH of them. */
 static inline uint32_t vb_packet_dest_qpn(const uint8_t *bytes)
 {
 	return vb_get24(bytes + 5);
 }
 
-/* ACK or NAK; the same. */
+/* An ACK or NAK. For bytes that are not parsed yet. */
 static inline bool vb_packet_is_ack(const uint8_t *bytes)
 {
 	return (bytes[0] & ~VB_TRANSPORT_MASK) == VB_OP_ACKNOWLEDGE;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long a requester waits whose peer had no receive posted. */
+/* The waits of a requester whose peer had no receive posted. */
 #ifndef VB_WIRE_RNR_H
 #define VB_WIRE_RNR_H
 
 #include <stdint.h>
 
-enum { VB_RNR_RETRY_FOREVER = 7 }; /* of rnr_retry; less is a count */
+enum { VB_RNR_RETRY_FOREVER = 7 }; /* the value of rnr_retry without a limit; less is a count */
 
 /*
- * Tries count after this time. A receiver in software posts its next receive when it is given a CPU,
- * and the sender may be on that CPU. As with silence, less than 200 ms is no evidence.
+ * Tries count only after this time. A receiver in software posts its next receive when it gets a
+ * CPU, and the sender may be on that CPU. As with silence, less than 200 ms is no evidence.
  */
 #define VB_RNR_GRACE_NS 200000000u
 
@@ -18,7 +18,7 @@ static inline uint64_t vb_rnr_timer_ns(uint8_t code)
 {
 	code &= 31;
 	if (code < 2)
-		return code ? 10000 : 655360000; /* the shortest; and 0 is the longest */
+		return code ? 10000 : 655360000; /* 1 is the shortest wait, 0 the longest */
 	return (code & 1 ? 30000ull : 20000ull) << (code - 2) / 2;
 }
 
