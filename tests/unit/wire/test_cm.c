@@ -328,12 +328,12 @@ static void information_is_not_longer_than_its_field(void **state)
 	}
 }
 
-static void faults_and_messages_have_names_of_their_own(void **state)
+static void flaws_and_messages_have_names_of_their_own(void **state)
 {
 	for (unsigned i = 0; i < VB_CM_FLAWS; i++)
 		for (unsigned j = 0; j < i; j++)
 			assert_string_not_equal(vb_cm_flaw_name(i), vb_cm_flaw_name(j));
-	assert_string_equal(vb_cm_flaw_name(VB_CM_FLAWS), "unknown fault");
+	assert_string_equal(vb_cm_flaw_name(VB_CM_FLAWS), "unknown flaw");
 	for (unsigned i = SAMPLE_FIRST; i <= SAMPLE_LAST + 1; i++)
 		for (unsigned j = SAMPLE_FIRST; j < i; j++)
 			assert_string_not_equal(vb_cm_name(i), vb_cm_name(j));
@@ -351,7 +351,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_message_is_refused_by_name),
 		cmocka_unit_test(a_message_has_256_bytes),
 		cmocka_unit_test(information_is_not_longer_than_its_field),
-		cmocka_unit_test(faults_and_messages_have_names_of_their_own),
+		cmocka_unit_test(flaws_and_messages_have_names_of_their_own),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -279,12 +279,12 @@ static void psns_compare_across_the_wrap(void **state)
 	assert_int_equal(vb_psn_add(0xffffff, 2), 1);
 }
 
-static void every_fault_has_a_name(void **state)
+static void every_flaw_has_a_name(void **state)
 {
 	for (unsigned a = 0; a < VB_PACKET_FLAWS; a++)
 		for (unsigned b = 0; b < a; b++)
 			assert_string_not_equal(vb_packet_flaw_name(a), vb_packet_flaw_name(b));
-	assert_string_equal(vb_packet_flaw_name(VB_PACKET_FLAWS), "unknown fault");
+	assert_string_equal(vb_packet_flaw_name(VB_PACKET_FLAWS), "unknown flaw");
 }
 
 int main(void)
@@ -301,7 +301,7 @@ int main(void)
 		cmocka_unit_test(reserved_syndromes_are_refused),
 		cmocka_unit_test(a_packet_written_by_hand_reads_as_meant),
 		cmocka_unit_test(psns_compare_across_the_wrap),
-		cmocka_unit_test(every_fault_has_a_name),
+		cmocka_unit_test(every_flaw_has_a_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
