@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
-#include "base/config.h"
 #include "base/udp_table.h"
 #include "nic/nic.h"
 #include "port/port.h"
@@ -114,7 +113,6 @@ struct vb_port {
 	int timer;          /* runs while an endpoint is unbound; -1: never needed */
 	uint64_t rebind_ns; /* its time, which grows */
 	int leavers;        /* notes of members that left a group (steer_watch.c); -1: none */
-	enum vb_path_choice choice;
 	void (*attach)(struct vb_nic *nic, uint32_t slot);
 	uint64_t attach_window_ns;
 	unsigned attach_count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets that are too long for the interface or the route: a wrong path MTU loses every one of them,
  * in silence. */
+#include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets that the kernel does not send at all: on the QP it looks as if nobody answered. */
+#include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"
