@@ -70,7 +70,7 @@ static inline struct vb_choice_facts vb_choice_facts(const struct vb_av *av,
 
 /* Do messages from this host to itself leave as UDP packets? Then its loopback address listens. */
 bool vb_choice_udp_to_self(void);
-/* Do messages within this host never become UDP packets? Then no group of this process has sockets. */
+/* Do messages within this host never become UDP packets? Then groups have no sockets, either. */
 bool vb_choice_never_udp_to_self(void);
 /* May two processes prove that they can touch each other's memory? */
 bool vb_choice_may_touch(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/qp_life.h"
 #include "engine/watch.h"
 #include "engine/xrc/share.h"
 
@@ -8,13 +9,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static struct vb_xrc_calls calls; /* looked at only where there is a QP, so after it was set */
-
-void vb_xrc_share_init(const struct vb_xrc_calls *given)
-{
-	calls = *given;
-}
 
 /* Whoever could write the memory of this process anyway: its user, and root. */
 static bool may_ask(int socket)
@@ -56,7 +50,7 @@ static void session_end(struct vb_nic *nic, struct vb_xrc_session *session)
 	pthread_mutex_unlock(&nic->lock);
 	vb_fd_close(&session->fd);
 	free(session);
-	calls.release(qp);
+	vb_xrc_release(qp);
 }
 
 /* Nothing is ever said here: it is the end that is waited for. */
@@ -105,7 +99,7 @@ static int execute(struct vb_nic *nic, struct vb_qp *qp, const struct vb_xrc_req
 	int err = 0;
 
 	if (request->ask == VB_XRC_ASK_MODIFY)
-		err = calls.modify(qp, &request->attr, request->mask);
+		err = vb_qp_life_modify(qp, &request->attr, request->mask);
 	else if (request->ask != VB_XRC_ASK_QUERY && request->ask != VB_XRC_ASK_OPEN)
 		err = -EINVAL;
 	vb_engine_attend(nic, true); /* a peer may have left a failure for it */
@@ -143,6 +137,6 @@ bool vb_xrc_serve(struct vb_nic *nic, int socket)
 	answer.error = -err;
 	send(socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (qp)
-		calls.release(qp);
+		vb_xrc_release(qp);
 	return false;
 }

@@ -36,16 +36,27 @@ struct vb_xrc_answer {
 	struct ibv_qp_attr attr; /* query */
 };
 
-/* What only the folder above knows how to do; set before there can be a QP to share. */
-struct vb_xrc_calls {
-	int (*modify)(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
-	int (*release)(struct vb_qp *qp); /* lets go of it, and destroys it if nobody else has it */
-};
-void vb_xrc_share_init(const struct vb_xrc_calls *calls);
+/* --- handle.c --- */
+
+/* For a QP of this process or of another one. -EINVAL: the domain has no such QP. */
+int vb_xrc_handle_open(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle);
+int vb_xrc_handle_modify(struct vb_qp *handle, const struct ibv_qp_attr *attr, int mask);
+int vb_xrc_handle_query(struct vb_qp *handle, struct ibv_qp_attr *attr,
+			struct ibv_qp_init_attr *init);
+/* A new XRC_RECV QP, which its creator and all that open it share. */
+int vb_xrc_receiver_make(struct vb_xrcd *xrcd, void *qp_context, struct vb_qp **out);
+/* The application lets go of an XRC_RECV QP that it created, or of a handle. */
+int vb_xrc_receiver_destroy(struct vb_qp *qp);
+/* One of those that have it lets go; with the last one the QP ends. */
+int vb_xrc_release(struct vb_qp *real);
+
+/* --- serve.c --- */
 
 /* By the service thread: a request has arrived on a new connection. True: the connection stays
  * with the handle, and is no longer the caller's. */
 bool vb_xrc_serve(struct vb_nic *nic, int socket);
+
+/* --- ask.c --- */
 
 /* Opens a QP of another process: handle->session is the connection. 0 or -errno. */
 int vb_xrc_ask_open(struct vb_qp *handle);

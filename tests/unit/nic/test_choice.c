@@ -86,7 +86,7 @@ static struct vb_choice_facts facts_of(unsigned number)
 	};
 }
 
-/* Whatever else is true: memory is touched only where that is possible, wanted and not overruled. */
+/* Memory is touched only where that is possible, wanted and not overruled. */
 static void memory_is_touched_only_where_both_ends_can_and_nobody_wants_packets(void **state)
 {
 	(void)state;
