@@ -91,14 +91,6 @@ void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 	}
 }
 
-static bool own_slot(const struct vb_nic *nic, uint32_t qpn)
-{
-	for (unsigned i = 0; i < nic->slot_count; i++)
-		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
-			return true;
-	return false;
-}
-
 /* One of the two ends wants packets, whatever else would be possible. */
 static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
 {
@@ -110,7 +102,10 @@ static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
 /* The peer as far as address and number tell it; NULL: a process that is to be asked, or a host. */
 static struct vb_peer *known_peer(const struct vb_qp *qp)
 {
-	return qp->av.local && own_slot(qp->nic, qp->attr.dest_qp_num) ? qp->nic->self : NULL;
+	const bool own =
+		qp->av.local && vb_nic_own_slot(qp->nic, qp->attr.dest_qp_num >> VB_QP_INDEX_BITS);
+
+	return own ? qp->nic->self : NULL;
 }
 
 /* By address alone; processes of this host are asked first whether they can be touched. */

@@ -25,14 +25,6 @@ static int open_own(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct
 	return err;
 }
 
-static bool is_own(const struct vb_nic *nic, uint32_t qpn)
-{
-	for (unsigned i = 0; i < nic->slot_count; i++)
-		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
-			return true;
-	return false;
-}
-
 static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
 {
 	int err;
@@ -50,8 +42,9 @@ static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, st
 
 int vb_xrc_handle_open(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
 {
-	return is_own(xrcd->nic, qpn) ? open_own(xrcd, qpn, qp_context, handle)
-				      : open_foreign(xrcd, qpn, qp_context, handle);
+	return vb_nic_own_slot(xrcd->nic, qpn >> VB_QP_INDEX_BITS)
+		       ? open_own(xrcd, qpn, qp_context, handle)
+		       : open_foreign(xrcd, qpn, qp_context, handle);
 }
 
 int vb_xrc_handle_modify(struct vb_qp *handle, const struct ibv_qp_attr *attr, int mask)
