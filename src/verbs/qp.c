@@ -107,8 +107,8 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 	(void)mask; /* everything is known, so everything is told */
 	if (!err && vb_qp(qp)->nic->engine)
 		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure for it */
-	if (!err && vb_qp(qp)->is_handle)
-		err = vb_xrc_handle_query(vb_qp(qp), attr, init);
+	if (!err && vb_xrc_handle(vb_qp(qp)))
+		err = vb_xrc_handle_query(vb_xrc_handle(vb_qp(qp)), attr, init);
 	else if (!err)
 		vb_qp_query(vb_qp(qp), attr, init);
 	return vb_return_errno(err);
@@ -120,8 +120,8 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 
 	if (!err)
 		err = vb_stale(vb_qp(qp)->nic, "ibv_modify_qp");
-	if (!err && vb_qp(qp)->is_handle)
-		err = vb_xrc_handle_modify(vb_qp(qp), attr, mask);
+	if (!err && vb_xrc_handle(vb_qp(qp)))
+		err = vb_xrc_handle_modify(vb_xrc_handle(vb_qp(qp)), attr, mask);
 	else if (!err)
 		err = vb_qp_life_modify(vb_qp(qp), attr, mask);
 	return vb_return_errno(err);

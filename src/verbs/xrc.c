@@ -171,12 +171,12 @@ static int open_check(struct ibv_context *context, const struct ibv_qp_open_attr
 struct ibv_qp *vb_ops_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
 	void *qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
-	struct vb_qp *handle = NULL;
+	struct vb_xrc_handle *handle = NULL;
 	int err = open_check(context, attr);
 
 	if (!err)
 		err = vb_xrc_handle_open(vb_xrcd(attr->xrcd), attr->qp_num, qp_context, &handle);
 	if (err == -EINVAL)
 		vb_explain("ibv_open_qp: the domain has no XRC_RECV QP 0x%06x", attr->qp_num);
-	return vb_verbs_give_qp(handle, err);
+	return vb_verbs_give_qp(handle ? &handle->qp : NULL, err);
 }

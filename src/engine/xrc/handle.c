@@ -5,27 +5,32 @@
 
 #include <errno.h>
 
-static bool fits(const struct vb_qp *qp, const struct vb_xrcd *xrcd)
+struct vb_qp *vb_xrc_receiver_find(struct vb_nic *nic, uint32_t qpn, const struct vb_xrcd_id *xrcd)
 {
-	return qp && qp->type == IBV_QPT_XRC_RECV && qp->entry &&
-	       vb_xrcd_same(&qp->entry->xrcd, &xrcd->id);
+	struct vb_qp *qp = vb_nic_qp(nic, qpn);
+	const bool fits = qp && qp->type == IBV_QPT_XRC_RECV && qp->entry &&
+			  vb_xrcd_same(&qp->entry->xrcd, xrcd);
+
+	return fits ? qp : NULL;
 }
 
-static int open_own(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
+static int open_own(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
+		    struct vb_xrc_handle **handle)
 {
 	struct vb_nic *nic = xrcd->nic;
 	struct vb_qp *real;
 	int err = -EINVAL;
 
 	pthread_mutex_lock(&nic->lock);
-	real = vb_nic_qp(nic, qpn);
-	if (fits(real, xrcd))
+	real = vb_xrc_receiver_find(nic, qpn, &xrcd->id);
+	if (real)
 		err = vb_xrc_qp_open(xrcd, real, qp_context, handle);
 	pthread_mutex_unlock(&nic->lock);
 	return err;
 }
 
-static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
+static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
+			struct vb_xrc_handle **handle)
 {
 	int err;
 
@@ -40,14 +45,15 @@ static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, st
 	return err;
 }
 
-int vb_xrc_handle_open(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context, struct vb_qp **handle)
+int vb_xrc_handle_open(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
+		       struct vb_xrc_handle **handle)
 {
 	return vb_nic_own_slot(xrcd->nic, qpn >> VB_QP_INDEX_BITS)
 		       ? open_own(xrcd, qpn, qp_context, handle)
 		       : open_foreign(xrcd, qpn, qp_context, handle);
 }
 
-int vb_xrc_handle_modify(struct vb_qp *handle, const struct ibv_qp_attr *attr, int mask)
+int vb_xrc_handle_modify(struct vb_xrc_handle *handle, const struct ibv_qp_attr *attr, int mask)
 {
 	struct vb_xrc_answer answer;
 	int err;
@@ -55,11 +61,11 @@ int vb_xrc_handle_modify(struct vb_qp *handle, const struct ibv_qp_attr *attr, i
 	if (!handle->real)
 		return vb_xrc_ask(handle, VB_XRC_ASK_MODIFY, attr, mask, &answer);
 	err = vb_qp_life_modify(handle->real, attr, mask);
-	handle->ibv.state = vb_qp_state(handle->real);
+	handle->qp.ibv.state = vb_qp_state(handle->real);
 	return err;
 }
 
-int vb_xrc_handle_query(struct vb_qp *handle, struct ibv_qp_attr *attr,
+int vb_xrc_handle_query(struct vb_xrc_handle *handle, struct ibv_qp_attr *attr,
 			struct ibv_qp_init_attr *init)
 {
 	struct vb_xrc_answer answer = { 0 };
@@ -72,9 +78,9 @@ int vb_xrc_handle_query(struct vb_qp *handle, struct ibv_qp_attr *attr,
 		*attr = answer.attr;
 		*init = (struct ibv_qp_init_attr){ .qp_type = IBV_QPT_XRC_RECV };
 	}
-	init->qp_context = handle->ibv.qp_context;
+	init->qp_context = handle->qp.ibv.qp_context;
 	if (!err)
-		handle->ibv.state = attr->qp_state;
+		handle->qp.ibv.state = attr->qp_state;
 	return err;
 }
 
@@ -122,21 +128,26 @@ static void destroy_inherited(struct vb_qp *qp)
 	vb_qp_destroy(qp);
 }
 
+/* Inherited by fork: only this copy goes. */
+static int handle_destroy(struct vb_xrc_handle *handle)
+{
+	const bool own = handle->qp.nic == vb_nic_current();
+	struct vb_qp *real = handle->real;
+
+	if (own && !real)
+		vb_xrc_ask_close(handle);
+	vb_xrc_handle_free(handle);
+	return own && real ? vb_xrc_release(real) : 0;
+}
+
 int vb_xrc_receiver_destroy(struct vb_qp *qp)
 {
-	struct vb_qp *real = qp->real;
+	struct vb_xrc_handle *handle = vb_xrc_handle(qp);
 
-	if (qp->nic != vb_nic_current()) { /* inherited: only this copy goes */
-		if (qp->is_handle)
-			vb_xrc_handle_free(qp);
-		else
-			destroy_inherited(qp);
-		return 0;
-	}
-	if (!qp->is_handle)
+	if (handle)
+		return handle_destroy(handle);
+	if (qp->nic == vb_nic_current())
 		return destroy_created(qp);
-	if (!real)
-		vb_xrc_ask_close(qp);
-	vb_xrc_handle_free(qp);
-	return real ? vb_xrc_release(real) : 0;
+	destroy_inherited(qp);
+	return 0;
 }

@@ -24,15 +24,13 @@ static bool may_ask(int socket)
 static struct vb_qp *find_and_hold(struct vb_nic *nic, const struct vb_xrc_request *request)
 {
 	struct vb_qp *qp;
-	bool found;
 
 	pthread_mutex_lock(&nic->lock);
-	qp = vb_nic_qp(nic, request->qpn);
-	found = qp && qp->type == IBV_QPT_XRC_RECV && qp->entry &&
-		vb_xrcd_same(&qp->entry->xrcd, &request->xrcd);
-	found = found && vb_xrc_qp_hold(qp);
+	qp = vb_xrc_receiver_find(nic, request->qpn, &request->xrcd);
+	if (qp && !vb_xrc_qp_hold(qp))
+		qp = NULL;
 	pthread_mutex_unlock(&nic->lock);
-	return found ? qp : NULL;
+	return qp;
 }
 
 /* --- handles of others --- */
