@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names that this process has bound, and the functions that librdmacm calls. */
-#include "base/config.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -10,6 +9,7 @@
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
 #include "net/gid.h"
+#include "nic/choice.h"
 #include "shm/slot.h"
 
 #include <errno.h>
@@ -219,7 +219,7 @@ int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram)
 	copy.magic = VB_GSI_MAGIC;
 	copy.from_wire = 0;
 	copy.src_port = 0;
-	if (vb_config_path() != VB_PATH_WIRE && vb_gid_is_own(&copy.dst))
+	if (!vb_choice_udp_to_self() && vb_gid_is_own(&copy.dst))
 		return send_within_host(gsi, &copy);
 	return vb_gsi_send_packet(gsi, &copy);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MADs as packets for QP 1, out of this process's UDP port and into it. */
-#include "base/config.h"
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
 #include "net/gid.h"
+#include "nic/choice.h"
 
 #include <errno.h>
 #include <string.h>
@@ -107,7 +107,7 @@ static bool is_acceptable(const struct vb_packet *packet, const struct vb_arriva
 		return false;
 	if (arrival->peer || arrival->forwarded || arrival->fabric)
 		return false;
-	return !vb_gid_is_loopback(src) || vb_config_path() == VB_PATH_WIRE;
+	return !vb_gid_is_loopback(src) || vb_choice_udp_to_self();
 }
 
 static void mad_input(struct vb_wire *wire, const struct vb_packet *packet,

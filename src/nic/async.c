@@ -40,6 +40,14 @@ void vb_async_free(struct vb_context *ctx)
 	vb_event_fd_put(ctx->async_fd);
 }
 
+void vb_context_release(struct vb_context *ctx)
+{
+	if (atomic_fetch_sub(&ctx->objects, 1) != 1 || !ctx->closed)
+		return;
+	vb_async_free(ctx);
+	free(ctx);
+}
+
 void vb_async_own(struct vb_context *ctx)
 {
 	drop_all(ctx);

@@ -26,6 +26,9 @@ static inline struct vb_context *vb_context(struct ibv_context *ibv)
 	return vb_container(ibv, struct vb_context, verbs.context);
 }
 
+/* An object that may outlive the application's context is gone; the last one takes it along. */
+void vb_context_release(struct vb_context *ctx);
+
 /* --- asynchronous events (async.c) --- */
 
 int vb_async_init(struct vb_context *ctx);

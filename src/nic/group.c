@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/group.h"
-#include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "net/netif.h"
+#include "nic/choice.h"
 #include "nic/lid.h"
 
 #include <string.h>
@@ -39,16 +39,10 @@ union ibv_gid vb_group_gid(const union ibv_gid *mgid)
 	return vb_gid_ipv4(address);
 }
 
-static bool never_udp(void)
-{
-	return vb_config_path() == VB_PATH_SLOT || vb_config_path() == VB_PATH_SIM;
-}
-
 /* The kernel has no route for IPv6 groups on `lo`, so they cannot be forced to UDP. */
 static bool is_loop(const struct vb_netif *netif, const union ibv_gid *gid)
 {
-	return netif->flags & IFF_LOOPBACK &&
-	       (vb_config_path() != VB_PATH_WIRE || !vb_gid_is_ipv4(gid));
+	return netif->flags & IFF_LOOPBACK && (!vb_choice_udp_to_self() || !vb_gid_is_ipv4(gid));
 }
 
 /* The kernel keeps such packets, and so they do not arrive where a NIC's would. */
@@ -85,7 +79,7 @@ static struct vb_group infiniband_group(const struct vb_device *dev, const union
 	const struct vb_netif *netif;
 	union ibv_gid own;
 
-	if (!is_ipoib(mgid) || never_udp() || vb_lid_own_address(dev, &own))
+	if (!is_ipoib(mgid) || vb_choice_never_udp_to_self() || vb_lid_own_address(dev, &own))
 		return group;
 	all = vb_netif_snapshot_get();
 	netif = vb_device_netif(dev, all);
@@ -110,7 +104,7 @@ struct vb_group vb_group_of(const struct vb_device *dev, const union ibv_gid *mg
 	netif = vb_device_netif(dev, all);
 	group.gid = vb_group_gid(mgid);
 	group = vb_group_on(&group, netif ? netif->index : 0);
-	group.within_host = never_udp() || (netif && is_loop(netif, &group.gid));
+	group.within_host = vb_choice_never_udp_to_self() || (netif && is_loop(netif, &group.gid));
 	vb_netif_snapshot_put(all);
 	explain_scope(&group);
 	return group;

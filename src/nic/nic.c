@@ -280,17 +280,17 @@ int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn)
 	return 0;
 }
 
-static struct vb_own_slot *own_slot(struct vb_nic *nic, uint32_t qpn)
+struct vb_own_slot *vb_nic_own_slot(struct vb_nic *nic, uint32_t slot)
 {
 	for (unsigned i = 0; i < nic->slot_count; i++)
-		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
+		if (nic->slots[i].slot == slot)
 			return &nic->slots[i];
 	return NULL;
 }
 
 static void qpn_put(struct vb_nic *nic, uint32_t qpn)
 {
-	struct vb_own_slot *own = own_slot(nic, qpn);
+	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
 
 	own->free_ring[own->free_tail++ % VB_QP_PER_SLOT] = (uint16_t)(qpn % VB_QP_PER_SLOT);
 }
@@ -341,7 +341,7 @@ void vb_nic_quarantine_check(struct vb_nic *nic)
 
 void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn)
 {
-	struct vb_own_slot *own = own_slot(nic, qpn);
+	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
 	uint16_t index = qpn % VB_QP_PER_SLOT;
 
 	own->qps[index] = NULL;
@@ -351,7 +351,7 @@ void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn)
 
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn)
 {
-	struct vb_own_slot *own = own_slot(nic, qpn);
+	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
 
 	return own ? own->qps[qpn % VB_QP_PER_SLOT] : NULL;
 }
@@ -372,14 +372,11 @@ void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id)
 	nic->claimant_used[id / 8] &= (uint8_t)(~(1 << id % 8));
 }
 
-static bool holds_slot(const struct vb_nic *nic, const struct vb_peer *peer, uint32_t slot)
+static bool holds_slot(struct vb_nic *nic, const struct vb_peer *peer, uint32_t slot)
 {
-	if (!peer->self)
-		return slot && (peer->slot == slot || peer->head_slot == slot);
-	for (unsigned i = 0; i < nic->slot_count; i++)
-		if (nic->slots[i].slot == slot)
-			return true;
-	return false;
+	if (peer->self)
+		return vb_nic_own_slot(nic, slot);
+	return slot && (peer->slot == slot || peer->head_slot == slot);
 }
 
 struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot)

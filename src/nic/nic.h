@@ -111,6 +111,8 @@ void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell);
 int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn);
 void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn);
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn);
+/* A slot of this process, or NULL: it is another's. */
+struct vb_own_slot *vb_nic_own_slot(struct vb_nic *nic, uint32_t slot);
 
 /* A small number that names a peer in our cells; 0: none left. Under nic->peers_lock. */
 uint16_t vb_nic_claimant_alloc(struct vb_nic *nic);

@@ -190,7 +190,6 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 	vb_list_init(&qp->wire_kick);
 	vb_list_init(&qp->handles);
 	vb_list_init(&qp->sessions);
-	vb_list_init(&qp->handle_node);
 	err = queues_make(qp, &attr->cap);
 	if (err)
 		return err;

@@ -100,7 +100,7 @@ struct vb_qp {
 		char room[sizeof(struct ibv_qp_ex) + 64];
 	};
 	struct vb_nic *nic;
-	struct vb_qp_entry *entry; /* shown to peers */
+	struct vb_qp_entry *entry; /* shown to peers; NULL: a handle (nic/xrcd.h) */
 	struct vb_qp_lent *lent;   /* written by them */
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
@@ -145,15 +145,9 @@ struct vb_qp {
 	struct vb_raw_qp *raw;             /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;        /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
 	struct ibv_wq *wq;                 /* of which it is the inside: then events are of that */
-	/* XRC_RECV (xrcd_qp.c): several may have the QP, each through a handle of its own. Of a
-	 * handle only ibv, nic, type, xrcd, async_taken and these are in use. */
-	bool is_handle;
-	struct vb_qp *real;         /* a handle's, if it is in this process ... */
-	int session;                /* ... else the socket to the process that has it */
-	bool silent;                /* that one did not answer the last time; it may be stopped */
-	struct vb_list handle_node; /* in real->handles */
+	/* XRC_RECV (xrcd_qp.c): several may have the QP, each through a handle of its own. */
 	struct vb_spin handles_lock;
-	struct vb_list handles;  /* from here on under handles_lock */
+	struct vb_list handles;  /* struct vb_xrc_handle; from here on under handles_lock */
 	struct vb_list sessions; /* struct vb_xrc_session: handles of other processes */
 	uint32_t session_count;
 	uint32_t holders;  /* handles, sessions, requests; 0: it is about to go */

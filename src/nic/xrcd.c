@@ -131,7 +131,7 @@ void vb_xrc_forget(struct vb_nic *nic)
 {
 	vb_list_for(xrcd, &nic->xrcds, struct vb_xrcd, node)
 		let_go(xrcd);
-	vb_list_for(handle, &nic->xrc_handles, struct vb_qp, handle_node)
+	vb_list_for(handle, &nic->xrc_handles, struct vb_xrc_handle, node)
 		vb_fd_close(&handle->session);
 	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
 		vb_list_for(session, &qp->sessions, struct vb_xrc_session, node)

@@ -34,6 +34,27 @@ static inline bool vb_xrcd_same(const struct vb_xrcd_id *a, const struct vb_xrcd
 	return a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
+/*
+ * What ibv_open_qp gives: one more user of an XRC_RECV QP. Calls that post look at the NIC, the type
+ * and the state of a QP first, and find one here that takes no work: it is never shown to peers, and
+ * stays in RESET without queues.
+ */
+struct vb_xrc_handle {
+	struct vb_qp qp;     /* first; of it ibv, nic, type, xrcd and async_taken are in use */
+	struct vb_list node; /* in real->handles, or in nic->xrc_handles */
+	struct vb_qp *real;  /* if it is in this process; else NULL ... */
+	int session;         /* ... and the socket to the process that has it; -1: none */
+	bool silent;         /* that process did not answer the last time; it may be stopped */
+};
+
+/* The handle that the application's QP is, or NULL: a QP that is one itself is shown to peers. */
+static inline struct vb_xrc_handle *vb_xrc_handle(struct vb_qp *qp)
+{
+	if (qp->type != IBV_QPT_XRC_RECV || qp->entry)
+		return NULL;
+	return vb_container(qp, struct vb_xrc_handle, qp);
+}
+
 /* fd -1: a domain of this process alone. -EBADF, -EAGAIN (no O_CREAT and nobody has it), -EINVAL
  * (O_EXCL and somebody has it), -ENOMEM. */
 int vb_xrcd_open(struct ibv_context *ctx, int fd, int oflags, struct vb_xrcd **out);
@@ -57,9 +78,10 @@ int vb_srq_leave_xrcd(struct vb_srq *srq);
 /* attr has no CQs or PD then: they are put in their place. */
 int vb_xrc_qp_create(struct vb_xrcd *xrcd, const struct ibv_qp_init_attr *attr, struct vb_qp **out);
 /* Another handle for a QP of this process. */
-int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context, struct vb_qp **out);
+int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context,
+		   struct vb_xrc_handle **out);
 /* A handle that stands for a QP elsewhere; it is not in any list yet. NULL: no memory. */
-struct vb_qp *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_t qpn);
+struct vb_xrc_handle *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_t qpn);
 /* An event of it, to everybody who has it. */
 void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type);
 /*
@@ -72,6 +94,6 @@ bool vb_xrc_qp_drop(struct vb_qp *real);
 /* The creator's handle is destroyed: no events for it any more, and those it took are acked. */
 void vb_xrc_creator_leaves(struct vb_qp *real);
 /* The handle's part: its events are gone, its domain has one user less. */
-void vb_xrc_handle_free(struct vb_qp *handle);
+void vb_xrc_handle_free(struct vb_xrc_handle *handle);
 
 #endif

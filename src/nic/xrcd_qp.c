@@ -88,32 +88,32 @@ int vb_xrc_qp_create(struct vb_xrcd *xrcd, const struct ibv_qp_init_attr *attr, 
 	return 0;
 }
 
-struct vb_qp *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_t qpn)
+struct vb_xrc_handle *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context, uint32_t qpn)
 {
-	struct vb_qp *handle = aligned_alloc(64, (sizeof(*handle) + 63) & ~63ul);
+	struct vb_xrc_handle *handle = aligned_alloc(64, (sizeof(*handle) + 63) & ~63ul);
 
 	if (!handle)
 		return NULL;
 	memset(handle, 0, sizeof(*handle));
-	handle->nic = xrcd->nic;
-	handle->type = IBV_QPT_XRC_RECV;
-	handle->xrcd = xrcd;
-	handle->is_handle = true;
+	handle->qp.nic = xrcd->nic;
+	handle->qp.type = IBV_QPT_XRC_RECV;
+	handle->qp.xrcd = xrcd;
 	handle->session = -1;
-	vb_list_init(&handle->handle_node);
-	handle->ibv.context = xrcd->ibv.context;
-	handle->ibv.qp_context = qp_context;
-	handle->ibv.qp_num = handle->ibv.handle = qpn;
-	handle->ibv.qp_type = IBV_QPT_XRC_RECV;
-	pthread_mutex_init(&handle->ibv.mutex, NULL);
-	pthread_cond_init(&handle->ibv.cond, NULL);
+	vb_list_init(&handle->node);
+	handle->qp.ibv.context = xrcd->ibv.context;
+	handle->qp.ibv.qp_context = qp_context;
+	handle->qp.ibv.qp_num = handle->qp.ibv.handle = qpn;
+	handle->qp.ibv.qp_type = IBV_QPT_XRC_RECV;
+	pthread_mutex_init(&handle->qp.ibv.mutex, NULL);
+	pthread_cond_init(&handle->qp.ibv.cond, NULL);
 	atomic_fetch_add(&xrcd->users, 1);
 	return handle;
 }
 
-int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context, struct vb_qp **out)
+int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context,
+		   struct vb_xrc_handle **out)
 {
-	struct vb_qp *handle = vb_xrc_handle_make(xrcd, qp_context, real->ibv.qp_num);
+	struct vb_xrc_handle *handle = vb_xrc_handle_make(xrcd, qp_context, real->ibv.qp_num);
 
 	if (!handle)
 		return -ENOMEM;
@@ -121,10 +121,10 @@ int vb_xrc_qp_open(struct vb_xrcd *xrcd, struct vb_qp *real, void *qp_context, s
 		vb_xrc_handle_free(handle);
 		return -EINVAL;
 	}
-	handle->ibv.state = vb_qp_state(real);
+	handle->qp.ibv.state = vb_qp_state(real);
 	handle->real = real;
 	vb_spin_lock(&real->handles_lock);
-	vb_list_append(&real->handles, &handle->handle_node);
+	vb_list_append(&real->handles, &handle->node);
 	vb_spin_unlock(&real->handles_lock);
 	*out = handle;
 	return 0;
@@ -137,8 +137,9 @@ void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type)
 	vb_spin_lock(&real->handles_lock);
 	if (!real->creator_gone)
 		vb_async_raise(real->ibv.context, type, &real->ibv, &real->async_taken);
-	vb_list_for(handle, &real->handles, struct vb_qp, handle_node)
-		vb_async_raise(handle->ibv.context, type, &handle->ibv, &handle->async_taken);
+	vb_list_for(handle, &real->handles, struct vb_xrc_handle, node)
+		vb_async_raise(handle->qp.ibv.context, type, &handle->qp.ibv,
+			       &handle->qp.async_taken);
 	/* Who does not read its socket loses events, and nothing else. */
 	vb_list_for(session, &real->sessions, struct vb_xrc_session, node)
 		vb_sendto(session->fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
@@ -166,13 +167,14 @@ bool vb_xrc_qp_drop(struct vb_qp *real)
 	return last;
 }
 
-static void wait_for_acks(struct vb_qp *handle)
+/* Of a handle, or of the creator's own. */
+static void wait_for_acks(struct vb_qp *qp)
 {
-	vb_async_purge(handle->ibv.context, &handle->ibv);
-	pthread_mutex_lock(&handle->ibv.mutex);
-	while (handle->ibv.events_completed != atomic_load(&handle->async_taken))
-		pthread_cond_wait(&handle->ibv.cond, &handle->ibv.mutex);
-	pthread_mutex_unlock(&handle->ibv.mutex);
+	vb_async_purge(qp->ibv.context, &qp->ibv);
+	pthread_mutex_lock(&qp->ibv.mutex);
+	while (qp->ibv.events_completed != atomic_load(&qp->async_taken))
+		pthread_cond_wait(&qp->ibv.cond, &qp->ibv.mutex);
+	pthread_mutex_unlock(&qp->ibv.mutex);
 }
 
 void vb_xrc_creator_leaves(struct vb_qp *real)
@@ -183,16 +185,16 @@ void vb_xrc_creator_leaves(struct vb_qp *real)
 	wait_for_acks(real);
 }
 
-void vb_xrc_handle_free(struct vb_qp *handle)
+void vb_xrc_handle_free(struct vb_xrc_handle *handle)
 {
-	if (handle->nic == vb_nic_current()) {
+	if (handle->qp.nic == vb_nic_current()) {
 		if (handle->real) {
 			vb_spin_lock(&handle->real->handles_lock);
-			vb_list_remove(&handle->handle_node);
+			vb_list_remove(&handle->node);
 			vb_spin_unlock(&handle->real->handles_lock);
 		}
-		wait_for_acks(handle);
-		atomic_fetch_sub(&handle->xrcd->users, 1);
+		wait_for_acks(&handle->qp);
+		atomic_fetch_sub(&handle->qp.xrcd->users, 1);
 	}
 	free(handle);
 }

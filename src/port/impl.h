@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <sys/socket.h>
 
-#include "base/config.h"
 #include "base/delay_line.h"
 #include "base/udp_table.h"
 #include "nic/nic.h"
@@ -113,7 +112,6 @@ struct vb_port {
 	int timer;          /* runs while an endpoint is unbound; -1: never needed */
 	uint64_t rebind_ns; /* interval of the timer, which grows */
 	int leavers;        /* tells of members that left a group (steer_watch.c); -1: none */
-	enum vb_path_choice choice;
 	void (*attach)(struct vb_nic *nic, uint32_t slot);
 	uint64_t attach_window_ns; /* begin of the window in which attach_count counts */
 	unsigned attach_count;

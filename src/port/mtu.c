@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Explains packets that are too long for the interface or the route. With a wrong path MTU all of
  * them are lost without an error. */
+#include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"

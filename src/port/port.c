@@ -73,7 +73,6 @@ static int port_init(struct vb_port *port)
 	const size_t size = (size_t)VB_RECEIVE_BATCH * VB_DATAGRAM_MAX;
 
 	port->timer = port->leavers = port->memory.event = -1;
-	port->choice = vb_config_path();
 	vb_held_init(&port->held);
 	vb_groups_init(&port->groups);
 	port->counters = calloc(1, sizeof(*port->counters));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Explains packets that the kernel refuses to send: the QP only notices that no answer comes. */
+#include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"

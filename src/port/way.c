@@ -5,6 +5,7 @@
  * device, 127.0.0.1 and ::1 as a destination. Packets to those go over the loopback address.
  */
 #include "net/gid.h"
+#include "nic/choice.h"
 #include "port/impl.h"
 #include "wire/packet.h"
 
@@ -221,18 +222,25 @@ static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t en
 	return 0;
 }
 
-static enum vb_way_kind choose_kind(const struct vb_port *port, const struct vb_av *av,
-				    const struct vb_peer *peer)
+/* It is packets already: memory is out of the question. */
+static enum vb_way_kind choose_kind(const struct vb_av *av, const struct vb_peer *peer)
 {
-	bool never_udp = port->choice == VB_PATH_SIM || port->choice == VB_PATH_SLOT;
+	static const enum vb_way_kind kinds[] = {
+		[VB_CHOICE_SLOT] = VB_WAY_SLOT,
+		[VB_CHOICE_MEMORY] = VB_WAY_MEMORY,
+		[VB_CHOICE_UDP] = VB_WAY_UDP,
+		[VB_CHOICE_GROUP] = VB_WAY_GROUP,
+	};
+	const struct vb_choice_facts facts = {
+		.local = av->local,
+		.multicast = av->multicast,
+		.within_host = av->within_host,
+		.process = !peer        ? VB_PROCESS_NONE
+			   : peer->self ? VB_PROCESS_SELF
+					: VB_PROCESS_OTHER,
+	};
 
-	if (av->multicast && av->within_host)
-		return VB_WAY_GROUP;
-	if (av->multicast || port->choice == VB_PATH_WIRE)
-		return VB_WAY_UDP;
-	if (peer && !peer->self)
-		return VB_WAY_SLOT;
-	return peer || (av->local && never_udp) ? VB_WAY_MEMORY : VB_WAY_UDP;
+	return kinds[vb_choose(&facts)];
 }
 
 int vb_port_resolve(struct vb_port *port, const struct vb_av *av, struct vb_peer *peer,
@@ -248,7 +256,7 @@ int vb_port_resolve(struct vb_port *port, const struct vb_av *av, struct vb_peer
 		.hop_limit = av->hop_limit,
 		.local = av->local && !av->multicast,
 		.multicast = av->multicast,
-		.kind = (uint8_t)choose_kind(port, av, peer),
+		.kind = (uint8_t)choose_kind(av, peer),
 		.socket = -1,
 	};
 	if (way->kind == VB_WAY_UDP)
@@ -341,7 +349,7 @@ union ibv_gid vb_flow_gid(const struct vb_icrc_flow *flow, const uint8_t address
 /* With VERBENA_PATH=sim memory leads to other processes, too: they answer by their slot sockets. */
 static bool is_passed_on(const struct vb_way *way)
 {
-	return way->kind == VB_WAY_MEMORY && vb_config_path() == VB_PATH_SIM;
+	return way->kind == VB_WAY_MEMORY && vb_choice_memory_leads_on();
 }
 
 bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival)

@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "nic/choice.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
 
@@ -51,7 +51,7 @@ static void listen_to_hosts(const struct sockaddr *addr, const union ibv_gid *ow
 {
 	if (vb_address_is_any(addr))
 		(void)vb_cma_engine()->gsi_listen(NULL);
-	else if (!vb_address_is_loopback(addr) || vb_config_path() == VB_PATH_WIRE)
+	else if (!vb_address_is_loopback(addr) || vb_choice_udp_to_self())
 		(void)vb_cma_engine()->gsi_listen(own);
 }
 

@@ -178,14 +178,6 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 	return vb_return_null(err);
 }
 
-void vb_context_release(struct vb_context *ctx)
-{
-	if (atomic_fetch_sub(&ctx->objects, 1) != 1 || !ctx->closed)
-		return;
-	vb_async_free(ctx);
-	free(ctx);
-}
-
 /* Objects that outlive their context still name it: then it stays, without its fds. */
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {

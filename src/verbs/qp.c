@@ -4,10 +4,10 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/engine.h"
-#include "engine/wire/migrate.h"
-#include "engine/wire/wire.h"
+#include "engine/qp_life.h"
+#include "engine/raw_port.h"
+#include "engine/xrc/share.h"
 #include "nic/rate.h"
-#include "path/local/local.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/qp_ex.h"
@@ -30,13 +30,7 @@ int vb_qp_make(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **q
 		err = vb_stale(vb_cq(attr->recv_cq)->nic, "ibv_create_qp");
 	if (!err && attr->srq)
 		err = vb_stale(vb_srq(attr->srq)->rq.nic, "ibv_create_qp");
-	if (!err)
-		err = vb_engine_start(pd->nic);
-	if (!err)
-		err = vb_qp_create(pd, attr, qp);
-	if (!err)
-		err = vb_engine_start(pd->nic); /* a new slot is watched as well */
-	return err;
+	return err ? err : vb_qp_life_create(pd, attr, qp);
 }
 
 /* Missing ones are spoken of where the type is known. */
@@ -54,13 +48,26 @@ static int check_parts(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 	return err;
 }
 
+static int destroy(struct vb_qp *qp)
+{
+	struct vb_builder *builder = qp->builder;
+	int err;
+
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return vb_xrc_receiver_destroy(qp);
+	err = vb_qp_life_destroy(qp);
+	if (!err)
+		vb_builder_destroy(builder);
+	return err;
+}
+
 struct ibv_qp *vb_verbs_give_qp(struct vb_qp *qp, int err)
 {
 	if (err)
 		return vb_return_null(err);
 	err = vb_given_add(VB_GIVEN_QP, qp);
 	if (err)
-		vb_verbs_destroy(qp);
+		destroy(qp);
 	return err ? vb_return_null(err) : &qp->ibv;
 }
 
@@ -86,7 +93,7 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		err = vb_raw_enter(qp);
 	if (err)
-		vb_verbs_destroy(qp);
+		destroy(qp);
 	return vb_verbs_give_qp(qp, err);
 }
 
@@ -100,84 +107,11 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 	(void)mask; /* everything is known, so everything is told */
 	if (!err && vb_qp(qp)->nic->engine)
 		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure for it */
-	if (!err && vb_qp(qp)->is_handle)
-		err = vb_xrc_handle_query(vb_qp(qp), attr, init);
+	if (!err && vb_xrc_handle(vb_qp(qp)))
+		err = vb_xrc_handle_query(vb_xrc_handle(vb_qp(qp)), attr, init);
 	else if (!err)
 		vb_qp_query(vb_qp(qp), attr, init);
 	return vb_return_errno(err);
-}
-
-/* --- modify: what follows from a change of state --- */
-
-static void entered_rtr(struct vb_qp *qp)
-{
-	if (qp->type == IBV_QPT_RAW_PACKET) /* nobody connects to it */
-		return;
-	vb_wire_enter(qp);
-	if (qp->type != IBV_QPT_UD)
-		vb_attach_qp(qp);
-	/* Someone may have been sending to us already. */
-	if (atomic_exchange(&qp->lent->waiting, 0))
-		vb_engine_wake_waiters(qp->nic);
-}
-
-static int modify_locked(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
-{
-	int err;
-
-	pthread_mutex_lock(&qp->nic->lock);
-	err = vb_qp_modify(qp, attr, mask);
-	pthread_mutex_unlock(&qp->nic->lock);
-	return err;
-}
-
-/* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
-static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
-{
-	int err = vb_qp_modify_check(qp, attr, mask);
-
-	if (err)
-		return err;
-	vb_wire_stop(qp, true);
-	vb_local_give_back(qp);
-	/* First without nic->lock: a thread of a peer that is stopped inside is waited for here. */
-	err = vb_qp_close(qp, IBV_QPS_RESET);
-	if (!err)
-		err = modify_locked(qp, attr,
-				    IBV_QP_STATE); /* the rest is checked, and means nothing */
-	vb_qp_token_release(qp);
-	if (err)
-		vb_engine_kick(qp); /* to ERR: what is posted flushes */
-	if (!err) {
-		vb_engine_unpend(qp->nic->engine, qp);
-		vb_qp_limit_rate(qp, 0, 0);
-	}
-	return err;
-}
-
-int vb_verbs_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
-{
-	enum ibv_qp_state before = vb_qp_state(qp), after;
-	int err;
-
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
-		return reset(qp, attr, mask);
-	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_SQD)
-		vb_wire_settle(qp);
-	err = modify_locked(qp, attr, mask);
-	if (err)
-		return err;
-	after = vb_qp_state(qp);
-	if (before == IBV_QPS_INIT && after == IBV_QPS_RTR)
-		entered_rtr(qp);
-	else if (mask & (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
-		vb_engine_follow_path(qp);
-	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. In RTS it may
-	 * wait for the old rate. */
-	if ((after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR) ||
-	    mask & IBV_QP_RATE_LIMIT)
-		vb_engine_kick(qp);
-	return 0;
 }
 
 VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
@@ -186,10 +120,10 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 
 	if (!err)
 		err = vb_stale(vb_qp(qp)->nic, "ibv_modify_qp");
-	if (!err && vb_qp(qp)->is_handle)
-		err = vb_xrc_handle_modify(vb_qp(qp), attr, mask);
+	if (!err && vb_xrc_handle(vb_qp(qp)))
+		err = vb_xrc_handle_modify(vb_xrc_handle(vb_qp(qp)), attr, mask);
 	else if (!err)
-		err = vb_verbs_modify(vb_qp(qp), attr, mask);
+		err = vb_qp_life_modify(vb_qp(qp), attr, mask);
 	return vb_return_errno(err);
 }
 
@@ -221,55 +155,8 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 	}
 	if (err)
 		return vb_return_errno(err);
-	vb_qp_limit_rate(qp, attr->rate_limit, attr->max_burst_sz);
-	vb_engine_kick(qp); /* it may wait for the old rate */
+	vb_qp_life_limit_rate(qp, attr->rate_limit, attr->max_burst_sz);
 	return 0;
-}
-
-int vb_verbs_stop_and_destroy(struct vb_qp *qp)
-{
-	struct vb_engine *engine = qp->nic->engine;
-	int err;
-
-	if (qp->mcast_groups) {
-		vb_explain("ibv_destroy_qp: QP 0x%06x is attached to %u multicast groups",
-			   qp->ibv.qp_num, qp->mcast_groups);
-		return -EBUSY;
-	}
-	vb_engine_settle_aside(qp);
-	err = vb_qp_close(qp, IBV_QPS_RESET);
-	/* Memory that is reached through an XRC_RECV QP belongs to SRQs, which wait for themselves. */
-	if (err && qp->type != IBV_QPT_XRC_RECV) {
-		vb_engine_kick(qp); /* to ERR: what is posted flushes */
-		return err;
-	}
-	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
-	vb_spin_lock(&engine->progress_lock);
-	vb_wire_stop(qp, false);
-	vb_local_give_back(qp);
-	vb_engine_unpend(engine, qp);
-	vb_qp_withdraw(qp);
-	vb_spin_unlock(&engine->progress_lock);
-	return vb_qp_destroy(qp);
-}
-
-int vb_verbs_destroy(struct vb_qp *qp)
-{
-	struct vb_builder *builder = qp->builder;
-	struct vb_raw_qp *raw = qp->raw;
-	const struct vb_nic *nic = qp->nic;
-	int err;
-
-	if (qp->type == IBV_QPT_XRC_RECV)
-		return vb_xrc_receiver_destroy(qp);
-	err = vb_raw_check_idle(qp);
-	if (!err)
-		err = nic == vb_nic_current() ? vb_verbs_stop_and_destroy(qp) : vb_qp_destroy(qp);
-	if (!err) {
-		vb_builder_destroy(builder);
-		vb_raw_leave(raw, nic);
-	}
-	return err;
 }
 
 VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
@@ -277,6 +164,6 @@ VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 	int err = vb_given_end(VB_GIVEN_QP, qp, "ibv_destroy_qp");
 
 	if (!err)
-		err = vb_given_ended(VB_GIVEN_QP, qp, vb_verbs_destroy(vb_qp(qp)));
+		err = vb_given_ended(VB_GIVEN_QP, qp, destroy(vb_qp(qp)));
 	return vb_return_errno(err);
 }

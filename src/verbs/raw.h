@@ -8,13 +8,6 @@
 /* ibv_create_qp without what follows from the type (qp.c). */
 int vb_qp_make(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **qp);
 
-/* Connects a new raw QP to its interface; -EPERM, -EOPNOTSUPP on InfiniBand, -ENOMEM. */
-int vb_raw_enter(struct vb_qp *qp);
-/* -EBUSY with an explanation: flows end there. Any QP. */
-int vb_raw_check_idle(const struct vb_qp *qp);
-/* Its QP is gone. raw may be NULL; nic: that of the QP. */
-void vb_raw_leave(struct vb_raw_qp *raw, const struct vb_nic *nic);
-
 /* A QP whose frames are spread over the work queues of a table. */
 int vb_raw_create_spread(struct ibv_qp_init_attr_ex *attr, struct vb_qp **qp);
 

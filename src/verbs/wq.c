@@ -3,11 +3,11 @@
 #include "nic/wq.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "engine/qp_life.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
 #include "verbs/stale.h"
-#include "verbs/xrc.h"
 
 #include <stdlib.h>
 
@@ -91,7 +91,7 @@ struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_
 	wq->ibv.post_recv = post_recv;
 	err = vb_given_add(VB_GIVEN_WQ, wq);
 	if (err) {
-		vb_verbs_destroy(wq->qp);
+		vb_qp_life_destroy(wq->qp);
 		free(wq);
 		return vb_return_null(err);
 	}
@@ -104,8 +104,8 @@ static int enter(struct vb_wq *wq, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state, .port_num = 1 };
 
-	return vb_verbs_modify(wq->qp, &attr,
-			       IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
+	return vb_qp_life_modify(wq->qp, &attr,
+				 IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0));
 }
 
 static enum ibv_wq_state state_of(const struct vb_wq *wq)
@@ -191,7 +191,7 @@ static int destroy(struct vb_wq *wq)
 			   wq->ibv.wq_num, users);
 		return -EBUSY;
 	}
-	err = vb_verbs_destroy(wq->qp);
+	err = vb_qp_life_destroy(wq->qp);
 	if (!err)
 		free(wq);
 	return err;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC: domains, their SRQs, and QPs that receive for them. */
+/* XRC: domains, their SRQs, QPs that receive for them, and handles for those. */
 #include "verbs/xrc.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/engine.h"
+#include "engine/xrc/share.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -22,7 +23,6 @@ struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 		vb_explain("ibv_open_xrcd: comp_mask must name fd and oflags");
 		return vb_return_null(-EINVAL);
 	}
-	vb_xrc_share_enable();
 	err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_open_xrcd");
 	if (!err)
 		err = vb_xrcd_open(context, attr->fd, attr->oflags, &xrcd);
@@ -137,18 +137,46 @@ static int receiver_check(struct ibv_context *context, const struct ibv_qp_init_
 
 struct ibv_qp *vb_xrc_receiver_create(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
-	const struct ibv_qp_init_attr basic = { .qp_context = attr->qp_context };
-	struct vb_nic *nic = vb_nic_current();
 	struct vb_qp *qp = NULL;
 	int err = receiver_check(context, attr);
 
 	if (!err)
-		err = vb_engine_start(nic);
-	if (!err)
-		err = vb_xrc_qp_create(vb_xrcd(attr->xrcd), &basic, &qp);
-	if (!err)
-		err = vb_engine_start(nic); /* a new slot is watched as well */
+		err = vb_xrc_receiver_make(vb_xrcd(attr->xrcd), attr->qp_context, &qp);
 	if (!err)
 		attr->cap = (struct ibv_qp_cap){ 0 };
 	return vb_verbs_give_qp(qp, err);
+}
+
+/* --- handles for such QPs --- */
+
+static int open_check(struct ibv_context *context, const struct ibv_qp_open_attr *attr)
+{
+	const uint32_t needed =
+		IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
+	int err;
+
+	if (attr->comp_mask & ~(needed | IBV_QP_OPEN_ATTR_CONTEXT)) {
+		vb_explain("ibv_open_qp: comp_mask 0x%x is not supported", attr->comp_mask);
+		return -EOPNOTSUPP;
+	}
+	if ((attr->comp_mask & needed) != needed || !attr->xrcd ||
+	    attr->qp_type != IBV_QPT_XRC_RECV || attr->qp_num > VB_MASK24) {
+		vb_explain("ibv_open_qp: a number, a domain and the type XRC_RECV are needed");
+		return -EINVAL;
+	}
+	err = vb_given_check_in(context, VB_GIVEN_XRCD, attr->xrcd, "ibv_open_qp");
+	return err ? err : vb_stale(vb_xrcd(attr->xrcd)->nic, "ibv_open_qp");
+}
+
+struct ibv_qp *vb_ops_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
+{
+	void *qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
+	struct vb_xrc_handle *handle = NULL;
+	int err = open_check(context, attr);
+
+	if (!err)
+		err = vb_xrc_handle_open(vb_xrcd(attr->xrcd), attr->qp_num, qp_context, &handle);
+	if (err == -EINVAL)
+		vb_explain("ibv_open_qp: the domain has no XRC_RECV QP 0x%06x", attr->qp_num);
+	return vb_verbs_give_qp(handle ? &handle->qp : NULL, err);
 }

@@ -190,6 +190,61 @@ static void a_qp_of_another_process_is_opened(struct ct *t)
 	ct_no_event(t->far);
 }
 
+/* In every state of its QP: the handle is no place to post to, nor to a group or at a rate. */
+static void refuse_all(struct ibv_qp *handle)
+{
+	const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+	struct ibv_qp_rate_limit_attr rate = { .rate_limit = 1000 };
+	struct ibv_send_wr send = { .wr_id = 1, .opcode = IBV_WR_SEND }, *bad_send = NULL;
+	struct ibv_recv_wr recv = { .wr_id = 2 }, *bad_recv = NULL;
+
+	CT_EQ(ibv_post_send(handle, &send, &bad_send), EINVAL);
+	CT_TRUE(bad_send == &send);
+	CT_EQ(ibv_post_recv(handle, &recv, &bad_recv), EINVAL);
+	CT_TRUE(bad_recv == &recv);
+	CT_EQ(ibv_modify_qp_rate_limit(handle, &rate), EINVAL);
+	CT_EQ(ibv_attach_mcast(handle, &group, 0), EINVAL);
+	CT_EQ(ibv_detach_mcast(handle, &group, 0), EINVAL);
+	CT_NULL(ibv_qp_to_qp_ex(handle), EINVAL);
+}
+
+static void a_handle_takes_no_work(struct ct *t)
+{
+	struct ibv_xrcd_init_attr domain = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(ct_context(t->near), &domain);
+	struct ibv_qp_init_attr_ex init = { .qp_type = IBV_QPT_XRC_RECV,
+					    .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+					    .xrcd = xrcd };
+	struct ibv_qp *created = ibv_create_qp_ex(ct_context(t->near), &init), *handle;
+	struct ibv_qp_open_attr open = { .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						      IBV_QP_OPEN_ATTR_TYPE,
+					 .xrcd = xrcd,
+					 .qp_type = IBV_QPT_XRC_RECV };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+	CT_TRUE(created != NULL);
+	open.qp_num = created->qp_num;
+	handle = ibv_open_qp(ct_context(t->near), &open);
+	CT_TRUE(handle != NULL);
+	refuse_all(handle);
+	CT_EQ(ibv_modify_qp(handle, &attr,
+			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      0);
+	CT_EQ(created->state, IBV_QPS_INIT);
+	refuse_all(handle);
+	attr.qp_state = IBV_QPS_ERR;
+	CT_EQ(ibv_modify_qp(handle, &attr, IBV_QP_STATE), 0);
+	refuse_all(handle);
+	CT_EQ(ibv_destroy_qp(created), 0);
+	refuse_all(handle);
+	CT_EQ(ibv_destroy_qp(handle), 0);
+	CT_EQ(ibv_close_xrcd(xrcd), 0);
+}
+
 static void the_end_of_its_process_is_told(struct ct *t)
 {
 	struct ct_qp created, opened;
@@ -367,6 +422,7 @@ const struct ct_case ct_xrc_share_cases[] = {
 	  messages_reach_the_process_of_the_srq, CT_RC | CT_TWO },
 	{ "WRITE, READ and atomics reach the process of the XRC SRQ",
 	  memory_is_that_of_the_process_of_the_srq, CT_RC | CT_TWO },
+	{ "a handle of an XRC_RECV QP takes no work", a_handle_takes_no_work, CT_SOLO },
 	{ "XRC_SEND, XRC_RECV and SRQ in three processes", three_processes, CT_RC | CT_TWO },
 	{ "the process of the XRC SRQ dies under traffic",
 	  the_process_of_the_srq_dies_under_traffic, CT_RC | CT_TWO },

@@ -17,7 +17,6 @@
  * length of it can be written by anybody but its owner (layout.h).
  */
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/attach/attach_gate.h"
@@ -26,6 +25,7 @@
 #include "engine/wire/wire.h"
 #include "engine/xrc/share.h"
 #include "exec/copy.h"
+#include "nic/choice.h"
 #include "port/port.h"
 #include "shm/slot.h"
 
@@ -161,7 +161,7 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	struct iovec here = { nonce, sizeof(*nonce) };
 	struct iovec there = { (void *)(uintptr_t)message->address, sizeof(*nonce) };
 
-	if (nic->untouchable || nic->seg.shown_fd < 0 || vb_config_path() == VB_PATH_SLOT ||
+	if (nic->untouchable || nic->seg.shown_fd < 0 || !vb_choice_may_touch() ||
 	    message->tid <= 0 || peer->pid <= 0 || syscall(SYS_tgkill, peer->pid, message->tid, 0))
 		return false;
 	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(*nonce);

@@ -146,7 +146,7 @@ static void add_receiver(struct vb_describe_record *record, struct vb_qp *qp)
 	record->xrcd = qp->creator_gone || !qp->xrcd ? 0 : qp->xrcd->number;
 	vb_spin_lock(&qp->handles_lock);
 	record->shared = qp->session_count;
-	vb_list_for(handle, &qp->handles, struct vb_qp, handle_node)
+	vb_list_for(handle, &qp->handles, struct vb_xrc_handle, node)
 		record->shared++;
 	vb_spin_unlock(&qp->handles_lock);
 }

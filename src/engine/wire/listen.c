@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire/listen.h"
-#include "base/config.h"
 #include "engine/wire/wire_impl.h"
 #include "net/gid.h"
 #include "net/netif.h"
+#include "nic/choice.h"
 #include "nic/lid.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static bool is_wanted(const struct vb_netif_snapshot *all, const struct vb_netif
 	if (addr->tentative)
 		return false;
 	if (vb_gid_is_loopback(&addr->gid))
-		return vb_config_path() == VB_PATH_WIRE;
+		return vb_choice_udp_to_self();
 	return is_on_device(all, addr->ifindex);
 }
 

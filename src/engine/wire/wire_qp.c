@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which QPs the wire carries, and how they come to it and leave it. */
 #include "base/clock.h"
-#include "base/config.h"
 #include "base/log.h"
 #include "engine/wire/listen.h"
 #include "engine/wire/wire_impl.h"
+#include "nic/choice.h"
 #include "nic/lid.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
@@ -91,14 +91,6 @@ void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 	}
 }
 
-static bool own_slot(const struct vb_nic *nic, uint32_t qpn)
-{
-	for (unsigned i = 0; i < nic->slot_count; i++)
-		if (nic->slots[i].slot == qpn >> VB_QP_INDEX_BITS)
-			return true;
-	return false;
-}
-
 /* One of the two ends wants packets, whatever else would be possible. */
 static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
 {
@@ -107,20 +99,27 @@ static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
 	return qp->entry->by_packets || (entry && entry->by_packets);
 }
 
+/* The peer as far as address and number tell it; NULL: a process that is to be asked, or a host. */
+static struct vb_peer *known_peer(const struct vb_qp *qp)
+{
+	const bool own =
+		qp->av.local && vb_nic_own_slot(qp->nic, qp->attr.dest_qp_num >> VB_QP_INDEX_BITS);
+
+	return own ? qp->nic->self : NULL;
+}
+
 /* By address alone; processes of this host are asked first whether they can be touched. */
 static bool goes_by_wire(const struct vb_qp *qp)
 {
-	switch (vb_config_path()) {
-	case VB_PATH_AUTO:
-		return !qp->av.local ||
-		       (own_slot(qp->nic, qp->attr.dest_qp_num) && by_packets(qp, qp->nic->self));
-	case VB_PATH_SLOT:
-		return !qp->av.local || own_slot(qp->nic, qp->attr.dest_qp_num);
-	case VB_PATH_WIRE:
-	case VB_PATH_SIM:
-		break;
-	}
-	return true;
+	struct vb_peer *self = known_peer(qp);
+	const struct vb_choice_facts facts = {
+		.local = qp->av.local,
+		.process = self ? VB_PROCESS_SELF : VB_PROCESS_UNASKED,
+		.touchable = true,
+		.by_packets = self && by_packets(qp, self),
+	};
+
+	return vb_choice_is_packets(vb_choose(&facts));
 }
 
 void vb_wire_enter(struct vb_qp *qp)
@@ -132,8 +131,7 @@ void vb_wire_enter(struct vb_qp *qp)
 	}
 	if (!goes_by_wire(qp) || !vb_qp_token_try(qp))
 		return;
-	if (vb_wire_adopt(qp,
-			  qp->av.local && vb_config_path() == VB_PATH_AUTO ? qp->nic->self : NULL))
+	if (vb_wire_adopt(qp, known_peer(qp)))
 		vb_qp_token_release(qp);
 }
 
@@ -155,10 +153,13 @@ static bool is_connected_to(const struct vb_qp *qp, const struct vb_peer *peer)
 /* One that is connected, on this host, and not through memory. */
 static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
 {
-	bool touchable = atomic_load(&peer->state) == VB_PEER_READY;
+	struct vb_choice_facts facts;
 
-	return qp && qp->type != IBV_QPT_UD && qp->av.local && is_connected_to(qp, peer) &&
-	       (!touchable || by_packets(qp, peer)) && vb_gate_open(vb_qp_gate(qp));
+	if (!qp || qp->type == IBV_QPT_UD || !qp->av.local || !is_connected_to(qp, peer))
+		return false;
+	facts = vb_choice_facts(&qp->av, peer);
+	facts.by_packets = facts.touchable && by_packets(qp, peer);
+	return vb_choose(&facts) != VB_CHOICE_LOCAL && vb_gate_open(vb_qp_gate(qp));
 }
 
 /* With the token. Who posted meanwhile found it taken, and went: what he left is for us to begin. */
@@ -190,7 +191,7 @@ static bool try_enter_again(struct vb_wire *wire)
 	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
 		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
 			continue;
-		if (!adopt_locked(wire, qp, NULL))
+		if (!adopt_locked(wire, qp, known_peer(qp)))
 			vb_roce_post(atomic_load(&qp->wired));
 		else
 			vb_qp_token_release(qp);

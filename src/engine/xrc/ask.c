@@ -59,9 +59,10 @@ static bool may_answer(int fd)
 }
 
 /* The connection, or -errno. */
-static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_xrc_answer *answer)
+static int ask(struct vb_xrc_handle *handle, struct vb_xrc_request *request,
+	       struct vb_xrc_answer *answer)
 {
-	uint32_t slot = handle->ibv.qp_num >> VB_QP_INDEX_BITS;
+	uint32_t slot = handle->qp.ibv.qp_num >> VB_QP_INDEX_BITS;
 	unsigned patience_ms = handle->silent ? SILENT_MS : ANSWER_MS;
 	int fd, err;
 
@@ -69,8 +70,8 @@ static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_x
 		return -EINVAL;
 	request->magic = VB_XRC_SHARE_MAGIC;
 	request->layout_version = VB_LAYOUT_VERSION;
-	request->xrcd = handle->xrcd->id;
-	request->qpn = handle->ibv.qp_num;
+	request->xrcd = handle->qp.xrcd->id;
+	request->qpn = handle->qp.ibv.qp_num;
 	fd = connect_slot(slot, patience_ms);
 	handle->silent = fd == -EAGAIN; /* its queue of connections is full */
 	if (fd < 0)
@@ -91,21 +92,22 @@ static int ask(struct vb_qp *handle, struct vb_xrc_request *request, struct vb_x
 }
 
 /* The process that had the QP: another one may have its slot and a QP of that number by now. */
-static bool has_ended(const struct vb_qp *handle)
+static bool has_ended(const struct vb_xrc_handle *handle)
 {
 	struct pollfd poller = { .fd = handle->session };
 
 	return poll(&poller, 1, 0) && poller.revents & (POLLHUP | POLLERR | POLLNVAL);
 }
 
-int vb_xrc_ask(struct vb_qp *handle, enum vb_xrc_ask what, const struct ibv_qp_attr *attr, int mask,
-	       struct vb_xrc_answer *answer)
+int vb_xrc_ask(struct vb_xrc_handle *handle, enum vb_xrc_ask what, const struct ibv_qp_attr *attr,
+	       int mask, struct vb_xrc_answer *answer)
 {
 	struct vb_xrc_request request = { .ask = what, .mask = mask };
 	int fd;
 
 	if (has_ended(handle)) {
-		vb_explain("QP 0x%06x: the process that created it has ended", handle->ibv.qp_num);
+		vb_explain("QP 0x%06x: the process that created it has ended",
+			   handle->qp.ibv.qp_num);
 		return -EINVAL;
 	}
 	if (attr)
@@ -114,29 +116,29 @@ int vb_xrc_ask(struct vb_qp *handle, enum vb_xrc_ask what, const struct ibv_qp_a
 	if (fd < 0)
 		return fd;
 	close(fd);
-	handle->ibv.state = (enum ibv_qp_state)answer->state;
+	handle->qp.ibv.state = (enum ibv_qp_state)answer->state;
 	return 0;
 }
 
 /* --- events --- */
 
-static void raise_event(struct vb_qp *handle, enum ibv_event_type type)
+static void raise_event(struct vb_xrc_handle *handle, enum ibv_event_type type)
 {
-	vb_async_raise(handle->ibv.context, type, &handle->ibv, &handle->async_taken);
+	vb_async_raise(handle->qp.ibv.context, type, &handle->qp.ibv, &handle->qp.async_taken);
 }
 
 /* Its process ended: nothing is received through the QP any more. */
-static void session_lost(struct vb_qp *handle)
+static void session_lost(struct vb_xrc_handle *handle)
 {
-	vb_unwatch(handle->nic, handle->session);
-	handle->ibv.state = IBV_QPS_ERR;
-	vb_explain("QP 0x%06x: the process that created it has ended", handle->ibv.qp_num);
+	vb_unwatch(handle->qp.nic, handle->session);
+	handle->qp.ibv.state = IBV_QPS_ERR;
+	vb_explain("QP 0x%06x: the process that created it has ended", handle->qp.ibv.qp_num);
 	raise_event(handle, IBV_EVENT_QP_FATAL);
 }
 
-static bool is_open(struct vb_nic *nic, const struct vb_qp *wanted, int fd)
+static bool is_open(struct vb_nic *nic, const struct vb_xrc_handle *wanted, int fd)
 {
-	vb_list_for(handle, &nic->xrc_handles, struct vb_qp, handle_node) {
+	vb_list_for(handle, &nic->xrc_handles, struct vb_xrc_handle, node) {
 		if (handle == wanted)
 			return handle->session == fd;
 	}
@@ -164,7 +166,7 @@ static bool is_qp_event(uint32_t type)
 static void event_ready(int fd, void *arg)
 {
 	struct vb_nic *nic = vb_nic_current();
-	struct vb_qp *handle = arg;
+	struct vb_xrc_handle *handle = arg;
 	struct vb_xrc_event event;
 	ssize_t size;
 
@@ -179,7 +181,7 @@ static void event_ready(int fd, void *arg)
 	pthread_mutex_unlock(&nic->lock);
 }
 
-int vb_xrc_ask_open(struct vb_qp *handle)
+int vb_xrc_ask_open(struct vb_xrc_handle *handle)
 {
 	struct vb_xrc_request request = { .ask = VB_XRC_ASK_OPEN };
 	struct vb_xrc_answer answer;
@@ -187,22 +189,22 @@ int vb_xrc_ask_open(struct vb_qp *handle)
 
 	if (fd < 0)
 		return fd;
-	handle->ibv.state = (enum ibv_qp_state)answer.state;
+	handle->qp.ibv.state = (enum ibv_qp_state)answer.state;
 	handle->session = fd;
-	pthread_mutex_lock(&handle->nic->lock);
-	vb_list_append(&handle->nic->xrc_handles, &handle->handle_node);
-	pthread_mutex_unlock(&handle->nic->lock);
-	err = vb_watch(handle->nic, fd, event_ready, handle);
+	pthread_mutex_lock(&handle->qp.nic->lock);
+	vb_list_append(&handle->qp.nic->xrc_handles, &handle->node);
+	pthread_mutex_unlock(&handle->qp.nic->lock);
+	err = vb_watch(handle->qp.nic, fd, event_ready, handle);
 	if (err)
 		vb_xrc_ask_close(handle);
 	return err;
 }
 
-void vb_xrc_ask_close(struct vb_qp *handle)
+void vb_xrc_ask_close(struct vb_xrc_handle *handle)
 {
-	pthread_mutex_lock(&handle->nic->lock);
-	vb_list_remove(&handle->handle_node);
-	pthread_mutex_unlock(&handle->nic->lock);
-	vb_unwatch(handle->nic, handle->session);
+	pthread_mutex_lock(&handle->qp.nic->lock);
+	vb_list_remove(&handle->node);
+	pthread_mutex_unlock(&handle->qp.nic->lock);
+	vb_unwatch(handle->qp.nic, handle->session);
 	vb_fd_close(&handle->session);
 }

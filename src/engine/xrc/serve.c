@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/qp_life.h"
 #include "engine/watch.h"
 #include "engine/xrc/share.h"
 
@@ -8,13 +9,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-static struct vb_xrc_calls calls; /* looked at only where there is a QP, so after it was set */
-
-void vb_xrc_share_init(const struct vb_xrc_calls *given)
-{
-	calls = *given;
-}
 
 /* Whoever could write the memory of this process anyway: its user, and root. */
 static bool may_ask(int socket)
@@ -30,15 +24,13 @@ static bool may_ask(int socket)
 static struct vb_qp *find_and_hold(struct vb_nic *nic, const struct vb_xrc_request *request)
 {
 	struct vb_qp *qp;
-	bool found;
 
 	pthread_mutex_lock(&nic->lock);
-	qp = vb_nic_qp(nic, request->qpn);
-	found = qp && qp->type == IBV_QPT_XRC_RECV && qp->entry &&
-		vb_xrcd_same(&qp->entry->xrcd, &request->xrcd);
-	found = found && vb_xrc_qp_hold(qp);
+	qp = vb_xrc_receiver_find(nic, request->qpn, &request->xrcd);
+	if (qp && !vb_xrc_qp_hold(qp))
+		qp = NULL;
 	pthread_mutex_unlock(&nic->lock);
-	return found ? qp : NULL;
+	return qp;
 }
 
 /* --- handles of others --- */
@@ -56,7 +48,7 @@ static void session_end(struct vb_nic *nic, struct vb_xrc_session *session)
 	pthread_mutex_unlock(&nic->lock);
 	vb_fd_close(&session->fd);
 	free(session);
-	calls.release(qp);
+	vb_xrc_release(qp);
 }
 
 /* Nothing is ever said here: it is the end that is waited for. */
@@ -105,7 +97,7 @@ static int execute(struct vb_nic *nic, struct vb_qp *qp, const struct vb_xrc_req
 	int err = 0;
 
 	if (request->ask == VB_XRC_ASK_MODIFY)
-		err = calls.modify(qp, &request->attr, request->mask);
+		err = vb_qp_life_modify(qp, &request->attr, request->mask);
 	else if (request->ask != VB_XRC_ASK_QUERY && request->ask != VB_XRC_ASK_OPEN)
 		err = -EINVAL;
 	vb_engine_attend(nic, true); /* a peer may have left a failure for it */
@@ -143,6 +135,6 @@ bool vb_xrc_serve(struct vb_nic *nic, int socket)
 	answer.error = -err;
 	send(socket, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (qp)
-		calls.release(qp);
+		vb_xrc_release(qp);
 	return false;
 }

@@ -36,23 +36,37 @@ struct vb_xrc_answer {
 	struct ibv_qp_attr attr; /* query */
 };
 
-/* What only the folder above knows how to do; set before there can be a QP to share. */
-struct vb_xrc_calls {
-	int (*modify)(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
-	int (*release)(struct vb_qp *qp); /* lets go of it, and destroys it if nobody else has it */
-};
-void vb_xrc_share_init(const struct vb_xrc_calls *calls);
+/* --- handle.c --- */
+
+/* For a QP of this process or of another one. -EINVAL: the domain has no such QP. */
+int vb_xrc_handle_open(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
+		       struct vb_xrc_handle **handle);
+int vb_xrc_handle_modify(struct vb_xrc_handle *handle, const struct ibv_qp_attr *attr, int mask);
+int vb_xrc_handle_query(struct vb_xrc_handle *handle, struct ibv_qp_attr *attr,
+			struct ibv_qp_init_attr *init);
+/* The QP of this process that has the number, if it is one of the domain. Under nic->lock. */
+struct vb_qp *vb_xrc_receiver_find(struct vb_nic *nic, uint32_t qpn, const struct vb_xrcd_id *xrcd);
+/* A new XRC_RECV QP, which its creator and all that open it share. */
+int vb_xrc_receiver_make(struct vb_xrcd *xrcd, void *qp_context, struct vb_qp **out);
+/* The application lets go of an XRC_RECV QP that it created, or of a handle. */
+int vb_xrc_receiver_destroy(struct vb_qp *qp);
+/* One of those that have it lets go; with the last one the QP ends. */
+int vb_xrc_release(struct vb_qp *real);
+
+/* --- serve.c --- */
 
 /* By the service thread: a request has arrived on a new connection. True: the connection stays
  * with the handle, and is no longer the caller's. */
 bool vb_xrc_serve(struct vb_nic *nic, int socket);
 
+/* --- ask.c --- */
+
 /* Opens a QP of another process: handle->session is the connection. 0 or -errno. */
-int vb_xrc_ask_open(struct vb_qp *handle);
+int vb_xrc_ask_open(struct vb_xrc_handle *handle);
 /* Modify and query: *answer, if it is not NULL, is what the other process says. */
-int vb_xrc_ask(struct vb_qp *handle, enum vb_xrc_ask ask, const struct ibv_qp_attr *attr, int mask,
-	       struct vb_xrc_answer *answer);
+int vb_xrc_ask(struct vb_xrc_handle *handle, enum vb_xrc_ask ask, const struct ibv_qp_attr *attr,
+	       int mask, struct vb_xrc_answer *answer);
 /* No event comes any more. */
-void vb_xrc_ask_close(struct vb_qp *handle);
+void vb_xrc_ask_close(struct vb_xrc_handle *handle);
 
 #endif

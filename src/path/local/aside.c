@@ -113,21 +113,20 @@ enum vb_step vb_step_aside_late(struct vb_step_context *step)
 static enum vb_step try(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = &step->aside->wqe;
-	enum vb_reason reason;
+	enum vb_verdict verdict;
 
 	if (has_ahead(&step->qp->sq, slot_of(wqe), step->aside))
 		return VB_STEP_PEND;
 	step->wqe = &step->aside->wqe;
 	step->report = (struct vb_report){ 0 };
 	(void)vb_step_local(step, wqe, 0); /* inlined: nothing to be checked */
-	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
-	if (!reason)
+	verdict = vb_step_bind_datagram(step, wqe->remote_qpn);
+	if (verdict == VB_VERDICT_HERE)
 		return vb_step_to_target(step);
 	vb_step_leave(step);
-	step->run->wire_peer = reason != VB_WHY_NOT_THIS_HOST ? step->qp->remote.peer : NULL;
-	if (vb_step_by_wire(step, reason))
+	if (vb_step_by_wire(step, verdict))
 		return VB_STEP_WIRE;
-	return reason == VB_WHY_PEER_ATTACHING && vb_now_ns() < step->aside->until_ns
+	return vb_step_is_attaching(step, verdict) && vb_now_ns() < step->aside->until_ns
 		       ? VB_STEP_PEND
 		       : VB_STEP_NEXT;
 }

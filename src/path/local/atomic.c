@@ -50,14 +50,15 @@ enum vb_step vb_step_atomic(struct vb_step_context *step)
 		.compare_add = step->wqe->operand[0],
 		.swap = step->wqe->operand[1],
 	};
+	enum vb_verdict verdict;
 	enum vb_reason reason;
 	uint64_t address;
 
 	if (step->wqe->length != 8)
 		return vb_step_complete(step, VB_WHY_ATOMIC_SGE);
-	reason = vb_step_bind(step);
-	if (reason)
-		return vb_step_unanswered(step, reason);
+	verdict = vb_step_bind(step);
+	if (verdict)
+		return vb_step_not_here(step, verdict);
 	reason = vb_step_remote(step, step->wqe, &address);
 	if (reason)
 		return vb_step_refuse(step, reason, false);
@@ -73,6 +74,7 @@ enum vb_step vb_step_atomic(struct vb_step_context *step)
 enum vb_step vb_step_atomic_write(struct vb_step_context *step)
 {
 	struct vb_atomic op = { .write = true };
+	enum vb_verdict verdict;
 	enum vb_reason reason;
 	uint64_t address;
 
@@ -83,9 +85,9 @@ enum vb_step vb_step_atomic_write(struct vb_step_context *step)
 		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason)
 		return vb_step_complete(step, reason);
-	reason = vb_step_bind(step);
-	if (reason)
-		return vb_step_unanswered(step, reason);
+	verdict = vb_step_bind(step);
+	if (verdict)
+		return vb_step_not_here(step, verdict);
 	reason = vb_step_remote(step, step->wqe, &address);
 	if (reason)
 		return vb_step_refuse(step, reason, false);

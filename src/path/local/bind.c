@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who is at the other end: everything that the wire would check before it takes a packet. */
-#include "base/config.h"
 #include "exec/recv.h"
 #include "exec/xrc.h"
+#include "nic/choice.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
@@ -44,27 +44,26 @@ static bool gid_means(const union ibv_gid *dgid, const union ibv_gid *sgid)
 	       !memcmp(dgid, ipv4_loopback, sizeof(ipv4_loopback));
 }
 
-static bool forced_to_packets(void)
+enum vb_verdict vb_step_by_packets(struct vb_step_context *step, struct vb_peer *peer,
+				   enum vb_reason why)
 {
-	enum vb_path_choice choice = vb_config_path();
-
-	return __builtin_expect(choice == VB_PATH_WIRE || choice == VB_PATH_SIM, 0);
+	step->run->wire_peer = peer;
+	step->why = why;
+	return VB_VERDICT_PACKETS;
 }
 
-static enum vb_reason peer_of(struct vb_step_context *step, const struct vb_av *av, uint32_t qpn,
-			      struct vb_peer **found)
+static enum vb_verdict silent(struct vb_step_context *step, enum vb_reason why)
+{
+	step->why = why;
+	return VB_VERDICT_SILENT;
+}
+
+/* The process that has a slot; an attach begins if it is not known. */
+static enum vb_reason peer_of(struct vb_step_context *step, uint32_t slot, struct vb_peer **found)
 {
 	struct vb_remote *remote = &step->qp->remote;
-	uint32_t slot = qpn >> VB_QP_INDEX_BITS;
-	struct vb_peer *peer = remote->peer;
+	struct vb_peer *peer = vb_nic_peer(step->qp->nic, slot);
 
-	if (!av->local || forced_to_packets())
-		return VB_WHY_NOT_THIS_HOST;
-	if (peer && remote->slot == slot && atomic_load(&peer->state) != VB_PEER_GONE) {
-		*found = peer;
-		return VB_OK;
-	}
-	peer = vb_nic_peer(step->qp->nic, slot);
 	if (!peer) {
 		if (slot < VB_SLOT_MIN || slot > VB_SLOT_MAX)
 			return VB_WHY_PEER_NO_QP;
@@ -90,19 +89,63 @@ static enum vb_reason peer_state(const struct vb_peer *peer)
 {
 	switch ((enum vb_peer_state)atomic_load_explicit(&peer->state, memory_order_acquire)) {
 	case VB_PEER_READY:
-		if (__builtin_expect(atomic_load_explicit(&peer->denied, memory_order_relaxed), 0))
-			return VB_WHY_PEER_UNTOUCHABLE;
-		/* Forced to packets: those to ourselves go through no socket. */
-		return peer->self && vb_config_path() == VB_PATH_SLOT ? VB_WHY_NOT_THIS_HOST
-								      : VB_OK;
+	case VB_PEER_NO_PATH:
+		return VB_OK;
 	case VB_PEER_CONNECTING:
 		return VB_WHY_PEER_ATTACHING;
-	case VB_PEER_NO_PATH:
-		return VB_WHY_PEER_UNTOUCHABLE;
 	case VB_PEER_GONE:
 		break;
 	}
 	return VB_WHY_PEER_ENDED;
+}
+
+/* The choice was made with the first message, and holds while the peer's memory can be touched. */
+static inline bool is_bound(const struct vb_remote *remote)
+{
+	const struct vb_peer *peer = remote->peer;
+
+	return __builtin_expect(peer && remote->gate &&
+					atomic_load_explicit(&peer->state, memory_order_acquire) ==
+						VB_PEER_READY &&
+					!atomic_load_explicit(&peer->denied, memory_order_relaxed),
+				1);
+}
+
+/* Makes the choice for an address. HERE: *peer is attached, and can be touched. */
+static enum vb_verdict approach(struct vb_step_context *step, const struct vb_av *av, uint32_t qpn,
+				struct vb_peer **peer)
+{
+	struct vb_choice_facts facts = vb_choice_facts(av, NULL);
+	enum vb_reason reason = VB_OK;
+	enum vb_choice choice;
+
+	if (vb_choice_is_packets(vb_choose(&facts)))
+		return vb_step_by_packets(
+			step, NULL, av->local ? VB_WHY_PEER_BY_PACKETS : VB_WHY_NOT_THIS_HOST);
+	if (!*peer)
+		reason = peer_of(step, qpn >> VB_QP_INDEX_BITS, peer);
+	if (!reason)
+		reason = peer_state(*peer);
+	if (reason)
+		return silent(step, reason);
+	facts = vb_choice_facts(av, *peer);
+	choice = vb_choose(&facts);
+	if (choice == VB_CHOICE_LOCAL)
+		return VB_VERDICT_HERE;
+	if (!vb_choice_is_packets(choice)) /* it has ended at this moment: the next look tells */
+		return silent(step, VB_WHY_PEER_ATTACHING);
+	return vb_step_by_packets(
+		step, *peer, facts.touchable ? VB_WHY_PEER_BY_PACKETS : VB_WHY_PEER_UNTOUCHABLE);
+}
+
+/* The same again, now that the entries of both QPs are known. */
+static bool entries_want_packets(struct vb_qp *qp, const struct vb_qp_entry *entry)
+{
+	const struct vb_av av = vb_qp_av(qp);
+	struct vb_choice_facts facts = vb_choice_facts(&av, qp->remote.peer);
+
+	facts.by_packets = entry->by_packets || qp->entry->by_packets;
+	return vb_choice_is_packets(vb_choose(&facts));
 }
 
 static enum vb_reason gate_reason(const struct vb_qp_lent *lent, uint64_t gate)
@@ -228,7 +271,7 @@ static struct vb_qp_entry *find_entry(struct vb_remote *remote, uint32_t qpn)
 }
 
 /* First operation to this connection of the peer, or its state has changed. */
-static enum vb_reason bind_slowly(struct vb_step_context *step)
+static enum vb_verdict bind_slowly(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_qp_entry *entry = remote->entry;
@@ -239,7 +282,7 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	if (!entry)
 		entry = remote->entry = find_entry(remote, step->qp->attr.dest_qp_num);
 	if (!entry)
-		return VB_WHY_PEER_NO_QP;
+		return silent(step, VB_WHY_PEER_NO_QP);
 	gate = atomic_load(&entry->gate);
 	reason = gate_reason(remote->lent, gate);
 	if (reason == VB_WHY_PEER_NOT_READY || reason == VB_WHY_PEER_NO_QP) {
@@ -250,10 +293,10 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 	if (!reason)
 		reason = check_pkey(step, gate);
 	if (reason)
-		return reason;
+		return silent(step, reason);
 	if (known && vb_gate_epoch(remote->gate) == vb_gate_epoch(gate)) {
 		set_gate(step->qp, gate); /* RTR to RTS and the like */
-		return VB_OK;
+		return VB_VERDICT_HERE;
 	}
 	set_gate(step->qp, 0);
 	/* Another connection: a message begins anew, and what it had taken its owner took back. */
@@ -262,23 +305,23 @@ static enum vb_reason bind_slowly(struct vb_step_context *step)
 		atomic_store_explicit(&step->qp->sq.offset, 0, memory_order_relaxed);
 	}
 	reason = match(step, entry);
-	if (!reason && (entry->by_packets || step->qp->entry->by_packets))
-		reason = VB_WHY_PEER_BY_PACKETS;
+	if (!reason && entries_want_packets(step->qp, entry))
+		return vb_step_by_packets(step, remote->peer, VB_WHY_PEER_BY_PACKETS);
 	if (!reason)
 		reason = claim_connection(step->qp, entry, gate);
 	/* Those of XRC are found with each message. */
 	if (!reason && !vb_qp_is_xrc(step->qp) && !vb_recv_resolve(remote))
 		reason = VB_WHY_PEER_NO_QP;
 	if (reason)
-		return reason;
+		return silent(step, reason);
 	remote->message_max = message_max(step->qp, entry);
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
 	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
 	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
 	if (atomic_load(&entry->gate) != gate)
-		return VB_WHY_PEER_NOT_READY;
+		return silent(step, VB_WHY_PEER_NOT_READY);
 	set_gate(step->qp, gate);
-	return VB_OK;
+	return VB_VERDICT_HERE;
 }
 
 static enum vb_reason follow(struct vb_remote *remote)
@@ -300,29 +343,28 @@ static enum vb_reason receives(struct vb_step_context *step)
 	return reason;
 }
 
-enum vb_reason vb_step_bind(struct vb_step_context *step)
+enum vb_verdict vb_step_bind(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_peer *peer = remote->peer;
-	enum vb_reason reason = VB_OK;
+	enum vb_verdict verdict = VB_VERDICT_HERE;
+	enum vb_reason reason;
 
 	if (__builtin_expect(
 		    atomic_load_explicit(&step->qp->migration.astray, memory_order_relaxed), 0)) {
 		step->report.want = vb_qp_patience_ns(step->qp) / 1000000;
-		return VB_WHY_PEER_SILENT;
+		return silent(step, VB_WHY_PEER_SILENT);
 	}
-	if (!peer) {
+	if (!is_bound(remote)) {
 		const struct vb_av av = vb_qp_av(step->qp);
 
-		reason = peer_of(step, &av, step->qp->attr.dest_qp_num, &peer);
+		verdict = approach(step, &av, step->qp->attr.dest_qp_num, &peer);
+		if (verdict)
+			return verdict;
 	}
-	if (!reason)
-		reason = peer_state(peer);
-	if (reason)
-		return reason;
 	enter(step, peer, step->qp->attr.dest_qp_num);
 	if (!vb_peer_alive(peer))
-		return VB_WHY_PEER_ENDED;
+		return silent(step, VB_WHY_PEER_ENDED);
 	/* One line holds the state and the epoch: equal means that nothing has changed. */
 	if (__builtin_expect(
 		    !remote->gate ||
@@ -330,10 +372,13 @@ enum vb_reason vb_step_bind(struct vb_step_context *step)
 			    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) !=
 				    remote->gate,
 		    0))
-		reason = bind_slowly(step);
-	if (__builtin_expect(!reason && step->wqe->length > remote->message_max, 0))
-		reason = mtu_differs(step);
-	return reason ? reason : receives(step);
+		verdict = bind_slowly(step);
+	if (__builtin_expect(verdict, 0))
+		return verdict;
+	reason = step->wqe->length > remote->message_max ? mtu_differs(step) : VB_OK;
+	if (!reason)
+		reason = receives(step);
+	return __builtin_expect(reason, 0) ? silent(step, reason) : VB_VERDICT_HERE;
 }
 
 static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_t qpn)
@@ -370,23 +415,38 @@ static enum vb_reason check_datagram_pkey(struct vb_step_context *step)
 	return VB_WHY_PEER_OTHER_PKEY;
 }
 
-enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
+/* The peer that datagrams went to last, if this one is for the same process. */
+static struct vb_peer *last_peer(const struct vb_remote *remote, uint32_t qpn)
+{
+	struct vb_peer *peer = remote->peer;
+
+	if (!peer || remote->slot != qpn >> VB_QP_INDEX_BITS)
+		return NULL;
+	return atomic_load(&peer->state) != VB_PEER_GONE ? peer : NULL;
+}
+
+enum vb_verdict vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 {
 	struct vb_remote *remote = &step->qp->remote;
-	struct vb_peer *peer;
-	enum vb_reason reason = peer_of(step, &step->wqe->ah->av, qpn, &peer);
+	const struct vb_av *av = &step->wqe->ah->av;
+	struct vb_peer *peer = last_peer(remote, qpn);
+	enum vb_reason reason = VB_OK;
 
-	if (!reason)
-		reason = peer_state(peer);
-	if (reason)
-		return reason;
+	if (!peer || !av->local || !is_bound(remote)) {
+		enum vb_verdict verdict = approach(step, av, qpn, &peer);
+
+		if (verdict)
+			return verdict;
+	}
 	enter(step, peer, qpn);
 	if (!vb_peer_alive(peer))
-		return VB_WHY_PEER_ENDED;
+		return silent(step, VB_WHY_PEER_ENDED);
 	if (!remote->gate || remote->entry->qpn != qpn ||
 	    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) != remote->gate)
 		reason = bind_datagram_slowly(step, qpn);
 	if (!reason)
 		reason = check_datagram_pkey(step);
-	return reason ? reason : follow(remote);
+	if (!reason)
+		reason = follow(remote);
+	return __builtin_expect(reason, 0) ? silent(step, reason) : VB_VERDICT_HERE;
 }

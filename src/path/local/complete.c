@@ -67,5 +67,6 @@ enum vb_step vb_step_denied(struct vb_step_context *step)
 	if (atomic_load_explicit(&qp->sq.offset, memory_order_relaxed))
 		qp->pend.why = VB_PEND_WIRE; /* it was begun: SQD lets it finish */
 	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
-	return vb_step_unanswered(step, VB_WHY_PEER_UNTOUCHABLE);
+	return vb_step_not_here(step,
+				vb_step_by_packets(step, remote->peer, VB_WHY_PEER_UNTOUCHABLE));
 }

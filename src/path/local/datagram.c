@@ -196,6 +196,7 @@ enum vb_step vb_step_to_target(struct vb_step_context *step)
 enum vb_step vb_step_datagram(struct vb_step_context *step)
 {
 	struct vb_wqe *wqe = step->wqe;
+	enum vb_verdict verdict;
 	enum vb_reason reason;
 
 	if (wqe->foreign_ah)
@@ -206,14 +207,12 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	reason = vb_step_local(step, wqe, 0);
 	if (reason)
 		return vb_step_complete(step, reason);
-	if (wqe->ah->av.multicast) /* to many: as packets */
-		return vb_step_unanswered(step, VB_WHY_NOT_THIS_HOST);
-	reason = vb_step_bind_datagram(step, wqe->remote_qpn);
+	verdict = vb_step_bind_datagram(step, wqe->remote_qpn);
 	/* The target has answered: those that were put aside go first, which is soon. */
-	if (reason != VB_WHY_PEER_ATTACHING && vb_sq_has_aside(&step->qp->sq) &&
+	if (vb_sq_has_aside(&step->qp->sq) && !vb_step_is_attaching(step, verdict) &&
 	    vb_step_is_behind(step))
 		return vb_step_busy(step);
-	if (reason)
-		return vb_step_unanswered(step, reason);
+	if (verdict)
+		return vb_step_not_here(step, verdict);
 	return vb_step_to_target(step);
 }

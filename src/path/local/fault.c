@@ -58,28 +58,26 @@ static bool apply(struct vb_step_context *step, const struct vb_fault_verdict *v
 }
 
 /* As the operation is going to find out: is it for the other path, or is that not known yet? */
-static enum vb_reason look_ahead(struct vb_step_context *step)
+static enum vb_verdict look_ahead(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = step->wqe;
 
 	if (vb_wr_stays(wqe->opcode) || (step->qp->type == IBV_QPT_UD && !wqe->ah))
-		return VB_OK;
+		return VB_VERDICT_HERE;
 	if (step->qp->type != IBV_QPT_UD)
 		return vb_step_bind(step);
-	if (wqe->ah->av.multicast)
-		return VB_WHY_NOT_THIS_HOST;
 	return vb_step_bind_datagram(step, wqe->remote_qpn);
 }
 
 /* False: not here, or not now. */
 static bool is_to_be_judged(struct vb_step_context *step, bool *wire)
 {
-	const enum vb_reason reason = look_ahead(step);
+	const enum vb_verdict verdict = look_ahead(step);
 
 	step->report = (struct vb_report){ 0 };
-	*wire = vb_step_by_wire(step, reason);
+	*wire = vb_step_by_wire(step, verdict);
 	/* The wire judges what it carries as a whole, and begins with this one. */
-	return !(*wire && step->qp->type != IBV_QPT_UD) && reason != VB_WHY_PEER_ATTACHING;
+	return !(*wire && step->qp->type != IBV_QPT_UD) && !vb_step_is_attaching(step, verdict);
 }
 
 bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)

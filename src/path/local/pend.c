@@ -62,13 +62,6 @@ static bool migrate(struct vb_qp *qp)
 	return true;
 }
 
-bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason)
-{
-	return (reason == VB_WHY_NOT_THIS_HOST || reason == VB_WHY_PEER_UNTOUCHABLE ||
-		reason == VB_WHY_PEER_BY_PACKETS) &&
-	       !step->run->no_wire;
-}
-
 /* Has the target of a datagram been asked, so that it is going to answer if it ever does? */
 static bool is_asked(const struct vb_step_context *step)
 {
@@ -100,13 +93,6 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	if (vb_reason_row(reason)->target_fails) /* XRC: it answers, with a NAK */
 		return vb_step_refuse(step, reason, false);
 	vb_step_leave(step);
-	if (vb_step_by_wire(step, reason)) {
-		/* Its process takes our packets then, although it may touch us. */
-		if (reason == VB_WHY_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
-			atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
-		step->run->wire_peer = reason != VB_WHY_NOT_THIS_HOST ? qp->remote.peer : NULL;
-		return VB_STEP_WIRE;
-	}
 	if (!vb_qp_reliable(qp))
 		return reason == VB_WHY_PEER_ATTACHING ? attaching(step) : drop(step, reason);
 	/* Only a process that was there and has ended is known not to answer ever. */
@@ -114,6 +100,19 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	    vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
 	return VB_STEP_PEND;
+}
+
+enum vb_step vb_step_not_here(struct vb_step_context *step, enum vb_verdict verdict)
+{
+	struct vb_qp *qp = step->qp;
+
+	if (!vb_step_by_wire(step, verdict))
+		return vb_step_unanswered(step, step->why);
+	vb_step_leave(step);
+	/* The peer's process takes our packets then, although it may touch us. */
+	if (step->why == VB_WHY_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
+		atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
+	return VB_STEP_WIRE;
 }
 
 /* As the wire does: soon at first, then each time after twice as long, the QP's timeout at most. */

@@ -220,12 +220,12 @@ static enum vb_step refuse(struct vb_step_context *step, enum vb_reason reason)
 }
 
 /* A bad lkey of a WRITE shows even if the peer does not answer. */
-static enum vb_step unanswered(struct vb_step_context *step, enum vb_reason reason)
+static enum vb_step not_here(struct vb_step_context *step, enum vb_verdict verdict)
 {
 	enum vb_reason local =
 		vb_wr_returns(step->wqe->opcode) ? VB_OK : vb_step_local(step, step->wqe, 0);
 
-	return local ? vb_step_complete(step, local) : vb_step_unanswered(step, reason);
+	return local ? vb_step_complete(step, local) : vb_step_not_here(step, verdict);
 }
 
 /* Not zeroed as a whole: it is large, and bytes is written before it is read. */
@@ -242,12 +242,12 @@ static void batch_begin(struct batch *batch, const struct vb_step_context *step)
 
 enum vb_step vb_step_rdma(struct vb_step_context *step)
 {
-	enum vb_reason reason = vb_step_bind(step);
+	enum vb_verdict verdict = vb_step_bind(step);
 	struct batch batch;
 	ssize_t copied = 0;
 
-	if (reason)
-		return unanswered(step, reason);
+	if (verdict)
+		return not_here(step, verdict);
 	batch_begin(&batch, step);
 	collect(step, &batch);
 	if (!batch.count)

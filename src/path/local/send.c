@@ -169,13 +169,14 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 	uint32_t length = step->wqe->length;
 	enum vb_reason reason = vb_step_local(step, step->wqe, 0);
 	struct vb_claim claim = { 0 };
+	enum vb_verdict verdict;
 	uint8_t *ride;
 
 	if (reason)
 		return vb_step_complete(step, reason);
-	reason = vb_step_bind(step);
-	if (reason)
-		return vb_step_unanswered(step, reason);
+	verdict = vb_step_bind(step);
+	if (verdict)
+		return vb_step_not_here(step, verdict);
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
 	/* Within the process a copy needs no system call: nothing has to ride along. */
@@ -241,13 +242,14 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 enum vb_step vb_step_write_imm(struct vb_step_context *step)
 {
 	enum vb_reason reason = vb_step_local(step, step->wqe, 0);
+	enum vb_verdict verdict;
 	uint64_t address;
 
 	if (reason)
 		return vb_step_complete(step, reason);
-	reason = vb_step_bind(step);
-	if (reason)
-		return vb_step_unanswered(step, reason);
+	verdict = vb_step_bind(step);
+	if (verdict)
+		return vb_step_not_here(step, verdict);
 	if (!step->wqe->length) {
 		reason = vb_step_remote(step, step->wqe, &address); /* the rights of the QP */
 		if (reason)

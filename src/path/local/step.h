@@ -17,6 +17,13 @@ enum vb_step {
 	VB_STEP_WIRE,  /* not here: packets may get there */
 };
 
+/* Where the WQE at hand goes. */
+enum vb_verdict {
+	VB_VERDICT_HERE,    /* through memory: inside a hazard, gate open, receive queue resolved */
+	VB_VERDICT_PACKETS, /* the wire carries it, to run->wire_peer */
+	VB_VERDICT_SILENT,  /* nobody answers */
+};
+
 struct vb_step_context {
 	struct vb_run *run;
 	struct vb_qp *qp;
@@ -27,6 +34,7 @@ struct vb_step_context {
 	struct vb_peer *inside; /* whom our hazard names */
 	uint32_t inside_qpn;    /* and which QP of it */
 	unsigned since_hazard;  /* operations since it was published */
+	enum vb_reason why; /* SILENT: for this reason; PACKETS: if none can be sent, for this */
 	struct vb_report report;
 };
 
@@ -48,12 +56,20 @@ enum vb_step vb_step_ended(struct vb_step_context *step);
 /* --- bind.c --- */
 
 void vb_step_leave(struct vb_step_context *step);
-/* Looks at the connected peer; VB_OK: inside a hazard, gate open, receive queue resolved. */
-enum vb_reason vb_step_bind(struct vb_step_context *step);
+/* Looks at the connected peer. */
+enum vb_verdict vb_step_bind(struct vb_step_context *step);
 /* The numbers of a message that is too long for path MTUs that differ. */
 void vb_step_report_mtu(struct vb_step_context *step);
-/* The same for one target of a datagram. */
-enum vb_reason vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn);
+/* The same for one target of a datagram, or for a group. */
+enum vb_verdict vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn);
+/* VB_VERDICT_PACKETS: to a process of this host, or with NULL to an address. */
+enum vb_verdict vb_step_by_packets(struct vb_step_context *step, struct vb_peer *peer,
+				   enum vb_reason why);
+/* Is it too early for a verdict? */
+static inline bool vb_step_is_attaching(const struct vb_step_context *step, enum vb_verdict verdict)
+{
+	return verdict == VB_VERDICT_SILENT && step->why == VB_WHY_PEER_ATTACHING;
+}
 
 /* --- memory.c --- */
 
@@ -70,8 +86,13 @@ void vb_step_copy_end(struct vb_step_context *step);
 
 /* --- pend.c --- */
 
-/* It does not get there through memory, but packets may. */
-bool vb_step_by_wire(const struct vb_step_context *step, enum vb_reason reason);
+/* Does the wire carry it? A connection for which there is no way stays, and waits. */
+static inline bool vb_step_by_wire(const struct vb_step_context *step, enum vb_verdict verdict)
+{
+	return verdict == VB_VERDICT_PACKETS && !step->run->no_wire;
+}
+/* Any verdict but HERE. */
+enum vb_step vb_step_not_here(struct vb_step_context *step, enum vb_verdict verdict);
 /* The peer does not answer for a reason: wait, or give up as the QP's timers say. */
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason);
 /* No receive is posted. */

@@ -33,7 +33,7 @@ struct vb_raw_counts {
 struct vb_raw_port {
 	struct vb_raw_port *next; /* in the list of all; never freed */
 	const struct vb_device *dev;
-	unsigned users;       /* QPs; verbs/raw.c, under its lock */
+	unsigned users;       /* QPs; engine/raw_port.c, under its lock */
 	struct vb_nic *nic;   /* likewise */
 	pthread_mutex_t lock; /* all below. Taken before a hazard, never inside one */
 	int ifindex;

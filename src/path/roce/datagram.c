@@ -14,9 +14,15 @@ static uint32_t hash(const struct vb_av *av, uint32_t qpn)
 	return sum;
 }
 
+/* Packets to ourselves go through no socket, and their way names nobody. */
+static bool is_to(const struct vb_way *way, const struct vb_peer *peer)
+{
+	return peer && peer->self ? way->kind == VB_WAY_MEMORY : way->peer == peer;
+}
+
 static bool leads_to(const struct vb_way *way, const struct vb_av *av, const struct vb_peer *peer)
 {
-	return way->resolved && way->peer == peer && !memcmp(&way->sgid, &av->sgid, 16) &&
+	return way->resolved && is_to(way, peer) && !memcmp(&way->sgid, &av->sgid, 16) &&
 	       !memcmp(&way->dgid, &av->dgid, 16) && way->traffic_class == av->traffic_class &&
 	       way->hop_limit == av->hop_limit && way->dlid == av->dlid &&
 	       way->ifindex == av->ifindex && way->local == (av->local && !av->multicast);

@@ -26,7 +26,7 @@ enum { PATIENCE_MS = 5000, INDEX = 7 };
 
 static struct vb_context ctx;
 static struct vb_xrcd *xrcd;
-static struct vb_qp *handle;
+static struct vb_xrc_handle *handle;
 static int listener, connection = -1;
 static uint32_t slot;
 
@@ -110,7 +110,7 @@ static struct ibv_async_event event_next(void)
 	while ((err = vb_async_take(&ctx.verbs.context, &event)) == -EAGAIN && vb_now_ns() < end_ns)
 		usleep(100);
 	assert_int_equal(err, 0);
-	handle->ibv.events_completed++;
+	handle->qp.ibv.events_completed++;
 	return event;
 }
 
@@ -168,11 +168,11 @@ static void events_of_the_qp_are_raised(void **state)
 	struct ibv_async_event raised;
 
 	assert_int_equal(open_told(&say), 0);
-	assert_int_equal(handle->ibv.state, IBV_QPS_RTR);
+	assert_int_equal(handle->qp.ibv.state, IBV_QPS_RTR);
 	assert_int_equal(send(connection, &event, sizeof(event), 0), sizeof(event));
 	raised = event_next();
 	assert_int_equal(raised.event_type, IBV_EVENT_QP_LAST_WQE_REACHED);
-	assert_ptr_equal(raised.element.qp, &handle->ibv);
+	assert_ptr_equal(raised.element.qp, &handle->qp.ibv);
 }
 
 /* Acknowledging it would treat the handle as a CQ. */
@@ -184,7 +184,7 @@ static void an_event_that_is_none_of_a_qp_ends_the_connection(void **state)
 	assert_int_equal(open_told(&say), 0);
 	assert_int_equal(send(connection, &event, sizeof(event), 0), sizeof(event));
 	assert_int_equal(event_next().event_type, IBV_EVENT_QP_FATAL);
-	assert_int_equal(handle->ibv.state, IBV_QPS_ERR);
+	assert_int_equal(handle->qp.ibv.state, IBV_QPS_ERR);
 }
 
 /* Whoever has its slot now, and a QP of that number, is not asked. */

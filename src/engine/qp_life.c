@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/qp_life.h"
+#include "base/log.h"
+#include "engine/engine.h"
+#include "engine/raw_port.h"
+#include "engine/wire/migrate.h"
+#include "engine/wire/wire.h"
+#include "nic/rate.h"
+#include "path/local/local.h"
+
+#include <errno.h>
+
+/* --- create --- */
+
+int vb_qp_life_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out)
+{
+	int err = vb_engine_start(pd->nic);
+
+	if (!err)
+		err = vb_qp_create(pd, attr, out);
+	if (err)
+		return err;
+	err = vb_engine_start(pd->nic); /* a new slot is watched as well */
+	if (err)
+		vb_qp_life_destroy(*out);
+	return err;
+}
+
+/* --- modify: what follows from a change of state --- */
+
+static void entered_rtr(struct vb_qp *qp)
+{
+	if (qp->type == IBV_QPT_RAW_PACKET) /* nobody connects to it */
+		return;
+	vb_wire_enter(qp);
+	if (qp->type != IBV_QPT_UD)
+		vb_attach_qp(qp);
+	/* Someone may have been sending to us already. */
+	if (atomic_exchange(&qp->lent->waiting, 0))
+		vb_engine_wake_waiters(qp->nic);
+}
+
+static int modify_locked(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int err;
+
+	pthread_mutex_lock(&qp->nic->lock);
+	err = vb_qp_modify(qp, attr, mask);
+	pthread_mutex_unlock(&qp->nic->lock);
+	return err;
+}
+
+/* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
+static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	int err = vb_qp_modify_check(qp, attr, mask);
+
+	if (err)
+		return err;
+	vb_wire_stop(qp, true);
+	vb_local_give_back(qp);
+	/* First without nic->lock: a thread of a peer that is stopped inside is waited for here. */
+	err = vb_qp_close(qp, IBV_QPS_RESET);
+	if (!err)
+		err = modify_locked(qp, attr,
+				    IBV_QP_STATE); /* the rest is checked, and means nothing */
+	vb_qp_token_release(qp);
+	if (err)
+		vb_engine_kick(qp); /* to ERR: what is posted flushes */
+	if (!err) {
+		vb_engine_unpend(qp->nic->engine, qp);
+		vb_qp_limit_rate(qp, 0, 0);
+	}
+	return err;
+}
+
+int vb_qp_life_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state before = vb_qp_state(qp), after;
+	int err;
+
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		return reset(qp, attr, mask);
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_SQD)
+		vb_wire_settle(qp);
+	err = modify_locked(qp, attr, mask);
+	if (err)
+		return err;
+	after = vb_qp_state(qp);
+	if (before == IBV_QPS_INIT && after == IBV_QPS_RTR)
+		entered_rtr(qp);
+	else if (mask & (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
+		vb_engine_follow_path(qp);
+	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. In RTS it may
+	 * wait for the old rate. */
+	if ((after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR) ||
+	    mask & IBV_QP_RATE_LIMIT)
+		vb_engine_kick(qp);
+	return 0;
+}
+
+void vb_qp_life_limit_rate(struct vb_qp *qp, uint32_t kbps, uint32_t burst_bytes)
+{
+	vb_qp_limit_rate(qp, kbps, burst_bytes);
+	vb_engine_kick(qp); /* it may wait for the old rate */
+}
+
+/* --- destroy --- */
+
+static int check_idle(const struct vb_qp *qp)
+{
+	const uint32_t flows = qp->raw ? atomic_load(&qp->raw->flows) : 0;
+
+	if (flows) {
+		vb_explain("ibv_destroy_qp: %u flows end at QP 0x%06x", flows, qp->ibv.qp_num);
+		return -EBUSY;
+	}
+	if (qp->mcast_groups && qp->nic == vb_nic_current()) {
+		vb_explain("ibv_destroy_qp: QP 0x%06x is attached to %u multicast groups",
+			   qp->ibv.qp_num, qp->mcast_groups);
+		return -EBUSY;
+	}
+	return 0;
+}
+
+/* Nothing runs it, and nothing finds it any more. */
+static int stop(struct vb_qp *qp)
+{
+	struct vb_engine *engine = qp->nic->engine;
+	int err;
+
+	vb_engine_settle_aside(qp);
+	err = vb_qp_close(qp, IBV_QPS_RESET);
+	/* Memory that is reached through an XRC_RECV QP belongs to SRQs, which wait for themselves. */
+	if (err && qp->type != IBV_QPT_XRC_RECV) {
+		vb_engine_kick(qp); /* to ERR: what is posted flushes */
+		return err;
+	}
+	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
+	vb_spin_lock(&engine->progress_lock);
+	vb_wire_stop(qp, false);
+	vb_local_give_back(qp);
+	vb_engine_unpend(engine, qp);
+	vb_qp_withdraw(qp);
+	vb_spin_unlock(&engine->progress_lock);
+	return 0;
+}
+
+int vb_qp_life_destroy(struct vb_qp *qp)
+{
+	struct vb_raw_qp *raw = qp->raw;
+	const struct vb_nic *nic = qp->nic;
+	int err = check_idle(qp);
+
+	if (!err && nic == vb_nic_current())
+		err = stop(qp);
+	if (err)
+		return err;
+	vb_qp_destroy(qp);
+	vb_raw_leave(raw, nic);
+	return 0;
+}
