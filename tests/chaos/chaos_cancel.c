@@ -131,7 +131,7 @@ static void cancel_one(unsigned round)
 	void *result;
 
 	check(!pthread_create(&thread, NULL, poller, NULL), "no thread");
-	nanosleep(&while_ns, NULL);
+	nanosleep(&while_ns, NULL); /* into its work, at another place each time */
 	check(!pthread_cancel(thread) && !pthread_join(thread, &result), "cancelling");
 	check(result == PTHREAD_CANCELED, "it was not cancelled");
 	check(!ibv_destroy_qp(qp), "destroying the QP");

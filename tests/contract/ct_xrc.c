@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC: domains, SRQs that messages name by number, and what is refused. */
+#include "../asleep.h"
 #include "ct.h"
 
 #include <fcntl.h>
@@ -217,9 +218,17 @@ static void a_qp_is_opened_several_times(struct ct *t)
 	CT_EQ(ibv_close_xrcd(other), 0);
 }
 
-static void *destroy_other(void *qp)
+struct destroyer {
+	struct ibv_qp *qp;
+	_Atomic pid_t thread_id;
+};
+
+static void *destroy_other(void *arg)
 {
-	return (void *)(intptr_t)ibv_destroy_qp(qp);
+	struct destroyer *destroyer = arg;
+
+	destroyer->thread_id = gettid();
+	return (void *)(intptr_t)ibv_destroy_qp(destroyer->qp);
 }
 
 /* The second handle waits for the ack of its event while the creator lets go: which of them is the
@@ -227,7 +236,8 @@ static void *destroy_other(void *qp)
 static void handles_end_at_the_same_time(struct ct *t)
 {
 	struct ibv_xrcd *xrcd = open_domain(t, -1, O_CREAT);
-	struct ibv_qp *qp = create_receiver(t, xrcd), *second;
+	struct ibv_qp *qp = create_receiver(t, xrcd);
+	struct destroyer second = { 0 };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	struct ibv_async_event event[2];
 	pthread_t thread;
@@ -236,8 +246,8 @@ static void handles_end_at_the_same_time(struct ct *t)
 
 	CT_TRUE(qp != NULL);
 	qpn = qp->qp_num;
-	second = open_qp(t, xrcd, qpn);
-	CT_TRUE(second != NULL);
+	second.qp = open_qp(t, xrcd, qpn);
+	CT_TRUE(second.qp != NULL);
 	CT_EQ(ibv_modify_qp(qp, &attr,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 	      0);
@@ -250,9 +260,8 @@ static void handles_end_at_the_same_time(struct ct *t)
 		else
 			event[0] = event[i];
 	}
-	CT_EQ(pthread_create(&thread, NULL, destroy_other, second), 0);
-	/* It is in there when it has let go of the QP, or soon will be. */
-	usleep(20000);
+	CT_EQ(pthread_create(&thread, NULL, destroy_other, &second), 0);
+	thread_await_sleep(&second.thread_id);
 	CT_EQ(ibv_destroy_qp(qp), 0);
 	ibv_ack_async_event(&event[0]);
 	CT_EQ(pthread_join(thread, &result), 0);
