@@ -13,7 +13,7 @@
 #include "engine/link_watch.h"
 #include "nic/gid.h"
 
-enum { PATIENCE_MS = 5000 };
+enum { PATIENCE_MS = 20000 };
 
 static struct vb_context *open_context(const char *device)
 {
