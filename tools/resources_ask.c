@@ -259,7 +259,9 @@ static void ask(struct processes *all, const struct name *name, int socket, pid_
 	process->socket = socket;
 }
 
-/* A process that is busy for a moment says so, and is asked again, until all have had their time. */
+/*
+ * A process that is busy for a moment says so, and is asked again, until all have had their time.
+ */
 static void hear(struct process *process, uint64_t until_ms)
 {
 	if (!process->error)

@@ -297,7 +297,9 @@ static int let_go_in_child(const struct family *f)
 	return ibv_close_xrcd(f->xrcd) ? 4 : 0;
 }
 
-/* The domain is there, its parent has it; the QP of the parent can be opened as another process's. */
+/*
+ * The domain is there, its parent has it; the QP of the parent can be opened as another process's.
+ */
 static int begin_anew_in_child(const struct family *f, uint32_t qpn)
 {
 	struct ibv_xrcd *xrcd = open_domain(f->t, f->fd, 0);

@@ -208,7 +208,9 @@ static void flushed_check(void)
 	}
 }
 
-/* From the last success on. The time that retries take may be longer, and so may a busy machine's. */
+/*
+ * From the last success on. The time that retries take may be longer, and so may a busy machine's.
+ */
 static void fail_in_time(void)
 {
 	double configured_s = (side.retry_cnt + 1) * 4.096e-6 * (1u << side.timeout), took_s;

@@ -332,7 +332,9 @@ static void *destroy(void *arg)
 	return NULL;
 }
 
-/* The library has one lock for all identifiers: a thread that takes it to the grave ends them all. */
+/*
+ * The library has one lock for all identifiers: a thread that takes it to the grave ends them all.
+ */
 static void a_thread_that_is_cancelled_keeps_no_lock(void **state)
 {
 	struct destroyer destroyer = { 0 };

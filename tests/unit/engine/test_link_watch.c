@@ -131,7 +131,9 @@ static void what_changed_early_is_told_later(void **state)
 	assert_int_equal(result, 0);
 }
 
-/* An InfiniBand port whose interface comes to another IP subnet has another subnet manager there. */
+/*
+ * An InfiniBand port whose interface comes to another IP subnet has another subnet manager there.
+ */
 static void a_port_that_changes_its_subnet(void)
 {
 	struct ibv_async_event event;
