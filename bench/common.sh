@@ -65,14 +65,16 @@ steady() {
 	"$@" # they stay where they are
 }
 
-# As far from each other as mostly in this run; bounce.c tells what a word takes from one to the other.
+# As far from each other as mostly in this run; bounce.c tells what a word takes from one to the
+# other.
 cores_are_usual() {
 	local now
 	now=$("$build_dir/bench/bounce" | awk '$1 == "bounce_lat" { print $2 }')
 	bounces+=("$now")
 	printf '%s\n' "${bounces[@]}" | sort -n | awk -v now="$now" '
 		{ value[NR] = $1 }
-		END { usual = value[int((NR + 1) / 2)]; exit !(now <= 2.5 * usual && usual <= 2.5 * now) }'
+		END { usual = value[int((NR + 1) / 2)]
+			exit !(now <= 2.5 * usual && usual <= 2.5 * now) }'
 }
 
 # A program of bench/ prints "key value" lines itself.
@@ -106,7 +108,8 @@ on_verbena() {
 warn_if_busy() {
 	start_load=$(cut -d ' ' -f 1 /proc/loadavg)
 	if awk -v busy="$start_load" 'BEGIN { exit !(busy >= 0.7) }'; then
-		echo "warning: load average $start_load: this machine is busy, figures will be off" >&2
+		echo "warning: load average $start_load: this machine is busy," \
+			"figures will be off" >&2
 	fi
 }
 
@@ -116,7 +119,8 @@ print_table() {
 	cpu=$(awk -F': ' '/^model name/ { print $2; exit }' /proc/cpuinfo)
 	echo "## $1: medians of $rounds round(s)"
 	echo
-	echo "${cpu:-$(uname -m)}, $(nproc) CPUs, Linux $(uname -r), load average at start $start_load"
+	echo "${cpu:-$(uname -m)}, $(nproc) CPUs, Linux $(uname -r)," \
+		"load average at start $start_load"
 	[ "$repeated" -eq 0 ] || echo "(the host moved the cores: repeated $repeated times)"
 	echo
 	awk -v csv="$out_dir/$bench_name.csv" -f "$project_root/bench/report.awk" \
@@ -129,14 +133,18 @@ plot_block() {
 	shift
 	echo "\$$name << END"
 	awk -F, -v keys="$*" '
-		{ split($0, part, "\""); what[$1] = part[2]; split(part[3], rest, ","); figure[$1] = rest[3] }
+		{
+			split($0, part, "\""); what[$1] = part[2]
+			split(part[3], rest, ","); figure[$1] = rest[3]
+		}
 		END {
 			n = split(keys, key, " ")
 			for (i = 1; i <= n; i++) {
 				if (!(key[i] in figure))
 					continue
 				colour = what[key[i]] ~ /^UCX/ ? 2 : what[key[i]] ~ /ib_/ ? 3 : 1
-				printf "%d \"%s\" %s %d\n", ++row, what[key[i]], figure[key[i]], colour
+				printf "%d \"%s\" %s %d\n",
+					++row, what[key[i]], figure[key[i]], colour
 			}
 		}' "$out_dir/$bench_name.csv"
 	echo END

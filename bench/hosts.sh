@@ -32,7 +32,8 @@ on_host() {
 	nsenter --net="/proc/$1/ns/net" -- "${@:2}"
 }
 
-# Two hosts: hosts_join NAME MTU. Their processes are then in ${host_server[NAME]}, ${host_client[NAME]}.
+# Two hosts: hosts_join NAME MTU. Their processes are then in ${host_server[NAME]},
+# ${host_client[NAME]}.
 declare -A host_server=() host_client=()
 host_subnet=100
 hosts_join() {

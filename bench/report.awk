@@ -35,7 +35,8 @@ function summarise(key, round, n, values) {
 function ratio_of(key, against, round, n, values) {
 	split("", values)
 	for (round = 1; round <= rounds; round++)
-		if ((round, key) in sample && (round, against) in sample && sample[round, against] > 0)
+		if ((round, key) in sample && (round, against) in sample &&
+		    sample[round, against] > 0)
 			values[++n] = sample[round, key] / sample[round, against]
 	return n ? median_of(values, n) : ""
 }
@@ -47,7 +48,8 @@ function summarise_all(key) {
 }
 
 function format(number, unit) {
-	return sprintf(unit == "us" || unit == "ms" ? "%.3f" : unit == "MB" ? "%.0f" : "%.2f", number)
+	return sprintf(unit == "us" || unit == "ms" ? "%.3f" : \
+		unit == "MB" ? "%.0f" : "%.2f", number)
 }
 
 # Is the goal, such as "<= 1.5", met by the number?
@@ -77,7 +79,8 @@ function print_row(what, unit, key, against, goal, ratio, met) {
 		met = against == "" ? (meets(median[key], goal) ? "yes" : "no") : \
 			ratio == "" ? "?" : (meets(ratio, goal) ? "yes" : "no")
 	printf "| %s | %s | %s | %s | %s | %s | %s |\n", what, format(median[key], unit), unit,
-		against == "" ? "" : label[against], ratio == "" ? "" : sprintf("%.2f", ratio), goal, met
+		against == "" ? "" : label[against],
+		ratio == "" ? "" : sprintf("%.2f", ratio), goal, met
 }
 
 BEGIN {

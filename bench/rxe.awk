@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-# Reads "round who row unit figure", sorted by row, who and figure; prints a Markdown table with a line
-# per row and writes the medians to the file named by the variable csv. Exits with 1 if a figure of
-# either is missing: a row that failed is not a row that Verbena won.
+# Reads "round who row unit figure", sorted by row, who and figure; prints a Markdown table with a
+# line per row and writes the medians to the file named by the variable csv. Exits with 1 if a
+# figure of either is missing: a row that failed is not a row that Verbena won.
 
 function median(key, n, middle) {
 	n = count[key]
@@ -18,7 +18,8 @@ function median(key, n, middle) {
 }
 
 BEGIN {
-	split("send_lat_8B write_lat_8B read_lat_8B atomic_lat send_lat_4K write_lat_4K send_bw_64B " \
+	split("send_lat_8B write_lat_8B read_lat_8B atomic_lat send_lat_4K write_lat_4K " \
+		"send_bw_64B " \
 		"write_bw_64B send_bw_64K write_bw_64K read_bw_64K write_bw_1M rc_pingpong " \
 		"rc_pingpong_events", wanted, " ")
 	print "row,unit,rxe,verbena,ahead" > csv
@@ -44,7 +45,8 @@ END {
 		printf "%s,%s,%s,%s,%s\n", name, unit[name], theirs, ours, ahead > csv
 	}
 	if (count["udp_pingpong", "udp"])
-		printf "\nA plain UDP ping-pong of the same packets in the same guest: %.1f us half a round trip.\n",
+		printf "\nA plain UDP ping-pong of the same packets in the same guest: " \
+			"%.1f us half a round trip.\n",
 			median("udp_pingpong" SUBSEP "udp")
 	exit failed
 }
