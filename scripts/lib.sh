@@ -81,7 +81,8 @@ pick_cpus() {
 			}
 			return 0
 		}
-		!/^#/ && is_allowed($1) && !seen[$2, $3]++ { print $1 }' | head -n 2 | paste -s -d ' ')
+		!/^#/ && is_allowed($1) && !seen[$2, $3]++ { print $1 }' |
+		head -n 2 | paste -s -d ' ')
 	read -r server_cpu client_cpu <<<"$picked" || true
 	if [ -n "$client_cpu" ]; then
 		export BENCH_CPUS=$client_cpu,$server_cpu
@@ -127,7 +128,8 @@ listens_on() {
 start_server() {
 	local pin=()
 	[ -z "$server_cpu" ] || pin=(taskset -c "$server_cpu")
-	setpriv --pdeathsig KILL "${pin[@]}" "${server_host[@]}" "$@" >"$server_out" 2>&1 </dev/null &
+	setpriv --pdeathsig KILL "${pin[@]}" "${server_host[@]}" "$@" \
+		>"$server_out" 2>&1 </dev/null &
 	server_pid=$!
 }
 
@@ -221,8 +223,8 @@ show_failure() {
 run_alone() {
 	local status=0
 	: >"$server_out"
-	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "$@" >"$client_out" 2>&1 \
-		</dev/null &
+	setpriv --pdeathsig TERM timeout -k 2 "$pair_limit_s" "$@" \
+		>"$client_out" 2>&1 </dev/null &
 	client_pid=$!
 	wait "$client_pid" || status=$?
 	client_pid=''

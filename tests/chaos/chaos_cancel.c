@@ -128,10 +128,10 @@ static void cancel_one(unsigned round)
 	const struct timespec while_ns = { 0, 1000000 + round * 77777 };
 	struct ibv_qp *qp = open_qp();
 	pthread_t thread;
-	void *result;
+	void *result = NULL;
 
 	check(!pthread_create(&thread, NULL, poller, NULL), "no thread");
-	nanosleep(&while_ns, NULL);
+	nanosleep(&while_ns, NULL); /* into its work, at another place each time */
 	check(!pthread_cancel(thread) && !pthread_join(thread, &result), "cancelling");
 	check(result == PTHREAD_CANCELED, "it was not cancelled");
 	check(!ibv_destroy_qp(qp), "destroying the QP");

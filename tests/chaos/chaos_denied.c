@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes that share memory, until one of them becomes another user, or lets nobody touch it any
- * more. Their connections go on, as packets: every message arrives, whole and in order, in both
+ * Two processes that share memory, until one of them becomes another user, or lets nobody touch it
+ * any more. Their connections go on, as packets: every message arrives, whole and in order, in both
  * directions, before and after; so do those of connections that are made then.
  */
 #include "scribble.h"
@@ -303,7 +303,9 @@ static void case_run(struct end *end, const struct kind *kind, void (*drop)(void
 	part(end);
 }
 
-/* The receiver hides while a long message is on its way, and shows itself again for the next one. */
+/*
+ * The receiver hides while a long message is on its way, and shows itself again for the next one.
+ */
 static void case_cut(struct end *end, const struct kind *kind, void (*drop)(void))
 {
 	end_open(end);

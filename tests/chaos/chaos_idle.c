@@ -89,7 +89,9 @@ static void datagram(struct end *end, uint32_t qpn)
 	ibv_destroy_ah(ah);
 }
 
-/* Descriptors whose link begins like that: sockets of peers, and segments where memory is shared. */
+/*
+ * Descriptors whose link begins like that: sockets of peers, and segments where memory is shared.
+ */
 static unsigned open_like(const char *prefix)
 {
 	DIR *folder = opendir("/proc/self/fd");

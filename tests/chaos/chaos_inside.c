@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The initiator is stopped while it works on this process's memory: by a debugger right before it
- * copies, or by SIGSTOP anywhere. What it does not touch ends at once, what it may still touch waits
- * once, and what has ended is never written again.
+ * copies, or by SIGSTOP anywhere. What it does not touch ends at once, what it may still touch
+ * waits once, and what has ended is never written again.
  *
  *   owner (parent)                       writers (children)
  *   regions, QPs: ended by the test      one is traced, one is stopped in rounds

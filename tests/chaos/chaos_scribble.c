@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that has lost its privileges keeps the owner's segment and writes random bytes over it, while
- * the owner sends to itself, is sent to by another process, posts, polls, registers, deregisters and
- * destroys. Messages and connections may be lost; the owner and the sender may not touch memory that
- * no work request names. (Sanitizer builds see more of that than this program does.)
+ * A peer that has lost its privileges keeps the owner's segment and writes random bytes over it,
+ * while the owner sends to itself, is sent to by another process, posts, polls, registers,
+ * deregisters and destroys. Messages and connections may be lost; the owner and the sender may not
+ * touch memory that no work request names. (Sanitizer builds see more of that than this program
+ * does.)
  *
  *   chaos_scribble [-n ROUNDS] [-s SEED]
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One SRQ, several QPs, each with a CQ and a thread of its own that polls it. Whoever polls comes
- * upon completions of the others as well: none gets lost, the messages of each QP complete in order,
- * and no memory is needed for that. Also for the thread sanitizer.
+ * upon completions of the others as well: none gets lost, the messages of each QP complete in
+ * order, and no memory is needed for that. Also for the thread sanitizer.
  */
 #include "rig.h"
 

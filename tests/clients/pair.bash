@@ -97,8 +97,8 @@ judge_table() { # log, options, column, its name
 		}' "$1"
 }
 
-# ibv_srq_pingpong stops sending when so many sends have completed, and has some more on their way by
-# then. If its peer has got all it waits for and has left, and is known to be gone, they fail.
+# ibv_srq_pingpong stops sending when so many sends have completed, and has some more on their way
+# by then. If its peer has got all it waits for and has left, and is known to be gone, they fail.
 overshot() { # program, the server's log
 	[ "$1" = ibv_srq_pingpong ] &&
 		grep -q 'Failed status transport retry counter exceeded' "$2"
@@ -135,8 +135,8 @@ run_pair() {
 		server_status=0
 	fi
 	if [ $status -ne 0 ] || [ $server_status -ne 0 ]; then
-		reason="client ended with $status, server with $server_status (124 is a timeout after"
-		reason+=" ${limit_s} s): ${command[*]} [$server_address]"
+		reason="client ended with $status, server with $server_status"
+		reason+=" (124 is a timeout after ${limit_s} s): ${command[*]} [$server_address]"
 		return 1
 	fi
 	reason=$(judge "$program" "$options" "$log.client" | paste -sd';')

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Peers that say anything at any time, to an application that does anything at any time: random
- * messages with ids, QP numbers and transactions that exist, in every state. Endpoints are memory of
- * their own and freed when they are destroyed, so that the sanitizers see whoever remembers one.
+ * messages with ids, QP numbers and transactions that exist, in every state. Endpoints are memory
+ * of their own and freed when they are destroyed, so that the sanitizers see whoever remembers one.
  * Everything follows from the seed of a world.
  */
 #include <setjmp.h>

@@ -297,7 +297,7 @@ static int start_sandman(struct ct_end *far, int *go)
 			kill(getppid(), SIGSTOP);
 		kill(far->pid, SIGCONT);
 		ct_poll_cq(far, far->rcq, LINKS, 5000, wc);
-		usleep(600000);
+		usleep(600000); /* for longer than the near end waits: the tested thing */
 		kill(getppid(), SIGCONT);
 		_exit(0);
 	}
@@ -388,7 +388,7 @@ static double send_and_receive_late(struct ct *t, struct ct_link *l)
 	ct_link_open(t, l, &o);
 	start_s = ct_now_s();
 	ct_send(l, 1, 0, 64);
-	usleep(20000);
+	usleep(20000); /* the tested thing: nothing is waited for */
 	ct_recv(&l->b, 2, TARGET, 64);
 	return ct_now_s() - start_s;
 }

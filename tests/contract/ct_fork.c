@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fork: the parent keeps its objects working, the child may start anew on the open device. */
+#include "../asleep.h"
 #include "ct.h"
 
 #include <errno.h>
@@ -121,27 +122,34 @@ static int child_sees_its_event(struct ibv_context *ctx)
 	return ibv_destroy_qp(qp) || ibv_destroy_srq(srq) || ibv_destroy_cq(cq) ? 4 : 0;
 }
 
-static void *wait_for_an_event(void *ctx)
+struct listener {
+	struct ibv_context *ctx;
+	_Atomic pid_t thread_id; /* as soon as it has nothing to do but to listen */
+};
+
+static void *wait_for_an_event(void *arg)
 {
+	struct listener *listener = arg;
 	struct ibv_async_event event;
 
-	ibv_get_async_event(ctx, &event);
-	return ctx;
+	listener->thread_id = gettid();
+	ibv_get_async_event(listener->ctx, &event);
+	return listener;
 }
 
 /* The descriptor is inherited, its count is not: who waits in the parent hears nothing. */
 static void asynchronous_events_have_one_owner(struct ct *t)
 {
-	struct ibv_context *ctx = ct_context(t->near);
+	struct listener listener = { .ctx = ct_context(t->near) };
 	pthread_t thread;
 	void *ended;
 	pid_t pid;
 
-	CT_EQ(pthread_create(&thread, NULL, wait_for_an_event, ctx), 0);
-	usleep(20000); /* most likely it waits by now */
+	CT_EQ(pthread_create(&thread, NULL, wait_for_an_event, &listener), 0);
+	thread_await_sleep(&listener.thread_id);
 	pid = fork_child();
 	if (pid == 0)
-		_exit(child_sees_its_event(ctx));
+		_exit(child_sees_its_event(listener.ctx));
 	CT_EQ(wait_for(pid), 0);
 	CT_EQ(pthread_cancel(thread), 0);
 	CT_EQ(pthread_join(thread, &ended), 0);

@@ -400,83 +400,142 @@ static pid_t start(int sock, bool anew)
 	_exit(127);
 }
 
+/* What the exporter has: device memory, memory that both map, a QP, and the importer. */
+struct exporter {
+	struct ct *t;
+	struct ibv_pd *pd;
+	struct ibv_dm *dm;
+	struct ibv_mr *dm_mr, *shared_mr;
+	int memory; /* behind shared */
+	uint8_t *shared;
+	struct ct_qp qp;
+	int sock; /* to the importer */
+	pid_t pid;
+};
+
+static void export(struct exporter *x, struct ct *t)
+{
+	struct ibv_alloc_dm_attr attr = { .length = BYTES };
+
+	*x = (struct exporter){ .t = t, .pd = ct_object(t->near, t->near->pd) };
+	x->dm = ibv_alloc_dm(x->pd->context, &attr);
+	x->dm_mr = ibv_reg_dm_mr(x->pd, x->dm, 0, BYTES, DM_ACCESS);
+	x->memory = memfd_create("shared", MFD_CLOEXEC);
+	CT_EQ(ftruncate(x->memory, BYTES), 0);
+	x->shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, x->memory, 0);
+	CT_TRUE(x->dm && x->dm_mr && x->shared != MAP_FAILED);
+	x->shared_mr = ibv_reg_mr(x->pd, x->shared, BYTES, CT_ACCESS_ALL);
+	CT_TRUE(x->shared_mr != NULL);
+}
+
+static void start_importer(struct exporter *x, bool anew)
+{
+	int pair[2];
+
+	CT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	x->pid = start(pair[1], anew);
+	close(pair[1]);
+	x->sock = pair[0];
+}
+
+static void make_qp(struct exporter *x)
+{
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 2, 2, 0 } };
+	struct ct_end *near = x->t->near;
+
+	CT_TRUE(ct_qp_create(near, &init, near->pd, near->scq, near->rcq, 0, &x->qp) > 0);
+	x->qp.type = IBV_QPT_RC;
+	x->qp.access = CT_ACCESS_ALL;
+	x->qp.psn = 55;
+}
+
+/* The importer says the number of its QP; the two are connected. */
+static void connect_importer(struct exporter *x)
+{
+	struct ct_end *near = x->t->near;
+	struct ct_opts o = ct_defaults(x->t);
+	struct order order = {
+		.pd = x->pd->handle,
+		.dm = x->dm->handle,
+		.dm_mr = x->dm_mr->handle,
+		.shared_mr = x->shared_mr->handle,
+		.private_mr = handle_of(near, near->mr.handle),
+		.qpn = x->qp.qpn,
+		.psn = x->qp.psn,
+		.shared_addr = (uintptr_t)x->shared,
+		.o = o,
+		.end = *near,
+	};
+	struct answer answer;
+	struct ct_qp peer = { .end = near, .type = IBV_QPT_RC };
+
+	send_order(x->sock, &order, (int[2]){ x->pd->context->cmd_fd, x->memory });
+	take_answer(x->sock, &answer);
+	peer.qpn = answer.qpn;
+	peer.psn = answer.psn;
+	ct_init(&x->qp);
+	ct_rtr(&x->qp, &peer, &o);
+	ct_rts(&x->qp, &o);
+}
+
+/* The exporter's keys are good at the importer's QP. */
+static void write_by_keys(struct exporter *x)
+{
+	struct ct_end *near = x->t->near;
+	uint64_t value;
+
+	ct_fill(near, 0, 64, 6);
+	CT_EQ(write_to(x->t, &x->qp, 256, x->dm_mr->rkey), IBV_WC_SUCCESS);
+	CT_EQ(ibv_memcpy_from_dm(&value, x->dm, 256, 8), 0);
+	CT_EQ(value, ct_peek(near, 0));
+	CT_EQ(write_to(x->t, &x->qp, (uintptr_t)x->shared + 4096, x->shared_mr->rkey),
+	      IBV_WC_SUCCESS);
+	CT_EQ(memcmp(x->shared + 4096, (void *)(uintptr_t)near->base, 64), 0);
+}
+
+static void receive_from_importer(struct exporter *x)
+{
+	struct ct_end *near = x->t->near;
+	struct answer answer;
+
+	memcpy(x->shared + 64, &(uint64_t){ 0xcafe }, 8);
+	ct_recv(&x->qp, 9, 1 << 20, 64);
+	CT_EQ(write(x->sock, "x", 1), 1);
+	take_answer(x->sock, &answer);
+	ct_expect(near, near->rcq, 9, IBV_WC_SUCCESS);
+	CT_EQ(ct_peek(near, 1 << 20), 0xd00d);
+	CT_EQ(ct_peek(near, (1 << 20) + 8), 0xcafe);
+}
+
+static void end_importer(struct exporter *x)
+{
+	struct answer answer;
+	int status = -1;
+
+	CT_EQ(write(x->sock, "x", 1), 1);
+	take_answer(x->sock, &answer);
+	CT_EQ(waitpid(x->pid, &status, 0), x->pid);
+	CT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+	close(x->sock);
+}
+
 static void across(struct ct *t, bool anew)
 {
-	struct ibv_pd *pd = ct_object(t->near, t->near->pd);
-	struct ibv_alloc_dm_attr attr = { .length = BYTES };
-	struct ibv_dm *dm = ibv_alloc_dm(pd->context, &attr);
-	struct ibv_mr *dm_mr = ibv_reg_dm_mr(pd, dm, 0, BYTES, DM_ACCESS), *shared_mr;
-	int memory = memfd_create("shared", MFD_CLOEXEC);
-	uint8_t *shared;
-	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 2, 2, 0 } };
-	struct ct_opts o = ct_defaults(t);
-	struct ct_qp qp = { .type = IBV_QPT_RC, .access = CT_ACCESS_ALL, .psn = 55 }, peer;
-	struct order order;
-	struct answer answer;
-	uint64_t value, shared_addr;
-	int pair[2], status = -1;
-	pid_t pid;
+	struct exporter x;
 
-	CT_EQ(ftruncate(memory, BYTES), 0);
-	shared = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-	CT_TRUE(dm && dm_mr && shared != MAP_FAILED);
-	shared_mr = ibv_reg_mr(pd, shared, BYTES, CT_ACCESS_ALL);
-	CT_TRUE(shared_mr != NULL);
-	shared_addr = (uintptr_t)shared;
-	CT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	pid = start(pair[1], anew);
-	close(pair[1]);
-	CT_TRUE(ct_qp_create(t->near, &init, t->near->pd, t->near->scq, t->near->rcq, 0, &qp) > 0);
-	qp.access = CT_ACCESS_ALL;
-	qp.psn = 55;
-	order = (struct order){
-		.pd = pd->handle,
-		.dm = dm->handle,
-		.dm_mr = dm_mr->handle,
-		.shared_mr = shared_mr->handle,
-		.private_mr = handle_of(t->near, t->near->mr.handle),
-		.qpn = qp.qpn,
-		.psn = qp.psn,
-		.shared_addr = shared_addr,
-		.o = o,
-		.end = *t->near,
-	};
-	send_order(pair[0], &order, (int[2]){ pd->context->cmd_fd, memory });
-	take_answer(pair[0], &answer);
-	peer = (struct ct_qp){
-		.end = t->near, .type = IBV_QPT_RC, .qpn = answer.qpn, .psn = answer.psn
-	};
-	ct_init(&qp);
-	ct_rtr(&qp, &peer, &o);
-	ct_rts(&qp, &o);
-
-	/* The exporter's keys are good at the importer's QP. */
-	ct_fill(t->near, 0, 64, 6);
-	CT_EQ(write_to(t, &qp, 256, dm_mr->rkey), IBV_WC_SUCCESS);
-	CT_EQ(ibv_memcpy_from_dm(&value, dm, 256, 8), 0);
-	CT_EQ(value, ct_peek(t->near, 0));
-	CT_EQ(write_to(t, &qp, shared_addr + 4096, shared_mr->rkey), IBV_WC_SUCCESS);
-	CT_EQ(memcmp(shared + 4096, (void *)(uintptr_t)t->near->base, 64), 0);
-
-	memcpy(shared + 64, &(uint64_t){ 0xcafe }, 8);
-	ct_recv(&qp, 9, 1 << 20, 64);
-	CT_EQ(write(pair[0], "x", 1), 1);
-	take_answer(pair[0], &answer);
-	ct_expect(t->near, t->near->rcq, 9, IBV_WC_SUCCESS);
-	CT_EQ(ct_peek(t->near, 1 << 20), 0xd00d);
-	CT_EQ(ct_peek(t->near, (1 << 20) + 8), 0xcafe);
-
-	CT_EQ(write(pair[0], "x", 1), 1);
-	take_answer(pair[0], &answer);
-	CT_EQ(waitpid(pid, &status, 0), pid);
-	CT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+	export(&x, t);
+	start_importer(&x, anew);
+	make_qp(&x);
+	connect_importer(&x);
+	write_by_keys(&x);
+	receive_from_importer(&x);
+	end_importer(&x);
 	/* All of it is still the exporter's. */
-	CT_EQ(ct_destroy(t->near, qp.handle), 0);
-	CT_EQ(ibv_dereg_mr(dm_mr) | ibv_dereg_mr(shared_mr), 0);
-	CT_EQ(ibv_free_dm(dm), 0);
-	munmap(shared, BYTES);
-	close(memory);
-	close(pair[0]);
+	CT_EQ(ct_destroy(t->near, x.qp.handle), 0);
+	CT_EQ(ibv_dereg_mr(x.dm_mr) | ibv_dereg_mr(x.shared_mr), 0);
+	CT_EQ(ibv_free_dm(x.dm), 0);
+	munmap(x.shared, BYTES);
+	close(x.memory);
 }
 
 static void to_a_child(struct ct *t)

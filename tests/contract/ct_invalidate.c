@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SEND_WITH_INV whose key cannot be invalidated. The message has arrived, so its sender succeeds; the
- * receive tells the target, whose QP fails.
+ * SEND_WITH_INV whose key cannot be invalidated. The message has arrived, so its sender succeeds;
+ * the receive tells the target, whose QP fails.
  */
 #include "ct.h"
 #include "ct_tm_rig.h"

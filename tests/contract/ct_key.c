@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The two keys of a region: equal, as on most NICs, or distinct where VERBENA_KEYS says so. The suite
- * runs these cases with both.
+ * The two keys of a region: equal, as on most NICs, or distinct where VERBENA_KEYS says so. The
+ * suite runs these cases with both.
  */
 #include "ct.h"
 

@@ -30,7 +30,9 @@ static bool consumes(enum ibv_wr_opcode opcode)
 	return opcode != IBV_WR_RDMA_WRITE && opcode != IBV_WR_RDMA_READ;
 }
 
-/* The two ends, from RESET, each with its own path MTU; nothing of before is for this connection. */
+/*
+ * The two ends, from RESET, each with its own path MTU; nothing of before is for this connection.
+ */
 static void connect_again(struct ct_link *l, const struct trial *trial)
 {
 	struct ct_opts a = l->o, b = l->o;

@@ -75,7 +75,10 @@ static void far_writes(struct stage *s, uint32_t rkey, enum ibv_wc_status status
 	ct_sent(&s->in, 13, status);
 }
 
-/* The window's rkey says which key it became, whatever the upper bits of the one that was asked for. */
+/*
+ * The window's rkey says which key it became, whatever the upper bits of the one that was asked
+ * for.
+ */
 static void low_bits_count(struct ct *t)
 {
 	struct stage s;
@@ -159,7 +162,10 @@ static void no_bytes_of_a_bound_one(struct ct *t)
 	tear_down(&s);
 }
 
-/* Through another QP, or after it was taken back, nothing is: its sender succeeds, the receive fails. */
+/*
+ * Through another QP, or after it was taken back, nothing is: its sender succeeds, the receive
+ * fails.
+ */
 static void taken_back_in_vain(struct ct *t)
 {
 	for (int twice = 0; twice < 2; twice++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Partitions: the P_Key table, which members may talk, what is counted, and a table that changes. */
+/*
+ * Partitions: the P_Key table, which members may talk, what is counted, and a table that changes.
+ */
 #include "ct.h"
 
 #include <arpa/inet.h>

@@ -10,7 +10,7 @@ enum {
 	RETRIES = 7,  /* ... eight times */
 	BATCH = 8,
 	POSTS_MANY = 100000,
-	SECONDS_MANY = 2, /* a program that posts so much for so long has waited in vain */
+	SECONDS_MANY = 10, /* a program that posts so much for so long has waited in vain */
 };
 
 struct noise {

@@ -231,8 +231,10 @@ static void privileged_qkey(struct ct *t)
 	ct_got(&l, 2, IBV_WC_SUCCESS);
 }
 
-/* Any user of this host can hold the names of slots (src/shm/slot.h): one that takes connections and
- * never says a word, or, if it is odd, takes none. */
+/*
+ * Any user of this host can hold the names of slots (src/shm/slot.h): one that takes connections
+ * and never says a word, or, if it is odd, takes none.
+ */
 static uint32_t silent_slot(uint32_t below)
 {
 	for (uint32_t slot = below - 1; slot; slot--) {

@@ -141,7 +141,7 @@ void ct_same_at(struct ct_end *e, uint64_t offset, uint64_t length, unsigned see
 	long long at = ct_differs_at(e, offset, length, seed);
 
 	/* A WRITE of UC is complete when its packets have left: they may be on their way. */
-	for (unsigned tries = 0; at >= 0 && ct_by_packets() && tries < 200; tries++) {
+	for (unsigned tries = 0; at >= 0 && ct_by_packets() && tries < CT_DEADLINE_MS; tries++) {
 		usleep(1000);
 		at = ct_differs_at(e, offset, length, seed);
 	}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Can each transport do what the table of docs/CALLS.md says, and no more? Asks the probe, on both paths.
+"""Can each transport do what the table of docs/CALLS.md says, and no more? The probe tells, on both
+paths.
 
 usage: check_operations.py TABLES PROBE
 """

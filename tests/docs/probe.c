@@ -313,8 +313,10 @@ static bool works(struct ibv_qp *from, struct ibv_qp *to, struct ibv_mw *mw,
 		wr.invalidate_rkey = bind_window(from, mw);
 		return wr.invalidate_rkey && post(from, &wr);
 	case IBV_WR_SEND_WITH_INV:
-		/* An XRC_RECV QP sends nothing, BIND_MW included: there is nothing to take back, and
-		 * the receive fails. The sender does not. */
+		/*
+		 * An XRC_RECV QP sends nothing, BIND_MW included: there is nothing to take back,
+		 * and the receive fails. The sender does not.
+		 */
 		if (to->qp_type == IBV_QPT_RC)
 			wr.invalidate_rkey = bind_window(to, mw);
 		break;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Do `scripts/tables --check` and the checks of this folder notice when a document and the sources
-part? In a copy of the tree.
+"""Do the checks of this folder notice what they look for, and name it? In a copy of the tree,
+with one thing wrong at a time.
 
 usage: self_check.py ROOT BUILD
 """
@@ -31,69 +31,103 @@ def write(path, text):
         file.write(text)
 
 
-# what is noticed; the file; what is replaced by what
+CHECKS = {
+    "tables": ("{root}/scripts/tables", "--check"),
+    "tree": ("{root}/tests/docs/check_tree.py", "{root}"),
+    "form": ("{root}/tests/docs/check_form.py", "{root}"),
+    "format": ("{root}/tests/docs/format", "{root}", "utils"),
+    "documents": ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
+    "environment": ("{root}/tests/docs/check_environment.py", "{root}"),
+    "man": ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
+}
+# which check; what it notices; the word that it says; the file; what is replaced by what
 CASES = (
-    ("a call without a line", API, r"^ibv_alloc_pd .*\n", ""),
-    ("a line without a call", API, r"^\[map\]$", "[map]\nibv_alloc_nothing  complete"),
-    ("a call that is said to refuse, and does not", API, r"^ibv_alloc_pd .*$",
-     "ibv_alloc_pd  EOPNOTSUPP"),
-    ("a call that refuses, and is said to be complete", API, r"^ibv_cmd_alloc_pd .*$",
-     "ibv_cmd_alloc_pd  complete"),
-    ("a pointer that is not set, and is said to be complete", API,
-     r"^create_flow_action_esp .*$", "create_flow_action_esp  complete"),
-    ("a pointer without a line", API, r"^poll_cq .*\n", ""),
-    ("a partial call that does not say what is missing", API, r"^ibv_alloc_pd .*$",
-     "ibv_alloc_pd  partial"),
-    ("a new name in the map", "src/rdmacm/librdmacm.map", r"^\t\traccept;",
+    ("tables", "a call without a line", "ibv_alloc_pd", API, r"^ibv_alloc_pd .*\n", ""),
+    ("tables", "a line without a call", "ibv_alloc_nothing", API, r"^\[map\]$",
+     "[map]\nibv_alloc_nothing  complete"),
+    ("tables", "a call that is said to refuse, and does not", "ibv_alloc_pd", API,
+     r"^ibv_alloc_pd .*$", "ibv_alloc_pd  EOPNOTSUPP"),
+    ("tables", "a call that refuses, and is said to be complete", "ibv_cmd_alloc_pd", API,
+     r"^ibv_cmd_alloc_pd .*$", "ibv_cmd_alloc_pd  complete"),
+    ("tables", "a pointer that is not set, and is said to be complete", "create_flow_action_esp",
+     API, r"^create_flow_action_esp .*$", "create_flow_action_esp  complete"),
+    ("tables", "a pointer without a line", "poll_cq", API, r"^poll_cq .*\n", ""),
+    ("tables", "a partial call that does not say what is missing", "what is missing", API,
+     r"^ibv_alloc_pd .*$", "ibv_alloc_pd  partial"),
+    ("tables", "a new name in the map", "raccept4", "src/rdmacm/librdmacm.map", r"^\t\traccept;",
      "\t\traccept;\n\t\traccept4;"),
-    ("a state that the table does not have", API, r"^ibv_alloc_pd .*$",
+    ("tables", "a state that the table does not have", "CALLS.md", API, r"^ibv_alloc_pd .*$",
      "ibv_alloc_pd  partial: something"),
-    ("an operation that a transport has lost", "src/nic/wr_opcode.c",
+    ("tables", "an operation that a transport has lost", "", "src/nic/wr_opcode.c",
      r'ROW\(SEND_WITH_IMM, "send-with-imm", RC \| ', 'ROW(SEND_WITH_IMM, "send-with-imm", '),
-    ("an operation that has lost its executor", "src/path/local/requester.c",
+    ("tables", "an operation that has lost its executor", "", "src/path/local/requester.c",
      r"\[IBV_WR_RDMA_READ\] = \w+,", ""),
-    ("a packet that a transport has lost", "src/wire/opcode.c", r"^\tREQUEST\(FETCH_ADD,.*\n", ""),
-    ("an edited table", "docs/CALLS.md", r"^\| `ibv_alloc_pd` .*\n", ""),
-    ("a file that is gone", "ARCHITECTURE.md", r"`src/engine/run\.c`", "`src/engine/ran.c`"),
-    ("a function that is gone", "ARCHITECTURE.md", r"`vb_wire_kick`", "`vb_wire_nudge`"),
-    ("a folder that no table has", "ARCHITECTURE.md", r"^\| `src/path/raw` .*\n", ""),
-    ("a header of a folder above", "src/nic/qp.c", r"^#include .*$", '#include "verbs/raw.h"'),
-    ("a comment about a file that is gone", "src/nic/qp.c", r"^#include .*$", "/* see qq.c */"),
-    ("a link that leads nowhere", "README.md", r"\(docs/GLOSSARY\.md\)", "(docs/WORDS.md)"),
-    ("a link to a heading that is gone", "README.md", r"\(docs/GLOSSARY\.md\)",
-     "(docs/GLOSSARY.md#nothing)"),
-    ("a target that the Makefile has lost", "Makefile", r"^bench:", "race:"),
-    ("a line that the first program does not print", "README.md", r"it is 42 now",
-     "it is 43 now"),
-    ("a README that nobody reads in a minute", "README.md", r"\A", "\n" * 150),
-    ("a page that is not installed", "man/meson.build", r"'verbena-legacy\.7', ", ""),
-    ("a program without a page", "utils/meson.build", r"^\t'ibv_devices':", "\t'ibv_gadgets':"),
-    ("an option that no page has", "man/ibv_rc_pingpong.1", r"^\.BR \\-o .*$", ".B -o"),
-    ("a variable that the page does not have", "src/base/environment.c", r'"TMPDIR"', '"TEMPDIR"'),
-    ("a variable that is gone", "man/verbena.1", r"^\.B VERBENA_KEYS$", ".B VERBENA_LOCKS"),
-    ("a default that the page does not have", "src/base/environment.c", r'"1000"', '"2000"'),
-    ("a row that cannot be read", "src/base/environment.c", r'^\t\[VB_ENV_KEYS\] = \{ ',
-     "\t[VB_ENV_KEYS] = { .name = "),
-    ("a variable beside the table", "src/nic/device.c", r"vb_environment\(VB_ENV_DEVICES\)",
-     'secure_getenv("VERBENA_DEVICES")'),
-    ("a page that groff complains about", "man/verbena.7", r"^\.SS Importing$", ".SSS"),
+    ("tables", "a packet that a transport has lost", "", "src/wire/opcode.c",
+     r"^\tREQUEST\(FETCH_ADD,.*\n", ""),
+    ("tables", "an edited table", "CALLS.md", "docs/CALLS.md", r"^\| `ibv_alloc_pd` .*\n", ""),
+    ("tree", "a file that is gone", "engine/ran.c", "ARCHITECTURE.md", r"`src/engine/run\.c`",
+     "`src/engine/ran.c`"),
+    ("tree", "a function that is gone", "vb_wire_nudge", "ARCHITECTURE.md", r"`vb_wire_kick`",
+     "`vb_wire_nudge`"),
+    ("tree", "a folder that no table has", "src/path/raw", "ARCHITECTURE.md",
+     r"^\| `src/path/raw` .*\n", ""),
+    ("tree", "a header of a folder above", "src/nic/qp.c includes from src/verbs", "src/nic/qp.c",
+     r"^#include .*$", '#include "verbs/raw.h"'),
+    ("tree", "a comment about a file that is gone", "qq.c", "src/nic/qp.c", r"^#include .*$",
+     "/* see qq.c */"),
+    ("form", "a long function", "too_long has 61 lines", "src/nic/qp.c", r"\Z",
+     "\nstatic void too_long(void)\n{\n" + "\tvb_step();\n" * 59 + "}\n"),
+    ("form", "a long file", "lines, more than 600", "utils/game.c", r"\Z", "/* more */\n" * 600),
+    ("form", "a long line", "utils/game.c:2:", "utils/game.c", r"^#include .*$",
+     "/*" + " x" * 48 + "xx*/"),
+    ("form", "a list that is not sorted", "zebra.c is out of order", "utils/meson.build",
+     r"'devinfo_device\.c',", "'zebra.c', 'devinfo_device.c',"),
+    ("format", "a line that is indented by spaces", "utils/game.c", "utils/game.c",
+     r"^\treturn ", "        return "),
+    ("documents", "a link that leads nowhere", "docs/WORDS.md", "README.md",
+     r"\(docs/GLOSSARY\.md\)", "(docs/WORDS.md)"),
+    ("documents", "a link to a heading that is gone", "nothing", "README.md",
+     r"\(docs/GLOSSARY\.md\)", "(docs/GLOSSARY.md#nothing)"),
+    ("documents", "a target that the Makefile has lost", "bench", "Makefile", r"^bench:", "race:"),
+    ("documents", "a line that the first program does not print", "", "README.md",
+     r"it is 42 now", "it is 43 now"),
+    ("documents", "a README that nobody reads in a minute", "README", "README.md", r"\A",
+     "\n" * 150),
+    ("environment", "a variable that the page does not have", "TEMPDIR",
+     "src/base/environment.c", r'"TMPDIR"', '"TEMPDIR"'),
+    ("environment", "a variable that is gone", "VERBENA_LOCKS", "man/verbena.1",
+     r"^\.B VERBENA_KEYS$", ".B VERBENA_LOCKS"),
+    ("environment", "a default that the page does not have", "2000", "src/base/environment.c",
+     r'"1000"', '"2000"'),
+    ("environment", "a row that cannot be read", "", "src/base/environment.c",
+     r'^\t\[VB_ENV_KEYS\] = \{ ', "\t[VB_ENV_KEYS] = { .name = "),
+    ("environment", "a variable beside the table", "src/nic/device.c", "src/nic/device.c",
+     r"vb_environment\(VB_ENV_DEVICES\)", 'secure_getenv("VERBENA_DEVICES")'),
+    ("man", "a page that is not installed", "verbena-legacy", "man/meson.build",
+     r"'verbena-legacy\.7', ", ""),
+    ("man", "a program without a page", "ibv_gadgets", "utils/meson.build", r"^\t'ibv_devices':",
+     "\t'ibv_gadgets':"),
+    ("man", "an option that no page has", "-o", "man/ibv_rc_pingpong.1", r"^\.BR \\-o .*$",
+     ".B -o"),
+    ("man", "a page that groff complains about", "verbena.7", "man/verbena.7",
+     r"^\.SS Importing$", ".SSS"),
 )
-CHECKS = (
-    ("{root}/scripts/tables", "--check"),
-    ("{root}/tests/docs/check_tree.py", "{root}"),
-    ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
-    ("{root}/tests/docs/check_environment.py", "{root}"),
-    ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
-)
+SKIPPED = 77
 
 
-def is_content(root, build):
-    for check, *arguments in CHECKS:
-        command = [sys.executable, check, *arguments]
-        if subprocess.run([part.format(root=root, build=build) for part in command], check=False,
-                          stdout=subprocess.DEVNULL).returncode:
-            return False
-    return True
+def run(check, root, build):
+    """Its status, and what it says."""
+    command = [part.format(root=root, build=build) for part in CHECKS[check]]
+    if not command[0].endswith("format"):
+        command.insert(0, sys.executable)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True)
+    return done.returncode, done.stdout
+
+
+def notices(check, word, root, build):
+    status, text = run(check, root, build)
+    return status == SKIPPED or (status != 0 and word in text)
 
 
 def copy(source, root):
@@ -101,28 +135,35 @@ def copy(source, root):
     for name in os.listdir(source):
         if name in ("src", "scripts", "man", "utils", "docs"):
             shutil.copytree(f"{source}/{name}", f"{root}/{name}")
-        elif name.endswith(".md") or name == "Makefile":
+        elif name.endswith(".md") or name in ("Makefile", ".clang-format"):
             shutil.copy(f"{source}/{name}", root)
         elif not name.startswith((".", "build")):
             os.symlink(f"{source}/{name}", f"{root}/{name}")
 
 
 def main():
-    source, build = sys.argv[1:]
+    source, build = (os.path.abspath(path) for path in sys.argv[1:])
+    failed = 0
     with tempfile.TemporaryDirectory() as root:
         copy(source, root)
-        failed = not is_content(root, build)
-        print(f"{'not ok' if failed else 'ok'} 1 - the tree as it is raises no objection")
-        for number, (what, path, pattern, replacement) in enumerate(CASES, 2):
+        for number, check in enumerate(CHECKS, 1):
+            status, text = run(check, root, build)
+            failed += status not in (0, SKIPPED)
+            print(f"{'not ok' if status not in (0, SKIPPED) else 'ok'} {number} - "
+                  f"{check}: the tree as it is raises no objection")
+            if status:
+                print("".join(f"# {line}\n" for line in text.splitlines()), end="")
+        for number, (check, what, word, path, pattern, replacement) in \
+                enumerate(CASES, len(CHECKS) + 1):
             if "groff" in what and not shutil.which("groff"):
                 print(f"ok {number} - {what} # SKIP it is not installed")
                 continue
             before = edit(f"{root}/{path}", pattern, replacement)
-            noticed = not is_content(root, build)
+            noticed = notices(check, word, root, build)
             write(f"{root}/{path}", before)
             failed += not noticed
-            print(f"{'ok' if noticed else 'not ok'} {number} - {what} is noticed")
-    print(f"1..{len(CASES) + 1}")
+            print(f"{'ok' if noticed else 'not ok'} {number} - {check}: {what} is noticed")
+    print(f"1..{len(CHECKS) + len(CASES)}")
     return 1 if failed else 0
 
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Captures of Linux Soft-RoCE, packet by packet: each decodes, its ICRC is right with its IPv4
- * identification and is found right without it, that identification is one to be expected, encoding it again gives the same bytes, and its
- * line is that of the text beside the capture. So with the messages of the connection manager that
- * packets between two QPs 1 carry: each has a line of its own, below that of its packet.
+ * identification and is found right without it, that identification is one to be expected, encoding
+ * it again gives the same bytes, and its line is that of the text beside the capture. So with the
+ * messages of the connection manager that packets between two QPs 1 carry: each has a line of its
+ * own, below that of its packet.
  *
  *   test-golden FOLDER            checks every FOLDER/NAME.pcap against FOLDER/NAME.txt
  *   test-golden --update FOLDER   writes the texts

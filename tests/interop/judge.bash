@@ -10,7 +10,8 @@ judge() { # program, options, server
 	*_lat) judge_table 5 ;;
 	rping) judge_rping "$2" ;;
 	ucmatose | udaddy) judge_both 'data transfers complete' 'return status 0' ;;
-	mckey) judge_both 'joined dgid: ::ffff:239.1.1.1' 'data transfers complete' 'return status 0' ;;
+	mckey) judge_both 'joined dgid: ::ffff:239.1.1.1' 'data transfers complete' \
+		'return status 0' ;;
 	rdma_*) judge_both 'end 0' ;;
 	rstream) judge_rstream ;;
 	esac

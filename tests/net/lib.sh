@@ -176,7 +176,8 @@ net_pair() {
 	shift
 	((++net_port))
 	: >"$net_tmp/client"
-	net_in B timeout -k 5 "$net_limit_s" "$@" -p "$net_port" >"$net_tmp/server" 2>&1 </dev/null &
+	net_in B timeout -k 5 "$net_limit_s" "$@" -p "$net_port" \
+		>"$net_tmp/server" 2>&1 </dev/null &
 	server=$!
 	if ! net_await 20 net_listens_or_gone B "$net_port" "$server" ||
 		! kill -0 "$server" 2>/dev/null; then

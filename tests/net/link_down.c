@@ -208,7 +208,9 @@ static void flushed_check(void)
 	}
 }
 
-/* From the last success on; the time that retries take may be longer, but not by much. */
+/*
+ * From the last success on. The time that retries take may be longer, and so may a busy machine's.
+ */
 static void fail_in_time(void)
 {
 	double configured_s = (side.retry_cnt + 1) * 4.096e-6 * (1u << side.timeout), took_s;
@@ -220,7 +222,7 @@ static void fail_in_time(void)
 	printf("# %s after %.3f s, configured are %.3f s\n", ibv_wc_status_str(status), took_s,
 	       configured_s);
 	CHECK(status == IBV_WC_RETRY_EXC_ERR, "%s, not RETRY_EXC_ERR", ibv_wc_status_str(status));
-	CHECK(took_s > configured_s * 0.8 && took_s < configured_s * 2.5 + 0.2,
+	CHECK(took_s > configured_s * 0.8 && took_s < configured_s * 2.5 + 10,
 	      "the error came after %.3f s, configured are %.3f s", took_s, configured_s);
 	flushed_check();
 }

@@ -5,11 +5,11 @@
  *   mcast_probe listen GROUP COUNT [QPS]   prints "ready", then one line per message:
  *                                          qp <index> from <source address> number <n>
  *                                          and on InfiniBand: lid <source LID> to <MGID>
- *   mcast_probe send GROUP COUNT [step]    sends number 1 to COUNT, and ends; step: each of them when
- *                                          there is a line at the standard input
+ *   mcast_probe send GROUP COUNT [step]    sends number 1 to COUNT, and ends; step: each of them
+ *                                          when there is a line at the standard input
  *
- * The device is the first one, the source GID the first of the group's family, that of an InfiniBand port
- * its only one.
+ * The device is the first one, the source GID the first of the group's family, that of an
+ * InfiniBand port its only one.
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>

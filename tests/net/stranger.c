@@ -6,7 +6,8 @@
  *   stranger HOW QPN SOURCE DESTINATION      IPv4 addresses, those that the packet carries
  *
  * HOW: packet: an RC SEND; datagram: a UD SEND; forwarded: an RC SEND that is said to have come in
- * through the UDP port; segment: nothing, but what it was given of the other's memory is overwritten.
+ * through the UDP port; segment: nothing, but what it was given of the other's memory is
+ * overwritten.
  */
 #include "base/clock.h"
 #include "engine/engine.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams by LID: the client sends one without a GRH and one with, short ones and such as the port's
- * MTU allows, which is more than that of the interface. The server answers each from its completion
- * alone. Both look at what the completions say.
+ * Datagrams by LID: the client sends one without a GRH and one with, short ones and such as the
+ * port's MTU allows, which is more than that of the interface. The server answers each from its
+ * completion alone. Both look at what the completions say.
  *
  *   vpi_datagram -p PORT                       server
  *   vpi_datagram -p PORT [-x COMMAND] ADDRESS  client, which runs the command halfway

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A connection with a path MTU of 4096 goes on when the interfaces take less than that. Server and
- * client connect two RC QPs by LID and send each other messages; halfway the client runs the command.
+ * client connect two RC QPs by LID and send each other messages; halfway the client runs the
+ * command.
  *
  *   vpi_shrink -p PORT                     server
  *   vpi_shrink -p PORT -x COMMAND ADDRESS  client

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Another process sleeps until a message comes, and answers at once. A program that polls one CQ for both
- * directions finds its SEND complete before it finds the answer: a NIC shows them in this order, and
- * programs keep count of their state by that.
+ * Another process sleeps until a message comes, and answers at once. A program that polls one CQ
+ * for both directions finds its SEND complete before it finds the answer: a NIC shows them in this
+ * order, and programs keep count of their state by that.
  *
  * Both processes run on one CPU. So the wake-up of one is likely to interrupt the other.
  */
@@ -19,7 +19,9 @@
 
 enum { MESSAGES = 300 };
 
-/* Shorter than an ACK, as long, longer; cut into equal packets, and with a shorter one at the end. */
+/*
+ * Shorter than an ACK, as long, longer; cut into equal packets, and with a shorter one at the end.
+ */
 static uint32_t sizes[] = { 0, 4, 8, 1 << 16, 10000 };
 static char sent[1 << 16], received[1 << 16];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which group an address names. A group of RoCE is a multicast address. One of InfiniBand is made from
- * any address, and an address that names none gets a new group.
+ * Which group an address names. A group of RoCE is a multicast address. One of InfiniBand is made
+ * from any address, and an address that names none gets a new group.
  */
 #include "party.h"
 

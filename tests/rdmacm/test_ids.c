@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Channels, events, ports and options. */
+#include "../asleep.h"
 #include "party.h"
 
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -131,27 +131,13 @@ static void *fetch_one(void *arg)
 	return NULL;
 }
 
-static bool is_asleep(pid_t thread_id)
-{
-	char path[64], line[256] = "";
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread_id);
-	stat = fopen(path, "r");
-	assert_non_null(stat);
-	assert_non_null(fgets(line, sizeof(line), stat));
-	fclose(stat);
-	return strstr(line, ") S ");
-}
-
 static pthread_t fetcher_start(struct fetcher *fetcher)
 {
 	pthread_t thread;
 
 	fetcher->channel = rdma_create_event_channel();
 	assert_int_equal(pthread_create(&thread, NULL, fetch_one, fetcher), 0);
-	while (!fetcher->thread_id || !is_asleep(fetcher->thread_id))
-		sched_yield();
+	thread_await_sleep(&fetcher->thread_id);
 	return thread;
 }
 
@@ -215,10 +201,12 @@ static void a_channel_goes_before_its_ids(void **state)
 }
 
 static _Atomic bool acked;
+static _Atomic pid_t destroyer;
 
+/* When the other thread waits for it: in the call, or because it was too early. */
 static void *acknowledge(void *event)
 {
-	poll(NULL, 0, 50); /* so that the other thread has a chance to be too early */
+	thread_await_sleep(&destroyer);
 	acked = true;
 	rdma_ack_cm_event(event);
 	return NULL;
@@ -231,8 +219,10 @@ static void destroying_waits_for_acknowledgements(void **state)
 	pthread_t thread;
 
 	acked = false;
+	destroyer = 0;
 	pthread_create(&thread, NULL, acknowledge,
 		       next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED));
+	destroyer = gettid();
 	assert_int_equal(rdma_destroy_id(id), 0);
 	assert_true(acked);
 	pthread_join(thread, NULL);

@@ -3,12 +3,10 @@
  * Threads that end what other threads are about to use. Nothing is to be seen here but by the
  * sanitizers, and that everything comes to an end.
  */
+#include "../asleep.h"
 #include "fetch.h"
 
 #include <rdma/rdma_verbs.h>
-#include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { ROUNDS = 300 };
@@ -334,20 +332,9 @@ static void *destroy(void *arg)
 	return NULL;
 }
 
-static bool is_asleep(pid_t thread_id)
-{
-	char path[64], line[256] = "";
-	FILE *stat;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread_id);
-	stat = fopen(path, "r");
-	assert_non_null(stat);
-	assert_non_null(fgets(line, sizeof(line), stat));
-	fclose(stat);
-	return strstr(line, ") S ");
-}
-
-/* The library has one lock for all identifiers: a thread that takes it to the grave ends them all. */
+/*
+ * The library has one lock for all identifiers: a thread that takes it to the grave ends them all.
+ */
 static void a_thread_that_is_cancelled_keeps_no_lock(void **state)
 {
 	struct destroyer destroyer = { 0 };
@@ -362,8 +349,7 @@ static void a_thread_that_is_cancelled_keeps_no_lock(void **state)
 	assert_int_equal(rdma_resolve_addr(destroyer.id, NULL, (struct sockaddr *)&addr, 1000), 0);
 	event = next_event(party.client_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
 	pthread_create(&thread, NULL, destroy, &destroyer);
-	while (!destroyer.thread_id || !is_asleep(destroyer.thread_id))
-		sched_yield();
+	thread_await_sleep(&destroyer.thread_id);
 	pthread_cancel(thread);
 	assert_int_equal(rdma_ack_cm_event(event), 0);
 	pthread_join(thread, NULL);

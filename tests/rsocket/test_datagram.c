@@ -140,13 +140,13 @@ static void a_name_can_change_its_qp(void **state)
 	receiver = rsocket(AF_INET, SOCK_DGRAM, 0);
 	while (rbind(receiver, (void *)&addr, size)) { /* closed by the service thread */
 		assert_int_equal(errno, EADDRINUSE);
-		assert_true(now_ms() - start_ms < 5000);
+		assert_true(now_ms() - start_ms < 30000);
 		sched_yield();
 	}
 	ready.fd = receiver;
 	do {
 		assert_int_equal(rsendto(sender, "x", 1, 0, (void *)&addr, size), 1);
-		assert_true(now_ms() - start_ms < 10000);
+		assert_true(now_ms() - start_ms < 30000);
 	} while (rpoll(&ready, 1, 20) < 1);
 	rclose(receiver);
 	rclose(sender);

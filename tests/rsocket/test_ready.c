@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rpoll, rselect, options, keepalive. */
+#include "../asleep.h"
 #include "pair.h"
 
 #include <stdatomic.h>
@@ -38,15 +39,14 @@ static void rsockets_and_ordinary_descriptors_are_waited_for_together(void **sta
 	pair_close(&pair);
 }
 
-static void *send_after_a_sign(void *arg)
+static _Atomic pid_t sleeper;
+
+static void *send_to_the_sleeper(void *arg)
 {
 	struct pair *pair = arg;
-	struct timespec pause = { .tv_nsec = 20000000 };
 
-	/* Long enough for the other thread to sleep; it must not depend on that. */
-	nanosleep(&pause, NULL);
-	assert_int_equal(rsend(pair->client, "x", 1, 0), 1);
-	return NULL;
+	thread_await_sleep(&sleeper);
+	return (void *)rsend(pair->client, "x", 1, 0);
 }
 
 static void a_sleeping_poll_wakes(void **state)
@@ -57,13 +57,17 @@ static void a_sleeping_poll_wakes(void **state)
 	for (int i = 0; i < 10; i++) {
 		struct pollfd fd = { .fd = pair.server, .events = POLLIN };
 		pthread_t thread;
+		void *sent;
 		uint8_t byte;
 
-		pthread_create(&thread, NULL, send_after_a_sign, &pair);
+		sleeper = 0;
+		pthread_create(&thread, NULL, send_to_the_sleeper, &pair);
+		sleeper = gettid();
 		assert_int_equal(rpoll(&fd, 1, 10000), 1);
 		assert_int_equal(fd.revents, POLLIN);
 		assert_int_equal(rrecv(pair.server, &byte, 1, 0), 1);
-		pthread_join(thread, NULL);
+		pthread_join(thread, &sent);
+		assert_int_equal((ssize_t)sent, 1);
 	}
 	pair_close(&pair);
 }
@@ -73,6 +77,7 @@ struct trio {
 	struct pair pair;
 	atomic_bool over;
 	atomic_uint polls;
+	_Atomic pid_t poller_id, reader_id;
 	int failed; /* of the poller, which must not assert: cmocka wants that in one thread */
 };
 
@@ -80,6 +85,7 @@ static void *poll_until_over(void *arg)
 {
 	struct trio *trio = arg;
 
+	trio->poller_id = gettid();
 	while (!atomic_load(&trio->over)) {
 		struct pollfd fd = { .fd = trio->pair.server, .events = POLLIN };
 
@@ -100,6 +106,7 @@ static void *read_until_end(void *arg)
 	size_t total = 0;
 	ssize_t now;
 
+	trio->reader_id = gettid();
 	while ((now = rrecv(trio->pair.server, bytes, sizeof(bytes), 0)) > 0)
 		total += (size_t)now;
 	atomic_store(&trio->over, true);
@@ -109,7 +116,6 @@ static void *read_until_end(void *arg)
 static void a_reader_and_a_poller_do_not_take_each_others_wakeups(void **state)
 {
 	static struct trio trio;
-	struct timespec pause = { .tv_nsec = 200000 };
 	pthread_t poller, reader;
 	void *total;
 
@@ -118,8 +124,10 @@ static void a_reader_and_a_poller_do_not_take_each_others_wakeups(void **state)
 	pthread_create(&reader, NULL, read_until_end, &trio);
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(rsend(trio.pair.client, "x", 1, 0), 1);
-		if (i % 4 == 0)
-			nanosleep(&pause, NULL); /* they sleep now and then */
+		if (i % 4 == 0) {
+			thread_await_sleep(&trio.poller_id);
+			thread_await_sleep(&trio.reader_id);
+		}
 	}
 	assert_int_equal(rshutdown(trio.pair.client, SHUT_WR), 0);
 	pthread_join(reader, &total);
@@ -248,7 +256,7 @@ static void keepalives_do_not_disturb_the_stream(void **state)
 	struct pair pair;
 
 	pair_open(&pair, want_options); /* one per second, each way */
-	nanosleep(&pause, NULL);
+	nanosleep(&pause, NULL); /* two of them: what is tested, and nothing else shows them */
 	send_all(pair.client, 1000);
 	receive_all(pair.server, 1000);
 	send_all(pair.server, 1000);

@@ -251,7 +251,9 @@ static void events_of_a_former_id_are_not_heard(void **state)
 	(void)state;
 }
 
-/* Its buffers go when it is connected anew, and another thread may be reading what is left there. */
+/*
+ * Its buffers go when it is connected anew, and another thread may be reading what is left there.
+ */
 static void what_was_connected_is_not_connected_anew(void **state)
 {
 	const enum vb_rs_state ended[] = { VB_RS_DISCONNECTED, VB_RS_BROKEN };

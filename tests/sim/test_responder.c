@@ -143,8 +143,8 @@ static void a_read_is_answered(void **state)
 }
 
 /*
- * Soft-RoCE takes an ACK with the PSN of a READ for its answer, and completes it without the bytes: one
- * lost response would be wrong data.
+ * Soft-RoCE takes an ACK with the PSN of a READ for its answer, and completes it without the bytes:
+ * one lost response would be wrong data.
  */
 static void an_ack_never_has_the_psn_of_a_read_or_atomic(void **state)
 {

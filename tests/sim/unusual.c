@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One world in five is unusual: something about it is far from what most programs and networks do. It
- * draws from numbers of its own, so that other seeds stand for what they stood for before.
+ * One world in five is unusual: something about it is far from what most programs and networks do.
+ * It draws from numbers of its own, so that other seeds stand for what they stood for before.
  */
 #include "sim.h"
 
@@ -63,8 +63,8 @@ static void spare(uint32_t *chance)
 }
 
 /*
- * A timeout below the round trip is the programmer's mistake: everything is sent over and over. There
- * are few tries within it: where nobody may give up, luck must not decide.
+ * A timeout below the round trip is the programmer's mistake: everything is sent over and over.
+ * There are few tries within it: where nobody may give up, luck must not decide.
  */
 static void move_away(struct world *world, struct rng *rng)
 {
@@ -79,7 +79,9 @@ static void move_away(struct world *world, struct rng *rng)
 	}
 }
 
-/* Ends are reset meanwhile more often than elsewhere: theirs come to the connection that follows. */
+/*
+ * Ends are reset meanwhile more often than elsewhere: theirs come to the connection that follows.
+ */
 static void haunt(struct world *world, struct rng *rng)
 {
 	world->net.repeat = rng_below(rng, 5000);

@@ -74,7 +74,8 @@ run_pair() {
 	timeout -k 5 "$limit_s" "${connect[@]}" >"$logs/client" 2>&1 </dev/null
 	client_status=$?
 	# A server whose client failed may wait for ever.
-	[ $client_status -eq 0 ] || { timeout 2 tail --pid="$job" -f /dev/null; kill "$job" 2>/dev/null; }
+	[ $client_status -eq 0 ] ||
+		{ timeout 2 tail --pid="$job" -f /dev/null; kill "$job" 2>/dev/null; }
 	wait "$job"
 	server_status=$?
 }

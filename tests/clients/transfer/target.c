@@ -152,7 +152,7 @@ static size_t bytes_placed(const struct lane *lane, const struct op *op)
 	bool coming = !is_reliable(lane) && !lane->terms->lossy;
 	size_t right = 0;
 
-	for (unsigned tries = 0; tries < 200; tries++) {
+	for (unsigned tries = 0; tries < 5000; tries++) {
 		right = bytes_right(lane->region + op->target, 0, op->length, op->key);
 		if (right == op->length || !coming)
 			break;

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "../../asleep.h"
 #include "../child.h"
 #include "base/event_fd.h"
 
@@ -78,6 +79,7 @@ static void it_is_readable_as_long_as_there_are_events(void **state)
 struct waiter {
 	struct vb_event_fd *events;
 	_Atomic int result; /* 1: still in it */
+	_Atomic pid_t thread_id;
 	pthread_t thread;
 };
 
@@ -92,6 +94,7 @@ static void *wait_for_one(void *arg)
 	struct waiter *waiter = arg;
 	void *event;
 
+	waiter->thread_id = gettid();
 	waiter->result = vb_event_fd_take(waiter->events, never_called, NULL, &event);
 	return NULL;
 }
@@ -101,6 +104,7 @@ static void waiter_start(struct waiter *waiter)
 {
 	assert_int_equal(vb_event_fd_open(&waiter->events), 0);
 	waiter->result = 1;
+	waiter->thread_id = 0;
 	assert_int_equal(pthread_create(&waiter->thread, NULL, wait_for_one, waiter), 0);
 	for (unsigned users = 1; users < 2; sched_yield()) {
 		pthread_mutex_lock(&waiter->events->lock);
@@ -133,7 +137,7 @@ static void expect_asleep_until_a_signal(struct waiter *waiter)
 {
 	const struct sigaction action = { .sa_handler = do_nothing };
 
-	usleep(20000); /* a moment in which it could do the wrong thing */
+	thread_await_sleep(&waiter->thread_id);
 	assert_int_equal(waiter->result, 1);
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	while (waiter->result == 1) {
@@ -149,7 +153,7 @@ static void who_waits_is_not_woken_by_the_end(void **state)
 	struct waiter waiter;
 
 	waiter_start(&waiter);
-	usleep(20000); /* so that it is in the system call, most of the time */
+	thread_await_sleep(&waiter.thread_id);
 	vb_event_fd_close(waiter.events);
 	vb_event_fd_put(waiter.events);
 	expect_asleep_until_a_signal(&waiter);

@@ -13,7 +13,7 @@
 #include "engine/link_watch.h"
 #include "net/gid.h"
 
-enum { PATIENCE_MS = 5000 };
+enum { PATIENCE_MS = 20000 };
 
 static struct vb_context *open_context(const char *device)
 {
@@ -131,7 +131,9 @@ static void what_changed_early_is_told_later(void **state)
 	assert_int_equal(result, 0);
 }
 
-/* An InfiniBand port whose interface comes to another IP subnet has another subnet manager there. */
+/*
+ * An InfiniBand port whose interface comes to another IP subnet has another subnet manager there.
+ */
 static void a_port_that_changes_its_subnet(void)
 {
 	struct ibv_async_event event;

@@ -15,7 +15,7 @@
 #include "engine/comm_est.h"
 #include "engine/watch.h"
 
-enum { PATIENCE_MS = 5000 };
+enum { PATIENCE_MS = 20000 };
 
 static _Atomic unsigned calls;
 static _Atomic(void *) seen_arg;

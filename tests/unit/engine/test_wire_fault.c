@@ -105,7 +105,9 @@ static void what_waits_to_go_out_goes_at_the_end(void **state)
 	assert_int_equal(taken_in, 0);
 }
 
-/* Of the last packet, all zero but for its opcode: the one bit that is set; -1: there are others. */
+/*
+ * Of the last packet, all zero but for its opcode: the one bit that is set; -1: there are others.
+ */
 static int spoilt_bit(uint8_t opcode)
 {
 	int found = -1;

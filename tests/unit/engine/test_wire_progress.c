@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "engine/wire/wire_impl.h"
 #include "../gsi/gsi_rig.h"
+#include "engine/wire/wire_impl.h"
 
 enum { NEVER = 1 }; /* a time that is long past */
 

@@ -22,7 +22,7 @@
 #include "engine/xrc/share.h"
 #include "shm/slot.h"
 
-enum { PATIENCE_MS = 5000, INDEX = 7 };
+enum { PATIENCE_MS = 20000, INDEX = 7 }; /* each call alone may wait 10 s */
 
 static struct vb_context ctx;
 static struct vb_xrcd *xrcd;

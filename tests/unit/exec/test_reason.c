@@ -206,76 +206,73 @@ static void every_sentence_is_one_line_with_its_tokens_filled_in(void **state)
 	}
 }
 
+static const struct {
+	struct vb_report report;
+	const char *text;
+} sentences[] = {
+	{ { .reason = VB_WHY_RKEY_RANGE,
+	    .qpn = 0x123,
+	    .peer_qpn = 0x456,
+	    .wr_id = 7,
+	    .opcode = IBV_WR_RDMA_WRITE,
+	    .key = 0xabc,
+	    .addr = 0x1000,
+	    .length = 64 },
+	  "QP 0x000123, RDMA_WRITE wr_id 7: 64 bytes at remote address 0x1000 are not "
+	  "inside the region of rkey 0x00000abc" },
+	{ { .reason = VB_WHY_RECV_SHORT,
+	    .qpn = 1,
+	    .peer_qpn = 0xfff001,
+	    .wr_id = UINT64_MAX,
+	    .opcode = IBV_WR_SEND,
+	    .length = 100,
+	    .have = 64 },
+	  "QP 0x000001, SEND wr_id 18446744073709551615: the message has 100 bytes, the "
+	  "receive posted at QP 0xfff001 has room for 64" },
+	{ { .reason = VB_WHY_PEER_OTHER_DEST,
+	    .qpn = 1,
+	    .peer_qpn = 2,
+	    .wr_id = 3,
+	    .opcode = IBV_WR_RDMA_READ,
+	    .have = 0xabcd },
+	  "QP 0x000001, RDMA_READ wr_id 3: QP 0x000002 is connected to QP 0xabcd, not to "
+	  "this one" },
+	{ { .reason = VB_WHY_DROP_QKEY,
+	    .qpn = 1,
+	    .peer_qpn = 2,
+	    .wr_id = 3,
+	    .opcode = IBV_WR_SEND_WITH_IMM,
+	    .want = 0x11111111 },
+	  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
+	  "QP 0x000002" },
+	{ { .reason = VB_WHY_RKEY_IS_LKEY,
+	    .qpn = 1,
+	    .peer_qpn = 2,
+	    .wr_id = 3,
+	    .opcode = IBV_WR_RDMA_READ,
+	    .key = 0x1234 },
+	  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of "
+	  "the peer, not its rkey" },
+	{ { .reason = VB_WHY_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
+	  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
+	  "that is not valid for its buffer, or belongs to another PD than the queue (QP "
+	  "or SRQ)" },
+	{ { .reason = VB_WHY_LENGTH_MAX,
+	    .qpn = 1,
+	    .wr_id = 3,
+	    .opcode = IBV_WR_TSO,
+	    .length = 8,
+	    .want = 4 },
+	  "QP 0x000001, TSO wr_id 3: the message has 8 bytes, max_msg_sz is 4" },
+	{ { .reason = VB_WHY_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
+	  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "
+	  "transport" },
+};
+
 static void sentences_name_the_numbers(void **state)
 {
-	static const struct {
-		struct vb_report report;
-		const char *text;
-	} rows[] = {
-		{ { .reason = VB_WHY_RKEY_RANGE,
-		    .qpn = 0x123,
-		    .peer_qpn = 0x456,
-		    .wr_id = 7,
-		    .opcode = IBV_WR_RDMA_WRITE,
-		    .key = 0xabc,
-		    .addr = 0x1000,
-		    .length = 64 },
-		  "QP 0x000123, RDMA_WRITE wr_id 7: 64 bytes at remote address 0x1000 are not "
-		  "inside "
-		  "the region of rkey 0x00000abc" },
-		{ { .reason = VB_WHY_RECV_SHORT,
-		    .qpn = 1,
-		    .peer_qpn = 0xfff001,
-		    .wr_id = UINT64_MAX,
-		    .opcode = IBV_WR_SEND,
-		    .length = 100,
-		    .have = 64 },
-		  "QP 0x000001, SEND wr_id 18446744073709551615: the message has 100 bytes, the "
-		  "receive posted at QP 0xfff001 has room for 64" },
-		{ { .reason = VB_WHY_PEER_OTHER_DEST,
-		    .qpn = 1,
-		    .peer_qpn = 2,
-		    .wr_id = 3,
-		    .opcode = IBV_WR_RDMA_READ,
-		    .have = 0xabcd },
-		  "QP 0x000001, RDMA_READ wr_id 3: QP 0x000002 is connected to QP 0xabcd, not to "
-		  "this one" },
-		{ { .reason = VB_WHY_DROP_QKEY,
-		    .qpn = 1,
-		    .peer_qpn = 2,
-		    .wr_id = 3,
-		    .opcode = IBV_WR_SEND_WITH_IMM,
-		    .want = 0x11111111 },
-		  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
-		  "QP 0x000002" },
-		{ { .reason = VB_WHY_RKEY_IS_LKEY,
-		    .qpn = 1,
-		    .peer_qpn = 2,
-		    .wr_id = 3,
-		    .opcode = IBV_WR_RDMA_READ,
-		    .key = 0x1234 },
-		  "QP 0x000001, RDMA_READ wr_id 3: 0x00001234 is the lkey of a memory region of "
-		  "the "
-		  "peer, not its rkey" },
-		{ { .reason = VB_WHY_RECV_KEY, .qpn = 1, .peer_qpn = 2, .wr_id = 3, .opcode = -1 },
-		  "QP 0x000001, receive wr_id 3: the receive posted at QP 0x000002 names an lkey "
-		  "that is not valid for its buffer, or belongs to another PD than the queue (QP "
-		  "or "
-		  "SRQ)" },
-		{ { .reason = VB_WHY_LENGTH_MAX,
-		    .qpn = 1,
-		    .wr_id = 3,
-		    .opcode = IBV_WR_TSO,
-		    .length = 8,
-		    .want = 4 },
-		  "QP 0x000001, TSO wr_id 3: the message has 8 bytes, max_msg_sz is 4" },
-		{ { .reason = VB_WHY_OPCODE_TRANSPORT, .qpn = 1, .wr_id = 3, .opcode = 99 },
-		  "QP 0x000001, operation wr_id 3: this operation does not exist on the QP's "
-		  "transport" },
-	};
-
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		assert_string_equal(explained(&rows[i].report), rows[i].text);
+	for (size_t i = 0; i < sizeof(sentences) / sizeof(*sentences); i++)
+		assert_string_equal(explained(&sentences[i].report), sentences[i].text);
 }
 
 static int explain_unasked(const void *report)

@@ -415,8 +415,8 @@ static void on_fault(int number)
 }
 
 /*
- * Once a bug in recv.c, take: a cell whose voucher goes between load and exchange is passed over although it
- * is still POSTED. Senders never come back to it, and polls stop there for ever.
+ * Once a bug in recv.c, take: a cell whose voucher goes between load and exchange is passed over
+ * although it is still POSTED. Senders never come back to it, and polls stop there for ever.
  *
  * The peer lies in a page without access, so that its first use, between the two, is the moment.
  */

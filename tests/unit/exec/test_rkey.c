@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a remote key allows, and why it does not, where keys are equal and where they are distinct. */
+/*
+ * What a remote key allows, and why it does not, where keys are equal and where they are distinct.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

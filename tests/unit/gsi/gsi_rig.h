@@ -14,7 +14,7 @@
 #include "net/gid.h"
 #include "wire/cm.h"
 
-enum { PORT = 7471, PATIENCE_MS = 5000, INITIAL = 77 };
+enum { PORT = 7471, PATIENCE_MS = 20000, INITIAL = 77 };
 
 static const char *path_choice; /* VERBENA_PATH of the test that runs */
 

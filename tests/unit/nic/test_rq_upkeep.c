@@ -329,8 +329,9 @@ static uint64_t cpu_ns(clockid_t clock)
 }
 
 /*
- * Once a bug in rq.c, post_again: the flags are read before rq->lock is taken. The test holds that lock as
- * vb_rq_forget_keys does, lets the other thread run into it, and clears the voucher meanwhile.
+ * Once a bug in rq.c, post_again: the flags are read before rq->lock is taken. The test holds that
+ * lock as vb_rq_forget_keys does, lets the other thread run into it, and clears the voucher
+ * meanwhile.
  */
 static void a_voucher_taken_back_while_its_receive_is_posted_again_stays_away(void **state)
 {

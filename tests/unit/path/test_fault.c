@@ -385,67 +385,67 @@ static void rules_stand_in_lines_or_between_semicolons(void **state)
 	assert_int_equal(rules.count, 0);
 }
 
+static const struct {
+	const char *rule, *says;
+} no_rules[] = {
+	{ "lose packet", "begins with \"lose\"" },
+	{ "drop", "behind \"drop\"" },
+	{ "drop packt", "\"packt\"" },
+	{ "duplicate wr", "\"duplicate\" cannot happen to a wr" },
+	{ "fail packet status=rem_op_err", "cannot happen to a packet" },
+	{ "drop device", "cannot happen to a device" },
+	{ "fatal wr", "cannot happen to a wr" },
+	{ "drop packet third", "\"third\" is not of the form" },
+	{ "drop packet ntn=3", "no option \"ntn\"" },
+	{ "drop packet nth=0", "nth=0" },
+	{ "drop packet nth=-1", "nth=-1" },
+	{ "drop packet nth=5..3", "nth=5..3" },
+	{ "drop packet nth=5.3", "nth=5.3" },
+	{ "drop packet nth=", "nth=" },
+	{ "drop packet nth=99999999999999999999", "nth=9999" },
+	{ "drop packet nth=1 nth=2", "given twice" },
+	{ "drop packet nth=1 after=2", "two ways" },
+	{ "drop packet every=0", "every=0" },
+	{ "drop packet times=0", "times=0" },
+	{ "drop packet p=1.5", "p=1.5" },
+	{ "drop packet p=101%", "p=101%" },
+	{ "drop packet p=0,5", "p=0,5" },
+	{ "drop packet p=", "p=" },
+	{ "drop packet p=%", "p=%" },
+	{ "drop packet p=99999999999999999999999", "p=9999" },
+	{ "drop packet qp=0x1000000", "not a QP number" },
+	{ "drop packet qp=one", "not a QP number" },
+	{ "drop packet opcode=sendd", "\"sendd\" is not an opcode" },
+	{ "drop packet opcode=send,", "\"\" is not an opcode" },
+	{ "drop packet opcode=0x100", "not an opcode" },
+	{ "drop wr opcode=ack", "not an opcode of a work request" },
+	{ "drop wr opcode=bind_mw", "\"bind_mw\" never leaves the adapter" },
+	{ "drop wr opcode=send,IBV_WR_LOCAL_INV", "\"IBV_WR_LOCAL_INV\" never leaves" },
+	{ "drop packet direction=up", "neither in nor out" },
+	{ "drop packet path=local", "\"path\" does not go with" },
+	{ "drop wr direction=in", "\"direction\" does not go with" },
+	{ "drop packet by=1us", "\"by\" does not go with \"drop packet\"" },
+	{ "drop packet transport=rd", "rc, uc, ud, xrc" },
+	{ "drop packet bit=1", "does not go with" },
+	{ "delay packet", "needs by=" },
+	{ "delay packet by=5", "by=5" },
+	{ "delay packet by=5min", "by=5min" },
+	{ "delay packet by=3601s", "by=3601s" },
+	{ "fail wr", "needs status=" },
+	{ "fail wr status=", "not the name of an error" },
+	{ "fail wr status=bad", "not the name of an error" },
+	{ "drop packet status=rem_op_err", "does not go with" },
+	{ "drop packet; drop packet x", "\"drop packet x\"" },
+};
+
 static void what_is_not_a_rule_is_refused_with_a_sentence(void **state)
 {
-	static const struct {
-		const char *rule, *says;
-	} cases[] = {
-		{ "lose packet", "begins with \"lose\"" },
-		{ "drop", "behind \"drop\"" },
-		{ "drop packt", "\"packt\"" },
-		{ "duplicate wr", "\"duplicate\" cannot happen to a wr" },
-		{ "fail packet status=rem_op_err", "cannot happen to a packet" },
-		{ "drop device", "cannot happen to a device" },
-		{ "fatal wr", "cannot happen to a wr" },
-		{ "drop packet third", "\"third\" is not of the form" },
-		{ "drop packet ntn=3", "no option \"ntn\"" },
-		{ "drop packet nth=0", "nth=0" },
-		{ "drop packet nth=-1", "nth=-1" },
-		{ "drop packet nth=5..3", "nth=5..3" },
-		{ "drop packet nth=5.3", "nth=5.3" },
-		{ "drop packet nth=", "nth=" },
-		{ "drop packet nth=99999999999999999999", "nth=9999" },
-		{ "drop packet nth=1 nth=2", "given twice" },
-		{ "drop packet nth=1 after=2", "two ways" },
-		{ "drop packet every=0", "every=0" },
-		{ "drop packet times=0", "times=0" },
-		{ "drop packet p=1.5", "p=1.5" },
-		{ "drop packet p=101%", "p=101%" },
-		{ "drop packet p=0,5", "p=0,5" },
-		{ "drop packet p=", "p=" },
-		{ "drop packet p=%", "p=%" },
-		{ "drop packet p=99999999999999999999999", "p=9999" },
-		{ "drop packet qp=0x1000000", "not a QP number" },
-		{ "drop packet qp=one", "not a QP number" },
-		{ "drop packet opcode=sendd", "\"sendd\" is not an opcode" },
-		{ "drop packet opcode=send,", "\"\" is not an opcode" },
-		{ "drop packet opcode=0x100", "not an opcode" },
-		{ "drop wr opcode=ack", "not an opcode of a work request" },
-		{ "drop wr opcode=bind_mw", "\"bind_mw\" never leaves the adapter" },
-		{ "drop wr opcode=send,IBV_WR_LOCAL_INV", "\"IBV_WR_LOCAL_INV\" never leaves" },
-		{ "drop packet direction=up", "neither in nor out" },
-		{ "drop packet path=local", "\"path\" does not go with" },
-		{ "drop wr direction=in", "\"direction\" does not go with" },
-		{ "drop packet by=1us", "\"by\" does not go with \"drop packet\"" },
-		{ "drop packet transport=rd", "rc, uc, ud, xrc" },
-		{ "drop packet bit=1", "does not go with" },
-		{ "delay packet", "needs by=" },
-		{ "delay packet by=5", "by=5" },
-		{ "delay packet by=5min", "by=5min" },
-		{ "delay packet by=3601s", "by=3601s" },
-		{ "fail wr", "needs status=" },
-		{ "fail wr status=", "not the name of an error" },
-		{ "fail wr status=bad", "not the name of an error" },
-		{ "drop packet status=rem_op_err", "does not go with" },
-		{ "drop packet; drop packet x", "\"drop packet x\"" },
-	};
-
-	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (size_t i = 0; i < sizeof(no_rules) / sizeof(*no_rules); i++) {
 		memset(&rules, 0, sizeof(rules));
-		if (vb_fault_parse(cases[i].rule, &rules, why) != -EINVAL)
-			fail_msg("\"%s\" is accepted", cases[i].rule);
-		if (!strstr(why, cases[i].says))
-			fail_msg("\"%s\": %s", cases[i].rule, why);
+		if (vb_fault_parse(no_rules[i].rule, &rules, why) != -EINVAL)
+			fail_msg("\"%s\" is accepted", no_rules[i].rule);
+		if (!strstr(why, no_rules[i].says))
+			fail_msg("\"%s\": %s", no_rules[i].rule, why);
 	}
 }
 

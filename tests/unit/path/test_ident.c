@@ -114,13 +114,18 @@ static void a_counter_is_followed(void **state)
 	assert_true(takes_of_all() <= 1600);
 }
 
-/* A guest whose CPUs take turns: batches that overtake each other, and one packet that is very late. */
+/*
+ * A guest whose CPUs take turns: batches that overtake each other, and one packet that is very
+ * late.
+ */
 static void packets_of_a_host_with_several_cpus_are_taken(void **state)
 {
 	unsigned id = 60000;
 
 	(void)state;
-	/* The second CPU makes the jump for the time before: at the beginning that may be anything. */
+	/*
+	 * The second CPU makes the jump for the time before: at the beginning that may be anything.
+	 */
 	assert_true(takes(id - 400));
 	know(1, id - 90);
 	for (unsigned round = 0; round < 100; round++, id += 200) {
@@ -265,8 +270,9 @@ static bool is_whole(const uint8_t *a, const uint8_t *b, size_t size)
 }
 
 /*
- * Packets of a peer that gives 0, or counts. strong: those that are taken although they are damaged;
- * weak: those that have a right ICRC for some identification, which is what is tested against.
+ * Packets of a peer that gives 0, or counts. strong: those that are taken although they are
+ * damaged; weak: those that have a right ICRC for some identification, which is what is tested
+ * against.
  */
 static void damage_packets(bool counts, unsigned *strong, unsigned *weak)
 {
@@ -291,7 +297,10 @@ static void damage_packets(bool counts, unsigned *strong, unsigned *weak)
 	}
 }
 
-/* 26 bits instead of 16 for one of our kind, 21 for a counter: of 4,000,000 a tenth of one, and two. */
+/*
+ * 26 bits instead of 16 for one of our kind, 21 for a counter: of 4,000,000 a tenth of one, and
+ * two.
+ */
 static void damage_is_seen(void **state)
 {
 	unsigned strong, weak;

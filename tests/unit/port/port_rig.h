@@ -24,7 +24,7 @@
 #include "port/impl.h"
 #include "wire/packet.h"
 
-enum { RIG_KEPT = 256, RIG_PACKET = 64, RIG_PATIENCE_MS = 5000 };
+enum { RIG_KEPT = 256, RIG_PACKET = 64, RIG_PATIENCE_MS = 20000 };
 
 /* What an input saw, in order; the first bytes of each packet. */
 struct rig_seen {

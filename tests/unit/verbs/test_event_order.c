@@ -49,7 +49,9 @@ static void look(void)
 	atomic_store(&view.count, ibv_poll_cq(view.cq, FOUND_MAX, view.found));
 }
 
-/* In the place of libc's syscall, which has as many arguments as the call needs, and six at most. */
+/*
+ * In the place of libc's syscall, which has as many arguments as the call needs, and six at most.
+ */
 __attribute__((visibility("default"))) long any_call(long number, long a, long b, long c, long d,
 						     long e, long f) __asm__("syscall");
 

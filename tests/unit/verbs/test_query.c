@@ -172,7 +172,9 @@ static void devices_have_names_and_guids(void **state)
 	assert_true(ibv_get_device_guid(list[0]) != ibv_get_device_guid(list[1]));
 }
 
-/* -1: the kernel has no index for the device, so that nobody asks NETLINK_RDMA about another one. */
+/*
+ * -1: the kernel has no index for the device, so that nobody asks NETLINK_RDMA about another one.
+ */
 static void devices_have_no_index_in_the_kernel(void **state)
 {
 	assert_int_equal(ibv_get_device_index(list[0]), -1);

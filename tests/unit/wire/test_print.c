@@ -12,6 +12,13 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
+static void assert_line(const struct vb_packet *packet, const char *expected)
+{
+	char line[256];
+
+	assert_string_equal(vb_packet_print(packet, line, sizeof(line)), expected);
+}
+
 static void a_line_names_what_the_packet_holds(void **state)
 {
 	const struct {
@@ -68,12 +75,8 @@ static void a_line_names_what_the_packet_holds(void **state)
 		{ { .opcode = 0xff, .pkey = 0xffff }, "opcode 0xff qp 0x000000 psn 0" },
 	};
 
-	for (size_t i = 0; i < COUNT(rows); i++) {
-		char line[256];
-
-		assert_string_equal(vb_packet_print(&rows[i].packet, line, sizeof(line)),
-				    rows[i].line);
-	}
+	for (size_t i = 0; i < COUNT(rows); i++)
+		assert_line(&rows[i].packet, rows[i].line);
 }
 
 static void a_line_fits_into_256_bytes(void **state)
