@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An asymmetric fence between processes: the rare side pays for both. The frequent side stores
- * and then loads without a fence; the rare side calls vb_barrier_others between its own store
- * and load, which makes every CPU that runs a process that registered execute a full fence.
+ * and then loads without a fence. The rare side calls vb_barrier_others between its own store and
+ * load. That call makes every CPU that runs a registered process execute a full fence.
  */
 #ifndef VB_BASE_BARRIER_H
 #define VB_BASE_BARRIER_H
 
 #include <stdbool.h>
 
-/* False: the kernel has no such thing; the frequent side must fence itself. */
+/* False: the kernel has no such call, and the frequent side must fence itself. */
 bool vb_barrier_register(void);
-/* False: it could not be done. */
+/* False: no CPU was fenced. */
 bool vb_barrier_others(void);
 
 #endif

@@ -16,8 +16,8 @@ static inline uint64_t vb_now_ns(void)
 }
 
 /*
- * The clock of the device, as ibv_query_rt_values_ex and completions tell it: free running, one
- * tick per nanosecond, the same for all processes of the host.
+ * The clock of the device, which ibv_query_rt_values_ex and completions report. The clock is free
+ * running, ticks once per nanosecond, and is the same for all processes of the host.
  */
 static inline uint64_t vb_device_clock(void)
 {

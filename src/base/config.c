@@ -28,13 +28,13 @@ bool vb_config_explain(void)
 
 struct choice {
 	enum vb_variable variable;
-	_Atomic int cached; /* 1 + which value; 0: not read yet, or another one */
-	_Atomic bool told;
+	_Atomic int cached; /* 1 + index of the value; 0: not read yet, or no value of the table */
+	_Atomic bool told;  /* the user has been told of a wrong value */
 };
 
 static struct choice path = { .variable = VB_ENV_PATH }, keys = { .variable = VB_ENV_KEYS };
 
-/* -EINVAL: something else. */
+/* The index of the value; -EINVAL: the table has no such value. */
 static int choice_get(struct choice *choice)
 {
 	int value = atomic_load_explicit(&choice->cached, memory_order_relaxed) - 1;
@@ -59,12 +59,12 @@ bool vb_config_distinct_keys(void)
 	return choice_get(&keys) == 1;
 }
 
-/* --- values that nobody can understand --- */
+/* --- values that do not exist --- */
 
 enum { WORDS = 128 };
 
-/* "neither a nor b", "none of a, b and c" */
-static void negate(const struct vb_environment_row *row, char words[WORDS])
+/* Writes "neither a nor b", or "none of a, b and c". */
+static void values_negate(const struct vb_environment_row *row, char words[WORDS])
 {
 	const char *const *values = row->values;
 	int length;
@@ -91,7 +91,7 @@ static int choice_check(struct choice *choice)
 
 	if (choice_get(choice) >= 0)
 		return 0;
-	negate(row, words);
+	values_negate(row, words);
 	if (!atomic_exchange(&choice->told, true))
 		vb_complain("%s is '%s', which is %s", row->name, text ? text : "", words);
 	return -EINVAL;

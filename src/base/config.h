@@ -9,11 +9,11 @@
 /* VERBENA_EXPLAIN=1: each failure prints a sentence. Read once. */
 bool vb_config_explain(void);
 
-/* VERBENA_PATH: which way messages go, for tests. Read once. */
+/* VERBENA_PATH: the path of messages, for tests. Read once. */
 enum vb_path_choice {
-	VB_PATH_AUTO, /* unset: as the attach verdict says */
+	VB_PATH_AUTO, /* unset: the verdict of the attach decides */
 	VB_PATH_WIRE, /* UDP, also within this host and this process */
-	VB_PATH_SLOT, /* packets over slot sockets, also where memory could be touched */
+	VB_PATH_SLOT, /* packets over slot sockets, also where the peer's memory is accessible */
 	VB_PATH_SIM,  /* packets through memory of this process */
 };
 enum vb_path_choice vb_config_path(void);
@@ -21,15 +21,21 @@ enum vb_path_choice vb_config_path(void);
 /* VERBENA_KEYS=distinct: the lkey and the rkey of a region differ. Read once. */
 bool vb_config_distinct_keys(void);
 
-/* -EINVAL, and a line on standard error: one of those two is something else. No device opens then. */
+/*
+ * -EINVAL, and a line on standard error: VERBENA_PATH or VERBENA_KEYS has a value that does not
+ * exist. No device opens then.
+ */
 int vb_config_check(void);
 
 /*
- * -EINVAL, after a line on standard error, which does not wait for VERBENA_EXPLAIN: a program that
- * has other rules or partitions than its user means fails strangely. `where`: a variable or a file.
+ * Prints a line on standard error, with and without VERBENA_EXPLAIN, and returns -EINVAL: a program
+ * with other rules or partitions than its user means fails strangely. where: a variable or a file.
  */
 int vb_config_refuse(const char *where, const char *why);
-/* The text of a file that a variable names; size: with its NUL. flags: of open. As above. */
+/*
+ * Reads the text of a file that a variable names. size: room, with the NUL; flags: more flags of
+ * open. Errors are refused as above.
+ */
 int vb_config_read_file(const char *file, int flags, char *text, size_t size);
 
 #endif

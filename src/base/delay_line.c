@@ -27,29 +27,29 @@ void vb_delay_line_fini(struct vb_delay_line *line)
 	}
 }
 
-/* From the end: most packets are due later than all before them. */
-static void put_in(struct vb_delay_line *line, struct vb_delayed *packet)
+/* The search begins at the end: most packets are due later than all before them. */
+static void packet_insert(struct vb_delay_line *line, struct vb_delayed *packet)
 {
 	struct vb_list *before = line->packets.prev;
 
 	while (before != &line->packets &&
 	       vb_container(before, struct vb_delayed, node)->due_ns > packet->due_ns)
 		before = before->prev;
-	/* Appending to what looks like the head of a list inserts before it. */
+	/* A node taken for the head of the list: an append there inserts before that node. */
 	vb_list_append(before->next, &packet->node);
 	line->count++;
 	line->bytes += packet->length;
 }
 
-static size_t aligned(size_t size)
+static size_t size_align(size_t size)
 {
 	return (size + _Alignof(max_align_t) - 1) & ~(_Alignof(max_align_t) - 1);
 }
 
 static struct vb_delayed *packet_new(const struct vb_delay_input *input)
 {
-	size_t context_at = aligned(sizeof(struct vb_delayed));
-	size_t bytes_at = context_at + aligned(input->context_length);
+	size_t context_at = size_align(sizeof(struct vb_delayed));
+	size_t bytes_at = context_at + size_align(input->context_length);
 	struct vb_delayed *packet = malloc(bytes_at + input->length);
 
 	if (!packet)
@@ -81,7 +81,7 @@ int vb_delay_push(struct vb_delay_line *line, const struct vb_delay_input *input
 	packet = packet_new(input);
 	if (!packet)
 		return -ENOMEM;
-	put_in(line, packet);
+	packet_insert(line, packet);
 	return 0;
 }
 
@@ -92,7 +92,7 @@ void vb_delay_pass(struct vb_delay_line *line, uint32_t flow, uint64_t now_ns)
 			continue;
 		vb_delay_take(line, packet);
 		packet->due_ns = now_ns;
-		put_in(line, packet);
+		packet_insert(line, packet);
 	}
 }
 

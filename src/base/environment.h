@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every environment variable that the libraries read, in one table: they, `verbena info` and
- * `verbena doctor` go by it, and tests/docs compares it with the manual page. The values are those
- * of the process, except in set-user-ID and set-group-ID programs: there nothing is set.
+ * Every environment variable that the libraries read, in one table. The libraries, `verbena info`
+ * and `verbena doctor` use this table, and tests/docs compares it with the manual page. In
+ * set-user-ID and set-group-ID programs all variables count as not set.
  */
 #ifndef VB_BASE_ENVIRONMENT_H
 #define VB_BASE_ENVIRONMENT_H
@@ -19,7 +19,7 @@ enum vb_variable {
 	VB_ENV_PKEYS,
 	VB_ENV_PKEYS_FILE,
 	VB_ENV_SOCKETS_WAIT_MS,
-	VB_ENV_OURS, /* those above are Verbena's, those below others have as well */
+	VB_ENV_OURS, /* the variables above are Verbena's own, other software knows those below */
 	VB_ENV_FORK_SAFE = VB_ENV_OURS,
 	VB_ENV_RS_SQ_SIZE,
 	VB_ENV_RS_RQ_SIZE,
@@ -36,9 +36,10 @@ enum { VB_ENV_VALUES_MAX = 4 };
 
 struct vb_environment_row {
 	const char *name, *meaning;
-	const char *otherwise; /* without the variable: this value, or what happens in words */
-	const char *values[VB_ENV_VALUES_MAX]; /* all that it may have; the first is `otherwise` */
-	const char *page; /* a wrong value keeps devices from opening; here are the right ones */
+	const char *otherwise; /* without the variable: its value, or the effect in words */
+	const char *values[VB_ENV_VALUES_MAX]; /* all legal values; the first is `otherwise` */
+	const char
+		*page; /* the manual page of the legal values; a wrong one keeps devices closed */
 };
 
 extern const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT];
@@ -49,9 +50,10 @@ const char *vb_environment(enum vb_variable variable);
 const char *vb_environment_text(enum vb_variable variable);
 /* Set, not empty and not "0". */
 bool vb_environment_flag(enum vb_variable variable);
-/* Without the variable, and where it is empty, its `otherwise`; 0: no number. */
+/* The number of the variable, or of its `otherwise` where the variable is unset or empty; 0: no
+ * number. */
 int vb_environment_number(enum vb_variable variable);
-/* Which of its values, 0 as above; -EINVAL: none of them. */
+/* The index of the value, 0 where the variable is unset or empty; -EINVAL: no legal value. */
 int vb_environment_choice(enum vb_variable variable);
 
 #endif

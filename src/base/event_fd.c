@@ -34,7 +34,7 @@ static bool is_inherited(const struct vb_event_fd *events)
 	return events->owner != getpid();
 }
 
-static void discard(struct vb_event_fd *events)
+static void events_free(struct vb_event_fd *events)
 {
 	pthread_mutex_destroy(&events->lock);
 	free(events);
@@ -53,14 +53,14 @@ void vb_event_fd_close(struct vb_event_fd *events)
 	pthread_mutex_unlock(&events->lock);
 }
 
-/* Under the lock, which it gives back. */
-static void leave(struct vb_event_fd *events)
+/* Called under the lock, which the function releases. */
+static void user_leave(struct vb_event_fd *events)
 {
 	bool last = --events->users == 0;
 
 	pthread_mutex_unlock(&events->lock);
 	if (last)
-		discard(events);
+		events_free(events);
 }
 
 void vb_event_fd_put(struct vb_event_fd *events)
@@ -70,7 +70,7 @@ void vb_event_fd_put(struct vb_event_fd *events)
 		return;
 	}
 	pthread_mutex_lock(&events->lock);
-	leave(events);
+	user_leave(events);
 }
 
 void vb_event_fd_own(struct vb_event_fd *events)
@@ -90,7 +90,7 @@ void vb_event_fd_own(struct vb_event_fd *events)
 void vb_event_fd_count(struct vb_event_fd *events, uint64_t more)
 {
 	if (!events->closed && vb_write(events->fd, &more, sizeof(more)) < 0)
-		return; /* 2^64 - 2 events pend: it is readable */
+		return; /* 2^64 - 2 events are counted: the descriptor is readable anyway */
 }
 
 void vb_event_fd_uncount(struct vb_event_fd *events)
@@ -101,22 +101,22 @@ void vb_event_fd_uncount(struct vb_event_fd *events)
 
 	if (events->closed || is_inherited(events))
 		return;
-	/* preadv2 is a cancellation point where syscall() is not: it is called under locks. */
+	/* Callers hold locks: preadv2 is a cancellation point, syscall() is not. */
 	if (syscall(SYS_preadv2, events->fd, &iov, 1UL, -1L, -1L, RWF_NOWAIT) >= 0 ||
 	    errno == EAGAIN)
 		return;
-	/* A kernel that has no RWF_NOWAIT for eventfds. */
+	/* This kernel has no RWF_NOWAIT for eventfds. */
 	if (vb_ppoll(&ready, 1, (struct timespec){ 0 }) == 1 &&
 	    vb_read(events->fd, &count, sizeof(count)) < 0)
 		return;
 }
 
-static void leave_cancelled(void *arg)
+static void user_cancelled(void *arg)
 {
 	struct vb_event_fd *events = arg;
 
 	pthread_mutex_lock(&events->lock);
-	leave(events);
+	user_leave(events);
 }
 
 static int take_count(struct vb_event_fd *events)
@@ -124,13 +124,13 @@ static int take_count(struct vb_event_fd *events)
 	uint64_t count;
 	int err;
 
-	pthread_cleanup_push(leave_cancelled, events);
+	pthread_cleanup_push(user_cancelled, events);
 	err = read(events->fd, &count, sizeof(count)) < 0 ? -errno : 0;
 	pthread_cleanup_pop(0);
 	return err;
 }
 
-/* What a read of the descriptor would do that is gone now: wait for a signal. */
+/* Behaves as a read of the descriptor, which is closed now: the thread waits for a signal. */
 static int wait_for_nothing(bool nonblocking)
 {
 	if (nonblocking)
@@ -156,6 +156,6 @@ int vb_event_fd_take(struct vb_event_fd *events, vb_event_take *take, void *queu
 	}
 	gone = events->closed && !*event && (!err || err == -EBADF);
 	nonblocking = events->nonblocking;
-	leave(events);
+	user_leave(events);
 	return gone ? wait_for_nothing(nonblocking) : err;
 }

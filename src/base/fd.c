@@ -18,7 +18,7 @@ int vb_fd_high(int fd)
 
 	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit))
 		return fd;
-	/* The upper half, but below 4096: the kernel's table grows with the largest number. */
+	/* The upper half, from 4096 at most: the kernel's table grows with the largest number. */
 	high = limit.rlim_cur > 8192 ? 4096 : (int)limit.rlim_cur / 2;
 	high = fcntl(fd, F_DUPFD_CLOEXEC, high);
 	if (high < 0)
@@ -34,7 +34,7 @@ void vb_fd_close(int *fd)
 	*fd = -1;
 }
 
-/* Only /proc tells. */
+/* No system call tells the kind of a descriptor, only /proc does. */
 bool vb_fd_is_eventfd(int fd)
 {
 	static const char name[] = "anon_inode:[eventfd]";

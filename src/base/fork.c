@@ -8,13 +8,14 @@
 static const struct vb_fork_handlers *_Atomic stages[VB_FORK_STAGES];
 
 /*
- * A thread may register a stage while another one forks: only what was prepared is undone. One fork
- * at a time; registering does not wait for it, as it may hold a lock that a handler takes.
+ * A thread may register a stage while another thread forks: only prepared stages are undone. One
+ * thread forks at a time. A thread that registers does not wait for the fork, as the thread may
+ * hold a lock that a handler takes.
  */
 static pthread_mutex_t forking = PTHREAD_MUTEX_INITIALIZER;
 static const struct vb_fork_handlers *prepared[VB_FORK_STAGES]; /* under forking */
 
-static void before(void)
+static void prepare_stages(void)
 {
 	pthread_mutex_lock(&forking);
 	for (int stage = 0; stage < VB_FORK_STAGES; stage++) {
@@ -32,7 +33,7 @@ static void in_parent(void)
 	pthread_mutex_unlock(&forking);
 }
 
-/* A stage without preparation may have come since: whatever it undoes, it undoes from any state. */
+/* A stage without `prepare` may have been registered since: its handler works from any state. */
 static void in_child(void)
 {
 	for (int stage = VB_FORK_STAGES - 1; stage >= 0; stage--) {
@@ -51,12 +52,13 @@ static void watch_child(void)
 
 static void watch_parent(void)
 {
-	pthread_atfork(before, in_parent, NULL);
+	pthread_atfork(prepare_stages, in_parent, NULL);
 }
 
 /*
- * Two calls: a stage that prepares may have to come after the libraries below it (fork.h), others
- * may be needed long before. The child's part is first, so that it runs whenever the rest does.
+ * Two calls of pthread_atfork: a stage that prepares may have to come after the libraries below it
+ * (fork.h), other stages may be needed long before. The child's handler is registered first, so
+ * that it runs whenever the others do.
  */
 void vb_fork_register(enum vb_fork_stage stage, const struct vb_fork_handlers *handlers)
 {

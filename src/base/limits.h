@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The limits of the device. What is reported here is what is enforced. */
+/* The limits of the device: queries report them, and the libraries enforce them. */
 #ifndef VB_BASE_LIMITS_H
 #define VB_BASE_LIMITS_H
 
@@ -17,14 +17,14 @@ enum {
 	VB_CQ_MAX = 65536,
 	VB_CQE_MAX = 4194304,
 	VB_SRQ_MAX = 16384,
-	VB_XRC_SRQ_MAX = 4096, /* of them XRC: their numbers are slot << 12 | index */
+	VB_XRC_SRQ_MAX = 4096, /* SRQs of XRC among them: their numbers are slot << 12 | index */
 	VB_XRCD_MAX = 4096,    /* XRC domains that one process has open */
 	VB_PD_MAX = 65536,
 	VB_KEY_MAX = 1 << 20, /* regions and windows share one table */
 	VB_MW_MAX = 65536,
 	VB_MR_MAX = VB_KEY_MAX - VB_MW_MAX,
 	VB_AH_MAX = 65536,
-	VB_TM_TAGS_MAX = 1024, /* tag matching: of one SRQ */
+	VB_TM_TAGS_MAX = 1024, /* tag matching: tags of one SRQ */
 	VB_TM_OPS_MAX = 1024,
 	VB_TM_SGE_MAX = 8,
 	VB_TM_RNDV_HEADER_MAX = 64,
@@ -32,7 +32,7 @@ enum {
 	VB_MCAST_GRP_MAX = 1024,
 	VB_MCAST_QP_MAX = 256,        /* QPs per group */
 	VB_PKEYS_MAX = 32,            /* length of the longest P_Key table (nic/pkey.h) */
-	VB_GIDS = 64,                 /* length of the GID table, at least one entry stays empty */
+	VB_GIDS = 64,                 /* length of the GID table; at least one entry stays empty */
 	VB_DM_MAX = 256,              /* device memory buffers of an opened device */
 	VB_DM_BYTES_MAX = 4 << 20,    /* and their bytes: max_dm_size */
 	VB_RATE_MAX_KBPS = 100000000, /* of a QP, as ibv_modify_qp_rate_limit sets it */

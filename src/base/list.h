@@ -14,7 +14,7 @@ struct vb_list {
 #define VB_LIST_INIT(name) { &(name), &(name) }
 #define vb_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 /* clang-format on */
-/* The end of the list is no element: no pointer to one is made of it. */
+/* The head of a list is no element: NULL stands for it. */
 #define vb_list_element(node, head, type, member) \
 	((node) == (head) ? NULL : vb_container(node, type, member))
 /* The current element may be removed, and freed, inside the loop. */

@@ -14,11 +14,11 @@
 
 enum { LINE_MAX_CHARS = 512 };
 
-/* --- which sentences were said --- */
+/* --- counts of sentences --- */
 
 /*
- * No lock: a thread may fork while another one explains. A key is set once, by whichever thread finds
- * the place empty. A full table counts nothing, and everything is printed.
+ * The table has no lock: a thread may fork while another thread explains. The first thread that
+ * finds a place empty sets its key, once. A full table counts nothing, and every line is printed.
  */
 enum { SAID_MAX = 1024 };
 static struct {
@@ -42,7 +42,7 @@ static const char *hex_end(const char *text)
 	return text;
 }
 
-/* FNV-1a over the words, and over the process: a child of fork begins anew. */
+/* FNV-1a over the words and the process's id: a child of fork begins to count anew. */
 static uint64_t sentence_key(const char *text)
 {
 	const uint64_t prime = 0x100000001b3;
@@ -91,7 +91,7 @@ static bool is_power_of_ten(uint64_t count)
 /* --- printing --- */
 
 /* One write per line, so that lines of several threads and processes do not mix. */
-static void print(const char *text, uint64_t count)
+static void line_print(const char *text, uint64_t count)
 {
 	char line[LINE_MAX_CHARS];
 	int length = snprintf(line, sizeof(line) - 1, "verbena[%d]: %s", getpid(), text);
@@ -103,10 +103,10 @@ static void print(const char *text, uint64_t count)
 		length = sizeof(line) - 2;
 	line[length++] = '\n';
 	if (vb_write(STDERR_FILENO, line, (size_t)length) < 0)
-		return; /* nowhere to say it */
+		return; /* standard error is closed */
 }
 
-static void say(const char *format, va_list args, bool each)
+static void sentence_say(const char *format, va_list args, bool each)
 {
 	const int saved_errno = errno;
 	char text[LINE_MAX_CHARS];
@@ -115,7 +115,7 @@ static void say(const char *format, va_list args, bool each)
 	vsnprintf(text, sizeof(text), format, args);
 	count = each ? 1 : sentence_count(text);
 	if (is_power_of_ten(count))
-		print(text, count);
+		line_print(text, count);
 	errno = saved_errno;
 }
 
@@ -126,7 +126,7 @@ void vb_explain(const char *format, ...)
 	if (!vb_config_explain())
 		return;
 	va_start(args, format);
-	say(format, args, false);
+	sentence_say(format, args, false);
 	va_end(args);
 }
 
@@ -137,7 +137,7 @@ void vb_explain_each(const char *format, ...)
 	if (!vb_config_explain())
 		return;
 	va_start(args, format);
-	say(format, args, true);
+	sentence_say(format, args, true);
 	va_end(args);
 }
 
@@ -146,6 +146,6 @@ void vb_complain(const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
-	say(format, args, true);
+	sentence_say(format, args, true);
 	va_end(args);
 }

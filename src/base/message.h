@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls under a lock. libc's are cancellation points, which this code is not: a thread that
- * is cancelled in them would keep the lock.
+ * System calls for threads that hold a lock. The functions of libc are cancellation points, these
+ * are not: a thread that is cancelled under a lock would keep the lock.
  */
 #ifndef VB_BASE_MESSAGE_H
 #define VB_BASE_MESSAGE_H
@@ -45,7 +45,7 @@ static inline ssize_t vb_recv(int fd, void *bytes, size_t size, int flags)
 	return syscall(SYS_recvfrom, fd, bytes, size, flags, NULL, NULL);
 }
 
-/* What is ready now. */
+/* The descriptors that are ready now; never waits. */
 static inline int vb_epoll_look(int epoll, struct epoll_event *events, int count)
 {
 	return (int)syscall(SYS_epoll_pwait, epoll, events, count, 0, NULL, _NSIG / 8);
@@ -71,7 +71,7 @@ static inline int vb_ppoll(struct pollfd *fds, unsigned count, struct timespec t
 	return (int)syscall(SYS_ppoll, fds, count, &timeout, NULL, _NSIG / 8);
 }
 
-/* Signals cut it short. */
+/* A signal cuts the sleep short. */
 static inline void vb_sleep_ns(long ns)
 {
 	const struct timespec wait = { 0, ns };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A setting that is read at its first use: the first call loads it, all calls have the answer. */
+/* A setting that is read at its first use: the first call loads it, all calls return its result. */
 #ifndef VB_BASE_ONCE_H
 #define VB_BASE_ONCE_H
 
@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 struct vb_once {
-	pthread_mutex_t lock;
+	pthread_mutex_t lock; /* guards the members below */
 	bool loaded;
-	int err;
+	int err; /* the result of the load */
 };
 
 /* clang-format off */

@@ -11,7 +11,7 @@ uint64_t vb_random64(void)
 
 	if (getrandom(&value, sizeof(value), 0) == (ssize_t)sizeof(value))
 		return value;
-	/* Only before the pool is seeded or under a filter: unique, if not secret. */
+	/* The call fails under a filter (seccomp): this number is unique, if not secret. */
 	return vb_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid() << 32 ^ (uintptr_t)&value;
 }
 

@@ -8,8 +8,8 @@
 uint64_t vb_random64(void);
 
 /*
- * A secret permutation of the 24-bit numbers: keys made with it cannot be guessed from one
- * another, and are unique as long as their indexes are.
+ * A secret permutation of the 24-bit numbers. Keys made with it cannot be guessed from one another,
+ * and are unique as long as their indexes are.
  */
 struct vb_permutation {
 	uint32_t mask_in, mask_out;     /* 24 bits each */
@@ -30,7 +30,7 @@ static inline uint32_t vb_permute24(const struct vb_permutation *p, uint32_t x)
 static inline uint32_t vb_unpermute24(const struct vb_permutation *p, uint32_t x)
 {
 	x = ((x ^ p->mask_out) * p->inverse[1]) & VB_MASK24;
-	x ^= x >> 12; /* its own inverse: 12 + 12 = 24 */
+	x ^= x >> 12; /* this step is its own inverse: 12 + 12 = 24 */
 	return ((x * p->inverse[0]) & VB_MASK24) ^ p->mask_in;
 }
 

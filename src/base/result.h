@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one place where 0 or -errno becomes what a man page promises. */
+/* The one place where 0 or -errno becomes the result that a man page promises. */
 #ifndef VB_BASE_RESULT_H
 #define VB_BASE_RESULT_H
 
 #include <errno.h>
 #include <stddef.h>
 
-/* Calls that return an errno value; errno is set as well, many programs look there. */
+/* Calls that return an errno value. errno is set as well: many programs look there. */
 static inline int vb_return_errno(int err)
 {
 	if (err)
@@ -23,7 +23,7 @@ static inline int vb_return_minus_one(int err)
 	return -1;
 }
 
-/* Calls that return a count, or the errno value negated; they set errno, too. */
+/* Calls that return a count, or the errno value negated. They set errno, too. */
 static inline int vb_return_negative(int err)
 {
 	errno = -err;

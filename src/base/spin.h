@@ -20,7 +20,7 @@ static inline void vb_cpu_relax(void)
 #endif
 }
 
-/* Asks for a line that another CPU has, before the work that can go on meanwhile. */
+/* Asks for a cache line that another CPU has, before work that can go on until the line comes. */
 static inline void vb_prefetch_to_write(const void *line)
 {
 #if defined(__x86_64__)
@@ -36,7 +36,7 @@ static inline bool vb_spin_try(struct vb_spin *lock)
 	       !atomic_exchange_explicit(&lock->held, 1, memory_order_seq_cst);
 }
 
-/* The holder may have lost its CPU: after a while give ours away instead of burning it. */
+/* The holder may have lost its CPU: after a while the waiting thread gives its own away. */
 static inline void vb_spin_lock(struct vb_spin *lock)
 {
 	for (unsigned turn = 0; !vb_spin_try(lock); turn++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a function is exported.
+ * Exported functions and their versions.
  *
  * Everything is compiled with hidden visibility. An exported function is an ordinary definition
  * with the name from the header and VB_PUBLIC in front:
@@ -8,19 +8,19 @@
  *	VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
  *
  * Its version is the node of the map that lists it (libibverbs.map, librdmacm.map): there is
- * nothing to write beside the function. A name that is exported but missing in the map becomes
- * local, a name in the map that nobody defines is not exported; tests/abi notices both.
+ * nothing to write beside the function. An exported name that is missing in the map becomes local,
+ * a name in the map without a definition is not exported; tests/abi notices both.
  *
- * Some names also exist in an older, non-default version, for programs linked before it changed.
- * Only that older one is marked, and defined under a name of its own (see compat.c):
+ * Some names also exist in an older, non-default version, for programs linked before the change.
+ * Only the older version is marked, and defined under a name of its own (see compat.c):
  *
  *	VB_OLD_VERSION(vb_compat_ibv_alloc_pd, "ibv_alloc_pd@IBVERBS_1.0");
  *
- * The map does not mention it: the name in the assembler directive carries the node. The
- * attribute `symver` would do the same, but clang ignores it; and link-time optimisation would
- * lose top-level assembler, which is why it stays off for the libraries.
+ * The map does not mention the older version: the name in the assembler line carries the node.
+ * The attribute `symver` would do the same, but clang ignores it. Link-time optimisation would lose
+ * top-level assembler, and so stays off for the libraries.
  *
- * <infiniband/verbs.h> hides four exported functions behind macros of the same name. Whoever
+ * <infiniband/verbs.h> hides four exported functions behind macros of the same name. A file that
  * defines (or means) the function itself removes the macro after the include:
  *
  *	#undef ibv_get_device_list

@@ -28,22 +28,22 @@ int vb_timers_reserve(struct vb_timers *timers, uint32_t total)
 	return 0;
 }
 
-static void put(struct vb_timers *timers, uint32_t place, struct vb_timer *timer)
+static void heap_put(struct vb_timers *timers, uint32_t place, struct vb_timer *timer)
 {
 	timers->heap[place] = timer;
 	timer->place = place;
 }
 
-static void rise(struct vb_timers *timers, uint32_t place)
+static void heap_rise(struct vb_timers *timers, uint32_t place)
 {
 	struct vb_timer *timer = timers->heap[place];
 
 	for (; place > 1 && timers->heap[place / 2]->filed_ns > timer->filed_ns; place /= 2)
-		put(timers, place, timers->heap[place / 2]);
-	put(timers, place, timer);
+		heap_put(timers, place, timers->heap[place / 2]);
+	heap_put(timers, place, timer);
 }
 
-static void sink(struct vb_timers *timers, uint32_t place)
+static void heap_sink(struct vb_timers *timers, uint32_t place)
 {
 	struct vb_timer *timer = timers->heap[place];
 	uint32_t child;
@@ -54,23 +54,23 @@ static void sink(struct vb_timers *timers, uint32_t place)
 			child++;
 		if (timers->heap[child]->filed_ns >= timer->filed_ns)
 			break;
-		put(timers, place, timers->heap[child]);
+		heap_put(timers, place, timers->heap[child]);
 	}
-	put(timers, place, timer);
+	heap_put(timers, place, timer);
 }
 
 void vb_timer_set(struct vb_timers *timers, struct vb_timer *timer, uint64_t due_ns)
 {
 	timer->due_ns = due_ns;
-	/* Later, or not at all: noticed when the heap comes to it. */
+	/* Later, or never: vb_timers_pop notices when the filed time comes. */
 	if (timer->place && due_ns >= timer->filed_ns)
 		return;
 	if (due_ns == VB_NEVER_NS)
 		return;
 	timer->filed_ns = due_ns;
 	if (!timer->place)
-		put(timers, ++timers->count, timer);
-	rise(timers, timer->place);
+		heap_put(timers, ++timers->count, timer);
+	heap_rise(timers, timer->place);
 }
 
 void vb_timer_remove(struct vb_timers *timers, struct vb_timer *timer)
@@ -84,9 +84,9 @@ void vb_timer_remove(struct vb_timers *timers, struct vb_timer *timer)
 	last = timers->heap[timers->count--];
 	if (last == timer)
 		return;
-	put(timers, place, last);
-	rise(timers, place);
-	sink(timers, last->place);
+	heap_put(timers, place, last);
+	heap_rise(timers, place);
+	heap_sink(timers, last->place);
 }
 
 struct vb_timer *vb_timers_pop(struct vb_timers *timers, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Timers of many QPs: a heap that is touched when a timer is set earlier or fires. Setting it
- * later only notes the new time, which is what nearly every ACK does.
+ * Timers of many QPs, in a heap. The heap is touched only when a timer is set to an earlier time,
+ * or fires. A later time is only noted in the timer: nearly every ACK sets one.
  */
 #ifndef VB_BASE_TIMER_H
 #define VB_BASE_TIMER_H
@@ -11,8 +11,8 @@
 
 struct vb_timer {
 	uint64_t due_ns;   /* VB_NEVER_NS: not set */
-	uint64_t filed_ns; /* under which it is in the heap */
-	uint32_t place;    /* in the heap, from 1; 0: not there */
+	uint64_t filed_ns; /* the time by which the heap has sorted the timer */
+	uint32_t place;    /* index in the heap, from 1; 0: not in the heap */
 };
 
 struct vb_timers {
@@ -21,13 +21,14 @@ struct vb_timers {
 };
 
 void vb_timers_fini(struct vb_timers *timers);
-/* Room for one more timer; called once per timer, so that setting it cannot fail. -ENOMEM. */
+/* Makes room for total timers; called as each one is made, so that vb_timer_set cannot fail.
+ * -ENOMEM. */
 int vb_timers_reserve(struct vb_timers *timers, uint32_t total);
 void vb_timer_set(struct vb_timers *timers, struct vb_timer *timer, uint64_t due_ns);
 void vb_timer_remove(struct vb_timers *timers, struct vb_timer *timer);
-/* A timer that is due, no longer set; NULL: none is. */
+/* Takes a timer that is due, which is no longer set then; NULL: no timer is due. */
 struct vb_timer *vb_timers_pop(struct vb_timers *timers, uint64_t now_ns);
-/* Not later than the earliest timer. */
+/* The earliest time at which a timer may be due: not later than the earliest timer. */
 uint64_t vb_timers_next_ns(const struct vb_timers *timers);
 
 #endif

@@ -14,7 +14,7 @@ bool vb_udp_table_open(struct vb_udp_table *table, bool ipv6)
 	return table->file != NULL;
 }
 
-/* An address is printed as words in the order of this host, in hexadecimal. */
+/* The kernel prints an address as words in the byte order of this host, in hexadecimal. */
 static bool parse_address(const char *text, bool ipv6, uint8_t bytes[16])
 {
 	const size_t words = ipv6 ? 4 : 1;
@@ -32,7 +32,7 @@ static bool parse_address(const char *text, bool ipv6, uint8_t bytes[16])
 }
 
 /* "  12: 0100007F:12B7 00000000:0000 07 00000000:00000000 00:00000000 00000000  1000  0 12345 …" */
-static bool parse(const char *line, bool ipv6, struct vb_udp_socket *socket)
+static bool line_parse(const char *line, bool ipv6, struct vb_udp_socket *socket)
 {
 	char address[33];
 	unsigned port, uid;
@@ -50,7 +50,7 @@ bool vb_udp_table_next(struct vb_udp_table *table, struct vb_udp_socket *socket)
 	char line[256];
 
 	while (fgets(line, sizeof(line), table->file))
-		if (parse(line, table->ipv6, socket))
+		if (line_parse(line, table->ipv6, socket))
 			return true;
 	return false;
 }

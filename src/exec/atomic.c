@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
-static uint64_t result_of(const struct vb_atomic *op, uint64_t old)
+static uint64_t atomic_result(const struct vb_atomic *op, uint64_t old)
 {
 	if (op->write)
 		return op->swap;
@@ -14,7 +14,7 @@ static uint64_t result_of(const struct vb_atomic *op, uint64_t old)
 	return old == op->compare_add ? op->swap : old;
 }
 
-static int all_of(ssize_t copied)
+static int copy_result(ssize_t copied)
 {
 	return copied == 8 ? 0 : copied < 0 ? -errno : -EFAULT;
 }
@@ -25,24 +25,24 @@ static int apply_there(struct vb_peer *target, uint64_t address, const struct vb
 	uint64_t value;
 	struct iovec here = { old, 8 }, there = { (void *)(uintptr_t)address, 8 };
 
-	int err = all_of(process_vm_readv(target->tid, &here, 1, &there, 1, 0));
+	int err = copy_result(process_vm_readv(target->tid, &here, 1, &there, 1, 0));
 
 	if (err)
 		return err;
-	value = result_of(op, *old);
+	value = atomic_result(op, *old);
 	if (value == *old)
 		return 0;
 	here.iov_base = &value;
-	return all_of(process_vm_writev(target->tid, &here, 1, &there, 1, 0));
+	return copy_result(process_vm_writev(target->tid, &here, 1, &there, 1, 0));
 }
 
-/* Within the process the CPU's own atomics: then it is atomic against its threads as well. */
+/* Within the process the CPU's own atomics: atomic against the program's threads as well. */
 static int apply_here(uint64_t address, const struct vb_atomic *op, uint64_t *old)
 {
 	_Atomic uint64_t *word = (void *)(uintptr_t)address;
 
 	*old = atomic_load(word);
-	while (!atomic_compare_exchange_weak(word, old, result_of(op, *old)))
+	while (!atomic_compare_exchange_weak(word, old, atomic_result(op, *old)))
 		;
 	return 0;
 }

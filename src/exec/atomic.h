@@ -5,15 +5,15 @@
 #include "shm/peer.h"
 
 struct vb_atomic {
-	bool write;        /* ATOMIC WRITE: swap, whatever was there */
+	bool write;        /* ATOMIC WRITE: swap, whatever the old value */
 	bool compare_swap; /* else fetch and add */
 	uint64_t compare_add, swap;
 };
 
 /*
- * Applies it to 8 aligned bytes of the target's memory; *old is the value before. Atomic against
- * all other RDMA atomics to that process. -EAGAIN: another one is under way; -EFAULT,
- * -ESRCH, -EPERM.
+ * Applies an atomic to 8 aligned bytes of the target's memory; *old is the value before. The
+ * operation is atomic against all other RDMA atomics to that process. -EAGAIN: another atomic is
+ * under way there; -EFAULT, -ESRCH, -EPERM.
  */
 int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
 		    uint64_t *old);

@@ -62,7 +62,7 @@ bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length)
 	return true;
 }
 
-/* Element by element, as the kernel does it: their order is the order of visibility. */
+/* Element by element, as the kernel copies: bytes become visible in the order of elements. */
 static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
 			const struct vb_iov *remote)
 {
@@ -119,7 +119,7 @@ void vb_copy_probe(struct vb_peer *peer)
 	uint64_t nonce;
 	struct iovec here = { &nonce, sizeof(nonce) }, there;
 
-	/* Until it is READY the service thread learns where the nonce is. */
+	/* Before READY the service thread writes nonce_at. */
 	if (peer->self || atomic_load(&peer->state) != VB_PEER_READY)
 		return;
 	there = (struct iovec){ (void *)(uintptr_t)peer->nonce_at, sizeof(nonce) };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bytes between this process and a target: memcpy within it, process_vm_* between processes. */
+/* Copies between this process and a target: memmove within it, process_vm_* between processes. */
 #ifndef VB_EXEC_COPY_H
 #define VB_EXEC_COPY_H
 
@@ -16,34 +16,36 @@ struct vb_iov {
 	size_t bytes;
 };
 
-/* Appends up to limit bytes of a scatter/gather list from offset on; returns how many fitted. */
+/* Appends up to limit bytes of a scatter/gather list from offset on; returns the bytes that fit. */
 size_t vb_iov_slice(struct vb_iov *iov, const struct ibv_sge *sge, unsigned count, size_t offset,
 		    size_t limit);
 bool vb_iov_add(struct vb_iov *iov, void *base, size_t length);
 
 /*
  * The local side of a WRITE of length bytes to a remote address. Programs watch the last byte, so
- * it must become visible last, but one copy of the kernel may become visible out of order. It
- * copies element by element: the tail, from the last multiple of 8 on, is an element of its own.
- * On the local side, because a remote element costs a look-up of pages, a local one nothing.
+ * that byte must become visible last. The bytes of one element may become visible out of order, but
+ * the kernel copies element by element. So the tail, from the last multiple of 8 on, is an element
+ * of its own; on the local side, because a remote element costs a look-up of pages.
  */
 size_t vb_iov_slice_ordered(struct vb_iov *iov, const struct ibv_sge *sge, unsigned count,
 			    size_t offset, size_t length, uint64_t address);
 
-/* The remote side: what continues the element before it makes it longer. */
+/* The remote side: a range that continues the last element makes that element longer. */
 bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length);
 
-/* The target is there, but the kernel does not let this process touch it: one of them is another user
- * now, or not dumpable, or in a sandbox. */
+/*
+ * True: the target exists, but the kernel does not let this process touch its memory. One of the
+ * two has another user now, or is not dumpable, or is in a sandbox.
+ */
 static inline bool vb_copy_is_denied(ssize_t result)
 {
 	return result == -EPERM || result == -EACCES || result == -ENOSYS;
 }
 
-/* Asks the kernel whether it does, and notes it in the peer. */
+/* Asks the kernel whether it denies access, and notes the answer in peer->denied. */
 void vb_copy_probe(struct vb_peer *peer);
 
-/* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, or one that is a denial. */
+/* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, or a denial as above. */
 ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,
 		const struct vb_iov *remote);
 

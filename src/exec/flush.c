@@ -3,8 +3,8 @@
 #include "exec/rkey.h"
 #include "nic/mr.h"
 
-/* The rights that a QP and a region must have given; 0: no such kind of placement. */
-static unsigned access_of(uint32_t feth)
+/* The access flags that a QP and a region must have; 0: no such kind of placement. */
+static unsigned access_needed(uint32_t feth)
 {
 	uint32_t types = feth & VB_FLUSH_TYPES;
 
@@ -21,11 +21,11 @@ static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cac
 	uint64_t va = flush->va, length = flush->length, address;
 
 	if (flush->feth >> VB_FLUSH_SELECT_SHIFT == VB_FLUSH_SELECT_REGION) {
-		/* The range is not looked at: all of the region is meant. */
+		/* The request means the whole region: its range is ignored. */
 		region = vb_peer_key(target, flush->rkey, true);
 		va = region ? region->iova : 0;
 		length = 0;
-	} else if (!length) { /* no bytes: the key is not looked at */
+	} else if (!length) { /* without bytes the key is ignored */
 		return VB_OK;
 	}
 	return vb_rkey_check(target, cache, pd, qpn, flush->rkey, va, length, access, &address);
@@ -34,7 +34,7 @@ static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cac
 enum vb_reason vb_flush_apply(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
 			      uint32_t qpn, const struct vb_flush *flush)
 {
-	unsigned access = access_of(flush->feth);
+	unsigned access = access_needed(flush->feth);
 	enum vb_reason reason;
 
 	if (!access || flush->feth >> VB_FLUSH_SELECT_SHIFT > VB_FLUSH_SELECT_REGION)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * FLUSH: what was written before becomes visible to everybody, or durable. Memory that the CPUs
- * share is visible as soon as it is written; durable memory is none that this device knows of.
+ * FLUSH: earlier writes become visible to all CPUs, or durable. Memory that CPUs share is visible
+ * as soon as it is written. This device knows of no durable memory.
  */
 #ifndef VB_EXEC_FLUSH_H
 #define VB_EXEC_FLUSH_H
@@ -9,7 +9,7 @@
 #include "exec/reason.h"
 #include "shm/peer.h"
 
-/* The FETH: what kind of placement, and whether of a range or of the whole region. */
+/* The FETH: the kinds of placement, and the extent (a range, or the whole region). */
 enum {
 	VB_FLUSH_GLOBAL = 1 << 0,
 	VB_FLUSH_PERSISTENT = 1 << 1,
@@ -23,10 +23,10 @@ struct vb_flush {
 	uint32_t feth;
 	uint32_t rkey;
 	uint64_t va, length;
-	unsigned qp_access; /* what the QP allows */
+	unsigned qp_access; /* access flags of the target's QP */
 };
 
-/* Of a request that QP qpn of the target has; VB_OK: it is done. */
+/* Executes a flush that QP qpn of the target has received; VB_OK: done. */
 enum vb_reason vb_flush_apply(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
 			      uint32_t qpn, const struct vb_flush *flush);
 

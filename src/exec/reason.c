@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The target refuses a key, or the request as such. */
+/* The target refuses the key, or the request as a whole. */
 #define BAD_ACCESS                                                             \
 	.status = IBV_WC_REM_ACCESS_ERR, .recv_status = IBV_WC_LOC_ACCESS_ERR, \
 	.syndrome = VB_NAK_ACCESS, .target_fails = true, .event = IBV_EVENT_QP_ACCESS_ERR
@@ -16,8 +16,8 @@
 	.status = IBV_WC_REM_INV_REQ_ERR, .syndrome = VB_NAK_INVALID_REQUEST, \
 	.target_fails = true, .event = IBV_EVENT_QP_REQ_ERR
 
-/* In the sentences {k} is a key, {a} an address, {l} a length, {h} what there is, {w} what is
- * wanted, {p} the peer's QP. */
+/* In the sentences {k} is a key, {a} an address, {l} a length, {h} the number that exists (have),
+ * {w} the number that is wanted, {p} the peer's QP. */
 static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_OK] = { IBV_WC_SUCCESS, "it succeeded" },
 	[VB_WHY_LOCAL_KEY] = { IBV_WC_LOC_PROT_ERR, "lkey {k} does not cover {l} bytes at {a} with "
@@ -67,7 +67,7 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 				 "memory",
 				 .recv_status = IBV_WC_LOC_PROT_ERR, .syndrome = VB_NAK_OPERATIONAL,
 				 .target_fails = true },
-	/* Everything has arrived: the sender succeeds, and nothing is said about it (IBA class J). */
+	/* The whole message has arrived: the sender succeeds and gets no NAK (IBA class J). */
 	[VB_WHY_RECV_INVALIDATE] = { IBV_WC_SUCCESS,
 				     "the message has arrived and tells QP {p} to invalidate rkey "
 				     "{k}, "
@@ -199,8 +199,8 @@ const struct vb_reason_row *vb_reason_row(enum vb_reason reason)
 	return &rows[reason < VB_REASON_COUNT ? reason : VB_OK];
 }
 
-/* One token of a sentence; returns how much of the template it was. */
-static size_t token(const struct vb_report *r, const char *at, char *out, size_t size)
+/* Writes one token of a sentence; returns its length in the template. */
+static size_t token_write(const struct vb_report *r, const char *at, char *out, size_t size)
 {
 	bool hex = at[2] == ':';
 	uint64_t number = at[1] == 'l' ? r->length : at[1] == 'h' ? r->have : r->want;
@@ -216,13 +216,13 @@ static size_t token(const struct vb_report *r, const char *at, char *out, size_t
 	return hex ? 5 : 3;
 }
 
-static void fill_in(const struct vb_report *r, const char *sentence, char *out, size_t size)
+static void sentence_fill(const struct vb_report *r, const char *sentence, char *out, size_t size)
 {
 	size_t used = 0;
 
 	while (*sentence && used + 24 < size) {
 		if (*sentence == '{') {
-			sentence += token(r, sentence, out + used, size - used);
+			sentence += token_write(r, sentence, out + used, size - used);
 			used += strlen(out + used);
 		} else {
 			out[used++] = *sentence++;
@@ -242,12 +242,12 @@ static const char *opcode_name(int opcode)
 
 enum { SENTENCE = 320 };
 
-/* False: nobody asked. */
-static bool sentence_of(const struct vb_report *report, char sentence[SENTENCE])
+/* False: VERBENA_EXPLAIN is not set. */
+static bool sentence_write(const struct vb_report *report, char sentence[SENTENCE])
 {
 	if (!vb_config_explain())
 		return false;
-	fill_in(report, rows[report->reason].sentence, sentence, SENTENCE);
+	sentence_fill(report, rows[report->reason].sentence, sentence, SENTENCE);
 	return true;
 }
 
@@ -255,7 +255,7 @@ void vb_report_explain(const struct vb_report *report)
 {
 	char sentence[SENTENCE];
 
-	if (!sentence_of(report, sentence))
+	if (!sentence_write(report, sentence))
 		return;
 	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, opcode_name(report->opcode),
 		   (unsigned long long)report->wr_id, sentence);
@@ -265,7 +265,7 @@ void vb_report_refusal(const struct vb_report *report)
 {
 	char sentence[SENTENCE];
 
-	if (!sentence_of(report, sentence))
+	if (!sentence_write(report, sentence))
 		return;
 	vb_explain("QP 0x%06x refuses a request of QP 0x%06x, for which this is the peer: %s",
 		   report->peer_qpn, report->qpn, sentence);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why a work request failed. Whoever decides an error names one of these; what follows from it
- * for the initiator, for the target and for the wire, and the sentence that explains it, is one
- * row of the table in reason.c.
+ * Why a work request failed. The code that decides on an error names a reason. One row of the table
+ * in reason.c has its consequences for the initiator, for the target and on the wire, and the
+ * sentence that explains it.
  */
 #ifndef VB_EXEC_REASON_H
 #define VB_EXEC_REASON_H
@@ -13,7 +13,7 @@
 
 enum vb_reason {
 	VB_OK,
-	/* the initiator's own */
+	/* decided at the initiator */
 	VB_WHY_LOCAL_KEY,
 	VB_WHY_LOCAL_MEMORY,
 	VB_WHY_LENGTH_MAX,
@@ -49,7 +49,7 @@ enum vb_reason {
 	VB_WHY_OUT_OF_SEQUENCE,
 	VB_WHY_PACKET_LENGTH,
 	VB_WHY_MTU_DIFFERS,
-	/* what a peer on the wire said */
+	/* answers of a peer on the wire */
 	VB_WHY_NAKED_INVALID,
 	VB_WHY_NAKED_ACCESS,
 	VB_WHY_NAKED_OPERATIONAL,
@@ -87,10 +87,10 @@ enum vb_reason {
 struct vb_reason_row {
 	enum ibv_wc_status status; /* of the initiator's work request */
 	const char *sentence;
-	enum ibv_wc_status recv_status; /* of the receive that is consumed; SUCCESS: none is */
+	enum ibv_wc_status recv_status; /* of the receive that is consumed; SUCCESS: none fails */
 	uint8_t syndrome;               /* of the NAK on the wire; 0: none */
 	bool target_fails;              /* the target's QP goes to ERR */
-	enum ibv_event_type event;      /* at the target; 0, CQ_ERR: none */
+	enum ibv_event_type event;      /* at the target; 0 (CQ_ERR): none */
 };
 
 const struct vb_reason_row *vb_reason_row(enum vb_reason reason);
@@ -100,16 +100,16 @@ struct vb_report {
 	enum vb_reason reason;
 	uint32_t qpn, peer_qpn;
 	uint64_t wr_id;
-	int opcode; /* enum ibv_wr_opcode, or -1: a receive */
+	int opcode; /* enum ibv_wr_opcode; -1: a receive */
 	uint32_t key;
 	uint64_t addr, length;
 	uint64_t have, want;
-	enum ibv_wc_status status; /* VB_WHY_INJECTED_STATUS: instead of that of the row */
+	enum ibv_wc_status status; /* VB_WHY_INJECTED_STATUS: replaces the status of the row */
 };
 
 /* One line under VERBENA_EXPLAIN=1. */
 void vb_report_explain(const struct vb_report *report);
-/* The same where the peer is refused: it may be one that explains nothing. */
+/* The same at the target, which refuses the peer's request: that peer may explain nothing. */
 void vb_report_refusal(const struct vb_report *report);
 
 #endif

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
-/* The ring of a receive queue; false: some of it lies outside of the segment. */
+
+/* Finds the ring of a receive queue; false: a part of it lies outside of the segment. */
 static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 			 const struct vb_rq_shared *rq)
 {
@@ -57,7 +58,7 @@ bool vb_recv_follow(struct vb_remote *remote)
 	return !(version & 1) && vb_recv_resolve(remote);
 }
 
-/* One sender: nothing is claimed before the completion itself, so nothing is lost with it. */
+/* One sender: the cell stays POSTED until its completion, so a sender that dies loses nothing. */
 static bool claim_next(struct vb_remote *remote, struct vb_claim *claim)
 {
 	claim->index = remote->next_recv;
@@ -67,15 +68,15 @@ static bool claim_next(struct vb_remote *remote, struct vb_claim *claim)
 	       vb_cell_state(claim->word) == VB_CELL_POSTED;
 }
 
-static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t index)
+static bool cell_take(struct vb_remote *remote, struct vb_claim *claim, uint32_t index)
 {
 	struct vb_cell *cell = &remote->cells[index & remote->mask];
 	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
 	uint64_t taken;
 
-	/* A datagram that does not fit is dropped and leaves the receive where it is. */
+	/* A datagram that does not fit is dropped, and its receive stays posted. */
 	claim->too_short = cell->posted_length < claim->fit;
-	/* Again if only KEYS_OK was cleared: a POSTED cell must not be passed over. */
+	/* The loop repeats if only KEYS_OK was cleared: a POSTED cell must not be skipped. */
 	do {
 		if (vb_cell_index(word) != index || vb_cell_state(word) != VB_CELL_POSTED)
 			return false;
@@ -84,7 +85,7 @@ static bool take(struct vb_remote *remote, struct vb_claim *claim, uint32_t inde
 		taken = vb_cell_word(index, remote->home->id_there, vb_cell_flags(word),
 				     VB_CELL_TAKEN);
 	} while (!atomic_compare_exchange_strong(&cell->word, &word, taken));
-	cell->qpn = remote->entry->qpn; /* if its owner resets that QP, the receive is free */
+	cell->qpn = remote->entry->qpn; /* the owner frees the receive if it resets that QP */
 	claim->index = index;
 	claim->word = taken;
 	claim->cell = cell;
@@ -102,19 +103,19 @@ static void trip_limit(struct vb_remote *remote, uint32_t left)
 	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
-static bool take_any(struct vb_remote *remote, struct vb_claim *claim)
+static bool cell_take_any(struct vb_remote *remote, struct vb_claim *claim)
 {
 	uint32_t hint = atomic_load(&remote->rq_lent->head);
 	uint32_t tail = atomic_load_explicit(&remote->rq->tail, memory_order_acquire);
-	/* Whatever the hint says: there are no more than the ring has. */
+	/* A wrong hint is bounded: the ring has mask + 1 cells. */
 	uint32_t first = tail - hint <= remote->mask ? hint : tail - remote->mask - 1;
 
 	for (uint32_t i = first; (int32_t)(tail - i) > 0; i++) {
-		if (!take(remote, claim, i))
+		if (!cell_take(remote, claim, i))
 			continue;
 		if (claim->too_short)
 			return true;
-		/* Only forward from what was seen: others move it as well. */
+		/* Other senders move the hint as well: this one moves it from the value it saw. */
 		atomic_compare_exchange_strong(&remote->rq_lent->head, &hint, i + 1);
 		trip_limit(remote, tail - i - 1);
 		return true;
@@ -134,7 +135,7 @@ bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim)
 		claim->word = atomic_load(&claim->cell->word);
 		return true;
 	}
-	return take_any(remote, claim);
+	return cell_take_any(remote, claim);
 }
 
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim)
@@ -186,12 +187,12 @@ enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *cl
 
 	if (claim->cell->posted_length < length)
 		return VB_WHY_RECV_SHORT;
-	/* Its owner moves the bytes, and looks where they go. */
+	/* The owner copies bytes that ride, and checks the keys again then. */
 	if (rides && vb_cell_flags(claim->word) & VB_CELL_KEYS_OK)
 		return VB_OK;
 	list = vb_recv_sges(remote, claim);
 	if (VB_READ_ONCE(list->index) != claim->index)
-		return VB_WHY_RECV_KEY; /* nothing was posted there: somebody damaged the cell */
+		return VB_WHY_RECV_KEY; /* no receive was posted there: the cell is damaged */
 	if (VB_READ_ONCE(list->length) < length)
 		return VB_WHY_RECV_SHORT;
 	return atomic_load(&list->flags) & VB_CELL_KEYS_OK ? VB_OK : check_keys(remote, list);
@@ -208,7 +209,7 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 	return NULL;
 }
 
-static void stamp(const struct vb_remote *remote, const struct vb_claim *claim)
+static void cell_stamp(const struct vb_remote *remote, const struct vb_claim *claim)
 {
 	claim->cell->stamped = (claim->asks & VB_CQ_ORDERED) != 0;
 	if (claim->cell->stamped)
@@ -218,11 +219,11 @@ static void stamp(const struct vb_remote *remote, const struct vb_claim *claim)
 enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
 
 /*
- * One compare-and-swap is the completion. Full fence. A deregistration may clear KEYS_OK meanwhile:
- * then *word is the cell as it is now.
+ * One compare-and-swap is the completion, and a full fence. A deregistration may clear KEYS_OK
+ * before it: then *word becomes the cell's word as it is now.
  */
-static enum commitment commit(struct vb_remote *remote, const struct vb_claim *claim,
-			      uint64_t *word)
+static enum commitment cell_commit(struct vb_remote *remote, const struct vb_claim *claim,
+				   uint64_t *word)
 {
 	uint64_t done = vb_cell_word(claim->index, 0, 0, VB_CELL_DONE), expected = *word;
 
@@ -243,7 +244,7 @@ static enum commitment commit(struct vb_remote *remote, const struct vb_claim *c
 	return COMMITTED;
 }
 
-/* Bytes that ride along are placed by a poll, which may come after the deregistration. */
+/* A poll places bytes that ride, and may come after the deregistration: they are checked again. */
 static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim *claim,
 				uint64_t word, uint32_t length)
 {
@@ -255,7 +256,7 @@ static enum vb_reason keys_went(struct vb_remote *remote, const struct vb_claim 
 	return vb_recv_check(remote, &now, length, true);
 }
 
-/* Where the ready bit is: its CQ may have had few queues when we connected. */
+/* Finds the ready bit late: the CQ may have had few queues when the sender connected. */
 static bool find_ready(struct vb_remote *remote)
 {
 	uint32_t page = remote->ready_bit / VB_READY_PAGE % VB_READY_PAGES;
@@ -273,7 +274,7 @@ void vb_recv_mark_ready(struct vb_remote *remote)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
-	/* commit was the fence between the completion and this look. */
+	/* cell_commit was the fence between the completion and this load. */
 	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed) && find_ready(remote))
 		vb_cq_set_ready(cq, remote->ready, remote->ready_bit);
 }
@@ -304,8 +305,8 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	do {
 		vb_cell_describe(claim->cell, remote->entry->qpn, message, shown,
 				 vb_reason_row(shown)->recv_status);
-		stamp(remote, claim);
-		commitment = commit(remote, claim, &word);
+		cell_stamp(remote, claim);
+		commitment = cell_commit(remote, claim, &word);
 		if (commitment == KEYS_WENT && !shown)
 			shown = keys_went(remote, claim, word, message->length);
 	} while (commitment == KEYS_WENT);
@@ -324,7 +325,7 @@ void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet)
 	uint32_t bits = VB_QP_ATTN_FAIL | (quiet ? VB_QP_ATTN_QUIET : 0);
 	uint64_t gate = atomic_load(&remote->entry->gate);
 
-	/* Nothing else gets in, although its owner has still to learn of it. */
+	/* No other message gets in, although the owner has yet to learn of the failure. */
 	if (vb_gate_open(gate) && remote->lent)
 		atomic_store(&remote->lent->closed, gate);
 	vb_remote_forget_gate(remote);

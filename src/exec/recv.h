@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Consuming a receive at the target: find it, check it, fill it, complete it. Runs inside a
- * hazard; the target is described by struct vb_remote.
+ * The steps that consume a receive at the target: find, check, fill and complete it. They run
+ * inside a hazard; struct vb_remote describes the target.
  */
 #ifndef VB_EXEC_RECV_H
 #define VB_EXEC_RECV_H
@@ -21,46 +21,49 @@ struct vb_message {
 	bool event_later; /* the caller raises the event of a success, after its own completion */
 };
 
-/* A receive that was found; many senders: it is TAKEN. */
+/* A receive that was found. In a queue of many senders its cell is TAKEN. */
 struct vb_claim {
-	uint32_t fit;   /* in: a datagram of this size must fit, or nothing is taken; 0: any */
-	bool too_short; /* out: it did not */
-	uint32_t asks;  /* of the CQ, looked at once: a stamp takes room from the payload */
+	uint32_t fit;   /* in: a datagram of this size must fit, or no receive is taken; 0: any */
+	bool too_short; /* out: the datagram does not fit */
+	uint32_t asks;  /* those of the CQ, read once: a stamp takes room from the payload */
 	uint32_t index;
 	uint64_t word;
 	struct vb_cell *cell;
 };
 
-/* Where the receive queue and CQ of remote->entry are; false: the segment names places outside of
+/* Finds the receive queue and CQ of remote->entry; false: the segment names places outside of
  * itself. */
 bool vb_recv_resolve(struct vb_remote *remote);
-/* An SRQ that is being resized: its new ring is elsewhere. False: not now. */
+/* Follows an SRQ whose ring a resize has moved. False: the resize is under way, try again. */
 bool vb_recv_follow(struct vb_remote *remote);
-/* False: none is posted. fit is set before. */
+/* False: no receive is posted. The caller sets claim->fit before. */
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
 /* Gives a TAKEN receive back unused. */
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
-/* Room for length bytes, and keys that are good? VB_OK, VB_WHY_RECV_SHORT or VB_WHY_RECV_KEY. Bytes that do
- * not ride are placed by the caller: for them the cell's word is not enough. */
+/*
+ * Checks room for length bytes, and keys: VB_OK, VB_WHY_RECV_SHORT or VB_WHY_RECV_KEY. The caller
+ * places bytes that do not ride in the cell: the cell's word alone does not vouch for their keys.
+ */
 enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
 			     uint32_t length, bool rides);
 const struct vb_recv_sges *vb_recv_sges(const struct vb_remote *remote,
 					const struct vb_claim *claim);
-/* How many elements of it there are, whatever it says. */
+/* The number of elements, bounded by the room of a list: a damaged list may claim more. */
 uint32_t vb_recv_sge_count(const struct vb_remote *remote, const struct vb_recv_sges *list);
-/* Where a small payload may ride along; NULL: it does not fit. */
+/* The place in the cell, or behind it, where a small payload rides; NULL: it does not fit. */
 uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, uint32_t length);
 
 /*
- * Completes the receive: success with its payload placed or riding, or with the target's status
- * for a reason. VB_OK, VB_WHY_TARGET_CQ_OVERRUN, or VB_WHY_RECV_KEY: a region of the receive went meanwhile,
- * and that is its status; *lost: the owner flushed it meanwhile.
+ * Completes the receive: with success, its payload placed or riding, or with the target's status
+ * for a reason. Returns VB_OK, VB_WHY_TARGET_CQ_OVERRUN, or VB_WHY_RECV_KEY: a region of the
+ * receive was deregistered since the check, and the receive has that status. *lost: the owner has
+ * flushed the receive since it was claimed.
  */
 enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim *claim,
 				const struct vb_message *message, enum vb_reason reason,
 				bool *lost);
 
-/* What a completion says of its message; the payload and the stamp are the caller's. */
+/* Describes a message in the cell of its completion; the caller writes payload and stamp. */
 static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 				    const struct vb_message *message, enum vb_reason reason,
 				    enum ibv_wc_status status)
@@ -77,12 +80,12 @@ static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 	cell->slid = message->slid;
 }
 
-/* The ready bit of a receive that was completed; a full fence lies behind it. */
+/* Sets the ready bit of a completed receive; the completion was a full fence before it. */
 void vb_recv_mark_ready(struct vb_remote *remote);
-/* The event, if the CQ is armed; wakes the target. */
+/* Raises the event if the CQ is armed, and wakes the target. */
 void vb_recv_raise_event(struct vb_remote *remote, bool solicited);
 
-/* What the target's owner must do for the reason: its QP fails, an event is raised unless quiet. */
+/* Tells the target's owner to fail its QP for the reason, and to raise an event unless quiet. */
 void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet);
 
 #endif

@@ -13,8 +13,8 @@ void vb_xrc_unaim(struct vb_remote *remote)
 	remote->key_cache = (struct vb_key_cache){ 0 };
 }
 
-/* The process that has the SRQ, referenced unless it is that of the QP. */
-static enum vb_reason find_home(struct vb_remote *remote, struct vb_nic *nic, uint32_t srqn,
+/* Finds the process that has the SRQ, with a reference unless it is the process of the QP. */
+static enum vb_reason home_find(struct vb_remote *remote, struct vb_nic *nic, uint32_t srqn,
 				uint32_t *slot, struct vb_peer **home)
 {
 	uint32_t wanted = srqn >> VB_QP_INDEX_BITS;
@@ -23,7 +23,7 @@ static enum vb_reason find_home(struct vb_remote *remote, struct vb_nic *nic, ui
 	if (remote->peer->head_slot == wanted)
 		return VB_OK;
 	*home = vb_nic_peer(nic, wanted);
-	if (*home == remote->peer) /* by another of its slots: SRQs are numbered with the first */
+	if (*home == remote->peer) /* another slot of that process: SRQs have the first one */
 		vb_peer_put(*home);
 	if (*home)
 		return VB_OK;
@@ -48,8 +48,8 @@ static enum vb_reason home_state(const struct vb_peer *home)
 	return VB_WHY_SRQ_UNKNOWN;
 }
 
-/* Inside both processes from here on. */
-static enum vb_reason enter(const struct vb_remote *remote, struct vb_thread *thread)
+/* On VB_OK the thread is inside both processes. */
+static enum vb_reason home_enter(const struct vb_remote *remote, struct vb_thread *thread)
 {
 	if (remote->home == remote->peer)
 		return VB_OK;
@@ -58,7 +58,7 @@ static enum vb_reason enter(const struct vb_remote *remote, struct vb_thread *th
 	return vb_peer_alive(remote->home) ? VB_OK : VB_WHY_SRQ_UNKNOWN;
 }
 
-static enum vb_reason resolve(struct vb_remote *remote, uint32_t srqn)
+static enum vb_reason srq_resolve(struct vb_remote *remote, uint32_t srqn)
 {
 	struct vb_srq_entry *srq = vb_peer_srq(remote->home, srqn);
 	uint64_t gate = srq ? atomic_load(&srq->gate) : 0;
@@ -82,15 +82,15 @@ static enum vb_reason aim_anew(struct vb_remote *remote, struct vb_thread *threa
 	struct vb_peer *home;
 
 	vb_xrc_unaim(remote);
-	reason = find_home(remote, thread->nic, srqn, slot, &home);
+	reason = home_find(remote, thread->nic, srqn, slot, &home);
 	if (reason)
 		return reason;
 	remote->home = home;
 	reason = home_state(home);
 	if (!reason)
-		reason = enter(remote, thread);
+		reason = home_enter(remote, thread);
 	if (!reason)
-		reason = resolve(remote, srqn);
+		reason = srq_resolve(remote, srqn);
 	if (reason)
 		vb_xrc_unaim(remote);
 	return reason;
@@ -103,8 +103,8 @@ enum vb_reason vb_xrc_aim(struct vb_remote *remote, struct vb_thread *thread, ui
 
 	*slot = 0;
 	if (remote->srq && remote->srqn == srqn)
-		reason = enter(remote, thread);
-	/* Looked at inside: while it is the same the SRQ is there. */
+		reason = home_enter(remote, thread);
+	/* The gate is read inside the hazards: while the gate is the same, the SRQ exists. */
 	if (reason || atomic_load(&remote->srq->gate) != remote->srq_gate)
 		reason = aim_anew(remote, thread, srqn, slot);
 	if (reason)

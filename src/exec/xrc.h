@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which receives and which memory a message of XRC is for: those of the SRQ that it names, in
- * whichever process of the host that SRQ is.
+ * The target of a message of XRC: receives and memory of the SRQ that the message names, in the
+ * process of this host that has the SRQ.
  */
 #ifndef VB_EXEC_XRC_H
 #define VB_EXEC_XRC_H
@@ -10,13 +10,14 @@
 #include "nic/xrcd.h"
 
 /*
- * Aims remote, whose entry is an XRC_RECV QP, at an SRQ. Inside a hazard that names the process of
- * the QP; a second one names that of the SRQ if it is another. VB_OK, VB_SRQ_..., VB_WHY_PEER_NOT_READY:
- * try again, or VB_WHY_PEER_ATTACHING, with the slot to attach to in *slot unless it is under way.
+ * Aims remote, whose entry is an XRC_RECV QP, at an SRQ. Called inside a hazard that names the
+ * process of the QP; a second hazard names the process of the SRQ if that is another one. Returns
+ * VB_OK, VB_WHY_SRQ_..., VB_WHY_PEER_NOT_READY (try again), or VB_WHY_PEER_ATTACHING. In the last
+ * case *slot is the slot to attach to, or 0 if an attach is under way.
  */
 enum vb_reason vb_xrc_aim(struct vb_remote *remote, struct vb_thread *thread, uint32_t srqn,
 			  uint32_t *slot);
-/* Forgets the SRQ at hand. */
+/* Forgets the SRQ that remote is aimed at. */
 void vb_xrc_unaim(struct vb_remote *remote);
 
 #endif

@@ -17,8 +17,8 @@ void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_re
 	vb_report_explain(report);
 }
 
-/* The completion cannot be delivered: nothing is overwritten, the QP is finished. */
-static void overrun(struct vb_qp *qp)
+/* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */
+static void cq_overrun(struct vb_qp *qp)
 {
 	struct vb_report report = { 0 };
 
@@ -32,8 +32,8 @@ static void overrun(struct vb_qp *qp)
 		vb_qp_raise(qp, IBV_EVENT_QP_FATAL);
 }
 
-/* What CQs ask for, of the WQE before next. False: it overran. */
-static bool account(struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t asks)
+/* Stamps and counts the completion of the WQE before next, as its CQ asks. False: CQ overrun. */
+static bool completion_account(struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t asks)
 {
 	struct vb_sq *sq = &qp->sq;
 
@@ -50,18 +50,18 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	bool visible = wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
 	uint32_t asks = vb_cq_own_asks(qp->send_cq);
 
-	if (__builtin_expect(wqe->internal, 0)) /* before its entry may be used again */
+	if (__builtin_expect(wqe->internal, 0)) /* before the slot of this WQE is free */
 		vb_tm_rndv_done(qp, wqe);
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);
 	if (sq->stuck)
 		return;
-	if (asks && visible && !account(qp, wqe, asks)) {
-		overrun(qp);
+	if (asks && visible && !completion_account(qp, wqe, asks)) {
+		cq_overrun(qp);
 		return;
 	}
-	/* Pairs with the load in poll_sq. */
+	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
 	notice->due |= visible;
 	notice->error |= visible && wqe->status != IBV_WC_SUCCESS;
@@ -76,14 +76,15 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
 	*notice = (struct vb_notice){ 0 };
 	if (!told.due)
 		return;
-	/* Between the completions and the look at who waits for them. */
+	/* Between the completions and the look at the CQ's arm: pairs with the fence of
+	 * req_notify. */
 	atomic_thread_fence(memory_order_seq_cst);
 	vb_cq_notify(qp->send_cq, qp->sends.bit, told.error);
 }
 
 /*
- * Pollers see, in this order: state ERR, the failed completion, flushed receives or LAST_WQE_REACHED.
- * A CQ of many queues has nothing to see before it is told.
+ * Pollers see, in this order: state ERR, the failed completion, flushed receives or
+ * LAST_WQE_REACHED. A CQ of many queues has nothing to see before it is told.
  */
 static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {

@@ -1,47 +1,47 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a work request of the send queue ends, whichever path it took. */
+/* The end of a work request of the send queue, on every path. */
 #ifndef VB_PATH_COMPLETE_H
 #define VB_PATH_COMPLETE_H
 
 #include "exec/reason.h"
 #include "nic/qp.h"
 
-/* What completions ask for once the executor is done: whether pollers should be told. */
+/* The executor's note that pollers must be told of completions at the end of its turn. */
 struct vb_notice {
-	bool due;
-	bool error;
+	bool due;   /* a visible completion was published */
+	bool error; /* one with a bad status */
 };
 
 /*
- * The WQE at sq.next is done for a reason; report has the numbers of its sentence. A bad status
- * moves the QP to ERR (SQE on UC and UD). The caller holds the executor's token.
+ * Completes the WQE at sq.next for a reason; report has the numbers of the reason's sentence. A bad
+ * status moves the QP to ERR (SQE on UC and UD). The caller holds the executor's token.
  */
 void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,
 		      struct vb_notice *notice);
-/* Everything up to end is flushed. */
+/* Flushes all WQEs up to end. */
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice);
-/* Pollers are told now: before an event that the program may take for the end of completions. */
+/* Tells pollers now: before an event that the program may take for the end of completions. */
 void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice);
 /* One line under VERBENA_EXPLAIN=1 about the WQE at sq.next. */
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
 
-/* A work request that stays in this process: BIND_MW or LOCAL_INV. */
+/* Executes a work request that stays in this process: BIND_MW or LOCAL_INV. */
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report);
 
 /*
- * Checks the elements of a WQE and translates them to addresses of this process; room for
+ * Checks the elements of a WQE and translates them to addresses of this process; sge has room for
  * VB_SGE_MAX. VB_OK or VB_WHY_LOCAL_KEY.
  */
 enum vb_reason vb_path_check_sges(struct vb_qp *qp, const struct vb_wqe *wqe, unsigned access,
 				  struct ibv_sge *sge, unsigned *count, struct vb_report *report);
 
 /*
- * Makes the memory of translated elements present where it may be missing (nic/odp.h); false: it is
- * not there. So it is known before anything is sent; it may still go away afterwards.
+ * Makes the memory of translated elements present where it may be missing (nic/odp.h); false: the
+ * memory is not mapped. The check comes before the first packet; memory may still go away later.
  */
 bool vb_path_present(const struct ibv_sge *sge, unsigned count, bool write);
 
-/* length bytes of the translated elements, from offset on, to out; false: memory is missing. */
+/* Copies length bytes of translated elements, from offset on, to out; false: memory is missing. */
 bool vb_path_gather(const struct ibv_sge *sge, unsigned count, uint64_t offset, uint32_t length,
 		    uint8_t *out);
 /* The other way round; the last bytes become visible last. */

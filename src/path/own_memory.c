@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What both paths do at the initiator's own side: its memory, its windows. */
+/* The initiator's own side of both paths: its memory, its windows. */
 #include "nic/odp.h"
 #include "path/complete.h"
 
@@ -12,8 +12,8 @@ static enum vb_reason bind_window(struct vb_qp *qp, const struct vb_wqe *wqe,
 	return vb_mw_bind(&wqe->bind, qp->pd, qp->ibv.qp_num) ? VB_OK : VB_WHY_WINDOW_BIND;
 }
 
-static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
-				 struct vb_report *report)
+static enum vb_reason invalidate_window(struct vb_qp *qp, const struct vb_wqe *wqe,
+					struct vb_report *report)
 {
 	report->key = wqe->imm;
 	return vb_mw_invalidate(qp->nic->self, wqe->imm, qp->pd->id, qp->ibv.qp_num)
@@ -24,12 +24,12 @@ static enum vb_reason invalidate(struct vb_qp *qp, const struct vb_wqe *wqe,
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
 {
 	return wqe->opcode == IBV_WR_BIND_MW ? bind_window(qp, wqe, report)
-					     : invalidate(qp, wqe, report);
+					     : invalidate_window(qp, wqe, report);
 }
 
-/* What is only read goes through the queue's cache. */
-static bool element(struct vb_qp *qp, const struct ibv_sge *sge, bool internal, unsigned access,
-		    uint64_t *address)
+/* Elements that are only read go through the queue's cache. */
+static bool element_translate(struct vb_qp *qp, const struct ibv_sge *sge, bool internal,
+			      unsigned access, uint64_t *address)
 {
 	struct vb_mr_cache *cache = &qp->sq.mr_cache;
 	const struct vb_pd *pd = internal ? qp->srq->pd : qp->pd;
@@ -56,7 +56,7 @@ enum vb_reason vb_path_check_sges(struct vb_qp *qp, const struct vb_wqe *wqe, un
 	for (unsigned i = 0; i < wqe->sge_count; i++) {
 		sge[i] = wqe->sge[i];
 		if (!sge[i].length ||
-		    element(qp, &wqe->sge[i], wqe->internal, access, &sge[i].addr))
+		    element_translate(qp, &wqe->sge[i], wqe->internal, access, &sge[i].addr))
 			continue;
 		report->key = wqe->sge[i].lkey;
 		report->addr = wqe->sge[i].addr;
@@ -68,13 +68,13 @@ enum vb_reason vb_path_check_sges(struct vb_qp *qp, const struct vb_wqe *wqe, un
 
 /* --- between packets and the elements of a list --- */
 
-/* Elements that are walked through, from offset on. */
+/* A walk through a list of elements. */
 struct walk {
 	const struct ibv_sge *sge, *end;
-	uint64_t offset; /* in the element */
+	uint64_t offset; /* from the start of the current element */
 };
 
-/* The next bytes that lie together, at most length of them; 0: the list has ended. */
+/* The next contiguous bytes, at most length of them; 0: the list has ended. */
 static inline uint32_t walk_on(struct walk *walk, uint32_t length, uint8_t **at)
 {
 	uint32_t part;

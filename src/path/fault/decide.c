@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which rule applies. */
+/* The choice of the rule that applies. */
 #include "base/log.h"
 #include "path/fault/rule.h"
 
-/* What a packet or a work request has that rules can ask for. */
+/* The properties of a packet or a work request that rules can ask for. */
 struct subject {
-	unsigned targets; /* kinds of rules that it concerns */
+	unsigned targets; /* kinds of rules that the subject concerns */
 	uint32_t qpn, peer_qpn;
 	unsigned opcode;
 	unsigned transport, direction, path; /* one bit each */
 };
 
 /* Random bits that depend on the two numbers alone (the finalizer of splitmix64). */
-static uint64_t mix(uint64_t seed, uint64_t index)
+static uint64_t random_mix(uint64_t seed, uint64_t index)
 {
 	uint64_t x = seed + index * 0x9e3779b97f4a7c15u;
 
@@ -21,7 +21,7 @@ static uint64_t mix(uint64_t seed, uint64_t index)
 	return x ^ x >> 31;
 }
 
-static bool concerns(const struct vb_fault_rule *rule, const struct subject *subject)
+static bool rule_concerns(const struct vb_fault_rule *rule, const struct subject *subject)
 {
 	return rule->target & subject->targets &&
 	       (rule->qpn == VB_FAULT_QPN_ANY || rule->qpn == subject->qpn) &&
@@ -31,16 +31,16 @@ static bool concerns(const struct vb_fault_rule *rule, const struct subject *sub
 	       rule->paths & subject->path;
 }
 
-/* index: how many it has seen, this one included. */
-static bool is_its_turn(const struct vb_fault_rule *rule, uint64_t index)
+/* index: the number of subjects that the rule has seen, this one included. */
+static bool rule_is_due(const struct vb_fault_rule *rule, uint64_t index)
 {
 	return index >= rule->first && index <= rule->last &&
 	       (index - rule->first + 1) % rule->every == 0 &&
-	       mix(rule->seed, index) >> 32 < rule->chance;
+	       random_mix(rule->seed, index) >> 32 < rule->chance;
 }
 
-/* Counts a hit, unless there were enough. */
-static bool take_hit(struct vb_fault_rule *rule)
+/* Counts a hit; false: the rule has had all its hits. */
+static bool rule_take_hit(struct vb_fault_rule *rule)
 {
 	uint64_t hits = atomic_load_explicit(&rule->hits, memory_order_relaxed);
 
@@ -53,8 +53,8 @@ static bool take_hit(struct vb_fault_rule *rule)
 	return false;
 }
 
-static void decide(const struct vb_fault_rule *rule, unsigned number, uint64_t index,
-		   struct vb_fault_verdict *verdict)
+static void rule_decide(const struct vb_fault_rule *rule, unsigned number, uint64_t index,
+			struct vb_fault_verdict *verdict)
 {
 	*verdict = (struct vb_fault_verdict){
 		.action = rule->action,
@@ -62,26 +62,27 @@ static void decide(const struct vb_fault_rule *rule, unsigned number, uint64_t i
 		.delay_ns = rule->by_ns,
 		.status = rule->status,
 		.bit_drawn = !rule->bit_given,
-		.corrupt_bit = rule->bit_given ? rule->bit : (uint32_t)mix(~rule->seed, index),
+		.corrupt_bit =
+			rule->bit_given ? rule->bit : (uint32_t)random_mix(~rule->seed, index),
 	};
 }
 
-/* Every rule counts, whoever decides: what one sees does not depend on the others. */
-static void judge(struct vb_fault_rules *rules, const struct subject *subject,
-		  struct vb_fault_verdict *verdict)
+/* Every rule counts, whichever decides: the numbers of a rule do not depend on other rules. */
+static void rules_judge(struct vb_fault_rules *rules, const struct subject *subject,
+			struct vb_fault_verdict *verdict)
 {
 	*verdict = (struct vb_fault_verdict){ .action = VB_FAULT_NONE };
 	for (unsigned i = 0; i < rules->count; i++) {
 		struct vb_fault_rule *rule = &rules->rule[i];
 		uint64_t index;
 
-		if (!concerns(rule, subject))
+		if (!rule_concerns(rule, subject))
 			continue;
 		index = atomic_fetch_add_explicit(&rule->seen, 1, memory_order_relaxed) + 1;
-		if (verdict->action != VB_FAULT_NONE || !is_its_turn(rule, index) ||
-		    !take_hit(rule))
+		if (verdict->action != VB_FAULT_NONE || !rule_is_due(rule, index) ||
+		    !rule_take_hit(rule))
 			continue;
-		decide(rule, i + 1, index, verdict);
+		rule_decide(rule, i + 1, index, verdict);
 		vb_explain_each("QP 0x%06x: fault rule %u \"%s\" applies to its %s number %llu",
 				subject->qpn, i + 1, rule->text,
 				rule->target == VB_FAULT_PACKET ? "packet" : "work request",
@@ -102,7 +103,7 @@ void vb_fault_judge_packet(struct vb_fault_rules *rules, bool out, uint32_t qpn,
 		.path = VB_FAULT_WIRE,
 	};
 
-	judge(rules, &subject, verdict);
+	rules_judge(rules, &subject, verdict);
 }
 
 void vb_fault_judge_wr(struct vb_fault_rules *rules, uint32_t qpn, uint32_t peer_qpn,
@@ -118,7 +119,7 @@ void vb_fault_judge_wr(struct vb_fault_rules *rules, uint32_t qpn, uint32_t peer
 		.path = wire ? VB_FAULT_WIRE : VB_FAULT_LOCAL,
 	};
 
-	judge(rules, &subject, verdict);
+	rules_judge(rules, &subject, verdict);
 }
 
 void vb_fault_packet(bool out, uint32_t qpn, uint32_t peer_qpn, uint8_t bth_opcode,

@@ -5,7 +5,7 @@
 #include "nic/qp.h"
 #include "path/fault/fault.h"
 
-/* Once per context, however many CQs it has. */
+/* One event per context, however many CQs the context has. */
 static void raise_events(struct vb_nic *nic)
 {
 	static uint32_t occasion; /* under nic->lock */
@@ -24,7 +24,7 @@ static void raise_events(struct vb_nic *nic)
 void vb_fault_device_fatal(struct vb_nic *nic)
 {
 	pthread_mutex_lock(&nic->lock);
-	/* The engine moves them: it also flushes their send queues, which we may not touch. */
+	/* The engine moves the QPs: it has the tokens to flush their send queues. */
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
 		vb_peer_attend_qp(nic->self, qp->entry,
 				  VB_QP_ATTN_FAIL | VB_QP_ATTN_QUIET |

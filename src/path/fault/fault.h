@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on demand: rules that lose, double, delay, turn round or spoil packets, fail or hold back
- * work requests, or end the device. verbena-faults(7) describes their syntax. The paths ask; what
- * happens then is theirs to do. Each answer depends on the rule, its seed and how many packets or
- * work requests it has seen before, on nothing else.
+ * Faults on demand: rules that drop, double, delay, reorder or corrupt packets, fail or hold back
+ * work requests, or end the device. verbena-faults(7) describes their syntax. The paths ask for a
+ * verdict, and carry it out. A verdict depends only on the rule, its seed and the number of packets
+ * or work requests that the rule has seen before.
  */
 #ifndef VB_PATH_FAULT_H
 #define VB_PATH_FAULT_H
@@ -27,37 +27,37 @@ enum vb_fault_action {
 
 struct vb_fault_verdict {
 	enum vb_fault_action action;
-	unsigned rule; /* which one decided, from 1 */
+	unsigned rule; /* number of the rule that decided, from 1 */
 	uint64_t delay_ns;
 	enum ibv_wc_status status;
 	uint32_t corrupt_bit;
-	bool bit_drawn; /* by the seed: it is to be one that the receiver checks */
+	bool bit_drawn; /* the seed chose corrupt_bit: the path takes a bit that receivers check */
 };
 
 struct vb_fault_counter {
-	const char *rule; /* as written */
-	uint64_t seen;    /* packets or work requests that it is about */
-	uint64_t hits;    /* those that it decided on */
+	const char *rule; /* text of the rule */
+	uint64_t seen;    /* packets or work requests that the rule is about */
+	uint64_t hits;    /* packets or work requests that the rule decided on */
 };
 
 /*
- * Reads VERBENA_FAULTS and VERBENA_FAULTS_FILE, once. -EINVAL, and a line on standard error: there
- * is a rule that cannot be understood; none is in force then.
+ * Reads VERBENA_FAULTS and VERBENA_FAULTS_FILE, once. -EINVAL, and a line on standard error: a rule
+ * is wrong, and no rule is in force.
  */
 int vb_fault_load(void);
 
-extern _Atomic bool vb_fault_in_force; /* through vb_fault_any only */
+extern _Atomic bool vb_fault_in_force; /* read by vb_fault_any only */
 
-/* Are there any rules? One load: nothing below needs to be called if not. */
+/* True: rules are in force. One load; without rules no function below needs a call. */
 static inline bool vb_fault_any(void)
 {
 	return __builtin_expect(atomic_load_explicit(&vb_fault_in_force, memory_order_relaxed), 0);
 }
 
-/* A packet of the wire that leaves or comes in. peer_qpn: 0 if it is not known. */
+/* The verdict on a packet of the wire that leaves or comes in. peer_qpn: 0 if unknown. */
 void vb_fault_packet(bool out, uint32_t qpn, uint32_t peer_qpn, uint8_t bth_opcode,
 		     struct vb_fault_verdict *verdict);
-/* A work request of the send queue, before it is executed; once per try. */
+/* The verdict on a work request of the send queue, before its execution; once per try. */
 void vb_fault_wr(uint32_t qpn, uint32_t peer_qpn, enum ibv_wr_opcode opcode, bool wire,
 		 struct vb_fault_verdict *verdict);
 
@@ -67,8 +67,8 @@ struct vb_fault_counter vb_fault_counter(unsigned index);
 struct vb_nic;
 
 /*
- * IBV_EVENT_DEVICE_FATAL to every context that has a CQ, every QP on its way to ERR: they get there
- * when the engine attends. Takes nic->lock; not inside a hazard.
+ * Raises IBV_EVENT_DEVICE_FATAL in every context that has a CQ, and asks the engine to move every
+ * QP to ERR. Takes nic->lock; not called inside a hazard.
  */
 void vb_fault_device_fatal(struct vb_nic *nic);
 

@@ -33,7 +33,7 @@ static int load_file(const char *path)
 	return err;
 }
 
-static int load(void)
+static int rules_load(void)
 {
 	const char *text = vb_environment_text(VB_ENV_FAULTS);
 	const char *path = vb_environment_text(VB_ENV_FAULTS_FILE);
@@ -50,7 +50,7 @@ int vb_fault_load(void)
 {
 	static struct vb_once once = VB_ONCE_INIT;
 
-	return vb_once_load(&once, load);
+	return vb_once_load(&once, rules_load);
 }
 
 unsigned vb_fault_count(void)

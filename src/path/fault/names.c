@@ -14,7 +14,7 @@
 
 struct name {
 	const char *name;
-	uint64_t bits; /* of the lower five bits of the BTH opcode */
+	uint64_t bits; /* a set over the lower five bits of the BTH opcode */
 };
 
 static const struct name packet_names[] = {
@@ -98,14 +98,14 @@ static uint64_t packet_bits(const char *name)
 	return 0;
 }
 
-static const char *without(const char *prefix, const char *name)
+static const char *prefix_strip(const char *prefix, const char *name)
 {
 	size_t length = strlen(prefix);
 
 	return strncasecmp(name, prefix, length) ? name : name + length;
 }
 
-/* "0x64": the byte itself. */
+/* "0x64" is the opcode byte itself. */
 static bool numeric_opcode(const char *name, struct vb_fault_opcodes *set)
 {
 	char *end;
@@ -139,7 +139,7 @@ bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set)
 	return true;
 }
 
-/* Frames of raw packet QPs are left alone, so an opcode that only they have is none here. */
+/* Rules do not concern raw packet QPs, so an opcode that only they have is unknown here. */
 static uint64_t wr_bits(const char *name)
 {
 	for (unsigned i = 0; i < VB_WR_OPCODE_COUNT; i++) {
@@ -167,7 +167,7 @@ static uint64_t wr_family_bits(const char *name)
 /* "send" is the family, "ibv_wr_send" the opcode. */
 bool vb_fault_wr_opcode(const char *name, struct vb_fault_opcodes *set)
 {
-	const char *plain = without("ibv_wr_", name);
+	const char *plain = prefix_strip("ibv_wr_", name);
 	uint64_t bits = plain == name ? wr_family_bits(name) : wr_bits(plain);
 
 	if (!bits)
@@ -178,7 +178,7 @@ bool vb_fault_wr_opcode(const char *name, struct vb_fault_opcodes *set)
 
 bool vb_fault_status(const char *name, enum ibv_wc_status *status)
 {
-	name = without("ibv_wc_", name);
+	name = prefix_strip("ibv_wc_", name);
 	for (size_t i = 0; i < COUNT(statuses); i++) {
 		if (statuses[i] && !strcasecmp(statuses[i], name)) {
 			*status = (enum ibv_wc_status)i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inside the faults: what a rule is, once it is read. */
+/* Inside the faults: a rule as struct, once its text is read. */
 #ifndef VB_PATH_FAULT_RULE_H
 #define VB_PATH_FAULT_RULE_H
 
@@ -10,7 +10,7 @@
 enum {
 	VB_FAULT_RULES_MAX = 64,
 	VB_FAULT_TEXT_MAX = 200, /* bytes of one rule */
-	VB_FAULT_WHY_MAX = 320,
+	VB_FAULT_WHY_MAX = 320,  /* bytes of a sentence about a wrong rule */
 };
 
 #define VB_FAULT_QPN_ANY UINT32_MAX
@@ -26,14 +26,14 @@ struct vb_fault_opcodes {
 };
 
 struct vb_fault_rule {
-	/* Fixed once it is read. */
+	/* Constant once the rule is read. */
 	enum vb_fault_action action;
 	unsigned target; /* one of VB_FAULT_PACKET, ... */
 	struct vb_fault_opcodes opcodes;
 	uint8_t transports; /* set, by the upper three bits of the BTH opcode */
 	uint8_t directions, paths;
 	uint32_t qpn, peer_qpn;
-	uint64_t first, last; /* of those seen, from 1, both included */
+	uint64_t first, last; /* numbers among the packets seen, from 1, both included */
 	uint64_t every;
 	uint64_t times;  /* hits at most */
 	uint64_t chance; /* out of VB_FAULT_ALWAYS */
@@ -43,7 +43,7 @@ struct vb_fault_rule {
 	bool bit_given;
 	enum ibv_wc_status status;
 	char text[VB_FAULT_TEXT_MAX];
-	/* Any thread that asks. */
+	/* Written by every thread that asks. */
 	_Atomic uint64_t seen, hits;
 };
 
@@ -65,17 +65,17 @@ static inline bool vb_fault_opcode_in(const struct vb_fault_opcodes *set, unsign
 /* Adds the rules of a text, separated by ";" or line ends. -EINVAL, and a sentence says why. */
 int vb_fault_parse(const char *text, struct vb_fault_rules *rules, char why[VB_FAULT_WHY_MAX]);
 
-/* What the rules say; the first that applies decides, each counts what it sees. */
+/* The verdict of the rules: the first one that applies decides, each one counts what it sees. */
 void vb_fault_judge_packet(struct vb_fault_rules *rules, bool out, uint32_t qpn, uint32_t peer_qpn,
 			   uint8_t bth_opcode, struct vb_fault_verdict *verdict);
 void vb_fault_judge_wr(struct vb_fault_rules *rules, uint32_t qpn, uint32_t peer_qpn,
 		       enum ibv_wr_opcode opcode, bool wire, struct vb_fault_verdict *verdict);
 
-/* Adds the opcodes that a name means: of one, or of a family; false: there is no such name. */
+/* Adds the opcodes that a name means, one or a family; false: there is no such name. */
 bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set);
 bool vb_fault_wr_opcode(const char *name, struct vb_fault_opcodes *set);
 bool vb_fault_status(const char *name, enum ibv_wc_status *status);
 
-extern struct vb_fault_rules vb_fault_rules; /* written by vb_fault_load, before in_force */
+extern struct vb_fault_rules vb_fault_rules; /* vb_fault_load writes them before in_force */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From text to rules: "ACTION TARGET [NAME=VALUE]...", and a sentence for what is not one. */
+/* From text to rules: "ACTION TARGET [NAME=VALUE]...", and a sentence for a wrong rule. */
 #include "nic/wr_opcode.h"
 #include "path/fault/rule.h"
 
@@ -15,10 +15,10 @@
 
 enum {
 	ANY_ACTION = ~0u,
-	HOLD_NS = 1000000, /* how long a packet waits to be overtaken, unless the rule says */
+	HOLD_NS = 1000000, /* time for which a packet waits to be overtaken, without by= */
 };
 
-/* The words of each action, and what it can happen to. */
+/* The word of each action, and the targets that it goes with. */
 static const struct {
 	const char *name;
 	unsigned targets;
@@ -35,7 +35,7 @@ static const struct {
 struct reader {
 	struct vb_fault_rule *rule;
 	const char *action, *target; /* words of the rule */
-	unsigned given;              /* options, by their index */
+	unsigned given;              /* set of options, by their index */
 	char *why;
 };
 
@@ -54,7 +54,7 @@ static int refuse(struct reader *reader, const char *format, ...)
 
 /* --- values --- */
 
-/* Digits at *text, which moves behind them. */
+/* Reads the digits at *text, and moves *text behind them. */
 static bool read_number(const char **text, uint64_t *number)
 {
 	bool hex = !strncasecmp(*text, "0x", 2);
@@ -147,7 +147,7 @@ static int read_seed(struct reader *reader, const char *value)
 }
 
 /*
- * "0.02" or "2%", in units of 10^-9. By hand: in the application's locale strtod may want a comma.
+ * "0.02" or "2%", in units of 10^-9. Not strtod, which expects a comma in some locales.
  */
 static bool read_fraction(const char *text, uint64_t *billionths)
 {
@@ -221,7 +221,7 @@ static int read_peer_qpn(struct reader *reader, const char *value)
 	return read_qpn(reader, value, &reader->rule->peer_qpn);
 }
 
-/* One of two words; the set is 1 for the first, 2 for the second. */
+/* Reads one of two words; the set is 1 for the first, 2 for the second. */
 static int read_either(struct reader *reader, const char *value, const char *first,
 		       const char *second, uint8_t *set)
 {
@@ -254,8 +254,8 @@ static int read_transport(struct reader *reader, const char *value)
 	return refuse(reader, "\"transport=%s\" is not one of rc, uc, ud, xrc", value);
 }
 
-/* Opcodes of work requests that never leave the adapter, and so cannot get lost. */
-static uint64_t staying(void)
+/* The opcodes of work requests that never leave the adapter, and so cannot get lost. */
+static uint64_t opcodes_staying(void)
 {
 	uint64_t bits = 0;
 
@@ -264,7 +264,7 @@ static uint64_t staying(void)
 	return bits;
 }
 
-static bool loses_work(const struct vb_fault_rule *rule)
+static bool rule_loses_work(const struct vb_fault_rule *rule)
 {
 	return rule->action == VB_FAULT_DROP && rule->target == VB_FAULT_WR;
 }
@@ -283,7 +283,7 @@ static int read_opcodes(struct reader *reader, const char *value)
 			   : !vb_fault_wr_opcode(name, &rule->opcodes))
 			return refuse(reader, "\"%s\" is not an opcode of a %s", name,
 				      packet ? "packet" : "work request");
-		if (loses_work(rule) && rule->opcodes.word[0] & staying())
+		if (rule_loses_work(rule) && rule->opcodes.word[0] & opcodes_staying())
 			return refuse(reader, "\"%s\" never leaves the adapter: it cannot get lost",
 				      name);
 	}
@@ -305,7 +305,7 @@ static int read_status(struct reader *reader, const char *value)
 static const struct option {
 	const char *name;
 	int (*read)(struct reader *reader, const char *value);
-	unsigned targets, actions; /* with which it makes sense */
+	unsigned targets, actions; /* sets of those that the option goes with */
 } options[] = {
 	{ "nth", read_nth, VB_FAULT_PACKET | VB_FAULT_WR | VB_FAULT_DEVICE, ANY_ACTION },
 	{ "after", read_after, VB_FAULT_PACKET | VB_FAULT_WR | VB_FAULT_DEVICE, ANY_ACTION },
@@ -384,7 +384,7 @@ static int read_action(struct reader *reader)
 	return 0;
 }
 
-static void preset(struct vb_fault_rule *rule, unsigned number)
+static void rule_preset(struct vb_fault_rule *rule, unsigned number)
 {
 	rule->directions = VB_FAULT_IN | VB_FAULT_OUT;
 	rule->paths = VB_FAULT_LOCAL | VB_FAULT_WIRE;
@@ -399,11 +399,11 @@ static void preset(struct vb_fault_rule *rule, unsigned number)
 	rule->by_ns = rule->action == VB_FAULT_REORDER ? HOLD_NS : 0;
 	for (unsigned i = 0; i < COUNT(rule->opcodes.word); i++)
 		rule->opcodes.word[i] = UINT64_MAX;
-	if (loses_work(rule))
-		rule->opcodes.word[0] &= ~staying();
+	if (rule_loses_work(rule))
+		rule->opcodes.word[0] &= ~opcodes_staying();
 }
 
-static int check_complete(struct reader *reader)
+static int rule_check(struct reader *reader)
 {
 	if (reader->rule->action == VB_FAULT_DELAY && !is_given(reader, "by"))
 		return refuse(reader, "\"delay\" needs by=TIME");
@@ -426,10 +426,10 @@ static int read_rule(char *text, unsigned number, struct vb_fault_rule *rule, ch
 	err = read_action(&reader);
 	if (err)
 		return err;
-	preset(rule, number);
+	rule_preset(rule, number);
 	while (!err && (word = strtok_r(NULL, space, &rest)))
 		err = read_option(&reader, word);
-	return err ? err : check_complete(&reader);
+	return err ? err : rule_check(&reader);
 }
 
 static int add_rule(struct vb_fault_rules *rules, const char *text, size_t length, char *why)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Datagrams whose target is about to be attached. Their send queue does not wait for it: any user of
- * this host can hold a slot that never answers. They are copied, completed and put aside; when the
- * attach is over they go where the verdict says, before whatever was posted for the same slot later.
+ * Datagrams whose target is about to be attached. Their send queue does not wait for the attach:
+ * any user of this host can hold a slot that never answers. Such datagrams are copied, completed
+ * and put aside. After the attach they take the path of its verdict, before later ones for the same
+ * slot.
  *
- * An attach that succeeds takes less than a millisecond. So what finds no room waits a moment, as for a
- * busy link, and then the oldest goes: it waits in vain.
+ * An attach that succeeds takes less than a millisecond. So a datagram that finds no room waits a
+ * moment, as for a busy link. Then the oldest one that was put aside is dropped: it waits in vain.
  */
 #include "base/clock.h"
 #include "exec/recv.h"
@@ -15,9 +16,9 @@
 #include <stdlib.h>
 
 enum {
-	ASIDE_MAX = 128,    /* of one QP */
-	FULL_NS = 20000000, /* how long the queue waits for room */
-	LATE_NS = 2000000,  /* and a datagram for a receive, as without a detour */
+	ASIDE_MAX = 128,    /* datagrams of one QP */
+	FULL_NS = 20000000, /* time for which the send queue waits for room */
+	LATE_NS = 2000000,  /* time for which a datagram waits for a receive, as in pend.c */
 };
 
 static uint32_t slot_of(const struct vb_wqe *wqe)
@@ -25,7 +26,7 @@ static uint32_t slot_of(const struct vb_wqe *wqe)
 	return wqe->remote_qpn >> VB_QP_INDEX_BITS;
 }
 
-/* Is something before it for the same slot? end: NULL for one that is not in the list. */
+/* True: a datagram before end is for the same slot. end: NULL for one that is not in the list. */
 static bool has_ahead(const struct vb_sq *sq, uint32_t slot, const struct vb_aside *end)
 {
 	for (const struct vb_aside *aside = sq->aside; aside != end; aside = aside->next)
@@ -67,7 +68,7 @@ static void append(struct vb_sq *sq, struct vb_aside *aside)
 	atomic_fetch_add_explicit(&sq->aside_count, 1, memory_order_relaxed);
 }
 
-/* A QP with a rate has its completions at that rate, too. */
+/* A QP with a rate puts one datagram aside: its completions must keep to the rate, too. */
 static bool is_full(const struct vb_qp *qp)
 {
 	const uint32_t most =
@@ -93,7 +94,8 @@ enum vb_step vb_step_set_aside(struct vb_step_context *step)
 	}
 	if (aside)
 		append(sq, aside);
-	return vb_step_complete(step, VB_OK); /* without memory it is lost, as on a wire */
+	return vb_step_complete(step,
+				VB_OK); /* without memory the datagram is lost, as on a wire */
 }
 
 enum vb_step vb_step_aside_late(struct vb_step_context *step)
@@ -109,7 +111,7 @@ enum vb_step vb_step_aside_late(struct vb_step_context *step)
 	return VB_STEP_NEXT;
 }
 
-/* NEXT: it is done with. */
+/* NEXT: the datagram is done, or lost. */
 static enum vb_step try(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = &step->aside->wqe;
@@ -119,7 +121,7 @@ static enum vb_step try(struct vb_step_context *step)
 		return VB_STEP_PEND;
 	step->wqe = &step->aside->wqe;
 	step->report = (struct vb_report){ 0 };
-	(void)vb_step_local(step, wqe, 0); /* inlined: nothing to be checked */
+	(void)vb_step_local(step, wqe, 0); /* inlined: there is no key to check */
 	verdict = vb_step_bind_datagram(step, wqe->remote_qpn);
 	if (verdict == VB_VERDICT_HERE)
 		return vb_step_to_target(step);
@@ -159,7 +161,7 @@ enum vb_run_verdict vb_local_run_aside(struct vb_run *run)
 			vb_sq_drop_aside(sq, aside);
 	}
 	vb_step_leave(&step);
-	run->attach_slot = 0; /* one that gave up without an answer is not asked again for these */
+	run->attach_slot = 0; /* a slot that did not answer is not asked again for these */
 	if (next == VB_STEP_WIRE)
 		return VB_RUN_WIRE;
 	return vb_sq_has_aside(sq) ? VB_RUN_PEND : VB_RUN_IDLE;

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static bool scatter(const struct vb_step_context *step, uint64_t value)
+static bool original_scatter(const struct vb_step_context *step, uint64_t value)
 {
 	const char *from = (const char *)&value;
 
@@ -20,8 +20,8 @@ static bool scatter(const struct vb_step_context *step, uint64_t value)
 	return true;
 }
 
-static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *op,
-			  uint64_t address)
+static enum vb_step atomic_apply(struct vb_step_context *step, const struct vb_atomic *op,
+				 uint64_t address)
 {
 	uint64_t old;
 	int err;
@@ -38,7 +38,7 @@ static enum vb_step apply(struct vb_step_context *step, const struct vb_atomic *
 		return vb_step_denied(step);
 	if (err)
 		return vb_step_refuse(step, VB_WHY_REMOTE_MEMORY, false);
-	if (!op->write && !scatter(step, old))
+	if (!op->write && !original_scatter(step, old))
 		return vb_step_complete(step, VB_WHY_LOCAL_MEMORY);
 	return vb_step_complete(step, VB_OK);
 }
@@ -67,10 +67,10 @@ enum vb_step vb_step_atomic(struct vb_step_context *step)
 		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason)
 		return vb_step_complete(step, reason);
-	return apply(step, &op, address);
+	return atomic_apply(step, &op, address);
 }
 
-/* As of a WRITE, nothing is sent with a bad lkey. */
+/* The own side is checked first: as with a WRITE, nothing is sent with a bad lkey. */
 enum vb_step vb_step_atomic_write(struct vb_step_context *step)
 {
 	struct vb_atomic op = { .write = true };
@@ -91,5 +91,5 @@ enum vb_step vb_step_atomic_write(struct vb_step_context *step)
 	reason = vb_step_remote(step, step->wqe, &address);
 	if (reason)
 		return vb_step_refuse(step, reason, false);
-	return apply(step, &op, address);
+	return atomic_apply(step, &op, address);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who is at the other end: everything that the wire would check before it takes a packet. */
+/* The other end of an operation: all checks that the wire would make before it takes a packet. */
 #include "exec/recv.h"
 #include "exec/xrc.h"
 #include "nic/choice.h"
@@ -11,7 +11,7 @@
 
 enum { HAZARD_OPERATIONS = 64 };
 
-/* Names the peer and its QP, and looks at nothing of them before that. */
+/* Names the peer and its QP in the hazard; the thread reads nothing of them before. */
 static inline void enter(struct vb_step_context *step, struct vb_peer *peer, uint32_t qpn)
 {
 	struct vb_thread *thread = step->run->thread;
@@ -159,7 +159,7 @@ static enum vb_reason gate_reason(const struct vb_qp_lent *lent, uint64_t gate)
 	return vb_gate_state(gate) == IBV_QPS_ERR ? VB_WHY_PEER_IN_ERROR : VB_WHY_PEER_NOT_READY;
 }
 
-/* Do the two ends agree on who they are and how they talk? */
+/* Checks that the two ends agree on type, QPNs, GIDs and PSN. */
 static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_entry *entry)
 {
 	struct vb_qp *qp = step->qp;
@@ -183,8 +183,9 @@ static enum vb_reason match(struct vb_step_context *step, const struct vb_qp_ent
 }
 
 /*
- * No end knows the other's path MTU. A responder takes packets that are not the last of their message
- * only if they have its own MTU (IBA 9.7.4.1.6); so what passes is one packet to both.
+ * On a wire neither end knows the other's path MTU. A responder takes a packet that is not the last
+ * of its message only if it has the responder's MTU (IBA 9.7.4.1.6). So with different MTUs a
+ * message passes only if it is one packet to both.
  */
 static uint32_t message_max(const struct vb_qp *qp, const struct vb_qp_entry *entry)
 {
@@ -202,13 +203,13 @@ void vb_step_report_mtu(struct vb_step_context *step)
 
 static enum vb_reason mtu_differs(struct vb_step_context *step)
 {
-	if (vb_wr_returns(step->wqe->opcode)) /* its answer shows it */
+	if (vb_wr_returns(step->wqe->opcode)) /* its answer will be too long */
 		return VB_OK;
 	vb_step_report_mtu(step);
 	return VB_WHY_MTU_DIFFERS;
 }
 
-/* Claims the connection: a second sender would be out of sequence. */
+/* Claims the connection for this sender: a second sender would be out of sequence. */
 static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *entry, uint64_t gate)
 {
 	struct vb_qp_lent *lent = qp->remote.lent;
@@ -221,12 +222,12 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 		return VB_WHY_PEER_TAKEN;
 	if (vb_gate_state(gate) == IBV_QPS_RTR)
 		vb_peer_attend_qp(qp->remote.peer, entry, VB_QP_ATTN_COMM_EST);
-	if (vb_mig_state(qp) != IBV_MIG_MIGRATED) /* it may not have been attached before */
+	if (vb_mig_state(qp) != IBV_MIG_MIGRATED) /* the peer may not have been attached before */
 		vb_peer_attend_qp(qp->remote.peer, entry, VB_QP_ATTN_MIGRATE);
 	return VB_OK;
 }
 
-/* The gate to which we are bound, and with it whether a small SEND may take the short way. */
+/* Sets the gate that the QP is bound to, and whether a small SEND may take the short way. */
 static void set_gate(struct vb_qp *qp, uint64_t gate)
 {
 	struct vb_remote *remote = &qp->remote;
@@ -241,8 +242,9 @@ static void set_gate(struct vb_qp *qp, uint64_t gate)
 }
 
 /*
- * A message with a wrong P_Key arrives and is dropped there, each time that it is sent; what waits is
- * counted once. The gate to which we are bound stays: with it goes the place in the receive queue.
+ * On a wire a message with a wrong P_Key would arrive and be dropped, at each try; a WQE that waits
+ * is counted once. The gate that the QP is bound to stays: without it the QP would lose its place
+ * in the receive queue.
  */
 static enum vb_reason check_pkey(struct vb_step_context *step, uint64_t gate)
 {
@@ -261,7 +263,7 @@ static enum vb_reason check_pkey(struct vb_step_context *step, uint64_t gate)
 	return VB_WHY_PEER_OTHER_PKEY;
 }
 
-/* With what senders write of it; NULL: no such QP. */
+/* Finds the entry of a QP, and the part of it that senders write; NULL: no such QP. */
 static struct vb_qp_entry *find_entry(struct vb_remote *remote, uint32_t qpn)
 {
 	struct vb_qp_entry *entry = vb_peer_qp(remote->peer, qpn);
@@ -270,7 +272,7 @@ static struct vb_qp_entry *find_entry(struct vb_remote *remote, uint32_t qpn)
 	return remote->lent ? entry : NULL;
 }
 
-/* First operation to this connection of the peer, or its state has changed. */
+/* For the first operation to this connection of the peer, or after a change of its state. */
 static enum vb_verdict bind_slowly(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -299,7 +301,7 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 		return VB_VERDICT_HERE;
 	}
 	set_gate(step->qp, 0);
-	/* Another connection: a message begins anew, and what it had taken its owner took back. */
+	/* Another connection: a message begins anew, and the owner has taken back its receive. */
 	if (!vb_qp_is_xrc(step->qp)) {
 		remote->holds_taken = false;
 		atomic_store_explicit(&step->qp->sq.offset, 0, memory_order_relaxed);
@@ -309,7 +311,7 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 		return vb_step_by_packets(step, remote->peer, VB_WHY_PEER_BY_PACKETS);
 	if (!reason)
 		reason = claim_connection(step->qp, entry, gate);
-	/* Those of XRC are found with each message. */
+	/* The receives of XRC are found for each message. */
 	if (!reason && !vb_qp_is_xrc(step->qp) && !vb_recv_resolve(remote))
 		reason = VB_WHY_PEER_NO_QP;
 	if (reason)
@@ -317,7 +319,7 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 	remote->message_max = message_max(step->qp, entry);
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
 	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
-	/* What was read belongs to this epoch only if the gate did not move meanwhile. */
+	/* The values read above belong to this epoch only if the gate is still the same. */
 	if (atomic_load(&entry->gate) != gate)
 		return silent(step, VB_WHY_PEER_NOT_READY);
 	set_gate(step->qp, gate);
@@ -329,7 +331,7 @@ static enum vb_reason follow(struct vb_remote *remote)
 	return vb_recv_follow(remote) ? VB_OK : VB_WHY_PEER_NOT_READY;
 }
 
-/* The receives of a connection: its own or those of the SRQ that the WQE names. */
+/* Finds the receives of a connection: those of its QP, or of the SRQ that the WQE names. */
 static enum vb_reason receives(struct vb_step_context *step)
 {
 	uint32_t slot;
@@ -365,7 +367,7 @@ enum vb_verdict vb_step_bind(struct vb_step_context *step)
 	enter(step, peer, step->qp->attr.dest_qp_num);
 	if (!vb_peer_alive(peer))
 		return silent(step, VB_WHY_PEER_ENDED);
-	/* One line holds the state and the epoch: equal means that nothing has changed. */
+	/* The gate holds state and epoch: an equal gate means that neither has changed. */
 	if (__builtin_expect(
 		    !remote->gate ||
 			    atomic_load_explicit(&remote->look_again, memory_order_relaxed) ||
@@ -401,7 +403,7 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 	return VB_OK;
 }
 
-/* Each time: its own may have changed since the last one. */
+/* Checked for each datagram: the QP's own P_Key may have changed since the last one. */
 static enum vb_reason check_datagram_pkey(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;

@@ -20,7 +20,7 @@ void vb_local_wake_target(struct vb_qp *qp, bool solicited)
 		return;
 	pages = atomic_load_explicit(&cq->ready_pages, memory_order_acquire);
 	if (pages) {
-		/* As in vb_cq_notify, which comes when the queue was run. */
+		/* The fence and the ready bit of vb_path_tell, which comes after the whole queue. */
 		atomic_thread_fence(memory_order_seq_cst);
 		vb_cq_set_own_ready(cq, pages, qp->sends.bit);
 	}
@@ -44,7 +44,7 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 	vb_target_fail(remote, reason, quiet);
 	if (__builtin_expect(vb_reason_row(reason)->status != IBV_WC_SUCCESS, 1))
 		return vb_step_complete(step, reason);
-	/* The sender's part is done. */
+	/* For this reason the sender succeeds. */
 	vb_path_explain(step->qp, reason, &step->report);
 	return vb_step_complete(step, VB_OK);
 }
@@ -65,7 +65,7 @@ enum vb_step vb_step_denied(struct vb_step_context *step)
 	if (remote->home == remote->peer)
 		atomic_store(&remote->peer->denied, true);
 	if (atomic_load_explicit(&qp->sq.offset, memory_order_relaxed))
-		qp->pend.why = VB_PEND_WIRE; /* it was begun: SQD lets it finish */
+		qp->pend.why = VB_PEND_WIRE; /* the WQE has begun: SQD lets it finish */
 	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
 	return vb_step_not_here(step,
 				vb_step_by_packets(step, remote->peer, VB_WHY_PEER_UNTOUCHABLE));

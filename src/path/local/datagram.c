@@ -87,7 +87,8 @@ static enum vb_reason place(struct vb_step_context *step, const struct vb_claim 
 	return copied == (ssize_t)local.bytes ? VB_OK : VB_WHY_RECV_MEMORY;
 }
 
-/* As often as something else is taken away meanwhile. VB_WHY_PEER_NOT_READY: it was the QP. */
+/* Repeats the copy if the peer takes other things away. VB_WHY_PEER_NOT_READY: the QP has
+ * changed. */
 static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -105,13 +106,13 @@ static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim
 	return reason;
 }
 
-/* What was put aside is complete already. */
+/* The WQE of a datagram that was put aside is complete already. */
 static enum vb_step finish(struct vb_step_context *step, enum vb_reason reason)
 {
 	return step->aside ? VB_STEP_NEXT : vb_step_complete(step, reason);
 }
 
-/* Nothing of it arrived: once more, elsewhere, or never. */
+/* Nothing of the datagram arrived: it is tried again, goes by packets, or is lost. */
 static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
 {
 	if (reason == VB_WHY_PEER_NOT_READY)
@@ -208,7 +209,7 @@ enum vb_step vb_step_datagram(struct vb_step_context *step)
 	if (reason)
 		return vb_step_complete(step, reason);
 	verdict = vb_step_bind_datagram(step, wqe->remote_qpn);
-	/* The target has answered: those that were put aside go first, which is soon. */
+	/* The target has answered: datagrams that were put aside go first, which is soon. */
 	if (vb_sq_has_aside(&step->qp->sq) && !vb_step_is_attaching(step, verdict) &&
 	    vb_step_is_behind(step))
 		return vb_step_busy(step);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shortest way of a small SEND: to a bound peer that has a receive posted, from an idle send
- * queue. It does what vb_step_send does, in the same order, with one atomic operation to lock the
- * queue and one to complete the receive; whatever is not plain sailing is left to that.
+ * The short way of a small SEND: to a bound peer that has a receive posted, from an idle send
+ * queue. It takes the same steps as vb_step_send, in the same order, with one atomic operation to
+ * lock the queue and one to complete the receive. All other cases are left to vb_step_send.
  */
 #include "exec/recv.h"
 #include "nic/mr.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static inline bool suitable(const struct ibv_send_wr *wr)
+static inline bool wr_is_suitable(const struct ibv_send_wr *wr)
 {
 	return !wr->next && wr->num_sge == 1 &&
 	       (wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM) &&
@@ -19,8 +19,8 @@ static inline bool suitable(const struct ibv_send_wr *wr)
 	       wr->sg_list->length <= VB_SPILL;
 }
 
-/* Nothing waits or runs before it, and its completion will find room. */
-static inline bool idle(const struct vb_qp *qp)
+/* True: no WQE waits or runs before this one, and its completion will find room. */
+static inline bool sq_is_idle(const struct vb_qp *qp)
 {
 	const struct vb_sq *sq = &qp->sq;
 
@@ -29,14 +29,14 @@ static inline bool idle(const struct vb_qp *qp)
 	       !(vb_cq_own_asks(qp->send_cq) & VB_CQ_COUNTS);
 }
 
-static inline bool peer_ready(const struct vb_remote *remote)
+static inline bool peer_is_ready(const struct vb_remote *remote)
 {
 	return atomic_load_explicit(&remote->entry->gate, memory_order_acquire) == remote->gate &&
 	       !vb_life_over(&remote->peer->head->life);
 }
 
-/* Where the bytes are, or NULL. */
-static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
+/* The address of the bytes; NULL: the short way cannot be taken. */
+static inline const void *wr_source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_sge *sge = wr->sg_list;
 	struct vb_mr *mr;
@@ -51,8 +51,8 @@ static inline const void *source(struct vb_qp *qp, const struct ibv_send_wr *wr)
 					  : NULL;
 }
 
-static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
-			const struct ibv_send_wr *wr, const void *from, bool stamped)
+static inline void cell_fill(struct vb_remote *remote, struct vb_cell *cell, const struct vb_qp *qp,
+			     const struct ibv_send_wr *wr, const void *from, bool stamped)
 {
 	const uint32_t length = wr->sg_list->length;
 	const bool imm = wr->opcode == IBV_WR_SEND_WITH_IMM;
@@ -78,10 +78,10 @@ static inline void fill(struct vb_remote *remote, struct vb_cell *cell, const st
 }
 
 /*
- * Takes the message over; false: nothing happened. Under the queue's lock, inside a hazard that
- * names the peer and its QP.
+ * Delivers the message; false: nothing happened. Called under the queue's lock, inside a hazard
+ * that names the peer and its QP.
  */
-static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t direct)
+static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t direct)
 {
 	struct vb_remote *remote = &qp->remote;
 	uint32_t asks;
@@ -89,25 +89,26 @@ static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint6
 	uint64_t posted;
 	const void *from;
 
-	if (!idle(qp) || atomic_load_explicit(&remote->direct, memory_order_relaxed) != direct)
+	if (!sq_is_idle(qp) ||
+	    atomic_load_explicit(&remote->direct, memory_order_relaxed) != direct)
 		return false;
 	cell = &remote->cells[remote->next_recv & remote->mask];
-	vb_prefetch_to_write(cell); /* it changes hands anyway */
+	vb_prefetch_to_write(cell); /* this CPU writes the cell anyway */
 	asks = vb_cq_asks(remote->cq);
 	vb_cq_prefetch_number(remote->cq, asks);
 	vb_cq_prefetch_number(qp->send_cq->shared, vb_cq_own_asks(qp->send_cq));
 	posted = vb_cell_word(remote->next_recv, 0, VB_CELL_KEYS_OK, VB_CELL_POSTED);
-	if (!peer_ready(remote) || asks & VB_CQ_COUNTS ||
+	if (!peer_is_ready(remote) || asks & VB_CQ_COUNTS ||
 	    atomic_load_explicit(&cell->word, memory_order_acquire) != posted ||
 	    cell->posted_length < wr->sg_list->length)
 		return false;
-	from = source(qp, wr);
+	from = wr_source(qp, wr);
 	if (!from)
 		return false;
-	fill(remote, cell, qp, wr, from, asks & VB_CQ_ORDERED);
+	cell_fill(remote, cell, qp, wr, from, asks & VB_CQ_ORDERED);
 	if (asks & VB_CQ_ORDERED)
 		cell->stamp = vb_cq_stamp(remote->cq, asks);
-	/* The owner may flush it at this moment: then it is his. */
+	/* The owner may flush the receive at this moment: then the owner has it. */
 	if (!atomic_compare_exchange_strong(&cell->word, &posted,
 					    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE)))
 		return false;
@@ -118,7 +119,7 @@ static inline bool deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint6
 	return true;
 }
 
-static inline void record(struct vb_qp *qp, const struct ibv_send_wr *wr)
+static inline void wqe_record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint32_t asks = vb_cq_own_asks(qp->send_cq);
 	struct vb_sq *sq = &qp->sq;
@@ -134,11 +135,11 @@ static inline void record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	if (asks & (VB_CQ_ORDERED | VB_CQ_PAIR) && wqe->signaled)
 		sq->stamps[sq->tail & sq->mask] = vb_qp_send_stamp(qp, asks);
 	sq->next = ++sq->tail;
-	/* Pairs with the load in poll_sq. */
+	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
 }
 
-static inline void tell_own(struct vb_qp *qp, bool signaled)
+static inline void poller_tell(struct vb_qp *qp, bool signaled)
 {
 	struct vb_cq *cq = qp->send_cq;
 
@@ -156,25 +157,25 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	uint64_t direct = atomic_load_explicit(&remote->direct, memory_order_relaxed);
 	bool sent = false;
 
-	if (!direct || !wr || !suitable(wr) || !thread)
+	if (!direct || !wr || !wr_is_suitable(wr) || !thread)
 		return false;
 	/* A plain store: the exchange that takes the lock is the fence behind it. */
 	atomic_store_explicit(&thread->hazard->word, vb_hazard_next(thread, direct),
 			      memory_order_relaxed);
 	if (vb_spin_try(&qp->sq.lock)) {
-		sent = deliver(qp, wr, direct);
-		/* Before the send completes: what follows from that must not be found ready first. */
+		sent = message_deliver(qp, wr, direct);
+		/* Before the send completes: a poll must not find an effect of that ready first. */
 		if (sent && atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed))
 			vb_recv_mark_ready(remote);
 		if (sent)
-			record(qp, wr);
-		/* Before the lock is gone: the next holder may bind to another peer. */
+			wqe_record(qp, wr);
+		/* Before the lock is released: its next holder may bind to another peer. */
 		if (sent && atomic_load_explicit(&remote->cq->armed, memory_order_relaxed))
 			vb_local_wake_target(qp, wr->send_flags & IBV_SEND_SOLICITED);
 		vb_spin_unlock(&qp->sq.lock);
 	}
 	vb_hazard_leave(thread);
 	if (sent)
-		tell_own(qp, qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED);
+		poller_tell(qp, qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED);
 	return sent;
 }

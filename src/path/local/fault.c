@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fault rules do to a work request of this path. */
+/* Fault rules on WQEs of the local path. */
 #include "path/fault/fault.h"
 #include "base/clock.h"
 #include "path/local/step.h"
@@ -20,7 +20,7 @@ static enum vb_step delay(struct vb_step_context *step, uint64_t delay_ns)
 	return hold(step, vb_now_ns() + delay_ns);
 }
 
-/* What is left in the queue, this one included, is flushed next. */
+/* The next steps flush the WQEs that are left in the queue, this one included. */
 static enum vb_step fatal(struct vb_step_context *step)
 {
 	vb_step_leave(step);
@@ -48,7 +48,7 @@ static bool apply(struct vb_step_context *step, const struct vb_fault_verdict *v
 		*next = fatal(step);
 		return true;
 	case VB_FAULT_NONE:
-	case VB_FAULT_DUPLICATE: /* of packets, which there are none of here */
+	case VB_FAULT_DUPLICATE: /* these actions are for packets: this path has none */
 	case VB_FAULT_REORDER:
 	case VB_FAULT_CORRUPT:
 	case VB_FAULT_ACTION_COUNT:
@@ -57,7 +57,7 @@ static bool apply(struct vb_step_context *step, const struct vb_fault_verdict *v
 	return false;
 }
 
-/* As the operation is going to find out: is it for the other path, or is that not known yet? */
+/* Binds as the operation is going to: the verdict tells the path, or that it is not known yet. */
 static enum vb_verdict look_ahead(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = step->wqe;
@@ -69,14 +69,14 @@ static enum vb_verdict look_ahead(struct vb_step_context *step)
 	return vb_step_bind_datagram(step, wqe->remote_qpn);
 }
 
-/* False: not here, or not now. */
+/* False: the wire judges the WQE, or its path is not known yet. */
 static bool is_to_be_judged(struct vb_step_context *step, bool *wire)
 {
 	const enum vb_verdict verdict = look_ahead(step);
 
 	step->report = (struct vb_report){ 0 };
 	*wire = vb_step_by_wire(step, verdict);
-	/* The wire judges what it carries as a whole, and begins with this one. */
+	/* The wire judges the WQEs of a QP that it adopts, beginning with this one. */
 	return !(*wire && step->qp->type != IBV_QPT_UD) && !vb_step_is_attaching(step, verdict);
 }
 
@@ -98,7 +98,7 @@ bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)
 		return false;
 	vb_fault_wr(qp->ibv.qp_num, qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num,
 		    wqe->opcode, wire, &verdict);
-	/* Each try of a message that gets lost is one for the rules; anything else is seen once. */
+	/* The rules see each try of a message that gets lost, and any other WQE once. */
 	pend->judged = verdict.action == VB_FAULT_DROP ? 0 : number;
 	if (apply(step, &verdict, next))
 		return true;

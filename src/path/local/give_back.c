@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A message that is copied in several pieces holds a receive of a shared queue meanwhile. When it
- * will not be finished the receive goes back to the queue, for others.
+ * A message that is copied in several pieces holds a receive of a shared queue until its end. If
+ * the message will not be finished, the receive goes back to the queue, for other senders.
  */
 #include "exec/recv.h"
 #include "exec/xrc.h"
 #include "path/local/local.h"
 
-/* XRC: the SRQ itself says so. Else it is there as long as the peer's QP, which uses it. */
-static bool is_there(struct vb_qp *qp, struct vb_thread *thread)
+/* XRC: the gate of the SRQ tells. Else the SRQ exists as long as the peer's QP, which uses it. */
+static bool queue_is_there(struct vb_qp *qp, struct vb_thread *thread)
 {
 	struct vb_remote *remote = &qp->remote;
 	uint64_t gate = remote->srq_gate;
@@ -30,7 +30,7 @@ void vb_local_give_back(struct vb_qp *qp)
 	if (!thread)
 		return;
 	vb_hazard_enter(thread, vb_hazard_name(remote->peer->head_slot, remote->entry->qpn));
-	if (is_there(qp, thread) && vb_recv_claim(remote, &claim))
+	if (queue_is_there(qp, thread) && vb_recv_claim(remote, &claim))
 		vb_recv_unclaim(remote, &claim);
 	remote->holds_taken = false;
 	vb_hazard_leave(thread);

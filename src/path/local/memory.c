@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a peer, which the peer may be about to take away. */
+/* Copies of a peer's memory, which the peer may be about to take away. */
 #include "path/local/step.h"
 
 #include <errno.h>
 
-/* Threads of this process are waited for, wherever they are (grace.c). */
-static bool is_own(const struct vb_step_context *step)
+/* A grace waits for the threads of its own process in any case (grace.c). */
+static bool target_is_own(const struct vb_step_context *step)
 {
 	return step->qp->remote.home->self;
 }
 
 bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length)
 {
-	return is_own(step) ||
+	return target_is_own(step) ||
 	       vb_hazard_copy_begin(step->run->thread, address, address + length, 0);
 }
 
 void vb_step_copy_end(struct vb_step_context *step)
 {
-	if (!is_own(step))
+	if (!target_is_own(step))
 		vb_hazard_copy_end(step->run->thread);
 }
 
-/* From the lowest to the highest byte of a list. */
-static inline void hull(const struct vb_iov *iov, uint64_t *from, uint64_t *to)
+/* The range from the lowest to the highest byte of a list. */
+static inline void iov_hull(const struct vb_iov *iov, uint64_t *from, uint64_t *to)
 {
 	*from = iov->count ? (uintptr_t)iov->at[0].iov_base : 0;
 	*to = iov->count ? *from + iov->at[0].iov_len : 0;
@@ -43,9 +43,9 @@ ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 	uint64_t from, to;
 	ssize_t copied;
 
-	if (is_own(step))
+	if (target_is_own(step))
 		return vb_copy(home, direction, local, remote);
-	hull(remote, &from, &to);
+	iov_hull(remote, &from, &to);
 	if (!vb_hazard_copy_begin(thread, from, to, VB_COPY_ONE_CALL))
 		return -ECANCELED;
 	copied = vb_copy(home, direction, local, remote);

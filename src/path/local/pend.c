@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Waiting for a peer, with the patience that the QP's attributes ask for. */
+/* WQEs that wait for a peer, with the patience that the QP's attributes ask for. */
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "nic/migrate.h"
@@ -8,11 +8,11 @@
 #include "wire/rnr.h"
 
 enum {
-	WIRE_NS = 2000000,       /* how long a datagram "is on the wire" before it is dropped: its
-				    receiver may want a CPU */
-	LOOK_AGAIN_NS = 1000000, /* the service thread looks at least this often */
-	LOOK_SOON_NS = 50000,    /* first look, when no poller did */
-	RESEND_NS = 200000,      /* the first repetition of what was lost */
+	WIRE_NS = 2000000,       /* time for which a datagram "is on the wire" before it is dropped:
+				    its receiver may wait for a CPU */
+	LOOK_AGAIN_NS = 1000000, /* the service thread tries at least this often */
+	LOOK_SOON_NS = 50000,    /* its first try, if no poller tried before */
+	RESEND_NS = 200000,      /* wait before the first repetition of a lost message */
 };
 
 static uint64_t after(uint64_t now_ns, uint64_t wait_ns)
@@ -51,7 +51,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 	return vb_step_complete(step, VB_OK);
 }
 
-/* Nobody answers on this path: is there another one? */
+/* The peer does not answer on this path. True: the QP goes on with its alternate path. */
 static bool migrate(struct vb_qp *qp)
 {
 	if (!vb_migrate(qp))
@@ -62,7 +62,7 @@ static bool migrate(struct vb_qp *qp)
 	return true;
 }
 
-/* Has the target of a datagram been asked, so that it is going to answer if it ever does? */
+/* True: the target of a datagram was asked to attach, and still has time to answer. */
 static bool is_asked(const struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
@@ -72,7 +72,7 @@ static bool is_asked(const struct vb_step_context *step)
 	       vb_now_ns() - remote->peer->asked_ns < VB_PEER_ANSWER_NS;
 }
 
-/* UC waits for its peer. UD waits until somebody was asked; fault rules want to know the path first. */
+/* UC waits for its peer. UD waits until the target was asked. Fault rules need the path first. */
 static enum vb_step attaching(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
@@ -90,12 +90,12 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 {
 	struct vb_qp *qp = step->qp;
 
-	if (vb_reason_row(reason)->target_fails) /* XRC: it answers, with a NAK */
+	if (vb_reason_row(reason)->target_fails) /* XRC: the peer answers, with a NAK */
 		return vb_step_refuse(step, reason, false);
 	vb_step_leave(step);
 	if (!vb_qp_reliable(qp))
 		return reason == VB_WHY_PEER_ATTACHING ? attaching(step) : drop(step, reason);
-	/* Only a process that was there and has ended is known not to answer ever. */
+	/* Only a process that has ended is known never to answer. */
 	if (reason == VB_WHY_PEER_ENDED ||
 	    vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
@@ -109,13 +109,14 @@ enum vb_step vb_step_not_here(struct vb_step_context *step, enum vb_verdict verd
 	if (!vb_step_by_wire(step, verdict))
 		return vb_step_unanswered(step, step->why);
 	vb_step_leave(step);
-	/* The peer's process takes our packets then, although it may touch us. */
+	/* The peer then takes packets, although it may touch this process's memory. */
 	if (step->why == VB_WHY_PEER_UNTOUCHABLE && qp->type != IBV_QPT_UD)
 		atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
 	return VB_STEP_WIRE;
 }
 
-/* As the wire does: soon at first, then each time after twice as long, the QP's timeout at most. */
+/* As on the wire: the first repetition comes soon, each later one after twice the time, with the
+ * QP's timeout at most in between. */
 enum vb_step vb_step_lost(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
@@ -138,7 +139,8 @@ enum vb_step vb_step_lost(struct vb_step_context *step)
 	return VB_STEP_PEND;
 }
 
-/* Counted tries are min_rnr_timer apart; a receive posted meanwhile is found in between. */
+/* Tries that count are min_rnr_timer apart. Tries in between find a receive that was posted
+ * since. */
 static bool rnr_exhausted(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
@@ -158,7 +160,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 		    pend->rnr_tries++ >= qp->attr.rnr_retry)
 			return true;
 		pend->next_ns += wait_ns;
-		if (pend->next_ns <= now_ns) /* nobody looked for long: no burst of tries */
+		if (pend->next_ns <= now_ns) /* no thread tried for long: no burst of tries */
 			pend->next_ns = now_ns + wait_ns;
 		atomic_store(&pend->wake_ns, sooner(pend->next_ns, now_ns + LOOK_SOON_NS));
 		return false;
@@ -177,14 +179,16 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 		vb_step_leave(step);
 		if (step->aside)
 			return vb_step_aside_late(step);
-		/* A receiver that was late before gets some time; one that never posted does not. */
+		/* A receiver that has posted before gets some time, one that never posted does
+		 * not. */
 		if (never_posted || vb_step_waited_long(step->qp, VB_PEND_WIRE, WIRE_NS))
 			return drop(step, VB_WHY_DROP_NO_RECEIVE);
 		return VB_STEP_PEND;
 	}
 	if (rnr_exhausted(step))
 		return vb_step_complete(step, VB_WHY_NO_RECEIVE);
-	/* No poller brings it on: ask the owner to ring when it posts a receive, look again. */
+	/* No thread polls here: the owner is asked to ring when it posts a receive. Then try
+	 * again. */
 	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {
 		vb_barrier_others(); /* pairs with vb_rq_take_waiting */
 		return VB_STEP_AGAIN;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA_WRITE and RDMA_READ: as many work requests of one direction as fit go through one
- * system call. Each is validated before; where memory is missing, the count of bytes tells which one it hit.
+ * RDMA_WRITE and RDMA_READ: as many WQEs of one direction as fit go through one system call. Each
+ * is validated before. If memory is missing, the count of bytes copied tells the WQE that it hit.
  */
 #include "exec/copy.h"
 #include "exec/rkey.h"
@@ -16,11 +16,11 @@ struct batch {
 	enum vb_direction direction;
 	struct vb_iov local, remote;
 	unsigned count;            /* WQEs, from sq.next on */
-	uint32_t bytes[BATCH_MAX]; /* of each that are part of this call */
-	enum vb_reason stop;       /* why the one behind them is not */
+	uint32_t bytes[BATCH_MAX]; /* bytes of each WQE in this call */
+	enum vb_reason stop;       /* why the next WQE is not in this call; VB_OK: no room */
 };
 
-/* READs and ATOMICs that are posted together, and would be on their way together on a wire. */
+/* READs and ATOMICs that are posted together, and would be under way together on a wire. */
 static uint32_t reads_outstanding(const struct vb_step_context *step)
 {
 	const struct vb_sq *sq = &step->qp->sq;
@@ -63,17 +63,17 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	if (word && wqe->remote_addr & 7)
 		return VB_WHY_ATOMIC_ALIGN;
 	*address = 0;
-	if (!wqe->length) /* no bytes: the key is not looked at */
+	if (!wqe->length) /* without bytes the key is ignored */
 		return VB_OK;
 	reason = vb_rkey_check(remote->home, &remote->key_cache, remote->pd, remote->entry->qpn,
 			       wqe->rkey, wqe->remote_addr, wqe->length, access, address);
-	/* The memory behind an aligned address may not be: of a region with another start. */
+	/* An aligned address may stand for unaligned memory, if the region begins unaligned. */
 	return !reason && word && *address & 7 ? VB_WHY_ATOMIC_ALIGN : reason;
 }
 
-/* WRITE: the own side first, nothing is sent with a bad lkey. READ: the remote error wins. */
-static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *wqe,
-			    uint64_t *address)
+/* WRITE: the own side first, as nothing is sent with a bad lkey. READ: the remote error wins. */
+static enum vb_reason wqe_check(struct vb_step_context *step, const struct vb_wqe *wqe,
+				uint64_t *address)
 {
 	bool read = vb_wr_returns(wqe->opcode);
 	enum vb_reason reason = VB_OK;
@@ -89,8 +89,8 @@ static enum vb_reason check(struct vb_step_context *step, const struct vb_wqe *w
 	return reason;
 }
 
-/* Adds the next WQE, or the next piece of a long one. False: it goes into another call. */
-static bool add(struct vb_step_context *step, struct batch *batch)
+/* Adds the next WQE, or the next piece of a long one. False: the batch is complete. */
+static bool batch_add(struct vb_step_context *step, struct batch *batch)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->next + batch->count);
@@ -103,7 +103,7 @@ static bool add(struct vb_step_context *step, struct batch *batch)
 	if (batch->local.room - batch->local.count < VB_SGE_MAX + 1 ||
 	    batch->remote.room == batch->remote.count)
 		return false;
-	batch->stop = check(step, wqe, &address);
+	batch->stop = wqe_check(step, wqe, &address);
 	if (batch->stop)
 		return false;
 	if (want > room)
@@ -119,29 +119,30 @@ static bool add(struct vb_step_context *step, struct batch *batch)
 	return offset + want == wqe->length;
 }
 
-/* XRC: what is for another SRQ may be for another process, and has another PD. */
-static bool same_srq(const struct vb_step_context *step, const struct vb_wqe *wqe)
+/* XRC: another SRQ may be in another process, and have another PD. */
+static bool wqe_has_same_srq(const struct vb_step_context *step, const struct vb_wqe *wqe)
 {
 	return step->qp->type != IBV_QPT_XRC_SEND || wqe->srqn == step->wqe->srqn;
 }
 
-static void collect(struct vb_step_context *step, struct batch *batch)
+static void batch_collect(struct vb_step_context *step, struct batch *batch)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	uint8_t opcode = step->wqe->opcode;
-	/* Rules look at each, and so do path MTUs that differ. */
+	/* Fault rules, and path MTUs that differ, concern each WQE. */
 	unsigned most =
 		vb_fault_any() || step->qp->remote.message_max != UINT32_MAX ? 1 : BATCH_MAX;
 
 	while (batch->count < most && sq->next + batch->count != step->run->end &&
 	       batch->local.bytes < VB_PIECE &&
 	       vb_sq_wqe(sq, sq->next + batch->count)->opcode == opcode &&
-	       same_srq(step, vb_sq_wqe(sq, sq->next + batch->count)) && add(step, batch))
+	       wqe_has_same_srq(step, vb_sq_wqe(sq, sq->next + batch->count)) &&
+	       batch_add(step, batch))
 		;
 }
 
-/* The first WQE is done with what this call moved of it? */
-static bool finished(const struct vb_step_context *step, uint32_t moved)
+/* True: the first WQE is done with the bytes that this call has moved. */
+static bool wqe_is_finished(const struct vb_step_context *step, uint32_t moved)
 {
 	return step->qp->sq.offset + moved == step->wqe->length;
 }
@@ -155,17 +156,17 @@ static void complete_first(struct vb_step_context *step)
 		step->wqe = vb_sq_wqe(sq, sq->next);
 }
 
-/* A byte of the operation itself, alone, tells which side lacks memory. */
-static enum vb_reason whose_fault(struct vb_step_context *step, const struct batch *batch,
-				  uint32_t at)
+/* A copy of one byte of the operation tells the side that lacks memory. */
+static enum vb_reason memory_missing(struct vb_step_context *step, const struct batch *batch,
+				     uint32_t at)
 {
 	struct iovec here_at[1], there_at[1];
 	char byte;
 	struct vb_iov here = { here_at, 0, 1, 0 }, there = { there_at, 0, 1, 0 };
 	uint64_t address;
 
-	if (check(step, step->wqe, &address))
-		return VB_WHY_LOCAL_KEY; /* deregistered meanwhile */
+	if (wqe_check(step, step->wqe, &address))
+		return VB_WHY_LOCAL_KEY; /* deregistered since the checks */
 	vb_iov_add(&there, (void *)(uintptr_t)(address + at), 1);
 	step->report.addr = address + at;
 	if (batch->direction == VB_FROM_TARGET) {
@@ -174,7 +175,7 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct bat
 			       ? VB_WHY_LOCAL_MEMORY
 			       : VB_WHY_REMOTE_MEMORY;
 	}
-	/* Our byte through the kernel into our own variable: readable at all? */
+	/* The kernel copies the local byte into a variable, if the byte is readable. */
 	vb_iov_slice(&here, step->sge, step->sge_count, at, 1);
 	there_at[0] = (struct iovec){ &byte, 1 };
 	if (process_vm_readv(step->qp->nic->self->tid, there_at, 1, here_at, 1, 0) != 1)
@@ -182,8 +183,9 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct bat
 	return VB_WHY_REMOTE_MEMORY;
 }
 
-/* copied bytes arrived: complete what they cover, then say what happened to the rest. */
-static enum vb_step settle(struct vb_step_context *step, const struct batch *batch, ssize_t copied)
+/* Completes the WQEs that the copied bytes cover, and fails the next one if memory is missing. */
+static enum vb_step batch_settle(struct vb_step_context *step, const struct batch *batch,
+				 ssize_t copied)
 {
 	size_t left = copied > 0 ? (size_t)copied : 0;
 	bool missing = left < batch->local.bytes;
@@ -193,7 +195,7 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 
 		if (left >= batch->bytes[i]) {
 			left -= batch->bytes[i];
-			if (!finished(step, batch->bytes[i])) {
+			if (!wqe_is_finished(step, batch->bytes[i])) {
 				step->qp->sq.offset += batch->bytes[i];
 				return VB_STEP_AGAIN;
 			}
@@ -204,7 +206,7 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 			return vb_step_ended(step);
 		if (vb_copy_is_denied(copied))
 			return vb_step_denied(step);
-		reason = whose_fault(step, batch, step->qp->sq.offset + (uint32_t)left);
+		reason = memory_missing(step, batch, step->qp->sq.offset + (uint32_t)left);
 		if (reason == VB_WHY_REMOTE_MEMORY)
 			return vb_step_refuse(step, reason, false);
 		return vb_step_complete(step, reason);
@@ -212,15 +214,15 @@ static enum vb_step settle(struct vb_step_context *step, const struct batch *bat
 	return missing ? VB_STEP_AGAIN : VB_STEP_NEXT;
 }
 
-static enum vb_step refuse(struct vb_step_context *step, enum vb_reason reason)
+static enum vb_step wqe_refuse(struct vb_step_context *step, enum vb_reason reason)
 {
 	if (vb_reason_row(reason)->target_fails)
 		return vb_step_refuse(step, reason, false);
 	return vb_step_complete(step, reason);
 }
 
-/* A bad lkey of a WRITE shows even if the peer does not answer. */
-static enum vb_step not_here(struct vb_step_context *step, enum vb_verdict verdict)
+/* A WRITE with a bad lkey fails at once, even if the peer does not answer. */
+static enum vb_step wqe_not_here(struct vb_step_context *step, enum vb_verdict verdict)
 {
 	enum vb_reason local =
 		vb_wr_returns(step->wqe->opcode) ? VB_OK : vb_step_local(step, step->wqe, 0);
@@ -228,7 +230,7 @@ static enum vb_step not_here(struct vb_step_context *step, enum vb_verdict verdi
 	return local ? vb_step_complete(step, local) : vb_step_not_here(step, verdict);
 }
 
-/* Not zeroed as a whole: it is large, and bytes is written before it is read. */
+/* A batch is not zeroed as a whole: it is large, and bytes is written before it is read. */
 static void batch_begin(struct batch *batch, const struct vb_step_context *step)
 {
 	struct vb_thread *thread = step->run->thread;
@@ -247,11 +249,11 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 	ssize_t copied = 0;
 
 	if (verdict)
-		return not_here(step, verdict);
+		return wqe_not_here(step, verdict);
 	batch_begin(&batch, step);
-	collect(step, &batch);
+	batch_collect(step, &batch);
 	if (!batch.count)
-		return refuse(step, batch.stop);
+		return wqe_refuse(step, batch.stop);
 	if (batch.direction == VB_FROM_TARGET && step->wqe->length > step->qp->remote.message_max) {
 		vb_step_report_mtu(step);
 		return vb_step_complete(step, VB_WHY_MTU_OF_READ);
@@ -261,6 +263,6 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 	if (copied == -ECANCELED)
 		return VB_STEP_AGAIN;
 	step->run->budget_bytes -= batch.local.bytes;
-	step->since_hazard += 64; /* a fresh hazard for the next call */
-	return settle(step, &batch, copied);
+	step->since_hazard += 64; /* the next call publishes a fresh hazard */
+	return batch_settle(step, &batch, copied);
 }

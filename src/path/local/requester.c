@@ -6,14 +6,14 @@
 
 typedef enum vb_step (*operation)(struct vb_step_context *step);
 
-/* Can a peer be using what the window was until now? One of type 2 was nothing before a bind. */
-static bool ends_something(const struct vb_wqe *wqe)
+/* True: a peer may be using the window as it was. A window of type 2 is not bound before a bind. */
+static bool window_was_bound(const struct vb_wqe *wqe)
 {
 	return wqe->opcode == IBV_WR_LOCAL_INV || wqe->bind.mw->ibv.type == IBV_MW_TYPE_1;
 }
 
-/* The memory of the window as it was. */
-static struct vb_ending ending_of(struct vb_nic *nic, const struct vb_wqe *wqe)
+/* The memory of the window as it was until now. */
+static struct vb_ending window_ending(struct vb_nic *nic, const struct vb_wqe *wqe)
 {
 	const struct vb_key_entry *entry = wqe->opcode == IBV_WR_BIND_MW
 						   ? wqe->bind.mw->entry
@@ -22,18 +22,18 @@ static struct vb_ending ending_of(struct vb_nic *nic, const struct vb_wqe *wqe)
 	return entry ? vb_ending_memory(entry->addr, entry->length) : vb_ending_memory(0, 0);
 }
 
-/* BIND_MW and LOCAL_INV: in their turn, without a peer. When they are over nobody uses the window
- * as it was; and who waits for that uses nothing himself. */
-static enum vb_step stay(struct vb_step_context *step)
+/* BIND_MW and LOCAL_INV, in post order, without a peer. Once they complete no peer uses the window
+ * as it was. This thread leaves its own hazard before it waits for that. */
+static enum vb_step wqe_stay(struct vb_step_context *step)
 {
 	const struct vb_wqe *wqe = step->wqe;
-	const struct vb_ending ending = ending_of(step->qp->nic, wqe);
+	const struct vb_ending ending = window_ending(step->qp->nic, wqe);
 	enum vb_reason reason;
 	uint32_t slot;
 
 	vb_step_leave(step);
 	reason = vb_path_stay(step->qp, wqe, &step->report);
-	if (!reason && ends_something(wqe) && vb_grace_pass(step->qp->nic, &ending, &slot) < 0)
+	if (!reason && window_was_bound(wqe) && vb_grace_pass(step->qp->nic, &ending, &slot) < 0)
 		reason = wqe->opcode == IBV_WR_LOCAL_INV ? VB_WHY_WINDOW_INVALID
 							 : VB_WHY_WINDOW_BIND;
 	return vb_step_complete(step, reason);
@@ -49,21 +49,21 @@ static const operation operations[VB_WR_OPCODE_COUNT] = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
 	[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
-	[IBV_WR_BIND_MW] = stay,
-	[IBV_WR_LOCAL_INV] = stay,
+	[IBV_WR_BIND_MW] = wqe_stay,
+	[IBV_WR_LOCAL_INV] = wqe_stay,
 };
 
-/* NULL: the transport does not have it, which is LOC_QP_OP_ERR. */
-static operation operation_of(enum ibv_qp_type type, uint8_t opcode)
+/* NULL: the transport does not have the operation, which is LOC_QP_OP_ERR. */
+static operation operation_find(enum ibv_qp_type type, uint8_t opcode)
 {
 	if (!vb_wr_on(vb_wr_row(opcode), type))
 		return NULL;
 	return type == IBV_QPT_UD ? vb_step_datagram : operations[opcode];
 }
 
-static enum vb_step execute(struct vb_step_context *step)
+static enum vb_step wqe_execute(struct vb_step_context *step)
 {
-	operation run = operation_of(step->qp->type, step->wqe->opcode);
+	operation run = operation_find(step->qp->type, step->wqe->opcode);
 	enum vb_step next;
 
 	if (vb_fault_any() && vb_step_fault(step, &next))
@@ -75,15 +75,16 @@ static enum vb_step execute(struct vb_step_context *step)
 	return run(step);
 }
 
-/* SQD: what was begun is finished, nothing new is begun. RESET: somebody waits to take it away. */
-static bool stopped(const struct vb_qp *qp)
+/* SQD: a WQE that has begun is finished, no other one begins. RESET: a thread waits for the
+ * token. */
+static bool qp_stops(const struct vb_qp *qp)
 {
 	enum ibv_qp_state state = vb_qp_state(qp);
 
 	return state == IBV_QPS_RESET || (state == IBV_QPS_SQD && !vb_qp_has_begun(qp));
 }
 
-static bool flushing(const struct vb_qp *qp)
+static bool qp_flushes(const struct vb_qp *qp)
 {
 	enum ibv_qp_state state = vb_qp_state(qp);
 
@@ -96,17 +97,17 @@ static enum vb_run_verdict run_queue(struct vb_step_context *step)
 	struct vb_sq *sq = &step->qp->sq;
 
 	while (sq->next != run->end) {
-		if (flushing(step->qp)) {
+		if (qp_flushes(step->qp)) {
 			vb_path_flush(step->qp, run->end, &run->notice);
 			break;
 		}
-		if (stopped(step->qp))
+		if (qp_stops(step->qp))
 			break;
 		if (run->budget_bytes <= 0)
 			return VB_RUN_MORE;
 		step->wqe = vb_sq_wqe(sq, sq->next);
 		step->report = (struct vb_report){ 0 };
-		switch (execute(step)) {
+		switch (wqe_execute(step)) {
 		case VB_STEP_PEND:
 			return VB_RUN_PEND;
 		case VB_STEP_WIRE:
@@ -121,7 +122,7 @@ static enum vb_run_verdict run_queue(struct vb_step_context *step)
 
 enum vb_run_verdict vb_local_run(struct vb_run *run)
 {
-	struct vb_step_context step; /* not zeroed as a whole: its scatter list is large */
+	struct vb_step_context step; /* not zeroed as a whole: its list of elements is large */
 	enum vb_run_verdict verdict;
 
 	step.run = run;
@@ -132,7 +133,7 @@ enum vb_run_verdict vb_local_run(struct vb_run *run)
 	verdict = run_queue(&step);
 	vb_step_leave(&step);
 	if (__builtin_expect(run->qp->remote.holds_taken, 0) &&
-	    (!run->qp->sq.offset || flushing(run->qp)))
+	    (!run->qp->sq.offset || qp_flushes(run->qp)))
 		vb_local_give_back(run->qp);
 	return verdict;
 }

@@ -19,9 +19,9 @@ bool vb_step_gather(const struct vb_step_context *step, uint8_t *out)
 	return true;
 }
 
-/* One byte at the place of the fault, on one side at a time, tells whose memory it is. */
-static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_recv_sges *list,
-				  size_t at, ssize_t err)
+/* A copy of one byte, on one side at a time, tells the side that lacks memory. */
+static enum vb_reason memory_missing(struct vb_step_context *step, const struct vb_recv_sges *list,
+				     size_t at, ssize_t err)
 {
 	struct iovec here_at[1], there_at[1];
 	char byte;
@@ -33,7 +33,8 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 		return VB_WHY_RECV_MEMORY;
 	vb_iov_add(&here, &byte, 1);
 	step->report.addr = (uintptr_t)there_at[0].iov_base;
-	/* The receive's buffer is written anyway, so writing what we read changes nothing. */
+	/* The message overwrites the receive's buffer anyway: the same byte written back is
+	 * harmless. */
 	err = vb_step_copy(step, VB_FROM_TARGET, &here, &there);
 	if (err == 1)
 		err = vb_step_copy(step, VB_TO_TARGET, &here, &there);
@@ -42,7 +43,8 @@ static enum vb_reason whose_fault(struct vb_step_context *step, const struct vb_
 	return err == 1 ? VB_WHY_LOCAL_MEMORY : VB_WHY_RECV_MEMORY;
 }
 
-/* Up to one piece of the message, straight into the receive's buffers. VB_WHY_PEER_NOT_READY: again. */
+/* Copies up to one piece of the message into the receive's buffers. VB_WHY_PEER_NOT_READY:
+ * again. */
 static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_thread *thread = step->run->thread;
@@ -57,14 +59,14 @@ static enum vb_reason place_piece(struct vb_step_context *step, const struct vb_
 		     local.bytes);
 	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
 	if (copied != (ssize_t)local.bytes)
-		return whose_fault(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0),
-				   copied);
+		return memory_missing(step, list, sq->offset + (copied > 0 ? (size_t)copied : 0),
+				      copied);
 	sq->offset += (uint32_t)copied;
 	step->run->budget_bytes -= copied;
 	return VB_OK;
 }
 
-static void message_of(const struct vb_step_context *step, struct vb_message *message)
+static void wqe_message(const struct vb_step_context *step, struct vb_message *message)
 {
 	const struct vb_wqe *wqe = step->wqe;
 	const struct vb_wr_row *row = vb_wr_row(wqe->opcode);
@@ -82,7 +84,7 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 }
 
 /* SEND_WITH_INV takes the target's window back before the receive completes. */
-static bool invalidate(struct vb_step_context *step)
+static bool window_invalidate(struct vb_step_context *step)
 {
 	const struct vb_remote *remote = &step->qp->remote;
 
@@ -90,19 +92,19 @@ static bool invalidate(struct vb_step_context *step)
 	return vb_mw_invalidate(remote->home, step->wqe->imm, remote->pd, remote->entry->qpn);
 }
 
-static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *claim)
+static enum vb_step receive_finish(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_message message;
 	enum vb_reason reason, arrived = VB_OK;
 	bool lost;
 
-	message_of(step, &message);
-	if (message.wc_flags & IBV_WC_WITH_INV && !invalidate(step))
+	wqe_message(step, &message);
+	if (message.wc_flags & IBV_WC_WITH_INV && !window_invalidate(step))
 		arrived = VB_WHY_RECV_INVALIDATE;
 	reason = vb_recv_complete(&step->qp->remote, claim, &message, arrived, &lost);
-	if (reason) /* VB_WHY_RECV_KEY: the receive tells it */
+	if (reason) /* VB_WHY_RECV_KEY: the receive has the status, so no event follows */
 		return vb_step_refuse(step, reason, reason == VB_WHY_RECV_KEY);
-	if (lost) /* flushed by its owner: the QP is in ERR, and the gate will say so */
+	if (lost) /* the owner has flushed the receive: its QP is in ERR, and the gate will tell */
 		return vb_step_unanswered(step, VB_WHY_PEER_IN_ERROR);
 	if (arrived)
 		return vb_step_refuse(step, arrived, true);
@@ -112,19 +114,19 @@ static enum vb_step finish(struct vb_step_context *step, const struct vb_claim *
 }
 
 /* The receive is consumed with the target's own error. */
-static enum vb_step spoil(struct vb_step_context *step, const struct vb_claim *claim,
-			  enum vb_reason reason)
+static enum vb_step receive_spoil(struct vb_step_context *step, const struct vb_claim *claim,
+				  enum vb_reason reason)
 {
 	struct vb_message message;
 	bool lost;
 
-	message_of(step, &message);
+	wqe_message(step, &message);
 	vb_recv_complete(&step->qp->remote, claim, &message, reason, &lost);
 	return vb_step_refuse(step, reason, true);
 }
 
 /* A message that is too long ends an RC connection; UC drops it and keeps the receive. */
-static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb_claim *claim,
+static enum vb_step receive_refuse(struct vb_step_context *step, const struct vb_claim *claim,
 				   enum vb_reason reason)
 {
 	step->report.have = claim->cell->posted_length;
@@ -132,27 +134,27 @@ static enum vb_step refuse_receive(struct vb_step_context *step, const struct vb
 		vb_recv_unclaim(&step->qp->remote, claim);
 		return vb_step_refuse(step, VB_WHY_DROP_SHORT, true);
 	}
-	return spoil(step, claim, reason);
+	return receive_spoil(step, claim, reason);
 }
 
-/* The target's memory was not the reason. */
-static enum vb_step not_placed(struct vb_step_context *step, enum vb_reason reason)
+/* The piece was not copied, and the target's memory was not the reason. */
+static enum vb_step wqe_not_placed(struct vb_step_context *step, enum vb_reason reason)
 {
 	if (reason == VB_WHY_PEER_UNTOUCHABLE)
 		return vb_step_denied(step);
 	return reason == VB_WHY_PEER_ENDED ? vb_step_ended(step) : vb_step_complete(step, reason);
 }
 
-static enum vb_step place(struct vb_step_context *step, const struct vb_claim *claim)
+static enum vb_step receive_place(struct vb_step_context *step, const struct vb_claim *claim)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	enum vb_reason reason = place_piece(step, claim);
 
 	if (reason == VB_WHY_RECV_MEMORY)
-		return spoil(step, claim, reason);
+		return receive_spoil(step, claim, reason);
 	if (reason && reason != VB_WHY_PEER_NOT_READY) {
 		vb_recv_unclaim(remote, claim);
-		return not_placed(step, reason);
+		return wqe_not_placed(step, reason);
 	}
 	if (reason || step->qp->sq.offset < step->wqe->length) {
 		remote->taken = claim->index;
@@ -160,7 +162,7 @@ static enum vb_step place(struct vb_step_context *step, const struct vb_claim *c
 		return VB_STEP_AGAIN;
 	}
 	claim->cell->where = VB_PAYLOAD_PLACED;
-	return finish(step, claim);
+	return receive_finish(step, claim);
 }
 
 enum vb_step vb_step_send(struct vb_step_context *step)
@@ -179,22 +181,22 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 		return vb_step_not_here(step, verdict);
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
-	/* Within the process a copy needs no system call: nothing has to ride along. */
+	/* Within the process a copy needs no system call, so the payload need not ride. */
 	ride = remote->home->self ? NULL : vb_recv_ride(remote, &claim, length);
 	reason = vb_recv_check(remote, &claim, length, ride);
 	if (reason)
-		return refuse_receive(step, &claim, reason);
+		return receive_refuse(step, &claim, reason);
 	if (!ride)
-		return place(step, &claim);
+		return receive_place(step, &claim);
 	if (!vb_step_gather(step, ride)) {
 		vb_recv_unclaim(remote, &claim);
 		return vb_step_complete(step, VB_WHY_LOCAL_MEMORY);
 	}
 	claim.cell->where = ride == claim.cell->payload ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
-	return finish(step, &claim);
+	return receive_finish(step, &claim);
 }
 
-/* The data is written; now the receive that tells the target. */
+/* The data is written: now a receive reports it to the target. */
 static enum vb_step consume_for_imm(struct vb_step_context *step)
 {
 	struct vb_claim claim = { 0 };
@@ -202,17 +204,17 @@ static enum vb_step consume_for_imm(struct vb_step_context *step)
 	if (!vb_recv_claim(&step->qp->remote, &claim))
 		return vb_step_no_receive(step);
 	claim.cell->where = VB_PAYLOAD_PLACED;
-	return finish(step, &claim);
+	return receive_finish(step, &claim);
 }
 
 static enum vb_step refuse_imm(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_claim claim = { 0 };
 
-	/* An access error is told by the receive, if there is one, else by the event. */
+	/* The receive reports an access error, if there is one, else the event does. */
 	if (vb_qp_reliable(step->qp) && vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
 	    vb_recv_claim(&step->qp->remote, &claim))
-		return spoil(step, &claim, reason);
+		return receive_spoil(step, &claim, reason);
 	return vb_step_refuse(step, reason, false);
 }
 
@@ -251,7 +253,7 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 	if (verdict)
 		return vb_step_not_here(step, verdict);
 	if (!step->wqe->length) {
-		reason = vb_step_remote(step, step->wqe, &address); /* the rights of the QP */
+		reason = vb_step_remote(step, step->wqe, &address); /* checks the QP's rights */
 		if (reason)
 			return refuse_imm(step, reason);
 	}
@@ -263,7 +265,7 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 			return VB_STEP_AGAIN;
 		if (reason == VB_WHY_PEER_ENDED || reason == VB_WHY_PEER_UNTOUCHABLE ||
 		    reason == VB_WHY_LOCAL_MEMORY)
-			return not_placed(step, reason);
+			return wqe_not_placed(step, reason);
 		if (reason)
 			return refuse_imm(step, reason);
 		if (step->qp->sq.offset < step->wqe->length)

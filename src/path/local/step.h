@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Inside the local path: what its files tell each other about the WQE at hand. */
+/* Inside the local path: the functions of its files, and the WQE that they execute. */
 #ifndef VB_PATH_LOCAL_STEP_H
 #define VB_PATH_LOCAL_STEP_H
 
@@ -11,61 +11,62 @@
 enum { VB_PIECE = 1 << 20 }; /* bytes copied within one hazard */
 
 enum vb_step {
-	VB_STEP_NEXT,  /* the WQE at next is complete, or there is a new one there */
-	VB_STEP_AGAIN, /* progress was made, more of the same WQE follows */
-	VB_STEP_PEND,  /* not now */
-	VB_STEP_WIRE,  /* not here: packets may get there */
+	VB_STEP_NEXT,  /* the WQE is complete: go on with the one at next */
+	VB_STEP_AGAIN, /* the same WQE must be executed again: more of it follows */
+	VB_STEP_PEND,  /* the WQE waits */
+	VB_STEP_WIRE,  /* the WQE cannot go through memory: packets may get there */
 };
 
-/* Where the WQE at hand goes. */
+/* The destination of the WQE at hand. */
 enum vb_verdict {
 	VB_VERDICT_HERE,    /* through memory: inside a hazard, gate open, receive queue resolved */
 	VB_VERDICT_PACKETS, /* the wire carries it, to run->wire_peer */
-	VB_VERDICT_SILENT,  /* nobody answers */
+	VB_VERDICT_SILENT,  /* no peer answers */
 };
 
 struct vb_step_context {
 	struct vb_run *run;
 	struct vb_qp *qp;
 	struct vb_wqe *wqe;             /* at sq.next, or that of aside */
-	struct vb_aside *aside;         /* datagrams: one that was put aside; NULL: none */
-	struct ibv_sge sge[VB_SGE_MAX]; /* its elements, checked, as addresses of this process */
+	struct vb_aside *aside;         /* a datagram that was put aside; NULL: the WQE at next */
+	struct ibv_sge sge[VB_SGE_MAX]; /* elements of the WQE, checked, as own addresses */
 	unsigned sge_count;
-	struct vb_peer *inside; /* whom our hazard names */
-	uint32_t inside_qpn;    /* and which QP of it */
-	unsigned since_hazard;  /* operations since it was published */
-	enum vb_reason why; /* SILENT: for this reason; PACKETS: if none can be sent, for this */
+	struct vb_peer *inside; /* the peer that this thread's hazard names; NULL: none */
+	uint32_t inside_qpn;    /* and the QP there */
+	unsigned since_hazard;  /* operations since the hazard was published */
+	/* SILENT: for this reason no peer answers. PACKETS: the failure if none can be sent. */
+	enum vb_reason why;
 	struct vb_report report;
 };
 
 /* --- complete.c --- */
 
-/* The WQE at next is done, for a reason. */
+/* Completes the WQE at next for a reason. */
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason);
-/* Done for a reason that the target learns of as well. */
+/* Completes the WQE for a reason that the target learns of as well. */
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet);
 /*
- * The kernel lets us touch the target's memory no more. The message begins anew, by packets; so does
- * everything behind it. Whatever it had taken was given back.
+ * The kernel no longer lets this process touch the target's memory. The message begins anew by
+ * packets, and all later messages go by packets. Callers have given back the receive before.
  */
 enum vb_step vb_step_denied(struct vb_step_context *step);
-/* The process whose memory it was has ended. Of XRC it may be another one than that of the QP, which
- * then answers, as it does when it finds no such SRQ. */
+/* The process that had the memory has ended. With XRC it may be another process than that of the
+ * QP, which then answers as if there were no such SRQ. */
 enum vb_step vb_step_ended(struct vb_step_context *step);
 
 /* --- bind.c --- */
 
 void vb_step_leave(struct vb_step_context *step);
-/* Looks at the connected peer. */
+/* Binds to the connected peer. */
 enum vb_verdict vb_step_bind(struct vb_step_context *step);
-/* The numbers of a message that is too long for path MTUs that differ. */
+/* Reports the numbers of a message that is too long for path MTUs that differ. */
 void vb_step_report_mtu(struct vb_step_context *step);
 /* The same for one target of a datagram, or for a group. */
 enum vb_verdict vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn);
 /* VB_VERDICT_PACKETS: to a process of this host, or with NULL to an address. */
 enum vb_verdict vb_step_by_packets(struct vb_step_context *step, struct vb_peer *peer,
 				   enum vb_reason why);
-/* Is it too early for a verdict? */
+/* True: it is too early for a verdict. */
 static inline bool vb_step_is_attaching(const struct vb_step_context *step, enum vb_verdict verdict)
 {
 	return verdict == VB_VERDICT_SILENT && step->why == VB_WHY_PEER_ATTACHING;
@@ -73,51 +74,51 @@ static inline bool vb_step_is_attaching(const struct vb_step_context *step, enum
 
 /* --- memory.c --- */
 
-/* Between the bound peer's memory and ours. -ECANCELED: something was taken away there meanwhile, so
- * nothing was copied and all of it is to be looked at again; else as vb_copy. */
+/* Copies between the bound peer's memory and this process. -ECANCELED: the peer has taken something
+ * away since the checks; nothing was copied, and all checks must be repeated. Else as vb_copy. */
 ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 		     const struct vb_iov *local, const struct vb_iov *remote);
-/* Why it copied nothing, where that is no fault of memory: VB_WHY_PEER_NOT_READY (all of it again),
- * VB_WHY_PEER_ENDED, VB_WHY_PEER_UNTOUCHABLE; else VB_OK. */
+/* The reason why nothing was copied: VB_WHY_PEER_NOT_READY (all checks again), VB_WHY_PEER_ENDED,
+ * VB_WHY_PEER_UNTOUCHABLE; VB_OK: none, or memory is missing. */
 enum vb_reason vb_step_copy_refused(ssize_t copied);
-/* Around several calls for the same bytes; false: as above. */
+/* Brackets around several calls for the same bytes; false: -ECANCELED as above. */
 bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length);
 void vb_step_copy_end(struct vb_step_context *step);
 
 /* --- pend.c --- */
 
-/* Does the wire carry it? A connection for which there is no way stays, and waits. */
+/* True: the wire carries the WQE. A connection without a way for packets stays, and waits. */
 static inline bool vb_step_by_wire(const struct vb_step_context *step, enum vb_verdict verdict)
 {
 	return verdict == VB_VERDICT_PACKETS && !step->run->no_wire;
 }
-/* Any verdict but HERE. */
+/* Acts on any verdict but HERE. */
 enum vb_step vb_step_not_here(struct vb_step_context *step, enum vb_verdict verdict);
-/* The peer does not answer for a reason: wait, or give up as the QP's timers say. */
+/* The peer does not answer for a reason: the WQE waits, or fails as the QP's timers say. */
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason);
 /* No receive is posted. */
 enum vb_step vb_step_no_receive(struct vb_step_context *step);
-/* Someone else is at it for a moment. */
+/* Another thread or process is busy there for a moment: the WQE waits. */
 enum vb_step vb_step_busy(struct vb_step_context *step);
 
-/* A fault rule has lost it: RC tries again, and gives up as above. */
+/* A fault rule has lost the message: RC tries again, and gives up as above. */
 enum vb_step vb_step_lost(struct vb_step_context *step);
 
-/* Begins or continues to wait; true when it has taken too long. */
+/* Begins or continues a wait; true: the wait has taken wait_ns. */
 bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_ns);
 
 /* --- aside.c --- */
 
-/* A datagram whose target is about to be attached: it is complete, or waits for room. */
+/* The target of the datagram is about to be attached: the WQE completes, or waits for room. */
 enum vb_step vb_step_set_aside(struct vb_step_context *step);
-/* Others for the same slot were put aside. */
+/* True: earlier datagrams for the same slot were put aside. */
 bool vb_step_is_behind(const struct vb_step_context *step);
-/* One that was put aside finds no receive. */
+/* A datagram that was put aside finds no receive. */
 enum vb_step vb_step_aside_late(struct vb_step_context *step);
 
 /* --- fault.c --- */
 
-/* Fault rules, before the WQE is executed; true: they decided what comes next instead. */
+/* Fault rules judge a WQE before its execution; true: they decided, and *next is the step. */
 bool vb_step_fault(struct vb_step_context *step, enum vb_step *next);
 
 /* --- the operations --- */
@@ -133,15 +134,15 @@ static inline enum vb_reason vb_step_local(struct vb_step_context *step, const s
 bool vb_step_gather(const struct vb_step_context *step, uint8_t *out);
 enum vb_step vb_step_send(struct vb_step_context *step);
 enum vb_step vb_step_datagram(struct vb_step_context *step);
-/* The rest of it, once it is bound to its target. */
+/* The rest of a datagram, once it is bound to its target. */
 enum vb_step vb_step_to_target(struct vb_step_context *step);
-/* RDMA_WRITE and RDMA_READ, a run of them at a time. */
+/* RDMA_WRITE and RDMA_READ, several WQEs at a time. */
 enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
 enum vb_step vb_step_atomic_write(struct vb_step_context *step);
 
-/* Rights, resources and key of an RDMA operation at the bound target. */
+/* Checks rights, resources and key of an RDMA operation at the bound target. */
 enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe,
 			      uint64_t *address);
 

@@ -22,12 +22,12 @@ static uint16_t get16(const uint8_t *at)
 	return (uint16_t)(at[0] << 8 | at[1]);
 }
 
-static bool has(const struct vb_frame *frame, uint32_t offset, uint32_t size)
+static bool frame_has(const struct vb_frame *frame, uint32_t offset, uint32_t size)
 {
 	return offset <= frame->length && size <= frame->length - offset;
 }
 
-/* Ports, if all of the transport header is there. */
+/* Reads the ports, if the transport header is complete. */
 static void parse_l4(struct vb_frame *frame)
 {
 	struct vb_flow_key *key = &frame->headers.key;
@@ -35,7 +35,7 @@ static void parse_l4(struct vb_frame *frame)
 			: key->protocol == IPPROTO_UDP ? UDP_HEADER
 						       : 0;
 
-	if (!size || !has(frame, frame->l4, size) || frame->l4 + size > frame->l3_end)
+	if (!size || !frame_has(frame, frame->l4, size) || frame->l4 + size > frame->l3_end)
 		return;
 	key->l4 = key->protocol;
 	memcpy(&key->src_port, frame->at + frame->l4, 2);
@@ -49,10 +49,10 @@ static void parse_ipv4(struct vb_frame *frame)
 	uint32_t header;
 	uint16_t fragment;
 
-	if (!has(frame, frame->l3, IPV4_HEADER) || ip[0] >> 4 != 4)
+	if (!frame_has(frame, frame->l3, IPV4_HEADER) || ip[0] >> 4 != 4)
 		return;
 	header = (ip[0] & 15u) * 4;
-	if (header < IPV4_HEADER || !has(frame, frame->l3, header) || get16(ip + 2) < header)
+	if (header < IPV4_HEADER || !frame_has(frame, frame->l3, header) || get16(ip + 2) < header)
 		return;
 	key->l3 = 4;
 	key->tos = ip[1];
@@ -69,7 +69,7 @@ static void parse_ipv4(struct vb_frame *frame)
 		parse_l4(frame);
 }
 
-/* Passes over extension headers; false: what follows is no beginning of anything. */
+/* Skips extension headers; false: no transport header follows (a later fragment, or damage). */
 static bool skip_extensions(struct vb_frame *frame)
 {
 	struct vb_flow_key *key = &frame->headers.key;
@@ -81,7 +81,7 @@ static bool skip_extensions(struct vb_frame *frame)
 		if (!fragment && key->protocol != IPPROTO_HOPOPTS &&
 		    key->protocol != IPPROTO_ROUTING && key->protocol != IPPROTO_DSTOPTS)
 			return true;
-		if (!has(frame, frame->l4, 8))
+		if (!frame_has(frame, frame->l4, 8))
 			return false;
 		key->protocol = at[0];
 		frame->l4 += fragment ? 8 : (at[1] + 1u) * 8;
@@ -97,7 +97,7 @@ static void parse_ipv6(struct vb_frame *frame)
 	const uint8_t *ip = frame->at + frame->l3;
 	uint32_t first;
 
-	if (!has(frame, frame->l3, IPV6_HEADER) || ip[0] >> 4 != 6)
+	if (!frame_has(frame, frame->l3, IPV6_HEADER) || ip[0] >> 4 != 6)
 		return;
 	memcpy(&first, ip, 4);
 	key->l3 = 6;
@@ -128,7 +128,7 @@ bool vb_frame_parse(struct vb_frame *frame, uint8_t *at, uint32_t length)
 		return false;
 	memcpy(key->dst_mac, at, 6);
 	memcpy(key->src_mac, at + 6, 6);
-	while (is_tag(get16(at + offset - 2)) && has(frame, offset, VB_VLAN_TAG)) {
+	while (is_tag(get16(at + offset - 2)) && frame_has(frame, offset, VB_VLAN_TAG)) {
 		if (!key->tagged)
 			memcpy(&key->vlan_tag, at + offset, 2);
 		key->tagged = 0xff;

@@ -12,7 +12,7 @@ struct input {
 	uint32_t length;
 };
 
-static void add(struct input *input, bool wanted, const void *at, uint32_t size)
+static void input_add(struct input *input, bool wanted, const void *at, uint32_t size)
 {
 	if (!wanted)
 		return;
@@ -44,17 +44,17 @@ uint32_t vb_frame_hash(const struct vb_frame *frame, uint64_t fields, const uint
 	bool tcp = of->l4 == IPPROTO_TCP, udp = of->l4 == IPPROTO_UDP;
 	struct input input = { .length = 0 };
 
-	add(&input, v4 && fields & IBV_RX_HASH_SRC_IPV4, of->src_ip, 4);
-	add(&input, v6 && fields & IBV_RX_HASH_SRC_IPV6, of->src_ip, 16);
-	add(&input, v4 && fields & IBV_RX_HASH_DST_IPV4, of->dst_ip, 4);
-	add(&input, v6 && fields & IBV_RX_HASH_DST_IPV6, of->dst_ip, 16);
-	add(&input,
-	    (tcp && fields & IBV_RX_HASH_SRC_PORT_TCP) ||
-		    (udp && fields & IBV_RX_HASH_SRC_PORT_UDP),
-	    &of->src_port, 2);
-	add(&input,
-	    (tcp && fields & IBV_RX_HASH_DST_PORT_TCP) ||
-		    (udp && fields & IBV_RX_HASH_DST_PORT_UDP),
-	    &of->dst_port, 2);
+	input_add(&input, v4 && fields & IBV_RX_HASH_SRC_IPV4, of->src_ip, 4);
+	input_add(&input, v6 && fields & IBV_RX_HASH_SRC_IPV6, of->src_ip, 16);
+	input_add(&input, v4 && fields & IBV_RX_HASH_DST_IPV4, of->dst_ip, 4);
+	input_add(&input, v6 && fields & IBV_RX_HASH_DST_IPV6, of->dst_ip, 16);
+	input_add(&input,
+		  (tcp && fields & IBV_RX_HASH_SRC_PORT_TCP) ||
+			  (udp && fields & IBV_RX_HASH_SRC_PORT_UDP),
+		  &of->src_port, 2);
+	input_add(&input,
+		  (tcp && fields & IBV_RX_HASH_DST_PORT_TCP) ||
+			  (udp && fields & IBV_RX_HASH_DST_PORT_UDP),
+		  &of->dst_port, 2);
 	return toeplitz(&input, key);
 }

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A frame and the receive that it goes into. */
+/* The receive that a frame goes into. */
 #include "exec/recv.h"
 #include "path/raw/raw.h"
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 
-static void drop(struct vb_qp *qp)
+static void frame_drop(struct vb_qp *qp)
 {
 	atomic_fetch_add_explicit(&qp->lent->dropped, 1, memory_order_relaxed);
 }
 
-/* The frame as the receive gets it: in pieces, for the tag may be cut out and the FCS appended. */
+/* A frame as the receive gets it, in pieces: the tag may be cut out and the FCS appended. */
 struct pieces {
 	struct {
 		const uint8_t *at;
@@ -19,43 +19,43 @@ struct pieces {
 	} piece[3];
 	unsigned count;
 	uint32_t length;
-	uint16_t tag; /* that was cut out */
+	uint16_t tag; /* the tag that was cut out */
 	uint8_t fcs[VB_FCS];
 };
 
-static void add(struct pieces *pieces, const uint8_t *at, uint32_t length)
+static void piece_add(struct pieces *pieces, const uint8_t *at, uint32_t length)
 {
 	pieces->piece[pieces->count].at = at;
 	pieces->piece[pieces->count++].length = length;
 	pieces->length += length;
 }
 
-/* The outer tag is a customer's. */
+/* True: the outer tag is a customer's (802.1Q). */
 static bool has_customer_tag(const struct vb_frame *frame)
 {
 	return frame->headers.key.tagged && frame->at[VB_VLAN_OFFSET] == ETH_P_8021Q >> 8 &&
 	       frame->at[VB_VLAN_OFFSET + 1] == (ETH_P_8021Q & 0xff);
 }
 
-static void cut(struct pieces *pieces, const struct vb_frame *frame, uint32_t flags)
+static void frame_cut(struct pieces *pieces, const struct vb_frame *frame, uint32_t flags)
 {
 	uint32_t from = 0;
 
 	pieces->count = pieces->length = pieces->tag = 0;
 	if (flags & VB_RAW_STRIP_VLAN && has_customer_tag(frame)) {
-		add(pieces, frame->at, VB_VLAN_OFFSET);
+		piece_add(pieces, frame->at, VB_VLAN_OFFSET);
 		pieces->tag = ntohs(frame->headers.key.vlan_tag);
 		from = VB_VLAN_OFFSET + VB_VLAN_TAG;
 	}
-	add(pieces, frame->at + from, frame->length - from);
+	piece_add(pieces, frame->at + from, frame->length - from);
 	if (flags & VB_RAW_KEEP_FCS) {
 		vb_frame_fcs(frame, pieces->fcs);
-		add(pieces, pieces->fcs, VB_FCS);
+		piece_add(pieces, pieces->fcs, VB_FCS);
 	}
 }
 
-static void fill(struct vb_remote *own, const struct vb_claim *claim, const struct pieces *pieces,
-		 const struct vb_message *message)
+static void receive_fill(struct vb_remote *own, const struct vb_claim *claim,
+			 const struct pieces *pieces, const struct vb_message *message)
 {
 	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
 	unsigned count = vb_recv_sge_count(own, list);
@@ -72,8 +72,9 @@ static void fill(struct vb_remote *own, const struct vb_claim *claim, const stru
 		vb_target_fail(own, reason, false);
 }
 
-/* Inside a hazard that names this process. */
-static bool place(struct vb_qp *qp, const struct pieces *pieces, const struct vb_message *message)
+/* Called inside a hazard that names this process. False: the frame is dropped. */
+static bool frame_place(struct vb_qp *qp, const struct pieces *pieces,
+			const struct vb_message *message)
 {
 	struct vb_remote own = { .peer = qp->nic->self, .entry = qp->entry };
 	struct vb_claim claim = { .fit = pieces->length };
@@ -87,11 +88,11 @@ static bool place(struct vb_qp *qp, const struct pieces *pieces, const struct vb
 		vb_target_fail(&own, VB_WHY_RECV_KEY, true);
 		return false;
 	}
-	fill(&own, &claim, pieces, message);
+	receive_fill(&own, &claim, pieces, message);
 	return true;
 }
 
-static struct vb_qp *pick(struct vb_qp *qp, const struct vb_frame *frame)
+static struct vb_qp *queue_pick(struct vb_qp *qp, const struct vb_frame *frame)
 {
 	const struct vb_raw_qp *raw = qp->raw;
 	uint32_t hash;
@@ -112,12 +113,12 @@ void vb_raw_place(struct vb_thread *thread, struct vb_qp *qp, const struct vb_fr
 	};
 	struct pieces pieces;
 
-	qp = pick(qp, frame);
-	cut(&pieces, frame, atomic_load_explicit(&qp->raw_flags, memory_order_relaxed));
+	qp = queue_pick(qp, frame);
+	frame_cut(&pieces, frame, atomic_load_explicit(&qp->raw_flags, memory_order_relaxed));
 	message.length = pieces.length;
 	message.slid = pieces.tag;
 	vb_hazard_enter(thread, qp->nic->self->head_slot);
-	if (!place(qp, &pieces, &message))
-		drop(qp);
+	if (!frame_place(qp, &pieces, &message))
+		frame_drop(qp);
 	vb_hazard_leave(thread);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The socket of an interface: opened for the first QP, bound to receive for the first flow. */
+/* The socket of an interface: the first QP opens it, the first flow binds it to receive. */
 #include "base/fd.h"
 #include "base/log.h"
 #include "net/netif.h"
@@ -17,7 +17,7 @@ enum { BUFFER_BYTES = 8 << 20 };
 
 _Atomic unsigned vb_raw_listening;
 
-/* Added to under the callers' lock, never removed: readers follow `next` without it. */
+/* Ports are added under the callers' lock, and never removed: readers need no lock. */
 static struct vb_raw_port *_Atomic ports;
 
 struct vb_raw_port *vb_raw_port_find(const struct vb_device *dev)
@@ -55,7 +55,7 @@ static int find_interface(struct vb_raw_port *port)
 	return netif ? 0 : -ENODEV;
 }
 
-static int bind_to(const struct vb_raw_port *port, uint16_t protocol)
+static int socket_bind(const struct vb_raw_port *port, uint16_t protocol)
 {
 	const struct sockaddr_ll address = {
 		.sll_family = AF_PACKET,
@@ -66,13 +66,13 @@ static int bind_to(const struct vb_raw_port *port, uint16_t protocol)
 	return bind(port->fd, (const void *)&address, sizeof(address)) ? -errno : 0;
 }
 
-static void set(int fd, int level, int option, int value)
+static void option_set(int fd, int level, int option, int value)
 {
 	if (setsockopt(fd, level, option, &value, sizeof(value)))
 		vb_explain("raw packet socket: option %d: %s", option, strerror(errno));
 }
 
-/* Protocol 0: until a flow exists nothing is received. */
+/* Protocol 0: until a flow exists the socket receives nothing. */
 static int open_socket(struct vb_raw_port *port)
 {
 	int fd = vb_fd_high(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -87,11 +87,11 @@ static int open_socket(struct vb_raw_port *port)
 	if (err)
 		return err;
 	port->fd = fd;
-	/* Without the mark other processes of this host do not get our frames. */
-	set(fd, SOL_SOCKET, SO_MARK, VB_RAW_MARK);
-	set(fd, SOL_PACKET, PACKET_AUXDATA, 1);
-	set(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
-	return bind_to(port, 0);
+	/* Without the mark other processes of this host do not get this socket's frames. */
+	option_set(fd, SOL_SOCKET, SO_MARK, VB_RAW_MARK);
+	option_set(fd, SOL_PACKET, PACKET_AUXDATA, 1);
+	option_set(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+	return socket_bind(port, 0);
 }
 
 static int open_locked(struct vb_raw_port *port)
@@ -126,7 +126,7 @@ static void count_overrun(struct vb_raw_port *port)
 	socklen_t size = sizeof(stats);
 
 	if (!getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
-		port->counts.overrun += stats.tp_drops; /* reading them clears them */
+		port->counts.overrun += stats.tp_drops; /* the kernel clears them on each read */
 }
 
 void vb_raw_port_close(struct vb_raw_port *port)
@@ -143,7 +143,7 @@ void vb_raw_port_close(struct vb_raw_port *port)
 	pthread_mutex_unlock(&port->lock);
 }
 
-/* The locks may have been held by a thread that does not exist here. */
+/* A thread that does not exist in the child may have held the locks. */
 void vb_raw_forget(void)
 {
 	for (struct vb_raw_port *port = NULL; (port = vb_raw_port_next(port));) {
@@ -176,7 +176,7 @@ void vb_raw_count(struct vb_raw_counts *sum)
 
 /* --- flows --- */
 
-/* What the interface must let through for a flow besides what is for the host anyway. */
+/* The addresses that the interface must accept for a flow, beyond those of the host. */
 static bool membership_of(const struct vb_raw_port *port, const struct vb_flow *flow,
 			  struct packet_mreq *request)
 {
@@ -192,18 +192,18 @@ static bool membership_of(const struct vb_raw_port *port, const struct vb_flow *
 	return multicast || flow->promiscuous;
 }
 
-static void member(const struct vb_raw_port *port, const struct vb_flow *flow, int option)
+static void membership_set(const struct vb_raw_port *port, const struct vb_flow *flow, int option)
 {
 	struct packet_mreq request;
 
-	/* Interfaces without such filters let everything through. */
+	/* An interface without address filters accepts all frames: a failure is only explained. */
 	if (membership_of(port, flow, &request) &&
 	    setsockopt(port->fd, SOL_PACKET, option, &request, sizeof(request)))
 		vb_explain("ibv_create_flow: %s takes no further addresses: %s", port->dev->netdev,
 			   strerror(errno));
 }
 
-static void insert(struct vb_raw_port *port, struct vb_flow *flow)
+static void flow_insert(struct vb_raw_port *port, struct vb_flow *flow)
 {
 	struct vb_list *before = &port->flows;
 
@@ -226,7 +226,7 @@ static int listen_at(struct vb_raw_port *port)
 		port->in = malloc((size_t)VB_RAW_BATCH * (VB_RAW_HEADROOM + VB_FRAME_MAX));
 	if (!port->in)
 		return -ENOMEM;
-	err = bind_to(port, ETH_P_ALL);
+	err = socket_bind(port, ETH_P_ALL);
 	port->listens = !err;
 	if (!err)
 		atomic_fetch_add(&vb_raw_listening, 1);
@@ -238,12 +238,12 @@ int vb_raw_flow_add(struct vb_raw_port *port, struct vb_flow *flow)
 	int err;
 
 	pthread_mutex_lock(&port->lock);
-	insert(port, flow);
+	flow_insert(port, flow);
 	err = listen_at(port);
 	if (err)
 		vb_list_remove(&flow->node);
 	else
-		member(port, flow, PACKET_ADD_MEMBERSHIP);
+		membership_set(port, flow, PACKET_ADD_MEMBERSHIP);
 	pthread_mutex_unlock(&port->lock);
 	return err;
 }
@@ -252,7 +252,7 @@ void vb_raw_flow_remove(struct vb_raw_port *port, struct vb_flow *flow)
 {
 	pthread_mutex_lock(&port->lock);
 	vb_list_remove(&flow->node);
-	member(port, flow, PACKET_DROP_MEMBERSHIP);
+	membership_set(port, flow, PACKET_DROP_MEMBERSHIP);
 	vb_raw_filter(port);
 	pthread_mutex_unlock(&port->lock);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Frames from the interface. */
+/* Frames that come from the interface. */
 #include "path/raw/raw.h"
 
 #include <arpa/inet.h>
@@ -8,18 +8,18 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { BATCHES = 4 }; /* per call: the service thread has other work as well */
+enum { BATCHES = 4 }; /* per call at most: the service thread has other work as well */
 
 struct arrival {
 	struct iovec iov;
 	struct sockaddr_ll from;
-	union { /* aligned as control data must be */
+	union { /* aligned for control data */
 		struct cmsghdr first;
 		char bytes[CMSG_SPACE(sizeof(struct tpacket_auxdata))];
 	} control;
 };
 
-static const struct tpacket_auxdata *auxiliary(struct msghdr *header)
+static const struct tpacket_auxdata *control_aux(struct msghdr *header)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(header);
 
@@ -29,8 +29,8 @@ static const struct tpacket_auxdata *auxiliary(struct msghdr *header)
 	return (const void *)CMSG_DATA(cmsg);
 }
 
-/* The kernel takes the VLAN tag out of the frame; a raw QP has it where it was. */
-static uint8_t *with_tag(uint8_t *at, uint32_t *length, const struct tpacket_auxdata *aux)
+/* The kernel has taken the VLAN tag out of the frame: a raw QP gets it back in its place. */
+static uint8_t *frame_with_tag(uint8_t *at, uint32_t *length, const struct tpacket_auxdata *aux)
 {
 	uint16_t tpid =
 		htons(aux->tp_status & TP_STATUS_VLAN_TPID_VALID ? aux->tp_vlan_tpid : ETH_P_8021Q);
@@ -44,10 +44,11 @@ static uint8_t *with_tag(uint8_t *at, uint32_t *length, const struct tpacket_aux
 	return at;
 }
 
-static void take_in(struct vb_raw_port *port, struct vb_thread *thread, struct mmsghdr *message)
+static void frame_take_in(struct vb_raw_port *port, struct vb_thread *thread,
+			  struct mmsghdr *message)
 {
 	const struct sockaddr_ll *from = message->msg_hdr.msg_name;
-	const struct tpacket_auxdata *aux = auxiliary(&message->msg_hdr);
+	const struct tpacket_auxdata *aux = control_aux(&message->msg_hdr);
 	uint8_t *at = message->msg_hdr.msg_iov->iov_base;
 	uint32_t length = message->msg_len;
 	struct vb_frame frame;
@@ -57,19 +58,19 @@ static void take_in(struct vb_raw_port *port, struct vb_thread *thread, struct m
 		return;
 	}
 	if (aux && aux->tp_status & TP_STATUS_VLAN_VALID && length >= 2 * ETH_ALEN)
-		at = with_tag(at, &length, aux);
+		at = frame_with_tag(at, &length, aux);
 	if (!vb_frame_parse(&frame, at, length))
 		return;
-	/* A sender on this machine left it to hardware that is not there. */
+	/* A sender on this host has left the checksum to hardware, which never saw the frame. */
 	if (aux && aux->tp_status & TP_STATUS_CSUMNOTREADY)
 		vb_frame_checksum_fill_l4(&frame);
-	frame.from_here = from->sll_pkttype == PACKET_OUTGOING; /* the filter saw to the mark */
+	frame.from_here = from->sll_pkttype == PACKET_OUTGOING; /* the filter checked the mark */
 	port->counts.frames_in++;
 	port->counts.bytes_in += length;
 	vb_raw_steer(port, thread, &frame);
 }
 
-/* How many frames there were. */
+/* Reads up to VB_RAW_BATCH frames; returns their number. */
 static int read_batch(struct vb_raw_port *port, struct vb_thread *thread)
 {
 	struct mmsghdr messages[VB_RAW_BATCH] = { 0 };
@@ -91,7 +92,7 @@ static int read_batch(struct vb_raw_port *port, struct vb_thread *thread)
 	}
 	count = recvmmsg(port->fd, messages, VB_RAW_BATCH, MSG_DONTWAIT, NULL);
 	for (int i = 0; i < count; i++)
-		take_in(port, thread, &messages[i]);
+		frame_take_in(port, thread, &messages[i]);
 	return count > 0 ? count : 0;
 }
 
@@ -103,7 +104,7 @@ void vb_raw_ready(int fd, void *arg)
 	if (!thread)
 		return;
 	pthread_mutex_lock(&port->lock);
-	/* It may have been closed since the event was taken. */
+	/* The socket may have been closed since epoll reported it. */
 	if (port->fd == fd && port->in)
 		for (unsigned i = 0; i < BATCHES && read_batch(port, thread) == VB_RAW_BATCH; i++)
 			;
@@ -116,7 +117,7 @@ void vb_raw_poll_ports(void)
 
 	for (struct vb_raw_port *port = NULL; thread && (port = vb_raw_port_next(port));) {
 		if (pthread_mutex_trylock(&port->lock))
-			continue; /* somebody is at it */
+			continue; /* another thread sends or reads frames */
 		if (port->listens && !vb_list_empty(&port->flows))
 			read_batch(port, thread);
 		pthread_mutex_unlock(&port->lock);

@@ -28,8 +28,8 @@ static uint32_t length_max(const struct vb_raw_port *port)
 	return (mtu < 65536 ? mtu : 65536) + VB_FRAME_MIN + VB_VLAN_TAG;
 }
 
-/* Not more than the buffers hold. */
-static enum vb_reason check(struct sending *sending, const struct vb_wqe *wqe)
+/* Opcode and length: a message must fit into port->out. */
+static enum vb_reason wqe_check(struct sending *sending, const struct vb_wqe *wqe)
 {
 	const struct vb_tso *tso;
 
@@ -47,8 +47,8 @@ static enum vb_reason check(struct sending *sending, const struct vb_wqe *wqe)
 	return wqe->length > VB_TSO_MAX ? VB_WHY_LENGTH_MAX : VB_OK;
 }
 
-/* What is sent, at port->out. The memory that it comes from may be deregistered at any time. */
-static enum vb_reason gather(struct sending *sending, const struct vb_wqe *wqe)
+/* Copies the bytes of a WQE to port->out. Their memory may be deregistered at any time. */
+static enum vb_reason wqe_gather(struct sending *sending, const struct vb_wqe *wqe)
 {
 	struct vb_qp *qp = sending->run->qp;
 	struct vb_thread *thread = sending->run->thread;
@@ -64,8 +64,8 @@ static enum vb_reason gather(struct sending *sending, const struct vb_wqe *wqe)
 	return reason;
 }
 
-/* False: not now. */
-static bool to_interface(struct vb_raw_port *port, const struct vb_frame *frame)
+/* False: the socket is full, try again later. */
+static bool frame_to_interface(struct vb_raw_port *port, const struct vb_frame *frame)
 {
 	if (vb_sendto(port->fd, frame->at, frame->length, MSG_DONTWAIT, NULL, 0) >= 0) {
 		port->counts.frames_out++;
@@ -74,46 +74,46 @@ static bool to_interface(struct vb_raw_port *port, const struct vb_frame *frame)
 	}
 	if (errno == EAGAIN || errno == EINTR)
 		return false;
-	port->counts.send_errors++; /* as on a wire without a link */
+	port->counts.send_errors++; /* the frame is lost, as on a cable without a link */
 	return true;
 }
 
-/* To the interface first: only that may have to be tried again. */
-static bool transmit(struct sending *sending, struct vb_frame *frame)
+/* The interface comes before the own flows: only it may ask for another try. */
+static bool frame_transmit(struct sending *sending, struct vb_frame *frame)
 {
 	struct vb_raw_port *port = sending->port;
 
 	if ((vb_frame_is_multicast(frame) || !vb_raw_is_at_home(port, frame)) &&
-	    !to_interface(port, frame))
+	    !frame_to_interface(port, frame))
 		return false;
 	vb_raw_steer(port, sending->run->thread, frame);
 	return true;
 }
 
 /* Only a VLAN tag may make a frame longer than the interface's MTU. */
-static enum vb_reason check_frame(struct sending *sending, const struct vb_frame *frame)
+static enum vb_reason frame_check(struct sending *sending, const struct vb_frame *frame)
 {
 	sending->report.want =
 		sending->length_max - (frame->headers.key.tagged ? 0 : (uint32_t)VB_VLAN_TAG);
 	return frame->length > sending->report.want ? VB_WHY_RAW_LENGTH : VB_OK;
 }
 
-static bool send_one(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
+static bool send_frame(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
 {
 	struct vb_frame frame;
 
 	vb_frame_parse(&frame, sending->port->out, wqe->length);
 	frame.from_here = true;
-	*reason = check_frame(sending, &frame);
+	*reason = frame_check(sending, &frame);
 	if (*reason)
 		return true;
 	if (wqe->checksum)
 		vb_frame_checksum_fill(&frame);
-	return transmit(sending, &frame);
+	return frame_transmit(sending, &frame);
 }
 
-/* Goes on where it had to stop. Without payload it is a header alone. */
-static bool send_many(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
+/* Goes on at the segment that the socket did not take. A WQE without payload is one header. */
+static bool send_segments(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
 {
 	struct vb_qp *qp = sending->run->qp;
 	const struct vb_tso *tso = vb_tso_at(qp, qp->sq.next);
@@ -125,36 +125,36 @@ static bool send_many(struct sending *sending, const struct vb_wqe *wqe, enum vb
 		if (!vb_tso_segment(tso, out, wqe->length, offset, out + VB_FRAME_MAX, &frame))
 			*reason = VB_WHY_OPCODE_TRANSPORT;
 		else
-			*reason = check_frame(sending, &frame);
+			*reason = frame_check(sending, &frame);
 		if (*reason)
 			return true;
 		frame.from_here = true;
 		atomic_store_explicit(&qp->sq.offset, offset, memory_order_relaxed);
-		if (!transmit(sending, &frame))
+		if (!frame_transmit(sending, &frame))
 			return false;
 		offset += tso->mss;
 	} while (offset < wqe->length);
 	return true;
 }
 
-static bool step(struct sending *sending, const struct vb_wqe *wqe)
+static bool wqe_step(struct sending *sending, const struct vb_wqe *wqe)
 {
 	struct vb_run *run = sending->run;
 	enum vb_reason reason;
 
 	sending->report = (struct vb_report){ 0 };
-	reason = check(sending, wqe);
+	reason = wqe_check(sending, wqe);
 	if (!reason)
-		reason = gather(sending, wqe);
-	if (!reason && !(wqe->opcode == IBV_WR_TSO ? send_many(sending, wqe, &reason)
-						   : send_one(sending, wqe, &reason)))
+		reason = wqe_gather(sending, wqe);
+	if (!reason && !(wqe->opcode == IBV_WR_TSO ? send_segments(sending, wqe, &reason)
+						   : send_frame(sending, wqe, &reason)))
 		return false;
 	run->budget_bytes -= wqe->length;
 	vb_path_complete(run->qp, reason, &sending->report, &run->notice);
 	return true;
 }
 
-static bool flushing(const struct vb_qp *qp)
+static bool qp_flushes(const struct vb_qp *qp)
 {
 	enum ibv_qp_state state = vb_qp_state(qp);
 
@@ -167,7 +167,7 @@ static enum vb_run_verdict run_queue(struct sending *sending)
 	struct vb_qp *qp = run->qp;
 
 	while (qp->sq.next != run->end) {
-		if (flushing(qp)) {
+		if (qp_flushes(qp)) {
 			vb_path_flush(qp, run->end, &run->notice);
 			break;
 		}
@@ -175,7 +175,7 @@ static enum vb_run_verdict run_queue(struct sending *sending)
 			break;
 		if (run->budget_bytes <= 0)
 			return VB_RUN_MORE;
-		if (!step(sending, vb_sq_wqe(&qp->sq, qp->sq.next))) {
+		if (!wqe_step(sending, vb_sq_wqe(&qp->sq, qp->sq.next))) {
 			atomic_store(&qp->pend.wake_ns, vb_now_ns() + FULL_WAIT_NS);
 			return VB_RUN_PEND;
 		}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which flows take a frame: the first that matches, and all that have the same rule. */
+/* The flows that take a frame: the first one that matches, and all flows with the same rule. */
 #include "path/raw/raw.h"
 
 bool vb_raw_is_at_home(const struct vb_raw_port *port, const struct vb_frame *frame)
@@ -11,15 +11,15 @@ bool vb_raw_is_at_home(const struct vb_raw_port *port, const struct vb_frame *fr
 	return false;
 }
 
-/* What this host sends to others is not for the rule that takes what nobody else does. */
-static bool is_asked(const struct vb_flow *flow, const struct vb_frame *frame)
+/* A promiscuous flow does not take unicast frames that this host sends to others. */
+static bool flow_may_take(const struct vb_flow *flow, const struct vb_frame *frame)
 {
 	return flow->sniffs || !flow->promiscuous || !frame->from_here ||
 	       vb_frame_is_multicast(frame);
 }
 
 /* A QP that has the same rule twice gets the frame once. */
-static bool is_repeated(const struct vb_raw_port *port, const struct vb_flow *flow)
+static bool flow_is_repeated(const struct vb_raw_port *port, const struct vb_flow *flow)
 {
 	vb_list_for(other, &port->flows, struct vb_flow, node) {
 		if (other == flow)
@@ -30,8 +30,8 @@ static bool is_repeated(const struct vb_raw_port *port, const struct vb_flow *fl
 	return false;
 }
 
-static void take(struct vb_thread *thread, const struct vb_flow *flow, const struct vb_frame *frame,
-		 uint8_t wc_flags)
+static void flow_take(struct vb_thread *thread, const struct vb_flow *flow,
+		      const struct vb_frame *frame, uint8_t wc_flags)
 {
 	if (flow->count)
 		flow->count(flow->counters, 1, frame->length);
@@ -48,13 +48,13 @@ void vb_raw_steer(struct vb_raw_port *port, struct vb_thread *thread, const stru
 	vb_list_for(flow, &port->flows, struct vb_flow, node) {
 		if (hit && flow->rank != hit->rank)
 			break;
-		if ((hit && !vb_flow_same(flow, hit)) || !is_asked(flow, frame) ||
-		    !vb_flow_matches(flow, &frame->headers) || is_repeated(port, flow))
+		if ((hit && !vb_flow_same(flow, hit)) || !flow_may_take(flow, frame) ||
+		    !vb_flow_matches(flow, &frame->headers) || flow_is_repeated(port, flow))
 			continue;
 		if (!looked && vb_frame_checksum_good(frame))
 			wc_flags = IBV_WC_IP_CSUM_OK;
 		looked = true;
-		take(thread, flow, frame, wc_flags);
+		flow_take(thread, flow, frame, wc_flags);
 		if (!flow->goes_on)
 			hit = flow;
 	}

@@ -12,8 +12,8 @@ enum {
 	IPV4_HEADER = 20,
 	IPV6_HEADER = 40,
 	TCP_HEADER = 20,
-	TCP_FIN_PSH = 0x09, /* only on the last */
-	TCP_CWR = 0x80,     /* only on the first */
+	TCP_FIN_PSH = 0x09, /* only in the last segment */
+	TCP_CWR = 0x80,     /* only in the first segment */
 };
 
 int vb_tso_enable(struct vb_qp *qp, uint32_t header_max)
@@ -62,7 +62,7 @@ static void set16(uint8_t *at, uint32_t to)
 	memcpy(at, &value, 2);
 }
 
-/* What the application wrote as a length is that of the whole, or nothing. */
+/* The program's header has the length of the whole message, or none. */
 static bool set_lengths(struct vb_frame *frame, uint32_t index)
 {
 	bool v4 = frame->headers.key.ether_type == htons(ETHERTYPE_IPV4);
@@ -72,7 +72,7 @@ static bool set_lengths(struct vb_frame *frame, uint32_t index)
 		return false;
 	if (v4) {
 		set16(ip + 2, frame->length - frame->l3);
-		add16(ip + 4, index); /* each has a number of its own */
+		add16(ip + 4, index); /* each frame has an identification of its own */
 	} else {
 		set16(ip + 4, frame->length - frame->l3 - IPV6_HEADER);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Large sends: a work request with a TCP header and more payload than a frame holds leaves as
- * several frames. The header of each entry of the send queue is kept beside the queue.
+ * several frames. The headers of WQEs are kept beside the send queue.
  */
 #ifndef VB_PATH_RAW_TSO_H
 #define VB_PATH_RAW_TSO_H
@@ -15,13 +15,13 @@ struct vb_tso {
 
 /* The QP may post headers of up to header_max bytes from now on; -EINVAL, -ENOMEM. */
 int vb_tso_enable(struct vb_qp *qp, uint32_t header_max);
-/* Takes the header of wr for the entry at the tail; 0 or -EINVAL. Under the queue's lock. */
+/* Copies the header of wr for the WQE at the tail; 0 or -EINVAL. Under the queue's lock. */
 int vb_tso_take(struct vb_qp *qp, const struct ibv_send_wr *wr);
 struct vb_tso *vb_tso_at(const struct vb_qp *qp, uint32_t index);
 
 /*
- * The frame with the payload from offset on, at out, of total bytes; false: the header is not that
- * of TCP over IP.
+ * Makes the frame whose payload begins at offset, of total bytes, at out; false: the header is not
+ * that of TCP over IP.
  */
 bool vb_tso_segment(const struct vb_tso *tso, const uint8_t *payload, uint32_t total,
 		    uint32_t offset, uint8_t *out, struct vb_frame *frame);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The completer: what answers say about the work requests that are out. */
+/* The completer: answers to the work requests that are under way. */
 #include "path/roce/roce.h"
 #include "wire/rnr.h"
 
@@ -7,14 +7,14 @@
 
 enum { LATE_MIN_NS = 2000000 };
 
-static struct vb_wqe *oldest(struct vb_wired *wired)
+static struct vb_wqe *oldest_wqe(struct vb_wired *wired)
 {
 	return vb_sq_wqe(&wired->qp->sq, wired->qp->sq.next);
 }
 
 void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason)
 {
-	const struct vb_wqe *wqe = oldest(wired);
+	const struct vb_wqe *wqe = oldest_wqe(wired);
 	const struct vb_report report = { .key = wqe->rkey, .addr = wqe->remote_addr };
 
 	vb_completer_fail_as(wired, reason, report);
@@ -37,15 +37,15 @@ void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct 
 		report.want = attr->retry_cnt + 1u;
 	if (reason == VB_WHY_NO_RECEIVE)
 		report.want = attr->rnr_retry + 1u;
-	if (wired->qp->sq.next == req->begun) /* it was refused before it was begun */
+	if (wired->qp->sq.next == req->begun) /* the WQE fails before it has begun */
 		req->begun++;
 	vb_path_complete(wired->qp, reason, &report, &wired->notice);
-	vb_roce_todo(wired); /* what follows is flushed */
+	vb_roce_todo(wired); /* the next turn flushes the WQEs behind */
 }
 
 /* --- progress --- */
 
-static void measure(struct vb_wired *wired)
+static void round_trip_measure(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -56,7 +56,7 @@ static void measure(struct vb_wired *wired)
 			       wired->roce->now_ns);
 }
 
-static void pop_reads(struct vb_requester *req)
+static void reads_pop(struct vb_requester *req)
 {
 	while (req->reads_head != req->reads_tail) {
 		const struct vb_read_request *first =
@@ -73,11 +73,11 @@ static void pop_reads(struct vb_requester *req)
 }
 
 /*
- * An ACK got lost, or was it only late? What was sent again is answered after about one round trip;
- * an answer that comes much earlier is the one to the first time, and one that comes much later is
- * from a peer that waited for a CPU.
+ * True: the answer was late, not lost. A packet that was sent again is answered after about one
+ * round trip. An answer that comes much earlier belongs to the first packet. An answer that comes
+ * much later is from a peer that waited for a CPU.
  */
-static bool was_late(const struct vb_wired *wired)
+static bool answer_was_late(const struct vb_wired *wired)
 {
 	const struct vb_congestion *congestion = &wired->req.congestion;
 	uint64_t since_ns = wired->roce->now_ns - wired->req.back_ns;
@@ -86,22 +86,22 @@ static bool was_late(const struct vb_wired *wired)
 	       since_ns > 2 * congestion->rtt_ns + LATE_MIN_NS;
 }
 
-/* It answers: nothing was lost of what its silence was taken for, if it has everything. */
-static void end_probe(struct vb_wired *wired)
+/* The peer answers. If it has all packets sent before the probe, the timeout was a false alarm. */
+static void probe_end(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	uint64_t now_ns = wired->roce->now_ns;
 
 	if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0) {
 		vb_congestion_undo(&req->congestion);
-		if (was_late(wired))
+		if (answer_was_late(wired))
 			vb_congestion_late(&req->congestion, now_ns - req->stalled_ns, now_ns);
 	}
 	req->probing = false;
 }
 
-/* With all that was posted on its way there is no turn to be had but to tell of what completed. */
-static void go_on(struct vb_wired *wired)
+/* With all posted WQEs under way no turn is needed: pollers are told of completions here. */
+static void turn_continue(struct vb_wired *wired)
 {
 	if (wired->queued == VB_QUEUED_TODO)
 		return;
@@ -111,37 +111,37 @@ static void go_on(struct vb_wired *wired)
 		vb_roce_notify(wired);
 }
 
-/* una has moved by count packets. */
-static void progressed(struct vb_wired *wired, uint32_t count)
+/* una_psn has moved by count packets. */
+static void una_progressed(struct vb_wired *wired, uint32_t count)
 {
 	struct vb_requester *req = &wired->req;
 	uint32_t out;
 
 	if (!count)
 		return;
-	measure(wired);
-	pop_reads(req);
-	end_probe(wired);
+	round_trip_measure(wired);
+	reads_pop(req);
+	probe_end(wired);
 	req->recovering = false;
 	req->nak_retries = req->rnr_tries = 0;
 	req->rnr_cautious = false;
-	req->rnr_ns = 0; /* it came to the receive in another way, and the RNR NAK was late */
+	req->rnr_ns = 0; /* a repetition found a receive, and the RNR NAK was late */
 	if (req->doubted && vb_psn_diff(req->una_psn, req->doubted_psn) > 0)
 		req->doubted = 0;
 	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
 	vb_congestion_acked(&req->congestion, count, out);
 	vb_share_acked(&wired->roce->share, (uint64_t)count * wired->mtu);
-	/* What had been sent before going back arrived after all. */
+	/* Packets sent before the requester went back have arrived after all. */
 	if (vb_psn_diff(req->una_psn, req->next_psn) > 0)
 		vb_requester_go_back(wired, req->una_psn);
 	vb_requester_advance(wired);
 	vb_requester_rearm(wired);
-	go_on(wired);
+	turn_continue(wired);
 }
 
 /*
- * Everything up to psn is acknowledged, except that READs and ATOMICs must be answered themselves:
- * false if one of those was passed over, which means that its answer was lost.
+ * All PSNs up to psn are acknowledged, but READs and ATOMICs need answers of their own. False: psn
+ * is behind a READ or ATOMIC without its answer, so that answer was lost.
  */
 static bool acknowledge(struct vb_wired *wired, uint32_t psn)
 {
@@ -162,11 +162,11 @@ static bool acknowledge(struct vb_wired *wired, uint32_t psn)
 		}
 		req->una_psn = vb_psn_diff(psn, end) >= 0 ? end : vb_psn_add(psn, 1);
 	}
-	progressed(wired, (uint32_t)vb_psn_diff(req->una_psn, before));
+	una_progressed(wired, (uint32_t)vb_psn_diff(req->una_psn, before));
 	return whole;
 }
 
-/* Once per gap; if that does not help, the timer does. */
+/* The requester goes back once per gap; if that does not help, the timer does. */
 static void answer_lost(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -182,8 +182,8 @@ static void answer_lost(struct vb_wired *wired)
 
 /* --- ACK and NAK --- */
 
-/* A receiver that was given no CPU yet is not refused: tries count after some time only. */
-static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
+/* Tries count after VB_RNR_GRACE_NS only: a receiver may have had no CPU to post a receive. */
+static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 {
 	struct vb_requester *req = &wired->req;
 	uint8_t most = wired->qp->attr.rnr_retry;
@@ -199,20 +199,20 @@ static void rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 		vb_completer_fail(wired, VB_WHY_NO_RECEIVE);
 		return;
 	}
-	end_probe(wired);
+	probe_end(wired);
 	req->rnr_cautious = true;
 	vb_requester_go_back(wired, psn);
 	req->rnr_ns = now_ns + vb_rnr_timer_ns(timer);
 	vb_timer_set(&wired->roce->timers, &wired->timer, req->rnr_ns);
 }
 
-static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
+static void nak_out_of_sequence(struct vb_wired *wired, uint32_t psn)
 {
 	struct vb_requester *req = &wired->req;
 
 	if (psn != req->una_psn || req->rnr_ns)
 		return;
-	/* The same gap, told again before what we sent for it can have arrived. */
+	/* The peer reports the same gap again, before the repetition can have arrived. */
 	if (req->recovering && req->nak_psn == psn &&
 	    wired->roce->now_ns - req->back_ns < req->congestion.rtt_ns)
 		return;
@@ -223,14 +223,14 @@ static void out_of_sequence(struct vb_wired *wired, uint32_t psn)
 	}
 	req->recovering = true;
 	req->nak_psn = psn;
-	end_probe(wired);
+	probe_end(wired);
 	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	vb_requester_go_back(wired, psn);
 	vb_requester_rearm(wired);
 }
 
-static void refused(struct vb_wired *wired, uint8_t syndrome)
+static void nak_refused(struct vb_wired *wired, uint8_t syndrome)
 {
 	switch (syndrome) {
 	case VB_NAK_INVALID_REQUEST:
@@ -245,13 +245,13 @@ static void refused(struct vb_wired *wired, uint8_t syndrome)
 	}
 }
 
-/* Is it about something that is out? psn may also be the newest that was acknowledged before. */
-static bool expected(const struct vb_requester *req, uint32_t psn)
+/* True: psn is under way. An answer about another PSN is late. */
+static bool psn_is_out(const struct vb_requester *req, uint32_t psn)
 {
 	return vb_psn_diff(psn, req->una_psn) >= 0 && vb_psn_diff(psn, req->sent_psn) < 0;
 }
 
-static void take_negative(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
+static void nak_take(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
 {
 	uint8_t kind = syndrome & VB_SYNDROME_KIND;
 
@@ -259,26 +259,26 @@ static void take_negative(struct vb_wired *wired, uint8_t syndrome, uint32_t psn
 		answer_lost(wired);
 		return;
 	}
-	/* The answer before it completed everything, or failed: nothing to refuse. */
+	/* The answer before has completed all WQEs, or has failed: there is nothing to refuse. */
 	if (wired->qp->sq.next == wired->req.begun || psn != wired->req.una_psn)
 		return;
 	if (kind == VB_SYNDROME_RNR)
-		rnr(wired, psn, syndrome & VB_SYNDROME_VALUE);
+		nak_rnr(wired, psn, syndrome & VB_SYNDROME_VALUE);
 	else if (syndrome == VB_NAK_SEQUENCE)
-		out_of_sequence(wired, psn);
+		nak_out_of_sequence(wired, psn);
 	else if (kind == VB_SYNDROME_NAK)
-		refused(wired, syndrome);
+		nak_refused(wired, syndrome);
 }
 
 /* --- refusals that may be forged --- */
 
-static bool ends_qp(uint8_t syndrome)
+static bool nak_ends_qp(uint8_t syndrome)
 {
 	return (syndrome & VB_SYNDROME_KIND) == VB_SYNDROME_NAK && syndrome != VB_NAK_SEQUENCE;
 }
 
-/* The first packet of a message, or a request for a piece of a READ. */
-static bool begins_request(const struct vb_wired *wired, uint32_t psn)
+/* True: psn is the first packet of a message, or a request for a piece of a READ. */
+static bool psn_begins_request(const struct vb_wired *wired, uint32_t psn)
 {
 	const struct vb_requester *req = &wired->req;
 
@@ -294,8 +294,8 @@ static bool begins_request(const struct vb_wired *wired, uint32_t psn)
 	return false;
 }
 
-/* The peer has completed what it had at its last answer, and at most everything since. */
-static bool has_likely_msn(const struct vb_wired *wired, uint32_t msn)
+/* The peer has completed the messages of its last answer, and at most all messages since. */
+static bool msn_is_likely(const struct vb_wired *wired, uint32_t msn)
 {
 	const uint32_t more = wired->req.begun - wired->qp->sq.next + VB_RD_ATOMIC_MAX;
 
@@ -303,18 +303,19 @@ static bool has_likely_msn(const struct vb_wired *wired, uint32_t msn)
 }
 
 /*
- * Whoever knows the addresses and the QPN needs to guess no more than a PSN that is on its way, and a
- * window of a long message has many. So a refusal counts at once where most of them are: at the
- * beginning of a request, with an MSN that can be. Another one is kept. It is true if nothing is
- * acknowledged behind it and the peer repeats it, or is silent, when it is asked again.
+ * A forger that knows the addresses and the QPN needs to guess only a PSN that is under way, and
+ * the window of a long message has many. So a NAK counts at once only where most true ones are: at
+ * the beginning of a request, with an MSN that is possible. Another NAK is doubted, and kept. A
+ * doubted NAK is true if no ACK comes for its PSN, and the peer repeats the NAK or stays silent
+ * after a repetition.
  */
-static bool is_credible(const struct vb_wired *wired, const struct vb_packet *packet)
+static bool nak_is_credible(const struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_requester *req = &wired->req;
 
 	if (req->probing && req->doubted == packet->syndrome && req->doubted_psn == packet->psn)
 		return true;
-	return has_likely_msn(wired, packet->msn) && begins_request(wired, packet->psn);
+	return msn_is_likely(wired, packet->msn) && psn_begins_request(wired, packet->psn);
 }
 
 bool vb_completer_believe(struct vb_wired *wired)
@@ -324,29 +325,29 @@ bool vb_completer_believe(struct vb_wired *wired)
 
 	req->doubted = 0;
 	if (syndrome)
-		take_negative(wired, syndrome, req->doubted_psn);
+		nak_take(wired, syndrome, req->doubted_psn);
 	return vb_qp_state(wired->qp) == IBV_QPS_ERR;
 }
 
-static void negative(struct vb_wired *wired, const struct vb_packet *packet)
+static void nak_judge(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	if (ends_qp(packet->syndrome) && !is_credible(wired, packet)) {
+	if (nak_ends_qp(packet->syndrome) && !nak_is_credible(wired, packet)) {
 		wired->counters.naks_doubted++;
 		wired->req.doubted = packet->syndrome;
 		wired->req.doubted_psn = packet->psn;
 		return;
 	}
-	take_negative(wired, packet->syndrome, packet->psn);
+	nak_take(wired, packet->syndrome, packet->psn);
 }
 
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	if (!expected(&wired->req, packet->psn)) {
+	if (!psn_is_out(&wired->req, packet->psn)) {
 		wired->counters.late_answers++;
 		return;
 	}
 	if ((packet->syndrome & VB_SYNDROME_KIND) != VB_SYNDROME_ACK) {
-		negative(wired, packet);
+		nak_judge(wired, packet);
 		return;
 	}
 	wired->req.msn = packet->msn;
@@ -356,13 +357,13 @@ void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 
 /* --- answers with data --- */
 
-/* The WQE that an answer belongs to; NULL: it answers nothing that is due now. */
-static struct vb_wqe *answered(struct vb_wired *wired, uint32_t psn)
+/* The WQE that an answer belongs to; NULL: no WQE waits for this answer. */
+static struct vb_wqe *answer_find(struct vb_wired *wired, uint32_t psn)
 {
 	struct vb_requester *req = &wired->req;
 	struct vb_wqe *wqe;
 
-	if (!expected(req, psn)) {
+	if (!psn_is_out(req, psn)) {
 		wired->counters.late_answers++;
 		return NULL;
 	}
@@ -372,12 +373,13 @@ static struct vb_wqe *answered(struct vb_wired *wired, uint32_t psn)
 	}
 	if (wired->qp->sq.next == req->begun || psn != req->una_psn)
 		return NULL;
-	wqe = oldest(wired);
+	wqe = oldest_wqe(wired);
 	return vb_wr_reads(wqe->opcode) && vb_psn_diff(psn, wqe->psn) >= 0 ? wqe : NULL;
 }
 
-static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, uint64_t offset,
-			      const uint8_t *bytes, uint32_t length, struct vb_report *report)
+static enum vb_reason answer_store(struct vb_wired *wired, const struct vb_wqe *wqe,
+				   uint64_t offset, const uint8_t *bytes, uint32_t length,
+				   struct vb_report *report)
 {
 	struct ibv_sge sge[VB_SGE_MAX];
 	enum vb_reason reason;
@@ -392,11 +394,11 @@ static enum vb_reason take_in(struct vb_wired *wired, const struct vb_wqe *wqe, 
 static void answer_done(struct vb_wired *wired)
 {
 	wired->req.una_psn = vb_psn_add(wired->req.una_psn, 1);
-	progressed(wired, 1);
+	una_progressed(wired, 1);
 }
 
-/* Answered by an ATOMIC ACK; everything else that reads by READ responses, some of no bytes. */
-static bool is_atomic(const struct vb_wqe *wqe)
+/* True: an ATOMIC ACK answers this WQE. READ responses answer all others, some without bytes. */
+static bool wqe_is_atomic(const struct vb_wqe *wqe)
 {
 	return vb_wr_row(wqe->opcode)->family == VB_FAMILY_ATOMIC;
 }
@@ -407,10 +409,10 @@ static void bad_response(struct vb_wired *wired, uint64_t have, uint64_t want)
 			     (struct vb_report){ .have = have, .want = want });
 }
 
-/* A responder may begin a repeated answer with any opcode: place and length are what counts. */
+/* A responder may begin a repeated answer with any opcode: only PSN and length count. */
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	struct vb_wqe *wqe = answered(wired, packet->psn);
+	struct vb_wqe *wqe = answer_find(wired, packet->psn);
 	struct vb_report report = { 0 };
 	enum vb_reason reason = VB_OK;
 	uint64_t offset, want;
@@ -421,13 +423,13 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 	want = wqe->length - offset < wired->mtu ? wqe->length - offset : wired->mtu;
 	if (!vb_wr_returns(wqe->opcode))
 		want = 0;
-	if (is_atomic(wqe) || packet->payload_length != want) {
+	if (wqe_is_atomic(wqe) || packet->payload_length != want) {
 		bad_response(wired, packet->payload_length, want);
 		return;
 	}
 	if (want)
-		reason = take_in(wired, wqe, offset, packet->payload, packet->payload_length,
-				 &report);
+		reason = answer_store(wired, wqe, offset, packet->payload, packet->payload_length,
+				      &report);
 	if (vb_opcode_row(packet->opcode)->headers & VB_HEADER_AETH)
 		wired->req.msn = packet->msn;
 	if (reason)
@@ -436,28 +438,29 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 		answer_done(wired);
 }
 
-/* It went out so that it changes nothing, and must not look as if it had. */
-static bool was_harmless(const struct vb_wired *wired)
+/* True: the request was sent so that it changes nothing (requester_read.c): it must fail. */
+static bool request_was_harmless(const struct vb_wired *wired)
 {
 	return wired->req.suspect && wired->qp->sq.next + 1 == wired->req.begun;
 }
 
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	struct vb_wqe *wqe = answered(wired, packet->psn);
+	struct vb_wqe *wqe = answer_find(wired, packet->psn);
 	struct vb_report report = { 0 };
 	enum vb_reason reason;
 
 	if (!wqe)
 		return;
-	if (!is_atomic(wqe)) {
+	if (!wqe_is_atomic(wqe)) {
 		bad_response(wired, 8, wqe->length < wired->mtu ? wqe->length : wired->mtu);
 		return;
 	}
-	if (was_harmless(wired))
+	if (request_was_harmless(wired))
 		reason = VB_WHY_LOCAL_MEMORY;
 	else
-		reason = take_in(wired, wqe, 0, (const uint8_t *)&packet->original, 8, &report);
+		reason =
+			answer_store(wired, wqe, 0, (const uint8_t *)&packet->original, 8, &report);
 	wired->req.msn = packet->msn;
 	if (reason)
 		vb_completer_fail_as(wired, reason, report);

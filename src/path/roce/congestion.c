@@ -7,11 +7,11 @@ enum {
 	WINDOW_MIN = 2, /* packets; a timeout goes down to one */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
-	LATE_MAX_NS = 10000000, /* longer than this nobody waits for a CPU */
+	LATE_MAX_NS = 10000000, /* no peer waits longer than this for a CPU */
 	LATE_AGE_NS = 200000000,
 	DOUBLINGS_MAX = 16,
-	RTT_MIN_AGE_NS = 1000000000, /* the path may have changed since */
-	QUEUE_NS = 2000000,          /* of delay that others are made to suffer at most */
+	RTT_MIN_AGE_NS = 1000000000, /* the network may have changed since */
+	QUEUE_NS = 2000000,          /* delay in queues that this sender may cause to others */
 };
 
 static uint32_t at_least(uint32_t value, uint32_t least)
@@ -57,8 +57,8 @@ void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t n
 	c->rtt_ns += (rtt_ns >> 3) - (c->rtt_ns >> 3);
 }
 
-/* Queues have built up: no more of it, whatever the window says. */
-static bool slow(const struct vb_congestion *c)
+/* True: queues have built up, and the window must not grow. */
+static bool is_queueing(const struct vb_congestion *c)
 {
 	return c->rtt_ns > 2 * c->rtt_min_ns + QUEUE_NS;
 }
@@ -67,8 +67,8 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 {
 	uint32_t window = vb_congestion_window(c);
 
-	/* A window that is not used says nothing about what the path would bear. */
-	if (in_flight + packets < window / 2 || slow(c))
+	/* A window that is not used up does not show what the network can carry. */
+	if (in_flight + packets < window / 2 || is_queueing(c))
 		return;
 	c->unmarked_256 += (packets << 8) / at_least(c->unmarked_256 >> 8, 1) + 1;
 	if (window < c->threshold)
@@ -79,44 +79,45 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 	c->unmarked_256 = at_most(at_least(c->unmarked_256, c->window_256), c->window_max << 8);
 }
 
-/* Within the last round trip. */
-static bool lately(const struct vb_congestion *c, uint64_t then_ns, uint64_t now_ns)
+/* True: then_ns is within the last round trip. */
+static bool within_round_trip(const struct vb_congestion *c, uint64_t then_ns, uint64_t now_ns)
 {
 	uint64_t pause_ns = c->rtt_ns > PATIENCE_MIN_NS / 4 ? c->rtt_ns : PATIENCE_MIN_NS / 4;
 
 	return then_ns && now_ns - then_ns < pause_ns;
 }
 
-static void cut_to(struct vb_congestion *c, uint32_t window, uint64_t now_ns)
+static void window_cut(struct vb_congestion *c, uint32_t window, uint64_t now_ns)
 {
 	c->cut_ns = now_ns;
 	c->threshold = at_least(window, WINDOW_MIN);
 	c->window_256 = c->threshold << 8;
 }
 
-/* CNPs do not hide it: whoever likes can send them. */
+/* A cut by a CNP does not hide a loss: any host can send CNPs. */
 void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns)
 {
 	uint32_t window = vb_congestion_window(c);
 
-	if (lately(c, c->lost_ns, now_ns))
+	if (within_round_trip(c, c->lost_ns, now_ns))
 		return;
 	c->lost_ns = now_ns;
 	c->unmarked_256 = at_least(c->unmarked_256 - c->unmarked_256 / 10 * 3, WINDOW_MIN << 8);
-	if (!lately(c, c->cut_ns, now_ns))
-		cut_to(c, window - window * 3 / 10, now_ns);
+	if (!within_round_trip(c, c->cut_ns, now_ns))
+		window_cut(c, window - window * 3 / 10, now_ns);
 }
 
 /*
- * A CNP carries nothing that a stranger could not guess. If neither losses nor round trips say that
- * there are queues, CNPs take half of the window that would be without them, and no more.
+ * A stranger can guess everything that a CNP carries. Unless losses or round trips show queues too,
+ * CNPs take half of the window that would be without them, and no more.
  */
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
 {
-	uint32_t window = vb_congestion_window(c), least = slow(c) ? 0 : c->unmarked_256 >> 9;
+	uint32_t window = vb_congestion_window(c),
+		 least = is_queueing(c) ? 0 : c->unmarked_256 >> 9;
 
-	if (!lately(c, c->cut_ns, now_ns) && window > least)
-		cut_to(c, at_least(window - window / 4, least), now_ns);
+	if (!within_round_trip(c, c->cut_ns, now_ns) && window > least)
+		window_cut(c, at_least(window - window / 4, least), now_ns);
 }
 
 void vb_congestion_timeout(struct vb_congestion *c)
@@ -166,7 +167,7 @@ static uint64_t at_most_ns(uint64_t value_ns, uint64_t most_ns)
 	return value_ns > most_ns ? most_ns : value_ns;
 }
 
-/* Four round trips, as far as it is the peer that we wait for. */
+/* Four round trips, where three of them count as LATE_MAX_NS at most. */
 static uint64_t steady_ns(const struct vb_congestion *c)
 {
 	return c->rtt_ns + at_most_ns(3 * c->rtt_ns, LATE_MAX_NS);
@@ -201,7 +202,7 @@ enum {
 	SHARE_START = 1 << 20,
 	SHARE_MIN = 32 << 10,
 	SHARE_MAX = 16 << 20,
-	SHARE_STEP = 4096,        /* more per limit_bytes that arrived */
+	SHARE_STEP = 4096,        /* bytes of growth per limit_bytes that arrived */
 	SHARE_PAUSE_NS = 1000000, /* between two cuts */
 };
 
@@ -212,7 +213,7 @@ void vb_share_init(struct vb_share *share)
 
 void vb_share_acked(struct vb_share *share, uint64_t bytes)
 {
-	/* A limit that nobody meets needs not grow. */
+	/* A limit that the QPs do not reach need not grow. */
 	if (share->used_bytes + bytes < share->limit_bytes / 2)
 		return;
 	share->limit_bytes += SHARE_STEP * bytes / share->limit_bytes + 1;

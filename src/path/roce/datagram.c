@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-static uint32_t hash(const struct vb_av *av, uint32_t qpn)
+static uint32_t address_hash(const struct vb_av *av, uint32_t qpn)
 {
 	uint32_t sum = qpn;
 
@@ -14,13 +14,14 @@ static uint32_t hash(const struct vb_av *av, uint32_t qpn)
 	return sum;
 }
 
-/* Packets to ourselves go through no socket, and their way names nobody. */
+/* Packets to this process itself go through no socket, and their way names no peer. */
 static bool is_to(const struct vb_way *way, const struct vb_peer *peer)
 {
 	return peer && peer->self ? way->kind == VB_WAY_MEMORY : way->peer == peer;
 }
 
-static bool leads_to(const struct vb_way *way, const struct vb_av *av, const struct vb_peer *peer)
+static bool way_leads_to(const struct vb_way *way, const struct vb_av *av,
+			 const struct vb_peer *peer)
 {
 	return way->resolved && is_to(way, peer) && !memcmp(&way->sgid, &av->sgid, 16) &&
 	       !memcmp(&way->dgid, &av->dgid, 16) && way->traffic_class == av->traffic_class &&
@@ -28,18 +29,18 @@ static bool leads_to(const struct vb_way *way, const struct vb_av *av, const str
 	       way->ifindex == av->ifindex && way->local == (av->local && !av->multicast);
 }
 
-/* Ways of address handles are remembered: programs use few of them over and over. */
-static struct vb_way *way_of(struct vb_roce *roce, const struct vb_av *av, struct vb_peer *peer,
-			     uint32_t qpn)
+/* Ways of address handles are kept: programs use few of them over and over. */
+static struct vb_way *way_find(struct vb_roce *roce, const struct vb_av *av, struct vb_peer *peer,
+			       uint32_t qpn)
 {
-	struct vb_way *way = &roce->ways[hash(av, qpn) % VB_WAY_CACHE];
+	struct vb_way *way = &roce->ways[address_hash(av, qpn) % VB_WAY_CACHE];
 
-	if (leads_to(way, av, peer))
+	if (way_leads_to(way, av, peer))
 		return way;
-	vb_tx_flush(&roce->tx); /* may name the way that goes */
+	vb_tx_flush(&roce->tx); /* bursts may name the way that goes */
 	vb_way_release(way);
 	*way = (struct vb_way){ 0 };
-	if (roce->sink.resolve(roce->sink.arg, av, peer, hash(av, qpn), way))
+	if (roce->sink.resolve(roce->sink.arg, av, peer, address_hash(av, qpn), way))
 		return NULL;
 	way->ifindex = av->ifindex;
 	way->resolved = true;
@@ -48,7 +49,7 @@ static struct vb_way *way_of(struct vb_roce *roce, const struct vb_av *av, struc
 
 void vb_roce_forget_ended(struct vb_roce *roce)
 {
-	vb_tx_flush(&roce->tx); /* may name one of them */
+	vb_tx_flush(&roce->tx); /* bursts may name ways that go */
 	for (unsigned i = 0; i < VB_WAY_CACHE; i++) {
 		struct vb_way *way = &roce->ways[i];
 
@@ -64,16 +65,16 @@ void vb_roce_forget_ways(struct vb_roce *roce)
 		vb_way_release(&roce->ways[i]);
 }
 
-static uint8_t link_of(const struct vb_av *av)
+static uint8_t packet_link(const struct vb_av *av)
 {
 	if (!av->dlid)
 		return 0;
 	return (uint8_t)((av->sl & VB_LINK_SL) | (av->grh ? VB_LINK_GRH : 0));
 }
 
-/* False: its memory went away. */
-static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
-		     const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
+/* False: the memory of the WQE is not mapped any more. */
+static bool datagram_send(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+			  const struct vb_way *way, const struct ibv_sge *sge, unsigned count)
 {
 	bool imm = vb_wr_has_imm(wqe->opcode);
 	struct vb_wired *wired = atomic_load(&qp->wired);
@@ -87,7 +88,7 @@ static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 		.psn = vb_psn_add(qp->attr.sq_psn, wired ? wired->datagram_psn++ : 0),
 		.qkey = vb_qp_datagram_qkey(qp, wqe),
 		.src_qpn = qp->ibv.qp_num,
-		.link = link_of(&wqe->ah->av),
+		.link = packet_link(&wqe->ah->av),
 		.imm = wqe->imm,
 		.payload_length = wqe->length,
 	};
@@ -102,10 +103,10 @@ static bool transmit(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe
 	return true;
 }
 
-/* When it may leave; 0: now. Other datagrams of the queue do not wait for what another user does not
- * read. */
-static uint64_t pace(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
-		     const struct vb_way *way)
+/* The time at which a datagram may leave; 0: now. A process of another user that does not read must
+ * not hold up other datagrams of the queue, so there is no wait for it. */
+static uint64_t datagram_wait_ns(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
+				 const struct vb_way *way)
 {
 	struct vb_wired *wired = atomic_load(&qp->wired);
 	uint64_t wait_ns = way->peer && way->peer->stranger ? 0 : vb_pace_wait_ns(roce, way);
@@ -134,15 +135,15 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 		vb_path_complete(qp, reason, &report, notice);
 		return 0;
 	}
-	way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
-	wait_ns = way ? pace(roce, qp, wqe, way) : 0;
+	way = way_find(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
+	wait_ns = way ? datagram_wait_ns(roce, qp, wqe, way) : 0;
 	if (wait_ns)
 		return wait_ns;
 	if (!way)
 		vb_path_explain(qp, VB_WHY_NOT_THIS_HOST, &report);
-	else if (!transmit(roce, qp, wqe, way, sge, count))
+	else if (!datagram_send(roce, qp, wqe, way, sge, count))
 		reason = VB_WHY_LOCAL_MEMORY;
-	/* A datagram that finds no way is a datagram lost. */
+	/* A datagram without a way is lost, and its WQE succeeds. */
 	vb_path_complete(qp, reason, &report, notice);
 	return 0;
 }
@@ -151,18 +152,18 @@ bool vb_roce_datagram_aside(struct vb_roce *roce, struct vb_qp *qp, const struct
 			    struct vb_peer *peer)
 {
 	const struct ibv_sge sge = { (uintptr_t)wqe->bytes, wqe->length, 0 };
-	const struct vb_way *way = way_of(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
+	const struct vb_way *way = way_find(roce, &wqe->ah->av, peer, qp->ibv.qp_num);
 
-	if (way && pace(roce, qp, wqe, way))
+	if (way && datagram_wait_ns(roce, qp, wqe, way))
 		return false;
 	if (way)
-		(void)transmit(roce, qp, wqe, way, &sge, 1);
+		(void)datagram_send(roce, qp, wqe, way, &sge, 1);
 	return true;
 }
 
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE])
 {
-	const struct vb_way *way = way_of(roce, av, NULL, VB_GSI_QPN);
+	const struct vb_way *way = way_find(roce, av, NULL, VB_GSI_QPN);
 	const struct vb_packet packet = {
 		.opcode = VB_OP_SEND_ONLY | VB_TRANSPORT_UD,
 		.migreq = true,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a packet belongs, and everything that must be true before a QP looks at it. */
+/* The QP of a packet, and all checks before that QP sees the packet. */
 #include "base/log.h"
 #include "net/gid.h"
 #include "nic/mcast.h"
@@ -22,7 +22,7 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 		return wired->qp->type == IBV_QPT_UC;
 	case VB_TRANSPORT_UD:
 		return wired->qp->type == IBV_QPT_UD;
-	case VB_TRANSPORT_XRC: /* one of them only asks, the other only answers */
+	case VB_TRANSPORT_XRC: /* XRC_RECV gets requests only, XRC_SEND answers only */
 		return wired->qp->type == (vb_opcode_row(opcode)->headers & VB_HEADER_XRCETH
 						   ? IBV_QPT_XRC_RECV
 						   : IBV_QPT_XRC_SEND);
@@ -32,8 +32,8 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 	return false;
 }
 
-/* The packet that says that the peer has migrated comes with the key of the other path. */
-static bool fits_alternate(const struct vb_wired *wired, const struct vb_packet *packet)
+/* The packet by which the peer migrates has the P_Key of the alternate path. */
+static bool alternate_pkey_fits(const struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_qp *qp = wired->qp;
 
@@ -44,11 +44,11 @@ static bool fits_alternate(const struct vb_wired *wired, const struct vb_packet 
 static bool pkey_fits(const struct vb_wired *wired, const struct vb_packet *packet)
 {
 	return __builtin_expect(vb_pkey_fits(vb_qp_pkey(wired->qp), packet->pkey), 1) ||
-	       fits_alternate(wired, packet);
+	       alternate_pkey_fits(wired, packet);
 }
 
-/* Nothing is answered, so that its sender learns no more than that there is silence. */
-static void wrong_pkey(struct vb_wired *wired, const struct vb_packet *packet)
+/* The packet gets no answer, so that its sender learns nothing. */
+static void pkey_complain(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	atomic_fetch_add(&wired->qp->lent->bad_pkey, 1);
 	if (wired->roce->pkey_explained)
@@ -71,8 +71,8 @@ static bool can_complete(enum ibv_qp_state state)
 	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
 }
 
-/* The first message of the peer: an application in RTR is told. */
-static void established(struct vb_wired *wired, enum ibv_qp_state state)
+/* The first message of the peer has arrived: a program whose QP is in RTR is told. */
+static void connection_established(struct vb_wired *wired, enum ibv_qp_state state)
 {
 	if (!wired->resp.heard || wired->resp.told)
 		return;
@@ -89,8 +89,8 @@ static bool is_answer(const struct vb_packet *packet)
 	       family == VB_FAMILY_ATOMIC_ACK || family == VB_FAMILY_CNP;
 }
 
-static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
-			enum ibv_qp_state state)
+static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *packet,
+			     enum ibv_qp_state state)
 {
 	void (*completer)(struct vb_wired *, const struct vb_packet *) = NULL;
 
@@ -106,7 +106,7 @@ static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
 		break;
 	default:
 		vb_responder_reliable(wired, packet);
-		established(wired, state);
+		connection_established(wired, state);
 		return;
 	}
 	if (can_complete(state))
@@ -115,17 +115,17 @@ static void to_reliable(struct vb_wired *wired, const struct vb_packet *packet,
 		vb_roce_count(wired->roce, VB_PACKET_DROP_STATE);
 }
 
-/* It is about a packet that was under way a moment ago; it may be nobody's who got one. */
-static void congestion_notified(struct vb_wired *wired)
+/* A CNP is about a packet that was under way a moment ago. Without one the CNP may be forged. */
+static void cnp_take(struct vb_wired *wired)
 {
 	wired->counters.cnp_handled++;
 	if (wired->req.una_psn != wired->req.sent_psn)
 		vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
 }
 
-/* How much of a READ is on its way is for who asked to say, not for who answers. */
-static void note_mark(struct vb_wired *wired, const struct vb_packet *packet,
-		      const struct vb_arrival *arrival)
+/* The requester of a READ decides how much of it is under way: a mark on its answer cuts here. */
+static void ecn_note(struct vb_wired *wired, const struct vb_packet *packet,
+		     const struct vb_arrival *arrival)
 {
 	if ((arrival->traffic_class & ECN_MASK) != ECN_MARKED || wired->qp->type == IBV_QPT_UD)
 		return;
@@ -138,7 +138,7 @@ static void note_mark(struct vb_wired *wired, const struct vb_packet *packet,
 static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		    const struct vb_arrival *arrival)
 {
-	/* The gate closes before its owner has learnt of it. */
+	/* The gate may close before the owner has learnt of the failure. */
 	enum ibv_qp_state state = vb_gate_state(vb_qp_gate(wired->qp));
 
 	if (!can_receive(state)) {
@@ -148,23 +148,23 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		return;
 	}
 	if ((packet->opcode & VB_TRANSPORT_MASK) == VB_TRANSPORT_CNP) {
-		congestion_notified(wired);
+		cnp_take(wired);
 		return;
 	}
-	note_mark(wired, packet, arrival);
+	ecn_note(wired, packet, arrival);
 	if (wired->qp->type == IBV_QPT_UD) {
 		vb_responder_datagram(wired, packet, arrival);
 	} else if (wired->qp->type == IBV_QPT_UC) {
 		vb_responder_unreliable(wired, packet);
-		established(wired, state);
+		connection_established(wired, state);
 	} else {
-		to_reliable(wired, packet, state);
+		deliver_reliable(wired, packet, state);
 	}
 }
 
 /*
- * A datagram comes from anybody, but from where it says: the kernel sees to that on UDP. Through a slot
- * socket, a process of this host says what it likes.
+ * A datagram may come from any host, but must have a true source address. On UDP the kernel ensures
+ * that. Through a slot socket a process of this host can claim any address.
  */
 static bool has_own_source(const struct vb_roce *roce, const struct vb_arrival *arrival)
 {
@@ -181,8 +181,8 @@ static bool comes_from_sender(struct vb_wired *wired, const struct vb_packet *pa
 					     : vb_roce_from_peer(wired, packet, arrival);
 }
 
-static bool acceptable(struct vb_roce *roce, struct vb_wired *wired, const struct vb_packet *packet,
-		       const struct vb_arrival *arrival)
+static bool packet_is_acceptable(struct vb_roce *roce, struct vb_wired *wired,
+				 const struct vb_packet *packet, const struct vb_arrival *arrival)
 {
 	enum vb_packet_drop drop;
 
@@ -197,26 +197,26 @@ static bool acceptable(struct vb_roce *roce, struct vb_wired *wired, const struc
 	else
 		return true;
 	if (drop == VB_PACKET_DROP_PKEY)
-		wrong_pkey(wired, packet);
+		pkey_complain(wired, packet);
 	vb_roce_count(roce, drop);
 	return false;
 }
 
-/* One IPv4 group may have members on both: datagrams of InfiniBand ports say what they are. */
-static bool is_of_fabric(const struct vb_packet *packet, const struct vb_arrival *arrival)
+/* An IPv4 group may have members on both fabrics: datagrams of InfiniBand ports carry a flag. */
+static bool packet_is_of_fabric(const struct vb_packet *packet, const struct vb_arrival *arrival)
 {
 	const bool infiniband = packet->link & VB_LINK_GRH;
 
 	return infiniband == (arrival->fabric == VB_FABRIC_INFINIBAND);
 }
 
-/* To every member, the sender included if it is one (IBA 10.5.2). */
-static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
-		     const struct vb_arrival *arrival)
+/* Every member gets the packet, the sender included if it is a member (IBA 10.5.2). */
+static void deliver_to_group(struct vb_roce *roce, const struct vb_packet *packet,
+			     const struct vb_arrival *arrival)
 {
 	const union ibv_gid gid = vb_flow_gid(arrival->flow, arrival->flow->dst);
 	uint32_t qpns[VB_MCAST_QP_MAX];
-	unsigned count = arrival->fabric && is_of_fabric(packet, arrival)
+	unsigned count = arrival->fabric && packet_is_of_fabric(packet, arrival)
 				 ? vb_mcast_members(roce->nic, &gid, arrival->fabric, qpns)
 				 : 0;
 
@@ -225,7 +225,7 @@ static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
 	for (unsigned i = 0; i < count; i++) {
 		struct vb_wired *wired = vb_roce_find(roce, qpns[i]);
 
-		if (!acceptable(roce, wired, packet, arrival))
+		if (!packet_is_acceptable(roce, wired, packet, arrival))
 			continue;
 		vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
 		deliver(wired, packet, arrival);
@@ -233,7 +233,7 @@ static void to_group(struct vb_roce *roce, const struct vb_packet *packet,
 	}
 }
 
-/* The ICRC covers the addresses, so that a NAT breaks it, in every packet and without a word. */
+/* The ICRC covers the addresses: a NAT breaks it in every packet, and reports nothing. */
 static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
 			 const struct vb_arrival *arrival)
 {
@@ -267,17 +267,17 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);
-	/* QP 1 belongs to the host, and is in the partitions of all its processes: which those are its
-	 * message says, to the one that it is for. */
+	/* QP 1 belongs to the host, and is in the partitions of all its processes. The message
+	 * itself names the partition, to the process that it is for. */
 	if (!wired && packet.dest_qpn == VB_GSI_QPN && roce->sink.gsi) {
 		roce->sink.gsi(roce->sink.arg, &packet, arrival);
 		return;
 	}
 	if (packet.dest_qpn == VB_MULTICAST_QPN) {
-		to_group(roce, &packet, arrival);
+		deliver_to_group(roce, &packet, arrival);
 		return;
 	}
-	if (!acceptable(roce, wired, &packet, arrival))
+	if (!packet_is_acceptable(roce, wired, &packet, arrival))
 		return;
 	wired->heard_ns = roce->now_ns;
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);

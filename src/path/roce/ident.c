@@ -8,14 +8,14 @@
 static_assert((int)VB_IDENT_OWN == (int)VB_BURST_PACKETS, "a burst is numbered from 0");
 
 /*
- * Linux lets a counter jump by as many ticks as nobody used it, of which it has up to 1,000 in a
- * second; others' packets, and lost ones, come on top of it.
+ * Linux lets an idle counter jump by the ticks of its idle time, up to 1,000 per second. Packets of
+ * other flows, and lost packets, come on top.
  */
 enum {
-	NEAR = 64, /* both ways: packets overtake each other */
+	NEAR = 64, /* in both directions: packets overtake each other */
 	/*
-	 * A packet that waits for its CPU is overtaken by all packets of the last two spans, up to
-	 * LATELY_MAX. CPUs send in batches, so a batch may jump ahead, by a quarter of that.
+	 * All packets of the last two spans, up to LATELY_MAX, may overtake a packet that waits for
+	 * its CPU. CPUs send in batches, so a batch may jump ahead, by a quarter of that number.
 	 */
 	LATELY_NS = 250000000,
 	LATELY_MAX = 1024,
@@ -25,22 +25,22 @@ enum {
 	 */
 	IDLE_NS = 4000000,
 	WAKING_NS = 100000000,
-	LEARN_MAX = 8, /* packets of an unknown peer that are taken as they are in that time */
-	AGREES = 16,   /* near one that was dropped: that may have been damage */
+	LEARN_MAX = 8, /* packets of an unknown peer that are accepted as they are in WAKING_NS */
+	AGREES = 16,   /* distance from a number that was dropped, and may have been damage */
 	AGREES_TICKS = 64,
 	TICK_NS = 1000000,
-	OTHERS_NS = 8000, /* a packet of somebody else's per 8 us ... */
+	OTHERS_NS = 8000, /* other flows use the counter once in 8 us ... */
 	OTHERS_MAX = 512, /* ... but not for long */
-	ROUND = 4096, /* packets that fit: what was not met meanwhile is forgotten, it may be damage */
+	ROUND = 4096, /* packets that fit; a counter not met in a round may be damage: forgotten */
 	DOUBT_DROP = 16,
-	DOUBT_MAX = 64,   /* from here on everything is taken, and doubt is ... */
-	DOUBT_LONG = 128, /* ... until packets that fit have brought it down again */
+	DOUBT_MAX = 64,   /* from here on every packet is accepted, and doubt becomes ... */
+	DOUBT_LONG = 128, /* ... this, until packets that fit have brought it down */
 };
-#define STALE_NS 8000000000ull /* a counter may be anywhere by then */
+#define STALE_NS 8000000000ull /* after this time a counter may be anywhere */
 
 /* --- peers --- */
 
-static uint64_t key_of(const struct vb_icrc_flow *flow)
+static uint64_t flow_key(const struct vb_icrc_flow *flow)
 {
 	uint64_t key;
 
@@ -49,14 +49,14 @@ static uint64_t key_of(const struct vb_icrc_flow *flow)
 	return key;
 }
 
-static struct vb_ident *set_of(struct vb_ident_table *table, uint64_t key)
+static struct vb_ident *peer_set(struct vb_ident_table *table, uint64_t key)
 {
 	return table->peers[key * 0x9e3779b97f4a7c15ull >> 32 & (VB_IDENT_SETS - 1)];
 }
 
-static struct vb_ident *search(struct vb_ident_table *table, uint64_t key)
+static struct vb_ident *peer_search(struct vb_ident_table *table, uint64_t key)
 {
-	struct vb_ident *set = set_of(table, key);
+	struct vb_ident *set = peer_set(table, key);
 
 	for (unsigned i = 0; i < VB_IDENT_WAYS; i++)
 		if (set[i].used && set[i].key == key)
@@ -64,14 +64,14 @@ static struct vb_ident *search(struct vb_ident_table *table, uint64_t key)
 	return NULL;
 }
 
-static struct vb_ident *find(struct vb_ident_table *table, uint64_t key)
+static struct vb_ident *peer_find(struct vb_ident_table *table, uint64_t key)
 {
-	return table->last && table->last->key == key ? table->last : search(table, key);
+	return table->last && table->last->key == key ? table->last : peer_search(table, key);
 }
 
-static struct vb_ident *create(struct vb_ident_table *table, uint64_t key)
+static struct vb_ident *peer_create(struct vb_ident_table *table, uint64_t key)
 {
-	struct vb_ident *set = set_of(table, key), *peer = set;
+	struct vb_ident *set = peer_set(table, key), *peer = set;
 
 	for (unsigned i = 1; i < VB_IDENT_WAYS && peer->used; i++)
 		if (!set[i].used || set[i].used_ns < peer->used_ns)
@@ -87,13 +87,13 @@ static uint64_t at_most(uint64_t value, uint64_t most)
 	return value < most ? value : most;
 }
 
-static bool is_stale(const struct vb_ident_counter *counter, uint64_t now_ns)
+static bool counter_is_stale(const struct vb_ident_counter *counter, uint64_t now_ns)
 {
 	return counter->state == VB_IDENT_NONE || now_ns - counter->used_ns >= STALE_NS;
 }
 
-/* How many have been counted in the last one or two spans. */
-static uint64_t lately(const struct vb_ident_counter *counter)
+/* The numbers that were counted in the last one or two spans. */
+static uint64_t counted_lately(const struct vb_ident_counter *counter)
 {
 	return at_most((uint16_t)(counter->last - counter->before), LATELY_MAX);
 }
@@ -109,8 +109,8 @@ static void note_time(struct vb_ident_counter *counter, uint64_t now_ns)
 	counter->since_ns = now_ns;
 }
 
-/* For how long it was idle, if that was just now. */
-static uint64_t waking(const struct vb_ident_counter *counter, uint64_t now_ns)
+/* The idle time of a counter that has woken within WAKING_NS, else 0. */
+static uint64_t idle_before_waking(const struct vb_ident_counter *counter, uint64_t now_ns)
 {
 	return now_ns - counter->woke_ns < WAKING_NS ? counter->idle_ns : 0;
 }
@@ -121,28 +121,30 @@ static uint64_t ahead_of(const struct vb_ident_counter *counter, uint64_t now_ns
 
 	if (counter->state == VB_IDENT_SEEN)
 		return AGREES + at_most(idle_ns / TICK_NS, AGREES_TICKS);
-	return NEAR + lately(counter) / 4 + (idle_ns + waking(counter, now_ns)) / TICK_NS +
+	return NEAR + counted_lately(counter) / 4 +
+	       (idle_ns + idle_before_waking(counter, now_ns)) / TICK_NS +
 	       at_most(idle_ns / OTHERS_NS, OTHERS_MAX);
 }
 
-static bool fits(const struct vb_ident_counter *counter, uint16_t id, uint64_t now_ns)
+static bool counter_fits(const struct vb_ident_counter *counter, uint16_t id, uint64_t now_ns)
 {
-	const uint64_t behind = counter->state == VB_IDENT_SEEN ? AGREES : NEAR + lately(counter);
+	const uint64_t behind =
+		counter->state == VB_IDENT_SEEN ? AGREES : NEAR + counted_lately(counter);
 
-	return !is_stale(counter, now_ns) &&
+	return !counter_is_stale(counter, now_ns) &&
 	       ((uint16_t)(id - counter->last) <= ahead_of(counter, now_ns) ||
 		(uint16_t)(counter->last - id) <= behind);
 }
 
-static void advance(struct vb_ident *peer, struct vb_ident_counter *counter, uint16_t id,
-		    uint64_t now_ns)
+static void counter_advance(struct vb_ident *peer, struct vb_ident_counter *counter, uint16_t id,
+			    uint64_t now_ns)
 {
 	note_time(counter, now_ns);
 	if (now_ns - counter->used_ns >= IDLE_NS) {
 		counter->idle_ns = now_ns - counter->used_ns;
 		counter->woke_ns = now_ns;
 	}
-	/* One that was overtaken does not move it back. */
+	/* A packet that was overtaken does not move the counter back. */
 	if ((uint16_t)(id - counter->last) < 0x8000)
 		counter->last = id;
 	counter->used_ns = now_ns;
@@ -151,16 +153,16 @@ static void advance(struct vb_ident *peer, struct vb_ident_counter *counter, uin
 	peer->next = (uint16_t)(counter->last + 1);
 }
 
-static struct vb_ident_counter *counter_of(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
+static struct vb_ident_counter *counter_find(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < VB_IDENT_COUNTERS; i++)
-		if (fits(&peer->counters[i], id, now_ns))
+		if (counter_fits(&peer->counters[i], id, now_ns))
 			return &peer->counters[i];
 	return NULL;
 }
 
-/* One that is not known is given up before one that is; of two the older one. */
-static bool is_worse(const struct vb_ident_counter *a, const struct vb_ident_counter *b)
+/* A counter that is not KNOWN is replaced before one that is; of two alike, the older one. */
+static bool counter_is_worse(const struct vb_ident_counter *a, const struct vb_ident_counter *b)
 {
 	return a->state != b->state ? a->state < b->state : a->used_ns < b->used_ns;
 }
@@ -171,7 +173,7 @@ static void add_counter(struct vb_ident *peer, uint16_t id, enum vb_ident_state 
 	struct vb_ident_counter *worst = peer->counters;
 
 	for (unsigned i = 1; i < VB_IDENT_COUNTERS; i++)
-		if (is_worse(&peer->counters[i], worst))
+		if (counter_is_worse(&peer->counters[i], worst))
 			worst = &peer->counters[i];
 	*worst = (struct vb_ident_counter){
 		.used_ns = now_ns,
@@ -185,19 +187,19 @@ static void add_counter(struct vb_ident *peer, uint16_t id, enum vb_ident_state 
 
 /* --- packets --- */
 
-/* Nothing that it sent says what is to come: the first packet, or the first one after a long time. */
-static bool is_unknown(const struct vb_ident *peer, uint64_t now_ns)
+/* No earlier packet predicts the next: this one is the first, or the first after a long time. */
+static bool peer_is_unknown(const struct vb_ident *peer, uint64_t now_ns)
 {
 	if (peer->own == VB_IDENT_KNOWN)
 		return false;
 	for (unsigned i = 0; i < VB_IDENT_COUNTERS; i++)
 		if (peer->counters[i].state == VB_IDENT_KNOWN &&
-		    !is_stale(&peer->counters[i], now_ns))
+		    !counter_is_stale(&peer->counters[i], now_ns))
 			return false;
 	return true;
 }
 
-static void end_round(struct vb_ident *peer)
+static void peer_end_round(struct vb_ident *peer)
 {
 	peer->round = 0;
 	for (unsigned i = 0; i < VB_IDENT_COUNTERS; i++) {
@@ -210,7 +212,8 @@ static void end_round(struct vb_ident *peer)
 	peer->own_met = false;
 }
 
-static void note(struct vb_ident *peer, uint16_t id, enum vb_ident_state state, uint64_t now_ns)
+static void peer_note(struct vb_ident *peer, uint16_t id, enum vb_ident_state state,
+		      uint64_t now_ns)
 {
 	if (id < VB_IDENT_OWN)
 		peer->own = (uint8_t)state;
@@ -218,8 +221,8 @@ static void note(struct vb_ident *peer, uint16_t id, enum vb_ident_state state, 
 		add_counter(peer, id, state, now_ns);
 }
 
-/* It goes on where another one was, even if that one was dropped. */
-static bool is_expected(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
+/* True: the packet continues an earlier one, even one that was dropped. */
+static bool peer_expects(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
 {
 	struct vb_ident_counter *counter;
 
@@ -229,15 +232,15 @@ static bool is_expected(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
 		peer->counts = false;
 		return true;
 	}
-	counter = counter_of(peer, id, now_ns);
+	counter = counter_find(peer, id, now_ns);
 	if (!counter)
 		return false;
 	counter->state = VB_IDENT_KNOWN;
-	advance(peer, counter, id, now_ns);
+	counter_advance(peer, counter, id, now_ns);
 	return true;
 }
 
-static bool is_unpredictable(struct vb_ident *peer)
+static bool peer_is_unpredictable(struct vb_ident *peer)
 {
 	const unsigned doubt = peer->doubt + DOUBT_DROP;
 
@@ -245,34 +248,34 @@ static bool is_unpredictable(struct vb_ident *peer)
 	return doubt >= DOUBT_MAX;
 }
 
-static bool takes_slowly(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
+static bool peer_takes_slowly(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
 {
-	if (is_expected(peer, id, now_ns)) {
+	if (peer_expects(peer, id, now_ns)) {
 		peer->doubt -= peer->doubt != 0;
 		if (++peer->round == ROUND)
-			end_round(peer);
+			peer_end_round(peer);
 		return true;
 	}
-	if (is_unknown(peer, now_ns)) {
+	if (peer_is_unknown(peer, now_ns)) {
 		peer->met_ns = now_ns;
 		peer->learnt = 0;
 	}
 	if (peer->learnt < LEARN_MAX && now_ns - peer->met_ns < WAKING_NS) {
 		peer->learnt++;
-		note(peer, id, VB_IDENT_KNOWN, now_ns);
+		peer_note(peer, id, VB_IDENT_KNOWN, now_ns);
 		return true;
 	}
-	note(peer, id, VB_IDENT_SEEN, now_ns);
-	return is_unpredictable(peer);
+	peer_note(peer, id, VB_IDENT_SEEN, now_ns);
+	return peer_is_unpredictable(peer);
 }
 
-/* Nearly all packets are of our own kind, from a peer that sends no others. */
-static bool takes(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
+/* Short way for nearly all packets: they are of our own kind, from a peer that sends no others. */
+static bool peer_takes(struct vb_ident *peer, uint16_t id, uint64_t now_ns)
 {
 	peer->used_ns = now_ns;
 	if (id >= VB_IDENT_OWN || peer->own != VB_IDENT_KNOWN || peer->doubt || peer->counts ||
 	    peer->round == ROUND - 1)
-		return takes_slowly(peer, id, now_ns);
+		return peer_takes_slowly(peer, id, now_ns);
 	peer->own_met = true;
 	peer->round++;
 	return true;
@@ -286,9 +289,9 @@ bool vb_ident_takes(struct vb_ident_table *table, const struct vb_icrc_flow *flo
 
 	if (flow->ipv6)
 		return true;
-	key = key_of(flow);
-	peer = find(table, key);
-	return takes(peer ? peer : create(table, key), id, now_ns);
+	key = flow_key(flow);
+	peer = peer_find(table, key);
+	return peer_takes(peer ? peer : peer_create(table, key), id, now_ns);
 }
 
 bool vb_ident_check(struct vb_ident_table *table, const struct vb_icrc_flow *flow,
@@ -299,10 +302,10 @@ bool vb_ident_check(struct vb_ident_table *table, const struct vb_icrc_flow *flo
 
 	if (flow->ipv6)
 		return vb_icrc_check_guess(flow, packet, length, &id);
-	peer = find(table, key_of(flow));
+	peer = peer_find(table, flow_key(flow));
 	if (peer && peer->counts)
 		id = peer->next;
 	if (!vb_icrc_check_guess(flow, packet, length, &id))
 		return false;
-	return takes(peer ? peer : create(table, key_of(flow)), id, now_ns);
+	return peer_takes(peer ? peer : peer_create(table, flow_key(flow)), id, now_ns);
 }

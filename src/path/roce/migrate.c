@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The paths of a QP that the wire carries: which way they are, which one a packet came by. */
+/* The paths of a wired QP: their ways, and the path that a packet came by. */
 #include "nic/migrate.h"
 #include "base/log.h"
 #include "path/roce/roce.h"
@@ -9,8 +9,9 @@
 
 enum { ECN_MASK = 3, ECN_CAPABLE = 2 };
 
-/* Many connections between two hosts should not all share one path, nor a QP's two. */
-static uint32_t entropy_of(const struct vb_qp *qp, uint32_t path_number)
+/* Entropy spreads the connections between two hosts, and the two paths of a QP, over the
+ * network. */
+static uint32_t path_entropy(const struct vb_qp *qp, uint32_t path_number)
 {
 	uint32_t fold = qp->ibv.qp_num * qp->attr.dest_qp_num;
 
@@ -21,17 +22,17 @@ int vb_roce_way(struct vb_roce *roce, struct vb_qp *qp, const struct vb_av *av,
 		struct vb_peer *peer, struct vb_way *way)
 {
 	const uint32_t number = atomic_load(&qp->migration.path_number);
-	/* The first path is number 1, that of RTR. */
-	int err = roce->sink.resolve(roce->sink.arg, av, peer, entropy_of(qp, number - 1), way);
+	/* The path of RTR has number 1. */
+	int err = roce->sink.resolve(roce->sink.arg, av, peer, path_entropy(qp, number - 1), way);
 
-	/* Routers may mark instead of drop: reliable QPs slow down when they are told. */
+	/* Routers may mark packets instead of dropping them: reliable QPs slow down on CNPs. */
 	if (!err && vb_qp_reliable(qp) && !(way->traffic_class & ECN_MASK))
 		way->traffic_class |= ECN_CAPABLE;
 	return err;
 }
 
-/* As the QP went before: to a process of this host through its slot socket, if it did. */
-static int way_along(struct vb_wired *wired, const struct vb_av *av, struct vb_way *way)
+/* Finds the way of a path. A QP that reached its peer through a slot socket goes on to do so. */
+static int path_way(struct vb_wired *wired, const struct vb_av *av, struct vb_way *way)
 {
 	struct vb_qp *qp = wired->qp;
 	struct vb_peer *peer = NULL;
@@ -54,11 +55,11 @@ void vb_roce_follow_path(struct vb_wired *wired)
 	struct vb_way way = { 0 };
 
 	wired->path_number = number;
-	if (way_along(wired, &av, &way)) {
+	if (path_way(wired, &av, &way)) {
 		vb_explain("QP 0x%06x has no way to its peer on this path", wired->qp->ibv.qp_num);
 		way = (struct vb_way){ .kind = VB_WAY_NOWHERE, .socket = -1 };
 	}
-	vb_tx_flush(&wired->roce->tx); /* may name the way that goes */
+	vb_tx_flush(&wired->roce->tx); /* bursts may name the way that goes */
 	vb_way_release(&wired->way);
 	wired->way = way;
 }
@@ -69,39 +70,39 @@ static bool is_from_address(const struct vb_way *way, const struct vb_arrival *a
 	       !memcmp(arrival->flow->src, way->flow.dst, sizeof(way->flow.dst));
 }
 
-/* Within this host packets may have come from, and to, any of its addresses. */
+/* Within this host packets may come from, and to, any of its addresses. */
 static bool is_from_here(const struct vb_roce_sink *sink, const struct vb_way *way,
 			 const struct vb_arrival *arrival)
 {
 	return sink->is_from_other_end && sink->is_from_other_end(sink->arg, way, arrival);
 }
 
-static bool from(const struct vb_roce *roce, const struct vb_way *way,
-		 const struct vb_arrival *arrival)
+static bool is_from_way(const struct vb_roce *roce, const struct vb_way *way,
+			const struct vb_arrival *arrival)
 {
 	return way->kind != VB_WAY_NOWHERE &&
 	       (is_from_address(way, arrival) || is_from_here(&roce->sink, way, arrival)) &&
 	       (way->local || !memcmp(arrival->flow->dst, way->flow.src, sizeof(way->flow.src)));
 }
 
-static bool from_alternate(struct vb_wired *wired, const struct vb_arrival *arrival)
+static bool is_from_alternate(struct vb_wired *wired, const struct vb_arrival *arrival)
 {
 	const struct vb_av alternate = vb_qp_alternate(wired->qp);
 	struct vb_way way = { 0 };
 	bool expected;
 
-	if (way_along(wired, &alternate, &way))
+	if (path_way(wired, &alternate, &way))
 		return false;
-	expected = from(wired->roce, &way, arrival);
+	expected = is_from_way(wired->roce, &way, arrival);
 	vb_way_release(&way);
 	return expected;
 }
 
-/* The peer went over to its alternate path, which has to be ours as well. */
+/* The peer has migrated to its alternate path, which has to be this QP's alternate path as well. */
 static bool migrate_with_peer(struct vb_wired *wired, const struct vb_arrival *arrival)
 {
-	if (!from_alternate(wired, arrival)) {
-		if (from(wired->roce, &wired->way, arrival))
+	if (!is_from_alternate(wired, arrival)) {
+		if (is_from_way(wired->roce, &wired->way, arrival))
 			vb_migrate_refuse(wired->qp);
 		return false;
 	}
@@ -122,14 +123,14 @@ bool vb_roce_from_peer(struct vb_wired *wired, const struct vb_packet *packet,
 		vb_roce_follow_path(wired);
 	if (state == IBV_MIG_ARMED && packet->migreq)
 		return migrate_with_peer(wired, arrival);
-	if (!from(wired->roce, &wired->way, arrival))
+	if (!is_from_way(wired->roce, &wired->way, arrival))
 		return false;
 	if (state == IBV_MIG_REARM && !packet->migreq)
 		vb_migrate_arm(wired->qp);
 	return true;
 }
 
-/* Everything that is not acknowledged goes again, with the patience that the new path has. */
+/* All packets that are not acknowledged leave again, with the full patience for the new path. */
 bool vb_roce_migrate(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UC and UD have no window: nobody tells their sender that a packet was lost, and programs wait for
- * every message for ever. A full receive buffer at the other end is not seen from here, and where
- * nobody has privileges it holds 208 KB: a bucket lets bursts of 64 KB through and then no more
- * than a receiver takes in that is running. Whoever finds it empty waits, as a send queue does whose
- * link is busy. So does whoever sends to a process of this host that does not read.
+ * UC and UD have no window: a lost packet is not reported to its sender, and programs wait for
+ * every message for ever. The sender does not see a full receive buffer at the other end, which
+ * holds 208 KB for a process without privileges. A bucket lets bursts of 64 KB pass, and then the
+ * rate that a running receiver takes in. A sender that finds the bucket empty waits, as a send
+ * queue waits for a busy link. So does a sender to a process of this host that does not read.
  */
 #include "path/roce/roce.h"
 
 enum {
 	BUCKET_BYTES = 64 << 10,
 	BYTES_PER_US = 400,
-	PACKET_COST_BYTES = 256, /* what a packet costs whatever its length */
+	PACKET_COST_BYTES = 256, /* cost of a packet beside its payload */
 };
 
 static const uint64_t bucket_ns = (uint64_t)BUCKET_BYTES * 1000 / BYTES_PER_US;
@@ -22,7 +22,7 @@ uint64_t vb_pace_wait_ns(const struct vb_roce *roce, const struct vb_way *way)
 		return way->peer->stuck_ns > roce->now_ns ? way->peer->stuck_ns : 0;
 	if (way->kind != VB_WAY_UDP || roce->paid_ns <= roce->now_ns + bucket_ns)
 		return 0;
-	/* Not a wait for each packet: on with half a bucket. */
+	/* The sender waits for half a bucket, not for each packet. */
 	return roce->paid_ns - bucket_ns / 2;
 }
 

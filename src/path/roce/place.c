@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a request packet does to this process's receives and memory. */
+/* The effect of a request packet on receives and memory of this process. */
 #include "exec/recv.h"
 #include "exec/rkey.h"
 #include "path/roce/roce.h"
 
-static bool ends(const struct vb_opcode_row *row)
+static bool packet_ends(const struct vb_opcode_row *row)
 {
 	return row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY;
 }
 
-static bool begins(const struct vb_opcode_row *row)
+static bool packet_begins(const struct vb_opcode_row *row)
 {
 	return row->place == VB_PLACE_FIRST || row->place == VB_PLACE_ONLY;
 }
@@ -25,8 +25,8 @@ bool vb_place_fits(const struct vb_wired *wired, const struct vb_packet *packet)
 	return packet->payload_length <= wired->mtu;
 }
 
-static void message_of(const struct vb_wired *wired, const struct vb_packet *packet,
-		       struct vb_message *message)
+static void packet_message(const struct vb_wired *wired, const struct vb_packet *packet,
+			   struct vb_message *message)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	bool imm = row->headers & VB_HEADER_IMM, invalidates = row->headers & VB_HEADER_IETH;
@@ -48,16 +48,16 @@ static void message_of(const struct vb_wired *wired, const struct vb_packet *pac
 	};
 }
 
-/* The receive completes; VB_OK also if its owner flushed it a moment ago. */
-static enum vb_reason complete(struct vb_wired *wired, const struct vb_claim *claim,
-			       const struct vb_packet *packet)
+/* Completes the receive; VB_OK also if its owner has flushed it a moment ago. */
+static enum vb_reason receive_complete(struct vb_wired *wired, const struct vb_claim *claim,
+				       const struct vb_packet *packet)
 {
 	struct vb_message message;
 	bool lost;
 
 	if (vb_matches_tags(wired))
 		return vb_place_tm_complete(wired, claim, packet);
-	message_of(wired, packet, &message);
+	packet_message(wired, packet, &message);
 	claim->cell->where = VB_PAYLOAD_PLACED;
 	return vb_recv_complete(&wired->resp.own, claim, &message, VB_OK, &lost);
 }
@@ -70,8 +70,8 @@ bool vb_place_invalidate(struct vb_wired *wired, uint32_t rkey)
 	return vb_mw_invalidate(own->home, rkey, own->pd, own->entry->qpn);
 }
 
-static bool scatter(struct vb_wired *wired, const struct vb_claim *claim,
-		    const struct vb_packet *packet)
+static bool payload_scatter(struct vb_wired *wired, const struct vb_claim *claim,
+			    const struct vb_packet *packet)
 {
 	const struct vb_responder *resp = &wired->resp;
 	const struct vb_recv_sges *list = vb_recv_sges(&resp->own, claim);
@@ -82,8 +82,8 @@ static bool scatter(struct vb_wired *wired, const struct vb_claim *claim,
 			       packet->payload_length, packet->payload);
 }
 
-/* Shared queues: the receive is ours until the message ends. */
-static void hold(struct vb_remote *own, const struct vb_claim *claim)
+/* In a shared queue the QP holds the receive until the message ends. */
+static void receive_hold(struct vb_remote *own, const struct vb_claim *claim)
 {
 	own->taken = claim->index;
 	own->holds_taken = own->many;
@@ -100,22 +100,22 @@ enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *pac
 		return reason;
 	if (!vb_recv_claim(&resp->own, &claim))
 		return VB_WHY_NO_RECEIVE;
-	hold(&resp->own, &claim);
-	if (begins(row))
+	receive_hold(&resp->own, &claim);
+	if (packet_begins(row))
 		resp->offset = 0;
 	if ((uint64_t)resp->offset + packet->payload_length > VB_MSG_MAX)
 		return VB_WHY_PACKET_LENGTH;
 	reason = vb_recv_check(&resp->own, &claim, resp->offset + packet->payload_length, false);
 	if (reason)
 		return reason;
-	if (!scatter(wired, &claim, packet))
+	if (!payload_scatter(wired, &claim, packet))
 		return VB_WHY_RECV_MEMORY;
 	resp->offset += packet->payload_length;
-	if (!ends(row))
+	if (!packet_ends(row))
 		return VB_OK;
 	if (row->headers & VB_HEADER_IETH && !vb_place_invalidate(wired, packet->invalidate_rkey))
 		return VB_WHY_RECV_INVALIDATE;
-	return complete(wired, &claim, packet);
+	return receive_complete(wired, &claim, packet);
 }
 
 static enum vb_reason check_length(const struct vb_responder *resp, const struct vb_packet *packet,
@@ -125,15 +125,16 @@ static enum vb_reason check_length(const struct vb_responder *resp, const struct
 
 	if (resp->length > VB_MSG_MAX)
 		return VB_WHY_PACKET_LENGTH;
-	return end > resp->length || (ends(row) && end != resp->length) ? VB_WHY_PACKET_LENGTH
-									: VB_OK;
+	return end > resp->length || (packet_ends(row) && end != resp->length)
+		       ? VB_WHY_PACKET_LENGTH
+		       : VB_OK;
 }
 
 static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_responder *resp = &wired->resp;
 	uint64_t address;
-	/* The whole message is checked with its first packet, each packet when it is placed. */
+	/* The first packet checks the range of the whole message, each later packet its own. */
 	enum vb_reason reason =
 		vb_rkey_check(resp->own.home, &resp->own.key_cache, resp->own.pd,
 			      resp->own.entry->qpn, resp->rkey, resp->va + resp->offset,
@@ -157,7 +158,7 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 	struct vb_claim claim = { 0 };
 	enum vb_reason reason;
 
-	if (begins(row)) {
+	if (packet_begins(row)) {
 		resp->offset = 0;
 		resp->va = packet->va;
 		resp->rkey = packet->rkey;
@@ -168,15 +169,15 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 		reason = write_bytes(wired, packet);
 	if (reason)
 		return reason;
-	/* Without a receive it comes again, so nothing is counted yet. */
+	/* Without a receive the packet comes again, so its bytes do not count yet. */
 	if (row->headers & VB_HEADER_IMM && !vb_recv_claim(&resp->own, &claim))
 		return VB_WHY_NO_RECEIVE;
 	resp->offset += packet->payload_length;
-	return row->headers & VB_HEADER_IMM ? complete(wired, &claim, packet) : VB_OK;
+	return row->headers & VB_HEADER_IMM ? receive_complete(wired, &claim, packet) : VB_OK;
 }
 
-/* The SRQ may be another process's, and gone, or have another ring by now. */
-static bool finds_queue(struct vb_wired *wired)
+/* The SRQ may belong to another process and be gone, or have another ring by now. */
+static bool queue_find(struct vb_wired *wired)
 {
 	return vb_qp_is_xrc(wired->qp) ? vb_responder_aim_again(wired)
 				       : vb_responder_follow(wired, true);
@@ -194,14 +195,14 @@ bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason)
 
 	if (vb_matches_tags(wired))
 		return vb_place_tm_spoil(wired, reason);
-	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS || !finds_queue(wired) ||
+	if (vb_reason_row(reason)->recv_status == IBV_WC_SUCCESS || !queue_find(wired) ||
 	    !vb_recv_claim(&wired->resp.own, &claim))
 		return false;
-	hold(&wired->resp.own, &claim);
+	receive_hold(&wired->resp.own, &claim);
 	return !vb_recv_complete(&wired->resp.own, &claim, &message, reason, &lost);
 }
 
-/* Whoever drops a QP may be inside already, or may not. */
+/* The thread that drops a QP may be inside a hazard already, or may not. */
 static void give_back_receive(struct vb_wired *wired)
 {
 	struct vb_roce *roce = wired->roce;
@@ -211,11 +212,11 @@ static void give_back_receive(struct vb_wired *wired)
 	struct vb_claim claim = { 0 };
 
 	if (!thread)
-		return; /* lost until this process ends */
+		return; /* the receive is lost until this process ends */
 	if (!inside)
 		vb_hazard_enter(thread, roce->nic->self->head_slot);
 	roce->thread = thread;
-	if (finds_queue(wired) && vb_recv_claim(own, &claim))
+	if (queue_find(wired) && vb_recv_claim(own, &claim))
 		vb_recv_unclaim(own, &claim);
 	own->holds_taken = false;
 	roce->thread = before;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a SEND does at a QP whose SRQ matches tags (nic/tm.h). Its first packet holds the header, and
- * decides: into a tagged buffer, without the header; or into an ordinary receive, with it. Of a
- * rendezvous only the header comes, and this QP asks for the rest.
+ * SENDs to a QP whose SRQ matches tags (nic/tm.h). The header in the first packet decides: the
+ * message goes into a tagged buffer, without the header, or into an ordinary receive, with it. A
+ * rendezvous consists of headers only, and this QP READs the data.
  */
 #include "exec/recv.h"
 #include "nic/tm.h"
@@ -12,24 +12,24 @@
 #include <infiniband/tm_types.h>
 #include <string.h>
 
-static struct vb_tm *tm_of(const struct vb_wired *wired)
+static struct vb_tm *qp_tm(const struct vb_wired *wired)
 {
 	return wired->qp->srq->tm;
 }
 
-static bool begins(const struct vb_opcode_row *row)
+static bool packet_begins(const struct vb_opcode_row *row)
 {
 	return row->place == VB_PLACE_FIRST || row->place == VB_PLACE_ONLY;
 }
 
-static bool ends(const struct vb_opcode_row *row)
+static bool packet_ends(const struct vb_opcode_row *row)
 {
 	return row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY;
 }
 
 /* --- the header --- */
 
-static bool well_formed(const struct vb_packet *packet, const struct ibv_tmh *header)
+static bool header_is_well_formed(const struct vb_packet *packet, const struct ibv_tmh *header)
 {
 	if (header->opcode != IBV_TMH_RNDV)
 		return header->opcode <= IBV_TMH_EAGER;
@@ -38,7 +38,7 @@ static bool well_formed(const struct vb_packet *packet, const struct ibv_tmh *he
 	       packet->payload_length <= VB_TM_RNDV_HEADER_MAX;
 }
 
-static enum vb_reason match(struct vb_wired *wired, const struct vb_packet *packet)
+static enum vb_reason header_match(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_tm_arrival *arrival = &wired->resp.tm;
 	struct ibv_tmh header;
@@ -46,7 +46,7 @@ static enum vb_reason match(struct vb_wired *wired, const struct vb_packet *pack
 	if (packet->payload_length < sizeof(header))
 		return VB_WHY_TM_HEADER;
 	memcpy(&header, packet->payload, sizeof(header));
-	if (!well_formed(packet, &header))
+	if (!header_is_well_formed(packet, &header))
 		return VB_WHY_TM_HEADER;
 	*arrival = (struct vb_tm_arrival){
 		.opcode = header.opcode,
@@ -55,15 +55,15 @@ static enum vb_reason match(struct vb_wired *wired, const struct vb_packet *pack
 	};
 	wired->resp.offset = 0;
 	if (header.opcode == IBV_TMH_EAGER || header.opcode == IBV_TMH_RNDV)
-		arrival->tag = vb_tm_match(tm_of(wired), arrival->value);
+		arrival->tag = vb_tm_match(qp_tm(wired), arrival->value);
 	if (!arrival->tag || header.opcode != IBV_TMH_RNDV || vb_tm_rndv_room(wired->qp))
 		return VB_OK;
-	vb_place_tm_give_back(wired); /* the sender comes again */
+	vb_place_tm_give_back(wired); /* the sender tries again */
 	return VB_WHY_NO_RECEIVE;
 }
 
-/* No tag: tags that are added from now on must wait until the application knows of it. */
-static enum vb_reason take_receive(struct vb_wired *wired)
+/* No tag matches: tags that are added later must wait until the program knows of the message. */
+static enum vb_reason receive_take(struct vb_wired *wired)
 {
 	struct vb_tm_arrival *arrival = &wired->resp.tm;
 	struct vb_remote *own = &wired->resp.own;
@@ -75,13 +75,14 @@ static enum vb_reason take_receive(struct vb_wired *wired)
 	own->holds_taken = true;
 	arrival->unexpected = arrival->opcode == IBV_TMH_EAGER || arrival->opcode == IBV_TMH_RNDV;
 	if (arrival->unexpected)
-		vb_tm_unexpected(tm_of(wired));
+		vb_tm_unexpected(qp_tm(wired));
 	return VB_OK;
 }
 
 /* --- tagged buffers --- */
 
-static struct vb_tm_message message_of(const struct vb_wired *wired, const struct vb_packet *packet)
+static struct vb_tm_message packet_message(const struct vb_wired *wired,
+					   const struct vb_packet *packet)
 {
 	const struct vb_tm_arrival *arrival = &wired->resp.tm;
 	uint16_t headers = packet ? vb_opcode_row(packet->opcode)->headers : 0;
@@ -101,7 +102,7 @@ static struct vb_tm_message message_of(const struct vb_wired *wired, const struc
 	};
 }
 
-static enum vb_reason scatter(struct vb_wired *wired, const uint8_t *bytes, uint32_t length)
+static enum vb_reason tag_scatter(struct vb_wired *wired, const uint8_t *bytes, uint32_t length)
 {
 	const struct vb_tag *tag = wired->resp.tm.tag;
 	struct ibv_sge sge[VB_TM_SGE_MAX];
@@ -125,20 +126,20 @@ static enum vb_reason scatter(struct vb_wired *wired, const uint8_t *bytes, uint
 		       : VB_WHY_RECV_MEMORY;
 }
 
-static enum vb_reason received(struct vb_wired *wired, const struct vb_packet *packet)
+static enum vb_reason tag_received(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	struct vb_tm_message message = message_of(wired, packet);
+	struct vb_tm_message message = packet_message(wired, packet);
 	struct vb_tag *tag = wired->resp.tm.tag;
 
 	message.wc_flags |= IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID;
 	wired->resp.tm.tag = NULL;
-	return vb_tm_received(tm_of(wired), tag, &message, IBV_WC_SUCCESS, 0)
+	return vb_tm_received(qp_tm(wired), tag, &message, IBV_WC_SUCCESS, 0)
 		       ? VB_OK
 		       : VB_WHY_TARGET_CQ_OVERRUN;
 }
 
-/* SEND_WITH_INV, before anything completes. */
-static enum vb_reason invalidate(struct vb_wired *wired, const struct vb_packet *packet)
+/* SEND_WITH_INV takes the window back before the receive completes. */
+static enum vb_reason packet_invalidate(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	return !(vb_opcode_row(packet->opcode)->headers & VB_HEADER_IETH) ||
 			       vb_place_invalidate(wired, packet->invalidate_rkey)
@@ -149,24 +150,24 @@ static enum vb_reason invalidate(struct vb_wired *wired, const struct vb_packet 
 static enum vb_reason place_tagged(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
-	uint32_t skip = begins(row) ? sizeof(struct ibv_tmh) : 0;
+	uint32_t skip = packet_begins(row) ? sizeof(struct ibv_tmh) : 0;
 	uint32_t length = packet->payload_length - skip;
-	enum vb_reason reason = scatter(wired, packet->payload + skip, length);
+	enum vb_reason reason = tag_scatter(wired, packet->payload + skip, length);
 
 	if (reason)
 		return reason;
 	wired->resp.offset += length;
-	if (!ends(row))
+	if (!packet_ends(row))
 		return VB_OK;
-	reason = invalidate(wired, packet);
-	return reason ? reason : received(wired, packet);
+	reason = packet_invalidate(wired, packet);
+	return reason ? reason : tag_received(wired, packet);
 }
 
-static enum vb_reason rendezvous(struct vb_wired *wired, const struct vb_packet *packet)
+static enum vb_reason place_rendezvous(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_tm_arrival *arrival = &wired->resp.tm;
 	struct vb_tag *tag = arrival->tag;
-	struct vb_tm_message message = message_of(wired, packet);
+	struct vb_tm_message message = packet_message(wired, packet);
 	struct vb_rendezvous rndv = { .tag = arrival->value, .app_ctx = arrival->app_ctx };
 	struct ibv_rvh header;
 
@@ -176,13 +177,13 @@ static enum vb_reason rendezvous(struct vb_wired *wired, const struct vb_packet 
 	rndv.length = message.length = be32toh(header.len);
 	if (rndv.length > tag->length)
 		return VB_WHY_RECV_SHORT;
-	if (invalidate(wired, packet))
+	if (packet_invalidate(wired, packet))
 		return VB_WHY_RECV_INVALIDATE;
 	rndv.solicited = message.solicited;
 	message.wc_flags |= IBV_WC_TM_MATCH;
 	arrival->tag = NULL;
-	if (!vb_tm_matched(tm_of(wired), tag, &message)) {
-		vb_tm_give_back(tm_of(wired), tag);
+	if (!vb_tm_matched(qp_tm(wired), tag, &message)) {
+		vb_tm_give_back(qp_tm(wired), tag);
 		return VB_WHY_TARGET_CQ_OVERRUN;
 	}
 	vb_tm_rndv_post(wired->qp, tag, &rndv);
@@ -195,23 +196,24 @@ bool vb_place_tm(struct vb_wired *wired, const struct vb_packet *packet, enum vb
 	const struct vb_tm_arrival *arrival = &wired->resp.tm;
 
 	*reason = VB_OK;
-	if (begins(vb_opcode_row(packet->opcode))) {
-		*reason = match(wired, packet);
+	if (packet_begins(vb_opcode_row(packet->opcode))) {
+		*reason = header_match(wired, packet);
 		if (!*reason && !arrival->tag)
-			*reason = take_receive(wired);
+			*reason = receive_take(wired);
 		if (*reason)
 			return true;
 	}
 	if (!arrival->tag)
 		return false;
-	*reason = arrival->opcode == IBV_TMH_RNDV ? rendezvous(wired, packet)
+	*reason = arrival->opcode == IBV_TMH_RNDV ? place_rendezvous(wired, packet)
 						  : place_tagged(wired, packet);
 	return true;
 }
 
 /* --- ordinary receives --- */
 
-static enum ibv_wc_opcode opcode_of(const struct vb_wired *wired, const struct vb_packet *packet)
+static enum ibv_wc_opcode receive_opcode(const struct vb_wired *wired,
+					 const struct vb_packet *packet)
 {
 	const uint8_t opcode = wired->resp.tm.opcode;
 
@@ -221,12 +223,12 @@ static enum ibv_wc_opcode opcode_of(const struct vb_wired *wired, const struct v
 								 : IBV_WC_TM_RECV;
 }
 
-static bool complete_plain(struct vb_wired *wired, const struct vb_claim *claim,
-			   const struct vb_packet *packet, enum vb_reason reason)
+static bool receive_complete(struct vb_wired *wired, const struct vb_claim *claim,
+			     const struct vb_packet *packet, enum vb_reason reason)
 {
-	const struct vb_tm_message message = message_of(wired, packet);
+	const struct vb_tm_message message = packet_message(wired, packet);
 	struct ibv_wc wc = {
-		.opcode = opcode_of(wired, packet),
+		.opcode = receive_opcode(wired, packet),
 		.status = vb_reason_row(reason)->recv_status,
 		.vendor_err = reason,
 		.byte_len = message.length,
@@ -237,32 +239,32 @@ static bool complete_plain(struct vb_wired *wired, const struct vb_claim *claim,
 	};
 
 	wired->resp.own.holds_taken = false;
-	return vb_tm_plain(tm_of(wired), claim->index, &wc, message.solicited);
+	return vb_tm_plain(qp_tm(wired), claim->index, &wc, message.solicited);
 }
 
 enum vb_reason vb_place_tm_complete(struct vb_wired *wired, const struct vb_claim *claim,
 				    const struct vb_packet *packet)
 {
-	wired->resp.tm.unexpected = false; /* the application will count it */
-	return complete_plain(wired, claim, packet, VB_OK) ? VB_OK : VB_WHY_TARGET_CQ_OVERRUN;
+	wired->resp.tm.unexpected = false; /* the program will count the message */
+	return receive_complete(wired, claim, packet, VB_OK) ? VB_OK : VB_WHY_TARGET_CQ_OVERRUN;
 }
 
-/* --- messages that do not end well --- */
+/* --- messages that fail --- */
 
 bool vb_place_tm_spoil(struct vb_wired *wired, enum vb_reason reason)
 {
-	const struct vb_tm_message message = message_of(wired, NULL);
+	const struct vb_tm_message message = packet_message(wired, NULL);
 	struct vb_tag *tag = wired->resp.tm.tag;
 	struct vb_claim claim = { 0 };
 	bool told = false;
 
 	if (vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS && tag) {
 		wired->resp.tm.tag = NULL;
-		told = vb_tm_received(tm_of(wired), tag, &message,
+		told = vb_tm_received(qp_tm(wired), tag, &message,
 				      vb_reason_row(reason)->recv_status, reason);
 	} else if (vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
 		   vb_responder_follow(wired, true) && vb_recv_claim(&wired->resp.own, &claim)) {
-		told = complete_plain(wired, &claim, NULL, reason);
+		told = receive_complete(wired, &claim, NULL, reason);
 	}
 	vb_place_tm_give_back(wired);
 	return told;
@@ -273,9 +275,9 @@ void vb_place_tm_give_back(struct vb_wired *wired)
 	struct vb_tm_arrival *arrival = &wired->resp.tm;
 
 	if (arrival->tag)
-		vb_tm_give_back(tm_of(wired), arrival->tag);
+		vb_tm_give_back(qp_tm(wired), arrival->tag);
 	if (arrival->unexpected)
-		vb_tm_unexpected_undo(tm_of(wired));
+		vb_tm_unexpected_undo(qp_tm(wired));
 	arrival->tag = NULL;
 	arrival->unexpected = false;
 }

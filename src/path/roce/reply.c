@@ -10,7 +10,7 @@
 
 enum { CNP_PAUSE_NS = 50000 };
 
-/* A repeated one is what its requester waits for: it goes before what follows it. */
+/* The requester waits for a repeated answer: it goes in front of answers with later PSNs. */
 bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply)
 {
 	uint32_t at = resp->reply_tail;
@@ -29,7 +29,7 @@ bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply)
 	return true;
 }
 
-static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, uint32_t psn)
+static struct vb_packet answer_packet(const struct vb_wired *wired, uint8_t operation, uint32_t psn)
 {
 	return (struct vb_packet){
 		.opcode = (uint8_t)(operation |
@@ -43,7 +43,8 @@ static struct vb_packet answer(const struct vb_wired *wired, uint8_t operation, 
 
 /* --- credits --- */
 
-/* The code for so many messages or somewhat fewer: 2^k has 2k, 3 * 2^(k-1) the next (IBA table 46). */
+/* The code of the largest count up to messages: 2^k has 2k, 3 * 2^(k-1) has 2k + 1 (IBA table
+ * 46). */
 static uint8_t credit_code(uint32_t messages)
 {
 	unsigned power, code;
@@ -55,24 +56,25 @@ static uint8_t credit_code(uint32_t messages)
 	return (uint8_t)(code < VB_CREDITS_NONE ? code : VB_CREDITS_NONE - 1);
 }
 
-/* A shared queue has none to give: others may take them first. */
-static uint8_t credits(const struct vb_wired *wired)
+/* A shared queue has no credits to give: other QPs may take its receives first. */
+static uint8_t ack_credits(const struct vb_wired *wired)
 {
 	const struct vb_rq *rq = wired->qp->rq;
 
 	if (wired->qp->srq || vb_qp_is_xrc(wired->qp) || !wired->resp.bound)
 		return VB_CREDITS_NONE;
-	/* A hint: the poster moves it. */
+	/* The tail is a hint: the posting thread moves it. */
 	return credit_code(__atomic_load_n(&rq->tail, __ATOMIC_RELAXED) -
 			   wired->resp.own.next_recv);
 }
 
 /* --- READ --- */
 
-/* room: for what cannot be sent from where it is. VB_OK, or why it cannot be had any more. */
-static enum vb_reason memory_of(struct vb_wired *wired, const struct vb_reply *reply,
-				uint64_t offset, uint32_t length, uint8_t room[VB_MTU_MAX],
-				const uint8_t **bytes)
+/* Finds the bytes of an answer, or copies them to room if they cannot be read in place. VB_OK, or
+ * the reason why they are gone. */
+static enum vb_reason read_memory(struct vb_wired *wired, const struct vb_reply *reply,
+				  uint64_t offset, uint32_t length, uint8_t room[VB_MTU_MAX],
+				  const uint8_t **bytes)
 {
 	struct vb_remote *memory = vb_responder_memory(wired);
 	enum vb_reason reason = VB_OK;
@@ -108,13 +110,13 @@ static uint8_t read_operation(const struct vb_reply *reply)
 	return last ? VB_OP_READ_RESPONSE_LAST : VB_OP_READ_RESPONSE_MIDDLE;
 }
 
-/* VB_OK, or what has happened to its memory since it was asked for. */
+/* VB_OK, or the reason why the memory is gone since the request. */
 static enum vb_reason send_read(struct vb_wired *wired, struct vb_reply *reply)
 {
 	uint64_t offset = (uint64_t)reply->sent * wired->mtu;
 	uint32_t rest = reply->length - (uint32_t)offset;
 	struct vb_packet packet =
-		answer(wired, read_operation(reply), vb_psn_add(reply->psn, reply->sent));
+		answer_packet(wired, read_operation(reply), vb_psn_add(reply->psn, reply->sent));
 	enum vb_reason reason;
 	const uint8_t *bytes;
 	uint8_t *out, room[VB_MTU_MAX];
@@ -122,7 +124,7 @@ static enum vb_reason send_read(struct vb_wired *wired, struct vb_reply *reply)
 	packet.syndrome = VB_CREDITS_NONE;
 	packet.msn = reply->msn & VB_PSN_MASK;
 	packet.payload_length = rest < wired->mtu ? rest : wired->mtu;
-	reason = memory_of(wired, reply, offset, packet.payload_length, room, &bytes);
+	reason = read_memory(wired, reply, offset, packet.payload_length, room, &bytes);
 	if (reason)
 		return reason;
 	out = vb_tx_begin(&wired->roce->tx, &wired->way, &packet);
@@ -135,7 +137,7 @@ static enum vb_reason send_read(struct vb_wired *wired, struct vb_reply *reply)
 
 static void send_atomic(struct vb_wired *wired, struct vb_reply *reply)
 {
-	struct vb_packet packet = answer(wired, VB_OP_ATOMIC_ACKNOWLEDGE, reply->psn);
+	struct vb_packet packet = answer_packet(wired, VB_OP_ATOMIC_ACKNOWLEDGE, reply->psn);
 
 	packet.syndrome = VB_CREDITS_NONE;
 	packet.msn = reply->msn & VB_PSN_MASK;
@@ -146,42 +148,42 @@ static void send_atomic(struct vb_wired *wired, struct vb_reply *reply)
 
 /* --- ACK and NAK --- */
 
-static void acknowledge(struct vb_wired *wired, uint8_t syndrome, uint32_t psn, uint32_t msn)
+static void send_ack(struct vb_wired *wired, uint8_t syndrome, uint32_t psn, uint32_t msn)
 {
-	struct vb_packet packet = answer(wired, VB_OP_ACKNOWLEDGE, psn);
+	struct vb_packet packet = answer_packet(wired, VB_OP_ACKNOWLEDGE, psn);
 
 	packet.syndrome = syndrome;
 	packet.msn = msn & VB_PSN_MASK;
 	vb_tx_packet(&wired->roce->tx, &wired->way, &packet);
 }
 
-/* The answer that it waited for is out. */
-static void fail(struct vb_wired *wired)
+/* The last answer is out: a QP that waited for that fails now. */
+static void qp_fail(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
 	if (__builtin_expect(!resp->fatal || resp->fatal_told, 1))
 		return;
 	resp->fatal_told = true;
-	/* Together with the state: nobody sees a receive fail on a QP that goes on. */
+	/* The receive fails together with the QP: no poller sees it fail on a QP that goes on. */
 	vb_target_fail(&resp->own, resp->fatal,
 		       resp->fatal_spoils && vb_place_spoil(wired, resp->fatal));
 }
 
-static void answer_all(struct vb_wired *wired)
+static void send_ack_or_nak(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
 	if (resp->nak_due)
-		acknowledge(wired, resp->nak_due, resp->nak_psn, resp->msn);
+		send_ack(wired, resp->nak_due, resp->nak_psn, resp->msn);
 	else
-		acknowledge(wired, credits(wired), resp->ack_psn, resp->ack_msn);
+		send_ack(wired, ack_credits(wired), resp->ack_psn, resp->ack_msn);
 	resp->nak_due = 0;
-	resp->ack_due = false; /* a NAK says as much */
-	fail(wired);
+	resp->ack_due = false; /* a NAK acknowledges as well */
+	qp_fail(wired);
 }
 
-static void explain_read(const struct vb_wired *wired, const struct vb_reply *reply,
+static void read_explain(const struct vb_wired *wired, const struct vb_reply *reply,
 			 enum vb_reason reason)
 {
 	uint64_t offset = (uint64_t)reply->sent * wired->mtu;
@@ -197,11 +199,11 @@ static void explain_read(const struct vb_wired *wired, const struct vb_reply *re
 	vb_report_refusal(&report);
 }
 
-static void fail_read(struct vb_wired *wired, const struct vb_reply *reply, enum vb_reason reason)
+static void read_fail(struct vb_wired *wired, const struct vb_reply *reply, enum vb_reason reason)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	explain_read(wired, reply, reason);
+	read_explain(wired, reply, reason);
 	resp->nak_due = vb_reason_row(reason)->syndrome;
 	resp->nak_psn = vb_psn_add(reply->psn, reply->sent);
 	resp->fatal = reason;
@@ -209,8 +211,8 @@ static void fail_read(struct vb_wired *wired, const struct vb_reply *reply, enum
 	resp->reply_head = resp->reply_tail;
 }
 
-/* In ERR nothing is read any more: neither data nor a NAK follows, whatever becomes of the memory. */
-static void stop_reading(struct vb_wired *wired)
+/* A QP in ERR reads no memory: neither data nor a NAK follows. */
+static void reads_stop(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
@@ -224,7 +226,7 @@ bool vb_reply_run(struct vb_wired *wired)
 	struct vb_responder *resp = &wired->resp;
 	unsigned budget = VB_TURN_PACKETS;
 
-	stop_reading(wired);
+	reads_stop(wired);
 	while (resp->reply_head != resp->reply_tail && budget) {
 		struct vb_reply *reply = &resp->replies[resp->reply_head % VB_REPLIES];
 		enum vb_reason reason = VB_OK;
@@ -234,10 +236,10 @@ bool vb_reply_run(struct vb_wired *wired)
 		else
 			reason = send_read(wired, reply);
 		if (reason && !reply->repeated && vb_reason_row(reason)->target_fails) {
-			fail_read(wired, reply, reason);
+			read_fail(wired, reply, reason);
 			break;
 		}
-		/* Silence: it is asked for again. */
+		/* No answer: the requester asks again. */
 		if (reason)
 			reply->sent = reply->count;
 		budget--;
@@ -247,7 +249,7 @@ bool vb_reply_run(struct vb_wired *wired)
 	if (resp->reply_head != resp->reply_tail)
 		return true;
 	if (resp->nak_due || resp->ack_due)
-		answer_all(wired);
+		send_ack_or_nak(wired);
 	return false;
 }
 

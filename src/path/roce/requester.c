@@ -25,8 +25,8 @@ static const struct shape shapes[] = {
 
 /* --- packets --- */
 
-/* On to the next that has packets: what stays here was executed when it was begun. */
-static void pass_cursor(struct vb_wired *wired, const struct vb_wqe *wqe)
+/* Moves to the next WQE that has packets: a WQE that stays here was executed when it began. */
+static void cursor_advance(struct vb_wired *wired, const struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -37,8 +37,8 @@ static void pass_cursor(struct vb_wired *wired, const struct vb_wqe *wqe)
 	while (req->cursor != req->begun && !vb_sq_wqe(&wired->qp->sq, req->cursor)->psn_count);
 }
 
-/* Round trips are measured on what was sent once. */
-static void time_answer(struct vb_wired *wired)
+/* Round trips are measured on packets that were sent once. */
+static void answer_time(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -50,7 +50,7 @@ static void time_answer(struct vb_wired *wired)
 }
 
 void vb_requester_sent(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
-		       bool asks)
+		       bool packet_asks)
 {
 	struct vb_wired *wired = turn->wired;
 	struct vb_requester *req = &wired->req;
@@ -60,34 +60,34 @@ void vb_requester_sent(struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 	wired->counters.retransmits += again;
 	if (vb_psn_diff(req->next_psn, req->sent_psn) > 0)
 		req->sent_psn = req->next_psn;
-	req->unasked = asks ? 0 : req->unasked + count;
-	if (asks && !again)
-		time_answer(wired);
-	/* Nothing was out before: silence begins now. */
+	req->unasked = packet_asks ? 0 : req->unasked + count;
+	if (packet_asks && !again)
+		answer_time(wired);
+	/* No packet was under way before: silence begins now. */
 	if (req->resend_ns == VB_NEVER_NS && vb_requester_reliable(wired))
 		vb_requester_rearm(wired);
-	pass_cursor(wired, wqe);
+	cursor_advance(wired, wqe);
 	turn->budget--;
 }
 
-/* SQD: nothing is begun behind this one. */
-static bool drains(const struct vb_wired *wired)
+/* True: the QP drains (SQD), and no WQE begins behind the one at the cursor. */
+static bool wqe_ends_drain(const struct vb_wired *wired)
 {
 	return vb_qp_state(wired->qp) == IBV_QPS_SQD && wired->req.cursor + 1 == wired->req.begun;
 }
 
 /*
- * Ask on the last packet of a message that somebody waits for, every now and then in between, and
- * always where we cannot go on without an answer.
+ * A packet asks for an ACK if it ends a message that the program waits for, or if the requester
+ * cannot go on without an answer. In between one packet of ASK_EVERY asks.
  */
-static bool asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe, bool last)
+static bool packet_asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe, bool last)
 {
 	const struct vb_requester *req = &turn->wired->req;
 	const struct vb_share *share = &turn->wired->roce->share;
 
 	if (!vb_requester_reliable(turn->wired))
 		return false;
-	if (last && (wqe->signaled || req->cursor + 1 == turn->end || drains(turn->wired)))
+	if (last && (wqe->signaled || req->cursor + 1 == turn->end || wqe_ends_drain(turn->wired)))
 		return true;
 	return req->unasked + 1 >= ASK_EVERY || turn->budget <= 1 || req->rnr_cautious ||
 	       vb_requester_pace_holds(turn->wired) ||
@@ -95,8 +95,8 @@ static bool asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 	       share->used_bytes + 2 * turn->wired->mtu >= share->limit_bytes;
 }
 
-static uint8_t opcode_of(const struct vb_wired *wired, const struct vb_wqe *wqe, bool first,
-			 bool last)
+static uint8_t packet_opcode(const struct vb_wired *wired, const struct vb_wqe *wqe, bool first,
+			     bool last)
 {
 	const struct shape *shape = &shapes[wqe->opcode];
 	uint8_t transport = vb_requester_transport(wired);
@@ -106,7 +106,7 @@ static uint8_t opcode_of(const struct vb_wired *wired, const struct vb_wqe *wqe,
 	return transport | (last ? shape->last : shape->middle);
 }
 
-/* False: its memory went away. */
+/* False: the memory of the WQE is not mapped any more. */
 static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
 	struct vb_wired *wired = turn->wired;
@@ -114,11 +114,11 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 	uint64_t offset = (uint64_t)index * wired->mtu;
 	bool last = index + 1 == wqe->psn_count;
 	struct vb_packet packet = {
-		.opcode = opcode_of(wired, wqe, !index, last),
+		.opcode = packet_opcode(wired, wqe, !index, last),
 		/* Only a message that consumes a receive can be solicited. */
 		.solicited = last && wqe->solicited && vb_wr_consumes(wqe->opcode),
 		.migreq = vb_qp_migreq(wired->qp),
-		.ack_request = asks(turn, wqe, last),
+		.ack_request = packet_asks(turn, wqe, last),
 		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
 		.psn = wired->req.next_psn,
@@ -145,7 +145,8 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 
 /* --- a turn --- */
 
-/* Who probes after a long silence has next to nothing on its way, and its time runs. */
+/* A QP that probes after a long silence ignores the share: it sends one packet, and its time
+ * runs. */
 bool vb_requester_may_send(struct vb_requester_turn *turn)
 {
 	const struct vb_requester *req = &turn->wired->req;
@@ -172,14 +173,14 @@ enum vb_reason vb_requester_memory(struct vb_requester_turn *turn, const struct 
 	return reason;
 }
 
-/* UC: sent is done. */
-static void forget_sent(struct vb_wired *wired)
+/* UC: a packet that was sent is done. */
+static void sent_is_done(struct vb_wired *wired)
 {
 	wired->req.una_psn = wired->req.next_psn;
 	vb_requester_advance(wired);
 }
 
-static bool step(struct vb_requester_turn *turn)
+static bool turn_step(struct vb_requester_turn *turn)
 {
 	struct vb_wired *wired = turn->wired;
 	struct vb_requester *req = &wired->req;
@@ -196,12 +197,12 @@ static bool step(struct vb_requester_turn *turn)
 		return false;
 	if (!vb_requester_reliable(wired) && !vb_requester_pace_all(wired))
 		return false;
-	/* What follows silence is one packet, and its time runs: it does not wait for the rate. */
+	/* A probe after silence is one packet, and its time runs: it does not wait for the rate. */
 	if (__builtin_expect(rate_kbps, 0) && !vb_requester_pace(wired, wqe, rate_kbps) &&
 	    !req->probing)
 		return false;
 	reason = vb_requester_memory(turn, wqe, req->cursor, &report);
-	/* Deregistered, or unmapped, since it was begun. */
+	/* The memory may be deregistered, or unmapped, since the WQE began. */
 	if (!reason && !send_packet(turn, wqe))
 		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason) {
@@ -209,11 +210,11 @@ static bool step(struct vb_requester_turn *turn)
 		return false;
 	}
 	if (!vb_requester_reliable(wired))
-		forget_sent(wired);
+		sent_is_done(wired);
 	return true;
 }
 
-static void start(struct vb_wired *wired)
+static void requester_start(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -227,7 +228,7 @@ static void start(struct vb_wired *wired)
 	vb_congestion_init(&req->congestion, wired->mtu);
 }
 
-static void flush(struct vb_wired *wired, uint32_t end)
+static void requester_flush(struct vb_wired *wired, uint32_t end)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -245,7 +246,7 @@ static void flush(struct vb_wired *wired, uint32_t end)
 	vb_requester_set_timer(wired);
 }
 
-static uint32_t posted(struct vb_qp *qp)
+static uint32_t sq_posted(struct vb_qp *qp)
 {
 	uint32_t tail;
 
@@ -255,16 +256,16 @@ static uint32_t posted(struct vb_qp *qp)
 	return tail;
 }
 
-static bool send_all(struct vb_wired *wired, uint32_t end)
+static bool turn_run(struct vb_wired *wired, uint32_t end)
 {
-	struct vb_requester_turn turn; /* not zeroed as a whole: its scatter list is large */
+	struct vb_requester_turn turn; /* not zeroed as a whole: its list of elements is large */
 
 	turn.wired = wired;
 	turn.budget = VB_TURN_PACKETS;
 	turn.starved = false;
 	turn.checked = false;
 	turn.end = end;
-	while (turn.budget && wired->req.cursor != end && step(&turn))
+	while (turn.budget && wired->req.cursor != end && turn_step(&turn))
 		;
 	vb_requester_drained(wired);
 	vb_requester_account(wired);
@@ -278,23 +279,23 @@ bool vb_requester_due(struct vb_wired *wired)
 	enum ibv_qp_state state = vb_qp_state(wired->qp);
 
 	return (state != IBV_QPS_RTS && state != IBV_QPS_SQD) ||
-	       wired->req.cursor != posted(wired->qp);
+	       wired->req.cursor != sq_posted(wired->qp);
 }
 
 bool vb_requester_run(struct vb_wired *wired)
 {
 	enum ibv_qp_state state = vb_qp_state(wired->qp);
-	uint32_t end = posted(wired->qp);
+	uint32_t end = sq_posted(wired->qp);
 
 	if (state == IBV_QPS_ERR)
 		vb_place_give_back(wired);
 	if (state == IBV_QPS_ERR || state == IBV_QPS_SQE) {
-		flush(wired, end);
+		requester_flush(wired, end);
 		return false;
 	}
 	if (!wired->req.started && (state == IBV_QPS_RTS || state == IBV_QPS_SQD))
-		start(wired);
+		requester_start(wired);
 	if ((state != IBV_QPS_RTS && state != IBV_QPS_SQD) || wired->req.rnr_ns)
 		return false;
-	return send_all(wired, end);
+	return turn_run(wired, end);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How work requests of a connected QP begin, with checks and PSNs, and end at the queue's head. */
+/* WQEs of a connected QP begin here, with checks and PSNs, and end at the queue's head. */
 #include "base/clock.h"
 #include "path/fault/fault.h"
 #include "path/roce/requester.h"
 
-enum { LOST_NS_MIN = 200000 }; /* before the first repetition of what a fault rule has lost */
+enum { LOST_NS_MIN = 200000 }; /* wait before the first repetition of a WQE that a rule has lost */
 
 /* --- the head of the queue --- */
 
@@ -35,7 +35,7 @@ void vb_requester_advance(struct vb_wired *wired)
 			req->cursor++;
 		vb_path_complete(wired->qp, VB_OK, &report, &wired->notice);
 	}
-	/* Its memory came back in time. */
+	/* The suspect WQE is done: its memory came back in time. */
 	if (sq->next == req->begun)
 		req->suspect = false;
 	if (req->stop && sq->next == req->begun)
@@ -46,16 +46,16 @@ void vb_requester_advance(struct vb_wired *wired)
 	vb_requester_drained(wired);
 }
 
-/* The next WQE cannot be sent; it fails once everything before it is done. */
-static void stop(struct vb_wired *wired, enum vb_reason reason)
+/* The WQE at begun cannot be sent; it fails once all WQEs before it are done. */
+static void stop_next(struct vb_wired *wired, enum vb_reason reason)
 {
 	wired->req.stop = reason;
 	vb_requester_advance(wired);
 }
 
 /*
- * It may have been begun, and those behind it: they are not any more, whatever was sent of them. Those
- * before it may still be answered, and complete as if nothing had happened.
+ * The WQE at the cursor, and WQEs behind it, may have begun: they no longer count as begun,
+ * whatever packets of them were sent. WQEs before it may still be answered, and complete as usual.
  */
 void vb_requester_stop(struct vb_wired *wired, enum vb_reason reason,
 		       const struct vb_report *report)
@@ -65,13 +65,13 @@ void vb_requester_stop(struct vb_wired *wired, enum vb_reason reason,
 	req->begun = req->cursor;
 	req->suspect = false;
 	req->stop_report = *report;
-	stop(wired, reason);
+	stop_next(wired, reason);
 }
 
 /* --- beginning a work request --- */
 
-static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *wqe,
-			    struct vb_report *report)
+static enum vb_reason wqe_check(const struct vb_wired *wired, const struct vb_wqe *wqe,
+				struct vb_report *report)
 {
 	const struct vb_wr_row *row = vb_wr_row(wqe->opcode);
 
@@ -85,8 +85,8 @@ static enum vb_reason check(const struct vb_wired *wired, const struct vb_wqe *w
 	return VB_OK;
 }
 
-/* Of a READ or ATOMIC the remote error wins: it goes out even if its answer cannot be taken in. */
-static enum vb_reason check_own(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+/* For a READ or ATOMIC the remote error wins: it is sent even if its answer cannot be stored. */
+static enum vb_reason wqe_check_memory(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &turn->wired->req;
 	struct vb_report report;
@@ -105,8 +105,8 @@ static enum vb_reason check_own(struct vb_requester_turn *turn, const struct vb_
 	return VB_OK;
 }
 
-/* Executed here and now; it completes in its turn. */
-static bool stay(struct vb_wired *wired, struct vb_wqe *wqe)
+/* Executes a WQE that stays in this process; it completes in post order. */
+static bool wqe_stay(struct vb_wired *wired, struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &wired->req;
 	enum vb_reason reason;
@@ -114,7 +114,7 @@ static bool stay(struct vb_wired *wired, struct vb_wqe *wqe)
 	req->stop_report = (struct vb_report){ 0 };
 	reason = vb_path_stay(wired->qp, wqe, &req->stop_report);
 	if (reason) {
-		stop(wired, reason);
+		stop_next(wired, reason);
 		return false;
 	}
 	wqe->psn_count = 0;
@@ -124,23 +124,23 @@ static bool stay(struct vb_wired *wired, struct vb_wqe *wqe)
 	return true;
 }
 
-static uint32_t psns_of(const struct vb_wired *wired, const struct vb_wqe *wqe)
+static uint32_t wqe_psns(const struct vb_wired *wired, const struct vb_wqe *wqe)
 {
 	return wqe->length ? (wqe->length + wired->mtu - 1) / wired->mtu : 1;
 }
 
-static void take_psns(struct vb_wired *wired, struct vb_wqe *wqe)
+static void wqe_take_psns(struct vb_wired *wired, struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &wired->req;
 
 	wqe->psn = req->tail_psn;
-	wqe->psn_count = psns_of(wired, wqe);
+	wqe->psn_count = wqe_psns(wired, wqe);
 	req->tail_psn = vb_psn_add(req->tail_psn, wqe->psn_count);
 	req->begun++;
 	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
 }
 
-/* What was sent before is acknowledged, or sent again, meanwhile. */
+/* During the delay earlier packets are acknowledged, or sent again. */
 static bool delay_is_over(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -152,8 +152,8 @@ static bool delay_is_over(struct vb_wired *wired)
 	return false;
 }
 
-/* It was tried: SQD lets it finish. True: the time is over already. */
-static bool hold(struct vb_wired *wired, uint64_t for_ns)
+/* Holds the WQE at begun. It counts as tried, so SQD lets it finish. True: the time is over. */
+static bool wqe_hold(struct vb_wired *wired, uint64_t for_ns)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -164,7 +164,7 @@ static bool hold(struct vb_wired *wired, uint64_t for_ns)
 	return delay_is_over(wired);
 }
 
-/* True: it was lost for as long as the QP's attributes allow, and there is no other path either. */
+/* True: the WQE was lost for as long as the QP's attributes allow, and there is no other path. */
 static bool is_lost_for_good(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -177,8 +177,8 @@ static bool is_lost_for_good(struct vb_wired *wired)
 	return false;
 }
 
-/* As on the local path: soon at first, then each time after twice as long. */
-static void try_again(struct vb_wired *wired)
+/* As on the local path: the first repetition comes soon, each later one after twice the time. */
+static void wqe_try_again(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	const uint64_t now_ns = wired->roce->now_ns, most_ns = vb_qp_timeout_ns(wired->qp);
@@ -189,31 +189,31 @@ static void try_again(struct vb_wired *wired)
 		wait_ns = most_ns;
 	if (wait_ns < LOST_NS_MIN)
 		wait_ns = LOST_NS_MIN;
-	hold(wired, wait_ns < left_ns ? wait_ns : left_ns);
+	wqe_hold(wired, wait_ns < left_ns ? wait_ns : left_ns);
 }
 
 /*
- * A reliable message gets lost before it has PSNs: what was sent before is not held up, what is
- * behind would only be dropped by the peer. Each try is another one for the rules.
+ * A reliable message gets lost before it has PSNs: earlier messages are not held up, and the peer
+ * would only drop later ones. For the rules each try is a new one.
  */
-static void lose(struct vb_wired *wired, unsigned rule)
+static void wqe_lose(struct vb_wired *wired, unsigned rule)
 {
 	struct vb_requester *req = &wired->req;
 
 	if (!req->lost_ns)
 		req->lost_ns = wired->roce->now_ns;
 	if (!is_lost_for_good(wired)) {
-		try_again(wired);
+		wqe_try_again(wired);
 		return;
 	}
 	req->tried = false;
 	req->stop_report.want = rule;
-	stop(wired, VB_WHY_INJECTED_LOSS);
+	stop_next(wired, VB_WHY_INJECTED_LOSS);
 }
 
-/* What fault rules do to a work request that is about to begin. False: it does not, now. */
-static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
-		  struct vb_fault_verdict *verdict)
+/* Fault rules judge a WQE that is about to begin. False: the WQE does not begin now. */
+static bool wqe_fault(struct vb_wired *wired, const struct vb_wqe *wqe,
+		      struct vb_fault_verdict *verdict)
 {
 	struct vb_requester *req = &wired->req;
 	const uint64_t number = req->begun + 1ull;
@@ -224,34 +224,34 @@ static bool fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 		return false;
 	else if (!req->lost_ns)
 		return true;
-	/* By the local path, which could not tell yet that it would come here. */
+	/* The local path has judged this WQE, before it knew that the WQE goes by wire. */
 	if (wired->qp->pend.judged == number)
 		return true;
 	vb_fault_wr(wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num, wqe->opcode, true, verdict);
 	if (verdict->action == VB_FAULT_DROP && vb_requester_reliable(wired)) {
-		lose(wired, verdict->rule);
+		wqe_lose(wired, verdict->rule);
 		return false;
 	}
 	req->lost_ns = 0;
 	switch (verdict->action) {
 	case VB_FAULT_DELAY:
-		return hold(wired, verdict->delay_ns);
+		return wqe_hold(wired, verdict->delay_ns);
 	case VB_FAULT_FAIL:
 		req->tried = false;
 		req->stop_report.status = verdict->status;
 		req->stop_report.want = verdict->rule;
-		stop(wired, VB_WHY_INJECTED_STATUS);
+		stop_next(wired, VB_WHY_INJECTED_STATUS);
 		return false;
 	case VB_FAULT_FATAL:
 		wired->roce->fatal = true;
 		return false;
-	default: /* the others are for packets, or come later */
+	default: /* other actions are for packets, or follow later */
 		return true;
 	}
 }
 
-/* UC: as if every packet of the message that was just begun had been lost on the way. */
-static void lose_silently(struct vb_wired *wired)
+/* UC: as if the network had lost every packet of the message that has just begun. */
+static void wqe_lose_silently(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -260,7 +260,7 @@ static void lose_silently(struct vb_wired *wired)
 	vb_requester_advance(wired);
 }
 
-static bool may_begin(const struct vb_wired *wired, const struct vb_wqe *wqe)
+static bool wqe_may_begin(const struct vb_wired *wired, const struct vb_wqe *wqe)
 {
 	const struct vb_requester *req = &wired->req;
 
@@ -276,23 +276,23 @@ bool vb_requester_begin(struct vb_requester_turn *turn, struct vb_wqe *wqe)
 	struct vb_fault_verdict verdict = { 0 };
 	enum vb_reason reason;
 
-	if (!may_begin(wired, wqe))
+	if (!wqe_may_begin(wired, wqe))
 		return false;
 	*report = (struct vb_report){ 0 };
-	if (__builtin_expect(vb_fault_any(), 0) && !fault(wired, wqe, &verdict))
+	if (__builtin_expect(vb_fault_any(), 0) && !wqe_fault(wired, wqe, &verdict))
 		return false;
-	wired->req.tried = false; /* begun or refused, from here on this requester knows itself */
+	wired->req.tried = false; /* the WQE begins or fails now: begun and stop tell the rest */
 	if (vb_wr_stays(wqe->opcode))
-		return stay(wired, wqe);
-	reason = check(wired, wqe, report);
+		return wqe_stay(wired, wqe);
+	reason = wqe_check(wired, wqe, report);
 	if (!reason)
-		reason = check_own(turn, wqe);
+		reason = wqe_check_memory(turn, wqe);
 	if (reason) {
-		stop(wired, reason);
+		stop_next(wired, reason);
 		return false;
 	}
-	take_psns(wired, wqe);
+	wqe_take_psns(wired, wqe);
 	if (verdict.action == VB_FAULT_DROP)
-		lose_silently(wired);
+		wqe_lose_silently(wired);
 	return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* READ and ATOMIC requests: how many may be out, in which pieces, and how they are repeated. */
+/* READ and ATOMIC requests: their number under way, their pieces and their repetition. */
 #include "nic/migrate.h"
 #include "path/roce/requester.h"
 
@@ -21,7 +21,7 @@ void vb_requester_forget_reads(struct vb_requester *req, uint32_t psn)
 	}
 }
 
-/* The request that next_psn was first asked for with; NULL: it never was. */
+/* The request that asked for next_psn first; NULL: none did. */
 static struct vb_read_asked *asked_before(struct vb_requester *req)
 {
 	for (uint32_t i = req->asked_head; i != req->asked_tail; i++) {
@@ -51,16 +51,16 @@ static void note_asked(struct vb_requester *req, uint32_t count)
 		};
 }
 
-/* A part of this request was asked for again, and the answer is not there. */
-static bool part_out(const struct vb_requester *req, const struct vb_read_asked *asked)
+/* True: a part of this request was asked for again, and its answer has not come. */
+static bool asked_part_is_out(const struct vb_requester *req, const struct vb_read_asked *asked)
 {
 	const struct vb_read_request *last = &req->reads[(req->reads_tail - 1) % VB_RD_ATOMIC_MAX];
 
 	return vb_requester_reads_out(req) && vb_psn_diff(last->psn, asked->psn) >= 0;
 }
 
-/* Either request may be the one that arrived first: a repetition is a part of both. */
-static uint32_t repeatable(const struct vb_requester *req, const struct vb_read_asked *asked)
+/* Either of two requests may have arrived first: a repetition must be a part of both. */
+static uint32_t asked_repeatable(const struct vb_requester *req, const struct vb_read_asked *asked)
 {
 	bool cut = vb_psn_diff(req->next_psn, asked->cut_psn) < 0;
 
@@ -68,8 +68,8 @@ static uint32_t repeatable(const struct vb_requester *req, const struct vb_read_
 }
 
 /*
- * A long READ is asked for in pieces that fit into the window: it is the answers that fill the
- * path. Not in tiny ones, for each takes one of the peer's resources.
+ * A long READ is asked for in pieces that fit into the window, because the answers fill the
+ * network. Pieces are not tiny, because each one takes one of the peer's resources.
  */
 static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
 {
@@ -80,17 +80,18 @@ static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
 	uint32_t room = window > out ? window - out : 0, least = window / 4 ? window / 4 : 1;
 	const struct vb_read_asked *asked = asked_before(req);
 
-	if (asked && part_out(req, asked))
+	if (asked && asked_part_is_out(req, asked))
 		return 0;
 	if (asked)
-		rest = repeatable(req, asked);
+		rest = asked_repeatable(req, asked);
 	if (room >= rest)
 		return rest;
 	return room >= least ? room : 0;
 }
 
-/* Its answer cannot be taken in, so it must not change anything; but it is checked there. */
-static bool is_suspect(const struct vb_requester *req)
+/* A suspect request must change nothing, as its answer cannot be stored; the peer only checks
+ * it. */
+static bool request_is_suspect(const struct vb_requester *req)
 {
 	return req->suspect && req->cursor + 1 == req->begun;
 }
@@ -110,17 +111,18 @@ static void fill_atomic(const struct vb_wired *wired, const struct vb_wqe *wqe,
 			struct vb_packet *packet)
 {
 	const struct vb_requester *req = &wired->req;
-	bool compares = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !is_suspect(req);
+	bool compares = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !request_is_suspect(req);
 
 	packet->opcode = (uint8_t)((compares ? VB_OP_COMPARE_SWAP : VB_OP_FETCH_ADD) |
 				   vb_requester_transport(wired));
-	if (is_suspect(req))
+	if (request_is_suspect(req))
 		return;
 	packet->compare = compares ? wqe->operand[0] : 0;
 	packet->swap_add = wqe->operand[compares ? 1 : 0];
 }
 
-/* The one request with an answer of its own that brings bytes along. False: they went away. */
+/* ATOMIC WRITE: the one request with an answer of its own that has payload. False: the memory of
+ * the payload is not mapped any more. */
 static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packet)
 {
 	struct vb_wired *wired = turn->wired;
@@ -136,9 +138,9 @@ static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packe
 	return true;
 }
 
-/* The rest of the packet, by its family. False: its own memory is missing. */
-static bool ask(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
-		struct vb_packet *packet)
+/* Completes the packet by its family, and sends it. False: memory of the WQE is missing. */
+static bool request_fill(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
+			 struct vb_packet *packet)
 {
 	struct vb_wired *wired = turn->wired;
 
@@ -157,7 +159,7 @@ static bool ask(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32
 	return true;
 }
 
-/* Unsolicited or not, READs and ATOMICs are always answered. False: its own memory is missing. */
+/* Sends a request, which always asks for an answer. False: memory of the WQE is missing. */
 static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count)
 {
 	struct vb_wired *wired = turn->wired;
@@ -172,7 +174,7 @@ static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wq
 		.srqn = wqe->srqn,
 	};
 
-	if (!ask(turn, wqe, count, &packet))
+	if (!request_fill(turn, wqe, count, &packet))
 		return false;
 	note_read(&wired->req, count);
 	vb_requester_sent(turn, wqe, count, true);
@@ -195,7 +197,7 @@ bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 		reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	if (!reason && !send_request(turn, wqe, count))
 		reason = VB_WHY_LOCAL_MEMORY;
-	/* Deregistered, or unmapped, since it was begun. */
+	/* The memory was deregistered, or unmapped, since the WQE began. */
 	if (reason)
 		vb_requester_stop(turn->wired, reason, &report);
 	return !reason;

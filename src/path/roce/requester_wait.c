@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The requester waits for answers, goes back when they tell of a loss or stay away, gives up. */
+/* The requester waits for answers, goes back when answers report a loss or do not come, gives
+ * up. */
 #include "base/clock.h"
 #include "path/roce/requester.h"
 
@@ -7,7 +8,7 @@ enum {
 	BACKOFF_MAX_NS = 1000000000,
 	PUT_OFF_NS = 1000000,
 	PUT_OFF_MAX = 200,
-	GIVE_UP_MIN_NS = 200000000, /* a peer without hardware answers when it is given a CPU */
+	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
 };
 
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
@@ -45,7 +46,7 @@ static void wait_for_answer(struct vb_wired *wired)
 	vb_requester_set_timer(wired);
 }
 
-/* As configured; but a timeout below the round trip would only fill the path with repetitions. */
+/* The QP's timeout; but one below the round trip would only fill the network with repetitions. */
 static uint64_t backoff_max_ns(const struct vb_wired *wired)
 {
 	uint64_t least_ns =
@@ -80,7 +81,7 @@ void vb_requester_rearm(struct vb_wired *wired)
 	wait_for_answer(wired);
 }
 
-static void silence(struct vb_wired *wired)
+static void answer_overdue(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
@@ -104,7 +105,8 @@ static bool peer_ended(const struct vb_wired *wired)
 	return wired->way.peer && atomic_load(&wired->way.peer->state) == VB_PEER_GONE;
 }
 
-/* The answer may be among what is not read yet; but a stream of packets may have no end. */
+/* The answer may be among packets that are not read yet. But a stream of packets may have no
+ * end. */
 static void give_up(struct vb_wired *wired)
 {
 	if (vb_completer_believe(wired))
@@ -125,7 +127,7 @@ void vb_requester_timer(struct vb_wired *wired)
 
 	if (req->pace_ns <= now_ns)
 		req->pace_ns = 0;
-	/* It has failed already, and what is left is going to be flushed. */
+	/* The QP has failed, and its WQEs are going to be flushed. */
 	if (state != IBV_QPS_RTS && state != IBV_QPS_SQD)
 		return;
 	if (req->rnr_ns) {
@@ -146,13 +148,13 @@ void vb_requester_timer(struct vb_wired *wired)
 	else if (now_ns >= give_up_ns(wired))
 		give_up(wired);
 	else
-		silence(wired);
+		answer_overdue(wired);
 }
 
 /* --- going back --- */
 
-/* The cursor follows next_psn: to the first WQE that is not sent up to it. */
-static void place_cursor(struct vb_wired *wired)
+/* Moves the cursor to the WQE that next_psn is in. */
+static void cursor_place(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	const struct vb_sq *sq = &wired->qp->sq;
@@ -175,7 +177,7 @@ void vb_requester_go_back(struct vb_wired *wired, uint32_t psn)
 	req->unasked = 0;
 	req->back_ns = wired->roce->now_ns;
 	vb_requester_forget_reads(req, psn);
-	place_cursor(wired);
+	cursor_place(wired);
 	vb_requester_account(wired);
 	vb_roce_todo(wired);
 }

@@ -29,7 +29,8 @@ bool vb_responder_bind(struct vb_wired *wired)
 
 	if (vb_qp_is_xrc(wired->qp))
 		return vb_responder_bind_xrc(wired);
-	/* Its SRQ is being resized: RC is asked again, the others' message would be lost. */
+	/* A resize of the SRQ is under way: a peer of RC tries again, UC and UD would lose a
+	 * message. */
 	if (resp->bound)
 		return vb_responder_follow(wired, !vb_qp_reliable(wired->qp));
 	own->peer = wired->roce->nic->self;
@@ -40,7 +41,7 @@ bool vb_responder_bind(struct vb_wired *wired)
 	}
 	vb_peer_get(own->peer);
 	own->keeps_head = wired->qp->type == IBV_QPT_UC;
-	/* The local path may have brought messages before. */
+	/* Messages may have come by the local path before. */
 	own->next_recv = vb_rq_next_free(wired->qp->rq);
 	resp->bound = true;
 	return true;
@@ -48,8 +49,8 @@ bool vb_responder_bind(struct vb_wired *wired)
 
 /* --- requests that write --- */
 
-/* The others have an answer of their own. */
-static bool writes(const struct vb_opcode_row *row)
+/* True: an ACK answers the request. Other requests have an answer of their own. */
+static bool request_writes(const struct vb_opcode_row *row)
 {
 	return row->family == VB_FAMILY_SEND || row->family == VB_FAMILY_WRITE;
 }
@@ -63,15 +64,15 @@ void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packe
 	resp->expected_psn = vb_psn_add(resp->expected_psn, psns);
 	resp->family = more ? row->family : VB_FAMILY_UNKNOWN;
 	resp->msn += !more;
-	if (writes(row)) {
+	if (request_writes(row)) {
 		resp->ack_psn = packet->psn;
 		resp->ack_msn = resp->msn;
 	} else {
-		resp->ack_due = false; /* its own answer acknowledges what came before it */
+		resp->ack_due = false; /* its own answer acknowledges all requests before */
 	}
 }
 
-static void place(struct vb_wired *wired, const struct vb_packet *packet)
+static void request_place(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	enum vb_reason reason;
@@ -102,7 +103,7 @@ static void place(struct vb_wired *wired, const struct vb_packet *packet)
 
 /* --- sequence --- */
 
-static bool continues(const struct vb_responder *resp, const struct vb_opcode_row *row)
+static bool packet_continues(const struct vb_responder *resp, const struct vb_opcode_row *row)
 {
 	bool begins = row->place != VB_PLACE_MIDDLE && row->place != VB_PLACE_LAST;
 
@@ -111,7 +112,7 @@ static bool continues(const struct vb_responder *resp, const struct vb_opcode_ro
 	return !begins && row->family == resp->family;
 }
 
-static void gap(struct vb_wired *wired, uint32_t psn)
+static void gap_found(struct vb_wired *wired, uint32_t psn)
 {
 	struct vb_responder *resp = &wired->resp;
 	bool told = resp->nak_due == VB_NAK_SEQUENCE;
@@ -120,15 +121,15 @@ static void gap(struct vb_wired *wired, uint32_t psn)
 		resp->gap_psn = psn;
 	wired->counters.out_of_sequence++;
 	vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
-	/* One NAK per gap; behind an RNR NAK none at all. */
+	/* One NAK per gap, and no NAK behind an RNR NAK. */
 	if (resp->nak_sent || resp->rnr_sent)
 		return;
 	resp->nak_sent = true;
 	vb_responder_nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
 }
 
-/* What was missing came before the NAK for it is out: it is about the next, or about nothing. */
-static void narrow_gap(struct vb_responder *resp)
+/* The missing packet came before its NAK is out: the NAK is for the next gap, or is not sent. */
+static void gap_narrow(struct vb_responder *resp)
 {
 	if (resp->nak_due != VB_NAK_SEQUENCE)
 		return;
@@ -138,8 +139,8 @@ static void narrow_gap(struct vb_responder *resp)
 		resp->nak_due = 0;
 }
 
-/* XRC: finds the SRQ. False: refused, or to be asked again. */
-static bool aim(struct vb_wired *wired, const struct vb_packet *packet)
+/* XRC: finds the SRQ. False: the request is refused, or the requester must try again. */
+static bool request_aim(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	struct vb_responder *resp = &wired->resp;
@@ -148,7 +149,7 @@ static bool aim(struct vb_wired *wired, const struct vb_packet *packet)
 	if (resp->family != VB_FAMILY_UNKNOWN && packet->srqn != resp->own.srqn)
 		reason = VB_WHY_OUT_OF_SEQUENCE;
 	else
-		reason = vb_responder_aim(wired, writes(row) ? &resp->own : &resp->answers,
+		reason = vb_responder_aim(wired, request_writes(row) ? &resp->own : &resp->answers,
 					  packet->srqn);
 	if (reason && vb_reason_row(reason)->target_fails)
 		vb_responder_refuse(wired, packet, reason);
@@ -157,11 +158,11 @@ static bool aim(struct vb_wired *wired, const struct vb_packet *packet)
 	return !reason;
 }
 
-static void request(struct vb_wired *wired, const struct vb_packet *packet)
+static void request_execute(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 
-	if (!continues(&wired->resp, row)) {
+	if (!packet_continues(&wired->resp, row)) {
 		vb_responder_refuse(wired, packet, VB_WHY_OUT_OF_SEQUENCE);
 		return;
 	}
@@ -169,18 +170,18 @@ static void request(struct vb_wired *wired, const struct vb_packet *packet)
 		vb_responder_refuse(wired, packet, VB_WHY_PACKET_LENGTH);
 		return;
 	}
-	if (vb_qp_is_xrc(wired->qp) && !aim(wired, packet))
+	if (vb_qp_is_xrc(wired->qp) && !request_aim(wired, packet))
 		return;
-	if (writes(row))
-		place(wired, packet);
+	if (request_writes(row))
+		request_place(wired, packet);
 	else
 		vb_responder_answer(wired, packet);
 }
 
-static void duplicate(struct vb_wired *wired, const struct vb_packet *packet)
+static void request_duplicate(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	wired->counters.duplicates++;
-	if (writes(vb_opcode_row(packet->opcode)))
+	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else
 		vb_responder_answer_again(wired, packet);
@@ -194,7 +195,7 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 	if (resp->fatal)
 		return;
 	if (ahead > 0) {
-		gap(wired, packet->psn);
+		gap_found(wired, packet->psn);
 		return;
 	}
 	if (!vb_responder_bind(wired)) {
@@ -202,13 +203,13 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 		return;
 	}
 	if (ahead < 0) {
-		duplicate(wired, packet);
+		request_duplicate(wired, packet);
 		return;
 	}
 	resp->nak_sent = resp->rnr_sent = false;
 	if ((resp->nak_due & VB_SYNDROME_KIND) == VB_SYNDROME_RNR)
-		resp->nak_due = 0; /* was not out yet, and is decided anew */
+		resp->nak_due = 0; /* the RNR NAK is not out yet, and is decided anew */
 	resp->heard = true;
-	request(wired, packet);
-	narrow_gap(resp);
+	request_execute(wired, packet);
+	gap_narrow(resp);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Between the files of RC's responder: responder.c compares PSNs and executes SENDs and WRITEs,
- * responder_read.c requests with an answer of their own, responder_refuse.c says no.
+ * responder_read.c executes requests with an answer of their own, responder_refuse.c refuses.
  */
 #ifndef VB_PATH_ROCE_RESPONDER_H
 #define VB_PATH_ROCE_RESPONDER_H
@@ -9,27 +9,27 @@
 #include "path/roce/roce.h"
 
 /* responder.c */
-/* The request is done, and as many PSNs with it. */
+/* The request is done, and its PSNs are used up. */
 void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packet, uint32_t psns);
 
 /* responder_read.c: READ, ATOMIC, ATOMIC WRITE, FLUSH */
 void vb_responder_answer(struct vb_wired *wired, const struct vb_packet *packet);
-/* A duplicate of one. */
+/* The same for a duplicate. */
 void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *packet);
 
 /* responder_refuse.c */
 void vb_responder_nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn);
-/* The QP fails once everything before was answered and the NAK is out. */
+/* The QP fails once all requests before are answered and the NAK has left. */
 void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 			 enum vb_reason reason);
-/* The request is taken and acknowledged. Then the QP fails, and its receive tells why. */
+/* The request is executed and acknowledged. Then the QP fails, and its receive has the status. */
 void vb_responder_fail_behind(struct vb_wired *wired, const struct vb_packet *packet,
 			      enum vb_reason reason);
 void vb_responder_not_ready(struct vb_wired *wired, const struct vb_packet *packet);
-/* Nothing is wrong, but it cannot be done this moment: as if it were lost, with what follows it.
- * To ask for it again at once would use up the requester's retries. */
+/* The request is right, but cannot be executed at the moment: it is dropped as if it were lost,
+ * with all that follow it. A sequence NAK would use up the requester's retries. */
 void vb_responder_postpone(struct vb_wired *wired);
-/* Answers due that count against max_dest_rd_atomic. */
+/* The number of answers due that count against max_dest_rd_atomic. */
 uint32_t vb_responder_resources(const struct vb_responder *resp);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests with an answer of their own: READ, ATOMIC, ATOMIC WRITE and FLUSH, and their duplicates.
- */
+/* Requests with an answer of their own: READ, ATOMIC, ATOMIC WRITE, FLUSH, and duplicates. */
 #include "exec/atomic.h"
 #include "exec/flush.h"
 #include "exec/rkey.h"
@@ -13,8 +12,8 @@ enum { ATOMIC_TRIES = 1000 };
 
 /* --- requests that read --- */
 
-static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet *packet,
-				 unsigned access, uint64_t length, uint64_t *address)
+static enum vb_reason request_check(struct vb_wired *wired, const struct vb_packet *packet,
+				    unsigned access, uint64_t length, uint64_t *address)
 {
 	struct vb_responder *resp = &wired->resp;
 	struct vb_remote *memory = vb_responder_memory(wired);
@@ -29,11 +28,11 @@ static enum vb_reason check_read(struct vb_wired *wired, const struct vb_packet 
 		return VB_WHY_PACKET_LENGTH;
 	if (access == IBV_ACCESS_REMOTE_ATOMIC && packet->va & 7)
 		return VB_WHY_ATOMIC_ALIGN;
-	if (!length) /* no bytes: the key is not looked at */
+	if (!length) /* without bytes the key is ignored */
 		return VB_OK;
 	reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
 			       packet->rkey, packet->va, length, access, address);
-	/* The memory behind an aligned address may not be: of a region with another start. */
+	/* An aligned address may stand for unaligned memory, if the region begins unaligned. */
 	if (!reason && access == IBV_ACCESS_REMOTE_ATOMIC && *address & 7)
 		reason = VB_WHY_ATOMIC_ALIGN;
 	return reason;
@@ -62,7 +61,7 @@ static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
 	struct vb_reply reply;
 	uint64_t address;
 	enum vb_reason reason =
-		check_read(wired, packet, IBV_ACCESS_REMOTE_READ, packet->dma_length, &address);
+		request_check(wired, packet, IBV_ACCESS_REMOTE_READ, packet->dma_length, &address);
 
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
@@ -74,7 +73,8 @@ static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
 	vb_roce_todo(wired);
 }
 
-static void save(struct vb_responder *resp, const struct vb_packet *packet, uint64_t original)
+static void atomic_save(struct vb_responder *resp, const struct vb_packet *packet,
+			uint64_t original)
 {
 	resp->saved[resp->saved_next++ % VB_RD_ATOMIC_MAX] = (struct vb_saved_atomic){
 		.psn = packet->psn,
@@ -84,8 +84,8 @@ static void save(struct vb_responder *resp, const struct vb_packet *packet, uint
 	};
 }
 
-/* Executed or executed before: there is an answer. */
-static void give(struct vb_wired *wired, const struct vb_reply *reply)
+/* Queues the answer of a request that was executed, now or before. */
+static void reply_give(struct vb_wired *wired, const struct vb_reply *reply)
 {
 	if (!vb_reply_push(&wired->resp, reply))
 		vb_roce_count(wired->roce, VB_PACKET_DROP_OVERFLOW);
@@ -103,15 +103,15 @@ static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original
 		.original = original,
 	};
 
-	give(wired, &reply);
+	reply_give(wired, &reply);
 }
 
 /*
- * Another process of this host may be at it for a moment; who waits too long is asked again. False: it
- * was not done.
+ * Another process of this host may execute an atomic at this moment. After ATOMIC_TRIES the request
+ * is dropped, and the requester tries again. False: the atomic was not executed.
  */
-static bool apply(struct vb_wired *wired, const struct vb_packet *packet,
-		  const struct vb_atomic *op, uint64_t address, uint64_t *original)
+static bool atomic_apply(struct vb_wired *wired, const struct vb_packet *packet,
+			 const struct vb_atomic *op, uint64_t address, uint64_t *original)
 {
 	int err = -EAGAIN;
 
@@ -135,15 +135,15 @@ static void atomic_request(struct vb_wired *wired, const struct vb_packet *packe
 		.swap = packet->swap_add,
 	};
 	uint64_t address, original = 0;
-	enum vb_reason reason = check_read(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
+	enum vb_reason reason = request_check(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
 
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;
 	}
-	if (!apply(wired, packet, &op, address, &original))
+	if (!atomic_apply(wired, packet, &op, address, &original))
 		return;
-	save(&wired->resp, packet, original);
+	atomic_save(&wired->resp, packet, original);
 	atomic_reply(wired, packet->psn, original, false);
 }
 
@@ -158,10 +158,10 @@ static void empty_reply(struct vb_wired *wired, const struct vb_packet *packet, 
 		.msn = wired->resp.msn,
 	};
 
-	give(wired, &reply);
+	reply_give(wired, &reply);
 }
 
-static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb_packet *packet,
+static enum vb_reason atomic_write_check(struct vb_wired *wired, const struct vb_packet *packet,
 					 uint64_t *address)
 {
 	enum vb_reason reason;
@@ -170,7 +170,7 @@ static enum vb_reason check_atomic_write(struct vb_wired *wired, const struct vb
 		return VB_WHY_PACKET_LENGTH;
 	if (packet->va & 7)
 		return VB_WHY_ATOMIC_ALIGN;
-	reason = check_read(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
+	reason = request_check(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
 	return !reason && *address & 7 ? VB_WHY_ATOMIC_ALIGN : reason;
 }
 
@@ -178,14 +178,14 @@ static void atomic_write_request(struct vb_wired *wired, const struct vb_packet 
 {
 	struct vb_atomic op = { .write = true };
 	uint64_t address, original;
-	enum vb_reason reason = check_atomic_write(wired, packet, &address);
+	enum vb_reason reason = atomic_write_check(wired, packet, &address);
 
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;
 	}
 	memcpy(&op.swap, packet->payload, sizeof(op.swap));
-	if (!apply(wired, packet, &op, address, &original))
+	if (!atomic_apply(wired, packet, &op, address, &original))
 		return;
 	empty_reply(wired, packet, false);
 }
@@ -218,8 +218,8 @@ static void flush_request(struct vb_wired *wired, const struct vb_packet *packet
 
 /* --- duplicates --- */
 
-/* The rest of an answer that is still going out has become useless: the requester starts over. */
-static bool restart(struct vb_responder *resp, struct vb_reply *reply)
+/* The requester starts over: the rest of an answer that is still going out is useless. */
+static bool reply_restart(struct vb_responder *resp, struct vb_reply *reply)
 {
 	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++) {
 		struct vb_reply *at = &resp->replies[i % VB_REPLIES];
@@ -243,7 +243,7 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 
 	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, packet->srqn))
 		return;
-	/* It was allowed once. If it is not any more, silence is the answer. */
+	/* The request was allowed once. If it is not any more, it gets no answer. */
 	if (packet->dma_length > VB_MSG_MAX ||
 	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
 	    (packet->dma_length &&
@@ -252,10 +252,10 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 			   &address)))
 		return;
 	reply.repeated = true;
-	/* A repeated request asks for no more than was executed. */
+	/* A repeated request asks for no more than was executed before. */
 	if (vb_psn_diff(vb_psn_add(packet->psn, reply.count), resp->expected_psn) > 0)
 		return;
-	if (!restart(resp, &reply) && !vb_reply_push(resp, &reply))
+	if (!reply_restart(resp, &reply) && !vb_reply_push(resp, &reply))
 		vb_roce_count(wired->roce, VB_PACKET_DROP_OVERFLOW);
 	vb_roce_todo(wired);
 }
@@ -264,7 +264,7 @@ static void atomic_again(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_responder *resp = &wired->resp;
 
-	/* The newest first: PSNs come round, and an old one may have the same. */
+	/* The search begins at the newest: PSNs wrap, and an old atomic may have the same PSN. */
 	for (uint32_t i = 1; i <= VB_RD_ATOMIC_MAX; i++) {
 		const struct vb_saved_atomic *saved =
 			&resp->saved[(resp->saved_next - i) % VB_RD_ATOMIC_MAX];
@@ -305,7 +305,7 @@ void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *p
 	case VB_FAMILY_ATOMIC:
 		atomic_again(wired, packet);
 		break;
-	case VB_FAMILY_ATOMIC_WRITE: /* done once; only the answer was lost */
+	case VB_FAMILY_ATOMIC_WRITE: /* executed before; only the answer was lost */
 	case VB_FAMILY_FLUSH:
 		empty_reply(wired, packet, true);
 		break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder of RC does not do: for good (the QP fails), or for now. */
+/* Requests that the responder of RC refuses for good (the QP fails), or for now. */
 #include "nic/tm.h"
 #include "path/roce/responder.h"
 
@@ -19,23 +19,23 @@ uint32_t vb_responder_resources(const struct vb_responder *resp)
 	return used;
 }
 
-/* Of the receive that the message at hand is for. */
-static uint32_t room(const struct vb_remote *own)
+/* The room of the receive that the message under way goes into. */
+static uint32_t receive_room(const struct vb_remote *own)
 {
 	uint32_t index = own->many ? own->taken : own->next_recv;
 
 	return own->cells[index & own->mask].posted_length;
 }
 
-static void fill_in(const struct vb_wired *wired, const struct vb_packet *packet,
-		    struct vb_report *report)
+static void report_fill(const struct vb_wired *wired, const struct vb_packet *packet,
+			struct vb_report *report)
 {
 	const struct vb_responder *resp = &wired->resp;
 
 	switch (report->reason) {
 	case VB_WHY_RECV_SHORT:
 		report->length = (uint64_t)resp->offset + packet->payload_length;
-		report->have = resp->tm.tag ? resp->tm.tag->length : room(&resp->own);
+		report->have = resp->tm.tag ? resp->tm.tag->length : receive_room(&resp->own);
 		break;
 	case VB_WHY_READ_DEPTH:
 		report->want = vb_responder_resources(resp) + 1;
@@ -50,8 +50,8 @@ static void fill_in(const struct vb_wired *wired, const struct vb_packet *packet
 	}
 }
 
-static void explain(const struct vb_wired *wired, const struct vb_packet *packet,
-		    enum vb_reason reason)
+static void refusal_explain(const struct vb_wired *wired, const struct vb_packet *packet,
+			    enum vb_reason reason)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	struct vb_report report = {
@@ -65,7 +65,7 @@ static void explain(const struct vb_wired *wired, const struct vb_packet *packet
 							  : packet->payload_length,
 	};
 
-	fill_in(wired, packet, &report);
+	report_fill(wired, packet, &report);
 	vb_report_refusal(&report);
 }
 
@@ -78,7 +78,7 @@ void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 
 	resp->fatal = reason;
 	resp->fatal_spoils = consumes;
-	explain(wired, packet, reason);
+	refusal_explain(wired, packet, reason);
 	vb_responder_nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
 }
 
@@ -89,12 +89,12 @@ void vb_responder_fail_behind(struct vb_wired *wired, const struct vb_packet *pa
 
 	resp->fatal = reason;
 	resp->fatal_spoils = true;
-	explain(wired, packet, reason);
+	refusal_explain(wired, packet, reason);
 	vb_responder_executed(wired, packet, 1);
 	vb_roce_todo_ack(wired);
 }
 
-/* A NAK acknowledges SENDs and WRITEs before it. READs it does not, and nothing else will. */
+/* A NAK acknowledges SENDs and WRITEs before it. READs before it stay without an answer. */
 void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const enum vb_family family = vb_opcode_row(packet->opcode)->family;

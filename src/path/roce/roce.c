@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* QPs that the wire carries: who they are, and whose turn it is. */
+/* The wired QPs: their table, their lists and their turns. */
 #include "path/roce/roce.h"
 #include "base/clock.h"
 #include "path/roce/requester.h"
@@ -9,12 +9,12 @@
 #include <string.h>
 
 enum {
-	ACK_HELD_NS = 4000, /* then it is sent, whatever else comes in */
-	LATE_NS = 100000,   /* nobody came: the service thread sends ACKs, and what gathered */
-	GATHER_FLIGHT = 16, /* packets under way: more to send can wait ... */
-	GATHER_POSTS = 16,  /* ... until it is so much */
+	ACK_HELD_NS = 4000, /* an ACK waits no longer, whatever else comes in */
+	LATE_NS = 100000,   /* without a poll the service thread sends ACKs and gathered posts */
+	GATHER_FLIGHT = 16, /* with so many packets under way posts gather ... */
+	GATHER_POSTS = 16,  /* ... up to this number */
 	FEED = 8,           /* starved QPs that get a turn at a time */
-	LAST_ACKS = 3,      /* of a QP that goes */
+	LAST_ACKS = 3,      /* copies of the last ACK of a QP that goes */
 };
 
 int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink)
@@ -40,14 +40,14 @@ void vb_roce_fini(struct vb_roce *roce)
 		vb_way_release(&roce->ways[i]);
 }
 
-static struct vb_list *bucket(struct vb_roce *roce, uint32_t qpn)
+static struct vb_list *qpn_bucket(struct vb_roce *roce, uint32_t qpn)
 {
 	return &roce->wired[qpn % VB_WIRED_BUCKETS];
 }
 
 struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn)
 {
-	vb_list_for(wired, bucket(roce, qpn), struct vb_wired, node) {
+	vb_list_for(wired, qpn_bucket(roce, qpn), struct vb_wired, node) {
 		if (wired->qp->ibv.qp_num == qpn)
 			return wired;
 	}
@@ -55,8 +55,8 @@ struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn)
 }
 
 /*
- * InfiniBand ports on two hosts of one subnet: a path MTU that does not fit the interface is what fits,
- * at both ends, for the interfaces of a subnet have one MTU.
+ * InfiniBand ports on two hosts of one subnet: a path MTU above the interface's MTU is cut to what
+ * fits. Both ends do the same, as the interfaces of a subnet have one MTU.
  */
 static uint32_t packet_size(const struct vb_qp *qp, const struct vb_way *way)
 {
@@ -76,7 +76,7 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 	wired->roce = roce;
 	wired->timer.due_ns = wired->req.resend_ns = VB_NEVER_NS;
 	vb_list_init(&wired->todo);
-	vb_list_append(bucket(roce, qp->ibv.qp_num), &wired->node);
+	vb_list_append(qpn_bucket(roce, qp->ibv.qp_num), &wired->node);
 	roce->wired_count++;
 	if (qp->type != IBV_QPT_UD) {
 		wired->way = *way;
@@ -92,7 +92,7 @@ int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 	return 0;
 }
 
-static void add_counters(struct vb_wired_counters *sum, const struct vb_wired_counters *counters)
+static void counters_add(struct vb_wired_counters *sum, const struct vb_wired_counters *counters)
 {
 	enum { COUNT = sizeof(*sum) / sizeof(uint64_t) };
 	uint64_t sums[COUNT], values[COUNT];
@@ -110,7 +110,7 @@ struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce)
 
 	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
 		vb_list_for(wired, &roce->wired[i], struct vb_wired, node)
-			add_counters(&sum, &wired->counters);
+			counters_add(&sum, &wired->counters);
 	return sum;
 }
 
@@ -129,12 +129,12 @@ bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, 
 }
 
 /*
- * What was taken in is acknowledged once more, and more than once: nobody will answer its sender
- * when the ACK is lost and it asks again. A refusal is not: the peer has failed by it, and may use the
- * same QP and PSNs again by the time that a second one arrives. What was taken in and made this QP fail
- * is, for the peer knows of no failure.
+ * A QP that goes acknowledges its last messages again, LAST_ACKS times: if the ACK is lost, the
+ * peer asks a QP that does not exist. A NAK is not repeated: the peer's QP has failed by it, and
+ * may use the same QPN and PSNs again when a second NAK arrives. A message that arrived and made
+ * this QP fail is acknowledged again, because its sender knows of no failure.
  */
-static void acknowledge_last(struct vb_wired *wired)
+static void ack_last(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
@@ -142,7 +142,7 @@ static void acknowledge_last(struct vb_wired *wired)
 	    (resp->fatal && vb_reason_row(resp->fatal)->syndrome) ||
 	    resp->reply_head != resp->reply_tail)
 		return;
-	resp->fatal_told |= resp->fatal != VB_OK; /* it goes, and nobody has to be told */
+	resp->fatal_told |= resp->fatal != VB_OK; /* the QP goes: its failure needs no report */
 	wired->roce->tx.qpn = wired->qp->ibv.qp_num;
 	for (unsigned i = 0; i < LAST_ACKS; i++) {
 		resp->ack_due = true;
@@ -155,16 +155,16 @@ void vb_roce_farewell(struct vb_roce *roce)
 {
 	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
 		vb_list_for(wired, &roce->wired[i], struct vb_wired, node)
-			acknowledge_last(wired);
+			ack_last(wired);
 }
 
 void vb_roce_drop(struct vb_wired *wired)
 {
 	struct vb_qp *qp = wired->qp;
 
-	acknowledge_last(wired);
-	add_counters(&wired->roce->past, &wired->counters);
-	/* Bursts that wait may name its way. */
+	ack_last(wired);
+	counters_add(&wired->roce->past, &wired->counters);
+	/* Bursts may name the way of this QP. */
 	vb_tx_flush(&wired->roce->tx);
 	atomic_store(&qp->wired, NULL);
 	vb_list_remove(&wired->node);
@@ -182,7 +182,7 @@ void vb_roce_drop(struct vb_wired *wired)
 	free(wired);
 }
 
-static void queue(struct vb_wired *wired, struct vb_list *list, enum vb_queued queued)
+static void wired_enqueue(struct vb_wired *wired, struct vb_list *list, enum vb_queued queued)
 {
 	vb_list_remove(&wired->todo);
 	vb_list_append(list, &wired->todo);
@@ -192,7 +192,7 @@ static void queue(struct vb_wired *wired, struct vb_list *list, enum vb_queued q
 void vb_roce_todo(struct vb_wired *wired)
 {
 	if (wired->queued != VB_QUEUED_TODO)
-		queue(wired, &wired->roce->todo, VB_QUEUED_TODO);
+		wired_enqueue(wired, &wired->roce->todo, VB_QUEUED_TODO);
 }
 
 void vb_roce_todo_ack(struct vb_wired *wired)
@@ -206,13 +206,13 @@ void vb_roce_todo_ack(struct vb_wired *wired)
 		return;
 	if (vb_list_empty(&wired->roce->acks))
 		wired->roce->acks_ns = wired->resp.ack_ns;
-	queue(wired, &wired->roce->acks, VB_QUEUED_ACK);
+	wired_enqueue(wired, &wired->roce->acks, VB_QUEUED_ACK);
 }
 
 void vb_roce_starve(struct vb_wired *wired)
 {
 	if (wired->queued == VB_QUEUED_NOT)
-		queue(wired, &wired->roce->starved, VB_QUEUED_STARVED);
+		wired_enqueue(wired, &wired->roce->starved, VB_QUEUED_STARVED);
 }
 
 void vb_roce_account(struct vb_wired *wired, uint64_t bytes)
@@ -221,13 +221,13 @@ void vb_roce_account(struct vb_wired *wired, uint64_t bytes)
 
 	roce->share.used_bytes += bytes - wired->share_bytes;
 	wired->share_bytes = bytes;
-	/* A few at a time, in their turn: the room is not for all of them. */
+	/* A few starved QPs at a time get a turn: there is no room for all of them. */
 	for (unsigned i = 0;
 	     i < FEED && !vb_share_full(&roce->share) && !vb_list_empty(&roce->starved); i++)
 		vb_roce_todo(vb_container(roce->starved.next, struct vb_wired, todo));
 }
 
-static struct vb_wired *unqueue(struct vb_list *list)
+static struct vb_wired *wired_dequeue(struct vb_list *list)
 {
 	struct vb_wired *wired = vb_container(list->next, struct vb_wired, todo);
 
@@ -237,11 +237,11 @@ static struct vb_wired *unqueue(struct vb_list *list)
 }
 
 /*
- * A program that posts one small message after the other pays for a call to the kernel each time.
- * While enough is under way to keep the peer busy, they leave together instead: with the next poll,
- * ACK or timer, or when they are many.
+ * A program that posts one small message after the other would pay for a call to the kernel each
+ * time. While enough packets are under way to keep the peer busy, posts leave together instead:
+ * with the next poll, ACK or timer, or when they are GATHER_POSTS.
  */
-static bool gathers(struct vb_wired *wired)
+static bool post_gathers(struct vb_wired *wired)
 {
 	return wired->holds_token && vb_qp_reliable(wired->qp) &&
 	       vb_requester_in_flight(&wired->req) >= GATHER_FLIGHT &&
@@ -252,12 +252,12 @@ void vb_roce_post(struct vb_wired *wired)
 {
 	struct vb_roce *roce = wired->roce;
 
-	if (!gathers(wired)) {
+	if (!post_gathers(wired)) {
 		vb_roce_todo(wired);
 	} else if (wired->queued == VB_QUEUED_NOT) {
 		if (vb_list_empty(&roce->gather))
 			roce->gather_ns = roce->now_ns;
-		queue(wired, &roce->gather, VB_QUEUED_GATHER);
+		wired_enqueue(wired, &roce->gather, VB_QUEUED_GATHER);
 	}
 }
 
@@ -272,7 +272,7 @@ void vb_roce_notify(struct vb_wired *wired)
 		vb_path_tell(wired->qp, &wired->notice);
 }
 
-/* There is an ACK to be sent, nothing else, and it may wait. */
+/* True: the QP has an ACK to send, nothing else, and the ACK may wait. */
 static bool ack_waits(const struct vb_wired *wired)
 {
 	const struct vb_responder *resp = &wired->resp;
@@ -282,18 +282,18 @@ static bool ack_waits(const struct vb_wired *wired)
 	       wired->roce->now_ns < resp->ack_ns + ACK_HELD_NS;
 }
 
-/* Answers of this turn: no more than an ACK. */
+/* True: the only answer of this turn is an ACK. */
 static bool only_ack_due(const struct vb_responder *resp)
 {
 	return resp->ack_due && !resp->nak_due && resp->reply_head == resp->reply_tail;
 }
 
 /*
- * Requests first: an ACK is shorter, so that it leaves behind them in the same burst, and the receiver
- * looks at it first. An ACK that got a burst of its own leaves before them: they may answer what it
- * acknowledges.
+ * Requests come first: an ACK is shorter, so that it can leave behind them in the same burst, and
+ * the receiver looks at an ACK that ends a burst first. An ACK in a burst of its own leaves before
+ * the requests, which may answer the messages that it acknowledges.
  */
-static bool turn_of(struct vb_wired *wired, bool hold_acks)
+static bool wired_turn(struct vb_wired *wired, bool hold_acks)
 {
 	struct vb_tx *tx = &wired->roce->tx;
 	uint32_t used = tx->used, flushes = tx->flushes;
@@ -322,7 +322,7 @@ static bool turn_of(struct vb_wired *wired, bool hold_acks)
 	return more;
 }
 
-static void fire_timers(struct vb_roce *roce)
+static void timers_fire(struct vb_roce *roce)
 {
 	struct vb_timer *timer;
 
@@ -334,7 +334,7 @@ static void fire_timers(struct vb_roce *roce)
 	}
 }
 
-/* A stream of packets, wanted or not, must not hold them for ever. */
+/* True: ACKs may wait. A stream of packets must not hold them for ever. */
 static bool acks_wait(const struct vb_roce *roce, bool hold_acks)
 {
 	return vb_list_empty(&roce->acks) ||
@@ -353,7 +353,7 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 	unsigned turns = 0;
 
 	if (!roce->unread)
-		fire_timers(roce);
+		timers_fire(roce);
 	while (!acks_wait(roce, hold_acks))
 		vb_roce_todo(vb_container(roce->acks.next, struct vb_wired, todo));
 	while (!vb_list_empty(&roce->gather))
@@ -362,12 +362,12 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 		vb_tx_flush(&roce->tx);
 		return false;
 	}
-	/* Its memory and that of its receives is the application's: nobody takes it away meanwhile. */
+	/* Inside the hazard no thread takes away the memory of WQEs and receives. */
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
 	for (; turns < VB_TURN_QPS && !vb_list_empty(&roce->todo); turns++) {
-		struct vb_wired *wired = unqueue(&roce->todo);
+		struct vb_wired *wired = wired_dequeue(&roce->todo);
 
-		if (turn_of(wired, hold_acks))
+		if (wired_turn(wired, hold_acks))
 			vb_roce_todo(wired);
 	}
 	vb_hazard_leave(roce->thread);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The protocol core of the wire path: requester, responder and completer of RC, XRC, UC and UD. It
- * does no I/O and reads no clock: packets come in through vb_roce_input, leave through the sink,
- * and time is what the caller says it is. The same code runs over UDP, over slot sockets, over a
+ * The protocol core of the wire path: requester, responder and completer of RC, XRC, UC and UD. The
+ * core does no I/O and reads no clock: packets come in through vb_roce_input and leave through the
+ * sink, and the caller sets the time. The same code runs over UDP, over slot sockets, over a
  * simulated network and under a fuzzer.
  *
- * The way of a message: verbs/post.c -> engine/wire/wire.c -> requester.c -> tx.c -> port, and at the
- * other end port -> demux.c -> responder.c -> exec/recv.c -> reply.c -> tx.c, and back through
+ * The way of a message: verbs/post.c -> engine/wire/wire.c -> requester.c -> tx.c -> port, and at
+ * the other end port -> demux.c -> responder.c -> exec/recv.c -> reply.c -> tx.c, and back through
  * demux.c -> completer.c -> path/complete.c.
  *
- * Everything is called under the wire lock (engine/wire/wire.h), which takes the place of the
- * executor's token for the QPs that are adopted here.
+ * All functions are called under the wire lock (engine/wire/wire.h). For adopted QPs this lock
+ * takes the place of the executor's token.
  */
 #ifndef VB_PATH_ROCE_ROCE_H
 #define VB_PATH_ROCE_ROCE_H
@@ -25,67 +25,67 @@
 
 enum {
 	VB_REPLIES = 256,     /* answers that wait to be sent; a request beyond is dropped */
-	VB_TURN_PACKETS = 64, /* what one QP sends before the next has its turn */
-	VB_TURN_QPS = 64,     /* how many QPs have a turn before the sockets are looked at again */
+	VB_TURN_PACKETS = 64, /* packets of one QP before the next QP has its turn */
+	VB_TURN_QPS = 64,     /* QPs that have a turn before the sockets are read again */
 };
 
-/* A READ or ATOMIC request that is on its way: PSNs of its answer. */
+/* A READ or ATOMIC request that is under way: PSNs of its answer. */
 struct vb_read_request {
 	uint32_t psn, count;
 };
 
 /*
- * A READ request as it was first sent. Responders repeat parts of one request, never parts of two,
- * and some only such that begin no earlier than the last repetition did.
+ * A READ request as it was first sent. Responders repeat parts of one request, never parts of two.
+ * Some repeat only parts that begin no earlier than the last repetition did.
  */
 struct vb_read_asked {
 	uint32_t psn, end_psn;
-	uint32_t cut_psn; /* where the part ends that was asked for last */
+	uint32_t cut_psn; /* end of the part that was asked for last */
 };
 
 /* The sending half of a connected QP. */
 struct vb_requester {
-	bool started; /* in RTS, which brings the first PSN */
+	bool started; /* the QP has been in RTS, which sets the first PSN */
 	bool tried;   /* the WQE at begun is to be tried again, or the local path had begun it: SQD
 			      lets it finish */
-	uint32_t una_psn;    /* oldest that is not acknowledged */
-	uint32_t next_psn;   /* the next to send; behind sent_psn while going back */
-	uint32_t sent_psn;   /* one past the newest that was ever sent */
-	uint32_t tail_psn;   /* first that no WQE has yet */
+	uint32_t una_psn;    /* oldest PSN that is not acknowledged */
+	uint32_t next_psn;   /* next PSN to send; behind sent_psn while going back */
+	uint32_t sent_psn;   /* one past the newest PSN that was ever sent */
+	uint32_t tail_psn;   /* first PSN that no WQE has yet */
 	uint32_t cursor;     /* index of the WQE that next_psn is in */
-	uint32_t begun;      /* WQEs before it have PSNs */
+	uint32_t begun;      /* WQEs before this index have PSNs */
 	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
 	struct vb_report stop_report;
 	uint64_t delayed;    /* 1 + index of the WQE that a fault rule holds back ... */
-	uint64_t delayed_ns; /* ... until then; */
-	uint64_t lost_ns;    /* not 0: it has lost it since then, each time */
-	bool suspect; /* the last one begun cannot take its answer in: none goes out behind it */
+	uint64_t delayed_ns; /* ... until this time */
+	uint64_t lost_ns;    /* time since which a rule has lost each try of that WQE; 0: none */
+	bool suspect; /* the last WQE begun cannot take its answer in: no WQE goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
-	struct vb_read_asked asked[VB_RD_ATOMIC_MAX]; /* ring: those without a whole answer */
+	struct vb_read_asked asked[VB_RD_ATOMIC_MAX]; /* ring: requests without a whole answer */
 	uint32_t asked_head, asked_tail;
-	uint32_t unasked; /* packets since the last that asked for an ACK */
+	uint32_t unasked; /* packets since the last one that asked for an ACK */
 	/* waiting */
-	uint64_t stalled_ns;   /* since when there has been no progress */
-	uint32_t put_off;      /* how often giving up was, since then */
-	uint64_t resend_ns;    /* when to send again; VB_NEVER_NS: nothing is out */
+	uint64_t stalled_ns;   /* time of the last progress */
+	uint32_t put_off;      /* times that giving up was put off since then */
+	uint64_t resend_ns;    /* time to send again; VB_NEVER_NS: no packet is under way */
 	uint64_t backoff_ns;   /* the wait that ends at resend_ns */
-	uint64_t rnr_ns;       /* no sending before; 0: not waiting */
-	uint64_t rnr_since_ns; /* of rnr_cautious: the first RNR NAK */
-	uint64_t pace_ns;      /* a rate, or a fault rule, lets more go then; 0: not waiting */
-	uint64_t paid_ns;      /* until when what was sent takes at that rate */
-	uint32_t paid_kbps;    /* that rate */
+	uint64_t rnr_ns;       /* end of an RNR wait; 0: not waiting */
+	uint64_t rnr_since_ns; /* with rnr_cautious: time of the first RNR NAK */
+	uint64_t pace_ns;   /* time at which a rate, or a fault rule, lets more go; 0: none waits */
+	uint64_t paid_ns;   /* time until which the packets sent take at paid_kbps */
+	uint32_t paid_kbps; /* the QP's rate at that payment */
 	uint32_t rnr_tries, nak_retries;
-	bool rnr_cautious;    /* after an RNR wait: one packet only, until it is taken */
+	bool rnr_cautious;    /* after an RNR wait: one packet only, until the peer takes it */
 	uint32_t nak_psn;     /* of the last sequence NAK that was acted upon */
 	uint32_t msn;         /* of the peer's last answer */
 	uint8_t doubted;      /* syndrome of a NAK that may be forged (completer.c); 0: none ... */
-	uint32_t doubted_psn; /* ... and what it is about */
-	bool recovering;      /* went back, and una has not moved since */
-	bool probing;         /* by timeout: one packet only until something is heard */
-	uint32_t probe_psn;   /* what had been sent by then */
-	uint64_t back_ns;     /* when it went back last */
-	/* round trips: one PSN at a time, never one that was sent twice */
+	uint32_t doubted_psn; /* ... and the PSN that it refuses */
+	bool recovering;      /* the requester went back, and una_psn has not moved since */
+	bool probing;         /* after a timeout: one packet only, until the peer answers */
+	uint32_t probe_psn;   /* sent_psn at that timeout */
+	uint64_t back_ns;     /* time at which the requester went back last */
+	/* round trips: one PSN at a time, never a PSN that was sent twice */
 	bool timing;
 	uint32_t timed_psn;
 	uint64_t timed_ns;
@@ -95,10 +95,10 @@ struct vb_requester {
 /* An answer that has to be sent, in order. */
 struct vb_reply {
 	uint32_t psn;
-	uint32_t count; /* READ: packets of the answer, and how many of them were sent */
-	uint32_t sent;
+	uint32_t count; /* READ: packets of the answer */
+	uint32_t sent;  /* READ: packets of it that have left */
 	bool atomic;
-	bool repeated; /* was answered before: takes no resource, is not worth a NAK */
+	bool repeated; /* answered before: the answer takes no resource, and is not worth a NAK */
 	uint32_t rkey;
 	uint32_t srqn; /* XRC */
 	uint64_t va;
@@ -120,8 +120,8 @@ struct vb_tag;
 
 /* The message under way at a QP whose SRQ matches tags. */
 struct vb_tm_arrival {
-	struct vb_tag *tag; /* that it goes into; NULL: an ordinary receive */
-	bool unexpected;    /* it was counted as such, and has not completed */
+	struct vb_tag *tag; /* the tag that the message goes into; NULL: an ordinary receive */
+	bool unexpected;    /* the message counts as unexpected, and has not completed */
 	uint8_t opcode;     /* enum ibv_tmh_op */
 	uint64_t value;
 	uint32_t app_ctx;
@@ -135,11 +135,11 @@ struct vb_responder {
 	uint32_t expected_psn;
 	uint32_t msn;          /* messages completed */
 	bool nak_sent;         /* a sequence NAK for expected_psn is out */
-	uint32_t gap_psn;      /* newest that came before what it follows, and was dropped */
-	bool rnr_sent;         /* an RNR NAK for expected_psn is out: what follows is dropped */
+	uint32_t gap_psn;      /* newest PSN that came behind a gap, and was dropped */
+	bool rnr_sent;         /* an RNR NAK for expected_psn is out: later packets are dropped */
 	uint8_t family;        /* enum vb_family of the message under way; UNKNOWN: none */
-	bool skipping;         /* UC: up to the next First or Only */
-	uint32_t offset;       /* bytes of it that are placed */
+	bool skipping;         /* UC: packets are dropped up to the next First or Only */
+	uint32_t offset;       /* bytes of the message that are placed */
 	uint32_t rkey, length; /* WRITE */
 	uint64_t va;
 	struct vb_reply replies[VB_REPLIES]; /* ring */
@@ -147,19 +147,19 @@ struct vb_responder {
 	struct vb_saved_atomic saved[VB_RD_ATOMIC_MAX];
 	uint32_t saved_next;
 	bool ack_due;
-	uint64_t ack_ns; /* since then */
+	uint64_t ack_ns; /* time since which the ACK is due */
 	uint32_t ack_psn,
-		ack_msn; /* of the newest SEND or WRITE; READs are not for ACKs to answer */
-	uint8_t nak_due; /* syndrome; 0: none. Goes out behind the answers before it */
+		ack_msn; /* of the newest SEND or WRITE; READs have answers of their own */
+	uint8_t nak_due; /* syndrome; 0: none. The NAK leaves behind the answers before it */
 	uint32_t nak_psn;
 	enum vb_reason fatal; /* once the NAK (or ACK) is out the QP fails for this reason */
-	bool fatal_spoils;    /* with its receive, which then tells what happened */
-	bool fatal_told;      /* that went out, and the QP has failed */
+	bool fatal_spoils;    /* the receive fails, too, and has the status of the reason */
+	bool fatal_told;      /* the NAK (or ACK) went out, and the QP has failed */
 	struct vb_tm_arrival tm;
-	bool heard, told; /* the first message arrived; and its owner knows */
+	bool heard, told; /* the first message has arrived; the program has been told */
 };
 
-/* Of one QP; all are uint64_t, so that they can be added up. */
+/* The counters of one QP. All are uint64_t, so that counters of QPs can be added up. */
 struct vb_wired_counters {
 	/* requester */
 	uint64_t retransmits, timeouts, nak_sequence, rnr_naks, implied_nak, late_answers;
@@ -168,7 +168,7 @@ struct vb_wired_counters {
 	uint64_t duplicates, out_of_sequence, rnr_sent, cnp_sent;
 };
 
-/* Which list of struct vb_roce a QP is in. */
+/* The list of struct vb_roce that a QP is in. */
 enum vb_queued {
 	VB_QUEUED_NOT,
 	VB_QUEUED_TODO,
@@ -182,20 +182,20 @@ struct vb_wired {
 	struct vb_qp *qp;
 	struct vb_roce *roce;
 	struct vb_list node; /* in the bucket of its QPN */
-	struct vb_list todo; /* in the list that queued says */
+	struct vb_list todo; /* in the list that queued names */
 	struct vb_timer timer;
 	struct vb_way way; /* RC, UC; of path_number */
 	uint32_t path_number;
-	bool by_slot; /* through the slot socket of a process of this host */
+	bool by_slot; /* packets go through the slot socket of a process of this host */
 	uint32_t mtu;
 	enum vb_queued queued;
-	uint64_t share_bytes; /* of roce->share */
-	bool holds_token;     /* RC, UC: for as long as it is adopted */
-	uint64_t heard_ns;    /* RC, UC: when a packet of its peer came last */
-	uint64_t cnp_ns;      /* when the last CNP was sent */
+	uint64_t share_bytes; /* this QP's part of roce->share */
+	bool holds_token;     /* RC, UC: true as long as the QP is adopted */
+	uint64_t heard_ns;    /* RC, UC: time of the peer's last packet */
+	uint64_t cnp_ns;      /* time of the last CNP that was sent */
 	bool cnp_due;
 	uint32_t datagram_psn; /* UD: a running number */
-	uint32_t gathered;     /* posts since its last turn */
+	uint32_t gathered;     /* posts since the last turn */
 	struct vb_notice notice;
 	struct vb_requester req;
 	struct vb_responder resp;
@@ -212,33 +212,34 @@ enum vb_packet_drop {
 	VB_PACKET_DROP_PKEY,
 	VB_PACKET_DROP_ADDRESS, /* not from the connected peer */
 	VB_PACKET_DROP_QKEY,
-	VB_PACKET_DROP_SEQUENCE, /* RC: behind a gap or an RNR NAK. UC: of a broken message */
+	VB_PACKET_DROP_SEQUENCE, /* RC: behind a gap or an RNR NAK. UC: part of a broken message */
 	VB_PACKET_DROP_LENGTH,
-	VB_PACKET_DROP_RECEIVE,  /* UC, UD: no receive, or too short */
-	VB_PACKET_DROP_ACCESS,   /* UC: key or right */
+	VB_PACKET_DROP_RECEIVE,  /* UC, UD: no receive, or one that is too short */
+	VB_PACKET_DROP_ACCESS,   /* UC: wrong key, or missing right */
 	VB_PACKET_DROP_OVERFLOW, /* more requests than answers can wait */
 	VB_PACKET_DROPS,
 };
 const char *vb_drop_name(enum vb_packet_drop drop);
 
-/* How packets leave and ways are found; the port, or a simulation. */
+/* The functions through which packets leave and ways are found: the port's, or a simulation's. */
 struct vb_roce_sink {
 	void *arg;
 	void (*send)(void *arg, const struct vb_burst *bursts, unsigned count);
 	unsigned (*burst_max)(void *arg, const struct vb_way *way);
 	int (*resolve)(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
 		       struct vb_way *way);
-	/* A packet for QP 1, which is no QP of ours but the host's; NULL: dropped. */
+	/* A packet for QP 1, which belongs to the host; NULL: such packets are dropped. */
 	void (*gsi)(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival);
-	/* XRC: a process of this host is needed that is not attached; NULL: there are no others. */
+	/* XRC needs a process of this host that is not attached; NULL: there are no others. */
 	void (*attach)(void *arg, uint32_t slot);
-	/* This host has the address, or an InfiniBand port with that GID; NULL: it has none. */
+	/* True: this host has the address, or an InfiniBand port with that GID; NULL: never. */
 	bool (*is_own_address)(void *arg, const union ibv_gid *address);
-	/* The packet came from the other end of a way within this host, which has many addresses;
-	 * NULL: the way's own address alone counts. */
+	/* True: the packet came from the other end of a way within this host, by any of its many
+	 * addresses; NULL: the way's own address alone counts. */
 	bool (*is_from_other_end)(void *arg, const struct vb_way *way,
 				  const struct vb_arrival *arrival);
-	/* Another thread needs the CPU to go on; NULL: there are no others. */
+	/* Gives the CPU to another thread, which the caller waits for; NULL: there are no
+	 * others. */
 	void (*yield)(void *arg);
 };
 
@@ -246,147 +247,151 @@ enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };
 
 struct vb_roce {
 	struct vb_nic *nic;
-	struct vb_thread *thread; /* whose turn it is; set by the caller */
-	uint64_t now_ns;          /* set by the caller before each call */
+	struct vb_thread *thread; /* the calling thread; set by the caller */
+	uint64_t now_ns;          /* the time; set by the caller before each call */
 	struct vb_roce_sink sink;
 	struct vb_tx tx;
 	struct vb_timers timers;
-	struct vb_list todo;    /* struct vb_wired with something to send or to answer */
-	struct vb_list acks;    /* those with nothing but an ACK to send ... */
-	uint64_t acks_ns;       /* ... and since when the first of them has waited */
-	struct vb_list gather;  /* those with much under way, which wait for more to send ... */
-	uint64_t gather_ns;     /* ... and since when the first of them has waited */
-	struct vb_list starved; /* those that wait for a part of the share */
+	struct vb_list todo;    /* struct vb_wired with packets to send or to answer */
+	struct vb_list acks;    /* wired QPs with nothing but an ACK to send ... */
+	uint64_t acks_ns;       /* ... and the time since which the first of them has waited */
+	struct vb_list gather;  /* wired QPs with much under way, which wait for more posts ... */
+	uint64_t gather_ns;     /* ... and the time since which the first of them has waited */
+	struct vb_list starved; /* wired QPs that wait for a part of the share */
 	struct vb_share share;
-	uint64_t paid_ns; /* by UC and UD, all together (pace.c) */
+	uint64_t paid_ns; /* time until which the packets of all UC and UD QPs take (pace.c) */
 	struct vb_list wired[VB_WIRED_BUCKETS];
 	uint32_t wired_count;
-	struct vb_way ways[VB_WAY_CACHE]; /* of address handles */
-	uint32_t mad_psn;                 /* of QP 1: a running number */
-	bool unread; /* set by a caller who has not looked at the sockets before: that
-				     nothing was heard proves nothing, so no timer fires */
-	bool behind; /* set by a caller who has not read everything: no QP is given up */
-	bool fatal;  /* a fault rule ends the device: the caller sees to it */
-	struct vb_ident_table idents; /* what identifications peers give to their packets */
+	struct vb_way ways[VB_WAY_CACHE]; /* ways of address handles */
+	uint32_t mad_psn;                 /* PSN of QP 1: a running number */
+	bool unread; /* set by a caller that has not read the sockets before: silence proves
+				     nothing then, so no timer fires */
+	bool behind; /* set by a caller that has not read all packets: no QP is given up */
+	bool fatal;  /* a fault rule ends the device: the caller carries it out */
+	struct vb_ident_table idents; /* the IPv4 identifications of peers */
 	uint64_t drops[VB_PACKET_DROPS];
 	bool icrc_explained,
-		pkey_explained; /* once is enough: whoever likes can send such packets */
+		pkey_explained; /* one line is enough: any host can send such packets */
 	uint64_t flaws[VB_PACKET_FLAWS];
-	struct vb_wired_counters past; /* of QPs that were dropped */
+	struct vb_wired_counters past; /* counters of QPs that were dropped */
 };
 
 int vb_roce_init(struct vb_roce *roce, struct vb_nic *nic, const struct vb_roce_sink *sink);
 void vb_roce_fini(struct vb_roce *roce);
 
 /*
- * Takes a QP over; way is its own from then on (UD: NULL). RC and UC: the caller holds the
- * executor's token, and the wire keeps it until the QP is dropped. 0 or -ENOMEM.
+ * Adopts a QP, which owns way from then on (UD: NULL). RC and UC: the caller holds the executor's
+ * token, and the wire keeps it until the QP is dropped. 0 or -ENOMEM.
  */
 int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way);
-/* The process ends: what its QPs have taken in is acknowledged, for the last time. */
+/* The process ends: sends the ACKs that are due, for the last time. */
 void vb_roce_farewell(struct vb_roce *roce);
-/* Forgets a QP; gives the token back. */
+/* Forgets a QP, and gives its token back. */
 void vb_roce_drop(struct vb_wired *wired);
 struct vb_wired *vb_roce_find(struct vb_roce *roce, uint32_t qpn);
-/* Those of all QPs together, past ones included. */
+/* The sum over all QPs, past ones included. */
 struct vb_wired_counters vb_roce_counters(const struct vb_roce *roce);
 
-/* A packet has come from the peer of a connected QP at this address since then. */
+/* True: a packet has come from a connected peer at this address since since_ns. */
 bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, uint64_t since_ns);
 
-/* Something was posted on it, or its state has changed. */
+/* The program has posted work, or the QP's state has changed. */
 void vb_roce_post(struct vb_wired *wired);
-/* Is there something to send that does not wait for more? */
+/* True: a QP has packets to send that do not wait for more posts. */
 bool vb_roce_urgent(const struct vb_roce *roce);
 /* A packet came in. */
 void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
 /*
- * Sends what may be sent: requests, answers, what timers ask for. True: there is more to do. With
+ * Sends the requests, answers and repetitions that may leave now. True: there is more to do. With
  * hold_acks a mere ACK waits for the next turn, because a message that follows can take it along.
  */
 bool vb_roce_turn(struct vb_roce *roce, bool hold_acks);
-/* A turn would do nothing now. */
+/* True: a turn would do nothing now. */
 bool vb_roce_at_rest(const struct vb_roce *roce, bool hold_acks);
-/* When vb_roce_turn should be called again; VB_NEVER_NS. */
+/* The time at which vb_roce_turn should be called again; VB_NEVER_NS. */
 uint64_t vb_roce_next_ns(const struct vb_roce *roce);
 
-/* One that was put aside (path/local/aside.c), and is complete. False: not now. Likewise. */
+/* UD: sends a datagram that was put aside (path/local/aside.c), and is complete. False: not now. */
 bool vb_roce_datagram_aside(struct vb_roce *roce, struct vb_qp *qp, const struct vb_wqe *wqe,
 			    struct vb_peer *peer);
 /*
  * UD: sends the WQE at sq.next, to a process of this host through its slot socket if peer is not
- * NULL, and completes it. The caller holds the executor's token. Not 0: nothing was done, it is to
- * come again at this time.
+ * NULL, and completes it. The caller holds the executor's token. Not 0: nothing was done, and the
+ * caller is to call again at this time.
  */
 uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer *peer,
 			  struct vb_notice *notice);
 
-/* Ways to processes that have ended are not needed any more. */
+/* Forgets ways to processes that have ended. */
 void vb_roce_forget_ended(struct vb_roce *roce);
-/* Interfaces and addresses have changed: ways of address handles are to be found anew. */
+/* Forgets ways of address handles: interfaces and addresses have changed. */
 void vb_roce_forget_ways(struct vb_roce *roce);
 
 /* Sends a MAD from QP 1 to QP 1, at once. 0 or -errno: there is no way. */
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE]);
 
-/* --- between the files of the engine --- */
+/* --- between the files of the protocol core --- */
 
 /* pace.c */
-/* UC and UD: 0, or the time to come again. */
+/* UC and UD: 0, or the time at which to try again. */
 uint64_t vb_pace_wait_ns(const struct vb_roce *roce, const struct vb_way *way);
 void vb_pace_pay(struct vb_roce *roce, const struct vb_way *way, uint32_t payload_length);
 
 /* requester.c and its parts, see requester.h */
-/* UD: 0, or when the QP's rate lets a datagram go. */
+/* UD: 0, or the time at which the QP's rate lets a datagram go. */
 uint64_t vb_requester_pace_datagram(struct vb_wired *wired, const struct vb_av *av,
 				    uint32_t length);
-/* Sends until a window, a budget or the queue ends; true: the budget did. */
+/* Sends until window, budget or queue is used up; true: the budget is. */
 bool vb_requester_run(struct vb_wired *wired);
-/* Would it find something to send, or to flush? */
+/* True: vb_requester_run would find a WQE to send, or to flush. */
 bool vb_requester_due(struct vb_wired *wired);
 /* Sends again from a PSN on. */
 void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
 void vb_requester_timer(struct vb_wired *wired);
-/* How long it goes on without an answer. */
+/* The time for which the requester goes on without an answer. */
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired);
-/* Something was heard or sent: when does silence become a loss? */
+/* A packet came or left: sets the time at which silence becomes a loss. */
 void vb_requester_rearm(struct vb_wired *wired);
-/* What is complete at the head of the queue without an answer of its own, and SQD's end. */
+/* Completes the WQEs at the head of the queue that are done, and ends SQD. */
 void vb_requester_advance(struct vb_wired *wired);
 
 /* migrate.c */
-/* The way of a QP's path. 0 or -errno. */
+/* Finds the way of a QP's path. 0 or -errno. */
 int vb_roce_way(struct vb_roce *roce, struct vb_qp *qp, const struct vb_av *av,
 		struct vb_peer *peer, struct vb_way *way);
 /* The QP's path has changed. */
 void vb_roce_follow_path(struct vb_wired *wired);
-/* RC, UC: it came from the peer, on the path in use or on one that the QP migrates to with it. */
+/* RC, UC: true if the packet came from the peer, on the path in use or on the alternate path, to
+ * which the QP then migrates. */
 bool vb_roce_from_peer(struct vb_wired *wired, const struct vb_packet *packet,
 		       const struct vb_arrival *arrival);
-/* The path does not answer: true if there is another one to go on with. */
+/* The path does not answer: true if the QP goes on with its alternate path. */
 bool vb_roce_migrate(struct vb_wired *wired);
 
-/* completer.c: answers to our requests */
+/* completer.c: answers to requests of this process */
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet);
-/* The peer is silent: a NAK that was doubted, if there is one, was true. True: the QP has failed by it. */
+/* The peer is silent: a doubted NAK, if there is one, was true. True: the QP has failed by it. */
 bool vb_completer_believe(struct vb_wired *wired);
-/* The oldest work request fails; with the numbers of its sentence. */
+/* Fails the oldest WQE; report has the numbers of its sentence. */
 void vb_completer_fail(struct vb_wired *wired, enum vb_reason reason);
 void vb_completer_fail_as(struct vb_wired *wired, enum vb_reason reason, struct vb_report report);
 
-/* responder.c and its halves: requests to us */
+/* responder.c and its parts: requests to this process */
 bool vb_responder_bind(struct vb_wired *wired);
-/* Its receive queue as it is now. False: it is being resized; who waits leaves the hazard meanwhile. */
+/*
+ * Follows the QP's receive queue where a resize has moved it. False: the resize is under way. With
+ * `waits` the thread waits for its end, outside of the hazard.
+ */
 bool vb_responder_follow(struct vb_wired *wired, bool waits);
 void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet);
-/* A request to a QP in ERR: if it failed by a refusal, that may not have arrived. */
+/* A request to a QP in ERR: if a refusal has failed the QP, its NAK may have been lost. */
 void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
 			   const struct vb_arrival *arrival);
-/* The one whose memory READs and ATOMICs are about. */
+/* The target whose memory READs and ATOMICs access. */
 static inline struct vb_remote *vb_responder_memory(struct vb_wired *wired)
 {
 	return vb_qp_is_xrc(wired->qp) ? &wired->resp.answers : &wired->resp.own;
@@ -394,25 +399,27 @@ static inline struct vb_remote *vb_responder_memory(struct vb_wired *wired)
 
 /* xrc.c */
 bool vb_responder_bind_xrc(struct vb_wired *wired);
-/* The SRQ that a request names. VB_OK; a reason to refuse; or VB_PEER_...: to be asked again. */
+/* Aims at the SRQ that a request names. VB_OK; a reason to refuse; or VB_WHY_PEER_...: try
+ * again. */
 enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote, uint32_t srqn);
-/* The SRQ of the message at hand once more; false: it is gone. */
+/* Aims at the SRQ of the message under way once more; false: the SRQ is gone. */
 bool vb_responder_aim_again(struct vb_wired *wired);
-/* Memory of the process that has the SRQ, where it is not this one; false: it is not mapped. */
+/* Access to memory of the process that has the SRQ, if that is another one; false: not mapped. */
 bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, uint32_t offset,
 		     const struct vb_packet *packet);
 bool vb_home_write(struct vb_wired *wired, uint64_t address, const struct vb_packet *packet);
 bool vb_home_read(struct vb_wired *wired, uint64_t address, uint32_t length, uint8_t *out);
 
 /* place.c */
-/* The payload is as long as its place in the message demands. */
+/* True: the payload is as long as the packet's place in the message demands. */
 bool vb_place_fits(const struct vb_wired *wired, const struct vb_packet *packet);
-/* What a request does to memory and receives. VB_OK, or why not. */
+/* Executes a request on memory and receives. VB_OK, or a reason. */
 enum vb_reason vb_place_send(struct vb_wired *wired, const struct vb_packet *packet);
 enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *packet);
-/* The receive that is consumed with the QP's own error; false: there is none. */
+/* Completes a receive with the status of the reason; false: there is no receive. */
 bool vb_place_spoil(struct vb_wired *wired, enum vb_reason reason);
-/* The QP ends with a message under way: the shared receive that it has taken is for others. */
+/* The QP ends with a message under way: gives the shared receive back that the message has
+ * taken. */
 void vb_place_give_back(struct vb_wired *wired);
 bool vb_place_invalidate(struct vb_wired *wired, uint32_t rkey);
 /* place_tm.c: the same for a QP that matches tags */
@@ -420,7 +427,7 @@ static inline bool vb_matches_tags(const struct vb_wired *wired)
 {
 	return __builtin_expect(wired->qp->entry->by_packets & VB_BY_PACKETS_TAGS, 0);
 }
-/* False: it goes into an ordinary receive, which is held. */
+/* False: the packet goes into an ordinary receive, which the QP holds. */
 bool vb_place_tm(struct vb_wired *wired, const struct vb_packet *packet, enum vb_reason *reason);
 enum vb_reason vb_place_tm_complete(struct vb_wired *wired, const struct vb_claim *claim,
 				    const struct vb_packet *packet);
@@ -429,16 +436,16 @@ void vb_place_tm_give_back(struct vb_wired *wired);
 
 /* reply.c: answers that go out */
 bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply);
-/* Sends answers in order; true: the budget ended first. */
+/* Sends answers in order; true: the budget is used up. */
 bool vb_reply_run(struct vb_wired *wired);
 void vb_reply_cnp(struct vb_wired *wired);
 
 void vb_roce_todo(struct vb_wired *wired);
 void vb_roce_todo_ack(struct vb_wired *wired);
 void vb_roce_starve(struct vb_wired *wired);
-/* Whoever waits for completions of its send queue is told, if there are new ones. */
+/* Tells pollers of new completions of the send queue. */
 void vb_roce_notify(struct vb_wired *wired);
-/* What it has on its way has changed. */
+/* The QP has this many bytes under way now: updates the share. */
 void vb_roce_account(struct vb_wired *wired, uint64_t bytes);
 static inline void vb_roce_count(struct vb_roce *roce, enum vb_packet_drop drop)
 {

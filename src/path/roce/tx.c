@@ -28,8 +28,8 @@ void vb_tx_flush(struct vb_tx *tx)
 	tx->closed = true;
 }
 
-/* A packet of this length continues the last burst? */
-static bool continues(const struct vb_tx *tx, const struct vb_way *way, size_t length)
+/* True: a packet of this length continues the last burst. */
+static bool burst_continues(const struct vb_tx *tx, const struct vb_way *way, size_t length)
 {
 	const struct vb_burst *last;
 
@@ -61,7 +61,7 @@ uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb
 
 	if (tx->used + length > VB_TX_BYTES)
 		vb_tx_flush(tx);
-	if (!continues(tx, way, length))
+	if (!burst_continues(tx, way, length))
 		burst_begin(tx, way, length);
 	tx->at = tx->bytes + tx->used;
 	tx->headers_length = (uint32_t)vb_packet_emit(packet, tx->at);
@@ -81,7 +81,7 @@ void vb_tx_end(struct vb_tx *tx)
 	burst->length += length;
 	tx->used += length;
 	tx->packets++;
-	/* Only the last packet may be shorter. */
+	/* Only the last packet of a burst may be shorter. */
 	tx->closed = length < burst->segment;
 }
 

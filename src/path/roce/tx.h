@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets on their way out, gathered into bursts: packets to one destination and of one size leave
- * in one system call. The ICRC covers the IPv4 identification, which is the place in the burst.
+ * Packets that leave, gathered into bursts: packets to one destination and of one size leave in one
+ * system call. The ICRC covers the IPv4 identification, which is the packet's place in the burst.
  */
 #ifndef VB_PATH_ROCE_TX_H
 #define VB_PATH_ROCE_TX_H
@@ -19,14 +19,14 @@ struct vb_roce;
 struct vb_tx {
 	struct vb_roce *roce;
 	uint8_t *bytes; /* VB_TX_BYTES */
-	uint32_t qpn;   /* who sends; set by the caller */
+	uint32_t qpn;   /* the sending QP; set by the caller */
 	uint32_t used;
 	struct vb_burst bursts[VB_TX_BURSTS];
-	unsigned count;   /* bursts */
-	uint32_t flushes; /* how often they left */
-	unsigned packets; /* in the last of them */
-	unsigned packets_max;
-	bool closed; /* the last burst takes no more */
+	unsigned count;       /* number of bursts */
+	uint32_t flushes;     /* times that bursts were handed to the sink */
+	unsigned packets;     /* packets in the last burst */
+	unsigned packets_max; /* limit of that number */
+	bool closed;          /* the last burst takes no more packets */
 	/* the packet that is being built */
 	uint8_t *at;
 	uint32_t headers_length, payload_length;
@@ -35,22 +35,22 @@ struct vb_tx {
 int vb_tx_init(struct vb_tx *tx, struct vb_roce *roce);
 void vb_tx_fini(struct vb_tx *tx);
 
-/* Writes the headers and returns where payload_length bytes of payload belong. */
+/* Writes the headers; returns the place for payload_length bytes of payload. */
 uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb_packet *packet);
-/* Pad and ICRC. */
+/* Adds pad and ICRC: the packet is complete. */
 void vb_tx_end(struct vb_tx *tx);
-/* Instead: it is not sent after all. */
+/* Instead of vb_tx_end: the packet is not sent. */
 void vb_tx_cancel(struct vb_tx *tx);
-/* Without payload. */
+/* A packet without payload. */
 static inline void vb_tx_packet(struct vb_tx *tx, const struct vb_way *way,
 				const struct vb_packet *packet)
 {
 	vb_tx_begin(tx, way, packet);
 	vb_tx_end(tx);
 }
-/* The last burst leaves before those from `to` on. */
+/* Moves the last burst in front of the bursts from `to` on. */
 void vb_tx_advance_last(struct vb_tx *tx, unsigned to);
-/* Everything leaves. Ways must live until then. */
+/* Hands all bursts to the sink. Their ways must live until then. */
 void vb_tx_flush(struct vb_tx *tx);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The responder of UC and UD: a message is taken whole or not at all, and nobody is told. */
+/* The responder of UC and UD: takes a message whole or not at all, and answers nothing. */
 #include "exec/recv.h"
 #include "net/gid.h"
 #include "nic/lid.h"
@@ -10,17 +10,17 @@
 #include <string.h>
 
 enum {
-	LATE_PSNS = 256, /* UC: a packet that is this far behind is an old one, not a new start */
+	LATE_PSNS = 256, /* UC: up to this far behind a packet is old, farther it is a new start */
 	UDP_HEADER = 8,
 };
 
 /* --- UC --- */
 
 /*
- * A receive of the QP's own that a broken message had begun to fill is used for the next one. One of
- * an SRQ goes back there: the next message may never come.
+ * A broken message has begun to fill a receive. If it is the QP's own, the next message uses it. A
+ * receive of an SRQ goes back there: the next message may never come.
  */
-static void abandon(struct vb_wired *wired, enum vb_packet_drop drop)
+static void message_abandon(struct vb_wired *wired, enum vb_packet_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
 	atomic_fetch_add(&wired->qp->lent->dropped, 1);
@@ -29,7 +29,7 @@ static void abandon(struct vb_wired *wired, enum vb_packet_drop drop)
 	vb_place_give_back(wired);
 }
 
-static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
+static bool packet_is_in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	struct vb_responder *resp = &wired->resp;
@@ -45,17 +45,17 @@ static bool in_sequence(struct vb_wired *wired, const struct vb_packet *packet)
 	if (ahead)
 		wired->counters.out_of_sequence++;
 	if (resp->family != VB_FAMILY_UNKNOWN && (ahead || begins))
-		abandon(wired, VB_PACKET_DROP_SEQUENCE);
+		message_abandon(wired, VB_PACKET_DROP_SEQUENCE);
 	if (!begins && (resp->skipping || resp->family != row->family)) {
 		if (!resp->skipping)
-			abandon(wired, VB_PACKET_DROP_SEQUENCE);
+			message_abandon(wired, VB_PACKET_DROP_SEQUENCE);
 		return false;
 	}
 	return true;
 }
 
-/* What the owner of the receive has to know: its own key or memory is bad. */
-static void own_fault(struct vb_wired *wired, enum vb_reason reason)
+/* The owner of the receive must know that its own key or memory is bad, or its CQ full. */
+static void receive_fault(struct vb_wired *wired, enum vb_reason reason)
 {
 	if (reason == VB_WHY_RECV_KEY || reason == VB_WHY_RECV_MEMORY)
 		vb_target_fail(&wired->resp.own, reason, vb_place_spoil(wired, reason));
@@ -70,28 +70,28 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 	enum vb_reason reason;
 
 	if (!vb_responder_bind(wired)) {
-		abandon(wired, VB_PACKET_DROP_RECEIVE);
+		message_abandon(wired, VB_PACKET_DROP_RECEIVE);
 		return;
 	}
-	if (!in_sequence(wired, packet))
+	if (!packet_is_in_sequence(wired, packet))
 		return;
 	resp->skipping = false;
 	if (!vb_place_fits(wired, packet)) {
-		abandon(wired, VB_PACKET_DROP_LENGTH);
+		message_abandon(wired, VB_PACKET_DROP_LENGTH);
 		return;
 	}
 	if (row->family == VB_FAMILY_WRITE &&
 	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_WRITE)) {
-		abandon(wired, VB_PACKET_DROP_ACCESS);
+		message_abandon(wired, VB_PACKET_DROP_ACCESS);
 		return;
 	}
 	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet)
 					       : vb_place_write(wired, packet);
 	if (reason) {
-		own_fault(wired, reason);
-		abandon(wired, reason == VB_WHY_NO_RECEIVE || reason == VB_WHY_RECV_SHORT
-				       ? VB_PACKET_DROP_RECEIVE
-				       : VB_PACKET_DROP_ACCESS);
+		receive_fault(wired, reason);
+		message_abandon(wired, reason == VB_WHY_NO_RECEIVE || reason == VB_WHY_RECV_SHORT
+					       ? VB_PACKET_DROP_RECEIVE
+					       : VB_PACKET_DROP_ACCESS);
 		return;
 	}
 	resp->family = row->place == VB_PLACE_LAST || row->place == VB_PLACE_ONLY
@@ -101,7 +101,7 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 
 /* --- UD --- */
 
-static void gid_of(const struct vb_icrc_flow *flow, const uint8_t *ip, union ibv_gid *gid)
+static void address_gid(const struct vb_icrc_flow *flow, const uint8_t *ip, union ibv_gid *gid)
 {
 	if (flow->ipv6) {
 		memcpy(gid->raw, ip, 16);
@@ -112,21 +112,21 @@ static void gid_of(const struct vb_icrc_flow *flow, const uint8_t *ip, union ibv
 	memcpy(gid->raw + 12, ip, 4);
 }
 
-static const struct vb_device *infiniband(const struct vb_wired *wired)
+static const struct vb_device *infiniband_device(const struct vb_wired *wired)
 {
 	const struct vb_device *dev = vb_context(wired->qp->ibv.context)->dev;
 
 	return dev->infiniband ? dev : NULL;
 }
 
-/* The GID of a port on another host is not known here: one that stands for its LID. */
+/* The GID of a port on another host is not known here: a GID stands for its LID. */
 static void grh_gids(const struct vb_device *ib, uint16_t slid, struct vb_grh *grh)
 {
 	grh->dgid = vb_gid_from_guid(ib->guid);
 	grh->sgid = slid == vb_device_lid(ib) ? grh->dgid : vb_gid_from_lid(slid);
 }
 
-/* A group of InfiniBand that came from the link: the MGID is known here, the sender by its LID. */
+/* A multicast datagram of InfiniBand: the MGID is known here, the sender by its LID. */
 static void grh_group(struct vb_wired *wired, const struct vb_device *ib, uint16_t slid,
 		      uint16_t fabric, struct vb_grh *grh)
 {
@@ -137,8 +137,8 @@ static void grh_group(struct vb_wired *wired, const struct vb_device *ib, uint16
 		grh->dgid = group;
 }
 
-static void grh_of(struct vb_wired *wired, const struct vb_arrival *arrival,
-		   const struct vb_device *ib, uint16_t slid, uint8_t out[VB_GRH_SIZE])
+static void grh_fill(struct vb_wired *wired, const struct vb_arrival *arrival,
+		     const struct vb_device *ib, uint16_t slid, uint8_t out[VB_GRH_SIZE])
 {
 	struct vb_grh grh = {
 		.traffic_class = arrival->traffic_class,
@@ -147,8 +147,8 @@ static void grh_of(struct vb_wired *wired, const struct vb_arrival *arrival,
 		.infiniband = ib,
 	};
 
-	gid_of(arrival->flow, arrival->flow->src, &grh.sgid);
-	gid_of(arrival->flow, arrival->flow->dst, &grh.dgid);
+	address_gid(arrival->flow, arrival->flow->src, &grh.sgid);
+	address_gid(arrival->flow, arrival->flow->dst, &grh.dgid);
 	if (ib && !arrival->fabric)
 		grh_gids(ib, slid, &grh);
 	else if (ib && !arrival->flow->ipv6)
@@ -156,26 +156,26 @@ static void grh_of(struct vb_wired *wired, const struct vb_arrival *arrival,
 	vb_grh_emit(&grh, out);
 }
 
-static uint16_t slid_of(const struct vb_device *ib, const struct vb_arrival *arrival)
+static uint16_t arrival_slid(const struct vb_device *ib, const struct vb_arrival *arrival)
 {
 	union ibv_gid gid;
 
-	gid_of(arrival->flow, arrival->flow->src, &gid);
+	address_gid(arrival->flow, arrival->flow->src, &gid);
 	return vb_lid_at(ib, &gid);
 }
 
-static uint8_t sl_of(const struct vb_arrival *arrival)
+static uint8_t arrival_sl(const struct vb_arrival *arrival)
 {
 	return arrival->flow->ipv6 ? VB_GRH_SL_IPV6 : VB_GRH_SL_IPV4;
 }
 
-static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
-		    const struct vb_arrival *arrival, const struct vb_claim *claim)
+static void datagram_deliver(struct vb_wired *wired, const struct vb_packet *packet,
+			     const struct vb_arrival *arrival, const struct vb_claim *claim)
 {
 	bool imm = vb_opcode_row(packet->opcode)->headers & VB_HEADER_IMM;
-	const struct vb_device *ib = infiniband(wired);
-	const uint16_t slid = ib ? slid_of(ib, arrival) : 0;
-	/* Multicast always has one. */
+	const struct vb_device *ib = infiniband_device(wired);
+	const uint16_t slid = ib ? arrival_slid(ib, arrival) : 0;
+	/* Multicast datagrams always have a GRH. */
 	const bool has_grh = !ib || arrival->fabric || packet->link & VB_LINK_GRH;
 	const struct vb_message message = {
 		.length = VB_GRH_SIZE + packet->payload_length,
@@ -185,7 +185,7 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 		.wc_flags = (uint8_t)((has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0)),
 		.solicited = packet->solicited,
 		.slid = slid,
-		.sl = ib ? packet->link & VB_LINK_SL : sl_of(arrival),
+		.sl = ib ? packet->link & VB_LINK_SL : arrival_sl(arrival),
 	};
 	struct vb_remote *own = &wired->resp.own;
 	const struct vb_recv_sges *list = vb_recv_sges(own, claim);
@@ -195,19 +195,19 @@ static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
 	bool lost, placed;
 
 	if (has_grh)
-		grh_of(wired, arrival, ib, slid, grh);
+		grh_fill(wired, arrival, ib, slid, grh);
 	placed = vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh) &&
 		 vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length,
 				 packet->payload);
 	claim->cell->where = VB_PAYLOAD_PLACED;
 	reason = vb_recv_complete(own, claim, &message, placed ? VB_OK : VB_WHY_RECV_MEMORY, &lost);
 	if (reason)
-		own_fault(wired, reason);
+		receive_fault(wired, reason);
 	else if (!placed)
 		vb_target_fail(own, VB_WHY_RECV_MEMORY, true);
 }
 
-static void drop(struct vb_wired *wired, enum vb_packet_drop drop)
+static void datagram_drop(struct vb_wired *wired, enum vb_packet_drop drop)
 {
 	vb_roce_count(wired->roce, drop);
 	atomic_fetch_add(&wired->qp->lent->dropped, 1);
@@ -222,19 +222,19 @@ void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packe
 
 	if (packet->qkey != atomic_load(&wired->qp->entry->qkey)) {
 		atomic_fetch_add(&wired->qp->lent->bad_qkey, 1);
-		drop(wired, VB_PACKET_DROP_QKEY);
+		datagram_drop(wired, VB_PACKET_DROP_QKEY);
 		return;
 	}
 	if (!vb_responder_bind(wired) || !vb_recv_claim(&wired->resp.own, &claim) ||
 	    claim.too_short) {
-		drop(wired, VB_PACKET_DROP_RECEIVE);
+		datagram_drop(wired, VB_PACKET_DROP_RECEIVE);
 		return;
 	}
 	if (vb_recv_check(&wired->resp.own, &claim, claim.fit, false)) {
 		vb_recv_complete(&wired->resp.own, &claim, &message, VB_WHY_RECV_KEY, &lost);
 		vb_target_fail(&wired->resp.own, VB_WHY_RECV_KEY, true);
-		drop(wired, VB_PACKET_DROP_ACCESS);
+		datagram_drop(wired, VB_PACKET_DROP_ACCESS);
 		return;
 	}
-	deliver(wired, packet, arrival, &claim);
+	datagram_deliver(wired, packet, arrival, &claim);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder of XRC: each request names an SRQ, whose receives and whose PD it is for. The SRQ
- * may be in another process of this host that shares the domain; then this process does for it
- * what a sender of this host would do, if the kernel lets it.
+ * The responder of XRC: each request names an SRQ, and is for the receives and the PD of that SRQ.
+ * The SRQ may be in another process of this host that shares the domain. Then this process acts as
+ * a sender of this host would, if the kernel lets it.
  */
 #include "exec/xrc.h"
 #include "exec/copy.h"
@@ -34,7 +34,8 @@ enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote
 	if (!slot || !roce->sink.attach)
 		return reason;
 	roce->sink.attach(roce->sink.arg, slot);
-	/* Nobody has the slot: known at once, and forgotten before the request comes again. */
+	/* No process has the slot: this is known now, and forgotten before the request comes
+	 * again. */
 	return vb_nic_slot_refused(roce->nic, slot) ? VB_WHY_SRQ_UNKNOWN : reason;
 }
 
@@ -44,12 +45,12 @@ bool vb_responder_aim_again(struct vb_wired *wired)
 	bool held = own->holds_taken;
 	uint64_t gate = own->srq_gate;
 
-	/* What was taken is gone with the SRQ that it was taken from. */
+	/* A receive that was taken is gone with its SRQ. */
 	return own->srq && !vb_responder_aim(wired, own, own->srqn) && own->srq_gate == gate &&
 	       own->holds_taken == held;
 }
 
-/* --- memory of the process that has the SRQ, where it is another one --- */
+/* --- memory of the process that has the SRQ, if that is another one --- */
 
 bool vb_home_scatter(struct vb_wired *wired, const struct vb_recv_sges *list, uint32_t offset,
 		     const struct vb_packet *packet)
