@@ -55,7 +55,7 @@ void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *obj
 	if (!entry)
 		return;
 	entry->event.event_type = type;
-	entry->event.element.qp = object; /* one union of pointers */
+	entry->event.element.qp = object; /* all members of the union are pointers */
 	entry->taken = taken;
 	pthread_mutex_lock(&ctx->async_fd->lock);
 	vb_list_append(&ctx->async_events, &entry->node);

@@ -51,7 +51,7 @@ static void *with_event(void *arg)
 			continue;
 		atomic_fetch_sub(&cq->events_pending, 1);
 		cq->events_taken++;
-		/* Behind the others, so that each gets its turn. */
+		/* The CQ goes behind the others, so that each gets its turn. */
 		vb_list_remove(&cq->channel_node);
 		vb_list_append(&channel->cqs, &cq->channel_node);
 		return cq;

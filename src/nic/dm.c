@@ -8,7 +8,7 @@
 
 enum { LOG_ALIGN_MIN = 6, LOG_ALIGN_MAX = 12 };
 
-/* Would it touch a buffer that is there? Under the file's lock. */
+/* Does the range overlap no buffer? Under the file's lock. */
 static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t length)
 {
 	if (!vb_export_has(offset, length))
@@ -22,7 +22,7 @@ static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t
 	return true;
 }
 
-/* The first place, at the beginning or behind another buffer; false: none. */
+/* The first room, at the beginning or behind another buffer; false: none. */
 static bool find_room(const struct vb_export_head *head, uint64_t length, unsigned log_align,
 		      uint64_t *offset)
 {
@@ -72,7 +72,7 @@ static int check(const struct ibv_alloc_dm_attr *attr)
 	return -EINVAL;
 }
 
-/* What an entry says now, as a whole. */
+/* A consistent copy of an entry. */
 static struct vb_export_dm entry_of(struct vb_export *export, uint32_t handle)
 {
 	struct vb_export_dm entry;
@@ -83,7 +83,7 @@ static struct vb_export_dm entry_of(struct vb_export *export, uint32_t handle)
 	return entry;
 }
 
-/* The object for the buffer with this handle; -ENOENT: there is none, or none that can be. */
+/* Makes an object for the buffer with this handle; -ENOENT: no buffer, or a bad entry. */
 static int make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle, struct vb_dm **out)
 {
 	struct vb_export *export = vb_context(ctx)->export;
@@ -175,21 +175,22 @@ static int give_back(struct vb_dm *dm)
 	return err;
 }
 
-/* A child frees its copy only: the buffer is its parent's. */
+/* A child frees its copy only: the buffer belongs to its parent. */
 int vb_dm_free(struct vb_dm *dm)
 {
 	int err = dm->nic == vb_nic_current() ? give_back(dm) : 0;
 
 	if (err == -EBUSY)
-		vb_explain("ibv_free_dm: memory regions are registered in it");
+		vb_explain("ibv_free_dm: memory regions are registered in the device memory");
 	if (err == -EINVAL)
-		vb_explain("ibv_free_dm: it was freed through another handle; ibv_unimport_dm");
+		vb_explain("ibv_free_dm: the device memory was freed through another object; "
+			   "use ibv_unimport_dm");
 	if (!err)
 		vb_dm_unimport(dm);
 	return err;
 }
 
-/* Freed through another object, and perhaps somebody else's by now. */
+/* The buffer was freed through another object. Its entry may have another buffer by now. */
 static bool is_gone(const struct vb_dm *dm)
 {
 	return dm->ibv.handle >= VB_DM_MAX ||

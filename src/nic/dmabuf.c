@@ -49,7 +49,7 @@ static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
 	else if ((offset ^ spec->iova) & PAGE_MASK || spec->iova + spec->length < spec->iova)
 		why = "iova and offset differ within a page";
 	else if (spec->access & ~(unsigned)(ACCESS | IBV_ACCESS_OPTIONAL_RANGE))
-		why = "an access flag that a dma-buf does not have";
+		why = "an access flag is not supported for dma-bufs";
 	if (!why)
 		return vb_mr_check_access(spec->access);
 	vb_explain("ibv_reg_dmabuf_mr: %s", why);
@@ -57,8 +57,8 @@ static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
 }
 
 /*
- * Newer kernels map the pages without letting anybody else copy them: then peers send packets, and
- * this process does the copying. A connection that is in use already does not change its way.
+ * Newer kernels map the pages, but do not copy them for process_vm_*. Then peers send packets, and
+ * this process copies. A connection that is in use already keeps its path.
  */
 static void reach(struct vb_nic *nic, void *at)
 {

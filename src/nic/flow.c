@@ -17,7 +17,7 @@ static int refuse(int err, const char *why)
 	return err;
 }
 
-/* value and mask of one field, whatever its type. */
+/* Takes the value and the mask of one field of any type. */
 #define TAKE(flow, field, filter, of)                                                           \
 	do {                                                                                    \
 		memcpy(&(flow)->value.key.field, &(filter)->val.of, sizeof((filter)->val.of));  \
@@ -139,7 +139,7 @@ static const struct layer {
 	{ IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action), take_count },
 };
 
-/* One specification at `at`, and how long it is in *size. seen: types that there were. */
+/* Takes the specification at `at`; *size is its length. seen: a bit per type taken so far. */
 static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size, unsigned *seen)
 {
 	struct ibv_flow_spec spec = { 0 };
@@ -161,7 +161,7 @@ static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size, un
 	return -EOPNOTSUPP;
 }
 
-/* An IPv4 specification below a frame type that is not IPv4 could never match. */
+/* An IPv4 specification with a frame type other than IPv4 could never match. */
 static int check_layers(const struct vb_flow *flow)
 {
 	const struct vb_flow_key *value = &flow->value.key, *mask = &flow->mask.key;
@@ -214,9 +214,9 @@ static int check(const struct ibv_flow_attr *attr)
 	const uint32_t known = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS;
 
 	if (attr->comp_mask || attr->flags & ~known || (uint32_t)attr->type > IBV_FLOW_ATTR_SNIFFER)
-		return refuse(-EINVAL, "comp_mask, flags or type have no meaning");
+		return refuse(-EINVAL, "unknown bits in comp_mask or flags, or an unknown type");
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP && attr->type != IBV_FLOW_ATTR_NORMAL)
-		return refuse(-EINVAL, "only a normal rule can let frames pass on");
+		return refuse(-EINVAL, "only a normal rule may have the flag DONT_TRAP");
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
 		return refuse(-EOPNOTSUPP, "rules for frames that are sent are not supported");
 	if (attr->port != 1)

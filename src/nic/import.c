@@ -17,14 +17,14 @@
 
 enum {
 	VERSION = 2,
-	LOCK_LOST_NS = 1000000000, /* nobody works so long under it: its holder is no more */
+	LOCK_LOST_NS = 1000000000, /* no process holds the lock so long: its holder has died */
 	LOCK_LOOK_NS = 20000,
 	HEAD_BYTES = 64 << 10,
 	RECORDS_BYTES = VB_EXPORT_MRS * sizeof(struct vb_export_mr),
 	FILE_BYTES = HEAD_BYTES + RECORDS_BYTES + VB_DM_BYTES_MAX, /* mostly holes */
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
-static_assert(sizeof(struct vb_export_head) <= HEAD_BYTES, "what comes first");
+static_assert(sizeof(struct vb_export_head) <= HEAD_BYTES, "the head comes first");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list exports = VB_LIST_INIT(exports);
@@ -39,7 +39,7 @@ void vb_export_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The parent's regions are not the child's. */
+/* The child has none of the parent's regions. */
 static void in_child(void)
 {
 	vb_list_for(export, &exports, struct vb_export, node)
@@ -51,9 +51,9 @@ static void in_child(void)
 static const struct vb_fork_handlers at_fork = { vb_export_lock, vb_export_unlock, in_child };
 
 /*
- * One word, and no mutex of the C library: that has pointers inside, which others could write. Each
- * holder has a number of its own, so that one that does not go away is known. What a dead holder left
- * half written was not given out.
+ * One word, and no mutex of the C library: a mutex has pointers inside, which other processes could
+ * write. Each holder has a random number, so that waiters notice a holder that does not change. A
+ * dead holder may leave a record half written, which was not given out yet.
  */
 void vb_export_lock_file(struct vb_export *export)
 {
@@ -66,7 +66,7 @@ void vb_export_lock_file(struct vb_export *export)
 			seen = holder;
 			since_ns = vb_now_ns();
 		}
-		/* The next try replaces it, if it is still the same. */
+		/* The next try replaces the number, if it is still the same. */
 		if (vb_now_ns() - since_ns > LOCK_LOST_NS)
 			continue;
 		vb_sleep_ns(LOCK_LOOK_NS);
@@ -154,7 +154,7 @@ static struct vb_device *device_of(const struct vb_export_head *head)
 	return NULL;
 }
 
-/* Sealed, so that no touch of the mapping can fault. */
+/* The file must be sealed, so that no access to the mapping can fault. */
 static int check_file(int fd)
 {
 	struct stat st;
@@ -342,7 +342,7 @@ void vb_export_mr_remove(struct vb_export *export, uint32_t handle)
 	atomic_store(&export->records[handle].pid, 0);
 	export->head->mr_count--;
 	if (handle < export->head->mr_hint % VB_EXPORT_MRS)
-		export->head->mr_hint = handle; /* low ones are near, and the file stays small */
+		export->head->mr_hint = handle; /* low handles first: the file stays small */
 	vb_export_unlock_file(export);
 	export->mrs[handle] = NULL;
 	vb_export_unlock();

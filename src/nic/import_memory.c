@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that two processes share, found by comparing what the kernel says of their mappings. */
+/* Finds memory that two processes share: compares their mappings, as the kernel lists them. */
 #include "nic/import_memory.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
 	return a->major == b->major && a->minor == b->minor && a->inode == b->inode;
 }
 
-/* Parts that lie side by side, in memory and in the file, are one. */
+/* Mappings that lie side by side, in memory and in the file, count as one. */
 static bool continues(const struct mapping *before, const struct mapping *next)
 {
 	return next->start == before->end && same_file(before, next) &&
@@ -40,7 +40,7 @@ static bool continues(const struct mapping *before, const struct mapping *next)
 
 typedef bool (*wanted_fn)(const struct mapping *mapping, const void *arg);
 
-/* The first stretch of mappings of a process that is wanted. */
+/* The first wanted stretch among the mappings of a process. */
 static bool search(const char *path, wanted_fn wanted, const void *arg, struct mapping *found)
 {
 	FILE *maps = fopen(path, "re");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * PDs and MRs by handle. Within the process an imported object stands for the original. Across
- * processes it is one of this NIC, made from the record in the shared file: a PD is a name, and a
- * region lies in device memory or in memory that both processes have mapped.
+ * processes an imported object belongs to this NIC, and is made from the record in the shared file:
+ * a PD is a name, and a region lies in device memory or in memory that both processes have mapped.
  */
 #include "base/log.h"
 #include "nic/dm.h"
@@ -15,7 +15,7 @@
 
 /* --- PDs --- */
 
-/* Its number, with the one of this process that has the handle already, or a new one. */
+/* The PD gets the number of this process's PD with the same handle, or a new number. */
 static int join(struct vb_export *export, struct vb_nic *nic, struct vb_pd *pd)
 {
 	struct vb_pd *first = export->pds[pd->ibv.handle];
@@ -65,7 +65,7 @@ int vb_pd_import(struct ibv_context *ctx, uint32_t handle, struct vb_pd **out)
 	return 0;
 }
 
-/* The next one takes its place; true: there is none. Under vb_export_lock. */
+/* The next object for the PD takes its place; true: there is none. Under vb_export_lock. */
 static bool leave(struct vb_pd *pd)
 {
 	struct vb_pd **place = &pd->export->pds[pd->ibv.handle];
@@ -86,7 +86,7 @@ void vb_pd_forget(struct vb_pd *pd)
 	vb_export_unlock();
 }
 
-/* The record goes with its PD; one of another process stays. */
+/* Removes the record of the PD, unless it is another process's record. */
 static void end_record(struct vb_pd *pd)
 {
 	if (pd->export && pd->ibv.handle < VB_EXPORT_PDS &&
@@ -114,7 +114,7 @@ void vb_pd_unimport_unused(struct vb_pd *pd)
 	free(pd);
 }
 
-/* While objects use it, only the promise is noted, and the last of them brings it to its end. */
+/* While objects use the PD, only the flag is set, and the last object frees the PD. */
 void vb_pd_unimport(struct vb_pd *pd)
 {
 	if (pd->nic != vb_nic_current() || !atomic_fetch_or(&pd->users, VB_PD_UNIMPORTED))
@@ -151,7 +151,7 @@ void vb_pd_end(struct vb_pd *pd)
 
 /* --- MRs --- */
 
-/* An object that names the region: it has its keys and nothing else. */
+/* Makes an object that stands for the region: it has the keys and nothing else. */
 static int stand_for(struct vb_pd *pd, const struct vb_mr *original, struct vb_mr **out)
 {
 	struct vb_mr *mr = calloc(1, sizeof(*mr));
@@ -260,7 +260,7 @@ bool vb_mr_is_imported(const struct vb_mr *mr)
 	return mr->imported || mr->destroyed || mr->foreign;
 }
 
-/* The original stays as it is, if this is it: others may have imported it. */
+/* An original stays as it is: other objects may stand for it. */
 void vb_mr_unimport(struct vb_mr *mr)
 {
 	if (mr->imported || mr->destroyed)

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 
 struct membership {
-	struct vb_list node; /* in nic->memberships */
-	union ibv_gid gid;   /* as the application gave it */
+	struct vb_list node; /* in nic->memberships, under nic->mcast_lock */
+	union ibv_gid gid;   /* the MGID that the application gave */
 	uint16_t lid;
 	uint32_t qpn;
 	const struct vb_device *dev;
 	struct vb_group group;
 };
 
-/* Under nic->mcast_lock, as what follows. */
+/* This function and the next two run under nic->mcast_lock. */
 static struct membership *find(struct vb_nic *nic, const union ibv_gid *gid, uint32_t qpn)
 {
 	vb_list_for(m, &nic->memberships, struct membership, node)
@@ -58,18 +58,17 @@ static int enlist(struct vb_qp *qp, struct membership *m)
 	return err;
 }
 
-/* On Ethernet LIDs mean nothing, and programs pass whatever they have. */
+/* On Ethernet LIDs mean nothing, and programs pass any value. */
 static int check(const struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
 
 	if (qp->type != IBV_QPT_UD || !vb_gid_is_multicast(gid)) {
-		vb_explain("ibv_attach_mcast: needs a UD QP and a multicast GID");
+		vb_explain("ibv_attach_mcast: the QP must be UD, and the GID a multicast GID");
 		return -EINVAL;
 	}
 	if (dev->infiniband && (lid < VB_MULTICAST_LID_FIRST || lid > VB_MULTICAST_LID_LAST)) {
-		vb_explain("ibv_attach_mcast: LID 0x%04x is no multicast LID, those are 0x%04x to "
-			   "0x%04x",
+		vb_explain("ibv_attach_mcast: LID 0x%04x is no multicast LID (0x%04x to 0x%04x)",
 			   lid, VB_MULTICAST_LID_FIRST, VB_MULTICAST_LID_LAST);
 		return -EINVAL;
 	}

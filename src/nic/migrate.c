@@ -30,7 +30,7 @@ struct vb_av vb_qp_alternate(struct vb_qp *qp)
 	return av;
 }
 
-/* Peers read it meanwhile: one that sees half of it looks again. */
+/* Peers read the GID meanwhile. A peer that sees half of it looks again. */
 static void show_gid(union ibv_gid *shown, const union ibv_gid *gid)
 {
 	__atomic_store_n(&shown->global.subnet_prefix, gid->global.subnet_prefix, __ATOMIC_RELAXED);
@@ -54,7 +54,7 @@ void vb_qp_set_av(struct vb_qp *qp, const struct vb_av *av)
 	vb_spin_unlock(&qp->state_lock);
 }
 
-/* Who is bound stays bound: its place in the peer's receive queue belongs to the connection. */
+/* A bound QP stays bound: its place in the peer's receive queue belongs to the connection. */
 void vb_qp_follow_path(struct vb_qp *qp)
 {
 	const bool local = vb_qp_av(qp).local;
@@ -83,7 +83,7 @@ static void set_state(struct vb_qp *qp, enum ibv_mig_state state)
 		b = c;               \
 	} while (0)
 
-/* What was primary is the alternate path of the next time. Under state_lock. */
+/* The primary path becomes the next alternate path. Under state_lock. */
 static void swap_paths(struct vb_qp *qp)
 {
 	struct ibv_qp_attr *attr = &qp->attr;
@@ -140,7 +140,7 @@ void vb_migrate_refuse(struct vb_qp *qp)
 	vb_spin_unlock(&qp->state_lock);
 	if (!first)
 		return;
-	vb_explain("QP 0x%06x: its alternate path is not the one that its peer migrated to",
+	vb_explain("QP 0x%06x: the peer migrated to a path that is not the QP's alternate path",
 		   qp->ibv.qp_num);
 	vb_qp_raise(qp, IBV_EVENT_PATH_MIG_ERR);
 }
@@ -233,7 +233,7 @@ void vb_migrate_forget(struct vb_qp *qp)
 
 /* --- the peer, where memory is shared --- */
 
-/* Referenced; NULL: it is not attached, or its QP does not point to us. */
+/* The peer, referenced; NULL: it is not attached, or its QP does not point to ours. */
 static struct vb_peer *peer_of(struct vb_qp *qp, struct vb_qp_entry **entry)
 {
 	const uint32_t qpn = qp->attr.dest_qp_num;
@@ -260,7 +260,7 @@ void vb_migrate_tell(struct vb_qp *qp)
 	vb_peer_put(peer);
 }
 
-/* The path that the peer is on now is our alternate one, seen from its end. */
+/* Is the peer's path our path av, seen from the other end? */
 static bool leads_to(const struct vb_av *av, const struct vb_qp_entry *entry)
 {
 	const union ibv_gid sgid = vb_shown_gid(&entry->sgid), dgid = vb_shown_gid(&entry->dgid);

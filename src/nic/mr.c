@@ -22,7 +22,7 @@ int vb_mr_check_access(unsigned access)
 {
 	unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE; /* hints, to be ignored when unknown */
+	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE; /* hints: unknown ones are ignored */
 	if (access & ~(unsigned)ACCESS_KNOWN) {
 		vb_explain("ibv_reg_mr: access flags 0x%x are not supported",
 			   access & ~(unsigned)ACCESS_KNOWN);
@@ -35,7 +35,7 @@ int vb_mr_check_access(unsigned access)
 	return 0;
 }
 
-/* A NIC pins the pages; here they are at least made present, and a bad range is refused. */
+/* A NIC pins the pages. Here they are only made present, and a bad range is refused. */
 static int check_memory(const struct vb_mr_spec *spec)
 {
 	bool write = spec->access & IBV_ACCESS_LOCAL_WRITE;
@@ -71,7 +71,7 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->addr = mr->addr;
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
-	/* Pairs with the load in vb_peer_key: whoever sees the word sees the fields. */
+	/* Pairs with the load in vb_peer_key: a reader that sees the word sees the fields. */
 	atomic_store(&entry->word,
 		     word | VB_KEY_VALID | (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], mr,
@@ -89,7 +89,7 @@ static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 	mr->ibv.length = spec->length;
 }
 
-/* Of a null region nobody has an rkey. */
+/* A null region has no rkey. */
 static void keys_make(struct vb_mr *mr)
 {
 	const struct vb_permutation *keys = &mr->nic->seg.head->keys;
@@ -174,11 +174,11 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 
 	if (err)
 		return err;
-	spec.addr = null->sink; /* what peers find in the key table: they only write */
+	spec.addr = null->sink; /* for peers, through the key table: they only write */
 	return create(pd, &spec, null, out);
 }
 
-/* After it nobody reads or writes the memory for us: not a peer, not a thread, not a poll. */
+/* Afterwards nothing uses the memory any more: no peer, no thread, no poll. */
 static int withdraw(struct vb_mr *mr)
 {
 	const struct vb_ending ending = vb_ending_memory(mr->addr, mr->length);
@@ -196,7 +196,7 @@ static int withdraw(struct vb_mr *mr)
 			   slot);
 		return -EBUSY;
 	}
-	if (vb_mw_any_bound_to(mr)) { /* by one who was inside */
+	if (vb_mw_any_bound_to(mr)) { /* a thread that was inside has bound a window */
 		key_publish(mr, atomic_load(&mr->entry->word) & 0xffff);
 		return -EBUSY;
 	}
@@ -205,7 +205,7 @@ static int withdraw(struct vb_mr *mr)
 	return 0;
 }
 
-/* What an object has besides its keys. */
+/* Frees the object and all it has besides its keys. */
 static void dispose(struct vb_mr *mr)
 {
 	if (mr->mapping)
@@ -249,7 +249,7 @@ int vb_mr_deregister(struct vb_mr *mr)
 	return err;
 }
 
-/* Before the region is touched: what is refused leaves it as it was. */
+/* Before the region changes: a refused call leaves it as it was. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
 	if (mr->destroyed)
@@ -322,7 +322,7 @@ static bool mapping_covers(const struct vb_mr *mr, uint64_t addr, uint64_t lengt
 	       length <= mr->length - (addr - mr->addr);
 }
 
-/* Inside a hazard: regions that go meanwhile wait. */
+/* Inside a hazard: the deregistration of a region waits meanwhile. */
 bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length)
 {
 	struct vb_thread *thread = vb_thread_get();
@@ -357,7 +357,7 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
 			       const struct vb_pd *pd, const struct ibv_sge *sge, unsigned access)
 {
-	/* Before the look-up: a region that goes away meanwhile leaves the cache out of date. */
+	/* Read before the look-up: if the region ends meanwhile, the cache is out of date. */
 	uint32_t generation = atomic_load(&nic->mr_generation);
 	struct vb_mr *mr = vb_mr_lookup(nic, pd, sge, access);
 

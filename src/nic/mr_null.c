@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory behind null regions, one for the process: as much address space as the longest message
- * needs, to read zeros from, and as much to write to that is a few pages over and over. So whoever
- * copies, this process or a peer, needs not know that it is not real.
+ * The memory behind null regions, shared by all of the process: address space for the longest
+ * message to read zeros from, and as much to write to, which repeats the same 16 MB. So code that
+ * copies, here or in a peer, treats a null region like any other.
  */
 #include "base/log.h"
 #include "nic/mr.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define SINK_SIZE (16ull << 20) /* of which there is one; the rest of the space repeats it */
+#define SINK_SIZE (16ull << 20) /* real memory; the rest of the address space repeats it */
 
 static void *reserve(int protection)
 {
@@ -21,7 +21,7 @@ static void *reserve(int protection)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* A mapping of shared memory whose old size is 0 is not moved but made once more (mremap(2)). */
+/* With old size 0 mremap(2) does not move a shared mapping but maps it once more. */
 static int repeat(uint8_t *space)
 {
 	void *first = mmap(space, SINK_SIZE, PROT_READ | PROT_WRITE,

@@ -11,7 +11,7 @@ enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-/* What another window left, or new memory; gone either way. Under nic->lock. */
+/* The struct of a deallocated window, or a new one; its gone is set. Under nic->lock. */
 static struct vb_mw *memory_take(struct vb_nic *nic)
 {
 	struct vb_mw *mw;
@@ -87,7 +87,7 @@ static bool bound(const struct vb_mw *mw)
 	return word & VB_KEY_VALID && !vb_key_is_taken_back(mw->invalid, word);
 }
 
-/* Who uses or binds the window at this moment is let go first, as with a region. */
+/* Waits for threads that use or bind the window at this moment, as with a region. */
 static int close_window(struct vb_mw *mw)
 {
 	const struct vb_ending ending = vb_ending_memory(mw->entry->addr, mw->entry->length);
@@ -106,7 +106,7 @@ static int withdraw(struct vb_mw *mw)
 	int err;
 
 	atomic_store(&mw->gone, true);
-	do /* again if a bind was under way that opened it: the last one */
+	do /* once more if a bind that was under way has opened the window */
 		err = close_window(mw);
 	while (!err && bound(mw));
 	if (err)
@@ -121,7 +121,7 @@ int vb_mw_dealloc(struct vb_mw *mw)
 	int err;
 
 	if (nic != vb_nic_current()) {
-		free(mw); /* the child's copy: nothing of its own is queued */
+		free(mw); /* the child's copy: the child has no queued bind of it */
 	} else {
 		err = withdraw(mw);
 		if (err)
@@ -160,7 +160,7 @@ static bool may_bind(const struct vb_mw_bind *bind, const struct vb_mr *mr, cons
 	       (!(bind->access & REMOTE_WRITES) || mr->access & IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* Unbinding, or the new key without a window behind it. */
+/* Sets the new key; valid 0: unbound, or not bound yet. */
 static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
 {
 	mw->entry->tags = (mw->entry->tags & ~0xff00u) | (rkey & 0xff) << 8;
@@ -174,10 +174,10 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	struct vb_key_entry *entry = mw->entry;
 	struct vb_mr *mr;
 
-	/* Its memory may be another window's by now, which has another index. */
+	/* The struct may belong to another window by now, which has another index. */
 	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ vb_mw_rkey(mw, 0)) >> 8)
 		return false;
-	/* A bound window is taken back by an invalidation, not by a bind (IBA o10-37.2.30, 40). */
+	/* An invalidation takes a bound window back, not a bind (IBA o10-37.2.30, 40). */
 	if (mw->ibv.type == IBV_MW_TYPE_2 && (bound(mw) || !bind->length))
 		return false;
 	if (!bind->length) {
@@ -187,7 +187,9 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	mr = vb_mr_by_lkey(mw->nic, bind->lkey);
 	if (!mr || !may_bind(bind, mr, pd))
 		return false;
-	/* Readers look at the word again after the fields; pairs with the fence in vb_rkey_check. */
+	/*
+	 * Readers look at the word again after the fields; pairs with the fence in vb_rkey_check.
+	 */
 	set_word(mw, bind->rkey, 0);
 	atomic_thread_fence(memory_order_release);
 	entry->access = bind->access & REMOTE;
@@ -214,7 +216,8 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 	return done;
 }
 
-/* The owner clears its word; a sender says which word it is that is not valid any more. */
+/* The owner clears VALID in its word. A sender cannot: it writes the word that is not valid any
+ * more. */
 static bool take_back(struct vb_peer *target, const struct vb_key_entry *entry, uint32_t word)
 {
 	_Atomic uint32_t *own = (_Atomic uint32_t *)&entry->word;

@@ -14,7 +14,7 @@
 enum { FILE_BYTES_MAX = 4096 };
 
 _Atomic uint16_t vb_pkeys[VB_PKEYS_MAX] = { VB_PKEY_DEFAULT };
-static unsigned table_length = 1; /* by vb_pkey_load */
+static unsigned table_length = 1; /* written by vb_pkey_load, once */
 static char file[PATH_MAX];       /* likewise; empty: none */
 
 /* --- the table --- */
@@ -106,17 +106,17 @@ int vb_pkey_parse(const char *text, uint16_t keys[VB_PKEYS_MAX], unsigned *count
 			length++;
 		if (*count == VB_PKEYS_MAX)
 			return refuse(why, text, length,
-				      "is one P_Key more than the table has room for");
+				      "is one P_Key more than the table has entries");
 		if (parse_key(text, length, &keys[(*count)++], why))
 			return -EINVAL;
 		text += length;
 	}
 	if (!*count)
-		snprintf(why, VB_PKEY_WHY_MAX, "no P_Key is there");
+		snprintf(why, VB_PKEY_WHY_MAX, "there is no P_Key");
 	return *count ? 0 : -EINVAL;
 }
 
-/* --- where it comes from --- */
+/* --- its sources: environment and file --- */
 
 static int load_text(const char *where, const char *text, unsigned *count, bool *changed)
 {
@@ -133,7 +133,7 @@ static int load_file(const char *path, bool *changed)
 {
 	char text[FILE_BYTES_MAX + 1];
 	unsigned count;
-	/* The service thread reads it again: it does not wait for anybody. */
+	/* O_NONBLOCK, because the service thread reads the file again and must not wait. */
 	int err = vb_config_read_file(path, O_NONBLOCK, text, sizeof(text));
 
 	return err ? err : load_text(path, text, &count, changed);
@@ -147,7 +147,7 @@ static int load_named(const char *path, bool *changed)
 	return vb_config_refuse(path, strerror(errno));
 }
 
-/* How many keys a file will have is not known: its table has room for all. */
+/* A file may grow, so its table always has the full length. */
 static int load(void)
 {
 	const char *text = vb_environment_text(VB_ENV_PKEYS);

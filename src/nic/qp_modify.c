@@ -14,7 +14,7 @@ enum {
 	QP_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | VB_ACCESS_FLUSH_GLOBAL |
 		    VB_ACCESS_FLUSH_PERSISTENT |
-		    /* Mean nothing for a QP; programs give it the flags of their regions. */
+		    /* These mean nothing for a QP, but programs pass the flags of regions. */
 		    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
 		    IBV_ACCESS_OPTIONAL_RANGE,
 	RETRIES_MAX = 7,
@@ -96,14 +96,14 @@ static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	ADOPT(IBV_QP_RETRY_CNT, retry_cnt);
 	ADOPT(IBV_QP_RNR_RETRY, rnr_retry);
 #undef ADOPT
-	/* Whoever executes reads them meanwhile. */
+	/* Only if they are given: the executor reads them meanwhile. */
 	if (mask & IBV_QP_RQ_PSN)
 		own->rq_psn &= VB_MASK24;
 	if (mask & IBV_QP_SQ_PSN)
 		own->sq_psn &= VB_MASK24;
 }
 
-/* Lets peers see it; before the gate opens, or single fields while it is open. */
+/* Shows attributes to peers: before the gate opens, or single fields while it is open. */
 static void show(struct vb_qp *qp)
 {
 	struct vb_qp_entry *entry = qp->entry;
@@ -124,13 +124,13 @@ static void show_connection(struct vb_qp *qp)
 	entry->dest_qpn = qp->attr.dest_qp_num;
 	entry->rq_psn = qp->attr.rq_psn;
 	entry->path_mtu = (uint8_t)qp->attr.path_mtu;
-	/* A new connection: whoever was bound to the old one is not bound to this. */
+	/* A new connection: a sender that was bound to the old one is not bound to this. */
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
 	atomic_store(&qp->lent->binder, 0);
 	atomic_store(&qp->lent->attention, 0);
 }
 
-/* Everything that was posted or completed but not polled is forgotten. */
+/* Forgets all WQEs that are posted, or completed and not polled. */
 static int reset(struct vb_qp *qp)
 {
 	int err = vb_qp_close(qp, IBV_QPS_RESET);
@@ -209,7 +209,7 @@ static int check_edge(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state
 	return -EINVAL;
 }
 
-/* Programs set those of RC on both halves of XRC: the half that they are not for ignores them. */
+/* Programs set the attributes of RC on both halves of XRC: each half ignores those of the other. */
 static int without_ignored(const struct vb_qp *qp, int mask)
 {
 	if (qp->type == IBV_QPT_XRC_SEND)

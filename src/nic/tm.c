@@ -70,7 +70,7 @@ void vb_tm_destroy(struct vb_srq *srq)
 
 	if (!tm)
 		return;
-	if (srq->rq.nic == vb_nic_current()) { /* else a child's copy, its CQ may be gone */
+	if (srq->rq.nic == vb_nic_current()) { /* the CQ of a child's copy may be gone */
 		pthread_mutex_lock(&srq->rq.nic->lock);
 		vb_cq_detach(&tm->queue);
 		pthread_mutex_unlock(&srq->rq.nic->lock);
@@ -86,7 +86,7 @@ void vb_tm_resized(struct vb_tm *tm)
 	vb_cq_queue_resized(&tm->queue, completions_max(tm));
 }
 
-/* --- completions; under tm->lock, so that they come in the order of what they tell --- */
+/* --- completions; under tm->lock, so that they come in the order of their operations --- */
 
 static struct vb_wc_node *node_of(const struct ibv_wc *wc)
 {
@@ -111,7 +111,7 @@ static bool complete(struct vb_tm *tm, const struct ibv_wc *wc, const struct ibv
 
 /* --- operations on the list --- */
 
-/* Free for another use, under another handle: who still names the old one comes too late. */
+/* The tag gets another handle: an operation that still names the old handle comes too late. */
 static void tag_free(struct vb_tm *tm, struct vb_tag *tag)
 {
 	vb_list_remove(&tag->node);
@@ -162,7 +162,7 @@ static int add(struct vb_tm *tm, struct ibv_ops_wr *op)
 	return 0;
 }
 
-/* 0, -ENOENT: a message has it, or had it; -EINVAL: there never was one. */
+/* -ENOENT: a message has the tag, or had it; -EINVAL: no tag ever had this handle. */
 static int del(struct vb_tm *tm, uint32_t handle)
 {
 	uint32_t index = handle & ((1u << INDEX_BITS) - 1);
@@ -280,7 +280,7 @@ void vb_tm_unexpected_undo(struct vb_tm *tm)
 {
 	vb_spin_lock(&tm->lock);
 	tm->unexpected--;
-	synchronize(tm, tm->counted); /* that may have been the only one */
+	synchronize(tm, tm->counted); /* the counts may be equal again */
 	vb_spin_unlock(&tm->lock);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rendezvous: the message holds only where its data is. The QP that received it reads the data into
- * the tagged buffer and tells the sender with a FIN, by two work requests of its own in its send
- * queue. They complete nowhere; the entries are beside those that the application may use.
+ * Rendezvous: the message holds only the address of its data. The receiving QP reads the data into
+ * the tagged buffer and tells the sender with a FIN. It posts two internal WQEs to its own send
+ * queue for that. They make no completions, and do not count against the depth that the application
+ * asked for.
  */
 #include "nic/tm.h"
 
@@ -101,7 +102,7 @@ void vb_tm_rndv_done(struct vb_qp *qp, const struct vb_wqe *wqe)
 			       wqe->status, wqe->reason);
 }
 
-/* Nobody is told of it: it may be passed over without a poll. */
+/* The WQE makes no completion: it may be scanned without a poll. */
 static bool is_silent(const struct vb_wqe *wqe)
 {
 	return wqe->internal || (!wqe->signaled && wqe->status == IBV_WC_SUCCESS);
