@@ -144,7 +144,7 @@ static int route_own(const struct vb_netif_snapshot *all, const struct place *sr
 
 /* --- the way to an address --- */
 
-static socklen_t fill(struct sockaddr_in6 *out, const struct place *place, uint16_t port)
+static socklen_t fill_sockaddr(struct sockaddr_in6 *out, const struct place *place, uint16_t port)
 {
 	struct sockaddr_in *in = (void *)out;
 
@@ -168,11 +168,11 @@ static int ask_source(int fd, const struct place *src, const struct place *dst, 
 	socklen_t size;
 
 	if (!is_wildcard(src)) {
-		size = fill(&address, src, 0);
+		size = fill_sockaddr(&address, src, 0);
 		if (bind(fd, (void *)&address, size))
 			return -errno;
 	}
-	size = fill(&address, dst, ANY_PORT);
+	size = fill_sockaddr(&address, dst, ANY_PORT);
 	if (connect(fd, (void *)&address, size))
 		return -errno;
 	size = sizeof(address);

@@ -34,7 +34,7 @@ static bool is_dmabuf(int fd)
 	return length >= (ssize_t)strlen(prefix) && !memcmp(target, prefix, strlen(prefix));
 }
 
-static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
+static int check_range(int fd, uint64_t offset, const struct vb_mr_spec *spec)
 {
 	const char *why = NULL;
 	off_t size;
@@ -60,7 +60,7 @@ static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
  * Newer kernels map the pages, but do not copy them for process_vm_*. Then peers send packets, and
  * this process copies. A connection that is in use already keeps its path.
  */
-static void reach(struct vb_nic *nic, void *at)
+static void find_reach(struct vb_nic *nic, void *at)
 {
 	char byte;
 
@@ -82,7 +82,7 @@ int vb_dmabuf_register(struct vb_pd *pd, int fd, uint64_t offset, const struct v
 	void *at;
 	int err;
 
-	err = check(fd, offset, spec);
+	err = check_range(fd, offset, spec);
 	if (err)
 		return err;
 	mr = calloc(1, sizeof(*mr));
@@ -98,7 +98,7 @@ int vb_dmabuf_register(struct vb_pd *pd, int fd, uint64_t offset, const struct v
 	}
 	mr->mapping = at;
 	mapped.addr = (uintptr_t)at + (offset & PAGE_MASK);
-	reach(pd->nic, at);
+	find_reach(pd->nic, at);
 	*out = mr;
 	err = vb_mr_create(mr, pd, &mapped);
 	if (err)

@@ -88,7 +88,7 @@ static struct entry *look_up(struct entry *in, size_t of, enum vb_given kind, co
 	return &in[i];
 }
 
-static struct entry *find(enum vb_given kind, const void *object)
+static struct entry *find_entry(enum vb_given kind, const void *object)
 {
 	struct entry *entry = room ? look_up(table, room, kind, object) : NULL;
 
@@ -115,7 +115,7 @@ static int make_room(void)
 }
 
 /* Later entries that were displaced move up. */
-static void take_out(struct entry *entry)
+static void remove_entry(struct entry *entry)
 {
 	size_t hole = (size_t)(entry - table), i = hole;
 
@@ -159,7 +159,7 @@ static bool is_intact(const struct entry *entry)
 	       entry->handle == handle_of(entry->kind, entry->object);
 }
 
-static void explain(enum vb_given kind, const char *call)
+static void explain_unknown(enum vb_given kind, const char *call)
 {
 	vb_explain("%s: there is no such %s: it was destroyed, or its handle or context was "
 		   "overwritten",
@@ -203,12 +203,12 @@ int vb_given_check(enum vb_given kind, const void *object, const char *call)
 	bool intact;
 
 	lock_table();
-	entry = object ? find(kind, object) : NULL;
+	entry = object ? find_entry(kind, object) : NULL;
 	intact = entry && is_intact(entry);
 	unlock_table();
 	if (intact)
 		return 0;
-	explain(kind, call);
+	explain_unknown(kind, call);
 	return -EINVAL;
 }
 
@@ -220,7 +220,7 @@ static bool share_file(const struct ibv_context *a, const struct ibv_context *b)
 	if (a == b)
 		return true;
 	lock_table();
-	open = find(VB_GIVEN_CONTEXT, a) && find(VB_GIVEN_CONTEXT, b);
+	open = find_entry(VB_GIVEN_CONTEXT, a) && find_entry(VB_GIVEN_CONTEXT, b);
 	unlock_table();
 	return open && vb_context((struct ibv_context *)a)->export &&
 	       vb_context((struct ibv_context *)a)->export ==
@@ -245,14 +245,14 @@ int vb_given_end(enum vb_given kind, const void *object, const char *call)
 	bool intact;
 
 	lock_table();
-	entry = object ? find(kind, object) : NULL;
+	entry = object ? find_entry(kind, object) : NULL;
 	intact = entry && is_intact(entry);
 	if (intact)
 		entry->ending = true;
 	unlock_table();
 	if (intact)
 		return 0;
-	explain(kind, call);
+	explain_unknown(kind, call);
 	return -ENOENT;
 }
 
@@ -261,11 +261,11 @@ int vb_given_ended(enum vb_given kind, const void *object, int err)
 	struct entry *entry;
 
 	lock_table();
-	entry = find(kind, object);
+	entry = find_entry(kind, object);
 	if (entry && entry->ending) {
 		entry->ending = false;
 		if (!err)
-			take_out(entry);
+			remove_entry(entry);
 	}
 	unlock_table();
 	return err;

@@ -34,21 +34,21 @@ static void wait_add(struct vb_grace *grace, struct vb_peer *peer, struct vb_haz
 
 /* May a thread that names this QP be inside the receive queue? A QP that is gone may have had the
  * queue, and an XRC QP may reach any queue of its domain. */
-static bool may_use(struct vb_nic *nic, uint32_t qpn, const struct vb_rq *rq)
+static bool may_use_rq(struct vb_nic *nic, uint32_t qpn, const struct vb_rq *rq)
 {
 	const struct vb_qp *qp = vb_nic_qp(nic, qpn);
 
 	return !qp || qp->rq == rq || qp->type == IBV_QPT_XRC_RECV;
 }
 
-static bool concerns(struct vb_nic *nic, const struct vb_ending *ending, uint64_t word)
+static bool word_concerns(struct vb_nic *nic, const struct vb_ending *ending, uint64_t word)
 {
 	uint32_t qpn = vb_hazard_qpn(word);
 
 	if (!qpn)
 		return true;
 	if (ending->rq)
-		return may_use(nic, qpn, ending->rq);
+		return may_use_rq(nic, qpn, ending->rq);
 	return !ending->qpn || ending->qpn == qpn;
 }
 
@@ -78,7 +78,7 @@ static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, ui
 		if (self && (cell == self->hazard || cell == self->second))
 			continue;
 		if (!named || (!any && named != slot) ||
-		    (!any && !concerns(grace->nic, &grace->ending, word)))
+		    (!any && !word_concerns(grace->nic, &grace->ending, word)))
 			continue;
 		if (alive || atomic_load(&cell->copy) & VB_COPY_NOW)
 			wait_add(grace, peer, cell, word);
@@ -162,7 +162,7 @@ static bool may_reach(const struct vb_ending *ending, const struct vb_grace_wait
 }
 
 /* Threads of this process are never excused: they also read the memory as a source of messages. */
-static void excuse(struct vb_grace *grace)
+static void excuse_threads(struct vb_grace *grace)
 {
 	unsigned kept = 0;
 
@@ -194,7 +194,7 @@ bool vb_grace_settled(struct vb_grace *grace)
 	if (now < grace->look_ns)
 		return false;
 	grace->look_ns = now + LOOK_NS;
-	excuse(grace);
+	excuse_threads(grace);
 	return vb_grace_over(grace);
 }
 
@@ -210,7 +210,7 @@ static uint64_t stuck_since(struct vb_nic *nic, const struct vb_grace_wait *wait
 }
 
 /* A thread without an excuse did not move for the timeout. */
-static bool hopeless(struct vb_grace *grace, uint64_t timeout_ns)
+static bool is_hopeless(struct vb_grace *grace, uint64_t timeout_ns)
 {
 	uint64_t now = vb_now_ns();
 
@@ -238,7 +238,7 @@ int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot)
 		vb_cpu_relax();
 	}
 	while (!vb_grace_settled(grace)) {
-		if (hopeless(grace, timeout_ns) || vb_now_ns() > give_up_ns) {
+		if (is_hopeless(grace, timeout_ns) || vb_now_ns() > give_up_ns) {
 			*slot = grace->count ? grace->waits[grace->count - 1].peer->slot : 0;
 			return -ETIMEDOUT;
 		}

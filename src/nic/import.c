@@ -84,7 +84,7 @@ void vb_export_unlock_file(struct vb_export *export)
 
 /* --- files --- */
 
-static int map(int fd, struct vb_export **out)
+static int map_file(int fd, struct vb_export **out)
 {
 	struct vb_export *export = calloc(1, sizeof(*export));
 	uint8_t *at;
@@ -105,7 +105,7 @@ static int map(int fd, struct vb_export **out)
 	return 0;
 }
 
-static void enlist(struct vb_export *export)
+static void export_add(struct vb_export *export)
 {
 	vb_fork_register(VB_FORK_EXPORTS, &at_fork);
 	vb_export_lock();
@@ -113,7 +113,7 @@ static void enlist(struct vb_export *export)
 	vb_export_unlock();
 }
 
-static void describe(struct vb_export_head *head, const struct vb_device *dev)
+static void fill_head(struct vb_export_head *head, const struct vb_device *dev)
 {
 	head->version = VERSION;
 	head->infiniband = dev->infiniband;
@@ -133,13 +133,13 @@ int vb_export_create(const struct vb_device *dev, struct vb_export **out, int *f
 	if (!err && fcntl(*fd, F_ADD_SEALS, SEALS))
 		err = -errno;
 	if (!err)
-		err = map(*fd, out);
+		err = map_file(*fd, out);
 	if (err) {
 		vb_fd_close(fd);
 		return err;
 	}
-	describe((*out)->head, dev);
-	enlist(*out);
+	fill_head((*out)->head, dev);
+	export_add(*out);
 	return 0;
 }
 
@@ -166,7 +166,7 @@ static int check_file(int fd)
 										       : -EINVAL;
 }
 
-static struct vb_export *find(uint64_t id)
+static struct vb_export *find_export(uint64_t id)
 {
 	struct vb_export *found = NULL;
 
@@ -187,7 +187,7 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev)
 	int err = check_file(fd);
 
 	if (!err)
-		err = map(fd, &export);
+		err = map_file(fd, &export);
 	if (err)
 		return err;
 	if (export->head->magic != VB_EXPORT_MAGIC || export->head->version != VERSION)
@@ -199,12 +199,12 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev)
 			"the network namespace must be those of the exporter");
 		err = -ENODEV;
 	}
-	known = err ? NULL : find(export->head->id);
+	known = err ? NULL : find_export(export->head->id);
 	if (err || known) {
 		munmap(export->head, FILE_BYTES);
 		free(export);
 	} else {
-		enlist(export);
+		export_add(export);
 	}
 	*out = known ? known : export;
 	return err;
@@ -276,7 +276,8 @@ void vb_export_pd_remove(struct vb_export *export, uint32_t handle)
 	vb_export_unlock();
 }
 
-static void fill(struct vb_export *export, struct vb_export_mr *record, const struct vb_mr *mr)
+static void fill_record(struct vb_export *export, struct vb_export_mr *record,
+			const struct vb_mr *mr)
 {
 	record->pd = mr->pd->ibv.handle;
 	record->lkey = mr->ibv.lkey;
@@ -300,7 +301,7 @@ static uint32_t record_take(struct vb_export *export, struct vb_mr *mr)
 
 		if (atomic_load(&export->records[at].pid))
 			continue;
-		fill(export, &export->records[at], mr);
+		fill_record(export, &export->records[at], mr);
 		atomic_store(&export->records[at].pid, (uint32_t)getpid());
 		head->mr_hint = at + 1;
 		head->mr_count++;
@@ -329,7 +330,7 @@ void vb_export_mr_update(struct vb_export *export, const struct vb_mr *mr)
 	if (!export || mr->foreign || mr->ibv.handle >= VB_EXPORT_MRS)
 		return;
 	vb_export_lock_file(export);
-	fill(export, &export->records[mr->ibv.handle], mr);
+	fill_record(export, &export->records[mr->ibv.handle], mr);
 	vb_export_unlock_file(export);
 }
 

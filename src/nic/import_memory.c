@@ -41,7 +41,7 @@ static bool continues(const struct mapping *before, const struct mapping *next)
 typedef bool (*wanted_fn)(const struct mapping *mapping, const void *arg);
 
 /* The first wanted stretch among the mappings of a process. */
-static bool search(const char *path, wanted_fn wanted, const void *arg, struct mapping *found)
+static bool find_mapping(const char *path, wanted_fn wanted, const void *arg, struct mapping *found)
 {
 	FILE *maps = fopen(path, "re");
 	char line[512];
@@ -99,10 +99,11 @@ int vb_import_locate(pid_t pid, uint64_t addr, uint64_t length, bool write, uint
 	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	if (!search(path, covers_range, &range, &part.of) || !part.of.shared || !part.of.inode)
+	if (!find_mapping(path, covers_range, &range, &part.of) || !part.of.shared ||
+	    !part.of.inode)
 		return -EOPNOTSUPP;
 	part.offset = part.of.offset + (addr - part.of.start);
-	if (!search("/proc/self/maps", covers_part, &part, &own))
+	if (!find_mapping("/proc/self/maps", covers_part, &part, &own))
 		return -EOPNOTSUPP;
 	*here = own.start + (part.offset - own.offset);
 	return 0;

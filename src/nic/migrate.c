@@ -147,7 +147,7 @@ void vb_migrate_refuse(struct vb_qp *qp)
 
 /* --- ibv_modify_qp --- */
 
-static int refuse(const struct vb_qp *qp, const char *why)
+static int refuse_modify(const struct vb_qp *qp, const char *why)
 {
 	vb_explain("ibv_modify_qp: QP 0x%06x: %s", qp->ibv.qp_num, why);
 	return -EINVAL;
@@ -157,11 +157,11 @@ static int check_alternate(struct vb_qp *qp, const struct ibv_qp_attr *attr,
 			   struct vb_av *alternate)
 {
 	if (attr->alt_port_num != 1)
-		return refuse(qp, "alt_port_num is not 1, the only port");
+		return refuse_modify(qp, "alt_port_num is not 1, the only port");
 	if (attr->alt_pkey_index >= vb_pkey_table_length())
-		return refuse(qp, "alt_pkey_index is outside of the P_Key table");
+		return refuse_modify(qp, "alt_pkey_index is outside of the P_Key table");
 	if (attr->alt_timeout > TIMEOUT_MAX)
-		return refuse(qp, "alt_timeout is more than 31");
+		return refuse_modify(qp, "alt_timeout is more than 31");
 	return vb_device_resolve(vb_context(qp->ibv.context)->dev, &attr->alt_ah_attr, alternate);
 }
 
@@ -171,13 +171,13 @@ static int check_state(const struct vb_qp *qp, enum ibv_mig_state next, bool loa
 	case IBV_MIG_MIGRATED:
 		return 0;
 	case IBV_MIG_REARM:
-		return loaded ? 0 : refuse(qp, "IBV_MIG_REARM without an alternate path");
+		return loaded ? 0 : refuse_modify(qp, "IBV_MIG_REARM without an alternate path");
 	case IBV_MIG_ARMED:
-		return refuse(qp,
-			      "IBV_MIG_ARMED is what IBV_MIG_REARM becomes when the peer has an "
-			      "alternate path too");
+		return refuse_modify(
+			qp, "IBV_MIG_ARMED is what IBV_MIG_REARM becomes when the peer has an "
+			    "alternate path too");
 	}
-	return refuse(qp, "path_mig_state is none of IBV_MIG_MIGRATED, IBV_MIG_REARM");
+	return refuse_modify(qp, "path_mig_state is none of IBV_MIG_MIGRATED, IBV_MIG_REARM");
 }
 
 int vb_migrate_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask,
@@ -188,7 +188,7 @@ int vb_migrate_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask,
 
 	if ((loads || (moves && attr->path_mig_state != IBV_MIG_MIGRATED)) &&
 	    !vb_context(qp->ibv.context)->dev->infiniband)
-		return refuse(qp, "RoCE has no path migration");
+		return refuse_modify(qp, "RoCE has no path migration");
 	if (loads)
 		err = check_alternate(qp, attr, alternate);
 	if (!err && moves)
@@ -196,7 +196,8 @@ int vb_migrate_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return err;
 }
 
-static void load(struct vb_qp *qp, const struct ibv_qp_attr *attr, const struct vb_av *alternate)
+static void load_alternate(struct vb_qp *qp, const struct ibv_qp_attr *attr,
+			   const struct vb_av *alternate)
 {
 	vb_spin_lock(&qp->state_lock);
 	qp->migration.alternate = *alternate;
@@ -212,7 +213,7 @@ void vb_migrate_adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask
 		      const struct vb_av *alternate)
 {
 	if (mask & IBV_QP_ALT_PATH)
-		load(qp, attr, alternate);
+		load_alternate(qp, attr, alternate);
 	if (!(mask & IBV_QP_PATH_MIG_STATE) || attr->path_mig_state == vb_mig_state(qp))
 		return;
 	if (attr->path_mig_state == IBV_MIG_MIGRATED && vb_migrate(qp))

@@ -149,8 +149,8 @@ int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *sp
 	return 0;
 }
 
-static int create(struct vb_pd *pd, const struct vb_mr_spec *spec, const struct vb_null *null,
-		  struct vb_mr **out)
+static int region_create(struct vb_pd *pd, const struct vb_mr_spec *spec,
+			 const struct vb_null *null, struct vb_mr **out)
 {
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
@@ -163,7 +163,7 @@ int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr
 {
 	int err = check_spec(spec);
 
-	return err ? err : create(pd, spec, NULL, out);
+	return err ? err : region_create(pd, spec, NULL, out);
 }
 
 int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
@@ -175,11 +175,11 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 	if (err)
 		return err;
 	spec.addr = null->sink; /* for peers, through the key table: they only write */
-	return create(pd, &spec, null, out);
+	return region_create(pd, &spec, null, out);
 }
 
 /* Afterwards nothing uses the memory any more: no peer, no thread, no poll. */
-static int withdraw(struct vb_mr *mr)
+static int region_withdraw(struct vb_mr *mr)
 {
 	const struct vb_ending ending = vb_ending_memory(mr->addr, mr->length);
 	uint32_t slot;
@@ -206,7 +206,7 @@ static int withdraw(struct vb_mr *mr)
 }
 
 /* Frees the object and all it has besides its keys. */
-static void dispose(struct vb_mr *mr)
+static void object_free(struct vb_mr *mr)
 {
 	if (mr->mapping)
 		munmap(mr->mapping, mr->mapping_length);
@@ -218,7 +218,7 @@ static void dispose(struct vb_mr *mr)
 
 int vb_mr_take_back(struct vb_mr *mr)
 {
-	int err = vb_mw_any_bound_to(mr) ? -EBUSY : withdraw(mr);
+	int err = vb_mw_any_bound_to(mr) ? -EBUSY : region_withdraw(mr);
 
 	if (err)
 		return err;
@@ -245,7 +245,7 @@ int vb_mr_deregister(struct vb_mr *mr)
 	if (mr->nic == vb_nic_current())
 		err = mr->destroyed ? -EINVAL : vb_mr_take_back(mr);
 	if (!err)
-		dispose(mr);
+		object_free(mr);
 	return err;
 }
 
@@ -272,7 +272,7 @@ int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_
 	uint32_t tags = err ? 0 : atomic_load(&mr->entry->word) & 0xffff;
 
 	if (!err)
-		err = withdraw(mr);
+		err = region_withdraw(mr);
 	if (err)
 		return err;
 	if (pd && pd != mr->pd) {
@@ -294,7 +294,7 @@ static struct vb_mr *mr_at(struct vb_nic *nic, uint32_t index)
 	return page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
 }
 
-static struct vb_mr *by_alias(struct vb_nic *nic, uint32_t lkey)
+static struct vb_mr *mr_by_alias(struct vb_nic *nic, uint32_t lkey)
 {
 	struct vb_mr *mr = NULL;
 	bool rkey_only;
@@ -313,7 +313,7 @@ struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey)
 
 	if (vb_key_decode(&nic->seg.head->keys, lkey, &rkey_only, &index))
 		mr = mr_at(nic, index);
-	return mr && mr->ibv.lkey == lkey ? mr : by_alias(nic, lkey);
+	return mr && mr->ibv.lkey == lkey ? mr : mr_by_alias(nic, lkey);
 }
 
 static bool mapping_covers(const struct vb_mr *mr, uint64_t addr, uint64_t length)

@@ -13,7 +13,7 @@
 
 #define SINK_SIZE (16ull << 20) /* real memory; the rest of the address space repeats it */
 
-static void *reserve(int protection)
+static void *space_reserve(int protection)
 {
 	void *at = mmap(NULL, VB_MSG_MAX, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			-1, 0);
@@ -22,7 +22,7 @@ static void *reserve(int protection)
 }
 
 /* With old size 0 mremap(2) does not move a shared mapping but maps it once more. */
-static int repeat(uint8_t *space)
+static int sink_repeat(uint8_t *space)
 {
 	void *first = mmap(space, SINK_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -36,13 +36,13 @@ static int repeat(uint8_t *space)
 	return 0;
 }
 
-static struct vb_null *make(void)
+static struct vb_null *null_make(void)
 {
 	struct vb_null *null = calloc(1, sizeof(*null));
-	void *zeros = null ? reserve(PROT_READ) : NULL;
-	void *sink = zeros ? reserve(PROT_NONE) : NULL;
+	void *zeros = null ? space_reserve(PROT_READ) : NULL;
+	void *sink = zeros ? space_reserve(PROT_NONE) : NULL;
 
-	if (sink && !repeat(sink)) {
+	if (sink && !sink_repeat(sink)) {
 		madvise(zeros, VB_MSG_MAX, MADV_DONTDUMP);
 		madvise(sink, VB_MSG_MAX, MADV_DONTDUMP);
 		null->zeros = (uintptr_t)zeros;
@@ -61,7 +61,7 @@ int vb_null_get(struct vb_nic *nic, const struct vb_null **null)
 {
 	pthread_mutex_lock(&nic->lock);
 	if (!nic->null)
-		nic->null = make();
+		nic->null = null_make();
 	*null = nic->null;
 	pthread_mutex_unlock(&nic->lock);
 	if (*null)

@@ -12,7 +12,7 @@ enum {
 };
 
 /* The struct of a deallocated window, or a new one; its gone is set. Under nic->lock. */
-static struct vb_mw *memory_take(struct vb_nic *nic)
+static struct vb_mw *struct_take(struct vb_nic *nic)
 {
 	struct vb_mw *mw;
 
@@ -27,13 +27,13 @@ static struct vb_mw *memory_take(struct vb_nic *nic)
 	return mw;
 }
 
-static struct vb_mw *enlist(struct vb_nic *nic)
+static struct vb_mw *window_add(struct vb_nic *nic)
 {
 	struct vb_mw *mw = NULL;
 
 	pthread_mutex_lock(&nic->lock);
 	if (nic->mw_count < VB_MW_MAX)
-		mw = memory_take(nic);
+		mw = struct_take(nic);
 	if (mw && vb_key_alloc(nic, &mw->index, &mw->entry)) {
 		vb_list_append(&nic->free_mws, &mw->node);
 		mw = NULL;
@@ -57,7 +57,7 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return -EINVAL;
-	mw = enlist(pd->nic);
+	mw = window_add(pd->nic);
 	if (!mw) {
 		vb_explain("ibv_alloc_mw: all %d memory windows are in use, or there is no memory",
 			   VB_MW_MAX);
@@ -80,7 +80,7 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 	return 0;
 }
 
-static bool bound(const struct vb_mw *mw)
+static bool is_bound(const struct vb_mw *mw)
 {
 	uint32_t word = atomic_load(&mw->entry->word);
 
@@ -88,7 +88,7 @@ static bool bound(const struct vb_mw *mw)
 }
 
 /* Waits for threads that use or bind the window at this moment, as with a region. */
-static int close_window(struct vb_mw *mw)
+static int window_close(struct vb_mw *mw)
 {
 	const struct vb_ending ending = vb_ending_memory(mw->entry->addr, mw->entry->length);
 	uint32_t slot;
@@ -101,14 +101,14 @@ static int close_window(struct vb_mw *mw)
 	return -EBUSY;
 }
 
-static int withdraw(struct vb_mw *mw)
+static int window_withdraw(struct vb_mw *mw)
 {
 	int err;
 
 	atomic_store(&mw->gone, true);
 	do /* once more if a bind that was under way has opened the window */
-		err = close_window(mw);
-	while (!err && bound(mw));
+		err = window_close(mw);
+	while (!err && is_bound(mw));
 	if (err)
 		atomic_store(&mw->gone, false);
 	return err;
@@ -123,7 +123,7 @@ int vb_mw_dealloc(struct vb_mw *mw)
 	if (nic != vb_nic_current()) {
 		free(mw); /* the child's copy: the child has no queued bind of it */
 	} else {
-		err = withdraw(mw);
+		err = window_withdraw(mw);
 		if (err)
 			return err;
 		pthread_mutex_lock(&nic->lock);
@@ -143,7 +143,7 @@ bool vb_mw_any_bound_to(const struct vb_mr *mr)
 
 	pthread_mutex_lock(&mr->nic->lock);
 	vb_list_for(mw, &mr->nic->mws, struct vb_mw, node)
-		any |= bound(mw) && mw->bound_lkey == mr->ibv.lkey;
+		any |= is_bound(mw) && mw->bound_lkey == mr->ibv.lkey;
 	pthread_mutex_unlock(&mr->nic->lock);
 	if (any)
 		vb_explain("a memory window is bound to the region: invalidate or unbind it first");
@@ -168,7 +168,7 @@ static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
 	atomic_store(&mw->entry->word, (mw->entry->tags & 0xffff) | valid);
 }
 
-static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
+static bool bind_execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
 {
 	struct vb_mw *mw = bind->mw;
 	struct vb_key_entry *entry = mw->entry;
@@ -178,7 +178,7 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ vb_mw_rkey(mw, 0)) >> 8)
 		return false;
 	/* An invalidation takes a bound window back, not a bind (IBA o10-37.2.30, 40). */
-	if (mw->ibv.type == IBV_MW_TYPE_2 && (bound(mw) || !bind->length))
+	if (mw->ibv.type == IBV_MW_TYPE_2 && (is_bound(mw) || !bind->length))
 		return false;
 	if (!bind->length) {
 		set_word(mw, bind->rkey, 0);
@@ -210,7 +210,7 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 	if (!thread)
 		return false;
 	visit = vb_hazard_visit(thread, thread->nic->seg.head->slot);
-	done = !atomic_load(&bind->mw->gone) && execute(bind, pd, qpn);
+	done = !atomic_load(&bind->mw->gone) && bind_execute(bind, pd, qpn);
 	if (visit)
 		vb_hazard_leave(thread);
 	return done;
@@ -218,7 +218,7 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 
 /* The owner clears VALID in its word. A sender cannot: it writes the word that is not valid any
  * more. */
-static bool take_back(struct vb_peer *target, const struct vb_key_entry *entry, uint32_t word)
+static bool word_take_back(struct vb_peer *target, const struct vb_key_entry *entry, uint32_t word)
 {
 	_Atomic uint32_t *own = (_Atomic uint32_t *)&entry->word;
 	_Atomic uint32_t *invalid = vb_peer_key_invalid(target, entry);
@@ -242,7 +242,7 @@ bool vb_mw_invalidate(struct vb_peer *target, uint32_t rkey, uint32_t pd, uint32
 	uint32_t word = entry ? atomic_load(&entry->word) : 0;
 
 	return is_window_of(entry, qpn) && entry->pd == pd && vb_key_matches(word, rkey, true) &&
-	       take_back(target, entry, word);
+	       word_take_back(target, entry, word);
 }
 
 void vb_mw_settle(struct vb_nic *nic, uint32_t rkey, uint32_t qpn)

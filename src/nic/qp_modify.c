@@ -71,7 +71,7 @@ static int check_values(const struct ibv_qp_attr *attr, int mask)
 }
 
 /* Adopts the attributes that the mask names. */
-static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static void adopt_attr(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr *own = &qp->attr;
 
@@ -104,7 +104,7 @@ static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 }
 
 /* Shows attributes to peers: before the gate opens, or single fields while it is open. */
-static void show(struct vb_qp *qp)
+static void show_attr(struct vb_qp *qp)
 {
 	struct vb_qp_entry *entry = qp->entry;
 
@@ -131,7 +131,7 @@ static void show_connection(struct vb_qp *qp)
 }
 
 /* Forgets all WQEs that are posted, or completed and not polled. */
-static int reset(struct vb_qp *qp)
+static int reset_qp(struct vb_qp *qp)
 {
 	int err = vb_qp_close(qp, IBV_QPS_RESET);
 
@@ -171,17 +171,17 @@ static void set_state(struct vb_qp *qp, enum ibv_qp_state next)
 	vb_spin_unlock(&qp->state_lock);
 }
 
-static int apply(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next,
-		 const struct ibv_qp_attr *attr, int mask)
+static int apply_attr(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next,
+		      const struct ibv_qp_attr *attr, int mask)
 {
-	adopt(qp, attr, mask);
+	adopt_attr(qp, attr, mask);
 	if (next == IBV_QPS_ERR) {
 		vb_qp_enter_error(qp);
 		return 0;
 	}
 	if (next == IBV_QPS_RESET)
-		return reset(qp);
-	show(qp);
+		return reset_qp(qp);
+	show_attr(qp);
 	if (cur == IBV_QPS_INIT && next == IBV_QPS_RTR)
 		show_connection(qp);
 	if (next == IBV_QPS_SQD && cur != IBV_QPS_SQD)
@@ -248,7 +248,7 @@ int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
 	if (mask & IBV_QP_RATE_LIMIT)
 		vb_qp_limit_rate(qp, attr->rate_limit, 0);
 	vb_migrate_adopt(qp, attr, mask, &alternate);
-	return apply(qp, cur, next, attr, mask);
+	return apply_attr(qp, cur, next, attr, mask);
 }
 
 void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)

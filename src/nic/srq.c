@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int check(const struct ibv_srq_attr *attr)
+static int check_attr(const struct ibv_srq_attr *attr)
 {
 	/* The man page says that srq_limit is ignored here. */
 	if (attr->max_wr >= 1 && attr->max_wr <= VB_SRQ_WR_MAX && attr->max_sge <= VB_SGE_MAX)
@@ -34,7 +34,7 @@ static int number_take(struct vb_nic *nic, struct vb_srq *srq)
 
 int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_srq **out)
 {
-	int err = check(&attr->attr);
+	int err = check_attr(&attr->attr);
 	struct vb_srq *srq = err ? NULL : aligned_alloc(64, (sizeof(*srq) + 63) & ~63ul);
 
 	if (!srq)
@@ -88,7 +88,7 @@ static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 }
 
 /* Counts receives that are posted, and that no message has taken. */
-static uint32_t left(struct vb_rq *rq)
+static uint32_t receives_left(struct vb_rq *rq)
 {
 	uint32_t count = 0;
 
@@ -123,7 +123,7 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 		return err;
 	atomic_store(&srq->rq.lent->limit, attr->srq_limit);
 	/* The queue is below the limit already: the event is due now. */
-	if (attr->srq_limit && left(&srq->rq) < attr->srq_limit &&
+	if (attr->srq_limit && receives_left(&srq->rq) < attr->srq_limit &&
 	    atomic_exchange(&srq->rq.lent->limit, 0)) {
 		atomic_store(&srq->rq.lent->limit_reached, 1);
 		vb_srq_collect_limit(srq);

@@ -30,7 +30,7 @@ bool vb_tm_rndv_room(struct vb_qp *qp)
 }
 
 /* Under sq->lock. */
-static struct vb_wqe *append(struct vb_sq *sq, enum vb_internal internal, uint8_t opcode)
+static struct vb_wqe *wqe_append(struct vb_sq *sq, enum vb_internal internal, uint8_t opcode)
 {
 	struct vb_wqe *wqe = vb_sq_wqe(sq, sq->tail++);
 
@@ -43,7 +43,7 @@ static struct vb_wqe *append(struct vb_sq *sq, enum vb_internal internal, uint8_
 
 static void append_read(struct vb_sq *sq, struct vb_tag *tag, const struct vb_rendezvous *rndv)
 {
-	struct vb_wqe *wqe = append(sq, VB_INTERNAL_READ, IBV_WR_RDMA_READ);
+	struct vb_wqe *wqe = wqe_append(sq, VB_INTERNAL_READ, IBV_WR_RDMA_READ);
 	uint32_t left = rndv->length;
 
 	wqe->wr_id = tag->recv_wr_id;
@@ -64,7 +64,7 @@ static void append_read(struct vb_sq *sq, struct vb_tag *tag, const struct vb_re
 /* Fenced: the sender may use its buffer again as soon as it has the FIN. */
 static void append_fin(struct vb_sq *sq, const struct vb_rendezvous *rndv)
 {
-	struct vb_wqe *wqe = append(sq, VB_INTERNAL_FIN, IBV_WR_SEND);
+	struct vb_wqe *wqe = wqe_append(sq, VB_INTERNAL_FIN, IBV_WR_SEND);
 	const struct ibv_tmh header = {
 		.opcode = IBV_TMH_FIN,
 		.app_ctx = htobe32(rndv->app_ctx),
