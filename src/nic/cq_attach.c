@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* --- what is asked --- */
+/* --- the CQ's asks --- */
 
 uint32_t vb_cq_waiting(struct vb_cq *cq)
 {

@@ -49,7 +49,7 @@ static inline bool is_idle(struct vb_cq_queue *queue, const struct vb_rq **quiet
 	       !atomic_load_explicit(&queue->arrivals->count, memory_order_acquire);
 }
 
-/* The same for one of few queues, by its copied watch: the queue is read only if there is none. */
+/* The same for one of few queues, by the copy of its watch: without one the queue is read. */
 static inline bool is_idle_at(const struct vb_cq *cq, uint32_t place, bool flushing,
 			      const struct vb_rq **quiet)
 {

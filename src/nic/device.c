@@ -17,7 +17,7 @@
 
 static struct vb_device *devices[VB_DEVICES_MAX]; /* written once, by make_devices */
 static unsigned device_count;
-static const char no_provider; /* its address is what `ops` holds: no provider's table */
+static const char no_provider; /* `ops` holds its address: no provider has such a table */
 
 /* --- which devices --- */
 

@@ -54,7 +54,8 @@ struct vb_aside {
 	struct vb_wqe wqe; /* last: its payload follows */
 };
 
-/* "Executor" is the thread that holds the token; it alone writes the members that say so. */
+/* The executor holds the token. While no thread holds it, path/local/fast_send.c may do the
+ * executor's work under lock. */
 struct vb_sq {
 	struct vb_spin lock;       /* tail, executing */
 	bool executing;            /* a thread, or the wire, holds the token */
@@ -66,7 +67,7 @@ struct vb_sq {
 	struct vb_pd *pd;  /* its allocator made the memory; NULL: none */
 	uint32_t depth, mask, stride;
 	uint32_t sge_max, inline_max;
-	struct vb_mr_cache mr_cache;  /* executor, or a thread that sends under lock instead */
+	struct vb_mr_cache mr_cache;  /* executor */
 	bool stuck;                   /* executor: the CQ overran, nothing completes any more */
 	_Atomic uint32_t aside_count; /* executor; a thread that ends the queue reads it */
 	struct vb_aside *aside;       /* executor: list, the oldest first */
