@@ -10,7 +10,7 @@ struct vb_ah {
 	struct vb_pd *pd;
 	struct vb_nic *nic;
 	struct vb_av av;
-	_Atomic int refs; /* the application, and work requests that were not executed yet */
+	_Atomic int refs; /* of the application, and of work requests that are not executed yet */
 };
 
 static inline struct vb_ah *vb_ah(struct ibv_ah *ibv)
@@ -26,6 +26,6 @@ static inline void vb_ah_get(struct vb_ah *ah)
 	atomic_fetch_add_explicit(&ah->refs, 1, memory_order_relaxed);
 }
 
-void vb_ah_put(struct vb_ah *ah); /* NULL is fine */
+void vb_ah_put(struct vb_ah *ah); /* NULL is allowed */
 
 #endif

@@ -27,7 +27,7 @@ void vb_async_close(struct vb_context *ctx)
 	ctx->verbs.context.async_fd = -1;
 }
 
-static void drop_all(struct vb_context *ctx)
+static void drop_events(struct vb_context *ctx)
 {
 	vb_list_for(entry, &ctx->async_events, struct async_event, node)
 		free(entry);
@@ -36,7 +36,7 @@ static void drop_all(struct vb_context *ctx)
 
 void vb_async_free(struct vb_context *ctx)
 {
-	drop_all(ctx);
+	drop_events(ctx);
 	vb_event_fd_put(ctx->async_fd);
 }
 
@@ -50,7 +50,7 @@ void vb_context_release(struct vb_context *ctx)
 
 void vb_async_own(struct vb_context *ctx)
 {
-	drop_all(ctx);
+	drop_events(ctx);
 	vb_event_fd_own(ctx->async_fd);
 }
 
@@ -63,7 +63,7 @@ void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *obj
 	if (!entry)
 		return;
 	entry->event.event_type = type;
-	entry->event.element.qp = object; /* one union of pointers */
+	entry->event.element.qp = object; /* all members of the union are pointers */
 	entry->taken = taken;
 	pthread_mutex_lock(&ctx->async_fd->lock);
 	vb_list_append(&ctx->async_events, &entry->node);
@@ -71,7 +71,7 @@ void vb_async_raise(struct ibv_context *ibv, enum ibv_event_type type, void *obj
 	pthread_mutex_unlock(&ctx->async_fd->lock);
 }
 
-static void *oldest(void *context)
+static void *take_oldest(void *context)
 {
 	struct vb_context *ctx = context;
 	struct async_event *entry;
@@ -89,7 +89,7 @@ int vb_async_take(struct ibv_context *ibv, struct ibv_async_event *event)
 {
 	struct vb_context *ctx = vb_context(ibv);
 	void *taken;
-	int err = vb_event_fd_take(ctx->async_fd, oldest, ctx, &taken);
+	int err = vb_event_fd_take(ctx->async_fd, take_oldest, ctx, &taken);
 
 	if (err)
 		return err;

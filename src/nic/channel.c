@@ -42,7 +42,7 @@ void vb_channel_signal(struct vb_channel *channel, uint64_t events)
 	vb_event_fd_count(channel->events, events);
 }
 
-static void *with_event(void *arg)
+static void *take_cq_with_event(void *arg)
 {
 	struct vb_channel *channel = arg;
 
@@ -51,7 +51,7 @@ static void *with_event(void *arg)
 			continue;
 		atomic_fetch_sub(&cq->events_pending, 1);
 		cq->events_taken++;
-		/* Behind the others, so that each gets its turn. */
+		/* The CQ goes behind the others, so that each gets its turn. */
 		vb_list_remove(&cq->channel_node);
 		vb_list_append(&channel->cqs, &cq->channel_node);
 		return cq;
@@ -62,7 +62,7 @@ static void *with_event(void *arg)
 int vb_channel_take(struct vb_channel *channel, struct vb_cq **cq)
 {
 	void *taken;
-	int err = vb_event_fd_take(channel->events, with_event, channel, &taken);
+	int err = vb_event_fd_take(channel->events, take_cq_with_event, channel, &taken);
 
 	*cq = taken;
 	return err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion channels: events of several CQs, one descriptor. */
+/* Completion channels: one descriptor for the events of several CQs. */
 #ifndef VB_NIC_CHANNEL_H
 #define VB_NIC_CHANNEL_H
 
@@ -10,8 +10,8 @@ struct vb_cq;
 struct vb_channel {
 	struct ibv_comp_channel ibv; /* first */
 	struct vb_nic *nic;
-	struct vb_event_fd *events; /* its lock: the list, and which CQ's event is taken */
-	struct vb_list cqs;
+	struct vb_event_fd *events; /* its lock protects cqs and the CQs' events_taken */
+	struct vb_list cqs;         /* the CQ whose turn is next comes first */
 };
 
 static inline struct vb_channel *vb_channel(struct ibv_comp_channel *ibv)
@@ -20,9 +20,9 @@ static inline struct vb_channel *vb_channel(struct ibv_comp_channel *ibv)
 }
 
 int vb_channel_create(struct ibv_context *ctx, struct vb_channel **out);
-int vb_channel_destroy(struct vb_channel *channel); /* -EBUSY: it has CQs */
+int vb_channel_destroy(struct vb_channel *channel); /* -EBUSY: CQs use the channel */
 void vb_channel_signal(struct vb_channel *channel, uint64_t events);
-/* The CQ whose event is the next; blocks, or -EAGAIN, as the fd is set. */
+/* The CQ of the next event. Blocks, or -EAGAIN if the descriptor is nonblocking. */
 int vb_channel_take(struct vb_channel *channel, struct vb_cq **cq);
 
 #endif

@@ -96,7 +96,7 @@ int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct 
 	return 0;
 }
 
-/* Events that were not taken from the channel go with the CQ; its counts too. */
+/* Drops the CQ's events that were not taken from the channel, and their counts. */
 static void channel_leave(struct vb_cq *cq)
 {
 	if (!cq->channel)
@@ -146,7 +146,7 @@ int vb_cq_destroy(struct vb_cq *cq)
 		vb_nic_free_later(nic, 0, cq->shared_offset, sizeof(*cq->shared));
 		vb_cq_pages_free(cq);
 		pthread_mutex_unlock(&nic->lock);
-		channel_leave(cq); /* in a child its lock and its count are the parent's */
+		channel_leave(cq); /* not in a child: lock and count belong to the parent */
 		wait_for_acks(cq);
 	}
 	atomic_fetch_sub(&vb_context(cq->ibv.context)->objects, 1);

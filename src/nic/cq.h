@@ -4,9 +4,9 @@
  * completions in the cells of the receive queues, and a poll looks at the attached queues, all
  * of them when they are few, those with a ready bit when they are many.
  *
- * What happened first is polled first, from whichever queue. If more than one is attached, each
- * completion carries a stamp, taken just before it becomes visible, and a poll takes the lowest
- * (cq_poll.c).
+ * A poll returns completions of all queues in the order in which they happened. If more than one
+ * queue is attached, each completion carries a stamp, taken just before it becomes visible, and a
+ * poll takes the lowest (cq_poll.c).
  */
 #ifndef VB_NIC_CQ_H
 #define VB_NIC_CQ_H
@@ -23,7 +23,7 @@ struct vb_sq;
 enum { VB_CQ_FEW = 16 };            /* queues that a poll looks at without ready bits */
 #define VB_NO_COMPLETION UINT64_MAX /* in place of a stamp: the queue is empty */
 
-/* Where completions wait. */
+/* The places where completions wait. */
 enum vb_cq_kind {
 	VB_CQ_SENDS,
 	VB_CQ_RECEIVES, /* of one sender */
@@ -32,8 +32,8 @@ enum vb_cq_kind {
 };
 
 /*
- * A word that tells whether there may be a completion: of SENDS, if it is not the value; of RECEIVES, if
- * it is. The other kinds have none: NULL.
+ * A word that tells whether there may be a completion. SENDS: the word differs from the value.
+ * RECEIVES: the word equals the value. The other kinds have no word: NULL.
  */
 struct vb_cq_watch {
 	const _Atomic uint64_t *word;
@@ -49,14 +49,14 @@ struct vb_cq_queue {
 	struct vb_cq_watch watch;
 	struct vb_sq *sq;
 	struct vb_rq *rq;
-	uint64_t stamp;               /* while it is in the heap: of its first completion */
+	uint64_t stamp;               /* of the first completion, while the queue is in the heap */
 	uint32_t place;               /* in cq->queues */
 	struct vb_arrivals *arrivals; /* ARRIVALS: in rq */
 	struct vb_loose *loose;
-	struct vb_qp *qp; /* whose queue it is; NULL: an SRQ's */
+	struct vb_qp *qp; /* the QP of the queue; NULL: an SRQ's queue */
 	struct vb_cq *cq;
-	uint32_t bit;   /* its ready bit */
-	uint32_t depth; /* completions that it can bring */
+	uint32_t bit;   /* number of its ready bit */
+	uint32_t depth; /* count of completions that it can bring */
 };
 
 /* Completions in the order in which they were made. */
@@ -71,13 +71,13 @@ struct vb_wc_node {
 	uint64_t stamp; /* if the CQ asks for one */
 	struct ibv_wc wc;
 	struct ibv_wc_tm_info tm;
-	_Atomic uint32_t *polled; /* is set to ... when it is polled; NULL: nothing is */
+	_Atomic uint32_t *polled; /* the poll sets it to polled_to; NULL: nothing to set */
 	uint32_t polled_to;
 };
 
 union vb_cq_bit {
 	struct vb_cq_queue *queue;
-	uintptr_t free_next; /* odd: bit_free when this one was given back, shifted */
+	uintptr_t free_next; /* odd: bit_free when this bit was given back, shifted */
 };
 
 struct vb_cq_page {
@@ -98,16 +98,16 @@ struct vb_cq {
 	/* The attached queues. With ready bits the first ready_count are a heap of those that have
 	 * completions, the earliest on top. */
 	uint32_t queue_count, queue_room, ready_count;
-	_Atomic uint32_t flushing;    /* queues that are flush_ready: their watches do not tell */
-	_Atomic uint32_t empty_polls; /* a hint, so nobody minds a lost one */
+	_Atomic uint32_t flushing;    /* count of flush_ready queues: their watches do not tell */
+	_Atomic uint32_t empty_polls; /* a hint: a lost count does not matter */
 	struct vb_cq_queue **queues;
 	struct vb_cq_watch
 		watches[VB_CQ_FEW]; /* of the queues, while there are few: one line has several */
 	struct vb_cq_page *_Atomic ready_pages; /* VB_READY_PAGES; NULL: no ready bits are set */
-	union vb_cq_bit *bits;                  /* which queue has it, or which bit is free next */
+	union vb_cq_bit *bits;                  /* per bit: its queue, or the next free bit */
 	uint32_t bit_count, bit_room;
-	uint32_t bit_free;       /* 1 + the bit that is given out next; 0: one more */
-	_Atomic uint32_t asks;   /* what completions must do; peers have a copy of it */
+	uint32_t bit_free;       /* 1 + the bit that is given out next; 0: a new bit */
+	_Atomic uint32_t asks;   /* what completions must do; shared->asks is the peers' copy */
 	uint64_t attached_depth; /* sum of the queues' depths */
 	struct vb_channel *channel;
 	struct vb_list channel_node;
@@ -115,13 +115,13 @@ struct vb_cq {
 	uint32_t events_taken;           /* under the lock of channel->events */
 	_Atomic uint32_t users;          /* attached queues */
 	_Atomic uint32_t overrun_told, async_taken;
-	struct vb_pd *pd; /* parent domain whose memory this is; NULL: none */
+	struct vb_pd *pd; /* parent domain that allocated this CQ; NULL: none */
 	bool stamped;     /* completions carry their time */
 	bool ignore_overrun;
 	uint64_t stamp;           /* of the completion that was polled last; under poll_lock */
 	struct ibv_wc_tm_info tm; /* likewise */
 	/* Extended polling, from start_poll to end_poll. */
-	bool single_threaded; /* nobody else polls: no lock */
+	bool single_threaded; /* one thread at a time polls: no lock */
 	struct vb_spin batch_lock;
 	struct ibv_wc wc; /* the completion that the batch is at */
 	uint64_t wc_stamp;
@@ -132,10 +132,10 @@ struct vb_cq {
 	_Atomic uint32_t moderate_period_us;
 	struct vb_spin hold_lock;
 	bool holding;                 /* an event waits for more completions; under hold_lock */
-	uint32_t held;                /* completions that would have made one since; likewise */
+	uint32_t held;                /* count of completions in this period; likewise */
 	uint64_t held_until_ns;       /* likewise */
-	_Atomic uint32_t arm_kind;    /* enum vb_cq_armed: as the application armed it last */
-	_Atomic uint32_t armed_count; /* arms since events of senders were collected */
+	_Atomic uint32_t arm_kind;    /* enum vb_cq_armed: the application's last arm */
+	_Atomic uint32_t armed_count; /* count of arms since senders' events were collected */
 };
 
 static inline struct vb_cq *vb_cq(struct ibv_cq *ibv)
@@ -156,49 +156,49 @@ int vb_cq_destroy(struct vb_cq *cq); /* -EBUSY: QPs use it. Waits for events to 
 int vb_cq_resize(struct vb_cq *cq, int cqe);
 int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only);
 
-/* A queue comes and goes: kind, its queues and depth are set; its bit is known afterwards. Under
- * nic->lock (cq_attach.c). */
+/* Attaches a queue whose kind, sq, rq and depth are set; sets its bit. Under nic->lock
+ * (cq_attach.c). */
 int vb_cq_attach(struct vb_cq *cq, struct vb_cq_queue *queue);
 void vb_cq_detach(struct vb_cq_queue *queue);
 void vb_cq_queue_resized(struct vb_cq_queue *queue, uint32_t depth);
-/* What completions have to do besides, anew: depths or cqe have changed. Under the poll lock. */
+/* Computes asks anew: depths or cqe have changed. Under the poll lock. */
 void vb_cq_asks_update(struct vb_cq *cq);
-/* Completions that wait in the attached queues; under the poll lock. */
+/* Counts the completions that wait in the attached queues; under the poll lock. */
 uint32_t vb_cq_waiting(struct vb_cq *cq);
-/* The memory of ready bits, when the CQ goes. Under nic->lock. */
+/* Frees the memory of ready bits, when the CQ is destroyed. Under nic->lock. */
 void vb_cq_pages_free(struct vb_cq *cq);
 
 /* Up to count completions, or -EIO for a CQ that overran. */
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc);
 /* One completion, and in *stamp its time if the CQ is stamped. */
 int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp);
-/* What waits in a queue that is about to be emptied will not be polled: it leaves its room. Under
+/* The queue is about to be emptied: completions that wait there give up their room in the CQ. Under
  * the poll lock; nothing completes in the queue any more. */
 void vb_cq_forget_queue(struct vb_cq_queue *queue);
 
 /* --- one attached queue (cq_queue.c); under the poll lock --- */
 
-/* The stamp of its first completion: 0, that has none; VB_NO_COMPLETION. An SRQ that was drained
- * already in this look is not drained again. */
+/* The stamp of the first completion; 0: it carries none; VB_NO_COMPLETION: the queue is empty. An
+ * SRQ that was drained already in this look (*drained) is not drained again. */
 uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained);
-/* The stamp of its first completion, or of a later one that can be seen, at most count behind. */
+/* The stamp of the first completion, or of a later visible one among the next count. */
 uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int count);
-/* How many completions can surely be seen, up to count; there is one. */
+/* The number of completions that are surely visible, up to count. At least one is. */
 int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count);
-/* Completions with stamps up to the last one; at least one, if peek has found it. */
+/* Takes completions with stamps up to last; at least one, if peek has found it. */
 int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc);
 uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue);
-/* It begins, or begins anew after a reset. */
+/* Sets the watch of a queue that is new or was reset. */
 void vb_cq_queue_watch(struct vb_cq_queue *queue);
 
 /* A completion of this process became visible in a queue; a full fence lies behind it. */
 void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited);
-/* A completion in a node of its own, which is the queue's from now on; false: the CQ overran. */
+/* Adds a completion in a node, which belongs to the queue from now on; false: the CQ overran. */
 bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicited);
-/* Nodes that nobody will poll, after detaching. */
+/* Frees the nodes that were not polled, after the queue was detached. */
 void vb_loose_free(struct vb_loose *loose);
-/* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS, VB_CQ_NUMBERS. Of any
- * process's CQ, and of one of this process. */
+/* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS, VB_CQ_NUMBERS. The
+ * first function reads it from the CQ of any process, the second from one of this process. */
 static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
 {
 	return atomic_load_explicit(&shared->asks, memory_order_relaxed);
@@ -209,17 +209,17 @@ static inline uint32_t vb_cq_own_asks(const struct vb_cq *cq)
 }
 
 /*
- * Which completion came first, for a CQ that asks: its number, or the time. Taken right before the
- * completion becomes visible. Numbers: the thread that gets the higher one has seen what came before
- * the lower one, because each of them both reads and writes the counter.
+ * The stamp of a completion, for a CQ that asks: its number, or the time. It is taken right before
+ * the completion becomes visible. Numbers: the thread that gets the higher number has seen all that
+ * the thread with the lower number had seen, because each both reads and writes the counter.
  *
- * Where only the two queues of one QP complete, nothing is counted together with other processes.
- * A send's stamp says how many receives had completed when it did: 2 n; the stamp of receive n, which
- * nobody writes, is 2 n + 1. Numbers are higher than all of these: a second QP may come.
+ * Where only the two queues of one QP complete, no counter is shared with other processes. If n
+ * receives had completed when a send did, the send's stamp is 2 n. The stamp of receive n is 2 n +
+ * 1; no thread writes it. Numbers are higher than all of these: a second QP may be attached later.
  */
 #define VB_CQ_NUMBER_FIRST (1ull << 62)
 
-/* Anybody who is attached can write stamps and the counter: none of them means "no completion". */
+/* Any attached peer can write stamps and the counter: no value may become VB_NO_COMPLETION. */
 static inline uint64_t vb_cq_stamp_of(uint64_t written)
 {
 	return written & INT64_MAX;
@@ -231,15 +231,15 @@ static inline uint64_t vb_cq_stamp(struct vb_cq_shared *shared, uint32_t asks)
 				    : vb_device_clock();
 }
 
-/* A completion will want a number. */
+/* Prefetches the counter: a completion will need a number soon. */
 static inline void vb_cq_prefetch_number(const struct vb_cq_shared *shared, uint32_t asks)
 {
 	if (asks & VB_CQ_NUMBERS)
 		vb_prefetch_to_write(&shared->number);
 }
 
-/* They are not there any more: polled, or gone with their queue. What completed while the counting
- * began may be missing in the count, until the CQ is empty: it stops at 0. */
+/* Completions were polled, or went with their queue. The count may lack completions that happened
+ * while the counting began, until the CQ is empty: so it stops at 0. */
 static inline void vb_cq_forget(struct vb_cq *cq, uint32_t completions)
 {
 	uint32_t count;
@@ -256,17 +256,17 @@ bool vb_cq_account(struct vb_cq_shared *shared);
 
 /* --- ready bits (cq_ready.c) --- */
 
-/* Page is the one of the bit; a full fence lies between the completion and this. */
+/* page has the bit. A full fence lies between the completion and this call. */
 void vb_cq_set_ready(struct vb_cq_shared *shared, struct vb_ready_page *page, uint32_t bit);
-/* Queues whose bits are set join the heap; under the poll lock. The highest stamp of a first completion
- * among them, or 0. */
+/* Queues whose bits are set join the heap; under the poll lock. Returns the highest stamp among
+ * their first completions, or 0. */
 uint64_t vb_cq_take_ready(struct vb_cq *cq);
-/* The heap: the earliest queue, or NULL; and what follows when its first completion has changed. */
+/* The queue with the earliest completion, or NULL. */
 static inline struct vb_cq_queue *vb_cq_first_ready(const struct vb_cq *cq)
 {
 	return cq->ready_count ? cq->queues[0] : NULL;
 }
-/* The stamp of what comes after it; VB_NO_COMPLETION: nothing. */
+/* The lowest stamp among the other queues of the heap; VB_NO_COMPLETION: there are none. */
 static inline uint64_t vb_cq_second_ready(const struct vb_cq *cq)
 {
 	uint64_t a = cq->ready_count > 1 ? cq->queues[1]->stamp : VB_NO_COMPLETION;
@@ -274,6 +274,7 @@ static inline uint64_t vb_cq_second_ready(const struct vb_cq *cq)
 
 	return a < b ? a : b;
 }
+/* The first completion of a queue in the heap has changed; VB_NO_COMPLETION: none is left. */
 void vb_cq_ready_changed(struct vb_cq_queue *queue, uint64_t stamp);
 void vb_cq_ready_remove(struct vb_cq_queue *queue);
 static inline void vb_cq_set_own_ready(struct vb_cq *cq, const struct vb_cq_page *pages,
@@ -282,13 +283,13 @@ static inline void vb_cq_set_own_ready(struct vb_cq *cq, const struct vb_cq_page
 	vb_cq_set_ready(cq->shared, pages[bit / VB_READY_PAGE].bits, bit);
 }
 
-/* Takes the arm back if it matches; the caller must then see to the event. */
+/* Takes the arm if it matches; the caller must then make the event. */
 bool vb_cq_disarm(struct vb_cq_shared *shared, bool solicited);
-/* Events for the channel, now or with those that follow. */
+/* Makes events for the channel, now or, with moderation, later. */
 void vb_cq_fire(struct vb_cq *cq, uint32_t events);
-/* Events that peers left with us. */
+/* Makes the events that peers left in shared->fired. */
 void vb_cq_collect_fired(struct vb_cq *cq);
-/* A peer ended, perhaps after it had completed a receive and before it said so. */
+/* A peer ended, perhaps after it completed a receive and before it notified this CQ. */
 void vb_cq_look_again(struct vb_cq *cq);
 
 /* --- moderation (cq_moderate.c) --- */
@@ -299,11 +300,11 @@ static inline bool vb_cq_moderated(struct vb_cq *cq)
 {
 	return atomic_load_explicit(&cq->moderate_count, memory_order_relaxed);
 }
-/* Completions took the arm: their event is made now, or with those that follow. */
+/* Completions took the arm: makes their event now, or with the completions that follow. */
 void vb_cq_hold(struct vb_cq *cq, uint32_t completions);
 /* Makes the events whose period is over; by the service thread. */
 void vb_cq_release_due(struct vb_nic *nic, uint64_t now_ns);
-/* When the next one is; VB_NEVER_NS: none is held. */
+/* The time of the next such event; VB_NEVER_NS: none is held. */
 uint64_t vb_cq_next_due_ns(struct vb_nic *nic);
 
 #endif

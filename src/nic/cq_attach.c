@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queues that come to a CQ and go: their places, their ready bits, and what they ask of completions. */
+/* Attaches queues to a CQ and detaches them: their places, their ready bits, and the CQ's asks. */
 #include "nic/cq.h"
 #include "nic/nic.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* --- what is asked --- */
+/* --- the CQ's asks --- */
 
 uint32_t vb_cq_waiting(struct vb_cq *cq)
 {
@@ -23,15 +23,15 @@ static bool is_pair(const struct vb_cq *cq)
 	       cq->queues[1]->kind == VB_CQ_RECEIVES && cq->queues[0]->qp == cq->queues[1]->qp;
 }
 
-/* Counting costs an atomic per completion: only where the queue could overrun at all. */
+/* Counting costs an atomic per completion: only CQs that could overrun count. */
 static uint32_t asks_of(const struct vb_cq *cq)
 {
 	uint32_t asks = vb_cq_own_asks(cq) & VB_CQ_ORDERED;
 
 	if (cq->attached_depth > (uint64_t)cq->ibv.cqe && !cq->ignore_overrun)
 		asks |= VB_CQ_COUNTS;
-	/* A second queue: from now on it matters which of two completions came first. Those without
-	 * a number were there before anything in the second queue. */
+	/* A second queue: from now on the order of two completions matters. Completions without a
+	 * number happened before all completions of the second queue. */
 	if (cq->queue_count > 1 && !(asks & VB_CQ_ORDERED))
 		asks |= is_pair(cq) ? VB_CQ_PAIR : VB_CQ_NUMBERS;
 	return asks;
@@ -62,12 +62,12 @@ static int page_make(struct vb_cq *cq, struct vb_cq_page *pages, unsigned index)
 	if (!offset)
 		return -ENOMEM;
 	pages[index] = (struct vb_cq_page){ vb_segment_at(seg, offset), offset };
-	/* Before any sender hears of a bit in it. */
+	/* Before any sender learns of a bit in this page. */
 	atomic_store(&cq->shared->ready_pages[index], offset);
 	return 0;
 }
 
-/* Every bit that is given out has its page. */
+/* Makes the pages of all bits that are given out. */
 static int pages_make(struct vb_cq *cq)
 {
 	struct vb_cq_page *pages = cq->ready_pages;
@@ -110,7 +110,7 @@ static int bits_grow(struct vb_cq *cq)
 	return 0;
 }
 
-/* The lowest bits are used again first: they share few lines. */
+/* Freed bits are used again first: bits in use share few cache lines. */
 static int bit_take(struct vb_cq_queue *queue)
 {
 	struct vb_cq *cq = queue->cq;
@@ -145,7 +145,7 @@ static void set_all_ready(struct vb_cq *cq)
 		vb_cq_set_own_ready(cq, pages, cq->queues[i]->bit);
 }
 
-/* From now on there are many: completions set ready bits. */
+/* There are many queues: from now on completions set ready bits. */
 static int use_ready(struct vb_cq *cq)
 {
 	bool used = cq->ready_pages;
@@ -153,7 +153,7 @@ static int use_ready(struct vb_cq *cq)
 
 	if (err || used)
 		return err;
-	/* Completions without a bit were there before this store. */
+	/* Completions that set no bit happened before this store: set_all_ready finds them. */
 	atomic_store(&cq->shared->use_ready, 1);
 	set_all_ready(cq);
 	return 0;
@@ -227,7 +227,9 @@ static int attach(struct vb_cq_queue *queue)
 	return err;
 }
 
-/* A queue of depth 0 never brings anything; only an SRQ's has its depth elsewhere. */
+/*
+ * A queue of depth 0 never brings a completion, except that an SRQ's queue has its depth elsewhere.
+ */
 static bool is_silent(const struct vb_cq_queue *queue)
 {
 	return !queue->depth && queue->kind != VB_CQ_ARRIVALS;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Moderation: one event for several completions. The first completion that takes the arm starts a
- * period; the queue stays armed inside, so that those that follow are noticed. When enough of them
- * came, or the period is over, the application gets its one event and the arm is gone, as if a
+ * period. The CQ stays armed in the period, so that later completions are noticed. When enough of
+ * them came, or the period is over, the application gets one event and the arm is gone, as if a
  * single completion had taken it.
  */
 #include "base/clock.h"
 #include "nic/cq.h"
 
-/* Brings the time at which the service thread looks forward to due_ns. */
+/* The service thread looks at due_ns at the latest. */
 static void due_at(struct vb_nic *nic, uint64_t due_ns)
 {
 	uint64_t first_ns = atomic_load(&nic->event_due_ns);
@@ -18,7 +18,8 @@ static void due_at(struct vb_nic *nic, uint64_t due_ns)
 		;
 }
 
-/* Under hold_lock. Disarmed before the event: who arms from now on knows what came before. */
+/* Under hold_lock. Disarms before the event: a thread that arms later re-polls, and finds all that
+ * completed before. */
 static void make_event(struct vb_cq *cq)
 {
 	cq->holding = false;
@@ -43,7 +44,7 @@ void vb_cq_hold(struct vb_cq *cq, uint32_t completions)
 		make_event(cq);
 		first = false;
 	} else {
-		/* What completed while it was not armed is told by the end of the period. */
+		/* The end of the period reports completions that found the CQ unarmed. */
 		atomic_fetch_add(&cq->armed_count, 1);
 		atomic_exchange(&cq->shared->armed, atomic_load(&cq->arm_kind));
 		due_at(cq->nic, cq->held_until_ns);
@@ -60,7 +61,7 @@ void vb_cq_moderate(struct vb_cq *cq, uint16_t count, uint16_t period_us)
 	vb_spin_lock(&cq->hold_lock);
 	atomic_store(&cq->moderate_period_us, period_us);
 	atomic_store(&cq->moderate_count, on ? count : 0);
-	/* What waits under the old rule does not have to wait for the new one. */
+	/* An event that waits under the old rule does not wait under the new one. */
 	if (cq->holding)
 		make_event(cq);
 	vb_spin_unlock(&cq->hold_lock);
@@ -83,7 +84,7 @@ void vb_cq_release_due(struct vb_nic *nic, uint64_t now_ns)
 	if (!due_ns || due_ns > now_ns)
 		return;
 	pthread_mutex_lock(&nic->lock);
-	atomic_store(&nic->event_due_ns, 0); /* those that still wait say so again */
+	atomic_store(&nic->event_due_ns, 0); /* CQs that still hold an event set it again */
 	vb_list_for(cq, &nic->cqs, struct vb_cq, node)
 		release_if_due(cq, now_ns);
 	pthread_mutex_unlock(&nic->lock);

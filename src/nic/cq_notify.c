@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a completion makes itself known: overrun count, events. */
+/* What follows a completion: the overrun count, ready bits, events. */
 #include "nic/cq.h"
 
 bool vb_cq_account(struct vb_cq_shared *shared)
@@ -68,7 +68,7 @@ void vb_cq_collect_fired(struct vb_cq *cq)
 		atomic_load(&cq->shared->fired) ? atomic_exchange(&cq->shared->fired, 0) : 0;
 	uint32_t armed = fired ? atomic_exchange(&cq->armed_count, 0) : 0;
 
-	/* An event takes an arm, and no more were ever given. */
+	/* Each event takes an arm: peers cannot make more events than there were arms. */
 	if (fired > armed)
 		fired = armed;
 	if (fired && cq->channel)

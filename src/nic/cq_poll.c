@@ -3,15 +3,15 @@
  * Polling: completions of the attached queues, in the order in which they happened.
  *
  * The rule. If completion A could be seen before the work request was posted that B completes, A is
- * polled before B. A was then visible before B was given its stamp, and A's stamp is the lower one.
- * So a poll looks at all queues, and **looks again at those that were empty** before it takes B: A is
- * there at the second look, because it was there before B was. Whatever shows up with a lower stamp
- * after that did not happen before B.
+ * polled before B. A was then visible before B got its stamp, so A's stamp is lower. So a poll
+ * looks at all queues, and **looks again at the empty ones** before it takes B. The second look
+ * finds A, because A was visible before B. A completion that appears after the second look with a
+ * lower stamp did not happen before B.
  *
  * The same holds for every completion whose stamp is not higher than B's. So the highest stamp that
  * was seen before the second look is a *horizon*: completions up to it may be taken.
  *
- * Stamps come from the processes that complete, and tell nothing but the order.
+ * The completing processes write the stamps; a stamp is believed for the order only.
  */
 #include "nic/cq.h"
 #include "nic/qp.h"
@@ -24,7 +24,7 @@ static inline bool is_at_rest(const struct vb_cq_watch *watch)
 	       watch->busy_if_equal;
 }
 
-/* QPs may share a receive queue. One look asks it once: quiet is the queue that it found empty. */
+/* QPs may share a receive queue. One look checks it once: quiet is the queue that was empty. */
 static inline bool is_quiet(struct vb_rq *rq, const struct vb_rq **quiet)
 {
 	if (*quiet == rq)
@@ -44,12 +44,12 @@ static inline bool is_idle(struct vb_cq_queue *queue, const struct vb_rq **quiet
 		return is_at_rest(&queue->watch);
 	if (queue->kind == VB_CQ_LOOSE)
 		return !atomic_load_explicit(&queue->loose->count, memory_order_acquire);
-	/* In this order: what a walk passes is in a list before. */
+	/* In this order: a walk lists a receive before it moves head past it. */
 	return is_quiet(queue->rq, quiet) &&
 	       !atomic_load_explicit(&queue->arrivals->count, memory_order_acquire);
 }
 
-/* The same for one of few queues, close by: the queue itself is touched only if need be. */
+/* The same for one of few queues, by the copy of its watch: without one the queue is read. */
 static inline bool is_idle_at(const struct vb_cq *cq, uint32_t place, bool flushing,
 			      const struct vb_rq **quiet)
 {
@@ -70,7 +70,7 @@ static inline uint64_t peek(struct vb_cq_queue *queue, struct vb_rq **drained)
 	return is_idle(queue, &quiet) ? VB_NO_COMPLETION : vb_cq_queue_peek(queue, drained);
 }
 
-/* In a shared receive queue there may be something for others: they get it by this look. */
+/* A shared receive queue may have completions for other QPs only: this look hands them out. */
 static bool is_for_others(struct vb_cq_queue *queue)
 {
 	struct vb_rq *drained = NULL;
@@ -93,7 +93,7 @@ static int poll_single(struct vb_cq *cq, int count, struct ibv_wc *wc)
 
 /* --- few queues --- */
 
-/* The first queue that may have something, by the watches alone; queue_count: none has. */
+/* The first queue that may have a completion, by the watches alone; queue_count: none. */
 static inline uint32_t first_awake(const struct vb_cq *cq)
 {
 	uint32_t i = 0;
@@ -118,8 +118,8 @@ static inline uint32_t first_busy(const struct vb_cq *cq, uint32_t from)
 }
 
 /*
- * What is there mostly: completions in one queue. The others, looked at after that, are empty, so
- * nothing came before what was seen. 0: there is more.
+ * The usual case: one queue has completions. The other queues, looked at after that, are empty, so
+ * nothing came before the completions that were seen. 0: other queues have completions, too.
  */
 static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_wc *wc)
 {
@@ -128,7 +128,7 @@ static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_
 	const struct vb_rq *quiet = NULL;
 	bool flushing;
 
-	atomic_thread_fence(memory_order_acquire); /* it was seen by a relaxed load */
+	atomic_thread_fence(memory_order_acquire); /* is_at_rest saw the completion, relaxed */
 	flushing = is_flushing(cq);
 	for (uint32_t other = 0; other < cq->queue_count; other++)
 		if (other != i && !is_idle_at(cq, other, flushing, &quiet))
@@ -139,11 +139,11 @@ static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_
 /* The stamps of the queues' first completions. */
 struct heads {
 	uint64_t stamp[VB_CQ_FEW];
-	uint32_t first;  /* whose is the lowest ... */
-	uint64_t second; /* ... and the lowest of the others */
+	uint32_t first;  /* place of the queue with the lowest ... */
+	uint64_t second; /* ... and the lowest stamp of the others */
 };
 
-/* Looks at the queues that were empty; false: they still are. */
+/* Looks at the queues that were empty; false: all are still empty. */
 static inline bool look(struct vb_cq *cq, struct heads *heads)
 {
 	const struct vb_rq *quiet = NULL;
@@ -239,8 +239,8 @@ __attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t from, i
 
 /* --- many queues --- */
 
-/* The earliest queue, with the stamp that its first completion has now. What was first when it joined
- * may be gone: it was taken, or its QP was reset. */
+/* The earliest queue, with the stamp of its first completion now. Its first completion when it
+ * joined may be gone: taken, or its QP was reset. */
 static struct vb_cq_queue *first_ready(struct vb_cq *cq)
 {
 	struct vb_cq_queue *queue;
@@ -257,7 +257,7 @@ static struct vb_cq_queue *first_ready(struct vb_cq *cq)
 	return queue;
 }
 
-/* Both looks, and what they allow to be taken. 0: nothing is there, or a peer changed a stamp. */
+/* Looks twice, and takes completions up to the horizon. 0: none, or a peer changed a stamp. */
 static int merge_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	uint64_t horizon = vb_cq_take_ready(cq);
@@ -295,7 +295,7 @@ static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 
 /* --- any CQ --- */
 
-/* Dead: what fitted is still there, nothing else ever completes here. */
+/* The CQ overran: completions that fitted are still there, and no more follow. */
 __attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, int count)
 {
 	int left = (int)atomic_load(&cq->shared->count);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completions that lie in no ring but in nodes of their own. */
+/* Loose completions: in nodes of their own, not in a ring. */
 #include "nic/cq.h"
 #include "nic/nic.h"
 
@@ -22,7 +22,7 @@ bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicit
 	vb_list_append(&loose->nodes, &node->node);
 	atomic_fetch_add(&loose->count, 1);
 	vb_spin_unlock(&loose->lock);
-	/* Between the completion and the looks at what pollers asked for. */
+	/* Full fence between the completion and vb_cq_notify's looks at ready_pages and the arm. */
 	atomic_thread_fence(memory_order_seq_cst);
 	vb_cq_notify(cq, queue->bit, solicited);
 	return true;

@@ -15,10 +15,10 @@ static void watch(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint6
 
 /* --- send queues --- */
 
-/* Work requests that nobody is told of are passed over. */
+/* Skips WQEs that make no completion. */
 static const struct vb_wqe *first_send(struct vb_sq *sq)
 {
-	/* Pairs with the store of the executor: status and stamp of the WQEs before it. */
+	/* Pairs with the executor's store: status and stamp of the WQEs before done are visible. */
 	uint32_t done = (uint32_t)atomic_load_explicit(&sq->done, memory_order_acquire);
 
 	while (sq->scanned != done) {
@@ -78,7 +78,7 @@ static uint32_t waiting_sends(const struct vb_sq *sq)
 	for (uint32_t i = sq->scanned; i != (uint32_t)atomic_load(&sq->done); i++) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
 
-		/* Those that were flushed are not counted (path/complete.c). */
+		/* Flushed WQEs are not counted (path/complete.c). */
 		count += wqe->status != IBV_WC_WR_FLUSH_ERR &&
 			 (wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal));
 	}
@@ -92,13 +92,13 @@ static uint64_t stamp_of(const struct vb_cell *cell)
 	return cell->stamped ? vb_cq_stamp_of(cell->stamp) : 0;
 }
 
-/* Receives that wait to be flushed were seen by nobody, so they happen when they are first looked
- * at; receives that are posted to a failed QP make it happen again. */
+/* No thread has seen the receives that wait to be flushed, so their flush happens at the first look
+ * at them. A receive that is posted to a failed QP makes it happen again. */
 static uint64_t flush_stamp(struct vb_qp *qp)
 {
 	uint32_t asks = vb_cq_own_asks(qp->recv_cq);
 
-	if (!(asks & VB_CQ_ORDERED)) /* behind all that the send queue has */
+	if (!(asks & VB_CQ_ORDERED)) /* behind all sends */
 		return VB_CQ_NUMBER_FIRST;
 	if (atomic_exchange(&qp->flush_posted, false) || !qp->flush_stamp)
 		qp->flush_stamp = vb_cq_stamp(qp->recv_cq->shared, asks);
@@ -114,7 +114,7 @@ static uint64_t peek_flushed(struct vb_qp *qp)
 	return vb_rq_flush_next(qp->rq, &index) ? flush_stamp(qp) : VB_NO_COMPLETION;
 }
 
-/* Of a receive of one sender, at a distance from the head. */
+/* One sender: the stamp of the completed receive at a distance from the head. */
 static uint64_t stamp_behind(const struct vb_rq *rq, const struct vb_cell *cell, uint32_t distance)
 {
 	uint64_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -129,7 +129,7 @@ static uint64_t peek_receives(struct vb_cq_queue *queue)
 	return cell ? stamp_behind(queue->rq, cell, 0) : peek_flushed(queue->qp);
 }
 
-/* The queue of a QP's own is under the CQ's poll lock, that of an SRQ under its own. */
+/* The poll lock protects a QP's own queue; the SRQ's drain_lock protects that of an SRQ. */
 static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 {
 	struct vb_arrivals *list = queue->arrivals;
@@ -156,7 +156,7 @@ static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 
 enum { FLAGS_KNOWN = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV };
 
-/* No sender of ours left it like this: the receive is used up, and nothing is said of its bytes. */
+/* No correct sender leaves such a cell: the receive is consumed, and no length is reported. */
 __attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
 {
 	wc->status = IBV_WC_GENERAL_ERR;
@@ -165,7 +165,7 @@ __attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
 	wc->wc_flags = 0;
 }
 
-/* What is not a message that succeeded and fits: errors, and writes that tell of themselves. */
+/* Not a message that succeeded and fits: is it an error, or a WRITE with immediate? */
 __attribute__((cold, noinline)) static bool is_plausible(const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS)
@@ -173,7 +173,7 @@ __attribute__((cold, noinline)) static bool is_plausible(const struct ibv_wc *wc
 	return wc->opcode != IBV_WC_RECV && wc->byte_len <= VB_MSG_MAX;
 }
 
-/* Datagrams have a GRH, or the room of one, before their first byte. */
+/* Datagrams have a GRH, or room for one, before their first byte. */
 static uint32_t least_of(const struct vb_qp *qp)
 {
 	return qp && qp->type == IBV_QPT_UD ? VB_GRH_SIZE : 0;
@@ -282,8 +282,8 @@ static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
 
 	vb_cq_forget(queue->cq, 1);
 	queue->cq->stamp = stamp_of(vb_rq_cell(rq, index));
-	/* The QP that brought a message to an XRC SRQ may be another process's: its number is all
-	 * there is of it. */
+	/* The QP that brought a message to an XRC SRQ may belong to another process: only its
+	 * number is known. */
 	fill_recv(rq, index,
 		  queue->qp ? queue->qp->ibv.qp_num
 			    : VB_READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
@@ -404,7 +404,7 @@ uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained)
 	return VB_NO_COMPLETION;
 }
 
-/* Receives in a row; they are touched anyway when they are taken. */
+/* Counts completed receives in a row: the poll touches their cells anyway when it takes them. */
 int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count)
 {
 	const struct vb_rq *rq = queue->rq;
@@ -421,7 +421,7 @@ int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count)
 	return seen;
 }
 
-/* Likewise; and sends up to done. */
+/* Of receives in a row, and of sends up to done. */
 uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int count)
 {
 	const struct vb_sq *sq = queue->sq;
@@ -432,7 +432,7 @@ uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int 
 	if (queue->kind == VB_CQ_SENDS) {
 		uint32_t done = (uint32_t)atomic_load_explicit(&sq->done, memory_order_acquire);
 
-		stamp = sq->stamps[(done - 1) & sq->mask]; /* silent: it has none */
+		stamp = sq->stamps[(done - 1) & sq->mask]; /* of a silent WQE: an old, low stamp */
 	} else if (behind) {
 		stamp = stamp_behind(rq, vb_rq_cell(rq, vb_rq_head(rq) + behind), behind);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which of many queues have completions. Whoever completes sets the ready bit of the queue; the
- * poller takes the bits that are set and keeps these queues in a heap, the one with the earliest
- * completion on top. So a poll touches what is ready, and nothing else.
+ * Which of many queues have completions. A thread that completes sets the ready bit of the queue.
+ * The poller takes the bits that are set and keeps these queues in a heap, the earliest completion
+ * on top. So a poll touches ready queues only.
  */
 #include "nic/cq.h"
 
@@ -10,7 +10,7 @@
 
 static inline void set(_Atomic uint64_t *word, unsigned bit)
 {
-	/* Tested first: a bit that is set already costs no write. */
+	/* Tests first: a bit that is set already costs no write. */
 	if (!(atomic_load(word) >> bit & 1))
 		atomic_fetch_or(word, 1ull << bit);
 }
@@ -19,11 +19,12 @@ void vb_cq_set_ready(struct vb_cq_shared *shared, struct vb_ready_page *page, ui
 {
 	unsigned word = bit % VB_READY_PAGE / 64;
 
-	/* Upwards; the poller takes downwards. One of the two sees the other. */
+	/* From the bit up to its summaries; the poller takes from the summaries down to the bit. So
+	 * one of the two sees the other. */
 	set(&page->words[word], bit % 64);
 	if (word >= VB_READY_DIRECT)
 		set(&page->summary, word);
-	if (bit >= VB_READY_PAGE) /* the first page is looked at in any case */
+	if (bit >= VB_READY_PAGE) /* the poller always looks at the first page */
 		set(&shared->ready_pages_set, bit / VB_READY_PAGE % VB_READY_PAGES);
 }
 
@@ -100,7 +101,7 @@ void vb_cq_ready_changed(struct vb_cq_queue *queue, uint64_t stamp)
 
 /* --- from bits to the heap --- */
 
-/* A bit may be set without a completion: a peer can do that, and so can a queue that is gone. */
+/* A bit may be set without a completion: by a peer, or by a queue that is gone. */
 static uint64_t join(struct vb_cq *cq, uint32_t bit, struct vb_rq **drained)
 {
 	struct vb_cq_queue *queue = bit < cq->bit_count ? cq->bits[bit].queue : NULL;
@@ -124,7 +125,7 @@ static uint64_t take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t
 			  unsigned word)
 {
 	uint64_t bits, highest = 0;
-	/* What completed before the bits were taken is found by one look into a shared queue. */
+	/* One look into a shared queue finds all that completed before the bits were taken. */
 	struct vb_rq *drained = NULL;
 
 	if (!atomic_load_explicit(&page->words[word], memory_order_acquire))

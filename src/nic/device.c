@@ -17,7 +17,7 @@
 
 static struct vb_device *devices[VB_DEVICES_MAX]; /* written once, by make_devices */
 static unsigned device_count;
-static const char no_provider; /* its address is what `ops` holds: no provider's table */
+static const char no_provider; /* `ops` holds its address: no provider has such a table */
 
 /* --- which devices --- */
 
@@ -62,7 +62,7 @@ static const struct vb_netif *default_netif(const struct vb_netif_snapshot *all)
 
 /* --- making them --- */
 
-/* The paths are those of a kernel device. They need not exist: nothing here is read from them. */
+/* The paths are those of a kernel device. They need not exist: this library does not read them. */
 static void name_device(struct ibv_device *ibv, unsigned index)
 {
 	ibv->node_type = IBV_NODE_CA;
@@ -109,7 +109,7 @@ static void add_chosen(const struct vb_netif_snapshot *all, const char *list)
 		if (netif)
 			add_device(all, netif, choices[i].infiniband);
 		else
-			vb_explain("%s: there is no interface '%s', left out",
+			vb_explain("%s: there is no interface '%s': this entry is left out",
 				   vb_environment_rows[VB_ENV_DEVICES].name, choices[i].netdev);
 	}
 }
@@ -132,7 +132,7 @@ static void make_devices(void)
 
 int vb_device_table(struct vb_device *const **table)
 {
-	/* A fork within it is no problem: the C library begins again in the child. */
+	/* A fork within make_devices is no problem: the C library begins again in the child. */
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, make_devices);
@@ -141,8 +141,8 @@ int vb_device_table(struct vb_device *const **table)
 }
 
 /*
- * The number alone could be another interface's, in another network namespace. One without a MAC, a
- * tunnel, has its GUID from its address or its name, which may both change.
+ * The number alone may belong to another interface, in another network namespace. An interface
+ * without a MAC (a tunnel) has its GUID from its address or its name, which may both change.
  */
 const struct vb_netif *vb_device_netif(const struct vb_device *dev,
 				       const struct vb_netif_snapshot *all)
@@ -160,8 +160,8 @@ const struct vb_netif *vb_device_netif(const struct vb_device *dev,
 /* --- GIDs and LIDs --- */
 
 /*
- * What each device had last, so that indexes stay. A fork meanwhile may leave a part of a table
- * behind: then the child has some of them elsewhere.
+ * The last GID table of each device, so that GIDs keep their indexes. A fork meanwhile may leave
+ * half a table behind: then some GIDs have other indexes in the child.
  */
 static union ibv_gid had[VB_DEVICES_MAX][VB_GIDS];
 static struct vb_spin had_lock;
@@ -196,7 +196,7 @@ static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 	}
 	all = vb_netif_snapshot_get();
 	netif = vb_device_netif(dev, all);
-	if (netif) { /* one that is gone has no addresses */
+	if (netif) { /* NULL: the interface is gone, and has no addresses */
 		vb_gid_table_fill(all, netif, table);
 		keep_indexes(dev, table);
 		ifindex = netif->index;

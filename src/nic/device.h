@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A device: a name, a link layer and a network interface of this host. Devices are made once
- * per process, never change and are never freed; addresses are looked up when they are asked for.
+ * per process, never change and are never freed. Each call looks its addresses up anew.
  */
 #ifndef VB_NIC_DEVICE_H
 #define VB_NIC_DEVICE_H
@@ -17,14 +17,14 @@
 
 struct vb_device {
 	struct ibv_device ibv; /* first: applications hold a pointer to it */
-	const void *ops; /* right behind it: providers compare it with their own (never equal) */
+	const void *ops; /* right behind ibv: providers compare it with their own (never equal) */
 	unsigned index;  /* position in the list */
 	bool infiniband; /* link layer InfiniBand: LIDs, GRH optional; else Ethernet: RoCEv2 */
-	char netdev[IF_NAMESIZE]; /* its interface when the device was made ... */
-	int ifindex;              /* ... and by number: see vb_device_netif */
-	bool no_mac;              /* it had none then */
+	char netdev[IF_NAMESIZE]; /* name of the interface when the device was made ... */
+	int ifindex;              /* ... and its number: see vb_device_netif */
+	bool no_mac;              /* the interface had no MAC then */
 	uint64_t guid; /* network order; made from the MAC, so it is the same in every process */
-	uint64_t system_image_guid; /* of the interface: both link layers on it are one adapter */
+	uint64_t system_image_guid; /* of the interface: the devices of both link layers share it */
 };
 static_assert(offsetof(struct vb_device, ops) == sizeof(struct ibv_device), "providers read it");
 
@@ -35,27 +35,27 @@ struct vb_av {
 	uint32_t flow_label;
 	uint16_t slid, dlid;            /* InfiniBand only */
 	union ibv_gid lid_src, lid_dst; /* addresses of these LIDs; zero: not across hosts */
-	int ifindex; /* of the interface that sgid is on: a link-local one may be on several; 0: unknown */
+	int ifindex; /* interface of sgid, as several may have a link-local sgid; 0: unknown */
 	uint8_t sgid_index, traffic_class, hop_limit, sl;
 	bool grh;           /* the sender asked for a GRH (always on Ethernet) */
 	bool local;         /* dgid is an address of this host */
 	bool multicast;     /* dgid is a multicast GID ... */
-	bool within_host;   /* ... of a group that no packet leaves this host for (nic/group.h) */
+	bool within_host;   /* ... of a group whose packets stay on this host (nic/group.h) */
 	uint16_t fabric;    /* of the group */
-	uint32_t rate_kbps; /* the static rate; 0: that of the port */
+	uint32_t rate_kbps; /* static rate; 0: the rate of the port */
 };
 
 /*
- * The interface of a device now, or NULL. It may have been given another name since, or have been
- * made anew under the old one.
+ * The interface of a device now, or NULL. The interface may have another name than before, or have
+ * been made anew under the old name.
  */
 const struct vb_netif *vb_device_netif(const struct vb_device *dev,
 				       const struct vb_netif_snapshot *all);
 
-/* The devices of this process, VERBENA_DEVICES or the default. Returns their number. */
+/* The devices of this process: those of VERBENA_DEVICES, or the default. Returns their count. */
 int vb_device_table(struct vb_device *const **table);
 
-/* What a list as in VERBENA_DEVICES asks for, without looking whether it exists. */
+/* Parses a list as in VERBENA_DEVICES; the interfaces need not exist. Returns the count. */
 enum { VB_DEVICES_MAX = 32 };
 struct vb_device_choice {
 	char netdev[IF_NAMESIZE]; /* empty: the interface of the default route */
@@ -63,7 +63,7 @@ struct vb_device_choice {
 };
 unsigned vb_device_choices(const char *list, struct vb_device_choice choices[VB_DEVICES_MAX]);
 
-/* All of them at once; empty ones are zero. */
+/* The whole GID table; empty entries are zero. */
 void vb_device_gids(const struct vb_device *dev, union ibv_gid table[VB_GIDS]);
 /* 0 or -EINVAL; an index without an address gives 0 and a zero GID. */
 int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid);
@@ -85,9 +85,9 @@ int vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *att
 		      struct vb_av *av);
 
 void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr);
-/* The largest path MTU whose packets fit so many bytes, and 256 where none does. */
+/* The largest path MTU whose packets fit into so many bytes; 256 if none fits. */
 enum ibv_mtu vb_mtu_within(unsigned bytes);
-/* Width and speed of its link; the latter may be more than active_speed of the port can say. */
+/* Width and speed of the link. The speed may exceed the largest value of active_speed. */
 struct vb_link_rate vb_device_link_rate(const struct vb_device *dev);
 /* Fills all fields of the largest known layout; -EINVAL for a port other than 1. */
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);

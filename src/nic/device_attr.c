@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the device says of itself: the limits that are enforced, the features that work. */
+/* Attributes of the device and its port: the limits that are enforced, the features that work. */
 #include "base/clock.h"
 #include "net/gid.h"
 #include "net/link_speed.h"
@@ -14,27 +14,28 @@
 #include <string.h>
 
 enum {
-	VENDOR_ID = 0x7662, /* no vendor's, and none that applications have workarounds for */
+	VENDOR_ID = 0x7662, /* of no vendor: applications have no workarounds for it */
 	VENDOR_PART_ID = 1,
 	HW_VERSION = 1,
-	ACK_DELAY = 12, /* 4.096 us x 2^12 = 17 ms: the service thread of a busy machine */
-	/* The most that surrounds a payload: IPv6, UDP, BTH, XRCETH, RETH, immediate, ICRC. */
+	ACK_DELAY = 12, /* 4.096 us x 2^12 = 17 ms: the service thread on a busy machine */
+	/* Most bytes around a payload: IPv6, UDP, BTH, XRCETH, RETH, immediate, ICRC. */
 	HEADERS_SIZE = 40 + 8 + 12 + 4 + 16 + 4 + 4,
 };
 
-/* Codes that <infiniband/verbs.h> has no names for: IBA volume 1, PortInfo. */
+/* Codes without names in <infiniband/verbs.h>: IBA volume 1, PortInfo. */
 enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
 enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
-/* Bits of device_cap_flags_ex that older headers have no names for. */
+/* Bits of device_cap_flags_ex without names in older headers. */
 #define CAP_FLUSH_GLOBAL (1ull << 38)
 #define CAP_ATOMIC_WRITE (1ull << 40)
 
 /* --- device --- */
 
 /*
- * Not among them: RESIZE_MAX_WR, CHANGE_PHY_PORT, SHUTDOWN_PORT, INIT_TYPE (no such change can be asked
- * for), N_NOTIFY_CQ, RAW_MULTI, checksums of UD and RC, MEM_MGT_EXTENSIONS (fast registration).
+ * Missing here: RESIZE_MAX_WR, CHANGE_PHY_PORT, SHUTDOWN_PORT, INIT_TYPE (verbs have no call for
+ * such changes), N_NOTIFY_CQ, RAW_MULTI, checksums of UD and RC, MEM_MGT_EXTENSIONS (fast
+ * registration).
  */
 static const unsigned capabilities =
 	IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
@@ -42,7 +43,7 @@ static const unsigned capabilities =
 	IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
 	IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-/* RoCE has none. */
+/* RoCE has no path migration. */
 static unsigned migration_of(const struct vb_device *dev)
 {
 	return dev->infiniband ? IBV_DEVICE_AUTO_PATH_MIG : 0;
@@ -74,7 +75,7 @@ static void fill_limits(struct ibv_device_attr *attr)
 	attr->max_pkeys = (uint16_t)vb_pkey_table_length();
 }
 
-/* Everything that names memory may name such memory. */
+/* Every operation that names memory may name memory on demand. */
 static void fill_odp(struct ibv_device_attr_ex *attr)
 {
 	unsigned two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -180,8 +181,8 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 }
 
 /*
- * Reaches this host whatever becomes of the interface, so the port is always active, and its MTU is that
- * of packets within the host. Between hosts path/roce sees to what the interface takes.
+ * The port reaches this host without the interface, so it is always active, and its MTU is that of
+ * packets within the host. Between hosts path/roce limits packets to the MTU of the interface.
  */
 static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *attr)
 {

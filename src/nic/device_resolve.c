@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From an address vector as the application gives it to where the message goes. */
+/* Resolves the application's address vector to the place where the message goes. */
 #include "base/log.h"
 #include "net/gid.h"
 #include "net/ip_route.h"
@@ -27,13 +27,13 @@ static int resolve_sgid(const struct vb_device *dev, const struct ibv_ah_attr *a
 	return 0;
 }
 
-/* The source for the kernel's policy rules: a made-up link-local GID is not an address to it. */
+/* The source for the kernel's policy rules. A link-local GID may be made up: no address to it. */
 static const union ibv_gid *route_source(const struct vb_av *av)
 {
 	return vb_gid_is_link_local(&av->sgid) ? NULL : &av->sgid;
 }
 
-/* 0 for the loopback interface or one that is gone. */
+/* 0: the loopback interface, or the interface is gone. */
 static int interface_index(const struct vb_device *dev)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
@@ -48,7 +48,7 @@ static enum vb_route find_route(const struct vb_av *av)
 {
 	if (!av->ifindex)
 		return VB_ROUTE_NONE;
-	/* Only a link-local address needs the interface: given one, IPv4 finds any host. */
+	/* Only a link-local address needs the interface: with one, IPv4 finds any host. */
 	return vb_route_lookup(route_source(av), &av->dgid,
 			       vb_gid_is_link_local(&av->dgid) ? av->ifindex : 0);
 }
@@ -97,8 +97,8 @@ static int resolve_ethernet(const struct vb_device *dev, const struct ibv_ah_att
 }
 
 /*
- * Another port than the own one is never an error here: a wrong LID shows as a timeout. It is the
- * DLID that finds the port, as in an InfiniBand subnet; the GID of a GRH goes with it.
+ * The LID of another port is never an error here: a wrong LID shows as a timeout. The DLID finds
+ * the port, as in an InfiniBand subnet; the GID of a GRH goes with the packet.
  */
 static int resolve_infiniband(const struct vb_device *dev, const struct ibv_ah_attr *attr,
 			      struct vb_av *av)
@@ -121,7 +121,7 @@ static int resolve_infiniband(const struct vb_device *dev, const struct ibv_ah_a
 	}
 	av->multicast = attr->is_global && vb_gid_is_multicast(&av->dgid);
 	av->local = av->multicast || (attr->dlid == lid && vb_gid_equal(&av->dgid, &port_gid));
-	/* The own port takes no packet with the GID of another. */
+	/* This port takes no packet with the GID of another port. */
 	if (!av->local && attr->dlid != lid)
 		vb_lid_addresses(dev, attr->dlid, &av->lid_src, &av->lid_dst);
 	return 0;
@@ -137,7 +137,7 @@ static void resolve_group(const struct vb_device *dev, struct vb_av *av)
 		av->ifindex = group.ifindex;
 }
 
-/* A code of no rate is one that a NIC does not know either. */
+/* An unknown code is an error, as on a NIC. */
 static int resolve_rate(const struct vb_device *dev, const struct ibv_ah_attr *attr,
 			struct vb_av *av)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The source address is what the kernel gives a UDP socket that is connected to the destination, so
- * that every rule of its routing tables counts. The interface is the one that has this address, and
- * the device the first on it.
+ * The kernel chooses the source address: that of a UDP socket which is connected to the
+ * destination. So every rule of its routing tables counts. The interface is the one with this
+ * address. The device is the first on that interface.
  */
 #include "nic/device_route.h"
 #include "base/fd.h"
@@ -16,7 +16,7 @@
 
 enum { ANY_PORT = 9 }; /* connecting a UDP socket sends nothing */
 
-/* A socket address as we use it. */
+/* A parsed socket address. */
 struct place {
 	union ibv_gid gid; /* zero: a wildcard, or none */
 	uint32_t scope;
@@ -71,7 +71,7 @@ static const struct vb_netif_addr *find_own(const struct vb_netif_snapshot *all,
 	return NULL;
 }
 
-/* Of two on one interface the Ethernet one: it is what IP addresses belong to. */
+/* Of two devices on one interface the Ethernet device: IP addresses belong to it. */
 static struct vb_device *device_on(const struct vb_netif_snapshot *all,
 				   const struct vb_netif *netif)
 {
@@ -107,7 +107,7 @@ static int carry_by_any(const struct vb_netif_snapshot *all, struct vb_device_ro
 	return 0;
 }
 
-/* Its own one, else one of the family that others can be told, else the first. */
+/* The index of src itself, else of a routable GID of its family, else the first. */
 static int find_sgid(const struct vb_device_route *route)
 {
 	const bool ipv4 = vb_gid_is_ipv4(&route->src);
@@ -134,7 +134,7 @@ static int route_own(const struct vb_netif_snapshot *all, const struct place *sr
 	route->local = true;
 	if (needs_scope(src))
 		return -EINVAL;
-	/* `lo` may be a device; where it is none any stands for it. */
+	/* `lo` may have a device; else any device stands for it. */
 	if (own && !carry_by(all, own->ifindex, route))
 		return 0;
 	if (vb_gid_is_loopback(&src->gid))
@@ -144,7 +144,7 @@ static int route_own(const struct vb_netif_snapshot *all, const struct place *sr
 
 /* --- the way to an address --- */
 
-static socklen_t fill(struct sockaddr_in6 *out, const struct place *place, uint16_t port)
+static socklen_t fill_sockaddr(struct sockaddr_in6 *out, const struct place *place, uint16_t port)
 {
 	struct sockaddr_in *in = (void *)out;
 
@@ -168,11 +168,11 @@ static int ask_source(int fd, const struct place *src, const struct place *dst, 
 	socklen_t size;
 
 	if (!is_wildcard(src)) {
-		size = fill(&address, src, 0);
+		size = fill_sockaddr(&address, src, 0);
 		if (bind(fd, (void *)&address, size))
 			return -errno;
 	}
-	size = fill(&address, dst, ANY_PORT);
+	size = fill_sockaddr(&address, dst, ANY_PORT);
 	if (connect(fd, (void *)&address, size))
 		return -errno;
 	size = sizeof(address);
@@ -181,7 +181,7 @@ static int ask_source(int fd, const struct place *src, const struct place *dst, 
 	return read_place((void *)&address, found);
 }
 
-/* Of the route that a connected socket has: with what was configured, and what routers said. */
+/* MTU of a connected socket's route: configured values and messages of routers count. */
 static unsigned ask_mtu(int fd, bool ipv4)
 {
 	int mtu = 0;
@@ -205,7 +205,7 @@ static int find_source(const struct place *src, const struct place *dst, struct 
 	return err;
 }
 
-/* The wildcard as a destination means this host, as for TCP. */
+/* A wildcard destination means this host, as for TCP. */
 static void mean_loopback(struct place *dst)
 {
 	static const uint8_t localhost[4] = { 127, 0, 0, 1 };
@@ -224,8 +224,8 @@ static bool is_here(const struct vb_netif_snapshot *all, const struct place *dst
 }
 
 /*
- * To this host from any of its addresses: the device is the source's, else the destination's. Both
- * have one: the other side is found by its address.
+ * To this host, from any of its addresses. The device is that of the source, or without a source
+ * that of the destination. Both must have a device: the other side is found by its address.
  */
 static int route_here(const struct vb_netif_snapshot *all, const struct place *src,
 		      const struct place *dst, struct vb_device_route *route)
@@ -252,7 +252,7 @@ static int route_there(const struct vb_netif_snapshot *all, const struct place *
 		vb_gid_is_link_local(&dst->gid) || (!dst->ipv4 && vb_gid_is_multicast(&dst->gid))
 			? (uint32_t)route->ifindex
 			: 0;
-	/* A route of type "local" makes an address ours that no interface has. */
+	/* A route of type "local" gives this host an address that no interface has. */
 	route->local = !err && vb_gid_equal(&route->src, &route->dst);
 	return err;
 }
@@ -291,7 +291,7 @@ int vb_device_route(const struct sockaddr *src, const struct sockaddr *dst,
 	if (to.given)
 		mean_loopback(&to);
 	err = find_route(&from, &to, route);
-	if (err == -EADDRNOTAVAIL) { /* or it came after we looked */
+	if (err == -EADDRNOTAVAIL) { /* or the address is newer than the snapshot */
 		vb_netif_snapshot_expire();
 		err = find_route(&from, &to, route);
 	}

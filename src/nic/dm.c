@@ -8,7 +8,7 @@
 
 enum { LOG_ALIGN_MIN = 6, LOG_ALIGN_MAX = 12 };
 
-/* Would it touch a buffer that is there? Under the file's lock. */
+/* Does the range overlap no buffer? Under the file's lock. */
 static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t length)
 {
 	if (!vb_export_has(offset, length))
@@ -22,7 +22,7 @@ static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t
 	return true;
 }
 
-/* The first place, at the beginning or behind another buffer; false: none. */
+/* The first room, at the beginning or behind another buffer; false: none. */
 static bool find_room(const struct vb_export_head *head, uint64_t length, unsigned log_align,
 		      uint64_t *offset)
 {
@@ -40,7 +40,8 @@ static bool find_room(const struct vb_export_head *head, uint64_t length, unsign
 	return best != UINT64_MAX;
 }
 
-static int take(struct vb_export *export, uint64_t length, unsigned log_align, uint32_t *handle)
+static int buffer_take(struct vb_export *export, uint64_t length, unsigned log_align,
+		       uint32_t *handle)
 {
 	struct vb_export_head *head = export->head;
 	uint64_t offset;
@@ -61,7 +62,7 @@ static int take(struct vb_export *export, uint64_t length, unsigned log_align, u
 	return -ENOMEM;
 }
 
-static int check(const struct ibv_alloc_dm_attr *attr)
+static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 {
 	if (!attr->comp_mask && attr->length && attr->length <= VB_DM_BYTES_MAX &&
 	    attr->log_align_req <= LOG_ALIGN_MAX)
@@ -72,7 +73,7 @@ static int check(const struct ibv_alloc_dm_attr *attr)
 	return -EINVAL;
 }
 
-/* What an entry says now, as a whole. */
+/* A consistent copy of an entry. */
 static struct vb_export_dm entry_of(struct vb_export *export, uint32_t handle)
 {
 	struct vb_export_dm entry;
@@ -83,8 +84,9 @@ static struct vb_export_dm entry_of(struct vb_export *export, uint32_t handle)
 	return entry;
 }
 
-/* The object for the buffer with this handle; -ENOENT: there is none, or none that can be. */
-static int make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle, struct vb_dm **out)
+/* Makes an object for the buffer with this handle; -ENOENT: no buffer, or a bad entry. */
+static int object_make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t handle,
+		       struct vb_dm **out)
 {
 	struct vb_export *export = vb_context(ctx)->export;
 	const struct vb_export_dm entry = entry_of(export, handle);
@@ -114,7 +116,7 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 		attr->log_align_req > LOG_ALIGN_MIN ? attr->log_align_req : LOG_ALIGN_MIN;
 	struct vb_nic *nic = vb_nic_get();
 	uint32_t handle;
-	int err = check(attr);
+	int err = check_alloc(attr);
 
 	if (err)
 		return err;
@@ -123,11 +125,11 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 	if (!export)
 		return -ENOMEM;
 	vb_export_lock_file(export);
-	err = take(export, attr->length, log_align, &handle);
+	err = buffer_take(export, attr->length, log_align, &handle);
 	vb_export_unlock_file(export);
 	if (err)
 		return err;
-	err = make(ctx, nic, handle, out);
+	err = object_make(ctx, nic, handle, out);
 	if (err) {
 		vb_export_lock_file(export);
 		export->head->dms[handle].serial = 0;
@@ -147,7 +149,7 @@ int vb_dm_import(struct ibv_context *ctx, uint32_t handle, struct vb_dm **out)
 		return -errno;
 	if (!export || handle >= VB_DM_MAX)
 		return -ENOENT;
-	return make(ctx, nic, handle, out);
+	return object_make(ctx, nic, handle, out);
 }
 
 void vb_dm_unimport(struct vb_dm *dm)
@@ -157,7 +159,7 @@ void vb_dm_unimport(struct vb_dm *dm)
 	free(dm);
 }
 
-static int give_back(struct vb_dm *dm)
+static int buffer_free(struct vb_dm *dm)
 {
 	struct vb_export_dm *entry = &dm->export->head->dms[dm->ibv.handle];
 	int err = 0;
@@ -175,22 +177,23 @@ static int give_back(struct vb_dm *dm)
 	return err;
 }
 
-/* A child frees its copy only: the buffer is its parent's. */
+/* A child frees its copy only: the buffer belongs to its parent. */
 int vb_dm_free(struct vb_dm *dm)
 {
-	int err = dm->nic == vb_nic_current() ? give_back(dm) : 0;
+	int err = dm->nic == vb_nic_current() ? buffer_free(dm) : 0;
 
 	if (err == -EBUSY)
-		vb_explain("ibv_free_dm: memory regions are registered in it");
+		vb_explain("ibv_free_dm: memory regions are registered in the device memory");
 	if (err == -EINVAL)
-		vb_explain("ibv_free_dm: it was freed through another handle; ibv_unimport_dm");
+		vb_explain("ibv_free_dm: the device memory was freed through another object; "
+			   "use ibv_unimport_dm");
 	if (!err)
 		vb_dm_unimport(dm);
 	return err;
 }
 
-/* Freed through another object, and perhaps somebody else's by now. */
-static bool is_gone(const struct vb_dm *dm)
+/* The buffer was freed through another object. Its entry may have another buffer by now. */
+static bool is_freed(const struct vb_dm *dm)
 {
 	return dm->ibv.handle >= VB_DM_MAX ||
 	       __atomic_load_n(&dm->export->head->dms[dm->ibv.handle].serial, __ATOMIC_RELAXED) !=
@@ -199,7 +202,7 @@ static bool is_gone(const struct vb_dm *dm)
 
 uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length)
 {
-	if (is_gone(dm) || (offset | length) & 3 || offset > dm->length ||
+	if (is_freed(dm) || (offset | length) & 3 || offset > dm->length ||
 	    length > dm->length - offset)
 		return NULL;
 	return dm->bytes + offset;

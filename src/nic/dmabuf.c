@@ -34,7 +34,7 @@ static bool is_dmabuf(int fd)
 	return length >= (ssize_t)strlen(prefix) && !memcmp(target, prefix, strlen(prefix));
 }
 
-static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
+static int check_range(int fd, uint64_t offset, const struct vb_mr_spec *spec)
 {
 	const char *why = NULL;
 	off_t size;
@@ -49,7 +49,7 @@ static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
 	else if ((offset ^ spec->iova) & PAGE_MASK || spec->iova + spec->length < spec->iova)
 		why = "iova and offset differ within a page";
 	else if (spec->access & ~(unsigned)(ACCESS | IBV_ACCESS_OPTIONAL_RANGE))
-		why = "an access flag that a dma-buf does not have";
+		why = "an access flag is not supported for dma-bufs";
 	if (!why)
 		return vb_mr_check_access(spec->access);
 	vb_explain("ibv_reg_dmabuf_mr: %s", why);
@@ -57,10 +57,10 @@ static int check(int fd, uint64_t offset, const struct vb_mr_spec *spec)
 }
 
 /*
- * Newer kernels map the pages without letting anybody else copy them: then peers send packets, and
- * this process does the copying. A connection that is in use already does not change its way.
+ * Newer kernels map the pages, but do not copy them for process_vm_*. Then peers send packets, and
+ * this process copies. A connection that is in use already keeps its path.
  */
-static void reach(struct vb_nic *nic, void *at)
+static void find_reach(struct vb_nic *nic, void *at)
 {
 	char byte;
 
@@ -82,7 +82,7 @@ int vb_dmabuf_register(struct vb_pd *pd, int fd, uint64_t offset, const struct v
 	void *at;
 	int err;
 
-	err = check(fd, offset, spec);
+	err = check_range(fd, offset, spec);
 	if (err)
 		return err;
 	mr = calloc(1, sizeof(*mr));
@@ -98,7 +98,7 @@ int vb_dmabuf_register(struct vb_pd *pd, int fd, uint64_t offset, const struct v
 	}
 	mr->mapping = at;
 	mapped.addr = (uintptr_t)at + (offset & PAGE_MASK);
-	reach(pd->nic, at);
+	find_reach(pd->nic, at);
 	*out = mr;
 	err = vb_mr_create(mr, pd, &mapped);
 	if (err)

@@ -11,13 +11,13 @@ enum { ETHERTYPE_IPV4 = 0x0800, ETHERTYPE_IPV6 = 0x86dd, IPV4 = 4, IPV6 = 6 };
 
 #define FLOW_LABEL_BITS 0xfffffu
 
-static int refuse(int err, const char *why)
+static int refuse_flow(int err, const char *why)
 {
 	vb_explain("ibv_create_flow: %s", why);
 	return err;
 }
 
-/* value and mask of one field, whatever its type. */
+/* Takes the value and the mask of one field of any type. */
 #define TAKE(flow, field, filter, of)                                                           \
 	do {                                                                                    \
 		memcpy(&(flow)->value.key.field, &(filter)->val.of, sizeof((filter)->val.of));  \
@@ -42,7 +42,7 @@ static int take_eth(struct vb_flow *flow, const struct ibv_flow_spec *spec)
 static int take_l3(struct vb_flow *flow, uint8_t version)
 {
 	if (flow->mask.key.l3)
-		return refuse(-EINVAL, "two specifications of the network layer");
+		return refuse_flow(-EINVAL, "two specifications of the network layer");
 	flow->value.key.l3 = version;
 	flow->mask.key.l3 = 0xff;
 	return 0;
@@ -62,7 +62,7 @@ static int take_ipv4_ext(struct vb_flow *flow, const struct ibv_flow_spec *spec)
 	const struct ibv_flow_spec_ipv4_ext *ip = &spec->ipv4_ext;
 
 	if (ip->mask.flags & ~(VB_IP_DONT_FRAGMENT | VB_IP_MORE_FRAGMENTS))
-		return refuse(-EINVAL, "unknown bits in the mask of IPv4 flags");
+		return refuse_flow(-EINVAL, "unknown bits in the mask of IPv4 flags");
 	TAKE(flow, src_ip, ip, src_ip);
 	TAKE(flow, dst_ip, ip, dst_ip);
 	TAKE(flow, protocol, ip, proto);
@@ -77,7 +77,7 @@ static int take_ipv6(struct vb_flow *flow, const struct ibv_flow_spec *spec)
 	const struct ibv_flow_spec_ipv6 *ip = &spec->ipv6;
 
 	if (ntohl(ip->mask.flow_label) & ~FLOW_LABEL_BITS)
-		return refuse(-EINVAL, "a flow label has 20 bits, its mask has more");
+		return refuse_flow(-EINVAL, "a flow label has 20 bits, its mask has more");
 	TAKE(flow, src_ip, ip, src_ip);
 	TAKE(flow, dst_ip, ip, dst_ip);
 	TAKE(flow, flow_label, ip, flow_label);
@@ -92,7 +92,7 @@ static int take_ports(struct vb_flow *flow, const struct ibv_flow_spec *spec)
 	const struct ibv_flow_spec_tcp_udp *ports = &spec->tcp_udp;
 
 	if (flow->mask.key.l4)
-		return refuse(-EINVAL, "two specifications of the transport layer");
+		return refuse_flow(-EINVAL, "two specifications of the transport layer");
 	TAKE(flow, src_port, ports, src_port);
 	TAKE(flow, dst_port, ports, dst_port);
 	flow->value.key.l4 = spec->hdr.type == IBV_FLOW_SPEC_TCP ? IPPROTO_TCP : IPPROTO_UDP;
@@ -118,7 +118,7 @@ static int take_drop(struct vb_flow *flow, const struct ibv_flow_spec *spec)
 static int take_count(struct vb_flow *flow, const struct ibv_flow_spec *spec)
 {
 	if (flow->counters || !spec->flow_count.counters)
-		return refuse(-EINVAL, "a flow counts in one counters object");
+		return refuse_flow(-EINVAL, "a flow counts in one counters object");
 	flow->counters = spec->flow_count.counters;
 	return 0;
 }
@@ -139,7 +139,7 @@ static const struct layer {
 	{ IBV_FLOW_SPEC_ACTION_COUNT, sizeof(struct ibv_flow_spec_counter_action), take_count },
 };
 
-/* One specification at `at`, and how long it is in *size. seen: types that there were. */
+/* Takes the specification at `at`; *size is its length. seen: a bit per type taken so far. */
 static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size, unsigned *seen)
 {
 	struct ibv_flow_spec spec = { 0 };
@@ -150,9 +150,10 @@ static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size, un
 		if (layers[i].type != (uint32_t)spec.hdr.type)
 			continue;
 		if (spec.hdr.size != layers[i].size)
-			return refuse(-EINVAL, "a specification has the wrong size for its type");
+			return refuse_flow(-EINVAL,
+					   "a specification has the wrong size for its type");
 		if (*seen & 1u << i)
-			return refuse(-EINVAL, "two specifications of one type");
+			return refuse_flow(-EINVAL, "two specifications of one type");
 		*seen |= 1u << i;
 		memcpy(&spec, at, layers[i].size);
 		return layers[i].take(flow, &spec);
@@ -161,20 +162,20 @@ static int take_spec(struct vb_flow *flow, const uint8_t *at, uint16_t *size, un
 	return -EOPNOTSUPP;
 }
 
-/* An IPv4 specification below a frame type that is not IPv4 could never match. */
+/* An IPv4 specification with a frame type other than IPv4 could never match. */
 static int check_layers(const struct vb_flow *flow)
 {
 	const struct vb_flow_key *value = &flow->value.key, *mask = &flow->mask.key;
 	uint16_t due = htons(value->l3 == IPV4 ? ETHERTYPE_IPV4 : ETHERTYPE_IPV6);
 
 	if (mask->l3 && (value->ether_type ^ due) & mask->ether_type)
-		return refuse(-EINVAL, "the frame type contradicts the network layer");
+		return refuse_flow(-EINVAL, "the frame type contradicts the network layer");
 	if (mask->l4 && (value->protocol ^ value->l4) & mask->protocol)
-		return refuse(-EINVAL, "the IP protocol contradicts the transport layer");
+		return refuse_flow(-EINVAL, "the IP protocol contradicts the transport layer");
 	return 0;
 }
 
-static void canonical(struct vb_flow *flow)
+static void finish_pattern(struct vb_flow *flow)
 {
 	static const uint8_t whole[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 
@@ -209,27 +210,28 @@ static void take_type(struct vb_flow *flow, const struct ibv_flow_attr *attr)
 	flow->goes_on |= attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP;
 }
 
-static int check(const struct ibv_flow_attr *attr)
+static int check_attr(const struct ibv_flow_attr *attr)
 {
 	const uint32_t known = IBV_FLOW_ATTR_FLAGS_DONT_TRAP | IBV_FLOW_ATTR_FLAGS_EGRESS;
 
 	if (attr->comp_mask || attr->flags & ~known || (uint32_t)attr->type > IBV_FLOW_ATTR_SNIFFER)
-		return refuse(-EINVAL, "comp_mask, flags or type have no meaning");
+		return refuse_flow(-EINVAL,
+				   "unknown bits in comp_mask or flags, or an unknown type");
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP && attr->type != IBV_FLOW_ATTR_NORMAL)
-		return refuse(-EINVAL, "only a normal rule can let frames pass on");
+		return refuse_flow(-EINVAL, "only a normal rule may have the flag DONT_TRAP");
 	if (attr->flags & IBV_FLOW_ATTR_FLAGS_EGRESS)
-		return refuse(-EOPNOTSUPP, "rules for frames that are sent are not supported");
+		return refuse_flow(-EOPNOTSUPP, "rules for frames that are sent are not supported");
 	if (attr->port != 1)
-		return refuse(-EINVAL, "the device has port 1 only");
+		return refuse_flow(-EINVAL, "the device has port 1 only");
 	if (attr->num_of_specs > VB_FLOW_SPECS_MAX)
-		return refuse(-EINVAL, "more than 10 specifications");
+		return refuse_flow(-EINVAL, "more than 10 specifications");
 	return 0;
 }
 
 int vb_flow_compile(const struct ibv_flow_attr *attr, struct vb_flow *flow)
 {
 	const uint8_t *at = (const uint8_t *)(attr + 1);
-	int err = check(attr);
+	int err = check_attr(attr);
 	unsigned seen = 0;
 	uint16_t size;
 
@@ -240,11 +242,11 @@ int vb_flow_compile(const struct ibv_flow_attr *attr, struct vb_flow *flow)
 	if (!err && attr->type != IBV_FLOW_ATTR_NORMAL)
 		for (unsigned i = 0; i < VB_FLOW_KEY_WORDS && !err; i++)
 			if (flow->mask.word[i])
-				err = refuse(-EINVAL, "only a normal rule has specifications");
+				err = refuse_flow(-EINVAL, "only a normal rule has specifications");
 	if (err)
 		return err;
 	take_type(flow, attr);
-	canonical(flow);
+	finish_pattern(flow);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Flows: rules that steer Ethernet frames to raw packet QPs. What an application says in layers
- * becomes one pattern, a value and a mask over everything that can be told of a frame.
+ * Flows: rules that steer Ethernet frames to raw packet QPs. The layers of an application's rule
+ * become one pattern: a value and a mask over all header fields of a frame.
  */
 #ifndef VB_NIC_FLOW_H
 #define VB_NIC_FLOW_H
@@ -15,13 +15,13 @@
 
 struct vb_qp;
 
-/* The headers of a frame, in network order. What it does not have is zero. */
+/* The headers of a frame, in network order. Fields that the frame does not have are zero. */
 struct vb_flow_key {
 	uint8_t dst_mac[6], src_mac[6];
 	uint16_t ether_type;            /* behind VLAN tags */
-	uint16_t vlan_tag;              /* of the outer one */
-	uint8_t tagged;                 /* 0xff: it has a VLAN tag */
-	uint8_t l3;                     /* 4, 6 */
+	uint16_t vlan_tag;              /* of the outer VLAN header */
+	uint8_t tagged;                 /* 0xff: the frame has a VLAN tag */
+	uint8_t l3;                     /* 4: IPv4; 6: IPv6 */
 	uint8_t l4;                     /* IPPROTO_TCP, IPPROTO_UDP; none in later fragments */
 	uint8_t protocol;               /* behind extension headers */
 	uint8_t src_ip[16], dst_ip[16]; /* IPv4: the first four bytes */
@@ -34,7 +34,7 @@ struct vb_flow_key {
 };
 static_assert(sizeof(struct vb_flow_key) == 64, "no holes: compared as words");
 
-enum vb_ip_flags { VB_IP_DONT_FRAGMENT = 2, VB_IP_MORE_FRAGMENTS = 4 }; /* as the kernel has them */
+enum vb_ip_flags { VB_IP_DONT_FRAGMENT = 2, VB_IP_MORE_FRAGMENTS = 4 }; /* the kernel's values */
 
 enum { VB_FLOW_SPECS_MAX = 10, VB_FLOW_KEY_WORDS = sizeof(struct vb_flow_key) / 8 };
 
@@ -45,17 +45,17 @@ union vb_flow_words {
 
 struct vb_flow {
 	struct ibv_flow ibv; /* first */
-	struct vb_list node; /* in the port's list, by rank, older ones first */
+	struct vb_list node; /* in the port's list, by rank, older flows first */
 	struct vb_qp *qp;
-	uint32_t rank;                   /* who is asked first: the lower */
+	uint32_t rank;                   /* flows of a lower rank see a frame first */
 	union vb_flow_words value, mask; /* value has no bits outside of mask */
-	bool sniffs;                     /* sees what others take, too */
+	bool sniffs;                     /* also sees frames that other flows take */
 	bool promiscuous;                /* wants frames for any address */
-	bool names_address;              /* a whole destination address: that address is here */
-	bool goes_on;                    /* a frame that it took is also shown to flows behind it */
-	bool drops;
+	bool names_address;              /* mask has a whole destination MAC: the port takes it */
+	bool goes_on;                    /* later flows also see the frames that this one took */
+	bool drops;                      /* discards the frames that match */
 	uint32_t tag;
-	/* Whom to tell of each frame that it took; NULL: nobody. */
+	/* Counters of the frames that the flow took; NULL: none. */
 	struct ibv_counters *counters;
 	void (*count)(struct ibv_counters *counters, uint64_t packets, uint64_t bytes);
 };
@@ -77,7 +77,7 @@ static inline bool vb_flow_matches(const struct vb_flow *flow, const union vb_fl
 	return !wrong;
 }
 
-/* The same rule: a frame that one of them takes goes to the QPs of both. */
+/* Two flows with the same rule: a frame that matches goes to the QPs of both. */
 bool vb_flow_same(const struct vb_flow *a, const struct vb_flow *b);
 
 #endif

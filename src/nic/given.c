@@ -22,7 +22,7 @@ struct entry {
 	bool ending;
 };
 
-/* Where the public struct has what its entry repeats. */
+/* Where the public struct has the fields that its entry repeats. */
 struct layout {
 	const char *name;
 	int context, handle; /* offsets; ABSENT */
@@ -52,7 +52,7 @@ static const struct layout layouts[VB_GIVEN_KINDS] = {
 	[VB_GIVEN_FLOW] = { "flow", AT(ibv_flow, context), AT(ibv_flow, handle) },
 };
 
-/* --- the table: open addressing, at most half full; all under the lock, which is taken last --- */
+/* --- the table: open addressing, at most half full; under table_lock, which is taken last --- */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry *table;
@@ -68,7 +68,7 @@ static void unlock_table(void)
 	pthread_mutex_unlock(&table_lock);
 }
 
-/* fork: what the parent was given the child may destroy. */
+/* A child may destroy the objects that its parent was given, so the table stays. */
 static const struct vb_fork_handlers at_fork = { lock_table, unlock_table, unlock_table };
 
 static size_t place_of(enum vb_given kind, const void *object, size_t of)
@@ -78,7 +78,7 @@ static size_t place_of(enum vb_given kind, const void *object, size_t of)
 	return (size_t)(hash >> 32) & (of - 1);
 }
 
-/* Its entry, or the free one where it belongs. */
+/* The entry of the object, or the free entry where it belongs. */
 static struct entry *look_up(struct entry *in, size_t of, enum vb_given kind, const void *object)
 {
 	size_t i = place_of(kind, object, of);
@@ -88,7 +88,7 @@ static struct entry *look_up(struct entry *in, size_t of, enum vb_given kind, co
 	return &in[i];
 }
 
-static struct entry *find(enum vb_given kind, const void *object)
+static struct entry *find_entry(enum vb_given kind, const void *object)
 {
 	struct entry *entry = room ? look_up(table, room, kind, object) : NULL;
 
@@ -114,8 +114,8 @@ static int make_room(void)
 	return 0;
 }
 
-/* Entries behind it that had to give way to it move up. */
-static void take_out(struct entry *entry)
+/* Later entries that were displaced move up. */
+static void remove_entry(struct entry *entry)
 {
 	size_t hole = (size_t)(entry - table), i = hole;
 
@@ -133,7 +133,7 @@ static void take_out(struct entry *entry)
 	used--;
 }
 
-/* --- what the object says --- */
+/* --- fields of the object --- */
 
 static const struct ibv_context *context_of(enum vb_given kind, const void *object)
 {
@@ -159,7 +159,7 @@ static bool is_intact(const struct entry *entry)
 	       entry->handle == handle_of(entry->kind, entry->object);
 }
 
-static void explain(enum vb_given kind, const char *call)
+static void explain_unknown(enum vb_given kind, const char *call)
 {
 	vb_explain("%s: there is no such %s: it was destroyed, or its handle or context was "
 		   "overwritten",
@@ -178,7 +178,7 @@ int vb_given_add(enum vb_given kind, const void *object)
 	err = make_room();
 	if (!err) {
 		entry = look_up(table, room, kind, object);
-		used += !entry->object; /* else another one ends that was in the same place */
+		used += !entry->object; /* else an object that ends had the same address */
 		*entry = (struct entry){ object, context_of(kind, object), handle_of(kind, object),
 					 (uint8_t)kind, false };
 	}
@@ -203,16 +203,16 @@ int vb_given_check(enum vb_given kind, const void *object, const char *call)
 	bool intact;
 
 	lock_table();
-	entry = object ? find(kind, object) : NULL;
+	entry = object ? find_entry(kind, object) : NULL;
 	intact = entry && is_intact(entry);
 	unlock_table();
 	if (intact)
 		return 0;
-	explain(kind, call);
+	explain_unknown(kind, call);
 	return -EINVAL;
 }
 
-/* Handles belong to the file behind the context, which one that was imported shares. */
+/* Handles belong to the file behind the context. An imported context shares that file. */
 static bool share_file(const struct ibv_context *a, const struct ibv_context *b)
 {
 	bool open;
@@ -220,7 +220,7 @@ static bool share_file(const struct ibv_context *a, const struct ibv_context *b)
 	if (a == b)
 		return true;
 	lock_table();
-	open = find(VB_GIVEN_CONTEXT, a) && find(VB_GIVEN_CONTEXT, b);
+	open = find_entry(VB_GIVEN_CONTEXT, a) && find_entry(VB_GIVEN_CONTEXT, b);
 	unlock_table();
 	return open && vb_context((struct ibv_context *)a)->export &&
 	       vb_context((struct ibv_context *)a)->export ==
@@ -245,14 +245,14 @@ int vb_given_end(enum vb_given kind, const void *object, const char *call)
 	bool intact;
 
 	lock_table();
-	entry = object ? find(kind, object) : NULL;
+	entry = object ? find_entry(kind, object) : NULL;
 	intact = entry && is_intact(entry);
 	if (intact)
 		entry->ending = true;
 	unlock_table();
 	if (intact)
 		return 0;
-	explain(kind, call);
+	explain_unknown(kind, call);
 	return -ENOENT;
 }
 
@@ -261,11 +261,11 @@ int vb_given_ended(enum vb_given kind, const void *object, int err)
 	struct entry *entry;
 
 	lock_table();
-	entry = find(kind, object);
+	entry = find_entry(kind, object);
 	if (entry && entry->ending) {
 		entry->ending = false;
 		if (!err)
-			take_out(entry);
+			remove_entry(entry);
 	}
 	unlock_table();
 	return err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects that the application was given, by address. A kernel knows objects by their handles and
- * answers an error for one that it never gave out, or that is gone; so do control calls here. The
- * lookup reads the object only once its address is known, so that a second destroy touches nothing.
- * Posting and polling do not ask.
+ * Objects that the application was given, by address. A kernel knows objects by their handles. It
+ * answers an error for a handle that it never gave out, or whose object is gone; so do control
+ * calls here. The lookup reads an object only if its address is known, so that a second destroy
+ * reads no freed memory. Posting and polling look nothing up.
  */
 #ifndef VB_NIC_GIVEN_H
 #define VB_NIC_GIVEN_H
@@ -31,25 +31,25 @@ enum vb_given {
 	VB_GIVEN_KINDS,
 };
 
-/* Its context and handle are final: from now on calls take it. -ENOMEM. */
+/* Calls accept the object from now on. Its context and handle must be final. -ENOMEM. */
 int vb_given_add(enum vb_given kind, const void *object);
 /* A handle for kinds whose objects have no number of their own; never 0. */
 uint32_t vb_given_number(void);
 
-/* -EINVAL with an explanation: NULL, gone, never given out, or its context or handle has changed. */
+/* -EINVAL with an explanation: NULL, destroyed, never given out, or another context or handle. */
 int vb_given_check(enum vb_given kind, const void *object, const char *call);
-/* The same for an object that another one is made of: both have one context, or one was imported
- * from the other. */
+/* The same for an object that a new object uses: both belong to one context, or the context of one
+ * was imported from that of the other. */
 int vb_given_check_in(const struct ibv_context *context, enum vb_given kind, const void *object,
 		      const char *call);
 
 /*
- * Destroying, in two steps: from the first on calls do not take it, the second says whether it is
- * gone or stays after all. Between them its memory may become another object, which is added.
- * -ENOENT with an explanation: there is none.
+ * An object is destroyed in two steps. From the first step on, calls refuse the object; the second
+ * says whether the object is gone or stays. In between its memory may be used for a new object,
+ * which is added. -ENOENT with an explanation: no such object.
  */
 int vb_given_end(enum vb_given kind, const void *object, const char *call);
-/* Passes err on. */
+/* The second step. err 0: the object is gone; else it stays. Returns err. */
 int vb_given_ended(enum vb_given kind, const void *object, int err);
 
 #endif

@@ -12,7 +12,8 @@
 enum {
 	SPINS = 1000,
 	SLEEP_NS = 50000,
-	/* A QP ends more thoroughly when no thread is inside: a thread that waits for a CPU gets one. */
+	/* Time before a QP's threads are excused: a thread that waits for a CPU can still leave,
+	 * and a QP without threads inside gives more back. */
 	QP_PATIENCE_NS = 10000000,
 	LOOK_NS = 10000000,
 };
@@ -31,23 +32,23 @@ static void wait_add(struct vb_grace *grace, struct vb_peer *peer, struct vb_haz
 	grace->waits = more;
 }
 
-/* May a thread that names this QP be inside the receive queue? One that is gone may have had it, and
- * an XRC QP has any of its domain. */
-static bool may_use(struct vb_nic *nic, uint32_t qpn, const struct vb_rq *rq)
+/* May a thread that names this QP be inside the receive queue? A QP that is gone may have had the
+ * queue, and an XRC QP may reach any queue of its domain. */
+static bool may_use_rq(struct vb_nic *nic, uint32_t qpn, const struct vb_rq *rq)
 {
 	const struct vb_qp *qp = vb_nic_qp(nic, qpn);
 
 	return !qp || qp->rq == rq || qp->type == IBV_QPT_XRC_RECV;
 }
 
-static bool concerns(struct vb_nic *nic, const struct vb_ending *ending, uint64_t word)
+static bool word_concerns(struct vb_nic *nic, const struct vb_ending *ending, uint64_t word)
 {
 	uint32_t qpn = vb_hazard_qpn(word);
 
 	if (!qpn)
 		return true;
 	if (ending->rq)
-		return may_use(nic, qpn, ending->rq);
+		return may_use_rq(nic, qpn, ending->rq);
 	return !ending->qpn || ending->qpn == qpn;
 }
 
@@ -60,7 +61,7 @@ static struct vb_hazard_cell *cell_at(struct vb_peer *peer, uint32_t index)
 	return page ? &page[index % VB_HAZARD_PAGE] : NULL;
 }
 
-/* The words of one process's threads that name this one. */
+/* Collects the words of one process's threads that name this process. */
 static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, uint32_t slot,
 				bool any)
 {
@@ -73,11 +74,11 @@ static void wait_for_threads_of(struct vb_grace *grace, struct vb_peer *peer, ui
 		uint64_t word = cell ? atomic_load(&cell->word) : 0;
 		uint32_t named = vb_hazard_slot(word);
 
-		/* What this very thread is inside of does not end while it waits. */
+		/* The caller's own word does not change while the caller waits. */
 		if (self && (cell == self->hazard || cell == self->second))
 			continue;
 		if (!named || (!any && named != slot) ||
-		    (!any && !concerns(grace->nic, &grace->ending, word)))
+		    (!any && !word_concerns(grace->nic, &grace->ending, word)))
 			continue;
 		if (alive || atomic_load(&cell->copy) & VB_COPY_NOW)
 			wait_add(grace, peer, cell, word);
@@ -103,7 +104,7 @@ void vb_grace_begin(struct vb_nic *nic, struct vb_grace *grace, const struct vb_
 	vb_spin_unlock(&nic->peers_lock);
 }
 
-/* The threads of a process that is killed end one after the other, and a copy is finished before. */
+/* The threads of a killed process end one after the other, and a thread finishes its copy first. */
 static bool is_dying_in_copy(const struct vb_grace_wait *wait)
 {
 	return atomic_load(&wait->cell->copy) & VB_COPY_NOW &&
@@ -142,7 +143,7 @@ bool vb_grace_over(struct vb_grace *grace)
 
 /* --- threads that stay inside --- */
 
-/* After vb_barrier_others: a copy that is not told of yet will find what was taken away. */
+/* After vb_barrier_others: a copy that is not announced yet will notice the revocation. */
 static bool may_reach(const struct vb_ending *ending, const struct vb_grace_wait *wait)
 {
 	const struct vb_hazard_cell *cell = wait->cell;
@@ -160,8 +161,8 @@ static bool may_reach(const struct vb_ending *ending, const struct vb_grace_wait
 		 atomic_load(&cell->copy) == copy);
 }
 
-/* Threads of this process are never excused: they also read memory as the source of what they send. */
-static void excuse(struct vb_grace *grace)
+/* Threads of this process are never excused: they also read the memory as a source of messages. */
+static void excuse_threads(struct vb_grace *grace)
 {
 	unsigned kept = 0;
 
@@ -193,11 +194,11 @@ bool vb_grace_settled(struct vb_grace *grace)
 	if (now < grace->look_ns)
 		return false;
 	grace->look_ns = now + LOOK_NS;
-	excuse(grace);
+	excuse_threads(grace);
 	return vb_grace_over(grace);
 }
 
-/* Since when the word has been as it is, as far as any call noticed. Under peers_lock. */
+/* The time at which a call first saw this value of the word. Under peers_lock. */
 static uint64_t stuck_since(struct vb_nic *nic, const struct vb_grace_wait *wait, uint64_t now)
 {
 	for (unsigned i = 0; i < VB_STUCK_MAX; i++)
@@ -208,8 +209,8 @@ static uint64_t stuck_since(struct vb_nic *nic, const struct vb_grace_wait *wait
 	return now;
 }
 
-/* A thread that has no excuse did not move for so long. */
-static bool hopeless(struct vb_grace *grace, uint64_t timeout_ns)
+/* A thread without an excuse did not move for the timeout. */
+static bool is_hopeless(struct vb_grace *grace, uint64_t timeout_ns)
 {
 	uint64_t now = vb_now_ns();
 
@@ -237,12 +238,12 @@ int vb_grace_wait(struct vb_grace *grace, unsigned timeout_ms, uint32_t *slot)
 		vb_cpu_relax();
 	}
 	while (!vb_grace_settled(grace)) {
-		if (hopeless(grace, timeout_ns) || vb_now_ns() > give_up_ns) {
+		if (is_hopeless(grace, timeout_ns) || vb_now_ns() > give_up_ns) {
 			*slot = grace->count ? grace->waits[grace->count - 1].peer->slot : 0;
 			return -ETIMEDOUT;
 		}
-		vb_sleep_ns(
-			SLEEP_NS); /* a post that ends a window waits here: no cancellation point */
+		/* No cancellation point: a post that ends a window waits here. */
+		vb_sleep_ns(SLEEP_NS);
 	}
 	return 0;
 }

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { FABRICS = 0xfffe }; /* numbers for interfaces: 1 to this */
+enum { FABRICS = 0xfffe }; /* the numbers of interfaces are 1 to this */
 
 /* ff0e::ffff:a.b.c.d */
 static bool is_mapped_v1(const union ibv_gid *mgid)
@@ -45,7 +45,7 @@ static bool is_loop(const struct vb_netif *netif, const union ibv_gid *gid)
 	return netif->flags & IFF_LOOPBACK && (!vb_choice_udp_to_self() || !vb_gid_is_ipv4(gid));
 }
 
-/* The kernel keeps such packets, and so they do not arrive where a NIC's would. */
+/* The kernel does not send such packets, but a NIC would. */
 static void explain_scope(const struct vb_group *group)
 {
 	enum { SCOPE_MASK = 0x0f, SCOPE_INTERFACE = 1 };
@@ -54,8 +54,8 @@ static void explain_scope(const struct vb_group *group)
 	if (group->within_host || vb_gid_is_ipv4(&group->gid) ||
 	    (group->gid.raw[1] & SCOPE_MASK) > SCOPE_INTERFACE)
 		return;
-	vb_explain("the group %s is interface-local (ff01::/16): it stays on this host; those from "
-		   "ff02::/16 on reach others",
+	vb_explain("the group %s is interface-local (ff01::/16): its packets stay on this host; "
+		   "groups from ff02::/16 on reach other hosts",
 		   vb_gid_print(&group->gid, text));
 }
 
@@ -69,7 +69,7 @@ struct vb_group vb_group_on(const struct vb_group *group, int ifindex)
 	return there;
 }
 
-/* Packets are those of RoCEv2, from the address that the LID stands for to that of the group. */
+/* Packets are RoCEv2, from the address of the port's LID to the address of the group. */
 static struct vb_group infiniband_group(const struct vb_device *dev, const union ibv_gid *mgid)
 {
 	struct vb_group group = { .gid = *mgid,

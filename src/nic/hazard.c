@@ -31,7 +31,7 @@ static void exit_key_make(void)
 	pthread_key_create(&exit_key, thread_exit);
 }
 
-/* A cell may have had another thread before: sequences go on. */
+/* Another thread may have had the cell before: its sequence goes on. */
 static struct vb_hazard_cell *cell_take(struct vb_nic *nic, uint32_t *index, uint64_t *sequence)
 {
 	struct vb_hazard_cell *cell = vb_nic_hazard_alloc(nic, index);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Hazards: before a thread touches a peer's segment or memory it names that peer, and the QP there,
- * in a word of its own segment, with a full fence, and only then looks whether what it wants to
- * touch is still there. A thread that takes something away changes the state, fences, and lets a
- * grace period pass (grace.h). Nothing blocks or locks inside a hazard.
+ * Hazards. Before a thread touches a peer's segment or memory, it names that peer, and the QP
+ * there, in a word of its own segment, with a full fence. Only then it checks that the thing it
+ * wants to touch is still there. A thread that takes something away changes the state, fences, and
+ * lets a grace period pass (grace.h). Nothing blocks or locks inside a hazard.
  *
- * A copy from or to a peer's application memory is told besides, with the range that it reaches:
- * begin tells it, looks once more whether something was taken away since the checks (watch), and
- * after that comes the copy alone. So a thread that is inside for long, because it was stopped,
- * endangers that range and no other memory.
+ * A thread also announces each copy from or to a peer's application memory, with its range.
+ * vb_hazard_copy_begin announces the copy, and looks once more whether something was taken away
+ * since the checks (vb_hazard_watch). Then only the copy follows. So a thread that was stopped
+ * inside endangers that range and no other memory.
  */
 #ifndef VB_NIC_HAZARD_H
 #define VB_NIC_HAZARD_H
@@ -24,16 +24,16 @@ enum {
 
 struct vb_nic;
 
-/* What a thread needs to execute work requests. */
+/* The state that a thread needs to execute work requests. */
 struct vb_thread {
 	struct vb_nic *nic;
 	struct vb_hazard_cell *hazard;
 	uint64_t sequence;
 	uint64_t copies;
-	const _Atomic uint64_t *revocations; /* of the peer that was looked at last ... */
-	uint64_t revocations_seen;           /* ... before the look */
+	const _Atomic uint64_t *revocations; /* counter of the peer that was watched last ... */
+	uint64_t revocations_seen;           /* ... and its value then */
 	uint32_t cell;                       /* index of the hazard cell, freed with the thread */
-	/* A second peer at the same time: the owner of an XRC SRQ. NULL until it is needed. */
+	/* For a second peer at the same time: the owner of an XRC SRQ. NULL until needed. */
 	struct vb_hazard_cell *second;
 	uint64_t second_sequence;
 	uint32_t second_cell;
@@ -45,7 +45,7 @@ struct vb_thread {
 extern __thread struct vb_thread *vb_thread_self;
 
 struct vb_thread *vb_thread_make(void);
-/* In a forked child: what the parent's thread had is not ours. */
+/* In a forked child: drops the state of the parent's thread, whose cells are the parent's. */
 void vb_thread_forget(void);
 
 /* NULL: out of memory or hazard cells. */
@@ -54,7 +54,7 @@ static inline struct vb_thread *vb_thread_get(void)
 	return __builtin_expect(!!vb_thread_self, 1) ? vb_thread_self : vb_thread_make();
 }
 
-/* What a hazard names: a process, and one QP of it. A slot alone means any QP of the process. */
+/* A hazard names a process and one of its QPs. A slot alone means any QP of the process. */
 static inline uint64_t vb_hazard_name(uint32_t slot, uint32_t qpn)
 {
 	return (uint64_t)(qpn & 0xffffff) << 16 | slot;
@@ -75,7 +75,9 @@ static inline uint64_t vb_hazard_sequence(uint64_t word)
 	return word >> VB_HAZARD_SEQUENCE_SHIFT;
 }
 
-/* The word of the next visit. Its sequence may wrap: a grace period then waits for one visit more. */
+/*
+ * The word of the next visit. Its sequence may wrap: a grace period then waits for one visit more.
+ */
 static inline uint64_t vb_hazard_next(struct vb_thread *thread, uint64_t name)
 {
 	return ++thread->sequence << VB_HAZARD_SEQUENCE_SHIFT | name;
@@ -87,7 +89,7 @@ static inline void vb_hazard_enter(struct vb_thread *thread, uint64_t name)
 	atomic_exchange(&thread->hazard->word, vb_hazard_next(thread, name));
 }
 
-/* For those who may be inside already: false. True: they were not, and leave again. */
+/* For threads that may be inside a hazard already: false. True: the caller must leave it again. */
 static inline bool vb_hazard_visit(struct vb_thread *thread, uint32_t slot)
 {
 	if (vb_hazard_slot(atomic_load_explicit(&thread->hazard->word, memory_order_relaxed)))
@@ -96,8 +98,8 @@ static inline bool vb_hazard_visit(struct vb_thread *thread, uint32_t slot)
 	return true;
 }
 
-/* Inside the first hazard, names another peer as well; false: there are no more cells. All memory of
- * that peer counts as reached. */
+/* Inside the first hazard, names a second peer as well; false: no cells are left. The copy may
+ * reach all memory of that peer. */
 bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot);
 void vb_hazard_leave_second(struct vb_thread *thread);
 
@@ -109,8 +111,8 @@ static inline void vb_hazard_leave(struct vb_thread *thread)
 			      memory_order_release);
 }
 
-/* Inside a hazard and before the peer's state is looked at. Pairs with vb_grace_begin, which counts
- * after the state has changed. */
+/* Called inside a hazard, before the look at the peer's state. Pairs with vb_grace_begin, which
+ * counts up after the state has changed. */
 static inline void vb_hazard_watch(struct vb_thread *thread, const struct vb_peer *peer)
 {
 	thread->revocations = &peer->head->revocations;
@@ -123,9 +125,9 @@ static inline void vb_hazard_copy_end(struct vb_thread *thread)
 }
 
 /*
- * A copy reaches [from, to) of the peer. False: something was taken away since vb_hazard_watch, and
- * everything has to be looked at anew. The store comes before the load: the rare side has a barrier
- * for both (vb_barrier_others in grace.c).
+ * Announces a copy that reaches [from, to) of the peer. False: something was taken away since
+ * vb_hazard_watch, and the caller must check everything anew. The store of copy comes before the
+ * load of revocations: the rare side has a barrier for both (vb_barrier_others in grace.c).
  */
 static inline bool vb_hazard_copy_begin(struct vb_thread *thread, uint64_t from, uint64_t to,
 					unsigned flags)

@@ -28,7 +28,7 @@ struct vb_device *vb_ib_device(int ifindex)
 	return NULL;
 }
 
-/* An IPv6 address has no LID in it: the IPv4 address of the same neighbour has. */
+/* An IPv6 address contains no LID; the IPv4 address of the same neighbour does. */
 static uint16_t lid_of_neighbour(const struct vb_device *dev, const union ibv_gid *dst,
 				 const uint8_t mac[VB_MAC_SIZE])
 {
@@ -60,7 +60,7 @@ struct vb_ib_path vb_ib_path_to(const struct vb_device *dev, const union ibv_gid
 	return path;
 }
 
-/* The MAC of a neighbour, who is asked if it is not known. */
+/* The MAC of a neighbour. If the kernel does not know it, makes the kernel ask. */
 static bool ask_mac(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope,
 		    uint8_t mac[VB_MAC_SIZE])
 {
@@ -86,7 +86,7 @@ bool vb_ib_lid_is(const struct vb_device *dev, uint16_t lid, const union ibv_gid
 	       !memcmp(mac, mac_of_lid, sizeof(mac));
 }
 
-/* Requests within this host need no address that others know. */
+/* Requests within this host need no address that other hosts know. */
 static union ibv_gid own_address(const struct vb_device *dev)
 {
 	static const uint8_t localhost[4] = { 127, 0, 0, 1 };

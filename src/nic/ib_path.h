@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Paths between InfiniBand ports, found without a subnet manager. The interface of a port plays the
- * part of its IPoIB interface: the port has the addresses of the interface, and the kernel's table
- * of neighbours leads from an address to a MAC, hence to a GID, and back.
+ * Paths between InfiniBand ports, found without a subnet manager. The network interface of a port
+ * stands in for its IPoIB interface. The port has the addresses of that interface. The kernel's
+ * table of neighbours leads from an address to a MAC, hence to a GID, and back.
  */
 #ifndef VB_NIC_IB_PATH_H
 #define VB_NIC_IB_PATH_H
@@ -15,24 +15,24 @@ struct vb_ib_path {
 };
 
 /*
- * From a port of this host to the port with an address, as far as it is known by now. scope is the
- * interface of a link-local address, else 0. Does not wait.
+ * The path from a port of this host to the port with address dst, as far as the kernel knows it
+ * now. scope is the interface of a link-local address, else 0. Does not wait.
  */
 struct vb_ib_path vb_ib_path_to(const struct vb_device *dev, const union ibv_gid *src,
 				const union ibv_gid *dst, uint32_t scope);
 /*
- * Is that the LID of the port with an address? An interface may have several addresses, and its
- * port has the LID of the first. False also where the neighbour is not known yet, who is asked
- * then.
+ * Is this the LID of the port with the address? An interface may have several addresses; its port
+ * has the LID of the first. False also if the kernel does not know the neighbour yet: then the
+ * kernel is made to ask for it.
  */
 bool vb_ib_lid_is(const struct vb_device *dev, uint16_t lid, const union ibv_gid *src,
 		  const union ibv_gid *address, uint32_t scope);
 /*
- * The address of a port with this GID, the own one included. 0; -ENODEV: not of this subnet;
- * -EHOSTUNREACH: this host has not heard of that port.
+ * The address of the port with this GID; the port may be dev's. -ENODEV: a GID of another subnet;
+ * -EHOSTUNREACH: the kernel does not know that port.
  */
 int vb_ib_address(const struct vb_device *dev, const union ibv_gid *gid, union ibv_gid *address);
-/* The InfiniBand device on an interface, or on any (0); NULL. */
+/* The InfiniBand device on an interface, or on any interface (0); NULL: none. */
 struct vb_device *vb_ib_device(int ifindex);
 
 #endif

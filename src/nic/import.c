@@ -17,14 +17,14 @@
 
 enum {
 	VERSION = 2,
-	LOCK_LOST_NS = 1000000000, /* nobody works so long under it: its holder is no more */
+	LOCK_LOST_NS = 1000000000, /* no process holds the lock so long: its holder has died */
 	LOCK_LOOK_NS = 20000,
 	HEAD_BYTES = 64 << 10,
 	RECORDS_BYTES = VB_EXPORT_MRS * sizeof(struct vb_export_mr),
 	FILE_BYTES = HEAD_BYTES + RECORDS_BYTES + VB_DM_BYTES_MAX, /* mostly holes */
 	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
 };
-static_assert(sizeof(struct vb_export_head) <= HEAD_BYTES, "what comes first");
+static_assert(sizeof(struct vb_export_head) <= HEAD_BYTES, "the head comes first");
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list exports = VB_LIST_INIT(exports);
@@ -39,7 +39,7 @@ void vb_export_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* The parent's regions are not the child's. */
+/* The child has none of the parent's regions. */
 static void in_child(void)
 {
 	vb_list_for(export, &exports, struct vb_export, node)
@@ -51,9 +51,9 @@ static void in_child(void)
 static const struct vb_fork_handlers at_fork = { vb_export_lock, vb_export_unlock, in_child };
 
 /*
- * One word, and no mutex of the C library: that has pointers inside, which others could write. Each
- * holder has a number of its own, so that one that does not go away is known. What a dead holder left
- * half written was not given out.
+ * One word, and no mutex of the C library: a mutex has pointers inside, which other processes could
+ * write. Each holder has a random number, so that waiters notice a holder that does not change. A
+ * dead holder may leave a record half written, which was not given out yet.
  */
 void vb_export_lock_file(struct vb_export *export)
 {
@@ -66,7 +66,7 @@ void vb_export_lock_file(struct vb_export *export)
 			seen = holder;
 			since_ns = vb_now_ns();
 		}
-		/* The next try replaces it, if it is still the same. */
+		/* The next try replaces the number, if it is still the same. */
 		if (vb_now_ns() - since_ns > LOCK_LOST_NS)
 			continue;
 		vb_sleep_ns(LOCK_LOOK_NS);
@@ -84,7 +84,7 @@ void vb_export_unlock_file(struct vb_export *export)
 
 /* --- files --- */
 
-static int map(int fd, struct vb_export **out)
+static int map_file(int fd, struct vb_export **out)
 {
 	struct vb_export *export = calloc(1, sizeof(*export));
 	uint8_t *at;
@@ -105,7 +105,7 @@ static int map(int fd, struct vb_export **out)
 	return 0;
 }
 
-static void enlist(struct vb_export *export)
+static void export_add(struct vb_export *export)
 {
 	vb_fork_register(VB_FORK_EXPORTS, &at_fork);
 	vb_export_lock();
@@ -113,7 +113,7 @@ static void enlist(struct vb_export *export)
 	vb_export_unlock();
 }
 
-static void describe(struct vb_export_head *head, const struct vb_device *dev)
+static void fill_head(struct vb_export_head *head, const struct vb_device *dev)
 {
 	head->version = VERSION;
 	head->infiniband = dev->infiniband;
@@ -133,13 +133,13 @@ int vb_export_create(const struct vb_device *dev, struct vb_export **out, int *f
 	if (!err && fcntl(*fd, F_ADD_SEALS, SEALS))
 		err = -errno;
 	if (!err)
-		err = map(*fd, out);
+		err = map_file(*fd, out);
 	if (err) {
 		vb_fd_close(fd);
 		return err;
 	}
-	describe((*out)->head, dev);
-	enlist(*out);
+	fill_head((*out)->head, dev);
+	export_add(*out);
 	return 0;
 }
 
@@ -154,7 +154,7 @@ static struct vb_device *device_of(const struct vb_export_head *head)
 	return NULL;
 }
 
-/* Sealed, so that no touch of the mapping can fault. */
+/* The file must be sealed, so that no access to the mapping can fault. */
 static int check_file(int fd)
 {
 	struct stat st;
@@ -166,7 +166,7 @@ static int check_file(int fd)
 										       : -EINVAL;
 }
 
-static struct vb_export *find(uint64_t id)
+static struct vb_export *find_export(uint64_t id)
 {
 	struct vb_export *found = NULL;
 
@@ -187,7 +187,7 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev)
 	int err = check_file(fd);
 
 	if (!err)
-		err = map(fd, &export);
+		err = map_file(fd, &export);
 	if (err)
 		return err;
 	if (export->head->magic != VB_EXPORT_MAGIC || export->head->version != VERSION)
@@ -199,12 +199,12 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev)
 			"the network namespace must be those of the exporter");
 		err = -ENODEV;
 	}
-	known = err ? NULL : find(export->head->id);
+	known = err ? NULL : find_export(export->head->id);
 	if (err || known) {
 		munmap(export->head, FILE_BYTES);
 		free(export);
 	} else {
-		enlist(export);
+		export_add(export);
 	}
 	*out = known ? known : export;
 	return err;
@@ -276,7 +276,8 @@ void vb_export_pd_remove(struct vb_export *export, uint32_t handle)
 	vb_export_unlock();
 }
 
-static void fill(struct vb_export *export, struct vb_export_mr *record, const struct vb_mr *mr)
+static void fill_record(struct vb_export *export, struct vb_export_mr *record,
+			const struct vb_mr *mr)
 {
 	record->pd = mr->pd->ibv.handle;
 	record->lkey = mr->ibv.lkey;
@@ -300,7 +301,7 @@ static uint32_t record_take(struct vb_export *export, struct vb_mr *mr)
 
 		if (atomic_load(&export->records[at].pid))
 			continue;
-		fill(export, &export->records[at], mr);
+		fill_record(export, &export->records[at], mr);
 		atomic_store(&export->records[at].pid, (uint32_t)getpid());
 		head->mr_hint = at + 1;
 		head->mr_count++;
@@ -329,7 +330,7 @@ void vb_export_mr_update(struct vb_export *export, const struct vb_mr *mr)
 	if (!export || mr->foreign || mr->ibv.handle >= VB_EXPORT_MRS)
 		return;
 	vb_export_lock_file(export);
-	fill(export, &export->records[mr->ibv.handle], mr);
+	fill_record(export, &export->records[mr->ibv.handle], mr);
 	vb_export_unlock_file(export);
 }
 
@@ -342,7 +343,7 @@ void vb_export_mr_remove(struct vb_export *export, uint32_t handle)
 	atomic_store(&export->records[handle].pid, 0);
 	export->head->mr_count--;
 	if (handle < export->head->mr_hint % VB_EXPORT_MRS)
-		export->head->mr_hint = handle; /* low ones are near, and the file stays small */
+		export->head->mr_hint = handle; /* low handles first: the file stays small */
 	vb_export_unlock_file(export);
 	export->mrs[handle] = NULL;
 	vb_export_unlock();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that two processes share, found by comparing what the kernel says of their mappings. */
+/* Finds memory that two processes share: compares their mappings, as the kernel lists them. */
 #include "nic/import_memory.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static bool same_file(const struct mapping *a, const struct mapping *b)
 	return a->major == b->major && a->minor == b->minor && a->inode == b->inode;
 }
 
-/* Parts that lie side by side, in memory and in the file, are one. */
+/* Mappings that lie side by side, in memory and in the file, count as one. */
 static bool continues(const struct mapping *before, const struct mapping *next)
 {
 	return next->start == before->end && same_file(before, next) &&
@@ -40,8 +40,8 @@ static bool continues(const struct mapping *before, const struct mapping *next)
 
 typedef bool (*wanted_fn)(const struct mapping *mapping, const void *arg);
 
-/* The first stretch of mappings of a process that is wanted. */
-static bool search(const char *path, wanted_fn wanted, const void *arg, struct mapping *found)
+/* The first wanted stretch among the mappings of a process. */
+static bool find_mapping(const char *path, wanted_fn wanted, const void *arg, struct mapping *found)
 {
 	FILE *maps = fopen(path, "re");
 	char line[512];
@@ -99,10 +99,11 @@ int vb_import_locate(pid_t pid, uint64_t addr, uint64_t length, bool write, uint
 	char path[40];
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	if (!search(path, covers_range, &range, &part.of) || !part.of.shared || !part.of.inode)
+	if (!find_mapping(path, covers_range, &range, &part.of) || !part.of.shared ||
+	    !part.of.inode)
 		return -EOPNOTSUPP;
 	part.offset = part.of.offset + (addr - part.of.start);
-	if (!search("/proc/self/maps", covers_part, &part, &own))
+	if (!find_mapping("/proc/self/maps", covers_part, &part, &own))
 		return -EOPNOTSUPP;
 	*here = own.start + (part.offset - own.offset);
 	return 0;

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 /*
- * Where this process has the memory that another one has at addr: the same part of the same file,
- * mapped shared by both. -EOPNOTSUPP: nowhere, or the kernel does not say.
+ * The address at which this process maps the memory that process pid has at addr: the same part of
+ * the same file, mapped shared by both. -EOPNOTSUPP: no such mapping, or the kernel does not say.
  */
 int vb_import_locate(pid_t pid, uint64_t addr, uint64_t length, bool write, uint64_t *here);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * PDs and MRs by handle. Within the process an imported object stands for the original. Across
- * processes it is one of this NIC, made from the record in the shared file: a PD is a name, and a
- * region lies in device memory or in memory that both processes have mapped.
+ * processes an imported object belongs to this NIC, and is made from the record in the shared file:
+ * a PD is a name, and a region lies in device memory or in memory that both processes have mapped.
  */
 #include "base/log.h"
 #include "nic/dm.h"
@@ -15,8 +15,8 @@
 
 /* --- PDs --- */
 
-/* Its number, with the one of this process that has the handle already, or a new one. */
-static int join(struct vb_export *export, struct vb_nic *nic, struct vb_pd *pd)
+/* The PD gets the number of this process's PD with the same handle, or a new number. */
+static int pd_join(struct vb_export *export, struct vb_nic *nic, struct vb_pd *pd)
 {
 	struct vb_pd *first = export->pds[pd->ibv.handle];
 	int err = first ? vb_pd_adopt(first) : vb_pd_number(nic, pd);
@@ -53,7 +53,7 @@ int vb_pd_import(struct ibv_context *ctx, uint32_t handle, struct vb_pd **out)
 	pd->ibv.handle = handle;
 	vb_list_init(&pd->same);
 	vb_export_lock();
-	err = join(export, nic, pd);
+	err = pd_join(export, nic, pd);
 	vb_export_unlock();
 	if (err) {
 		free(pd);
@@ -65,8 +65,8 @@ int vb_pd_import(struct ibv_context *ctx, uint32_t handle, struct vb_pd **out)
 	return 0;
 }
 
-/* The next one takes its place; true: there is none. Under vb_export_lock. */
-static bool leave(struct vb_pd *pd)
+/* The next object for the PD takes its place; true: there is none. Under vb_export_lock. */
+static bool pd_leave(struct vb_pd *pd)
 {
 	struct vb_pd **place = &pd->export->pds[pd->ibv.handle];
 	bool last = vb_list_empty(&pd->same);
@@ -82,11 +82,11 @@ void vb_pd_forget(struct vb_pd *pd)
 	if (!pd->export || pd->ibv.handle >= VB_EXPORT_PDS)
 		return;
 	vb_export_lock();
-	leave(pd);
+	pd_leave(pd);
 	vb_export_unlock();
 }
 
-/* The record goes with its PD; one of another process stays. */
+/* Removes the record of the PD, unless it is another process's record. */
 static void end_record(struct vb_pd *pd)
 {
 	if (pd->export && pd->ibv.handle < VB_EXPORT_PDS &&
@@ -100,7 +100,7 @@ void vb_pd_unimport_unused(struct vb_pd *pd)
 
 	if (pd->export && pd->ibv.handle < VB_EXPORT_PDS) {
 		vb_export_lock();
-		last = leave(pd);
+		last = pd_leave(pd);
 		vb_export_unlock();
 	}
 	if (last && !pd->destroyed && pd->nic == vb_nic_current()) {
@@ -114,7 +114,7 @@ void vb_pd_unimport_unused(struct vb_pd *pd)
 	free(pd);
 }
 
-/* While objects use it, only the promise is noted, and the last of them brings it to its end. */
+/* While objects use the PD, only the flag is set, and the last object frees the PD. */
 void vb_pd_unimport(struct vb_pd *pd)
 {
 	if (pd->nic != vb_nic_current() || !atomic_fetch_or(&pd->users, VB_PD_UNIMPORTED))
@@ -151,8 +151,8 @@ void vb_pd_end(struct vb_pd *pd)
 
 /* --- MRs --- */
 
-/* An object that names the region: it has its keys and nothing else. */
-static int stand_for(struct vb_pd *pd, const struct vb_mr *original, struct vb_mr **out)
+/* Makes an object that stands for the region: it has the keys and nothing else. */
+static int make_stand_in(struct vb_pd *pd, const struct vb_mr *original, struct vb_mr **out)
 {
 	struct vb_mr *mr = calloc(1, sizeof(*mr));
 
@@ -172,8 +172,8 @@ static int stand_for(struct vb_pd *pd, const struct vb_mr *original, struct vb_m
 	return 0;
 }
 
-static int locate(const struct vb_export *export, const struct vb_export_mr *record,
-		  struct vb_mr_spec *spec)
+static int locate_memory(const struct vb_export *export, const struct vb_export_mr *record,
+			 struct vb_mr_spec *spec)
 {
 	*spec = (struct vb_mr_spec){
 		.length = record->length,
@@ -196,7 +196,7 @@ static int make_foreign(struct vb_pd *pd, struct vb_export *export, uint32_t han
 			const struct vb_export_mr *record, struct vb_mr **out)
 {
 	struct vb_mr_spec spec;
-	int err = locate(export, record, &spec);
+	int err = locate_memory(export, record, &spec);
 
 	if (err) {
 		vb_explain(
@@ -243,12 +243,12 @@ int vb_mr_import(struct vb_pd *pd, uint32_t handle, struct vb_mr **out)
 	}
 	vb_export_lock();
 	original = record.pid == (uint32_t)getpid() ? export->mrs[handle] : NULL;
-	err = original ? stand_for(pd, original, out) : 0;
+	err = original ? make_stand_in(pd, original, out) : 0;
 	vb_export_unlock();
 	return original ? err : make_foreign(pd, export, handle, &record, out);
 }
 
-static void drop(struct vb_mr *mr)
+static void mr_object_free(struct vb_mr *mr)
 {
 	vb_export_put(mr->export);
 	vb_pd_release(mr->pd, mr->nic);
@@ -260,11 +260,11 @@ bool vb_mr_is_imported(const struct vb_mr *mr)
 	return mr->imported || mr->destroyed || mr->foreign;
 }
 
-/* The original stays as it is, if this is it: others may have imported it. */
+/* An original stays as it is: other objects may stand for it. */
 void vb_mr_unimport(struct vb_mr *mr)
 {
 	if (mr->imported || mr->destroyed)
-		drop(mr);
+		mr_object_free(mr);
 	else if (mr->foreign)
 		vb_mr_deregister(mr);
 }
@@ -275,7 +275,7 @@ int vb_mr_deregister_imported(struct vb_mr *mr)
 	int err = -EINVAL;
 
 	if (mr->nic != vb_nic_current()) {
-		drop(mr);
+		mr_object_free(mr);
 		return 0;
 	}
 	vb_export_lock();
@@ -286,6 +286,6 @@ int vb_mr_deregister_imported(struct vb_mr *mr)
 	if (err)
 		return err;
 	original->destroyed = true;
-	drop(mr);
+	mr_object_free(mr);
 	return 0;
 }

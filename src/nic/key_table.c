@@ -14,7 +14,7 @@ static struct vb_key_entry *key_entry(struct vb_nic *nic, uint32_t index)
 	return &page[index % VB_KEY_PAGE];
 }
 
-/* A page of entries, and the words in which senders take windows back; 0: no memory. */
+/* Makes a page of entries, and the words in which senders take windows back; 0: no memory. */
 static uint64_t entries_make(struct vb_nic *nic)
 {
 	uint64_t offset = vb_segment_alloc(&nic->seg, VB_KEY_PAGE * sizeof(struct vb_key_entry));
@@ -47,7 +47,7 @@ static int page_add(struct vb_nic *nic)
 		free(mrs);
 		return -ENOMEM;
 	}
-	free(nic->free_keys); /* the ring is empty when it must grow */
+	free(nic->free_keys); /* a page is added only when the ring is empty */
 	nic->free_keys = ring;
 	nic->free_keys_size = size;
 	nic->free_keys_head = 0;

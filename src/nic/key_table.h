@@ -7,10 +7,10 @@
 
 struct vb_nic;
 
-/* An entry of the key table, with new tags; -ENOMEM. Under nic->lock. */
+/* Gives out an entry of the key table, with new tags; -ENOMEM. Under nic->lock. */
 int vb_key_alloc(struct vb_nic *nic, uint32_t *index, struct vb_key_entry **entry);
 void vb_key_free(struct vb_nic *nic, uint32_t index);
-/* Lets another NIC's keys lead to an entry, which takes their tags; -ENOMEM. Under nic->lock. */
+/* Makes another NIC's keys lead to an entry, which takes their tags; -ENOMEM. Under nic->lock. */
 int vb_key_alias_add(struct vb_nic *nic, uint32_t index, uint32_t lkey, uint32_t rkey);
 void vb_key_alias_remove(struct vb_nic *nic, uint32_t index);
 

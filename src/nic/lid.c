@@ -11,7 +11,7 @@ struct subnet {
 	uint32_t own, host_mask;
 };
 
-/* Loopback is no subnet with others in it, and a host part that is no LID names nobody. */
+/* No subnet: loopback, which reaches no other host, and a host part that is no LID. */
 static bool find_subnet(const struct vb_device *dev, struct subnet *subnet)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();

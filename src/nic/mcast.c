@@ -7,16 +7,17 @@
 #include <stdlib.h>
 
 struct membership {
-	struct vb_list node; /* in nic->memberships */
-	union ibv_gid gid;   /* as the application gave it */
+	struct vb_list node; /* in nic->memberships, under nic->mcast_lock */
+	union ibv_gid gid;   /* the MGID that the application gave */
 	uint16_t lid;
 	uint32_t qpn;
 	const struct vb_device *dev;
 	struct vb_group group;
 };
 
-/* Under nic->mcast_lock, as what follows. */
-static struct membership *find(struct vb_nic *nic, const union ibv_gid *gid, uint32_t qpn)
+/* This function and the next two run under nic->mcast_lock. */
+static struct membership *membership_find(struct vb_nic *nic, const union ibv_gid *gid,
+					  uint32_t qpn)
 {
 	vb_list_for(m, &nic->memberships, struct membership, node)
 		if (m->qpn == qpn && vb_gid_equal(&m->gid, gid))
@@ -24,7 +25,7 @@ static struct membership *find(struct vb_nic *nic, const union ibv_gid *gid, uin
 	return NULL;
 }
 
-static bool is_of(const struct membership *m, const union ibv_gid *group_gid, uint16_t fabric)
+static bool is_in_group(const struct membership *m, const union ibv_gid *group_gid, uint16_t fabric)
 {
 	return m->group.fabric == fabric && vb_gid_equal(&m->group.gid, group_gid);
 }
@@ -34,19 +35,19 @@ static bool has_room(struct vb_nic *nic, const struct vb_group *group)
 	unsigned members = 0, total = 0;
 
 	vb_list_for(m, &nic->memberships, struct membership, node) {
-		members += is_of(m, &group->gid, group->fabric);
+		members += is_in_group(m, &group->gid, group->fabric);
 		total++;
 	}
 	return members < VB_MCAST_QP_MAX && total < VB_MCAST_GRP_MAX;
 }
 
-static int enlist(struct vb_qp *qp, struct membership *m)
+static int membership_add(struct vb_qp *qp, struct membership *m)
 {
 	struct vb_nic *nic = qp->nic;
 	int err = 0;
 
 	vb_spin_lock(&nic->mcast_lock);
-	if (find(nic, &m->gid, m->qpn)) {
+	if (membership_find(nic, &m->gid, m->qpn)) {
 		err = -EALREADY;
 	} else if (!has_room(nic, &m->group)) {
 		err = -ENOMEM;
@@ -58,18 +59,17 @@ static int enlist(struct vb_qp *qp, struct membership *m)
 	return err;
 }
 
-/* On Ethernet LIDs mean nothing, and programs pass whatever they have. */
-static int check(const struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
+/* On Ethernet LIDs mean nothing, and programs pass any value. */
+static int check_attach(const struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
 
 	if (qp->type != IBV_QPT_UD || !vb_gid_is_multicast(gid)) {
-		vb_explain("ibv_attach_mcast: needs a UD QP and a multicast GID");
+		vb_explain("ibv_attach_mcast: the QP must be UD, and the GID a multicast GID");
 		return -EINVAL;
 	}
 	if (dev->infiniband && (lid < VB_MULTICAST_LID_FIRST || lid > VB_MULTICAST_LID_LAST)) {
-		vb_explain("ibv_attach_mcast: LID 0x%04x is no multicast LID, those are 0x%04x to "
-			   "0x%04x",
+		vb_explain("ibv_attach_mcast: LID 0x%04x is no multicast LID (0x%04x to 0x%04x)",
 			   lid, VB_MULTICAST_LID_FIRST, VB_MULTICAST_LID_LAST);
 		return -EINVAL;
 	}
@@ -81,7 +81,7 @@ int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 {
 	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
 	struct membership *m;
-	int err = check(qp, gid, lid);
+	int err = check_attach(qp, gid, lid);
 
 	if (err)
 		return err;
@@ -92,7 +92,7 @@ int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 	*m = (struct membership){
 		.gid = *gid, .lid = lid, .qpn = qp->ibv.qp_num, .dev = dev, .group = *group
 	};
-	err = enlist(qp, m);
+	err = membership_add(qp, m);
 	if (err)
 		free(m);
 	return err;
@@ -105,7 +105,7 @@ int vb_mcast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 	struct membership *m;
 
 	vb_spin_lock(&nic->mcast_lock);
-	m = find(nic, gid, qp->ibv.qp_num);
+	m = membership_find(nic, gid, qp->ibv.qp_num);
 	if (m && m->lid == lid) {
 		vb_list_remove(&m->node);
 		qp->mcast_groups--;
@@ -132,7 +132,7 @@ bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifinde
 	vb_list_for(m, &nic->memberships, struct membership, node) {
 		if (m->dev != dev || m->group.ifindex == ifindex ||
 		    (dev->infiniband && m->group.within_host) ||
-		    (found && !is_of(m, &from->gid, from->fabric)))
+		    (found && !is_in_group(m, &from->gid, from->fabric)))
 			continue;
 		*from = m->group;
 		*to = m->group = vb_group_on(from, ifindex);
@@ -142,7 +142,7 @@ bool vb_mcast_follow(struct vb_nic *nic, const struct vb_device *dev, int ifinde
 	return found;
 }
 
-static bool has(const uint32_t *qpns, unsigned count, uint32_t qpn)
+static bool has_qpn(const uint32_t *qpns, unsigned count, uint32_t qpn)
 {
 	for (unsigned i = 0; i < count; i++)
 		if (qpns[i] == qpn)
@@ -158,8 +158,8 @@ unsigned vb_mcast_members(struct vb_nic *nic, const union ibv_gid *group_gid, ui
 
 	vb_spin_lock(&nic->mcast_lock);
 	vb_list_for(m, &nic->memberships, struct membership, node)
-		if (is_of(m, group_gid, fabric) && count < VB_MCAST_QP_MAX &&
-		    !has(qpns, count, m->qpn))
+		if (is_in_group(m, group_gid, fabric) && count < VB_MCAST_QP_MAX &&
+		    !has_qpn(qpns, count, m->qpn))
 			qpns[count++] = m->qpn;
 	vb_spin_unlock(&nic->mcast_lock);
 	return count;
@@ -172,7 +172,7 @@ bool vb_mcast_mgid(struct vb_nic *nic, uint32_t qpn, const union ibv_gid *group_
 
 	vb_spin_lock(&nic->mcast_lock);
 	vb_list_for(m, &nic->memberships, struct membership, node) {
-		if (found || m->qpn != qpn || !is_of(m, group_gid, fabric))
+		if (found || m->qpn != qpn || !is_in_group(m, group_gid, fabric))
 			continue;
 		*mgid = m->gid;
 		found = true;

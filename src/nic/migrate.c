@@ -30,7 +30,7 @@ struct vb_av vb_qp_alternate(struct vb_qp *qp)
 	return av;
 }
 
-/* Peers read it meanwhile: one that sees half of it looks again. */
+/* Peers read the GID meanwhile. A peer that sees half of it looks again. */
 static void show_gid(union ibv_gid *shown, const union ibv_gid *gid)
 {
 	__atomic_store_n(&shown->global.subnet_prefix, gid->global.subnet_prefix, __ATOMIC_RELAXED);
@@ -54,7 +54,7 @@ void vb_qp_set_av(struct vb_qp *qp, const struct vb_av *av)
 	vb_spin_unlock(&qp->state_lock);
 }
 
-/* Who is bound stays bound: its place in the peer's receive queue belongs to the connection. */
+/* A bound QP stays bound: its place in the peer's receive queue belongs to the connection. */
 void vb_qp_follow_path(struct vb_qp *qp)
 {
 	const bool local = vb_qp_av(qp).local;
@@ -83,7 +83,7 @@ static void set_state(struct vb_qp *qp, enum ibv_mig_state state)
 		b = c;               \
 	} while (0)
 
-/* What was primary is the alternate path of the next time. Under state_lock. */
+/* The primary path becomes the next alternate path. Under state_lock. */
 static void swap_paths(struct vb_qp *qp)
 {
 	struct ibv_qp_attr *attr = &qp->attr;
@@ -140,14 +140,14 @@ void vb_migrate_refuse(struct vb_qp *qp)
 	vb_spin_unlock(&qp->state_lock);
 	if (!first)
 		return;
-	vb_explain("QP 0x%06x: its alternate path is not the one that its peer migrated to",
+	vb_explain("QP 0x%06x: the peer migrated to a path that is not the QP's alternate path",
 		   qp->ibv.qp_num);
 	vb_qp_raise(qp, IBV_EVENT_PATH_MIG_ERR);
 }
 
 /* --- ibv_modify_qp --- */
 
-static int refuse(const struct vb_qp *qp, const char *why)
+static int refuse_modify(const struct vb_qp *qp, const char *why)
 {
 	vb_explain("ibv_modify_qp: QP 0x%06x: %s", qp->ibv.qp_num, why);
 	return -EINVAL;
@@ -157,11 +157,11 @@ static int check_alternate(struct vb_qp *qp, const struct ibv_qp_attr *attr,
 			   struct vb_av *alternate)
 {
 	if (attr->alt_port_num != 1)
-		return refuse(qp, "alt_port_num is not 1, the only port");
+		return refuse_modify(qp, "alt_port_num is not 1, the only port");
 	if (attr->alt_pkey_index >= vb_pkey_table_length())
-		return refuse(qp, "alt_pkey_index is outside of the P_Key table");
+		return refuse_modify(qp, "alt_pkey_index is outside of the P_Key table");
 	if (attr->alt_timeout > TIMEOUT_MAX)
-		return refuse(qp, "alt_timeout is more than 31");
+		return refuse_modify(qp, "alt_timeout is more than 31");
 	return vb_device_resolve(vb_context(qp->ibv.context)->dev, &attr->alt_ah_attr, alternate);
 }
 
@@ -171,13 +171,13 @@ static int check_state(const struct vb_qp *qp, enum ibv_mig_state next, bool loa
 	case IBV_MIG_MIGRATED:
 		return 0;
 	case IBV_MIG_REARM:
-		return loaded ? 0 : refuse(qp, "IBV_MIG_REARM without an alternate path");
+		return loaded ? 0 : refuse_modify(qp, "IBV_MIG_REARM without an alternate path");
 	case IBV_MIG_ARMED:
-		return refuse(qp,
-			      "IBV_MIG_ARMED is what IBV_MIG_REARM becomes when the peer has an "
-			      "alternate path too");
+		return refuse_modify(
+			qp, "IBV_MIG_ARMED is what IBV_MIG_REARM becomes when the peer has an "
+			    "alternate path too");
 	}
-	return refuse(qp, "path_mig_state is none of IBV_MIG_MIGRATED, IBV_MIG_REARM");
+	return refuse_modify(qp, "path_mig_state is none of IBV_MIG_MIGRATED, IBV_MIG_REARM");
 }
 
 int vb_migrate_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask,
@@ -188,7 +188,7 @@ int vb_migrate_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask,
 
 	if ((loads || (moves && attr->path_mig_state != IBV_MIG_MIGRATED)) &&
 	    !vb_context(qp->ibv.context)->dev->infiniband)
-		return refuse(qp, "RoCE has no path migration");
+		return refuse_modify(qp, "RoCE has no path migration");
 	if (loads)
 		err = check_alternate(qp, attr, alternate);
 	if (!err && moves)
@@ -196,7 +196,8 @@ int vb_migrate_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask,
 	return err;
 }
 
-static void load(struct vb_qp *qp, const struct ibv_qp_attr *attr, const struct vb_av *alternate)
+static void load_alternate(struct vb_qp *qp, const struct ibv_qp_attr *attr,
+			   const struct vb_av *alternate)
 {
 	vb_spin_lock(&qp->state_lock);
 	qp->migration.alternate = *alternate;
@@ -212,7 +213,7 @@ void vb_migrate_adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask
 		      const struct vb_av *alternate)
 {
 	if (mask & IBV_QP_ALT_PATH)
-		load(qp, attr, alternate);
+		load_alternate(qp, attr, alternate);
 	if (!(mask & IBV_QP_PATH_MIG_STATE) || attr->path_mig_state == vb_mig_state(qp))
 		return;
 	if (attr->path_mig_state == IBV_MIG_MIGRATED && vb_migrate(qp))
@@ -233,7 +234,7 @@ void vb_migrate_forget(struct vb_qp *qp)
 
 /* --- the peer, where memory is shared --- */
 
-/* Referenced; NULL: it is not attached, or its QP does not point to us. */
+/* The peer, referenced; NULL: it is not attached, or its QP does not point to ours. */
 static struct vb_peer *peer_of(struct vb_qp *qp, struct vb_qp_entry **entry)
 {
 	const uint32_t qpn = qp->attr.dest_qp_num;
@@ -260,7 +261,7 @@ void vb_migrate_tell(struct vb_qp *qp)
 	vb_peer_put(peer);
 }
 
-/* The path that the peer is on now is our alternate one, seen from its end. */
+/* Is the peer's path our path av, seen from the other end? */
 static bool leads_to(const struct vb_av *av, const struct vb_qp_entry *entry)
 {
 	const union ibv_gid sgid = vb_shown_gid(&entry->sgid), dgid = vb_shown_gid(&entry->dgid);

@@ -22,7 +22,7 @@ int vb_mr_check_access(unsigned access)
 {
 	unsigned remote_writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE; /* hints, to be ignored when unknown */
+	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE; /* hints: unknown ones are ignored */
 	if (access & ~(unsigned)ACCESS_KNOWN) {
 		vb_explain("ibv_reg_mr: access flags 0x%x are not supported",
 			   access & ~(unsigned)ACCESS_KNOWN);
@@ -35,7 +35,7 @@ int vb_mr_check_access(unsigned access)
 	return 0;
 }
 
-/* A NIC pins the pages; here they are at least made present, and a bad range is refused. */
+/* A NIC pins the pages. Here they are only made present, and a bad range is refused. */
 static int check_memory(const struct vb_mr_spec *spec)
 {
 	bool write = spec->access & IBV_ACCESS_LOCAL_WRITE;
@@ -71,7 +71,7 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->addr = mr->addr;
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
-	/* Pairs with the load in vb_peer_key: whoever sees the word sees the fields. */
+	/* Pairs with the load in vb_peer_key: a reader that sees the word sees the fields. */
 	atomic_store(&entry->word,
 		     word | VB_KEY_VALID | (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], mr,
@@ -89,7 +89,7 @@ static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 	mr->ibv.length = spec->length;
 }
 
-/* Of a null region nobody has an rkey. */
+/* A null region has no rkey. */
 static void keys_make(struct vb_mr *mr)
 {
 	const struct vb_permutation *keys = &mr->nic->seg.head->keys;
@@ -149,8 +149,8 @@ int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *sp
 	return 0;
 }
 
-static int create(struct vb_pd *pd, const struct vb_mr_spec *spec, const struct vb_null *null,
-		  struct vb_mr **out)
+static int region_create(struct vb_pd *pd, const struct vb_mr_spec *spec,
+			 const struct vb_null *null, struct vb_mr **out)
 {
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
@@ -163,7 +163,7 @@ int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr
 {
 	int err = check_spec(spec);
 
-	return err ? err : create(pd, spec, NULL, out);
+	return err ? err : region_create(pd, spec, NULL, out);
 }
 
 int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
@@ -174,12 +174,12 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 
 	if (err)
 		return err;
-	spec.addr = null->sink; /* what peers find in the key table: they only write */
-	return create(pd, &spec, null, out);
+	spec.addr = null->sink; /* for peers, through the key table: they only write */
+	return region_create(pd, &spec, null, out);
 }
 
-/* After it nobody reads or writes the memory for us: not a peer, not a thread, not a poll. */
-static int withdraw(struct vb_mr *mr)
+/* Afterwards nothing uses the memory any more: no peer, no thread, no poll. */
+static int region_withdraw(struct vb_mr *mr)
 {
 	const struct vb_ending ending = vb_ending_memory(mr->addr, mr->length);
 	uint32_t slot;
@@ -196,7 +196,7 @@ static int withdraw(struct vb_mr *mr)
 			   slot);
 		return -EBUSY;
 	}
-	if (vb_mw_any_bound_to(mr)) { /* by one who was inside */
+	if (vb_mw_any_bound_to(mr)) { /* a thread that was inside has bound a window */
 		key_publish(mr, atomic_load(&mr->entry->word) & 0xffff);
 		return -EBUSY;
 	}
@@ -205,8 +205,8 @@ static int withdraw(struct vb_mr *mr)
 	return 0;
 }
 
-/* What an object has besides its keys. */
-static void dispose(struct vb_mr *mr)
+/* Frees the object and all it has besides its keys. */
+static void object_free(struct vb_mr *mr)
 {
 	if (mr->mapping)
 		munmap(mr->mapping, mr->mapping_length);
@@ -218,7 +218,7 @@ static void dispose(struct vb_mr *mr)
 
 int vb_mr_take_back(struct vb_mr *mr)
 {
-	int err = vb_mw_any_bound_to(mr) ? -EBUSY : withdraw(mr);
+	int err = vb_mw_any_bound_to(mr) ? -EBUSY : region_withdraw(mr);
 
 	if (err)
 		return err;
@@ -245,11 +245,11 @@ int vb_mr_deregister(struct vb_mr *mr)
 	if (mr->nic == vb_nic_current())
 		err = mr->destroyed ? -EINVAL : vb_mr_take_back(mr);
 	if (!err)
-		dispose(mr);
+		object_free(mr);
 	return err;
 }
 
-/* Before the region is touched: what is refused leaves it as it was. */
+/* Before the region changes: a refused call leaves it as it was. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
 	if (mr->destroyed)
@@ -272,7 +272,7 @@ int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_
 	uint32_t tags = err ? 0 : atomic_load(&mr->entry->word) & 0xffff;
 
 	if (!err)
-		err = withdraw(mr);
+		err = region_withdraw(mr);
 	if (err)
 		return err;
 	if (pd && pd != mr->pd) {
@@ -294,7 +294,7 @@ static struct vb_mr *mr_at(struct vb_nic *nic, uint32_t index)
 	return page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_ACQUIRE) : NULL;
 }
 
-static struct vb_mr *by_alias(struct vb_nic *nic, uint32_t lkey)
+static struct vb_mr *mr_by_alias(struct vb_nic *nic, uint32_t lkey)
 {
 	struct vb_mr *mr = NULL;
 	bool rkey_only;
@@ -313,7 +313,7 @@ struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey)
 
 	if (vb_key_decode(&nic->seg.head->keys, lkey, &rkey_only, &index))
 		mr = mr_at(nic, index);
-	return mr && mr->ibv.lkey == lkey ? mr : by_alias(nic, lkey);
+	return mr && mr->ibv.lkey == lkey ? mr : mr_by_alias(nic, lkey);
 }
 
 static bool mapping_covers(const struct vb_mr *mr, uint64_t addr, uint64_t length)
@@ -322,7 +322,7 @@ static bool mapping_covers(const struct vb_mr *mr, uint64_t addr, uint64_t lengt
 	       length <= mr->length - (addr - mr->addr);
 }
 
-/* Inside a hazard: regions that go meanwhile wait. */
+/* Inside a hazard: the deregistration of a region waits meanwhile. */
 bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length)
 {
 	struct vb_thread *thread = vb_thread_get();
@@ -357,7 +357,7 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
 			       const struct vb_pd *pd, const struct ibv_sge *sge, unsigned access)
 {
-	/* Before the look-up: a region that goes away meanwhile leaves the cache out of date. */
+	/* Read before the look-up: if the region ends meanwhile, the cache is out of date. */
 	uint32_t generation = atomic_load(&nic->mr_generation);
 	struct vb_mr *mr = vb_mr_lookup(nic, pd, sge, access);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory regions: a private object, and an entry in the key table that peers read. */
+/* Memory regions. Each is a private object, and an entry in the key table that peers read. */
 #ifndef VB_NIC_MR_H
 #define VB_NIC_MR_H
 
 #include "nic/pd.h"
 
-/* Rights of FLUSH, which older headers have no names for. */
+/* Rights of FLUSH; older headers have no names for them. */
 enum { VB_ACCESS_FLUSH_GLOBAL = 1 << 8, VB_ACCESS_FLUSH_PERSISTENT = 1 << 9 };
 
-/* Addresses of this process that stand for nothing (mr_null.c). */
+/* The memory of this process behind null regions (mr_null.c), VB_MSG_MAX bytes each. */
 struct vb_null {
-	uint64_t zeros; /* to be read; as much as the longest message */
-	uint64_t sink;  /* to be written; likewise */
+	uint64_t zeros; /* address that null regions read from */
+	uint64_t sink;  /* address that null regions write to */
 };
 
 struct vb_mr {
@@ -23,14 +23,14 @@ struct vb_mr {
 	uint32_t access;
 	uint64_t iova, length, addr;
 	const struct vb_null *null; /* a null region; NULL: a real one */
-	struct vb_export *export;   /* that has a record of it, referenced; or NULL */
+	struct vb_export *export;   /* file with a record of the region, referenced; or NULL */
 	uint32_t dm;                /* 1 + handle of the device memory that it lies in, or 0 */
-	bool imported;              /* stands for another one, found by its handle; has no entry */
-	bool foreign;   /* made from another process's record, with the keys of that one */
-	bool destroyed; /* through one that stands for it: only the object is left */
-	void *mapping;  /* made for it, and unmapped with it; or NULL */
+	bool imported;              /* stands for another region of this process; has no entry */
+	bool foreign;   /* made from another process's record, with the keys of that process */
+	bool destroyed; /* deregistered through an imported object: only this object is left */
+	void *mapping;  /* mapped for the region, and unmapped with it; or NULL */
 	size_t mapping_length;
-	_Atomic uint32_t used_by_recv; /* a receive named it once: dereg must look for those */
+	_Atomic uint32_t used_by_recv; /* a receive named it: deregistration looks at receives */
 };
 
 static inline struct vb_mr *vb_mr(struct ibv_mr *ibv)
@@ -38,7 +38,7 @@ static inline struct vb_mr *vb_mr(struct ibv_mr *ibv)
 	return vb_container(ibv, struct vb_mr, ibv);
 }
 
-/* Its memory may not be there: it must be asked for, and copied with care (odp.h). */
+/* The memory may be missing: copies make it present first, and expect faults (odp.h). */
 static inline bool vb_mr_on_demand(const struct vb_mr *mr)
 {
 	return mr->access & IBV_ACCESS_ON_DEMAND;
@@ -49,29 +49,29 @@ struct vb_mr_spec {
 	unsigned access;
 };
 
-/* -EINVAL: flags or range; -EFAULT: memory that is not there or may not be written. */
+/* -EINVAL: flags or range; -EFAULT: memory is missing or may not be written. */
 int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr **out);
-/* Reads give zeros, writes vanish; for lkeys only. */
+/* A null region: reads give zeros, writes vanish. It has no rkey. */
 int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out);
 int vb_null_get(struct vb_nic *nic, const struct vb_null **null);
 /*
- * Completes a region that was allocated and has its null, dm or mapping set, and whose memory is
- * known to be good; frees it if that fails.
+ * Completes an allocated region whose null, dm or mapping is set and whose memory is known to be
+ * good. Frees mr on failure.
  */
 int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *spec);
 int vb_mr_check_access(unsigned access);
-/* -EBUSY: a window is bound to it, or somebody does not stop using it. */
+/* -EBUSY: a window is bound to the region, or a peer does not stop using it. */
 int vb_mr_deregister(struct vb_mr *mr);
-/* The region ends, its object stays. */
+/* Ends the region; its object stays. */
 int vb_mr_take_back(struct vb_mr *mr);
 /*
- * Not for null, imported and dma-buf regions. pd may be NULL: unchanged. After an error nothing has
- * changed; but if a peer was the reason that does not stop using it (-EBUSY), the region is good for
- * being deregistered only.
+ * Not for null, imported and dma-buf regions. pd NULL: unchanged. After an error nothing has
+ * changed, with one exception: if a peer does not stop using the region (-EBUSY), the region can
+ * only be deregistered.
  */
 int vb_mr_reregister(struct vb_mr *mr, const struct vb_mr_spec *spec, struct vb_pd *pd);
 
-/* The memory belongs to a region that was mapped for it; slow. */
+/* Does the range lie in the mapping of a region? Slow. */
 bool vb_mr_mapping_covers(struct vb_nic *nic, uint64_t addr, uint64_t length);
 
 struct vb_mr *vb_mr_by_lkey(struct vb_nic *nic, uint32_t lkey);
@@ -80,8 +80,8 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 			   unsigned access);
 
 /*
- * The region that a queue used last, by value: most programs use the same one again. Valid for one
- * PD and one kind of access, those of the queue.
+ * A copy of the region that a queue used last: most programs use the same region again. The cache
+ * is valid for the queue's PD and kind of access only.
  */
 struct vb_mr_cache {
 	uint32_t lkey;
@@ -90,11 +90,12 @@ struct vb_mr_cache {
 	uint64_t delta; /* from an address of the region to one of this process */
 };
 
-/* Looks the element's region up and remembers it, odd regions aside; NULL as vb_mr_lookup. */
+/* Looks the element's region up and remembers it, unless it is null or on demand; NULL as
+ * vb_mr_lookup. */
 struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
 			       const struct vb_pd *pd, const struct ibv_sge *sge, unsigned access);
 
-/* The element fits the region that is remembered: its address in this process. */
+/* True: the element fits the remembered region. *address is its address in this process. */
 static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb_nic *nic,
 				const struct ibv_sge *sge, uint64_t *address)
 {
@@ -107,7 +108,7 @@ static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb
 	       inside <= cache->length && sge->length <= cache->length - inside;
 }
 
-/* Where an element of the region lies in this process, for this kind of access. */
+/* The address of an element in this process, for this kind of access. */
 static inline uint64_t vb_mr_at(const struct vb_mr *mr, uint64_t va, unsigned access)
 {
 	if (__builtin_expect(mr->null != NULL, 0))
@@ -115,7 +116,7 @@ static inline uint64_t vb_mr_at(const struct vb_mr *mr, uint64_t va, unsigned ac
 	return mr->addr + (va - mr->iova);
 }
 
-/* Where a byte of a real region lies. */
+/* The address of a byte of a region that is not null. */
 static inline char *vb_mr_ptr(const struct vb_mr *mr, uint64_t va)
 {
 	return (char *)(uintptr_t)(mr->addr + (va - mr->iova));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory behind null regions, one for the process: as much address space as the longest message
- * needs, to read zeros from, and as much to write to that is a few pages over and over. So whoever
- * copies, this process or a peer, needs not know that it is not real.
+ * The memory behind null regions, shared by all of the process: address space for the longest
+ * message to read zeros from, and as much to write to, which repeats the same 16 MB. So code that
+ * copies, here or in a peer, treats a null region like any other.
  */
 #include "base/log.h"
 #include "nic/mr.h"
@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define SINK_SIZE (16ull << 20) /* of which there is one; the rest of the space repeats it */
+#define SINK_SIZE (16ull << 20) /* real memory; the rest of the address space repeats it */
 
-static void *reserve(int protection)
+static void *space_reserve(int protection)
 {
 	void *at = mmap(NULL, VB_MSG_MAX, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 			-1, 0);
@@ -21,8 +21,8 @@ static void *reserve(int protection)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* A mapping of shared memory whose old size is 0 is not moved but made once more (mremap(2)). */
-static int repeat(uint8_t *space)
+/* With old size 0 mremap(2) does not move a shared mapping but maps it once more. */
+static int sink_repeat(uint8_t *space)
 {
 	void *first = mmap(space, SINK_SIZE, PROT_READ | PROT_WRITE,
 			   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -36,13 +36,13 @@ static int repeat(uint8_t *space)
 	return 0;
 }
 
-static struct vb_null *make(void)
+static struct vb_null *null_make(void)
 {
 	struct vb_null *null = calloc(1, sizeof(*null));
-	void *zeros = null ? reserve(PROT_READ) : NULL;
-	void *sink = zeros ? reserve(PROT_NONE) : NULL;
+	void *zeros = null ? space_reserve(PROT_READ) : NULL;
+	void *sink = zeros ? space_reserve(PROT_NONE) : NULL;
 
-	if (sink && !repeat(sink)) {
+	if (sink && !sink_repeat(sink)) {
 		madvise(zeros, VB_MSG_MAX, MADV_DONTDUMP);
 		madvise(sink, VB_MSG_MAX, MADV_DONTDUMP);
 		null->zeros = (uintptr_t)zeros;
@@ -61,7 +61,7 @@ int vb_null_get(struct vb_nic *nic, const struct vb_null **null)
 {
 	pthread_mutex_lock(&nic->lock);
 	if (!nic->null)
-		nic->null = make();
+		nic->null = null_make();
 	*null = nic->null;
 	pthread_mutex_unlock(&nic->lock);
 	if (*null)

@@ -11,8 +11,8 @@ enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
-/* What another window left, or new memory; gone either way. Under nic->lock. */
-static struct vb_mw *memory_take(struct vb_nic *nic)
+/* The struct of a deallocated window, or a new one; its gone is set. Under nic->lock. */
+static struct vb_mw *struct_take(struct vb_nic *nic)
 {
 	struct vb_mw *mw;
 
@@ -27,13 +27,13 @@ static struct vb_mw *memory_take(struct vb_nic *nic)
 	return mw;
 }
 
-static struct vb_mw *enlist(struct vb_nic *nic)
+static struct vb_mw *window_add(struct vb_nic *nic)
 {
 	struct vb_mw *mw = NULL;
 
 	pthread_mutex_lock(&nic->lock);
 	if (nic->mw_count < VB_MW_MAX)
-		mw = memory_take(nic);
+		mw = struct_take(nic);
 	if (mw && vb_key_alloc(nic, &mw->index, &mw->entry)) {
 		vb_list_append(&nic->free_mws, &mw->node);
 		mw = NULL;
@@ -57,7 +57,7 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return -EINVAL;
-	mw = enlist(pd->nic);
+	mw = window_add(pd->nic);
 	if (!mw) {
 		vb_explain("ibv_alloc_mw: all %d memory windows are in use, or there is no memory",
 			   VB_MW_MAX);
@@ -80,15 +80,15 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 	return 0;
 }
 
-static bool bound(const struct vb_mw *mw)
+static bool is_bound(const struct vb_mw *mw)
 {
 	uint32_t word = atomic_load(&mw->entry->word);
 
 	return word & VB_KEY_VALID && !vb_key_is_taken_back(mw->invalid, word);
 }
 
-/* Who uses or binds the window at this moment is let go first, as with a region. */
-static int close_window(struct vb_mw *mw)
+/* Waits for threads that use or bind the window at this moment, as with a region. */
+static int window_close(struct vb_mw *mw)
 {
 	const struct vb_ending ending = vb_ending_memory(mw->entry->addr, mw->entry->length);
 	uint32_t slot;
@@ -101,14 +101,14 @@ static int close_window(struct vb_mw *mw)
 	return -EBUSY;
 }
 
-static int withdraw(struct vb_mw *mw)
+static int window_withdraw(struct vb_mw *mw)
 {
 	int err;
 
 	atomic_store(&mw->gone, true);
-	do /* again if a bind was under way that opened it: the last one */
-		err = close_window(mw);
-	while (!err && bound(mw));
+	do /* once more if a bind that was under way has opened the window */
+		err = window_close(mw);
+	while (!err && is_bound(mw));
 	if (err)
 		atomic_store(&mw->gone, false);
 	return err;
@@ -121,9 +121,9 @@ int vb_mw_dealloc(struct vb_mw *mw)
 	int err;
 
 	if (nic != vb_nic_current()) {
-		free(mw); /* the child's copy: nothing of its own is queued */
+		free(mw); /* the child's copy: the child has no queued bind of it */
 	} else {
-		err = withdraw(mw);
+		err = window_withdraw(mw);
 		if (err)
 			return err;
 		pthread_mutex_lock(&nic->lock);
@@ -143,7 +143,7 @@ bool vb_mw_any_bound_to(const struct vb_mr *mr)
 
 	pthread_mutex_lock(&mr->nic->lock);
 	vb_list_for(mw, &mr->nic->mws, struct vb_mw, node)
-		any |= bound(mw) && mw->bound_lkey == mr->ibv.lkey;
+		any |= is_bound(mw) && mw->bound_lkey == mr->ibv.lkey;
 	pthread_mutex_unlock(&mr->nic->lock);
 	if (any)
 		vb_explain("a memory window is bound to the region: invalidate or unbind it first");
@@ -160,7 +160,7 @@ static bool may_bind(const struct vb_mw_bind *bind, const struct vb_mr *mr, cons
 	       (!(bind->access & REMOTE_WRITES) || mr->access & IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* Unbinding, or the new key without a window behind it. */
+/* Sets the new key; valid 0: unbound, or not bound yet. */
 static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
 {
 	mw->entry->tags = (mw->entry->tags & ~0xff00u) | (rkey & 0xff) << 8;
@@ -168,17 +168,17 @@ static void set_word(struct vb_mw *mw, uint32_t rkey, uint32_t valid)
 	atomic_store(&mw->entry->word, (mw->entry->tags & 0xffff) | valid);
 }
 
-static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
+static bool bind_execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)
 {
 	struct vb_mw *mw = bind->mw;
 	struct vb_key_entry *entry = mw->entry;
 	struct vb_mr *mr;
 
-	/* Its memory may be another window's by now, which has another index. */
+	/* The struct may belong to another window by now, which has another index. */
 	if (!vb_pd_same(mw->pd, pd) || (bind->rkey ^ vb_mw_rkey(mw, 0)) >> 8)
 		return false;
-	/* A bound window is taken back by an invalidation, not by a bind (IBA o10-37.2.30, 40). */
-	if (mw->ibv.type == IBV_MW_TYPE_2 && (bound(mw) || !bind->length))
+	/* An invalidation takes a bound window back, not a bind (IBA o10-37.2.30, 40). */
+	if (mw->ibv.type == IBV_MW_TYPE_2 && (is_bound(mw) || !bind->length))
 		return false;
 	if (!bind->length) {
 		set_word(mw, bind->rkey, 0);
@@ -187,7 +187,9 @@ static bool execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint3
 	mr = vb_mr_by_lkey(mw->nic, bind->lkey);
 	if (!mr || !may_bind(bind, mr, pd))
 		return false;
-	/* Readers look at the word again after the fields; pairs with the fence in vb_rkey_check. */
+	/*
+	 * Readers look at the word again after the fields; pairs with the fence in vb_rkey_check.
+	 */
 	set_word(mw, bind->rkey, 0);
 	atomic_thread_fence(memory_order_release);
 	entry->access = bind->access & REMOTE;
@@ -208,14 +210,15 @@ bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t 
 	if (!thread)
 		return false;
 	visit = vb_hazard_visit(thread, thread->nic->seg.head->slot);
-	done = !atomic_load(&bind->mw->gone) && execute(bind, pd, qpn);
+	done = !atomic_load(&bind->mw->gone) && bind_execute(bind, pd, qpn);
 	if (visit)
 		vb_hazard_leave(thread);
 	return done;
 }
 
-/* The owner clears its word; a sender says which word it is that is not valid any more. */
-static bool take_back(struct vb_peer *target, const struct vb_key_entry *entry, uint32_t word)
+/* The owner clears VALID in its word. A sender cannot: it writes the word that is not valid any
+ * more. */
+static bool word_take_back(struct vb_peer *target, const struct vb_key_entry *entry, uint32_t word)
 {
 	_Atomic uint32_t *own = (_Atomic uint32_t *)&entry->word;
 	_Atomic uint32_t *invalid = vb_peer_key_invalid(target, entry);
@@ -239,7 +242,7 @@ bool vb_mw_invalidate(struct vb_peer *target, uint32_t rkey, uint32_t pd, uint32
 	uint32_t word = entry ? atomic_load(&entry->word) : 0;
 
 	return is_window_of(entry, qpn) && entry->pd == pd && vb_key_matches(word, rkey, true) &&
-	       take_back(target, entry, word);
+	       word_take_back(target, entry, word);
 }
 
 void vb_mw_settle(struct vb_nic *nic, uint32_t rkey, uint32_t qpn)

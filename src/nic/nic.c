@@ -91,7 +91,7 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->quarantine);
 	nic->distinct_keys = vb_config_distinct_keys();
 	nic->next_pd = 1;
-	atomic_store(&nic->mr_generation, 1); /* never what an empty cache says */
+	atomic_store(&nic->mr_generation, 1); /* an empty cache has 0 */
 	nic->claimant_used[0] = 1;
 	atomic_store(&nic->next_epoch, (vb_random64() & 0xffffffffff) + 1);
 	nic->peers_doorbell = -1;
@@ -157,8 +157,8 @@ struct vb_nic *vb_nic_get(void)
 	return nic;
 }
 
-/* The segments are not mapped here (DONTFORK); only the sockets must go, or the parent's peers
- * would not see its end. What is on the heap stays with the inherited objects. */
+/* The segments are not mapped in the child (DONTFORK). Only the sockets must be closed, or the
+ * parent's peers would not see its end. The heap memory stays: inherited objects use it. */
 void vb_nic_forget(void)
 {
 	struct vb_nic *nic = vb_nic_current();
@@ -295,13 +295,13 @@ static void qpn_put(struct vb_nic *nic, uint32_t qpn)
 	own->free_ring[own->free_tail++ % VB_QP_PER_SLOT] = (uint16_t)(qpn % VB_QP_PER_SLOT);
 }
 
-/* What a thread that is inside may still write to: shared memory, or a QP's entry. */
+/* Memory that a thread inside may still write to: shared memory, or a QP's entry. */
 struct quarantined {
 	struct vb_list node;
 	struct vb_grace grace;
 	uint32_t qpn;
 	uint64_t offset;
-	size_t size; /* 0: it is the QP number that is freed */
+	size_t size; /* 0: this frees the QP number */
 };
 
 /* False: no memory. */
@@ -322,7 +322,7 @@ static bool quarantine(struct vb_nic *nic, uint32_t qpn, uint64_t offset, size_t
 
 void vb_nic_free_later(struct vb_nic *nic, uint32_t qpn, uint64_t offset, size_t size)
 {
-	quarantine(nic, qpn, offset, size); /* else lost to this process, nothing worse */
+	quarantine(nic, qpn, offset, size); /* on failure the memory is lost, nothing worse */
 }
 
 void vb_nic_quarantine_check(struct vb_nic *nic)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC of this process: its slots, its segment, its peers and the tables of its objects.
- * There is one, made when the first device is opened; a forked child makes its own.
- *
- * Lock order: the engine's progress lock, nic->lock, the wire lock, then a CQ's poll lock, then a
- * receive queue's drain lock, then the lock of a send or receive queue; nic->peers_lock and the
- * locks of single lists come last.
+ * The NIC of this process: its slots, its segment, its peers and the tables of its objects. A
+ * process has one NIC, made when the first device is opened; a forked child makes its own.
+ * ARCHITECTURE.md has the lock order.
  */
 #ifndef VB_NIC_NIC_H
 #define VB_NIC_NIC_H
@@ -27,18 +24,18 @@ struct vb_cq;
 struct vb_own_slot {
 	uint32_t slot;
 	int listener;
-	uint16_t *free_ring; /* free QP indexes, first in first out: not reused soon */
+	uint16_t *free_ring; /* free QP indexes; first in, first out, so that none is reused soon */
 	uint32_t free_head, free_tail;
 	struct vb_qp **qps;
 };
 
 struct vb_nic {
 	struct vb_segment seg;
-	pthread_mutex_t lock; /* control path: everything below that has no lock of its own */
+	pthread_mutex_t lock; /* of the control path: all members that name no other lock */
 	struct vb_own_slot slots[VB_OWN_SLOTS];
 	unsigned slot_count;
 	int cm, life; /* sockets of the first slot (slot.h), for the connection manager */
-	int doorbell; /* eventfd that wakes the service thread; private, or its flags would be anybody's */
+	int doorbell; /* eventfd that wakes the service thread; peers must not change its flags */
 	int peers_doorbell; /* the same for peers */
 	struct vb_peer *self;
 	struct vb_spin peers_lock;
@@ -51,10 +48,10 @@ struct vb_nic {
 	struct vb_spin mcast_lock;
 	struct vb_list memberships; /* of QPs in multicast groups */
 	struct vb_list mws;         /* memory windows, under lock */
-	struct vb_list free_mws;    /* memory of those that are gone, likewise */
+	struct vb_list free_mws;    /* structs of deallocated windows, under lock */
 	uint32_t mw_count;
-	uint64_t dropped; /* messages that QPs which are gone could not take, under lock */
-	struct {          /* likewise, with a wrong key; by the number of the device */
+	uint64_t dropped; /* count of messages that destroyed QPs could not take, under lock */
+	struct {          /* counts of messages with a wrong key to destroyed QPs, per device */
 		uint64_t pkey, qkey;
 	} violations[VB_DEVICES_MAX];
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
@@ -65,74 +62,73 @@ struct vb_nic {
 	uint32_t next_pd, next_srq;
 	struct vb_list xrcds; /* XRC domains, under lock */
 	uint32_t xrcd_count, next_xrcd;
-	struct vb_list xrc_handles; /* of QPs in other processes, under lock */
-	struct vb_srq **xrc_srqs;   /* by index, under lock; NULL: none was ever made */
+	struct vb_list xrc_handles; /* handles to QPs of other processes, under lock */
+	struct vb_srq **xrc_srqs;   /* by index, under lock; NULL: no XRC SRQ was made yet */
 	uint32_t next_xrc_srq;
-	struct vb_pd *xrc_pd;           /* what XRC_RECV QPs have in the place of a PD ... */
-	struct vb_cq *xrc_cq;           /* ... and of CQs; made with the first of them */
-	_Atomic uint32_t mr_generation; /* moves when a region goes away or changes: caches end */
+	struct vb_pd *xrc_pd;           /* the PD of all XRC_RECV QPs ... */
+	struct vb_cq *xrc_cq;           /* ... and their CQ; made with the first such QP */
+	_Atomic uint32_t mr_generation; /* moves when a region ends or changes: caches end */
 	_Atomic uint64_t next_epoch;
-	_Atomic uint32_t waiting; /* send queues that wait and flushes that do: pollers help */
-	_Atomic uint32_t flushes_pending; /* QPs in ERR whose grace period runs */
-	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE];
-	uint8_t claimant_used[65536 / 8]; /* claimant ids handed to peers; bit 0 is ourselves */
-	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64];
-	_Atomic uint64_t
-		refused[64]; /* slots that nobody held, with the time until this is believed */
-	_Atomic uint64_t busy[64]; /* the same of those that took no connection */
-	bool unregistered_barrier; /* peers cannot make us fence: we do it at each post */
-	uint64_t private_nonce;    /* what a peer must be able to read to prove that it may */
+	_Atomic uint32_t waiting; /* count of send queues and flushes that wait: pollers help */
+	_Atomic uint32_t flushes_pending; /* count of QPs in ERR whose grace period runs */
+	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE]; /* under peers_lock */
+	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */
+	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64]; /* a bit per slot: vb_nic_slot_seen */
+	_Atomic uint64_t refused[64]; /* slots without a holder, and how long this is believed */
+	_Atomic uint64_t busy[64];    /* the same of slots that took no connection */
+	bool unregistered_barrier;    /* peers cannot make us fence: we do it at each post */
+	uint64_t private_nonce;       /* a peer that can read it may touch our memory */
 	bool untouchable; /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
 	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
-	bool own_hands;               /* a region can be reached by this process only; under lock */
-	_Atomic uint32_t on_demand;   /* regions whose memory may not be there (odp.h) */
-	struct vb_null *null;         /* what null regions read from and write to; under lock */
-	_Atomic uint64_t event_due_ns; /* the first event that moderation holds back; 0: none */
+	bool own_hands;               /* only this process can reach a certain region; under lock */
+	_Atomic uint32_t on_demand;   /* count of regions whose memory may be missing (odp.h) */
+	struct vb_null *null;         /* memory behind null regions; under lock */
+	_Atomic uint64_t event_due_ns; /* time of the first event that moderation holds; 0: none */
 };
 
-/* The NIC, made on demand; NULL and errno when the environment does not allow one. */
+/* The NIC, made on demand; NULL and errno if the environment does not allow one. */
 struct vb_nic *vb_nic_get(void);
-extern struct vb_nic *_Atomic vb_the_nic; /* through the two functions only */
+extern struct vb_nic *_Atomic vb_the_nic; /* read through vb_nic_get and vb_nic_current only */
 
-/* The NIC if there is one. */
+/* The NIC, or NULL if none was made. */
 static inline struct vb_nic *vb_nic_current(void)
 {
 	return atomic_load_explicit(&vb_the_nic, memory_order_acquire);
 }
-/* In a forked child: forget the parent's NIC without touching what it shares. */
+/* In a forked child: forgets the parent's NIC without touching memory that it shares. */
 void vb_nic_forget(void);
 
 struct vb_hazard_cell *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell);
 void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell);
 
-/* A QP number and its entry; -ENOMEM when there are no more. A number that was freed is used again
- * when no thread is inside the entry any more. Under nic->lock. */
+/* A QP number and its entry; -ENOMEM: none is left. A freed number is used again when no thread is
+ * inside the entry any more. Under nic->lock. */
 int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn);
 void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn);
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn);
 /* A slot of this process, or NULL: it is another's. */
 struct vb_own_slot *vb_nic_own_slot(struct vb_nic *nic, uint32_t slot);
 
-/* A small number that names a peer in our cells; 0: none left. Under nic->peers_lock. */
+/* A small number that names a peer in our cells; 0: none is left. Under nic->peers_lock. */
 uint16_t vb_nic_claimant_alloc(struct vb_nic *nic);
 void vb_nic_claimant_free(struct vb_nic *nic, uint16_t id);
 
 /* The peer that holds a slot, referenced, or NULL. */
 struct vb_peer *vb_nic_peer(struct vb_nic *nic, uint32_t slot);
 
-/* Frees shared memory once no thread can be inside it any more: through the QP alone that it belongs
- * to; 0: through any. Under nic->lock. */
+/* Frees shared memory once no thread can be inside it any more. Threads reach it through QP qpn
+ * only; 0: through any QP. Under nic->lock. */
 void vb_nic_free_later(struct vb_nic *nic, uint32_t qpn, uint64_t offset, size_t size);
 void vb_nic_quarantine_check(struct vb_nic *nic);
 
-/* A process with this slot was here: if nobody holds it now, it has ended. */
+/* A process held this slot: if no process holds it now, that process has ended. */
 void vb_nic_slot_seen(struct vb_nic *nic, uint32_t slot);
 bool vb_nic_slot_was_seen(const struct vb_nic *nic, uint32_t slot);
-/* Nobody held the slot a moment ago. */
+/* No process held the slot a moment ago. */
 void vb_nic_slot_refuse(struct vb_nic *nic, uint32_t slot);
 bool vb_nic_slot_refused(struct vb_nic *nic, uint32_t slot);
-/* Somebody holds the slot, and took no further connection a moment ago. */
+/* A process holds the slot, and took no further connection a moment ago. */
 void vb_nic_slot_set_busy(struct vb_nic *nic, uint32_t slot);
 bool vb_nic_slot_is_busy(struct vb_nic *nic, uint32_t slot);
 
@@ -142,7 +138,7 @@ static inline void vb_nic_flush_count(struct vb_nic *nic, int by)
 	atomic_fetch_add(&nic->waiting, (uint32_t)by);
 }
 
-/* Wakes our own service thread. */
+/* Wakes the service thread of this process. */
 void vb_nic_ring(struct vb_nic *nic);
 
 #endif

@@ -48,14 +48,14 @@ void vb_odp_count(struct vb_nic *nic, unsigned before, unsigned after)
 
 /* --- copying --- */
 
-/* The calling thread's own id: that of the process is gone once main() called pthread_exit. */
-static pid_t self(void)
+/* The id of the calling thread: the id of the process ends when main() calls pthread_exit. */
+static pid_t own_tid(void)
 {
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* Memory that the kernel copies for nobody, but that stays as long as its region (dmabuf.h). */
-static bool own_hands(const void *at, size_t length)
+/* The kernel does not copy the pages of some dma-bufs. They stay as long as their region. */
+static bool needs_own_hands(const void *at, size_t length)
 {
 	struct vb_nic *nic = vb_nic_current();
 
@@ -66,9 +66,9 @@ bool vb_odp_read(void *to, const void *from, size_t length)
 {
 	struct iovec here = { to, length }, there = { (void *)from, length };
 
-	if (!length || process_vm_readv(self(), &here, 1, &there, 1, 0) == (ssize_t)length)
+	if (!length || process_vm_readv(own_tid(), &here, 1, &there, 1, 0) == (ssize_t)length)
 		return true;
-	if (!own_hands(from, length))
+	if (!needs_own_hands(from, length))
 		return false;
 	memcpy(to, from, length);
 	return true;
@@ -78,9 +78,9 @@ bool vb_odp_write(void *to, const void *from, size_t length)
 {
 	struct iovec here = { (void *)from, length }, there = { to, length };
 
-	if (!length || process_vm_writev(self(), &here, 1, &there, 1, 0) == (ssize_t)length)
+	if (!length || process_vm_writev(own_tid(), &here, 1, &there, 1, 0) == (ssize_t)length)
 		return true;
-	if (!own_hands(to, length))
+	if (!needs_own_hands(to, length))
 		return false;
 	memcpy(to, from, length);
 	return true;
@@ -112,9 +112,9 @@ int vb_odp_make_present(uint64_t addr, uint64_t length, bool write)
 	do
 		result = madvise((void *)(uintptr_t)start, end - start, advice);
 	while (result && (errno == EINTR || errno == EAGAIN));
-	if (!result || own_hands((void *)(uintptr_t)addr, length))
+	if (!result || needs_own_hands((void *)(uintptr_t)addr, length))
 		return 0;
-	/* EINVAL is a mapping without the right; or an old kernel, also for 0 bytes. */
+	/* EINVAL: a mapping without the right; or, if 0 bytes fail as well, an old kernel. */
 	return errno == EINVAL && madvise((void *)(uintptr_t)start, 0, advice)
 		       ? probe_by_reading(addr, length)
 		       : -EFAULT;
@@ -122,7 +122,7 @@ int vb_odp_make_present(uint64_t addr, uint64_t length, bool write)
 
 /* --- advice --- */
 
-/* NO_FAULT brings nothing in, but notices what is not even mapped. */
+/* NO_FAULT fetches nothing, but notices ranges that are not mapped. */
 static int look_only(uint64_t addr, uint64_t length)
 {
 	enum { STEP = 256 };
@@ -191,7 +191,7 @@ static int check_advice(enum ibv_advise_mr_advice advice, uint32_t flags, uint32
 	return 0;
 }
 
-/* All is checked before anything is fetched. Without FLUSH nobody waits for the outcome. */
+/* Checks all elements before it fetches any. Without FLUSH a failed prefetch is no error. */
 int vb_odp_advise(struct vb_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		  const struct ibv_sge *sge, uint32_t count)
 {

@@ -90,7 +90,8 @@ static int dealloc(struct vb_pd *pd, uint32_t users)
 		return 0;
 	}
 	if (pd->destroyed) {
-		vb_explain("ibv_dealloc_pd: it was deallocated by one who imported it");
+		vb_explain("ibv_dealloc_pd: the PD was deallocated through an imported object; "
+			   "use ibv_unimport_pd");
 		return -EINVAL;
 	}
 	if (users) {

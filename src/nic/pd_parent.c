@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parent domains: a PD together with a thread domain and the application's memory. */
+/* Parent domains: a PD together with a thread domain and the application's allocator. */
 #include "base/log.h"
 #include "nic/pd.h"
 
@@ -9,11 +9,11 @@
 
 enum { ALIGNMENT = 64 };
 
-/* In front of each buffer: where it is from, which only the allocation itself can tell. */
+/* In front of each buffer: its origin, as the application's allocator may pass a request on. */
 struct origin {
 	_Alignas(ALIGNMENT) void *whole; /* from calloc; NULL: from the application */
 };
-static_assert(sizeof(struct origin) == ALIGNMENT, "what follows is aligned like it");
+static_assert(sizeof(struct origin) == ALIGNMENT, "the buffer behind it is aligned");
 
 int vb_pd_alloc_parent(struct vb_pd *base, struct vb_td *td, const struct vb_allocator *allocator,
 		       struct vb_pd **out)
@@ -46,7 +46,7 @@ int vb_pd_alloc_parent(struct vb_pd *base, struct vb_td *td, const struct vb_all
 	return 0;
 }
 
-/* Not aligned_alloc and memset: large queues shall cost memory only where they are used. */
+/* Not aligned_alloc and memset: an entry of a large queue costs memory only once it is used. */
 static struct origin *alloc_default(size_t size)
 {
 	void *whole = calloc(1, size + ALIGNMENT);
@@ -70,7 +70,7 @@ static struct origin *alloc_custom(struct vb_pd *pd, size_t size, enum vb_buffer
 		vb_explain("the allocator of the parent domain has no %zu bytes", size);
 		return NULL;
 	}
-	memset(origin, 0, size); /* it should have, but a queue full of garbage is hard to find */
+	memset(origin, 0, size); /* the allocator should, but garbage in a queue is hard to find */
 	return origin;
 }
 

@@ -14,7 +14,7 @@
 enum { FILE_BYTES_MAX = 4096 };
 
 _Atomic uint16_t vb_pkeys[VB_PKEYS_MAX] = { VB_PKEY_DEFAULT };
-static unsigned table_length = 1; /* by vb_pkey_load */
+static unsigned table_length = 1; /* written by vb_pkey_load, once */
 static char file[PATH_MAX];       /* likewise; empty: none */
 
 /* --- the table --- */
@@ -53,7 +53,7 @@ int vb_pkey_index_of(uint16_t pkey)
 	return limited;
 }
 
-static bool replace(const uint16_t keys[VB_PKEYS_MAX])
+static bool table_replace(const uint16_t keys[VB_PKEYS_MAX])
 {
 	bool changed = false;
 
@@ -69,7 +69,8 @@ static bool is_between(char c)
 	return c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static int refuse(char why[VB_PKEY_WHY_MAX], const char *key, size_t length, const char *problem)
+static int refuse_key(char why[VB_PKEY_WHY_MAX], const char *key, size_t length,
+		      const char *problem)
 {
 	snprintf(why, VB_PKEY_WHY_MAX, "'%.*s' %s", (int)(length < 32 ? length : 32), key, problem);
 	return -EINVAL;
@@ -83,9 +84,9 @@ static int parse_key(const char *text, size_t length, uint16_t *key, char why[VB
 	errno = 0;
 	value = strtoul(text, &end, 0);
 	if (end != text + length || *text == '-' || *text == '+' || errno || value > UINT16_MAX)
-		return refuse(why, text, length, "is no P_Key: a number up to 0xffff");
+		return refuse_key(why, text, length, "is no P_Key: a number up to 0xffff");
 	if (!(value & VB_PKEY_PARTITION))
-		return refuse(why, text, length, "names no partition: its lower 15 bits are 0");
+		return refuse_key(why, text, length, "names no partition: its lower 15 bits are 0");
 	*key = (uint16_t)value;
 	return 0;
 }
@@ -105,18 +106,18 @@ int vb_pkey_parse(const char *text, uint16_t keys[VB_PKEYS_MAX], unsigned *count
 		while (text[length] && !is_between(text[length]))
 			length++;
 		if (*count == VB_PKEYS_MAX)
-			return refuse(why, text, length,
-				      "is one P_Key more than the table has room for");
+			return refuse_key(why, text, length,
+					  "is one P_Key more than the table has entries");
 		if (parse_key(text, length, &keys[(*count)++], why))
 			return -EINVAL;
 		text += length;
 	}
 	if (!*count)
-		snprintf(why, VB_PKEY_WHY_MAX, "no P_Key is there");
+		snprintf(why, VB_PKEY_WHY_MAX, "there is no P_Key");
 	return *count ? 0 : -EINVAL;
 }
 
-/* --- where it comes from --- */
+/* --- its sources: environment and file --- */
 
 static int load_text(const char *where, const char *text, unsigned *count, bool *changed)
 {
@@ -125,7 +126,7 @@ static int load_text(const char *where, const char *text, unsigned *count, bool 
 
 	if (vb_pkey_parse(text, keys, count, why))
 		return vb_config_refuse(where, why);
-	*changed = replace(keys);
+	*changed = table_replace(keys);
 	return 0;
 }
 
@@ -133,7 +134,7 @@ static int load_file(const char *path, bool *changed)
 {
 	char text[FILE_BYTES_MAX + 1];
 	unsigned count;
-	/* The service thread reads it again: it does not wait for anybody. */
+	/* O_NONBLOCK, because the service thread reads the file again and must not wait. */
 	int err = vb_config_read_file(path, O_NONBLOCK, text, sizeof(text));
 
 	return err ? err : load_text(path, text, &count, changed);
@@ -147,8 +148,8 @@ static int load_named(const char *path, bool *changed)
 	return vb_config_refuse(path, strerror(errno));
 }
 
-/* How many keys a file will have is not known: its table has room for all. */
-static int load(void)
+/* A file may grow, so its table always has the full length. */
+static int load_environment(void)
 {
 	const char *text = vb_environment_text(VB_ENV_PKEYS);
 	const char *path = vb_environment_text(VB_ENV_PKEYS_FILE);
@@ -169,7 +170,7 @@ int vb_pkey_load(void)
 {
 	static struct vb_once once = VB_ONCE_INIT;
 
-	return vb_once_load(&once, load);
+	return vb_once_load(&once, load_environment);
 }
 
 const char *vb_pkey_file(void)

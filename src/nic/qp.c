@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All bits of it count: fewer of them are stored. */
+/* Compares all bits of the value, because vb_qp.type stores fewer. */
 static bool type_exists(enum ibv_qp_type type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
@@ -50,7 +50,7 @@ static int check(const struct ibv_qp_init_attr *attr)
 	return 0;
 }
 
-/* What completes at each CQ: the whole send queue, and what can be in flight of a receive queue. */
+/* Completions that the QP's own receive queue can bring to its CQ; an SRQ counts as none. */
 static uint32_t recv_depth(const struct vb_qp *qp)
 {
 	return qp->srq ? 0 : qp->rq->depth;
@@ -161,7 +161,7 @@ static int enlist(struct vb_qp *qp)
 	return 0;
 }
 
-/* A datagram is one packet: what the port's MTU allows. */
+/* A datagram is one packet, within the port's MTU. */
 static uint32_t datagram_max(struct ibv_context *ctx)
 {
 	struct ibv_port_attr attr;
@@ -177,7 +177,7 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 
 	qp->nic = pd->nic;
 	qp->pd = pd;
-	qp->ibv.context = pd->ibv.context; /* before it is in the list: its port counts by it */
+	qp->ibv.context = pd->ibv.context; /* before enlist: counters of the port read it */
 	qp->type = attr->qp_type;
 	qp->sig_all = attr->sq_sig_all;
 	qp->send_cq = vb_cq(attr->send_cq);
@@ -223,7 +223,7 @@ int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp *
 	if (!qp)
 		return err ? err : -ENOMEM;
 	memset(qp, 0, sizeof(*qp));
-	if (attr->srq) /* ignored, and said so */
+	if (attr->srq) /* ignored: the application gets 0 back */
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 	err = qp_make(qp, pd, attr);
 	if (err) {
@@ -282,7 +282,7 @@ static void wait_for_acks(struct vb_qp *qp)
 	pthread_mutex_unlock(mutex);
 }
 
-/* A message that was under way will not end: its sender finds another connection, or none. */
+/* A message under way will not end: its sender finds another connection, or none. */
 static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cell, uint32_t index)
 {
 	uint64_t word = atomic_load(&cell->word);
@@ -293,7 +293,7 @@ static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cel
 	atomic_store(&rq->lent->returned, 1);
 }
 
-/* Cells of the shared queue that nobody polled yet. */
+/* Drops completed cells of the shared queue that were not polled yet. */
 static void purge_shared(struct vb_qp *qp)
 {
 	struct vb_rq *rq = qp->rq;
@@ -305,7 +305,7 @@ static void purge_shared(struct vb_qp *qp)
 	{
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
 
-		/* A receive that has arrived is in the list of another QP, whatever the cell says. */
+		/* An ARRIVED receive is in the list of another QP; the cell may lie. */
 		if (cell->qpn != qp->ibv.qp_num || atomic_load(&twin->open) == VB_RECV_ARRIVED)
 			continue;
 		return_taken(qp, rq, cell, twin->index);
@@ -335,7 +335,7 @@ void vb_qp_withdraw(struct vb_qp *qp)
 	vb_qp_keep_violations(qp);
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
-	vb_nic_qpn_free(nic, qp->ibv.qp_num); /* before the purge: a drain finds it no more */
+	vb_nic_qpn_free(nic, qp->ibv.qp_num); /* before the purge: a drain must not find the QP */
 	vb_cq_detach(&qp->sends);
 	vb_cq_detach(&qp->receives);
 	vb_qp_purge(qp);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queue pairs. The private object is here; what peers see of it is struct vb_qp_entry. Split by
- * role: qp.c creates and destroys, qp_edges.c says which changes of state are legal, qp_modify.c
- * checks and applies them, qp_error.c moves a QP to ERR or SQE and lets its queues flush.
+ * Queue pairs. The private object is here; peers see struct vb_qp_entry. The files: qp.c creates
+ * and destroys, qp_edges.c says which changes of state are legal, qp_modify.c checks and applies
+ * them, qp_error.c moves a QP to ERR or SQE and lets its queues flush, qp_pkey.c follows the P_Key
+ * table.
  */
 #ifndef VB_NIC_QP_H
 #define VB_NIC_QP_H
@@ -16,30 +17,33 @@
 #include "nic/srq.h"
 
 /*
- * The requester's view of its peer. Only the holder of the executor's token touches it, and
- * path/local/fast_send.c under the queue's lock while nobody holds the token.
+ * The requester's view of its peer. Only the holder of the executor's token touches it. So does
+ * path/local/fast_send.c, under the queue's lock while no thread holds the token.
  */
 struct vb_remote {
-	/* What a hazard names, if a small SEND may go directly; else 0. First: posters read it without
-	 * a lock. */
+	/* The name for the hazard word if a small SEND may take the short way; else 0. First:
+	 * posters read it without a lock. */
 	_Atomic uint64_t direct;
-	_Atomic bool look_again; /* the own P_Key is another one, or does not fit: bind slowly */
+	_Atomic bool look_again; /* the own P_Key has changed, or does not fit: bind slowly */
 	struct vb_peer *peer;    /* referenced; NULL: not looked up yet */
-	/* Whose receives and memory the messages are for: the peer, or of XRC the process that owns
-	 * the SRQ, referenced if it is another one. Valid once the receive queue is resolved. */
+	/*
+	 * The process whose receives and memory the messages are for: the peer, or for XRC the
+	 * owner of the SRQ, referenced if it is not the peer. Valid once the receive queue is
+	 * resolved.
+	 */
 	struct vb_peer *home;
-	uint32_t pd;              /* there, that keys must belong to; those of receives: recv_pd */
-	uint32_t srqn;            /* XRC: the SRQ at hand ... */
-	struct vb_srq_entry *srq; /* ... NULL: none, or the QP is no XRC QP */
+	uint32_t pd;              /* of the peer's keys; the keys of receives belong to recv_pd */
+	uint32_t srqn;            /* XRC: number of the SRQ of this message ... */
+	struct vb_srq_entry *srq; /* ... and its entry; NULL: none, or the QP is no XRC QP */
 	uint64_t srq_gate;
 	struct vb_qp_entry *entry;
 	struct vb_qp_lent *lent;
-	uint64_t gate; /* to which we are bound; 0: not bound */
+	uint64_t gate; /* the peer's gate that we are bound to; 0: not bound */
 	struct vb_rq_shared *rq;
 	struct vb_rq_lent *rq_lent;
 	uint32_t rq_version;
 	uint32_t recv_pd;     /* of the receive queue, which may be an SRQ's */
-	uint32_t message_max; /* where path MTUs differ one packet to both; else UINT32_MAX */
+	uint32_t message_max; /* path MTUs differ: one packet of the smaller; else UINT32_MAX */
 	struct vb_cell *cells;
 	uint8_t *spill;
 	uint8_t *sges;
@@ -47,12 +51,12 @@ struct vb_remote {
 	struct vb_cq_shared *cq;
 	struct vb_key_cache key_cache;
 	uint32_t ready_bit;
-	struct vb_ready_page *ready; /* of that bit; NULL: not looked up yet */
-	uint32_t slot;               /* of the datagram's target that peer was found for */
-	bool many;                   /* its receive queue has other senders too */
+	struct vb_ready_page *ready; /* page of ready_bit; NULL: not looked up yet */
+	uint32_t slot;               /* datagrams: the target's slot, for which peer was found */
+	bool many;                   /* the receive queue has other senders, too */
 	bool keeps_head;             /* UC: a later sender goes on where we were */
 	uint32_t next_recv; /* one sender: index of the receive that the next message takes */
-	uint32_t taken;     /* many senders: the cell that a long message holds */
+	uint32_t taken;     /* many senders: index of the cell that a long message holds */
 	bool holds_taken;
 };
 
@@ -64,28 +68,28 @@ enum vb_pend_why {
 	VB_PEND_WIRE,
 	VB_PEND_BUSY,
 	VB_PEND_DELAYED, /* by a fault rule */
-	VB_PEND_LOST,    /* by a fault rule: to be tried again */
+	VB_PEND_LOST,    /* by a fault rule: the WQE is tried again */
 };
 
 struct vb_pend {
 	struct vb_list node;          /* in the engine's list */
 	bool listed;                  /* under the engine's list lock */
-	_Atomic enum vb_pend_why why; /* also a hint for whoever asks whether the queue drains */
+	_Atomic enum vb_pend_why why; /* also read, as a hint, to see whether the queue drains */
 	uint64_t since_ns;            /* first try of the WQE that waits */
 	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
-	uint64_t judged; /* 1 + index of the WQE that fault rules have seen, and need not again */
-	_Atomic uint64_t wake_ns; /* when the service thread should look again */
+	uint64_t judged;          /* 1 + index of the WQE that fault rules have judged already */
+	_Atomic uint64_t wake_ns; /* time at which the service thread should look again */
 };
 
 /* Path migration: migrate.h. */
 struct vb_migration {
 	_Atomic uint8_t state; /* enum ibv_mig_state; changes under state_lock */
 	bool loaded;           /* there is an alternate path; from here on under state_lock */
-	bool refused;          /* and its peer went another way, which was said */
+	bool refused;          /* the peer took another path, and the event was raised */
 	_Atomic bool astray;   /* local path: av does not lead to the peer that we are bound to */
-	_Atomic uint32_t path_number; /* counts changes of av, which the wire follows */
+	_Atomic uint32_t path_number; /* count of changes of av; the wire follows them */
 	struct vb_av alternate;
 };
 
@@ -104,17 +108,17 @@ struct vb_qp {
 	struct vb_qp_lent *lent;   /* written by them */
 	struct vb_pd *pd;
 	struct vb_cq *send_cq, *recv_cq;
-	struct vb_rq *rq; /* its own or its SRQ's */
+	struct vb_rq *rq; /* own_rq, or that of the SRQ */
 	struct vb_srq *srq;
 	struct vb_xrcd *xrcd;   /* XRC_RECV */
 	_Atomic uint32_t state; /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
-	/* The P_Key that the table has at attr.pkey_index; changes under state_lock. Here, beside what each packet
-	 * looks at. */
+	/* The P_Key at attr.pkey_index; changes under state_lock. It lies beside the other members
+	 * that each packet needs. */
 	_Atomic uint16_t pkey;
-	struct vb_cq_queue sends, receives; /* as their CQs know them */
-	struct vb_arrivals arrivals; /* SRQ: completed for this QP; under the SRQ's drain_lock */
+	struct vb_cq_queue sends, receives; /* the queues that are attached to the CQs */
+	struct vb_arrivals arrivals; /* SRQ: receives completed for this QP; under its drain_lock */
 	struct vb_sq sq;
 	struct vb_remote remote;
 	struct vb_pend pend;
@@ -122,36 +126,36 @@ struct vb_qp {
 	struct vb_list node; /* in nic->qps */
 	struct vb_spin state_lock;
 	uint64_t epoch;
-	struct ibv_qp_attr attr; /* as modified so far */
+	struct ibv_qp_attr attr; /* the attributes that ibv_modify_qp has set so far */
 	struct ibv_qp_cap cap;
 	struct vb_av av; /* RC, UC: resolved at RTR; under state_lock (vb_qp_av) */
 	struct vb_migration migration;
-	_Atomic bool flush_posted;  /* receives were posted since they may be flushed */
-	uint64_t flush_stamp;       /* when a poll first came upon those to flush; under its lock */
+	_Atomic bool flush_posted; /* receives were posted since flush_stamp was taken */
+	uint64_t flush_stamp; /* of the flush: taken by the poll that first saw it; poll_lock */
 	_Atomic bool flush_pending; /* the grace period runs; changes under state_lock */
-	bool flush_held;            /* what made it fail is not yet visible; under state_lock */
-	bool inside; /* a thread was still inside when it was closed; its owner only */
+	bool flush_held;            /* the failed completion is not visible yet; under state_lock */
+	bool inside; /* a thread was still inside at vb_qp_close; the closing thread only */
 	struct vb_grace flush_grace;
-	_Atomic bool sqd_event_due; /* set before the state is SQD; who finds it drained takes it */
+	_Atomic bool sqd_event_due; /* set before SQD; the thread that ends the drain takes it */
 	uint32_t mcast_groups;
 	uint32_t datagram_max; /* UD: bytes that fit into one packet of the port */
 	_Atomic uint32_t async_taken;
-	struct vb_wired *_Atomic wired;    /* while the wire carries it: path/roce */
-	struct vb_list wire_kick;          /* in the wire's list of QPs with news */
-	_Atomic uint32_t rate_kbps;        /* that the wire keeps to; 0: none; nic/rate.h */
+	struct vb_wired *_Atomic wired;    /* while the wire has adopted the QP: path/roce */
+	struct vb_list wire_kick;          /* in the wire's list of kicked QPs */
+	_Atomic uint32_t rate_kbps;        /* rate on the wire; 0: none; nic/rate.h */
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
-	uint32_t limit_kbps;               /* as the application set it; under state_lock */
+	uint32_t limit_kbps;               /* the application's limit; under state_lock */
 	struct vb_builder *builder;        /* verbs/qp_ex.h; NULL: only ibv_post_send */
 	struct vb_raw_qp *raw;             /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;        /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
-	struct ibv_wq *wq;                 /* of which it is the inside: then events are of that */
-	/* XRC_RECV (xrcd_qp.c): several may have the QP, each through a handle of its own. */
+	struct ibv_wq *wq; /* the QP is the inside of this WQ, which gets the events */
+	/* XRC_RECV (xrcd_qp.c): a QP may have several users, each with a handle of its own. */
 	struct vb_spin handles_lock;
 	struct vb_list handles;  /* struct vb_xrc_handle; from here on under handles_lock */
 	struct vb_list sessions; /* struct vb_xrc_session: handles of other processes */
 	uint32_t session_count;
-	uint32_t holders;  /* handles, sessions, requests; 0: it is about to go */
-	bool creator_gone; /* its own handle was destroyed, others keep it */
+	uint32_t holders;  /* count of handles, sessions, requests; 0: the QP is being destroyed */
+	bool creator_gone; /* the creator's handle was destroyed, others keep the QP */
 };
 
 /* Another process has the QP open, through this socket. */
@@ -161,7 +165,7 @@ struct vb_xrc_session {
 	int fd;
 };
 
-/* What goes down such a socket. */
+/* The message on such a socket. */
 struct vb_xrc_event {
 	uint32_t type; /* enum ibv_event_type */
 };
@@ -176,7 +180,7 @@ static inline enum ibv_qp_state vb_qp_state(const struct vb_qp *qp)
 	return (enum ibv_qp_state)atomic_load_explicit(&qp->state, memory_order_acquire);
 }
 
-/* Acknowledged, in order, once: RC and XRC. */
+/* RC and XRC: messages are acknowledged, in order, and delivered once. */
 static inline bool vb_type_reliable(uint8_t type)
 {
 	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
@@ -192,13 +196,13 @@ static inline uint16_t vb_qp_pkey(const struct vb_qp *qp)
 	return atomic_load_explicit(&qp->pkey, memory_order_relaxed);
 }
 
-/* The gate of its connection in a state. */
+/* The gate of the QP's connection in a state. */
 static inline uint64_t vb_qp_gate_in(const struct vb_qp *qp, enum ibv_qp_state state)
 {
 	return vb_gate(qp->epoch, vb_qp_pkey(qp), state);
 }
 
-/* Its own gate, or one that a sender has closed. */
+/* The QP's gate; in ERR if a sender has closed it. */
 static inline uint64_t vb_qp_gate(const struct vb_qp *qp)
 {
 	uint64_t gate = atomic_load(&qp->entry->gate);
@@ -213,25 +217,27 @@ static inline bool vb_qp_is_xrc(const struct vb_qp *qp)
 	return qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV;
 }
 
-/* The local ACK timeout, 4.096 us * 2^timeout; 0 is for ever. */
+/* The local ACK timeout, 4.096 us * 2^timeout; timeout 0 means for ever. */
 static inline uint64_t vb_qp_timeout_ns(const struct vb_qp *qp)
 {
 	return qp->attr.timeout ? 4096ull << qp->attr.timeout : VB_NEVER_NS;
 }
 
-/* How long a requester of RC goes on without an answer. */
+/* The time that a requester of RC goes on without an answer. */
 static inline uint64_t vb_qp_patience_ns(const struct vb_qp *qp)
 {
 	return qp->attr.timeout ? (qp->attr.retry_cnt + 1ull) * vb_qp_timeout_ns(qp) : VB_NEVER_NS;
 }
 
-/* The Q_Key that a datagram carries: with the top bit set the QP's own counts, not the WR's. */
+/* The Q_Key of a datagram: if the WR's has the top bit set, the QP's own Q_Key counts. */
 static inline uint32_t vb_qp_datagram_qkey(const struct vb_qp *qp, const struct vb_wqe *wqe)
 {
 	return wqe->remote_qkey >> 31 ? qp->attr.qkey : wqe->remote_qkey;
 }
 
-/* The WQE at next was tried already: SQD lets it finish. Token holder, or as a hint. */
+/*
+ * The WQE at next was tried already: SQD lets it finish. For the token holder; a hint for others.
+ */
 static inline bool vb_qp_has_begun(const struct vb_qp *qp)
 {
 	return atomic_load_explicit(&qp->sq.offset, memory_order_relaxed) ||
@@ -239,54 +245,59 @@ static inline bool vb_qp_has_begun(const struct vb_qp *qp)
 }
 
 int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out);
-/* Nothing arrives any more, and no thread reaches memory through the QP. -EBUSY: a stopped one may, and
- * the QP is in ERR. */
+/* Afterwards nothing arrives any more, and no thread reaches memory through the QP. -EBUSY: a
+ * stopped thread may, and the QP is in ERR. */
 int vb_qp_close(struct vb_qp *qp, enum ibv_qp_state state);
-/* Destroying, in two steps: nobody finds it any more; then it is freed. The caller has stopped
- * the executor. */
+/* A QP is destroyed in two steps: first no thread finds it any more, then it is freed. The caller
+ * has stopped the executor. */
 void vb_qp_withdraw(struct vb_qp *qp);
 int vb_qp_destroy(struct vb_qp *qp);
 
 /*
- * Checks everything, then changes everything. The executor's token is held by the caller when
- * the QP goes to RESET. Returns -EINVAL, -ENETUNREACH, ...
+ * Checks everything, then changes everything. For RESET the caller holds the executor's token.
+ * Returns -EINVAL, -ENETUNREACH, ...
  */
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
-/* What can be said against a change of state before anything is done about it. */
+/* The checks alone, for callers that prepare a change of state. */
 int vb_qp_modify_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init);
 
-/* To ERR, from any state but RESET; false if it was there already. The send queue is flushed by
- * whoever executes it next; receives once nobody is inside. */
+/* To ERR, from any state but RESET; false: the QP was in ERR already. The next executor flushes the
+ * send queue. Receives are flushed once no thread is inside. */
 bool vb_qp_enter_error(struct vb_qp *qp);
 /* The same because of a work request: nothing is flushed before its completion can be polled. */
 bool vb_qp_enter_error_held(struct vb_qp *qp);
 void vb_qp_release_flush(struct vb_qp *qp);
 /* UC, UD: the send queue failed, receiving goes on. */
 void vb_qp_enter_sqe(struct vb_qp *qp);
-/* Looks whether the grace period is over and then lets the receives flush. */
+/* Lets the receives flush if the grace period is over. */
 void vb_qp_flush_check(struct vb_qp *qp);
-/* RESET and destroy: what it had to flush is forgotten. */
+/* RESET and destroy: forgets the flush. */
 void vb_qp_flush_cancel(struct vb_qp *qp);
-/* Unpolled completions of this QP that lie in shared queues. Under the CQ's poll lock or after detach. */
+/* Drops completions of this QP in a shared queue that were not polled. Under the CQ's poll lock, or
+ * after detach. */
 void vb_qp_purge(struct vb_qp *qp);
 void vb_qp_raise(struct vb_qp *qp, enum ibv_event_type type);
 
-/* Its P_Key may be another one now: peers see it, and it looks at theirs again. Under state_lock. */
+/*
+ * The QP's P_Key may have changed: shows it to peers, and compares theirs again. Under state_lock.
+ */
 void vb_qp_follow_pkey(struct vb_qp *qp);
 /* The same for all QPs, after the table has changed. */
 void vb_qps_follow_pkeys(struct vb_nic *nic);
-/* Packets that arrived with a wrong key on a device, at QPs that are there or gone. */
+/* Counts of packets with a wrong key that arrived on a device, also at QPs that are gone. */
 struct vb_violations {
 	uint64_t pkey, qkey;
 };
 struct vb_violations vb_qps_violations(struct vb_nic *nic, const struct vb_device *dev);
-/* The QP goes, its numbers stay. Under nic->lock. */
+/* The QP is destroyed: its counts are kept. Under nic->lock. */
 void vb_qp_keep_violations(const struct vb_qp *qp);
-/* Called with each IBV_EVENT_COMM_EST that is raised, under whatever locks; NULL: nobody asks. */
+/* Called with each IBV_EVENT_COMM_EST that is raised, under any locks; NULL: none. */
 extern void (*_Atomic vb_qp_established)(uint32_t qpn);
 
-/* The executor's token: who holds it may execute, complete and flush work requests. */
+/*
+ * The executor's token: its holder may execute, complete and flush work requests. *end is the tail.
+ */
 static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)
 {
 	bool got;
@@ -295,7 +306,7 @@ static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)
 	got = !qp->sq.executing;
 	qp->sq.executing = true;
 	if (got)
-		*end = qp->sq.tail; /* what is posted so far; its holder may be resetting it */
+		*end = qp->sq.tail; /* only if got: another holder may be resetting the queue */
 	vb_spin_unlock(&qp->sq.lock);
 	return got;
 }
@@ -314,7 +325,7 @@ static inline void vb_qp_token_release(struct vb_qp *qp)
 	vb_spin_unlock(&qp->sq.lock);
 }
 
-/* The stamp of the send that completes next, for a CQ that asks. By the executor. */
+/* The stamp of the send that completes next, for a CQ that asks. Called by the executor. */
 static inline uint64_t vb_qp_send_stamp(struct vb_qp *qp, uint32_t asks)
 {
 	if (asks & VB_CQ_ORDERED)
@@ -325,7 +336,7 @@ static inline uint64_t vb_qp_send_stamp(struct vb_qp *qp, uint32_t asks)
 
 void vb_qp_token_wait(struct vb_qp *qp);
 void vb_remote_unbind(struct vb_remote *remote);
-/* The target's state is to be looked at before anything else goes there. */
+/* The next message must look at the target's state first. */
 static inline void vb_remote_forget_gate(struct vb_remote *remote)
 {
 	atomic_store_explicit(&remote->direct, 0, memory_order_relaxed);

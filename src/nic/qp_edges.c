@@ -13,20 +13,20 @@ enum {
 };
 static_assert(IBV_QPS_RESET == 0 && STATES == 7, "states index the tables");
 
-/* A missing row is an illegal edge. Leaving for RESET or ERR is not in the tables. */
+/* A missing row is an illegal edge. Edges to RESET and ERR are not in the tables (edge_find). */
 struct qp_edge {
 	bool legal;
 	int required;
 	int optional; /* besides IBV_QP_STATE, which is always allowed */
 };
 
-/* Where a connected QP's path may be changed under way. */
+/* Attributes of path migration. */
 #define MIGRATION (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
-/* What may be changed on the way into RTS, whatever the state before. */
+/* Attributes that may change on every edge into RTS. */
 #define RC_RUNNING (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | MIGRATION)
 #define UC_RUNNING (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | MIGRATION)
 #define UD_RUNNING (IBV_QP_CUR_STATE | IBV_QP_QKEY)
-/* In RTS, and on the first way there. */
+/* Allowed in RTS, and on the edge from RTR. */
 #define RATE IBV_QP_RATE_LIMIT
 
 static const struct qp_edge rc_edges[STATES][STATES] = {
@@ -123,7 +123,7 @@ static const struct qp_edge ud_edges[STATES][STATES] = {
 	[IBV_QPS_SQE][IBV_QPS_RTS] = { .legal = true, .optional = UD_RUNNING },
 };
 
-/* Frames have no path, no key and no numbers. */
+/* Frames have no path, no key and no PSN. */
 static const struct qp_edge raw_edges[STATES][STATES] = {
 	[IBV_QPS_RESET][IBV_QPS_INIT] = { .legal = true, .required = IBV_QP_PORT },
 	[IBV_QPS_INIT][IBV_QPS_INIT] = { .legal = true, .optional = IBV_QP_PORT },
@@ -136,7 +136,7 @@ static const struct qp_edge raw_edges[STATES][STATES] = {
 	[IBV_QPS_SQE][IBV_QPS_RTS] = { .legal = true, .optional = IBV_QP_CUR_STATE },
 };
 
-/* The sending half of RC: what concerns receiving is left out. */
+/* The sending half of RC, without the attributes of the receiving half. */
 static const struct qp_edge xrc_send_edges[STATES][STATES] = {
 	[IBV_QPS_RESET][IBV_QPS_INIT] = {
 		.legal = true,
@@ -168,7 +168,7 @@ static const struct qp_edge xrc_send_edges[STATES][STATES] = {
 	},
 };
 
-/* And the receiving half. */
+/* The receiving half of RC. */
 static const struct qp_edge xrc_recv_edges[STATES][STATES] = {
 	[IBV_QPS_RESET][IBV_QPS_INIT] = {
 		.legal = true,
@@ -258,7 +258,7 @@ static bool state_known(enum ibv_qp_state state)
 	return (unsigned)state < STATES;
 }
 
-/* Every state may go to RESET or ERR, except that the kernel refuses RESET to ERR. */
+/* Every state has edges to RESET and ERR, except that the kernel refuses RESET to ERR. */
 static struct qp_edge edge_find(enum ibv_qp_type type, enum ibv_qp_state cur,
 				enum ibv_qp_state next)
 {
@@ -303,7 +303,7 @@ const char *vb_qp_state_str(enum ibv_qp_state state)
 	return state_known(state) ? states[state] : "unknown";
 }
 
-/* A sentence under construction: what does not fit is cut. */
+/* A sentence under construction, cut at size. */
 struct text {
 	char *start;
 	size_t size;
@@ -327,7 +327,7 @@ static void text_add(struct text *text, const char *format, ...)
 		text->length += (size_t)added;
 }
 
-/* " IBV_QP_AV, IBV_QP_PATH_MTU"; bits without a name as one number at the end. */
+/* Adds " IBV_QP_AV, IBV_QP_PATH_MTU"; bits without a name follow as one number. */
 static void text_add_attrs(struct text *text, int attrs)
 {
 	const char *separator = " ";

@@ -3,8 +3,8 @@
  * Which state changes of a QP are legal, and which attributes each needs or allows (IBA 10.3.1,
  * ibv_modify_qp(3)): the rules that the Linux kernel enforces for RC, UC and UD.
  *
- * `next` is the requested state, or the current one again if IBV_QP_STATE is not in the mask.
- * Whether cur_qp_state, if given, is the true one is for the caller to check.
+ * `next` is the requested state, or `cur` if IBV_QP_STATE is not in the mask. The caller compares
+ * cur_qp_state with the QP's state.
  */
 #ifndef VB_NIC_QP_EDGES_H
 #define VB_NIC_QP_EDGES_H
@@ -23,7 +23,7 @@ int vb_qp_edge_check(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_s
 const char *vb_qp_edge_explain(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_state next,
 			       int attr_mask, char *sentence, size_t size);
 
-/* "RTS", "SQD", ...; "unknown" for what is not a state. */
+/* "RTS", "SQD", ...; "unknown" for other values. */
 const char *vb_qp_state_str(enum ibv_qp_state state);
 
 #endif

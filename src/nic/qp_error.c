@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a QP fails: the gate closes, nobody is inside any more, the queues flush. */
+/* How a QP fails: the gate closes, the threads inside leave, the queues flush. */
 #include "base/log.h"
 #include "nic/qp.h"
 
 #include <errno.h>
 
-/* Whose receives are the QP's to flush. */
+/* Does the QP have receives of its own to flush? */
 static bool has_receives(const struct vb_qp *qp)
 {
 	return !qp->srq && qp->type != IBV_QPT_XRC_RECV;
@@ -22,7 +22,7 @@ static void set_flush_ready(struct vb_qp *qp, uint32_t ready)
 static void flush_ready(struct vb_qp *qp)
 {
 	set_flush_ready(qp, 1);
-	/* Receives of an SRQ are not this QP's to flush; the event says that no more will come. */
+	/* This QP does not flush receives of an SRQ; the event says that it takes no more. */
 	if (!has_receives(qp)) {
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 		return;
@@ -40,7 +40,7 @@ static void set_state(struct vb_qp *qp, enum ibv_qp_state state)
 	atomic_store(&qp->entry->gate, vb_qp_gate_in(qp, state));
 }
 
-/* True: it may be done at once. Under state_lock. */
+/* True: receives may be flushed at once. Under state_lock. */
 static bool flush_begin(struct vb_qp *qp, bool held)
 {
 	const struct vb_ending ending = vb_ending_qp(qp->ibv.qp_num);
@@ -92,7 +92,7 @@ void vb_qp_release_flush(struct vb_qp *qp)
 	vb_qp_flush_check(qp);
 }
 
-/* What is posted stays where it is, for as long as a thread may write there. */
+/* Posted receives stay where they are, for as long as a thread may write there. */
 static void close_failed(struct vb_qp *qp)
 {
 	vb_spin_lock(&qp->state_lock);
@@ -147,7 +147,7 @@ void vb_qp_flush_cancel(struct vb_qp *qp)
 		vb_nic_flush_count(qp->nic, -1);
 	}
 	set_flush_ready(qp, 0);
-	atomic_store(&qp->flush_posted, true); /* the next flush has a time of its own */
+	atomic_store(&qp->flush_posted, true); /* the next flush gets a new stamp */
 	vb_spin_unlock(&qp->state_lock);
 }
 

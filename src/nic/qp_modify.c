@@ -14,7 +14,7 @@ enum {
 	QP_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | VB_ACCESS_FLUSH_GLOBAL |
 		    VB_ACCESS_FLUSH_PERSISTENT |
-		    /* Mean nothing for a QP; programs give it the flags of their regions. */
+		    /* These mean nothing for a QP, but programs pass the flags of regions. */
 		    IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
 		    IBV_ACCESS_OPTIONAL_RANGE,
 	RETRIES_MAX = 7,
@@ -71,7 +71,7 @@ static int check_values(const struct ibv_qp_attr *attr, int mask)
 }
 
 /* Adopts the attributes that the mask names. */
-static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static void adopt_attr(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr *own = &qp->attr;
 
@@ -96,15 +96,15 @@ static void adopt(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	ADOPT(IBV_QP_RETRY_CNT, retry_cnt);
 	ADOPT(IBV_QP_RNR_RETRY, rnr_retry);
 #undef ADOPT
-	/* Whoever executes reads them meanwhile. */
+	/* Only if they are given: the executor reads them meanwhile. */
 	if (mask & IBV_QP_RQ_PSN)
 		own->rq_psn &= VB_MASK24;
 	if (mask & IBV_QP_SQ_PSN)
 		own->sq_psn &= VB_MASK24;
 }
 
-/* Lets peers see it; before the gate opens, or single fields while it is open. */
-static void show(struct vb_qp *qp)
+/* Shows attributes to peers: before the gate opens, or single fields while it is open. */
+static void show_attr(struct vb_qp *qp)
 {
 	struct vb_qp_entry *entry = qp->entry;
 
@@ -124,14 +124,14 @@ static void show_connection(struct vb_qp *qp)
 	entry->dest_qpn = qp->attr.dest_qp_num;
 	entry->rq_psn = qp->attr.rq_psn;
 	entry->path_mtu = (uint8_t)qp->attr.path_mtu;
-	/* A new connection: whoever was bound to the old one is not bound to this. */
+	/* A new connection: a sender that was bound to the old one is not bound to this. */
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
 	atomic_store(&qp->lent->binder, 0);
 	atomic_store(&qp->lent->attention, 0);
 }
 
-/* Everything that was posted or completed but not polled is forgotten. */
-static int reset(struct vb_qp *qp)
+/* Forgets all WQEs that are posted, or completed and not polled. */
+static int reset_qp(struct vb_qp *qp)
 {
 	int err = vb_qp_close(qp, IBV_QPS_RESET);
 
@@ -171,17 +171,17 @@ static void set_state(struct vb_qp *qp, enum ibv_qp_state next)
 	vb_spin_unlock(&qp->state_lock);
 }
 
-static int apply(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next,
-		 const struct ibv_qp_attr *attr, int mask)
+static int apply_attr(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state next,
+		      const struct ibv_qp_attr *attr, int mask)
 {
-	adopt(qp, attr, mask);
+	adopt_attr(qp, attr, mask);
 	if (next == IBV_QPS_ERR) {
 		vb_qp_enter_error(qp);
 		return 0;
 	}
 	if (next == IBV_QPS_RESET)
-		return reset(qp);
-	show(qp);
+		return reset_qp(qp);
+	show_attr(qp);
 	if (cur == IBV_QPS_INIT && next == IBV_QPS_RTR)
 		show_connection(qp);
 	if (next == IBV_QPS_SQD && cur != IBV_QPS_SQD)
@@ -209,7 +209,7 @@ static int check_edge(struct vb_qp *qp, enum ibv_qp_state cur, enum ibv_qp_state
 	return -EINVAL;
 }
 
-/* Programs set those of RC on both halves of XRC: the half that they are not for ignores them. */
+/* Programs set the attributes of RC on both halves of XRC: each half ignores those of the other. */
 static int without_ignored(const struct vb_qp *qp, int mask)
 {
 	if (qp->type == IBV_QPT_XRC_SEND)
@@ -248,7 +248,7 @@ int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
 	if (mask & IBV_QP_RATE_LIMIT)
 		vb_qp_limit_rate(qp, attr->rate_limit, 0);
 	vb_migrate_adopt(qp, attr, mask, &alternate);
-	return apply(qp, cur, next, attr, mask);
+	return apply_attr(qp, cur, next, attr, mask);
 }
 
 void vb_qp_query(struct vb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The P_Key of a QP, as its peers see it, and what came with another one. */
+/* The P_Key of a QP, as its peers see it, and counts of messages with a wrong key. */
 #include "nic/context.h"
 #include "nic/qp.h"
 
 /*
- * Senders compare the gate. The own requester is told by look_again, which pairs with set_gate in
- * path/local/bind.c: either that thread sees the flag, or its short way is closed here.
+ * Senders compare the gate. The QP's own requester learns it from look_again, which pairs with
+ * set_gate in path/local/bind.c: either that thread sees the flag, or its short way is closed here.
  */
 void vb_qp_follow_pkey(struct vb_qp *qp)
 {
@@ -20,7 +20,7 @@ void vb_qp_follow_pkey(struct vb_qp *qp)
 	atomic_store(&qp->remote.direct, 0);
 }
 
-/* Under nic->lock no QP of the list is withdrawn meanwhile. */
+/* Under nic->lock no QP leaves the list meanwhile. */
 void vb_qps_follow_pkeys(struct vb_nic *nic)
 {
 	pthread_mutex_lock(&nic->lock);
@@ -32,7 +32,7 @@ void vb_qps_follow_pkeys(struct vb_nic *nic)
 	pthread_mutex_unlock(&nic->lock);
 }
 
-/* NULL: an XRC QP that is not yet anybody's. */
+/* NULL: an XRC QP that has no context yet. */
 static const struct vb_device *device_of(const struct vb_qp *qp)
 {
 	return qp->ibv.context ? vb_context(qp->ibv.context)->dev : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Static rates: the codes of the address vector, as multiples of 2.5 Gb/s and in Mb/s. The lanes
- * of FDR and EDR run at 14.0625 and 25.78125 Gb/s: rates that are not multiples have none (-1).
+ * Static rates: the codes of the address vector, as multiples of 2.5 Gb/s and in Mb/s. The lanes of
+ * FDR and EDR run at 14.0625 and 25.78125 Gb/s: such rates are no multiples (-1).
  */
 #include "nic/rate.h"
 #include "nic/qp.h"

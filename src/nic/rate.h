@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rates: the codes of static rates, and the rate that a QP keeps to on the wire. That is the slower
- * one of its limit (ibv_modify_qp_rate_limit) and the static rate of its path. Datagrams have the
- * static rate of their address handle.
+ * Rates: the codes of static rates, and the rate that a QP keeps on the wire. The rate of a QP is
+ * the slower of its limit (ibv_modify_qp_rate_limit) and the static rate of its path. Datagrams
+ * have the static rate of their address handle.
  */
 #ifndef VB_NIC_RATE_H
 #define VB_NIC_RATE_H
@@ -14,16 +14,16 @@ struct vb_qp;
 
 struct vb_rate {
 	enum ibv_rate code;
-	int multiple; /* of 2.5 Gb/s; -1: it is none */
+	int multiple; /* of 2.5 Gb/s; -1: the rate is no multiple */
 	int mbps;
 };
 
-/* Never NULL: what is not found is IBV_RATE_MAX, with -1 for the numbers. */
+/* Never NULL: without a match the code is IBV_RATE_MAX, and the numbers are -1. */
 const struct vb_rate *vb_rate_by_code(int code);
 const struct vb_rate *vb_rate_by_multiple(int multiple);
 const struct vb_rate *vb_rate_by_mbps(int mbps);
 
-/* 0 means that there is none. */
+/* The slower of two rates; 0 is no rate. */
 static inline uint32_t vb_rate_slower(uint32_t a_kbps, uint32_t b_kbps)
 {
 	if (!a_kbps || !b_kbps)
@@ -31,9 +31,9 @@ static inline uint32_t vb_rate_slower(uint32_t a_kbps, uint32_t b_kbps)
 	return a_kbps < b_kbps ? a_kbps : b_kbps;
 }
 
-/* The limit that the application set; 0: none. burst_bytes 0: the default. */
+/* Sets the application's limit; 0: none. burst_bytes 0: the default. */
 void vb_qp_limit_rate(struct vb_qp *qp, uint32_t kbps, uint32_t burst_bytes);
-/* The limit or the path has changed. Under state_lock. */
+/* Computes the rate anew: the limit or the path has changed. Under state_lock. */
 void vb_qp_settle_rate(struct vb_qp *qp);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROW_MS = 1000 }; /* how long all calls together wait for a thread that stays inside */
+enum { GROW_MS = 1000 }; /* time that all calls together wait for a thread that stays inside */
 
 static uint32_t ring_size(uint32_t depth, bool many)
 {
@@ -59,7 +59,7 @@ static void shared_describe(struct vb_rq *rq)
 	rq->shared->pd = rq->pd->id;
 }
 
-/* What stays when the ring is replaced. */
+/* Allocates the part that stays when the ring is replaced, and the first ring. */
 static int shared_alloc(struct vb_rq *rq)
 {
 	struct vb_segment *seg = &rq->nic->seg;
@@ -123,7 +123,7 @@ int vb_rq_reset(struct vb_rq *rq)
 	if (vb_grace_over(&grace)) {
 		memset(rq->cells, 0, ((size_t)rq->mask + 1) * sizeof(*rq->cells));
 	} else {
-		/* A sender that has not noticed may still write there: it keeps the old ring. */
+		/* A sender that has not noticed may still write to the old ring, so that stays. */
 		vb_grace_drop(&grace);
 		if (ring_alloc(rq)) {
 			*rq = old;
@@ -228,7 +228,7 @@ static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge, uint8_t *flags
 	return true;
 }
 
-/* Fills the twin and the senders' copy of it; the flags tell whether every lkey is good. */
+/* Fills the twin and the senders' copy of it. The flags tell whether every lkey is good. */
 static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin)
 {
 	struct vb_recv_sges *out = vb_rq_sges(rq, rq->tail);
@@ -238,7 +238,7 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 	for (int i = 0; i < wr->num_sge; i++) {
 		struct ibv_sge sge = wr->sg_list[i];
 
-		/* Address as the process sees it, in the place of the region's. */
+		/* Replaces the address in the region by the address in this process. */
 		if (!resolve(rq, &sge, &flags) && sge.length)
 			flags &= (uint8_t)~VB_CELL_KEYS_OK;
 		twin->sge[i] = out->sge[i] = sge;
@@ -262,7 +262,7 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 		return -EINVAL;
 	if (!room(rq))
 		return -ENOMEM;
-	/* A cell that somebody still has taken is passed over: there are twice as many. */
+	/* Skips cells that a sender still has taken: the ring has twice as many. */
 	while (rq->many &&
 	       atomic_load_explicit(&vb_rq_twin(rq, rq->tail)->open, memory_order_acquire))
 		vb_rq_tail_move(rq);
@@ -273,7 +273,7 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	twin->index = rq->tail;
 	atomic_store_explicit(&twin->open, VB_RECV_POSTED, memory_order_release);
 	cell->posted_length = twin->length;
-	cell->qpn = 0; /* nobody's, until who takes it says for whom */
+	cell->qpn = 0; /* no QP's, until a sender takes the cell for one */
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
 	atomic_store_explicit(&cell->word, vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);
@@ -287,8 +287,9 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 
 bool vb_rq_take_waiting(struct vb_rq *rq)
 {
-	/* Posted, then looked; a sender sets it, then looks at the cell again. His barrier makes
-	 * our store visible (pend.c): a fence here would wait for the cell's line at each post. */
+	/* The poster posts, then looks at waiting. A sender sets waiting, then looks at the cell
+	 * again. The sender's barrier makes our store visible (pend.c): a fence here would wait for
+	 * the cell's cache line at each post. */
 	if (rq->nic->unregistered_barrier)
 		atomic_thread_fence(memory_order_seq_cst);
 	else

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive queues, a QP's own or shared (SRQ). The cells that senders complete are lent; the owner
- * keeps a private twin of every posted receive and never takes an address, a length or an id back
- * from shared memory. Whatever a cell says may have been written by anybody who is attached.
+ * Receive queues, a QP's own or shared (SRQ). The cells that senders complete are lent. The owner
+ * keeps a private twin of every posted receive, and never takes an address, a length or an id back
+ * from shared memory: any attached peer may have written the contents of a cell.
  *
- * One sender (RC, UC): cells complete strictly in order. Many senders (UD, SRQ): a sender takes
- * a cell first, so cells complete in any order. The consumer walks over the ring once (rq_drain.c):
- * completed cells go to lists of arrivals, in the order of their completion, cells that are taken
- * to a list that is looked at again. One slow or stopped sender holds up no others: the ring has
- * twice the cells, and a post skips cells that are still open.
+ * One sender (RC, UC): cells complete strictly in order. Many senders (UD, SRQ): a sender takes a
+ * cell first, so cells complete in any order. The consumer walks over the ring once (rq_drain.c).
+ * Completed cells go to lists of arrivals, in the order of their completion. Taken cells go to a
+ * list that the consumer looks at again. A slow or stopped sender does not hold up others: the ring
+ * has twice the cells, and a post skips cells that are still open.
  */
 #ifndef VB_NIC_RQ_H
 #define VB_NIC_RQ_H
@@ -25,24 +25,24 @@ struct vb_recv_wqe { /* the private twin */
 	uint64_t wr_id;
 	uint32_t length;
 	uint8_t sge_count;
-	uint8_t flags;  /* VB_CELL_*; KEYS_OK: and no region went since; consumer, once open */
-	uint32_t index; /* of the receive that is or was here; before open */
-	_Atomic uint32_t open; /* enum vb_recv_open; the consumer ends it */
+	uint8_t flags;  /* VB_CELL_*; KEYS_OK: no region of it ended since; consumer, once open */
+	uint32_t index; /* of the receive that is or was here; written before open */
+	_Atomic uint32_t open; /* enum vb_recv_open; the poster opens, the consumer closes */
 	uint32_t next, prev;   /* indexes of the neighbours in a list of arrivals; consumer */
 	struct ibv_sge sge[];
 };
 
 /* Completed receives of a queue with many senders, the oldest first; under the consumer's lock. */
 struct vb_arrivals {
-	_Atomic uint32_t count; /* read without the lock, too */
-	uint32_t first, last;   /* indexes, if there are any */
+	_Atomic uint32_t count; /* also read without the lock */
+	uint32_t first, last;   /* indexes; valid if count is not 0 */
 };
 
 struct vb_rq {
 	struct vb_list node; /* in nic->rqs, under nic->rqs_lock */
 	struct vb_nic *nic;
 	struct vb_pd *pd;
-	uint32_t qpn;                /* the only QP that has it; 0: it is shared */
+	uint32_t qpn;                /* the QP that owns the queue; 0: it is shared */
 	struct vb_rq_shared *shared; /* shown, like sges; the others are lent */
 	struct vb_rq_lent *lent;
 	uint64_t shared_offset, lent_offset, cells_offset, spill_offset, sges_offset;
@@ -53,17 +53,19 @@ struct vb_rq {
 	uint32_t depth, mask, sge_max, sges_stride, twin_stride;
 	bool many;
 	struct vb_spin lock; /* posting */
-	uint32_t tail; /* next index to post; under lock, but for a look at how many there are */
+	uint32_t tail; /* next index to post; written under lock, read by the consumer without it */
 	struct vb_mr_cache mr_cache;            /* under lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
-	struct vb_spin *consumer_lock;          /* that one, or the poll lock of the QP's CQ */
-	/* Oldest index not consumed; many senders: not walked over. Consumer writes, poster reads. */
+	struct vb_spin *consumer_lock;          /* drain_lock, or the poll lock of the QP's CQ */
+	/*
+	 * Oldest index not consumed; many senders: not walked over. Consumer writes, poster reads.
+	 */
 	_Atomic uint64_t head; /* an index in its low half */
-	/* From here on only where there are many senders. */
-	_Atomic uint32_t held;       /* posted and not consumed */
-	struct vb_srq *srq;          /* of which it is the queue; NULL: a QP's own */
-	struct vb_arrivals arrivals; /* but those of an SRQ's QPs, which have lists of their own */
-	struct vb_cell *_Atomic walk_at; /* the cell at head; after it */
+	/* From here on for many senders only. */
+	_Atomic uint32_t held;           /* count of receives that are posted and not consumed */
+	struct vb_srq *srq;              /* the SRQ of the queue; NULL: a QP's own queue */
+	struct vb_arrivals arrivals;     /* not of QPs with an SRQ: each has a list of its own */
+	struct vb_cell *_Atomic walk_at; /* the cell at head; written after head */
 	_Atomic uint32_t taken_count;
 	uint32_t *taken; /* open indexes below head that had not arrived, rising; consumer */
 	uint32_t taken_room;
@@ -71,13 +73,13 @@ struct vb_rq {
 
 int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_max, bool many);
 void vb_rq_fini(struct vb_rq *rq);
-/* Everything posted is forgotten; senders that may still be inside keep the old memory. */
+/* Forgets all posted receives; senders that may still be inside keep the old memory. */
 int vb_rq_reset(struct vb_rq *rq);
 
-/* A larger ring; receives stay posted. -EBUSY: a stopped peer is inside the old one. */
+/* Makes the ring larger; receives stay posted. -EBUSY: a stopped peer is inside the old ring. */
 int vb_rq_grow(struct vb_rq *rq, uint32_t depth);
 
-/* Tells the consumer that everything before the new tail is open, or was. Under rq->lock. */
+/* Tells the consumer that all receives before the new tail are open, or were. Under rq->lock. */
 static inline void vb_rq_tail_move(struct vb_rq *rq)
 {
 	__atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELEASE);
@@ -85,7 +87,7 @@ static inline void vb_rq_tail_move(struct vb_rq *rq)
 
 /* Posts one receive; -ENOMEM: full, -EINVAL: too many elements. Under rq->lock. */
 int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr);
-/* After posting: a sender waited for this. Not under rq->lock. */
+/* After posting: did a sender wait for a receive? Not under rq->lock. */
 bool vb_rq_take_waiting(struct vb_rq *rq);
 
 static inline struct vb_recv_wqe *vb_rq_twin(const struct vb_rq *rq, uint32_t index)
@@ -106,8 +108,8 @@ static inline struct vb_cell *vb_rq_cell(const struct vb_rq *rq, uint32_t index)
 /* One sender: the index of the receive that the next message takes. */
 uint32_t vb_rq_next_free(const struct vb_rq *rq);
 
-/* How many receives of one sender have completed so far; from is the last answer. By the thread that
- * executes the QP's sends, while others consume. */
+/* One sender: the number of receives that have completed so far; from is the last answer. Called by
+ * the executor of the QP's sends, while other threads consume. */
 uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from);
 
 /* --- consuming; under the consumer's lock --- */
@@ -131,8 +133,8 @@ static inline struct vb_cell *vb_rq_done_at_head(const struct vb_rq *rq)
 										       : NULL;
 }
 /*
- * Many senders: a walk would find nothing. Without the lock: a walk by another thread, or a larger
- * ring, may be seen half. Then the cell is not the one at head, and that counts as something.
+ * Many senders: true if a walk would find nothing. Called without the lock, so it may see half of
+ * another thread's walk, or of a larger ring. Then the cell is not the one at head: false.
  */
 static inline bool vb_rq_quiet(struct vb_rq *rq)
 {
@@ -145,16 +147,16 @@ static inline bool vb_rq_quiet(struct vb_rq *rq)
 	return (vb_cell_index(word) == head && vb_cell_state(word) == VB_CELL_POSTED) ||
 	       head == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
 }
-/* Many senders: whatever completed goes to the list of its queue: rq->arrivals, or the QP's. */
+/* Many senders: moves completed receives to the list of their queue: rq->arrivals, or the QP's. */
 void vb_rq_drain(struct vb_rq *rq);
-/* The index of the oldest open receive, flushed just now; false: none. Only after a grace period,
- * when nothing completed is left. */
+/* Flushes the oldest open receive, and gives its index; false: none. Only after a grace period,
+ * when no completed receive is left. */
 bool vb_rq_flush_next(struct vb_rq *rq, uint32_t *index);
-/* Moves the payload that rides in the cell to where the receive wants it; false: the receive's keys
- * or memory are not good any more. where and length are what the cell said. */
+/* Moves the payload that rides in the cell to the receive's buffers; false: the receive's keys or
+ * memory are not good any more. where and length were read from the cell, once. */
 bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		   enum vb_cell_where where, uint32_t length);
-/* The receive is over, its place free. One sender: it is the one at head. */
+/* One sender: ends the receive at head; its cell is free. */
 static inline void vb_rq_consume_head(struct vb_rq *rq)
 {
 	uint64_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
@@ -163,29 +165,29 @@ static inline void vb_rq_consume_head(struct vb_rq *rq)
 			      memory_order_release);
 	atomic_store_explicit(&rq->head, head + 1, memory_order_release);
 }
-/* Many senders: list is the one that it arrived in. */
+/* Many senders: the same; list is the one that the receive arrived in. */
 void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index);
-/* Every receive of the list is over. */
+/* Ends every receive of the list. Returns their count. */
 uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list);
-/* Every receive that was ever posted and has its place still, in no order. */
+/* All twins of the ring, consumed ones included, in no order. */
 #define vb_rq_for_all(twin, rq)                                                            \
 	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                 \
 	     (uint8_t *)twin < (rq)->twins + ((size_t)(rq)->mask + 1) * (rq)->twin_stride; \
 	     twin = (void *)((uint8_t *)twin + (rq)->twin_stride))
-/* Those that are not consumed. */
+/* The twins of receives that are not consumed. */
 #define vb_rq_for_open(twin, rq)                                                                  \
 	vb_rq_for_all(twin,                                                                       \
 		      rq) if (!atomic_load_explicit(&twin->open, memory_order_acquire)) continue; \
 	else
-/* Receives that were given back are posted again, at the end; under the consumer's lock. */
+/* Posts RETURNED receives again, at the end; under the consumer's lock. */
 void vb_rq_collect_returned(struct vb_rq *rq);
 void vb_rq_collect_all_returned(struct vb_nic *nic);
 bool vb_rq_empty(const struct vb_rq *rq);
 
-/* A dead peer's taken cells are posted again, at the end: a sender meets rising indexes only,
- * which keeps its messages in order. */
+/* Posts a dead peer's taken cells again, at the end: a sender meets rising indexes only, which
+ * keeps its messages in order. */
 void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant);
-/* A region goes away: its receives are no longer KEYS_OK; then arrived payload is moved. */
+/* A region ends: first its receives lose KEYS_OK, then payload that has arrived is moved. */
 void vb_rq_forget_keys(struct vb_nic *nic, const struct vb_mr *mr);
 void vb_rq_settle(struct vb_nic *nic, const struct vb_mr *mr);
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The consumer's side of a receive queue: what completed, in which order, and what was given back. */
+/*
+ * The consumer's side of a receive queue: completed receives, their order, and returned receives.
+ */
 #include "nic/qp.h"
 
 #include <stdlib.h>
@@ -28,8 +30,8 @@ static bool is_done(const struct vb_rq *rq, uint32_t index)
 }
 
 /*
- * No sender that keeps to the rules makes an open receive look like anything else. It is lost, for
- * somebody may still be filling it; what comes behind it is not.
+ * No correct sender leaves an open receive in another state. Such a receive is lost, because a
+ * thread may still be filling it; the receives behind it are not lost.
  */
 static void check_sound(struct vb_rq *rq, uint64_t word, uint32_t index)
 {
@@ -42,7 +44,7 @@ static void check_sound(struct vb_rq *rq, uint64_t word, uint32_t index)
 		vb_srq_damaged(rq->srq);
 }
 
-/* Lists and taken_count come first (vb_rq_quiet). */
+/* Called after the lists and taken_count were written: vb_rq_quiet reads without the lock. */
 static void head_move(struct vb_rq *rq, uint32_t to)
 {
 	atomic_store_explicit(&rq->head, to, memory_order_release);
@@ -51,7 +53,7 @@ static void head_move(struct vb_rq *rq, uint32_t to)
 
 /* --- lists of arrivals --- */
 
-/* Without times the order of the ring is that in which each sender completed. */
+/* Without stamps the order of the ring counts: each sender completes in that order. */
 static bool earlier(const struct vb_rq *rq, uint32_t a, uint32_t b)
 {
 	const struct vb_cell *cell_a = vb_rq_cell(rq, a), *cell_b = vb_rq_cell(rq, b);
@@ -134,7 +136,7 @@ static void taken_remove(struct vb_rq *rq, uint32_t index)
 
 /* --- walking over the ring --- */
 
-/* An SRQ's messages belong to the QP that they came to. Nobody's: the QP is gone, or never was. */
+/* A message in an SRQ belongs to the QP that it came to. NULL: that QP is gone, or never was. */
 static struct vb_arrivals *list_of(struct vb_rq *rq, uint32_t index)
 {
 	struct vb_qp *qp;
@@ -209,15 +211,15 @@ void vb_rq_drain(struct vb_rq *rq)
 
 	if (__builtin_expect(atomic_load_explicit(&rq->lent->returned, memory_order_relaxed), 0))
 		vb_rq_collect_returned(rq);
-	/* A sender may have completed a cell that was still taken when it was looked at, and then
-	 * the later one that was found: before anything is polled the former is looked at again. */
+	/* A sender may complete a cell that the first look saw taken, and then a later cell that
+	 * the walk found. So taken cells are looked at again before anything is polled. */
 	do {
 		found = rq->taken_count && look_at_taken(rq);
 		found |= walk(rq);
 	} while (found && rq->taken_count);
 }
 
-/* Tag matching consumes receives that no walk has come to. */
+/* Tag matching consumes receives that no walk has reached. */
 static void pass_closed(struct vb_rq *rq)
 {
 	uint32_t tail = __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
@@ -232,7 +234,7 @@ void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
 {
 	_Atomic uint32_t *open = &vb_rq_twin(rq, index)->open;
 
-	if (!is_open(rq, index)) /* somebody made it look as if it were posted */
+	if (!is_open(rq, index)) /* a peer made the cell look posted */
 		return;
 	if (atomic_load_explicit(open, memory_order_relaxed) == VB_RECV_ARRIVED)
 		list_remove(rq, list, index);
@@ -262,7 +264,7 @@ uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from)
 	return at;
 }
 
-/* Receives are consumed meanwhile, and their places posted anew under other indexes. */
+/* Other threads consume receives meanwhile, and post their cells anew under other indexes. */
 uint32_t vb_rq_next_free(const struct vb_rq *rq)
 {
 	uint64_t at;
@@ -275,7 +277,7 @@ uint32_t vb_rq_next_free(const struct vb_rq *rq)
 
 /* --- receives that were given back --- */
 
-/* The same receive under the next index. The old cell is nobody's but ours. */
+/* Posts the same receive under the next index. No sender uses the old cell any more. */
 static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 {
 	uint32_t index = old->index;
@@ -283,7 +285,7 @@ static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 	uint8_t flags;
 
 	vb_spin_lock(&rq->lock);
-	/* Under the lock: a region that goes away clears KEYS_OK of every receive. */
+	/* Under the lock: the end of a region clears KEYS_OK of every receive. */
 	flags = (uint8_t)atomic_load(&vb_rq_sges(rq, index)->flags);
 	while (atomic_load(&vb_rq_twin(rq, rq->tail)->open))
 		vb_rq_tail_move(rq);
@@ -307,7 +309,7 @@ static void post_again(struct vb_rq *rq, struct vb_recv_wqe *old)
 
 void vb_rq_collect_returned(struct vb_rq *rq)
 {
-	/* With one sender nothing is ever taken, whatever somebody wrote there. */
+	/* With one sender no cell is ever taken: a peer that set returned is wrong. */
 	if (!rq->many || !atomic_exchange(&rq->lent->returned, 0))
 		return;
 	vb_rq_for_open(twin, rq) if (atomic_load(&twin->open) == VB_RECV_POSTED &&
@@ -317,7 +319,7 @@ void vb_rq_collect_returned(struct vb_rq *rq)
 
 /* --- flushing --- */
 
-/* Nobody is inside any more: a cell still TAKEN belonged to a process that died. */
+/* No thread is inside any more: a process that died has left a cell TAKEN. */
 static void flush(struct vb_rq *rq, uint32_t index)
 {
 	_Atomic uint64_t *at = &vb_rq_cell(rq, index)->word;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Payload that rode in a cell goes to where its receive wants it. The bytes are a sender's; where
- * they go, and how many fit, is what the owner knows of the receive.
+ * Payload that rode in a cell goes to the buffers of its receive. The sender wrote the bytes. Their
+ * target, and how many fit, comes from the owner's twin.
  */
 #include "nic/odp.h"
 #include "nic/rq.h"
@@ -24,7 +24,7 @@ static bool scatter_list(const struct vb_recv_wqe *twin, const uint8_t *from, ui
 	return true;
 }
 
-/* Nobody vouches for its keys, or a region went since: what is there now? */
+/* The keys were not good at the post, or a region ended since: are they good now? */
 static bool keys_cover(const struct vb_rq *rq, const struct vb_recv_wqe *twin)
 {
 	for (unsigned i = 0; i < twin->sge_count; i++)
@@ -42,7 +42,7 @@ bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		rode ? cell->payload : rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
 	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
 
-	/* The commonest of all, a word, needs no call. */
+	/* The most common payload, a word, needs no call. */
 	if (length == 8 && twin->flags == VB_CELL_KEYS_OK && twin->sge_count &&
 	    twin->sge[0].length >= 8) {
 		memcpy((void *)(uintptr_t)twin->sge[0].addr, from, 8);

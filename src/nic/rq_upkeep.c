@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happens to posted receives when a peer dies or a memory region goes away. */
+/* Posted receives when a peer dies or a memory region ends. */
 #include "nic/mr.h"
 #include "nic/rq.h"
 
@@ -18,7 +18,7 @@ void vb_rq_release_claimant(struct vb_rq *rq, uint16_t claimant)
 		atomic_store(at,
 			     vb_cell_word(twin->index, 0, vb_cell_flags(word), VB_CELL_RETURNED));
 	}
-	/* It may also have ended after it gave one back, and before it said so. */
+	/* The peer may also have died after it returned a cell, and before it set returned. */
 	atomic_store(&rq->lent->returned, 1);
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(rq->consumer_lock);
@@ -32,7 +32,7 @@ static bool names(const struct vb_recv_wqe *twin, const struct vb_mr *mr)
 	return false;
 }
 
-/* Of those that were consumed as well: a cell may be made to look as if it were posted. */
+/* Consumed receives as well: a peer can make a cell look posted. */
 static void forget_keys_in(struct vb_rq *rq, const struct vb_mr *mr)
 {
 	vb_spin_lock(&rq->lock);

@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-static int check(const struct ibv_srq_attr *attr)
+static int check_attr(const struct ibv_srq_attr *attr)
 {
-	/* srq_limit does not count here, says the man page. */
+	/* The man page says that srq_limit is ignored here. */
 	if (attr->max_wr >= 1 && attr->max_wr <= VB_SRQ_WR_MAX && attr->max_sge <= VB_SGE_MAX)
 		return 0;
 	vb_explain("ibv_create_srq: max_wr %u must be 1 to %d, max_sge %u at most %d", attr->max_wr,
@@ -34,14 +34,14 @@ static int number_take(struct vb_nic *nic, struct vb_srq *srq)
 
 int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_srq **out)
 {
-	int err = check(&attr->attr);
+	int err = check_attr(&attr->attr);
 	struct vb_srq *srq = err ? NULL : aligned_alloc(64, (sizeof(*srq) + 63) & ~63ul);
 
 	if (!srq)
 		return err ? err : -ENOMEM;
 	*srq = (struct vb_srq){ 0 };
 	srq->pd = pd;
-	srq->rq.consumer_lock = &srq->rq.drain_lock; /* others find it from vb_rq_init on */
+	srq->rq.consumer_lock = &srq->rq.drain_lock; /* other threads use it from vb_rq_init on */
 	srq->rq.srq = srq;
 	err = vb_rq_init(&srq->rq, pd, attr->attr.max_wr, attr->attr.max_sge, true);
 	if (err) {
@@ -75,7 +75,7 @@ static int resize(struct vb_srq *srq, uint32_t max_wr)
 	return 0;
 }
 
-/* Its CQ counts with the receives that may complete there. */
+/* The CQ must know how many receives may complete there. */
 static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 {
 	int err = resize(srq, max_wr);
@@ -87,8 +87,8 @@ static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 	return err;
 }
 
-/* Posted, and taken by no message. */
-static uint32_t left(struct vb_rq *rq)
+/* Counts receives that are posted, and that no message has taken. */
+static uint32_t receives_left(struct vb_rq *rq)
 {
 	uint32_t count = 0;
 
@@ -122,8 +122,8 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 	if (err || !(mask & IBV_SRQ_LIMIT))
 		return err;
 	atomic_store(&srq->rq.lent->limit, attr->srq_limit);
-	/* Already below it: the event is due now. */
-	if (attr->srq_limit && left(&srq->rq) < attr->srq_limit &&
+	/* The queue is below the limit already: the event is due now. */
+	if (attr->srq_limit && receives_left(&srq->rq) < attr->srq_limit &&
 	    atomic_exchange(&srq->rq.lent->limit, 0)) {
 		atomic_store(&srq->rq.lent->limit_reached, 1);
 		vb_srq_collect_limit(srq);
@@ -162,8 +162,7 @@ void vb_srq_collect_damage(struct vb_srq *srq)
 	if (!atomic_compare_exchange_strong(&srq->damage, &damaged, VB_SRQ_DAMAGE_TOLD))
 		return;
 	vb_explain(
-		"SRQ %u: a process that shares its memory has damaged a posted receive, which is "
-		"lost",
+		"SRQ %u: a posted receive is lost: a process that shares its memory has damaged it",
 		srq->number);
 	vb_async_raise(srq->ibv.context, IBV_EVENT_SRQ_ERR, &srq->ibv, &srq->async_taken);
 }

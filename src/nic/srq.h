@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues: basic ones, those of XRC, and those that match tags. */
+/* Shared receive queues: basic SRQs, XRC SRQs, and SRQs that match tags. */
 #ifndef VB_NIC_SRQ_H
 #define VB_NIC_SRQ_H
 
@@ -15,18 +15,18 @@ struct vb_srq {
 	struct vb_pd *pd;
 	struct vb_rq rq;
 	uint32_t number;
-	_Atomic uint32_t users; /* QPs */
-	/* XRC (xrcd_srq.c); NULL: a basic one, that QPs are created with */
+	_Atomic uint32_t users; /* count of QPs */
+	/* XRC only (xrcd_srq.c); NULL: a basic SRQ, for QPs that are created with it */
 	struct vb_xrcd *xrcd;
 	struct vb_cq *cq;
-	struct vb_cq_queue receives; /* as its CQ knows it */
+	struct vb_cq_queue receives; /* the queue that is attached to cq */
 	struct vb_srq_entry *entry;
 	_Atomic uint32_t async_taken;
 	struct vb_tm *tm;       /* tag matching (tm.h); NULL: none */
 	_Atomic uint8_t damage; /* enum vb_srq_damage */
 };
 
-/* Of its cells, by a peer. */
+/* Has a peer damaged a cell of the SRQ, and does the application know? */
 enum vb_srq_damage { VB_SRQ_SOUND, VB_SRQ_DAMAGED, VB_SRQ_DAMAGE_TOLD };
 
 static inline struct vb_srq *vb_srq(struct ibv_srq *ibv)
@@ -38,9 +38,9 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask);
 void vb_srq_query(struct vb_srq *srq, struct ibv_srq_attr *attr);
 int vb_srq_destroy(struct vb_srq *srq); /* -EBUSY: QPs use it */
-/* A sender found the queue below its limit: raise the event, once. */
+/* Raises the limit event, once, if a sender found the queue below its limit. */
 void vb_srq_collect_limit(struct vb_srq *srq);
-/* A receive was lost: IBV_EVENT_SRQ_ERR is due, once. Under any lock. */
+/* A receive was lost: IBV_EVENT_SRQ_ERR is due, once. The caller may hold any lock. */
 void vb_srq_damaged(struct vb_srq *srq);
 void vb_srq_collect_damage(struct vb_srq *srq);
 

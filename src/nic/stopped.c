@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A signal stops a thread on its way out of the kernel, never inside a system call. So a thread in
- * state T whose registers are those of a call has that call behind it. (A debugger stops threads
- * before calls as well; their state is t.)
+ * state T whose registers are those of a call has finished that call. (A debugger also stops
+ * threads before calls; their state is t.)
  */
 #include "nic/stopped.h"
 #include "base/message.h"
@@ -14,7 +14,7 @@
 
 enum { FILE_MAX = 4096 };
 
-/* One file of the thread in /proc, as a string; false: there is none, or it is not for us. */
+/* Reads a file of the thread in /proc as a string; false: no such file, or no right to read it. */
 static bool read_file(pid_t pid, pid_t tid, const char *name, char text[FILE_MAX])
 {
 	char path[64];
@@ -31,8 +31,7 @@ static bool read_file(pid_t pid, pid_t tid, const char *name, char text[FILE_MAX
 	return length > 0;
 }
 
-/* The last number of the line that begins with name (which begins with the end of the line before);
- * -1: there is no such line. */
+/* The last number of the line that begins with name; -1: no such line. name begins with "\n". */
 static long long last_number(const char *text, const char *name)
 {
 	const char *line = strstr(text, name), *end;
@@ -45,14 +44,14 @@ static long long last_number(const char *text, const char *name)
 	return atoll(end);
 }
 
-/* How often the thread has left a CPU so far; -1: it is not stopped, or is another thread. */
+/* Count of the thread's context switches; -1: it is not stopped, or is another thread. */
 static long long stopped_switches(pid_t pid, pid_t tid)
 {
 	char text[FILE_MAX];
 
 	if (!read_file(pid, tid, "status", text) || !strstr(text, "\nState:\tT "))
 		return -1;
-	/* In a pid namespace of its own the thread has another number than here. */
+	/* In another pid namespace the thread has another number than here. */
 	if (last_number(text, "\nNSpid:") != tid)
 		return -1;
 	return last_number(text, "\nvoluntary_ctxt_switches:") +
@@ -83,6 +82,6 @@ bool vb_stopped_behind_copy(pid_t pid, pid_t tid)
 	number = atoll(text);
 	if (number != SYS_process_vm_readv && number != SYS_process_vm_writev)
 		return false;
-	/* The same stop: the thread did not run between the looks. */
+	/* Equal counts: the thread did not run between the looks. */
 	return stopped_switches(pid, tid) == before;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the kernel says about a thread of another process that does not move. */
+/* Threads of other processes that do not move, as the kernel sees them. */
 #ifndef VB_NIC_STOPPED_H
 #define VB_NIC_STOPPED_H
 
@@ -7,11 +7,11 @@
 #include <sys/types.h>
 
 /*
- * The thread is stopped by a signal, and the last thing that it did was to return from
- * process_vm_readv or process_vm_writev. False: it is not, or nobody may know.
+ * True: the thread is stopped by a signal, and before that it returned from process_vm_readv or
+ * process_vm_writev. False: it is not, or the kernel does not say.
  */
 bool vb_stopped_behind_copy(pid_t pid, pid_t tid);
-/* The thread has ended, or nobody may know. */
+/* True: the thread has ended, or the kernel does not say. */
 bool vb_stopped_for_ever(pid_t pid, pid_t tid);
 
 #endif

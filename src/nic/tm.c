@@ -12,7 +12,7 @@ enum { INDEX_BITS = 16, SYNC_DISTANCE = 0x4000 };
 
 /* --- creating --- */
 
-static int check(const struct ibv_tm_cap *cap)
+static int check_cap(const struct ibv_tm_cap *cap)
 {
 	if (cap->max_num_tags >= 1 && cap->max_num_tags <= VB_TM_TAGS_MAX && cap->max_ops >= 1 &&
 	    cap->max_ops <= VB_TM_OPS_MAX)
@@ -29,7 +29,7 @@ static uint32_t completions_max(const struct vb_tm *tm)
 
 int vb_tm_create(struct vb_srq *srq, struct vb_cq *cq, const struct ibv_tm_cap *cap)
 {
-	int err = check(cap);
+	int err = check_cap(cap);
 	struct vb_tm *tm = err ? NULL : calloc(1, sizeof(*tm));
 
 	if (!tm)
@@ -70,7 +70,7 @@ void vb_tm_destroy(struct vb_srq *srq)
 
 	if (!tm)
 		return;
-	if (srq->rq.nic == vb_nic_current()) { /* else a child's copy, its CQ may be gone */
+	if (srq->rq.nic == vb_nic_current()) { /* the CQ of a child's copy may be gone */
 		pthread_mutex_lock(&srq->rq.nic->lock);
 		vb_cq_detach(&tm->queue);
 		pthread_mutex_unlock(&srq->rq.nic->lock);
@@ -86,7 +86,7 @@ void vb_tm_resized(struct vb_tm *tm)
 	vb_cq_queue_resized(&tm->queue, completions_max(tm));
 }
 
-/* --- completions; under tm->lock, so that they come in the order of what they tell --- */
+/* --- completions; under tm->lock, so that they come in the order of their operations --- */
 
 static struct vb_wc_node *node_of(const struct ibv_wc *wc)
 {
@@ -97,8 +97,8 @@ static struct vb_wc_node *node_of(const struct ibv_wc *wc)
 	return node;
 }
 
-static bool complete(struct vb_tm *tm, const struct ibv_wc *wc, const struct ibv_wc_tm_info *info,
-		     bool solicited)
+static bool push_completion(struct vb_tm *tm, const struct ibv_wc *wc,
+			    const struct ibv_wc_tm_info *info, bool solicited)
 {
 	struct vb_wc_node *node = node_of(wc);
 
@@ -111,7 +111,7 @@ static bool complete(struct vb_tm *tm, const struct ibv_wc *wc, const struct ibv
 
 /* --- operations on the list --- */
 
-/* Free for another use, under another handle: who still names the old one comes too late. */
+/* The tag gets another handle: an operation that still names the old handle comes too late. */
 static void tag_free(struct vb_tm *tm, struct vb_tag *tag)
 {
 	vb_list_remove(&tag->node);
@@ -136,7 +136,7 @@ static void synchronize(struct vb_tm *tm, uint32_t unexpected_count)
 			tag->state = VB_TAG_LISTED;
 }
 
-static int add(struct vb_tm *tm, struct ibv_ops_wr *op)
+static int tag_add(struct vb_tm *tm, struct ibv_ops_wr *op)
 {
 	struct vb_tag *tag;
 	uint64_t length = 0;
@@ -162,8 +162,8 @@ static int add(struct vb_tm *tm, struct ibv_ops_wr *op)
 	return 0;
 }
 
-/* 0, -ENOENT: a message has it, or had it; -EINVAL: there never was one. */
-static int del(struct vb_tm *tm, uint32_t handle)
+/* -ENOENT: a message has the tag, or had it; -EINVAL: no tag ever had this handle. */
+static int tag_remove(struct vb_tm *tm, uint32_t handle)
 {
 	uint32_t index = handle & ((1u << INDEX_BITS) - 1);
 	struct vb_tag *tag = index < tm->tag_max ? &tm->table[index] : NULL;
@@ -186,26 +186,26 @@ static const enum ibv_wc_opcode wc_opcodes[] = {
 	[IBV_WR_TAG_SYNC] = IBV_WC_TM_SYNC,
 };
 
-static bool known(const struct ibv_ops_wr *op)
+static bool is_known_op(const struct ibv_ops_wr *op)
 {
 	return (unsigned)op->opcode < sizeof(wc_opcodes) / sizeof(*wc_opcodes) &&
 	       !(op->flags & ~(IBV_OPS_SIGNALED | IBV_OPS_TM_SYNC));
 }
 
-static int apply(struct vb_tm *tm, struct ibv_ops_wr *op, enum ibv_wc_status *status)
+static int op_apply(struct vb_tm *tm, struct ibv_ops_wr *op, enum ibv_wc_status *status)
 {
 	int err = 0;
 
 	if (op->opcode == IBV_WR_TAG_ADD)
-		err = add(tm, op);
+		err = tag_add(tm, op);
 	else if (op->opcode == IBV_WR_TAG_DEL)
-		err = del(tm, op->tm.handle);
+		err = tag_remove(tm, op->tm.handle);
 	*status = err == -ENOENT ? IBV_WC_TM_ERR : IBV_WC_SUCCESS;
 	return err == -ENOENT ? 0 : err;
 }
 
-static void tell(struct vb_tm *tm, const struct ibv_ops_wr *op, struct vb_wc_node *node,
-		 enum ibv_wc_status status)
+static void op_complete(struct vb_tm *tm, const struct ibv_ops_wr *op, struct vb_wc_node *node,
+			enum ibv_wc_status status)
 {
 	node->wc.status = status;
 	node->wc.wc_flags = in_phase(tm) ? 0 : IBV_WC_TM_SYNC_REQ;
@@ -217,7 +217,7 @@ static void tell(struct vb_tm *tm, const struct ibv_ops_wr *op, struct vb_wc_nod
 		free(node);
 }
 
-static int post(struct vb_tm *tm, struct ibv_ops_wr *op, struct vb_wc_node *node)
+static int op_post(struct vb_tm *tm, struct ibv_ops_wr *op, struct vb_wc_node *node)
 {
 	enum ibv_wc_status status;
 	int err;
@@ -226,25 +226,25 @@ static int post(struct vb_tm *tm, struct ibv_ops_wr *op, struct vb_wc_node *node
 		return -ENOMEM;
 	if (op->flags & IBV_OPS_TM_SYNC)
 		synchronize(tm, op->tm.unexpected_cnt);
-	err = apply(tm, op, &status);
+	err = op_apply(tm, op, &status);
 	if (err)
 		return err;
 	tm->ops++;
-	tell(tm, op, node, status);
+	op_complete(tm, op, node, status);
 	return 0;
 }
 
 int vb_tm_post(struct vb_tm *tm, struct ibv_ops_wr *op)
 {
 	const struct ibv_wc wc = { .wr_id = op->wr_id,
-				   .opcode = known(op) ? wc_opcodes[op->opcode] : 0 };
-	struct vb_wc_node *node = known(op) ? node_of(&wc) : NULL;
+				   .opcode = is_known_op(op) ? wc_opcodes[op->opcode] : 0 };
+	struct vb_wc_node *node = is_known_op(op) ? node_of(&wc) : NULL;
 	int err;
 
 	if (!node)
-		return known(op) ? -ENOMEM : -EINVAL;
+		return is_known_op(op) ? -ENOMEM : -EINVAL;
 	vb_spin_lock(&tm->lock);
-	err = post(tm, op, node);
+	err = op_post(tm, op, node);
 	vb_spin_unlock(&tm->lock);
 	if (err)
 		free(node);
@@ -280,7 +280,7 @@ void vb_tm_unexpected_undo(struct vb_tm *tm)
 {
 	vb_spin_lock(&tm->lock);
 	tm->unexpected--;
-	synchronize(tm, tm->counted); /* that may have been the only one */
+	synchronize(tm, tm->counted); /* the counts may be equal again */
 	vb_spin_unlock(&tm->lock);
 }
 
@@ -293,7 +293,7 @@ void vb_tm_give_back(struct vb_tm *tm, struct vb_tag *tag)
 	vb_spin_lock(&tm->lock);
 	if (tag->missed) {
 		tag_free(tm, tag);
-		complete(tm, &wc, NULL, true);
+		push_completion(tm, &wc, NULL, true);
 	} else {
 		tag->state = VB_TAG_LISTED;
 	}
@@ -324,7 +324,7 @@ bool vb_tm_received(struct vb_tm *tm, struct vb_tag *tag, const struct vb_tm_mes
 	wc.vendor_err = reason;
 	vb_spin_lock(&tm->lock);
 	tag_free(tm, tag);
-	ok = complete(tm, &wc, &info, message->solicited);
+	ok = push_completion(tm, &wc, &info, message->solicited);
 	vb_spin_unlock(&tm->lock);
 	return ok;
 }
@@ -337,7 +337,7 @@ bool vb_tm_matched(struct vb_tm *tm, struct vb_tag *tag, const struct vb_tm_mess
 
 	vb_spin_lock(&tm->lock);
 	tag->state = VB_TAG_READING;
-	ok = complete(tm, &wc, &info, message->solicited);
+	ok = push_completion(tm, &wc, &info, message->solicited);
 	vb_spin_unlock(&tm->lock);
 	return ok;
 }
@@ -355,7 +355,7 @@ bool vb_tm_plain(struct vb_tm *tm, uint32_t index, struct ibv_wc *wc, bool solic
 	if ((uint16_t)(tm->unexpected - tm->counted) > SYNC_DISTANCE &&
 	    wc->opcode == IBV_WC_TM_RECV)
 		wc->wc_flags |= IBV_WC_TM_SYNC_REQ;
-	ok = complete(tm, wc, NULL, solicited);
+	ok = push_completion(tm, wc, NULL, solicited);
 	vb_spin_unlock(&tm->lock);
 	return ok;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rendezvous: the message holds only where its data is. The QP that received it reads the data into
- * the tagged buffer and tells the sender with a FIN, by two work requests of its own in its send
- * queue. They complete nowhere; the entries are beside those that the application may use.
+ * Rendezvous: the message holds only the address of its data. The receiving QP reads the data into
+ * the tagged buffer and tells the sender with a FIN. It posts two internal WQEs to its own send
+ * queue for that. They make no completions, and do not count against the depth that the application
+ * asked for.
  */
 #include "nic/tm.h"
 
@@ -29,7 +30,7 @@ bool vb_tm_rndv_room(struct vb_qp *qp)
 }
 
 /* Under sq->lock. */
-static struct vb_wqe *append(struct vb_sq *sq, enum vb_internal internal, uint8_t opcode)
+static struct vb_wqe *wqe_append(struct vb_sq *sq, enum vb_internal internal, uint8_t opcode)
 {
 	struct vb_wqe *wqe = vb_sq_wqe(sq, sq->tail++);
 
@@ -42,7 +43,7 @@ static struct vb_wqe *append(struct vb_sq *sq, enum vb_internal internal, uint8_
 
 static void append_read(struct vb_sq *sq, struct vb_tag *tag, const struct vb_rendezvous *rndv)
 {
-	struct vb_wqe *wqe = append(sq, VB_INTERNAL_READ, IBV_WR_RDMA_READ);
+	struct vb_wqe *wqe = wqe_append(sq, VB_INTERNAL_READ, IBV_WR_RDMA_READ);
 	uint32_t left = rndv->length;
 
 	wqe->wr_id = tag->recv_wr_id;
@@ -63,7 +64,7 @@ static void append_read(struct vb_sq *sq, struct vb_tag *tag, const struct vb_re
 /* Fenced: the sender may use its buffer again as soon as it has the FIN. */
 static void append_fin(struct vb_sq *sq, const struct vb_rendezvous *rndv)
 {
-	struct vb_wqe *wqe = append(sq, VB_INTERNAL_FIN, IBV_WR_SEND);
+	struct vb_wqe *wqe = wqe_append(sq, VB_INTERNAL_FIN, IBV_WR_SEND);
 	const struct ibv_tmh header = {
 		.opcode = IBV_TMH_FIN,
 		.app_ctx = htobe32(rndv->app_ctx),
@@ -101,7 +102,7 @@ void vb_tm_rndv_done(struct vb_qp *qp, const struct vb_wqe *wqe)
 			       wqe->status, wqe->reason);
 }
 
-/* Nobody is told of it: it may be passed over without a poll. */
+/* The WQE makes no completion: it may be scanned without a poll. */
 static bool is_silent(const struct vb_wqe *wqe)
 {
 	return wqe->internal || (!wqe->signaled && wqe->status == IBV_WC_SUCCESS);

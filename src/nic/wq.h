@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receive work queues, the tables that spread frames over them, and what a raw packet QP has
- * beyond any other. A work queue is a raw packet QP that only receives: the number of the one is
- * that of the other, and so are posting, completing, flushing and counting.
+ * Receive work queues, the tables that spread frames over them, and the part of a raw packet QP
+ * that other QPs do not have. A work queue is a raw packet QP that only receives. Both have the
+ * same number, and share the code for posting, completing, flushing and counting.
  */
 #ifndef VB_NIC_WQ_H
 #define VB_NIC_WQ_H
@@ -22,10 +22,10 @@ enum {
 	VB_TSO_HEADER_MAX = 256,
 };
 
-/* What becomes of a frame on its way into a receive. */
+/* Changes to a frame on its way into a receive. */
 enum vb_raw_flags {
-	VB_RAW_STRIP_VLAN = 1 << 0, /* its tag goes into the completion */
-	VB_RAW_KEEP_FCS = 1 << 1,   /* four bytes more */
+	VB_RAW_STRIP_VLAN = 1 << 0, /* the VLAN tag goes into the completion */
+	VB_RAW_KEEP_FCS = 1 << 1,   /* four bytes more: the frame's checksum */
 };
 
 static inline uint32_t vb_raw_flags(uint32_t strip_vlan, uint32_t keep_fcs)
@@ -36,13 +36,13 @@ static inline uint32_t vb_raw_flags(uint32_t strip_vlan, uint32_t keep_fcs)
 struct vb_wq {
 	struct ibv_wq ibv;      /* first */
 	struct vb_qp *qp;       /* owned */
-	_Atomic uint32_t users; /* entries of indirection tables */
+	_Atomic uint32_t users; /* count of entries in indirection tables */
 };
 
 struct vb_ind_table {
 	struct ibv_rwq_ind_table ibv; /* first */
 	struct vb_nic *nic;
-	_Atomic uint32_t users; /* QPs */
+	_Atomic uint32_t users; /* count of QPs */
 	uint32_t size;          /* a power of two */
 	struct vb_wq *wqs[];
 };
@@ -59,10 +59,10 @@ static inline struct vb_ind_table *vb_ind_table(struct ibv_rwq_ind_table *ibv)
 
 struct vb_raw_port;
 
-/* What hangs at vb_qp.raw. */
+/* The part of a raw packet QP behind vb_qp.raw. */
 struct vb_raw_qp {
 	struct vb_raw_port *port;   /* path/raw */
-	_Atomic uint32_t flows;     /* that end at this QP */
+	_Atomic uint32_t flows;     /* count of flows that end at this QP */
 	struct vb_ind_table *table; /* frames go to its work queues; NULL: to the QP's own queue */
 	uint64_t hash_fields;       /* enum ibv_rx_hash_fields */
 	uint8_t hash_key[VB_RX_HASH_KEY_SIZE];

@@ -32,7 +32,7 @@ enum flags {
 #define NEEDS(RIGHT)      .access = IBV_ACCESS_REMOTE_##RIGHT
 #define FLAGS(FLAGS)      .flags = FLAGS
 
-/* The receive at the target, and what its completion carries. */
+/* The receive at the target, and the flags of its completion. */
 #define RECEIVE(OPCODE)             .recv_opcode = IBV_WC_##OPCODE
 #define RECEIVE_WITH(OPCODE, FLAGS) RECEIVE(OPCODE), .recv_flags = IBV_WC_##FLAGS
 
@@ -61,7 +61,7 @@ const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
 	ROW(LOCAL_INV, "local-inv", RC | XRC | UC, COMPLETES(LOCAL_INV), FLAGS(STAYS)),
 	ROW(TSO, "tso", RAW, COMPLETES(TSO)),
 
-	/* Names only. */
+	/* Names only: the device does not have these opcodes. */
 	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },
 	[VB_WR_FLUSH] = { .name = "FLUSH", .words = "flush" },
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opcodes of work requests: one row each says all that the code asks about it. What executes an
- * opcode is in the tables of the paths; its packets are in wire/opcode.h.
+ * Opcodes of work requests. One row per opcode has all facts that the code needs about it. The
+ * tables of the paths have the functions that execute an opcode; its packets are in wire/opcode.h.
  */
 #ifndef VB_NIC_WR_OPCODE_H
 #define VB_NIC_WR_OPCODE_H
@@ -16,44 +16,44 @@ enum {
 };
 
 enum vb_wr_flag {
-	VB_WR_READS = 1 << 0,   /* takes a READ resource of the target; an ACK is not its answer */
+	VB_WR_READS = 1 << 0,   /* takes a READ resource of the target; its answer is not an ACK */
 	VB_WR_RETURNS = 1 << 1, /* its answer brings bytes into the local elements */
-	VB_WR_INLINE = 1 << 2,  /* has bytes to send that may be inline */
+	VB_WR_INLINE = 1 << 2,  /* its payload may be inline */
 	VB_WR_WORD = 1 << 3,    /* 8 bytes, at a multiple of 8 */
 	VB_WR_STAYS = 1 << 4,   /* concerns this process only: no address, no packets */
 };
 
 struct vb_wr_row {
 	const char *name;     /* as in the enumeration, without IBV_WR_; NULL: no such opcode */
-	const char *words;    /* the name that ibv_wr_opcode_str gives it */
+	const char *words;    /* the name of ibv_wr_opcode_str */
 	uint16_t transports;  /* a bit per enum ibv_qp_type; 0: not an opcode of this device */
 	uint16_t create_flag; /* enum ibv_qp_create_send_ops_flags */
 	uint8_t wc_opcode;    /* enum ibv_wc_opcode of its completion */
-	uint8_t recv_opcode;  /* that of the receive that it consumes; 0: it consumes none */
-	uint8_t recv_flags;   /* enum ibv_wc_flags there: the immediate, or the rkey invalidated */
-	uint8_t access;       /* enum ibv_access_flags: the right to memory there; 0: none */
-	uint8_t family;       /* enum vb_family of its packets */
-	uint8_t flags;        /* enum vb_wr_flag */
+	uint8_t recv_opcode;  /* enum ibv_wc_opcode of the consumed receive; 0: consumes none */
+	uint8_t recv_flags; /* enum ibv_wc_flags of that receive: immediate, or rkey invalidated */
+	uint8_t access;     /* enum ibv_access_flags: right needed at the target; 0: none */
+	uint8_t family;     /* enum vb_family of its packets */
+	uint8_t flags;      /* enum vb_wr_flag */
 };
 
-/* The last row is that of values that are no opcodes: all of it is 0. Hidden, so that its address
+/* The last row is for values that are no opcodes: all zero. Hidden, so that the table's address
  * costs no load. */
 extern const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1]
 	__attribute__((visibility("hidden")));
 
-/* Of a work request in a send queue, whose opcode was looked at when it was posted. */
+/* The row of a WQE in a send queue: the post has checked the opcode. */
 static inline const struct vb_wr_row *vb_wr_row(uint8_t opcode)
 {
 	return &vb_wr_rows[opcode];
 }
 
-/* Of any value that an application may have there. Never NULL. */
+/* The row of any value that an application may pass. Never NULL. */
 static inline const struct vb_wr_row *vb_wr_row_any(unsigned opcode)
 {
 	return &vb_wr_rows[opcode < VB_WR_OPCODE_COUNT ? opcode : VB_WR_OPCODE_COUNT];
 }
 
-/* Does the transport have it? The type is a value of the enumeration up to XRC_RECV. */
+/* Does the transport have the opcode? type must be a value of the enumeration up to XRC_RECV. */
 static inline bool vb_wr_on(const struct vb_wr_row *row, enum ibv_qp_type type)
 {
 	return row->transports >> type & 1;

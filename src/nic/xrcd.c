@@ -10,7 +10,7 @@
 
 #define ID_PRIVATE (1ull << 63)
 
-/* Domains of two devices are different ones, even with the same file. */
+/* Domains of two devices differ, even with the same file. */
 static uint32_t device_mark(const struct ibv_context *ctx)
 {
 	uint32_t mark = 2166136261u;
@@ -63,7 +63,7 @@ static int share(struct vb_xrcd *xrcd, int fd, int oflags)
 
 	if (err)
 		return err;
-	/* The caller may close and unlink the file: another one must not get its number meanwhile. */
+	/* The caller may close and unlink the file: no other file may get its number meanwhile. */
 	xrcd->file = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (xrcd->file < 0)
 		return -errno;
@@ -115,7 +115,7 @@ int vb_xrcd_open(struct ibv_context *ctx, int fd, int oflags, struct vb_xrcd **o
 	return 0;
 }
 
-/* Under the lock as a whole: a child that is forked meanwhile must know what it has to let go of. */
+/* All under the lock: a child that is forked meanwhile must find all descriptors to close. */
 static void unlist(struct vb_xrcd *xrcd)
 {
 	struct vb_nic *nic = xrcd->nic;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Whether a shared XRC domain exists. Each process that has it open holds one of the abstract names
- * `verbena.xrcd.<domain>.<n>`; who asks tries them all. The kernel frees a name when its process
- * ends, so that a domain ends with the last of them and there is nothing to clean up.
+ * `verbena.xrcd.<domain>.<n>`. A process that asks tries all names. The kernel frees a name when
+ * its process ends, so a domain ends with its last process and leaves nothing to clean up.
  */
 #include "base/fd.h"
 #include "nic/xrcd.h"
@@ -34,7 +34,7 @@ static int socket_open(void)
 	return fd < 0 ? -errno : vb_fd_high(fd);
 }
 
-/* The first free name; its number in *n. */
+/* Takes the first free name; *n is its number. */
 static int hold(const struct vb_xrcd_id *id, unsigned *n)
 {
 	int fd = socket_open(), err = -EADDRINUSE;
@@ -54,7 +54,7 @@ static int hold(const struct vb_xrcd_id *id, unsigned *n)
 	return err == -EADDRINUSE ? -ENOSPC : err;
 }
 
-/* Does anybody hold a name but the one with this number? */
+/* Does a process hold a name other than number mine? */
 static bool others(const struct vb_xrcd_id *id, unsigned mine)
 {
 	int probe = socket_open();
@@ -70,7 +70,7 @@ static bool others(const struct vb_xrcd_id *id, unsigned mine)
 	return found;
 }
 
-/* Held first, then looked: of two that create it at the same moment at most one is the first. */
+/* Holds first, then looks: of two processes that create the domain at once at most one is first. */
 int vb_xrcd_claim(const struct vb_xrcd_id *id, int oflags)
 {
 	unsigned n;

@@ -18,7 +18,7 @@ static bool stand_ins_there(struct vb_nic *nic)
 	return there;
 }
 
-/* True: they are the ones. False: another thread was faster. They belong to no context. */
+/* True: this PD and CQ are used. False: another thread was faster. They belong to no context. */
 static bool stand_ins_set(struct vb_nic *nic, struct vb_pd *pd, struct vb_cq *cq)
 {
 	bool first;
@@ -78,9 +78,9 @@ int vb_xrc_qp_create(struct vb_xrcd *xrcd, const struct ibv_qp_init_attr *attr, 
 	qp->ibv.pd = NULL;
 	qp->ibv.send_cq = qp->ibv.recv_cq = NULL;
 	atomic_fetch_add(&xrcd->users, 1);
-	/* It may outlive its creator's handle, and names its context. */
+	/* The QP names its context, and may outlive its creator's handle. */
 	atomic_fetch_add(&vb_context(qp->ibv.context)->objects, 1);
-	/* Last: from now on it can be opened. */
+	/* Last: from now on other threads can open the QP. */
 	vb_spin_lock(&qp->handles_lock);
 	qp->holders = 1;
 	vb_spin_unlock(&qp->handles_lock);
@@ -140,7 +140,7 @@ void vb_xrc_qp_raise(struct vb_qp *real, enum ibv_event_type type)
 	vb_list_for(handle, &real->handles, struct vb_xrc_handle, node)
 		vb_async_raise(handle->qp.ibv.context, type, &handle->qp.ibv,
 			       &handle->qp.async_taken);
-	/* Who does not read its socket loses events, and nothing else. */
+	/* A process that does not read its socket loses events, and nothing else. */
 	vb_list_for(session, &real->sessions, struct vb_xrc_session, node)
 		vb_sendto(session->fd, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL, NULL, 0);
 	vb_spin_unlock(&real->handles_lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SRQs that messages name by number: the number, and what peers see behind it. */
+/* XRC SRQs, which messages name by number: the number, and the entry that peers see. */
 #include "base/log.h"
 #include "nic/xrcd.h"
 
@@ -82,7 +82,7 @@ int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq)
 	return err;
 }
 
-/* Messages name their QP and not the SRQ: whatever memory they reach may be that of its receives. */
+/* Hazards name the QP and not the SRQ: any memory they reach may belong to the SRQ's receives. */
 static int close_gate(struct vb_srq *srq)
 {
 	const struct vb_ending ending = { .memory = true, .all = true };
