@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sysfs/redirect.h"
 #include "sysfs/real.h"
+
+#include "sysfs/redirect.h"
 #include "sysfs/tree.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sysfs/reread.h"
-#include "sysfs/build.h"
 #include "sysfs/real.h"
+
+#include "sysfs/build.h"
+#include "sysfs/reread.h"
 
 #include <errno.h>
 #include <fcntl.h>
