@@ -67,6 +67,12 @@ struct vb_export_head {
 	struct vb_export_pd pds[VB_EXPORT_PDS];
 };
 
+/* What this process has of a file, by handle. */
+struct vb_export_objects {
+	struct vb_pd *pds[VB_EXPORT_PDS];
+	struct vb_mr *mrs[VB_EXPORT_MRS];
+};
+
 /* The mapping of this process; contexts that import from the same file share it. */
 struct vb_export {
 	struct vb_list node;
@@ -74,10 +80,9 @@ struct vb_export {
 	struct vb_export_head *head;
 	uint32_t lock_number; /* of ours, while this process has the lock of the file */
 	struct vb_export_mr *records;
-	uint8_t *memory;                  /* VB_DM_BYTES_MAX of it */
-	uint32_t dm_users[VB_DM_MAX];     /* regions of this process in it, under vb_export_lock */
-	struct vb_pd *pds[VB_EXPORT_PDS]; /* by handle: of this process, under vb_export_lock */
-	struct vb_mr *mrs[VB_EXPORT_MRS];
+	uint8_t *memory;                   /* VB_DM_BYTES_MAX of it */
+	uint32_t dm_users[VB_DM_MAX];      /* regions of this process in it, under vb_export_lock */
+	struct vb_export_objects *objects; /* likewise; NULL: there was none yet */
 };
 
 /* A new file for a device; -errno: then nothing of the context can be shared. */
@@ -87,9 +92,16 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev);
 struct vb_export *vb_export_get(struct vb_export *export); /* NULL stays NULL */
 void vb_export_put(struct vb_export *export);
 
-/* Within the process: pds, mrs, dm_users. Before the lock in the file. */
+/* Within the process: objects, dm_users. Before the lock in the file. */
 void vb_export_lock(void);
 void vb_export_unlock(void);
+/* A table for the first object; false: no memory. Under vb_export_lock. */
+bool vb_export_keep_objects(struct vb_export *export);
+/* The region of this process that has a handle, or NULL. Under vb_export_lock. */
+static inline struct vb_mr *vb_export_mr_at(const struct vb_export *export, uint32_t handle)
+{
+	return export->objects ? export->objects->mrs[handle] : NULL;
+}
 /* In the file, between processes. */
 void vb_export_lock_file(struct vb_export *export);
 void vb_export_unlock_file(struct vb_export *export);
