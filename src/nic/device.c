@@ -75,8 +75,8 @@ static void name_device(struct ibv_device *ibv, unsigned index)
 }
 
 /*
- * As many as CPUs, for programs that spread their CQs over all there are. Each brings the same events:
- * one thread of the process raises them, whichever CPU it runs on.
+ * As many as CPUs, for programs that spread their CQs over all there are. Each brings the same
+ * events: one thread of the process raises them, whichever CPU it runs on.
  */
 static int cpu_count(void)
 {

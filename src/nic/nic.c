@@ -19,8 +19,8 @@ struct vb_nic *_Atomic vb_the_nic;
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * The first NIC of a process and its first slot, which nearly always are the only ones. Memory of the
- * heap would have to be cleared, page by page, while the program waits for its device.
+ * The first NIC of a process and its first slot, which nearly always are the only ones. Memory of
+ * the heap would have to be cleared, page by page, while the program waits for its device.
  */
 static struct {
 	bool taken; /* under make_lock */

@@ -24,7 +24,7 @@ struct vb_srq;
 struct vb_pd;
 struct vb_cq;
 
-/* The indexes of a slot's QPs. All zeros at the beginning: pages that no QP has come to cost nothing. */
+/* The indexes of a slot's QPs. All zeros at the beginning: pages that no QP came to cost nothing. */
 struct vb_qp_indexes {
 	/* Free ones, first in first out: not reused soon. Each less its position and free_first. */
 	uint16_t free_ring[VB_QP_PER_SLOT];
