@@ -6,11 +6,22 @@
 
 #include <stdlib.h>
 
+const _Atomic uint64_t vb_cq_no_word = 1;
+
+void vb_cq_queue_show_watch(const struct vb_cq_queue *queue)
+{
+	struct vb_cq *cq = queue->cq;
+
+	if (queue->place >= VB_CQ_FEW || cq->ready_pages)
+		return;
+	cq->watch_words[queue->place] = queue->watch.word ? queue->watch.word : &vb_cq_no_word;
+	cq->watch_values[queue->place] = queue->watch.word ? queue->watch.value : 0;
+}
+
 static void watch(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint64_t value)
 {
 	queue->watch = (struct vb_cq_watch){ word, value, queue->kind == VB_CQ_RECEIVES };
-	if (queue->place < VB_CQ_FEW && !queue->cq->ready_pages)
-		queue->cq->watches[queue->place] = queue->watch;
+	vb_cq_queue_show_watch(queue);
 }
 
 /* --- send queues --- */
@@ -144,6 +155,27 @@ static uint64_t peek_receives(struct vb_cq_queue *queue)
 	return cell ? stamp_behind(queue->rq, cell, 0) : peek_flushed(queue->qp);
 }
 
+/*
+ * While the cell at head is POSTED and none before it is taken, nothing arrives. Whatever moves head
+ * finds the cell taken before, or completed, and its word is not this one any more. Tag matching
+ * moves head otherwise.
+ */
+bool vb_cq_queue_has_arrivals(struct vb_cq_queue *queue)
+{
+	const struct vb_cell *cell;
+	struct vb_rq *rq = queue->rq;
+	uint64_t word;
+
+	if (!vb_rq_quiet_at(rq, &cell, &word))
+		return true;
+	/* In this order: what a walk passes is in a list before. */
+	if (atomic_load_explicit(&queue->arrivals->count, memory_order_acquire))
+		return true;
+	if (word && !(rq->srq && rq->srq->tm))
+		watch(queue, &cell->word, word);
+	return false;
+}
+
 /* The queue of a QP's own is under the CQ's poll lock, that of an SRQ under its own. */
 static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 {
@@ -275,6 +307,7 @@ static int take_receives(struct vb_cq_queue *queue, uint64_t last, int count, st
 
 		if (stamp > last)
 			break;
+		vb_prefetch_to_write(cell); /* it is posted again soon */
 		vb_cq_forget(queue->cq, 1);
 		queue->cq->stamp = stamp;
 		fill_recv(rq, vb_rq_head(rq), queue->qp->ibv.qp_num, 0, &wc[got++]);
@@ -396,6 +429,7 @@ static int take_loose(struct vb_cq_queue *queue, uint64_t last, int count, struc
 
 void vb_cq_queue_watch(struct vb_cq_queue *queue)
 {
+	queue->cq->merge.known = 0; /* what was seen may be gone */
 	if (queue->kind == VB_CQ_SENDS)
 		watch(queue, &queue->sq->done, queue->sq->scanned);
 	else if (queue->kind == VB_CQ_RECEIVES)
