@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/sockios.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -11,16 +12,32 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int vb_fd_high(int fd)
+enum { HIGH_MAX = 4096 }; /* the kernel's table grows with the largest number */
+/* The limit was above twice HIGH_MAX: it is not asked for again. */
+static atomic_bool many;
+
+/* The upper half of the numbers begins here. */
+static int lowest_high(void)
 {
 	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	atomic_store_explicit(&many, limit.rlim_cur > 2 * HIGH_MAX, memory_order_relaxed);
+	return limit.rlim_cur > 2 * HIGH_MAX ? HIGH_MAX : (int)limit.rlim_cur / 2;
+}
+
+int vb_fd_high(int fd)
+{
 	int high;
 
-	if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit))
+	if (fd < 0)
 		return fd;
-	/* The upper half, from 4096 at most: the kernel's table grows with the largest number. */
-	high = limit.rlim_cur > 8192 ? 4096 : (int)limit.rlim_cur / 2;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, high);
+	high = atomic_load_explicit(&many, memory_order_relaxed)
+		       ? fcntl(fd, F_DUPFD_CLOEXEC, HIGH_MAX)
+		       : -1;
+	if (high < 0)
+		high = fcntl(fd, F_DUPFD_CLOEXEC, lowest_high());
 	if (high < 0)
 		return fd;
 	vb_close(fd);

@@ -44,7 +44,7 @@ static bool attend_qp(struct vb_qp *qp)
 static void attend_index(struct vb_nic *nic, unsigned index)
 {
 	for (unsigned s = 0; s < nic->slot_count; s++) {
-		struct vb_qp *qp = nic->slots[s].qps[index];
+		struct vb_qp *qp = nic->slots[s].indexes->qps[index];
 
 		if (qp && qp->entry && atomic_load(&qp->lent->attention) && attend_qp(qp)) {
 			atomic_store(&qp->pend.wake_ns, 0);

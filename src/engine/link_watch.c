@@ -65,11 +65,8 @@ static const struct vb_fork_handlers at_fork = { before_fork, after_fork, forget
 
 static void look(const struct vb_device *dev, struct watched *now)
 {
-	struct ibv_port_attr attr = { 0 };
-
-	vb_device_port_attr(dev, 1, &attr);
-	now->state = attr.state;
-	now->lid = attr.lid;
+	now->state = vb_device_port_state(dev);
+	now->lid = vb_device_lid(dev);
 	now->subnet = dev->infiniband ? vb_lid_subnet(dev) : 0;
 	for (unsigned i = 0; i < VB_PKEYS_MAX; i++)
 		now->pkeys[i] = vb_pkey_at(i);

@@ -206,7 +206,9 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	engine->epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (engine->epoll < 0)
 		return -errno;
-	err = watch(engine->epoll, nic->doorbell, DOORBELL_EVENT);
+	err = vb_nic_doorbells_make(nic);
+	if (!err)
+		err = watch(engine->epoll, nic->doorbell, DOORBELL_EVENT);
 	if (!err)
 		err = watch(engine->epoll, nic->peers_doorbell, PEERS_DOORBELL_EVENT);
 	if (!err) {

@@ -60,6 +60,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 	cq->stamped = spec->stamped;
 	atomic_store(&cq->asks, cq->stamped ? VB_CQ_STAMPS : 0);
 	atomic_store(&cq->shared->asks, vb_cq_own_asks(cq));
+	vb_cq_watches_describe(cq);
 	cq->single_threaded = spec->single_threaded;
 	cq->ignore_overrun = spec->ignore_overrun;
 	err = enlist(nic, cq);

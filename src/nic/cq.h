@@ -32,8 +32,8 @@ enum vb_cq_kind {
 };
 
 /*
- * A word that tells whether there may be a completion. SENDS: the word differs from the value.
- * RECEIVES: the word equals the value. The other kinds have no word: NULL.
+ * A word that tells whether there may be a completion. RECEIVES: the word equals the value. SENDS
+ * and ARRIVALS: the word differs from the value. NULL: only the queue itself tells.
  */
 struct vb_cq_watch {
 	const _Atomic uint64_t *word;
@@ -85,6 +85,15 @@ struct vb_cq_page {
 	uint64_t offset; /* in the segment */
 };
 
+/* Several of few queues have completions: what a poll saw, and may take without another look. */
+struct vb_cq_merge {
+	uint32_t known;   /* a bit for each queue that has one; 0: all was taken that was allowed */
+	uint32_t first;   /* the place of the lowest ... */
+	uint64_t second;  /* ... and the lowest of the others */
+	uint64_t horizon; /* completions up to this stamp may be taken (cq_poll.c) */
+	uint64_t stamp[VB_CQ_FEW]; /* of the first completion of each */
+};
+
 struct vb_cq {
 	union { /* first */
 		struct ibv_cq ibv;
@@ -101,8 +110,12 @@ struct vb_cq {
 	_Atomic uint32_t flushing;    /* count of flush_ready queues: their watches do not tell */
 	_Atomic uint32_t empty_polls; /* a hint: a lost count does not matter */
 	struct vb_cq_queue **queues;
-	struct vb_cq_watch
-		watches[VB_CQ_FEW]; /* of the queues, while there are few: one line has several */
+	/* The watches of the queues while there are few, side by side; a bit per queue. */
+	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */
+	uint32_t last; /* place of the queue that had a completion last; polls look there first */
+	struct vb_cq_merge merge;
+	const _Atomic uint64_t *watch_words[VB_CQ_FEW];
+	uint64_t watch_values[VB_CQ_FEW];
 	struct vb_cq_page *_Atomic ready_pages; /* VB_READY_PAGES; NULL: no ready bits are set */
 	union vb_cq_bit *bits;                  /* per bit: its queue, or the next free bit */
 	uint32_t bit_count, bit_room;
@@ -165,6 +178,8 @@ void vb_cq_queue_resized(struct vb_cq_queue *queue, uint32_t depth);
 void vb_cq_asks_update(struct vb_cq *cq);
 /* Counts the completions that wait in the attached queues; under the poll lock. */
 uint32_t vb_cq_waiting(struct vb_cq *cq);
+/* Describes the watches of few queues anew. Under the poll lock, or before any thread polls. */
+void vb_cq_watches_describe(struct vb_cq *cq);
 /* Frees the memory of ready bits, when the CQ is destroyed. Under nic->lock. */
 void vb_cq_pages_free(struct vb_cq *cq);
 
@@ -190,6 +205,12 @@ int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct
 uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue);
 /* Sets the watch of a queue that is new or was reset. */
 void vb_cq_queue_watch(struct vb_cq_queue *queue);
+/* Copies the queue's watch to those of the CQ, while there are few. */
+void vb_cq_queue_show_watch(const struct vb_cq_queue *queue);
+/* Stands for a missing word: it never has the value of the watch, which is 0. */
+extern const _Atomic uint64_t vb_cq_no_word;
+/* ARRIVALS: false if there is no completion now; from then on the watch tells. */
+bool vb_cq_queue_has_arrivals(struct vb_cq_queue *queue);
 
 /* A completion of this process became visible in a queue; a full fence lies behind it. */
 void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited);

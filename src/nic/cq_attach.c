@@ -192,6 +192,24 @@ static int place_take(struct vb_cq_queue *queue)
 	return 0;
 }
 
+void vb_cq_watches_describe(struct vb_cq *cq)
+{
+	cq->busy_unless_equal = cq->watch_hints = cq->last = 0;
+	cq->merge.known = 0;
+	for (uint32_t i = 0; i < VB_CQ_FEW; i++) {
+		uint32_t kind = i < cq->queue_count ? cq->queues[i]->kind : VB_CQ_RECEIVES;
+
+		cq->watch_words[i] = &vb_cq_no_word;
+		cq->watch_values[i] = 0;
+		if (kind != VB_CQ_RECEIVES)
+			cq->busy_unless_equal |= 1u << i;
+		if (kind == VB_CQ_ARRIVALS || kind == VB_CQ_LOOSE)
+			cq->watch_hints |= 1u << i;
+		if (i < cq->queue_count)
+			vb_cq_queue_show_watch(cq->queues[i]);
+	}
+}
+
 static void place_give(struct vb_cq_queue *queue)
 {
 	struct vb_cq *cq = queue->cq;
@@ -201,8 +219,7 @@ static void place_give(struct vb_cq_queue *queue)
 	last = cq->queues[--cq->queue_count];
 	cq->queues[queue->place] = last;
 	last->place = queue->place;
-	if (last->place < VB_CQ_FEW)
-		cq->watches[last->place] = last->watch;
+	vb_cq_watches_describe(cq);
 }
 
 static int attach(struct vb_cq_queue *queue)
@@ -218,6 +235,7 @@ static int attach(struct vb_cq_queue *queue)
 		return err;
 	}
 	vb_cq_queue_watch(queue);
+	vb_cq_watches_describe(cq);
 	if (cq->queue_count > VB_CQ_FEW || cq->ready_pages)
 		err = use_ready(cq);
 	if (err) {

@@ -9,7 +9,8 @@
  * lower stamp did not happen before B.
  *
  * The same holds for every completion whose stamp is not higher than B's. So the highest stamp that
- * was seen before the second look is a *horizon*: completions up to it may be taken.
+ * was seen before the second look is a *horizon*: completions up to it may be taken, now or by a
+ * later poll.
  *
  * The completing processes write the stamps; a stamp is believed for the order only.
  */
@@ -18,44 +19,26 @@
 
 #include <errno.h>
 
+enum { AHEAD = 64 }; /* completions that are looked at before they are taken */
+
 static inline bool is_at_rest(const struct vb_cq_watch *watch)
 {
 	return (atomic_load_explicit(watch->word, memory_order_relaxed) == watch->value) !=
 	       watch->busy_if_equal;
 }
 
-/* QPs may share a receive queue. One look checks it once: quiet is the queue that was empty. */
-static inline bool is_quiet(struct vb_rq *rq, const struct vb_rq **quiet)
-{
-	if (*quiet == rq)
-		return true;
-	if (!vb_rq_quiet(rq))
-		return false;
-	*quiet = rq;
-	return true;
-}
-
-/* Most looks find nothing: a few loads say so. quiet is NULL at the beginning of each look. */
-static inline bool is_idle(struct vb_cq_queue *queue, const struct vb_rq **quiet)
+/* Most looks find nothing: a few loads say so. */
+static inline bool is_idle(struct vb_cq_queue *queue)
 {
 	if (atomic_load_explicit(&queue->flush_ready, memory_order_relaxed))
 		return false;
-	if (queue->watch.word)
-		return is_at_rest(&queue->watch);
+	if (queue->watch.word && is_at_rest(&queue->watch))
+		return true;
+	if (queue->kind == VB_CQ_ARRIVALS)
+		return !vb_cq_queue_has_arrivals(queue);
 	if (queue->kind == VB_CQ_LOOSE)
 		return !atomic_load_explicit(&queue->loose->count, memory_order_acquire);
-	/* In this order: a walk lists a receive before it moves head past it. */
-	return is_quiet(queue->rq, quiet) &&
-	       !atomic_load_explicit(&queue->arrivals->count, memory_order_acquire);
-}
-
-/* The same for one of few queues, by the copy of its watch: without one the queue is read. */
-static inline bool is_idle_at(const struct vb_cq *cq, uint32_t place, bool flushing,
-			      const struct vb_rq **quiet)
-{
-	const struct vb_cq_watch *watch = &cq->watches[place];
-
-	return watch->word && !flushing ? is_at_rest(watch) : is_idle(cq->queues[place], quiet);
+	return false;
 }
 
 static inline bool is_flushing(const struct vb_cq *cq)
@@ -65,9 +48,7 @@ static inline bool is_flushing(const struct vb_cq *cq)
 
 static inline uint64_t peek(struct vb_cq_queue *queue, struct vb_rq **drained)
 {
-	const struct vb_rq *quiet = NULL;
-
-	return is_idle(queue, &quiet) ? VB_NO_COMPLETION : vb_cq_queue_peek(queue, drained);
+	return is_idle(queue) ? VB_NO_COMPLETION : vb_cq_queue_peek(queue, drained);
 }
 
 /* A shared receive queue may have completions for other QPs only: this look hands them out. */
@@ -84,35 +65,96 @@ static bool is_for_others(struct vb_cq_queue *queue)
 static int poll_single(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	struct vb_cq_queue *queue = cq->queues[0];
-	const struct vb_rq *quiet = NULL;
 
-	if (is_idle(queue, &quiet) || is_for_others(queue))
+	if (is_idle(queue) || is_for_others(queue))
 		return 0;
 	return vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, count, wc);
 }
 
 /* --- few queues --- */
 
-/* The first queue that may have a completion, by the watches alone; queue_count: none. */
-static inline uint32_t first_awake(const struct vb_cq *cq)
+/* A bit for each queue that may have something, by the watches alone. */
+static inline uint32_t awake(const struct vb_cq *cq)
+{
+	uint32_t equal = 0;
+
+	for (uint32_t i = cq->queue_count; i--;)
+		equal = 2 * equal +
+			(atomic_load_explicit(cq->watch_words[i], memory_order_relaxed) ==
+			 cq->watch_values[i]);
+	return equal ^ cq->busy_unless_equal;
+}
+
+/*
+ * Those to begin with, by fewer looks: the queue that had something last comes first, alone if it
+ * has. The look at all others follows in poll_only. A hint is not enough: others would not be looked
+ * at.
+ */
+static inline uint32_t awake_first(const struct vb_cq *cq)
+{
+	uint32_t last = cq->last, bit = 1u << last;
+	bool equal = atomic_load_explicit(cq->watch_words[last], memory_order_relaxed) ==
+		     cq->watch_values[last];
+	bool busy = equal != (cq->busy_unless_equal >> last & 1);
+
+	return busy && !(cq->watch_hints & bit) ? bit : awake(cq);
+}
+
+/* Where receives are flushed, watches do not tell: each queue is asked. */
+__attribute__((cold, noinline)) static uint32_t not_idle(const struct vb_cq *cq, uint32_t bits)
+{
+	uint32_t busy = 0;
+
+	for (; bits; bits &= bits - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(bits);
+
+		if (!is_idle(cq->queues[i]))
+			busy |= 1u << i;
+	}
+	return busy;
+}
+
+static inline uint32_t all(const struct vb_cq *cq)
+{
+	return (uint32_t)((1ull << cq->queue_count) - 1);
+}
+
+/* The queues that have something, but for those that are known to. */
+static inline uint32_t busy_besides(const struct vb_cq *cq, uint32_t known)
+{
+	uint32_t busy;
+
+	if (__builtin_expect(is_flushing(cq), 0))
+		return not_idle(cq, all(cq) & ~known);
+	busy = awake(cq) & ~known;
+	return __builtin_expect(busy & cq->watch_hints, 0)
+		       ? (busy & ~cq->watch_hints) | not_idle(cq, busy & cq->watch_hints)
+		       : busy;
+}
+
+/* Of the queues that may have something those that have; arrivals of a shared one among them. */
+static inline uint32_t busy_of(struct vb_cq *cq, uint32_t awake_bits)
+{
+	uint32_t busy = awake_bits & ~cq->watch_hints;
+	uint32_t hints = awake_bits & cq->watch_hints;
+
+	if (__builtin_expect(is_flushing(cq), 0))
+		return not_idle(cq, all(cq));
+	for (; hints; hints &= hints - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(hints);
+
+		if (!is_idle(cq->queues[i]) && !is_for_others(cq->queues[i]))
+			busy |= 1u << i;
+	}
+	return busy;
+}
+
+/* By branches, which are predicted: what follows does not wait for the words that were watched. */
+static inline uint32_t lowest(uint32_t bits)
 {
 	uint32_t i = 0;
 
-	if (__builtin_expect(is_flushing(cq), 0))
-		return 0;
-	while (i < cq->queue_count && cq->watches[i].word && is_at_rest(&cq->watches[i]))
-		i++;
-	return i;
-}
-
-static inline uint32_t first_busy(const struct vb_cq *cq, uint32_t from)
-{
-	const struct vb_rq *quiet = NULL;
-	const bool flushing = is_flushing(cq);
-	uint32_t i = from;
-
-	while (i < cq->queue_count &&
-	       (is_idle_at(cq, i, flushing, &quiet) || is_for_others(cq->queues[i])))
+	while (!(bits >> i & 1))
 		i++;
 	return i;
 }
@@ -125,58 +167,26 @@ static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_
 {
 	struct vb_cq_queue *queue = cq->queues[i];
 	int seen = count > 1 ? vb_cq_queue_seen(queue, count) : 1;
-	const struct vb_rq *quiet = NULL;
-	bool flushing;
 
-	atomic_thread_fence(memory_order_acquire); /* is_at_rest saw the completion, relaxed */
-	flushing = is_flushing(cq);
-	for (uint32_t other = 0; other < cq->queue_count; other++)
-		if (other != i && !is_idle_at(cq, other, flushing, &quiet))
-			return 0;
+	atomic_thread_fence(memory_order_acquire); /* it was seen by a relaxed load */
+	if (busy_besides(cq, 1u << i))
+		return 0;
 	return vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, seen, wc);
 }
 
-/* The stamps of the queues' first completions. */
-struct heads {
-	uint64_t stamp[VB_CQ_FEW];
-	uint32_t first;  /* place of the queue with the lowest ... */
-	uint64_t second; /* ... and the lowest stamp of the others */
-};
-
-/* Looks at the queues that were empty; false: all are still empty. */
-static inline bool look(struct vb_cq *cq, struct heads *heads)
+/* Looks at the queues that were empty. */
+static inline void look(struct vb_cq *cq)
 {
-	const struct vb_rq *quiet = NULL;
-	const bool flushing = is_flushing(cq);
+	struct vb_cq_merge *merge = &cq->merge;
+	uint32_t bits = busy_besides(cq, merge->known);
 	struct vb_rq *drained = NULL;
-	bool found = false;
 
-	for (uint32_t i = 0; i < cq->queue_count; i++) {
-		if (heads->stamp[i] != VB_NO_COMPLETION || is_idle_at(cq, i, flushing, &quiet))
-			continue;
-		heads->stamp[i] = vb_cq_queue_peek(cq->queues[i], &drained);
-		found |= heads->stamp[i] != VB_NO_COMPLETION;
+	for (; bits; bits &= bits - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(bits);
+
+		merge->stamp[i] = vb_cq_queue_peek(cq->queues[i], &drained);
+		merge->known |= (uint32_t)(merge->stamp[i] != VB_NO_COMPLETION) << i;
 	}
-	return found;
-}
-
-static inline bool choose(const struct vb_cq *cq, struct heads *heads)
-{
-	uint64_t lowest = VB_NO_COMPLETION;
-
-	heads->second = VB_NO_COMPLETION;
-	for (uint32_t i = 0; i < cq->queue_count; i++) {
-		uint64_t stamp = heads->stamp[i];
-
-		if (stamp < lowest) {
-			heads->second = lowest;
-			lowest = stamp;
-			heads->first = i;
-		} else if (stamp < heads->second) {
-			heads->second = stamp;
-		}
-	}
-	return lowest != VB_NO_COMPLETION;
 }
 
 static uint64_t lower(uint64_t a, uint64_t b)
@@ -189,52 +199,114 @@ static uint64_t higher(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-static int take_first(struct vb_cq *cq, struct heads *heads, int count, struct ibv_wc *wc)
+/* False: nothing is known. */
+static inline bool choose(struct vb_cq_merge *merge)
 {
-	uint64_t horizon = heads->stamp[heads->first];
-	struct vb_cq_queue *queue;
-	struct vb_rq *drained = NULL;
-	int taken;
+	uint64_t lowest_stamp = VB_NO_COMPLETION;
 
-	if (count > 1)
-		horizon = vb_cq_queue_reach(cq->queues[heads->first], horizon, count);
-	if (look(cq, heads)) /* the second look */
-		choose(cq, heads);
-	queue = cq->queues[heads->first];
-	taken = vb_cq_queue_take(queue, lower(horizon, heads->second), count, wc);
-	if (taken < count)
-		heads->stamp[heads->first] = peek(queue, &drained);
+	merge->second = VB_NO_COMPLETION;
+	for (uint32_t bits = merge->known; bits; bits &= bits - 1) {
+		uint32_t i = (uint32_t)__builtin_ctz(bits);
+		uint64_t stamp = merge->stamp[i];
+
+		if (stamp < lowest_stamp) {
+			merge->second = lowest_stamp;
+			lowest_stamp = stamp;
+			merge->first = i;
+		} else {
+			merge->second = lower(merge->second, stamp);
+		}
+	}
+	return merge->known;
+}
+
+/* The highest stamp that is seen now, by a look that goes a little way into the first queue. */
+static inline uint64_t horizon_of(const struct vb_cq *cq)
+{
+	const struct vb_cq_merge *merge = &cq->merge;
+	uint64_t horizon =
+		vb_cq_queue_reach(cq->queues[merge->first], merge->stamp[merge->first], AHEAD);
+
+	for (uint32_t bits = merge->known; bits; bits &= bits - 1)
+		horizon = higher(horizon, merge->stamp[__builtin_ctz(bits)]);
+	return horizon;
+}
+
+static int take_first(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	struct vb_cq_merge *merge = &cq->merge;
+	struct vb_cq_queue *queue = cq->queues[merge->first];
+	int taken = vb_cq_queue_take(queue, lower(merge->horizon, merge->second), count, wc);
+	struct vb_rq *drained = NULL;
+
+	merge->stamp[merge->first] = peek(queue, &drained);
+	if (merge->stamp[merge->first] == VB_NO_COMPLETION)
+		merge->known &= ~(1u << merge->first);
 	return taken;
 }
 
-/* The queues before from were seen to be empty. */
-__attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t from, int count,
-					      struct ibv_wc *wc)
+/* What is allowed without a look; what is left then is forgotten, for the next look to find. */
+static int merge_allowed(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
-	struct heads heads;
+	struct vb_cq_merge *merge = &cq->merge;
+	int got = 0;
+
+	while (choose(merge) && merge->stamp[merge->first] <= merge->horizon) {
+		int taken = take_first(cq, count - got, wc + got);
+
+		got += taken;
+		if (got == count)
+			return got;
+		if (!taken) /* a peer changed the stamp */
+			break;
+	}
+	merge->known = 0;
+	return got;
+}
+
+static int merge_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
 	int got = 0, taken;
 
 	do {
-		uint32_t i = first_busy(cq, from);
-
-		if (i == cq->queue_count)
+		look(cq);
+		if (!choose(&cq->merge))
 			return got;
-		from = 0;
-		taken = poll_only(cq, i, count - got, wc + got);
+		cq->merge.horizon = horizon_of(cq);
+		look(cq); /* the second look */
+		taken = merge_allowed(cq, count - got, wc + got);
 		got += taken;
 	} while (taken && got < count);
-	if (got == count)
-		return got;
-	for (uint32_t i = 0; i < cq->queue_count; i++)
-		heads.stamp[i] = VB_NO_COMPLETION;
-	look(cq, &heads);
-	while (got < count && choose(cq, &heads)) {
-		taken = take_first(cq, &heads, count - got, wc + got);
-		if (!taken) /* a peer changed the stamp */
-			break;
-		got += taken;
-	}
 	return got;
+}
+
+/* Bits: of the queues that may have something. */
+__attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t bits, int count,
+					      struct ibv_wc *wc)
+{
+	int got = 0, taken;
+
+	do {
+		uint32_t busy = busy_of(cq, bits);
+
+		if (!busy)
+			return got;
+		cq->last = lowest(busy);
+		taken = poll_only(cq, cq->last, count - got, wc + got);
+		got += taken;
+		if (got == count)
+			return got;
+		bits = awake_first(cq);
+	} while (taken);
+	return got + merge_few(cq, count - got, wc + got);
+}
+
+__attribute__((noinline)) static int poll_more(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = merge_allowed(cq, count, wc);
+	uint32_t bits = got == count ? 0 : awake_first(cq);
+
+	return bits || is_flushing(cq) ? got + poll_few(cq, bits, count - got, wc + got) : got;
 }
 
 /* --- many queues --- */
@@ -305,7 +377,7 @@ __attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, i
 
 static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
-	uint32_t awake;
+	uint32_t bits;
 
 	if (__builtin_expect(atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed), 0))
 		count = what_fitted(cq, count);
@@ -313,12 +385,14 @@ static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 		return count;
 	if (cq->ready_pages)
 		return poll_ready(cq, count, wc);
-	awake = first_awake(cq);
-	if (awake == cq->queue_count) /* most polls end here */
+	if (__builtin_expect(cq->merge.known, 0))
+		return poll_more(cq, count, wc);
+	bits = awake_first(cq);
+	if (!bits && !is_flushing(cq)) /* most polls end here */
 		return 0;
 	if (cq->queue_count == 1)
 		return poll_single(cq, count, wc);
-	return poll_few(cq, awake, count, wc);
+	return poll_few(cq, bits, count, wc);
 }
 
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)

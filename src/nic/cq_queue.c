@@ -6,11 +6,22 @@
 
 #include <stdlib.h>
 
+const _Atomic uint64_t vb_cq_no_word = 1;
+
+void vb_cq_queue_show_watch(const struct vb_cq_queue *queue)
+{
+	struct vb_cq *cq = queue->cq;
+
+	if (queue->place >= VB_CQ_FEW || cq->ready_pages)
+		return;
+	cq->watch_words[queue->place] = queue->watch.word ? queue->watch.word : &vb_cq_no_word;
+	cq->watch_values[queue->place] = queue->watch.word ? queue->watch.value : 0;
+}
+
 static void watch(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint64_t value)
 {
 	queue->watch = (struct vb_cq_watch){ word, value, queue->kind == VB_CQ_RECEIVES };
-	if (queue->place < VB_CQ_FEW && !queue->cq->ready_pages)
-		queue->cq->watches[queue->place] = queue->watch;
+	vb_cq_queue_show_watch(queue);
 }
 
 /* --- send queues --- */
@@ -127,6 +138,27 @@ static uint64_t peek_receives(struct vb_cq_queue *queue)
 	const struct vb_cell *cell = vb_rq_done_at_head(queue->rq);
 
 	return cell ? stamp_behind(queue->rq, cell, 0) : peek_flushed(queue->qp);
+}
+
+/*
+ * While the cell at head is POSTED and no cell before it is taken, nothing arrives. A thread moves
+ * head only past a cell that was taken or completed, and its word then differs from this one. Tag
+ * matching moves head in another way.
+ */
+bool vb_cq_queue_has_arrivals(struct vb_cq_queue *queue)
+{
+	const struct vb_cell *cell;
+	struct vb_rq *rq = queue->rq;
+	uint64_t word;
+
+	if (!vb_rq_quiet_at(rq, &cell, &word))
+		return true;
+	/* In this order: a walk lists a receive before it moves head past it. */
+	if (atomic_load_explicit(&queue->arrivals->count, memory_order_acquire))
+		return true;
+	if (word && !(rq->srq && rq->srq->tm))
+		watch(queue, &cell->word, word);
+	return false;
 }
 
 /* The poll lock protects a QP's own queue; the SRQ's drain_lock protects that of an SRQ. */
@@ -260,6 +292,7 @@ static int take_receives(struct vb_cq_queue *queue, uint64_t last, int count, st
 
 		if (stamp > last)
 			break;
+		vb_prefetch_to_write(cell); /* it is posted again soon */
 		vb_cq_forget(queue->cq, 1);
 		queue->cq->stamp = stamp;
 		fill_recv(rq, vb_rq_head(rq), queue->qp->ibv.qp_num, 0, &wc[got++]);
@@ -381,6 +414,7 @@ static int take_loose(struct vb_cq_queue *queue, uint64_t last, int count, struc
 
 void vb_cq_queue_watch(struct vb_cq_queue *queue)
 {
+	queue->cq->merge.known = 0; /* what was seen may be gone */
 	if (queue->kind == VB_CQ_SENDS)
 		watch(queue, &queue->sq->done, queue->sq->scanned);
 	else if (queue->kind == VB_CQ_RECEIVES)

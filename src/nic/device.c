@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct vb_device *devices[VB_DEVICES_MAX]; /* written once, by make_devices */
 static unsigned device_count;
@@ -75,6 +76,17 @@ static void name_device(struct ibv_device *ibv, unsigned index)
 		 index);
 }
 
+/*
+ * As many as CPUs, for programs that spread their CQs over all there are. Each brings the same
+ * events: one thread of the process raises them, whichever CPU it runs on.
+ */
+static int cpu_count(void)
+{
+	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return cpus > 0 ? (int)cpus : 1;
+}
+
 static void add_device(const struct vb_netif_snapshot *all, const struct vb_netif *netif,
 		       bool infiniband)
 {
@@ -89,6 +101,7 @@ static void add_device(const struct vb_netif_snapshot *all, const struct vb_neti
 	memcpy(dev->netdev, netif->name, sizeof(dev->netdev));
 	dev->ifindex = netif->index;
 	dev->no_mac = !netif->has_mac;
+	dev->comp_vectors = device_count ? devices[0]->comp_vectors : cpu_count();
 	dev->system_image_guid = vb_netif_guid(all, netif);
 	dev->guid = infiniband ? vb_netif_guid_infiniband(all, netif) : dev->system_image_guid;
 	devices[device_count++] = dev;

@@ -23,6 +23,7 @@ struct vb_device {
 	char netdev[IF_NAMESIZE]; /* name of the interface when the device was made ... */
 	int ifindex;              /* ... and its number: see vb_device_netif */
 	bool no_mac;              /* the interface had no MAC then */
+	int comp_vectors;
 	uint64_t guid; /* network order; made from the MAC, so it is the same in every process */
 	uint64_t system_image_guid; /* of the interface: the devices of both link layers share it */
 };
@@ -91,5 +92,7 @@ enum ibv_mtu vb_mtu_within(unsigned bytes);
 struct vb_link_rate vb_device_link_rate(const struct vb_device *dev);
 /* Fills all fields of the largest known layout; -EINVAL for a port other than 1. */
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
+/* The state alone: no question to the driver. */
+enum ibv_port_state vb_device_port_state(const struct vb_device *dev);
 
 #endif

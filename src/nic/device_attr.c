@@ -164,14 +164,31 @@ enum ibv_mtu vb_mtu_within(unsigned bytes)
 	return (enum ibv_mtu)mtu;
 }
 
+static enum ibv_port_state state_of(const struct vb_netif *netif)
+{
+	return netif && vb_netif_is_up(netif) ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+}
+
+enum ibv_port_state vb_device_port_state(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all;
+	enum ibv_port_state state;
+
+	if (dev->infiniband) /* it reaches this host whatever becomes of the interface */
+		return IBV_PORT_ACTIVE;
+	all = vb_netif_snapshot_get();
+	state = state_of(vb_device_netif(dev, all));
+	vb_netif_snapshot_put(all);
+	return state;
+}
+
 static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
 	const struct vb_netif *netif = vb_device_netif(dev, all);
-	const bool up = netif && vb_netif_is_up(netif);
 
-	attr->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	attr->phys_state = up ? PHYS_LINK_UP : PHYS_DISABLED;
+	attr->state = state_of(netif);
+	attr->phys_state = attr->state == IBV_PORT_ACTIVE ? PHYS_LINK_UP : PHYS_DISABLED;
 	attr->active_mtu = netif ? vb_mtu_within(netif->mtu) : IBV_MTU_256;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
@@ -181,12 +198,12 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 }
 
 /*
- * The port reaches this host without the interface, so it is always active, and its MTU is that of
- * packets within the host. Between hosts path/roce limits packets to the MTU of the interface.
+ * The MTU is that of packets within the host. Between hosts path/roce limits packets to the MTU of
+ * the interface.
  */
 static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *attr)
 {
-	attr->state = IBV_PORT_ACTIVE;
+	attr->state = vb_device_port_state(dev);
 	attr->phys_state = PHYS_LINK_UP;
 	attr->active_mtu = IBV_MTU_4096;
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;

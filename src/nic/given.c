@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM_MIN = 256 };
+enum { ROOM_MIN = 64 };
 
 struct entry {
 	const void *object; /* NULL: free */

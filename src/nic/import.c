@@ -234,31 +234,47 @@ void vb_export_put(struct vb_export *export)
 	if (!last)
 		return;
 	munmap(export->head, FILE_BYTES);
+	free(export->objects);
 	free(export);
 }
 
 /* --- records --- */
 
+bool vb_export_keep_objects(struct vb_export *export)
+{
+	if (!export->objects)
+		export->objects = calloc(1, sizeof(*export->objects));
+	return export->objects;
+}
+
+/* Under both locks. */
+static uint32_t pd_record_take(struct vb_export *export, struct vb_pd *pd)
+{
+	struct vb_export_head *head = export->head;
+
+	for (uint32_t n = 0; n < VB_EXPORT_PDS && vb_export_keep_objects(export); n++) {
+		uint32_t at = (head->pd_hint + n) % VB_EXPORT_PDS;
+
+		if (atomic_load(&head->pds[at].pid))
+			continue;
+		head->pds[at].id = pd->id;
+		atomic_store(&head->pds[at].pid, (uint32_t)getpid());
+		head->pd_hint = at + 1;
+		export->objects->pds[at] = pd;
+		return at;
+	}
+	return VB_HANDLE_NONE + pd->id % VB_HANDLE_NONE;
+}
+
 uint32_t vb_export_pd_add(struct vb_export *export, struct vb_pd *pd)
 {
-	uint32_t handle = VB_HANDLE_NONE + pd->id % VB_HANDLE_NONE;
+	uint32_t handle;
 
 	if (!export)
-		return handle;
+		return VB_HANDLE_NONE + pd->id % VB_HANDLE_NONE;
 	vb_export_lock();
 	vb_export_lock_file(export);
-	for (uint32_t n = 0; n < VB_EXPORT_PDS; n++) {
-		uint32_t at = (export->head->pd_hint + n) % VB_EXPORT_PDS;
-
-		if (atomic_load(&export->head->pds[at].pid))
-			continue;
-		export->head->pds[at].id = pd->id;
-		atomic_store(&export->head->pds[at].pid, (uint32_t)getpid());
-		export->head->pd_hint = at + 1;
-		export->pds[at] = pd;
-		handle = at;
-		break;
-	}
+	handle = pd_record_take(export, pd);
 	vb_export_unlock_file(export);
 	vb_export_unlock();
 	return handle;
@@ -272,7 +288,8 @@ void vb_export_pd_remove(struct vb_export *export, uint32_t handle)
 	vb_export_lock_file(export);
 	atomic_store(&export->head->pds[handle].pid, 0);
 	vb_export_unlock_file(export);
-	export->pds[handle] = NULL;
+	if (export->objects)
+		export->objects->pds[handle] = NULL;
 	vb_export_unlock();
 }
 
@@ -290,11 +307,11 @@ static void fill_record(struct vb_export *export, struct vb_export_mr *record,
 }
 
 /* Under both locks. */
-static uint32_t record_take(struct vb_export *export, struct vb_mr *mr)
+static uint32_t mr_record_take(struct vb_export *export, struct vb_mr *mr)
 {
 	struct vb_export_head *head = export->head;
 
-	if (head->mr_count == VB_EXPORT_MRS)
+	if (head->mr_count == VB_EXPORT_MRS || !vb_export_keep_objects(export))
 		return VB_HANDLE_NONE + mr->index;
 	for (uint32_t n = 0; n < VB_EXPORT_MRS; n++) {
 		uint32_t at = (head->mr_hint + n) % VB_EXPORT_MRS;
@@ -305,7 +322,7 @@ static uint32_t record_take(struct vb_export *export, struct vb_mr *mr)
 		atomic_store(&export->records[at].pid, (uint32_t)getpid());
 		head->mr_hint = at + 1;
 		head->mr_count++;
-		export->mrs[at] = mr;
+		export->objects->mrs[at] = mr;
 		return at;
 	}
 	return VB_HANDLE_NONE + mr->index;
@@ -319,7 +336,7 @@ uint32_t vb_export_mr_add(struct vb_export *export, struct vb_mr *mr)
 		return VB_HANDLE_NONE + mr->index;
 	vb_export_lock();
 	vb_export_lock_file(export);
-	handle = record_take(export, mr);
+	handle = mr_record_take(export, mr);
 	vb_export_unlock_file(export);
 	vb_export_unlock();
 	return handle;
@@ -345,7 +362,8 @@ void vb_export_mr_remove(struct vb_export *export, uint32_t handle)
 	if (handle < export->head->mr_hint % VB_EXPORT_MRS)
 		export->head->mr_hint = handle; /* low handles first: the file stays small */
 	vb_export_unlock_file(export);
-	export->mrs[handle] = NULL;
+	if (export->objects)
+		export->objects->mrs[handle] = NULL;
 	vb_export_unlock();
 }
 
@@ -364,7 +382,7 @@ void vb_export_mr_forget(struct vb_export *export, const struct vb_mr *mr)
 	if (!export || mr->ibv.handle >= VB_EXPORT_MRS)
 		return;
 	vb_export_lock();
-	if (export->mrs[mr->ibv.handle] == mr)
-		export->mrs[mr->ibv.handle] = NULL;
+	if (vb_export_mr_at(export, mr->ibv.handle) == mr)
+		export->objects->mrs[mr->ibv.handle] = NULL;
 	vb_export_unlock();
 }

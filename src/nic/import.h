@@ -66,6 +66,12 @@ struct vb_export_head {
 	struct vb_export_pd pds[VB_EXPORT_PDS];
 };
 
+/* The objects of this process in a file, by handle. */
+struct vb_export_objects {
+	struct vb_pd *pds[VB_EXPORT_PDS];
+	struct vb_mr *mrs[VB_EXPORT_MRS];
+};
+
 /* This process's mapping of an export file. Contexts that import from the same file share it. */
 struct vb_export {
 	struct vb_list node;
@@ -75,9 +81,8 @@ struct vb_export {
 	struct vb_export_mr *records;
 	uint8_t *memory; /* device memory, VB_DM_BYTES_MAX */
 	/* Under vb_export_lock: */
-	uint32_t dm_users[VB_DM_MAX];     /* count of this process's regions in each buffer */
-	struct vb_pd *pds[VB_EXPORT_PDS]; /* PDs of this process, by handle */
-	struct vb_mr *mrs[VB_EXPORT_MRS]; /* MRs of this process, by handle */
+	uint32_t dm_users[VB_DM_MAX];      /* count of this process's regions in each buffer */
+	struct vb_export_objects *objects; /* NULL: there was no object yet */
 };
 
 /* Makes a file for a device; -errno: other processes cannot import objects of the context. */
@@ -87,9 +92,16 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev);
 struct vb_export *vb_export_get(struct vb_export *export); /* NULL stays NULL */
 void vb_export_put(struct vb_export *export);
 
-/* The lock within the process: pds, mrs, dm_users. Comes before the lock in the file. */
+/* The lock within the process: objects, dm_users. Comes before the lock in the file. */
 void vb_export_lock(void);
 void vb_export_unlock(void);
+/* Makes the table for the first object; false: no memory. Under vb_export_lock. */
+bool vb_export_keep_objects(struct vb_export *export);
+/* The region of this process that has a handle, or NULL. Under vb_export_lock. */
+static inline struct vb_mr *vb_export_mr_at(const struct vb_export *export, uint32_t handle)
+{
+	return export->objects ? export->objects->mrs[handle] : NULL;
+}
 /* The lock in the file, between processes. */
 void vb_export_lock_file(struct vb_export *export);
 void vb_export_unlock_file(struct vb_export *export);

@@ -18,9 +18,13 @@
 /* The PD gets the number of this process's PD with the same handle, or a new number. */
 static int pd_join(struct vb_export *export, struct vb_nic *nic, struct vb_pd *pd)
 {
-	struct vb_pd *first = export->pds[pd->ibv.handle];
-	int err = first ? vb_pd_adopt(first) : vb_pd_number(nic, pd);
+	struct vb_pd *first;
+	int err;
 
+	if (!vb_export_keep_objects(export))
+		return -ENOMEM;
+	first = export->objects->pds[pd->ibv.handle];
+	err = first ? vb_pd_adopt(first) : vb_pd_number(nic, pd);
 	if (err)
 		return err;
 	if (first) {
@@ -28,7 +32,7 @@ static int pd_join(struct vb_export *export, struct vb_nic *nic, struct vb_pd *p
 		pd->nic = first->nic;
 		vb_list_append(&first->same, &pd->same);
 	} else {
-		export->pds[pd->ibv.handle] = pd;
+		export->objects->pds[pd->ibv.handle] = pd;
 	}
 	return 0;
 }
@@ -68,7 +72,7 @@ int vb_pd_import(struct ibv_context *ctx, uint32_t handle, struct vb_pd **out)
 /* The next object for the PD takes its place; true: there is none. Under vb_export_lock. */
 static bool pd_leave(struct vb_pd *pd)
 {
-	struct vb_pd **place = &pd->export->pds[pd->ibv.handle];
+	struct vb_pd **place = &pd->export->objects->pds[pd->ibv.handle];
 	bool last = vb_list_empty(&pd->same);
 
 	if (*place == pd)
@@ -144,7 +148,7 @@ void vb_pd_end(struct vb_pd *pd)
 		vb_container(at, struct vb_pd, same)->destroyed = true;
 	vb_list_remove(&pd->same);
 	if (export && handle < VB_EXPORT_PDS)
-		export->pds[handle] = NULL;
+		export->objects->pds[handle] = NULL;
 	vb_export_unlock();
 	end_record(pd);
 }
@@ -242,7 +246,7 @@ int vb_mr_import(struct vb_pd *pd, uint32_t handle, struct vb_mr **out)
 		return -EINVAL;
 	}
 	vb_export_lock();
-	original = record.pid == (uint32_t)getpid() ? export->mrs[handle] : NULL;
+	original = record.pid == (uint32_t)getpid() ? vb_export_mr_at(export, handle) : NULL;
 	err = original ? make_stand_in(pd, original, out) : 0;
 	vb_export_unlock();
 	return original ? err : make_foreign(pd, export, handle, &record, out);
@@ -279,7 +283,7 @@ int vb_mr_deregister_imported(struct vb_mr *mr)
 		return 0;
 	}
 	vb_export_lock();
-	original = mr->export->mrs[mr->ibv.handle];
+	original = vb_export_mr_at(mr->export, mr->ibv.handle);
 	vb_export_unlock();
 	if (original && original->ibv.lkey == mr->ibv.lkey)
 		err = vb_mr_take_back(original);

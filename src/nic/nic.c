@@ -13,24 +13,46 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { RUNG = 1 }; /* the thread takes its first turn at once: there may be something to do */
+
 struct vb_nic *_Atomic vb_the_nic;
 static pthread_mutex_t make_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/*
+ * The first NIC of a process and its first slot, which nearly always are the only ones. Memory of
+ * the heap would have to be cleared, page by page, while the program waits for its device.
+ */
+static struct {
+	bool taken; /* under make_lock */
+	struct vb_nic nic;
+	struct vb_qp_indexes indexes;
+} first;
+
+static struct vb_qp_indexes *indexes_make(const struct vb_nic *nic)
+{
+	if (nic == &first.nic && !nic->slot_count)
+		return &first.indexes;
+	return calloc(1, sizeof(struct vb_qp_indexes));
+}
+
+static void indexes_free(struct vb_qp_indexes *indexes)
+{
+	if (indexes != &first.indexes)
+		free(indexes);
+}
 
 static int slot_add(struct vb_nic *nic)
 {
 	struct vb_own_slot *own = &nic->slots[nic->slot_count];
-	uint32_t first = vb_random64() % VB_QP_PER_SLOT;
 	struct vb_slot_claim claim;
 	int err;
 
 	if (nic->slot_count == VB_OWN_SLOTS)
 		return -ENOMEM;
-	own->free_ring = malloc(VB_QP_PER_SLOT * sizeof(*own->free_ring));
-	own->qps = calloc(VB_QP_PER_SLOT, sizeof(*own->qps));
-	err = own->free_ring && own->qps ? vb_slot_claim(&claim, !nic->slot_count) : -ENOMEM;
+	own->indexes = indexes_make(nic);
+	err = own->indexes ? vb_slot_claim(&claim, !nic->slot_count) : -ENOMEM;
 	if (err) {
-		free(own->free_ring);
-		free(own->qps);
+		indexes_free(own->indexes);
 		return err;
 	}
 	own->slot = claim.slot;
@@ -39,8 +61,7 @@ static int slot_add(struct vb_nic *nic)
 		nic->cm = claim.cm;
 		nic->life = claim.life;
 	}
-	for (uint32_t i = 0; i < VB_QP_PER_SLOT; i++)
-		own->free_ring[i] = (uint16_t)((first + i) % VB_QP_PER_SLOT);
+	own->free_first = (uint16_t)(vb_random64() % VB_QP_PER_SLOT);
 	own->free_head = 0;
 	own->free_tail = VB_QP_PER_SLOT;
 	nic->slot_count++;
@@ -64,7 +85,6 @@ static int self_add(struct vb_nic *nic)
 	self->lent = nic->seg.lent;
 	self->head = nic->seg.head;
 	self->slot = self->head_slot = nic->seg.head->slot;
-	self->doorbell = nic->doorbell;
 	self->tid = getpid();
 	atomic_store(&self->state, VB_PEER_READY);
 	nic->self = self;
@@ -94,12 +114,7 @@ static int nic_init(struct vb_nic *nic)
 	atomic_store(&nic->mr_generation, 1); /* an empty cache has 0 */
 	nic->claimant_used[0] = 1;
 	atomic_store(&nic->next_epoch, (vb_random64() & 0xffffffffff) + 1);
-	nic->peers_doorbell = -1;
-	nic->doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (nic->doorbell >= 0)
-		nic->peers_doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (nic->peers_doorbell < 0)
-		return -errno;
+	nic->doorbell = nic->peers_doorbell = -1;
 	err = slot_add(nic);
 	if (err)
 		return err;
@@ -110,12 +125,23 @@ static int nic_init(struct vb_nic *nic)
 	return self_add(nic);
 }
 
+int vb_nic_doorbells_make(struct vb_nic *nic)
+{
+	if (nic->doorbell < 0)
+		nic->doorbell = vb_fd_high(eventfd(RUNG, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (nic->doorbell >= 0 && nic->peers_doorbell < 0)
+		nic->peers_doorbell = vb_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (nic->peers_doorbell < 0)
+		return -errno;
+	nic->self->doorbell = nic->doorbell;
+	return 0;
+}
+
 static void nic_free(struct vb_nic *nic)
 {
 	for (unsigned i = 0; i < nic->slot_count; i++) {
 		vb_fd_close(&nic->slots[i].listener);
-		free(nic->slots[i].free_ring);
-		free(nic->slots[i].qps);
+		indexes_free(nic->slots[i].indexes);
 	}
 	vb_fd_close(&nic->cm);
 	vb_fd_close(&nic->life);
@@ -123,12 +149,24 @@ static void nic_free(struct vb_nic *nic)
 		vb_segment_destroy(&nic->seg);
 	vb_fd_close(&nic->doorbell);
 	vb_fd_close(&nic->peers_doorbell);
-	free(nic);
+	if (nic == &first.nic)
+		memset(&first, 0, sizeof(first));
+	else
+		free(nic);
+}
+
+/* A forked child has a second one: inherited objects belong to the first. */
+static struct vb_nic *nic_alloc(void)
+{
+	if (first.taken)
+		return calloc(1, sizeof(struct vb_nic));
+	first.taken = true;
+	return &first.nic;
 }
 
 static struct vb_nic *nic_make(void)
 {
-	struct vb_nic *nic = calloc(1, sizeof(*nic));
+	struct vb_nic *nic = nic_alloc();
 	int err = nic ? nic_init(nic) : -ENOMEM;
 
 	if (!err)
@@ -271,11 +309,11 @@ int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn)
 
 	if (!own)
 		return -ENOMEM;
-	index = own->free_ring[own->free_head % VB_QP_PER_SLOT];
+	index = vb_own_slot_free(own, own->free_head);
 	if (!qp_page_make(nic, (unsigned)(own - nic->slots), index))
 		return -ENOMEM;
 	own->free_head++;
-	own->qps[index] = qp;
+	own->indexes->qps[index] = qp;
 	*qpn = own->slot << VB_QP_INDEX_BITS | index;
 	return 0;
 }
@@ -292,7 +330,9 @@ static void qpn_put(struct vb_nic *nic, uint32_t qpn)
 {
 	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
 
-	own->free_ring[own->free_tail++ % VB_QP_PER_SLOT] = (uint16_t)(qpn % VB_QP_PER_SLOT);
+	own->indexes->free_ring[own->free_tail % VB_QP_PER_SLOT] =
+		(uint16_t)(qpn - own->free_first - own->free_tail);
+	own->free_tail++;
 }
 
 /* Memory that a thread inside may still write to: shared memory, or a QP's entry. */
@@ -344,7 +384,7 @@ void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn)
 	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
 	uint16_t index = qpn % VB_QP_PER_SLOT;
 
-	own->qps[index] = NULL;
+	own->indexes->qps[index] = NULL;
 	if (!quarantine(nic, qpn, 0, 0))
 		qpn_put(nic, qpn);
 }
@@ -353,7 +393,7 @@ struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn)
 {
 	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
 
-	return own ? own->qps[qpn % VB_QP_PER_SLOT] : NULL;
+	return own ? own->indexes->qps[qpn % VB_QP_PER_SLOT] : NULL;
 }
 
 uint16_t vb_nic_claimant_alloc(struct vb_nic *nic)

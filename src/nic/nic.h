@@ -21,12 +21,19 @@ struct vb_srq;
 struct vb_pd;
 struct vb_cq;
 
+/* The indexes of a slot's QPs. All zeros at the beginning: pages that no QP came to cost nothing. */
+struct vb_qp_indexes {
+	/* Free ones, first in first out: not reused soon. Each less its position and free_first. */
+	uint16_t free_ring[VB_QP_PER_SLOT];
+	struct vb_qp *qps[VB_QP_PER_SLOT];
+};
+
 struct vb_own_slot {
 	uint32_t slot;
 	int listener;
-	uint16_t *free_ring; /* free QP indexes; first in, first out, so that none is reused soon */
+	struct vb_qp_indexes *indexes;
+	uint32_t free_first; /* random: the index that is given out first */
 	uint32_t free_head, free_tail;
-	struct vb_qp **qps;
 };
 
 struct vb_nic {
@@ -35,7 +42,8 @@ struct vb_nic {
 	struct vb_own_slot slots[VB_OWN_SLOTS];
 	unsigned slot_count;
 	int cm, life; /* sockets of the first slot (slot.h), for the connection manager */
-	int doorbell; /* eventfd that wakes the service thread; peers must not change its flags */
+	/* Eventfds that wake the service thread; -1: there is no such thread yet. */
+	int doorbell;       /* private: peers must not change its flags */
 	int peers_doorbell; /* the same for peers */
 	struct vb_peer *self;
 	struct vb_spin peers_lock;
@@ -55,9 +63,8 @@ struct vb_nic {
 		uint64_t pkey, qkey;
 	} violations[VB_DEVICES_MAX];
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;
-	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
-	bool distinct_keys;               /* VERBENA_KEYS: the two keys of a region differ */
-	uint32_t *free_keys;              /* ring of free key indexes */
+	bool distinct_keys;  /* VERBENA_KEYS: the two keys of a region differ */
+	uint32_t *free_keys; /* ring of free key indexes */
 	uint32_t free_keys_head, free_keys_tail, free_keys_size, keys_made;
 	uint32_t next_pd, next_srq;
 	struct vb_list xrcds; /* XRC domains, under lock */
@@ -71,13 +78,8 @@ struct vb_nic {
 	_Atomic uint64_t next_epoch;
 	_Atomic uint32_t waiting; /* count of send queues and flushes that wait: pollers help */
 	_Atomic uint32_t flushes_pending; /* count of QPs in ERR whose grace period runs */
-	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE]; /* under peers_lock */
-	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */
-	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64]; /* a bit per slot: vb_nic_slot_seen */
-	_Atomic uint64_t refused[64]; /* slots without a holder, and how long this is believed */
-	_Atomic uint64_t busy[64];    /* the same of slots that took no connection */
-	bool unregistered_barrier;    /* peers cannot make us fence: we do it at each post */
-	uint64_t private_nonce;       /* a peer that can read it may touch our memory */
+	bool unregistered_barrier;        /* peers cannot make us fence: we do it at each post */
+	uint64_t private_nonce;           /* a peer that can read it may touch our memory */
 	bool untouchable; /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
 	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
@@ -85,6 +87,13 @@ struct vb_nic {
 	_Atomic uint32_t on_demand;   /* count of regions whose memory may be missing (odp.h) */
 	struct vb_null *null;         /* memory behind null regions; under lock */
 	_Atomic uint64_t event_due_ns; /* time of the first event that moderation holds; 0: none */
+	/* Tables come last: most of their pages are never touched. */
+	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */
+	uint8_t hazard_used[VB_HAZARD_PAGES * VB_HAZARD_PAGE]; /* under peers_lock */
+	_Atomic uint64_t seen[(VB_SLOT_MAX + 1 + 63) / 64]; /* a bit per slot: vb_nic_slot_seen */
+	_Atomic uint64_t refused[64]; /* slots without a holder, and how long this is believed */
+	_Atomic uint64_t busy[64];    /* the same of slots that took no connection */
+	struct vb_mr **mrs[VB_KEY_PAGES]; /* by key index, pages as in the segment */
 };
 
 /* The NIC, made on demand; NULL and errno if the environment does not allow one. */
@@ -109,6 +118,13 @@ void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn);
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn);
 /* A slot of this process, or NULL: it is another's. */
 struct vb_own_slot *vb_nic_own_slot(struct vb_nic *nic, uint32_t slot);
+/* The free index at a position between free_head and free_tail. */
+static inline uint16_t vb_own_slot_free(const struct vb_own_slot *own, uint32_t position)
+{
+	uint32_t stored = own->indexes->free_ring[position % VB_QP_PER_SLOT];
+
+	return (uint16_t)((stored + own->free_first + position) % VB_QP_PER_SLOT);
+}
 
 /* A small number that names a peer in our cells; 0: none is left. Under nic->peers_lock. */
 uint16_t vb_nic_claimant_alloc(struct vb_nic *nic);
@@ -138,7 +154,9 @@ static inline void vb_nic_flush_count(struct vb_nic *nic, int by)
 	atomic_fetch_add(&nic->waiting, (uint32_t)by);
 }
 
-/* Wakes the service thread of this process. */
+/* Makes the doorbells, before there is a service thread; under nic->lock. */
+int vb_nic_doorbells_make(struct vb_nic *nic);
+/* Wakes the service thread of this process. Without one, its first turn finds all there is to do. */
 void vb_nic_ring(struct vb_nic *nic);
 
 #endif

@@ -139,7 +139,8 @@ int vb_rq_reset(struct vb_rq *rq)
 	atomic_store(&rq->arrivals.count, 0);
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->walk_at, rq->cells);
-	atomic_store(&rq->held, 0);
+	atomic_store(&rq->posted, 0);
+	atomic_store(&rq->consumed, 0);
 	atomic_store(&rq->shared->tail, 0);
 	atomic_store(&rq->lent->head, 0);
 	atomic_store(&rq->lent->waiting, 0);
@@ -173,6 +174,8 @@ static int grow_quiet(struct vb_rq *rq, uint32_t depth)
 		return -ENOMEM;
 	}
 	copy_ring(rq, &old);
+	/* Pollers that watch the old ring see that there may be something (vb_cq_queue_watch). */
+	atomic_store(&vb_rq_cell(&old, vb_rq_head(rq))->word, 0);
 	rq->depth = depth;
 	shared_describe(rq);
 	ring_free_later(&old);
@@ -207,7 +210,7 @@ static bool room(const struct vb_rq *rq)
 	uint32_t window =
 		rq->tail - (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
 
-	return rq->many ? atomic_load(&rq->held) < rq->depth : window < rq->depth;
+	return rq->many ? vb_rq_held(rq) < rq->depth : window < rq->depth;
 }
 
 static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge, uint8_t *flags)
@@ -279,7 +282,7 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 			      memory_order_release);
 	vb_rq_tail_move(rq);
 	if (rq->many) {
-		atomic_fetch_add(&rq->held, 1);
+		atomic_store_explicit(&rq->posted, rq->posted + 1, memory_order_release);
 		atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
 	}
 	return 0;
@@ -300,5 +303,5 @@ bool vb_rq_take_waiting(struct vb_rq *rq)
 
 bool vb_rq_empty(const struct vb_rq *rq)
 {
-	return rq->many ? !atomic_load(&rq->held) : (uint32_t)atomic_load(&rq->head) == rq->tail;
+	return rq->many ? !vb_rq_held(rq) : (uint32_t)atomic_load(&rq->head) == rq->tail;
 }

@@ -54,6 +54,7 @@ struct vb_rq {
 	bool many;
 	struct vb_spin lock; /* posting */
 	uint32_t tail; /* next index to post; written under lock, read by the consumer without it */
+	_Atomic uint32_t posted; /* many senders: count of receives so far; written under lock */
 	struct vb_mr_cache mr_cache;            /* under lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock;          /* drain_lock, or the poll lock of the QP's CQ */
@@ -62,7 +63,7 @@ struct vb_rq {
 	 */
 	_Atomic uint64_t head; /* an index in its low half */
 	/* From here on for many senders only. */
-	_Atomic uint32_t held;           /* count of receives that are posted and not consumed */
+	_Atomic uint32_t consumed;       /* count of receives so far; consumer */
 	struct vb_srq *srq;              /* the SRQ of the queue; NULL: a QP's own queue */
 	struct vb_arrivals arrivals;     /* not of QPs with an SRQ: each has a list of its own */
 	struct vb_cell *_Atomic walk_at; /* the cell at head; written after head */
@@ -83,6 +84,15 @@ int vb_rq_grow(struct vb_rq *rq, uint32_t depth);
 static inline void vb_rq_tail_move(struct vb_rq *rq)
 {
 	__atomic_store_n(&rq->tail, rq->tail + 1, __ATOMIC_RELEASE);
+}
+
+/* Many senders: receives that are posted and not consumed. */
+static inline uint32_t vb_rq_held(const struct vb_rq *rq)
+{
+	/* In this order: one that is posted meanwhile does not make it negative. */
+	uint32_t consumed = atomic_load_explicit(&rq->consumed, memory_order_acquire);
+
+	return atomic_load_explicit(&rq->posted, memory_order_acquire) - consumed;
 }
 
 /* Posts one receive; -ENOMEM: full, -EINVAL: too many elements. Under rq->lock. */
@@ -134,18 +144,21 @@ static inline struct vb_cell *vb_rq_done_at_head(const struct vb_rq *rq)
 }
 /*
  * Many senders: true if a walk would find nothing. Called without the lock, so it may see half of
- * another thread's walk, or of a larger ring. Then the cell is not the one at head: false.
+ * another thread's walk, or of a larger ring. Then the cell is not the one at head: false. *posted
+ * is the word of the cell; 0: no receive is posted.
  */
-static inline bool vb_rq_quiet(struct vb_rq *rq)
+static inline bool vb_rq_quiet_at(struct vb_rq *rq, const struct vb_cell **cell, uint64_t *posted)
 {
-	const struct vb_cell *cell = atomic_load_explicit(&rq->walk_at, memory_order_acquire);
+	const struct vb_cell *at = atomic_load_explicit(&rq->walk_at, memory_order_acquire);
 	uint32_t head = (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
-	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
+	uint64_t word = atomic_load_explicit(&at->word, memory_order_acquire);
+	bool is_posted = vb_cell_index(word) == head && vb_cell_state(word) == VB_CELL_POSTED;
 
 	if (atomic_load_explicit(&rq->taken_count, memory_order_acquire))
 		return false;
-	return (vb_cell_index(word) == head && vb_cell_state(word) == VB_CELL_POSTED) ||
-	       head == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
+	*cell = at;
+	*posted = is_posted ? word : 0;
+	return is_posted || head == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
 }
 /* Many senders: moves completed receives to the list of their queue: rq->arrivals, or the QP's. */
 void vb_rq_drain(struct vb_rq *rq);

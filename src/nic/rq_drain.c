@@ -44,7 +44,7 @@ static void check_sound(struct vb_rq *rq, uint64_t word, uint32_t index)
 		vb_srq_damaged(rq->srq);
 }
 
-/* Called after the lists and taken_count were written: vb_rq_quiet reads without the lock. */
+/* Called after the lists and taken_count were written: vb_rq_quiet_at reads without the lock. */
 static void head_move(struct vb_rq *rq, uint32_t to)
 {
 	atomic_store_explicit(&rq->head, to, memory_order_release);
@@ -88,6 +88,7 @@ static void list_insert(struct vb_rq *rq, struct vb_arrivals *list, uint32_t ind
 
 static void list_remove(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
 {
+	uint32_t count = atomic_load_explicit(&list->count, memory_order_relaxed);
 	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
 
 	if (list->first == index)
@@ -98,7 +99,7 @@ static void list_remove(struct vb_rq *rq, struct vb_arrivals *list, uint32_t ind
 		list->last = twin->prev;
 	else
 		vb_rq_twin(rq, twin->next)->prev = twin->prev;
-	atomic_fetch_sub_explicit(&list->count, 1, memory_order_release);
+	atomic_store_explicit(&list->count, count - 1, memory_order_release);
 }
 
 /* --- cells that are taken --- */
@@ -233,16 +234,19 @@ static void pass_closed(struct vb_rq *rq)
 void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
 {
 	_Atomic uint32_t *open = &vb_rq_twin(rq, index)->open;
+	bool arrived;
 
 	if (!is_open(rq, index)) /* a peer made the cell look posted */
 		return;
-	if (atomic_load_explicit(open, memory_order_relaxed) == VB_RECV_ARRIVED)
+	arrived = atomic_load_explicit(open, memory_order_relaxed) == VB_RECV_ARRIVED;
+	if (arrived)
 		list_remove(rq, list, index);
 	else
 		taken_remove(rq, index);
 	atomic_store_explicit(open, VB_RECV_CLOSED, memory_order_release);
-	pass_closed(rq);
-	atomic_fetch_sub(&rq->held, 1);
+	if (!arrived) /* else a walk has passed it */
+		pass_closed(rq);
+	atomic_store_explicit(&rq->consumed, rq->consumed + 1, memory_order_release);
 }
 
 uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list)

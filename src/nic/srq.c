@@ -67,7 +67,7 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 
 static int resize(struct vb_srq *srq, uint32_t max_wr)
 {
-	if (max_wr < 1 || max_wr > VB_SRQ_WR_MAX || max_wr < atomic_load(&srq->rq.held))
+	if (max_wr < 1 || max_wr > VB_SRQ_WR_MAX || max_wr < vb_rq_held(&srq->rq))
 		return -EINVAL;
 	if (max_wr > (srq->rq.mask + 1) / 2)
 		return vb_rq_grow(&srq->rq, max_wr);
@@ -75,11 +75,30 @@ static int resize(struct vb_srq *srq, uint32_t max_wr)
 	return 0;
 }
 
+static void watch_again(struct vb_cq_queue *queue)
+{
+	vb_spin_lock(&queue->cq->poll_lock);
+	vb_cq_queue_watch(queue);
+	vb_spin_unlock(&queue->cq->poll_lock);
+}
+
+/* CQs watch cells of the old ring, whose memory may soon have another use. */
+static void leave_old_ring(struct vb_srq *srq)
+{
+	vb_list_for(qp, &srq->rq.nic->qps, struct vb_qp, node)
+		if (qp->srq == srq)
+			watch_again(&qp->receives);
+	if (srq->cq)
+		watch_again(&srq->receives);
+}
+
 /* The CQ must know how many receives may complete there. */
 static int resize_and_tell(struct vb_srq *srq, uint32_t max_wr)
 {
 	int err = resize(srq, max_wr);
 
+	if (!err)
+		leave_old_ring(srq);
 	if (!err && srq->cq)
 		vb_cq_queue_resized(&srq->receives, srq->rq.depth);
 	if (!err && srq->tm)

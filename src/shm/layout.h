@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 6,
+	VB_LAYOUT_VERSION = 7,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -436,13 +436,13 @@ struct vb_segment_head { /* shown */
 	_Atomic uint64_t revocations;
 	/* owner, at growth */
 	_Alignas(VB_LINE) _Atomic uint32_t extent_count;
-	_Atomic uint32_t hazard_count; /* cells that were ever used */
+	_Atomic uint32_t hazard_count;            /* cells that were ever used */
+	_Atomic uint32_t own_slots[VB_OWN_SLOTS]; /* in a page that every process touches anyway */
 	struct vb_extent extents[VB_EXTENTS];
 	_Atomic uint64_t hazard_pages[VB_HAZARD_PAGES];
 	_Atomic uint64_t qp_pages[VB_QP_PAGES];
 	_Atomic uint64_t key_pages[VB_KEY_PAGES];
 	_Atomic uint64_t srq_pages[VB_SRQ_PAGES];
-	_Atomic uint32_t own_slots[VB_OWN_SLOTS];
 	_Atomic uint32_t alias_count; /* aliases that were ever used */
 	struct vb_key_alias aliases[VB_KEY_ALIASES];
 };

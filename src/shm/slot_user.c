@@ -3,9 +3,14 @@
 #include "base/limits.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-enum { ACCOUNTS = 65536 }; /* uids below: subuids begin above */
+enum {
+	ACCOUNTS = 65536, /* uids below: subuids begin above */
+	LINE_SIZE = 33,   /* of /proc/self/uid_map: three numbers of ten digits */
+};
 
 /* The parts of the own slots. Each user of a part has one of share slots there. */
 static const struct part {
@@ -18,17 +23,43 @@ static const struct part {
 
 static_assert(VB_SLOT_OWN_MIN < 2303, "the parts follow the shared slots");
 
+/* Without stdio: a program that opens a device waits for this. */
+static void read_text(char *text, size_t size)
+{
+	int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+	size_t length = 0;
+	ssize_t more;
+
+	while (fd >= 0 && length < size - 1 &&
+	       (more = read(fd, text + length, size - 1 - length)) > 0)
+		length += (size_t)more;
+	text[length] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+/* False: there is none; numbers go up to UINT32_MAX. */
+static bool next_number(char **text, uint32_t *number)
+{
+	char *end;
+
+	*number = (uint32_t)strtoul(*text, &end, 10);
+	if (end == *text)
+		return false;
+	*text = end;
+	return true;
+}
+
 void vb_uid_map_read(struct vb_uid_map *map)
 {
-	FILE *file = fopen("/proc/self/uid_map", "re");
+	char text[VB_UID_RANGES * LINE_SIZE + 1], *at = text;
 
+	read_text(text, sizeof(text));
 	map->count = 0;
-	while (file && map->count < VB_UID_RANGES &&
-	       fscanf(file, "%u %u %u", &map->ranges[map->count].inside,
-		      &map->ranges[map->count].outside, &map->ranges[map->count].length) == 3)
+	while (map->count < VB_UID_RANGES && next_number(&at, &map->ranges[map->count].inside) &&
+	       next_number(&at, &map->ranges[map->count].outside) &&
+	       next_number(&at, &map->ranges[map->count].length))
 		map->count++;
-	if (file)
-		fclose(file);
 	if (map->count)
 		return;
 	map->ranges[map->count].inside = map->ranges[map->count].outside = 0;

@@ -96,17 +96,6 @@ struct vb_nic *vb_nic_prepare(int *err)
 	return nic;
 }
 
-/*
- * As many as CPUs, for programs that spread their CQs over all there are. Each brings the same events:
- * one thread of the process raises them, whichever CPU it runs on.
- */
-static int comp_vectors(void)
-{
-	const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-	return cpus > 0 ? (int)cpus : 1;
-}
-
 /* Owns cmd_fd and export from then on, unless it fails. */
 static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *export,
 		       struct ibv_context **out)
@@ -134,7 +123,7 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 	fill_ops(&ctx->verbs.context.ops);
 	ctx->verbs.context.device = &dev->ibv;
 	ctx->verbs.context.cmd_fd = cmd_fd;
-	ctx->verbs.context.num_comp_vectors = comp_vectors();
+	ctx->verbs.context.num_comp_vectors = dev->comp_vectors;
 	pthread_mutex_init(&ctx->verbs.context.mutex, NULL);
 	vb_link_watch_add(ctx);
 	*out = &ctx->verbs.context;

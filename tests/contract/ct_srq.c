@@ -247,6 +247,28 @@ static void resize_under_traffic(struct ct *t)
 	consume(&l, 5, 55);
 }
 
+/* The CQ has been found empty before: it must not go on looking at the old ring. */
+static void resize_of_an_idle_srq(struct ct *t)
+{
+	struct ibv_srq_attr attr = { .max_wr = 200 };
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+	struct ibv_wc wc;
+	int srq = ct_create_srq(t->far, t->far->pd, 8, 1);
+
+	if (!(t->far->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		ct_skip("the device does not resize SRQs");
+	o.srq_b = srq;
+	ct_link_open(t, &l, &o);
+	for (int i = 0; i < 8; i++)
+		post(t->far, srq, i, 65536 + i * 1024);
+	consume(&l, 0, 2);
+	CT_EQ(ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc), 0);
+	CT_EQ(ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc), 0);
+	CT_EQ(ct_modify_srq(t->far, srq, &attr, IBV_SRQ_MAX_WR), 0);
+	consume(&l, 2, 6);
+}
+
 /* A QP may go away while its siblings use the SRQ. */
 static void receives_survive_a_qp(struct ct *t)
 {
@@ -490,6 +512,7 @@ const struct ct_case ct_srq_cases[] = {
 	  CT_RC | CT_UC | CT_UD },
 	{ "an SRQ limit counts the receives that are left", limit_counts_what_is_left, CT_RC },
 	{ "an SRQ is resized under traffic", resize_under_traffic, CT_RC | CT_UC | CT_UD },
+	{ "an SRQ that is idle is resized", resize_of_an_idle_srq, CT_RC | CT_UC | CT_UD },
 	{ "receives of an SRQ survive a QP", receives_survive_a_qp, CT_RC | CT_UC | CT_UD },
 	{ "a message that is interrupted by an error gives its receive back to the SRQ",
 	  an_interrupted_message_gives_its_receive_back, CT_RC },

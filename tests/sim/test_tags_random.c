@@ -85,7 +85,7 @@ static void poll_all(void)
 
 static void receive(void)
 {
-	if (atomic_load(&rig.srq->rq.held) < rig.srq->rq.depth)
+	if (vb_rq_held(&rig.srq->rq) < rig.srq->rq.depth)
 		rig_post_recv(&rig, once_in(RULE_BREAKERS) ? 64 : 4096);
 }
 

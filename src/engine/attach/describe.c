@@ -103,7 +103,7 @@ static uint32_t receives_posted(struct vb_rq *rq)
 	uint32_t tail;
 
 	if (rq->many)
-		return atomic_load(&rq->held);
+		return vb_rq_held(rq);
 	vb_spin_lock(&rq->lock);
 	tail = rq->tail;
 	vb_spin_unlock(&rq->lock);

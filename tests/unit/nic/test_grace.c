@@ -400,7 +400,7 @@ static bool is_free(uint32_t qpn)
 	const struct vb_own_slot *own = &rig.nic->slots[0];
 
 	for (uint32_t i = own->free_head; i != own->free_tail; i++)
-		if (own->free_ring[i % VB_QP_PER_SLOT] == qpn % VB_QP_PER_SLOT)
+		if (vb_own_slot_free(own, i) == qpn % VB_QP_PER_SLOT)
 			return true;
 	return false;
 }

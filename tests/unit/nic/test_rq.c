@@ -231,10 +231,10 @@ static void a_completion_under_another_index_is_none(void **state)
 	atomic_store(&sender_cell(0)->word, vb_cell_word(2, 0, 0, VB_CELL_DONE));
 	finish(1);
 	assert_polls(1, NOTHING);
-	assert_int_equal(atomic_load(&rq.held), 2);
+	assert_int_equal(vb_rq_held(&rq), 2);
 	assert_flushes(0, VB_CELL_FLUSHED);
 	assert_flushes(2, VB_CELL_FLUSHED);
-	assert_int_equal(atomic_load(&rq.held), 0);
+	assert_int_equal(vb_rq_held(&rq), 0);
 }
 
 /* Senders pass over it, and so does the owner: what comes behind it completes. */
@@ -249,7 +249,7 @@ static void a_damaged_cell_does_not_stop_the_queue(void **state)
 	take(3, 1);
 	atomic_store(&sender_cell(3)->word, 0);
 	assert_polls(NOTHING);
-	assert_int_equal(atomic_load(&rq.held), 3);
+	assert_int_equal(vb_rq_held(&rq), 3);
 	post_ids(4, 1);
 	take(4, 1);
 	finish(4);
@@ -261,7 +261,7 @@ static void what_is_not_posted_is_not_consumed(void **state)
 	post_ids(0, 1);
 	vb_rq_consume(&rq, NULL, 5);
 	vb_rq_consume(&rq, NULL, 2 * (rq.mask + 1));
-	assert_int_equal(atomic_load(&rq.held), 1);
+	assert_int_equal(vb_rq_held(&rq), 1);
 	finish(0);
 	assert_polls(0, NOTHING);
 }

@@ -59,7 +59,7 @@ static void one_that_is_posted_again_counts_once(void **state)
 	take(3, 1);
 	give_back(3);
 	assert_polls(NOTHING);
-	assert_int_equal(atomic_load(&rq.held), 8);
+	assert_int_equal(vb_rq_held(&rq), 8);
 	assert_int_equal(post(9), -ENOMEM);
 }
 
@@ -87,7 +87,7 @@ static void giving_back_again_and_again_loses_nothing(void **state)
 		take(oldest, 1);
 		give_back(oldest);
 		assert_polls(NOTHING);
-		assert_int_equal(atomic_load(&rq.held), 8);
+		assert_int_equal(vb_rq_held(&rq), 8);
 	}
 	for (uint32_t i = rq.tail - 16, left = 8; left; i++) {
 		if (vb_cell_index(word_of(i)) != i || vb_cell_state(word_of(i)) != VB_CELL_POSTED)
