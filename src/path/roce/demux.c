@@ -115,7 +115,7 @@ static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *pac
 		vb_roce_count(wired->roce, VB_PACKET_DROP_STATE);
 }
 
-/* A CNP is about a packet that was under way a moment ago. Without one the CNP may be forged. */
+/* A CNP is about a packet that was under way a moment ago. Else it may be forged. */
 static void cnp_take(struct vb_wired *wired)
 {
 	wired->counters.cnp_handled++;
