@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the variables of base/environment.h mean to the libraries. */
+/* The meaning of the variables of base/environment.h to the libraries. */
 #ifndef VB_BASE_CONFIG_H
 #define VB_BASE_CONFIG_H
 

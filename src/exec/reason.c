@@ -101,7 +101,8 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 						       "memory there, is not a multiple of 8" },
 	[VB_WHY_FLUSH_KIND] = { BAD_REQUEST,
 				.sentence =
-					"a flush asks for no placement type or level that exists" },
+					"the flush has no placement type, or a type or level that "
+					"does not exist" },
 	[VB_WHY_TM_HEADER] = { BAD_REQUEST, .sentence = "the message does not begin with a tag "
 							"matching header, as QP {p} demands" },
 	[VB_WHY_TARGET_CQ_OVERRUN] = { IBV_WC_REM_OP_ERR, "the completion queue of QP {p} is full",
@@ -267,6 +268,6 @@ void vb_report_refusal(const struct vb_report *report)
 
 	if (!sentence_write(report, sentence))
 		return;
-	vb_explain("QP 0x%06x refuses a request of QP 0x%06x, for which this is the peer: %s",
+	vb_explain("QP 0x%06x refuses a request of QP 0x%06x (the peer is this process): %s",
 		   report->peer_qpn, report->qpn, sentence);
 }

@@ -87,7 +87,7 @@ enum vb_reason {
 struct vb_reason_row {
 	enum ibv_wc_status status; /* of the initiator's work request */
 	const char *sentence;
-	enum ibv_wc_status recv_status; /* of the receive that is consumed; SUCCESS: none fails */
+	enum ibv_wc_status recv_status; /* of the receive that is consumed; SUCCESS: none is */
 	uint8_t syndrome;               /* of the NAK on the wire; 0: none */
 	bool target_fails;              /* the target's QP goes to ERR */
 	enum ibv_event_type event;      /* at the target; 0 (CQ_ERR): none */

@@ -42,7 +42,7 @@ bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
 /*
  * Checks room for length bytes, and keys: VB_OK, VB_WHY_RECV_SHORT or VB_WHY_RECV_KEY. The caller
- * places bytes that do not ride in the cell: the cell's word alone does not vouch for their keys.
+ * places bytes that do not ride: the cell's word alone does not vouch for their keys.
  */
 enum vb_reason vb_recv_check(struct vb_remote *remote, const struct vb_claim *claim,
 			     uint32_t length, bool rides);

@@ -50,7 +50,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	bool visible = wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
 	uint32_t asks = vb_cq_own_asks(qp->send_cq);
 
-	if (__builtin_expect(wqe->internal, 0)) /* before the slot of this WQE is free */
+	if (__builtin_expect(wqe->internal, 0)) /* before the WQE's place is free */
 		vb_tm_rndv_done(qp, wqe);
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
@@ -76,8 +76,7 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
 	*notice = (struct vb_notice){ 0 };
 	if (!told.due)
 		return;
-	/* Between the completions and the look at the CQ's arm: pairs with the fence of
-	 * req_notify. */
+	/* Between the completions and vb_cq_notify: pairs with req_notify and the ready bits. */
 	atomic_thread_fence(memory_order_seq_cst);
 	vb_cq_notify(qp->send_cq, qp->sends.bit, told.error);
 }

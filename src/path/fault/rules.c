@@ -368,7 +368,7 @@ static int read_action(struct reader *reader)
 	}
 	if (rule->action == VB_FAULT_NONE)
 		return refuse(reader,
-			      "it begins with \"%s\", not with drop, duplicate, delay, "
+			      "the rule begins with \"%s\", not with drop, duplicate, delay, "
 			      "reorder, corrupt, fail or fatal",
 			      reader->action);
 	for (unsigned i = 0; i < COUNT(targets); i++) {
@@ -376,7 +376,7 @@ static int read_action(struct reader *reader)
 			rule->target = 1u << i;
 	}
 	if (!rule->target)
-		return refuse(reader, "behind \"%s\" stands \"%s\", not packet, wr or device",
+		return refuse(reader, "\"%s\" is followed by \"%s\", not by packet, wr or device",
 			      reader->action, reader->target ? reader->target : "");
 	if (!(actions[rule->action].targets & rule->target))
 		return refuse(reader, "\"%s\" cannot happen to a %s", reader->action,

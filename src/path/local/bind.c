@@ -203,7 +203,7 @@ void vb_step_report_mtu(struct vb_step_context *step)
 
 static enum vb_reason mtu_differs(struct vb_step_context *step)
 {
-	if (vb_wr_returns(step->wqe->opcode)) /* its answer will be too long */
+	if (vb_wr_returns(step->wqe->opcode)) /* a READ fails by its answer */
 		return VB_OK;
 	vb_step_report_mtu(step);
 	return VB_WHY_MTU_DIFFERS;

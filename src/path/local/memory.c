@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Copies of a peer's memory, which the peer may be about to take away. */
+/* Copies from and to a peer's memory, which the peer may be about to take away. */
 #include "path/local/step.h"
 
 #include <errno.h>

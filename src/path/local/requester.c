@@ -6,7 +6,7 @@
 
 typedef enum vb_step (*operation)(struct vb_step_context *step);
 
-/* True: a peer may be using the window as it was. A window of type 2 is not bound before a bind. */
+/* True: a peer may be using the window as it was. A bind of type 2 finds it unbound. */
 static bool window_was_bound(const struct vb_wqe *wqe)
 {
 	return wqe->opcode == IBV_WR_LOCAL_INV || wqe->bind.mw->ibv.type == IBV_MW_TYPE_1;

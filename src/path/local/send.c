@@ -113,7 +113,7 @@ static enum vb_step receive_finish(struct vb_step_context *step, const struct vb
 	return VB_STEP_NEXT;
 }
 
-/* The receive is consumed with the target's own error. */
+/* Completes the receive with the target's own error. */
 static enum vb_step receive_spoil(struct vb_step_context *step, const struct vb_claim *claim,
 				  enum vb_reason reason)
 {
@@ -211,7 +211,7 @@ static enum vb_step refuse_imm(struct vb_step_context *step, enum vb_reason reas
 {
 	struct vb_claim claim = { 0 };
 
-	/* The receive reports an access error, if there is one, else the event does. */
+	/* A receive, if there is one, reports an access error; else the event does. */
 	if (vb_qp_reliable(step->qp) && vb_reason_row(reason)->recv_status != IBV_WC_SUCCESS &&
 	    vb_recv_claim(&step->qp->remote, &claim))
 		return receive_spoil(step, &claim, reason);

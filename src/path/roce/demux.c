@@ -115,7 +115,7 @@ static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *pac
 		vb_roce_count(wired->roce, VB_PACKET_DROP_STATE);
 }
 
-/* A CNP is about a packet that was under way a moment ago. Without one the CNP may be forged. */
+/* A CNP is about a packet that was under way a moment ago. Else it may be forged. */
 static void cnp_take(struct vb_wired *wired)
 {
 	wired->counters.cnp_handled++;
@@ -135,8 +135,8 @@ static void ecn_note(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_roce_todo(wired);
 }
 
-static void deliver(struct vb_wired *wired, const struct vb_packet *packet,
-		    const struct vb_arrival *arrival)
+static void packet_deliver(struct vb_wired *wired, const struct vb_packet *packet,
+			   const struct vb_arrival *arrival)
 {
 	/* The gate may close before the owner has learnt of the failure. */
 	enum ibv_qp_state state = vb_gate_state(vb_qp_gate(wired->qp));
@@ -228,7 +228,7 @@ static void deliver_to_group(struct vb_roce *roce, const struct vb_packet *packe
 		if (!packet_is_acceptable(roce, wired, packet, arrival))
 			continue;
 		vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
-		deliver(wired, packet, arrival);
+		packet_deliver(wired, packet, arrival);
 		vb_hazard_leave(roce->thread);
 	}
 }
@@ -281,6 +281,6 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	wired->heard_ns = roce->now_ns;
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
-	deliver(wired, &packet, arrival);
+	packet_deliver(wired, &packet, arrival);
 	vb_hazard_leave(roce->thread);
 }

@@ -389,7 +389,7 @@ static const struct {
 	const char *rule, *says;
 } no_rules[] = {
 	{ "lose packet", "begins with \"lose\"" },
-	{ "drop", "behind \"drop\"" },
+	{ "drop", "\"drop\" is followed by" },
 	{ "drop packt", "\"packt\"" },
 	{ "duplicate wr", "\"duplicate\" cannot happen to a wr" },
 	{ "fail packet status=rem_op_err", "cannot happen to a packet" },
@@ -525,8 +525,8 @@ static void a_bad_rule_is_said_once_and_nothing_is_in_force(void **state)
 	assert_int_equal(child_run(is_refused, text, said, sizeof(said)), 0);
 	assert_memory_equal(said, "verbena[", 8);
 	strtol(said + 8, &rest, 10);
-	assert_string_equal(rest, "]: VERBENA_FAULTS: \"drop packt\": behind \"drop\" stands "
-				  "\"packt\", not packet, wr or device\n");
+	assert_string_equal(rest, "]: VERBENA_FAULTS: \"drop packt\": \"drop\" is followed by "
+				  "\"packt\", not by packet, wr or device\n");
 	assert_int_equal(child_run(is_refused, file, said, sizeof(said)), 0);
 	assert_non_null(strstr(said, "/nowhere/rules: No such file or directory\n"));
 }
