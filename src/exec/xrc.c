@@ -27,7 +27,7 @@ static enum vb_reason home_find(struct vb_remote *remote, struct vb_nic *nic, ui
 		vb_peer_put(*home);
 	if (*home)
 		return VB_OK;
-	if (wanted < VB_SLOT_MIN || wanted > VB_SLOT_MAX || vb_nic_slot_refused(nic, wanted))
+	if (wanted < VB_SLOT_MIN || wanted > VB_SLOT_MAX)
 		return VB_WHY_SRQ_UNKNOWN;
 	*slot = wanted;
 	return VB_WHY_PEER_ATTACHING;

@@ -87,8 +87,8 @@ static inline uint32_t awake(const struct vb_cq *cq)
 
 /*
  * Those to begin with, by fewer looks: the queue that had something last comes first, alone if it
- * has. The look at all others follows in poll_only. A hint is not enough: others would not be looked
- * at.
+ * has. The look at all others follows in poll_only. A hint is not enough: the others would not be
+ * looked at.
  */
 static inline uint32_t awake_first(const struct vb_cq *cq)
 {

@@ -21,7 +21,7 @@ struct vb_srq;
 struct vb_pd;
 struct vb_cq;
 
-/* The indexes of a slot's QPs. All zeros at the beginning: pages that no QP came to cost nothing. */
+/* The indexes of a slot's QPs. All are zeros at first: pages without a QP cost nothing. */
 struct vb_qp_indexes {
 	/* Free ones, first in first out: not reused soon. Each less its position and free_first. */
 	uint16_t free_ring[VB_QP_PER_SLOT];
@@ -156,7 +156,7 @@ static inline void vb_nic_flush_count(struct vb_nic *nic, int by)
 
 /* Makes the doorbells, before there is a service thread; under nic->lock. */
 int vb_nic_doorbells_make(struct vb_nic *nic);
-/* Wakes the service thread of this process. Without one, its first turn finds all there is to do. */
+/* Wakes the service thread of this process. Without one, its first turn finds all work. */
 void vb_nic_ring(struct vb_nic *nic);
 
 #endif

@@ -36,8 +36,8 @@ static inline bool vb_xrcd_same(const struct vb_xrcd_id *a, const struct vb_xrcd
 
 /*
  * The result of ibv_open_qp: one more user of an XRC_RECV QP. Calls that post look at the NIC, the
- * type and the state of a QP first. This QP takes no work: peers never see it, and it stays in RESET
- * without queues.
+ * type and the state of a QP first. This QP takes no work: peers never see it, and it stays in
+ * RESET without queues.
  */
 struct vb_xrc_handle {
 	struct vb_qp qp;     /* first; only ibv, nic, type, xrcd and async_taken are in use */

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "engine/wire/wire_impl.h"
 #include "net/gid.h"
+#include "nic/lid.h"
 #include "path/fault/fault.h"
 
 #include <errno.h>
@@ -48,9 +49,25 @@ static void sink_gsi(void *arg, const struct vb_packet *packet, const struct vb_
 		take(arg, packet, arrival);
 }
 
-static void sink_attach(void *arg, uint32_t slot)
+/* An attach to a slot that no process has is refused at once. */
+static bool sink_attach(void *arg, uint32_t slot)
 {
-	vb_attach_start(((struct vb_wire *)arg)->nic, slot);
+	struct vb_nic *nic = ((struct vb_wire *)arg)->nic;
+
+	if (vb_nic_slot_refused(nic, slot))
+		return false;
+	vb_attach_start(nic, slot);
+	return !vb_nic_slot_refused(nic, slot);
+}
+
+static uint16_t sink_lid_at(void *arg, const struct vb_device *device, const union ibv_gid *address,
+			    bool *own)
+{
+	const uint16_t lid = vb_lid_at(device, address);
+
+	(void)arg;
+	*own = lid == vb_device_lid(device);
+	return lid;
 }
 
 static bool sink_is_own_address(void *arg, const union ibv_gid *address)
@@ -82,6 +99,7 @@ static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
 		.resolve = sink_resolve,
 		.gsi = sink_gsi,
 		.attach = sink_attach,
+		.lid_at = sink_lid_at,
 		.is_own_address = sink_is_own_address,
 		.is_from_other_end = sink_is_from_other_end,
 		.yield = sink_yield,

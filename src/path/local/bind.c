@@ -340,8 +340,11 @@ static enum vb_reason receives(struct vb_step_context *step)
 	if (__builtin_expect(step->qp->type != IBV_QPT_XRC_SEND, 1))
 		return follow(&step->qp->remote);
 	reason = vb_xrc_aim(&step->qp->remote, step->run->thread, step->wqe->srqn, &slot);
-	if (slot)
-		step->run->attach_slot = slot;
+	if (!slot)
+		return reason;
+	if (vb_nic_slot_refused(step->qp->nic, slot))
+		return VB_WHY_SRQ_UNKNOWN;
+	step->run->attach_slot = slot;
 	return reason;
 }
 

@@ -20,7 +20,7 @@ void vb_local_wake_target(struct vb_qp *qp, bool solicited)
 		return;
 	pages = atomic_load_explicit(&cq->ready_pages, memory_order_acquire);
 	if (pages) {
-		/* The fence and the ready bit of vb_path_tell, which comes after the whole queue. */
+		/* vb_path_tell comes after the whole queue, with the fence and the ready bit. */
 		atomic_thread_fence(memory_order_seq_cst);
 		vb_cq_set_own_ready(cq, pages, qp->sends.bit);
 	}

@@ -230,8 +230,13 @@ struct vb_roce_sink {
 		       struct vb_way *way);
 	/* A packet for QP 1, which belongs to the host; NULL: such packets are dropped. */
 	void (*gsi)(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival);
-	/* XRC needs a process of this host that is not attached; NULL: there are no others. */
-	void (*attach)(void *arg, uint32_t slot);
+	/* XRC needs a process of this host that is not attached; false: no process has the slot.
+	 * NULL: there are no others. */
+	bool (*attach)(void *arg, uint32_t slot);
+	/* The LID of an address as an InfiniBand device sees it, 0 if unknown; *own: it is the
+	 * device's own. NULL: no LID is known. */
+	uint16_t (*lid_at)(void *arg, const struct vb_device *device, const union ibv_gid *address,
+			   bool *own);
 	/* True: this host has the address, or an InfiniBand port with that GID; NULL: never. */
 	bool (*is_own_address)(void *arg, const union ibv_gid *address);
 	/* True: the packet came from the other end of a way within this host, by any of its many

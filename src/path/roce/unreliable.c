@@ -112,6 +112,12 @@ static void address_gid(const struct vb_icrc_flow *flow, const uint8_t *ip, unio
 	memcpy(gid->raw + 12, ip, 4);
 }
 
+/* The sender of a datagram of InfiniBand. */
+struct source {
+	uint16_t lid; /* 0: not known */
+	bool own;     /* the sender is the port of this host */
+};
+
 static const struct vb_device *infiniband_device(const struct vb_wired *wired)
 {
 	const struct vb_device *dev = vb_context(wired->qp->ibv.context)->dev;
@@ -120,25 +126,25 @@ static const struct vb_device *infiniband_device(const struct vb_wired *wired)
 }
 
 /* The GID of a port on another host is not known here: a GID stands for its LID. */
-static void grh_gids(const struct vb_device *ib, uint16_t slid, struct vb_grh *grh)
+static void grh_gids(const struct vb_device *ib, struct source source, struct vb_grh *grh)
 {
 	grh->dgid = vb_gid_from_guid(ib->guid);
-	grh->sgid = slid == vb_device_lid(ib) ? grh->dgid : vb_gid_from_lid(slid);
+	grh->sgid = source.own ? grh->dgid : vb_gid_from_lid(source.lid);
 }
 
 /* A multicast datagram of InfiniBand: the MGID is known here, the sender by its LID. */
-static void grh_group(struct vb_wired *wired, const struct vb_device *ib, uint16_t slid,
+static void grh_group(struct vb_wired *wired, const struct vb_device *ib, struct source source,
 		      uint16_t fabric, struct vb_grh *grh)
 {
 	const union ibv_gid group = grh->dgid;
 
-	grh_gids(ib, slid, grh);
+	grh_gids(ib, source, grh);
 	if (!vb_mcast_mgid(wired->roce->nic, wired->qp->ibv.qp_num, &group, fabric, &grh->dgid))
 		grh->dgid = group;
 }
 
 static void grh_fill(struct vb_wired *wired, const struct vb_arrival *arrival,
-		     const struct vb_device *ib, uint16_t slid, uint8_t out[VB_GRH_SIZE])
+		     const struct vb_device *ib, struct source source, uint8_t out[VB_GRH_SIZE])
 {
 	struct vb_grh grh = {
 		.traffic_class = arrival->traffic_class,
@@ -150,18 +156,23 @@ static void grh_fill(struct vb_wired *wired, const struct vb_arrival *arrival,
 	address_gid(arrival->flow, arrival->flow->src, &grh.sgid);
 	address_gid(arrival->flow, arrival->flow->dst, &grh.dgid);
 	if (ib && !arrival->fabric)
-		grh_gids(ib, slid, &grh);
+		grh_gids(ib, source, &grh);
 	else if (ib && !arrival->flow->ipv6)
-		grh_group(wired, ib, slid, arrival->fabric, &grh);
+		grh_group(wired, ib, source, arrival->fabric, &grh);
 	vb_grh_emit(&grh, out);
 }
 
-static uint16_t arrival_slid(const struct vb_device *ib, const struct vb_arrival *arrival)
+static struct source arrival_source(const struct vb_wired *wired, const struct vb_device *ib,
+				    const struct vb_arrival *arrival)
 {
+	const struct vb_roce_sink *sink = &wired->roce->sink;
+	struct source source = { 0 };
 	union ibv_gid gid;
 
 	address_gid(arrival->flow, arrival->flow->src, &gid);
-	return vb_lid_at(ib, &gid);
+	if (sink->lid_at)
+		source.lid = sink->lid_at(sink->arg, ib, &gid, &source.own);
+	return source;
 }
 
 static uint8_t arrival_sl(const struct vb_arrival *arrival)
@@ -174,7 +185,7 @@ static void datagram_deliver(struct vb_wired *wired, const struct vb_packet *pac
 {
 	bool imm = vb_opcode_row(packet->opcode)->headers & VB_HEADER_IMM;
 	const struct vb_device *ib = infiniband_device(wired);
-	const uint16_t slid = ib ? arrival_slid(ib, arrival) : 0;
+	const struct source source = ib ? arrival_source(wired, ib, arrival) : (struct source){ 0 };
 	/* Multicast datagrams always have a GRH. */
 	const bool has_grh = !ib || arrival->fabric || packet->link & VB_LINK_GRH;
 	const struct vb_message message = {
@@ -184,7 +195,7 @@ static void datagram_deliver(struct vb_wired *wired, const struct vb_packet *pac
 		.wc_opcode = IBV_WC_RECV & 0xff,
 		.wc_flags = (uint8_t)((has_grh ? IBV_WC_GRH : 0) | (imm ? IBV_WC_WITH_IMM : 0)),
 		.solicited = packet->solicited,
-		.slid = slid,
+		.slid = source.lid,
 		.sl = ib ? packet->link & VB_LINK_SL : arrival_sl(arrival),
 	};
 	struct vb_remote *own = &wired->resp.own;
@@ -195,7 +206,7 @@ static void datagram_deliver(struct vb_wired *wired, const struct vb_packet *pac
 	bool lost, placed;
 
 	if (has_grh)
-		grh_fill(wired, arrival, ib, slid, grh);
+		grh_fill(wired, arrival, ib, source, grh);
 	placed = vb_path_scatter(list->sge, count, 0, VB_GRH_SIZE, grh) &&
 		 vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length,
 				 packet->payload);

@@ -33,10 +33,7 @@ enum vb_reason vb_responder_aim(struct vb_wired *wired, struct vb_remote *remote
 
 	if (!slot || !roce->sink.attach)
 		return reason;
-	roce->sink.attach(roce->sink.arg, slot);
-	/* No process has the slot: this is known now, and forgotten before the request comes
-	 * again. */
-	return vb_nic_slot_refused(roce->nic, slot) ? VB_WHY_SRQ_UNKNOWN : reason;
+	return roce->sink.attach(roce->sink.arg, slot) ? reason : VB_WHY_SRQ_UNKNOWN;
 }
 
 bool vb_responder_aim_again(struct vb_wired *wired)
