@@ -13,7 +13,7 @@ import tempfile
 
 CM = "src/cm/cm.c"
 ROCE = "src/path/roce/roce.c"
-PORT = "src/path/roce/port.c"
+PORT = "src/port/port.c"
 NIC = "src/nic/nic.c"
 HEADER = "src/base/base.h"
 # A tree that does nothing wrong: the port may, and what is called through a pointer.
