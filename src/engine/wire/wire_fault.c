@@ -116,9 +116,9 @@ static void tell_lost(struct vb_wire *wire, bool out)
 	if (wire->fault->lost_told)
 		return;
 	wire->fault->lost_told = true;
-	vb_explain("fault rules hold back more packets that %s than %d, or than %d MiB of them: "
-		   "those beyond are lost",
-		   out ? "go out" : "come in", HELD_PACKETS, HELD_BYTES >> 20);
+	vb_explain("fault rules hold back more than %d packets that %s, or more than %d MiB: "
+		   "further packets are lost",
+		   HELD_PACKETS, out ? "go out" : "come in", HELD_BYTES >> 20);
 }
 
 static void hold_back(const struct passing *packet, const struct vb_fault_verdict *verdict)
