@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The owner does what peers cannot do for it: it fails its QPs and raises its events. */
+/* Work that peers leave to the owner of a segment: it fails its QPs and raises its events. */
 #include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"

@@ -16,19 +16,19 @@ enum { VB_POST_BUDGET = 1 << 20 }; /* bytes that one post or poll copies before 
 struct vb_engine {
 	struct vb_nic *nic;
 	pthread_t thread;
-	int epoll;
-	_Atomic int started;
+	int epoll;                    /* the service thread sleeps in it */
+	_Atomic int started;          /* set by the service thread when it runs */
 	unsigned watched_slots;       /* slots in epoll so far; under nic->lock */
 	struct vb_spin progress_lock; /* held to pop pending QPs and to collect attention */
 	struct vb_spin pending_lock;
-	struct vb_list pending; /* struct vb_qp, by pend.node; under pending_lock */
-	_Atomic uint32_t pending_count;
+	struct vb_list pending;           /* struct vb_qp, by pend.node; under pending_lock */
+	_Atomic uint32_t pending_count;   /* written under pending_lock */
 	_Atomic uint32_t pending_version; /* rises with each addition */
 	_Atomic uint64_t service_wake_ns; /* the service thread sleeps until then; 0: do not ring */
 	bool port_woke;                   /* service thread only: a socket of the wire woke it */
 	bool coarse;                      /* service thread only: sleeps last whole milliseconds */
-	_Atomic bool peer_ended;          /* a QP or way may still name the process (let_go.c) */
-	_Atomic uint32_t retried;         /* QPs, by pollers, since the service thread looked */
+	_Atomic bool peer_ended;          /* a process ended that QPs or ways may name (let_go.c) */
+	_Atomic uint32_t retried;         /* QPs that pollers retried since the last look */
 };
 
 /*

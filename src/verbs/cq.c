@@ -148,8 +148,9 @@ __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yie
 }
 
 /*
- * A thread that polls in a loop may wait for a process that needs this very CPU. So let others run
- * after some 20 us without a completion. With a CPU for each process this costs next to nothing.
+ * A thread that polls in a loop may wait for a process that needs this very CPU. So other processes
+ * may run after some 20 us without a completion. With a CPU for each process this costs next to
+ * nothing.
  */
 bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {

@@ -39,7 +39,7 @@ static struct vb_device *device_of(const struct ibv_context *context)
 	return (struct vb_device *)context->device;
 }
 
-/* Copies the bytes that the caller's layout has room for. Bytes that ours lacks are zero. */
+/* Copies the bytes that the caller's layout has room for. Further bytes of the caller are zero. */
 static void copy_sized(void *to, size_t to_size, const void *from, size_t from_size)
 {
 	const size_t common = to_size < from_size ? to_size : from_size;

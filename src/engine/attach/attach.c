@@ -105,8 +105,8 @@ static int send_segment(const struct vb_nic *nic, int fd, const struct attach_me
 }
 
 /*
- * Takes the descriptors that came with a message. Unexpected ones are closed: those of a stranger
- * would use up ours.
+ * Takes the descriptors that came with a message. Unexpected ones are closed: a stranger could use
+ * up the descriptors of this process.
  */
 static void take_descriptors(struct vb_peer *peer, struct msghdr *msg)
 {
@@ -155,8 +155,8 @@ static int receive_message(struct vb_peer *peer, struct attach_message *message)
 
 /*
  * True: this process may touch the memory of the peer. The thread that the peer names must belong
- * to the process that the kernel sees there. Otherwise a peer could direct us to the memory of a
- * third process.
+ * to the process that the kernel sees there. Otherwise a peer could name the memory of a third
+ * process.
  */
 static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 		      const struct attach_message *message, uint64_t *nonce)
@@ -182,15 +182,15 @@ static void prove(const struct vb_nic *nic, const struct vb_peer *peer,
 	message->proof = nonce;
 }
 
-/* True: the peer could read our nonce. */
+/* True: the peer could read the nonce of this process. */
 static bool is_proven(const struct vb_nic *nic, const struct attach_message *message)
 {
 	return message->may_touch && message->proof == nic->private_nonce;
 }
 
 /*
- * Does the named slot belong to the peer? Another user could name a slot that we are about to send
- * to, and get the packets of its holder. The kernel knows the process that listens there.
+ * Does the named slot belong to the peer? Another user could name a slot that this process is about
+ * to send to, and get the packets of its holder. The kernel knows the process that listens there.
  */
 static int check_slot(const struct vb_peer *peer, uint32_t slot)
 {
@@ -232,7 +232,7 @@ static int meet_peer(struct vb_peer *peer, const struct attach_message *message)
 	return 0;
 }
 
-/* Maps the segment of a peer that may have ours. */
+/* Maps the segment of a peer that may have that of this process. */
 static int map_segment(struct vb_peer *peer)
 {
 	if (peer->memfd < 0 || peer->lent_memfd < 0 || !vb_fd_is_eventfd(peer->doorbell))
@@ -277,7 +277,7 @@ static int watch_peer(struct vb_nic *nic, struct vb_peer *peer)
 	return epoll_ctl(nic->engine->epoll, EPOLL_CTL_ADD, peer->socket, &event) ? -errno : 0;
 }
 
-/* Receives that the peer had taken are posted again. Its atomics lock is released. */
+/* Posts the receives again that the peer had taken, and releases the lock of atomics. */
 static void release_claims(struct vb_nic *nic, uint16_t id)
 {
 	uint32_t holder = 1u + id;
@@ -459,8 +459,8 @@ static int on_welcome(struct vb_nic *nic, struct vb_peer *peer,
 }
 
 /*
- * The peer's segment is mapped before the peer gets ours: from then on threads of the peer may be
- * inside ours, and their hazard words are in the peer's.
+ * The peer's segment is mapped before the peer gets that of this process. From then on threads of
+ * the peer may be inside it, and their hazard words are in the peer's segment.
  */
 static int on_verdict(struct vb_nic *nic, struct vb_peer *peer,
 		      const struct attach_message *message)

@@ -15,9 +15,9 @@
 static _Atomic uint32_t refused;
 
 /*
- * The records collected so far. Those of PDs come from the objects that use them: there is no list
- * of PDs. An object is in its list a moment before it is complete: an object without a PD is left
- * out.
+ * The records collected so far. Records of PDs come from the objects that use them: there is no
+ * list of PDs. An object is in its list a moment before it is complete: an object without a PD is
+ * left out.
  */
 struct listing {
 	struct vb_describe_record *records;

@@ -20,8 +20,8 @@ enum {
 	AWAY_NS_MIN = 10000000,
 	LOOK_AROUND_NS = 20000000,
 	/*
-	 * Holders of the lock bring the wire on that often, if they stand in. It is seldom enough
-	 * that posts still gather, and comes before the first timer of a message.
+	 * Holders of the lock that stand in bring the wire on that often. The time is long enough
+	 * for posts to gather, and ends before the first timer of a message.
 	 */
 	SHARE_NS = 100000,
 	LAG_NS = 50000, /* the same for threads whose polls find completions of other paths */
@@ -326,7 +326,7 @@ static bool at_rest(const struct vb_wire *wire, bool polling)
 
 /*
  * A process that was stopped, or had no CPU, finds timers that are due while the answers lie in
- * sockets: those of the port, or others that the service thread reads.
+ * sockets: sockets of the port, or others that the service thread reads.
  */
 static bool is_behind(struct vb_wire *wire)
 {

@@ -22,9 +22,9 @@ struct vb_wire {
 	_Atomic uint32_t lock;       /* only control calls and senders of datagrams wait for it */
 	int cancel_state;            /* under lock: the holder's cancel state from before */
 	struct vb_spin kick_lock;
-	struct vb_list kicked; /* struct vb_qp by wire_kick, under kick_lock */
-	_Atomic uint32_t kick_count;
-	_Atomic uint64_t wake_ns;    /* when timers are due */
+	struct vb_list kicked;       /* struct vb_qp by wire_kick, under kick_lock */
+	_Atomic uint32_t kick_count; /* length of `kicked`; written under kick_lock */
+	_Atomic uint64_t wake_ns;    /* when the next timer is due; written under lock */
 	_Atomic uint64_t brought_ns; /* when packets were last taken in; written under lock */
 	_Atomic bool shut_out;       /* the service thread found the lock taken: holders stand in */
 	/* hints for the service thread, which resets the first of them; written under lock */
@@ -38,10 +38,10 @@ struct vb_wire {
 	bool left;             /* the sockets are left to a program that polls, and not watched */
 	uint32_t window_polls; /* polls since window_ns */
 	uint64_t window_ns;
-	uint64_t distrust_ns;    /* the sockets are watched until then, even if a program polls */
-	uint32_t seen;           /* the value of activity at the last look */
-	uint64_t again_ns;       /* another thread held the lock: look again after this time */
-	bool doubtful;           /* packets wait although a program polls */
+	uint64_t distrust_ns; /* the sockets are watched until then, even if a program polls */
+	uint32_t seen;        /* the value of activity at the last look */
+	uint64_t again_ns;    /* another thread held the lock: wait so long until the next look */
+	bool doubtful;        /* packets waited at the last look although a program polls */
 	uint32_t doubtful_since; /* the value of received when `doubtful` was set */
 };
 

@@ -15,7 +15,7 @@ struct vb_wire;
 void vb_wire_held_init(struct vb_delay_line *held);
 /* A packet that finds no room is lost, as in a full receive buffer. */
 void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival);
-/* Takes in the packets whose QPs are on the wire by now, and those that have waited too long. */
+/* Takes in packets whose QPs are on the wire by now, and packets that have waited too long. */
 void vb_wire_held_release(struct vb_wire *wire);
 /* Frees the packets of a QP whose connection ends. */
 void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn);

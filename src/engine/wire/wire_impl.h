@@ -16,7 +16,7 @@ void vb_wire_unlock(struct vb_wire *wire);
 /* This thread executes from now on; sets the time. False: out of memory or hazard words. */
 bool vb_wire_begin(struct vb_wire *wire);
 /*
- * Takes packets in, sends those that are due, and tells the service thread when to come again.
+ * Takes packets in, sends packets that are due, and tells the service thread when to come again.
  * polling: a program calls, not the service thread. True: something was done.
  */
 bool vb_wire_bring_on(struct vb_wire *wire, bool polling);

@@ -226,8 +226,8 @@ static bool is_repeated(const struct vb_arrival *arrival)
 }
 
 /*
- * A packet came through a slot socket for a QP that is not on the wire. Its process was the first
- * to find out that the two may not touch each other, or that one of the QPs wants packets.
+ * A packet came through a slot socket for a QP that is not on the wire. The sender was the first to
+ * find out that the two may not touch each other, or that one of the QPs wants packets.
  */
 bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
