@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What peers could not do in our place: fail our QPs, raise our events. */
+/* Work that peers leave to the owner of a segment: it fails its QPs and raises its events. */
 #include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"
 #include "nic/migrate.h"
 
-/* Who asked knows what it was: the process of the peer, or path/roce, which has explained it. */
+/*
+ * The peer's process explains a request by the local path. The protocol core has explained a
+ * request that came in packets.
+ */
 static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 {
 	if (reason == VB_WHY_INJECTED_FATAL) {
@@ -19,7 +22,7 @@ static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 		   qp->ibv.qp_num, qp->attr.dest_qp_num);
 }
 
-/* Returns whether the send queue has to be looked at: it is to be flushed, or may go on. */
+/* True: the send queue has to be looked at, because it is to be flushed or may go on. */
 static bool attend_qp(struct vb_qp *qp)
 {
 	uint32_t bits = atomic_exchange(&qp->lent->attention, 0);
@@ -85,7 +88,7 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 static void attend(struct vb_nic *nic, bool service)
 {
 	while (atomic_load(&nic->seg.lent->attention)) {
-		/* A poller does not wait for a control call; the service thread then does it. */
+		/* A poller does not wait for a control call: the service thread does it. */
 		if (service) {
 			pthread_mutex_lock(&nic->lock);
 		} else if (pthread_mutex_trylock(&nic->lock)) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The NIC and a child of fork: the parent goes on undisturbed. The child has none of the shared
- * memory and forgets the NIC; its next control call makes a NIC of its own, and what it inherited
- * is recognized by the NIC it belongs to.
+ * The NIC in a child of fork. The parent goes on undisturbed. The child has none of the shared
+ * memory and forgets the NIC. Its next control call makes a NIC of the child's own. Inherited
+ * objects are known by the NIC that they belong to.
  */
 #include "base/fork.h"
 #include "engine/engine.h"
 
 #include <unistd.h>
 
-/* Whose locks the thread that forks has taken: another may make the NIC at the same time. */
+/* The NIC whose locks the forking thread has taken. Another thread may make a NIC meanwhile. */
 static struct vb_nic *forking;
 
 static void lock_nic(void)
@@ -31,12 +31,12 @@ static void forget_in_child(void)
 
 	if (nic && nic->engine && nic->engine->epoll >= 0)
 		close(nic->engine->epoll);
-	unlock_nic(); /* what it inherited may be asked, too */
+	unlock_nic(); /* calls on inherited objects take the lock */
 	vb_nic_forget();
 	vb_thread_forget();
 }
 
-/* The child walks the list of peers, to close what is in it. */
+/* The child walks the list of peers, to close their descriptors. */
 static void lock_peers(void)
 {
 	if (forking)

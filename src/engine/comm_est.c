@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * "Communication established" is found out by whoever takes the first message in, under his locks.
- * The QP number goes through a pipe to the service thread, which has none: a pipe, because it keeps
- * them in order, is never half written, and wakes the reader.
+ * A thread that takes in a first message finds out that communication is established. The thread
+ * holds locks then. So it sends the QP number through a pipe to the service thread, which holds
+ * none. A pipe keeps the numbers in order, is never half written, and wakes the reader.
  */
 #include "engine/comm_est.h"
 #include "base/fd.h"
@@ -18,7 +18,7 @@ enum { AT_ONCE = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void (*_Atomic the_hook)(uint32_t qpn);
-static _Atomic int writer = -1; /* both ends are open or none */
+static _Atomic int writer = -1; /* both ends are open, or none */
 static int reader = -1;
 
 /* fork: the child begins anew. */
@@ -34,8 +34,8 @@ static void forget_in_child(void)
 
 static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
-/* A full pipe loses one: who waits for it sees the connection established by its peer's RTU. */
-static void tell(uint32_t qpn)
+/* A full pipe loses a number. The RTU of the peer establishes the connection then. */
+static void tell_service(uint32_t qpn)
 {
 	int fd = atomic_load(&writer);
 
@@ -82,7 +82,7 @@ int vb_comm_est_watch(struct vb_nic *nic, void (*hook)(uint32_t qpn))
 		err = open_pipe(nic);
 	if (!err) {
 		atomic_store(&the_hook, hook);
-		atomic_store(&vb_qp_established, hook ? tell : NULL);
+		atomic_store(&vb_qp_established, hook ? tell_service : NULL);
 	}
 	pthread_mutex_unlock(&lock);
 	return err;

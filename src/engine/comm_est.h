@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who wants to know that the first message arrived on a QP in RTR, beside its owner. */
+/* A second observer, besides the owner of a QP, of the first message that arrives in RTR. */
 #ifndef VB_ENGINE_COMM_EST_H
 #define VB_ENGINE_COMM_EST_H
 
 #include "nic/nic.h"
 
-/* hook(qpn) is called by the service thread, with no lock held. NULL: nobody. 0 or -errno. */
+/* The service thread calls hook(qpn) with no lock held. NULL: no hook. 0 or -errno. */
 int vb_comm_est_watch(struct vb_nic *nic, void (*hook)(uint32_t qpn));
 
 #endif

@@ -70,10 +70,10 @@ static const struct row rows[] = {
 };
 
 enum { ROWS = sizeof(rows) / sizeof(*rows) };
-/* Whoever counts something new gives it a name; no fault is VB_PACKET_OK, and is not shown. */
+/* A new counter needs a row. VB_PACKET_OK is no flaw, and has none. */
 static_assert((ROWS + 1) * sizeof(uint64_t) == sizeof(struct vb_wire_counts), "a row is missing");
 
-/* Messages for which a QP of this process had no receive, or no right: by either path. */
+/* Messages that found no receive or no right at a QP of this process, by either path. */
 static uint64_t dropped_messages(struct vb_nic *nic)
 {
 	uint64_t sum;
@@ -86,7 +86,7 @@ static uint64_t dropped_messages(struct vb_nic *nic)
 	return sum;
 }
 
-/* Messages with a wrong key, of all devices: by either path. */
+/* Messages with a wrong key at any device, by either path. */
 static void violations_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 {
 	struct vb_device *const *devices;

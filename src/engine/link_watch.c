@@ -19,7 +19,7 @@
 
 enum { MESSAGE_MAX = 8192 };
 
-/* What a context saw last of its port. */
+/* The state of a port that a context saw last. */
 struct watched {
 	struct vb_list node;
 	struct vb_context *ctx;
@@ -33,9 +33,10 @@ struct watched {
 static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list watched_list = VB_LIST_INIT(watched_list);
 static void (*_Atomic address_hook)(void);
-static int routing_socket = -1; /* by vb_engine_start, under nic->lock, and the service thread */
+/* written by vb_engine_start, under nic->lock; read by the service thread */
+static int routing_socket = -1;
 
-/* --- fork: the child has contexts of its own to open; the inherited ones get no port events --- */
+/* --- fork: the child opens contexts of its own; inherited ones get no port events --- */
 
 static void before_fork(void)
 {
@@ -63,7 +64,7 @@ static const struct vb_fork_handlers at_fork = { before_fork, after_fork, forget
 
 /* --- the state of a port --- */
 
-static void look(const struct vb_device *dev, struct watched *now)
+static void port_look(const struct vb_device *dev, struct watched *now)
 {
 	now->state = vb_device_port_state(dev);
 	now->lid = vb_device_lid(dev);
@@ -73,9 +74,9 @@ static void look(const struct vb_device *dev, struct watched *now)
 	vb_device_gids(dev, now->gids);
 }
 
-static void raise(const struct watched *entry, enum ibv_event_type type)
+static void raise_event(const struct watched *entry, enum ibv_event_type type)
 {
-	/* element is a union: port_num is read where a pointer of this value was put. */
+	/* The element of an event is a union: port_num lies where the pointer is written. */
 	union {
 		int port_num;
 		void *object;
@@ -85,8 +86,8 @@ static void raise(const struct watched *entry, enum ibv_event_type type)
 	vb_async_raise(&entry->ctx->verbs.context, type, element.object, NULL);
 }
 
-static void explain(const struct vb_device *dev, const struct watched *old,
-		    const struct watched *now)
+static void explain_change(const struct vb_device *dev, const struct watched *old,
+			   const struct watched *now)
 {
 	if (old->state != now->state)
 		vb_explain_each("%s: its interface %s went %s", dev->ibv.name, dev->netdev,
@@ -96,16 +97,16 @@ static void explain(const struct vb_device *dev, const struct watched *old,
 }
 
 /*
- * Events come in this order: a program that hears that the port is active, or of another subnet, may
- * ask for everything else. The subnet manager of another subnet is another one, and knows of no
- * registration.
+ * The order of the rows is the order of events: a program that hears of another subnet, or that the
+ * port is active, may ask for everything else. Another subnet has another subnet manager, which
+ * knows of no registration.
  */
-static bool compare(struct watched *old)
+static bool port_compare(struct watched *old)
 {
 	struct watched now = { 0 };
 
-	look(old->ctx->dev, &now);
-	explain(old->ctx->dev, old, &now);
+	port_look(old->ctx->dev, &now);
+	explain_change(old->ctx->dev, old, &now);
 
 	const struct {
 		bool changed;
@@ -126,7 +127,7 @@ static bool compare(struct watched *old)
 	*old = now;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		if (rows[i].changed)
-			raise(old, rows[i].event);
+			raise_event(old, rows[i].event);
 		changed |= rows[i].changed;
 	}
 	return changed;
@@ -139,7 +140,7 @@ bool vb_link_compare(void)
 	vb_netif_snapshot_expire();
 	pthread_mutex_lock(&watched_lock);
 	vb_list_for(entry, &watched_list, struct watched, node)
-		changed |= compare(entry);
+		changed |= port_compare(entry);
 	pthread_mutex_unlock(&watched_lock);
 	return changed;
 }
@@ -155,7 +156,7 @@ void vb_link_watch_add(struct vb_context *ctx)
 		return; /* a context without port events */
 	entry->ctx = ctx;
 	pthread_mutex_lock(&watched_lock);
-	look(ctx->dev, entry); /* what changes from now on is compared with this */
+	port_look(ctx->dev, entry); /* changes are compared with this from now on */
 	vb_list_append(&watched_list, &entry->node);
 	pthread_mutex_unlock(&watched_lock);
 }
@@ -200,8 +201,10 @@ void vb_link_watch_start(int epoll)
 	}
 }
 
-/* What the messages say is not looked at: some may have been lost (ENOBUFS), and several are often
- * about one change. */
+/*
+ * The contents of the messages do not matter: messages may be lost (ENOBUFS), and several often
+ * report one change.
+ */
 void vb_link_event(void)
 {
 	void (*hook)(void) = atomic_load(&address_hook);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Send queues that wait: for a peer, for a receive, or for their turn. */
+/* Send queues that wait: for a peer, for a receive, or for the next part of a long transfer. */
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
@@ -16,7 +16,7 @@ void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
 		atomic_fetch_add(&engine->nic->waiting, 1);
 	}
 	vb_spin_unlock(&engine->pending_lock);
-	/* Pairs with the service thread: it says when it wakes, then looks at the version. */
+	/* Pairs with sleep_time: the service thread says when it wakes, then reads the version. */
 	atomic_fetch_add(&engine->pending_version, 1);
 	if (wake_ns < atomic_load(&engine->service_wake_ns))
 		vb_nic_ring(engine->nic);
@@ -62,7 +62,7 @@ unsigned vb_engine_retry(struct vb_engine *engine, unsigned most, bool service)
 
 		if (!qp)
 			break;
-		/* Else whoever executes it puts it back if it still waits. */
+		/* If another thread has the token, it puts the QP back if that still waits. */
 		if (vb_qp_on_wire(qp))
 			vb_wire_kick(qp);
 		else if (vb_qp_token_take(qp, &end))

@@ -17,7 +17,7 @@
 
 enum { EVENTS_BYTES = 4096 };
 
-static int inotify = -1; /* by the service thread; its child closes it */
+static int inotify = -1; /* written by the service thread; closed in a forked child */
 
 static void close_in_child(void)
 {
@@ -26,7 +26,7 @@ static void close_in_child(void)
 
 static const struct vb_fork_handlers at_fork = { .child = close_in_child };
 
-static void follow(struct vb_nic *nic)
+static void follow_file(struct vb_nic *nic)
 {
 	if (!vb_pkey_reload())
 		return;
@@ -35,8 +35,8 @@ static void follow(struct vb_nic *nic)
 	vb_link_compare(); /* raises the event */
 }
 
-/* Is one of these events about the file? */
-static bool concerns(const char *events, size_t size, const char *name)
+/* True: one of these events is about the file. */
+static bool concern_file(const char *events, size_t size, const char *name)
 {
 	struct inotify_event event;
 
@@ -56,12 +56,12 @@ static void on_change(int fd, void *nic)
 	ssize_t size;
 
 	while ((size = read(fd, events, sizeof(events))) > 0)
-		changed |= concerns(events, (size_t)size, strrchr(vb_pkey_file(), '/') + 1);
+		changed |= concern_file(events, (size_t)size, strrchr(vb_pkey_file(), '/') + 1);
 	if (changed)
-		follow(nic);
+		follow_file(nic);
 }
 
-/* The directory: a file that is replaced is another file. */
+/* Watches the directory: a file that is replaced is another file. */
 static int add_directory(const char *file)
 {
 	char directory[PATH_MAX];
@@ -89,5 +89,5 @@ void vb_pkey_watch_start(struct vb_nic *nic)
 		vb_fd_close(&inotify);
 		vb_explain("%s cannot be watched: %s", file, strerror(-err));
 	}
-	follow(nic);
+	follow_file(nic);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What pollers and the service thread do beside the wire: attention, retries, flushes. */
+/* The work of pollers and the service thread besides the wire: attention, retries, flushes. */
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 
-enum { POLLER_RETRIES = 16 }; /* a poll must stay short, whatever waits */
+enum { POLLER_RETRIES = 16 }; /* a poll must stay short, however many QPs wait */
 
 static void check_flushes(struct vb_nic *nic)
 {
@@ -46,7 +46,7 @@ int vb_engine_count_found(struct vb_nic *nic, int got)
 	return got;
 }
 
-/* Have pollers retried everything that waits? One that comes by now and then has not. */
+/* True: pollers have retried every waiting QP. A program that polls now and then has not. */
 static bool pollers_keep_up(struct vb_engine *engine)
 {
 	uint32_t retried = atomic_exchange(&engine->retried, 0);

@@ -20,22 +20,22 @@ int vb_qp_life_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb
 		err = vb_qp_create(pd, attr, out);
 	if (err)
 		return err;
-	err = vb_engine_start(pd->nic); /* a new slot is watched as well */
+	err = vb_engine_start(pd->nic); /* watches a new slot as well */
 	if (err)
 		vb_qp_life_destroy(*out);
 	return err;
 }
 
-/* --- modify: what follows from a change of state --- */
+/* --- modify, and the consequences of a change of state --- */
 
 static void entered_rtr(struct vb_qp *qp)
 {
-	if (qp->type == IBV_QPT_RAW_PACKET) /* nobody connects to it */
+	if (qp->type == IBV_QPT_RAW_PACKET) /* it has no peer */
 		return;
 	vb_wire_enter(qp);
 	if (qp->type != IBV_QPT_UD)
 		vb_attach_qp(qp);
-	/* Someone may have been sending to us already. */
+	/* A peer may have been sending to this QP already. */
 	if (atomic_exchange(&qp->lent->waiting, 0))
 		vb_engine_wake_waiters(qp->nic);
 }
@@ -50,8 +50,8 @@ static int modify_locked(struct vb_qp *qp, const struct ibv_qp_attr *attr, int m
 	return err;
 }
 
-/* Nobody executes while the queues are emptied, and nobody waits for them afterwards. */
-static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+/* No thread executes while the queues are emptied, and no QP waits for them afterwards. */
+static int reset_qp(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	int err = vb_qp_modify_check(qp, attr, mask);
 
@@ -59,14 +59,15 @@ static int reset(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		return err;
 	vb_wire_stop(qp, true);
 	vb_local_give_back(qp);
-	/* First without nic->lock: a thread of a peer that is stopped inside is waited for here. */
+	/* First without nic->lock: vb_qp_close waits for a stopped thread of a peer inside. */
 	err = vb_qp_close(qp, IBV_QPS_RESET);
 	if (!err)
 		err = modify_locked(qp, attr,
-				    IBV_QP_STATE); /* the rest is checked, and means nothing */
+				    /* other attributes were checked, and mean nothing in RESET */
+				    IBV_QP_STATE);
 	vb_qp_token_release(qp);
 	if (err)
-		vb_engine_kick(qp); /* to ERR: what is posted flushes */
+		vb_engine_kick(qp); /* the QP is in ERR: flushes the posted work requests */
 	if (!err) {
 		vb_engine_unpend(qp->nic->engine, qp);
 		vb_qp_limit_rate(qp, 0, 0);
@@ -80,7 +81,7 @@ int vb_qp_life_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask
 	int err;
 
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
-		return reset(qp, attr, mask);
+		return reset_qp(qp, attr, mask);
 	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_SQD)
 		vb_wire_settle(qp);
 	err = modify_locked(qp, attr, mask);
@@ -91,8 +92,10 @@ int vb_qp_life_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask
 		entered_rtr(qp);
 	else if (mask & (IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE))
 		vb_engine_follow_path(qp);
-	/* To RTS, SQD or ERR: there may be something to send, to report or to flush. In RTS it may
-	 * wait for the old rate. */
+	/*
+	 * In RTS, SQD or ERR there may be something to send, to report or to flush. In RTS the
+	 * queue may wait for the old rate.
+	 */
 	if ((after != before && after != IBV_QPS_INIT && after != IBV_QPS_RTR) ||
 	    mask & IBV_QP_RATE_LIMIT)
 		vb_engine_kick(qp);
@@ -102,7 +105,7 @@ int vb_qp_life_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask
 void vb_qp_life_limit_rate(struct vb_qp *qp, uint32_t kbps, uint32_t burst_bytes)
 {
 	vb_qp_limit_rate(qp, kbps, burst_bytes);
-	vb_engine_kick(qp); /* it may wait for the old rate */
+	vb_engine_kick(qp); /* the queue may wait for the old rate */
 }
 
 /* --- destroy --- */
@@ -123,20 +126,20 @@ static int check_idle(const struct vb_qp *qp)
 	return 0;
 }
 
-/* Nothing runs it, and nothing finds it any more. */
-static int stop(struct vb_qp *qp)
+/* No thread runs the QP afterwards, and no thread finds it. */
+static int stop_qp(struct vb_qp *qp)
 {
 	struct vb_engine *engine = qp->nic->engine;
 	int err;
 
 	vb_engine_settle_aside(qp);
 	err = vb_qp_close(qp, IBV_QPS_RESET);
-	/* Memory that is reached through an XRC_RECV QP belongs to SRQs, which wait for themselves. */
+	/* An XRC_RECV QP reaches only memory of SRQs, and each SRQ waits for its own senders. */
 	if (err && qp->type != IBV_QPT_XRC_RECV) {
-		vb_engine_kick(qp); /* to ERR: what is posted flushes */
+		vb_engine_kick(qp); /* the QP is in ERR: flushes the posted work requests */
 		return err;
 	}
-	/* With the progress lock nobody finds the QP in a list, with the token nobody runs it. */
+	/* Under the progress lock no list leads to the QP. With the token no thread runs it. */
 	vb_spin_lock(&engine->progress_lock);
 	vb_wire_stop(qp, false);
 	vb_local_give_back(qp);
@@ -153,7 +156,7 @@ int vb_qp_life_destroy(struct vb_qp *qp)
 	int err = check_idle(qp);
 
 	if (!err && nic == vb_nic_current())
-		err = stop(qp);
+		err = stop_qp(qp);
 	if (err)
 		return err;
 	vb_qp_destroy(qp);

@@ -10,15 +10,15 @@
 
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* before nic->lock */
 
-static void in_child(void)
+static void forget_in_child(void)
 {
 	pthread_mutex_init(&ports_lock, NULL);
 	vb_raw_forget();
 }
 
-static const struct vb_fork_handlers at_fork = { .child = in_child };
+static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
-/* The first QP opens it, and has the service thread look at it. */
+/* The first QP opens the port, and lets the service thread watch it. */
 static int use_port(struct vb_raw_port *port, struct vb_nic *nic)
 {
 	int err = 0;

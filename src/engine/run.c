@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Executing a send queue: by which path, how the token is let go, and what follows. */
+/* Executes a send queue: chooses the path, gives the token back, and does the follow-up work. */
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
@@ -9,8 +9,8 @@
 #include <sched.h>
 
 enum {
-	ASIDE_LOOK_NS = 100000,  /* when targets of datagrams are looked at again */
-	ASIDE_END_NS = 20000000, /* how long the end of a QP waits for them */
+	ASIDE_LOOK_NS = 100000,  /* time until targets of datagrams are looked at again */
+	ASIDE_END_NS = 20000000, /* time that the end of a QP waits for them */
 };
 
 static void raise_if_drained(struct vb_run *run)
@@ -23,8 +23,8 @@ static void raise_if_drained(struct vb_run *run)
 	vb_qp_raise(qp, IBV_EVENT_SQ_DRAINED);
 }
 
-/* Gives the token back, unless more was posted meanwhile. */
-static bool release(struct vb_run *run, enum vb_run_verdict verdict)
+/* Gives the token back. False: more was posted meanwhile, and the caller keeps the token. */
+static bool release_token(struct vb_run *run, enum vb_run_verdict verdict)
 {
 	struct vb_sq *sq = &run->qp->sq;
 	bool more;
@@ -54,7 +54,7 @@ static void follow_up(struct vb_run *run, enum vb_run_verdict verdict)
 		vb_attach_start(nic, run->attach_slot);
 }
 
-/* A datagram waits for no attach, only for its beginning. */
+/* A datagram waits until an attach has begun, not until it has ended. */
 static bool attach_now(struct vb_run *run)
 {
 	const uint32_t slot = run->attach_slot;
@@ -77,7 +77,7 @@ static enum vb_run_verdict run_locally(struct vb_run *run)
 	return verdict;
 }
 
-/* Before whatever was posted for the same targets. */
+/* Before the work requests that were posted for the same targets. */
 static void run_aside(struct vb_run *run)
 {
 	while (vb_local_run_aside(run) == VB_RUN_WIRE &&
@@ -85,9 +85,7 @@ static void run_aside(struct vb_run *run)
 		vb_sq_drop_aside(&run->qp->sq, run->wire_aside);
 }
 
-/*
- * Datagrams each have their own target; a connection goes by wire as a whole, and its token with it.
- */
+/* Each datagram has a target of its own. A connection goes to the wire with its token. */
 static enum vb_run_verdict run_here(struct vb_run *run)
 {
 	enum vb_run_verdict verdict;
@@ -136,8 +134,8 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 		aside = verdict == VB_RUN_IDLE && vb_sq_has_aside(&qp->sq);
 		if (aside)
 			atomic_store(&qp->pend.wake_ns, vb_now_ns() + ASIDE_LOOK_NS);
-	} while (verdict != VB_RUN_WIRE && !release(&run, verdict));
-	/* The lock in release is the fence between the completions and this look. */
+	} while (verdict != VB_RUN_WIRE && !release_token(&run, verdict));
+	/* The lock in release_token is the fence between the completions and this look. */
 	if (run.notice.due)
 		vb_cq_notify(cq, bit, run.notice.error);
 	if (verdict == VB_RUN_PEND || verdict == VB_RUN_MORE)
@@ -159,8 +157,10 @@ void vb_engine_kick(struct vb_qp *qp)
 		vb_engine_execute(qp, end, false);
 }
 
-/* The program has seen their completions, and may have sent a last word. A target that answers does so
- * in less than that. */
+/*
+ * The program has seen the completions of these datagrams, and the last one may be its last word. A
+ * live target answers in less than ASIDE_END_NS.
+ */
 void vb_engine_settle_aside(struct vb_qp *qp)
 {
 	const uint64_t end_ns = vb_now_ns() + ASIDE_END_NS;
@@ -175,7 +175,7 @@ static bool has_any_aside(struct vb_nic *nic)
 {
 	bool any = false;
 
-	if (pthread_mutex_trylock(&nic->lock)) /* by a thread that ended inside, perhaps */
+	if (pthread_mutex_trylock(&nic->lock)) /* a thread that has ended may hold the lock */
 		return false;
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
 		any |= vb_sq_has_aside(&qp->sq);
@@ -188,5 +188,5 @@ void vb_engine_settle_all(struct vb_nic *nic)
 	const uint64_t end_ns = vb_now_ns() + ASIDE_END_NS;
 
 	while (has_any_aside(nic) && vb_now_ns() < end_ns)
-		sched_yield(); /* the service thread is at it */
+		sched_yield(); /* the service thread sends them */
 }

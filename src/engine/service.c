@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The service thread: holds the life word, answers attaches, works when nobody polls. */
+/* The service thread holds the life word, answers attaches, and works when no program polls. */
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -27,22 +27,24 @@ enum {
 	EVENTS = 32,
 	STACK_SIZE = 256 << 10,
 	FLUSH_LOOK_NS = 200000,
-	POLLED_LOOK_NS = 1000000, /* someone polls: look whether he still does */
+	POLLED_LOOK_NS = 1000000, /* pollers retry: look that often whether they still do */
 };
 
 #define DOORBELL_EVENT       UINT64_MAX
 #define PEERS_DOORBELL_EVENT (UINT64_MAX - 3)
 
-/* What an epoll entry stands for: a doorbell, the port, the routing socket; a listener by its
- * number, a descriptor that somebody has us watch by a number above all addresses, else a peer by
- * its address. */
+/*
+ * The data of an epoll entry: a constant for a doorbell, the port and the routing socket, the
+ * number of a listener, a number above all addresses for a watched descriptor (watch.h), else the
+ * address of a peer.
+ */
 static bool is_listener(const struct vb_nic *nic, uint64_t data)
 {
 	return data < VB_OWN_SLOTS && data < nic->slot_count;
 }
 
-/* A peer can make the one that it has block, and read it before us: it is not waited for. */
-static void drain(int doorbell)
+/* A peer can make its doorbell blocking, and read it before this thread: so never wait. */
+static void drain_doorbell(int doorbell)
 {
 	uint64_t count;
 	struct iovec iov = { &count, sizeof(count) };
@@ -54,23 +56,23 @@ static void drain(int doorbell)
 
 static void on_link_event(struct vb_nic *nic)
 {
-	vb_wire_catch_up(nic); /* what arrived before the change is completed before its event */
+	vb_wire_catch_up(nic); /* earlier packets complete before the event */
 	vb_link_event();
 	vb_listen_again(nic);
 	vb_wire_enter_again(nic);
 	vb_multicast_again(nic);
 }
 
-static void handle(struct vb_engine *engine, const struct epoll_event *event)
+static void handle_event(struct vb_engine *engine, const struct epoll_event *event)
 {
 	struct vb_nic *nic = engine->nic;
 
 	if (event->data.u64 == DOORBELL_EVENT)
-		drain(nic->doorbell);
+		drain_doorbell(nic->doorbell);
 	else if (event->data.u64 == PEERS_DOORBELL_EVENT)
-		drain(nic->peers_doorbell);
+		drain_doorbell(nic->peers_doorbell);
 	else if (event->data.u64 == VB_PORT_EVENT)
-		engine->port_woke = true; /* the wire is looked at after every sleep */
+		engine->port_woke = true; /* vb_wire_service follows every sleep */
 	else if (event->data.u64 == VB_LINK_EVENT)
 		on_link_event(nic);
 	else if (is_listener(nic, event->data.u64))
@@ -81,7 +83,6 @@ static void handle(struct vb_engine *engine, const struct epoll_event *event)
 		vb_attach_event(nic, event->data.ptr);
 }
 
-/* Says until when it sleeps, then makes sure that nothing came in between. */
 static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
 {
 	uint64_t now_ns = vb_now_ns(), wake_ns = vb_engine_next_wake_ns(engine);
@@ -98,12 +99,16 @@ static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
 	return wire_ns < wake_ns ? wire_ns : wake_ns;
 }
 
+/*
+ * Announces the time of waking, then makes sure that nothing came in between. -1: sleep for ever,
+ * 0: not at all, 1: for *timeout.
+ */
 static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *timeout)
 {
 	uint32_t version = atomic_load(&engine->pending_version);
 	uint64_t wake_ns = wake_time_ns(engine, polled), now_ns;
 
-	/* While pollers are at it nobody needs to ring for what waits. */
+	/* While pollers retry, no thread needs to ring for a QP that waits. */
 	polled = (polled && wake_ns <= vb_now_ns() + POLLED_LOOK_NS) || vb_wire_left(engine->nic);
 	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
 	if ((!polled && (atomic_load(&engine->pending_version) != version ||
@@ -128,14 +133,14 @@ static int wait_events(struct vb_engine *engine, struct epoll_event *events, boo
 	if (!engine->coarse)
 		count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout,
 				     NULL);
-	/* Before Linux 5.11, or a filter does not know the call: milliseconds, rounded up. */
+	/* Before Linux 5.11, or where a filter refuses the call: milliseconds, rounded up. */
 	engine->coarse |= count < 0 && errno != EINTR;
 	if (engine->coarse)
 		count = epoll_wait(engine->epoll, events, EVENTS,
 				   kind < 0 ? -1
 					    : (int)(timeout.tv_sec * 1000 +
 						    (timeout.tv_nsec + 999999) / 1000000));
-	/* Awake: nobody needs to ring until it says otherwise. */
+	/* This thread is awake: no thread needs to ring until the next sleep. */
 	atomic_store(&engine->service_wake_ns, 0);
 	return count;
 }
@@ -149,16 +154,16 @@ static void *service(void *arg)
 	prctl(PR_SET_NAME, "verbena");
 	nic->self->tid = (pid_t)syscall(SYS_gettid);
 	nic->untouchable = vb_filter_forbids_vm();
-	/* For life: the kernel marks it when this process ends or becomes another program. */
+	/* Held for life: the kernel marks the mutex when this process ends or calls exec. */
 	pthread_mutex_lock(&nic->seg.head->life);
 	atomic_store(&engine->started, 1);
-	vb_link_compare(); /* what changed before anybody watched */
+	vb_link_compare(); /* changes that came before the routing socket was watched */
 	vb_pkey_watch_start(nic);
 	for (bool polled = false;;) {
 		int count = wait_events(engine, events, polled);
 
 		for (int i = 0; i < count; i++)
-			handle(engine, &events[i]);
+			handle_event(engine, &events[i]);
 		polled = !vb_engine_service(engine);
 		vb_wire_service(nic, engine->port_woke);
 		engine->port_woke = false;
@@ -167,15 +172,17 @@ static void *service(void *arg)
 	return NULL;
 }
 
-static int watch(int epoll, int fd, uint64_t data)
+static int epoll_add(int epoll, int fd, uint64_t data)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.u64 = data };
 
 	return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-/* The application's signals are not for this thread. pthread_sigmask leaves the C library's own
- * ones alone, without which setuid() would wait for us for ever. */
+/*
+ * The application's signals are not for this thread. pthread_sigmask leaves the C library's own
+ * signals unblocked: without them setuid() would wait for this thread for ever.
+ */
 static int start_thread(struct vb_engine *engine)
 {
 	sigset_t all, before;
@@ -201,16 +208,16 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	vb_list_init(&engine->pending);
 	nic->private_nonce = vb_random64();
 	nic->unregistered_barrier = !vb_barrier_register();
-	/* Under Yama only descendants may touch each other: our peers are not (see verbena(7)). */
+	/* Under Yama only ancestors may touch a process: peers are none (see verbena(7)). */
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	engine->epoll = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (engine->epoll < 0)
 		return -errno;
 	err = vb_nic_doorbells_make(nic);
 	if (!err)
-		err = watch(engine->epoll, nic->doorbell, DOORBELL_EVENT);
+		err = epoll_add(engine->epoll, nic->doorbell, DOORBELL_EVENT);
 	if (!err)
-		err = watch(engine->epoll, nic->peers_doorbell, PEERS_DOORBELL_EVENT);
+		err = epoll_add(engine->epoll, nic->peers_doorbell, PEERS_DOORBELL_EVENT);
 	if (!err) {
 		nic->engine = engine;
 		vb_link_watch_start(engine->epoll);
@@ -244,7 +251,7 @@ int vb_engine_start(struct vb_nic *nic)
 	for (; !err && nic->engine->watched_slots < nic->slot_count; nic->engine->watched_slots++) {
 		unsigned i = nic->engine->watched_slots;
 
-		err = watch(nic->engine->epoll, nic->slots[i].listener, i);
+		err = epoll_add(nic->engine->epoll, nic->slots[i].listener, i);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	return err;

@@ -8,8 +8,7 @@
 
 struct watched {
 	struct vb_list node;
-	uint64_t number; /* not used again, so that an event for a descriptor that is gone is known
-			  */
+	uint64_t number; /* never used again: a late event of a closed descriptor finds no entry */
 	struct vb_nic *nic;
 	int fd;
 	vb_watch_fn ready;
@@ -20,7 +19,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_list all = VB_LIST_INIT(all);
 static uint64_t next_number;
 
-/* fork: what the parent watches is none of the child's, and the lock may have been held. */
+/* fork: the child watches none of the parent's descriptors, and the lock may have been held. */
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&lock, NULL);
@@ -29,7 +28,7 @@ static void forget_in_child(void)
 
 static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
-static struct watched *find(const struct vb_nic *nic, int fd)
+static struct watched *find_watched(const struct vb_nic *nic, int fd)
 {
 	vb_list_for(watched, &all, struct watched, node)
 		if (watched->fd == fd && watched->nic == nic)
@@ -41,7 +40,7 @@ static int enlist(struct watched *watched)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
-	if (find(watched->nic, watched->fd))
+	if (find_watched(watched->nic, watched->fd))
 		return -EEXIST;
 	watched->number = next_number++;
 	event.data.u64 = VB_WATCH_EVENT | watched->number;
@@ -80,7 +79,7 @@ void vb_unwatch(struct vb_nic *nic, int fd)
 	struct watched *watched;
 
 	pthread_mutex_lock(&lock);
-	watched = find(nic, fd);
+	watched = find_watched(nic, fd);
 	if (watched) {
 		vb_list_remove(&watched->node);
 		epoll_ctl(nic->engine->epoll, EPOLL_CTL_DEL, fd, NULL);

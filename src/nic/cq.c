@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
+static int spec_check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
 {
 	if (spec->channel && spec->channel->nic != nic) {
 		vb_explain("ibv_create_cq: the completion channel belongs to the parent process");
@@ -30,7 +30,7 @@ static void channel_join(struct vb_cq *cq)
 	pthread_mutex_unlock(&cq->channel->events->lock);
 }
 
-static int enlist(struct vb_nic *nic, struct vb_cq *cq)
+static int cq_enlist(struct vb_nic *nic, struct vb_cq *cq)
 {
 	int err = -ENOMEM;
 
@@ -63,7 +63,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 	vb_cq_watches_describe(cq);
 	cq->single_threaded = spec->single_threaded;
 	cq->ignore_overrun = spec->ignore_overrun;
-	err = enlist(nic, cq);
+	err = cq_enlist(nic, cq);
 	if (err)
 		vb_segment_free(&nic->seg, cq->shared_offset, sizeof(*cq->shared));
 	return err;
@@ -72,7 +72,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct vb_cq **out)
 {
 	struct vb_nic *nic = vb_nic_get();
-	int err = nic ? check(nic, spec) : -errno;
+	int err = nic ? spec_check(nic, spec) : -errno;
 	struct vb_cq *cq = err ? NULL : vb_buffer_alloc(spec->pd, sizeof(*cq), VB_BUFFER_CQ);
 
 	if (!cq)

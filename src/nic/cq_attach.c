@@ -222,7 +222,7 @@ static void place_give(struct vb_cq_queue *queue)
 	vb_cq_watches_describe(cq);
 }
 
-static int attach(struct vb_cq_queue *queue)
+static int queue_attach(struct vb_cq_queue *queue)
 {
 	struct vb_cq *cq = queue->cq;
 	int err = place_take(queue);
@@ -259,7 +259,7 @@ int vb_cq_attach(struct vb_cq *cq, struct vb_cq_queue *queue)
 
 	queue->cq = cq;
 	vb_spin_lock(&cq->poll_lock);
-	err = is_silent(queue) ? 0 : attach(queue);
+	err = is_silent(queue) ? 0 : queue_attach(queue);
 	if (!err) {
 		cq->attached_depth += queue->depth;
 		vb_cq_asks_update(cq);

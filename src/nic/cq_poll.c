@@ -175,7 +175,7 @@ static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_
 }
 
 /* Looks at the queues that were empty. */
-static inline void look(struct vb_cq *cq)
+static inline void look_at_empty(struct vb_cq *cq)
 {
 	struct vb_cq_merge *merge = &cq->merge;
 	uint32_t bits = busy_besides(cq, merge->known);
@@ -269,11 +269,11 @@ static int merge_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	int got = 0, taken;
 
 	do {
-		look(cq);
+		look_at_empty(cq);
 		if (!choose(&cq->merge))
 			return got;
 		cq->merge.horizon = horizon_of(cq);
-		look(cq); /* the second look */
+		look_at_empty(cq); /* the second look */
 		taken = merge_allowed(cq, count - got, wc + got);
 		got += taken;
 	} while (taken && got < count);

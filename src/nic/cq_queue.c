@@ -18,7 +18,7 @@ void vb_cq_queue_show_watch(const struct vb_cq_queue *queue)
 	cq->watch_values[queue->place] = queue->watch.word ? queue->watch.value : 0;
 }
 
-static void watch(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint64_t value)
+static void watch_set(struct vb_cq_queue *queue, const _Atomic uint64_t *word, uint64_t value)
 {
 	queue->watch = (struct vb_cq_watch){ word, value, queue->kind == VB_CQ_RECEIVES };
 	vb_cq_queue_show_watch(queue);
@@ -54,7 +54,7 @@ static uint64_t peek_sends(struct vb_cq_queue *queue)
 	struct vb_sq *sq = queue->sq;
 	uint64_t stamp = first_send(sq) ? send_stamp(sq) : VB_NO_COMPLETION;
 
-	watch(queue, &sq->done, sq->scanned);
+	watch_set(queue, &sq->done, sq->scanned);
 	return stamp;
 }
 
@@ -78,7 +78,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 		};
 		atomic_store_explicit(&sq->retired, ++sq->scanned, memory_order_release);
 	}
-	watch(queue, &sq->done, sq->scanned);
+	watch_set(queue, &sq->done, sq->scanned);
 	return got;
 }
 
@@ -157,7 +157,7 @@ bool vb_cq_queue_has_arrivals(struct vb_cq_queue *queue)
 	if (atomic_load_explicit(&queue->arrivals->count, memory_order_acquire))
 		return true;
 	if (word && !(rq->srq && rq->srq->tm))
-		watch(queue, &cell->word, word);
+		watch_set(queue, &cell->word, word);
 	return false;
 }
 
@@ -258,7 +258,8 @@ static void watch_head(struct vb_cq_queue *queue)
 {
 	uint32_t head = vb_rq_head(queue->rq);
 
-	watch(queue, &vb_rq_cell(queue->rq, head)->word, vb_cell_word(head, 0, 0, VB_CELL_DONE));
+	watch_set(queue, &vb_rq_cell(queue->rq, head)->word,
+		  vb_cell_word(head, 0, 0, VB_CELL_DONE));
 }
 
 static int take_flushed(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
@@ -416,11 +417,11 @@ void vb_cq_queue_watch(struct vb_cq_queue *queue)
 {
 	queue->cq->merge.known = 0; /* what was seen may be gone */
 	if (queue->kind == VB_CQ_SENDS)
-		watch(queue, &queue->sq->done, queue->sq->scanned);
+		watch_set(queue, &queue->sq->done, queue->sq->scanned);
 	else if (queue->kind == VB_CQ_RECEIVES)
 		watch_head(queue);
 	else
-		watch(queue, NULL, 0);
+		watch_set(queue, NULL, 0);
 }
 
 uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained)

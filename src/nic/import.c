@@ -40,7 +40,7 @@ void vb_export_unlock(void)
 }
 
 /* The child has none of the parent's regions. */
-static void in_child(void)
+static void exports_in_child(void)
 {
 	vb_list_for(export, &exports, struct vb_export, node)
 		memset(export->dm_users, 0, sizeof(export->dm_users));
@@ -48,7 +48,8 @@ static void in_child(void)
 }
 
 /* A child that was forked while another thread held the lock would wait for ever. */
-static const struct vb_fork_handlers at_fork = { vb_export_lock, vb_export_unlock, in_child };
+static const struct vb_fork_handlers at_fork = { vb_export_lock, vb_export_unlock,
+						 exports_in_child };
 
 /*
  * One word, and no mutex of the C library: a mutex has pointers inside, which other processes could

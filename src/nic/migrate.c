@@ -235,7 +235,7 @@ void vb_migrate_forget(struct vb_qp *qp)
 /* --- the peer, where memory is shared --- */
 
 /* The peer, referenced; NULL: it is not attached, or its QP does not point to ours. */
-static struct vb_peer *peer_of(struct vb_qp *qp, struct vb_qp_entry **entry)
+static struct vb_peer *migration_peer(struct vb_qp *qp, struct vb_qp_entry **entry)
 {
 	const uint32_t qpn = qp->attr.dest_qp_num;
 	struct vb_peer *peer = vb_nic_peer(qp->nic, qpn >> VB_QP_INDEX_BITS);
@@ -251,7 +251,7 @@ static struct vb_peer *peer_of(struct vb_qp *qp, struct vb_qp_entry **entry)
 void vb_migrate_tell(struct vb_qp *qp)
 {
 	struct vb_qp_entry *entry;
-	struct vb_peer *peer = atomic_load(&qp->wired) ? NULL : peer_of(qp, &entry);
+	struct vb_peer *peer = atomic_load(&qp->wired) ? NULL : migration_peer(qp, &entry);
 
 	if (!peer)
 		return;
@@ -286,7 +286,7 @@ static bool follow_peer(struct vb_qp *qp, const struct vb_qp_entry *entry)
 bool vb_migrate_look(struct vb_qp *qp)
 {
 	struct vb_qp_entry *entry;
-	struct vb_peer *peer = atomic_load(&qp->wired) ? NULL : peer_of(qp, &entry);
+	struct vb_peer *peer = atomic_load(&qp->wired) ? NULL : migration_peer(qp, &entry);
 	bool moved = false;
 
 	if (!peer)

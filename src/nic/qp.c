@@ -15,7 +15,7 @@ static bool type_exists(enum ibv_qp_type type)
 	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-static int check(const struct ibv_qp_init_attr *attr)
+static int attr_check(const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
@@ -113,7 +113,7 @@ static void entry_make(struct vb_qp *qp)
 	atomic_store(&entry->gate, vb_qp_gate_in(qp, IBV_QPS_RESET));
 }
 
-static int attach(struct vb_qp *qp)
+static int queues_attach(struct vb_qp *qp)
 {
 	int err;
 
@@ -136,7 +136,7 @@ static int attach(struct vb_qp *qp)
 }
 
 /* Under nic->lock. */
-static int enlist(struct vb_qp *qp)
+static int qp_enlist(struct vb_qp *qp)
 {
 	struct vb_nic *nic = qp->nic;
 	uint32_t qpn;
@@ -150,7 +150,7 @@ static int enlist(struct vb_qp *qp)
 	qp->ibv.qp_num = qpn;
 	qp->ibv.handle = qpn;
 	qp->own_rq.qpn = qpn;
-	err = attach(qp);
+	err = queues_attach(qp);
 	if (err) {
 		vb_nic_qpn_free(nic, qpn);
 		return err;
@@ -195,7 +195,7 @@ static int qp_make(struct vb_qp *qp, struct vb_pd *pd, const struct ibv_qp_init_
 		return err;
 	pthread_mutex_lock(&qp->nic->lock);
 	vb_nic_quarantine_check(qp->nic);
-	err = enlist(qp);
+	err = qp_enlist(qp);
 	pthread_mutex_unlock(&qp->nic->lock);
 	if (err)
 		queues_free(qp);
@@ -217,7 +217,7 @@ static void ibv_fill(struct vb_qp *qp, const struct ibv_qp_init_attr *attr)
 
 int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **out)
 {
-	int err = check(attr);
+	int err = attr_check(attr);
 	struct vb_qp *qp = err ? NULL : aligned_alloc(64, (sizeof(*qp) + 63) & ~63ul);
 
 	if (!qp)

@@ -39,7 +39,7 @@ static int id_of_file(const struct ibv_context *ctx, int fd, struct vb_xrcd_id *
 	return 0;
 }
 
-static int enlist(struct vb_xrcd *xrcd)
+static int xrcd_enlist(struct vb_xrcd *xrcd)
 {
 	struct vb_nic *nic = xrcd->nic;
 	int err = -ENOMEM;
@@ -102,7 +102,7 @@ int vb_xrcd_open(struct ibv_context *ctx, int fd, int oflags, struct vb_xrcd **o
 	if (fd != -1)
 		err = share(xrcd, fd, oflags);
 	if (!err)
-		err = enlist(xrcd);
+		err = xrcd_enlist(xrcd);
 	if (err) {
 		let_go(xrcd);
 		free(xrcd);

@@ -16,7 +16,7 @@
 
 enum { SHARERS = 512 };
 
-static socklen_t name_of(struct sockaddr_un *address, const struct vb_xrcd_id *id, unsigned n)
+static socklen_t claim_name(struct sockaddr_un *address, const struct vb_xrcd_id *id, unsigned n)
 {
 	int length;
 
@@ -35,14 +35,14 @@ static int socket_open(void)
 }
 
 /* Takes the first free name; *n is its number. */
-static int hold(const struct vb_xrcd_id *id, unsigned *n)
+static int claim_hold(const struct vb_xrcd_id *id, unsigned *n)
 {
 	int fd = socket_open(), err = -EADDRINUSE;
 
 	for (*n = 0; fd >= 0 && *n < SHARERS; ++*n) {
 		struct sockaddr_un address;
 
-		if (!bind(fd, (void *)&address, name_of(&address, id, *n)))
+		if (!bind(fd, (void *)&address, claim_name(&address, id, *n)))
 			return fd;
 		err = -errno;
 		if (err != -EADDRINUSE)
@@ -63,7 +63,7 @@ static bool others(const struct vb_xrcd_id *id, unsigned mine)
 	for (unsigned n = 0; probe >= 0 && n < SHARERS && !found; n++) {
 		struct sockaddr_un address;
 
-		found = n != mine && !connect(probe, (void *)&address, name_of(&address, id, n));
+		found = n != mine && !connect(probe, (void *)&address, claim_name(&address, id, n));
 	}
 	if (probe >= 0)
 		close(probe);
@@ -74,7 +74,7 @@ static bool others(const struct vb_xrcd_id *id, unsigned mine)
 int vb_xrcd_claim(const struct vb_xrcd_id *id, int oflags)
 {
 	unsigned n;
-	int fd = hold(id, &n), err = 0;
+	int fd = claim_hold(id, &n), err = 0;
 
 	if (fd < 0)
 		return fd;

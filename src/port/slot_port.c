@@ -131,7 +131,7 @@ static void begin_attach(struct vb_port *port, uint32_t slot)
 }
 
 /* The process that holds a slot, attached or attaching; or NULL. */
-static struct vb_peer *peer_of(struct vb_port *port, uint32_t slot)
+static struct vb_peer *slot_peer(struct vb_port *port, uint32_t slot)
 {
 	struct vb_peer *peer = vb_nic_peer(port->nic, slot);
 
@@ -144,7 +144,7 @@ static struct vb_peer *peer_of(struct vb_port *port, uint32_t slot)
 void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery)
 {
 	uint32_t packets = vb_packets_of(delivery->length, delivery->segment);
-	struct vb_peer *peer = peer_of(port, slot);
+	struct vb_peer *peer = slot_peer(port, slot);
 	struct vb_slot_message message = vb_slot_message_of(delivery->flow);
 
 	if (!peer) {

@@ -39,7 +39,7 @@ static int real_look64(int directory, const char *path, struct stat64 *info, int
 	return REAL(__fxstatat64)(STAT_VERSION, directory, path, info, flags);
 }
 
-static int look(int directory, const char *path, struct stat *info, int flags)
+static int stat_own(int directory, const char *path, struct stat *info, int flags)
 {
 	struct redirect r;
 
@@ -57,7 +57,7 @@ static int look64(int directory, const char *path, struct stat64 *info, int flag
 
 VB_PUBLIC int stat(const char *path, struct stat *info)
 {
-	return look(AT_FDCWD, path, info, 0);
+	return stat_own(AT_FDCWD, path, info, 0);
 }
 
 VB_PUBLIC int stat64(const char *path, struct stat64 *info)
@@ -67,7 +67,7 @@ VB_PUBLIC int stat64(const char *path, struct stat64 *info)
 
 VB_PUBLIC int lstat(const char *path, struct stat *info)
 {
-	return look(AT_FDCWD, path, info, AT_SYMLINK_NOFOLLOW);
+	return stat_own(AT_FDCWD, path, info, AT_SYMLINK_NOFOLLOW);
 }
 
 VB_PUBLIC int lstat64(const char *path, struct stat64 *info)
@@ -77,7 +77,7 @@ VB_PUBLIC int lstat64(const char *path, struct stat64 *info)
 
 VB_PUBLIC int fstatat(int directory, const char *path, struct stat *info, int flags)
 {
-	return look(directory, path, info, flags);
+	return stat_own(directory, path, info, flags);
 }
 
 VB_PUBLIC int fstatat64(int directory, const char *path, struct stat64 *info, int flags)
@@ -125,7 +125,7 @@ VB_PUBLIC int __lxstat64(int version, const char *path, struct stat64 *info)
 
 VB_PUBLIC int __fxstatat(int version, int directory, const char *path, struct stat *info, int flags)
 {
-	return check_version(version) ? -1 : look(directory, path, info, flags);
+	return check_version(version) ? -1 : stat_own(directory, path, info, flags);
 }
 
 VB_PUBLIC int __fxstatat64(int version, int directory, const char *path, struct stat64 *info,

@@ -36,7 +36,7 @@ VB_PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 	return vb_given_ended(VB_GIVEN_AH, ah, 0);
 }
 
-static int index_of(const struct vb_device *dev, const union ibv_gid *gid)
+static int gid_index(const struct vb_device *dev, const union ibv_gid *gid)
 {
 	union ibv_gid own[VB_GIDS];
 
@@ -47,8 +47,8 @@ static int index_of(const struct vb_device *dev, const union ibv_gid *gid)
 	return -1;
 }
 
-/* Some own GID, one of the family if there is. */
-static int any_index(const struct vb_device *dev, bool ipv4)
+/* The index of an own GID, of the same family if there is one. */
+static int any_gid_index(const struct vb_device *dev, bool ipv4)
 {
 	union ibv_gid own[VB_GIDS];
 	int found = -1;
@@ -66,14 +66,14 @@ static int reply_to(const struct vb_device *dev, const struct ibv_grh *ibv_grh,
 {
 	struct vb_grh grh;
 	int err = vb_grh_parse((const uint8_t *)ibv_grh, &grh);
-	int index = err ? -1 : index_of(dev, &grh.dgid);
+	int index = err ? -1 : gid_index(dev, &grh.dgid);
 
-	/* Sent to a loopback address or a group: any address of ours is as good. */
+	/* The packet went to a loopback address or a group: any own address will do. */
 	if (!err && index < 0)
-		index = index_of(dev, &grh.sgid);
-	/* Both are where this host sends packets to itself: that goes with every source. */
+		index = gid_index(dev, &grh.sgid);
+	/* Both are addresses by which this host sends to itself: every source can do that. */
 	if (!err && index < 0 && vb_gid_is_loopback(&grh.sgid))
-		index = any_index(dev, vb_gid_is_ipv4(&grh.sgid));
+		index = any_gid_index(dev, vb_gid_is_ipv4(&grh.sgid));
 	if (err || index < 0)
 		return -EINVAL;
 	attr->is_global = 1;

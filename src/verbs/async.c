@@ -8,7 +8,7 @@ VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 {
 	struct vb_nic *nic = vb_nic_current();
 
-	/* A program without QPs waits for port events: somebody has to watch for them. */
+	/* A program without QPs waits for port events: the service thread watches for them. */
 	if (nic && !nic->engine)
 		vb_engine_start(nic);
 	return vb_return_minus_one(vb_async_take(context, event));
@@ -51,6 +51,6 @@ VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 		acknowledge(&wq->mutex, &wq->cond, &wq->events_completed);
 		return;
 	default:
-		return; /* of a port or the device: nothing waits for it */
+		return; /* an event of a port or the device: no call waits for it */
 	}
 }

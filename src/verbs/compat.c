@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The names of IBVERBS_1.0, for programs linked before 2007. Their structs had another layout
- * than today's headers, so passing the arguments on would corrupt memory: every call fails by the
- * convention of its man page instead, and such a program stops at its first one, an empty list of
- * devices. No program in use imports these names; they exist so that the export list is whole.
+ * The names of IBVERBS_1.0, for programs linked before 2007. Their structs had another layout than
+ * those of today's headers: to pass the arguments on would corrupt memory. So every call fails by
+ * the convention of its man page. Such a program stops at its first call, with an empty list of
+ * devices. No program in use imports these names; they exist to complete the export list.
  *
- * The functions take no parameters: the caller owns its argument registers and stack, and there
- * is no header for the old types.
+ * The functions take no parameters: the caller owns its argument registers and stack, and there is
+ * no header for the old types.
  */
 #include <errno.h>
 #include <stddef.h>

@@ -96,7 +96,7 @@ struct vb_nic *vb_nic_prepare(int *err)
 	return nic;
 }
 
-/* Owns cmd_fd and export from then on, unless it fails. */
+/* The context owns cmd_fd and export from then on, unless the call fails. */
 static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *export,
 		       struct ibv_context **out)
 {
@@ -140,7 +140,7 @@ VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 	if (!vb_nic_prepare(&err))
 		return vb_return_null(err);
 	if (vb_export_create(dev, &export, &cmd_fd))
-		cmd_fd = eventfd(0, EFD_CLOEXEC); /* at least something to dup() */
+		cmd_fd = eventfd(0, EFD_CLOEXEC); /* so that dup() works at least */
 	err = open_device(dev, cmd_fd, export, &context);
 	if (!err)
 		return context;
@@ -167,7 +167,7 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 	return vb_return_null(err);
 }
 
-/* Objects that outlive their context still name it: then it stays, without its fds. */
+/* A context stays while objects name it, but without its descriptors. */
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *ctx;
@@ -182,7 +182,7 @@ VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 	vb_async_close(ctx);
 	context->cmd_fd = -1;
 	ctx->export = NULL;
-	/* One more, until all is said: an object may go at this moment. */
+	/* A reference of this call: the last object may go at this moment. */
 	atomic_fetch_add(&ctx->objects, 1);
 	ctx->closed = true;
 	vb_context_release(ctx);

@@ -27,7 +27,7 @@ struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
 	return &counters->ibv;
 }
 
-static int destroy(struct vb_counters *counters)
+static int destroy_counters(struct vb_counters *counters)
 {
 	uint32_t flows = atomic_load(&counters->flows);
 
@@ -45,11 +45,12 @@ int vb_ops_destroy_counters(struct ibv_counters *counters)
 	int err = vb_given_end(VB_GIVEN_COUNTERS, counters, "ibv_destroy_counters");
 
 	if (!err)
-		err = vb_given_ended(VB_GIVEN_COUNTERS, counters, destroy(vb_counters(counters)));
+		err = vb_given_ended(VB_GIVEN_COUNTERS, counters,
+				     destroy_counters(vb_counters(counters)));
 	return vb_return_errno(err);
 }
 
-static int attach(struct vb_counters *counters, const struct ibv_counter_attach_attr *attr)
+static int attach_point(struct vb_counters *counters, const struct ibv_counter_attach_attr *attr)
 {
 	if (attr->comp_mask || attr->index >= VB_COUNTERS_MAX)
 		return -EINVAL;
@@ -70,14 +71,14 @@ static int attach(struct vb_counters *counters, const struct ibv_counter_attach_
 	return 0;
 }
 
-/* To a flow that exists nothing is attached, only to those that are created with the object. */
+/* Nothing is attached to a flow that exists, only to flows that are created with the object. */
 int vb_ops_attach_counters_point_flow(struct ibv_counters *ibv,
 				      struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
 	int err = vb_given_check(VB_GIVEN_COUNTERS, ibv, "ibv_attach_counters_point_flow");
 
 	if (!err)
-		err = flow ? -ENOTSUP : attach(vb_counters(ibv), attr);
+		err = flow ? -ENOTSUP : attach_point(vb_counters(ibv), attr);
 	return vb_return_errno(err);
 }
 

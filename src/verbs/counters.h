@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Counters objects: places that flows count into. Which place counts what is said before the object
- * is bound to a flow; several flows, and several points of one flow, may add to the same place.
+ * Counters objects: places that flows count into. A program attaches points, each with its place,
+ * before it binds the object to a flow. Several flows, and several points of one flow, may add to
+ * the same place.
  */
 #ifndef VB_VERBS_COUNTERS_H
 #define VB_VERBS_COUNTERS_H
@@ -21,7 +22,7 @@ struct vb_counter_point {
 
 struct vb_counters {
 	struct ibv_counters ibv; /* first */
-	_Atomic uint32_t flows;  /* that are bound: then nothing can be attached */
+	_Atomic uint32_t flows;  /* bound flows; while there are any, nothing can be attached */
 	uint32_t point_count, place_count;
 	struct vb_counter_point points[VB_COUNTER_POINTS_MAX];
 	_Atomic uint64_t values[VB_COUNTERS_MAX];
@@ -32,7 +33,7 @@ static inline struct vb_counters *vb_counters(struct ibv_counters *ibv)
 	return vb_container(ibv, struct vb_counters, ibv);
 }
 
-/* A flow matched packets. */
+/* A flow matched packets: adds them to all points. */
 void vb_counters_add(struct vb_counters *counters, uint64_t packets, uint64_t bytes);
 
 #endif

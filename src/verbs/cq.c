@@ -136,7 +136,7 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 enum { POLLS_PER_YIELD = 1024 };
 
-/* Each of them, whatever the others found: frames may come all the time. */
+/* All of the steps, whether one finds something or not: frames may come all the time. */
 __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yields)
 {
 	if (yields)
@@ -148,8 +148,9 @@ __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yie
 }
 
 /*
- * Who polls in a loop may be waiting for a process that needs this very CPU: after some 20 us
- * without a completion let others run. With a CPU for each it costs next to nothing.
+ * A thread that polls in a loop may wait for a process that needs this very CPU. So other processes
+ * may run after some 20 us without a completion. With a CPU for each process this costs next to
+ * nothing.
  */
 bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
@@ -185,8 +186,7 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	if (!got) {
 		if (!vb_cq_lend_a_hand(cq))
 			return 0;
-		/* An event that was raised meanwhile tells of completions that the first look did
-		 * not see. */
+		/* An event that was raised meanwhile tells of completions after the first look. */
 		got = vb_cq_poll(cq, count, wc);
 		return __builtin_expect(got < 0, 0) ? fail_poll(got) : got;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The extended completion queue: the same poll, one completion at a time, field by field. From
- * start_poll to end_poll the batch is one thread's: the completion that it is at lies in the CQ.
+ * start_poll to end_poll one thread owns the batch. The current completion lies in the CQ.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,14 +17,14 @@
 enum {
 	WITH_TIME =
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
-	/* A newer header may know more. */
+	/* A newer header may have further flags. */
 	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | WITH_TIME | IBV_WC_EX_WITH_FLOW_TAG |
 			     IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_TM_INFO,
 	MASK_KNOWN = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 	FLAGS_KNOWN = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
 
-static struct vb_cq *of(struct ibv_cq_ex *ex)
+static struct vb_cq *cq_of(struct ibv_cq_ex *ex)
 {
 	return vb_container(ex, struct vb_cq, ex);
 }
@@ -32,9 +32,9 @@ static struct vb_cq *of(struct ibv_cq_ex *ex)
 /* --- the iterator --- */
 
 /* ENOENT is an answer, not a failure: an empty CQ leaves errno alone. */
-static int advance(struct ibv_cq_ex *ex)
+static int next_poll(struct ibv_cq_ex *ex)
 {
-	struct vb_cq *cq = of(ex);
+	struct vb_cq *cq = cq_of(ex);
 	int got = vb_cq_poll_one(cq, &cq->wc, &cq->wc_stamp);
 
 	if (got <= 0)
@@ -45,7 +45,7 @@ static int advance(struct ibv_cq_ex *ex)
 	return 0;
 }
 
-/* How far the wall clock is from the device's, now; one value for a whole batch. */
+/* The offset of the wall clock from the device's clock; one value for a whole batch. */
 static uint64_t wall_offset(void)
 {
 	uint64_t before = vb_device_clock(), wall_ns, after;
@@ -57,12 +57,12 @@ static uint64_t wall_offset(void)
 	return wall_ns - (before + (after - before) / 2);
 }
 
-static int first(struct vb_cq *cq)
+static int poll_first(struct vb_cq *cq)
 {
-	int err = advance(&cq->ex);
+	int err = next_poll(&cq->ex);
 
 	if (err == ENOENT && vb_cq_lend_a_hand(cq))
-		err = advance(&cq->ex);
+		err = next_poll(&cq->ex);
 	if (!err && cq->ex.read_completion_wallclock_ns)
 		cq->wall_offset = wall_offset();
 	return err;
@@ -70,14 +70,14 @@ static int first(struct vb_cq *cq)
 
 static int start_poll_alone(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	if (attr->comp_mask || vb_stale(of(ex)->nic, "ibv_start_poll"))
+	if (attr->comp_mask || vb_stale(cq_of(ex)->nic, "ibv_start_poll"))
 		return vb_return_errno(-EINVAL);
-	return first(of(ex));
+	return poll_first(cq_of(ex));
 }
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
-	struct vb_cq *cq = of(ex);
+	struct vb_cq *cq = cq_of(ex);
 	int err;
 
 	vb_spin_lock(&cq->batch_lock);
@@ -89,7 +89,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-	vb_spin_unlock(&of(ex)->batch_lock);
+	vb_spin_unlock(&cq_of(ex)->batch_lock);
 }
 
 static void end_poll_alone(struct ibv_cq_ex *ex)
@@ -101,87 +101,87 @@ static void end_poll_alone(struct ibv_cq_ex *ex)
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.opcode;
+	return cq_of(ex)->wc.opcode;
 }
 
 static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.vendor_err;
+	return cq_of(ex)->wc.vendor_err;
 }
 
 static uint32_t read_byte_len(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.byte_len;
+	return cq_of(ex)->wc.byte_len;
 }
 
 static __be32 read_imm_data(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.imm_data;
+	return cq_of(ex)->wc.imm_data;
 }
 
 static uint32_t read_qp_num(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.qp_num;
+	return cq_of(ex)->wc.qp_num;
 }
 
 static uint32_t read_src_qp(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.src_qp;
+	return cq_of(ex)->wc.src_qp;
 }
 
 static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.wc_flags;
+	return cq_of(ex)->wc.wc_flags;
 }
 
 static uint32_t read_slid(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.slid;
+	return cq_of(ex)->wc.slid;
 }
 
 static uint8_t read_sl(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.sl;
+	return cq_of(ex)->wc.sl;
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc.dlid_path_bits;
+	return cq_of(ex)->wc.dlid_path_bits;
 }
 
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc_stamp;
+	return cq_of(ex)->wc_stamp;
 }
 
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-	return of(ex)->wc_stamp + of(ex)->wall_offset;
+	return cq_of(ex)->wc_stamp + cq_of(ex)->wall_offset;
 }
 
-/* Frames have no immediate data: the tag of the flow that took one travels in its place. */
+/* Frames have no immediate data: its place holds the tag of the flow that took the frame. */
 static uint32_t read_flow_tag(struct ibv_cq_ex *ex)
 {
-	const struct ibv_wc *wc = &of(ex)->wc;
+	const struct ibv_wc *wc = &cq_of(ex)->wc;
 
 	return wc->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV) ? 0 : wc->imm_data;
 }
 
 static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *tm_info)
 {
-	*tm_info = of(ex)->wc_tm;
+	*tm_info = cq_of(ex)->wc_tm;
 }
 
-/* Ethernet has no LIDs: a VLAN tag that was cut out of a frame travels in the place of one. */
+/* Ethernet has no LIDs: the place of one holds a VLAN tag that was cut out of the frame. */
 static uint16_t read_cvlan(struct ibv_cq_ex *ex)
 {
-	return vb_context(of(ex)->ibv.context)->dev->infiniband ? 0 : of(ex)->wc.slid;
+	return vb_context(cq_of(ex)->ibv.context)->dev->infiniband ? 0 : cq_of(ex)->wc.slid;
 }
 
 static void fill_iterator(struct vb_cq *cq)
 {
 	cq->ex.start_poll = cq->single_threaded ? start_poll_alone : start_poll;
-	cq->ex.next_poll = advance;
+	cq->ex.next_poll = next_poll;
 	cq->ex.end_poll = cq->single_threaded ? end_poll_alone : end_poll;
 }
 
@@ -211,7 +211,7 @@ static void fill_fields(struct ibv_cq_ex *ex, uint64_t wc_flags)
 
 /* --- creating --- */
 
-static int check(const struct ibv_cq_init_attr_ex *attr)
+static int check_attr(const struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 
@@ -238,8 +238,8 @@ static int check(const struct ibv_cq_init_attr_ex *attr)
 	return attr->cqe > VB_CQE_MAX || attr->comp_vector > INT_MAX ? -EINVAL : 0;
 }
 
-static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
-		  struct vb_cq **cq)
+static int make_cq(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
+		   struct vb_cq **cq)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	struct vb_pd *pd =
@@ -261,10 +261,10 @@ static int create(struct ibv_context *context, const struct ibv_cq_init_attr_ex 
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
 	struct vb_cq *cq;
-	int err = check(attr);
+	int err = check_attr(attr);
 
 	if (!err)
-		err = create(context, attr, &cq);
+		err = make_cq(context, attr, &cq);
 	if (err)
 		return vb_return_null(err);
 	fill_iterator(cq);

@@ -23,11 +23,11 @@ enum gid_type_sysfs { GID_TYPE_SYSFS_IB_OR_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
 		       enum gid_type_sysfs *type);
 
-/* What programs were linked with before port_cap_flags2 was appended. */
+/* The size that programs were linked with before port_cap_flags2 was appended. */
 enum { COMPAT_PORT_ATTR_SIZE = offsetof(struct ibv_port_attr, port_cap_flags2) };
 static_assert(COMPAT_PORT_ATTR_SIZE == 48, "ibv_query_port@IBVERBS_1.1");
 
-/* And what newer headers append to it. */
+/* A field that newer headers append. */
 enum { SPEED_EX_OFFSET = 52 };
 union wide_port_attr {
 	struct ibv_port_attr attr;
@@ -39,7 +39,7 @@ static struct vb_device *device_of(const struct ibv_context *context)
 	return (struct vb_device *)context->device;
 }
 
-/* Copies what the caller's layout has room for; what ours does not know is zero. */
+/* Copies the bytes that the caller's layout has room for. Further bytes of the caller are zero. */
 static void copy_sized(void *to, size_t to_size, const void *from, size_t from_size)
 {
 	const size_t common = to_size < from_size ? to_size : from_size;
@@ -67,7 +67,7 @@ VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	return list;
 }
 
-/* The devices themselves stay: programs go on using them, although they should not. */
+/* The devices stay: programs go on using them, although they should not. */
 VB_PUBLIC void ibv_free_device_list(struct ibv_device **list)
 {
 	free(list);
@@ -84,8 +84,8 @@ VB_PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
 }
 
 /*
- * The index is a name in the kernel's NETLINK_RDMA, and programs ask there about it. The kernel does not
- * know the device: the socket does not exist, or an index would name the device of somebody else.
+ * The index is a name in the kernel's NETLINK_RDMA, and programs ask there about it. The kernel
+ * does not know the device. So the socket does not exist, or an index would name another device.
  */
 VB_PUBLIC int ibv_get_device_index(struct ibv_device *device)
 {
@@ -117,7 +117,7 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 	return 0;
 }
 
-/* PortInfo has 16 bits for each, which stay at their maximum (IBA 14.2.5.6). */
+/* PortInfo has 16 bits for each count, which stay at their maximum (IBA 14.2.5.6). */
 static uint32_t saturated(uint64_t count)
 {
 	return count < UINT16_MAX ? (uint32_t)count : UINT16_MAX;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint8_t *range(const struct ibv_dm *dm, uint64_t offset, size_t length, const char *call)
+static uint8_t *find_range(const struct ibv_dm *dm, uint64_t offset, size_t length,
+			   const char *call)
 {
 	uint8_t *at = vb_dm_range(vb_dm((struct ibv_dm *)dm), offset, length);
 
@@ -23,7 +24,7 @@ static uint8_t *range(const struct ibv_dm *dm, uint64_t offset, size_t length, c
 
 static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *host, size_t length)
 {
-	uint8_t *at = range(dm, offset, length, "ibv_memcpy_to_dm");
+	uint8_t *at = find_range(dm, offset, length, "ibv_memcpy_to_dm");
 
 	if (!at)
 		return vb_return_errno(-EINVAL);
@@ -33,7 +34,7 @@ static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *host, size_t 
 
 static int copy_from(void *host, struct ibv_dm *dm, uint64_t offset, size_t length)
 {
-	const uint8_t *at = range(dm, offset, length, "ibv_memcpy_from_dm");
+	const uint8_t *at = find_range(dm, offset, length, "ibv_memcpy_from_dm");
 
 	if (!at)
 		return vb_return_errno(-EINVAL);
@@ -41,7 +42,7 @@ static int copy_from(void *host, struct ibv_dm *dm, uint64_t offset, size_t leng
 	return 0;
 }
 
-static struct ibv_dm *finish(struct vb_dm *dm, bool imported)
+static struct ibv_dm *give_dm(struct vb_dm *dm, bool imported)
 {
 	int err = vb_given_add(VB_GIVEN_DM, dm);
 
@@ -63,7 +64,7 @@ struct ibv_dm *vb_ops_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_
 
 	if (!err)
 		err = vb_dm_alloc(context, attr, &dm);
-	return err ? vb_return_null(err) : finish(dm, false);
+	return err ? vb_return_null(err) : give_dm(dm, false);
 }
 
 int vb_ops_free_dm(struct ibv_dm *dm)
@@ -75,9 +76,9 @@ int vb_ops_free_dm(struct ibv_dm *dm)
 	return vb_return_errno(err);
 }
 
-/* Zero-based, says the man page: whatever names it does so by the offset in the region. */
-static int check(const struct vb_pd *pd, const struct vb_dm *dm, uint64_t offset, size_t length,
-		 unsigned access)
+/* The man page wants a zero-based region: all addresses are offsets in the region. */
+static int check_region(const struct vb_pd *pd, const struct vb_dm *dm, uint64_t offset,
+			size_t length, unsigned access)
 {
 	const char *why = NULL;
 
@@ -88,7 +89,7 @@ static int check(const struct vb_pd *pd, const struct vb_dm *dm, uint64_t offset
 	else if (!vb_dm_range(dm, offset, length))
 		why = "not inside the device memory, not in multiples of 4, or it was freed";
 	else if (vb_context(pd->ibv.context)->export != dm->export)
-		why = "the PD is one of another device";
+		why = "the PD belongs to another device";
 	if (!why)
 		return vb_mr_check_access(access);
 	vb_explain("ibv_reg_dm_mr: %s", why);
@@ -107,7 +108,7 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 	if (!err)
 		err = vb_given_check(VB_GIVEN_DM, ibv_dm, "ibv_reg_dm_mr");
 	if (!err)
-		err = check(pd, dm, offset, length, access);
+		err = check_region(pd, dm, offset, length, access);
 	if (err)
 		return vb_return_null(err);
 	spec.addr = (uintptr_t)dm->bytes + offset;
@@ -130,7 +131,7 @@ VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_
 
 	if (!err)
 		err = vb_dm_import(context, dm_handle, &dm);
-	return err ? vb_return_null(err) : finish(dm, true);
+	return err ? vb_return_null(err) : give_dm(dm, true);
 }
 
 VB_PUBLIC void ibv_unimport_dm(struct ibv_dm *dm)

@@ -28,7 +28,7 @@ static void counters_each(vb_counters_each_fn each, void *arg)
 	vb_gsi_counters_each(each, arg);
 }
 
-/* --- the NIC, as opening a device makes it --- */
+/* --- the NIC, made as ibv_open_device makes it --- */
 
 static struct vb_nic *nic_get(int *err)
 {
@@ -38,7 +38,7 @@ static struct vb_nic *nic_get(int *err)
 	return nic ? nic : vb_nic_prepare(err);
 }
 
-/* With a service thread, without which nothing would arrive. */
+/* The NIC with a service thread: without one nothing would arrive. */
 static struct vb_nic *nic_running(int *err)
 {
 	struct vb_nic *nic = nic_get(err);
@@ -240,6 +240,6 @@ static const struct vb_engine_table table = {
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)
 {
-	vb_engine_watch_fork(); /* the caller registers after it */
+	vb_engine_watch_fork(); /* the caller registers for fork after it */
 	return version == table.version ? &table : NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From a destination GID to the Ethernet address a RoCE NIC would put into its frames. Only what
- * the GID itself says is answered: the link-local address, which contains the MAC, and multicast,
- * which maps to one. Any other address would take a query of the neighbour table; nothing here
- * builds frames, so the answer is that of a neighbour that does not respond.
+ * Finds the Ethernet address that a RoCE NIC would put into its frames for a destination GID. Only
+ * the GID itself is asked: a link-local address contains the MAC, a multicast address maps to one.
+ * Any other address would take a query of the neighbour table. Nothing here builds frames, so the
+ * answer is that of a neighbour that does not respond.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -54,7 +54,7 @@ static bool mac_from_multicast(const uint8_t *gid, uint8_t *mac)
 	return false;
 }
 
-static int resolve(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t *mac)
+static int resolve_mac(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t *mac)
 {
 	union ibv_gid sgid;
 
@@ -66,11 +66,11 @@ static int resolve(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_
 	return -EHOSTUNREACH;
 }
 
-/* Unlike its neighbours in the header, this one returns the errno value negated. */
+/* Unlike its neighbours in the header this call returns the errno value negated. */
 VB_PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
-	int err = resolve(context, attr, eth_mac);
+	int err = resolve_mac(context, attr, eth_mac);
 
 	if (err)
 		return vb_return_negative(err);

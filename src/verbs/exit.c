@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The end of a program that leaves its QPs to the kernel. A NIC acknowledges before the program sees
- * the completion; here the ACK may still wait for a message to go with, and a datagram for its target.
+ * The end of a program that leaves its QPs to the kernel. A NIC acknowledges before the program
+ * sees the completion. Here an ACK may still wait for a message to go with, and a datagram for its
+ * target.
  */
 #include "engine/engine.h"
 #include "engine/wire/wire.h"

@@ -10,12 +10,12 @@
 
 #include <stdlib.h>
 
-static void count(struct ibv_counters *counters, uint64_t packets, uint64_t bytes)
+static void count_packets(struct ibv_counters *counters, uint64_t packets, uint64_t bytes)
 {
 	vb_counters_add(vb_counters(counters), packets, bytes);
 }
 
-static int check(const struct vb_qp *qp)
+static int check_qp(const struct vb_qp *qp)
 {
 	int err = vb_given_check(VB_GIVEN_QP, &qp->ibv, "ibv_create_flow");
 
@@ -28,15 +28,15 @@ static int check(const struct vb_qp *qp)
 	return err;
 }
 
-static void count_from_now_on(struct vb_flow *flow)
+static void bind_counters(struct vb_flow *flow)
 {
 	if (!flow->counters)
 		return;
 	atomic_fetch_add(&vb_counters(flow->counters)->flows, 1);
-	flow->count = count;
+	flow->count = count_packets;
 }
 
-static int create(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct vb_flow *flow)
+static int add_flow(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct vb_flow *flow)
 {
 	int err = vb_flow_compile(attr, flow);
 
@@ -47,15 +47,15 @@ static int create(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct vb_
 		return err;
 	flow->qp = qp;
 	flow->ibv.context = qp->ibv.context;
-	count_from_now_on(flow);
+	bind_counters(flow);
 	err = vb_raw_flow_add(qp->raw->port, flow);
 	if (err && flow->counters)
 		atomic_fetch_sub(&vb_counters(flow->counters)->flows, 1);
 	return err;
 }
 
-/* In a forked child its list and its QP are the parent's. */
-static void destroy(struct vb_flow *flow)
+/* In a forked child the list of flows and the QP are the parent's. */
+static void remove_flow(struct vb_flow *flow)
 {
 	bool stale = flow->qp->nic != vb_nic_current();
 
@@ -71,11 +71,11 @@ static void destroy(struct vb_flow *flow)
 struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr)
 {
 	struct vb_qp *qp = vb_qp(ibv);
-	int err = check(qp);
+	int err = check_qp(qp);
 	struct vb_flow *flow = err ? NULL : calloc(1, sizeof(*flow));
 
 	if (!err)
-		err = flow ? create(qp, attr, flow) : -ENOMEM;
+		err = flow ? add_flow(qp, attr, flow) : -ENOMEM;
 	if (err) {
 		free(flow);
 		return vb_return_null(err);
@@ -85,7 +85,7 @@ struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *at
 	flow->ibv.handle = vb_given_number();
 	err = vb_given_add(VB_GIVEN_FLOW, flow);
 	if (err)
-		destroy(flow);
+		remove_flow(flow);
 	return err ? vb_return_null(err) : &flow->ibv;
 }
 
@@ -95,6 +95,6 @@ int vb_ops_destroy_flow(struct ibv_flow *flow)
 
 	if (err)
 		return vb_return_errno(err);
-	destroy(vb_flow(flow));
+	remove_flow(vb_flow(flow));
 	return vb_given_ended(VB_GIVEN_FLOW, flow, 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls that prepare a program for fork(). A NIC needs them because it keeps physical pages while
- * copy-on-write moves the parent to new ones. Here all copying goes through page tables, so the
- * parent's registrations survive a fork without them.
+ * copy-on-write moves the parent to new ones. Here all copies go through page tables, so the
+ * parent's registrations survive a fork without these calls.
  */
 #include <infiniband/verbs.h>
 

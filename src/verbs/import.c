@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects that another context, here or in another process, has made. */
+/* Objects that another context has made, in this process or another. */
 #include "nic/import.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -41,7 +41,7 @@ VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 
 VB_PUBLIC void ibv_unimport_mr(struct ibv_mr *mr)
 {
-	/* One that was registered here stays as it is. */
+	/* A region that was registered here stays as it is. */
 	const bool goes =
 		!vb_given_check(VB_GIVEN_MR, mr, "ibv_unimport_mr") && vb_mr_is_imported(vb_mr(mr));
 

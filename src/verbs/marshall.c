@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between the structs of the kernel's user interface and those of the application. The two differ
- * in the widths of some fields only, so the fields are copied by name.
+ * Conversions between the structs of the kernel's user interface and those of the application. The
+ * two differ only in the widths of some fields, so fields are copied by name.
  */
 #include <infiniband/sa.h>
 #include <infiniband/verbs.h>
@@ -64,7 +64,7 @@ static void cap_from_kern(struct ibv_qp_cap *dst, struct ib_uverbs_qp_attr *src)
 	COPY(max_inline_data);
 }
 
-/* Not qp_state: the caller says which state it asks for, and keeps it. */
+/* qp_state is left out: the caller chooses the state that it asks for, and keeps it. */
 VB_PUBLIC void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_attr *src)
 {
 	COPY(cur_qp_state);

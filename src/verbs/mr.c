@@ -28,8 +28,8 @@ struct ibv_mr *vb_verbs_give_mr(struct vb_mr *mr, int err)
 	return err ? vb_return_null(err) : &mr->ibv;
 }
 
-static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-			  unsigned access)
+static struct ibv_mr *register_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				  unsigned access)
 {
 	const struct vb_mr_spec spec = { (uintptr_t)addr, length, iova, access };
 	struct vb_mr *mr = NULL;
@@ -42,19 +42,19 @@ static struct ibv_mr *reg(struct ibv_pd *pd, void *addr, size_t length, uint64_t
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
-	return reg(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+	return register_mr(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
 					 uint64_t iova, int access)
 {
-	return reg(pd, addr, length, iova, (unsigned)access);
+	return register_mr(pd, addr, length, iova, (unsigned)access);
 }
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 					  uint64_t iova, unsigned int access)
 {
-	return reg(pd, addr, length, iova, access);
+	return register_mr(pd, addr, length, iova, access);
 }
 
 struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd)

@@ -14,8 +14,10 @@ VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	struct vb_mr *mr = NULL;
 	int err;
 
-	/* Before anything is said about the descriptor: programs probe with a bad one, and take every
-	 * other error for support. */
+	/*
+	 * This check comes before all others: programs probe with a bad descriptor, and take every
+	 * other error for support.
+	 */
 	if (!vb_dmabuf_any()) {
 		vb_explain("ibv_reg_dmabuf_mr: this machine has no /dev/udmabuf");
 		return vb_return_null(-EOPNOTSUPP);

@@ -16,10 +16,10 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 			   struct ibv_device_attr_ex *attr, size_t size);
 
 int vb_ops_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
-/* A poll found nothing: helps with what may bring something. True: that took time, look again. */
+/* After an empty poll: does work that may bring completions. True: that took time, look again. */
 struct vb_cq;
 bool vb_cq_lend_a_hand(struct vb_cq *cq);
-/* Both ibv_create_cq and ibv_create_cq_ex: 0 or -errno. */
+/* For ibv_create_cq and ibv_create_cq_ex: 0 or -errno. */
 struct vb_cq_spec;
 int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec, int comp_vector,
 		     struct vb_cq **cq);
@@ -78,8 +78,7 @@ int vb_ops_read_counters(struct ibv_counters *counters, uint64_t *values, uint32
 			 uint32_t flags);
 
 struct vb_nic;
-/* The NIC of this process, made on demand, with the settings that the environment
- * names; NULL and *err. */
+/* The NIC of this process, made on demand with the settings of the environment. NULL: see *err. */
 struct vb_nic *vb_nic_prepare(int *err);
 
 #endif

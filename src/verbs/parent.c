@@ -36,7 +36,7 @@ static int dealloc_td(struct vb_td *td)
 	uint32_t users = atomic_load(&td->users);
 
 	if (users) {
-		vb_explain("ibv_dealloc_td: %u parent domains still have it", users);
+		vb_explain("ibv_dealloc_td: %u parent domains still use the thread domain", users);
 		return -EBUSY;
 	}
 	atomic_fetch_sub(&vb_context(td->ibv.context)->objects, 1);
@@ -54,7 +54,8 @@ int vb_ops_dealloc_td(struct ibv_td *td)
 	return vb_return_errno(err);
 }
 
-static int check(const struct ibv_context *context, const struct ibv_parent_domain_init_attr *attr)
+static int check_parent(const struct ibv_context *context,
+			const struct ibv_parent_domain_init_attr *attr)
 {
 	bool allocators = attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 	static const char call[] = "ibv_alloc_parent_domain";
@@ -80,7 +81,7 @@ struct ibv_pd *vb_ops_alloc_parent_domain(struct ibv_context *context,
 {
 	struct vb_allocator allocator = { 0 };
 	struct vb_pd *pd;
-	int err = check(context, attr);
+	int err = check_parent(context, attr);
 
 	if (err)
 		return vb_return_null(err);

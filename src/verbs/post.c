@@ -19,43 +19,45 @@ enum {
 };
 
 /* Out of line, so that the checks are short enough to be inlined. */
-__attribute__((cold, noinline)) static int refuse(const struct vb_qp *qp,
-						  const struct ibv_send_wr *wr, const char *why)
+__attribute__((cold, noinline)) static int refuse_wr(const struct vb_qp *qp,
+						     const struct ibv_send_wr *wr, const char *why)
 {
 	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %s", qp->ibv.qp_num,
 		   (unsigned long long)wr->wr_id, why);
 	return -EINVAL;
 }
 
-/* An opcode of another transport is accepted, and fails when it is executed. An opcode of frames
- * only is for QPs that were created for large sends. */
+/*
+ * An opcode of another transport is accepted, and fails when it is executed. An opcode for frames
+ * only needs a QP that was created for large sends.
+ */
 static bool opcode_known(const struct vb_qp *qp, const struct vb_wr_row *row)
 {
 	return row->transports & ~(1u << IBV_QPT_RAW_PACKET) ||
 	       (row->transports && qp->raw && qp->raw->tso);
 }
 
-/* What a UD QP cannot do has no address handle in its place. */
+/* An operation that a UD QP cannot do has no address handle in its place. */
 static bool is_datagram(const struct vb_qp *qp, const struct vb_wr_row *row)
 {
 	return qp->type == IBV_QPT_UD && vb_wr_on(row, IBV_QPT_UD);
 }
 
-static int check(const struct vb_qp *qp, const struct ibv_send_wr *wr, const struct vb_wr_row *row,
-		 enum ibv_mw_type type)
+static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
+		    const struct vb_wr_row *row, enum ibv_mw_type type)
 {
 	if (__builtin_expect(!opcode_known(qp, row), 0))
-		return refuse(qp, wr, "the opcode is not one of this device");
+		return refuse_wr(qp, wr, "the opcode is not one of this device");
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
 	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
-		return refuse(qp, wr, "more SGEs than max_send_sge");
+		return refuse_wr(qp, wr, "more SGEs than max_send_sge");
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
 	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
-		return refuse(qp, wr, "a send flag is not supported");
+		return refuse_wr(qp, wr, "a send flag is not supported");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
-		return refuse(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
+		return refuse_wr(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
 	if (is_datagram(qp, row) && !wr->wr.ud.ah)
-		return refuse(qp, wr, "no address handle");
+		return refuse_wr(qp, wr, "no address handle");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
 			   "again when a completion of it or of a later one is polled",
@@ -71,13 +73,13 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	uint64_t length = 0;
 
 	if (!(row->flags & VB_WR_INLINE))
-		return refuse(qp, wr, "the operation has no payload to inline");
+		return refuse_wr(qp, wr, "the operation has no payload to inline");
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
-	/* An atomic write brings its value along, whatever else may be inlined. */
+	/* An atomic write brings its value along, even if max_inline_data is smaller. */
 	if (length > qp->sq.inline_max &&
 	    (!(row->flags & VB_WR_WORD) || length > sizeof(wqe->bytes)))
-		return refuse(qp, wr, "more inline data than max_inline_data");
+		return refuse_wr(qp, wr, "more inline data than max_inline_data");
 	wqe->length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
 		/* Behind the declared bytes there is room for inline_max of them. */
@@ -122,7 +124,7 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		wqe->srqn = wr->qp_type.xrc.remote_srqn & VB_MASK24;
 }
 
-/* The key changes with the post, the window when the request is executed. */
+/* The key changes with the post, the window with the execution of the request. */
 static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 {
 	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
@@ -143,11 +145,11 @@ static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 	wqe->sge_count = 0;
 }
 
-static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
+static int append_wr(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
 {
 	const struct vb_wr_row *row = vb_wr_row_any(wr->opcode);
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.tail);
-	int err = check(qp, wr, row, type);
+	int err = check_wr(qp, wr, row, type);
 
 	if (__builtin_expect(err, 0))
 		return err;
@@ -168,8 +170,8 @@ static int append(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_ty
 	else
 		copy_sges(wr, wqe);
 	if (!err && wr->opcode == IBV_WR_TSO && vb_tso_take(qp, wr))
-		err = refuse(qp, wr,
-			     "a large send has a header of up to max_tso_header and an MSS");
+		err = refuse_wr(qp, wr,
+				"a large send has a header of up to max_tso_header and an MSS");
 	if (__builtin_expect(err, 0))
 		return err;
 	if (!(row->flags & VB_WR_STAYS))
@@ -188,7 +190,7 @@ static bool may_post_send(const struct vb_qp *qp)
 	       state == IBV_QPS_ERR;
 }
 
-/* What was appended since first is not: nobody has seen it yet, for the lock is still held. */
+/* Removes the WQEs from `first` on. The lock is still held, so no thread has seen them. */
 static void take_back(struct vb_sq *sq, uint32_t first)
 {
 	while (sq->tail != first) {
@@ -201,15 +203,16 @@ static void take_back(struct vb_sq *sq, uint32_t first)
 }
 
 /* Out of line: errno has a cost even where it is not set. */
-__attribute__((cold, noinline)) static int failed(int err)
+__attribute__((cold, noinline)) static int return_failure(int err)
 {
 	return vb_return_errno(err);
 }
 
 /* type: of the windows that may be bound. whole: all work requests or none. */
-__attribute__((always_inline)) static inline int post(struct vb_qp *qp, struct ibv_send_wr *wr,
-						      struct ibv_send_wr **bad_wr,
-						      enum ibv_mw_type type, bool whole)
+__attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
+							    struct ibv_send_wr *wr,
+							    struct ibv_send_wr **bad_wr,
+							    enum ibv_mw_type type, bool whole)
 {
 	struct vb_sq *sq = &qp->sq;
 	uint32_t first, end;
@@ -219,14 +222,15 @@ __attribute__((always_inline)) static inline int post(struct vb_qp *qp, struct i
 	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
-		return failed(err ? err : refuse(qp, wr, "the QP is not in RTS, or only receives"));
+		return return_failure(
+			err ? err : refuse_wr(qp, wr, "the QP is not in RTS, or only receives"));
 	}
 	if (vb_local_send_fast(qp, wr))
 		return 0;
 	vb_spin_lock(&sq->lock);
 	first = sq->tail;
 	for (; wr; wr = wr->next) {
-		err = append(qp, wr, type);
+		err = append_wr(qp, wr, type);
 		if (__builtin_expect(err, 0)) {
 			*bad_wr = wr;
 			if (whole)
@@ -242,19 +246,19 @@ __attribute__((always_inline)) static inline int post(struct vb_qp *qp, struct i
 		vb_engine_execute(qp, end, false);
 	else if (end != first && vb_qp_on_wire(qp))
 		vb_wire_kick(qp);
-	return __builtin_expect(err, 0) ? failed(err) : 0;
+	return __builtin_expect(err, 0) ? return_failure(err) : 0;
 }
 
 int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
-	return post(vb_qp(ibv), wr, bad_wr, IBV_MW_TYPE_2, false);
+	return post_sends(vb_qp(ibv), wr, bad_wr, IBV_MW_TYPE_2, false);
 }
 
 int vb_post_whole(struct vb_qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad;
 
-	return -post(qp, wr, &bad, IBV_MW_TYPE_2, true);
+	return -post_sends(qp, wr, &bad, IBV_MW_TYPE_2, true);
 }
 
 int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bind)
@@ -268,12 +272,12 @@ int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
 			     .bind_info = bind->bind_info },
 	};
 
-	return post(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1, true);
+	return post_sends(vb_qp(ibv), &wr, &bad, IBV_MW_TYPE_1, true);
 }
 
 /* --- receives --- */
 
-static int post_list(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	int err = 0;
 
@@ -292,7 +296,7 @@ static int post_list(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_w
 		vb_explain("ibv_post_recv: wr_id %llu: %s", (unsigned long long)wr->wr_id,
 			   err == -ENOMEM ? "the receive queue is full"
 					  : "more SGEs than max_recv_sge");
-	return __builtin_expect(err, 0) ? failed(err) : 0;
+	return __builtin_expect(err, 0) ? return_failure(err) : 0;
 }
 
 int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -309,10 +313,10 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	if (err) {
 		*bad_wr = wr;
-		return failed(err);
+		return return_failure(err);
 	}
-	err = post_list(qp->rq, wr, bad_wr);
-	/* In ERR they are flushed at once; the poller must know. */
+	err = post_receives(qp->rq, wr, bad_wr);
+	/* In ERR the receives are flushed at once, and the poller has to learn of them. */
 	if (__builtin_expect(vb_qp_state(qp) == IBV_QPS_ERR, 0) &&
 	    atomic_load(&qp->receives.flush_ready)) {
 		atomic_store(&qp->flush_posted, true);
@@ -329,7 +333,7 @@ int vb_ops_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv
 
 	if (err) {
 		*bad_wr = wr;
-		return failed(err);
+		return return_failure(err);
 	}
-	return post_list(&srq->rq, wr, bad_wr);
+	return post_receives(&srq->rq, wr, bad_wr);
 }

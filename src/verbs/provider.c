@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The private node, through which provider libraries (libmlx5, libefa and others) use libibverbs.
- * Programs pull them in by name, for calls that only their own NICs answer, and they are linked
- * so that every symbol must resolve when they are loaded. While loading they register themselves;
- * nothing further is called, because no device here is theirs: all commands to the kernel say
- * EOPNOTSUPP.
+ * Programs pull providers in by name, for calls that only their own NICs answer. A provider is
+ * linked so that every symbol must resolve when it is loaded. While loading it registers itself.
+ * Nothing further is called, because no device here belongs to a provider: all commands to the
+ * kernel return EOPNOTSUPP.
  *
- * No installed header declares these functions. Those that only refuse take no parameters: the
- * caller owns its argument registers and stack. ibv_query_gid_type, the one name of this node
- * that ordinary programs use, lives with the devices; ibv_wr_opcode_str with the strings.
+ * No installed header declares these functions. Functions that only refuse take no parameters: the
+ * caller owns its argument registers and stack. ibv_query_gid_type, the one name of this node that
+ * ordinary programs use, lives with the devices; ibv_wr_opcode_str with the strings.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -16,7 +16,7 @@
 
 #include "base/symver.h"
 
-/* Providers read one byte: may a context be torn down after its device went away? Never asked. */
+/* Providers read one byte: may a context be torn down after its device went away? */
 extern bool verbs_allow_disassociate_destroy;
 VB_PUBLIC bool verbs_allow_disassociate_destroy;
 _Static_assert(sizeof(verbs_allow_disassociate_destroy) == 1, "the size is part of the ABI");
@@ -46,7 +46,7 @@ _Static_assert(sizeof(verbs_allow_disassociate_destroy) == 1, "the size is part 
 	}                           \
 	_Static_assert(1, "takes the semicolon")
 
-/* Called by the constructor of every provider, with its table of operations. */
+/* The constructor of every provider calls it, with its table of operations. */
 IGNORE(verbs_register_driver_34);
 IGNORE(verbs_set_ops);
 IGNORE(verbs_init_cq);
@@ -131,7 +131,7 @@ VB_PUBLIC int ibv_cmd_poll_cq(void)
 	return -1;
 }
 
-/* Whoever posts reads bad_wr after a failure. */
+/* The caller reads bad_wr after a failure. */
 #define REFUSE_POST(name, object, request)                                                    \
 	int name(struct object *queue, struct request *wr, struct request **bad_wr);          \
 	VB_PUBLIC int name(struct object *queue, struct request *wr, struct request **bad_wr) \
@@ -146,7 +146,7 @@ REFUSE_POST(ibv_cmd_post_send, ibv_qp, ibv_send_wr);
 REFUSE_POST(ibv_cmd_post_recv, ibv_qp, ibv_recv_wr);
 REFUSE_POST(ibv_cmd_post_srq_recv, ibv_srq, ibv_recv_wr);
 
-/* The number of attributes of a command and of those linked to it; none is ever linked. */
+/* The number of attributes of a command and of the commands linked to it; none is ever linked. */
 unsigned __ioctl_final_num_attrs(unsigned num_attrs, void *link);
 VB_PUBLIC unsigned __ioctl_final_num_attrs(unsigned num_attrs, void *link)
 {

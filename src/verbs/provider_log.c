@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log of provider libraries. They use it with foreign devices too ("not mine"), so it is
- * silent unless VERBS_LOG_LEVEL asks: 1 errors, 2 warnings, 3 information, 4 debugging. It goes
- * to VERBS_LOG_FILE, else to standard error.
+ * The log of provider libraries. Providers write to it about foreign devices, too ("not mine"). So
+ * the log is silent unless VERBS_LOG_LEVEL asks: 1 errors, 2 warnings, 3 information, 4 debugging.
+ * Messages go to VERBS_LOG_FILE, else to standard error.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@ static uint32_t log_level(void)
 	return level ? (uint32_t)strtoul(level, NULL, 0) : 0;
 }
 
-/* Opened for each message: they are rare, and no file descriptor stays in the program. */
+/* Opened for each message: messages are rare, and no descriptor stays in the program. */
 static int log_open(void)
 {
 	const char *path = vb_environment(VB_ENV_LOG_FILE);

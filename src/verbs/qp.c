@@ -33,7 +33,7 @@ int vb_qp_make(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp **q
 	return err ? err : vb_qp_life_create(pd, attr, qp);
 }
 
-/* Missing ones are spoken of where the type is known. */
+/* Parts that are missing are explained where the type is known. */
 static int check_parts(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	static const char call[] = "ibv_create_qp";
@@ -48,7 +48,7 @@ static int check_parts(struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 	return err;
 }
 
-static int destroy(struct vb_qp *qp)
+static int destroy_qp(struct vb_qp *qp)
 {
 	struct vb_builder *builder = qp->builder;
 	int err;
@@ -67,7 +67,7 @@ struct ibv_qp *vb_verbs_give_qp(struct vb_qp *qp, int err)
 		return vb_return_null(err);
 	err = vb_given_add(VB_GIVEN_QP, qp);
 	if (err)
-		destroy(qp);
+		destroy_qp(qp);
 	return err ? vb_return_null(err) : &qp->ibv;
 }
 
@@ -93,7 +93,7 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	if (qp->type == IBV_QPT_RAW_PACKET)
 		err = vb_raw_enter(qp);
 	if (err)
-		destroy(qp);
+		destroy_qp(qp);
 	return vb_verbs_give_qp(qp, err);
 }
 
@@ -104,9 +104,9 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
 	if (!err)
 		err = vb_stale(vb_qp(qp)->nic, "ibv_query_qp");
-	(void)mask; /* everything is known, so everything is told */
+	(void)mask; /* all attributes are known, so all are returned */
 	if (!err && vb_qp(qp)->nic->engine)
-		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure for it */
+		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure of the QP */
 	if (!err && vb_xrc_handle(vb_qp(qp)))
 		err = vb_xrc_handle_query(vb_xrc_handle(vb_qp(qp)), attr, init);
 	else if (!err)
@@ -127,7 +127,7 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 	return vb_return_errno(err);
 }
 
-/* typical_pkt_sz helps NICs that count packets; here each is charged for what it is. */
+/* typical_pkt_sz helps NICs that count packets. Here each packet is charged by its size. */
 int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *attr)
 {
 	struct vb_qp *qp = vb_qp(ibv);
@@ -164,6 +164,6 @@ VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 	int err = vb_given_end(VB_GIVEN_QP, qp, "ibv_destroy_qp");
 
 	if (!err)
-		err = vb_given_ended(VB_GIVEN_QP, qp, destroy(vb_qp(qp)));
+		err = vb_given_ended(VB_GIVEN_QP, qp, destroy_qp(vb_qp(qp)));
 	return vb_return_errno(err);
 }

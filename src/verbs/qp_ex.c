@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creating QPs with more than ibv_create_qp has arguments for. */
+/* Creates QPs with attributes that ibv_create_qp has no arguments for. */
 #include "verbs/qp_ex.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -21,7 +21,7 @@ static uint64_t ops_of(enum ibv_qp_type type)
 {
 	uint64_t ops = 0;
 
-	if (type > IBV_QPT_XRC_RECV) /* comes from the application */
+	if (type > IBV_QPT_XRC_RECV) /* the application chooses the value */
 		return 0;
 	for (unsigned i = 0; i < VB_WR_OPCODE_COUNT; i++)
 		if (vb_wr_on(&vb_wr_rows[i], type))
@@ -29,7 +29,7 @@ static uint64_t ops_of(enum ibv_qp_type type)
 	return ops;
 }
 
-/* What is done to frames that a QP receives into a queue of its own. */
+/* The flags for frames that a QP receives into a queue of its own. */
 static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
 {
 	return attr->qp_type == IBV_QPT_RAW_PACKET && !(attr->comp_mask & MASK_SPREAD)
@@ -37,7 +37,7 @@ static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
 		       : 0;
 }
 
-static int check(const struct ibv_qp_init_attr_ex *attr)
+static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 {
 	uint64_t missing = attr->send_ops_flags & ~ops_of(attr->qp_type);
 
@@ -85,7 +85,7 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return vb_xrc_receiver_create(context, attr);
-	err = check(attr);
+	err = check_attr(attr);
 	if (!err)
 		err = vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_qp_ex");
 	if (err)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests built by calls (ibv_wr_*). They are collected here and posted as one list, all or
- * none, when the batch is complete: until then nothing of them is in the send queue, so that an
- * abort has nothing to take back and nobody waits for a thread that is building.
+ * Work requests that are built by calls (ibv_wr_*). The calls collect them here. A complete batch
+ * is posted as one list, all or none. Until then the send queue has none of them: an abort has
+ * nothing to take back, and no thread waits for a thread that builds.
  */
 #ifndef VB_VERBS_QP_EX_H
 #define VB_VERBS_QP_EX_H
@@ -15,15 +15,15 @@ struct vb_built { /* one work request; its stride in the list is builder->stride
 };
 
 struct vb_builder {
-	struct vb_spin lock;  /* from wr_start to wr_complete or wr_abort */
-	bool single_threaded; /* nobody else builds: no lock */
-	uint64_t ops;         /* enum ibv_qp_create_send_ops_flags: what the QP was created for */
+	struct vb_spin lock;  /* held from wr_start to wr_complete or wr_abort */
+	bool single_threaded; /* one thread alone builds: no lock */
+	uint64_t ops;         /* enum ibv_qp_create_send_ops_flags that the QP was created with */
 	int err;              /* of the batch: 0 or the first error, negative */
-	uint32_t count, room; /* work requests of the batch; that there is memory for */
+	uint32_t count, room; /* work requests of the batch; memory for so many */
 	uint32_t stride;
-	uint32_t header_max; /* of a large send, at the end of each; 0: none */
+	uint32_t header_max; /* header of a large send, at the end of each; 0: none */
 	uint8_t *list;
-	struct vb_built *now; /* the one that setters are about; NULL: none, or the batch failed */
+	struct vb_built *now; /* the work request for setters; NULL: none, or the batch failed */
 };
 
 /* Gives the QP its builders; -ENOMEM. */
@@ -35,7 +35,7 @@ static inline struct vb_built *vb_builder_at(const struct vb_builder *builder, u
 	return (void *)(builder->list + (size_t)index * builder->stride);
 }
 
-/* Posts the list: everything, or nothing and -errno (post.c). */
+/* Posts the list: all of it, or nothing and -errno (post.c). */
 int vb_post_whole(struct vb_qp *qp, struct ibv_send_wr *wr);
 
 #endif

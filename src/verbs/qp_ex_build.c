@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls that build work requests, and those that begin and end a batch of them. */
+/* The calls that build work requests, and the calls that begin and end a batch of them. */
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/wq.h"
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct vb_qp *of(struct ibv_qp_ex *ex)
+static struct vb_qp *qp_of(struct ibv_qp_ex *ex)
 {
 	return vb_container(ex, struct vb_qp, ex);
 }
 
-/* The first error counts; what is called after it does nothing. */
-static void fail(struct ibv_qp_ex *ex, int err, const char *why)
+/* The first error counts; calls after it do nothing. */
+static void fail_batch(struct ibv_qp_ex *ex, int err, const char *why)
 {
-	struct vb_builder *builder = of(ex)->builder;
+	struct vb_builder *builder = qp_of(ex)->builder;
 
 	if (builder->err)
 		return;
@@ -30,7 +30,7 @@ static void fail(struct ibv_qp_ex *ex, int err, const char *why)
 
 /* --- the batch --- */
 
-static int grow(struct vb_builder *builder)
+static int grow_list(struct vb_builder *builder)
 {
 	uint32_t room = builder->room ? 2 * builder->room : 16;
 	uint8_t *list = realloc(builder->list, (size_t)room * builder->stride);
@@ -42,9 +42,9 @@ static int grow(struct vb_builder *builder)
 	return 0;
 }
 
-static void start(struct ibv_qp_ex *ex)
+static void start_batch(struct ibv_qp_ex *ex)
 {
-	struct vb_builder *builder = of(ex)->builder;
+	struct vb_builder *builder = qp_of(ex)->builder;
 
 	if (!builder->single_threaded)
 		vb_spin_lock(&builder->lock);
@@ -53,7 +53,7 @@ static void start(struct ibv_qp_ex *ex)
 	builder->now = NULL;
 }
 
-static void end(struct vb_builder *builder)
+static void end_batch(struct vb_builder *builder)
 {
 	builder->count = 0;
 	builder->now = NULL;
@@ -61,7 +61,7 @@ static void end(struct vb_builder *builder)
 		vb_spin_unlock(&builder->lock);
 }
 
-/* Only now: the list does not move any more. */
+/* At the end: from now on the list does not move. */
 static void link_all(struct vb_builder *builder)
 {
 	for (uint32_t i = 0; i < builder->count; i++) {
@@ -78,44 +78,45 @@ static void link_all(struct vb_builder *builder)
 	}
 }
 
-static int complete(struct ibv_qp_ex *ex)
+static int complete_batch(struct ibv_qp_ex *ex)
 {
-	struct vb_builder *builder = of(ex)->builder;
+	struct vb_builder *builder = qp_of(ex)->builder;
 	int err = builder->err;
 
 	if (!err && builder->count) {
 		link_all(builder);
-		err = vb_post_whole(of(ex), &vb_builder_at(builder, 0)->wr);
+		err = vb_post_whole(qp_of(ex), &vb_builder_at(builder, 0)->wr);
 	}
-	end(builder);
+	end_batch(builder);
 	return vb_return_errno(err);
 }
 
-static void discard(struct ibv_qp_ex *ex)
+static void abort_batch(struct ibv_qp_ex *ex)
 {
-	end(of(ex)->builder);
+	end_batch(qp_of(ex)->builder);
 }
 
 /* --- operations --- */
 
-static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
+static struct ibv_send_wr *begin_wr(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode)
 {
-	struct vb_builder *builder = of(ex)->builder;
+	struct vb_builder *builder = qp_of(ex)->builder;
 	struct vb_built *built;
 
 	if (builder->err)
 		return NULL;
 	if (!(builder->ops & vb_wr_row_any(opcode)->create_flag))
-		fail(ex, -EINVAL, "the QP was not created for the operation (send_ops_flags)");
-	else if (builder->count == builder->room && grow(builder))
-		fail(ex, -ENOMEM, "no memory for another work request");
+		fail_batch(ex, -EINVAL,
+			   "the QP was not created for the operation (send_ops_flags)");
+	else if (builder->count == builder->room && grow_list(builder))
+		fail_batch(ex, -ENOMEM, "no memory for another work request");
 	if (builder->err)
 		return NULL;
 	built = vb_builder_at(builder, builder->count++);
 	built->wr = (struct ibv_send_wr){
 		.wr_id = ex->wr_id,
 		.opcode = opcode,
-		/* Inlining is the setter's choice. */
+		/* A setter decides about inlining. */
 		.send_flags = ex->wr_flags & ~(unsigned)IBV_SEND_INLINE,
 	};
 	builder->now = built;
@@ -124,12 +125,12 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 
 static void send_plain(struct ibv_qp_ex *ex)
 {
-	begin(ex, IBV_WR_SEND);
+	begin_wr(ex, IBV_WR_SEND);
 }
 
 static void send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_IMM);
+	struct ibv_send_wr *wr = begin_wr(ex, IBV_WR_SEND_WITH_IMM);
 
 	if (wr)
 		wr->imm_data = imm_data;
@@ -137,13 +138,13 @@ static void send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
 
 static void send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_SEND_WITH_INV);
+	struct ibv_send_wr *wr = begin_wr(ex, IBV_WR_SEND_WITH_INV);
 
 	if (wr)
 		wr->invalidate_rkey = rkey;
 }
 
-/* At the end of the work request: the application's copy may change with the next one. */
+/* At the end of the work request: the application may change its own copy with the next one. */
 static uint8_t *header_at(const struct vb_builder *builder, struct vb_built *built)
 {
 	return (uint8_t *)built + builder->stride - builder->header_max;
@@ -151,15 +152,15 @@ static uint8_t *header_at(const struct vb_builder *builder, struct vb_built *bui
 
 static void send_tso(struct ibv_qp_ex *ex, void *header, uint16_t header_size, uint16_t mss)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_TSO);
+	struct ibv_send_wr *wr = begin_wr(ex, IBV_WR_TSO);
 
 	if (!wr)
 		return;
-	if (header_size > of(ex)->builder->header_max) {
-		fail(ex, -EINVAL, "a longer header than max_tso_header");
+	if (header_size > qp_of(ex)->builder->header_max) {
+		fail_batch(ex, -EINVAL, "a longer header than max_tso_header");
 		return;
 	}
-	memcpy(header_at(of(ex)->builder, of(ex)->builder->now), header, header_size);
+	memcpy(header_at(qp_of(ex)->builder, qp_of(ex)->builder->now), header, header_size);
 	wr->tso.hdr_sz = header_size;
 	wr->tso.mss = mss;
 }
@@ -167,7 +168,7 @@ static void send_tso(struct ibv_qp_ex *ex, void *header, uint16_t header_size, u
 static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode,
 				      uint32_t rkey, uint64_t remote_addr)
 {
-	struct ibv_send_wr *wr = begin(ex, opcode);
+	struct ibv_send_wr *wr = begin_wr(ex, opcode);
 
 	if (wr) {
 		wr->wr.rdma.rkey = rkey;
@@ -198,7 +199,7 @@ static void rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_
 static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint32_t rkey,
 			 uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
 {
-	struct ibv_send_wr *wr = begin(ex, opcode);
+	struct ibv_send_wr *wr = begin_wr(ex, opcode);
 
 	if (!wr)
 		return;
@@ -222,7 +223,7 @@ static void atomic_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr
 static void bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		    const struct ibv_mw_bind_info *info)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_BIND_MW);
+	struct ibv_send_wr *wr = begin_wr(ex, IBV_WR_BIND_MW);
 
 	if (!wr)
 		return;
@@ -233,14 +234,14 @@ static void bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 
 static void local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
-	struct ibv_send_wr *wr = begin(ex, IBV_WR_LOCAL_INV);
+	struct ibv_send_wr *wr = begin_wr(ex, IBV_WR_LOCAL_INV);
 
 	if (wr)
 		wr->invalidate_rkey = rkey;
 }
 
 #ifdef VB_HAS_WR_FLUSH
-/* No QP is created for it, so it is always refused; but whoever calls it must find a function. */
+/* No QP is created for FLUSH, so it is always refused; but a caller must find a function. */
 static void flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
 		  uint8_t type, uint8_t level)
 {
@@ -250,19 +251,19 @@ static void flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, siz
 
 /* --- setters --- */
 
-static struct vb_built *current(struct ibv_qp_ex *ex)
+static struct vb_built *current_wr(struct ibv_qp_ex *ex)
 {
-	struct vb_built *built = of(ex)->builder->now;
+	struct vb_built *built = qp_of(ex)->builder->now;
 
 	if (!built)
-		fail(ex, -EINVAL, "a setter has no operation before it");
+		fail_batch(ex, -EINVAL, "a setter has no operation before it");
 	return built;
 }
 
 static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			uint32_t remote_qkey)
 {
-	struct vb_built *built = current(ex);
+	struct vb_built *built = current_wr(ex);
 
 	if (!built)
 		return;
@@ -273,7 +274,7 @@ static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote
 
 static void set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 {
-	struct vb_built *built = current(ex);
+	struct vb_built *built = current_wr(ex);
 
 	if (built)
 		built->wr.qp_type.xrc.remote_srqn = remote_srqn;
@@ -281,12 +282,12 @@ static void set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 
 static void set_sge_list(struct ibv_qp_ex *ex, size_t count, const struct ibv_sge *list)
 {
-	struct vb_built *built = current(ex);
+	struct vb_built *built = current_wr(ex);
 
 	if (!built)
 		return;
-	if (count > of(ex)->sq.sge_max) {
-		fail(ex, -EINVAL, "more SGEs than max_send_sge");
+	if (count > qp_of(ex)->sq.sge_max) {
+		fail_batch(ex, -EINVAL, "more SGEs than max_send_sge");
 		return;
 	}
 	memcpy(built->sge, list, count * sizeof(*list));
@@ -303,14 +304,14 @@ static void set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t
 static void set_inline_data_list(struct ibv_qp_ex *ex, size_t count,
 				 const struct ibv_data_buf *list)
 {
-	struct vb_built *built = current(ex);
-	uint32_t max = of(ex)->sq.inline_max, length = 0;
+	struct vb_built *built = current_wr(ex);
+	uint32_t max = qp_of(ex)->sq.inline_max, length = 0;
 
 	if (!built)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		if (list[i].length > max - length) {
-			fail(ex, -EINVAL, "more inline data than max_inline_data");
+			fail_batch(ex, -EINVAL, "more inline data than max_inline_data");
 			return;
 		}
 		memcpy((uint8_t *)(built->sge + 1) + length, list[i].addr, list[i].length);
@@ -332,7 +333,7 @@ static void atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_ad
 			 const void *value)
 {
 	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_ATOMIC_WRITE, rkey, remote_addr);
-	struct vb_built *built = of(ex)->builder->now;
+	struct vb_built *built = qp_of(ex)->builder->now;
 
 	if (!wr)
 		return;
@@ -344,11 +345,11 @@ static void atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_ad
 
 /* --- the table --- */
 
-static void fill(struct ibv_qp_ex *ex)
+static void fill_table(struct ibv_qp_ex *ex)
 {
-	ex->wr_start = start;
-	ex->wr_complete = complete;
-	ex->wr_abort = discard;
+	ex->wr_start = start_batch;
+	ex->wr_complete = complete_batch;
+	ex->wr_abort = abort_batch;
 	ex->wr_send = send_plain;
 	ex->wr_send_imm = send_imm;
 	ex->wr_send_inv = send_inv;
@@ -389,7 +390,7 @@ int vb_builder_create(struct vb_qp *qp, uint64_t ops)
 			   (elements > inlined ? elements : inlined) + 7) &
 			  ~7u;
 	qp->builder = builder;
-	fill(&qp->ex);
+	fill_table(&qp->ex);
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Between the codes of static rates, multiples of 2.5 Gb/s and Mb/s. */
+/* Conversions between codes of static rates, multiples of 2.5 Gb/s and Mb/s. */
 #include "nic/rate.h"
 #include "base/symver.h"
 

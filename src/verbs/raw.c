@@ -53,7 +53,7 @@ static void take_hash(struct vb_raw_qp *raw, struct vb_ind_table *table,
 	atomic_fetch_add(&table->users, 1);
 }
 
-/* Its queues are empty, so that any CQ will do; the first work queue's outlives the table. */
+/* The queues of the QP are empty: any CQ will do, and that of a work queue outlives the table. */
 int vb_raw_create_spread(struct ibv_qp_init_attr_ex *attr, struct vb_qp **qp)
 {
 	struct ibv_qp_init_attr basic = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changing a memory region in place. Keys stay, so that peers need not learn of it. */
+/* Changes a memory region in place. Keys stay, so that peers need not learn of the change. */
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -7,7 +7,7 @@
 #include "verbs/given.h"
 #include "verbs/stale.h"
 
-/* Regions and arguments that a library refuses by itself; its kernel refuses the rest. */
+/* Regions and arguments that a library refuses by itself. A kernel would refuse the rest. */
 static bool is_input_error(const struct vb_mr *mr, int flags, const void *addr, size_t length,
 			   int access)
 {
@@ -26,7 +26,7 @@ static bool is_input_error(const struct vb_mr *mr, int flags, const void *addr, 
 	return why;
 }
 
-static void merge(struct vb_mr_spec *spec, int flags, void *addr, size_t length, int access)
+static void merge_spec(struct vb_mr_spec *spec, int flags, void *addr, size_t length, int access)
 {
 	bool was_zero_based = spec->access & IBV_ACCESS_ZERO_BASED;
 
@@ -41,8 +41,8 @@ static void merge(struct vb_mr_spec *spec, int flags, void *addr, size_t length,
 	}
 }
 
-static int change(struct vb_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-		  int access)
+static int change_region(struct vb_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			 int access)
 {
 	struct vb_mr_spec spec = { mr->addr, mr->length, mr->iova, mr->access };
 	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
@@ -56,7 +56,7 @@ static int change(struct vb_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 		err = vb_given_check_in(mr->ibv.context, VB_GIVEN_PD, pd, "ibv_rereg_mr");
 	if (!err && moves)
 		err = vb_pd_adopt(vb_pd(pd));
-	merge(&spec, flags, addr, length, access);
+	merge_spec(&spec, flags, addr, length, access);
 	return err ? err : vb_mr_reregister(mr, &spec, moves ? vb_pd(pd) : NULL);
 }
 
@@ -71,7 +71,7 @@ VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (!err)
-		err = change(mr, flags, pd, addr, length, access);
+		err = change_region(mr, flags, pd, addr, length, access);
 	if (!err)
 		return 0;
 	errno = -err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The clock of the device, which completions are stamped with as well. */
+/* The clock of the device. Completions are stamped with it as well. */
 #include "base/clock.h"
 #include "base/result.h"
 #include "verbs/ops.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Indirection tables: which receive work queue a hash leads to. */
+/* Indirection tables: the receive work queue for each hash. */
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
@@ -18,7 +18,8 @@ static int check_entry(const struct ibv_context *context, struct ibv_wq *wq)
 	return err ? err : vb_stale(vb_wq(wq)->qp->nic, "ibv_create_rwq_ind_table");
 }
 
-static int check(const struct ibv_context *context, const struct ibv_rwq_ind_table_init_attr *attr)
+static int check_table(const struct ibv_context *context,
+		       const struct ibv_rwq_ind_table_init_attr *attr)
 {
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_rwq_ind_table");
 
@@ -51,7 +52,7 @@ static struct vb_ind_table *table_make(const struct ibv_rwq_ind_table_init_attr 
 	return table;
 }
 
-static int destroy(struct vb_ind_table *table)
+static int destroy_table(struct vb_ind_table *table)
 {
 	uint32_t users = atomic_load(&table->users);
 
@@ -73,7 +74,7 @@ struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *contex
 {
 	static _Atomic int last_number;
 	struct vb_ind_table *table;
-	int err = check(context, attr);
+	int err = check_table(context, attr);
 
 	if (!err && atomic_fetch_add(&table_count, 1) >= VB_IND_TABLE_MAX) {
 		atomic_fetch_sub(&table_count, 1);
@@ -91,7 +92,7 @@ struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *contex
 	atomic_fetch_add(&vb_context(context)->objects, 1);
 	err = vb_given_add(VB_GIVEN_IND_TABLE, table);
 	if (err)
-		destroy(table);
+		destroy_table(table);
 	return err ? vb_return_null(err) : &table->ibv;
 }
 
@@ -100,6 +101,6 @@ int vb_ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 	int err = vb_given_end(VB_GIVEN_IND_TABLE, table, "ibv_destroy_rwq_ind_table");
 
 	if (!err)
-		err = vb_given_ended(VB_GIVEN_IND_TABLE, table, destroy(vb_ind_table(table)));
+		err = vb_given_ended(VB_GIVEN_IND_TABLE, table, destroy_table(vb_ind_table(table)));
 	return vb_return_errno(err);
 }

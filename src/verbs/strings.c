@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of the public enumerations. Completion statuses and asynchronous events are called what
- * the InfiniBand specification calls them (chapters 11.6.2 and 11.6.3).
+ * Names of the public enumerations. Completion statuses and asynchronous events have the names of
+ * the InfiniBand specification (chapters 11.6.2 and 11.6.3).
  */
 #include <infiniband/verbs.h>
 #include <stddef.h>
@@ -70,7 +70,7 @@ static const char *const wc_statuses[] = {
 	[IBV_WC_REM_ABORT_ERR] = "remote aborted error",
 	[IBV_WC_RETRY_EXC_ERR] = "transport retry counter exceeded",
 	[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR retry counter exceeded",
-	/* reliable datagram, which nobody implements */
+	/* reliable datagram, which no device implements */
 	[IBV_WC_LOC_EEC_OP_ERR] = "local EE context operation error",
 	[IBV_WC_LOC_RDD_VIOL_ERR] = "local RDD violation error",
 	[IBV_WC_REM_INV_RD_REQ_ERR] = "remote invalid RD request",
@@ -81,7 +81,7 @@ static const char *const wc_statuses[] = {
 	[IBV_WC_TM_RNDV_INCOMPLETE] = "tag matching rendezvous left to software",
 };
 
-/* The value comes from the application: anything may be in it. */
+/* The application chooses the value, so any number may come. */
 static const char *name_of(const char *const *names, size_t count, unsigned value)
 {
 	if (value >= count || !names[value])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reading attributes below /sys, as utilities and applications do through the library. */
+/* Reads attributes below /sys, for utilities and applications that do so through the library. */
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -42,7 +42,7 @@ VB_PUBLIC const char *ibv_get_sysfs_path(void)
 	return sysfs_path;
 }
 
-/* The length without the newline at the end; -1 and errno if it does not fit with its NUL. */
+/* Returns the length without the newline at the end; -1 and errno if text and NUL do not fit. */
 static int line_terminate(char *buf, size_t size, ssize_t length)
 {
 	if (length > 0 && buf[length - 1] == '\n')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* SRQs that match tags: creating them, and operations on their lists. */
+/* SRQs that match tags: creates them, and posts operations on their lists. */
 #include "nic/tm.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -8,7 +8,7 @@
 #include "verbs/stale.h"
 #include "verbs/tm.h"
 
-static int check(struct ibv_context *context, const struct ibv_srq_init_attr_ex *attr)
+static int check_attr(struct ibv_context *context, const struct ibv_srq_init_attr_ex *attr)
 {
 	uint32_t needed = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
 			  IBV_SRQ_INIT_ATTR_TM;
@@ -31,7 +31,7 @@ struct ibv_srq *vb_tm_srq_create(struct ibv_context *context, struct ibv_srq_ini
 {
 	struct ibv_srq_init_attr basic = { attr->srq_context, attr->attr };
 	struct vb_srq *srq;
-	int err = check(context, attr);
+	int err = check_attr(context, attr);
 
 	if (!err)
 		err = vb_pd_adopt(vb_pd(attr->pd));
@@ -47,7 +47,7 @@ struct ibv_srq *vb_tm_srq_create(struct ibv_context *context, struct ibv_srq_ini
 	return vb_verbs_give_srq(srq, 0);
 }
 
-static const char *why(int err)
+static const char *failure_words(int err)
 {
 	return err == -ENOMEM ? "the tag list or the queue of operations is full"
 			      : "no such operation, flag or handle, or more SGEs than max_sge";
@@ -66,7 +66,7 @@ int vb_ops_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *op, struct ibv_o
 		err = vb_tm_post(srq->tm, op);
 		if (err) {
 			vb_explain("ibv_post_srq_ops: wr_id %llu: %s",
-				   (unsigned long long)op->wr_id, why(err));
+				   (unsigned long long)op->wr_id, failure_words(err));
 			break;
 		}
 	}

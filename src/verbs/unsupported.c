@@ -5,7 +5,7 @@
 
 #include "base/symver.h"
 
-/* There is nothing about a connection here that the two ends would have to agree upon. */
+/* The two ends of a connection have nothing to agree upon here. */
 VB_PUBLIC int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	errno = EOPNOTSUPP;

@@ -24,7 +24,7 @@ static int post_recv(struct ibv_wq *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	return vb_ops_post_recv(&vb_wq(ibv)->qp->ibv, wr, bad_wr);
 }
 
-static int check(struct ibv_context *context, const struct ibv_wq_init_attr *attr)
+static int check_attr(struct ibv_context *context, const struct ibv_wq_init_attr *attr)
 {
 	const uint32_t flags = attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? attr->create_flags : 0;
 
@@ -42,7 +42,7 @@ static int check(struct ibv_context *context, const struct ibv_wq_init_attr *att
 	return 0;
 }
 
-static int create(struct ibv_wq_init_attr *attr, struct vb_wq **out)
+static int make_wq(struct ibv_wq_init_attr *attr, struct vb_wq **out)
 {
 	struct ibv_qp_init_attr basic = {
 		.qp_context = attr->wq_context,
@@ -74,10 +74,10 @@ static int create(struct ibv_wq_init_attr *attr, struct vb_wq **out)
 struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
 	struct vb_wq *wq;
-	int err = check(context, attr);
+	int err = check_attr(context, attr);
 
 	if (!err)
-		err = create(attr, &wq);
+		err = make_wq(attr, &wq);
 	if (err)
 		return vb_return_null(err);
 	wq->ibv.context = context;
@@ -100,7 +100,7 @@ struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_
 
 /* --- states --- */
 
-static int enter(struct vb_wq *wq, enum ibv_qp_state state)
+static int enter_state(struct vb_wq *wq, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = { .qp_state = state, .port_num = 1 };
 
@@ -126,20 +126,21 @@ static enum ibv_wq_state state_of(const struct vb_wq *wq)
 	return IBV_WQS_RDY;
 }
 
-static int move(struct vb_wq *wq, enum ibv_wq_state from, enum ibv_wq_state to)
+static int change_state(struct vb_wq *wq, enum ibv_wq_state from, enum ibv_wq_state to)
 {
 	if (to == IBV_WQS_RESET)
-		return enter(wq, IBV_QPS_RESET);
+		return enter_state(wq, IBV_QPS_RESET);
 	if (to == IBV_WQS_ERR && from == IBV_WQS_RDY)
-		return enter(wq, IBV_QPS_ERR);
+		return enter_state(wq, IBV_QPS_ERR);
 	if (to == from && to != IBV_WQS_UNKNOWN)
 		return 0;
 	if (to == IBV_WQS_RDY && from == IBV_WQS_RESET) {
-		int err = enter(wq, IBV_QPS_INIT);
+		int err = enter_state(wq, IBV_QPS_INIT);
 
-		return err ? err : enter(wq, IBV_QPS_RTR);
+		return err ? err : enter_state(wq, IBV_QPS_RTR);
 	}
-	return refuse(-EINVAL, "ibv_modify_wq", "the ways are RESET, RDY, ERR and back to RESET");
+	return refuse(-EINVAL, "ibv_modify_wq",
+		      "a WQ goes from RESET to RDY, to ERR, back to RESET");
 }
 
 static void set_stripping(struct vb_wq *wq, bool on)
@@ -150,7 +151,7 @@ static void set_stripping(struct vb_wq *wq, bool on)
 		atomic_fetch_and(&wq->qp->raw_flags, ~(uint32_t)VB_RAW_STRIP_VLAN);
 }
 
-static int modify(struct vb_wq *wq, struct ibv_wq_attr *attr)
+static int modify_wq(struct vb_wq *wq, struct ibv_wq_attr *attr)
 {
 	const uint32_t known = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS;
 	enum ibv_wq_state from = state_of(wq);
@@ -159,12 +160,12 @@ static int modify(struct vb_wq *wq, struct ibv_wq_attr *attr)
 	if (attr->attr_mask & ~known)
 		return refuse(-EINVAL, "ibv_modify_wq", "attr_mask has bits without a meaning");
 	if (attr->attr_mask & IBV_WQ_ATTR_CURR_STATE && attr->curr_wq_state != from)
-		return refuse(-EINVAL, "ibv_modify_wq", "it is not in curr_wq_state");
+		return refuse(-EINVAL, "ibv_modify_wq", "the WQ is not in curr_wq_state");
 	if (attr->attr_mask & IBV_WQ_ATTR_FLAGS &&
 	    attr->flags_mask & ~(uint32_t)IBV_WQ_FLAGS_CVLAN_STRIPPING)
 		return refuse(-EOPNOTSUPP, "ibv_modify_wq", "only VLAN stripping can be changed");
 	if (attr->attr_mask & IBV_WQ_ATTR_STATE)
-		err = move(wq, from, attr->wq_state);
+		err = change_state(wq, from, attr->wq_state);
 	if (!err && attr->attr_mask & IBV_WQ_ATTR_FLAGS && attr->flags_mask)
 		set_stripping(wq, attr->flags & IBV_WQ_FLAGS_CVLAN_STRIPPING);
 	wq->ibv.state = state_of(wq);
@@ -178,10 +179,10 @@ int vb_ops_modify_wq(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
 
 	if (!err)
 		err = vb_stale(wq->qp->nic, "ibv_modify_wq");
-	return vb_return_errno(err ? err : modify(wq, attr));
+	return vb_return_errno(err ? err : modify_wq(wq, attr));
 }
 
-static int destroy(struct vb_wq *wq)
+static int destroy_wq(struct vb_wq *wq)
 {
 	uint32_t users = atomic_load(&wq->users);
 	int err;
@@ -202,6 +203,6 @@ int vb_ops_destroy_wq(struct ibv_wq *wq)
 	int err = vb_given_end(VB_GIVEN_WQ, wq, "ibv_destroy_wq");
 
 	if (!err)
-		err = vb_given_ended(VB_GIVEN_WQ, wq, destroy(vb_wq(wq)));
+		err = vb_given_ended(VB_GIVEN_WQ, wq, destroy_wq(vb_wq(wq)));
 	return vb_return_errno(err);
 }

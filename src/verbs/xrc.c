@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC: domains, their SRQs, QPs that receive for them, and handles for those. */
+/* XRC: domains, their SRQs, QPs that receive for the SRQs, and handles for these QPs. */
 #include "verbs/xrc.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -88,7 +88,7 @@ static int srq_make(struct ibv_context *context, struct ibv_srq_init_attr_ex *at
 		err = vb_stale(vb_cq(attr->cq)->nic, "ibv_create_srq_ex");
 	if (!err)
 		err = vb_pd_adopt(vb_pd(attr->pd));
-	/* Messages may come from peers without any QP of this process. */
+	/* Peers may send to the SRQ even if this process has no QP. */
 	if (!err)
 		err = vb_engine_start(vb_xrcd(attr->xrcd)->nic);
 	if (!err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* XRC between the files of this folder. */
+/* Functions for XRC that the files of this folder share. */
 #ifndef VB_VERBS_XRC_H
 #define VB_VERBS_XRC_H
 

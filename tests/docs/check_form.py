@@ -10,7 +10,6 @@ import re
 import sys
 
 TOP = ("src", "lib", "tools", "utils", "examples", "bench", "scripts", "tests", "include")
-LATER = ("src/engine", "src/verbs", "src/preload", "src/rdmacm", "src/rsocket")
 FILE_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX, TAB = 600, 60, 100, 8
 NOT_OURS = "tests/golden/captures/"
 
@@ -49,10 +48,9 @@ def check_sizes(name, text, wrong):
     if re.search(r"\.[ch]$", name):
         wrong += [f"{name}: {function} has {count} lines, more than {FUNCTION_LINES_MAX}"
                   for function, count in functions_of(text) if count > FUNCTION_LINES_MAX]
-    if not name.startswith(LATER):
-        wrong += [f"{name}:{number}: more than {COLUMNS_MAX} columns"
-                  for number, line in enumerate(lines, 1)
-                  if len(line.expandtabs(TAB)) > COLUMNS_MAX and not is_row(name, line)]
+    wrong += [f"{name}:{number}: more than {COLUMNS_MAX} columns"
+              for number, line in enumerate(lines, 1)
+              if len(line.expandtabs(TAB)) > COLUMNS_MAX and not is_row(name, line)]
 
 
 def in_order(sources):
@@ -64,7 +62,7 @@ def check_lists(name, text, wrong):
     """Sources that follow one another in a list, or among the arguments of a target."""
     for run in re.findall(r"'[^'\n]+\.c'(?:,\s*(?:#.*\s*)?'[^'\n]+\.c')+", text):
         sources = re.findall(r"'([^'\n]+\.c)'", run)
-        if sources != in_order(sources) and not name.startswith(LATER):
+        if sources != in_order(sources):
             late = next(one for one, two in zip(sources, in_order(sources)) if one != two)
             wrong.append(f"{name}: {late} is out of order")
 

@@ -10,11 +10,11 @@
  *   compares; maps              <---   segment + segment, doorbell
  *   mapped                      --->
  *
- * They have a local path if and only if each could read the other's memory: uids do not tell. The
- * nonce is told to nobody, so that who knows it has read it. Whoever is given a segment could do as he
- * likes with the memory of its process at that moment; all others are done with the verdict, and get
- * nothing. A process that loses that right later keeps the segment, which is why no address, key or
- * length of it can be written by anybody but its owner (layout.h).
+ * Two processes have a local path if and only if each could read the other's memory: uids do not
+ * tell. No process tells its nonce: a process that knows the nonce has read it. At that moment a
+ * process that gets a segment could do anything with the memory of the other process. All other
+ * processes are done with the verdict, and get nothing. A process that loses the right later keeps
+ * the segment. So only the owner of a segment can write an address, key or length in it (layout.h).
  */
 #include "base/clock.h"
 #include "base/fd.h"
@@ -53,12 +53,12 @@ struct attach_message {
 	uint64_t magic;
 	uint32_t layout_version;
 	uint32_t kind;
-	uint32_t slot;      /* of the sender */
-	int32_t tid;        /* its service thread */
-	uint64_t address;   /* where its nonce lies, in memory that it does not share */
-	uint64_t proof;     /* the receiver's nonce ... */
-	uint16_t your_id;   /* how it names the receiver as a claimant */
-	uint16_t may_touch; /* ... which it could read */
+	uint32_t slot;      /* slot of the sender */
+	int32_t tid;        /* service thread of the sender */
+	uint64_t address;   /* where the sender's nonce lies, in memory that is not shared */
+	uint64_t proof;     /* the receiver's nonce, if may_touch */
+	uint16_t your_id;   /* claimant number of the receiver at the sender */
+	uint16_t may_touch; /* the sender could read the receiver's nonce */
 	uint32_t reserved;
 };
 
@@ -104,8 +104,10 @@ static int send_segment(const struct vb_nic *nic, int fd, const struct attach_me
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*message) ? 0 : -errno;
 }
 
-/* Descriptors that come with a message. Whatever is not what we asked for is closed: a stranger's
- * would use up ours. */
+/*
+ * Takes the descriptors that came with a message. Unexpected ones are closed: a stranger could use
+ * up the descriptors of this process.
+ */
 static void take_descriptors(struct vb_peer *peer, struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -126,7 +128,7 @@ static void take_descriptors(struct vb_peer *peer, struct msghdr *msg)
 	}
 }
 
-/* Takes a message and, if they come with it, descriptors. */
+/* Takes a message, and the descriptors that came with it. */
 static int receive_message(struct vb_peer *peer, struct attach_message *message)
 {
 	union {
@@ -152,8 +154,9 @@ static int receive_message(struct vb_peer *peer, struct attach_message *message)
 }
 
 /*
- * May we touch the one at the other end? The thread it names must be a thread of the process
- * that the kernel says is there, or it could point us at somebody else's memory.
+ * True: this process may touch the memory of the peer. The thread that the peer names must belong
+ * to the process that the kernel sees there. Otherwise a peer could name the memory of a third
+ * process.
  */
 static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 		      const struct attach_message *message, uint64_t *nonce)
@@ -167,7 +170,7 @@ static bool may_touch(const struct vb_nic *nic, const struct vb_peer *peer,
 	return process_vm_readv(message->tid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(*nonce);
 }
 
-/* What we read of the receiver of the message. */
+/* Puts the nonce of the message's receiver into the message, if it could be read. */
 static void prove(const struct vb_nic *nic, const struct vb_peer *peer,
 		  const struct attach_message *received, struct attach_message *message)
 {
@@ -179,15 +182,15 @@ static void prove(const struct vb_nic *nic, const struct vb_peer *peer,
 	message->proof = nonce;
 }
 
-/* Could it read ours? */
+/* True: the peer could read the nonce of this process. */
 static bool is_proven(const struct vb_nic *nic, const struct attach_message *message)
 {
 	return message->may_touch && message->proof == nic->private_nonce;
 }
 
 /*
- * Is the slot that it names its own? Another user could name one that we are about to send to, and
- * get what is for the process that holds it. The kernel knows who listens there.
+ * Does the named slot belong to the peer? Another user could name a slot that this process is about
+ * to send to, and get the packets of its holder. The kernel knows the process that listens there.
  */
 static int check_slot(const struct vb_peer *peer, uint32_t slot)
 {
@@ -204,8 +207,8 @@ static int check_slot(const struct vb_peer *peer, uint32_t slot)
 	return !err && holder.pid == peer->pid && holder.uid == peer->uid ? 0 : -EPROTO;
 }
 
-/* Who it is, from its first message. */
-static int meet(struct vb_peer *peer, const struct attach_message *message)
+/* Learns from its first message which process the peer is. */
+static int meet_peer(struct vb_peer *peer, const struct attach_message *message)
 {
 	const bool in_order = !peer->head_slot && peer->memfd < 0;
 	struct ucred cred;
@@ -229,15 +232,15 @@ static int meet(struct vb_peer *peer, const struct attach_message *message)
 	return 0;
 }
 
-/* The segment of one that may have ours. */
-static int map(struct vb_peer *peer)
+/* Maps the segment of a peer that may have that of this process. */
+static int map_segment(struct vb_peer *peer)
 {
 	if (peer->memfd < 0 || peer->lent_memfd < 0 || !vb_fd_is_eventfd(peer->doorbell))
 		return -EPROTO;
 	return vb_peer_map(peer, peer->head_slot);
 }
 
-static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
+static void decide_path(struct vb_nic *nic, struct vb_peer *peer, bool both)
 {
 	struct vb_port *port = vb_port_of(nic);
 
@@ -255,7 +258,7 @@ static void decide(struct vb_nic *nic, struct vb_peer *peer, bool both)
 		vb_port_attached(port, peer);
 }
 
-static void enlist(struct vb_nic *nic, struct vb_peer *peer)
+static void enlist_peer(struct vb_nic *nic, struct vb_peer *peer)
 {
 	peer->asked_ns = vb_now_ns();
 	vb_spin_lock(&nic->peers_lock);
@@ -264,22 +267,22 @@ static void enlist(struct vb_nic *nic, struct vb_peer *peer)
 	vb_spin_unlock(&nic->peers_lock);
 }
 
-static int watch(struct vb_nic *nic, struct vb_peer *peer)
+static int watch_peer(struct vb_nic *nic, struct vb_peer *peer)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = peer };
 
 	vb_slot_socket_tune(peer->socket);
-	/* Pairs with the load in vb_attach_event: what was written before is for that thread. */
+	/* Pairs with the load in vb_attach_event: that thread sees all that was written before. */
 	atomic_store_explicit(&peer->state, VB_PEER_CONNECTING, memory_order_release);
 	return epoll_ctl(nic->engine->epoll, EPOLL_CTL_ADD, peer->socket, &event) ? -errno : 0;
 }
 
-/* What it had taken is posted again; what waits for it learns of its end. */
+/* Posts the receives again that the peer had taken, and releases the lock of atomics. */
 static void release_claims(struct vb_nic *nic, uint16_t id)
 {
 	uint32_t holder = 1u + id;
 
-	/* Its last atomic was written or not: the 8 bytes are whole. */
+	/* The peer's last atomic was written or not: the 8 bytes are whole. */
 	atomic_compare_exchange_strong(&nic->seg.lent->atomics, &holder, 0);
 	vb_spin_lock(&nic->rqs_lock);
 	vb_list_for(rq, &nic->rqs, struct vb_rq, node)
@@ -287,7 +290,7 @@ static void release_claims(struct vb_nic *nic, uint16_t id)
 	vb_spin_unlock(&nic->rqs_lock);
 }
 
-static void forget(struct vb_nic *nic, struct vb_peer *peer)
+static void forget_peer(struct vb_nic *nic, struct vb_peer *peer)
 {
 	uint16_t id = peer->id_here;
 
@@ -300,14 +303,14 @@ static void forget(struct vb_nic *nic, struct vb_peer *peer)
 	vb_list_remove(&peer->node);
 	vb_nic_claimant_free(nic, id);
 	vb_spin_unlock(&nic->peers_lock);
-	/* It may have died between what it did and saying so: look at everything once. */
+	/* The peer may have died between an action and its attention bit: look at everything. */
 	atomic_fetch_or(&nic->seg.lent->attention,
 			VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ | VB_ATTN_ENDED);
 	vb_peer_put(peer);
 	atomic_store(&nic->engine->peer_ended, true);
 }
 
-static void let_in(struct vb_nic *nic, int fd, uid_t uid)
+static void admit_peer(struct vb_nic *nic, int fd, uid_t uid)
 {
 	struct vb_peer *peer = vb_peer_new();
 
@@ -318,12 +321,12 @@ static void let_in(struct vb_nic *nic, int fd, uid_t uid)
 	peer->socket = fd;
 	peer->uid = uid;
 	peer->accepted = true;
-	enlist(nic, peer);
-	if (watch(nic, peer))
-		forget(nic, peer);
+	enlist_peer(nic, peer);
+	if (watch_peer(nic, peer))
+		forget_peer(nic, peer);
 }
 
-/* A few at a time: those who come all the time must not keep this thread from everything else. */
+/* A few at a time: a flood of connections must not keep this thread from its other work. */
 void vb_attach_accept(struct vb_nic *nic, int listener)
 {
 	for (int i = 0, fd = 0; i < ACCEPTS && fd != -EAGAIN; i++) {
@@ -331,12 +334,14 @@ void vb_attach_accept(struct vb_nic *nic, int listener)
 
 		fd = vb_attach_next(nic, listener, &cred);
 		if (fd >= 0)
-			let_in(nic, fd, cred.uid);
+			admit_peer(nic, fd, cred.uid);
 	}
 }
 
-/* Each one that never answers holds a descriptor. Those that nothing is bound to are asked again when
- * they are wanted again. */
+/*
+ * Each peer that never answers holds a descriptor. Peers that no QP is bound to are dropped, and
+ * asked again when they are wanted again.
+ */
 static void hang_up_on_silent(struct vb_nic *nic)
 {
 	const uint64_t now_ns = vb_now_ns();
@@ -351,12 +356,12 @@ static void hang_up_on_silent(struct vb_nic *nic)
 		count++;
 		oldest = oldest ? oldest : peer;
 	}
-	if (count >= SILENT_MAX) /* its end comes to the service thread */
+	if (count >= SILENT_MAX) /* the service thread sees the end */
 		shutdown(oldest->socket, SHUT_RDWR);
 	vb_spin_unlock(&nic->peers_lock);
 }
 
-static void start(struct vb_nic *nic, uint32_t slot)
+static void attach_to_slot(struct vb_nic *nic, uint32_t slot)
 {
 	struct vb_peer *peer = vb_nic_peer(nic, slot);
 	struct attach_message hello;
@@ -379,20 +384,20 @@ static void start(struct vb_nic *nic, uint32_t slot)
 	peer->socket = fd;
 	peer->slot = slot;
 	vb_nic_slot_seen(nic, slot);
-	enlist(nic, peer);
+	enlist_peer(nic, peer);
 	hello = message_of(nic, peer, MSG_HELLO);
-	/* Watched last: from then on the service thread may forget it at any time. */
-	if (send_message(fd, &hello) || watch(nic, peer))
-		forget(nic, peer);
+	/* The watch comes last: from then on the service thread may forget the peer at any time. */
+	if (send_message(fd, &hello) || watch_peer(nic, peer))
+		forget_peer(nic, peer);
 }
 
-/* By who posts or polls, which are no cancellation points: it would stay half attached. */
+/* Posting and polling are no cancellation points: the peer would stay half attached. */
 void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 {
 	int cancel_state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	start(nic, slot);
+	attach_to_slot(nic, slot);
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
@@ -407,7 +412,7 @@ void vb_attach_qp(struct vb_qp *qp)
 	peer = vb_nic_peer(qp->nic, slot);
 	if (!peer)
 		return;
-	/* It was attached as what the two were then. */
+	/* Rights may have changed since the attach: probe again. */
 	vb_copy_probe(peer);
 	if (atomic_load(&peer->denied))
 		atomic_fetch_or(&qp->entry->by_packets, VB_BY_PACKETS_DENIED);
@@ -423,7 +428,7 @@ void vb_attach_qp(struct vb_qp *qp)
 static int on_hello(struct vb_nic *nic, struct vb_peer *peer, const struct attach_message *message)
 {
 	struct attach_message welcome = message_of(nic, peer, MSG_WELCOME);
-	int err = peer->accepted ? meet(peer, message) : -EPROTO;
+	int err = peer->accepted ? meet_peer(peer, message) : -EPROTO;
 
 	if (err)
 		return err;
@@ -438,7 +443,7 @@ static int on_welcome(struct vb_nic *nic, struct vb_peer *peer,
 		      const struct attach_message *message)
 {
 	struct attach_message verdict = message_of(nic, peer, MSG_VERDICT);
-	int err = peer->accepted ? -EPROTO : meet(peer, message);
+	int err = peer->accepted ? -EPROTO : meet_peer(peer, message);
 
 	if (err)
 		return err;
@@ -449,11 +454,14 @@ static int on_welcome(struct vb_nic *nic, struct vb_peer *peer,
 	verdict.may_touch = false;
 	err = send_message(peer->socket, &verdict);
 	if (!err)
-		decide(nic, peer, false);
+		decide_path(nic, peer, false);
 	return err;
 }
 
-/* Mapped before it is: from then on it may be inside of us, and says so in its segment. */
+/*
+ * The peer's segment is mapped before the peer gets that of this process. From then on threads of
+ * the peer may be inside it, and their hazard words are in the peer's segment.
+ */
 static int on_verdict(struct vb_nic *nic, struct vb_peer *peer,
 		      const struct attach_message *message)
 {
@@ -463,22 +471,22 @@ static int on_verdict(struct vb_nic *nic, struct vb_peer *peer,
 	if (!peer->accepted || !peer->head_slot || peer->head)
 		return -EPROTO;
 	if (!peer->may_touch || !is_proven(nic, message)) {
-		decide(nic, peer, false);
+		decide_path(nic, peer, false);
 		return 0;
 	}
-	err = map(peer);
+	err = map_segment(peer);
 	return err ? err : send_segment(nic, peer->socket, &segment);
 }
 
 static int on_segment(struct vb_nic *nic, struct vb_peer *peer)
 {
 	const struct attach_message mapped = message_of(nic, peer, MSG_MAPPED);
-	int err = peer->accepted || !peer->may_touch || peer->head ? -EPROTO : map(peer);
+	int err = peer->accepted || !peer->may_touch || peer->head ? -EPROTO : map_segment(peer);
 
 	if (!err)
 		err = send_message(peer->socket, &mapped);
 	if (!err)
-		decide(nic, peer, true);
+		decide_path(nic, peer, true);
 	return err;
 }
 
@@ -486,7 +494,7 @@ static int on_mapped(struct vb_nic *nic, struct vb_peer *peer)
 {
 	if (!peer->accepted || !peer->head)
 		return -EPROTO;
-	decide(nic, peer, true);
+	decide_path(nic, peer, true);
 	return 0;
 }
 
@@ -510,20 +518,22 @@ static int on_message(struct vb_nic *nic, struct vb_peer *peer,
 	return -EPROTO;
 }
 
-/* What the next message begins with; 0: none is there, or it is shorter. */
+/* The magic of the next message; 0: there is none, or it is shorter. */
 static uint64_t next_magic(const struct vb_peer *peer)
 {
 	uint64_t magic = 0;
 	ssize_t size = recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT);
 
-	/* It ended with something unread. Said once, before its own last messages. */
+	/* The peer ended with unread data. This is reported once, before its last messages. */
 	if (size < 0 && errno == ECONNRESET)
 		size = recv(peer->socket, &magic, sizeof(magic), MSG_PEEK | MSG_DONTWAIT);
 	return size == (ssize_t)sizeof(magic) ? magic : 0;
 }
 
-/* Packets are the port's: it reads this socket until the peer hangs up. Where nothing listens yet
- * they are lost, as on a wire. */
+/*
+ * The port reads packets from this socket until the peer hangs up. Without a port packets are lost,
+ * as on a wire.
+ */
 static int on_packets(struct vb_nic *nic, struct vb_peer *peer, int state)
 {
 	struct vb_port *port = vb_port_of(nic);
@@ -550,15 +560,15 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 
 	if (magic == VB_DESCRIBE_MAGIC && peer->accepted && !peer->head_slot) {
 		vb_describe_answer_to(nic, peer->socket);
-		forget(nic, peer);
+		forget_peer(nic, peer);
 		return;
 	}
 	if (magic == VB_XRC_SHARE_MAGIC && peer->accepted && !peer->head_slot) {
-		/* Out of the epoll first: it may stay, with another purpose. */
+		/* Out of the epoll first: the socket may stay, with another purpose. */
 		epoll_ctl(nic->engine->epoll, EPOLL_CTL_DEL, peer->socket, NULL);
 		if (vb_xrc_serve(nic, peer->socket))
 			peer->socket = -1;
-		forget(nic, peer);
+		forget_peer(nic, peer);
 		return;
 	}
 	err = packets ? on_packets(nic, peer, state) : receive_message(peer, &message);
@@ -567,5 +577,5 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 	if (!err)
 		err = on_message(nic, peer, &message);
 	if (err)
-		forget(nic, peer);
+		forget_peer(nic, peer);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who gets through the slot socket. Everybody on this host may connect to it, and each connection
- * takes descriptors of this process: another user gets a part of them, however often it comes, and
- * all others together half: one who has a user namespace can be thousands of users.
+ * Admission through the slot socket. Every process on this host may connect to it, and each
+ * connection takes descriptors of this process. So another user gets at most a sixth of them, and
+ * all other users together half: a process with a user namespace can be thousands of users.
  */
 #include "engine/attach/attach_gate.h"
 #include "base/fd.h"
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* LIMIT_SHARE: a sixth of the descriptors that there are; USERS of them may have as many. */
+/* LIMIT_SHARE: one user gets a sixth of the descriptor limit. USERS: so many shares for all. */
 enum {
 	STRANGERS_MIN = 8,
 	STRANGERS_MAX = 1024,
@@ -29,7 +29,7 @@ int vb_attach_credentials(int fd, struct ucred *cred)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &size) ? -errno : 0;
 }
 
-/* Connections of one other user. */
+/* The most connections that one other user may have. */
 static unsigned strangers_max(void)
 {
 	struct rlimit limit;
@@ -46,8 +46,8 @@ static bool is_stranger(uid_t uid)
 	return uid != geteuid() && uid != 0;
 }
 
-/* Connections of one user, and of all strangers. */
-static unsigned count_of(struct vb_nic *nic, uid_t uid, unsigned *all)
+/* The connections of one user, and of all strangers. */
+static unsigned count_connections(struct vb_nic *nic, uid_t uid, unsigned *all)
 {
 	unsigned count = 0;
 
@@ -67,7 +67,7 @@ static bool is_welcome(struct vb_nic *nic, const struct ucred *cred)
 
 	if (!is_stranger(cred->uid))
 		return true;
-	count = count_of(nic, cred->uid, &all);
+	count = count_connections(nic, cred->uid, &all);
 	if (count < most && all < USERS * most)
 		return true;
 	vb_explain(
@@ -76,7 +76,7 @@ static bool is_welcome(struct vb_nic *nic, const struct ucred *cred)
 	return false;
 }
 
-/* No descriptor is left: whoever wants to connect waits, and so do we, for it stays readable. */
+/* No descriptor is left. The listener stays readable, so this thread waits as well. */
 static void wait_for_descriptors(void)
 {
 	const struct timespec wait = { .tv_nsec = FULL_WAIT_NS };

@@ -6,9 +6,12 @@
 
 #include "nic/nic.h"
 
-/* Who is at the other end of a unix socket, as the kernel says. 0 or -errno. */
+/* The process at the other end of a unix socket, as the kernel knows it. 0 or -errno. */
 int vb_attach_credentials(int fd, struct ucred *cred);
-/* The next connection, and whose it is; -EPERM: it may not stay, -EAGAIN: there is none. Service thread. */
+/*
+ * By the service thread: the next connection, and the process behind it. -EPERM: the connection was
+ * refused. -EAGAIN: there is none.
+ */
 int vb_attach_next(struct vb_nic *nic, int listener, struct ucred *cred);
 
 #endif

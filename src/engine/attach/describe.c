@@ -15,16 +15,17 @@
 static _Atomic uint32_t refused;
 
 /*
- * Records that are being collected. Those of PDs come from what uses them: there is no list. An
- * object is in its list a moment before it is complete; one without a PD is left out.
+ * The records collected so far. Records of PDs come from the objects that use them: there is no
+ * list of PDs. An object is in its list a moment before it is complete: an object without a PD is
+ * left out.
  */
 struct listing {
 	struct vb_describe_record *records;
 	uint32_t count, room, left_out;
 };
 
-static struct vb_describe_record *add(struct listing *listing, enum vb_describe_kind kind,
-				      uint32_t id, const struct ibv_context *context)
+static struct vb_describe_record *add_record(struct listing *listing, enum vb_describe_kind kind,
+					     uint32_t id, const struct ibv_context *context)
 {
 	struct vb_describe_record *record;
 
@@ -45,7 +46,7 @@ static uint32_t cq_id(const struct vb_cq *cq)
 	return cq ? (uint32_t)(cq->shared_offset / 64) : 0;
 }
 
-/* Once per PD: most objects of a process share a few. */
+/* Adds a PD once: most objects of a process share a few. */
 static void add_pd(struct listing *listing, const struct vb_pd *pd)
 {
 	struct vb_describe_record *record;
@@ -55,7 +56,7 @@ static void add_pd(struct listing *listing, const struct vb_pd *pd)
 	for (uint32_t i = 0; i < listing->count; i++)
 		if (listing->records[i].kind == VB_DESCRIBE_PD && listing->records[i].id == pd->id)
 			return;
-	record = add(listing, VB_DESCRIBE_PD, pd->id, pd->ibv.context);
+	record = add_record(listing, VB_DESCRIBE_PD, pd->id, pd->ibv.context);
 	if (record)
 		record->users = vb_pd_user_count(pd);
 }
@@ -63,7 +64,7 @@ static void add_pd(struct listing *listing, const struct vb_pd *pd)
 static void add_cq(struct listing *listing, const struct vb_cq *cq)
 {
 	struct vb_describe_record *record =
-		add(listing, VB_DESCRIBE_CQ, cq_id(cq), cq->ibv.context);
+		add_record(listing, VB_DESCRIBE_CQ, cq_id(cq), cq->ibv.context);
 
 	if (!record)
 		return;
@@ -74,7 +75,7 @@ static void add_cq(struct listing *listing, const struct vb_cq *cq)
 static void add_mr(struct listing *listing, const struct vb_mr *mr)
 {
 	struct vb_describe_record *record =
-		add(listing, VB_DESCRIBE_MR, mr->index, mr->pd->ibv.context);
+		add_record(listing, VB_DESCRIBE_MR, mr->index, mr->pd->ibv.context);
 
 	if (!record)
 		return;
@@ -89,7 +90,7 @@ static void add_mr(struct listing *listing, const struct vb_mr *mr)
 static void add_mw(struct listing *listing, const struct vb_mw *mw)
 {
 	struct vb_describe_record *record =
-		mw->pd ? add(listing, VB_DESCRIBE_MW, mw->index, mw->pd->ibv.context) : NULL;
+		mw->pd ? add_record(listing, VB_DESCRIBE_MW, mw->index, mw->pd->ibv.context) : NULL;
 
 	if (!record)
 		return;
@@ -113,7 +114,8 @@ static uint32_t receives_posted(struct vb_rq *rq)
 static void add_srq(struct listing *listing, struct vb_srq *srq)
 {
 	struct vb_describe_record *record =
-		srq->pd ? add(listing, VB_DESCRIBE_SRQ, srq->number, srq->pd->ibv.context) : NULL;
+		srq->pd ? add_record(listing, VB_DESCRIBE_SRQ, srq->number, srq->pd->ibv.context)
+			: NULL;
 	struct ibv_srq_attr attr;
 
 	if (!record)
@@ -131,7 +133,7 @@ static void add_srq(struct listing *listing, struct vb_srq *srq)
 static void add_xrcd(struct listing *listing, const struct vb_xrcd *xrcd)
 {
 	struct vb_describe_record *record =
-		add(listing, VB_DESCRIBE_XRCD, xrcd->number, xrcd->ibv.context);
+		add_record(listing, VB_DESCRIBE_XRCD, xrcd->number, xrcd->ibv.context);
 
 	if (!record)
 		return;
@@ -139,7 +141,7 @@ static void add_xrcd(struct listing *listing, const struct vb_xrcd *xrcd)
 	record->shared = xrcd->claim >= 0;
 }
 
-/* What stands in for its PD and CQs is not shown. */
+/* The stand-ins for its PD and CQs are not shown. */
 static void add_receiver(struct vb_describe_record *record, struct vb_qp *qp)
 {
 	record->pd = record->send_cq = record->recv_cq = 0;
@@ -175,7 +177,7 @@ static void add_qp_peer(struct vb_describe_record *record, const struct vb_qp *q
 static void add_qp(struct listing *listing, struct vb_qp *qp)
 {
 	struct vb_describe_record *record =
-		add(listing, VB_DESCRIBE_QP, qp->ibv.qp_num, qp->ibv.context);
+		add_record(listing, VB_DESCRIBE_QP, qp->ibv.qp_num, qp->ibv.context);
 
 	if (!record)
 		return;
@@ -236,7 +238,7 @@ static void collect(struct listing *listing, struct vb_nic *nic)
 		add_qp(listing, qp);
 }
 
-static void count(struct vb_describe_answer *answer, const struct vb_nic *nic)
+static void count_objects(struct vb_describe_answer *answer, const struct vb_nic *nic)
 {
 	answer->counts[0] = nic->ah_count;
 	answer->counts[VB_DESCRIBE_PD] = nic->pd_count - !!nic->xrc_pd;
@@ -248,14 +250,14 @@ static void count(struct vb_describe_answer *answer, const struct vb_nic *nic)
 	answer->counts[VB_DESCRIBE_QP] = nic->qp_count;
 }
 
-/* Who holds nic->lock may be waiting for something; this thread must not wait with him. */
+/* The holder of nic->lock may wait for something, and this thread must not wait with it. */
 static int snapshot(struct vb_nic *nic, struct listing *listing, struct vb_describe_answer *answer)
 {
 	uint32_t wanted = 0;
 
 	if (pthread_mutex_trylock(&nic->lock))
 		return -EAGAIN;
-	count(answer, nic);
+	count_objects(answer, nic);
 	for (int kind = VB_DESCRIBE_PD; kind < VB_DESCRIBE_KINDS; kind++)
 		wanted += answer->counts[kind];
 	listing->room = wanted < VB_DESCRIBE_RECORDS_MAX ? wanted : VB_DESCRIBE_RECORDS_MAX;
@@ -266,7 +268,7 @@ static int snapshot(struct vb_nic *nic, struct listing *listing, struct vb_descr
 	return listing->records ? 0 : -ENOMEM;
 }
 
-/* A memfd is a file to `ulimit -f`; its signal is blocked in this thread, as all are. */
+/* `ulimit -f` holds for a memfd as well. Its signal is blocked here, as all signals are. */
 static int records_to_memfd(const struct listing *listing)
 {
 	size_t size = listing->count * sizeof(*listing->records), at = 0;
@@ -287,7 +289,7 @@ static int records_to_memfd(const struct listing *listing)
 	return fd;
 }
 
-/* Without waiting: a fresh socket has room for one message. */
+/* Does not wait: a fresh socket has room for one message. */
 static void send_answer(int socket, const struct vb_describe_answer *answer, int fd)
 {
 	union {
@@ -320,7 +322,7 @@ static bool may_ask(int socket)
 static bool read_request(int socket)
 {
 	struct vb_describe_request request;
-	/* MSG_TRUNC: the length that it really had. Descriptors that came along are dropped. */
+	/* MSG_TRUNC gives the true length. Descriptors that came along are dropped. */
 	ssize_t size = recv(socket, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
 
 	return size == (ssize_t)sizeof(request) && request.magic == VB_DESCRIBE_MAGIC &&

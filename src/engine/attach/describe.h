@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process tells about its own objects, to its own user and to root: who connects to a slot
- * socket and sends a request instead of a hello gets one message, with a sealed memfd that holds
- * the records. Nothing is kept for the asker, and nobody waits for it.
+ * A process describes its own objects to its own user and to root. The asker connects to a slot
+ * socket and sends a request instead of a hello. The answer is one message, with a sealed memfd
+ * that holds the records. Nothing is kept for the asker, and no thread waits for it.
  *
- * Both ends are of one host, but may be of two versions: a reader takes those that it knows.
+ * Both ends are of one host, but may be of two versions: a reader takes the versions that it knows.
  */
 #ifndef VB_ENGINE_ATTACH_DESCRIBE_H
 #define VB_ENGINE_ATTACH_DESCRIBE_H
@@ -17,7 +17,7 @@
 
 enum {
 	VB_DESCRIBE_VERSION = 2,
-	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 7 MB; the rest is only counted */
+	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 7 MB; further objects are only counted */
 };
 
 struct vb_describe_request {
@@ -41,25 +41,25 @@ struct vb_describe_answer {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t error;        /* 0, or an errno: EPERM, EAGAIN (busy), ENOMEM */
-	uint32_t record_count; /* that follow in the memfd */
+	uint32_t record_count; /* records in the memfd */
 	uint32_t record_size;
-	uint32_t left_out;  /* that found no room */
-	uint32_t refused;   /* requests so far that were malformed, or not for the asker */
-	uint32_t counts[8]; /* of all objects, by kind; [0]: address handles */
+	uint32_t left_out;  /* objects that found no room */
+	uint32_t refused;   /* requests so far that were malformed, or of another user */
+	uint32_t counts[8]; /* all objects, by kind; [0]: address handles */
 };
 
 struct vb_describe_record {
 	uint32_t kind;
-	uint32_t id; /* QPN, SRQ number, PD, XRC domain, index of keys; a CQ's is its place
-				in memory */
+	/* QPN, SRQ number, PD, XRC domain, index of keys; for a CQ its place in memory */
+	uint32_t id;
 	uint32_t pd;
-	uint32_t users;                    /* objects that use it: of a PD, CQ, SRQ, XRC domain */
+	uint32_t users;                    /* PD, CQ, SRQ, XRC domain: objects that use it */
 	char device[16];                   /* may be without a NUL */
 	uint64_t addr, length;             /* MR */
 	uint32_t lkey, rkey, access;       /* MR, MW */
 	uint32_t send_cq, recv_cq, srq;    /* QP; srq 0: none. XRC SRQ: recv_cq */
 	uint32_t dest_qpn;                 /* QP */
-	uint32_t send_posted, recv_posted; /* QP: not completed; SRQ: recv only */
+	uint32_t send_posted, recv_posted; /* QP: work requests not completed; SRQ: recv only */
 	uint32_t depth;                    /* CQ: cqe; SRQ: max_wr */
 	uint8_t type;                      /* enum ibv_qp_type, ibv_mw_type */
 	uint8_t state;                     /* enum ibv_qp_state */
@@ -68,14 +68,14 @@ struct vb_describe_record {
 	uint32_t limit;                    /* SRQ */
 	uint8_t dest_gid[16];              /* QP; zero: not connected, or by LID */
 	uint32_t xrcd;                     /* SRQ, XRC_RECV QP; 0: none */
-	uint32_t shared; /* XRC domain: with a file. XRC_RECV QP: handles besides its creator's */
+	uint32_t shared; /* XRC domain: it has a file. XRC_RECV QP: handles besides its creator's */
 };
 static_assert(sizeof(struct vb_describe_record) == 120, "layout of a record");
 static_assert(sizeof(struct vb_describe_answer) == 64, "layout of the answer");
 
 struct vb_nic;
 
-/* Reads a request from a connected slot socket and answers it; then the socket can be closed. */
+/* Reads a request from a connected slot socket and answers it. The caller closes the socket. */
 void vb_describe_answer_to(struct vb_nic *nic, int socket);
 
 #endif

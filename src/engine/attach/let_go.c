@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process has ended. Connections to it fail and are destroyed; but a UD QP, and the ways that the
- * wire remembers, may never be used again, and would keep its sockets and its segment open.
+ * A process has ended. Connections to it fail and are destroyed. But a UD QP, and the ways that the
+ * wire remembers, may never be used again, and would keep its sockets and segment open.
  */
 #include "engine/engine.h"
 #include "engine/wire/wire_impl.h"
 
-static bool ended(const struct vb_peer *peer)
+static bool has_ended(const struct vb_peer *peer)
 {
 	return peer && atomic_load(&peer->state) == VB_PEER_GONE;
 }
 
-/* False: somebody executes it. */
+/* False: another thread executes the QP. */
 static bool qp_lets_go(struct vb_engine *engine, struct vb_qp *qp)
 {
 	bool left;
@@ -20,13 +20,13 @@ static bool qp_lets_go(struct vb_engine *engine, struct vb_qp *qp)
 		return true;
 	if (!vb_qp_token_try(qp))
 		return false;
-	if (ended(qp->remote.peer))
+	if (has_ended(qp->remote.peer))
 		vb_remote_unbind(&qp->remote);
 	vb_spin_lock(&qp->sq.lock);
 	qp->sq.executing = false;
 	left = qp->sq.next != qp->sq.tail;
 	vb_spin_unlock(&qp->sq.lock);
-	/* Who came by meanwhile, to post or to try again, found the token taken, and went. */
+	/* A thread that posted or retried meanwhile found the token taken, and left. */
 	if (left) {
 		atomic_store(&qp->pend.wake_ns, 0);
 		vb_engine_pend(engine, qp);
@@ -34,7 +34,7 @@ static bool qp_lets_go(struct vb_engine *engine, struct vb_qp *qp)
 	return true;
 }
 
-/* Never in the other order: who destroys a QP holds this lock while he waits. */
+/* nic->lock is only tried: a thread that destroys a QP may hold it while it waits. */
 static bool qps_let_go(struct vb_nic *nic)
 {
 	bool all = true;
@@ -66,7 +66,7 @@ void vb_engine_let_go(struct vb_engine *engine)
 
 	if (__builtin_expect(!atomic_load_explicit(&engine->peer_ended, memory_order_relaxed), 1))
 		return;
-	/* Before the look: another one may end meanwhile. */
+	/* Cleared before the look: another process may end meanwhile. */
 	atomic_store(&engine->peer_ended, false);
 	wire = wire_lets_go(atomic_load(&nic->wire));
 	qps = qps_let_go(nic);

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool filtered(void)
+static bool has_filter(void)
 {
 	char text[4096], *line;
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -24,8 +24,8 @@ static bool filtered(void)
 	return line && line[strcspn(line, "0123456789")] == '2';
 }
 
-/* In a throw-away child without a signal to the application: a filter may kill. */
-static bool probe(void)
+/* Tries the call in a throw-away child, without a signal to the application: a filter may kill. */
+static bool probe_in_child(void)
 {
 	int status = -1;
 	long child = syscall(SYS_clone, 0, 0, 0, 0, 0);
@@ -40,11 +40,11 @@ static bool probe(void)
 	if (child < 0)
 		return false;
 	if (waitpid((pid_t)child, &status, __WCLONE) != child)
-		return true; /* someone else reaped it: believe the best */
+		return true; /* another thread reaped the child: believe the best */
 	return WIFEXITED(status) && !WEXITSTATUS(status);
 }
 
 bool vb_filter_forbids_vm(void)
 {
-	return filtered() && !probe();
+	return has_filter() && !probe_in_child();
 }

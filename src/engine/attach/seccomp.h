@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* A system call filter of this process refuses process_vm_readv, or kills for it. */
+/* True: a system call filter refuses process_vm_readv to this process, or kills for it. */
 bool vb_filter_forbids_vm(void);
 
 #endif

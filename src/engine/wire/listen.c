@@ -23,7 +23,8 @@ int vb_listen_device(struct vb_wire *wire, const struct vb_device *dev)
 		if (vb_gid_is_zero(&gids[i]))
 			continue;
 		one = vb_port_listen(wire->port, &gids[i]);
-		err = err ? err : one; /* one that cannot be opened does not hide the others */
+		/* an address that cannot be opened does not hide the others */
+		err = err ? err : one;
 	}
 	return err;
 }

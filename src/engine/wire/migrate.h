@@ -5,8 +5,8 @@
 #include "nic/qp.h"
 
 /*
- * ibv_modify_qp has changed the path of a connected QP, or its migration state: whoever carries it
- * follows, and the peer is told.
+ * ibv_modify_qp has changed the path of a connected QP, or its migration state. The path that
+ * carries the QP follows, and the peer is told.
  */
 void vb_engine_follow_path(struct vb_qp *qp);
 

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int join(struct vb_nic *nic, const struct vb_group *group)
+static int join_group(struct vb_nic *nic, const struct vb_group *group)
 {
 	int err;
 	struct vb_wire *wire = vb_wire_get(nic, &err);
@@ -21,7 +21,7 @@ static int join(struct vb_nic *nic, const struct vb_group *group)
 	return err;
 }
 
-static void leave(struct vb_nic *nic, const struct vb_group *group)
+static void leave_group(struct vb_nic *nic, const struct vb_group *group)
 {
 	struct vb_wire *wire = atomic_load(&nic->wire);
 
@@ -40,7 +40,7 @@ int vb_multicast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid
 
 	if (err)
 		return err == -EALREADY ? 0 : err;
-	err = join(qp->nic, &group);
+	err = join_group(qp->nic, &group);
 	if (err) {
 		vb_explain("ibv_attach_mcast: this host cannot join %s: %s",
 			   vb_gid_print(&group.gid, text), strerror(-err));
@@ -55,11 +55,11 @@ int vb_multicast_detach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid
 	int err = vb_mcast_detach(qp, gid, lid, &group);
 
 	if (!err)
-		leave(qp->nic, &group);
+		leave_group(qp->nic, &group);
 	return err;
 }
 
-static void follow(struct vb_wire *wire, const struct vb_device *dev, int ifindex)
+static void follow_interface(struct vb_wire *wire, const struct vb_device *dev, int ifindex)
 {
 	struct vb_group from, to;
 
@@ -82,7 +82,7 @@ void vb_multicast_again(struct vb_nic *nic)
 		const struct vb_netif *netif = vb_device_netif(devices[i], all);
 
 		if (netif)
-			follow(wire, devices[i], netif->index);
+			follow_interface(wire, devices[i], netif->index);
 	}
 	vb_netif_snapshot_put(all);
 	vb_port_groups_again(wire->port);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds the wire, and what he does while he holds it. */
+/* The lock of the wire, and the work of its holder. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/wire/wire_impl.h"
@@ -12,19 +12,22 @@
 
 enum {
 	RECEIVE_PACKETS = 256, /* per round */
-	RECEIVE_MORE = 32,     /* so many came that there are probably more */
-	ROUNDS = 4,            /* before a poster or poller returns to his own work */
-	DRAIN_ROUNDS = 16,     /* more than the sockets hold, but for who sends all the time */
+	RECEIVE_MORE = 32,     /* so many packets came that there are probably more */
+	ROUNDS = 4,            /* rounds before a poster or poller returns to its own work */
+	DRAIN_ROUNDS = 16,     /* more than the sockets hold, unless a peer sends all the time */
 	FAREWELL_NS = 10000000,
-	AWAY_NS_MIN = 10000000, /* timers are not that late otherwise */
+	/* so late is a timer only if the process was stopped or had no CPU */
+	AWAY_NS_MIN = 10000000,
 	LOOK_AROUND_NS = 20000000,
-	/* Holders of the lock bring the wire on that often, if they have to: seldom enough that posts
-	 * still gather, and before the first timer of a message. */
+	/*
+	 * Holders of the lock that stand in bring the wire on that often. The time is long enough
+	 * for posts to gather, and ends before the first timer of a message.
+	 */
 	SHARE_NS = 100000,
-	LAG_NS = 50000, /* and threads whose polls find something, from elsewhere */
+	LAG_NS = 50000, /* the same for threads whose polls find completions of other paths */
 };
 
-/* By the holder of the lock; whoever resets it meanwhile may lose that, for these are hints. */
+/* By the holder of the lock. A reset by another thread may get lost: the counters are hints. */
 static void count_up(_Atomic uint32_t *counter, uint32_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
@@ -34,8 +37,8 @@ static void count_up(_Atomic uint32_t *counter, uint32_t by)
 /* --- the lock --- */
 
 /*
- * What is done under it may open sockets, ask the routing tables, attach: much of that are libc's
- * cancellation points, and posting and polling are none.
+ * The holder may open sockets, ask the routing tables or attach. Much of that is a cancellation
+ * point in libc; posting and polling are none.
  */
 bool vb_wire_try_lock(struct vb_wire *wire)
 {
@@ -49,7 +52,7 @@ bool vb_wire_try_lock(struct vb_wire *wire)
 	return true;
 }
 
-static void release(struct vb_wire *wire)
+static void release_lock(struct vb_wire *wire)
 {
 	int cancel_state = wire->cancel_state;
 
@@ -63,7 +66,7 @@ void vb_wire_lock(struct vb_wire *wire)
 		sched_yield();
 }
 
-/* For whoever has the lock, or has it next. */
+/* For the thread that has the lock, or has it next. */
 static void leave_kick(struct vb_wire *wire, struct vb_qp *qp)
 {
 	vb_spin_lock(&wire->kick_lock);
@@ -114,14 +117,14 @@ void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp)
 	vb_spin_unlock(&wire->kick_lock);
 }
 
-/* Everything is sent that may be sent now. */
+/* Sends everything that may be sent now. */
 static void send_due(struct vb_wire *wire)
 {
 	unsigned rounds = 0;
 
 	if (wire->fault)
 		vb_wire_fault_release(wire);
-	/* A thread that was away for long may find an answer in the socket, and a timer that is due. */
+	/* After a long absence an answer may lie in the socket while its timer is due. */
 	wire->roce.unread = true;
 	do
 		take_kicks(wire);
@@ -130,9 +133,10 @@ static void send_due(struct vb_wire *wire)
 }
 
 /*
- * The service thread sleeps longer than the next timer allows: wake it. Timers of the wire are about
- * losses, and nearly all of them are taken back: they may be a little late. Before it sleeps it looks
- * at wake_ns itself, so that only an earlier time than before is worth a look at how long it sleeps.
+ * Wakes the service thread if it sleeps longer than the next timer allows. Timers of the wire are
+ * about losses, and nearly all of them are taken back: they may be a little late. Before it sleeps
+ * the service thread looks at wake_ns itself. So only an earlier time than before is worth a look
+ * at how long it sleeps.
  */
 static void tell_when(struct vb_wire *wire)
 {
@@ -158,22 +162,22 @@ bool vb_wire_begin(struct vb_wire *wire)
 	return wire->roce.thread;
 }
 
-/* After tell_when. */
-static void let_go(struct vb_wire *wire)
+/* Gives the lock back, and takes it again while kicks are left. After tell_when. */
+static void unlock_unless_kicked(struct vb_wire *wire)
 {
 	for (;;) {
 		bool fatal = wire->roce.fatal;
 
 		wire->roce.fatal = false;
-		release(wire);
+		release_lock(wire);
 		if (__builtin_expect(fatal, 0))
 			vb_fault_device_fatal(wire->nic);
-		/* Pairs with the fence in kick_holder: one of us sees the other. */
+		/* Pairs with the fence in kick_holder: one of the two threads sees the other. */
 		if (!atomic_load(&wire->kick_count) || !vb_wire_try_lock(wire))
 			return;
-		/* Whoever had the lock before may be gone, and his hazard word with him. */
+		/* The last holder may have ended, and its hazard word with it. */
 		if (!vb_wire_begin(wire)) {
-			release(wire);
+			release_lock(wire);
 			return;
 		}
 		send_due(wire);
@@ -189,8 +193,8 @@ static bool is_older(const struct vb_wire *wire, uint64_t age_ns, uint64_t now_n
 }
 
 /*
- * Threads that post all the time leave the service thread no chance to take the lock, and posts
- * alone take nothing in and fire no timer.
+ * Threads that post all the time give the service thread no chance to take the lock. But posts
+ * alone take no packet in and fire no timer.
  */
 __attribute__((noinline)) static void stand_in(struct vb_wire *wire)
 {
@@ -204,7 +208,7 @@ void vb_wire_unlock(struct vb_wire *wire)
 	if (__builtin_expect(atomic_load_explicit(&wire->shut_out, memory_order_relaxed), 0))
 		stand_in(wire);
 	tell_when(wire);
-	let_go(wire);
+	unlock_unless_kicked(wire);
 }
 
 void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts)
@@ -230,7 +234,7 @@ bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t
 	return heard;
 }
 
-/* What may wait for more to send goes on waiting. */
+/* Posts that gather (vb_roce_post) go on waiting, unless something is urgent. */
 static void send_posted(struct vb_wire *wire)
 {
 	take_kicks(wire);
@@ -238,11 +242,11 @@ static void send_posted(struct vb_wire *wire)
 		send_due(wire);
 }
 
-/* Somebody is at it: he finds it on the list, or has just looked there and is gone. */
+/* The holder finds the QP on the list, or has just looked there and is leaving. */
 static void kick_holder(struct vb_wire *wire, struct vb_qp *qp)
 {
 	leave_kick(wire, qp);
-	/* Between the count and the look at the lock. Pairs with the store in let_go. */
+	/* Between the count and the look at the lock. Pairs with the store in release_lock. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!vb_wire_try_lock(wire))
 		return;
@@ -281,11 +285,11 @@ void vb_wire_take_in(struct vb_wire *wire, const struct vb_arrival *arrival)
 		vb_roce_input(&wire->roce, arrival);
 }
 
-static void input(void *arg, const struct vb_arrival *arrival)
+static void on_packet(void *arg, const struct vb_arrival *arrival)
 {
 	struct vb_wire *wire = arg;
 
-	/* What came first goes first. */
+	/* Packets that came first go first. */
 	if (__builtin_expect(wire->held.count, 0))
 		vb_wire_held_release(wire);
 	if (arrival->peer && !vb_wire_adopt_late(wire, arrival))
@@ -298,12 +302,12 @@ void vb_wire_receive(struct vb_wire *wire)
 {
 	unsigned rounds = 0;
 
-	while (vb_port_receive(wire->port, false, RECEIVE_PACKETS, input, wire) &&
+	while (vb_port_receive(wire->port, false, RECEIVE_PACKETS, on_packet, wire) &&
 	       ++rounds < DRAIN_ROUNDS)
 		;
 }
 
-/* What did not come through the port now. */
+/* Takes in packets that wait here, and do not come from the port. */
 static void take_in_held(struct vb_wire *wire)
 {
 	if (__builtin_expect(wire->fault != NULL, 0))
@@ -312,7 +316,7 @@ static void take_in_held(struct vb_wire *wire)
 		vb_wire_held_release(wire);
 }
 
-/* As after most polls: nothing is to be done, and the service thread knows when something will be. */
+/* True after most polls: nothing is due, and the service thread knows the next time. */
 static bool at_rest(const struct vb_wire *wire, bool polling)
 {
 	return !wire->fault && !wire->held.count && !atomic_load(&wire->kick_count) &&
@@ -321,8 +325,8 @@ static bool at_rest(const struct vb_wire *wire, bool polling)
 }
 
 /*
- * Who was away for long, stopped or without a CPU, finds timers that are due, and the answers in
- * sockets: in those of the port, or in others that the service thread looks at.
+ * A process that was stopped, or had no CPU, finds timers that are due while the answers lie in
+ * sockets: sockets of the port, or others that the service thread reads.
  */
 static bool is_behind(struct vb_wire *wire)
 {
@@ -346,14 +350,14 @@ bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
 	atomic_store_explicit(&wire->brought_ns, wire->roce.now_ns, memory_order_relaxed);
 	for (;;) {
 		take_in_held(wire);
-		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, input, wire);
+		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, on_packet, wire);
 		if (!count && at_rest(wire, polling))
 			return any;
 		count_up(&wire->received, count);
 		take_kicks(wire);
 		any |= count || vb_roce_next_ns(&wire->roce) <= wire->roce.now_ns;
 		wire->roce.behind = is_behind(wire);
-		/* Who polls has a completion now, and may have something to say about it. */
+		/* A poller has a completion now: its next post may take the ACK along. */
 		while (vb_roce_turn(&wire->roce, polling) && ++rounds < ROUNDS)
 			;
 		tell_when(wire);
@@ -399,7 +403,7 @@ void vb_wire_farewell(struct vb_nic *nic)
 		vb_roce_farewell(&wire->roce);
 		if (wire->fault)
 			vb_wire_fault_farewell(wire);
-		vb_port_empty_memory(wire->port, input, wire);
+		vb_port_empty_memory(wire->port, on_packet, wire);
 	}
 	vb_wire_unlock(wire);
 }
@@ -411,7 +415,7 @@ void vb_wire_poll(struct vb_wire *wire)
 	count_up(&wire->polls, 1);
 	if (vb_wire_bring_on(wire, true))
 		count_up(&wire->activity, 1);
-	let_go(wire);
+	unlock_unless_kicked(wire);
 }
 
 bool vb_wire_overdue(const struct vb_wire *wire)

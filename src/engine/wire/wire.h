@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The wire path at work: one lock, the port's sockets, the protocol core, and the question who
- * brings it on. Whoever posts or polls does, under a try-lock; what comes up while somebody holds
- * it is left on a list that the holder looks at before he goes. The service thread does it when
- * nobody polls.
+ * The wire path at work: one lock, the port's sockets, the protocol core, and the choice of the
+ * thread that brings the wire on. A thread that posts or polls does it, under a try-lock. QPs that
+ * are kicked while another thread has the lock go to a list, which the holder looks at before it
+ * leaves. The service thread does it when no program polls.
  */
 #ifndef VB_ENGINE_WIRE_WIRE_H
 #define VB_ENGINE_WIRE_WIRE_H
@@ -16,36 +16,36 @@
 struct vb_wire {
 	struct vb_nic *nic;
 	struct vb_port *port;
-	struct vb_wire_fault *fault; /* while there are fault rules */
-	struct vb_delay_line held;   /* for QPs that are on their way here; under lock */
+	struct vb_wire_fault *fault; /* NULL without fault rules */
+	struct vb_delay_line held;   /* packets for QPs that are on their way here; under lock */
 	struct vb_roce roce;         /* under lock */
 	_Atomic uint32_t lock;       /* only control calls and senders of datagrams wait for it */
-	int cancel_state;            /* under lock: of its holder, when he came */
+	int cancel_state;            /* under lock: the holder's cancel state from before */
 	struct vb_spin kick_lock;
-	struct vb_list kicked; /* struct vb_qp by wire_kick, under kick_lock */
-	_Atomic uint32_t kick_count;
-	_Atomic uint64_t wake_ns;    /* when timers are due */
-	_Atomic uint64_t brought_ns; /* written under lock: packets taken in, timers looked at */
-	_Atomic bool shut_out;       /* the service thread did not get the lock: holders bring on */
-	/* written under lock; hints for the service thread, which resets the first of them */
+	struct vb_list kicked;       /* struct vb_qp by wire_kick, under kick_lock */
+	_Atomic uint32_t kick_count; /* length of `kicked`; written under kick_lock */
+	_Atomic uint64_t wake_ns;    /* when the next timer is due; written under lock */
+	_Atomic uint64_t brought_ns; /* when packets were last taken in; written under lock */
+	_Atomic bool shut_out;       /* the service thread found the lock taken: holders stand in */
+	/* hints for the service thread, which resets the first of them; written under lock */
 	_Atomic uint32_t polls;    /* since the service thread looked last */
-	_Atomic uint32_t received; /* packets, by whomever */
-	_Atomic uint32_t activity; /* of the program: posts, polls that brought something */
-	uint32_t listen_devices;   /* under lock: at all addresses of these, a bit each ... */
-	bool listen_everywhere;    /* ... and of all devices (listen.h) */
-	uint64_t back_ns;          /* under lock: nobody had been here for long until then */
+	_Atomic uint32_t received; /* packets that any thread took in */
+	_Atomic uint32_t activity; /* posts of the program, and polls that brought something */
+	uint32_t listen_devices;   /* under lock: a bit per device that is listened at */
+	bool listen_everywhere;    /* under lock: all devices are (listen.h) */
+	uint64_t back_ns;          /* under lock: when a holder came back after more than 10 ms */
 	/* service thread only */
-	bool left;               /* to a program that polls: the sockets are not watched */
-	uint32_t window_polls;   /* since ... */
-	uint64_t window_ns;      /* ... this time */
-	uint64_t distrust_ns;    /* until then it watches, whoever polls */
-	uint32_t seen;           /* of activity, at the last look */
-	uint64_t again_ns;       /* somebody held the lock: look again after this time */
-	bool doubtful;           /* packets wait although there is a poller ... */
-	uint32_t doubtful_since; /* ... at this number of received ones */
+	bool left;             /* the sockets are left to a program that polls, and not watched */
+	uint32_t window_polls; /* polls since window_ns */
+	uint64_t window_ns;
+	uint64_t distrust_ns; /* the sockets are watched until then, even if a program polls */
+	uint32_t seen;        /* the value of activity at the last look */
+	uint64_t again_ns;    /* another thread held the lock: wait so long until the next look */
+	bool doubtful;        /* packets waited at the last look although a program polls */
+	uint32_t doubtful_since; /* the value of received when `doubtful` was set */
 };
 
-/* What was counted so far; a copy, so that nobody holds the lock while he looks at it. */
+/* A copy of all counts so far: a reader needs no lock while it looks at them. */
 struct vb_wire_counts {
 	struct vb_port_counters port;
 	struct vb_wired_counters qps;
@@ -54,71 +54,74 @@ struct vb_wire_counts {
 };
 void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
 
-/* A packet of a connected QP has come from this address since then, and from its peer. */
+/* True: a connected QP has had a packet from its peer at this address since then. */
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns);
 
-/* A function for packets to QP 1, which belongs to the host; called under the wire lock. */
+/* Takes packets to QP 1, which belongs to the host. Called under the wire lock. */
 typedef void vb_wire_mad_fn(struct vb_wire *wire, const struct vb_packet *packet,
 			    const struct vb_arrival *arrival);
-/* From now on packets for QP 1 go there; without a call they are dropped. */
+/* From now on `take` gets the packets for QP 1. Before the first call they are dropped. */
 void vb_wire_give_mads(vb_wire_mad_fn *take);
 
-/* The wire of this process, opened on demand; NULL and *err. */
+/* The wire of this process, opened on demand. NULL: see *err. */
 struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
 
 /*
- * RC, UC: hands a QP over, whose executor's token the caller holds and gives away with it; peer: a
- * process of this host to which packets go through its slot socket, or NULL. UD: lets it receive.
- * 0 or -errno: nothing has changed.
+ * RC, UC: hands a QP over to the wire, together with its executor's token, which the caller holds.
+ * peer: a process of this host that gets packets through its slot socket, or NULL. UD: lets the QP
+ * receive. 0, or -errno: nothing has changed.
  */
 int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer);
 /*
- * Takes it back, and waits until nobody executes: the caller has the token afterwards. connects_again:
- * what has come for it by now must not be taken for packets of its next connection.
+ * Takes a QP back from the wire, and waits until no thread executes it: the caller has the token
+ * afterwards. connects_again: packets that have arrived by now are taken in first, so that the next
+ * connection does not take them for its own.
  */
 void vb_wire_stop(struct vb_qp *qp, bool connects_again);
 
-/* RTR: does the wire carry it from the start? */
+/* RTR: adopts the QP if its address alone says that it goes by packets. */
 void vb_wire_enter(struct vb_qp *qp);
-/* Addresses have changed: QPs that found no way at RTR try again. By the service thread. */
+/* By the service thread: addresses have changed. QPs that found no way at RTR try again. */
 void vb_wire_enter_again(struct vb_nic *nic);
-/* Something was posted, or its state has changed. */
+/* A work request was posted, or the state of the QP has changed. */
 void vb_wire_kick(struct vb_qp *qp);
-/* What is posted is begun, whoever holds the wire now: then the QP may go to SQD. */
+/* Begins all posted work requests, whichever thread has the lock: then SQD may follow. */
 void vb_wire_settle(struct vb_qp *qp);
-/* The process ends: whoever waits for an answer to what the program has seen gets it. */
+/* The process ends: peers get the last ACK for all messages that the program has seen. */
 void vb_wire_farewell(struct vb_nic *nic);
-/* UD: sends one that was put aside (path/local/aside.c). By the token's holder. False: not
- * now. */
+/*
+ * UD: sends a datagram that was put aside (path/local/aside.c). By the holder of the token. False:
+ * the datagram stays.
+ */
 bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer);
 /*
- * UD: sends the datagrams at the head of the queue that go the same way. By the token's holder.
- * Not 0: the rest is to come again at this time.
+ * UD: sends the datagrams at the head of the queue that go the same way. By the holder of the
+ * token. Not 0: the rest has to wait until this time.
  */
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice);
 
-/* Takes in what arrived and does what is due, unless another thread is at it. */
+/* Takes in packets and does the work that is due, unless another thread has the lock. */
 void vb_wire_poll(struct vb_wire *wire);
-/* Nobody has done that for a while. */
+/* No thread has done that for a while. */
 bool vb_wire_overdue(const struct vb_wire *wire);
 /* By the service thread: takes in everything that arrived before this call. */
 void vb_wire_catch_up(struct vb_nic *nic);
-/* The caller may go to sleep: the service thread watches from now on. */
+/* The caller may go to sleep: the service thread watches the sockets from now on. */
 void vb_wire_watch(struct vb_nic *nic);
-/* By the service thread, after every sleep; woken: a socket woke it. */
+/* By the service thread, after every sleep. woken: a socket woke it. */
 void vb_wire_service(struct vb_nic *nic, bool woken);
-/* The sockets are left to a program that polls. */
+/* True: the sockets are left to a program that polls, or the lock was taken at the last look. */
 bool vb_wire_left(struct vb_nic *nic);
-/* Would the service thread be late for a timer if it slept until wake_ns? */
+/* True: the service thread would be late for a timer if it slept until wake_ns. */
 bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns);
-/* When the service thread has to look again. */
+/* The time when the service thread has to look again. */
 uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns);
 
-/* What a timer may be late by: the service thread looks that often while a program is busy. */
+/* A timer may be that late: the service thread's period while a program is busy. */
 enum { VB_WIRE_TICK_NS = 1000000 };
 
-/* RC and UC: the wire has its token. */
+/* RC, UC and XRC: the wire has the token of the QP. */
 static inline bool vb_qp_on_wire(const struct vb_qp *qp)
 {
 	return __builtin_expect(atomic_load_explicit(&qp->wired, memory_order_acquire) != NULL,

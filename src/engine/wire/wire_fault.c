@@ -13,7 +13,7 @@ enum {
 	HELD_PACKETS = 4096,
 	HELD_BYTES = 8 << 20,
 	UNCHECKED_BIT =
-		32, /* the first of eight in the BTH that routers change, and the ICRC omits */
+		32, /* first of eight bits of the BTH that routers change and the ICRC omits */
 };
 
 /* A packet that meets the rules, on its way out or in. */
@@ -23,7 +23,7 @@ struct passing {
 	const void *context; /* out: struct vb_way, in: struct vb_origin */
 	const uint8_t *bytes;
 	uint32_t length;
-	uint32_t qpn, peer_qpn; /* of our QP, and of the other one if it is known */
+	uint32_t qpn, peer_qpn; /* of our QP, and of the peer's if it is known */
 };
 
 struct vb_wire_fault *vb_wire_fault_new(void)
@@ -82,7 +82,7 @@ static void go_on(struct vb_wire *wire, bool out, const void *context, const uin
 		take_in(wire, context, bytes, length);
 }
 
-static void pass(const struct passing *packet)
+static void pass_on(const struct passing *packet)
 {
 	go_on(packet->wire, packet->out, packet->context, packet->bytes, packet->length);
 }
@@ -97,7 +97,7 @@ static uint32_t bit_of(const struct vb_fault_verdict *verdict, uint32_t length)
 	return bit < UNCHECKED_BIT ? bit : bit + 8;
 }
 
-static void corrupt(const struct passing *packet, uint32_t bit)
+static void corrupt_and_pass(const struct passing *packet, uint32_t bit)
 {
 	struct passing spoilt = *packet;
 	uint8_t bytes[VB_PACKET_MAX];
@@ -107,21 +107,21 @@ static void corrupt(const struct passing *packet, uint32_t bit)
 	memcpy(bytes, packet->bytes, packet->length);
 	bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	spoilt.bytes = bytes;
-	pass(&spoilt);
+	pass_on(&spoilt);
 }
 
-/* Once: it says what follows as well. */
+/* Once: the sentence covers later losses as well. */
 static void tell_lost(struct vb_wire *wire, bool out)
 {
 	if (wire->fault->lost_told)
 		return;
 	wire->fault->lost_told = true;
-	vb_explain("fault rules hold back more packets that %s than %d, or than %d MiB of them: "
-		   "those beyond are lost",
-		   out ? "go out" : "come in", HELD_PACKETS, HELD_BYTES >> 20);
+	vb_explain("fault rules hold back more than %d packets that %s, or more than %d MiB: "
+		   "further packets are lost",
+		   HELD_PACKETS, out ? "go out" : "come in", HELD_BYTES >> 20);
 }
 
-static void hold(const struct passing *packet, const struct vb_fault_verdict *verdict)
+static void hold_back(const struct passing *packet, const struct vb_fault_verdict *verdict)
 {
 	struct vb_peer *peer = peer_of(packet->out, packet->context);
 	const struct vb_delay_input input = {
@@ -140,7 +140,7 @@ static void hold(const struct passing *packet, const struct vb_fault_verdict *ve
 		vb_peer_get(peer);
 }
 
-static void judge(const struct passing *packet)
+static void judge_packet(const struct passing *packet)
 {
 	struct vb_wire *wire = packet->wire;
 	struct vb_fault_verdict verdict = { 0 };
@@ -151,13 +151,13 @@ static void judge(const struct passing *packet)
 		return;
 	case VB_FAULT_DELAY:
 	case VB_FAULT_REORDER:
-		hold(packet, &verdict);
+		hold_back(packet, &verdict);
 		return;
 	case VB_FAULT_CORRUPT:
-		corrupt(packet, bit_of(&verdict, packet->length));
+		corrupt_and_pass(packet, bit_of(&verdict, packet->length));
 		return;
 	case VB_FAULT_DUPLICATE:
-		pass(packet);
+		pass_on(packet);
 		break;
 	case VB_FAULT_FATAL:
 		wire->roce.fatal = true;
@@ -167,12 +167,12 @@ static void judge(const struct passing *packet)
 	case VB_FAULT_ACTION_COUNT:
 		break;
 	}
-	pass(packet);
+	pass_on(packet);
 	vb_delay_pass(line_of(wire, packet->out), packet->qpn, wire->roce.now_ns);
 }
 
-/* What was held back and is due by then. */
-static void release(struct vb_wire *wire, bool out, uint64_t until_ns)
+/* Lets the packets go on that were held back and are due by then. */
+static void release_due(struct vb_wire *wire, bool out, uint64_t until_ns)
 {
 	struct vb_delayed *held;
 
@@ -187,7 +187,7 @@ static void release(struct vb_wire *wire, bool out, uint64_t until_ns)
 
 void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, unsigned count)
 {
-	/* Bursts have one packet each while there are rules: sink_burst_max. */
+	/* While there are rules each burst has one packet: sink_burst_max. */
 	for (unsigned i = 0; i < count; i++) {
 		const struct passing packet = {
 			.wire = wire,
@@ -199,10 +199,10 @@ void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, uns
 			.peer_qpn = vb_packet_dest_qpn(bursts[i].bytes),
 		};
 
-		judge(&packet);
+		judge_packet(&packet);
 	}
-	/* Not what is to come in: whoever sends is not done with his own packets. */
-	release(wire, true, wire->roce.now_ns);
+	/* Packets that come in wait: the sender is not done with its own packets. */
+	release_due(wire, true, wire->roce.now_ns);
 }
 
 /* --- in --- */
@@ -228,20 +228,20 @@ void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
 		return;
 	packet.qpn = vb_packet_dest_qpn(arrival->bytes);
 	packet.peer_qpn = peer_qpn(wire, packet.qpn);
-	judge(&packet);
+	judge_packet(&packet);
 }
 
 /* --- time --- */
 
 void vb_wire_fault_release(struct vb_wire *wire)
 {
-	release(wire, true, wire->roce.now_ns);
-	release(wire, false, wire->roce.now_ns);
+	release_due(wire, true, wire->roce.now_ns);
+	release_due(wire, false, wire->roce.now_ns);
 }
 
 void vb_wire_fault_farewell(struct vb_wire *wire)
 {
-	release(wire, true, VB_NEVER_NS);
+	release_due(wire, true, VB_NEVER_NS);
 }
 
 uint64_t vb_wire_fault_next_ns(const struct vb_wire *wire)

@@ -9,17 +9,17 @@
 struct vb_wire;
 
 struct vb_wire_fault {
-	struct vb_delay_line out, in; /* held back */
-	bool lost_told;               /* that one of them was full */
+	struct vb_delay_line out, in; /* packets that rules hold back */
+	bool lost_told;               /* the user has been told that a line was full */
 };
 
 struct vb_wire_fault *vb_wire_fault_new(void);
-/* Each packet of the bursts meets the rules; what is left of them goes to the port. */
+/* Each packet of the bursts meets the rules. The port gets the packets that remain. */
 void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, unsigned count);
 void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival);
-/* What was held back and is due now. */
+/* Lets the packets go on that are due now. */
 void vb_wire_fault_release(struct vb_wire *wire);
-/* The process ends: what waits to go out goes now, or never. */
+/* The process ends: packets that wait to go out go now. */
 void vb_wire_fault_farewell(struct vb_wire *wire);
 uint64_t vb_wire_fault_next_ns(const struct vb_wire *wire);
 

@@ -9,7 +9,7 @@
 enum {
 	HELD_PACKETS = 256,
 	HELD_BYTES = 1 << 20,
-	HELD_NS = 100000000, /* longer than a thread waits for a CPU while it has the QP */
+	HELD_NS = 100000000, /* longer than a thread with the QP's token waits for a CPU */
 	AGAIN_NS = 50000,
 };
 
@@ -36,9 +36,13 @@ void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
 		vb_roce_count(&wire->roce, VB_PACKET_DROP_OVERFLOW);
 }
 
-/* Is its QP there by now? Once one is not, no other is fetched: its next packets would go first. */
-static bool arrives(struct vb_wire *wire, const struct vb_delayed *packet,
-		    const struct vb_arrival *arrival, bool *fetches)
+/*
+ * Can the packet be taken in: is its QP on the wire, or has it waited too long? After the first QP
+ * that cannot be adopted none is tried in this walk: a second try might succeed, and a later packet
+ * of the QP would overtake the first.
+ */
+static bool is_releasable(struct vb_wire *wire, const struct vb_delayed *packet,
+			  const struct vb_arrival *arrival, bool *fetches)
 {
 	if (vb_roce_find(&wire->roce, packet->flow) || packet->due_ns <= wire->roce.now_ns)
 		return true;
@@ -54,7 +58,7 @@ void vb_wire_held_release(struct vb_wire *wire)
 		const struct vb_arrival arrival =
 			vb_origin_arrival(packet->context, packet->bytes, packet->length);
 
-		if (!arrives(wire, packet, &arrival, &fetches))
+		if (!is_releasable(wire, packet, &arrival, &fetches))
 			continue;
 		vb_delay_take(&wire->held, packet);
 		vb_wire_take_in(wire, &arrival);

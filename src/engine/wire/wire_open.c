@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening the wire: what the protocol core is given of the port, the host and QP 1. */
+/* Opens the wire: connects the protocol core with the port, the host and QP 1. */
 #include "base/log.h"
 #include "engine/wire/wire_impl.h"
 #include "net/gid.h"

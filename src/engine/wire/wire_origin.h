@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a packet came with, kept beside its bytes while it waits (wire_held.c, wire_fault.c). */
+/* The facts about a packet, kept beside its bytes while it waits (wire_held.c, wire_fault.c). */
 #ifndef VB_ENGINE_WIRE_WIRE_ORIGIN_H
 #define VB_ENGINE_WIRE_WIRE_ORIGIN_H
 
@@ -15,7 +15,7 @@ static inline struct vb_origin vb_origin_of(const struct vb_arrival *arrival)
 	return (struct vb_origin){ *arrival->flow, *arrival };
 }
 
-/* The packet again, with these bytes. */
+/* Makes the arrival again, with these bytes. */
 static inline struct vb_arrival vb_origin_arrival(const struct vb_origin *origin,
 						  const uint8_t *bytes, uint32_t length)
 {

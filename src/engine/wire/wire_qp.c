@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which QPs the wire carries, and how they come to it and leave it. */
+/* The choice of QPs that the wire carries, and their way to it and back. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/wire/listen.h"
@@ -16,7 +16,7 @@
 
 enum { ENTER_TRIES = 1000 };
 
-/* The local path may have been in the midst of a message: it begins anew. */
+/* The local path may have been in the midst of a message: the message begins anew. */
 static void leave_local(struct vb_qp *qp)
 {
 	vb_local_give_back(qp);
@@ -30,7 +30,7 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 	int err;
 
 	if (qp->type == IBV_QPT_UD) {
-		/* An address that cannot be had is one without packets. */
+		/* An address that cannot be opened gets no packets: no reason to fail. */
 		vb_listen_device(wire, vb_context(qp->ibv.context)->dev);
 		return vb_roce_adopt(&wire->roce, qp, NULL);
 	}
@@ -83,7 +83,7 @@ static void take_back(struct vb_qp *qp, bool connects_again)
 void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 {
 	for (;;) {
-		/* A packet that comes in between may hand it over again. */
+		/* A packet that comes in between may lead to another adoption. */
 		take_back(qp, connects_again);
 		if (vb_qp_token_try(qp))
 			return;
@@ -91,15 +91,15 @@ void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 	}
 }
 
-/* One of the two ends wants packets, whatever else would be possible. */
-static bool by_packets(const struct vb_qp *qp, struct vb_peer *peer)
+/* True: one of the two ends wants packets, even if memory could be touched. */
+static bool wants_by_packets(const struct vb_qp *qp, struct vb_peer *peer)
 {
 	const struct vb_qp_entry *entry = vb_peer_qp(peer, qp->attr.dest_qp_num);
 
 	return qp->entry->by_packets || (entry && entry->by_packets);
 }
 
-/* The peer as far as address and number tell it; NULL: a process that is to be asked, or a host. */
+/* The peer, as far as address and number tell. NULL: a process to be asked, or another host. */
 static struct vb_peer *known_peer(const struct vb_qp *qp)
 {
 	const bool own =
@@ -108,7 +108,10 @@ static struct vb_peer *known_peer(const struct vb_qp *qp)
 	return own ? qp->nic->self : NULL;
 }
 
-/* By address alone; processes of this host are asked first whether they can be touched. */
+/*
+ * True: the QP goes by packets, by its address alone. A process of this host is first asked whether
+ * it can be touched.
+ */
 static bool goes_by_wire(const struct vb_qp *qp)
 {
 	struct vb_peer *self = known_peer(qp);
@@ -116,7 +119,7 @@ static bool goes_by_wire(const struct vb_qp *qp)
 		.local = qp->av.local,
 		.process = self ? VB_PROCESS_SELF : VB_PROCESS_UNASKED,
 		.touchable = true,
-		.by_packets = self && by_packets(qp, self),
+		.by_packets = self && wants_by_packets(qp, self),
 	};
 
 	return vb_choice_is_packets(vb_choose(&facts));
@@ -135,7 +138,7 @@ void vb_wire_enter(struct vb_qp *qp)
 		vb_qp_token_release(qp);
 }
 
-/* Is it the process that the QP is connected to? Anybody on this host can name the QP. */
+/* Is the QP connected to this process? Any process on this host can name the QP. */
 static bool is_connected_to(const struct vb_qp *qp, const struct vb_peer *peer)
 {
 	const uint32_t slot = qp->attr.dest_qp_num >> VB_QP_INDEX_BITS;
@@ -150,7 +153,7 @@ static bool is_connected_to(const struct vb_qp *qp, const struct vb_peer *peer)
 	return same;
 }
 
-/* One that is connected, on this host, and not through memory. */
+/* True: the QP is connected, on this host, and does not go through memory. */
 static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_choice_facts facts;
@@ -158,12 +161,15 @@ static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
 	if (!qp || qp->type == IBV_QPT_UD || !qp->av.local || !is_connected_to(qp, peer))
 		return false;
 	facts = vb_choice_facts(&qp->av, peer);
-	facts.by_packets = facts.touchable && by_packets(qp, peer);
+	facts.by_packets = facts.touchable && wants_by_packets(qp, peer);
 	return vb_choose(&facts) != VB_CHOICE_LOCAL && vb_gate_open(vb_qp_gate(qp));
 }
 
-/* With the token. Who posted meanwhile found it taken, and went: what he left is for us to begin. */
-static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+/*
+ * The caller has the token. A thread that posted meanwhile found the token taken and left, so its
+ * work requests are begun here.
+ */
+static void adopt_late(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 {
 	if (!adopt_locked(wire, qp, peer)) {
 		vb_roce_post(atomic_load(&qp->wired));
@@ -174,14 +180,14 @@ static void fetch(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
 	vb_engine_pend(wire->nic->engine, qp);
 }
 
-/* RTR, and no way was to be had at that moment. */
+/* True: the QP reached RTR, and found no way at that moment. */
 static bool waits_for_a_way(const struct vb_qp *qp)
 {
 	return qp->type != IBV_QPT_UD && qp->type != IBV_QPT_RAW_PACKET && qp->entry &&
 	       !atomic_load(&qp->wired) && vb_gate_open(vb_qp_gate(qp)) && goes_by_wire(qp);
 }
 
-/* False: nic->lock is taken. Its holder may wait for this thread. */
+/* False: nic->lock is taken, and its holder may wait for this thread. */
 static bool try_enter_again(struct vb_wire *wire)
 {
 	struct vb_nic *nic = wire->nic;
@@ -214,14 +220,14 @@ void vb_wire_enter_again(struct vb_nic *nic)
 	}
 }
 
-static bool comes_again(const struct vb_arrival *arrival)
+static bool is_repeated(const struct vb_arrival *arrival)
 {
 	return (arrival->bytes[0] & VB_TRANSPORT_MASK) != VB_TRANSPORT_UC;
 }
 
 /*
- * A packet through a slot socket for a QP that is not on the wire: its process found out first that
- * we may not touch each other, or that one of the QPs wants packets.
+ * A packet came through a slot socket for a QP that is not on the wire. The sender was the first to
+ * find out that the two may not touch each other, or that one of the QPs wants packets.
  */
 bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 {
@@ -236,15 +242,15 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 	if (vb_roce_find(&wire->roce, qpn))
 		return true;
 	if (pthread_mutex_trylock(&nic->lock))
-		return comes_again(arrival);
+		return is_repeated(arrival);
 	qp = vb_nic_qp(nic, qpn);
 	if (wants_packets(qp, arrival->peer)) {
 		known = vb_qp_token_try(qp);
 		if (known)
-			fetch(wire, qp, arrival->peer);
+			adopt_late(wire, qp, arrival->peer);
 	}
 	pthread_mutex_unlock(&nic->lock);
-	return known || comes_again(arrival);
+	return known || is_repeated(arrival);
 }
 
 bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer)
@@ -265,7 +271,7 @@ bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *p
 	return done;
 }
 
-/* Of one address handle; to a process of this host also of one slot. */
+/* True: the WQE has the same address handle, and within this host also the same slot. */
 static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uint32_t qpn)
 {
 	return wqe->ah == ah &&
@@ -289,7 +295,7 @@ uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 	vb_wire_lock(wire);
 	if (vb_wire_begin(wire)) {
 		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
-		/* Fault rules look at each before. */
+		/* With fault rules one at a time: the rules look at each WQE before it is sent. */
 		do
 			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
 		while (!wait_ns && !vb_fault_any() && qp->sq.next != end &&

@@ -4,10 +4,10 @@
 #include "engine/wire/wire_impl.h"
 
 /*
- * A program that polls takes packets in faster than a thread that has to be woken, and being woken
- * for packets that are gone costs CPU that the program could use: then the sockets are left to it.
- * But a program may poll and yet not be at it right now, because it waits for memory to change. So
- * the service thread looks now and then whether packets lie around, and takes them back if so.
+ * A program that polls takes packets in faster than a thread that has to be woken. And a thread
+ * that wakes for packets that are gone takes CPU time from the program. So the sockets are left to
+ * the program. But a program may have polled and now wait for memory to change. So the service
+ * thread looks now and then whether packets lie around, and takes the sockets back if so.
  */
 enum {
 	SOON_NS = 20000,         /* second look at packets that lie around */
@@ -25,30 +25,30 @@ void vb_wire_watch(struct vb_nic *nic)
 	vb_port_watch(wire->port);
 }
 
-static uint32_t received(struct vb_wire *wire)
+static uint32_t received_count(struct vb_wire *wire)
 {
 	return atomic_load_explicit(&wire->received, memory_order_relaxed);
 }
 
-/* Do packets lie around that nobody takes? */
-static bool neglected(struct vb_wire *wire, uint32_t polls)
+/* True: packets lie around and no thread takes them. */
+static bool is_neglected(struct vb_wire *wire, uint32_t polls)
 {
 	bool doubtful = wire->doubtful;
 
 	wire->doubtful = false;
 	if (!polls && !doubtful)
 		return true;
-	/* Somebody took some meanwhile: he is at it. */
-	if (doubtful && received(wire) != wire->doubtful_since)
+	/* A thread took some meanwhile: it is at work. */
+	if (doubtful && received_count(wire) != wire->doubtful_since)
 		return false;
 	if (!vb_port_ready(wire->port))
 		return false;
 	wire->doubtful = true;
-	wire->doubtful_since = received(wire);
+	wire->doubtful_since = received_count(wire);
 	return doubtful;
 }
 
-/* Has a program polled all the time lately, and can it be relied on? */
+/* True: a program has polled all the time lately, and can be relied on. */
 static bool polls_hard(struct vb_wire *wire, uint32_t polls)
 {
 	uint64_t now_ns = vb_now_ns();
@@ -63,9 +63,12 @@ static bool polls_hard(struct vb_wire *wire, uint32_t polls)
 	return hard && now_ns >= wire->distrust_ns;
 }
 
-static void take_in(struct vb_wire *wire, uint32_t polls)
+static void bring_on(struct vb_wire *wire, uint32_t polls)
 {
-	/* Somebody is at it this very moment, perhaps always: watching would wake us at once. */
+	/*
+	 * Another thread has the lock now, and may take it again at once: a watched socket would
+	 * wake this thread for nothing.
+	 */
 	if (!vb_wire_try_lock(wire)) {
 		atomic_store_explicit(&wire->shut_out, true, memory_order_relaxed);
 		wire->again_ns = wire->again_ns ? 2 * wire->again_ns : SOON_NS;
@@ -90,14 +93,14 @@ void vb_wire_service(struct vb_nic *nic, bool woken)
 	if (!wire)
 		return;
 	polls = atomic_exchange(&wire->polls, 0);
-	/* Woken although it watches nothing: somebody who goes to sleep asked for it. */
+	/* Woken although it watches nothing: a thread that goes to sleep asked for it. */
 	if (wire->left && !woken) {
-		if (!neglected(wire, polls))
+		if (!is_neglected(wire, polls))
 			return;
 		wire->distrust_ns = vb_now_ns() + DISTRUST_NS;
 	}
 	wire->doubtful = false;
-	take_in(wire, polls);
+	bring_on(wire, polls);
 }
 
 uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
@@ -111,7 +114,7 @@ uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 	if (wire->again_ns || wire->doubtful)
 		return now_ns + (wire->doubtful ? SOON_NS : wire->again_ns);
 	wake_ns = wire->left ? VB_NEVER_NS : atomic_load(&wire->wake_ns);
-	/* While a program is busy it need not ring for each of its timers. */
+	/* A busy program need not ring for each of its timers. */
 	activity = atomic_load_explicit(&wire->activity, memory_order_relaxed);
 	if ((wire->left || activity != wire->seen) && wake_ns > now_ns + VB_WIRE_TICK_NS)
 		wake_ns = now_ns + VB_WIRE_TICK_NS;

@@ -14,7 +14,7 @@
 
 enum { ANSWER_MS = 10000, SILENT_MS = 500 };
 
-/* Its backlog may be full for a moment. */
+/* The backlog of the process may be full for a moment. */
 static int connect_slot(uint32_t slot, unsigned patience_ms)
 {
 	uint64_t end_ns = vb_now_ns() + patience_ms * 1000000ull;
@@ -25,19 +25,19 @@ static int connect_slot(uint32_t slot, unsigned patience_ms)
 	return fd == -ECONNREFUSED ? -EINVAL : fd; /* no process, so no such QP */
 }
 
-/* Whoever has the slot may have sent it: nothing is believed that cannot be. */
-static int outcome(const struct vb_xrc_answer *answer, ssize_t size)
+/* Any holder of the slot may have sent the answer: impossible values are refused. */
+static int answer_result(const struct vb_xrc_answer *answer, ssize_t size)
 {
 	enum { ERRNO_MAX = 4095 };
 
-	/* It has ended, or does not understand. */
+	/* The process has ended, or does not understand the request. */
 	if (size != (ssize_t)sizeof(*answer) || answer->error < 0 || answer->error > ERRNO_MAX ||
 	    answer->state > IBV_QPS_ERR)
 		return -EINVAL;
 	return -answer->error;
 }
 
-static int await(int fd, struct vb_xrc_answer *answer, unsigned patience_ms)
+static int await_answer(int fd, struct vb_xrc_answer *answer, unsigned patience_ms)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLIN };
 	int ready;
@@ -47,10 +47,10 @@ static int await(int fd, struct vb_xrc_answer *answer, unsigned patience_ms)
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
 		return -ETIMEDOUT;
-	return outcome(answer, recv(fd, answer, sizeof(*answer), MSG_DONTWAIT | MSG_TRUNC));
+	return answer_result(answer, recv(fd, answer, sizeof(*answer), MSG_DONTWAIT | MSG_TRUNC));
 }
 
-/* Another user's process does not answer, or may never: root's questions are answered by all. */
+/* Another user's process refuses, and may never answer at all. Every process answers root. */
 static bool may_answer(int fd)
 {
 	struct ucred holder;
@@ -58,9 +58,9 @@ static bool may_answer(int fd)
 	return !geteuid() || (!vb_attach_credentials(fd, &holder) && holder.uid == geteuid());
 }
 
-/* The connection, or -errno. */
-static int ask(struct vb_xrc_handle *handle, struct vb_xrc_request *request,
-	       struct vb_xrc_answer *answer)
+/* Returns the connection, or -errno. */
+static int ask_process(struct vb_xrc_handle *handle, struct vb_xrc_request *request,
+		       struct vb_xrc_answer *answer)
 {
 	uint32_t slot = handle->qp.ibv.qp_num >> VB_QP_INDEX_BITS;
 	unsigned patience_ms = handle->silent ? SILENT_MS : ANSWER_MS;
@@ -73,7 +73,7 @@ static int ask(struct vb_xrc_handle *handle, struct vb_xrc_request *request,
 	request->xrcd = handle->qp.xrcd->id;
 	request->qpn = handle->qp.ibv.qp_num;
 	fd = connect_slot(slot, patience_ms);
-	handle->silent = fd == -EAGAIN; /* its queue of connections is full */
+	handle->silent = fd == -EAGAIN; /* the queue of connections is full */
 	if (fd < 0)
 		return handle->silent ? -ETIMEDOUT : fd;
 	if (!may_answer(fd))
@@ -81,7 +81,7 @@ static int ask(struct vb_xrc_handle *handle, struct vb_xrc_request *request,
 	else if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
 		err = -errno;
 	else
-		err = await(fd, answer, patience_ms);
+		err = await_answer(fd, answer, patience_ms);
 	handle->silent = err == -ETIMEDOUT;
 	if (!err)
 		return fd;
@@ -91,7 +91,7 @@ static int ask(struct vb_xrc_handle *handle, struct vb_xrc_request *request,
 	return err;
 }
 
-/* The process that had the QP: another one may have its slot and a QP of that number by now. */
+/* Has the process of the QP ended? Another one may have its slot and a QP of that number. */
 static bool has_ended(const struct vb_xrc_handle *handle)
 {
 	struct pollfd poller = { .fd = handle->session };
@@ -112,7 +112,7 @@ int vb_xrc_ask(struct vb_xrc_handle *handle, enum vb_xrc_ask what, const struct 
 	}
 	if (attr)
 		request.attr = *attr;
-	fd = ask(handle, &request, answer);
+	fd = ask_process(handle, &request, answer);
 	if (fd < 0)
 		return fd;
 	close(fd);
@@ -127,7 +127,7 @@ static void raise_event(struct vb_xrc_handle *handle, enum ibv_event_type type)
 	vb_async_raise(handle->qp.ibv.context, type, &handle->qp.ibv, &handle->qp.async_taken);
 }
 
-/* Its process ended: nothing is received through the QP any more. */
+/* The process of the QP has ended: nothing arrives through the QP any more. */
 static void session_lost(struct vb_xrc_handle *handle)
 {
 	vb_unwatch(handle->qp.nic, handle->session);
@@ -145,7 +145,7 @@ static bool is_open(struct vb_nic *nic, const struct vb_xrc_handle *wanted, int 
 	return false;
 }
 
-/* Those of a QP: with any other the application would take the handle for something else. */
+/* Is it an event of a QP? With others the application would mistake the handle. */
 static bool is_qp_event(uint32_t type)
 {
 	switch (type) {
@@ -162,7 +162,7 @@ static bool is_qp_event(uint32_t type)
 	return false;
 }
 
-/* Under nic->lock: it may be closed at this moment. */
+/* Under nic->lock: another thread may close the handle at this moment. */
 static void event_ready(int fd, void *arg)
 {
 	struct vb_nic *nic = vb_nic_current();
@@ -185,7 +185,7 @@ int vb_xrc_ask_open(struct vb_xrc_handle *handle)
 {
 	struct vb_xrc_request request = { .ask = VB_XRC_ASK_OPEN };
 	struct vb_xrc_answer answer;
-	int fd = ask(handle, &request, &answer), err;
+	int fd = ask_process(handle, &request, &answer), err;
 
 	if (fd < 0)
 		return fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Several users of one XRC_RECV QP, each with a handle of its own. */
+/* Several users share one XRC_RECV QP, each with a handle of its own. */
 #include "engine/qp_life.h"
 #include "engine/xrc/share.h"
 
@@ -34,7 +34,7 @@ static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
 {
 	int err;
 
-	if (xrcd->claim < 0) /* nobody else has the domain */
+	if (xrcd->claim < 0) /* no other process has the domain */
 		return -EINVAL;
 	*handle = vb_xrc_handle_make(xrcd, qp_context, qpn);
 	if (!*handle)
@@ -107,7 +107,7 @@ int vb_xrc_receiver_make(struct vb_xrcd *xrcd, void *qp_context, struct vb_qp **
 		err = vb_xrc_qp_create(xrcd, &attr, out);
 	if (err)
 		return err;
-	err = vb_engine_start(xrcd->nic); /* a new slot is watched as well */
+	err = vb_engine_start(xrcd->nic); /* watches a new slot as well */
 	if (err)
 		vb_xrc_receiver_destroy(*out);
 	return err;
@@ -128,7 +128,7 @@ static void destroy_inherited(struct vb_qp *qp)
 	vb_qp_destroy(qp);
 }
 
-/* Inherited by fork: only this copy goes. */
+/* Of a handle that fork has brought only the copy goes. */
 static int handle_destroy(struct vb_xrc_handle *handle)
 {
 	const bool own = handle->qp.nic == vb_nic_current();

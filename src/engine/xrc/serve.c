@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Whoever could write the memory of this process anyway: its user, and root. */
+/* The user of this process and root may ask: both could write its memory anyway. */
 static bool may_ask(int socket)
 {
 	struct ucred cred;
@@ -20,7 +20,7 @@ static bool may_ask(int socket)
 	       (cred.uid == geteuid() || cred.uid == 0);
 }
 
-/* Held: it stays until it is released, whoever destroys it. */
+/* The QP is held: it stays until it is released, even if another thread destroys it. */
 static struct vb_qp *find_and_hold(struct vb_nic *nic, const struct vb_xrc_request *request)
 {
 	struct vb_qp *qp;
@@ -33,7 +33,7 @@ static struct vb_qp *find_and_hold(struct vb_nic *nic, const struct vb_xrc_reque
 	return qp;
 }
 
-/* --- handles of others --- */
+/* --- handles of other processes --- */
 
 static void session_end(struct vb_nic *nic, struct vb_xrc_session *session)
 {
@@ -51,7 +51,7 @@ static void session_end(struct vb_nic *nic, struct vb_xrc_session *session)
 	vb_xrc_release(qp);
 }
 
-/* Nothing is ever said here: it is the end that is waited for. */
+/* The other process never writes here: its end makes the socket readable. */
 static void session_ready(int fd, void *arg)
 {
 	struct vb_xrc_session *session = arg;
@@ -63,7 +63,7 @@ static void session_ready(int fd, void *arg)
 	session_end(session->qp->nic, session);
 }
 
-/* Answers as well: what happens to the QP from then on is told, and nothing before the answer. */
+/* Sends the answer as well: events of the QP follow it, and none goes before. */
 static int session_begin(struct vb_nic *nic, struct vb_qp *qp, int socket,
 			 const struct vb_xrc_answer *answer)
 {
@@ -90,8 +90,8 @@ static int session_begin(struct vb_nic *nic, struct vb_qp *qp, int socket,
 
 /* --- requests --- */
 
-static int execute(struct vb_nic *nic, struct vb_qp *qp, const struct vb_xrc_request *request,
-		   struct vb_xrc_answer *answer)
+static int execute_request(struct vb_nic *nic, struct vb_qp *qp,
+			   const struct vb_xrc_request *request, struct vb_xrc_answer *answer)
 {
 	struct ibv_qp_init_attr init;
 	int err = 0;
@@ -125,7 +125,7 @@ bool vb_xrc_serve(struct vb_nic *nic, int socket)
 		return false;
 	if (may_ask(socket)) {
 		qp = find_and_hold(nic, &request);
-		err = qp ? execute(nic, qp, &request, &answer) : -EINVAL;
+		err = qp ? execute_request(nic, qp, &request, &answer) : -EINVAL;
 	}
 	if (!err && request.ask == VB_XRC_ASK_OPEN) {
 		err = session_begin(nic, qp, socket, &answer);

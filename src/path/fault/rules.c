@@ -39,10 +39,10 @@ struct reader {
 	char *why;
 };
 
-static int refuse(struct reader *reader, const char *format, ...)
+static int rule_refuse(struct reader *reader, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static int refuse(struct reader *reader, const char *format, ...)
+static int rule_refuse(struct reader *reader, const char *format, ...)
 {
 	va_list args;
 
@@ -84,7 +84,7 @@ static int read_qpn(struct reader *reader, const char *value, uint32_t *qpn)
 	uint64_t number;
 
 	if (!whole_number(value, 0xffffff, &number))
-		return refuse(reader, "\"%s\" is not a QP number", value);
+		return rule_refuse(reader, "\"%s\" is not a QP number", value);
 	*qpn = (uint32_t)number;
 	return 0;
 }
@@ -108,10 +108,10 @@ static int read_nth(struct reader *reader, const char *value)
 		goto not_one;
 	return 0;
 not_one:
-	return refuse(reader,
-		      "\"nth=%s\" is neither a number from 1 nor a range such as 3..7 or "
-		      "3..",
-		      value);
+	return rule_refuse(reader,
+			   "\"nth=%s\" is neither a number from 1 nor a range such as 3..7 or "
+			   "3..",
+			   value);
 }
 
 static int read_after(struct reader *reader, const char *value)
@@ -119,7 +119,7 @@ static int read_after(struct reader *reader, const char *value)
 	uint64_t count;
 
 	if (!whole_number(value, UINT64_MAX - 1, &count))
-		return refuse(reader, "\"after=%s\" is not a number", value);
+		return rule_refuse(reader, "\"after=%s\" is not a number", value);
 	reader->rule->first = count + 1;
 	reader->rule->last = UINT64_MAX;
 	return 0;
@@ -128,21 +128,21 @@ static int read_after(struct reader *reader, const char *value)
 static int read_every(struct reader *reader, const char *value)
 {
 	if (!counting_number(value, &reader->rule->every))
-		return refuse(reader, "\"every=%s\" is not a number from 1", value);
+		return rule_refuse(reader, "\"every=%s\" is not a number from 1", value);
 	return 0;
 }
 
 static int read_times(struct reader *reader, const char *value)
 {
 	if (!counting_number(value, &reader->rule->times))
-		return refuse(reader, "\"times=%s\" is not a number from 1", value);
+		return rule_refuse(reader, "\"times=%s\" is not a number from 1", value);
 	return 0;
 }
 
 static int read_seed(struct reader *reader, const char *value)
 {
 	if (!whole_number(value, UINT64_MAX, &reader->rule->seed))
-		return refuse(reader, "\"seed=%s\" is not a number", value);
+		return rule_refuse(reader, "\"seed=%s\" is not a number", value);
 	return 0;
 }
 
@@ -171,8 +171,8 @@ static int read_chance(struct reader *reader, const char *value)
 	uint64_t billionths;
 
 	if (!read_fraction(value, &billionths))
-		return refuse(reader, "\"p=%s\" is not a probability from 0 to 1, or up to 100%%",
-			      value);
+		return rule_refuse(
+			reader, "\"p=%s\" is not a probability from 0 to 1, or up to 100%%", value);
 	reader->rule->chance = billionths * VB_FAULT_ALWAYS / 1000000000;
 	return 0;
 }
@@ -194,10 +194,10 @@ static int read_time(struct reader *reader, const char *value)
 			return 0;
 		}
 	}
-	return refuse(reader,
-		      "\"by=%s\" is not a time up to an hour: a number with ns, us, ms or "
-		      "s",
-		      value);
+	return rule_refuse(reader,
+			   "\"by=%s\" is not a time up to an hour: a number with ns, us, ms or "
+			   "s",
+			   value);
 }
 
 static int read_bit(struct reader *reader, const char *value)
@@ -205,7 +205,7 @@ static int read_bit(struct reader *reader, const char *value)
 	uint64_t number;
 
 	if (!whole_number(value, UINT32_MAX, &number))
-		return refuse(reader, "\"bit=%s\" is not a number", value);
+		return rule_refuse(reader, "\"bit=%s\" is not a number", value);
 	reader->rule->bit = (uint32_t)number;
 	reader->rule->bit_given = true;
 	return 0;
@@ -226,7 +226,7 @@ static int read_either(struct reader *reader, const char *value, const char *fir
 		       const char *second, uint8_t *set)
 {
 	if (strcmp(value, first) && strcmp(value, second))
-		return refuse(reader, "\"%s\" is neither %s nor %s", value, first, second);
+		return rule_refuse(reader, "\"%s\" is neither %s nor %s", value, first, second);
 	*set = strcmp(value, first) ? 2 : 1;
 	return 0;
 }
@@ -251,7 +251,7 @@ static int read_transport(struct reader *reader, const char *value)
 			return 0;
 		}
 	}
-	return refuse(reader, "\"transport=%s\" is not one of rc, uc, ud, xrc", value);
+	return rule_refuse(reader, "\"transport=%s\" is not one of rc, uc, ud, xrc", value);
 }
 
 /* The opcodes of work requests that never leave the adapter, and so cannot get lost. */
@@ -281,11 +281,12 @@ static int read_opcodes(struct reader *reader, const char *value)
 	while ((name = strsep(&rest, ","))) {
 		if (packet ? !vb_fault_packet_opcode(name, &rule->opcodes)
 			   : !vb_fault_wr_opcode(name, &rule->opcodes))
-			return refuse(reader, "\"%s\" is not an opcode of a %s", name,
-				      packet ? "packet" : "work request");
+			return rule_refuse(reader, "\"%s\" is not an opcode of a %s", name,
+					   packet ? "packet" : "work request");
 		if (rule_loses_work(rule) && rule->opcodes.word[0] & opcodes_staying())
-			return refuse(reader, "\"%s\" never leaves the adapter: it cannot get lost",
-				      name);
+			return rule_refuse(reader,
+					   "\"%s\" never leaves the adapter: it cannot get lost",
+					   name);
 	}
 	return 0;
 }
@@ -293,10 +294,10 @@ static int read_opcodes(struct reader *reader, const char *value)
 static int read_status(struct reader *reader, const char *value)
 {
 	if (!vb_fault_status(value, &reader->rule->status))
-		return refuse(reader,
-			      "\"status=%s\" is not the name of an error such as "
-			      "rem_access_err",
-			      value);
+		return rule_refuse(reader,
+				   "\"status=%s\" is not the name of an error such as "
+				   "rem_access_err",
+				   value);
 	return 0;
 }
 
@@ -339,18 +340,18 @@ static int read_option(struct reader *reader, char *word)
 	unsigned i = 0;
 
 	if (!value)
-		return refuse(reader, "\"%s\" is not of the form name=value", word);
+		return rule_refuse(reader, "\"%s\" is not of the form name=value", word);
 	*value++ = '\0';
 	while (i < COUNT(options) && strcmp(options[i].name, word))
 		i++;
 	if (i == COUNT(options))
-		return refuse(reader, "there is no option \"%s\"", word);
+		return rule_refuse(reader, "there is no option \"%s\"", word);
 	if (!(options[i].targets & reader->rule->target) ||
 	    !(options[i].actions >> reader->rule->action & 1))
-		return refuse(reader, "\"%s\" does not go with \"%s %s\"", word, reader->action,
-			      reader->target);
+		return rule_refuse(reader, "\"%s\" does not go with \"%s %s\"", word,
+				   reader->action, reader->target);
 	if (reader->given >> i & 1)
-		return refuse(reader, "\"%s\" is given twice", word);
+		return rule_refuse(reader, "\"%s\" is given twice", word);
 	reader->given |= 1u << i;
 	return options[i].read(reader, value);
 }
@@ -367,20 +368,21 @@ static int read_action(struct reader *reader)
 			rule->action = (enum vb_fault_action)i;
 	}
 	if (rule->action == VB_FAULT_NONE)
-		return refuse(reader,
-			      "the rule begins with \"%s\", not with drop, duplicate, delay, "
-			      "reorder, corrupt, fail or fatal",
-			      reader->action);
+		return rule_refuse(reader,
+				   "the rule begins with \"%s\", not with drop, duplicate, delay, "
+				   "reorder, corrupt, fail or fatal",
+				   reader->action);
 	for (unsigned i = 0; i < COUNT(targets); i++) {
 		if (reader->target && !strcmp(targets[i], reader->target))
 			rule->target = 1u << i;
 	}
 	if (!rule->target)
-		return refuse(reader, "\"%s\" is followed by \"%s\", not by packet, wr or device",
-			      reader->action, reader->target ? reader->target : "");
+		return rule_refuse(reader,
+				   "\"%s\" is followed by \"%s\", not by packet, wr or device",
+				   reader->action, reader->target ? reader->target : "");
 	if (!(actions[rule->action].targets & rule->target))
-		return refuse(reader, "\"%s\" cannot happen to a %s", reader->action,
-			      reader->target);
+		return rule_refuse(reader, "\"%s\" cannot happen to a %s", reader->action,
+				   reader->target);
 	return 0;
 }
 
@@ -406,11 +408,11 @@ static void rule_preset(struct vb_fault_rule *rule, unsigned number)
 static int rule_check(struct reader *reader)
 {
 	if (reader->rule->action == VB_FAULT_DELAY && !is_given(reader, "by"))
-		return refuse(reader, "\"delay\" needs by=TIME");
+		return rule_refuse(reader, "\"delay\" needs by=TIME");
 	if (reader->rule->action == VB_FAULT_FAIL && !is_given(reader, "status"))
-		return refuse(reader, "\"fail\" needs status=NAME");
+		return rule_refuse(reader, "\"fail\" needs status=NAME");
 	if (is_given(reader, "nth") && is_given(reader, "after"))
-		return refuse(reader, "\"nth\" and \"after\" say the same in two ways");
+		return rule_refuse(reader, "\"nth\" and \"after\" say the same in two ways");
 	return 0;
 }
 

@@ -59,7 +59,7 @@ static enum vb_verdict silent(struct vb_step_context *step, enum vb_reason why)
 }
 
 /* The process that has a slot; an attach begins if it is not known. */
-static enum vb_reason peer_of(struct vb_step_context *step, uint32_t slot, struct vb_peer **found)
+static enum vb_reason slot_peer(struct vb_step_context *step, uint32_t slot, struct vb_peer **found)
 {
 	struct vb_remote *remote = &step->qp->remote;
 	struct vb_peer *peer = vb_nic_peer(step->qp->nic, slot);
@@ -123,7 +123,7 @@ static enum vb_verdict approach(struct vb_step_context *step, const struct vb_av
 		return vb_step_by_packets(
 			step, NULL, av->local ? VB_WHY_PEER_BY_PACKETS : VB_WHY_NOT_THIS_HOST);
 	if (!*peer)
-		reason = peer_of(step, qpn >> VB_QP_INDEX_BITS, peer);
+		reason = slot_peer(step, qpn >> VB_QP_INDEX_BITS, peer);
 	if (!reason)
 		reason = peer_state(*peer);
 	if (reason)
@@ -326,7 +326,7 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 	return VB_VERDICT_HERE;
 }
 
-static enum vb_reason follow(struct vb_remote *remote)
+static enum vb_reason follow_receives(struct vb_remote *remote)
 {
 	return vb_recv_follow(remote) ? VB_OK : VB_WHY_PEER_NOT_READY;
 }
@@ -338,7 +338,7 @@ static enum vb_reason receives(struct vb_step_context *step)
 	enum vb_reason reason;
 
 	if (__builtin_expect(step->qp->type != IBV_QPT_XRC_SEND, 1))
-		return follow(&step->qp->remote);
+		return follow_receives(&step->qp->remote);
 	reason = vb_xrc_aim(&step->qp->remote, step->run->thread, step->wqe->srqn, &slot);
 	if (!slot)
 		return reason;
@@ -452,6 +452,6 @@ enum vb_verdict vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn
 	if (!reason)
 		reason = check_datagram_pkey(step);
 	if (!reason)
-		reason = follow(remote);
+		reason = follow_receives(remote);
 	return __builtin_expect(reason, 0) ? silent(step, reason) : VB_VERDICT_HERE;
 }

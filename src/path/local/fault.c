@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "path/local/step.h"
 
-static enum vb_step hold(struct vb_step_context *step, uint64_t until_ns)
+static enum vb_step wqe_hold(struct vb_step_context *step, uint64_t until_ns)
 {
 	struct vb_pend *pend = &step->qp->pend;
 
@@ -17,7 +17,7 @@ static enum vb_step hold(struct vb_step_context *step, uint64_t until_ns)
 static enum vb_step delay(struct vb_step_context *step, uint64_t delay_ns)
 {
 	step->qp->pend.why = VB_PEND_DELAYED;
-	return hold(step, vb_now_ns() + delay_ns);
+	return wqe_hold(step, vb_now_ns() + delay_ns);
 }
 
 /* The next steps flush the WQEs that are left in the queue, this one included. */
@@ -91,7 +91,7 @@ bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)
 
 	if ((pend->why == VB_PEND_DELAYED || pend->why == VB_PEND_LOST) &&
 	    vb_now_ns() < pend->next_ns) {
-		*next = hold(step, pend->next_ns);
+		*next = wqe_hold(step, pend->next_ns);
 		return true;
 	}
 	if (pend->judged == number || !is_to_be_judged(step, &wire))
