@@ -4,12 +4,12 @@
  * side writes into a line that the other side polls, as messages do. "one line": both sides write
  * the same line. Half the traffic; no protocol with two queues does it.
  */
-#include "bench.h"
-
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+
+#include "bench.h"
 
 /* Short batches: a preemption spoils few of them. perftest takes its median over single trips. */
 enum { TRIPS_PER_BATCH = 10, BATCHES = 20001 };

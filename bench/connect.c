@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "connect.h"
-#include "bench.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +10,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 enum { WARM_UP = 5 };
 

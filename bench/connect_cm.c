@@ -3,15 +3,15 @@
  * RDMA connections a second (connect.h), each with a QP of its own: from the resolution of the
  * address to the connected QP, and the disconnect.
  */
-#include "bench.h"
-#include "connect.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "bench.h"
+#include "connect.h"
 
 enum { TIMEOUT_MS = 10000, CQES = 16 };
 

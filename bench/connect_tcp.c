@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* TCP connections a second (connect.h). One byte of the server tells that it has accepted. */
-#include "bench.h"
-#include "connect.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include "bench.h"
+#include "connect.h"
 
 enum { EVENTS = 64 };
 

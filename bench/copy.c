@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* memcpy at 64 KB and 1 MB, with one source and one destination, as perftest has. */
-#include "bench.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "bench.h"
 
 /* An average over the whole run, as in perftest. */
 enum { SIZE_MAX_BYTES = 1 << 20, RUN_BYTES = 1 << 30 };

@@ -3,9 +3,9 @@
  * The rate of the counter that perftest reads. perftest prints latencies with two decimals of a
  * microsecond, which is too coarse here. So the bench takes cycles and converts them.
  */
-#include "bench.h"
-
 #include <stdio.h>
+
+#include "bench.h"
 
 enum { SPAN_NS = 100000000 };
 

@@ -3,12 +3,12 @@
  * CPU time of an idle process with connected QPs, posted receives and an armed CQ (of two such
  * processes, the busier one). All threads count, so a helper thread that wakes up or spins shows.
  */
-#include "bench.h"
-#include "endpoint.h"
-
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "bench.h"
+#include "endpoint.h"
 
 enum { QPS = 16, DEPTH = 16, MESSAGE_SIZE = 64, SECONDS = 3 };
 

@@ -3,12 +3,12 @@
  * 10,000 RC queue pairs of depth 16, connected two by two in one process: memory and time. A
  * message then crosses each pair, so the memory that a used queue pair needs counts.
  */
-#include "bench.h"
-#include "endpoint.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "bench.h"
+#include "endpoint.h"
 
 enum { QPS = 10000, DEPTH = 16, QPS_PER_CQ = 100, MESSAGE_SIZE = 8 };
 

@@ -3,11 +3,11 @@
  * ibv_open_device, in a new process each time. The first open claims the process's slot on this
  * host, and a program waits for it when it starts.
  */
-#include "bench.h"
-#include "endpoint.h"
-
 #include <errno.h>
 #include <stdio.h>
+
+#include "bench.h"
+#include "endpoint.h"
 
 enum { OPENS = 21 };
 

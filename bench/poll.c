@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The cost of an empty ibv_poll_cq: two connected QPs, a receive posted on each. */
+#include <stdio.h>
+
 #include "bench.h"
 #include "endpoint.h"
-
-#include <stdio.h>
 
 enum { POLLS_PER_BATCH = 20000, QPS = 2 };
 

@@ -3,12 +3,12 @@
  * 8 B writes into another process: 64 of them posted by one call each, and by one call for all.
  * Both ways post the same work requests, signal the last one and wait for it.
  */
-#include "bench.h"
-#include "endpoint.h"
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "bench.h"
+#include "endpoint.h"
 
 enum { LIST_LENGTH = 64, WRITE_SIZE = 8, BUFFER_SIZE = 4096, LISTS_PER_BATCH = 50 };
 

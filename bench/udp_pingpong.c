@@ -15,8 +15,6 @@
  * merged on arrival, and the ECN bits are read. A TCP connection to the same port number tells that
  * the server is there. Its end ends the server.
  */
-#include "bench.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -28,6 +26,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+
+#include "bench.h"
 
 enum { BYTES_MAX = 9000, RESEND_MS = 20 };
 /* RoCEv2: BTH, AETH, ICRC; ECN-capable. */

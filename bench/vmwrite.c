@@ -4,13 +4,13 @@
  * round trip at 8 B (the target polls its memory and writes back), bandwidth at 64 KB and 1 MB. One
  * source and one destination per size, as perftest has.
  */
-#include "bench.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
+
+#include "bench.h"
 
 /* Short batches: a preemption spoils few of them. perftest takes its median over single trips. */
 enum { TRIPS_PER_BATCH = 10, BATCHES = 5001 };

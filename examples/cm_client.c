@@ -6,12 +6,12 @@
  *
  *   cm_client ADDRESS PORT [TEXT]
  */
-#include "cm_common.h"
-
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cm_common.h"
 
 static const char *text = "hello";
 

@@ -5,12 +5,12 @@
  *
  *   cm_server [PORT [CONNECTIONS]]   PORT 0: any free port, printed; CONNECTIONS 0: for ever
  */
-#include "cm_common.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "cm_common.h"
 
 static void on_message(struct connection *connection, const char *text)
 {

@@ -13,8 +13,6 @@
  *
  * Without SERVER the program is the server. A device with Ethernet link layer needs -g.
  */
-#include "verbs_tcp.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -23,6 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "verbs_tcp.h"
 
 enum { BUFFER_SIZE = 64 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Devices as text, through public calls only: any program sees the same. */
-#include "verbena.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <net/if.h>
 #include <string.h>
+
+#include "verbena.h"
 
 const char *describe_gid(const union ibv_gid *gid, char text[GID_TEXT])
 {

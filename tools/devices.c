@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena devices: one line for each device, one for each further GID. */
-#include "verbena.h"
-
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "verbena.h"
 
 static const char usage[] =
 	"usage: verbena devices\n\n"

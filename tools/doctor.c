@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena doctor: the list of checks, and the printing of findings. */
 #include "doctor.h"
-#include "verbena.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "verbena.h"
 
 static const char usage[] =
 	"usage: verbena doctor\n\n"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The size of socket buffers that Verbena's UDP sockets get. */
-#include "base/fd.h"
-#include "doctor.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "doctor.h"
 
 static const struct row {
 	const char *subject, *sysctl;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Variables of Verbena with invalid values: no device opens, and the library explains why. */
-#include "base/environment.h"
-#include "doctor.h"
-#include "verbena.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/environment.h"
+#include "doctor.h"
+#include "verbena.h"
 
 static void ignore_device(struct ibv_context *context)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Restrictions of the kernel and of the container around this process. */
-#include "doctor.h"
-
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <linux/capability.h>
+
+#include "doctor.h"
 
 /* --- Yama --- */
 

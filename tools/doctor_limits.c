@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Resource limits that a larger program on Verbena would reach. */
-#include "doctor.h"
-
 #include <stdio.h>
 #include <sys/resource.h>
+
+#include "doctor.h"
 
 #define GIGABYTE (1ull << 30)
 

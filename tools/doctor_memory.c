@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tries the system calls of the local path: peer memory, memfd, abstract sockets, netlink. */
-#include "doctor.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/netlink.h>
 #include <net/if.h>
 #include <signal.h>
 #include <stddef.h>
@@ -17,6 +14,9 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/netlink.h>
+
+#include "doctor.h"
 
 /* --- memory of a sibling --- */
 

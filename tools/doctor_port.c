@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The processes that hold the UDP port of RoCEv2. */
-#include "base/udp_table.h"
-#include "doctor.h"
-
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -14,6 +11,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/udp_table.h"
+#include "doctor.h"
 
 enum { ROCE_PORT = 4791, HOLDERS_MAX = 64 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena info: the installation, attributes of devices, limits of this process. */
-#include "base/environment.h"
-#include "verbena.h"
-
 #include <endian.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+
+#include "base/environment.h"
+#include "verbena.h"
 
 static const char usage[] = "usage: verbena info\n\n"
 			    "Prints the version, the libraries in use, Verbena's environment "

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds our own libraries: beside the executable in a build tree, in ../lib when installed. */
-#include "verbena.h"
-
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "verbena.h"
 
 static const char *const places[] = { "lib", "../lib/verbena" };
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Helpers of the checks: a throw-away process, and values from /proc. */
-#include "doctor.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +8,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "doctor.h"
 
 int probe_run(int (*body)(void *argument), void *argument)
 {

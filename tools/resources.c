@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "resources.h"
-#include "verbena.h"
 
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "verbena.h"
 
 static const char usage[] =
 	"usage: verbena resources [-j] [-p PID] [TYPE ...]\n\n"

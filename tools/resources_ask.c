@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "resources.h"
-#include "verbena.h"
-
-#include "base/limits.h"
-#include "shm/slot_user.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <pwd.h>
@@ -15,6 +9,11 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/limits.h"
+#include "resources.h"
+#include "shm/slot_user.h"
+#include "verbena.h"
 
 enum { SLOTS = 4096, ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20 };
 

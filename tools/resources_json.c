@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The listing as JSON: an array of processes, each with an array of objects. */
+#include <string.h>
+
 #include "resources.h"
 #include "verbena.h"
-
-#include <string.h>
 
 /* Names of programs and users may hold any byte. Bytes above 0x7f pass: names are mostly UTF-8. */
 static void print_string(const char *text, size_t most)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The listing as a table: one block per process, one line per object. */
-#include "resources.h"
-#include "verbena.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "resources.h"
+#include "verbena.h"
 
 static const char *error_text(int error)
 {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena run: puts our libraries first on the library path, then becomes the program. */
-#include "base/environment.h"
-#include "verbena.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +7,9 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
+
+#include "base/environment.h"
+#include "verbena.h"
 
 static const char usage[] =
 	"usage: verbena run [--explain] [--sockets] [--no-sysfs] PROGRAM [ARGUMENTS]\n\n"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completions of an end: polled by ibv_poll_cq or the extended calls, or waited for. */
-#include "end.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "end.h"
 
 static bool timestamps_there(struct pp_end *end)
 {

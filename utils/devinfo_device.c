@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "devinfo.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "devinfo.h"
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 

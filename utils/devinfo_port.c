@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "devinfo.h"
-
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "devinfo.h"
 
 #define COUNT(array)          (sizeof(array) / sizeof(*(array)))
 #define TEXT(texts, value, x) devinfo_text(texts, COUNT(texts), (unsigned)(value), x)

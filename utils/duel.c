@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "duel.h"
-#include "game.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "game.h"
 
 static bool fits(const struct pp_end *end)
 {

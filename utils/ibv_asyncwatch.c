@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints the asynchronous events of a device as they come. */
-#include "end.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "end.h"
 
 static void print_usage(FILE *to, const char *name)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Prints the attributes of the RDMA devices of this host. */
-#include "devinfo.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <getopt.h>
@@ -10,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "devinfo.h"
 
 enum { TAB = 8, EXIT_BAD = 255, EXIT_NO_PORT = 4 };
 

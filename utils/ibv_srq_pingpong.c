@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A ping-pong over many reliable connections that share one receive queue. */
-#include "game.h"
-
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "game.h"
 
 enum { ROWS = 256 }; /* addresses that each side sends, however many QPs it has */
 

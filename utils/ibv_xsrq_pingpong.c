@@ -3,13 +3,13 @@
  * A ping-pong over extended reliable connections. The server plays with several clients at a time
  * and receives from all of them in one queue. Here the server sends the first ball.
  */
-#include "xrc.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "xrc.h"
 
 static const struct pp_program program = {
 	.letters = "pdismcnleog",

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs of the players, from creation to RTS. */
-#include "game.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "game.h"
 
 enum { QKEY = 0x11111111, ACK_TIMEOUT = 14, RETRIES = 7, RNR_TIMER = 12 };
 

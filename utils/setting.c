@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The beginning of a game: the two sides meet and exchange addresses. */
-#include "game.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "game.h"
 
 static const char farewell[] = "done";
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "xrc.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "xrc.h"
 
 enum { MESSAGE_SIZE = sizeof("0000:000000:000000:000000:000000:") + PP_GID_DIGITS };
 

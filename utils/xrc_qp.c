@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "xrc.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "xrc.h"
 
 enum { ACK_TIMEOUT = 14, RETRIES = 7, RNR_TIMER = 12 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/barrier.h"
 
-#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <linux/membarrier.h>
 
 bool vb_barrier_register(void)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/config.h"
-#include "base/environment.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +9,9 @@
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#include "base/environment.h"
+#include "base/log.h"
 
 /* --- settings that are read once --- */
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/delay_line.h"
-#include "base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
 
 void vb_delay_line_init(struct vb_delay_line *line, unsigned count_max, size_t bytes_max)
 {

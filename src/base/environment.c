@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/environment.h"
-#include "base/config.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/config.h"
 
 const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT] = {
 	[VB_ENV_DEVICES] = { "VERBENA_DEVICES", "interfaces that have devices, in order; ib",

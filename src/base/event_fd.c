@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/event_fd.h"
-#include "base/message.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "base/message.h"
 
 int vb_event_fd_open(struct vb_event_fd **out)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fd.h"
-#include "base/message.h"
 
 #include <fcntl.h>
-#include <linux/sockios.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +9,9 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/sockios.h>
+
+#include "base/message.h"
 
 enum { HIGH_MAX = 4096 }; /* the kernel's table grows with the largest number */
 /* The limit was above twice HIGH_MAX: it is not asked for again. */

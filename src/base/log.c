@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
-#include "base/config.h"
-#include "base/message.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,6 +9,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "base/config.h"
+#include "base/message.h"
 
 enum { LINE_MAX_CHARS = 512 };
 

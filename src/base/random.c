@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/random.h"
-#include "base/clock.h"
 
 #include <sys/random.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 uint64_t vb_random64(void)
 {

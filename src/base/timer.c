@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/timer.h"
-#include "base/clock.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/clock.h"
 
 void vb_timers_fini(struct vb_timers *timers)
 {

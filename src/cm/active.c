@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The active side: REQ, the REP that answers it, RTU. */
-#include "cm/impl.h"
-
 #include <errno.h>
+
+#include "cm/impl.h"
 
 static int check_params(const struct vb_cm_connect_params *params)
 {

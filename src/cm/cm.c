@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The beginning and the end of a connection manager, and the names of states, events and drops. */
-#include "cm/impl.h"
-
 #include <stdlib.h>
+
+#include "cm/impl.h"
 
 static void list_tables(struct vb_cm *cm, struct vb_cm_table *all[5])
 {

@@ -12,9 +12,9 @@
  * as from Linux. Linux sends the message once. Here an orphan repeats it, and answers copies of the
  * peer's messages.
  */
-#include "cm/impl.h"
-
 #include <stdlib.h>
+
+#include "cm/impl.h"
 
 static void move_node(struct vb_list *from, struct vb_list *to)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The end of a connection: DREQ, DREP and timewait. */
-#include "cm/impl.h"
-
 #include <errno.h>
+
+#include "cm/impl.h"
 
 void vb_cm_send_dreq(struct vb_cm_endpoint *endpoint)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The resources, the events and the messages of an endpoint. */
-#include "cm/impl.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "cm/impl.h"
 
 void vb_cm_endpoint_init(struct vb_cm *cm, struct vb_cm_endpoint *endpoint)
 {

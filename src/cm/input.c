@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A message arrives: which endpoint is it for, and what does it mean in the endpoint's state? */
 #include "cm/impl.h"
-
 #include "wire/bytes.h"
 
 void vb_cm_on_duplicate(struct vb_cm_endpoint *endpoint, const struct vb_cm_message *message)

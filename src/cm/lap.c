@@ -4,9 +4,9 @@
  * path, which may take a while. Copies of the LAP that come meanwhile get no answer; later copies
  * get the same answer. RoCE has no alternate paths.
  */
-#include "cm/impl.h"
-
 #include <errno.h>
+
+#include "cm/impl.h"
 
 static void say_apr(struct vb_cm_endpoint *endpoint)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The passive side: listening, REP, and RTU. */
-#include "cm/impl.h"
-
 #include <errno.h>
+
+#include "cm/impl.h"
 
 /* The type of QPs that connect to QPs of this type. */
 static enum ibv_qp_type other_half(enum ibv_qp_type type)

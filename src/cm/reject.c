@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* REJ, of both sides, and stale connections. */
-#include "cm/impl.h"
-
 #include <errno.h>
 
+#include "cm/impl.h"
 #include "wire/bytes.h"
 
 static uint8_t answers(const struct vb_cm_endpoint *endpoint)

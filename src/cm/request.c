@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A REQ arrives: are its addresses true, is the request new, and which listener takes it? */
-#include "cm/impl.h"
-
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 
+#include "cm/impl.h"
 #include "wire/bytes.h"
 
 /* --- shared with SIDR_REQ --- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hash tables. The list nodes are inside of the endpoints, so adding an endpoint never fails. */
-#include "cm/impl.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "cm/impl.h"
 
 enum { BUCKETS_FIRST = 64 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The timers of endpoints: repeating messages, giving up, the end of timewait. */
-#include "cm/impl.h"
-
 #include <errno.h>
+
+#include "cm/impl.h"
 
 /* The REJ tells the peer that this side has given up, so that both sides end. */
 void vb_cm_unreachable(struct vb_cm_endpoint *endpoint)

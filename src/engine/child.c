@@ -4,10 +4,10 @@
  * memory and forgets the NIC. Its next control call makes a NIC of the child's own. Inherited
  * objects are known by the NIC that they belong to.
  */
+#include <unistd.h>
+
 #include "base/fork.h"
 #include "engine/engine.h"
-
-#include <unistd.h>
 
 /* The NIC whose locks the forking thread has taken. Another thread may make a NIC meanwhile. */
 static struct vb_nic *forking;

@@ -5,14 +5,15 @@
  * none. A pipe keeps the numbers in order, is never half written, and wakes the reader.
  */
 #include "engine/comm_est.h"
-#include "base/fd.h"
-#include "base/fork.h"
-#include "base/message.h"
-#include "engine/watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/fork.h"
+#include "base/message.h"
+#include "engine/watch.h"
 
 enum { AT_ONCE = 64 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/counters.h"
-#include "engine/wire/wire.h"
-#include "path/raw/raw.h"
 
 #include <stddef.h>
 #include <string.h>
+
+#include "engine/wire/wire.h"
+#include "path/raw/raw.h"
 
 /* A number in struct vb_wire_counts. */
 struct row {

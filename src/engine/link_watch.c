@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/link_watch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
 #include "base/fd.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -7,15 +17,6 @@
 #include "net/netif.h"
 #include "nic/lid.h"
 #include "nic/pkey.h"
-
-#include <errno.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum { MESSAGE_MAX = 8192 };
 

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/pkey_watch.h"
-#include "base/fd.h"
-#include "base/fork.h"
-#include "base/log.h"
-#include "engine/link_watch.h"
-#include "engine/watch.h"
-#include "nic/pkey.h"
-#include "nic/qp.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,6 +7,14 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "engine/link_watch.h"
+#include "engine/watch.h"
+#include "nic/pkey.h"
+#include "nic/qp.h"
 
 enum { EVENTS_BYTES = 4096 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/qp_life.h"
+
+#include <errno.h>
+
 #include "base/log.h"
 #include "engine/engine.h"
 #include "engine/raw_port.h"
@@ -7,8 +10,6 @@
 #include "engine/wire/wire.h"
 #include "nic/rate.h"
 #include "path/local/local.h"
-
-#include <errno.h>
 
 /* --- create --- */
 

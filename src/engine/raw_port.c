@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/raw_port.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
 #include "base/fork.h"
 #include "base/log.h"
 #include "engine/watch.h"
 #include "path/raw/raw.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* before nic->lock */
 

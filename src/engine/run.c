@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Executes a send queue: chooses the path, gives the token back, and does the follow-up work. */
+#include <sched.h>
+
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "path/local/local.h"
 #include "path/raw/raw.h"
-
-#include <sched.h>
 
 enum {
 	ASIDE_LOOK_NS = 100000,  /* time until targets of datagrams are looked at again */

@@ -1,5 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread holds the life word, answers attaches, and works when no program polls. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -12,16 +22,6 @@
 #include "engine/wire/listen.h"
 #include "engine/wire/multicast.h"
 #include "engine/wire/wire.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum {
 	EVENTS = 32,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/watch.h"
-#include "base/fork.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+
+#include "base/fork.h"
 
 struct watched {
 	struct vb_list node;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/atomic.h"
-#include "nic/odp.h"
 
 #include <errno.h>
 #include <sys/uio.h>
+
+#include "nic/odp.h"
 
 static uint64_t atomic_result(const struct vb_atomic *op, uint64_t old)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/copy.h"
-#include "nic/odp.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "nic/odp.h"
 
 bool vb_iov_add(struct vb_iov *iov, void *base, size_t length)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/flush.h"
+
 #include "exec/rkey.h"
 #include "nic/mr.h"
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/reason.h"
+
+#include <stdio.h>
+#include <string.h>
+
 #include "base/config.h"
 #include "base/log.h"
 #include "nic/wr_opcode.h"
 #include "wire/packet.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* The target refuses the key, or the request as a whole. */
 #define BAD_ACCESS                                                             \

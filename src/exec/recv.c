@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/recv.h"
-#include "base/clock.h"
-#include "exec/rkey.h"
 
 #include <string.h>
+
+#include "base/clock.h"
+#include "exec/rkey.h"
 
 #define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/rkey.h"
+
 #include "shm/key.h"
 
 static bool range_is_inside(uint64_t start, uint64_t size, uint64_t at, uint64_t length)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "exec/xrc.h"
+
 #include "exec/recv.h"
 
 void vb_xrc_unaim(struct vb_remote *remote)

@@ -8,11 +8,6 @@
  * A claim with reuse adds `+<n>`. A claim that has to share a port adds `+<random>`.
  */
 #include "gsi/cm_name.h"
-#include "base/fd.h"
-#include "base/random.h"
-#include "net/gid.h"
-#include "net/netif.h"
-#include "shm/slot.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,6 +17,12 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/random.h"
+#include "net/gid.h"
+#include "net/netif.h"
+#include "shm/slot.h"
 
 enum {
 	SHARERS = 8, /* claims with reuse of one address and port */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finds the process that a MAD belongs to. */
+#include <errno.h>
+#include <string.h>
+
 #include "gsi/impl.h"
 #include "net/gid.h"
 #include "nic/ib_path.h"
 #include "shm/slot.h"
-
-#include <errno.h>
-#include <string.h>
 
 /*
  * The source in an IP addressing header agrees with the MAD's. Else the bytes are no such header,

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names that this process has bound, and the functions that librdmacm calls. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "base/fd.h"
 #include "base/fork.h"
 #include "base/log.h"
@@ -11,11 +16,6 @@
 #include "net/gid.h"
 #include "nic/choice.h"
 #include "shm/slot.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define NOBODY UINT32_MAX
 

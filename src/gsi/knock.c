@@ -8,6 +8,15 @@
  * MAD up to its transaction, which is random: only a host that got the packet can quote it. Linux
  * quotes as much as fits into 576 bytes (IPv6: 1280). A message that quotes less proves nothing.
  */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <linux/errqueue.h>
+#include <linux/icmpv6.h>
+
 #include "base/fd.h"
 #include "base/message.h"
 #include "gsi/gsi.h"
@@ -16,15 +25,6 @@
 #include "wire/bytes.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
-
-#include <errno.h>
-#include <linux/errqueue.h>
-#include <linux/icmpv6.h>
-#include <netinet/in.h>
-#include <netinet/ip_icmp.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum {
 	PACKET_MAX = VB_HEADERS_MAX + VB_MAD_SIZE + 4,

@@ -5,17 +5,17 @@
  * line and is tried again: soon while the reader makes room, each millisecond while it does not,
  * for two seconds.
  */
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/message.h"
-#include "engine/watch.h"
-#include "gsi/impl.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/message.h"
+#include "engine/watch.h"
+#include "gsi/impl.h"
 
 enum { HELD_MAX = 8192 };
 #define AGAIN_NS_MIN 100000l       /* while the reader makes room */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MADs as packets for QP 1, out of this process's UDP port and into it. */
+#include <errno.h>
+#include <string.h>
+
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
 #include "net/gid.h"
 #include "nic/choice.h"
-
-#include <errno.h>
-#include <string.h>
 
 /* MADs that may come at once, and per second: from all hosts together, and from one host. */
 enum {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The experimental verbs, on top of today's verbs. */
-#include "legacy.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "legacy.h"
 
 enum { ATOMIC_SIZE = 8, ATOMIC_SIZE_LOG = 3, SLOTS_PER_MASKED = 16 };
 

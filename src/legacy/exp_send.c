@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_exp_post_send: posts the requests one by one, in today's form. */
-#include "legacy.h"
-
 #include <errno.h>
+
+#include "legacy.h"
 
 static const struct {
 	enum ibv_exp_wr_opcode old;

@@ -4,9 +4,8 @@
 #define VB_LEGACY_LEGACY_H
 
 #define VERBENA_LEGACY_NO_MACROS
-#include <verbena/legacy.h>
-
 #include <stdbool.h>
+#include <verbena/legacy.h>
 
 #define EXPORT __attribute__((visibility("default")))
 

@@ -15,8 +15,6 @@
  * queue, with memory changed and no slot for the last atomic. Then the library waits for another
  * thread to poll. If no thread does, the QP fails, because its state is unknown.
  */
-#include "legacy.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,6 +23,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+
+#include "legacy.h"
 
 enum {
 	OPERAND = 8,

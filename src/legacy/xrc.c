@@ -3,13 +3,13 @@
  * The first XRC calls. They name QPs by number, where today's calls name objects. A table per
  * domain has the receiving QPs that this process created or registered.
  */
-#include "legacy.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
+
+#include "legacy.h"
 
 static_assert(offsetof(struct ibv_legacy_qp_init_attr, sq_sig_all) ==
 			      offsetof(struct ibv_qp_init_attr, sq_sig_all) &&

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/ip_route.h"
-#include "net/gid.h"
-#include "net/netlink.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "net/gid.h"
+#include "net/netlink.h"
 
 /* A route of the kernel's, without the fields that nothing reads. */
 struct route {

@@ -2,12 +2,12 @@
 #include "net/link_speed.h"
 
 #include <errno.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 
 enum { MASK_WORDS_MAX = 127, SPEED_NOT_KNOWN = -1 };
 

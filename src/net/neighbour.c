@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/neighbour.h"
-#include "net/gid.h"
-#include "net/netif.h"
-#include "net/netlink.h"
 
 #include <errno.h>
-#include <linux/neighbour.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/neighbour.h>
+
+#include "net/gid.h"
+#include "net/netif.h"
+#include "net/netlink.h"
 
 enum {
 	DISCARD_PORT = 9, /* RFC 863: hosts throw away every packet for it */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/netif.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <linux/if.h>
+
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/spin.h"
 #include "net/gid.h"
-
-#include <errno.h>
-#include <linux/if.h>
-#include <pthread.h>
-#include <string.h>
 
 enum { SPIN_TURNS = 1000 };
 #define SNAPSHOT_AGE_NS_MAX 100000000u

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads a snapshot from the kernel: two dumps over a netlink socket. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/if_addr.h>
+
 #include "base/clock.h"
 #include "net/gid.h"
 #include "net/netif.h"
 #include "net/netlink.h"
-
-#include <errno.h>
-#include <linux/if_addr.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { READ_TRIES = 4 };
 

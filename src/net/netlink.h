@@ -6,9 +6,9 @@
 #ifndef VB_NET_NETLINK_H
 #define VB_NET_NETLINK_H
 
+#include <stddef.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
-#include <stddef.h>
 
 /* A question while it is put together: header, body of the family, attributes. */
 struct vb_netlink_request {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ah.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/log.h"
 
 static int count_one(struct vb_nic *nic, int by)
 {

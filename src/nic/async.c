@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous events of a context: a list, and a descriptor that counts it. */
-#include "nic/context.h"
-
 #include <stdlib.h>
+
+#include "nic/context.h"
 
 struct async_event {
 	struct vb_list node;

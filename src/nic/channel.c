@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/channel.h"
-#include "nic/cq.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "nic/cq.h"
 
 int vb_channel_create(struct ibv_context *ctx, struct vb_channel **out)
 {

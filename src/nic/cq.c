@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/cq.h"
-#include "base/log.h"
-#include "nic/qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
+#include "nic/qp.h"
 
 static int spec_check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
 {

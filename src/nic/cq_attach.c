@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Attaches queues to a CQ and detaches them: their places, their ready bits, and the CQ's asks. */
-#include "nic/cq.h"
-#include "nic/nic.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "nic/cq.h"
+#include "nic/nic.h"
 
 /* --- the CQ's asks --- */
 

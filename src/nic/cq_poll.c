@@ -14,10 +14,10 @@
  *
  * The completing processes write the stamps; a stamp is believed for the order only.
  */
+#include <errno.h>
+
 #include "nic/cq.h"
 #include "nic/qp.h"
-
-#include <errno.h>
 
 enum { AHEAD = 64 }; /* completions that are looked at before they are taken */
 

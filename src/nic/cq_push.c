@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Loose completions: in nodes of their own, not in a ring. */
+#include <stdlib.h>
+
 #include "nic/cq.h"
 #include "nic/nic.h"
-
-#include <stdlib.h>
 
 bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicited)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One queue that completes at a CQ: its first completion, and how it becomes a work completion. */
+#include <stdlib.h>
+
 #include "nic/cq.h"
 #include "nic/qp.h"
 #include "wire/grh.h"
-
-#include <stdlib.h>
 
 const _Atomic uint64_t vb_cq_no_word = 1;
 

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/device.h"
-#include "base/environment.h"
-#include "base/fork.h"
-#include "base/log.h"
-#include "base/spin.h"
-#include "net/gid.h"
-#include "net/ip_route.h"
-#include "net/netif.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -15,6 +8,14 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "base/environment.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/spin.h"
+#include "net/gid.h"
+#include "net/ip_route.h"
+#include "net/netif.h"
 
 static struct vb_device *devices[VB_DEVICES_MAX]; /* written once, by make_devices */
 static unsigned device_count;

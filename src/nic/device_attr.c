@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Attributes of the device and its port: the limits that are enforced, the features that work. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "net/gid.h"
 #include "net/link_speed.h"
@@ -8,10 +12,6 @@
 #include "nic/lid.h"
 #include "nic/pkey.h"
 #include "nic/wq.h"
-
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
 	VENDOR_ID = 0x7662, /* of no vendor: applications have no workarounds for it */

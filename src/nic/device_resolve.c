@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Resolves the application's address vector to the place where the message goes. */
+#include <errno.h>
+
 #include "base/log.h"
 #include "net/gid.h"
 #include "net/ip_route.h"
@@ -8,8 +10,6 @@
 #include "nic/group.h"
 #include "nic/lid.h"
 #include "nic/rate.h"
-
-#include <errno.h>
 
 static int resolve_sgid(const struct vb_device *dev, const struct ibv_ah_attr *attr,
 			struct vb_av *av)

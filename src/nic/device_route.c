@@ -5,14 +5,15 @@
  * address. The device is the first on that interface.
  */
 #include "nic/device_route.h"
-#include "base/fd.h"
-#include "net/gid.h"
-#include "net/netif.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "net/gid.h"
+#include "net/netif.h"
 
 enum { ANY_PORT = 9 }; /* connecting a UDP socket sends nothing */
 

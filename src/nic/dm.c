@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/dm.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
 
 enum { LOG_ALIGN_MIN = 6, LOG_ALIGN_MAX = 12 };
 

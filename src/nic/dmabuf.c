@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/dmabuf.h"
-#include "base/log.h"
-#include "nic/odp.h"
-#include "nic/qp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +8,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/log.h"
+#include "nic/odp.h"
+#include "nic/qp.h"
 
 enum {
 	PAGE_MASK = 4095,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/given.h"
-#include "base/fork.h"
-#include "base/log.h"
-#include "nic/context.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,6 +8,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/fork.h"
+#include "base/log.h"
+#include "nic/context.h"
 
 enum { ROOM_MIN = 64 };
 

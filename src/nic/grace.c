@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/grace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/message.h"
 #include "nic/qp.h"
 #include "nic/stopped.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 enum {
 	SPINS = 1000,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/group.h"
+
+#include <string.h>
+
 #include "base/log.h"
 #include "net/gid.h"
 #include "net/netif.h"
 #include "nic/choice.h"
 #include "nic/lid.h"
-
-#include <string.h>
 
 enum { FABRICS = 0xfffe }; /* the numbers of interfaces are 1 to this */
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/hazard.h"
-#include "nic/nic.h"
 
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "nic/nic.h"
 
 __thread struct vb_thread *vb_thread_self __attribute__((tls_model("initial-exec")));
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ib_path.h"
+
+#include <errno.h>
+
 #include "net/gid.h"
 #include "net/neighbour.h"
 #include "net/netif.h"
 #include "nic/lid.h"
-
-#include <errno.h>
 
 static int interface_of(const struct vb_device *dev)
 {

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/import.h"
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/fork.h"
-#include "base/log.h"
-#include "base/message.h"
-#include "nic/mr.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +8,13 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/message.h"
+#include "nic/mr.h"
 
 enum {
 	VERSION = 2,

@@ -4,14 +4,14 @@
  * processes an imported object belongs to this NIC, and is made from the record in the shared file:
  * a PD is a name, and a region lies in device memory or in memory that both processes have mapped.
  */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "nic/dm.h"
 #include "nic/import_memory.h"
 #include "nic/mr.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* --- PDs --- */
 

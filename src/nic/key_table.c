@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Entries of the key table, and aliases for keys that another NIC made. Under nic->lock. */
 #include "nic/key_table.h"
-#include "nic/nic.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "nic/nic.h"
 
 static struct vb_key_entry *key_entry(struct vb_nic *nic, uint32_t index)
 {

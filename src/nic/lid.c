@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/lid.h"
-#include "net/gid.h"
-#include "net/netif.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+
+#include "net/gid.h"
+#include "net/netif.h"
 
 /* Host order. */
 struct subnet {

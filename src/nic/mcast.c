@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mcast.h"
-#include "base/log.h"
-#include "net/gid.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/log.h"
+#include "net/gid.h"
 
 struct membership {
 	struct vb_list node; /* in nic->memberships, under nic->mcast_lock */

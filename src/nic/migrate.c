@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/migrate.h"
+
+#include <errno.h>
+
 #include "base/log.h"
 #include "net/gid.h"
 #include "nic/rate.h"
-
-#include <errno.h>
 
 enum { TIMEOUT_MAX = 31 };
 

@@ -4,12 +4,12 @@
  * message to read zeros from, and as much to write to, which repeats the same 16 MB. So code that
  * copies, here or in a peer, treats a null region like any other.
  */
-#include "base/log.h"
-#include "nic/mr.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include "base/log.h"
+#include "nic/mr.h"
 
 #define SINK_SIZE (16ull << 20) /* real memory; the rest of the address space repeats it */
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mw.h"
-#include "base/log.h"
-#include "nic/key_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/log.h"
+#include "nic/key_table.h"
 
 enum {
 	REMOTE = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/nic.h"
-#include "base/clock.h"
-#include "base/config.h"
-#include "base/fd.h"
-#include "base/log.h"
-#include "nic/xrcd.h"
-#include "shm/slot.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "nic/xrcd.h"
+#include "shm/slot.h"
 
 enum { RUNG = 1 }; /* the thread takes its first turn at once: there may be something to do */
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/odp.h"
-#include "base/log.h"
-#include "shm/key.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "base/log.h"
+#include "shm/key.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22

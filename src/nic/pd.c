@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pd.h"
-#include "base/log.h"
-#include "nic/import.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/log.h"
+#include "nic/import.h"
 
 int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Parent domains: a PD together with a thread domain and the application's allocator. */
-#include "base/log.h"
-#include "nic/pd.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
+#include "nic/pd.h"
 
 enum { ALIGNMENT = 64 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pkey.h"
-#include "base/config.h"
-#include "base/environment.h"
-#include "base/once.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/config.h"
+#include "base/environment.h"
+#include "base/once.h"
 
 enum { FILE_BYTES_MAX = 4096 };
 

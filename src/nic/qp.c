@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
-#include "base/log.h"
-#include "nic/tm.h"
-#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/log.h"
+#include "nic/tm.h"
+#include "nic/xrcd.h"
 
 /* Compares all bits of the value, because vb_qp.type stores fewer. */
 static bool type_exists(enum ibv_qp_type type)

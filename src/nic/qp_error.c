@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How a QP fails: the gate closes, the threads inside leave, the queues flush. */
+#include <errno.h>
+
 #include "base/log.h"
 #include "nic/qp.h"
-
-#include <errno.h>
 
 /* Does the QP have receives of its own to flush? */
 static bool has_receives(const struct vb_qp *qp)

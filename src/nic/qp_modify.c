@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_modify_qp: check everything, then change everything. */
+#include <errno.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "nic/migrate.h"
 #include "nic/qp.h"
 #include "nic/qp_edges.h"
 #include "nic/rate.h"
 #include "nic/tm.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum {
 	QP_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

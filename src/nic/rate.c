@@ -4,9 +4,10 @@
  * FDR and EDR run at 14.0625 and 25.78125 Gb/s: such rates are no multiples (-1).
  */
 #include "nic/rate.h"
-#include "nic/qp.h"
 
 #include <stddef.h>
+
+#include "nic/qp.h"
 
 static const struct vb_rate rates[] = {
 	/* SDR, DDR and QDR */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/rq.h"
-#include "nic/mr.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "nic/mr.h"
 
 enum { GROW_MS = 1000 }; /* time that all calls together wait for a thread that stays inside */
 

@@ -2,10 +2,10 @@
 /*
  * The consumer's side of a receive queue: completed receives, their order, and returned receives.
  */
-#include "nic/qp.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "nic/qp.h"
 
 static bool is_open(const struct vb_rq *rq, uint32_t index)
 {

@@ -3,10 +3,10 @@
  * Payload that rode in a cell goes to the buffers of its receive. The sender wrote the bytes. Their
  * target, and how many fit, comes from the owner's twin.
  */
+#include <string.h>
+
 #include "nic/odp.h"
 #include "nic/rq.h"
-
-#include <string.h>
 
 static bool scatter_list(const struct vb_recv_wqe *twin, const uint8_t *from, uint32_t left)
 {

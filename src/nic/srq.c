@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
-#include "base/log.h"
-#include "nic/tm.h"
-#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/log.h"
+#include "nic/tm.h"
+#include "nic/xrcd.h"
 
 static int check_attr(const struct ibv_srq_attr *attr)
 {

@@ -5,12 +5,13 @@
  * threads before calls; their state is t.)
  */
 #include "nic/stopped.h"
-#include "base/message.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/message.h"
 
 enum { FILE_MAX = 4096 };
 

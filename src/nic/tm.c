@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/tm.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "nic/qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "nic/qp.h"
 
 enum { INDEX_BITS = 16, SYNC_DISTANCE = 0x4000 };
 

@@ -5,12 +5,12 @@
  * queue for that. They make no completions, and do not count against the depth that the application
  * asked for.
  */
-#include "nic/tm.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <infiniband/tm_types.h>
 #include <string.h>
+
+#include "nic/tm.h"
 
 enum { ENTRIES = 64, EACH = 2 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/wr_opcode.h"
+
 #include "wire/opcode.h"
 
 enum transports {

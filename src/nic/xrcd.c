@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/xrcd.h"
-#include "base/fd.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+
+#include "base/fd.h"
+#include "base/log.h"
 
 #define ID_PRIVATE (1ull << 63)
 

@@ -4,15 +4,15 @@
  * `verbena.xrcd.<domain>.<n>`. A process that asks tries all names. The kernel frees a name when
  * its process ends, so a domain ends with its last process and leaves nothing to clean up.
  */
-#include "base/fd.h"
-#include "nic/xrcd.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "nic/xrcd.h"
 
 enum { SHARERS = 512 };
 

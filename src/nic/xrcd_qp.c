@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC_RECV QPs and the handles through which several users have one of them. */
-#include "base/message.h"
-#include "nic/xrcd.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "base/message.h"
+#include "nic/xrcd.h"
 
 static bool stand_ins_there(struct vb_nic *nic)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC SRQs, which messages name by number: the number, and the entry that peers see. */
-#include "base/log.h"
-#include "nic/xrcd.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "base/log.h"
+#include "nic/xrcd.h"
 
 static struct vb_srq_entry *entry_make(struct vb_nic *nic, uint32_t index)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "path/complete.h"
+
 #include "base/clock.h"
 #include "nic/tm.h"
 

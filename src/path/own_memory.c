@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The initiator's own side of both paths: its memory, its windows. */
+#include <string.h>
+
 #include "nic/odp.h"
 #include "path/complete.h"
-
-#include <string.h>
 
 static enum vb_reason bind_window(struct vb_qp *qp, const struct vb_wqe *wqe,
 				  struct vb_report *report)

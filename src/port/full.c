@@ -5,12 +5,12 @@
  * too: the peer decides how many there are, no window of ours bounds them, and a lost answer costs
  * many peers a timeout.
  */
+#include <errno.h>
+#include <poll.h>
+
 #include "base/message.h"
 #include "port/impl.h"
 #include "wire/opcode.h"
-
-#include <errno.h>
-#include <poll.h>
 
 enum { FULL_WAITS = 20, FULL_WAIT_NS = 1000000 };
 

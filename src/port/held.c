@@ -8,10 +8,10 @@
  * The attach ends on the service thread, which does not hold the wire lock: hence a lock of its
  * own.
  */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "port/impl.h"
-
-#include <stdlib.h>
 
 enum { HELD_COUNT_MAX = 1024, HELD_BYTES_MAX = 4 << 20, HELD_NS_MAX = 200000000 };
 

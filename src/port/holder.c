@@ -5,14 +5,14 @@
  * kernel's Soft-RoCE, say), or one of our user that does not share the port, does not run on
  * Verbena: it forwards nothing.
  */
+#include <string.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"
 #include "wire/packet.h"
-
-#include <string.h>
-#include <unistd.h>
 
 enum { LOOK_NS_MIN = 1000000, LOOK_NS_MAX = 1000000000 };
 

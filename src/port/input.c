@@ -2,10 +2,10 @@
 /*
  * Finds the owner of each packet. One merged burst may hold packets of several QPs and processes.
  */
+#include <string.h>
+
 #include "port/impl.h"
 #include "wire/packet.h"
-
-#include <string.h>
 
 bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot)
 {

@@ -11,13 +11,6 @@
  *
  * and senders write to all names. The sender's own copy goes through memory.
  */
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/message.h"
-#include "net/gid.h"
-#include "port/impl.h"
-#include "wire/packet.h"
-
 #include <errno.h>
 #include <netinet/udp.h>
 #include <stddef.h>
@@ -29,6 +22,13 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/message.h"
+#include "net/gid.h"
+#include "port/impl.h"
+#include "wire/packet.h"
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29

@@ -8,15 +8,15 @@
  *   +--------+--------+- - - - - -+--------+--------+
  *            ^ head               ^ tail
  */
-#include "base/fd.h"
-#include "base/message.h"
-#include "port/impl.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/message.h"
+#include "port/impl.h"
 
 enum { RING_SIZE = 4 << 20, ALIGNMENT = 64 };
 

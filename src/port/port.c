@@ -4,16 +4,8 @@
  * one descriptor in the service thread's epoll. So one call watches the port or stops watching it,
  * and a poller asks once, however many peers there are.
  */
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/fork.h"
-#include "base/log.h"
-#include "base/message.h"
-#include "port/impl.h"
-
 #include <errno.h>
 #include <limits.h>
-#include <linux/sock_diag.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +13,14 @@
 #include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+#include <linux/sock_diag.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/fork.h"
+#include "base/log.h"
+#include "base/message.h"
+#include "port/impl.h"
 
 enum { SOURCES = 16, REBIND_NS_MIN = 1000000, REBIND_NS_MAX = 1000000000, HOT_POLLS = 16 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Explains packets that the kernel refuses to send: the QP only notices that no answer comes. */
+#include <errno.h>
+#include <string.h>
+
 #include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "port/impl.h"
-
-#include <errno.h>
-#include <string.h>
 
 static const char *reason_of(const struct vb_burst *burst, int err)
 {

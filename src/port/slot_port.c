@@ -4,18 +4,18 @@
  * received packets of ours on UDP. One message carries one burst. The other end may be a process of
  * another user: every message is checked.
  */
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/message.h"
-#include "port/impl.h"
-#include "wire/packet.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/message.h"
+#include "port/impl.h"
+#include "wire/packet.h"
 
 enum { MESSAGES = 16 }; /* per turn of one peer */
 #define ATTACH_WINDOW_NS 100000000ull

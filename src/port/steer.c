@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Questions and answers between the processes that share a port (steer.h). */
+#include <arpa/inet.h>
+#include <poll.h>
+#include <string.h>
+#include <time.h>
+
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/random.h"
 #include "port/impl.h"
 #include "port/steer_message.h"
 #include "wire/packet.h"
-
-#include <arpa/inet.h>
-#include <poll.h>
-#include <string.h>
-#include <time.h>
 
 #define INTERVAL_NS_MIN 5000000ull
 #define INTERVAL_NS_MAX 10000000000ull

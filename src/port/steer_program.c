@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The program that picks a socket, and the count of sockets in the group. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <linux/filter.h>
+
 #include "port/impl.h"
 #include "port/steer_message.h"
 #include "wire/packet.h"
-
-#include <assert.h>
-#include <errno.h>
-#include <linux/filter.h>
-#include <string.h>
 
 enum {
 	PROLOGUE = 7,

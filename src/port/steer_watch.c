@@ -5,17 +5,17 @@
  * a stopped process does neither. So the moved member acts itself: the kernel reports each UDP
  * socket that is closed to listeners.
  */
-#include "base/fd.h"
-#include "base/message.h"
-#include "port/impl.h"
-#include "wire/packet.h"
-
 #include <errno.h>
+#include <stddef.h>
 #include <linux/filter.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/sock_diag.h>
-#include <stddef.h>
+
+#include "base/fd.h"
+#include "base/message.h"
+#include "port/impl.h"
+#include "wire/packet.h"
 
 #define GROUP(number) (1u << (number) >> 1)
 

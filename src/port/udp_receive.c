@@ -4,13 +4,13 @@
  * packets from one source port. Each burst is handled before the next one is read: so it is still
  * in the cache when it is read a second time. Several small messages are read with one call.
  */
-#include "base/message.h"
-#include "port/impl.h"
-#include "wire/packet.h"
-
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
+
+#include "base/message.h"
+#include "port/impl.h"
+#include "wire/packet.h"
 
 enum { BURST_BYTES_MIN = 8192, SMALL_STREAK = 3 };
 

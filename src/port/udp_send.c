@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Gives bursts to the kernel, several per call. Each is one message, which the kernel cuts into
  * packets (UDP_SEGMENT). */
-#include "base/message.h"
-#include "port/impl.h"
-
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <string.h>
+
+#include "base/message.h"
+#include "port/impl.h"
 
 enum { BATCH = 16, IPV4_UDP_HEADERS = 20 + 8 };
 

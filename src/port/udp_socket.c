@@ -5,19 +5,19 @@
  * unconnected and forbid fragments, so the kernel numbers their packets 0, or 0, 1, 2 ... within
  * one segmented send (udp_send.c has an exception, for long datagrams of InfiniBand ports).
  */
+#include <errno.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <linux/filter.h>
+#include <linux/sockios.h>
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
 #include "port/impl.h"
 #include "wire/packet.h"
-
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/sockios.h>
-#include <netinet/udp.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 
 enum { PORT_FIRST = 0xc000, PORT_COUNT = 0x4000, PORT_TRIES = 64, HOPS = 64 };
 enum { STUCK_NS = 100000000 }; /* a full socket that sends nothing for so long is replaced */

@@ -4,13 +4,13 @@
  * host and are none of its addresses: the link-local GID made from a MAC, the port of an InfiniBand
  * device, 127.0.0.1 and ::1 as a destination. Packets to those go over the loopback address.
  */
+#include <errno.h>
+#include <string.h>
+
 #include "net/gid.h"
 #include "nic/choice.h"
 #include "port/impl.h"
 #include "wire/packet.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum { SOURCE_PORT_FIRST = 0xc000, SOURCE_PORT_MASK = 0x3fff };
 

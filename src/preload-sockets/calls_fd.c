@@ -4,10 +4,10 @@
 #undef _FILE_OFFSET_BITS
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <stdarg.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <linux/close_range.h>
 
 #include "base/symver.h"
 #include "preload-sockets/entry.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connecting by RDMA first and then by TCP; listening by both. */
-#include "preload-sockets/entry.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -10,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
 #include "rsocket/poll.h"
 

@@ -9,8 +9,9 @@
 #ifndef VB_SOCKETS_ENTRY_H
 #define VB_SOCKETS_ENTRY_H
 
-#include "preload-sockets/config.h"
 #include "preload-sockets/real.h"
+
+#include "preload-sockets/config.h"
 #include "rsocket/rsocket.h"
 
 enum vb_kind {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "preload-sockets/epoll_impl.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "preload-sockets/epoll_impl.h"
 
 pthread_mutex_t vb_epoll_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_fd_table sets;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Waiting in an epoll set with rsockets. */
-#include "preload-sockets/epoll_impl.h"
-
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "preload-sockets/epoll_impl.h"
 #include "rsocket/rsocket.h"
 
 enum { BATCH = 64, STACK_EVENTS = 128 };

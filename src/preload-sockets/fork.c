@@ -5,11 +5,12 @@
  * process would accept connections by RDMA, so RDMA is suspended until the parent itself waits. A
  * process that is sent a descriptor (SCM_RIGHTS) has the connection as a child has it.
  */
+#include "base/fork.h"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>
 
-#include "base/fork.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
 #include "preload-sockets/share.h"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Carries bytes between an rsocket and the parent's end of a pair; children have the other end. */
+#include "preload-sockets/real.h"
+
 #include "preload-sockets/pump.h"
 
 #include <errno.h>
@@ -7,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "preload-sockets/real.h"
 #include "rsocket/poll.h"
 
 enum { ROOM = 65536 };

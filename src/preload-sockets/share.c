@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "preload-sockets/real.h"
+
 #include "preload-sockets/share.h"
 
 #include <errno.h>
@@ -10,7 +12,6 @@
 
 #include "base/fd.h"
 #include "preload-sockets/pump.h"
-#include "preload-sockets/real.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;

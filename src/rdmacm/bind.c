@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/ib.h>
-#include <linux/capability.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <linux/capability.h>
 
 #include "base/result.h"
 #include "base/symver.h"

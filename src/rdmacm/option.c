@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdma_set_option: one row per option, with the size of its value. */
+#include "rdmacm/option.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,6 @@
 #include "base/symver.h"
 #include "rdmacm/bind.h"
 #include "rdmacm/cma.h"
-#include "rdmacm/option.h"
 #include "rdmacm/route.h"
 
 static int set_tos(struct vb_cma_id *id, const void *value)

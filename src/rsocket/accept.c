@@ -4,10 +4,10 @@
  * connections wait for accept. Requests beyond the backlog wait for a place; meanwhile the
  * connection manager answers their copies.
  */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <stdlib.h>
+
+#include "rsocket/rsocket.h"
 
 enum {
 	BACKLOG_MAX = 4096,

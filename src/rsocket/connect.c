@@ -3,11 +3,11 @@
  * Connecting. The caller begins to resolve the address. The service thread takes every later step,
  * when the event of the step before comes. So the program can do other work meanwhile, as with TCP.
  */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "rsocket/rsocket.h"
 
 enum { RESOLVE_TIMEOUT_MS = 2000, RETRY_FOREVER = 7 };
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The UD QP of a datagram rsocket, and the paths to its destinations. */
-#include "rsocket/datagram.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "rsocket/datagram.h"
 
 enum {
 	/* No wait for a neighbour: the datagram goes through UDP, and the kernel finds it. */

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sending a datagram: to the peer's QP if it is known and the datagram fits, else through UDP. */
-#include "rsocket/datagram.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "rsocket/cursor.h"
+#include "rsocket/datagram.h"
 
 /* A destroyed QP gives no answer, so a datagram goes through UDP once a second and asks again. */
 static const uint64_t ask_again_ns = 1000000000u;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets of the UDP socket, in the service thread: data, and answers that name a QP. */
-#include "rsocket/datagram.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "rsocket/datagram.h"
 
 enum { PACKET_MAX = 65536, ROUND_MAX = 64 };
 

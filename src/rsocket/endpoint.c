@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of a stream: QP, CQ, buffers, and the tables that the peer writes. */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include "rsocket/rsocket.h"
 
 /* Receives beyond the credits, for messages that need no credit. */
 enum { SPARE_RECEIVES = 2 * VB_RS_CONTROL_COUNT };

@@ -4,13 +4,13 @@
  * a table of such mappings, and this side writes an entry of it before its next data. riowrite is
  * the other direction: it finds the offset in the own table, which the peer has written.
  */
-#include "rsocket/rsocket.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "rsocket/rsocket.h"
 
 enum { PIECE_MAX = 65536 };
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Setting options. */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
@@ -11,6 +9,7 @@
 #include <sys/time.h>
 
 #include "rsocket/datagram.h"
+#include "rsocket/rsocket.h"
 
 enum { KEEP_IDLE_DEFAULT_S = 7200, KEEP_IDLE_MAX_S = 32767 };
 

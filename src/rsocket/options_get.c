@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reading options back. */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <rdma/rsocket.h>
 #include <string.h>
 #include <sys/time.h>
+
+#include "rsocket/rsocket.h"
 
 enum { SEGMENT_DEFAULT = 2048 };
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completions, and the messages of flow control and shutdown. Under lock. */
-#include "rsocket/rsocket.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "rsocket/datagram.h"
+#include "rsocket/rsocket.h"
 
 enum { POLL_BATCH = 16 };
 

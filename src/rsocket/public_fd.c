@@ -3,11 +3,11 @@
  * Descriptor numbers of rsockets. Each number is a real descriptor of an unused socket, so that the
  * kernel gives the number to no other file, and fstat reports a socket.
  */
-#include "base/fork.h"
-#include "rsocket/public.h"
-
 #include <errno.h>
 #include <unistd.h>
+
+#include "base/fork.h"
+#include "rsocket/public.h"
 
 static struct vb_fd_table table;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The exported functions that move data. */
-#include "rsocket/public.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <rdma/rsocket.h>
@@ -9,6 +7,7 @@
 
 #include "base/symver.h"
 #include "rsocket/datagram.h"
+#include "rsocket/public.h"
 
 static ssize_t receive_pieces(int socket, const struct iovec *iov, int count, int *flags,
 			      struct sockaddr *addr, socklen_t *addrlen)

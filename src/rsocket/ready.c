@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The poll(2) events of an rsocket. */
-#include "rsocket/rsocket.h"
-
 #include <poll.h>
 
 #include "rsocket/datagram.h"
+#include "rsocket/rsocket.h"
 
 enum {
 	READ_EVENTS = POLLIN | POLLRDNORM,

@@ -2,12 +2,11 @@
 /*
  * Receiving a stream: bytes are copied out of the ring that the peer writes, and room is granted.
  */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <sched.h>
 
 #include "rsocket/cursor.h"
+#include "rsocket/rsocket.h"
 
 static bool receive_decided(struct vb_rs *rs)
 {

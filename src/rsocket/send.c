@@ -2,13 +2,12 @@
 /*
  * Sending a stream: bytes are copied into the send buffer, and from there into the peer's window.
  */
-#include "rsocket/rsocket.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
 #include "rsocket/cursor.h"
+#include "rsocket/rsocket.h"
 
 enum {
 	LOW_WATER = 2048,   /* bytes of the send buffer; less room is not worth a wake-up */

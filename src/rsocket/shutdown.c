@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ending one direction of a stream, or both. */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 
 #include "base/clock.h"
 #include "rsocket/datagram.h"
+#include "rsocket/rsocket.h"
 
 static const uint64_t control_wait_ns = 2000000000u;
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing rsockets, and their names. */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +7,7 @@
 #include "base/clock.h"
 #include "rdmacm/option.h"
 #include "rsocket/datagram.h"
+#include "rsocket/rsocket.h"
 
 /* Without SO_LINGER close waits for this long until the peer has all data. */
 static const uint64_t close_wait_ns = 2000000000u;

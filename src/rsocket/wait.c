@@ -8,8 +8,6 @@
  * own. The thread that takes the event of the CQ from the channel takes the wake-up from all other
  * sleepers, so it notifies them. Each of them arms again.
  */
-#include "rsocket/rsocket.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "rsocket/rsocket.h"
 #include "rsocket/sys.h"
 
 struct thread_event {

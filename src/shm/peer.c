@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shm/peer.h"
-#include "base/fd.h"
-#include "base/message.h"
-#include "shm/key.h"
-#include "shm/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +8,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/message.h"
+#include "shm/key.h"
+#include "shm/segment.h"
 
 struct vb_peer *vb_peer_new(void)
 {

@@ -6,8 +6,8 @@
 #ifndef VB_SHM_PEER_H
 #define VB_SHM_PEER_H
 
-#include <linux/futex.h>
 #include <sys/types.h>
+#include <linux/futex.h>
 
 #include "base/list.h"
 #include "base/spin.h"

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shm/slot.h"
-#include "base/fd.h"
-#include "base/limits.h"
-#include "base/log.h"
-#include "shm/slot_own.h"
 
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "shm/slot_own.h"
 
 enum {
 	BACKLOG = 1024,

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shm/slot_own.h"
-#include "base/clock.h"
-#include "base/limits.h"
-#include "base/log.h"
-#include "base/random.h"
-#include "net/netlink.h"
 
 #include <errno.h>
-#include <linux/sock_diag.h>
-#include <linux/unix_diag.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "net/netlink.h"
 
 enum {
 	OWN_SLOTS = VB_SLOT_MAX - VB_SLOT_OWN_MIN + 1,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "shm/slot_user.h"
-#include "base/limits.h"
 
 #include <assert.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "base/limits.h"
 
 enum {
 	ACCOUNTS = 65536, /* uids below: subuids begin above */

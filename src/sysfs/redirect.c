@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/real.h"
 
+#include "sysfs/redirect.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "sysfs/redirect.h"
 #include "sysfs/tree.h"
 
 /*

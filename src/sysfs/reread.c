@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "sysfs/real.h"
 
-#include "sysfs/build.h"
 #include "sysfs/reread.h"
 
 #include <errno.h>
@@ -12,6 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "sysfs/build.h"
 
 /* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/ah.h"
+
+#include <string.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -7,8 +10,6 @@
 #include "verbs/given.h"
 #include "verbs/stale.h"
 #include "wire/grh.h"
-
-#include <string.h>
 
 VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing a device, and the table of calls that its context carries. */
 #include "nic/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "base/config.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -12,11 +18,6 @@
 #include "nic/pkey.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 static void *not_for_callers(void)
 {

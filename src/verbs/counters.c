@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/counters.h"
+
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/context.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
-
-#include <stdlib.h>
 
 struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
 					    struct ibv_counters_init_attr *attr)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/cq.h"
+
+#include <sched.h>
+
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/engine.h"
@@ -8,8 +11,6 @@
 #include "path/raw/raw.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
-
-#include <sched.h>
 
 VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {

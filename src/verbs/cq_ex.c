@@ -3,6 +3,8 @@
  * The extended completion queue: the same poll, one completion at a time, field by field. From
  * start_poll to end_poll one thread owns the batch. The current completion lies in the CQ.
  */
+#include <limits.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -11,8 +13,6 @@
 #include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
-
-#include <limits.h>
 
 enum {
 	WITH_TIME =

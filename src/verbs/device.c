@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The exported calls that list devices and ask about them. */
+#include "nic/device.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -10,7 +12,6 @@
 #include "base/limits.h"
 #include "base/result.h"
 #include "base/symver.h"
-#include "nic/device.h"
 #include "nic/pkey.h"
 #include "nic/qp.h"
 #include "verbs/ops.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/dm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 static uint8_t *find_range(const struct ibv_dm *dm, uint64_t offset, size_t length,
 			   const char *call)

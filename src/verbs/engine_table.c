@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
 #include "verbs/engine_table.h"
+
+#include <errno.h>
+#include <stddef.h>
+
 #include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
@@ -14,9 +18,6 @@
 #include "nic/pkey.h"
 #include "shm/slot.h"
 #include "verbs/ops.h"
-
-#include <errno.h>
-#include <stddef.h>
 
 static void counters_each(vb_counters_each_fn each, void *arg)
 {

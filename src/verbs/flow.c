@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/flow.h"
+
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
@@ -7,8 +10,6 @@
 #include "verbs/counters.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
-
-#include <stdlib.h>
 
 static void count_packets(struct ibv_counters *counters, uint64_t packets, uint64_t bytes)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Objects that another context has made, in this process or another. */
 #include "nic/import.h"
+
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/mr.h"

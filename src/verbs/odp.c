@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/odp.h"
+
 #include "base/result.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Thread domains, and parent domains that join them with a PD and the application's memory. */
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
 #include "nic/pd.h"
 #include "verbs/ops.h"
-
-#include <stdlib.h>
 
 enum {
 	MASK_KNOWN =

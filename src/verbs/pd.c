@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pd.h"
+
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/given.h"

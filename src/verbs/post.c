@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting work requests. */
+#include <string.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -10,8 +12,6 @@
 #include "verbs/qp_ex.h"
 #include "verbs/stale.h"
 #include "wire/opcode.h"
-
-#include <string.h>
 
 enum {
 	FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
+
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creates QPs with attributes that ibv_create_qp has no arguments for. */
 #include "verbs/qp_ex.h"
+
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"

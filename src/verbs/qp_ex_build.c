@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calls that build work requests, and the calls that begin and end a batch of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/wq.h"
 #include "verbs/qp_ex.h"
 #include "wire/opcode.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct vb_qp *qp_of(struct ibv_qp_ex *ex)
 {

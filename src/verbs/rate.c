@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Conversions between codes of static rates, multiples of 2.5 Gb/s and Mb/s. */
 #include "nic/rate.h"
+
 #include "base/symver.h"
 
 VB_PUBLIC int ibv_rate_to_mult(enum ibv_rate rate)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Raw packet QPs that spread frames over work queues. */
 #include "verbs/raw.h"
+
+#include <string.h>
+
 #include "base/log.h"
 #include "engine/qp_life.h"
 #include "engine/raw_port.h"
 #include "nic/given.h"
 #include "verbs/stale.h"
-
-#include <string.h>
 
 static int refuse(int err, const char *why)
 {

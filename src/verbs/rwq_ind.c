@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Indirection tables: the receive work queue for each hash. */
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
 #include "nic/wq.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
-
-#include <stdlib.h>
 
 static _Atomic uint32_t table_count;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SRQs that match tags: creates them, and posts operations on their lists. */
 #include "nic/tm.h"
+
 #include "base/log.h"
 #include "base/result.h"
 #include "verbs/given.h"

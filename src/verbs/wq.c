@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receive work queues: see nic/wq.h for the QP inside. */
 #include "nic/wq.h"
+
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/qp_life.h"
@@ -8,8 +11,6 @@
 #include "verbs/ops.h"
 #include "verbs/raw.h"
 #include "verbs/stale.h"
-
-#include <stdlib.h>
 
 enum { FLAGS_KNOWN = IBV_WQ_FLAGS_CVLAN_STRIPPING | IBV_WQ_FLAGS_SCATTER_FCS };
 

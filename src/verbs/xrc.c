@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC: domains, their SRQs, QPs that receive for the SRQs, and handles for these QPs. */
 #include "verbs/xrc.h"
+
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/engine.h"

@@ -6,12 +6,6 @@
  *
  * usage: test_answers LIBDIR
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <endian.h>
@@ -21,11 +15,17 @@
 #include <limits.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 static void *verbs, *rdmacm;
 

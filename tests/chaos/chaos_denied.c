@@ -4,8 +4,6 @@
  * any more. Their connections go on, as packets: every message arrives, whole and in order, in both
  * directions, before and after; so do those of connections that are made then.
  */
-#include "scribble.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +12,8 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "scribble.h"
 
 enum {
 	NOBODY = 65534,

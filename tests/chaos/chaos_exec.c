@@ -6,8 +6,6 @@
  *
  *   chaos_exec [-n rounds] [-s seed] PATH/exec_image
  */
-#include "duo.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -16,6 +14,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "duo.h"
 
 enum { AT_ONCE_US = 1000000, DEPTH = 16, DELAY_US_MAX = 3000 };
 

@@ -9,14 +9,14 @@
  * it, makes its own objects on the inherited context and talks to the parent, destroys what it
  * inherited and ends. The parent's traffic takes no notice.
  */
-#include "duo.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "duo.h"
 
 enum { FLOWS = 2, MESSAGES = 40, DEADLINE_US = 20000000 };
 

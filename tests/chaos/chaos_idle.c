@@ -3,13 +3,13 @@
  * A UD QP sends one datagram to a process that then ends, and is idle from then on. Nothing of that
  * process stays open here: through memory as well as by packets.
  */
-#include "duo.h"
-
 #include <dirent.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "duo.h"
 
 enum { DEADLINE_US = 10000000 };
 #define SOCKET  "socket:"

@@ -7,8 +7,6 @@
  *   owner (parent)                       writers (children)
  *   regions, QPs: ended by the test      one is traced, one is stopped in rounds
  */
-#include "duo.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +19,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "duo.h"
 
 enum {
 	SIZE = 4 << 20,

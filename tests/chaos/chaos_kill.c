@@ -8,8 +8,6 @@
  * killed, the other one must find everything it posted completed exactly once, and a new process
  * takes the place of the dead one and must be able to talk to the survivor at once.
  */
-#include "party.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
@@ -22,6 +20,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "party.h"
 
 enum { SLOW_US = 500000, NOTE_DEADLINE_MS = 30000, GROWN_UP_ROUNDS = 64 };
 enum { GROWTH_FDS = 4, GROWTH_MAPS = 24, GROWTH_RSS_KB = 4096, GROWTH_ROUNDS = 20 };

@@ -8,8 +8,6 @@
  *
  *   chaos_scribble [-n ROUNDS] [-s SEED]
  */
-#include "scribble.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +16,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "scribble.h"
 
 enum {
 	ROUNDS = 600,

@@ -4,14 +4,14 @@
  * upon completions of the others as well: none gets lost, the messages of each QP complete in
  * order, and no memory is needed for that. Also for the thread sanitizer.
  */
-#include "rig.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "rig.h"
 
 enum { THREADS = 4, BATCH = 32, SIZE = 1024, RECEIVES = THREADS * BATCH };
 enum { DEADLINE_US = 20000000 };

@@ -4,8 +4,6 @@
  * memory: writes, reads, atomics and sends to posted receives go on, and it finds them when it
  * continues.
  */
-#include "duo.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +12,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "duo.h"
 
 enum { DEADLINE_US = 10000000, DEPTH = 32, STOPPED_SENDS = 24 };
 

@@ -5,9 +5,6 @@
  * messages arrive in its order; on one that several post to, in the order of each of them.
  * Everything completes exactly once. Also for the thread sanitizer.
  */
-#include "pattern.h"
-#include "rig.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <pthread.h>
@@ -16,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "pattern.h"
+#include "rig.h"
 
 enum { PAIRS = 4, SHARED_PAIRS = 2, POSTERS_SHARED = 3, POLLERS = 3 };
 enum { RX_DEPTH = 128, TX_DEPTH = 64, SLOT_SIZE = 512, BATCH = 8 };

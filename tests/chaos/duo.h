@@ -3,9 +3,9 @@
 #ifndef CHAOS_DUO_H
 #define CHAOS_DUO_H
 
-#include "flow.h"
-
 #include <sys/types.h>
+
+#include "flow.h"
 
 struct duo {
 	pid_t child;

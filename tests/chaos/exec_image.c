@@ -5,14 +5,14 @@
  *
  *   exec_image ADDRESS SIZE SOCKET
  */
-#include "pattern.h"
-
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "pattern.h"
 
 enum { KEY = 0xe4ec, BSS_SIZE = 1 << 20, SETTLE_MS = 20 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "flow.h"
-#include "pattern.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "pattern.h"
 
 enum { GRH_SIZE = 40, CANARY = 0x5a };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The moving part of a flow: post, poll, and hold every completion against the record. */
-#include "flow.h"
-#include "pattern.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+
+#include "flow.h"
+#include "pattern.h"
 
 enum { GRH_SIZE = 40, POLL_BATCH = 16 };
 

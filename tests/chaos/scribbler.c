@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "scribble.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +12,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "scribble.h"
 
 enum { FILES = 8, NOBODY = 65534, DEADLINE_US = 30000000, LINE = 64, BURST = 48 };
 #define SEGMENT "/memfd:verbena "

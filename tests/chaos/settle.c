@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* After the death: what the survivor must find, kind by kind. */
-#include "party.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+
+#include "party.h"
 
 enum { AT_ONCE_US = 2000000, DEADLINE_US = 15000000 }; /* retries alone take 2.1 s */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A party's two sockets: orders and notes, and the hellos of the other party. */
-#include "party.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "party.h"
 
 void party_step(struct party *party, const char *step)
 {

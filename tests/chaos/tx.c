@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "tx.h"
-#include "pattern.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+
+#include "pattern.h"
 
 enum { LIST_MAX = 4 };
 

@@ -7,10 +7,10 @@
 #ifndef CHAOS_TX_H
 #define CHAOS_TX_H
 
+#include <stdatomic.h>
+
 #include "region.h"
 #include "rig.h"
-
-#include <stdatomic.h>
 
 enum { DEPTH_MAX = 64, INLINE_SIZE = 64 };
 

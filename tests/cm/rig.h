@@ -8,6 +8,8 @@
 #ifndef VB_TESTS_CM_RIG_H
 #define VB_TESTS_CM_RIG_H
 
+#include <errno.h>
+#include <rdma/rdma_cma.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,9 +18,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#include <errno.h>
-#include <rdma/rdma_cma.h>
 
 #include "base/clock.h"
 #include "cm/cm.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What applications do: all of it is drawn when the world is planned. */
-#include "sim.h"
-
 #include <string.h>
+
+#include "sim.h"
 
 enum { PROBES = 3 }; /* while a connection is held */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes of a host share its QP 1: who gets a message, and what happens if nobody does. */
-#include "sim.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 /* --- a process --- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "sim.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 union ibv_gid host_gid(unsigned host, bool ipv6)
 {

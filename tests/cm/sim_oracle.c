@@ -3,9 +3,9 @@
  * What an application may be told in which phase, and what must hold when nothing moves any more:
  * both sides are connected or neither is, unless one of them died or gave up without being heard.
  */
-#include "sim.h"
-
 #include <string.h>
+
+#include "sim.h"
 
 #define LATE_NS (10000 * MS)
 /* How long an answer may take by the REQs of these worlds: 4.096 us * 2^20. */

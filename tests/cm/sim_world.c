@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The course of a world, from its seed to its end. */
-#include "sim.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 #define BEGIN_NS (1000 * MS)
 /* MRAs make a connect last up to 15 times 73 s. */

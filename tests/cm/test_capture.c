@@ -4,13 +4,12 @@
  * the other side sent is given to us, with our ids in place of Linux's; what our side sent, we are
  * asked to send: it must be the same but for ids, PSNs and transactions.
  */
-#include "rig.h"
-
 #include <dirent.h>
 #include <stdio.h>
 
 #include "../golden/frame.h"
 #include "../golden/pcap.h"
+#include "rig.h"
 #include "wire/packet.h"
 
 enum { CONNECTIONS_MAX = 4 };

@@ -5,6 +5,7 @@
  * of their own and freed when they are destroyed, so that the sanitizers see whoever remembers one.
  * Everything follows from the seed of a world.
  */
+#include <rdma/rdma_cma.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +15,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-#include <rdma/rdma_cma.h>
 
 #include "base/clock.h"
 #include "cm/cm.h"

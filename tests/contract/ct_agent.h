@@ -3,9 +3,9 @@
 #ifndef CT_AGENT_H
 #define CT_AGENT_H
 
-#include "ct_msg.h"
-
 #include <pthread.h>
+
+#include "ct_msg.h"
 
 enum { OBJECTS_MAX = 8192, HAMMERS_MAX = 8 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The agent's hands: posting, polling, events, and the memory that messages go to. */
-#include "ct_agent.h"
-
 #include <poll.h>
 #include <sched.h>
+
+#include "ct_agent.h"
 
 /* ---- posting --------------------------------------------------------------------------------- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads of an agent: what has to go on at an end while the test does something else. */
-#include "ct_agent.h"
-
 #include <poll.h>
 #include <sched.h>
+
+#include "ct_agent.h"
 
 /* ---- hammer: post and poll, as fast as it goes ----------------------------------------------- */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Async events: file descriptor, blocking mode, acknowledgement. */
-#include "ct.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
+
+#include "ct.h"
 
 static void non_blocking(struct ct *t)
 {

@@ -4,9 +4,9 @@
  * ibv_wr_* calls, and every work request is built by them, so that the whole contract holds for
  * those too.
  */
-#include "ct_agent.h"
-
 #include <stdlib.h>
+
+#include "ct_agent.h"
 
 bool ct_with_builders(void)
 {

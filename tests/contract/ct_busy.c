@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An object in use cannot be destroyed: EBUSY, returned and in errno, and it stays usable. */
-#include "ct.h"
-
 #include <stdlib.h>
+
+#include "ct.h"
 
 struct world {
 	struct ibv_context *ctx;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion channels as objects: file descriptor, blocking mode, acknowledgement. */
-#include "ct.h"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <time.h>
+
+#include "ct.h"
 
 static bool readable_now(int fd)
 {

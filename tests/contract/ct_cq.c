@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: creation, size, resize. */
-#include "ct.h"
-
 #include <unistd.h>
+
+#include "ct.h"
 
 static void sizes_are_checked(struct ct *t)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Extended completion queues: times, flags, and several threads that poll. */
-#include "ct.h"
-
 #include <pthread.h>
 #include <time.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Device memory: its limits, copies to and from it, and regions in it on every path. */
-#include "ct.h"
-
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 enum { BYTES = 8192, DM_ACCESS = CT_ACCESS_ALL | IBV_ACCESS_ZERO_BASED };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Parent domains and thread domains. */
-#include "ct.h"
-
 #include <stdlib.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tester's side of an end: each verb becomes a message to its agent. */
-#include "ct_msg.h"
-
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct_msg.h"
 
 static struct ct_msg *call_handle(struct ct_end *e, enum ct_op op, int handle, size_t body_bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that the target QP does not take: REM_INV_REQ_ERR here, ERR and QP_REQ_ERR there. */
-#include "ct.h"
-
 #include <unistd.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

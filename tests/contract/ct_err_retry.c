@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Peers that do not answer, and receives that never come. */
-#include "ct.h"
-
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

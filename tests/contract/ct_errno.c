@@ -3,12 +3,12 @@
  * Programs say perror() after any call that failed: errno is set whatever the convention of the
  * return value is. Every call that can fail stands here once (tests/docs/check_errno.py looks).
  */
-#include "ct.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 #undef ibv_query_port /* the name itself, beside the function behind the pointer */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Flows: which frames a rule takes, which of several rules, and what they do besides. */
-#include "ct_raw.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+
+#include "ct_raw.h"
 
 /* ---- what a rule names ----------------------------------------------------------------------- */
 

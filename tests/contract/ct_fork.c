@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fork: the parent keeps its objects working, the child may start anew on the open device. */
-#include "../asleep.h"
-#include "ct.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../asleep.h"
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

@@ -6,14 +6,14 @@
  *	exporter: near end ──── cmd_fd, handles ───► importer: a child
  *	    its QP  ◄──────── whatever path ────────►  QP in the imported PD
  */
-#include "ct.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 enum { BYTES = 8192, DM_ACCESS = CT_ACCESS_ALL | IBV_ACCESS_ZERO_BASED };
 

@@ -8,8 +8,6 @@
  * (default: the first device of each link layer, GID 1); VERBENA_TEST_HUGE=1 adds the cases that
  * need gigabytes. Exit status 0: all passed; 1: some failed; 77: none could run.
  */
-#include "ct_msg.h"
-
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +18,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "ct_msg.h"
 
 enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 

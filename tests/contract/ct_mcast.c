@@ -4,11 +4,11 @@
  *
  *      near end: sender, member      far end: member, member, bystander
  */
-#include "ct.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 enum { MULTICAST_QPN = 0xffffff, MLID = 0xc001, SIZE = 200 };
 

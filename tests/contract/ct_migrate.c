@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Alternate paths: how they are armed, and what makes a connection go over to them. */
-#include "ct.h"
-
 #include <unistd.h>
+
+#include "ct.h"
 
 enum {
 	ALT_SL = 3, /* tells the alternate path from the primary one: both lead to one port */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory regions: what may be registered, and what a key then opens. */
-#include "ct.h"
-
 #include <sys/mman.h>
+
+#include "ct.h"
 
 enum { PAGE = 4096 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Regions in dma-bufs, which /dev/udmabuf makes of ordinary memory. */
-#include "ct.h"
-
 #include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <linux/udmabuf.h>
+
+#include "ct.h"
 
 enum { PAGES = 4, SIZE = PAGES * 4096 };
 

@@ -3,12 +3,12 @@
  * On-demand paging: regions whose memory comes and goes. Whatever is missing when an operation
  * touches it is an error of that operation, whoever executes it; never one of the process.
  */
-#include "ct.h"
-
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+
+#include "ct.h"
 
 enum { PAGE = 4096, PAGES = 16, SIZE = PAGES * PAGE };
 enum { ODP = CT_ACCESS_ALL | IBV_ACCESS_ON_DEMAND };

@@ -2,12 +2,12 @@
 /*
  * Partitions: the P_Key table, which members may talk, what is counted, and a table that changes.
  */
-#include "ct.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making and connecting queue pairs, in the order in which programs do it. */
-#include "ct.h"
-
 #include <sched.h>
+
+#include "ct.h"
 
 struct ct_opts ct_defaults(const struct ct *t)
 {

@@ -3,9 +3,9 @@
  * Work requests built by calls: what makes them different from ibv_post_send. That they do the same
  * is told by the whole suite, run once more with VERBENA_TEST_BUILDERS.
  */
-#include "ct.h"
-
 #include <pthread.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
 

@@ -3,13 +3,13 @@
 #include "ct_raw.h"
 
 #include <arpa/inet.h>
-#include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/capability.h>
 
 /* ---- objects --------------------------------------------------------------------------------- */
 

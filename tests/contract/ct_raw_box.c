@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Frames and boxes: see ct_raw.h. */
-#include "ct_raw.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <unistd.h>
+
+#include "ct_raw.h"
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* RDMA WRITE and READ. */
-#include "ct.h"
-
 #include <sched.h>
+
+#include "ct.h"
 
 static const uint32_t sizes[] = { 0,   1,    7,    8,    28,   32,   64,    255,          256,
 				  257, 1023, 1024, 1025, 4096, 4097, 65536, (1 << 20) + 3 };

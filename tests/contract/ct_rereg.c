@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rereg_mr in every combination: what it changes, for both keys, and what a failure leaves. */
-#include "ct.h"
-
 #include <sys/mman.h>
+
+#include "ct.h"
 
 static const uint64_t OLD = 1 << 20, NEW = 2 << 20, LENGTH = 4096;
 

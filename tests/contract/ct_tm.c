@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tag matching SRQs: the list, messages that match, and those that do not. */
-#include "ct_tm_rig.h"
-
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct_tm_rig.h"
 
 enum { HEADER = sizeof(struct ibv_tmh), MATCHED = IBV_WC_TM_MATCH | IBV_WC_TM_DATA_VALID };
 

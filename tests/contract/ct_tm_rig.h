@@ -8,9 +8,9 @@
 #ifndef CT_TM_RIG_H
 #define CT_TM_RIG_H
 
-#include "ct.h"
-
 #include <infiniband/tm_types.h>
+
+#include "ct.h"
 
 enum { TM_TAGS = 8, TM_OPS = 32, TM_RECEIVES = 16, TM_QPS = 3, TM_CQE = 256 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rendezvous: the SRQ's QP reads the data itself and tells the sender with a FIN. */
-#include "ct_tm_rig.h"
-
 #include <endian.h>
+
+#include "ct_tm_rig.h"
 
 enum {
 	HEADERS = sizeof(struct ibv_tmh) + sizeof(struct ibv_rvh),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Large sends: one work request, a header and its payload, several frames. */
-#include "ct_raw.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
+
+#include "ct_raw.h"
 
 enum { PAYLOAD = 3300, MSS = 500, FIRST_ID = 65534, HEADER_MAX = 96 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams: the 40 bytes in front, who sent it, and how to answer. */
-#include "ct.h"
-
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 65536;
 

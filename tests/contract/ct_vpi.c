@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* InfiniBand ports: LIDs, service levels, and a GRH only where there is one. */
-#include "ct.h"
-
 #include <arpa/inet.h>
 #include <endian.h>
+
+#include "ct.h"
 
 static const uint64_t TARGET = 65536;
 enum {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work requests in one line, and what is expected to come back. */
-#include "ct.h"
-
 #include <unistd.h>
+
+#include "ct.h"
 
 struct ibv_sge ct_sge(const struct ct_end *e, uint64_t offset, uint32_t length)
 {

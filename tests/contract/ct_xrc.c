@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC: domains, SRQs, QPs and their handles. */
-#include "../asleep.h"
-#include "ct.h"
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "../asleep.h"
+#include "ct.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */
 

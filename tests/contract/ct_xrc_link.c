@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Links of XRC, and the hands of the agent that make what they are made of. */
-#include "ct_agent.h"
-
 #include <fcntl.h>
 #include <unistd.h>
+
+#include "ct_agent.h"
 
 /* ---- the agent ------------------------------------------------------------------------------- */
 

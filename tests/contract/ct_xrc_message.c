@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* XRC: messages that name their SRQ by number, and what is refused. */
-#include "ct.h"
-
 #include <fcntl.h>
+
+#include "ct.h"
 
 static struct ct_opts xrc(const struct ct *t)
 {

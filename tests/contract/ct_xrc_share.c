@@ -4,8 +4,6 @@
  *
  *   near: XRC_SEND ──> far: XRC_RECV ··> near: SRQ     (and the other way round)
  */
-#include "ct_msg.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,6 +12,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "ct_msg.h"
 
 enum { WRITES = 200000 };
 

@@ -7,9 +7,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "../unit/child.h"
 #include "duet.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rules about the device, how they are counted and told of, and which are none. */
-#include "ruled.h"
-
 #include <errno.h>
 #include <poll.h>
+
+#include "ruled.h"
 
 /* --- the device --- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What rules do to the work requests of a program: fail, drop, delay. */
-#include "ruled.h"
-
 #include <errno.h>
 #include <poll.h>
+
+#include "ruled.h"
 
 /* --- fail --- */
 

@@ -4,11 +4,10 @@
  * says which and what it needs. Whatever comes, memory that was not offered does not change or
  * leave, each work request completes once and in order, and nothing hangs.
  */
-#include "roce_stage.h"
-
-#include "wire/bytes.h"
-
 #include <string.h>
+
+#include "roce_stage.h"
+#include "wire/bytes.h"
 
 enum command {
 	DO_PACKET,  /* headers chosen near what is expected */

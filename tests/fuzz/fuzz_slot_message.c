@@ -5,17 +5,16 @@
  *
  *   fuzzer -> there [socket pair] peer -> port -> arrivals -> engine -> QPs of roce_stage.c
  */
-#include "roce_stage.h"
-
-#include "../sim/sim.h"
-#include "port/impl.h"
-#include "wire/bytes.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
+
+#include "../sim/sim.h"
+#include "port/impl.h"
+#include "roce_stage.h"
+#include "wire/bytes.h"
 
 enum {
 	HEAD_LENGTH = 56, /* magic, lengths, ports, family, addresses */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce_stage.h"
+
+#include <string.h>
+
 #include "../sim/sim.h"
 #include "nic/xrcd.h"
 #include "verbs/ops.h"
-
-#include <string.h>
 
 enum {
 	ALL_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,

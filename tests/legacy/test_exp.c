@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Experimental verbs, written as a program of their time would be. */
-#include "pair.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,6 +9,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "pair.h"
 
 enum { RESULT = 0, TARGET = 8 }; /* words of a pair */
 

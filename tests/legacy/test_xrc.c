@@ -6,11 +6,9 @@
  *
  * With traffic: what needs a device with XRC; skipped (77) without. Otherwise the rest.
  */
-#include "pair.h"
-#include <infiniband/verbs.h>
-
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -21,6 +19,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "pair.h"
 
 static struct ibv_xrc_domain *open_domain(struct pair *pair)
 {

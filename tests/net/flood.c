@@ -9,10 +9,6 @@
  * chooses; psn: far ahead and far behind; rkey: old requests with keys that do not exist; pkey: of
  * other partitions; qkey: datagrams with another Q_Key.
  */
-#include "wire/bytes.h"
-#include "wire/icrc.h"
-#include "wire/packet.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "wire/bytes.h"
+#include "wire/icrc.h"
+#include "wire/packet.h"
 
 enum { BATCH = 64, SOURCE_PORT = 0xc123, FAR = 1 << 21, PAYLOAD = 64, WRONG_KEY = 0x0badcafe };
 

@@ -8,10 +8,6 @@
  * netem does the same in kernels that have it; loss on veth hits whole GSO buffers. Taps without
  * offloads see the packets as they would be on a wire.
  */
-#include "frame.h"
-#include "relay.h"
-#include "tap.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -22,6 +18,10 @@
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "frame.h"
+#include "relay.h"
+#include "tap.h"
 
 static const char usage_text[] =
 	"usage: impair [options] NAMESPACE-A NAMESPACE-B\n"

@@ -9,9 +9,6 @@
  *       says "failed" after the error; then the link comes up
  *       says "recovered" after as many transfers over new QPs; exit status 0
  */
-#include "../clients/transfer/channel.h"
-#include "../clients/transfer/lane.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "../clients/transfer/channel.h"
+#include "../clients/transfer/lane.h"
 
 enum { SIZE = 65536, DEPTH = 8, TRANSFERS = 200, DEADLINE_S = 90 };
 

@@ -3,11 +3,11 @@
 #ifndef NET_RELAY_H
 #define NET_RELAY_H
 
-#include "delay_line.h"
-#include "fate.h"
-
 #include <stdbool.h>
 #include <stdio.h>
+
+#include "delay_line.h"
+#include "fate.h"
 
 enum { HELD_MAX = 64, FRAME_MAX = 65600 };
 

@@ -9,20 +9,20 @@
  * through the UDP port; segment: nothing, but what it was given of the other's memory is
  * overwritten.
  */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <linux/sockios.h>
+
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "nic/nic.h"
 #include "port/impl.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
-
-#include <arpa/inet.h>
-#include <linux/sockios.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { PAYLOAD = 64, QKEY = 0x01234567, SOURCE_PORT = 0xc123, PATIENCE_MS = 10000 };
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_tun.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <linux/if_tun.h>
 
 enum { QUEUE_FRAMES = 10000 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The parts of impair, without a network: fates, frames, the delay line, the relay. */
-#include "frame.h"
-#include "relay.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -11,7 +8,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
 #include <cmocka.h>
+
+#include "frame.h"
+#include "relay.h"
 
 enum { PAYLOAD = 100, FRAME_SIZE = 14 + 20 + 8 + PAYLOAD };
 

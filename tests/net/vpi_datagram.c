@@ -7,11 +7,11 @@
  *   vpi_datagram -p PORT                       server
  *   vpi_datagram -p PORT [-x COMMAND] ADDRESS  client, which runs the command halfway
  */
-#include "vpi_pair.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "vpi_pair.h"
 
 enum { QKEY = 0x11111111, SL = 6, SHORT = 700, LONG = 4096, GRH = 40, TRIES = 20 };
 

@@ -9,12 +9,12 @@
  *
  * Exit status 0: every message arrived, in order, and this end was told of its migration.
  */
-#include "vpi_pair.h"
-
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "vpi_pair.h"
 
 enum { MESSAGES = 40, CUT_AT = 20, ALT_SL = 1, SIZE = 5000, PSN = 100 };
 

@@ -9,11 +9,11 @@
  *
  * Exit status 0: every message arrived.
  */
-#include "vpi_pair.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "vpi_pair.h"
 
 enum { MESSAGES = 20, SIZE = 50000, PSN = 100 };
 

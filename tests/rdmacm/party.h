@@ -3,14 +3,13 @@
 #ifndef VB_TESTS_RDMACM_PARTY_H
 #define VB_TESTS_RDMACM_PARTY_H
 
+#include <rdma/rdma_cma.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
-
-#include <rdma/rdma_cma.h>
 
 /* ThreadSanitizer cannot follow a child that starts threads. */
 #ifdef __has_feature

@@ -6,8 +6,6 @@
  *
  * Both processes run on one CPU. So the wake-up of one is likely to interrupt the other.
  */
-#include "party.h"
-
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <sched.h>
@@ -16,6 +14,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "party.h"
 
 enum { MESSAGES = 300 };
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What two sides tell each other when they connect, and how connections end. */
-#include "party.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -10,6 +8,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "party.h"
 
 static void the_request_arrives_as_it_was_made(void **state)
 {

@@ -3,13 +3,13 @@
  * What programs do by verbs with the QPs of connections: several share one SRQ and its CQ, and an
  * established one gets an alternate path and migrates.
  */
-#include "party.h"
-
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "party.h"
 
 enum { QPS = 4, RECEIVES = 16, MESSAGES = 100, LONG = 100000 };
 

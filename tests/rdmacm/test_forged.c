@@ -6,8 +6,6 @@
  *
  * A has so few ephemeral ports that each socket which asks whether B lives hears of them.
  */
-#include "hosts.h"
-
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -16,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "forger.h"
+#include "hosts.h"
 
 enum { PORT = 7471, QUESTIONS = 3, LOOKS = 30000, LOOK_MS = 2 };
 

@@ -3,14 +3,14 @@
  * Which group an address names. A group of RoCE is a multicast address. One of InfiniBand is made
  * from any address, and an address that names none gets a new group.
  */
-#include "party.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "party.h"
 
 enum { SIZE = 64, GRH = 40 };
 

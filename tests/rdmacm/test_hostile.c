@@ -8,8 +8,6 @@
  * It answers whatever it hears with messages that know ids and transactions, and are out of place,
  * come twice, or late. The library's users connect, accept and destroy meanwhile.
  */
-#include "fetch.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fetch.h"
 #include "gsi/cm_name.h"
 #include "shm/slot.h"
 #include "wire/cm.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the network does to identifiers: neighbours, addresses and devices that come and go. */
-#include "hosts.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -10,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+
+#include "hosts.h"
 
 enum { PORT = 7471 };
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Channels, events, ports and options. */
-#include "../asleep.h"
-#include "party.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -15,6 +12,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "../asleep.h"
+#include "party.h"
 
 static void an_empty_channel_says_EAGAIN(void **state)
 {

@@ -4,8 +4,6 @@
  * paths. It runs with the InfiniBand device alone, and beside a RoCE device, which then has the IP
  * addresses.
  */
-#include "party.h"
-
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
@@ -18,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "party.h"
 #include "rdmacm/cma.h"
 
 enum { ALTERNATE_SL = 3, DATA_SIZE = 92 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who waits for a neighbour, and when the kernel is asked again; the kernel is the test. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/clock.h"
 #include "rdmacm/neighbour.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections in partitions: which P_Key requests carry, and where the QPs of both sides stand. */
-#include "party.h"
-
 #include <arpa/inet.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "party.h"
 
 enum { FIRST = 0x8001, SECOND = 0xffff };
 

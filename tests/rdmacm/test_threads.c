@@ -3,11 +3,11 @@
  * Threads that end what other threads are about to use. Nothing is to be seen here but by the
  * sanitizers, and that everything comes to an end.
  */
-#include "../asleep.h"
-#include "fetch.h"
-
 #include <rdma/rdma_verbs.h>
 #include <unistd.h>
+
+#include "../asleep.h"
+#include "fetch.h"
 
 enum { ROUNDS = 300 };
 

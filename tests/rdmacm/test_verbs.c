@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Endpoints, synchronous calls and the inline functions of rdma_verbs.h; datagrams. */
-#include "party.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "party.h"
 
 struct words {
 	uint64_t addr;

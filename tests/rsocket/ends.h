@@ -6,16 +6,16 @@
 #ifndef TESTS_RSOCKET_ENDS_H
 #define TESTS_RSOCKET_ENDS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
+
+#include <cmocka.h>
 
 extern bool plain; /* without the library */
 

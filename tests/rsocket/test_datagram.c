@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagram rsockets. */
-#include "pair.h"
-
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+
+#include "pair.h"
 
 /* In place of the C library's: what rsockets send through UDP themselves is counted. */
 enum { ROCE_PORT = 4791 };

@@ -3,11 +3,10 @@
  * A peer that knows the protocol and breaks it. It ends its own connection, with an error for
  * the program, and touches nobody else.
  */
-#include "pair.h"
-
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
+#include "pair.h"
 #include "rsocket/proto.h"
 
 /* The peer: a synchronous connection that speaks for itself. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that the peer writes directly. */
-#include "pair.h"
-
 #include <sys/mman.h>
+
+#include "pair.h"
 
 static void with_mappings(int fd)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The rsocket protocol as bytes: what librdmacm sends is understood, and the other way round. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "rsocket/proto.h"
 

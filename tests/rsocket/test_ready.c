@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rpoll, rselect, options, keepalive. */
-#include "../asleep.h"
-#include "pair.h"
-
 #include <stdatomic.h>
 #include <sys/time.h>
+
+#include "../asleep.h"
+#include "pair.h"
 
 static void rsockets_and_ordinary_descriptors_are_waited_for_together(void **state)
 {

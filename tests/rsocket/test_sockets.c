@@ -3,8 +3,6 @@
  * An ordinary socket program: what TCP would show it, connected and waiting. Raw system calls make
  * the peers that know nothing of RDMA.
  */
-#include "ends.h"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,6 +18,8 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "ends.h"
 
 static void connections_go_by_rdma(void **state)
 {

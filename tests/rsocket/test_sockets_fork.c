@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An ordinary socket program: copies of descriptors, and what children do with them. */
-#include "ends.h"
-
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -16,6 +13,9 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/close_range.h>
+
+#include "ends.h"
 
 static void copies_name_the_same_connection(void **state)
 {

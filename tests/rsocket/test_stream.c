@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Streams: what a program that knows TCP expects of them. */
-#include "pair.h"
-
 #include <dirent.h>
 #include <dlfcn.h>
 #include <infiniband/ib.h>
@@ -11,6 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+
+#include "pair.h"
 
 /* In place of the C library's: how often the name of the discard port is asked for. */
 static atomic_uint asked;

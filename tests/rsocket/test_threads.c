@@ -3,11 +3,10 @@
  * Rsockets that are closed while the service thread, or another thread, connects them. Most of it
  * only the sanitizers see.
  */
-#include "pair.h"
-
 #include <rdma/rdma_cma.h>
 #include <stdatomic.h>
 
+#include "pair.h"
 #include "rsocket/rsocket.h"
 
 enum { ROUNDS = 400, HANG_MS = 60000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of work requests: never used twice in a world, so that whoever comes late is caught. */
-#include "sim.h"
-
 #include <string.h>
+
+#include "sim.h"
 
 void buffer_make(struct world *world, struct rng *rng, struct buffer *buffer, uint32_t length,
 		 unsigned pieces, uint32_t lkey)

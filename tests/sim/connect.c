@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* QPs of a world: made, connected, stopped, reset, destroyed. */
-#include "sim.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 enum {
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* UD: messages of one packet, to anybody, which come once, not at all, or as often as the network
  * repeats them. */
+#include <string.h>
+
 #include "sim.h"
 #include "verbs/ops.h"
-
-#include <string.h>
 
 enum { GRH = 40, UDP = 17 };
 

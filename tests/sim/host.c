@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hosts: engines with an address, made once, and what an engine thread would do for them. */
-#include "sim.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "sim.h"
 
 static struct vb_context context;
 static struct vb_device device;

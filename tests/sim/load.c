@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Applications: they post sends and receives at random times. */
-#include "sim.h"
-#include "verbs/ops.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "sim.h"
+#include "verbs/ops.h"
 
 bool op_consumes(const struct op *op)
 {

@@ -4,10 +4,10 @@
  * after the other, as soon as one of the two sides has seen that they are over. Real memory may be
  * ahead of the model by requests that are posted and not yet known to be over, never behind.
  */
-#include "sim.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 static bool writes(const struct op *op)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What applications see must be what was promised: order, once, status, bytes. */
-#include "sim.h"
-
 #include <string.h>
+
+#include "sim.h"
 
 static uint8_t scratch[1 << 19], scratch_other[1 << 19];
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a seed stands for: hosts, connections, a network, and how much goes on. */
-#include "sim.h"
-
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 enum { ALL_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rig.h"
+
+#include <stdio.h>
+
 #include "nic/tm.h"
 #include "nic/xrcd.h"
 #include "sim.h"
 #include "verbs/ops.h"
-
-#include <stdio.h>
 
 enum { ALL_REMOTE = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* READ and ATOMIC: what is asked for, and what is asked for again. */
-#include "rig_case.h"
-
 #include <sys/mman.h>
+
+#include "rig_case.h"
 
 static void a_read_takes_a_psn_per_answer_packet(void **state)
 {

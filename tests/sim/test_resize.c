@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A shared receive queue that gets a longer ring while a message is on its way into it. */
-#include "rig_case.h"
+#include <infiniband/tm_types.h>
 
 #include "nic/srq.h"
 #include "nic/tm.h"
-
-#include <infiniband/tm_types.h>
+#include "rig_case.h"
 
 enum { LONGER = 200 };
 

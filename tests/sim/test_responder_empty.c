@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ATOMIC WRITE and FLUSH: requests that a READ response without bytes answers. */
-#include "rig_case.h"
-
 #include "exec/flush.h"
 #include "nic/mr.h"
+#include "rig_case.h"
 
 enum { WORD = 64, RANGE = VB_FLUSH_SELECT_RANGE, REGION = VB_FLUSH_SELECT_REGION };
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tag matching, packet by packet: what a message that never ends leaves behind. */
-#include "rig_case.h"
-
-#include "nic/tm.h"
-
 #include <endian.h>
 #include <infiniband/tm_types.h>
+
+#include "nic/tm.h"
+#include "rig_case.h"
 
 enum { TAG = 0x77, HEADER = sizeof(struct ibv_tmh) };
 

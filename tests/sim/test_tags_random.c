@@ -4,13 +4,12 @@
  * match, that do not, that break the rules or never end, tags that come and go. Whatever happens,
  * each tag that was added ends once: it completes, it is removed, or it is still in the list.
  */
-#include "rig_case.h"
-#include "rng.h"
-
-#include "nic/tm.h"
-
 #include <endian.h>
 #include <infiniband/tm_types.h>
+
+#include "nic/tm.h"
+#include "rig_case.h"
+#include "rng.h"
 
 enum { SEEDS = 600, STEPS = 200, TAGS = 4, HANDLES = 64, TAGGED = 5000, RULE_BREAKERS = 300 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Promises of XRC on the wire, with a peer that is played by hand. */
-#include "rig_case.h"
-
 #include "nic/xrcd.h"
+#include "rig_case.h"
 
 static int setup_receiver(void **state)
 {

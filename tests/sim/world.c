@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The course of a world, from its seed to its end. */
-#include "sim.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "sim.h"
 
 enum { BEGIN_NS = 1000000, TURN_DELAY_NS = 5000 };
 #define LIMIT_NS    120000000000ull

@@ -3,12 +3,6 @@
  * What a program finds below /sys/class/infiniband and /dev/infiniband under `verbena run`: the
  * same by each call of the C library that can ask, and the same as libibverbs says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,12 +11,18 @@
 #include <limits.h>
 #include <net/if.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "ways.h"
 

@@ -3,19 +3,19 @@
  * fork under `verbena run`, while threads read files of a device: the library of the files calls
  * libibverbs, and both hold locks while a process forks.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #define GID "/sys/class/infiniband/verbena0/ports/1/gids/0"
 

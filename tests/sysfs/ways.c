@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "ways.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ways.h"
+#include <cmocka.h>
 
 /* A function of the C library that the headers hide: as a program finds it that calls it. */
 static void *find(const char *name)

@@ -16,6 +16,15 @@
  * processes are done with the verdict, and get nothing. A process that loses the right later keeps
  * the segment. So only the owner of a segment can write an address, key or length in it (layout.h).
  */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -28,15 +37,6 @@
 #include "nic/choice.h"
 #include "port/port.h"
 #include "shm/slot.h"
-
-#include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum {
 	MSG_HELLO = 1,

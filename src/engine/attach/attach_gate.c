@@ -5,13 +5,14 @@
  * all other users together half: a process with a user namespace can be thousands of users.
  */
 #include "engine/attach/attach_gate.h"
-#include "base/fd.h"
-#include "base/log.h"
 
 #include <errno.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/fd.h"
+#include "base/log.h"
 
 /* LIMIT_SHARE: one user gets a sixth of the descriptor limit. USERS: so many shares for all. */
 enum {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/attach/describe.h"
-#include "nic/mw.h"
-#include "nic/qp.h"
-#include "nic/xrcd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +8,10 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "nic/mw.h"
+#include "nic/qp.h"
+#include "nic/xrcd.h"
 
 static _Atomic uint32_t refused;
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire/listen.h"
+
+#include <errno.h>
+
 #include "engine/wire/wire_impl.h"
 #include "net/gid.h"
 #include "net/netif.h"
 #include "nic/choice.h"
 #include "nic/lid.h"
-
-#include <errno.h>
 
 static_assert(VB_DEVICES_MAX <= 32, "a bit for each in listen_devices");
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire/migrate.h"
+
+#include <sched.h>
+
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "nic/migrate.h"
-
-#include <sched.h>
 
 void vb_engine_follow_path(struct vb_qp *qp)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire/multicast.h"
+
+#include <errno.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "engine/wire/wire_impl.h"
 #include "net/gid.h"
 #include "net/netif.h"
-
-#include <errno.h>
-#include <string.h>
 
 static int join_group(struct vb_nic *nic, const struct vb_group *group)
 {

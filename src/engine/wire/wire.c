@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The lock of the wire, and the work of its holder. */
-#include "base/clock.h"
-#include "base/log.h"
-#include "engine/wire/wire_impl.h"
-#include "path/fault/fault.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "engine/wire/wire_impl.h"
+#include "path/fault/fault.h"
 
 enum {
 	RECEIVE_PACKETS = 256, /* per round */

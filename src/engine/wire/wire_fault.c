@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire/wire_fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/wire/wire.h"
 #include "engine/wire/wire_origin.h"
 #include "path/fault/fault.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum {
 	HELD_PACKETS = 4096,

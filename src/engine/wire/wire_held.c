@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/wire/wire_held.h"
+
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "engine/wire/wire_impl.h"
 #include "engine/wire/wire_origin.h"
-
-#include <stdlib.h>
 
 enum {
 	HELD_PACKETS = 256,

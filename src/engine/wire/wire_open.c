@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opens the wire: connects the protocol core with the port, the host and QP 1. */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/log.h"
 #include "engine/wire/wire_impl.h"
 #include "net/gid.h"
 #include "nic/lid.h"
 #include "path/fault/fault.h"
-
-#include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
 {

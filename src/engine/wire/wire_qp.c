@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The choice of QPs that the wire carries, and their way to it and back. */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/wire/listen.h"
@@ -9,10 +13,6 @@
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
 #include "path/local/local.h"
-
-#include <errno.h>
-#include <sched.h>
-#include <string.h>
 
 enum { ENTER_TRIES = 1000 };
 

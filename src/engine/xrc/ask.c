@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -6,11 +11,6 @@
 #include "engine/watch.h"
 #include "engine/xrc/share.h"
 #include "shm/slot.h"
-
-#include <errno.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum { ANSWER_MS = 10000, SILENT_MS = 500 };
 

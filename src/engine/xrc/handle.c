@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Several users share one XRC_RECV QP, each with a handle of its own. */
+#include <errno.h>
+
 #include "engine/qp_life.h"
 #include "engine/xrc/share.h"
-
-#include <errno.h>
 
 struct vb_qp *vb_xrc_receiver_find(struct vb_nic *nic, uint32_t qpn, const struct vb_xrcd_id *xrcd)
 {

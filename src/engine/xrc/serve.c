@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "base/fd.h"
 #include "base/log.h"
 #include "engine/qp_life.h"
 #include "engine/watch.h"
 #include "engine/xrc/share.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 /* The user of this process and root may ask: both could write its memory anyway. */
 static bool may_ask(int socket)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The rules of this process, from its environment. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/config.h"
 #include "base/environment.h"
 #include "base/once.h"
 #include "path/fault/rule.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { FILE_BYTES_MAX = 65536 };
 

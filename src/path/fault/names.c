@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The names of opcodes, their families and completion statuses, as rules spell them. */
-#include "nic/wr_opcode.h"
-#include "path/fault/rule.h"
-#include "wire/opcode.h"
-
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "nic/wr_opcode.h"
+#include "path/fault/rule.h"
+#include "wire/opcode.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define BIT(n)       (1ull << (n))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From text to rules: "ACTION TARGET [NAME=VALUE]...", and a sentence for a wrong rule. */
-#include "nic/wr_opcode.h"
-#include "path/fault/rule.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "nic/wr_opcode.h"
+#include "path/fault/rule.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define ACTION(a)    (1u << VB_FAULT_##a)

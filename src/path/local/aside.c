@@ -8,12 +8,12 @@
  * An attach that succeeds takes less than a millisecond. So a datagram that finds no room waits a
  * moment, as for a busy link. Then the oldest one that was put aside is dropped: it waits in vain.
  */
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "exec/recv.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
-
-#include <stdlib.h>
 
 enum {
 	ASIDE_MAX = 128,    /* datagrams of one QP */

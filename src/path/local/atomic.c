@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* CMP_AND_SWP, FETCH_AND_ADD and ATOMIC_WRITE on a connected QP. */
 #include "exec/atomic.h"
-#include "exec/copy.h"
-#include "nic/odp.h"
-#include "path/local/step.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "exec/copy.h"
+#include "nic/odp.h"
+#include "path/local/step.h"
 
 static bool original_scatter(const struct vb_step_context *step, uint64_t value)
 {

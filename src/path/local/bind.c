@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The other end of an operation: all checks that the wire would make before it takes a packet. */
+#include <string.h>
+
 #include "exec/recv.h"
 #include "exec/xrc.h"
 #include "nic/choice.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
-
-#include <string.h>
 
 enum { HAZARD_OPERATIONS = 64 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SEND on a UD QP: each work request has a target of its own. */
+#include <errno.h>
+#include <string.h>
+
 #include "exec/copy.h"
 #include "exec/recv.h"
 #include "net/gid.h"
 #include "path/local/step.h"
 #include "wire/grh.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum {
 	UDP_BTH_DETH_ICRC = 8 + 12 + 8 + 4,

@@ -4,11 +4,11 @@
  * queue. It takes the same steps as vb_step_send, in the same order, with one atomic operation to
  * lock the queue and one to complete the receive. All other cases are left to vb_step_send.
  */
+#include <string.h>
+
 #include "exec/recv.h"
 #include "nic/mr.h"
 #include "path/local/local.h"
-
-#include <string.h>
 
 static inline bool wr_is_suitable(const struct ibv_send_wr *wr)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fault rules on WQEs of the local path. */
 #include "path/fault/fault.h"
+
 #include "base/clock.h"
 #include "path/local/step.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies from and to a peer's memory, which the peer may be about to take away. */
-#include "path/local/step.h"
-
 #include <errno.h>
+
+#include "path/local/step.h"
 
 /* A grace waits for the threads of its own process in any case (grace.c). */
 static bool target_is_own(const struct vb_step_context *step)

@@ -3,12 +3,12 @@
  * RDMA_WRITE and RDMA_READ: as many WQEs of one direction as fit go through one system call. Each
  * is validated before. If memory is missing, the count of bytes copied tells the WQE that it hit.
  */
+#include <errno.h>
+
 #include "exec/copy.h"
 #include "exec/rkey.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
-
-#include <errno.h>
 
 enum { BATCH_MAX = 256 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SEND on a connected QP, and the receive that a WRITE_WITH_IMM consumes. */
+#include <errno.h>
+#include <string.h>
+
 #include "exec/copy.h"
 #include "exec/recv.h"
 #include "nic/odp.h"
 #include "path/local/step.h"
-
-#include <errno.h>
-#include <string.h>
 
 bool vb_step_gather(const struct vb_step_context *step, uint8_t *out)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The internet checksum of IPv4, TCP and UDP, and the check sequence of Ethernet. */
-#include "path/raw/frame.h"
-
 #include <arpa/inet.h>
 #include <isa-l/crc.h>
 #include <netinet/in.h>
 #include <string.h>
+
+#include "path/raw/frame.h"
 
 enum { IPV4_CHECKSUM = 10, TCP_CHECKSUM = 16, UDP_CHECKSUM = 6 };
 

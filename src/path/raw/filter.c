@@ -3,15 +3,15 @@
  * The socket's filter, in classic BPF. The filter compares addresses and frame type only, and
  * passes frames that some flow may take. Other traffic of the interface wakes no thread.
  */
-#include "path/raw/raw.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <string.h>
-#include <sys/socket.h>
+
+#include "path/raw/raw.h"
 
 enum {
 	PROGRAM_MAX = 1024,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The Toeplitz hash that spreads frames over receive work queues. */
-#include "path/raw/frame.h"
-
 #include <netinet/in.h>
 #include <string.h>
+
+#include "path/raw/frame.h"
 
 enum { INPUT_MAX = 36 }; /* two IPv6 addresses, two ports; the key is 4 bytes longer */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The receive that a frame goes into. */
-#include "exec/recv.h"
-#include "path/raw/raw.h"
-
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
+
+#include "exec/recv.h"
+#include "path/raw/raw.h"
 
 static void frame_drop(struct vb_qp *qp)
 {

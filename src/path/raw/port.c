@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The socket of an interface: the first QP opens it, the first flow binds it to receive. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+
 #include "base/fd.h"
 #include "base/log.h"
 #include "net/netif.h"
 #include "path/raw/raw.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 
 enum { BUFFER_BYTES = 8 << 20 };
 

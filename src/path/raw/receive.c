@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Frames that come from the interface. */
-#include "path/raw/raw.h"
-
 #include <arpa/inet.h>
-#include <linux/if_ether.h>
-#include <linux/if_packet.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+
+#include "path/raw/raw.h"
 
 enum { BATCHES = 4 }; /* per call at most: the service thread has other work as well */
 

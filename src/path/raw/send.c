@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The send queue of a raw packet QP: each work request is one Ethernet frame, without its FCS. */
+#include <errno.h>
+#include <sys/socket.h>
+
 #include "base/clock.h"
 #include "base/message.h"
 #include "net/netif.h"
 #include "path/raw/raw.h"
 #include "path/raw/tso.h"
-
-#include <errno.h>
-#include <sys/socket.h>
 
 enum { FULL_WAIT_NS = 50000 }; /* the socket's buffer is full: the interface needs a while */
 

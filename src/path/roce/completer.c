@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The completer: answers to the work requests that are under way. */
+#include <string.h>
+
 #include "path/roce/roce.h"
 #include "wire/rnr.h"
-
-#include <string.h>
 
 enum { LATE_MIN_NS = 2000000 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester of UD: one packet per work request, each to a target of its own. */
-#include "path/roce/roce.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "path/roce/roce.h"
 
 static uint32_t address_hash(const struct vb_av *av, uint32_t qpn)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The QP of a packet, and all checks before that QP sees the packet. */
+#include <string.h>
+
 #include "base/log.h"
 #include "net/gid.h"
 #include "nic/mcast.h"
 #include "nic/migrate.h"
 #include "path/roce/roce.h"
-
-#include <string.h>
 
 enum {
 	ECN_MASK = 3,

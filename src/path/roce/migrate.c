@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The paths of a wired QP: their ways, and the path that a packet came by. */
 #include "nic/migrate.h"
-#include "base/log.h"
-#include "path/roce/roce.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "base/log.h"
+#include "path/roce/roce.h"
 
 enum { ECN_MASK = 3, ECN_CAPABLE = 2 };
 

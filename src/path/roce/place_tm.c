@@ -4,13 +4,13 @@
  * message goes into a tagged buffer, without the header, or into an ordinary receive, with it. A
  * rendezvous consists of headers only, and this QP READs the data.
  */
-#include "exec/recv.h"
-#include "nic/tm.h"
-#include "path/roce/roce.h"
-
 #include <endian.h>
 #include <infiniband/tm_types.h>
 #include <string.h>
+
+#include "exec/recv.h"
+#include "nic/tm.h"
+#include "path/roce/roce.h"
 
 static struct vb_tm *qp_tm(const struct vb_wired *wired)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Answers of the responder: READ responses and ATOMIC ACKs in order, then one ACK or NAK. */
+#include <string.h>
+
 #include "exec/recv.h"
 #include "exec/rkey.h"
 #include "nic/migrate.h"
 #include "nic/odp.h"
 #include "path/roce/roce.h"
-
-#include <string.h>
 
 enum { CNP_PAUSE_NS = 50000 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester: turns work requests into packets, within windows. */
 #include "path/roce/requester.h"
+
 #include "base/clock.h"
 #include "nic/migrate.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of RC: requests in sequence, gaps and duplicates. */
 #include "path/roce/responder.h"
+
 #include "exec/recv.h"
 
 enum { RESIZE_TRIES = 1000 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests with an answer of their own: READ, ATOMIC, ATOMIC WRITE, FLUSH, and duplicates. */
+#include <errno.h>
+#include <string.h>
+
 #include "exec/atomic.h"
 #include "exec/flush.h"
 #include "exec/rkey.h"
 #include "path/roce/responder.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum { ATOMIC_TRIES = 1000 };
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The wired QPs: their table, their lists and their turns. */
 #include "path/roce/roce.h"
-#include "base/clock.h"
-#include "path/roce/requester.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "path/roce/requester.h"
 
 enum {
 	ACK_HELD_NS = 4000, /* an ACK waits no longer, whatever else comes in */

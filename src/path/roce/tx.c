@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "path/roce/tx.h"
-#include "path/roce/roce.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "path/roce/roce.h"
 
 int vb_tx_init(struct vb_tx *tx, struct vb_roce *roce)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The responder of UC and UD: takes a message whole or not at all, and answers nothing. */
+#include <string.h>
+
 #include "exec/recv.h"
 #include "net/gid.h"
 #include "nic/lid.h"
 #include "nic/mcast.h"
 #include "path/roce/roce.h"
 #include "wire/grh.h"
-
-#include <string.h>
 
 enum {
 	LATE_PSNS = 256, /* UC: up to this far behind a packet is old, farther it is a new start */

@@ -5,6 +5,7 @@
  * a sender of this host would, if the kernel lets it.
  */
 #include "exec/xrc.h"
+
 #include "exec/copy.h"
 #include "exec/recv.h"
 #include "path/roce/roce.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "channel.h"
-#include "rig.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -9,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "rig.h"
 
 static struct addrinfo *resolve(const char *host, const char *port, int family)
 {

@@ -6,12 +6,13 @@
  * they are files, one number each, in hw_counters of the device's port in sysfs.
  */
 #include "counters.h"
-#include "verbs/engine_table.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "verbs/engine_table.h"
 
 enum { COUNTERS_MAX = 256, NAME_SIZE = 64 };
 #define DEVICE "device "

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "lane.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "lane.h"
 
 static bool wanted(struct ibv_context *ctx, const char *device, struct ibv_port_attr *attr)
 {

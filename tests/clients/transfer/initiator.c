@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side that posts work requests: source bytes, completions in order, what READ brought. */
-#include "bytes.h"
-#include "lane.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "bytes.h"
+#include "lane.h"
 
 enum { LIST_MAX = 8 };
 

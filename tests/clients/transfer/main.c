@@ -4,10 +4,6 @@
  * payload byte, every byte around it, the order and number of completions, the sum of atomics.
  * `transfer --help` lists the options; a seed repeats a run.
  */
-#include "channel.h"
-#include "counters.h"
-#include "session.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -18,6 +14,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "channel.h"
+#include "counters.h"
+#include "session.h"
 
 static struct options options;
 static struct session session;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "plan.h"
-
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "plan.h"
 
 enum { MAGIC = 0x56425432, REGION_TOTAL = 256 << 20, REGION_MAX = 8 << 20, LANES_MAX = 4096 };
 

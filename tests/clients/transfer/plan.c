@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "plan.h"
+
 #include "rig.h"
 
 /* A message without immediate on UC and UD is recognised by its bytes: it needs some. */

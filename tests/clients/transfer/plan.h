@@ -12,9 +12,9 @@
 #ifndef TRANSFER_PLAN_H
 #define TRANSFER_PLAN_H
 
-#include "terms.h"
-
 #include <stddef.h>
+
+#include "terms.h"
 
 enum { ROUND_OPS_MAX = 256, PIECES_MAX = 4, PIECE_GAP = 16, INLINE_MAX = 64, GRH_SIZE = 40 };
 

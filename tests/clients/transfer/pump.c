@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "session.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+
+#include "session.h"
 
 enum { BATCH = 32, IDLE_MAX = 200, SLEEP_MS_MAX = 20 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "session.h"
-#include "channel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "channel.h"
 
 enum { QUIET_US = 200000, QUIET_LOOKS = 1000, QUIET_SLEEPS = 4 };
 

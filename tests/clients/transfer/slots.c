@@ -3,12 +3,12 @@
  * Messages of UC and UD, of which any may be missing: each receive takes whatever comes next. A
  * message is recognised by its immediate or by its bytes, and then all of it must be there.
  */
-#include "bytes.h"
-#include "lane.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+
+#include "bytes.h"
+#include "lane.h"
 
 static uint8_t *slot_at(const struct lane *lane, uint32_t slot)
 {

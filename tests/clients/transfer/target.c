@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The side that things are done to: what was placed, received and added. */
-#include "bytes.h"
-#include "lane.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "bytes.h"
+#include "lane.h"
 
 static bool is_reliable(const struct lane *lane)
 {

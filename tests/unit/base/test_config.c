@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* VERBENA_PATH and VERBENA_KEYS. They are read once, so each case is a process of its own. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "../child.h"
 #include "base/config.h"

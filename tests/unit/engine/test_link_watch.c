@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Port events: what happens to the interface is told to whoever opened the device. */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <poll.h>
+#include <cmocka.h>
 
 #include "../netns.h"
 #include "engine/engine.h"

@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "../child.h"
 #include "exec/reason.h"

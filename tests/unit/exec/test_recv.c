@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Consuming a receive at the target, which is this process: find, check, fill, complete. */
+#include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <signal.h>
 #include <sys/mman.h>
+
+#include <cmocka.h>
 
 #include "../nic/rq_rig.h"
 #include "base/clock.h"

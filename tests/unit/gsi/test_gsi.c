@@ -11,13 +11,13 @@
  *	+-----------------------------------------------------+
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <signal.h>
 #include <sys/prctl.h>
+
+#include <cmocka.h>
 
 #include "gsi_rig.h"
 

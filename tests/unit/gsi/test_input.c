@@ -5,6 +5,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include <cmocka.h>
 
 #include "engine/wire/wire_impl.h"
@@ -12,9 +15,6 @@
 #include "gsi_rig.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
-
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 /* --- a reader that is slow --- */
 

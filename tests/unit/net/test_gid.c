@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The rules that make GIDs, GUIDs and LIDs, on interfaces written down here. */
+#include <arpa/inet.h>
+#include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <arpa/inet.h>
 #include <string.h>
+#include <linux/if.h>
+
+#include <cmocka.h>
 
 #include "net/gid.h"
 #include "net/netif.h"
 #include "nic/device.h"
-
-#include <linux/if.h>
 
 #define UP (IFF_UP | IFF_RUNNING)
 

@@ -4,9 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "../child.h"
 #include "nic/choice.h"
@@ -23,10 +23,9 @@ struct row {
 	enum vb_choice choice[CONFIGURED]; /* by enum vb_path_choice: auto, wire, slot, sim */
 };
 
-#define CHOICES(a, w, s, m)                                                \
-	{                                                                  \
-		VB_CHOICE_##a, VB_CHOICE_##w, VB_CHOICE_##s, VB_CHOICE_##m \
-	}
+/* clang-format off */
+#define CHOICES(a, w, s, m) { VB_CHOICE_##a, VB_CHOICE_##w, VB_CHOICE_##s, VB_CHOICE_##m }
+/* clang-format on */
 
 static const struct row rows[] = {
 	{ "attached, memory can be read both ways", { OTHER }, CHOICES(LOCAL, UDP, SLOT, MEMORY) },

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Devices, their attributes and address resolution, on this host and in made-up networks. */
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <pthread.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 #include "../netns.h"
 #include "base/limits.h"

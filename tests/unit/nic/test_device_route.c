@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which device carries an address, and from where a destination is reached. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <errno.h>
+#include <cmocka.h>
 
 #include "../netns.h"
 #include "base/clock.h"

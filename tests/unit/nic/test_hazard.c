@@ -6,14 +6,14 @@
  *   own process, slot S          peer process, slot P
  *   hazard words: threads        hazard words: its threads; naming S: they touch us
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "rig.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* InfiniBand ports: from addresses to LIDs and GIDs and back; which groups leave the host. */
+#include <errno.h>
+#include <net/if_arp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <errno.h>
-#include <net/if_arp.h>
+#include <cmocka.h>
 
 #include "../netns.h"
 #include "net/gid.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory windows: one thread binds, another takes the region or the window away. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <errno.h>
+#include <cmocka.h>
 
 #include "base/clock.h"
 #include "nic/mw.h"

@@ -3,16 +3,16 @@
  * The whole square of states for each type: every edge of the list below with every single
  * deviation from its attributes, and every pair of states that is not in the list.
  */
+#include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "nic/qp_edges.h"
 

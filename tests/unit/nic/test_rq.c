@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Receive queues: posting, polling in order, stragglers, growing, resetting, flushing. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <errno.h>
+#include <cmocka.h>
 
 #include "rq_rig.h"
 

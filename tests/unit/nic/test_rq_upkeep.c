@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posted receives when they are given back, when a peer dies and when a region goes away. */
+#include <errno.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <sched.h>
 #include <time.h>
+
+#include <cmocka.h>
 
 #include "rq_rig.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The table of work request opcodes against the man pages of the calls, and against itself. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <ctype.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "nic/wr_opcode.h"
 #include "wire/opcode.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Fault rules: what they mean, what is refused, and that the same seed decides the same. */
+#include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
+
+#include <cmocka.h>
 
 #include "../child.h"
 #include "path/fault/rule.h"

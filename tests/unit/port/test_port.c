@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The port of one process: UDP over loopback and the queue in memory. */
+#include <net/if.h>
+#include <netinet/udp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <net/if.h>
-#include <netinet/udp.h>
 #include <sys/ioctl.h>
+
+#include <cmocka.h>
 
 #include "port_rig.h"
 

@@ -10,16 +10,16 @@
  *
  * Members of one user share the port and are steered to; those of another user are forwarded to.
  */
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+
+#include <cmocka.h>
 
 #include "engine/engine.h"
 #include "port_rig.h"

@@ -4,10 +4,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
 #include <sys/socket.h>
 #include <sys/un.h>
+
+#include <cmocka.h>
 
 #include "port_rig.h"
 

@@ -10,19 +10,19 @@
  *
  * vb0 does not segment: the kernel cuts bursts before they get to the link, as for a NIC.
  */
+#include <net/ethernet.h>
+#include <netinet/ip.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
+#include <sys/prctl.h>
 #include <linux/ethtool.h>
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
-#include <net/ethernet.h>
-#include <netinet/ip.h>
-#include <signal.h>
-#include <sys/prctl.h>
+
+#include <cmocka.h>
 
 #include "port_rig.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Slots: the name of a process among the processes of a network namespace. */
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/socket.h>
+
+#include <cmocka.h>
 
 #include "../child.h"
 #include "base/limits.h"

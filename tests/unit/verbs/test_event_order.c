@@ -6,21 +6,22 @@
  *	write, as the library calls it for the descriptor of events, polls the CQ: the program that
  *	sees the event could do so from now on
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include "connect.h"
 #include <dlfcn.h>
 #include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cmocka.h>
+
+#include "connect.h"
 
 enum { IDLE_QPS = 20, BYTES = 64, FOUND_MAX = 8, PATIENCE_MS = 20000 };
 

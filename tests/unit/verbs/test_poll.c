@@ -7,18 +7,19 @@
  *	this process: QP a ── shared memory ── QP b, one CQ
  *	sched_yield, as the library calls it, sends a message from a to b
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include "connect.h"
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cmocka.h>
+
+#include "connect.h"
 
 enum { POLLS_MANY = 100000, PAYLOAD = 8 };
 

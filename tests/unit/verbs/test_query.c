@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The exported query calls: sizes of the caller, and the error convention of each man page. */
+#include <errno.h>
+#include <infiniband/verbs.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
-
-#include <errno.h>
-#include <infiniband/verbs.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/limits.h"
 #include "verbs/ops.h"

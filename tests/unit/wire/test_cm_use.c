@@ -3,15 +3,15 @@
  * What is done with messages of the connection manager without knowing connections: whose they are,
  * what they carry, IP addresses, and the answer when nobody is there.
  */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <rdma/rdma_cma.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <rdma/rdma_cma.h>
+#include <cmocka.h>
 
 #include "sample_cm.h"
 

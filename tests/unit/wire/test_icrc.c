@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The invariant CRC, with the IPv4 identification and without it. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <pthread.h>
+#include <cmocka.h>
 
 #include "icrc_reference.h"
 #include "sample.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Packets: bytes and values are each other's inverse, and what is no packet is refused by name. */
+#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
-#include <arpa/inet.h>
+#include <cmocka.h>
 
 #include "sample.h"
 
