@@ -304,8 +304,11 @@ __attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t bits, i
 __attribute__((noinline)) static int poll_more(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = merge_allowed(cq, count, wc);
-	uint32_t bits = got == count ? 0 : awake_first(cq);
+	uint32_t bits;
 
+	if (got == count)
+		return got;
+	bits = awake_first(cq);
 	return bits || is_flushing(cq) ? got + poll_few(cq, bits, count - got, wc + got) : got;
 }
 

@@ -242,6 +242,35 @@ static void sends_when_a_qp_comes_late(struct ct *t)
 }
 
 /* Completions with times are in the order of the times, and of what happened. */
+/* Completions wait in several queues, and receives of one are flushed behind them. */
+static void polls_bring_no_more_than_asked_for(struct ct *t)
+{
+	enum { LINKS = 4, BEFORE = 24, FLUSHED = 5 };
+	struct ct_opts o = ct_defaults(t);
+	struct ibv_wc wc;
+	struct fifo f;
+
+	begin(&f, t, 4 * BEFORE);
+	for (int i = 0; i < LINKS; i++)
+		add(&f, &o);
+	deliver_some(&f, BEFORE);
+	for (int i = 0; i < LINKS; i++)
+		deliver(&f, &f.l[i], 8);
+	for (int i = 0; i < FLUSHED; i++)
+		ct_recv(&f.l[0].b, ROOM, TARGET, 8);
+	CT_EQ(ct_to_state(&f.l[0].b, IBV_QPS_ERR), 0);
+	for (int at = 0; at < BEFORE + LINKS; at++) {
+		CT_EQ(ct_poll_cq(t->far, f.cq, 1, CT_DEADLINE_MS, &wc), 1);
+		CT_EQ(wc.wr_id, f.ids[at]);
+		CT_EQ(wc.status, IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < FLUSHED; i++) {
+		CT_EQ(ct_poll_cq(t->far, f.cq, 1, CT_DEADLINE_MS, &wc), 1);
+		CT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+	}
+	ct_none(t->far, f.cq);
+}
+
 static void with_times(struct ct *t)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = CT_CQE,
@@ -291,5 +320,7 @@ const struct ct_case ct_fifo_cases[] = {
 	{ "a CQ keeps the order of one QP when another one comes", sends_when_a_qp_comes_late,
 	  CT_RC },
 	{ "a CQ with times polls in the order of the times", with_times, CT_RC },
+	{ "polls bring no more than was asked for, flushed receives included",
+	  polls_bring_no_more_than_asked_for, CT_RC },
 	{ 0 },
 };

@@ -151,6 +151,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 	if (pend->why != VB_PEND_RNR) {
 		pend->why = VB_PEND_RNR;
 		pend->rnr_tries = 0;
+		pend->rnr_looked_again = false;
 		pend->next_ns = now_ns + VB_RNR_GRACE_NS;
 		atomic_store(&pend->wake_ns, now_ns + LOOK_SOON_NS);
 		return false;
@@ -185,8 +186,14 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 			return drop(step, VB_WHY_DROP_NO_RECEIVE);
 		return VB_STEP_PEND;
 	}
-	if (rnr_exhausted(step))
-		return vb_step_complete(step, VB_WHY_NO_RECEIVE);
+	if (rnr_exhausted(step)) {
+		/* This thread may have lost its CPU after it found no receive: one look comes after
+		 * the time is over. */
+		if (step->qp->pend.rnr_looked_again)
+			return vb_step_complete(step, VB_WHY_NO_RECEIVE);
+		step->qp->pend.rnr_looked_again = true;
+		return VB_STEP_AGAIN;
+	}
 	/* No thread polls here: the owner is asked to ring when it posts a receive. Then try
 	 * again. */
 	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {
