@@ -9,7 +9,7 @@
  *   MEMORY   memory_port.c ---- ring in memory -----> memory_port.c  --+              |
  *   NOWHERE  lost                                                                     |
  *                                                                                     |
- *   a QPN of this process: to the protocol core, through vb_port_input  <-----------+
+ *   a QPN of this process: to the protocol core, through vb_port_input  <-------------+
  *   a QPN of another process: once, to its slot socket (slot_port.c, held.c)  <-------+
  *
  * SLOT is for peers whose memory this process may not touch, MEMORY for the own process, GROUP for
