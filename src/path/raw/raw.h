@@ -14,8 +14,8 @@
 #include <pthread.h>
 
 #include "nic/wq.h"
-#include "path/local/local.h"
 #include "path/raw/frame.h"
+#include "path/run.h"
 
 enum {
 	VB_RAW_MARK = 0x7662656e, /* mark of the socket's frames */
