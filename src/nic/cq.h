@@ -218,8 +218,8 @@ void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited);
 bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicited);
 /* Frees the nodes that were not polled, after the queue was detached. */
 void vb_loose_free(struct vb_loose *loose);
-/* What a completion must do before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS, VB_CQ_NUMBERS. The
- * first function reads it from the CQ of any process, the second from one of this process. */
+/* The duties of a completion before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS, VB_CQ_NUMBERS. The
+ * first function reads them from the CQ of any process, the second from one of this process. */
 static inline uint32_t vb_cq_asks(const struct vb_cq_shared *shared)
 {
 	return atomic_load_explicit(&shared->asks, memory_order_relaxed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What follows a completion: the overrun count, ready bits, events. */
+/* The steps behind a completion: the overrun count, ready bits, events. */
 #include "nic/cq.h"
 
 bool vb_cq_account(struct vb_cq_shared *shared)

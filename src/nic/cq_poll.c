@@ -86,9 +86,9 @@ static inline uint32_t awake(const struct vb_cq *cq)
 }
 
 /*
- * Those to begin with, by fewer looks: the queue that had something last comes first, alone if it
- * has. The look at all others follows in poll_only. A hint is not enough: the others would not be
- * looked at.
+ * The queues to begin with, by fewer looks: the queue that had a completion last, alone if it has
+ * one again. The look at all others follows in poll_only. A hint of that queue is not enough: then
+ * all queues are looked at.
  */
 static inline uint32_t awake_first(const struct vb_cq *cq)
 {
@@ -245,7 +245,8 @@ static int take_first(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return taken;
 }
 
-/* What is allowed without a look; what is left then is forgotten, for the next look to find. */
+/* Takes completions up to the horizon, without a look. Later stamps are forgotten: the next look
+ * finds them. */
 static int merge_allowed(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	struct vb_cq_merge *merge = &cq->merge;

@@ -222,7 +222,7 @@ static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t en
 	return 0;
 }
 
-/* It is packets already: memory is out of the question. */
+/* The QP or datagram goes by packets: the local path is out of the question. */
 static enum vb_way_kind choose_kind(const struct vb_av *av, const struct vb_peer *peer)
 {
 	static const enum vb_way_kind kinds[] = {

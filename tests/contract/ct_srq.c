@@ -217,21 +217,28 @@ static void limit_fires_once(struct ct *t)
 	ct_event(t->far, IBV_EVENT_SRQ_LIMIT_REACHED, srq);
 }
 
+/* An SRQ of 8 receives, of which two are consumed; the SRQ. */
+static int begin_small(struct ct *t, struct ct_link *l)
+{
+	struct ct_opts o = ct_defaults(t);
+
+	if (!(t->far->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
+		ct_skip("the device does not resize SRQs");
+	o.srq_b = ct_create_srq(t->far, t->far->pd, 8, 1);
+	ct_link_open(t, l, &o);
+	for (int i = 0; i < 8; i++)
+		post(t->far, o.srq_b, i, 65536 + i * 1024);
+	consume(l, 0, 2);
+	return o.srq_b;
+}
+
 /* Posted receives, arrived messages and connected senders all live through a resize. */
 static void resize_under_traffic(struct ct *t)
 {
 	struct ibv_srq_attr attr = { .max_wr = 200 };
-	struct ct_opts o = ct_defaults(t);
 	struct ct_link l;
-	int srq = ct_create_srq(t->far, t->far->pd, 8, 1);
+	int srq = begin_small(t, &l);
 
-	if (!(t->far->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
-		ct_skip("the device does not resize SRQs");
-	o.srq_b = srq;
-	ct_link_open(t, &l, &o);
-	for (int i = 0; i < 8; i++)
-		post(t->far, srq, i, 65536 + i * 1024);
-	consume(&l, 0, 2);
 	for (int i = 2; i < 5; i++) {
 		ct_fill(t->near, 0, 64, i);
 		ct_send(&l, i, 0, 64);
@@ -251,18 +258,10 @@ static void resize_under_traffic(struct ct *t)
 static void resize_of_an_idle_srq(struct ct *t)
 {
 	struct ibv_srq_attr attr = { .max_wr = 200 };
-	struct ct_opts o = ct_defaults(t);
 	struct ct_link l;
 	struct ibv_wc wc;
-	int srq = ct_create_srq(t->far, t->far->pd, 8, 1);
+	int srq = begin_small(t, &l);
 
-	if (!(t->far->attr.device_cap_flags & IBV_DEVICE_SRQ_RESIZE))
-		ct_skip("the device does not resize SRQs");
-	o.srq_b = srq;
-	ct_link_open(t, &l, &o);
-	for (int i = 0; i < 8; i++)
-		post(t->far, srq, i, 65536 + i * 1024);
-	consume(&l, 0, 2);
 	CT_EQ(ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc), 0);
 	CT_EQ(ct_poll_cq(t->far, l.b.rcq, 1, 0, &wc), 0);
 	CT_EQ(ct_modify_srq(t->far, srq, &attr, IBV_SRQ_MAX_WR), 0);
