@@ -47,6 +47,7 @@ bool vb_recv_resolve(struct vb_remote *remote)
 	remote->rq = rq;
 	remote->ready_bit = VB_READ_ONCE(*(srq ? &srq->ready_bit : &remote->entry->ready_bit));
 	remote->ready = NULL;
+	remote->trail = NULL;
 	return resolve_ring(remote, peer, rq);
 }
 
@@ -210,11 +211,16 @@ uint8_t *vb_recv_ride(struct vb_remote *remote, const struct vb_claim *claim, ui
 	return NULL;
 }
 
-static void cell_stamp(const struct vb_remote *remote, const struct vb_claim *claim)
+/* Returns the stamp, because the owner may use the cell again; 0: the CQ asks for none. */
+static uint64_t cell_stamp(const struct vb_remote *remote, const struct vb_claim *claim)
 {
-	claim->cell->stamped = (claim->asks & VB_CQ_ORDERED) != 0;
-	if (claim->cell->stamped)
-		claim->cell->stamp = vb_cq_stamp(remote->cq, claim->asks);
+	bool stamped = claim->asks & VB_CQ_ORDERED;
+	uint64_t stamp = stamped ? vb_cq_stamp(remote->cq, claim->asks) : 0;
+
+	claim->cell->stamped = stamped;
+	if (stamped)
+		claim->cell->stamp = stamp;
+	return stamp;
 }
 
 enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
@@ -271,12 +277,33 @@ static bool find_ready(struct vb_remote *remote)
 	return remote->ready;
 }
 
-void vb_recv_mark_ready(struct vb_remote *remote)
+/* The trail lies where any peer can write: its place is checked. */
+static bool find_trail(struct vb_remote *remote)
+{
+	uint64_t offset;
+	uint32_t mask;
+
+	if (__builtin_expect(remote->trail != NULL, 1))
+		return true;
+	offset = atomic_load_explicit(&remote->cq->trail, memory_order_acquire);
+	mask = atomic_load_explicit(&remote->cq->trail_mask, memory_order_relaxed);
+	if (!offset || offset % VB_LINE || mask >= VB_TRAIL_MAX || mask & (mask + 1))
+		return false;
+	remote->trail_mask = mask;
+	remote->trail = vb_peer_lent_at(remote->home, offset, (mask + 1) * sizeof(*remote->trail));
+	return remote->trail;
+}
+
+void vb_recv_mark_ready(struct vb_remote *remote, uint64_t stamp)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
 	/* cell_commit was the fence between the completion and this load. */
-	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed) && find_ready(remote))
+	if (!atomic_load_explicit(&cq->use_ready, memory_order_relaxed))
+		return;
+	if (vb_cq_is_number(stamp) && find_trail(remote))
+		vb_trail_mark(remote->trail, remote->trail_mask, stamp, remote->ready_bit);
+	if (find_ready(remote))
 		vb_cq_set_ready(cq, remote->ready, remote->ready_bit);
 }
 
@@ -293,7 +320,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 {
 	enum vb_reason shown = reason;
 	enum commitment commitment;
-	uint64_t word = claim->word;
+	uint64_t word = claim->word, stamp;
 	bool failed;
 
 	*lost = false;
@@ -306,8 +333,10 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	do {
 		vb_cell_describe(claim->cell, remote->entry->qpn, message, shown,
 				 vb_reason_row(shown)->recv_status);
-		cell_stamp(remote, claim);
+		stamp = cell_stamp(remote, claim);
 		commitment = cell_commit(remote, claim, &word);
+		if (commitment != COMMITTED)
+			vb_cq_void_number(remote->cq, claim->asks);
 		if (commitment == KEYS_WENT && !shown)
 			shown = keys_went(remote, claim, word, message->length);
 	} while (commitment == KEYS_WENT);
@@ -315,7 +344,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 	if (*lost)
 		return VB_OK;
 	failed = vb_reason_row(shown)->recv_status != IBV_WC_SUCCESS;
-	vb_recv_mark_ready(remote);
+	vb_recv_mark_ready(remote, stamp);
 	if (failed || !message->event_later)
 		vb_recv_raise_event(remote, failed || message->solicited);
 	return reason ? VB_OK : shown;

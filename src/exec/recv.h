@@ -80,8 +80,9 @@ static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 	cell->slid = message->slid;
 }
 
-/* Sets the ready bit of a completed receive; the completion was a full fence before it. */
-void vb_recv_mark_ready(struct vb_remote *remote);
+/* Sets the ready bit of a completed receive, and its place in the trail, where the CQ has many
+ * queues; the completion was a full fence before it. */
+void vb_recv_mark_ready(struct vb_remote *remote, uint64_t stamp);
 /* Raises the event if the CQ is armed, and wakes the target. */
 void vb_recv_raise_event(struct vb_remote *remote, bool solicited);
 

@@ -147,6 +147,7 @@ int vb_cq_destroy(struct vb_cq *cq)
 		vb_list_remove(&cq->node);
 		vb_nic_free_later(nic, 0, cq->shared_offset, sizeof(*cq->shared));
 		vb_cq_pages_free(cq);
+		vb_cq_trail_free(cq);
 		pthread_mutex_unlock(&nic->lock);
 		channel_leave(cq); /* not in a child: lock and count belong to the parent */
 		wait_for_acks(cq);

@@ -21,6 +21,7 @@ struct vb_rq;
 struct vb_sq;
 
 enum { VB_CQ_FEW = 16 };            /* queues that a poll looks at without ready bits */
+enum { VB_CQ_UNNUMBERED = 3 };      /* queues that a CQ without numbers can have, and one more */
 #define VB_NO_COMPLETION UINT64_MAX /* in place of a stamp: the queue is empty */
 
 /* The places where completions wait. */
@@ -119,7 +120,18 @@ struct vb_cq {
 	struct vb_cq_page *_Atomic ready_pages; /* VB_READY_PAGES; NULL: no ready bits are set */
 	union vb_cq_bit *bits;                  /* per bit: its queue, or the next free bit */
 	uint32_t bit_count, bit_room;
-	uint32_t bit_free;       /* 1 + the bit that is given out next; 0: a new bit */
+	uint32_t bit_free; /* 1 + the bit that is given out next; 0: a new bit */
+	/* The trail (cq_trail.c); NULL: none. Completing threads of this process read the first
+	 * three, the others are the poller's. */
+	_Atomic uint32_t *_Atomic trail;
+	uint64_t trail_offset;
+	uint32_t trail_mask;
+	bool trail_lost;     /* a completion was polled before the number that is next */
+	uint64_t trail_next; /* the lowest number that was not met yet */
+	/* Queues that were attached before there were numbers: completions without a number may
+	 * still come there. */
+	struct vb_cq_queue *unnumbered[VB_CQ_UNNUMBERED];
+	uint32_t unnumbered_count;
 	_Atomic uint32_t asks;   /* what completions must do; shared->asks is the peers' copy */
 	uint64_t attached_depth; /* sum of the queues' depths */
 	struct vb_channel *channel;
@@ -132,6 +144,7 @@ struct vb_cq {
 	bool stamped;     /* completions carry their time */
 	bool ignore_overrun;
 	uint64_t stamp;           /* of the completion that was polled last; under poll_lock */
+	uint64_t numbers_gone;    /* count of numbers that were polled; likewise */
 	struct ibv_wc_tm_info tm; /* likewise */
 	/* Extended polling, from start_poll to end_poll. */
 	bool single_threaded; /* one thread at a time polls: no lock */
@@ -252,6 +265,18 @@ static inline uint64_t vb_cq_stamp(struct vb_cq_shared *shared, uint32_t asks)
 				    : vb_device_clock();
 }
 
+/* A number was taken, and no completion with it becomes visible. */
+static inline void vb_cq_void_number(struct vb_cq_shared *shared, uint32_t asks)
+{
+	if (asks & VB_CQ_NUMBERS)
+		atomic_fetch_add(&shared->voids, 1);
+}
+
+static inline bool vb_cq_is_number(uint64_t stamp)
+{
+	return stamp > VB_CQ_NUMBER_FIRST;
+}
+
 /* Prefetches the counter: a completion will need a number soon. */
 static inline void vb_cq_prefetch_number(const struct vb_cq_shared *shared, uint32_t asks)
 {
@@ -274,6 +299,50 @@ static inline void vb_cq_forget(struct vb_cq *cq, uint32_t completions)
 }
 /* Counts a completion where attached depths exceed cqe; false: the queue is full. */
 bool vb_cq_account(struct vb_cq_shared *shared);
+
+/* --- the trail (cq_trail.c) --- */
+
+/* From now on completions have numbers; later ones of the attached queues may have none. */
+void vb_cq_trail_begin_numbers(struct vb_cq *cq);
+/* Makes the trail of a CQ with many queues. Without memory, or numbers, there is none. Under the
+ * poll lock and nic->lock. */
+void vb_cq_trail_make(struct vb_cq *cq);
+void vb_cq_trail_free(struct vb_cq *cq);
+/* Takes completions that the trail leads to. It may end before all were taken. */
+int vb_cq_trail_follow(struct vb_cq *cq, int count, struct ibv_wc *wc);
+/* True: the next entry is there, after a short wait. Its thread has the number already. */
+bool vb_cq_trail_goes_on(struct vb_cq *cq);
+/* True: every number that was given out has been polled, so no completion waits. */
+bool vb_cq_trail_at_end(struct vb_cq *cq);
+/* The queue leaves the CQ. */
+void vb_cq_trail_forget(struct vb_cq_queue *queue);
+
+/* A send with this stamp became visible to pollers of this process. */
+static inline void vb_cq_trail_mark(struct vb_cq *cq, uint64_t stamp, uint32_t bit)
+{
+	_Atomic uint32_t *trail = atomic_load_explicit(&cq->trail, memory_order_acquire);
+
+	if (trail && vb_cq_is_number(stamp))
+		vb_trail_mark(trail, cq->trail_mask, stamp, bit);
+}
+
+static inline bool vb_cq_has_trail(const struct vb_cq *cq)
+{
+	return atomic_load_explicit(&cq->trail, memory_order_relaxed);
+}
+
+/* A completion is polled; under the poll lock. */
+static inline void vb_cq_polled(struct vb_cq *cq, uint64_t stamp)
+{
+	cq->stamp = stamp;
+	cq->numbers_gone += stamp > VB_CQ_NUMBER_FIRST;
+	if (!vb_cq_has_trail(cq))
+		return;
+	if (stamp == cq->trail_next)
+		cq->trail_next++;
+	else
+		cq->trail_lost = true;
+}
 
 /* --- ready bits (cq_ready.c) --- */
 

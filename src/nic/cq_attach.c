@@ -45,6 +45,8 @@ void vb_cq_asks_update(struct vb_cq *cq)
 		return;
 	if (asks & ~before & VB_CQ_COUNTS)
 		atomic_store(&cq->shared->count, vb_cq_waiting(cq));
+	if (asks & ~before & VB_CQ_NUMBERS)
+		vb_cq_trail_begin_numbers(cq);
 	atomic_store(&cq->asks, asks);
 	atomic_store(&cq->shared->asks, asks);
 }
@@ -156,6 +158,7 @@ static int use_ready(struct vb_cq *cq)
 	/* Completions that set no bit happened before this store: set_all_ready finds them. */
 	atomic_store(&cq->shared->use_ready, 1);
 	set_all_ready(cq);
+	vb_cq_trail_make(cq);
 	return 0;
 }
 
@@ -276,6 +279,7 @@ void vb_cq_detach(struct vb_cq_queue *queue)
 	vb_spin_lock(&cq->poll_lock);
 	if (!is_silent(queue)) {
 		vb_cq_forget_queue(queue);
+		vb_cq_trail_forget(queue);
 		bit_give(queue);
 		place_give(queue);
 	}

@@ -358,10 +358,29 @@ static int merge_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return got;
 }
 
-static int poll_ready(struct vb_cq *cq, int count, struct ibv_wc *wc)
+/* Along the trail as far as it leads; *all: there is no other completion. */
+static int poll_trail(struct vb_cq *cq, int count, struct ibv_wc *wc, bool *all)
 {
-	int got = 0, taken;
+	int got = 0;
 
+	*all = false;
+	if (!vb_cq_has_trail(cq) || is_flushing(cq)) /* no trail leads to flushed receives */
+		return 0;
+	do {
+		got += vb_cq_trail_follow(cq, count - got, wc + got);
+		*all = got == count || vb_cq_trail_at_end(cq);
+	} while (!*all && vb_cq_trail_goes_on(cq));
+	return got;
+}
+
+/* By the trail, and where it does not lead by the ready bits. */
+__attribute__((noinline)) static int poll_many(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	bool all;
+	int got = poll_trail(cq, count, wc, &all), taken;
+
+	if (all)
+		return got;
 	do {
 		taken = merge_ready(cq, count - got, wc + got);
 		got += taken;
@@ -388,7 +407,7 @@ static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	if (count <= 0)
 		return count;
 	if (cq->ready_pages)
-		return poll_ready(cq, count, wc);
+		return poll_many(cq, count, wc);
 	if (__builtin_expect(cq->merge.known, 0))
 		return poll_more(cq, count, wc);
 	bits = awake_first(cq);

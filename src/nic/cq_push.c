@@ -21,6 +21,8 @@ bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicit
 		node->stamp = vb_cq_stamp(cq->shared, asks);
 	vb_list_append(&loose->nodes, &node->node);
 	atomic_fetch_add(&loose->count, 1);
+	if (asks & VB_CQ_NUMBERS)
+		vb_cq_trail_mark(cq, node->stamp, queue->bit);
 	vb_spin_unlock(&loose->lock);
 	/* Full fence between the completion and vb_cq_notify's looks at ready_pages and the arm. */
 	atomic_thread_fence(memory_order_seq_cst);

@@ -26,6 +26,11 @@ static void watch_set(struct vb_cq_queue *queue, const _Atomic uint64_t *word, u
 
 /* --- send queues --- */
 
+static bool is_visible(const struct vb_wqe *wqe)
+{
+	return !wqe->internal && (wqe->signaled || wqe->status != IBV_WC_SUCCESS);
+}
+
 /* Skips WQEs that make no completion. */
 static const struct vb_wqe *first_send(struct vb_sq *sq)
 {
@@ -35,7 +40,7 @@ static const struct vb_wqe *first_send(struct vb_sq *sq)
 	while (sq->scanned != done) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, sq->scanned);
 
-		if (!wqe->internal && (wqe->signaled || wqe->status != IBV_WC_SUCCESS))
+		if (is_visible(wqe))
 			return wqe;
 		sq->scanned++;
 		if (__builtin_expect(wqe->internal, 0))
@@ -67,7 +72,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 	while (got < count && (wqe = first_send(sq)) && send_stamp(sq) <= last) {
 		if (wqe->status != IBV_WC_WR_FLUSH_ERR)
 			vb_cq_forget(queue->cq, 1);
-		queue->cq->stamp = send_stamp(sq);
+		vb_cq_polled(queue->cq, send_stamp(sq));
 		wc[got++] = (struct ibv_wc){
 			.wr_id = wqe->wr_id,
 			.status = wqe->status,
@@ -111,8 +116,10 @@ static uint64_t flush_stamp(struct vb_qp *qp)
 
 	if (!(asks & VB_CQ_ORDERED)) /* behind all sends */
 		return VB_CQ_NUMBER_FIRST;
-	if (atomic_exchange(&qp->flush_posted, false) || !qp->flush_stamp)
+	if (atomic_exchange(&qp->flush_posted, false) || !qp->flush_stamp) {
 		qp->flush_stamp = vb_cq_stamp(qp->recv_cq->shared, asks);
+		vb_cq_void_number(qp->recv_cq->shared, asks); /* no trail leads to a flush */
+	}
 	return qp->flush_stamp;
 }
 
@@ -269,11 +276,13 @@ static int take_flushed(struct vb_cq_queue *queue, uint64_t last, int count, str
 	int got = 0;
 
 	while (got < count && peek_flushed(queue->qp) <= last && vb_rq_flush_next(rq, &index)) {
-		queue->cq->stamp = queue->qp->flush_stamp;
-		if (vb_cell_state(atomic_load(&vb_rq_cell(rq, index)->word)) == VB_CELL_DONE)
+		if (vb_cell_state(atomic_load(&vb_rq_cell(rq, index)->word)) == VB_CELL_DONE) {
+			vb_cq_polled(queue->cq, stamp_of(vb_rq_cell(rq, index)));
 			fill_recv(rq, index, qpn, least_of(queue->qp), &wc[got++]);
-		else
+		} else {
 			fill_flushed(rq, index, qpn, &wc[got++]);
+		}
+		queue->cq->stamp = queue->qp->flush_stamp;
 		if (rq->many)
 			vb_rq_consume(rq, NULL, index);
 		else
@@ -295,7 +304,7 @@ static int take_receives(struct vb_cq_queue *queue, uint64_t last, int count, st
 			break;
 		vb_prefetch_to_write(cell); /* it is posted again soon */
 		vb_cq_forget(queue->cq, 1);
-		queue->cq->stamp = stamp;
+		vb_cq_polled(queue->cq, stamp);
 		fill_recv(rq, vb_rq_head(rq), queue->qp->ibv.qp_num, 0, &wc[got++]);
 		vb_rq_consume_head(rq);
 		if (got == count)
@@ -315,7 +324,7 @@ static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
 	struct vb_rq *rq = queue->rq;
 
 	vb_cq_forget(queue->cq, 1);
-	queue->cq->stamp = stamp_of(vb_rq_cell(rq, index));
+	vb_cq_polled(queue->cq, stamp_of(vb_rq_cell(rq, index)));
 	/* The QP that brought a message to an XRC SRQ may belong to another process: only its
 	 * number is known. */
 	fill_recv(rq, index,
@@ -394,7 +403,7 @@ static void take_one_loose(struct vb_cq_queue *queue, struct ibv_wc *wc)
 	atomic_fetch_sub(&loose->count, 1);
 	vb_spin_unlock(&loose->lock);
 	*wc = node->wc;
-	cq->stamp = node->stamp;
+	vb_cq_polled(cq, node->stamp);
 	cq->tm = node->tm;
 	if (node->polled)
 		atomic_store(node->polled, node->polled_to);
@@ -503,8 +512,43 @@ uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue)
 	return 0;
 }
 
+static uint32_t numbered_sends(const struct vb_sq *sq)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = sq->scanned; i != (uint32_t)atomic_load(&sq->done); i++)
+		count += is_visible(vb_sq_wqe(sq, i)) && vb_cq_is_number(sq->stamps[i & sq->mask]);
+	return count;
+}
+
+static uint32_t numbered_receives(const struct vb_rq *rq)
+{
+	uint32_t count = 0;
+
+	vb_rq_for_open(twin, rq)
+	{
+		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+
+		count += vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
+			 vb_cq_is_number(stamp_of(cell));
+	}
+	return count;
+}
+
+/* The receives of a QP with an SRQ go when it is purged (nic/qp.c). */
+static uint32_t numbers_waiting(const struct vb_cq_queue *queue)
+{
+	if (queue->kind == VB_CQ_SENDS)
+		return numbered_sends(queue->sq);
+	if (queue->kind == VB_CQ_LOOSE || (queue->rq->srq && queue->qp))
+		return 0;
+	return numbered_receives(queue->rq);
+}
+
 void vb_cq_forget_queue(struct vb_cq_queue *queue)
 {
+	if (vb_cq_own_asks(queue->cq) & VB_CQ_NUMBERS)
+		atomic_fetch_add(&queue->cq->shared->voids, numbers_waiting(queue));
 	if (vb_cq_own_asks(queue->cq) & VB_CQ_COUNTS)
 		vb_cq_forget(queue->cq, vb_cq_queue_waiting(queue));
 }

@@ -294,14 +294,22 @@ static void return_taken(struct vb_qp *qp, struct vb_rq *rq, struct vb_cell *cel
 	atomic_store(&rq->lent->returned, 1);
 }
 
+static bool is_numbered(const struct vb_cell *cell)
+{
+	return cell->stamped && vb_cq_is_number(vb_cq_stamp_of(cell->stamp));
+}
+
 /* Drops completed cells of the shared queue that were not polled yet. */
 static void purge_shared(struct vb_qp *qp)
 {
 	struct vb_rq *rq = qp->rq;
-	uint32_t gone;
+	uint32_t gone = 0, numbered = 0;
 
 	vb_spin_lock(&rq->drain_lock);
-	gone = vb_rq_consume_all(rq, &qp->arrivals);
+	for (; atomic_load_explicit(&qp->arrivals.count, memory_order_relaxed); gone++) {
+		numbered += is_numbered(vb_rq_cell(rq, qp->arrivals.first));
+		vb_rq_consume(rq, &qp->arrivals, qp->arrivals.first);
+	}
 	vb_rq_for_open(twin, rq)
 	{
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
@@ -313,11 +321,13 @@ static void purge_shared(struct vb_qp *qp)
 		if (vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE)
 			continue;
 		vb_rq_consume(rq, NULL, twin->index);
+		numbered += is_numbered(cell);
 		gone++;
 	}
 	vb_rq_collect_returned(rq);
 	vb_spin_unlock(&rq->drain_lock);
 	vb_cq_forget(qp->recv_cq, gone);
+	atomic_fetch_add(&qp->recv_cq->shared->voids, numbered);
 }
 
 void vb_qp_purge(struct vb_qp *qp)

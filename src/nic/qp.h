@@ -52,9 +52,11 @@ struct vb_remote {
 	struct vb_key_cache key_cache;
 	uint32_t ready_bit;
 	struct vb_ready_page *ready; /* page of ready_bit; NULL: not looked up yet */
-	uint32_t slot;               /* datagrams: the target's slot, for which peer was found */
-	bool many;                   /* the receive queue has other senders, too */
-	bool keeps_head;             /* UC: a later sender goes on where we were */
+	_Atomic uint32_t *trail;     /* of cq; NULL: not looked up yet */
+	uint32_t trail_mask;
+	uint32_t slot;      /* datagrams: the target's slot, for which peer was found */
+	bool many;          /* the receive queue has other senders, too */
+	bool keeps_head;    /* UC: a later sender goes on where we were */
 	uint32_t next_recv; /* one sender: index of the receive that the next message takes */
 	uint32_t taken;     /* many senders: index of the cell that a long message holds */
 	bool holds_taken;

@@ -180,8 +180,6 @@ static inline void vb_rq_consume_head(struct vb_rq *rq)
 }
 /* Many senders: the same; list is the one that the receive arrived in. */
 void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index);
-/* Ends every receive of the list. Returns their count. */
-uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list);
 /* All twins of the ring, consumed ones included, in no order. */
 #define vb_rq_for_all(twin, rq)                                                            \
 	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                 \

@@ -249,14 +249,6 @@ void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
 	atomic_store_explicit(&rq->consumed, rq->consumed + 1, memory_order_release);
 }
 
-uint32_t vb_rq_consume_all(struct vb_rq *rq, struct vb_arrivals *list)
-{
-	uint32_t count = 0;
-
-	for (; atomic_load_explicit(&list->count, memory_order_relaxed); count++)
-		vb_rq_consume(rq, list, list->first);
-	return count;
-}
 
 uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from)
 {

@@ -64,6 +64,8 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	}
 	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
+	if (asks & VB_CQ_NUMBERS && visible)
+		vb_cq_trail_mark(qp->send_cq, sq->stamps[(sq->next - 1) & sq->mask], qp->sends.bit);
 	notice->due |= visible;
 	notice->error |= visible && wqe->status != IBV_WC_SUCCESS;
 	if (__builtin_expect(atomic_load_explicit(&sq->internal, memory_order_relaxed), 0))

@@ -9,7 +9,7 @@
  *   +------------------------------------+   +--------------------------------------+
  *   | vb_segment_head: life, extents     |   | vb_lent_head: attention, atomics     |
  *   | vb_qp_entry: gate, rights          |-->| vb_qp_lent: binder, attention        |
- *   |   and vb_srq_entry, for XRC        |-->| vb_cq_shared, vb_ready_page          |
+ *   |   and vb_srq_entry, for XRC        |-->| vb_cq_shared, vb_ready_page, trail   |
  *   | vb_rq_shared: tail                 |-->| vb_rq_lent: hints; spill areas       |
  *   | vb_recv_sges: place of the bytes   |   | vb_cell: see below                   |
  *   | vb_key_entry: regions, windows     |-->| vb_key_lent: invalidated windows     |
@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 7,
+	VB_LAYOUT_VERSION = 8,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -69,6 +69,8 @@ enum {
 	VB_READY_PAGE = 64 * 64, /* ready bits per page */
 	VB_READY_DIRECT = 2,     /* words of a page that have no bit in the summary */
 	VB_READY_PAGES = 34,     /* for both queues of every QP, and XRC SRQs */
+	VB_TRAIL_MIN = 64,       /* entries of a CQ's trail */
+	VB_TRAIL_MAX = 1 << 16,
 	VB_ATTENTION_WORDS = 64, /* one bit per QP index */
 };
 
@@ -215,16 +217,41 @@ struct vb_ready_page { /* lent: sender sets, owner takes */
 };
 static_assert(sizeof(struct vb_ready_page) == 9 * VB_LINE, "");
 
-struct vb_cq_shared {               /* lent */
-	_Atomic uint32_t armed;     /* owner arms; the thread that fires disarms */
-	_Atomic uint32_t fired;     /* events of senders that the owner has still to signal */
-	_Atomic uint32_t use_ready; /* owner: many queues, senders set ready bits */
-	_Atomic uint32_t asks;      /* owner: extra work of each completion, VB_CQ_*; mostly 0 */
-	_Atomic uint32_t cqe;       /* owner */
+/*
+ * The trail: for each number the queue whose completion has it. The completing thread writes the
+ * entry after the completion is visible. An entry has 14 bits of its number, above those that
+ * choose the place, and 1 + the bit of the queue.
+ */
+enum { VB_TRAIL_BIT_BITS = 18 };
+static_assert(VB_READY_PAGES * VB_READY_PAGE < 1 << VB_TRAIL_BIT_BITS, "a bit fits");
+
+static inline uint32_t vb_trail_entry(uint64_t number, uint32_t queue)
+{
+	return (uint32_t)(number / VB_TRAIL_MIN) << VB_TRAIL_BIT_BITS | queue;
+}
+
+/* Pairs with the load in cq_trail.c. */
+static inline void vb_trail_mark(_Atomic uint32_t *trail, uint32_t mask, uint64_t number,
+				 uint32_t bit)
+{
+	atomic_store_explicit(&trail[number & mask], vb_trail_entry(number, 1 + bit),
+			      memory_order_release);
+}
+
+struct vb_cq_shared {                /* lent */
+	_Atomic uint32_t armed;      /* owner arms; the thread that fires disarms */
+	_Atomic uint32_t fired;      /* events of senders that the owner has still to signal */
+	_Atomic uint32_t use_ready;  /* owner: many queues, senders set ready bits */
+	_Atomic uint32_t asks;       /* owner: extra work of each completion, VB_CQ_*; mostly 0 */
+	_Atomic uint32_t cqe;        /* owner */
+	_Atomic uint32_t trail_mask; /* owner: entries of the trail, less 1; before trail */
+	_Atomic uint64_t trail;      /* owner: its offset, before NUMBERS is asked; 0: none */
 	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only with COUNTS */
 	_Atomic uint32_t overrun;                 /* the thread that found the CQ full */
 	/* completing threads: the last number given out; only with NUMBERS */
 	_Alignas(VB_LINE) _Atomic uint64_t number;
+	/* count of the numbers that no poll will meet; written after number, read before it */
+	_Atomic uint64_t voids;
 	/* one bit per page with a bit in its summary, except for the first page */
 	_Alignas(VB_LINE) _Atomic uint64_t ready_pages_set;
 	/* owner: offsets of struct vb_ready_page; 0: no bit of the page is in use */

@@ -78,10 +78,11 @@ static inline void cell_fill(struct vb_remote *remote, struct vb_cell *cell, con
 }
 
 /*
- * Delivers the message; false: nothing happened. Called under the queue's lock, inside a hazard
- * that names the peer and its QP.
+ * Delivers the message, and gives its stamp if it has one; false: nothing happened. Called under
+ * the queue's lock, inside a hazard that names the peer and its QP.
  */
-static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t direct)
+static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t direct,
+				   uint64_t *stamp)
 {
 	struct vb_remote *remote = &qp->remote;
 	uint32_t asks;
@@ -107,11 +108,13 @@ static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *w
 		return false;
 	cell_fill(remote, cell, qp, wr, from, asks & VB_CQ_ORDERED);
 	if (asks & VB_CQ_ORDERED)
-		cell->stamp = vb_cq_stamp(remote->cq, asks);
+		cell->stamp = *stamp = vb_cq_stamp(remote->cq, asks);
 	/* The owner may flush the receive at this moment: then the owner has it. */
 	if (!atomic_compare_exchange_strong(&cell->word, &posted,
-					    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE)))
+					    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE))) {
+		vb_cq_void_number(remote->cq, asks);
 		return false;
+	}
 	remote->next_recv++;
 	if (remote->keeps_head)
 		atomic_store_explicit(&remote->rq_lent->head, remote->next_recv,
@@ -137,6 +140,8 @@ static inline void wqe_record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	sq->next = ++sq->tail;
 	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
+	if (asks & VB_CQ_NUMBERS && wqe->signaled)
+		vb_cq_trail_mark(qp->send_cq, sq->stamps[(sq->tail - 1) & sq->mask], qp->sends.bit);
 }
 
 static inline void poller_tell(struct vb_qp *qp, bool signaled)
@@ -155,6 +160,7 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	struct vb_thread *thread = vb_thread_self;
 	struct vb_remote *remote = &qp->remote;
 	uint64_t direct = atomic_load_explicit(&remote->direct, memory_order_relaxed);
+	uint64_t stamp = 0;
 	bool sent = false;
 
 	if (!direct || !wr || !wr_is_suitable(wr) || !thread)
@@ -163,10 +169,10 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	atomic_store_explicit(&thread->hazard->word, vb_hazard_next(thread, direct),
 			      memory_order_relaxed);
 	if (vb_spin_try(&qp->sq.lock)) {
-		sent = message_deliver(qp, wr, direct);
+		sent = message_deliver(qp, wr, direct, &stamp);
 		/* Before the send completes: a poll must not find an effect of that ready first. */
 		if (sent && atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed))
-			vb_recv_mark_ready(remote);
+			vb_recv_mark_ready(remote, stamp);
 		if (sent)
 			wqe_record(qp, wr);
 		/* Before the lock is released: its next holder may bind to another peer. */
