@@ -9,9 +9,9 @@
 
 #include <stdbool.h>
 
-/* False: the kernel has no such call, and the frequent side must fence itself. */
+/* Once, at the start. False: the call is missing or refused, the frequent side fences itself. */
 bool vb_barrier_register(void);
-/* False: no CPU was fenced. */
+/* False: no CPU was fenced. The rare side looks again later, or waits. */
 bool vb_barrier_others(void);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/message.h"
 
 int vb_event_fd_open(struct vb_event_fd **out)
@@ -112,22 +113,33 @@ void vb_event_fd_uncount(struct vb_event_fd *events)
 		return;
 }
 
-static void user_cancelled(void *arg)
-{
-	struct vb_event_fd *events = arg;
+struct take {
+	struct vb_event_fd *events;
+	volatile uint64_t count; /* 1: the count was taken */
+};
 
-	pthread_mutex_lock(&events->lock);
-	user_leave(events);
+/* The thread may have taken a count before it was cancelled. The event waits for another thread. */
+static void take_cancelled(void *held)
+{
+	struct take *take = held;
+
+	pthread_mutex_lock(&take->events->lock);
+	if (take->count)
+		vb_event_fd_count(take->events, take->count);
+	user_leave(take->events);
 }
 
 static int take_count(struct vb_event_fd *events)
 {
-	uint64_t count;
+	struct take take = { .events = events };
+	struct vb_undo undo;
 	int err;
 
-	pthread_cleanup_push(user_cancelled, events);
-	err = read(events->fd, &count, sizeof(count)) < 0 ? -errno : 0;
-	pthread_cleanup_pop(0);
+	vb_undo_push(&undo, take_cancelled, &take);
+	VB_SLEEP_BEGIN;
+	err = read(events->fd, (void *)&take.count, sizeof(take.count)) < 0 ? -errno : 0;
+	VB_SLEEP_END;
+	vb_undo_pop(&undo);
 	return err;
 }
 
@@ -136,7 +148,9 @@ static int wait_for_nothing(bool nonblocking)
 {
 	if (nonblocking)
 		return -EAGAIN;
+	VB_SLEEP_BEGIN;
 	pause();
+	VB_SLEEP_END;
 	return -EINTR;
 }
 

@@ -39,7 +39,7 @@ void vb_event_fd_uncount(struct vb_event_fd *events);
 typedef void *vb_event_take(void *queue);
 /*
  * The next event. Without one the call blocks, or returns -EAGAIN if the descriptor does not block.
- * A cancellation point.
+ * A cancellation point, inside a guard (cancel.h).
  */
 int vb_event_fd_take(struct vb_event_fd *events, vb_event_take *take, void *queue, void **event);
 

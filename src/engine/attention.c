@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work that peers leave to the owner of a segment: it fails its QPs and raises its events. */
+#include "base/cancel.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"
@@ -102,14 +103,11 @@ static void attend(struct vb_nic *nic, bool service)
 
 void vb_engine_attend(struct vb_nic *nic, bool service)
 {
-	int cancel_state;
+	if (atomic_load(&nic->seg.lent->attention)) {
+		VB_NO_CANCEL; /* polling is no cancellation point */
 
-	if (!atomic_load(&nic->seg.lent->attention))
-		return;
-	/* Polling is no cancellation point. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	attend(nic, service);
-	pthread_setcancelstate(cancel_state, NULL);
+		attend(nic, service);
+	}
 }
 
 void vb_engine_wake_waiters(struct vb_nic *nic)

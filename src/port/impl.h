@@ -15,7 +15,8 @@
 #include "port/steer.h"
 
 enum {
-	VB_ENDPOINTS_MAX = 256, /* addresses, including former ones */
+	VB_ENDPOINTS_MAX = 256, /* addresses, including former ones until their place is needed */
+	VB_LIVES = 1 << 20,     /* of a place for an endpoint, before the count begins anew */
 	VB_SENDERS = 4,         /* source ports per address */
 	VB_RECEIVE_BATCH = 8,   /* datagrams, or merged bursts, per system call */
 	VB_DATAGRAM_MAX = 65536,
@@ -61,6 +62,7 @@ struct vb_holder {
 
 struct vb_endpoint {
 	struct vb_address address;
+	unsigned life;         /* counts the addresses that had this place: ways know theirs */
 	int fd;                /* receives; -1: not bound, another user's process holds the port */
 	unsigned small_streak; /* small messages in a row (udp_receive.c) */
 	union vb_sockaddr last_from; /* source of the last message, and its flow */
@@ -179,6 +181,23 @@ static inline uint32_t vb_packets_of(uint32_t length, uint32_t segment)
 /* The endpoint of an own address, opened if it is missing; or NULL and *err. */
 struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_address *address,
 				    unsigned *number, int *err);
+/* A way has the number of its sending socket: of the endpoint's life, the endpoint, the sender. */
+static inline int vb_socket_number(const struct vb_endpoint *endpoint, unsigned number,
+				   unsigned sender)
+{
+	return (int)((endpoint->life * VB_ENDPOINTS_MAX + number) * VB_SENDERS + sender);
+}
+static inline struct vb_endpoint *vb_way_endpoint(const struct vb_port *port,
+						  const struct vb_way *way)
+{
+	return port->endpoints[(unsigned)way->socket / VB_SENDERS % VB_ENDPOINTS_MAX];
+}
+/* True: the address of the way has left the host, and another one has its place. */
+static inline bool vb_way_is_former(const struct vb_port *port, const struct vb_way *way)
+{
+	return (unsigned)way->socket / VB_SENDERS / VB_ENDPOINTS_MAX !=
+	       vb_way_endpoint(port, way)->life;
+}
 /* The index of the endpoint's sender for some entropy, or -errno. */
 int vb_udp_sender(struct vb_endpoint *endpoint, uint32_t entropy);
 /*

@@ -20,7 +20,7 @@ struct outgoing {
 
 static struct vb_sender *sender_of(const struct vb_port *port, const struct vb_way *way)
 {
-	return &port->endpoints[way->socket / VB_SENDERS]->senders[way->socket % VB_SENDERS];
+	return &vb_way_endpoint(port, way)->senders[way->socket % VB_SENDERS];
 }
 
 static void put_control(struct msghdr *head, int level, int type, const void *value, size_t size)
@@ -201,7 +201,7 @@ static bool on_error(struct vb_port *port, struct vb_sender *sender, const struc
 	else
 		not_sent(port, sender, burst, err);
 	if (err == EAGAIN)
-		vb_udp_sender_full(port->endpoints[burst->way->socket / VB_SENDERS], sender);
+		vb_udp_sender_full(vb_way_endpoint(port, burst->way), sender);
 	return err != EAGAIN && err != ENOBUFS;
 }
 
@@ -308,10 +308,21 @@ static unsigned count_whole(const struct vb_burst *bursts, unsigned count)
 	return whole;
 }
 
+/* No host has the source address any more. */
+static void lose_all(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		port->counters->send_errors += vb_packets_of(bursts[i].length, bursts[i].segment);
+}
+
 void vb_udp_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
 {
 	struct vb_sender *sender = sender_of(port, bursts->way);
 
+	if (__builtin_expect(vb_way_is_former(port, bursts->way), 0)) {
+		lose_all(port, bursts, count);
+		return;
+	}
 	if (count == 1 && !is_too_long(bursts)) {
 		set_cuts(sender, false);
 		send_single(port, sender, bursts);

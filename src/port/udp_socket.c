@@ -135,16 +135,82 @@ static struct vb_endpoint *find_endpoint(struct vb_port *port, const struct vb_a
 	return NULL;
 }
 
-static struct vb_endpoint *new_endpoint(const struct vb_address *address)
+static void endpoint_init(struct vb_endpoint *endpoint, const struct vb_address *address,
+			  unsigned life)
 {
-	struct vb_endpoint *endpoint = calloc(1, sizeof(*endpoint));
-
-	if (!endpoint)
-		return NULL;
-	endpoint->address = *address;
-	endpoint->fd = -1;
+	*endpoint = (struct vb_endpoint){ .address = *address, .fd = -1, .life = life };
 	for (int i = 0; i < VB_SENDERS; i++)
 		endpoint->senders[i].fd = -1;
+}
+
+static bool address_is_gone(const struct vb_address *address)
+{
+	int fd = open_udp(address);
+	bool gone = fd >= 0 && bind_udp(fd, address, 0) == -EADDRNOTAVAIL;
+
+	vb_fd_close(&fd);
+	return gone;
+}
+
+static void close_sockets(struct vb_endpoint *endpoint)
+{
+	vb_fd_close(&endpoint->fd);
+	for (int i = 0; i < VB_SENDERS; i++)
+		vb_fd_close(&endpoint->senders[i].fd);
+}
+
+/* The place of an address that has left the host; NULL: there is none. */
+static struct vb_endpoint *take_former(struct vb_port *port, const struct vb_address *address,
+				       unsigned *number)
+{
+	for (unsigned i = 0; i < port->endpoint_count; i++) {
+		struct vb_endpoint *endpoint = port->endpoints[i];
+
+		/* The packets of the hot one may be looked at right now. */
+		if ((port->receiving && endpoint == port->hot) ||
+		    !address_is_gone(&endpoint->address))
+			continue;
+		if (port->hot == endpoint)
+			port->hot = NULL;
+		close_sockets(endpoint);
+		endpoint_init(endpoint, address, (endpoint->life + 1) % VB_LIVES);
+		*number = i;
+		return endpoint;
+	}
+	return NULL;
+}
+
+/* Bound, or not bound yet because another user holds the port; else NULL and *err. */
+static struct vb_endpoint *new_endpoint(struct vb_port *port, const struct vb_address *address,
+					unsigned *number, int *err)
+{
+	struct vb_endpoint *endpoint = malloc(sizeof(*endpoint));
+
+	*err = -ENOMEM;
+	if (!endpoint)
+		return NULL;
+	endpoint_init(endpoint, address, 0);
+	*number = port->endpoint_count;
+	*err = bind_endpoint(port, endpoint, *number);
+	if (*err && *err != -EADDRINUSE) {
+		free(endpoint);
+		return NULL;
+	}
+	port->endpoints[port->endpoint_count++] = endpoint;
+	return endpoint;
+}
+
+/* The same where all places are taken. The timer tries again what cannot be bound now. */
+static struct vb_endpoint *next_life(struct vb_port *port, const struct vb_address *address,
+				     unsigned *number, int *err)
+{
+	struct vb_endpoint *endpoint = NULL;
+
+	*err = address_is_gone(address) ? -EADDRNOTAVAIL : -ENOMEM;
+	if (*err == -ENOMEM)
+		endpoint = take_former(port, address, number);
+	if (endpoint)
+		*err = bind_endpoint(port, endpoint, *number);
 	return endpoint;
 }
 
@@ -157,18 +223,11 @@ struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_addres
 
 	if (endpoint)
 		return endpoint;
-	endpoint = port->endpoint_count < VB_ENDPOINTS_MAX ? new_endpoint(address) : NULL;
-	if (!endpoint) {
-		*err = -ENOMEM;
+	endpoint = port->endpoint_count < VB_ENDPOINTS_MAX
+			   ? new_endpoint(port, address, number, err)
+			   : next_life(port, address, number, err);
+	if (!endpoint)
 		return NULL;
-	}
-	*number = port->endpoint_count;
-	*err = bind_endpoint(port, endpoint, *number);
-	if (*err && *err != -EADDRINUSE) {
-		free(endpoint);
-		return NULL;
-	}
-	port->endpoints[port->endpoint_count++] = endpoint;
 	if (*err) {
 		vb_port_explain_holder(endpoint);
 		vb_port_rebind(port);

@@ -216,7 +216,7 @@ static int resolve_udp(struct vb_port *port, const struct vb_av *av, uint32_t en
 		endpoint->senders[sender].group_ifindex = pair.ifindex;
 		vb_group_prepare_sender(endpoint->senders[sender].fd, pair.dst.ipv6, pair.ifindex);
 	}
-	way->socket = (int)number * VB_SENDERS + sender;
+	way->socket = vb_socket_number(endpoint, number, (unsigned)sender);
 	flow_from_pair(way, &pair);
 	way->flow.src_port = endpoint->senders[sender].port;
 	return 0;
@@ -330,7 +330,7 @@ unsigned vb_port_burst_max(const struct vb_port *port, const struct vb_way *way)
 
 	if (way->kind != VB_WAY_UDP)
 		return VB_BURST_PACKETS;
-	endpoint = port->endpoints[way->socket / VB_SENDERS];
+	endpoint = vb_way_endpoint(port, way);
 	return endpoint->senders[way->socket % VB_SENDERS].no_segment ? 1 : VB_BURST_PACKETS;
 }
 

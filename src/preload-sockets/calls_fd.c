@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <linux/close_range.h>
 
+#include "base/cancel.h"
 #include "base/symver.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
@@ -35,6 +36,7 @@ static int copied(int fd, int newfd)
 
 VB_PUBLIC int dup(int fd)
 {
+	VB_NO_CANCEL;
 	return copied(fd, vb_real()->dup(fd));
 }
 
@@ -50,6 +52,7 @@ static bool drop_target(int fd, int newfd)
 
 VB_PUBLIC int dup2(int fd, int newfd)
 {
+	VB_NO_CANCEL;
 	if (!drop_target(fd, newfd))
 		return vb_real()->dup2(fd, newfd);
 	return copied(fd, vb_real()->dup2(fd, newfd));
@@ -57,6 +60,7 @@ VB_PUBLIC int dup2(int fd, int newfd)
 
 VB_PUBLIC int dup3(int fd, int newfd, int flags)
 {
+	VB_NO_CANCEL;
 	if (!drop_target(fd, newfd))
 		return vb_real()->dup3(fd, newfd, flags);
 	return copied(fd, vb_real()->dup3(fd, newfd, flags));
@@ -64,6 +68,7 @@ VB_PUBLIC int dup3(int fd, int newfd, int flags)
 
 VB_PUBLIC int close_range(unsigned first, unsigned last, int flags)
 {
+	VB_NO_CANCEL;
 	if (!vb_real()->close_range) {
 		errno = ENOSYS;
 		return -1;
@@ -77,6 +82,7 @@ VB_PUBLIC int close_range(unsigned first, unsigned last, int flags)
 
 VB_PUBLIC void closefrom(int first)
 {
+	VB_NO_CANCEL;
 	const unsigned from = first < 0 ? 0 : (unsigned)first;
 
 	vb_entry_drop_range(from, ~0u);
@@ -115,11 +121,14 @@ static int set_entry_flags(struct vb_entry *entry, int fd, int flags)
 
 static int control_entry(int fd, int command, void *argument)
 {
+	VB_NO_CANCEL;
 	struct vb_entry *entry = vb_entry_get(fd);
 	int result;
 
-	if (!entry)
+	if (!entry) {
+		VB_CANCEL_END(); /* F_SETLKW is a cancellation point */
 		return vb_real()->fcntl(fd, command, argument);
+	}
 	switch (command) {
 	case F_GETFL:
 		result = entry_flags(entry, fd);
@@ -186,6 +195,7 @@ static int control_device(struct vb_entry *entry, int fd, unsigned long request,
 
 VB_PUBLIC int ioctl(int fd, unsigned long request, ...)
 {
+	VB_NO_CANCEL;
 	struct vb_entry *entry = vb_entry_get(fd);
 	va_list arguments;
 	void *argument;

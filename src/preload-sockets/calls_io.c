@@ -10,6 +10,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/symver.h"
 #include "preload-sockets/entry.h"
@@ -17,16 +18,24 @@
 /* These functions put rs. */
 static ssize_t receive_and_put(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
-	ssize_t result = vb_rs_recvv(rs, iov, count, flags);
+	struct vb_undo undo;
+	ssize_t result;
 
+	vb_undo_push(&undo, vb_rs_undo_get, rs);
+	result = vb_rs_recvv(rs, iov, count, flags);
+	vb_undo_pop(&undo);
 	vb_rs_put(rs);
 	return vb_rs_return_count(result);
 }
 
 static ssize_t transmit_and_put(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
-	ssize_t result = vb_rs_sendv(rs, iov, count, flags);
+	struct vb_undo undo;
+	ssize_t result;
 
+	vb_undo_push(&undo, vb_rs_undo_get, rs);
+	result = vb_rs_sendv(rs, iov, count, flags);
+	vb_undo_pop(&undo);
 	vb_rs_put(rs);
 	if (result == -EPIPE && !(flags & MSG_NOSIGNAL))
 		raise(SIGPIPE);
@@ -49,16 +58,24 @@ static ssize_t transmit_one(struct vb_rs *rs, const void *bytes, size_t size, in
 
 VB_PUBLIC ssize_t read(int fd, void *bytes, size_t size)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? receive_one(rs, bytes, size, 0) : vb_real()->read(fd, bytes, size);
+	if (rs)
+		return receive_one(rs, bytes, size, 0);
+	VB_CANCEL_END();
+	return vb_real()->read(fd, bytes, size);
 }
 
 VB_PUBLIC ssize_t write(int fd, const void *bytes, size_t size)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? transmit_one(rs, bytes, size, 0) : vb_real()->write(fd, bytes, size);
+	if (rs)
+		return transmit_one(rs, bytes, size, 0);
+	VB_CANCEL_END();
+	return vb_real()->write(fd, bytes, size);
 }
 
 /* True: the kernel returns the right error for this count; rs is put. */
@@ -72,44 +89,61 @@ static bool refuses_pieces(struct vb_rs *rs, int count)
 
 VB_PUBLIC ssize_t readv(int fd, const struct iovec *iov, int count)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	if (!rs || refuses_pieces(rs, count))
+	if (!rs || refuses_pieces(rs, count)) {
+		VB_CANCEL_END();
 		return vb_real()->readv(fd, iov, count);
+	}
 	return receive_and_put(rs, iov, count, 0);
 }
 
 VB_PUBLIC ssize_t writev(int fd, const struct iovec *iov, int count)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	if (!rs || refuses_pieces(rs, count))
+	if (!rs || refuses_pieces(rs, count)) {
+		VB_CANCEL_END();
 		return vb_real()->writev(fd, iov, count);
+	}
 	return transmit_and_put(rs, iov, count, 0);
 }
 
 VB_PUBLIC ssize_t recv(int fd, void *bytes, size_t size, int flags)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? receive_one(rs, bytes, size, flags) : vb_real()->recv(fd, bytes, size, flags);
+	if (rs)
+		return receive_one(rs, bytes, size, flags);
+	VB_CANCEL_END();
+	return vb_real()->recv(fd, bytes, size, flags);
 }
 
 VB_PUBLIC ssize_t send(int fd, const void *bytes, size_t size, int flags)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? transmit_one(rs, bytes, size, flags) : vb_real()->send(fd, bytes, size, flags);
+	if (rs)
+		return transmit_one(rs, bytes, size, flags);
+	VB_CANCEL_END();
+	return vb_real()->send(fd, bytes, size, flags);
 }
 
 /* A stream returns no source address, as with TCP. */
 VB_PUBLIC ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
 			   struct sockaddr *restrict addr, socklen_t *restrict addr_size)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	if (!rs)
+	if (!rs) {
+		VB_CANCEL_END();
 		return vb_real()->recvfrom(fd, bytes, size, flags, addr, addr_size);
+	}
 	if (addr && addr_size)
 		*addr_size = 0;
 	return receive_one(rs, bytes, size, flags);
@@ -118,10 +152,13 @@ VB_PUBLIC ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
 VB_PUBLIC ssize_t sendto(int fd, const void *bytes, size_t size, int flags,
 			 const struct sockaddr *addr, socklen_t addr_size)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
-	return rs ? transmit_one(rs, bytes, size, flags)
-		  : vb_real()->sendto(fd, bytes, size, flags, addr, addr_size);
+	if (rs)
+		return transmit_one(rs, bytes, size, flags);
+	VB_CANCEL_END();
+	return vb_real()->sendto(fd, bytes, size, flags, addr, addr_size);
 }
 
 static int piece_count(const struct msghdr *message)
@@ -131,11 +168,14 @@ static int piece_count(const struct msghdr *message)
 
 VB_PUBLIC ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	ssize_t result;
 
-	if (!rs)
+	if (!rs) {
+		VB_CANCEL_END();
 		return vb_real()->recvmsg(fd, message, flags);
+	}
 	result = receive_and_put(rs, message->msg_iov, piece_count(message), flags);
 	if (result >= 0) {
 		message->msg_namelen = 0;
@@ -167,6 +207,7 @@ static void replace_descriptors(struct msghdr *message)
 static ssize_t send_control(int fd, const struct msghdr *message, int flags)
 {
 	struct msghdr copy = *message;
+	struct vb_undo undo;
 	ssize_t result;
 
 	copy.msg_control = malloc(message->msg_controllen);
@@ -176,24 +217,31 @@ static ssize_t send_control(int fd, const struct msghdr *message, int flags)
 	}
 	memcpy(copy.msg_control, message->msg_control, message->msg_controllen);
 	replace_descriptors(&copy);
+	vb_undo_push(&undo, free, copy.msg_control);
+	VB_SLEEP_BEGIN;
 	result = vb_real()->sendmsg(fd, &copy, flags);
+	VB_SLEEP_END;
+	vb_undo_pop(&undo);
 	free(copy.msg_control);
 	return result;
 }
 
 VB_PUBLIC ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	if (rs)
 		return transmit_and_put(rs, message->msg_iov, piece_count(message), flags);
 	if (message && message->msg_control && message->msg_controllen)
 		return send_control(fd, message, flags);
+	VB_CANCEL_END();
 	return vb_real()->sendmsg(fd, message, flags);
 }
 
 static bool is_rsocket(int fd)
 {
+	VB_NO_CANCEL;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 
 	if (rs)
@@ -259,9 +307,11 @@ static ssize_t send_file(int fd, int from, off_t *offset, size_t count)
 {
 	enum { PIECE = 65536 };
 	uint8_t *bytes = malloc(PIECE);
+	struct vb_undo undo;
 	size_t done = 0;
 	ssize_t now = 0;
 
+	vb_undo_push(&undo, free, bytes);
 	while (bytes && done < count) {
 		const size_t size = count - done < PIECE ? count - done : PIECE;
 		const off_t start = offset ? *offset : lseek(from, 0, SEEK_CUR);
@@ -284,16 +334,20 @@ static ssize_t send_file(int fd, int from, off_t *offset, size_t count)
 		if (sent < now)
 			break;
 	}
+	vb_undo_pop(&undo);
 	free(bytes);
 	return done || now >= 0 ? (ssize_t)done : -1;
 }
 
 VB_PUBLIC ssize_t sendfile(int to, int from, off_t *offset, size_t count)
 {
+	VB_CANCEL_POINT;
 	struct vb_rs *rs = vb_entry_rsocket_of(to);
 
-	if (!rs)
+	if (!rs) {
+		VB_CANCEL_END();
 		return vb_real()->sendfile(to, from, offset, count);
+	}
 	vb_rs_put(rs);
 	return send_file(to, from, offset, count);
 }

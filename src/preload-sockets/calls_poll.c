@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/symver.h"
 #include "preload-sockets/entry.h"
@@ -50,8 +51,10 @@ static void round_fill(struct round *round, const struct pollfd *fds, nfds_t cou
 	}
 }
 
-static void round_release(struct round *round)
+static void round_release(void *held)
 {
+	struct round *round = held;
+
 	for (nfds_t i = 0; i < round->used; i++) {
 		if (round->rsockets[i])
 			vb_rs_put(round->rsockets[i]);
@@ -95,6 +98,7 @@ static int round_results(const struct round *round, struct pollfd *fds, nfds_t c
 static int round_wait(struct round *round, struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
 		      const sigset_t *mask)
 {
+	struct vb_undo undo;
 	int ready;
 
 	do {
@@ -103,7 +107,9 @@ static int round_wait(struct round *round, struct pollfd *fds, nfds_t count, uin
 		round_fill(round, fds, count);
 		until_ns = round->look_again_at_ns < deadline_ns ? round->look_again_at_ns
 								 : deadline_ns;
+		vb_undo_push(&undo, round_release, round);
 		ready = vb_rs_poll(round->fds, round->rsockets, round->used, until_ns, mask);
+		vb_undo_pop(&undo);
 		if (ready >= 0)
 			ready = round_results(round, fds, count);
 		round_release(round);
@@ -112,29 +118,44 @@ static int round_wait(struct round *round, struct pollfd *fds, nfds_t count, uin
 	return ready;
 }
 
+enum { FEW = 64 };
+
+static void round_free(void *held)
+{
+	struct round *round = held;
+
+	free(round->fds);
+	free(round->rsockets);
+	free(round->origin);
+}
+
+static int poll_many_entries(struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
+			     const sigset_t *mask)
+{
+	struct round round = { .fds = calloc(2 * count, sizeof(*round.fds)),
+			       .rsockets = calloc(2 * count, sizeof(struct vb_rs *)),
+			       .origin = calloc(2 * count, sizeof(*round.origin)) };
+	struct vb_undo undo;
+	int result = -ENOMEM;
+
+	vb_undo_push(&undo, round_free, &round);
+	if (round.fds && round.rsockets && round.origin)
+		result = round_wait(&round, fds, count, deadline_ns, mask);
+	vb_undo_pop(&undo);
+	round_free(&round);
+	return result;
+}
+
 static int poll_entries(struct pollfd *fds, nfds_t count, uint64_t deadline_ns,
 			const sigset_t *mask)
 {
-	enum { FEW = 64 };
 	struct pollfd few_fds[FEW];
 	struct vb_rs *few_rsockets[FEW];
 	nfds_t few_origin[FEW];
 	struct round round = { .fds = few_fds, .rsockets = few_rsockets, .origin = few_origin };
-	int result = -ENOMEM;
 
-	if (2 * count > FEW) {
-		round.fds = calloc(2 * count, sizeof(*round.fds));
-		round.rsockets = calloc(2 * count, sizeof(struct vb_rs *));
-		round.origin = calloc(2 * count, sizeof(*round.origin));
-	}
-	if (round.fds && round.rsockets && round.origin)
-		result = round_wait(&round, fds, count, deadline_ns, mask);
-	if (round.fds != few_fds) {
-		free(round.fds);
-		free(round.rsockets);
-		free(round.origin);
-	}
-	return result;
+	return 2 * count > FEW ? poll_many_entries(fds, count, deadline_ns, mask)
+			       : round_wait(&round, fds, count, deadline_ns, mask);
 }
 
 static bool has_entry(const struct pollfd *fds, nfds_t count)
@@ -165,16 +186,24 @@ static uint64_t deadline_of_ms(int timeout)
 
 VB_PUBLIC int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	if (!has_entry(fds, count))
+	VB_CANCEL_POINT;
+
+	if (!has_entry(fds, count)) {
+		VB_CANCEL_END();
 		return vb_real()->poll(fds, count, timeout);
+	}
 	return vb_rs_return_count(poll_entries(fds, count, deadline_of_ms(timeout), NULL));
 }
 
 VB_PUBLIC int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
 		    const sigset_t *mask)
 {
-	if (!has_entry(fds, count))
+	VB_CANCEL_POINT;
+
+	if (!has_entry(fds, count)) {
+		VB_CANCEL_END();
 		return vb_real()->ppoll(fds, count, timeout, mask);
+	}
 	return vb_rs_return_count(poll_entries(fds, count, deadline_of(timeout), mask));
 }
 
@@ -211,8 +240,12 @@ static bool sets_have_entry(int count, const fd_set *read, const fd_set *write)
 VB_PUBLIC int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
 		      const struct timespec *timeout, const sigset_t *mask)
 {
-	if (!sets_have_entry(count, read, write))
+	VB_CANCEL_POINT;
+
+	if (!sets_have_entry(count, read, write)) {
+		VB_CANCEL_END();
 		return vb_real()->pselect(count, read, write, except, timeout, mask);
+	}
 	return vb_rs_return_count(
 		vb_rs_select(count, read, write, except, deadline_of(timeout), mask, poll_entries));
 }
@@ -220,12 +253,15 @@ VB_PUBLIC int pselect(int count, fd_set *read, fd_set *write, fd_set *except,
 VB_PUBLIC int select(int count, fd_set *read, fd_set *write, fd_set *except,
 		     struct timeval *timeout)
 {
+	VB_CANCEL_POINT;
 	struct timespec wait;
 	uint64_t deadline_ns, now_ns;
 	int result;
 
-	if (!sets_have_entry(count, read, write))
+	if (!sets_have_entry(count, read, write)) {
+		VB_CANCEL_END();
 		return vb_real()->select(count, read, write, except, timeout);
+	}
 	if (!timeout)
 		return vb_rs_return_count(
 			vb_rs_select(count, read, write, except, VB_NEVER_NS, NULL, poll_entries));
@@ -244,6 +280,7 @@ VB_PUBLIC int select(int count, fd_set *read, fd_set *write, fd_set *except,
 
 VB_PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 {
+	VB_NO_CANCEL;
 	struct vb_entry *entry = vb_entry_get(fd);
 	int result = -ENOENT;
 	bool plain = true;
@@ -264,8 +301,12 @@ VB_PUBLIC int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 VB_PUBLIC int epoll_pwait(int epfd, struct epoll_event *events, int count, int timeout,
 			  const sigset_t *mask)
 {
-	if (!vb_epoll_has(epfd) || count <= 0)
+	VB_CANCEL_POINT;
+
+	if (!vb_epoll_has(epfd) || count <= 0) {
+		VB_CANCEL_END();
 		return vb_real()->epoll_pwait(epfd, events, count, timeout, mask);
+	}
 	return vb_rs_return_count(
 		vb_epoll_wait(epfd, events, count, deadline_of_ms(timeout), mask));
 }
@@ -280,9 +321,12 @@ VB_PUBLIC int epoll_pwait2(int epfd, struct epoll_event *events, int count,
 int epoll_pwait2(int epfd, struct epoll_event *events, int count, const struct timespec *timeout,
 		 const sigset_t *mask)
 {
+	VB_CANCEL_POINT;
+
 	if (vb_epoll_has(epfd) && count > 0)
 		return vb_rs_return_count(
 			vb_epoll_wait(epfd, events, count, deadline_of(timeout), mask));
+	VB_CANCEL_END();
 	if (!vb_real()->epoll_pwait2) {
 		errno = ENOSYS;
 		return -1;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/symver.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
@@ -12,6 +13,7 @@
 
 VB_PUBLIC int socket(int domain, int type, int protocol)
 {
+	VB_NO_CANCEL;
 	int fd = vb_real()->socket(domain, type, protocol);
 
 	if (fd >= 0 && vb_sockets_wanted(domain, type, protocol))
@@ -21,6 +23,7 @@ VB_PUBLIC int socket(int domain, int type, int protocol)
 
 VB_PUBLIC int listen(int fd, int backlog)
 {
+	VB_NO_CANCEL;
 	struct vb_entry *entry = vb_entry_get(fd);
 	int result;
 
@@ -33,12 +36,18 @@ VB_PUBLIC int listen(int fd, int backlog)
 
 VB_PUBLIC int accept4(int fd, struct sockaddr *addr, socklen_t *size, int flags)
 {
+	VB_CANCEL_POINT;
 	struct vb_entry *entry = vb_entry_get(fd);
+	struct vb_undo undo;
 	int result;
 
-	if (!entry)
+	if (!entry) {
+		VB_CANCEL_END();
 		return vb_real()->accept4(fd, addr, size, flags);
+	}
+	vb_undo_push(&undo, vb_entry_undo_get, entry);
 	result = vb_entry_accept(entry, fd, addr, size, flags);
+	vb_undo_pop(&undo);
 	vb_entry_put(entry);
 	return vb_rs_return_count(result);
 }
@@ -50,18 +59,26 @@ VB_PUBLIC int accept(int fd, struct sockaddr *addr, socklen_t *size)
 
 VB_PUBLIC int connect(int fd, const struct sockaddr *addr, socklen_t size)
 {
+	VB_CANCEL_POINT;
 	struct vb_entry *entry = vb_entry_get(fd);
+	struct vb_undo undo;
 	int result;
 
-	if (!entry)
+	if (!entry) {
+		VB_CANCEL_END();
 		return vb_real()->connect(fd, addr, size);
+	}
+	vb_undo_push(&undo, vb_entry_undo_get, entry);
 	result = vb_entry_connect(entry, fd, addr, size);
+	vb_undo_pop(&undo);
 	vb_entry_put(entry);
 	return vb_rs_return_count(result);
 }
 
 VB_PUBLIC int close(int fd)
 {
+	VB_NO_CANCEL; /* a number that is half closed helps nobody */
+
 	vb_entry_drop(fd);
 	vb_epoll_drop(fd);
 	return vb_real()->close(fd);
@@ -69,6 +86,7 @@ VB_PUBLIC int close(int fd)
 
 VB_PUBLIC int shutdown(int fd, int how)
 {
+	VB_NO_CANCEL;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
@@ -97,6 +115,7 @@ static bool lent_name(int fd, void (*name)(const struct vb_share *, struct socka
 
 VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
 {
+	VB_NO_CANCEL;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
@@ -111,6 +130,7 @@ VB_PUBLIC int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *res
 
 VB_PUBLIC int getsockname(int fd, struct sockaddr *restrict addr, socklen_t *restrict size)
 {
+	VB_NO_CANCEL;
 	struct vb_rs *rs = vb_entry_rsocket_of(fd);
 	int result;
 
@@ -168,6 +188,7 @@ static bool lent_option(int fd, int level, int name, void *value, socklen_t *siz
 VB_PUBLIC int getsockopt(int fd, int level, int name, void *restrict value,
 			 socklen_t *restrict size)
 {
+	VB_NO_CANCEL;
 	struct vb_rs *rs = is_about_connection(level, name) ? vb_entry_rsocket_of(fd) : NULL;
 	int error, result;
 
@@ -199,6 +220,7 @@ static bool entry_is_plain(struct vb_entry *entry)
 
 VB_PUBLIC int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
 {
+	VB_NO_CANCEL;
 	struct vb_entry *entry = vb_entry_get(fd);
 	int result;
 

@@ -7,6 +7,7 @@
 #include <rdma/rsocket.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "preload-sockets/entry.h"
 #include "preload-sockets/epoll_set.h"
@@ -129,50 +130,108 @@ static int begin_rdma(struct vb_entry *entry, int fd, const struct sockaddr *add
 	return err;
 }
 
-/* The result of a blocking connect, once RDMA is decided. */
-static int connect_outcome(struct vb_entry *entry, int fd)
+/* SO_SNDTIMEO of a blocking connect; -1: none. */
+static int connect_timeout_ms(int fd)
+{
+	struct timeval time = { 0 };
+	socklen_t size = sizeof(time);
+
+	if (vb_real()->getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, &size) ||
+	    (!time.tv_sec && !time.tv_usec))
+		return -1;
+	return (int)(time.tv_sec * 1000 + time.tv_usec / 1000 + 1);
+}
+
+/* Waits until the connect of the TCP socket is decided. */
+static int wait_tcp(int fd)
 {
 	struct pollfd ready = { .fd = fd, .events = POLLOUT };
 	socklen_t size = sizeof(int);
-	int error;
+	int error, found;
 
-	if (entry->kind == VB_KIND_STREAM)
-		return 0;
-	error = entry->error;
-	entry->error = 0;
-	if (error)
-		return -error;
-	/* The kernel's socket blocks as the program wants, so its connect has waited already. */
-	if (vb_real()->poll(&ready, 1, -1) < 0 ||
-	    vb_real()->getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
+	do {
+		VB_SLEEP_BEGIN;
+		found = vb_real()->poll(&ready, 1, connect_timeout_ms(fd));
+		VB_SLEEP_END;
+	} while (found < 0 && errno == EINTR && vb_rs_restart());
+	if (!found)
+		return -EINPROGRESS;
+	if (found < 0 || vb_real()->getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size))
 		return -errno;
 	return -error;
 }
 
+/* The result of a blocking connect, once RDMA is decided. */
+static int connect_outcome(struct vb_entry *entry, int fd)
+{
+	bool is_stream;
+	int error;
+
+	pthread_mutex_lock(&entry->lock);
+	if (entry->rs)
+		vb_rs_set_nonblock(entry->rs, entry->nonblock);
+	is_stream = entry->kind == VB_KIND_STREAM;
+	error = entry->error;
+	if (!is_stream)
+		entry->error = 0;
+	pthread_mutex_unlock(&entry->lock);
+	if (is_stream)
+		return 0;
+	return error ? -error : wait_tcp(fd);
+}
+
+static int poll_connecting(struct vb_entry_parts *parts)
+{
+	struct pollfd ready = { .fd = -1, .events = POLLOUT };
+	struct vb_undo undo;
+	int found;
+
+	vb_undo_push(&undo, vb_rs_undo_get, parts->rs);
+	found = vb_rs_poll(&ready, &parts->rs, 1, parts->look_again_at_ns, NULL);
+	vb_undo_pop(&undo);
+	vb_rs_put(parts->rs);
+	return found;
+}
+
 static int wait_connected(struct vb_entry *entry, int fd)
 {
-	int err;
-
 	for (;;) {
 		struct vb_entry_parts parts = vb_entry_parts(entry, fd);
-		struct pollfd ready = { .fd = -1, .events = POLLOUT };
+		int err;
 
 		if (parts.look_again_at_ns == VB_NEVER_NS) {
 			if (parts.rs)
 				vb_rs_put(parts.rs);
-			break;
+			return connect_outcome(entry, fd);
 		}
-		err = vb_rs_poll(&ready, &parts.rs, 1, parts.look_again_at_ns, NULL);
-		vb_rs_put(parts.rs);
+		err = poll_connecting(&parts);
 		if (err < 0 && !(err == -EINTR && vb_rs_restart()))
 			return err;
 	}
-	pthread_mutex_lock(&entry->lock);
-	if (entry->rs)
-		vb_rs_set_nonblock(entry->rs, entry->nonblock);
-	err = connect_outcome(entry, fd);
-	pthread_mutex_unlock(&entry->lock);
+}
+
+/* A second connect. Puts rs. */
+static int connect_again(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size)
+{
+	struct vb_undo undo;
+	int err;
+
+	vb_undo_push(&undo, vb_rs_undo_get, rs);
+	err = vb_rs_connect(rs, addr, size);
+	vb_undo_pop(&undo);
+	vb_rs_put(rs);
 	return err;
+}
+
+/* The TCP socket connects, as the program asks. */
+static int connect_tcp(int fd, const struct sockaddr *addr, socklen_t size)
+{
+	int result;
+
+	VB_SLEEP_BEGIN;
+	result = vb_real()->connect(fd, addr, size);
+	VB_SLEEP_END;
+	return result ? -errno : 0;
 }
 
 int vb_entry_connect(struct vb_entry *entry, int fd, const struct sockaddr *addr, socklen_t size)
@@ -194,13 +253,10 @@ int vb_entry_connect(struct vb_entry *entry, int fd, const struct sockaddr *addr
 	if (!fresh) {
 		struct vb_rs *rs = vb_entry_rsocket(entry, fd);
 
-		if (rs) {
-			err = vb_rs_connect(rs, addr, size);
-			vb_rs_put(rs);
-			return err;
-		}
+		if (rs)
+			return connect_again(rs, addr, size);
 	}
-	return vb_real()->connect(fd, addr, size) ? -errno : 0;
+	return connect_tcp(fd, addr, size);
 }
 
 /* --- listen --- */
@@ -285,7 +341,9 @@ static int accept_once(struct vb_entry *entry, int fd, struct vb_rs *listener,
 			vb_rs_name_peer(rs, addr, size);
 		return number_for(rs, entry->domain, flags);
 	}
+	VB_SLEEP_BEGIN;
 	result = vb_real()->accept4(fd, addr, size, flags);
+	VB_SLEEP_END;
 	return result < 0 ? -errno : result;
 }
 
@@ -311,11 +369,32 @@ static uint64_t accept_deadline(int fd)
 			      (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u);
 }
 
+static int accept_one(struct vb_entry *entry, int fd, struct vb_rs *listener, bool may_block,
+		      struct sockaddr *addr, socklen_t *size, int flags)
+{
+	const uint64_t deadline_ns = may_block ? accept_deadline(fd) : 0;
+	int result;
+
+	do {
+		result = accept_once(entry, fd, listener, addr, size, flags);
+		if (result != -EAGAIN || !may_block)
+			break;
+		result = wait_acceptable(fd, listener, deadline_ns);
+	} while (!result);
+	return result;
+}
+
+static void undo_parts(void *rs)
+{
+	if (rs)
+		vb_rs_put(rs);
+}
+
 int vb_entry_accept(struct vb_entry *entry, int fd, struct sockaddr *addr, socklen_t *size,
 		    int flags)
 {
 	struct vb_entry_parts parts;
-	uint64_t deadline_ns = 0;
+	struct vb_undo undo;
 	bool may_block;
 	int result;
 
@@ -324,17 +403,10 @@ int vb_entry_accept(struct vb_entry *entry, int fd, struct sockaddr *addr, sockl
 	pthread_mutex_lock(&entry->lock);
 	may_block = entry->kind == VB_KIND_LISTENER && !entry->nonblock;
 	pthread_mutex_unlock(&entry->lock);
-	if (may_block)
-		deadline_ns = accept_deadline(fd);
-	do {
-		const bool listens = parts.rs && parts.kernel;
-
-		result = accept_once(entry, fd, listens ? parts.rs : NULL, addr, size, flags);
-		if (result != -EAGAIN || !may_block)
-			break;
-		result = wait_acceptable(fd, listens ? parts.rs : NULL, deadline_ns);
-	} while (!result);
-	if (parts.rs)
-		vb_rs_put(parts.rs);
+	vb_undo_push(&undo, undo_parts, parts.rs);
+	result =
+		accept_one(entry, fd, parts.kernel ? parts.rs : NULL, may_block, addr, size, flags);
+	vb_undo_pop(&undo);
+	undo_parts(parts.rs);
 	return result;
 }

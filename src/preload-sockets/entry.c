@@ -2,6 +2,7 @@
 #include "preload-sockets/entry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -82,6 +83,11 @@ struct vb_entry *vb_entry_get(int fd)
 void vb_entry_put(struct vb_entry *entry)
 {
 	vb_fd_object_put(&entry->object);
+}
+
+void vb_entry_undo_get(void *entry)
+{
+	vb_entry_put(entry);
 }
 
 bool vb_entry_exists(int fd)
@@ -208,17 +214,32 @@ void vb_entry_each(void (*each)(int fd, struct vb_fd_object *object, void *arg))
 
 /* --- RDMA or TCP --- */
 
+/*
+ * Begins to connect the TCP socket. The thread holds the lock of the entry and so must not wait; a
+ * thread whose connect blocks waits without the lock (connect.c).
+ */
+static int begin_tcp(struct vb_entry *entry, int fd)
+{
+	const socklen_t size =
+		entry->domain == AF_INET ? sizeof(entry->target.in) : sizeof(entry->target.in6);
+	const int flags = vb_real()->fcntl(fd, F_GETFL);
+	int error = 0;
+
+	vb_real()->fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	if (vb_real()->connect(fd, &entry->target.sa, size))
+		error = errno;
+	vb_real()->fcntl(fd, F_SETFL, flags);
+	return error == EINPROGRESS ? 0 : error;
+}
+
 /* RDMA has failed: the TCP socket connects now. */
 static void fall_back(struct vb_entry *entry, int fd)
 {
 	struct vb_rs *rs = entry->rs;
-	const socklen_t size =
-		entry->domain == AF_INET ? sizeof(entry->target.in) : sizeof(entry->target.in6);
 
 	entry->rs = NULL;
 	entry->kind = VB_KIND_PLAIN;
-	if (vb_real()->connect(fd, &entry->target.sa, size) && errno != EINPROGRESS)
-		entry->error = errno;
+	entry->error = begin_tcp(entry, fd);
 	vb_epoll_became_plain(entry);
 	vb_rs_close(rs);
 	vb_rs_put(rs);

@@ -49,6 +49,7 @@ struct vb_entry {
 /* NULL: an ordinary descriptor. The caller puts the entry when done. */
 struct vb_entry *vb_entry_get(int fd);
 void vb_entry_put(struct vb_entry *entry);
+void vb_entry_undo_get(void *entry); /* for vb_undo_push */
 /* Makes an entry for fd, a new TCP socket. Takes over rs, which may be NULL. */
 int vb_entry_add(int fd, int domain, bool nonblock, struct vb_rs *rs);
 /* Adds newfd, an open descriptor, to the numbers of the entry. */

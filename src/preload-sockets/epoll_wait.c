@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "preload-sockets/epoll_impl.h"
 #include "rsocket/rsocket.h"
@@ -175,10 +176,11 @@ static int timeout_ms(uint64_t deadline_ns)
 static int wait_kernel(struct vb_epoll_set *set, struct epoll_event *events, int count,
 		       uint64_t deadline_ns, const sigset_t *mask)
 {
-	int found =
-		vb_real()->epoll_pwait(set->epfd, events, count + 1, timeout_ms(deadline_ns), mask);
-	int kept = 0;
+	int found, kept = 0;
 
+	VB_SLEEP_BEGIN;
+	found = vb_real()->epoll_pwait(set->epfd, events, count + 1, timeout_ms(deadline_ns), mask);
+	VB_SLEEP_END;
 	if (found < 0)
 		return -errno;
 	for (int i = 0; i < found; i++) {
@@ -213,22 +215,41 @@ static int set_wait(struct vb_epoll_set *set, struct epoll_event *events, int co
 	}
 }
 
+static void undo_set_get(void *object)
+{
+	vb_fd_object_put(object);
+}
+
+static int wait_into(struct vb_epoll_set *set, struct epoll_event *room, int count,
+		     uint64_t deadline_ns, const sigset_t *mask)
+{
+	struct vb_undo undo;
+	int result;
+
+	vb_undo_push(&undo, undo_set_get, &set->object);
+	result = set_wait(set, room, count, deadline_ns, mask);
+	vb_undo_pop(&undo);
+	return result;
+}
+
 int vb_epoll_wait(int epfd, struct epoll_event *events, int count, uint64_t deadline_ns,
 		  const sigset_t *mask)
 {
-	struct epoll_event few[STACK_EVENTS + 1], *room = few;
+	struct epoll_event few[STACK_EVENTS + 1], *many = NULL, *room = few;
 	struct vb_epoll_set *set = vb_epoll_set_get(epfd);
+	struct vb_undo undo;
 	int result;
 
 	if (!set)
 		return -EBADF;
 	if (count > STACK_EVENTS)
-		room = malloc(((size_t)count + 1) * sizeof(*room));
-	result = room ? set_wait(set, room, count, deadline_ns, mask) : -ENOMEM;
+		room = many = malloc(((size_t)count + 1) * sizeof(*room));
+	vb_undo_push(&undo, free, many);
+	result = room ? wait_into(set, room, count, deadline_ns, mask) : -ENOMEM;
+	vb_undo_pop(&undo);
 	for (int i = 0; i < result; i++)
 		events[i] = room[i];
-	if (room != few)
-		free(room);
+	free(many);
 	vb_fd_object_put(&set->object);
 	return result;
 }

@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -136,6 +137,7 @@ static int accept_request(struct vb_cma_id *id, const struct rdma_conn_param *pa
 
 VB_PUBLIC int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_id *self = vb_cma_id(id);
 	const bool sync = self->sync, datagram = vb_cma_is_datagram(self);
 	int err = accept_request(self, conn_param);
@@ -189,6 +191,8 @@ static int reject_request(struct vb_cma_id *id, const void *private_data, uint8_
 
 VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
 {
+	VB_NO_CANCEL;
+
 	return vb_return_minus_one(
 		reject_request(vb_cma_id(id), private_data, private_data_len, VB_CM_REJ_CONSUMER));
 }
@@ -196,6 +200,8 @@ VB_PUBLIC int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8
 VB_PUBLIC int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data,
 			      uint8_t private_data_len)
 {
+	VB_NO_CANCEL;
+
 	return vb_return_minus_one(reject_request(vb_cma_id(id), private_data, private_data_len,
 						  VB_CM_REJ_VENDOR_OPTION));
 }

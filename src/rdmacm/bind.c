@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <linux/capability.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/io.h"
@@ -270,6 +271,8 @@ int vb_cma_bind(struct vb_cma_id *id, const struct sockaddr *addr, const char *c
 
 VB_PUBLIC int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
+	VB_NO_CANCEL;
+
 	return vb_return_minus_one(vb_cma_bind(vb_cma_id(id), addr, "rdma_bind_addr"));
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
@@ -126,6 +127,7 @@ int vb_cma_channel_take(struct vb_cma_channel *channel, struct vb_cma_event **ev
 
 VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_channel *channel = NULL;
 	int err = vb_cma_begin();
 
@@ -136,6 +138,8 @@ VB_PUBLIC struct rdma_event_channel *rdma_create_event_channel(void)
 
 VB_PUBLIC void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+	VB_NO_CANCEL;
+
 	if (channel)
 		vb_cma_channel_destroy((struct vb_cma_channel *)channel);
 }

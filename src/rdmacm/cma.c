@@ -32,13 +32,8 @@ void vb_cma_unlock(void)
 
 void vb_cma_wait(pthread_cond_t *cond)
 {
-	int cancel_state;
-
 	vb_cma_channels_ring();
-	/* A thread that is cancelled in the wait would keep the lock. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	pthread_cond_wait(cond, &lock);
-	pthread_setcancelstate(cancel_state, NULL);
 }
 
 struct vb_list *vb_cma_ids(void)

@@ -177,7 +177,7 @@ struct vb_list *vb_cma_ids(void);
 
 void vb_cma_lock(void);
 void vb_cma_unlock(void);
-/* Waits on cond with the lock of the library; no cancellation point. */
+/* Waits on cond with the lock of the library, in a guard against cancellation (base/cancel.h). */
 void vb_cma_wait(pthread_cond_t *cond);
 /* Sets the timer to the next due time. Under the lock, after each use of the connection manager. */
 void vb_cma_rearm(void);

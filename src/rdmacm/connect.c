@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -197,6 +198,7 @@ static int connect_id(struct vb_cma_id *id, const struct rdma_conn_param *param)
 
 VB_PUBLIC int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *conn_param)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_id *self = vb_cma_id(id);
 	const bool sync = self->sync;
 	int err = vb_cma_stale(self->generation, "rdma_connect");
@@ -221,6 +223,7 @@ static int establish(struct vb_cma_id *id)
 
 VB_PUBLIC int rdma_establish(struct rdma_cm_id *id)
 {
+	VB_NO_CANCEL;
 	int err;
 
 	if (id->qp) {

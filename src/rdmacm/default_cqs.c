@@ -4,6 +4,7 @@
 #include <rdma/rdma_verbs.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
@@ -102,6 +103,8 @@ static int create_srq(struct vb_cma_id *id, struct ibv_srq_init_attr_ex *attr)
 
 VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
+	VB_NO_CANCEL;
+
 	if (!id || !attr)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(create_srq(vb_cma_id(id), attr));
@@ -110,6 +113,7 @@ VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 			      struct ibv_srq_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct ibv_srq_init_attr_ex ex = { 0 };
 	int err;
 
@@ -127,6 +131,8 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 VB_PUBLIC void rdma_destroy_srq(struct rdma_cm_id *id)
 {
+	VB_NO_CANCEL;
+
 	if (!id || !id->srq)
 		return;
 	ibv_destroy_srq(id->srq);

@@ -7,6 +7,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -170,6 +171,7 @@ static struct ibv_context **open_all(struct ibv_device **list, int count, int *o
 
 VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
 {
+	VB_NO_CANCEL;
 	struct ibv_context **contexts = NULL;
 	struct ibv_device **list = NULL;
 	int count = 0, opened = 0, err = vb_cma_begin();

@@ -2,6 +2,7 @@
 /* rdma_disconnect and rdma_notify. */
 #include <errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -99,6 +100,7 @@ static int disconnect(struct vb_cma_id *id)
 
 VB_PUBLIC int rdma_disconnect(struct rdma_cm_id *id)
 {
+	VB_NO_CANCEL;
 	const bool sync = vb_cma_id(id)->sync;
 	int err = disconnect(vb_cma_id(id));
 
@@ -125,6 +127,7 @@ static int notify(struct vb_cma_id *id, enum ibv_event_type event)
 
 VB_PUBLIC int rdma_notify(struct rdma_cm_id *id, enum ibv_event_type event)
 {
+	VB_NO_CANCEL;
 	int err;
 
 	vb_cma_lock();

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/bind.h"
@@ -76,6 +77,7 @@ static int make_active(struct vb_cma_id *id, const struct rdma_addrinfo *res, st
 static int create_ep(struct rdma_cm_id **out, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		     struct ibv_qp_init_attr *attr)
 {
+	VB_NO_CANCEL_ASLEEP; /* no thread would have the identifier */
 	struct rdma_cm_id *id;
 	int err = vb_cma_id_create(NULL, &id, NULL, (enum rdma_port_space)res->ai_port_space,
 				   (enum ibv_qp_type)res->ai_qp_type);
@@ -94,6 +96,8 @@ static int create_ep(struct rdma_cm_id **out, const struct rdma_addrinfo *res, s
 VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
 			     struct ibv_qp_init_attr *qp_init_attr)
 {
+	VB_NO_CANCEL;
+
 	if (!id || !res)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(create_ep(id, res, pd, qp_init_attr));
@@ -101,6 +105,8 @@ VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
 
 VB_PUBLIC void rdma_destroy_ep(struct rdma_cm_id *id)
 {
+	VB_NO_CANCEL;
+
 	if (id->qp)
 		rdma_destroy_qp(id);
 	if (id->srq)
@@ -161,6 +167,8 @@ static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
 
 VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
+	VB_CANCEL_POINT;
+
 	if (!listen || !id)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(get_request(vb_cma_id(listen), id));

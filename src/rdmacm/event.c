@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
@@ -52,6 +53,7 @@ void vb_cma_event_private(struct vb_cma_event *event, bool ud, const void *data,
 
 VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_event *acked = (struct vb_cma_event *)event;
 
 	if (!event)

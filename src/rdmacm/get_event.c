@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -277,18 +278,10 @@ static enum verdict settle(struct vb_cma_event *event)
 	}
 }
 
-/* A thread that is cancelled inside would leave an event that no thread acknowledges. */
-static enum verdict settle_uncancelled(struct vb_cma_event *event)
-{
-	enum verdict verdict;
-	int cancel_state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	verdict = settle(event);
-	pthread_setcancelstate(cancel_state, NULL);
-	return verdict;
-}
-
+/*
+ * Only the wait for an event is a cancellation point. A thread that is cancelled later would leave
+ * an event that no thread acknowledges.
+ */
 static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 {
 	struct vb_cma_event *event;
@@ -298,7 +291,7 @@ static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 		err = vb_cma_channel_take(channel, &event);
 		if (err)
 			return err;
-		if (settle_uncancelled(event) == REPORT) {
+		if (settle(event) == REPORT) {
 			*out = &event->event;
 			return 0;
 		}
@@ -309,6 +302,8 @@ static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 
 VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
+	VB_CANCEL_POINT;
+
 	if (!channel || !event)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(get_event((struct vb_cma_channel *)channel, event));

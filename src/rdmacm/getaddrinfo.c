@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/address.h"
@@ -188,6 +189,7 @@ static struct answer fill_result(const char *node, const char *service,
 VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 			       const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
+	VB_NO_CANCEL;
 	struct rdma_addrinfo *rai;
 	struct answer answer = { 0 };
 

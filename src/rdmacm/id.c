@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -220,6 +221,7 @@ int vb_cma_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 			     void *context, enum rdma_port_space ps)
 {
+	VB_NO_CANCEL;
 	bool ud = ps == RDMA_PS_UDP || ps == RDMA_PS_IPOIB;
 
 	return vb_return_minus_one(
@@ -271,6 +273,8 @@ static void destroy_inherited(struct vb_cma_id *id)
 
 VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 {
+	VB_NO_CANCEL;
+
 	if (!id)
 		return vb_return_minus_one(-EINVAL);
 	if (vb_cma_id(id)->generation != vb_cma_generation())
@@ -337,5 +341,7 @@ int vb_cma_id_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 
 VB_PUBLIC int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *channel)
 {
+	VB_NO_CANCEL;
+
 	return vb_return_minus_one(vb_cma_id_migrate(vb_cma_id(id), channel));
 }

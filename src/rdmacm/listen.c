@@ -2,6 +2,7 @@
 /* rdma_listen: requests for the port of an identifier become identifiers of their own. */
 #include <errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -64,6 +65,7 @@ static int bind_anywhere(struct vb_cma_id *id)
 
 VB_PUBLIC int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_id *listener = vb_cma_id(id);
 	struct sockaddr_storage addr;
 	union ibv_gid own;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/random.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -236,12 +237,15 @@ static int join_group(struct vb_cma_id *id, const struct sockaddr *addr, bool se
 
 VB_PUBLIC int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
 {
+	VB_NO_CANCEL;
+
 	return vb_return_minus_one(join_group(vb_cma_id(id), addr, false, context));
 }
 
 VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
 				     struct rdma_cm_join_mc_attr_ex *mc_join_attr, void *context)
 {
+	VB_NO_CANCEL;
 	const uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
 	if (mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
@@ -328,6 +332,8 @@ static int leave_group(struct vb_cma_id *id, const struct sockaddr *addr)
 
 VB_PUBLIC int rdma_leave_multicast(struct rdma_cm_id *id, struct sockaddr *addr)
 {
+	VB_NO_CANCEL;
+
 	if (!vb_address_size(addr))
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(leave_group(vb_cma_id(id), addr));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/bind.h"
@@ -126,6 +127,7 @@ static int set_option(struct vb_cma_id *id, int level, int name, const void *val
 VB_PUBLIC int rdma_set_option(struct rdma_cm_id *id, int level, int optname, void *optval,
 			      size_t optlen)
 {
+	VB_NO_CANCEL;
 	int err;
 
 	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)

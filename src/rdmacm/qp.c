@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/multicast.h"
@@ -172,6 +173,8 @@ int vb_cma_ece_respond(struct vb_cma_id *id, struct ibv_qp *qp)
 /* The application negotiates for a QP that it made itself. */
 VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
+	VB_NO_CANCEL;
+
 	if (!id || id->qp || !ece || !ece->vendor_id || ece->comp_mask) {
 		vb_explain("rdma_set_local_ece: needs an identifier without QP, a vendor id and "
 			   "comp_mask 0");
@@ -184,6 +187,8 @@ VB_PUBLIC int rdma_set_local_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 
 VB_PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 {
+	VB_NO_CANCEL;
+
 	if (!id || id->qp || !ece) {
 		vb_explain("rdma_get_remote_ece: needs an identifier without QP");
 		return vb_return_minus_one(-EINVAL);
@@ -302,6 +307,8 @@ static int create_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 
 VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *qp_init_attr)
 {
+	VB_NO_CANCEL;
+
 	if (!id || !qp_init_attr)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(create_qp(vb_cma_id(id), qp_init_attr));
@@ -310,6 +317,7 @@ VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 			     struct ibv_qp_init_attr *qp_init_attr)
 {
+	VB_NO_CANCEL;
 	struct ibv_qp_init_attr_ex attr = { 0 };
 	int err;
 
@@ -326,6 +334,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 
 VB_PUBLIC void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	VB_NO_CANCEL;
 	struct ibv_qp *qp = id ? qp_take(vb_cma_id(id)) : NULL;
 
 	if (!qp)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
@@ -235,6 +236,7 @@ int vb_cma_qp_attr(struct vb_cma_id *id, struct ibv_qp_attr *attr, int *mask)
 VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr,
 				int *qp_attr_mask)
 {
+	VB_NO_CANCEL;
 	int err;
 
 	if (!id || !qp_attr || !qp_attr_mask)

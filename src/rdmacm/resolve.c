@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -291,6 +292,7 @@ static int resolve_address(struct vb_cma_id *id, const struct sockaddr *src,
 VB_PUBLIC int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src_addr,
 				struct sockaddr *dst_addr, int timeout_ms)
 {
+	VB_NO_CANCEL;
 	const bool sync = vb_cma_id(id)->sync;
 	int err = resolve_address(vb_cma_id(id), src_addr, dst_addr, timeout_ms);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 
@@ -373,6 +374,7 @@ int vb_cma_route_set(struct vb_cma_id *id, const void *data, size_t size)
 
 VB_PUBLIC int rdma_resolve_route(struct rdma_cm_id *id, int timeout_ms)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_id *self = vb_cma_id(id);
 	const bool sync = self->sync;
 	int err = vb_cma_id_expect(self, VB_CMA_ADDR_RESOLVED, "rdma_resolve_route");

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/cancel.h"
 #include "rsocket/rsocket.h"
 
 enum { PIECE_MAX = 65536 };
@@ -185,7 +186,7 @@ static struct vb_rs_mapping *unannounced(struct vb_rs *rs)
 /* The mapping is chosen after the wait, because another thread may unmap it meanwhile. */
 static int announce_one(struct vb_rs *rs, uint64_t deadline_ns)
 {
-	int err = vb_rs_wait(rs, announce_decided, deadline_ns);
+	int err = vb_rs_wait_in(rs, &rs->out, announce_decided, deadline_ns);
 	struct vb_rs_mapping *mapping = unannounced(rs);
 
 	if (err || !mapping || rs->state != VB_RS_CONNECTED || rs->write_shut || rs->closed)
@@ -285,7 +286,7 @@ static ssize_t write_all(struct vb_rs *rs, const uint8_t *from, size_t size, uin
 	ssize_t result = vb_rs_announce_mappings(rs, deadline_ns);
 
 	while (!result && done < size) {
-		result = vb_rs_wait(rs, write_decided, deadline_ns);
+		result = vb_rs_wait_in(rs, &rs->out, write_decided, deadline_ns);
 		result = result ? result : write_refusal(rs);
 		if (result)
 			break;
@@ -300,18 +301,24 @@ static ssize_t write_all(struct vb_rs *rs, const uint8_t *from, size_t size, uin
 
 ssize_t vb_rs_iowrite(struct vb_rs *rs, const void *buffer, size_t size, off_t offset, int flags)
 {
+	struct vb_undo undo;
+	uint64_t deadline_ns;
 	ssize_t result;
 
 	if (offset < 0)
 		return -EINVAL;
-	pthread_mutex_lock(&rs->send_lock);
 	pthread_mutex_lock(&rs->lock);
-	result = write_refusal(rs);
-	if (!result)
-		result = write_all(rs, buffer, size, (uint64_t)offset,
-				   vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT),
-						  rs->options.send_timeout_ns));
+	deadline_ns =
+		vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT), rs->options.send_timeout_ns);
+	result = vb_rs_begin(rs, &rs->out, deadline_ns);
+	if (!result) {
+		vb_undo_push(&undo, vb_rs_undo_out, rs);
+		result = write_refusal(rs);
+		if (!result)
+			result = write_all(rs, buffer, size, (uint64_t)offset, deadline_ns);
+		vb_undo_pop(&undo);
+		vb_rs_end(rs, &rs->out);
+	}
 	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->send_lock);
 	return result;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "rsocket/sys.h"
 
@@ -54,8 +55,10 @@ static int set_init(struct set *set, struct pollfd *fds, struct vb_rs *const *rs
 	return 0;
 }
 
-static void set_destroy(struct set *set)
+static void set_destroy(void *held)
 {
+	struct set *set = held;
+
 	for (nfds_t i = 0; i < set->count; i++) {
 		struct member *member = &set->members[i];
 
@@ -130,7 +133,7 @@ static int set_sleep(struct set *set, uint64_t deadline_ns, const sigset_t *mask
 			set->sleep_fds[i] = set->fds[i];
 	}
 	set->sleep_fds[set->count] = (struct pollfd){ .fd = set->event_fd, .events = POLLIN };
-	if (vb_sys_ppoll(set->sleep_fds, set->count + 1, forever ? NULL : &timeout, mask) < 0)
+	if (vb_sys_sleep(set->sleep_fds, set->count + 1, forever ? NULL : &timeout, mask) < 0)
 		return -errno;
 	if (set->sleep_fds[set->count].revents)
 		vb_rs_event_drain(set->event_fd);
@@ -198,14 +201,17 @@ int vb_rs_poll(struct pollfd *fds, struct vb_rs *const *rsockets, nfds_t count,
 	       uint64_t deadline_ns, const sigset_t *mask)
 {
 	struct set set;
+	struct vb_undo undo;
 	int ready = set_init(&set, fds, rsockets, count);
 
 	if (ready)
 		return ready;
+	vb_undo_push(&undo, set_destroy, &set);
 	/* With a mask there is no busy polling: its signals must arrive in the sleep. */
 	ready = mask ? check_all(&set, false) : poll_for_a_while(&set, deadline_ns);
 	if (!ready && deadline_ns)
 		ready = wait_for_some(&set, deadline_ns, mask);
+	vb_undo_pop(&undo);
 	set_destroy(&set);
 	return ready;
 }
@@ -290,6 +296,7 @@ int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_
 		 const sigset_t *mask, vb_rs_poll_function *poll_fds)
 {
 	struct pollfd *fds;
+	struct vb_undo undo;
 	nfds_t used;
 	int ready;
 
@@ -299,6 +306,7 @@ int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_
 	fds = calloc((size_t)count + 1, sizeof(*fds));
 	if (!fds)
 		return -ENOMEM;
+	vb_undo_push(&undo, free, fds);
 	used = to_poll(count, read, write, except, fds);
 	do {
 		ready = poll_fds(fds, used, deadline_ns, mask);
@@ -313,6 +321,7 @@ int vb_rs_select(int count, fd_set *read, fd_set *write, fd_set *except, uint64_
 		ready = from_poll(fds, used, read, write, except);
 	} while (!ready && deadline_ns &&
 		 (deadline_ns == VB_NEVER_NS || vb_now_ns() < deadline_ns));
+	vb_undo_pop(&undo);
 	free(fds);
 	return ready;
 }

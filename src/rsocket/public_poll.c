@@ -4,35 +4,54 @@
 #include <rdma/rsocket.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/symver.h"
 #include "rsocket/poll.h"
 #include "rsocket/public.h"
 
+enum { FEW = 32 };
+
+struct looked_up {
+	struct vb_rs **rsockets; /* NULL: an ordinary descriptor */
+	nfds_t count;
+	struct vb_rs *few[FEW];
+};
+
+static void looked_up_put(void *held)
+{
+	struct looked_up *up = held;
+
+	for (nfds_t i = 0; i < up->count; i++) {
+		if (up->rsockets[i])
+			vb_rs_put(up->rsockets[i]);
+	}
+	if (up->rsockets != up->few)
+		free(up->rsockets);
+}
+
 static int poll_fds(struct pollfd *fds, nfds_t count, uint64_t deadline_ns, const sigset_t *mask)
 {
-	enum { FEW = 32 };
-	struct vb_rs *few[FEW] = { 0 }, **rsockets = few;
+	struct looked_up up = { .rsockets = up.few, .count = count };
+	struct vb_undo undo;
 	int result;
 
 	if (count > FEW)
-		rsockets = calloc(count, sizeof(struct vb_rs *));
-	if (!rsockets)
+		up.rsockets = calloc(count, sizeof(struct vb_rs *));
+	if (!up.rsockets)
 		return -ENOMEM;
 	for (nfds_t i = 0; i < count; i++)
-		rsockets[i] = vb_rs_lookup(fds[i].fd);
-	result = vb_rs_poll(fds, rsockets, count, deadline_ns, mask);
-	for (nfds_t i = 0; i < count; i++) {
-		if (rsockets[i])
-			vb_rs_put(rsockets[i]);
-	}
-	if (rsockets != few)
-		free(rsockets);
+		up.rsockets[i] = vb_rs_lookup(fds[i].fd);
+	vb_undo_push(&undo, looked_up_put, &up);
+	result = vb_rs_poll(fds, up.rsockets, count, deadline_ns, mask);
+	vb_undo_pop(&undo);
+	looked_up_put(&up);
 	return result;
 }
 
 VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
+	VB_CANCEL_POINT;
 	const uint64_t deadline_ns = timeout < 0 ? VB_NEVER_NS
 				     : timeout   ? vb_now_ns() + (uint64_t)timeout * 1000000u
 						 : 0;
@@ -43,6 +62,7 @@ VB_PUBLIC int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 VB_PUBLIC int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 		      struct timeval *timeout)
 {
+	VB_CANCEL_POINT;
 	uint64_t deadline_ns = VB_NEVER_NS, wait_ns;
 
 	if (timeout) {

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "base/cancel.h"
 #include "rsocket/cursor.h"
 #include "rsocket/rsocket.h"
 
@@ -61,7 +62,7 @@ uint32_t vb_rs_readable_size(struct vb_rs *rs)
 	return rs->stream ? rs->stream->rx.available : 0;
 }
 
-/* Releases the lock while it copies: only the holder of recv_lock consumes. */
+/* Releases the lock while it copies: only the receiving thread consumes. */
 static void copy_out(struct vb_rs *rs, struct vb_cursor *to, int flags)
 {
 	struct vb_rs_rx *rx = &rs->stream->rx;
@@ -103,7 +104,7 @@ static ssize_t receive_stream(struct vb_rs *rs, struct vb_cursor *to, int flags,
 	rs->receive_low = low_water(rs, total, flags);
 	do {
 		if (vb_rs_readable_size(rs) < rs->receive_low)
-			err = vb_rs_wait(rs, receive_decided, deadline_ns);
+			err = vb_rs_wait_in(rs, &rs->in, receive_decided, deadline_ns);
 		if (err && !(flags & MSG_PEEK && vb_rs_readable_size(rs)))
 			break;
 		if (!vb_rs_readable_size(rs)) {
@@ -128,6 +129,7 @@ static void yield_at_times(struct vb_rs *rs)
 ssize_t vb_rs_recvv(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
 	struct vb_cursor to;
+	struct vb_undo undo;
 	uint64_t deadline_ns;
 	ssize_t result = vb_cursor_init(&to, iov, count);
 
@@ -137,14 +139,17 @@ ssize_t vb_rs_recvv(struct vb_rs *rs, const struct iovec *iov, int count, int fl
 		return -EINVAL;
 	if (flags & MSG_ERRQUEUE)
 		return -EAGAIN; /* the error queue is always empty */
-	pthread_mutex_lock(&rs->recv_lock);
 	vb_rs_lock(rs);
 	deadline_ns = vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT),
 				     rs->options.receive_timeout_ns);
-	if (to.left)
+	result = to.left ? vb_rs_begin(rs, &rs->in, deadline_ns) : 0;
+	if (to.left && !result) {
+		vb_undo_push(&undo, vb_rs_undo_in, rs);
 		result = receive_stream(rs, &to, flags, deadline_ns);
+		vb_undo_pop(&undo);
+		vb_rs_end(rs, &rs->in);
+	}
 	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->recv_lock);
 	if (result == -EAGAIN)
 		yield_at_times(rs);
 	return result;

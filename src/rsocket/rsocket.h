@@ -3,10 +3,10 @@
  * RDMA sockets: the object behind a descriptor, and the functions that the files of this folder
  * share with each other and with the exported functions. They return 0, a count, or -errno.
  *
- * Locks. send_lock serializes senders, recv_lock receivers. `lock` guards the rest. A thread holds
- * `lock` for a short time only, and releases it before it sleeps or copies bytes of a stream.
- * Order: send_lock or recv_lock, then the lock of a listener, then that of a connection which the
- * listener accepted.
+ * Locks. `lock` guards everything. A thread holds it for a short time only, and releases it before
+ * it sleeps or copies bytes of a stream. One thread sends and one receives at a time (`out`, `in`;
+ * direction.c). Order: the lock of a listener, then that of a connection which the listener
+ * accepted.
  *
  * Threads. A thread that calls makes the connection progress: it polls the CQ under `lock`. One
  * service thread per process takes connection events, accepts for listeners, sends keepalives and
@@ -116,13 +116,19 @@ struct vb_rs_listener {
 	unsigned backlog;
 };
 
+struct vb_rs_direction {
+	bool busy;        /* a thread sends, or receives */
+	bool asleep;      /* that thread waits, for room or for bytes */
+	unsigned awaited; /* threads that wait until it is done */
+};
+
 struct vb_rs_datagram; /* datagram.h */
 
 struct vb_rs {
 	struct vb_fd_object object;
 	int domain, type;
 	unsigned generation; /* of the process that made it; see vb_rs_is_stale */
-	pthread_mutex_t lock, send_lock, recv_lock;
+	pthread_mutex_t lock;
 	atomic_uint service_waits; /* the service thread wants lock */
 	atomic_uint empty_looks;   /* receives that found no byte and did not wait */
 
@@ -133,8 +139,9 @@ struct vb_rs {
 	bool peer_shut;             /* the peer sends nothing any more */
 	bool reset_told;            /* a send after the peer's close has returned ECONNRESET */
 	bool closed;
-	int error;            /* for SO_ERROR; a positive errno */
-	uint32_t receive_low; /* bytes that the holder of recv_lock waits for */
+	int error; /* for SO_ERROR; a positive errno */
+	struct vb_rs_direction out, in;
+	uint32_t receive_low; /* bytes that the receiving thread waits for */
 	struct vb_list watches;
 	struct vb_rs_options options;
 
@@ -159,6 +166,7 @@ struct vb_rs *vb_rs_alloc(int domain, int type, const struct vb_rs_options *opti
 int vb_rs_create_id(struct vb_rs *rs, struct rdma_cm_id **id);
 void vb_rs_get(struct vb_rs *rs);
 void vb_rs_put(struct vb_rs *rs);
+void vb_rs_undo_get(void *rs); /* for vb_undo_push */
 int vb_rs_bind(struct vb_rs *rs, const struct sockaddr *addr, socklen_t size);
 /* Binds to the wildcard and any port; under the lock. */
 int vb_rs_bind_any(struct vb_rs *rs);
@@ -232,7 +240,10 @@ static inline uint64_t vb_rs_wr_id(enum vb_rs_work work, uint32_t buffer_size)
 
 /* --- wait.c --- */
 typedef bool vb_rs_test(struct vb_rs *rs);
-/* Under lock, which is released during the wait. 0: the test holds; -EAGAIN: timeout; -EINTR. */
+/*
+ * Under lock, which is released during the wait. 0: the test holds; -EAGAIN: timeout; -EINTR. A
+ * cancellation point (base/cancel.h): callers push what they hold besides the lock.
+ */
 int vb_rs_wait(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns);
 void vb_rs_notify(struct vb_rs *rs, const struct vb_rs_watch *but);
 /* True: the CQ may have completions that came before it was armed; look again before sleeping. */
@@ -244,6 +255,17 @@ void vb_rs_event_write(struct vb_rs_watch *watch);
 uint64_t vb_rs_deadline(bool nonblock, uint64_t timeout_ns);
 /* Does an interrupted call go on, as SA_RESTART asks? */
 bool vb_rs_restart(void);
+
+/* --- direction.c --- */
+/* Under lock. The caller is the sending, or receiving, thread until vb_rs_end; or -errno. */
+int vb_rs_begin(struct vb_rs *rs, struct vb_rs_direction *direction, uint64_t deadline_ns);
+void vb_rs_end(struct vb_rs *rs, struct vb_rs_direction *direction);
+/* A wait of that thread for room, or for bytes. */
+int vb_rs_wait_in(struct vb_rs *rs, struct vb_rs_direction *direction, vb_rs_test *test,
+		  uint64_t deadline_ns);
+/* For vb_undo_push. */
+void vb_rs_undo_out(void *rs);
+void vb_rs_undo_in(void *rs);
 
 /* --- ready.c --- */
 /* Events of poll(2) that hold now; under lock. */
@@ -269,7 +291,7 @@ void vb_rs_finish(struct vb_rs *rs, uint64_t deadline_ns);
 off_t vb_rs_iomap(struct vb_rs *rs, void *buffer, size_t size, int prot, int flags, off_t offset);
 int vb_rs_iounmap(struct vb_rs *rs, void *buffer, size_t size);
 ssize_t vb_rs_iowrite(struct vb_rs *rs, const void *buffer, size_t size, off_t offset, int flags);
-/* Tells the peer about new mappings; under send_lock and lock. */
+/* Tells the peer about new mappings; under lock, by the sending thread. */
 int vb_rs_announce_mappings(struct vb_rs *rs, uint64_t deadline_ns);
 void vb_rs_mappings_free(struct vb_rs *rs);
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "rsocket/cursor.h"
 #include "rsocket/rsocket.h"
 
@@ -97,7 +98,7 @@ static struct piece reserve_piece(struct vb_rs *rs, size_t left, uint32_t size_m
 	return piece;
 }
 
-/* Without the lock: only the holder of send_lock posts data, so pieces stay in order. */
+/* Without the lock: only the sending thread posts data, so pieces stay in order. */
 static int post_piece(struct vb_rs *rs, const struct piece *piece, struct vb_cursor *from)
 {
 	uint8_t small[INLINE_MAX];
@@ -117,7 +118,7 @@ static int post_piece(struct vb_rs *rs, const struct piece *piece, struct vb_cur
 	return vb_rs_post(rs, &wr);
 }
 
-/* Under send_lock and lock. */
+/* Under lock, by the sending thread. */
 static ssize_t send_stream(struct vb_rs *rs, struct vb_cursor *from, uint64_t deadline_ns)
 {
 	const size_t total = from->left;
@@ -129,7 +130,7 @@ static ssize_t send_stream(struct vb_rs *rs, struct vb_cursor *from, uint64_t de
 
 		err = send_error(rs);
 		if (!err && !vb_rs_can_send(rs)) {
-			err = vb_rs_wait(rs, send_decided, deadline_ns);
+			err = vb_rs_wait_in(rs, &rs->out, send_decided, deadline_ns);
 			err = err ? err : send_error(rs);
 		}
 		if (err)
@@ -146,9 +147,22 @@ static ssize_t send_stream(struct vb_rs *rs, struct vb_cursor *from, uint64_t de
 	return from->left < total ? (ssize_t)(total - from->left) : err;
 }
 
+/* Under lock, by the sending thread. */
+static ssize_t send_whole(struct vb_rs *rs, struct vb_cursor *from, uint64_t deadline_ns)
+{
+	ssize_t result = vb_rs_wait_in(rs, &rs->out, vb_rs_connect_decided, deadline_ns);
+
+	if (!result)
+		result = send_error(rs);
+	if (!result)
+		result = vb_rs_announce_mappings(rs, deadline_ns);
+	return result ? result : send_stream(rs, from, deadline_ns);
+}
+
 ssize_t vb_rs_sendv(struct vb_rs *rs, const struct iovec *iov, int count, int flags)
 {
 	struct vb_cursor from;
+	struct vb_undo undo;
 	uint64_t deadline_ns;
 	ssize_t result = vb_cursor_init(&from, iov, count);
 
@@ -156,18 +170,16 @@ ssize_t vb_rs_sendv(struct vb_rs *rs, const struct iovec *iov, int count, int fl
 		return result;
 	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
-	pthread_mutex_lock(&rs->send_lock);
 	vb_rs_lock(rs);
 	deadline_ns =
 		vb_rs_deadline(rs->nonblock || (flags & MSG_DONTWAIT), rs->options.send_timeout_ns);
-	result = vb_rs_wait(rs, vb_rs_connect_decided, deadline_ns);
-	if (!result)
-		result = send_error(rs);
-	if (!result)
-		result = vb_rs_announce_mappings(rs, deadline_ns);
-	if (!result)
-		result = send_stream(rs, &from, deadline_ns);
+	result = vb_rs_begin(rs, &rs->out, deadline_ns);
+	if (!result) {
+		vb_undo_push(&undo, vb_rs_undo_out, rs);
+		result = send_whole(rs, &from, deadline_ns);
+		vb_undo_pop(&undo);
+		vb_rs_end(rs, &rs->out);
+	}
 	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_unlock(&rs->send_lock);
 	return result;
 }

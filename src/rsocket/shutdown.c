@@ -2,6 +2,7 @@
 /* Ending one direction of a stream, or both. */
 #include <errno.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "rsocket/datagram.h"
 #include "rsocket/rsocket.h"
@@ -13,10 +14,10 @@ static bool control_decided(struct vb_rs *rs)
 	return rs->state != VB_RS_CONNECTED || rs->stream->control_free;
 }
 
-/* Sends the message after all data. Under send_lock and lock. */
+/* Sends the message after all data. Under lock, by the sending thread. */
 static int post_end(struct vb_rs *rs, enum vb_rs_control control, uint64_t deadline_ns)
 {
-	int err = vb_rs_wait(rs, control_decided, deadline_ns);
+	int err = vb_rs_wait_in(rs, &rs->out, control_decided, deadline_ns);
 
 	if (err || rs->state != VB_RS_CONNECTED || rs->stream->said_disconnect)
 		return err;
@@ -25,7 +26,7 @@ static int post_end(struct vb_rs *rs, enum vb_rs_control control, uint64_t deadl
 	return vb_rs_post_control(rs, control);
 }
 
-/* The notification wakes a sender that waits for credits, and it releases send_lock. */
+/* The notification wakes a sender that waits for credits, and it leaves. */
 static void shut_directions(struct vb_rs *rs, bool read, bool write)
 {
 	rs->read_shut |= read;
@@ -47,22 +48,24 @@ static bool choose_message(const struct vb_rs *rs, bool read, bool write,
 static int end_directions(struct vb_rs *rs, int how)
 {
 	const bool read = rs->read_shut, write = rs->write_shut;
+	const uint64_t deadline_ns = vb_now_ns() + control_wait_ns;
 	enum vb_rs_control control;
 	int err;
 
 	shut_directions(rs, how != SHUT_WR, how != SHUT_RD);
 	if (!choose_message(rs, read, write, &control))
 		return 0;
-	pthread_mutex_unlock(&rs->lock);
-	pthread_mutex_lock(&rs->send_lock);
-	pthread_mutex_lock(&rs->lock);
-	err = post_end(rs, control, vb_now_ns() + control_wait_ns);
-	pthread_mutex_unlock(&rs->send_lock);
+	err = vb_rs_begin(rs, &rs->out, deadline_ns);
+	if (err)
+		return err;
+	err = post_end(rs, control, deadline_ns);
+	vb_rs_end(rs, &rs->out);
 	return err;
 }
 
 int vb_rs_shutdown(struct vb_rs *rs, int how)
 {
+	VB_NO_CANCEL_ASLEEP;
 	int err;
 
 	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
@@ -85,19 +88,19 @@ int vb_rs_shutdown(struct vb_rs *rs, int how)
 
 void vb_rs_finish(struct vb_rs *rs, uint64_t deadline_ns)
 {
+	VB_NO_CANCEL_ASLEEP;
 	bool was_connected;
 
 	pthread_mutex_lock(&rs->lock);
 	was_connected = rs->state >= VB_RS_CONNECTED && rs->state != VB_RS_FAILED;
 	if (rs->state == VB_RS_CONNECTED) {
 		shut_directions(rs, true, true);
-		pthread_mutex_unlock(&rs->lock);
-		pthread_mutex_lock(&rs->send_lock);
-		pthread_mutex_lock(&rs->lock);
 		/* deadline 0 (SO_LINGER with time 0): unsent data are dropped. */
-		if (deadline_ns && !post_end(rs, VB_RS_DISCONNECT, deadline_ns))
-			vb_rs_wait(rs, vb_rs_all_sent, deadline_ns);
-		pthread_mutex_unlock(&rs->send_lock);
+		if (deadline_ns && !vb_rs_begin(rs, &rs->out, deadline_ns)) {
+			if (!post_end(rs, VB_RS_DISCONNECT, deadline_ns))
+				vb_rs_wait_in(rs, &rs->out, vb_rs_all_sent, deadline_ns);
+			vb_rs_end(rs, &rs->out);
+		}
 	}
 	pthread_mutex_unlock(&rs->lock);
 	if (was_connected)

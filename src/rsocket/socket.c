@@ -27,8 +27,6 @@ static void release_rsocket(struct vb_fd_object *object)
 		vb_rs_put(rs->parent);
 	free(rs->options.route);
 	pthread_mutex_destroy(&rs->lock);
-	pthread_mutex_destroy(&rs->send_lock);
-	pthread_mutex_destroy(&rs->recv_lock);
 	free(rs);
 }
 
@@ -43,8 +41,6 @@ struct vb_rs *vb_rs_alloc(int domain, int type, const struct vb_rs_options *opti
 	rs->type = type;
 	rs->generation = vb_rs_generation();
 	pthread_mutex_init(&rs->lock, NULL);
-	pthread_mutex_init(&rs->send_lock, NULL);
-	pthread_mutex_init(&rs->recv_lock, NULL);
 	vb_list_init(&rs->watches);
 	vb_list_init(&rs->listener.requests);
 	vb_list_init(&rs->listener.ready);
@@ -65,6 +61,11 @@ void vb_rs_get(struct vb_rs *rs)
 void vb_rs_put(struct vb_rs *rs)
 {
 	vb_fd_object_put(&rs->object);
+}
+
+void vb_rs_undo_get(void *rs)
+{
+	vb_rs_put(rs);
 }
 
 bool vb_rs_is_stale(const struct vb_rs *rs)

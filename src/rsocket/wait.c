@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "rsocket/rsocket.h"
@@ -146,6 +147,20 @@ bool vb_rs_restart(void)
 	return true;
 }
 
+struct sleeper {
+	struct vb_rs *rs;
+	struct vb_rs_watch watch;
+};
+
+static void sleeper_cancelled(void *held)
+{
+	struct sleeper *self = held;
+
+	pthread_mutex_lock(&self->rs->lock);
+	vb_list_remove(&self->watch.node);
+	pthread_mutex_unlock(&self->rs->lock);
+}
+
 /* Releases the lock, and sleeps until a notification, a completion or the deadline. */
 static int sleep_until(struct vb_rs *rs, const struct vb_rs_watch *self, uint64_t deadline_ns)
 {
@@ -162,7 +177,7 @@ static int sleep_until(struct vb_rs *rs, const struct vb_rs_watch *self, uint64_
 	timeout.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000u);
 	timeout.tv_nsec = (long)((deadline_ns - now_ns) % 1000000000u);
 	pthread_mutex_unlock(&rs->lock);
-	if (vb_sys_ppoll(fds, 2, deadline_ns == VB_NEVER_NS ? NULL : &timeout, NULL) < 0)
+	if (vb_sys_sleep(fds, 2, deadline_ns == VB_NEVER_NS ? NULL : &timeout, NULL) < 0)
 		err = errno == EINTR && vb_rs_restart() ? 0 : -errno;
 	else if (fds[0].revents)
 		vb_rs_event_drain(self->event_fd);
@@ -192,28 +207,34 @@ static bool look_for_a_while(struct vb_rs *rs, vb_rs_test *test)
 	return false;
 }
 
-int vb_rs_wait(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns)
+static int wait_asleep(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns)
 {
-	struct vb_rs_watch self = { .notify = vb_rs_event_write };
+	struct sleeper self = { .rs = rs, .watch.notify = vb_rs_event_write };
+	struct vb_undo undo;
 	int err = 0;
 
+	self.watch.event_fd = vb_rs_thread_event();
+	if (self.watch.event_fd < 0)
+		return self.watch.event_fd;
+	vb_list_append(&rs->watches, &self.watch.node);
+	vb_undo_push(&undo, sleeper_cancelled, &self);
+	while (!look_once(rs, test)) {
+		if (vb_rs_arm(rs, &self.watch))
+			continue;
+		err = sleep_until(rs, &self.watch, deadline_ns);
+		if (err)
+			break;
+	}
+	vb_undo_pop(&undo);
+	vb_list_remove(&self.watch.node);
+	return err;
+}
+
+int vb_rs_wait(struct vb_rs *rs, vb_rs_test *test, uint64_t deadline_ns)
+{
 	if (look_once(rs, test))
 		return 0;
 	if (!deadline_ns)
 		return -EAGAIN;
-	if (look_for_a_while(rs, test))
-		return 0;
-	self.event_fd = vb_rs_thread_event();
-	if (self.event_fd < 0)
-		return self.event_fd;
-	vb_list_append(&rs->watches, &self.node);
-	while (!look_once(rs, test)) {
-		if (vb_rs_arm(rs, &self))
-			continue;
-		err = sleep_until(rs, &self, deadline_ns);
-		if (err)
-			break;
-	}
-	vb_list_remove(&self.node);
-	return err;
+	return look_for_a_while(rs, test) ? 0 : wait_asleep(rs, test, deadline_ns);
 }

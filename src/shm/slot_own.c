@@ -11,6 +11,7 @@
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -278,10 +279,10 @@ static int ask_holder(uint32_t slot, struct vb_slot_holder *holder)
 
 int vb_slot_own_find(uint32_t slot, struct vb_slot_holder *holder)
 {
+	VB_NO_CANCEL;
 	struct vb_slot_holder *known = &found[slot - VB_SLOT_OWN_MIN];
-	int err = 0, cancel_state;
+	int err = 0;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	if (pthread_mutex_trylock(&found_lock)) { /* another thread asks: the answer comes soon */
 		err = -EAGAIN;
 	} else {
@@ -290,7 +291,6 @@ int vb_slot_own_find(uint32_t slot, struct vb_slot_holder *holder)
 		*holder = *known;
 		pthread_mutex_unlock(&found_lock);
 	}
-	pthread_setcancelstate(cancel_state, NULL);
 	return err;
 }
 

@@ -151,7 +151,7 @@ const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb
 
 	if (!rest)
 		return path;
-	*r = (struct redirect){ .ours = true, .fd = -1 };
+	*r = (struct redirect){ .ours = true, .fd = -1, .guard = vb_cancel_hold_off() };
 	inside = true;
 	path = find_target(r, prefix, rest, purpose);
 	inside = false;
@@ -167,5 +167,6 @@ void vb_redirect_end_ours(struct redirect *r)
 		close(r->fd);
 	free(r->path);
 	free(r->inner);
+	vb_cancel_restore(&r->guard);
 	errno = r->error ? r->error : saved_errno;
 }

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/cancel.h"
+
 enum vb_purpose {
 	VB_LOOK,  /* the name: stat, access, readlink */
 	VB_READ,  /* the content of a file or directory */
@@ -28,6 +30,7 @@ struct redirect {
 	char *path;         /* owned */
 	char *inner;        /* owned; with fd: the name in the tree that the file stands for */
 	size_t root_length; /* of the root of the tree, which path begins with */
+	struct vb_cancel_guard guard; /* from begin to end: files of the tree never block */
 };
 
 const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb_purpose purpose);

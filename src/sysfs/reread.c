@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "sysfs/build.h"
 
 /* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
@@ -89,6 +90,7 @@ static void write_again(const struct watched *watched)
 
 static void refresh(int fd)
 {
+	VB_NO_CANCEL;
 	const int saved_errno = errno;
 	const struct watched *watched;
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -13,6 +14,7 @@
 
 VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_ah *ah;
 	int err = vb_verbs_check_pd(pd, "ibv_create_ah");
 
@@ -29,6 +31,7 @@ VB_PUBLIC struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *at
 
 VB_PUBLIC int ibv_destroy_ah(struct ibv_ah *ah)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_AH, ah, "ibv_destroy_ah");
 
 	if (err)
@@ -89,6 +92,8 @@ static int reply_to(const struct vb_device *dev, const struct ibv_grh *ibv_grh,
 VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
 				  struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
+	VB_NO_CANCEL;
+
 	memset(attr, 0, sizeof(*attr));
 	attr->dlid = wc->slid;
 	attr->sl = wc->sl;
@@ -105,6 +110,7 @@ VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 VB_PUBLIC struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc,
 					       struct ibv_grh *grh, uint8_t port_num)
 {
+	VB_NO_CANCEL;
 	struct ibv_ah_attr attr;
 
 	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr))

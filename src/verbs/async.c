@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/engine.h"
@@ -6,6 +7,7 @@
 
 VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
+	VB_CANCEL_POINT;
 	struct vb_nic *nic = vb_nic_current();
 
 	/* A program without QPs waits for port events: the service thread watches for them. */
@@ -24,6 +26,7 @@ static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *
 
 VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 {
+	VB_NO_CANCEL;
 	struct ibv_cq *cq = event->element.cq;
 	struct ibv_qp *qp = event->element.qp;
 	struct ibv_srq *srq = event->element.srq;

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -133,6 +134,7 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 
 VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
+	VB_NO_CANCEL;
 	struct vb_device *dev = vb_container(device, struct vb_device, ibv);
 	struct ibv_context *context;
 	struct vb_export *export = NULL;
@@ -152,6 +154,7 @@ VB_PUBLIC struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 {
+	VB_NO_CANCEL;
 	struct ibv_context *context;
 	struct vb_export *export;
 	struct vb_device *dev;
@@ -171,6 +174,7 @@ VB_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 /* A context stays while objects name it, but without its descriptors. */
 VB_PUBLIC int ibv_close_device(struct ibv_context *context)
 {
+	VB_NO_CANCEL;
 	struct vb_context *ctx;
 
 	if (vb_given_end(VB_GIVEN_CONTEXT, context, "ibv_close_device"))

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/context.h"
@@ -12,6 +13,7 @@
 struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
 					    struct ibv_counters_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_counters *counters;
 
 	if (attr->comp_mask || vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_counters"))
@@ -43,6 +45,7 @@ static int destroy_counters(struct vb_counters *counters)
 
 int vb_ops_destroy_counters(struct ibv_counters *counters)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_COUNTERS, counters, "ibv_destroy_counters");
 
 	if (!err)
@@ -76,6 +79,7 @@ static int attach_point(struct vb_counters *counters, const struct ibv_counter_a
 int vb_ops_attach_counters_point_flow(struct ibv_counters *ibv,
 				      struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_COUNTERS, ibv, "ibv_attach_counters_point_flow");
 
 	if (!err)
@@ -85,6 +89,7 @@ int vb_ops_attach_counters_point_flow(struct ibv_counters *ibv,
 
 int vb_ops_read_counters(struct ibv_counters *ibv, uint64_t *values, uint32_t count, uint32_t flags)
 {
+	VB_NO_CANCEL;
 	struct vb_counters *counters = vb_counters(ibv);
 
 	if (vb_given_check(VB_GIVEN_COUNTERS, ibv, "ibv_read_counters"))

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/engine.h"
@@ -14,6 +15,7 @@
 
 VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
+	VB_NO_CANCEL;
 	struct vb_channel *channel;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_comp_channel");
 
@@ -29,6 +31,7 @@ VB_PUBLIC struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c
 
 VB_PUBLIC int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_CHANNEL, channel, "ibv_destroy_comp_channel");
 
 	if (!err)
@@ -73,6 +76,7 @@ int vb_verbs_make_cq(struct ibv_context *context, const struct vb_cq_spec *spec,
 VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				       struct ibv_comp_channel *channel, int comp_vector)
 {
+	VB_NO_CANCEL;
 	const struct vb_cq_spec spec = {
 		.cqe = cqe,
 		.cq_context = cq_context,
@@ -86,6 +90,7 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 
 VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_CQ, cq, "ibv_resize_cq");
 
 	if (!err)
@@ -95,6 +100,7 @@ VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 
 VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_CQ, cq, "ibv_destroy_cq");
 
 	if (!err)
@@ -105,6 +111,7 @@ VB_PUBLIC int ibv_destroy_cq(struct ibv_cq *cq)
 VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 			       void **cq_context)
 {
+	VB_CANCEL_POINT;
 	struct vb_cq *found;
 	int err = vb_stale(vb_channel(channel)->nic, "ibv_get_cq_event");
 
@@ -119,6 +126,8 @@ VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 
 VB_PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
+	VB_NO_CANCEL;
+
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += count;
 	pthread_cond_signal(&cq->cond);
@@ -196,6 +205,7 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_cq *cq = vb_cq(ibv);
 	int err = vb_given_check(VB_GIVEN_CQ, ibv, "ibv_modify_cq");
 

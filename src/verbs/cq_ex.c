@@ -5,6 +5,7 @@
  */
 #include <limits.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -260,6 +261,7 @@ static int make_cq(struct ibv_context *context, const struct ibv_cq_init_attr_ex
 
 struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_cq *cq;
 	int err = check_attr(attr);
 

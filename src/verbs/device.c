@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -53,6 +54,7 @@ static void copy_sized(void *to, size_t to_size, const void *from, size_t from_s
 
 VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 {
+	VB_NO_CANCEL;
 	struct vb_device *const *table;
 	const int count = vb_device_table(&table);
 	struct ibv_device **list = calloc((size_t)count + 1, sizeof(*list));
@@ -98,6 +100,7 @@ VB_PUBLIC int ibv_get_device_index(struct ibv_device *device)
 
 VB_PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct ibv_device_attr_ex all;
 
 	vb_device_attr(device_of(context), &all);
@@ -109,6 +112,7 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 			   const struct ibv_query_device_ex_input *input,
 			   struct ibv_device_attr_ex *attr, size_t size)
 {
+	VB_NO_CANCEL;
 	struct ibv_device_attr_ex all;
 
 	if (input && input->comp_mask)
@@ -137,6 +141,7 @@ static void fill_violations(const struct vb_device *dev, struct ibv_port_attr *a
 int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *attr,
 		      size_t size)
 {
+	VB_NO_CANCEL;
 	const struct vb_device *dev = device_of(context);
 	union wide_port_attr all = { .room = { 0 } };
 	const int result = vb_device_port_attr(dev, port_num, &all.attr);
@@ -154,6 +159,8 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 			     struct _compat_ibv_port_attr *attr)
 {
+	VB_NO_CANCEL;
+
 	return vb_ops_query_port(context, port_num, (struct ibv_port_attr *)attr,
 				 COMPAT_PORT_ATTR_SIZE);
 }
@@ -163,6 +170,8 @@ VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index,
 			    union ibv_gid *gid)
 {
+	VB_NO_CANCEL;
+
 	if (port_num != 1)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(vb_device_gid(device_of(context), index, gid));
@@ -171,6 +180,7 @@ VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int i
 VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 				struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
+	VB_NO_CANCEL;
 	struct ibv_gid_entry found;
 	int result;
 
@@ -185,6 +195,7 @@ VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, 
 VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				       size_t max_entries, uint32_t flags, size_t entry_size)
 {
+	VB_NO_CANCEL;
 	char *next = (char *)entries;
 	size_t count = 0;
 
@@ -208,6 +219,8 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
 				 enum gid_type_sysfs *type)
 {
+	VB_NO_CANCEL;
+
 	if (port_num != 1 || index >= VB_GIDS)
 		return vb_return_minus_one(-EINVAL);
 	*type = device_of(context)->infiniband ? GID_TYPE_SYSFS_IB_OR_ROCE_V1
@@ -219,6 +232,8 @@ VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, 
 
 VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
+	VB_NO_CANCEL;
+
 	if (port_num != 1 || index < 0 || (unsigned)index >= vb_pkey_table_length())
 		return vb_return_minus_one(-EINVAL);
 	*pkey = htons(vb_pkey_at((unsigned)index));
@@ -227,6 +242,7 @@ VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 
 VB_PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
+	VB_NO_CANCEL;
 	const int index = port_num == 1 ? vb_pkey_index(ntohs(pkey)) : -EINVAL;
 
 	return index < 0 ? vb_return_minus_one(index) : index;

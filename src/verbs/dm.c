@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -60,6 +61,7 @@ static struct ibv_dm *give_dm(struct vb_dm *dm, bool imported)
 
 struct ibv_dm *vb_ops_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_dm *dm;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_dm");
 
@@ -70,6 +72,7 @@ struct ibv_dm *vb_ops_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_
 
 int vb_ops_free_dm(struct ibv_dm *dm)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_DM, dm, "ibv_free_dm");
 
 	if (!err)
@@ -100,6 +103,7 @@ static int check_region(const struct vb_pd *pd, const struct vb_dm *dm, uint64_t
 struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, uint64_t offset,
 				size_t length, unsigned int access)
 {
+	VB_NO_CANCEL;
 	struct vb_pd *pd = vb_pd(ibv_pd);
 	struct vb_dm *dm = vb_dm(ibv_dm);
 	struct vb_mr_spec spec = { .length = length, .access = access };
@@ -127,6 +131,7 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 
 VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
+	VB_NO_CANCEL;
 	struct vb_dm *dm;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_import_dm");
 
@@ -137,6 +142,8 @@ VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_
 
 VB_PUBLIC void ibv_unimport_dm(struct ibv_dm *dm)
 {
+	VB_NO_CANCEL;
+
 	if (vb_given_end(VB_GIVEN_DM, dm, "ibv_unimport_dm"))
 		return;
 	vb_dm_unimport(vb_dm(dm));

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "base/cancel.h"
 #include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
@@ -241,6 +242,8 @@ static const struct vb_engine_table table = {
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)
 {
+	VB_NO_CANCEL;
+
 	vb_engine_watch_fork(); /* the caller registers for fork after it */
 	return version == table.version ? &table : NULL;
 }

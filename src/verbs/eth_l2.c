@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 
@@ -70,6 +71,7 @@ static int resolve_mac(struct ibv_context *context, struct ibv_ah_attr *attr, ui
 VB_PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 					  uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 {
+	VB_NO_CANCEL;
 	int err = resolve_mac(context, attr, eth_mac);
 
 	if (err)

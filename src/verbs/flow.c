@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
@@ -71,6 +72,7 @@ static void remove_flow(struct vb_flow *flow)
 
 struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_qp *qp = vb_qp(ibv);
 	int err = check_qp(qp);
 	struct vb_flow *flow = err ? NULL : calloc(1, sizeof(*flow));
@@ -92,6 +94,7 @@ struct ibv_flow *vb_ops_create_flow(struct ibv_qp *ibv, struct ibv_flow_attr *at
 
 int vb_ops_destroy_flow(struct ibv_flow *flow)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_FLOW, flow, "ibv_destroy_flow");
 
 	if (err)

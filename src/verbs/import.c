@@ -2,6 +2,7 @@
 /* Objects that another context has made, in this process or another. */
 #include "nic/import.h"
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/mr.h"
@@ -9,6 +10,7 @@
 
 VB_PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
+	VB_NO_CANCEL;
 	struct vb_pd *pd;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_import_pd");
 
@@ -24,6 +26,8 @@ VB_PUBLIC struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_
 
 VB_PUBLIC void ibv_unimport_pd(struct ibv_pd *pd)
 {
+	VB_NO_CANCEL;
+
 	if (vb_given_end(VB_GIVEN_PD, pd, "ibv_unimport_pd"))
 		return;
 	vb_pd_unimport(vb_pd(pd));
@@ -32,6 +36,7 @@ VB_PUBLIC void ibv_unimport_pd(struct ibv_pd *pd)
 
 VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
+	VB_NO_CANCEL;
 	struct vb_mr *mr = NULL;
 	int err = vb_verbs_check_pd(pd, "ibv_import_mr");
 
@@ -42,6 +47,8 @@ VB_PUBLIC struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 
 VB_PUBLIC void ibv_unimport_mr(struct ibv_mr *mr)
 {
+	VB_NO_CANCEL;
+
 	/* A region that was registered here stays as it is. */
 	const bool goes =
 		!vb_given_check(VB_GIVEN_MR, mr, "ibv_unimport_mr") && vb_mr_is_imported(vb_mr(mr));

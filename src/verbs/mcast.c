@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/wire/multicast.h"
@@ -7,6 +8,7 @@
 
 VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_attach_mcast");
 
 	if (!err)
@@ -16,6 +18,7 @@ VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 
 VB_PUBLIC int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_detach_mcast");
 
 	if (!err)

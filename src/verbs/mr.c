@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/mr.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -43,23 +44,30 @@ static struct ibv_mr *register_mr(struct ibv_pd *pd, void *addr, size_t length, 
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	VB_NO_CANCEL;
+
 	return register_mr(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length,
 					 uint64_t iova, int access)
 {
+	VB_NO_CANCEL;
+
 	return register_mr(pd, addr, length, iova, (unsigned)access);
 }
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length,
 					  uint64_t iova, unsigned int access)
 {
+	VB_NO_CANCEL;
+
 	return register_mr(pd, addr, length, iova, access);
 }
 
 struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd)
 {
+	VB_NO_CANCEL;
 	struct vb_mr *mr = NULL;
 	int err = vb_verbs_check_pd(pd, "ibv_alloc_null_mr");
 
@@ -70,6 +78,7 @@ struct ibv_mr *vb_ops_alloc_null_mr(struct ibv_pd *pd)
 
 VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_MR, mr, "ibv_dereg_mr");
 
 	if (!err)
@@ -79,6 +88,7 @@ VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 
 struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
+	VB_NO_CANCEL;
 	struct vb_mw *mw;
 	int err = vb_verbs_check_pd(pd, "ibv_alloc_mw");
 
@@ -94,6 +104,7 @@ struct ibv_mw *vb_ops_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 
 int vb_ops_dealloc_mw(struct ibv_mw *mw)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_MW, mw, "ibv_dealloc_mw");
 
 	if (!err)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -8,6 +9,7 @@
 VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					   uint64_t iova, int fd, int access)
 {
+	VB_NO_CANCEL;
 	const struct vb_mr_spec spec = { .length = length,
 					 .iova = iova,
 					 .access = (unsigned)access };

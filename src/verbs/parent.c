@@ -2,6 +2,7 @@
 /* Thread domains, and parent domains that join them with a PD and the application's memory. */
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
@@ -15,6 +16,7 @@ enum {
 
 struct ibv_td *vb_ops_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_td *td;
 
 	if (attr->comp_mask || vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_td"))
@@ -46,6 +48,7 @@ static int dealloc_td(struct vb_td *td)
 
 int vb_ops_dealloc_td(struct ibv_td *td)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_TD, td, "ibv_dealloc_td");
 
 	if (!err)
@@ -79,6 +82,7 @@ static int check_parent(const struct ibv_context *context,
 struct ibv_pd *vb_ops_alloc_parent_domain(struct ibv_context *context,
 					  struct ibv_parent_domain_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_allocator allocator = { 0 };
 	struct vb_pd *pd;
 	int err = check_parent(context, attr);

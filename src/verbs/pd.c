@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/pd.h"
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/given.h"
 
 VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
+	VB_NO_CANCEL;
 	struct vb_pd *pd;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_pd");
 
@@ -22,6 +24,7 @@ VB_PUBLIC struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 VB_PUBLIC int ibv_dealloc_pd(struct ibv_pd *pd)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_PD, pd, "ibv_dealloc_pd");
 
 	if (!err)

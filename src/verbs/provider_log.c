@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/environment.h"
 #include "base/symver.h"
 
@@ -49,6 +50,7 @@ void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, 
 VB_PUBLIC void __attribute__((format(printf, 3, 4)))
 __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...)
 {
+	VB_NO_CANCEL;
 	int saved_errno = errno;
 	va_list args;
 

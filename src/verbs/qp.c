@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -74,6 +75,7 @@ struct ibv_qp *vb_verbs_give_qp(struct vb_qp *qp, int err)
 
 VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct ibv_cq *recv_cq = attr->recv_cq;
 	struct vb_qp *qp;
 	int err = check_parts(pd, attr);
@@ -101,6 +103,7 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			   struct ibv_qp_init_attr *init)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_query_qp");
 
 	if (!err)
@@ -117,6 +120,7 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 
 VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_modify_qp");
 
 	if (!err)
@@ -131,6 +135,7 @@ VB_PUBLIC int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mas
 /* typical_pkt_sz helps NICs that count packets. Here each packet is charged by its size. */
 int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_qp *qp = vb_qp(ibv);
 	int err = vb_given_check(VB_GIVEN_QP, ibv, "ibv_modify_qp_rate_limit");
 
@@ -162,6 +167,7 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 
 VB_PUBLIC int ibv_destroy_qp(struct ibv_qp *qp)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_QP, qp, "ibv_destroy_qp");
 
 	if (!err)

@@ -2,6 +2,7 @@
 /* Creates QPs with attributes that ibv_create_qp has no arguments for. */
 #include "verbs/qp_ex.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -72,6 +73,7 @@ static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 
 struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr)
 {
+	VB_NO_CANCEL;
 	struct ibv_qp_init_attr basic = {
 		.qp_context = attr->qp_context,
 		.send_cq = attr->send_cq,

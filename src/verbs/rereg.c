@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Changes a memory region in place. Keys stay, so that peers need not learn of the change. */
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -63,6 +64,7 @@ static int change_region(struct vb_mr *mr, int flags, struct ibv_pd *pd, void *a
 VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr,
 			   size_t length, int access)
 {
+	VB_NO_CANCEL;
 	struct vb_mr *mr = vb_mr(ibv);
 	int err = vb_given_check(VB_GIVEN_MR, ibv, "ibv_rereg_mr");
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The clock of the device. Completions are stamped with it as well. */
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "verbs/ops.h"
@@ -7,6 +8,7 @@
 /* In ticks: programs take tv_nsec for the counter, and tv_sec * 10^9 + tv_nsec is the same. */
 int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values)
 {
+	VB_NO_CANCEL;
 	uint32_t asked = values->comp_mask;
 
 	(void)context; /* all devices of the host have one clock */

@@ -2,6 +2,7 @@
 /* Indirection tables: the receive work queue for each hash. */
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "nic/given.h"
@@ -72,6 +73,7 @@ static int destroy_table(struct vb_ind_table *table)
 struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *context,
 						      struct ibv_rwq_ind_table_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	static _Atomic int last_number;
 	struct vb_ind_table *table;
 	int err = check_table(context, attr);
@@ -98,6 +100,7 @@ struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *contex
 
 int vb_ops_destroy_rwq_ind_table(struct ibv_rwq_ind_table *table)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_IND_TABLE, table, "ibv_destroy_rwq_ind_table");
 
 	if (!err)

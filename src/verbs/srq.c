@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -22,6 +23,7 @@ struct ibv_srq *vb_verbs_give_srq(struct vb_srq *srq, int err)
 
 VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_srq *srq = NULL;
 	int err = vb_verbs_check_pd(pd, "ibv_create_srq");
 
@@ -32,6 +34,7 @@ VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 
 struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq_init_attr_ex *attr)
 {
+	VB_NO_CANCEL;
 	struct ibv_srq_init_attr basic = { attr->srq_context, attr->attr };
 	uint32_t known = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
 
@@ -52,6 +55,7 @@ struct ibv_srq *vb_ops_create_srq_ex(struct ibv_context *context, struct ibv_srq
 
 VB_PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_modify_srq");
 
 	if (!err)
@@ -61,6 +65,7 @@ VB_PUBLIC int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int
 
 VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_query_srq");
 
 	if (!err)
@@ -72,6 +77,7 @@ VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 VB_PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_SRQ, srq, "ibv_destroy_srq");
 
 	if (!err)
@@ -81,6 +87,7 @@ VB_PUBLIC int ibv_destroy_srq(struct ibv_srq *srq)
 
 int vb_ops_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_get_srq_num");
 
 	if (!err)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/environment.h"
 #include "base/symver.h"
 
@@ -38,6 +39,8 @@ static void sysfs_path_init(void)
 
 VB_PUBLIC const char *ibv_get_sysfs_path(void)
 {
+	VB_NO_CANCEL;
+
 	pthread_once(&sysfs_once, sysfs_path_init);
 	return sysfs_path;
 }
@@ -72,6 +75,7 @@ static int file_read(const char *path, char *buf, size_t size)
 
 VB_PUBLIC int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size)
 {
+	VB_NO_CANCEL;
 	char path[PATH_MAX];
 	int length = snprintf(path, sizeof(path), "%s/%s", dir, file);
 
@@ -87,6 +91,8 @@ VB_PUBLIC int __attribute__((format(printf, 4, 5)))
 ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev, const char *format,
 			  ...)
 {
+	VB_NO_CANCEL;
+
 	errno = ENODEV;
 	return -1;
 }

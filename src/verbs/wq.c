@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/qp_life.h"
@@ -74,6 +75,7 @@ static int make_wq(struct ibv_wq_init_attr *attr, struct vb_wq **out)
 
 struct ibv_wq *vb_ops_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_wq *wq;
 	int err = check_attr(context, attr);
 
@@ -175,6 +177,7 @@ static int modify_wq(struct vb_wq *wq, struct ibv_wq_attr *attr)
 
 int vb_ops_modify_wq(struct ibv_wq *ibv, struct ibv_wq_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_wq *wq = vb_wq(ibv);
 	int err = vb_given_check(VB_GIVEN_WQ, ibv, "ibv_modify_wq");
 
@@ -201,6 +204,7 @@ static int destroy_wq(struct vb_wq *wq)
 
 int vb_ops_destroy_wq(struct ibv_wq *wq)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_WQ, wq, "ibv_destroy_wq");
 
 	if (!err)

@@ -2,6 +2,7 @@
 /* XRC: domains, their SRQs, QPs that receive for the SRQs, and handles for these QPs. */
 #include "verbs/xrc.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/engine.h"
@@ -12,6 +13,7 @@
 
 struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	const uint32_t both = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct vb_xrcd *xrcd;
 	int err;
@@ -37,6 +39,7 @@ struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 
 int vb_ops_close_xrcd(struct ibv_xrcd *xrcd)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_XRCD, xrcd, "ibv_close_xrcd");
 
 	if (!err)
@@ -171,6 +174,7 @@ static int open_check(struct ibv_context *context, const struct ibv_qp_open_attr
 
 struct ibv_qp *vb_ops_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr)
 {
+	VB_NO_CANCEL;
 	void *qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
 	struct vb_xrc_handle *handle = NULL;
 	int err = open_check(context, attr);

@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -394,11 +395,9 @@ static void attach_to_slot(struct vb_nic *nic, uint32_t slot)
 /* Posting and polling are no cancellation points: the peer would stay half attached. */
 void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 {
-	int cancel_state;
+	VB_NO_CANCEL;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
 	attach_to_slot(nic, slot);
-	pthread_setcancelstate(cancel_state, NULL);
 }
 
 void vb_attach_qp(struct vb_qp *qp)

@@ -430,6 +430,19 @@ static struct vb_peer *last_peer(const struct vb_remote *remote, uint32_t qpn)
 	return atomic_load(&peer->state) != VB_PEER_GONE ? peer : NULL;
 }
 
+/* Asked for each datagram: a region that the sender cannot reach may be registered at any time. */
+static bool target_wants_packets(const struct vb_av *av, const struct vb_remote *remote)
+{
+	struct vb_choice_facts facts;
+
+	if (__builtin_expect(
+		    !atomic_load_explicit(&remote->entry->by_packets, memory_order_relaxed), 1))
+		return false;
+	facts = vb_choice_facts(av, remote->peer);
+	facts.by_packets = true;
+	return vb_choice_is_packets(vb_choose(&facts));
+}
+
 enum vb_verdict vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -449,6 +462,8 @@ enum vb_verdict vb_step_bind_datagram(struct vb_step_context *step, uint32_t qpn
 	if (!remote->gate || remote->entry->qpn != qpn ||
 	    atomic_load_explicit(&remote->entry->gate, memory_order_acquire) != remote->gate)
 		reason = bind_datagram_slowly(step, qpn);
+	if (!reason && target_wants_packets(av, remote))
+		return vb_step_by_packets(step, peer, VB_WHY_PEER_BY_PACKETS);
 	if (!reason)
 		reason = check_datagram_pkey(step);
 	if (!reason)

@@ -197,8 +197,11 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 	/* No thread polls here: the owner is asked to ring when it posts a receive. Then try
 	 * again. */
 	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {
-		vb_barrier_others(); /* pairs with vb_rq_take_waiting */
-		return VB_STEP_AGAIN;
+		if (vb_barrier_others()) /* pairs with vb_rq_take_waiting */
+			return VB_STEP_AGAIN;
+		/* The owner may have posted before it could see the request. A CPU keeps a store to
+		 * itself for less than a microsecond: a later look finds the receive. */
+		atomic_store(&step->qp->pend.wake_ns, vb_now_ns() + LOOK_SOON_NS);
 	}
 	vb_step_leave(step);
 	return VB_STEP_PEND;

@@ -6,6 +6,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 
+#include "base/message.h"
 #include "path/raw/raw.h"
 
 enum { BATCHES = 4 }; /* per call at most: the service thread has other work as well */
@@ -90,7 +91,7 @@ static int read_batch(struct vb_raw_port *port, struct vb_thread *thread)
 			.msg_controllen = sizeof(arrivals[i].control),
 		};
 	}
-	count = recvmmsg(port->fd, messages, VB_RAW_BATCH, MSG_DONTWAIT, NULL);
+	count = vb_recvmmsg(port->fd, messages, VB_RAW_BATCH, MSG_DONTWAIT);
 	for (int i = 0; i < count; i++)
 		frame_take_in(port, thread, &messages[i]);
 	return count > 0 ? count : 0;

@@ -355,6 +355,38 @@ static int outer_events(const struct rig *rig)
 	return epoll_wait(rig->outer, &event, 1, 0);
 }
 
+/* An address that comes after many others have come and gone is opened like the first. */
+static void addresses_come_and_go_in_namespace(void)
+{
+	struct rig *rig;
+	struct vb_way stays, former;
+	unsigned number;
+	int err = 0;
+
+	netns_up("lo", true);
+	netns_veth();
+	rig = rig_open("wire");
+	stays = rig_way(rig, "127.0.0.1", "127.0.0.1", NULL);
+	former = rig_way(rig, "192.0.2.7", "192.0.2.7", NULL);
+	CHECK(former.kind == VB_WAY_UDP);
+	for (unsigned i = 0; i < 3 * VB_ENDPOINTS_MAX; i++) {
+		struct vb_address address = { .bytes = { 10, 1, (uint8_t)(i >> 8), (uint8_t)i } };
+		struct vb_endpoint *endpoint;
+		char text[32];
+
+		snprintf(text, sizeof(text), "10.1.%u.%u", i >> 8, i & 255);
+		netns_address("vb0", text, "255.0.0.0");
+		endpoint = vb_udp_endpoint(rig->port, &address, &number, &err);
+		CHECK(endpoint && !err && endpoint->fd >= 0);
+		CHECK(rig->port->endpoints[number] == endpoint);
+	}
+	exchange_burst(rig, &stays, 1024, 3);
+	CHECK(!vb_port_counters(rig->port)->send_errors);
+	rig_send_one(rig, &former, rig_own_qpn(rig, 1), 5);
+	CHECK(vb_port_counters(rig->port)->send_errors == 1);
+}
+RIG_TEST(addresses_come_and_go)
+
 static void the_service_thread_is_woken_once_per_watch_in_namespace(void)
 {
 	static const char *const paths[] = { "wire", "sim" };
@@ -473,6 +505,7 @@ int main(void)
 		cmocka_unit_test(without_segmentation_packets_go_one_by_one),
 		cmocka_unit_test(packets_without_udp_checksum_are_taken),
 		cmocka_unit_test(a_program_of_this_user_that_does_not_share_the_port_is_told_of),
+		cmocka_unit_test(addresses_come_and_go),
 		cmocka_unit_test(the_service_thread_is_woken_once_per_watch),
 		cmocka_unit_test(memory_is_bounded_and_keeps_order),
 		cmocka_unit_test(an_input_may_send),

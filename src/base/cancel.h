@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Threads of the program that are cancelled (pthread_cancel).
+ *
+ * A thread that is cancelled under a lock would keep the lock for ever. So every exported function
+ * that takes a lock, a reference or a descriptor is no cancellation point:
+ *
+ *	VB_PUBLIC int ibv_dealloc_pd(struct ibv_pd *pd)
+ *	{
+ *		VB_NO_CANCEL;
+ *
+ * The guard works for PTHREAD_CANCEL_ASYNCHRONOUS, too. Calls that post and poll have no guard,
+ * because they must be fast. They reach no cancellation point (base/message.h).
+ *
+ * A call that waits is a cancellation point where the man page of the call that it resembles says
+ * so. It begins with VB_CANCEL_POINT instead. While the thread sleeps, between VB_SLEEP_BEGIN and
+ * VB_SLEEP_END, it may be cancelled, unless the program has forbidden that. Then the records of
+ * vb_undo_push run, the last one first, and give everything back that the callers of the sleep
+ * hold. Guards nest. A call that must not be left half done keeps its sleeps from being
+ * cancellation points with VB_NO_CANCEL_ASLEEP.
+ */
+#ifndef VB_BASE_CANCEL_H
+#define VB_BASE_CANCEL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/* What a thread gives back if it is cancelled in its sleep. It lives on the stack of its owner. */
+struct vb_undo {
+	void (*undo)(void *held);
+	void *held;
+	struct vb_undo *outer;
+};
+
+struct vb_cancel_thread {
+	bool allowed;         /* the program allows cancellation, and a guard holds it off */
+	struct vb_undo *undo; /* the last record */
+};
+
+extern __thread struct vb_cancel_thread vb_cancel_thread;
+
+struct vb_cancel_guard {
+	int state, type; /* before the guard */
+	bool allowed;    /* the same */
+};
+
+static inline struct vb_cancel_guard vb_cancel_hold_off(void)
+{
+	struct vb_cancel_guard guard = { .allowed = vb_cancel_thread.allowed };
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard.state);
+	/* A signal of an asynchronous cancellation may be under way. It looks at the type alone. */
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &guard.type);
+	if (guard.state == PTHREAD_CANCEL_ENABLE)
+		vb_cancel_thread.allowed = true;
+	return guard;
+}
+
+static inline struct vb_cancel_guard vb_cancel_point(void)
+{
+	pthread_testcancel();
+	return vb_cancel_hold_off();
+}
+
+/* May be called twice. */
+static inline void vb_cancel_restore(struct vb_cancel_guard *guard)
+{
+	vb_cancel_thread.allowed = guard->allowed;
+	pthread_setcanceltype(guard->type, NULL);
+	pthread_setcancelstate(guard->state, NULL);
+}
+
+/* They end with the block that they stand in. */
+#define VB_CANCEL_GUARD(name, begin) \
+	__attribute__((cleanup(vb_cancel_restore))) struct vb_cancel_guard name = begin()
+#define VB_NO_CANCEL    VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_hold_off)
+#define VB_CANCEL_POINT VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_point)
+/* Ends the guard of this function early, before a call that holds nothing of ours. */
+#define VB_CANCEL_END() vb_cancel_restore(&vb_cancel_guard)
+
+static inline bool vb_cancel_forbid_asleep(void)
+{
+	const bool allowed = vb_cancel_thread.allowed;
+
+	vb_cancel_thread.allowed = false;
+	return allowed;
+}
+
+static inline void vb_cancel_allow_asleep(bool *allowed)
+{
+	vb_cancel_thread.allowed = *allowed;
+}
+
+#define VB_NO_CANCEL_ASLEEP                                                             \
+	__attribute__((cleanup(vb_cancel_allow_asleep))) bool vb_cancel_asleep_before = \
+		vb_cancel_forbid_asleep()
+
+static inline void vb_undo_push(struct vb_undo *record, void (*undo)(void *held), void *held)
+{
+	*record = (struct vb_undo){ undo, held, vb_cancel_thread.undo };
+	vb_cancel_thread.undo = record;
+}
+
+static inline void vb_undo_pop(const struct vb_undo *record)
+{
+	vb_cancel_thread.undo = record->outer;
+}
+
+/* Runs and forgets all records of the thread. */
+void vb_undo_all(void *unused);
+
+static inline void vb_sleep_allow(void)
+{
+	if (vb_cancel_thread.allowed)
+		pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+}
+
+static inline void vb_sleep_forbid(void)
+{
+	if (vb_cancel_thread.allowed)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+}
+
+/* Around one system call, in one block, inside a guard. */
+#define VB_SLEEP_BEGIN                                   \
+	do {                                             \
+		pthread_cleanup_push(vb_undo_all, NULL); \
+	vb_sleep_allow()
+#define VB_SLEEP_END            \
+	vb_sleep_forbid();      \
+	pthread_cleanup_pop(0); \
+	}                       \
+	while (0)
+
+#endif
