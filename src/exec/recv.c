@@ -220,8 +220,10 @@ static void cell_stamp(const struct vb_remote *remote, const struct vb_claim *cl
 enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
 
 /*
- * One compare-and-swap is the completion, and a full fence. A deregistration may clear KEYS_OK
- * before it: then *word becomes the cell's word as it is now.
+ * One compare-and-swap is the completion. The fence behind it pairs with those in vb_cq_req_notify
+ * and cq_ready.c: this thread sees the arm or use_ready, or a poll that follows them sees the
+ * completion. A deregistration may clear KEYS_OK before: then *word becomes the cell's word as it
+ * is now.
  */
 static enum commitment cell_commit(struct vb_remote *remote, const struct vb_claim *claim,
 				   uint64_t *word)
@@ -234,6 +236,7 @@ static enum commitment cell_commit(struct vb_remote *remote, const struct vb_cla
 		remote->holds_taken = false;
 		return OWNER_TOOK_IT;
 	}
+	vb_fence_after_rmw();
 	if (remote->many) {
 		remote->holds_taken = false;
 		return COMMITTED;
@@ -265,6 +268,8 @@ static bool find_ready(struct vb_remote *remote)
 
 	if (__builtin_expect(remote->ready != NULL, 1))
 		return true;
+	/* Pairs with the store of use_ready in cq_attach.c, which comes after that of the page. */
+	atomic_thread_fence(memory_order_acquire);
 	offset = atomic_load(&remote->cq->ready_pages[page]);
 	if (offset)
 		remote->ready = vb_peer_lent_at(remote->home, offset, sizeof(*remote->ready));
@@ -275,7 +280,7 @@ void vb_recv_mark_ready(struct vb_remote *remote)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
-	/* cell_commit was the fence between the completion and this load. */
+	/* The fence in cell_commit lies between the completion and this load. */
 	if (atomic_load_explicit(&cq->use_ready, memory_order_relaxed) && find_ready(remote))
 		vb_cq_set_ready(cq, remote->ready, remote->ready_bit);
 }

@@ -80,7 +80,7 @@ static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 	cell->slid = message->slid;
 }
 
-/* Sets the ready bit of a completed receive; the completion was a full fence before it. */
+/* Sets the ready bit of a completed receive; a full fence lies between the completion and this. */
 void vb_recv_mark_ready(struct vb_remote *remote);
 /* Raises the event if the CQ is armed, and wakes the target. */
 void vb_recv_raise_event(struct vb_remote *remote, bool solicited);
