@@ -14,7 +14,9 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 {
 	uint64_t cells;
 
-	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
+	/* An odd version is never current: the ring is looked up again once it is even. Pairs with
+	 * vb_rq_grow. */
+	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire) & ~1u;
 	remote->mask = VB_READ_ONCE(rq->mask);
 	remote->sges_stride = VB_READ_ONCE(rq->sges_stride);
 	remote->many = VB_READ_ONCE(rq->many);
