@@ -9,6 +9,7 @@ with the reason; * is any text. These cases count as skipped. All cases of a lin
 failure, too: the line is wrong. After "= REASON, sometimes" that is none.
 """
 import fnmatch
+import json
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -37,18 +38,31 @@ def outcome(case):
     return "skipped" if case.find("skipped") is not None else "passed"
 
 
+def results_of(path):
+    """By test: OK, FAIL, TIMEOUT ... The JUnit file has no word of a program that was ended."""
+    with open(path.removesuffix(".junit.xml") + ".json", encoding="utf-8") as lines:
+        tests = [json.loads(line) for line in lines]
+    return {test["name"].rpartition(" / ")[2]: test["result"] for test in tests}
+
+
 def cases_of(paths):
     """Test, case, outcome."""
     for path in paths:
         try:
-            tree = ElementTree.parse(path)
+            tree, results = ElementTree.parse(path), results_of(path)
         except (OSError, ElementTree.ParseError) as error:
             yield path, f"no results: {error}", "failed"
             continue
         for suite in tree.iter("testsuite"):
             test = suite.get("name").rpartition(" / ")[2]
+            kinds = []
             for case in suite.iter("testcase"):
-                yield test, re.sub(r"^\d+ - ", "", case.get("name")), outcome(case)
+                kinds.append(outcome(case))
+                yield test, re.sub(r"^\d+ - ", "", case.get("name")), kinds[-1]
+            # Tests without TAP share one suite, and are its cases.
+            result = results.get(test, "OK")
+            if result not in ("OK", "SKIP") and "failed" not in kinds:
+                yield test, f"at its end: {result}", "failed"
 
 
 def main(expected, *paths):
