@@ -6,7 +6,8 @@ LIBDIR ?= lib/verbena
 # ninja with a target of meson.build, or without one: everything, tests included.
 NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
-.PHONY: all everything deps configure demo test conformance sim fuzz interop bench install clean
+.PHONY: all everything deps configure demo test test-arm64 conformance sim fuzz interop bench \
+	install clean
 
 # All but the tests.
 all: configure
@@ -32,6 +33,10 @@ demo:
 test: deps
 	@$(MAKE) --no-print-directory everything
 	@tests/run
+
+# A cross build, and tests in an emulated CPU.
+test-arm64:
+	@tests/arm64/run
 
 # rdma-core's own test suite, unmodified, on both paths, as root and as an ordinary user.
 conformance: deps

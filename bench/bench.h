@@ -33,13 +33,4 @@ void bench_exchange(const struct bench_pair *pair, const void *mine, void *their
 void bench_barrier(const struct bench_pair *pair);
 void bench_join(const struct bench_pair *pair); /* the parent waits; the child exits */
 
-static inline void bench_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 #endif

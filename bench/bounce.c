@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
+#include "base/arch.h"
 #include "bench.h"
 
 /* Short batches: a preemption spoils few of them. perftest takes its median over single trips. */
@@ -21,7 +22,7 @@ struct line {
 static void wait_for(struct line *line, uint64_t value)
 {
 	while (atomic_load_explicit(&line->word, memory_order_acquire) != value)
-		bench_relax();
+		vb_cpu_relax();
 }
 
 static void put(struct line *line, uint64_t value)

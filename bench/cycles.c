@@ -5,32 +5,19 @@
  */
 #include <stdio.h>
 
+#include "base/arch.h"
 #include "bench.h"
 
 enum { SPAN_NS = 100000000 };
 
-static uint64_t cycles(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-	uint64_t count;
-
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
-	return count;
-#else
-	return 0; /* unknown: the bench takes perftest's microseconds */
-#endif
-}
-
 int main(void)
 {
 	double start = bench_now_ns(), now;
-	uint64_t first = cycles();
+	uint64_t first = vb_cpu_counter(); /* 0: the bench takes perftest's microseconds */
 
 	do
 		now = bench_now_ns();
 	while (now - start < SPAN_NS);
-	printf("%.3f\n", (cycles() - first) * 1e3 / (now - start));
+	printf("%.3f\n", (vb_cpu_counter() - first) * 1e3 / (now - start));
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "base/arch.h"
 #include "bench.h"
 
 /* Short batches: a preemption spoils few of them. perftest takes its median over single trips. */
@@ -32,7 +33,7 @@ static void copy_out(pid_t peer, void *from, size_t size)
 static void wait_for(const volatile uint64_t *word, uint64_t value)
 {
 	while (*word != value)
-		bench_relax();
+		vb_cpu_relax();
 }
 
 static void trip_out(pid_t peer, uint64_t value)

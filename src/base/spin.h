@@ -7,29 +7,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/arch.h"
+
 struct vb_spin {
 	_Atomic unsigned held;
 };
 
-static inline void vb_cpu_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield" ::: "memory");
-#endif
-}
-
-/* Asks for a cache line that another CPU has, before work that can go on until the line comes. */
-static inline void vb_prefetch_to_write(const void *line)
-{
-#if defined(__x86_64__)
-	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
-#else
-	__builtin_prefetch(line, 1);
-#endif
-}
-
+/* Acquires. It is no fence between stores before it and loads behind it (vb_fence_after_rmw). */
 static inline bool vb_spin_try(struct vb_spin *lock)
 {
 	return !atomic_load_explicit(&lock->held, memory_order_relaxed) &&

@@ -135,9 +135,12 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 		if (aside)
 			atomic_store(&qp->pend.wake_ns, vb_now_ns() + ASIDE_LOOK_NS);
 	} while (verdict != VB_RUN_WIRE && !release_token(&run, verdict));
-	/* The lock in release_token is the fence between the completions and this look. */
-	if (run.notice.due)
+	/* Between the completions and this look; the atomic operation is the lock in release_token,
+	 * or that of the wire. Pairs as the fence in vb_path_tell. */
+	if (run.notice.due) {
+		vb_fence_after_rmw();
 		vb_cq_notify(cq, bit, run.notice.error);
+	}
 	if (verdict == VB_RUN_PEND || verdict == VB_RUN_MORE)
 		follow_up(&run, verdict);
 	else if (aside)

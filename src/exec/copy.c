@@ -63,38 +63,88 @@ bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length)
 	return true;
 }
 
-/* Element by element, as the kernel copies: bytes become visible in the order of elements. */
+/* A walk over both sides of a copy, in pieces that lie in one element of each. */
+struct walk {
+	const struct iovec *here, *here_end, *there, *there_end;
+	size_t here_done, there_done;
+};
+
+static struct walk walk_begin(const struct vb_iov *local, const struct vb_iov *remote)
+{
+	return (struct walk){ .here = local->at,
+			      .here_end = local->at + local->count,
+			      .there = remote->at,
+			      .there_end = remote->at + remote->count };
+}
+
+static void step(const struct iovec **at, size_t *done, size_t by)
+{
+	*done += by;
+	if (*done < (*at)->iov_len)
+		return;
+	++*at;
+	*done = 0;
+}
+
+/* False: the walk has ended. */
+static bool walk_on(struct walk *walk, struct iovec *here, struct iovec *there)
+{
+	size_t length, room;
+
+	if (walk->here == walk->here_end || walk->there == walk->there_end)
+		return false;
+	length = walk->here->iov_len - walk->here_done;
+	room = walk->there->iov_len - walk->there_done;
+	if (length > room)
+		length = room;
+	*here = (struct iovec){ (char *)walk->here->iov_base + walk->here_done, length };
+	*there = (struct iovec){ (char *)walk->there->iov_base + walk->there_done, length };
+	step(&walk->here, &walk->here_done, length);
+	step(&walk->there, &walk->there_done, length);
+	return true;
+}
+
+/* Element by element, as the kernel copies: bytes become visible in the order of elements. The
+ * fence pairs with the acquire by which the program of the target reads the last byte. */
 static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
 			const struct vb_iov *remote)
 {
-	unsigned l = 0;
-	size_t l_done = 0;
+	struct walk walk = walk_begin(local, remote);
+	struct iovec here, there;
 	ssize_t total = 0;
 
-	for (unsigned r = 0; r < remote->count; r++) {
-		char *there = remote->at[r].iov_base;
-		size_t left = remote->at[r].iov_len;
+	while (walk_on(&walk, &here, &there)) {
+		if (direction == VB_FROM_TARGET)
+			memmove(here.iov_base, there.iov_base, here.iov_len);
+		else
+			memmove(there.iov_base, here.iov_base, here.iov_len);
+		atomic_thread_fence(memory_order_release);
+		total += (ssize_t)here.iov_len;
+	}
+	return total;
+}
 
-		while (left && l < local->count) {
-			char *here = (char *)local->at[l].iov_base + l_done;
-			size_t part = local->at[l].iov_len - l_done;
+/*
+ * The kernel stores the bytes on the CPU of this thread, so a fence of this thread lies between the
+ * bytes of two calls. It pairs as the one in copy_own.
+ */
+ssize_t vb_copy_in_order(struct vb_peer *target, const struct vb_iov *local,
+			 const struct vb_iov *remote)
+{
+	struct walk walk = walk_begin(local, remote);
+	struct iovec here, there;
+	ssize_t total = 0;
 
-			if (part > left)
-				part = left;
-			if (direction == VB_TO_TARGET)
-				memmove(there, here, part);
-			else
-				memmove(here, there, part);
-			atomic_thread_fence(memory_order_release);
-			there += part;
-			left -= part;
-			total += (ssize_t)part;
-			l_done += part;
-			if (l_done == local->at[l].iov_len) {
-				l++;
-				l_done = 0;
-			}
-		}
+	while (walk_on(&walk, &here, &there)) {
+		ssize_t copied;
+
+		atomic_thread_fence(memory_order_release);
+		copied = process_vm_writev(target->tid, &here, 1, &there, 1, 0);
+		if (copied < 0 && (errno != EFAULT || !total))
+			return -errno;
+		total += copied > 0 ? copied : 0;
+		if (copied != (ssize_t)here.iov_len)
+			break;
 	}
 	return total;
 }
@@ -106,12 +156,14 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 
 	if (target->self && !vb_odp_in_use())
 		return copy_own(direction, local, remote);
-	if (direction == VB_TO_TARGET)
-		copied = process_vm_writev(target->tid, local->at, local->count, remote->at,
-					   remote->count, 0);
-	else
+	if (!VB_STORES_IN_ORDER && direction == VB_TO_TARGET_IN_ORDER)
+		return vb_copy_in_order(target, local, remote);
+	if (direction == VB_FROM_TARGET)
 		copied = process_vm_readv(target->tid, local->at, local->count, remote->at,
 					  remote->count, 0);
+	else
+		copied = process_vm_writev(target->tid, local->at, local->count, remote->at,
+					   remote->count, 0);
 	return copied < 0 ? -errno : copied;
 }
 

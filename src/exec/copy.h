@@ -8,7 +8,11 @@
 
 #include "shm/peer.h"
 
-enum vb_direction { VB_TO_TARGET, VB_FROM_TARGET };
+enum vb_direction {
+	VB_TO_TARGET,
+	VB_TO_TARGET_IN_ORDER, /* an element becomes visible after all that was copied before it */
+	VB_FROM_TARGET,
+};
 
 struct vb_iov {
 	struct iovec *at;
@@ -25,7 +29,8 @@ bool vb_iov_add(struct vb_iov *iov, void *base, size_t length);
  * The local side of a WRITE of length bytes to a remote address. Programs watch the last byte, so
  * that byte must become visible last. The bytes of one element may become visible out of order, but
  * the kernel copies element by element. So the tail, from the last multiple of 8 on, is an element
- * of its own; on the local side, because a remote element costs a look-up of pages.
+ * of its own; on the local side, because a remote element costs a look-up of pages. Where stores
+ * may become visible out of order, so may those of the kernel: there an element is a call.
  */
 size_t vb_iov_slice_ordered(struct vb_iov *iov, const struct ibv_sge *sge, unsigned count,
 			    size_t offset, size_t length, uint64_t address);
@@ -48,5 +53,16 @@ void vb_copy_probe(struct vb_peer *peer);
 /* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, or a denial as above. */
 ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,
 		const struct vb_iov *remote);
+/* The same to a target in order, by a call for each element with a fence before it. */
+ssize_t vb_copy_in_order(struct vb_peer *target, const struct vb_iov *local,
+			 const struct vb_iov *remote);
+
+/* True: vb_copy is a single system call. */
+static inline bool vb_copy_is_one_call(enum vb_direction direction, const struct vb_iov *local,
+				       const struct vb_iov *remote)
+{
+	return VB_STORES_IN_ORDER || direction != VB_TO_TARGET_IN_ORDER ||
+	       (local->count < 2 && remote->count < 2);
+}
 
 #endif

@@ -14,7 +14,9 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 {
 	uint64_t cells;
 
-	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire);
+	/* An odd version is never current: the ring is looked up again once it is even. Pairs with
+	 * vb_rq_grow. */
+	remote->rq_version = atomic_load_explicit(&rq->version, memory_order_acquire) & ~1u;
 	remote->mask = VB_READ_ONCE(rq->mask);
 	remote->sges_stride = VB_READ_ONCE(rq->sges_stride);
 	remote->many = VB_READ_ONCE(rq->many);
@@ -226,8 +228,10 @@ static uint64_t cell_stamp(const struct vb_remote *remote, const struct vb_claim
 enum commitment { COMMITTED, OWNER_TOOK_IT, KEYS_WENT };
 
 /*
- * One compare-and-swap is the completion, and a full fence. A deregistration may clear KEYS_OK
- * before it: then *word becomes the cell's word as it is now.
+ * One compare-and-swap is the completion. The fence behind it pairs with those in vb_cq_req_notify
+ * and cq_ready.c: this thread sees the arm or use_ready, or a poll that follows them sees the
+ * completion. A deregistration may clear KEYS_OK before: then *word becomes the cell's word as it
+ * is now.
  */
 static enum commitment cell_commit(struct vb_remote *remote, const struct vb_claim *claim,
 				   uint64_t *word)
@@ -240,6 +244,7 @@ static enum commitment cell_commit(struct vb_remote *remote, const struct vb_cla
 		remote->holds_taken = false;
 		return OWNER_TOOK_IT;
 	}
+	vb_fence_after_rmw();
 	if (remote->many) {
 		remote->holds_taken = false;
 		return COMMITTED;
@@ -271,6 +276,8 @@ static bool find_ready(struct vb_remote *remote)
 
 	if (__builtin_expect(remote->ready != NULL, 1))
 		return true;
+	/* Pairs with the store of use_ready in cq_attach.c, which comes after that of the page. */
+	atomic_thread_fence(memory_order_acquire);
 	offset = atomic_load(&remote->cq->ready_pages[page]);
 	if (offset)
 		remote->ready = vb_peer_lent_at(remote->home, offset, sizeof(*remote->ready));
@@ -298,7 +305,7 @@ void vb_recv_mark_ready(struct vb_remote *remote, uint64_t stamp)
 {
 	struct vb_cq_shared *cq = remote->cq;
 
-	/* cell_commit was the fence between the completion and this load. */
+	/* The fence in cell_commit lies between the completion and this load. */
 	if (!atomic_load_explicit(&cq->use_ready, memory_order_relaxed))
 		return;
 	if (vb_cq_is_number(stamp) && find_trail(remote))

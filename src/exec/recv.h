@@ -81,7 +81,7 @@ static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 }
 
 /* Sets the ready bit of a completed receive, and its place in the trail, where the CQ has many
- * queues; the completion was a full fence before it. */
+ * queues; a full fence lies between the completion and this. */
 void vb_recv_mark_ready(struct vb_remote *remote, uint64_t stamp);
 /* Raises the event if the CQ is armed, and wakes the target. */
 void vb_recv_raise_event(struct vb_remote *remote, bool solicited);

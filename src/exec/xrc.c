@@ -69,7 +69,12 @@ static enum vb_reason srq_resolve(struct vb_remote *remote, uint32_t srqn)
 	if (!vb_xrcd_same(&srq->xrcd, &remote->entry->xrcd))
 		return VB_WHY_SRQ_DOMAIN;
 	remote->srq = srq;
-	if (!vb_recv_resolve(remote) || atomic_load(&srq->gate) != gate)
+	if (!vb_recv_resolve(remote))
+		return VB_WHY_SRQ_UNKNOWN;
+	/* The values belong to this gate only if it is still the same. Pairs with the fence in
+	 * vb_grace_begin, which lies between a gate that closes and new values. */
+	atomic_thread_fence(memory_order_acquire);
+	if (atomic_load(&srq->gate) != gate)
 		return VB_WHY_SRQ_UNKNOWN;
 	remote->srqn = srqn;
 	remote->srq_gate = gate;

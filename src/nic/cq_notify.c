@@ -39,7 +39,7 @@ void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited)
 	const struct vb_cq_page *pages =
 		atomic_load_explicit(&cq->ready_pages, memory_order_acquire);
 
-	/* The caller's fence pairs with req_notify before re-poll, and with the ready bits. */
+	/* The caller's fence pairs with those in vb_cq_req_notify and cq_ready.c. */
 	if (pages)
 		vb_cq_set_own_ready(cq, pages, ready_bit);
 	if (cq->channel && vb_cq_disarm(cq->shared, solicited))
@@ -51,7 +51,7 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
 	uint32_t want = solicited_only ? VB_CQ_ARMED_SOLICITED : VB_CQ_ARMED_ANY;
 	uint32_t now = atomic_load(&cq->shared->armed);
 
-	/* A wider arm that is not used up stays. The exchange is the full fence before re-poll. */
+	/* A wider arm that is not used up stays. */
 	if (now > want)
 		want = now;
 	if (want > VB_CQ_ARMED_ANY)
@@ -59,6 +59,9 @@ int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only)
 	atomic_store_explicit(&cq->arm_kind, want, memory_order_relaxed);
 	atomic_fetch_add_explicit(&cq->armed_count, 1, memory_order_relaxed);
 	atomic_exchange(&cq->shared->armed, want);
+	/* Before the re-poll. Pairs with the fence of each thread that completes: cell_commit,
+	 * vb_local_send_fast, vb_path_tell, vb_engine_execute, vb_cq_push. */
+	vb_fence_after_rmw();
 	return 0;
 }
 

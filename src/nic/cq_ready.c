@@ -121,6 +121,18 @@ static uint64_t higher(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/*
+ * The fence pairs with that of a thread that completes, between its completion and its look at the
+ * bit (set): the thread finds the bit taken and sets it again, or its completion is found here.
+ */
+static uint64_t take(_Atomic uint64_t *word)
+{
+	uint64_t bits = atomic_exchange(word, 0);
+
+	vb_fence_after_rmw();
+	return bits;
+}
+
 static uint64_t take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t first,
 			  unsigned word)
 {
@@ -130,7 +142,7 @@ static uint64_t take_word(struct vb_cq *cq, struct vb_ready_page *page, uint32_t
 
 	if (!atomic_load_explicit(&page->words[word], memory_order_acquire))
 		return 0;
-	bits = atomic_exchange(&page->words[word], 0);
+	bits = take(&page->words[word]);
 	for (; bits; bits &= bits - 1)
 		highest = higher(
 			highest,
@@ -152,7 +164,7 @@ static uint64_t take_page(struct vb_cq *cq, unsigned index)
 	if (cq->bit_count <= first + VB_READY_DIRECT * 64 ||
 	    !atomic_load_explicit(&page->summary, memory_order_acquire))
 		return highest;
-	words = atomic_exchange(&page->summary, 0);
+	words = take(&page->summary);
 	for (; words; words &= words - 1)
 		highest = higher(highest,
 				 take_word(cq, page, first, (unsigned)__builtin_ctzll(words)));
@@ -166,7 +178,7 @@ uint64_t vb_cq_take_ready(struct vb_cq *cq)
 	if (cq->bit_count <= VB_READY_PAGE ||
 	    !atomic_load_explicit(&cq->shared->ready_pages_set, memory_order_acquire))
 		return highest;
-	pages = atomic_exchange(&cq->shared->ready_pages_set, 0);
+	pages = take(&cq->shared->ready_pages_set);
 	for (; pages; pages &= pages - 1)
 		highest = higher(highest, take_page(cq, (unsigned)__builtin_ctzll(pages)));
 	return highest;

@@ -90,8 +90,9 @@ bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot)
 	atomic_store_explicit(&cell->from, 0, memory_order_relaxed);
 	atomic_store_explicit(&cell->to, UINT64_MAX, memory_order_relaxed);
 	atomic_store_explicit(&cell->copy, VB_COPY_NOW, memory_order_relaxed);
-	/* Full fence, as in vb_hazard_enter. */
+	/* As in vb_hazard_enter. */
 	atomic_exchange(&cell->word, ++thread->second_sequence << VB_HAZARD_SEQUENCE_SHIFT | slot);
+	vb_fence_after_rmw();
 	return true;
 }
 

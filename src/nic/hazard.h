@@ -83,10 +83,12 @@ static inline uint64_t vb_hazard_next(struct vb_thread *thread, uint64_t name)
 	return ++thread->sequence << VB_HAZARD_SEQUENCE_SHIFT | name;
 }
 
-/* Full fence: pairs with the one in vb_grace_begin. */
+/* The exchange and the fence pair with the fence in vb_grace_begin: the thread sees that something
+ * was taken away, or the word is seen there. */
 static inline void vb_hazard_enter(struct vb_thread *thread, uint64_t name)
 {
 	atomic_exchange(&thread->hazard->word, vb_hazard_next(thread, name));
+	vb_fence_after_rmw();
 }
 
 /* For threads that may be inside a hazard already: false. True: the caller must leave it again. */
@@ -103,6 +105,7 @@ static inline bool vb_hazard_visit(struct vb_thread *thread, uint32_t slot)
 bool vb_hazard_enter_second(struct vb_thread *thread, uint32_t slot);
 void vb_hazard_leave_second(struct vb_thread *thread);
 
+/* The release pairs with the load in is_inside (grace.c): all that the thread did is over there. */
 static inline void vb_hazard_leave(struct vb_thread *thread)
 {
 	if (__builtin_expect(thread->inside_second, 0))
@@ -119,6 +122,7 @@ static inline void vb_hazard_watch(struct vb_thread *thread, const struct vb_pee
 	thread->revocations_seen = atomic_load_explicit(thread->revocations, memory_order_acquire);
 }
 
+/* The release pairs with the loads in may_reach (grace.c): the copy has ended. */
 static inline void vb_hazard_copy_end(struct vb_thread *thread)
 {
 	atomic_store_explicit(&thread->hazard->copy, thread->copies << 2, memory_order_release);
@@ -127,15 +131,17 @@ static inline void vb_hazard_copy_end(struct vb_thread *thread)
 /*
  * Announces a copy that reaches [from, to) of the peer. False: something was taken away since
  * vb_hazard_watch, and the caller must check everything anew. The store of copy comes before the
- * load of revocations: the rare side has a barrier for both (vb_barrier_others in grace.c).
+ * load of revocations: the rare side has a barrier for both (vb_barrier_others in grace.c). The
+ * range is stored with release: a thread that reads it sees that the copy before has ended, and
+ * finds another value in copy (may_reach).
  */
 static inline bool vb_hazard_copy_begin(struct vb_thread *thread, uint64_t from, uint64_t to,
 					unsigned flags)
 {
 	struct vb_hazard_cell *cell = thread->hazard;
 
-	atomic_store_explicit(&cell->from, from, memory_order_relaxed);
-	atomic_store_explicit(&cell->to, to, memory_order_relaxed);
+	atomic_store_explicit(&cell->from, from, memory_order_release);
+	atomic_store_explicit(&cell->to, to, memory_order_release);
 	atomic_store_explicit(&cell->copy, ++thread->copies << 2 | VB_COPY_NOW | flags,
 			      memory_order_release);
 	if (__builtin_expect(*thread->fences, 0))

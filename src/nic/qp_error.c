@@ -2,6 +2,7 @@
 /* How a QP fails: the gate closes, the threads inside leave, the queues flush. */
 #include <errno.h>
 
+#include "base/barrier.h"
 #include "base/log.h"
 #include "nic/qp.h"
 
@@ -27,6 +28,9 @@ static void flush_ready(struct vb_qp *qp)
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 		return;
 	}
+	/* A post stores its receive and looks at flush_ready without a fence (vb_rq_take_waiting):
+	 * the barrier is for both. The fence pairs as the one in vb_path_tell. */
+	vb_barrier_others();
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!vb_rq_empty(qp->rq))
 		vb_cq_notify(qp->recv_cq, qp->receives.bit, true);

@@ -293,7 +293,8 @@ bool vb_rq_take_waiting(struct vb_rq *rq)
 {
 	/* The poster posts, then looks at waiting. A sender sets waiting, then looks at the cell
 	 * again. The sender's barrier makes our store visible (pend.c): a fence here would wait for
-	 * the cell's cache line at each post. */
+	 * the cell's cache line at each post. The look at flush_ready behind a post (verbs/post.c)
+	 * relies on the barrier of the thread that sets it (qp_error.c). */
 	if (rq->nic->unregistered_barrier)
 		atomic_thread_fence(memory_order_seq_cst);
 	else

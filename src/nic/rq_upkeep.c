@@ -69,14 +69,15 @@ static void settle_in(struct vb_rq *rq, const struct vb_mr *mr)
 	vb_rq_for_open(twin, rq)
 	{
 		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
-		enum vb_cell_where where = __atomic_load_n(&cell->where, __ATOMIC_RELAXED);
+		/* The word first: it pairs with the commit of a sender, behind all other fields. */
+		bool done = vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE;
+		enum vb_cell_where where = VB_READ_ONCE(cell->where);
 
 		if (!names(twin, mr))
 			continue;
-		if (vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
-		    where != VB_PAYLOAD_PLACED && cell->status == IBV_WC_SUCCESS) {
+		if (done && where != VB_PAYLOAD_PLACED && cell->status == IBV_WC_SUCCESS) {
 			vb_rq_scatter(rq, cell, twin->index, where,
-				      __atomic_load_n(&cell->byte_length, __ATOMIC_RELAXED));
+				      VB_READ_ONCE(cell->byte_length));
 			cell->where = VB_PAYLOAD_PLACED;
 		}
 		twin->flags &= (uint8_t)~VB_CELL_KEYS_OK;

@@ -79,7 +79,8 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
 	*notice = (struct vb_notice){ 0 };
 	if (!told.due)
 		return;
-	/* Between the completions and vb_cq_notify: pairs with req_notify and the ready bits. */
+	/* Between the completions and vb_cq_notify: pairs with the fences in vb_cq_req_notify and
+	 * cq_ready.c. */
 	atomic_thread_fence(memory_order_seq_cst);
 	vb_cq_notify(qp->send_cq, qp->sends.bit, told.error);
 }

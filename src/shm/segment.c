@@ -15,7 +15,10 @@
 
 #include "base/fd.h"
 
-enum { EXTENT_MIN = 256 << 10 };
+enum {
+	EXTENT_MIN = 256 << 10,
+	PAGE_MAX = 64 << 10, /* kernels for arm64 have pages of 4, 16 or 64 KB */
+};
 
 /* ulimit -f applies to memfds, too. SIGXFSZ would end the application; the error does not. */
 int vb_truncate_quietly(int fd, uint64_t size)
@@ -72,7 +75,7 @@ static int life_init(pthread_mutex_t *life)
 
 static uint64_t page_round(uint64_t size)
 {
-	return (size + 4095) & ~4095ull;
+	return (size + PAGE_MAX - 1) & ~(PAGE_MAX - 1ull);
 }
 
 static uint64_t offset_bit(const struct vb_segment *seg, const struct vb_segment_part *part)

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stddef.h>
@@ -27,6 +28,9 @@
 	static_assert(sizeof(struct type) - offsetof(struct type, member) == (bytes), \
 		      #type "." #member " from the end")
 
+/* Numbers are those of x86-64. Elsewhere a mutex may be larger, and moves what lies behind it. */
+#define WITH_MUTEX(bytes) ((bytes) + sizeof(pthread_mutex_t) - 40)
+
 /* Devices. Providers read the pointer right behind the public part. */
 SIZE(ibv_device, 664);
 AT(ibv_device, node_type, 16);
@@ -39,14 +43,14 @@ AT(vb_device, ibv, 0);
 AT(vb_device, ops, 664);
 
 /* Contexts */
-SIZE(ibv_context, 328);
+SIZE(ibv_context, WITH_MUTEX(328));
 AT(ibv_context, device, 0);
 AT(ibv_context, ops, 8);
 AT(ibv_context, cmd_fd, 264);
 AT(ibv_context, async_fd, 268);
 AT(ibv_context, num_comp_vectors, 272);
 AT(ibv_context, mutex, 280);
-AT(ibv_context, abi_compat, 320);
+AT(ibv_context, abi_compat, WITH_MUTEX(320));
 SIZE(ibv_context_ops, 256);
 AT(ibv_context_ops, alloc_mw, 56);
 AT(ibv_context_ops, bind_mw, 64);
@@ -60,49 +64,49 @@ AT(ibv_context_ops, post_recv, 208);
 /* It grows at the top: 648 bytes in version 44, and every member keeps its distance from the end.
  */
 AT_LEAST(verbs_context, 648);
-FROM_END(verbs_context, context, 328);
-FROM_END(verbs_context, sz, 336);
-FROM_END(verbs_context, priv, 440);
-FROM_END(verbs_context, query_port, 648);
-FROM_END(verbs_context, create_cq_ex, 448);
-FROM_END(verbs_context, query_device_ex, 432);
-FROM_END(verbs_context, create_qp_ex, 384);
-FROM_END(verbs_context, get_srq_num, 376);
-FROM_END(verbs_context, open_xrcd, 360);
-FROM_END(verbs_context, close_xrcd, 352);
+FROM_END(verbs_context, context, WITH_MUTEX(328));
+FROM_END(verbs_context, sz, WITH_MUTEX(336));
+FROM_END(verbs_context, priv, WITH_MUTEX(440));
+FROM_END(verbs_context, query_port, WITH_MUTEX(648));
+FROM_END(verbs_context, create_cq_ex, WITH_MUTEX(448));
+FROM_END(verbs_context, query_device_ex, WITH_MUTEX(432));
+FROM_END(verbs_context, create_qp_ex, WITH_MUTEX(384));
+FROM_END(verbs_context, get_srq_num, WITH_MUTEX(376));
+FROM_END(verbs_context, open_xrcd, WITH_MUTEX(360));
+FROM_END(verbs_context, close_xrcd, WITH_MUTEX(352));
 
 /* Queue pairs, with the work request functions behind the public part */
-SIZE(ibv_qp, 160);
+SIZE(ibv_qp, WITH_MUTEX(160));
 AT(ibv_qp, context, 0);
 AT(ibv_qp, pd, 16);
 AT(ibv_qp, qp_num, 52);
 AT(ibv_qp, state, 56);
 AT(ibv_qp, qp_type, 60);
 AT_LEAST(ibv_qp_ex, 352);
-AT(ibv_qp_ex, comp_mask, 160);
-AT(ibv_qp_ex, wr_id, 168);
-AT(ibv_qp_ex, wr_flags, 176);
-AT(ibv_qp_ex, wr_atomic_cmp_swp, 184);
-AT(ibv_qp_ex, wr_atomic_fetch_add, 192);
-AT(ibv_qp_ex, wr_bind_mw, 200);
-AT(ibv_qp_ex, wr_local_inv, 208);
-AT(ibv_qp_ex, wr_rdma_read, 216);
-AT(ibv_qp_ex, wr_rdma_write, 224);
-AT(ibv_qp_ex, wr_rdma_write_imm, 232);
-AT(ibv_qp_ex, wr_send, 240);
-AT(ibv_qp_ex, wr_send_imm, 248);
-AT(ibv_qp_ex, wr_send_inv, 256);
-AT(ibv_qp_ex, wr_send_tso, 264);
-AT(ibv_qp_ex, wr_set_ud_addr, 272);
-AT(ibv_qp_ex, wr_set_xrc_srqn, 280);
-AT(ibv_qp_ex, wr_set_inline_data, 288);
-AT(ibv_qp_ex, wr_set_inline_data_list, 296);
-AT(ibv_qp_ex, wr_set_sge, 304);
-AT(ibv_qp_ex, wr_set_sge_list, 312);
-AT(ibv_qp_ex, wr_start, 320);
-AT(ibv_qp_ex, wr_complete, 328);
-AT(ibv_qp_ex, wr_abort, 336);
-AT(ibv_qp_ex, wr_atomic_write, 344);
+AT(ibv_qp_ex, comp_mask, WITH_MUTEX(160));
+AT(ibv_qp_ex, wr_id, WITH_MUTEX(168));
+AT(ibv_qp_ex, wr_flags, WITH_MUTEX(176));
+AT(ibv_qp_ex, wr_atomic_cmp_swp, WITH_MUTEX(184));
+AT(ibv_qp_ex, wr_atomic_fetch_add, WITH_MUTEX(192));
+AT(ibv_qp_ex, wr_bind_mw, WITH_MUTEX(200));
+AT(ibv_qp_ex, wr_local_inv, WITH_MUTEX(208));
+AT(ibv_qp_ex, wr_rdma_read, WITH_MUTEX(216));
+AT(ibv_qp_ex, wr_rdma_write, WITH_MUTEX(224));
+AT(ibv_qp_ex, wr_rdma_write_imm, WITH_MUTEX(232));
+AT(ibv_qp_ex, wr_send, WITH_MUTEX(240));
+AT(ibv_qp_ex, wr_send_imm, WITH_MUTEX(248));
+AT(ibv_qp_ex, wr_send_inv, WITH_MUTEX(256));
+AT(ibv_qp_ex, wr_send_tso, WITH_MUTEX(264));
+AT(ibv_qp_ex, wr_set_ud_addr, WITH_MUTEX(272));
+AT(ibv_qp_ex, wr_set_xrc_srqn, WITH_MUTEX(280));
+AT(ibv_qp_ex, wr_set_inline_data, WITH_MUTEX(288));
+AT(ibv_qp_ex, wr_set_inline_data_list, WITH_MUTEX(296));
+AT(ibv_qp_ex, wr_set_sge, WITH_MUTEX(304));
+AT(ibv_qp_ex, wr_set_sge_list, WITH_MUTEX(312));
+AT(ibv_qp_ex, wr_start, WITH_MUTEX(320));
+AT(ibv_qp_ex, wr_complete, WITH_MUTEX(328));
+AT(ibv_qp_ex, wr_abort, WITH_MUTEX(336));
+AT(ibv_qp_ex, wr_atomic_write, WITH_MUTEX(344));
 SIZE(ibv_qp_attr, 144);
 SIZE(ibv_qp_init_attr, 64);
 SIZE(ibv_qp_init_attr_ex, 136);
@@ -111,29 +115,29 @@ SIZE(ibv_recv_wr, 32);
 SIZE(ibv_sge, 16);
 
 /* Completion queues */
-SIZE(ibv_cq, 128);
+SIZE(ibv_cq, WITH_MUTEX(128));
 AT_LEAST(ibv_cq_ex, 288);
-AT(ibv_cq_ex, comp_mask, 128);
-AT(ibv_cq_ex, status, 132);
-AT(ibv_cq_ex, wr_id, 136);
-AT(ibv_cq_ex, start_poll, 144);
-AT(ibv_cq_ex, next_poll, 152);
-AT(ibv_cq_ex, end_poll, 160);
-AT(ibv_cq_ex, read_opcode, 168);
-AT(ibv_cq_ex, read_vendor_err, 176);
-AT(ibv_cq_ex, read_byte_len, 184);
-AT(ibv_cq_ex, read_imm_data, 192);
-AT(ibv_cq_ex, read_qp_num, 200);
-AT(ibv_cq_ex, read_src_qp, 208);
-AT(ibv_cq_ex, read_wc_flags, 216);
-AT(ibv_cq_ex, read_slid, 224);
-AT(ibv_cq_ex, read_sl, 232);
-AT(ibv_cq_ex, read_dlid_path_bits, 240);
-AT(ibv_cq_ex, read_completion_ts, 248);
-AT(ibv_cq_ex, read_cvlan, 256);
-AT(ibv_cq_ex, read_flow_tag, 264);
-AT(ibv_cq_ex, read_tm_info, 272);
-AT(ibv_cq_ex, read_completion_wallclock_ns, 280);
+AT(ibv_cq_ex, comp_mask, WITH_MUTEX(128));
+AT(ibv_cq_ex, status, WITH_MUTEX(132));
+AT(ibv_cq_ex, wr_id, WITH_MUTEX(136));
+AT(ibv_cq_ex, start_poll, WITH_MUTEX(144));
+AT(ibv_cq_ex, next_poll, WITH_MUTEX(152));
+AT(ibv_cq_ex, end_poll, WITH_MUTEX(160));
+AT(ibv_cq_ex, read_opcode, WITH_MUTEX(168));
+AT(ibv_cq_ex, read_vendor_err, WITH_MUTEX(176));
+AT(ibv_cq_ex, read_byte_len, WITH_MUTEX(184));
+AT(ibv_cq_ex, read_imm_data, WITH_MUTEX(192));
+AT(ibv_cq_ex, read_qp_num, WITH_MUTEX(200));
+AT(ibv_cq_ex, read_src_qp, WITH_MUTEX(208));
+AT(ibv_cq_ex, read_wc_flags, WITH_MUTEX(216));
+AT(ibv_cq_ex, read_slid, WITH_MUTEX(224));
+AT(ibv_cq_ex, read_sl, WITH_MUTEX(232));
+AT(ibv_cq_ex, read_dlid_path_bits, WITH_MUTEX(240));
+AT(ibv_cq_ex, read_completion_ts, WITH_MUTEX(248));
+AT(ibv_cq_ex, read_cvlan, WITH_MUTEX(256));
+AT(ibv_cq_ex, read_flow_tag, WITH_MUTEX(264));
+AT(ibv_cq_ex, read_tm_info, WITH_MUTEX(272));
+AT(ibv_cq_ex, read_completion_wallclock_ns, WITH_MUTEX(280));
 SIZE(ibv_cq_init_attr_ex, 56);
 SIZE(ibv_comp_channel, 16);
 SIZE(ibv_wc, 48);
@@ -142,9 +146,9 @@ SIZE(ibv_wc, 48);
 SIZE(ibv_pd, 16);
 SIZE(ibv_mr, 48);
 SIZE(ibv_mw, 32);
-SIZE(ibv_srq, 128);
+SIZE(ibv_srq, WITH_MUTEX(128));
 SIZE(ibv_ah, 24);
-SIZE(ibv_wq, 152);
+SIZE(ibv_wq, WITH_MUTEX(152));
 SIZE(ibv_dm, 32);
 SIZE(ibv_xrcd, 8);
 SIZE(ibv_device_attr, 232);

@@ -319,7 +319,10 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 	remote->message_max = message_max(step->qp, entry);
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
 	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
-	/* The values read above belong to this epoch only if the gate is still the same. */
+	/* The values read above belong to this epoch only if the gate is still the same. The fence
+	 * keeps these loads before that of the gate; pairs with the fence in vb_grace_begin, which
+	 * lies between a gate that closes and new values. */
+	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load(&entry->gate) != gate)
 		return silent(step, VB_WHY_PEER_NOT_READY);
 	set_gate(step->qp, gate);
@@ -400,7 +403,10 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 		return reason;
 	if (remote->entry->type != IBV_QPT_UD)
 		return VB_WHY_PEER_OTHER_TYPE;
-	if (!vb_recv_resolve(remote) || atomic_load(&remote->entry->gate) != gate)
+	if (!vb_recv_resolve(remote))
+		return VB_WHY_PEER_NO_QP;
+	atomic_thread_fence(memory_order_acquire); /* as in bind_slowly */
+	if (atomic_load(&remote->entry->gate) != gate)
 		return VB_WHY_PEER_NO_QP;
 	remote->gate = gate;
 	return VB_OK;

@@ -115,6 +115,8 @@ static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *w
 		vb_cq_void_number(remote->cq, asks);
 		return false;
 	}
+	/* Between the completion and the looks at use_ready and armed, as in cell_commit. */
+	vb_fence_after_rmw();
 	remote->next_recv++;
 	if (remote->keeps_head)
 		atomic_store_explicit(&remote->rq_lent->head, remote->next_recv,
@@ -151,7 +153,7 @@ static inline void poller_tell(struct vb_qp *qp, bool signaled)
 	if (!signaled ||
 	    (!cq->channel && !atomic_load_explicit(&cq->ready_pages, memory_order_relaxed)))
 		return;
-	atomic_thread_fence(memory_order_seq_cst);
+	atomic_thread_fence(memory_order_seq_cst); /* pairs as the fence in vb_path_tell */
 	vb_cq_notify(cq, qp->sends.bit, false);
 }
 
@@ -165,10 +167,12 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 
 	if (!direct || !wr || !wr_is_suitable(wr) || !thread)
 		return false;
-	/* A plain store: the exchange that takes the lock is the fence behind it. */
+	/* As vb_hazard_enter, but the exchange is the one that takes the lock. The release is that
+	 * of the last visit, whose word this one may hide from a grace. */
 	atomic_store_explicit(&thread->hazard->word, vb_hazard_next(thread, direct),
-			      memory_order_relaxed);
+			      memory_order_release);
 	if (vb_spin_try(&qp->sq.lock)) {
+		vb_fence_after_rmw();
 		sent = message_deliver(qp, wr, direct, &stamp);
 		/* Before the send completes: a poll must not find an effect of that ready first. */
 		if (sent && atomic_load_explicit(&remote->cq->use_ready, memory_order_relaxed))

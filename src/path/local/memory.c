@@ -46,7 +46,9 @@ ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 	if (target_is_own(step))
 		return vb_copy(home, direction, local, remote);
 	iov_hull(remote, &from, &to);
-	if (!vb_hazard_copy_begin(thread, from, to, VB_COPY_ONE_CALL))
+	if (!vb_hazard_copy_begin(thread, from, to,
+				  vb_copy_is_one_call(direction, local, remote) ? VB_COPY_ONE_CALL
+										: 0))
 		return -ECANCELED;
 	copied = vb_copy(home, direction, local, remote);
 	vb_hazard_copy_end(thread);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA_WRITE and RDMA_READ: as many WQEs of one direction as fit go through one system call. Each
- * is validated before. If memory is missing, the count of bytes copied tells the WQE that it hit.
+ * RDMA_WRITE and RDMA_READ: as many WQEs of one direction as fit are copied together, by one system
+ * call where that keeps the order of bytes (exec/copy.h). Each is validated before. If memory is
+ * missing, the count of bytes copied tells the WQE that it hit.
  */
 #include <errno.h>
 
@@ -16,8 +17,8 @@ struct batch {
 	enum vb_direction direction;
 	struct vb_iov local, remote;
 	unsigned count;            /* WQEs, from sq.next on */
-	uint32_t bytes[BATCH_MAX]; /* bytes of each WQE in this call */
-	enum vb_reason stop;       /* why the next WQE is not in this call; VB_OK: no room */
+	uint32_t bytes[BATCH_MAX]; /* bytes of each WQE in this copy */
+	enum vb_reason stop;       /* why the next WQE is not in this copy; VB_OK: no room */
 };
 
 /* READs and ATOMICs that are posted together, and would be under way together on a wire. */
@@ -108,7 +109,7 @@ static bool batch_add(struct vb_step_context *step, struct batch *batch)
 		return false;
 	if (want > room)
 		want = room;
-	if (batch->direction == VB_TO_TARGET)
+	if (batch->direction == VB_TO_TARGET_IN_ORDER)
 		vb_iov_slice_ordered(&batch->local, step->sge, step->sge_count, offset, want,
 				     address + offset);
 	else
@@ -235,7 +236,8 @@ static void batch_begin(struct batch *batch, const struct vb_step_context *step)
 {
 	struct vb_thread *thread = step->run->thread;
 
-	batch->direction = vb_wr_returns(step->wqe->opcode) ? VB_FROM_TARGET : VB_TO_TARGET;
+	batch->direction =
+		vb_wr_returns(step->wqe->opcode) ? VB_FROM_TARGET : VB_TO_TARGET_IN_ORDER;
 	batch->local = (struct vb_iov){ thread->local, 0, VB_IOV_MAX, 0 };
 	batch->remote = (struct vb_iov){ thread->remote, 0, VB_IOV_MAX, 0 };
 	batch->count = 0;

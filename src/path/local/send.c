@@ -230,7 +230,7 @@ static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address
 	vb_iov_slice_ordered(&local, step->sge, step->sge_count, sq->offset, piece,
 			     address + sq->offset);
 	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
-	copied = vb_step_copy(step, VB_TO_TARGET, &local, &remote);
+	copied = vb_step_copy(step, VB_TO_TARGET_IN_ORDER, &local, &remote);
 	if (vb_step_copy_refused(copied))
 		return vb_step_copy_refused(copied);
 	if (copied != (ssize_t)local.bytes)

@@ -78,7 +78,7 @@ bool vb_home_write(struct vb_wired *wired, uint64_t address, const struct vb_pac
 		return true;
 	vb_iov_slice_ordered(&local, &from, 1, 0, packet->payload_length, address);
 	vb_iov_add_remote(&remote, address, packet->payload_length);
-	return vb_copy(wired->resp.own.home, VB_TO_TARGET, &local, &remote) ==
+	return vb_copy(wired->resp.own.home, VB_TO_TARGET_IN_ORDER, &local, &remote) ==
 	       (ssize_t)packet->payload_length;
 }
 

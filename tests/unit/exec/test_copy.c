@@ -174,20 +174,20 @@ enum { CUTS = sizeof(cuts) / sizeof(*cuts) };
 static void assert_copies(struct vb_peer *target, enum vb_direction direction)
 {
 	for (int i = 0; i < CUTS; i++) {
-		uint8_t *to = direction == VB_TO_TARGET ? there : here, before[BYTES];
+		uint8_t *to = direction == VB_FROM_TARGET ? here : there, before[BYTES];
 
 		lists(NULL);
 		if (direction == VB_FROM_TARGET) {
 			memcpy(there, here, BYTES);
 			memset(here, 0xee, BYTES);
 		}
-		memcpy(before, direction == VB_TO_TARGET ? here : there, BYTES);
+		memcpy(before, direction == VB_FROM_TARGET ? there : here, BYTES);
 		cut(&here_list, here, cuts[i].size, cuts[i].here);
 		cut(&there_list, there, cuts[i].size, cuts[i].there);
 		assert_int_equal(vb_copy(target, direction, &here_list, &there_list), cuts[i].size);
 		assert_memory_equal(to, before, cuts[i].size);
 		assert_int_equal(to[cuts[i].size], 0xee);
-		assert_memory_equal(direction == VB_TO_TARGET ? here : there, before, BYTES);
+		assert_memory_equal(direction == VB_FROM_TARGET ? there : here, before, BYTES);
 	}
 }
 
@@ -200,6 +200,7 @@ static void within_the_process_bytes_arrive_however_the_lists_are_cut(void **sta
 static void through_the_kernel_bytes_arrive_however_the_lists_are_cut(void **state)
 {
 	assert_copies(through_kernel(), VB_TO_TARGET);
+	assert_copies(through_kernel(), VB_TO_TARGET_IN_ORDER);
 	assert_copies(through_kernel(), VB_FROM_TARGET);
 }
 
@@ -245,6 +246,45 @@ static void memory_that_is_not_there_is_a_fault_and_what_came_before_is_counted(
 	munmap(pages, 4096);
 }
 
+/* The order itself is that of fences; a test sees that nothing is lost, left out or repeated. */
+static void element_by_element_bytes_arrive_and_a_fault_ends_the_copy(void **state)
+{
+	uint8_t *pages =
+		mmap(NULL, 131072, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct vb_iov none = { there_at, 0, 0, 0 };
+
+	assert_true(pages != MAP_FAILED);
+	munmap(pages + 65536, 65536);
+	vb_iov_add(&here_list, here, 100);
+	vb_iov_add(&here_list, here + 100, 7);
+	vb_iov_add(&here_list, here + 107, 93);
+	vb_iov_add(&there_list, pages, 50);
+	vb_iov_add(&there_list, pages + 64, 57);
+	vb_iov_add(&there_list, pages + 65536 - 43, 86);
+	assert_int_equal(vb_copy_in_order(through_kernel(), &here_list, &there_list), 150);
+	assert_memory_equal(pages, here, 50);
+	assert_memory_equal(pages + 64, here + 50, 57);
+	there_list.at[2].iov_base = pages + 1000;
+	assert_int_equal(vb_copy_in_order(through_kernel(), &here_list, &there_list), 193);
+	assert_memory_equal(pages + 1000, here + 107, 86);
+	there_list.at[0].iov_base = pages + 65536;
+	assert_int_equal(vb_copy_in_order(through_kernel(), &here_list, &there_list), -EFAULT);
+	assert_int_equal(vb_copy_in_order(through_kernel(), &none, &there_list), 0);
+	munmap(pages, 65536);
+}
+
+static void only_elements_in_order_may_need_a_call_each(void **state)
+{
+	vb_iov_add(&here_list, here, 8);
+	vb_iov_add(&there_list, there, 16);
+	assert_true(vb_copy_is_one_call(VB_TO_TARGET_IN_ORDER, &here_list, &there_list));
+	vb_iov_add(&here_list, here, 8);
+	assert_true(vb_copy_is_one_call(VB_TO_TARGET, &here_list, &there_list));
+	assert_true(vb_copy_is_one_call(VB_FROM_TARGET, &here_list, &there_list));
+	assert_int_equal(vb_copy_is_one_call(VB_TO_TARGET_IN_ORDER, &here_list, &there_list),
+			 VB_STORES_IN_ORDER);
+}
+
 static void a_process_that_is_gone_is_told_apart(void **state)
 {
 	struct vb_peer gone = { .tid = fork() };
@@ -256,6 +296,7 @@ static void a_process_that_is_gone_is_told_apart(void **state)
 	vb_iov_add(&there_list, there, 8);
 	assert_int_equal(vb_copy(&gone, VB_TO_TARGET, &here_list, &there_list), -ESRCH);
 	assert_int_equal(vb_copy(&gone, VB_FROM_TARGET, &here_list, &there_list), -ESRCH);
+	assert_int_equal(vb_copy_in_order(&gone, &here_list, &there_list), -ESRCH);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, lists)
@@ -274,6 +315,8 @@ int main(void)
 		TEST(the_shorter_list_ends_the_copy),
 		TEST(source_and_sink_within_the_process_may_overlap),
 		TEST(memory_that_is_not_there_is_a_fault_and_what_came_before_is_counted),
+		TEST(element_by_element_bytes_arrive_and_a_fault_ends_the_copy),
+		TEST(only_elements_in_order_may_need_a_call_each),
 		TEST(a_process_that_is_gone_is_told_apart),
 	};
 

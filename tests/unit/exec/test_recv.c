@@ -453,6 +453,19 @@ static void a_receive_whose_voucher_is_taken_back_is_not_passed_over(void **stat
 	}
 /* clang-format on */
 
+/* A resize makes the version odd, and waits for senders that are inside. */
+static void a_ring_that_is_being_replaced_is_not_used(void **state)
+{
+	entry.rq = rq.shared_offset;
+	entry.recv_cq = vb_segment_lend(&rig.nic->seg, sizeof(cq));
+	atomic_fetch_add(&rq.shared->version, 1);
+	assert_true(vb_recv_resolve(&remote));
+	assert_false(vb_recv_follow(&remote));
+	atomic_fetch_add(&rq.shared->version, 1);
+	assert_true(vb_recv_follow(&remote));
+	vb_segment_free(&rig.nic->seg, entry.recv_cq, sizeof(cq));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +478,7 @@ int main(void)
 		MANY(a_datagram_that_does_not_fit_leaves_the_receive),
 		MANY(what_is_not_used_is_given_back_to_the_end),
 		MANY(the_limit_is_reported_once_when_fewer_are_left),
+		MANY(a_ring_that_is_being_replaced_is_not_used),
 		ONE(bytes_are_not_placed_for_what_a_cell_says),
 		ONE(a_receive_that_was_never_posted_takes_no_bytes),
 		MANY(a_hint_from_outside_of_the_ring_hides_no_receive),

@@ -103,6 +103,18 @@ static void the_same_blocks_serve_for_ever(void **state)
 	assert_int_equal(atomic_load(&seg.head->extent_count), extents);
 }
 
+/* Kernels with such pages map no offset between two of them. */
+static void extents_begin_and_end_at_pages_of_64_kb(void **state)
+{
+	for (int i = 0; i < SIZES; i++)
+		alloc_filled(40 * sizes[i]);
+	assert_true(atomic_load(&seg.head->extent_count) > 2);
+	for (uint32_t i = 0; i < atomic_load(&seg.head->extent_count); i++) {
+		assert_int_equal(seg.head->extents[i].offset % 65536, 0);
+		assert_int_equal(seg.head->extents[i].size % 65536, 0);
+	}
+}
+
 static uint64_t end_of(uint32_t extent)
 {
 	return seg.head->extents[extent].offset + seg.head->extents[extent].size;
@@ -352,6 +364,7 @@ int main(void)
 		TEST(freed_memory_comes_back_zeroed_for_every_size),
 		TEST(blocks_do_not_overlap_before_and_after_reuse),
 		TEST(the_same_blocks_serve_for_ever),
+		TEST(extents_begin_and_end_at_pages_of_64_kb),
 		TEST(it_grows_by_extents_and_what_was_there_stays),
 		TEST(a_block_larger_than_everything_so_far_gets_an_extent),
 		TEST(the_head_says_whose_it_is),
