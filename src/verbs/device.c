@@ -19,11 +19,6 @@
 #undef ibv_get_device_list
 #undef ibv_query_port
 
-/* In the private node, but imported by ibv_devinfo and pyverbs; in no installed header. */
-enum gid_type_sysfs { GID_TYPE_SYSFS_IB_OR_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
-		       enum gid_type_sysfs *type);
-
 /* The size that programs were linked with before port_cap_flags2 was appended. */
 enum { COMPAT_PORT_ATTR_SIZE = offsetof(struct ibv_port_attr, port_cap_flags2) };
 static_assert(COMPAT_PORT_ATTR_SIZE == 48, "ibv_query_port@IBVERBS_1.1");
@@ -205,13 +200,11 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 }
 
 /* An empty entry has the type of its neighbours: only the index can be wrong. */
-VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
-				 enum gid_type_sysfs *type)
+int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, int *type)
 {
 	if (port_num != 1 || index >= VB_GIDS)
 		return vb_return_minus_one(-EINVAL);
-	*type = device_of(context)->infiniband ? GID_TYPE_SYSFS_IB_OR_ROCE_V1
-					       : GID_TYPE_SYSFS_ROCE_V2;
+	*type = device_of(context)->infiniband ? VB_GID_IB_OR_ROCE_V1 : VB_GID_ROCE_V2;
 	return 0;
 }
 

@@ -112,7 +112,7 @@ VB_PUBLIC const char *ibv_wc_status_str(enum ibv_wc_status status)
 }
 
 /* Since version 49, and not in the headers of 44. */
-const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode) VB_PRIVATE(ibv_wr_opcode_str);
 
 VB_PUBLIC const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 {
@@ -120,3 +120,4 @@ VB_PUBLIC const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 
 	return row->words ? row->words : "unknown";
 }
+VB_PRIVATE_SINCE_34(ibv_wr_opcode_str);

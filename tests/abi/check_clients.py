@@ -29,7 +29,7 @@ PACKAGES = {
     "pyverbs": ("python3-pyverbs", r".*\.so$", 30),
     "libmlx5": ("ibverbs-providers", r".*/libmlx5\.so\.1$", 1),
     "libefa": ("ibverbs-providers", r".*/libefa\.so\.1$", 1),
-    "providers": ("ibverbs-providers", r".*/libibverbs/lib\w+-rdmav34\.so$", 10),
+    "providers": ("ibverbs-providers", r".*/libibverbs/lib\w+-rdmav\d+\.so$", 10),
 }
 
 
