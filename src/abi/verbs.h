@@ -67,6 +67,10 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init
 
 /* --- version 62: IBVERBS_1.16 --- */
 
+#if !VB_HEADER_HAS_DM_EXPORT
+#define IBV_EVENT_DEVICE_SPEED_CHANGE ((enum ibv_event_type)20)
+#endif
+
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 

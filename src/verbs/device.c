@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/verbs.h"
 #include "base/limits.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -144,6 +145,15 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 		copy_sized(attr, size, &all, sizeof(all));
 	}
 	return vb_return_errno(result);
+}
+
+/* In units of 100 Mb/s. */
+VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed)
+{
+	if (port_num != 1)
+		return vb_return_errno(-EINVAL);
+	*speed = vb_device_mbps(device_of(context)) / 100;
+	return 0;
 }
 
 VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,

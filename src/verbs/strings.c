@@ -3,9 +3,9 @@
  * Names of the public enumerations. Completion statuses and asynchronous events have the names of
  * the InfiniBand specification (chapters 11.6.2 and 11.6.3).
  */
-#include <infiniband/verbs.h>
 #include <stddef.h>
 
+#include "abi/verbs.h"
 #include "base/symver.h"
 #include "nic/wr_opcode.h"
 
@@ -48,6 +48,7 @@ static const char *const events[] = {
 	[IBV_EVENT_GID_CHANGE] = "GID change",
 	[IBV_EVENT_SM_CHANGE] = "SM change",
 	[IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
+	[IBV_EVENT_DEVICE_SPEED_CHANGE] = "link speed change",
 };
 
 static const char *const wc_statuses[] = {

@@ -60,6 +60,8 @@ AT(ibv_mr_init_attr, buf, 64);
 SIZE(ibv_mr_init_attr, 64);
 #endif
 
+VALUE(IBV_EVENT_DEVICE_SPEED_CHANGE, 20);
+
 /* Completion counters, version 65 */
 SIZE(ibv_comp_cntr_caps, 16);
 AT(ibv_comp_cntr_caps, max_value, 0);
