@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Registration with a struct, DMA handles, buffers that the library allocates, exported dma-bufs. */
+/* Registration with a struct, DMA handles, buffers of the library, dma-bufs of device memory. */
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
