@@ -24,7 +24,7 @@ enum {
 static const char call[] = "ibv_reg_mr_ex";
 
 /* Which fields go together? An older struct has no `buf`, and its programs do not set the bit. */
-static int check_mask(uint64_t mask)
+static int check_mask(uint64_t mask, unsigned access)
 {
 	const char *why = NULL;
 
@@ -38,6 +38,8 @@ static int check_mask(uint64_t mask)
 		why = "a region in a dma-buf needs an iova";
 	else if (mask & BUF && !(mask & ADDR))
 		why = "a buffer of ibv_alloc_buf is registered by an address in it";
+	else if (mask & DMAH && access & IBV_ACCESS_ON_DEMAND)
+		why = "a region on demand has no DMA handle";
 	if (!why)
 		return 0;
 	vb_explain("%s: %s", call, why);
@@ -62,7 +64,7 @@ static int check_buf(const struct ibv_pd *pd, const struct vb_abi_mr_init_attr *
 
 static int check_attr(struct ibv_pd *pd, const struct vb_abi_mr_init_attr *attr)
 {
-	int err = check_mask(attr->comp_mask);
+	int err = check_mask(attr->comp_mask, (unsigned)attr->access);
 
 	if (!err && attr->comp_mask & FD && !vb_dmabuf_any()) {
 		vb_explain("%s: this machine has no /dev/udmabuf", call);

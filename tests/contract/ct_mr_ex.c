@@ -74,6 +74,15 @@ static void by_struct(struct ct *t)
 	mr = reg(pd, ATTR(addr | IBV_REG_MR_MASK_DMAH, .length = 8, .addr = memory, .dmah = dmah));
 	CT_TRUE(mr != NULL);
 	CT_ERROR(ibv_dealloc_dmah(dmah), EBUSY);
+	CT_NULL(reg(pd,
+		    (struct vb_abi_mr_init_attr){
+			    .length = 8,
+			    .access = LOCAL | IBV_ACCESS_ON_DEMAND,
+			    .comp_mask = addr | IBV_REG_MR_MASK_DMAH,
+			    .addr = memory,
+			    .dmah = dmah,
+		    }),
+		EINVAL);
 	CT_EQ(ibv_dereg_mr(mr), 0);
 	CT_EQ(ibv_dealloc_dmah(dmah), 0);
 
