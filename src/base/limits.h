@@ -35,6 +35,7 @@ enum {
 	VB_GIDS = 64,                 /* length of the GID table; at least one entry stays empty */
 	VB_DM_MAX = 256,              /* device memory buffers of an opened device */
 	VB_DM_BYTES_MAX = 4 << 20,    /* and their bytes: max_dm_size */
+	VB_COMP_CNTR_MAX = 65536,     /* completion counters of a process */
 	VB_RATE_MAX_KBPS = 100000000, /* of a QP, as ibv_modify_qp_rate_limit sets it */
 };
 

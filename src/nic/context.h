@@ -3,15 +3,17 @@
 #ifndef VB_NIC_CONTEXT_H
 #define VB_NIC_CONTEXT_H
 
-#include <infiniband/verbs.h>
-
+#include "abi/verbs.h"
 #include "base/event_fd.h"
 #include "base/list.h"
 #include "nic/device.h"
 #include "nic/nic.h"
 
 struct vb_context {
-	struct verbs_context verbs; /* first; the application's ibv_context is its last member */
+#if !VB_HEADER_HAS_BUF
+	void *newer_ops[VB_ABI_MISSING_OPS]; /* of verbs; the header does not have them */
+#endif
+	struct verbs_context verbs; /* the application's ibv_context is its last member */
 	struct vb_device *dev;
 	struct vb_export *export;     /* behind cmd_fd (import.h); NULL: nothing can be shared */
 	struct vb_event_fd *async_fd; /* its lock protects async_events */

@@ -2,6 +2,7 @@
 /* One queue that completes at a CQ: its first completion, and how it becomes a work completion. */
 #include <stdlib.h>
 
+#include "nic/comp_cntr.h"
 #include "nic/cq.h"
 #include "nic/qp.h"
 #include "wire/grh.h"
@@ -249,9 +250,11 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 		wc->status = IBV_WC_LOC_PROT_ERR;
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
+	if (__builtin_expect(rq->comp_cntr != NULL, 0))
+		vb_comp_cntr_receive(rq, index, wc);
 }
 
-static void fill_flushed(const struct vb_rq *rq, uint32_t index, uint32_t qpn, struct ibv_wc *wc)
+static void fill_flushed(struct vb_rq *rq, uint32_t index, uint32_t qpn, struct ibv_wc *wc)
 {
 	*wc = (struct ibv_wc){
 		.wr_id = vb_rq_twin(rq, index)->wr_id,
@@ -259,6 +262,8 @@ static void fill_flushed(const struct vb_rq *rq, uint32_t index, uint32_t qpn, s
 		.opcode = IBV_WC_RECV,
 		.qp_num = qpn,
 	};
+	if (__builtin_expect(rq->comp_cntr != NULL, 0))
+		vb_comp_cntr_receive(rq, index, wc);
 }
 
 static void watch_head(struct vb_cq_queue *queue)

@@ -90,6 +90,9 @@ void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr
 enum ibv_mtu vb_mtu_within(unsigned bytes);
 /* Width and speed of the link. The speed may exceed the largest value of active_speed. */
 struct vb_link_rate vb_device_link_rate(const struct vb_device *dev);
+/* The speed of the link; for an unknown speed that of its width and speed, 4X EDR. */
+enum { VB_MBPS_UNKNOWN = 100000 };
+unsigned vb_device_mbps(const struct vb_device *dev);
 /* Fills all fields of the largest known layout; -EINVAL for a port other than 1. */
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
 /* The state alone: no question to the driver. */

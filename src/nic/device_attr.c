@@ -227,6 +227,16 @@ struct vb_link_rate vb_device_link_rate(const struct vb_device *dev)
 	return vb_link_rate(mbps);
 }
 
+unsigned vb_device_mbps(const struct vb_device *dev)
+{
+	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
+	const struct vb_netif *netif = vb_device_netif(dev, all);
+	const unsigned mbps = netif ? vb_link_speed_mbps(netif) : 0;
+
+	vb_netif_snapshot_put(all);
+	return mbps ? mbps : VB_MBPS_UNKNOWN;
+}
+
 int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr)
 {
 	struct vb_link_rate rate;

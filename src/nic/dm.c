@@ -6,8 +6,15 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nic/dmabuf.h"
 
-enum { LOG_ALIGN_MIN = 6, LOG_ALIGN_MAX = 12 };
+/* Buffers have pages of their own, so that a dma-buf shows one buffer. */
+enum { LOG_ALIGN = 12, PAGE = 1 << LOG_ALIGN };
+
+static uint64_t whole_pages(uint64_t length)
+{
+	return (length + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
 
 /* Does the range overlap no buffer? Under the file's lock. */
 static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t length)
@@ -24,15 +31,14 @@ static bool is_free(const struct vb_export_head *head, uint64_t offset, uint64_t
 }
 
 /* The first room, at the beginning or behind another buffer; false: none. */
-static bool find_room(const struct vb_export_head *head, uint64_t length, unsigned log_align,
-		      uint64_t *offset)
+static bool find_room(const struct vb_export_head *head, uint64_t length, uint64_t *offset)
 {
-	uint64_t mask = (1ull << log_align) - 1, best = UINT64_MAX;
+	uint64_t best = UINT64_MAX;
 
 	if (is_free(head, 0, length))
 		best = 0;
 	for (unsigned i = 0; i < VB_DM_MAX && best; i++) {
-		uint64_t at = (head->dms[i].offset + head->dms[i].length + mask) & ~mask;
+		uint64_t at = whole_pages(head->dms[i].offset + head->dms[i].length);
 
 		if (head->dms[i].serial && at < best && is_free(head, at, length))
 			best = at;
@@ -41,8 +47,7 @@ static bool find_room(const struct vb_export_head *head, uint64_t length, unsign
 	return best != UINT64_MAX;
 }
 
-static int buffer_take(struct vb_export *export, uint64_t length, unsigned log_align,
-		       uint32_t *handle)
+static int buffer_take(struct vb_export *export, uint64_t length, uint32_t *handle)
 {
 	struct vb_export_head *head = export->head;
 	uint64_t offset;
@@ -50,7 +55,7 @@ static int buffer_take(struct vb_export *export, uint64_t length, unsigned log_a
 	for (uint32_t i = 0; i < VB_DM_MAX; i++) {
 		if (head->dms[i].serial)
 			continue;
-		if (!find_room(head, length, log_align, &offset))
+		if (!find_room(head, length, &offset))
 			break;
 		head->dms[i].offset = offset;
 		head->dms[i].length = length;
@@ -66,11 +71,11 @@ static int buffer_take(struct vb_export *export, uint64_t length, unsigned log_a
 static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 {
 	if (!attr->comp_mask && attr->length && attr->length <= VB_DM_BYTES_MAX &&
-	    attr->log_align_req <= LOG_ALIGN_MAX)
+	    attr->log_align_req <= LOG_ALIGN)
 		return 0;
 	vb_explain("ibv_alloc_dm: comp_mask must be 0, length 1 to %d (max_dm_size), log_align_req "
 		   "at most %d",
-		   VB_DM_BYTES_MAX, LOG_ALIGN_MAX);
+		   VB_DM_BYTES_MAX, LOG_ALIGN);
 	return -EINVAL;
 }
 
@@ -113,8 +118,6 @@ static int object_make(struct ibv_context *ctx, struct vb_nic *nic, uint32_t han
 int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, struct vb_dm **out)
 {
 	struct vb_export *export = vb_context(ctx)->export;
-	unsigned log_align =
-		attr->log_align_req > LOG_ALIGN_MIN ? attr->log_align_req : LOG_ALIGN_MIN;
 	struct vb_nic *nic = vb_nic_get();
 	uint32_t handle;
 	int err = check_alloc(attr);
@@ -126,7 +129,7 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 	if (!export)
 		return -ENOMEM;
 	vb_export_lock_file(export);
-	err = buffer_take(export, attr->length, log_align, &handle);
+	err = buffer_take(export, attr->length, &handle);
 	vb_export_unlock_file(export);
 	if (err)
 		return err;
@@ -137,7 +140,7 @@ int vb_dm_alloc(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *attr, s
 		vb_export_unlock_file(export);
 		return -ENOMEM;
 	}
-	memset((*out)->bytes, 0, (*out)->length);
+	memset((*out)->bytes, 0, whole_pages((*out)->length));
 	return 0;
 }
 
@@ -207,6 +210,16 @@ uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length)
 	    length > dm->length - offset)
 		return NULL;
 	return dm->bytes + offset;
+}
+
+/* The context's descriptor is that of the file, unless the program has put another one there. */
+int vb_dm_make_dmabuf(const struct vb_dm *dm)
+{
+	uint64_t offset = (uint64_t)(dm->bytes - (uint8_t *)dm->export->head);
+
+	if (is_freed(dm))
+		return -EINVAL;
+	return vb_dmabuf_make(dm->ibv.context->cmd_fd, offset, whole_pages(dm->length));
 }
 
 void vb_dm_use(struct vb_export *export, uint32_t handle, int by)

@@ -36,6 +36,9 @@ void vb_dm_unimport(struct vb_dm *dm);
  */
 uint8_t *vb_dm_range(const struct vb_dm *dm, uint64_t offset, uint64_t length);
 
+/* A new dma-buf of the buffer's pages: its descriptor, or -errno (dmabuf.h). */
+int vb_dm_make_dmabuf(const struct vb_dm *dm);
+
 /* Changes the count of this process's regions in the buffer. */
 void vb_dm_use(struct vb_export *export, uint32_t handle, int by);
 

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <linux/udmabuf.h>
 
 #include "base/log.h"
 #include "nic/odp.h"
@@ -22,6 +24,23 @@ enum {
 bool vb_dmabuf_any(void)
 {
 	return !access("/dev/udmabuf", F_OK);
+}
+
+int vb_dmabuf_make(int memfd, uint64_t offset, uint64_t length)
+{
+	struct udmabuf_create create = { .memfd = (uint32_t)memfd,
+					 .flags = UDMABUF_FLAGS_CLOEXEC,
+					 .offset = offset,
+					 .size = length };
+	int device = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), fd;
+
+	if (device < 0)
+		return errno == ENOENT || errno == ENODEV || errno == ENXIO ? -EOPNOTSUPP : -errno;
+	fd = ioctl(device, UDMABUF_CREATE, &create);
+	if (fd < 0)
+		fd = -errno;
+	close(device);
+	return fd;
 }
 
 static bool is_dmabuf(int fd)

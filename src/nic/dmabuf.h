@@ -7,6 +7,8 @@
 
 /* Can this host make dma-bufs that the CPU can reach? Not without /dev/udmabuf. */
 bool vb_dmabuf_any(void);
+/* A dma-buf of whole pages of a memfd. -EOPNOTSUPP: this host cannot make one; -errno. */
+int vb_dmabuf_make(int memfd, uint64_t offset, uint64_t length);
 /*
  * Registers a part of a dma-buf. -EBADF; -EINVAL: another kind of file, a range outside of the
  * buffer, rights that dma-bufs do not have, or an iova with another offset in its page.

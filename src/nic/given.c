@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/verbs.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "nic/context.h"
@@ -51,6 +52,10 @@ static const struct layout layouts[VB_GIVEN_KINDS] = {
 	[VB_GIVEN_IND_TABLE] = { "indirection table", AT(ibv_rwq_ind_table, context),
 				 AT(ibv_rwq_ind_table, ind_tbl_handle) },
 	[VB_GIVEN_FLOW] = { "flow", AT(ibv_flow, context), AT(ibv_flow, handle) },
+	[VB_GIVEN_DMAH] = { "DMA handle", AT(ibv_dmah, context), ABSENT },
+	[VB_GIVEN_BUF] = { "buffer", ABSENT, ABSENT },
+	[VB_GIVEN_COMP_CNTR] = { "completion counter", AT(ibv_comp_cntr, context),
+				 AT(ibv_comp_cntr, handle) },
 };
 
 /* --- the table: open addressing, at most half full; under table_lock, which is taken last --- */

@@ -7,7 +7,9 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
+#include "nic/buf.h"
 #include "nic/dm.h"
+#include "nic/dmah.h"
 #include "nic/key_table.h"
 #include "nic/mw.h"
 #include "nic/odp.h"
@@ -211,6 +213,10 @@ static void object_free(struct vb_mr *mr)
 {
 	if (mr->mapping)
 		munmap(mr->mapping, mr->mapping_length);
+	if (mr->dmah)
+		atomic_fetch_sub(&mr->dmah->users, 1);
+	if (mr->buf)
+		vb_buf_release(mr->buf);
 	vb_export_mr_forget(mr->export, mr);
 	vb_export_put(mr->export);
 	vb_pd_release(mr->pd, mr->nic);

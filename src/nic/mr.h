@@ -30,6 +30,8 @@ struct vb_mr {
 	bool destroyed; /* deregistered through an imported object: only this object is left */
 	void *mapping;  /* mapped for the region, and unmapped with it; or NULL */
 	size_t mapping_length;
+	struct vb_dmah *dmah;          /* counted among its users; or NULL */
+	struct ibv_buf *buf;           /* it lies there, and holds it; or NULL */
 	_Atomic uint32_t used_by_recv; /* a receive named it: deregistration looks at receives */
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "nic/comp_cntr.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
 
@@ -347,6 +348,9 @@ void vb_qp_withdraw(struct vb_qp *qp)
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
 	vb_nic_qpn_free(nic, qp->ibv.qp_num); /* before the purge: a drain must not find the QP */
+	vb_spin_lock(&qp->recv_cq->poll_lock);
+	vb_comp_cntr_waiting(qp->rq);
+	vb_spin_unlock(&qp->recv_cq->poll_lock);
 	vb_cq_detach(&qp->sends);
 	vb_cq_detach(&qp->receives);
 	vb_qp_purge(qp);
@@ -365,6 +369,7 @@ int vb_qp_destroy(struct vb_qp *qp)
 		if (qp->srq)
 			atomic_fetch_sub(&qp->srq->users, 1);
 	}
+	vb_comp_cntr_detach(qp);
 	vb_pd_release(qp->pd, qp->nic);
 	free(qp);
 	return 0;

@@ -96,6 +96,9 @@ struct vb_migration {
 	struct vb_av alternate;
 };
 
+/* Operations that completion counters count. */
+enum { VB_COMP_SEND, VB_COMP_RECV, VB_COMP_READ, VB_COMP_WRITE, VB_COMP_OPS };
+
 struct vb_wired;
 struct vb_builder;
 struct vb_raw_qp;
@@ -117,6 +120,7 @@ struct vb_qp {
 	_Atomic uint32_t state; /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
+	bool counts_sends; /* comp_cntrs has a counter for the send queue; set in RESET and INIT */
 	/* The P_Key at attr.pkey_index; changes under state_lock. It lies beside the other members
 	 * that each packet needs. */
 	_Atomic uint16_t pkey;
@@ -159,6 +163,9 @@ struct vb_qp {
 	uint32_t session_count;
 	uint32_t holders;  /* count of handles, sessions, requests; 0: the QP is being destroyed */
 	bool creator_gone; /* the creator's handle was destroyed, others keep the QP */
+	/* Under nic->lock; nic/comp_cntr.h. */
+	struct vb_comp_cntr *comp_cntrs[VB_COMP_OPS];
+	struct vb_list comp_node; /* in comp_cntrs[VB_COMP_RECV]->receivers */
 };
 
 /* Another process has the QP open, through this socket. */

@@ -237,7 +237,7 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 {
 	struct vb_recv_sges *out = vb_rq_sges(rq, rq->tail);
 	uint64_t length = 0;
-	uint8_t flags = VB_CELL_KEYS_OK;
+	uint8_t flags = VB_CELL_KEYS_OK | (rq->comp_cntr ? VB_CELL_PLACE : 0);
 
 	for (int i = 0; i < wr->num_sge; i++) {
 		struct ibv_sge sge = wr->sg_list[i];
@@ -253,6 +253,7 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 	out->index = rq->tail;
 	atomic_store_explicit(&out->flags, flags, memory_order_relaxed);
 	twin->flags = flags;
+	twin->counted = false;
 	return flags;
 }
 
@@ -287,6 +288,21 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 		atomic_store_explicit(&rq->shared->tail, rq->tail, memory_order_release);
 	}
 	return 0;
+}
+
+void vb_rq_count(struct vb_rq *rq, struct vb_comp_cntr *cntr)
+{
+	vb_spin_lock(&rq->lock);
+	rq->comp_cntr = cntr;
+	vb_rq_for_open(twin, rq)
+	{
+		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+
+		twin->flags |= VB_CELL_PLACE;
+		atomic_fetch_or(&vb_rq_sges(rq, twin->index)->flags, VB_CELL_PLACE);
+		atomic_fetch_or(&cell->word, (uint64_t)VB_CELL_PLACE << 8);
+	}
+	vb_spin_unlock(&rq->lock);
 }
 
 bool vb_rq_take_waiting(struct vb_rq *rq)

@@ -26,6 +26,7 @@ struct vb_recv_wqe { /* the private twin */
 	uint32_t length;
 	uint8_t sge_count;
 	uint8_t flags;  /* VB_CELL_*; KEYS_OK: no region of it ended since; consumer, once open */
+	bool counted;   /* by a completion counter, before a poll took it; consumer, once open */
 	uint32_t index; /* of the receive that is or was here; written before open */
 	_Atomic uint32_t open; /* enum vb_recv_open; the poster opens, the consumer closes */
 	uint32_t next, prev;   /* indexes of the neighbours in a list of arrivals; consumer */
@@ -55,7 +56,9 @@ struct vb_rq {
 	struct vb_spin lock; /* posting */
 	uint32_t tail; /* next index to post; written under lock, read by the consumer without it */
 	_Atomic uint32_t posted; /* many senders: count of receives so far; written under lock */
-	struct vb_mr_cache mr_cache;            /* under lock */
+	struct vb_mr_cache mr_cache; /* under lock */
+	struct vb_comp_cntr
+		*comp_cntr; /* counts the receives (nic/comp_cntr.h), or NULL; as lock */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock;          /* drain_lock, or the poll lock of the QP's CQ */
 	/*
@@ -76,6 +79,9 @@ int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_
 void vb_rq_fini(struct vb_rq *rq);
 /* Forgets all posted receives; senders that may still be inside keep the old memory. */
 int vb_rq_reset(struct vb_rq *rq);
+
+/* A counter counts the receives from now on. While no sender can use the queue. */
+void vb_rq_count(struct vb_rq *rq, struct vb_comp_cntr *cntr);
 
 /* Makes the ring larger; receives stay posted. -EBUSY: a stopped peer is inside the old ring. */
 int vb_rq_grow(struct vb_rq *rq, uint32_t depth);

@@ -2,6 +2,7 @@
 #include "path/complete.h"
 
 #include "base/clock.h"
+#include "nic/comp_cntr.h"
 #include "nic/tm.h"
 
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
@@ -53,6 +54,8 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 
 	if (__builtin_expect(wqe->internal, 0)) /* before the WQE's place is free */
 		vb_tm_rndv_done(qp, wqe);
+	if (__builtin_expect(qp->counts_sends, 0))
+		vb_comp_cntr_send(qp, wqe);
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);

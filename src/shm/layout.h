@@ -89,7 +89,8 @@ enum vb_cell_state {
 };
 enum { /* flags of a receive; in a cell they are hints, for messages that ride */
        VB_CELL_KEYS_OK = 1, /* every lkey of the receive was valid at the post and still is */
-       VB_CELL_PLACE = 2,   /* pages may be missing (on demand): the sender places the bytes */
+       VB_CELL_PLACE = 2,   /* the sender places the bytes: pages may be missing (on demand), or
+			     * the program may look at them before it polls (nic/comp_cntr.h) */
 };
 
 /* The word of a cell: index 32 | claimant 16 | flags 8 | state 8. */

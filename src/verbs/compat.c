@@ -21,7 +21,7 @@
 		errno = ENOSYS;                \
 		return failure;                \
 	}                                      \
-	VB_OLD_VERSION(vb_compat_##name, #name "@IBVERBS_1.0")
+	VB_VERSION(vb_compat_##name, #name "@IBVERBS_1.0")
 
 #define COMPAT_POINTER(name) COMPAT(void *, name, NULL)
 #define COMPAT_ERRNO(name)   COMPAT(int, name, ENOSYS)
@@ -32,7 +32,7 @@
 	VB_PUBLIC void vb_compat_##name(void)  \
 	{                                      \
 	}                                      \
-	VB_OLD_VERSION(vb_compat_##name, #name "@" version)
+	VB_VERSION(vb_compat_##name, #name "@" version)
 
 COMPAT_POINTER(ibv_get_device_list);
 COMPAT_POINTER(ibv_get_device_name);

@@ -44,7 +44,9 @@ static void fill_ops(struct ibv_context_ops *ops)
 
 static void fill_verbs(struct verbs_context *verbs)
 {
-	verbs->sz = sizeof(*verbs);
+	struct vb_abi_newer_ops *newer = vb_abi_newer_ops(verbs);
+
+	verbs->sz = sizeof(*verbs) + VB_ABI_MISSING_OPS * sizeof(void *);
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	verbs->query_port = vb_ops_query_port;
 	verbs->query_device_ex = vb_ops_query_device_ex;
@@ -78,6 +80,12 @@ static void fill_verbs(struct verbs_context *verbs)
 	verbs->open_xrcd = vb_ops_open_xrcd;
 	verbs->close_xrcd = vb_ops_close_xrcd;
 	verbs->open_qp = vb_ops_open_qp;
+	newer->alloc_dmah = ibv_alloc_dmah;
+	newer->dealloc_dmah = ibv_dealloc_dmah;
+	newer->reg_mr_ex = ibv_reg_mr_ex;
+	newer->dm_export_dmabuf_fd = ibv_dm_export_dmabuf_fd;
+	newer->alloc_buf = ibv_alloc_buf;
+	newer->free_buf = ibv_free_buf;
 }
 
 struct vb_nic *vb_nic_prepare(int *err)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/verbs.h"
 #include "base/cancel.h"
 #include "base/limits.h"
 #include "base/result.h"
@@ -19,11 +20,6 @@
 
 #undef ibv_get_device_list
 #undef ibv_query_port
-
-/* In the private node, but imported by ibv_devinfo and pyverbs; in no installed header. */
-enum gid_type_sysfs { GID_TYPE_SYSFS_IB_OR_ROCE_V1, GID_TYPE_SYSFS_ROCE_V2 };
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
-		       enum gid_type_sysfs *type);
 
 /* The size that programs were linked with before port_cap_flags2 was appended. */
 enum { COMPAT_PORT_ATTR_SIZE = offsetof(struct ibv_port_attr, port_cap_flags2) };
@@ -156,6 +152,15 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 	return vb_return_errno(result);
 }
 
+/* In units of 100 Mb/s. */
+VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed)
+{
+	if (port_num != 1)
+		return vb_return_errno(-EINVAL);
+	*speed = vb_device_mbps(device_of(context)) / 100;
+	return 0;
+}
+
 VB_PUBLIC int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 			     struct _compat_ibv_port_attr *attr)
 {
@@ -216,15 +221,13 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 }
 
 /* An empty entry has the type of its neighbours: only the index can be wrong. */
-VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
-				 enum gid_type_sysfs *type)
+int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, int *type)
 {
 	VB_NO_CANCEL;
 
 	if (port_num != 1 || index >= VB_GIDS)
 		return vb_return_minus_one(-EINVAL);
-	*type = device_of(context)->infiniband ? GID_TYPE_SYSFS_IB_OR_ROCE_V1
-					       : GID_TYPE_SYSFS_ROCE_V2;
+	*type = device_of(context)->infiniband ? VB_GID_IB_OR_ROCE_V1 : VB_GID_ROCE_V2;
 	return 0;
 }
 

@@ -129,6 +129,22 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 	return vb_return_null(err);
 }
 
+VB_PUBLIC int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	static const char call[] = "ibv_dm_export_dmabuf_fd";
+	int fd = vb_given_check(VB_GIVEN_DM, dm, call);
+
+	if (!fd)
+		fd = vb_dm_make_dmabuf(vb_dm(dm));
+	if (fd == -EOPNOTSUPP)
+		vb_explain("%s: only /dev/udmabuf makes dma-bufs of memory, and this machine has "
+			   "none",
+			   call);
+	else if (fd == -EACCES || fd == -EPERM)
+		vb_explain("%s: this user may not open /dev/udmabuf", call);
+	return fd < 0 ? vb_return_minus_one(fd) : fd;
+}
+
 VB_PUBLIC struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
 	VB_NO_CANCEL;

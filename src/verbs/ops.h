@@ -15,6 +15,10 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 			   const struct ibv_query_device_ex_input *input,
 			   struct ibv_device_attr_ex *attr, size_t size);
 
+/* ibv_query_gid_type, which no installed header declares. ibv_devinfo and pyverbs import it. */
+enum { VB_GID_IB_OR_ROCE_V1, VB_GID_ROCE_V2 };
+int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, int *type);
+
 int vb_ops_poll_cq(struct ibv_cq *cq, int count, struct ibv_wc *wc);
 /* After an empty poll: does work that may bring completions. True: that took time, look again. */
 struct vb_cq;

@@ -2,6 +2,7 @@
 /* Thread domains, and parent domains that join them with a PD and the application's memory. */
 #include <stdlib.h>
 
+#include "abi/verbs.h"
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -10,8 +11,10 @@
 #include "verbs/ops.h"
 
 enum {
-	MASK_KNOWN =
-		IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+	MASK_KNOWN = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+		     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+		     /* a right of the library, which needs no such memory */
+		     IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC,
 };
 
 struct ibv_td *vb_ops_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)

@@ -45,7 +45,8 @@ static void log_write(const char *format, va_list args)
 		close(fd);
 }
 
-void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...);
+void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...)
+	VB_PRIVATE(__verbs_log);
 
 VB_PUBLIC void __attribute__((format(printf, 3, 4)))
 __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...)
@@ -61,3 +62,4 @@ __verbs_log(struct verbs_context *ctx, uint32_t level, const char *format, ...)
 	}
 	errno = saved_errno;
 }
+VB_PRIVATE_SINCE_34(__verbs_log);

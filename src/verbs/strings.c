@@ -3,9 +3,9 @@
  * Names of the public enumerations. Completion statuses and asynchronous events have the names of
  * the InfiniBand specification (chapters 11.6.2 and 11.6.3).
  */
-#include <infiniband/verbs.h>
 #include <stddef.h>
 
+#include "abi/verbs.h"
 #include "base/symver.h"
 #include "nic/wr_opcode.h"
 
@@ -48,6 +48,7 @@ static const char *const events[] = {
 	[IBV_EVENT_GID_CHANGE] = "GID change",
 	[IBV_EVENT_SM_CHANGE] = "SM change",
 	[IBV_EVENT_CLIENT_REREGISTER] = "client reregistration",
+	[IBV_EVENT_DEVICE_SPEED_CHANGE] = "link speed change",
 };
 
 static const char *const wc_statuses[] = {
@@ -112,7 +113,7 @@ VB_PUBLIC const char *ibv_wc_status_str(enum ibv_wc_status status)
 }
 
 /* Since version 49, and not in the headers of 44. */
-const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode) VB_PRIVATE(ibv_wr_opcode_str);
 
 VB_PUBLIC const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 {
@@ -120,3 +121,4 @@ VB_PUBLIC const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
 
 	return row->words ? row->words : "unknown";
 }
+VB_PRIVATE_SINCE_34(ibv_wr_opcode_str);

@@ -19,7 +19,7 @@ struct verbs_sysfs_dev;
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev,
-			      const char *format, ...);
+			      const char *format, ...) VB_PRIVATE(ibv_read_ibdev_sysfs_file);
 
 static pthread_once_t sysfs_once = PTHREAD_ONCE_INIT;
 static char sysfs_path[IBV_SYSFS_PATH_MAX] = "/sys"; /* written once, under sysfs_once */
@@ -96,3 +96,4 @@ ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *dev, c
 	errno = ENODEV;
 	return -1;
 }
+VB_PRIVATE_SINCE_34(ibv_read_ibdev_sysfs_file);

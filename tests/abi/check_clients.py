@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Loads every RDMA client of Debian against the libraries of a build, with `ldd -r`: each symbol
-and each version it needs must be there, and the libraries found must be those of the build.
+"""Loads RDMA clients against the libraries of a build, with `ldd -r`: each symbol and each version
+that a client needs must be there, and the libraries found must be those of the build.
 
-usage: check_clients.py LIBDIR
+usage: check_clients.py LIBDIR          the clients that Debian has, as they are installed here
+       check_clients.py LIBDIR ROOT     every ELF file below ROOT that needs one of the libraries;
+                                        ROOT is a system (as root, by chroot), or / itself
 """
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 
 OURS = ("libibverbs.so.1", "librdmacm.so.1")
+FOLDERS = ("bin", "sbin", "lib", "lib64", "usr", "opt")
 
 # The 12 programs of perftest that move data; the rest of the package are scripts.
 PERFTEST = [f"/usr/bin/ib_{operation}_{what}"
@@ -29,7 +33,7 @@ PACKAGES = {
     "pyverbs": ("python3-pyverbs", r".*\.so$", 30),
     "libmlx5": ("ibverbs-providers", r".*/libmlx5\.so\.1$", 1),
     "libefa": ("ibverbs-providers", r".*/libefa\.so\.1$", 1),
-    "providers": ("ibverbs-providers", r".*/libibverbs/lib\w+-rdmav34\.so$", 10),
+    "providers": ("ibverbs-providers", r".*/libibverbs/lib\w+-rdmav\d+\.so$", 10),
 }
 
 
@@ -49,10 +53,12 @@ def clients():
     return groups, wrong
 
 
-def ldd(path, libdir):
-    env = {**os.environ, "LD_LIBRARY_PATH": libdir, "LC_ALL": "C"}
-    run = subprocess.run(("ldd", "-r", path), env=env, text=True, stdout=subprocess.PIPE,
-                         stderr=subprocess.STDOUT)
+# --- one file ------------------------------------------------------------------------------------
+
+def ldd(path, libdir, root):
+    inside = ("chroot", root) if root != "/" else ()
+    run = subprocess.run((*inside, "env", f"LD_LIBRARY_PATH={libdir}", "LC_ALL=C", "ldd", "-r",
+                          path), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return run.stdout.splitlines()
 
 
@@ -63,20 +69,30 @@ def is_complaint(line):
     return bool(re.search(r"undefined symbol|not found|not defined|error|not a dynamic", line))
 
 
-def load(path, libdir):
+def concerns_ours(line):
+    """In a whole system other libraries may be missing, or be loaded by a program only."""
+    return bool(re.search(r"\b(ibv|_ibv|rdma|verbs|_verbs|mult_to|mbps_to|r[a-z]+@RDMACM)|IBVERBS|"
+                          r"RDMACM|VERBENA|lib(ibverbs|rdmacm)\.so", line))
+
+
+def load(path, libdir, root="/", complaints=is_complaint):
     """(which of our libraries it loads, what is wrong)"""
-    if not os.path.exists(path):
+    if not os.path.exists(os.path.join(root, path.lstrip("/"))):
         return [], [f"{path}: no such file"]
     bound, wrong = [], []
-    for line in ldd(path, libdir):
-        if is_complaint(line):
+    for line in ldd(path, libdir, root):
+        if complaints(line):
             wrong.append(f"{path}: {line.strip()}")
         if (match := re.match(r"\s*(\S+) => (\S+)", line)) and match[1] in OURS:
             bound.append(match[1])
-            if not os.path.samefile(os.path.dirname(match[2]), libdir):
+            if match[2] != "not" and not os.path.samefile(
+                    os.path.join(root, os.path.dirname(match[2]).lstrip("/")),
+                    os.path.join(root, libdir.lstrip("/"))):
                 wrong.append(f"{path}: {match[1]} is {match[2]}, not the one under test")
     return bound, wrong
 
+
+# --- the clients of Debian -----------------------------------------------------------------------
 
 def check_group(group, paths, libdir):
     wrong, users = [], 0
@@ -93,19 +109,80 @@ def check_group(group, paths, libdir):
     return wrong
 
 
+def check_installed(libdir):
+    groups, wrong = clients()
+    for group, paths in groups.items():
+        wrong += check_group(group, paths, libdir)
+    return sum(map(len, groups.values())), wrong
+
+
+# --- every file of a root ------------------------------------------------------------------------
+
+def needs_ours(path):
+    """Does the ELF file itself name one of the libraries?"""
+    try:
+        with open(path, "rb") as file:
+            if file.read(4) != b"\x7fELF":
+                return False
+    except OSError:
+        return False
+    dynamic = subprocess.run(("readelf", "-d", path), text=True, stdout=subprocess.PIPE,
+                             stderr=subprocess.DEVNULL, env={**os.environ, "LC_ALL": "C"}).stdout
+    return any(f"[{name}]" in line for line in dynamic.splitlines() if "(NEEDED)" in line
+               for name in OURS)
+
+
+def elf_files(root, libdir):
+    ours = os.path.realpath(os.path.join(root, libdir.lstrip("/")))
+    for folder in FOLDERS:
+        top = os.path.join(root, folder)
+        for where, folders, names in os.walk(top) if not os.path.islink(top) else ():
+            if os.path.realpath(where) == ours:
+                folders.clear()
+                continue
+            for name in sorted(names):
+                path = os.path.join(where, name)
+                if os.path.isfile(path) and not os.path.islink(path) and needs_ours(path):
+                    yield "/" + os.path.relpath(path, root)
+
+
+def check_root(built, root):
+    """The libraries under test lie inside of the root meanwhile."""
+    with tempfile.TemporaryDirectory(dir=os.path.join(root, "tmp")) as copy:
+        for name in OURS:
+            shutil.copy(os.path.join(built, name), copy)
+        os.chmod(copy, 0o755)
+        inside = "/" + os.path.relpath(copy, root)
+        paths, wrong = list(elf_files(root, inside)), []
+        for path in paths:
+            bound, complaints = load(path, inside, root,
+                                     lambda line: is_complaint(line) and concerns_ours(line))
+            wrong += complaints
+            print(f"{path}: {', '.join(bound) if bound else 'not loaded'}"
+                  f"{'' if bound and not complaints else ', WRONG'}")
+            if not bound:
+                wrong.append(f"{path}: needs one of the libraries and loads none")
+    if not paths:
+        wrong.append(f"{root}: no file needs one of the libraries")
+    return len(paths), wrong
+
+
 def main():
-    if not shutil.which("dpkg"):
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    if len(sys.argv) == 2 and not shutil.which("dpkg"):
         print("SKIPPED: the list of clients is that of Debian, and there is no dpkg here")
         return 77
     libdir = os.path.realpath(sys.argv[1])
-    groups, wrong = clients()
-    wrong += [f"{libdir}/{name}: no such file" for name in OURS
-              if not os.path.exists(f"{libdir}/{name}")]
-    for group, paths in groups.items():
-        wrong += check_group(group, paths, libdir)
+    wrong = [f"{libdir}/{name}: no such file" for name in OURS
+             if not os.path.exists(f"{libdir}/{name}")]
+    count = 0
+    if not wrong:
+        count, wrong = check_root(libdir, os.path.realpath(sys.argv[2])) if len(sys.argv) == 3 \
+            else check_installed(libdir)
     for line in wrong:
         print(line)
-    print(f"{sum(map(len, groups.values()))} clients against {libdir}: {len(wrong)} wrong")
+    print(f"{count} clients against {libdir}: {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

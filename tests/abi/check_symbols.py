@@ -47,6 +47,15 @@ def soname(library):
     return None
 
 
+def check_file(library, found):
+    """The name of the file has the number of the highest public node: libibverbs.so.1.18.65."""
+    minors = [int(match[1]) for line in found
+              if (match := re.match(r"node (?:IBVERBS|RDMACM)_1\.(\d+)", line))]
+    name = os.path.basename(os.path.realpath(library))
+    if minors and not re.search(rf"\.so\.1\.{max(minors)}\.", name):
+        yield f"the file is {name}, and the highest node has the number {max(minors)}"
+
+
 def table_lines(path):
     with open(path, encoding="ascii") as table:
         return [line.strip() for line in table if line.strip() and not line.startswith("#")]
@@ -62,6 +71,7 @@ def main():
               if wanted.count(line) > 1]
     if soname(library) != os.path.basename(library):
         wrong.append(f"the SONAME is {soname(library)}, not {os.path.basename(library)}")
+    wrong += check_file(library, found)
     if not wanted:
         wrong.append("the table is empty")
     for line in wrong:

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "abi/verbs.h"
 #include "ct.h"
 
 #undef ibv_query_port /* the name itself, beside the function behind the pointer */
@@ -343,6 +344,36 @@ static void builders_and_iterators(struct world *w)
 	CT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
+static void newer_calls(struct world *w)
+{
+	struct ibv_dmah_init_attr dmah = { .comp_mask = 8 };
+	struct ibv_mr_init_attr mr = { .length = 8 };
+	struct ibv_comp_cntr_init_attr cntr = { .flags = 1 };
+	struct ibv_qp_attach_comp_cntr_attr attach = { .op_mask = 1 };
+	struct ibv_comp_cntr_caps caps;
+	struct ibv_buf *buf;
+	uint64_t value;
+
+	FAILS(POINTER, ibv_alloc_dmah(w->ctx, &dmah), EINVAL);
+	FAILS(VALUE, ibv_dealloc_dmah(NULL), ENOENT);
+	FAILS(POINTER, ibv_reg_mr_ex(w->pd, &mr), EINVAL);
+	FAILS(VALUE, ibv_query_port_speed(w->ctx, 2, &value), EINVAL);
+	FAILS(MINUS_ONE, ibv_dm_export_dmabuf_fd(NULL), EINVAL);
+	FAILS(POINTER, ibv_alloc_buf(w->pd, 0, &buf), EINVAL);
+	FAILS(POINTER, ibv_reg_buf_mr(w->pd, NULL, buffer, 8, 0), EINVAL);
+	FAILS(MINUS_ONE, ibv_export_buf_dmabuf_fd(NULL), EINVAL);
+	FAILS(VALUE, _ibv_query_comp_cntr_caps(NULL, &caps, sizeof(caps)), EINVAL);
+	FAILS(POINTER, ibv_create_comp_cntr(w->ctx, &cntr), EINVAL);
+	FAILS(VALUE, ibv_destroy_comp_cntr(NULL), ENOENT);
+	FAILS(VALUE, ibv_qp_attach_comp_cntr(w->qp, NULL, &attach), EINVAL);
+	FAILS(VALUE, ibv_set_comp_cntr(NULL, 1), EINVAL);
+	FAILS(VALUE, ibv_set_err_comp_cntr(NULL, 1), EINVAL);
+	FAILS(VALUE, ibv_inc_comp_cntr(NULL, 1), EINVAL);
+	FAILS(VALUE, ibv_inc_err_comp_cntr(NULL, 1), EINVAL);
+	FAILS(VALUE, ibv_read_comp_cntr(NULL, &value), EINVAL);
+	FAILS(VALUE, ibv_read_err_comp_cntr(NULL, &value), EINVAL);
+}
+
 static void errno_is_set(struct ct *t)
 {
 	struct world w;
@@ -357,6 +388,7 @@ static void errno_is_set(struct ct *t)
 	domains_and_memory(&w);
 	packets(&w);
 	builders_and_iterators(&w);
+	newer_calls(&w);
 	CT_EQ(wrong, 0);
 	CT_EQ(ibv_dealloc_mw(w.mw), 0);
 	CT_EQ(ibv_dereg_mr(w.mr), 0);

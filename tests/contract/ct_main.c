@@ -29,7 +29,7 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 	X(device) X(string) X(mr) X(cq) X(channel) X(srq) X(ah) X(busy) X(handle) X(errno) \
 	X(caps) X(state) X(async) X(sqd) X(fork) X(extended) X(cq_ex) X(moderate) X(qp_ex) \
 	X(domain) X(null_mr) X(rereg) X(dm) X(odp) X(import) X(key) X(mw) X(mw_key) \
-	X(mr_dmabuf) X(rate) X(send) X(invalidate) X(sge) X(rdma) X(atomic) \
+	X(mr_dmabuf) X(mr_ex) X(comp_cntr) X(rate) X(send) X(invalidate) X(sge) X(rdma) X(atomic) \
 	X(atomic_write) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) X(order) X(fifo) X(many) \
 	X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive) X(err_access) \
 	X(err_request) X(err_retry) X(mtu) X(err_drop) X(err_flush) X(err_overrun) \

@@ -13,7 +13,7 @@ CANNOT_FAIL = r"""
     ibv_dontfork_range ibv_fork_init ibv_is_fork_initialized ibv_free_device_list
     ibv_get_device_\w+ ibv_open_device ibv_get_sysfs_path ibv_query_device ibv_unimport_\w+
     ibv_query_qp_data_in_order __\w+ ibv_read_ibdev_sysfs_file verbs_\w+ verbena_engine
-    read_\w+ end_poll next_poll wr_(?!complete)\w+
+    read_\w+ end_poll next_poll wr_(?!complete)\w+ (ibv_)?free_buf ibv_dmabuf_heap_\w+
 """.split()
 
 

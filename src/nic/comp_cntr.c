@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "nic/comp_cntr.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+
+static const uint32_t op_bits[VB_COMP_OPS] = {
+	[VB_COMP_SEND] = IBV_QP_ATTACH_COMP_CNTR_OP_SEND,
+	[VB_COMP_RECV] = IBV_QP_ATTACH_COMP_CNTR_OP_RECV,
+	[VB_COMP_READ] = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ,
+	[VB_COMP_WRITE] = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
+};
+
+const uint32_t vb_comp_cntr_ops =
+	IBV_QP_ATTACH_COMP_CNTR_OP_SEND | IBV_QP_ATTACH_COMP_CNTR_OP_RECV |
+	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
+
+static void add(struct vb_comp_cntr *cntr, bool good, uint32_t bytes)
+{
+	if (!good)
+		atomic_fetch_add(&cntr->errors, 1);
+	else
+		atomic_fetch_add(&cntr->done, cntr->bytes ? bytes : 1);
+}
+
+/* --- attaching --- */
+
+static int check_attach(const struct vb_qp *qp, uint32_t ops)
+{
+	enum ibv_qp_state state = vb_qp_state(qp);
+	const char *why = NULL;
+
+	if (!ops || (state != IBV_QPS_RESET && state != IBV_QPS_INIT)) {
+		vb_explain("ibv_qp_attach_comp_cntr: %s",
+			   ops ? "the QP is not in RESET or INIT" : "op_mask is empty");
+		return -EINVAL;
+	}
+	if (ops & ~vb_comp_cntr_ops)
+		why = "operations of the remote side are not counted: this process does not take "
+		      "part in them";
+	else if (!qp->entry || qp->type == IBV_QPT_XRC_RECV)
+		why = "an XRC_RECV QP has no work requests";
+	else if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV && qp->srq)
+		why = "receives of an SRQ are not counted";
+	if (!why)
+		return 0;
+	vb_explain("ibv_qp_attach_comp_cntr: %s", why);
+	return -EOPNOTSUPP;
+}
+
+static bool is_taken(const struct vb_qp *qp, uint32_t ops)
+{
+	for (int i = 0; i < VB_COMP_OPS; i++)
+		if (ops & op_bits[i] && qp->comp_cntrs[i])
+			return true;
+	return false;
+}
+
+static void attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops)
+{
+	for (int i = 0; i < VB_COMP_OPS; i++) {
+		if (!(ops & op_bits[i]))
+			continue;
+		qp->comp_cntrs[i] = cntr;
+		atomic_fetch_add(&cntr->users, 1);
+	}
+	if (ops & ~(uint32_t)IBV_QP_ATTACH_COMP_CNTR_OP_RECV)
+		qp->counts_sends = true;
+	if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV) {
+		vb_list_append(&cntr->receivers, &qp->comp_node);
+		vb_rq_count(qp->rq, cntr);
+	}
+}
+
+/* In RESET and INIT no sender uses the receives, and no work request runs. */
+int vb_comp_cntr_attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops)
+{
+	int err = check_attach(qp, ops);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&qp->nic->lock);
+	if (is_taken(qp, ops))
+		err = -EBUSY;
+	else
+		attach(cntr, qp, ops);
+	pthread_mutex_unlock(&qp->nic->lock);
+	if (err)
+		vb_explain("ibv_qp_attach_comp_cntr: a counter counts one of the operations");
+	return err;
+}
+
+void vb_comp_cntr_detach(struct vb_qp *qp)
+{
+	bool own = qp->nic == vb_nic_current();
+
+	if (!qp->counts_sends && !qp->comp_cntrs[VB_COMP_RECV])
+		return;
+	if (own)
+		pthread_mutex_lock(&qp->nic->lock);
+	if (qp->comp_cntrs[VB_COMP_RECV])
+		vb_list_remove(&qp->comp_node);
+	for (int i = 0; i < VB_COMP_OPS; i++)
+		if (qp->comp_cntrs[i])
+			atomic_fetch_sub(&qp->comp_cntrs[i]->users, 1);
+	if (own)
+		pthread_mutex_unlock(&qp->nic->lock);
+}
+
+/* --- counting --- */
+
+static int op_of(const struct vb_wqe *wqe)
+{
+	switch (vb_wr_row(wqe->opcode)->wc_opcode) {
+	case IBV_WC_SEND:
+	case IBV_WC_TSO:
+		return VB_COMP_SEND;
+	case IBV_WC_RDMA_READ:
+		return VB_COMP_READ;
+	case IBV_WC_RDMA_WRITE:
+		return VB_COMP_WRITE;
+	default:
+		return VB_COMP_OPS;
+	}
+}
+
+void vb_comp_cntr_send(struct vb_qp *qp, const struct vb_wqe *wqe)
+{
+	int op = wqe->internal ? VB_COMP_OPS : op_of(wqe);
+
+	if (op != VB_COMP_OPS && qp->comp_cntrs[op])
+		add(qp->comp_cntrs[op], wqe->status == IBV_WC_SUCCESS, wqe->length);
+}
+
+void vb_comp_cntr_receive(struct vb_rq *rq, uint32_t index, const struct ibv_wc *wc)
+{
+	if (!vb_rq_twin(rq, index)->counted)
+		add(rq->comp_cntr, wc->status == IBV_WC_SUCCESS, wc->byte_len);
+}
+
+void vb_comp_cntr_waiting(struct vb_rq *rq)
+{
+	if (!rq->comp_cntr)
+		return;
+	vb_rq_for_open(twin, rq)
+	{
+		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+
+		if (twin->counted || vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE)
+			continue;
+		twin->counted = true;
+		add(rq->comp_cntr, VB_READ_ONCE(cell->status) == IBV_WC_SUCCESS,
+		    VB_READ_ONCE(cell->byte_length));
+	}
+}
+
+/* In a forked child the QPs are the parent's, and their queues are not in this process. */
+void vb_comp_cntr_catch_up(struct vb_comp_cntr *cntr)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (!nic || !atomic_load(&cntr->users))
+		return;
+	pthread_mutex_lock(&nic->lock);
+	vb_list_for(qp, &cntr->receivers, struct vb_qp, comp_node) {
+		if (qp->nic != nic)
+			continue;
+		vb_spin_lock(&qp->recv_cq->poll_lock);
+		vb_comp_cntr_waiting(qp->rq);
+		vb_spin_unlock(&qp->recv_cq->poll_lock);
+	}
+	pthread_mutex_unlock(&nic->lock);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion counters. They are at the near end; the far end lives anywhere. */
+#include "abi/verbs.h"
+#include "ct.h"
+
+enum {
+	SEND = IBV_QP_ATTACH_COMP_CNTR_OP_SEND,
+	RECV = IBV_QP_ATTACH_COMP_CNTR_OP_RECV,
+	READ = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ,
+	WRITE = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
+	BYTES = 3000,
+	ROUNDS = 20,
+};
+
+static struct ibv_comp_cntr *make(struct ct *t, enum ibv_comp_cntr_type type)
+{
+	struct ibv_comp_cntr_init_attr attr = { .type = type };
+	struct ibv_comp_cntr *cntr = ibv_create_comp_cntr(ct_context(t->near), &attr);
+
+	CT_TRUE(cntr != NULL);
+	return cntr;
+}
+
+static int attach(struct ct *t, const struct ct_qp *qp, struct ibv_comp_cntr *cntr, uint32_t ops)
+{
+	struct ibv_qp_attach_comp_cntr_attr attr = { .op_mask = ops };
+
+	return ibv_qp_attach_comp_cntr(ct_object(t->near, qp->handle), cntr, &attr);
+}
+
+static uint64_t value(struct ibv_comp_cntr *cntr)
+{
+	uint64_t now = UINT64_MAX;
+
+	CT_EQ(ibv_read_comp_cntr(cntr, &now), 0);
+	return now;
+}
+
+static uint64_t errors(struct ibv_comp_cntr *cntr)
+{
+	uint64_t now = UINT64_MAX;
+
+	CT_EQ(ibv_read_err_comp_cntr(cntr, &now), 0);
+	return now;
+}
+
+static void drop(struct ct *t, struct ct_link *l, struct ibv_comp_cntr *cntr)
+{
+	CT_ERROR(ibv_destroy_comp_cntr(cntr), EBUSY);
+	CT_EQ(ct_destroy(t->near, l->a.handle), 0);
+	CT_EQ(ibv_destroy_comp_cntr(cntr), 0);
+}
+
+/* ---- the object ------------------------------------------------------------------------------ */
+
+static void values(struct ct *t)
+{
+	struct ibv_context *ctx = ct_context(t->near);
+	struct ibv_comp_cntr_init_attr bad[] = { { .comp_mask = 1 },
+						 { .flags = 1 },
+						 { .type = (enum ibv_comp_cntr_type)2 } };
+	struct ibv_comp_cntr_caps caps = { 0 };
+	struct ibv_comp_cntr *cntr = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	uint64_t now;
+
+	CT_EQ(_ibv_query_comp_cntr_caps(ctx, &caps, sizeof(caps)), 0);
+	CT_TRUE(caps.max_value == UINT64_MAX && caps.max_counters >= 1024);
+	CT_EQ(caps.supported_qp_attach_ops, SEND | RECV | READ | WRITE);
+	for (int i = 0; i < CT_COUNT(bad); i++)
+		CT_NULL(ibv_create_comp_cntr(ctx, &bad[i]), EINVAL);
+	CT_NULL(ibv_create_comp_cntr(NULL, &bad[0]), EINVAL);
+
+	CT_EQ(value(cntr), 0);
+	CT_EQ(ibv_set_comp_cntr(cntr, 10), 0);
+	CT_EQ(ibv_inc_comp_cntr(cntr, 5), 0);
+	CT_EQ(ibv_set_err_comp_cntr(cntr, 100), 0);
+	CT_EQ(ibv_inc_err_comp_cntr(cntr, 1), 0);
+	CT_EQ(value(cntr), 15);
+	CT_EQ(errors(cntr), 101);
+	CT_EQ(ibv_set_comp_cntr(cntr, UINT64_MAX), 0);
+	CT_EQ(ibv_inc_comp_cntr(cntr, 1), 0);
+	CT_EQ(value(cntr), 0);
+
+	cntr->handle++;
+	CT_ERROR(ibv_read_comp_cntr(cntr, &now), EINVAL);
+	CT_ERROR(ibv_destroy_comp_cntr(cntr), ENOENT);
+	cntr->handle--;
+	CT_EQ(ibv_destroy_comp_cntr(cntr), 0);
+	CT_ERROR(ibv_destroy_comp_cntr(cntr), ENOENT);
+	CT_ERROR(ibv_set_comp_cntr(cntr, 1), EINVAL);
+	CT_ERROR(ibv_inc_err_comp_cntr(NULL, 1), EINVAL);
+}
+
+static void attaching(struct ct *t)
+{
+	struct ibv_comp_cntr *cntr = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_comp_cntr *second = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_qp_attach_comp_cntr_attr mask = { .comp_mask = 1, .op_mask = SEND };
+	struct ct_link l;
+
+	ct_link_create(t, &l, NULL);
+	CT_ERROR(attach(t, &l.a, cntr, 0), EINVAL);
+	CT_ERROR(attach(t, &l.a, cntr, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE), EOPNOTSUPP);
+	CT_ERROR(attach(t, &l.a, cntr, SEND | 1 << 10), EOPNOTSUPP);
+	CT_ERROR(ibv_qp_attach_comp_cntr(ct_object(t->near, l.a.handle), cntr, &mask), EINVAL);
+	CT_ERROR(attach(t, &l.a, NULL, SEND), EINVAL);
+	CT_EQ(attach(t, &l.a, cntr, SEND | READ), 0);
+	CT_ERROR(attach(t, &l.a, second, READ | WRITE), EBUSY);
+	CT_EQ(attach(t, &l.a, second, WRITE), 0);
+	ct_link_connect(&l);
+	CT_ERROR(attach(t, &l.a, second, RECV), EINVAL);
+	drop(t, &l, cntr);
+	CT_EQ(ibv_destroy_comp_cntr(second), 0);
+}
+
+/* ---- counting -------------------------------------------------------------------------------- */
+
+static void sends(struct ct *t)
+{
+	struct ibv_comp_cntr *wrs = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_comp_cntr *bytes = make(t, IBV_COMP_CNTR_TYPE_BYTES);
+	struct ibv_sge sge = ct_sge(t->near, 0, BYTES);
+	struct ct_link l;
+
+	ct_link_create(t, &l, NULL);
+	CT_EQ(attach(t, &l.a, wrs, SEND), 0);
+	CT_EQ(attach(t, &l.a, bytes, READ | WRITE), 0);
+	ct_link_connect(&l);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		struct ibv_send_wr silent = ct_wr(&l, IBV_WR_SEND, i, &sge, 1);
+
+		ct_recv(&l.b, i, 0, BYTES);
+		silent.send_flags = 0;
+		ct_post(&l.a, &silent);
+		ct_got(&l, i, IBV_WC_SUCCESS);
+	}
+	ct_recv(&l.b, 1, 0, 64);
+	ct_send(&l, 1, 0, 8); /* short: not the short way */
+	ct_sent(&l, 1, IBV_WC_SUCCESS);
+	ct_got(&l, 1, IBV_WC_SUCCESS);
+	CT_EQ(value(wrs), ROUNDS + 1);
+	CT_EQ(value(bytes), 0);
+	ct_do(&l, IBV_WR_RDMA_WRITE, 2, 0, 100);
+	ct_sent(&l, 2, IBV_WC_SUCCESS);
+	ct_do(&l, IBV_WR_RDMA_READ, 3, 0, 1000);
+	ct_sent(&l, 3, IBV_WC_SUCCESS);
+	CT_EQ(value(bytes), 1100);
+	CT_EQ(value(wrs), ROUNDS + 1);
+	CT_EQ(errors(wrs) + errors(bytes), 0);
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	CT_EQ(ibv_destroy_comp_cntr(wrs), 0);
+	CT_EQ(ibv_destroy_comp_cntr(bytes), 0);
+}
+
+static void wait_for(struct ibv_comp_cntr *cntr, uint64_t wanted)
+{
+	double end_s = ct_now_s() + CT_DEADLINE_MS / 1000.0;
+
+	while (value(cntr) < wanted && ct_now_s() < end_s)
+		;
+	CT_EQ(value(cntr), wanted);
+}
+
+/* A receive counts once, before or after it was polled; its bytes are there before the poll. */
+static void receives(struct ct *t)
+{
+	struct ibv_comp_cntr *wrs = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ct_link l, in;
+	uint32_t room;
+
+	ct_link_create(t, &l, NULL);
+	in = ct_reverse(&l);
+	room = ct_headroom(&l);
+	CT_EQ(ct_modify_qp(&l.a, &(struct ibv_qp_attr){ .qp_state = IBV_QPS_RESET }, IBV_QP_STATE),
+	      0);
+	CT_EQ(attach(t, &l.a, wrs, RECV), 0);
+	ct_link_connect(&l);
+	ct_fill(t->far, 0, 64, 5);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		ct_recv(&l.a, i, (1 << 20) + 1024 * i, 512);
+		ct_send(&in, i, 0, i & 1 ? 8 : 64);
+		ct_sent(&in, i, IBV_WC_SUCCESS);
+		wait_for(wrs, i + 1);
+		ct_same(t->near, (1 << 20) + 1024 * i + room, i & 1 ? 8 : 64, 5);
+		if (i < ROUNDS / 2)
+			ct_got(&in, i, IBV_WC_SUCCESS);
+		CT_EQ(value(wrs), i + 1);
+	}
+	for (unsigned i = ROUNDS / 2; i < ROUNDS; i++)
+		ct_got(&in, i, IBV_WC_SUCCESS);
+	CT_EQ(value(wrs), ROUNDS);
+	CT_EQ(ibv_set_comp_cntr(wrs, 7), 0);
+	CT_EQ(value(wrs), 7);
+	drop(t, &l, wrs);
+}
+
+/* Receives that were posted before the counter came are placed, too; unpolled ones stay counted. */
+static void early_receives(struct ct *t)
+{
+	struct ibv_comp_cntr *bytes = make(t, IBV_COMP_CNTR_TYPE_BYTES);
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l, in;
+
+	ct_link_create(t, &l, NULL);
+	in = ct_reverse(&l);
+	ct_init(&l.a);
+	ct_init(&l.b);
+	ct_recv(&l.a, 1, 1 << 20, 512);
+	CT_EQ(attach(t, &l.a, bytes, RECV), 0);
+	ct_rtr(&l.a, &l.b, &o);
+	ct_rtr(&l.b, &l.a, &o);
+	ct_rts(&l.a, &o);
+	ct_rts(&l.b, &o);
+	ct_fill(t->far, 0, 24, 6);
+	ct_send(&in, 1, 0, 24);
+	ct_sent(&in, 1, IBV_WC_SUCCESS);
+	wait_for(bytes, 24);
+	ct_same(t->near, 1 << 20, 24, 6);
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+	CT_EQ(value(bytes), 24);
+	drop(t, &l, bytes);
+}
+
+/* Failed and flushed work requests are errors, one each, also where bytes are counted. */
+static void failures(struct ct *t)
+{
+	struct ibv_comp_cntr *wrs = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_comp_cntr *bytes = make(t, IBV_COMP_CNTR_TYPE_BYTES);
+	struct ibv_sge sge = ct_sge(t->near, 0, 64);
+	struct ct_link l;
+	struct ibv_send_wr wr;
+
+	ct_link_create(t, &l, NULL);
+	CT_EQ(attach(t, &l.a, wrs, WRITE | RECV), 0);
+	CT_EQ(attach(t, &l.a, bytes, SEND), 0);
+	ct_link_connect(&l);
+	ct_recv(&l.a, 9, 0, 64);
+	wr = ct_wr(&l, IBV_WR_RDMA_WRITE, 1, &sge, 1);
+	ct_aim(&wr, t->far->base, ~t->far->mr.rkey);
+	ct_post(&l.a, &wr);
+	ct_sent(&l, 1, IBV_WC_REM_ACCESS_ERR);
+	ct_send(&l, 2, 0, 64);
+	ct_sent(&l, 2, IBV_WC_WR_FLUSH_ERR);
+	ct_expect(t->near, l.a.rcq, 9, IBV_WC_WR_FLUSH_ERR);
+	CT_EQ(value(wrs) + value(bytes), 0);
+	CT_EQ(errors(wrs), 2);
+	CT_EQ(errors(bytes), 1);
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	CT_EQ(ibv_destroy_comp_cntr(wrs), 0);
+	CT_EQ(ibv_destroy_comp_cntr(bytes), 0);
+}
+
+const struct ct_case ct_comp_cntr_cases[] = {
+	{ "a completion counter is set, increased and read, and wraps", values, CT_SOLO },
+	{ "one counter per QP and operation, before RTR, until the QP is destroyed", attaching,
+	  CT_RC },
+	{ "completion counters count silent work requests, by operation", sends, CT_RC },
+	{ "completion counters count receives once, polled or not", receives,
+	  CT_RC | CT_UC | CT_UD },
+	{ "receives that were posted earlier, and those that RESET drops, are counted",
+	  early_receives, CT_RC },
+	{ "failed and flushed work requests count as errors", failures, CT_RC },
+	{ 0 },
+};
