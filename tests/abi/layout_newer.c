@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "abi/flush.h"
+#include "abi/rdmacm.h"
 #include "abi/verbs.h"
 
 #define SIZE(type, bytes) static_assert(sizeof(struct type) == (bytes), #type)
@@ -100,6 +101,19 @@ VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ, 4);
 VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, 8);
 VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE, 16);
 VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, 32);
+
+/* Events and hints of librdmacm, version 60 */
+VALUE(RDMA_CM_EVENT_ADDRINFO_RESOLVED, 16);
+VALUE(RDMA_CM_EVENT_ADDRINFO_ERROR, 17);
+VALUE(RDMA_CM_EVENT_USER, 18);
+VALUE(RDMA_CM_EVENT_INTERNAL, 19);
+VALUE(RAI_SA, 0x10);
+VALUE(RAI_DNS, 0x20);
+SIZE(rdma_cm_event, 80);
+AT(rdma_cm_event, param, 24);
+#if VB_HEADER_HAS_CM_ARG
+AT(rdma_cm_event, param.arg, 24);
+#endif
 
 /* The newer part of struct verbs_context, and the place where abi/verbs.h looks for it */
 #define BEFORE_QUERY_PORT(member, bytes)                                           \
