@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * <rdma/rdma_cma.h> as of rdma-core 65, whatever version the system has:
+ * <rdma/rdma_cma.h> and <rdma/rsocket.h> as of rdma-core 65, whatever version the system has:
  * declarations that an older header lacks. Functions are declared in any case: the compiler
  * compares them with the header's. tests/abi/layout_newer.c has the values once more.
  */
@@ -9,6 +9,7 @@
 
 #include <rdma/rdma_cma.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 
 #include "abi/config.h"
 
@@ -34,5 +35,11 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *s
 int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
 int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
 			uint64_t arg);
+
+/* --- version 65: RDMACM_1.5 --- */
+
+int repoll_create(int flags);
+int repoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout);
 
 #endif
