@@ -9,10 +9,10 @@ static unsigned access_needed(uint32_t feth)
 {
 	uint32_t types = feth & VB_FLUSH_TYPES;
 
-	if (!types || types & ~(uint32_t)(VB_FLUSH_GLOBAL | VB_FLUSH_PERSISTENT))
+	if (!types || types & ~(uint32_t)(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT))
 		return 0;
-	return (types & VB_FLUSH_GLOBAL ? VB_ACCESS_FLUSH_GLOBAL : 0) |
-	       (types & VB_FLUSH_PERSISTENT ? VB_ACCESS_FLUSH_PERSISTENT : 0);
+	return (types & IBV_FLUSH_GLOBAL ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
+	       (types & IBV_FLUSH_PERSISTENT ? IBV_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
 static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
@@ -21,7 +21,7 @@ static enum vb_reason check_key(struct vb_peer *target, struct vb_key_cache *cac
 	const struct vb_key_entry *region;
 	uint64_t va = flush->va, length = flush->length, address;
 
-	if (flush->feth >> VB_FLUSH_SELECT_SHIFT == VB_FLUSH_SELECT_REGION) {
+	if (flush->feth >> VB_FLUSH_SELECT_SHIFT == IBV_FLUSH_MR) {
 		/* The request means the whole region: its range is ignored. */
 		region = vb_peer_key(target, flush->rkey, true);
 		va = region ? region->iova : 0;
@@ -38,7 +38,7 @@ enum vb_reason vb_flush_apply(struct vb_peer *target, struct vb_key_cache *cache
 	unsigned access = access_needed(flush->feth);
 	enum vb_reason reason;
 
-	if (!access || flush->feth >> VB_FLUSH_SELECT_SHIFT > VB_FLUSH_SELECT_REGION)
+	if (!access || flush->feth >> VB_FLUSH_SELECT_SHIFT > IBV_FLUSH_MR)
 		return VB_WHY_FLUSH_KIND;
 	if (access & ~flush->qp_access)
 		return VB_WHY_QP_RIGHT;

@@ -6,18 +6,12 @@
 #ifndef VB_EXEC_FLUSH_H
 #define VB_EXEC_FLUSH_H
 
+#include "abi/flush.h"
 #include "exec/reason.h"
 #include "shm/peer.h"
 
-/* The FETH: the kinds of placement, and the extent (a range, or the whole region). */
-enum {
-	VB_FLUSH_GLOBAL = 1 << 0,
-	VB_FLUSH_PERSISTENT = 1 << 1,
-	VB_FLUSH_TYPES = 0xf,
-	VB_FLUSH_SELECT_SHIFT = 4,
-	VB_FLUSH_SELECT_RANGE = 0,
-	VB_FLUSH_SELECT_REGION = 1,
-};
+/* The FETH: enum ibv_placement_type, and from the shift on enum ibv_selectivity_level. */
+enum { VB_FLUSH_TYPES = 0xf, VB_FLUSH_SELECT_SHIFT = 4 };
 
 struct vb_flush {
 	uint32_t feth;

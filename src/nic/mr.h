@@ -3,10 +3,8 @@
 #ifndef VB_NIC_MR_H
 #define VB_NIC_MR_H
 
+#include "abi/flush.h"
 #include "nic/pd.h"
-
-/* Rights of FLUSH; older headers have no names for them. */
-enum { VB_ACCESS_FLUSH_GLOBAL = 1 << 8, VB_ACCESS_FLUSH_PERSISTENT = 1 << 9 };
 
 /* The memory of this process behind null regions (mr_null.c), VB_MSG_MAX bytes each. */
 struct vb_null {

@@ -21,7 +21,7 @@ enum vb_internal { VB_INTERNAL_NOT, VB_INTERNAL_READ, VB_INTERNAL_FIN }; /* rend
 struct vb_wqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
-	uint64_t operand[2]; /* compare_add and swap */
+	uint64_t operand[2]; /* compare_add and swap; FLUSH: length, FETH */
 	struct vb_ah *ah;    /* UD; referenced */
 	uint32_t rkey;
 	uint32_t remote_qpn, remote_qkey; /* UD */

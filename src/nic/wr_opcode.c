@@ -58,12 +58,12 @@ const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
 	ROW(ATOMIC_WRITE, "atomic-write", RC | XRC,
 	    COMPLETES(ATOMIC_WRITE), PACKETS(ATOMIC_WRITE), NEEDS(WRITE),
 	    FLAGS(READS | INLINE | WORD)),
+	ROW(FLUSH, "flush", RC | XRC, COMPLETES(FLUSH), PACKETS(FLUSH), FLAGS(READS)),
 	ROW(BIND_MW, "bind-mw", RC | XRC | UC, COMPLETES(BIND_MW), FLAGS(STAYS)),
 	ROW(LOCAL_INV, "local-inv", RC | XRC | UC, COMPLETES(LOCAL_INV), FLAGS(STAYS)),
 	ROW(TSO, "tso", RAW, COMPLETES(TSO)),
 
-	/* Names only: the device does not have these opcodes. */
+	/* A name only: the device does not have this opcode. */
 	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },
-	[VB_WR_FLUSH] = { .name = "FLUSH", .words = "flush" },
 };
 /* clang-format on */

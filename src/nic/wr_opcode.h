@@ -10,10 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-	VB_WR_FLUSH = 14, /* IBV_WR_FLUSH, in headers from version 45 on */
-	VB_WR_OPCODE_COUNT = IBV_WR_ATOMIC_WRITE + 1,
-};
+#include "abi/flush.h"
+
+enum { VB_WR_OPCODE_COUNT = IBV_WR_ATOMIC_WRITE + 1 };
 
 enum vb_wr_flag {
 	VB_WR_READS = 1 << 0,   /* takes a READ resource of the target; its answer is not an ACK */
@@ -31,7 +30,8 @@ struct vb_wr_row {
 	uint8_t wc_opcode;    /* enum ibv_wc_opcode of its completion */
 	uint8_t recv_opcode;  /* enum ibv_wc_opcode of the consumed receive; 0: consumes none */
 	uint8_t recv_flags; /* enum ibv_wc_flags of that receive: immediate, or rkey invalidated */
-	uint8_t access;     /* enum ibv_access_flags: right needed at the target; 0: none */
+	uint8_t access;     /* enum ibv_access_flags: right needed at the target; 0: none, or the
+			     * operands tell (exec/flush.h) */
 	uint8_t family;     /* enum vb_family of its packets */
 	uint8_t flags;      /* enum vb_wr_flag */
 };

@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "abi/rdmacm.h"
 #include "base/event_fd.h"
 #include "base/list.h"
 #include "base/log.h"
@@ -118,6 +119,10 @@ struct vb_cma_id {
 	uint8_t tos;
 	uint8_t ack_timeout;
 	bool tos_set, ack_timeout_set, afonly_set, afonly, reuseaddr;
+
+	struct rdma_addrinfo *info; /* resolved, until rdma_query_addrinfo takes it; owned */
+	bool info_asked;            /* rdma_resolve_addrinfo has a question that is not settled */
+	bool looking_up;            /* a thread is in that call; destroy waits for it */
 
 	struct vb_list groups;                 /* struct vb_cma_group.node */
 	struct ibv_qp_init_attr *qp_init_attr; /* rdma_create_ep: for the QPs of a listener */
@@ -235,6 +240,11 @@ void vb_cma_id_detach(struct vb_cma_id *id);
 int vb_cma_connect_send(struct vb_cma_id *id);
 /* Turns the reports of the connection manager into events of identifiers. */
 const struct vb_cm_ops *vb_cma_cm_ops(void);
+
+/* --- resolve_addrinfo.c --- */
+
+/* The application fetches ADDRINFO_ERROR: another question may follow. */
+void vb_cma_info_failed(struct vb_cma_id *id);
 
 /* --- sync.c: synchronous identifiers, which keep one event in id.event --- */
 

@@ -259,7 +259,7 @@ static enum verdict settle(struct vb_cma_event *event)
 {
 	if (event->lap)
 		return settle_lap(event);
-	switch (event->event.event) {
+	switch ((int)event->event.event) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		return settle_request(event);
 	case RDMA_CM_EVENT_CONNECT_RESPONSE:
@@ -272,6 +272,9 @@ static enum verdict settle(struct vb_cma_event *event)
 		return settle_disconnected(event);
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 		vb_cma_group_joined(event);
+		return REPORT;
+	case RDMA_CM_EVENT_ADDRINFO_ERROR:
+		vb_cma_info_failed(event->owner);
 		return REPORT;
 	default:
 		return REPORT;

@@ -186,6 +186,17 @@ static struct answer fill_result(const char *node, const char *service,
 	return answer;
 }
 
+/* The subnets of this library have no service records. */
+static int ask_sa(const char *node, const char *service, const struct rdma_addrinfo *hints)
+{
+	if (node || hints->ai_flags & RAI_DNS)
+		return -EOPNOTSUPP;
+	if (!service)
+		return -EINVAL;
+	vb_explain("rdma_getaddrinfo: there is no Subnet Administrator with service records");
+	return -ENOENT;
+}
+
 VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 			       const struct rdma_addrinfo *hints, struct rdma_addrinfo **res)
 {
@@ -196,6 +207,8 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 	if (!res || (!node && !service && !hints))
 		return vb_return_minus_one(-EINVAL);
 	answer.err = vb_cma_begin();
+	if (!answer.err && hints && hints->ai_flags & RAI_SA)
+		answer.err = ask_sa(node, service, hints);
 	if (answer.err)
 		return vb_return_minus_one(answer.err);
 	rai = calloc(1, sizeof(*rai));

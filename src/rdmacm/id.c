@@ -132,6 +132,7 @@ void vb_cma_id_free(struct vb_cma_id *id)
 	vb_list_remove(&id->channel_node);
 	pthread_cond_destroy(&id->acked);
 	pthread_cond_destroy(&id->qp_changed);
+	rdma_freeaddrinfo(id->info);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->connect);
@@ -228,10 +229,10 @@ VB_PUBLIC int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_
 		vb_cma_id_create(channel, id, context, ps, ud ? IBV_QPT_UD : IBV_QPT_RC));
 }
 
-/* The application may still read events that it has fetched. */
+/* The application may still read events that it has fetched, or look an address up. */
 static void wait_for_acks(struct vb_cma_id *id)
 {
-	while (id->events_acked != id->events_reported)
+	while (id->events_acked != id->events_reported || id->looking_up)
 		vb_cma_wait(&id->acked);
 }
 
@@ -265,6 +266,7 @@ static void destroy_inherited(struct vb_cma_id *id)
 		vb_cma_channel_destroy(vb_cma_channel_of(id));
 	if (id->sync)
 		free(id->id.event);
+	rdma_freeaddrinfo(id->info);
 	free(id->id.route.path_rec);
 	free(id->qp_init_attr);
 	free(id->connect);

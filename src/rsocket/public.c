@@ -12,6 +12,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "rsocket/datagram.h"
+#include "rsocket/repoll.h"
 
 VB_PUBLIC int rsocket(int domain, int type, int protocol)
 {
@@ -141,7 +142,7 @@ VB_PUBLIC int rclose(int socket)
 	struct vb_rs *rs = vb_rs_uninstall(socket);
 
 	if (!rs)
-		return vb_return_minus_one(-EBADF);
+		return vb_return_minus_one(vb_repoll_close(socket));
 	vb_rs_close(rs);
 	vb_rs_put(rs);
 	return 0;

@@ -10,5 +10,7 @@ struct vb_rs *vb_rs_lookup(int fd);
 /* Returns a new descriptor for rs. Takes the caller's reference, even on failure. */
 int vb_rs_install(struct vb_rs *rs, bool cloexec);
 struct vb_rs *vb_rs_uninstall(int fd);
+/* Registers the fork handler of the tables of descriptors. */
+void vb_rs_watch_fork(void);
 
 #endif

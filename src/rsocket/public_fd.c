@@ -8,15 +8,22 @@
 
 #include "base/fork.h"
 #include "rsocket/public.h"
+#include "rsocket/repoll.h"
 
 static struct vb_fd_table table;
 
-static void unlock_table(void)
+static void unlock_tables(void)
 {
 	vb_fd_table_after_fork(&table);
+	vb_repoll_after_fork();
 }
 
-static const struct vb_fork_handlers at_fork = { .child = unlock_table };
+static const struct vb_fork_handlers at_fork = { .child = unlock_tables };
+
+void vb_rs_watch_fork(void)
+{
+	vb_fork_register(VB_FORK_RSOCKETS, &at_fork);
+}
 
 struct vb_rs *vb_rs_lookup(int fd)
 {
@@ -47,7 +54,7 @@ int vb_rs_install(struct vb_rs *rs, bool cloexec)
 		vb_rs_put(rs);
 		return err;
 	}
-	vb_fork_register(VB_FORK_RSOCKETS, &at_fork);
+	vb_rs_watch_fork();
 	err = vb_fd_table_set(&table, fd, &rs->object, &before);
 	if (err) {
 		vb_rs_close(rs);

@@ -44,7 +44,7 @@ static bool is_datagram(const struct vb_qp *qp, const struct vb_wr_row *row)
 }
 
 static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
-		    const struct vb_wr_row *row, enum ibv_mw_type type)
+		    const struct vb_wr_row *row, enum ibv_mw_type type, bool whole)
 {
 	if (__builtin_expect(!opcode_known(qp, row), 0))
 		return refuse_wr(qp, wr, "the opcode is not one of this device");
@@ -54,6 +54,10 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
 	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
 		return refuse_wr(qp, wr, "a send flag is not supported");
+	if (wr->opcode == IBV_WR_FLUSH && !whole)
+		return refuse_wr(qp, wr,
+				 "struct ibv_send_wr has no place for FLUSH; ibv_wr_flush "
+				 "posts it");
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse_wr(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
 	if (is_datagram(qp, row) && !wr->wr.ud.ah)
@@ -111,11 +115,13 @@ static void copy_address(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		wqe->foreign_ah = !vb_pd_same(wqe->ah->pd, qp->pd);
 		wqe->remote_qpn = wr->wr.ud.remote_qpn & VB_MASK24;
 		wqe->remote_qkey = wr->wr.ud.remote_qkey;
-	} else if (row->family == VB_FAMILY_ATOMIC) {
+	} else if (row->family == VB_FAMILY_ATOMIC || row->family == VB_FAMILY_FLUSH) {
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->operand[0] = wr->wr.atomic.compare_add;
 		wqe->operand[1] = wr->wr.atomic.swap;
+		if (row->family == VB_FAMILY_FLUSH) /* it has no payload; elements are ignored */
+			wqe->length = wqe->sge_count = 0;
 	} else {
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;
@@ -145,11 +151,12 @@ static void copy_bind(const struct ibv_send_wr *wr, struct vb_wqe *wqe)
 	wqe->sge_count = 0;
 }
 
-static int append_wr(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type)
+static int append_wr(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw_type type,
+		     bool whole)
 {
 	const struct vb_wr_row *row = vb_wr_row_any(wr->opcode);
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.tail);
-	int err = check_wr(qp, wr, row, type);
+	int err = check_wr(qp, wr, row, type, whole);
 
 	if (__builtin_expect(err, 0))
 		return err;
@@ -230,7 +237,7 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 	vb_spin_lock(&sq->lock);
 	first = sq->tail;
 	for (; wr; wr = wr->next) {
-		err = append_wr(qp, wr, type);
+		err = append_wr(qp, wr, type, whole);
 		if (__builtin_expect(err, 0)) {
 			*bad_wr = wr;
 			if (whole)

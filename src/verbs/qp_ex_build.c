@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/result.h"
+#include "exec/flush.h"
 #include "nic/wq.h"
 #include "verbs/qp_ex.h"
 #include "wire/opcode.h"
@@ -240,14 +241,22 @@ static void local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 		wr->invalidate_rkey = rkey;
 }
 
-#ifdef VB_HAS_WR_FLUSH
-/* No QP is created for FLUSH, so it is always refused; but a caller must find a function. */
+/* The operands have the places of those of atomics: struct ibv_send_wr has none for FLUSH. The
+ * length of a packet has 32 bits; for a whole region it means nothing. */
 static void flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t length,
 		  uint8_t type, uint8_t level)
 {
-	begin_rdma(ex, IBV_WR_FLUSH, rkey, remote_addr);
+	const unsigned types = IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT;
+
+	if (length > UINT32_MAX && level == IBV_FLUSH_MR)
+		length = UINT32_MAX;
+	begin_atomic(ex, IBV_WR_FLUSH, rkey, remote_addr, length,
+		     type | (uint64_t)level << VB_FLUSH_SELECT_SHIFT);
+	if (!type || type & ~types || level > IBV_FLUSH_MR)
+		fail_batch(ex, -EINVAL, "FLUSH has no such placement type or selectivity level");
+	else if (length > UINT32_MAX)
+		fail_batch(ex, -EINVAL, "FLUSH has a range of up to 4 GB - 1");
 }
-#endif
 
 /* --- setters --- */
 
@@ -361,9 +370,7 @@ static void fill_table(struct ibv_qp_ex *ex)
 	ex->wr_atomic_fetch_add = atomic_add;
 	ex->wr_atomic_write = atomic_write;
 	ex->wr_bind_mw = bind_mw;
-#ifdef VB_HAS_WR_FLUSH
-	ex->wr_flush = flush;
-#endif
+	*vb_qp_ex_wr_flush(ex) = flush;
 	ex->wr_local_inv = local_inv;
 	ex->wr_set_ud_addr = set_ud_addr;
 	ex->wr_set_xrc_srqn = set_xrc_srqn;

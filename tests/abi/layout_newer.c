@@ -7,12 +7,30 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "abi/flush.h"
+#include "abi/rdmacm.h"
 #include "abi/verbs.h"
 
 #define SIZE(type, bytes) static_assert(sizeof(struct type) == (bytes), #type)
 #define AT(type, member, offset) \
 	static_assert(offsetof(struct type, member) == (offset), #type "." #member)
 #define VALUE(name, value) static_assert((name) == (value), #name)
+
+/* FLUSH, version 45. With an older header the member stands right behind the struct. */
+#if VB_HEADER_HAS_FLUSH
+AT(ibv_qp_ex, wr_flush, 352);
+#else
+SIZE(ibv_qp_ex, 352);
+#endif
+VALUE(IBV_ACCESS_FLUSH_GLOBAL, 1 << 8);
+VALUE(IBV_ACCESS_FLUSH_PERSISTENT, 1 << 9);
+VALUE(IBV_QP_EX_WITH_FLUSH, 1 << 11);
+VALUE(IBV_WC_FLUSH, 8);
+VALUE(IBV_WR_FLUSH, 14);
+VALUE(IBV_FLUSH_GLOBAL, 1);
+VALUE(IBV_FLUSH_PERSISTENT, 2);
+VALUE(IBV_FLUSH_RANGE, 0);
+VALUE(IBV_FLUSH_MR, 1);
 
 /* DMA handles, version 59 */
 SIZE(ibv_dmah, 8);
@@ -85,6 +103,19 @@ VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ, 4);
 VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ, 8);
 VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE, 16);
 VALUE(IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE, 32);
+
+/* Events and hints of librdmacm, version 60 */
+VALUE(RDMA_CM_EVENT_ADDRINFO_RESOLVED, 16);
+VALUE(RDMA_CM_EVENT_ADDRINFO_ERROR, 17);
+VALUE(RDMA_CM_EVENT_USER, 18);
+VALUE(RDMA_CM_EVENT_INTERNAL, 19);
+VALUE(RAI_SA, 0x10);
+VALUE(RAI_DNS, 0x20);
+SIZE(rdma_cm_event, 80);
+AT(rdma_cm_event, param, 24);
+#if VB_HEADER_HAS_CM_ARG
+AT(rdma_cm_event, param.arg, 24);
+#endif
 
 /* The newer part of struct verbs_context, and the place where abi/verbs.h looks for it */
 #define BEFORE_QUERY_PORT(member, bytes)                                           \

@@ -27,6 +27,8 @@
 
 #include <cmocka.h>
 
+#include "abi/rdmacm.h"
+
 static void *verbs, *rdmacm;
 
 static void *open_library(const char *dir, const char *name)
@@ -364,9 +366,12 @@ static void events_are_named_after_their_enumerators(void **state)
 
 	assert_string_equal(event_str(RDMA_CM_EVENT_ADDR_RESOLVED), "RDMA_CM_EVENT_ADDR_RESOLVED");
 	assert_string_equal(event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT), "RDMA_CM_EVENT_TIMEWAIT_EXIT");
-	for (int i = 0; i <= RDMA_CM_EVENT_TIMEWAIT_EXIT; i++)
+	assert_string_equal(event_str(RDMA_CM_EVENT_ADDRINFO_RESOLVED),
+			    "RDMA_CM_EVENT_ADDRINFO_RESOLVED");
+	assert_string_equal(event_str(RDMA_CM_EVENT_USER), "RDMA_CM_EVENT_USER");
+	for (int i = 0; i <= (int)RDMA_CM_EVENT_INTERNAL; i++)
 		assert_memory_equal(event_str(i), "RDMA_CM_EVENT_", 14);
-	assert_string_equal(event_str(RDMA_CM_EVENT_TIMEWAIT_EXIT + 1), "UNKNOWN EVENT");
+	assert_string_equal(event_str(RDMA_CM_EVENT_INTERNAL + 1), "UNKNOWN EVENT");
 	assert_string_equal(event_str(-1), "UNKNOWN EVENT");
 }
 

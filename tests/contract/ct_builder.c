@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "abi/flush.h"
 #include "ct_agent.h"
 
 bool ct_with_builders(void)
@@ -26,7 +27,8 @@ static uint64_t ops_of(enum ibv_qp_type type)
 		       IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 	if (reliable)
 		ops |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+		       IBV_QP_EX_WITH_FLUSH;
 	return ops;
 }
 
@@ -90,6 +92,11 @@ static void begin(struct ibv_qp_ex *qp, const struct ibv_send_wr *wr)
 	case IBV_WR_BIND_MW:
 		ibv_wr_bind_mw(qp, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
 		break;
+	case IBV_WR_FLUSH: /* struct ibv_send_wr has no place of its own for the operands */
+		ibv_wr_flush(qp, wr->wr.atomic.rkey, wr->wr.atomic.remote_addr,
+			     wr->wr.atomic.compare_add, wr->wr.atomic.swap & 0xff,
+			     wr->wr.atomic.swap >> 8 & 0xff);
+		break;
 	case IBV_WR_LOCAL_INV:
 		ibv_wr_local_inv(qp, wr->invalidate_rkey);
 		break;
@@ -130,6 +137,7 @@ static const uint64_t op_of[] = {
 	[IBV_WR_LOCAL_INV] = IBV_QP_EX_WITH_LOCAL_INV,
 	[IBV_WR_BIND_MW] = IBV_QP_EX_WITH_BIND_MW,
 	[IBV_WR_SEND_WITH_INV] = IBV_QP_EX_WITH_SEND_WITH_INV,
+	[IBV_WR_FLUSH] = IBV_QP_EX_WITH_FLUSH,
 };
 
 /* The calls have words for it. */
@@ -150,7 +158,8 @@ static int build(struct ibv_qp_ex *qp, struct ibv_send_wr *wr, bool all)
 					   wr->wr.ud.remote_qkey);
 		if (qp->qp_base.qp_type == IBV_QPT_XRC_SEND)
 			ibv_wr_set_xrc_srqn(qp, wr->qp_type.xrc.remote_srqn);
-		if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV)
+		if (wr->opcode != IBV_WR_BIND_MW && wr->opcode != IBV_WR_LOCAL_INV &&
+		    wr->opcode != IBV_WR_FLUSH)
 			set_data(qp, wr);
 	}
 	return ibv_wr_complete(qp);

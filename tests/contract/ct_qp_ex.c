@@ -5,6 +5,7 @@
  */
 #include <pthread.h>
 
+#include "abi/flush.h"
 #include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
@@ -108,7 +109,7 @@ static void operations_of_a_transport(struct ct *t)
 			    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
 	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-			    IBV_QP_EX_WITH_ATOMIC_WRITE;
+			    IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_FLUSH;
 	const uint64_t mine = t->type == IBV_QPT_UD ? ud : t->type == IBV_QPT_UC ? uc : rc;
 
 	for (int bit = 0; bit < 64; bit++) {

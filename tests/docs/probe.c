@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "abi/flush.h"
+
 enum { SIZE = 64, QKEY = 0x1111, PSN = 0x123, PATIENCE_S = 30 };
 
 static const struct {
@@ -26,6 +28,7 @@ static const struct {
 	{ "ATOMIC_CMP_AND_SWP", IBV_WR_ATOMIC_CMP_AND_SWP },
 	{ "ATOMIC_FETCH_AND_ADD", IBV_WR_ATOMIC_FETCH_AND_ADD },
 	{ "ATOMIC_WRITE", IBV_WR_ATOMIC_WRITE },
+	{ "FLUSH", IBV_WR_FLUSH },
 	{ "BIND_MW", IBV_WR_BIND_MW },
 	{ "LOCAL_INV", IBV_WR_LOCAL_INV },
 	{ "TSO", IBV_WR_TSO },
@@ -117,7 +120,7 @@ static void open_all(void)
 	mr = need(ibv_reg_mr(pd, memory, sizeof(memory),
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-				     IBV_ACCESS_MW_BIND),
+				     IBV_ACCESS_MW_BIND | IBV_ACCESS_FLUSH_GLOBAL),
 		  "ibv_reg_mr");
 	xrcd = need(ibv_open_xrcd(context, &domain), "ibv_open_xrcd");
 	shared.xrcd = xrcd;
@@ -137,7 +140,8 @@ static void close_all(void)
 		die("closing what was opened");
 }
 
-static struct ibv_qp *create(enum ibv_qp_type type)
+/* Of the operations FLUSH alone needs a QP that is created for it; NULL: there is none. */
+static struct ibv_qp *create(enum ibv_qp_type type, bool flushes)
 {
 	bool receives = type == IBV_QPT_XRC_RECV;
 	struct ibv_qp_init_attr_ex init = {
@@ -153,6 +157,11 @@ static struct ibv_qp *create(enum ibv_qp_type type)
 	if (type != IBV_QPT_XRC_RECV && type != IBV_QPT_XRC_SEND) {
 		init.cap.max_recv_wr = 8;
 		init.cap.max_recv_sge = 1;
+	}
+	if (flushes) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init.send_ops_flags = IBV_QP_EX_WITH_FLUSH;
+		return ibv_create_qp_ex(context, &init);
 	}
 	return need(ibv_create_qp_ex(context, &init), "ibv_create_qp_ex");
 }
@@ -189,8 +198,8 @@ static void bring_up(struct ibv_qp *qp, const struct ibv_qp *peer)
 	struct ibv_qp_attr attr = {
 		.port_num = 1,
 		.qkey = QKEY,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_FLUSH_GLOBAL,
 		.ah_attr = path(),
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = peer->qp_num,
@@ -252,6 +261,22 @@ static bool post(struct ibv_qp *qp, struct ibv_send_wr *wr)
 	return !ibv_post_send(qp, wr, &bad) && status_of(wr->wr_id) == IBV_WC_SUCCESS;
 }
 
+static bool flush(struct ibv_qp *qp)
+{
+	static const uint64_t id = 1ull << 32;
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	uint32_t srqn;
+
+	ibv_wr_start(ex);
+	ex->wr_id = id;
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_flush(ex, mr->rkey, (uintptr_t)memory + SIZE, SIZE, IBV_FLUSH_GLOBAL,
+		     IBV_FLUSH_RANGE);
+	if (qp->qp_type == IBV_QPT_XRC_SEND && !ibv_get_srq_num(srq, &srqn))
+		ibv_wr_set_xrc_srqn(ex, srqn);
+	return !ibv_wr_complete(ex) && status_of(id) == IBV_WC_SUCCESS;
+}
+
 /* A window of type 2 over the peer's half; its key, or 0. */
 static uint32_t bind_window(struct ibv_qp *qp, struct ibv_mw *mw)
 {
@@ -306,6 +331,8 @@ static bool works(struct ibv_qp *from, struct ibv_qp *to, struct ibv_mw *mw,
 	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = &sge, .num_sge = 1 };
 
 	switch ((int)opcode) {
+	case IBV_WR_FLUSH:
+		return flush(from);
 	case IBV_WR_BIND_MW:
 		return bind_window(from, mw);
 	case IBV_WR_LOCAL_INV:
@@ -329,17 +356,19 @@ static bool works(struct ibv_qp *from, struct ibv_qp *to, struct ibv_mw *mw,
 
 static bool try(unsigned transport, enum ibv_wr_opcode opcode)
 {
-	struct ibv_qp *from = create(transports[transport].sender);
-	struct ibv_qp *to = create(transports[transport].receiver);
+	struct ibv_qp *from = create(transports[transport].sender, opcode == IBV_WR_FLUSH);
+	struct ibv_qp *to = create(transports[transport].receiver, false);
 	struct ibv_mw *mw = need(ibv_alloc_mw(pd, IBV_MW_TYPE_2), "ibv_alloc_mw");
 	struct ibv_wc wc;
-	bool good;
+	bool good = false;
 
-	bring_up(to, from);
-	bring_up(from, to);
-	post_receive(to);
-	good = works(from, to, mw, opcode);
-	if (ibv_destroy_qp(from) || ibv_destroy_qp(to) || ibv_dealloc_mw(mw))
+	if (from) {
+		bring_up(to, from);
+		bring_up(from, to);
+		post_receive(to);
+		good = works(from, to, mw, opcode);
+	}
+	if ((from && ibv_destroy_qp(from)) || ibv_destroy_qp(to) || ibv_dealloc_mw(mw))
 		die("destroying a pair");
 	while (ibv_poll_cq(cq, 1, &wc) > 0)
 		;

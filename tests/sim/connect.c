@@ -38,7 +38,7 @@ static void to_init(struct end *end)
 static void register_memory(struct end *end)
 {
 	struct vb_mr_spec spec = { (uintptr_t)end->region, end->region_size, (uintptr_t)end->region,
-				   ALL_ACCESS };
+				   ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL };
 
 	if (end->type == IBV_QPT_UD)
 		return;

@@ -5,6 +5,7 @@
 
 #include "sim.h"
 #include "verbs/ops.h"
+#include "verbs/qp_ex.h"
 
 bool op_consumes(const struct op *op)
 {
@@ -35,6 +36,12 @@ static bool is_word(uint8_t opcode)
 static bool writes_atomically(const struct end *end, unsigned index)
 {
 	return end->type == IBV_QPT_RC && end->world->seed % 5 == 2 && index % 2;
+}
+
+/* In some worlds, others again, a part of the READs is FLUSHes. */
+static bool flushes(const struct end *end, unsigned index)
+{
+	return end->type == IBV_QPT_RC && end->world->seed % 11 == 4 && index % 2;
 }
 
 static uint8_t some_opcode(struct end *end)
@@ -130,7 +137,8 @@ static bool flaw_fits(const struct end *end, const struct op *op, enum flaw flaw
 	case FLAW_TOO_LONG:
 		return end->type == IBV_QPT_RC && is_send(op->opcode);
 	case FLAW_LKEY:
-		return end->type == IBV_QPT_RC && length && op->opcode != IBV_WR_BIND_MW;
+		return end->type == IBV_QPT_RC && length && op->opcode != IBV_WR_BIND_MW &&
+		       op->opcode != IBV_WR_FLUSH;
 	case FLAW_ALIGN:
 	case FLAW_SIZE:
 		return is_word(op->opcode);
@@ -156,6 +164,8 @@ static unsigned right_needed(uint8_t opcode)
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_ACCESS_REMOTE_ATOMIC;
+	case IBV_WR_FLUSH:
+		return IBV_ACCESS_FLUSH_GLOBAL;
 	}
 	return 0;
 }
@@ -192,8 +202,9 @@ static void choose_window(struct end *end, struct op *op)
 			op->imm = peer->window_rkey, peer->window = WINDOW_GOING;
 		else
 			op->opcode = IBV_WR_SEND_WITH_IMM;
-	} else if (!is_send(op->opcode) && op->opcode != IBV_WR_BIND_MW && !op->flaw &&
-		   peer->window == WINDOW_BOUND && rng_below(&end->rng, 2)) {
+	} else if (!is_send(op->opcode) && op->opcode != IBV_WR_BIND_MW &&
+		   op->opcode != IBV_WR_FLUSH && !op->flaw && peer->window == WINDOW_BOUND &&
+		   rng_below(&end->rng, 2)) {
 		op->rkey_window = peer->window_rkey;
 	}
 }
@@ -234,6 +245,8 @@ static bool choose(struct end *end, struct op *op, unsigned index)
 		op->opcode = IBV_WR_SEND;
 	if (op->opcode == IBV_WR_RDMA_WRITE && writes_atomically(end, index))
 		op->opcode = IBV_WR_ATOMIC_WRITE;
+	if (op->opcode == IBV_WR_RDMA_READ && flushes(end, index))
+		op->opcode = IBV_WR_FLUSH;
 	choose_length(end, op, &length);
 	op->imm = (uint32_t)rng_next(&end->rng);
 	choose_flaw(end, op, &length);
@@ -256,7 +269,7 @@ static bool choose(struct end *end, struct op *op, unsigned index)
 		buffer_fill(&op->buffer, &end->rng);
 	op->inlined = length <= 128 && op->flaw != FLAW_LKEY && op->opcode != IBV_WR_RDMA_READ &&
 		      !is_atomic(op->opcode) && op->opcode != IBV_WR_BIND_MW &&
-		      rng_below(&end->rng, 2);
+		      op->opcode != IBV_WR_FLUSH && rng_below(&end->rng, 2);
 	return true;
 }
 
@@ -310,6 +323,11 @@ static void describe(struct end *end, struct op *op, unsigned index, struct ibv_
 		wr->wr.atomic.compare_add = op->operand[0];
 		wr->wr.atomic.swap = op->operand[1];
 		wr->wr.atomic.rkey = rkey_of(end, op);
+	} else if (op->opcode == IBV_WR_FLUSH) { /* as ibv_wr_flush builds it */
+		wr->wr.atomic.remote_addr = addr;
+		wr->wr.atomic.compare_add = op->buffer.length;
+		wr->wr.atomic.swap = IBV_FLUSH_GLOBAL;
+		wr->wr.atomic.rkey = rkey_of(end, op);
 	} else {
 		wr->wr.rdma.remote_addr = addr;
 		wr->wr.rdma.rkey = rkey_of(end, op);
@@ -319,7 +337,7 @@ static void describe(struct end *end, struct op *op, unsigned index, struct ibv_
 static bool post_one(struct end *end)
 {
 	struct op *op = &end->ops[end->posted];
-	struct ibv_send_wr wr, *bad;
+	struct ibv_send_wr wr;
 	struct vb_wired *wired = atomic_load(&end->qp->wired);
 	int err;
 
@@ -328,7 +346,7 @@ static bool post_one(struct end *end)
 		return false;
 	}
 	describe(end, op, end->posted, &wr);
-	err = vb_ops_post_send(&end->qp->ibv, &wr, &bad);
+	err = -vb_post_whole(end->qp, &wr);
 	if (err) {
 		world_fail(end->world, "end %u: post of op %u: %s", end->index, end->posted,
 			   strerror(err));

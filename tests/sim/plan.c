@@ -91,7 +91,8 @@ static void plan_side(struct end *end, struct rng *rng)
 		end->planned = OPS_MAX;
 	if (!end->access)
 		end->access =
-			ALL_REMOTE & ~(rng_chance(rng, 1000) ? 1u << rng_between(rng, 1, 3) : 0);
+			IBV_ACCESS_FLUSH_GLOBAL |
+			(ALL_REMOTE & ~(rng_chance(rng, 1000) ? 1u << rng_between(rng, 1, 3) : 0));
 }
 
 void end_pair(struct end *a, struct end *b, struct rng *rng)

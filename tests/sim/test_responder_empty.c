@@ -4,7 +4,7 @@
 #include "nic/mr.h"
 #include "rig_case.h"
 
-enum { WORD = 64, RANGE = VB_FLUSH_SELECT_RANGE, REGION = VB_FLUSH_SELECT_REGION };
+enum { WORD = 64, RANGE = IBV_FLUSH_RANGE, REGION = IBV_FLUSH_MR };
 
 static void take_empty(uint32_t psn, uint32_t msn)
 {
@@ -126,7 +126,8 @@ static void open_flushable(unsigned qp_access)
 {
 	struct vb_mr_spec spec = {
 		.length = 4096,
-		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | VB_ACCESS_FLUSH_GLOBAL,
+		.access =
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_FLUSH_GLOBAL,
 	};
 
 	rig.attr.qp_access_flags |= qp_access;
@@ -149,12 +150,12 @@ static struct vb_packet flush(uint32_t psn, uint32_t types, uint32_t select)
 static void a_flush_is_answered_again_and_again(void **state)
 {
 	(void)state;
-	open_flushable(VB_ACCESS_FLUSH_GLOBAL);
-	give(flush(RIG_RQ_PSN, VB_FLUSH_GLOBAL, RANGE));
+	open_flushable(IBV_ACCESS_FLUSH_GLOBAL);
+	give(flush(RIG_RQ_PSN, IBV_FLUSH_GLOBAL, RANGE));
 	take_empty(RIG_RQ_PSN, 1);
-	give(flush(RIG_RQ_PSN + 1, VB_FLUSH_GLOBAL, REGION));
+	give(flush(RIG_RQ_PSN + 1, IBV_FLUSH_GLOBAL, REGION));
 	take_empty(RIG_RQ_PSN + 1, 2);
-	give(flush(RIG_RQ_PSN, VB_FLUSH_GLOBAL, RANGE));
+	give(flush(RIG_RQ_PSN, IBV_FLUSH_GLOBAL, RANGE));
 	take_empty(RIG_RQ_PSN, 2);
 	assert_int_equal(vb_mr_deregister(flushable), 0);
 }
@@ -165,12 +166,12 @@ static void a_flush_has_a_range_or_a_region(void **state)
 	struct vb_packet packet;
 
 	(void)state;
-	open_flushable(VB_ACCESS_FLUSH_GLOBAL);
-	packet = flush(RIG_RQ_PSN, VB_FLUSH_GLOBAL, REGION);
+	open_flushable(IBV_ACCESS_FLUSH_GLOBAL);
+	packet = flush(RIG_RQ_PSN, IBV_FLUSH_GLOBAL, REGION);
 	packet.va = 0;
 	give(packet);
 	take_empty(RIG_RQ_PSN, 1);
-	packet = flush(RIG_RQ_PSN + 1, VB_FLUSH_GLOBAL, RANGE);
+	packet = flush(RIG_RQ_PSN + 1, IBV_FLUSH_GLOBAL, RANGE);
 	packet.dma_length = 4097;
 	give(packet);
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN + 1);
@@ -181,7 +182,7 @@ static void a_flush_needs_the_right_of_the_qp(void **state)
 {
 	(void)state;
 	open_flushable(0);
-	give(flush(RIG_RQ_PSN, VB_FLUSH_GLOBAL, RANGE));
+	give(flush(RIG_RQ_PSN, IBV_FLUSH_GLOBAL, RANGE));
 	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
 	assert_int_equal(vb_mr_deregister(flushable), 0);
 }
@@ -191,8 +192,8 @@ static void a_flush_needs_the_right_of_the_region(void **state)
 	struct vb_packet packet;
 
 	(void)state;
-	open_flushable(VB_ACCESS_FLUSH_GLOBAL);
-	packet = flush(RIG_RQ_PSN, VB_FLUSH_GLOBAL, RANGE);
+	open_flushable(IBV_ACCESS_FLUSH_GLOBAL);
+	packet = flush(RIG_RQ_PSN, IBV_FLUSH_GLOBAL, RANGE);
 	packet.rkey = rig.mr->ibv.rkey;
 	give(packet);
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
@@ -204,15 +205,15 @@ static void a_persistent_flush_is_refused(void **state)
 {
 	struct vb_mr_spec spec = {
 		.length = 4096,
-		.access = IBV_ACCESS_LOCAL_WRITE | VB_ACCESS_FLUSH_PERSISTENT,
+		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_FLUSH_PERSISTENT,
 	};
 	struct vb_mr *mr;
 
 	(void)state;
-	open_flushable(VB_ACCESS_FLUSH_GLOBAL | VB_ACCESS_FLUSH_PERSISTENT);
+	open_flushable(IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT);
 	spec.addr = spec.iova = (uintptr_t)rig.region;
 	assert_int_not_equal(vb_mr_register(rig.pd, &spec, &mr), 0);
-	give(flush(RIG_RQ_PSN, VB_FLUSH_GLOBAL | VB_FLUSH_PERSISTENT, RANGE));
+	give(flush(RIG_RQ_PSN, IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT, RANGE));
 	rig_take_nak(&rig, VB_NAK_ACCESS, RIG_RQ_PSN);
 	assert_int_equal(vb_mr_deregister(flushable), 0);
 }
@@ -220,7 +221,7 @@ static void a_persistent_flush_is_refused(void **state)
 static void a_flush_of_no_kind_is_invalid(void **state)
 {
 	(void)state;
-	open_flushable(VB_ACCESS_FLUSH_GLOBAL);
+	open_flushable(IBV_ACCESS_FLUSH_GLOBAL);
 	give(flush(RIG_RQ_PSN, 0, RANGE));
 	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN);
 	assert_int_equal(vb_mr_deregister(flushable), 0);

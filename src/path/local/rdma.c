@@ -33,9 +33,9 @@ static uint32_t reads_outstanding(const struct vb_step_context *step)
 	return count < most ? count : most;
 }
 
-static enum vb_reason check_depth(struct vb_step_context *step, const struct vb_qp_entry *entry)
+enum vb_reason vb_step_depth(struct vb_step_context *step)
 {
-	uint32_t most = entry->max_dest_rd_atomic;
+	uint32_t most = step->qp->remote.entry->max_dest_rd_atomic;
 
 	if (step->qp->attr.max_rd_atomic <= most && most)
 		return VB_OK;
@@ -58,7 +58,7 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 	if (!(atomic_load_explicit(&remote->entry->access, memory_order_relaxed) & access))
 		return VB_WHY_QP_RIGHT;
 	if (vb_wr_reads(wqe->opcode))
-		reason = check_depth(step, remote->entry);
+		reason = vb_step_depth(step);
 	if (reason)
 		return reason;
 	if (word && wqe->remote_addr & 7)

@@ -49,6 +49,7 @@ static const operation operations[VB_WR_OPCODE_COUNT] = {
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = vb_step_atomic,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = vb_step_atomic,
 	[IBV_WR_ATOMIC_WRITE] = vb_step_atomic_write,
+	[IBV_WR_FLUSH] = vb_step_flush,
 	[IBV_WR_BIND_MW] = wqe_stay,
 	[IBV_WR_LOCAL_INV] = wqe_stay,
 };

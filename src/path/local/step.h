@@ -141,7 +141,10 @@ enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
 enum vb_step vb_step_atomic_write(struct vb_step_context *step);
+enum vb_step vb_step_flush(struct vb_step_context *step);
 
+/* Checks that the bound target has as many READ resources as operations would be under way. */
+enum vb_reason vb_step_depth(struct vb_step_context *step);
 /* Checks rights, resources and key of an RDMA operation at the bound target. */
 enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe *wqe,
 			      uint64_t *address);

@@ -121,6 +121,14 @@ static void fill_atomic(const struct vb_wired *wired, const struct vb_wqe *wqe,
 	packet->swap_add = wqe->operand[compares ? 1 : 0];
 }
 
+static void fill_flush(const struct vb_wired *wired, const struct vb_wqe *wqe,
+		       struct vb_packet *packet)
+{
+	packet->opcode = VB_OP_FLUSH | vb_requester_transport(wired);
+	packet->dma_length = (uint32_t)wqe->operand[0];
+	packet->flush = (uint32_t)wqe->operand[1];
+}
+
 /* ATOMIC WRITE: the one request with an answer of its own that has payload. False: the memory of
  * the payload is not mapped any more. */
 static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packet)
@@ -154,6 +162,9 @@ static bool request_fill(struct vb_requester_turn *turn, const struct vb_wqe *wq
 		break;
 	case VB_FAMILY_ATOMIC_WRITE:
 		return send_payload(turn, packet);
+	case VB_FAMILY_FLUSH:
+		fill_flush(wired, wqe, packet);
+		break;
 	}
 	vb_tx_packet(&wired->roce->tx, &wired->way, packet);
 	return true;
@@ -184,13 +195,14 @@ static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wq
 bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &turn->wired->req;
+	bool reads = vb_wr_row(wqe->opcode)->family == VB_FAMILY_READ_REQUEST;
 	uint32_t most = turn->wired->qp->attr.max_rd_atomic, count;
 	struct vb_report report = { 0 };
 	enum vb_reason reason = VB_OK;
 
 	if (req->reads_tail - req->reads_head >= (most ? most : 1))
 		return false;
-	count = vb_wr_is_word(wqe->opcode) ? 1 : read_piece(turn->wired, wqe);
+	count = reads ? read_piece(turn->wired, wqe) : 1;
 	if (!count || !vb_requester_may_send(turn))
 		return false;
 	if (!vb_wr_returns(wqe->opcode))
