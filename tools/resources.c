@@ -165,6 +165,7 @@ static int status_of(const struct vb_asked_processes *all, pid_t pid)
 int verbena_resources(int argc, char **argv)
 {
 	struct selection selection = { 0 };
+	struct vb_ask_filter filter = { 0 };
 	struct vb_asked_processes all;
 	bool json = false;
 	int status = parse_options(argc, argv, &selection, &json);
@@ -172,7 +173,8 @@ int verbena_resources(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	err = vb_ask_processes(&all, selection.pid);
+	filter.only = selection.pid;
+	err = vb_ask_processes(&all, &filter);
 	if (err) {
 		complain("/proc/net/unix: %s", strerror(-err));
 		return EXIT_FAILURE;

@@ -211,9 +211,14 @@ static struct vb_asked_process *process_add(struct vb_asked_processes *all,
 	return &list[all->count++];
 }
 
+static bool is_wanted(const struct vb_ask_filter *filter, pid_t pid)
+{
+	return (!filter->only || filter->only == pid) && filter->except != pid;
+}
+
 /* Sends the request, if the process is wanted. Takes the socket over. */
 static void ask_process(struct vb_asked_processes *all, const struct name *name, int socket,
-			pid_t only)
+			const struct vb_ask_filter *filter)
 {
 	const unsigned slot = name->slot;
 	struct ucred cred;
@@ -226,7 +231,7 @@ static void ask_process(struct vb_asked_processes *all, const struct name *name,
 		all->pid_of_slot[slot] = cred.pid;
 		for (unsigned i = 0; i < all->count; i++) /* another of its slots */
 			known |= all->list[i].pid == cred.pid && cred.pid;
-		if (!known && (!only || only == cred.pid))
+		if (!known && is_wanted(filter, cred.pid))
 			process = process_add(all, &cred, slot);
 	}
 	if (!process) {
@@ -267,7 +272,7 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* All requests first, then the answers: the waits for silent processes overlap. */
-int vb_ask_processes(struct vb_asked_processes *all, pid_t only)
+int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter *filter)
 {
 	struct names names = { 0 };
 	uint64_t until_ms;
@@ -286,7 +291,7 @@ int vb_ask_processes(struct vb_asked_processes *all, pid_t only)
 
 		if (fd < 0)
 			continue; /* not listening, or gone since */
-		ask_process(all, &names.list[i], fd, only);
+		ask_process(all, &names.list[i], fd, filter);
 	}
 	free(names.list);
 	until_ms = now_ms() + ANSWER_MS;

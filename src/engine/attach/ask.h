@@ -27,8 +27,14 @@ struct vb_asked_processes {
 	pid_t pid_of_slot[VB_ASK_SLOTS]; /* 0: no process holds the slot */
 };
 
-/* Asks all processes, or only that one (0: all). 0, or -errno: there is nothing to free. */
-int vb_ask_processes(struct vb_asked_processes *all, pid_t only);
+/* The processes to ask. */
+struct vb_ask_filter {
+	pid_t only;   /* 0: all */
+	pid_t except; /* 0: none */
+};
+
+/* 0, or -errno: there is nothing to free. */
+int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter *filter);
 void vb_ask_free(struct vb_asked_processes *all);
 
 #endif
