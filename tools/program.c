@@ -39,7 +39,7 @@ static int search_directories(const char *list, const char *name, char path[PATH
 
 		if (!err)
 			return 0;
-		if (err == -EACCES && !denied) {
+		if (err == -EACCES && !denied && !access(path, F_OK)) {
 			denied = err;
 			memcpy(first, path, sizeof(first));
 		}

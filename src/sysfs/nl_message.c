@@ -12,6 +12,8 @@ static bool make_room(struct vb_nl_out *out, size_t size)
 	size_t room = out->room ? out->room : ROOM_MIN;
 	unsigned char *bytes;
 
+	if (out->length + size > VB_NL_OUT_MAX)
+		return false;
 	while (room - out->length < size)
 		room *= 2;
 	if (room == out->room)

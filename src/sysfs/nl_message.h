@@ -12,6 +12,8 @@
 
 /* A kernel fills a page less its overhead, and readers have a page of room. */
 enum { VB_NL_DATAGRAM_MAX = 3712 };
+/* More than the objects of any host; a datagram may hold thousands of requests. */
+enum { VB_NL_OUT_MAX = 64 << 20 };
 
 struct vb_nl_out {
 	unsigned char *bytes; /* owned */
@@ -21,7 +23,7 @@ struct vb_nl_out {
 	size_t limit;    /* of the open datagram; 0: none */
 	uint32_t portid; /* of the socket that receives the messages */
 	bool full;       /* something found no room in the datagram, and was left out */
-	bool failed;     /* no memory; nothing is added any more */
+	bool failed;     /* no memory, or too long; nothing is added any more */
 };
 
 void vb_nl_datagram_begin(struct vb_nl_out *out, size_t limit);

@@ -248,11 +248,12 @@ static void send_waiting(struct entry *entry)
 		syscall(SYS_close, sender);
 }
 
-/* Under lock. */
+/* Under lock. False: the program asks, but does not read. */
 static bool append_answer(struct entry *entry, const struct vb_nl_out *out)
 {
 	const size_t kept = entry->length - entry->at;
-	unsigned char *bytes = malloc(kept + out->length);
+	unsigned char *bytes =
+		kept + out->length > VB_NL_OUT_MAX ? NULL : malloc(kept + out->length);
 
 	if (!bytes)
 		return false;

@@ -275,6 +275,29 @@ static void a_long_dump_arrives_as_a_whole(void **state)
 	ibv_free_device_list(list);
 }
 
+/* The memory is bounded: at last a request fails as it would in the kernel. */
+static void a_program_that_never_reads(void **state)
+{
+	enum { REQUESTS = 8000 };
+	struct nl_request_bytes one;
+	char *many = malloc(REQUESTS * NLMSG_HDRLEN);
+	ssize_t sent;
+	int fd = open_rdma();
+
+	nl_start(&one, RDMA_NLDEV_CMD_SYS_GET, NLM_F_ACK);
+	for (int i = 0; i < REQUESTS; i++)
+		memcpy(many + i * NLMSG_HDRLEN, &one, NLMSG_HDRLEN);
+	for (int i = 0; i < 1000; i++) {
+		sent = send(fd, many, REQUESTS * NLMSG_HDRLEN, 0);
+		if (sent < 0)
+			break;
+	}
+	assert_int_equal(sent, -1);
+	assert_int_equal(errno, ENOBUFS);
+	free(many);
+	close(fd);
+}
+
 static void *ask_often(void *wrong)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -368,6 +391,7 @@ int main(void)
 		cmocka_unit_test(another_socket_cannot_write_to_it),
 		cmocka_unit_test(other_sockets_are_left_alone),
 		cmocka_unit_test(a_long_dump_arrives_as_a_whole),
+		cmocka_unit_test(a_program_that_never_reads),
 		cmocka_unit_test(threads_and_forks),
 		cmocka_unit_test(libnl_reads_a_dump),
 	};
