@@ -10,16 +10,6 @@
 
 /* --- the commands --- */
 
-/* Commands that the headers of older systems lack. */
-enum {
-	CMD_RES_SRQ_GET_RAW = 25,
-	CMD_NEWDEV,
-	CMD_DELDEV,
-	CMD_FRMR_POOLS_GET = 29,
-	CMD_FRMR_POOLS_SET,
-	COMMANDS,
-};
-
 static int no_change(struct vb_nl_request *request, struct vb_nl_out *out)
 {
 	return vb_nl_refuse(request, -EOPNOTSUPP,
@@ -39,7 +29,7 @@ static int no_cm_ids(struct vb_nl_request *request, struct vb_nl_out *out)
 static const struct command {
 	vb_nl_command *reply, *dump; /* NULL: the kernel has none, either */
 	bool admin;                  /* needs CAP_NET_ADMIN */
-} commands[COMMANDS] = {
+} commands[VB_NLDEV_CMD_END] = {
 	[RDMA_NLDEV_CMD_GET] = { vb_nl_get, vb_nl_get_dump },
 	[RDMA_NLDEV_CMD_SET] = { no_change, NULL, true },
 	[RDMA_NLDEV_CMD_NEWLINK] = { no_change, NULL, true },
@@ -62,12 +52,12 @@ static const struct command {
 	[RDMA_NLDEV_CMD_RES_MR_GET_RAW] = { no_answer, no_answer, true },
 	[RDMA_NLDEV_CMD_RES_CTX_GET] = { vb_nl_resource_get, vb_nl_resource_dump },
 	[RDMA_NLDEV_CMD_RES_SRQ_GET] = { vb_nl_resource_get, vb_nl_resource_dump },
-	[RDMA_NLDEV_CMD_STAT_GET_STATUS] = { vb_nl_statistic_status, NULL },
-	[CMD_RES_SRQ_GET_RAW] = { no_answer, no_answer, true },
-	[CMD_NEWDEV] = { no_change, NULL, true },
-	[CMD_DELDEV] = { no_change, NULL, true },
-	[CMD_FRMR_POOLS_GET] = { no_answer, no_answer },
-	[CMD_FRMR_POOLS_SET] = { no_change, NULL, true },
+	[VB_NLDEV_CMD_STAT_GET_STATUS] = { vb_nl_statistic_status, NULL },
+	[VB_NLDEV_CMD_RES_SRQ_GET_RAW] = { no_answer, no_answer, true },
+	[VB_NLDEV_CMD_NEWDEV] = { no_change, NULL, true },
+	[VB_NLDEV_CMD_DELDEV] = { no_change, NULL, true },
+	[VB_NLDEV_CMD_FRMR_POOLS_GET] = { no_answer, no_answer },
+	[VB_NLDEV_CMD_FRMR_POOLS_SET] = { no_change, NULL, true },
 };
 
 unsigned vb_nl_command_of(const struct vb_nl_request *request)
@@ -163,7 +153,7 @@ static int execute(struct vb_nl_out *out, struct vb_nl_request *request,
 		   const struct vb_nl_options *options)
 {
 	const unsigned type = request->header->nlmsg_type, number = vb_nl_command_of(request);
-	const struct command *command = &commands[number < COMMANDS ? number : 0];
+	const struct command *command = &commands[number < VB_NLDEV_CMD_END ? number : 0];
 	const bool dumps = request->header->nlmsg_flags & NLM_F_DUMP;
 
 	if (RDMA_NL_GET_CLIENT(type) != RDMA_NL_NLDEV || (!command->reply && !command->dump))

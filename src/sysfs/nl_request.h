@@ -7,12 +7,23 @@
 #include <stdint.h>
 #include <linux/netlink.h>
 
-/* Attributes that the headers of older systems lack. */
+/* Attributes and commands that the headers of older systems lack. */
 enum {
+	VB_NLDEV_STAT_HWCOUNTER_INDEX = 94,
 	VB_NLDEV_SYS_PRIVILEGED_QKEY_MODE = 96,
 	VB_NLDEV_NAME_ASSIGN_TYPE = 101,
 	VB_NLDEV_SYS_MONITOR_MODE = 103,
 	VB_NLDEV_ATTR_END = 119, /* beyond all that are known */
+};
+enum {
+	VB_NLDEV_CMD_STAT_GET_STATUS = 24,
+	VB_NLDEV_CMD_RES_SRQ_GET_RAW,
+	VB_NLDEV_CMD_NEWDEV,
+	VB_NLDEV_CMD_DELDEV,
+	VB_NLDEV_CMD_MONITOR,
+	VB_NLDEV_CMD_FRMR_POOLS_GET,
+	VB_NLDEV_CMD_FRMR_POOLS_SET,
+	VB_NLDEV_CMD_END,
 };
 
 struct vb_nl_request {

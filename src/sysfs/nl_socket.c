@@ -248,22 +248,24 @@ static void send_waiting(struct entry *entry)
 		syscall(SYS_close, sender);
 }
 
-/* Under lock. False: the program asks, but does not read. */
+/* Under lock. False: no memory, or the program asks but does not read. */
 static bool append_answer(struct entry *entry, const struct vb_nl_out *out)
 {
 	const size_t kept = entry->length - entry->at;
-	unsigned char *bytes =
-		kept + out->length > VB_NL_OUT_MAX ? NULL : malloc(kept + out->length);
+	unsigned char *bytes;
 
+	if (kept + out->length > VB_NL_OUT_MAX)
+		return false;
+	if (entry->at)
+		memmove(entry->waiting, entry->waiting + entry->at, kept);
+	entry->at = 0;
+	entry->length = kept;
+	bytes = realloc(entry->waiting, kept + out->length);
 	if (!bytes)
 		return false;
-	if (kept)
-		memcpy(bytes, entry->waiting + entry->at, kept);
 	memcpy(bytes + kept, out->bytes, out->length);
-	free(entry->waiting);
 	entry->waiting = bytes;
-	entry->length = kept + out->length;
-	entry->at = 0;
+	entry->length += out->length;
 	return true;
 }
 

@@ -19,7 +19,7 @@ static void put_counter(void *arg, const char *name, uint64_t value)
 
 	vb_nl_put_string(table->out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME, name);
 	if (table->status)
-		vb_nl_put_u32(table->out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_INDEX, table->index++);
+		vb_nl_put_u32(table->out, VB_NLDEV_STAT_HWCOUNTER_INDEX, table->index++);
 	else
 		vb_nl_put_u64(table->out, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE, value);
 	vb_nl_nest_end(table->out, entry);
@@ -102,7 +102,7 @@ static int get_status(const struct vb_adapter *adapter, struct vb_nl_request *re
 {
 	if (!vb_nl_request_has(request, RDMA_NLDEV_ATTR_PORT_INDEX))
 		return -EINVAL;
-	return vb_nl_device_message(adapter, request, out, RDMA_NLDEV_CMD_STAT_GET_STATUS, 0,
+	return vb_nl_device_message(adapter, request, out, VB_NLDEV_CMD_STAT_GET_STATUS, 0,
 				    fill_status);
 }
 
