@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,34 @@ bool is_selected(const struct selection *selection, const struct vb_describe_rec
 	       (!selection->kinds || selection->kinds & 1u << record->kind);
 }
 
-unsigned pds_unused(const struct process *process)
+const char *user_of(const struct vb_asked_process *process, char text[NAME_SIZE])
+{
+	struct passwd *user = getpwuid(process->uid);
+
+	if (user)
+		snprintf(text, NAME_SIZE, "%s", user->pw_name);
+	else
+		snprintf(text, NAME_SIZE, "%u", process->uid);
+	return text;
+}
+
+const char *program_of(const struct vb_asked_process *process, char text[NAME_SIZE])
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(text, NAME_SIZE, "?");
+	snprintf(path, sizeof(path), "/proc/%d/comm", process->pid);
+	file = fopen(path, "re");
+	if (!file)
+		return text;
+	if (fgets(text, NAME_SIZE, file))
+		text[strcspn(text, "\n")] = '\0';
+	fclose(file);
+	return text;
+}
+
+unsigned pds_unused(const struct vb_asked_process *process)
 {
 	unsigned listed = 0, all = process->answer.counts[VB_DESCRIBE_PD];
 
@@ -67,7 +95,7 @@ unsigned pds_unused(const struct process *process)
 	return all > listed ? all - listed : 0;
 }
 
-pid_t peer_pid(const struct processes *all, const struct vb_describe_record *record)
+pid_t peer_pid(const struct vb_asked_processes *all, const struct vb_describe_record *record)
 {
 	return record->dest_local && record->dest_qpn < 1u << 24
 		       ? all->pid_of_slot[record->dest_qpn >> 12]
@@ -124,7 +152,7 @@ misunderstood:
 }
 
 /* The exit status: failure if the process of --pid has no listing. */
-static int status_of(const struct processes *all, pid_t pid)
+static int status_of(const struct vb_asked_processes *all, pid_t pid)
 {
 	for (unsigned i = 0; pid && i < all->count; i++)
 		if (all->list[i].pid == pid)
@@ -137,19 +165,25 @@ static int status_of(const struct processes *all, pid_t pid)
 int verbena_resources(int argc, char **argv)
 {
 	struct selection selection = { 0 };
-	struct processes all;
+	struct vb_ask_filter filter = { 0 };
+	struct vb_asked_processes all;
 	bool json = false;
 	int status = parse_options(argc, argv, &selection, &json);
+	int err;
 
 	if (status >= 0)
 		return status;
-	if (!processes_ask(&all, selection.pid))
+	filter.only = selection.pid;
+	err = vb_ask_processes(&all, &filter);
+	if (err) {
+		complain("/proc/net/unix: %s", strerror(-err));
 		return EXIT_FAILURE;
+	}
 	if (json)
 		processes_print_json(&all, &selection);
 	else
 		processes_print(&all, &selection);
 	status = status_of(&all, selection.pid);
-	processes_free(&all);
+	vb_ask_free(&all);
 	return status;
 }

@@ -39,7 +39,7 @@ static void print_numbers(const char *const *names, const unsigned long long *va
 		__VA_ARGS__   \
 	}
 
-static void print_qp(const struct processes *all, const struct vb_describe_record *r)
+static void print_qp(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	union ibv_gid gid;
 	char text[GID_TEXT];
@@ -58,7 +58,7 @@ static void print_qp(const struct processes *all, const struct vb_describe_recor
 	       r->on_wire ? "packets" : "local");
 }
 
-static void print_record(const struct processes *all, const struct vb_describe_record *r)
+static void print_record(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	printf("{\"object\": \"%s\", \"device\": ", kind_name(r->kind));
 	print_string(r->device, sizeof(r->device));
@@ -94,7 +94,7 @@ static void print_record(const struct processes *all, const struct vb_describe_r
 	putchar('}');
 }
 
-static void print_counts(const struct process *process)
+static void print_counts(const struct vb_asked_process *process)
 {
 	printf(", \"counts\": {\"ah\": %u", process->answer.counts[0]);
 	for (unsigned kind = VB_DESCRIBE_PD; kind < VB_DESCRIBE_KINDS; kind++)
@@ -102,15 +102,16 @@ static void print_counts(const struct process *process)
 	printf("}, \"left_out\": %u", process->answer.left_out);
 }
 
-static void print_process(const struct processes *all, const struct process *process,
-			  const struct selection *selection)
+static void print_process(const struct vb_asked_processes *all,
+			  const struct vb_asked_process *process, const struct selection *selection)
 {
 	const char *before = "\n    ";
+	char text[NAME_SIZE];
 
 	printf("{\"pid\": %d, \"uid\": %u, \"user\": ", process->pid, process->uid);
-	print_string(process->user, NAME_SIZE);
+	print_string(user_of(process, text), NAME_SIZE);
 	printf(", \"program\": ");
-	print_string(process->program, NAME_SIZE);
+	print_string(program_of(process, text), NAME_SIZE);
 	printf(", \"slot\": %u, \"error\": ", process->slot);
 	if (process->error) {
 		print_string(strerror(process->error), NAME_SIZE * 4);
@@ -129,7 +130,7 @@ static void print_process(const struct processes *all, const struct process *pro
 	printf("]}");
 }
 
-void processes_print_json(const struct processes *all, const struct selection *selection)
+void processes_print_json(const struct vb_asked_processes *all, const struct selection *selection)
 {
 	const char *before = "\n  ";
 

@@ -41,7 +41,7 @@ static const char *access_text(unsigned access, char text[16])
 	return text;
 }
 
-static void print_peer(const struct processes *all, const struct vb_describe_record *r)
+static void print_peer(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	union ibv_gid gid;
 	char text[GID_TEXT];
@@ -59,7 +59,7 @@ static void print_peer(const struct processes *all, const struct vb_describe_rec
 		printf(", packets");
 }
 
-static void print_qp(const struct processes *all, const struct vb_describe_record *r)
+static void print_qp(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	printf("0x%06x  %-8s %-5s", r->id, qp_type_name(r->type), qp_state_name(r->state));
 	if (r->pd)
@@ -74,7 +74,7 @@ static void print_qp(const struct processes *all, const struct vb_describe_recor
 	print_peer(all, r);
 }
 
-static void print_record(const struct processes *all, const struct vb_describe_record *r)
+static void print_record(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	char text[16];
 
@@ -111,13 +111,14 @@ static void print_record(const struct processes *all, const struct vb_describe_r
 	putchar('\n');
 }
 
-static void print_process(const struct processes *all, const struct process *process,
-			  const struct selection *selection)
+static void print_process(const struct vb_asked_processes *all,
+			  const struct vb_asked_process *process, const struct selection *selection)
 {
 	bool pds = !selection->kinds || selection->kinds & 1u << VB_DESCRIBE_PD;
+	char program[NAME_SIZE], user[NAME_SIZE];
 
-	printf("%s, pid %d, user %s, slot %u\n", process->program, process->pid, process->user,
-	       process->slot);
+	printf("%s, pid %d, user %s, slot %u\n", program_of(process, program), process->pid,
+	       user_of(process, user), process->slot);
 	for (unsigned i = 0; i < process->answer.record_count; i++)
 		if (is_selected(selection, &process->records[i]))
 			print_record(all, &process->records[i]);
@@ -127,16 +128,18 @@ static void print_process(const struct processes *all, const struct process *pro
 		printf("  %u more objects\n", process->answer.left_out);
 }
 
-void processes_print(const struct processes *all, const struct selection *selection)
+void processes_print(const struct vb_asked_processes *all, const struct selection *selection)
 {
 	for (unsigned i = 0; i < all->count; i++) {
-		const struct process *process = &all->list[i];
+		const struct vb_asked_process *process = &all->list[i];
+		char program[NAME_SIZE], user[NAME_SIZE];
 
 		if (selection->pid && process->pid != selection->pid)
 			continue;
 		if (process->error)
-			complain("%s, pid %d, user %s: not listed: it %s", process->program,
-				 process->pid, process->user, error_text(process->error));
+			complain("%s, pid %d, user %s: not listed: it %s",
+				 program_of(process, program), process->pid, user_of(process, user),
+				 error_text(process->error));
 		else
 			print_process(all, process, selection);
 	}

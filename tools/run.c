@@ -4,19 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "program.h"
 #include "verbena.h"
 
 static const char usage[] =
-	"usage: verbena run [--explain] [--sockets] [--no-sysfs] PROGRAM [ARGUMENTS]\n\n"
+	"usage: verbena run [--explain] [--sockets] [--no-sysfs] [--anyway]\n"
+	"                   PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error for each call or completion that fails\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
+	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
 	"  --          ends the options: PROGRAM may begin with a dash\n";
 
 /* Preload libraries. */
@@ -125,46 +126,19 @@ static bool prepare_environment(const char *directory, unsigned wanted)
 
 /* --- the program --- */
 
-/* The path at which execvp will find the program. */
-static bool search_program(const char *program, char path[PATH_SIZE])
+static int explain_missing(const char *program, const char *path, int err)
 {
-	const char *list = getenv("PATH");
-
-	if (strchr(program, '/')) {
-		snprintf(path, PATH_SIZE, "%s", program);
-		return !access(path, F_OK);
-	}
-	for (list = list ? list : "/bin:/usr/bin"; list; list = strchr(list, ':')) {
-		list += *list == ':';
-		snprintf(path, PATH_SIZE, "%.*s/%s", (int)strcspn(list, ":"), list, program);
-		if (!access(path, X_OK))
-			return true;
-	}
-	return false;
-}
-
-/* The loader silently ignores LD_LIBRARY_PATH for a program that gains rights. */
-static void warn_if_privileged(const char *path)
-{
-	struct stat file;
-
-	if (stat(path, &file) || geteuid() == 0)
-		return;
-	if (((file.st_mode & S_ISUID) && file.st_uid != geteuid()) ||
-	    ((file.st_mode & S_ISGID) && file.st_gid != getegid()) ||
-	    getxattr(path, "security.capability", NULL, 0) > 0)
-		complain("warning: %s runs with more rights than yours (set-user-ID, set-group-ID "
-			 "or file capabilities): the system ignores LD_LIBRARY_PATH for such "
-			 "programs, so the program will not use Verbena",
-			 path);
-}
-
-static int explain_exec_failure(const char *program, const char *path, bool found)
-{
-	if (!found) {
-		complain("%s: command not found", program);
+	if (err == -ENOENT) {
+		complain("%s: %s", program,
+			 strchr(program, '/') ? "no such file" : "command not found");
 		return EXIT_NOT_FOUND;
 	}
+	complain("%s: %s", *path ? path : program, strerror(-err));
+	return EXIT_NOT_EXECUTABLE;
+}
+
+static int explain_exec_failure(const char *path)
+{
 	if (errno == ENOENT) {
 		complain("%s: the file exists, but its interpreter or loader does not", path);
 		return EXIT_NOT_FOUND;
@@ -173,23 +147,28 @@ static int explain_exec_failure(const char *program, const char *path, bool foun
 	return EXIT_NOT_EXECUTABLE;
 }
 
-static int execute(char **argv, unsigned wanted)
+static int execute(char **argv, unsigned wanted, bool anyway)
 {
-	char directory[PATH_SIZE], path[PATH_SIZE];
-	bool found;
+	char directory[PATH_SIZE], path[PATH_SIZE] = "";
+	int err;
 
-	if (!libdir_find(directory) || !prepare_environment(directory, wanted))
+	if (!libdir_find(directory))
 		return EXIT_NOT_EXECUTABLE;
-	found = search_program(argv[0], path);
-	if (found)
-		warn_if_privileged(path);
+	err = program_search(argv[0], path);
+	if (err)
+		return explain_missing(argv[0], path, err);
+	if (!anyway && !program_accepts(path, directory))
+		return EXIT_NOT_EXECUTABLE;
+	if (!prepare_environment(directory, wanted))
+		return EXIT_NOT_EXECUTABLE;
 	execvp(argv[0], argv);
-	return explain_exec_failure(argv[0], path, found);
+	return explain_exec_failure(path);
 }
 
 int verbena_run(int argc, char **argv)
 {
 	unsigned wanted = SYSFS;
+	bool anyway = false;
 	int next = 1;
 
 	for (; next < argc && argv[next][0] == '-'; next++) {
@@ -199,6 +178,8 @@ int verbena_run(int argc, char **argv)
 			wanted &= ~(unsigned)SYSFS;
 		} else if (!strcmp(argv[next], "--sockets")) {
 			wanted |= SOCKETS;
+		} else if (!strcmp(argv[next], "--anyway")) {
+			anyway = true;
 		} else if (!strcmp(argv[next], "--help") || !strcmp(argv[next], "-h")) {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
@@ -215,5 +196,5 @@ int verbena_run(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return execute(argv + next, wanted);
+	return execute(argv + next, wanted, anyway);
 }

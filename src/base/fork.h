@@ -27,7 +27,8 @@ enum vb_fork_stage {
 	VB_FORK_ENTRIES, /* descriptor numbers, which a child has before it takes its shares */
 
 	/* libverbena-sysfs */
-	VB_FORK_TREE, /* its lock; libibverbs is called under it */
+	VB_FORK_TREE,    /* its lock; libibverbs is called under it */
+	VB_FORK_NETLINK, /* the table of sockets; taken last and alone */
 
 	/* librdmacm; the service also of the rsockets of libverbena-sockets */
 	VB_FORK_RSOCKETS,

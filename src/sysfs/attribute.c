@@ -11,9 +11,6 @@
 
 #include "sysfs/port_text.h"
 
-/* The majors and minors that the kernel gives to these devices. */
-enum { UVERBS_MAJOR = 231, UVERBS_MINOR = 192, UVERBS_ABI = 1 };
-
 /* Writes the line into text, and returns its length or -errno. */
 typedef int (*line_fn)(const struct vb_adapter *adapter, unsigned index, char *text);
 
@@ -75,12 +72,12 @@ static int uverbs_ibdev(const struct vb_adapter *adapter, unsigned index, char *
 
 static int uverbs_abi(const struct vb_adapter *adapter, unsigned index, char *text)
 {
-	return LINE("%d\n", UVERBS_ABI);
+	return LINE("%d\n", VB_UVERBS_ABI);
 }
 
 static int uverbs_dev(const struct vb_adapter *adapter, unsigned index, char *text)
 {
-	return LINE("%d:%u\n", UVERBS_MAJOR, UVERBS_MINOR + adapter->index);
+	return LINE("%d:%u\n", VB_UVERBS_MAJOR, VB_UVERBS_MINOR + adapter->index);
 }
 
 /* Programs pin their threads by this number, so it is that of the interface's adapter. */

@@ -13,6 +13,9 @@
 
 enum { VB_ATTRIBUTE_SIZE = 256, VB_ATTRIBUTE_NAME_SIZE = 256 };
 
+/* The major and the first minor that the kernel gives to these devices, and their interface. */
+enum { VB_UVERBS_MAJOR = 231, VB_UVERBS_MINOR = 192, VB_UVERBS_ABI = 1 };
+
 struct vb_attribute_text {
 	int length; /* or -errno: reading fails, as in a real kernel; -ENOENT: no such file */
 	bool own;   /* a counter of this process; other processes have other values */

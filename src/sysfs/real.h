@@ -24,6 +24,8 @@
 	X(realpath) X(__realpath_chk) X(chdir) \
 	X(getxattr) X(lgetxattr) X(listxattr) X(llistxattr) \
 	X(read) X(__read_chk) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) \
+	X(socket) X(bind) X(connect) X(setsockopt) X(send) X(sendto) X(sendmsg) \
+	X(recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) \
 	X(_exit) X(execve) X(execv) X(execvp) X(execvpe)
 /* clang-format on */
 

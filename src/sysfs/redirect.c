@@ -28,6 +28,14 @@ static const char nowhere[] = "/sys/verbena-nowhere";
 /* Calls that the libraries make for this one are not redirected. */
 static _Thread_local bool inside __attribute__((tls_model("initial-exec")));
 
+bool vb_redirect_pause(bool pause)
+{
+	const bool before = inside;
+
+	inside = pause;
+	return before;
+}
+
 /* --- redirected paths --- */
 
 /* Skips empty parts of a path: "//", "/./". */

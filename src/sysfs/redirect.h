@@ -35,6 +35,8 @@ struct redirect {
 
 const char *vb_redirect_begin_ours(struct redirect *r, const char *path, enum vb_purpose purpose);
 void vb_redirect_end_ours(struct redirect *r);
+/* Calls of this thread are not redirected while it is set. Returns the value before. */
+bool vb_redirect_pause(bool pause);
 /* The part of path after the redirected prefix; NULL: path is not redirected. */
 const char *vb_redirect_match(const char *path, const char **prefix);
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "nic/migrate.h"
 #include "nic/mw.h"
 #include "nic/qp.h"
 #include "nic/xrcd.h"
@@ -123,6 +124,7 @@ static void add_srq(struct listing *listing, struct vb_srq *srq)
 		return;
 	vb_srq_query(srq, &attr);
 	record->pd = srq->pd->id;
+	record->type = srq->tm ? IBV_SRQT_TM : srq->xrcd ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
 	record->users = atomic_load(&srq->users);
 	record->depth = attr.max_wr;
 	record->limit = attr.srq_limit;
@@ -191,6 +193,9 @@ static void add_qp(struct listing *listing, struct vb_qp *qp)
 	record->send_posted = sends_posted(&qp->sq);
 	record->recv_posted = qp->srq || !qp->rq ? 0 : receives_posted(qp->rq);
 	record->on_wire = atomic_load(&qp->wired) != NULL;
+	record->sq_psn = qp->attr.sq_psn;
+	record->rq_psn = qp->attr.rq_psn;
+	record->mig_state = vb_mig_state(qp);
 	if (qp->type == IBV_QPT_XRC_SEND)
 		record->recv_cq = 0;
 	if (qp->type == IBV_QPT_XRC_RECV)

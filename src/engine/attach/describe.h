@@ -16,8 +16,8 @@
 #define VB_DESCRIBE_MAGIC 0x3162637365646276ull /* begins the request and the answer */
 
 enum {
-	VB_DESCRIBE_VERSION = 2,
-	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 7 MB; further objects are only counted */
+	VB_DESCRIBE_VERSION = 3,
+	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 9 MB; further objects are only counted */
 };
 
 struct vb_describe_request {
@@ -61,7 +61,7 @@ struct vb_describe_record {
 	uint32_t dest_qpn;                 /* QP */
 	uint32_t send_posted, recv_posted; /* QP: work requests not completed; SRQ: recv only */
 	uint32_t depth;                    /* CQ: cqe; SRQ: max_wr */
-	uint8_t type;                      /* enum ibv_qp_type, ibv_mw_type */
+	uint8_t type;                      /* enum ibv_qp_type, ibv_mw_type, ibv_srq_type */
 	uint8_t state;                     /* enum ibv_qp_state */
 	uint8_t dest_local;                /* QP: the peer is on this host */
 	uint8_t on_wire;                   /* QP: packets carry it */
@@ -69,8 +69,11 @@ struct vb_describe_record {
 	uint8_t dest_gid[16];              /* QP; zero: not connected, or by LID */
 	uint32_t xrcd;                     /* SRQ, XRC_RECV QP; 0: none */
 	uint32_t shared; /* XRC domain: it has a file. XRC_RECV QP: handles besides its creator's */
+	uint32_t sq_psn, rq_psn; /* QP: as ibv_query_qp has them */
+	uint32_t mig_state;      /* QP: enum ibv_mig_state */
+	uint32_t reserved;
 };
-static_assert(sizeof(struct vb_describe_record) == 120, "layout of a record");
+static_assert(sizeof(struct vb_describe_record) == 136, "layout of a record");
 static_assert(sizeof(struct vb_describe_answer) == 64, "layout of the answer");
 
 struct vb_nic;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/attach/ask.h"
+
 #include <errno.h>
 #include <poll.h>
-#include <pwd.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,15 +13,13 @@
 #include <unistd.h>
 
 #include "base/limits.h"
-#include "resources.h"
 #include "shm/slot_user.h"
-#include "verbena.h"
 
-enum { SLOTS = 4096, ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20 };
+enum { ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20 };
 
 struct name {
 	unsigned slot;
-	char text[NAME_SIZE];
+	char text[VB_ASK_NAME_SIZE];
 };
 
 /* The names of slots in this network namespace, as src/shm/slot.h has them. */
@@ -36,7 +36,7 @@ static bool name_add(struct names *names, unsigned slot, const char *text)
 		return false;
 	names->list = list;
 	list[names->count].slot = slot;
-	snprintf(list[names->count++].text, NAME_SIZE, "%s", text);
+	snprintf(list[names->count++].text, VB_ASK_NAME_SIZE, "%s", text);
 	return true;
 }
 
@@ -47,33 +47,31 @@ static unsigned slot_of(const char *name)
 	int length = 0;
 
 	if (sscanf(name, "verbena.%4u%n.%*16[0-9a-f]%n", &slot, &length, &length) < 1 ||
-	    name[length] || slot >= SLOTS)
+	    name[length] || slot >= VB_ASK_SLOTS)
 		return 0;
 	own = strchr(name + sizeof("verbena."), '.') != NULL;
 	return own == (slot >= VB_SLOT_OWN_MIN) ? slot : 0;
 }
 
-static bool names_read(struct names *names)
+static int names_read(struct names *names)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char line[512];
 	bool complete = true;
 
-	if (!file) {
-		complain("/proc/net/unix: %s", strerror(errno));
-		return false;
-	}
+	if (!file)
+		return -errno;
 	while (complete && fgets(line, sizeof(line), file)) {
 		const char *name = strstr(line, " @verbena.");
 		unsigned slot;
 
 		line[strcspn(line, "\n")] = '\0';
-		slot = name && strlen(name) < NAME_SIZE ? slot_of(name + 2) : 0;
+		slot = name && strlen(name) < VB_ASK_NAME_SIZE ? slot_of(name + 2) : 0;
 		if (slot)
 			complete = name_add(names, slot, name + 2);
 	}
 	fclose(file);
-	return complete;
+	return complete ? 0 : -ENOMEM;
 }
 
 static int by_slot(const void *a, const void *b)
@@ -157,7 +155,7 @@ static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answ
 }
 
 /* Read, not mapped: the other process may be hostile, and could cut the file short. */
-static int records_read(struct process *process, int memfd)
+static int records_read(struct vb_asked_process *process, int memfd)
 {
 	size_t size = process->answer.record_count * sizeof(*process->records), at = 0;
 
@@ -184,7 +182,7 @@ static int request_send(int socket)
 		       : errno;
 }
 
-static int answer_take(struct process *process, int socket, uint64_t until_ms)
+static int answer_take(struct vb_asked_process *process, int socket, uint64_t until_ms)
 {
 	int memfd = -1, err = answer_receive(socket, until_ms, &process->answer, &memfd);
 
@@ -200,45 +198,32 @@ static int answer_take(struct process *process, int socket, uint64_t until_ms)
 	return err;
 }
 
-static void describe_owner(struct process *process)
+static struct vb_asked_process *process_add(struct vb_asked_processes *all,
+					    const struct ucred *cred, unsigned slot)
 {
-	struct passwd *user = getpwuid(process->uid);
-	char path[64];
-	FILE *file;
-
-	if (user)
-		snprintf(process->user, NAME_SIZE, "%s", user->pw_name);
-	else
-		snprintf(process->user, NAME_SIZE, "%u", process->uid);
-	snprintf(process->program, NAME_SIZE, "?");
-	snprintf(path, sizeof(path), "/proc/%d/comm", process->pid);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	if (fgets(process->program, NAME_SIZE, file))
-		process->program[strcspn(process->program, "\n")] = '\0';
-	fclose(file);
-}
-
-static struct process *process_add(struct processes *all, const struct ucred *cred, unsigned slot)
-{
-	struct process *list = realloc(all->list, (all->count + 1) * sizeof(*list));
+	struct vb_asked_process *list = realloc(all->list, (all->count + 1) * sizeof(*list));
 
 	if (!list)
 		return NULL;
 	all->list = list;
-	list[all->count] = (struct process){ .pid = cred->pid, .uid = cred->uid, .slot = slot };
-	describe_owner(&list[all->count]);
+	list[all->count] =
+		(struct vb_asked_process){ .pid = cred->pid, .uid = cred->uid, .slot = slot };
 	return &list[all->count++];
 }
 
+static bool is_wanted(const struct vb_ask_filter *filter, pid_t pid)
+{
+	return (!filter->only || filter->only == pid) && filter->except != pid;
+}
+
 /* Sends the request, if the process is wanted. Takes the socket over. */
-static void ask_process(struct processes *all, const struct name *name, int socket, pid_t only)
+static void ask_process(struct vb_asked_processes *all, const struct name *name, int socket,
+			const struct vb_ask_filter *filter)
 {
 	const unsigned slot = name->slot;
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
-	struct process *process = NULL;
+	struct vb_asked_process *process = NULL;
 	bool known = false;
 
 	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) &&
@@ -246,20 +231,20 @@ static void ask_process(struct processes *all, const struct name *name, int sock
 		all->pid_of_slot[slot] = cred.pid;
 		for (unsigned i = 0; i < all->count; i++) /* another of its slots */
 			known |= all->list[i].pid == cred.pid && cred.pid;
-		if (!known && (!only || only == cred.pid))
+		if (!known && is_wanted(filter, cred.pid))
 			process = process_add(all, &cred, slot);
 	}
 	if (!process) {
 		close(socket);
 		return;
 	}
-	snprintf(process->name, NAME_SIZE, "%s", name->text);
+	snprintf(process->name, VB_ASK_NAME_SIZE, "%s", name->text);
 	process->error = request_send(socket);
 	process->socket = socket;
 }
 
 /* A process that is busy for a moment answers EAGAIN, and is asked again for BUSY_MS. */
-static void hear_answer(struct process *process, uint64_t until_ms)
+static void hear_answer(struct vb_asked_process *process, uint64_t until_ms)
 {
 	if (!process->error)
 		process->error = answer_take(process, process->socket, until_ms);
@@ -281,21 +266,23 @@ static void hear_answer(struct process *process, uint64_t until_ms)
 
 static int by_pid(const void *a, const void *b)
 {
-	const struct process *x = a, *y = b;
+	const struct vb_asked_process *x = a, *y = b;
 
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
 /* All requests first, then the answers: the waits for silent processes overlap. */
-bool processes_ask(struct processes *all, pid_t only)
+int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter *filter)
 {
 	struct names names = { 0 };
 	uint64_t until_ms;
+	int err;
 
-	*all = (struct processes){ 0 };
-	if (!names_read(&names)) {
+	*all = (struct vb_asked_processes){ 0 };
+	err = names_read(&names);
+	if (err) {
 		free(names.list);
-		return false;
+		return err;
 	}
 	if (names.count)
 		qsort(names.list, names.count, sizeof(*names.list), by_slot);
@@ -304,7 +291,7 @@ bool processes_ask(struct processes *all, pid_t only)
 
 		if (fd < 0)
 			continue; /* not listening, or gone since */
-		ask_process(all, &names.list[i], fd, only);
+		ask_process(all, &names.list[i], fd, filter);
 	}
 	free(names.list);
 	until_ms = now_ms() + ANSWER_MS;
@@ -312,10 +299,10 @@ bool processes_ask(struct processes *all, pid_t only)
 		hear_answer(&all->list[i], until_ms);
 	if (all->count)
 		qsort(all->list, all->count, sizeof(*all->list), by_pid);
-	return true;
+	return 0;
 }
 
-void processes_free(struct processes *all)
+void vb_ask_free(struct vb_asked_processes *all)
 {
 	for (unsigned i = 0; i < all->count; i++)
 		free(all->list[i].records);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Asks the processes of this host to describe their objects (describe.h). */
+#ifndef VB_ENGINE_ATTACH_ASK_H
+#define VB_ENGINE_ATTACH_ASK_H
+
+#include <sys/types.h>
+
+#include "engine/attach/describe.h"
+
+enum { VB_ASK_NAME_SIZE = 32, VB_ASK_SLOTS = 4096 };
+
+/* A process that holds a slot of this host, and its answer. */
+struct vb_asked_process {
+	pid_t pid;
+	uid_t uid;
+	unsigned slot;               /* the lowest of its slots */
+	char name[VB_ASK_NAME_SIZE]; /* of its socket at that slot */
+	int socket;                  /* open until the process has answered */
+	int error; /* 0, or the reason why there is no listing: EPERM, ETIMEDOUT, ... */
+	struct vb_describe_answer answer;
+	struct vb_describe_record *records; /* owned */
+};
+
+struct vb_asked_processes {
+	struct vb_asked_process *list; /* by pid; owned */
+	unsigned count;
+	pid_t pid_of_slot[VB_ASK_SLOTS]; /* 0: no process holds the slot */
+};
+
+/* The processes to ask. */
+struct vb_ask_filter {
+	pid_t only;   /* 0: all */
+	pid_t except; /* 0: none */
+};
+
+/* 0, or -errno: there is nothing to free. */
+int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter *filter);
+void vb_ask_free(struct vb_asked_processes *all);
+
+#endif
