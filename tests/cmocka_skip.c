@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cmocka 1.1.5 reports a skipped test as "not ok", which is a failure to everyone who reads TAP. The
+ * cmocka 1.1.5 reports a skipped test as "not ok", which is a failure to all readers of TAP. The
  * library prints by a function that a program may define itself.
  */
 #include <stdarg.h>
