@@ -71,7 +71,8 @@ def load(path, libdir):
     for line in ldd(path, libdir):
         if is_complaint(line):
             wrong.append(f"{path}: {line.strip()}")
-        if (match := re.match(r"\s*(\S+) => (\S+)", line)) and match[1] in OURS:
+        match = re.match(r"\s*(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", line)
+        if match and match[1] in OURS:
             bound.append(match[1])
             if not os.path.samefile(os.path.dirname(match[2]), libdir):
                 wrong.append(f"{path}: {match[1]} is {match[2]}, not the one under test")
