@@ -42,10 +42,8 @@ static void reads(void)
 
 static void computes(void)
 {
-	static volatile unsigned rounds;
-
 	for (;;)
-		rounds++;
+		;
 }
 
 static void sleeps(void)
