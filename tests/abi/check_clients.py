@@ -83,7 +83,8 @@ def load(path, libdir, root="/", complaints=is_complaint):
     for line in ldd(path, libdir, root):
         if complaints(line):
             wrong.append(f"{path}: {line.strip()}")
-        if (match := re.match(r"\s*(\S+) => (\S+)", line)) and match[1] in OURS:
+        match = re.match(r"\s*(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", line)
+        if match and match[1] in OURS:
             bound.append(match[1])
             if match[2] != "not" and not os.path.samefile(
                     os.path.join(root, os.path.dirname(match[2]).lstrip("/")),

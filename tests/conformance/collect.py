@@ -7,7 +7,7 @@ RESULTS gets a line of JSON when a test begins and one when it has ended, so tha
 the process dies is known too.
 """
 import faulthandler
-import importlib.machinery
+import importlib.util
 import json
 import os
 import sys
@@ -86,8 +86,9 @@ def main():
     del sys.argv[1]
     sys.path.insert(0, os.getcwd())
     from args_parser import parser
-    tests = importlib.machinery.SourceFileLoader("tests", os.path.abspath("__init__.py"))
-    tests = tests.load_module()
+    spec = importlib.util.spec_from_file_location("tests", os.path.abspath("__init__.py"))
+    tests = sys.modules["tests"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tests)
     parser.parse_args()
     facts = {"huge-pages": has_huge_pages(), "dmabuf": can_allocate_dmabuf()}
     os.write(Results.stream_of_lines, (json.dumps({"facts": facts}) + "\n").encode())

@@ -38,24 +38,24 @@ CASES = (
     ("a pass is a pass", turn_of([("m.C.a", "passed")]), [], ["passed"]),
     ("a failure is one", turn_of([("m.C.a", "failed")]), [], ["failed"]),
     ("an expected skip is one", turn_of([("m.C.a", "skipped")]),
-     ["m.C.a any any always why"], ["skipped"]),
+     ["m.C.a any any any always why"], ["skipped"]),
     ("a skip that nobody expects fails", turn_of([("m.C.a", "skipped")]), [], ["failed"]),
     ("a skip of somebody else's fails", turn_of([("m.C.a", "skipped")]),
-     ["m.C.a user any always why"], ["failed"]),
+     ["m.C.a any user any always why"], ["failed"]),
     ("a skip of the other path fails", turn_of([("m.C.a", "skipped")]),
-     ["m.C.a any wire always why"], ["failed"]),
+     ["m.C.a any any wire always why"], ["failed"]),
     ("a skip that has become a pass fails", turn_of([("m.C.a", "passed")]),
-     ["m.C.a any any always why"], ["failed"]),
+     ["m.C.a any any any always why"], ["failed"]),
     ("a failure is not excused by a line", turn_of([("m.C.a", "failed")]),
-     ["m.C.a any any always why"], ["failed"]),
+     ["m.C.a any any any always why"], ["failed"]),
     ("a line for machines without huge pages does not count here",
-     turn_of([("m.C.a", "skipped")]), ["m.C.a any any no-huge-pages why"], ["failed"]),
+     turn_of([("m.C.a", "skipped")]), ["m.C.a any any any no-huge-pages why"], ["failed"]),
     ("a line for machines without a GPU does", turn_of([("m.C.a", "skipped")]),
-     ["m.C.a any any no-dmabuf why"], ["skipped"]),
+     ["m.C.a any any any no-dmabuf why"], ["skipped"]),
     ("a test in which the process died fails",
      turn_of([("m.C.a", "passed"), ("m.C.b", NOTHING)]), [], ["passed", "failed"]),
     ("an expected skip that did not run fails", turn_of([("m.C.a", "passed")]),
-     ["m.C.b any any always why"], ["passed", "failed"]),
+     ["m.C.b any any any always why"], ["passed", "failed"]),
     ("a run without tests fails", turn_of([]), [], ["failed"]),
 )
 
@@ -65,10 +65,19 @@ def refuses(lines):
         file.write("\n".join(lines) + "\n")
         file.flush()
         try:
-            run.read_expected(file.name)
+            run.read_expected(file.name, 44)
         except ValueError:
             return True
     return False
+
+
+def versions(text):
+    """Of 44, 56 and 65, those that the range has."""
+    line = run.Line(f"m.C.a {text} any any always why", 1)
+    return [version for version in (44, 56, 65) if line.is_for(version)]
+
+
+RANGES = (("any", [44, 56, 65]), ("56", [56]), ("44-56", [44, 56]), ("57-", [65]))
 
 
 def main():
@@ -78,8 +87,14 @@ def main():
         found = [verdict for _, verdict, _ in run.judge(turn, expected)]
         failed += found != verdicts
         print(f"{'ok' if found == verdicts else 'not ok'} {number} - {promise}")
-    for promise, lines in (("a line without a reason is refused", ["m.C.a any any always"]),
-                           ("an unknown word is refused", ["m.C.a all any always why"])):
+    for text, expected in RANGES:
+        number += 1
+        failed += versions(text) != expected
+        print(f"{'ok' if versions(text) == expected else 'not ok'} {number} - versions {text}")
+    for promise, lines in (("a line without a reason is refused", ["m.C.a any any any always"]),
+                           ("an unknown word is refused", ["m.C.a any all any always why"]),
+                           ("a range without a number is refused",
+                            ["m.C.a new any any always why"])):
         number += 1
         failed += not refuses(lines)
         print(f"{'ok' if refuses(lines) else 'not ok'} {number} - {promise}")

@@ -112,7 +112,7 @@ static inline void netns_veth(void)
 	struct {
 		struct rtattr header;
 		char kind[4];
-	} info = { { sizeof(info), IFLA_INFO_KIND }, "veth" };
+	} info = { { sizeof(info), IFLA_INFO_KIND }, { 'v', 'e', 't', 'h' } };
 	struct vb_netlink_request request;
 
 	vb_netlink_request(&request, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK, &body,

@@ -11,8 +11,13 @@ jobs_started=()
 
 begin() { # BUILD-FOLDER
 	build=$(realpath "$1")
-	verbena=$build/verbena
 	logs=$(mktemp -d "${TMPDIR:-/tmp}/verbena-utils.XXXXXX")
+	# run_pair splits commands at spaces: a path with one gets another name.
+	if [[ $build = *' '* ]]; then
+		ln -s "$build" "$logs/build"
+		build=$logs/build
+	fi
+	verbena=$build/verbena
 	trap finish EXIT
 }
 

@@ -306,7 +306,7 @@ static int takes_all_ports(const void *arg)
 static void all_ports_taken_is_no_reason_not_to_connect(void **state)
 {
 	if (!isolated || access("/proc/sys/net/ipv4/ip_local_port_range", W_OK)) {
-		print_message("SKIPPED: the range of ports cannot be changed here\n");
+		print_message("# SKIPPED: the range of ports cannot be changed here\n");
 		skip();
 	}
 	assert_child_passes(takes_all_ports, NULL);

@@ -42,7 +42,7 @@ static void reads(void)
 
 static void computes(void)
 {
-	for (volatile unsigned i = 0;; i++)
+	for (;;)
 		;
 }
 
@@ -64,7 +64,7 @@ static pid_t start(void (*work)(void))
 	_exit(1);
 }
 
-static void stop(pid_t child)
+static void stop_child(pid_t child)
 {
 	int status;
 
@@ -85,7 +85,7 @@ static unsigned behind(pid_t child, unsigned tries)
 	unsigned count = 0;
 
 	for (unsigned i = 0; i < tries; i++) {
-		stop(child);
+		stop_child(child);
 		count += vb_stopped_behind_copy(child, child);
 		assert_int_equal(kill(child, SIGCONT), 0);
 		usleep(1000 + i % 7 * 100); /* into its work, at another place each time */
