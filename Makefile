@@ -7,7 +7,7 @@ LIBDIR ?= lib/verbena
 NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
 .PHONY: all everything deps configure demo test test-arm64 conformance sim fuzz interop bench \
-	install clean
+	install uninstall deb rpm container reproducible test-install test-packages clean
 
 # All but the tests.
 all: configure
@@ -22,7 +22,7 @@ deps:
 configure: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
-	@meson setup $(BUILD) --prefix $(PREFIX) --libdir $(LIBDIR) $(MESONFLAGS)
+	@meson setup "$(BUILD)" --prefix "$(PREFIX)" --libdir "$(LIBDIR)" $(MESONFLAGS)
 
 demo:
 	@scripts/deps demo
@@ -69,9 +69,36 @@ bench: deps
 
 # The build is told first where it goes: the list of what is installed is made with it.
 install: configure
-	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dlibdir=$(LIBDIR) >/dev/null
+	@meson configure "$(BUILD)" -Dprefix="$(PREFIX)" -Dlibdir="$(LIBDIR)" >/dev/null
 	@$(NINJA) product
-	@meson install -C $(BUILD) --no-rebuild
+	@meson install -C "$(BUILD)" --no-rebuild
+	@scripts/installed keep "$(BUILD)"
+
+# Removes the files and folders that `make install` of this build folder made below PREFIX.
+uninstall:
+	@scripts/installed remove "$(BUILD)" "$(DESTDIR)$(PREFIX)" \
+		$(if $(filter /%,$(LIBDIR)),"$(DESTDIR)$(LIBDIR)")
+
+deb:
+	@packaging/build deb
+
+rpm:
+	@packaging/build rpm
+
+container:
+	@packaging/build container
+
+# Two builds in different circumstances have the same bytes.
+reproducible:
+	@tests/packages/reproducible
+
+# Libraries in various folders: the programs find them, and nothing is left of them.
+test-install:
+	@tests/packages/install
+
+# Packages of `make deb` in a fresh system, as root: ROOT is a tar file of one.
+test-packages:
+	@tests/packages/installed $(ROOT)
 
 clean:
 	@rm -rf $(BUILD) build-*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds our own libraries: beside the executable in a build tree, in ../lib when installed. */
+/* Finds our own libraries: beside the executable in a build tree, else where the build says. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,7 +9,8 @@
 
 #include "verbena.h"
 
-static const char *const places[] = { "lib", "../lib/verbena" };
+/* From the directory of the executable, or from the root. */
+static const char *const places[] = { "lib", VERBENA_WAY_TO_LIBRARIES };
 
 /* The directory of this executable, without the slash. */
 static bool executable_directory(char directory[PATH_SIZE])
@@ -30,7 +31,7 @@ static bool executable_directory(char directory[PATH_SIZE])
 static bool has_libraries(const char *directory)
 {
 	static const char *const names[] = { "libibverbs.so.1", "librdmacm.so.1" };
-	char path[PATH_SIZE + 128];
+	char path[2 * PATH_SIZE + 64];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
@@ -40,24 +41,30 @@ static bool has_libraries(const char *directory)
 	return true;
 }
 
+static void place(char *path, size_t size, const char *base, const char *way)
+{
+	snprintf(path, size, "%s%s%s", *way == '/' ? "" : base, *way == '/' ? "" : "/", way);
+}
+
 bool libdir_find(char directory[PATH_SIZE])
 {
-	char base[PATH_SIZE], candidate[PATH_SIZE + 64], resolved[PATH_MAX];
+	char base[PATH_SIZE], candidate[2 * PATH_SIZE], resolved[PATH_MAX];
 
 	if (!executable_directory(base)) {
 		complain("cannot tell where this executable is: is /proc mounted?");
 		return false;
 	}
 	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
-		snprintf(candidate, sizeof(candidate), "%s/%s", base, places[i]);
+		place(candidate, sizeof(candidate), base, places[i]);
 		if (has_libraries(candidate) && realpath(candidate, resolved)) {
 			snprintf(directory, PATH_SIZE, "%s", resolved);
 			return true;
 		}
 	}
-	complain("libibverbs.so.1 and librdmacm.so.1 are neither in %s/%s nor in %s/%s; "
+	/* The last candidate is the place of installed ones. */
+	complain("libibverbs.so.1 and librdmacm.so.1 are neither in %s/%s nor in %s; "
 		 "build them with 'make', or install again",
-		 base, places[0], base, places[1]);
+		 base, places[0], candidate);
 	return false;
 }
 

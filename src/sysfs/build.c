@@ -16,16 +16,18 @@ static const char uverbs_class_abi[] = "6\n";
 
 /* --- pieces --- */
 
-/* Makes every directory on the way to the last name. */
-static void make_parents(int root_fd, const char *path)
+/* Makes every directory on the way to the last name. The next call meets one that is missing. */
+static int make_parents(int root_fd, const char *path)
 {
 	char directory[PATH_MAX];
 
 	for (const char *slash = path; (slash = strchr(slash, '/')); slash++) {
 		snprintf(directory, sizeof(directory), "%.*s", (int)(slash - path), path);
-		if (!mkdirat(root_fd, directory, 0755))
-			fchmodat(root_fd, directory, 0755, 0); /* the umask does not count */
+		/* The umask does not count. */
+		if (!mkdirat(root_fd, directory, 0755) && fchmodat(root_fd, directory, 0755, 0))
+			return -errno;
 	}
+	return 0;
 }
 
 static int write_file(int root_fd, const char *path, const char *text, size_t length)
@@ -35,7 +37,9 @@ static int write_file(int root_fd, const char *path, const char *text, size_t le
 	int result = 0;
 
 	if (fd < 0 && errno == ENOENT) {
-		make_parents(root_fd, path);
+		result = make_parents(root_fd, path);
+		if (result)
+			return result;
 		fd = openat(root_fd, path, flags, 0600);
 	}
 	if (fd < 0)
@@ -49,7 +53,10 @@ static int write_file(int root_fd, const char *path, const char *text, size_t le
 
 static int make_link(int root_fd, const char *target, const char *path)
 {
-	make_parents(root_fd, path);
+	int result = make_parents(root_fd, path);
+
+	if (result)
+		return result;
 	return symlinkat(target, root_fd, path) && errno != EEXIST ? -errno : 0;
 }
 
@@ -175,11 +182,12 @@ static int build_adapter(const struct vb_adapter *adapter, void *arg)
 
 int vb_build(int root_fd)
 {
-	int result;
+	/* It exists even without devices. */
+	int result = make_parents(root_fd, "sys/class/infiniband/");
 
-	make_parents(root_fd, "sys/class/infiniband/"); /* it exists even without devices */
-	result = write_file(root_fd, "sys/class/infiniband_verbs/abi_version", uverbs_class_abi,
-			    strlen(uverbs_class_abi));
+	if (!result)
+		result = write_file(root_fd, "sys/class/infiniband_verbs/abi_version",
+				    uverbs_class_abi, strlen(uverbs_class_abi));
 	if (!result)
 		result = link_node(root_fd, "rdma_cm");
 	return result ? result : vb_adapter_each(build_adapter, &root_fd);

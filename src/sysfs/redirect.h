@@ -43,6 +43,8 @@ const char *vb_redirect_match(const char *path, const char **prefix);
 /* A cheap test, which some other paths pass as well: /sys/c*, /sys/d*, /dev/i*, odd slashes. */
 static inline bool redirect_may_match(const char *path)
 {
+	/* The headers of libc promise that no path is NULL, and the compiler believes them. */
+	__asm__("" : "+r"(path));
 	if (!path || path[0] != '/')
 		return false;
 	if (path[1] == '/' || path[1] == '.')

@@ -9,7 +9,8 @@ import os
 import re
 import sys
 
-TOP = ("src", "lib", "tools", "utils", "examples", "bench", "scripts", "tests", "include")
+TOP = ("src", "lib", "tools", "utils", "examples", "bench", "scripts", "tests", "include",
+       "packaging")
 FILE_LINES_MAX, FUNCTION_LINES_MAX, COLUMNS_MAX, TAB = 600, 60, 100, 8
 NOT_OURS = "tests/golden/captures/"
 

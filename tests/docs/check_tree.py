@@ -15,7 +15,7 @@ import sys
 DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md",
              "docs/*.md")
 TOP = ("src", "lib", "tools", "utils", "examples", "bench", "scripts", "tests", "man", "include",
-       "docs")
+       "docs", "packaging")
 MADE = ("build", "build-fuzz")
 LAB = ("bench.sh",)  # of the guests with rxe
 FILE = r"(?:[\w*-]+/)*[\w*-]+\.(?:c|h|map|api|py|sh|awk|rows|bash)"

@@ -119,6 +119,27 @@ static void what_does_not_exist_is_enoent(void **state)
 	assert_absent("/dev/infiniband/uverbs99");
 }
 
+/* Rust's library tries statx so. */
+static void a_null_path_is_efault(void **state)
+{
+	const char *volatile none = NULL;
+	struct stat info;
+	char text[8];
+
+	assert_int_equal(statx(0, none, 0, STATX_ALL, (struct statx *)none), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(stat(none, &info), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(access(none, F_OK), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(open(none, O_RDONLY), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(readlink(none, text, sizeof(text)), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(chdir(none), -1);
+	assert_int_equal(errno, EFAULT);
+}
+
 static void neighbours_are_left_alone(void **state)
 {
 	assert_type("/sys/class", S_IFDIR);
@@ -404,6 +425,7 @@ int main(void)
 		cmocka_unit_test(every_open_reads_the_same),
 		cmocka_unit_test(every_stat_sees_the_same),
 		cmocka_unit_test(what_does_not_exist_is_enoent),
+		cmocka_unit_test(a_null_path_is_efault),
 		cmocka_unit_test(neighbours_are_left_alone),
 		cmocka_unit_test(links_lead_to_the_adapter),
 		cmocka_unit_test(a_node_is_a_device_and_no_link),
