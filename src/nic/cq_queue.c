@@ -4,6 +4,7 @@
 
 #include "nic/cq.h"
 #include "nic/qp.h"
+#include "nic/tell.h"
 #include "wire/grh.h"
 
 const _Atomic uint64_t vb_cq_no_word = 1;
@@ -76,6 +77,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 			.byte_len = wqe->length,
 			.qp_num = queue->qp->ibv.qp_num,
 		};
+		vb_tell_sent(queue->qp, wqe, &wc[got - 1]);
 		atomic_store_explicit(&sq->retired, ++sq->scanned, memory_order_release);
 	}
 	watch_set(queue, &sq->done, sq->scanned);
@@ -242,6 +244,7 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 		wc->status = IBV_WC_LOC_PROT_ERR;
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
+	vb_tell_received(rq, index, wc);
 }
 
 static void fill_flushed(const struct vb_rq *rq, uint32_t index, uint32_t qpn, struct ibv_wc *wc)
@@ -252,6 +255,7 @@ static void fill_flushed(const struct vb_rq *rq, uint32_t index, uint32_t qpn, s
 		.opcode = IBV_WC_RECV,
 		.qp_num = qpn,
 	};
+	vb_tell_received(rq, index, wc);
 }
 
 static void watch_head(struct vb_cq_queue *queue)
@@ -394,6 +398,7 @@ static void take_one_loose(struct vb_cq_queue *queue, struct ibv_wc *wc)
 	atomic_fetch_sub(&loose->count, 1);
 	vb_spin_unlock(&loose->lock);
 	*wc = node->wc;
+	vb_tell_filled(wc, sizeof(*wc));
 	cq->stamp = node->stamp;
 	cq->tm = node->tm;
 	if (node->polled)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/annotate.h"
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -212,8 +213,10 @@ int vb_cma_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 		return -EINVAL;
 	}
 	err = create_id(channel, context, ps, qp_type, &created);
-	if (!err)
+	if (!err) {
 		*id = &created->id;
+		vb_tell_filled(id, sizeof(*id));
+	}
 	return err;
 }
 
