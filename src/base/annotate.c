@@ -10,6 +10,8 @@ RUNTIME void __tsan_release(void *sync);
 RUNTIME void __tsan_read_range(void *at, unsigned long size);
 RUNTIME void __tsan_write_range(void *at, unsigned long size);
 RUNTIME void __msan_unpoison(const volatile void *at, size_t size);
+RUNTIME void __msan_scoped_disable_interceptor_checks(void);
+RUNTIME void __msan_scoped_enable_interceptor_checks(void);
 RUNTIME void *__asan_region_is_poisoned(void *at, size_t size);
 RUNTIME void __asan_report_store_n(uintptr_t at, size_t size);
 
@@ -42,6 +44,14 @@ static void memcheck_write(const void *at, size_t size)
 	(void)VALGRIND_CHECK_MEM_IS_ADDRESSABLE(at, size);
 	memcheck_define(at, size);
 }
+
+static void memcheck_pause(bool begin)
+{
+	if (begin)
+		VALGRIND_DISABLE_ERROR_REPORTING;
+	else
+		VALGRIND_ENABLE_ERROR_REPORTING;
+}
 #else
 bool vb_on_valgrind(void)
 {
@@ -63,6 +73,11 @@ static void memcheck_write(const void *at, size_t size)
 {
 	memcheck_define(at, size);
 }
+
+static void memcheck_pause(bool begin)
+{
+	(void)begin;
+}
 #endif
 
 /* --- all tools --- */
@@ -73,7 +88,8 @@ void vb_tools_find(void)
 
 	if (&__tsan_acquire && &__tsan_release && &__tsan_read_range && &__tsan_write_range)
 		found |= VB_TOOL_THREADS;
-	if (&__msan_unpoison)
+	if (&__msan_unpoison && &__msan_scoped_disable_interceptor_checks &&
+	    &__msan_scoped_enable_interceptor_checks)
 		found |= VB_TOOL_MEMORY;
 	if (&__asan_region_is_poisoned && &__asan_report_store_n)
 		found |= VB_TOOL_ADDRESS;
@@ -109,6 +125,16 @@ void vb_tool_read(const void *at, size_t size)
 {
 	if (size && vb_tools & VB_TOOL_THREADS)
 		__tsan_read_range((void *)at, size);
+}
+
+void vb_tool_sending(bool begin)
+{
+	if (vb_tools & VB_TOOL_MEMORY && begin)
+		__msan_scoped_disable_interceptor_checks();
+	else if (vb_tools & VB_TOOL_MEMORY)
+		__msan_scoped_enable_interceptor_checks();
+	if (vb_tools & VB_TOOL_MEMCHECK)
+		memcheck_pause(begin);
 }
 
 void vb_tool_release(const void *sync)

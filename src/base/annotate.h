@@ -38,6 +38,7 @@ bool vb_on_valgrind(void);
 void vb_tool_filled(const void *at, size_t size);
 void vb_tool_written(const void *at, size_t size);
 void vb_tool_read(const void *at, size_t size);
+void vb_tool_sending(bool begin);
 void vb_tool_release(const void *sync);
 void vb_tool_acquire(const void *sync);
 
@@ -65,6 +66,13 @@ static inline void vb_tell_read(const void *at, size_t size)
 {
 	if (vb_is_watched())
 		vb_tool_read(at, size);
+}
+
+/* From begin to end a system call takes bytes of the program. Some may be undefined: padding. */
+static inline void vb_tell_sending(bool begin)
+{
+	if (vb_is_watched())
+		vb_tool_sending(begin);
 }
 
 /* sync: any address. Nothing there is touched. */

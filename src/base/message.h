@@ -29,7 +29,12 @@ static inline void vb_message_came(const struct msghdr *message)
 
 static inline ssize_t vb_sendmsg(int fd, const struct msghdr *message, int flags)
 {
-	return syscall(SYS_sendmsg, fd, message, flags);
+	ssize_t sent;
+
+	vb_tell_sending(true);
+	sent = syscall(SYS_sendmsg, fd, message, flags);
+	vb_tell_sending(false);
+	return sent;
 }
 
 static inline ssize_t vb_recvmsg(int fd, struct msghdr *message, int flags)
@@ -43,7 +48,12 @@ static inline ssize_t vb_recvmsg(int fd, struct msghdr *message, int flags)
 
 static inline int vb_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-	return (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
+	int sent;
+
+	vb_tell_sending(true);
+	sent = (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
+	vb_tell_sending(false);
+	return sent;
 }
 
 static inline int vb_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
@@ -59,7 +69,12 @@ static inline int vb_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, 
 static inline ssize_t vb_sendto(int fd, const void *bytes, size_t size, int flags,
 				const struct sockaddr *to, socklen_t length)
 {
-	return syscall(SYS_sendto, fd, bytes, size, flags, to, length);
+	ssize_t sent;
+
+	vb_tell_sending(true);
+	sent = syscall(SYS_sendto, fd, bytes, size, flags, to, length);
+	vb_tell_sending(false);
+	return sent;
 }
 
 static inline ssize_t vb_recv(int fd, void *bytes, size_t size, int flags)

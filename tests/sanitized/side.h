@@ -14,6 +14,7 @@ enum {
 	GRH_BYTES = 40,
 	UD_QKEY = 0x1234,
 	TURNS_MAX = 64,
+	FILLED_MAX = 9000, /* a message has no further bytes with a value */
 	/* Values of wr_id. */
 	SENT = 1,
 	RECEIVED = 2,

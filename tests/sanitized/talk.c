@@ -18,16 +18,21 @@ static uint8_t byte_at(unsigned turn, uint32_t i)
 
 void fill(struct side *side, uint32_t length)
 {
-	for (uint32_t i = 0; i < length; i++)
+	for (uint32_t i = 0; i < length && i < FILLED_MAX; i++)
 		side->out[i] = byte_at(side->turn, i);
 	if (side->note)
 		side->note->turns[side->turn] = side->turn;
 }
 
+static _Atomic unsigned sum; /* so that the compiler keeps the look at the last byte */
+
 static void look(const struct side *side, const uint8_t *bytes, uint32_t length)
 {
-	for (uint32_t i = 0; i < length; i++)
+	for (uint32_t i = 0; i < length && i < FILLED_MAX; i++)
 		CHECK(bytes[i] == byte_at(side->turn, i));
+	/* The other side never wrote the last byte of a long message. Here it has come. */
+	if (length > FILLED_MAX)
+		sum += bytes[length - 1] > 100 ? 2 : 1;
 	CHECK(!side->note || side->note->turns[side->turn] == side->turn);
 }
 
@@ -282,9 +287,9 @@ void talk(struct side *side)
 	static const struct message messages[] = {
 		{ LANE_RC, IBV_WR_SEND, 8, false },
 		{ LANE_RC, IBV_WR_SEND, 200, false },
-		{ LANE_RC, IBV_WR_SEND, 9000, false },
+		{ LANE_RC, IBV_WR_SEND, 9100, false },
 		{ LANE_SHARED, IBV_WR_SEND, 8, false },
-		{ LANE_SHARED, IBV_WR_SEND, 9000, false },
+		{ LANE_SHARED, IBV_WR_SEND, 9100, false },
 		{ LANE_RC, IBV_WR_SEND, 3000, true },
 		{ LANE_RC, IBV_WR_RDMA_WRITE_WITH_IMM, 4000, false },
 		{ LANE_SHARED, IBV_WR_SEND, 100, true },
