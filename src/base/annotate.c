@@ -82,11 +82,24 @@ static void memcheck_pause(bool begin)
 
 /* --- all tools --- */
 
+/* Libraries that are built for ThreadSanitizer show it what they do: our own tests. */
+static bool is_built_for_tsan(void)
+{
+#ifdef __has_feature
+	return __has_feature(thread_sanitizer);
+#elif defined(__SANITIZE_THREAD__)
+	return true;
+#else
+	return false;
+#endif
+}
+
 void vb_tools_find(void)
 {
 	unsigned found = 0;
 
-	if (&__tsan_acquire && &__tsan_release && &__tsan_read_range && &__tsan_write_range)
+	if (!is_built_for_tsan() && &__tsan_acquire && &__tsan_release && &__tsan_read_range &&
+	    &__tsan_write_range)
 		found |= VB_TOOL_THREADS;
 	if (&__msan_unpoison && &__msan_scoped_disable_interceptor_checks &&
 	    &__msan_scoped_enable_interceptor_checks)
