@@ -68,6 +68,23 @@ bool libdir_find(char directory[PATH_SIZE])
 	return false;
 }
 
+bool share_find(const char *name, char path[PATH_SIZE])
+{
+	static const char *const folders[] = { "share/verbena", "../share/verbena" };
+	char base[PATH_SIZE], candidate[PATH_SIZE + 128], resolved[PATH_MAX];
+
+	if (!executable_directory(base))
+		return false;
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		snprintf(candidate, sizeof(candidate), "%s/%s/%s", base, folders[i], name);
+		if (!access(candidate, R_OK) && realpath(candidate, resolved)) {
+			snprintf(path, PATH_SIZE, "%s", resolved);
+			return true;
+		}
+	}
+	return false;
+}
+
 const char *libdir_loaded(void)
 {
 	/* Not &ibv_get_device_list: it may be an address within the executable. */

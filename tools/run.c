@@ -97,28 +97,19 @@ static bool append_preload(const char *directory, const char *name, const char *
 	       set_joined("LD_PRELOAD", environment("LD_PRELOAD"), library);
 }
 
-/*
- * A program built with gcc's AddressSanitizer refuses to start if a library is loaded before its
- * runtime. Our libraries are harmless: they allocate nothing before the program begins. The option
- * goes in front, so that a setting of the user wins.
- */
-static bool reassure_sanitizer(void)
-{
-	return set_joined("ASAN_OPTIONS", "verify_asan_link_order=0", environment("ASAN_OPTIONS"));
-}
-
 static bool append_preloads(const char *directory, unsigned wanted)
 {
 	for (size_t i = 0; i < sizeof(preloads) / sizeof(preloads[0]); i++)
 		if ((wanted & preloads[i].bit) &&
 		    !append_preload(directory, preloads[i].name, preloads[i].loss))
 			return false;
-	return !wanted || reassure_sanitizer();
+	return true;
 }
 
 static bool prepare_environment(const char *directory, unsigned wanted)
 {
-	if (prepend_library_path(directory) && append_preloads(directory, wanted))
+	if (prepend_library_path(directory) && append_preloads(directory, wanted) &&
+	    tools_prepare())
 		return true;
 	complain("out of memory");
 	return false;

@@ -30,10 +30,17 @@ bool options_end(int argc, char **argv, const char *usage, int *status);
 enum { PATH_SIZE = 4096 };
 /* The directory of our libraries, relative to this executable; false after a complaint. */
 bool libdir_find(char directory[PATH_SIZE]);
+/* A file of share/verbena, likewise; false: it is not there. */
+bool share_find(const char *name, char path[PATH_SIZE]);
 /* The file of the libibverbs that this process runs with. */
 const char *libdir_loaded(void);
 /* That file is in the directory that libdir_find gives. */
 bool libdir_loaded_is_ours(void);
+
+/* --- tools that watch programs: run_tools.c --- */
+
+/* Sets the variables that make them know our libraries. False: out of memory. */
+bool tools_prepare(void);
 
 /* --- devices as text: describe.c --- */
 

@@ -210,6 +210,9 @@ struct vb_cm {
 
 /* Callers may read the fields that say so; the others belong to the connection manager. */
 struct vb_cm_endpoint {
+	/* In the listener's children, or with other orphans. First: tools that look for leaks find
+	 * an orphan by its neighbours. */
+	struct vb_list sibling;
 	enum vb_cm_state state; /* readable */
 	struct vb_cm *cm;
 	struct vb_cm_route route;       /* readable */
@@ -230,9 +233,8 @@ struct vb_cm_endpoint {
 	uint32_t half_open;      /* requests before vb_cm_taken */
 	struct vb_list children; /* the endpoints of these requests */
 
-	/* Children, while they count against the backlog. Orphans have a list of their own. */
+	/* Children, while they count against the backlog. */
 	struct vb_cm_endpoint *listener;
-	struct vb_list sibling;
 
 	/* The message to repeat: until an answer comes, or when the peer repeats its own. */
 	struct vb_cm_message message;

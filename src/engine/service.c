@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -205,6 +206,7 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	int err;
 
 	engine->nic = nic;
+	engine->coarse = vb_on_valgrind(); /* it may not know epoll_pwait2, and says so aloud */
 	vb_list_init(&engine->pending);
 	nic->private_nonce = vb_random64();
 	nic->unregistered_barrier = !vb_barrier_register();

@@ -34,6 +34,7 @@ static int apply_there(struct vb_peer *target, uint64_t address, const struct vb
 	if (value == *old)
 		return 0;
 	here.iov_base = &value;
+	vb_tell_filled(&value, sizeof(value));
 	/* Behind the bytes of operations before; pairs as the fence in copy_own (copy.c). */
 	atomic_thread_fence(memory_order_release);
 	return copy_result(process_vm_writev(target->tid, &here, 1, &there, 1, 0));

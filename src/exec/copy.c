@@ -158,12 +158,14 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 		return copy_own(direction, local, remote);
 	if (!VB_STORES_IN_ORDER && direction == VB_TO_TARGET_IN_ORDER)
 		return vb_copy_in_order(target, local, remote);
+	vb_tell_sending(true);
 	if (direction == VB_FROM_TARGET)
 		copied = process_vm_readv(target->tid, local->at, local->count, remote->at,
 					  remote->count, 0);
 	else
 		copied = process_vm_writev(target->tid, local->at, local->count, remote->at,
 					   remote->count, 0);
+	vb_tell_sending(false);
 	return copied < 0 ? -errno : copied;
 }
 

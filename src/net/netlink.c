@@ -10,6 +10,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
+
 /*
  * The kernel sends up to 32 KB of a dump at a time. An interface with many virtual functions needs
  * it.
@@ -68,6 +70,7 @@ static int send_request(int fd, const struct vb_netlink_request *request)
 	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 	ssize_t sent;
 
+	vb_tell_filled(request, request->header.nlmsg_len);
 	do {
 		sent = sendto(fd, request, request->header.nlmsg_len, 0,
 			      (const struct sockaddr *)&kernel, sizeof(kernel));

@@ -5,6 +5,7 @@
 #include "nic/comp_cntr.h"
 #include "nic/cq.h"
 #include "nic/qp.h"
+#include "nic/tell.h"
 #include "wire/grh.h"
 
 const _Atomic uint64_t vb_cq_no_word = 1;
@@ -82,6 +83,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 			.byte_len = wqe->length,
 			.qp_num = queue->qp->ibv.qp_num,
 		};
+		vb_tell_sent(queue->qp, wqe, &wc[got - 1]);
 		atomic_store_explicit(&sq->retired, ++sq->scanned, memory_order_release);
 	}
 	watch_set(queue, &sq->done, sq->scanned);
@@ -252,6 +254,7 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))
 		vb_comp_cntr_receive(rq, index, wc);
+	vb_tell_received(rq, index, wc);
 }
 
 static void fill_flushed(struct vb_rq *rq, uint32_t index, uint32_t qpn, struct ibv_wc *wc)
@@ -264,6 +267,7 @@ static void fill_flushed(struct vb_rq *rq, uint32_t index, uint32_t qpn, struct 
 	};
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))
 		vb_comp_cntr_receive(rq, index, wc);
+	vb_tell_received(rq, index, wc);
 }
 
 static void watch_head(struct vb_cq_queue *queue)
@@ -408,6 +412,7 @@ static void take_one_loose(struct vb_cq_queue *queue, struct ibv_wc *wc)
 	atomic_fetch_sub(&loose->count, 1);
 	vb_spin_unlock(&loose->lock);
 	*wc = node->wc;
+	vb_tell_filled(wc, sizeof(*wc));
 	vb_cq_polled(cq, node->stamp);
 	cq->tm = node->tm;
 	if (node->polled)

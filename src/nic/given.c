@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "abi/verbs.h"
+#include "base/annotate.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "nic/context.h"
@@ -179,6 +180,7 @@ int vb_given_add(enum vb_given kind, const void *object)
 	struct entry *entry;
 	int err;
 
+	vb_tell_release(&table);
 	vb_fork_register(VB_FORK_GIVEN, &at_fork);
 	lock_table();
 	err = make_room();
@@ -190,6 +192,11 @@ int vb_given_add(enum vb_given kind, const void *object)
 	}
 	unlock_table();
 	return err;
+}
+
+void vb_given_tell_all(void)
+{
+	vb_tell_acquire(&table);
 }
 
 uint32_t vb_given_number(void)

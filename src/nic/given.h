@@ -36,6 +36,8 @@ enum vb_given {
 
 /* Calls accept the object from now on. Its context and handle must be final. -ENOMEM. */
 int vb_given_add(enum vb_given kind, const void *object);
+/* Tools: all objects were given out before what the calling thread does now. */
+void vb_given_tell_all(void);
 /* A handle for kinds whose objects have no number of their own; never 0. */
 uint32_t vb_given_number(void);
 

@@ -14,6 +14,7 @@
 #include "nic/mw.h"
 #include "nic/odp.h"
 #include "nic/rq.h"
+#include "nic/tell.h"
 
 enum {
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -90,6 +91,7 @@ static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 	mr->iova = spec->access & IBV_ACCESS_ZERO_BASED ? 0 : spec->iova;
 	mr->ibv.addr = mr->dm || mr->mapping ? NULL : (void *)(uintptr_t)spec->addr;
 	mr->ibv.length = spec->length;
+	vb_tell_opened(spec->addr, spec->length, spec->access);
 }
 
 /* A null region has no rkey. */

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "nic/key_table.h"
+#include "nic/tell.h"
 
 enum {
 	REMOTE = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
@@ -198,6 +199,7 @@ static bool bind_execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, 
 	entry->length = bind->length;
 	entry->addr = (uintptr_t)vb_mr_ptr(mr, bind->addr);
 	entry->qpn = mw->ibv.type == IBV_MW_TYPE_2 ? qpn : 0;
+	vb_tell_opened(entry->addr, entry->length, entry->access);
 	atomic_store_explicit(&mw->bound_lkey, bind->lkey, memory_order_relaxed);
 	set_word(mw, bind->rkey, VB_KEY_VALID);
 	return true;

@@ -79,6 +79,7 @@ bool vb_odp_write(void *to, const void *from, size_t length)
 {
 	struct iovec here = { (void *)from, length }, there = { to, length };
 
+	vb_tell_filled(from, length);
 	if (!length || process_vm_writev(own_tid(), &here, 1, &there, 1, 0) == (ssize_t)length)
 		return true;
 	if (!needs_own_hands(to, length))

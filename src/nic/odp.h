@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "base/annotate.h"
 #include "nic/mr.h"
 
 static inline bool vb_odp_in_use(void)
@@ -56,6 +57,7 @@ static inline bool vb_user_write(void *to, const void *from, size_t length)
 	if (__builtin_expect(vb_odp_in_use(), 0))
 		return vb_odp_write(to, from, length);
 	memcpy(to, from, length);
+	vb_tell_filled(to, length);
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/log.h"
 #include "nic/comp_cntr.h"
 #include "nic/tm.h"
@@ -225,6 +226,7 @@ int vb_qp_create(struct vb_pd *pd, struct ibv_qp_init_attr *attr, struct vb_qp *
 	if (!qp)
 		return err ? err : -ENOMEM;
 	memset(qp, 0, sizeof(*qp));
+	vb_tell_filled(qp, sizeof(*qp));
 	if (attr->srq) /* ignored: the application gets 0 back */
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 	err = qp_make(qp, pd, attr);
@@ -281,6 +283,7 @@ static void wait_for_acks(struct vb_qp *qp)
 	pthread_mutex_lock(mutex);
 	while (*completed != atomic_load(&qp->async_taken))
 		pthread_cond_wait(cond, mutex);
+	vb_tell_acquire(qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
 	pthread_mutex_unlock(mutex);
 }
 

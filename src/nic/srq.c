@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/annotate.h"
 #include "base/log.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
@@ -41,6 +42,7 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 	if (!srq)
 		return err ? err : -ENOMEM;
 	*srq = (struct vb_srq){ 0 };
+	vb_tell_filled(srq, sizeof(*srq));
 	srq->pd = pd;
 	srq->rq.consumer_lock = &srq->rq.drain_lock; /* other threads use it from vb_rq_init on */
 	srq->rq.srq = srq;
@@ -193,6 +195,7 @@ static void wait_for_acks(struct vb_srq *srq)
 	pthread_mutex_lock(&srq->ibv.mutex);
 	while (srq->ibv.events_completed != atomic_load(&srq->async_taken))
 		pthread_cond_wait(&srq->ibv.cond, &srq->ibv.mutex);
+	vb_tell_acquire(&srq->ibv);
 	pthread_mutex_unlock(&srq->ibv.mutex);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/annotate.h"
 #include "base/message.h"
 #include "nic/xrcd.h"
 
@@ -95,6 +96,7 @@ struct vb_xrc_handle *vb_xrc_handle_make(struct vb_xrcd *xrcd, void *qp_context,
 	if (!handle)
 		return NULL;
 	memset(handle, 0, sizeof(*handle));
+	vb_tell_filled(handle, sizeof(*handle));
 	handle->qp.nic = xrcd->nic;
 	handle->qp.type = IBV_QPT_XRC_RECV;
 	handle->qp.xrcd = xrcd;
@@ -174,6 +176,7 @@ static void wait_for_acks(struct vb_qp *qp)
 	pthread_mutex_lock(&qp->ibv.mutex);
 	while (qp->ibv.events_completed != atomic_load(&qp->async_taken))
 		pthread_cond_wait(&qp->ibv.cond, &qp->ibv.mutex);
+	vb_tell_acquire(&qp->ibv);
 	pthread_mutex_unlock(&qp->ibv.mutex);
 }
 

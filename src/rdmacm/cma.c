@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/annotate.h"
 #include "base/fork.h"
 #include "rdmacm/connect_retry.h"
 #include "rdmacm/disconnect_delay.h"
@@ -22,18 +23,22 @@ static unsigned generation;
 void vb_cma_lock(void)
 {
 	pthread_mutex_lock(&lock);
+	vb_tell_acquire(&lock);
 }
 
 void vb_cma_unlock(void)
 {
 	vb_cma_channels_ring();
+	vb_tell_release(&lock);
 	pthread_mutex_unlock(&lock);
 }
 
 void vb_cma_wait(pthread_cond_t *cond)
 {
 	vb_cma_channels_ring();
+	vb_tell_release(&lock);
 	pthread_cond_wait(cond, &lock);
+	vb_tell_acquire(&lock);
 }
 
 struct vb_list *vb_cma_ids(void)
@@ -94,6 +99,7 @@ static void find_engine(void)
 	static const struct vb_fork_handlers at_fork = { vb_cma_lock, vb_cma_unlock,
 							 leave_to_parent };
 
+	vb_tools_find();
 	engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
 	vb_fork_register(VB_FORK_CMA, &at_fork);
 }

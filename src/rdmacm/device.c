@@ -7,6 +7,7 @@
 #include <rdma/rdma_cma.h>
 #include <stdlib.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -182,8 +183,10 @@ VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
 		contexts = open_all(list, count, &opened);
 		ibv_free_device_list(list);
 	}
-	if (num_devices)
+	if (num_devices) {
 		*num_devices = opened;
+		vb_tell_filled(num_devices, sizeof(*num_devices));
+	}
 	if (!contexts)
 		errno = err ? -err : ENOMEM;
 	return contexts;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -86,11 +87,13 @@ static int create_ep(struct rdma_cm_id **out, const struct rdma_addrinfo *res, s
 		return err;
 	err = res->ai_flags & RAI_PASSIVE ? make_passive(vb_cma_id(id), res, pd, attr)
 					  : make_active(vb_cma_id(id), res, pd, attr);
-	if (err)
+	if (err) {
 		rdma_destroy_ep(id);
-	else
-		*out = id;
-	return err;
+		return err;
+	}
+	*out = id;
+	vb_tell_filled(out, sizeof(*out));
+	return 0;
 }
 
 VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, struct ibv_pd *pd,
@@ -162,6 +165,7 @@ static int get_request(struct vb_cma_id *listener, struct rdma_cm_id **id)
 	}
 	*id = event->id;
 	(*id)->event = event;
+	vb_tell_filled(id, sizeof(*id));
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
@@ -296,6 +297,8 @@ static int get_event(struct vb_cma_channel *channel, struct rdma_cm_event **out)
 			return err;
 		if (settle(event) == REPORT) {
 			*out = &event->event;
+			vb_tell_filled(out, sizeof(*out));
+			vb_tell_filled(event, sizeof(*event));
 			return 0;
 		}
 		rdma_ack_cm_event(&event->event);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -217,6 +218,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 	answer = fill_result(node, service, hints, rai);
 	if (!answer.err && !answer.eai) {
 		*res = rai;
+		vb_tell_filled(res, sizeof(*res));
 		return 0;
 	}
 	rdma_freeaddrinfo(rai);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
@@ -214,8 +215,10 @@ int vb_cma_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id,
 		return -EINVAL;
 	}
 	err = create_id(channel, context, ps, qp_type, &created);
-	if (!err)
+	if (!err) {
 		*id = &created->id;
+		vb_tell_filled(id, sizeof(*id));
+	}
 	return err;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -196,6 +197,7 @@ VB_PUBLIC int rdma_get_remote_ece(struct rdma_cm_id *id, struct ibv_ece *ece)
 	ece->vendor_id = vb_cma_id(id)->remote_ece.vendor_id;
 	ece->options = vb_cma_id(id)->remote_ece.options;
 	ece->comp_mask = 0;
+	vb_tell_filled(ece, sizeof(*ece));
 	return 0;
 }
 

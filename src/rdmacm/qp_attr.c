@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -244,5 +245,9 @@ VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_at
 	err = vb_cma_stale(vb_cma_id(id)->generation, "rdma_init_qp_attr");
 	if (!err)
 		err = vb_cma_qp_attr(vb_cma_id(id), qp_attr, qp_attr_mask);
+	if (!err) {
+		vb_tell_filled(qp_attr, sizeof(*qp_attr));
+		vb_tell_filled(qp_attr_mask, sizeof(*qp_attr_mask));
+	}
 	return vb_return_minus_one(err);
 }

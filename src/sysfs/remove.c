@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
+
 enum { DEPTH_MAX = 16, ENTRIES_SIZE = 1024 };
 
 static bool is_dot(const char *name)
@@ -39,7 +41,9 @@ static void remove_below(int directory_fd, int depth)
 	long length;
 
 	lseek(directory_fd, 0, SEEK_SET);
-	while ((length = syscall(SYS_getdents64, directory_fd, entries, sizeof(entries))) > 0)
+	vb_tools_find();
+	while ((length = syscall(SYS_getdents64, directory_fd, entries, sizeof(entries))) > 0) {
+		vb_tell_filled(entries, (size_t)length);
 		for (long at = 0; at < length;) {
 			const struct dirent64 *entry = (const struct dirent64 *)(entries + at);
 
@@ -47,6 +51,7 @@ static void remove_below(int directory_fd, int depth)
 				remove_entry(directory_fd, entry->d_name, depth);
 			at += entry->d_reclen;
 		}
+	}
 }
 
 void vb_remove_content(int directory_fd)

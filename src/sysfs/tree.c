@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
 #include "base/clock.h"
 #include "base/environment.h"
 #include "base/fork.h"
@@ -188,9 +189,15 @@ enum { CWD_SIZE = 1024, KEY_DIGITS = 16 };
 /* The tree of the working directory. Not getcwd(3), which may allocate. */
 static bool tree_of_cwd(char cwd[CWD_SIZE])
 {
+	const long length = syscall(SYS_getcwd, cwd, CWD_SIZE);
 	char *name, *end;
 
-	if (syscall(SYS_getcwd, cwd, CWD_SIZE) < 0 || !(name = strstr(cwd, "/verbena-sysfs.")))
+	if (length < 0)
+		return false;
+	vb_tools_find();
+	vb_tell_filled(cwd, (size_t)length);
+	name = strstr(cwd, "/verbena-sysfs.");
+	if (!name)
 		return false;
 	end = strchrnul(name + 1, '/');
 	*end = '\0';

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -95,6 +96,7 @@ VB_PUBLIC int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num,
 	VB_NO_CANCEL;
 
 	memset(attr, 0, sizeof(*attr));
+	vb_tell_filled(attr, sizeof(*attr)); /* all bytes, from now on */
 	attr->dlid = wc->slid;
 	attr->sl = wc->sl;
 	attr->src_path_bits = wc->dlid_path_bits;

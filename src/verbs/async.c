@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/engine.h"
 #include "nic/context.h"
+#include "nic/given.h"
 
 VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
 	VB_CANCEL_POINT;
 	struct vb_nic *nic = vb_nic_current();
+	int err;
 
 	/* A program without QPs waits for port events: the service thread watches for them. */
 	if (nic && !nic->engine)
 		vb_engine_start(nic);
-	return vb_return_minus_one(vb_async_take(context, event));
+	err = vb_async_take(context, event);
+	if (!err) {
+		vb_tell_filled(event, sizeof(*event));
+		vb_given_tell_all();
+	}
+	return vb_return_minus_one(err);
 }
 
 static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
@@ -22,6 +30,7 @@ static void acknowledge(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *
 	++*completed;
 	pthread_cond_signal(cond);
 	pthread_mutex_unlock(mutex);
+	vb_tell_returns();
 }
 
 VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
@@ -32,6 +41,7 @@ VB_PUBLIC void ibv_ack_async_event(struct ibv_async_event *event)
 	struct ibv_srq *srq = event->element.srq;
 	struct ibv_wq *wq = event->element.wq;
 
+	vb_tell_release(event->element.qp); /* all members of the union are pointers */
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
 		acknowledge(&cq->mutex, &cq->cond, &cq->async_events_completed);

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/config.h"
 #include "base/result.h"
@@ -92,6 +93,7 @@ struct vb_nic *vb_nic_prepare(int *err)
 {
 	struct vb_nic *nic;
 
+	vb_tools_find();
 	vb_engine_watch_fork();
 	vb_gsi_serve();
 	*err = vb_config_check();

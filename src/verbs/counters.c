@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -102,6 +103,7 @@ int vb_ops_read_counters(struct ibv_counters *ibv, uint64_t *values, uint32_t co
 	}
 	for (uint32_t i = 0; i < count; i++)
 		values[i] = atomic_load_explicit(&counters->values[i], memory_order_relaxed);
+	vb_tell_filled(values, count * sizeof(*values));
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -121,6 +122,10 @@ VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq *
 		return vb_return_minus_one(err);
 	*cq = &found->ibv;
 	*cq_context = found->ibv.cq_context;
+	vb_tell_filled(cq, sizeof(*cq));
+	vb_tell_filled(cq_context, sizeof(*cq_context));
+	vb_tell_acquire(found);
+	vb_given_tell_all();
 	return 0;
 }
 
@@ -128,10 +133,12 @@ VB_PUBLIC void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int count)
 {
 	VB_NO_CANCEL;
 
+	vb_tell_release(cq);
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += count;
 	pthread_cond_signal(&cq->cond);
 	pthread_mutex_unlock(&cq->mutex);
+	vb_tell_returns();
 }
 
 int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
@@ -140,6 +147,7 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 
 	if (err)
 		return vb_return_errno(err);
+	vb_tell_release(cq);
 	vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
 	return vb_cq_req_notify(vb_cq(cq), solicited_only);
 }

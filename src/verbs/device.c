@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "abi/verbs.h"
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/limits.h"
 #include "base/result.h"
@@ -44,6 +45,7 @@ static void copy_sized(void *to, size_t to_size, const void *from, size_t from_s
 
 	memcpy(to, from, common);
 	memset((char *)to + common, 0, to_size - common);
+	vb_tell_filled(to, to_size);
 }
 
 /* --- the list --- */
@@ -55,8 +57,11 @@ VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 	const int count = vb_device_table(&table);
 	struct ibv_device **list = calloc((size_t)count + 1, sizeof(*list));
 
-	if (num_devices)
+	vb_tools_find();
+	if (num_devices) {
 		*num_devices = list ? count : 0;
+		vb_tell_filled(num_devices, sizeof(*num_devices));
+	}
 	if (!list) {
 		errno = ENOMEM;
 		return NULL;
@@ -101,6 +106,7 @@ VB_PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_at
 
 	vb_device_attr(device_of(context), &all);
 	*attr = all.orig_attr;
+	vb_tell_filled(attr, sizeof(*attr));
 	return 0;
 }
 
@@ -176,10 +182,11 @@ VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int i
 			    union ibv_gid *gid)
 {
 	VB_NO_CANCEL;
+	int err = port_num == 1 ? vb_device_gid(device_of(context), index, gid) : -EINVAL;
 
-	if (port_num != 1)
-		return vb_return_minus_one(-EINVAL);
-	return vb_return_minus_one(vb_device_gid(device_of(context), index, gid));
+	if (!err)
+		vb_tell_filled(gid, sizeof(*gid));
+	return vb_return_minus_one(err);
 }
 
 VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
@@ -228,6 +235,7 @@ int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned in
 	if (port_num != 1 || index >= VB_GIDS)
 		return vb_return_minus_one(-EINVAL);
 	*type = device_of(context)->infiniband ? VB_GID_IB_OR_ROCE_V1 : VB_GID_ROCE_V2;
+	vb_tell_filled(type, sizeof(*type));
 	return 0;
 }
 
@@ -240,6 +248,7 @@ VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 	if (port_num != 1 || index < 0 || (unsigned)index >= vb_pkey_table_length())
 		return vb_return_minus_one(-EINVAL);
 	*pkey = htons(vb_pkey_at((unsigned)index));
+	vb_tell_filled(pkey, sizeof(*pkey));
 	return 0;
 }
 

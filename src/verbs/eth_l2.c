@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -76,7 +77,10 @@ VB_PUBLIC int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ib
 
 	if (err)
 		return vb_return_negative(err);
-	if (vid)
+	vb_tell_filled(eth_mac, ETHERNET_LL_SIZE);
+	if (vid) {
 		*vid = VLAN_NONE;
+		vb_tell_filled(vid, sizeof(*vid));
+	}
 	return 0;
 }

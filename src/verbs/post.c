@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
+#include "nic/tell.h"
 #include "path/local/local.h"
 #include "path/raw/tso.h"
 #include "verbs/ops.h"
@@ -210,8 +211,9 @@ static void take_back(struct vb_sq *sq, uint32_t first)
 }
 
 /* Out of line: errno has a cost even where it is not set. */
-__attribute__((cold, noinline)) static int return_failure(int err)
+__attribute__((cold, noinline)) static int return_failure(int err, void *bad_wr)
 {
+	vb_tell_filled(bad_wr, sizeof(void *));
 	return vb_return_errno(err);
 }
 
@@ -230,8 +232,10 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
 		return return_failure(
-			err ? err : refuse_wr(qp, wr, "the QP is not in RTS, or only receives"));
+			err ? err : refuse_wr(qp, wr, "the QP is not in RTS, or only receives"),
+			bad_wr);
 	}
+	vb_tell_post_send(qp, wr);
 	if (vb_local_send_fast(qp, wr))
 		return 0;
 	vb_spin_lock(&sq->lock);
@@ -253,7 +257,7 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 		vb_engine_execute(qp, end, false);
 	else if (end != first && vb_qp_on_wire(qp))
 		vb_wire_kick(qp);
-	return __builtin_expect(err, 0) ? return_failure(err) : 0;
+	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
 }
 
 int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -288,6 +292,7 @@ static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_re
 {
 	int err = 0;
 
+	vb_tell_release(rq);
 	vb_spin_lock(&rq->lock);
 	for (; wr; wr = wr->next) {
 		err = vb_rq_post(rq, wr);
@@ -303,7 +308,7 @@ static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_re
 		vb_explain("ibv_post_recv: wr_id %llu: %s", (unsigned long long)wr->wr_id,
 			   err == -ENOMEM ? "the receive queue is full"
 					  : "more SGEs than max_recv_sge");
-	return __builtin_expect(err, 0) ? return_failure(err) : 0;
+	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
 }
 
 int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
@@ -320,7 +325,7 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	if (err) {
 		*bad_wr = wr;
-		return return_failure(err);
+		return return_failure(err, bad_wr);
 	}
 	err = post_receives(qp->rq, wr, bad_wr);
 	/* In ERR the receives are flushed at once, and the poller has to learn of them. */
@@ -340,7 +345,7 @@ int vb_ops_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv
 
 	if (err) {
 		*bad_wr = wr;
-		return return_failure(err);
+		return return_failure(err, bad_wr);
 	}
 	return post_receives(&srq->rq, wr, bad_wr);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -88,6 +89,7 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 	}
 	err = vb_qp_make(vb_pd(pd), attr, &qp);
+	vb_tell_filled(&attr->cap, sizeof(attr->cap));
 	attr->recv_cq = recv_cq;
 	if (err)
 		return vb_return_null(err);
@@ -115,6 +117,10 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 		err = vb_xrc_handle_query(vb_xrc_handle(vb_qp(qp)), attr, init);
 	else if (!err)
 		vb_qp_query(vb_qp(qp), attr, init);
+	if (!err) {
+		vb_tell_filled(attr, sizeof(*attr));
+		vb_tell_filled(init, sizeof(*init));
+	}
 	return vb_return_errno(err);
 }
 

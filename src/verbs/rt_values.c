@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The clock of the device. Completions are stamped with it as well. */
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/result.h"
@@ -18,5 +19,6 @@ int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 		values->raw_clock.tv_nsec = (long)vb_device_clock();
 		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	}
+	vb_tell_filled(values, sizeof(*values));
 	return vb_return_errno(asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? -EINVAL : 0);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/srq.h"
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -29,6 +30,7 @@ VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 
 	if (!err)
 		err = vb_srq_create(vb_pd(pd), attr, &srq);
+	vb_tell_filled(&attr->attr, sizeof(attr->attr));
 	return vb_verbs_give_srq(srq, err);
 }
 
@@ -70,8 +72,10 @@ VB_PUBLIC int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr)
 
 	if (!err)
 		err = vb_stale(vb_srq(srq)->rq.nic, "ibv_query_srq");
-	if (!err)
+	if (!err) {
 		vb_srq_query(vb_srq(srq), attr);
+		vb_tell_filled(attr, sizeof(*attr));
+	}
 	return vb_return_errno(err);
 }
 
@@ -90,7 +94,9 @@ int vb_ops_get_srq_num(struct ibv_srq *srq, uint32_t *number)
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_SRQ, srq, "ibv_get_srq_num");
 
-	if (!err)
+	if (!err) {
 		*number = vb_srq(srq)->number;
+		vb_tell_filled(number, sizeof(*number));
+	}
 	return vb_return_errno(err);
 }

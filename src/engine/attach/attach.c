@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -79,8 +80,10 @@ static struct attach_message message_of(const struct vb_nic *nic, const struct v
 
 static int send_message(int fd, const struct attach_message *message)
 {
-	ssize_t size = send(fd, message, sizeof(*message), MSG_NOSIGNAL);
+	ssize_t size;
 
+	vb_tell_filled(message, sizeof(*message));
+	size = send(fd, message, sizeof(*message), MSG_NOSIGNAL);
 	return size == (ssize_t)sizeof(*message) ? 0 : -errno;
 }
 
@@ -102,6 +105,7 @@ static int send_segment(const struct vb_nic *nic, int fd, const struct attach_me
 	control.head.cmsg_type = SCM_RIGHTS;
 	control.head.cmsg_len = CMSG_LEN(sizeof(fds));
 	memcpy(CMSG_DATA(&control.head), fds, sizeof(fds));
+	vb_tell_filled(message, sizeof(*message));
 	return sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)sizeof(*message) ? 0 : -errno;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -76,6 +77,7 @@ static int ask_process(struct vb_xrc_handle *handle, struct vb_xrc_request *requ
 	handle->silent = fd == -EAGAIN; /* the queue of connections is full */
 	if (fd < 0)
 		return handle->silent ? -ETIMEDOUT : fd;
+	vb_tell_filled(request, sizeof(*request));
 	if (!may_answer(fd))
 		err = -EPERM;
 	else if (send(fd, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
