@@ -25,6 +25,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "base/annotate.h"
+
 /* What a thread gives back if it is cancelled in its sleep. It lives on the stack of its owner. */
 struct vb_undo {
 	void (*undo)(void *held);
@@ -68,6 +70,7 @@ static inline void vb_cancel_restore(struct vb_cancel_guard *guard)
 	vb_cancel_thread.allowed = guard->allowed;
 	pthread_setcanceltype(guard->type, NULL);
 	pthread_setcancelstate(guard->state, NULL);
+	vb_tell_returns();
 }
 
 /* They end with the block that they stand in. */

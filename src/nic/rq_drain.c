@@ -249,7 +249,6 @@ void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
 	atomic_store_explicit(&rq->consumed, rq->consumed + 1, memory_order_release);
 }
 
-
 uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from)
 {
 	uint64_t head = atomic_load_explicit(&rq->head, memory_order_acquire);

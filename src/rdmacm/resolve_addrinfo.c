@@ -11,6 +11,7 @@
 #include <netdb.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "rdmacm/cma.h"
@@ -145,6 +146,8 @@ void vb_cma_info_failed(struct vb_cma_id *id)
 VB_PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
 				    const struct rdma_addrinfo *hints)
 {
+	VB_NO_CANCEL;
+
 	if (!id)
 		return vb_return_minus_one(-EINVAL);
 	return vb_return_minus_one(resolve_info(vb_cma_id(id), node, service, hints));
@@ -152,6 +155,7 @@ VB_PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, con
 
 VB_PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info)
 {
+	VB_NO_CANCEL;
 	struct vb_cma_id *asked = vb_cma_id(id);
 	int err = id && info ? vb_cma_stale(asked->generation, "rdma_query_addrinfo") : -EINVAL;
 
@@ -193,6 +197,7 @@ static int write_event(struct vb_cma_id *id, int status, uint64_t arg)
 VB_PUBLIC int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
 				  uint64_t arg)
 {
+	VB_NO_CANCEL;
 	int err = id ? vb_cma_stale(vb_cma_id(id)->generation, "rdma_write_cm_event") : -EINVAL;
 
 	if (!err && event != RDMA_CM_EVENT_USER) {

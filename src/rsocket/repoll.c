@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -323,8 +324,25 @@ static void sleeper_end(struct set *set, struct sleeper *sleeper)
 	pthread_mutex_unlock(&set->lock);
 }
 
-static void list_free(struct list *list)
+/* What a thread in repoll_wait holds. */
+struct wait {
+	struct set *set;
+	struct sleeper *sleeper; /* NULL: there is no memory, or no descriptor */
+};
+
+static void wait_end(void *held)
 {
+	const struct wait *wait = held;
+
+	if (wait->sleeper)
+		sleeper_end(wait->set, wait->sleeper);
+	set_put(wait->set);
+}
+
+static void list_free(void *held)
+{
+	struct list *list = held;
+
 	for (nfds_t i = FIRST; i < list->count; i++)
 		vb_rs_put(list->rsockets[i]);
 	free(list->fds);
@@ -440,12 +458,15 @@ static int wait_once(struct set *set, const struct sleeper *sleeper, struct epol
 		     int count, uint64_t deadline_ns, bool *again)
 {
 	struct list list;
+	struct vb_undo undo;
 	int result = list_make(set, sleeper, &list);
 
 	*again = false;
 	if (result)
 		return result;
+	vb_undo_push(&undo, list_free, &list);
 	result = vb_rs_poll(list.fds, list.rsockets, list.count, deadline_ns, NULL);
+	vb_undo_pop(&undo);
 	if (result > 0 && list.fds[KERNEL].revents & POLLNVAL) {
 		result = -EBADF; /* the program has closed the number with close */
 	} else if (result > 0) {
@@ -458,16 +479,18 @@ static int wait_once(struct set *set, const struct sleeper *sleeper, struct epol
 
 int vb_repoll_wait(int epfd, struct epoll_event *events, int count, uint64_t deadline_ns)
 {
-	struct set *set = set_get(epfd);
-	struct sleeper *sleeper = set ? sleeper_begin(set) : NULL;
+	struct wait wait = { .set = set_get(epfd) };
+	struct vb_undo undo;
 	bool again = true;
-	int result = set ? -ENOMEM : -EBADF;
+	int result = -ENOMEM;
 
-	while (sleeper && again)
-		result = wait_once(set, sleeper, events, count, deadline_ns, &again);
-	if (sleeper)
-		sleeper_end(set, sleeper);
-	if (set)
-		set_put(set);
+	if (!wait.set)
+		return -EBADF;
+	wait.sleeper = sleeper_begin(wait.set);
+	vb_undo_push(&undo, wait_end, &wait);
+	while (wait.sleeper && again)
+		result = wait_once(wait.set, wait.sleeper, events, count, deadline_ns, &again);
+	vb_undo_pop(&undo);
+	wait_end(&wait);
 	return result;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/buf.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -8,6 +9,7 @@
 
 VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t length, struct ibv_buf **out)
 {
+	VB_NO_CANCEL;
 	struct ibv_buf *buf;
 	int err = vb_verbs_check_pd(pd, "ibv_alloc_buf");
 
@@ -27,6 +29,8 @@ VB_PUBLIC void *ibv_alloc_buf(struct ibv_pd *pd, size_t length, struct ibv_buf *
 
 VB_PUBLIC void ibv_free_buf(struct ibv_buf *buf)
 {
+	VB_NO_CANCEL;
+
 	if (vb_given_end(VB_GIVEN_BUF, buf, "ibv_free_buf"))
 		return;
 	vb_given_ended(VB_GIVEN_BUF, buf, 0);
@@ -37,6 +41,7 @@ VB_PUBLIC void ibv_free_buf(struct ibv_buf *buf)
 /* Buffers are ordinary memory. The man page has an error for those. */
 VB_PUBLIC int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_BUF, buf, "ibv_export_buf_dmabuf_fd");
 
 	if (!err)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/result.h"
@@ -15,6 +16,7 @@ static _Atomic uint32_t cntr_count; /* of this process; at most VB_COMP_CNTR_MAX
 VB_PUBLIC int _ibv_query_comp_cntr_caps(struct ibv_context *context,
 					struct ibv_comp_cntr_caps *caps, size_t size)
 {
+	VB_NO_CANCEL;
 	const struct ibv_comp_cntr_caps all = { .max_value = UINT64_MAX,
 						.max_counters = VB_COMP_CNTR_MAX,
 						.supported_qp_attach_ops = vb_comp_cntr_ops };
@@ -63,6 +65,7 @@ static int make_cntr(struct ibv_context *context, const struct ibv_comp_cntr_ini
 VB_PUBLIC struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 						     struct ibv_comp_cntr_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_comp_cntr");
 
@@ -96,6 +99,7 @@ static int destroy_cntr(struct vb_comp_cntr *cntr)
 
 VB_PUBLIC int ibv_destroy_comp_cntr(struct ibv_comp_cntr *cntr)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_COMP_CNTR, cntr, "ibv_destroy_comp_cntr");
 
 	if (!err)
@@ -106,6 +110,8 @@ VB_PUBLIC int ibv_destroy_comp_cntr(struct ibv_comp_cntr *cntr)
 VB_PUBLIC int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *cntr,
 				      struct ibv_qp_attach_comp_cntr_attr *attr)
 {
+	VB_NO_CANCEL;
+
 	static const char call[] = "ibv_qp_attach_comp_cntr";
 	int err = vb_given_check(VB_GIVEN_QP, qp, call);
 
@@ -133,6 +139,7 @@ static struct vb_comp_cntr *current(struct ibv_comp_cntr *ibv, const char *call)
 
 VB_PUBLIC int ibv_set_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t value)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr = current(ibv, "ibv_set_comp_cntr");
 
 	if (cntr)
@@ -142,6 +149,7 @@ VB_PUBLIC int ibv_set_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t value)
 
 VB_PUBLIC int ibv_set_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t value)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr = current(ibv, "ibv_set_err_comp_cntr");
 
 	if (cntr)
@@ -151,6 +159,7 @@ VB_PUBLIC int ibv_set_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t value)
 
 VB_PUBLIC int ibv_inc_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t amount)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr = current(ibv, "ibv_inc_comp_cntr");
 
 	if (cntr)
@@ -160,6 +169,7 @@ VB_PUBLIC int ibv_inc_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t amount)
 
 VB_PUBLIC int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t amount)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr = current(ibv, "ibv_inc_err_comp_cntr");
 
 	if (cntr)
@@ -169,6 +179,7 @@ VB_PUBLIC int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t amount)
 
 VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t *value)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr = current(ibv, "ibv_read_comp_cntr");
 
 	if (cntr)
@@ -178,6 +189,7 @@ VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t *value)
 
 VB_PUBLIC int ibv_read_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t *value)
 {
+	VB_NO_CANCEL;
 	struct vb_comp_cntr *cntr = current(ibv, "ibv_read_err_comp_cntr");
 
 	if (cntr)

@@ -161,6 +161,8 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 /* In units of 100 Mb/s. */
 VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed)
 {
+	VB_NO_CANCEL;
+
 	if (port_num != 1)
 		return vb_return_errno(-EINVAL);
 	*speed = vb_device_mbps(device_of(context)) / 100;

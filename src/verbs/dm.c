@@ -131,6 +131,8 @@ struct ibv_mr *vb_ops_reg_dm_mr(struct ibv_pd *ibv_pd, struct ibv_dm *ibv_dm, ui
 
 VB_PUBLIC int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
 {
+	VB_NO_CANCEL;
+
 	static const char call[] = "ibv_dm_export_dmabuf_fd";
 	int fd = vb_given_check(VB_GIVEN_DM, dm, call);
 

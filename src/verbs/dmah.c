@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -55,6 +56,7 @@ static int check_attr(const struct ibv_dmah_init_attr *attr)
 VB_PUBLIC struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context,
 					  struct ibv_dmah_init_attr *attr)
 {
+	VB_NO_CANCEL;
 	struct vb_dmah *dmah;
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_dmah");
 
@@ -89,6 +91,7 @@ static int free_dmah(struct vb_dmah *dmah)
 
 VB_PUBLIC int ibv_dealloc_dmah(struct ibv_dmah *dmah)
 {
+	VB_NO_CANCEL;
 	int err = vb_given_end(VB_GIVEN_DMAH, dmah, "ibv_dealloc_dmah");
 
 	if (!err)

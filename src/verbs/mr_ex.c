@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "abi/verbs.h"
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
@@ -101,6 +102,8 @@ static int make_region(struct vb_pd *pd, const struct vb_abi_mr_init_attr *attr,
 
 VB_PUBLIC struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *ibv_attr)
 {
+	VB_NO_CANCEL;
+
 	/* The mask says whether the last member is there. */
 	const struct vb_abi_mr_init_attr *attr = (const void *)ibv_attr;
 	struct vb_mr *mr = NULL;
@@ -124,6 +127,7 @@ VB_PUBLIC struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_att
 VB_PUBLIC struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
 					size_t length, int access)
 {
+	VB_NO_CANCEL;
 	struct vb_abi_mr_init_attr attr = { .length = length,
 					    .access = access,
 					    .comp_mask = BUF | ADDR,

@@ -14,6 +14,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
+#include "base/cancel.h"
 #include "base/symver.h"
 #include "verbs/ops.h"
 
@@ -197,6 +198,8 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 VB_PUBLIC int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
 				 int *type)
 {
+	VB_NO_CANCEL;
+
 	return vb_verbs_gid_type(context, port_num, index, type);
 }
 VB_PRIVATE_SINCE_34(ibv_query_gid_type);

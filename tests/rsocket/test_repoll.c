@@ -324,6 +324,21 @@ static void a_child_of_fork_has_no_sets(void **state)
 	expect(pair.server, EPOLLIN);
 }
 
+static void a_cancelled_wait_leaves_nothing_behind(void **state)
+{
+	pthread_t thread;
+	void *result;
+
+	add(pair.server, EPOLLIN);
+	begin_to_wait(&thread);
+	assert_int_equal(pthread_cancel(thread), 0);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	give_byte(pair.client);
+	expect(pair.server, EPOLLIN);
+	assert_int_equal(control(EPOLL_CTL_DEL, pair.server, 0), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -338,6 +353,7 @@ int main(void)
 		TEST(a_sleeping_wait_wakes),
 		TEST(a_new_member_wakes_a_sleeping_wait),
 		TEST(a_closed_set_ends_the_wait),
+		TEST(a_cancelled_wait_leaves_nothing_behind),
 		TEST(a_listener_is_ready_when_a_connection_is),
 		TEST(threads_share_a_set),
 		TEST(a_child_of_fork_has_no_sets),
