@@ -22,8 +22,10 @@
 #ifndef VB_BASE_CANCEL_H
 #define VB_BASE_CANCEL_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "base/annotate.h"
 
@@ -46,13 +48,28 @@ struct vb_cancel_guard {
 	bool allowed;    /* the same */
 };
 
+/*
+ * Cancellation was asynchronous until now, and is allowed: its signal may be under way. In many
+ * versions of the C library that signal would end the thread in any later system call that is a
+ * cancellation point, although cancellation is forbidden there. Such a call, made now, waits for the
+ * signal first. This one does nothing else.
+ */
+static inline void vb_cancel_settle(void)
+{
+	const int saved = errno;
+
+	(void)!fsync(-1);
+	errno = saved;
+}
+
 static inline struct vb_cancel_guard vb_cancel_hold_off(void)
 {
 	struct vb_cancel_guard guard = { .allowed = vb_cancel_thread.allowed };
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard.state);
-	/* A signal of an asynchronous cancellation may be under way. It looks at the type alone. */
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &guard.type);
+	if (__builtin_expect(guard.type == PTHREAD_CANCEL_ASYNCHRONOUS, 0))
+		vb_cancel_settle();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard.state);
 	if (guard.state == PTHREAD_CANCEL_ENABLE)
 		vb_cancel_thread.allowed = true;
 	return guard;
@@ -75,7 +92,7 @@ static inline void vb_cancel_restore(struct vb_cancel_guard *guard)
 
 /* They end with the block that they stand in. */
 #define VB_CANCEL_GUARD(name, begin) \
-	__attribute__((cleanup(vb_cancel_restore))) struct vb_cancel_guard name = begin()
+	__attribute__((cleanup(vb_cancel_restore), unused)) struct vb_cancel_guard name = begin()
 #define VB_NO_CANCEL    VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_hold_off)
 #define VB_CANCEL_POINT VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_point)
 /* Ends the guard of this function early, before a call that holds nothing of ours. */
@@ -94,8 +111,8 @@ static inline void vb_cancel_allow_asleep(bool *allowed)
 	vb_cancel_thread.allowed = *allowed;
 }
 
-#define VB_NO_CANCEL_ASLEEP                                                             \
-	__attribute__((cleanup(vb_cancel_allow_asleep))) bool vb_cancel_asleep_before = \
+#define VB_NO_CANCEL_ASLEEP                                                                     \
+	__attribute__((cleanup(vb_cancel_allow_asleep), unused)) bool vb_cancel_asleep_before = \
 		vb_cancel_forbid_asleep()
 
 static inline void vb_undo_push(struct vb_undo *record, void (*undo)(void *held), void *held)

@@ -31,6 +31,7 @@ static inline int vb_sys_sleep(struct pollfd *fds, nfds_t count, struct timespec
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	result = vb_sys_ppoll(fds, count, timeout, mask);
 	pthread_setcanceltype(type, NULL);
+	vb_cancel_settle();
 	VB_SLEEP_END;
 	return result;
 }

@@ -98,7 +98,7 @@ static void use_identifiers(void)
 	struct rdma_addrinfo hints = { .ai_flags = RAI_NUMERICHOST, .ai_port_space = RDMA_PS_TCP };
 	struct sockaddr_in addr = loopback;
 	struct rdma_addrinfo *info;
-	struct rdma_cm_id *listener, *id;
+	struct rdma_cm_id *listener = NULL, *id;
 
 	must(channel && !rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP), "rdma_create_id");
 	must(!rdma_bind_addr(listener, (void *)&addr), "rdma_bind_addr");
