@@ -15,7 +15,7 @@ RUNTIME void __msan_scoped_enable_interceptor_checks(void);
 RUNTIME void *__asan_region_is_poisoned(void *at, size_t size);
 RUNTIME void __asan_report_store_n(uintptr_t at, size_t size);
 
-unsigned vb_tools;
+_Atomic unsigned vb_tools;
 
 /* --- valgrind: requests are instructions without effect elsewhere --- */
 
@@ -108,7 +108,7 @@ void vb_tools_find(void)
 		found |= VB_TOOL_ADDRESS;
 	if (on_memcheck())
 		found |= VB_TOOL_MEMCHECK;
-	vb_tools = found;
+	atomic_store_explicit(&vb_tools, found, memory_order_relaxed);
 }
 
 void vb_tool_filled(const void *at, size_t size)

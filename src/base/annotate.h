@@ -14,6 +14,7 @@
 #ifndef VB_BASE_ANNOTATE_H
 #define VB_BASE_ANNOTATE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +27,8 @@ enum vb_tool {
 };
 
 /* enum vb_tool, set once by vb_tools_find. Hidden, so that its address costs no load. */
-extern unsigned vb_tools __attribute__((visibility("hidden")));
+/* Written once; every later search finds the same. */
+extern _Atomic unsigned vb_tools __attribute__((visibility("hidden")));
 
 /* Looks which tools are there. Called before the first object is made; again: no effect. */
 void vb_tools_find(void);
@@ -44,7 +46,7 @@ void vb_tool_acquire(const void *sync);
 
 static inline bool vb_is_watched(void)
 {
-	return __builtin_expect(vb_tools, 0);
+	return __builtin_expect(atomic_load_explicit(&vb_tools, memory_order_relaxed) != 0, 0);
 }
 
 /* A result of a call lies there: its bytes are defined. */

@@ -51,8 +51,8 @@ struct vb_cancel_guard {
 /*
  * Cancellation was asynchronous until now, and is allowed: its signal may be under way. In many
  * versions of the C library that signal would end the thread in any later system call that is a
- * cancellation point, although cancellation is forbidden there. Such a call, made now, waits for the
- * signal first. This one does nothing else.
+ * cancellation point, although cancellation is forbidden there. Such a call, made now, waits for
+ * the signal first. This one does nothing else.
  */
 static inline void vb_cancel_settle(void)
 {
