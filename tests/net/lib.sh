@@ -30,7 +30,11 @@ net_begin() {
 	[ -c /dev/net/tun ] || net_skip "there is no /dev/net/tun"
 	ip netns add "vb$$-try" 2>/dev/null ||
 		net_skip "this kernel or container lets nobody make namespaces"
+	local refusal
+	refusal=$(ip netns exec "vb$$-try" true 2>&1) ||
+		refusal="no program can enter a namespace here (a plain chroot?): ${refusal%%$'\n'*}"
 	ip netns del "vb$$-try"
+	[ -z "$refusal" ] || net_skip "$refusal"
 	net_tmp=$(mktemp -d "${TMPDIR:-/tmp}/verbena-net.XXXXXX")
 	chmod 755 "$net_tmp"
 	trap net_end EXIT
