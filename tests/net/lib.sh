@@ -32,7 +32,7 @@ net_begin() {
 		net_skip "this kernel or container lets nobody make namespaces"
 	local refusal
 	refusal=$(ip netns exec "vb$$-try" true 2>&1) ||
-		refusal="no program can enter a namespace here (a plain chroot?): ${refusal%%$'\n'*}"
+		refusal="no program can enter a namespace (a plain chroot?): ${refusal%%$'\n'*}"
 	ip netns del "vb$$-try"
 	[ -z "$refusal" ] || net_skip "$refusal"
 	net_tmp=$(mktemp -d "${TMPDIR:-/tmp}/verbena-net.XXXXXX")
