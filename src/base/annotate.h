@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tools are told that watch a program: ThreadSanitizer, MemorySanitizer, AddressSanitizer,
+ * Hints for tools that watch a program: ThreadSanitizer, MemorySanitizer, AddressSanitizer,
  * valgrind. The libraries are not built for a sanitizer, and another process writes memory behind
  * the back of all of them. So the libraries say, in the words of the tool that is there,
  *

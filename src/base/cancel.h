@@ -29,7 +29,7 @@
 
 #include "base/annotate.h"
 
-/* What a thread gives back if it is cancelled in its sleep. It lives on the stack of its owner. */
+/* A thread that is cancelled in its sleep gives this back. It lives on the stack of its owner. */
 struct vb_undo {
 	void (*undo)(void *held);
 	void *held;

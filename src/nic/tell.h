@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tools are told of work requests (base/annotate.h). Until its completion is polled, the
+ * Hints for tools about work requests (base/annotate.h). Until its completion is polled, the
  * buffers of a work request belong to the NIC. So the NIC's accesses are told as accesses of the
  * thread that polls, and a thread of the program that touches a buffer before that races with it.
  *

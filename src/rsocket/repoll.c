@@ -43,7 +43,7 @@ struct sleeper {
 	int event_fd; /* readable: the members have changed; owned */
 };
 
-/* What a wait looks at: first these two, then members. */
+/* A wait looks at these two first, then at members. */
 enum { CHANGE, KERNEL, FIRST };
 
 struct list {
@@ -324,7 +324,7 @@ static void sleeper_end(struct set *set, struct sleeper *sleeper)
 	pthread_mutex_unlock(&set->lock);
 }
 
-/* What a thread in repoll_wait holds. */
+/* A thread in repoll_wait holds these. */
 struct wait {
 	struct set *set;
 	struct sleeper *sleeper; /* NULL: there is no memory, or no descriptor */

@@ -96,7 +96,7 @@ static bool has_form(const struct nlattr *attribute, enum form form)
 	return form != STRING || memchr(payload_of(attribute), '\0', size_of(attribute));
 }
 
-/* What follows the last whole attribute is ignored, as are types that are not known. */
+/* Bytes behind the last whole attribute are ignored, as are types that are not known. */
 int vb_nl_request_parse(struct vb_nl_request *request)
 {
 	const char *at = (const char *)request->header + NLMSG_HDRLEN;
