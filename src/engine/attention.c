@@ -118,6 +118,6 @@ void vb_engine_wake_waiters(struct vb_nic *nic)
 			vb_peer_attend(peer, VB_ATTN_RETRY);
 	}
 	vb_spin_unlock(&nic->peers_lock);
-	if (nic->engine && atomic_load(&nic->engine->pending_count))
+	if (nic->engine && atomic_load(&nic->waiting))
 		vb_nic_ring(nic);
 }

@@ -11,7 +11,10 @@
 
 #include "nic/qp.h"
 
-enum { VB_POST_BUDGET = 1 << 20 }; /* bytes that one post or poll copies before it returns */
+enum {
+	VB_POST_BUDGET = 1 << 20,    /* bytes that one post or poll copies before it returns */
+	VB_POLLED_LOOK_NS = 1000000, /* pollers retry: look that often whether they still do */
+};
 
 struct vb_engine {
 	struct vb_nic *nic;
@@ -19,16 +22,11 @@ struct vb_engine {
 	int epoll;                    /* the service thread sleeps in it */
 	_Atomic int started;          /* set by the service thread when it runs */
 	unsigned watched_slots;       /* slots in epoll so far; under nic->lock */
-	struct vb_spin progress_lock; /* held to pop pending QPs and to collect attention */
-	struct vb_spin pending_lock;
-	struct vb_list pending;           /* struct vb_qp, by pend.node; under pending_lock */
-	_Atomic uint32_t pending_count;   /* written under pending_lock */
-	_Atomic uint32_t pending_version; /* rises with each addition */
+	struct vb_spin progress_lock; /* held to collect attention, and to walk over waiting CQs */
 	_Atomic uint64_t service_wake_ns; /* the service thread sleeps until then; 0: do not ring */
 	bool port_woke;                   /* service thread only: a socket of the wire woke it */
 	bool coarse;                      /* service thread only: sleeps last whole milliseconds */
 	_Atomic bool peer_ended;          /* a process ended that QPs or ways may name (let_go.c) */
-	_Atomic uint32_t retried;         /* QPs that pollers retried since the last look */
 };
 
 /*
@@ -57,9 +55,15 @@ void vb_engine_settle_all(struct vb_nic *nic);
 
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp);
 void vb_engine_unpend(struct vb_engine *engine, struct vb_qp *qp);
-/* Retries up to `most` of the waiting QPs, and returns how many. Under progress_lock. */
-unsigned vb_engine_retry(struct vb_engine *engine, unsigned most, bool service);
-uint64_t vb_engine_next_wake_ns(struct vb_engine *engine);
+/* By a poller: tries some of the QPs again that complete to the CQ it polls. False: none waits. */
+bool vb_engine_retry_own(struct vb_cq *cq);
+/* By a poller: the same for CQs whose own pollers do not. Under progress_lock. */
+void vb_engine_retry_others(struct vb_nic *nic, const struct vb_cq *own);
+/* By the service thread: all QPs that pollers do not try. True: pollers try all that wait. Under
+ * progress_lock. */
+bool vb_engine_retry_all(struct vb_nic *nic);
+/* The time at which the service thread must try a QP, or look whether pollers still do. */
+uint64_t vb_engine_next_wake_ns(struct vb_engine *engine, uint64_t now_ns);
 
 /* --- attention.c --- */
 
@@ -70,7 +74,8 @@ void vb_engine_wake_waiters(struct vb_nic *nic);
 
 /* --- progress.c --- */
 
-void vb_engine_progress(struct vb_nic *nic);
+/* By a poller of the CQ. False: nothing was to be done. */
+bool vb_engine_progress(struct vb_cq *cq);
 /* By the service thread: does all work that is due. False: pollers retry the waiting QPs. */
 bool vb_engine_service(struct vb_engine *engine);
 
@@ -81,8 +86,9 @@ void vb_engine_poll_wire(struct vb_nic *nic);
  * For every poll that finds nothing: three loads when there is nothing to do either. True: the call
  * took time, and completions may have come meanwhile from any side.
  */
-static inline bool vb_engine_poll(struct vb_nic *nic)
+static inline bool vb_engine_poll(struct vb_cq *cq)
 {
+	struct vb_nic *nic = cq->nic;
 	bool took_time = false;
 
 	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0)) {
@@ -94,25 +100,24 @@ static inline bool vb_engine_poll(struct vb_nic *nic)
 			    !atomic_load_explicit(&nic->waiting, memory_order_relaxed),
 		    1))
 		return took_time;
-	vb_engine_progress(nic);
-	return true;
+	return vb_engine_progress(cq) || took_time;
 }
 
 /* A thread whose polls find something looks at the wire after so many of them. */
 enum { VB_FOUND_POLLS = 32 };
 
 /* Counts a poll that found `got` completions, sometimes brings the wire on, and returns `got`. */
-int vb_engine_count_found(struct vb_nic *nic, int got);
+int vb_engine_count_found(struct vb_cq *cq, int got);
 
 /*
  * For every poll that finds something: a program whose polls are never empty brings the wire on as
  * well. One load where there is no wire.
  */
-static inline int vb_engine_found(struct vb_nic *nic, int got)
+static inline int vb_engine_found(struct vb_cq *cq, int got)
 {
-	if (__builtin_expect(!atomic_load_explicit(&nic->wire, memory_order_relaxed), 1))
+	if (__builtin_expect(!atomic_load_explicit(&cq->nic->wire, memory_order_relaxed), 1))
 		return got;
-	return vb_engine_count_found(nic, got);
+	return vb_engine_count_found(cq, got);
 }
 
 /* --- attach.c --- */

@@ -3,7 +3,7 @@
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 
-enum { POLLER_RETRIES = 16 }; /* a poll must stay short, however many QPs wait */
+enum { POLLS_PER_HELP = 32 }; /* empty polls between two looks after the QPs of other CQs */
 
 static void check_flushes(struct vb_nic *nic)
 {
@@ -16,50 +16,52 @@ static void check_flushes(struct vb_nic *nic)
 	pthread_mutex_unlock(&nic->lock);
 }
 
-static unsigned progress_locked(struct vb_nic *nic, unsigned retries, bool service)
+/* True: it is time for this thread to look after CQs that no thread polls. */
+static bool helps_others(void)
 {
-	unsigned retried;
+	static __thread uint32_t polls __attribute__((tls_model("initial-exec")));
 
-	vb_engine_attend(nic, service);
-	retried = vb_engine_retry(nic->engine, retries, service);
-	check_flushes(nic);
-	return retried;
+	return ++polls % POLLS_PER_HELP == 0;
 }
 
-void vb_engine_progress(struct vb_nic *nic)
+bool vb_engine_progress(struct vb_cq *cq)
 {
+	struct vb_nic *nic = cq->nic;
 	struct vb_engine *engine = nic->engine;
+	bool helps = helps_others();
+	bool worked = engine && vb_engine_retry_own(cq);
 
-	if (!engine || !vb_spin_try(&engine->progress_lock))
-		return;
-	atomic_fetch_add_explicit(&engine->retried, progress_locked(nic, POLLER_RETRIES, false),
-				  memory_order_relaxed);
+	if (!engine ||
+	    (!helps && !atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) &&
+	     !atomic_load_explicit(&nic->flushes_pending, memory_order_relaxed)))
+		return worked;
+	if (!vb_spin_try(&engine->progress_lock))
+		return true; /* another thread does it, and completions may come of that */
+	vb_engine_attend(nic, false);
+	if (helps)
+		vb_engine_retry_others(nic, cq);
+	check_flushes(nic);
 	vb_spin_unlock(&engine->progress_lock);
+	return true;
 }
 
-int vb_engine_count_found(struct vb_nic *nic, int got)
+int vb_engine_count_found(struct vb_cq *cq, int got)
 {
 	static __thread uint32_t found __attribute__((tls_model("initial-exec")));
 
-	if (++found % VB_FOUND_POLLS == 0 && vb_wire_overdue(atomic_load(&nic->wire)))
-		vb_engine_poll(nic);
+	if (++found % VB_FOUND_POLLS == 0 && vb_wire_overdue(atomic_load(&cq->nic->wire)))
+		vb_engine_poll(cq);
 	return got;
-}
-
-/* True: pollers have retried every waiting QP. A program that polls now and then has not. */
-static bool pollers_keep_up(struct vb_engine *engine)
-{
-	uint32_t retried = atomic_exchange(&engine->retried, 0);
-
-	return retried && retried >= atomic_load(&engine->pending_count);
 }
 
 bool vb_engine_service(struct vb_engine *engine)
 {
-	bool polled = pollers_keep_up(engine);
+	bool polled;
 
 	vb_spin_lock(&engine->progress_lock);
-	progress_locked(engine->nic, polled ? 0 : UINT32_MAX, true);
+	vb_engine_attend(engine->nic, true);
+	polled = vb_engine_retry_all(engine->nic);
+	check_flushes(engine->nic);
 	vb_spin_unlock(&engine->progress_lock);
 	vb_cq_release_due(engine->nic, vb_now_ns());
 	return !polled;

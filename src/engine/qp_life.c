@@ -131,6 +131,7 @@ static int check_idle(const struct vb_qp *qp)
 static int stop_qp(struct vb_qp *qp)
 {
 	struct vb_engine *engine = qp->nic->engine;
+	struct vb_waiters *waiters = &qp->send_cq->waiters;
 	int err;
 
 	vb_engine_settle_aside(qp);
@@ -140,12 +141,14 @@ static int stop_qp(struct vb_qp *qp)
 		vb_engine_kick(qp); /* the QP is in ERR: flushes the posted work requests */
 		return err;
 	}
-	/* Under the progress lock no list leads to the QP. With the token no thread runs it. */
+	/* Under these locks no list leads to the QP. With the token no thread runs it. */
 	vb_spin_lock(&engine->progress_lock);
+	vb_spin_lock(&waiters->retry_lock);
 	vb_wire_stop(qp, false);
 	vb_local_give_back(qp);
 	vb_engine_unpend(engine, qp);
 	vb_qp_withdraw(qp);
+	vb_spin_unlock(&waiters->retry_lock);
 	vb_spin_unlock(&engine->progress_lock);
 	return 0;
 }

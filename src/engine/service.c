@@ -28,7 +28,6 @@ enum {
 	EVENTS = 32,
 	STACK_SIZE = 256 << 10,
 	FLUSH_LOOK_NS = 200000,
-	POLLED_LOOK_NS = 1000000, /* pollers retry: look that often whether they still do */
 };
 
 #define DOORBELL_EVENT       UINT64_MAX
@@ -84,13 +83,11 @@ static void handle_event(struct vb_engine *engine, const struct epoll_event *eve
 		vb_attach_event(nic, event->data.ptr);
 }
 
-static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
+static uint64_t wake_time_ns(struct vb_engine *engine)
 {
-	uint64_t now_ns = vb_now_ns(), wake_ns = vb_engine_next_wake_ns(engine);
+	uint64_t now_ns = vb_now_ns(), wake_ns = vb_engine_next_wake_ns(engine, now_ns);
 	uint64_t wire_ns = vb_wire_next_ns(engine->nic, now_ns);
 
-	if (polled && wake_ns < now_ns + POLLED_LOOK_NS)
-		wake_ns = now_ns + POLLED_LOOK_NS;
 	if (atomic_load(&engine->nic->flushes_pending) && wake_ns > now_ns + FLUSH_LOOK_NS)
 		wake_ns = now_ns + FLUSH_LOOK_NS;
 	if (atomic_load(&engine->peer_ended) && wake_ns > now_ns + FLUSH_LOOK_NS)
@@ -106,13 +103,14 @@ static uint64_t wake_time_ns(struct vb_engine *engine, bool polled)
  */
 static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *timeout)
 {
-	uint32_t version = atomic_load(&engine->pending_version);
-	uint64_t wake_ns = wake_time_ns(engine, polled), now_ns;
+	uint64_t wake_ns = wake_time_ns(engine), now_ns;
 
 	/* While pollers retry, no thread needs to ring for a QP that waits. */
-	polled = (polled && wake_ns <= vb_now_ns() + POLLED_LOOK_NS) || vb_wire_left(engine->nic);
+	polled =
+		(polled && wake_ns <= vb_now_ns() + VB_POLLED_LOOK_NS) || vb_wire_left(engine->nic);
 	atomic_store(&engine->service_wake_ns, polled ? 0 : wake_ns);
-	if ((!polled && (atomic_load(&engine->pending_version) != version ||
+	atomic_thread_fence(memory_order_seq_cst); /* pairs with the one in vb_engine_pend */
+	if ((!polled && (vb_engine_next_wake_ns(engine, wake_ns) < wake_ns ||
 			 vb_wire_too_late(engine->nic, wake_ns))) ||
 	    atomic_load(&engine->nic->seg.lent->attention))
 		return 0;
@@ -207,7 +205,6 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 
 	engine->nic = nic;
 	engine->coarse = vb_on_valgrind(); /* it may not know epoll_pwait2, and says so aloud */
-	vb_list_init(&engine->pending);
 	nic->private_nonce = vb_random64();
 	nic->unregistered_barrier = !vb_barrier_register();
 	/* Under Yama only ancestors may touch a process: peers are none (see verbena(7)). */

@@ -53,6 +53,7 @@ static int cq_make(struct vb_cq *cq, struct vb_nic *nic, const struct vb_cq_spec
 	cq->nic = nic;
 	cq->channel = spec->channel;
 	vb_list_init(&cq->channel_node);
+	vb_waiters_init(&cq->waiters);
 	cq->shared_offset = vb_segment_lend(&nic->seg, sizeof(*cq->shared));
 	if (!cq->shared_offset)
 		return -ENOMEM;
@@ -175,6 +176,7 @@ int vb_cq_destroy(struct vb_cq *cq)
 		vb_cq_pages_free(cq);
 		vb_cq_trail_free(cq);
 		pthread_mutex_unlock(&nic->lock);
+		vb_waiters_end(cq);
 		channel_leave(cq); /* not in a child: lock and count belong to the parent */
 		wait_for_acks(cq);
 	}

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "nic/channel.h"
 #include "nic/pd.h"
+#include "nic/waiters.h"
 
 struct vb_arrivals;
 struct vb_qp;
@@ -104,6 +105,7 @@ struct vb_cq {
 	struct vb_nic *nic;
 	struct vb_cq_shared *shared;
 	uint64_t shared_offset;
+	struct vb_waiters waiters;
 	_Alignas(64) struct vb_spin poll_lock;
 	/* The attached queues. With ready bits the first ready_count are a heap of those that have
 	 * completions, the earliest on top. */

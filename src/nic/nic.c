@@ -109,6 +109,7 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->xrcds);
 	vb_list_init(&nic->xrc_handles);
 	vb_list_init(&nic->cqs);
+	vb_list_init(&nic->waiting_cqs);
 	vb_list_init(&nic->quarantine);
 	nic->distinct_keys = vb_config_distinct_keys();
 	nic->next_pd = 1;

@@ -76,7 +76,9 @@ struct vb_nic {
 	struct vb_cq *xrc_cq;           /* ... and their CQ; made with the first such QP */
 	_Atomic uint32_t mr_generation; /* moves when a region ends or changes: caches end */
 	_Atomic uint64_t next_epoch;
-	_Atomic uint32_t waiting; /* count of send queues and flushes that wait: pollers help */
+	struct vb_spin waiting_lock;
+	struct vb_list waiting_cqs; /* CQs with send queues that wait (waiters.h); under its lock */
+	_Atomic uint32_t waiting;   /* count of these CQs, and of flushes that wait: pollers help */
 	_Atomic uint32_t flushes_pending; /* count of QPs in ERR whose grace period runs */
 	bool unregistered_barrier;        /* peers cannot make us fence: we do it at each post */
 	uint64_t private_nonce;           /* a peer that can read it may touch our memory */

@@ -74,8 +74,8 @@ enum vb_pend_why {
 };
 
 struct vb_pend {
-	struct vb_list node;          /* in the engine's list */
-	bool listed;                  /* under the engine's list lock */
+	struct vb_list node;          /* in the list of the send CQ (waiters.h) */
+	bool listed;                  /* under the lock of that list */
 	_Atomic enum vb_pend_why why; /* also read, as a hint, to see whether the queue drains */
 	uint64_t since_ns;            /* first try of the WQE that waits */
 	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */

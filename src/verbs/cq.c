@@ -161,7 +161,7 @@ __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yie
 		sched_yield();
 	if (vb_raw_listens())
 		vb_raw_poll_ports();
-	vb_engine_poll(cq->nic);
+	vb_engine_poll(cq);
 	return true;
 }
 
@@ -177,7 +177,7 @@ bool vb_cq_lend_a_hand(struct vb_cq *cq)
 	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
 	if (__builtin_expect(polls % POLLS_PER_YIELD == 0 || vb_raw_listens(), 0))
 		return lend_both_hands(cq, polls % POLLS_PER_YIELD == 0);
-	return vb_engine_poll(cq->nic);
+	return vb_engine_poll(cq);
 }
 
 /* Out of line: errno has a cost even where it is not set. */
@@ -208,7 +208,7 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 		got = vb_cq_poll(cq, count, wc);
 		return __builtin_expect(got < 0, 0) ? fail_poll(got) : got;
 	}
-	return __builtin_expect(got < 0, 0) ? fail_poll(got) : vb_engine_found(cq->nic, got);
+	return __builtin_expect(got < 0, 0) ? fail_poll(got) : vb_engine_found(cq, got);
 }
 
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)

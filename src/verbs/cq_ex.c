@@ -42,7 +42,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 		return got ? vb_return_errno(got) : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
-	vb_engine_found(cq->nic, got);
+	vb_engine_found(cq, got);
 	return 0;
 }
 

@@ -102,6 +102,16 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	return vb_verbs_give_qp(qp, err);
 }
 
+/* A peer may have left a failure of the QP. */
+static void look_for_failure(struct vb_qp *qp)
+{
+	const struct vb_xrc_handle *handle = vb_xrc_handle(qp);
+	const struct vb_qp *real = handle ? handle->real : qp;
+
+	if (real && real->nic->engine)
+		vb_engine_poll(real->send_cq);
+}
+
 VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask,
 			   struct ibv_qp_init_attr *init)
 {
@@ -111,8 +121,8 @@ VB_PUBLIC int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask
 	if (!err)
 		err = vb_stale(vb_qp(qp)->nic, "ibv_query_qp");
 	(void)mask; /* all attributes are known, so all are returned */
-	if (!err && vb_qp(qp)->nic->engine)
-		vb_engine_poll(vb_qp(qp)->nic); /* a peer may have left a failure of the QP */
+	if (!err)
+		look_for_failure(vb_qp(qp));
 	if (!err && vb_xrc_handle(vb_qp(qp)))
 		err = vb_xrc_handle_query(vb_xrc_handle(vb_qp(qp)), attr, init);
 	else if (!err)
