@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# The common part of bench/local, bench/wire and bench/connect: options, samples, the table, the
-# plot. A benchmark sets $bench_name and sources this file.
+# The common part of bench/local, bench/wire, bench/connect and bench/scale: options, samples, the
+# table, the plot. A benchmark sets $bench_name and sources this file.
 
 # shellcheck source-path=SCRIPTDIR source=../scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../scripts/lib.sh"
