@@ -6,6 +6,8 @@
 #   net_hosts MTU                   hosts A and B, joined by a veth pair
 #   net_hosts_impaired MTU OPTION…  the same, joined by `impair OPTION…`; output: $net_impair_log
 #   net_in A COMMAND…               runs a command on host A
+#   net_lend PROGRAM…               copies them, named from $net_build, and the libraries to where
+#                                   every user may read; $net_build is that place from then on
 #   net_address A, net_address6 A   10.99.0.1, fd00:99::1 (B: 2); eth0 is the interface
 #   net_link A down|up
 #   net_end_hosts                   removes the hosts, for the next ones; prints impair's counts
@@ -40,6 +42,18 @@ net_begin() {
 	trap net_end EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
+}
+
+# The build folder may lie in a home that others may not enter.
+net_lend() {
+	local place=$net_tmp/lent program
+	mkdir -p "$place"
+	for program in "$@" lib/libibverbs.so.1 lib/librdmacm.so.1; do
+		mkdir -p "$place/${program%/*}"
+		cp -L "$net_build/$program" "$place/$program"
+	done
+	chmod -R a+rX "$place"
+	net_build=$place
 }
 
 net_end() {
