@@ -9,6 +9,7 @@ the process dies is known too.
 import faulthandler
 import importlib.util
 import json
+import multiprocessing
 import os
 import sys
 import unittest
@@ -71,6 +72,11 @@ def can_allocate_dmabuf():
         return False
 
 
+def can_export_memory():
+    """Device memory becomes a dma-buf by udmabuf."""
+    return os.access("/dev/udmabuf", os.R_OK | os.W_OK)
+
+
 def has_huge_pages():
     try:
         with open("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages",
@@ -82,6 +88,8 @@ def has_huge_pages():
 
 def main():
     faulthandler.enable()
+    # The suite hands open objects to its children. Python 3.14 begins them by another way.
+    multiprocessing.set_start_method("fork")
     Results.stream_of_lines = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     del sys.argv[1]
     sys.path.insert(0, os.getcwd())
@@ -90,7 +98,8 @@ def main():
     tests = sys.modules["tests"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tests)
     parser.parse_args()
-    facts = {"huge-pages": has_huge_pages(), "dmabuf": can_allocate_dmabuf()}
+    facts = {"huge-pages": has_huge_pages(), "dmabuf": can_allocate_dmabuf(),
+             "udmabuf": can_export_memory()}
     os.write(Results.stream_of_lines, (json.dumps({"facts": facts}) + "\n").encode())
     unittest.main(module=tests, testRunner=unittest.TextTestRunner(resultclass=Results))
 
