@@ -211,11 +211,11 @@ static int part_grow(struct vb_segment *seg, struct vb_segment_part *part, uint6
 /* Four classes per doubling: 64, 80, 96, 112, 128, 160 … rounded up to lines. */
 static int size_class(size_t size, uint64_t *rounded)
 {
-	for (int class = 0; class < VB_SIZE_CLASSES; class ++) {
-		*rounded = (uint64_t)(4 + class % 4) << (class / 4 + 4);
+	for (int index = 0; index < VB_SIZE_CLASSES; index++) {
+		*rounded = (uint64_t)(4 + index % 4) << (index / 4 + 4);
 		*rounded = (*rounded + VB_LINE - 1) & ~(VB_LINE - 1ull);
 		if (*rounded >= size)
-			return class;
+			return index;
 	}
 	return -1;
 }

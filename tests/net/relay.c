@@ -125,13 +125,15 @@ static void held_overtaken(struct relay *relay)
 
 static void log_fate(const struct relay *relay, const struct fate *fate)
 {
+	const char side = "AB"[relay->direction];
+
 	if (!relay->log)
 		return;
 	if (fate->lost || fate->duplicated || fate->reordered || fate->corrupted || fate->tampered)
-		fprintf(relay->log, "%c %" PRIu64 "%s%s%s%s%s\n", "AB"[relay->direction],
-			relay -> counts.subject, fate->lost ? " lost" : "",
-			fate->duplicated ? " duplicated" : "", fate->reordered ? " reordered" : "",
-			fate->corrupted ? " corrupted" : "", fate->tampered ? " tampered" : "");
+		fprintf(relay->log, "%c %" PRIu64 "%s%s%s%s%s\n", side, relay->counts.subject,
+			fate->lost ? " lost" : "", fate->duplicated ? " duplicated" : "",
+			fate->reordered ? " reordered" : "", fate->corrupted ? " corrupted" : "",
+			fate->tampered ? " tampered" : "");
 }
 
 static void meet_fate(struct relay *relay, uint8_t *frame, size_t length, uint64_t now_ns)
