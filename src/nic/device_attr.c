@@ -103,6 +103,7 @@ static void fill_raw(struct ibv_device_attr_ex *attr)
 	attr->raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM | IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
 				IBV_RAW_PACKET_CAP_SCATTER_FCS;
 	attr->max_wq_type_rq = VB_WQ_MAX;
+	attr->packet_pacing_caps.supported_qpts |= 1 << IBV_QPT_RAW_PACKET;
 	attr->tso_caps = (struct ibv_tso_caps){
 		.max_tso = VB_TSO_MAX,
 		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,

@@ -9,6 +9,11 @@
 
 #include "nic/qp.h"
 
+enum {
+	BURST_DEFAULT_BYTES = 32 << 10,
+	BURST_DEFAULT_NS = 200000, /* a burst lasts at least as long as a timer may be late */
+};
+
 static const struct vb_rate rates[] = {
 	/* SDR, DDR and QDR */
 	{ IBV_RATE_2_5_GBPS, 1, 2500 },
@@ -60,6 +65,40 @@ const struct vb_rate *vb_rate_by_multiple(int multiple)
 const struct vb_rate *vb_rate_by_mbps(int mbps)
 {
 	FIND(mbps, mbps);
+}
+
+/* --- keeping to a rate --- */
+
+static uint64_t bytes_time_ns(uint64_t bytes, uint32_t kbps)
+{
+	return bytes * 8000000 / kbps;
+}
+
+uint64_t vb_rate_burst_ns(const struct vb_qp *qp, uint32_t kbps)
+{
+	uint32_t burst = atomic_load(&qp->rate_burst_bytes);
+	uint64_t burst_ns = bytes_time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, kbps);
+
+	return burst || burst_ns > BURST_DEFAULT_NS ? burst_ns : BURST_DEFAULT_NS;
+}
+
+uint64_t vb_rate_wait_ns(const struct vb_qp *qp, struct vb_rate_paid *paid, uint32_t kbps,
+			 uint64_t now_ns)
+{
+	uint64_t burst_ns = vb_rate_burst_ns(qp, kbps);
+	uint32_t own_kbps = atomic_load_explicit(&qp->rate_kbps, memory_order_relaxed);
+
+	/* A time that was paid at another rate of the QP does not count. */
+	if (paid->until_ns < now_ns || paid->kbps != own_kbps)
+		paid->until_ns = now_ns;
+	paid->kbps = own_kbps;
+	/* The timer waits for half a burst, not for each packet. */
+	return paid->until_ns > now_ns + burst_ns ? paid->until_ns - burst_ns / 2 : 0;
+}
+
+void vb_rate_pay(struct vb_rate_paid *paid, uint32_t size, uint32_t kbps)
+{
+	paid->until_ns += bytes_time_ns(size, kbps);
 }
 
 /* --- of a QP --- */

@@ -2,7 +2,7 @@
 /*
  * Rates: the codes of static rates, and the rate that a QP keeps on the wire. The rate of a QP is
  * the slower of its limit (ibv_modify_qp_rate_limit) and the static rate of its path. Datagrams
- * have the static rate of their address handle.
+ * have the static rate of their address handle. Frames of raw packet QPs have the limit of the QP.
  */
 #ifndef VB_NIC_RATE_H
 #define VB_NIC_RATE_H
@@ -30,6 +30,23 @@ static inline uint32_t vb_rate_slower(uint32_t a_kbps, uint32_t b_kbps)
 		return a_kbps | b_kbps;
 	return a_kbps < b_kbps ? a_kbps : b_kbps;
 }
+
+/* --- keeping to a rate --- */
+
+/* Each packet costs the time that it takes at its rate. */
+struct vb_rate_paid {
+	uint64_t until_ns; /* time until which the packets sent take */
+	uint32_t kbps;     /* the QP's rate at that payment */
+};
+
+/* The packets sent may be ahead of the clock by this time, one burst. */
+uint64_t vb_rate_burst_ns(const struct vb_qp *qp, uint32_t kbps);
+/* 0: a packet may leave now; or the time at which to try again. */
+uint64_t vb_rate_wait_ns(const struct vb_qp *qp, struct vb_rate_paid *paid, uint32_t kbps,
+			 uint64_t now_ns);
+void vb_rate_pay(struct vb_rate_paid *paid, uint32_t size, uint32_t kbps);
+
+/* --- the rate of a QP --- */
 
 /* Sets the application's limit; 0: none. burst_bytes 0: the default. */
 void vb_qp_limit_rate(struct vb_qp *qp, uint32_t kbps, uint32_t burst_bytes);

@@ -8,6 +8,7 @@
 #define VB_NIC_WQ_H
 
 #include "nic/qp.h"
+#include "nic/rate.h"
 
 enum {
 	VB_RX_HASH_FIELDS = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4 | IBV_RX_HASH_SRC_IPV6 |
@@ -68,6 +69,7 @@ struct vb_raw_qp {
 	uint8_t hash_key[VB_RX_HASH_KEY_SIZE];
 	uint8_t *tso; /* headers of large sends, one per entry of the send queue */
 	uint32_t tso_stride, tso_header_max;
+	struct vb_rate_paid paid; /* thread with the executor's token only */
 };
 
 #endif

@@ -162,10 +162,6 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 			   attr->comp_mask);
 		err = -EINVAL;
 	}
-	if (!err && qp->type == IBV_QPT_RAW_PACKET) {
-		vb_explain("ibv_modify_qp_rate_limit: raw packet QPs have no rate of their own");
-		err = -EOPNOTSUPP;
-	}
 	if (!err && vb_qp_state(qp) != IBV_QPS_RTS) {
 		vb_explain("ibv_modify_qp_rate_limit: QP 0x%06x is not in RTS", ibv->qp_num);
 		err = -EINVAL;

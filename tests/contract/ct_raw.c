@@ -117,6 +117,41 @@ static void bad_sends(struct ct *t)
 	raw_close(&b);
 }
 
+/* Only the upper limit can be tested: a busy machine may always be slower. */
+static void keeps_to_its_rate(struct ct *t)
+{
+	enum { KBPS = 2000, COUNT = 60, BURST = 1000 };
+	const double least_s = (COUNT * RAW_LENGTH - BURST - RAW_LENGTH) * 8.0 / (KBPS * 1e3);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .rate_limit = KBPS };
+	struct ibv_qp_rate_limit_attr limit = { .rate_limit = KBPS, .max_burst_sz = BURST };
+	struct raw_frame frame = raw_frame(2);
+	struct raw_rule rule = raw_rule_for(&frame);
+	struct ibv_qp_init_attr init;
+	struct ibv_flow *flow;
+	struct raw_box a, b;
+	double start_s;
+
+	raw_open(t, &a, 0);
+	raw_open(t, &b, 1);
+	CT_EQ(ibv_modify_qp(a.qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), 0);
+	CT_EQ(ibv_query_qp(a.qp, &attr, IBV_QP_RATE_LIMIT, &init), 0);
+	CT_EQ(attr.rate_limit, KBPS);
+	flow = raw_flow(&b, &rule);
+	CT_EQ(ibv_modify_qp_rate_limit(a.qp, &limit), 0);
+	start_s = ct_now_s();
+	for (int i = 0; i < COUNT; i++)
+		raw_send(&a, &frame, 0);
+	CT_TRUE(ct_now_s() - start_s > least_s);
+	CT_EQ(raw_count(&b, frame.mark), COUNT);
+	limit = (struct ibv_qp_rate_limit_attr){ 0 };
+	CT_EQ(ibv_modify_qp_rate_limit(a.qp, &limit), 0);
+	raw_send(&a, &frame, 0);
+	CT_EQ(raw_count(&b, frame.mark), 1);
+	CT_EQ(ibv_destroy_flow(flow), 0);
+	raw_close(&a);
+	raw_close(&b);
+}
+
 /* What the interface takes in one frame: its MTU and an Ethernet header. */
 static uint32_t interface_takes(struct ct *t)
 {
@@ -465,6 +500,7 @@ const struct ct_case ct_raw_cases[] = {
 	{ "a frame that cannot be sent is an error of that request", bad_sends, CT_SOLO },
 	{ "a frame longer than the MTU is LOC_LEN, but for its VLAN tag", longer_than_the_mtu,
 	  CT_SOLO },
+	{ "a raw packet QP keeps to its rate", keeps_to_its_rate, CT_SOLO },
 	{ "a frame without a receive that holds it is dropped", without_room, CT_SOLO },
 	{ "checksums are filled in and checked", checksums, CT_SOLO },
 	{ "raw QPs are the parent's after fork, and the child can have its own", survives_fork,

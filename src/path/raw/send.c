@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "net/netif.h"
+#include "nic/rate.h"
 #include "path/raw/raw.h"
 #include "path/raw/tso.h"
 
@@ -15,6 +16,7 @@ struct sending {
 	struct vb_run *run;
 	struct vb_raw_port *port;
 	uint32_t length_max;
+	uint64_t again_ns; /* time of the next try, for a frame that could not leave */
 	struct vb_report report;
 };
 
@@ -78,14 +80,25 @@ static bool frame_to_interface(struct vb_raw_port *port, const struct vb_frame *
 	return true;
 }
 
-/* The interface comes before the own flows: only it may ask for another try. */
+/* False: the rate of the QP, or the interface, lets it go at again_ns. The interface comes before
+ * the own flows: those take each frame. */
 static bool frame_transmit(struct sending *sending, struct vb_frame *frame)
 {
 	struct vb_raw_port *port = sending->port;
+	struct vb_qp *qp = sending->run->qp;
+	uint32_t rate_kbps = atomic_load_explicit(&qp->rate_kbps, memory_order_relaxed);
+	uint64_t now_ns = vb_now_ns();
 
-	if ((vb_frame_is_multicast(frame) || !vb_raw_is_at_home(port, frame)) &&
-	    !frame_to_interface(port, frame))
+	sending->again_ns = rate_kbps ? vb_rate_wait_ns(qp, &qp->raw->paid, rate_kbps, now_ns) : 0;
+	if (sending->again_ns)
 		return false;
+	if ((vb_frame_is_multicast(frame) || !vb_raw_is_at_home(port, frame)) &&
+	    !frame_to_interface(port, frame)) {
+		sending->again_ns = now_ns + FULL_WAIT_NS;
+		return false;
+	}
+	if (rate_kbps)
+		vb_rate_pay(&qp->raw->paid, frame->length, rate_kbps);
 	vb_raw_steer(port, sending->run->thread, frame);
 	return true;
 }
@@ -112,7 +125,7 @@ static bool send_frame(struct sending *sending, const struct vb_wqe *wqe, enum v
 	return frame_transmit(sending, &frame);
 }
 
-/* Goes on at the segment that the socket did not take. A WQE without payload is one header. */
+/* Goes on at the segment that could not leave. A WQE without payload is one header. */
 static bool send_segments(struct sending *sending, const struct vb_wqe *wqe, enum vb_reason *reason)
 {
 	struct vb_qp *qp = sending->run->qp;
@@ -176,7 +189,7 @@ static enum vb_run_verdict run_queue(struct sending *sending)
 		if (run->budget_bytes <= 0)
 			return VB_RUN_MORE;
 		if (!wqe_step(sending, vb_sq_wqe(&qp->sq, qp->sq.next))) {
-			atomic_store(&qp->pend.wake_ns, vb_now_ns() + FULL_WAIT_NS);
+			atomic_store(&qp->pend.wake_ns, sending->again_ns);
 			return VB_RUN_PEND;
 		}
 	}

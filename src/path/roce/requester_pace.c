@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rate of a QP, or of an address handle (nic/rate.h). Each packet costs the time that it takes
- * at that rate. The packets sent may be ahead of the clock by one burst. READs and ATOMICs do not
- * wait: the other side sends their data.
+ * The rate of a QP, or of an address handle (nic/rate.h), for packets of a requester. READs and
+ * ATOMICs do not wait: the other side sends their data.
  */
 #include "nic/rate.h"
 #include "path/roce/requester.h"
@@ -10,14 +9,7 @@
 enum {
 	HEADERS_SIZE = 20 + 8 + 12 + 4, /* IPv4, UDP, BTH, ICRC */
 	DETH_SIZE = 8,
-	BURST_DEFAULT_BYTES = 32 << 10,
-	BURST_DEFAULT_NS = 200000, /* a burst lasts at least as long as a timer may be late */
 };
-
-static uint64_t bytes_time_ns(uint64_t bytes, uint32_t rate_kbps)
-{
-	return bytes * 8000000 / rate_kbps;
-}
 
 /* The size of the packet at next_psn, on the wire. */
 static uint32_t packet_size(const struct vb_wired *wired, const struct vb_wqe *wqe)
@@ -28,32 +20,15 @@ static uint32_t packet_size(const struct vb_wired *wired, const struct vb_wqe *w
 	return HEADERS_SIZE + (left < wired->mtu ? left : wired->mtu);
 }
 
-static uint64_t burst_time_ns(const struct vb_wired *wired, uint32_t rate_kbps)
-{
-	uint32_t burst = atomic_load(&wired->qp->rate_burst_bytes);
-
-	uint64_t burst_ns = bytes_time_ns(burst ? burst : (uint32_t)BURST_DEFAULT_BYTES, rate_kbps);
-
-	return burst || burst_ns > BURST_DEFAULT_NS ? burst_ns : BURST_DEFAULT_NS;
-}
-
 /* Pays for a packet and returns 0, or the time at which to try again. */
 static uint64_t rate_pay(struct vb_wired *wired, uint32_t size, uint32_t rate_kbps)
 {
-	struct vb_requester *req = &wired->req;
-	uint64_t now_ns = wired->roce->now_ns;
-	uint64_t burst_ns = burst_time_ns(wired, rate_kbps);
-	uint32_t own_kbps = atomic_load_explicit(&wired->qp->rate_kbps, memory_order_relaxed);
+	uint64_t again_ns =
+		vb_rate_wait_ns(wired->qp, &wired->req.paid, rate_kbps, wired->roce->now_ns);
 
-	/* A time that was paid at another rate of the QP does not count. */
-	if (req->paid_ns < now_ns || req->paid_kbps != own_kbps)
-		req->paid_ns = now_ns;
-	req->paid_kbps = own_kbps;
-	/* The timer waits for half a burst, not for each packet. */
-	if (req->paid_ns > now_ns + burst_ns)
-		return req->paid_ns - burst_ns / 2;
-	req->paid_ns += bytes_time_ns(size, rate_kbps);
-	return 0;
+	if (!again_ns)
+		vb_rate_pay(&wired->req.paid, size, rate_kbps);
+	return again_ns;
 }
 
 bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps)
@@ -72,7 +47,8 @@ bool vb_requester_pace_holds(const struct vb_wired *wired)
 	uint32_t rate_kbps = atomic_load_explicit(&wired->qp->rate_kbps, memory_order_relaxed);
 
 	return __builtin_expect(rate_kbps, 0) &&
-	       wired->req.paid_ns > wired->roce->now_ns + burst_time_ns(wired, rate_kbps);
+	       wired->req.paid.until_ns >
+		       wired->roce->now_ns + vb_rate_burst_ns(wired->qp, rate_kbps);
 }
 
 uint64_t vb_requester_pace_datagram(struct vb_wired *wired, const struct vb_av *av, uint32_t length)

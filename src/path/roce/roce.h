@@ -16,6 +16,7 @@
 #define VB_PATH_ROCE_ROCE_H
 
 #include "base/timer.h"
+#include "nic/rate.h"
 #include "path/complete.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
@@ -72,9 +73,8 @@ struct vb_requester {
 	uint64_t backoff_ns;   /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;       /* end of an RNR wait; 0: not waiting */
 	uint64_t rnr_since_ns; /* with rnr_cautious: time of the first RNR NAK */
-	uint64_t pace_ns;   /* time at which a rate, or a fault rule, lets more go; 0: none waits */
-	uint64_t paid_ns;   /* time until which the packets sent take at paid_kbps */
-	uint32_t paid_kbps; /* the QP's rate at that payment */
+	uint64_t pace_ns; /* time at which a rate, or a fault rule, lets more go; 0: none waits */
+	struct vb_rate_paid paid;
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;    /* after an RNR wait: one packet only, until the peer takes it */
 	uint32_t nak_psn;     /* of the last sequence NAK that was acted upon */
