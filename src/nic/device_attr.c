@@ -30,8 +30,8 @@ enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 #define CAP_FLUSH_GLOBAL (1ull << 38)
 #define CAP_ATOMIC_WRITE (1ull << 40)
 
-/* IBV_ODP_SUPPORT_FLUSH, in headers from rdma-core 58 on. */
-enum { ODP_FLUSH = 1 << 6 };
+/* IBV_ODP_SUPPORT_FLUSH and IBV_ODP_SUPPORT_ATOMIC_WRITE, in headers from rdma-core 58 on. */
+enum { ODP_FLUSH = 1 << 6, ODP_ATOMIC_WRITE = 1 << 7 };
 
 /* --- device --- */
 
@@ -83,7 +83,7 @@ static void fill_odp(struct ibv_device_attr_ex *attr)
 {
 	unsigned two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	unsigned reliable = two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-			    IBV_ODP_SUPPORT_ATOMIC | ODP_FLUSH;
+			    IBV_ODP_SUPPORT_ATOMIC | ODP_FLUSH | ODP_ATOMIC_WRITE;
 
 	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
