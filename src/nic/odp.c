@@ -148,6 +148,7 @@ static bool is_window(const struct vb_nic *nic, uint32_t key)
 	return entry && entry->kind != VB_KEY_REGION;
 }
 
+/* Among the lkeys of on-demand regions there is none of another region, whatever its PD. */
 static int region_of(const struct vb_pd *pd, enum ibv_advise_mr_advice advice,
 		     const struct ibv_sge *sge, struct vb_mr **out)
 {
@@ -156,10 +157,10 @@ static int region_of(const struct vb_pd *pd, enum ibv_advise_mr_advice advice,
 	*out = mr;
 	if (!mr)
 		return is_window(pd->nic, sge->lkey) ? -EINVAL : -ENOENT;
+	if (!vb_mr_on_demand(mr))
+		return -ENOENT;
 	if (!vb_pd_same(mr->pd, pd))
 		return -EPERM;
-	if (!vb_mr_on_demand(mr))
-		return -EINVAL;
 	if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
 		return -EPERM;
 	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||

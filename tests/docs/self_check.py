@@ -39,6 +39,7 @@ CHECKS = {
     "documents": ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
     "environment": ("{root}/tests/docs/check_environment.py", "{root}"),
     "man": ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
+    "recipes": ("{root}/tests/packages/check_recipes.py", "{root}"),
 }
 # which check; what it notices; the word that it says; the file; what is replaced by what
 CASES = (
@@ -111,6 +112,18 @@ CASES = (
      ".B -o"),
     ("man", "a page that groff complains about", "verbena.7", "man/verbena.7",
      r"^\.SS Importing$", ".SSS"),
+    ("recipes", "a package that the build needs", "libisal-dev", "docs/CI.md", r" libisal-dev", ""),
+    ("recipes", "a package that no list has", "libisal2-dev", "docs/CI.md", r"libisal-dev$",
+     "libisal2-dev libisal-dev"),
+    ("recipes", "a target that is gone", "instal", "docs/CI.md", r"verbena install ",
+     "verbena instal "),
+    ("recipes", "an option that is gone", "checks", "docs/CI.md", r"-Dtests", "-Dchecks"),
+    ("recipes", "a command that is gone", "doktor", "docs/CI.md", r"run: verbena doctor",
+     "run: verbena doktor"),
+    ("recipes", "a step that one service has lost", "GitLab", "docs/CI.md",
+     r"^        - cargo test --no-run\n", ""),
+    ("recipes", "a step that is no shell command", "no shell", "docs/CI.md", r"- run: make$",
+     "- run: make ("),
 )
 SKIPPED = 77
 
