@@ -94,6 +94,7 @@ struct vb_cq_merge {
 	uint64_t second;  /* ... and the lowest of the others */
 	uint64_t horizon; /* completions up to this stamp may be taken (cq_poll.c) */
 	uint64_t stamp[VB_CQ_FEW]; /* of the first completion of each */
+	uint8_t next[VB_CQ_FEW];   /* by number: the place that came after each; a guess */
 };
 
 struct vb_cq {
@@ -115,6 +116,7 @@ struct vb_cq {
 	struct vb_cq_queue **queues;
 	/* The watches of the queues while there are few, side by side; a bit per queue. */
 	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */
+	bool number_lost; /* number_next is to be found once the CQ is empty (cq_trail.c) */
 	uint32_t last; /* place of the queue that had a completion last; polls look there first */
 	struct vb_cq_merge merge;
 	const _Atomic uint64_t *watch_words[VB_CQ_FEW];
@@ -128,8 +130,7 @@ struct vb_cq {
 	_Atomic uint32_t *_Atomic trail;
 	uint64_t trail_offset;
 	uint32_t trail_mask;
-	bool trail_lost;     /* a completion was polled before the number that is next */
-	uint64_t trail_next; /* the lowest number that was not met yet */
+	bool trail_lost; /* a completion was polled before the number that is next */
 	/* Queues that were attached before there were numbers: completions without a number may
 	 * still come there. */
 	struct vb_cq_queue *unnumbered[VB_CQ_UNNUMBERED];
@@ -145,8 +146,13 @@ struct vb_cq {
 	struct vb_pd *pd; /* parent domain that allocated this CQ; NULL: none */
 	bool stamped;     /* completions carry their time */
 	bool ignore_overrun;
-	uint64_t stamp;           /* of the completion that was polled last; under poll_lock */
-	uint64_t numbers_gone;    /* count of numbers that were polled; likewise */
+	uint64_t stamp;        /* of the completion that was polled last; under poll_lock */
+	uint64_t numbers_gone; /* count of numbers that were polled; likewise */
+	/* The lowest number that was not met yet; every lower one was polled, or is void. Without a
+	 * trail 0: not known. Likewise. */
+	uint64_t number_next;
+	uint64_t number_top;      /* few queues: the highest number that was polled ... */
+	uint64_t numbers_void;    /* ... and the count of void numbers below it; likewise */
 	struct ibv_wc_tm_info tm; /* likewise */
 	/* Extended polling, from start_poll to end_poll. */
 	bool single_threaded; /* one thread at a time polls: no lock */
@@ -217,6 +223,9 @@ uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int 
 int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count);
 /* Takes completions with stamps up to last; at least one, if peek has found it. */
 int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc);
+/* Takes the completion with the CQ's next number, which peek has found, and those with the numbers
+ * that follow. *behind: as peek's answer now. */
+int vb_cq_queue_take_row(struct vb_cq_queue *queue, int count, struct ibv_wc *wc, uint64_t *behind);
 uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue);
 /* Sets the watch of a queue that is new or was reset. */
 void vb_cq_queue_watch(struct vb_cq_queue *queue);
@@ -333,17 +342,25 @@ static inline bool vb_cq_has_trail(const struct vb_cq *cq)
 	return atomic_load_explicit(&cq->trail, memory_order_relaxed);
 }
 
+/* A completion with a number was polled before a lower number, or after a higher one. */
+void vb_cq_number_jumps(struct vb_cq *cq, uint64_t number);
+/* All was polled: if every number that was given out is among it, or void, the next one is known.
+ */
+void vb_cq_number_find(struct vb_cq *cq);
+/* True: a queue that had no numbers at first may have a completion without one. */
+bool vb_cq_unnumbered_waits(struct vb_cq *cq);
+
 /* A completion is polled; under the poll lock. */
 static inline void vb_cq_polled(struct vb_cq *cq, uint64_t stamp)
 {
 	cq->stamp = stamp;
-	cq->numbers_gone += stamp > VB_CQ_NUMBER_FIRST;
-	if (!vb_cq_has_trail(cq))
+	if (!vb_cq_is_number(stamp))
 		return;
-	if (stamp == cq->trail_next)
-		cq->trail_next++;
+	cq->numbers_gone++;
+	if (__builtin_expect(stamp == cq->number_next, 1))
+		cq->number_next++;
 	else
-		cq->trail_lost = true;
+		vb_cq_number_jumps(cq, stamp);
 }
 
 /* --- ready bits (cq_ready.c) --- */

@@ -12,6 +12,10 @@
  * was seen before the second look is a *horizon*: completions up to it may be taken, now or by a
  * later poll.
  *
+ * Where stamps are numbers, there is a shorter way. While all lower numbers were polled, the
+ * completion with the next number comes before all others, and needs no look at them. The way ends
+ * at a number that is given out and not visible yet, and goes on once that was polled, or all was.
+ *
  * The completing processes write the stamps; a stamp is believed for the order only.
  */
 #include <errno.h>
@@ -174,11 +178,10 @@ static inline int poll_only(struct vb_cq *cq, uint32_t i, int count, struct ibv_
 	return vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, seen, wc);
 }
 
-/* Looks at the queues that were empty. */
-static inline void look_at_empty(struct vb_cq *cq)
+/* Notes the stamps of the first completions. */
+static inline void look_at(struct vb_cq *cq, uint32_t bits)
 {
 	struct vb_cq_merge *merge = &cq->merge;
-	uint32_t bits = busy_besides(cq, merge->known);
 	struct vb_rq *drained = NULL;
 
 	for (; bits; bits &= bits - 1) {
@@ -187,6 +190,11 @@ static inline void look_at_empty(struct vb_cq *cq)
 		merge->stamp[i] = vb_cq_queue_peek(cq->queues[i], &drained);
 		merge->known |= (uint32_t)(merge->stamp[i] != VB_NO_COMPLETION) << i;
 	}
+}
+
+static inline void look_at_empty(struct vb_cq *cq)
+{
+	look_at(cq, busy_besides(cq, cq->merge.known));
 }
 
 static uint64_t lower(uint64_t a, uint64_t b)
@@ -232,16 +240,24 @@ static inline uint64_t horizon_of(const struct vb_cq *cq)
 	return horizon;
 }
 
+/* Completions of the queue were taken: notes the stamp of the next one. */
+static inline void look_behind(struct vb_cq *cq, uint32_t i)
+{
+	struct vb_cq_merge *merge = &cq->merge;
+	struct vb_rq *drained = NULL;
+
+	merge->stamp[i] = peek(cq->queues[i], &drained);
+	if (merge->stamp[i] == VB_NO_COMPLETION)
+		merge->known &= ~(1u << i);
+}
+
 static int take_first(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	struct vb_cq_merge *merge = &cq->merge;
-	struct vb_cq_queue *queue = cq->queues[merge->first];
-	int taken = vb_cq_queue_take(queue, lower(merge->horizon, merge->second), count, wc);
-	struct vb_rq *drained = NULL;
+	int taken = vb_cq_queue_take(cq->queues[merge->first], lower(merge->horizon, merge->second),
+				     count, wc);
 
-	merge->stamp[merge->first] = peek(queue, &drained);
-	if (merge->stamp[merge->first] == VB_NO_COMPLETION)
-		merge->known &= ~(1u << merge->first);
+	look_behind(cq, merge->first);
 	return taken;
 }
 
@@ -281,9 +297,67 @@ static int merge_few(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return got;
 }
 
-/* Bits: of the queues that may have something. */
-__attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t bits, int count,
-					      struct ibv_wc *wc)
+/* --- few queues, and every number below the next one was polled --- */
+
+static inline bool has_next(const struct vb_cq *cq, uint32_t i)
+{
+	return cq->merge.known >> i & 1 && cq->merge.stamp[i] == cq->number_next;
+}
+
+/* False: no queue is known to have the next number. */
+static bool find_next(const struct vb_cq *cq, uint32_t *place)
+{
+	for (uint32_t bits = cq->merge.known; bits; bits &= bits - 1) {
+		*place = (uint32_t)__builtin_ctz(bits);
+		if (cq->merge.stamp[*place] == cq->number_next)
+			return true;
+	}
+	return false;
+}
+
+/* A completion without a number comes before all that have one. */
+static bool unnumbered_first(struct vb_cq *cq)
+{
+	for (uint32_t i = 0; i < cq->unnumbered_count; i++)
+		if (!is_idle(cq->unnumbered[i]))
+			return vb_cq_unnumbered_waits(cq);
+	return false;
+}
+
+/*
+ * Takes completions number by number. Nothing that is not polled yet comes before the completion
+ * that has the next number, so there is no second look. Bits: of the queues that may have
+ * something.
+ */
+static int poll_numbers(struct vb_cq *cq, uint32_t bits, int count, struct ibv_wc *wc)
+{
+	struct vb_cq_merge *merge = &cq->merge;
+	uint32_t at = merge->next[cq->last];
+	int got = 0;
+
+	merge->horizon = 0; /* what is noted from here on was seen by one look */
+	look_at(cq, bits & ~merge->known);
+	while (got < count) {
+		if (!has_next(cq, at) && !find_next(cq, &at)) {
+			look_at_empty(cq);
+			if (!find_next(cq, &at))
+				break;
+		}
+		if (__builtin_expect(cq->unnumbered_count, 0) && unnumbered_first(cq))
+			break;
+		got += vb_cq_queue_take_row(cq->queues[at], count - got, wc + got,
+					    &merge->stamp[at]);
+		merge->known &= ~((uint32_t)(merge->stamp[at] == VB_NO_COMPLETION) << at);
+		merge->next[cq->last] = (uint8_t)at;
+		cq->last = at;
+		at = merge->next[at];
+	}
+	return got;
+}
+
+/* --- few queues, whatever their numbers are --- */
+
+static int poll_any(struct vb_cq *cq, uint32_t bits, int count, struct ibv_wc *wc)
 {
 	int got = 0, taken;
 
@@ -302,7 +376,8 @@ __attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t bits, i
 	return got + merge_few(cq, count - got, wc + got);
 }
 
-__attribute__((noinline)) static int poll_more(struct vb_cq *cq, int count, struct ibv_wc *wc)
+/* Stamps up to the horizon are known from the last poll. */
+static int poll_more(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = merge_allowed(cq, count, wc);
 	uint32_t bits;
@@ -310,7 +385,27 @@ __attribute__((noinline)) static int poll_more(struct vb_cq *cq, int count, stru
 	if (got == count)
 		return got;
 	bits = awake_first(cq);
-	return bits || is_flushing(cq) ? got + poll_few(cq, bits, count - got, wc + got) : got;
+	return bits || is_flushing(cq) ? got + poll_any(cq, bits, count - got, wc + got) : got;
+}
+
+/* Bits: of the queues that may have something. */
+__attribute__((noinline)) static int poll_few(struct vb_cq *cq, uint32_t bits, int count,
+					      struct ibv_wc *wc)
+{
+	int got = 0;
+
+	if (cq->number_next && !is_flushing(cq)) { /* a flush has no number before it is seen */
+		got = poll_numbers(cq, bits, count, wc);
+		if (got == count || !cq->merge.known)
+			return got;
+		cq->merge.known = 0;
+		bits = awake(cq);
+	}
+	got += cq->merge.known ? poll_more(cq, count - got, wc + got)
+			       : poll_any(cq, bits, count - got, wc + got);
+	if (got < count && cq->number_lost)
+		vb_cq_number_find(cq);
+	return got;
 }
 
 /* --- many queues --- */
@@ -409,10 +504,13 @@ static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	if (cq->ready_pages)
 		return poll_many(cq, count, wc);
 	if (__builtin_expect(cq->merge.known, 0))
-		return poll_more(cq, count, wc);
+		return poll_few(cq, 0, count, wc);
 	bits = awake_first(cq);
-	if (!bits && !is_flushing(cq)) /* most polls end here */
+	if (!bits && !is_flushing(cq)) { /* most polls end here */
+		if (__builtin_expect(cq->number_lost, 0))
+			vb_cq_number_find(cq);
 		return 0;
+	}
 	if (cq->queue_count == 1)
 		return poll_single(cq, count, wc);
 	return poll_few(cq, bits, count, wc);

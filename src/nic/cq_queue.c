@@ -222,11 +222,10 @@ static uint32_t least_of(const struct vb_qp *qp)
 }
 
 /* least: bytes that a message has at least. */
-static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uint32_t least,
-			     struct ibv_wc *wc)
+static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
+			     const struct vb_cell *cell, uint32_t index, uint32_t qpn,
+			     uint32_t least, struct ibv_wc *wc)
 {
-	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
-	const struct vb_cell *cell = vb_rq_cell(rq, index);
 	const uint32_t length = VB_READ_ONCE(cell->byte_length);
 	const uint8_t status = VB_READ_ONCE(cell->status), flags = VB_READ_ONCE(cell->wc_flags);
 	const enum vb_cell_where where = VB_READ_ONCE(cell->where);
@@ -248,6 +247,7 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 		    (status || length > twin->length || length < least) && !is_plausible(wc), 0))
 		damaged(wc);
 	else if (where != VB_PAYLOAD_PLACED && !status &&
+		 !vb_rq_scatter_word(twin, cell, where, length) &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
 		wc->status = IBV_WC_LOC_PROT_ERR;
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
@@ -255,6 +255,12 @@ static inline void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uin
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))
 		vb_comp_cntr_receive(rq, index, wc);
 	vb_tell_received(rq, index, wc);
+}
+
+static void fill_recv(struct vb_rq *rq, uint32_t index, uint32_t qpn, uint32_t least,
+		      struct ibv_wc *wc)
+{
+	fill_from(rq, vb_rq_twin(rq, index), vb_rq_cell(rq, index), index, qpn, least, wc);
 }
 
 static void fill_flushed(struct vb_rq *rq, uint32_t index, uint32_t qpn, struct ibv_wc *wc)
@@ -323,6 +329,36 @@ static int take_receives(struct vb_cq_queue *queue, uint64_t last, int count, st
 	if (__builtin_expect(
 		    !cell && atomic_load_explicit(&queue->flush_ready, memory_order_relaxed), 0))
 		got += take_flushed(queue, last, count - got, wc + got);
+	watch_head(queue);
+	return got;
+}
+
+/* The same for receives with the numbers that are next. The first of them is there. */
+static int take_receive_row(struct vb_cq_queue *queue, int count, struct ibv_wc *wc,
+			    uint64_t *behind)
+{
+	struct vb_rq *rq = queue->rq;
+	struct vb_cq *cq = queue->cq;
+	const uint32_t qpn = queue->qp->ibv.qp_num;
+	const uint64_t first = cq->number_next;
+	uint64_t head = atomic_load_explicit(&rq->head, memory_order_relaxed);
+	int got = 0;
+
+	do {
+		struct vb_recv_wqe *twin = vb_rq_twin(rq, (uint32_t)head);
+		struct vb_cell *cell = vb_rq_cell(rq, (uint32_t)head);
+
+		vb_prefetch_to_write(cell); /* it is posted again soon */
+		fill_from(rq, twin, cell, (uint32_t)head, qpn, 0, &wc[got++]);
+		atomic_store_explicit(&twin->open, VB_RECV_CLOSED, memory_order_release);
+		atomic_store_explicit(&rq->head, ++head, memory_order_release);
+		cell = vb_rq_done_at_head(rq);
+		*behind = cell ? stamp_behind(rq, cell, 0) : VB_NO_COMPLETION;
+	} while (*behind == first + (uint32_t)got && got < count);
+	cq->number_next = first + (uint32_t)got;
+	cq->stamp = cq->number_next - 1;
+	cq->numbers_gone += (uint32_t)got;
+	vb_cq_forget(cq, (uint32_t)got);
 	watch_head(queue);
 	return got;
 }
@@ -506,6 +542,18 @@ int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct
 		return take_loose(queue, last, count, wc);
 	}
 	return 0;
+}
+
+int vb_cq_queue_take_row(struct vb_cq_queue *queue, int count, struct ibv_wc *wc, uint64_t *behind)
+{
+	struct vb_rq *drained = NULL;
+	int got;
+
+	if (queue->kind == VB_CQ_RECEIVES)
+		return take_receive_row(queue, count, wc, behind);
+	got = vb_cq_queue_take(queue, queue->cq->number_next, 1, wc);
+	*behind = vb_cq_queue_peek(queue, &drained);
+	return got;
 }
 
 uint32_t vb_cq_queue_waiting(struct vb_cq_queue *queue)

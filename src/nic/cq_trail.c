@@ -34,6 +34,8 @@ void vb_cq_trail_begin_numbers(struct vb_cq *cq)
 {
 	for (uint32_t i = 0; i < cq->queue_count && i < VB_CQ_UNNUMBERED; i++)
 		cq->unnumbered[cq->unnumbered_count++] = cq->queues[i];
+	cq->number_top = VB_CQ_NUMBER_FIRST;
+	cq->number_next = VB_CQ_NUMBER_FIRST + 1;
 }
 
 void vb_cq_trail_make(struct vb_cq *cq)
@@ -47,7 +49,7 @@ void vb_cq_trail_make(struct vb_cq *cq)
 	cq->trail_offset = offset;
 	cq->trail_mask = mask;
 	/* Earlier numbers have no entries: the trail begins when all of them were polled. */
-	cq->trail_next = VB_CQ_NUMBER_FIRST + 1;
+	cq->number_next = VB_CQ_NUMBER_FIRST + 1;
 	atomic_store_explicit(&cq->trail, vb_segment_at(&cq->nic->seg, offset),
 			      memory_order_release);
 	atomic_store(&cq->shared->trail_mask, mask);
@@ -82,8 +84,7 @@ static bool is_in_order(const struct vb_cq_queue *queue)
 	return queue->kind == VB_CQ_SENDS || queue->kind == VB_CQ_RECEIVES;
 }
 
-/* True: one of these queues may have a completion without a number. */
-static bool unnumbered_waits(struct vb_cq *cq)
+bool vb_cq_unnumbered_waits(struct vb_cq *cq)
 {
 	bool waits = false;
 
@@ -138,7 +139,7 @@ int vb_cq_trail_follow(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	int got = 0;
 
 	while (got < count) {
-		uint64_t number = cq->trail_next;
+		uint64_t number = cq->number_next;
 		uint32_t entry = entry_at(cq, number);
 		struct vb_cq_queue *queue;
 		int taken;
@@ -146,12 +147,12 @@ int vb_cq_trail_follow(struct vb_cq *cq, int count, struct ibv_wc *wc)
 		if (!entry)
 			break;
 		/* After the entry was seen: a completion that it depends on is visible now. */
-		if (__builtin_expect(cq->unnumbered_count, 0) && unnumbered_waits(cq))
+		if (__builtin_expect(cq->unnumbered_count, 0) && vb_cq_unnumbered_waits(cq))
 			break;
 		queue = queue_of(cq, entry);
 		taken = queue ? take_one(queue, number, &wc[got]) : 0;
 		if (!taken) /* it was polled before, or went with its queue */
-			cq->trail_next++;
+			cq->number_next++;
 		got += taken;
 	}
 	if (got) {
@@ -168,7 +169,7 @@ bool vb_cq_trail_goes_on(struct vb_cq *cq)
 	if (cq->unnumbered_count) /* there may be an entry that must not be followed */
 		return false;
 	for (int i = 0; i < PAUSES && !cq->trail_lost; i++) {
-		if (entry_at(cq, cq->trail_next))
+		if (entry_at(cq, cq->number_next))
 			return true;
 		vb_cpu_relax();
 	}
@@ -176,16 +177,52 @@ bool vb_cq_trail_goes_on(struct vb_cq *cq)
 	return false;
 }
 
-/* In this order: a void number was given out before. */
+/* True: every number that was given out was polled, or is void. */
+static bool all_numbers_gone(struct vb_cq *cq, uint64_t *last, uint64_t *voids)
+{
+	/* In this order: a void number was given out before. */
+	*voids = atomic_load_explicit(&cq->shared->voids, memory_order_acquire);
+	*last = atomic_load_explicit(&cq->shared->number, memory_order_acquire);
+	return *last - VB_CQ_NUMBER_FIRST == cq->numbers_gone + *voids;
+}
+
 bool vb_cq_trail_at_end(struct vb_cq *cq)
 {
-	uint64_t voids = atomic_load_explicit(&cq->shared->voids, memory_order_acquire);
-	uint64_t number = atomic_load_explicit(&cq->shared->number, memory_order_acquire);
+	uint64_t last, voids;
 
-	if (number - VB_CQ_NUMBER_FIRST != cq->numbers_gone + voids ||
-	    (cq->unnumbered_count && unnumbered_waits(cq)))
+	if (!all_numbers_gone(cq, &last, &voids) ||
+	    (cq->unnumbered_count && vb_cq_unnumbered_waits(cq)))
 		return false;
-	cq->trail_next = number + 1;
+	cq->number_next = last + 1;
 	cq->trail_lost = false;
 	return true;
+}
+
+/* --- few queues: no trail, but the next number --- */
+
+void vb_cq_number_jumps(struct vb_cq *cq, uint64_t number)
+{
+	if (vb_cq_has_trail(cq)) {
+		cq->trail_lost = true;
+		return;
+	}
+	if (number > cq->number_top)
+		cq->number_top = number;
+	/* Numbers up to the highest that are neither polled nor void may still come. */
+	cq->number_next = cq->number_top - VB_CQ_NUMBER_FIRST == cq->numbers_gone + cq->numbers_void
+				  ? cq->number_top + 1
+				  : 0;
+	cq->number_lost = !cq->number_next;
+}
+
+void vb_cq_number_find(struct vb_cq *cq)
+{
+	uint64_t last, voids;
+
+	cq->number_lost = false; /* until the next jump: the look costs a line that senders write */
+	if (!all_numbers_gone(cq, &last, &voids))
+		return;
+	cq->number_top = last;
+	cq->numbers_void = voids;
+	cq->number_next = last + 1;
 }

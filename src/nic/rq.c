@@ -240,12 +240,17 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 	uint8_t flags = VB_CELL_KEYS_OK | (rq->comp_cntr ? VB_CELL_PLACE : 0);
 
 	for (int i = 0; i < wr->num_sge; i++) {
-		struct ibv_sge sge = wr->sg_list[i];
+		/* Field by field: programs write an address right before they post. A load of all 16
+		 * bytes would wait until that store, and all before it, have left the CPU. */
+		struct ibv_sge sge = { wr->sg_list[i].addr, wr->sg_list[i].length,
+				       wr->sg_list[i].lkey };
 
 		/* Replaces the address in the region by the address in this process. */
 		if (!resolve(rq, &sge, &flags) && sge.length)
 			flags &= (uint8_t)~VB_CELL_KEYS_OK;
-		twin->sge[i] = out->sge[i] = sge;
+		twin->sge[i].addr = out->sge[i].addr = sge.addr;
+		twin->sge[i].length = out->sge[i].length = sge.length;
+		twin->sge[i].lkey = out->sge[i].lkey = sge.lkey;
 		length += sge.length;
 	}
 	out->count = twin->sge_count = (uint8_t)wr->num_sge;

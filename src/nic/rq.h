@@ -13,6 +13,8 @@
 #ifndef VB_NIC_RQ_H
 #define VB_NIC_RQ_H
 
+#include <string.h>
+
 #include "nic/mr.h"
 
 enum vb_recv_open {
@@ -175,6 +177,17 @@ bool vb_rq_flush_next(struct vb_rq *rq, uint32_t *index);
  * memory are not good any more. where and length were read from the cell, once. */
 bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		   enum vb_cell_where where, uint32_t length);
+/* The same for the most common payload, a word that rode in the cell; false: it is another one. */
+static inline bool vb_rq_scatter_word(const struct vb_recv_wqe *twin, const struct vb_cell *cell,
+				      enum vb_cell_where where, uint32_t length)
+{
+	if (length != sizeof(uint64_t) || where != VB_PAYLOAD_INLINE ||
+	    twin->flags != VB_CELL_KEYS_OK || !twin->sge_count ||
+	    twin->sge[0].length < sizeof(uint64_t))
+		return false;
+	memcpy((void *)(uintptr_t)twin->sge[0].addr, cell->payload, sizeof(uint64_t));
+	return true;
+}
 /* One sender: ends the receive at head; its cell is free. */
 static inline void vb_rq_consume_head(struct vb_rq *rq)
 {

@@ -42,12 +42,6 @@ bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		rode ? cell->payload : rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
 	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
 
-	/* The most common payload, a word, needs no call. */
-	if (length == 8 && twin->flags == VB_CELL_KEYS_OK && twin->sge_count &&
-	    twin->sge[0].length >= 8) {
-		memcpy((void *)(uintptr_t)twin->sge[0].addr, from, 8);
-		return true;
-	}
 	if (__builtin_expect(!(twin->flags & VB_CELL_KEYS_OK), 0) && !keys_cover(rq, twin))
 		return false;
 	return scatter_list(twin, from, length < limit ? length : limit);

@@ -107,9 +107,13 @@ static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *w
 	from = wr_source(qp, wr);
 	if (!from)
 		return false;
+	/* Before the cell is written: the atomic operation would wait for the line of the cell, and
+	 * a poller that watches the cell could take the line away in between. */
+	if (asks & VB_CQ_ORDERED)
+		*stamp = vb_cq_stamp(remote->cq, asks);
 	cell_fill(remote, cell, qp, wr, from, asks & VB_CQ_ORDERED);
 	if (asks & VB_CQ_ORDERED)
-		cell->stamp = *stamp = vb_cq_stamp(remote->cq, asks);
+		cell->stamp = *stamp;
 	/* The owner may flush the receive at this moment: then the owner has it. */
 	if (!atomic_compare_exchange_strong(&cell->word, &posted,
 					    vb_cell_word(remote->next_recv, 0, 0, VB_CELL_DONE))) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The trail of a CQ with many queues: completions come in the order of their numbers, where the
- * trail leads, where it has holes, and where it was overwritten. The test plays the threads that
- * complete: each takes a number, shows its completion and writes its entry, in steps.
+ * trail leads, where it has holes, and where it was overwritten. With few queues there is no trail,
+ * but the next number. The test plays the threads that complete: each takes a number, shows its
+ * completion and writes its entry, in steps.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 #include "nic/qp.h"
 #include "rig.h"
 
-enum { QUEUES = 20, DEPTH = 256, CQE = 64, NONE = -1 };
+enum { QUEUES = 20, FEW = 6, DEPTH = 256, CQE = 64, NONE = -1 };
 
 static struct rig rig;
 static struct vb_cq *cq;
@@ -65,6 +66,14 @@ static int open_all(void **state)
 {
 	open_cq(state);
 	for (int i = 0; i < QUEUES; i++)
+		queue_attach(i);
+	return 0;
+}
+
+static int open_few(void **state)
+{
+	open_cq(state);
+	for (int i = 0; i < FEW; i++)
 		queue_attach(i);
 	return 0;
 }
@@ -136,7 +145,7 @@ static void expect_trail(void)
 	assert_int_equal(poll_one(), NONE);
 	assert_true(vb_cq_trail_at_end(cq));
 	complete(3, 7777);
-	assert_int_equal(cq->trail_next, take_number() - 1);
+	assert_int_equal(cq->number_next, take_number() - 1);
 	vb_cq_void_number(cq->shared, VB_CQ_NUMBERS);
 	assert_int_equal(poll_one(), 7777);
 	assert_int_equal(poll_one(), NONE);
@@ -285,7 +294,120 @@ static void the_trail_begins_when_many_queues_are_there(void **state)
 	expect_trail();
 }
 
+/* --- few queues --- */
+
+/* The next number is known, and right. */
+static void expect_next_number(void)
+{
+	assert_int_equal(poll_one(), NONE);
+	assert_int_equal(cq->number_next, atomic_load(&cq->shared->number) + 1);
+	complete(3, 7777);
+	complete(1, 7778);
+	assert_int_equal(poll_one(), 7777);
+	assert_int_equal(poll_one(), 7778);
+	assert_int_equal(cq->number_next, atomic_load(&cq->shared->number) + 1);
+}
+
+static void few_queues_complete_number_by_number(void **state)
+{
+	struct ibv_wc wc[40];
+
+	expect_next_number();
+	for (int i = 0; i < 40; i++)
+		complete(i * i % FEW, (uint64_t)i);
+	expect(0, 10);
+	assert_int_equal(vb_cq_poll(cq, 40, wc), 30);
+	for (int i = 0; i < 30; i++)
+		assert_int_equal(wc[i].wr_id, i + 10);
+	expect_next_number();
+}
+
+/* The number of the late completion is lower, and it is visible before the other begins. */
+static void a_late_completion_comes_before_its_effect(void **state)
+{
+	uint64_t number;
+
+	complete(1, 0);
+	number = take_number(); /* and the thread is stopped */
+	complete(2, 1);
+	complete(4, 2);
+	expect(0, 3);
+	assert_int_equal(cq->number_next, 0);
+	show(5, 3, number);
+	complete(2, 4);
+	expect(3, 2);
+	expect_next_number();
+}
+
+static void the_next_number_is_known_when_the_late_one_was_polled(void **state)
+{
+	uint64_t number = take_number();
+
+	complete(2, 0);
+	expect(0, 1);
+	assert_int_equal(poll_one(), NONE);
+	assert_int_equal(cq->number_next, 0);
+	show(0, 1, number);
+	expect(1, 1);
+	assert_int_equal(cq->number_next, number + 2);
+	expect_next_number();
+}
+
+/* A void number above all that were polled does not stand for the late one below. */
+static void a_void_number_hides_no_late_completion(void **state)
+{
+	uint64_t number = take_number();
+
+	complete(2, 0);
+	expect(0, 1);
+	take_number();
+	vb_cq_void_number(cq->shared, VB_CQ_NUMBERS);
+	assert_int_equal(poll_one(), NONE);
+	assert_int_equal(cq->number_next, 0);
+	show(0, 1, number);
+	complete(2, 2);
+	expect(1, 2);
+	expect_next_number();
+}
+
+static void few_queues_pass_void_numbers(void **state)
+{
+	complete(1, 0);
+	take_number();
+	vb_cq_void_number(cq->shared, VB_CQ_NUMBERS);
+	complete(2, 1);
+	complete(0, 2);
+	expect(0, 3);
+	expect_next_number();
+}
+
+static void few_queues_lose_one_with_its_numbers(void **state)
+{
+	for (int i = 0; i < FEW; i++)
+		complete(i, (uint64_t)i);
+	expect(0, 1);
+	queue_detach(4);
+	expect(1, 3);
+	expect(5, 1);
+	expect_next_number();
+}
+
+static void few_queues_have_completions_without_a_number_first(void **state)
+{
+	for (int i = 0; i < FEW; i++)
+		queue_attach(i);
+	complete(3, 1);
+	show(0, 0, 0);
+	expect(0, 2);
+	complete(3, 3);
+	complete(2, 4);
+	show(0, 2, 0);
+	expect(2, 3);
+	expect_next_number();
+}
+
 #define AMONG_ALL(test) cmocka_unit_test_setup_teardown(test, open_all, close_all)
+#define AMONG_FEW(test) cmocka_unit_test_setup_teardown(test, open_few, close_all)
 #define FROM_NONE(test) cmocka_unit_test_setup_teardown(test, open_cq, close_all)
 
 int main(void)
@@ -301,6 +423,13 @@ int main(void)
 		AMONG_ALL(a_wrong_entry_is_not_believed),
 		FROM_NONE(completions_without_a_number_come_first),
 		FROM_NONE(the_trail_begins_when_many_queues_are_there),
+		AMONG_FEW(few_queues_complete_number_by_number),
+		AMONG_FEW(a_late_completion_comes_before_its_effect),
+		AMONG_FEW(the_next_number_is_known_when_the_late_one_was_polled),
+		AMONG_FEW(a_void_number_hides_no_late_completion),
+		AMONG_FEW(few_queues_pass_void_numbers),
+		AMONG_FEW(few_queues_lose_one_with_its_numbers),
+		FROM_NONE(few_queues_have_completions_without_a_number_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
