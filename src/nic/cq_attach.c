@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/barrier.h"
 #include "nic/cq.h"
 #include "nic/nic.h"
 
@@ -155,6 +156,9 @@ static int use_ready(struct vb_cq *cq)
 
 	if (err || used)
 		return err;
+	/* A send of this process that saw no pages is visible after the barrier. Pairs with
+	 * poller_tell in fast_send.c. */
+	vb_barrier_others();
 	/* Completions that set no bit happened before this store: set_all_ready finds them. */
 	atomic_store(&cq->shared->use_ready, 1);
 	set_all_ready(cq);

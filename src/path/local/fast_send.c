@@ -155,8 +155,12 @@ static inline void poller_tell(struct vb_qp *qp, bool signaled)
 {
 	struct vb_cq *cq = qp->send_cq;
 
-	if (!signaled ||
-	    (!cq->channel && !atomic_load_explicit(&cq->ready_pages, memory_order_relaxed)))
+	if (!signaled)
+		return;
+	/* Between the completion and the look at ready_pages. use_ready has a barrier for both. */
+	if (__builtin_expect(cq->nic->unregistered_barrier, 0))
+		atomic_thread_fence(memory_order_seq_cst);
+	if (!cq->channel && !atomic_load_explicit(&cq->ready_pages, memory_order_relaxed))
 		return;
 	atomic_thread_fence(memory_order_seq_cst); /* pairs as the fence in vb_path_tell */
 	vb_cq_notify(cq, qp->sends.bit, false);
