@@ -165,6 +165,28 @@ static void early_retries_do_not_consume_retries(void **state)
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
 }
 
+/* The process is stopped for longer than its patience. When it goes on it asks again, and gives up
+ * when the whole time has passed before its eyes. */
+static void the_time_without_a_cpu_is_no_silence(void **state)
+{
+	const uint64_t give_up_ns = 2 * (4096ull << 16);
+
+	(void)state;
+	rig.attr.retry_cnt = 1;
+	rig.attr.timeout = 16;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig.roce.now_ns += 10 * give_up_ns;
+	rig_turn(&rig);
+	rig_poll_none(&rig);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig_wait_ns(&rig, give_up_ns / 2);
+	rig_poll_none(&rig);
+	rig_wait_ns(&rig, give_up_ns / 2);
+	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
+}
+
 /* Of the first two messages, which are repeated, nobody knows how long they took. */
 static void measure_ns(uint64_t rtt_ns)
 {
@@ -419,6 +441,7 @@ int main(void)
 		TEST_RC(rnr_retry_7_is_for_ever),
 		TEST_RC(progress_ends_the_rnr_wait),
 		TEST_RC(early_retries_do_not_consume_retries),
+		TEST_RC(the_time_without_a_cpu_is_no_silence),
 		TEST_RC(a_distant_peer_is_tried_as_often_as_retry_cnt_says),
 		TEST_RC(timeout_0_never_gives_up),
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
