@@ -77,7 +77,7 @@ struct vb_pend {
 	struct vb_list node;          /* in the list of the send CQ (waiters.h) */
 	bool listed;                  /* under the lock of that list */
 	_Atomic enum vb_pend_why why; /* also read, as a hint, to see whether the queue drains */
-	uint64_t since_ns;            /* first try of the WQE that waits */
+	uint64_t lost_waited_ns;      /* LOST: sum of the waits between the tries of the WQE */
 	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;

@@ -350,6 +350,27 @@ static void a_request_that_is_held_back_holds_back_nothing_before_it(void **stat
 	use_rules("");
 }
 
+/* The timer of each repetition comes later than the patience lasts. */
+static void a_rule_that_loses_counts_tries_and_not_the_clock(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 1;
+	rig.attr.timeout = 10;
+	rig_open(&rig);
+	use_rules("drop wr times=3");
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_take_none(&rig);
+		rig_poll_none(&rig);
+		rig.roce.now_ns += 3 * (4096ull << 10);
+		rig_turn(&rig);
+	}
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	use_rules("");
+}
+
 /* --- a rate --- */
 
 static void set_rate(uint32_t kbps, uint32_t burst_bytes)
@@ -449,6 +470,7 @@ int main(void)
 		TEST_RC(silence_of_an_unread_socket_is_no_silence),
 		TEST_RC(nobody_is_given_up_before_everything_is_read),
 		TEST_RC(a_request_that_is_held_back_holds_back_nothing_before_it),
+		TEST_RC(a_rule_that_loses_counts_tries_and_not_the_clock),
 		TEST_RC(a_pause_of_the_rate_is_no_silence),
 		TEST_RC(a_rate_does_not_use_up_the_patience),
 		TEST_RC(a_new_rate_owes_nothing_of_the_old),

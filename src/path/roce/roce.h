@@ -56,9 +56,9 @@ struct vb_requester {
 	uint32_t begun;      /* WQEs before this index have PSNs */
 	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
 	struct vb_report stop_report;
-	uint64_t delayed;    /* 1 + index of the WQE that a fault rule holds back ... */
-	uint64_t delayed_ns; /* ... until this time */
-	uint64_t lost_ns;    /* time since which a rule has lost each try of that WQE; 0: none */
+	uint64_t delayed;        /* 1 + index of the WQE that a fault rule holds back ... */
+	uint64_t delayed_ns;     /* ... until this time */
+	uint64_t lost_waited_ns; /* sum of the waits, if rules have lost each try of that WQE */
 	bool suspect; /* the last WQE begun cannot take its answer in: no WQE goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
