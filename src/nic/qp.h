@@ -96,8 +96,24 @@ struct vb_migration {
 	struct vb_av alternate;
 };
 
-/* Operations that completion counters count. */
-enum { VB_COMP_SEND, VB_COMP_RECV, VB_COMP_READ, VB_COMP_WRITE, VB_COMP_OPS };
+/* Operations that completion counters count. Remote ones are in the order of enum vb_served. */
+enum {
+	VB_COMP_SEND,
+	VB_COMP_RECV,
+	VB_COMP_READ,
+	VB_COMP_WRITE,
+	VB_COMP_LOCAL_OPS,
+	VB_COMP_REMOTE = VB_COMP_LOCAL_OPS,
+	VB_COMP_OPS = VB_COMP_REMOTE + VB_SERVED_OPS,
+};
+
+/* Operations of peers on a QP, for a completion counter. */
+struct vb_comp_served {
+	struct vb_list node; /* in the counter's served; empty: none. Under nic->lock, as all */
+	struct vb_qp *qp;
+	uint64_t done; /* the value of the lent word that is in the counter already */
+	uint32_t errors;
+};
 
 struct vb_wired;
 struct vb_builder;
@@ -166,6 +182,7 @@ struct vb_qp {
 	/* Under nic->lock; nic/comp_cntr.h. */
 	struct vb_comp_cntr *comp_cntrs[VB_COMP_OPS];
 	struct vb_list comp_node; /* in comp_cntrs[VB_COMP_RECV]->receivers */
+	struct vb_comp_served comp_served[VB_SERVED_OPS];
 };
 
 /* Another process has the QP open, through this socket. */

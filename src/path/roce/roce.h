@@ -104,7 +104,9 @@ struct vb_reply {
 	uint64_t va;
 	uint32_t length;
 	uint32_t msn;
-	uint64_t original; /* ATOMIC */
+	bool counts;           /* READ: completion counters count it once it has left ... */
+	uint32_t counts_bytes; /* ... as so many bytes, those of the first request */
+	uint64_t original;     /* ATOMIC */
 };
 
 /* An ATOMIC that was executed: a duplicate gets the same answer. */
