@@ -37,9 +37,9 @@ def refused():
 
 before = refused()
 bad = [
-    struct.pack("=QII", MAGIC, VERSION + 1, 0),           # a version that is none
-    struct.pack("=Q", MAGIC),                   # too short
-    struct.pack("=QII", MAGIC, VERSION, 0) + b"x",    # too long
+    struct.pack("=QII", MAGIC, VERSION + 1, 0),  # a version that is none
+    struct.pack("=Q", MAGIC),  # too short
+    struct.pack("=QII", MAGIC, VERSION, 0) + b"x",  # too long
     struct.pack("=QII", MAGIC, VERSION, 0) * 1000,
 ]
 for message in bad:
