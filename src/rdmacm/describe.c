@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The identifiers of this process, for those that ask for its objects (engine/attach/describe.h). */
+/* The identifiers of this process, for those that ask for its objects. */
 #include "rdmacm/describe.h"
 
 #include <errno.h>
