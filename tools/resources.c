@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "resources.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi/rdmacm.h"
 #include "verbena.h"
 
 static const char usage[] =
 	"usage: verbena resources [-j] [-p PID] [TYPE ...]\n\n"
 	"Lists the RDMA objects of this user's processes on this host; for root, of all users'\n"
-	"processes. TYPE is one of pd, cq, mr, mw, srq, qp, xrcd; without it all are listed.\n\n"
+	"processes. TYPE is one of pd, cq, mr, mw, srq, qp, xrcd, cm_id; without it all are "
+	"listed.\n\n"
 	"  -j, --json       print JSON\n"
 	"  -p, --pid=PID    list this process only\n";
 
 static const char *const kinds[VB_DESCRIBE_KINDS] = {
-	[VB_DESCRIBE_PD] = "pd",     [VB_DESCRIBE_CQ] = "cq",   [VB_DESCRIBE_MR] = "mr",
-	[VB_DESCRIBE_MW] = "mw",     [VB_DESCRIBE_SRQ] = "srq", [VB_DESCRIBE_QP] = "qp",
-	[VB_DESCRIBE_XRCD] = "xrcd",
+	[VB_DESCRIBE_PD] = "pd",     [VB_DESCRIBE_CQ] = "cq",       [VB_DESCRIBE_MR] = "mr",
+	[VB_DESCRIBE_MW] = "mw",     [VB_DESCRIBE_SRQ] = "srq",     [VB_DESCRIBE_QP] = "qp",
+	[VB_DESCRIBE_XRCD] = "xrcd", [VB_DESCRIBE_CM_ID] = "cm_id",
 };
 
 const char *kind_name(unsigned kind)
@@ -51,6 +54,56 @@ const char *qp_state_name(unsigned state)
 	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
 	return state < sizeof(names) / sizeof(*names) ? names[state] : "?";
+}
+
+const char *cm_state_name(unsigned state)
+{
+	static const char *const names[VB_DESCRIBE_CM_STATES] = {
+		[VB_DESCRIBE_CM_IDLE] = "IDLE",
+		[VB_DESCRIBE_CM_ADDR_QUERY] = "ADDR_QUERY",
+		[VB_DESCRIBE_CM_ADDR_RESOLVED] = "ADDR_RESOLVED",
+		[VB_DESCRIBE_CM_ROUTE_QUERY] = "ROUTE_QUERY",
+		[VB_DESCRIBE_CM_ROUTE_RESOLVED] = "ROUTE_RESOLVED",
+		[VB_DESCRIBE_CM_CONNECT] = "CONNECT",
+		[VB_DESCRIBE_CM_DISCONNECT] = "DISCONNECT",
+		[VB_DESCRIBE_CM_ADDR_BOUND] = "ADDR_BOUND",
+		[VB_DESCRIBE_CM_LISTEN] = "LISTEN",
+		[VB_DESCRIBE_CM_DEVICE_REMOVAL] = "DEVICE_REMOVAL",
+	};
+
+	return state < VB_DESCRIBE_CM_STATES ? names[state] : "?";
+}
+
+const char *port_space_name(unsigned port_space)
+{
+	switch (port_space) {
+	case RDMA_PS_IPOIB:
+		return "IPoIB";
+	case RDMA_PS_TCP:
+		return "TCP";
+	case RDMA_PS_UDP:
+		return "UDP";
+	case RDMA_PS_IB:
+		return "IB";
+	}
+	return "?";
+}
+
+const char *address_text(const uint8_t bytes[28], char text[ADDRESS_SIZE])
+{
+	char host[INET6_ADDRSTRLEN] = "";
+	struct sockaddr_in6 ip6;
+	struct sockaddr_in ip4;
+
+	memcpy(&ip6, bytes, sizeof(ip6));
+	memcpy(&ip4, bytes, sizeof(ip4));
+	*text = '\0';
+	if (ip4.sin_family == AF_INET && inet_ntop(AF_INET, &ip4.sin_addr, host, sizeof(host)))
+		snprintf(text, ADDRESS_SIZE, "%s:%u", host, ntohs(ip4.sin_port));
+	else if (ip6.sin6_family == AF_INET6 &&
+		 inet_ntop(AF_INET6, &ip6.sin6_addr, host, sizeof(host)))
+		snprintf(text, ADDRESS_SIZE, "[%s]:%u", host, ntohs(ip6.sin6_port));
+	return text;
 }
 
 bool is_selected(const struct selection *selection, const struct vb_describe_record *record)

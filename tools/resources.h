@@ -9,7 +9,7 @@
 
 #include "engine/attach/ask.h"
 
-enum { NAME_SIZE = 32 };
+enum { NAME_SIZE = 32, ADDRESS_SIZE = 64 };
 
 /* The objects and the process to show; 0: all. */
 struct selection {
@@ -31,6 +31,10 @@ bool is_selected(const struct selection *selection, const struct vb_describe_rec
 const char *kind_name(unsigned kind); /* "qp", "cq", ... */
 const char *qp_type_name(unsigned type);
 const char *qp_state_name(unsigned state);
+const char *cm_state_name(unsigned state);
+const char *port_space_name(unsigned port_space);
+/* ADDRESS:PORT of an identifier; an empty text: there is none. */
+const char *address_text(const uint8_t bytes[28], char text[ADDRESS_SIZE]);
 /* The number of unused PDs, which have no record. */
 unsigned pds_unused(const struct vb_asked_process *process);
 /* The process at the other end of a QP, if it is on this host; else 0. */

@@ -58,6 +58,17 @@ static void print_qp(const struct vb_asked_processes *all, const struct vb_descr
 	       r->on_wire ? "packets" : "local");
 }
 
+static void print_id(const struct vb_describe_record *r)
+{
+	char text[ADDRESS_SIZE];
+
+	print_numbers(NAMES("cm_id", "qpn"), NUMBERS(r->id, r->cm_qpn), 2);
+	printf(", \"ps\": \"%s\", \"state\": \"%s\"", port_space_name(r->port_space),
+	       cm_state_name(r->state));
+	printf(", \"src\": \"%s\"", address_text(r->src, text));
+	printf(", \"dst\": \"%s\"", address_text(r->dst, text));
+}
+
 static void print_record(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	printf("{\"object\": \"%s\", \"device\": ", kind_name(r->kind));
@@ -89,6 +100,9 @@ static void print_record(const struct vb_asked_processes *all, const struct vb_d
 		break;
 	case VB_DESCRIBE_QP:
 		print_qp(all, r);
+		break;
+	case VB_DESCRIBE_CM_ID:
+		print_id(r);
 		break;
 	}
 	putchar('}');

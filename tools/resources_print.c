@@ -74,6 +74,19 @@ static void print_qp(const struct vb_asked_processes *all, const struct vb_descr
 	print_peer(all, r);
 }
 
+static void print_id(const struct vb_describe_record *r)
+{
+	char text[ADDRESS_SIZE];
+
+	printf("%u  %s  %s", r->id, port_space_name(r->port_space), cm_state_name(r->state));
+	if (*address_text(r->src, text))
+		printf("  %s", text);
+	if (*address_text(r->dst, text))
+		printf("  to %s", text);
+	if (r->cm_qpn)
+		printf("  qp 0x%06x", r->cm_qpn);
+}
+
 static void print_record(const struct vb_asked_processes *all, const struct vb_describe_record *r)
 {
 	char text[16];
@@ -106,6 +119,9 @@ static void print_record(const struct vb_asked_processes *all, const struct vb_d
 		break;
 	case VB_DESCRIBE_QP:
 		print_qp(all, r);
+		break;
+	case VB_DESCRIBE_CM_ID:
+		print_id(r);
 		break;
 	}
 	putchar('\n');

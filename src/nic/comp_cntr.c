@@ -10,11 +10,9 @@ static const uint32_t op_bits[VB_COMP_OPS] = {
 	[VB_COMP_RECV] = IBV_QP_ATTACH_COMP_CNTR_OP_RECV,
 	[VB_COMP_READ] = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ,
 	[VB_COMP_WRITE] = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
+	[VB_COMP_REMOTE + VB_SERVED_READ] = IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ,
+	[VB_COMP_REMOTE + VB_SERVED_WRITE] = IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE,
 };
-
-const uint32_t vb_comp_cntr_ops =
-	IBV_QP_ATTACH_COMP_CNTR_OP_SEND | IBV_QP_ATTACH_COMP_CNTR_OP_RECV |
-	IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE;
 
 static void add(struct vb_comp_cntr *cntr, bool good, uint32_t bytes)
 {
@@ -36,9 +34,8 @@ static int check_attach(const struct vb_qp *qp, uint32_t ops)
 			   ops ? "the QP is not in RESET or INIT" : "op_mask is empty");
 		return -EINVAL;
 	}
-	if (ops & ~vb_comp_cntr_ops)
-		why = "operations of the remote side are not counted: this process does not take "
-		      "part in them";
+	if (ops & ~(uint32_t)(VB_COMP_CNTR_LOCAL | VB_COMP_CNTR_REMOTE))
+		why = "op_mask has operations that are not known";
 	else if (!qp->entry || qp->type == IBV_QPT_XRC_RECV)
 		why = "an XRC_RECV QP has no work requests";
 	else if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV && qp->srq)
@@ -57,6 +54,19 @@ static bool is_taken(const struct vb_qp *qp, uint32_t ops)
 	return false;
 }
 
+/* Senders add to the lent words from now on. */
+static void attach_served(struct vb_comp_cntr *cntr, struct vb_qp *qp, enum vb_served op)
+{
+	struct vb_comp_served *served = &qp->comp_served[op];
+	int counts = (cntr->bytes ? VB_COUNTS_BYTES : VB_COUNTS_NUMBER) << op;
+
+	served->qp = qp;
+	served->done = atomic_load(&qp->lent->served[op]);
+	served->errors = atomic_load(&qp->lent->served_errors[op]);
+	vb_list_append(&cntr->served, &served->node);
+	atomic_fetch_or(&qp->entry->counts, (uint8_t)counts);
+}
+
 static void attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops)
 {
 	for (int i = 0; i < VB_COMP_OPS; i++) {
@@ -64,8 +74,10 @@ static void attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops)
 			continue;
 		qp->comp_cntrs[i] = cntr;
 		atomic_fetch_add(&cntr->users, 1);
+		if (i >= VB_COMP_REMOTE)
+			attach_served(cntr, qp, (enum vb_served)(i - VB_COMP_REMOTE));
 	}
-	if (ops & ~(uint32_t)IBV_QP_ATTACH_COMP_CNTR_OP_RECV)
+	if (ops & VB_COMP_CNTR_LOCAL & ~IBV_QP_ATTACH_COMP_CNTR_OP_RECV)
 		qp->counts_sends = true;
 	if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV) {
 		vb_list_append(&cntr->receivers, &qp->comp_node);
@@ -91,16 +103,64 @@ int vb_comp_cntr_attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t op
 	return err;
 }
 
+/* Adds what senders have counted since the last look. */
+static void take_served(struct vb_comp_cntr *cntr, struct vb_comp_served *served)
+{
+	struct vb_qp *qp = served->qp;
+	const size_t op = (size_t)(served - qp->comp_served);
+	const uint64_t done = atomic_load(&qp->lent->served[op]);
+	const uint32_t errors = atomic_load(&qp->lent->served_errors[op]);
+
+	atomic_fetch_add(&cntr->done, done - served->done);
+	atomic_fetch_add(&cntr->errors, (uint32_t)(errors - served->errors));
+	served->done = done;
+	served->errors = errors;
+}
+
+/* No reader of a counter looks at the QP any more. In a forked child nothing else is done. */
+static void leave_lists(struct vb_qp *qp)
+{
+	if (qp->comp_cntrs[VB_COMP_RECV]) {
+		vb_list_remove(&qp->comp_node);
+		vb_list_init(&qp->comp_node);
+	}
+	for (int i = 0; i < VB_SERVED_OPS; i++) {
+		if (!qp->comp_cntrs[VB_COMP_REMOTE + i])
+			continue;
+		vb_list_remove(&qp->comp_served[i].node);
+		vb_list_init(&qp->comp_served[i].node);
+	}
+}
+
+/* Its queues and its lent words are about to belong to other QPs. */
+void vb_comp_cntr_withdraw(struct vb_qp *qp)
+{
+	vb_spin_lock(&qp->recv_cq->poll_lock);
+	vb_comp_cntr_waiting(qp->rq);
+	vb_spin_unlock(&qp->recv_cq->poll_lock);
+	for (int i = 0; i < VB_SERVED_OPS; i++)
+		if (qp->comp_cntrs[VB_COMP_REMOTE + i])
+			take_served(qp->comp_cntrs[VB_COMP_REMOTE + i], &qp->comp_served[i]);
+	leave_lists(qp);
+}
+
+static bool has_counter(const struct vb_qp *qp)
+{
+	for (int i = 0; i < VB_COMP_OPS; i++)
+		if (qp->comp_cntrs[i])
+			return true;
+	return false;
+}
+
 void vb_comp_cntr_detach(struct vb_qp *qp)
 {
 	bool own = qp->nic == vb_nic_current();
 
-	if (!qp->counts_sends && !qp->comp_cntrs[VB_COMP_RECV])
+	if (!has_counter(qp))
 		return;
 	if (own)
 		pthread_mutex_lock(&qp->nic->lock);
-	if (qp->comp_cntrs[VB_COMP_RECV])
-		vb_list_remove(&qp->comp_node);
+	leave_lists(qp);
 	for (int i = 0; i < VB_COMP_OPS; i++)
 		if (qp->comp_cntrs[i])
 			atomic_fetch_sub(&qp->comp_cntrs[i]->users, 1);
@@ -170,5 +230,8 @@ void vb_comp_cntr_catch_up(struct vb_comp_cntr *cntr)
 		vb_comp_cntr_waiting(qp->rq);
 		vb_spin_unlock(&qp->recv_cq->poll_lock);
 	}
+	vb_list_for(served, &cntr->served, struct vb_comp_served, node)
+		if (served->qp->nic == nic)
+			take_served(cntr, served);
 	pthread_mutex_unlock(&nic->lock);
 }

@@ -111,6 +111,7 @@ static void entry_make(struct vb_qp *qp)
 	atomic_store(&qp->lent->dropped, 0);
 	atomic_store(&qp->lent->bad_pkey, 0);
 	atomic_store(&qp->lent->bad_qkey, 0);
+	atomic_store(&entry->counts, 0);
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
 	atomic_store(&qp->pkey, vb_pkey_at(0));
 	atomic_store(&entry->gate, vb_qp_gate_in(qp, IBV_QPS_RESET));
@@ -350,10 +351,8 @@ void vb_qp_withdraw(struct vb_qp *qp)
 	vb_qp_keep_violations(qp);
 	vb_list_remove(&qp->node);
 	atomic_store(&qp->entry->gate, 0);
+	vb_comp_cntr_withdraw(qp);
 	vb_nic_qpn_free(nic, qp->ibv.qp_num); /* before the purge: a drain must not find the QP */
-	vb_spin_lock(&qp->recv_cq->poll_lock);
-	vb_comp_cntr_waiting(qp->rq);
-	vb_spin_unlock(&qp->recv_cq->poll_lock);
 	vb_cq_detach(&qp->sends);
 	vb_cq_detach(&qp->receives);
 	vb_qp_purge(qp);

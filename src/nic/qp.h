@@ -77,7 +77,7 @@ struct vb_pend {
 	struct vb_list node;          /* in the list of the send CQ (waiters.h) */
 	bool listed;                  /* under the lock of that list */
 	_Atomic enum vb_pend_why why; /* also read, as a hint, to see whether the queue drains */
-	uint64_t since_ns;            /* first try of the WQE that waits */
+	uint64_t lost_waited_ns;      /* LOST: sum of the waits between the tries of the WQE */
 	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
@@ -96,8 +96,24 @@ struct vb_migration {
 	struct vb_av alternate;
 };
 
-/* Operations that completion counters count. */
-enum { VB_COMP_SEND, VB_COMP_RECV, VB_COMP_READ, VB_COMP_WRITE, VB_COMP_OPS };
+/* Operations that completion counters count. Remote ones are in the order of enum vb_served. */
+enum {
+	VB_COMP_SEND,
+	VB_COMP_RECV,
+	VB_COMP_READ,
+	VB_COMP_WRITE,
+	VB_COMP_LOCAL_OPS,
+	VB_COMP_REMOTE = VB_COMP_LOCAL_OPS,
+	VB_COMP_OPS = VB_COMP_REMOTE + VB_SERVED_OPS,
+};
+
+/* Operations of peers on a QP, for a completion counter. */
+struct vb_comp_served {
+	struct vb_list node; /* in the counter's served; empty: none. Under nic->lock, as all */
+	struct vb_qp *qp;
+	uint64_t done; /* the value of the lent word that is in the counter already */
+	uint32_t errors;
+};
 
 struct vb_wired;
 struct vb_builder;
@@ -166,6 +182,7 @@ struct vb_qp {
 	/* Under nic->lock; nic/comp_cntr.h. */
 	struct vb_comp_cntr *comp_cntrs[VB_COMP_OPS];
 	struct vb_list comp_node; /* in comp_cntrs[VB_COMP_RECV]->receivers */
+	struct vb_comp_served comp_served[VB_SERVED_OPS];
 };
 
 /* Another process has the QP open, through this socket. */

@@ -7,6 +7,7 @@
 #include "base/annotate.h"
 #include "base/fork.h"
 #include "rdmacm/connect_retry.h"
+#include "rdmacm/describe.h"
 #include "rdmacm/disconnect_delay.h"
 #include "rdmacm/io.h"
 #include "rdmacm/neighbour.h"
@@ -132,6 +133,8 @@ static int start_cm(void)
 		vb_cm_fini(&cm);
 	else
 		vb_cma_peer_watch_start(slot);
+	if (!err)
+		engine->describe_ids_by(vb_cma_describe);
 	return err;
 }
 

@@ -61,6 +61,7 @@ struct vb_cma_channel {
 struct vb_cma_id {
 	struct rdma_cm_id id; /* first: the application has its address */
 	unsigned generation;
+	uint32_t number; /* of this process, for listings */
 	enum vb_cma_state state;
 	bool sync;           /* no other id is on the channel; calls wait for their event */
 	bool told;           /* the application knows the id; false until its request is fetched */

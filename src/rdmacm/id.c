@@ -65,6 +65,8 @@ static struct vb_cma_id *id_allocate(void *context, enum rdma_port_space ps,
 	return id;
 }
 
+static uint32_t numbers; /* given out so far; under the lock */
+
 static void join_channel(struct vb_cma_id *id, struct vb_cma_channel *channel)
 {
 	id->id.channel = &channel->channel;
@@ -78,6 +80,7 @@ int vb_cma_id_add(struct vb_cma_channel *channel, void *context, enum rdma_port_
 
 	if (!id)
 		return -ENOMEM;
+	id->number = ++numbers;
 	join_channel(id, channel);
 	vb_list_append(vb_cma_ids(), &id->node);
 	*out = id;

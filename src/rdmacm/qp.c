@@ -61,6 +61,7 @@ static struct ibv_qp *qp_take(struct vb_cma_id *id)
 	vb_cma_lock();
 	qp = id->id.qp;
 	id->id.qp = NULL;
+	id->qp_num = 0;
 	id->qp_ending |= qp != NULL;
 	/* In the child of a fork the holders, threads of the parent, do not exist. */
 	while (id->qp_users && id->generation == vb_cma_generation())
@@ -276,6 +277,7 @@ static int make_qp(struct vb_cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		id->id.pd = qp->pd;
 	vb_cma_lock();
 	id->id.qp = qp;
+	id->qp_num = qp->qp_num;
 	vb_cma_unlock();
 	return 0;
 }

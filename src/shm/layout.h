@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 8,
+	VB_LAYOUT_VERSION = 9,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -329,6 +329,10 @@ enum {                           /* reasons why a QP takes packets only */
        VB_BY_PACKETS_DENIED = 4, /* the owner lost the right to touch its peer; until RESET */
 };
 
+/* RDMA operations of peers that completion counters of the owner count (nic/comp_cntr.h). */
+enum vb_served { VB_SERVED_READ, VB_SERVED_WRITE, VB_SERVED_OPS };
+enum { VB_COUNTS_NUMBER = 1, VB_COUNTS_BYTES = 4 }; /* of vb_qp_entry.counts, << vb_served */
+
 struct vb_qp_entry {           /* shown */
 	_Atomic uint64_t gate; /* 0: no QP here. It opens after all fields below are written */
 	uint64_t rq;           /* offset of the receive queue, its own or that of an SRQ */
@@ -347,6 +351,7 @@ struct vb_qp_entry {           /* shown */
 	uint8_t has_srq;
 	_Atomic uint8_t mig_state;  /* enum ibv_mig_state */
 	_Atomic uint8_t by_packets; /* VB_BY_PACKETS_*: senders of this host, too; mostly 0 */
+	_Atomic uint8_t counts;     /* VB_COUNTS_*: what senders add to served; mostly 0 */
 	_Alignas(VB_LINE) union ibv_gid sgid;
 	union ibv_gid dgid;
 	struct vb_xrcd_id xrcd; /* XRC_RECV: the domain of the SRQs that it serves */
@@ -361,7 +366,10 @@ struct vb_qp_lent {                 /* sender */
 	_Atomic uint32_t dropped;   /* messages that arrived and found no place */
 	_Atomic uint32_t waiting;   /* a sender waits for the gate to open: the owner rings */
 	_Atomic uint32_t bad_pkey, bad_qkey; /* messages with another key than the QP's */
-	uint8_t pad0[28];
+	uint8_t pad0[4];
+	/* by enum vb_served: operations, or their bytes, as counts asks; and refused ones */
+	_Atomic uint64_t served[VB_SERVED_OPS];
+	_Atomic uint32_t served_errors[VB_SERVED_OPS];
 };
 static_assert(sizeof(struct vb_qp_lent) == VB_LINE, "");
 

@@ -21,11 +21,6 @@ static int no_answer(struct vb_nl_request *request, struct vb_nl_out *out)
 	return vb_nl_refuse(request, -EOPNOTSUPP, "Verbena does not answer this command");
 }
 
-static int no_cm_ids(struct vb_nl_request *request, struct vb_nl_out *out)
-{
-	return vb_nl_refuse(request, -EOPNOTSUPP, "Verbena does not list identifiers of librdmacm");
-}
-
 static const struct command {
 	vb_nl_command *reply, *dump; /* NULL: the kernel has none, either */
 	bool admin;                  /* needs CAP_NET_ADMIN */
@@ -39,7 +34,7 @@ static const struct command {
 	[RDMA_NLDEV_CMD_SYS_SET] = { no_change, NULL, true },
 	[RDMA_NLDEV_CMD_RES_GET] = { vb_nl_summary_get, vb_nl_summary_dump },
 	[RDMA_NLDEV_CMD_RES_QP_GET] = { vb_nl_resource_get, vb_nl_resource_dump },
-	[RDMA_NLDEV_CMD_RES_CM_ID_GET] = { no_cm_ids, no_cm_ids },
+	[RDMA_NLDEV_CMD_RES_CM_ID_GET] = { vb_nl_resource_get, vb_nl_resource_dump },
 	[RDMA_NLDEV_CMD_RES_CQ_GET] = { vb_nl_resource_get, vb_nl_resource_dump },
 	[RDMA_NLDEV_CMD_RES_MR_GET] = { vb_nl_resource_get, vb_nl_resource_dump },
 	[RDMA_NLDEV_CMD_RES_PD_GET] = { vb_nl_resource_get, vb_nl_resource_dump },

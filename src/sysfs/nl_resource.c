@@ -10,154 +10,7 @@
 #include <unistd.h>
 
 #include "engine/attach/ask.h"
-#include "sysfs/nl_answer.h"
-
-/* An object and its process. Contexts have no record of their own. */
-struct object {
-	const struct vb_asked_process *process;
-	const struct vb_describe_record *record; /* NULL: a context */
-};
-
-typedef void put_fn(struct vb_nl_out *out, const struct object *object,
-		    const struct vb_nl_request *request);
-
-static put_fn put_qp, put_cq, put_mr, put_pd, put_srq, put_context;
-
-static const struct kind {
-	unsigned command;
-	enum vb_describe_kind kind; /* 0: contexts */
-	uint16_t table, entry, id;  /* attributes */
-	const char *name;           /* in the summary */
-	put_fn *put;
-} kinds[] = {
-	{ RDMA_NLDEV_CMD_RES_PD_GET, VB_DESCRIBE_PD, RDMA_NLDEV_ATTR_RES_PD,
-	  RDMA_NLDEV_ATTR_RES_PD_ENTRY, RDMA_NLDEV_ATTR_RES_PDN, "pd", put_pd },
-	{ RDMA_NLDEV_CMD_RES_CQ_GET, VB_DESCRIBE_CQ, RDMA_NLDEV_ATTR_RES_CQ,
-	  RDMA_NLDEV_ATTR_RES_CQ_ENTRY, RDMA_NLDEV_ATTR_RES_CQN, "cq", put_cq },
-	{ RDMA_NLDEV_CMD_RES_QP_GET, VB_DESCRIBE_QP, RDMA_NLDEV_ATTR_RES_QP,
-	  RDMA_NLDEV_ATTR_RES_QP_ENTRY, RDMA_NLDEV_ATTR_RES_LQPN, "qp", put_qp },
-	{ RDMA_NLDEV_CMD_RES_MR_GET, VB_DESCRIBE_MR, RDMA_NLDEV_ATTR_RES_MR,
-	  RDMA_NLDEV_ATTR_RES_MR_ENTRY, RDMA_NLDEV_ATTR_RES_MRN, "mr", put_mr },
-	{ RDMA_NLDEV_CMD_RES_CTX_GET, 0, RDMA_NLDEV_ATTR_RES_CTX, RDMA_NLDEV_ATTR_RES_CTX_ENTRY,
-	  RDMA_NLDEV_ATTR_RES_CTXN, "ctx", put_context },
-	{ RDMA_NLDEV_CMD_RES_SRQ_GET, VB_DESCRIBE_SRQ, RDMA_NLDEV_ATTR_RES_SRQ,
-	  RDMA_NLDEV_ATTR_RES_SRQ_ENTRY, RDMA_NLDEV_ATTR_RES_SRQN, "srq", put_srq },
-};
-
-enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
-
-/* --- attributes of one object --- */
-
-/* The process that has the object. */
-static void put_owner(struct vb_nl_out *out, const struct object *object)
-{
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_PID, (uint32_t)object->process->pid);
-}
-
-static bool has_peer(unsigned type)
-{
-	return type == IBV_QPT_RC || type == IBV_QPT_UC;
-}
-
-static void put_qp(struct vb_nl_out *out, const struct object *object,
-		   const struct vb_nl_request *request)
-{
-	const struct vb_describe_record *qp = object->record;
-
-	if (qp->state != IBV_QPS_RESET) /* before, a QP has no port */
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_PORT_INDEX, 1);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_LQPN, qp->id);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_PDN, qp->pd);
-	if (has_peer(qp->type)) {
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_RQPN, qp->dest_qpn);
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_RQ_PSN, qp->rq_psn);
-	}
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_SQ_PSN, qp->sq_psn);
-	if (has_peer(qp->type) || qp->type == IBV_QPT_XRC_SEND || qp->type == IBV_QPT_XRC_RECV)
-		vb_nl_put_u8(out, RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, (uint8_t)qp->mig_state);
-	vb_nl_put_u8(out, RDMA_NLDEV_ATTR_RES_TYPE, qp->type);
-	vb_nl_put_u8(out, RDMA_NLDEV_ATTR_RES_STATE, qp->state);
-	put_owner(out, object);
-}
-
-static void put_cq(struct vb_nl_out *out, const struct object *object,
-		   const struct vb_nl_request *request)
-{
-	const struct vb_describe_record *cq = object->record;
-
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_CQE, cq->depth);
-	vb_nl_put_u64(out, RDMA_NLDEV_ATTR_RES_USECNT, cq->users);
-	vb_nl_put_u8(out, RDMA_NLDEV_ATTR_DEV_DIM, 0);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_CQN, cq->id);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_CTXN, object->process->slot);
-	put_owner(out, object);
-}
-
-/* Keys are for administrators, as in the kernel. */
-static void put_mr(struct vb_nl_out *out, const struct object *object,
-		   const struct vb_nl_request *request)
-{
-	const struct vb_describe_record *mr = object->record;
-
-	if (request->admin) {
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_RKEY, mr->rkey);
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_LKEY, mr->lkey);
-	}
-	vb_nl_put_u64(out, RDMA_NLDEV_ATTR_RES_MRLEN, mr->length);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_MRN, mr->id);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_PDN, mr->pd);
-	put_owner(out, object);
-}
-
-static void put_pd(struct vb_nl_out *out, const struct object *object,
-		   const struct vb_nl_request *request)
-{
-	const struct vb_describe_record *pd = object->record;
-
-	vb_nl_put_u64(out, RDMA_NLDEV_ATTR_RES_USECNT, pd->users);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_PDN, pd->id);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_CTXN, object->process->slot);
-	put_owner(out, object);
-}
-
-/* The QPs that receive from the SRQ. */
-static void put_srq_qps(struct vb_nl_out *out, const struct object *object)
-{
-	const size_t table = vb_nl_nest_begin(out, RDMA_NLDEV_ATTR_RES_QP);
-
-	for (unsigned i = 0; i < object->process->answer.record_count; i++) {
-		const struct vb_describe_record *qp = &object->process->records[i];
-		size_t entry;
-
-		if (qp->kind != VB_DESCRIBE_QP || qp->srq != object->record->id)
-			continue;
-		entry = vb_nl_nest_begin(out, RDMA_NLDEV_ATTR_RES_QP_ENTRY);
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_LQPN, qp->id);
-		vb_nl_nest_end(out, entry);
-	}
-	vb_nl_nest_end(out, table);
-}
-
-static void put_srq(struct vb_nl_out *out, const struct object *object,
-		    const struct vb_nl_request *request)
-{
-	const struct vb_describe_record *srq = object->record;
-
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_SRQN, srq->id);
-	vb_nl_put_u8(out, RDMA_NLDEV_ATTR_RES_TYPE, srq->type);
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_PDN, srq->pd);
-	if (srq->recv_cq)
-		vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_CQN, srq->recv_cq);
-	put_srq_qps(out, object);
-	put_owner(out, object);
-}
-
-static void put_context(struct vb_nl_out *out, const struct object *object,
-			const struct vb_nl_request *request)
-{
-	vb_nl_put_u32(out, RDMA_NLDEV_ATTR_RES_CTXN, object->process->slot);
-	put_owner(out, object);
-}
+#include "sysfs/nl_object.h"
 
 /* --- all objects of a device --- */
 
@@ -172,8 +25,11 @@ static int ask_all(struct vb_asked_processes *all)
 	return vb_ask_processes(all, &filter);
 }
 
+/* A listener that is bound to no device listens on all of them. */
 static bool is_on(const struct vb_describe_record *record, const struct vb_adapter *adapter)
 {
+	if (record->kind == VB_DESCRIBE_CM_ID && !record->device[0])
+		return record->state == VB_DESCRIBE_CM_LISTEN;
 	return !strncmp(record->device, adapter->name, sizeof(record->device));
 }
 
@@ -181,8 +37,8 @@ static bool is_on(const struct vb_describe_record *record, const struct vb_adapt
 struct walk {
 	const struct vb_asked_processes *all;
 	const struct vb_adapter *adapter;
-	const struct kind *kind;
-	int (*each)(const struct object *object, void *arg);
+	const struct vb_nl_kind *kind;
+	int (*each)(const struct vb_nl_object *object, void *arg);
 	void *arg;
 };
 
@@ -190,10 +46,10 @@ static int walk_process(const struct walk *walk, const struct vb_asked_process *
 {
 	for (unsigned i = 0; i < process->answer.record_count; i++) {
 		const struct vb_describe_record *record = &process->records[i];
-		struct object object = { process, walk->kind->kind ? record : NULL };
+		struct vb_nl_object object = { process, walk->kind->kind ? record : NULL };
 		int result;
 
-		if (!is_on(record, walk->adapter) ||
+		if (!is_on(record, walk->adapter) || (!walk->kind->kind && !record->device[0]) ||
 		    (walk->kind->kind && record->kind != walk->kind->kind))
 			continue;
 		result = walk->each(&object, walk->arg);
@@ -220,7 +76,7 @@ static int walk_objects(const struct walk *walk)
 struct table {
 	const struct vb_adapter *adapter;
 	const struct vb_nl_request *request;
-	const struct kind *kind;
+	const struct vb_nl_kind *kind;
 	struct vb_nl_out *out;
 	bool open;
 	size_t nest;
@@ -243,16 +99,16 @@ static void table_close(struct table *table)
 	table->open = false;
 }
 
-static void add_entry(struct table *table, const struct object *object)
+static void add_entry(struct table *table, const struct vb_nl_object *object)
 {
 	const size_t entry = vb_nl_nest_begin(table->out, table->kind->entry);
 
-	table->kind->put(table->out, object, table->request);
+	vb_nl_put_object(table->out, table->kind, object, table->request);
 	vb_nl_nest_end(table->out, entry);
 }
 
 /* An SRQ with very many QPs fits nowhere, and ends the dump. */
-static int table_add(const struct object *object, void *arg)
+static int table_add(const struct vb_nl_object *object, void *arg)
 {
 	struct table *table = arg;
 	size_t before;
@@ -276,20 +132,10 @@ static int table_add(const struct object *object, void *arg)
 	return -EMSGSIZE;
 }
 
-static const struct kind *kind_of(const struct vb_nl_request *request)
-{
-	const unsigned command = vb_nl_command_of(request);
-
-	for (int i = 0; i < KINDS; i++)
-		if (kinds[i].command == command)
-			return &kinds[i];
-	return NULL;
-}
-
 static int dump_table(const struct vb_adapter *adapter, struct vb_nl_request *request,
 		      struct vb_nl_out *out)
 {
-	struct table table = { adapter, request, kind_of(request), out };
+	struct table table = { adapter, request, vb_nl_kind_of(request), out };
 	struct vb_asked_processes all;
 	struct walk walk = { &all, adapter, table.kind, table_add, &table };
 	int result = ask_all(&all);
@@ -310,12 +156,12 @@ int vb_nl_resource_dump(struct vb_nl_request *request, struct vb_nl_out *out)
 /* --- one object --- */
 
 struct search {
-	const struct kind *kind;
+	const struct vb_nl_kind *kind;
 	uint32_t id;
-	struct object found;
+	struct vb_nl_object found;
 };
 
-static int match_object(const struct object *object, void *arg)
+static int match_object(const struct vb_nl_object *object, void *arg)
 {
 	struct search *search = arg;
 
@@ -330,14 +176,14 @@ static void reply_object(const struct vb_adapter *adapter, struct vb_nl_request 
 {
 	vb_nl_begin(out, request, search->kind->command, 0);
 	vb_nl_put_device(out, adapter);
-	search->kind->put(out, &search->found, request);
+	vb_nl_put_object(out, search->kind, &search->found, request);
 	vb_nl_message_end(out);
 }
 
 static int get_object(const struct vb_adapter *adapter, struct vb_nl_request *request,
 		      struct vb_nl_out *out)
 {
-	struct search search = { .kind = kind_of(request) };
+	struct search search = { .kind = vb_nl_kind_of(request) };
 	struct vb_asked_processes all;
 	struct walk walk = { &all, adapter, search.kind, match_object, &search };
 	int result;
@@ -362,7 +208,7 @@ int vb_nl_resource_get(struct vb_nl_request *request, struct vb_nl_out *out)
 
 /* --- the summary --- */
 
-static int count_object(const struct object *object, void *arg)
+static int count_object(const struct vb_nl_object *object, void *arg)
 {
 	++*(uint64_t *)arg;
 	return 0;
@@ -387,12 +233,12 @@ static int fill_summary(const struct vb_adapter *adapter, struct vb_nl_request *
 	if (result)
 		return result;
 	table = vb_nl_nest_begin(out, RDMA_NLDEV_ATTR_RES_SUMMARY);
-	for (int i = 0; i < KINDS; i++) {
+	for (unsigned i = 0; i < vb_nl_kind_count; i++) {
 		uint64_t count = 0;
-		struct walk walk = { &all, adapter, &kinds[i], count_object, &count };
+		struct walk walk = { &all, adapter, &vb_nl_kinds[i], count_object, &count };
 
 		walk_objects(&walk);
-		put_count(out, kinds[i].name, count);
+		put_count(out, vb_nl_kinds[i].name, count);
 	}
 	vb_nl_nest_end(out, table);
 	vb_ask_free(&all);

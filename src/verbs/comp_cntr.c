@@ -19,7 +19,8 @@ VB_PUBLIC int _ibv_query_comp_cntr_caps(struct ibv_context *context,
 	VB_NO_CANCEL;
 	const struct ibv_comp_cntr_caps all = { .max_value = UINT64_MAX,
 						.max_counters = VB_COMP_CNTR_MAX,
-						.supported_qp_attach_ops = vb_comp_cntr_ops };
+						.supported_qp_attach_ops =
+							VB_COMP_CNTR_LOCAL | VB_COMP_CNTR_REMOTE };
 	int err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_query_comp_cntr_caps");
 
 	if (!err) { /* the caller's struct may be shorter or longer */
@@ -53,6 +54,7 @@ static int make_cntr(struct ibv_context *context, const struct ibv_comp_cntr_ini
 	cntr->ibv.handle = vb_given_number();
 	cntr->bytes = attr->type == IBV_COMP_CNTR_TYPE_BYTES;
 	vb_list_init(&cntr->receivers);
+	vb_list_init(&cntr->served);
 	err = vb_given_add(VB_GIVEN_COMP_CNTR, cntr);
 	if (err)
 		free(cntr);
@@ -128,71 +130,71 @@ VB_PUBLIC int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *c
 
 /* --- values --- */
 
-/* The counter with all completions so far; NULL: there is no such counter. */
-static struct vb_comp_cntr *current(struct ibv_comp_cntr *ibv, const char *call)
+enum value_call { SET, SET_ERRORS, INC, INC_ERRORS, READ, READ_ERRORS };
+
+static const struct {
+	const char *name;
+	bool errors; /* the value that the call uses */
+} value_calls[] = {
+	[SET] = { "ibv_set_comp_cntr", false },
+	[SET_ERRORS] = { "ibv_set_err_comp_cntr", true },
+	[INC] = { "ibv_inc_comp_cntr", false },
+	[INC_ERRORS] = { "ibv_inc_err_comp_cntr", true },
+	[READ] = { "ibv_read_comp_cntr", false },
+	[READ_ERRORS] = { "ibv_read_err_comp_cntr", true },
+};
+
+/* All completions so far are in the value that is set, increased or read. */
+static int use_value(struct ibv_comp_cntr *ibv, enum value_call call, uint64_t *value)
 {
-	if (vb_given_check(VB_GIVEN_COMP_CNTR, ibv, call))
-		return NULL;
+	int err = vb_given_check(VB_GIVEN_COMP_CNTR, ibv, value_calls[call].name);
+	_Atomic uint64_t *word;
+
+	if (err)
+		return vb_return_errno(err);
 	vb_comp_cntr_catch_up(vb_comp_cntr(ibv));
-	return vb_comp_cntr(ibv);
+	word = value_calls[call].errors ? &vb_comp_cntr(ibv)->errors : &vb_comp_cntr(ibv)->done;
+	if (call == SET || call == SET_ERRORS)
+		atomic_store(word, *value);
+	else if (call == INC || call == INC_ERRORS)
+		atomic_fetch_add(word, *value);
+	else
+		*value = atomic_load(word);
+	return 0;
 }
 
-VB_PUBLIC int ibv_set_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t value)
+VB_PUBLIC int ibv_set_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t value)
 {
 	VB_NO_CANCEL;
-	struct vb_comp_cntr *cntr = current(ibv, "ibv_set_comp_cntr");
-
-	if (cntr)
-		atomic_store(&cntr->done, value);
-	return vb_return_errno(cntr ? 0 : -EINVAL);
+	return use_value(cntr, SET, &value);
 }
 
-VB_PUBLIC int ibv_set_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t value)
+VB_PUBLIC int ibv_set_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t value)
 {
 	VB_NO_CANCEL;
-	struct vb_comp_cntr *cntr = current(ibv, "ibv_set_err_comp_cntr");
-
-	if (cntr)
-		atomic_store(&cntr->errors, value);
-	return vb_return_errno(cntr ? 0 : -EINVAL);
+	return use_value(cntr, SET_ERRORS, &value);
 }
 
-VB_PUBLIC int ibv_inc_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t amount)
+VB_PUBLIC int ibv_inc_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t amount)
 {
 	VB_NO_CANCEL;
-	struct vb_comp_cntr *cntr = current(ibv, "ibv_inc_comp_cntr");
-
-	if (cntr)
-		atomic_fetch_add(&cntr->done, amount);
-	return vb_return_errno(cntr ? 0 : -EINVAL);
+	return use_value(cntr, INC, &amount);
 }
 
-VB_PUBLIC int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t amount)
+VB_PUBLIC int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t amount)
 {
 	VB_NO_CANCEL;
-	struct vb_comp_cntr *cntr = current(ibv, "ibv_inc_err_comp_cntr");
-
-	if (cntr)
-		atomic_fetch_add(&cntr->errors, amount);
-	return vb_return_errno(cntr ? 0 : -EINVAL);
+	return use_value(cntr, INC_ERRORS, &amount);
 }
 
-VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t *value)
+VB_PUBLIC int ibv_read_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t *value)
 {
 	VB_NO_CANCEL;
-	struct vb_comp_cntr *cntr = current(ibv, "ibv_read_comp_cntr");
-
-	if (cntr)
-		*value = atomic_load(&cntr->done);
-	return vb_return_errno(cntr ? 0 : -EINVAL);
+	return use_value(cntr, READ, value);
 }
 
-VB_PUBLIC int ibv_read_err_comp_cntr(struct ibv_comp_cntr *ibv, uint64_t *value)
+VB_PUBLIC int ibv_read_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t *value)
 {
 	VB_NO_CANCEL;
-	struct vb_comp_cntr *cntr = current(ibv, "ibv_read_err_comp_cntr");
-
-	if (cntr)
-		*value = atomic_load(&cntr->errors);
-	return vb_return_errno(cntr ? 0 : -EINVAL);
+	return use_value(cntr, READ_ERRORS, value);
 }

@@ -226,6 +226,7 @@ static const struct vb_engine_table table = {
 	.gsi_receive = gsi_receive,
 	.gsi_knock = vb_gsi_knock,
 	.gsi_refused = vb_gsi_refused,
+	.describe_ids_by = vb_describe_ids_by,
 	.on_comm_est = on_comm_est,
 	.catch_up = catch_up,
 	.heard_since = heard_since,

@@ -11,11 +11,12 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "engine/attach/describe.h"
 #include "gsi/cm_name.h"
 #include "nic/ib_path.h"
 #include "wire/gsi_datagram.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 9 };
+enum { VB_ENGINE_TABLE_VERSION = 10 };
 
 /* The route from here to an address. */
 struct vb_engine_route {
@@ -43,6 +44,9 @@ struct vb_engine_table {
 	 */
 	int (*watch)(int fd, void (*ready)(int fd, void *arg), void *arg);
 	void (*unwatch)(int fd);
+
+	/* Lists the identifiers for processes that ask for the objects of this one. */
+	void (*describe_ids_by)(vb_describe_ids_fn *list);
 
 	/* --- QP 1: gsi/gsi.h has the details --- */
 

@@ -8,6 +8,8 @@ enum {
 	RECV = IBV_QP_ATTACH_COMP_CNTR_OP_RECV,
 	READ = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ,
 	WRITE = IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE,
+	REMOTE_READ = IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ,
+	REMOTE_WRITE = IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE,
 	BYTES = 3000,
 	ROUNDS = 20,
 };
@@ -65,7 +67,8 @@ static void values(struct ct *t)
 
 	CT_EQ(_ibv_query_comp_cntr_caps(ctx, &caps, sizeof(caps)), 0);
 	CT_TRUE(caps.max_value == UINT64_MAX && caps.max_counters >= 1024);
-	CT_EQ(caps.supported_qp_attach_ops, SEND | RECV | READ | WRITE);
+	CT_EQ(caps.supported_qp_attach_ops,
+	      SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE);
 	for (int i = 0; i < CT_COUNT(bad); i++)
 		CT_NULL(ibv_create_comp_cntr(ctx, &bad[i]), EINVAL);
 	CT_NULL(ibv_create_comp_cntr(NULL, &bad[0]), EINVAL);
@@ -100,13 +103,14 @@ static void attaching(struct ct *t)
 
 	ct_link_create(t, &l, NULL);
 	CT_ERROR(attach(t, &l.a, cntr, 0), EINVAL);
-	CT_ERROR(attach(t, &l.a, cntr, IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE), EOPNOTSUPP);
 	CT_ERROR(attach(t, &l.a, cntr, SEND | 1 << 10), EOPNOTSUPP);
 	CT_ERROR(ibv_qp_attach_comp_cntr(ct_object(t->near, l.a.handle), cntr, &mask), EINVAL);
 	CT_ERROR(attach(t, &l.a, NULL, SEND), EINVAL);
 	CT_EQ(attach(t, &l.a, cntr, SEND | READ), 0);
 	CT_ERROR(attach(t, &l.a, second, READ | WRITE), EBUSY);
 	CT_EQ(attach(t, &l.a, second, WRITE), 0);
+	CT_EQ(attach(t, &l.a, second, REMOTE_WRITE), 0);
+	CT_ERROR(attach(t, &l.a, cntr, REMOTE_READ | REMOTE_WRITE), EBUSY);
 	ct_link_connect(&l);
 	CT_ERROR(attach(t, &l.a, second, RECV), EINVAL);
 	drop(t, &l, cntr);
@@ -250,6 +254,137 @@ static void failures(struct ct *t)
 	CT_EQ(ibv_destroy_comp_cntr(bytes), 0);
 }
 
+/* ---- operations of the far end --------------------------------------------------------------- */
+
+static void far_does(struct ct_link *in, enum ibv_wr_opcode opcode, uint64_t id, uint32_t length)
+{
+	ct_do(in, opcode, id, 0, length);
+	ct_sent(in, id, IBV_WC_SUCCESS);
+}
+
+/* When an operation is complete at the far end, its target has counted it. */
+static void remote(struct ct *t)
+{
+	struct ibv_comp_cntr *writes = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_comp_cntr *reads = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ct_link l, in;
+
+	ct_link_create(t, &l, NULL);
+	in = ct_reverse(&l);
+	CT_EQ(attach(t, &l.a, writes, REMOTE_WRITE), 0);
+	CT_EQ(attach(t, &l.a, reads, REMOTE_READ), 0);
+	ct_link_connect(&l);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		ct_fill(t->far, 0, BYTES, i);
+		far_does(&in, IBV_WR_RDMA_WRITE, i, i * 100);
+		CT_EQ(value(writes), 2 * i + 1);
+		ct_same(t->near, 0, i * 100, i);
+		ct_recv(&l.a, i, 0, 64);
+		far_does(&in, IBV_WR_RDMA_WRITE_WITH_IMM, i, BYTES);
+		CT_EQ(value(writes), 2 * i + 2);
+		ct_expect(t->near, l.a.rcq, i, IBV_WC_SUCCESS);
+		far_does(&in, IBV_WR_RDMA_READ, i, i * 100);
+		CT_EQ(value(reads), i + 1);
+		ct_recv(&l.a, i, 0, 64); /* neither SENDs nor the own operations count */
+		far_does(&in, IBV_WR_SEND, i, 64);
+		ct_expect(t->near, l.a.rcq, i, IBV_WC_SUCCESS);
+		ct_do(&l, IBV_WR_RDMA_WRITE, i, 0, 100);
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	CT_EQ(value(writes), 2 * ROUNDS);
+	CT_EQ(errors(writes) + errors(reads), 0);
+	far_does(&in, IBV_WR_RDMA_WRITE, 1, 8);
+	drop(t, &l, writes);
+	CT_EQ(value(reads), ROUNDS);
+	CT_EQ(ibv_destroy_comp_cntr(reads), 0);
+}
+
+/* A list of WRITEs is executed at once; a long READ is asked for in parts. */
+static void remote_bytes(struct ct *t)
+{
+	enum { LONG = 1 << 20, LIST = 16 };
+	struct ibv_comp_cntr *bytes = make(t, IBV_COMP_CNTR_TYPE_BYTES);
+	struct ibv_sge sge = ct_sge(t->far, 0, 100);
+	struct ibv_send_wr wr[LIST];
+	struct ct_link l, in;
+
+	ct_link_create(t, &l, NULL);
+	in = ct_reverse(&l);
+	CT_EQ(attach(t, &l.a, bytes, REMOTE_WRITE | REMOTE_READ), 0);
+	ct_link_connect(&l);
+	far_does(&in, IBV_WR_RDMA_READ, 1, LONG);
+	CT_EQ(value(bytes), LONG);
+	far_does(&in, IBV_WR_RDMA_WRITE, 2, LONG);
+	CT_EQ(value(bytes), 2 * LONG);
+	for (int i = 0; i < LIST; i++) {
+		wr[i] = ct_wr(&in, IBV_WR_RDMA_WRITE, i, &sge, 1);
+		ct_aim(&wr[i], t->near->base, t->near->mr.rkey);
+		wr[i].next = i + 1 < LIST ? &wr[i + 1] : NULL;
+	}
+	ct_post(&in.a, wr);
+	for (int i = 0; i < LIST; i++)
+		ct_sent(&in, i, IBV_WC_SUCCESS);
+	CT_EQ(value(bytes), 2 * LONG + LIST * 100);
+	/* The connection ends; the QP, and the counter with it, begins anew. */
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+	CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+	ct_link_connect(&l);
+	far_does(&in, IBV_WR_RDMA_WRITE, 3, 50);
+	CT_EQ(value(bytes), 2 * LONG + LIST * 100 + 50);
+	far_does(&in, IBV_WR_RDMA_WRITE, 4, 50); /* not read before the QP is destroyed */
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	CT_EQ(value(bytes), 2 * LONG + LIST * 100 + 100);
+	CT_EQ(ibv_destroy_comp_cntr(bytes), 0);
+}
+
+static void remote_unreliable(struct ct *t)
+{
+	struct ibv_comp_cntr *wrs = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ct_link l, in;
+
+	ct_link_create(t, &l, NULL);
+	in = ct_reverse(&l);
+	CT_EQ(attach(t, &l.a, wrs, REMOTE_WRITE), 0);
+	ct_link_connect(&l);
+	far_does(&in, IBV_WR_RDMA_WRITE, 1, BYTES);
+	wait_for(wrs, 1);
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	CT_EQ(ibv_destroy_comp_cntr(wrs), 0);
+}
+
+/* The QP fails, hence one refusal for each. */
+static void remote_refused(struct ct *t, enum ibv_wr_opcode opcode, uint32_t op)
+{
+	struct ibv_comp_cntr *cntr = make(t, IBV_COMP_CNTR_TYPE_BYTES);
+	struct ibv_comp_cntr *other = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_sge sge = ct_sge(t->far, 0, 64);
+	struct ibv_send_wr wr;
+	struct ct_link l, in;
+
+	ct_link_create(t, &l, NULL);
+	in = ct_reverse(&l);
+	CT_EQ(attach(t, &l.a, cntr, op), 0);
+	CT_EQ(attach(t, &l.a, other, (REMOTE_READ | REMOTE_WRITE) & ~op), 0);
+	ct_link_connect(&l);
+	far_does(&in, opcode, 1, 10);
+	wr = ct_wr(&in, opcode, 2, &sge, 1);
+	ct_aim(&wr, t->near->base, ~t->near->mr.rkey);
+	ct_post(&in.a, &wr);
+	ct_sent(&in, 2, IBV_WC_REM_ACCESS_ERR);
+	CT_EQ(errors(cntr), 1);
+	CT_EQ(value(cntr), 10);
+	CT_EQ(value(other) + errors(other), 0);
+	CT_EQ(ct_destroy(t->near, l.a.handle), 0);
+	CT_EQ(ibv_destroy_comp_cntr(cntr), 0);
+	CT_EQ(ibv_destroy_comp_cntr(other), 0);
+}
+
+static void remote_refusals(struct ct *t)
+{
+	remote_refused(t, IBV_WR_RDMA_WRITE, REMOTE_WRITE);
+	remote_refused(t, IBV_WR_RDMA_READ, REMOTE_READ);
+}
+
 const struct ct_case ct_comp_cntr_cases[] = {
 	{ "a completion counter is set, increased and read, and wraps", values, CT_SOLO },
 	{ "one counter per QP and operation, before RTR, until the QP is destroyed", attaching,
@@ -260,5 +395,10 @@ const struct ct_case ct_comp_cntr_cases[] = {
 	{ "receives that were posted earlier, and those that RESET drops, are counted",
 	  early_receives, CT_RC },
 	{ "failed and flushed work requests count as errors", failures, CT_RC },
+	{ "completion counters count READs and WRITEs of the peer", remote, CT_RC },
+	{ "completion counters count bytes of the peer, also those before a RESET", remote_bytes,
+	  CT_RC },
+	{ "completion counters count unreliable WRITEs of the peer", remote_unreliable, CT_UC },
+	{ "READs and WRITEs of the peer that are refused count as errors", remote_refusals, CT_RC },
 	{ 0 },
 };

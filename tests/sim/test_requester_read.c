@@ -130,6 +130,48 @@ static void a_response_of_the_wrong_length_fails_the_read(void **state)
 	rig_sent(&rig, IBV_WC_BAD_RESP_ERR);
 }
 
+/* The answer of a peer that has twice the path MTU. */
+static uint32_t answer_length(const struct vb_packet *request)
+{
+	return request->dma_length < 2 * RIG_MTU ? request->dma_length : 2 * RIG_MTU;
+}
+
+/* After a timeout the window is one packet. Asked for packet by packet, such a READ would pass. */
+static void a_repeated_read_shows_path_mtus_that_differ(void **state)
+{
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, RIG_MTU + 1, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_wait_ns(&rig, 1100000);
+	assert_int_equal(vb_congestion_window(&rig.wired->req.congestion), 1);
+	packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(packet.psn, RIG_SQ_PSN);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN, answer_length(&packet));
+	rig_sent(&rig, IBV_WC_BAD_RESP_ERR);
+}
+
+/* Three packets under way leave room for one in a window of four. */
+static void a_read_in_a_full_window_shows_path_mtus_that_differ(void **state)
+{
+	struct vb_packet packet;
+
+	(void)state;
+	rig_open(&rig);
+	rig.wired->req.congestion.window_256 = 4 << 8;
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 3 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_post(&rig, IBV_WR_RDMA_READ, 4 * RIG_MTU, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 3; i++)
+		rig_take(&rig);
+	rig_ack(&rig, RIG_SQ_PSN + 2, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	packet = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_FIRST, RIG_SQ_PSN + 3, answer_length(&packet));
+	rig_sent(&rig, IBV_WC_BAD_RESP_ERR);
+}
+
 /*
  * rxe drops a repetition that begins before the one it got last, or that is part of two requests;
  * and after a timeout the window is too small for all of it.
@@ -270,6 +312,8 @@ int main(void)
 		TEST_RC(a_fenced_request_waits_for_reads),
 		TEST_RC(an_atomic_brings_the_original_value),
 		TEST_RC(a_response_of_the_wrong_length_fails_the_read),
+		TEST_RC(a_repeated_read_shows_path_mtus_that_differ),
+		TEST_RC(a_read_in_a_full_window_shows_path_mtus_that_differ),
 		TEST_RC(a_repeated_read_goes_forward_only),
 		TEST_RC(a_repeated_read_is_part_of_one_request),
 		TEST_RC(a_read_finds_memory_that_came_back),

@@ -165,6 +165,28 @@ static void early_retries_do_not_consume_retries(void **state)
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_ERR);
 }
 
+/* The process is stopped for longer than its patience. When it goes on it asks again, and gives up
+ * when the whole time has passed before its eyes. */
+static void the_time_without_a_cpu_is_no_silence(void **state)
+{
+	const uint64_t give_up_ns = 2 * (4096ull << 16);
+
+	(void)state;
+	rig.attr.retry_cnt = 1;
+	rig.attr.timeout = 16;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig.roce.now_ns += 10 * give_up_ns;
+	rig_turn(&rig);
+	rig_poll_none(&rig);
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig_wait_ns(&rig, give_up_ns / 2);
+	rig_poll_none(&rig);
+	rig_wait_ns(&rig, give_up_ns / 2);
+	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
+}
+
 /* Of the first two messages, which are repeated, nobody knows how long they took. */
 static void measure_ns(uint64_t rtt_ns)
 {
@@ -328,6 +350,27 @@ static void a_request_that_is_held_back_holds_back_nothing_before_it(void **stat
 	use_rules("");
 }
 
+/* The timer of each repetition comes later than the patience lasts. */
+static void a_rule_that_loses_counts_tries_and_not_the_clock(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 1;
+	rig.attr.timeout = 10;
+	rig_open(&rig);
+	use_rules("drop wr times=3");
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 3; i++) {
+		rig_take_none(&rig);
+		rig_poll_none(&rig);
+		rig.roce.now_ns += 3 * (4096ull << 10);
+		rig_turn(&rig);
+	}
+	rig_take_op(&rig, VB_OP_SEND_ONLY);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+	use_rules("");
+}
+
 /* --- a rate --- */
 
 static void set_rate(uint32_t kbps, uint32_t burst_bytes)
@@ -419,6 +462,7 @@ int main(void)
 		TEST_RC(rnr_retry_7_is_for_ever),
 		TEST_RC(progress_ends_the_rnr_wait),
 		TEST_RC(early_retries_do_not_consume_retries),
+		TEST_RC(the_time_without_a_cpu_is_no_silence),
 		TEST_RC(a_distant_peer_is_tried_as_often_as_retry_cnt_says),
 		TEST_RC(timeout_0_never_gives_up),
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
@@ -426,6 +470,7 @@ int main(void)
 		TEST_RC(silence_of_an_unread_socket_is_no_silence),
 		TEST_RC(nobody_is_given_up_before_everything_is_read),
 		TEST_RC(a_request_that_is_held_back_holds_back_nothing_before_it),
+		TEST_RC(a_rule_that_loses_counts_tries_and_not_the_clock),
 		TEST_RC(a_pause_of_the_rate_is_no_silence),
 		TEST_RC(a_rate_does_not_use_up_the_patience),
 		TEST_RC(a_new_rate_owes_nothing_of_the_old),

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "nl_check.h"
+#include "sysfs/nl_request.h"
 
 enum { MRS = 4000, THREADS = 3, ROUNDS = 50, FORKS = 50, HANG_S = 40 };
 
@@ -174,7 +175,7 @@ static void options_shape_acknowledgements(void **state)
 	struct nlmsghdr *header = (void *)buffer;
 	int fd = open_rdma(), on = 1;
 
-	nl_start(&request, RDMA_NLDEV_CMD_RES_CM_ID_GET, 0);
+	nl_start(&request, VB_NLDEV_CMD_FRMR_POOLS_GET, 0);
 	nl_add_u32(&request, RDMA_NLDEV_ATTR_DEV_INDEX, 0);
 	assert_int_equal(error_of(fd, &request, buffer, sizeof(buffer)), -EOPNOTSUPP);
 	assert_int_equal(header->nlmsg_flags, 0);

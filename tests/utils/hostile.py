@@ -6,7 +6,8 @@ import struct
 import sys
 
 MAGIC = 0x3162637365646276
-ANSWER = struct.Struct("=QIIIIII8I")
+VERSION = 4
+ANSWER = struct.Struct("=QIIIIII10I")
 name = "\0verbena." + sys.argv[1]
 
 
@@ -29,17 +30,17 @@ def ask(message, fds=()):
 
 
 def refused():
-    answer = ANSWER.unpack(ask(struct.pack("=QII", MAGIC, 3, 0)))
+    answer = ANSWER.unpack(ask(struct.pack("=QII", MAGIC, VERSION, 0)))
     assert answer[0] == MAGIC and answer[2] == 0, answer
     return answer[6]
 
 
 before = refused()
 bad = [
-    struct.pack("=QII", MAGIC, 4, 0),           # a version that is none
-    struct.pack("=Q", MAGIC),                   # too short
-    struct.pack("=QII", MAGIC, 3, 0) + b"x",    # too long
-    struct.pack("=QII", MAGIC, 3, 0) * 1000,
+    struct.pack("=QII", MAGIC, VERSION + 1, 0),  # a version that is none
+    struct.pack("=Q", MAGIC),  # too short
+    struct.pack("=QII", MAGIC, VERSION, 0) + b"x",  # too long
+    struct.pack("=QII", MAGIC, VERSION, 0) * 1000,
 ]
 for message in bad:
     assert ask(message) == b"", message[:32]
@@ -52,7 +53,7 @@ for message in [b"\0" * 8, b"x", os.urandom(64)]:
 for _ in range(200):
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.connect(name)
-        s.send(struct.pack("=QII", MAGIC, 3, 0))
+        s.send(struct.pack("=QII", MAGIC, VERSION, 0))
 assert refused() == before + len(bad) + 1
 
 

@@ -15,6 +15,12 @@
 #include "nic/xrcd.h"
 
 static _Atomic uint32_t refused;
+static vb_describe_ids_fn *_Atomic list_ids;
+
+void vb_describe_ids_by(vb_describe_ids_fn *list)
+{
+	atomic_store(&list_ids, list);
+}
 
 /*
  * The records collected so far. Records of PDs come from the objects that use them: there is no
@@ -24,6 +30,8 @@ static _Atomic uint32_t refused;
 struct listing {
 	struct vb_describe_record *records;
 	uint32_t count, room, left_out;
+	struct vb_describe_record *ids; /* of librdmacm, listed before nic->lock was taken */
+	uint32_t id_count;
 };
 
 static struct vb_describe_record *add_record(struct listing *listing, enum vb_describe_kind kind,
@@ -242,6 +250,13 @@ static void collect(struct listing *listing, struct vb_nic *nic)
 		add_srq(listing, srq);
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
 		add_qp(listing, qp);
+	for (uint32_t i = 0; i < listing->id_count; i++) {
+		struct vb_describe_record *record =
+			add_record(listing, VB_DESCRIBE_CM_ID, listing->ids[i].id, NULL);
+
+		if (record)
+			*record = listing->ids[i];
+	}
 }
 
 static void count_objects(struct vb_describe_answer *answer, const struct vb_nic *nic)
@@ -264,6 +279,7 @@ static int snapshot(struct vb_nic *nic, struct listing *listing, struct vb_descr
 	if (pthread_mutex_trylock(&nic->lock))
 		return -EAGAIN;
 	count_objects(answer, nic);
+	answer->counts[VB_DESCRIBE_CM_ID] = listing->id_count;
 	for (int kind = VB_DESCRIBE_PD; kind < VB_DESCRIBE_KINDS; kind++)
 		wanted += answer->counts[kind];
 	listing->room = wanted < VB_DESCRIBE_RECORDS_MAX ? wanted : VB_DESCRIBE_RECORDS_MAX;
@@ -338,9 +354,13 @@ static bool read_request(int socket)
 static void answer_with(struct vb_nic *nic, int socket, struct vb_describe_answer *answer)
 {
 	struct listing listing = { 0 };
-	int err = snapshot(nic, &listing, answer);
-	int fd = err ? -1 : records_to_memfd(&listing);
+	vb_describe_ids_fn *list = atomic_load(&list_ids);
+	int err = list ? list(&listing.ids, &listing.id_count) : 0, fd = -1;
 
+	if (!err)
+		err = snapshot(nic, &listing, answer);
+	if (!err)
+		fd = records_to_memfd(&listing);
 	if (!err && fd < 0)
 		err = fd;
 	answer->error = (uint32_t)-err;
@@ -350,6 +370,7 @@ static void answer_with(struct vb_nic *nic, int socket, struct vb_describe_answe
 	if (fd >= 0)
 		close(fd);
 	free(listing.records);
+	free(listing.ids);
 }
 
 void vb_describe_answer_to(struct vb_nic *nic, int socket)

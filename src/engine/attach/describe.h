@@ -16,8 +16,8 @@
 #define VB_DESCRIBE_MAGIC 0x3162637365646276ull /* begins the request and the answer */
 
 enum {
-	VB_DESCRIBE_VERSION = 3,
-	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 9 MB; further objects are only counted */
+	VB_DESCRIBE_VERSION = 4,
+	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 13 MB; further objects are only counted */
 };
 
 struct vb_describe_request {
@@ -34,7 +34,23 @@ enum vb_describe_kind {
 	VB_DESCRIBE_SRQ,
 	VB_DESCRIBE_QP,
 	VB_DESCRIBE_XRCD,
+	VB_DESCRIBE_CM_ID, /* an identifier of librdmacm */
 	VB_DESCRIBE_KINDS,
+};
+
+/* States of an identifier: the numbers of the kernel's enum rdma_cm_state. */
+enum vb_describe_cm_state {
+	VB_DESCRIBE_CM_IDLE,
+	VB_DESCRIBE_CM_ADDR_QUERY,
+	VB_DESCRIBE_CM_ADDR_RESOLVED,
+	VB_DESCRIBE_CM_ROUTE_QUERY,
+	VB_DESCRIBE_CM_ROUTE_RESOLVED,
+	VB_DESCRIBE_CM_CONNECT,
+	VB_DESCRIBE_CM_DISCONNECT,
+	VB_DESCRIBE_CM_ADDR_BOUND,
+	VB_DESCRIBE_CM_LISTEN,
+	VB_DESCRIBE_CM_DEVICE_REMOVAL,
+	VB_DESCRIBE_CM_STATES,
 };
 
 struct vb_describe_answer {
@@ -43,26 +59,27 @@ struct vb_describe_answer {
 	uint32_t error;        /* 0, or an errno: EPERM, EAGAIN (busy), ENOMEM */
 	uint32_t record_count; /* records in the memfd */
 	uint32_t record_size;
-	uint32_t left_out;  /* objects that found no room */
-	uint32_t refused;   /* requests so far that were malformed, or of another user */
-	uint32_t counts[8]; /* all objects, by kind; [0]: address handles */
+	uint32_t left_out;   /* objects that found no room */
+	uint32_t refused;    /* requests so far that were malformed, or of another user */
+	uint32_t counts[10]; /* all objects, by kind; [0]: address handles */
 };
 
 struct vb_describe_record {
 	uint32_t kind;
-	/* QPN, SRQ number, PD, XRC domain, index of keys; for a CQ its place in memory */
+	/* QPN, SRQ number, PD, XRC domain, identifier, index of keys; for a CQ its place in
+	 * memory */
 	uint32_t id;
 	uint32_t pd;
-	uint32_t users;                    /* PD, CQ, SRQ, XRC domain: objects that use it */
-	char device[16];                   /* may be without a NUL */
-	uint64_t addr, length;             /* MR */
+	uint32_t users;        /* PD, CQ, SRQ, XRC domain: objects that use it */
+	char device[16];       /* may be without a NUL; empty: the identifier is bound to none */
+	uint64_t addr, length; /* MR */
 	uint32_t lkey, rkey, access;       /* MR, MW */
 	uint32_t send_cq, recv_cq, srq;    /* QP; srq 0: none. XRC SRQ: recv_cq */
 	uint32_t dest_qpn;                 /* QP */
 	uint32_t send_posted, recv_posted; /* QP: work requests not completed; SRQ: recv only */
 	uint32_t depth;                    /* CQ: cqe; SRQ: max_wr */
 	uint8_t type;                      /* enum ibv_qp_type, ibv_mw_type, ibv_srq_type */
-	uint8_t state;                     /* enum ibv_qp_state */
+	uint8_t state;                     /* enum ibv_qp_state, vb_describe_cm_state */
 	uint8_t dest_local;                /* QP: the peer is on this host */
 	uint8_t on_wire;                   /* QP: packets carry it */
 	uint32_t limit;                    /* SRQ */
@@ -71,10 +88,23 @@ struct vb_describe_record {
 	uint32_t shared; /* XRC domain: it has a file. XRC_RECV QP: handles besides its creator's */
 	uint32_t sq_psn, rq_psn; /* QP: as ibv_query_qp has them */
 	uint32_t mig_state;      /* QP: enum ibv_mig_state */
+	/* Identifier: enum rdma_port_space, the QP of the connection (0: none yet), and its
+	 * addresses, sockaddr_in or sockaddr_in6 (zero: none, or of another family). */
+	uint32_t port_space, cm_qpn;
+	uint8_t src[28], dst[28];
 	uint32_t reserved;
 };
-static_assert(sizeof(struct vb_describe_record) == 136, "layout of a record");
-static_assert(sizeof(struct vb_describe_answer) == 64, "layout of the answer");
+static_assert(sizeof(struct vb_describe_record) == 200, "layout of a record");
+static_assert(sizeof(struct vb_describe_answer) == 72, "layout of the answer");
+static_assert(VB_DESCRIBE_KINDS <= 10, "a count for each kind");
+
+/*
+ * librdmacm lists its identifiers: it allocates *records, which the caller frees. 0 or -ENOMEM. The
+ * service thread calls it, with no lock held.
+ */
+typedef int vb_describe_ids_fn(struct vb_describe_record **records, uint32_t *count);
+/* One such function; NULL: none. */
+void vb_describe_ids_by(vb_describe_ids_fn *list);
 
 struct vb_nic;
 

@@ -3,6 +3,8 @@
 #include "base/log.h"
 #include "path/fault/rule.h"
 
+enum { LOST_NS_MIN = 200000 }; /* wait before the first repetition */
+
 /* The properties of a packet or a work request that rules can ask for. */
 struct subject {
 	unsigned targets; /* kinds of rules that the subject concerns */
@@ -132,4 +134,14 @@ void vb_fault_wr(uint32_t qpn, uint32_t peer_qpn, enum ibv_wr_opcode opcode, boo
 		 struct vb_fault_verdict *verdict)
 {
 	vb_fault_judge_wr(&vb_fault_rules, qpn, peer_qpn, opcode, wire, verdict);
+}
+
+uint64_t vb_fault_lost_wait_ns(uint64_t waited_ns, uint64_t timeout_ns, uint64_t patience_ns)
+{
+	uint64_t wait_ns = waited_ns < timeout_ns ? waited_ns : timeout_ns;
+	uint64_t left_ns = patience_ns > waited_ns ? patience_ns - waited_ns : 0;
+
+	if (wait_ns < LOST_NS_MIN)
+		wait_ns = LOST_NS_MIN;
+	return wait_ns < left_ns ? wait_ns : left_ns;
 }

@@ -61,6 +61,14 @@ void vb_fault_packet(bool out, uint32_t qpn, uint32_t peer_qpn, uint8_t bth_opco
 void vb_fault_wr(uint32_t qpn, uint32_t peer_qpn, enum ibv_wr_opcode opcode, bool wire,
 		 struct vb_fault_verdict *verdict);
 
+/*
+ * The wait before the next try of a reliable message whose tries so far were all lost by rules. The
+ * first wait is short, each later one as long as all before it together, with the QP's timeout at
+ * most. 0: waited_ns, the sum of the waits, has reached the QP's patience. The clock does not
+ * count: a process without a CPU would use up its patience without a try.
+ */
+uint64_t vb_fault_lost_wait_ns(uint64_t waited_ns, uint64_t timeout_ns, uint64_t patience_ns);
+
 unsigned vb_fault_count(void);
 struct vb_fault_counter vb_fault_counter(unsigned index);
 

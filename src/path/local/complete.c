@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The end of a WQE on the local path, for both sides. */
 #include "exec/recv.h"
+#include "exec/served.h"
 #include "path/local/step.h"
 
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason)
@@ -27,6 +28,20 @@ void vb_local_wake_target(struct vb_qp *qp, bool solicited)
 	vb_recv_raise_event(&qp->remote, solicited);
 }
 
+static void refusal_count(const struct vb_step_context *step)
+{
+	const struct vb_remote *remote = &step->qp->remote;
+
+	switch (vb_wr_row(step->wqe->opcode)->wc_opcode) {
+	case IBV_WC_RDMA_READ:
+		vb_served_refused(remote->entry, remote->lent, VB_SERVED_READ);
+		break;
+	case IBV_WC_RDMA_WRITE:
+		vb_served_refused(remote->entry, remote->lent, VB_SERVED_WRITE);
+		break;
+	}
+}
+
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet)
 {
 	struct vb_remote *remote = &step->qp->remote;
@@ -41,6 +56,7 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 			vb_target_fail(remote, reason, quiet);
 		return step->aside ? VB_STEP_NEXT : vb_step_complete(step, VB_OK);
 	}
+	refusal_count(step);
 	vb_target_fail(remote, reason, quiet);
 	if (__builtin_expect(vb_reason_row(reason)->status != IBV_WC_SUCCESS, 1))
 		return vb_step_complete(step, reason);

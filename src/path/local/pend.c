@@ -12,7 +12,6 @@ enum {
 				    its receiver may wait for a CPU */
 	LOOK_AGAIN_NS = 1000000, /* the service thread tries at least this often */
 	LOOK_SOON_NS = 50000,    /* its first try, if no poller tried before */
-	RESEND_NS = 200000,      /* wait before the first repetition of a lost message */
 };
 
 static uint64_t after(uint64_t now_ns, uint64_t wait_ns)
@@ -32,7 +31,6 @@ bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_n
 
 	if (pend->why != why) {
 		pend->why = why;
-		pend->since_ns = now_ns;
 		pend->give_up_ns = after(now_ns, wait_ns);
 		atomic_store(&pend->wake_ns, sooner(pend->give_up_ns, now_ns + LOOK_SOON_NS));
 		return false;
@@ -115,26 +113,25 @@ enum vb_step vb_step_not_here(struct vb_step_context *step, enum vb_verdict verd
 	return VB_STEP_WIRE;
 }
 
-/* As on the wire: the first repetition comes soon, each later one after twice the time, with the
- * QP's timeout at most in between. */
+/* A rule has lost the message, and maybe its earlier tries. */
 enum vb_step vb_step_lost(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
 	struct vb_pend *pend = &qp->pend;
-	uint64_t now_ns, wait_ns, most_ns = vb_qp_timeout_ns(qp);
+	uint64_t wait_ns;
 
 	vb_step_leave(step);
 	if (!vb_qp_reliable(qp))
 		return drop(step, VB_WHY_INJECTED_LOSS);
-	if (vb_step_waited_long(qp, VB_PEND_LOST, vb_qp_patience_ns(qp)))
+	if (pend->why != VB_PEND_LOST)
+		pend->lost_waited_ns = 0;
+	wait_ns = vb_fault_lost_wait_ns(pend->lost_waited_ns, vb_qp_timeout_ns(qp),
+					vb_qp_patience_ns(qp));
+	if (!wait_ns)
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, VB_WHY_INJECTED_LOSS);
-	now_ns = vb_now_ns();
-	wait_ns = now_ns - pend->since_ns;
-	if (wait_ns > most_ns)
-		wait_ns = most_ns;
-	if (wait_ns < RESEND_NS)
-		wait_ns = RESEND_NS;
-	pend->next_ns = sooner(pend->give_up_ns, now_ns + wait_ns);
+	pend->why = VB_PEND_LOST;
+	pend->lost_waited_ns += wait_ns;
+	pend->next_ns = vb_now_ns() + wait_ns;
 	atomic_store(&pend->wake_ns, pend->next_ns);
 	return VB_STEP_PEND;
 }

@@ -8,6 +8,7 @@
 
 #include "exec/copy.h"
 #include "exec/rkey.h"
+#include "exec/served.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
 
@@ -151,7 +152,11 @@ static bool wqe_is_finished(const struct vb_step_context *step, uint32_t moved)
 static void complete_first(struct vb_step_context *step)
 {
 	struct vb_sq *sq = &step->qp->sq;
+	const struct vb_remote *remote = &step->qp->remote;
 
+	vb_served_done(remote->entry, remote->lent,
+		       vb_wr_returns(step->wqe->opcode) ? VB_SERVED_READ : VB_SERVED_WRITE,
+		       step->wqe->length);
 	vb_step_complete(step, VB_OK);
 	if (sq->next != step->run->end)
 		step->wqe = vb_sq_wqe(sq, sq->next);

@@ -5,6 +5,7 @@
 
 #include "exec/copy.h"
 #include "exec/recv.h"
+#include "exec/served.h"
 #include "nic/odp.h"
 #include "path/local/step.h"
 
@@ -203,6 +204,8 @@ static enum vb_step consume_for_imm(struct vb_step_context *step)
 
 	if (!vb_recv_claim(&step->qp->remote, &claim))
 		return vb_step_no_receive(step);
+	vb_served_done(step->qp->remote.entry, step->qp->remote.lent, VB_SERVED_WRITE,
+		       step->wqe->length);
 	claim.cell->where = VB_PAYLOAD_PLACED;
 	return receive_finish(step, &claim);
 }

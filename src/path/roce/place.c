@@ -2,6 +2,7 @@
 /* The effect of a request packet on receives and memory of this process. */
 #include "exec/recv.h"
 #include "exec/rkey.h"
+#include "exec/served.h"
 #include "path/roce/roce.h"
 
 static bool packet_ends(const struct vb_opcode_row *row)
@@ -173,6 +174,8 @@ enum vb_reason vb_place_write(struct vb_wired *wired, const struct vb_packet *pa
 	if (row->headers & VB_HEADER_IMM && !vb_recv_claim(&resp->own, &claim))
 		return VB_WHY_NO_RECEIVE;
 	resp->offset += packet->payload_length;
+	if (packet_ends(row))
+		vb_served_done(wired->qp->entry, wired->qp->lent, VB_SERVED_WRITE, resp->length);
 	return row->headers & VB_HEADER_IMM ? receive_complete(wired, &claim, packet) : VB_OK;
 }
 

@@ -4,6 +4,7 @@
 
 #include "exec/recv.h"
 #include "exec/rkey.h"
+#include "exec/served.h"
 #include "nic/migrate.h"
 #include "nic/odp.h"
 #include "path/roce/roce.h"
@@ -132,6 +133,9 @@ static enum vb_reason send_read(struct vb_wired *wired, struct vb_reply *reply)
 		memcpy(out, bytes, packet.payload_length);
 	vb_tx_end(&wired->roce->tx);
 	reply->sent++;
+	if (reply->sent == reply->count && reply->counts)
+		vb_served_done(wired->qp->entry, wired->qp->lent, VB_SERVED_READ,
+			       reply->counts_bytes);
 	return VB_OK;
 }
 
@@ -204,6 +208,7 @@ static void read_fail(struct vb_wired *wired, const struct vb_reply *reply, enum
 	struct vb_responder *resp = &wired->resp;
 
 	read_explain(wired, reply, reason);
+	vb_served_refused(wired->qp->entry, wired->qp->lent, VB_SERVED_READ);
 	resp->nak_due = vb_reason_row(reason)->syndrome;
 	resp->nak_psn = vb_psn_add(reply->psn, reply->sent);
 	resp->fatal = reason;

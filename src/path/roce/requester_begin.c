@@ -4,8 +4,6 @@
 #include "path/fault/fault.h"
 #include "path/roce/requester.h"
 
-enum { LOST_NS_MIN = 200000 }; /* wait before the first repetition of a WQE that a rule has lost */
-
 /* --- the head of the queue --- */
 
 void vb_requester_drained(struct vb_wired *wired)
@@ -164,32 +162,18 @@ static bool wqe_hold(struct vb_wired *wired, uint64_t for_ns)
 	return delay_is_over(wired);
 }
 
-/* True: the WQE was lost for as long as the QP's attributes allow, and there is no other path. */
-static bool is_lost_for_good(struct vb_wired *wired)
+/* The wait before the next try; 0: there is none, and there is no other path. */
+static uint64_t lost_wait_ns(struct vb_wired *wired)
 {
+	const struct vb_qp *qp = wired->qp;
+	const uint64_t timeout_ns = vb_qp_timeout_ns(qp), patience_ns = vb_qp_patience_ns(qp);
 	struct vb_requester *req = &wired->req;
+	uint64_t wait_ns = vb_fault_lost_wait_ns(req->lost_waited_ns, timeout_ns, patience_ns);
 
-	if (wired->roce->now_ns - req->lost_ns < vb_qp_patience_ns(wired->qp))
-		return false;
-	if (!vb_roce_migrate(wired))
-		return true;
-	req->lost_ns = wired->roce->now_ns;
-	return false;
-}
-
-/* As on the local path: the first repetition comes soon, each later one after twice the time. */
-static void wqe_try_again(struct vb_wired *wired)
-{
-	struct vb_requester *req = &wired->req;
-	const uint64_t now_ns = wired->roce->now_ns, most_ns = vb_qp_timeout_ns(wired->qp);
-	const uint64_t left_ns = vb_qp_patience_ns(wired->qp) - (now_ns - req->lost_ns);
-	uint64_t wait_ns = now_ns - req->lost_ns;
-
-	if (wait_ns > most_ns)
-		wait_ns = most_ns;
-	if (wait_ns < LOST_NS_MIN)
-		wait_ns = LOST_NS_MIN;
-	wqe_hold(wired, wait_ns < left_ns ? wait_ns : left_ns);
+	if (wait_ns || !vb_roce_migrate(wired))
+		return wait_ns;
+	req->lost_waited_ns = 0;
+	return vb_fault_lost_wait_ns(0, timeout_ns, patience_ns);
 }
 
 /*
@@ -199,11 +183,11 @@ static void wqe_try_again(struct vb_wired *wired)
 static void wqe_lose(struct vb_wired *wired, unsigned rule)
 {
 	struct vb_requester *req = &wired->req;
+	const uint64_t wait_ns = lost_wait_ns(wired);
 
-	if (!req->lost_ns)
-		req->lost_ns = wired->roce->now_ns;
-	if (!is_lost_for_good(wired)) {
-		wqe_try_again(wired);
+	if (wait_ns) {
+		req->lost_waited_ns += wait_ns;
+		wqe_hold(wired, wait_ns);
 		return;
 	}
 	req->tried = false;
@@ -219,10 +203,10 @@ static bool wqe_fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 	const uint64_t number = req->begun + 1ull;
 
 	if (req->delayed != number)
-		req->lost_ns = 0;
+		req->lost_waited_ns = 0;
 	else if (!delay_is_over(wired))
 		return false;
-	else if (!req->lost_ns)
+	else if (!req->lost_waited_ns)
 		return true;
 	/* The local path has judged this WQE, before it knew that the WQE goes by wire. */
 	if (wired->qp->pend.judged == number)
@@ -232,7 +216,7 @@ static bool wqe_fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 		wqe_lose(wired, verdict->rule);
 		return false;
 	}
-	req->lost_ns = 0;
+	req->lost_waited_ns = 0;
 	switch (verdict->action) {
 	case VB_FAULT_DELAY:
 		return wqe_hold(wired, verdict->delay_ns);

@@ -68,6 +68,20 @@ static uint32_t asked_repeatable(const struct vb_requester *req, const struct vb
 }
 
 /*
+ * The peer's path MTU may differ, which only an answer of several packets shows: its first packet
+ * has another length. So the first piece has two packets. Otherwise a READ that went out again in
+ * pieces of one packet would pass.
+ */
+static uint32_t read_piece_least(const struct vb_requester *req, const struct vb_wqe *wqe)
+{
+	uint32_t least = vb_congestion_window(&req->congestion) / 4;
+
+	if (req->next_psn == wqe->psn && least < 2)
+		return 2;
+	return least ? least : 1;
+}
+
+/*
  * A long READ is asked for in pieces that fit into the window, because the answers fill the
  * network. Pieces are not tiny, because each one takes one of the peer's resources.
  */
@@ -77,7 +91,7 @@ static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
 	uint32_t rest = wqe->psn_count - (uint32_t)vb_psn_diff(req->next_psn, wqe->psn);
 	uint32_t window = vb_congestion_window(&req->congestion);
 	uint32_t out = vb_requester_in_flight(req);
-	uint32_t room = window > out ? window - out : 0, least = window / 4 ? window / 4 : 1;
+	uint32_t room = window > out ? window - out : 0, least = read_piece_least(req, wqe);
 	const struct vb_read_asked *asked = asked_before(req);
 
 	if (asked && asked_part_is_out(req, asked))
@@ -86,7 +100,9 @@ static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
 		rest = asked_repeatable(req, asked);
 	if (room >= rest)
 		return rest;
-	return room >= least ? room : 0;
+	if (room >= least)
+		return room;
+	return out ? 0 : least; /* with a window of one packet the first piece is longer */
 }
 
 /* A suspect request must change nothing, as its answer cannot be stored; the peer only checks

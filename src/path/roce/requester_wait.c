@@ -9,6 +9,7 @@ enum {
 	PUT_OFF_NS = 1000000,
 	PUT_OFF_MAX = 200,
 	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
+	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
 };
 
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
@@ -119,6 +120,16 @@ static void give_up(struct vb_wired *wired)
 	vb_requester_set_timer(wired);
 }
 
+/* While this process had no CPU it neither repeated packets nor read answers. That time is no
+ * silence of the peer. */
+static void late_timer_forgive(struct vb_requester *req, uint64_t now_ns)
+{
+	uint64_t late_ns = now_ns - req->resend_ns;
+
+	if (late_ns > LATE_NS)
+		req->stalled_ns += late_ns;
+}
+
 void vb_requester_timer(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -141,9 +152,12 @@ void vb_requester_timer(struct vb_wired *wired)
 	}
 	if (req->resend_ns == VB_NEVER_NS)
 		return;
-	if (now_ns < req->resend_ns)
+	if (now_ns < req->resend_ns) {
 		vb_requester_set_timer(wired);
-	else if (peer_ended(wired))
+		return;
+	}
+	late_timer_forgive(req, now_ns);
+	if (peer_ended(wired))
 		vb_completer_fail(wired, VB_WHY_PEER_ENDED);
 	else if (now_ns >= give_up_ns(wired))
 		give_up(wired);

@@ -69,6 +69,8 @@ static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
 	}
 	vb_responder_executed(wired, packet, answer_packets(wired, packet->dma_length));
 	reply = read_reply(wired, packet);
+	reply.counts = true;
+	reply.counts_bytes = packet->dma_length;
 	vb_reply_push(&wired->resp, &reply);
 	vb_roce_todo(wired);
 }
@@ -228,6 +230,8 @@ static bool reply_restart(struct vb_responder *resp, struct vb_reply *reply)
 		if (at->atomic || into < 0 || (uint32_t)into >= at->count)
 			continue;
 		reply->repeated = at->repeated;
+		reply->counts = at->counts;
+		reply->counts_bytes = at->counts_bytes;
 		*at = *reply;
 		return true;
 	}

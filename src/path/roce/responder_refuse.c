@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that the responder of RC refuses for good (the QP fails), or for now. */
+#include "exec/served.h"
 #include "nic/tm.h"
 #include "path/roce/responder.h"
 
@@ -69,6 +70,14 @@ static void refusal_explain(const struct vb_wired *wired, const struct vb_packet
 	vb_report_refusal(&report);
 }
 
+static void refusal_count(struct vb_wired *wired, enum vb_family family)
+{
+	if (family == VB_FAMILY_READ_REQUEST)
+		vb_served_refused(wired->qp->entry, wired->qp->lent, VB_SERVED_READ);
+	else if (family == VB_FAMILY_WRITE)
+		vb_served_refused(wired->qp->entry, wired->qp->lent, VB_SERVED_WRITE);
+}
+
 void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 			 enum vb_reason reason)
 {
@@ -78,6 +87,7 @@ void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 
 	resp->fatal = reason;
 	resp->fatal_spoils = consumes;
+	refusal_count(wired, row->family);
 	refusal_explain(wired, packet, reason);
 	vb_responder_nak(wired, vb_reason_row(reason)->syndrome, packet->psn);
 }

@@ -57,9 +57,9 @@ struct vb_requester {
 	uint32_t begun;      /* WQEs before this index have PSNs */
 	enum vb_reason stop; /* the WQE at begun cannot be sent: it fails once it is the oldest */
 	struct vb_report stop_report;
-	uint64_t delayed;    /* 1 + index of the WQE that a fault rule holds back ... */
-	uint64_t delayed_ns; /* ... until this time */
-	uint64_t lost_ns;    /* time since which a rule has lost each try of that WQE; 0: none */
+	uint64_t delayed;        /* 1 + index of the WQE that a fault rule holds back ... */
+	uint64_t delayed_ns;     /* ... until this time */
+	uint64_t lost_waited_ns; /* sum of the waits, if rules have lost each try of that WQE */
 	bool suspect; /* the last WQE begun cannot take its answer in: no WQE goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
 	uint32_t reads_head, reads_tail;
@@ -104,7 +104,9 @@ struct vb_reply {
 	uint64_t va;
 	uint32_t length;
 	uint32_t msn;
-	uint64_t original; /* ATOMIC */
+	bool counts;           /* READ: completion counters count it once it has left ... */
+	uint32_t counts_bytes; /* ... as so many bytes, those of the first request */
+	uint64_t original;     /* ATOMIC */
 };
 
 /* An ATOMIC that was executed: a duplicate gets the same answer. */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "abi/rdmacm.h"
 #include "engine/attach/ask.h"
 #include "nl_check.h"
 #include "sysfs/nl_answer.h"
@@ -49,6 +50,7 @@ void vb_adapter_counters_each(void (*each)(void *arg, const char *name, uint64_t
 }
 
 static unsigned mrs = 2;
+static const struct sockaddr_in source = { .sin_family = AF_INET, .sin_port = 0x1234 };
 
 bool vb_adapter_in_use(void)
 {
@@ -72,9 +74,19 @@ int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter 
 						    .dest_qpn = 0x2002,
 						    .srq = 3 };
 	records[mrs + 1] = (struct vb_describe_record){ .kind = VB_DESCRIBE_SRQ, .id = 3 };
-	all->list[0].answer.record_count = mrs + 2;
-	for (unsigned i = 0; i < mrs + 2; i++)
+	records[mrs + 2] = (struct vb_describe_record){ .kind = VB_DESCRIBE_CM_ID,
+							.id = 7,
+							.state = VB_DESCRIBE_CM_CONNECT,
+							.port_space = RDMA_PS_TCP,
+							.cm_qpn = 0x1001 };
+	memcpy(records[mrs + 2].src, &source, sizeof(source));
+	all->list[0].answer.record_count = mrs + 4;
+	for (unsigned i = 0; i < mrs + 3; i++)
 		memcpy(records[i].device, "verbena0", 9);
+	records[mrs + 3] = (struct vb_describe_record){ .kind = VB_DESCRIBE_CM_ID,
+							.id = 8,
+							.state = VB_DESCRIBE_CM_LISTEN,
+							.port_space = RDMA_PS_TCP };
 	return 0;
 }
 
@@ -249,7 +261,7 @@ static void a_long_table_is_split(void **state)
 	struct answer answer;
 	unsigned entries = 0;
 
-	mrs = RECORDS - 2;
+	mrs = RECORDS - 4;
 	nl_start(&request, RDMA_NLDEV_CMD_RES_MR_GET, NLM_F_DUMP);
 	nl_add_u32(&request, RDMA_NLDEV_ATTR_DEV_INDEX, 0);
 	ask(&answer, &request);
@@ -260,7 +272,7 @@ static void a_long_table_is_split(void **state)
 		assert_true(answer.messages[i]->nlmsg_len <= VB_NL_DATAGRAM_MAX);
 		entries += nl_entries(nl_attribute(answer.messages[i], RDMA_NLDEV_ATTR_RES_MR));
 	}
-	assert_int_equal(entries, RECORDS - 2);
+	assert_int_equal(entries, RECORDS - 4);
 	vb_nl_free(&answer.out);
 }
 
@@ -298,6 +310,38 @@ static void one_object_by_its_number(void **state)
 	vb_nl_free(&answer.out);
 }
 
+/* Of an identifier the addresses that it has; a listener without a device is on each of them. */
+static void identifiers_of_librdmacm(void **state)
+{
+	struct nl_request_bytes request;
+	struct answer answer;
+	const struct nlattr *at;
+
+	nl_start(&request, RDMA_NLDEV_CMD_RES_CM_ID_GET, 0);
+	nl_add_u32(&request, RDMA_NLDEV_ATTR_DEV_INDEX, 0);
+	nl_add_u32(&request, RDMA_NLDEV_ATTR_RES_CM_IDN, 7);
+	ask(&answer, &request);
+	assert_int_equal(answer.count, 1);
+	assert_int_equal(nl_u32(nl_attribute(answer.messages[0], RDMA_NLDEV_ATTR_RES_PS)),
+			 RDMA_PS_TCP);
+	assert_int_equal(nl_u32(nl_attribute(answer.messages[0], RDMA_NLDEV_ATTR_RES_LQPN)),
+			 0x1001);
+	at = nl_attribute(answer.messages[0], RDMA_NLDEV_ATTR_RES_SRC_ADDR);
+	assert_int_equal(at->nla_len, NLA_HDRLEN + sizeof(struct sockaddr_storage));
+	assert_memory_equal(at + 1, &source, sizeof(source));
+	assert_null(nl_attribute(answer.messages[0], RDMA_NLDEV_ATTR_RES_DST_ADDR));
+	vb_nl_free(&answer.out);
+	for (uint32_t device = 0; device < 2; device++) {
+		nl_start(&request, RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP);
+		nl_add_u32(&request, RDMA_NLDEV_ATTR_DEV_INDEX, device);
+		ask(&answer, &request);
+		expect_end(&answer, 2, NLMSG_DONE, 0);
+		at = nl_attribute(answer.messages[0], RDMA_NLDEV_ATTR_RES_CM_ID);
+		assert_int_equal(nl_entries(at), device ? 1 : 2);
+		vb_nl_free(&answer.out);
+	}
+}
+
 static void the_summary_counts(void **state)
 {
 	struct nl_request_bytes request;
@@ -307,7 +351,7 @@ static void the_summary_counts(void **state)
 	ask(&answer, &request);
 	expect_end(&answer, 3, NLMSG_DONE, 0);
 	assert_int_equal(nl_entries(nl_attribute(answer.messages[0], RDMA_NLDEV_ATTR_RES_SUMMARY)),
-			 6);
+			 7);
 	vb_nl_free(&answer.out);
 }
 
@@ -354,7 +398,7 @@ static void requests_without_sense(void **state)
 	refused(RDMA_NLDEV_CMD_PORT_GET, NLM_F_DUMP, -1, -1, -EINVAL);
 	refused(RDMA_NLDEV_CMD_STAT_GET, NLM_F_DUMP, 0, -1, -EINVAL);
 	refused(RDMA_NLDEV_CMD_RES_QP_GET, 0, 0, -1, -EINVAL);
-	refused(RDMA_NLDEV_CMD_RES_CM_ID_GET, NLM_F_DUMP, 0, -1, -EOPNOTSUPP);
+	refused(RDMA_NLDEV_CMD_RES_CM_ID_GET, 0, 0, -1, -EINVAL);
 	refused(RDMA_NLDEV_CMD_UNSPEC, 0, 0, -1, -EINVAL);
 	refused(99, NLM_F_DUMP, 0, -1, -EINVAL);
 	refused(99, 0, 0, -1, -EINVAL);
@@ -475,6 +519,7 @@ int main(void)
 		cmocka_unit_test(a_long_table_is_split),
 		cmocka_unit_test(a_table_without_entries_is_left_out),
 		cmocka_unit_test(one_object_by_its_number),
+		cmocka_unit_test(identifiers_of_librdmacm),
 		cmocka_unit_test(the_summary_counts),
 		cmocka_unit_test(counters),
 		cmocka_unit_test(requests_without_sense),
