@@ -241,6 +241,9 @@ void vb_cq_notify(struct vb_cq *cq, uint32_t ready_bit, bool solicited);
 /* Adds a completion in a node, which belongs to the queue from now on; false: the CQ overran. */
 bool vb_cq_push(struct vb_cq_queue *queue, struct vb_wc_node *node, bool solicited);
 /* Frees the nodes that were not polled, after the queue was detached. */
+/* As vb_cq_queue_peek and vb_cq_queue_take. */
+uint64_t vb_loose_peek(struct vb_loose *loose);
+int vb_loose_take(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc);
 void vb_loose_free(struct vb_loose *loose);
 /* The duties of a completion before it is visible: VB_CQ_COUNTS, VB_CQ_STAMPS, VB_CQ_NUMBERS. The
  * first function reads them from the CQ of any process, the second from one of this process. */

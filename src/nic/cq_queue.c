@@ -417,55 +417,6 @@ static uint32_t waiting_receives(const struct vb_cq_queue *queue)
 	return count;
 }
 
-/* --- loose completions --- */
-
-static struct vb_wc_node *first_loose(const struct vb_loose *loose)
-{
-	return vb_list_element(loose->nodes.next, &loose->nodes, struct vb_wc_node, node);
-}
-
-static uint64_t peek_loose(struct vb_loose *loose)
-{
-	uint64_t stamp;
-
-	if (!atomic_load_explicit(&loose->count, memory_order_acquire))
-		return VB_NO_COMPLETION;
-	vb_spin_lock(&loose->lock);
-	stamp = first_loose(loose)->stamp;
-	vb_spin_unlock(&loose->lock);
-	return stamp;
-}
-
-static void take_one_loose(struct vb_cq_queue *queue, struct ibv_wc *wc)
-{
-	struct vb_loose *loose = queue->loose;
-	struct vb_cq *cq = queue->cq;
-	struct vb_wc_node *node;
-
-	vb_spin_lock(&loose->lock);
-	node = first_loose(loose);
-	vb_list_remove(&node->node);
-	atomic_fetch_sub(&loose->count, 1);
-	vb_spin_unlock(&loose->lock);
-	*wc = node->wc;
-	vb_tell_filled(wc, sizeof(*wc));
-	vb_cq_polled(cq, node->stamp);
-	cq->tm = node->tm;
-	if (node->polled)
-		atomic_store(node->polled, node->polled_to);
-	vb_cq_forget(cq, 1);
-	free(node);
-}
-
-static int take_loose(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
-{
-	int got = 0;
-
-	while (got < count && peek_loose(queue->loose) <= last)
-		take_one_loose(queue, &wc[got++]);
-	return got;
-}
-
 /* --- any queue --- */
 
 void vb_cq_queue_watch(struct vb_cq_queue *queue)
@@ -489,7 +440,7 @@ uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained)
 	case VB_CQ_ARRIVALS:
 		return peek_arrivals(queue, drained);
 	case VB_CQ_LOOSE:
-		return peek_loose(queue->loose);
+		return vb_loose_peek(queue->loose);
 	}
 	return VB_NO_COMPLETION;
 }
@@ -539,7 +490,7 @@ int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct
 	case VB_CQ_ARRIVALS:
 		return take_arrivals(queue, last, count, wc);
 	case VB_CQ_LOOSE:
-		return take_loose(queue, last, count, wc);
+		return vb_loose_take(queue, last, count, wc);
 	}
 	return 0;
 }

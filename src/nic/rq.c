@@ -240,8 +240,8 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 	uint8_t flags = VB_CELL_KEYS_OK | (rq->comp_cntr ? VB_CELL_PLACE : 0);
 
 	for (int i = 0; i < wr->num_sge; i++) {
-		/* Field by field: programs write an address right before they post. A load of all 16
-		 * bytes would wait until that store, and all before it, have left the CPU. */
+		/* Field by field: programs write an address right before they post. A load of all
+		 * 16 bytes would wait until that store, and all before it, have left the CPU. */
 		struct ibv_sge sge = { wr->sg_list[i].addr, wr->sg_list[i].length,
 				       wr->sg_list[i].lkey };
 
