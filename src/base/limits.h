@@ -10,6 +10,7 @@ enum {
 	VB_QP_INDEX_BITS = 12,
 	VB_QP_PER_SLOT = 1 << VB_QP_INDEX_BITS,
 	VB_QP_MAX = 65536,
+	VB_LANES_MAX = 16, /* of the wire, per process (engine/wire/wire.h) */
 	VB_WR_MAX = 16384, /* per send or receive queue */
 	VB_SRQ_WR_MAX = 32768,
 	VB_SGE_MAX = 32,

@@ -121,11 +121,11 @@ static void raw_each(vb_counters_each_fn each, void *arg)
 
 void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 	struct vb_wire_counts counts = { 0 };
 
-	if (wire)
-		vb_wire_count(wire, &counts);
+	if (lane)
+		vb_wire_count(lane, &counts);
 	for (unsigned i = 0; i < ROWS; i++) {
 		uint64_t value;
 

@@ -91,7 +91,8 @@ static inline bool vb_engine_poll(struct vb_cq *cq)
 	struct vb_nic *nic = cq->nic;
 	bool took_time = false;
 
-	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0)) {
+	if (__builtin_expect(atomic_load_explicit(&nic->lanes[0], memory_order_relaxed) != NULL,
+			     0)) {
 		vb_engine_poll_wire(nic);
 		took_time = true;
 	}
@@ -115,7 +116,7 @@ int vb_engine_count_found(struct vb_cq *cq, int got);
  */
 static inline int vb_engine_found(struct vb_cq *cq, int got)
 {
-	if (__builtin_expect(!atomic_load_explicit(&cq->nic->wire, memory_order_relaxed), 1))
+	if (__builtin_expect(!atomic_load_explicit(&cq->nic->lanes[0], memory_order_relaxed), 1))
 		return got;
 	return vb_engine_count_found(cq, got);
 }

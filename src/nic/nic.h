@@ -84,10 +84,11 @@ struct vb_nic {
 	uint64_t private_nonce;           /* a peer that can read it may touch our memory */
 	bool untouchable; /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
-	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
-	bool own_hands;               /* only this process can reach a certain region; under lock */
-	_Atomic uint32_t on_demand;   /* count of regions whose memory may be missing (odp.h) */
-	struct vb_null *null;         /* memory behind null regions; under lock */
+	/* Of the wire (engine/wire/wire.h); the first is opened when a QP needs the wire. */
+	struct vb_lane *_Atomic lanes[VB_LANES_MAX];
+	bool own_hands;             /* only this process can reach a certain region; under lock */
+	_Atomic uint32_t on_demand; /* count of regions whose memory may be missing (odp.h) */
+	struct vb_null *null;       /* memory behind null regions; under lock */
 	_Atomic uint64_t event_due_ns; /* time of the first event that moderation holds; 0: none */
 	/* Tables come last: most of their pages are never touched. */
 	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */

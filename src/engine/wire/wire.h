@@ -13,7 +13,7 @@
 #include "engine/wire/wire_held.h"
 #include "path/roce/roce.h"
 
-struct vb_wire {
+struct vb_lane {
 	struct vb_nic *nic;
 	struct vb_port *port;
 	struct vb_wire_fault *fault; /* NULL without fault rules */
@@ -52,19 +52,24 @@ struct vb_wire_counts {
 	uint64_t drops[VB_PACKET_DROPS];
 	uint64_t flaws[VB_PACKET_FLAWS];
 };
-void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
+void vb_wire_count(struct vb_lane *lane, struct vb_wire_counts *counts);
 
 /* True: a connected QP has had a packet from its peer at this address since then. */
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns);
 
 /* Takes packets to QP 1, which belongs to the host. Called under the wire lock. */
-typedef void vb_wire_mad_fn(struct vb_wire *wire, const struct vb_packet *packet,
+typedef void vb_wire_mad_fn(struct vb_lane *lane, const struct vb_packet *packet,
 			    const struct vb_arrival *arrival);
 /* From now on `take` gets the packets for QP 1. Before the first call they are dropped. */
 void vb_wire_give_mads(vb_wire_mad_fn *take);
 
-/* The wire of this process, opened on demand. NULL: see *err. */
-struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
+/* The first lane of this process, or NULL. */
+static inline struct vb_lane *vb_lane_first(const struct vb_nic *nic)
+{
+	return atomic_load(&nic->lanes[0]);
+}
+/* The same, opened on demand. NULL: see *err. */
+struct vb_lane *vb_wire_get(struct vb_nic *nic, int *err);
 
 /*
  * RC, UC: hands a QP over to the wire, together with its executor's token, which the caller holds.
@@ -102,9 +107,9 @@ uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice);
 
 /* Takes in packets and does the work that is due, unless another thread has the lock. */
-void vb_wire_poll(struct vb_wire *wire);
+void vb_wire_poll(struct vb_lane *lane);
 /* No thread has done that for a while. */
-bool vb_wire_overdue(const struct vb_wire *wire);
+bool vb_wire_overdue(const struct vb_lane *lane);
 /* By the service thread: takes in everything that arrived before this call. */
 void vb_wire_catch_up(struct vb_nic *nic);
 /* The caller may go to sleep: the service thread watches the sockets from now on. */

@@ -10,16 +10,16 @@
 #include "base/delay_line.h"
 #include "port/port.h"
 
-struct vb_wire;
+struct vb_lane;
 
 void vb_wire_held_init(struct vb_delay_line *held);
 /* A packet that finds no room is lost, as in a full receive buffer. */
-void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival);
+void vb_wire_hold(struct vb_lane *lane, const struct vb_arrival *arrival);
 /* Takes in packets whose QPs are on the wire by now, and packets that have waited too long. */
-void vb_wire_held_release(struct vb_wire *wire);
+void vb_wire_held_release(struct vb_lane *lane);
 /* Frees the packets of a QP whose connection ends. */
-void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn);
+void vb_wire_held_forget(struct vb_lane *lane, uint32_t qpn);
 /* The time of the next look, or VB_NEVER_NS. */
-uint64_t vb_wire_held_next_ns(const struct vb_wire *wire);
+uint64_t vb_wire_held_next_ns(const struct vb_lane *lane);
 
 #endif

@@ -5,30 +5,30 @@
 
 #include "engine/wire/wire.h"
 
-bool vb_wire_try_lock(struct vb_wire *wire);
+bool vb_wire_try_lock(struct vb_lane *lane);
 /* Waits for the lock: for control calls and senders of datagrams. */
-void vb_wire_lock(struct vb_wire *wire);
+void vb_wire_lock(struct vb_lane *lane);
 /* Sends for the QPs that other threads kicked meanwhile, and gives the lock back. */
-void vb_wire_unlock(struct vb_wire *wire);
+void vb_wire_unlock(struct vb_lane *lane);
 
 /* The functions below are called under the wire lock. */
 
 /* This thread executes from now on; sets the time. False: out of memory or hazard words. */
-bool vb_wire_begin(struct vb_wire *wire);
+bool vb_wire_begin(struct vb_lane *lane);
 /*
  * Takes packets in, sends packets that are due, and tells the service thread when to come again.
  * polling: a program calls, not the service thread. True: something was done.
  */
-bool vb_wire_bring_on(struct vb_wire *wire, bool polling);
+bool vb_wire_bring_on(struct vb_lane *lane, bool polling);
 /* Takes in all packets that have arrived by now, and sends nothing. */
-void vb_wire_receive(struct vb_wire *wire);
-void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp);
+void vb_wire_receive(struct vb_lane *lane);
+void vb_wire_drop_kick(struct vb_lane *lane, struct vb_qp *qp);
 /*
  * A packet came through a slot socket: adopts its QP if the wire should carry it. False: this
  * cannot be told now, and the sender will not repeat the packet.
  */
-bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival);
+bool vb_wire_adopt_late(struct vb_lane *lane, const struct vb_arrival *arrival);
 /* Gives a packet to the fault rules, if there are any, else to its QP. */
-void vb_wire_take_in(struct vb_wire *wire, const struct vb_arrival *arrival);
+void vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival);
 
 #endif

@@ -13,25 +13,25 @@
 
 static void sink_send(void *arg, const struct vb_burst *bursts, unsigned count)
 {
-	struct vb_wire *wire = arg;
+	struct vb_lane *lane = arg;
 
-	if (__builtin_expect(wire->fault != NULL, 0))
-		vb_wire_fault_send(wire, bursts, count);
+	if (__builtin_expect(lane->fault != NULL, 0))
+		vb_wire_fault_send(lane, bursts, count);
 	else
-		vb_port_send(wire->port, bursts, count);
+		vb_port_send(lane->port, bursts, count);
 }
 
 static unsigned sink_burst_max(void *arg, const struct vb_way *way)
 {
-	struct vb_wire *wire = arg;
+	struct vb_lane *lane = arg;
 
-	return wire->fault ? 1 : vb_port_burst_max(wire->port, way);
+	return lane->fault ? 1 : vb_port_burst_max(lane->port, way);
 }
 
 static int sink_resolve(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
 			struct vb_way *way)
 {
-	return vb_port_resolve(((struct vb_wire *)arg)->port, av, peer, entropy, way);
+	return vb_port_resolve(((struct vb_lane *)arg)->port, av, peer, entropy, way);
 }
 
 static vb_wire_mad_fn *_Atomic take_mad;
@@ -52,7 +52,7 @@ static void sink_gsi(void *arg, const struct vb_packet *packet, const struct vb_
 /* An attach to a slot that no process has is refused at once. */
 static bool sink_attach(void *arg, uint32_t slot)
 {
-	struct vb_nic *nic = ((struct vb_wire *)arg)->nic;
+	struct vb_nic *nic = ((struct vb_lane *)arg)->nic;
 
 	if (vb_nic_slot_refused(nic, slot))
 		return false;
@@ -89,11 +89,11 @@ static void sink_yield(void *arg)
 	sched_yield();
 }
 
-static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
+static struct vb_lane *wire_open(struct vb_nic *nic, int *err)
 {
-	struct vb_wire *wire = aligned_alloc(64, (sizeof(*wire) + 63) & ~63ul);
+	struct vb_lane *lane = aligned_alloc(64, (sizeof(*lane) + 63) & ~63ul);
 	struct vb_roce_sink sink = {
-		.arg = wire,
+		.arg = lane,
 		.send = sink_send,
 		.burst_max = sink_burst_max,
 		.resolve = sink_resolve,
@@ -106,41 +106,41 @@ static struct vb_wire *wire_open(struct vb_nic *nic, int *err)
 	};
 
 	*err = -ENOMEM;
-	if (!wire)
+	if (!lane)
 		return NULL;
-	memset(wire, 0, sizeof(*wire));
-	wire->nic = nic;
-	vb_list_init(&wire->kicked);
-	vb_wire_held_init(&wire->held);
-	atomic_store(&wire->wake_ns, VB_NEVER_NS);
-	*err = vb_roce_init(&wire->roce, nic, &sink);
-	wire->port = *err ? NULL : vb_port_new(nic, nic->engine->epoll);
+	memset(lane, 0, sizeof(*lane));
+	lane->nic = nic;
+	vb_list_init(&lane->kicked);
+	vb_wire_held_init(&lane->held);
+	atomic_store(&lane->wake_ns, VB_NEVER_NS);
+	*err = vb_roce_init(&lane->roce, nic, &sink);
+	lane->port = *err ? NULL : vb_port_new(nic, nic->engine->epoll);
 	if (vb_fault_any())
-		wire->fault = vb_wire_fault_new();
-	if (wire->port) {
-		vb_port_on_foreign(wire->port, vb_attach_start);
-		return wire;
+		lane->fault = vb_wire_fault_new();
+	if (lane->port) {
+		vb_port_on_foreign(lane->port, vb_attach_start);
+		return lane;
 	}
 	*err = *err ? *err : -errno;
-	vb_roce_fini(&wire->roce);
-	free(wire);
+	vb_roce_fini(&lane->roce);
+	free(lane);
 	return NULL;
 }
 
-struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err)
+struct vb_lane *vb_wire_get(struct vb_nic *nic, int *err)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 
 	*err = 0;
-	if (wire)
-		return wire;
+	if (lane)
+		return lane;
 	pthread_mutex_lock(&nic->lock);
-	wire = atomic_load(&nic->wire);
-	if (!wire)
-		wire = wire_open(nic, err);
-	atomic_store(&nic->wire, wire);
+	lane = vb_lane_first(nic);
+	if (!lane)
+		lane = wire_open(nic, err);
+	atomic_store(&nic->lanes[0], lane);
 	pthread_mutex_unlock(&nic->lock);
-	if (!wire)
+	if (!lane)
 		vb_explain("there is no way to other hosts: %s", strerror(-*err));
-	return wire;
+	return lane;
 }

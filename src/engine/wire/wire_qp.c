@@ -23,7 +23,7 @@ static void leave_local(struct vb_qp *qp)
 	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
 }
 
-static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+static int adopt_locked(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_way way = { 0 };
 	struct vb_av av;
@@ -31,14 +31,14 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 
 	if (qp->type == IBV_QPT_UD) {
 		/* An address that cannot be opened gets no packets: no reason to fail. */
-		vb_listen_device(wire, vb_context(qp->ibv.context)->dev);
-		return vb_roce_adopt(&wire->roce, qp, NULL);
+		vb_listen_device(lane, vb_context(qp->ibv.context)->dev);
+		return vb_roce_adopt(&lane->roce, qp, NULL);
 	}
 	av = vb_qp_av(qp);
-	err = vb_roce_way(&wire->roce, qp, &av, peer, &way);
+	err = vb_roce_way(&lane->roce, qp, &av, peer, &way);
 	if (err)
 		return err;
-	err = vb_roce_adopt(&wire->roce, qp, &way);
+	err = vb_roce_adopt(&lane->roce, qp, &way);
 	if (err)
 		vb_way_release(&way);
 	else
@@ -49,13 +49,13 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 {
 	int err;
-	struct vb_wire *wire = vb_wire_get(qp->nic, &err);
+	struct vb_lane *lane = vb_wire_get(qp->nic, &err);
 
-	if (!wire)
+	if (!lane)
 		return err;
-	vb_wire_lock(wire);
-	err = adopt_locked(wire, qp, peer);
-	vb_wire_unlock(wire);
+	vb_wire_lock(lane);
+	err = adopt_locked(lane, qp, peer);
+	vb_wire_unlock(lane);
 	if (err)
 		vb_explain("QP 0x%06x has no way to its peer: %s", qp->ibv.qp_num, strerror(-err));
 	return err;
@@ -64,20 +64,20 @@ int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 /* The next connection of the QP may have the same PSNs as the one that ends here. */
 static void take_back(struct vb_qp *qp, bool connects_again)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_lane_first(qp->nic);
 	struct vb_wired *wired;
 
-	if (!wire)
+	if (!lane)
 		return;
-	vb_wire_lock(wire);
-	vb_wire_drop_kick(wire, qp);
-	if (connects_again && vb_wire_begin(wire))
-		vb_wire_receive(wire);
-	vb_wire_held_forget(wire, qp->ibv.qp_num);
+	vb_wire_lock(lane);
+	vb_wire_drop_kick(lane, qp);
+	if (connects_again && vb_wire_begin(lane))
+		vb_wire_receive(lane);
+	vb_wire_held_forget(lane, qp->ibv.qp_num);
 	wired = atomic_load(&qp->wired);
 	if (wired)
 		vb_roce_drop(wired);
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 }
 
 void vb_wire_stop(struct vb_qp *qp, bool connects_again)
@@ -169,15 +169,15 @@ static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
  * The caller has the token. A thread that posted meanwhile found the token taken and left, so its
  * work requests are begun here.
  */
-static void adopt_late(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+static void adopt_late(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *peer)
 {
-	if (!adopt_locked(wire, qp, peer)) {
+	if (!adopt_locked(lane, qp, peer)) {
 		vb_roce_post(atomic_load(&qp->wired));
 		return;
 	}
 	vb_qp_token_release(qp);
-	atomic_store(&qp->pend.wake_ns, wire->roce.now_ns);
-	vb_engine_pend(wire->nic->engine, qp);
+	atomic_store(&qp->pend.wake_ns, lane->roce.now_ns);
+	vb_engine_pend(lane->nic->engine, qp);
 }
 
 /* True: the QP reached RTR, and found no way at that moment. */
@@ -188,16 +188,16 @@ static bool waits_for_a_way(const struct vb_qp *qp)
 }
 
 /* False: nic->lock is taken, and its holder may wait for this thread. */
-static bool try_enter_again(struct vb_wire *wire)
+static bool try_enter_again(struct vb_lane *lane)
 {
-	struct vb_nic *nic = wire->nic;
+	struct vb_nic *nic = lane->nic;
 
 	if (pthread_mutex_trylock(&nic->lock))
 		return false;
 	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
 		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
 			continue;
-		if (!adopt_locked(wire, qp, known_peer(qp)))
+		if (!adopt_locked(lane, qp, known_peer(qp)))
 			vb_roce_post(atomic_load(&qp->wired));
 		else
 			vb_qp_token_release(qp);
@@ -208,15 +208,15 @@ static bool try_enter_again(struct vb_wire *wire)
 
 void vb_wire_enter_again(struct vb_nic *nic)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	bool done = !wire;
+	struct vb_lane *lane = vb_lane_first(nic);
+	bool done = !lane;
 
 	for (unsigned i = 0; i < ENTER_TRIES && !done; i++) {
 		if (i)
 			sched_yield();
-		vb_wire_lock(wire);
-		done = !vb_wire_begin(wire) || try_enter_again(wire);
-		vb_wire_unlock(wire);
+		vb_wire_lock(lane);
+		done = !vb_wire_begin(lane) || try_enter_again(lane);
+		vb_wire_unlock(lane);
 	}
 }
 
@@ -229,9 +229,9 @@ static bool is_repeated(const struct vb_arrival *arrival)
  * A packet came through a slot socket for a QP that is not on the wire. The sender was the first to
  * find out that the two may not touch each other, or that one of the QPs wants packets.
  */
-bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
+bool vb_wire_adopt_late(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
-	struct vb_nic *nic = wire->nic;
+	struct vb_nic *nic = lane->nic;
 	bool known = true;
 	uint32_t qpn;
 	struct vb_qp *qp;
@@ -239,7 +239,7 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 	if (arrival->length < VB_BTH_LENGTH)
 		return true;
 	qpn = vb_packet_dest_qpn(arrival->bytes);
-	if (vb_roce_find(&wire->roce, qpn))
+	if (vb_roce_find(&lane->roce, qpn))
 		return true;
 	if (pthread_mutex_trylock(&nic->lock))
 		return is_repeated(arrival);
@@ -247,7 +247,7 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 	if (wants_packets(qp, arrival->peer)) {
 		known = vb_qp_token_try(qp);
 		if (known)
-			adopt_late(wire, qp, arrival->peer);
+			adopt_late(lane, qp, arrival->peer);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	return known || is_repeated(arrival);
@@ -255,19 +255,19 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 
 bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_lane_first(qp->nic);
 	bool done = true;
 
-	if (!wire)
+	if (!lane)
 		return done;
-	vb_wire_lock(wire);
-	if (vb_wire_begin(wire)) {
-		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
-		done = vb_roce_datagram_aside(&wire->roce, qp, wqe, peer);
-		vb_hazard_leave(wire->roce.thread);
-		vb_tx_flush(&wire->roce.tx);
+	vb_wire_lock(lane);
+	if (vb_wire_begin(lane)) {
+		vb_hazard_enter(lane->roce.thread, qp->nic->self->head_slot);
+		done = vb_roce_datagram_aside(&lane->roce, qp, wqe, peer);
+		vb_hazard_leave(lane->roce.thread);
+		vb_tx_flush(&lane->roce.tx);
 	}
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 	return done;
 }
 
@@ -281,29 +281,29 @@ static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uin
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_lane_first(qp->nic);
 	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
 	const uint32_t qpn = vb_sq_wqe(&qp->sq, qp->sq.next)->remote_qpn;
 	struct vb_report report = { 0 };
 	uint64_t wait_ns = 0;
 
-	if (!wire) {
+	if (!lane) {
 		vb_path_explain(qp, VB_WHY_NOT_THIS_HOST, &report);
 		vb_path_complete(qp, VB_OK, &report, notice);
 		return 0;
 	}
-	vb_wire_lock(wire);
-	if (vb_wire_begin(wire)) {
-		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+	vb_wire_lock(lane);
+	if (vb_wire_begin(lane)) {
+		vb_hazard_enter(lane->roce.thread, qp->nic->self->head_slot);
 		/* With fault rules one at a time: the rules look at each WQE before it is sent. */
 		do
-			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
+			wait_ns = vb_roce_datagram(&lane->roce, qp, peer, notice);
 		while (!wait_ns && !vb_fault_any() && qp->sq.next != end &&
 		       is_same_target(vb_sq_wqe(&qp->sq, qp->sq.next), ah, peer ? qpn : 0) &&
 		       vb_qp_state(qp) == IBV_QPS_RTS);
-		vb_hazard_leave(wire->roce.thread);
-		vb_tx_flush(&wire->roce.tx);
+		vb_hazard_leave(lane->roce.thread);
+		vb_tx_flush(&lane->roce.tx);
 	}
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 	return wait_ns;
 }

@@ -17,122 +17,122 @@ enum {
 
 void vb_wire_watch(struct vb_nic *nic)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 
-	if (!wire || !atomic_load_explicit(&wire->polls, memory_order_relaxed))
+	if (!lane || !atomic_load_explicit(&lane->polls, memory_order_relaxed))
 		return;
-	atomic_store_explicit(&wire->polls, 0, memory_order_relaxed);
-	vb_port_watch(wire->port);
+	atomic_store_explicit(&lane->polls, 0, memory_order_relaxed);
+	vb_port_watch(lane->port);
 }
 
-static uint32_t received_count(struct vb_wire *wire)
+static uint32_t received_count(struct vb_lane *lane)
 {
-	return atomic_load_explicit(&wire->received, memory_order_relaxed);
+	return atomic_load_explicit(&lane->received, memory_order_relaxed);
 }
 
 /* True: packets lie around and no thread takes them. */
-static bool is_neglected(struct vb_wire *wire, uint32_t polls)
+static bool is_neglected(struct vb_lane *lane, uint32_t polls)
 {
-	bool doubtful = wire->doubtful;
+	bool doubtful = lane->doubtful;
 
-	wire->doubtful = false;
+	lane->doubtful = false;
 	if (!polls && !doubtful)
 		return true;
 	/* A thread took some meanwhile: it is at work. */
-	if (doubtful && received_count(wire) != wire->doubtful_since)
+	if (doubtful && received_count(lane) != lane->doubtful_since)
 		return false;
-	if (!vb_port_ready(wire->port))
+	if (!vb_port_ready(lane->port))
 		return false;
-	wire->doubtful = true;
-	wire->doubtful_since = received_count(wire);
+	lane->doubtful = true;
+	lane->doubtful_since = received_count(lane);
 	return doubtful;
 }
 
 /* True: a program has polled all the time lately, and can be relied on. */
-static bool polls_hard(struct vb_wire *wire, uint32_t polls)
+static bool polls_hard(struct vb_lane *lane, uint32_t polls)
 {
 	uint64_t now_ns = vb_now_ns();
 	bool hard;
 
-	wire->window_polls += polls;
-	if (now_ns - wire->window_ns < VB_WIRE_TICK_NS)
+	lane->window_polls += polls;
+	if (now_ns - lane->window_ns < VB_WIRE_TICK_NS)
 		return false;
-	hard = now_ns - wire->window_ns < 2 * VB_WIRE_TICK_NS && wire->window_polls >= POLLS_HARD;
-	wire->window_polls = 0;
-	wire->window_ns = now_ns;
-	return hard && now_ns >= wire->distrust_ns;
+	hard = now_ns - lane->window_ns < 2 * VB_WIRE_TICK_NS && lane->window_polls >= POLLS_HARD;
+	lane->window_polls = 0;
+	lane->window_ns = now_ns;
+	return hard && now_ns >= lane->distrust_ns;
 }
 
-static void bring_on(struct vb_wire *wire, uint32_t polls)
+static void bring_on(struct vb_lane *lane, uint32_t polls)
 {
 	/*
 	 * Another thread has the lock now, and may take it again at once: a watched socket would
 	 * wake this thread for nothing.
 	 */
-	if (!vb_wire_try_lock(wire)) {
-		atomic_store_explicit(&wire->shut_out, true, memory_order_relaxed);
-		wire->again_ns = wire->again_ns ? 2 * wire->again_ns : SOON_NS;
-		if (wire->again_ns > VB_WIRE_TICK_NS)
-			wire->again_ns = VB_WIRE_TICK_NS;
+	if (!vb_wire_try_lock(lane)) {
+		atomic_store_explicit(&lane->shut_out, true, memory_order_relaxed);
+		lane->again_ns = lane->again_ns ? 2 * lane->again_ns : SOON_NS;
+		if (lane->again_ns > VB_WIRE_TICK_NS)
+			lane->again_ns = VB_WIRE_TICK_NS;
 		return;
 	}
-	atomic_store_explicit(&wire->shut_out, false, memory_order_relaxed);
-	wire->again_ns = 0;
-	vb_wire_bring_on(wire, false);
-	vb_wire_unlock(wire);
-	wire->left = polls_hard(wire, polls);
-	if (!wire->left)
-		vb_port_watch(wire->port);
+	atomic_store_explicit(&lane->shut_out, false, memory_order_relaxed);
+	lane->again_ns = 0;
+	vb_wire_bring_on(lane, false);
+	vb_wire_unlock(lane);
+	lane->left = polls_hard(lane, polls);
+	if (!lane->left)
+		vb_port_watch(lane->port);
 }
 
 void vb_wire_service(struct vb_nic *nic, bool woken)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 	uint32_t polls;
 
-	if (!wire)
+	if (!lane)
 		return;
-	polls = atomic_exchange(&wire->polls, 0);
+	polls = atomic_exchange(&lane->polls, 0);
 	/* Woken although it watches nothing: a thread that goes to sleep asked for it. */
-	if (wire->left && !woken) {
-		if (!is_neglected(wire, polls))
+	if (lane->left && !woken) {
+		if (!is_neglected(lane, polls))
 			return;
-		wire->distrust_ns = vb_now_ns() + DISTRUST_NS;
+		lane->distrust_ns = vb_now_ns() + DISTRUST_NS;
 	}
-	wire->doubtful = false;
-	bring_on(wire, polls);
+	lane->doubtful = false;
+	bring_on(lane, polls);
 }
 
 uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 	uint32_t activity;
 	uint64_t wake_ns;
 
-	if (!wire)
+	if (!lane)
 		return VB_NEVER_NS;
-	if (wire->again_ns || wire->doubtful)
-		return now_ns + (wire->doubtful ? SOON_NS : wire->again_ns);
-	wake_ns = wire->left ? VB_NEVER_NS : atomic_load(&wire->wake_ns);
+	if (lane->again_ns || lane->doubtful)
+		return now_ns + (lane->doubtful ? SOON_NS : lane->again_ns);
+	wake_ns = lane->left ? VB_NEVER_NS : atomic_load(&lane->wake_ns);
 	/* A busy program need not ring for each of its timers. */
-	activity = atomic_load_explicit(&wire->activity, memory_order_relaxed);
-	if ((wire->left || activity != wire->seen) && wake_ns > now_ns + VB_WIRE_TICK_NS)
+	activity = atomic_load_explicit(&lane->activity, memory_order_relaxed);
+	if ((lane->left || activity != lane->seen) && wake_ns > now_ns + VB_WIRE_TICK_NS)
 		wake_ns = now_ns + VB_WIRE_TICK_NS;
-	wire->seen = activity;
+	lane->seen = activity;
 	return wake_ns;
 }
 
 bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	uint64_t due_ns = wire ? atomic_load(&wire->wake_ns) : VB_NEVER_NS;
+	struct vb_lane *lane = vb_lane_first(nic);
+	uint64_t due_ns = lane ? atomic_load(&lane->wake_ns) : VB_NEVER_NS;
 
 	return due_ns < VB_NEVER_NS - VB_WIRE_TICK_NS && due_ns + VB_WIRE_TICK_NS < wake_ns;
 }
 
 bool vb_wire_left(struct vb_nic *nic)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 
-	return wire && (wire->left || wire->again_ns);
+	return lane && (lane->left || lane->again_ns);
 }
