@@ -148,7 +148,8 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (err)
 		return vb_return_errno(err);
 	vb_tell_release(cq);
-	vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
+	vb_wire_watch(vb_cq(cq)->nic,
+		      vb_engine_lanes(vb_cq(cq))); /* the caller is about to sleep */
 	return vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 

@@ -47,10 +47,8 @@ static bool qps_let_go(struct vb_nic *nic)
 	return all;
 }
 
-static bool wire_lets_go(struct vb_lane *lane)
+static bool lane_lets_go(struct vb_lane *lane)
 {
-	if (!lane)
-		return true;
 	if (!vb_wire_try_lock(lane))
 		return false;
 	if (vb_wire_begin(lane))
@@ -62,14 +60,14 @@ static bool wire_lets_go(struct vb_lane *lane)
 void vb_engine_let_go(struct vb_engine *engine)
 {
 	struct vb_nic *nic = engine->nic;
-	bool lane, qps;
+	bool all = true;
 
 	if (__builtin_expect(!atomic_load_explicit(&engine->peer_ended, memory_order_relaxed), 1))
 		return;
 	/* Cleared before the look: another process may end meanwhile. */
 	atomic_store(&engine->peer_ended, false);
-	lane = wire_lets_go(vb_lane_first(nic));
-	qps = qps_let_go(nic);
-	if (!lane || !qps)
+	vb_lanes_for(lane, nic) all &= lane_lets_go(lane);
+	all &= qps_let_go(nic);
+	if (!all)
 		atomic_store(&engine->peer_ended, true);
 }

@@ -71,14 +71,11 @@ int vb_listen_everywhere(struct vb_lane *lane)
 	return any ? 0 : first;
 }
 
-void vb_listen_again(struct vb_nic *nic)
+static void listen_again(struct vb_lane *lane)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
 	struct vb_device *const *devices;
 	const int count = vb_device_table(&devices);
 
-	if (!lane)
-		return;
 	vb_wire_lock(lane);
 	if (vb_wire_begin(lane))
 		vb_roce_forget_ways(&lane->roce);
@@ -88,4 +85,9 @@ void vb_listen_again(struct vb_nic *nic)
 	if (lane->listen_everywhere)
 		vb_listen_everywhere(lane);
 	vb_wire_unlock(lane);
+}
+
+void vb_listen_again(struct vb_nic *nic)
+{
+	vb_lanes_for(lane, nic) listen_again(lane);
 }

@@ -41,6 +41,8 @@ int vb_multicast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid
 
 	if (err)
 		return err == -EALREADY ? 0 : err;
+	/* The first lane joins, and shows the packets to the lane of the QP. */
+	atomic_fetch_or(&qp->nic->lanes_grouped, 1u << atomic_load(&qp->lane));
 	err = join_group(qp->nic, &group);
 	if (err) {
 		vb_explain("ibv_attach_mcast: this host cannot join %s: %s",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock of the wire, and the work of its holder. */
+/* The lock of a lane, and the work of its holder. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/wire/lane_thread.h"
 #include "engine/wire/wire_impl.h"
 #include "path/fault/fault.h"
 
@@ -151,8 +152,7 @@ static void tell_when(struct vb_lane *lane)
 		return;
 	}
 	atomic_store(&lane->wake_ns, wake_ns);
-	if (vb_wire_too_late(lane->nic, atomic_load(&lane->nic->engine->service_wake_ns)))
-		vb_nic_ring(lane->nic);
+	vb_lane_wake(lane);
 }
 
 bool vb_wire_begin(struct vb_lane *lane)
@@ -211,7 +211,7 @@ void vb_wire_unlock(struct vb_lane *lane)
 	unlock_unless_kicked(lane);
 }
 
-void vb_wire_count(struct vb_lane *lane, struct vb_wire_counts *counts)
+static void count_lane(struct vb_lane *lane, struct vb_wire_counts *counts)
 {
 	vb_wire_lock(lane);
 	counts->port = *vb_port_counters(lane->port);
@@ -221,16 +221,44 @@ void vb_wire_count(struct vb_lane *lane, struct vb_wire_counts *counts)
 	vb_wire_unlock(lane);
 }
 
+/* All are numbers of one size (engine/counters.c relies on it, too). */
+static void counts_add(struct vb_wire_counts *sum, const struct vb_wire_counts *counts)
+{
+	enum { COUNT = sizeof(*sum) / sizeof(uint64_t) };
+	uint64_t sums[COUNT], values[COUNT];
+
+	memcpy(sums, sum, sizeof(sums));
+	memcpy(values, counts, sizeof(values));
+	for (unsigned i = 0; i < COUNT; i++)
+		sums[i] += values[i];
+	memcpy(sum, sums, sizeof(sums));
+}
+
+/* Closed lanes have counted, too. */
+void vb_wire_count(struct vb_nic *nic, struct vb_wire_counts *counts)
+{
+	*counts = (struct vb_wire_counts){ 0 };
+	for (unsigned i = 0; i < VB_LANES_MAX; i++) {
+		struct vb_lane *lane = atomic_load(&nic->lanes[i]);
+		struct vb_wire_counts one;
+
+		if (!lane)
+			continue;
+		count_lane(lane, &one);
+		counts_add(counts, &one);
+	}
+}
+
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
-	bool heard;
+	bool heard = false;
 
-	if (!lane)
-		return false;
-	vb_wire_lock(lane);
-	heard = vb_roce_heard_since(&lane->roce, host, since_ns);
-	vb_wire_unlock(lane);
+	vb_lanes_for(lane, nic)
+	{
+		vb_wire_lock(lane);
+		heard |= vb_roce_heard_since(&lane->roce, host, since_ns);
+		vb_wire_unlock(lane);
+	}
 	return heard;
 }
 
@@ -257,7 +285,7 @@ static void kick_holder(struct vb_lane *lane, struct vb_qp *qp)
 
 void vb_wire_kick(struct vb_qp *qp)
 {
-	struct vb_lane *lane = vb_lane_first(qp->nic);
+	struct vb_lane *lane = vb_qp_lane(qp);
 
 	if (!lane)
 		return;
@@ -369,7 +397,7 @@ bool vb_wire_bring_on(struct vb_lane *lane, bool polling)
 
 void vb_wire_settle(struct vb_qp *qp)
 {
-	struct vb_lane *lane = vb_lane_first(qp->nic);
+	struct vb_lane *lane = vb_qp_lane(qp);
 
 	if (!lane || !vb_qp_on_wire(qp))
 		return;
@@ -392,11 +420,9 @@ static bool lock_soon(struct vb_lane *lane)
 	return true;
 }
 
-void vb_wire_farewell(struct vb_nic *nic)
+static void farewell(struct vb_lane *lane)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
-
-	if (!lane || !lock_soon(lane))
+	if (!lock_soon(lane))
 		return;
 	if (vb_wire_begin(lane)) {
 		send_due(lane);
@@ -408,7 +434,12 @@ void vb_wire_farewell(struct vb_nic *nic)
 	vb_wire_unlock(lane);
 }
 
-void vb_wire_poll(struct vb_lane *lane)
+void vb_wire_farewell(struct vb_nic *nic)
+{
+	vb_lanes_for(lane, nic) farewell(lane);
+}
+
+static void poll_lane(struct vb_lane *lane)
 {
 	if (!vb_wire_try_lock(lane))
 		return;
@@ -418,25 +449,31 @@ void vb_wire_poll(struct vb_lane *lane)
 	unlock_unless_kicked(lane);
 }
 
-bool vb_wire_overdue(const struct vb_lane *lane)
+void vb_engine_poll_wire(struct vb_nic *nic, uint32_t lanes)
 {
-	return is_older(lane, LAG_NS, vb_now_ns());
+	for (; lanes; lanes &= lanes - 1)
+		poll_lane(atomic_load(&nic->lanes[__builtin_ctz(lanes)]));
 }
 
-void vb_engine_poll_wire(struct vb_nic *nic)
+bool vb_wire_overdue(const struct vb_nic *nic, uint32_t lanes)
 {
-	vb_wire_poll(vb_lane_first(nic));
+	const uint64_t now_ns = vb_now_ns();
+
+	for (; lanes; lanes &= lanes - 1)
+		if (is_older(atomic_load(&nic->lanes[__builtin_ctz(lanes)]), LAG_NS, now_ns))
+			return true;
+	return false;
 }
 
 void vb_wire_catch_up(struct vb_nic *nic)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
-	unsigned rounds = 0;
+	vb_lanes_for(lane, nic)
+	{
+		unsigned rounds = 0;
 
-	if (!lane)
-		return;
-	vb_wire_lock(lane);
-	while (vb_wire_bring_on(lane, false) && ++rounds < DRAIN_ROUNDS)
-		;
-	vb_wire_unlock(lane);
+		vb_wire_lock(lane);
+		while (vb_wire_bring_on(lane, false) && ++rounds < DRAIN_ROUNDS)
+			;
+		vb_wire_unlock(lane);
+	}
 }

@@ -8,10 +8,23 @@
 bool vb_wire_try_lock(struct vb_lane *lane);
 /* Waits for the lock: for control calls and senders of datagrams. */
 void vb_wire_lock(struct vb_lane *lane);
+/* True: the service thread would be late for a timer of the lane if it slept until wake_ns. */
+bool vb_wire_is_late(struct vb_lane *lane, uint64_t wake_ns);
+/* By the thread that serves the lane, after every sleep. woken: its sockets woke the thread. */
+void vb_wire_service_lane(struct vb_lane *lane, bool woken);
+/* The time when that thread has to look again. */
+uint64_t vb_wire_lane_next_ns(struct vb_lane *lane, uint64_t now_ns);
 /* Sends for the QPs that other threads kicked meanwhile, and gives the lock back. */
 void vb_wire_unlock(struct vb_lane *lane);
 
-/* The functions below are called under the wire lock. */
+/* The lane with this number, opened on demand; NULL: see *err. Under any lock but lanes_lock. */
+struct vb_lane *vb_wire_lane(struct vb_nic *nic, unsigned number, int *err);
+/* The lane of a QP, opened on demand, or the first lane if that cannot be. Without locks. */
+struct vb_lane *vb_wire_lane_of(struct vb_qp *qp, int *err);
+/* By the service thread: closes a further lane if it has no QPs. Without locks. */
+void vb_wire_close_unused(struct vb_lane *lane);
+
+/* The functions below are called under the lock of the lane. */
 
 /* This thread executes from now on; sets the time. False: out of memory or hazard words. */
 bool vb_wire_begin(struct vb_lane *lane);

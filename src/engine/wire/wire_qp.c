@@ -9,6 +9,7 @@
 #include "engine/wire/listen.h"
 #include "engine/wire/wire_impl.h"
 #include "nic/choice.h"
+#include "nic/lane.h"
 #include "nic/lid.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
@@ -46,13 +47,32 @@ static int adopt_locked(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *
 	return err;
 }
 
+/*
+ * Packets for a further lane reach the first one until the kernel knows the lane's socket, and
+ * wherever the lane has none. So the first lane listens first.
+ */
+static void first_listens(struct vb_qp *qp, struct vb_peer *peer)
+{
+	struct vb_lane *first = vb_lane_first(qp->nic);
+	const struct vb_av av = vb_qp_av(qp);
+
+	vb_wire_lock(first);
+	if (qp->type == IBV_QPT_UD)
+		vb_listen_device(first, vb_context(qp->ibv.context)->dev);
+	else
+		vb_port_listen_for(first->port, &av, peer);
+	vb_wire_unlock(first);
+}
+
 int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 {
 	int err;
-	struct vb_lane *lane = vb_wire_get(qp->nic, &err);
+	struct vb_lane *lane = vb_wire_lane_of(qp, &err);
 
 	if (!lane)
 		return err;
+	if (lane->number != VB_LANE_FIRST)
+		first_listens(qp, peer);
 	vb_wire_lock(lane);
 	err = adopt_locked(lane, qp, peer);
 	vb_wire_unlock(lane);
@@ -64,7 +84,7 @@ int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 /* The next connection of the QP may have the same PSNs as the one that ends here. */
 static void take_back(struct vb_qp *qp, bool connects_again)
 {
-	struct vb_lane *lane = vb_lane_first(qp->nic);
+	struct vb_lane *lane = vb_qp_lane(qp);
 	struct vb_wired *wired;
 
 	if (!lane)
@@ -195,7 +215,8 @@ static bool try_enter_again(struct vb_lane *lane)
 	if (pthread_mutex_trylock(&nic->lock))
 		return false;
 	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
-		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
+		if (atomic_load(&qp->lane) != lane->number || !waits_for_a_way(qp) ||
+		    !vb_qp_token_try(qp))
 			continue;
 		if (!adopt_locked(lane, qp, known_peer(qp)))
 			vb_roce_post(atomic_load(&qp->wired));
@@ -206,10 +227,9 @@ static bool try_enter_again(struct vb_lane *lane)
 	return true;
 }
 
-void vb_wire_enter_again(struct vb_nic *nic)
+static void enter_again(struct vb_lane *lane)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
-	bool done = !lane;
+	bool done = false;
 
 	for (unsigned i = 0; i < ENTER_TRIES && !done; i++) {
 		if (i)
@@ -218,6 +238,11 @@ void vb_wire_enter_again(struct vb_nic *nic)
 		done = !vb_wire_begin(lane) || try_enter_again(lane);
 		vb_wire_unlock(lane);
 	}
+}
+
+void vb_wire_enter_again(struct vb_nic *nic)
+{
+	vb_lanes_for(lane, nic) enter_again(lane);
 }
 
 static bool is_repeated(const struct vb_arrival *arrival)
@@ -255,7 +280,7 @@ bool vb_wire_adopt_late(struct vb_lane *lane, const struct vb_arrival *arrival)
 
 bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer)
 {
-	struct vb_lane *lane = vb_lane_first(qp->nic);
+	struct vb_lane *lane = vb_qp_lane(qp);
 	bool done = true;
 
 	if (!lane)
@@ -281,7 +306,7 @@ static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uin
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice)
 {
-	struct vb_lane *lane = vb_lane_first(qp->nic);
+	struct vb_lane *lane = vb_qp_lane(qp);
 	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
 	const uint32_t qpn = vb_sq_wqe(&qp->sq, qp->sq.next)->remote_qpn;
 	struct vb_report report = { 0 };

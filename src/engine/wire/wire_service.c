@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* When the service thread brings the wire on, and when it leaves that to a program that polls. */
 #include "base/clock.h"
+#include "engine/wire/lane_thread.h"
 #include "engine/wire/wire_impl.h"
+#include "nic/lane.h"
 
 /*
  * A program that polls takes packets in faster than a thread that has to be woken. And a thread
@@ -13,16 +15,20 @@ enum {
 	SOON_NS = 20000,         /* second look at packets that lie around */
 	DISTRUST_NS = 200000000, /* after packets were found lying around */
 	POLLS_HARD = 200,        /* per tick: less than one in 5 us is no busy poller */
+	SERVED_MANY = 1024,      /* packets: the lane is worth a thread of its own */
+	LINGER_NS = 1000000000,  /* a lane without QPs stays open so long: another QP may follow */
 };
 
-void vb_wire_watch(struct vb_nic *nic)
+void vb_wire_watch(struct vb_nic *nic, uint32_t lanes)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
+	for (lanes &= atomic_load(&nic->lanes_open); lanes; lanes &= lanes - 1) {
+		struct vb_lane *lane = atomic_load(&nic->lanes[__builtin_ctz(lanes)]);
 
-	if (!lane || !atomic_load_explicit(&lane->polls, memory_order_relaxed))
-		return;
-	atomic_store_explicit(&lane->polls, 0, memory_order_relaxed);
-	vb_port_watch(lane->port);
+		if (!atomic_load_explicit(&lane->polls, memory_order_relaxed))
+			continue;
+		atomic_store_explicit(&lane->polls, 0, memory_order_relaxed);
+		vb_port_watch(lane->port);
+	}
 }
 
 static uint32_t received_count(struct vb_lane *lane)
@@ -65,6 +71,8 @@ static bool polls_hard(struct vb_lane *lane, uint32_t polls)
 
 static void bring_on(struct vb_lane *lane, uint32_t polls)
 {
+	uint32_t received;
+
 	/*
 	 * Another thread has the lock now, and may take it again at once: a watched socket would
 	 * wake this thread for nothing.
@@ -78,21 +86,20 @@ static void bring_on(struct vb_lane *lane, uint32_t polls)
 	}
 	atomic_store_explicit(&lane->shut_out, false, memory_order_relaxed);
 	lane->again_ns = 0;
+	received = received_count(lane);
 	vb_wire_bring_on(lane, false);
+	received = received_count(lane) - received;
 	vb_wire_unlock(lane);
+	lane->served += polls ? 0 : received;
 	lane->left = polls_hard(lane, polls);
 	if (!lane->left)
 		vb_port_watch(lane->port);
 }
 
-void vb_wire_service(struct vb_nic *nic, bool woken)
+void vb_wire_service_lane(struct vb_lane *lane, bool woken)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
-	uint32_t polls;
+	const uint32_t polls = atomic_exchange(&lane->polls, 0);
 
-	if (!lane)
-		return;
-	polls = atomic_exchange(&lane->polls, 0);
 	/* Woken although it watches nothing: a thread that goes to sleep asked for it. */
 	if (lane->left && !woken) {
 		if (!is_neglected(lane, polls))
@@ -103,14 +110,39 @@ void vb_wire_service(struct vb_nic *nic, bool woken)
 	bring_on(lane, polls);
 }
 
-uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
+/* The time at which a further lane without QPs is closed; VB_NEVER_NS: it has QPs. */
+static uint64_t close_ns(const struct vb_lane *lane)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
+	const uint64_t idle_ns = atomic_load_explicit(&lane->nic->lane_uses[lane->number].idle_ns,
+						      memory_order_relaxed);
+
+	return idle_ns ? idle_ns + LINGER_NS : VB_NEVER_NS;
+}
+
+/* The lanes that the service thread looks after: all but those with a thread of their own. */
+static bool is_served_here(const struct vb_lane *lane)
+{
+	return !atomic_load_explicit(&lane->thread, memory_order_relaxed);
+}
+
+void vb_wire_service(struct vb_nic *nic, uint32_t woken)
+{
+	vb_lanes_for(lane, nic) {
+		if (close_ns(lane) <= vb_now_ns())
+			vb_wire_close_unused(lane);
+		if (!is_served_here(lane))
+			continue;
+		vb_wire_service_lane(lane, woken >> lane->number & 1);
+		if (lane->served >= SERVED_MANY && lane->number != VB_LANE_FIRST)
+			vb_lane_thread_start(lane);
+	}
+}
+
+uint64_t vb_wire_lane_next_ns(struct vb_lane *lane, uint64_t now_ns)
+{
 	uint32_t activity;
 	uint64_t wake_ns;
 
-	if (!lane)
-		return VB_NEVER_NS;
 	if (lane->again_ns || lane->doubtful)
 		return now_ns + (lane->doubtful ? SOON_NS : lane->again_ns);
 	wake_ns = lane->left ? VB_NEVER_NS : atomic_load(&lane->wake_ns);
@@ -122,17 +154,39 @@ uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 	return wake_ns;
 }
 
-bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns)
+uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
-	uint64_t due_ns = lane ? atomic_load(&lane->wake_ns) : VB_NEVER_NS;
+	uint64_t next_ns = VB_NEVER_NS;
+
+	vb_lanes_for(lane, nic) {
+		const uint64_t lane_ns =
+			is_served_here(lane) ? vb_wire_lane_next_ns(lane, now_ns) : VB_NEVER_NS;
+
+		next_ns = lane_ns < next_ns ? lane_ns : next_ns;
+		next_ns = close_ns(lane) < next_ns ? close_ns(lane) : next_ns;
+	}
+	return next_ns;
+}
+
+bool vb_wire_is_late(struct vb_lane *lane, uint64_t wake_ns)
+{
+	const uint64_t due_ns = atomic_load(&lane->wake_ns);
 
 	return due_ns < VB_NEVER_NS - VB_WIRE_TICK_NS && due_ns + VB_WIRE_TICK_NS < wake_ns;
 }
 
+bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns)
+{
+	bool late = false;
+
+	vb_lanes_for(lane, nic) late |= vb_wire_is_late(lane, wake_ns);
+	return late;
+}
+
 bool vb_wire_left(struct vb_nic *nic)
 {
-	struct vb_lane *lane = vb_lane_first(nic);
+	bool left = false;
 
-	return lane && (lane->left || lane->again_ns);
+	vb_lanes_for(lane, nic) left |= lane->left || lane->again_ns;
+	return left;
 }

@@ -84,6 +84,10 @@ static void found_completions_count(void)
 	forget_when(lane);
 	for (unsigned i = 0; i < VB_FOUND_POLLS; i++)
 		CHECK(vb_engine_found(&cq, 3) == 3);
+	CHECK(!was_brought_on(lane)); /* no QP of this lane completes there */
+	atomic_store(&cq.lanes, 1u << lane->number);
+	for (unsigned i = 0; i < VB_FOUND_POLLS; i++)
+		CHECK(vb_engine_found(&cq, 3) == 3);
 	CHECK(was_brought_on(lane));
 }
 
