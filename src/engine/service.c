@@ -136,18 +136,18 @@ int vb_engine_sleep(struct vb_engine *engine, int epoll, struct epoll_event *eve
 		atomic_store_explicit(&engine->coarse, true, memory_order_relaxed);
 	if (!atomic_load_explicit(&engine->coarse, memory_order_relaxed))
 		return count;
-	return epoll_wait(epoll, events, most,
-			  !timeout ? -1
-				   : (int)(timeout->tv_sec * 1000 +
-					   (timeout->tv_nsec + 999999) / 1000000));
+	return epoll_wait(
+		epoll, events, most,
+		!timeout ? -1
+			 : (int)(timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000));
 }
 
 static int wait_events(struct vb_engine *engine, struct epoll_event *events, bool polled)
 {
 	struct timespec timeout = { 0 };
 	int kind = sleep_time(engine, polled, &timeout);
-	int count = vb_engine_sleep(engine, engine->epoll, events, EVENTS,
-				    kind < 0 ? NULL : &timeout);
+	int count =
+		vb_engine_sleep(engine, engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout);
 
 	/* This thread is awake: no thread needs to ring until the next sleep. */
 	atomic_store(&engine->service_wake_ns, 0);

@@ -18,8 +18,8 @@ enum { EVENTS = 2 };
 
 struct vb_lane_thread {
 	struct vb_lane *lane;
-	int epoll;    /* the thread sleeps in it */
-	int doorbell; /* eventfd */
+	int epoll;                /* the thread sleeps in it */
+	int doorbell;             /* eventfd */
 	_Atomic uint64_t wake_ns; /* the thread sleeps until then; 0: do not ring */
 	_Atomic bool stop, stopped;
 };
@@ -64,6 +64,15 @@ static int sleep_until(struct vb_lane_thread *thread, struct epoll_event events[
 	return count;
 }
 
+/* Packets may leave work for the service thread: events of CQs, flushes of failed QPs. */
+static void leave_the_rest(struct vb_nic *nic)
+{
+	if (atomic_load(&nic->seg.lent->attention))
+		vb_engine_progress(nic);
+	if (atomic_load(&nic->seg.lent->attention) || atomic_load(&nic->flushes_pending))
+		vb_nic_ring(nic);
+}
+
 static void thread_free(struct vb_lane_thread *thread)
 {
 	vb_fd_close(&thread->epoll);
@@ -83,6 +92,7 @@ static void *serve(void *arg)
 		int count;
 
 		vb_wire_service_lane(thread->lane, woken);
+		leave_the_rest(thread->lane->nic);
 		count = sleep_until(thread, events);
 		woken = false;
 		for (int i = 0; i < count; i++)

@@ -39,7 +39,7 @@ struct vb_lane {
 	uint64_t back_ns;          /* under lock: when a holder came back after more than 10 ms */
 	struct vb_lane_thread *_Atomic thread; /* serves this lane (lane_thread.c); or NULL */
 	/* the serving thread only: the service thread, or that of the lane */
-	uint32_t served; /* packets that it took in, for a program that does not poll */
+	uint32_t served;       /* packets that it took in, for a program that does not poll */
 	bool left;             /* the sockets are left to a program that polls, and not watched */
 	uint32_t window_polls; /* polls since window_ns */
 	uint64_t window_ns;

@@ -127,7 +127,8 @@ static bool is_served_here(const struct vb_lane *lane)
 
 void vb_wire_service(struct vb_nic *nic, uint32_t woken)
 {
-	vb_lanes_for(lane, nic) {
+	vb_lanes_for(lane, nic)
+	{
 		if (close_ns(lane) <= vb_now_ns())
 			vb_wire_close_unused(lane);
 		if (!is_served_here(lane))
@@ -158,7 +159,8 @@ uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 {
 	uint64_t next_ns = VB_NEVER_NS;
 
-	vb_lanes_for(lane, nic) {
+	vb_lanes_for(lane, nic)
+	{
 		const uint64_t lane_ns =
 			is_served_here(lane) ? vb_wire_lane_next_ns(lane, now_ns) : VB_NEVER_NS;
 
