@@ -147,10 +147,14 @@ unsigned vb_lane_rows(const struct vb_nic *nic, unsigned lane, uint32_t *rows, u
 
 /* --- QPs --- */
 
-/* XRC_RECV QPs receive into the CQs of SRQs; frames of raw packet QPs go by no lane. */
+/*
+ * XRC_RECV QPs, and those that match tags, receive into the CQs of SRQs. All messages for one list
+ * of tags are matched in one lane. Frames of raw packet QPs go by no lane.
+ */
 static bool follows_cq(const struct vb_qp *qp)
 {
-	return qp->type != IBV_QPT_XRC_RECV && qp->type != IBV_QPT_RAW_PACKET;
+	return qp->type != IBV_QPT_XRC_RECV && qp->type != IBV_QPT_RAW_PACKET &&
+	       !(qp->srq && qp->srq->tm);
 }
 
 unsigned vb_lane_choose(const struct vb_qp *qp)

@@ -78,7 +78,7 @@ static unsigned waits_for(const struct vb_peer *peer)
 
 /*
  * UC and UD wait for a peer that reads; RC sends again. For a peer that does not read this thread
- * waits once, under the wire lock; from then on the queues that send to it wait (pace.c).
+ * waits once, under the lane's lock; from then on the queues that send to it wait (pace.c).
  */
 static bool write_patiently(struct vb_peer *peer, const struct vb_slot_message *message,
 			    const struct vb_burst *burst)

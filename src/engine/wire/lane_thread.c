@@ -67,8 +67,6 @@ static int sleep_until(struct vb_lane_thread *thread, struct epoll_event events[
 /* Packets may leave work for the service thread: events of CQs, flushes of failed QPs. */
 static void leave_the_rest(struct vb_nic *nic)
 {
-	if (atomic_load(&nic->seg.lent->attention))
-		vb_engine_progress(nic);
 	if (atomic_load(&nic->seg.lent->attention) || atomic_load(&nic->flushes_pending))
 		vb_nic_ring(nic);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Fault rules for packets, between the protocol core and the port. Under the wire lock. */
+/* Fault rules for packets, between the protocol core and the port. Under the lane's lock. */
 #ifndef VB_ENGINE_WIRE_WIRE_FAULT_H
 #define VB_ENGINE_WIRE_WIRE_FAULT_H
 

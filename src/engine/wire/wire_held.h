@@ -2,7 +2,7 @@
 /*
  * Packets of UC that came through a slot socket for a QP on its way to the wire: a thread executes
  * the QP this moment, or a control call is under way. No sender would repeat them. So a few packets
- * wait for a short time, and are taken in in their order. Under the wire lock.
+ * wait for a short time, and are taken in in their order. Under the lane's lock.
  */
 #ifndef VB_ENGINE_WIRE_WIRE_HELD_H
 #define VB_ENGINE_WIRE_WIRE_HELD_H

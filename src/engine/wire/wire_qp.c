@@ -269,7 +269,7 @@ bool vb_wire_adopt_late(struct vb_lane *lane, const struct vb_arrival *arrival)
 	if (pthread_mutex_trylock(&nic->lock))
 		return is_repeated(arrival);
 	qp = vb_nic_qp(nic, qpn);
-	if (wants_packets(qp, arrival->peer)) {
+	if (wants_packets(qp, arrival->peer) && atomic_load(&qp->lane) == lane->number) {
 		known = vb_qp_token_try(qp);
 		if (known)
 			adopt_late(lane, qp, arrival->peer);
