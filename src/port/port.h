@@ -109,9 +109,9 @@ struct vb_port_counters {
 };
 
 /*
- * epoll belongs to the thread that serves the lane, the service thread at first. The port is one descriptor in it, with VB_PORT_EVENT plus
- * the number of the lane as data. Sockets of peers that the port does not read are there, too, with
- * the address of the peer as data.
+ * epoll belongs to the thread that serves the lane, the service thread at first. The port is one
+ * descriptor in it, with VB_PORT_EVENT plus the number of the lane as data. Sockets of peers that
+ * the port does not read are in the service thread's, too, with the address of the peer as data.
  */
 #define VB_PORT_EVENT (UINT64_MAX - 64)
 struct vb_port *vb_port_new(struct vb_nic *nic, int epoll, unsigned lane);

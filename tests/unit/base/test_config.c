@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* VERBENA_PATH, VERBENA_KEYS and VERBENA_LANES. They are read once, so each case is a process of its own. */
+/*
+ * VERBENA_PATH, VERBENA_KEYS and VERBENA_LANES. They are read once, so each case is a process of
+ * its own.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
