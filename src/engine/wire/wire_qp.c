@@ -100,15 +100,34 @@ static void take_back(struct vb_qp *qp, bool connects_again)
 	vb_wire_unlock(lane);
 }
 
+/*
+ * The last packets of a QP may lie at another lane of this process, for a QP that is reset as well:
+ * its next connection must not take them for its own either.
+ */
+static void empty_other_lanes(struct vb_nic *nic, unsigned own)
+{
+	vb_lanes_for(lane, nic)
+	{
+		if (lane->number == own)
+			continue;
+		vb_wire_lock(lane);
+		if (vb_wire_begin(lane))
+			vb_wire_receive(lane);
+		vb_wire_unlock(lane);
+	}
+}
+
 void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 {
 	for (;;) {
 		/* A packet that comes in between may lead to another adoption. */
 		take_back(qp, connects_again);
 		if (vb_qp_token_try(qp))
-			return;
+			break;
 		sched_yield();
 	}
+	if (connects_again)
+		empty_other_lanes(qp->nic, atomic_load(&qp->lane));
 }
 
 /* True: one of the two ends wants packets, even if memory could be touched. */
