@@ -6,11 +6,13 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/limits.h"
 #include "base/log.h"
 
 /* --- settings that are read once --- */
@@ -60,6 +62,26 @@ bool vb_config_distinct_keys(void)
 	return choice_get(&keys) == 1;
 }
 
+/* 0: unset; -EINVAL: no number of lanes. */
+static int lanes_get(void)
+{
+	const char *text = vb_environment_text(VB_ENV_LANES);
+	char *end;
+	long value;
+
+	if (!text)
+		return 0;
+	value = strtol(text, &end, 10);
+	return *end || value < 1 || value > VB_LANES_MAX ? -EINVAL : (int)value;
+}
+
+unsigned vb_config_lanes(void)
+{
+	const int value = lanes_get();
+
+	return value < 0 ? 0 : (unsigned)value;
+}
+
 /* --- values that do not exist --- */
 
 enum { WORDS = 128 };
@@ -98,11 +120,26 @@ static int choice_check(struct choice *choice)
 	return -EINVAL;
 }
 
+static int lanes_check(void)
+{
+	static _Atomic bool told;
+	const char *text = vb_environment(VB_ENV_LANES);
+
+	if (lanes_get() >= 0)
+		return 0;
+	if (!atomic_exchange(&told, true))
+		vb_complain("VERBENA_LANES is '%s', which is no number from 1 to %d",
+			    text ? text : "", VB_LANES_MAX);
+	return -EINVAL;
+}
+
 int vb_config_check(void)
 {
-	const int err = choice_check(&path);
+	int err = choice_check(&path);
 
-	return err ? err : choice_check(&keys);
+	if (!err)
+		err = choice_check(&keys);
+	return err ? err : lanes_check();
 }
 
 int vb_config_refuse(const char *where, const char *why)

@@ -21,9 +21,12 @@ enum vb_path_choice vb_config_path(void);
 /* VERBENA_KEYS=distinct: the lkey and the rkey of a region differ. Read once. */
 bool vb_config_distinct_keys(void);
 
+/* VERBENA_LANES: the number of lanes (nic/lane.h); 0: unset. */
+unsigned vb_config_lanes(void);
+
 /*
- * -EINVAL, and a line on standard error: VERBENA_PATH or VERBENA_KEYS has a value that does not
- * exist. No device opens then.
+ * -EINVAL, and a line on standard error: VERBENA_PATH, VERBENA_KEYS or VERBENA_LANES has a value
+ * that does not exist. No device opens then.
  */
 int vb_config_check(void);
 

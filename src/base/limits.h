@@ -9,7 +9,12 @@ enum {
 	VB_SLOT_OWN_MIN = 2048, /* from here on each user has slots of its own (slot.h) */
 	VB_QP_INDEX_BITS = 12,
 	VB_QP_PER_SLOT = 1 << VB_QP_INDEX_BITS,
+	VB_QP_ROW_BITS =
+		8, /* a row is the numbers of a slot that one lane gives out (nic/lane.h) */
+	VB_QP_PER_ROW = 1 << VB_QP_ROW_BITS,
+	VB_QP_ROWS = VB_QP_PER_SLOT / VB_QP_PER_ROW,
 	VB_QP_MAX = 65536,
+	VB_LANES_MAX = 16, /* of the wire, per process (engine/wire/wire.h) */
 	VB_WR_MAX = 16384, /* per send or receive queue */
 	VB_SRQ_WR_MAX = 32768,
 	VB_SGE_MAX = 32,

@@ -32,6 +32,7 @@ static const struct row rows[] = {
 	{ "rcvd_oversized_err", PORT(oversized) },
 	{ "rcvd_overrun_err", PORT(overrun) },
 	{ "memory_full_err", PORT(memory_full) },
+	{ "lane_handed_over_pkts", PORT(handed_over) },
 
 	{ "duplicate_request", QPS(duplicates) },
 	{ "out_of_seq_request", QPS(out_of_sequence) },
@@ -121,11 +122,9 @@ static void raw_each(vb_counters_each_fn each, void *arg)
 
 void vb_counters_each(struct vb_nic *nic, vb_counters_each_fn each, void *arg)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	struct vb_wire_counts counts = { 0 };
+	struct vb_wire_counts counts;
 
-	if (wire)
-		vb_wire_count(wire, &counts);
+	vb_wire_count(nic, &counts);
 	for (unsigned i = 0; i < ROWS; i++) {
 		uint64_t value;
 

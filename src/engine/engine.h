@@ -18,14 +18,13 @@ enum {
 
 struct vb_engine {
 	struct vb_nic *nic;
-	pthread_t thread;
 	int epoll;                    /* the service thread sleeps in it */
 	_Atomic int started;          /* set by the service thread when it runs */
 	unsigned watched_slots;       /* slots in epoll so far; under nic->lock */
 	struct vb_spin progress_lock; /* held to collect attention, and to walk over waiting CQs */
 	_Atomic uint64_t service_wake_ns; /* the service thread sleeps until then; 0: do not ring */
-	bool port_woke;                   /* service thread only: a socket of the wire woke it */
-	bool coarse;                      /* service thread only: sleeps last whole milliseconds */
+	uint32_t ports_woke;              /* service thread only: bits of lanes that woke it */
+	_Atomic bool coarse;              /* sleeps last whole milliseconds */
 	_Atomic bool peer_ended;          /* a process ended that QPs or ways may name (let_go.c) */
 };
 
@@ -34,6 +33,13 @@ struct vb_engine {
  * that were added since the last call. 0 or -errno.
  */
 int vb_engine_start(struct vb_nic *nic);
+
+/* Starts a detached thread that gets no signals of the application. 0 or -errno. */
+int vb_engine_start_thread(void *(*run)(void *arg), void *arg);
+/* Waits for events of an epoll; timeout NULL: for ever. */
+struct epoll_event;
+int vb_engine_sleep(struct vb_engine *engine, int epoll, struct epoll_event *events, int most,
+		    const struct timespec *timeout);
 
 /* --- let_go.c --- */
 
@@ -79,8 +85,15 @@ bool vb_engine_progress(struct vb_cq *cq);
 /* By the service thread: does all work that is due. False: pollers retry the waiting QPs. */
 bool vb_engine_service(struct vb_engine *engine);
 
-/* Takes in the packets that arrived on the wire. */
-void vb_engine_poll_wire(struct vb_nic *nic);
+/* Takes in the packets that arrived in these lanes, which are or were open. */
+void vb_engine_poll_wire(struct vb_nic *nic, uint32_t lanes);
+
+/* The open lanes that polls of a CQ bring on. */
+static inline uint32_t vb_engine_lanes(const struct vb_cq *cq)
+{
+	return atomic_load_explicit(&cq->lanes, memory_order_relaxed) &
+	       atomic_load_explicit(&cq->nic->lanes_open, memory_order_acquire);
+}
 
 /*
  * For every poll that finds nothing: three loads when there is nothing to do either. True: the call
@@ -88,11 +101,12 @@ void vb_engine_poll_wire(struct vb_nic *nic);
  */
 static inline bool vb_engine_poll(struct vb_cq *cq)
 {
+	const uint32_t lanes = vb_engine_lanes(cq);
 	struct vb_nic *nic = cq->nic;
 	bool took_time = false;
 
-	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0)) {
-		vb_engine_poll_wire(nic);
+	if (__builtin_expect(lanes, 0)) {
+		vb_engine_poll_wire(nic, lanes);
 		took_time = true;
 	}
 	if (__builtin_expect(
@@ -110,12 +124,12 @@ enum { VB_FOUND_POLLS = 32 };
 int vb_engine_count_found(struct vb_cq *cq, int got);
 
 /*
- * For every poll that finds something: a program whose polls are never empty brings the wire on as
- * well. One load where there is no wire.
+ * For every poll that finds something: a program whose polls are never empty brings the lanes of
+ * its CQ on as well. One load where there is no wire.
  */
 static inline int vb_engine_found(struct vb_cq *cq, int got)
 {
-	if (__builtin_expect(!atomic_load_explicit(&cq->nic->wire, memory_order_relaxed), 1))
+	if (__builtin_expect(!atomic_load_explicit(&cq->nic->lanes_open, memory_order_relaxed), 1))
 		return got;
 	return vb_engine_count_found(cq, got);
 }

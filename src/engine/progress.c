@@ -49,7 +49,7 @@ int vb_engine_count_found(struct vb_cq *cq, int got)
 {
 	static __thread uint32_t found __attribute__((tls_model("initial-exec")));
 
-	if (++found % VB_FOUND_POLLS == 0 && vb_wire_overdue(atomic_load(&cq->nic->wire)))
+	if (++found % VB_FOUND_POLLS == 0 && vb_wire_overdue(cq->nic, vb_engine_lanes(cq)))
 		vb_engine_poll(cq);
 	return got;
 }

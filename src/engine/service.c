@@ -34,7 +34,7 @@ enum {
 #define PEERS_DOORBELL_EVENT (UINT64_MAX - 3)
 
 /*
- * The data of an epoll entry: a constant for a doorbell, the port and the routing socket, the
+ * The data of an epoll entry: a constant for a doorbell, a port and the routing socket, the
  * number of a listener, a number above all addresses for a watched descriptor (watch.h), else the
  * address of a peer.
  */
@@ -71,8 +71,9 @@ static void handle_event(struct vb_engine *engine, const struct epoll_event *eve
 		drain_doorbell(nic->doorbell);
 	else if (event->data.u64 == PEERS_DOORBELL_EVENT)
 		drain_doorbell(nic->peers_doorbell);
-	else if (event->data.u64 == VB_PORT_EVENT)
-		engine->port_woke = true; /* vb_wire_service follows every sleep */
+	else if (event->data.u64 - VB_PORT_EVENT < VB_LANES_MAX)
+		/* vb_wire_service follows every sleep */
+		engine->ports_woke |= 1u << (event->data.u64 - VB_PORT_EVENT);
 	else if (event->data.u64 == VB_LINK_EVENT)
 		on_link_event(nic);
 	else if (is_listener(nic, event->data.u64))
@@ -123,22 +124,31 @@ static int sleep_time(struct vb_engine *engine, bool polled, struct timespec *ti
 	return wake_ns ? 1 : 0;
 }
 
+int vb_engine_sleep(struct vb_engine *engine, int epoll, struct epoll_event *events, int most,
+		    const struct timespec *timeout)
+{
+	int count = -1;
+
+	if (!atomic_load_explicit(&engine->coarse, memory_order_relaxed))
+		count = epoll_pwait2(epoll, events, most, timeout, NULL);
+	/* Before Linux 5.11, or where a filter refuses the call: milliseconds, rounded up. */
+	if (count < 0 && errno != EINTR)
+		atomic_store_explicit(&engine->coarse, true, memory_order_relaxed);
+	if (!atomic_load_explicit(&engine->coarse, memory_order_relaxed))
+		return count;
+	return epoll_wait(
+		epoll, events, most,
+		!timeout ? -1
+			 : (int)(timeout->tv_sec * 1000 + (timeout->tv_nsec + 999999) / 1000000));
+}
+
 static int wait_events(struct vb_engine *engine, struct epoll_event *events, bool polled)
 {
 	struct timespec timeout = { 0 };
 	int kind = sleep_time(engine, polled, &timeout);
-	int count = -1;
+	int count =
+		vb_engine_sleep(engine, engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout);
 
-	if (!engine->coarse)
-		count = epoll_pwait2(engine->epoll, events, EVENTS, kind < 0 ? NULL : &timeout,
-				     NULL);
-	/* Before Linux 5.11, or where a filter refuses the call: milliseconds, rounded up. */
-	engine->coarse |= count < 0 && errno != EINTR;
-	if (engine->coarse)
-		count = epoll_wait(engine->epoll, events, EVENTS,
-				   kind < 0 ? -1
-					    : (int)(timeout.tv_sec * 1000 +
-						    (timeout.tv_nsec + 999999) / 1000000));
 	/* This thread is awake: no thread needs to ring until the next sleep. */
 	atomic_store(&engine->service_wake_ns, 0);
 	return count;
@@ -164,8 +174,8 @@ static void *service(void *arg)
 		for (int i = 0; i < count; i++)
 			handle_event(engine, &events[i]);
 		polled = !vb_engine_service(engine);
-		vb_wire_service(nic, engine->port_woke);
-		engine->port_woke = false;
+		vb_wire_service(nic, engine->ports_woke);
+		engine->ports_woke = 0;
 		vb_engine_let_go(engine);
 	}
 	return NULL;
@@ -182,10 +192,11 @@ static int epoll_add(int epoll, int fd, uint64_t data)
  * The application's signals are not for this thread. pthread_sigmask leaves the C library's own
  * signals unblocked: without them setuid() would wait for this thread for ever.
  */
-static int start_thread(struct vb_engine *engine)
+int vb_engine_start_thread(void *(*run)(void *arg), void *arg)
 {
 	sigset_t all, before;
 	pthread_attr_t attr;
+	pthread_t thread;
 	int err;
 
 	sigfillset(&all);
@@ -193,7 +204,7 @@ static int start_thread(struct vb_engine *engine)
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&engine->thread, &attr, service, engine);
+	err = pthread_create(&thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return -err;
@@ -220,7 +231,7 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	if (!err) {
 		nic->engine = engine;
 		vb_link_watch_start(engine->epoll);
-		err = start_thread(engine);
+		err = vb_engine_start_thread(service, engine);
 	}
 	return err;
 }

@@ -180,17 +180,17 @@ void vb_gsi_release(int fd)
 
 int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
 {
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 	int err = vb_engine_start(nic);
 
 	if (err)
 		return err;
-	wire = vb_wire_get(nic, &err);
-	if (!wire)
+	lane = vb_wire_get(nic, &err);
+	if (!lane)
 		return err;
-	vb_wire_lock(wire);
-	err = own ? vb_port_listen(wire->port, own) : vb_listen_everywhere(wire);
-	vb_wire_unlock(wire);
+	vb_wire_lock(lane);
+	err = own ? vb_port_listen(lane->port, own) : vb_listen_everywhere(lane);
+	vb_wire_unlock(lane);
 	if (err)
 		vb_explain("no connection requests come from other hosts: %s", strerror(-err));
 	return err;
@@ -262,14 +262,14 @@ static ssize_t receive_datagram(int fd, struct vb_gsi_datagram *datagram, uid_t 
 /* Only these users of this host can have received a packet for dst from another host. */
 static bool may_forward(struct vb_nic *nic, const union ibv_gid *dst, uid_t uid)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	struct vb_lane *lane = vb_lane_first(nic);
 	bool may = uid == geteuid() || uid == 0;
 
-	if (may || !wire)
+	if (may || !lane)
 		return may;
-	vb_wire_lock(wire);
-	may = vb_port_takes_from(wire->port, dst, uid);
-	vb_wire_unlock(wire);
+	vb_wire_lock(lane);
+	may = vb_port_takes_from(lane->port, dst, uid);
+	vb_wire_unlock(lane);
 	return may;
 }
 

@@ -52,7 +52,8 @@ struct vb_gsi {
 	long again_ns;         /* interval of the timer; 0: it is off */
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring */
 	unsigned next_request;
-	/* For MADs from the wire: all, and by a hash of the source address. Under the wire lock. */
+	/* For MADs from the wire: all, and by a hash of the source address. Under the lock of the
+	 * first lane. */
 	struct vb_gsi_tokens tokens;
 	struct vb_gsi_tokens tokens_of[VB_GSI_SOURCES];
 	uint64_t source_key; /* of that hash; written once */

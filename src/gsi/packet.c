@@ -37,21 +37,21 @@ static int send_mad(struct vb_gsi *gsi, struct vb_roce *roce,
 
 int vb_gsi_send_packet(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram)
 {
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 	int err = vb_engine_start(gsi->nic);
 
 	if (err)
 		return err;
-	wire = vb_wire_get(gsi->nic, &err);
-	if (!wire)
+	lane = vb_wire_get(gsi->nic, &err);
+	if (!lane)
 		return err;
-	vb_wire_lock(wire);
-	err = vb_wire_begin(wire) ? send_mad(gsi, &wire->roce, datagram) : -ENOMEM;
+	vb_wire_lock(lane);
+	err = vb_wire_begin(lane) ? send_mad(gsi, &lane->roce, datagram) : -ENOMEM;
 	/* A packet to another process of this host: the kernel may have given it to us. Forward it
 	 * now, because this process may be about to end. */
 	if (!err && vb_gid_is_own(&datagram->dst))
-		vb_wire_bring_on(wire, false);
-	vb_wire_unlock(wire);
+		vb_wire_bring_on(lane, false);
+	vb_wire_unlock(lane);
 	return err;
 }
 
@@ -110,10 +110,10 @@ static bool is_acceptable(const struct vb_packet *packet, const struct vb_arriva
 	return !vb_gid_is_loopback(src) || vb_choice_udp_to_self();
 }
 
-static void mad_input(struct vb_wire *wire, const struct vb_packet *packet,
+static void mad_input(struct vb_lane *lane, const struct vb_packet *packet,
 		      const struct vb_arrival *arrival)
 {
-	struct vb_gsi *gsi = vb_gsi_get(wire->nic);
+	struct vb_gsi *gsi = vb_gsi_get(lane->nic);
 	struct vb_gsi_datagram answer, datagram = {
 		.magic = VB_GSI_MAGIC,
 		.src = vb_flow_gid(arrival->flow, arrival->flow->src),
@@ -131,13 +131,13 @@ static void mad_input(struct vb_wire *wire, const struct vb_packet *packet,
 		vb_gsi_count(gsi, VB_GSI_REFUSED);
 		return;
 	}
-	if (is_flood(gsi, &datagram.src, wire->roce.now_ns)) {
+	if (is_flood(gsi, &datagram.src, lane->roce.now_ns)) {
 		vb_gsi_count(gsi, VB_GSI_FLOOD);
 		return;
 	}
 	memcpy(datagram.mad, packet->payload, sizeof(datagram.mad));
 	if (vb_gsi_route(gsi, &datagram, &answer))
-		send_mad(gsi, &wire->roce, &answer);
+		send_mad(gsi, &lane->roce, &answer);
 }
 
 void vb_gsi_serve(void)

@@ -113,6 +113,7 @@ struct vb_cq {
 	uint32_t queue_count, queue_room, ready_count;
 	_Atomic uint32_t flushing;    /* count of flush_ready queues: their watches do not tell */
 	_Atomic uint32_t empty_polls; /* a hint: a lost count does not matter */
+	_Atomic uint32_t lanes;       /* a bit per lane whose QPs complete here (nic/lane.h) */
 	struct vb_cq_queue **queues;
 	/* The watches of the queues while there are few, side by side; a bit per queue. */
 	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */
@@ -143,8 +144,10 @@ struct vb_cq {
 	uint32_t events_taken;           /* under the lock of channel->events */
 	_Atomic uint32_t users;          /* attached queues */
 	_Atomic uint32_t overrun_told, async_taken;
-	struct vb_pd *pd; /* parent domain that allocated this CQ; NULL: none */
-	bool stamped;     /* completions carry their time */
+	uint32_t lane_qps; /* QPs that receive here, all in one lane ... */
+	unsigned lane;     /* ... and that lane; both under nic->lock */
+	struct vb_pd *pd;  /* parent domain that allocated this CQ; NULL: none */
+	bool stamped;      /* completions carry their time */
 	bool ignore_overrun;
 	uint64_t stamp;        /* of the completion that was polled last; under poll_lock */
 	uint64_t numbers_gone; /* count of numbers that were polled; likewise */

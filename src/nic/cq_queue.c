@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One queue that completes at a CQ: its first completion, and how it becomes a work completion. */
-#include <stdlib.h>
 
 #include "nic/comp_cntr.h"
 #include "nic/cq.h"

@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "nic/lane.h"
 #include "nic/xrcd.h"
 #include "shm/slot.h"
 
@@ -62,9 +63,11 @@ static int slot_add(struct vb_nic *nic)
 		nic->cm = claim.cm;
 		nic->life = claim.life;
 	}
-	own->free_first = (uint16_t)(vb_random64() % VB_QP_PER_SLOT);
-	own->free_head = 0;
-	own->free_tail = VB_QP_PER_SLOT;
+	own->free_first = (uint16_t)(vb_random64() % VB_QP_PER_ROW);
+	for (unsigned row = 0; row < VB_QP_ROWS; row++) {
+		own->rows[row].free_head = 0;
+		own->rows[row].free_tail = VB_QP_PER_ROW;
+	}
 	nic->slot_count++;
 	return 0;
 }
@@ -99,6 +102,7 @@ static int nic_init(struct vb_nic *nic)
 
 	nic->cm = nic->life = -1;
 	pthread_mutex_init(&nic->lock, NULL);
+	vb_lanes_init(nic);
 	vb_list_init(&nic->peers);
 	vb_list_init(&nic->qps);
 	vb_list_init(&nic->rqs);
@@ -269,17 +273,18 @@ void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell)
 	vb_spin_unlock(&nic->peers_lock);
 }
 
-static struct vb_own_slot *slot_with_room(struct vb_nic *nic)
+/* A row with free numbers, of the lane if that is possible; -1: none. */
+static int row_with_room(struct vb_nic *nic, unsigned lane)
 {
-	unsigned last = nic->slot_count - 1;
+	const unsigned position = nic->slot_count;
+	int row = vb_lane_row(nic, lane);
 
-	for (unsigned i = 0; i < nic->slot_count; i++)
-		if (nic->slots[i].free_head != nic->slots[i].free_tail)
-			return &nic->slots[i];
+	if (row >= 0)
+		return row;
 	if (slot_add(nic))
-		return NULL;
-	slot_publish(nic, last + 1);
-	return &nic->slots[last + 1];
+		return vb_lane_any_row(nic);
+	slot_publish(nic, position);
+	return vb_lane_row(nic, lane);
 }
 
 static bool qp_page_make(struct vb_nic *nic, unsigned position, uint32_t index)
@@ -304,17 +309,19 @@ static bool qp_page_make(struct vb_nic *nic, unsigned position, uint32_t index)
 	return true;
 }
 
-int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn)
+int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, unsigned lane, uint32_t *qpn)
 {
-	struct vb_own_slot *own = slot_with_room(nic);
+	const int found = row_with_room(nic, lane);
+	struct vb_own_slot *own = &nic->slots[found / VB_QP_ROWS];
+	const unsigned row = (unsigned)found % VB_QP_ROWS;
 	uint16_t index;
 
-	if (!own)
+	if (found < 0)
 		return -ENOMEM;
-	index = vb_own_slot_free(own, own->free_head);
+	index = vb_own_slot_free(own, row, own->rows[row].free_head);
 	if (!qp_page_make(nic, (unsigned)(own - nic->slots), index))
 		return -ENOMEM;
-	own->free_head++;
+	own->rows[row].free_head++;
 	own->indexes->qps[index] = qp;
 	*qpn = own->slot << VB_QP_INDEX_BITS | index;
 	return 0;
@@ -331,10 +338,11 @@ struct vb_own_slot *vb_nic_own_slot(struct vb_nic *nic, uint32_t slot)
 static void qpn_put(struct vb_nic *nic, uint32_t qpn)
 {
 	struct vb_own_slot *own = vb_nic_own_slot(nic, qpn >> VB_QP_INDEX_BITS);
+	const unsigned row = qpn % VB_QP_PER_SLOT / VB_QP_PER_ROW;
+	const uint32_t tail = own->rows[row].free_tail++;
 
-	own->indexes->free_ring[own->free_tail % VB_QP_PER_SLOT] =
-		(uint16_t)(qpn - own->free_first - own->free_tail);
-	own->free_tail++;
+	own->indexes->free_ring[row][tail % VB_QP_PER_ROW] =
+		(uint8_t)(qpn - own->free_first - tail);
 }
 
 /* Memory that a thread inside may still write to: shared memory, or a QP's entry. */

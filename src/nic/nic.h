@@ -23,8 +23,9 @@ struct vb_cq;
 
 /* The indexes of a slot's QPs. All are zeros at first: pages without a QP cost nothing. */
 struct vb_qp_indexes {
-	/* Free ones, first in first out: not reused soon. Each less its position and free_first. */
-	uint16_t free_ring[VB_QP_PER_SLOT];
+	/* Free ones of each row, first in first out: not reused soon. Each less its position and
+	 * free_first. */
+	uint8_t free_ring[VB_QP_ROWS][VB_QP_PER_ROW];
 	struct vb_qp *qps[VB_QP_PER_SLOT];
 };
 
@@ -32,8 +33,18 @@ struct vb_own_slot {
 	uint32_t slot;
 	int listener;
 	struct vb_qp_indexes *indexes;
-	uint32_t free_first; /* random: the index that is given out first */
-	uint32_t free_head, free_tail;
+	uint32_t free_first; /* random: the index of each row that is given out first */
+	struct {
+		uint32_t free_head, free_tail;
+	} rows[VB_QP_ROWS];
+};
+
+/* The QPs of a lane, wired or not, and the row that gives out their numbers; under nic->lock. */
+struct vb_lane_use {
+	uint32_t qps;
+	uint32_t row;             /* counted over all slots */
+	uint32_t row_used;        /* numbers that were taken from it in turn */
+	_Atomic uint64_t idle_ns; /* time since which it has no QP; 0: it has, or was never used */
 };
 
 struct vb_nic {
@@ -84,10 +95,17 @@ struct vb_nic {
 	uint64_t private_nonce;           /* a peer that can read it may touch our memory */
 	bool untouchable; /* a system call filter forbids process_vm_*: peers have no path */
 	struct vb_engine *engine;
-	struct vb_wire *_Atomic wire; /* opened when a QP needs it */
-	bool own_hands;               /* only this process can reach a certain region; under lock */
-	_Atomic uint32_t on_demand;   /* count of regions whose memory may be missing (odp.h) */
-	struct vb_null *null;         /* memory behind null regions; under lock */
+	/* Lanes (lane.h, engine/wire/wire.h): one that was opened once stays in memory. */
+	struct vb_lane *_Atomic lanes[VB_LANES_MAX]; /* written under lanes_lock */
+	_Atomic uint32_t lanes_open;                 /* a bit per open lane; likewise */
+	_Atomic uint32_t lanes_grouped; /* a bit per lane with members of multicast groups */
+	pthread_mutex_t lanes_lock;
+	unsigned lanes_max; /* this process opens no more */
+	struct vb_lane_use lane_uses[VB_LANES_MAX];
+	_Atomic uint8_t row_lanes[VB_OWN_SLOTS * VB_QP_ROWS]; /* written under lock */
+	bool own_hands;             /* only this process can reach a certain region; under lock */
+	_Atomic uint32_t on_demand; /* count of regions whose memory may be missing (odp.h) */
+	struct vb_null *null;       /* memory behind null regions; under lock */
 	_Atomic uint64_t event_due_ns; /* time of the first event that moderation holds; 0: none */
 	/* Tables come last: most of their pages are never touched. */
 	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */
@@ -113,19 +131,21 @@ void vb_nic_forget(void);
 struct vb_hazard_cell *vb_nic_hazard_alloc(struct vb_nic *nic, uint32_t *cell);
 void vb_nic_hazard_free(struct vb_nic *nic, uint32_t cell);
 
-/* A QP number and its entry; -ENOMEM: none is left. A freed number is used again when no thread is
- * inside the entry any more. Under nic->lock. */
-int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, uint32_t *qpn);
+/* A QP number of a lane, and its entry; -ENOMEM: none is left. A freed number is used again when no
+ * thread is inside the entry any more. Under nic->lock. */
+int vb_nic_qpn_alloc(struct vb_nic *nic, struct vb_qp *qp, unsigned lane, uint32_t *qpn);
 void vb_nic_qpn_free(struct vb_nic *nic, uint32_t qpn);
 struct vb_qp *vb_nic_qp(struct vb_nic *nic, uint32_t qpn);
 /* A slot of this process, or NULL: it is another's. */
 struct vb_own_slot *vb_nic_own_slot(struct vb_nic *nic, uint32_t slot);
-/* The free index at a position between free_head and free_tail. */
-static inline uint16_t vb_own_slot_free(const struct vb_own_slot *own, uint32_t position)
+/* The free index of a row at a position between free_head and free_tail. */
+static inline uint16_t vb_own_slot_free(const struct vb_own_slot *own, unsigned row,
+					uint32_t position)
 {
-	uint32_t stored = own->indexes->free_ring[position % VB_QP_PER_SLOT];
+	uint32_t stored = own->indexes->free_ring[row][position % VB_QP_PER_ROW];
 
-	return (uint16_t)((stored + own->free_first + position) % VB_QP_PER_SLOT);
+	return (uint16_t)(row * VB_QP_PER_ROW +
+			  (stored + own->free_first + position) % VB_QP_PER_ROW);
 }
 
 /* A small number that names a peer in our cells; 0: none is left. Under nic->peers_lock. */

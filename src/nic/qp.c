@@ -8,6 +8,7 @@
 #include "base/annotate.h"
 #include "base/log.h"
 #include "nic/comp_cntr.h"
+#include "nic/lane.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
 
@@ -148,7 +149,7 @@ static int qp_enlist(struct vb_qp *qp)
 
 	if (nic->qp_count == VB_QP_MAX)
 		return -ENOMEM;
-	err = vb_nic_qpn_alloc(nic, qp, &qpn);
+	err = vb_nic_qpn_alloc(nic, qp, vb_lane_choose(qp), &qpn);
 	if (err)
 		return err;
 	qp->ibv.qp_num = qpn;
@@ -160,6 +161,7 @@ static int qp_enlist(struct vb_qp *qp)
 		return err;
 	}
 	entry_make(qp);
+	vb_lane_join(qp);
 	nic->qp_count++;
 	vb_list_append(&nic->qps, &qp->node);
 	return 0;
@@ -347,6 +349,7 @@ void vb_qp_withdraw(struct vb_qp *qp)
 
 	pthread_mutex_lock(&nic->lock);
 	nic->qp_count--;
+	vb_lane_leave(qp);
 	nic->dropped += atomic_load(&qp->lent->dropped);
 	vb_qp_keep_violations(qp);
 	vb_list_remove(&qp->node);

@@ -164,7 +164,8 @@ struct vb_qp {
 	uint32_t datagram_max; /* UD: bytes that fit into one packet of the port */
 	_Atomic uint32_t async_taken;
 	struct vb_wired *_Atomic wired;    /* while the wire has adopted the QP: path/roce */
-	struct vb_list wire_kick;          /* in the wire's list of kicked QPs */
+	struct vb_list wire_kick;          /* in the lane's list of kicked QPs */
+	_Atomic uint8_t lane;              /* the lane of the QP number (nic/lane.h) */
 	_Atomic uint32_t rate_kbps;        /* rate on the wire; 0: none; nic/rate.h */
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
 	uint32_t limit_kbps;               /* the application's limit; under state_lock */

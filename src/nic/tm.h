@@ -5,7 +5,7 @@
  * receives.
  *
  * The list is private to its process. So QPs of such an SRQ get packets from all peers, also from
- * processes of this host, and messages are matched in one place, under the wire lock
+ * processes of this host, and messages are matched in one place, under the lock of the first lane
  * (path/roce/place_tm.c). All completions go straight to the CQ of the SRQ, in one order.
  *
  * Phases: the application counts unexpected messages (unexpected_cnt). A tag that is added before

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "nic/lane.h"
 #include "nic/xrcd.h"
 
 static struct vb_srq_entry *entry_make(struct vb_nic *nic, uint32_t index)
@@ -74,6 +75,7 @@ int vb_srq_join_xrcd(struct vb_srq *srq, struct vb_xrcd *xrcd, struct vb_cq *cq)
 	if (!err) {
 		srq->xrcd = xrcd;
 		srq->cq = cq;
+		atomic_fetch_or(&cq->lanes, 1u << VB_LANE_FIRST); /* of XRC_RECV QPs */
 		atomic_fetch_add(&xrcd->users, 1);
 		srq->ibv.handle = srq->number;
 		show(srq);

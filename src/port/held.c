@@ -5,8 +5,7 @@
  * again, so the packets wait until the attach is done. Packets of strangers may name any slot: they
  * wait in bounded room for a short time, and only if a process answered the connect.
  *
- * The attach ends on the service thread, which does not hold the wire lock: hence a lock of its
- * own.
+ * The attach ends on the service thread, which holds the lock of no lane: hence a lock of its own.
  */
 #include <stdlib.h>
 

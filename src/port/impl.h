@@ -85,11 +85,14 @@ struct vb_inbox {
 	struct mmsghdr messages[VB_RECEIVE_BATCH];
 };
 
-/* The queue of packets to this process itself: records in a ring (memory_port.c). */
+/* The queue of packets to this lane, from all lanes of the process (memory_port.c). */
 struct vb_memory {
-	uint8_t *ring;              /* NULL until it is used */
-	uint32_t head, tail, count; /* offsets; count records lie between tail and head */
-	int event;                  /* eventfd, readable while there are records */
+	pthread_mutex_t lock;   /* of the members below; taken last */
+	bool open;              /* records are taken */
+	uint8_t *ring;          /* NULL until it is used */
+	uint32_t head, tail;    /* offsets */
+	_Atomic uint32_t count; /* records between tail and head */
+	int event;              /* eventfd, readable while there are records */
 };
 
 /* Packets that wait for an attach (port/held.c). */
@@ -109,13 +112,14 @@ struct vb_groups {
 
 struct vb_port {
 	struct vb_nic *nic;
-	int outer;          /* the service thread's epoll */
+	unsigned lane;
+	_Atomic int outer;  /* the epoll of the thread that serves the lane */
 	int inner;          /* all descriptors of the port */
 	int timer;          /* runs while an endpoint is unbound; -1: never needed */
 	uint64_t rebind_ns; /* interval of the timer, which grows */
 	int leavers;        /* tells of members that left a group (steer_watch.c); -1: none */
-	void (*attach)(struct vb_nic *nic, uint32_t slot);
-	uint64_t attach_window_ns; /* begin of the window in which attach_count counts */
+	const struct vb_port_calls *calls; /* NULL: none */
+	uint64_t attach_window_ns;         /* begin of the window in which attach_count counts */
 	unsigned attach_count;
 	struct vb_port_counters *counters;
 	struct vb_endpoint *endpoints[VB_ENDPOINTS_MAX];
@@ -161,6 +165,7 @@ struct vb_delivery {
 	bool forwarded;
 	struct vb_endpoint *endpoint; /* UDP only */
 	uint16_t fabric;              /* of a multicast group within the host; else 0 */
+	uint16_t position;            /* of the first packet in its burst */
 };
 
 /* --- port/input.c --- */
@@ -169,7 +174,10 @@ struct vb_delivery {
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery);
 /* An initialized flow with the same addresses and ports, valid until the next call. */
 const struct vb_icrc_flow *vb_port_flow(struct vb_port *port, const struct vb_icrc_flow *like);
-bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot);
+/* The port of this process that a packet is for; NULL: it is for another process. */
+struct vb_port *vb_port_for(const struct vb_port *port, const uint8_t *bytes, uint32_t length);
+/* The open port of a lane, else that of the first lane. Any thread. */
+struct vb_port *vb_port_of_lane(const struct vb_port *port, unsigned lane);
 
 static inline uint32_t vb_packets_of(uint32_t length, uint32_t segment)
 {
@@ -295,7 +303,12 @@ void vb_held_forward(struct vb_held *held, struct vb_peer *peer,
 
 /* --- memory_port.c --- */
 
+void vb_memory_init(struct vb_memory *memory);
 int vb_memory_open(struct vb_port *port);
+/* Records that are left are lost, and no port writes any from now on. */
+void vb_memory_close(struct vb_port *port);
+/* Gives packets to another lane of this process. Any thread that has the lock of any lane. */
+void vb_memory_hand_over(struct vb_port *to, const struct vb_delivery *delivery);
 void vb_memory_send(struct vb_port *port, const struct vb_burst *burst);
 unsigned vb_memory_receive(struct vb_port *port, unsigned most);
 

@@ -1,41 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finds the owner of each packet. One merged burst may hold packets of several QPs and processes.
+ * Finds the owner of each packet. One merged burst may hold packets of several QPs, lanes and
+ * processes.
  */
 #include <string.h>
 
+#include "nic/lane.h"
 #include "port/impl.h"
 #include "wire/packet.h"
 
-bool vb_port_owns_slot(const struct vb_port *port, uint32_t slot)
+/*
+ * The row that a packet names: the upper bits of its QPN. 0: none (QP 0 and 1, groups, garbage).
+ * The first lane of the process that got such a packet keeps it.
+ */
+static uint32_t row_of(const uint8_t *bytes, uint32_t length)
 {
-	const struct vb_segment_head *head = port->nic->seg.head;
-
-	for (int i = 0; i < VB_OWN_SLOTS; i++) {
-		uint32_t own = atomic_load_explicit(&head->own_slots[i], memory_order_acquire);
-
-		if (own == slot)
-			return true;
-		if (!own)
-			break;
-	}
-	return false;
-}
-
-/* The slot that a packet names. 0: none (QP 0 and 1, groups, garbage); its receiver keeps it. */
-static uint32_t slot_of(const uint8_t *bytes, uint32_t length)
-{
-	uint32_t slot;
+	uint32_t qpn;
 
 	if (length < VB_BTH_LENGTH)
 		return 0;
-	slot = vb_packet_dest_qpn(bytes) >> VB_QP_INDEX_BITS;
-	return slot <= VB_SLOT_MAX ? slot : 0;
+	qpn = vb_packet_dest_qpn(bytes);
+	return qpn >= VB_QP_PER_SLOT && qpn >> VB_QP_INDEX_BITS <= VB_SLOT_MAX
+		       ? qpn >> VB_QP_ROW_BITS
+		       : 0;
+}
+
+static uint32_t slot_of_row(uint32_t row)
+{
+	return row / VB_QP_ROWS;
+}
+
+/* The lane of this process that has the row; -1: it is another process's. */
+static int lane_of(const struct vb_port *port, uint32_t row)
+{
+	return row ? vb_lane_of_qpn(port->nic, row << VB_QP_ROW_BITS) : VB_LANE_FIRST;
+}
+
+struct vb_port *vb_port_for(const struct vb_port *port, const uint8_t *bytes, uint32_t length)
+{
+	const int lane = lane_of(port, row_of(bytes, length));
+
+	return lane < 0 ? NULL : vb_port_of_lane(port, (unsigned)lane);
 }
 
 static uint32_t packet_length(uint32_t left, uint32_t segment)
 {
 	return left < segment ? left : segment;
+}
+
+static uint16_t fabric_of(const struct vb_delivery *from)
+{
+	return from->endpoint ? from->endpoint->fabric : from->fabric;
 }
 
 static void show_packet(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
@@ -48,10 +63,10 @@ static void show_packet(struct vb_port *port, const struct vb_delivery *from, ui
 		.traffic_class = from->traffic_class,
 		.hop_limit = from->hop_limit,
 		.scope = from->scope,
-		.position = (uint16_t)position,
+		.position = (uint16_t)(from->position + position),
 		.peer = from->peer,
 		.forwarded = from->forwarded,
-		.fabric = from->endpoint ? from->endpoint->fabric : from->fabric,
+		.fabric = fabric_of(from),
 	};
 
 	port->counters->packets_in++;
@@ -68,29 +83,39 @@ static void count_refused(struct vb_port *port, const struct vb_delivery *from, 
 		port->counters->slot_refused += packets;
 }
 
-/* The number of bytes from at on whose packets name this slot. */
-static uint32_t run_length(const struct vb_delivery *from, uint32_t at, uint32_t slot)
+/* The number of bytes from at on whose packets name this row. */
+static uint32_t run_length(const struct vb_delivery *from, uint32_t at, uint32_t row)
 {
 	uint32_t end = at;
 
 	while (end < from->length) {
 		uint32_t length = packet_length(from->length - end, from->segment);
 
-		if (slot_of(from->bytes + end, length) != slot)
+		if (row_of(from->bytes + end, length) != row)
 			break;
 		end += length;
 	}
 	return end - at;
 }
 
-static void forward_packets(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
-			    uint32_t length, uint32_t slot)
+/* Some of the packets of a delivery. */
+static struct vb_delivery part_of(const struct vb_delivery *from, uint32_t at, uint32_t length)
 {
 	struct vb_delivery part = *from;
 
 	part.bytes += at;
 	part.length = length;
 	part.segment = packet_length(length, from->segment);
+	part.position = (uint16_t)(from->position + at / from->segment);
+	part.fabric = fabric_of(from);
+	return part;
+}
+
+static void forward_packets(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
+			    uint32_t length, uint32_t slot)
+{
+	const struct vb_delivery part = part_of(from, at, length);
+
 	/* A packet that came to a group must not name a single QP. */
 	if (from->forwarded || from->peer || from->fabric ||
 	    (from->endpoint && from->endpoint->fabric)) {
@@ -102,9 +127,46 @@ static void forward_packets(struct vb_port *port, const struct vb_delivery *from
 		vb_steer_missed(port, from->endpoint);
 }
 
-static bool is_own_slot(const struct vb_port *port, uint32_t slot)
+/* The packets are for another lane of this process. */
+static void hand_over(struct vb_port *port, const struct vb_delivery *from, uint32_t at,
+		      uint32_t length, unsigned lane)
 {
-	return !slot || slot == port->nic->seg.head->slot || vb_port_owns_slot(port, slot);
+	const struct vb_delivery part = part_of(from, at, length);
+
+	vb_memory_hand_over(vb_port_of_lane(port, lane), &part);
+	port->counters->handed_over += vb_packets_of(length, from->segment);
+	if (from->endpoint && lane != VB_LANE_FIRST)
+		vb_steer_missed(port, from->endpoint);
+}
+
+/* Packets for a group come to the first lane. The others with members get copies. */
+static void show_groups(struct vb_port *port, const struct vb_delivery *from)
+{
+	const uint32_t lanes =
+		atomic_load_explicit(&port->nic->lanes_grouped, memory_order_relaxed);
+	struct vb_delivery copy = *from;
+
+	if (__builtin_expect(!lanes, 1) || port->lane != VB_LANE_FIRST)
+		return;
+	copy.fabric = fabric_of(from);
+	for (unsigned lane = 1; lane < VB_LANES_MAX; lane++)
+		if (lanes >> lane & 1 && vb_lane_is_open(port->nic, lane))
+			vb_memory_hand_over(vb_port_of_lane(port, lane), &copy);
+}
+
+/*
+ * The lane that the packets of a row go to. A QP of this process whose lane is not open has had no
+ * packets yet: an attached process may be the first to send one.
+ */
+static int target_of(struct vb_port *port, const struct vb_delivery *from, uint32_t row)
+{
+	const int lane = fabric_of(from) && !row ? (int)port->lane : lane_of(port, row);
+
+	if (lane <= VB_LANE_FIRST || vb_lane_is_open(port->nic, (unsigned)lane))
+		return lane;
+	if (from->peer && port->calls)
+		port->calls->open_lane(port->nic, (unsigned)lane);
+	return vb_lane_is_open(port->nic, (unsigned)lane) ? lane : VB_LANE_FIRST;
 }
 
 /*
@@ -123,7 +185,7 @@ static uint32_t find_ack(const struct vb_port *port, const struct vb_delivery *f
 	/* Several ACKs keep their order. */
 	if (length < VB_BTH_LENGTH || !vb_packet_is_ack(from->bytes + at) ||
 	    vb_packet_is_ack(from->bytes + at - from->segment) ||
-	    !is_own_slot(port, slot_of(from->bytes + at, length)))
+	    lane_of(port, row_of(from->bytes + at, length)) != (int)port->lane)
 		return from->length;
 	return at;
 }
@@ -131,24 +193,31 @@ static uint32_t find_ack(const struct vb_port *port, const struct vb_delivery *f
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery)
 {
 	uint32_t ack = find_ack(port, delivery), at = 0, length;
-	unsigned position = 0;
+	unsigned count = 0;
 
+	if (__builtin_expect(fabric_of(delivery), 0))
+		show_groups(port, delivery);
 	if (ack < delivery->length)
 		show_packet(port, delivery, ack, delivery->length - ack, ack / delivery->segment);
 	for (; at < ack; at += length) {
-		uint32_t slot;
+		uint32_t row;
+		int lane;
 
 		length = packet_length(delivery->length - at, delivery->segment);
-		slot = slot_of(delivery->bytes + at, length);
-		if (is_own_slot(port, slot)) {
-			show_packet(port, delivery, at, length, position++);
+		row = row_of(delivery->bytes + at, length);
+		lane = target_of(port, delivery, row);
+		if (__builtin_expect(lane == (int)port->lane, 1)) {
+			show_packet(port, delivery, at, length, count++);
 			continue;
 		}
-		length = run_length(delivery, at, slot);
-		forward_packets(port, delivery, at, length, slot);
-		position += vb_packets_of(length, delivery->segment);
+		length = run_length(delivery, at, row);
+		if (lane < 0)
+			forward_packets(port, delivery, at, length, slot_of_row(row));
+		else
+			hand_over(port, delivery, at, length, (unsigned)lane);
+		count += vb_packets_of(length, delivery->segment);
 	}
-	return position + (ack < delivery->length);
+	return count + (ack < delivery->length);
 }
 
 /* --- flows --- */

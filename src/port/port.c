@@ -20,17 +20,30 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
+#include "nic/lane.h"
 #include "port/impl.h"
 
 enum { SOURCES = 16, REBIND_NS_MIN = 1000000, REBIND_NS_MAX = 1000000000, HOT_POLLS = 16 };
 
-static struct vb_port *_Atomic the_port;
+static struct vb_port *_Atomic ports[VB_LANES_MAX]; /* by lane; a closed one stays */
+
+static struct vb_port *port_of_lane(const struct vb_nic *nic, unsigned lane)
+{
+	struct vb_port *port = atomic_load_explicit(&ports[lane], memory_order_acquire);
+
+	return port && port->nic == nic ? port : NULL;
+}
 
 struct vb_port *vb_port_of(const struct vb_nic *nic)
 {
-	struct vb_port *port = atomic_load_explicit(&the_port, memory_order_acquire);
+	return port_of_lane(nic, VB_LANE_FIRST);
+}
 
-	return port && port->nic == nic ? port : NULL;
+struct vb_port *vb_port_of_lane(const struct vb_port *port, unsigned lane)
+{
+	if (lane != VB_LANE_FIRST && vb_lane_is_open(port->nic, lane))
+		return port_of_lane(port->nic, lane);
+	return vb_port_of(port->nic);
 }
 
 /* --- fork: a child closes its copies of our sockets, or they would take packets for ever --- */
@@ -42,19 +55,26 @@ static void close_endpoint(struct vb_endpoint *endpoint)
 		vb_fd_close(&endpoint->senders[i].fd);
 }
 
-static void forget_in_child(void)
+static void close_descriptors(struct vb_port *port)
 {
-	struct vb_port *port = atomic_exchange(&the_port, NULL);
-
-	if (!port)
-		return;
 	for (unsigned i = 0; i < port->endpoint_count; i++)
 		close_endpoint(port->endpoints[i]);
 	vb_groups_close(&port->groups);
-	vb_fd_close(&port->memory.event);
 	vb_fd_close(&port->timer);
 	vb_fd_close(&port->leavers);
 	vb_fd_close(&port->inner);
+}
+
+static void forget_in_child(void)
+{
+	for (unsigned lane = 0; lane < VB_LANES_MAX; lane++) {
+		struct vb_port *port = atomic_exchange(&ports[lane], NULL);
+
+		if (!port)
+			continue;
+		close_descriptors(port);
+		vb_fd_close(&port->memory.event);
+	}
 }
 
 static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
@@ -63,7 +83,8 @@ static const struct vb_fork_handlers at_fork = { .child = forget_in_child };
 
 static int watch_in_outer(const struct vb_port *port, int operation)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT, .data.u64 = VB_PORT_EVENT };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLONESHOT,
+				     .data.u64 = VB_PORT_EVENT + port->lane };
 
 	return epoll_ctl(port->outer, operation, port->inner, &event) ? -errno : 0;
 }
@@ -72,15 +93,16 @@ static int port_init(struct vb_port *port)
 {
 	const size_t size = (size_t)VB_RECEIVE_BATCH * VB_DATAGRAM_MAX;
 
-	port->timer = port->leavers = port->memory.event = -1;
+	port->timer = port->leavers = -1;
+	vb_memory_init(&port->memory);
 	vb_held_init(&port->held);
 	vb_groups_init(&port->groups);
 	port->counters = calloc(1, sizeof(*port->counters));
+	if (!port->counters)
+		return -ENOMEM;
 	port->inner = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (port->inner < 0)
 		return -errno;
-	if (!port->counters)
-		return -ENOMEM;
 	/* Pages that no packet ever reaches cost nothing. */
 	port->buffers =
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -90,7 +112,30 @@ static int port_init(struct vb_port *port)
 	return watch_in_outer(port, EPOLL_CTL_ADD);
 }
 
-struct vb_port *vb_port_new(struct vb_nic *nic, int epoll)
+/* Its counters stay as well. */
+void vb_port_close(struct vb_port *port)
+{
+	const size_t size = (size_t)VB_RECEIVE_BATCH * VB_DATAGRAM_MAX;
+
+	vb_memory_close(port);
+	close_descriptors(port); /* a descriptor that is closed leaves the outer epoll */
+	for (unsigned i = 0; i < port->endpoint_count; i++)
+		free(port->endpoints[i]);
+	port->endpoint_count = 0;
+	port->hot = NULL;
+	madvise(port->buffers, size, MADV_DONTNEED);
+}
+
+int vb_port_open(struct vb_port *port)
+{
+	pthread_mutex_lock(&port->memory.lock);
+	port->memory.open = true;
+	pthread_mutex_unlock(&port->memory.lock);
+	port->inner = vb_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	return port->inner < 0 ? -errno : watch_in_outer(port, EPOLL_CTL_ADD);
+}
+
+struct vb_port *vb_port_new(struct vb_nic *nic, int epoll, unsigned lane)
 {
 	struct vb_port *port = calloc(1, sizeof(*port));
 	int err;
@@ -98,6 +143,7 @@ struct vb_port *vb_port_new(struct vb_nic *nic, int epoll)
 	if (!port)
 		return NULL;
 	port->nic = nic;
+	port->lane = lane;
 	port->outer = epoll;
 	err = port_init(port);
 	if (err) {
@@ -108,13 +154,13 @@ struct vb_port *vb_port_new(struct vb_nic *nic, int epoll)
 		return NULL;
 	}
 	vb_fork_register(VB_FORK_PORT, &at_fork);
-	atomic_store_explicit(&the_port, port, memory_order_release);
+	atomic_store_explicit(&ports[lane], port, memory_order_release);
 	return port;
 }
 
-void vb_port_on_foreign(struct vb_port *port, void (*attach)(struct vb_nic *nic, uint32_t slot))
+void vb_port_on_foreign(struct vb_port *port, const struct vb_port_calls *calls)
 {
-	port->attach = attach;
+	port->calls = calls;
 }
 
 int vb_port_watch_source(struct vb_port *port, int fd, uint64_t data)
@@ -127,6 +173,13 @@ int vb_port_watch_source(struct vb_port *port, int fd, uint64_t data)
 void vb_port_watch(struct vb_port *port)
 {
 	watch_in_outer(port, EPOLL_CTL_MOD);
+}
+
+void vb_port_move(struct vb_port *port, int epoll)
+{
+	epoll_ctl(port->outer, EPOLL_CTL_DEL, port->inner, NULL);
+	atomic_store(&port->outer, epoll);
+	watch_in_outer(port, EPOLL_CTL_ADD);
 }
 
 static uint32_t drops_of(int fd)
@@ -282,7 +335,8 @@ unsigned vb_port_receive(struct vb_port *port, bool polling, unsigned most, vb_p
 	port->receiving = true;
 	port->input = input;
 	port->input_arg = arg;
-	if (polling && port->hot && ++port->hot_polls % HOT_POLLS)
+	if (polling && port->hot && ++port->hot_polls % HOT_POLLS &&
+	    !atomic_load_explicit(&port->memory.count, memory_order_relaxed))
 		total = vb_udp_receive(port, port->hot, most);
 	else
 		total = receive_ready(port, most);

@@ -9,7 +9,8 @@
  *   MEMORY   memory_port.c ---- ring in memory -----> memory_port.c  --+              |
  *   NOWHERE  lost                                                                     |
  *                                                                                     |
- *   a QPN of this process: to the protocol core, through vb_port_input  <-------------+
+ *   a QPN of this lane: to the protocol core, through vb_port_input  <----------------+
+ *   a QPN of another lane: to the ring of that lane's port (memory_port.c)  <---------+
  *   a QPN of another process: once, to its slot socket (slot_port.c, held.c)  <-------+
  *
  * SLOT is for peers whose memory this process may not touch, MEMORY for the own process, GROUP for
@@ -17,8 +18,9 @@
  * destination QPN names the slot of the process that a packet belongs to. Packets get lost here for
  * many reasons, and none of them is an error.
  *
- * One port per process. The caller holds the wire lock (engine/wire/wire.h) unless a comment says
- * otherwise.
+ * One port per lane. The first lane's port has the multicast groups and the slot sockets, and gets
+ * the packets for QP 1. The caller holds the lock of the lane (engine/wire/wire.h) unless a comment
+ * says otherwise.
  */
 #ifndef VB_PORT_PORT_H
 #define VB_PORT_PORT_H
@@ -103,20 +105,32 @@ struct vb_port_counters {
 	uint64_t oversized;    /* messages longer than the receive buffer */
 	uint64_t overrun;      /* the kernel dropped them: our receive buffers were full */
 	uint64_t memory_full;  /* the ring in memory was full */
+	uint64_t handed_over;  /* given to other lanes of this process, by the port that got them */
 };
 
 /*
- * epoll belongs to the service thread. The port is one descriptor in it, with VB_PORT_EVENT as
- * data. Sockets of peers that the port does not read are there, too, with the address of the peer
- * as data.
+ * epoll belongs to the thread that serves the lane, the service thread at first. The port is one
+ * descriptor in it, with VB_PORT_EVENT plus the number of the lane as data. Sockets of peers that
+ * the port does not read are in the service thread's, too, with the address of the peer as data.
  */
-#define VB_PORT_EVENT (UINT64_MAX - 1)
-struct vb_port *vb_port_new(struct vb_nic *nic, int epoll);
-/* The port of this NIC, or NULL. Any thread. */
+#define VB_PORT_EVENT (UINT64_MAX - 64)
+struct vb_port *vb_port_new(struct vb_nic *nic, int epoll, unsigned lane);
+/*
+ * Closes the port of a further lane that has no QPs. It stays in memory, because ports of other
+ * lanes may be about to hand packets over; vb_port_open opens it again. 0 or -errno.
+ */
+void vb_port_close(struct vb_port *port);
+int vb_port_open(struct vb_port *port);
+/* The port of the first lane of this NIC, or NULL. Any thread. */
 struct vb_port *vb_port_of(const struct vb_nic *nic);
-/* The port calls attach for a packet of a process that it does not know: attach begins to attach
- * to the process that holds the slot. */
-void vb_port_on_foreign(struct vb_port *port, void (*attach)(struct vb_nic *nic, uint32_t slot));
+/* Functions that the port calls, under the lock of its lane. */
+struct vb_port_calls {
+	/* A packet is for a process that the port does not know: begins to attach to it. */
+	void (*attach)(struct vb_nic *nic, uint32_t slot);
+	/* A packet of an attached process is for a QP whose lane is not open: opens it. */
+	void (*open_lane)(struct vb_nic *nic, unsigned lane);
+};
+void vb_port_on_foreign(struct vb_port *port, const struct vb_port_calls *calls);
 const struct vb_port_counters *vb_port_counters(const struct vb_port *port);
 /* A process of this user may have received packets for this address and may pass them on to us. */
 bool vb_port_takes_from(struct vb_port *port, const union ibv_gid *dst, uid_t uid);
@@ -135,6 +149,11 @@ void vb_way_release(struct vb_way *way);
  * own.
  */
 bool vb_way_expects(const struct vb_way *way, const struct vb_arrival *arrival);
+/*
+ * Packets to the own address of such a way shall come in. By the first lane, which gets the packets
+ * of other lanes until the kernel knows their sockets, and where a lane has none. 0 or -errno.
+ */
+int vb_port_listen_for(struct vb_port *port, const struct vb_av *av, struct vb_peer *peer);
 /* Packets to an own address shall come in (for a UD QP that has sent nothing yet). 0 or -errno. */
 int vb_port_listen(struct vb_port *port, const union ibv_gid *own);
 
@@ -170,6 +189,8 @@ void vb_port_empty_memory(struct vb_port *port, vb_port_input input, void *arg);
  * thread polls, it does not. A thread that goes to sleep calls this. Any thread, no lock.
  */
 void vb_port_watch(struct vb_port *port);
+/* Another epoll watches the port from now on. */
+void vb_port_move(struct vb_port *port, int epoll);
 /* Packets wait on some descriptor. Any thread, no lock. */
 bool vb_port_ready(struct vb_port *port);
 

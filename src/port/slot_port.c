@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/message.h"
+#include "nic/lane.h"
 #include "port/impl.h"
 #include "wire/packet.h"
 
@@ -71,13 +72,13 @@ bool vb_slot_write(const struct vb_peer *peer, const struct vb_slot_message *mes
 static unsigned waits_for(const struct vb_peer *peer)
 {
 	if (peer->stranger)
-		return vb_now_ns() < peer->stuck_ns ? 0 : 1;
-	return peer->stuck_ns ? 1 : UINT_MAX;
+		return vb_now_ns() < atomic_load(&peer->stuck_ns) ? 0 : 1;
+	return atomic_load(&peer->stuck_ns) ? 1 : UINT_MAX;
 }
 
 /*
  * UC and UD wait for a peer that reads; RC sends again. For a peer that does not read this thread
- * waits once, under the wire lock; from then on the queues that send to it wait (pace.c).
+ * waits once, under the lane's lock; from then on the queues that send to it wait (pace.c).
  */
 static bool write_patiently(struct vb_peer *peer, const struct vb_slot_message *message,
 			    const struct vb_burst *burst)
@@ -91,9 +92,9 @@ static bool write_patiently(struct vb_peer *peer, const struct vb_slot_message *
 	} while (!written && vb_slot_is_attached(peer) && waits < most &&
 		 vb_port_wait_full(peer->socket, burst, errno, &waits));
 	if (written)
-		peer->stuck_ns = 0;
+		atomic_store(&peer->stuck_ns, 0);
 	else if (waits)
-		peer->stuck_ns = vb_now_ns() + STUCK_NS;
+		atomic_store(&peer->stuck_ns, vb_now_ns() + STUCK_NS);
 	return written;
 }
 
@@ -120,14 +121,14 @@ static void begin_attach(struct vb_port *port, uint32_t slot)
 {
 	uint64_t now_ns = vb_now_ns();
 
-	if (!port->attach || vb_nic_slot_refused(port->nic, slot))
+	if (!port->calls || vb_nic_slot_refused(port->nic, slot))
 		return;
 	if (now_ns - port->attach_window_ns > ATTACH_WINDOW_NS) {
 		port->attach_window_ns = now_ns;
 		port->attach_count = 0;
 	}
 	if (port->attach_count++ < VB_ATTACHES_MAX)
-		port->attach(port->nic, slot);
+		port->calls->attach(port->nic, slot);
 }
 
 /* The process that holds a slot, attached or attaching; or NULL. */
@@ -144,11 +145,13 @@ static struct vb_peer *slot_peer(struct vb_port *port, uint32_t slot)
 void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delivery *delivery)
 {
 	uint32_t packets = vb_packets_of(delivery->length, delivery->segment);
+	/* Packets that wait for an attach wait in one place, whichever lane got them. */
+	struct vb_held *held = &vb_port_of_lane(port, VB_LANE_FIRST)->held;
 	struct vb_peer *peer = slot_peer(port, slot);
 	struct vb_slot_message message = vb_slot_message_of(delivery->flow);
 
 	if (!peer) {
-		atomic_fetch_add(&port->held.lost, packets);
+		atomic_fetch_add(&held->lost, packets);
 		return;
 	}
 	message.length = delivery->length;
@@ -156,7 +159,7 @@ void vb_slot_forward(struct vb_port *port, uint32_t slot, const struct vb_delive
 	message.traffic_class = delivery->traffic_class;
 	message.hop_limit = delivery->hop_limit;
 	message.forwarded = delivery->endpoint != NULL; /* else this process sent them */
-	vb_held_forward(&port->held, peer, &message, delivery->bytes);
+	vb_held_forward(held, peer, &message, delivery->bytes);
 	vb_peer_put(peer);
 }
 

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "nic/lane.h"
 #include "port/impl.h"
 #include "port/steer_message.h"
 #include "wire/packet.h"
@@ -59,38 +60,47 @@ static void ask_all(struct vb_endpoint *endpoint, uint32_t kind, uint32_t skip)
 }
 
 /* A question to a position that does not exist reaches some member: its lowest answer is true. */
-static void add_entry(struct vb_steer *steer, uint32_t slot, uint32_t position)
+static void add_entry(struct vb_steer *steer, uint32_t key, uint32_t position)
 {
+	const uint32_t slot = key >= VB_STEER_ROW ? (key - VB_STEER_ROW) / VB_QP_ROWS : key;
+
 	for (uint32_t i = 0; i < steer->entry_count; i++) {
-		if (steer->entries[i].slot != slot)
+		if (steer->entries[i].key != key)
 			continue;
 		if (position < steer->entries[i].position)
 			steer->entries[i].position = position;
 		return;
 	}
 	if (slot >= VB_SLOT_MIN && slot <= VB_SLOT_MAX && steer->entry_count < VB_STEER_ENTRIES)
-		steer->entries[steer->entry_count++] = (struct vb_steer_entry){ slot, position };
+		steer->entries[steer->entry_count++] = (struct vb_steer_entry){ key, position };
 }
 
-static uint32_t own_slots(const struct vb_port *port, uint32_t slots[VB_OWN_SLOTS])
+/* The slots of this process, or the rows of a further lane. */
+static uint32_t own_keys(const struct vb_port *port, uint32_t keys[VB_OWN_SLOTS])
 {
 	uint32_t count = 0;
 
+	if (port->lane != VB_LANE_FIRST) {
+		count = vb_lane_rows(port->nic, port->lane, keys, VB_OWN_SLOTS);
+		for (uint32_t i = 0; i < count; i++)
+			keys[i] += VB_STEER_ROW;
+		return count;
+	}
 	for (int i = 0; i < VB_OWN_SLOTS; i++) {
 		uint32_t slot = atomic_load(&port->nic->seg.head->own_slots[i]);
 
 		if (slot)
-			slots[count++] = slot;
+			keys[count++] = slot;
 	}
 	return count;
 }
 
 static void add_own(const struct vb_port *port, struct vb_steer *steer)
 {
-	uint32_t slots[VB_OWN_SLOTS], count = own_slots(port, slots);
+	uint32_t keys[VB_OWN_SLOTS], count = own_keys(port, keys);
 
 	for (uint32_t i = 0; i < count; i++)
-		add_entry(steer, slots[i], steer->own_position);
+		add_entry(steer, keys[i], steer->own_position);
 }
 
 static void install_entries(struct vb_endpoint *endpoint)
@@ -125,7 +135,7 @@ static void begin_asking(struct vb_port *port, struct vb_endpoint *endpoint)
 		steer->members = VB_STEER_MEMBERS;
 	steer->nonce = vb_random64();
 	steer->answers = steer->entry_count = 0;
-	steer->answered = 0;
+	memset(steer->answered, 0, sizeof(steer->answered));
 	steer->own_position = 0;
 	steer->next_ns = vb_now_ns() + steer->interval_ns;
 	if (steer->members > 1) {
@@ -160,7 +170,7 @@ static void install_moved(struct vb_endpoint *endpoint)
 	steer->moved = false;
 	for (uint32_t i = 0; i < steer->installed_count; i++)
 		if (steer->installed[i].position != steer->own_position)
-			add_entry(steer, steer->installed[i].slot, steer->installed[i].position);
+			add_entry(steer, steer->installed[i].key, steer->installed[i].position);
 	vb_steer_install(endpoint->fd, steer->entries, steer->entry_count, steer->members);
 	steer->entry_count = own;
 }
@@ -169,7 +179,7 @@ static void install_moved(struct vb_endpoint *endpoint)
 static bool has_moved(const struct vb_steer *steer)
 {
 	for (uint32_t i = 0; i < steer->installed_count; i++)
-		if (steer->installed[i].slot == steer->entries[0].slot)
+		if (steer->installed[i].key == steer->entries[0].key)
 			return steer->installed[i].position != steer->own_position;
 	return false;
 }
@@ -198,7 +208,7 @@ static void on_ask(struct vb_port *port, struct vb_endpoint *endpoint,
 					.nonce = message->nonce,
 					.asker = message->about };
 
-	answer.slot_count = own_slots(port, answer.slots);
+	answer.slot_count = own_keys(port, answer.slots);
 	send_to(endpoint, message->asker, &answer);
 }
 
@@ -208,9 +218,10 @@ static void on_answer(struct vb_endpoint *endpoint, const struct steer_message *
 	uint32_t position = message->asker;
 
 	if (message->nonce != steer->nonce || !steer->entry_count || position >= steer->members ||
-	    message->slot_count > VB_OWN_SLOTS || steer->answered >> position & 1)
+	    message->slot_count > VB_OWN_SLOTS ||
+	    steer->answered[position / 64] >> position % 64 & 1)
 		return;
-	steer->answered |= 1ull << position;
+	steer->answered[position / 64] |= 1ull << position % 64;
 	for (uint32_t i = 0; i < message->slot_count; i++)
 		add_entry(steer, message->slots[i], position);
 	if (++steer->answers + 1 == steer->members)

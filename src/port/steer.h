@@ -16,6 +16,11 @@
  * every process passes on, go to a random member among those that answered: a repeated packet meets
  * another member. A packet at the wrong process is forwarded. That takes longer, so packets of UC
  * and UD may come too late.
+ *
+ * A member is the socket of a lane. That of the first lane has the slots of its process, and gets
+ * all packets that name them. That of a further lane has the rows of the lane (nic/lane.h), which
+ * the program looks for first. Packets for a row without a member, because there are too many or
+ * an older version answered, come to the first lane of the process, which hands them over.
  */
 #ifndef VB_PORT_STEER_H
 #define VB_PORT_STEER_H
@@ -23,10 +28,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { VB_STEER_MEMBERS = 64, VB_STEER_ENTRIES = 256 };
+enum {
+	VB_STEER_MEMBERS = 128,
+	VB_STEER_LANES = 64, /* further lanes join only while there are fewer members */
+	VB_STEER_DRAWN = 64, /* members among which packets for QP 1 are spread */
+	VB_STEER_ENTRIES = 256,
+	VB_STEER_ROW = 1 << 16, /* added to a row: it is no slot */
+};
 
 struct vb_steer_entry {
-	uint32_t slot, position;
+	uint32_t key; /* a slot, or a row: VB_STEER_ROW + (slot << 4 | row) */
+	uint32_t position;
 };
 
 struct vb_steer {
@@ -35,8 +47,8 @@ struct vb_steer {
 	uint64_t interval_ns; /* grows while the answers change nothing */
 	uint32_t members, own_position, answers;
 	uint32_t entry_count, installed_count;
-	uint64_t answered; /* positions that have answered, one bit each */
-	bool moved;        /* the kernel moved this process, and no other, to another position */
+	uint64_t answered[VB_STEER_MEMBERS / 64]; /* positions that have answered, one bit each */
+	bool moved; /* the kernel moved this process, and no other, to another position */
 	struct vb_steer_entry entries[VB_STEER_ENTRIES];   /* from the answers so far */
 	struct vb_steer_entry installed[VB_STEER_ENTRIES]; /* in the program */
 };

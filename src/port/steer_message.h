@@ -19,7 +19,7 @@ struct steer_message {
 	uint64_t nonce;           /* of the asker */
 	uint32_t asker;           /* position of the asker; in an answer, of the answering member */
 	uint32_t slot_count;
-	uint32_t slots[VB_OWN_SLOTS];
+	uint32_t slots[VB_OWN_SLOTS]; /* or rows: struct vb_steer_entry */
 };
 static_assert(sizeof(struct steer_message) == 32 + 4 * VB_OWN_SLOTS, "steer message");
 

@@ -12,7 +12,7 @@
 enum {
 	PROLOGUE = 7,
 	BY_CHANCE = 4, /* and two for each position that can be drawn */
-	PROGRAM_MAX = PROLOGUE + BY_CHANCE + 2 * VB_STEER_MEMBERS + 2 * VB_STEER_ENTRIES + 1,
+	PROGRAM_MAX = PROLOGUE + 1 + BY_CHANCE + 2 * VB_STEER_DRAWN + 2 * VB_STEER_ENTRIES + 1,
 	QPN_WORD = 4, /* the word of the BTH whose lower 24 bits are the destination QPN */
 };
 #define BY_HASH UINT32_MAX /* no such position: the kernel falls back to its hash */
@@ -27,21 +27,24 @@ static struct sock_filter jump_equal(uint32_t k, uint8_t if_true, uint8_t if_fal
 	return (struct sock_filter){ BPF_JMP | BPF_JEQ | BPF_K, if_true, if_false, k };
 }
 
-/* The positions in the entries, each once. */
+static bool has_position(const uint32_t *positions, uint32_t count, uint32_t position)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (positions[i] == position)
+			return true;
+	return false;
+}
+
+/* The positions of the first lanes in the entries, each once. */
 static uint32_t positions_of(const struct vb_steer_entry *entries, uint32_t count,
-			     uint32_t positions[VB_STEER_MEMBERS])
+			     uint32_t positions[VB_STEER_DRAWN])
 {
 	uint32_t found = 0;
-	uint64_t seen = 0;
 
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t position = entries[i].position;
-
-		if (position >= VB_STEER_MEMBERS || seen >> position & 1)
-			continue;
-		seen |= 1ull << position;
-		positions[found++] = position;
-	}
+	for (uint32_t i = 0; i < count && found < VB_STEER_DRAWN; i++)
+		if (entries[i].key < VB_STEER_ROW &&
+		    !has_position(positions, found, entries[i].position))
+			positions[found++] = entries[i].position;
 	return found;
 }
 
@@ -52,7 +55,7 @@ static uint32_t positions_of(const struct vb_steer_entry *entries, uint32_t coun
 static uint32_t add_by_chance(struct sock_filter *code, const struct vb_steer_entry *entries,
 			      uint32_t count, uint32_t members)
 {
-	uint32_t positions[VB_STEER_MEMBERS], drawn = positions_of(entries, count, positions);
+	uint32_t positions[VB_STEER_DRAWN], drawn = positions_of(entries, count, positions);
 	const uint32_t length = BY_CHANCE + 2 * drawn;
 
 	code[0] = jump_equal(0, 0, (uint8_t)(length - 1));
@@ -65,7 +68,22 @@ static uint32_t add_by_chance(struct sock_filter *code, const struct vb_steer_en
 	code[length - 1] = statement(BPF_RET | BPF_A, 0);
 	return length;
 }
-static_assert(BY_CHANCE + 2 * VB_STEER_MEMBERS <= UINT8_MAX, "a jump over it");
+static_assert(BY_CHANCE + 2 * VB_STEER_DRAWN <= UINT8_MAX, "a jump over it");
+
+/* Compares the rows, or the slots, of the entries. */
+static uint32_t add_entries(struct sock_filter *code, const struct vb_steer_entry *entries,
+			    uint32_t count, bool rows)
+{
+	uint32_t length = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		if ((entries[i].key >= VB_STEER_ROW) != rows)
+			continue;
+		code[length++] = jump_equal(entries[i].key % VB_STEER_ROW, 0, 1);
+		code[length++] = statement(BPF_RET | BPF_K, entries[i].position);
+	}
+	return length;
+}
 
 int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t count, uint32_t members)
 {
@@ -76,19 +94,19 @@ int vb_steer_install(int fd, const struct vb_steer_entry *entries, uint32_t coun
 		statement(BPF_RET | BPF_A, 0),
 		statement(BPF_LD | BPF_W | BPF_ABS, QPN_WORD),
 		statement(BPF_ALU | BPF_AND | BPF_K, VB_QPN_MASK),
-		statement(BPF_ALU | BPF_RSH | BPF_K, VB_QP_INDEX_BITS),
+		statement(BPF_ALU | BPF_RSH | BPF_K, VB_QP_ROW_BITS),
 	};
 	struct sock_fprog program;
 
 	memset(&program, 0, sizeof(program)); /* valgrind looks between its members, too */
 	program.len = PROLOGUE;
 	program.filter = code;
+	program.len += add_entries(code + program.len, entries, count, true);
+	code[program.len++] =
+		statement(BPF_ALU | BPF_RSH | BPF_K, VB_QP_INDEX_BITS - VB_QP_ROW_BITS);
 	if (members)
 		program.len += add_by_chance(code + program.len, entries, count, members);
-	for (uint32_t i = 0; i < count; i++) {
-		code[program.len++] = jump_equal(entries[i].slot, 0, 1);
-		code[program.len++] = statement(BPF_RET | BPF_K, entries[i].position);
-	}
+	program.len += add_entries(code + program.len, entries, count, false);
 	code[program.len++] = statement(BPF_RET | BPF_K, BY_HASH);
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program))
 		       ? -errno

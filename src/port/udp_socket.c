@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
+#include "nic/lane.h"
 #include "port/impl.h"
 #include "wire/packet.h"
 
@@ -92,8 +93,12 @@ static void prepare_receive(int fd, bool ipv6)
 
 static int bind_endpoint(struct vb_port *port, struct vb_endpoint *endpoint, unsigned number)
 {
-	int fd = open_udp(&endpoint->address), err;
+	int fd, err;
 
+	/* A lane without a socket gets its packets from the first lane. */
+	if (port->lane != VB_LANE_FIRST && vb_steer_count_members(endpoint) >= VB_STEER_LANES)
+		return 0;
+	fd = open_udp(&endpoint->address);
 	if (fd < 0)
 		return fd;
 	prepare_receive(fd, endpoint->address.ipv6);
@@ -229,7 +234,8 @@ struct vb_endpoint *vb_udp_endpoint(struct vb_port *port, const struct vb_addres
 	if (!endpoint)
 		return NULL;
 	if (*err) {
-		vb_port_explain_holder(endpoint);
+		if (port->lane == VB_LANE_FIRST)
+			vb_port_explain_holder(endpoint);
 		vb_port_rebind(port);
 	}
 	*err = 0;

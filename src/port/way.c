@@ -279,6 +279,20 @@ int vb_port_resolve(struct vb_port *port, const struct vb_av *av, struct vb_peer
 	return 0;
 }
 
+int vb_port_listen_for(struct vb_port *port, const struct vb_av *av, struct vb_peer *peer)
+{
+	struct pair pair = { 0 };
+	unsigned number;
+	int err;
+
+	if (choose_kind(av, peer) != VB_WAY_UDP)
+		return 0;
+	err = choose_addresses(av, &pair);
+	if (!err)
+		vb_udp_endpoint(port, &pair.src, &number, &err);
+	return err;
+}
+
 void vb_way_release(struct vb_way *way)
 {
 	vb_peer_put(way->peer);

@@ -54,7 +54,7 @@ struct vb_peer {
 		char *base;
 		uint64_t offset, size;
 	} maps[VB_EXTENTS];
-	uint64_t stuck_ns; /* wire lock: it does not read, so no datagrams until then; or 0 */
+	_Atomic uint64_t stuck_ns; /* a hint: it does not read, so no datagrams until then; or 0 */
 };
 
 enum { VB_PEER_ANSWER_NS = 1000000000 }; /* an attach without an answer for so long has failed */

@@ -148,11 +148,12 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	if (err)
 		return vb_return_errno(err);
 	vb_tell_release(cq);
-	vb_wire_watch(vb_cq(cq)->nic); /* the caller is about to sleep */
+	/* The caller is about to sleep. */
+	vb_wire_watch(vb_cq(cq)->nic, vb_engine_lanes(vb_cq(cq)));
 	return vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 
-enum { POLLS_PER_YIELD = 1024 };
+enum { POLLS_PER_YIELD = 1024, WIRE_POLLS = 32 }; /* a poll of the wire counts as so many */
 
 /* All of the steps, whether one finds something or not: frames may come all the time. */
 __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yields)
@@ -166,17 +167,19 @@ __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yie
 }
 
 /*
- * A thread that polls in a loop may wait for a process that needs this very CPU. So other processes
- * may run after some 20 us without a completion. With a CPU for each process this costs next to
- * nothing.
+ * A thread that polls in a loop may wait for a process, or a thread of its own process, that needs
+ * this very CPU. So others may run after some 20 us without a completion. With a CPU for each this
+ * costs next to nothing.
  */
 bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
-	uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
+	const uint32_t before = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed);
+	const uint32_t polls = before + (vb_engine_lanes(cq) ? WIRE_POLLS : 1);
+	const bool yields = before / POLLS_PER_YIELD != polls / POLLS_PER_YIELD;
 
 	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
-	if (__builtin_expect(polls % POLLS_PER_YIELD == 0 || vb_raw_listens(), 0))
-		return lend_both_hands(cq, polls % POLLS_PER_YIELD == 0);
+	if (__builtin_expect(yields || vb_raw_listens(), 0))
+		return lend_both_hands(cq, yields);
 	return vb_engine_poll(cq);
 }
 

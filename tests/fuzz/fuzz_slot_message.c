@@ -75,7 +75,7 @@ static void open_port(void)
 
 	if (!port) {
 		outer = epoll_create1(EPOLL_CLOEXEC);
-		port = vb_port_new(sim_nic(), outer);
+		port = vb_port_new(sim_nic(), outer, 0);
 		fuzz_check(port);
 		memcpy(endpoint.address.bytes, own, sizeof(own));
 		endpoint.fd = -1;

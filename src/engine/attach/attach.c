@@ -540,14 +540,14 @@ static uint64_t next_magic(const struct vb_peer *peer)
 static int on_packets(struct vb_nic *nic, struct vb_peer *peer, int state)
 {
 	struct vb_port *port = vb_port_of(nic);
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 	int err;
 	char byte;
 
 	if (state != VB_PEER_READY && state != VB_PEER_NO_PATH)
 		return -EPROTO;
-	if (!port && (wire = vb_wire_get(nic, &err)))
-		port = wire->port;
+	if (!port && (lane = vb_wire_get(nic, &err)))
+		port = lane->port;
 	if (port)
 		return vb_port_adopt(port, peer);
 	return recv(peer->socket, &byte, sizeof(byte), MSG_DONTWAIT) < 0 ? -errno : 0;

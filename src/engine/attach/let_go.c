@@ -47,29 +47,27 @@ static bool qps_let_go(struct vb_nic *nic)
 	return all;
 }
 
-static bool wire_lets_go(struct vb_wire *wire)
+static bool lane_lets_go(struct vb_lane *lane)
 {
-	if (!wire)
-		return true;
-	if (!vb_wire_try_lock(wire))
+	if (!vb_wire_try_lock(lane))
 		return false;
-	if (vb_wire_begin(wire))
-		vb_roce_forget_ended(&wire->roce);
-	vb_wire_unlock(wire);
+	if (vb_wire_begin(lane))
+		vb_roce_forget_ended(&lane->roce);
+	vb_wire_unlock(lane);
 	return true;
 }
 
 void vb_engine_let_go(struct vb_engine *engine)
 {
 	struct vb_nic *nic = engine->nic;
-	bool wire, qps;
+	bool all = true;
 
 	if (__builtin_expect(!atomic_load_explicit(&engine->peer_ended, memory_order_relaxed), 1))
 		return;
 	/* Cleared before the look: another process may end meanwhile. */
 	atomic_store(&engine->peer_ended, false);
-	wire = wire_lets_go(atomic_load(&nic->wire));
-	qps = qps_let_go(nic);
-	if (!wire || !qps)
+	vb_lanes_for(lane, nic) all &= lane_lets_go(lane);
+	all &= qps_let_go(nic);
+	if (!all)
 		atomic_store(&engine->peer_ended, true);
 }

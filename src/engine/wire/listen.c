@@ -11,19 +11,19 @@
 
 static_assert(VB_DEVICES_MAX <= 32, "a bit for each in listen_devices");
 
-int vb_listen_device(struct vb_wire *wire, const struct vb_device *dev)
+int vb_listen_device(struct vb_lane *lane, const struct vb_device *dev)
 {
 	union ibv_gid gids[VB_GIDS], lid;
 	int err = 0, one;
 
-	wire->listen_devices |= 1u << dev->index;
+	lane->listen_devices |= 1u << dev->index;
 	if (dev->infiniband && !vb_lid_own_address(dev, &lid))
-		vb_port_listen(wire->port, &lid);
+		vb_port_listen(lane->port, &lid);
 	vb_device_gids(dev, gids);
 	for (int i = 0; i < VB_GIDS; i++) {
 		if (vb_gid_is_zero(&gids[i]))
 			continue;
-		one = vb_port_listen(wire->port, &gids[i]);
+		one = vb_port_listen(lane->port, &gids[i]);
 		/* an address that cannot be opened does not hide the others */
 		err = err ? err : one;
 	}
@@ -51,16 +51,16 @@ static bool is_wanted(const struct vb_netif_snapshot *all, const struct vb_netif
 	return is_on_device(all, addr->ifindex);
 }
 
-int vb_listen_everywhere(struct vb_wire *wire)
+int vb_listen_everywhere(struct vb_lane *lane)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
 	int first = -EADDRNOTAVAIL;
 	bool any = false;
 
-	wire->listen_everywhere = true;
+	lane->listen_everywhere = true;
 	for (size_t i = 0; i < all->addr_count; i++) {
 		int err = is_wanted(all, &all->addrs[i])
-				  ? vb_port_listen(wire->port, &all->addrs[i].gid)
+				  ? vb_port_listen(lane->port, &all->addrs[i].gid)
 				  : -EADDRNOTAVAIL;
 
 		any |= !err;
@@ -71,21 +71,23 @@ int vb_listen_everywhere(struct vb_wire *wire)
 	return any ? 0 : first;
 }
 
-void vb_listen_again(struct vb_nic *nic)
+static void listen_again(struct vb_lane *lane)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
 	struct vb_device *const *devices;
 	const int count = vb_device_table(&devices);
 
-	if (!wire)
-		return;
-	vb_wire_lock(wire);
-	if (vb_wire_begin(wire))
-		vb_roce_forget_ways(&wire->roce);
+	vb_wire_lock(lane);
+	if (vb_wire_begin(lane))
+		vb_roce_forget_ways(&lane->roce);
 	for (int i = 0; i < count; i++)
-		if (wire->listen_devices >> i & 1)
-			vb_listen_device(wire, devices[i]);
-	if (wire->listen_everywhere)
-		vb_listen_everywhere(wire);
-	vb_wire_unlock(wire);
+		if (lane->listen_devices >> i & 1)
+			vb_listen_device(lane, devices[i]);
+	if (lane->listen_everywhere)
+		vb_listen_everywhere(lane);
+	vb_wire_unlock(lane);
+}
+
+void vb_listen_again(struct vb_nic *nic)
+{
+	vb_lanes_for(lane, nic) listen_again(lane);
 }

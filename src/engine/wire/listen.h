@@ -9,10 +9,10 @@
 
 #include "engine/wire/wire.h"
 
-/* Under the wire lock. 0, or -errno of the first address that could not be had. */
-int vb_listen_device(struct vb_wire *wire, const struct vb_device *dev);
-/* Under the wire lock. 0 if at least one address could be had, else an error of one of them. */
-int vb_listen_everywhere(struct vb_wire *wire);
+/* Under the lane's lock. 0, or -errno of the first address that could not be had. */
+int vb_listen_device(struct vb_lane *lane, const struct vb_device *dev);
+/* Under the lane's lock. 0 if at least one address could be had, else an error of one of them. */
+int vb_listen_everywhere(struct vb_lane *lane);
 /* By the service thread: addresses of this host have changed. Ways are found anew as well. */
 void vb_listen_again(struct vb_nic *nic);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lock of the wire, and the work of its holder. */
+/* The lock of a lane, and the work of its holder. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/wire/lane_thread.h"
 #include "engine/wire/wire_impl.h"
 #include "path/fault/fault.h"
 
@@ -40,54 +41,54 @@ static void count_up(_Atomic uint32_t *counter, uint32_t by)
  * The holder may open sockets, ask the routing tables or attach. Much of that is a cancellation
  * point in libc; posting and polling are none.
  */
-bool vb_wire_try_lock(struct vb_wire *wire)
+bool vb_wire_try_lock(struct vb_lane *lane)
 {
 	int cancel_state;
 
-	if (atomic_load_explicit(&wire->lock, memory_order_relaxed) ||
-	    atomic_exchange(&wire->lock, 1))
+	if (atomic_load_explicit(&lane->lock, memory_order_relaxed) ||
+	    atomic_exchange(&lane->lock, 1))
 		return false;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-	wire->cancel_state = cancel_state;
+	lane->cancel_state = cancel_state;
 	return true;
 }
 
-static void release_lock(struct vb_wire *wire)
+static void release_lock(struct vb_lane *lane)
 {
-	int cancel_state = wire->cancel_state;
+	int cancel_state = lane->cancel_state;
 
-	atomic_store(&wire->lock, 0);
+	atomic_store(&lane->lock, 0);
 	pthread_setcancelstate(cancel_state, NULL);
 }
 
-void vb_wire_lock(struct vb_wire *wire)
+void vb_wire_lock(struct vb_lane *lane)
 {
-	while (!vb_wire_try_lock(wire))
+	while (!vb_wire_try_lock(lane))
 		sched_yield();
 }
 
 /* For the thread that has the lock, or has it next. */
-static void leave_kick(struct vb_wire *wire, struct vb_qp *qp)
+static void leave_kick(struct vb_lane *lane, struct vb_qp *qp)
 {
-	vb_spin_lock(&wire->kick_lock);
+	vb_spin_lock(&lane->kick_lock);
 	if (vb_list_empty(&qp->wire_kick)) {
-		vb_list_append(&wire->kicked, &qp->wire_kick);
-		atomic_fetch_add(&wire->kick_count, 1);
+		vb_list_append(&lane->kicked, &qp->wire_kick);
+		atomic_fetch_add(&lane->kick_count, 1);
 	}
-	vb_spin_unlock(&wire->kick_lock);
+	vb_spin_unlock(&lane->kick_lock);
 }
 
-static struct vb_qp *next_kicked(struct vb_wire *wire)
+static struct vb_qp *next_kicked(struct vb_lane *lane)
 {
 	struct vb_qp *qp = NULL;
 
-	vb_spin_lock(&wire->kick_lock);
-	if (!vb_list_empty(&wire->kicked)) {
-		qp = vb_container(wire->kicked.next, struct vb_qp, wire_kick);
+	vb_spin_lock(&lane->kick_lock);
+	if (!vb_list_empty(&lane->kicked)) {
+		qp = vb_container(lane->kicked.next, struct vb_qp, wire_kick);
 		vb_list_remove(&qp->wire_kick);
-		atomic_fetch_sub(&wire->kick_count, 1);
+		atomic_fetch_sub(&lane->kick_count, 1);
 	}
-	vb_spin_unlock(&wire->kick_lock);
+	vb_spin_unlock(&lane->kick_lock);
 	return qp;
 }
 
@@ -99,37 +100,37 @@ static void take_kick(struct vb_qp *qp)
 		vb_roce_post(wired);
 }
 
-static void take_kicks(struct vb_wire *wire)
+static void take_kicks(struct vb_lane *lane)
 {
 	struct vb_qp *qp;
 
-	while (atomic_load(&wire->kick_count) && (qp = next_kicked(wire)))
+	while (atomic_load(&lane->kick_count) && (qp = next_kicked(lane)))
 		take_kick(qp);
 }
 
-void vb_wire_drop_kick(struct vb_wire *wire, struct vb_qp *qp)
+void vb_wire_drop_kick(struct vb_lane *lane, struct vb_qp *qp)
 {
-	vb_spin_lock(&wire->kick_lock);
+	vb_spin_lock(&lane->kick_lock);
 	if (!vb_list_empty(&qp->wire_kick)) {
 		vb_list_remove(&qp->wire_kick);
-		atomic_fetch_sub(&wire->kick_count, 1);
+		atomic_fetch_sub(&lane->kick_count, 1);
 	}
-	vb_spin_unlock(&wire->kick_lock);
+	vb_spin_unlock(&lane->kick_lock);
 }
 
 /* Sends everything that may be sent now. */
-static void send_due(struct vb_wire *wire)
+static void send_due(struct vb_lane *lane)
 {
 	unsigned rounds = 0;
 
-	if (wire->fault)
-		vb_wire_fault_release(wire);
+	if (lane->fault)
+		vb_wire_fault_release(lane);
 	/* After a long absence an answer may lie in the socket while its timer is due. */
-	wire->roce.unread = true;
+	lane->roce.unread = true;
 	do
-		take_kicks(wire);
-	while (vb_roce_turn(&wire->roce, false) && ++rounds < ROUNDS);
-	wire->roce.unread = false;
+		take_kicks(lane);
+	while (vb_roce_turn(&lane->roce, false) && ++rounds < ROUNDS);
+	lane->roce.unread = false;
 }
 
 /*
@@ -138,56 +139,55 @@ static void send_due(struct vb_wire *wire)
  * the service thread looks at wake_ns itself. So only an earlier time than before is worth a look
  * at how long it sleeps.
  */
-static void tell_when(struct vb_wire *wire)
+static void tell_when(struct vb_lane *lane)
 {
-	uint64_t wake_ns = vb_roce_next_ns(&wire->roce);
+	uint64_t wake_ns = vb_roce_next_ns(&lane->roce);
 
-	if (wire->fault && vb_wire_fault_next_ns(wire) < wake_ns)
-		wake_ns = vb_wire_fault_next_ns(wire);
-	if (vb_wire_held_next_ns(wire) < wake_ns)
-		wake_ns = vb_wire_held_next_ns(wire);
-	if (wake_ns >= atomic_load_explicit(&wire->wake_ns, memory_order_relaxed)) {
-		atomic_store_explicit(&wire->wake_ns, wake_ns, memory_order_relaxed);
+	if (lane->fault && vb_wire_fault_next_ns(lane) < wake_ns)
+		wake_ns = vb_wire_fault_next_ns(lane);
+	if (vb_wire_held_next_ns(lane) < wake_ns)
+		wake_ns = vb_wire_held_next_ns(lane);
+	if (wake_ns >= atomic_load_explicit(&lane->wake_ns, memory_order_relaxed)) {
+		atomic_store_explicit(&lane->wake_ns, wake_ns, memory_order_relaxed);
 		return;
 	}
-	atomic_store(&wire->wake_ns, wake_ns);
-	if (vb_wire_too_late(wire->nic, atomic_load(&wire->nic->engine->service_wake_ns)))
-		vb_nic_ring(wire->nic);
+	atomic_store(&lane->wake_ns, wake_ns);
+	vb_lane_wake(lane);
 }
 
-bool vb_wire_begin(struct vb_wire *wire)
+bool vb_wire_begin(struct vb_lane *lane)
 {
-	wire->roce.thread = vb_thread_get();
-	wire->roce.now_ns = vb_now_ns();
-	return wire->roce.thread;
+	lane->roce.thread = vb_thread_get();
+	lane->roce.now_ns = vb_now_ns();
+	return lane->roce.thread;
 }
 
 /* Gives the lock back, and takes it again while kicks are left. After tell_when. */
-static void unlock_unless_kicked(struct vb_wire *wire)
+static void unlock_unless_kicked(struct vb_lane *lane)
 {
 	for (;;) {
-		bool fatal = wire->roce.fatal;
+		bool fatal = lane->roce.fatal;
 
-		wire->roce.fatal = false;
-		release_lock(wire);
+		lane->roce.fatal = false;
+		release_lock(lane);
 		if (__builtin_expect(fatal, 0))
-			vb_fault_device_fatal(wire->nic);
+			vb_fault_device_fatal(lane->nic);
 		/* Pairs with the fence in kick_holder: one of the two threads sees the other. */
-		if (!atomic_load(&wire->kick_count) || !vb_wire_try_lock(wire))
+		if (!atomic_load(&lane->kick_count) || !vb_wire_try_lock(lane))
 			return;
 		/* The last holder may have ended, and its hazard word with it. */
-		if (!vb_wire_begin(wire)) {
-			release_lock(wire);
+		if (!vb_wire_begin(lane)) {
+			release_lock(lane);
 			return;
 		}
-		send_due(wire);
-		tell_when(wire);
+		send_due(lane);
+		tell_when(lane);
 	}
 }
 
-static bool is_older(const struct vb_wire *wire, uint64_t age_ns, uint64_t now_ns)
+static bool is_older(const struct vb_lane *lane, uint64_t age_ns, uint64_t now_ns)
 {
-	uint64_t brought_ns = atomic_load_explicit(&wire->brought_ns, memory_order_relaxed);
+	uint64_t brought_ns = atomic_load_explicit(&lane->brought_ns, memory_order_relaxed);
 
 	return now_ns > brought_ns && now_ns - brought_ns >= age_ns;
 }
@@ -196,195 +196,223 @@ static bool is_older(const struct vb_wire *wire, uint64_t age_ns, uint64_t now_n
  * Threads that post all the time give the service thread no chance to take the lock. But posts
  * alone take no packet in and fire no timer.
  */
-__attribute__((noinline)) static void stand_in(struct vb_wire *wire)
+__attribute__((noinline)) static void stand_in(struct vb_lane *lane)
 {
-	if (is_older(wire, SHARE_NS, vb_now_ns()) && vb_wire_begin(wire))
-		vb_wire_bring_on(wire, false);
+	if (is_older(lane, SHARE_NS, vb_now_ns()) && vb_wire_begin(lane))
+		vb_wire_bring_on(lane, false);
 }
 
-void vb_wire_unlock(struct vb_wire *wire)
+void vb_wire_unlock(struct vb_lane *lane)
 {
 	/* A hint: the service thread comes again soon. */
-	if (__builtin_expect(atomic_load_explicit(&wire->shut_out, memory_order_relaxed), 0))
-		stand_in(wire);
-	tell_when(wire);
-	unlock_unless_kicked(wire);
+	if (__builtin_expect(atomic_load_explicit(&lane->shut_out, memory_order_relaxed), 0))
+		stand_in(lane);
+	tell_when(lane);
+	unlock_unless_kicked(lane);
 }
 
-void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts)
+static void count_lane(struct vb_lane *lane, struct vb_wire_counts *counts)
 {
-	vb_wire_lock(wire);
-	counts->port = *vb_port_counters(wire->port);
-	counts->qps = vb_roce_counters(&wire->roce);
-	memcpy(counts->drops, wire->roce.drops, sizeof(counts->drops));
-	memcpy(counts->flaws, wire->roce.flaws, sizeof(counts->flaws));
-	vb_wire_unlock(wire);
+	vb_wire_lock(lane);
+	counts->port = *vb_port_counters(lane->port);
+	counts->qps = vb_roce_counters(&lane->roce);
+	memcpy(counts->drops, lane->roce.drops, sizeof(counts->drops));
+	memcpy(counts->flaws, lane->roce.flaws, sizeof(counts->flaws));
+	vb_wire_unlock(lane);
+}
+
+/* All are numbers of one size (engine/counters.c relies on it, too). */
+static void counts_add(struct vb_wire_counts *sum, const struct vb_wire_counts *counts)
+{
+	enum { COUNT = sizeof(*sum) / sizeof(uint64_t) };
+	uint64_t sums[COUNT], values[COUNT];
+
+	memcpy(sums, sum, sizeof(sums));
+	memcpy(values, counts, sizeof(values));
+	for (unsigned i = 0; i < COUNT; i++)
+		sums[i] += values[i];
+	memcpy(sum, sums, sizeof(sums));
+}
+
+/* Closed lanes have counted, too. */
+void vb_wire_count(struct vb_nic *nic, struct vb_wire_counts *counts)
+{
+	*counts = (struct vb_wire_counts){ 0 };
+	for (unsigned i = 0; i < VB_LANES_MAX; i++) {
+		struct vb_lane *lane = atomic_load(&nic->lanes[i]);
+		struct vb_wire_counts one;
+
+		if (!lane)
+			continue;
+		count_lane(lane, &one);
+		counts_add(counts, &one);
+	}
 }
 
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	bool heard;
+	bool heard = false;
 
-	if (!wire)
-		return false;
-	vb_wire_lock(wire);
-	heard = vb_roce_heard_since(&wire->roce, host, since_ns);
-	vb_wire_unlock(wire);
+	vb_lanes_for(lane, nic)
+	{
+		vb_wire_lock(lane);
+		heard |= vb_roce_heard_since(&lane->roce, host, since_ns);
+		vb_wire_unlock(lane);
+	}
 	return heard;
 }
 
 /* Posts that gather (vb_roce_post) go on waiting, unless something is urgent. */
-static void send_posted(struct vb_wire *wire)
+static void send_posted(struct vb_lane *lane)
 {
-	take_kicks(wire);
-	if (vb_roce_urgent(&wire->roce))
-		send_due(wire);
+	take_kicks(lane);
+	if (vb_roce_urgent(&lane->roce))
+		send_due(lane);
 }
 
 /* The holder finds the QP on the list, or has just looked there and is leaving. */
-static void kick_holder(struct vb_wire *wire, struct vb_qp *qp)
+static void kick_holder(struct vb_lane *lane, struct vb_qp *qp)
 {
-	leave_kick(wire, qp);
+	leave_kick(lane, qp);
 	/* Between the count and the look at the lock. Pairs with the store in release_lock. */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!vb_wire_try_lock(wire))
+	if (!vb_wire_try_lock(lane))
 		return;
-	if (vb_wire_begin(wire))
-		send_posted(wire);
-	vb_wire_unlock(wire);
+	if (vb_wire_begin(lane))
+		send_posted(lane);
+	vb_wire_unlock(lane);
 }
 
 void vb_wire_kick(struct vb_qp *qp)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_qp_lane(qp);
 
-	if (!wire)
+	if (!lane)
 		return;
-	if (!vb_wire_try_lock(wire)) {
-		kick_holder(wire, qp);
+	if (!vb_wire_try_lock(lane)) {
+		kick_holder(lane, qp);
 		return;
 	}
-	count_up(&wire->activity, 1);
-	if (vb_wire_begin(wire)) {
+	count_up(&lane->activity, 1);
+	if (vb_wire_begin(lane)) {
 		take_kick(qp);
-		send_posted(wire);
+		send_posted(lane);
 	} else {
-		leave_kick(wire, qp);
+		leave_kick(lane, qp);
 	}
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 }
 
 /* --- packets --- */
 
-void vb_wire_take_in(struct vb_wire *wire, const struct vb_arrival *arrival)
+void vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
-	if (__builtin_expect(wire->fault != NULL, 0))
-		vb_wire_fault_input(wire, arrival);
+	if (__builtin_expect(lane->fault != NULL, 0))
+		vb_wire_fault_input(lane, arrival);
 	else
-		vb_roce_input(&wire->roce, arrival);
+		vb_roce_input(&lane->roce, arrival);
 }
 
 static void on_packet(void *arg, const struct vb_arrival *arrival)
 {
-	struct vb_wire *wire = arg;
+	struct vb_lane *lane = arg;
 
 	/* Packets that came first go first. */
-	if (__builtin_expect(wire->held.count, 0))
-		vb_wire_held_release(wire);
-	if (arrival->peer && !vb_wire_adopt_late(wire, arrival))
-		vb_wire_hold(wire, arrival);
+	if (__builtin_expect(lane->held.count, 0))
+		vb_wire_held_release(lane);
+	if (arrival->peer && !vb_wire_adopt_late(lane, arrival))
+		vb_wire_hold(lane, arrival);
 	else
-		vb_wire_take_in(wire, arrival);
+		vb_wire_take_in(lane, arrival);
 }
 
-void vb_wire_receive(struct vb_wire *wire)
+void vb_wire_receive(struct vb_lane *lane)
 {
 	unsigned rounds = 0;
 
-	while (vb_port_receive(wire->port, false, RECEIVE_PACKETS, on_packet, wire) &&
+	while (vb_port_receive(lane->port, false, RECEIVE_PACKETS, on_packet, lane) &&
 	       ++rounds < DRAIN_ROUNDS)
 		;
 }
 
 /* Takes in packets that wait here, and do not come from the port. */
-static void take_in_held(struct vb_wire *wire)
+static void take_in_held(struct vb_lane *lane)
 {
-	if (__builtin_expect(wire->fault != NULL, 0))
-		vb_wire_fault_release(wire);
-	if (__builtin_expect(wire->held.count, 0))
-		vb_wire_held_release(wire);
+	if (__builtin_expect(lane->fault != NULL, 0))
+		vb_wire_fault_release(lane);
+	if (__builtin_expect(lane->held.count, 0))
+		vb_wire_held_release(lane);
 }
 
 /* True after most polls: nothing is due, and the service thread knows the next time. */
-static bool at_rest(const struct vb_wire *wire, bool polling)
+static bool at_rest(const struct vb_lane *lane, bool polling)
 {
-	return !wire->fault && !wire->held.count && !atomic_load(&wire->kick_count) &&
-	       atomic_load_explicit(&wire->wake_ns, memory_order_relaxed) > wire->roce.now_ns &&
-	       vb_roce_at_rest(&wire->roce, polling);
+	return !lane->fault && !lane->held.count && !atomic_load(&lane->kick_count) &&
+	       atomic_load_explicit(&lane->wake_ns, memory_order_relaxed) > lane->roce.now_ns &&
+	       vb_roce_at_rest(&lane->roce, polling);
 }
 
 /*
  * A process that was stopped, or had no CPU, finds timers that are due while the answers lie in
  * sockets: sockets of the port, or others that the service thread reads.
  */
-static bool is_behind(struct vb_wire *wire)
+static bool is_behind(struct vb_lane *lane)
 {
-	const uint64_t now_ns = wire->roce.now_ns, due_ns = vb_timers_next_ns(&wire->roce.timers);
+	const uint64_t now_ns = lane->roce.now_ns, due_ns = vb_timers_next_ns(&lane->roce.timers);
 
 	if (due_ns > now_ns)
 		return false;
 	if (now_ns - due_ns > AWAY_NS_MIN)
-		wire->back_ns = now_ns;
-	return now_ns - wire->back_ns < LOOK_AROUND_NS || vb_port_ready(wire->port);
+		lane->back_ns = now_ns;
+	return now_ns - lane->back_ns < LOOK_AROUND_NS || vb_port_ready(lane->port);
 }
 
 /* Answers leave with each batch: the other side waits for them. */
-bool vb_wire_bring_on(struct vb_wire *wire, bool polling)
+bool vb_wire_bring_on(struct vb_lane *lane, bool polling)
 {
 	bool any = false;
 	unsigned count, rounds = 0;
 
-	if (!vb_wire_begin(wire))
+	if (!vb_wire_begin(lane))
 		return false;
-	atomic_store_explicit(&wire->brought_ns, wire->roce.now_ns, memory_order_relaxed);
+	atomic_store_explicit(&lane->brought_ns, lane->roce.now_ns, memory_order_relaxed);
 	for (;;) {
-		take_in_held(wire);
-		count = vb_port_receive(wire->port, polling, RECEIVE_PACKETS, on_packet, wire);
-		if (!count && at_rest(wire, polling))
+		take_in_held(lane);
+		count = vb_port_receive(lane->port, polling, RECEIVE_PACKETS, on_packet, lane);
+		if (!count && at_rest(lane, polling))
 			return any;
-		count_up(&wire->received, count);
-		take_kicks(wire);
-		any |= count || vb_roce_next_ns(&wire->roce) <= wire->roce.now_ns;
-		wire->roce.behind = is_behind(wire);
+		count_up(&lane->received, count);
+		take_kicks(lane);
+		any |= count || vb_roce_next_ns(&lane->roce) <= lane->roce.now_ns;
+		lane->roce.behind = is_behind(lane);
 		/* A poller has a completion now: its next post may take the ACK along. */
-		while (vb_roce_turn(&wire->roce, polling) && ++rounds < ROUNDS)
+		while (vb_roce_turn(&lane->roce, polling) && ++rounds < ROUNDS)
 			;
-		tell_when(wire);
+		tell_when(lane);
 		if (count < RECEIVE_MORE || ++rounds >= ROUNDS)
 			return any;
-		wire->roce.now_ns = vb_now_ns();
+		lane->roce.now_ns = vb_now_ns();
 	}
 }
 
 void vb_wire_settle(struct vb_qp *qp)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_qp_lane(qp);
 
-	if (!wire || !vb_qp_on_wire(qp))
+	if (!lane || !vb_qp_on_wire(qp))
 		return;
-	vb_wire_lock(wire);
-	if (vb_wire_begin(wire))
-		send_due(wire);
-	vb_wire_unlock(wire);
+	vb_wire_lock(lane);
+	if (vb_wire_begin(lane))
+		send_due(lane);
+	vb_wire_unlock(lane);
 }
 
 /* At exit other threads may be stopped anywhere, and the lock may be the caller's own. */
-static bool lock_soon(struct vb_wire *wire)
+static bool lock_soon(struct vb_lane *lane)
 {
 	const uint64_t until_ns = vb_now_ns() + FAREWELL_NS;
 
-	while (!vb_wire_try_lock(wire)) {
+	while (!vb_wire_try_lock(lane)) {
 		if (vb_now_ns() >= until_ns)
 			return false;
 		sched_yield();
@@ -392,51 +420,60 @@ static bool lock_soon(struct vb_wire *wire)
 	return true;
 }
 
+static void farewell(struct vb_lane *lane)
+{
+	if (!lock_soon(lane))
+		return;
+	if (vb_wire_begin(lane)) {
+		send_due(lane);
+		vb_roce_farewell(&lane->roce);
+		if (lane->fault)
+			vb_wire_fault_farewell(lane);
+		vb_port_empty_memory(lane->port, on_packet, lane);
+	}
+	vb_wire_unlock(lane);
+}
+
 void vb_wire_farewell(struct vb_nic *nic)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	vb_lanes_for(lane, nic) farewell(lane);
+}
 
-	if (!wire || !lock_soon(wire))
+static void poll_lane(struct vb_lane *lane)
+{
+	if (!vb_wire_try_lock(lane))
 		return;
-	if (vb_wire_begin(wire)) {
-		send_due(wire);
-		vb_roce_farewell(&wire->roce);
-		if (wire->fault)
-			vb_wire_fault_farewell(wire);
-		vb_port_empty_memory(wire->port, on_packet, wire);
-	}
-	vb_wire_unlock(wire);
+	count_up(&lane->polls, 1);
+	if (vb_wire_bring_on(lane, true))
+		count_up(&lane->activity, 1);
+	unlock_unless_kicked(lane);
 }
 
-void vb_wire_poll(struct vb_wire *wire)
+void vb_engine_poll_wire(struct vb_nic *nic, uint32_t lanes)
 {
-	if (!vb_wire_try_lock(wire))
-		return;
-	count_up(&wire->polls, 1);
-	if (vb_wire_bring_on(wire, true))
-		count_up(&wire->activity, 1);
-	unlock_unless_kicked(wire);
+	for (; lanes; lanes &= lanes - 1)
+		poll_lane(atomic_load(&nic->lanes[__builtin_ctz(lanes)]));
 }
 
-bool vb_wire_overdue(const struct vb_wire *wire)
+bool vb_wire_overdue(const struct vb_nic *nic, uint32_t lanes)
 {
-	return is_older(wire, LAG_NS, vb_now_ns());
-}
+	const uint64_t now_ns = vb_now_ns();
 
-void vb_engine_poll_wire(struct vb_nic *nic)
-{
-	vb_wire_poll(atomic_load(&nic->wire));
+	for (; lanes; lanes &= lanes - 1)
+		if (is_older(atomic_load(&nic->lanes[__builtin_ctz(lanes)]), LAG_NS, now_ns))
+			return true;
+	return false;
 }
 
 void vb_wire_catch_up(struct vb_nic *nic)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	unsigned rounds = 0;
+	vb_lanes_for(lane, nic)
+	{
+		unsigned rounds = 0;
 
-	if (!wire)
-		return;
-	vb_wire_lock(wire);
-	while (vb_wire_bring_on(wire, false) && ++rounds < DRAIN_ROUNDS)
-		;
-	vb_wire_unlock(wire);
+		vb_wire_lock(lane);
+		while (vb_wire_bring_on(lane, false) && ++rounds < DRAIN_ROUNDS)
+			;
+		vb_wire_unlock(lane);
+	}
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The wire path at work: one lock, the port's sockets, the protocol core, and the choice of the
- * thread that brings the wire on. A thread that posts or polls does it, under a try-lock. QPs that
- * are kicked while another thread has the lock go to a list, which the holder looks at before it
- * leaves. The service thread does it when no program polls.
+ * The wire path at work. A lane carries some QPs of this process (nic/lane.h): it has a lock, a
+ * port with sockets, and a protocol core. A thread that posts to a QP, or polls a CQ, brings the
+ * lanes of that QP or CQ on, under try-locks. QPs that are kicked while another thread has the lock
+ * go to a list, which the holder looks at before it leaves. The service thread brings all lanes on
+ * when no program polls. No thread takes the lock of a lane while it holds that of another: packets
+ * from lane to lane go through a queue (port/memory_port.c).
  */
 #ifndef VB_ENGINE_WIRE_WIRE_H
 #define VB_ENGINE_WIRE_WIRE_H
@@ -13,8 +15,9 @@
 #include "engine/wire/wire_held.h"
 #include "path/roce/roce.h"
 
-struct vb_wire {
+struct vb_lane {
 	struct vb_nic *nic;
+	unsigned number;
 	struct vb_port *port;
 	struct vb_wire_fault *fault; /* NULL without fault rules */
 	struct vb_delay_line held;   /* packets for QPs that are on their way here; under lock */
@@ -34,7 +37,9 @@ struct vb_wire {
 	uint32_t listen_devices;   /* under lock: a bit per device that is listened at */
 	bool listen_everywhere;    /* under lock: all devices are (listen.h) */
 	uint64_t back_ns;          /* under lock: when a holder came back after more than 10 ms */
-	/* service thread only */
+	struct vb_lane_thread *_Atomic thread; /* serves this lane (lane_thread.c); or NULL */
+	/* the serving thread only: the service thread, or that of the lane */
+	uint32_t served;       /* packets that it took in, for a program that does not poll */
 	bool left;             /* the sockets are left to a program that polls, and not watched */
 	uint32_t window_polls; /* polls since window_ns */
 	uint64_t window_ns;
@@ -52,19 +57,35 @@ struct vb_wire_counts {
 	uint64_t drops[VB_PACKET_DROPS];
 	uint64_t flaws[VB_PACKET_FLAWS];
 };
-void vb_wire_count(struct vb_wire *wire, struct vb_wire_counts *counts);
+/* The sum over all lanes of the process. */
+void vb_wire_count(struct vb_nic *nic, struct vb_wire_counts *counts);
 
 /* True: a connected QP has had a packet from its peer at this address since then. */
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns);
 
-/* Takes packets to QP 1, which belongs to the host. Called under the wire lock. */
-typedef void vb_wire_mad_fn(struct vb_wire *wire, const struct vb_packet *packet,
+/* Takes packets to QP 1, which belongs to the host. Called under the lock of the first lane. */
+typedef void vb_wire_mad_fn(struct vb_lane *lane, const struct vb_packet *packet,
 			    const struct vb_arrival *arrival);
 /* From now on `take` gets the packets for QP 1. Before the first call they are dropped. */
 void vb_wire_give_mads(vb_wire_mad_fn *take);
 
-/* The wire of this process, opened on demand. NULL: see *err. */
-struct vb_wire *vb_wire_get(struct vb_nic *nic, int *err);
+/* The first lane of this process, or NULL. */
+static inline struct vb_lane *vb_lane_first(const struct vb_nic *nic)
+{
+	return atomic_load(&nic->lanes[0]);
+}
+/* The same, opened on demand. NULL: see *err. */
+struct vb_lane *vb_wire_get(struct vb_nic *nic, int *err);
+/* The lane of a QP, or NULL: it is not open. */
+static inline struct vb_lane *vb_qp_lane(const struct vb_qp *qp)
+{
+	return atomic_load(&qp->nic->lanes[atomic_load_explicit(&qp->lane, memory_order_relaxed)]);
+}
+/* The open lanes of the process, one after the other. */
+#define vb_lanes_for(lane, nic_)                                         \
+	for (unsigned lane##_i = 0; lane##_i < VB_LANES_MAX; lane##_i++) \
+		for (struct vb_lane *lane = vb_lane_open_at((nic_), lane##_i); lane; lane = NULL)
+struct vb_lane *vb_lane_open_at(const struct vb_nic *nic, unsigned number);
 
 /*
  * RC, UC: hands a QP over to the wire, together with its executor's token, which the caller holds.
@@ -101,17 +122,16 @@ bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *p
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice);
 
-/* Takes in packets and does the work that is due, unless another thread has the lock. */
-void vb_wire_poll(struct vb_wire *wire);
-/* No thread has done that for a while. */
-bool vb_wire_overdue(const struct vb_wire *wire);
+/* No thread has taken packets in for a while, in one of these lanes. */
+bool vb_wire_overdue(const struct vb_nic *nic, uint32_t lanes);
 /* By the service thread: takes in everything that arrived before this call. */
 void vb_wire_catch_up(struct vb_nic *nic);
-/* The caller may go to sleep: the service thread watches the sockets from now on. */
-void vb_wire_watch(struct vb_nic *nic);
-/* By the service thread, after every sleep. woken: a socket woke it. */
-void vb_wire_service(struct vb_nic *nic, bool woken);
-/* True: the sockets are left to a program that polls, or the lock was taken at the last look. */
+/* The caller may go to sleep: the service thread watches the sockets of these lanes from now on. */
+void vb_wire_watch(struct vb_nic *nic, uint32_t lanes);
+/* By the service thread, after every sleep. woken: a bit per lane whose sockets woke it. */
+void vb_wire_service(struct vb_nic *nic, uint32_t woken);
+/* True: the sockets of a lane are left to a program that polls, or its lock was taken at the last
+ * look. */
 bool vb_wire_left(struct vb_nic *nic);
 /* True: the service thread would be late for a timer if it slept until wake_ns. */
 bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns);

@@ -19,7 +19,7 @@ enum {
 
 /* A packet that meets the rules, on its way out or in. */
 struct passing {
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 	bool out;
 	const void *context; /* out: struct vb_way, in: struct vb_origin */
 	const uint8_t *bytes;
@@ -40,9 +40,9 @@ struct vb_wire_fault *vb_wire_fault_new(void)
 
 /* --- both directions --- */
 
-static struct vb_delay_line *line_of(struct vb_wire *wire, bool out)
+static struct vb_delay_line *line_of(struct vb_lane *lane, bool out)
 {
-	return out ? &wire->fault->out : &wire->fault->in;
+	return out ? &lane->fault->out : &lane->fault->in;
 }
 
 static struct vb_peer *peer_of(bool out, const void *context)
@@ -53,7 +53,7 @@ static struct vb_peer *peer_of(bool out, const void *context)
 	return out ? way->peer : origin->arrival.peer;
 }
 
-static void send_on(struct vb_wire *wire, const struct vb_way *way, const uint8_t *bytes,
+static void send_on(struct vb_lane *lane, const struct vb_way *way, const uint8_t *bytes,
 		    uint32_t length)
 {
 	const struct vb_burst burst = {
@@ -63,29 +63,29 @@ static void send_on(struct vb_wire *wire, const struct vb_way *way, const uint8_
 		.segment = length,
 	};
 
-	vb_port_send(wire->port, &burst, 1);
+	vb_port_send(lane->port, &burst, 1);
 }
 
-static void take_in(struct vb_wire *wire, const struct vb_origin *origin, const uint8_t *bytes,
+static void take_in(struct vb_lane *lane, const struct vb_origin *origin, const uint8_t *bytes,
 		    uint32_t length)
 {
 	const struct vb_arrival arrival = vb_origin_arrival(origin, bytes, length);
 
-	vb_roce_input(&wire->roce, &arrival);
+	vb_roce_input(&lane->roce, &arrival);
 }
 
-static void go_on(struct vb_wire *wire, bool out, const void *context, const uint8_t *bytes,
+static void go_on(struct vb_lane *lane, bool out, const void *context, const uint8_t *bytes,
 		  uint32_t length)
 {
 	if (out)
-		send_on(wire, context, bytes, length);
+		send_on(lane, context, bytes, length);
 	else
-		take_in(wire, context, bytes, length);
+		take_in(lane, context, bytes, length);
 }
 
 static void pass_on(const struct passing *packet)
 {
-	go_on(packet->wire, packet->out, packet->context, packet->bytes, packet->length);
+	go_on(packet->lane, packet->out, packet->context, packet->bytes, packet->length);
 }
 
 static uint32_t bit_of(const struct vb_fault_verdict *verdict, uint32_t length)
@@ -112,11 +112,11 @@ static void corrupt_and_pass(const struct passing *packet, uint32_t bit)
 }
 
 /* Once: the sentence covers later losses as well. */
-static void tell_lost(struct vb_wire *wire, bool out)
+static void tell_lost(struct vb_lane *lane, bool out)
 {
-	if (wire->fault->lost_told)
+	if (lane->fault->lost_told)
 		return;
-	wire->fault->lost_told = true;
+	lane->fault->lost_told = true;
 	vb_explain("fault rules hold back more than %d packets that %s, or more than %d MiB: "
 		   "further packets are lost",
 		   HELD_PACKETS, out ? "go out" : "come in", HELD_BYTES >> 20);
@@ -131,19 +131,19 @@ static void hold_back(const struct passing *packet, const struct vb_fault_verdic
 		.context = packet->context,
 		.context_length = packet->out ? sizeof(struct vb_way) : sizeof(struct vb_origin),
 		.flow = packet->qpn,
-		.due_ns = packet->wire->roce.now_ns + verdict->delay_ns,
+		.due_ns = packet->lane->roce.now_ns + verdict->delay_ns,
 		.until_overtaken = verdict->action == VB_FAULT_REORDER,
 	};
 
-	if (vb_delay_push(line_of(packet->wire, packet->out), &input))
-		tell_lost(packet->wire, packet->out);
+	if (vb_delay_push(line_of(packet->lane, packet->out), &input))
+		tell_lost(packet->lane, packet->out);
 	else if (peer)
 		vb_peer_get(peer);
 }
 
 static void judge_packet(const struct passing *packet)
 {
-	struct vb_wire *wire = packet->wire;
+	struct vb_lane *lane = packet->lane;
 	struct vb_fault_verdict verdict = { 0 };
 
 	vb_fault_packet(packet->out, packet->qpn, packet->peer_qpn, packet->bytes[0], &verdict);
@@ -161,7 +161,7 @@ static void judge_packet(const struct passing *packet)
 		pass_on(packet);
 		break;
 	case VB_FAULT_FATAL:
-		wire->roce.fatal = true;
+		lane->roce.fatal = true;
 		break;
 	case VB_FAULT_NONE:
 	case VB_FAULT_FAIL:
@@ -169,16 +169,16 @@ static void judge_packet(const struct passing *packet)
 		break;
 	}
 	pass_on(packet);
-	vb_delay_pass(line_of(wire, packet->out), packet->qpn, wire->roce.now_ns);
+	vb_delay_pass(line_of(lane, packet->out), packet->qpn, lane->roce.now_ns);
 }
 
 /* Lets the packets go on that were held back and are due by then. */
-static void release_due(struct vb_wire *wire, bool out, uint64_t until_ns)
+static void release_due(struct vb_lane *lane, bool out, uint64_t until_ns)
 {
 	struct vb_delayed *held;
 
-	while ((held = vb_delay_pop_due(line_of(wire, out), until_ns))) {
-		go_on(wire, out, held->context, held->bytes, held->length);
+	while ((held = vb_delay_pop_due(line_of(lane, out), until_ns))) {
+		go_on(lane, out, held->context, held->bytes, held->length);
 		vb_peer_put(peer_of(out, held->context));
 		free(held);
 	}
@@ -186,12 +186,12 @@ static void release_due(struct vb_wire *wire, bool out, uint64_t until_ns)
 
 /* --- out --- */
 
-void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, unsigned count)
+void vb_wire_fault_send(struct vb_lane *lane, const struct vb_burst *bursts, unsigned count)
 {
 	/* While there are rules each burst has one packet: sink_burst_max. */
 	for (unsigned i = 0; i < count; i++) {
 		const struct passing packet = {
-			.wire = wire,
+			.lane = lane,
 			.out = true,
 			.context = bursts[i].way,
 			.bytes = bursts[i].bytes,
@@ -203,23 +203,23 @@ void vb_wire_fault_send(struct vb_wire *wire, const struct vb_burst *bursts, uns
 		judge_packet(&packet);
 	}
 	/* Packets that come in wait: the sender is not done with its own packets. */
-	release_due(wire, true, wire->roce.now_ns);
+	release_due(lane, true, lane->roce.now_ns);
 }
 
 /* --- in --- */
 
-static uint32_t peer_qpn(struct vb_wire *wire, uint32_t qpn)
+static uint32_t peer_qpn(struct vb_lane *lane, uint32_t qpn)
 {
-	const struct vb_wired *wired = vb_roce_find(&wire->roce, qpn);
+	const struct vb_wired *wired = vb_roce_find(&lane->roce, qpn);
 
 	return wired && wired->qp->type != IBV_QPT_UD ? wired->qp->attr.dest_qp_num : 0;
 }
 
-void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
+void vb_wire_fault_input(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
 	const struct vb_origin origin = vb_origin_of(arrival);
 	struct passing packet = {
-		.wire = wire,
+		.lane = lane,
 		.context = &origin,
 		.bytes = arrival->bytes,
 		.length = arrival->length,
@@ -228,27 +228,27 @@ void vb_wire_fault_input(struct vb_wire *wire, const struct vb_arrival *arrival)
 	if (arrival->length < VB_BTH_LENGTH)
 		return;
 	packet.qpn = vb_packet_dest_qpn(arrival->bytes);
-	packet.peer_qpn = peer_qpn(wire, packet.qpn);
+	packet.peer_qpn = peer_qpn(lane, packet.qpn);
 	judge_packet(&packet);
 }
 
 /* --- time --- */
 
-void vb_wire_fault_release(struct vb_wire *wire)
+void vb_wire_fault_release(struct vb_lane *lane)
 {
-	release_due(wire, true, wire->roce.now_ns);
-	release_due(wire, false, wire->roce.now_ns);
+	release_due(lane, true, lane->roce.now_ns);
+	release_due(lane, false, lane->roce.now_ns);
 }
 
-void vb_wire_fault_farewell(struct vb_wire *wire)
+void vb_wire_fault_farewell(struct vb_lane *lane)
 {
-	release_due(wire, true, VB_NEVER_NS);
+	release_due(lane, true, VB_NEVER_NS);
 }
 
-uint64_t vb_wire_fault_next_ns(const struct vb_wire *wire)
+uint64_t vb_wire_fault_next_ns(const struct vb_lane *lane)
 {
-	uint64_t out_ns = vb_delay_next_due_ns(&wire->fault->out);
-	uint64_t in_ns = vb_delay_next_due_ns(&wire->fault->in);
+	uint64_t out_ns = vb_delay_next_due_ns(&lane->fault->out);
+	uint64_t in_ns = vb_delay_next_due_ns(&lane->fault->in);
 
 	return out_ns < in_ns ? out_ns : in_ns;
 }

@@ -19,7 +19,7 @@ void vb_wire_held_init(struct vb_delay_line *held)
 	vb_delay_line_init(held, HELD_PACKETS, HELD_BYTES);
 }
 
-void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
+void vb_wire_hold(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
 	const struct vb_origin origin = vb_origin_of(arrival);
 	const struct vb_delay_input input = {
@@ -28,13 +28,13 @@ void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
 		.context = &origin,
 		.context_length = sizeof(origin),
 		.flow = vb_packet_dest_qpn(arrival->bytes),
-		.due_ns = wire->roce.now_ns + HELD_NS,
+		.due_ns = lane->roce.now_ns + HELD_NS,
 	};
 
-	if (!vb_delay_push(&wire->held, &input))
+	if (!vb_delay_push(&lane->held, &input))
 		vb_peer_get(arrival->peer);
 	else
-		vb_roce_count(&wire->roce, VB_PACKET_DROP_OVERFLOW);
+		vb_roce_count(&lane->roce, VB_PACKET_DROP_OVERFLOW);
 }
 
 /*
@@ -42,46 +42,46 @@ void vb_wire_hold(struct vb_wire *wire, const struct vb_arrival *arrival)
  * that cannot be adopted none is tried in this walk: a second try might succeed, and a later packet
  * of the QP would overtake the first.
  */
-static bool is_releasable(struct vb_wire *wire, const struct vb_delayed *packet,
+static bool is_releasable(struct vb_lane *lane, const struct vb_delayed *packet,
 			  const struct vb_arrival *arrival, bool *fetches)
 {
-	if (vb_roce_find(&wire->roce, packet->flow) || packet->due_ns <= wire->roce.now_ns)
+	if (vb_roce_find(&lane->roce, packet->flow) || packet->due_ns <= lane->roce.now_ns)
 		return true;
-	*fetches = *fetches && vb_wire_adopt_late(wire, arrival);
+	*fetches = *fetches && vb_wire_adopt_late(lane, arrival);
 	return *fetches;
 }
 
-void vb_wire_held_release(struct vb_wire *wire)
+void vb_wire_held_release(struct vb_lane *lane)
 {
 	bool fetches = true;
 
-	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
+	vb_list_for(packet, &lane->held.packets, struct vb_delayed, node) {
 		const struct vb_arrival arrival =
 			vb_origin_arrival(packet->context, packet->bytes, packet->length);
 
-		if (!is_releasable(wire, packet, &arrival, &fetches))
+		if (!is_releasable(lane, packet, &arrival, &fetches))
 			continue;
-		vb_delay_take(&wire->held, packet);
-		vb_wire_take_in(wire, &arrival);
+		vb_delay_take(&lane->held, packet);
+		vb_wire_take_in(lane, &arrival);
 		vb_peer_put(arrival.peer);
 		free(packet);
 	}
 }
 
-void vb_wire_held_forget(struct vb_wire *wire, uint32_t qpn)
+void vb_wire_held_forget(struct vb_lane *lane, uint32_t qpn)
 {
-	vb_list_for(packet, &wire->held.packets, struct vb_delayed, node) {
+	vb_list_for(packet, &lane->held.packets, struct vb_delayed, node) {
 		const struct vb_origin *origin = packet->context;
 
 		if (packet->flow != qpn)
 			continue;
-		vb_delay_take(&wire->held, packet);
+		vb_delay_take(&lane->held, packet);
 		vb_peer_put(origin->arrival.peer);
 		free(packet);
 	}
 }
 
-uint64_t vb_wire_held_next_ns(const struct vb_wire *wire)
+uint64_t vb_wire_held_next_ns(const struct vb_lane *lane)
 {
-	return wire->held.count ? wire->roce.now_ns + AGAIN_NS : VB_NEVER_NS;
+	return lane->held.count ? lane->roce.now_ns + AGAIN_NS : VB_NEVER_NS;
 }

@@ -9,6 +9,7 @@
 #include "engine/wire/listen.h"
 #include "engine/wire/wire_impl.h"
 #include "nic/choice.h"
+#include "nic/lane.h"
 #include "nic/lid.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
@@ -23,7 +24,7 @@ static void leave_local(struct vb_qp *qp)
 	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
 }
 
-static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+static int adopt_locked(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_way way = { 0 };
 	struct vb_av av;
@@ -31,14 +32,14 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 
 	if (qp->type == IBV_QPT_UD) {
 		/* An address that cannot be opened gets no packets: no reason to fail. */
-		vb_listen_device(wire, vb_context(qp->ibv.context)->dev);
-		return vb_roce_adopt(&wire->roce, qp, NULL);
+		vb_listen_device(lane, vb_context(qp->ibv.context)->dev);
+		return vb_roce_adopt(&lane->roce, qp, NULL);
 	}
 	av = vb_qp_av(qp);
-	err = vb_roce_way(&wire->roce, qp, &av, peer, &way);
+	err = vb_roce_way(&lane->roce, qp, &av, peer, &way);
 	if (err)
 		return err;
-	err = vb_roce_adopt(&wire->roce, qp, &way);
+	err = vb_roce_adopt(&lane->roce, qp, &way);
 	if (err)
 		vb_way_release(&way);
 	else
@@ -46,16 +47,35 @@ static int adopt_locked(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *
 	return err;
 }
 
+/*
+ * Packets for a further lane reach the first one until the kernel knows the lane's socket, and
+ * wherever the lane has none. So the first lane listens first.
+ */
+static void first_listens(struct vb_qp *qp, struct vb_peer *peer)
+{
+	struct vb_lane *first = vb_lane_first(qp->nic);
+	const struct vb_av av = vb_qp_av(qp);
+
+	vb_wire_lock(first);
+	if (qp->type == IBV_QPT_UD)
+		vb_listen_device(first, vb_context(qp->ibv.context)->dev);
+	else
+		vb_port_listen_for(first->port, &av, peer);
+	vb_wire_unlock(first);
+}
+
 int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 {
 	int err;
-	struct vb_wire *wire = vb_wire_get(qp->nic, &err);
+	struct vb_lane *lane = vb_wire_lane_of(qp, &err);
 
-	if (!wire)
+	if (!lane)
 		return err;
-	vb_wire_lock(wire);
-	err = adopt_locked(wire, qp, peer);
-	vb_wire_unlock(wire);
+	if (lane->number != VB_LANE_FIRST)
+		first_listens(qp, peer);
+	vb_wire_lock(lane);
+	err = adopt_locked(lane, qp, peer);
+	vb_wire_unlock(lane);
 	if (err)
 		vb_explain("QP 0x%06x has no way to its peer: %s", qp->ibv.qp_num, strerror(-err));
 	return err;
@@ -64,20 +84,37 @@ int vb_wire_adopt(struct vb_qp *qp, struct vb_peer *peer)
 /* The next connection of the QP may have the same PSNs as the one that ends here. */
 static void take_back(struct vb_qp *qp, bool connects_again)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_qp_lane(qp);
 	struct vb_wired *wired;
 
-	if (!wire)
+	if (!lane)
 		return;
-	vb_wire_lock(wire);
-	vb_wire_drop_kick(wire, qp);
-	if (connects_again && vb_wire_begin(wire))
-		vb_wire_receive(wire);
-	vb_wire_held_forget(wire, qp->ibv.qp_num);
+	vb_wire_lock(lane);
+	vb_wire_drop_kick(lane, qp);
+	if (connects_again && vb_wire_begin(lane))
+		vb_wire_receive(lane);
+	vb_wire_held_forget(lane, qp->ibv.qp_num);
 	wired = atomic_load(&qp->wired);
 	if (wired)
 		vb_roce_drop(wired);
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
+}
+
+/*
+ * The last packets of a QP may lie at another lane of this process, for a QP that is reset as well:
+ * its next connection must not take them for its own either.
+ */
+static void empty_other_lanes(struct vb_nic *nic, unsigned own)
+{
+	vb_lanes_for(lane, nic)
+	{
+		if (lane->number == own)
+			continue;
+		vb_wire_lock(lane);
+		if (vb_wire_begin(lane))
+			vb_wire_receive(lane);
+		vb_wire_unlock(lane);
+	}
 }
 
 void vb_wire_stop(struct vb_qp *qp, bool connects_again)
@@ -86,9 +123,11 @@ void vb_wire_stop(struct vb_qp *qp, bool connects_again)
 		/* A packet that comes in between may lead to another adoption. */
 		take_back(qp, connects_again);
 		if (vb_qp_token_try(qp))
-			return;
+			break;
 		sched_yield();
 	}
+	if (connects_again)
+		empty_other_lanes(qp->nic, atomic_load(&qp->lane));
 }
 
 /* True: one of the two ends wants packets, even if memory could be touched. */
@@ -169,15 +208,15 @@ static bool wants_packets(const struct vb_qp *qp, struct vb_peer *peer)
  * The caller has the token. A thread that posted meanwhile found the token taken and left, so its
  * work requests are begun here.
  */
-static void adopt_late(struct vb_wire *wire, struct vb_qp *qp, struct vb_peer *peer)
+static void adopt_late(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *peer)
 {
-	if (!adopt_locked(wire, qp, peer)) {
+	if (!adopt_locked(lane, qp, peer)) {
 		vb_roce_post(atomic_load(&qp->wired));
 		return;
 	}
 	vb_qp_token_release(qp);
-	atomic_store(&qp->pend.wake_ns, wire->roce.now_ns);
-	vb_engine_pend(wire->nic->engine, qp);
+	atomic_store(&qp->pend.wake_ns, lane->roce.now_ns);
+	vb_engine_pend(lane->nic->engine, qp);
 }
 
 /* True: the QP reached RTR, and found no way at that moment. */
@@ -188,16 +227,17 @@ static bool waits_for_a_way(const struct vb_qp *qp)
 }
 
 /* False: nic->lock is taken, and its holder may wait for this thread. */
-static bool try_enter_again(struct vb_wire *wire)
+static bool try_enter_again(struct vb_lane *lane)
 {
-	struct vb_nic *nic = wire->nic;
+	struct vb_nic *nic = lane->nic;
 
 	if (pthread_mutex_trylock(&nic->lock))
 		return false;
 	vb_list_for(qp, &nic->qps, struct vb_qp, node) {
-		if (!waits_for_a_way(qp) || !vb_qp_token_try(qp))
+		if (atomic_load(&qp->lane) != lane->number || !waits_for_a_way(qp) ||
+		    !vb_qp_token_try(qp))
 			continue;
-		if (!adopt_locked(wire, qp, known_peer(qp)))
+		if (!adopt_locked(lane, qp, known_peer(qp)))
 			vb_roce_post(atomic_load(&qp->wired));
 		else
 			vb_qp_token_release(qp);
@@ -206,18 +246,22 @@ static bool try_enter_again(struct vb_wire *wire)
 	return true;
 }
 
-void vb_wire_enter_again(struct vb_nic *nic)
+static void enter_again(struct vb_lane *lane)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	bool done = !wire;
+	bool done = false;
 
 	for (unsigned i = 0; i < ENTER_TRIES && !done; i++) {
 		if (i)
 			sched_yield();
-		vb_wire_lock(wire);
-		done = !vb_wire_begin(wire) || try_enter_again(wire);
-		vb_wire_unlock(wire);
+		vb_wire_lock(lane);
+		done = !vb_wire_begin(lane) || try_enter_again(lane);
+		vb_wire_unlock(lane);
 	}
+}
+
+void vb_wire_enter_again(struct vb_nic *nic)
+{
+	vb_lanes_for(lane, nic) enter_again(lane);
 }
 
 static bool is_repeated(const struct vb_arrival *arrival)
@@ -229,9 +273,9 @@ static bool is_repeated(const struct vb_arrival *arrival)
  * A packet came through a slot socket for a QP that is not on the wire. The sender was the first to
  * find out that the two may not touch each other, or that one of the QPs wants packets.
  */
-bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
+bool vb_wire_adopt_late(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
-	struct vb_nic *nic = wire->nic;
+	struct vb_nic *nic = lane->nic;
 	bool known = true;
 	uint32_t qpn;
 	struct vb_qp *qp;
@@ -239,15 +283,15 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 	if (arrival->length < VB_BTH_LENGTH)
 		return true;
 	qpn = vb_packet_dest_qpn(arrival->bytes);
-	if (vb_roce_find(&wire->roce, qpn))
+	if (vb_roce_find(&lane->roce, qpn))
 		return true;
 	if (pthread_mutex_trylock(&nic->lock))
 		return is_repeated(arrival);
 	qp = vb_nic_qp(nic, qpn);
-	if (wants_packets(qp, arrival->peer)) {
+	if (wants_packets(qp, arrival->peer) && atomic_load(&qp->lane) == lane->number) {
 		known = vb_qp_token_try(qp);
 		if (known)
-			adopt_late(wire, qp, arrival->peer);
+			adopt_late(lane, qp, arrival->peer);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	return known || is_repeated(arrival);
@@ -255,19 +299,19 @@ bool vb_wire_adopt_late(struct vb_wire *wire, const struct vb_arrival *arrival)
 
 bool vb_wire_aside(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_peer *peer)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_qp_lane(qp);
 	bool done = true;
 
-	if (!wire)
+	if (!lane)
 		return done;
-	vb_wire_lock(wire);
-	if (vb_wire_begin(wire)) {
-		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
-		done = vb_roce_datagram_aside(&wire->roce, qp, wqe, peer);
-		vb_hazard_leave(wire->roce.thread);
-		vb_tx_flush(&wire->roce.tx);
+	vb_wire_lock(lane);
+	if (vb_wire_begin(lane)) {
+		vb_hazard_enter(lane->roce.thread, qp->nic->self->head_slot);
+		done = vb_roce_datagram_aside(&lane->roce, qp, wqe, peer);
+		vb_hazard_leave(lane->roce.thread);
+		vb_tx_flush(&lane->roce.tx);
 	}
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 	return done;
 }
 
@@ -281,29 +325,29 @@ static bool is_same_target(const struct vb_wqe *wqe, const struct vb_ah *ah, uin
 uint64_t vb_wire_datagrams(struct vb_qp *qp, struct vb_peer *peer, uint32_t end,
 			   struct vb_notice *notice)
 {
-	struct vb_wire *wire = atomic_load(&qp->nic->wire);
+	struct vb_lane *lane = vb_qp_lane(qp);
 	const struct vb_ah *ah = vb_sq_wqe(&qp->sq, qp->sq.next)->ah;
 	const uint32_t qpn = vb_sq_wqe(&qp->sq, qp->sq.next)->remote_qpn;
 	struct vb_report report = { 0 };
 	uint64_t wait_ns = 0;
 
-	if (!wire) {
+	if (!lane) {
 		vb_path_explain(qp, VB_WHY_NOT_THIS_HOST, &report);
 		vb_path_complete(qp, VB_OK, &report, notice);
 		return 0;
 	}
-	vb_wire_lock(wire);
-	if (vb_wire_begin(wire)) {
-		vb_hazard_enter(wire->roce.thread, qp->nic->self->head_slot);
+	vb_wire_lock(lane);
+	if (vb_wire_begin(lane)) {
+		vb_hazard_enter(lane->roce.thread, qp->nic->self->head_slot);
 		/* With fault rules one at a time: the rules look at each WQE before it is sent. */
 		do
-			wait_ns = vb_roce_datagram(&wire->roce, qp, peer, notice);
+			wait_ns = vb_roce_datagram(&lane->roce, qp, peer, notice);
 		while (!wait_ns && !vb_fault_any() && qp->sq.next != end &&
 		       is_same_target(vb_sq_wqe(&qp->sq, qp->sq.next), ah, peer ? qpn : 0) &&
 		       vb_qp_state(qp) == IBV_QPS_RTS);
-		vb_hazard_leave(wire->roce.thread);
-		vb_tx_flush(&wire->roce.tx);
+		vb_hazard_leave(lane->roce.thread);
+		vb_tx_flush(&lane->roce.tx);
 	}
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 	return wait_ns;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* When the service thread brings the wire on, and when it leaves that to a program that polls. */
 #include "base/clock.h"
+#include "engine/wire/lane_thread.h"
 #include "engine/wire/wire_impl.h"
+#include "nic/lane.h"
 
 /*
  * A program that polls takes packets in faster than a thread that has to be woken. And a thread
@@ -13,126 +15,180 @@ enum {
 	SOON_NS = 20000,         /* second look at packets that lie around */
 	DISTRUST_NS = 200000000, /* after packets were found lying around */
 	POLLS_HARD = 200,        /* per tick: less than one in 5 us is no busy poller */
+	SERVED_MANY = 1024,      /* packets: the lane is worth a thread of its own */
+	LINGER_NS = 1000000000,  /* a lane without QPs stays open so long: another QP may follow */
 };
 
-void vb_wire_watch(struct vb_nic *nic)
+void vb_wire_watch(struct vb_nic *nic, uint32_t lanes)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	for (lanes &= atomic_load(&nic->lanes_open); lanes; lanes &= lanes - 1) {
+		struct vb_lane *lane = atomic_load(&nic->lanes[__builtin_ctz(lanes)]);
 
-	if (!wire || !atomic_load_explicit(&wire->polls, memory_order_relaxed))
-		return;
-	atomic_store_explicit(&wire->polls, 0, memory_order_relaxed);
-	vb_port_watch(wire->port);
+		if (!atomic_load_explicit(&lane->polls, memory_order_relaxed))
+			continue;
+		atomic_store_explicit(&lane->polls, 0, memory_order_relaxed);
+		vb_port_watch(lane->port);
+	}
 }
 
-static uint32_t received_count(struct vb_wire *wire)
+static uint32_t received_count(struct vb_lane *lane)
 {
-	return atomic_load_explicit(&wire->received, memory_order_relaxed);
+	return atomic_load_explicit(&lane->received, memory_order_relaxed);
 }
 
 /* True: packets lie around and no thread takes them. */
-static bool is_neglected(struct vb_wire *wire, uint32_t polls)
+static bool is_neglected(struct vb_lane *lane, uint32_t polls)
 {
-	bool doubtful = wire->doubtful;
+	bool doubtful = lane->doubtful;
 
-	wire->doubtful = false;
+	lane->doubtful = false;
 	if (!polls && !doubtful)
 		return true;
 	/* A thread took some meanwhile: it is at work. */
-	if (doubtful && received_count(wire) != wire->doubtful_since)
+	if (doubtful && received_count(lane) != lane->doubtful_since)
 		return false;
-	if (!vb_port_ready(wire->port))
+	if (!vb_port_ready(lane->port))
 		return false;
-	wire->doubtful = true;
-	wire->doubtful_since = received_count(wire);
+	lane->doubtful = true;
+	lane->doubtful_since = received_count(lane);
 	return doubtful;
 }
 
 /* True: a program has polled all the time lately, and can be relied on. */
-static bool polls_hard(struct vb_wire *wire, uint32_t polls)
+static bool polls_hard(struct vb_lane *lane, uint32_t polls)
 {
 	uint64_t now_ns = vb_now_ns();
 	bool hard;
 
-	wire->window_polls += polls;
-	if (now_ns - wire->window_ns < VB_WIRE_TICK_NS)
+	lane->window_polls += polls;
+	if (now_ns - lane->window_ns < VB_WIRE_TICK_NS)
 		return false;
-	hard = now_ns - wire->window_ns < 2 * VB_WIRE_TICK_NS && wire->window_polls >= POLLS_HARD;
-	wire->window_polls = 0;
-	wire->window_ns = now_ns;
-	return hard && now_ns >= wire->distrust_ns;
+	hard = now_ns - lane->window_ns < 2 * VB_WIRE_TICK_NS && lane->window_polls >= POLLS_HARD;
+	lane->window_polls = 0;
+	lane->window_ns = now_ns;
+	return hard && now_ns >= lane->distrust_ns;
 }
 
-static void bring_on(struct vb_wire *wire, uint32_t polls)
+static void bring_on(struct vb_lane *lane, uint32_t polls)
 {
+	uint32_t received;
+
 	/*
 	 * Another thread has the lock now, and may take it again at once: a watched socket would
 	 * wake this thread for nothing.
 	 */
-	if (!vb_wire_try_lock(wire)) {
-		atomic_store_explicit(&wire->shut_out, true, memory_order_relaxed);
-		wire->again_ns = wire->again_ns ? 2 * wire->again_ns : SOON_NS;
-		if (wire->again_ns > VB_WIRE_TICK_NS)
-			wire->again_ns = VB_WIRE_TICK_NS;
+	if (!vb_wire_try_lock(lane)) {
+		atomic_store_explicit(&lane->shut_out, true, memory_order_relaxed);
+		lane->again_ns = lane->again_ns ? 2 * lane->again_ns : SOON_NS;
+		if (lane->again_ns > VB_WIRE_TICK_NS)
+			lane->again_ns = VB_WIRE_TICK_NS;
 		return;
 	}
-	atomic_store_explicit(&wire->shut_out, false, memory_order_relaxed);
-	wire->again_ns = 0;
-	vb_wire_bring_on(wire, false);
-	vb_wire_unlock(wire);
-	wire->left = polls_hard(wire, polls);
-	if (!wire->left)
-		vb_port_watch(wire->port);
+	atomic_store_explicit(&lane->shut_out, false, memory_order_relaxed);
+	lane->again_ns = 0;
+	received = received_count(lane);
+	vb_wire_bring_on(lane, false);
+	received = received_count(lane) - received;
+	vb_wire_unlock(lane);
+	lane->served += polls ? 0 : received;
+	lane->left = polls_hard(lane, polls);
+	if (!lane->left)
+		vb_port_watch(lane->port);
 }
 
-void vb_wire_service(struct vb_nic *nic, bool woken)
+void vb_wire_service_lane(struct vb_lane *lane, bool woken)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	uint32_t polls;
+	const uint32_t polls = atomic_exchange(&lane->polls, 0);
 
-	if (!wire)
-		return;
-	polls = atomic_exchange(&wire->polls, 0);
 	/* Woken although it watches nothing: a thread that goes to sleep asked for it. */
-	if (wire->left && !woken) {
-		if (!is_neglected(wire, polls))
+	if (lane->left && !woken) {
+		if (!is_neglected(lane, polls))
 			return;
-		wire->distrust_ns = vb_now_ns() + DISTRUST_NS;
+		lane->distrust_ns = vb_now_ns() + DISTRUST_NS;
 	}
-	wire->doubtful = false;
-	bring_on(wire, polls);
+	lane->doubtful = false;
+	bring_on(lane, polls);
+}
+
+/* The time at which a further lane without QPs is closed; VB_NEVER_NS: it has QPs. */
+static uint64_t close_ns(const struct vb_lane *lane)
+{
+	const uint64_t idle_ns = atomic_load_explicit(&lane->nic->lane_uses[lane->number].idle_ns,
+						      memory_order_relaxed);
+
+	return idle_ns ? idle_ns + LINGER_NS : VB_NEVER_NS;
+}
+
+/* The lanes that the service thread looks after: all but those with a thread of their own. */
+static bool is_served_here(const struct vb_lane *lane)
+{
+	return !atomic_load_explicit(&lane->thread, memory_order_relaxed);
+}
+
+void vb_wire_service(struct vb_nic *nic, uint32_t woken)
+{
+	vb_lanes_for(lane, nic)
+	{
+		if (close_ns(lane) <= vb_now_ns())
+			vb_wire_close_unused(lane);
+		if (!is_served_here(lane))
+			continue;
+		vb_wire_service_lane(lane, woken >> lane->number & 1);
+		if (lane->served >= SERVED_MANY && lane->number != VB_LANE_FIRST)
+			vb_lane_thread_start(lane);
+	}
+}
+
+uint64_t vb_wire_lane_next_ns(struct vb_lane *lane, uint64_t now_ns)
+{
+	uint32_t activity;
+	uint64_t wake_ns;
+
+	if (lane->again_ns || lane->doubtful)
+		return now_ns + (lane->doubtful ? SOON_NS : lane->again_ns);
+	wake_ns = lane->left ? VB_NEVER_NS : atomic_load(&lane->wake_ns);
+	/* A busy program need not ring for each of its timers. */
+	activity = atomic_load_explicit(&lane->activity, memory_order_relaxed);
+	if ((lane->left || activity != lane->seen) && wake_ns > now_ns + VB_WIRE_TICK_NS)
+		wake_ns = now_ns + VB_WIRE_TICK_NS;
+	lane->seen = activity;
+	return wake_ns;
 }
 
 uint64_t vb_wire_next_ns(struct vb_nic *nic, uint64_t now_ns)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	uint32_t activity;
-	uint64_t wake_ns;
+	uint64_t next_ns = VB_NEVER_NS;
 
-	if (!wire)
-		return VB_NEVER_NS;
-	if (wire->again_ns || wire->doubtful)
-		return now_ns + (wire->doubtful ? SOON_NS : wire->again_ns);
-	wake_ns = wire->left ? VB_NEVER_NS : atomic_load(&wire->wake_ns);
-	/* A busy program need not ring for each of its timers. */
-	activity = atomic_load_explicit(&wire->activity, memory_order_relaxed);
-	if ((wire->left || activity != wire->seen) && wake_ns > now_ns + VB_WIRE_TICK_NS)
-		wake_ns = now_ns + VB_WIRE_TICK_NS;
-	wire->seen = activity;
-	return wake_ns;
+	vb_lanes_for(lane, nic)
+	{
+		const uint64_t lane_ns =
+			is_served_here(lane) ? vb_wire_lane_next_ns(lane, now_ns) : VB_NEVER_NS;
+
+		next_ns = lane_ns < next_ns ? lane_ns : next_ns;
+		next_ns = close_ns(lane) < next_ns ? close_ns(lane) : next_ns;
+	}
+	return next_ns;
 }
 
-bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns)
+bool vb_wire_is_late(struct vb_lane *lane, uint64_t wake_ns)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
-	uint64_t due_ns = wire ? atomic_load(&wire->wake_ns) : VB_NEVER_NS;
+	const uint64_t due_ns = atomic_load(&lane->wake_ns);
 
 	return due_ns < VB_NEVER_NS - VB_WIRE_TICK_NS && due_ns + VB_WIRE_TICK_NS < wake_ns;
 }
 
+bool vb_wire_too_late(struct vb_nic *nic, uint64_t wake_ns)
+{
+	bool late = false;
+
+	vb_lanes_for(lane, nic) late |= vb_wire_is_late(lane, wake_ns);
+	return late;
+}
+
 bool vb_wire_left(struct vb_nic *nic)
 {
-	struct vb_wire *wire = atomic_load(&nic->wire);
+	bool left = false;
 
-	return wire && (wire->left || wire->again_ns);
+	vb_lanes_for(lane, nic) left |= lane->left || lane->again_ns;
+	return left;
 }

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "net/gid.h"
+#include "nic/lane.h"
 #include "nic/mcast.h"
 #include "nic/migrate.h"
 #include "path/roce/roce.h"
@@ -225,6 +226,9 @@ static void deliver_to_group(struct vb_roce *roce, const struct vb_packet *packe
 	for (unsigned i = 0; i < count; i++) {
 		struct vb_wired *wired = vb_roce_find(roce, qpns[i]);
 
+		/* Members in other lanes get the packet there. */
+		if (vb_lane_of_qpn(roce->nic, qpns[i]) != (int)roce->lane)
+			continue;
 		if (!packet_is_acceptable(roce, wired, packet, arrival))
 			continue;
 		vb_hazard_enter(roce->thread, roce->nic->self->head_slot);

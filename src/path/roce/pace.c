@@ -18,8 +18,11 @@ static const uint64_t bucket_ns = (uint64_t)BUCKET_BYTES * 1000 / BYTES_PER_US;
 
 uint64_t vb_pace_wait_ns(const struct vb_roce *roce, const struct vb_way *way)
 {
-	if (way->kind == VB_WAY_SLOT)
-		return way->peer->stuck_ns > roce->now_ns ? way->peer->stuck_ns : 0;
+	if (way->kind == VB_WAY_SLOT) {
+		const uint64_t stuck_ns = atomic_load(&way->peer->stuck_ns);
+
+		return stuck_ns > roce->now_ns ? stuck_ns : 0;
+	}
 	if (way->kind != VB_WAY_UDP || roce->paid_ns <= roce->now_ns + bucket_ns)
 		return 0;
 	/* The sender waits for half a bucket, not for each packet. */

@@ -9,8 +9,8 @@
  * the other end port -> demux.c -> responder.c -> exec/recv.c -> reply.c -> tx.c, and back through
  * demux.c -> completer.c -> path/complete.c.
  *
- * All functions are called under the wire lock (engine/wire/wire.h). For adopted QPs this lock
- * takes the place of the executor's token.
+ * There is one core per lane. All functions are called under the lock of the lane
+ * (engine/wire/wire.h). For adopted QPs this lock takes the place of the executor's token.
  */
 #ifndef VB_PATH_ROCE_ROCE_H
 #define VB_PATH_ROCE_ROCE_H
@@ -254,6 +254,7 @@ enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };
 
 struct vb_roce {
 	struct vb_nic *nic;
+	unsigned lane;            /* this core carries the QPs of one lane (nic/lane.h) */
 	struct vb_thread *thread; /* the calling thread; set by the caller */
 	uint64_t now_ns;          /* the time; set by the caller before each call */
 	struct vb_roce_sink sink;

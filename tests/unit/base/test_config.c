@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* VERBENA_PATH and VERBENA_KEYS. They are read once, so each case is a process of its own. */
+/*
+ * VERBENA_PATH, VERBENA_KEYS and VERBENA_LANES. They are read once, so each case is a process of
+ * its own.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,12 +101,54 @@ static void keys_are_equal_unless_told_otherwise(void **state)
 		strstr(said, "VERBENA_KEYS is 'Distinct', which is neither equal nor distinct\n"));
 }
 
+struct lanes_row {
+	const char *text;
+	unsigned lanes;
+	int err;
+};
+
+static int lanes_are_as_told(const void *arg)
+{
+	const struct lanes_row *row = arg;
+
+	unsetenv("VERBENA_EXPLAIN");
+	unsetenv("VERBENA_LANES");
+	if (row->text)
+		setenv("VERBENA_LANES", row->text, 1);
+	child_check(vb_config_lanes() == row->lanes);
+	child_check(vb_config_check() == row->err);
+	child_check(vb_config_check() == row->err);
+	return 0;
+}
+
+static void lanes_are_a_number(void **state)
+{
+	static const struct lanes_row rows[] = {
+		{ NULL, 0, 0 },        { "", 0, 0 },          { "1", 1, 0 },
+		{ "16", 16, 0 },       { "0", 0, -EINVAL },   { "17", 0, -EINVAL },
+		{ "2 ", 0, -EINVAL },  { "all", 0, -EINVAL }, { "-1", 0, -EINVAL },
+		{ "1.5", 0, -EINVAL },
+	};
+	char said[1024], wanted[128];
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		snprintf(wanted, sizeof(wanted),
+			 "VERBENA_LANES is '%s', which is no number from 1 to 16\n", rows[i].text);
+		assert_int_equal(child_run(lanes_are_as_told, &rows[i], said, sizeof(said)), 0);
+		if (rows[i].err)
+			assert_non_null(strstr(said, wanted));
+		else
+			assert_string_equal(said, "");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_path_is_chosen_by_its_name),
 		cmocka_unit_test(another_name_is_an_error_that_is_said_once),
 		cmocka_unit_test(keys_are_equal_unless_told_otherwise),
+		cmocka_unit_test(lanes_are_a_number),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@ static const char rules[] = "delay packet direction=in by=1us;"
 			    "corrupt packet direction=out opcode=write seed=5;"
 			    "corrupt packet direction=out opcode=read_request bit=39";
 
-static struct vb_wire wire;
+static struct vb_lane lane;
 static unsigned sent, taken_in;
 static uint8_t last[LENGTH]; /* that was sent */
 
@@ -52,7 +52,7 @@ static void send_one(uint8_t opcode)
 		.qpn = QPN,
 	};
 
-	vb_wire_fault_send(&wire, &burst, 1);
+	vb_wire_fault_send(&lane, &burst, 1);
 }
 
 static void receive_one(uint8_t opcode)
@@ -61,24 +61,24 @@ static void receive_one(uint8_t opcode)
 	const uint8_t bytes[LENGTH] = { opcode };
 	const struct vb_arrival arrival = { .flow = &flow, .bytes = bytes, .length = LENGTH };
 
-	vb_wire_fault_input(&wire, &arrival);
+	vb_wire_fault_input(&lane, &arrival);
 }
 
 static int begin(void **state)
 {
 	sent = taken_in = 0;
-	wire.fault = vb_wire_fault_new();
-	wire.roce.now_ns = START_NS;
+	lane.fault = vb_wire_fault_new();
+	lane.roce.now_ns = START_NS;
 	for (unsigned i = 0; i < VB_WIRED_BUCKETS; i++)
-		vb_list_init(&wire.roce.wired[i]);
-	return !wire.fault;
+		vb_list_init(&lane.roce.wired[i]);
+	return !lane.fault;
 }
 
 static int end(void **state)
 {
-	vb_delay_line_fini(&wire.fault->in);
-	vb_delay_line_fini(&wire.fault->out);
-	free(wire.fault);
+	vb_delay_line_fini(&lane.fault->in);
+	vb_delay_line_fini(&lane.fault->out);
+	free(lane.fault);
 	return 0;
 }
 
@@ -86,11 +86,11 @@ static int end(void **state)
 static void nothing_comes_in_while_packets_go_out(void **state)
 {
 	receive_one(VB_OP_SEND_ONLY);
-	wire.roce.now_ns += 1000;
+	lane.roce.now_ns += 1000;
 	send_one(VB_OP_SEND_ONLY);
 	assert_int_equal(sent, 1);
 	assert_int_equal(taken_in, 0);
-	vb_wire_fault_release(&wire);
+	vb_wire_fault_release(&lane);
 	assert_int_equal(taken_in, 1);
 }
 
@@ -100,7 +100,7 @@ static void what_waits_to_go_out_goes_at_the_end(void **state)
 	send_one(VB_OP_ACKNOWLEDGE);
 	send_one(VB_OP_ACKNOWLEDGE);
 	assert_int_equal(sent, 0);
-	vb_wire_fault_farewell(&wire);
+	vb_wire_fault_farewell(&lane);
 	assert_int_equal(sent, 2);
 	assert_int_equal(taken_in, 0);
 }

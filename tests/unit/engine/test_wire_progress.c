@@ -12,37 +12,37 @@
 
 enum { NEVER = 1 }; /* a time that is long past */
 
-static struct vb_wire *wire_of(struct vb_nic *nic)
+static struct vb_lane *wire_of(struct vb_nic *nic)
 {
 	int err;
-	struct vb_wire *wire = vb_wire_get(nic, &err);
+	struct vb_lane *lane = vb_wire_get(nic, &err);
 
-	CHECK(wire);
-	return wire;
+	CHECK(lane);
+	return lane;
 }
 
 /* Nothing is there to do for the service thread, so that nobody else will bring it on soon. */
-static void forget_when(struct vb_wire *wire)
+static void forget_when(struct vb_lane *lane)
 {
-	atomic_store(&wire->brought_ns, NEVER);
+	atomic_store(&lane->brought_ns, NEVER);
 }
 
-static bool was_brought_on(struct vb_wire *wire)
+static bool was_brought_on(struct vb_lane *lane)
 {
-	return atomic_load(&wire->brought_ns) != NEVER;
+	return atomic_load(&lane->brought_ns) != NEVER;
 }
 
 static void holders_stand_in(void)
 {
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 
 	prepare_host();
-	wire = wire_of(nic_of_process());
-	vb_wire_lock(wire);
-	atomic_store(&wire->shut_out, true);
-	forget_when(wire);
-	vb_wire_unlock(wire);
-	CHECK(was_brought_on(wire));
+	lane = wire_of(nic_of_process());
+	vb_wire_lock(lane);
+	atomic_store(&lane->shut_out, true);
+	forget_when(lane);
+	vb_wire_unlock(lane);
+	CHECK(was_brought_on(lane));
 }
 
 /* Whoever holds the lock does, the service thread comes and goes. */
@@ -50,41 +50,45 @@ static void service_is_shut_out(void)
 {
 	const uint64_t end_ns = vb_now_ns() + PATIENCE_MS * 1000000ull;
 	struct vb_nic *nic;
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 
 	prepare_host();
 	nic = nic_of_process();
-	wire = wire_of(nic);
-	vb_wire_lock(wire);
-	while (!atomic_load(&wire->shut_out) && vb_now_ns() < end_ns) {
+	lane = wire_of(nic);
+	vb_wire_lock(lane);
+	while (!atomic_load(&lane->shut_out) && vb_now_ns() < end_ns) {
 		/* It may be about to change the addresses, which waits for the lock. */
-		vb_wire_unlock(wire);
+		vb_wire_unlock(lane);
 		vb_nic_ring(nic);
-		vb_wire_lock(wire);
+		vb_wire_lock(lane);
 		usleep(100);
 	}
-	CHECK(atomic_load(&wire->shut_out));
-	forget_when(wire);
-	vb_wire_unlock(wire);
-	CHECK(was_brought_on(wire));
-	while (atomic_load(&wire->shut_out) && vb_now_ns() < end_ns)
+	CHECK(atomic_load(&lane->shut_out));
+	forget_when(lane);
+	vb_wire_unlock(lane);
+	CHECK(was_brought_on(lane));
+	while (atomic_load(&lane->shut_out) && vb_now_ns() < end_ns)
 		usleep(100);
-	CHECK(!atomic_load(&wire->shut_out)); /* it has had the lock since */
+	CHECK(!atomic_load(&lane->shut_out)); /* it has had the lock since */
 }
 
 static void found_completions_count(void)
 {
 	static struct vb_cq cq; /* no queue completes there */
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 
 	prepare_host();
 	cq.nic = nic_of_process();
 	vb_waiters_init(&cq.waiters);
-	wire = wire_of(cq.nic);
-	forget_when(wire);
+	lane = wire_of(cq.nic);
+	forget_when(lane);
 	for (unsigned i = 0; i < VB_FOUND_POLLS; i++)
 		CHECK(vb_engine_found(&cq, 3) == 3);
-	CHECK(was_brought_on(wire));
+	CHECK(!was_brought_on(lane)); /* no QP of this lane completes there */
+	atomic_store(&cq.lanes, 1u << lane->number);
+	for (unsigned i = 0; i < VB_FOUND_POLLS; i++)
+		CHECK(vb_engine_found(&cq, 3) == 3);
+	CHECK(was_brought_on(lane));
 }
 
 /* Nobody watches the name but this test. */
@@ -92,18 +96,18 @@ static void messages_come_after_packets(void)
 {
 	struct vb_cm_message message;
 	struct vb_nic *nic;
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 	int listener;
 
 	prepare_host();
 	nic = nic_of_process();
 	listener = claim(nic, VB_CM_DUAL, "");
-	wire = wire_of(nic);
+	lane = wire_of(nic);
 	message = request(comm_id_of(nic, 1), "127.0.0.1");
 	CHECK(!say(nic, "127.0.0.1", "127.0.0.1", &message));
-	forget_when(wire);
+	forget_when(lane);
 	hear(nic, listener, &message);
-	CHECK(was_brought_on(wire));
+	CHECK(was_brought_on(lane));
 }
 
 CASE(a_holder_of_the_lock_stands_in, holders_stand_in, NULL)

@@ -277,7 +277,7 @@ static void packets_in_namespace(void)
 /* --- what cannot be sent --- */
 
 /* One that is no message of the connection manager, but counted as such only if it is looked at. */
-static void arrive_from(struct vb_wire *wire, uint8_t host)
+static void arrive_from(struct vb_lane *lane, uint8_t host)
 {
 	const struct vb_icrc_flow flow = { .src = { 198, 51, 100, host }, .dst = { 192, 0, 2, 7 } };
 	const uint8_t mad[VB_MAD_SIZE] = { 0 };
@@ -286,31 +286,31 @@ static void arrive_from(struct vb_wire *wire, uint8_t host)
 					  .payload = mad,
 					  .payload_length = VB_MAD_SIZE };
 
-	wire->roce.sink.gsi(wire, &packet, &(struct vb_arrival){ .flow = &flow });
+	lane->roce.sink.gsi(lane, &packet, &(struct vb_arrival){ .flow = &flow });
 }
 
 /* At one moment: nothing more is earned. */
 static void flood_in_namespace(void)
 {
 	enum { MANY = 20000, OTHERS = 16 };
-	struct vb_wire *wire;
+	struct vb_lane *lane;
 	uint64_t looked_at;
 	int err;
 
 	prepare_host();
-	wire = vb_wire_get(nic_of_process(), &err);
-	CHECK(wire);
-	vb_wire_lock(wire);
-	wire->roce.now_ns = vb_now_ns();
+	lane = vb_wire_get(nic_of_process(), &err);
+	CHECK(lane);
+	vb_wire_lock(lane);
+	lane->roce.now_ns = vb_now_ns();
 	for (int i = 0; i < MANY; i++)
-		arrive_from(wire, 1);
+		arrive_from(lane, 1);
 	looked_at = counter("mad_dropped_malformed");
 	CHECK(counter("mad_dropped_flood") == MANY - looked_at && looked_at < MANY / 2);
 	for (uint8_t host = 2; host < 2 + OTHERS; host++)
-		arrive_from(wire, host);
+		arrive_from(lane, host);
 	/* Some may share what the first one is allowed. */
 	CHECK(counter("mad_dropped_malformed") > looked_at + OTHERS / 2);
-	vb_wire_unlock(wire);
+	vb_wire_unlock(lane);
 }
 
 static void unsendable_in_namespace(void)

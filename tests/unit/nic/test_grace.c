@@ -399,8 +399,10 @@ static bool is_free(uint32_t qpn)
 {
 	const struct vb_own_slot *own = &rig.nic->slots[0];
 
-	for (uint32_t i = own->free_head; i != own->free_tail; i++)
-		if (vb_own_slot_free(own, i) == qpn % VB_QP_PER_SLOT)
+	const unsigned row = qpn % VB_QP_PER_SLOT / VB_QP_PER_ROW;
+
+	for (uint32_t i = own->rows[row].free_head; i != own->rows[row].free_tail; i++)
+		if (vb_own_slot_free(own, row, i) == qpn % VB_QP_PER_SLOT)
 			return true;
 	return false;
 }

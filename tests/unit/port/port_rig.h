@@ -21,6 +21,7 @@
 #include "../netns.h"
 #include "base/clock.h"
 #include "net/gid.h"
+#include "nic/lane.h"
 #include "port/impl.h"
 #include "wire/packet.h"
 
@@ -77,7 +78,7 @@ static inline struct rig *rig_open(const char *path)
 	rig->nic = vb_nic_get();
 	CHECK(rig->nic);
 	rig->outer = epoll_create1(EPOLL_CLOEXEC);
-	rig->port = vb_port_new(rig->nic, rig->outer);
+	rig->port = vb_port_new(rig->nic, rig->outer, VB_LANE_FIRST);
 	CHECK(rig->port);
 	CHECK(vb_port_of(rig->nic) == rig->port);
 	return rig;

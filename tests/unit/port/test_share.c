@@ -54,14 +54,15 @@ static void count_input(void *arg, const struct vb_arrival *arrival)
 /* The test itself is the service thread of the port: the real one leaves it alone. */
 static struct vb_port *port_of_member(struct vb_nic *nic)
 {
+	static const struct vb_port_calls calls = { .attach = vb_attach_start };
 	struct epoll_event none = { .data.u64 = VB_PORT_EVENT };
 	struct vb_port *port;
 
 	CHECK(!vb_engine_start(nic));
-	port = vb_port_new(nic, nic->engine->epoll);
+	port = vb_port_new(nic, nic->engine->epoll, VB_LANE_FIRST);
 	CHECK(port);
 	CHECK(!epoll_ctl(nic->engine->epoll, EPOLL_CTL_MOD, port->inner, &none));
-	vb_port_on_foreign(port, vb_attach_start);
+	vb_port_on_foreign(port, &calls);
 	return port;
 }
 

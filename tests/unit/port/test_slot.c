@@ -396,6 +396,8 @@ static void remember_attach(struct vb_nic *nic, uint32_t slot)
 	asked++;
 }
 
+static const struct vb_port_calls calls = { .attach = remember_attach };
+
 static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 {
 	struct rig *rig;
@@ -407,7 +409,7 @@ static void what_is_not_ours_goes_to_its_owner_in_namespace(void)
 
 	netns_up("lo", true);
 	rig = rig_open("wire");
-	vb_port_on_foreign(rig->port, remember_attach);
+	vb_port_on_foreign(rig->port, &calls);
 	other = other_slot(rig);
 	qpn = other << VB_QP_INDEX_BITS | 3;
 	way = rig_way(rig, "127.0.0.1", "127.0.0.1", NULL);
@@ -503,7 +505,7 @@ static void garbage_does_not_buy_a_connect_each_in_namespace(void)
 
 	netns_up("lo", true);
 	rig = rig_open("wire");
-	vb_port_on_foreign(rig->port, remember_attach);
+	vb_port_on_foreign(rig->port, &calls);
 	way = rig_way(rig, "127.0.0.1", "127.0.0.1", NULL);
 	for (uint32_t i = 0; i < 1000; i++) {
 		rig_send_one(rig, &way, (i % VB_SLOT_MAX + 1) << VB_QP_INDEX_BITS, 0);
