@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The service thread holds the life word, answers attaches, and works when no program polls. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,18 @@ static int epoll_add(int epoll, int fd, uint64_t data)
 }
 
 /*
+ * The thread runs wherever the first thread of the program may. The calling thread may be pinned to
+ * a CPU that it keeps busy.
+ */
+static void let_roam(pthread_attr_t *attr)
+{
+	cpu_set_t cpus;
+
+	if (!sched_getaffinity(getpid(), sizeof(cpus), &cpus))
+		pthread_attr_setaffinity_np(attr, sizeof(cpus), &cpus);
+}
+
+/*
  * The application's signals are not for this thread. pthread_sigmask leaves the C library's own
  * signals unblocked: without them setuid() would wait for this thread for ever.
  */
@@ -203,6 +216,7 @@ int vb_engine_start_thread(void *(*run)(void *arg), void *arg)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_SIZE);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	let_roam(&attr);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

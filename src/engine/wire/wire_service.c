@@ -69,9 +69,17 @@ static bool polls_hard(struct vb_lane *lane, uint32_t polls)
 	return hard && now_ns >= lane->distrust_ns;
 }
 
+/* READs of a peer bring few packets in, and many out. */
+static uint64_t packet_count(const struct vb_lane *lane)
+{
+	const struct vb_port_counters *counters = vb_port_counters(lane->port);
+
+	return counters->packets_in + counters->packets_out;
+}
+
 static void bring_on(struct vb_lane *lane, uint32_t polls)
 {
-	uint32_t received;
+	uint64_t packets;
 
 	/*
 	 * Another thread has the lock now, and may take it again at once: a watched socket would
@@ -86,11 +94,11 @@ static void bring_on(struct vb_lane *lane, uint32_t polls)
 	}
 	atomic_store_explicit(&lane->shut_out, false, memory_order_relaxed);
 	lane->again_ns = 0;
-	received = received_count(lane);
+	packets = packet_count(lane);
 	vb_wire_bring_on(lane, false);
-	received = received_count(lane) - received;
+	packets = packet_count(lane) - packets;
 	vb_wire_unlock(lane);
-	lane->served += polls ? 0 : received;
+	lane->served += polls ? 0 : (uint32_t)packets;
 	lane->left = polls_hard(lane, polls);
 	if (!lane->left)
 		vb_port_watch(lane->port);
