@@ -33,7 +33,8 @@ struct choice {
 	_Atomic bool told;  /* the user has been told of a wrong value */
 };
 
-static struct choice path = { .variable = VB_ENV_PATH }, keys = { .variable = VB_ENV_KEYS };
+static struct choice path = { .variable = VB_ENV_PATH }, keys = { .variable = VB_ENV_KEYS },
+		     map = { .variable = VB_ENV_MAP };
 
 /* The index of the value; -EINVAL: the table has no such value. */
 static int choice_get(struct choice *choice)
@@ -58,6 +59,13 @@ enum vb_path_choice vb_config_path(void)
 bool vb_config_distinct_keys(void)
 {
 	return choice_get(&keys) == 1;
+}
+
+enum vb_map_choice vb_config_map(void)
+{
+	const int value = choice_get(&map);
+
+	return value < 0 ? VB_MAP_AUTO : (enum vb_map_choice)value;
 }
 
 /* --- values that do not exist --- */
@@ -100,9 +108,11 @@ static int choice_check(struct choice *choice)
 
 int vb_config_check(void)
 {
-	const int err = choice_check(&path);
+	int err = choice_check(&path);
 
-	return err ? err : choice_check(&keys);
+	if (!err)
+		err = choice_check(&keys);
+	return err ? err : choice_check(&map);
 }
 
 int vb_config_refuse(const char *where, const char *why)

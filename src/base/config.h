@@ -21,9 +21,17 @@ enum vb_path_choice vb_config_path(void);
 /* VERBENA_KEYS=distinct: the lkey and the rkey of a region differ. Read once. */
 bool vb_config_distinct_keys(void);
 
+/* VERBENA_MAP: whether regions are mapped into peers. Read once. */
+enum vb_map_choice {
+	VB_MAP_AUTO,   /* when it pays */
+	VB_MAP_OFF,    /* never: copies go through the kernel */
+	VB_MAP_ALWAYS, /* at registration, for tests */
+};
+enum vb_map_choice vb_config_map(void);
+
 /*
- * -EINVAL, and a line on standard error: VERBENA_PATH or VERBENA_KEYS has a value that does not
- * exist. No device opens then.
+ * -EINVAL, and a line on standard error: VERBENA_PATH, VERBENA_KEYS or VERBENA_MAP has a value that
+ * does not exist. No device opens then.
  */
 int vb_config_check(void);
 

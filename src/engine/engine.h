@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "nic/map.h"
 #include "nic/qp.h"
 
 enum {
@@ -83,7 +84,7 @@ bool vb_engine_service(struct vb_engine *engine);
 void vb_engine_poll_wire(struct vb_nic *nic);
 
 /*
- * For every poll that finds nothing: three loads when there is nothing to do either. True: the call
+ * For every poll that finds nothing: four loads when there is nothing to do either. True: the call
  * took time, and completions may have come meanwhile from any side.
  */
 static inline bool vb_engine_poll(struct vb_cq *cq)
@@ -91,6 +92,8 @@ static inline bool vb_engine_poll(struct vb_cq *cq)
 	struct vb_nic *nic = cq->nic;
 	bool took_time = false;
 
+	if (__builtin_expect(atomic_load_explicit(&nic->map_wanted, memory_order_relaxed), 0))
+		vb_map_turn(nic);
 	if (__builtin_expect(atomic_load_explicit(&nic->wire, memory_order_relaxed) != NULL, 0)) {
 		vb_engine_poll_wire(nic);
 		took_time = true;
@@ -111,10 +114,12 @@ int vb_engine_count_found(struct vb_cq *cq, int got);
 
 /*
  * For every poll that finds something: a program whose polls are never empty brings the wire on as
- * well. One load where there is no wire.
+ * well. Two loads where there is no wire.
  */
 static inline int vb_engine_found(struct vb_cq *cq, int got)
 {
+	if (__builtin_expect(atomic_load_explicit(&cq->nic->map_wanted, memory_order_relaxed), 0))
+		vb_map_turn(cq->nic);
 	if (__builtin_expect(!atomic_load_explicit(&cq->nic->wire, memory_order_relaxed), 1))
 		return got;
 	return vb_engine_count_found(cq, got);
