@@ -35,7 +35,8 @@ struct choice {
 	_Atomic bool told;  /* the user has been told of a wrong value */
 };
 
-static struct choice path = { .variable = VB_ENV_PATH }, keys = { .variable = VB_ENV_KEYS };
+static struct choice path = { .variable = VB_ENV_PATH }, keys = { .variable = VB_ENV_KEYS },
+		     map = { .variable = VB_ENV_MAP };
 
 /* The index of the value; -EINVAL: the table has no such value. */
 static int choice_get(struct choice *choice)
@@ -80,6 +81,13 @@ unsigned vb_config_lanes(void)
 	const int value = lanes_get();
 
 	return value < 0 ? 0 : (unsigned)value;
+}
+
+enum vb_map_choice vb_config_map(void)
+{
+	const int value = choice_get(&map);
+
+	return value < 0 ? VB_MAP_OFF : (enum vb_map_choice)value;
 }
 
 /* --- values that do not exist --- */
@@ -139,7 +147,9 @@ int vb_config_check(void)
 
 	if (!err)
 		err = choice_check(&keys);
-	return err ? err : lanes_check();
+	if (!err)
+		err = lanes_check();
+	return err ? err : choice_check(&map);
 }
 
 int vb_config_refuse(const char *where, const char *why)

@@ -24,9 +24,17 @@ bool vb_config_distinct_keys(void);
 /* VERBENA_LANES: the number of lanes (nic/lane.h); 0: unset. */
 unsigned vb_config_lanes(void);
 
+/* VERBENA_MAP: whether regions are mapped into peers. Read once. */
+enum vb_map_choice {
+	VB_MAP_OFF,    /* never: copies go through the kernel */
+	VB_MAP_AUTO,   /* when it pays */
+	VB_MAP_ALWAYS, /* at registration, for tests */
+};
+enum vb_map_choice vb_config_map(void);
+
 /*
- * -EINVAL, and a line on standard error: VERBENA_PATH, VERBENA_KEYS or VERBENA_LANES has a value
- * that does not exist. No device opens then.
+ * -EINVAL, and a line on standard error: VERBENA_PATH, VERBENA_KEYS, VERBENA_LANES or VERBENA_MAP
+ * has a value that does not exist. No device opens then.
  */
 int vb_config_check(void);
 

@@ -71,6 +71,8 @@ static void attend_locked(struct vb_nic *nic, uint32_t bits)
 {
 	if (bits & VB_ATTN_QP)
 		attend_qps(nic);
+	if (bits & VB_ATTN_MAP) /* a thread of the program does it, in its next call */
+		atomic_store(&nic->map_wanted, 1);
 	if (bits & VB_ATTN_CQ)
 		vb_list_for(cq, &nic->cqs, struct vb_cq, node)
 			vb_cq_collect_fired(cq);

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 
+#include "nic/map.h"
 #include "nic/qp.h"
 
 enum {
@@ -96,7 +97,7 @@ static inline uint32_t vb_engine_lanes(const struct vb_cq *cq)
 }
 
 /*
- * For every poll that finds nothing: three loads when there is nothing to do either. True: the call
+ * For every poll that finds nothing: four loads when there is nothing to do either. True: the call
  * took time, and completions may have come meanwhile from any side.
  */
 static inline bool vb_engine_poll(struct vb_cq *cq)
@@ -105,6 +106,8 @@ static inline bool vb_engine_poll(struct vb_cq *cq)
 	struct vb_nic *nic = cq->nic;
 	bool took_time = false;
 
+	if (__builtin_expect(atomic_load_explicit(&nic->map_wanted, memory_order_relaxed), 0))
+		vb_map_turn(nic);
 	if (__builtin_expect(lanes, 0)) {
 		vb_engine_poll_wire(nic, lanes);
 		took_time = true;
@@ -125,10 +128,12 @@ int vb_engine_count_found(struct vb_cq *cq, int got);
 
 /*
  * For every poll that finds something: a program whose polls are never empty brings the lanes of
- * its CQ on as well. One load where there is no wire.
+ * its CQ on as well. Two loads where there is no wire.
  */
 static inline int vb_engine_found(struct vb_cq *cq, int got)
 {
+	if (__builtin_expect(atomic_load_explicit(&cq->nic->map_wanted, memory_order_relaxed), 0))
+		vb_map_turn(cq->nic);
 	if (__builtin_expect(!atomic_load_explicit(&cq->nic->lanes_open, memory_order_relaxed), 1))
 		return got;
 	return vb_engine_count_found(cq, got);

@@ -34,8 +34,11 @@ static void entered_rtr(struct vb_qp *qp)
 	if (qp->type == IBV_QPT_RAW_PACKET) /* it has no peer */
 		return;
 	vb_wire_enter(qp);
-	if (qp->type != IBV_QPT_UD)
+	if (qp->type != IBV_QPT_UD) {
 		vb_attach_qp(qp);
+		if (qp->av.local)
+			vb_map_connected(qp->pd);
+	}
 	/* A peer may have been sending to this QP already. */
 	if (atomic_exchange(&qp->lent->waiting, 0))
 		vb_engine_wake_waiters(qp->nic);

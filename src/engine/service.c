@@ -24,6 +24,7 @@
 #include "engine/wire/listen.h"
 #include "engine/wire/multicast.h"
 #include "engine/wire/wire.h"
+#include "nic/move.h"
 
 enum {
 	EVENTS = 32,
@@ -172,12 +173,14 @@ static void *service(void *arg)
 	for (bool polled = false;;) {
 		int count = wait_events(engine, events, polled);
 
+		pthread_mutex_lock(&vb_service_turn);
 		for (int i = 0; i < count; i++)
 			handle_event(engine, &events[i]);
 		polled = !vb_engine_service(engine);
 		vb_wire_service(nic, engine->ports_woke);
 		engine->ports_woke = 0;
 		vb_engine_let_go(engine);
+		pthread_mutex_unlock(&vb_service_turn);
 	}
 	return NULL;
 }

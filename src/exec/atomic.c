@@ -35,15 +35,15 @@ static int apply_there(struct vb_peer *target, uint64_t address, const struct vb
 		return 0;
 	here.iov_base = &value;
 	vb_tell_filled(&value, sizeof(value));
-	/* Behind the bytes of operations before; pairs as the fence in copy_own (copy.c). */
+	/* Behind the bytes of operations before; pairs as the fence in vb_copy_plain (copy.c). */
 	atomic_thread_fence(memory_order_release);
 	return copy_result(process_vm_writev(target->tid, &here, 1, &there, 1, 0));
 }
 
-/* Within the process the CPU's own atomics: atomic against the program's threads as well. */
-static int apply_here(uint64_t address, const struct vb_atomic *op, uint64_t *old)
+/* The CPU's own atomics: atomic against the program's threads as well. */
+static int apply_here(void *at, const struct vb_atomic *op, uint64_t *old)
 {
-	_Atomic uint64_t *word = (void *)(uintptr_t)address;
+	_Atomic uint64_t *word = at;
 
 	*old = atomic_load(word);
 	while (!atomic_compare_exchange_weak(word, old, atomic_result(op, *old)))
@@ -51,17 +51,18 @@ static int apply_here(uint64_t address, const struct vb_atomic *op, uint64_t *ol
 	return 0;
 }
 
-int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
-		    uint64_t *old)
+int vb_atomic_apply(struct vb_peer *target, uint64_t address, void *mapped,
+		    const struct vb_atomic *op, uint64_t *old)
 {
 	_Atomic uint32_t *lock = &target->lent->atomics;
 	uint32_t mine = 1u + target->id_there, expected = 0;
 	int err;
 
+	if (target->self && !vb_odp_in_use())
+		mapped = (void *)(uintptr_t)address;
 	if (!atomic_compare_exchange_strong(lock, &expected, mine))
 		return -EAGAIN;
-	err = target->self && !vb_odp_in_use() ? apply_here(address, op, old)
-					       : apply_there(target, address, op, old);
+	err = mapped ? apply_here(mapped, op, old) : apply_there(target, address, op, old);
 	expected = mine;
 	atomic_compare_exchange_strong(lock, &expected, 0);
 	return err;

@@ -13,9 +13,11 @@ struct vb_atomic {
 /*
  * Applies an atomic to 8 aligned bytes of the target's memory; *old is the value before. The
  * operation is atomic against all other RDMA atomics to that process. -EAGAIN: another atomic is
- * under way there; -EFAULT, -ESRCH, -EPERM.
+ * under way there; -EFAULT, -ESRCH, -EPERM. mapped: the same bytes in a view (mapped.h), or NULL.
+ * Every atomic holds the lock of the target. So those through a view, those through the kernel and
+ * those of the wire are atomic against each other, also while a region moves.
  */
-int vb_atomic_apply(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
-		    uint64_t *old);
+int vb_atomic_apply(struct vb_peer *target, uint64_t address, void *mapped,
+		    const struct vb_atomic *op, uint64_t *old);
 
 #endif

@@ -106,8 +106,8 @@ static bool walk_on(struct walk *walk, struct iovec *here, struct iovec *there)
 
 /* Element by element, as the kernel copies: bytes become visible in the order of elements. The
  * fence pairs with the acquire by which the program of the target reads the last byte. */
-static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
-			const struct vb_iov *remote)
+ssize_t vb_copy_plain(enum vb_direction direction, const struct vb_iov *local,
+		      const struct vb_iov *remote)
 {
 	struct walk walk = walk_begin(local, remote);
 	struct iovec here, there;
@@ -126,7 +126,7 @@ static ssize_t copy_own(enum vb_direction direction, const struct vb_iov *local,
 
 /*
  * The kernel stores the bytes on the CPU of this thread, so a fence of this thread lies between the
- * bytes of two calls. It pairs as the one in copy_own.
+ * bytes of two calls. It pairs as the one in vb_copy_plain.
  */
 ssize_t vb_copy_in_order(struct vb_peer *target, const struct vb_iov *local,
 			 const struct vb_iov *remote)
@@ -155,7 +155,7 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 	ssize_t copied;
 
 	if (target->self && !vb_odp_in_use())
-		return copy_own(direction, local, remote);
+		return vb_copy_plain(direction, local, remote);
 	if (!VB_STORES_IN_ORDER && direction == VB_TO_TARGET_IN_ORDER)
 		return vb_copy_in_order(target, local, remote);
 	vb_tell_sending(true);

@@ -53,6 +53,9 @@ void vb_copy_probe(struct vb_peer *peer);
 /* Bytes copied (fewer: a fault on one side), or -errno: -EFAULT, -ESRCH, or a denial as above. */
 ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,
 		const struct vb_iov *remote);
+/* The same with plain loads and stores, where both sides are mapped here. */
+ssize_t vb_copy_plain(enum vb_direction direction, const struct vb_iov *local,
+		      const struct vb_iov *remote);
 /* The same to a target in order, by a call for each element with a fence before it. */
 ssize_t vb_copy_in_order(struct vb_peer *target, const struct vb_iov *local,
 			 const struct vb_iov *remote);

@@ -94,7 +94,7 @@ void vb_grace_begin(struct vb_nic *nic, struct vb_grace *grace, const struct vb_
 	*grace = (struct vb_grace){ .nic = nic, .ending = *ending };
 	/* After the change of state; pairs with vb_hazard_watch. */
 	if (ending->memory)
-		atomic_fetch_add(&nic->seg.head->revocations, 1);
+		atomic_fetch_add(&nic->seg.head->revocations, 2);
 	/* The change of state comes before any look at a hazard; pairs with vb_hazard_enter. */
 	atomic_thread_fence(memory_order_seq_cst);
 	vb_spin_lock(&nic->peers_lock);
@@ -103,6 +103,14 @@ void vb_grace_begin(struct vb_nic *nic, struct vb_grace *grace, const struct vb_
 			wait_for_threads_of(grace, peer, slot, peer->self && own_too);
 	}
 	vb_spin_unlock(&nic->peers_lock);
+}
+
+void vb_grace_begin_own(struct vb_nic *nic, struct vb_grace *grace)
+{
+	*grace = (struct vb_grace){ .nic = nic };
+	/* As in vb_grace_begin. */
+	atomic_thread_fence(memory_order_seq_cst);
+	wait_for_threads_of(grace, nic->self, nic->seg.head->slot, true);
 }
 
 /* The threads of a killed process end one after the other, and a thread finishes its copy first. */
@@ -150,7 +158,7 @@ static bool may_reach(const struct vb_ending *ending, const struct vb_grace_wait
 	const struct vb_hazard_cell *cell = wait->cell;
 	uint64_t copy = atomic_load(&cell->copy), from, to;
 
-	if (!(copy & VB_COPY_NOW))
+	if (!(copy & VB_COPY_NOW) || (copy & VB_COPY_MAPPED && ending->severed))
 		return false;
 	from = atomic_load(&cell->from);
 	to = atomic_load(&cell->to);

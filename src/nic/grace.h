@@ -28,6 +28,7 @@ struct vb_ending {
 	bool memory;       /* application memory ... */
 	uint64_t from, to; /* ... in this range ... */
 	bool all;          /* ... or all that is reached through the QP */
+	bool severed;      /* its pages leave their file: copies through views do not matter */
 };
 
 static inline struct vb_ending vb_ending_memory(uint64_t address, uint64_t length)
@@ -71,6 +72,8 @@ struct vb_grace {
 /* own_too: also waits for threads of this process that touch any peer (they read our memory). */
 void vb_grace_begin(struct vb_nic *nic, struct vb_grace *grace, const struct vb_ending *ending,
 		    bool own_too);
+/* Waits for threads of this process alone, whichever peer they touch. */
+void vb_grace_begin_own(struct vb_nic *nic, struct vb_grace *grace);
 /* True: all threads that were inside have left. */
 bool vb_grace_over(struct vb_grace *grace);
 /* The same, but excused threads do not count. From time to time looks for excuses, which costs some

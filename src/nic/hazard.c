@@ -58,7 +58,7 @@ struct vb_thread *vb_thread_make(void)
 		free(thread);
 		return NULL;
 	}
-	thread->copies = atomic_load(&thread->hazard->copy) >> 2;
+	thread->copies = atomic_load(&thread->hazard->copy) >> VB_COPY_FLAG_BITS;
 	pthread_once(&exit_once, exit_key_make);
 	pthread_setspecific(exit_key, thread);
 	vb_thread_self = thread;

@@ -114,6 +114,12 @@ static inline void vb_hazard_leave(struct vb_thread *thread)
 			      memory_order_release);
 }
 
+/* The owner of the memory moves pages: nothing is copied there now (freeze.h). */
+static inline bool vb_hazard_is_frozen(const struct vb_thread *thread)
+{
+	return thread->revocations_seen & 1;
+}
+
 /* Called inside a hazard, before the look at the peer's state. Pairs with vb_grace_begin, which
  * counts up after the state has changed. */
 static inline void vb_hazard_watch(struct vb_thread *thread, const struct vb_peer *peer)
@@ -125,15 +131,16 @@ static inline void vb_hazard_watch(struct vb_thread *thread, const struct vb_pee
 /* The release pairs with the loads in may_reach (grace.c): the copy has ended. */
 static inline void vb_hazard_copy_end(struct vb_thread *thread)
 {
-	atomic_store_explicit(&thread->hazard->copy, thread->copies << 2, memory_order_release);
+	atomic_store_explicit(&thread->hazard->copy, thread->copies << VB_COPY_FLAG_BITS,
+			      memory_order_release);
 }
 
 /*
- * Announces a copy that reaches [from, to) of the peer. False: something was taken away since
- * vb_hazard_watch, and the caller must check everything anew. The store of copy comes before the
- * load of revocations: the rare side has a barrier for both (vb_barrier_others in grace.c). The
- * range is stored with release: a thread that reads it sees that the copy before has ended, and
- * finds another value in copy (may_reach).
+ * Announces a copy that reaches [from, to) of the peer. False: the peer is frozen, or something was
+ * taken away since vb_hazard_watch: the caller must check everything anew. The store of copy comes
+ * before the load of revocations: the rare side has a barrier for both (vb_barrier_others in
+ * grace.c). The range is stored with release: a thread that reads it sees that the copy before has
+ * ended, and finds another value in copy (may_reach).
  */
 static inline bool vb_hazard_copy_begin(struct vb_thread *thread, uint64_t from, uint64_t to,
 					unsigned flags)
@@ -142,14 +149,16 @@ static inline bool vb_hazard_copy_begin(struct vb_thread *thread, uint64_t from,
 
 	atomic_store_explicit(&cell->from, from, memory_order_release);
 	atomic_store_explicit(&cell->to, to, memory_order_release);
-	atomic_store_explicit(&cell->copy, ++thread->copies << 2 | VB_COPY_NOW | flags,
+	atomic_store_explicit(&cell->copy,
+			      ++thread->copies << VB_COPY_FLAG_BITS | VB_COPY_NOW | flags,
 			      memory_order_release);
 	if (__builtin_expect(*thread->fences, 0))
 		atomic_thread_fence(memory_order_seq_cst);
 	else
 		atomic_signal_fence(memory_order_seq_cst);
 	if (__builtin_expect(atomic_load_explicit(thread->revocations, memory_order_acquire) ==
-				     thread->revocations_seen,
+					     thread->revocations_seen &&
+				     !vb_hazard_is_frozen(thread),
 			     1))
 		return true;
 	vb_hazard_copy_end(thread);

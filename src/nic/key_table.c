@@ -67,6 +67,7 @@ int vb_key_alloc(struct vb_nic *nic, uint32_t *index, struct vb_key_entry **entr
 		return -ENOMEM;
 	*index = nic->free_keys[nic->free_keys_head++ % nic->free_keys_size];
 	*entry = key_entry(nic, *index);
+	atomic_store(&(*entry)->map, 0);
 	/* The tags move on with each use of the entry, so that an old key does not match. */
 	(*entry)->tags = (*entry)->tags ? (*entry)->tags + 0x0101 : (uint32_t)vb_random64() | 1;
 	return 0;

@@ -11,6 +11,7 @@
 #include "nic/dm.h"
 #include "nic/dmah.h"
 #include "nic/key_table.h"
+#include "nic/map.h"
 #include "nic/mw.h"
 #include "nic/odp.h"
 #include "nic/rq.h"
@@ -168,7 +169,11 @@ int vb_mr_register(struct vb_pd *pd, const struct vb_mr_spec *spec, struct vb_mr
 {
 	int err = check_spec(spec);
 
-	return err ? err : region_create(pd, spec, NULL, out);
+	if (!err)
+		err = region_create(pd, spec, NULL, out);
+	if (!err)
+		vb_map_registered(*out);
+	return err;
 }
 
 int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
@@ -186,7 +191,8 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 /* Afterwards nothing uses the memory any more: no peer, no thread, no poll. */
 static int region_withdraw(struct vb_mr *mr)
 {
-	const struct vb_ending ending = vb_ending_memory(mr->addr, mr->length);
+	struct vb_ending ending = vb_ending_memory(mr->addr, mr->length);
+	struct vb_map_leave leave;
 	uint32_t slot;
 
 	atomic_fetch_and(&mr->entry->word, ~(uint32_t)VB_KEY_VALID);
@@ -195,18 +201,23 @@ static int region_withdraw(struct vb_mr *mr)
 	atomic_fetch_add(&mr->nic->mr_generation, 1);
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
+	vb_map_leave_begin(mr, &leave);
+	ending.severed = leave.severed;
 	if (vb_grace_pass(mr->nic, &ending, &slot) < 0) {
+		vb_map_leave_cancel(&leave);
 		vb_explain("the process with slot %u is stopped while it copies to or from this "
 			   "memory; continue or end it, then deregister again",
 			   slot);
 		return -EBUSY;
 	}
 	if (vb_mw_any_bound_to(mr)) { /* a thread that was inside has bound a window */
+		vb_map_leave_cancel(&leave);
 		key_publish(mr, atomic_load(&mr->entry->word) & 0xffff);
 		return -EBUSY;
 	}
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_settle(mr->nic, mr);
+	vb_map_leave_end(mr, &leave);
 	return 0;
 }
 

@@ -139,7 +139,7 @@ int vb_mw_dealloc(struct vb_mw *mw)
 	return 0;
 }
 
-bool vb_mw_any_bound_to(const struct vb_mr *mr)
+bool vb_mw_is_any_bound_to(const struct vb_mr *mr)
 {
 	bool any = false;
 
@@ -147,6 +147,13 @@ bool vb_mw_any_bound_to(const struct vb_mr *mr)
 	vb_list_for(mw, &mr->nic->mws, struct vb_mw, node)
 		any |= is_bound(mw) && mw->bound_lkey == mr->ibv.lkey;
 	pthread_mutex_unlock(&mr->nic->lock);
+	return any;
+}
+
+bool vb_mw_any_bound_to(const struct vb_mr *mr)
+{
+	bool any = vb_mw_is_any_bound_to(mr);
+
 	if (any)
 		vb_explain("a memory window is bound to the region: invalidate or unbind it first");
 	return any;
@@ -199,6 +206,7 @@ static bool bind_execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, 
 	entry->length = bind->length;
 	entry->addr = (uintptr_t)vb_mr_ptr(mr, bind->addr);
 	entry->qpn = mw->ibv.type == IBV_MW_TYPE_2 ? qpn : 0;
+	atomic_store(&entry->map, atomic_load(&mr->entry->map));
 	vb_tell_opened(entry->addr, entry->length, entry->access);
 	atomic_store_explicit(&mw->bound_lkey, bind->lkey, memory_order_relaxed);
 	set_word(mw, bind->rkey, VB_KEY_VALID);

@@ -17,6 +17,7 @@
 struct vb_qp;
 struct vb_mr;
 struct vb_null;
+struct vb_maps;
 struct vb_srq;
 struct vb_pd;
 struct vb_cq;
@@ -90,6 +91,7 @@ struct vb_nic {
 	struct vb_spin waiting_lock;
 	struct vb_list waiting_cqs; /* CQs with send queues that wait (waiters.h); under its lock */
 	_Atomic uint32_t waiting;   /* count of these CQs, and of flushes that wait: pollers help */
+	_Atomic uint32_t map_wanted;      /* a peer asks for vb_map_turn (map.h) */
 	_Atomic uint32_t flushes_pending; /* count of QPs in ERR whose grace period runs */
 	bool unregistered_barrier;        /* peers cannot make us fence: we do it at each post */
 	uint64_t private_nonce;           /* a peer that can read it may touch our memory */
@@ -106,6 +108,7 @@ struct vb_nic {
 	bool own_hands;             /* only this process can reach a certain region; under lock */
 	_Atomic uint32_t on_demand; /* count of regions whose memory may be missing (odp.h) */
 	struct vb_null *null;       /* memory behind null regions; under lock */
+	struct vb_maps *maps;       /* mapped regions; under lock; NULL: there was none */
 	_Atomic uint64_t event_due_ns; /* time of the first event that moderation holds; 0: none */
 	/* Tables come last: most of their pages are never touched. */
 	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */

@@ -61,6 +61,7 @@ enum {
 	VB_KEY_PAGE = 256, /* key entries per page */
 	VB_KEY_PAGES = VB_KEY_MAX / VB_KEY_PAGE,
 	VB_KEY_ALIASES = 128, /* keys of imported regions, one or two each */
+	VB_MAPS_MAX = 32,     /* mapped regions of a process */
 	VB_HAZARD_PAGE = 64,  /* hazard cells per page */
 	VB_HAZARD_PAGES = 64,
 	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
@@ -400,19 +401,33 @@ struct vb_key_entry { /* shown */
 	uint32_t tags; /* the last tags of this entry; the next key gets others */
 	uint64_t iova;
 	uint64_t length;
-	uint64_t addr;  /* the address of iova in the owner's address space */
-	uint32_t kind;  /* enum vb_key_kind */
-	uint32_t qpn;   /* type 2 window: the only QP that may use it */
-	uint64_t lent;  /* offset of the page's struct vb_key_lent ... */
-	uint32_t place; /* ... and the index of this entry's word there */
-	uint8_t pad0[4];
+	uint64_t addr;        /* the address of iova in the owner's address space */
+	uint32_t kind;        /* enum vb_key_kind */
+	uint32_t qpn;         /* type 2 window: the only QP that may use it */
+	uint64_t lent;        /* offset of the page's struct vb_key_lent ... */
+	uint32_t place;       /* ... and the index of this entry's words there */
+	_Atomic uint32_t map; /* 1 + index in vb_segment_head.maps; 0: not mapped */
 };
 static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
 
-/* Type 2 windows that senders invalidated (SEND_WITH_INV): the word that is void now; 0: none. */
 struct vb_key_lent {
+	/* Type 2 windows that senders invalidated (SEND_WITH_INV): the void word; 0: none. */
 	_Atomic uint32_t invalid[VB_KEY_PAGE];
+	/* Time in ns that senders have spent in system calls for the region; a hint. */
+	_Atomic uint32_t spent_ns[VB_KEY_PAGE];
 };
+
+/*
+ * Shown. A mapped region: its whole pages lie in a file of their own, from the beginning on. A peer
+ * that asks for the file proves that it can read the owner's memory: it tells the number at
+ * proof_at. Fields change only while serial is 0 and no thread is inside (nic/map.h).
+ */
+struct vb_shown_map {            /* owner */
+	_Atomic uint64_t serial; /* 0: none here. A process uses each value once */
+	uint64_t start, length;  /* in the owner's address space */
+	uint64_t proof_at;
+};
+static_assert(sizeof(struct vb_shown_map) == 32, "");
 
 /* An imported region has the keys of the original: numbers that another NIC made. */
 struct vb_key_alias {         /* shown */
@@ -426,6 +441,8 @@ struct vb_key_alias {         /* shown */
 enum {                       /* the way a thread copies: flags of vb_hazard_cell.copy */
        VB_COPY_NOW = 1,      /* between begin and end */
        VB_COPY_ONE_CALL = 2, /* a single system call: when it has returned, nothing follows */
+       VB_COPY_MAPPED = 4,   /* through a view: it reaches the file of a mapped region only */
+       VB_COPY_FLAG_BITS = 3,
 };
 
 /*
@@ -435,7 +452,7 @@ enum {                       /* the way a thread copies: flags of vb_hazard_cell
 struct vb_hazard_cell {
 	/* sequence 24 | QP number there 24, 0: any | slot of the process 16, 0: none */
 	_Alignas(VB_LINE) _Atomic uint64_t word;
-	_Atomic uint64_t copy;     /* sequence 62 | VB_COPY_*; written after the range */
+	_Atomic uint64_t copy;     /* sequence 61 | VB_COPY_*; written after the range */
 	_Atomic uint64_t from, to; /* range of application memory there that the copy reaches */
 	_Atomic uint32_t tid;
 };
@@ -449,6 +466,7 @@ enum { /* process-wide attention: objects that the owner has to look at */
        VB_ATTN_SRQ = 1 << 2,
        VB_ATTN_RETRY = 1 << 3, /* a receive was posted, or a QP became ready: retry send queues */
        VB_ATTN_ENDED = 1 << 4, /* a peer ended, perhaps before it set attention: look for more */
+       VB_ATTN_MAP = 1 << 5,   /* mapping the region of wanted_key would pay */
 };
 
 struct vb_extent { /* of one of the parts */
@@ -466,8 +484,9 @@ struct vb_segment_head { /* shown */
 	/* The service thread holds it for life. The kernel marks it at the end of the process. */
 	_Alignas(VB_LINE) pthread_mutex_t life;
 	/*
-	 * Counts QPs, keys and receives that were taken away. On the mutex's cache line, which
-	 * every sender reads anyway.
+	 * Counts QPs, keys and receives that were taken away, by 2. While it is odd, the owner's
+	 * memory is frozen: no peer copies from or to it (nic/freeze.h). On the mutex's cache line,
+	 * which every sender reads anyway.
 	 */
 	_Atomic uint64_t revocations;
 	/* owner, at growth */
@@ -481,6 +500,7 @@ struct vb_segment_head { /* shown */
 	_Atomic uint64_t srq_pages[VB_SRQ_PAGES];
 	_Atomic uint32_t alias_count; /* aliases that were ever used */
 	struct vb_key_alias aliases[VB_KEY_ALIASES];
+	struct vb_shown_map maps[VB_MAPS_MAX];
 };
 
 struct vb_lent_head { /* the beginning of the lent part */
@@ -490,6 +510,8 @@ struct vb_lent_head { /* the beginning of the lent part */
 	/* Serializes RDMA atomics to this process: 1 + claimant of the holder; 0: free. No thread
 	 * waits for it. The owner frees the lock of a process that has ended. */
 	_Alignas(VB_LINE) _Atomic uint32_t atomics;
+	/* sender, with VB_ATTN_MAP: 1 + index of a key; a hint */
+	_Atomic uint32_t wanted_key;
 };
 
 #define VB_SEGMENT_MAGIC 0x31616e6562726576ull /* "verbena1" */

@@ -13,6 +13,7 @@
 #include "base/message.h"
 #include "shm/key.h"
 #include "shm/segment.h"
+#include "shm/view.h"
 
 struct vb_peer *vb_peer_new(void)
 {
@@ -40,6 +41,7 @@ void vb_peer_put(struct vb_peer *peer)
 	count = atomic_load(&peer->map_count);
 	for (uint32_t i = 0; i < count; i++)
 		munmap(peer->maps[i].base, peer->maps[i].size);
+	vb_views_drop(peer);
 	vb_fd_close(&peer->socket);
 	vb_fd_close(&peer->memfd);
 	vb_fd_close(&peer->lent_memfd);

@@ -21,6 +21,7 @@ enum vb_peer_state {
 };
 
 struct vb_segment;
+struct vb_views;
 
 struct vb_peer {
 	struct vb_list node; /* in nic->peers, under nic->peers_lock */
@@ -54,6 +55,8 @@ struct vb_peer {
 		char *base;
 		uint64_t offset, size;
 	} maps[VB_EXTENTS];
+	struct vb_views *_Atomic views; /* its mapped regions here; NULL: none was asked for */
+	bool has_views;                 /* it has mapped regions of ours; service thread sets it */
 	_Atomic uint64_t stuck_ns; /* a hint: it does not read, so no datagrams until then; or 0 */
 };
 

@@ -32,6 +32,7 @@
 #include "base/log.h"
 #include "engine/attach/attach_gate.h"
 #include "engine/attach/describe.h"
+#include "engine/attach/view.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "engine/xrc/share.h"
@@ -39,6 +40,7 @@
 #include "nic/choice.h"
 #include "port/port.h"
 #include "shm/slot.h"
+#include "shm/view.h"
 
 enum {
 	MSG_HELLO = 1,
@@ -559,6 +561,7 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 	struct attach_message message;
 	uint64_t magic = next_magic(peer);
 	bool packets = magic == VB_SLOT_PACKETS_MAGIC;
+	bool views = magic == VB_VIEW_MAGIC && state == VB_PEER_READY;
 	int err;
 
 	if (magic == VB_DESCRIBE_MAGIC && peer->accepted && !peer->head_slot) {
@@ -574,8 +577,10 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 		forget_peer(nic, peer);
 		return;
 	}
-	err = packets ? on_packets(nic, peer, state) : receive_message(peer, &message);
-	if (err == -EAGAIN || err == -EINTR || (packets && !err))
+	err = packets ? on_packets(nic, peer, state)
+	      : views ? vb_view_event(nic, peer)
+		      : receive_message(peer, &message);
+	if (err == -EAGAIN || err == -EINTR || ((packets || views) && !err))
 		return;
 	if (!err)
 		err = on_message(nic, peer, &message);

@@ -24,13 +24,18 @@ static bool original_scatter(const struct vb_step_context *step, uint64_t value)
 static enum vb_step atomic_apply(struct vb_step_context *step, const struct vb_atomic *op,
 				 uint64_t address)
 {
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_mapped view = vb_mapped_at(remote->home, remote->key_cache.entry, address,
+					     sizeof(uint64_t), true);
 	uint64_t old;
 	int err;
 
 	if (!vb_step_copy_begin(step, address, sizeof(old)))
 		return VB_STEP_AGAIN;
-	err = vb_atomic_apply(step->qp->remote.home, address, op, &old);
+	err = vb_atomic_apply(remote->home, address, view.at, op, &old);
 	vb_step_copy_end(step);
+	if (!err && !view.at)
+		vb_mapped_spent(remote->home, &remote->key_cache, sizeof(old));
 	if (err == -EAGAIN)
 		return vb_step_busy(step);
 	if (err == -ESRCH)

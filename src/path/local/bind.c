@@ -373,6 +373,8 @@ enum vb_verdict vb_step_bind(struct vb_step_context *step)
 	enter(step, peer, step->qp->attr.dest_qp_num);
 	if (!vb_peer_alive(peer))
 		return silent(step, VB_WHY_PEER_ENDED);
+	if (__builtin_expect(vb_hazard_is_frozen(step->run->thread), 0))
+		return VB_VERDICT_BUSY;
 	/* The gate holds state and epoch: an equal gate means that neither has changed. */
 	if (__builtin_expect(
 		    !remote->gate ||

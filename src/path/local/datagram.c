@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* SEND on a UD QP: each work request has a target of its own. */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "exec/copy.h"
@@ -95,7 +96,10 @@ static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim
 	enum vb_reason reason;
 
 	while ((reason = place(step, claim)) == VB_WHY_PEER_NOT_READY) {
-		vb_hazard_watch(step->run->thread, remote->peer);
+		do /* the peer moves its memory, for a moment */
+			vb_hazard_watch(step->run->thread, remote->peer);
+		while (vb_hazard_is_frozen(step->run->thread) && vb_peer_alive(remote->peer) &&
+		       !sched_yield());
 		if (atomic_load(&remote->entry->gate) != remote->gate)
 			return VB_WHY_PEER_NOT_READY;
 		claim->word = atomic_load(&claim->cell->word);

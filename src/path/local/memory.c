@@ -55,6 +55,22 @@ ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 	return copied;
 }
 
+ssize_t vb_step_copy_mapped(struct vb_step_context *step, enum vb_direction direction,
+			    const struct vb_iov *local, const struct vb_iov *remote,
+			    const struct vb_aim *aim)
+{
+	struct vb_thread *thread = step->run->thread;
+	ssize_t copied;
+
+	if (!vb_hazard_copy_begin(thread, aim->from, aim->to, VB_COPY_MAPPED))
+		return -ECANCELED;
+	copied = vb_copy_plain(direction, local, remote);
+	if (__builtin_expect(!vb_mapped_is_current(&aim->view, thread), 0))
+		copied = -ECANCELED;
+	vb_hazard_copy_end(thread);
+	return copied;
+}
+
 enum vb_reason vb_step_copy_refused(ssize_t copied)
 {
 	if (copied == -ECANCELED)

@@ -104,6 +104,8 @@ enum vb_step vb_step_not_here(struct vb_step_context *step, enum vb_verdict verd
 {
 	struct vb_qp *qp = step->qp;
 
+	if (verdict == VB_VERDICT_BUSY)
+		return vb_step_busy(step);
 	if (!vb_step_by_wire(step, verdict))
 		return vb_step_unanswered(step, step->why);
 	vb_step_leave(step);

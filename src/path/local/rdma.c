@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * RDMA_WRITE and RDMA_READ: as many WQEs of one direction as fit are copied together, by one system
- * call where that keeps the order of bytes (exec/copy.h). Each is validated before. If memory is
- * missing, the count of bytes copied tells the WQE that it hit.
+ * call where that keeps the order of bytes (exec/copy.h), or without a call where all of them are
+ * for mapped regions. Each is validated before. If memory is missing, the count of bytes copied
+ * tells the WQE that it hit.
  */
 #include <errno.h>
 
@@ -17,6 +18,7 @@ enum { BATCH_MAX = 256 };
 struct batch {
 	enum vb_direction direction;
 	struct vb_iov local, remote;
+	struct vb_aim aim;         /* of remote, which has addresses of this process in a view */
 	unsigned count;            /* WQEs, from sq.next on */
 	uint32_t bytes[BATCH_MAX]; /* bytes of each WQE in this copy */
 	enum vb_reason stop;       /* why the next WQE is not in this copy; VB_OK: no room */
@@ -91,6 +93,24 @@ static enum vb_reason wqe_check(struct vb_step_context *step, const struct vb_wq
 	return reason;
 }
 
+/* Adds the remote side of a WQE; false: it is reached in another way than those before. */
+static bool batch_aim(struct vb_step_context *step, struct batch *batch, uint64_t address,
+		      size_t length)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_aim *aim = &batch->aim;
+	bool first = !batch->remote.count;
+	struct vb_mapped view = vb_mapped_at(remote->home, remote->key_cache.entry, address, length,
+					     batch->direction != VB_FROM_TARGET);
+
+	if (!first && view.shown != aim->view.shown)
+		return false;
+	aim->view = view;
+	aim->from = first || address < aim->from ? address : aim->from;
+	aim->to = first || address + length > aim->to ? address + length : aim->to;
+	return vb_iov_add_remote(&batch->remote, view.at ? (uintptr_t)view.at : address, length);
+}
+
 /* Adds the next WQE, or the next piece of a long one. False: the batch is complete. */
 static bool batch_add(struct vb_step_context *step, struct batch *batch)
 {
@@ -110,13 +130,13 @@ static bool batch_add(struct vb_step_context *step, struct batch *batch)
 		return false;
 	if (want > room)
 		want = room;
+	if (want && !batch_aim(step, batch, address + offset, want))
+		return false;
 	if (batch->direction == VB_TO_TARGET_IN_ORDER)
 		vb_iov_slice_ordered(&batch->local, step->sge, step->sge_count, offset, want,
 				     address + offset);
 	else
 		vb_iov_slice(&batch->local, step->sge, step->sge_count, offset, want);
-	if (want)
-		vb_iov_add_remote(&batch->remote, address + offset, want);
 	batch->bytes[batch->count++] = (uint32_t)want;
 	return offset + want == wqe->length;
 }
@@ -246,7 +266,23 @@ static void batch_begin(struct batch *batch, const struct vb_step_context *step)
 	batch->local = (struct vb_iov){ thread->local, 0, VB_IOV_MAX, 0 };
 	batch->remote = (struct vb_iov){ thread->remote, 0, VB_IOV_MAX, 0 };
 	batch->count = 0;
+	batch->aim.view.at = NULL;
 	batch->stop = VB_OK;
+}
+
+static ssize_t batch_copy(struct vb_step_context *step, const struct batch *batch)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	ssize_t copied;
+
+	if (batch->aim.view.at)
+		return vb_step_copy_mapped(step, batch->direction, &batch->local, &batch->remote,
+					   &batch->aim);
+	copied = vb_step_copy(step, batch->direction, &batch->local, &batch->remote);
+	if (copied > 0)
+		vb_mapped_spent(remote->home, &remote->key_cache, (uint64_t)copied);
+	step->since_hazard += 64; /* the next call publishes a fresh hazard */
+	return copied;
 }
 
 enum vb_step vb_step_rdma(struct vb_step_context *step)
@@ -266,10 +302,9 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 		return vb_step_complete(step, VB_WHY_MTU_OF_READ);
 	}
 	if (batch.local.bytes)
-		copied = vb_step_copy(step, batch.direction, &batch.local, &batch.remote);
+		copied = batch_copy(step, &batch);
 	if (copied == -ECANCELED)
 		return VB_STEP_AGAIN;
 	step->run->budget_bytes -= batch.local.bytes;
-	step->since_hazard += 64; /* the next call publishes a fresh hazard */
 	return batch_settle(step, &batch, copied);
 }

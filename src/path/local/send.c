@@ -221,19 +221,38 @@ static enum vb_step refuse_imm(struct vb_step_context *step, enum vb_reason reas
 	return vb_step_refuse(step, reason, false);
 }
 
+/* Copies one piece of a WRITE_WITH_IMM, through a view or the kernel. */
+static ssize_t copy_piece(struct vb_step_context *step, const struct vb_iov *local,
+			  uint64_t address)
+{
+	struct vb_remote *remote = &step->qp->remote;
+	struct vb_iov there = { step->run->thread->remote, 0, VB_IOV_MAX, 0 };
+	const struct vb_aim aim = { vb_mapped_at(remote->home, remote->key_cache.entry, address,
+						 local->bytes, true),
+				    address, address + local->bytes };
+	char *at = aim.view.at;
+	ssize_t copied;
+
+	vb_iov_add_remote(&there, at ? (uintptr_t)at : address, local->bytes);
+	if (at)
+		return vb_step_copy_mapped(step, VB_TO_TARGET_IN_ORDER, local, &there, &aim);
+	copied = vb_step_copy(step, VB_TO_TARGET_IN_ORDER, local, &there);
+	if (copied > 0)
+		vb_mapped_spent(remote->home, &remote->key_cache, (uint64_t)copied);
+	return copied;
+}
+
 static enum vb_reason write_piece(struct vb_step_context *step, uint64_t address)
 {
 	struct vb_thread *thread = step->run->thread;
 	struct vb_sq *sq = &step->qp->sq;
 	struct vb_iov local = { thread->local, 0, VB_IOV_MAX, 0 };
-	struct vb_iov remote = { thread->remote, 0, VB_IOV_MAX, 0 };
 	uint32_t left = step->wqe->length - sq->offset, piece = left < VB_PIECE ? left : VB_PIECE;
 	ssize_t copied;
 
 	vb_iov_slice_ordered(&local, step->sge, step->sge_count, sq->offset, piece,
 			     address + sq->offset);
-	vb_iov_add_remote(&remote, address + sq->offset, local.bytes);
-	copied = vb_step_copy(step, VB_TO_TARGET_IN_ORDER, &local, &remote);
+	copied = copy_piece(step, &local, address + sq->offset);
 	if (vb_step_copy_refused(copied))
 		return vb_step_copy_refused(copied);
 	if (copied != (ssize_t)local.bytes)

@@ -4,11 +4,18 @@
 #define VB_PATH_LOCAL_STEP_H
 
 #include "exec/copy.h"
+#include "exec/mapped.h"
 #include "exec/reason.h"
 #include "path/complete.h"
 #include "path/local/local.h"
 
 enum { VB_PIECE = 1 << 20 }; /* bytes copied within one hazard */
+
+/* A part of the target's memory, and its view; not mapped: view.at is NULL. */
+struct vb_aim {
+	struct vb_mapped view;
+	uint64_t from, to; /* addresses of the target */
+};
 
 enum vb_step {
 	VB_STEP_NEXT,  /* the WQE is complete: go on with the one at next */
@@ -22,6 +29,7 @@ enum vb_verdict {
 	VB_VERDICT_HERE,    /* through memory: inside a hazard, gate open, receive queue resolved */
 	VB_VERDICT_PACKETS, /* the wire carries it, to run->wire_peer */
 	VB_VERDICT_SILENT,  /* no peer answers */
+	VB_VERDICT_BUSY,    /* the target moves its memory: soon again */
 };
 
 struct vb_step_context {
@@ -78,6 +86,11 @@ static inline bool vb_step_is_attaching(const struct vb_step_context *step, enum
  * away since the checks; nothing was copied, and all checks must be repeated. Else as vb_copy. */
 ssize_t vb_step_copy(struct vb_step_context *step, enum vb_direction direction,
 		     const struct vb_iov *local, const struct vb_iov *remote);
+/* The same to or from a view (exec/mapped.h): the remote side has addresses of this process, and
+ * stands for aim. -ECANCELED also if the region has ended meanwhile. */
+ssize_t vb_step_copy_mapped(struct vb_step_context *step, enum vb_direction direction,
+			    const struct vb_iov *local, const struct vb_iov *remote,
+			    const struct vb_aim *aim);
 /* The reason why nothing was copied: VB_WHY_PEER_NOT_READY (all checks again), VB_WHY_PEER_ENDED,
  * VB_WHY_PEER_UNTOUCHABLE; VB_OK: none, or memory is missing. */
 enum vb_reason vb_step_copy_refused(ssize_t copied);

@@ -118,7 +118,8 @@ static bool atomic_apply(struct vb_wired *wired, const struct vb_packet *packet,
 	int err = -EAGAIN;
 
 	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
-		err = vb_atomic_apply(vb_responder_memory(wired)->home, address, op, original);
+		err = vb_atomic_apply(vb_responder_memory(wired)->home, address, NULL, op,
+				      original);
 	if (err == -EAGAIN)
 		vb_responder_postpone(wired);
 	else if (err)
