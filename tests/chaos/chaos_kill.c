@@ -24,7 +24,8 @@
 #include "party.h"
 
 enum { SLOW_US = 500000, NOTE_DEADLINE_MS = 30000, GROWN_UP_ROUNDS = 64 };
-enum { GROWTH_FDS = 4, GROWTH_MAPS = 24, GROWTH_RSS_KB = 4096, GROWTH_ROUNDS = 20 };
+/* Descriptors: some for lanes that open and close (nic/lane.h). */
+enum { GROWTH_FDS = 16, GROWTH_MAPS = 24, GROWTH_RSS_KB = 4096, GROWTH_ROUNDS = 20 };
 
 struct crew {
 	struct board *board;
