@@ -129,7 +129,7 @@ static void una_progressed(struct vb_wired *wired, uint32_t count)
 	if (req->doubted && vb_psn_diff(req->una_psn, req->doubted_psn) > 0)
 		req->doubted = 0;
 	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
-	vb_congestion_acked(&req->congestion, count, out);
+	vb_congestion_acked(&req->congestion, count, out, wired->roce->now_ns);
 	vb_share_acked(&wired->roce->share, (uint64_t)count * wired->mtu);
 	/* Packets sent before the requester went back have arrived after all. */
 	if (vb_psn_diff(req->una_psn, req->next_psn) > 0)

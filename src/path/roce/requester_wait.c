@@ -93,7 +93,7 @@ static void answer_overdue(struct vb_wired *wired)
 		req->probing = true;
 		req->probe_psn = req->sent_psn;
 	}
-	vb_congestion_timeout(&req->congestion);
+	vb_congestion_timeout(&req->congestion, wired->roce->now_ns);
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	req->recovering = false;
 	vb_requester_go_back(wired, req->una_psn);
