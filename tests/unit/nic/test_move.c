@@ -504,5 +504,6 @@ int main(void)
 		CASE(discarded_memory_is_empty_once_the_region_has_ended),
 	};
 
+	setenv("VERBENA_MAP", "auto", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
