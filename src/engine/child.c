@@ -8,6 +8,7 @@
 
 #include "base/fork.h"
 #include "engine/engine.h"
+#include "nic/move.h"
 
 /* The NIC whose locks the forking thread has taken. Another thread may make a NIC meanwhile. */
 static struct vb_nic *forking;
@@ -31,6 +32,8 @@ static void forget_in_child(void)
 
 	if (nic && nic->engine && nic->engine->epoll >= 0)
 		close(nic->engine->epoll);
+	/* The parent's service thread may have had its turn. The child has no such thread yet. */
+	pthread_mutex_init(&vb_service_turn, NULL);
 	unlock_nic(); /* calls on inherited objects take the lock */
 	vb_nic_forget();
 	vb_thread_forget();

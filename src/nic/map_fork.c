@@ -73,7 +73,6 @@ static void in_child(void)
 	const struct vb_nic *nic = vb_nic_current();
 	sigset_t all, before;
 
-	pthread_mutex_init(&vb_service_turn, NULL);
 	if (copied[0] < 0)
 		return;
 	sigfillset(&all);
