@@ -64,6 +64,7 @@ static int teardown(void **state)
 	for (int i = 0; i < CQS; i++)
 		assert_int_equal(vb_cq_destroy(cqs[i]), 0);
 	vb_async_close(&rig.ctx);
+	vb_async_free(&rig.ctx);
 	rig_close(&rig);
 	return 0;
 }
