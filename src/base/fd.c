@@ -71,3 +71,23 @@ bool vb_fd_send_room_is_used(int fd)
 	return !getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, &size) &&
 	       !ioctl(fd, SIOCOUTQ, &used) && used > room / 2;
 }
+
+bool vb_fd_send(int socket, const void *bytes, size_t size, int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { (void *)bytes, size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(fd));
+		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
+	}
+	return vb_sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}

@@ -4,6 +4,7 @@
 #define VB_BASE_FD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* The buffer size that sockets for packets ask for, in each direction. */
 enum { VB_SOCKET_BUFFER = 8 << 20 };
@@ -15,5 +16,7 @@ void vb_fd_close(int *fd);
 bool vb_fd_is_eventfd(int fd);
 /* True: more than half of a socket's send buffer lies unread at its receivers. */
 bool vb_fd_send_room_is_used(int fd);
+/* Sends a message, with a descriptor unless fd is -1. Never waits. False: it was not sent. */
+bool vb_fd_send(int socket, const void *bytes, size_t size, int fd);
 
 #endif

@@ -9,29 +9,13 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "base/message.h"
 #include "shm/segment.h"
 
 static _Atomic uint64_t mapped_bytes; /* of all views */
 
 bool vb_view_send(int socket, const struct vb_view_message *message, int fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { (void *)message, sizeof(*message) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	}
-	return vb_sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(*message);
+	return vb_fd_send(socket, message, sizeof(*message), fd);
 }
 
 static bool reserve(uint64_t length)

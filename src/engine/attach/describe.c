@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "nic/migrate.h"
 #include "nic/mw.h"
 #include "nic/qp.h"
@@ -311,27 +312,6 @@ static int records_to_memfd(const struct listing *listing)
 	return fd;
 }
 
-/* Does not wait: a fresh socket has room for one message. */
-static void send_answer(int socket, const struct vb_describe_answer *answer, int fd)
-{
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { (void *)answer, sizeof(*answer) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(fd));
-		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	}
-	sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
 static bool may_ask(int socket)
 {
 	struct ucred cred;
@@ -366,7 +346,7 @@ static void answer_with(struct vb_nic *nic, int socket, struct vb_describe_answe
 	answer->error = (uint32_t)-err;
 	answer->record_count = err ? 0 : listing.count;
 	answer->left_out = listing.left_out;
-	send_answer(socket, answer, fd);
+	vb_fd_send(socket, answer, sizeof(*answer), fd); /* a fresh socket has room for it */
 	if (fd >= 0)
 		close(fd);
 	free(listing.records);
@@ -388,7 +368,7 @@ void vb_describe_answer_to(struct vb_nic *nic, int socket)
 	if (!may_ask(socket)) {
 		atomic_fetch_add(&refused, 1);
 		answer.error = EPERM;
-		send_answer(socket, &answer, -1);
+		vb_fd_send(socket, &answer, sizeof(answer), -1);
 		return;
 	}
 	answer.refused = atomic_load(&refused);
