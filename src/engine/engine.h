@@ -61,7 +61,6 @@ void vb_engine_settle_all(struct vb_nic *nic);
 /* --- pending.c --- */
 
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp);
-void vb_engine_unpend(struct vb_engine *engine, struct vb_qp *qp);
 /* By a poller: tries some of the QPs again that complete to the CQ it polls. False: none waits. */
 bool vb_engine_retry_own(struct vb_cq *cq);
 /* By a poller: the same for CQs whose own pollers do not. Under progress_lock. */

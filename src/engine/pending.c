@@ -23,12 +23,6 @@ void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
 		vb_nic_ring(engine->nic);
 }
 
-void vb_engine_unpend(struct vb_engine *engine, struct vb_qp *qp)
-{
-	(void)engine;
-	vb_waiters_remove(qp);
-}
-
 /* Under retry_lock. Returns the number of tries. */
 static unsigned retry(struct vb_waiters *waiters, unsigned most, bool service)
 {

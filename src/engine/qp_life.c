@@ -73,7 +73,7 @@ static int reset_qp(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (err)
 		vb_engine_kick(qp); /* the QP is in ERR: flushes the posted work requests */
 	if (!err) {
-		vb_engine_unpend(qp->nic->engine, qp);
+		vb_waiters_remove(qp);
 		vb_qp_limit_rate(qp, 0, 0);
 	}
 	return err;
@@ -149,7 +149,7 @@ static int stop_qp(struct vb_qp *qp)
 	vb_spin_lock(&waiters->retry_lock);
 	vb_wire_stop(qp, false);
 	vb_local_give_back(qp);
-	vb_engine_unpend(engine, qp);
+	vb_waiters_remove(qp);
 	vb_qp_withdraw(qp);
 	vb_spin_unlock(&waiters->retry_lock);
 	vb_spin_unlock(&engine->progress_lock);
