@@ -50,6 +50,7 @@ sim: deps
 	@$(MAKE) --no-print-directory configure
 	@$(NINJA) tests/sim/sim tests/cm/cm-sim
 	@$(BUILD)/tests/sim/sim --seeds tests/sim/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
+	@$(BUILD)/tests/sim/sim --lanes 3 --seed 1$$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seeds tests/cm/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seed 1$$(date +%s)00000000 --seconds $(SECONDS)
 

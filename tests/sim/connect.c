@@ -98,11 +98,11 @@ static void adopt(struct end *end)
 	if (!vb_qp_token_try(end->qp))
 		world_fail(end->world, "end %u: somebody has the token", end->index);
 	if (end->type == IBV_QPT_UD) {
-		check(end, vb_roce_adopt(&end->host->roce, end->qp, NULL), "adopt");
+		check(end, vb_roce_adopt(&end_core(end)->roce, end->qp, NULL), "adopt");
 		return;
 	}
 	host_way(end->host, end->peer->host->index, end->index * 77, &way);
-	check(end, vb_roce_adopt(&end->host->roce, end->qp, &way), "adopt");
+	check(end, vb_roce_adopt(&end_core(end)->roce, end->qp, &way), "adopt");
 }
 
 static void to_rts(struct end *end)
@@ -127,7 +127,7 @@ static void kick(struct end *end)
 {
 	struct vb_wired *wired = atomic_load(&end->qp->wired);
 
-	end->host->roce.now_ns = end->world->now_ns;
+	end_core(end)->roce.now_ns = end->world->now_ns;
 	if (wired)
 		vb_roce_post(wired);
 }

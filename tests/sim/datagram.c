@@ -61,10 +61,10 @@ static void transmit(struct end *end)
 	uint64_t wait_ns = 0;
 
 	while (!wait_ns && end->qp->sq.next != end->qp->sq.tail)
-		wait_ns = vb_roce_datagram(&end->host->roce, end->qp, NULL, &notice);
+		wait_ns = vb_roce_datagram(&end_core(end)->roce, end->qp, NULL, &notice);
 	if (notice.due)
 		vb_cq_notify(end->qp->send_cq, end->qp->sends.bit, notice.error);
-	vb_tx_flush(&end->host->roce.tx);
+	vb_tx_flush(&end_core(end)->roce.tx);
 	if (wait_ns)
 		event_add(end->world, wait_ns, EVENT_DATAGRAMS, end);
 }
@@ -73,7 +73,7 @@ void datagram_go_on(struct end *end)
 {
 	if (end->closed)
 		return;
-	end->host->roce.now_ns = end->world->now_ns;
+	end_core(end)->roce.now_ns = end->world->now_ns;
 	transmit(end);
 	oracle_poll(end->host);
 }

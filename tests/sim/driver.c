@@ -15,6 +15,7 @@ struct options {
 	bool verbose, tap, self_check;
 	const char *seeds; /* file of seeds that failed once */
 	const char *self;
+	unsigned lanes; /* 0: as the driver likes */
 };
 
 static const struct driver *driver;
@@ -30,13 +31,15 @@ static double now_s(void)
 
 static bool run(const struct options *options, uint64_t seed)
 {
-	char failure[FAILURE_SIZE];
+	char failure[FAILURE_SIZE], lanes[24] = "";
 
 	if (driver->run(seed, options->verbose, failure, sizeof(failure)))
 		return true;
+	if (options->lanes)
+		snprintf(lanes, sizeof(lanes), " --lanes %u", options->lanes);
 	if (failures++ < FAILURES_SHOWN)
-		printf("%sworld %" PRIu64 ": %s   (%s --seed %" PRIu64 " --worlds 1 -v)\n",
-		       options->tap ? "# " : "", seed, failure, options->self, seed);
+		printf("%sworld %" PRIu64 ": %s   (%s%s --seed %" PRIu64 " --worlds 1 -v)\n",
+		       options->tap ? "# " : "", seed, failure, options->self, lanes, seed);
 	fflush(stdout);
 	return false;
 }
@@ -117,6 +120,13 @@ static void take_option(struct options *options, int c)
 	case 'v':
 		options->verbose = true;
 		break;
+	case 'l':
+		options->lanes = (unsigned)strtoul(optarg, NULL, 0);
+		if (driver->lanes && options->lanes) {
+			driver->lanes(options->lanes);
+			break;
+		}
+		exit(2);
 	case 'c':
 		options->self_check = driver->self_check;
 		if (options->self_check)
@@ -136,6 +146,7 @@ static struct options parse(int argc, char **argv)
 		{ "seeds", required_argument, NULL, 'f' },
 		{ "tap", no_argument, NULL, 'T' },
 		{ "verbose", no_argument, NULL, 'v' },
+		{ "lanes", required_argument, NULL, 'l' },
 		{ "self-check", no_argument, NULL, 'c' },
 		{ 0 },
 	};

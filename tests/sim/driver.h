@@ -5,6 +5,7 @@
  *   SIM [--seed S] [--worlds N] [--seconds T] [-v]   one line per world that fails, and a summary
  *   SIM --tap [--seeds FILE] [--seed S] [--worlds N] one test per batch of worlds; those of FILE,
  *                                                    which failed once, come first
+ *   SIM --lanes N ...                                so many lanes per host, where hosts have lanes
  *   SIM --self-check                                 does the oracle notice what is wrong?
  */
 #ifndef VB_TESTS_SIM_DRIVER_H
@@ -22,6 +23,8 @@ struct driver {
 	void (*summary)(const char *prefix, unsigned failures, double took_s);
 	/* TAP; returns how many failed. NULL: there is none. */
 	unsigned (*self_check)(void);
+	/* So many lanes per host. NULL: hosts have none. */
+	void (*lanes)(unsigned count);
 };
 
 /* What main returns. */

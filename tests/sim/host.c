@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Hosts: engines with an address, made once, and what an engine thread would do for them. */
+/* Hosts: cores with an address, made once, and what a service thread would do for them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "nic/lane.h"
 #include "sim.h"
 
 static uint8_t *arena;
 static struct host hosts[HOSTS_MAX];
+static unsigned lanes = 1;
 
 static void address_of(unsigned host, bool ipv6, uint8_t *out)
 {
@@ -80,8 +82,14 @@ static void host_make(struct host *host, unsigned index)
 				   IBV_ACCESS_LOCAL_WRITE };
 
 	host->index = index;
-	must(vb_roce_init(&host->roce, sim_nic(), &sink), "engine");
-	host->roce.thread = vb_thread_get();
+	for (unsigned i = 0; i < CORES_MAX; i++) {
+		struct core *core = &host->cores[i];
+
+		core->host = host;
+		must(vb_roce_init(&core->roce, sim_nic(), &sink), "core");
+		core->roce.lane = i;
+		core->roce.thread = vb_thread_get();
+	}
 	must(vb_pd_alloc(sim_context(), &host->pd), "PD");
 	must(vb_mr_register(host->pd, &spec, &host->arena_mr), "region");
 }
@@ -101,11 +109,13 @@ void host_close(struct host *host)
 		must(vb_cq_destroy(host->cq[i]), "CQ");
 }
 
-/* What an engine has learnt in another world, where it was later than it is now. */
-void host_forget(struct host *host)
+/* What a core has learnt in another world, where it was later than it is now. */
+static void core_forget(struct core *core)
 {
-	struct vb_roce *roce = &host->roce;
+	struct vb_roce *roce = &core->roce;
 
+	core->turn_ns = VB_NEVER_NS;
+	core->holding = false;
 	vb_share_init(&roce->share);
 	roce->paid_ns = roce->acks_ns = roce->gather_ns = 0;
 	roce->past = (struct vb_wired_counters){ 0 };
@@ -113,11 +123,23 @@ void host_forget(struct host *host)
 	memset(roce->ways, 0, sizeof(roce->ways));
 }
 
+void host_forget(struct host *host)
+{
+	for (unsigned i = 0; i < CORES_MAX; i++)
+		core_forget(&host->cores[i]);
+}
+
+void world_lanes(unsigned count)
+{
+	lanes = count < CORES_MAX ? count : CORES_MAX;
+}
+
 struct host *hosts_get(void)
 {
 	if (arena)
 		return hosts;
 	sim_objects_open();
+	sim_nic()->lanes_max = lanes;
 	arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(arena == MAP_FAILED ? -12 : 0, "memory");
 	for (unsigned i = 0; i < HOSTS_MAX; i++)
@@ -125,8 +147,20 @@ struct host *hosts_get(void)
 	return hosts;
 }
 
-void host_input(struct host *host, const struct transit *transit)
+/* As a port does it (port/input.c): by the number of the QP. */
+static struct core *core_for(struct host *host, const struct transit *transit)
 {
+	struct vb_packet packet;
+	int lane = VB_LANE_FIRST;
+
+	if (!vb_packet_parse(transit->bytes, transit->length, &packet))
+		lane = vb_lane_of_qpn(sim_nic(), packet.dest_qpn);
+	return &host->cores[lane < 0 ? VB_LANE_FIRST : lane];
+}
+
+struct core *host_input(struct host *host, const struct transit *transit)
+{
+	struct core *core = core_for(host, transit);
 	struct vb_arrival arrival = {
 		.flow = &transit->flow,
 		.bytes = transit->bytes,
@@ -135,25 +169,26 @@ void host_input(struct host *host, const struct transit *transit)
 		.hop_limit = 60,
 	};
 
-	host->roce.now_ns = host->world->now_ns;
-	vb_roce_input(&host->roce, &arrival);
+	core->roce.now_ns = host->world->now_ns;
+	vb_roce_input(&core->roce, &arrival);
+	return core;
 }
 
 /* Some turns keep their ACKs for the next, which is then due soon. */
-void host_turn(struct host *host)
+void core_turn(struct core *core)
 {
-	struct world *world = host->world;
-	bool hold = !host->holding && rng_chance(&world->rng, 3000);
+	struct world *world = core->host->world;
+	bool hold = !core->holding && rng_chance(&world->rng, 3000);
 	unsigned rounds = 0;
 
-	host->roce.now_ns = world->now_ns;
-	host->holding = hold;
-	host->turn_ns = hold ? world->now_ns + rng_below(&world->rng, 20000) : VB_NEVER_NS;
-	if (vb_roce_at_rest(&host->roce, hold))
+	core->roce.now_ns = world->now_ns;
+	core->holding = hold;
+	core->turn_ns = hold ? world->now_ns + rng_below(&world->rng, 20000) : VB_NEVER_NS;
+	if (vb_roce_at_rest(&core->roce, hold))
 		return;
-	while (vb_roce_turn(&host->roce, hold))
+	while (vb_roce_turn(&core->roce, hold))
 		if (++rounds > 10000) {
-			world_fail(world, "host %u never comes to rest", host->index);
+			world_fail(world, "host %u never comes to rest", core->host->index);
 			return;
 		}
 }

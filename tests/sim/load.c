@@ -385,7 +385,7 @@ void load_post(struct end *end)
 
 	if (end->closed || !end->ready)
 		return;
-	end->host->roce.now_ns = end->world->now_ns;
+	end_core(end)->roce.now_ns = end->world->now_ns;
 	if (end->type == IBV_QPT_UD) {
 		datagram_post(end);
 		oracle_poll(end->host); /* it is done already, and no packet need come */

@@ -33,7 +33,9 @@ static void summary(const char *prefix, unsigned failures, double took_s)
 
 int main(int argc, char **argv)
 {
-	static const struct driver driver = { .batch = 1000, .run = run, .summary = summary };
+	static const struct driver driver = {
+		.batch = 1000, .run = run, .summary = summary, .lanes = world_lanes
+	};
 	const int status = driver_main(argc, argv, &driver);
 
 	network_fini();

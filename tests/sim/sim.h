@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Worlds of several hosts in one process, one thread and virtual time. A host is a protocol core
- * (struct vb_roce) with an address; all QPs are objects of the one NIC of this process. Between
- * hosts lies a network that loses, repeats, delays and damages packets; above them sit
- * applications that post and poll. What they see is compared with a model that knows what every
- * byte must be.
+ * Worlds of several hosts in one process, one thread and virtual time. A host has an address and
+ * a protocol core (struct vb_roce) per lane; all QPs are objects of the one NIC of this process,
+ * which chooses their lanes. Between hosts lies a network that loses, repeats, delays and damages
+ * packets; above them sit applications that post and poll. What they see is compared with a model
+ * that knows what every byte must be.
  *
  *   load.c: posts  ->  engine of host A  ->  network.c  ->  engine of host B
  *      oracle.c: what completed, in which order, with which bytes
@@ -22,6 +22,7 @@
 
 enum {
 	HOSTS_MAX = 4,
+	CORES_MAX = 4, /* per host: one per lane */
 	ENDS_MAX = 48, /* reconnected ones count again */
 	CQS = 2,       /* per host */
 	OPS_MAX = 48,  /* per end */
@@ -45,15 +46,21 @@ struct buffer {
 	bool settled;
 };
 
+/* The lane of a host. */
+struct core {
+	struct host *host;
+	struct vb_roce roce;
+	uint64_t turn_ns; /* when it has its turn */
+	bool holding;     /* ACKs wait for that turn */
+};
+
 struct host {
 	struct world *world;
 	unsigned index;
-	struct vb_roce roce;
+	struct core cores[CORES_MAX];
 	struct vb_pd *pd;
 	struct vb_mr *arena_mr;
 	struct vb_cq *cq[CQS];
-	uint64_t turn_ns;   /* when its engine has its turn */
-	bool holding;       /* ACKs wait for that turn */
 	unsigned drowsy_us; /* how long it may be until it has a CPU */
 };
 
@@ -192,6 +199,8 @@ struct world {
 };
 
 /* world.c: the course of a world. False: it failed, world->failure says why. */
+/* Before the first world: so many lanes per host, up to CORES_MAX; else one. */
+void world_lanes(unsigned lanes);
 bool world_run(uint64_t seed, bool verbose, struct world_stats *stats, char *failure, size_t size);
 void world_fail(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_say(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -215,8 +224,14 @@ void host_way(const struct host *host, unsigned to, uint32_t entropy, struct vb_
 void host_open(struct host *host);
 void host_close(struct host *host);
 void host_forget(struct host *host);
-void host_turn(struct host *host);
-void host_input(struct host *host, const struct transit *transit);
+void core_turn(struct core *core);
+/* Returns the core that took the packet. */
+struct core *host_input(struct host *host, const struct transit *transit);
+/* The core that carries the QP of an end. */
+static inline struct core *end_core(const struct end *end)
+{
+	return &end->host->cores[atomic_load(&end->qp->lane)];
+}
 /* What an engine would do for QPs that peers failed, and for flushes that wait. */
 void sim_attend(struct world *world);
 

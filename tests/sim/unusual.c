@@ -142,7 +142,8 @@ void unusual_begin(struct world *world)
 	if (!is_unusual(world))
 		return;
 	for (unsigned i = 0; oddity_of(world) == POOR && i < world->host_count; i++)
-		world->hosts[i].roce.share.limit_bytes = SHARE_LEAST;
+		for (unsigned k = 0; k < CORES_MAX; k++)
+			world->hosts[i].cores[k].roce.share.limit_bytes = SHARE_LEAST;
 	for (unsigned i = 0; oddity_of(world) == RATED && i < world->end_count; i++) {
 		struct vb_qp *qp = world->ends[i]->qp;
 

@@ -76,8 +76,9 @@ static void act(struct end *end, enum action action)
 	}
 }
 
-static void soon(struct host *host, uint64_t within_ns)
+static void soon(struct core *core, uint64_t within_ns)
 {
+	const struct host *host = core->host;
 	struct world *world = host->world;
 	uint64_t at_ns;
 
@@ -85,8 +86,8 @@ static void soon(struct host *host, uint64_t within_ns)
 		within_ns = host->drowsy_us * 1000ull;
 	at_ns = world->now_ns + (within_ns ? rng_below(&world->rng, (uint32_t)within_ns) : 0);
 
-	if (at_ns < host->turn_ns)
-		host->turn_ns = at_ns;
+	if (at_ns < core->turn_ns)
+		core->turn_ns = at_ns;
 }
 
 static void handle(struct world *world, const struct event *event)
@@ -95,8 +96,7 @@ static void handle(struct world *world, const struct event *event)
 
 	switch ((enum event_kind)event->kind) {
 	case EVENT_PACKET:
-		host_input(&world->hosts[transit->to], transit);
-		soon(&world->hosts[transit->to], TURN_DELAY_NS);
+		soon(host_input(&world->hosts[transit->to], transit), TURN_DELAY_NS);
 		network_return(transit);
 		break;
 	case EVENT_POST:
@@ -117,30 +117,31 @@ static void handle(struct world *world, const struct event *event)
 	}
 }
 
-/* When a host wants its turn; what is ready to be sent waits for the turn that was set. */
-static uint64_t host_next_ns(struct host *host)
+/* When a core wants its turn; what is ready to be sent waits for the turn that was set. */
+static uint64_t core_next_ns(struct core *core)
 {
-	uint64_t next_ns = vb_roce_next_ns(&host->roce);
+	uint64_t next_ns = vb_roce_next_ns(&core->roce);
 
-	if (!next_ns && host->turn_ns == VB_NEVER_NS)
-		soon(host, 0);
-	if (!next_ns || host->turn_ns < next_ns)
-		return host->turn_ns;
+	if (!next_ns && core->turn_ns == VB_NEVER_NS)
+		soon(core, 0);
+	if (!next_ns || core->turn_ns < next_ns)
+		return core->turn_ns;
 	return next_ns;
 }
 
-static struct host *next_host(struct world *world, uint64_t *at_ns)
+static struct core *next_core(struct world *world, uint64_t *at_ns)
 {
-	struct host *first = NULL;
+	struct core *first = NULL;
 
 	*at_ns = VB_NEVER_NS;
-	for (unsigned i = 0; i < world->host_count; i++) {
-		uint64_t next_ns = host_next_ns(&world->hosts[i]);
+	for (unsigned i = 0; i < world->host_count * CORES_MAX; i++) {
+		struct core *core = &world->hosts[i / CORES_MAX].cores[i % CORES_MAX];
+		uint64_t next_ns = core_next_ns(core);
 
 		if (next_ns >= *at_ns)
 			continue;
 		*at_ns = next_ns;
-		first = &world->hosts[i];
+		first = core;
 	}
 	return first;
 }
@@ -149,7 +150,7 @@ static struct host *next_host(struct world *world, uint64_t *at_ns)
 static bool step(struct world *world)
 {
 	uint64_t turn_ns, event_ns = VB_NEVER_NS;
-	struct host *host = next_host(world, &turn_ns);
+	struct core *core = next_core(world, &turn_ns);
 
 	agenda_next(&world->agenda, &event_ns);
 	if (turn_ns == VB_NEVER_NS && event_ns == VB_NEVER_NS)
@@ -157,10 +158,10 @@ static bool step(struct world *world)
 	if (turn_ns < event_ns) {
 		if (turn_ns > world->now_ns)
 			world->now_ns = turn_ns;
-		host_turn(host);
+		core_turn(core);
 		sim_attend(world);
 		oracle_queues(world);
-		oracle_poll(host);
+		oracle_poll(core->host);
 	} else {
 		struct event event = agenda_pop(&world->agenda);
 
@@ -181,8 +182,6 @@ static void begin(struct world *world)
 		struct host *host = &world->hosts[i];
 
 		host->world = world;
-		host->turn_ns = VB_NEVER_NS;
-		host->holding = false;
 		host_open(host);
 		host_forget(host);
 	}
@@ -289,9 +288,12 @@ static void finish(struct world *world)
 	}
 	for (unsigned i = 0; i < world->host_count; i++)
 		host_close(&world->hosts[i]);
-	for (unsigned i = 0; i < HOSTS_MAX; i++)
-		if (world->hosts[i].roce.wired_count || world->hosts[i].roce.timers.count)
-			world_fail(world, "host %u still has QPs or timers", i);
+	for (unsigned i = 0; i < HOSTS_MAX * CORES_MAX; i++) {
+		const struct core *core = &world->hosts[i / CORES_MAX].cores[i % CORES_MAX];
+
+		if (core->roce.wired_count || core->roce.timers.count)
+			world_fail(world, "host %u still has QPs or timers", core->host->index);
+	}
 	agenda_fini(&world->agenda);
 	free(world->recvs);
 }
