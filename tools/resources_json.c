@@ -56,6 +56,8 @@ static void print_qp(const struct vb_asked_processes *all, const struct vb_descr
 	printf(", \"peer\": {\"qpn\": %u, \"gid\": \"%s\", \"pid\": %d, \"path\": \"%s\"}",
 	       r->dest_qpn, describe_gid(&gid, text), peer_pid(all, r),
 	       r->on_wire ? "packets" : "local");
+	if (r->on_wire)
+		printf(", \"lane\": %u", r->lane);
 }
 
 static void print_id(const struct vb_describe_record *r)

@@ -56,7 +56,7 @@ static void print_peer(const struct vb_asked_processes *all, const struct vb_des
 	if (pid)
 		printf(" (pid %d)", pid);
 	if (r->on_wire)
-		printf(", packets");
+		printf(", packets in lane %u", r->lane);
 }
 
 static void print_qp(const struct vb_asked_processes *all, const struct vb_describe_record *r)

@@ -202,6 +202,7 @@ static void add_qp(struct listing *listing, struct vb_qp *qp)
 	record->send_posted = sends_posted(&qp->sq);
 	record->recv_posted = qp->srq || !qp->rq ? 0 : receives_posted(qp->rq);
 	record->on_wire = atomic_load(&qp->wired) != NULL;
+	record->lane = atomic_load(&qp->lane);
 	record->sq_psn = qp->attr.sq_psn;
 	record->rq_psn = qp->attr.rq_psn;
 	record->mig_state = vb_mig_state(qp);

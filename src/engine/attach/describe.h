@@ -92,7 +92,7 @@ struct vb_describe_record {
 	 * addresses, sockaddr_in or sockaddr_in6 (zero: none, or of another family). */
 	uint32_t port_space, cm_qpn;
 	uint8_t src[28], dst[28];
-	uint32_t reserved;
+	uint32_t lane; /* QP on the wire (nic/lane.h) */
 };
 static_assert(sizeof(struct vb_describe_record) == 200, "layout of a record");
 static_assert(sizeof(struct vb_describe_answer) == 72, "layout of the answer");
