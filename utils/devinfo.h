@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_devinfo: lines of a name and a value, aligned with tabs, and the sections made of them. */
+/*
+ * ibv_devinfo: lines of a name and a value, aligned with tabs, and the sections made of them. They
+ * are those that ibv_devinfo of the rdma-core has whose headers the build found.
+ */
 #ifndef UTILS_DEVINFO_H
 #define UTILS_DEVINFO_H
 
 #include <infiniband/verbs.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "abi/config.h"
 
 /* A line: tabs, "name:", tabs up to a column (of 8 per tab), the value. */
 void devinfo_line(unsigned tabs, unsigned column, const char *name, const char *format, ...)

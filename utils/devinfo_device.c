@@ -28,9 +28,16 @@ static const struct devinfo_bit odp_general_bits[] = {
 	{ IBV_ODP_SUPPORT_IMPLICIT, "ODP_SUPPORT_IMPLICIT" },
 };
 static const struct devinfo_bit odp_bits[] = {
-	{ IBV_ODP_SUPPORT_SEND, "SUPPORT_SEND" },     { IBV_ODP_SUPPORT_RECV, "SUPPORT_RECV" },
-	{ IBV_ODP_SUPPORT_WRITE, "SUPPORT_WRITE" },   { IBV_ODP_SUPPORT_READ, "SUPPORT_READ" },
-	{ IBV_ODP_SUPPORT_ATOMIC, "SUPPORT_ATOMIC" }, { IBV_ODP_SUPPORT_SRQ_RECV, "SUPPORT_SRQ" },
+	{ IBV_ODP_SUPPORT_SEND, "SUPPORT_SEND" },
+	{ IBV_ODP_SUPPORT_RECV, "SUPPORT_RECV" },
+	{ IBV_ODP_SUPPORT_WRITE, "SUPPORT_WRITE" },
+	{ IBV_ODP_SUPPORT_READ, "SUPPORT_READ" },
+	{ IBV_ODP_SUPPORT_ATOMIC, "SUPPORT_ATOMIC" },
+	{ IBV_ODP_SUPPORT_SRQ_RECV, "SUPPORT_SRQ" },
+#if VB_HEADER_HAS_DMAH
+	{ IBV_ODP_SUPPORT_FLUSH, "SUPPORT_FLUSH" },
+	{ IBV_ODP_SUPPORT_ATOMIC_WRITE, "SUPPORT_ATOMIC_WRITE" },
+#endif
 };
 static const struct devinfo_bit raw_bits[] = {
 	{ IBV_RAW_PACKET_CAP_CVLAN_STRIPPING, "C-VLAN stripping offload" },
@@ -42,6 +49,23 @@ static const struct devinfo_bit qp_bits[] = {
 	{ 1 << IBV_QPT_RAW_PACKET, "SUPPORT_RAW_PACKET" },
 	{ 1 << IBV_QPT_UD, "SUPPORT_UD" },
 };
+static const struct devinfo_bit pacing_bits[] = {
+	{ 1 << IBV_QPT_RAW_PACKET, "SUPPORT_RAW_PACKET" },
+	{ 1 << IBV_QPT_UD, "SUPPORT_UD" },
+#if VB_HEADER_HAS_DM_EXPORT
+	{ 1 << IBV_QPT_RC, "SUPPORT_RC" },
+#endif
+};
+#if VB_HEADER_HAS_COMP_CNTR
+/* clang-format off */
+#define ATTACH(name) { IBV_QP_ATTACH_COMP_CNTR_OP_##name, "QP_ATTACH_" #name }
+/* clang-format on */
+static const struct devinfo_bit attach_bits[] = {
+	ATTACH(SEND),       ATTACH(RECV),
+	ATTACH(RDMA_READ),  ATTACH(REMOTE_RDMA_READ),
+	ATTACH(RDMA_WRITE), ATTACH(REMOTE_RDMA_WRITE),
+};
+#endif
 static const struct devinfo_bit tag_bits[] = { { IBV_TM_CAP_RC, "IBV_TM_CAP_RC" } };
 
 static const char *atomics(enum ibv_atomic_cap cap)
@@ -56,7 +80,22 @@ static void number(const char *name, long value)
 	devinfo_line(1, 40, name, "%ld", value);
 }
 
-static void print_limits(const struct ibv_device_attr *attr)
+static void print_comp_cntrs(struct ibv_context *context)
+{
+#if VB_HEADER_HAS_COMP_CNTR
+	struct ibv_comp_cntr_caps caps = { 0 };
+
+	if (ibv_query_comp_cntr_caps(context, &caps))
+		return;
+	number("max_comp_cntr", (long)caps.max_counters);
+	printf("\tcomp_cntr_caps:\n");
+	devinfo_bits(attach_bits, COUNT(attach_bits), caps.supported_qp_attach_ops);
+#else
+	(void)context;
+#endif
+}
+
+static void print_limits(struct ibv_context *context, const struct ibv_device_attr *attr)
 {
 	number("max_sge", attr->max_sge);
 	number("max_sge_rd", attr->max_sge_rd);
@@ -88,6 +127,7 @@ static void print_limits(const struct ibv_device_attr *attr)
 		number("max_srq_sge", attr->max_srq_sge);
 	}
 	number("max_pkeys", attr->max_pkeys);
+	print_comp_cntrs(context);
 	number("local_ca_ack_delay", attr->local_ca_ack_delay);
 }
 
@@ -122,12 +162,12 @@ static void print_clock(const struct ibv_device_attr_ex *attr)
 		printf("\tcore clock not supported\n");
 }
 
-static void print_supported_qps(uint32_t types)
+static void print_supported_qps(const struct devinfo_bit *bits, size_t count, uint32_t types)
 {
 	if (!types)
 		return;
 	printf("\t\tsupported_qp:\n");
-	devinfo_bits(qp_bits, COUNT(qp_bits), types);
+	devinfo_bits(bits, count, types);
 }
 
 static void print_packets(const struct ibv_device_attr_ex *attr)
@@ -137,21 +177,22 @@ static void print_packets(const struct ibv_device_attr_ex *attr)
 	printf("\ttso_caps:\n");
 	devinfo_line(2, 48, "max_tso", "%u", attr->tso_caps.max_tso);
 	if (attr->tso_caps.max_tso)
-		print_supported_qps(attr->tso_caps.supported_qpts);
+		print_supported_qps(qp_bits, COUNT(qp_bits), attr->tso_caps.supported_qpts);
 	printf("\trss_caps:\n");
 	devinfo_line(2, 64, "max_rwq_indirection_tables", "%u", rss->max_rwq_indirection_tables);
 	devinfo_line(2, 64, "max_rwq_indirection_table_size", "%u",
 		     rss->max_rwq_indirection_table_size);
 	devinfo_line(2, 64, "rx_hash_function", "0x%x", rss->rx_hash_function);
 	devinfo_line(2, 64, "rx_hash_fields_mask", "0x%" PRIX64, rss->rx_hash_fields_mask);
-	print_supported_qps(rss->supported_qpts);
+	print_supported_qps(qp_bits, COUNT(qp_bits), rss->supported_qpts);
 	devinfo_line(1, 40, "max_wq_type_rq", "%u", attr->max_wq_type_rq);
 	printf("\tpacket_pacing_caps:\n");
 	devinfo_line(2, 40, "qp_rate_limit_min", "%ukbps",
 		     attr->packet_pacing_caps.qp_rate_limit_min);
 	devinfo_line(2, 40, "qp_rate_limit_max", "%ukbps",
 		     attr->packet_pacing_caps.qp_rate_limit_max);
-	print_supported_qps(attr->packet_pacing_caps.supported_qpts);
+	print_supported_qps(pacing_bits, COUNT(pacing_bits),
+			    attr->packet_pacing_caps.supported_qpts);
 }
 
 static void print_tags(const struct ibv_tm_caps *caps)
@@ -189,7 +230,7 @@ void devinfo_device(struct ibv_context *context, const struct ibv_device_attr_ex
 	number("max_qp_wr", base->max_qp_wr);
 	devinfo_line(1, 40, "device_cap_flags", "0x%08x", base->device_cap_flags);
 	devinfo_bits(cap_bits, COUNT(cap_bits), base->device_cap_flags);
-	print_limits(base);
+	print_limits(context, base);
 	print_odp(attr);
 	print_clock(attr);
 	print_flags_ex(attr);

@@ -68,7 +68,22 @@ static void print_gids(struct ibv_context *context, uint32_t port_num, int count
 	}
 }
 
-static void print_more(const struct ibv_port_attr *port)
+/* ibv_devinfo prints it since rdma-core 65. */
+static void print_speed(struct ibv_context *context, uint32_t port_num)
+{
+#if VB_HEADER_HAS_COMP_CNTR
+	uint64_t speed; /* in 100 Mbit/s */
+
+	if (!ibv_query_port_speed(context, port_num, &speed))
+		devinfo_line(3, 48, "effective_speed", "%.1f Gbps", (double)speed / 10);
+#else
+	(void)context;
+	(void)port_num;
+#endif
+}
+
+static void print_more(struct ibv_context *context, uint32_t port_num,
+		       const struct ibv_port_attr *port)
 {
 	devinfo_line(3, 48, "max_msg_sz", "0x%x", port->max_msg_sz);
 	devinfo_line(3, 48, "port_cap_flags", "0x%08x", port->port_cap_flags);
@@ -86,6 +101,7 @@ static void print_more(const struct ibv_port_attr *port)
 		     TEXT(lanes, port->active_width, "invalid width"), port->active_width);
 	devinfo_line(3, 48, "active_speed", "%s (%d)",
 		     TEXT(speeds, port->active_speed, "invalid speed"), port->active_speed);
+	print_speed(context, port_num);
 	devinfo_line(3, 48, "phys_state", "%s (%d)",
 		     TEXT(phys_states, port->phys_state, "invalid physical state"),
 		     port->phys_state);
@@ -112,7 +128,7 @@ int devinfo_port(struct ibv_context *context, uint32_t port_num, int verbose)
 	devinfo_line(3, 48, "port_lmc", "0x%02x", port.lmc);
 	devinfo_line(3, 48, "link_layer", "%s", TEXT(links, port.link_layer, "Unknown"));
 	if (verbose) {
-		print_more(&port);
+		print_more(context, port_num, &port);
 		print_gids(context, port_num, port.gid_tbl_len);
 	}
 	return 0;

@@ -38,8 +38,8 @@ static int check_attach(const struct vb_qp *qp, uint32_t ops)
 		why = "op_mask has operations that are not known";
 	else if (!qp->entry || qp->type == IBV_QPT_XRC_RECV)
 		why = "an XRC_RECV QP has no work requests";
-	else if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV && qp->srq)
-		why = "receives of an SRQ are not counted";
+	else if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV && qp->srq && qp->srq->tm)
+		why = "receives of an SRQ that matches tags are not counted";
 	if (!why)
 		return 0;
 	vb_explain("ibv_qp_attach_comp_cntr: %s", why);
@@ -81,7 +81,7 @@ static void attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops)
 		qp->counts_sends = true;
 	if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV) {
 		vb_list_append(&cntr->receivers, &qp->comp_node);
-		vb_rq_count(qp->rq, cntr);
+		vb_rq_count(qp->rq, qp->srq ? NULL : cntr);
 	}
 }
 
@@ -136,7 +136,7 @@ static void leave_lists(struct vb_qp *qp)
 void vb_comp_cntr_withdraw(struct vb_qp *qp)
 {
 	vb_spin_lock(&qp->recv_cq->poll_lock);
-	vb_comp_cntr_waiting(qp->rq);
+	vb_comp_cntr_waiting(qp);
 	vb_spin_unlock(&qp->recv_cq->poll_lock);
 	for (int i = 0; i < VB_SERVED_OPS; i++)
 		if (qp->comp_cntrs[VB_COMP_REMOTE + i])
@@ -199,20 +199,43 @@ void vb_comp_cntr_receive(struct vb_rq *rq, uint32_t index, const struct ibv_wc 
 		add(rq->comp_cntr, wc->status == IBV_WC_SUCCESS, wc->byte_len);
 }
 
-void vb_comp_cntr_waiting(struct vb_rq *rq)
+void vb_comp_cntr_shared(const struct vb_qp *qp, uint32_t index, const struct ibv_wc *wc)
 {
-	if (!rq->comp_cntr)
-		return;
-	vb_rq_for_open(twin, rq)
-	{
-		const struct vb_cell *cell = vb_rq_cell(rq, twin->index);
+	struct vb_comp_cntr *cntr = qp->comp_cntrs[VB_COMP_RECV];
 
-		if (twin->counted || vb_cell_state(atomic_load(&cell->word)) != VB_CELL_DONE)
+	if (cntr && !vb_rq_twin(qp->rq, index)->counted)
+		add(cntr, wc->status == IBV_WC_SUCCESS, wc->byte_len);
+}
+
+/* Has the receive completed, for this QP, and was it not counted? */
+static bool waits(const struct vb_qp *qp, const struct vb_recv_wqe *twin)
+{
+	const struct vb_cell *cell = vb_rq_cell(qp->rq, twin->index);
+
+	return !twin->counted && vb_cell_state(atomic_load(&cell->word)) == VB_CELL_DONE &&
+	       (!qp->srq || VB_READ_ONCE(cell->qpn) == qp->ibv.qp_num);
+}
+
+void vb_comp_cntr_waiting(struct vb_qp *qp)
+{
+	struct vb_comp_cntr *cntr = qp->comp_cntrs[VB_COMP_RECV];
+
+	if (!cntr)
+		return;
+	if (qp->srq)
+		vb_spin_lock(&qp->rq->drain_lock);
+	vb_rq_for_open(twin, qp->rq)
+	{
+		const struct vb_cell *cell = vb_rq_cell(qp->rq, twin->index);
+
+		if (!waits(qp, twin))
 			continue;
 		twin->counted = true;
-		add(rq->comp_cntr, VB_READ_ONCE(cell->status) == IBV_WC_SUCCESS,
+		add(cntr, VB_READ_ONCE(cell->status) == IBV_WC_SUCCESS,
 		    VB_READ_ONCE(cell->byte_length));
 	}
+	if (qp->srq)
+		vb_spin_unlock(&qp->rq->drain_lock);
 }
 
 /* In a forked child the QPs are the parent's, and their queues are not in this process. */
@@ -227,7 +250,7 @@ void vb_comp_cntr_catch_up(struct vb_comp_cntr *cntr)
 		if (qp->nic != nic)
 			continue;
 		vb_spin_lock(&qp->recv_cq->poll_lock);
-		vb_comp_cntr_waiting(qp->rq);
+		vb_comp_cntr_waiting(qp);
 		vb_spin_unlock(&qp->recv_cq->poll_lock);
 	}
 	vb_list_for(served, &cntr->served, struct vb_comp_served, node)

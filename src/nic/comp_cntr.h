@@ -5,9 +5,10 @@
  *
  * Work requests of the send queue are counted when they complete (path/complete.c), silent ones
  * too. The thread of a peer completes receives. So a poll counts those that it takes, and a reader
- * of the counter those that wait for a poll: each receive is counted once, under the poll lock. The
- * bytes of such a receive must be in its buffers before the poll: senders place them
- * (VB_CELL_PLACE).
+ * of the counter those that wait for a poll: each receive is counted once, under the consumer's
+ * lock. The bytes of such a receive must be in its buffers before the poll: senders place them
+ * (VB_CELL_PLACE). A receive of an SRQ counts for the QP that it completes for; once one of its QPs
+ * has a counter, the bytes of all its receives are placed.
  *
  * READs and WRITEs of peers are counted by the thread that executes them, in the lent part of the
  * segment (exec/served.h). A reader of the counter adds what came since the last look. A peer can
@@ -43,8 +44,9 @@ enum {
 };
 
 /*
- * -EOPNOTSUPP: an operation that cannot be counted, or receives of an SRQ; -EINVAL: the state of
- * the QP, or no operation; -EBUSY: another counter counts one of the operations.
+ * -EOPNOTSUPP: an operation that cannot be counted, or receives of an SRQ that matches tags;
+ * -EINVAL: the state of the QP, or no operation; -EBUSY: another counter counts one of the
+ * operations.
  */
 int vb_comp_cntr_attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops);
 /* The QP leaves the NIC: counts all that has come to it. Under nic->lock. */
@@ -58,9 +60,11 @@ void vb_comp_cntr_catch_up(struct vb_comp_cntr *cntr);
 
 /* A work request of a QP with qp->counts_sends has completed. By the executor. */
 void vb_comp_cntr_send(struct vb_qp *qp, const struct vb_wqe *wqe);
-/* A poll takes a receive of a queue with a counter. Under the poll lock. */
+/* A poll takes a receive of a QP's own queue with a counter. Under the poll lock. */
 void vb_comp_cntr_receive(struct vb_rq *rq, uint32_t index, const struct ibv_wc *wc);
-/* Counts the completed receives that wait; NULL counter: none. Under the poll lock. */
-void vb_comp_cntr_waiting(struct vb_rq *rq);
+/* The same of an SRQ, for a QP with a counter or without one. Under drain_lock. */
+void vb_comp_cntr_shared(const struct vb_qp *qp, uint32_t index, const struct ibv_wc *wc);
+/* Counts the completed receives that wait; no counter: none. Under the poll lock. */
+void vb_comp_cntr_waiting(struct vb_qp *qp);
 
 #endif

@@ -375,6 +375,8 @@ static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
 		  queue->qp ? queue->qp->ibv.qp_num
 			    : VB_READ_ONCE(vb_rq_cell(rq, index)->qpn) & VB_MASK24,
 		  least_of(queue->qp), wc);
+	if (__builtin_expect(rq->counted, 0) && rq->srq && queue->qp)
+		vb_comp_cntr_shared(queue->qp, index, wc);
 	vb_rq_consume(rq, queue->arrivals, index);
 }
 

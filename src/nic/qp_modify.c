@@ -148,11 +148,10 @@ static int reset_qp(struct vb_qp *qp)
 	vb_cq_queue_watch(&qp->sends);
 	vb_spin_unlock(&qp->send_cq->poll_lock);
 	vb_spin_lock(&qp->recv_cq->poll_lock);
+	vb_comp_cntr_waiting(qp);
 	vb_qp_purge(qp);
-	if (!qp->srq) {
-		vb_comp_cntr_waiting(qp->rq);
+	if (!qp->srq)
 		vb_cq_forget_queue(&qp->receives);
-	}
 	err = qp->srq ? 0 : vb_rq_reset(qp->rq);
 	vb_cq_queue_watch(&qp->receives);
 	vb_spin_unlock(&qp->recv_cq->poll_lock);

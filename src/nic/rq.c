@@ -237,7 +237,7 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 {
 	struct vb_recv_sges *out = vb_rq_sges(rq, rq->tail);
 	uint64_t length = 0;
-	uint8_t flags = VB_CELL_KEYS_OK | (rq->comp_cntr ? VB_CELL_PLACE : 0);
+	uint8_t flags = VB_CELL_KEYS_OK | (rq->counted ? VB_CELL_PLACE : 0);
 
 	for (int i = 0; i < wr->num_sge; i++) {
 		/* Field by field: programs write an address right before they post. A load of all
@@ -295,19 +295,28 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
+/* A cell of a shared queue that another QP's sender has taken stays as it is. */
+static void ask_to_place(struct vb_rq *rq, struct vb_recv_wqe *twin)
+{
+	_Atomic uint64_t *at = &vb_rq_cell(rq, twin->index)->word;
+	uint64_t word = atomic_load(at);
+
+	twin->flags |= VB_CELL_PLACE;
+	atomic_fetch_or(&vb_rq_sges(rq, twin->index)->flags, VB_CELL_PLACE);
+	while (vb_cell_state(word) == VB_CELL_POSTED &&
+	       !atomic_compare_exchange_strong(at, &word, word | (uint64_t)VB_CELL_PLACE << 8))
+		;
+}
+
 void vb_rq_count(struct vb_rq *rq, struct vb_comp_cntr *cntr)
 {
+	vb_spin_lock(rq->consumer_lock);
 	vb_spin_lock(&rq->lock);
 	rq->comp_cntr = cntr;
-	vb_rq_for_open(twin, rq)
-	{
-		struct vb_cell *cell = vb_rq_cell(rq, twin->index);
-
-		twin->flags |= VB_CELL_PLACE;
-		atomic_fetch_or(&vb_rq_sges(rq, twin->index)->flags, VB_CELL_PLACE);
-		atomic_fetch_or(&cell->word, (uint64_t)VB_CELL_PLACE << 8);
-	}
+	rq->counted = true;
+	vb_rq_for_open(twin, rq) ask_to_place(rq, twin);
 	vb_spin_unlock(&rq->lock);
+	vb_spin_unlock(rq->consumer_lock);
 }
 
 bool vb_rq_take_waiting(struct vb_rq *rq)

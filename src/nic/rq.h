@@ -59,8 +59,9 @@ struct vb_rq {
 	uint32_t tail; /* next index to post; written under lock, read by the consumer without it */
 	_Atomic uint32_t posted; /* many senders: count of receives so far; written under lock */
 	struct vb_mr_cache mr_cache; /* under lock */
-	struct vb_comp_cntr
-		*comp_cntr; /* counts the receives (nic/comp_cntr.h), or NULL; as lock */
+	/* Completion counters (nic/comp_cntr.h); as lock. */
+	struct vb_comp_cntr *comp_cntr; /* counts the receives of a QP's own queue, or NULL */
+	bool counted;                   /* those of some QP: senders place the bytes */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock;          /* drain_lock, or the poll lock of the QP's CQ */
 	/*
@@ -82,7 +83,8 @@ void vb_rq_fini(struct vb_rq *rq);
 /* Forgets all posted receives; senders that may still be inside keep the old memory. */
 int vb_rq_reset(struct vb_rq *rq);
 
-/* A counter counts the receives from now on. While no sender can use the queue. */
+/* A counter counts receives from now on; NULL: those of one QP of a shared queue. No sender can use
+ * the QP meanwhile. */
 void vb_rq_count(struct vb_rq *rq, struct vb_comp_cntr *cntr);
 
 /* Makes the ring larger; receives stay posted. -EBUSY: a stopped peer is inside the old ring. */

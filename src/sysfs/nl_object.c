@@ -28,53 +28,52 @@ struct vb_nl_field {
 	uint8_t at_size; /* RECORD: the member's size */
 };
 
-#define MEMBER(name, size, when, member)                                 \
-	{                                                                \
-		RDMA_NLDEV_ATTR_##name, size, when, RECORD,              \
-			offsetof(struct vb_describe_record, member),     \
-			sizeof(((struct vb_describe_record *)0)->member) \
-	}
+#define AT(member)                                   \
+	offsetof(struct vb_describe_record, member), \
+		sizeof(((struct vb_describe_record *)0)->member)
 #define FIELDS(list) list, sizeof(list) / sizeof(*(list))
 
 static const struct vb_nl_field pd_fields[] = {
-	MEMBER(RES_USECNT, 8, ALWAYS, users),
-	MEMBER(RES_PDN, 4, ALWAYS, id),
+	{ RDMA_NLDEV_ATTR_RES_USECNT, 8, ALWAYS, RECORD, AT(users) },
+	{ RDMA_NLDEV_ATTR_RES_PDN, 4, ALWAYS, RECORD, AT(id) },
 	{ RDMA_NLDEV_ATTR_RES_CTXN, 4, ALWAYS, SLOT },
 };
 
 static const struct vb_nl_field cq_fields[] = {
-	MEMBER(RES_CQE, 4, ALWAYS, depth),
-	MEMBER(RES_USECNT, 8, ALWAYS, users),
+	{ RDMA_NLDEV_ATTR_RES_CQE, 4, ALWAYS, RECORD, AT(depth) },
+	{ RDMA_NLDEV_ATTR_RES_USECNT, 8, ALWAYS, RECORD, AT(users) },
 	{ RDMA_NLDEV_ATTR_DEV_DIM, 1, ALWAYS, CONSTANT, 0 },
-	MEMBER(RES_CQN, 4, ALWAYS, id),
+	{ RDMA_NLDEV_ATTR_RES_CQN, 4, ALWAYS, RECORD, AT(id) },
 	{ RDMA_NLDEV_ATTR_RES_CTXN, 4, ALWAYS, SLOT },
 };
 
 static const struct vb_nl_field qp_fields[] = {
 	{ RDMA_NLDEV_ATTR_PORT_INDEX, 4, HAS_PORT, CONSTANT, 1 },
-	MEMBER(RES_LQPN, 4, ALWAYS, id),
-	MEMBER(RES_PDN, 4, ALWAYS, pd),
-	MEMBER(RES_RQPN, 4, HAS_PEER, dest_qpn),
-	MEMBER(RES_RQ_PSN, 4, HAS_PEER, rq_psn),
-	MEMBER(RES_SQ_PSN, 4, ALWAYS, sq_psn),
-	MEMBER(RES_PATH_MIG_STATE, 1, MIGRATES, mig_state),
-	MEMBER(RES_TYPE, 1, ALWAYS, type),
-	MEMBER(RES_STATE, 1, ALWAYS, state),
+	{ RDMA_NLDEV_ATTR_RES_LQPN, 4, ALWAYS, RECORD, AT(id) },
+	{ RDMA_NLDEV_ATTR_RES_PDN, 4, ALWAYS, RECORD, AT(pd) },
+	{ RDMA_NLDEV_ATTR_RES_RQPN, 4, HAS_PEER, RECORD, AT(dest_qpn) },
+	{ RDMA_NLDEV_ATTR_RES_RQ_PSN, 4, HAS_PEER, RECORD, AT(rq_psn) },
+	{ RDMA_NLDEV_ATTR_RES_SQ_PSN, 4, ALWAYS, RECORD, AT(sq_psn) },
+	{ RDMA_NLDEV_ATTR_RES_PATH_MIG_STATE, 1, MIGRATES, RECORD, AT(mig_state) },
+	{ RDMA_NLDEV_ATTR_RES_TYPE, 1, ALWAYS, RECORD, AT(type) },
+	{ RDMA_NLDEV_ATTR_RES_STATE, 1, ALWAYS, RECORD, AT(state) },
 };
 
 static const struct vb_nl_field cm_id_fields[] = {
 	{ RDMA_NLDEV_ATTR_PORT_INDEX, 4, HAS_PORT, CONSTANT, 1 },
-	MEMBER(RES_LQPN, 4, HAS_QP, cm_qpn),
-	MEMBER(RES_TYPE, 1, HAS_QP, type),
-	MEMBER(RES_PS, 4, ALWAYS, port_space),
-	MEMBER(RES_STATE, 1, ALWAYS, state),
-	MEMBER(RES_CM_IDN, 4, ALWAYS, id),
+	{ RDMA_NLDEV_ATTR_RES_LQPN, 4, HAS_QP, RECORD, AT(cm_qpn) },
+	{ RDMA_NLDEV_ATTR_RES_TYPE, 1, HAS_QP, RECORD, AT(type) },
+	{ RDMA_NLDEV_ATTR_RES_PS, 4, ALWAYS, RECORD, AT(port_space) },
+	{ RDMA_NLDEV_ATTR_RES_STATE, 1, ALWAYS, RECORD, AT(state) },
+	{ RDMA_NLDEV_ATTR_RES_CM_IDN, 4, ALWAYS, RECORD, AT(id) },
 };
 
 static const struct vb_nl_field mr_fields[] = {
-	MEMBER(RES_RKEY, 4, ADMIN, rkey),     MEMBER(RES_LKEY, 4, ADMIN, lkey),
-	MEMBER(RES_MRLEN, 8, ALWAYS, length), MEMBER(RES_MRN, 4, ALWAYS, id),
-	MEMBER(RES_PDN, 4, ALWAYS, pd),
+	{ RDMA_NLDEV_ATTR_RES_RKEY, 4, ADMIN, RECORD, AT(rkey) },
+	{ RDMA_NLDEV_ATTR_RES_LKEY, 4, ADMIN, RECORD, AT(lkey) },
+	{ RDMA_NLDEV_ATTR_RES_MRLEN, 8, ALWAYS, RECORD, AT(length) },
+	{ RDMA_NLDEV_ATTR_RES_MRN, 4, ALWAYS, RECORD, AT(id) },
+	{ RDMA_NLDEV_ATTR_RES_PDN, 4, ALWAYS, RECORD, AT(pd) },
 };
 
 static const struct vb_nl_field context_fields[] = {
@@ -82,10 +81,10 @@ static const struct vb_nl_field context_fields[] = {
 };
 
 static const struct vb_nl_field srq_fields[] = {
-	MEMBER(RES_SRQN, 4, ALWAYS, id),
-	MEMBER(RES_TYPE, 1, ALWAYS, type),
-	MEMBER(RES_PDN, 4, ALWAYS, pd),
-	MEMBER(RES_CQN, 4, HAS_CQ, recv_cq),
+	{ RDMA_NLDEV_ATTR_RES_SRQN, 4, ALWAYS, RECORD, AT(id) },
+	{ RDMA_NLDEV_ATTR_RES_TYPE, 1, ALWAYS, RECORD, AT(type) },
+	{ RDMA_NLDEV_ATTR_RES_PDN, 4, ALWAYS, RECORD, AT(pd) },
+	{ RDMA_NLDEV_ATTR_RES_CQN, 4, HAS_CQ, RECORD, AT(recv_cq) },
 };
 
 /* The QPs that receive from the SRQ. */

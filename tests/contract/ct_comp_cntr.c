@@ -225,6 +225,87 @@ static void early_receives(struct ct *t)
 	drop(t, &l, bytes);
 }
 
+/* ---- receives of an SRQ ---------------------------------------------------------------------- */
+
+enum { SRQ_AT = 1 << 20, SRQ_STEP = 1024, SRQ_BYTES = 40 };
+
+static void post_shared(struct ct *t, int srq, unsigned id)
+{
+	struct ibv_sge sge = ct_sge(t->near, SRQ_AT + SRQ_STEP * id, 512);
+	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	CT_EQ(ct_post_srq_recv(t->near, srq, &wr, &bad), 0);
+}
+
+static void arrive(struct ct_link *l, unsigned id)
+{
+	struct ct_link in = ct_reverse(l);
+
+	ct_send(&in, id, 0, SRQ_BYTES);
+	ct_sent(&in, id, IBV_WC_SUCCESS);
+}
+
+static void poll_shared(struct ct_link *l, unsigned id)
+{
+	struct ct_link in = ct_reverse(l);
+
+	CT_EQ(ct_got(&in, id, IBV_WC_SUCCESS).qp_num, l->a.qpn);
+}
+
+/* Three QPs, one of them without a counter, which is in use when the others get theirs. */
+static void open_shared(struct ct *t, struct ct_link *l, int srq, struct ibv_comp_cntr *wrs,
+			struct ibv_comp_cntr *bytes)
+{
+	struct ct_opts o = ct_defaults(t);
+
+	o.srq_a = srq;
+	ct_link_open(t, &l[0], &o);
+	for (unsigned i = 0; i < ROUNDS; i++)
+		post_shared(t, srq, i);
+	arrive(&l[0], 0);
+	ct_link_create(t, &l[1], &o);
+	ct_link_create(t, &l[2], &o);
+	CT_EQ(attach(t, &l[1].a, wrs, RECV), 0);
+	CT_EQ(attach(t, &l[2].a, bytes, RECV), 0);
+	ct_link_connect(&l[1]);
+	ct_link_connect(&l[2]);
+	poll_shared(&l[0], 0);
+}
+
+/* A receive of an SRQ counts for its QP, once, polled or not; its bytes are there. */
+static void shared_receives(struct ct *t)
+{
+	struct ibv_comp_cntr *wrs = make(t, IBV_COMP_CNTR_TYPE_WRS);
+	struct ibv_comp_cntr *bytes = make(t, IBV_COMP_CNTR_TYPE_BYTES);
+	int srq = ct_create_srq(t->near, t->near->pd, ROUNDS, 1);
+	struct ct_link l[3];
+	uint32_t room;
+
+	ct_fill(t->far, 0, SRQ_BYTES, 8);
+	open_shared(t, l, srq, wrs, bytes);
+	room = ct_headroom(&l[0]);
+	for (unsigned i = 1; i < ROUNDS; i++) {
+		uint32_t at = SRQ_AT + SRQ_STEP * i + room;
+
+		arrive(&l[i % 3], i);
+		wait_for(wrs, (i + 2) / 3);
+		wait_for(bytes, (uint64_t)(i + 1) / 3 * (SRQ_BYTES + room));
+		if (i % 3)
+			ct_same(t->near, at, SRQ_BYTES, 8);
+		if (i < ROUNDS / 2)
+			poll_shared(&l[i % 3], i);
+	}
+	for (unsigned i = ROUNDS / 2; i < ROUNDS - 3; i++)
+		poll_shared(&l[i % 3], i);
+	CT_EQ(ct_to_state(&l[1].a, IBV_QPS_RESET), 0);
+	CT_EQ(ct_destroy(t->near, l[2].a.handle), 0);
+	CT_EQ(value(wrs), (ROUNDS + 1) / 3);
+	CT_EQ(value(bytes), (uint64_t)ROUNDS / 3 * (SRQ_BYTES + room));
+	CT_EQ(errors(wrs) + errors(bytes), 0);
+	CT_EQ(ibv_destroy_comp_cntr(bytes), 0);
+	drop(t, &l[1], wrs);
+}
+
 /* Failed and flushed work requests are errors, one each, also where bytes are counted. */
 static void failures(struct ct *t)
 {
@@ -394,6 +475,8 @@ const struct ct_case ct_comp_cntr_cases[] = {
 	  CT_RC | CT_UC | CT_UD },
 	{ "receives that were posted earlier, and those that RESET drops, are counted",
 	  early_receives, CT_RC },
+	{ "completion counters count an SRQ's receives for their QP", shared_receives,
+	  CT_RC | CT_UC | CT_UD },
 	{ "failed and flushed work requests count as errors", failures, CT_RC },
 	{ "completion counters count READs and WRITEs of the peer", remote, CT_RC },
 	{ "completion counters count bytes of the peer, also those before a RESET", remote_bytes,

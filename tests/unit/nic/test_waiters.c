@@ -19,11 +19,13 @@
 enum { CQS = 2, QPS = 4 };
 
 /* QPs 0 and 1 complete to CQ 0, the others to CQ 1. */
-static struct {
+struct rig {
 	struct vb_nic nic;
 	struct vb_cq cq[CQS];
 	struct vb_qp qp[QPS];
-} * rig;
+};
+
+static struct rig *rig;
 
 static int setup(void **state)
 {
