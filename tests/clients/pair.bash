@@ -5,7 +5,7 @@
 # shellcheck source=tests/tap.bash
 . "$(dirname "${BASH_SOURCE[0]}")/../tap.bash"
 
-limit_s=60
+limit_s=180 # against hangs; a loaded machine needs some of it
 [ "${mode:-quick}" = full ] && limit_s=600
 port=$((20000 + RANDOM % 10000)) # below those that the kernel gives to clients
 # Where the two run: on this host, or each in a network namespace (hosts_begin).
@@ -51,7 +51,7 @@ next_port() { # sets $port to one that nobody listens on
 
 # start_server LOG COMMAND...: in the background, until it listens on $port; sets $server.
 start_server() {
-	local log=$1 until=$((SECONDS + 20))
+	local log=$1 until=$((SECONDS + 60))
 	shift
 	"${server_in[@]}" timeout -k 5 "$limit_s" "$@" >"$log" 2>&1 &
 	server=$!

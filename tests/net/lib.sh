@@ -183,7 +183,7 @@ tap() {
 
 # --- pairs of programs ----------------------------------------------------------------------------
 
-net_port=20000 net_limit_s=60
+net_port=20000 net_limit_s=180
 
 # net_pair ADDRESS COMMAND…: both sides get "-p PORT", the client the server's address as well.
 #
