@@ -19,7 +19,10 @@ struct word {
 	int length;
 };
 
-enum { WORD_MAX = 64 };
+enum {
+	WORD_MAX = 64,
+	ATOMICS = IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+};
 
 static bool word_next(struct words *rest, struct word *word)
 {
@@ -174,10 +177,33 @@ int vb_profile_parse(const char *text, struct vb_profile *profile, char why[VB_P
 
 /* --- what it comes to here --- */
 
-uint64_t vb_profile_fact(const struct vb_profile *profile, enum vb_fact fact)
+static uint64_t fact_alone(const struct vb_profile *profile, enum vb_fact fact)
 {
 	return profile->named[fact] ? vb_fact_within(fact, profile->value[fact])
 				    : vb_fact_rows[fact].own;
+}
+
+/* One fact may take away from others that a profile does not name. */
+static uint64_t taken_away(const struct vb_profile *profile, enum vb_fact fact)
+{
+	switch (fact) {
+	case VB_FACT_SEND_OPS:
+		return fact_alone(profile, VB_FACT_ATOMIC_CAP) ? 0 : ATOMICS;
+	case VB_FACT_DEVICE_CAP_FLAGS:
+		return fact_alone(profile, VB_FACT_QP_TYPES) & VB_QP_TYPES_XRC ? 0 : IBV_DEVICE_XRC;
+	case VB_FACT_ODP_RC:
+	case VB_FACT_ODP_UC:
+	case VB_FACT_ODP_UD:
+	case VB_FACT_ODP_XRC:
+		return fact_alone(profile, VB_FACT_ODP_GENERAL) ? 0 : UINT64_MAX;
+	default:
+		return 0;
+	}
+}
+
+uint64_t vb_profile_fact(const struct vb_profile *profile, enum vb_fact fact)
+{
+	return fact_alone(profile, fact) & ~taken_away(profile, fact);
 }
 
 bool vb_profile_exceeds(const struct vb_profile *profile, enum vb_fact fact)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How many objects a device has. Limits of real devices would take long: only small ones are met. */
+/* How many objects a device has. Large limits would take long: only small ones are met. */
 #include "rig.h"
 
 enum { COUNTED_MAX = 16 };

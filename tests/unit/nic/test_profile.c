@@ -139,6 +139,19 @@ static void what_this_device_lacks_is_lowered_and_told(void **state)
 	}
 }
 
+static void a_fact_may_take_away_from_others(void **state)
+{
+	const struct vb_profile atomics = parsed("atomic_cap NONE"), xrc = parsed("qp_types RC UC"),
+				odp = parsed("odp_general none");
+
+	assert_false(vb_profile_fact(&atomics, VB_FACT_SEND_OPS) &
+		     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD);
+	assert_true(vb_profile_fact(&atomics, VB_FACT_SEND_OPS) & IBV_QP_EX_WITH_ATOMIC_WRITE);
+	assert_false(vb_profile_fact(&xrc, VB_FACT_DEVICE_CAP_FLAGS) & IBV_DEVICE_XRC);
+	assert_int_equal(vb_profile_fact(&odp, VB_FACT_ODP_RC), 0);
+	assert_true(vb_profile_fact(&xrc, VB_FACT_ODP_RC) == vb_fact_rows[VB_FACT_ODP_RC].own);
+}
+
 static void adopt(const char *text)
 {
 	const struct vb_profile profile = parsed(text);
@@ -334,6 +347,7 @@ int main(void)
 		cmocka_unit_test(a_long_word_is_refused_whole),
 		cmocka_unit_test(every_fact_has_a_name_of_its_own),
 		cmocka_unit_test(what_this_device_lacks_is_lowered_and_told),
+		cmocka_unit_test(a_fact_may_take_away_from_others),
 		cmocka_unit_test(a_send_queue_is_as_deep_as_its_memory),
 		cmocka_unit_test(environment),
 		cmocka_unit_test(all_profiles_are_read),
