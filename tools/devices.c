@@ -42,6 +42,7 @@ static void print_device(struct ibv_context *context)
 
 int verbena_devices(int argc, char **argv)
 {
+	char profile[PROFILE_TEXT];
 	int status, count;
 
 	if (options_end(argc, argv, usage, &status))
@@ -52,6 +53,8 @@ int verbena_devices(int argc, char **argv)
 	}
 	printf(row, "DEVICE", "LINK", "INTERFACE", "STATE", "LID", " # GID");
 	count = devices_each(print_device);
+	if (count > 0 && profile_describe(profile))
+		printf("\nacting as %s\n", profile);
 	if (count == 0)
 		complain("there is no device: VERBENA_DEVICES names no interface of this host");
 	return count > 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -28,6 +28,7 @@ void check_netlink(void);
 
 /* doctor_environment.c: variables of Verbena with values that keep devices from opening */
 void check_environment(void);
+void check_profile(void);
 /* opens all devices in a process of its own: 0, an errno value, or minus a signal */
 int try_devices(void);
 

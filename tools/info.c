@@ -140,7 +140,7 @@ static void print_environment(void)
 
 int verbena_info(int argc, char **argv)
 {
-	char directory[PATH_SIZE];
+	char directory[PATH_SIZE], profile[PROFILE_TEXT];
 	int status;
 
 	if (options_end(argc, argv, usage, &status))
@@ -149,6 +149,8 @@ int verbena_info(int argc, char **argv)
 	print_line("libraries", libdir_find(directory) ? directory : "not found");
 	print_line("libibverbs in use", libdir_loaded());
 	print_environment();
+	if (profile_describe(profile))
+		print_line("acts as", profile);
 	printf("\nlimits of this process\n");
 	print_limit("open files", RLIMIT_NOFILE);
 	print_limit("address space", RLIMIT_AS);

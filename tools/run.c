@@ -11,10 +11,13 @@
 #include "verbena.h"
 
 static const char usage[] =
-	"usage: verbena run [--explain] [--sockets] [--no-sysfs] [--anyway]\n"
+	"usage: verbena run [--explain] [--as DEVICE] [--sockets] [--no-sysfs] [--anyway]\n"
 	"                   PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error for each call or completion that fails\n"
+	"  --as DEVICE show and enforce the limits and capabilities of another device: mlx5, "
+	"irdma,\n"
+	"              bnxt, efa, hns, rxe, siw, or a file; see verbena-profiles(7)\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
 	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
@@ -156,30 +159,55 @@ static int execute(char **argv, unsigned wanted, bool anyway)
 	return explain_exec_failure(path);
 }
 
+/* What the options say. */
+struct wish {
+	unsigned preloads;
+	bool anyway, help;
+};
+
+/* True: one option, of *used words, is understood. */
+static bool option_take(char **argv, int *used, struct wish *wish)
+{
+	*used = 1;
+	if (!strcmp(argv[0], "--explain")) {
+		setenv(vb_environment_rows[VB_ENV_EXPLAIN].name, "1", 1);
+	} else if (!strcmp(argv[0], "--as") && argv[1]) {
+		*used = 2;
+		return profile_choose(argv[1]);
+	} else if (!strncmp(argv[0], "--as=", 5)) {
+		return profile_choose(argv[0] + 5);
+	} else if (!strcmp(argv[0], "--no-sysfs")) {
+		wish->preloads &= ~(unsigned)SYSFS;
+	} else if (!strcmp(argv[0], "--sockets")) {
+		wish->preloads |= SOCKETS;
+	} else if (!strcmp(argv[0], "--anyway")) {
+		wish->anyway = true;
+	} else if (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
+		wish->help = true;
+	} else {
+		complain("run: option '%s' %s", argv[0],
+			 strcmp(argv[0], "--as") ? "is not understood" : "needs a device");
+		return false;
+	}
+	return true;
+}
+
 int verbena_run(int argc, char **argv)
 {
-	unsigned wanted = SYSFS;
-	bool anyway = false;
-	int next = 1;
+	struct wish wish = { .preloads = SYSFS };
+	int next = 1, used;
 
-	for (; next < argc && argv[next][0] == '-'; next++) {
-		if (!strcmp(argv[next], "--explain")) {
-			setenv(vb_environment_rows[VB_ENV_EXPLAIN].name, "1", 1);
-		} else if (!strcmp(argv[next], "--no-sysfs")) {
-			wanted &= ~(unsigned)SYSFS;
-		} else if (!strcmp(argv[next], "--sockets")) {
-			wanted |= SOCKETS;
-		} else if (!strcmp(argv[next], "--anyway")) {
-			anyway = true;
-		} else if (!strcmp(argv[next], "--help") || !strcmp(argv[next], "-h")) {
-			fputs(usage, stdout);
-			return EXIT_SUCCESS;
-		} else if (!strcmp(argv[next], "--")) {
+	while (next < argc && argv[next][0] == '-') {
+		if (!strcmp(argv[next], "--")) {
 			next++;
 			break;
-		} else {
-			complain("run: option '%s' is not understood", argv[next]);
+		}
+		if (!option_take(argv + next, &used, &wish))
 			return EXIT_USAGE;
+		next += used;
+		if (wish.help) {
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
 		}
 	}
 	if (next >= argc) {
@@ -187,5 +215,5 @@ int verbena_run(int argc, char **argv)
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return execute(argv + next, wanted, anyway);
+	return execute(argv + next, wish.preloads, wish.anyway);
 }

@@ -42,6 +42,14 @@ bool libdir_loaded_is_ours(void);
 /* Sets the variables that make them know our libraries. False: out of memory. */
 bool tools_prepare(void);
 
+/* --- profiles of other devices: profile.c --- */
+
+/* Makes the program's device act as this one: a name or a file. False after a complaint. */
+bool profile_choose(const char *name);
+/* The profile that this process has; false: none. */
+enum { PROFILE_TEXT = 192 };
+bool profile_describe(char text[PROFILE_TEXT]);
+
 /* --- devices as text: describe.c --- */
 
 enum { GID_TEXT = 46 };

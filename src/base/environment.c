@@ -10,6 +10,8 @@
 const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT] = {
 	[VB_ENV_DEVICES] = { "VERBENA_DEVICES", "interfaces that have devices, in order; ib",
 			     .otherwise = "the interface of the default route, and ib" },
+	[VB_ENV_AS] = { "VERBENA_AS", "a file with the facts of the device to act as",
+			.otherwise = "Verbena's own", .page = "verbena-profiles(7)" },
 	[VB_ENV_EXPLAIN] = { "VERBENA_EXPLAIN", "a sentence for each failure", .otherwise = "0" },
 	[VB_ENV_PATH] = { "VERBENA_PATH", "which way messages go", .otherwise = "auto",
 			  .values = { [VB_PATH_AUTO] = "auto",

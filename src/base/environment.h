@@ -11,6 +11,7 @@
 
 enum vb_variable {
 	VB_ENV_DEVICES,
+	VB_ENV_AS,
 	VB_ENV_EXPLAIN,
 	VB_ENV_PATH,
 	VB_ENV_KEYS,

@@ -5,13 +5,14 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "nic/fact.h"
 
 static int count_one(struct vb_nic *nic, int by)
 {
 	int err = 0;
 
 	pthread_mutex_lock(&nic->lock);
-	if (by > 0 && nic->ah_count == VB_AH_MAX)
+	if (by > 0 && nic->ah_count >= vb_fact(VB_FACT_MAX_AH))
 		err = -ENOMEM;
 	else
 		nic->ah_count += (uint32_t)by;

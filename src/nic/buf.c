@@ -7,15 +7,16 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "nic/fact.h"
 
 int vb_buf_alloc(struct vb_pd *pd, size_t length, struct ibv_buf **out)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct ibv_buf *buf;
 
-	if (!length || length > VB_MR_SIZE_MAX) {
+	if (!length || length > vb_fact(VB_FACT_MAX_MR_SIZE)) {
 		vb_explain("ibv_alloc_buf: a buffer has 1 to %llu bytes",
-			   (unsigned long long)VB_MR_SIZE_MAX);
+			   (unsigned long long)vb_fact(VB_FACT_MAX_MR_SIZE));
 		return -EINVAL;
 	}
 	buf = calloc(1, sizeof(*buf));

@@ -7,6 +7,7 @@
 
 #include "base/annotate.h"
 #include "base/log.h"
+#include "nic/fact.h"
 #include "nic/qp.h"
 
 static int spec_check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
@@ -15,8 +16,9 @@ static int spec_check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
 		vb_explain("ibv_create_cq: the completion channel belongs to the parent process");
 		return -EINVAL;
 	}
-	if (spec->cqe < 1 || spec->cqe > VB_CQE_MAX) {
-		vb_explain("ibv_create_cq: cqe %d must be 1 to %d", spec->cqe, VB_CQE_MAX);
+	if (spec->cqe < 1 || (unsigned)spec->cqe > vb_fact(VB_FACT_MAX_CQE)) {
+		vb_explain("ibv_create_cq: cqe %d must be 1 to %u", spec->cqe,
+			   vb_fact_u32(VB_FACT_MAX_CQE));
 		return -EINVAL;
 	}
 	return 0;
@@ -37,7 +39,7 @@ static int cq_enlist(struct vb_nic *nic, struct vb_cq *cq)
 	int err = -ENOMEM;
 
 	pthread_mutex_lock(&nic->lock);
-	if (nic->cq_count < VB_CQ_MAX) {
+	if (nic->cq_count < vb_fact(VB_FACT_MAX_CQ)) {
 		nic->cq_count++;
 		vb_list_append(&nic->cqs, &cq->node);
 		err = 0;
@@ -192,7 +194,7 @@ int vb_cq_resize(struct vb_cq *cq, int cqe)
 {
 	int err = 0;
 
-	if (cqe < 1 || cqe > VB_CQE_MAX)
+	if (cqe < 1 || (unsigned)cqe > vb_fact(VB_FACT_MAX_CQE))
 		return -EINVAL;
 	pthread_mutex_lock(&cq->nic->lock);
 	vb_spin_lock(&cq->poll_lock);

@@ -16,6 +16,7 @@
 #include "net/gid.h"
 #include "net/ip_route.h"
 #include "net/netif.h"
+#include "nic/fact.h"
 
 static struct vb_device *devices[VB_DEVICES_MAX]; /* written once, by make_devices */
 static unsigned device_count;
@@ -228,7 +229,7 @@ int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid)
 {
 	union ibv_gid table[VB_GIDS];
 
-	if (index < 0 || index >= VB_GIDS)
+	if (index < 0 || (unsigned)index >= vb_fact(VB_FACT_GID_TBL_LEN))
 		return -EINVAL;
 	read_table(dev, table);
 	*gid = table[index];
@@ -240,7 +241,7 @@ int vb_device_gid_entry(const struct vb_device *dev, uint32_t index, struct ibv_
 	union ibv_gid table[VB_GIDS];
 	int ifindex;
 
-	if (index >= VB_GIDS)
+	if (index >= vb_fact(VB_FACT_GID_TBL_LEN))
 		return -EINVAL;
 	ifindex = read_table(dev, table);
 	if (vb_gid_is_zero(&table[index]))

@@ -9,9 +9,9 @@
 #include "net/link_speed.h"
 #include "net/netif.h"
 #include "nic/device.h"
+#include "nic/fact.h"
 #include "nic/lid.h"
 #include "nic/pkey.h"
-#include "nic/wq.h"
 
 enum {
 	VENDOR_ID = 0x7662, /* of no vendor: applications have no workarounds for it */
@@ -26,95 +26,91 @@ enum {
 enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
 enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
 
-/* Bits of device_cap_flags_ex without names in older headers. */
-#define CAP_FLUSH_GLOBAL (1ull << 38)
-#define CAP_ATOMIC_WRITE (1ull << 40)
-
-/* IBV_ODP_SUPPORT_FLUSH and IBV_ODP_SUPPORT_ATOMIC_WRITE, in headers from rdma-core 58 on. */
-enum { ODP_FLUSH = 1 << 6, ODP_ATOMIC_WRITE = 1 << 7 };
-
 /* --- device --- */
 
-/*
- * Missing here: RESIZE_MAX_WR, CHANGE_PHY_PORT, SHUTDOWN_PORT, INIT_TYPE (verbs have no call for
- * such changes), N_NOTIFY_CQ, RAW_MULTI, checksums of UD and RC, MEM_MGT_EXTENSIONS (fast
- * registration).
- */
-static const unsigned capabilities =
-	IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
-	IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-	IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
-	IBV_DEVICE_MEM_WINDOW_TYPE_2B;
-
-/* RoCE has no path migration. */
-static unsigned migration_of(const struct vb_device *dev)
+/* RoCE has no path migration, InfiniBand no frames. */
+static uint64_t capabilities_of(const struct vb_device *dev)
 {
-	return dev->infiniband ? IBV_DEVICE_AUTO_PATH_MIG : 0;
+	const uint64_t frames = IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING |
+				IBV_DEVICE_RAW_SCATTER_FCS;
+
+	return vb_fact(VB_FACT_DEVICE_CAP_FLAGS) &
+	       ~(dev->infiniband ? frames : (uint64_t)IBV_DEVICE_AUTO_PATH_MIG);
 }
 
 static void fill_limits(struct ibv_device_attr *attr)
 {
-	attr->max_mr_size = VB_MR_SIZE_MAX;
-	attr->page_size_cap = ~UINT64_C(4095); /* any page from 4 KB on */
-	attr->max_qp = VB_QP_MAX;
-	attr->max_qp_wr = VB_WR_MAX;
-	attr->max_sge = VB_SGE_MAX;
-	attr->max_sge_rd = VB_SGE_MAX;
-	attr->max_cq = VB_CQ_MAX;
-	attr->max_cqe = VB_CQE_MAX;
-	attr->max_mr = VB_MR_MAX;
-	attr->max_mw = VB_MW_MAX;
-	attr->max_pd = VB_PD_MAX;
-	attr->max_ah = VB_AH_MAX;
-	attr->max_srq = VB_SRQ_MAX;
-	attr->max_srq_wr = VB_SRQ_WR_MAX;
-	attr->max_srq_sge = VB_SGE_MAX;
-	attr->max_qp_rd_atom = VB_RD_ATOMIC_MAX;
-	attr->max_qp_init_rd_atom = VB_RD_ATOMIC_MAX;
-	attr->max_res_rd_atom = VB_RD_ATOMIC_MAX * VB_QP_MAX;
-	attr->max_mcast_grp = VB_MCAST_GRP_MAX;
-	attr->max_mcast_qp_attach = VB_MCAST_QP_MAX;
-	attr->max_total_mcast_qp_attach = VB_MCAST_GRP_MAX;
+	attr->max_mr_size = vb_fact(VB_FACT_MAX_MR_SIZE);
+	attr->page_size_cap = vb_fact(VB_FACT_PAGE_SIZE_CAP);
+	attr->max_qp = (int)vb_fact(VB_FACT_MAX_QP);
+	attr->max_qp_wr = (int)vb_fact(VB_FACT_MAX_QP_WR);
+	attr->max_sge = (int)vb_fact(VB_FACT_MAX_SGE);
+	attr->max_sge_rd = (int)vb_fact(VB_FACT_MAX_SGE_RD);
+	attr->max_cq = (int)vb_fact(VB_FACT_MAX_CQ);
+	attr->max_cqe = (int)vb_fact(VB_FACT_MAX_CQE);
+	attr->max_mr = (int)vb_fact(VB_FACT_MAX_MR);
+	attr->max_mw = (int)vb_fact(VB_FACT_MAX_MW);
+	attr->max_pd = (int)vb_fact(VB_FACT_MAX_PD);
+	attr->max_ah = (int)vb_fact(VB_FACT_MAX_AH);
+	attr->max_srq = (int)vb_fact(VB_FACT_MAX_SRQ);
+	attr->max_srq_wr = (int)vb_fact(VB_FACT_MAX_SRQ_WR);
+	attr->max_srq_sge = (int)vb_fact(VB_FACT_MAX_SRQ_SGE);
+	attr->max_qp_rd_atom = (int)vb_fact(VB_FACT_MAX_QP_RD_ATOM);
+	attr->max_qp_init_rd_atom = (int)vb_fact(VB_FACT_MAX_QP_INIT_RD_ATOM);
+	attr->max_res_rd_atom = (int)vb_fact(VB_FACT_MAX_RES_RD_ATOM);
+	attr->max_mcast_grp = (int)vb_fact(VB_FACT_MAX_MCAST_GRP);
+	attr->max_mcast_qp_attach = (int)vb_fact(VB_FACT_MAX_MCAST_QP_ATTACH);
+	attr->max_total_mcast_qp_attach = (int)vb_fact(VB_FACT_MAX_TOTAL_MCAST_QP_ATTACH);
 	attr->max_pkeys = (uint16_t)vb_pkey_table_length();
 }
 
-/* Every operation that names memory may name memory on demand. */
 static void fill_odp(struct ibv_device_attr_ex *attr)
 {
-	unsigned two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	unsigned reliable = two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-			    IBV_ODP_SUPPORT_ATOMIC | ODP_FLUSH | ODP_ATOMIC_WRITE;
-
-	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	attr->odp_caps.per_transport_caps.rc_odp_caps = reliable;
-	attr->odp_caps.per_transport_caps.uc_odp_caps = two_sided | IBV_ODP_SUPPORT_WRITE;
-	attr->odp_caps.per_transport_caps.ud_odp_caps = two_sided;
-	if (capabilities & IBV_DEVICE_XRC)
-		attr->xrc_odp_caps = reliable & ~(unsigned)IBV_ODP_SUPPORT_RECV;
+	attr->odp_caps.general_caps = vb_fact(VB_FACT_ODP_GENERAL);
+	attr->odp_caps.per_transport_caps.rc_odp_caps = vb_fact_u32(VB_FACT_ODP_RC);
+	attr->odp_caps.per_transport_caps.uc_odp_caps = vb_fact_u32(VB_FACT_ODP_UC);
+	attr->odp_caps.per_transport_caps.ud_odp_caps = vb_fact_u32(VB_FACT_ODP_UD);
+	attr->xrc_odp_caps = vb_fact_u32(VB_FACT_ODP_XRC);
 }
 
 /* Raw packets: rules, checksums, and spreading over receive work queues. */
 static void fill_raw(struct ibv_device_attr_ex *attr)
 {
-	const unsigned flags = IBV_DEVICE_RAW_IP_CSUM | IBV_DEVICE_MANAGED_FLOW_STEERING;
+	const uint32_t raw = 1 << IBV_QPT_RAW_PACKET,
+		       tables = vb_fact_u32(VB_FACT_MAX_RWQ_INDIRECTION_TABLES);
 
-	attr->orig_attr.device_cap_flags |= flags;
-	attr->device_cap_flags_ex |= flags | IBV_DEVICE_RAW_SCATTER_FCS;
-	attr->raw_packet_caps = IBV_RAW_PACKET_CAP_IP_CSUM | IBV_RAW_PACKET_CAP_CVLAN_STRIPPING |
-				IBV_RAW_PACKET_CAP_SCATTER_FCS;
-	attr->max_wq_type_rq = VB_WQ_MAX;
-	attr->packet_pacing_caps.supported_qpts |= 1 << IBV_QPT_RAW_PACKET;
-	attr->tso_caps = (struct ibv_tso_caps){
-		.max_tso = VB_TSO_MAX,
-		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
-	};
+	attr->raw_packet_caps = vb_fact_u32(VB_FACT_RAW_PACKET_CAPS);
+	attr->max_wq_type_rq = vb_fact_u32(VB_FACT_MAX_WQ_TYPE_RQ);
+	attr->tso_caps.max_tso = vb_fact_u32(VB_FACT_MAX_TSO);
+	attr->tso_caps.supported_qpts = attr->tso_caps.max_tso ? raw : 0;
 	attr->rss_caps = (struct ibv_rss_caps){
-		.supported_qpts = 1 << IBV_QPT_RAW_PACKET,
-		.max_rwq_indirection_tables = VB_IND_TABLE_MAX,
-		.max_rwq_indirection_table_size = 1 << VB_IND_TABLE_LOG_SIZE_MAX,
-		.rx_hash_fields_mask = VB_RX_HASH_FIELDS,
-		.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+		.supported_qpts = tables ? raw : 0,
+		.max_rwq_indirection_tables = tables,
+		.max_rwq_indirection_table_size =
+			vb_fact_u32(VB_FACT_MAX_RWQ_INDIRECTION_TABLE_SIZE),
+		.rx_hash_fields_mask = vb_fact(VB_FACT_RX_HASH_FIELDS),
+		.rx_hash_function = vb_fact(VB_FACT_RX_HASH_FIELDS) ? IBV_RX_HASH_FUNC_TOEPLITZ : 0,
 	};
+}
+
+static void fill_pacing(const struct vb_device *dev, struct ibv_packet_pacing_caps *pacing)
+{
+	const uint32_t types = vb_fact_u32(VB_FACT_RATE_LIMIT_QP_TYPES);
+
+	pacing->supported_qpts = dev->infiniband ? types & ~(1u << IBV_QPT_RAW_PACKET) : types;
+	pacing->qp_rate_limit_max = vb_fact_u32(VB_FACT_QP_RATE_LIMIT_MAX);
+	pacing->qp_rate_limit_min = pacing->qp_rate_limit_max ? 1 : 0;
+}
+
+static void fill_tags(struct ibv_tm_caps *tags)
+{
+	tags->max_num_tags = vb_fact_u32(VB_FACT_TM_MAX_NUM_TAGS);
+	if (!tags->max_num_tags)
+		return;
+	tags->max_rndv_hdr_size = vb_fact_u32(VB_FACT_TM_MAX_RNDV_HDR_SIZE);
+	tags->flags = IBV_TM_CAP_RC;
+	tags->max_ops = vb_fact_u32(VB_FACT_TM_MAX_OPS);
+	tags->max_sge = vb_fact_u32(VB_FACT_TM_MAX_SGE);
 }
 
 void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr)
@@ -128,32 +124,24 @@ void vb_device_attr(const struct vb_device *dev, struct ibv_device_attr_ex *attr
 	orig->vendor_id = VENDOR_ID;
 	orig->vendor_part_id = VENDOR_PART_ID;
 	orig->hw_ver = HW_VERSION;
-	orig->device_cap_flags = capabilities | migration_of(dev);
-	orig->atomic_cap = IBV_ATOMIC_HCA;
+	orig->device_cap_flags = (unsigned)capabilities_of(dev);
+	orig->atomic_cap = (enum ibv_atomic_cap)vb_fact(VB_FACT_ATOMIC_CAP);
 	orig->local_ca_ack_delay = ACK_DELAY;
 	orig->phys_port_cnt = 1;
 	fill_limits(orig);
-	attr->device_cap_flags_ex = CAP_ATOMIC_WRITE | CAP_FLUSH_GLOBAL | orig->device_cap_flags;
-	attr->completion_timestamp_mask = UINT64_MAX;
-	attr->hca_core_clock = VB_DEVICE_CLOCK_KHZ;
-	attr->packet_pacing_caps = (struct ibv_packet_pacing_caps){
-		.qp_rate_limit_min = 1,
-		.qp_rate_limit_max = VB_RATE_MAX_KBPS,
-		.supported_qpts = 1 << IBV_QPT_RC | 1 << IBV_QPT_UC | 1 << IBV_QPT_UD,
-	};
+	attr->device_cap_flags_ex = capabilities_of(dev);
+	if (vb_fact_has(VB_FACT_WC_FLAGS, IBV_WC_EX_WITH_COMPLETION_TIMESTAMP)) {
+		attr->completion_timestamp_mask = UINT64_MAX;
+		attr->hca_core_clock = VB_DEVICE_CLOCK_KHZ;
+	}
+	fill_pacing(dev, &attr->packet_pacing_caps);
 	if (!dev->infiniband)
 		fill_raw(attr);
-	attr->max_dm_size = VB_DM_BYTES_MAX;
+	attr->max_dm_size = vb_fact(VB_FACT_MAX_DM_SIZE);
 	fill_odp(attr);
-	attr->cq_mod_caps.max_cq_count = UINT16_MAX;
-	attr->cq_mod_caps.max_cq_period = UINT16_MAX;
-	attr->tm_caps = (struct ibv_tm_caps){
-		.max_rndv_hdr_size = VB_TM_RNDV_HEADER_MAX,
-		.max_num_tags = VB_TM_TAGS_MAX,
-		.flags = IBV_TM_CAP_RC,
-		.max_ops = VB_TM_OPS_MAX,
-		.max_sge = VB_TM_SGE_MAX,
-	};
+	attr->cq_mod_caps.max_cq_count = (uint16_t)vb_fact(VB_FACT_MAX_CQ_COUNT);
+	attr->cq_mod_caps.max_cq_period = (uint16_t)vb_fact(VB_FACT_MAX_CQ_PERIOD);
+	fill_tags(&attr->tm_caps);
 	attr->phys_port_cnt_ex = 1;
 }
 
@@ -166,6 +154,13 @@ enum ibv_mtu vb_mtu_within(unsigned bytes)
 	while (mtu > IBV_MTU_256 && (128u << mtu) + HEADERS_SIZE > bytes)
 		mtu--;
 	return (enum ibv_mtu)mtu;
+}
+
+static enum ibv_mtu mtu_in_force(unsigned bytes)
+{
+	const enum ibv_mtu mtu = vb_mtu_within(bytes), max = (enum ibv_mtu)vb_fact(VB_FACT_MAX_MTU);
+
+	return mtu < max ? mtu : max;
 }
 
 static enum ibv_port_state state_of(const struct vb_netif *netif)
@@ -193,7 +188,7 @@ static void fill_ethernet(const struct vb_device *dev, struct ibv_port_attr *att
 
 	attr->state = state_of(netif);
 	attr->phys_state = attr->state == IBV_PORT_ACTIVE ? PHYS_LINK_UP : PHYS_DISABLED;
-	attr->active_mtu = netif ? vb_mtu_within(netif->mtu) : IBV_MTU_256;
+	attr->active_mtu = netif ? mtu_in_force(netif->mtu) : IBV_MTU_256;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
 	attr->flags = IBV_QPF_GRH_REQUIRED;
 	attr->port_cap_flags =
@@ -209,7 +204,7 @@ static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *a
 {
 	attr->state = vb_device_port_state(dev);
 	attr->phys_state = PHYS_LINK_UP;
-	attr->active_mtu = IBV_MTU_4096;
+	attr->active_mtu = attr->max_mtu;
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
 	attr->port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
 			       IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP |
@@ -248,10 +243,10 @@ int vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_a
 	if (port != 1)
 		return -EINVAL;
 	memset(attr, 0, sizeof(*attr));
-	attr->max_mtu = IBV_MTU_4096;
-	attr->gid_tbl_len = VB_GIDS;
+	attr->max_mtu = (enum ibv_mtu)vb_fact(VB_FACT_MAX_MTU);
+	attr->gid_tbl_len = (int)vb_fact(VB_FACT_GID_TBL_LEN);
 	attr->pkey_tbl_len = (uint16_t)vb_pkey_table_length();
-	attr->max_msg_sz = (uint32_t)VB_MSG_MAX;
+	attr->max_msg_sz = vb_fact_u32(VB_FACT_MAX_MSG_SZ);
 	attr->max_vl_num = VL0_ONLY;
 	rate = vb_device_link_rate(dev);
 	attr->active_width = rate.width;

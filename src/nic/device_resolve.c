@@ -7,6 +7,7 @@
 #include "net/ip_route.h"
 #include "net/netif.h"
 #include "nic/device.h"
+#include "nic/fact.h"
 #include "nic/group.h"
 #include "nic/lid.h"
 #include "nic/rate.h"
@@ -15,8 +16,8 @@ static int resolve_sgid(const struct vb_device *dev, const struct ibv_ah_attr *a
 			struct vb_av *av)
 {
 	if (vb_device_gid(dev, attr->grh.sgid_index, &av->sgid)) {
-		vb_explain("%s: sgid_index %u is outside of the GID table, which has %d entries",
-			   dev->ibv.name, attr->grh.sgid_index, VB_GIDS);
+		vb_explain("%s: sgid_index %u is outside of the GID table, which has %u entries",
+			   dev->ibv.name, attr->grh.sgid_index, vb_fact_u32(VB_FACT_GID_TBL_LEN));
 		return -EINVAL;
 	}
 	if (vb_gid_is_zero(&av->sgid)) {

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "nic/dmabuf.h"
+#include "nic/fact.h"
 
 /* Buffers have pages of their own, so that a dma-buf shows one buffer. */
 enum { LOG_ALIGN = 12, PAGE = 1 << LOG_ALIGN };
@@ -70,12 +71,18 @@ static int buffer_take(struct vb_export *export, uint64_t length, uint32_t *hand
 
 static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 {
-	if (!attr->comp_mask && attr->length && attr->length <= VB_DM_BYTES_MAX &&
+	const uint64_t size_max = vb_fact(VB_FACT_MAX_DM_SIZE);
+
+	if (!size_max) {
+		vb_explain("ibv_alloc_dm: the device has no memory");
+		return -EOPNOTSUPP;
+	}
+	if (!attr->comp_mask && attr->length && attr->length <= size_max &&
 	    attr->log_align_req <= LOG_ALIGN)
 		return 0;
-	vb_explain("ibv_alloc_dm: comp_mask must be 0, length 1 to %d (max_dm_size), log_align_req "
-		   "at most %d",
-		   VB_DM_BYTES_MAX, LOG_ALIGN);
+	vb_explain("ibv_alloc_dm: comp_mask must be 0, length 1 to %llu (max_dm_size), "
+		   "log_align_req at most %d",
+		   (unsigned long long)size_max, LOG_ALIGN);
 	return -EINVAL;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "net/gid.h"
+#include "nic/fact.h"
 
 struct membership {
 	struct vb_list node; /* in nic->memberships, under nic->mcast_lock */
@@ -39,7 +40,9 @@ static bool has_room(struct vb_nic *nic, const struct vb_group *group)
 		members += is_in_group(m, &group->gid, group->fabric);
 		total++;
 	}
-	return members < VB_MCAST_QP_MAX && total < VB_MCAST_GRP_MAX;
+	return members < vb_fact(VB_FACT_MAX_MCAST_QP_ATTACH) &&
+	       total < vb_fact(VB_FACT_MAX_MCAST_GRP) &&
+	       total < vb_fact(VB_FACT_MAX_TOTAL_MCAST_QP_ATTACH);
 }
 
 static int membership_add(struct vb_qp *qp, struct membership *m)

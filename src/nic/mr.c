@@ -10,6 +10,7 @@
 #include "nic/buf.h"
 #include "nic/dm.h"
 #include "nic/dmah.h"
+#include "nic/fact.h"
 #include "nic/key_table.h"
 #include "nic/map.h"
 #include "nic/mw.h"
@@ -59,7 +60,7 @@ static int check_spec(const struct vb_mr_spec *spec)
 
 	if (err || vb_odp_implicit(spec))
 		return err ? err : vb_odp_check_implicit(spec);
-	if (spec->length > VB_MR_SIZE_MAX || spec->addr + spec->length < spec->addr ||
+	if (spec->length > vb_fact(VB_FACT_MAX_MR_SIZE) || spec->addr + spec->length < spec->addr ||
 	    spec->iova + spec->length < spec->iova)
 		return -EINVAL;
 	return spec->access & IBV_ACCESS_ON_DEMAND ? vb_odp_check() : check_memory(spec);
@@ -118,7 +119,7 @@ static int mr_make(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *
 	mr->pd = pd;
 	set_spec(mr, spec);
 	pthread_mutex_lock(&nic->lock);
-	if (nic->mr_count == VB_MR_MAX || vb_key_alloc(nic, &mr->index, &mr->entry)) {
+	if (nic->mr_count >= vb_fact(VB_FACT_MAX_MR) || vb_key_alloc(nic, &mr->index, &mr->entry)) {
 		pthread_mutex_unlock(&nic->lock);
 		return -ENOMEM;
 	}

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "nic/fact.h"
 #include "nic/key_table.h"
 #include "nic/tell.h"
 
@@ -34,7 +35,7 @@ static struct vb_mw *window_add(struct vb_nic *nic)
 	struct vb_mw *mw = NULL;
 
 	pthread_mutex_lock(&nic->lock);
-	if (nic->mw_count < VB_MW_MAX)
+	if (nic->mw_count < vb_fact(VB_FACT_MAX_MW))
 		mw = struct_take(nic);
 	if (mw && vb_key_alloc(nic, &mw->index, &mw->entry)) {
 		vb_list_append(&nic->free_mws, &mw->node);
@@ -59,10 +60,17 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return -EINVAL;
+	if (!vb_fact(VB_FACT_MAX_MW) ||
+	    !vb_fact_has(VB_FACT_DEVICE_CAP_FLAGS, type == IBV_MW_TYPE_1
+							   ? IBV_DEVICE_MEM_WINDOW
+							   : IBV_DEVICE_MEM_WINDOW_TYPE_2B)) {
+		vb_explain("ibv_alloc_mw: the device has no memory windows of type %d", type);
+		return -EOPNOTSUPP;
+	}
 	mw = window_add(pd->nic);
 	if (!mw) {
-		vb_explain("ibv_alloc_mw: all %d memory windows are in use, or there is no memory",
-			   VB_MW_MAX);
+		vb_explain("ibv_alloc_mw: all %u memory windows are in use, or there is no memory",
+			   vb_fact_u32(VB_FACT_MAX_MW));
 		return -ENOMEM;
 	}
 	mw->nic = pd->nic;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "nic/fact.h"
 #include "nic/import.h"
 
 int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd)
@@ -12,7 +13,7 @@ int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd)
 	int err = -ENOMEM;
 
 	pthread_mutex_lock(&nic->lock);
-	if (nic->pd_count < VB_PD_MAX) {
+	if (nic->pd_count < vb_fact(VB_FACT_MAX_PD)) {
 		nic->pd_count++;
 		pd->id = nic->next_pd++;
 		pd->nic = nic;
@@ -20,7 +21,7 @@ int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd)
 	}
 	pthread_mutex_unlock(&nic->lock);
 	if (err)
-		vb_explain("all %d protection domains are in use", VB_PD_MAX);
+		vb_explain("all %u protection domains are in use", vb_fact_u32(VB_FACT_MAX_PD));
 	return err;
 }
 

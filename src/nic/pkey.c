@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "base/environment.h"
 #include "base/once.h"
+#include "nic/fact.h"
 
 enum { FILE_BYTES_MAX = 4096 };
 
@@ -127,6 +128,8 @@ static int load_text(const char *where, const char *text, unsigned *count, bool 
 
 	if (vb_pkey_parse(text, keys, count, why))
 		return vb_config_refuse(where, why);
+	if (*count > vb_fact(VB_FACT_PKEY_TBL_LEN))
+		return vb_config_refuse(where, "more P_Keys than the profile of VERBENA_AS has");
 	*changed = table_replace(keys);
 	return 0;
 }
@@ -163,7 +166,7 @@ static int load_environment(void)
 	else if (text)
 		err = load_text(vb_environment_rows[VB_ENV_PKEYS].name, text, &count, &changed);
 	if (!err)
-		table_length = *file ? VB_PKEYS_MAX : count;
+		table_length = *file ? vb_fact_u32(VB_FACT_PKEY_TBL_LEN) : count;
 	return err;
 }
 

@@ -8,28 +8,18 @@
 #include "base/annotate.h"
 #include "base/log.h"
 #include "nic/comp_cntr.h"
+#include "nic/fact.h"
 #include "nic/lane.h"
+#include "nic/qp_cap.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
 
-/* Compares all bits of the value, because vb_qp.type stores fewer. */
-static bool type_exists(enum ibv_qp_type type)
+static int attr_check(struct ibv_qp_init_attr *attr)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
-	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
-}
+	int err = vb_qp_cap_check_type(attr->qp_type);
 
-static int attr_check(const struct ibv_qp_init_attr *attr)
-{
-	const struct ibv_qp_cap *cap = &attr->cap;
-
-	if (!type_exists(attr->qp_type)) {
-		vb_explain(
-			"ibv_create_qp: QP type %d is not supported, only RC, UC, UD, XRC and raw "
-			"packet",
-			attr->qp_type);
-		return -EOPNOTSUPP;
-	}
+	if (err)
+		return err;
 	if (!attr->send_cq || !attr->recv_cq)
 		return -EINVAL;
 	if (attr->srq && (attr->qp_type == IBV_QPT_XRC_SEND || vb_srq(attr->srq)->xrcd)) {
@@ -42,16 +32,7 @@ static int attr_check(const struct ibv_qp_init_attr *attr)
 		vb_explain("ibv_create_qp: tags are matched on RC QPs only");
 		return -EINVAL;
 	}
-	if (cap->max_send_wr > VB_WR_MAX || cap->max_send_sge > VB_SGE_MAX ||
-	    cap->max_inline_data > VB_INLINE_MAX ||
-	    (!attr->srq && (cap->max_recv_wr > VB_WR_MAX || cap->max_recv_sge > VB_SGE_MAX))) {
-		vb_explain("ibv_create_qp: %u/%u WRs, %u/%u SGEs, %u inline bytes exceed the "
-			   "limits %d, %d, %d",
-			   cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
-			   cap->max_inline_data, VB_WR_MAX, VB_SGE_MAX, VB_INLINE_MAX);
-		return -EINVAL;
-	}
-	return 0;
+	return vb_qp_cap_check(attr);
 }
 
 /* Completions that the QP's own receive queue can bring to its CQ; an SRQ counts as none. */
@@ -147,7 +128,7 @@ static int qp_enlist(struct vb_qp *qp)
 	uint32_t qpn;
 	int err;
 
-	if (nic->qp_count == VB_QP_MAX)
+	if (nic->qp_count >= vb_fact(VB_FACT_MAX_QP))
 		return -ENOMEM;
 	err = vb_nic_qpn_alloc(nic, qp, vb_lane_choose(qp), &qpn);
 	if (err)

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "nic/comp_cntr.h"
+#include "nic/fact.h"
 #include "nic/migrate.h"
 #include "nic/qp.h"
 #include "nic/qp_edges.h"
@@ -32,15 +33,17 @@ static int check_ranges(const struct ibv_qp_attr *attr, int mask)
 {
 	const struct range ranges[] = {
 		{ IBV_QP_PKEY_INDEX, attr->pkey_index, vb_pkey_table_length() - 1, "pkey_index" },
-		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic, VB_RD_ATOMIC_MAX, "max_rd_atomic" },
-		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic, VB_RD_ATOMIC_MAX,
-		  "max_dest_rd_atomic" },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, attr->max_rd_atomic,
+		  vb_fact_u32(VB_FACT_MAX_QP_INIT_RD_ATOM), "max_rd_atomic" },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, attr->max_dest_rd_atomic,
+		  vb_fact_u32(VB_FACT_MAX_QP_RD_ATOM), "max_dest_rd_atomic" },
 		{ IBV_QP_MIN_RNR_TIMER, attr->min_rnr_timer, TIMER_MAX, "min_rnr_timer" },
 		{ IBV_QP_TIMEOUT, attr->timeout, TIMER_MAX, "timeout" },
 		{ IBV_QP_RETRY_CNT, attr->retry_cnt, RETRIES_MAX, "retry_cnt" },
 		{ IBV_QP_RNR_RETRY, attr->rnr_retry, RETRIES_MAX, "rnr_retry" },
 		{ IBV_QP_DEST_QPN, attr->dest_qp_num, VB_MASK24, "dest_qp_num" },
-		{ IBV_QP_RATE_LIMIT, attr->rate_limit, VB_RATE_MAX_KBPS, "rate_limit" },
+		{ IBV_QP_RATE_LIMIT, attr->rate_limit, vb_fact_u32(VB_FACT_QP_RATE_LIMIT_MAX),
+		  "rate_limit" },
 		{ IBV_QP_ACCESS_FLAGS, attr->qp_access_flags & ~(unsigned)QP_ACCESS, 0,
 		  "unknown bits in qp_access_flags" },
 	};
@@ -63,9 +66,9 @@ static int check_values(const struct ibv_qp_attr *attr, int mask)
 		return -EINVAL;
 	}
 	if (mask & IBV_QP_PATH_MTU &&
-	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > IBV_MTU_4096)) {
-		vb_explain("ibv_modify_qp: path_mtu %d is none of IBV_MTU_256 to IBV_MTU_4096",
-			   attr->path_mtu);
+	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > vb_fact(VB_FACT_MAX_MTU))) {
+		vb_explain("ibv_modify_qp: path_mtu %d is none of IBV_MTU_256 to IBV_MTU_%u",
+			   attr->path_mtu, 128u << vb_fact(VB_FACT_MAX_MTU));
 		return -EINVAL;
 	}
 	return check_ranges(attr, mask);

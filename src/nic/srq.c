@@ -6,16 +6,24 @@
 
 #include "base/annotate.h"
 #include "base/log.h"
+#include "nic/fact.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
 
 static int check_attr(const struct ibv_srq_attr *attr)
 {
+	const uint32_t wr_max = vb_fact_u32(VB_FACT_MAX_SRQ_WR);
+	const uint32_t sge_max = vb_fact_u32(VB_FACT_MAX_SRQ_SGE);
+
+	if (!vb_fact(VB_FACT_MAX_SRQ)) {
+		vb_explain("ibv_create_srq: the device has no SRQs");
+		return -EOPNOTSUPP;
+	}
 	/* The man page says that srq_limit is ignored here. */
-	if (attr->max_wr >= 1 && attr->max_wr <= VB_SRQ_WR_MAX && attr->max_sge <= VB_SGE_MAX)
+	if (attr->max_wr >= 1 && attr->max_wr <= wr_max && attr->max_sge <= sge_max)
 		return 0;
-	vb_explain("ibv_create_srq: max_wr %u must be 1 to %d, max_sge %u at most %d", attr->max_wr,
-		   VB_SRQ_WR_MAX, attr->max_sge, VB_SGE_MAX);
+	vb_explain("ibv_create_srq: max_wr %u must be 1 to %u, max_sge %u at most %u", attr->max_wr,
+		   wr_max, attr->max_sge, sge_max);
 	return -EINVAL;
 }
 
@@ -24,7 +32,7 @@ static int number_take(struct vb_nic *nic, struct vb_srq *srq)
 	int err = -ENOMEM;
 
 	pthread_mutex_lock(&nic->lock);
-	if (nic->srq_count < VB_SRQ_MAX) {
+	if (nic->srq_count < vb_fact(VB_FACT_MAX_SRQ)) {
 		nic->srq_count++;
 		srq->number = ++nic->next_srq;
 		vb_list_append(&nic->srqs, &srq->node);
@@ -70,7 +78,7 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 
 static int resize(struct vb_srq *srq, uint32_t max_wr)
 {
-	if (max_wr < 1 || max_wr > VB_SRQ_WR_MAX || max_wr < vb_rq_held(&srq->rq))
+	if (max_wr < 1 || max_wr > vb_fact(VB_FACT_MAX_SRQ_WR) || max_wr < vb_rq_held(&srq->rq))
 		return -EINVAL;
 	if (max_wr > (srq->rq.mask + 1) / 2)
 		return vb_rq_grow(&srq->rq, max_wr);
@@ -131,6 +139,11 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 
 	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return -EINVAL;
+	if (mask & IBV_SRQ_MAX_WR &&
+	    !vb_fact_has(VB_FACT_DEVICE_CAP_FLAGS, IBV_DEVICE_SRQ_RESIZE)) {
+		vb_explain("ibv_modify_srq: the device does not resize SRQs");
+		return -EOPNOTSUPP;
+	}
 	if (mask & IBV_SRQ_LIMIT &&
 	    attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.depth)) {
 		vb_explain("ibv_modify_srq: limit %u exceeds the queue", attr->srq_limit);

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "nic/fact.h"
 #include "nic/qp.h"
 
 enum { INDEX_BITS = 16, SYNC_DISTANCE = 0x4000 };
@@ -15,11 +16,18 @@ enum { INDEX_BITS = 16, SYNC_DISTANCE = 0x4000 };
 
 static int check_cap(const struct ibv_tm_cap *cap)
 {
-	if (cap->max_num_tags >= 1 && cap->max_num_tags <= VB_TM_TAGS_MAX && cap->max_ops >= 1 &&
-	    cap->max_ops <= VB_TM_OPS_MAX)
+	const uint32_t tags = vb_fact_u32(VB_FACT_TM_MAX_NUM_TAGS);
+	const uint32_t ops = vb_fact_u32(VB_FACT_TM_MAX_OPS);
+
+	if (!tags) {
+		vb_explain("ibv_create_srq_ex: the device does not match tags");
+		return -EOPNOTSUPP;
+	}
+	if (cap->max_num_tags >= 1 && cap->max_num_tags <= tags && cap->max_ops >= 1 &&
+	    cap->max_ops <= ops)
 		return 0;
-	vb_explain("ibv_create_srq_ex: max_num_tags %u must be 1 to %d, max_ops %u 1 to %d",
-		   cap->max_num_tags, VB_TM_TAGS_MAX, cap->max_ops, VB_TM_OPS_MAX);
+	vb_explain("ibv_create_srq_ex: max_num_tags %u must be 1 to %u, max_ops %u 1 to %u",
+		   cap->max_num_tags, tags, cap->max_ops, ops);
 	return -EINVAL;
 }
 
@@ -142,7 +150,7 @@ static int tag_add(struct vb_tm *tm, struct ibv_ops_wr *op)
 	struct vb_tag *tag;
 	uint64_t length = 0;
 
-	if (op->tm.add.num_sge < 0 || op->tm.add.num_sge > VB_TM_SGE_MAX)
+	if (op->tm.add.num_sge < 0 || (unsigned)op->tm.add.num_sge > vb_fact(VB_FACT_TM_MAX_SGE))
 		return -EINVAL;
 	if (vb_list_empty(&tm->spare))
 		return -ENOMEM;

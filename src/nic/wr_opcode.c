@@ -25,6 +25,7 @@ enum flags {
 		.name = #NAME,                                \
 		.words = WORDS,                               \
 		.transports = TRANSPORTS,                     \
+		.posted = TRANSPORTS,                         \
 		.create_flag = IBV_QP_EX_WITH_##NAME,         \
 		__VA_ARGS__                                   \
 	}
@@ -37,7 +38,7 @@ enum flags {
 #define RECEIVE(OPCODE)             .recv_opcode = IBV_WC_##OPCODE
 #define RECEIVE_WITH(OPCODE, FLAGS) RECEIVE(OPCODE), .recv_flags = IBV_WC_##FLAGS
 
-const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
+struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
 	ROW(SEND, "send", RC | XRC | UC | UD | RAW,
 	    COMPLETES(SEND), PACKETS(SEND), RECEIVE(RECV), FLAGS(INLINE)),
 	ROW(SEND_WITH_IMM, "send-with-imm", RC | XRC | UC | UD,
@@ -67,3 +68,9 @@ const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
 	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },
 };
 /* clang-format on */
+
+void vb_wr_guard_posts(void)
+{
+	for (int i = 0; i < VB_WR_OPCODE_COUNT; i++)
+		vb_wr_rows[i].posted = 0;
+}

@@ -26,6 +26,7 @@ struct vb_wr_row {
 	const char *name;     /* as in the enumeration, without IBV_WR_; NULL: no such opcode */
 	const char *words;    /* the name of ibv_wr_opcode_str */
 	uint16_t transports;  /* a bit per enum ibv_qp_type; 0: not an opcode of this device */
+	uint16_t posted;      /* the same, or 0: a post asks the profile (nic/profile.h) */
 	uint16_t create_flag; /* enum ibv_qp_create_send_ops_flags */
 	uint8_t wc_opcode;    /* enum ibv_wc_opcode of its completion */
 	uint8_t recv_opcode;  /* enum ibv_wc_opcode of the consumed receive; 0: consumes none */
@@ -37,9 +38,8 @@ struct vb_wr_row {
 };
 
 /* The last row is for values that are no opcodes: all zero. Hidden, so that the table's address
- * costs no load. */
-extern const struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1]
-	__attribute__((visibility("hidden")));
+ * costs no load. Constant but for vb_wr_guard_posts. */
+extern struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] __attribute__((visibility("hidden")));
 
 /* The row of a WQE in a send queue: the post has checked the opcode. */
 static inline const struct vb_wr_row *vb_wr_row(uint8_t opcode)
@@ -58,6 +58,9 @@ static inline bool vb_wr_on(const struct vb_wr_row *row, enum ibv_qp_type type)
 {
 	return row->transports >> type & 1;
 }
+
+/* Posts of every opcode ask the profile from now on. Called before a device is opened. */
+void vb_wr_guard_posts(void);
 
 static inline bool vb_wr_reads(uint8_t opcode)
 {

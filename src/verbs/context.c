@@ -18,6 +18,7 @@
 #include "nic/given.h"
 #include "nic/import.h"
 #include "nic/pkey.h"
+#include "nic/profile.h"
 #include "path/fault/fault.h"
 #include "verbs/ops.h"
 
@@ -89,6 +90,38 @@ static void fill_verbs(struct verbs_context *verbs)
 	newer->free_buf = ibv_free_buf;
 }
 
+/* Callers find out about a missing call by its empty place. */
+static void withdraw_verbs(struct verbs_context *verbs)
+{
+	const struct {
+		enum vb_verb verb;
+		size_t place;
+	} places[] = {
+		{ VB_VERB_ADVISE_MR, offsetof(struct verbs_context, advise_mr) },
+		{ VB_VERB_ALLOC_DM, offsetof(struct verbs_context, alloc_dm) },
+		{ VB_VERB_ALLOC_MW, offsetof(struct verbs_context, context.ops.alloc_mw) },
+		{ VB_VERB_ALLOC_NULL_MR, offsetof(struct verbs_context, alloc_null_mr) },
+		{ VB_VERB_ALLOC_PARENT_DOMAIN,
+		  offsetof(struct verbs_context, alloc_parent_domain) },
+		{ VB_VERB_ALLOC_TD, offsetof(struct verbs_context, alloc_td) },
+		{ VB_VERB_CREATE_COUNTERS, offsetof(struct verbs_context, create_counters) },
+		{ VB_VERB_CREATE_CQ_EX, offsetof(struct verbs_context, create_cq_ex) },
+		{ VB_VERB_CREATE_FLOW, offsetof(struct verbs_context, ibv_create_flow) },
+		{ VB_VERB_CREATE_QP_EX, offsetof(struct verbs_context, create_qp_ex) },
+		{ VB_VERB_CREATE_SRQ_EX, offsetof(struct verbs_context, create_srq_ex) },
+		{ VB_VERB_CREATE_WQ, offsetof(struct verbs_context, create_wq) },
+		{ VB_VERB_MODIFY_CQ, offsetof(struct verbs_context, modify_cq) },
+		{ VB_VERB_MODIFY_QP_RATE_LIMIT,
+		  offsetof(struct verbs_context, modify_qp_rate_limit) },
+		{ VB_VERB_OPEN_XRCD, offsetof(struct verbs_context, open_xrcd) },
+		{ VB_VERB_QUERY_RT_VALUES, offsetof(struct verbs_context, query_rt_values) },
+	};
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++)
+		if (!vb_fact_has(VB_FACT_VERBS, places[i].verb))
+			memset((char *)verbs + places[i].place, 0, sizeof(void *));
+}
+
 struct vb_nic *vb_nic_prepare(int *err)
 {
 	struct vb_nic *nic;
@@ -97,6 +130,8 @@ struct vb_nic *vb_nic_prepare(int *err)
 	vb_engine_watch_fork();
 	vb_gsi_serve();
 	*err = vb_config_check();
+	if (!*err)
+		*err = vb_profile_load();
 	if (!*err)
 		*err = vb_fault_load();
 	if (!*err)
@@ -133,6 +168,7 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 	}
 	fill_verbs(&ctx->verbs);
 	fill_ops(&ctx->verbs.context.ops);
+	withdraw_verbs(&ctx->verbs);
 	ctx->verbs.context.device = &dev->ibv;
 	ctx->verbs.context.cmd_fd = cmd_fd;
 	ctx->verbs.context.num_comp_vectors = dev->comp_vectors;

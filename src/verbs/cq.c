@@ -9,6 +9,7 @@
 #include "base/symver.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
+#include "nic/fact.h"
 #include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/ops.h"
@@ -94,6 +95,8 @@ VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_CQ, cq, "ibv_resize_cq");
 
+	if (!err)
+		err = vb_fact_check_verb(VB_VERB_RESIZE_CQ, "ibv_resize_cq");
 	if (!err)
 		err = vb_stale(vb_cq(cq)->nic, "ibv_resize_cq");
 	return vb_return_errno(err ? err : vb_cq_resize(vb_cq(cq), cqe));
@@ -214,6 +217,18 @@ int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)
 	return __builtin_expect(got < 0, 0) ? fail_poll(got) : vb_engine_found(cq, got);
 }
 
+static int check_moderation(const struct ibv_modify_cq_attr *attr)
+{
+	const uint32_t count = vb_fact_u32(VB_FACT_MAX_CQ_COUNT);
+	const uint32_t period = vb_fact_u32(VB_FACT_MAX_CQ_PERIOD);
+
+	if (attr->moderate.cq_count <= count && attr->moderate.cq_period <= period)
+		return 0;
+	vb_explain("ibv_modify_cq: cq_count %u and cq_period %u may be up to %u and %u",
+		   attr->moderate.cq_count, attr->moderate.cq_period, count, period);
+	return -EINVAL;
+}
+
 int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 {
 	VB_NO_CANCEL;
@@ -227,6 +242,8 @@ int vb_ops_modify_cq(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
 			   attr->attr_mask);
 		err = -EOPNOTSUPP;
 	}
+	if (!err && attr->attr_mask & IBV_CQ_ATTR_MODERATE)
+		err = check_moderation(attr);
 	if (!err && attr->attr_mask & IBV_CQ_ATTR_MODERATE)
 		vb_cq_moderate(cq, attr->moderate.cq_count, attr->moderate.cq_period);
 	return vb_return_errno(err);

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "nic/cq.h"
+#include "nic/fact.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -18,9 +19,6 @@
 enum {
 	WITH_TIME =
 		IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
-	/* A newer header may have further flags. */
-	WC_FLAGS_SUPPORTED = IBV_WC_STANDARD_FLAGS | WITH_TIME | IBV_WC_EX_WITH_FLOW_TAG |
-			     IBV_WC_EX_WITH_CVLAN | IBV_WC_EX_WITH_TM_INFO,
 	MASK_KNOWN = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
 	FLAGS_KNOWN = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN,
 };
@@ -223,7 +221,7 @@ static int check_attr(const struct ibv_cq_init_attr_ex *attr)
 			   attr->comp_mask, flags, (unsigned long long)attr->wc_flags);
 		return -EINVAL;
 	}
-	if (attr->wc_flags & ~(uint64_t)WC_FLAGS_SUPPORTED) {
+	if (attr->wc_flags & ~vb_fact(VB_FACT_WC_FLAGS)) {
 		vb_explain("ibv_create_cq_ex: wc_flags 0x%llx are not all supported",
 			   (unsigned long long)attr->wc_flags);
 		return -EOPNOTSUPP;
@@ -236,7 +234,7 @@ static int check_attr(const struct ibv_cq_init_attr_ex *attr)
 			   "a PD");
 		return -EINVAL;
 	}
-	return attr->cqe > VB_CQE_MAX || attr->comp_vector > INT_MAX ? -EINVAL : 0;
+	return attr->cqe > vb_fact(VB_FACT_MAX_CQE) || attr->comp_vector > INT_MAX ? -EINVAL : 0;
 }
 
 static int make_cq(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,

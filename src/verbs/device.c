@@ -15,6 +15,7 @@
 #include "base/limits.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "nic/fact.h"
 #include "nic/pkey.h"
 #include "nic/qp.h"
 #include "verbs/ops.h"
@@ -215,7 +216,7 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 
 	if (!max_entries || flags || entry_size < sizeof(*entries))
 		return vb_return_negative(-EINVAL);
-	for (uint32_t index = 0; index < VB_GIDS; index++) {
+	for (uint32_t index = 0; index < vb_fact(VB_FACT_GID_TBL_LEN); index++) {
 		struct ibv_gid_entry found;
 
 		if (vb_device_gid_entry(device_of(context), index, &found))
@@ -234,7 +235,7 @@ int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned in
 {
 	VB_NO_CANCEL;
 
-	if (port_num != 1 || index >= VB_GIDS)
+	if (port_num != 1 || index >= vb_fact(VB_FACT_GID_TBL_LEN))
 		return vb_return_minus_one(-EINVAL);
 	*type = device_of(context)->infiniband ? VB_GID_IB_OR_ROCE_V1 : VB_GID_ROCE_V2;
 	vb_tell_filled(type, sizeof(*type));

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
+#include "nic/profile.h"
 #include "nic/tell.h"
 #include "path/local/local.h"
 #include "path/raw/tso.h"
@@ -34,8 +35,20 @@ __attribute__((cold, noinline)) static int refuse_wr(const struct vb_qp *qp,
  */
 static bool opcode_known(const struct vb_qp *qp, const struct vb_wr_row *row)
 {
-	return row->transports & ~(1u << IBV_QPT_RAW_PACKET) ||
-	       (row->transports && qp->raw && qp->raw->tso);
+	return row->posted & ~(1u << IBV_QPT_RAW_PACKET) ||
+	       (row->posted && qp->raw && qp->raw->tso);
+}
+
+/* Of an opcode that is not known, or one that the profile of the device has to be asked about. */
+__attribute__((cold, noinline)) static int
+check_opcode(const struct vb_qp *qp, const struct ibv_send_wr *wr, const struct vb_wr_row *row)
+{
+	const bool frames = row->transports == 1u << IBV_QPT_RAW_PACKET;
+	const char *why = vb_profile_refusal(wr, row);
+
+	if (!why && frames && !(qp->raw && qp->raw->tso))
+		why = "the opcode is not one of this device";
+	return why ? refuse_wr(qp, wr, why) : 0;
 }
 
 /* An operation that a UD QP cannot do has no address handle in its place. */
@@ -47,8 +60,8 @@ static bool is_datagram(const struct vb_qp *qp, const struct vb_wr_row *row)
 static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		    const struct vb_wr_row *row, enum ibv_mw_type type, bool whole)
 {
-	if (__builtin_expect(!opcode_known(qp, row), 0))
-		return refuse_wr(qp, wr, "the opcode is not one of this device");
+	if (__builtin_expect(!opcode_known(qp, row), 0) && check_opcode(qp, wr, row))
+		return -EINVAL;
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
 	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
 		return refuse_wr(qp, wr, "more SGEs than max_send_sge");

@@ -10,6 +10,8 @@
 #include "engine/qp_life.h"
 #include "engine/raw_port.h"
 #include "engine/xrc/share.h"
+#include "nic/fact.h"
+#include "nic/qp_cap.h"
 #include "nic/rate.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
@@ -74,9 +76,8 @@ struct ibv_qp *vb_verbs_give_qp(struct vb_qp *qp, int err)
 	return err ? vb_return_null(err) : &qp->ibv;
 }
 
-VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+struct ibv_qp *vb_verbs_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, uint64_t ops)
 {
-	VB_NO_CANCEL;
 	struct ibv_cq *recv_cq = attr->recv_cq;
 	struct vb_qp *qp;
 	int err = check_parts(pd, attr);
@@ -88,7 +89,9 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 		attr->recv_cq = attr->send_cq;
 		attr->cap.max_recv_wr = attr->cap.max_recv_sge = 0;
 	}
-	err = vb_qp_make(vb_pd(pd), attr, &qp);
+	err = vb_qp_cap_fit(attr, ops);
+	if (!err)
+		err = vb_qp_make(vb_pd(pd), attr, &qp);
 	vb_tell_filled(&attr->cap, sizeof(attr->cap));
 	attr->recv_cq = recv_cq;
 	if (err)
@@ -100,6 +103,13 @@ VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_att
 	if (err)
 		destroy_qp(qp);
 	return vb_verbs_give_qp(qp, err);
+}
+
+VB_PUBLIC struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	VB_NO_CANCEL;
+
+	return vb_verbs_create_qp(pd, attr, 0);
 }
 
 /* A peer may have left a failure of the QP. */
@@ -166,9 +176,13 @@ int vb_ops_modify_qp_rate_limit(struct ibv_qp *ibv, struct ibv_qp_rate_limit_att
 		vb_explain("ibv_modify_qp_rate_limit: QP 0x%06x is not in RTS", ibv->qp_num);
 		err = -EINVAL;
 	}
-	if (!err && attr->rate_limit > VB_RATE_MAX_KBPS) {
-		vb_explain("ibv_modify_qp_rate_limit: %u kbps exceed the %d of the device",
-			   attr->rate_limit, VB_RATE_MAX_KBPS);
+	if (!err && !vb_fact_has(VB_FACT_RATE_LIMIT_QP_TYPES, 1u << qp->type)) {
+		vb_explain("ibv_modify_qp_rate_limit: not for QPs of type %u", qp->type);
+		err = -EOPNOTSUPP;
+	}
+	if (!err && attr->rate_limit > vb_fact(VB_FACT_QP_RATE_LIMIT_MAX)) {
+		vb_explain("ibv_modify_qp_rate_limit: %u kbps exceed the %u of the device",
+			   attr->rate_limit, vb_fact_u32(VB_FACT_QP_RATE_LIMIT_MAX));
 		err = -EINVAL;
 	}
 	if (err)

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "nic/fact.h"
 #include "path/raw/tso.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
@@ -34,22 +35,26 @@ static uint64_t ops_of(enum ibv_qp_type type)
 /* The flags for frames that a QP receives into a queue of its own. */
 static uint32_t flags_of(const struct ibv_qp_init_attr_ex *attr)
 {
-	return attr->qp_type == IBV_QPT_RAW_PACKET && !(attr->comp_mask & MASK_SPREAD)
-		       ? IBV_QP_CREATE_CVLAN_STRIPPING | IBV_QP_CREATE_SCATTER_FCS
-		       : 0;
+	const uint64_t caps = vb_fact(VB_FACT_RAW_PACKET_CAPS);
+
+	if (attr->qp_type != IBV_QPT_RAW_PACKET || attr->comp_mask & MASK_SPREAD)
+		return 0;
+	return (caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING ? IBV_QP_CREATE_CVLAN_STRIPPING : 0) |
+	       (caps & IBV_RAW_PACKET_CAP_SCATTER_FCS ? IBV_QP_CREATE_SCATTER_FCS : 0);
 }
 
 static int check_attr(const struct ibv_qp_init_attr_ex *attr)
 {
-	uint64_t missing = attr->send_ops_flags & ~ops_of(attr->qp_type);
+	uint64_t missing =
+		attr->send_ops_flags & ~(ops_of(attr->qp_type) & vb_fact(VB_FACT_SEND_OPS));
 
 	if (attr->comp_mask & ~(uint32_t)MASK_KNOWN) {
 		vb_explain("ibv_create_qp_ex: comp_mask 0x%x is not supported", attr->comp_mask);
 		return -EOPNOTSUPP;
 	}
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_MAX_TSO_HEADER &&
-	    attr->qp_type != IBV_QPT_RAW_PACKET) {
-		vb_explain("ibv_create_qp_ex: only raw packet QPs have large sends");
+	    (attr->qp_type != IBV_QPT_RAW_PACKET || !vb_fact(VB_FACT_MAX_TSO))) {
+		vb_explain("ibv_create_qp_ex: only raw packet QPs have large sends, if any");
 		return -EOPNOTSUPP;
 	}
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
@@ -99,7 +104,9 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 		err = vb_raw_create_spread(attr, &spread);
 		return vb_verbs_give_qp(spread, err);
 	}
-	qp = ibv_create_qp(attr->pd, &basic);
+	qp = vb_verbs_create_qp(
+		attr->pd, &basic,
+		attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS ? attr->send_ops_flags : 0);
 	if (!qp)
 		return NULL;
 	attr->cap = basic.cap;

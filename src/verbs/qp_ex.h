@@ -26,6 +26,9 @@ struct vb_builder {
 	struct vb_built *now; /* the work request for setters; NULL: none, or the batch failed */
 };
 
+/* ibv_create_qp for these operations (enum ibv_qp_create_send_ops_flags; 0: all of the type). */
+struct ibv_qp *vb_verbs_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr, uint64_t ops);
+
 /* Gives the QP its builders; -ENOMEM. */
 int vb_builder_create(struct vb_qp *qp, uint64_t ops);
 void vb_builder_destroy(struct vb_builder *builder);

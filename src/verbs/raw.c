@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "engine/qp_life.h"
 #include "engine/raw_port.h"
+#include "nic/fact.h"
 #include "nic/given.h"
 #include "verbs/stale.h"
 
@@ -22,7 +23,7 @@ static int check_hash(const struct ibv_rx_hash_conf *hash)
 		return refuse(-EOPNOTSUPP, "the only hash function is Toeplitz");
 	if (hash->rx_hash_key_len != VB_RX_HASH_KEY_SIZE || !hash->rx_hash_key)
 		return refuse(-EINVAL, "the key of the hash has 40 bytes");
-	if (hash->rx_hash_fields_mask & ~(uint64_t)VB_RX_HASH_FIELDS)
+	if (hash->rx_hash_fields_mask & ~vb_fact(VB_FACT_RX_HASH_FIELDS))
 		return refuse(-EOPNOTSUPP, "hashes are over addresses and ports of TCP and UDP");
 	return 0;
 }

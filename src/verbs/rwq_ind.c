@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "nic/fact.h"
 #include "nic/given.h"
 #include "nic/wq.h"
 #include "verbs/ops.h"
@@ -26,10 +27,15 @@ static int check_table(const struct ibv_context *context,
 
 	if (err)
 		return err;
+	if (!vb_fact(VB_FACT_MAX_RWQ_INDIRECTION_TABLES)) {
+		vb_explain("ibv_create_rwq_ind_table: the device has no such tables");
+		return -EOPNOTSUPP;
+	}
 	if (attr->comp_mask || attr->log_ind_tbl_size > VB_IND_TABLE_LOG_SIZE_MAX ||
+	    1u << attr->log_ind_tbl_size > vb_fact(VB_FACT_MAX_RWQ_INDIRECTION_TABLE_SIZE) ||
 	    !attr->ind_tbl) {
-		vb_explain("ibv_create_rwq_ind_table: up to 2^%d entries, and no comp_mask",
-			   VB_IND_TABLE_LOG_SIZE_MAX);
+		vb_explain("ibv_create_rwq_ind_table: up to %u entries, and no comp_mask",
+			   vb_fact_u32(VB_FACT_MAX_RWQ_INDIRECTION_TABLE_SIZE));
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < 1u << attr->log_ind_tbl_size && !err; i++)
@@ -78,7 +84,8 @@ struct ibv_rwq_ind_table *vb_ops_create_rwq_ind_table(struct ibv_context *contex
 	struct vb_ind_table *table;
 	int err = check_table(context, attr);
 
-	if (!err && atomic_fetch_add(&table_count, 1) >= VB_IND_TABLE_MAX) {
+	if (!err &&
+	    atomic_fetch_add(&table_count, 1) >= vb_fact(VB_FACT_MAX_RWQ_INDIRECTION_TABLES)) {
 		atomic_fetch_sub(&table_count, 1);
 		err = -ENOMEM;
 	}

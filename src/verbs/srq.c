@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "nic/fact.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -28,6 +29,8 @@ VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 	struct vb_srq *srq = NULL;
 	int err = vb_verbs_check_pd(pd, "ibv_create_srq");
 
+	if (!err)
+		err = vb_fact_check_verb(VB_VERB_CREATE_SRQ, "ibv_create_srq");
 	if (!err)
 		err = vb_srq_create(vb_pd(pd), attr, &srq);
 	vb_tell_filled(&attr->attr, sizeof(attr->attr));

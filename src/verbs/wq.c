@@ -8,12 +8,19 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "engine/qp_life.h"
+#include "nic/fact.h"
 #include "nic/given.h"
 #include "verbs/ops.h"
 #include "verbs/raw.h"
 #include "verbs/stale.h"
 
-enum { FLAGS_KNOWN = IBV_WQ_FLAGS_CVLAN_STRIPPING | IBV_WQ_FLAGS_SCATTER_FCS };
+static uint32_t flags_in_force(void)
+{
+	const uint64_t caps = vb_fact(VB_FACT_RAW_PACKET_CAPS);
+
+	return (caps & IBV_RAW_PACKET_CAP_CVLAN_STRIPPING ? IBV_WQ_FLAGS_CVLAN_STRIPPING : 0) |
+	       (caps & IBV_RAW_PACKET_CAP_SCATTER_FCS ? IBV_WQ_FLAGS_SCATTER_FCS : 0);
+}
 
 static int refuse(int err, const char *call, const char *why)
 {
@@ -36,9 +43,11 @@ static int check_attr(struct ibv_context *context, const struct ibv_wq_init_attr
 	    vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_wq") ||
 	    vb_given_check_in(context, VB_GIVEN_CQ, attr->cq, "ibv_create_wq"))
 		return -EINVAL;
+	if (!vb_fact(VB_FACT_MAX_WQ_TYPE_RQ))
+		return refuse(-EOPNOTSUPP, "ibv_create_wq", "the device has no work queues");
 	if (vb_context(context)->dev->infiniband)
 		return refuse(-EOPNOTSUPP, "ibv_create_wq", "work queues need an Ethernet port");
-	if (flags & ~(uint32_t)FLAGS_KNOWN)
+	if (flags & ~flags_in_force())
 		return refuse(-EOPNOTSUPP, "ibv_create_wq",
 			      "create_flags other than VLAN stripping and FCS are not supported");
 	return 0;

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/xrc/share.h"
+#include "nic/qp_cap.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -27,6 +28,8 @@ struct ibv_xrcd *vb_ops_open_xrcd(struct ibv_context *context, struct ibv_xrcd_i
 		return vb_return_null(-EINVAL);
 	}
 	err = vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_open_xrcd");
+	if (!err)
+		err = vb_qp_cap_check_type(IBV_QPT_XRC_SEND);
 	if (!err)
 		err = vb_xrcd_open(context, attr->fd, attr->oflags, &xrcd);
 	if (err)

@@ -38,6 +38,7 @@ CHECKS = {
     "format": ("{root}/tests/docs/format", "{root}", "utils"),
     "documents": ("{root}/tests/docs/check_documents.py", "{root}", "{build}"),
     "environment": ("{root}/tests/docs/check_environment.py", "{root}"),
+    "profiles": ("{root}/tests/docs/check_profiles.py", "{root}"),
     "man": ("{root}/tests/docs/check_man.py", "{root}", "{build}"),
     "recipes": ("{root}/tests/packages/check_recipes.py", "{root}"),
 }
@@ -94,6 +95,12 @@ CASES = (
      r"it is 42 now", "it is 43 now"),
     ("documents", "a README that nobody reads in a minute", "README", "README.md", r"\A",
      "\n" * 150),
+    ("profiles", "a value without a source", "max_sge has no source",
+     "share/verbena/devices/irdma", r"^max_sge +13 .*$", "max_sge 13"),
+    ("profiles", "a source that the head does not explain", "[guess]",
+     "share/verbena/devices/irdma", r"^max_sge +13 .*$", "max_sge 13 # [guess]"),
+    ("profiles", "a fact that the page does not have", "max_ah", "man/verbena-profiles.7",
+     r'", " max_ah ', '" '),
     ("environment", "a variable that the page does not have", "TEMPDIR",
      "src/base/environment.c", r'"TMPDIR"', '"TEMPDIR"'),
     ("environment", "a variable that is gone", "VERBENA_LOCKS", "man/verbena.1",
@@ -146,7 +153,7 @@ def notices(check, word, root, build):
 def copy(source, root):
     """Links, but for the folders whose files are edited."""
     for name in os.listdir(source):
-        if name in ("src", "scripts", "man", "utils", "docs"):
+        if name in ("src", "scripts", "man", "utils", "docs", "share"):
             shutil.copytree(f"{source}/{name}", f"{root}/{name}")
         elif name.endswith(".md") or name in ("Makefile", ".clang-format"):
             shutil.copy(f"{source}/{name}", root)

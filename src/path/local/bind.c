@@ -6,6 +6,7 @@
 #include "exec/xrc.h"
 #include "nic/choice.h"
 #include "nic/migrate.h"
+#include "nic/profile.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
 
@@ -232,7 +233,7 @@ static void set_gate(struct vb_qp *qp, uint64_t gate)
 {
 	struct vb_remote *remote = &qp->remote;
 	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self &&
-		      !vb_fault_any();
+		      !vb_fault_any() && vb_profile_sends_plainly();
 
 	remote->gate = gate;
 	atomic_store(&remote->direct,
