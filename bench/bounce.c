@@ -13,8 +13,9 @@
 #include "bench.h"
 
 /*
- * Short batches: a preemption spoils few of them. perftest takes its median over single trips. Where
- * others use the CPUs, a trip may take many turns of both processes: then fewer batches are enough.
+ * Short batches: a preemption spoils few of them. perftest takes its median over single trips.
+ * Where others use the CPUs, a trip may take many turns of both processes: then fewer batches are
+ * enough.
  */
 enum { TRIPS_PER_BATCH = 10, BATCHES = 20001, ENOUGH_S = 5 };
 

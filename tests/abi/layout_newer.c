@@ -5,6 +5,7 @@
  * one the header's own: where both compile, the two agree.
  */
 #include <assert.h>
+#include <pthread.h>
 #include <stddef.h>
 
 #include "abi/flush.h"
@@ -15,12 +16,14 @@
 #define AT(type, member, offset) \
 	static_assert(offsetof(struct type, member) == (offset), #type "." #member)
 #define VALUE(name, value) static_assert((name) == (value), #name)
+/* The size of a mutex depends on the machine. */
+#define WITH_MUTEX(bytes) ((bytes) + sizeof(pthread_mutex_t) - 40)
 
 /* FLUSH, version 45. With an older header the member stands right behind the struct. */
 #if VB_HEADER_HAS_FLUSH
-AT(ibv_qp_ex, wr_flush, 352);
+AT(ibv_qp_ex, wr_flush, WITH_MUTEX(352));
 #else
-SIZE(ibv_qp_ex, 352);
+SIZE(ibv_qp_ex, WITH_MUTEX(352));
 #endif
 VALUE(IBV_ACCESS_FLUSH_GLOBAL, 1 << 8);
 VALUE(IBV_ACCESS_FLUSH_PERSISTENT, 1 << 9);
