@@ -43,6 +43,13 @@ static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
 	return length ? (uint32_t)(((uint64_t)length + wired->mtu - 1) / wired->mtu) : 1;
 }
 
+uint32_t vb_responder_psns(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	if (vb_opcode_row(packet->opcode)->family != VB_FAMILY_READ_REQUEST)
+		return 1;
+	return answer_packets(wired, packet->dma_length);
+}
+
 static struct vb_reply read_reply(const struct vb_wired *wired, const struct vb_packet *packet)
 {
 	return (struct vb_reply){

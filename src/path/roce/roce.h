@@ -19,6 +19,7 @@
 #include "path/complete.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
+#include "path/roce/reorder.h"
 #include "path/roce/tx.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
@@ -133,9 +134,15 @@ struct vb_responder {
 	struct vb_remote answers; /* XRC: the SRQ that the READ or ATOMIC at hand is for */
 	bool bound;
 	uint32_t expected_psn;
-	uint32_t msn;          /* messages completed */
-	bool nak_sent;         /* a sequence NAK for expected_psn is out */
-	uint32_t gap_psn;      /* newest PSN that came behind a gap, and was dropped */
+	uint32_t msn;                  /* messages completed */
+	bool nak_sent;                 /* a sequence NAK for expected_psn is out */
+	uint32_t behind;               /* packets that came behind a gap since expected_psn moved */
+	uint32_t tolerance_more;       /* packets, above the least tolerance of gaps ... */
+	uint32_t calm;                 /* ... and packets since the last needless repetition */
+	bool asked;                    /* the requester takes reports of gaps */
+	bool report_due, report_young; /* young: gaps within the tolerance are reported, too */
+	uint64_t report_ns;            /* time of the next report, at the earliest */
+	struct vb_reorder reorder;
 	bool rnr_sent;         /* an RNR NAK for expected_psn is out: later packets are dropped */
 	uint8_t family;        /* enum vb_family of the message under way; UNKNOWN: none */
 	bool skipping;         /* UC: packets are dropped up to the next First or Only */
@@ -184,7 +191,8 @@ struct vb_wired {
 	struct vb_list node; /* in the bucket of its QPN */
 	struct vb_list todo; /* in the list that queued names */
 	struct vb_timer timer;
-	struct vb_way way; /* RC, UC; of path_number */
+	struct vb_timer gap_timer; /* a gap has lasted longer than overtaken packets explain */
+	struct vb_way way;         /* RC, UC; of path_number */
 	uint32_t path_number;
 	bool by_slot; /* packets go through the slot socket of a process of this host */
 	uint32_t mtu;
@@ -256,7 +264,8 @@ struct vb_roce {
 	uint64_t now_ns;          /* the time; set by the caller before each call */
 	struct vb_roce_sink sink;
 	struct vb_tx tx;
-	struct vb_timers timers;
+	struct vb_timers timers, gap_timers;
+	uint64_t kept_bytes;    /* of all QPs (reorder.h) */
 	struct vb_list todo;    /* struct vb_wired with packets to send or to answer */
 	struct vb_list acks;    /* wired QPs with nothing but an ACK to send ... */
 	uint64_t acks_ns;       /* ... and the time since which the first of them has waited */
@@ -393,6 +402,12 @@ bool vb_responder_follow(struct vb_wired *wired, bool waits);
 void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet);
 /* A request to a QP in ERR: if a refusal has failed the QP, its NAK may have been lost. */
 void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet);
+/* A gap has lasted long enough. */
+void vb_responder_gap_timer(struct vb_wired *wired);
+/* The requester has asked for reports of gaps. */
+void vb_responder_asked(struct vb_wired *wired);
+/* Takes the report that is due; false: there are no gaps any more. */
+bool vb_responder_report(struct vb_wired *wired, struct vb_gaps *gaps);
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
 			   const struct vb_arrival *arrival);
