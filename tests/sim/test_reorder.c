@@ -131,7 +131,7 @@ static void a_second_gap_waits_for_the_repetition(void **state)
 	take_ack(RIG_RQ_PSN + 7, 8);
 }
 
-/* The packet was only late, and its repetition was for nothing: later gaps are waited for longer. */
+/* The packet was only late, and its repetition was for nothing: later gaps are given more time. */
 static void a_needless_repetition_makes_patient(void **state)
 {
 	uint32_t psn = RIG_RQ_PSN;

@@ -3,8 +3,13 @@
 
 enum {
 	WINDOW_START_BYTES = 64 << 10,
-	WINDOW_MAX_BYTES = 512 << 10,
-	WINDOW_MIN = 2, /* packets; a timeout goes down to one */
+	WINDOW_NEAR_BYTES =
+		512 << 10,           /* most for a peer nearby, whose socket buffers it fills ... */
+	WINDOW_BYTES_PER_US = 4096,  /* ... and per microsecond of a long way, which it fills ... */
+	WINDOW_FAR_BYTES = 64 << 20, /* ... up to this, */
+	WINDOW_FAR_MAX = 16384,      /* or so many packets */
+	NEVER_CUT = 1 << 20,         /* threshold of a window that was never cut */
+	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
 	LATE_MAX_NS = 10000000, /* no peer waits longer than this for a CPU */
@@ -12,6 +17,9 @@ enum {
 	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the network may have changed since */
 	QUEUE_NS = 2000000,          /* delay in queues that this sender may cause to others */
+	FAR_GROWTH = 64,             /* of a large window: its part per round trip */
+	LATELY_PACKETS = 1024,
+	DAMAGE_MOST = 32, /* one packet of so many may be damaged without a cut */
 };
 
 static uint32_t at_least(uint32_t value, uint32_t least)
@@ -24,13 +32,32 @@ static uint32_t at_most(uint32_t value, uint32_t most)
 	return value > most ? most : value;
 }
 
+static uint32_t window_near(const struct vb_congestion *c)
+{
+	return at_most(at_least(WINDOW_NEAR_BYTES / c->mtu, 16), 512);
+}
+
+/*
+ * The way itself holds bytes, as many as the shortest round trip takes at the highest rate. The
+ * window may be so large, and socket buffers fill no more than with a peer nearby.
+ */
+static void way_measure(struct vb_congestion *c, uint64_t rtt_ns)
+{
+	uint64_t bytes;
+
+	if (c->way_ns && rtt_ns >= c->way_ns)
+		return;
+	c->way_ns = rtt_ns;
+	bytes = rtt_ns / 1000 * WINDOW_BYTES_PER_US;
+	if (bytes > WINDOW_FAR_BYTES)
+		bytes = WINDOW_FAR_BYTES;
+	c->window_max = at_least(at_most((uint32_t)bytes / c->mtu, WINDOW_FAR_MAX), window_near(c));
+}
+
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu)
 {
-	*c = (struct vb_congestion){ 0 };
-	c->window_max = at_least(WINDOW_MAX_BYTES / mtu, 16);
-	if (c->window_max > 512)
-		c->window_max = 512;
-	c->threshold = c->window_max;
+	*c = (struct vb_congestion){ .mtu = mtu, .threshold = NEVER_CUT };
+	c->window_max = window_near(c);
 	c->window_256 = at_least(WINDOW_START_BYTES / mtu, 8) << 8;
 	if (c->window_256 > 64 << 8)
 		c->window_256 = 64 << 8;
@@ -42,6 +69,7 @@ void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t n
 	uint64_t off;
 
 	c->doublings = 0;
+	way_measure(c, rtt_ns);
 	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns ||
 	    now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
 		c->rtt_min_ns = rtt_ns;
@@ -63,10 +91,26 @@ static bool is_queueing(const struct vb_congestion *c)
 	return c->rtt_ns > 2 * c->rtt_min_ns + QUEUE_NS;
 }
 
+/* Packets per round trip. A large window would need minutes to grow by one each time. */
+static uint32_t growth(const struct vb_congestion *c, uint32_t window)
+{
+	return window > window_near(c) ? 1 + window / FAR_GROWTH : 1;
+}
+
+static void note_acked(struct vb_congestion *c, uint32_t packets)
+{
+	c->lately_acked += packets;
+	while (c->lately_acked > LATELY_PACKETS) {
+		c->lately_acked /= 2;
+		c->lately_lost /= 2;
+	}
+}
+
 void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight)
 {
 	uint32_t window = vb_congestion_window(c);
 
+	note_acked(c, packets);
 	/* A window that is not used up does not show what the network can carry. */
 	if (in_flight + packets < window / 2 || is_queueing(c))
 		return;
@@ -74,7 +118,7 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 	if (window < c->threshold)
 		c->window_256 += packets << 8;
 	else
-		c->window_256 += (packets << 8) / at_least(window, 1) + 1;
+		c->window_256 += (packets << 8) / at_least(window, 1) * growth(c, window) + 1;
 	c->window_256 = at_most(c->window_256, c->window_max << 8);
 	c->unmarked_256 = at_most(at_least(c->unmarked_256, c->window_256), c->window_max << 8);
 }
@@ -94,17 +138,25 @@ static void window_cut(struct vb_congestion *c, uint32_t window, uint64_t now_ns
 	c->window_256 = c->threshold << 8;
 }
 
+/* True: all losses of the last while may be damage, and no queue has built up. */
+static bool loss_is_damage(const struct vb_congestion *c)
+{
+	return c->lately_lost * DAMAGE_MOST < c->lately_acked && !is_queueing(c);
+}
+
 /* A cut by a CNP does not hide a loss: any host can send CNPs. */
-void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns)
+bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
 {
 	uint32_t window = vb_congestion_window(c);
 
-	if (within_round_trip(c, c->lost_ns, now_ns))
-		return;
+	c->lately_lost += packets;
+	if (loss_is_damage(c) || within_round_trip(c, c->lost_ns, now_ns))
+		return false;
 	c->lost_ns = now_ns;
 	c->unmarked_256 = at_least(c->unmarked_256 - c->unmarked_256 / 10 * 3, WINDOW_MIN << 8);
 	if (!within_round_trip(c, c->cut_ns, now_ns))
 		window_cut(c, window - window * 3 / 10, now_ns);
+	return true;
 }
 
 /*
@@ -128,6 +180,7 @@ void vb_congestion_timeout(struct vb_congestion *c)
 		c->doublings++;
 	if (window > 1) {
 		c->before = window;
+		c->before_threshold = c->threshold;
 		c->before_unmarked_256 = c->unmarked_256;
 		c->threshold = at_least(window / 2, WINDOW_MIN);
 		c->unmarked_256 = at_least(c->unmarked_256 / 2, WINDOW_MIN << 8);
@@ -140,7 +193,7 @@ void vb_congestion_undo(struct vb_congestion *c)
 	if (!c->before)
 		return;
 	c->window_256 = c->before << 8;
-	c->threshold = c->before;
+	c->threshold = c->before_threshold;
 	c->unmarked_256 = c->before_unmarked_256;
 	c->before = 0;
 }

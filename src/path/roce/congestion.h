@@ -11,26 +11,33 @@
 #include <stdint.h>
 
 struct vb_congestion {
-	uint32_t window_256;                  /* packets, times 256 */
-	uint32_t threshold;                   /* packets: above it the window grows slowly */
-	uint32_t window_max;                  /* packets */
-	uint32_t unmarked_256;                /* the window as it would be without CNPs */
-	uint32_t before, before_unmarked_256; /* both before a timeout that may be a false alarm */
+	uint32_t mtu;
+	uint32_t window_256;   /* packets, times 256 */
+	uint32_t threshold;    /* packets: above it the window grows slowly */
+	uint32_t window_max;   /* packets */
+	uint32_t unmarked_256; /* the window as it would be without CNPs */
+	/* all before a timeout that may be a false alarm */
+	uint32_t before, before_threshold, before_unmarked_256;
 	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
 	uint64_t min_since_ns;                         /* time at which rtt_min_ns was measured */
-	uint64_t cut_ns;                               /* time of the last cut of the window */
-	uint64_t lost_ns;                              /* time of the last loss that counted */
+	uint64_t way_ns;        /* shortest round trip of the connection; 0: not measured yet */
+	uint64_t cut_ns;        /* time of the last cut of the window */
+	uint64_t lost_ns;       /* time of the last loss that counted */
 	uint64_t late_ns;       /* silence of the peer in which nothing was lost ... */
 	uint64_t late_since_ns; /* ... and its time */
-	uint32_t doublings;     /* of the patience: timeouts since a round trip was measured */
+	uint32_t lately_acked, lately_lost; /* packets of the last while */
+	uint32_t doublings; /* of the patience: timeouts since a round trip was measured */
 };
 
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu);
 void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t now_ns);
 /* packets were acknowledged, in_flight are still under way. */
 void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight);
-/* A packet was lost, or a CNP came: at most one cut per round trip. */
-void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns);
+/*
+ * Packets were lost, or a CNP came: at most one cut per round trip. A few losses in many packets
+ * are damage, not a full queue, and do not count. True: this loss counts.
+ */
+bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns);
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
 /* The peer is silent: the window becomes one packet. Undo: the timeout was a false alarm. */
 void vb_congestion_timeout(struct vb_congestion *c);
@@ -62,6 +69,15 @@ struct vb_share {
 void vb_share_init(struct vb_share *share);
 void vb_share_acked(struct vb_share *share, uint64_t bytes);
 void vb_share_lost(struct vb_share *share, uint64_t now_ns);
+
+/* Of the bytes on a long way, those of VB_SHARE_WAY_NS count: only they can lie in a socket. */
+enum { VB_SHARE_WAY_NS = 1000000 };
+static inline uint64_t vb_share_bytes(const struct vb_congestion *c, uint64_t bytes)
+{
+	return __builtin_expect(c->way_ns <= VB_SHARE_WAY_NS, 1)
+		       ? bytes
+		       : bytes * VB_SHARE_WAY_NS / c->way_ns;
+}
 
 static inline bool vb_share_full(const struct vb_share *share)
 {

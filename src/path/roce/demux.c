@@ -111,7 +111,8 @@ static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *pac
 		completer = vb_completer_atomic;
 		break;
 	case VB_FAMILY_GAPS:
-		return;
+		completer = vb_completer_gaps;
+		break;
 	case VB_FAMILY_GAPS_ASK:
 		vb_responder_asked(wired);
 		return;

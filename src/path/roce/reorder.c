@@ -24,8 +24,8 @@ static void account(struct vb_wired *wired, int64_t bytes)
 	wired->roce->kept_bytes += (uint64_t)bytes;
 }
 
-/* Requests of a peer that breaks the rules may overlap: a packet of an earlier PSN may be left in the
- * slot. */
+/* Requests of a peer that breaks the rules may overlap: a packet of an earlier PSN may be left in
+ * the slot. */
 static struct vb_kept *kept_at(const struct vb_reorder *reorder, uint32_t psn)
 {
 	struct vb_kept *kept = reorder->count ? *slot_of(reorder, psn) : NULL;

@@ -3,8 +3,8 @@
  * Requests of RC that came behind a gap. The responder keeps them, and executes them in order once
  * the gap is closed. The requester is told in the way of RoCEv2: by an ACK that covers them.
  *
- * Memory is bounded. All QPs of a process keep VB_KEPT_BYTES_MAX at most, and one QP no more than is
- * left for the others. A packet beyond that is dropped, and counts as lost.
+ * Memory is bounded. All QPs of a process keep VB_KEPT_BYTES_MAX at most, and one QP no more than
+ * is left for the others. A packet beyond that is dropped, and counts as lost.
  */
 #ifndef VB_PATH_ROCE_REORDER_H
 #define VB_PATH_ROCE_REORDER_H

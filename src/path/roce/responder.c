@@ -160,7 +160,7 @@ static void request_duplicate(struct vb_wired *wired, const struct vb_packet *pa
 
 	wired->counters.duplicates++;
 	if (resp->asked || packet->psn == resp->nak_psn)
-		vb_responder_gap_needless(wired);
+		vb_tolerance_needless(&resp->tolerance);
 	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else

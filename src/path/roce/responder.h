@@ -16,8 +16,6 @@ void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packe
 /* responder_gap.c */
 /* A request came behind a gap. */
 void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet);
-/* A packet came again that was not missing, because a NAK or report was early. */
-void vb_responder_gap_needless(struct vb_wired *wired);
 /* expected_psn was executed, or refused. */
 void vb_responder_gap_moved(struct vb_wired *wired);
 

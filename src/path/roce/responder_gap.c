@@ -2,9 +2,8 @@
 /*
  * Gaps in the requests of RC: packets behind them, NAKs, reports.
  *
- * Packets that overtake each other are not lost. So a NAK waits until some packets have come behind
- * the gap, or for a short time: the tolerance. A repetition that was not needed shows that the
- * tolerance was too small. It grows then, and shrinks again while nothing of that kind happens.
+ * A NAK waits until as many packets have come behind the gap as the tolerance says, or for a short
+ * time.
  *
  * A NAK is all that RoCEv2 has. A requester that has asked for reports (wire/gaps.h) gets them as
  * well. It gets NAKs, too: the question may have been forged, and any other requester needs them.
@@ -13,18 +12,10 @@
 #include "path/roce/responder.h"
 
 enum {
-	TOLERANCE_MIN = 3, /* packets */
-	TOLERANCE_MAX = 192,
 	TOLERANCE_NS = 33000, /* time per packet of the tolerance */
-	CALM_PACKETS = 256,   /* without a needless repetition: the tolerance shrinks */
 	REPORT_PAUSE_NS = 20000,
 	REPORT_PSN_NS = 64, /* the list of gaps costs time for each PSN behind the first of them */
 };
-
-static uint32_t tolerance_of(const struct vb_responder *resp)
-{
-	return TOLERANCE_MIN + resp->tolerance_more;
-}
 
 static void gap_wait(struct vb_wired *wired, uint64_t due_ns)
 {
@@ -34,7 +25,9 @@ static void gap_wait(struct vb_wired *wired, uint64_t due_ns)
 
 static void gap_expect(struct vb_wired *wired)
 {
-	gap_wait(wired, wired->roce->now_ns + (uint64_t)tolerance_of(&wired->resp) * TOLERANCE_NS);
+	gap_wait(wired,
+		 wired->roce->now_ns +
+			 (uint64_t)vb_tolerance_packets(&wired->resp.tolerance) * TOLERANCE_NS);
 }
 
 static void nak_sequence(struct vb_wired *wired)
@@ -77,7 +70,7 @@ static void packet_keep(struct vb_wired *wired, const struct vb_packet *packet)
 	case VB_KEEP_DUPLICATE:
 		wired->counters.duplicates++;
 		if (wired->resp.asked)
-			vb_responder_gap_needless(wired);
+			vb_tolerance_needless(&wired->resp.tolerance);
 		break;
 	case VB_KEEP_FULL:
 		vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
@@ -96,7 +89,7 @@ void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet)
 	}
 	packet_keep(wired, packet);
 	resp->behind++;
-	if (resp->behind >= tolerance_of(resp)) {
+	if (resp->behind >= vb_tolerance_packets(&resp->tolerance)) {
 		nak_sequence(wired);
 		report_request(wired, false);
 	} else if (packet->ack_request) {
@@ -105,33 +98,15 @@ void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet)
 	gap_expect(wired);
 }
 
-void vb_responder_gap_needless(struct vb_wired *wired)
-{
-	struct vb_responder *resp = &wired->resp;
-
-	resp->calm = 0;
-	resp->tolerance_more += 2 + resp->tolerance_more / 4;
-	if (resp->tolerance_more > TOLERANCE_MAX)
-		resp->tolerance_more = TOLERANCE_MAX;
-}
-
-static void packet_calms(struct vb_responder *resp)
-{
-	if (!resp->tolerance_more || ++resp->calm < CALM_PACKETS)
-		return;
-	resp->calm = 0;
-	resp->tolerance_more -= (resp->tolerance_more + 7) / 8;
-}
-
 void vb_responder_gap_moved(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	packet_calms(resp);
+	vb_tolerance_calm(&resp->tolerance, 1);
 	/* The missing packet came before its NAK is out: the NAK is for the next gap, if at all. */
 	if (resp->nak_due == VB_NAK_SEQUENCE) {
 		resp->nak_psn = resp->expected_psn;
-		resp->nak_sent = resp->reorder.count >= tolerance_of(resp);
+		resp->nak_sent = resp->reorder.count >= vb_tolerance_packets(&resp->tolerance);
 		if (!resp->nak_sent)
 			resp->nak_due = 0;
 	}
@@ -167,7 +142,8 @@ bool vb_responder_report(struct vb_wired *wired, struct vb_gaps *gaps)
 	resp->report_due = false;
 	if (!vb_reorder_open(wired))
 		return false;
-	vb_reorder_gaps(wired, resp->report_young ? 1 : tolerance_of(resp), gaps);
+	vb_reorder_gaps(wired, resp->report_young ? 1 : vb_tolerance_packets(&resp->tolerance),
+			gaps);
 	resp->report_young = false;
 	if (!gaps->count)
 		return false;

@@ -225,7 +225,10 @@ static void flush_request(struct vb_wired *wired, const struct vb_packet *packet
 
 /* --- duplicates --- */
 
-/* The requester starts over: the rest of an answer that is still going out is useless. */
+/*
+ * The requester starts over: the rest of an answer that is still going out is useless. But a part
+ * that ends before the answer does is all that was lost of it, and the rest is still wanted.
+ */
 static bool reply_restart(struct vb_responder *resp, struct vb_reply *reply)
 {
 	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++) {
@@ -234,6 +237,8 @@ static bool reply_restart(struct vb_responder *resp, struct vb_reply *reply)
 
 		if (at->atomic || into < 0 || (uint32_t)into >= at->count)
 			continue;
+		if ((uint32_t)into + reply->count < at->count)
+			return false;
 		reply->repeated = at->repeated;
 		*at = *reply;
 		return true;

@@ -176,6 +176,7 @@ void vb_roce_drop(struct vb_wired *wired)
 	vb_timer_remove(&wired->roce->timers, &wired->timer);
 	vb_timer_remove(&wired->roce->gap_timers, &wired->gap_timer);
 	vb_reorder_clear(wired);
+	vb_answers_clear(&wired->req.answers);
 	wired->roce->wired_count--;
 	vb_place_give_back(wired);
 	if (wired->resp.bound)

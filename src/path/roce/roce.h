@@ -17,9 +17,12 @@
 
 #include "base/timer.h"
 #include "path/complete.h"
+#include "path/roce/answers.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
 #include "path/roce/reorder.h"
+#include "path/roce/repair.h"
+#include "path/roce/tolerance.h"
 #include "path/roce/tx.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
@@ -42,6 +45,9 @@ struct vb_read_request {
 struct vb_read_asked {
 	uint32_t psn, end_psn;
 	uint32_t cut_psn; /* end of the part that was asked for last */
+	/* End of the part that was lost and asked for alone, and the time; 0: none. */
+	uint32_t part_end_psn;
+	uint64_t part_ns;
 };
 
 /* The sending half of a connected QP. */
@@ -49,7 +55,8 @@ struct vb_requester {
 	bool started; /* the QP has been in RTS, which sets the first PSN */
 	bool tried;   /* the WQE at begun is to be tried again, or the local path had begun it: SQD
 			      lets it finish */
-	uint32_t una_psn;    /* oldest PSN that is not acknowledged */
+	uint32_t una_psn;    /* oldest PSN that is not acknowledged, or whose answer is missing */
+	uint32_t acked_psn;  /* one past the newest PSN that the peer is known to have executed */
 	uint32_t next_psn;   /* next PSN to send; behind sent_psn while going back */
 	uint32_t sent_psn;   /* one past the newest PSN that was ever sent */
 	uint32_t tail_psn;   /* first PSN that no WQE has yet */
@@ -91,6 +98,12 @@ struct vb_requester {
 	uint32_t timed_psn;
 	uint64_t timed_ns;
 	struct vb_congestion congestion;
+	struct vb_repair repair;
+	struct vb_answers answers;     /* early ones */
+	struct vb_tolerance tolerance; /* of missing answers */
+	bool parts_due;                /* answers are missing, and are to be asked for again ... */
+	bool parts_silent;             /* ... because none came for a while */
+	struct vb_gap part;            /* the last part that was asked for alone */
 };
 
 /* An answer that has to be sent, in order. */
@@ -137,8 +150,7 @@ struct vb_responder {
 	uint32_t msn;                  /* messages completed */
 	bool nak_sent;                 /* a sequence NAK for expected_psn is out */
 	uint32_t behind;               /* packets that came behind a gap since expected_psn moved */
-	uint32_t tolerance_more;       /* packets, above the least tolerance of gaps ... */
-	uint32_t calm;                 /* ... and packets since the last needless repetition */
+	struct vb_tolerance tolerance; /* of gaps */
 	bool asked;                    /* the requester takes reports of gaps */
 	bool report_due, report_young; /* young: gaps within the tolerance are reported, too */
 	uint64_t report_ns;            /* time of the next report, at the earliest */
@@ -386,6 +398,7 @@ bool vb_roce_migrate(struct vb_wired *wired);
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_completer_gaps(struct vb_wired *wired, const struct vb_packet *packet);
 /* The peer is silent: a doubted NAK, if there is one, was true. True: the QP has failed by it. */
 bool vb_completer_believe(struct vb_wired *wired);
 /* Fails the oldest WQE; report has the numbers of its sentence. */

@@ -48,12 +48,12 @@ static void a_loss_cuts_once_per_round_trip(void **state)
 
 	(void)state;
 	vb_congestion_measured(&c, 100000, 1000);
-	vb_congestion_lost(&c, 1000000);
+	vb_congestion_lost(&c, 1, 1000000);
 	after = vb_congestion_window(&c);
 	assert_true(after < before);
-	vb_congestion_lost(&c, 1000000 + 99999);
+	vb_congestion_lost(&c, 1, 1000000 + 99999);
 	assert_int_equal(vb_congestion_window(&c), after);
-	vb_congestion_lost(&c, 1000000 + 200000);
+	vb_congestion_lost(&c, 1, 1000000 + 200000);
 	assert_true(vb_congestion_window(&c) < after);
 }
 
@@ -61,7 +61,7 @@ static void losses_never_close_the_window(void **state)
 {
 	(void)state;
 	for (uint64_t now_ns = 1000000; now_ns < 1000000000; now_ns += 1000000)
-		vb_congestion_lost(&c, now_ns);
+		vb_congestion_lost(&c, 8, now_ns);
 	assert_true(vb_congestion_window(&c) >= 1);
 }
 
@@ -75,7 +75,7 @@ static void run_marked(unsigned rounds, uint64_t rtt_ns, unsigned loss_every)
 		vb_congestion_acked(&c, vb_congestion_window(&c), 0);
 		vb_congestion_marked(&c, now_ns);
 		if (loss_every && i % loss_every == 0)
-			vb_congestion_lost(&c, now_ns);
+			vb_congestion_lost(&c, 8, now_ns);
 	}
 }
 
