@@ -6,7 +6,7 @@ LIBDIR ?= lib/verbena
 # ninja with a target of meson.build, or without one: everything, tests included.
 NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
-.PHONY: all everything deps configure demo test test-arm64 conformance sim fuzz interop bench \
+.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale fuzz interop bench \
 	install uninstall deb rpm container reproducible test-install test-packages clean
 
 # All but the tests.
@@ -52,6 +52,12 @@ sim: deps
 	@$(BUILD)/tests/sim/sim --seeds tests/sim/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seeds tests/cm/seeds/past --seed $$(date +%s)000 --seconds $(SECONDS)
 	@$(BUILD)/tests/cm/cm-sim --seed 1$$(date +%s)00000000 --seconds $(SECONDS)
+
+# Many hosts on one switch: a table, and a plot of it.
+sim-scale: deps
+	@$(MAKE) --no-print-directory configure
+	@$(NINJA) tests/sim_scale/sim-scale
+	@tests/sim_scale/run $(BUILD) $(SECONDS)
 
 fuzz: deps
 	@tests/fuzz/run $(SECONDS)

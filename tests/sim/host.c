@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Hosts: engines with an address, made once, and what an engine thread would do for them. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,38 +7,8 @@
 
 #include "sim.h"
 
-static struct vb_context context;
-static struct vb_device device;
-static struct vb_nic *nic;
 static uint8_t *arena;
 static struct host hosts[HOSTS_MAX];
-
-/* Addresses need no interface here: these take the place of nic/device*.c (see meson.build). */
-int __wrap_vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr,
-			     struct vb_av *av);
-int __wrap_vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr);
-
-int __wrap_vb_device_resolve(const struct vb_device *dev, const struct ibv_ah_attr *attr,
-			     struct vb_av *av)
-{
-	(void)dev;
-	*av = (struct vb_av){
-		.grh = true,
-		.dgid = attr->grh.dgid,
-		.sgid_index = attr->grh.sgid_index,
-		.traffic_class = attr->grh.traffic_class,
-		.hop_limit = attr->grh.hop_limit,
-	};
-	av->sgid.raw[15] = attr->grh.sgid_index; /* the host */
-	return 0;
-}
-
-int __wrap_vb_device_port_attr(const struct vb_device *dev, int port, struct ibv_port_attr *attr)
-{
-	(void)dev, (void)port;
-	*attr = (struct ibv_port_attr){ .active_mtu = IBV_MTU_4096 };
-	return 0;
-}
 
 static void address_of(unsigned host, bool ipv6, uint8_t *out)
 {
@@ -111,9 +80,9 @@ static void host_make(struct host *host, unsigned index)
 				   IBV_ACCESS_LOCAL_WRITE };
 
 	host->index = index;
-	must(vb_roce_init(&host->roce, nic, &sink), "engine");
+	must(vb_roce_init(&host->roce, sim_nic(), &sink), "engine");
 	host->roce.thread = vb_thread_get();
-	must(vb_pd_alloc(&context.verbs.context, &host->pd), "PD");
+	must(vb_pd_alloc(sim_context(), &host->pd), "PD");
 	must(vb_mr_register(host->pd, &spec, &host->arena_mr), "region");
 }
 
@@ -123,7 +92,7 @@ void host_open(struct host *host)
 	struct vb_cq_spec cq = { .cqe = 8192 };
 
 	for (unsigned i = 0; i < CQS; i++)
-		must(vb_cq_create(&context.verbs.context, &cq, &host->cq[i]), "CQ");
+		must(vb_cq_create(sim_context(), &cq, &host->cq[i]), "CQ");
 }
 
 void host_close(struct host *host)
@@ -146,31 +115,14 @@ void host_forget(struct host *host)
 
 struct host *hosts_get(void)
 {
-	if (nic)
+	if (arena)
 		return hosts;
-	nic = vb_nic_get();
-	if (!nic) {
-		perror("sim: no NIC");
-		exit(2);
-	}
-	must(vb_async_init(&context), "context");
-	fcntl(context.verbs.context.async_fd, F_SETFL, O_NONBLOCK);
-	context.dev = &device;
+	sim_objects_open();
 	arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	must(arena == MAP_FAILED ? -12 : 0, "memory");
 	for (unsigned i = 0; i < HOSTS_MAX; i++)
 		host_make(&hosts[i], i);
 	return hosts;
-}
-
-struct vb_nic *sim_nic(void)
-{
-	return nic;
-}
-
-struct ibv_context *sim_context(void)
-{
-	return &context.verbs.context;
 }
 
 void host_input(struct host *host, const struct transit *transit)
@@ -223,6 +175,7 @@ static void attend_end(struct end *end)
 
 void sim_attend(struct world *world)
 {
+	struct vb_nic *nic = sim_nic();
 	uint32_t bits = atomic_load(&nic->seg.lent->attention)
 				? atomic_exchange(&nic->seg.lent->attention, 0)
 				: 0;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "network.h"
 #include "nic/mw.h"
+#include "objects.h"
 #include "path/roce/roce.h"
 #include "rng.h"
 
@@ -210,8 +211,6 @@ static inline void event_add_action(struct world *world, uint64_t at_ns, enum ac
 
 /* host.c: engines and objects. */
 struct host *hosts_get(void);
-struct vb_nic *sim_nic(void);
-struct ibv_context *sim_context(void);
 void host_way(const struct host *host, unsigned to, uint32_t entropy, struct vb_way *way);
 void host_open(struct host *host);
 void host_close(struct host *host);

@@ -271,6 +271,20 @@ static void a_cnp_cuts_the_window(void **state)
 	assert_int_equal(rig.wired->counters.cnp_handled, 2);
 }
 
+/* The responder sends the ACK first, so that nothing is under way when the CNP comes. */
+static void a_cnp_behind_the_last_ack_cuts_the_window(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	rig_open(&rig);
+	before = vb_congestion_window(&rig.wired->req.congestion);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig_give(&rig, rig_request(VB_TRANSPORT_CNP | VB_OP_CNP, 0, 0));
+	assert_true(vb_congestion_window(&rig.wired->req.congestion) < before);
+}
+
 /* Nothing is posted here: the engine is told so, and asked whether it would send at once. */
 static void what_follows_a_full_pipe_waits_for_more(void **state)
 {
@@ -315,6 +329,7 @@ int main(void)
 		TEST_RC(the_last_packet_before_sqd_asks_for_an_ack),
 		TEST_RC(sqd_drains_behind_a_bind_that_was_tried_before),
 		TEST_RC(a_cnp_cuts_the_window),
+		TEST_RC(a_cnp_behind_the_last_ack_cuts_the_window),
 		TEST_RC(what_follows_a_full_pipe_waits_for_more),
 	};
 

@@ -87,13 +87,13 @@ static bool answer_was_late(const struct vb_wired *wired)
 }
 
 /*
- * True: the first wait was a guess, or the way has become so long that each packet is sent again
- * before its answer comes. No round trip would ever be measured. The time since the first packet is
- * too long at worst.
+ * True: the way is, or has become, so long that each packet is sent again before its answer comes.
+ * No round trip would ever be measured. The time since the first packet is too long at worst. After
+ * fewer waits a packet of a short way may have been lost, and its silence is no round trip.
  */
 static bool way_is_unknown(const struct vb_requester *req)
 {
-	return !req->congestion.rtt_ns || req->congestion.doublings >= WAY_DOUBLINGS;
+	return req->congestion.doublings >= WAY_DOUBLINGS;
 }
 
 /* The peer answers. If it has all packets sent before the probe, the timeout was a false alarm. */
@@ -141,7 +141,7 @@ void vb_completer_progressed(struct vb_wired *wired, uint32_t count)
 	if (req->doubted && vb_psn_diff(req->una_psn, req->doubted_psn) > 0)
 		req->doubted = 0;
 	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
-	vb_congestion_acked(&req->congestion, count, out);
+	vb_congestion_acked(&req->congestion, count, out, wired->roce->now_ns);
 	vb_share_acked(&wired->roce->share, (uint64_t)count * wired->mtu);
 	vb_repair_progressed(wired);
 	vb_tolerance_calm(&req->tolerance, count);

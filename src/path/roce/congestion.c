@@ -8,8 +8,9 @@ enum {
 	WINDOW_BYTES_PER_US = 4096,  /* ... and per microsecond of a long way, which it fills ... */
 	WINDOW_FAR_BYTES = 64 << 20, /* ... up to this, */
 	WINDOW_FAR_MAX = 16384,      /* or so many packets */
-	NEVER_CUT = 1 << 20,         /* threshold of a window that was never cut */
-	WINDOW_MIN = 2,              /* packets; a timeout goes down to one */
+	NEVER_CUT_256 = 1 << 28,     /* threshold of a window that was never cut */
+	WINDOW_MIN_256 = 2 << 8,     /* after losses; a timeout goes down to one packet */
+	WINDOW_LEAST_256 = 4,        /* after CNPs: a packet in 64 round trips */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
 	LATE_MAX_NS = 10000000, /* no peer waits longer than this for a CPU */
@@ -20,6 +21,22 @@ enum {
 	FAR_GROWTH = 64,             /* of a large window: its part per round trip */
 	LATELY_PACKETS = 1024,
 	DAMAGE_MOST = 32, /* one packet of so many may be damaged without a cut */
+	/* CNPs */
+	CNP_AGE_NS = 50000000,   /* a switch that marked packets this long ago may do so again */
+	CNP_LOSS_NS = 200000000, /* a loss confirms CNPs for so long ... */
+	CNP_DELAY_NS = 40000000, /* ... and long round trips do for so long */
+	CNP_QUEUE_NS = 4000,     /* delay in a queue that makes a round trip long */
+	CNP_CREDIT = 16,         /* cuts by CNPs that nothing confirms ... */
+	CNP_CREDIT_NS = 2000000, /* ... and the time in which one more is granted */
+	LOW_SAMPLES = 2,         /* round trips of which the shortest counts */
+	/* growth where a switch marks packets (gentle_step_64k) */
+	GENTLE_BYTES = 1024,     /* per round trip ... */
+	GENTLE_RTT_NS = 50000,   /* ... of this length */
+	GENTLE_ROOT_SHIFT = 13,  /* at most 2 times the root of the window in bytes */
+	GENTLE_PACKET_SHIFT = 4, /* at most 1/16 packet per packet that arrived */
+	GENTLE_IDLE_NS = 250000, /* without CNPs and queue: as much again after each such time */
+	GENTLE_IDLE_MAX = 15,
+	PACED_256 = 8 << 8, /* windows below are kept by pauses */
 };
 
 static uint32_t at_least(uint32_t value, uint32_t least)
@@ -30,6 +47,16 @@ static uint32_t at_least(uint32_t value, uint32_t least)
 static uint32_t at_most(uint32_t value, uint32_t most)
 {
 	return value > most ? most : value;
+}
+
+static uint64_t at_least_ns(uint64_t value_ns, uint64_t least_ns)
+{
+	return value_ns < least_ns ? least_ns : value_ns;
+}
+
+static uint64_t at_most_ns(uint64_t value_ns, uint64_t most_ns)
+{
+	return value_ns > most_ns ? most_ns : value_ns;
 }
 
 static uint32_t window_near(const struct vb_congestion *c)
@@ -48,20 +75,55 @@ static void way_measure(struct vb_congestion *c, uint64_t rtt_ns)
 	if (c->way_ns && rtt_ns >= c->way_ns)
 		return;
 	c->way_ns = rtt_ns;
-	bytes = rtt_ns / 1000 * WINDOW_BYTES_PER_US;
-	if (bytes > WINDOW_FAR_BYTES)
-		bytes = WINDOW_FAR_BYTES;
+	bytes = at_most_ns(rtt_ns / 1000 * WINDOW_BYTES_PER_US, WINDOW_FAR_BYTES);
 	c->window_max = at_least(at_most((uint32_t)bytes / c->mtu, WINDOW_FAR_MAX), window_near(c));
 }
 
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu)
 {
-	*c = (struct vb_congestion){ .mtu = mtu, .threshold = NEVER_CUT };
+	*c = (struct vb_congestion){ .mtu = mtu, .threshold_256 = NEVER_CUT_256 };
 	c->window_max = window_near(c);
 	c->window_256 = at_least(WINDOW_START_BYTES / mtu, 8) << 8;
 	if (c->window_256 > 64 << 8)
 		c->window_256 = 64 << 8;
 	c->unmarked_256 = c->window_256;
+}
+
+/* The shortest of the last few round trips: a peer that waited for a CPU does not show. */
+static uint64_t rtt_low_ns(const struct vb_congestion *c)
+{
+	return c->low_before_ns ? at_most_ns(c->low_ns, c->low_before_ns) : c->low_ns;
+}
+
+/*
+ * Where a switch marks packets, a small window is a pause between packets. It may be below one
+ * packet then, and need not be a whole number of them.
+ */
+static void window_set(struct vb_congestion *c, uint32_t window_256)
+{
+	uint64_t rtt_ns = c->rtt_ns ? c->rtt_ns : GENTLE_RTT_NS;
+
+	if (!c->gentle)
+		window_256 = at_least(window_256, 1 << 8);
+	c->window_256 = at_most(window_256, c->window_max << 8);
+	c->gap_ns = c->gentle && c->window_256 < PACED_256 ? (rtt_ns << 8) / c->window_256 : 0;
+}
+
+static void low_measure(struct vb_congestion *c, uint64_t rtt_ns)
+{
+	if (c->low_samples++ < LOW_SAMPLES && c->low_ns) {
+		c->low_ns = at_most_ns(c->low_ns, rtt_ns);
+		return;
+	}
+	c->low_before_ns = c->low_ns;
+	c->low_ns = rtt_ns;
+	c->low_samples = 1;
+}
+
+/* True: round trips show a queue, as a CNP does. */
+static bool is_delayed(const struct vb_congestion *c)
+{
+	return rtt_low_ns(c) > c->rtt_min_ns + c->rtt_min_ns / 4 + CNP_QUEUE_NS;
 }
 
 void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t now_ns)
@@ -70,11 +132,14 @@ void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t n
 
 	c->doublings = 0;
 	way_measure(c, rtt_ns);
+	low_measure(c, rtt_ns);
 	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns ||
 	    now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
 		c->rtt_min_ns = rtt_ns;
 		c->min_since_ns = now_ns;
 	}
+	if (is_delayed(c))
+		c->long_ns = now_ns;
 	if (!c->rtt_ns) {
 		c->rtt_ns = rtt_ns;
 		c->rtt_variation_ns = rtt_ns / 2;
@@ -91,10 +156,70 @@ static bool is_queueing(const struct vb_congestion *c)
 	return c->rtt_ns > 2 * c->rtt_min_ns + QUEUE_NS;
 }
 
-/* Packets per round trip. A large window would need minutes to grow by one each time. */
-static uint32_t growth(const struct vb_congestion *c, uint32_t window)
+/* True: a switch on the way marks packets. */
+static bool marks_come(const struct vb_congestion *c, uint64_t now_ns)
 {
+	return c->marked_ns && now_ns - c->marked_ns < CNP_AGE_NS;
+}
+
+/* Packets per round trip. A large window would need minutes to grow by one each time. */
+static uint32_t growth_most(const struct vb_congestion *c)
+{
+	const uint32_t window = c->window_256 >> 8;
+
 	return window > window_near(c) ? 1 + window / FAR_GROWTH : 1;
+}
+
+/* True: round trips were long a moment ago. */
+static bool is_long_lately(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return c->long_ns && now_ns - c->long_ns < CNP_DELAY_NS;
+}
+
+static uint64_t square_root(uint64_t value)
+{
+	uint64_t root = 1ull << (64 - __builtin_clzll(value | 1)) / 2;
+
+	for (unsigned i = 0; i < 3; i++)
+		root = (root + value / root) / 2;
+	return root;
+}
+
+/*
+ * Where a switch marks packets, the rates of all flows grow by the same step in the same time,
+ * whatever their round trips and packets are. So they become equal. The root keeps the sum of many
+ * steps below the buffer of the switch: flows that share a link with many others have small
+ * windows. Returns packets per round trip, times 2^16.
+ */
+static uint64_t gentle_step_64k(const struct vb_congestion *c)
+{
+	uint64_t rtt_256 = ((c->rtt_ns ? c->rtt_ns : GENTLE_RTT_NS) << 8) / GENTLE_RTT_NS;
+	uint64_t bytes_256 = (uint64_t)c->window_256 * c->mtu;
+	uint64_t most = square_root(bytes_256) << GENTLE_ROOT_SHIFT;
+
+	return at_most_ns(GENTLE_BYTES * at_most_ns(rtt_256 * rtt_256, 1 << 24), most) / c->mtu;
+}
+
+static uint32_t gentle_growth_256(struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
+{
+	uint64_t step = gentle_step_64k(c);
+
+	if (!is_delayed(c))
+		step *= 1 + at_most_ns((now_ns - c->marked_ns) / GENTLE_IDLE_NS, GENTLE_IDLE_MAX);
+	step = at_most_ns(at_most_ns(step, (uint64_t)growth_most(c) << 16),
+			  (uint64_t)c->window_256 << GENTLE_PACKET_SHIFT);
+	step = (step << 16) * packets / c->window_256 + c->growth;
+	c->growth = step & 0xffff;
+	return (uint32_t)(step >> 16);
+}
+
+static uint32_t growth_256(struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
+{
+	if (c->window_256 < c->threshold_256)
+		return packets << 8;
+	if (marks_come(c, now_ns))
+		return gentle_growth_256(c, packets, now_ns);
+	return (packets << 8) * growth_most(c) / vb_congestion_window(c) + 1;
 }
 
 static void note_acked(struct vb_congestion *c, uint32_t packets)
@@ -106,96 +231,137 @@ static void note_acked(struct vb_congestion *c, uint32_t packets)
 	}
 }
 
-void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight)
-{
-	uint32_t window = vb_congestion_window(c);
-
-	note_acked(c, packets);
-	/* A window that is not used up does not show what the network can carry. */
-	if (in_flight + packets < window / 2 || is_queueing(c))
-		return;
-	c->unmarked_256 += (packets << 8) / at_least(c->unmarked_256 >> 8, 1) + 1;
-	if (window < c->threshold)
-		c->window_256 += packets << 8;
-	else
-		c->window_256 += (packets << 8) / at_least(window, 1) * growth(c, window) + 1;
-	c->window_256 = at_most(c->window_256, c->window_max << 8);
-	c->unmarked_256 = at_most(at_least(c->unmarked_256, c->window_256), c->window_max << 8);
-}
-
 /* True: then_ns is within the last round trip. */
 static bool within_round_trip(const struct vb_congestion *c, uint64_t then_ns, uint64_t now_ns)
 {
 	uint64_t pause_ns = c->rtt_ns > PATIENCE_MIN_NS / 4 ? c->rtt_ns : PATIENCE_MIN_NS / 4;
 
-	return then_ns && now_ns - then_ns < pause_ns;
+	return then_ns && now_ns - then_ns < pause_ns + c->gap_ns;
 }
 
-static void window_cut(struct vb_congestion *c, uint32_t window, uint64_t now_ns)
+bool vb_congestion_acked_lately(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return within_round_trip(c, c->acked_ns, now_ns);
+}
+
+void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight,
+			 uint64_t now_ns)
+{
+	c->acked_ns = now_ns;
+	note_acked(c, packets);
+	c->gentle = marks_come(c, now_ns);
+	/* A window that is not used up does not show what the network can carry. */
+	if (in_flight + packets < vb_congestion_window(c) / 2 || is_queueing(c))
+		return;
+	c->unmarked_256 += (packets << 8) / at_least(c->unmarked_256 >> 8, 1) + 1;
+	window_set(c, c->window_256 + growth_256(c, packets, now_ns));
+	c->unmarked_256 = at_most(at_least(c->unmarked_256, c->window_256), c->window_max << 8);
+}
+
+static void window_cut(struct vb_congestion *c, uint32_t window_256, uint64_t now_ns)
 {
 	c->cut_ns = now_ns;
-	c->threshold = at_least(window, WINDOW_MIN);
-	c->window_256 = c->threshold << 8;
+	c->threshold_256 = window_256;
+	window_set(c, window_256);
+}
+
+/* Losses alone do not say that a packet per round trip is too much: CNPs do. */
+static uint32_t least_256(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return marks_come(c, now_ns) ? WINDOW_LEAST_256 : WINDOW_MIN_256;
+}
+
+/* True: there is a queue that may be full: CNPs or round trips show it. */
+static bool queue_shows(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return is_queueing(c) || marks_come(c, now_ns);
 }
 
 /* True: all losses of the last while may be damage, and no queue has built up. */
-static bool loss_is_damage(const struct vb_congestion *c)
+static bool loss_is_damage(const struct vb_congestion *c, uint64_t now_ns)
 {
-	return c->lately_lost * DAMAGE_MOST < c->lately_acked && !is_queueing(c);
+	return c->lately_lost * DAMAGE_MOST < c->lately_acked && !queue_shows(c, now_ns);
 }
 
 /* A cut by a CNP does not hide a loss: any host can send CNPs. */
 bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
 {
-	uint32_t window = vb_congestion_window(c);
-
 	c->lately_lost += packets;
-	if (loss_is_damage(c) || within_round_trip(c, c->lost_ns, now_ns))
+	if (loss_is_damage(c, now_ns) || within_round_trip(c, c->lost_ns, now_ns))
 		return false;
 	c->lost_ns = now_ns;
-	c->unmarked_256 = at_least(c->unmarked_256 - c->unmarked_256 / 10 * 3, WINDOW_MIN << 8);
+	c->unmarked_256 = at_least(c->unmarked_256 - c->unmarked_256 / 10 * 3, WINDOW_MIN_256);
 	if (!within_round_trip(c, c->cut_ns, now_ns))
-		window_cut(c, window - window * 3 / 10, now_ns);
+		window_cut(c,
+			   at_least(c->window_256 - c->window_256 * 3 / 10, least_256(c, now_ns)),
+			   now_ns);
 	return true;
 }
 
 /*
- * A stranger can guess everything that a CNP carries. Unless losses or round trips show queues too,
- * CNPs take half of the window that would be without them, and no more.
+ * A stranger can guess everything that a CNP carries. So it counts where losses or round trips show
+ * queues, too. Other CNPs have a credit of a few cuts: queues may be short, and the round trip
+ * without a queue may be unknown. Beyond that CNPs take half of the window that would be without
+ * them, and no more.
  */
-void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
+static bool cnp_is_proved(const struct vb_congestion *c, uint64_t now_ns)
 {
-	uint32_t window = vb_congestion_window(c),
-		 least = is_queueing(c) ? 0 : c->unmarked_256 >> 9;
-
-	if (!within_round_trip(c, c->cut_ns, now_ns) && window > least)
-		window_cut(c, at_least(window - window / 4, least), now_ns);
+	return is_long_lately(c, now_ns) || (c->lost_ns && now_ns - c->lost_ns < CNP_LOSS_NS);
 }
 
-void vb_congestion_timeout(struct vb_congestion *c)
+static bool credit_take(struct vb_congestion *c, uint64_t now_ns)
 {
-	uint32_t window = vb_congestion_window(c);
+	if (c->credit_ns + CNP_CREDIT * (uint64_t)CNP_CREDIT_NS < now_ns)
+		c->credit_ns = now_ns - CNP_CREDIT * (uint64_t)CNP_CREDIT_NS;
+	if (c->credit_ns + CNP_CREDIT_NS > now_ns)
+		return false;
+	c->credit_ns += CNP_CREDIT_NS;
+	return true;
+}
 
+void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
+{
+	bool proved = cnp_is_proved(c, now_ns);
+	uint32_t least = proved ? WINDOW_LEAST_256 : c->unmarked_256 / 2;
+
+	c->marked_ns = now_ns;
+	c->gentle = true;
+	if (within_round_trip(c, c->cut_ns, now_ns))
+		return;
+	if (!proved && credit_take(c, now_ns))
+		least = WINDOW_LEAST_256;
+	if (c->window_256 <= least)
+		return;
+	window_cut(c, at_least(c->window_256 - c->window_256 / 4, least), now_ns);
+	/* The credit is used up: the window goes back at once to what CNPs may not take. */
+	if (!proved && c->credit_ns + CNP_CREDIT_NS > now_ns)
+		c->threshold_256 = at_least(c->unmarked_256 / 2, c->window_256);
+}
+
+void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns)
+{
+	c->lost_ns = now_ns;
 	if (c->doublings < DOUBLINGS_MAX)
 		c->doublings++;
-	if (window > 1) {
-		c->before = window;
-		c->before_threshold = c->threshold;
+	if (c->window_256 > 1 << 8) {
+		c->before_256 = c->window_256;
+		c->before_threshold_256 = c->threshold_256;
 		c->before_unmarked_256 = c->unmarked_256;
-		c->threshold = at_least(window / 2, WINDOW_MIN);
-		c->unmarked_256 = at_least(c->unmarked_256 / 2, WINDOW_MIN << 8);
+		c->threshold_256 = at_least(c->window_256 / 2, least_256(c, now_ns));
+		c->unmarked_256 = at_least(c->unmarked_256 / 2, WINDOW_MIN_256);
 	}
-	c->window_256 = 1 << 8;
+	window_set(c, at_most(c->window_256, 1 << 8));
 }
 
 void vb_congestion_undo(struct vb_congestion *c)
 {
-	if (!c->before)
+	if (!c->before_256)
 		return;
-	c->window_256 = c->before << 8;
-	c->threshold = c->before_threshold;
+	window_set(c, c->before_256);
+	c->threshold_256 = c->before_threshold_256;
 	c->unmarked_256 = c->before_unmarked_256;
-	c->before = 0;
+	c->before_256 = 0;
+	c->lost_ns = 0;
 }
 
 void vb_congestion_late(struct vb_congestion *c, uint64_t silence_ns, uint64_t now_ns)
@@ -208,16 +374,6 @@ void vb_congestion_late(struct vb_congestion *c, uint64_t silence_ns, uint64_t n
 		c->late_ns = late_ns;
 		c->late_since_ns = now_ns;
 	}
-}
-
-static uint64_t at_least_ns(uint64_t value_ns, uint64_t least_ns)
-{
-	return value_ns < least_ns ? least_ns : value_ns;
-}
-
-static uint64_t at_most_ns(uint64_t value_ns, uint64_t most_ns)
-{
-	return value_ns > most_ns ? most_ns : value_ns;
 }
 
 /* Four round trips, where three of them count as LATE_MAX_NS at most. */

@@ -12,15 +12,24 @@
 
 struct vb_congestion {
 	uint32_t mtu;
-	uint32_t window_256;   /* packets, times 256 */
-	uint32_t threshold;    /* packets: above it the window grows slowly */
-	uint32_t window_max;   /* packets */
-	uint32_t unmarked_256; /* the window as it would be without CNPs */
+	uint32_t window_256;    /* packets, times 256 */
+	uint32_t threshold_256; /* above it the window grows slowly */
+	uint32_t window_max;    /* packets */
+	uint64_t gap_ns;        /* pause between two packets; 0: none */
+	uint32_t unmarked_256;  /* the window as it would be without CNPs */
 	/* all before a timeout that may be a false alarm */
-	uint32_t before, before_threshold, before_unmarked_256;
+	uint32_t before_256, before_threshold_256, before_unmarked_256;
 	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
 	uint64_t min_since_ns;                         /* time at which rtt_min_ns was measured */
+	uint64_t low_ns, low_before_ns; /* shortest round trip of the last samples, and before */
+	uint32_t low_samples;           /* in low_ns */
 	uint64_t way_ns;        /* shortest round trip of the connection; 0: not measured yet */
+	uint64_t acked_ns;      /* time of the last ACK */
+	bool gentle;            /* a switch on the way marks packets */
+	uint64_t marked_ns;     /* time of the last CNP */
+	uint64_t long_ns;       /* time of the last long round trip */
+	uint64_t credit_ns;     /* time up to which credit for CNPs is spent */
+	uint32_t growth;        /* of the window, 2^-16 of 1/256 packet: what is left */
 	uint64_t cut_ns;        /* time of the last cut of the window */
 	uint64_t lost_ns;       /* time of the last loss that counted */
 	uint64_t late_ns;       /* silence of the peer in which nothing was lost ... */
@@ -32,7 +41,10 @@ struct vb_congestion {
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu);
 void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t now_ns);
 /* packets were acknowledged, in_flight are still under way. */
-void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight);
+void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight,
+			 uint64_t now_ns);
+/* True: packets were acknowledged within the last round trip. */
+bool vb_congestion_acked_lately(const struct vb_congestion *c, uint64_t now_ns);
 /*
  * Packets were lost, or a CNP came: at most one cut per round trip. A few losses in many packets
  * are damage, not a full queue, and do not count. True: this loss counts.
@@ -40,7 +52,7 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns);
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
 /* The peer is silent: the window becomes one packet. Undo: the timeout was a false alarm. */
-void vb_congestion_timeout(struct vb_congestion *c);
+void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns);
 void vb_congestion_undo(struct vb_congestion *c);
 /*
  * A false alarm after this silence: the peer waited for a CPU, and no packet was lost. For a while
@@ -86,7 +98,7 @@ static inline bool vb_share_full(const struct vb_share *share)
 
 static inline uint32_t vb_congestion_window(const struct vb_congestion *c)
 {
-	return c->window_256 >> 8;
+	return (c->window_256 + (c->gap_ns ? 255 : 0)) >> 8;
 }
 
 #endif

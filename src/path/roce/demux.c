@@ -130,9 +130,13 @@ static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *pac
 /* A CNP is about a packet that was under way a moment ago. Else it may be forged. */
 static void cnp_take(struct vb_wired *wired)
 {
+	struct vb_requester *req = &wired->req;
+	uint64_t now_ns = wired->roce->now_ns;
+
 	wired->counters.cnp_handled++;
-	if (wired->req.una_psn != wired->req.sent_psn)
-		vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
+	/* The ACK of that packet is often ahead of the CNP. */
+	if (req->una_psn != req->sent_psn || vb_congestion_acked_lately(&req->congestion, now_ns))
+		vb_congestion_marked(&req->congestion, now_ns);
 }
 
 /* The requester of a READ decides how much of it is under way: a mark on its answer cuts here. */

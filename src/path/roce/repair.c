@@ -231,6 +231,8 @@ static bool gap_send(struct vb_requester_turn *turn, struct vb_gap *gap, uint32_
 	}
 	gap->psn = vb_psn_add(gap->psn, count);
 	if (!reason) {
+		if (wired->req.congestion.gap_ns)
+			vb_requester_gap_begin(wired, count);
 		wired->counters.retransmits++;
 		turn->budget--;
 		return true;
@@ -250,6 +252,14 @@ static bool wqe_find(const struct vb_wired *wired, uint32_t psn, uint32_t *index
 			return vb_psn_diff(psn, wqe->psn) >= 0;
 	}
 	return false;
+}
+
+/* A packet that is sent again fills a queue as a new one does. A probe's time runs: it is sent. */
+static bool pause_is_over(struct vb_wired *wired)
+{
+	const struct vb_requester *req = &wired->req;
+
+	return !req->congestion.gap_ns || req->probing || vb_requester_gap_over(wired);
 }
 
 bool vb_repair_run(struct vb_requester_turn *turn)
@@ -272,7 +282,7 @@ bool vb_repair_run(struct vb_requester_turn *turn)
 			repair->first++;
 			continue;
 		}
-		if (!gap_send(turn, gap, index))
+		if (!pause_is_over(wired) || !gap_send(turn, gap, index))
 			return false;
 	}
 	return true;

@@ -6,7 +6,8 @@
 #include "nic/migrate.h"
 
 enum {
-	ASK_EVERY = 16,    /* packets: ask for an ACK at least this often */
+	ASK_EVERY = 16,    /* packets: ask for an ACK at least this often ... */
+	ASK_GAP_NS = 5000, /* ... and always where packets are that far apart */
 	AHEAD_WINDOWS = 4, /* windows from a gap to the newest packet */
 };
 
@@ -60,6 +61,8 @@ void vb_requester_sent(struct vb_requester_turn *turn, const struct vb_wqe *wqe,
 	struct vb_requester *req = &wired->req;
 	bool again = vb_psn_diff(req->next_psn, req->sent_psn) < 0;
 
+	if (req->congestion.gap_ns)
+		vb_requester_gap_begin(wired, count);
 	req->next_psn = vb_psn_add(req->next_psn, count);
 	wired->counters.retransmits += again;
 	if (vb_psn_diff(req->next_psn, req->sent_psn) > 0)
@@ -93,8 +96,12 @@ static bool packet_asks(const struct vb_requester_turn *turn, const struct vb_wq
 		return false;
 	if (last && (wqe->signaled || req->cursor + 1 == turn->end || wqe_ends_drain(turn->wired)))
 		return true;
+	/* The first round trip is measured before a queue builds up. */
+	if (!req->congestion.rtt_ns && !req->timing && req->next_psn == req->sent_psn)
+		return true;
 	return req->unasked + 1 >= ASK_EVERY || turn->budget <= 1 || req->rnr_cautious ||
 	       req->repair.learning || vb_requester_pace_holds(turn->wired) ||
+	       req->congestion.gap_ns >= ASK_GAP_NS ||
 	       vb_requester_in_flight(req) + 1 >= vb_congestion_window(&req->congestion) ||
 	       share->used_bytes + 2 * turn->wired->mtu >= share->limit_bytes;
 }
@@ -182,7 +189,7 @@ bool vb_requester_may_send(struct vb_requester_turn *turn)
 	uint32_t out = vb_requester_in_flight(req);
 
 	if (out >= vb_congestion_window(&req->congestion) || (req->rnr_cautious && out) ||
-	    is_far_ahead(req))
+	    is_far_ahead(req) || (req->congestion.gap_ns && !vb_requester_gap_over(turn->wired)))
 		return false;
 	turn->starved = vb_share_full(&turn->wired->roce->share) && !req->probing;
 	if (!turn->starved)

@@ -96,6 +96,10 @@ void vb_requester_forget_reads(struct vb_requester *req, uint32_t psn);
 bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps);
 /* UC: true if the pace of the whole process (pace.c) lets a packet leave. */
 bool vb_requester_pace_all(struct vb_wired *wired);
+/* This many packets leave, or are asked for: the pause that congestion asks for begins. */
+void vb_requester_gap_begin(struct vb_wired *wired, uint32_t count);
+/* True: that pause is over; false: the timer is set to its end. */
+bool vb_requester_gap_over(struct vb_wired *wired);
 /* True: the next packet has to wait for the rate. */
 bool vb_requester_pace_holds(const struct vb_wired *wired);
 

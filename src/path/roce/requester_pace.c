@@ -3,6 +3,8 @@
  * The rate of a QP, or of an address handle (nic/rate.h). Each packet costs the time that it takes
  * at that rate. The packets sent may be ahead of the clock by one burst. READs and ATOMICs do not
  * wait: the other side sends their data.
+ *
+ * Congestion may ask for a pause behind each packet, too (congestion.h, gap_ns).
  */
 #include "nic/rate.h"
 #include "path/roce/requester.h"
@@ -63,6 +65,28 @@ bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_
 	if (!again_ns)
 		return true;
 	wired->req.pace_ns = again_ns;
+	vb_requester_set_timer(wired);
+	return false;
+}
+
+/* A timer may be late. The gap after it is shorter then, so that the rate stays. */
+void vb_requester_gap_begin(struct vb_wired *wired, uint32_t count)
+{
+	struct vb_requester *req = &wired->req;
+	uint64_t now_ns = wired->roce->now_ns, gap_ns = req->congestion.gap_ns;
+
+	if (req->gap_end_ns + gap_ns < now_ns || req->gap_end_ns > now_ns)
+		req->gap_end_ns = now_ns;
+	req->gap_end_ns += gap_ns * count;
+}
+
+bool vb_requester_gap_over(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (req->gap_end_ns <= wired->roce->now_ns)
+		return true;
+	req->pace_ns = req->gap_end_ns;
 	vb_requester_set_timer(wired);
 	return false;
 }

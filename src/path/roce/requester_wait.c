@@ -86,7 +86,7 @@ static void start_over(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
-	vb_congestion_timeout(&req->congestion);
+	vb_congestion_timeout(&req->congestion, wired->roce->now_ns);
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	if (req->repair.known)
 		vb_repair_packet(wired, req->una_psn, true);

@@ -83,6 +83,7 @@ struct vb_requester {
 	uint64_t pace_ns;   /* time at which a rate, or a fault rule, lets more go; 0: none waits */
 	uint64_t paid_ns;   /* time until which the packets sent take at paid_kbps */
 	uint32_t paid_kbps; /* the QP's rate at that payment */
+	uint64_t gap_end_ns; /* time before which congestion lets no packet go */
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;    /* after an RNR wait: one packet only, until the peer takes it */
 	uint32_t nak_psn;     /* of the last sequence NAK that was acted upon */
