@@ -88,7 +88,8 @@ static void start_over(struct vb_wired *wired)
 
 	vb_congestion_timeout(&req->congestion, wired->roce->now_ns);
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
-	if (req->repair.known)
+	/* The lost end of a READ's answer shows in no later one: only going back asks for it. */
+	if (req->repair.known && !vb_requester_una_reads(wired))
 		vb_repair_packet(wired, req->una_psn, true);
 	else
 		vb_requester_go_back(wired, req->una_psn);
