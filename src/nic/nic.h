@@ -106,6 +106,7 @@ struct vb_nic {
 	struct vb_lane_use lane_uses[VB_LANES_MAX];
 	_Atomic uint8_t row_lanes[VB_OWN_SLOTS * VB_QP_ROWS]; /* written under lock */
 	bool own_hands;             /* only this process can reach a certain region; under lock */
+	_Atomic uint64_t kept_bytes; /* packets of all lanes that came behind a gap */
 	_Atomic uint32_t on_demand; /* count of regions whose memory may be missing (odp.h) */
 	struct vb_null *null;       /* memory behind null regions; under lock */
 	struct vb_maps *maps;       /* mapped regions; under lock; NULL: there was none */

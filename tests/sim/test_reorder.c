@@ -34,7 +34,7 @@ static void any_order_becomes_the_right_one(void **state)
 		rig_received(&rig, i + 1);
 	take_ack(VB_PSN_MASK + 3, 5);
 	rig_take_none(&rig);
-	assert_int_equal(rig.roce.kept_bytes, rig.wired->resp.reorder.size * sizeof(void *));
+	assert_int_equal(rig.roce.nic->kept_bytes, rig.wired->resp.reorder.size * sizeof(void *));
 }
 
 /* A READ uses up as many PSNs as its answer has packets. */
@@ -66,7 +66,7 @@ static void without_a_receive_all_behind_it_is_forgotten(void **state)
 	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
 	rig_received(&rig, 8);
 	rig_take_nak(&rig, VB_SYNDROME_RNR | 12, RIG_RQ_PSN + 1);
-	assert_int_equal(rig.roce.kept_bytes, 0);
+	assert_int_equal(rig.roce.nic->kept_bytes, 0);
 	rig_post_recv(&rig, 64);
 	rig_post_recv(&rig, 64);
 	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 2, 8);
@@ -86,7 +86,7 @@ static void a_refusal_ends_it(void **state)
 	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
 	rig_received(&rig, 8);
 	rig_take_nak(&rig, VB_NAK_INVALID_REQUEST, RIG_RQ_PSN + 1);
-	assert_int_equal(rig.roce.kept_bytes, 0);
+	assert_int_equal(rig.roce.nic->kept_bytes, 0);
 }
 
 /* A NIC goes back: what it repeats has been taken in, and is acknowledged at once. */
@@ -153,6 +153,45 @@ static void a_needless_repetition_makes_patient(void **state)
 	rig_take_nak(&rig, VB_NAK_SEQUENCE, psn + 4);
 }
 
+/* What comes twice because the requester goes back, or has missed an ACK, was not called missing. */
+static void a_requester_that_goes_back_makes_nobody_patient(void **state)
+{
+	uint32_t psn = RIG_RQ_PSN;
+
+	(void)state;
+	rig_open(&rig);
+	rig.wired->resp.asked = true;
+	for (unsigned i = 0; i < 40; i++)
+		rig_post_recv(&rig, 64);
+	for (uint32_t i = 1; i < 16; i++)
+		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
+	for (uint32_t i = 0; i < 16; i++)
+		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, psn + 9, 8);
+	assert_int_equal(rig.wired->resp.expected_psn, psn + 16);
+	assert_int_equal(vb_tolerance_packets(&rig.wired->resp.tolerance), VB_TOLERANCE_MIN);
+}
+
+/* One report was wrong about many packets: that is one mistake. */
+static void a_report_makes_patient_once(void **state)
+{
+	uint32_t psn = RIG_RQ_PSN, more;
+
+	(void)state;
+	rig_open(&rig);
+	rig.wired->resp.asked = true;
+	for (unsigned i = 0; i < 40; i++)
+		rig_post_recv(&rig, 64);
+	for (uint32_t i = 16; i < 20; i++)
+		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
+	for (unsigned times = 0; times < 2; times++)
+		for (uint32_t i = 0; i < 16; i++)
+			rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
+	more = rig.wired->resp.tolerance.more;
+	assert_in_range(more, 1, VB_TOLERANCE_MIN);
+	assert_int_equal(rig.wired->resp.expected_psn, psn + 20);
+}
+
 static void give_write(uint32_t psn)
 {
 	struct vb_packet packet = rig_request(VB_OP_WRITE_MIDDLE, psn, RIG_MTU);
@@ -167,11 +206,11 @@ static void memory_is_bounded(void **state)
 	rig_open(&rig);
 	for (uint32_t i = 1; i < VB_KEPT_AHEAD_MAX + 1000; i++)
 		give_write(RIG_RQ_PSN + i);
-	assert_in_range(rig.roce.kept_bytes, VB_KEPT_BYTES_MAX / 4, VB_KEPT_BYTES_MAX / 2);
+	assert_in_range(rig.roce.nic->kept_bytes, VB_KEPT_BYTES_MAX / 4, VB_KEPT_BYTES_MAX / 2);
 	assert_true(rig.roce.drops[VB_PACKET_DROP_SEQUENCE] > 0);
 	vb_roce_drop(rig.wired);
 	rig.wired = NULL;
-	assert_int_equal(rig.roce.kept_bytes, 0);
+	assert_int_equal(rig.roce.nic->kept_bytes, 0);
 }
 
 /* A peer that breaks the rules: a request inside the PSNs of a READ, and a READ of 4 GB. */
@@ -268,6 +307,8 @@ int main(void)
 		TEST_RC(a_requester_that_goes_back_is_answered_at_once),
 		TEST_RC(a_second_gap_waits_for_the_repetition),
 		TEST_RC(a_needless_repetition_makes_patient),
+		TEST_RC(a_requester_that_goes_back_makes_nobody_patient),
+		TEST_RC(a_report_makes_patient_once),
 		TEST_RC(memory_is_bounded),
 		TEST_RC(requests_that_overlap_do_no_harm),
 		TEST_RC(no_report_comes_unasked),

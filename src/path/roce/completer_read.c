@@ -27,6 +27,15 @@ static struct vb_wqe *wqe_of(struct vb_wired *wired, uint32_t psn)
 	return NULL;
 }
 
+/* An answer came twice. All answers of a part show one thing: it was asked for too early. */
+static void part_repeated(struct vb_requester *req, uint32_t psn)
+{
+	if (vb_psn_diff(psn, req->part.psn) < 0 || vb_psn_diff(psn, req->part.end_psn) >= 0)
+		return;
+	req->part.end_psn = req->part.psn;
+	vb_tolerance_needless(&req->tolerance);
+}
+
 /* The WQE that an answer belongs to; NULL: no WQE waits for this answer. */
 static struct vb_wqe *answer_find(struct vb_wired *wired, uint32_t psn)
 {
@@ -35,8 +44,7 @@ static struct vb_wqe *answer_find(struct vb_wired *wired, uint32_t psn)
 
 	if (!vb_completer_expects(req, psn) || vb_answers_has(&req->answers, psn)) {
 		wired->counters.late_answers++;
-		if (vb_psn_diff(psn, req->part.psn) >= 0 && vb_psn_diff(psn, req->part.end_psn) < 0)
-			vb_tolerance_needless(&req->tolerance);
+		part_repeated(req, psn);
 		return NULL;
 	}
 	vb_completer_acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK));

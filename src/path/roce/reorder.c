@@ -21,7 +21,8 @@ static size_t size_of(const struct vb_kept *kept)
 static void account(struct vb_wired *wired, int64_t bytes)
 {
 	wired->resp.reorder.bytes += (uint64_t)bytes;
-	wired->roce->kept_bytes += (uint64_t)bytes;
+	atomic_fetch_add_explicit(&wired->roce->nic->kept_bytes, (uint64_t)bytes,
+				  memory_order_relaxed);
 }
 
 /* Requests of a peer that breaks the rules may overlap: a packet of an earlier PSN may be left in
@@ -46,12 +47,14 @@ static void slot_empty(struct vb_wired *wired, uint32_t psn)
 	*slot = NULL;
 }
 
-/* One QP keeps no more than it leaves to the others. */
+/* One QP keeps no more than it leaves to the others. Threads of other lanes may take the last bytes
+ * at the same time: then the limit is exceeded by a packet of each. */
 static bool has_room(const struct vb_wired *wired, uint64_t bytes)
 {
-	const uint64_t left = VB_KEPT_BYTES_MAX - wired->roce->kept_bytes;
+	const uint64_t used =
+		atomic_load_explicit(&wired->roce->nic->kept_bytes, memory_order_relaxed);
 
-	return wired->resp.reorder.bytes + 2 * bytes <= left;
+	return wired->resp.reorder.bytes + 2 * bytes + used <= VB_KEPT_BYTES_MAX;
 }
 
 /* Makes the ring long enough for a packet that is so many PSNs ahead. */
@@ -105,7 +108,7 @@ enum vb_keep vb_reorder_keep(struct vb_wired *wired, const struct vb_packet *pac
 	if (kept_at(reorder, packet->psn))
 		return VB_KEEP_DUPLICATE;
 	slot_empty(wired, packet->psn);
-	kept = has_room(wired, packet->payload_length) ? kept_new(packet, end_psn) : NULL;
+	kept = has_room(wired, sizeof(*kept) + packet->payload_length) ? kept_new(packet, end_psn) : NULL;
 	if (!kept)
 		return VB_KEEP_FULL;
 	account(wired, (int64_t)size_of(kept));

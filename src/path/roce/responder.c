@@ -156,11 +156,8 @@ static void request_execute(struct vb_wired *wired, const struct vb_packet *pack
 
 static void request_duplicate(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	struct vb_responder *resp = &wired->resp;
-
 	wired->counters.duplicates++;
-	if (resp->asked || packet->psn == resp->nak_psn)
-		vb_tolerance_needless(&resp->tolerance);
+	vb_responder_gap_repeated(wired, packet);
 	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else

@@ -38,6 +38,7 @@ static void nak_sequence(struct vb_wired *wired)
 	if (resp->nak_sent || resp->rnr_sent || resp->fatal)
 		return;
 	resp->nak_sent = true;
+	vb_told_add(&resp->missing, resp->expected_psn);
 	vb_responder_nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
 }
 
@@ -58,6 +59,17 @@ static void report_request(struct vb_wired *wired, bool young)
 
 /* --- packets --- */
 
+/* One report may be wrong about many packets at once: they show one thing. */
+void vb_responder_gap_repeated(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	struct vb_responder *resp = &wired->resp;
+
+	if (!vb_told_take(&resp->missing, packet->psn) || !resp->missing.fresh)
+		return;
+	resp->missing.fresh = false;
+	vb_tolerance_needless(&resp->tolerance);
+}
+
 static void packet_keep(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	const uint32_t psns = vb_responder_psns(wired, packet);
@@ -69,8 +81,7 @@ static void packet_keep(struct vb_wired *wired, const struct vb_packet *packet)
 		break;
 	case VB_KEEP_DUPLICATE:
 		wired->counters.duplicates++;
-		if (wired->resp.asked)
-			vb_tolerance_needless(&wired->resp.tolerance);
+		vb_responder_gap_repeated(wired, packet);
 		break;
 	case VB_KEEP_FULL:
 		vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
@@ -135,6 +146,21 @@ void vb_responder_asked(struct vb_wired *wired)
 	report_request(wired, true);
 }
 
+static void gaps_tell(struct vb_told *told, const struct vb_gaps *gaps)
+{
+	for (uint32_t i = 0; i < gaps->count; i++) {
+		const struct vb_gap *gap = &gaps->gap[i];
+
+		for (uint32_t k = 0; k < VB_TOLD_MAX; k++) {
+			const uint32_t psn = vb_psn_add(gap->psn, k);
+
+			if (psn == gap->end_psn)
+				break;
+			vb_told_add(told, psn);
+		}
+	}
+}
+
 bool vb_responder_report(struct vb_wired *wired, struct vb_gaps *gaps)
 {
 	struct vb_responder *resp = &wired->resp;
@@ -147,6 +173,7 @@ bool vb_responder_report(struct vb_wired *wired, struct vb_gaps *gaps)
 	resp->report_young = false;
 	if (!gaps->count)
 		return false;
+	gaps_tell(&resp->missing, gaps);
 	resp->report_ns = wired->roce->now_ns + REPORT_PAUSE_NS +
 			  (uint64_t)vb_psn_diff(gaps->end_psn, gaps->psn) * REPORT_PSN_NS;
 	return true;

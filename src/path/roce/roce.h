@@ -154,6 +154,7 @@ struct vb_responder {
 	bool nak_sent;                 /* a sequence NAK for expected_psn is out */
 	uint32_t behind;               /* packets that came behind a gap since expected_psn moved */
 	struct vb_tolerance tolerance; /* of gaps */
+	struct vb_told missing;        /* by NAKs and reports */
 	bool asked;                    /* the requester takes reports of gaps */
 	bool report_due, report_young; /* young: gaps within the tolerance are reported, too */
 	uint64_t report_ns;            /* time of the next report, at the earliest */
@@ -281,7 +282,6 @@ struct vb_roce {
 	struct vb_roce_sink sink;
 	struct vb_tx tx;
 	struct vb_timers timers, gap_timers;
-	uint64_t kept_bytes;    /* of all QPs (reorder.h) */
 	struct vb_list todo;    /* struct vb_wired with packets to send or to answer */
 	struct vb_list acks;    /* wired QPs with nothing but an ACK to send ... */
 	uint64_t acks_ns;       /* ... and the time since which the first of them has waited */
