@@ -16,7 +16,8 @@ uint32_t vb_gaps_emit(const struct vb_gaps *gaps, uint8_t out[VB_GAPS_LENGTH_MAX
 	return (uint32_t)(at - out);
 }
 
-/* Gaps have at least one PSN each, do not touch each other, and end before the newest arrival. */
+/* Gaps have at least one PSN each, do not touch each other, and end before the newest arrival. Young
+ * ones may not be listed. */
 static bool gaps_are_in_order(const struct vb_gaps *gaps)
 {
 	uint32_t from_psn = gaps->psn, missing = 0;
@@ -24,7 +25,7 @@ static bool gaps_are_in_order(const struct vb_gaps *gaps)
 	for (uint32_t i = 0; i < gaps->count; i++) {
 		const struct vb_gap *gap = &gaps->gap[i];
 
-		if ((i ? vb_psn_diff(gap->psn, from_psn) <= 0 : gap->psn != from_psn) ||
+		if (vb_psn_diff(gap->psn, from_psn) < (i ? 1 : 0) ||
 		    vb_psn_diff(gap->end_psn, gap->psn) <= 0 ||
 		    vb_psn_diff(gap->end_psn, gaps->end_psn) >= 0)
 			return false;
@@ -36,7 +37,7 @@ static bool gaps_are_in_order(const struct vb_gaps *gaps)
 
 bool vb_gaps_parse(uint32_t psn, const uint8_t *payload, uint32_t length, struct vb_gaps *gaps)
 {
-	if (length < VB_GAPS_HEAD_LENGTH + VB_GAP_LENGTH || length > VB_GAPS_LENGTH_MAX ||
+	if (length < VB_GAPS_HEAD_LENGTH || length > VB_GAPS_LENGTH_MAX ||
 	    (length - VB_GAPS_HEAD_LENGTH) % VB_GAP_LENGTH)
 		return false;
 	gaps->psn = psn;

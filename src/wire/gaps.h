@@ -8,7 +8,8 @@
  *   AETH   as in an ACK
  *   4 B    one past the newest PSN that has arrived
  *   4 B    number of PSNs between the two that have arrived
- *   8 B    for each gap: its first PSN, and one past its last PSN; in order
+ *   8 B    for each gap: its first PSN, and one past its last PSN; in order. Not every gap need be
+ *          listed: packets may be late, and the list is short.
  *
  * A requester asks for such reports by a VENDOR GAPS_ASK, which has no payload. IBA leaves opcodes
  * from 0xc0 on to vendors, and devices that do not know them drop them without an answer. Only a
@@ -34,7 +35,7 @@ struct vb_gap {
 
 struct vb_gaps {
 	uint32_t psn, end_psn, held;
-	uint32_t count; /* there may be more gaps than fit: the oldest ones are listed */
+	uint32_t count;
 	struct vb_gap gap[VB_GAPS_MAX];
 };
 

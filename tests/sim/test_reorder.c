@@ -131,23 +131,66 @@ static void a_second_gap_waits_for_the_repetition(void **state)
 	take_ack(RIG_RQ_PSN + 7, 8);
 }
 
-/* The packet was only late, and its repetition was for nothing: later gaps are given more time. */
-static void a_needless_repetition_makes_patient(void **state)
+/* --- packets that are late, and not lost --- */
+
+static void give_sends(uint32_t psn, uint32_t end_psn)
 {
-	uint32_t psn = RIG_RQ_PSN;
+	for (; psn != end_psn; psn++)
+		rig_give(&rig, rig_request(VB_OP_SEND_ONLY, psn, 8));
+	rig_turn(&rig);
+}
+
+static void give_asking(uint32_t psn)
+{
+	struct vb_packet packet = rig_request(VB_OP_SEND_ONLY, psn, 8);
+
+	packet.ack_request = true;
+	rig_give(&rig, packet);
+	rig_turn(&rig);
+}
+
+static void open_with_receives(unsigned count)
+{
+	rig_open(&rig);
+	while (count--)
+		rig_post_recv(&rig, 64);
+}
+
+/* A packet comes behind many others, but before it is called missing: later gaps have more time. */
+static void a_late_packet_makes_patient(void **state)
+{
+	const uint32_t psn = RIG_RQ_PSN;
 
 	(void)state;
-	rig_open(&rig);
-	for (unsigned i = 0; i < 16; i++)
-		rig_post_recv(&rig, 64);
-	for (uint32_t i = 1; i < 4; i++)
-		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
-	rig_take_nak(&rig, VB_NAK_SEQUENCE, psn);
-	rig_give_op(&rig, VB_OP_SEND_ONLY, psn, 8);
-	rig_give_op(&rig, VB_OP_SEND_ONLY, psn, 8);
+	open_with_receives(16);
+	give_sends(psn + 1, psn + 3);
+	rig_wait_ns(&rig, 50000);
+	give_sends(psn, psn + 1);
+	assert_int_equal(rig.wired->resp.lateness.ns, 50000);
 	rig.out_head = rig.out_tail;
-	for (uint32_t i = 5; i < 8; i++)
-		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
+	give_sends(psn + 4, psn + 10);
+	rig_wait_ns(&rig, 90000);
+	rig_take_none(&rig);
+	rig_wait_ns(&rig, GAP_NS);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, psn + 3);
+}
+
+/* It was called missing, and its repetition was for nothing. */
+static void a_needless_repetition_makes_patient(void **state)
+{
+	const uint32_t psn = RIG_RQ_PSN;
+
+	(void)state;
+	open_with_receives(16);
+	give_sends(psn + 1, psn + 4);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, psn);
+	rig_wait_ns(&rig, 20000);
+	give_sends(psn, psn + 1);
+	assert_int_equal(rig.wired->resp.lateness.ns, 0); /* it may be the repetition */
+	give_asking(psn);
+	assert_in_range(rig.wired->resp.lateness.ns, 20000, 30000);
+	rig.out_head = rig.out_tail;
+	give_sends(psn + 5, psn + 8);
 	rig_take_none(&rig);
 	rig_wait_ns(&rig, GAP_NS);
 	rig_take_nak(&rig, VB_NAK_SEQUENCE, psn + 4);
@@ -156,40 +199,47 @@ static void a_needless_repetition_makes_patient(void **state)
 /* What comes twice because the requester goes back, or has missed an ACK, was not called missing. */
 static void a_requester_that_goes_back_makes_nobody_patient(void **state)
 {
-	uint32_t psn = RIG_RQ_PSN;
+	const uint32_t psn = RIG_RQ_PSN;
 
 	(void)state;
-	rig_open(&rig);
-	rig.wired->resp.asked = true;
-	for (unsigned i = 0; i < 40; i++)
-		rig_post_recv(&rig, 64);
-	for (uint32_t i = 1; i < 16; i++)
-		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
-	for (uint32_t i = 0; i < 16; i++)
-		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
-	rig_give_op(&rig, VB_OP_SEND_ONLY, psn + 9, 8);
+	open_with_receives(40);
+	give_sends(psn + 1, psn + 16);
+	rig_wait_ns(&rig, 20000);
+	give_sends(psn, psn + 16);
+	give_sends(psn + 9, psn + 10);
 	assert_int_equal(rig.wired->resp.expected_psn, psn + 16);
-	assert_int_equal(vb_tolerance_packets(&rig.wired->resp.tolerance), VB_TOLERANCE_MIN);
+	assert_int_equal(rig.wired->resp.lateness.ns, 0);
 }
 
-/* One report was wrong about many packets: that is one mistake. */
-static void a_report_makes_patient_once(void **state)
+/* The requester asked by itself after a silence, and once more when it got the report. */
+static void repetitions_alone_make_nobody_patient(void **state)
 {
-	uint32_t psn = RIG_RQ_PSN, more;
+	const uint32_t psn = RIG_RQ_PSN;
+
+	(void)state;
+	open_with_receives(40);
+	rig.wired->resp.asked = true;
+	give_sends(psn + 1, psn + 16);
+	rig_wait_ns(&rig, 300000);
+	give_asking(psn);
+	give_asking(psn);
+	give_sends(psn + 17, psn + 18);
+	rig_wait_ns(&rig, 50000);
+	give_asking(psn + 16);
+	assert_int_equal(rig.wired->resp.expected_psn, psn + 18);
+	assert_int_equal(rig.wired->resp.lateness.ns, 0);
+}
+
+static void patience_ends_where_packets_come_in_order(void **state)
+{
+	const uint32_t psn = RIG_RQ_PSN;
 
 	(void)state;
 	rig_open(&rig);
-	rig.wired->resp.asked = true;
-	for (unsigned i = 0; i < 40; i++)
-		rig_post_recv(&rig, 64);
-	for (uint32_t i = 16; i < 20; i++)
-		rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
-	for (unsigned times = 0; times < 2; times++)
-		for (uint32_t i = 0; i < 16; i++)
-			rig_give_op(&rig, VB_OP_SEND_ONLY, psn + i, 8);
-	more = rig.wired->resp.tolerance.more;
-	assert_in_range(more, 1, VB_TOLERANCE_MIN);
-	assert_int_equal(rig.wired->resp.expected_psn, psn + 20);
+	rig.wired->resp.lateness.ns = VB_LATENESS_MOST_NS;
+	for (uint32_t i = 0; i < 128 * VB_LATENESS_CALM; i++)
+		rig_give(&rig, rig_request(VB_OP_WRITE_ONLY, psn + i, 0));
+	assert_in_range(rig.wired->resp.lateness.ns, 0, 1000);
 }
 
 static void give_write(uint32_t psn)
@@ -282,6 +332,35 @@ static void who_asks_is_told_of_all_gaps(void **state)
 	rig_take_none(&rig);
 }
 
+/* A report without gaps says that packets arrive, and that they are not lost yet. */
+static void a_young_gap_is_not_in_the_report(void **state)
+{
+	struct vb_gaps gaps;
+
+	(void)state;
+	open_with_receives(16);
+	rig.wired->resp.asked = true;
+	rig.wired->resp.lateness.ns = 100000;
+	give_sends(RIG_RQ_PSN + 1, RIG_RQ_PSN + 5);
+	rig_wait_ns(&rig, 100000);
+	give_asking(RIG_RQ_PSN + 6);
+	rig_turn(&rig);
+	gaps = take_report();
+	assert_int_equal(gaps.count, 0);
+	assert_int_equal(gaps.held, 5);
+	rig_take_none(&rig);
+	/* The first gap is old before the second. */
+	rig_wait_ns(&rig, 80000);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN);
+	gaps = take_report();
+	assert_int_equal(gaps.count, 1);
+	assert_int_equal(gaps.gap[0].end_psn, RIG_RQ_PSN + 1);
+	rig_wait_ns(&rig, GAP_NS);
+	gaps = take_report();
+	assert_int_equal(gaps.count, 2);
+	rig_take_none(&rig);
+}
+
 /* Reports do not flood the network: one follows the other after a while. */
 static void reports_have_a_pause_between_them(void **state)
 {
@@ -289,7 +368,8 @@ static void reports_have_a_pause_between_them(void **state)
 	rig_open(&rig);
 	rig_give(&rig, rig_request(VB_TRANSPORT_VENDOR | VB_OP_GAPS_ASK, 0, 0));
 	for (uint32_t i = 1; i < 100; i++)
-		rig_give_op(&rig, VB_OP_WRITE_MIDDLE, RIG_RQ_PSN + i, RIG_MTU);
+		give_write(RIG_RQ_PSN + i);
+	rig_turn(&rig);
 	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN);
 	take_report();
 	rig_take_none(&rig);
@@ -306,13 +386,16 @@ int main(void)
 		TEST_RC(a_refusal_ends_it),
 		TEST_RC(a_requester_that_goes_back_is_answered_at_once),
 		TEST_RC(a_second_gap_waits_for_the_repetition),
+		TEST_RC(a_late_packet_makes_patient),
 		TEST_RC(a_needless_repetition_makes_patient),
 		TEST_RC(a_requester_that_goes_back_makes_nobody_patient),
-		TEST_RC(a_report_makes_patient_once),
+		TEST_RC(repetitions_alone_make_nobody_patient),
+		TEST_RC(patience_ends_where_packets_come_in_order),
 		TEST_RC(memory_is_bounded),
 		TEST_RC(requests_that_overlap_do_no_harm),
 		TEST_RC(no_report_comes_unasked),
 		TEST_RC(who_asks_is_told_of_all_gaps),
+		TEST_RC(a_young_gap_is_not_in_the_report),
 		TEST_RC(reports_have_a_pause_between_them),
 	};
 

@@ -3,6 +3,7 @@
  * What the requester sends again. A device of RoCEv2 goes back, and must never see anything that is
  * not RoCEv2. A peer of our own kind shows itself, is asked, and then gets what it misses.
  */
+#include "path/roce/requester.h"
 #include "rig_case.h"
 
 enum { PACKETS = 16, ASK = VB_TRANSPORT_VENDOR | VB_OP_GAPS_ASK };
@@ -27,7 +28,8 @@ static void report(uint32_t psn, uint32_t end_psn, uint32_t held, const struct v
 	struct vb_gaps all = { .psn = psn, .end_psn = end_psn, .held = held, .count = count };
 	uint8_t payload[VB_GAPS_LENGTH_MAX];
 
-	memcpy(all.gap, gaps, count * sizeof(*gaps));
+	if (count)
+		memcpy(all.gap, gaps, count * sizeof(*gaps));
 	packet.payload = payload;
 	packet.payload_length = vb_gaps_emit(&all, payload);
 	rig_give(&rig, packet);
@@ -198,6 +200,64 @@ static void a_lost_read_is_asked_for_as_a_whole(void **state)
 	rig_sent(&rig, IBV_WC_SUCCESS);
 }
 
+/* No later answer tells of it. */
+static void the_lost_end_of_a_read_is_asked_for_until_it_comes(void **state)
+{
+	const uint32_t psn = RIG_SQ_PSN + 2 * PACKETS;
+
+	(void)state;
+	become_known();
+	rig_post(&rig, IBV_WR_RDMA_READ, 4 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	for (uint32_t i = 0; i < 3; i++)
+		rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, psn + i, RIG_MTU);
+	for (unsigned times = 0; times < 5; times++) {
+		for (unsigned ms = 0; ms < 100 && rig.out_head == rig.out_tail; ms++)
+			rig_wait_ns(&rig, 1000000);
+		assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, psn + 3);
+	}
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_LAST, psn + 3, RIG_MTU);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* Numbers of a report that the peer cannot mean: no packet is sent for them. */
+static void a_report_about_packets_that_were_never_sent_is_refused(void **state)
+{
+	const uint32_t psn = RIG_SQ_PSN + 2 * PACKETS;
+	const struct vb_gap far = { psn + PACKETS, psn + PACKETS + 1 };
+	const struct vb_gap past = { psn - 2, psn - 1 };
+
+	(void)state;
+	become_known();
+	send_long();
+	report(far.psn, far.psn + 4, 3, &far, 1);
+	report(past.psn, psn + 4, 3, &past, 1);
+	report(psn, psn + PACKETS + 1, PACKETS, NULL, 0);
+	rig_take_none(&rig);
+	assert_int_equal(rig.wired->req.una_psn, psn);
+	assert_int_equal(rig.wired->req.repair.held, 0);
+	rig_ack(&rig, psn + PACKETS - 1, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* Packets arrive behind a gap that may close by itself: nothing is sent again, and no time runs. */
+static void a_report_without_gaps_is_a_sign_of_life(void **state)
+{
+	const uint32_t psn = RIG_SQ_PSN + 2 * PACKETS;
+
+	(void)state;
+	become_known();
+	send_long();
+	for (uint32_t held = 1; held < PACKETS; held++) {
+		rig_wait_ns(&rig, 150000);
+		report(psn, psn + 1 + held, held, NULL, 0);
+		rig_take_none(&rig);
+	}
+	assert_int_equal(vb_requester_in_flight(&rig.wired->req), 1);
+	rig_ack(&rig, psn + PACKETS - 1, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +268,9 @@ int main(void)
 		TEST_RC(a_silent_known_peer_gets_one_packet),
 		TEST_RC(an_rnr_nak_sends_all_of_it_again),
 		TEST_RC(a_lost_read_is_asked_for_as_a_whole),
+		TEST_RC(the_lost_end_of_a_read_is_asked_for_until_it_comes),
+		TEST_RC(a_report_about_packets_that_were_never_sent_is_refused),
+		TEST_RC(a_report_without_gaps_is_a_sign_of_life),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

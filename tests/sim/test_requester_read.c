@@ -231,6 +231,29 @@ static void a_repeated_read_is_part_of_one_request(void **state)
 	rig_take_none(&rig);
 }
 
+/* The peer may have got the first request, or the part: what is asked for next is of both. */
+static void a_part_is_asked_for_as_before(void **state)
+{
+	struct vb_packet part;
+
+	(void)state;
+	rig_open(&rig);
+	rig_post(&rig, IBV_WR_RDMA_READ, 8 * RIG_MTU, IBV_SEND_SIGNALED);
+	while (vb_congestion_window(&rig.wired->req.congestion) != 1) {
+		rig.out_head = rig.out_tail;
+		rig_wait_ns(&rig, 1100000);
+	}
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, RIG_SQ_PSN, RIG_MTU);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_MIDDLE, RIG_SQ_PSN + 1, RIG_MTU);
+	part = rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(part.psn, RIG_SQ_PSN + 2);
+	assert_in_range(part.dma_length, RIG_MTU, 5 * RIG_MTU);
+	while (rig.out_head == rig.out_tail)
+		rig_wait_ns(&rig, 100000);
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).dma_length, part.dma_length);
+}
+
 static void answers_come_in_any_order(void **state)
 {
 	(void)state;
@@ -390,6 +413,7 @@ int main(void)
 		TEST_RC(a_read_in_a_full_window_shows_path_mtus_that_differ),
 		TEST_RC(a_repeated_read_goes_forward_only),
 		TEST_RC(a_repeated_read_is_part_of_one_request),
+		TEST_RC(a_part_is_asked_for_as_before),
 		TEST_RC(a_read_finds_memory_that_came_back),
 		TEST_RC(an_atomic_without_memory_changes_nothing),
 	};

@@ -82,7 +82,7 @@ static bool ring_reach(struct vb_wired *wired, uint32_t ahead)
 	return true;
 }
 
-static struct vb_kept *kept_new(const struct vb_packet *packet, uint32_t end_psn)
+static struct vb_kept *kept_new(const struct vb_packet *packet, uint32_t end_psn, uint64_t now_ns)
 {
 	struct vb_kept *kept = malloc(sizeof(*kept) + packet->payload_length);
 
@@ -90,6 +90,7 @@ static struct vb_kept *kept_new(const struct vb_packet *packet, uint32_t end_psn
 		return NULL;
 	kept->packet = *packet;
 	kept->end_psn = end_psn;
+	kept->ns = now_ns;
 	kept->packet.payload = kept->payload;
 	if (packet->payload_length)
 		memcpy(kept->payload, packet->payload, packet->payload_length);
@@ -108,7 +109,9 @@ enum vb_keep vb_reorder_keep(struct vb_wired *wired, const struct vb_packet *pac
 	if (kept_at(reorder, packet->psn))
 		return VB_KEEP_DUPLICATE;
 	slot_empty(wired, packet->psn);
-	kept = has_room(wired, sizeof(*kept) + packet->payload_length) ? kept_new(packet, end_psn) : NULL;
+	kept = has_room(wired, sizeof(*kept) + packet->payload_length)
+		       ? kept_new(packet, end_psn, wired->roce->now_ns)
+		       : NULL;
 	if (!kept)
 		return VB_KEEP_FULL;
 	account(wired, (int64_t)size_of(kept));
@@ -171,21 +174,30 @@ static uint32_t skip_kept(const struct vb_reorder *reorder, uint32_t psn, uint32
 	return psn;
 }
 
-void vb_reorder_gaps(const struct vb_wired *wired, uint32_t behind, struct vb_gaps *gaps)
+uint64_t vb_reorder_ns(const struct vb_wired *wired, uint32_t psn)
+{
+	const struct vb_kept *kept = kept_at(&wired->resp.reorder, psn);
+
+	return kept ? kept->ns : 0;
+}
+
+void vb_reorder_gaps(const struct vb_wired *wired, uint32_t behind, uint64_t since_ns,
+		     struct vb_gaps *gaps)
 {
 	const struct vb_reorder *reorder = &wired->resp.reorder;
 	uint32_t psn = wired->resp.expected_psn, passed = 0;
 
 	*gaps = (struct vb_gaps){ .psn = psn, .end_psn = reorder->end_psn };
-	while (vb_psn_diff(psn, reorder->end_psn) < 0 && gaps->count < VB_GAPS_MAX &&
-	       reorder->count - passed >= behind) {
+	while (vb_psn_diff(psn, reorder->end_psn) < 0 && gaps->count < VB_GAPS_MAX) {
 		const uint32_t from_psn = psn;
+		const struct vb_kept *kept = NULL;
 
-		while (!kept_at(reorder, psn) && vb_psn_diff(psn, reorder->end_psn) < 0)
+		while (vb_psn_diff(psn, reorder->end_psn) < 0 && !(kept = kept_at(reorder, psn)))
 			psn = vb_psn_add(psn, 1);
-		if (psn == reorder->end_psn)
+		if (!kept)
 			break;
-		gaps->gap[gaps->count++] = (struct vb_gap){ from_psn, psn };
+		if (reorder->count - passed >= behind || kept->ns <= since_ns)
+			gaps->gap[gaps->count++] = (struct vb_gap){ from_psn, psn };
 		psn = skip_kept(reorder, psn, &passed, &gaps->held);
 	}
 	gaps->held += reorder->count - passed;

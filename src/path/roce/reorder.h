@@ -23,6 +23,7 @@ struct vb_wired;
 struct vb_kept {
 	struct vb_packet packet;
 	uint32_t end_psn; /* one past the last PSN that the request uses up */
+	uint64_t ns;      /* time of its arrival */
 	uint8_t payload[];
 };
 
@@ -47,7 +48,10 @@ void vb_reorder_clear(struct vb_wired *wired);
 bool vb_reorder_open(const struct vb_wired *wired);
 /* The gap may be closed: gives back memory that a QP without a gap does not need. */
 void vb_reorder_tidy(struct vb_wired *wired);
-/* Lists the gaps from expected_psn on that have at least `behind` packets behind them. */
-void vb_reorder_gaps(const struct vb_wired *wired, uint32_t behind, struct vb_gaps *gaps);
+/* The time at which the packet with this PSN came; 0: it is not there. */
+uint64_t vb_reorder_ns(const struct vb_wired *wired, uint32_t psn);
+/* Lists the gaps that have at least `behind` packets behind them, or have been there since then. */
+void vb_reorder_gaps(const struct vb_wired *wired, uint32_t behind, uint64_t since_ns,
+		     struct vb_gaps *gaps);
 
 #endif

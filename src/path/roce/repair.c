@@ -156,6 +156,16 @@ void vb_repair_packet(struct vb_wired *wired, uint32_t psn, bool now)
 		gaps_queue(wired, &gap, 1);
 }
 
+/* True: each PSN of the report has arrived, or is in a gap of the list. */
+static bool all_is_listed(const struct vb_gaps *gaps)
+{
+	uint32_t sum = gaps->held;
+
+	for (uint32_t i = 0; i < gaps->count; i++)
+		sum += (uint32_t)vb_psn_diff(gaps->gap[i].end_psn, gaps->gap[i].psn);
+	return sum == (uint32_t)vb_psn_diff(gaps->end_psn, gaps->psn);
+}
+
 /* A report tells of packets behind the gap, too: so round trips can be measured on them. */
 static void round_trip_measure(struct vb_wired *wired, const struct vb_gaps *gaps)
 {
@@ -163,6 +173,8 @@ static void round_trip_measure(struct vb_wired *wired, const struct vb_gaps *gap
 	const uint64_t now_ns = wired->roce->now_ns;
 
 	if (!req->timing || vb_psn_diff(req->timed_psn, gaps->end_psn) >= 0)
+		return;
+	if (!all_is_listed(gaps))
 		return;
 	req->timing = false;
 	for (uint32_t i = 0; i < gaps->count; i++)

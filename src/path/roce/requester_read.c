@@ -294,15 +294,18 @@ static uint32_t first_missing(const struct vb_requester *req, const struct vb_re
 
 /*
  * The end of the PSNs from psn on whose answers are lost: later answers, or an ACK, have come.
- * After silence all that were asked for and are not there count as lost.
+ * After silence all that were asked for and are not there count as lost. The peer may have got the
+ * part that was asked for last instead of the whole request.
  */
 static uint32_t missing_end(const struct vb_requester *req, const struct vb_read_asked *asked,
 			    uint32_t psn)
 {
 	const bool all = req->parts_silent || vb_psn_diff(req->acked_psn, asked->end_psn) > 0;
+	const bool cut = vb_psn_diff(psn, asked->cut_psn) < 0;
+	const uint32_t last_psn = cut ? asked->cut_psn : asked->end_psn;
 	uint32_t end_psn = psn;
 
-	while (end_psn != asked->end_psn && !vb_answers_has(&req->answers, end_psn) &&
+	while (end_psn != last_psn && !vb_answers_has(&req->answers, end_psn) &&
 	       (all || (req->answers.count && vb_psn_diff(end_psn, req->answers.end_psn) < 0)))
 		end_psn = vb_psn_add(end_psn, 1);
 	return end_psn;

@@ -157,7 +157,7 @@ static void request_execute(struct vb_wired *wired, const struct vb_packet *pack
 static void request_duplicate(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	wired->counters.duplicates++;
-	vb_responder_gap_repeated(wired, packet);
+	vb_lateness_twice(&wired->resp.lateness, packet->psn, packet->ack_request);
 	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else
@@ -203,6 +203,8 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 	if ((resp->nak_due & VB_SYNDROME_KIND) == VB_SYNDROME_RNR)
 		resp->nak_due = 0; /* the RNR NAK is not out yet, and is decided anew */
 	resp->heard = true;
+	if (__builtin_expect(resp->reorder.count, 0))
+		vb_responder_gap_filled(wired, packet);
 	request_execute(wired, packet);
 	kept_execute(wired);
 	vb_responder_gap_moved(wired);

@@ -16,8 +16,8 @@ void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packe
 /* responder_gap.c */
 /* A request came behind a gap. */
 void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet);
-/* A request has come before. */
-void vb_responder_gap_repeated(struct vb_wired *wired, const struct vb_packet *packet);
+/* A request that was missing has come. */
+void vb_responder_gap_filled(struct vb_wired *wired, const struct vb_packet *packet);
 /* expected_psn was executed, or refused. */
 void vb_responder_gap_moved(struct vb_wired *wired);
 

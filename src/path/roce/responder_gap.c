@@ -2,18 +2,17 @@
 /*
  * Gaps in the requests of RC: packets behind them, NAKs, reports.
  *
- * A NAK waits until as many packets have come behind the gap as the tolerance says, or for a short
- * time.
+ * A NAK waits until the gap is old (lateness.h).
  *
  * A NAK is all that RoCEv2 has. A requester that has asked for reports (wire/gaps.h) gets them as
- * well. It gets NAKs, too: the question may have been forged, and any other requester needs them.
+ * well. It gets NAKs, too: the question may have been forged, and any other requester needs them. A
+ * report that lists no gap, because all of them are young, says that packets arrive.
  */
 #include "base/clock.h"
 #include "path/roce/responder.h"
 
 enum {
-	TOLERANCE_NS = 33000, /* time per packet of the tolerance */
-	REPORT_PAUSE_NS = 20000,
+	REPORT_PAUSE_NS = 10000,
 	REPORT_PSN_NS = 64, /* the list of gaps costs time for each PSN behind the first of them */
 };
 
@@ -25,9 +24,7 @@ static void gap_wait(struct vb_wired *wired, uint64_t due_ns)
 
 static void gap_expect(struct vb_wired *wired)
 {
-	gap_wait(wired,
-		 wired->roce->now_ns +
-			 (uint64_t)vb_tolerance_packets(&wired->resp.tolerance) * TOLERANCE_NS);
+	gap_wait(wired, wired->roce->now_ns + vb_lateness_wait_ns(&wired->resp.lateness));
 }
 
 static void nak_sequence(struct vb_wired *wired)
@@ -38,17 +35,16 @@ static void nak_sequence(struct vb_wired *wired)
 	if (resp->nak_sent || resp->rnr_sent || resp->fatal)
 		return;
 	resp->nak_sent = true;
-	vb_told_add(&resp->missing, resp->expected_psn);
+	vb_lateness_told(&resp->lateness, resp->expected_psn);
 	vb_responder_nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
 }
 
-static void report_request(struct vb_wired *wired, bool young)
+static void report_request(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
 	if (!resp->asked || resp->fatal || !vb_reorder_open(wired))
 		return;
-	resp->report_young |= young;
 	if (wired->roce->now_ns < resp->report_ns) {
 		gap_wait(wired, resp->report_ns);
 		return;
@@ -58,17 +54,6 @@ static void report_request(struct vb_wired *wired, bool young)
 }
 
 /* --- packets --- */
-
-/* One report may be wrong about many packets at once: they show one thing. */
-void vb_responder_gap_repeated(struct vb_wired *wired, const struct vb_packet *packet)
-{
-	struct vb_responder *resp = &wired->resp;
-
-	if (!vb_told_take(&resp->missing, packet->psn) || !resp->missing.fresh)
-		return;
-	resp->missing.fresh = false;
-	vb_tolerance_needless(&resp->tolerance);
-}
 
 static void packet_keep(struct vb_wired *wired, const struct vb_packet *packet)
 {
@@ -81,7 +66,7 @@ static void packet_keep(struct vb_wired *wired, const struct vb_packet *packet)
 		break;
 	case VB_KEEP_DUPLICATE:
 		wired->counters.duplicates++;
-		vb_responder_gap_repeated(wired, packet);
+		vb_lateness_twice(&wired->resp.lateness, packet->psn, packet->ack_request);
 		break;
 	case VB_KEEP_FULL:
 		vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
@@ -98,26 +83,39 @@ void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet)
 		vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
 		return;
 	}
+	vb_responder_gap_filled(wired, packet);
 	packet_keep(wired, packet);
-	resp->behind++;
-	if (resp->behind >= vb_tolerance_packets(&resp->tolerance)) {
+	resp->behind_ns = wired->roce->now_ns;
+	if (!resp->behind++)
+		resp->gap_ns = resp->behind_ns;
+	if (resp->behind >= vb_lateness_packets(&resp->lateness)) {
 		nak_sequence(wired);
-		report_request(wired, false);
+		report_request(wired);
 	} else if (packet->ack_request) {
-		report_request(wired, false);
+		report_request(wired);
 	}
 	gap_expect(wired);
+}
+
+void vb_responder_gap_filled(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	const uint32_t end_psn = vb_psn_add(packet->psn, vb_responder_psns(wired, packet));
+	const uint64_t since_ns = vb_reorder_ns(wired, end_psn);
+
+	if (since_ns)
+		vb_lateness_filled(&wired->resp.lateness, packet->psn,
+				   wired->roce->now_ns - since_ns, packet->ack_request);
 }
 
 void vb_responder_gap_moved(struct vb_wired *wired)
 {
 	struct vb_responder *resp = &wired->resp;
 
-	vb_tolerance_calm(&resp->tolerance, 1);
+	vb_lateness_calm(&resp->lateness);
 	/* The missing packet came before its NAK is out: the NAK is for the next gap, if at all. */
 	if (resp->nak_due == VB_NAK_SEQUENCE) {
 		resp->nak_psn = resp->expected_psn;
-		resp->nak_sent = resp->reorder.count >= vb_tolerance_packets(&resp->tolerance);
+		resp->nak_sent = resp->reorder.count >= vb_lateness_packets(&resp->lateness);
 		if (!resp->nak_sent)
 			resp->nak_due = 0;
 	}
@@ -126,16 +124,28 @@ void vb_responder_gap_moved(struct vb_wired *wired)
 	resp->behind = 0;
 	vb_reorder_tidy(wired);
 	vb_timer_set(&wired->roce->gap_timers, &wired->gap_timer, VB_NEVER_NS);
-	if (vb_reorder_open(wired))
-		gap_expect(wired);
+	if (!vb_reorder_open(wired))
+		return;
+	resp->gap_ns = wired->roce->now_ns;
+	gap_expect(wired);
+	report_request(wired);
 }
 
+/* The timer serves a report that waits as well. Gaps that later packets showed become old later. */
 void vb_responder_gap_timer(struct vb_wired *wired)
 {
-	if (!wired->resp.behind && !vb_reorder_open(wired))
+	const struct vb_responder *resp = &wired->resp;
+	const uint64_t wait_ns = vb_lateness_wait_ns(&resp->lateness);
+
+	if (!resp->behind && !vb_reorder_open(wired))
 		return;
-	nak_sequence(wired);
-	report_request(wired, true);
+	if (wired->roce->now_ns >= resp->gap_ns + wait_ns)
+		nak_sequence(wired);
+	else
+		gap_wait(wired, resp->gap_ns + wait_ns);
+	report_request(wired);
+	if (resp->behind_ns + wait_ns > wired->roce->now_ns)
+		gap_wait(wired, resp->behind_ns + wait_ns);
 }
 
 /* --- reports --- */
@@ -143,10 +153,10 @@ void vb_responder_gap_timer(struct vb_wired *wired)
 void vb_responder_asked(struct vb_wired *wired)
 {
 	wired->resp.asked = true;
-	report_request(wired, true);
+	report_request(wired);
 }
 
-static void gaps_tell(struct vb_told *told, const struct vb_gaps *gaps)
+static void gaps_tell(struct vb_lateness *late, const struct vb_gaps *gaps)
 {
 	for (uint32_t i = 0; i < gaps->count; i++) {
 		const struct vb_gap *gap = &gaps->gap[i];
@@ -156,7 +166,7 @@ static void gaps_tell(struct vb_told *told, const struct vb_gaps *gaps)
 
 			if (psn == gap->end_psn)
 				break;
-			vb_told_add(told, psn);
+			vb_lateness_told(late, psn);
 		}
 	}
 }
@@ -168,12 +178,9 @@ bool vb_responder_report(struct vb_wired *wired, struct vb_gaps *gaps)
 	resp->report_due = false;
 	if (!vb_reorder_open(wired))
 		return false;
-	vb_reorder_gaps(wired, resp->report_young ? 1 : vb_tolerance_packets(&resp->tolerance),
-			gaps);
-	resp->report_young = false;
-	if (!gaps->count)
-		return false;
-	gaps_tell(&resp->missing, gaps);
+	vb_reorder_gaps(wired, vb_lateness_packets(&resp->lateness),
+			wired->roce->now_ns - vb_lateness_wait_ns(&resp->lateness), gaps);
+	gaps_tell(&resp->lateness, gaps);
 	resp->report_ns = wired->roce->now_ns + REPORT_PAUSE_NS +
 			  (uint64_t)vb_psn_diff(gaps->end_psn, gaps->psn) * REPORT_PSN_NS;
 	return true;

@@ -21,6 +21,7 @@
 #include "path/roce/answers.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
+#include "path/roce/lateness.h"
 #include "path/roce/reorder.h"
 #include "path/roce/repair.h"
 #include "path/roce/tolerance.h"
@@ -150,14 +151,15 @@ struct vb_responder {
 	struct vb_remote answers; /* XRC: the SRQ that the READ or ATOMIC at hand is for */
 	bool bound;
 	uint32_t expected_psn;
-	uint32_t msn;                  /* messages completed */
-	bool nak_sent;                 /* a sequence NAK for expected_psn is out */
-	uint32_t behind;               /* packets that came behind a gap since expected_psn moved */
-	struct vb_tolerance tolerance; /* of gaps */
-	struct vb_told missing;        /* by NAKs and reports */
-	bool asked;                    /* the requester takes reports of gaps */
-	bool report_due, report_young; /* young: gaps within the tolerance are reported, too */
-	uint64_t report_ns;            /* time of the next report, at the earliest */
+	uint32_t msn;       /* messages completed */
+	bool nak_sent;      /* a sequence NAK for expected_psn is out */
+	uint32_t behind;    /* packets that came behind a gap since expected_psn moved */
+	uint64_t behind_ns; /* time of the last of them */
+	uint64_t gap_ns;    /* time since which expected_psn is known to be missing */
+	struct vb_lateness lateness;
+	bool asked; /* the requester takes reports of gaps */
+	bool report_due;
+	uint64_t report_ns; /* time of the next report, at the earliest */
 	struct vb_reorder reorder;
 	bool rnr_sent;         /* an RNR NAK for expected_psn is out: later packets are dropped */
 	uint8_t family;        /* enum vb_family of the message under way; UNKNOWN: none */
