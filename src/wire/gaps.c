@@ -16,8 +16,8 @@ uint32_t vb_gaps_emit(const struct vb_gaps *gaps, uint8_t out[VB_GAPS_LENGTH_MAX
 	return (uint32_t)(at - out);
 }
 
-/* Gaps have at least one PSN each, do not touch each other, and end before the newest arrival. Young
- * ones may not be listed. */
+/* Gaps have at least one PSN each, do not touch each other, and end before the newest arrival. Not
+ * all gaps need be listed. */
 static bool gaps_are_in_order(const struct vb_gaps *gaps)
 {
 	uint32_t from_psn = gaps->psn, missing = 0;

@@ -196,7 +196,7 @@ static void a_needless_repetition_makes_patient(void **state)
 	rig_take_nak(&rig, VB_NAK_SEQUENCE, psn + 4);
 }
 
-/* What comes twice because the requester goes back, or has missed an ACK, was not called missing. */
+/* What comes twice because the requester goes back, or missed an ACK, was not called missing. */
 static void a_requester_that_goes_back_makes_nobody_patient(void **state)
 {
 	const uint32_t psn = RIG_RQ_PSN;
