@@ -105,10 +105,11 @@ struct vb_nic {
 	unsigned lanes_max; /* this process opens no more */
 	struct vb_lane_use lane_uses[VB_LANES_MAX];
 	_Atomic uint8_t row_lanes[VB_OWN_SLOTS * VB_QP_ROWS]; /* written under lock */
-	bool own_hands;             /* only this process can reach a certain region; under lock */
-	_Atomic uint32_t on_demand; /* count of regions whose memory may be missing (odp.h) */
-	struct vb_null *null;       /* memory behind null regions; under lock */
-	struct vb_maps *maps;       /* mapped regions; under lock; NULL: there was none */
+	bool own_hands;              /* only this process can reach a certain region; under lock */
+	_Atomic uint64_t kept_bytes; /* packets of all lanes that came behind a gap */
+	_Atomic uint32_t on_demand;  /* count of regions whose memory may be missing (odp.h) */
+	struct vb_null *null;        /* memory behind null regions; under lock */
+	struct vb_maps *maps;        /* mapped regions; under lock; NULL: there was none */
 	_Atomic uint64_t event_due_ns; /* time of the first event that moderation holds; 0: none */
 	/* Tables come last: most of their pages are never touched. */
 	uint8_t claimant_used[65536 / 8]; /* claimant ids of peers; bit 0 is this process */

@@ -92,5 +92,8 @@ const struct vb_opcode_row vb_opcode_rows[256] = {
 	ROW(UD, SEND_ONLY_IMM,          SEND,          ONLY,   DETH | IMM,            PAYLOAD),
 
 	ROW(CNP, CNP,                   CNP,           NONE,   VB_HEADER_CNP,         NOTHING),
+
+	ROW(VENDOR, GAPS_ASK,           GAPS_ASK,      NONE,   BARE,                  NOTHING),
+	ROW(VENDOR, GAPS,               GAPS,          NONE,   AETH,                  PAYLOAD),
 };
 /* clang-format on */

@@ -16,6 +16,7 @@ enum vb_transport {
 	VB_TRANSPORT_UD = 0x60,
 	VB_TRANSPORT_CNP = 0x80,
 	VB_TRANSPORT_XRC = 0xa0,
+	VB_TRANSPORT_VENDOR = 0xc0, /* IBA leaves these opcodes to the vendors of devices */
 	VB_TRANSPORT_MASK = 0xe0,
 };
 
@@ -47,6 +48,9 @@ enum vb_operation {
 	VB_OP_FLUSH = 0x1c,
 	VB_OP_ATOMIC_WRITE = 0x1d,
 	VB_OP_CNP = 0x01, /* of VB_TRANSPORT_CNP */
+	/* of VB_TRANSPORT_VENDOR, between two of our own kind: wire/gaps.h */
+	VB_OP_GAPS_ASK = 0x16,
+	VB_OP_GAPS = 0x17,
 };
 
 /* Headers behind the BTH, in the order in which they appear. */
@@ -95,6 +99,8 @@ enum vb_family {
 	VB_FAMILY_FLUSH,
 	VB_FAMILY_ATOMIC_WRITE,
 	VB_FAMILY_CNP,
+	VB_FAMILY_GAPS_ASK,
+	VB_FAMILY_GAPS,
 };
 
 struct vb_opcode_row {

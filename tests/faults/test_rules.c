@@ -164,7 +164,7 @@ static int too_many_late(const void *arg)
 	setenv("VERBENA_EXPLAIN", "1", 1);
 	setenv("VERBENA_PATH", "wire", 1);
 	starts("delay packet by=1000s", IBV_QPT_UD);
-	for (unsigned round = 0; round <= 4096 / DUET_SLOTS; round++) {
+	for (unsigned round = 0; round <= 65536 / DUET_SLOTS; round++) {
 		child_check(duet_post_list(duet, IBV_WR_SEND, 0, DUET_SLOTS - 1) == 0);
 		for (unsigned i = 0; i < DUET_SLOTS; i++)
 			sent(i, SUCCESS);
@@ -174,12 +174,12 @@ static int too_many_late(const void *arg)
 
 static void more_packets_than_can_be_late_are_lost_and_that_is_said(void **state)
 {
-	enum { SIZE = 4 << 20 };
+	enum { SIZE = 32 << 20 };
 	char *said = malloc(SIZE);
 
 	assert_int_equal(child_run(too_many_late, NULL, said, SIZE), 0);
-	assert_int_equal(occurrences(said, "hold back more than 4096 packets that go out, or more "
-					   "than 8 MiB: further packets are lost\n"),
+	assert_int_equal(occurrences(said, "hold back more than 65536 packets that go out, or more "
+					   "than 256 MiB: further packets are lost\n"),
 			 1);
 	free(said);
 }

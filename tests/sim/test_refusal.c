@@ -366,7 +366,7 @@ static void a_bad_packet_behind_a_gap_is_only_a_gap(void **state)
 	packet.rkey = 0xdeadbeef;
 	packet.dma_length = 8;
 	rig_give(&rig, packet);
-	rig_turn(&rig);
+	rig_wait_ns(&rig, 1000000);
 	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN);
 	assert_int_equal(vb_qp_state(rig.qp), IBV_QPS_RTS);
 }

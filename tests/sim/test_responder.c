@@ -57,10 +57,13 @@ static void a_gap_draws_one_nak(void **state)
 	rig_take_none(&rig);
 	rig_poll_none(&rig);
 	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN, 8);
-	rig_received(&rig, 8);
-	take_ack(RIG_RQ_PSN, 1);
-	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 2, 8); /* another gap */
-	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN + 1);
+	for (unsigned i = 0; i < 4; i++)
+		rig_received(&rig, 8);
+	take_ack(RIG_RQ_PSN + 3, 4);
+	rig_give_op(&rig, VB_OP_SEND_ONLY, RIG_RQ_PSN + 5, 8); /* another gap */
+	rig_take_none(&rig);
+	rig_wait_ns(&rig, 1000000);
+	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN + 4);
 }
 
 static void behind_an_rnr_nak_nothing_is_said(void **state)
@@ -430,20 +433,21 @@ static void give_send(uint32_t psn)
 	rig_give(&rig, packet);
 }
 
-/* The second overtakes the first, in one look at the socket: then only the second is missing. */
+/* The first is overtaken, in one look at the socket: then only the second is missing. */
 static void a_nak_tells_of_what_is_missing_when_it_goes_out(void **state)
 {
 	(void)state;
 	rig_open(&rig);
 	rig_post_recv(&rig, 64);
-	give_send(RIG_RQ_PSN + 1);
+	for (unsigned i = 2; i < 5; i++)
+		give_send(RIG_RQ_PSN + i);
 	give_send(RIG_RQ_PSN);
 	rig_turn(&rig);
 	rig_take_nak(&rig, VB_NAK_SEQUENCE, RIG_RQ_PSN + 1);
 	rig_take_none(&rig);
 	rig_received(&rig, 8);
 	rig_post_recv(&rig, 64);
-	give_send(RIG_RQ_PSN + 2); /* the same gap: told already */
+	give_send(RIG_RQ_PSN + 5); /* the same gap: told already */
 	rig_turn(&rig);
 	rig_take_none(&rig);
 }

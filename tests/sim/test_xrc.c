@@ -100,11 +100,11 @@ static void an_srq_of_a_process_not_yet_attached_is_waited_for(void **state)
 	rig_post_recv(&rig, 4096);
 	for (int i = 0; i < 3; i++) {
 		give(VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU, elsewhere);
-		give(VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 5, elsewhere);
+		give(VB_OP_SEND_LAST, RIG_RQ_PSN + 1, 5, rig.srq->number);
 	}
 	rig_take_none(&rig);
 	give(VB_OP_SEND_FIRST, RIG_RQ_PSN, RIG_MTU, rig.srq->number);
-	take_answer(VB_CREDITS_NONE, RIG_RQ_PSN);
+	take_answer(VB_CREDITS_NONE, RIG_RQ_PSN + 1);
 }
 
 /* All packets of a message are for one SRQ. */

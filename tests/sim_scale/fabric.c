@@ -88,6 +88,13 @@ static bool link_loses(struct world *world, const struct link *link)
 	return link->dark || (link->loss_ppm && rng_below(&world->rng, 1000000) < link->loss_ppm);
 }
 
+static uint64_t link_lateness_ns(struct world *world, const struct link *link)
+{
+	if (!link->late_ppm || rng_below(&world->rng, 1000000) >= link->late_ppm)
+		return 0;
+	return rng_below(&world->rng, link->late_ns);
+}
+
 static void lose(struct world *world, struct transit *transit)
 {
 	world->lost += world->counting;
@@ -142,8 +149,9 @@ void fabric_switch(struct world *world, struct transit *transit)
 	}
 	if (link->watched && world->counting && queue > world->queue_max)
 		world->queue_max = queue;
-	agenda_add(&world->agenda, link_take(world, link, transit->length), EVENT_ARRIVE, 0,
-		   transit);
+	agenda_add(&world->agenda,
+		   link_take(world, link, transit->length) + link_lateness_ns(world, link),
+		   EVENT_ARRIVE, 0, transit);
 }
 
 void fabric_input(struct world *world, struct transit *transit)

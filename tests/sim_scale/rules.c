@@ -65,12 +65,12 @@ WRAP(void, vb_congestion_marked, struct vb_congestion *c, uint64_t now_ns)
 		foreign_rules()->marked(foreign_of(c), c, now_ns);
 }
 
-WRAP(void, vb_congestion_lost, struct vb_congestion *c, uint64_t now_ns)
+WRAP(bool, vb_congestion_lost, struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
 {
 	if (rules_chosen == RULES_OWN)
-		__real_vb_congestion_lost(c, now_ns);
-	else
-		foreign_rules()->lost(foreign_of(c), c, now_ns);
+		return __real_vb_congestion_lost(c, packets, now_ns);
+	foreign_rules()->lost(foreign_of(c), c, now_ns);
+	return true;
 }
 
 WRAP(void, vb_congestion_timeout, struct vb_congestion *c, uint64_t now_ns)

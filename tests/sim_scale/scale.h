@@ -79,6 +79,8 @@ struct link {
 	uint32_t ps_per_b;
 	uint32_t delay_ns;
 	uint32_t loss_ppm;
+	uint32_t late_ppm,
+		late_ns; /* so many packets come up to so much later: others overtake them */
 	bool dark, watched;
 };
 

@@ -10,6 +10,8 @@ enum {
 	NEAR_AND_FAR = 16,
 	FAR_NS = 50000, /* more on each link of a far host */
 	LOSSY_SENDERS = 8,
+	LATE_PPM = 200000,
+	LATE_NS = 20000,
 };
 
 struct row {
@@ -93,6 +95,17 @@ static void build_lossy(struct world *world, struct scenario *scenario, unsigned
 	world->hosts[0].down.loss_ppm = loss_ppm;
 }
 
+/* Both ways: requests overtake each other, and so do answers. */
+static void build_late(struct world *world, struct scenario *scenario, unsigned loss_ppm)
+{
+	build_incast(world, scenario, LOSSY_SENDERS);
+	for (unsigned i = 0; i < world->host_count; i++) {
+		world->hosts[i].down.late_ppm = LATE_PPM;
+		world->hosts[i].down.late_ns = LATE_NS;
+		world->hosts[i].down.loss_ppm = loss_ppm;
+	}
+}
+
 static const struct row rows[] = {
 	{ "incast 2", build_incast, 2 },
 	{ "incast 4", build_incast, 4 },
@@ -106,6 +119,8 @@ static const struct row rows[] = {
 	{ "near and far", build_near_far, NEAR_AND_FAR },
 	{ "loss 0.1 %", build_lossy, 1000 },
 	{ "loss 1 %", build_lossy, 10000 },
+	{ "late 20 %", build_late, 0 },
+	{ "late 20 %, loss 1 %", build_late, 10000 },
 	{ "all-to-all 16", build_all_to_all, 16 },
 	{ "all-to-all 64", build_all_to_all, 64 },
 };

@@ -42,7 +42,8 @@ static double now_s(void)
 
 static bool is_promised(const char *name)
 {
-	return !strncmp(name, "incast", 6) || !strncmp(name, "all-to-all", 10);
+	return !strncmp(name, "incast", 6) || !strncmp(name, "all-to-all", 10) ||
+	       !strncmp(name, "loss", 4) || !strcmp(name, "late 20 %");
 }
 
 static bool is_kept(const struct scenario *scenario, const struct figures *figures)
@@ -54,8 +55,9 @@ static bool is_kept(const struct scenario *scenario, const struct figures *figur
 
 /* --- tests --- */
 
-static const char *const tested[] = { "incast 2",      "incast 16",  "incast 256",   "near and far",
-				      "slow receiver", "loss 0.1 %", "all-to-all 16" };
+static const char *const tested[] = { "incast 2",     "incast 16",     "incast 256",
+				      "near and far", "slow receiver", "loss 0.1 %",
+				      "loss 1 %",     "late 20 %",     "all-to-all 16" };
 
 static unsigned index_of(const char *name)
 {

@@ -11,8 +11,8 @@
 #include "path/fault/fault.h"
 
 enum {
-	HELD_PACKETS = 4096,
-	HELD_BYTES = 8 << 20,
+	HELD_PACKETS = 1 << 16,
+	HELD_BYTES = 256 << 20,
 	UNCHECKED_BIT =
 		32, /* first of eight bits of the BTH that routers change and the ICRC omits */
 };

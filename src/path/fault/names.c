@@ -130,6 +130,11 @@ bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set)
 		vb_fault_opcode_add(set, VB_TRANSPORT_CNP | VB_OP_CNP);
 		return true;
 	}
+	if (!strcasecmp(name, "gaps")) {
+		vb_fault_opcode_add(set, VB_TRANSPORT_VENDOR | VB_OP_GAPS_ASK);
+		vb_fault_opcode_add(set, VB_TRANSPORT_VENDOR | VB_OP_GAPS);
+		return true;
+	}
 	if (!bits)
 		return numeric_opcode(name, set);
 	for (; bits; bits &= bits - 1) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The completer: answers to the work requests that are under way. */
-#include <string.h>
+#include "path/roce/completer.h"
 
-#include "path/roce/roce.h"
+#include "path/roce/requester.h"
 #include "wire/rnr.h"
 
-enum { LATE_MIN_NS = 2000000 };
+enum { LATE_MIN_NS = 2000000, WAY_DOUBLINGS = 4 };
 
 static struct vb_wqe *oldest_wqe(struct vb_wired *wired)
 {
@@ -86,13 +86,26 @@ static bool answer_was_late(const struct vb_wired *wired)
 	       since_ns > 2 * congestion->rtt_ns + LATE_MIN_NS;
 }
 
+/*
+ * True: the way is, or has become, so long that each packet is sent again before its answer comes.
+ * No round trip would ever be measured. The time since the first packet is too long at worst. After
+ * fewer waits a packet of a short way may have been lost, and its silence is no round trip.
+ */
+static bool way_is_unknown(const struct vb_requester *req)
+{
+	return req->congestion.doublings >= WAY_DOUBLINGS;
+}
+
 /* The peer answers. If it has all packets sent before the probe, the timeout was a false alarm. */
 static void probe_end(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	uint64_t now_ns = wired->roce->now_ns;
 
-	if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0) {
+	if (req->probing && way_is_unknown(req)) {
+		vb_congestion_undo(&req->congestion);
+		vb_congestion_measured(&req->congestion, now_ns - req->stalled_ns, now_ns);
+	} else if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0) {
 		vb_congestion_undo(&req->congestion);
 		if (answer_was_late(wired))
 			vb_congestion_late(&req->congestion, now_ns - req->stalled_ns, now_ns);
@@ -111,8 +124,7 @@ static void turn_continue(struct vb_wired *wired)
 		vb_roce_notify(wired);
 }
 
-/* una_psn has moved by count packets. */
-static void una_progressed(struct vb_wired *wired, uint32_t count)
+void vb_completer_progressed(struct vb_wired *wired, uint32_t count)
 {
 	struct vb_requester *req = &wired->req;
 	uint32_t out;
@@ -131,6 +143,9 @@ static void una_progressed(struct vb_wired *wired, uint32_t count)
 	out = (uint32_t)vb_psn_diff(req->sent_psn, req->una_psn);
 	vb_congestion_acked(&req->congestion, count, out, wired->roce->now_ns);
 	vb_share_acked(&wired->roce->share, (uint64_t)count * wired->mtu);
+	vb_repair_progressed(wired);
+	vb_tolerance_calm(&req->tolerance, count);
+	req->parts_due |= vb_completer_shows_loss(req);
 	/* Packets sent before the requester went back have arrived after all. */
 	if (vb_psn_diff(req->una_psn, req->next_psn) > 0)
 		vb_requester_go_back(wired, req->una_psn);
@@ -139,45 +154,71 @@ static void una_progressed(struct vb_wired *wired, uint32_t count)
 	turn_continue(wired);
 }
 
-/*
- * All PSNs up to psn are acknowledged, but READs and ATOMICs need answers of their own. False: psn
- * is behind a READ or ATOMIC without its answer, so that answer was lost.
- */
-static bool acknowledge(struct vb_wired *wired, uint32_t psn)
+/* Moves una_psn over the answers of a READ or ATOMIC that came early. */
+static void answers_pass(struct vb_requester *req, uint32_t end_psn)
+{
+	while (req->una_psn != end_psn && vb_answers_take(&req->answers, req->una_psn))
+		req->una_psn = vb_psn_add(req->una_psn, 1);
+}
+
+bool vb_completer_move(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	const struct vb_sq *sq = &wired->qp->sq;
-	uint32_t before = req->una_psn;
-	bool whole = true;
 
-	for (uint32_t i = sq->next; i != req->begun && vb_psn_diff(psn, req->una_psn) >= 0; i++) {
+	for (uint32_t i = sq->next;
+	     i != req->begun && vb_psn_diff(req->acked_psn, req->una_psn) > 0; i++) {
 		const struct vb_wqe *wqe = vb_sq_wqe(sq, i);
 		uint32_t end = vb_psn_add(wqe->psn, wqe->psn_count);
 
 		if (!wqe->psn_count || vb_psn_diff(req->una_psn, end) >= 0)
 			continue;
-		if (vb_wr_reads(wqe->opcode)) {
-			whole = false;
-			break;
-		}
-		req->una_psn = vb_psn_diff(psn, end) >= 0 ? end : vb_psn_add(psn, 1);
+		if (!vb_wr_reads(wqe->opcode))
+			req->una_psn = vb_psn_diff(req->acked_psn, end) >= 0 ? end : req->acked_psn;
+		else
+			answers_pass(req, end);
+		if (req->una_psn != end)
+			return !vb_wr_reads(wqe->opcode);
 	}
-	una_progressed(wired, (uint32_t)vb_psn_diff(req->una_psn, before));
+	return true;
+}
+
+bool vb_completer_acknowledge(struct vb_wired *wired, uint32_t psn)
+{
+	struct vb_requester *req = &wired->req;
+	uint32_t before = req->una_psn;
+	bool whole;
+
+	if (vb_psn_diff(psn, req->acked_psn) >= 0)
+		req->acked_psn = vb_psn_add(psn, 1);
+	whole = vb_completer_move(wired);
+	vb_completer_progressed(wired, (uint32_t)vb_psn_diff(req->una_psn, before));
 	return whole;
 }
 
-/* The requester goes back once per gap; if that does not help, the timer does. */
-static void answer_lost(struct vb_wired *wired)
+static void answer_ask(struct vb_wired *wired, bool again)
 {
 	struct vb_requester *req = &wired->req;
 
-	if (req->recovering)
-		return;
-	req->recovering = true;
-	wired->counters.implied_nak++;
-	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
-	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
-	vb_requester_go_back(wired, req->una_psn);
+	if (vb_requester_una_reads(wired)) {
+		req->parts_due = true;
+		vb_roce_todo(wired);
+	} else if (req->repair.known) {
+		vb_repair_packet(wired, req->una_psn, false);
+	} else if (!again) {
+		vb_requester_lost(wired, 1);
+		vb_requester_go_back(wired, req->una_psn);
+	}
+}
+
+/* READs ask for the missing part. Requests that have one answer are sent again. */
+void vb_completer_answer_lost(struct vb_wired *wired)
+{
+	const bool again = wired->req.recovering;
+
+	wired->req.recovering = true;
+	wired->counters.implied_nak += !again;
+	answer_ask(wired, again);
 }
 
 /* --- ACK and NAK --- */
@@ -212,6 +253,11 @@ static void nak_out_of_sequence(struct vb_wired *wired, uint32_t psn)
 
 	if (psn != req->una_psn || req->rnr_ns)
 		return;
+	if (req->repair.known) {
+		wired->counters.nak_sequence++;
+		vb_repair_packet(wired, psn, false);
+		return;
+	}
 	/* The peer reports the same gap again, before the repetition can have arrived. */
 	if (req->recovering && req->nak_psn == psn &&
 	    wired->roce->now_ns - req->back_ns < req->congestion.rtt_ns)
@@ -224,9 +270,9 @@ static void nak_out_of_sequence(struct vb_wired *wired, uint32_t psn)
 	req->recovering = true;
 	req->nak_psn = psn;
 	probe_end(wired);
-	vb_congestion_lost(&req->congestion, wired->roce->now_ns);
-	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
+	vb_requester_lost(wired, 1);
 	vb_requester_go_back(wired, psn);
+	vb_repair_learn(wired);
 	vb_requester_rearm(wired);
 }
 
@@ -245,8 +291,7 @@ static void nak_refused(struct vb_wired *wired, uint8_t syndrome)
 	}
 }
 
-/* True: psn is under way. An answer about another PSN is late. */
-static bool psn_is_out(const struct vb_requester *req, uint32_t psn)
+bool vb_completer_expects(const struct vb_requester *req, uint32_t psn)
 {
 	return vb_psn_diff(psn, req->una_psn) >= 0 && vb_psn_diff(psn, req->sent_psn) < 0;
 }
@@ -255,8 +300,8 @@ static void nak_take(struct vb_wired *wired, uint8_t syndrome, uint32_t psn)
 {
 	uint8_t kind = syndrome & VB_SYNDROME_KIND;
 
-	if (!acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK))) {
-		answer_lost(wired);
+	if (!vb_completer_acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK))) {
+		vb_completer_answer_lost(wired);
 		return;
 	}
 	/* The answer before has completed all WQEs, or has failed: there is nothing to refuse. */
@@ -342,7 +387,7 @@ static void nak_judge(struct vb_wired *wired, const struct vb_packet *packet)
 
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 {
-	if (!psn_is_out(&wired->req, packet->psn)) {
+	if (!vb_completer_expects(&wired->req, packet->psn)) {
 		wired->counters.late_answers++;
 		return;
 	}
@@ -351,119 +396,26 @@ void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 		return;
 	}
 	wired->req.msn = packet->msn;
-	if (!acknowledge(wired, packet->psn))
-		answer_lost(wired);
+	if (!vb_completer_acknowledge(wired, packet->psn))
+		vb_completer_answer_lost(wired);
 }
 
-/* --- answers with data --- */
-
-/* The WQE that an answer belongs to; NULL: no WQE waits for this answer. */
-static struct vb_wqe *answer_find(struct vb_wired *wired, uint32_t psn)
+/* A report of gaps is believed if it was asked for. */
+void vb_completer_gaps(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_requester *req = &wired->req;
-	struct vb_wqe *wqe;
+	struct vb_gaps gaps;
 
-	if (!psn_is_out(req, psn)) {
+	if ((!req->repair.asks && !req->repair.known) || req->rnr_ns ||
+	    !vb_gaps_parse(packet->psn, packet->payload, packet->payload_length, &gaps) ||
+	    vb_psn_diff(gaps.psn, req->una_psn) < 0 ||
+	    vb_psn_diff(gaps.end_psn, req->sent_psn) > 0) {
 		wired->counters.late_answers++;
-		return NULL;
-	}
-	if (!acknowledge(wired, vb_psn_add(psn, VB_PSN_MASK))) {
-		answer_lost(wired);
-		return NULL;
-	}
-	if (wired->qp->sq.next == req->begun || psn != req->una_psn)
-		return NULL;
-	wqe = oldest_wqe(wired);
-	return vb_wr_reads(wqe->opcode) && vb_psn_diff(psn, wqe->psn) >= 0 ? wqe : NULL;
-}
-
-static enum vb_reason answer_store(struct vb_wired *wired, const struct vb_wqe *wqe,
-				   uint64_t offset, const uint8_t *bytes, uint32_t length,
-				   struct vb_report *report)
-{
-	struct ibv_sge sge[VB_SGE_MAX];
-	enum vb_reason reason;
-	unsigned count;
-
-	reason = vb_path_check_sges(wired->qp, wqe, IBV_ACCESS_LOCAL_WRITE, sge, &count, report);
-	if (!reason && !vb_path_scatter(sge, count, offset, length, bytes))
-		reason = VB_WHY_LOCAL_MEMORY;
-	return reason;
-}
-
-static void answer_done(struct vb_wired *wired)
-{
-	wired->req.una_psn = vb_psn_add(wired->req.una_psn, 1);
-	una_progressed(wired, 1);
-}
-
-/* True: an ATOMIC ACK answers this WQE. READ responses answer all others, some without bytes. */
-static bool wqe_is_atomic(const struct vb_wqe *wqe)
-{
-	return vb_wr_row(wqe->opcode)->family == VB_FAMILY_ATOMIC;
-}
-
-static void bad_response(struct vb_wired *wired, uint64_t have, uint64_t want)
-{
-	vb_completer_fail_as(wired, VB_WHY_BAD_RESPONSE,
-			     (struct vb_report){ .have = have, .want = want });
-}
-
-/* A responder may begin a repeated answer with any opcode: only PSN and length count. */
-void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
-{
-	struct vb_wqe *wqe = answer_find(wired, packet->psn);
-	struct vb_report report = { 0 };
-	enum vb_reason reason = VB_OK;
-	uint64_t offset, want;
-
-	if (!wqe)
-		return;
-	offset = (uint64_t)vb_psn_diff(packet->psn, wqe->psn) * wired->mtu;
-	want = wqe->length - offset < wired->mtu ? wqe->length - offset : wired->mtu;
-	if (!vb_wr_returns(wqe->opcode))
-		want = 0;
-	if (wqe_is_atomic(wqe) || packet->payload_length != want) {
-		bad_response(wired, packet->payload_length, want);
 		return;
 	}
-	if (want)
-		reason = answer_store(wired, wqe, offset, packet->payload, packet->payload_length,
-				      &report);
-	if (vb_opcode_row(packet->opcode)->headers & VB_HEADER_AETH)
-		wired->req.msn = packet->msn;
-	if (reason)
-		vb_completer_fail_as(wired, reason, report);
-	else
-		answer_done(wired);
-}
-
-/* True: the request was sent so that it changes nothing (requester_read.c): it must fail. */
-static bool request_was_harmless(const struct vb_wired *wired)
-{
-	return wired->req.suspect && wired->qp->sq.next + 1 == wired->req.begun;
-}
-
-void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)
-{
-	struct vb_wqe *wqe = answer_find(wired, packet->psn);
-	struct vb_report report = { 0 };
-	enum vb_reason reason;
-
-	if (!wqe)
-		return;
-	if (!wqe_is_atomic(wqe)) {
-		bad_response(wired, 8, wqe->length < wired->mtu ? wqe->length : wired->mtu);
-		return;
-	}
-	if (request_was_harmless(wired))
-		reason = VB_WHY_LOCAL_MEMORY;
-	else
-		reason =
-			answer_store(wired, wqe, 0, (const uint8_t *)&packet->original, 8, &report);
-	wired->req.msn = packet->msn;
-	if (reason)
-		vb_completer_fail_as(wired, reason, report);
-	else
-		answer_done(wired);
+	req->msn = packet->msn;
+	if (!vb_completer_acknowledge(wired, vb_psn_add(gaps.psn, VB_PSN_MASK)))
+		vb_completer_answer_lost(wired);
+	if (wired->qp->sq.next != req->begun)
+		vb_repair_report(wired, &gaps);
 }

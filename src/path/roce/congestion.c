@@ -3,9 +3,14 @@
 
 enum {
 	WINDOW_START_BYTES = 64 << 10,
-	WINDOW_MAX_BYTES = 512 << 10,
-	WINDOW_MIN_256 = 2 << 8, /* after losses; a timeout goes down to one packet */
-	WINDOW_LEAST_256 = 4,    /* after CNPs: a packet in 64 round trips */
+	WINDOW_NEAR_BYTES =
+		512 << 10,           /* most for a peer nearby, whose socket buffers it fills ... */
+	WINDOW_BYTES_PER_US = 4096,  /* ... and per microsecond of a long way, which it fills ... */
+	WINDOW_FAR_BYTES = 64 << 20, /* ... up to this, */
+	WINDOW_FAR_MAX = 16384,      /* or so many packets */
+	NEVER_CUT_256 = 1 << 28,     /* threshold of a window that was never cut */
+	WINDOW_MIN_256 = 2 << 8,     /* after losses; a timeout goes down to one packet */
+	WINDOW_LEAST_256 = 4,        /* after CNPs: a packet in 64 round trips */
 	PATIENCE_MIN_NS = 200000,
 	PATIENCE_UNKNOWN_NS = 1000000,
 	LATE_MAX_NS = 10000000, /* no peer waits longer than this for a CPU */
@@ -13,6 +18,9 @@ enum {
 	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the network may have changed since */
 	QUEUE_NS = 2000000,          /* delay in queues that this sender may cause to others */
+	FAR_GROWTH = 64,             /* of a large window: its part per round trip */
+	LATELY_PACKETS = 1024,
+	DAMAGE_MOST = 32, /* one packet of so many may be damaged without a cut */
 	/* CNPs */
 	CNP_AGE_NS = 50000000,   /* a switch that marked packets this long ago may do so again */
 	CNP_LOSS_NS = 200000000, /* a loss confirms CNPs for so long ... */
@@ -51,13 +59,30 @@ static uint64_t at_most_ns(uint64_t value_ns, uint64_t most_ns)
 	return value_ns > most_ns ? most_ns : value_ns;
 }
 
+static uint32_t window_near(const struct vb_congestion *c)
+{
+	return at_most(at_least(WINDOW_NEAR_BYTES / c->mtu, 16), 512);
+}
+
+/*
+ * The way itself holds bytes, as many as the shortest round trip takes at the highest rate. The
+ * window may be so large, and socket buffers fill no more than with a peer nearby.
+ */
+static void way_measure(struct vb_congestion *c, uint64_t rtt_ns)
+{
+	uint64_t bytes;
+
+	if (c->way_ns && rtt_ns >= c->way_ns)
+		return;
+	c->way_ns = rtt_ns;
+	bytes = at_most_ns(rtt_ns / 1000 * WINDOW_BYTES_PER_US, WINDOW_FAR_BYTES);
+	c->window_max = at_least(at_most((uint32_t)bytes / c->mtu, WINDOW_FAR_MAX), window_near(c));
+}
+
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu)
 {
-	*c = (struct vb_congestion){ .mtu = mtu };
-	c->window_max = at_least(WINDOW_MAX_BYTES / mtu, 16);
-	if (c->window_max > 512)
-		c->window_max = 512;
-	c->threshold_256 = c->window_max << 8;
+	*c = (struct vb_congestion){ .mtu = mtu, .threshold_256 = NEVER_CUT_256 };
+	c->window_max = window_near(c);
 	c->window_256 = at_least(WINDOW_START_BYTES / mtu, 8) << 8;
 	if (c->window_256 > 64 << 8)
 		c->window_256 = 64 << 8;
@@ -106,6 +131,7 @@ void vb_congestion_measured(struct vb_congestion *c, uint64_t rtt_ns, uint64_t n
 	uint64_t off;
 
 	c->doublings = 0;
+	way_measure(c, rtt_ns);
 	low_measure(c, rtt_ns);
 	if (!c->rtt_min_ns || rtt_ns <= c->rtt_min_ns ||
 	    now_ns - c->min_since_ns > RTT_MIN_AGE_NS) {
@@ -134,6 +160,20 @@ static bool is_queueing(const struct vb_congestion *c)
 static bool marks_come(const struct vb_congestion *c, uint64_t now_ns)
 {
 	return c->marked_ns && now_ns - c->marked_ns < CNP_AGE_NS;
+}
+
+/* Packets per round trip. A large window would need minutes to grow by one each time. */
+static uint32_t growth_most(const struct vb_congestion *c)
+{
+	const uint32_t window = c->window_256 >> 8;
+
+	return window > window_near(c) ? 1 + window / FAR_GROWTH : 1;
+}
+
+/* True: round trips were long a moment ago. */
+static bool is_long_lately(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return c->long_ns && now_ns - c->long_ns < CNP_DELAY_NS;
 }
 
 static uint64_t square_root(uint64_t value)
@@ -166,7 +206,7 @@ static uint32_t gentle_growth_256(struct vb_congestion *c, uint32_t packets, uin
 
 	if (!is_delayed(c))
 		step *= 1 + at_most_ns((now_ns - c->marked_ns) / GENTLE_IDLE_NS, GENTLE_IDLE_MAX);
-	step = at_most_ns(at_most_ns(step, 1 << 16),
+	step = at_most_ns(at_most_ns(step, (uint64_t)growth_most(c) << 16),
 			  (uint64_t)c->window_256 << GENTLE_PACKET_SHIFT);
 	step = (step << 16) * packets / c->window_256 + c->growth;
 	c->growth = step & 0xffff;
@@ -175,11 +215,20 @@ static uint32_t gentle_growth_256(struct vb_congestion *c, uint32_t packets, uin
 
 static uint32_t growth_256(struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
 {
-	if (marks_come(c, now_ns) && c->window_256 >= c->threshold_256)
-		return gentle_growth_256(c, packets, now_ns);
 	if (c->window_256 < c->threshold_256)
 		return packets << 8;
-	return (packets << 8) / vb_congestion_window(c) + 1;
+	if (marks_come(c, now_ns))
+		return gentle_growth_256(c, packets, now_ns);
+	return (packets << 8) * growth_most(c) / vb_congestion_window(c) + 1;
+}
+
+static void note_acked(struct vb_congestion *c, uint32_t packets)
+{
+	c->lately_acked += packets;
+	while (c->lately_acked > LATELY_PACKETS) {
+		c->lately_acked /= 2;
+		c->lately_lost /= 2;
+	}
 }
 
 /* True: then_ns is within the last round trip. */
@@ -199,6 +248,7 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 			 uint64_t now_ns)
 {
 	c->acked_ns = now_ns;
+	note_acked(c, packets);
 	c->gentle = marks_come(c, now_ns);
 	/* A window that is not used up does not show what the network can carry. */
 	if (in_flight + packets < vb_congestion_window(c) / 2 || is_queueing(c))
@@ -221,17 +271,31 @@ static uint32_t least_256(const struct vb_congestion *c, uint64_t now_ns)
 	return marks_come(c, now_ns) ? WINDOW_LEAST_256 : WINDOW_MIN_256;
 }
 
-/* A cut by a CNP does not hide a loss: any host can send CNPs. */
-void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns)
+/* True: there is a queue that may be full: CNPs or round trips show it. */
+static bool queue_shows(const struct vb_congestion *c, uint64_t now_ns)
 {
-	if (within_round_trip(c, c->lost_ns, now_ns))
-		return;
+	return is_queueing(c) || marks_come(c, now_ns);
+}
+
+/* True: all losses of the last while may be damage, and no queue has built up. */
+static bool loss_is_damage(const struct vb_congestion *c, uint64_t now_ns)
+{
+	return c->lately_lost * DAMAGE_MOST < c->lately_acked && !queue_shows(c, now_ns);
+}
+
+/* A cut by a CNP does not hide a loss: any host can send CNPs. */
+bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns)
+{
+	c->lately_lost += packets;
+	if (loss_is_damage(c, now_ns) || within_round_trip(c, c->lost_ns, now_ns))
+		return false;
 	c->lost_ns = now_ns;
 	c->unmarked_256 = at_least(c->unmarked_256 - c->unmarked_256 / 10 * 3, WINDOW_MIN_256);
 	if (!within_round_trip(c, c->cut_ns, now_ns))
 		window_cut(c,
 			   at_least(c->window_256 - c->window_256 * 3 / 10, least_256(c, now_ns)),
 			   now_ns);
+	return true;
 }
 
 /*
@@ -242,8 +306,7 @@ void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns)
  */
 static bool cnp_is_proved(const struct vb_congestion *c, uint64_t now_ns)
 {
-	return (c->long_ns && now_ns - c->long_ns < CNP_DELAY_NS) ||
-	       (c->lost_ns && now_ns - c->lost_ns < CNP_LOSS_NS);
+	return is_long_lately(c, now_ns) || (c->lost_ns && now_ns - c->lost_ns < CNP_LOSS_NS);
 }
 
 static bool credit_take(struct vb_congestion *c, uint64_t now_ns)
@@ -282,6 +345,7 @@ void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns)
 		c->doublings++;
 	if (c->window_256 > 1 << 8) {
 		c->before_256 = c->window_256;
+		c->before_threshold_256 = c->threshold_256;
 		c->before_unmarked_256 = c->unmarked_256;
 		c->threshold_256 = at_least(c->window_256 / 2, least_256(c, now_ns));
 		c->unmarked_256 = at_least(c->unmarked_256 / 2, WINDOW_MIN_256);
@@ -294,7 +358,7 @@ void vb_congestion_undo(struct vb_congestion *c)
 	if (!c->before_256)
 		return;
 	window_set(c, c->before_256);
-	c->threshold_256 = c->before_256;
+	c->threshold_256 = c->before_threshold_256;
 	c->unmarked_256 = c->before_unmarked_256;
 	c->before_256 = 0;
 	c->lost_ns = 0;

@@ -11,29 +11,31 @@
 #include <stdint.h>
 
 struct vb_congestion {
+	uint32_t mtu;
 	uint32_t window_256;    /* packets, times 256 */
 	uint32_t threshold_256; /* above it the window grows slowly */
 	uint32_t window_max;    /* packets */
 	uint64_t gap_ns;        /* pause between two packets; 0: none */
 	uint32_t unmarked_256;  /* the window as it would be without CNPs */
-	uint32_t before_256,
-		before_unmarked_256; /* both before a timeout that may be a false alarm */
+	/* all before a timeout that may be a false alarm */
+	uint32_t before_256, before_threshold_256, before_unmarked_256;
 	uint64_t rtt_ns, rtt_variation_ns, rtt_min_ns; /* 0: not measured yet */
 	uint64_t min_since_ns;                         /* time at which rtt_min_ns was measured */
 	uint64_t low_ns, low_before_ns; /* shortest round trip of the last samples, and before */
 	uint32_t low_samples;           /* in low_ns */
-	uint64_t acked_ns;              /* time of the last ACK */
-	bool gentle;                    /* a switch on the way marks packets */
-	uint64_t marked_ns;             /* time of the last CNP */
-	uint64_t long_ns;               /* time of the last long round trip */
-	uint64_t credit_ns;             /* time up to which credit for CNPs is spent */
-	uint32_t mtu;
+	uint64_t way_ns;        /* shortest round trip of the connection; 0: not measured yet */
+	uint64_t acked_ns;      /* time of the last ACK */
+	bool gentle;            /* a switch on the way marks packets */
+	uint64_t marked_ns;     /* time of the last CNP */
+	uint64_t long_ns;       /* time of the last long round trip */
+	uint64_t credit_ns;     /* time up to which credit for CNPs is spent */
 	uint32_t growth;        /* of the window, 2^-16 of 1/256 packet: what is left */
 	uint64_t cut_ns;        /* time of the last cut of the window */
 	uint64_t lost_ns;       /* time of the last loss that counted */
 	uint64_t late_ns;       /* silence of the peer in which nothing was lost ... */
 	uint64_t late_since_ns; /* ... and its time */
-	uint32_t doublings;     /* of the patience: timeouts since a round trip was measured */
+	uint32_t lately_acked, lately_lost; /* packets of the last while */
+	uint32_t doublings; /* of the patience: timeouts since a round trip was measured */
 };
 
 void vb_congestion_init(struct vb_congestion *c, uint32_t mtu);
@@ -43,8 +45,11 @@ void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_
 			 uint64_t now_ns);
 /* True: packets were acknowledged within the last round trip. */
 bool vb_congestion_acked_lately(const struct vb_congestion *c, uint64_t now_ns);
-/* A packet was lost, or a CNP came: at most one cut per round trip. */
-void vb_congestion_lost(struct vb_congestion *c, uint64_t now_ns);
+/*
+ * Packets were lost, or a CNP came: at most one cut per round trip. A few losses in many packets
+ * are damage, not a full queue, and do not count. True: this loss counts.
+ */
+bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns);
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
 /* The peer is silent: the window becomes one packet. Undo: the timeout was a false alarm. */
 void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns);
@@ -76,6 +81,15 @@ struct vb_share {
 void vb_share_init(struct vb_share *share);
 void vb_share_acked(struct vb_share *share, uint64_t bytes);
 void vb_share_lost(struct vb_share *share, uint64_t now_ns);
+
+/* Of the bytes on a long way, those of VB_SHARE_WAY_NS count: only they can lie in a socket. */
+enum { VB_SHARE_WAY_NS = 1000000 };
+static inline uint64_t vb_share_bytes(const struct vb_congestion *c, uint64_t bytes)
+{
+	return __builtin_expect(c->way_ns <= VB_SHARE_WAY_NS, 1)
+		       ? bytes
+		       : bytes * VB_SHARE_WAY_NS / c->way_ns;
+}
 
 static inline bool vb_share_full(const struct vb_share *share)
 {

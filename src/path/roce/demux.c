@@ -27,6 +27,11 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 		return wired->qp->type == (vb_opcode_row(opcode)->headers & VB_HEADER_XRCETH
 						   ? IBV_QPT_XRC_RECV
 						   : IBV_QPT_XRC_SEND);
+	case VB_TRANSPORT_VENDOR:
+		return wired->qp->type == IBV_QPT_RC ||
+		       wired->qp->type == ((opcode & ~VB_TRANSPORT_MASK) == VB_OP_GAPS
+						   ? IBV_QPT_XRC_SEND
+						   : IBV_QPT_XRC_RECV);
 	case VB_TRANSPORT_CNP:
 		return true;
 	}
@@ -87,7 +92,8 @@ static bool is_answer(const struct vb_packet *packet)
 	const enum vb_family family = vb_opcode_row(packet->opcode)->family;
 
 	return family == VB_FAMILY_ACK || family == VB_FAMILY_READ_RESPONSE ||
-	       family == VB_FAMILY_ATOMIC_ACK || family == VB_FAMILY_CNP;
+	       family == VB_FAMILY_ATOMIC_ACK || family == VB_FAMILY_CNP ||
+	       family == VB_FAMILY_GAPS || family == VB_FAMILY_GAPS_ASK;
 }
 
 static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *packet,
@@ -105,6 +111,12 @@ static void deliver_reliable(struct vb_wired *wired, const struct vb_packet *pac
 	case VB_FAMILY_ATOMIC_ACK:
 		completer = vb_completer_atomic;
 		break;
+	case VB_FAMILY_GAPS:
+		completer = vb_completer_gaps;
+		break;
+	case VB_FAMILY_GAPS_ASK:
+		vb_responder_asked(wired);
+		return;
 	default:
 		vb_responder_reliable(wired, packet);
 		connection_established(wired, state);

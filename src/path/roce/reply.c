@@ -187,6 +187,24 @@ static void send_ack_or_nak(struct vb_wired *wired)
 	qp_fail(wired);
 }
 
+/* All gaps in one packet, behind the ACK or NAK. */
+static void send_report(struct vb_wired *wired)
+{
+	uint8_t payload[VB_GAPS_LENGTH_MAX];
+	struct vb_packet packet = { 0 };
+	struct vb_gaps gaps;
+
+	if (!vb_responder_report(wired, &gaps))
+		return;
+	packet = answer_packet(wired, 0, gaps.psn);
+	packet.opcode = VB_TRANSPORT_VENDOR | VB_OP_GAPS;
+	packet.syndrome = ack_credits(wired);
+	packet.msn = wired->resp.msn & VB_PSN_MASK;
+	packet.payload_length = vb_gaps_emit(&gaps, payload);
+	memcpy(vb_tx_begin(&wired->roce->tx, &wired->way, &packet), payload, packet.payload_length);
+	vb_tx_end(&wired->roce->tx);
+}
+
 static void read_explain(const struct vb_wired *wired, const struct vb_reply *reply,
 			 enum vb_reason reason)
 {
@@ -255,6 +273,8 @@ bool vb_reply_run(struct vb_wired *wired)
 		return true;
 	if (resp->nak_due || resp->ack_due)
 		send_ack_or_nak(wired);
+	if (resp->report_due)
+		send_report(wired);
 	return false;
 }
 

@@ -8,6 +8,7 @@
 enum {
 	ASK_EVERY = 16,    /* packets: ask for an ACK at least this often ... */
 	ASK_GAP_NS = 5000, /* ... and always where packets are that far apart */
+	AHEAD_WINDOWS = 4, /* windows from a gap to the newest packet */
 };
 
 /* Opcodes of a message by the place of the packet in it. */
@@ -99,7 +100,8 @@ static bool packet_asks(const struct vb_requester_turn *turn, const struct vb_wq
 	if (!req->congestion.rtt_ns && !req->timing && req->next_psn == req->sent_psn)
 		return true;
 	return req->unasked + 1 >= ASK_EVERY || turn->budget <= 1 || req->rnr_cautious ||
-	       vb_requester_pace_holds(turn->wired) || req->congestion.gap_ns >= ASK_GAP_NS ||
+	       req->repair.learning || vb_requester_pace_holds(turn->wired) ||
+	       req->congestion.gap_ns >= ASK_GAP_NS ||
 	       vb_requester_in_flight(req) + 1 >= vb_congestion_window(&req->congestion) ||
 	       share->used_bytes + 2 * turn->wired->mtu >= share->limit_bytes;
 }
@@ -115,11 +117,11 @@ static uint8_t packet_opcode(const struct vb_wired *wired, const struct vb_wqe *
 	return transport | (last ? shape->last : shape->middle);
 }
 
-/* False: the memory of the WQE is not mapped any more. */
-static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+bool vb_requester_send(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t psn,
+		       bool asks)
 {
 	struct vb_wired *wired = turn->wired;
-	uint32_t index = (uint32_t)vb_psn_diff(wired->req.next_psn, wqe->psn);
+	uint32_t index = (uint32_t)vb_psn_diff(psn, wqe->psn);
 	uint64_t offset = (uint64_t)index * wired->mtu;
 	bool last = index + 1 == wqe->psn_count;
 	struct vb_packet packet = {
@@ -127,10 +129,10 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 		/* Only a message that consumes a receive can be solicited. */
 		.solicited = last && wqe->solicited && vb_wr_consumes(wqe->opcode),
 		.migreq = vb_qp_migreq(wired->qp),
-		.ack_request = packet_asks(turn, wqe, last),
+		.ack_request = asks,
 		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
-		.psn = wired->req.next_psn,
+		.psn = psn,
 		.va = wqe->remote_addr,
 		.rkey = wqe->rkey,
 		.dma_length = wqe->length,
@@ -148,11 +150,36 @@ static bool send_packet(struct vb_requester_turn *turn, const struct vb_wqe *wqe
 	vb_tx_end(&wired->roce->tx);
 	if (!vb_requester_reliable(wired))
 		vb_pace_pay(wired->roce, &wired->way, packet.payload_length);
-	vb_requester_sent(turn, wqe, 1, packet.ack_request);
+	return true;
+}
+
+/* Sends the next packet. False: the memory of the WQE is not mapped any more. */
+static bool send_next(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
+{
+	const uint32_t psn = turn->wired->req.next_psn;
+	const bool last = psn == vb_psn_add(wqe->psn, wqe->psn_count - 1);
+	const bool asks = packet_asks(turn, wqe, last);
+
+	if (!vb_requester_send(turn, wqe, psn, asks))
+		return false;
+	vb_requester_sent(turn, wqe, 1, asks);
 	return true;
 }
 
 /* --- a turn --- */
+
+/* The peer has not answered as much as it must, to show whether it keeps packets behind a gap; or
+ * it keeps many of them, and its memory is bounded. */
+static bool is_far_ahead(const struct vb_requester *req)
+{
+	const struct vb_repair *repair = &req->repair;
+
+	if (__builtin_expect(repair->learning, 0))
+		return vb_psn_diff(req->next_psn, repair->learn_psn) >= 0;
+	return __builtin_expect(repair->held, 0) &&
+	       (uint32_t)vb_psn_diff(req->next_psn, req->una_psn) >=
+		       AHEAD_WINDOWS * vb_congestion_window(&req->congestion);
+}
 
 /* A QP that probes after a long silence ignores the share: it sends one packet, and its time
  * runs. */
@@ -162,7 +189,7 @@ bool vb_requester_may_send(struct vb_requester_turn *turn)
 	uint32_t out = vb_requester_in_flight(req);
 
 	if (out >= vb_congestion_window(&req->congestion) || (req->rnr_cautious && out) ||
-	    (req->congestion.gap_ns && !vb_requester_gap_over(turn->wired)))
+	    is_far_ahead(req) || (req->congestion.gap_ns && !vb_requester_gap_over(turn->wired)))
 		return false;
 	turn->starved = vb_share_full(&turn->wired->roce->share) && !req->probing;
 	if (!turn->starved)
@@ -213,7 +240,7 @@ static bool turn_step(struct vb_requester_turn *turn)
 		return false;
 	reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	/* The memory may be deregistered, or unmapped, since the WQE began. */
-	if (!reason && !send_packet(turn, wqe))
+	if (!reason && !send_next(turn, wqe))
 		reason = VB_WHY_LOCAL_MEMORY;
 	if (reason) {
 		vb_requester_stop(wired, reason, &report);
@@ -228,12 +255,14 @@ static void requester_start(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
+	vb_answers_clear(&req->answers);
 	*req = (struct vb_requester){
 		.started = true,
 		.tried = req->tried,
 		.resend_ns = VB_NEVER_NS,
 	};
 	req->una_psn = req->next_psn = req->sent_psn = req->tail_psn = wired->qp->attr.sq_psn;
+	req->acked_psn = req->una_psn;
 	req->cursor = req->begun = wired->qp->sq.next;
 	vb_congestion_init(&req->congestion, wired->mtu);
 }
@@ -244,7 +273,7 @@ static void requester_flush(struct vb_wired *wired, uint32_t end)
 
 	vb_path_flush(wired->qp, end, &wired->notice);
 	req->cursor = req->begun = wired->qp->sq.next;
-	req->una_psn = req->next_psn = req->sent_psn = req->tail_psn;
+	req->una_psn = req->next_psn = req->sent_psn = req->acked_psn = req->tail_psn;
 	req->reads_head = req->reads_tail;
 	req->asked_head = req->asked_tail;
 	req->stop = VB_OK;
@@ -252,6 +281,9 @@ static void requester_flush(struct vb_wired *wired, uint32_t end)
 	req->rnr_ns = 0;
 	req->resend_ns = VB_NEVER_NS;
 	req->probing = req->recovering = req->timing = false;
+	vb_repair_forget(&req->repair);
+	vb_answers_clear(&req->answers);
+	req->parts_due = req->parts_silent = false;
 	vb_requester_account(wired);
 	vb_requester_set_timer(wired);
 }
@@ -275,13 +307,16 @@ static bool turn_run(struct vb_wired *wired, uint32_t end)
 	turn.starved = false;
 	turn.checked = false;
 	turn.end = end;
-	while (turn.budget && wired->req.cursor != end && turn_step(&turn))
-		;
+	if (wired->req.parts_due)
+		vb_requester_ask_parts(&turn);
+	if (!vb_repair_due(&wired->req.repair) || vb_repair_run(&turn))
+		while (turn.budget && wired->req.cursor != end && turn_step(&turn))
+			;
 	vb_requester_drained(wired);
 	vb_requester_account(wired);
 	if (turn.starved)
 		vb_roce_starve(wired);
-	return !turn.budget && wired->req.cursor != end;
+	return !turn.budget && (wired->req.cursor != end || vb_repair_due(&wired->req.repair));
 }
 
 bool vb_requester_due(struct vb_wired *wired)
@@ -289,6 +324,7 @@ bool vb_requester_due(struct vb_wired *wired)
 	enum ibv_qp_state state = vb_qp_state(wired->qp);
 
 	return (state != IBV_QPS_RTS && state != IBV_QPS_SQD) ||
+	       vb_repair_due(&wired->req.repair) || wired->req.parts_due ||
 	       wired->req.cursor != sq_posted(wired->qp);
 }
 

@@ -33,9 +33,13 @@ static inline uint8_t vb_requester_transport(const struct vb_wired *wired)
 					      : VB_TRANSPORT_UC;
 }
 
+/* PSNs that are under way. Those that the peer holds behind a gap are not, and early answers. */
 static inline uint32_t vb_requester_in_flight(const struct vb_requester *req)
 {
-	return (uint32_t)vb_psn_diff(req->next_psn, req->una_psn);
+	const uint32_t out = (uint32_t)vb_psn_diff(req->next_psn, req->una_psn);
+	const uint32_t there = req->repair.held + req->answers.count;
+
+	return out > there ? out - there : 0;
 }
 
 static inline bool vb_requester_reads_out(const struct vb_requester *req)
@@ -45,9 +49,11 @@ static inline bool vb_requester_reads_out(const struct vb_requester *req)
 
 static inline void vb_requester_account(struct vb_wired *wired)
 {
-	vb_roce_account(wired, vb_requester_reliable(wired)
-				       ? (uint64_t)vb_requester_in_flight(&wired->req) * wired->mtu
-				       : 0);
+	const struct vb_requester *req = &wired->req;
+	const uint64_t bytes = (uint64_t)vb_requester_in_flight(req) * wired->mtu;
+
+	vb_roce_account(wired,
+			vb_requester_reliable(wired) ? vb_share_bytes(&req->congestion, bytes) : 0);
 }
 
 /* requester.c */
@@ -55,6 +61,9 @@ static inline void vb_requester_account(struct vb_wired *wired)
 bool vb_requester_may_send(struct vb_requester_turn *turn);
 /* A packet of this WQE has left, with count PSNs; moves the cursor and next_psn on. */
 void vb_requester_sent(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
+		       bool asks);
+/* Sends the packet of a WQE that has this PSN. False: its memory is not mapped any more. */
+bool vb_requester_send(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t psn,
 		       bool asks);
 /* Translates the WQE's elements to turn->sge; VB_OK or VB_WHY_LOCAL_KEY. */
 enum vb_reason vb_requester_memory(struct vb_requester_turn *turn, const struct vb_wqe *wqe,
@@ -71,6 +80,14 @@ void vb_requester_drained(struct vb_wired *wired);
 /* requester_read.c */
 /* Sends the request of the next piece of a READ, or of an ATOMIC; false: not now. */
 bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe);
+/* Sends a request of the WQE at index again, with the *count PSNs that it had from psn on. VB_OK or
+ * a reason: memory of the WQE is missing. */
+enum vb_reason vb_requester_read_again(struct vb_requester_turn *turn, uint32_t index, uint32_t psn,
+				       uint32_t *count, struct vb_report *report);
+/* True: a READ is at una_psn. */
+bool vb_requester_una_reads(const struct vb_wired *wired);
+/* Asks again for answers that are missing, and for no more. */
+void vb_requester_ask_parts(struct vb_requester_turn *turn);
 /* Forgets requests whose answers reach to psn or beyond: they are going to be sent again. */
 void vb_requester_forget_reads(struct vb_requester *req, uint32_t psn);
 
@@ -87,6 +104,8 @@ bool vb_requester_gap_over(struct vb_wired *wired);
 bool vb_requester_pace_holds(const struct vb_wired *wired);
 
 /* requester_wait.c */
+/* Packets, or answers, are lost: window and share may have to shrink. */
+void vb_requester_lost(struct vb_wired *wired, uint32_t packets);
 void vb_requester_set_timer(struct vb_wired *wired);
 
 #endif

@@ -21,17 +21,21 @@ void vb_requester_forget_reads(struct vb_requester *req, uint32_t psn)
 	}
 }
 
-/* The request that asked for next_psn first; NULL: none did. */
-static struct vb_read_asked *asked_before(struct vb_requester *req)
+/* The request that asked for psn first; NULL: none did. */
+static struct vb_read_asked *asked_for(struct vb_requester *req, uint32_t psn)
 {
 	for (uint32_t i = req->asked_head; i != req->asked_tail; i++) {
 		struct vb_read_asked *asked = &req->asked[i % VB_RD_ATOMIC_MAX];
 
-		if (vb_psn_diff(req->next_psn, asked->psn) >= 0 &&
-		    vb_psn_diff(req->next_psn, asked->end_psn) < 0)
+		if (vb_psn_diff(psn, asked->psn) >= 0 && vb_psn_diff(psn, asked->end_psn) < 0)
 			return asked;
 	}
 	return NULL;
+}
+
+static struct vb_read_asked *asked_before(struct vb_requester *req)
+{
+	return asked_for(req, req->next_psn);
 }
 
 static void note_asked(struct vb_requester *req, uint32_t count)
@@ -107,9 +111,9 @@ static uint32_t read_piece(struct vb_wired *wired, const struct vb_wqe *wqe)
 
 /* A suspect request must change nothing, as its answer cannot be stored; the peer only checks
  * it. */
-static bool request_is_suspect(const struct vb_requester *req)
+static bool request_is_suspect(const struct vb_requester *req, uint32_t index)
 {
-	return req->suspect && req->cursor + 1 == req->begun;
+	return req->suspect && index + 1 == req->begun;
 }
 
 static void fill_read(const struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t count,
@@ -123,15 +127,14 @@ static void fill_read(const struct vb_wired *wired, const struct vb_wqe *wqe, ui
 	packet->dma_length = (uint32_t)(part < rest ? part : rest);
 }
 
-static void fill_atomic(const struct vb_wired *wired, const struct vb_wqe *wqe,
+static void fill_atomic(const struct vb_wired *wired, const struct vb_wqe *wqe, bool suspect,
 			struct vb_packet *packet)
 {
-	const struct vb_requester *req = &wired->req;
-	bool compares = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !request_is_suspect(req);
+	bool compares = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP && !suspect;
 
 	packet->opcode = (uint8_t)((compares ? VB_OP_COMPARE_SWAP : VB_OP_FETCH_ADD) |
 				   vb_requester_transport(wired));
-	if (request_is_suspect(req))
+	if (suspect)
 		return;
 	packet->compare = compares ? wqe->operand[0] : 0;
 	packet->swap_add = wqe->operand[compares ? 1 : 0];
@@ -163,18 +166,18 @@ static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packe
 }
 
 /* Completes the packet by its family, and sends it. False: memory of the WQE is missing. */
-static bool request_fill(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count,
+static bool request_fill(struct vb_requester_turn *turn, uint32_t index, uint32_t count,
 			 struct vb_packet *packet)
 {
 	struct vb_wired *wired = turn->wired;
+	const struct vb_wqe *wqe = vb_sq_wqe(&wired->qp->sq, index);
 
 	switch (vb_wr_row(wqe->opcode)->family) {
 	case VB_FAMILY_READ_REQUEST:
 		fill_read(wired, wqe, count, packet);
-		note_asked(&wired->req, count);
 		break;
 	case VB_FAMILY_ATOMIC:
-		fill_atomic(wired, wqe, packet);
+		fill_atomic(wired, wqe, request_is_suspect(&wired->req, index), packet);
 		break;
 	case VB_FAMILY_ATOMIC_WRITE:
 		return send_payload(turn, packet);
@@ -187,25 +190,37 @@ static bool request_fill(struct vb_requester_turn *turn, const struct vb_wqe *wq
 }
 
 /* Sends a request, which always asks for an answer. False: memory of the WQE is missing. */
-static bool send_request(struct vb_requester_turn *turn, const struct vb_wqe *wqe, uint32_t count)
+static bool send_request(struct vb_requester_turn *turn, uint32_t index, uint32_t psn,
+			 uint32_t count)
 {
 	struct vb_wired *wired = turn->wired;
+	const struct vb_wqe *wqe = vb_sq_wqe(&wired->qp->sq, index);
 	struct vb_packet packet = {
 		.migreq = vb_qp_migreq(wired->qp),
 		.ack_request = true,
 		.pkey = vb_qp_pkey(wired->qp),
 		.dest_qpn = wired->qp->attr.dest_qp_num,
-		.psn = wired->req.next_psn,
+		.psn = psn,
 		.va = wqe->remote_addr,
 		.rkey = wqe->rkey,
 		.srqn = wqe->srqn,
 	};
 
-	if (!request_fill(turn, wqe, count, &packet))
-		return false;
-	note_read(&wired->req, count);
-	vb_requester_sent(turn, wqe, count, true);
-	return true;
+	return request_fill(turn, index, count, &packet);
+}
+
+/* VB_OK, or a reason: the memory was deregistered, or unmapped, since the WQE began. */
+static enum vb_reason request_send(struct vb_requester_turn *turn, uint32_t index, uint32_t psn,
+				   uint32_t count, struct vb_report *report)
+{
+	const struct vb_wqe *wqe = vb_sq_wqe(&turn->wired->qp->sq, index);
+	enum vb_reason reason = VB_OK;
+
+	if (!vb_wr_returns(wqe->opcode))
+		reason = vb_requester_memory(turn, wqe, index, report);
+	if (!reason && !send_request(turn, index, psn, count))
+		reason = VB_WHY_LOCAL_MEMORY;
+	return reason;
 }
 
 bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
@@ -214,19 +229,144 @@ bool vb_requester_read(struct vb_requester_turn *turn, const struct vb_wqe *wqe)
 	bool reads = vb_wr_row(wqe->opcode)->family == VB_FAMILY_READ_REQUEST;
 	uint32_t most = turn->wired->qp->attr.max_rd_atomic, count;
 	struct vb_report report = { 0 };
-	enum vb_reason reason = VB_OK;
+	enum vb_reason reason;
 
 	if (req->reads_tail - req->reads_head >= (most ? most : 1))
 		return false;
 	count = reads ? read_piece(turn->wired, wqe) : 1;
 	if (!count || !vb_requester_may_send(turn))
 		return false;
-	if (!vb_wr_returns(wqe->opcode))
-		reason = vb_requester_memory(turn, wqe, req->cursor, &report);
-	if (!reason && !send_request(turn, wqe, count))
-		reason = VB_WHY_LOCAL_MEMORY;
-	/* The memory was deregistered, or unmapped, since the WQE began. */
-	if (reason)
+	reason = request_send(turn, req->cursor, req->next_psn, count, &report);
+	if (reason) {
 		vb_requester_stop(turn->wired, reason, &report);
-	return !reason;
+		return false;
+	}
+	if (reads)
+		note_asked(req, count);
+	note_read(req, count);
+	vb_requester_sent(turn, wqe, count, true);
+	return true;
+}
+
+/* --- what was lost --- */
+
+/* A peer that has not executed the request gets the same request again, and never a part of it. */
+enum vb_reason vb_requester_read_again(struct vb_requester_turn *turn, uint32_t index, uint32_t psn,
+				       uint32_t *count, struct vb_report *report)
+{
+	struct vb_wired *wired = turn->wired;
+	struct vb_requester *req = &wired->req;
+	const struct vb_wqe *wqe = vb_sq_wqe(&wired->qp->sq, index);
+	const struct vb_read_asked *asked = asked_for(req, psn);
+
+	*count = 1;
+	if (vb_wr_row(wqe->opcode)->family != VB_FAMILY_READ_REQUEST)
+		return request_send(turn, index, psn, 1, report);
+	if (!asked || asked->psn != psn || vb_psn_diff(req->acked_psn, psn) > 0) {
+		req->parts_due = true;
+		vb_requester_ask_parts(turn);
+		return VB_OK;
+	}
+	*count = (uint32_t)vb_psn_diff(asked->end_psn, psn);
+	return request_send(turn, index, psn, *count, report);
+}
+
+bool vb_requester_una_reads(const struct vb_wired *wired)
+{
+	for (uint32_t i = wired->qp->sq.next; i != wired->req.begun; i++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(&wired->qp->sq, i);
+
+		if (wqe->psn_count)
+			return vb_wr_row(wqe->opcode)->family == VB_FAMILY_READ_REQUEST;
+	}
+	return false;
+}
+
+/* The first PSN of a request whose answer is missing; its end: none. */
+static uint32_t first_missing(const struct vb_requester *req, const struct vb_read_asked *asked)
+{
+	uint32_t psn = vb_psn_diff(req->una_psn, asked->psn) > 0 ? req->una_psn : asked->psn;
+
+	while (psn != asked->end_psn && vb_answers_has(&req->answers, psn))
+		psn = vb_psn_add(psn, 1);
+	return psn;
+}
+
+/*
+ * The end of the PSNs from psn on whose answers are lost: later answers, or an ACK, have come.
+ * After silence all that were asked for and are not there count as lost. The peer may have got the
+ * part that was asked for last instead of the whole request.
+ */
+static uint32_t missing_end(const struct vb_requester *req, const struct vb_read_asked *asked,
+			    uint32_t psn)
+{
+	const bool all = req->parts_silent || vb_psn_diff(req->acked_psn, asked->end_psn) > 0;
+	const bool cut = vb_psn_diff(psn, asked->cut_psn) < 0;
+	const uint32_t last_psn = cut ? asked->cut_psn : asked->end_psn;
+	uint32_t end_psn = psn;
+
+	while (end_psn != last_psn && !vb_answers_has(&req->answers, end_psn) &&
+	       (all || (req->answers.count && vb_psn_diff(end_psn, req->answers.end_psn) < 0)))
+		end_psn = vb_psn_add(end_psn, 1);
+	return end_psn;
+}
+
+/* The WQE of a READ that has this PSN. */
+static uint32_t read_index(const struct vb_wired *wired, uint32_t psn)
+{
+	uint32_t i = wired->qp->sq.next;
+
+	for (; i != wired->req.begun; i++) {
+		const struct vb_wqe *wqe = vb_sq_wqe(&wired->qp->sq, i);
+
+		if (wqe->psn_count && vb_psn_diff(psn, vb_psn_add(wqe->psn, wqe->psn_count)) < 0)
+			break;
+	}
+	return i;
+}
+
+/*
+ * One part of a request at a time: some responders forget the parts before the last one that was
+ * repeated.
+ */
+static void ask_part(struct vb_requester_turn *turn, struct vb_read_asked *asked)
+{
+	struct vb_wired *wired = turn->wired;
+	struct vb_requester *req = &wired->req;
+	const uint64_t now_ns = wired->roce->now_ns;
+	uint32_t psn = first_missing(req, asked), end_psn = missing_end(req, asked, psn);
+	uint32_t index = read_index(wired, psn);
+	struct vb_report report = { 0 };
+	bool again;
+
+	if (end_psn == psn || index == req->begun || vb_psn_diff(psn, req->next_psn) >= 0)
+		return;
+	again = asked->part_ns && vb_psn_diff(psn, asked->part_end_psn) < 0;
+	if (again && !req->parts_silent &&
+	    now_ns - asked->part_ns < vb_congestion_patience_ns(&req->congestion, now_ns))
+		return;
+	request_send(turn, index, psn, (uint32_t)vb_psn_diff(end_psn, psn), &report);
+	/* Of silence nobody knows how many packets were lost. */
+	if (!again)
+		vb_requester_lost(wired,
+				  req->parts_silent ? 1 : (uint32_t)vb_psn_diff(end_psn, psn));
+	wired->counters.retransmits++;
+	if (req->timing && vb_psn_diff(req->timed_psn, psn) >= 0)
+		req->timing = false;
+	req->part = (struct vb_gap){ psn, end_psn };
+	asked->part_end_psn = asked->cut_psn = end_psn;
+	asked->part_ns = now_ns;
+	turn->budget -= turn->budget != 0;
+}
+
+void vb_requester_ask_parts(struct vb_requester_turn *turn)
+{
+	struct vb_requester *req = &turn->wired->req;
+
+	for (uint32_t i = req->asked_head; i != req->asked_tail; i++) {
+		ask_part(turn, &req->asked[i % VB_RD_ATOMIC_MAX]);
+		if (req->parts_silent) /* one question is enough to end the silence */
+			break;
+	}
+	req->parts_due = req->parts_silent = false;
 }

@@ -82,21 +82,54 @@ void vb_requester_rearm(struct vb_wired *wired)
 	wait_for_answer(wired);
 }
 
+/* The window becomes one packet, and all packets that are not acknowledged are sent again. */
+static void start_over(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	vb_congestion_timeout(&req->congestion, wired->roce->now_ns);
+	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
+	/* The lost end of a READ's answer shows in no later one: only going back asks for it. */
+	if (req->repair.known && !vb_requester_una_reads(wired))
+		vb_repair_packet(wired, req->una_psn, true);
+	else
+		vb_requester_go_back(wired, req->una_psn);
+}
+
+/*
+ * The last packets of all may be lost, and then no later one tells of it. So the first question
+ * costs nothing: it is one packet, and the answer tells the rest. False: there is no such question.
+ */
+static bool ask_once(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (vb_requester_una_reads(wired)) {
+		req->parts_due = req->parts_silent = true;
+		vb_roce_todo(wired);
+		return true;
+	}
+	if (req->repair.known)
+		vb_repair_packet(wired, req->una_psn, true);
+	return req->repair.known;
+}
+
 static void answer_overdue(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
+	const bool first = !req->probing;
 
 	wired->counters.timeouts++;
 	if (req->probing && vb_completer_believe(wired))
 		return;
-	if (!req->probing) {
+	if (first) {
 		req->probing = true;
 		req->probe_psn = req->sent_psn;
 	}
-	vb_congestion_timeout(&req->congestion, wired->roce->now_ns);
-	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	req->recovering = false;
-	vb_requester_go_back(wired, req->una_psn);
+	if (!first || !ask_once(wired))
+		start_over(wired);
+	req->back_ns = wired->roce->now_ns;
 	set_backoff(wired, 2 * req->backoff_ns);
 	wait_for_answer(wired);
 }
@@ -165,6 +198,12 @@ void vb_requester_timer(struct vb_wired *wired)
 		answer_overdue(wired);
 }
 
+void vb_requester_lost(struct vb_wired *wired, uint32_t packets)
+{
+	if (vb_congestion_lost(&wired->req.congestion, packets, wired->roce->now_ns))
+		vb_share_lost(&wired->roce->share, wired->roce->now_ns);
+}
+
 /* --- going back --- */
 
 /* Moves the cursor to the WQE that next_psn is in. */
@@ -191,6 +230,7 @@ void vb_requester_go_back(struct vb_wired *wired, uint32_t psn)
 	req->unasked = 0;
 	req->back_ns = wired->roce->now_ns;
 	vb_requester_forget_reads(req, psn);
+	vb_repair_forget(&req->repair);
 	cursor_place(wired);
 	vb_requester_account(wired);
 	vb_roce_todo(wired);

@@ -2,6 +2,8 @@
 /* The responder of RC: requests in sequence, gaps and duplicates. */
 #include "path/roce/responder.h"
 
+#include <stdlib.h>
+
 #include "exec/recv.h"
 
 enum { RESIZE_TRIES = 1000 };
@@ -113,33 +115,6 @@ static bool packet_continues(const struct vb_responder *resp, const struct vb_op
 	return !begins && row->family == resp->family;
 }
 
-static void gap_found(struct vb_wired *wired, uint32_t psn)
-{
-	struct vb_responder *resp = &wired->resp;
-	bool told = resp->nak_due == VB_NAK_SEQUENCE;
-
-	if (!told || vb_psn_diff(psn, resp->gap_psn) > 0)
-		resp->gap_psn = psn;
-	wired->counters.out_of_sequence++;
-	vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
-	/* One NAK per gap, and no NAK behind an RNR NAK. */
-	if (resp->nak_sent || resp->rnr_sent)
-		return;
-	resp->nak_sent = true;
-	vb_responder_nak(wired, VB_NAK_SEQUENCE, resp->expected_psn);
-}
-
-/* The missing packet came before its NAK is out: the NAK is for the next gap, or is not sent. */
-static void gap_narrow(struct vb_responder *resp)
-{
-	if (resp->nak_due != VB_NAK_SEQUENCE)
-		return;
-	resp->nak_psn = resp->expected_psn;
-	resp->nak_sent = vb_psn_diff(resp->gap_psn, resp->expected_psn) >= 0;
-	if (!resp->nak_sent)
-		resp->nak_due = 0;
-}
-
 /* XRC: finds the SRQ. False: the request is refused, or the requester must try again. */
 static bool request_aim(struct vb_wired *wired, const struct vb_packet *packet)
 {
@@ -182,10 +157,27 @@ static void request_execute(struct vb_wired *wired, const struct vb_packet *pack
 static void request_duplicate(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	wired->counters.duplicates++;
+	vb_lateness_twice(&wired->resp.lateness, packet->psn, packet->ack_request);
 	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else
 		vb_responder_answer_again(wired, packet);
+}
+
+/* The gap is closed: packets from behind it follow, up to the next gap or refusal. */
+static void kept_execute(struct vb_wired *wired)
+{
+	struct vb_responder *resp = &wired->resp;
+	struct vb_kept *kept;
+
+	while (resp->reorder.count && !resp->fatal &&
+	       (kept = vb_reorder_take(wired, resp->expected_psn))) {
+		request_execute(wired, &kept->packet);
+		free(kept);
+	}
+	/* The requester sends a request again that was refused for now, and all behind it. */
+	if (resp->reorder.count && (resp->fatal || resp->rnr_sent))
+		vb_reorder_clear(wired);
 }
 
 void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet)
@@ -196,7 +188,7 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 	if (resp->fatal)
 		return;
 	if (ahead > 0) {
-		gap_found(wired, packet->psn);
+		vb_responder_gap(wired, packet);
 		return;
 	}
 	if (!vb_responder_bind(wired)) {
@@ -211,6 +203,9 @@ void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packe
 	if ((resp->nak_due & VB_SYNDROME_KIND) == VB_SYNDROME_RNR)
 		resp->nak_due = 0; /* the RNR NAK is not out yet, and is decided anew */
 	resp->heard = true;
+	if (__builtin_expect(resp->reorder.count, 0))
+		vb_responder_gap_filled(wired, packet);
 	request_execute(wired, packet);
-	gap_narrow(resp);
+	kept_execute(wired);
+	vb_responder_gap_moved(wired);
 }

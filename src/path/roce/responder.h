@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Between the files of RC's responder: responder.c compares PSNs and executes SENDs and WRITEs,
- * responder_read.c executes requests with an answer of their own, responder_refuse.c refuses.
+ * responder_gap.c has the packets behind gaps, responder_read.c executes requests with an answer of
+ * their own, responder_refuse.c refuses.
  */
 #ifndef VB_PATH_ROCE_RESPONDER_H
 #define VB_PATH_ROCE_RESPONDER_H
@@ -12,10 +13,20 @@
 /* The request is done, and its PSNs are used up. */
 void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packet, uint32_t psns);
 
+/* responder_gap.c */
+/* A request came behind a gap. */
+void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet);
+/* A request that was missing has come. */
+void vb_responder_gap_filled(struct vb_wired *wired, const struct vb_packet *packet);
+/* expected_psn was executed, or refused. */
+void vb_responder_gap_moved(struct vb_wired *wired);
+
 /* responder_read.c: READ, ATOMIC, ATOMIC WRITE, FLUSH */
 void vb_responder_answer(struct vb_wired *wired, const struct vb_packet *packet);
 /* The same for a duplicate. */
 void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *packet);
+/* The number of PSNs that the request uses up. */
+uint32_t vb_responder_psns(const struct vb_wired *wired, const struct vb_packet *packet);
 
 /* responder_refuse.c */
 void vb_responder_nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn);

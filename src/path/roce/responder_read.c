@@ -43,6 +43,13 @@ static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
 	return length ? (uint32_t)(((uint64_t)length + wired->mtu - 1) / wired->mtu) : 1;
 }
 
+uint32_t vb_responder_psns(const struct vb_wired *wired, const struct vb_packet *packet)
+{
+	if (vb_opcode_row(packet->opcode)->family != VB_FAMILY_READ_REQUEST)
+		return 1;
+	return answer_packets(wired, packet->dma_length);
+}
+
 static struct vb_reply read_reply(const struct vb_wired *wired, const struct vb_packet *packet)
 {
 	return (struct vb_reply){
@@ -221,7 +228,10 @@ static void flush_request(struct vb_wired *wired, const struct vb_packet *packet
 
 /* --- duplicates --- */
 
-/* The requester starts over: the rest of an answer that is still going out is useless. */
+/*
+ * The requester starts over: the rest of an answer that is still going out is useless. But a part
+ * that ends before the answer does is all that was lost of it, and the rest is still wanted.
+ */
 static bool reply_restart(struct vb_responder *resp, struct vb_reply *reply)
 {
 	for (uint32_t i = resp->reply_head; i != resp->reply_tail; i++) {
@@ -230,6 +240,8 @@ static bool reply_restart(struct vb_responder *resp, struct vb_reply *reply)
 
 		if (at->atomic || into < 0 || (uint32_t)into >= at->count)
 			continue;
+		if ((uint32_t)into + reply->count < at->count)
+			return false;
 		reply->repeated = at->repeated;
 		reply->counts = at->counts;
 		reply->counts_bytes = at->counts_bytes;

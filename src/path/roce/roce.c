@@ -37,6 +37,7 @@ void vb_roce_fini(struct vb_roce *roce)
 {
 	vb_tx_fini(&roce->tx);
 	vb_timers_fini(&roce->timers);
+	vb_timers_fini(&roce->gap_timers);
 	for (unsigned i = 0; i < VB_WAY_CACHE; i++)
 		vb_way_release(&roce->ways[i]);
 }
@@ -68,14 +69,15 @@ static uint32_t packet_size(const struct vb_qp *qp, const struct vb_way *way)
 
 int vb_roce_adopt(struct vb_roce *roce, struct vb_qp *qp, struct vb_way *way)
 {
-	int err = vb_timers_reserve(&roce->timers, roce->wired_count + 1);
+	int err = vb_timers_reserve(&roce->timers, roce->wired_count + 1) |
+		  vb_timers_reserve(&roce->gap_timers, roce->wired_count + 1);
 	struct vb_wired *wired = err ? NULL : calloc(1, sizeof(*wired));
 
 	if (!wired)
 		return -ENOMEM;
 	wired->qp = qp;
 	wired->roce = roce;
-	wired->timer.due_ns = wired->req.resend_ns = VB_NEVER_NS;
+	wired->timer.due_ns = wired->gap_timer.due_ns = wired->req.resend_ns = VB_NEVER_NS;
 	vb_list_init(&wired->todo);
 	vb_list_append(qpn_bucket(roce, qp->ibv.qp_num), &wired->node);
 	roce->wired_count++;
@@ -172,6 +174,9 @@ void vb_roce_drop(struct vb_wired *wired)
 	vb_list_remove(&wired->todo);
 	vb_roce_account(wired, 0);
 	vb_timer_remove(&wired->roce->timers, &wired->timer);
+	vb_timer_remove(&wired->roce->gap_timers, &wired->gap_timer);
+	vb_reorder_clear(wired);
+	vb_answers_clear(&wired->req.answers);
 	wired->roce->wired_count--;
 	vb_place_give_back(wired);
 	if (wired->resp.bound)
@@ -279,14 +284,15 @@ static bool ack_waits(const struct vb_wired *wired)
 	const struct vb_responder *resp = &wired->resp;
 
 	return wired->queued == VB_QUEUED_NOT && resp->ack_due && !resp->nak_due &&
-	       resp->reply_head == resp->reply_tail &&
+	       !resp->report_due && resp->reply_head == resp->reply_tail &&
 	       wired->roce->now_ns < resp->ack_ns + ACK_HELD_NS;
 }
 
 /* True: the only answer of this turn is an ACK. */
 static bool only_ack_due(const struct vb_responder *resp)
 {
-	return resp->ack_due && !resp->nak_due && resp->reply_head == resp->reply_tail;
+	return resp->ack_due && !resp->nak_due && !resp->report_due &&
+	       resp->reply_head == resp->reply_tail;
 }
 
 /*
@@ -333,6 +339,16 @@ static void timers_fire(struct vb_roce *roce)
 		vb_requester_timer(wired);
 		vb_roce_todo(wired);
 	}
+	while ((timer = vb_timers_pop(&roce->gap_timers, roce->now_ns)))
+		vb_responder_gap_timer(vb_container(timer, struct vb_wired, gap_timer));
+}
+
+static uint64_t timers_next_ns(const struct vb_roce *roce)
+{
+	uint64_t next_ns = vb_timers_next_ns(&roce->timers);
+	uint64_t gap_ns = vb_timers_next_ns(&roce->gap_timers);
+
+	return gap_ns < next_ns ? gap_ns : next_ns;
 }
 
 /* True: ACKs may wait. A stream of packets must not hold them for ever. */
@@ -345,8 +361,7 @@ static bool acks_wait(const struct vb_roce *roce, bool hold_acks)
 bool vb_roce_at_rest(const struct vb_roce *roce, bool hold_acks)
 {
 	return vb_list_empty(&roce->todo) && vb_list_empty(&roce->gather) &&
-	       acks_wait(roce, hold_acks) && !roce->tx.count &&
-	       vb_timers_next_ns(&roce->timers) > roce->now_ns;
+	       acks_wait(roce, hold_acks) && !roce->tx.count && timers_next_ns(roce) > roce->now_ns;
 }
 
 bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
@@ -378,7 +393,7 @@ bool vb_roce_turn(struct vb_roce *roce, bool hold_acks)
 
 uint64_t vb_roce_next_ns(const struct vb_roce *roce)
 {
-	uint64_t next_ns = vb_timers_next_ns(&roce->timers);
+	uint64_t next_ns = timers_next_ns(roce);
 
 	if (!vb_list_empty(&roce->todo))
 		return 0;

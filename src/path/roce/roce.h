@@ -18,8 +18,13 @@
 #include "base/timer.h"
 #include "nic/rate.h"
 #include "path/complete.h"
+#include "path/roce/answers.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
+#include "path/roce/lateness.h"
+#include "path/roce/reorder.h"
+#include "path/roce/repair.h"
+#include "path/roce/tolerance.h"
 #include "path/roce/tx.h"
 #include "wire/mad.h"
 #include "wire/packet.h"
@@ -42,6 +47,9 @@ struct vb_read_request {
 struct vb_read_asked {
 	uint32_t psn, end_psn;
 	uint32_t cut_psn; /* end of the part that was asked for last */
+	/* End of the part that was lost and asked for alone, and the time; 0: none. */
+	uint32_t part_end_psn;
+	uint64_t part_ns;
 };
 
 /* The sending half of a connected QP. */
@@ -49,7 +57,8 @@ struct vb_requester {
 	bool started; /* the QP has been in RTS, which sets the first PSN */
 	bool tried;   /* the WQE at begun is to be tried again, or the local path had begun it: SQD
 			      lets it finish */
-	uint32_t una_psn;    /* oldest PSN that is not acknowledged */
+	uint32_t una_psn;    /* oldest PSN that is not acknowledged, or whose answer is missing */
+	uint32_t acked_psn;  /* one past the newest PSN that the peer is known to have executed */
 	uint32_t next_psn;   /* next PSN to send; behind sent_psn while going back */
 	uint32_t sent_psn;   /* one past the newest PSN that was ever sent */
 	uint32_t tail_psn;   /* first PSN that no WQE has yet */
@@ -91,6 +100,12 @@ struct vb_requester {
 	uint32_t timed_psn;
 	uint64_t timed_ns;
 	struct vb_congestion congestion;
+	struct vb_repair repair;
+	struct vb_answers answers;     /* early ones */
+	struct vb_tolerance tolerance; /* of missing answers */
+	bool parts_due;                /* answers are missing, and are to be asked for again ... */
+	bool parts_silent;             /* ... because none came for a while */
+	struct vb_gap part;            /* the last part that was asked for alone */
 };
 
 /* An answer that has to be sent, in order. */
@@ -136,9 +151,16 @@ struct vb_responder {
 	struct vb_remote answers; /* XRC: the SRQ that the READ or ATOMIC at hand is for */
 	bool bound;
 	uint32_t expected_psn;
-	uint32_t msn;          /* messages completed */
-	bool nak_sent;         /* a sequence NAK for expected_psn is out */
-	uint32_t gap_psn;      /* newest PSN that came behind a gap, and was dropped */
+	uint32_t msn;       /* messages completed */
+	bool nak_sent;      /* a sequence NAK for expected_psn is out */
+	uint32_t behind;    /* packets that came behind a gap since expected_psn moved */
+	uint64_t behind_ns; /* time of the last of them */
+	uint64_t gap_ns;    /* time since which expected_psn is known to be missing */
+	struct vb_lateness lateness;
+	bool asked; /* the requester takes reports of gaps */
+	bool report_due;
+	uint64_t report_ns; /* time of the next report, at the earliest */
+	struct vb_reorder reorder;
 	bool rnr_sent;         /* an RNR NAK for expected_psn is out: later packets are dropped */
 	uint8_t family;        /* enum vb_family of the message under way; UNKNOWN: none */
 	bool skipping;         /* UC: packets are dropped up to the next First or Only */
@@ -187,7 +209,8 @@ struct vb_wired {
 	struct vb_list node; /* in the bucket of its QPN */
 	struct vb_list todo; /* in the list that queued names */
 	struct vb_timer timer;
-	struct vb_way way; /* RC, UC; of path_number */
+	struct vb_timer gap_timer; /* a gap has lasted longer than overtaken packets explain */
+	struct vb_way way;         /* RC, UC; of path_number */
 	uint32_t path_number;
 	bool by_slot; /* packets go through the slot socket of a process of this host */
 	uint32_t mtu;
@@ -260,7 +283,7 @@ struct vb_roce {
 	uint64_t now_ns;          /* the time; set by the caller before each call */
 	struct vb_roce_sink sink;
 	struct vb_tx tx;
-	struct vb_timers timers;
+	struct vb_timers timers, gap_timers;
 	struct vb_list todo;    /* struct vb_wired with packets to send or to answer */
 	struct vb_list acks;    /* wired QPs with nothing but an ACK to send ... */
 	uint64_t acks_ns;       /* ... and the time since which the first of them has waited */
@@ -381,6 +404,7 @@ bool vb_roce_migrate(struct vb_wired *wired);
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet);
+void vb_completer_gaps(struct vb_wired *wired, const struct vb_packet *packet);
 /* The peer is silent: a doubted NAK, if there is one, was true. True: the QP has failed by it. */
 bool vb_completer_believe(struct vb_wired *wired);
 /* Fails the oldest WQE; report has the numbers of its sentence. */
@@ -397,6 +421,12 @@ bool vb_responder_follow(struct vb_wired *wired, bool waits);
 void vb_responder_reliable(struct vb_wired *wired, const struct vb_packet *packet);
 /* A request to a QP in ERR: if a refusal has failed the QP, its NAK may have been lost. */
 void vb_responder_refuse_again(struct vb_wired *wired, const struct vb_packet *packet);
+/* A gap has lasted long enough. */
+void vb_responder_gap_timer(struct vb_wired *wired);
+/* The requester has asked for reports of gaps. */
+void vb_responder_asked(struct vb_wired *wired);
+/* Takes the report that is due; false: there are no gaps any more. */
+bool vb_responder_report(struct vb_wired *wired, struct vb_gaps *gaps);
 void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *packet);
 void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packet,
 			   const struct vb_arrival *arrival);

@@ -48,12 +48,12 @@ static void a_loss_cuts_once_per_round_trip(void **state)
 
 	(void)state;
 	vb_congestion_measured(&c, 100000, 1000);
-	vb_congestion_lost(&c, 1000000);
+	vb_congestion_lost(&c, 1, 1000000);
 	after = vb_congestion_window(&c);
 	assert_true(after < before);
-	vb_congestion_lost(&c, 1000000 + 99999);
+	vb_congestion_lost(&c, 1, 1000000 + 99999);
 	assert_int_equal(vb_congestion_window(&c), after);
-	vb_congestion_lost(&c, 1000000 + 200000);
+	vb_congestion_lost(&c, 1, 1000000 + 200000);
 	assert_true(vb_congestion_window(&c) < after);
 }
 
@@ -61,8 +61,40 @@ static void losses_never_close_the_window(void **state)
 {
 	(void)state;
 	for (uint64_t now_ns = 1000000; now_ns < 1000000000; now_ns += 1000000)
-		vb_congestion_lost(&c, now_ns);
+		vb_congestion_lost(&c, 8, now_ns);
 	assert_true(vb_congestion_window(&c) >= 1);
+}
+
+/* One loss among many packets is damage; where a switch marks packets, its queue may be full. */
+static void a_single_loss_cuts_only_where_cnps_come(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	vb_congestion_measured(&c, RTT_NS, 1000);
+	vb_congestion_acked(&c, 1000, 0, 1000);
+	before = vb_congestion_window(&c);
+	assert_false(vb_congestion_lost(&c, 1, 1000000));
+	assert_int_equal(vb_congestion_window(&c), before);
+	vb_congestion_marked(&c, 2000000);
+	before = vb_congestion_window(&c);
+	assert_true(vb_congestion_lost(&c, 1, 3000000));
+	assert_true(vb_congestion_window(&c) < before);
+}
+
+/* With 100 ms a packet per round trip would take minutes. ACKs tell of few packets each. */
+static void a_window_of_a_long_way_grows_by_a_part_of_itself(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	vb_congestion_measured(&c, 100000000, 1000);
+	assert_int_equal(c.window_max, 16384);
+	c.window_256 = c.threshold_256 = 8192 << 8;
+	before = vb_congestion_window(&c);
+	for (unsigned i = 0; i < before / 16; i++)
+		vb_congestion_acked(&c, 16, before - 16, 1000);
+	assert_in_range(vb_congestion_window(&c), before + before / 70, before + before / 50);
 }
 
 /* Rounds of a window each, with a CNP, and with a loss in some of them. */
@@ -75,7 +107,7 @@ static void run_marked(unsigned rounds, uint64_t rtt_ns, unsigned loss_every)
 		vb_congestion_acked(&c, vb_congestion_window(&c), 0, 0);
 		vb_congestion_marked(&c, now_ns);
 		if (loss_every && i % loss_every == 0)
-			vb_congestion_lost(&c, now_ns);
+			vb_congestion_lost(&c, 8, now_ns);
 	}
 }
 
@@ -246,6 +278,8 @@ int main(void)
 		TEST(an_unused_window_does_not_grow),
 		TEST(a_loss_cuts_once_per_round_trip),
 		TEST(losses_never_close_the_window),
+		TEST(a_single_loss_cuts_only_where_cnps_come),
+		TEST(a_window_of_a_long_way_grows_by_a_part_of_itself),
 		TEST(a_cnp_cuts_once_per_round_trip),
 		TEST(cnps_alone_take_half_of_the_window),
 		TEST(a_window_below_a_packet_is_a_pause),

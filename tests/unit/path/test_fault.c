@@ -132,9 +132,9 @@ static void a_packet_opcode_is_one_or_a_family_or_a_byte(void **state)
 /* Each opcode of the table is in exactly one family, and can be named. */
 static void every_opcode_of_the_wire_has_a_name(void **state)
 {
-	static const char *const families[] = { "send",  "write",        "read",
-						"ack",   "atomic",       "atomic_ack",
-						"flush", "atomic_write", "cnp" };
+	static const char *const families[] = { "send",   "write",      "read",  "ack",
+						"atomic", "atomic_ack", "flush", "atomic_write",
+						"cnp",    "gaps" };
 
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		unsigned found = 0;
