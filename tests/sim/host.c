@@ -125,6 +125,19 @@ struct host *hosts_get(void)
 	return hosts;
 }
 
+static uint64_t burst_of(struct host *host, const struct transit *transit)
+{
+	struct world *world = host->world;
+
+	if (world->burst_at != host || world->burst_class != transit->traffic_class ||
+	    memcmp(&world->burst_flow, &transit->flow, sizeof(transit->flow)) != 0)
+		world->burst++;
+	world->burst_at = host;
+	world->burst_class = transit->traffic_class;
+	world->burst_flow = transit->flow;
+	return world->burst;
+}
+
 void host_input(struct host *host, const struct transit *transit)
 {
 	struct vb_arrival arrival = {
@@ -133,6 +146,7 @@ void host_input(struct host *host, const struct transit *transit)
 		.length = transit->length,
 		.traffic_class = transit->traffic_class,
 		.hop_limit = 60,
+		.burst = burst_of(host, transit),
 	};
 
 	host->roce.now_ns = host->world->now_ns;

@@ -157,6 +157,7 @@ static bool step(struct world *world)
 	if (turn_ns < event_ns) {
 		if (turn_ns > world->now_ns)
 			world->now_ns = turn_ns;
+		world->burst_at = NULL;
 		host_turn(host);
 		sim_attend(world);
 		oracle_queues(world);
@@ -166,6 +167,8 @@ static bool step(struct world *world)
 
 		if (event.at_ns > world->now_ns)
 			world->now_ns = event.at_ns;
+		if (event.kind != EVENT_PACKET)
+			world->burst_at = NULL;
 		handle(world, &event);
 		sim_attend(world);
 		oracle_queues(world);
