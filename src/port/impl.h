@@ -62,9 +62,9 @@ struct vb_holder {
 
 struct vb_endpoint {
 	struct vb_address address;
-	unsigned life;         /* counts the addresses that had this place: ways know theirs */
-	int fd;                /* receives; -1: not bound, another user's process holds the port */
-	unsigned small_streak; /* small messages in a row (udp_receive.c) */
+	unsigned life;        /* counts the addresses that had this place: ways know theirs */
+	int fd;               /* receives; -1: not bound, another user's process holds the port */
+	unsigned lone_streak; /* messages of one packet in a row (udp_receive.c) */
 	union vb_sockaddr last_from; /* source of the last message, and its flow */
 	struct vb_icrc_flow last_flow;
 	struct vb_sender senders[VB_SENDERS];
@@ -138,6 +138,7 @@ struct vb_port {
 	vb_port_input input;
 	void *input_arg;
 	bool receiving;
+	uint64_t burst; /* counts deliveries */
 };
 
 /* The kind of a descriptor in the inner epoll: the low bits of the event's data. */

@@ -64,6 +64,7 @@ static void show_packet(struct vb_port *port, const struct vb_delivery *from, ui
 		.hop_limit = from->hop_limit,
 		.scope = from->scope,
 		.position = (uint16_t)(from->position + position),
+		.burst = port->burst,
 		.peer = from->peer,
 		.forwarded = from->forwarded,
 		.fabric = fabric_of(from),
@@ -190,11 +191,22 @@ static uint32_t find_ack(const struct vb_port *port, const struct vb_delivery *f
 	return at;
 }
 
+/* True: the packet names the same QP as the one before it, which is a whole packet. */
+static bool names_same_qp(const struct vb_delivery *from, uint32_t at)
+{
+	const uint8_t *bytes = from->bytes + at;
+
+	return from->length - at >= VB_BTH_LENGTH &&
+	       vb_packet_dest_qpn(bytes) == vb_packet_dest_qpn(bytes - from->segment);
+}
+
 unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *delivery)
 {
 	uint32_t ack = find_ack(port, delivery), at = 0, length;
 	unsigned count = 0;
+	bool own = false; /* the packet before is for this lane */
 
+	port->burst++;
 	if (__builtin_expect(fabric_of(delivery), 0))
 		show_groups(port, delivery);
 	if (ack < delivery->length)
@@ -204,9 +216,14 @@ unsigned vb_port_deliver(struct vb_port *port, const struct vb_delivery *deliver
 		int lane;
 
 		length = packet_length(delivery->length - at, delivery->segment);
+		if (own && names_same_qp(delivery, at)) {
+			show_packet(port, delivery, at, length, count++);
+			continue;
+		}
 		row = row_of(delivery->bytes + at, length);
 		lane = target_of(port, delivery, row);
-		if (__builtin_expect(lane == (int)port->lane, 1)) {
+		own = lane == (int)port->lane;
+		if (__builtin_expect(own, 1)) {
 			show_packet(port, delivery, at, length, count++);
 			continue;
 		}

@@ -202,6 +202,11 @@ const struct vb_port_counters *vb_port_counters(const struct vb_port *port)
 	return port->counters;
 }
 
+uint64_t vb_port_packets(const struct vb_port *port)
+{
+	return port->counters->packets_in + port->counters->packets_out;
+}
+
 /* --- sockets that could not be bound --- */
 
 static void set_timer(struct vb_port *port, uint64_t ns)

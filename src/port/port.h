@@ -83,6 +83,7 @@ struct vb_arrival {
 	uint8_t hop_limit;
 	uint32_t scope; /* UDP: the interface that it came by if its source is link-local; else 0 */
 	uint16_t position;    /* in its burst */
+	uint64_t burst;       /* a number for all packets that have come with it; 0: none have */
 	struct vb_peer *peer; /* the owner of the slot socket that it came through, or NULL */
 	bool forwarded;       /* another process got it on UDP and gave it to us; peer is NULL */
 	uint16_t fabric; /* it came to a multicast group: the link's number (nic/group.h); else 0 */
@@ -132,6 +133,8 @@ struct vb_port_calls {
 };
 void vb_port_on_foreign(struct vb_port *port, const struct vb_port_calls *calls);
 const struct vb_port_counters *vb_port_counters(const struct vb_port *port);
+/* Packets that came in and left so far; asks no socket. */
+uint64_t vb_port_packets(const struct vb_port *port);
 /* A process of this user may have received packets for this address and may pass them on to us. */
 bool vb_port_takes_from(struct vb_port *port, const union ibv_gid *dst, uid_t uid);
 

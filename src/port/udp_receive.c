@@ -2,7 +2,7 @@
 /*
  * Reading a UDP socket. A message is a packet or, merged by the kernel (UDP_GRO), a burst of
  * packets from one source port. Each burst is handled before the next one is read: so it is still
- * in the cache when it is read a second time. Several small messages are read with one call.
+ * in the cache when it is read a second time. Several lone packets are read with one call.
  */
 #include <errno.h>
 #include <netinet/udp.h>
@@ -12,7 +12,7 @@
 #include "port/impl.h"
 #include "wire/packet.h"
 
-enum { BURST_BYTES_MIN = 8192, SMALL_STREAK = 3 };
+enum { LONE_STREAK = 3 };
 
 void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers)
 {
@@ -137,8 +137,8 @@ static unsigned take_message(struct vb_port *port, struct vb_endpoint *endpoint,
 	return vb_port_deliver(port, &delivery);
 }
 
-/* Returns the length of the message; 0: there is none. */
-static uint32_t receive_one(struct vb_port *port, struct vb_endpoint *endpoint, unsigned *packets)
+/* Returns the number of packets in the next message; 0: there is none. */
+static unsigned receive_one(struct vb_port *port, struct vb_endpoint *endpoint)
 {
 	struct mmsghdr *message = port->inbox.messages;
 	ssize_t length;
@@ -149,8 +149,7 @@ static uint32_t receive_one(struct vb_port *port, struct vb_endpoint *endpoint, 
 	if (length < 0)
 		return 0;
 	message->msg_len = (uint32_t)length;
-	*packets += take_message(port, endpoint, 0);
-	return (uint32_t)length;
+	return take_message(port, endpoint, 0);
 }
 
 /* Returns the number of messages. */
@@ -167,26 +166,37 @@ static unsigned receive_several(struct vb_port *port, struct vb_endpoint *endpoi
 	return count > 0 ? (unsigned)count : 0;
 }
 
+/* Message by message: each is in the cache when it is read a second time. */
+static unsigned receive_bursts(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most)
+{
+	unsigned packets = 0, count;
+
+	while (packets < most && (count = receive_one(port, endpoint)))
+		packets += count;
+	return packets;
+}
+
 /*
- * A poller that waits for one small message gets it with the first, cheap call. After several small
- * messages in a row the larger call pays.
+ * A poller that waits for one packet gets it with the first, cheap call. After several lone packets
+ * in a row the larger call pays. A burst is one of many: the messages behind it are read at once.
  */
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most)
 {
-	unsigned packets = 0;
-	uint32_t length;
+	unsigned packets = 0, messages = 0, count;
 
-	if (endpoint->small_streak >= SMALL_STREAK) {
-		while (packets < most &&
-		       receive_several(port, endpoint, &packets) == VB_RECEIVE_BATCH)
-			;
-		endpoint->small_streak = packets ? SMALL_STREAK : 0;
-		return packets;
+	if (endpoint->lone_streak < LONE_STREAK) {
+		packets = receive_one(port, endpoint);
+		messages = packets != 0;
+		endpoint->lone_streak = packets ? endpoint->lone_streak + 1 : 0;
+	} else {
+		do {
+			count = receive_several(port, endpoint, &packets);
+			messages += count;
+		} while (count == VB_RECEIVE_BATCH && packets < most);
+		endpoint->lone_streak = packets ? LONE_STREAK : 0;
 	}
-	do
-		length = receive_one(port, endpoint, &packets);
-	while (length >= BURST_BYTES_MIN && packets < most);
-	endpoint->small_streak =
-		length && length < BURST_BYTES_MIN ? endpoint->small_streak + 1 : 0;
-	return packets;
+	if (packets <= messages)
+		return packets;
+	endpoint->lone_streak = 0;
+	return packets + receive_bursts(port, endpoint, packets < most ? most - packets : 0);
 }

@@ -176,8 +176,7 @@ void vb_icrc_flow_init(struct vb_icrc_flow *flow)
 	flow->seed = ~crc32_gzip_refl(0, bytes, length);
 }
 
-/* The state behind the BTH of a packet, with identification 0. */
-static uint32_t state_at_bth_end(const struct vb_icrc_flow *flow, const uint8_t *bth, size_t length)
+uint32_t vb_icrc_head(const struct vb_icrc_flow *flow, const uint8_t *bth, size_t length)
 {
 	unsigned udp_length = (unsigned)(UDP_LENGTH + length + VB_ICRC_LENGTH);
 	uint32_t state = flow->seed ^ add16(AT_UDP_LENGTH, udp_length);
@@ -186,9 +185,20 @@ static uint32_t state_at_bth_end(const struct vb_icrc_flow *flow, const uint8_t 
 		state ^= add16(AT_IPV6_LENGTH, udp_length);
 	else
 		state ^= add16(AT_IPV4_LENGTH, IPV4_LENGTH + udp_length);
-	for (unsigned i = 0; i < VB_BTH_LENGTH; i++)
+	for (unsigned i = 0; i < VB_ICRC_HEAD; i++)
 		state ^= i == VARIANT_BYTE ? 0 : tables.byte[VB_BTH_LENGTH - 1 - i][bth[i]];
 	return state;
+}
+
+/* The state behind the BTH of a packet. */
+static uint32_t state_at_bth_end(const struct vb_icrc_flow *flow, uint32_t head, uint16_t id,
+				 const uint8_t *bth)
+{
+	uint32_t state = head;
+
+	for (unsigned i = VB_ICRC_HEAD; i < VB_BTH_LENGTH; i++)
+		state ^= tables.byte[VB_BTH_LENGTH - 1 - i][bth[i]];
+	return flow->ipv6 ? state : state ^ add16(AT_IPV4_ID, id);
 }
 
 /*
@@ -225,23 +235,31 @@ static uint32_t finish_state(uint32_t state, const uint8_t *at, size_t length)
 	return ~state;
 }
 
+uint32_t vb_icrc_behind(const struct vb_icrc_flow *flow, uint32_t head, uint16_t id,
+			const uint8_t *packet, size_t length)
+{
+	assert(length >= VB_BTH_LENGTH);
+	return finish_state(state_at_bth_end(flow, head, id, packet), packet + VB_BTH_LENGTH,
+			    length - VB_BTH_LENGTH);
+}
+
 uint32_t vb_icrc(const struct vb_icrc_flow *flow, uint16_t id, const uint8_t *packet, size_t length)
 {
-	uint32_t state;
+	return vb_icrc_behind(flow, vb_icrc_head(flow, packet, length), id, packet, length);
+}
 
-	assert(length >= VB_BTH_LENGTH);
-	state = state_at_bth_end(flow, packet, length);
-	if (!flow->ipv6)
-		state ^= add16(AT_IPV4_ID, id);
-	return finish_state(state, packet + VB_BTH_LENGTH, length - VB_BTH_LENGTH);
+void vb_icrc_put_behind(const struct vb_icrc_flow *flow, uint32_t head, uint16_t id,
+			uint8_t *packet, size_t length)
+{
+	uint32_t icrc = vb_icrc_behind(flow, head, id, packet, length);
+
+	for (unsigned i = 0; i < VB_ICRC_LENGTH; i++)
+		packet[length + i] = (uint8_t)(icrc >> 8 * i);
 }
 
 void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, size_t length)
 {
-	uint32_t icrc = vb_icrc(flow, id, packet, length);
-
-	for (unsigned i = 0; i < VB_ICRC_LENGTH; i++)
-		packet[length + i] = (uint8_t)(icrc >> 8 * i);
+	vb_icrc_put_behind(flow, vb_icrc_head(flow, packet, length), id, packet, length);
 }
 
 /*
@@ -256,19 +274,24 @@ static bool explained_by_id(uint32_t difference, size_t length, uint16_t *id)
 	return !(word >> 16);
 }
 
+bool vb_icrc_check_behind(const struct vb_icrc_flow *flow, uint32_t head, const uint8_t *packet,
+			  size_t length, uint16_t *id)
+{
+	uint32_t difference =
+		vb_icrc_behind(flow, head, *id, packet, length) ^ get_le32(packet + length);
+	uint16_t change = 0;
+	bool right = !difference || (!flow->ipv6 && explained_by_id(difference, length, &change));
+
+	*id ^= right ? change : 0;
+	return right;
+}
+
 bool vb_icrc_check_guess(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
 			 uint16_t *id)
 {
-	uint32_t difference;
-	uint16_t change = 0;
-	bool right;
-
 	if (length < VB_BTH_LENGTH || length > VB_PACKET_MAX)
 		return false;
-	difference = vb_icrc(flow, *id, packet, length) ^ get_le32(packet + length);
-	right = !difference || (!flow->ipv6 && explained_by_id(difference, length, &change));
-	*id ^= right ? change : 0;
-	return right;
+	return vb_icrc_check_behind(flow, vb_icrc_head(flow, packet, length), packet, length, id);
 }
 
 bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,

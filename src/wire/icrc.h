@@ -34,8 +34,19 @@ void vb_icrc_flow_init(struct vb_icrc_flow *flow);
 uint32_t vb_icrc(const struct vb_icrc_flow *flow, uint16_t id, const uint8_t *packet,
 		 size_t length);
 
+/*
+ * The same in two steps. The head is the part of the CRC state that the headers, the length and the
+ * first bytes of the BTH make: packets that have all of these in common share it.
+ */
+enum { VB_ICRC_HEAD = 8 }; /* bytes of the BTH: all in front of the ACK request bit and the PSN */
+uint32_t vb_icrc_head(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length);
+uint32_t vb_icrc_behind(const struct vb_icrc_flow *flow, uint32_t head, uint16_t id,
+			const uint8_t *packet, size_t length);
+
 /* Computes the ICRC and stores it at packet + length. */
 void vb_icrc_put(const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet, size_t length);
+void vb_icrc_put_behind(const struct vb_icrc_flow *flow, uint32_t head, uint16_t id,
+			uint8_t *packet, size_t length);
 
 /*
  * True if the ICRC behind length bytes is right: over IPv6 as it is, over IPv4 with some
@@ -49,5 +60,8 @@ bool vb_icrc_check(const struct vb_icrc_flow *flow, const uint8_t *packet, size_
 /* The same. Faster if *id is the right identification before the call. */
 bool vb_icrc_check_guess(const struct vb_icrc_flow *flow, const uint8_t *packet, size_t length,
 			 uint16_t *id);
+/* The same for a packet that has this head, and a length that some packet has. */
+bool vb_icrc_check_behind(const struct vb_icrc_flow *flow, uint32_t head, const uint8_t *packet,
+			  size_t length, uint16_t *id);
 
 #endif

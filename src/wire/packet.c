@@ -269,6 +269,14 @@ enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct 
 	return reserved || syndrome_reserved(packet->syndrome) ? VB_PACKET_RESERVED : VB_PACKET_OK;
 }
 
+enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet)
+{
+	packet->ack_request = bytes[8] & ACK_REQUEST;
+	packet->psn = vb_get24(bytes + 9);
+	packet->payload = bytes + VB_BTH_LENGTH;
+	return bytes[8] & RESERVED_8 ? VB_PACKET_RESERVED : VB_PACKET_OK;
+}
+
 static uint8_t *emit_leading(const struct vb_packet *packet, unsigned headers, uint8_t *at)
 {
 	if (headers & VB_HEADER_XRCETH)

@@ -97,6 +97,12 @@ const char *vb_packet_flaw_name(enum vb_packet_flaw flaw);
 enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct vb_packet *packet);
 
 /*
+ * Parses a packet of the same length and the same first 8 bytes as the one that *packet is from,
+ * whose opcode has no extended headers.
+ */
+enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet);
+
+/*
  * Writes BTH and extended headers to out (room for VB_HEADERS_MAX) and returns their length. The
  * caller adds payload, pad zeros and ICRC. The pad count comes from payload_length; packet->pad is
  * ignored.

@@ -147,6 +147,19 @@ struct host *hosts_get(void)
 	return hosts;
 }
 
+static uint64_t burst_of(struct host *host, const struct transit *transit)
+{
+	struct world *world = host->world;
+
+	if (world->burst_at != host || world->burst_class != transit->traffic_class ||
+	    memcmp(&world->burst_flow, &transit->flow, sizeof(transit->flow)) != 0)
+		world->burst++;
+	world->burst_at = host;
+	world->burst_class = transit->traffic_class;
+	world->burst_flow = transit->flow;
+	return world->burst;
+}
+
 /* As a port does it (port/input.c): by the number of the QP. */
 static struct core *core_for(struct host *host, const struct transit *transit)
 {
@@ -167,6 +180,7 @@ struct core *host_input(struct host *host, const struct transit *transit)
 		.length = transit->length,
 		.traffic_class = transit->traffic_class,
 		.hop_limit = 60,
+		.burst = burst_of(host, transit),
 	};
 
 	core->roce.now_ns = host->world->now_ns;

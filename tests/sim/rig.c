@@ -367,7 +367,8 @@ void rig_give(struct rig *rig, struct vb_packet packet)
 	struct vb_arrival arrival = { .flow = &rig->back,
 				      .bytes = bytes,
 				      .traffic_class = rig->traffic_class,
-				      .hop_limit = 60 };
+				      .hop_limit = 60,
+				      .burst = rig->burst };
 	size_t length;
 
 	packet.dest_qpn = packet.dest_qpn ? packet.dest_qpn : rig->qp->ibv.qp_num;
@@ -379,6 +380,8 @@ void rig_give(struct rig *rig, struct vb_packet packet)
 	while (length & 3)
 		bytes[length++] = 0;
 	vb_icrc_put(&rig->back, 0, bytes, length);
+	if (rig->damaged)
+		bytes[length - 1] ^= 1;
 	arrival.length = (uint32_t)length + VB_ICRC_LENGTH;
 	vb_roce_input(&rig->roce, &arrival);
 	attend(rig);

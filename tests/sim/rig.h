@@ -53,6 +53,8 @@ struct rig {
 	/* the next packets that are given */
 	uint8_t traffic_class;
 	uint16_t pkey;
+	uint64_t burst; /* that they come in; 0: each comes alone */
+	bool damaged;
 	uint8_t payload[VB_MTU_MAX];
 	/* set before rig_open */
 	enum ibv_qp_type type;

@@ -181,6 +181,11 @@ struct world_stats {
 
 struct world {
 	uint64_t seed, now_ns;
+	/* Packets of one flow that follow each other at a host count as a burst. */
+	uint64_t burst;
+	const struct host *burst_at; /* NULL: something else has happened since */
+	struct vb_icrc_flow burst_flow;
+	uint8_t burst_class;
 	bool verbose;
 	struct rng rng;
 	unsigned host_count, end_count, recvq_count, recv_count;

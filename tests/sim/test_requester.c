@@ -219,6 +219,48 @@ static void the_last_packet_before_sqd_asks_for_an_ack(void **state)
 	assert_true(rig_event(&rig, IBV_EVENT_SQ_DRAINED));
 }
 
+/* Long WRITEs, all posted at once, in a window of 512 packets: the number of those that ask. */
+static unsigned count_asks(bool gentle)
+{
+	struct ibv_sge sge = { (uintptr_t)rig.region, RIG_REGION, rig.mr->ibv.lkey };
+	struct ibv_send_wr wr[4];
+	bool last = false;
+	unsigned asks = 0;
+
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	assert_true(rig_take(&rig).ack_request);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	rig.wired->req.congestion.rtt_ns = 20000;
+	rig.wired->req.congestion.window_256 = 512 << 8;
+	rig.wired->req.congestion.gentle = gentle;
+	for (unsigned i = 0; i < 4; i++)
+		wr[i] = (struct ibv_send_wr){ .next = i < 3 ? &wr[i + 1] : NULL,
+					      .sg_list = &sge,
+					      .num_sge = 1,
+					      .opcode = IBV_WR_RDMA_WRITE,
+					      .send_flags = IBV_SEND_SIGNALED };
+	rig_post_wr(&rig, wr);
+	for (; rig.out_head != rig.out_tail; asks += last)
+		last = rig_take(&rig).ack_request;
+	assert_true(last);
+	return asks;
+}
+
+/* An ACK costs as much as many packets: in a long window one of 128 asks, wherever messages end. */
+static void long_windows_ask_rarely(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(count_asks(false), 4 * RIG_REGION / RIG_MTU / 128);
+}
+
+static void where_a_switch_marks_packets_more_of_them_ask(void **state)
+{
+	(void)state;
+	rig_open(&rig);
+	assert_int_equal(count_asks(true), 4 * RIG_REGION / RIG_MTU / 16);
+}
+
 static void bind_window(struct vb_mw *mw)
 {
 	struct ibv_send_wr wr = {
@@ -327,6 +369,8 @@ int main(void)
 		TEST_RC(a_request_before_one_that_fails_is_repeated),
 		TEST_RC(sqd_lets_what_was_begun_finish),
 		TEST_RC(the_last_packet_before_sqd_asks_for_an_ack),
+		TEST_RC(long_windows_ask_rarely),
+		TEST_RC(where_a_switch_marks_packets_more_of_them_ask),
 		TEST_RC(sqd_drains_behind_a_bind_that_was_tried_before),
 		TEST_RC(a_cnp_cuts_the_window),
 		TEST_RC(a_cnp_behind_the_last_ack_cuts_the_window),

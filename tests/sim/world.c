@@ -158,6 +158,7 @@ static bool step(struct world *world)
 	if (turn_ns < event_ns) {
 		if (turn_ns > world->now_ns)
 			world->now_ns = turn_ns;
+		world->burst_at = NULL;
 		core_turn(core);
 		sim_attend(world);
 		oracle_queues(world);
@@ -167,6 +168,8 @@ static bool step(struct world *world)
 
 		if (event.at_ns > world->now_ns)
 			world->now_ns = event.at_ns;
+		if (event.kind != EVENT_PACKET)
+			world->burst_at = NULL;
 		handle(world, &event);
 		sim_attend(world);
 		oracle_queues(world);

@@ -108,10 +108,10 @@ WRAP(void, vb_share_lost, struct vb_share *share, uint64_t now_ns)
 }
 
 /* The packets carry no payload that an ICRC could be about. */
-WRAP(void, vb_icrc_put, const struct vb_icrc_flow *flow, uint16_t id, uint8_t *packet,
-     size_t length)
+WRAP(void, vb_icrc_put_behind, const struct vb_icrc_flow *flow, uint32_t head, uint16_t id,
+     uint8_t *packet, size_t length)
 {
-	(void)flow, (void)id, (void)packet, (void)length;
+	(void)flow, (void)head, (void)id, (void)packet, (void)length;
 }
 
 WRAP(bool, vb_ident_check, struct vb_ident_table *idents, const struct vb_icrc_flow *flow,

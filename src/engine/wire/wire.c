@@ -12,7 +12,7 @@
 #include "path/fault/fault.h"
 
 enum {
-	RECEIVE_PACKETS = 256, /* per round */
+	RECEIVE_PACKETS = 128, /* per round: the sender of a burst waits for its ACK */
 	RECEIVE_MORE = 32,     /* so many packets came that there are probably more */
 	ROUNDS = 4,            /* rounds before a poster or poller returns to its own work */
 	DRAIN_ROUNDS = 16,     /* more than the sockets hold, unless a peer sends all the time */
@@ -25,7 +25,8 @@ enum {
 	 * for posts to gather, and ends before the first timer of a message.
 	 */
 	SHARE_NS = 100000,
-	LAG_NS = 50000, /* the same for threads whose polls find completions of other paths */
+	LAG_NS = 50000,   /* the same for threads whose polls find completions of other paths */
+	POLL_PACKETS = 4, /* so many packets take a thread as long as an empty poll, or longer */
 };
 
 /* By the holder of the lock. A reset by another thread may get lost: the counters are hints. */
@@ -367,8 +368,12 @@ static bool is_behind(struct vb_lane *lane)
 	return now_ns - lane->back_ns < LOOK_AROUND_NS || vb_port_ready(lane->port);
 }
 
-/* Answers leave with each batch: the other side waits for them. */
-bool vb_wire_bring_on(struct vb_lane *lane, bool polling)
+/*
+ * Answers leave with each batch: the other side waits for them. hot: looks at the socket of the
+ * last packets, and not at all of them. hold_acks: a poller has a completion now, and its next post
+ * may take the ACK along. True: something was done.
+ */
+static bool bring_on(struct vb_lane *lane, bool hot, bool hold_acks)
 {
 	bool any = false;
 	unsigned count, rounds = 0;
@@ -378,21 +383,30 @@ bool vb_wire_bring_on(struct vb_lane *lane, bool polling)
 	atomic_store_explicit(&lane->brought_ns, lane->roce.now_ns, memory_order_relaxed);
 	for (;;) {
 		take_in_held(lane);
-		count = vb_port_receive(lane->port, polling, RECEIVE_PACKETS, on_packet, lane);
-		if (!count && at_rest(lane, polling))
+		count = vb_port_receive(lane->port, hot, RECEIVE_PACKETS, on_packet, lane);
+		if (!count && at_rest(lane, hold_acks))
 			return any;
 		count_up(&lane->received, count);
 		take_kicks(lane);
 		any |= count || vb_roce_next_ns(&lane->roce) <= lane->roce.now_ns;
 		lane->roce.behind = is_behind(lane);
-		/* A poller has a completion now: its next post may take the ACK along. */
-		while (vb_roce_turn(&lane->roce, polling) && ++rounds < ROUNDS)
+		while (vb_roce_turn(&lane->roce, hold_acks) && ++rounds < ROUNDS)
 			;
 		tell_when(lane);
 		if (count < RECEIVE_MORE || ++rounds >= ROUNDS)
 			return any;
 		lane->roce.now_ns = vb_now_ns();
 	}
+}
+
+bool vb_wire_bring_on(struct vb_lane *lane, bool polling)
+{
+	return bring_on(lane, polling, polling);
+}
+
+void vb_wire_look_again(struct vb_lane *lane)
+{
+	bring_on(lane, true, false);
 }
 
 void vb_wire_settle(struct vb_qp *qp)
@@ -439,13 +453,22 @@ void vb_wire_farewell(struct vb_nic *nic)
 	vb_lanes_for(lane, nic) farewell(lane);
 }
 
+/* A program with many packets has little time to poll: the packets since its last poll count. */
+static uint32_t weigh_poll(struct vb_lane *lane)
+{
+	const uint64_t packets = vb_port_packets(lane->port), since = lane->polled_packets;
+
+	lane->polled_packets = packets;
+	return 1 + (uint32_t)(packets - since) / POLL_PACKETS;
+}
+
 static void poll_lane(struct vb_lane *lane)
 {
 	if (!vb_wire_try_lock(lane))
 		return;
-	count_up(&lane->polls, 1);
 	if (vb_wire_bring_on(lane, true))
 		count_up(&lane->activity, 1);
+	count_up(&lane->polls, weigh_poll(lane));
 	unlock_unless_kicked(lane);
 }
 

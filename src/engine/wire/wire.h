@@ -31,12 +31,13 @@ struct vb_lane {
 	_Atomic uint64_t brought_ns; /* when packets were last taken in; written under lock */
 	_Atomic bool shut_out;       /* the service thread found the lock taken: holders stand in */
 	/* hints for the service thread, which resets the first of them; written under lock */
-	_Atomic uint32_t polls;    /* since the service thread looked last */
+	_Atomic uint32_t polls;    /* since the service thread looked last, by their weight */
 	_Atomic uint32_t received; /* packets that any thread took in */
 	_Atomic uint32_t activity; /* posts of the program, and polls that brought something */
 	uint32_t listen_devices;   /* under lock: a bit per device that is listened at */
 	bool listen_everywhere;    /* under lock: all devices are (listen.h) */
 	uint64_t back_ns;          /* under lock: when a holder came back after more than 10 ms */
+	uint64_t polled_packets;   /* under lock: packets up to the last poll of the program */
 	struct vb_lane_thread *_Atomic thread; /* serves this lane (lane_thread.c); or NULL */
 	/* the serving thread only: the service thread, or that of the lane */
 	uint32_t served;       /* packets that it took in, for a program that does not poll */
@@ -44,6 +45,9 @@ struct vb_lane {
 	uint32_t window_polls; /* polls since window_ns */
 	uint64_t window_ns;
 	uint64_t distrust_ns; /* the sockets are watched until then, even if a program polls */
+	uint64_t stay_ns;     /* so long it looks on for more packets before it sleeps ... */
+	uint64_t rest_ns;     /* ... and the time when it did so last */
+	uint64_t crowded_ns;  /* until then it does not look on: other threads need its CPU */
 	uint32_t seen;        /* the value of activity at the last look */
 	uint64_t again_ns;    /* another thread held the lock: wait so long until the next look */
 	bool doubtful;        /* packets waited at the last look although a program polls */

@@ -33,6 +33,8 @@ bool vb_wire_begin(struct vb_lane *lane);
  * polling: a program calls, not the service thread. True: something was done.
  */
 bool vb_wire_bring_on(struct vb_lane *lane, bool polling);
+/* The same, by the service thread, for packets that follow those of a moment ago. */
+void vb_wire_look_again(struct vb_lane *lane);
 /* Takes in all packets that have arrived by now, and sends nothing. */
 void vb_wire_receive(struct vb_lane *lane);
 void vb_wire_drop_kick(struct vb_lane *lane, struct vb_qp *qp);

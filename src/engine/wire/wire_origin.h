@@ -24,6 +24,7 @@ static inline struct vb_arrival vb_origin_arrival(const struct vb_origin *origin
 	arrival.flow = &origin->flow;
 	arrival.bytes = bytes;
 	arrival.length = length;
+	arrival.burst = 0; /* other packets came since */
 	return arrival;
 }
 

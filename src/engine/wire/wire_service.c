@@ -16,7 +16,11 @@ enum {
 	DISTRUST_NS = 200000000, /* after packets were found lying around */
 	POLLS_HARD = 200,        /* per tick: less than one in 5 us is no busy poller */
 	SERVED_MANY = 1024,      /* packets: the lane is worth a thread of its own */
-	LINGER_NS = 1000000000,  /* a lane without QPs stays open so long: another QP may follow */
+	STAY_NS_MIN = 2000,
+	STAY_NS_MAX = 20000,
+	CROWDED_NS = 100000000, /* after a look that took so long that other threads have run */
+	MANY = 32,              /* packets: more may follow at once */
+	LINGER_NS = 1000000000, /* a lane without QPs stays open so long: another QP may follow */
 };
 
 void vb_wire_watch(struct vb_nic *nic, uint32_t lanes)
@@ -55,59 +59,140 @@ static bool is_neglected(struct vb_lane *lane, uint32_t polls)
 }
 
 /* True: a program has polled all the time lately, and can be relied on. */
-static bool polls_hard(struct vb_lane *lane, uint32_t polls)
+static bool polls_hard(struct vb_lane *lane)
 {
-	uint64_t now_ns = vb_now_ns();
+	const uint64_t now_ns = vb_now_ns(), since_ns = now_ns - lane->window_ns;
 	bool hard;
 
-	lane->window_polls += polls;
-	if (now_ns - lane->window_ns < VB_WIRE_TICK_NS)
+	if (since_ns < VB_WIRE_TICK_NS)
 		return false;
-	hard = now_ns - lane->window_ns < 2 * VB_WIRE_TICK_NS && lane->window_polls >= POLLS_HARD;
+	hard = (uint64_t)lane->window_polls * VB_WIRE_TICK_NS >= POLLS_HARD * since_ns;
 	lane->window_polls = 0;
 	lane->window_ns = now_ns;
 	return hard && now_ns >= lane->distrust_ns;
 }
 
-/* READs of a peer bring few packets in, and many out. */
-static uint64_t packet_count(const struct vb_lane *lane)
-{
-	const struct vb_port_counters *counters = vb_port_counters(lane->port);
+/* --- looking on --- */
 
-	return counters->packets_in + counters->packets_out;
+/*
+ * A thread that sleeps between two bursts is woken late, and the sender pays for waking it. So it
+ * looks on for a moment after a burst. The moment becomes longer when a sleep was so short that
+ * looking on would have saved it, and shorter when looking on was in vain.
+ */
+static void stay_learn(struct vb_lane *lane)
+{
+	const uint64_t slept_ns = vb_now_ns() - lane->rest_ns;
+
+	if (slept_ns > STAY_NS_MAX)
+		lane->stay_ns /= 2;
+	else
+		lane->stay_ns = lane->stay_ns < STAY_NS_MIN ? STAY_NS_MIN : 2 * lane->stay_ns;
+	if (lane->stay_ns > STAY_NS_MAX)
+		lane->stay_ns = STAY_NS_MAX;
+}
+
+/* The packets that this thread took in and sent: they are not the program's. Under the lock. READs
+ * of a peer bring few packets in, and many out. */
+static uint32_t count_own(struct vb_lane *lane, uint64_t before)
+{
+	const uint64_t packets = vb_port_packets(lane->port) - before;
+
+	lane->polled_packets += packets;
+	return (uint32_t)packets;
+}
+
+/* One look for more packets. False: another thread has the lock, and looks after the lane. */
+static bool look_again(struct vb_lane *lane, bool *many)
+{
+	uint64_t before;
+	uint32_t packets;
+
+	if (!vb_wire_try_lock(lane))
+		return false;
+	before = vb_port_packets(lane->port);
+	vb_wire_look_again(lane);
+	packets = count_own(lane, before);
+	vb_wire_unlock(lane);
+	lane->served += packets;
+	*many = packets >= MANY;
+	return true;
+}
+
+/* True: many packets came. False: none did for stay_ns, or another thread looks after the lane. */
+static bool look_on(struct vb_lane *lane)
+{
+	uint64_t now_ns = vb_now_ns(), last_ns;
+	const uint64_t end_ns = now_ns + lane->stay_ns;
+	bool many = false;
+
+	while (!many && now_ns < end_ns) {
+		last_ns = now_ns;
+		if (!look_again(lane, &many))
+			return false;
+		now_ns = vb_now_ns();
+		if (!many && now_ns - last_ns > STAY_NS_MAX) {
+			lane->crowded_ns = now_ns + CROWDED_NS;
+			return false;
+		}
+	}
+	if (!many)
+		lane->stay_ns /= 2;
+	return many;
+}
+
+/* For as long as bursts follow each other: other lanes and peers wait for this thread, too. */
+static void stay_awake(struct vb_lane *lane)
+{
+	const uint64_t now_ns = vb_now_ns();
+
+	if (now_ns < lane->crowded_ns)
+		return;
+	while (look_on(lane) && vb_now_ns() - now_ns < VB_WIRE_TICK_NS)
+		;
+}
+
+/* Another thread has the lock now, and may take it again at once: a watched socket would wake this
+ * thread for nothing. */
+static void come_again(struct vb_lane *lane)
+{
+	atomic_store_explicit(&lane->shut_out, true, memory_order_relaxed);
+	lane->again_ns = lane->again_ns ? 2 * lane->again_ns : SOON_NS;
+	if (lane->again_ns > VB_WIRE_TICK_NS)
+		lane->again_ns = VB_WIRE_TICK_NS;
 }
 
 static void bring_on(struct vb_lane *lane, uint32_t polls)
 {
-	uint64_t packets;
+	uint64_t before;
+	uint32_t packets;
 
-	/*
-	 * Another thread has the lock now, and may take it again at once: a watched socket would
-	 * wake this thread for nothing.
-	 */
 	if (!vb_wire_try_lock(lane)) {
-		atomic_store_explicit(&lane->shut_out, true, memory_order_relaxed);
-		lane->again_ns = lane->again_ns ? 2 * lane->again_ns : SOON_NS;
-		if (lane->again_ns > VB_WIRE_TICK_NS)
-			lane->again_ns = VB_WIRE_TICK_NS;
+		come_again(lane);
 		return;
 	}
 	atomic_store_explicit(&lane->shut_out, false, memory_order_relaxed);
 	lane->again_ns = 0;
-	packets = packet_count(lane);
+	before = vb_port_packets(lane->port);
 	vb_wire_bring_on(lane, false);
-	packets = packet_count(lane) - packets;
+	packets = count_own(lane, before);
 	vb_wire_unlock(lane);
-	lane->served += polls ? 0 : (uint32_t)packets;
-	lane->left = polls_hard(lane, polls);
-	if (!lane->left)
-		vb_port_watch(lane->port);
+	if (!polls) {
+		lane->served += packets;
+		if (packets >= MANY)
+			stay_awake(lane);
+	}
+	lane->left = polls_hard(lane);
+	if (lane->left)
+		return;
+	lane->rest_ns = vb_now_ns();
+	vb_port_watch(lane->port);
 }
 
 void vb_wire_service_lane(struct vb_lane *lane, bool woken)
 {
 	const uint32_t polls = atomic_exchange(&lane->polls, 0);
 
+	lane->window_polls += polls;
 	/* Woken although it watches nothing: a thread that goes to sleep asked for it. */
 	if (lane->left && !woken) {
 		if (!is_neglected(lane, polls))
@@ -115,6 +200,8 @@ void vb_wire_service_lane(struct vb_lane *lane, bool woken)
 		lane->distrust_ns = vb_now_ns() + DISTRUST_NS;
 	}
 	lane->doubtful = false;
+	if (woken)
+		stay_learn(lane);
 	bring_on(lane, polls);
 }
 

@@ -269,21 +269,96 @@ static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
 		   vb_gid_print(&src, text), packet->dest_qpn);
 }
 
-void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+/* --- packets that continue a message --- */
+
+/*
+ * Nearly all packets of long messages are in the middle of them. Those of one burst differ in PSN,
+ * ACK request and payload alone: what was found out about one of them holds for the next.
+ */
+static void sequel_note(struct vb_wired *wired, const struct vb_packet *packet,
+			const struct vb_arrival *arrival)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_sequel *sequel = &wired->roce->sequel;
+
+	if (row->place != VB_PLACE_MIDDLE || row->headers)
+		return;
+	sequel->burst = arrival->burst;
+	sequel->wired = wired;
+	sequel->length = arrival->length;
+	sequel->icrc_head =
+		vb_icrc_head(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH);
+	memcpy(sequel->bytes, arrival->bytes, sizeof(sequel->bytes));
+	sequel->packet = *packet;
+}
+
+static bool is_sequel(const struct vb_sequel *sequel, const struct vb_arrival *arrival)
+{
+	return arrival->burst && arrival->burst == sequel->burst &&
+	       arrival->length == sequel->length &&
+	       !memcmp(arrival->bytes, sequel->bytes, sizeof(sequel->bytes));
+}
+
+void vb_roce_forget_sequel(struct vb_wired *wired)
+{
+	if (wired->roce->sequel.wired == wired)
+		wired->roce->sequel.burst = 0;
+}
+
+/* --- all packets --- */
+
+static void drop_damaged(struct vb_roce *roce, const struct vb_packet *packet,
+			 const struct vb_arrival *arrival)
+{
+	vb_roce_count(roce, VB_PACKET_DROP_ICRC);
+	explain_icrc(roce, packet, arrival);
+}
+
+static void drop_malformed(struct vb_roce *roce, enum vb_packet_flaw flaw)
+{
+	roce->flaws[flaw]++;
+	vb_roce_count(roce, VB_PACKET_DROP_MALFORMED);
+}
+
+static void wired_input(struct vb_wired *wired, const struct vb_packet *packet,
+			const struct vb_arrival *arrival)
+{
+	struct vb_roce *roce = wired->roce;
+
+	wired->heard_ns = roce->now_ns;
+	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
+	packet_deliver(wired, packet, arrival);
+	vb_hazard_leave(roce->thread);
+}
+
+static void sequel_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	struct vb_sequel *sequel = &roce->sequel;
+	enum vb_packet_flaw flaw = vb_packet_parse_next(arrival->bytes, &sequel->packet);
+
+	if (flaw)
+		drop_malformed(roce, flaw);
+	else if (!vb_ident_check_behind(&roce->idents, arrival->flow, sequel->icrc_head,
+					arrival->bytes, arrival->length - VB_ICRC_LENGTH,
+					arrival->position, roce->now_ns))
+		drop_damaged(roce, &sequel->packet, arrival);
+	else
+		wired_input(sequel->wired, &sequel->packet, arrival);
+}
+
+static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_packet packet;
 	enum vb_packet_flaw flaw = vb_packet_parse(arrival->bytes, arrival->length, &packet);
 	struct vb_wired *wired;
 
 	if (flaw) {
-		roce->flaws[flaw]++;
-		vb_roce_count(roce, VB_PACKET_DROP_MALFORMED);
+		drop_malformed(roce, flaw);
 		return;
 	}
 	if (!vb_ident_check(&roce->idents, arrival->flow, arrival->bytes,
 			    arrival->length - VB_ICRC_LENGTH, arrival->position, roce->now_ns)) {
-		vb_roce_count(roce, VB_PACKET_DROP_ICRC);
-		explain_icrc(roce, &packet, arrival);
+		drop_damaged(roce, &packet, arrival);
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);
@@ -299,8 +374,15 @@ void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	}
 	if (!packet_is_acceptable(roce, wired, &packet, arrival))
 		return;
-	wired->heard_ns = roce->now_ns;
-	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
-	packet_deliver(wired, &packet, arrival);
-	vb_hazard_leave(roce->thread);
+	if (arrival->burst)
+		sequel_note(wired, &packet, arrival);
+	wired_input(wired, &packet, arrival);
+}
+
+void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	if (is_sequel(&roce->sequel, arrival))
+		sequel_input(roce, arrival);
+	else
+		any_input(roce, arrival);
 }

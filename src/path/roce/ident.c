@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "port/port.h"
+#include "wire/packet.h"
 
 static_assert((int)VB_IDENT_OWN == (int)VB_BURST_PACKETS, "a burst is numbered from 0");
 
@@ -294,18 +295,28 @@ bool vb_ident_takes(struct vb_ident_table *table, const struct vb_icrc_flow *flo
 	return peer_takes(peer ? peer : peer_create(table, key), id, now_ns);
 }
 
-bool vb_ident_check(struct vb_ident_table *table, const struct vb_icrc_flow *flow,
-		    const uint8_t *packet, size_t length, uint16_t position, uint64_t now_ns)
+bool vb_ident_check_behind(struct vb_ident_table *table, const struct vb_icrc_flow *flow,
+			   uint32_t head, const uint8_t *packet, size_t length, uint16_t position,
+			   uint64_t now_ns)
 {
 	uint16_t id = vb_port_id(position);
 	struct vb_ident *peer;
 
 	if (flow->ipv6)
-		return vb_icrc_check_guess(flow, packet, length, &id);
+		return vb_icrc_check_behind(flow, head, packet, length, &id);
 	peer = peer_find(table, flow_key(flow));
 	if (peer && peer->counts)
 		id = peer->next;
-	if (!vb_icrc_check_guess(flow, packet, length, &id))
+	if (!vb_icrc_check_behind(flow, head, packet, length, &id))
 		return false;
 	return peer_takes(peer ? peer : peer_create(table, flow_key(flow)), id, now_ns);
+}
+
+bool vb_ident_check(struct vb_ident_table *table, const struct vb_icrc_flow *flow,
+		    const uint8_t *packet, size_t length, uint16_t position, uint64_t now_ns)
+{
+	if (length < VB_BTH_LENGTH || length > VB_PACKET_MAX)
+		return false;
+	return vb_ident_check_behind(table, flow, vb_icrc_head(flow, packet, length), packet,
+				     length, position, now_ns);
 }

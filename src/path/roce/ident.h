@@ -70,6 +70,10 @@ struct vb_ident_table {
  */
 bool vb_ident_check(struct vb_ident_table *table, const struct vb_icrc_flow *flow,
 		    const uint8_t *packet, size_t length, uint16_t position, uint64_t now_ns);
+/* The same for a packet whose ICRC has this head (wire/icrc.h). */
+bool vb_ident_check_behind(struct vb_ident_table *table, const struct vb_icrc_flow *flow,
+			   uint32_t head, const uint8_t *packet, size_t length, uint16_t position,
+			   uint64_t now_ns);
 /* The second half of the check, for a packet whose ICRC is right with this identification. */
 bool vb_ident_takes(struct vb_ident_table *table, const struct vb_icrc_flow *flow, uint16_t id,
 		    uint64_t now_ns);

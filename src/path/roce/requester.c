@@ -7,6 +7,8 @@
 
 enum {
 	ASK_EVERY = 16,    /* packets: ask for an ACK at least this often ... */
+	ASK_PARTS = 4,     /* ... or so often per window, where windows are long ... */
+	ASK_RARELY = 128,  /* ... but no more rarely ... */
 	ASK_GAP_NS = 5000, /* ... and always where packets are that far apart */
 	AHEAD_WINDOWS = 4, /* windows from a gap to the newest packet */
 };
@@ -84,23 +86,45 @@ static bool wqe_ends_drain(const struct vb_wired *wired)
 }
 
 /*
+ * The number of packets of which one asks. An ACK costs both hosts as much as dozens of packets of
+ * a burst. But where a switch marks packets the window follows the ACKs closely.
+ */
+static uint32_t ask_every(const struct vb_requester *req)
+{
+	const uint32_t part = vb_congestion_window(&req->congestion) / ASK_PARTS;
+
+	if (part < ASK_EVERY || req->congestion.gentle)
+		return ASK_EVERY;
+	return part < ASK_RARELY ? part : ASK_RARELY;
+}
+
+/* With rare ACKs the completion of a long message waits for a part of the next one. */
+static bool message_asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe,
+			 uint32_t every)
+{
+	return (wqe->signaled && (every == ASK_EVERY || wqe->psn_count < ASK_EVERY)) ||
+	       turn->wired->req.cursor + 1 == turn->end || wqe_ends_drain(turn->wired);
+}
+
+/*
  * A packet asks for an ACK if it ends a message that the program waits for, or if the requester
- * cannot go on without an answer. In between one packet of ASK_EVERY asks.
+ * cannot go on without an answer. In between some packets of a window ask.
  */
 static bool packet_asks(const struct vb_requester_turn *turn, const struct vb_wqe *wqe, bool last)
 {
 	const struct vb_requester *req = &turn->wired->req;
 	const struct vb_share *share = &turn->wired->roce->share;
+	const uint32_t every = ask_every(req);
 
 	if (!vb_requester_reliable(turn->wired))
 		return false;
-	if (last && (wqe->signaled || req->cursor + 1 == turn->end || wqe_ends_drain(turn->wired)))
+	if (last && message_asks(turn, wqe, every))
 		return true;
 	/* The first round trip is measured before a queue builds up. */
 	if (!req->congestion.rtt_ns && !req->timing && req->next_psn == req->sent_psn)
 		return true;
-	return req->unasked + 1 >= ASK_EVERY || turn->budget <= 1 || req->rnr_cautious ||
-	       req->repair.learning || vb_requester_pace_holds(turn->wired) ||
+	return req->unasked + 1 >= every || (turn->budget <= 1 && every == ASK_EVERY) ||
+	       req->rnr_cautious || req->repair.learning || vb_requester_pace_holds(turn->wired) ||
 	       req->congestion.gap_ns >= ASK_GAP_NS ||
 	       vb_requester_in_flight(req) + 1 >= vb_congestion_window(&req->congestion) ||
 	       share->used_bytes + 2 * turn->wired->mtu >= share->limit_bytes;

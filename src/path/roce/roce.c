@@ -169,6 +169,7 @@ void vb_roce_drop(struct vb_wired *wired)
 	counters_add(&wired->roce->past, &wired->counters);
 	/* Bursts may name the way of this QP. */
 	vb_tx_flush(&wired->roce->tx);
+	vb_roce_forget_sequel(wired);
 	atomic_store(&qp->wired, NULL);
 	vb_list_remove(&wired->node);
 	vb_list_remove(&wired->todo);

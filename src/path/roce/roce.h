@@ -276,6 +276,17 @@ struct vb_roce_sink {
 
 enum { VB_WIRED_BUCKETS = 1024, VB_WAY_CACHE = 64 };
 
+/* A packet in the middle of a message. The next ones of its burst have the same bytes, length and
+ * icrc_head (demux.c). */
+struct vb_sequel {
+	uint64_t burst; /* of struct vb_arrival; 0: none */
+	struct vb_wired *wired;
+	uint32_t length;
+	uint32_t icrc_head;
+	uint8_t bytes[VB_ICRC_HEAD]; /* the first of the packet */
+	struct vb_packet packet;
+};
+
 struct vb_roce {
 	struct vb_nic *nic;
 	unsigned lane;            /* this core carries the QPs of one lane (nic/lane.h) */
@@ -300,6 +311,7 @@ struct vb_roce {
 				     nothing then, so no timer fires */
 	bool behind; /* set by a caller that has not read all packets: no QP is given up */
 	bool fatal;  /* a fault rule ends the device: the caller carries it out */
+	struct vb_sequel sequel;
 	struct vb_ident_table idents; /* the IPv4 identifications of peers */
 	uint64_t drops[VB_PACKET_DROPS];
 	bool icrc_explained,
@@ -478,6 +490,9 @@ bool vb_reply_push(struct vb_responder *resp, const struct vb_reply *reply);
 /* Sends answers in order; true: the budget is used up. */
 bool vb_reply_run(struct vb_wired *wired);
 void vb_reply_cnp(struct vb_wired *wired);
+
+/* demux.c: the QP goes, and no packet continues a message to it. */
+void vb_roce_forget_sequel(struct vb_wired *wired);
 
 void vb_roce_todo(struct vb_wired *wired);
 void vb_roce_todo_ack(struct vb_wired *wired);

@@ -56,6 +56,22 @@ static void burst_begin(struct vb_tx *tx, const struct vb_way *way, size_t lengt
 	tx->packets_max = tx->roce->sink.burst_max(tx->roce->sink.arg, way);
 }
 
+/* Writes the headers, and computes the part of the ICRC that they share with the next packet. */
+static void headers_put(struct vb_tx *tx, const struct vb_packet *packet, size_t length)
+{
+	const uint8_t *before = tx->at;
+	const bool may_share =
+		tx->bare && tx->packets && tx->payload_length == packet->payload_length;
+
+	tx->at = tx->bytes + tx->used;
+	tx->headers_length = (uint32_t)vb_packet_emit(packet, tx->at);
+	tx->payload_length = packet->payload_length;
+	tx->bare = tx->headers_length == VB_BTH_LENGTH;
+	if (!may_share || !tx->bare || memcmp(before, tx->at, VB_ICRC_HEAD) != 0)
+		tx->icrc_head = vb_icrc_head(&tx->bursts[tx->count - 1].way->flow, tx->at,
+					     length - VB_ICRC_LENGTH);
+}
+
 uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb_packet *packet)
 {
 	size_t length = vb_packet_length(packet);
@@ -64,9 +80,7 @@ uint8_t *vb_tx_begin(struct vb_tx *tx, const struct vb_way *way, const struct vb
 		vb_tx_flush(tx);
 	if (!burst_continues(tx, way, length))
 		burst_begin(tx, way, length);
-	tx->at = tx->bytes + tx->used;
-	tx->headers_length = (uint32_t)vb_packet_emit(packet, tx->at);
-	tx->payload_length = packet->payload_length;
+	headers_put(tx, packet, length);
 	return tx->at + tx->headers_length;
 }
 
@@ -77,7 +91,8 @@ void vb_tx_end(struct vb_tx *tx)
 
 	while (length & 3)
 		tx->at[length++] = 0;
-	vb_icrc_put(&burst->way->flow, vb_port_id(tx->packets), tx->at, length);
+	vb_icrc_put_behind(&burst->way->flow, tx->icrc_head, vb_port_id(tx->packets), tx->at,
+			   length);
 	length += VB_ICRC_LENGTH;
 	burst->length += length;
 	tx->used += length;
@@ -97,6 +112,7 @@ void vb_tx_advance_last(struct vb_tx *tx, unsigned to)
 
 void vb_tx_cancel(struct vb_tx *tx)
 {
+	tx->bare = false;
 	if (tx->count && !tx->bursts[tx->count - 1].length) {
 		tx->count--;
 		tx->closed = true;

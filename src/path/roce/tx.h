@@ -27,9 +27,11 @@ struct vb_tx {
 	unsigned packets;     /* packets in the last burst */
 	unsigned packets_max; /* limit of that number */
 	bool closed;          /* the last burst takes no more packets */
-	/* the packet that is being built */
+	/* the packet that is being built, or was built last */
 	uint8_t *at;
 	uint32_t headers_length, payload_length;
+	uint32_t icrc_head; /* of its ICRC (wire/icrc.h) */
+	bool bare;          /* its headers are a BTH alone: the next one may differ but a little */
 };
 
 int vb_tx_init(struct vb_tx *tx, struct vb_roce *roce);

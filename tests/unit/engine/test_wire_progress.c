@@ -91,6 +91,28 @@ static void found_completions_count(void)
 	CHECK(was_brought_on(lane));
 }
 
+/* A program with many packets polls rarely, and yet brings the wire on. */
+static void packets_count_as_polls(void)
+{
+	struct vb_nic *nic;
+	struct vb_lane *lane;
+
+	prepare_host();
+	nic = nic_of_process();
+	lane = wire_of(nic);
+	pthread_mutex_lock(&vb_service_turn); /* the service thread would count anew */
+	atomic_store(&lane->polls, 0);
+	vb_engine_poll_wire(nic, 1u << lane->number);
+	CHECK(atomic_load(&lane->polls) < 20);
+	atomic_store(&lane->polls, 0);
+	vb_wire_lock(lane);
+	lane->polled_packets -= 4000;
+	vb_wire_unlock(lane);
+	vb_engine_poll_wire(nic, 1u << lane->number);
+	CHECK(atomic_load(&lane->polls) >= 1000);
+	pthread_mutex_unlock(&vb_service_turn);
+}
+
 /* Nobody watches the name but this test. */
 static void messages_come_after_packets(void)
 {
@@ -113,6 +135,7 @@ static void messages_come_after_packets(void)
 CASE(a_holder_of_the_lock_stands_in, holders_stand_in, NULL)
 CASE(the_service_thread_asks_for_it, service_is_shut_out, NULL)
 CASE(polls_that_find_something_bring_it_on, found_completions_count, NULL)
+CASE(many_packets_count_as_many_polls, packets_count_as_polls, NULL)
 CASE(a_message_comes_after_the_packets_before_it, messages_come_after_packets, NULL)
 
 int main(void)
@@ -121,6 +144,7 @@ int main(void)
 		cmocka_unit_test(a_holder_of_the_lock_stands_in),
 		cmocka_unit_test(the_service_thread_asks_for_it),
 		cmocka_unit_test(polls_that_find_something_bring_it_on),
+		cmocka_unit_test(many_packets_count_as_many_polls),
 		cmocka_unit_test(a_message_comes_after_the_packets_before_it),
 	};
 

@@ -78,6 +78,30 @@ static void put(const struct vb_way *way, uint32_t length)
 	vb_tx_end(&roce.tx);
 }
 
+/* sink_send checks the ICRC of each. */
+static void packets_of_a_burst_may_differ(void **state)
+{
+	struct vb_packet packet = { .opcode = VB_OP_SEND_MIDDLE, .payload_length = 256 };
+
+	(void)state;
+	for (unsigned i = 0; i < 40; i++) {
+		packet.psn = i;
+		packet.ack_request = i % 3 == 0;
+		packet.pkey = i % 5 ? 0xffff : 0x8001;
+		packet.dest_qpn = i % 7 ? 7 : 8;
+		packet.migreq = i % 11 == 0;
+		memset(vb_tx_begin(&roce.tx, &ways[0], &packet), (int)i, 256);
+		if (i % 13 == 5) { /* another one takes its place */
+			vb_tx_cancel(&roce.tx);
+			packet.dest_qpn = 9;
+			memset(vb_tx_begin(&roce.tx, &ways[0], &packet), (int)i, 256);
+		}
+		vb_tx_end(&roce.tx);
+	}
+	vb_tx_flush(&roce.tx);
+	assert_int_equal(count, 1);
+}
+
 static void packets_of_one_size_leave_together(void **state)
 {
 	(void)state;
@@ -155,6 +179,7 @@ static void whatever_is_put_in_leaves(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(packets_of_a_burst_may_differ),
 		TEST(packets_of_one_size_leave_together),
 		TEST(only_the_last_packet_is_shorter),
 		TEST(a_longer_packet_begins_a_burst),

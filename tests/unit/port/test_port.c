@@ -70,6 +70,42 @@ static void bursts_arrive_in_order_in_namespace(void)
 }
 RIG_TEST(bursts_arrive_in_order)
 
+static void send_packets(struct rig *rig, const struct vb_way *way, unsigned packets)
+{
+	static uint8_t bytes[VB_BURST_PACKETS * RIG_PACKET];
+
+	for (unsigned i = 0; i < packets; i++)
+		rig_packet(bytes + (size_t)i * RIG_PACKET, RIG_PACKET, rig_own_qpn(rig, i), 1, way,
+			   i);
+	rig_send(rig, way, bytes, packets * RIG_PACKET, RIG_PACKET);
+}
+
+/* A long message is a short burst and a long one: all of them are read at once. */
+static void bursts_that_wait_are_read_together_in_namespace(void)
+{
+	static const unsigned counts[] = { 2, 62, 2, 1, 62 };
+	struct rig *rig;
+	struct vb_way way;
+	unsigned sum = 0;
+
+	netns_up("lo", true);
+	rig = rig_open("wire");
+	way = rig_way(rig, "127.0.0.1", "127.0.0.1", NULL);
+	for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		send_packets(rig, &way, counts[i]);
+		sum += counts[i];
+	}
+	/* Loopback: they are there. */
+	CHECK(vb_port_receive(rig->port, false, 1024, rig_input, rig) == sum);
+	send_packets(rig, &way, 2);
+	send_packets(rig, &way, 62);
+	CHECK(vb_port_receive(rig->port, true, 1, rig_input, rig) == 2);
+	CHECK(vb_port_receive(rig->port, true, 1024, rig_input, rig) == 62);
+	CHECK(!vb_port_receive(rig->port, true, 1024, rig_input, rig));
+	CHECK(vb_port_packets(rig->port) == 2 * (sum + 64));
+}
+RIG_TEST(bursts_that_wait_are_read_together)
+
 static void headers_say_what_the_way_says_in_namespace(void)
 {
 	struct vb_av av = { .sgid = rig_gid("127.0.0.1"),
@@ -496,6 +532,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bursts_arrive_in_order),
+		cmocka_unit_test(bursts_that_wait_are_read_together),
 		cmocka_unit_test(headers_say_what_the_way_says),
 		cmocka_unit_test(a_message_has_the_flow_of_its_sender),
 		cmocka_unit_test(real_addresses_stay_and_made_up_ones_go_over_loopback),

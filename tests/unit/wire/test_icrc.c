@@ -137,6 +137,36 @@ static void every_identification_is_found(void **state)
 	free(packet);
 }
 
+static void assert_shares_head(bool ipv6, uint64_t *seed)
+{
+	struct vb_icrc_flow flow = random_flow(ipv6, seed);
+	uint8_t *first = random_packet(1040, seed), *next = random_packet(1040, seed);
+	const uint32_t head = vb_icrc_head(&flow, first, 1036);
+	const uint16_t id = (uint16_t)sample_random(seed);
+	uint16_t found = 0;
+
+	memcpy(next, first, VB_ICRC_HEAD);
+	assert_int_equal(vb_icrc_behind(&flow, head, id, next, 1036),
+			 vb_icrc(&flow, id, next, 1036));
+	vb_icrc_put_behind(&flow, head, id, next, 1036);
+	assert_true(vb_icrc_check(&flow, next, 1036, NULL));
+	assert_true(vb_icrc_check_behind(&flow, head, next, 1036, &found));
+	assert_int_equal(found, ipv6 ? 0 : id);
+	next[VB_ICRC_HEAD + sample_random(seed) % 1000] ^= 0x10;
+	assert_false(vb_icrc_check_behind(&flow, head, next, 1036, &found));
+	free(first);
+	free(next);
+}
+
+/* The head depends on length, flow and first bytes, and on nothing else. */
+static void packets_share_the_head_of_their_icrc(void **state)
+{
+	uint64_t seed = 9;
+
+	for (unsigned i = 0; i < 200; i++)
+		assert_shares_head(i % 2, &seed);
+}
+
 /* A fragment, or a datagram that may become one. */
 static void other_flags_than_df_are_refused(void **state)
 {
@@ -285,6 +315,7 @@ int main(void)
 		cmocka_unit_test(every_length_gives_what_the_reference_gives),
 		cmocka_unit_test(a_long_datagram_has_an_icrc_too),
 		cmocka_unit_test(every_identification_is_found),
+		cmocka_unit_test(packets_share_the_head_of_their_icrc),
 		cmocka_unit_test(other_flags_than_df_are_refused),
 		cmocka_unit_test(a_wrong_bit_is_always_seen),
 		cmocka_unit_test(a_wrong_address_or_port_is_seen),

@@ -269,6 +269,25 @@ static void a_packet_written_by_hand_reads_as_meant(void **state)
 	assert_int_equal(packet.payload[0], 0x5a);
 }
 
+static void the_next_packet_differs_in_psn_and_ack_request(void **state)
+{
+	uint8_t bytes[12 + 64 + 4] = { 0x07, 0x40, 0xff, 0xff, 0, 1, 2, 3, 0x80, 0xff, 0xff, 0xff };
+	uint8_t next[sizeof(bytes)];
+	struct vb_packet packet, whole;
+
+	assert_int_equal(vb_packet_parse(bytes, sizeof(bytes), &packet), VB_PACKET_OK);
+	memcpy(next, bytes, sizeof(next));
+	next[8] = next[9] = next[10] = next[11] = 0;
+	assert_int_equal(vb_packet_parse(next, sizeof(next), &whole), VB_PACKET_OK);
+	assert_int_equal(vb_packet_parse_next(next, &packet), VB_PACKET_OK);
+	assert_false(packet.ack_request);
+	assert_int_equal(packet.psn, 0);
+	assert_ptr_equal(packet.payload, whole.payload);
+	assert_int_equal(packet.payload_length, whole.payload_length);
+	next[8] = 0x01;
+	assert_int_equal(vb_packet_parse_next(next, &packet), VB_PACKET_RESERVED);
+}
+
 static void psns_compare_across_the_wrap(void **state)
 {
 	assert_int_equal(vb_psn_diff(0, 0xffffff), 1);
@@ -300,6 +319,7 @@ int main(void)
 		cmocka_unit_test(reserved_bits_are_refused),
 		cmocka_unit_test(reserved_syndromes_are_refused),
 		cmocka_unit_test(a_packet_written_by_hand_reads_as_meant),
+		cmocka_unit_test(the_next_packet_differs_in_psn_and_ack_request),
 		cmocka_unit_test(psns_compare_across_the_wrap),
 		cmocka_unit_test(every_flaw_has_a_name),
 	};
