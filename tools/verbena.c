@@ -15,6 +15,7 @@ static const struct command {
 	{ "devices", verbena_devices, "list the RDMA devices of this host" },
 	{ "info", verbena_info, "print all attributes of the devices and this installation" },
 	{ "resources", verbena_resources, "list the RDMA objects of the processes of this host" },
+	{ "capture", verbena_capture, "write the RDMA traffic of this host to a file of packets" },
 	{ "doctor", verbena_doctor, "find limits of Verbena on this host, and give advice" },
 };
 
@@ -67,6 +68,8 @@ int main(int argc, char **argv)
 		printf("verbena %s\n", VERBENA_VERSION);
 		return EXIT_SUCCESS;
 	}
+	if (is_extcap(argc, argv))
+		return verbena_extcap(argc, argv);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);

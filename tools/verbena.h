@@ -15,7 +15,12 @@ int verbena_run(int argc, char **argv);
 int verbena_devices(int argc, char **argv);
 int verbena_info(int argc, char **argv);
 int verbena_resources(int argc, char **argv);
+int verbena_capture(int argc, char **argv);
 int verbena_doctor(int argc, char **argv);
+
+/* Wireshark calls this program, by its own options (capture_extcap.c). */
+bool is_extcap(int argc, char **argv);
+int verbena_extcap(int argc, char **argv);
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -46,6 +46,7 @@ enum vb_fork_stage {
 
 	/* libibverbs: state that a child only forgets, or unlocks */
 	VB_FORK_RAW,
+	VB_FORK_CAPTURE,
 	VB_FORK_COMM_EST,
 	VB_FORK_PKEYS,
 	VB_FORK_WATCH,

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "engine/attach/capture.h"
 #include "engine/attach/seccomp.h"
 #include "engine/engine.h"
 #include "engine/link_watch.h"
@@ -258,8 +259,11 @@ int vb_engine_start(struct vb_nic *nic)
 	struct vb_engine *engine;
 	int err = 0;
 
+	bool first;
+
 	pthread_mutex_lock(&nic->lock);
-	if (!nic->engine) {
+	first = !nic->engine;
+	if (first) {
 		engine = aligned_alloc(64, (sizeof(*engine) + 63) & ~63ul);
 		if (engine)
 			memset(engine, 0, sizeof(*engine));
@@ -281,5 +285,7 @@ int vb_engine_start(struct vb_nic *nic)
 		err = epoll_add(nic->engine->epoll, nic->slots[i].listener, i);
 	}
 	pthread_mutex_unlock(&nic->lock);
+	if (first && !err)
+		vb_capture_join(nic);
 	return err;
 }

@@ -6,6 +6,7 @@
 
 #include "base/config.h"
 #include "base/log.h"
+#include "capture/ring.h"
 #include "nic/wr_opcode.h"
 #include "wire/packet.h"
 
@@ -253,10 +254,27 @@ static bool sentence_write(const struct vb_report *report, char sentence[SENTENC
 	return true;
 }
 
+/* A program captures: the sentence becomes the comment of a packet. */
+static void sentence_capture(const struct vb_report *report, uint32_t qpn)
+{
+	const struct vb_capture_note note = {
+		.wr_id = report->wr_id,
+		.qpn = qpn,
+		.opcode = report->opcode < 0 ? UINT8_MAX : (uint8_t)report->opcode,
+		.status = (uint8_t)rows[report->reason].status,
+	};
+	char sentence[SENTENCE];
+
+	sentence_fill(report, rows[report->reason].sentence, sentence, SENTENCE);
+	vb_capture_tell(VB_CAPTURE_FAILED, &note, sentence);
+}
+
 void vb_report_explain(const struct vb_report *report)
 {
 	char sentence[SENTENCE];
 
+	if (vb_captured())
+		sentence_capture(report, report->qpn);
 	if (!sentence_write(report, sentence))
 		return;
 	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, opcode_name(report->opcode),

@@ -5,11 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
 #include "base/random.h"
+#include "capture/ring.h"
 #include "engine/wire/listen.h"
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
@@ -198,12 +200,32 @@ int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
 
 /* --- messages --- */
 
+/* A program captures: no packet carries the MAD, so a record does. */
+static void capture_mad(const struct vb_gsi_datagram *datagram)
+{
+	struct vb_capture_packet *record =
+		vb_capture_begin(VB_CAPTURE_MAD, sizeof(*record) + VB_MAD_SIZE, 1, vb_now_ns());
+
+	if (!record)
+		return;
+	memset((uint8_t *)record + sizeof(record->head), 0, sizeof(*record) - sizeof(record->head));
+	memcpy(record->src, datagram->src.raw, sizeof(record->src));
+	memcpy(record->dst, datagram->dst.raw, sizeof(record->dst));
+	memcpy(record + 1, datagram->mad, VB_MAD_SIZE);
+	vb_capture_end();
+}
+
 static int send_within_host(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram)
 {
 	struct vb_gsi_datagram answer, nothing;
 
-	if (vb_gsi_route(gsi, datagram, &answer))
+	if (vb_captured())
+		capture_mad(datagram);
+	if (vb_gsi_route(gsi, datagram, &answer)) {
+		if (vb_captured())
+			capture_mad(&answer);
 		vb_gsi_route(gsi, &answer, &nothing);
+	}
 	return 0;
 }
 

@@ -62,6 +62,7 @@ void vb_sq_reset(struct vb_sq *sq)
 	atomic_store(&sq->internal, 0);
 	sq->stuck = false;
 	sq->receives = 0;
+	memset(&sq->captured, 0, sizeof(sq->captured));
 	atomic_store(&sq->done, 0);
 	atomic_store(&sq->retired, 0);
 }

@@ -73,6 +73,10 @@ struct vb_sq {
 	struct vb_aside *aside;       /* executor: list, the oldest first */
 	uint32_t next;                /* executor */
 	_Atomic uint32_t offset;      /* executor: bytes of the WQE at next that are transferred */
+	struct {                      /* executor, while captured (path/local/capture.c); ... */
+		uint32_t psn, messages; /* ... counted since RESET, up to the WQE at index */
+		uint32_t index;
+	} captured;
 	/* Executor; pairs with the load of the poller. An index, as wide as the word of a cell:
 	 * pollers watch both alike. */
 	_Alignas(64) _Atomic uint64_t done;

@@ -2,6 +2,7 @@
 #include "path/complete.h"
 
 #include "base/clock.h"
+#include "capture/ring.h"
 #include "nic/comp_cntr.h"
 #include "nic/tm.h"
 
@@ -17,6 +18,18 @@ void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_re
 	if (!report->length)
 		report->length = wqe->length;
 	vb_report_explain(report);
+}
+
+void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t psn,
+			  uint32_t count)
+{
+	const struct vb_capture_note note = { .wr_id = wqe->wr_id,
+					      .qpn = qp->ibv.qp_num,
+					      .psn = psn,
+					      .psn_count = count,
+					      .opcode = wqe->opcode };
+
+	vb_capture_tell(VB_CAPTURE_PSNS, &note, NULL);
 }
 
 /* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */

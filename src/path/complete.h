@@ -25,6 +25,10 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice);
 /* One line under VERBENA_EXPLAIN=1 about the WQE at sq.next. */
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
 
+/* While a program captures: packets with these PSNs, from the QP, are those of the WQE. */
+void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t psn,
+			  uint32_t count);
+
 /* Executes a work request that stays in this process: BIND_MW or LOCAL_INV. */
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report);
 

@@ -313,4 +313,9 @@ void vb_memory_hand_over(struct vb_port *to, const struct vb_delivery *delivery)
 void vb_memory_send(struct vb_port *port, const struct vb_burst *burst);
 unsigned vb_memory_receive(struct vb_port *port, unsigned most);
 
+/* --- port/capture.c: a program captures --- */
+
+void vb_port_capture_out(const struct vb_burst *bursts, unsigned count);
+void vb_port_capture_in(const struct vb_arrival *arrival);
+
 #endif

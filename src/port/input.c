@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "capture/ring.h"
 #include "nic/lane.h"
 #include "port/impl.h"
 #include "wire/packet.h"
@@ -72,6 +73,8 @@ static void show_packet(struct vb_port *port, const struct vb_delivery *from, ui
 
 	port->counters->packets_in++;
 	port->counters->bytes_in += length;
+	if (vb_captured())
+		vb_port_capture_in(&arrival);
 	port->input(port->input_arg, &arrival);
 }
 

@@ -20,6 +20,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
+#include "capture/ring.h"
 #include "nic/lane.h"
 #include "port/impl.h"
 
@@ -261,6 +262,8 @@ static unsigned count_same_socket(const struct vb_burst *bursts, unsigned count)
 
 void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count)
 {
+	if (vb_captured())
+		vb_port_capture_out(bursts, count);
 	for (unsigned done = 0, run; done < count; done += run) {
 		run = 1;
 		switch ((enum vb_way_kind)bursts[done].way->kind) {

@@ -15,7 +15,7 @@
 #include "base/limits.h"
 #include "shm/slot_user.h"
 
-enum { ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20 };
+enum { ANSWER_MS = 1000, BUSY_MS = 5000, PAUSE_MS = 20, LISTENS = 1 << 16 };
 
 struct name {
 	unsigned slot;
@@ -53,7 +53,7 @@ static unsigned slot_of(const char *name)
 	return own == (slot >= VB_SLOT_OWN_MIN) ? slot : 0;
 }
 
-static int names_read(struct names *names)
+int vb_ask_names(vb_ask_each_name *each, void *arg)
 {
 	FILE *file = fopen("/proc/net/unix", "re");
 	char line[512];
@@ -63,15 +63,23 @@ static int names_read(struct names *names)
 		return -errno;
 	while (complete && fgets(line, sizeof(line), file)) {
 		const char *name = strstr(line, " @verbena.");
-		unsigned slot;
+		unsigned slot, flags = 0;
+		unsigned long inode = 0;
 
 		line[strcspn(line, "\n")] = '\0';
 		slot = name && strlen(name) < VB_ASK_NAME_SIZE ? slot_of(name + 2) : 0;
+		(void)sscanf(line, "%*s %*s %*s %x %*s %*s %lu", &flags, &inode);
 		if (slot)
-			complete = name_add(names, slot, name + 2);
+			complete = each(arg, slot, name + 2, flags & LISTENS ? inode : 0);
 	}
 	fclose(file);
 	return complete ? 0 : -ENOMEM;
+}
+
+static bool names_collect(void *names, unsigned slot, const char *text, unsigned long inode)
+{
+	(void)inode;
+	return name_add(names, slot, text);
 }
 
 static int by_slot(const void *a, const void *b)
@@ -81,7 +89,7 @@ static int by_slot(const void *a, const void *b)
 	return (x->slot > y->slot) - (x->slot < y->slot);
 }
 
-static int name_connect(const char *text)
+int vb_ask_connect(const char *text)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	const size_t room = sizeof(address.sun_path) - 1;
@@ -95,8 +103,7 @@ static int name_connect(const char *text)
 	return -1;
 }
 
-/* A name counts only if the slot is for the user that bound it. */
-static bool is_holder(unsigned slot, uid_t uid)
+bool vb_ask_is_holder(unsigned slot, uid_t uid)
 {
 	struct vb_uid_map map;
 	uint32_t user;
@@ -227,7 +234,7 @@ static void ask_process(struct vb_asked_processes *all, const struct name *name,
 	bool known = false;
 
 	if (!getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &cred, &size) &&
-	    is_holder(slot, cred.uid)) {
+	    vb_ask_is_holder(slot, cred.uid)) {
 		all->pid_of_slot[slot] = cred.pid;
 		for (unsigned i = 0; i < all->count; i++) /* another of its slots */
 			known |= all->list[i].pid == cred.pid && cred.pid;
@@ -254,7 +261,7 @@ static void hear_answer(struct vb_asked_process *process, uint64_t until_ms)
 		int again;
 
 		poll(NULL, 0, PAUSE_MS);
-		again = name_connect(process->name);
+		again = vb_ask_connect(process->name);
 		if (again < 0)
 			return;
 		process->error = request_send(again);
@@ -279,7 +286,7 @@ int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter 
 	int err;
 
 	*all = (struct vb_asked_processes){ 0 };
-	err = names_read(&names);
+	err = vb_ask_names(names_collect, &names);
 	if (err) {
 		free(names.list);
 		return err;
@@ -287,7 +294,7 @@ int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter 
 	if (names.count)
 		qsort(names.list, names.count, sizeof(*names.list), by_slot);
 	for (size_t i = 0; i < names.count; i++) {
-		int fd = name_connect(names.list[i].text);
+		int fd = vb_ask_connect(names.list[i].text);
 
 		if (fd < 0)
 			continue; /* not listening, or gone since */

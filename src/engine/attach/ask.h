@@ -33,6 +33,17 @@ struct vb_ask_filter {
 	pid_t except; /* 0: none */
 };
 
+/*
+ * Names of slots in this network namespace. inode: of the socket that listens there; 0: of another
+ * socket. False: stop. Returns 0, -ENOMEM (stopped) or -errno.
+ */
+typedef bool vb_ask_each_name(void *arg, unsigned slot, const char *text, unsigned long inode);
+int vb_ask_names(vb_ask_each_name *each, void *arg);
+/* Connects to such a name; -1: no process listens there any more. */
+int vb_ask_connect(const char *text);
+/* A name counts only if the slot is for the user that bound it. */
+bool vb_ask_is_holder(unsigned slot, uid_t uid);
+
 /* 0, or -errno: there is nothing to free. */
 int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter *filter);
 void vb_ask_free(struct vb_asked_processes *all);

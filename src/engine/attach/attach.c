@@ -30,7 +30,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "capture/record.h"
 #include "engine/attach/attach_gate.h"
+#include "engine/attach/capture.h"
 #include "engine/attach/describe.h"
 #include "engine/attach/view.h"
 #include "engine/engine.h"
@@ -569,10 +571,12 @@ void vb_attach_event(struct vb_nic *nic, struct vb_peer *peer)
 		forget_peer(nic, peer);
 		return;
 	}
-	if (magic == VB_XRC_SHARE_MAGIC && peer->accepted && !peer->head_slot) {
+	if ((magic == VB_XRC_SHARE_MAGIC || magic == VB_CAPTURE_MAGIC) && peer->accepted &&
+	    !peer->head_slot) {
 		/* Out of the epoll first: the socket may stay, with another purpose. */
 		epoll_ctl(nic->engine->epoll, EPOLL_CTL_DEL, peer->socket, NULL);
-		if (vb_xrc_serve(nic, peer->socket))
+		if (magic == VB_CAPTURE_MAGIC ? vb_capture_serve(nic, peer->socket)
+					      : vb_xrc_serve(nic, peer->socket))
 			peer->socket = -1;
 		forget_peer(nic, peer);
 		return;

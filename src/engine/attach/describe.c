@@ -313,7 +313,7 @@ static int records_to_memfd(const struct listing *listing)
 	return fd;
 }
 
-static bool may_ask(int socket)
+bool vb_describe_may_ask(int socket)
 {
 	struct ucred cred;
 	socklen_t size = sizeof(cred);
@@ -366,7 +366,7 @@ void vb_describe_answer_to(struct vb_nic *nic, int socket)
 		atomic_fetch_add(&refused, 1);
 		return;
 	}
-	if (!may_ask(socket)) {
+	if (!vb_describe_may_ask(socket)) {
 		atomic_fetch_add(&refused, 1);
 		answer.error = EPERM;
 		vb_fd_send(socket, &answer, sizeof(answer), -1);

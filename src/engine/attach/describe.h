@@ -108,6 +108,8 @@ void vb_describe_ids_by(vb_describe_ids_fn *list);
 
 struct vb_nic;
 
+/* The other end of the socket is the same user, or root. */
+bool vb_describe_may_ask(int socket);
 /* Reads a request from a connected slot socket and answers it. The caller closes the socket. */
 void vb_describe_answer_to(struct vb_nic *nic, int socket);
 

@@ -94,8 +94,9 @@ enum vb_step vb_step_set_aside(struct vb_step_context *step)
 	}
 	if (aside)
 		append(sq, aside);
-	return vb_step_complete(step,
-				VB_OK); /* without memory the datagram is lost, as on a wire */
+	/* Without memory the datagram is lost, as on a wire. It is captured when it leaves. */
+	vb_path_complete(step->qp, VB_OK, &step->report, &step->run->notice);
+	return VB_STEP_NEXT;
 }
 
 enum vb_step vb_step_aside_late(struct vb_step_context *step)
@@ -121,6 +122,7 @@ static enum vb_step try(struct vb_step_context *step)
 		return VB_STEP_PEND;
 	step->wqe = &step->aside->wqe;
 	step->report = (struct vb_report){ 0 };
+	step->begun_ns = vb_captured() ? vb_now_ns() : 0;
 	(void)vb_step_local(step, wqe, 0); /* inlined: there is no key to check */
 	verdict = vb_step_bind_datagram(step, wqe->remote_qpn);
 	if (verdict == VB_VERDICT_HERE)

@@ -6,6 +6,8 @@
 
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason)
 {
+	if (vb_captured())
+		vb_step_capture(step, reason);
 	vb_path_complete(step->qp, reason, &step->report, &step->run->notice);
 	if (__builtin_expect(reason != VB_OK, 0) && vb_reason_row(reason)->status != IBV_WC_SUCCESS)
 		vb_step_leave(step);
@@ -54,6 +56,8 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 		if (reason == VB_WHY_RECV_KEY || reason == VB_WHY_RECV_MEMORY ||
 		    reason == VB_WHY_TARGET_CQ_OVERRUN)
 			vb_target_fail(remote, reason, quiet);
+		if (step->aside && vb_captured())
+			vb_step_capture(step, VB_OK);
 		return step->aside ? VB_STEP_NEXT : vb_step_complete(step, VB_OK);
 	}
 	refusal_count(step);

@@ -113,6 +113,8 @@ static enum vb_reason place_surely(struct vb_step_context *step, struct vb_claim
 /* The WQE of a datagram that was put aside is complete already. */
 static enum vb_step finish(struct vb_step_context *step, enum vb_reason reason)
 {
+	if (step->aside && vb_captured())
+		vb_step_capture(step, reason);
 	return step->aside ? VB_STEP_NEXT : vb_step_complete(step, reason);
 }
 

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "capture/ring.h"
 #include "exec/recv.h"
 #include "nic/mr.h"
 #include "path/local/local.h"
@@ -174,7 +175,7 @@ bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	uint64_t stamp = 0;
 	bool sent = false;
 
-	if (!direct || !wr || !wr_is_suitable(wr) || !thread)
+	if (!direct || vb_captured() || !wr || !wr_is_suitable(wr) || !thread)
 		return false;
 	/* As vb_hazard_enter, but the exchange is the one that takes the lock. The release is that
 	 * of the last visit, whose word this one may hide from a grace. */

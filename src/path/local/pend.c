@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* WQEs that wait for a peer, with the patience that the QP's attributes ask for. */
+#include <limits.h>
+
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "nic/migrate.h"
@@ -171,6 +173,9 @@ static bool rnr_exhausted(struct vb_step_context *step)
 
 enum vb_step vb_step_no_receive(struct vb_step_context *step)
 {
+	unsigned tries;
+	bool exhausted;
+
 	step->report.want = step->qp->attr.rnr_retry + 1u;
 	if (!vb_qp_reliable(step->qp)) {
 		const struct vb_rq_shared *rq = step->qp->remote.rq;
@@ -185,7 +190,11 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 			return drop(step, VB_WHY_DROP_NO_RECEIVE);
 		return VB_STEP_PEND;
 	}
-	if (rnr_exhausted(step)) {
+	tries = step->qp->pend.why == VB_PEND_RNR ? step->qp->pend.rnr_tries : UINT_MAX;
+	exhausted = rnr_exhausted(step);
+	if (vb_captured() && !exhausted && tries != step->qp->pend.rnr_tries)
+		vb_step_capture_rnr(step);
+	if (exhausted) {
 		/* This thread may have lost its CPU after it found no receive: one look comes after
 		 * the time is over. */
 		if (step->qp->pend.rnr_looked_again)

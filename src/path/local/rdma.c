@@ -151,9 +151,12 @@ static void batch_collect(struct vb_step_context *step, struct batch *batch)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	uint8_t opcode = step->wqe->opcode;
-	/* Fault rules, and path MTUs that differ, concern each WQE. */
+	/* Fault rules, and path MTUs that differ, concern each WQE. A capture shows the bytes that
+	 * each READ brings, before the next one overwrites them. */
 	unsigned most =
-		vb_fault_any() || step->qp->remote.message_max != UINT32_MAX ? 1 : BATCH_MAX;
+		vb_fault_any() || vb_captured() || step->qp->remote.message_max != UINT32_MAX
+			? 1
+			: BATCH_MAX;
 
 	while (batch->count < most && sq->next + batch->count != step->run->end &&
 	       batch->local.bytes < VB_PIECE &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The executor: takes work requests from the send queue in post order. */
+#include "base/clock.h"
 #include "nic/grace.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
@@ -67,6 +68,8 @@ static enum vb_step wqe_execute(struct vb_step_context *step)
 	operation run = operation_find(step->qp->type, step->wqe->opcode);
 	enum vb_step next;
 
+	if (vb_captured())
+		step->begun_ns = vb_now_ns();
 	if (vb_fault_any() && vb_step_fault(step, &next))
 		return next;
 	if (!run)

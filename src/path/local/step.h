@@ -3,6 +3,7 @@
 #ifndef VB_PATH_LOCAL_STEP_H
 #define VB_PATH_LOCAL_STEP_H
 
+#include "capture/ring.h"
 #include "exec/copy.h"
 #include "exec/mapped.h"
 #include "exec/reason.h"
@@ -42,6 +43,7 @@ struct vb_step_context {
 	struct vb_peer *inside; /* the peer that this thread's hazard names; NULL: none */
 	uint32_t inside_qpn;    /* and the QP there */
 	unsigned since_hazard;  /* operations since the hazard was published */
+	uint64_t begun_ns;      /* while captured: when the WQE was tried last */
 	/* SILENT: for this reason no peer answers. PACKETS: the failure if none can be sent. */
 	enum vb_reason why;
 	struct vb_report report;
@@ -133,6 +135,13 @@ enum vb_step vb_step_aside_late(struct vb_step_context *step);
 
 /* Fault rules judge a WQE before its execution; true: they decided, and *next is the step. */
 bool vb_step_fault(struct vb_step_context *step, enum vb_step *next);
+
+/* --- capture.c: a program captures --- */
+
+/* The WQE at next, or that of aside, is about to complete for a reason. */
+void vb_step_capture(struct vb_step_context *step, enum vb_reason reason);
+/* No receive was posted for it; it is tried again. */
+void vb_step_capture_rnr(struct vb_step_context *step);
 
 /* --- the operations --- */
 

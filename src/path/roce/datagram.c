@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "capture/ring.h"
 #include "path/roce/roce.h"
 
 static uint32_t address_hash(const struct vb_av *av, uint32_t qpn)
@@ -94,6 +95,8 @@ static bool datagram_send(struct vb_roce *roce, struct vb_qp *qp, const struct v
 	};
 
 	roce->tx.qpn = qp->ibv.qp_num;
+	if (vb_captured())
+		vb_path_capture_psns(qp, wqe, packet.psn, 1);
 	vb_pace_pay(roce, way, wqe->length);
 	if (!vb_path_gather(sge, count, 0, wqe->length, vb_tx_begin(&roce->tx, way, &packet))) {
 		vb_tx_cancel(&roce->tx);

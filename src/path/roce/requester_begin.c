@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* WQEs of a connected QP begin here, with checks and PSNs, and end at the queue's head. */
 #include "base/clock.h"
+#include "capture/ring.h"
 #include "path/fault/fault.h"
 #include "path/roce/requester.h"
 
@@ -134,6 +135,8 @@ static void wqe_take_psns(struct vb_wired *wired, struct vb_wqe *wqe)
 	wqe->psn = req->tail_psn;
 	wqe->psn_count = wqe_psns(wired, wqe);
 	req->tail_psn = vb_psn_add(req->tail_psn, wqe->psn_count);
+	if (vb_captured())
+		vb_path_capture_psns(wired->qp, wqe, wqe->psn, wqe->psn_count);
 	req->begun++;
 	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
 }

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The processes that are captured: finding them, asking them, reading their rings. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "capture.h"
+#include "engine/attach/capture.h"
+#include "verbena.h"
+
+static void program_read(pid_t pid, char text[PROGRAM_SIZE])
+{
+	char path[64];
+	FILE *file;
+
+	snprintf(text, PROGRAM_SIZE, "?");
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	if (fgets(text, PROGRAM_SIZE, file))
+		text[strcspn(text, "\n")] = '\0';
+	fclose(file);
+}
+
+/* --- the listener: processes that start later connect to it --- */
+
+static int listener_open(void)
+{
+	for (unsigned number = 0; number < VB_CAPTURE_NAMES; number++) {
+		struct sockaddr_un address = { .sun_family = AF_UNIX };
+		int length = vb_capture_name(address.sun_path + 1, geteuid(), number);
+		socklen_t size =
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		if (fd < 0)
+			return -1;
+		if (!bind(fd, (void *)&address, size) && !listen(fd, 128))
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+void sources_open(struct sources *sources, const struct capture_options *options)
+{
+	*sources = (struct sources){ .bytes = options->bytes, .complain_pid = options->pid };
+	sources->listener = listener_open();
+	if (sources->listener < 0)
+		complain("capture: other captures of this user run: the first packets of "
+			 "programs that start now may be missing");
+}
+
+/* --- asking --- */
+
+static bool is_known(const struct sources *sources, pid_t pid)
+{
+	for (unsigned i = 0; i < sources->count; i++)
+		if (sources->list[i]->pid == pid && sources->list[i]->state != SOURCE_ENDED)
+			return true;
+	return false;
+}
+
+static struct source *source_new(struct sources *sources)
+{
+	struct source **list = realloc(sources->list, (sources->count + 1) * sizeof(*list));
+	struct source *source = calloc(1, sizeof(*source));
+
+	if (list)
+		sources->list = list;
+	if (source)
+		source->notes = calloc(1, sizeof(*source->notes));
+	if (!list || !source || !source->notes) {
+		free(source);
+		return NULL;
+	}
+	list[sources->count++] = source;
+	return source;
+}
+
+/* Takes the socket over. */
+static void source_ask(struct sources *sources, int socket, const struct ucred *cred)
+{
+	const struct vb_capture_request request = { VB_CAPTURE_MAGIC, VB_CAPTURE_VERSION,
+						    sources->bytes };
+	struct source *source = is_known(sources, cred->pid) ? NULL : source_new(sources);
+
+	if (!source || send(socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
+		if (source)
+			source->state = SOURCE_ENDED;
+		close(socket);
+		return;
+	}
+	source->pid = cred->pid;
+	source->uid = cred->uid;
+	source->socket = socket;
+	source->interface = -1;
+	program_read(cred->pid, source->program);
+}
+
+static bool peer_of(int socket, struct ucred *cred)
+{
+	socklen_t size = sizeof(*cred);
+
+	return !getsockopt(socket, SOL_SOCKET, SO_PEERCRED, cred, &size);
+}
+
+static void accept_all(struct sources *sources)
+{
+	struct ucred cred;
+	int fd;
+
+	while ((fd = accept4(sources->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+		/* Root captures processes of all users, another user its own. */
+		if (peer_of(fd, &cred) && (cred.uid == geteuid() || !geteuid()))
+			source_ask(sources, fd, &cred);
+		else
+			close(fd);
+		sources->came = true;
+	}
+}
+
+static bool inode_is_new(struct sources *sources, unsigned long inode)
+{
+	unsigned long *list;
+
+	for (size_t i = 0; i < sources->inode_count; i++)
+		if (sources->inodes[i] == inode)
+			return false;
+	list = realloc(sources->inodes, (sources->inode_count + 1) * sizeof(*list));
+	if (!list)
+		return false;
+	sources->inodes = list;
+	list[sources->inode_count++] = inode;
+	return true;
+}
+
+static bool name_ask(void *arg, unsigned slot, const char *text, unsigned long inode)
+{
+	struct sources *sources = arg;
+	struct ucred cred;
+	int fd = -1;
+
+	if (!inode || !inode_is_new(sources, inode))
+		return true;
+	fd = vb_ask_connect(text);
+	if (fd < 0)
+		return true;
+	if (!peer_of(fd, &cred) || !vb_ask_is_holder(slot, cred.uid)) {
+		close(fd);
+		return true;
+	}
+	sources->pid_of_slot[slot] = cred.pid;
+	source_ask(sources, fd, &cred);
+	return true;
+}
+
+/* A process that is stopped answers when it goes on. */
+static void stopped_tell(struct source *source)
+{
+	char path[64], line[256] = "";
+	const char *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", source->pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	state = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	fclose(file);
+	if (!state || (state[2] != 'T' && state[2] != 't'))
+		return;
+	source->told = true;
+	complain("capture: process %d (%s) is stopped; it is captured as soon as it goes on",
+		 source->pid, source->program);
+}
+
+void sources_look(struct sources *sources)
+{
+	bool found = !sources->complain_pid || sources->complained;
+
+	sources->came = false;
+	if (vb_ask_names(name_ask, sources) && !sources->complained) {
+		sources->complained = true;
+		complain("capture: /proc/net/unix: %s", strerror(errno));
+	}
+	for (unsigned i = 0; i < sources->count; i++)
+		if (sources->list[i]->state == SOURCE_ASKED && !sources->list[i]->told)
+			stopped_tell(sources->list[i]);
+	for (unsigned slot = 0; slot < VB_ASK_SLOTS && !found; slot++)
+		found = sources->pid_of_slot[slot] == sources->complain_pid;
+	if (!found)
+		complain("process %d has no RDMA device open, or is no process of this host; "
+			 "waiting for it",
+			 sources->complain_pid);
+	sources->complained |= !found;
+}
+
+/* --- answers --- */
+
+static int answer_receive(int socket, struct vb_capture_answer *answer, int *ring)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = { answer, sizeof(*answer) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t size = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct cmsghdr *head = size > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+
+	*ring = -1;
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+		memcpy(ring, CMSG_DATA(head), sizeof(*ring));
+	if (size < 0 && errno != ECONNRESET)
+		return errno;
+	if (size != (ssize_t)sizeof(*answer) || answer->magic != VB_CAPTURE_MAGIC ||
+	    answer->version != VB_CAPTURE_VERSION)
+		return EPROTO;
+	return answer->error ? (int)answer->error : *ring < 0 ? EPROTO : 0;
+}
+
+static const char *words_of(int err)
+{
+	switch (err) {
+	case EPERM:
+		return "it belongs to another user";
+	case EPROTO:
+		return "its Verbena is of another version, or it has ended";
+	case EBUSY:
+		return "too many captures of it run already";
+	}
+	return strerror(err);
+}
+
+static void source_end(struct source *source)
+{
+	source->state = SOURCE_ENDED;
+	close(source->socket);
+	source->socket = -1;
+}
+
+static void source_answer(struct sources *sources, struct source *source)
+{
+	struct vb_capture_answer answer;
+	int ring, err = answer_receive(source->socket, &answer, &ring);
+
+	if (err == EAGAIN)
+		return;
+	if (!err)
+		err = -vb_capture_open(&source->reader, ring, &answer);
+	if (ring >= 0)
+		close(ring);
+	if (!err) {
+		source->state = SOURCE_READY;
+		return;
+	}
+	/* Processes of others, and those that have just ended, are not worth a word. */
+	if ((err != EPERM && !kill(source->pid, 0)) || source->pid == sources->complain_pid)
+		complain("capture: process %d (%s) cannot be captured: %s", source->pid,
+			 source->program, words_of(err));
+	source_end(source);
+}
+
+void sources_wait(struct sources *sources, int timeout_ms)
+{
+	struct pollfd *list = calloc(sources->count + 1, sizeof(*list));
+
+	if (!list)
+		return;
+	list[0] = (struct pollfd){ .fd = sources->listener, .events = POLLIN };
+	for (unsigned i = 0; i < sources->count; i++)
+		list[i + 1] = (struct pollfd){ .fd = sources->list[i]->state == SOURCE_ENDED
+							     ? -1
+							     : sources->list[i]->socket,
+					       .events = POLLIN };
+	poll(list, sources->count + 1, timeout_ms);
+	for (unsigned i = sources->count; i; i--) {
+		struct source *source = sources->list[i - 1];
+
+		/* A process that hangs up has written everything: it is read once more. */
+		if (list[i].revents && source->state == SOURCE_ASKED)
+			source_answer(sources, source);
+		else if (list[i].revents && source->state == SOURCE_READY)
+			source_end(source);
+	}
+	if (list[0].revents)
+		accept_all(sources);
+	free(list);
+}
+
+/* --- rings --- */
+
+struct hand {
+	struct source *source;
+	source_each *each;
+	void *arg;
+};
+
+static void record_hand_out(void *arg, const struct vb_capture_head *record)
+{
+	const struct hand *hand = arg;
+
+	hand->each(hand->arg, hand->source, record);
+}
+
+bool sources_read(struct sources *sources, source_each *each, void *arg)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; i < sources->count; i++) {
+		struct hand hand = { sources->list[i], each, arg };
+
+		if (hand.source->reader.head)
+			count += vb_capture_read(&hand.source->reader, record_hand_out, &hand);
+	}
+	return count;
+}
+
+uint64_t source_lost(const struct source *source)
+{
+	return source->reader.head ? vb_capture_lost(&source->reader) : 0;
+}
+
+void sources_close(struct sources *sources)
+{
+	for (unsigned i = 0; i < sources->count; i++) {
+		struct source *source = sources->list[i];
+
+		if (source->socket >= 0 && source->state != SOURCE_ENDED)
+			close(source->socket);
+		if (source->reader.head)
+			vb_capture_close(&source->reader);
+		free(source->notes);
+		free(source);
+	}
+	free(sources->list);
+	free(sources->inodes);
+	if (sources->listener >= 0)
+		close(sources->listener);
+}
