@@ -148,9 +148,6 @@ static inline bool vb_fact_has(enum vb_fact fact, uint64_t bits)
 	return (vb_fact(fact) & bits) == bits;
 }
 
-/* -EOPNOTSUPP, and a sentence: the device in force does not have the call. */
-int vb_fact_check_verb(enum vb_verb verb, const char *call);
-
 /* What this device makes of another device's value: the value, or as much of it as it has. */
 uint64_t vb_fact_within(enum vb_fact fact, uint64_t value);
 /* Replaces all facts, once. */

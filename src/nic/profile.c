@@ -76,7 +76,7 @@ int vb_profile_load(void)
 	return vb_once_load(&once, load_environment);
 }
 
-int vb_fact_check_verb(enum vb_verb verb, const char *call)
+int vb_profile_check_verb(enum vb_verb verb, const char *call)
 {
 	if (vb_fact_has(VB_FACT_VERBS, verb))
 		return 0;

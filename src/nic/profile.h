@@ -49,6 +49,9 @@ void vb_profile_print_excess(const struct vb_profile *profile, enum vb_fact fact
  */
 int vb_profile_load(void);
 
+/* -EOPNOTSUPP, and a sentence: the device in force does not have the call. */
+int vb_profile_check_verb(enum vb_verb verb, const char *call);
+
 /*
  * Why the device in force refuses to be given the work request; NULL: it does not. Posts ask for
  * rows whose `posted` is 0 (nic/wr_opcode.h): without a profile there is none.

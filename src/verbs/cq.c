@@ -9,8 +9,8 @@
 #include "base/symver.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
-#include "nic/fact.h"
 #include "nic/given.h"
+#include "nic/profile.h"
 #include "path/raw/raw.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -96,7 +96,7 @@ VB_PUBLIC int ibv_resize_cq(struct ibv_cq *cq, int cqe)
 	int err = vb_given_check(VB_GIVEN_CQ, cq, "ibv_resize_cq");
 
 	if (!err)
-		err = vb_fact_check_verb(VB_VERB_RESIZE_CQ, "ibv_resize_cq");
+		err = vb_profile_check_verb(VB_VERB_RESIZE_CQ, "ibv_resize_cq");
 	if (!err)
 		err = vb_stale(vb_cq(cq)->nic, "ibv_resize_cq");
 	return vb_return_errno(err ? err : vb_cq_resize(vb_cq(cq), cqe));

@@ -3,8 +3,8 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "engine/wire/multicast.h"
-#include "nic/fact.h"
 #include "nic/given.h"
+#include "nic/profile.h"
 #include "verbs/stale.h"
 
 VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
@@ -13,7 +13,7 @@ VB_PUBLIC int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint
 	int err = vb_given_check(VB_GIVEN_QP, qp, "ibv_attach_mcast");
 
 	if (!err)
-		err = vb_fact_check_verb(VB_VERB_ATTACH_MCAST, "ibv_attach_mcast");
+		err = vb_profile_check_verb(VB_VERB_ATTACH_MCAST, "ibv_attach_mcast");
 	if (!err)
 		err = vb_stale(vb_qp(qp)->nic, "ibv_attach_mcast");
 	return vb_return_errno(err ? err : vb_multicast_attach(vb_qp(qp), gid, lid));

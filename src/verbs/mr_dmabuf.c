@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/dmabuf.h"
-#include "nic/fact.h"
+#include "nic/profile.h"
 #include "verbs/given.h"
 
 VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
@@ -21,7 +21,7 @@ VB_PUBLIC struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, s
 	 * This check comes before all others: programs probe with a bad descriptor, and take every
 	 * other error for support.
 	 */
-	err = vb_fact_check_verb(VB_VERB_REG_DMABUF_MR, "ibv_reg_dmabuf_mr");
+	err = vb_profile_check_verb(VB_VERB_REG_DMABUF_MR, "ibv_reg_dmabuf_mr");
 	if (err)
 		return vb_return_null(err);
 	if (!vb_dmabuf_any()) {

@@ -4,8 +4,8 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
-#include "nic/fact.h"
 #include "nic/mr.h"
+#include "nic/profile.h"
 #include "verbs/given.h"
 #include "verbs/stale.h"
 
@@ -69,7 +69,7 @@ VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 	struct vb_mr *mr = vb_mr(ibv);
 	int err = vb_given_check(VB_GIVEN_MR, ibv, "ibv_rereg_mr");
 
-	if (!err && vb_fact_check_verb(VB_VERB_REREG_MR, "ibv_rereg_mr")) {
+	if (!err && vb_profile_check_verb(VB_VERB_REREG_MR, "ibv_rereg_mr")) {
 		errno = EOPNOTSUPP;
 		return IBV_REREG_MR_ERR_INPUT;
 	}

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
-#include "nic/fact.h"
+#include "nic/profile.h"
 #include "verbs/given.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
@@ -30,7 +30,7 @@ VB_PUBLIC struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_
 	int err = vb_verbs_check_pd(pd, "ibv_create_srq");
 
 	if (!err)
-		err = vb_fact_check_verb(VB_VERB_CREATE_SRQ, "ibv_create_srq");
+		err = vb_profile_check_verb(VB_VERB_CREATE_SRQ, "ibv_create_srq");
 	if (!err)
 		err = vb_srq_create(vb_pd(pd), attr, &srq);
 	vb_tell_filled(&attr->attr, sizeof(attr->attr));
