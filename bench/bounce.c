@@ -5,7 +5,9 @@
  * the same line. Half the traffic; no protocol with two queues does it.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -17,7 +19,7 @@
  * Where others use the CPUs, a trip may take many turns of both processes: then fewer batches are
  * enough.
  */
-enum { TRIPS_PER_BATCH = 10, BATCHES = 20001, ENOUGH_S = 5 };
+enum { TRIPS_PER_BATCH = 10, BATCHES = 20001, ENOUGH_S = 5, LOOKS = 1 << 19 };
 
 #define STOP UINT64_MAX
 
@@ -25,10 +27,18 @@ struct line {
 	_Alignas(128) _Atomic uint64_t word; /* 128: prefetchers fetch lines in pairs */
 };
 
-static void wait_for(struct line *line, uint64_t value)
+/* Waits for the value or, if it comes before, STOP. True: the value. */
+static bool wait_for(struct line *line, uint64_t value)
 {
-	while (atomic_load_explicit(&line->word, memory_order_acquire) != value)
+	for (unsigned looks = 1;; looks++) {
+		uint64_t word = atomic_load_explicit(&line->word, memory_order_acquire);
+
+		if (word == value || word == STOP)
+			return word == value;
 		vb_cpu_relax();
+		if (looks % LOOKS == 0) /* the other side has no CPU: this one may be on it */
+			sched_yield();
+	}
 }
 
 static void put(struct line *line, uint64_t value)
@@ -38,16 +48,8 @@ static void put(struct line *line, uint64_t value)
 
 static void echo(struct line *in, struct line *out)
 {
-	for (uint64_t trip = 1;; trip++) {
-		uint64_t word;
-
-		while ((word = atomic_load_explicit(&in->word, memory_order_acquire)) != 2 * trip) {
-			if (word == STOP)
-				return;
-			vb_cpu_relax();
-		}
+	for (uint64_t trip = 1; wait_for(in, 2 * trip); trip++)
 		put(out, 2 * trip + 1);
-	}
 }
 
 static double measure_half_trip_ns(struct line *out, struct line *in)

@@ -71,11 +71,13 @@ static void with_an_srq(struct ct *t)
 /* What follows at once finds a QP that has failed. */
 static void what_follows_fails(struct ct *t)
 {
+	struct ct_opts o = ct_defaults(t);
 	struct ct_link l;
 	struct ibv_sge sge = ct_sge(t->near, 0, 64);
 	struct ibv_send_wr wr[2];
 
-	ct_link_open(t, &l, NULL);
+	o.timeout = 14; /* 67 ms, eight times */
+	ct_link_open(t, &l, &o);
 	for (int i = 0; i < 2; i++) {
 		ct_recv(&l.b, 10 + i, TARGET, 64);
 		wr[i] = ct_wr(&l, i ? IBV_WR_SEND : IBV_WR_SEND_WITH_INV, i, &sge, 1);

@@ -249,8 +249,8 @@ static void index_follows_modify(struct ct *t)
 	open_with(t, &l, FULL, FULL);
 	ct_usable(&l);
 	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_STATE), 0);
-	attr = (struct ibv_qp_attr){ .pkey_index = OTHER, .qp_state = IBV_QPS_SQD };
-	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX), 0);
+	attr = (struct ibv_qp_attr){ .pkey_index = OTHER, .qp_state = IBV_QPS_SQD, .timeout = 14 };
+	CT_EQ(ct_modify_qp(&l.a, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_TIMEOUT), 0);
 	CT_EQ(ct_to_state(&l.a, IBV_QPS_RTS), 0);
 	ct_recv(&l.b, 10, TARGET, 1024);
 	ct_send(&l, 1, 0, 64);

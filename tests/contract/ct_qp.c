@@ -16,7 +16,7 @@ struct ct_opts ct_defaults(const struct ct *t)
 		.access_a = CT_ACCESS_REMOTE,
 		.access_b = CT_ACCESS_REMOTE,
 		.mtu = IBV_MTU_1024,
-		.timeout = 14, /* 67 ms */
+		.timeout = 18, /* 1 s, eight times: no machine is that slow */
 		.retry_cnt = 7,
 		.rnr_retry = 7,     /* for ever */
 		.min_rnr_timer = 1, /* 10 us */

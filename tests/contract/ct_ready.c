@@ -14,11 +14,9 @@ static void near_ready(struct ct_link *l)
 /* What programs do that exchange addresses without a final handshake. */
 static void peer_reaches_rtr_in_time(struct ct *t)
 {
-	struct ct_opts o = ct_defaults(t);
 	struct ct_link l;
 
-	o.timeout = 18; /* 1 s, eight times: no machine is that slow */
-	ct_link_create(t, &l, &o);
+	ct_link_create(t, &l, NULL);
 	near_ready(&l);
 	ct_fill(t->near, 0, 300, 1);
 	ct_send(&l, 1, 0, 300); /* the far QP is in RESET */
@@ -27,7 +25,7 @@ static void peer_reaches_rtr_in_time(struct ct *t)
 	ct_send(&l, 2, 0, 8); /* and now in INIT */
 	ct_recv(&l.b, 3, TARGET + 4096, 300);
 	ct_none(t->far, l.b.rcq);
-	ct_rtr(&l.b, &l.a, &o);
+	ct_rtr(&l.b, &l.a, &l.o);
 	ct_got(&l, 2, IBV_WC_SUCCESS);
 	ct_got(&l, 3, IBV_WC_SUCCESS);
 	ct_sent(&l, 1, IBV_WC_SUCCESS);
