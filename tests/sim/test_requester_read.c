@@ -143,6 +143,22 @@ static uint32_t answer_length(const struct vb_packet *request)
 	return request->dma_length < 2 * RIG_MTU ? request->dma_length : 2 * RIG_MTU;
 }
 
+/* Nobody knows yet how long the way is: a cut would make windows of long ways grow slowly. */
+static void silence_before_the_first_answer_cuts_nothing(void **state)
+{
+	struct vb_congestion before;
+
+	(void)state;
+	rig_open(&rig);
+	before = rig.wired->req.congestion;
+	rig_post(&rig, IBV_WR_RDMA_READ, 8 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	rig_wait_ns(&rig, 1100000);
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	assert_int_equal(rig.wired->req.congestion.window_256, before.window_256);
+	assert_int_equal(rig.wired->req.congestion.threshold_256, before.threshold_256);
+}
+
 /* After a second timeout the window is one packet. Asked for packet by packet, such a READ would
  * pass. */
 static void a_repeated_read_shows_path_mtus_that_differ(void **state)
@@ -409,6 +425,7 @@ int main(void)
 		TEST_RC(a_fenced_request_waits_for_reads),
 		TEST_RC(an_atomic_brings_the_original_value),
 		TEST_RC(a_response_of_the_wrong_length_fails_the_read),
+		TEST_RC(silence_before_the_first_answer_cuts_nothing),
 		TEST_RC(a_repeated_read_shows_path_mtus_that_differ),
 		TEST_RC(a_read_in_a_full_window_shows_path_mtus_that_differ),
 		TEST_RC(a_repeated_read_goes_forward_only),

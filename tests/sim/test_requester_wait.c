@@ -220,6 +220,25 @@ static void a_distant_peer_is_tried_as_often_as_retry_cnt_says(void **state)
 	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
 }
 
+/* Round trips seemed long lately: a host had no CPU. One loss must not use up the patience. */
+static void a_peer_that_seemed_slow_is_tried_as_often(void **state)
+{
+	unsigned tries = 0;
+
+	(void)state;
+	rig.attr.retry_cnt = 7;
+	rig.attr.timeout = 14;
+	rig_open(&rig);
+	rig.wired->req.congestion.rtt_ns = 300000000;
+	rig.wired->req.congestion.rtt_min_ns = 100000;
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 8 * (4096ull << 14) - 1);
+	rig_poll_none(&rig);
+	for (; rig.out_head != rig.out_tail; tries++)
+		rig_take_op(&rig, VB_OP_SEND_ONLY);
+	assert_in_range(tries, 8, 9);
+}
+
 static void timeout_0_never_gives_up(void **state)
 {
 	(void)state;
@@ -464,6 +483,7 @@ int main(void)
 		TEST_RC(early_retries_do_not_consume_retries),
 		TEST_RC(the_time_without_a_cpu_is_no_silence),
 		TEST_RC(a_distant_peer_is_tried_as_often_as_retry_cnt_says),
+		TEST_RC(a_peer_that_seemed_slow_is_tried_as_often),
 		TEST_RC(timeout_0_never_gives_up),
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),
 		TEST_RC(patience_stays_until_a_round_trip_is_measured),

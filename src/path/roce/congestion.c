@@ -18,7 +18,8 @@ enum {
 	DOUBLINGS_MAX = 16,
 	RTT_MIN_AGE_NS = 1000000000, /* the network may have changed since */
 	QUEUE_NS = 2000000,          /* delay in queues that this sender may cause to others */
-	FAR_GROWTH = 64,             /* of a large window: its part per round trip */
+	FAR_NS = 2000000,            /* a long way ... */
+	FAR_GROWTH = 64, /* ... and the part of its window that is added per round trip */
 	LATELY_PACKETS = 1024,
 	DAMAGE_MOST = 32, /* one packet of so many may be damaged without a cut */
 	/* CNPs */
@@ -162,12 +163,10 @@ static bool marks_come(const struct vb_congestion *c, uint64_t now_ns)
 	return c->marked_ns && now_ns - c->marked_ns < CNP_AGE_NS;
 }
 
-/* Packets per round trip. A large window would need minutes to grow by one each time. */
+/* Packets per round trip. The window of a long way would need minutes to grow by one each time. */
 static uint32_t growth_most(const struct vb_congestion *c)
 {
-	const uint32_t window = c->window_256 >> 8;
-
-	return window > window_near(c) ? 1 + window / FAR_GROWTH : 1;
+	return c->way_ns > FAR_NS ? 1 + (c->window_256 >> 8) / FAR_GROWTH : 1;
 }
 
 /* True: round trips were long a moment ago. */

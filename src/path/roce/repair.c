@@ -114,6 +114,15 @@ static uint32_t gap_queue(struct vb_wired *wired, const struct vb_gap *gap)
 	return 0;
 }
 
+/* An ACK for a packet behind a gap comes when the gap is closed: it shows no round trip. */
+static void round_trip_forget(struct vb_requester *req)
+{
+	const struct vb_repair *repair = &req->repair;
+
+	if (repair->count && vb_psn_diff(req->timed_psn, repair->gap[0].psn) >= 0)
+		req->timing = false;
+}
+
 /* The gaps that are queued leave now. */
 static void gaps_mark(struct vb_wired *wired)
 {
@@ -139,6 +148,7 @@ static void gaps_queue(struct vb_wired *wired, const struct vb_gap *gaps, uint32
 	for (uint32_t i = 0; i < count; i++)
 		fresh += gap_queue(wired, &gaps[i]);
 	gaps_mark(wired);
+	round_trip_forget(&wired->req);
 	if (fresh)
 		vb_requester_lost(wired, fresh);
 	if (repair->count)

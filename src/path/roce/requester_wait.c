@@ -8,6 +8,7 @@ enum {
 	BACKOFF_MAX_NS = 1000000000,
 	PUT_OFF_NS = 1000000,
 	PUT_OFF_MAX = 200,
+	TRIES_MIN = 8,              /* within the patience */
 	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
 	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
 };
@@ -47,15 +48,28 @@ static void wait_for_answer(struct vb_wired *wired)
 	vb_requester_set_timer(wired);
 }
 
+/* A way that loses packets, on hosts without a CPU, may seem longer than it is. The last try must not
+ * be the second one. */
+static uint64_t backoff_tries_ns(const struct vb_wired *wired)
+{
+	uint64_t part_ns = vb_requester_patience_ns(wired) / TRIES_MIN;
+	uint64_t least_ns = 2 * wired->req.congestion.rtt_min_ns + LATE_NS;
+
+	return part_ns > least_ns ? part_ns : least_ns;
+}
+
 /* The QP's timeout; but one below the round trip would only fill the network with repetitions. */
 static uint64_t backoff_max_ns(const struct vb_wired *wired)
 {
+	uint64_t tries_ns = backoff_tries_ns(wired);
 	uint64_t least_ns =
 		vb_congestion_patience_most_ns(&wired->req.congestion, wired->roce->now_ns);
 	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
 
 	if (most_ns < least_ns)
 		most_ns = least_ns;
+	if (most_ns > tries_ns)
+		most_ns = tries_ns;
 	return most_ns < BACKOFF_MAX_NS ? most_ns : BACKOFF_MAX_NS;
 }
 
