@@ -107,6 +107,7 @@ int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct 
 	if (!cq)
 		return err ? err : -ENOMEM;
 	cq->pd = spec->pd;
+	cq->pace.needed = VB_PACE_NEEDED;
 	err = cq_make(cq, nic, spec);
 	if (err) {
 		memory_free(spec->pd, cq);

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "nic/channel.h"
+#include "nic/cq_pace.h"
 #include "nic/pd.h"
 #include "nic/waiters.h"
 
@@ -59,6 +60,7 @@ struct vb_cq_queue {
 	struct vb_cq *cq;
 	uint32_t bit;   /* number of its ready bit */
 	uint32_t depth; /* count of completions that it can bring */
+	uint64_t sends; /* sq.done of its QP when the poller looked last (cq_pace.c) */
 };
 
 /* Completions in the order in which they were made. */
@@ -119,6 +121,7 @@ struct vb_cq {
 	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */
 	bool number_lost; /* number_next is to be found once the CQ is empty (cq_trail.c) */
 	uint32_t last; /* place of the queue that had a completion last; polls look there first */
+	struct vb_pace pace;
 	struct vb_cq_merge merge;
 	const _Atomic uint64_t *watch_words[VB_CQ_FEW];
 	uint64_t watch_values[VB_CQ_FEW];

@@ -493,6 +493,35 @@ __attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, i
 	return left <= 0 ? -EIO : left < count ? left : count;
 }
 
+/* The first empty poll after many quick ones. */
+static inline bool may_wait(struct vb_pace *pace)
+{
+	return !pace->empty++ && pace->quick >= pace->needed;
+}
+
+/* The poller has caught up with its sender. */
+__attribute__((noinline)) static uint32_t look_later(struct vb_cq *cq)
+{
+	uint32_t bits;
+
+	if (!vb_pace_wait(cq))
+		return 0;
+	bits = awake_first(cq);
+	vb_pace_waited(cq, bits);
+	return bits;
+}
+
+static inline void note_found(struct vb_cq *cq)
+{
+	struct vb_pace *pace = &cq->pace;
+
+	if (pace->empty < VB_PACE_FEW)
+		pace->quick++;
+	else if (pace->quick)
+		vb_pace_end(cq);
+	pace->empty = 0;
+}
+
 static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	uint32_t bits;
@@ -506,6 +535,8 @@ static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	if (__builtin_expect(cq->merge.known, 0))
 		return poll_few(cq, 0, count, wc);
 	bits = awake_first(cq);
+	if (!bits && __builtin_expect(may_wait(&cq->pace), 0))
+		bits = look_later(cq);
 	if (!bits && !is_flushing(cq)) { /* most polls end here */
 		if (__builtin_expect(cq->number_lost, 0))
 			vb_cq_number_find(cq);
@@ -522,6 +553,8 @@ int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
 
 	vb_spin_lock(&cq->poll_lock);
 	got = poll_locked(cq, count, wc);
+	if (got)
+		note_found(cq);
 	vb_spin_unlock(&cq->poll_lock);
 	return got;
 }
@@ -533,6 +566,8 @@ int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp)
 	vb_spin_lock(&cq->poll_lock);
 	cq->tm = (struct ibv_wc_tm_info){ 0 };
 	got = poll_locked(cq, 1, wc);
+	if (got)
+		note_found(cq);
 	*stamp = cq->stamp;
 	cq->wc_tm = cq->tm;
 	vb_spin_unlock(&cq->poll_lock);

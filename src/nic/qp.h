@@ -20,6 +20,15 @@
  * The requester's view of its peer. Only the holder of the executor's token touches it. So does
  * path/local/fast_send.c, under the queue's lock while no thread holds the token.
  */
+/* How far a sender keeps from an owner that posts the receives which it waits for
+ * (path/local/apart.c); token holder. */
+struct vb_apart {
+	uint32_t distance;     /* count of receives that are to be posted behind the next one */
+	uint32_t steady_waits; /* that ended as hoped, since the distance changed */
+	bool far_posted;       /* the last look found the receive at that distance posted */
+	uint64_t until_ns;     /* a receive is missing: no look for it before; 0: none is missing */
+};
+
 struct vb_remote {
 	/* The name for the hazard word if a small SEND may take the short way; else 0. First:
 	 * posters read it without a lock. */
@@ -60,6 +69,7 @@ struct vb_remote {
 	uint32_t next_recv; /* one sender: index of the receive that the next message takes */
 	uint32_t taken;     /* many senders: index of the cell that a long message holds */
 	bool holds_taken;
+	struct vb_apart apart; /* one sender */
 };
 
 /* Why a send queue waits. Token holder writes; the engine reads under its own lock. */

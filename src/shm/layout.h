@@ -248,6 +248,7 @@ struct vb_cq_shared {                /* lent */
 	_Atomic uint32_t cqe;        /* owner */
 	_Atomic uint32_t trail_mask; /* owner: entries of the trail, less 1; before trail */
 	_Atomic uint64_t trail;      /* owner: its offset, while NUMBERS is asked; 0: none */
+	_Atomic uint32_t caught_up;  /* owner: polls keep up with a stream of messages; a hint */
 	_Alignas(VB_LINE) _Atomic uint32_t count; /* completions not polled; only with COUNTS */
 	_Atomic uint32_t overrun;                 /* the thread that found the CQ full */
 	/* completing threads: the last number given out; only with NUMBERS */

@@ -320,6 +320,7 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 	remote->message_max = message_max(step->qp, entry);
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
 	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
+	vb_apart_begin(remote);
 	/* The values read above belong to this epoch only if the gate is still the same. The fence
 	 * keeps these loads before that of the gate; pairs with the fence in vb_grace_begin, which
 	 * lies between a gate that closes and new values. */

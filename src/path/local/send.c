@@ -180,7 +180,7 @@ enum vb_step vb_step_send(struct vb_step_context *step)
 	verdict = vb_step_bind(step);
 	if (verdict)
 		return vb_step_not_here(step, verdict);
-	if (!vb_recv_claim(remote, &claim))
+	if (!vb_step_claim(step, &claim))
 		return vb_step_no_receive(step);
 	/* Within the process a copy needs no system call, so the payload need not ride. */
 	ride = remote->home->self ? NULL : vb_recv_ride(remote, &claim, length);
@@ -202,7 +202,7 @@ static enum vb_step consume_for_imm(struct vb_step_context *step)
 {
 	struct vb_claim claim = { 0 };
 
-	if (!vb_recv_claim(&step->qp->remote, &claim))
+	if (!vb_step_claim(step, &claim))
 		return vb_step_no_receive(step);
 	vb_served_done(step->qp->remote.entry, step->qp->remote.lent, VB_SERVED_WRITE,
 		       step->wqe->length);

@@ -10,6 +10,8 @@
 #include "path/complete.h"
 #include "path/local/local.h"
 
+struct vb_claim;
+
 enum { VB_PIECE = 1 << 20 }; /* bytes copied within one hazard */
 
 /* A part of the target's memory, and its view; not mapped: view.at is NULL. */
@@ -121,6 +123,18 @@ enum vb_step vb_step_lost(struct vb_step_context *step);
 
 /* Begins or continues a wait; true: the wait has taken wait_ns. */
 bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_ns);
+
+/* --- apart.c --- */
+
+/* As vb_recv_claim. False also if the sender keeps away from the owner for a moment. */
+bool vb_step_claim(struct vb_step_context *step, struct vb_claim *claim);
+/* The connection is new. */
+void vb_apart_begin(struct vb_remote *remote);
+/* True: a receive is missing, and it is too early for another look. */
+bool vb_apart_waits(struct vb_remote *remote, uint64_t now_ns);
+/* A look found no receive, or it found one. */
+void vb_apart_missed(struct vb_remote *remote, uint64_t now_ns);
+void vb_apart_found(struct vb_remote *remote);
 
 /* --- aside.c --- */
 
