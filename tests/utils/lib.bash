@@ -60,6 +60,7 @@ until_true() {
 start() {
 	local log=$1
 	shift
+	: >"$log" # before anybody looks for what the new program prints
 	timeout -k 5 "$limit_s" "$@" >"$log" 2>&1 </dev/null &
 	job=$!
 	jobs_started+=("$job")
