@@ -48,8 +48,8 @@ static void wait_for_answer(struct vb_wired *wired)
 	vb_requester_set_timer(wired);
 }
 
-/* A way that loses packets, on hosts without a CPU, may seem longer than it is. The last try must not
- * be the second one. */
+/* A way that loses packets, between hosts that wait for a CPU, may seem longer than it is. One loss
+ * must not use up the patience. */
 static uint64_t backoff_tries_ns(const struct vb_wired *wired)
 {
 	uint64_t part_ns = vb_requester_patience_ns(wired) / TRIES_MIN;
