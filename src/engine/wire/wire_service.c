@@ -14,6 +14,7 @@
 enum {
 	SOON_NS = 20000,         /* second look at packets that lie around */
 	DISTRUST_NS = 200000000, /* after packets were found lying around */
+	WINDOW_TICKS = 4,        /* the longest time over which polls are counted */
 	POLLS_HARD = 200,        /* per tick: less than one in 5 us is no busy poller */
 	SERVED_MANY = 1024,      /* packets: the lane is worth a thread of its own */
 	STAY_NS_MIN = 2000,
@@ -66,7 +67,9 @@ static bool polls_hard(struct vb_lane *lane)
 
 	if (since_ns < VB_WIRE_TICK_NS)
 		return false;
-	hard = (uint64_t)lane->window_polls * VB_WIRE_TICK_NS >= POLLS_HARD * since_ns;
+	/* A longer time shows that this thread waits for a CPU: the program may have to, too. */
+	hard = since_ns < WINDOW_TICKS * VB_WIRE_TICK_NS &&
+	       (uint64_t)lane->window_polls * VB_WIRE_TICK_NS >= POLLS_HARD * since_ns;
 	lane->window_polls = 0;
 	lane->window_ns = now_ns;
 	return hard && now_ns >= lane->distrust_ns;
