@@ -12,7 +12,7 @@
 #include "path/fault/fault.h"
 
 enum {
-	RECEIVE_PACKETS = 128, /* per round: the sender of a burst waits for its ACK */
+	RECEIVE_PACKETS = 256, /* per round */
 	RECEIVE_MORE = 32,     /* so many packets came that there are probably more */
 	ROUNDS = 4,            /* rounds before a poster or poller returns to its own work */
 	DRAIN_ROUNDS = 16,     /* more than the sockets hold, unless a peer sends all the time */

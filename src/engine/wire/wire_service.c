@@ -67,7 +67,7 @@ static bool polls_hard(struct vb_lane *lane)
 
 	if (since_ns < VB_WIRE_TICK_NS)
 		return false;
-	/* A longer time shows that this thread waits for a CPU: then the program may have to, too. */
+	/* A longer time shows that this thread waits for a CPU: the program may have to, too. */
 	hard = since_ns < WINDOW_TICKS * VB_WIRE_TICK_NS &&
 	       (uint64_t)lane->window_polls * VB_WIRE_TICK_NS >= POLLS_HARD * since_ns;
 	lane->window_polls = 0;
