@@ -44,7 +44,7 @@ struct capture {
 	struct sources sources;
 	struct merge merge;
 	struct capture_file file;
-	struct vb_framer framer;
+	struct vb_capture_framer framer;
 	uint8_t gids[DEVICE_GIDS][16];
 	unsigned gid_count;
 	uint64_t packets;
@@ -69,7 +69,7 @@ static void address_gid(const uint8_t *address, bool ipv6, uint8_t gid[16])
 	memcpy(gid + (ipv6 ? 0 : 12), address, ipv6 ? 16 : 4);
 }
 
-static bool is_of_device(const struct capture *capture, const struct vb_frame *frame)
+static bool is_of_device(const struct capture *capture, const struct vb_capture_frame *frame)
 {
 	const bool ipv6 = frame->bytes[12] == 0x86;
 	const uint8_t *addresses = frame->bytes + 14 + (ipv6 ? 8 : 12);
@@ -101,7 +101,7 @@ static struct source *source_of(const struct capture *capture, pid_t pid)
  * message tells of the local path: with --pid the target's interface shows it.
  */
 static struct source *shown_at(const struct capture *capture, struct source *source,
-			       struct vb_frame *frame)
+			       struct vb_capture_frame *frame)
 {
 	const struct capture_options *options = capture->options;
 	const pid_t pid = options->pid;
@@ -126,16 +126,16 @@ struct taking {
 	struct source *source;
 };
 
-static const uint8_t *bth_of(const struct vb_frame *frame)
+static const uint8_t *bth_of(const struct vb_capture_frame *frame)
 {
 	return frame->bytes + 14 + (frame->bytes[12] == 0x86 ? 40 : 20) + 8;
 }
 
-static void frame_take(void *arg, const struct vb_frame *given)
+static void frame_take(void *arg, const struct vb_capture_frame *given)
 {
 	const struct taking *taking = arg;
 	struct capture *capture = taking->capture;
-	struct vb_frame frame = *given;
+	struct vb_capture_frame frame = *given;
 	char comment[COMMENT_SIZE];
 	const char *failure;
 	struct source *shown;
@@ -176,7 +176,7 @@ static void record_take(void *arg, struct source *source, const struct vb_captur
 		notes_take(source, record);
 	if (record->kind == VB_CAPTURE_FAILED && source->notes->failure_count)
 		failure_attach(arg, source);
-	vb_frames_of(&taking.capture->framer, record, frame_take, &taking);
+	vb_capture_frames(&taking.capture->framer, record, frame_take, &taking);
 }
 
 static bool packet_write(void *arg, struct held *held)
@@ -295,7 +295,7 @@ static bool capture_finish(struct capture *capture)
 		if (!capture->broken)
 			file_statistics(&capture->file, source);
 		lost += source_lost(source);
-		processes += source->reader.head != NULL;
+		processes += source->captured;
 	}
 	good = file_close(&capture->file) && !capture->broken;
 	if (!capture->options->quiet)

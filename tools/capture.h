@@ -68,6 +68,8 @@ struct source {
 	struct capture_notes *notes; /* owned */
 	int interface;               /* of the file; -1: none yet */
 	uint64_t packets;            /* written */
+	uint64_t lost;               /* once the process has ended */
+	bool captured;               /* it has answered */
 };
 
 struct sources {
@@ -97,11 +99,11 @@ uint64_t source_lost(const struct source *source);
 
 void notes_take(struct source *source, const struct vb_capture_head *record);
 /* Finds the work request of a packet of the wire, if the process has told of it. */
-void notes_find(const struct source *source, struct vb_frame *frame, const uint8_t *bth);
+void notes_find(const struct source *source, struct vb_capture_frame *frame, const uint8_t *bth);
 /* The sentence of a failure that belongs to this packet, and is told once; NULL: none. */
-const char *notes_failure(struct source *source, const struct vb_frame *frame);
+const char *notes_failure(struct source *source, const struct vb_capture_frame *frame);
 void comment_write(const struct sources *sources, const struct source *source,
-		   const struct vb_frame *frame, char comment[COMMENT_SIZE]);
+		   const struct vb_capture_frame *frame, char comment[COMMENT_SIZE]);
 
 /* --- capture_merge.c --- */
 
@@ -122,7 +124,7 @@ struct merge {
 	uint64_t order;
 };
 
-void merge_add(struct merge *merge, struct source *source, const struct vb_frame *frame,
+void merge_add(struct merge *merge, struct source *source, const struct vb_capture_frame *frame,
 	       const char *comment);
 /* The packet of that work request that is not written yet, the last one; NULL: none. */
 struct held *merge_find(struct merge *merge, const struct source *source,

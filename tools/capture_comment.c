@@ -59,7 +59,7 @@ static bool is_answer(uint8_t opcode)
 	return false;
 }
 
-void notes_find(const struct source *source, struct vb_frame *frame, const uint8_t *bth)
+void notes_find(const struct source *source, struct vb_capture_frame *frame, const uint8_t *bth)
 {
 	const struct vb_capture_note *note;
 
@@ -76,7 +76,7 @@ void notes_find(const struct source *source, struct vb_frame *frame, const uint8
 		frame->src_qpn = 0;
 }
 
-const char *notes_failure(struct source *source, const struct vb_frame *frame)
+const char *notes_failure(struct source *source, const struct vb_capture_frame *frame)
 {
 	struct capture_notes *notes = source->notes;
 	static char text[VB_CAPTURE_TEXT + 1];
@@ -118,7 +118,7 @@ static void add_qp(struct line *line, const struct sources *sources, uint32_t qp
 
 /* "pid 4711 (rping): SEND wr_id 5, QP 0x2a1003 to QP 0x31f004 (pid 4712), local path" */
 void comment_write(const struct sources *sources, const struct source *source,
-		   const struct vb_frame *frame, char comment[COMMENT_SIZE])
+		   const struct vb_capture_frame *frame, char comment[COMMENT_SIZE])
 {
 	struct line line = { .out = comment, .size = COMMENT_SIZE };
 

@@ -5,7 +5,7 @@
 
 #include "capture.h"
 
-void merge_add(struct merge *merge, struct source *source, const struct vb_frame *frame,
+void merge_add(struct merge *merge, struct source *source, const struct vb_capture_frame *frame,
 	       const char *comment)
 {
 	const size_t text = strlen(comment) + 1;

@@ -263,6 +263,7 @@ static void source_answer(struct sources *sources, struct source *source)
 		close(ring);
 	if (!err) {
 		source->state = SOURCE_READY;
+		source->captured = true;
 		return;
 	}
 	/* Processes of others, and those that have just ended, are not worth a word. */
@@ -321,15 +322,20 @@ bool sources_read(struct sources *sources, source_each *each, void *arg)
 	for (unsigned i = 0; i < sources->count; i++) {
 		struct hand hand = { sources->list[i], each, arg };
 
-		if (hand.source->reader.head)
-			count += vb_capture_read(&hand.source->reader, record_hand_out, &hand);
+		if (!hand.source->reader.head)
+			continue;
+		count += vb_capture_read(&hand.source->reader, record_hand_out, &hand);
+		if (hand.source->state == SOURCE_ENDED) { /* for the last time */
+			hand.source->lost = vb_capture_lost(&hand.source->reader);
+			vb_capture_close(&hand.source->reader);
+		}
 	}
 	return count;
 }
 
 uint64_t source_lost(const struct source *source)
 {
-	return source->reader.head ? vb_capture_lost(&source->reader) : 0;
+	return source->reader.head ? vb_capture_lost(&source->reader) : source->lost;
 }
 
 void sources_close(struct sources *sources)

@@ -17,6 +17,7 @@ int verbena_info(int argc, char **argv);
 int verbena_resources(int argc, char **argv);
 int verbena_capture(int argc, char **argv);
 int verbena_doctor(int argc, char **argv);
+int verbena_top(int argc, char **argv);
 
 /* Wireshark calls this program, by its own options (capture_extcap.c). */
 bool is_extcap(int argc, char **argv);

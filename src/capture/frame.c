@@ -11,11 +11,11 @@ enum { PAD_BITS = 0x30 }; /* of the second byte of the BTH */
 
 /* The record at hand. */
 struct framing {
-	struct vb_framer *framer;
-	vb_frame_each *each;
+	struct vb_capture_framer *framer;
+	vb_capture_frame_each *each;
 	void *arg;
-	struct vb_frame frame; /* fields that all frames of the record share */
-	struct vb_frame_route route;
+	struct vb_capture_frame frame; /* fields that all frames of the record share */
+	struct vb_capture_route route;
 	const uint8_t *payload, *end; /* what is left of it in the record */
 };
 
@@ -27,7 +27,7 @@ static bool is_same_flow(const struct vb_icrc_flow *a, const struct vb_icrc_flow
 
 static const struct vb_icrc_flow *flow_of(struct framing *framing)
 {
-	struct vb_framer *framer = framing->framer;
+	struct vb_capture_framer *framer = framing->framer;
 
 	if (!framer->flow_known || !is_same_flow(&framer->flow, &framing->route.flow)) {
 		framer->flow = framing->route.flow;
@@ -44,10 +44,10 @@ static const struct vb_icrc_flow *flow_of(struct framing *framing)
  */
 static void hand_out(struct framing *framing, uint32_t kept, uint32_t length)
 {
-	const uint32_t headers = vb_frame_headers(&framing->route);
-	struct vb_frame *frame = &framing->frame;
+	const uint32_t headers = vb_capture_headers(&framing->route);
+	struct vb_capture_frame *frame = &framing->frame;
 
-	vb_frame_put(&framing->route, framing->framer->bytes, kept);
+	vb_capture_headers_put(&framing->route, framing->framer->bytes, kept);
 	frame->bytes = framing->framer->bytes;
 	frame->kept = headers + kept;
 	frame->length = headers + length;
@@ -82,7 +82,7 @@ static uint32_t end_early(struct framing *framing, uint8_t *packet, uint32_t kep
 
 static void packet_frame(struct framing *framing, const struct vb_capture_packet *record)
 {
-	struct vb_frame_route *route = &framing->route;
+	struct vb_capture_route *route = &framing->route;
 	uint32_t kept;
 	uint8_t *at;
 
@@ -97,7 +97,7 @@ static void packet_frame(struct framing *framing, const struct vb_capture_packet
 	route->traffic_class = record->traffic_class;
 	route->hop_limit = record->hop_limit;
 	route->id = record->id;
-	at = framing->framer->bytes + vb_frame_headers(route);
+	at = framing->framer->bytes + vb_capture_headers(route);
 	memcpy(at, framing->payload, record->kept);
 	kept = record->kept;
 	if (kept < record->length)
@@ -120,7 +120,7 @@ static void packet_frame(struct framing *framing, const struct vb_capture_packet
 static void packet_emit(struct framing *framing, const struct vb_packet *packet, uint32_t bytes)
 {
 	const uint32_t there = (uint32_t)(framing->end - framing->payload);
-	uint8_t *at = framing->framer->bytes + vb_frame_headers(&framing->route);
+	uint8_t *at = framing->framer->bytes + vb_capture_headers(&framing->route);
 	struct vb_packet cut = *packet;
 	uint32_t headers, length,
 		keep = packet->payload_length < bytes ? packet->payload_length : bytes;
@@ -158,7 +158,7 @@ static void mad_frame(struct framing *framing, const struct vb_capture_packet *r
 
 	if (framing->end - framing->payload < VB_MAD_SIZE)
 		return;
-	vb_frame_route(&framing->route, record->src, record->dst);
+	vb_capture_route(&framing->route, record->src, record->dst);
 	framing->route.flow.src_port = 0xc000 | VB_GSI_QPN;
 	framing->frame.out = framing->frame.local = true;
 	framing->frame.src_qpn = VB_GSI_QPN;
@@ -341,7 +341,7 @@ static void work_frames(struct framing *framing, const struct vb_capture_work *w
 {
 	if (!work_is_sound(work))
 		return;
-	vb_frame_route(&framing->route, work->sgid, work->dgid);
+	vb_capture_route(&framing->route, work->sgid, work->dgid);
 	framing->route.flow.src_port = (uint16_t)(0xc000 | ((work->qpn ^ work->dest_qpn) & 0x3fff));
 	framing->route.traffic_class = work->traffic_class;
 	framing->route.hop_limit = work->hop_limit;
@@ -359,8 +359,8 @@ static void work_frames(struct framing *framing, const struct vb_capture_work *w
 		answer_frame(framing, work);
 }
 
-void vb_frames_of(struct vb_framer *framer, const struct vb_capture_head *record,
-		  vb_frame_each *each, void *arg)
+void vb_capture_frames(struct vb_capture_framer *framer, const struct vb_capture_head *record,
+		       vb_capture_frame_each *each, void *arg)
 {
 	const uint8_t *bytes = (const uint8_t *)record, *end = bytes + record->size;
 	struct framing framing = { framer, each, arg };
@@ -380,10 +380,10 @@ void vb_frames_of(struct vb_framer *framer, const struct vb_capture_head *record
 	}
 	if (record->size < size + record->text)
 		return;
-	framing.frame = (struct vb_frame){ .time_ns = record->time_ns,
-					   .opcode = -1,
-					   .text = (const char *)bytes + size,
-					   .text_length = record->text };
+	framing.frame = (struct vb_capture_frame){ .time_ns = record->time_ns,
+						   .opcode = -1,
+						   .text = (const char *)bytes + size,
+						   .text_length = record->text };
 	framing.payload = bytes + size + record->text;
 	framing.end = end;
 	if (record->kind == VB_CAPTURE_WORK)

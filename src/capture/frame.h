@@ -14,11 +14,11 @@
 #include "wire/packet.h"
 
 enum {
-	VB_FRAME_HEADERS = 14 + 40 + 8, /* Ethernet, IPv6, UDP; IPv4 is shorter */
-	VB_FRAME_MAX = VB_FRAME_HEADERS + 65536,
+	VB_CAPTURE_FRAME_HEADERS = 14 + 40 + 8, /* Ethernet, IPv6, UDP; IPv4 is shorter */
+	VB_CAPTURE_FRAME_MAX = VB_CAPTURE_FRAME_HEADERS + 65536,
 };
 
-struct vb_frame {
+struct vb_capture_frame {
 	uint64_t time_ns; /* CLOCK_MONOTONIC; 0: not known */
 	const uint8_t *bytes;
 	uint32_t kept;   /* bytes there are */
@@ -38,33 +38,33 @@ struct vb_frame {
 };
 
 /* Buffers, and what the frame before has left; zero it at first. */
-struct vb_framer {
+struct vb_capture_framer {
 	struct vb_icrc_flow flow;
 	bool flow_known;
 	uint32_t mad_psn;
-	uint8_t bytes[VB_FRAME_MAX];
+	uint8_t bytes[VB_CAPTURE_FRAME_MAX];
 };
 
-typedef void vb_frame_each(void *arg, const struct vb_frame *frame);
+typedef void vb_capture_frame_each(void *arg, const struct vb_capture_frame *frame);
 
 /* Hands out the frames of a record, which is a reader's. Notes have none. */
-void vb_frames_of(struct vb_framer *framer, const struct vb_capture_head *record,
-		  vb_frame_each *each, void *arg);
+void vb_capture_frames(struct vb_capture_framer *framer, const struct vb_capture_head *record,
+		       vb_capture_frame_each *each, void *arg);
 
 /* --- headers.c: the headers in front of a packet --- */
 
 /* The addresses, ports and fields that a record has. */
-struct vb_frame_route {
+struct vb_capture_route {
 	struct vb_icrc_flow flow; /* without its seed */
 	uint8_t traffic_class, hop_limit;
 	uint16_t id;
 };
 
 /* Addresses that are GIDs: IPv4 if both stand for IPv4 addresses. */
-void vb_frame_route(struct vb_frame_route *route, const uint8_t src[16], const uint8_t dst[16]);
+void vb_capture_route(struct vb_capture_route *route, const uint8_t src[16], const uint8_t dst[16]);
 /* The length of the headers of such a frame. */
-uint32_t vb_frame_headers(const struct vb_frame_route *route);
+uint32_t vb_capture_headers(const struct vb_capture_route *route);
 /* Writes them, for a packet of length bytes that stands behind them. */
-void vb_frame_put(const struct vb_frame_route *route, uint8_t *frame, uint32_t length);
+void vb_capture_headers_put(const struct vb_capture_route *route, uint8_t *frame, uint32_t length);
 
 #endif

@@ -32,9 +32,9 @@ static bool is_ipv4_group(const uint8_t gid[16])
 	       gid[11] == 0xff;
 }
 
-void vb_frame_route(struct vb_frame_route *route, const uint8_t src[16], const uint8_t dst[16])
+void vb_capture_route(struct vb_capture_route *route, const uint8_t src[16], const uint8_t dst[16])
 {
-	*route = (struct vb_frame_route){ 0 };
+	*route = (struct vb_capture_route){ 0 };
 	route->flow.ipv6 = !is_ipv4(src) || !(is_ipv4(dst) || is_ipv4_group(dst));
 	route->flow.dst_port = VB_UDP_PORT_ROCE;
 	if (route->flow.ipv6) {
@@ -46,7 +46,7 @@ void vb_frame_route(struct vb_frame_route *route, const uint8_t src[16], const u
 	}
 }
 
-uint32_t vb_frame_headers(const struct vb_frame_route *route)
+uint32_t vb_capture_headers(const struct vb_capture_route *route)
 {
 	return ETHERNET + (route->flow.ipv6 ? IPV6 : IPV4) + UDP;
 }
@@ -68,7 +68,7 @@ static uint16_t checksum_of(uint32_t sum)
 	return (uint16_t)~sum;
 }
 
-static void ipv4_put(const struct vb_frame_route *route, uint8_t *at, uint32_t length)
+static void ipv4_put(const struct vb_capture_route *route, uint8_t *at, uint32_t length)
 {
 	memset(at, 0, IPV4);
 	at[0] = 0x45;
@@ -83,7 +83,7 @@ static void ipv4_put(const struct vb_frame_route *route, uint8_t *at, uint32_t l
 	vb_put16(at + 10, checksum_of(words_sum(at, IPV4)));
 }
 
-static void ipv6_put(const struct vb_frame_route *route, uint8_t *at, uint32_t length)
+static void ipv6_put(const struct vb_capture_route *route, uint8_t *at, uint32_t length)
 {
 	vb_put32(at, 6u << 28 | (uint32_t)route->traffic_class << 20);
 	vb_put16(at + 4, UDP + length);
@@ -101,7 +101,7 @@ static uint16_t udp_checksum(const uint8_t *udp, uint32_t length)
 	return sum ? sum : 0xffff;
 }
 
-void vb_frame_put(const struct vb_frame_route *route, uint8_t *frame, uint32_t length)
+void vb_capture_headers_put(const struct vb_capture_route *route, uint8_t *frame, uint32_t length)
 {
 	const bool ipv6 = route->flow.ipv6;
 	uint8_t *ip = frame + ETHERNET, *udp = ip + (ipv6 ? IPV6 : IPV4);

@@ -13,7 +13,7 @@
 #include "base/spin.h"
 #include "shm/segment.h"
 
-enum { PATIENCE = 20000 }; /* looks at a busy ring: some 100 us */
+enum { PATIENCE = 2000 }; /* looks at a busy ring: some 100 us */
 
 _Atomic uint32_t vb_capture_wants;
 

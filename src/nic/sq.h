@@ -73,7 +73,9 @@ struct vb_sq {
 	struct vb_aside *aside;       /* executor: list, the oldest first */
 	uint32_t next;                /* executor */
 	_Atomic uint32_t offset;      /* executor: bytes of the WQE at next that are transferred */
-	struct {                      /* executor, while captured (path/local/capture.c); ... */
+	/* Executor: bytes of completed work requests, to the target and from it; never reset. */
+	_Atomic uint64_t bytes_out, bytes_read;
+	struct {                        /* executor, while captured (path/local/capture.c); ... */
 		uint32_t psn, messages; /* ... counted since RESET, up to the WQE at index */
 		uint32_t index;
 	} captured;
@@ -99,6 +101,13 @@ static inline struct vb_wqe *vb_sq_wqe(const struct vb_sq *sq, uint32_t index)
 static inline bool vb_sq_has_aside(const struct vb_sq *sq)
 {
 	return __builtin_expect(atomic_load_explicit(&sq->aside_count, memory_order_relaxed), 0);
+}
+
+/* Counts the bytes of a completed work request. Only the executor writes, so no atomic addition. */
+static inline void vb_sq_count(_Atomic uint64_t *bytes, uint32_t length)
+{
+	atomic_store_explicit(bytes, atomic_load_explicit(bytes, memory_order_relaxed) + length,
+			      memory_order_relaxed);
 }
 
 static inline bool vb_sq_full(const struct vb_sq *sq)

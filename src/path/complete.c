@@ -132,10 +132,13 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 	}
 	if (__builtin_expect(reason != VB_OK, 0))
 		vb_path_explain(qp, reason, report);
-	if (__builtin_expect(wqe->status != IBV_WC_SUCCESS, 0))
+	if (__builtin_expect(wqe->status != IBV_WC_SUCCESS, 0)) {
 		publish_failure(qp, wqe, notice);
-	else
-		publish(qp, wqe, notice);
+		return;
+	}
+	vb_sq_count(vb_wr_returns(wqe->opcode) ? &qp->sq.bytes_read : &qp->sq.bytes_out,
+		    wqe->length);
+	publish(qp, wqe, notice);
 }
 
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)

@@ -7,8 +7,8 @@ import struct
 import sys
 
 MAGIC = 0x3162637365646276
-VERSION = 4
-ANSWER = struct.Struct("=QIIIIII10I")
+VERSION = 5
+ANSWER = struct.Struct("=QIIIIII10I7Q")
 name = "\0verbena." + sys.argv[1]
 
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "engine/wire/wire.h"
 #include "nic/migrate.h"
 #include "nic/mw.h"
 #include "nic/qp.h"
@@ -186,6 +187,24 @@ static void add_qp_peer(struct vb_describe_record *record, const struct vb_qp *q
 	memcpy(record->dest_gid, qp->av.dgid.raw, sizeof(record->dest_gid));
 }
 
+/* Other threads go on meanwhile: the numbers are those of some moment, each of its own. */
+static void add_qp_traffic(struct vb_describe_record *record, struct vb_qp *qp)
+{
+	struct vb_sq *sq = &qp->sq;
+
+	record->sent = (uint32_t)atomic_load(&sq->done);
+	record->unpolled = record->sent - atomic_load(&sq->retired);
+	record->bytes_out = atomic_load(&sq->bytes_out);
+	record->bytes_read = atomic_load(&sq->bytes_read);
+	record->waits = (uint8_t)atomic_load(&qp->pend.why);
+	record->lost = atomic_load(&qp->lent->dropped);
+	if (!qp->rq || qp->srq)
+		return;
+	vb_spin_lock(&qp->rq->lock);
+	record->received = qp->rq->tail - record->recv_posted;
+	vb_spin_unlock(&qp->rq->lock);
+}
+
 static void add_qp(struct listing *listing, struct vb_qp *qp)
 {
 	struct vb_describe_record *record =
@@ -206,6 +225,7 @@ static void add_qp(struct listing *listing, struct vb_qp *qp)
 	record->sq_psn = qp->attr.sq_psn;
 	record->rq_psn = qp->attr.rq_psn;
 	record->mig_state = vb_mig_state(qp);
+	add_qp_traffic(record, qp);
 	if (qp->type == IBV_QPT_XRC_SEND)
 		record->recv_cq = 0;
 	if (qp->type == IBV_QPT_XRC_RECV)
@@ -273,6 +293,22 @@ static void count_objects(struct vb_describe_answer *answer, const struct vb_nic
 	answer->counts[VB_DESCRIBE_QP] = nic->qp_count;
 }
 
+/* Before nic->lock is taken: the locks of lanes come first. */
+static void count_packets(struct vb_describe_answer *answer, struct vb_nic *nic)
+{
+	struct vb_wire_counts counts;
+
+	vb_wire_count(nic, &counts);
+	answer->packets_out = counts.port.packets_out;
+	answer->packets_in = counts.port.packets_in;
+	answer->bytes_out = counts.port.bytes_out;
+	answer->bytes_in = counts.port.bytes_in;
+	answer->repeated = counts.qps.retransmits;
+	answer->rnr_naks = counts.qps.rnr_naks;
+	for (unsigned i = 0; i < VB_PACKET_DROPS; i++)
+		answer->dropped += counts.drops[i];
+}
+
 /* The holder of nic->lock may wait for something, and this thread must not wait with it. */
 static int snapshot(struct vb_nic *nic, struct listing *listing, struct vb_describe_answer *answer)
 {
@@ -338,6 +374,7 @@ static void answer_with(struct vb_nic *nic, int socket, struct vb_describe_answe
 	vb_describe_ids_fn *list = atomic_load(&list_ids);
 	int err = list ? list(&listing.ids, &listing.id_count) : 0, fd = -1;
 
+	count_packets(answer, nic);
 	if (!err)
 		err = snapshot(nic, &listing, answer);
 	if (!err)

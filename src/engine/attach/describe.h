@@ -16,8 +16,8 @@
 #define VB_DESCRIBE_MAGIC 0x3162637365646276ull /* begins the request and the answer */
 
 enum {
-	VB_DESCRIBE_VERSION = 4,
-	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 13 MB; further objects are only counted */
+	VB_DESCRIBE_VERSION = 5,
+	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 16 MB; further objects are only counted */
 };
 
 struct vb_describe_request {
@@ -62,6 +62,8 @@ struct vb_describe_answer {
 	uint32_t left_out;   /* objects that found no room */
 	uint32_t refused;    /* requests so far that were malformed, or of another user */
 	uint32_t counts[10]; /* all objects, by kind; [0]: address handles */
+	/* Packets of the wire, since the process began. */
+	uint64_t packets_out, packets_in, bytes_out, bytes_in, repeated, rnr_naks, dropped;
 };
 
 struct vb_describe_record {
@@ -92,10 +94,17 @@ struct vb_describe_record {
 	 * addresses, sockaddr_in or sockaddr_in6 (zero: none, or of another family). */
 	uint32_t port_space, cm_qpn;
 	uint8_t src[28], dst[28];
-	uint32_t lane; /* QP on the wire (nic/lane.h) */
+	/* QP: counts since RESET, which wrap around. Work requests of the send queue that are
+	 * completed, those of them whose place no poll has freed, receives that are consumed. */
+	uint32_t sent, unpolled, received;
+	uint8_t waits; /* QP: enum vb_pend_why, why the send queue does not go on */
+	uint8_t lane;  /* QP on the wire (nic/lane.h) */
+	uint8_t reserved[6];
+	uint64_t bytes_out, bytes_read; /* QP: of completed work requests */
+	uint64_t lost;                  /* QP: messages to it that found no receive or no right */
 };
-static_assert(sizeof(struct vb_describe_record) == 200, "layout of a record");
-static_assert(sizeof(struct vb_describe_answer) == 72, "layout of the answer");
+static_assert(sizeof(struct vb_describe_record) == 240, "layout of a record");
+static_assert(sizeof(struct vb_describe_answer) == 128, "layout of the answer");
 static_assert(VB_DESCRIBE_KINDS <= 10, "a count for each kind");
 
 /*

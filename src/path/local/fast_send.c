@@ -151,6 +151,7 @@ static inline void wqe_record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	wqe->status = IBV_WC_SUCCESS;
 	wqe->reason = VB_OK;
 	wqe->length = wr->sg_list->length;
+	vb_sq_count(&sq->bytes_out, wqe->length);
 	wqe->signaled = qp->sig_all || wr->send_flags & IBV_SEND_SIGNALED;
 	if (asks & (VB_CQ_ORDERED | VB_CQ_PAIR) && wqe->signaled)
 		sq->stamps[sq->tail & sq->mask] = vb_qp_send_stamp(qp, asks);

@@ -15,7 +15,7 @@
 
 enum { MESSAGE = 2500, MTU = 1024, FRAMES = 16 };
 
-static struct vb_framer framer;
+static struct vb_capture_framer framer;
 
 /* The packets of one record, parsed. */
 struct packets {
@@ -27,7 +27,7 @@ struct packets {
 	bool out[FRAMES];
 };
 
-static void packet_take(void *arg, const struct vb_frame *frame)
+static void packet_take(void *arg, const struct vb_capture_frame *frame)
 {
 	struct packets *packets = arg;
 	const uint32_t headers = 14 + (frame->bytes[12] == 0x86 ? 40 : 20) + 8;
@@ -78,7 +78,7 @@ static struct packets packets_of(const struct record *record)
 {
 	struct packets packets = { 0 };
 
-	vb_frames_of(&framer, &record->work.head, packet_take, &packets);
+	vb_capture_frames(&framer, &record->work.head, packet_take, &packets);
 	return packets;
 }
 
@@ -173,11 +173,11 @@ static void a_cut_packet_is_a_packet(void **state)
 		assert_int_equal(packets.payloads[i], 64);
 }
 
-static void any_take(void *arg, const struct vb_frame *frame)
+static void any_take(void *arg, const struct vb_capture_frame *frame)
 {
 	uint64_t *sum = arg;
 
-	assert_in_range(frame->kept, 14, VB_FRAME_MAX);
+	assert_in_range(frame->kept, 14, VB_CAPTURE_FRAME_MAX);
 	for (uint32_t i = 0; i < frame->kept; i++)
 		*sum += frame->bytes[i];
 }
@@ -206,7 +206,7 @@ static void a_record_of_random_bytes_harms_nobody(void **state)
 			work->count = (uint32_t)(random() % 5);
 			work->first = (uint32_t)(random() % 5);
 		}
-		vb_frames_of(&framer, record, any_take, &sum);
+		vb_capture_frames(&framer, record, any_take, &sum);
 		free(record);
 	}
 	assert_int_not_equal(sum, 0);
