@@ -493,6 +493,8 @@ __attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, i
 	return left <= 0 ? -EIO : left < count ? left : count;
 }
 
+enum { SMALL = 8 }; /* completions of a poll, and fewer than asked for: it is at the end */
+
 /* The first empty poll after many quick ones. */
 static inline bool may_wait(struct vb_pace *pace)
 {
@@ -547,6 +549,14 @@ static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	return poll_few(cq, bits, count, wc);
 }
 
+/* A stream brought a few completions: the poll lets more gather, and takes those as well. */
+__attribute__((noinline)) static int poll_rest(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = look_later(cq) ? poll_locked(cq, count, wc) : 0;
+
+	return got > 0 ? got : 0;
+}
+
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got;
@@ -555,6 +565,9 @@ int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	got = poll_locked(cq, count, wc);
 	if (got)
 		note_found(cq);
+	if (got > 0 && got < SMALL && got < count && !cq->ready_pages &&
+	    __builtin_expect(cq->pace.quick >= cq->pace.needed, 0))
+		got += poll_rest(cq, count - got, wc + got);
 	vb_spin_unlock(&cq->poll_lock);
 	return got;
 }
