@@ -19,6 +19,25 @@ static bool type_exists(enum ibv_qp_type type)
 	       type == IBV_QPT_RAW_PACKET || type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
+static void explain_caps(const struct ibv_qp_cap *cap)
+{
+	const struct {
+		const char *name;
+		uint32_t value, max;
+	} rows[] = {
+		{ "max_send_wr", cap->max_send_wr, VB_WR_MAX },
+		{ "max_recv_wr", cap->max_recv_wr, VB_WR_MAX },
+		{ "max_send_sge", cap->max_send_sge, VB_SGE_MAX },
+		{ "max_recv_sge", cap->max_recv_sge, VB_SGE_MAX },
+		{ "max_inline_data", cap->max_inline_data, VB_INLINE_MAX },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (rows[i].value > rows[i].max)
+			vb_explain("ibv_create_qp: %s %u is more than the device's %u",
+				   rows[i].name, rows[i].value, rows[i].max);
+}
+
 static int attr_check(const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
@@ -30,8 +49,10 @@ static int attr_check(const struct ibv_qp_init_attr *attr)
 			attr->qp_type);
 		return -EOPNOTSUPP;
 	}
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!attr->send_cq || !attr->recv_cq) {
+		vb_explain("ibv_create_qp: %s is NULL", attr->send_cq ? "recv_cq" : "send_cq");
 		return -EINVAL;
+	}
 	if (attr->srq && (attr->qp_type == IBV_QPT_XRC_SEND || vb_srq(attr->srq)->xrcd)) {
 		vb_explain("ibv_create_qp: %s",
 			   vb_srq(attr->srq)->xrcd ? "an XRC SRQ takes messages from XRC QPs only"
@@ -45,10 +66,7 @@ static int attr_check(const struct ibv_qp_init_attr *attr)
 	if (cap->max_send_wr > VB_WR_MAX || cap->max_send_sge > VB_SGE_MAX ||
 	    cap->max_inline_data > VB_INLINE_MAX ||
 	    (!attr->srq && (cap->max_recv_wr > VB_WR_MAX || cap->max_recv_sge > VB_SGE_MAX))) {
-		vb_explain("ibv_create_qp: %u/%u WRs, %u/%u SGEs, %u inline bytes exceed the "
-			   "limits %d, %d, %d",
-			   cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
-			   cap->max_inline_data, VB_WR_MAX, VB_SGE_MAX, VB_INLINE_MAX);
+		explain_caps(cap);
 		return -EINVAL;
 	}
 	return 0;

@@ -5,30 +5,11 @@
 #include "nic/comp_cntr.h"
 #include "nic/tm.h"
 
-void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
-{
-	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
-
-	report->reason = reason;
-	report->qpn = qp->ibv.qp_num;
-	report->wr_id = wqe->wr_id;
-	report->opcode = wqe->opcode;
-	report->peer_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
-	if (!report->length)
-		report->length = wqe->length;
-	vb_report_explain(report);
-}
-
 /* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */
-static void cq_overrun(struct vb_qp *qp)
+static void cq_overrun(struct vb_qp *qp, const struct vb_wqe *wqe)
 {
-	struct vb_report report = { 0 };
-
 	qp->sq.stuck = true;
-	report.reason = VB_WHY_CQ_OVERRUN;
-	report.qpn = qp->ibv.qp_num;
-	report.opcode = -1;
-	vb_report_explain(&report);
+	vb_path_explain_overrun(qp, wqe);
 	vb_peer_attend(qp->nic->self, VB_ATTN_CQ);
 	if (vb_qp_enter_error(qp))
 		vb_qp_raise(qp, IBV_EVENT_QP_FATAL);
@@ -62,7 +43,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	if (sq->stuck)
 		return;
 	if (asks && visible && !completion_account(qp, wqe, asks)) {
-		cq_overrun(qp);
+		cq_overrun(qp, wqe);
 		return;
 	}
 	/* Pairs with the load in cq_queue.c. */

@@ -2,6 +2,8 @@
 /* The responder of RC: requests in sequence, gaps and duplicates. */
 #include "path/roce/responder.h"
 
+#include "base/config.h"
+#include "base/log.h"
 #include "exec/recv.h"
 
 enum { RESIZE_TRIES = 1000 };
@@ -113,11 +115,27 @@ static bool packet_continues(const struct vb_responder *resp, const struct vb_op
 	return !begins && row->family == resp->family;
 }
 
+/* No message has arrived: the two ends may have begun with different numbers. */
+static void first_psn_explain(struct vb_wired *wired, uint32_t psn)
+{
+	char peer[VB_FAR_WORDS];
+
+	if (!vb_config_explain() || wired->resp.psn_told)
+		return;
+	wired->resp.psn_told = true;
+	vb_explain("QP 0x%06x drops packets of QP 0x%06x%s: it expects PSN %u (its rq_psn), and %u "
+		   "came first: sq_psn there is another number, or the first packets were lost",
+		   wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num,
+		   vb_path_far_words(wired->qp, NULL, peer), wired->resp.expected_psn, psn);
+}
+
 static void gap_found(struct vb_wired *wired, uint32_t psn)
 {
 	struct vb_responder *resp = &wired->resp;
 	bool told = resp->nak_due == VB_NAK_SEQUENCE;
 
+	if (!resp->heard)
+		first_psn_explain(wired, psn);
 	if (!told || vb_psn_diff(psn, resp->gap_psn) > 0)
 		resp->gap_psn = psn;
 	wired->counters.out_of_sequence++;
@@ -182,6 +200,8 @@ static void request_execute(struct vb_wired *wired, const struct vb_packet *pack
 static void request_duplicate(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	wired->counters.duplicates++;
+	if (!wired->resp.heard)
+		first_psn_explain(wired, packet->psn);
 	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else
