@@ -11,10 +11,12 @@
 #include "verbena.h"
 
 static const char usage[] =
-	"usage: verbena run [--explain] [--sockets] [--no-sysfs] [--anyway]\n"
+	"usage: verbena run [--explain[=FILE]] [--quiet] [--sockets] [--no-sysfs] [--anyway]\n"
 	"                   PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
-	"  --explain   print a sentence on standard error for each call or completion that fails\n"
+	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
+	"              completion that fails\n"
+	"  --quiet     without --explain: no line at the end of a program with failures\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
 	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
@@ -36,6 +38,8 @@ static const struct {
 };
 
 /* --- the environment --- */
+
+#define EXPLAIN vb_environment_rows[VB_ENV_EXPLAIN].name
 
 /* Sets the variable to first:second. Without one of them no colon: an empty entry has a meaning. */
 static bool set_joined(const char *variable, const char *first, const char *second)
@@ -115,6 +119,25 @@ static bool prepare_environment(const char *directory, unsigned wanted)
 	return false;
 }
 
+/* Relative names mean this directory, wherever the program goes. */
+static bool explain_to(const char *file)
+{
+	char directory[PATH_SIZE], path[2 * PATH_SIZE];
+
+	if (file[0] == '/' || !getcwd(directory, sizeof(directory)))
+		snprintf(path, sizeof(path), "%s", file);
+	else
+		snprintf(path, sizeof(path), "%s/%s", directory, file);
+	return !setenv(EXPLAIN, path, 1);
+}
+
+/* A program with failures says one line at its end, where its user reads it. */
+static void explain_hint(void)
+{
+	if (!*environment(EXPLAIN) && isatty(STDERR_FILENO))
+		setenv(EXPLAIN, "hint", 1);
+}
+
 /* --- the program --- */
 
 static int explain_missing(const char *program, const char *path, int err)
@@ -156,36 +179,54 @@ static int execute(char **argv, unsigned wanted, bool anyway)
 	return explain_exec_failure(path);
 }
 
+struct choices {
+	unsigned wanted; /* preload libraries */
+	bool anyway, quiet;
+};
+
+/* False: no option of this command. */
+static bool take_option(const char *option, struct choices *choices)
+{
+	if (!strcmp(option, "--explain"))
+		return !setenv(EXPLAIN, "1", 1);
+	if (!strncmp(option, "--explain=", 10) && option[10])
+		return explain_to(option + 10);
+	if (!strcmp(option, "--no-sysfs"))
+		choices->wanted &= ~(unsigned)SYSFS;
+	else if (!strcmp(option, "--sockets"))
+		choices->wanted |= SOCKETS;
+	else if (!strcmp(option, "--anyway"))
+		choices->anyway = true;
+	else if (!strcmp(option, "--quiet"))
+		choices->quiet = true;
+	else
+		return false;
+	return true;
+}
+
 int verbena_run(int argc, char **argv)
 {
-	unsigned wanted = SYSFS;
-	bool anyway = false;
+	struct choices choices = { .wanted = SYSFS };
 	int next = 1;
 
 	for (; next < argc && argv[next][0] == '-'; next++) {
-		if (!strcmp(argv[next], "--explain")) {
-			setenv(vb_environment_rows[VB_ENV_EXPLAIN].name, "1", 1);
-		} else if (!strcmp(argv[next], "--no-sysfs")) {
-			wanted &= ~(unsigned)SYSFS;
-		} else if (!strcmp(argv[next], "--sockets")) {
-			wanted |= SOCKETS;
-		} else if (!strcmp(argv[next], "--anyway")) {
-			anyway = true;
-		} else if (!strcmp(argv[next], "--help") || !strcmp(argv[next], "-h")) {
+		if (!strcmp(argv[next], "--help") || !strcmp(argv[next], "-h")) {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
-		} else if (!strcmp(argv[next], "--")) {
+		}
+		if (!strcmp(argv[next], "--")) {
 			next++;
 			break;
-		} else {
-			complain("run: option '%s' is not understood", argv[next]);
-			return EXIT_USAGE;
 		}
+		if (!take_option(argv[next], &choices))
+			return option_unknown("run", argv[next], usage);
 	}
 	if (next >= argc) {
 		complain("run: PROGRAM is missing");
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return execute(argv + next, wanted, anyway);
+	if (!choices.quiet)
+		explain_hint();
+	return execute(argv + next, choices.wanted, choices.anyway);
 }

@@ -81,9 +81,10 @@ static void qp_look(struct vb_nic *nic, struct vb_qp *qp, uint64_t now_ns)
 		return;
 	quiet->told = true;
 	wqe = vb_sq_wqe(&qp->sq, (uint32_t)atomic_load(&qp->sq.done) - 1);
-	vb_explain("QP 0x%06x, %s wr_id %llu is done for 1 s, and makes no completion: it was "
-		   "posted without IBV_SEND_SIGNALED (and sq_sig_all is 0)",
-		   qp->ibv.qp_num, vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id);
+	vb_explain_note("QP 0x%06x, %s wr_id %llu is done for 1 s, and makes no completion: it was "
+			"posted without IBV_SEND_SIGNALED (and sq_sig_all is 0)",
+			qp->ibv.qp_num, vb_opcode_words(wqe->opcode),
+			(unsigned long long)wqe->wr_id);
 }
 
 void vb_quiet_look(struct vb_nic *nic, uint64_t now_ns)

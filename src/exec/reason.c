@@ -262,8 +262,14 @@ void vb_report_explain(const struct vb_report *report, const struct vb_report_wo
 
 	if (vb_config_explain())
 		vb_report_write(report, words, sentence, SENTENCE);
-	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, vb_opcode_words(report->opcode),
-		   (unsigned long long)report->wr_id, sentence);
+	if (rows[report->reason].status == IBV_WC_SUCCESS) /* a datagram that was dropped */
+		vb_explain_note("QP 0x%06x, %s wr_id %llu: %s", report->qpn,
+				vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
+				sentence);
+	else
+		vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn,
+			   vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
+			   sentence);
 }
 
 /* In its sentence {p} is the own QP. */

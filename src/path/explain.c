@@ -243,7 +243,7 @@ void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct 
 		words.sentence = sentence;
 	vb_report_write(report, &words, text, sizeof(text));
 	patience_words(qp, reason, patience);
-	vb_explain("QP 0x%06x, %s wr_id %llu has waited 1 s: %s %s", report->qpn,
+	vb_explain_note("QP 0x%06x, %s wr_id %llu has waited 1 s: %s %s", report->qpn,
 		   vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id, text, patience);
 }
 

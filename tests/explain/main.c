@@ -12,7 +12,7 @@
 enum { CASES_MAX = 128, AT_ONCE = 24 };
 
 static const struct rig_case *const tables[] = { rig_key_cases, rig_call_cases, rig_hang_cases,
-						 rig_pair_cases };
+						 rig_pair_cases, rig_connect_cases };
 
 static struct started {
 	const struct rig_case *row;
@@ -101,9 +101,9 @@ static int collect(const char *filter)
 	return count;
 }
 
-int main(int argc, char **argv)
+static int run_all(const char *filter)
 {
-	int count = collect(argc > 1 ? argv[1] : NULL), failed = 0;
+	int count = collect(filter), failed = 0;
 
 	setenv("VERBENA_EXPLAIN", "1", 1);
 	printf("1..%d\n", count);
@@ -122,4 +122,20 @@ int main(int argc, char **argv)
 			start(&started[i]);
 	}
 	return failed > 0;
+}
+
+/* One case as a program of its own, with the setting that it finds. */
+static int run_alone(const char *name)
+{
+	if (!collect(name))
+		return 2;
+	started[0].row->run();
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && !strcmp(argv[1], "--run"))
+		return run_alone(argv[2]);
+	return run_all(argc > 1 ? argv[1] : NULL);
 }

@@ -92,6 +92,7 @@ struct rig_case {
 	const char *never; /* no line matches */
 };
 
-extern const struct rig_case rig_key_cases[], rig_call_cases[], rig_hang_cases[], rig_pair_cases[];
+extern const struct rig_case rig_key_cases[], rig_call_cases[], rig_hang_cases[], rig_pair_cases[],
+	rig_connect_cases[];
 
 #endif

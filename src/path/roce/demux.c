@@ -91,13 +91,14 @@ static void unknown_explain(struct vb_roce *roce, const struct vb_packet *packet
 	if (!vb_config_explain() || is_told(roce, VB_PACKET_DROP_UNKNOWN_QP))
 		return;
 	if (gate)
-		vb_explain("a packet from %s for QP 0x%06x is dropped: the QP is in %s, and "
-			   "receives from RTR on",
-			   source_words(arrival, text), packet->dest_qpn,
-			   vb_qp_state_str(vb_gate_state(gate)));
+		vb_explain_note("a packet from %s for QP 0x%06x is dropped: the QP is in %s, and "
+				"receives from RTR on",
+				source_words(arrival, text), packet->dest_qpn,
+				vb_qp_state_str(vb_gate_state(gate)));
 	else
-		vb_explain("a packet from %s for QP 0x%06x is dropped: this process has no such QP",
-			   source_words(arrival, text), packet->dest_qpn);
+		vb_explain_note(
+			"a packet from %s for QP 0x%06x is dropped: this process has no such QP",
+			source_words(arrival, text), packet->dest_qpn);
 }
 
 static void address_explain(struct vb_wired *wired, const struct vb_packet *packet,
@@ -107,9 +108,9 @@ static void address_explain(struct vb_wired *wired, const struct vb_packet *pack
 
 	if (!vb_config_explain() || is_told(wired->roce, VB_PACKET_DROP_ADDRESS))
 		return;
-	vb_explain("a packet from %s for QP 0x%06x is dropped: the QP is connected to %s",
-		   source_words(arrival, from), packet->dest_qpn,
-		   vb_gid_print(&wired->qp->av.dgid, peer));
+	vb_explain_note("a packet from %s for QP 0x%06x is dropped: the QP is connected to %s",
+			source_words(arrival, from), packet->dest_qpn,
+			vb_gid_print(&wired->qp->av.dgid, peer));
 }
 
 static bool can_receive(enum ibv_qp_state state)

@@ -99,12 +99,13 @@ static void silence_explain(const struct vb_wired *wired)
 	const struct vb_qp *qp = wired->qp;
 	const bool host = vb_roce_heard_since(wired->roce, &qp->av.dgid, wired->req.stalled_ns);
 
-	vb_explain("QP 0x%06x: QP 0x%06x %s; %s", qp->ibv.qp_num, qp->attr.dest_qp_num,
-		   wired->heard_ns ? "has answered before" : "has never answered",
-		   host ? "its host answers other QPs: the QP does not exist there, is not in RTR, "
-			  "or expects another PSN, P_Key or address; its process may explain it"
-			: "nothing comes from its host either: it is off, a firewall drops UDP "
-			  "port 4791, or no process of it has the port");
+	vb_explain_note(
+		"QP 0x%06x: QP 0x%06x %s; %s", qp->ibv.qp_num, qp->attr.dest_qp_num,
+		wired->heard_ns ? "has answered before" : "has never answered",
+		host ? "its host answers other QPs: the QP does not exist there, is not in RTR, "
+		       "or expects another PSN, P_Key or address; its process may explain it"
+		     : "nothing comes from its host either: it is off, a firewall drops UDP "
+		       "port 4791, or no process of it has the port");
 }
 
 static void answer_overdue(struct vb_wired *wired)

@@ -123,10 +123,11 @@ static void first_psn_explain(struct vb_wired *wired, uint32_t psn)
 	if (!vb_config_explain() || wired->resp.psn_told)
 		return;
 	wired->resp.psn_told = true;
-	vb_explain("QP 0x%06x drops packets of QP 0x%06x%s: it expects PSN %u (its rq_psn), and %u "
-		   "came first: sq_psn there is another number, or the first packets were lost",
-		   wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num,
-		   vb_path_far_words(wired->qp, NULL, peer), wired->resp.expected_psn, psn);
+	vb_explain_note(
+		"QP 0x%06x drops packets of QP 0x%06x%s: it expects PSN %u (its rq_psn), and %u "
+		"came first: sq_psn there is another number, or the first packets were lost",
+		wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num,
+		vb_path_far_words(wired->qp, NULL, peer), wired->resp.expected_psn, psn);
 }
 
 static void gap_found(struct vb_wired *wired, uint32_t psn)
