@@ -15,6 +15,7 @@ static const struct command {
 	{ "devices", verbena_devices, "list the RDMA devices of this host" },
 	{ "info", verbena_info, "print all attributes of the devices and this installation" },
 	{ "resources", verbena_resources, "list the RDMA objects of the processes of this host" },
+	{ "why", verbena_why, "say what programs wait for that do not go on" },
 	{ "doctor", verbena_doctor, "find limits of Verbena on this host, and give advice" },
 };
 

@@ -15,6 +15,7 @@ int verbena_run(int argc, char **argv);
 int verbena_devices(int argc, char **argv);
 int verbena_info(int argc, char **argv);
 int verbena_resources(int argc, char **argv);
+int verbena_why(int argc, char **argv);
 int verbena_doctor(int argc, char **argv);
 
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

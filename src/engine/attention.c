@@ -42,6 +42,10 @@ static bool attend_qp(struct vb_qp *qp)
 	if (!(bits & VB_QP_ATTN_FAIL) || reason >= VB_REASON_COUNT)
 		return moved;
 	explain_target(qp, reason);
+	if (!qp->failure.since_ns)
+		qp->failure = (struct vb_failure){ .since_ns = vb_now_ns(),
+						   .reason = (uint8_t)reason,
+						   .status = VB_FAILURE_OF_PEER };
 	if (!vb_qp_enter_error(qp))
 		return false;
 	if (vb_reason_row(reason)->event && !(bits & VB_QP_ATTN_QUIET))

@@ -22,6 +22,7 @@
 #include "engine/pkey_watch.h"
 #include "engine/quiet.h"
 #include "engine/watch.h"
+#include "engine/why_quit.h"
 #include "engine/wire/listen.h"
 #include "engine/wire/multicast.h"
 #include "engine/wire/wire.h"
@@ -184,6 +185,7 @@ static void *service(void *arg)
 		engine->ports_woke = 0;
 		vb_engine_let_go(engine);
 		vb_quiet_look(nic, vb_now_ns());
+		vb_why_quit_look();
 		pthread_mutex_unlock(&vb_service_turn);
 	}
 	return NULL;
@@ -252,6 +254,7 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	if (!err) {
 		nic->engine = engine;
 		vb_link_watch_start(engine->epoll);
+		vb_why_quit_watch(nic);
 		err = vb_engine_start_thread(service, engine);
 	}
 	return err;

@@ -7,6 +7,7 @@
 
 #include "base/annotate.h"
 #include "base/log.h"
+#include "nic/call_wait.h"
 #include "nic/comp_cntr.h"
 #include "nic/lane.h"
 #include "nic/tm.h"
@@ -300,10 +301,20 @@ static void wait_for_acks(struct vb_qp *qp)
 	pthread_cond_t *cond = qp->wq ? &qp->wq->cond : &qp->ibv.cond;
 	const uint32_t *completed = qp->wq ? &qp->wq->events_completed : &qp->ibv.events_completed;
 
+	int place = -1;
+
 	vb_async_purge(qp->ibv.context, qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
 	pthread_mutex_lock(mutex);
-	while (*completed != atomic_load(&qp->async_taken))
+	while (*completed != atomic_load(&qp->async_taken)) {
+		if (place < 0)
+			place = vb_call_wait_begin("ibv_destroy_qp",
+						   "asynchronous events that were not acknowledged "
+						   "(ibv_ack_async_event)",
+						   qp->ibv.qp_num,
+						   atomic_load(&qp->async_taken) - *completed);
 		pthread_cond_wait(cond, mutex);
+	}
+	vb_call_wait_end(place);
 	vb_tell_acquire(qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
 	pthread_mutex_unlock(mutex);
 }

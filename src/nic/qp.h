@@ -97,6 +97,15 @@ struct vb_quiet {          /* service thread only */
 	bool told;
 };
 
+/* The work request that moved the QP to ERR or SQE; the executor writes it, before the state. */
+struct vb_failure {
+	uint64_t since_ns; /* 0: none has */
+	uint64_t wr_id;
+	uint8_t reason;         /* enum vb_reason */
+	uint8_t status, opcode; /* enum ibv_wc_status; VB_FAILURE_OF_PEER: it was the peer's */
+};
+enum { VB_FAILURE_OF_PEER = 255 };
+
 /* Path migration: migrate.h. */
 struct vb_migration {
 	_Atomic uint8_t state; /* enum ibv_mig_state; changes under state_lock */
@@ -159,6 +168,7 @@ struct vb_qp {
 	struct vb_rq own_rq;
 	struct vb_list node; /* in nic->qps */
 	struct vb_quiet quiet;
+	struct vb_failure failure;
 	struct vb_spin state_lock;
 	uint64_t epoch;
 	struct ibv_qp_attr attr; /* the attributes that ibv_modify_qp has set so far */

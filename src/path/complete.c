@@ -9,6 +9,8 @@
 static void cq_overrun(struct vb_qp *qp, const struct vb_wqe *wqe)
 {
 	qp->sq.stuck = true;
+	qp->failure = (struct vb_failure){ vb_now_ns(), wqe->wr_id, VB_WHY_CQ_OVERRUN,
+					   IBV_WC_LOC_QP_OP_ERR, wqe->opcode };
 	vb_path_explain_overrun(qp, wqe);
 	vb_peer_attend(qp->nic->self, VB_ATTN_CQ);
 	if (vb_qp_enter_error(qp))
@@ -75,7 +77,11 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
  */
 static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
-	bool held = vb_qp_reliable(qp) && vb_qp_enter_error_held(qp);
+	bool held;
+
+	qp->failure = (struct vb_failure){ vb_now_ns(), wqe->wr_id, wqe->reason, wqe->status,
+					   wqe->opcode };
+	held = vb_qp_reliable(qp) && vb_qp_enter_error_held(qp);
 
 	if (!vb_qp_reliable(qp))
 		vb_qp_enter_sqe(qp);

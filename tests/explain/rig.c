@@ -2,9 +2,11 @@
 #include "rig.h"
 
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -178,6 +180,8 @@ void rig_open_two(struct rig *rig, const struct rig_plan *plan, void (*serve)(st
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets))
 		rig_fail("socketpair");
 	rig->child = fork();
+	if (!rig->child)
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a stopped child would stay for ever */
 	rig->socket = sockets[rig->child ? 0 : 1];
 	close(sockets[rig->child ? 1 : 0]);
 	side = rig->child ? &rig->near : &rig->far_side;

@@ -113,6 +113,8 @@ static void answer_overdue(struct vb_wired *wired)
 	struct vb_requester *req = &wired->req;
 
 	wired->counters.timeouts++;
+	req->overdue = req->overdue_psn == req->una_psn ? req->overdue + 1 : 1;
+	req->overdue_psn = req->una_psn;
 	vb_requester_explain_wait(wired, VB_WHY_PEER_SILENT, req->stalled_ns);
 	if (req->probing && vb_completer_believe(wired))
 		return;

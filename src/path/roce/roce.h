@@ -73,6 +73,8 @@ struct vb_requester {
 	uint64_t backoff_ns;   /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;       /* end of an RNR wait; 0: not waiting */
 	uint64_t rnr_since_ns; /* with rnr_cautious: time of the first RNR NAK */
+	uint32_t overdue;      /* repetitions after silence, while una_psn is ... */
+	uint32_t overdue_psn;  /* ... this */
 	uint64_t told_ns;      /* the wait since then has been explained; 0: none */
 	uint64_t pace_ns; /* time at which a rate, or a fault rule, lets more go; 0: none waits */
 	struct vb_rate_paid paid;
