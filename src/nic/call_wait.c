@@ -7,7 +7,8 @@
 
 #include "base/clock.h"
 
-/* No lock: a thread may fork while another one waits. A child of fork ignores its parent's calls. */
+/* No lock: a thread may fork while another one waits. A child of fork ignores the calls of its
+ * parent. */
 enum { FREE, WRITTEN, WAITS };
 
 static struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs that do not go on, each for another reason; `stuck SITUATION`. They wait to be killed. */
+/* Programs that do not go on, each for another reason; `stuck SITUATION`. They wait for a kill. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdio.h>

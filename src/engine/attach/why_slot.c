@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process that holds a slot and takes no connections, because it is stopped: /proc shows who has
- * the socket.
+ * The process that holds a slot and takes no connections, because it is stopped: /proc shows the
+ * owner of the socket.
  */
 #include <ctype.h>
 #include <dirent.h>

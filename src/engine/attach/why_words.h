@@ -37,7 +37,7 @@ int vb_why_look(struct vb_why *why, const struct vb_why_question *question, unsi
 void vb_why_free(struct vb_why *why);
 struct vb_why_verdict vb_why_tell(const struct vb_why *why, const struct vb_why_question *question);
 
-/* The state letter of /proc/PID/stat: 'T' is stopped, 'Z' has ended; 0: there is no such process. */
+/* The state letter of /proc/PID/stat: 'T' is stopped, 'Z' has ended; 0: no such process. */
 char vb_why_process_state(pid_t pid);
 /* The process that holds a slot, as /proc shows it; 0: none, or one of another user. */
 pid_t vb_why_holder(unsigned slot);
