@@ -17,16 +17,19 @@
 enum { GAP_MS = 200 };
 
 static struct vb_nic *_Atomic rung_nic;
+static _Atomic pid_t rung_pid;
 static _Atomic bool asked;
 
+/* A child of fork has no service thread, and its parent's descriptors are closed: it ends. */
 static void on_quit(int number)
 {
-	struct vb_nic *nic = atomic_load(&rung_nic);
-
-	(void)number;
+	if (atomic_load(&rung_pid) != getpid()) {
+		signal(number, SIG_DFL);
+		raise(number);
+		return;
+	}
 	atomic_store(&asked, true);
-	if (nic)
-		vb_nic_ring(nic);
+	vb_nic_ring(atomic_load(&rung_nic));
 }
 
 static void print_line(void *arg, const char *line)
@@ -57,6 +60,7 @@ void vb_why_quit_watch(struct vb_nic *nic)
 	struct sigaction before;
 
 	atomic_store(&rung_nic, nic);
+	atomic_store(&rung_pid, getpid());
 	if (vb_config_explain() && !sigaction(SIGQUIT, NULL, &before) &&
 	    before.sa_handler == SIG_DFL)
 		sigaction(SIGQUIT, &ours, NULL);

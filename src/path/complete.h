@@ -32,7 +32,8 @@ enum { VB_LONG_WAIT_NS = 1000000000 };
 void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
 /* Its CQ is full. */
 void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe);
-/* Writes about the process or host at the other end of a QP: " (pid 4711, rping)". */
+/* Writes about the process or host at the other end of a QP: " (pid 4711, rping)". wqe: only by the
+ * executor; NULL: any thread. */
 enum { VB_FAR_WORDS = 64 };
 const char *vb_path_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 			      char text[VB_FAR_WORDS]);

@@ -30,12 +30,13 @@ const char *vb_path_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 	*text = '\0';
 	if (!av)
 		return text;
-	if (av->local && qp->remote.peer && qp->type != IBV_QPT_UD)
-		return vb_peer_words(qp->remote.peer, text);
 	if (av->local)
 		peer = vb_nic_peer(qp->nic, far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
 	vb_peer_words(peer, text);
 	vb_peer_put(peer);
+	/* The list has no processes that have ended. */
+	if (!*text && av->local && wqe && qp->type != IBV_QPT_UD)
+		vb_peer_words(qp->remote.peer, text);
 	if (!*text)
 		snprintf(text, VB_FAR_WORDS, " (at %s)", vb_gid_print(&av->dgid, gid));
 	return text;
@@ -244,7 +245,8 @@ void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct 
 	vb_report_write(report, &words, text, sizeof(text));
 	patience_words(qp, reason, patience);
 	vb_explain_note("QP 0x%06x, %s wr_id %llu has waited 1 s: %s %s", report->qpn,
-		   vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id, text, patience);
+			vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id, text,
+			patience);
 }
 
 void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe)

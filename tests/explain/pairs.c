@@ -69,6 +69,7 @@ static void far_psn(void)
 	struct rig_plan plan = rig_plan();
 	struct rig rig;
 
+	plan.timeout = 17;
 	plan.sq_psn = 1234;
 	rig_open_two(&rig, &plan, await_end);
 	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));

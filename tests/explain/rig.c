@@ -29,7 +29,7 @@ struct rig_plan rig_plan(void)
 	return (struct rig_plan){ .type = IBV_QPT_RC,
 				  .sq_psn = 1000,
 				  .rq_psn = 2000,
-				  .timeout = 10,
+				  .timeout = 18,
 				  .retry_cnt = 1,
 				  .rnr_retry = 0,
 				  .min_rnr_timer = 1,
