@@ -6,7 +6,7 @@
 #include "nic/tm.h"
 
 /* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */
-static void cq_overrun(struct vb_qp *qp, const struct vb_wqe *wqe)
+__attribute__((cold, noinline)) static void cq_overrun(struct vb_qp *qp, const struct vb_wqe *wqe)
 {
 	qp->sq.stuck = true;
 	qp->failure = (struct vb_failure){ vb_now_ns(), wqe->wr_id, VB_WHY_CQ_OVERRUN,
@@ -75,7 +75,8 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
  * Pollers see, in this order: state ERR, the failed completion, flushed receives or
  * LAST_WQE_REACHED. A CQ of many queues has nothing to see before it is told.
  */
-static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
+__attribute__((cold, noinline)) static void
+publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
 	bool held;
 

@@ -30,14 +30,22 @@ __attribute__((cold, noinline)) static int refuse_wr(const struct vb_qp *qp,
 	return -EINVAL;
 }
 
-/* The same for a number that exceeds a limit of the QP. */
-__attribute__((cold, noinline)) static int refuse_number(const struct vb_qp *qp,
-							 const struct ibv_send_wr *wr,
-							 long long number, const char *of,
-							 const char *limit_name, uint32_t limit)
+/* The same for numbers that exceed a limit of the QP. */
+__attribute__((cold, noinline)) static int refuse_sges(const struct vb_qp *qp,
+						       const struct ibv_send_wr *wr)
 {
-	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %lld %s, %s of the QP is %u",
-		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, number, of, limit_name, limit);
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %d SGEs, max_send_sge of the QP is %u",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, wr->num_sge, qp->sq.sge_max);
+	return -EINVAL;
+}
+
+__attribute__((cold, noinline)) static int
+refuse_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
+{
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %llu bytes inline, max_inline_data of the "
+		   "QP is %u",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, (unsigned long long)length,
+		   qp->sq.inline_max);
 	return -EINVAL;
 }
 
@@ -74,7 +82,7 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		return refuse_wr(qp, wr, "the opcode is not one of this device");
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
 	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
-		return refuse_number(qp, wr, wr->num_sge, "SGEs", "max_send_sge", qp->sq.sge_max);
+		return refuse_sges(qp, wr);
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
 	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
 		return refuse_wr(qp, wr, "a send flag is not supported");
@@ -108,8 +116,7 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	/* An atomic write brings its value along, even if max_inline_data is smaller. */
 	if (length > qp->sq.inline_max &&
 	    (!(row->flags & VB_WR_WORD) || length > sizeof(wqe->bytes)))
-		return refuse_number(qp, wr, (long long)length, "bytes inline", "max_inline_data",
-				     qp->sq.inline_max);
+		return refuse_inline(qp, wr, length);
 	wqe->length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
 		/* Behind the declared bytes there is room for inline_max of them. */
