@@ -53,6 +53,16 @@ static void check_libraries(void)
 	advise("look at LD_LIBRARY_PATH; build with 'make', or install again");
 }
 
+static bool reaches_others;
+
+static void look_at_interface(struct ibv_context *context)
+{
+	char name[IF_NAMESIZE];
+
+	describe_netdev(context, name);
+	reaches_others |= strcmp(name, "lo") != 0 && strcmp(name, "-") != 0;
+}
+
 static void check_devices(void)
 {
 	const int result = try_devices();
@@ -64,7 +74,14 @@ static void check_devices(void)
 		return;
 	}
 	ibv_free_device_list(ibv_get_device_list(&count));
-	if (count) {
+	if (count)
+		devices_each(look_at_interface);
+	if (count && !reaches_others) {
+		report(VERDICT_WARN, "devices",
+		       "%d, all on the loopback interface: no other host can be reached", count);
+		advise("give an interface an address and bring it up, or name one in "
+		       "VERBENA_DEVICES");
+	} else if (count) {
 		report(VERDICT_OK, "devices", "%d, see 'verbena devices'", count);
 	} else {
 		report(VERDICT_FAIL, "devices", "none");

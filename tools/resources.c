@@ -185,11 +185,14 @@ static int parse_options(int argc, char **argv, struct selection *selection, boo
 					       { 0 } };
 	int letter;
 
+	opterr = 0;
 	while ((letter = getopt_long(argc, argv, "jp:h", longs, NULL)) != -1) {
 		if (letter == 'h') {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		}
+		if (letter == '?' && !strncmp(argv[optind - 1], "--", 2))
+			return option_unknown("resources", argv[optind - 1], usage);
 		if (letter == 'j')
 			*json = true;
 		else if (letter != 'p' || !parse_pid(optarg, &selection->pid))

@@ -127,17 +127,41 @@ static void print_record(const struct vb_asked_processes *all, const struct vb_d
 	putchar('\n');
 }
 
+/* The columns of each type of object, above its first line. */
+static void print_head(unsigned kind)
+{
+	static const char *const heads[VB_DESCRIBE_KINDS] = {
+		[VB_DESCRIBE_PD] = "NUMBER  USERS",
+		[VB_DESCRIBE_CQ] = "NUMBER  CQE  USERS",
+		[VB_DESCRIBE_MR] = "KEYS  ACCESS  ADDRESS + LENGTH  PD",
+		[VB_DESCRIBE_MW] = "RKEY  TYPE  PD",
+		[VB_DESCRIBE_SRQ] = "NUMBER  POSTED  LIMIT  USERS  PD",
+		[VB_DESCRIBE_QP] =
+			"NUMBER    TYPE     STATE  PD  CQ (SEND,RECV)  POSTED (SEND,RECV)  "
+			"PEER",
+		[VB_DESCRIBE_XRCD] = "NUMBER  KIND  USERS",
+		[VB_DESCRIBE_CM_ID] = "NUMBER  PORT SPACE  STATE  ADDRESSES  QP",
+	};
+
+	printf("  %-4s %-10s %s\n", "TYPE", "DEVICE", heads[kind]);
+}
+
 static void print_process(const struct vb_asked_processes *all,
 			  const struct vb_asked_process *process, const struct selection *selection)
 {
 	bool pds = !selection->kinds || selection->kinds & 1u << VB_DESCRIBE_PD;
 	char program[NAME_SIZE], user[NAME_SIZE];
+	unsigned kind = 0;
 
 	printf("%s, pid %d, user %s, slot %u\n", program_of(process, program), process->pid,
 	       user_of(process, user), process->slot);
 	for (unsigned i = 0; i < process->answer.record_count; i++)
-		if (is_selected(selection, &process->records[i]))
+		if (is_selected(selection, &process->records[i])) {
+			if (kind != process->records[i].kind)
+				print_head(process->records[i].kind);
+			kind = process->records[i].kind;
 			print_record(all, &process->records[i]);
+		}
 	if (pds && pds_unused(process))
 		printf("  pd   %u unused\n", pds_unused(process));
 	if (process->answer.left_out)

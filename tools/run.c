@@ -11,10 +11,12 @@
 #include "verbena.h"
 
 static const char usage[] =
-	"usage: verbena run [--explain] [--as DEVICE] [--sockets] [--no-sysfs] [--anyway]\n"
-	"                   PROGRAM [ARGUMENTS]\n\n"
+	"usage: verbena run [--explain[=FILE]] [--quiet] [--as DEVICE] [--sockets] [--no-sysfs]\n"
+	"                   [--anyway] PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
-	"  --explain   print a sentence on standard error for each call or completion that fails\n"
+	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
+	"              completion that fails\n"
+	"  --quiet     without --explain: no line at the end of a program with failures\n"
 	"  --as DEVICE show and enforce the limits and capabilities of another device: mlx5, "
 	"irdma,\n"
 	"              bnxt, efa, hns, rxe, siw, or a file; see verbena-profiles(7)\n"
@@ -39,6 +41,8 @@ static const struct {
 };
 
 /* --- the environment --- */
+
+#define EXPLAIN vb_environment_rows[VB_ENV_EXPLAIN].name
 
 /* Sets the variable to first:second. Without one of them no colon: an empty entry has a meaning. */
 static bool set_joined(const char *variable, const char *first, const char *second)
@@ -118,6 +122,25 @@ static bool prepare_environment(const char *directory, unsigned wanted)
 	return false;
 }
 
+/* Relative names mean this directory, wherever the program goes. */
+static bool explain_to(const char *file)
+{
+	char directory[PATH_SIZE], path[2 * PATH_SIZE];
+
+	if (file[0] == '/' || !getcwd(directory, sizeof(directory)))
+		snprintf(path, sizeof(path), "%s", file);
+	else
+		snprintf(path, sizeof(path), "%s/%s", directory, file);
+	return !setenv(EXPLAIN, path, 1);
+}
+
+/* A program with failures says one line at its end, where its user reads it. */
+static void explain_hint(void)
+{
+	if (!*environment(EXPLAIN) && isatty(STDERR_FILENO))
+		setenv(EXPLAIN, "hint", 1);
+}
+
 /* --- the program --- */
 
 static int explain_missing(const char *program, const char *path, int err)
@@ -160,60 +183,78 @@ static int execute(char **argv, unsigned wanted, bool anyway)
 }
 
 /* What the options say. */
-struct wish {
-	unsigned preloads;
-	bool anyway, help;
+struct choices {
+	unsigned wanted; /* preload libraries */
+	bool anyway, quiet;
 };
 
-/* True: one option, of *used words, is understood. */
-static bool option_take(char **argv, int *used, struct wish *wish)
+/* True: --as, of *used words; its profile was chosen, or *bad is set. */
+static bool take_profile(char **argv, int *used, bool *bad)
 {
-	*used = 1;
-	if (!strcmp(argv[0], "--explain")) {
-		setenv(vb_environment_rows[VB_ENV_EXPLAIN].name, "1", 1);
-	} else if (!strcmp(argv[0], "--as") && argv[1]) {
-		*used = 2;
-		return profile_choose(argv[1]);
-	} else if (!strncmp(argv[0], "--as=", 5)) {
-		return profile_choose(argv[0] + 5);
-	} else if (!strcmp(argv[0], "--no-sysfs")) {
-		wish->preloads &= ~(unsigned)SYSFS;
-	} else if (!strcmp(argv[0], "--sockets")) {
-		wish->preloads |= SOCKETS;
-	} else if (!strcmp(argv[0], "--anyway")) {
-		wish->anyway = true;
-	} else if (!strcmp(argv[0], "--help") || !strcmp(argv[0], "-h")) {
-		wish->help = true;
-	} else {
-		complain("run: option '%s' %s", argv[0],
-			 strcmp(argv[0], "--as") ? "is not understood" : "needs a device");
+	const bool joined = !strncmp(argv[0], "--as=", 5);
+
+	if (!joined && strcmp(argv[0], "--as") != 0)
 		return false;
+	if (!joined && !argv[1]) {
+		complain("run: option '--as' needs a device");
+		*bad = true;
+		return true;
 	}
+	*used = joined ? 1 : 2;
+	*bad = !profile_choose(joined ? argv[0] + 5 : argv[1]);
+	return true;
+}
+
+/* False: no option of this command. */
+static bool take_option(const char *option, struct choices *choices)
+{
+	if (!strcmp(option, "--explain"))
+		return !setenv(EXPLAIN, "1", 1);
+	if (!strncmp(option, "--explain=", 10) && option[10])
+		return explain_to(option + 10);
+	if (!strcmp(option, "--no-sysfs"))
+		choices->wanted &= ~(unsigned)SYSFS;
+	else if (!strcmp(option, "--sockets"))
+		choices->wanted |= SOCKETS;
+	else if (!strcmp(option, "--anyway"))
+		choices->anyway = true;
+	else if (!strcmp(option, "--quiet"))
+		choices->quiet = true;
+	else
+		return false;
 	return true;
 }
 
 int verbena_run(int argc, char **argv)
 {
-	struct wish wish = { .preloads = SYSFS };
-	int next = 1, used;
+	struct choices choices = { .wanted = SYSFS };
+	int next = 1, used = 1;
+	bool bad = false;
 
-	while (next < argc && argv[next][0] == '-') {
+	for (; next < argc && argv[next][0] == '-'; next += used) {
+		used = 1;
+		if (!strcmp(argv[next], "--help") || !strcmp(argv[next], "-h")) {
+			fputs(usage, stdout);
+			return EXIT_SUCCESS;
+		}
 		if (!strcmp(argv[next], "--")) {
 			next++;
 			break;
 		}
-		if (!option_take(argv + next, &used, &wish))
-			return EXIT_USAGE;
-		next += used;
-		if (wish.help) {
-			fputs(usage, stdout);
-			return EXIT_SUCCESS;
+		if (take_profile(argv + next, &used, &bad)) {
+			if (bad)
+				return EXIT_USAGE;
+			continue;
 		}
+		if (!take_option(argv[next], &choices))
+			return option_unknown("run", argv[next], usage);
 	}
 	if (next >= argc) {
 		complain("run: PROGRAM is missing");
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	return execute(argv + next, wish.preloads, wish.anyway);
+	if (!choices.quiet)
+		explain_hint();
+	return execute(argv + next, choices.wanted, choices.anyway);
 }

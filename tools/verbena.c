@@ -17,6 +17,7 @@ static const struct command {
 	{ "resources", verbena_resources, "list the RDMA objects of the processes of this host" },
 	{ "top", verbena_top, "show the queue pairs of this host by their traffic" },
 	{ "capture", verbena_capture, "write the RDMA traffic of this host to a file of packets" },
+	{ "why", verbena_why, "say what programs wait for that do not go on" },
 	{ "doctor", verbena_doctor, "find limits of Verbena on this host, and give advice" },
 };
 
@@ -49,10 +50,28 @@ bool options_end(int argc, char **argv, const char *usage, int *status)
 		*status = EXIT_SUCCESS;
 		return true;
 	}
+	*status = EXIT_USAGE;
+	if (argv[1][0] == '-') {
+		option_unknown(argv[0], argv[1], usage);
+		return true;
+	}
 	complain("%s: '%s' is not understood", argv[0], argv[1]);
 	fputs(usage, stderr);
-	*status = EXIT_USAGE;
 	return true;
+}
+
+static int command_unknown(const char *given)
+{
+	struct nearest nearest;
+
+	nearest_begin(&nearest, given);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
+		nearest_offer(&nearest, commands[i].name);
+	if (*nearest.word)
+		complain("'%s' is not a command; the nearest is '%s'", given, nearest.word);
+	else
+		complain("'%s' is not a command; 'verbena --help' lists them", given);
+	return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
@@ -74,6 +93,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);
-	complain("'%s' is not a command; 'verbena --help' lists them", argv[1]);
-	return EXIT_USAGE;
+	return command_unknown(argv[1]);
 }

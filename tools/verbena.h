@@ -16,6 +16,7 @@ int verbena_devices(int argc, char **argv);
 int verbena_info(int argc, char **argv);
 int verbena_resources(int argc, char **argv);
 int verbena_capture(int argc, char **argv);
+int verbena_why(int argc, char **argv);
 int verbena_doctor(int argc, char **argv);
 int verbena_top(int argc, char **argv);
 
@@ -30,6 +31,18 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * output) or an unknown argument.
  */
 bool options_end(int argc, char **argv, const char *usage, int *status);
+
+/* --- words that do not exist: nearest.c --- */
+
+/* Looks for the word that is nearest to a given one, among those that are offered. */
+struct nearest {
+	char given[32], word[32]; /* word: empty if none is near */
+	unsigned distance;
+};
+void nearest_begin(struct nearest *nearest, const char *given);
+void nearest_offer(struct nearest *nearest, const char *word);
+/* Complains of an option, and names the nearest one of the usage. Returns EXIT_USAGE. */
+int option_unknown(const char *command, const char *given, const char *usage);
 
 /* --- finding the libraries: libdir.c --- */
 

@@ -17,16 +17,51 @@
 
 /* --- settings that are read once --- */
 
-bool vb_config_explain(void)
+enum explain { EXPLAIN_OFF, EXPLAIN_HINT, EXPLAIN_ON };
+
+static enum explain explain_read(void)
+{
+	const char *text = vb_environment_text(VB_ENV_EXPLAIN);
+
+	if (!text || !strcmp(text, "0"))
+		return EXPLAIN_OFF;
+	return strcmp(text, "hint") ? EXPLAIN_ON : EXPLAIN_HINT;
+}
+
+static enum explain explain_get(void)
 {
 	static _Atomic int cached = -1;
 	int value = atomic_load_explicit(&cached, memory_order_relaxed);
 
 	if (value < 0) {
-		value = vb_environment_flag(VB_ENV_EXPLAIN);
+		value = explain_read();
 		atomic_store_explicit(&cached, value, memory_order_relaxed);
 	}
-	return value;
+	return (enum explain)value;
+}
+
+bool vb_config_explain(void)
+{
+	return explain_get() == EXPLAIN_ON;
+}
+
+bool vb_config_explain_hint(void)
+{
+	return explain_get() == EXPLAIN_HINT;
+}
+
+/* Words and numbers that mean yes; all other values are names of files. */
+const char *vb_config_explain_file(void)
+{
+	static const char *const yes[] = { "yes", "true", "on" };
+	const char *text = vb_environment_text(VB_ENV_EXPLAIN);
+
+	if (!text || !text[strspn(text, "0123456789")])
+		return NULL;
+	for (size_t i = 0; i < sizeof(yes) / sizeof(*yes); i++)
+		if (!strcasecmp(text, yes[i]))
+			return NULL;
+	return text;
 }
 
 struct choice {

@@ -6,8 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* VERBENA_EXPLAIN=1: each failure prints a sentence. Read once. */
+/* VERBENA_EXPLAIN: each failure prints a sentence, on standard error or into a file. Read once. */
 bool vb_config_explain(void);
+/* The file; NULL: standard error. */
+const char *vb_config_explain_file(void);
+/* VERBENA_EXPLAIN=hint: a program with failures ends with one line about --explain. */
+bool vb_config_explain_hint(void);
 
 /* VERBENA_PATH: the path of messages, for tests. Read once. */
 enum vb_path_choice {

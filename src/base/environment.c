@@ -12,7 +12,8 @@ const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT] = {
 			     .otherwise = "the interface of the default route, and ib" },
 	[VB_ENV_AS] = { "VERBENA_AS", "a file with the facts of the device to act as",
 			.otherwise = "Verbena's own", .page = "verbena-profiles(7)" },
-	[VB_ENV_EXPLAIN] = { "VERBENA_EXPLAIN", "a sentence for each failure", .otherwise = "0" },
+	[VB_ENV_EXPLAIN] = { "VERBENA_EXPLAIN", "a sentence for each failure: 1, or a file",
+			     .otherwise = "0" },
 	[VB_ENV_PATH] = { "VERBENA_PATH", "which way messages go", .otherwise = "auto",
 			  .values = { [VB_PATH_AUTO] = "auto",
 				      [VB_PATH_WIRE] = "wire",
@@ -62,6 +63,9 @@ const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT] = {
 				 .otherwise = "/dev/shm" },
 	[VB_ENV_TMPDIR] = { "TMPDIR", "where the files of a device may be, too",
 			    .otherwise = "/tmp" },
+	[VB_ENV_NO_COLOR] = { "NO_COLOR", "sentences have no colours on a terminal",
+			      .otherwise = "colours" },
+	[VB_ENV_TERM] = { "TERM", "dumb: sentences have no colours, too", .otherwise = "colours" },
 };
 
 const char *vb_environment(enum vb_variable variable)

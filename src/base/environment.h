@@ -32,6 +32,8 @@ enum vb_variable {
 	VB_ENV_LOG_FILE,
 	VB_ENV_RUNTIME_DIR,
 	VB_ENV_TMPDIR,
+	VB_ENV_NO_COLOR,
+	VB_ENV_TERM,
 	VB_ENV_COUNT
 };
 

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work that peers leave to the owner of a segment: it fails its QPs and raises its events. */
 #include "base/cancel.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"
 #include "nic/migrate.h"
+#include "path/complete.h"
 
 /*
- * The peer's process explains a request by the local path. The protocol core has explained a
- * request that came in packets.
+ * The peer's process knows the numbers of a request by the local path. The protocol core has
+ * explained a request that came in packets.
  */
 static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 {
+	char peer[VB_FAR_WORDS];
+
 	if (reason == VB_WHY_INJECTED_FATAL) {
 		vb_explain("QP 0x%06x has failed with its device: a fault rule", qp->ibv.qp_num);
 		return;
 	}
 	if (!vb_reason_row(reason)->target_fails || atomic_load(&qp->wired))
 		return;
-	vb_explain("QP 0x%06x has failed: it refused a request of QP 0x%06x, whose process "
-		   "explains it",
-		   qp->ibv.qp_num, qp->attr.dest_qp_num);
+	vb_explain("QP 0x%06x has failed: it refused a request of QP 0x%06x%s: %s", qp->ibv.qp_num,
+		   qp->attr.dest_qp_num,
+		   vb_config_explain() ? vb_path_far_words(qp, NULL, peer) : "",
+		   vb_reason_brief(reason));
 }
 
 /* True: the send queue has to be looked at, because it is to be flushed or may go on. */
@@ -37,6 +42,10 @@ static bool attend_qp(struct vb_qp *qp)
 	if (!(bits & VB_QP_ATTN_FAIL) || reason >= VB_REASON_COUNT)
 		return moved;
 	explain_target(qp, reason);
+	if (!qp->failure.since_ns)
+		qp->failure = (struct vb_failure){ .since_ns = vb_now_ns(),
+						   .reason = (uint8_t)reason,
+						   .status = VB_FAILURE_OF_PEER };
 	if (!vb_qp_enter_error(qp))
 		return false;
 	if (vb_reason_row(reason)->event && !(bits & VB_QP_ATTN_QUIET))

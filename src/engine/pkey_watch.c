@@ -31,7 +31,7 @@ static void follow_file(struct vb_nic *nic)
 {
 	if (!vb_pkey_reload())
 		return;
-	vb_explain("the P_Key table has changed, as %s says", vb_pkey_file());
+	vb_explain_note("the P_Key table has changed, as %s says", vb_pkey_file());
 	vb_qps_follow_pkeys(nic);
 	vb_link_compare(); /* raises the event */
 }

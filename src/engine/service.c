@@ -21,7 +21,9 @@
 #include "engine/engine.h"
 #include "engine/link_watch.h"
 #include "engine/pkey_watch.h"
+#include "engine/quiet.h"
 #include "engine/watch.h"
+#include "engine/why_quit.h"
 #include "engine/wire/listen.h"
 #include "engine/wire/multicast.h"
 #include "engine/wire/wire.h"
@@ -98,6 +100,8 @@ static uint64_t wake_time_ns(struct vb_engine *engine)
 		wake_ns = now_ns + FLUSH_LOOK_NS;
 	if (vb_cq_next_due_ns(engine->nic) < wake_ns)
 		wake_ns = vb_cq_next_due_ns(engine->nic);
+	if (vb_quiet_next_ns(now_ns) < wake_ns)
+		wake_ns = vb_quiet_next_ns(now_ns);
 	return wire_ns < wake_ns ? wire_ns : wake_ns;
 }
 
@@ -181,6 +185,8 @@ static void *service(void *arg)
 		vb_wire_service(nic, engine->ports_woke);
 		engine->ports_woke = 0;
 		vb_engine_let_go(engine);
+		vb_quiet_look(nic, vb_now_ns());
+		vb_why_quit_look();
 		pthread_mutex_unlock(&vb_service_turn);
 	}
 	return NULL;
@@ -249,6 +255,7 @@ static int engine_init(struct vb_engine *engine, struct vb_nic *nic)
 	if (!err) {
 		nic->engine = engine;
 		vb_link_watch_start(engine->epoll);
+		vb_why_quit_watch(nic);
 		err = vb_engine_start_thread(service, engine);
 	}
 	return err;

@@ -219,14 +219,26 @@ static size_t token_write(const struct vb_report *r, const char *at, char *out, 
 	return hex ? 5 : 3;
 }
 
-static void sentence_fill(const struct vb_report *r, const char *sentence, char *out, size_t size)
+/* The peer is named behind the first number of its QP. */
+void vb_report_write(const struct vb_report *r, const struct vb_report_words *words, char *out,
+		     size_t size)
 {
+	const char *sentence =
+		words && words->sentence ? words->sentence : rows[r->reason].sentence;
+	const char *peer = words && words->peer ? words->peer : "";
 	size_t used = 0;
 
 	while (*sentence && used + 24 < size) {
 		if (*sentence == '{') {
+			bool names = sentence[1] == 'p';
+
 			sentence += token_write(r, sentence, out + used, size - used);
 			used += strlen(out + used);
+			if (names && used + strlen(peer) + 24 < size) {
+				strcpy(out + used, peer);
+				used += strlen(peer);
+				peer = "";
+			}
 		} else {
 			out[used++] = *sentence++;
 		}
@@ -234,7 +246,7 @@ static void sentence_fill(const struct vb_report *r, const char *sentence, char 
 	out[used] = '\0';
 }
 
-static const char *opcode_name(int opcode)
+const char *vb_opcode_words(int opcode)
 {
 	const struct vb_wr_row *row = vb_wr_row_any((unsigned)opcode);
 
@@ -243,50 +255,79 @@ static const char *opcode_name(int opcode)
 	return row->name ? row->name : "operation";
 }
 
-enum { SENTENCE = 320 };
-
-/* False: VERBENA_EXPLAIN is not set. */
-static bool sentence_write(const struct vb_report *report, char sentence[SENTENCE])
-{
-	if (!vb_config_explain())
-		return false;
-	sentence_fill(report, rows[report->reason].sentence, sentence, SENTENCE);
-	return true;
-}
+enum { SENTENCE = 400 };
 
 /* A program captures: the sentence becomes the comment of a packet. */
-static void sentence_capture(const struct vb_report *report, uint32_t qpn)
+static void sentence_capture(const struct vb_report *report, const struct vb_report_words *words)
 {
 	const struct vb_capture_note note = {
 		.wr_id = report->wr_id,
-		.qpn = qpn,
+		.qpn = report->qpn,
 		.opcode = report->opcode < 0 ? UINT8_MAX : (uint8_t)report->opcode,
 		.status = (uint8_t)rows[report->reason].status,
 	};
 	char sentence[SENTENCE];
 
-	sentence_fill(report, rows[report->reason].sentence, sentence, SENTENCE);
+	vb_report_write(report, words, sentence, SENTENCE);
 	vb_capture_tell(VB_CAPTURE_FAILED, &note, sentence);
 }
 
-void vb_report_explain(const struct vb_report *report)
+void vb_report_explain(const struct vb_report *report, const struct vb_report_words *words)
 {
-	char sentence[SENTENCE];
+	char sentence[SENTENCE] = "";
 
 	if (vb_captured())
-		sentence_capture(report, report->qpn);
-	if (!sentence_write(report, sentence))
-		return;
-	vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn, opcode_name(report->opcode),
-		   (unsigned long long)report->wr_id, sentence);
+		sentence_capture(report, words);
+	if (vb_config_explain())
+		vb_report_write(report, words, sentence, SENTENCE);
+	if (rows[report->reason].status == IBV_WC_SUCCESS) /* a datagram that was dropped */
+		vb_explain_note("QP 0x%06x, %s wr_id %llu: %s", report->qpn,
+				vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
+				sentence);
+	else
+		vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn,
+			   vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
+			   sentence);
 }
 
-void vb_report_refusal(const struct vb_report *report)
+/* In its sentence {p} is the own QP. */
+void vb_report_refusal(const struct vb_report *report, const struct vb_report_words *words)
 {
-	char sentence[SENTENCE];
+	const struct vb_report_words own = { .sentence = words ? words->sentence : NULL };
+	char sentence[SENTENCE] = "";
 
-	if (!sentence_write(report, sentence))
-		return;
-	vb_explain("QP 0x%06x refuses a request of QP 0x%06x (the peer is this process): %s",
-		   report->peer_qpn, report->qpn, sentence);
+	if (vb_config_explain())
+		vb_report_write(report, &own, sentence, SENTENCE);
+	vb_explain("QP 0x%06x refuses a %s of QP 0x%06x%s: %s", report->peer_qpn,
+		   words && words->request ? words->request : "request", report->qpn,
+		   words && words->peer ? words->peer : "", sentence);
+}
+
+const char *vb_reason_brief(enum vb_reason reason)
+{
+	static const char *const words[VB_REASON_COUNT] = {
+		[VB_WHY_RECV_SHORT] = "the message did not fit into the receive",
+		[VB_WHY_RECV_KEY] = "the buffer of the receive could not be written",
+		[VB_WHY_RECV_MEMORY] = "the buffer of the receive is not writable memory",
+		[VB_WHY_RECV_INVALIDATE] = "the rkey to invalidate is not that of a window",
+		[VB_WHY_RKEY_UNKNOWN] = "no memory region has the rkey",
+		[VB_WHY_RKEY_IS_LKEY] = "the rkey is an lkey",
+		[VB_WHY_RKEY_PD] = "the rkey belongs to another PD",
+		[VB_WHY_RKEY_RANGE] = "the range is not inside the region of the rkey",
+		[VB_WHY_RKEY_RIGHT] = "the region of the rkey was registered without the right",
+		[VB_WHY_REMOTE_MEMORY] = "the registered memory is not mapped any more",
+		[VB_WHY_QP_RIGHT] = "its qp_access_flags lack the right",
+		[VB_WHY_READ_DEPTH] = "more READs and ATOMICs than its max_dest_rd_atomic",
+		[VB_WHY_ATOMIC_ALIGN] = "the address of an atomic is no multiple of 8",
+		[VB_WHY_FLUSH_KIND] = "a FLUSH without a type or level that exists",
+		[VB_WHY_TM_HEADER] = "the message has no tag matching header",
+		[VB_WHY_TARGET_CQ_OVERRUN] = "the CQ of its receives is full",
+		[VB_WHY_SRQ_UNKNOWN] = "there is no SRQ with the number",
+		[VB_WHY_SRQ_DOMAIN] = "the SRQ is of another XRC domain",
+		[VB_WHY_SRQ_UNTOUCHABLE] = "the process of the SRQ cannot be reached",
+		[VB_WHY_MTU_DIFFERS] = "the path_mtu of the two QPs differs",
+	};
+
+	return reason < VB_REASON_COUNT && words[reason] ? words[reason]
+							 : "that process explains it";
 }

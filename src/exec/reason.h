@@ -9,6 +9,7 @@
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum vb_reason {
@@ -107,9 +108,23 @@ struct vb_report {
 	enum ibv_wc_status status; /* VB_WHY_INJECTED_STATUS: replaces the status of the row */
 };
 
-/* One line under VERBENA_EXPLAIN=1. */
-void vb_report_explain(const struct vb_report *report);
+/* What the code that explains knows besides the numbers. */
+struct vb_report_words {
+	const char *sentence; /* instead of the row's; NULL: none */
+	const char *peer;     /* about the process at the other end: " (pid 4711, rping)"; or "" */
+	const char *request;  /* of a refusal: "WRITE" */
+};
+
+/* One line under VERBENA_EXPLAIN. */
+void vb_report_explain(const struct vb_report *report, const struct vb_report_words *words);
 /* The same at the target, which refuses the peer's request: that peer may explain nothing. */
-void vb_report_refusal(const struct vb_report *report);
+void vb_report_refusal(const struct vb_report *report, const struct vb_report_words *words);
+/* Writes what a report says; size: room, with the NUL. */
+void vb_report_write(const struct vb_report *report, const struct vb_report_words *words,
+		     char *text, size_t size);
+/* "SEND", or "receive" for -1. */
+const char *vb_opcode_words(int opcode);
+/* A few words about a refused request, for the owner of the target's QP. */
+const char *vb_reason_brief(enum vb_reason reason);
 
 #endif

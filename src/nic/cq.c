@@ -7,6 +7,7 @@
 
 #include "base/annotate.h"
 #include "base/log.h"
+#include "nic/call_wait.h"
 #include "nic/fact.h"
 #include "nic/qp.h"
 
@@ -140,13 +141,36 @@ static void channel_leave(struct vb_cq *cq)
 	pthread_mutex_unlock(&cq->channel->events->lock);
 }
 
+/* Under ibv.mutex. */
+static int wait_note(const struct vb_cq *cq)
+{
+	const uint32_t events = cq->events_taken - cq->ibv.comp_events_completed;
+	const uint32_t number = (uint32_t)(cq->shared_offset / 64);
+
+	if (events)
+		return vb_call_wait_begin("ibv_destroy_cq",
+					  "completion events that were not acknowledged "
+					  "(ibv_ack_cq_events)",
+					  number, events);
+	return vb_call_wait_begin(
+		"ibv_destroy_cq",
+		"asynchronous events that were not acknowledged (ibv_ack_async_event)", number,
+		atomic_load(&cq->async_taken) - cq->ibv.async_events_completed);
+}
+
 static void wait_for_acks(struct vb_cq *cq)
 {
+	int place = -1;
+
 	vb_async_purge(cq->ibv.context, &cq->ibv);
 	pthread_mutex_lock(&cq->ibv.mutex);
 	while (cq->ibv.comp_events_completed != cq->events_taken ||
-	       cq->ibv.async_events_completed != atomic_load(&cq->async_taken))
+	       cq->ibv.async_events_completed != atomic_load(&cq->async_taken)) {
+		if (place < 0)
+			place = wait_note(cq);
 		pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
+	}
+	vb_call_wait_end(place);
 	vb_tell_acquire(&cq->ibv);
 	pthread_mutex_unlock(&cq->ibv.mutex);
 }

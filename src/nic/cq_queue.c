@@ -207,8 +207,11 @@ __attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
 }
 
 /* Not a message that succeeded and fits: is it an error, or a WRITE with immediate? */
-__attribute__((cold, noinline)) static bool is_plausible(const struct ibv_wc *wc)
+__attribute__((cold, noinline)) static bool
+is_plausible(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const struct ibv_wc *wc)
 {
+	if (wc->status != IBV_WC_SUCCESS && wc->status <= IBV_WC_TM_RNDV_INCOMPLETE)
+		vb_rq_explain(rq, twin, wc);
 	if (wc->status != IBV_WC_SUCCESS)
 		return wc->status <= IBV_WC_TM_RNDV_INCOMPLETE;
 	return wc->opcode != IBV_WC_RECV && wc->byte_len <= VB_MSG_MAX;
@@ -242,8 +245,9 @@ static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
 		.slid = cell->slid,
 		.sl = cell->sl,
 	};
-	if (__builtin_expect(
-		    (status || length > twin->length || length < least) && !is_plausible(wc), 0))
+	if (__builtin_expect((status || length > twin->length || length < least) &&
+				     !is_plausible(rq, twin, wc),
+			     0))
 		damaged(wc);
 	else if (where != VB_PAYLOAD_PLACED && !status &&
 		 !vb_rq_scatter_word(twin, cell, where, length) &&

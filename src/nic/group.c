@@ -55,9 +55,10 @@ static void explain_scope(const struct vb_group *group)
 	if (group->within_host || vb_gid_is_ipv4(&group->gid) ||
 	    (group->gid.raw[1] & SCOPE_MASK) > SCOPE_INTERFACE)
 		return;
-	vb_explain("the group %s is interface-local (ff01::/16): its packets stay on this host; "
-		   "groups from ff02::/16 on reach other hosts",
-		   vb_gid_print(&group->gid, text));
+	vb_explain_note(
+		"the group %s is interface-local (ff01::/16): its packets stay on this host; "
+		"groups from ff02::/16 on reach other hosts",
+		vb_gid_print(&group->gid, text));
 }
 
 struct vb_group vb_group_on(const struct vb_group *group, int ifindex)

@@ -5,30 +5,31 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "nic/nic.h"
 
 static struct vb_key_entry *key_entry(struct vb_nic *nic, uint32_t index)
 {
 	uint64_t offset = atomic_load(&nic->seg.head->key_pages[index / VB_KEY_PAGE]);
-	struct vb_key_entry *page = vb_segment_at(&nic->seg, offset);
+	struct vb_key_page *page = vb_segment_at(&nic->seg, offset);
 
-	return &page[index % VB_KEY_PAGE];
+	return &page->entries[index % VB_KEY_PAGE];
 }
 
 /* Makes a page of entries, and the words in which senders take windows back; 0: no memory. */
 static uint64_t entries_make(struct vb_nic *nic)
 {
-	uint64_t offset = vb_segment_alloc(&nic->seg, VB_KEY_PAGE * sizeof(struct vb_key_entry));
+	uint64_t offset = vb_segment_alloc(&nic->seg, sizeof(struct vb_key_page));
 	uint64_t lent = offset ? vb_segment_lend(&nic->seg, sizeof(struct vb_key_lent)) : 0;
-	struct vb_key_entry *entries = vb_segment_at(&nic->seg, offset);
+	struct vb_key_page *page = vb_segment_at(&nic->seg, offset);
 
 	if (!lent) {
-		vb_segment_free(&nic->seg, offset, VB_KEY_PAGE * sizeof(struct vb_key_entry));
+		vb_segment_free(&nic->seg, offset, sizeof(struct vb_key_page));
 		return 0;
 	}
 	for (uint32_t i = 0; i < VB_KEY_PAGE; i++) {
-		entries[i].lent = lent;
-		entries[i].place = i;
+		page->entries[i].lent = lent;
+		page->entries[i].place = i;
 	}
 	return offset;
 }
@@ -75,6 +76,10 @@ int vb_key_alloc(struct vb_nic *nic, uint32_t *index, struct vb_key_entry **entr
 
 void vb_key_free(struct vb_nic *nic, uint32_t index)
 {
+	uint64_t offset = atomic_load(&nic->seg.head->key_pages[index / VB_KEY_PAGE]);
+	struct vb_key_page *page = vb_segment_at(&nic->seg, offset);
+
+	atomic_store(&page->ended_ns[index % VB_KEY_PAGE], vb_now_ns());
 	nic->free_keys[nic->free_keys_tail++ % nic->free_keys_size] = index;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/annotate.h"
 #include "base/log.h"
+#include "nic/call_wait.h"
 #include "nic/comp_cntr.h"
 #include "nic/fact.h"
 #include "nic/lane.h"
@@ -20,8 +21,10 @@ static int attr_check(struct ibv_qp_init_attr *attr)
 
 	if (err)
 		return err;
-	if (!attr->send_cq || !attr->recv_cq)
+	if (!attr->send_cq || !attr->recv_cq) {
+		vb_explain("ibv_create_qp: %s is NULL", attr->send_cq ? "recv_cq" : "send_cq");
 		return -EINVAL;
+	}
 	if (attr->srq && (attr->qp_type == IBV_QPT_XRC_SEND || vb_srq(attr->srq)->xrcd)) {
 		vb_explain("ibv_create_qp: %s",
 			   vb_srq(attr->srq)->xrcd ? "an XRC SRQ takes messages from XRC QPs only"
@@ -263,10 +266,20 @@ static void wait_for_acks(struct vb_qp *qp)
 	pthread_cond_t *cond = qp->wq ? &qp->wq->cond : &qp->ibv.cond;
 	const uint32_t *completed = qp->wq ? &qp->wq->events_completed : &qp->ibv.events_completed;
 
+	int place = -1;
+
 	vb_async_purge(qp->ibv.context, qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
 	pthread_mutex_lock(mutex);
-	while (*completed != atomic_load(&qp->async_taken))
+	while (*completed != atomic_load(&qp->async_taken)) {
+		if (place < 0)
+			place = vb_call_wait_begin("ibv_destroy_qp",
+						   "asynchronous events that were not acknowledged "
+						   "(ibv_ack_async_event)",
+						   qp->ibv.qp_num,
+						   atomic_load(&qp->async_taken) - *completed);
 		pthread_cond_wait(cond, mutex);
+	}
+	vb_call_wait_end(place);
 	vb_tell_acquire(qp->wq ? (void *)qp->wq : (void *)&qp->ibv);
 	pthread_mutex_unlock(mutex);
 }

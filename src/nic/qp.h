@@ -87,6 +87,9 @@ struct vb_pend {
 	struct vb_list node;          /* in the list of the send CQ (waiters.h) */
 	bool listed;                  /* under the lock of that list */
 	_Atomic enum vb_pend_why why; /* also read, as a hint, to see whether the queue drains */
+	uint64_t since_ns;            /* when the wait began; 0: this one is not timed */
+	uint8_t reason;               /* UNREADY: enum vb_reason of the last try */
+	bool told;                    /* a line has explained this wait */
 	uint64_t lost_waited_ns;      /* LOST: sum of the waits between the tries of the WQE */
 	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
@@ -95,6 +98,23 @@ struct vb_pend {
 	uint64_t judged;          /* 1 + index of the WQE that fault rules have judged already */
 	_Atomic uint64_t wake_ns; /* time at which the service thread should look again */
 };
+
+/* Under VERBENA_EXPLAIN: work requests that are done and make no completion (engine/quiet.c). */
+struct vb_quiet {          /* service thread only */
+	uint32_t tail;     /* of the send queue at the last look */
+	uint32_t polls;    /* empty polls of the CQ then */
+	uint64_t since_ns; /* the tail and the lack of completions are unchanged; 0: not so */
+	bool told;
+};
+
+/* The work request that moved the QP to ERR or SQE; the executor writes it, before the state. */
+struct vb_failure {
+	uint64_t since_ns; /* 0: none has */
+	uint64_t wr_id;
+	uint8_t reason;         /* enum vb_reason */
+	uint8_t status, opcode; /* enum ibv_wc_status; VB_FAILURE_OF_PEER: it was the peer's */
+};
+enum { VB_FAILURE_OF_PEER = 255 };
 
 /* Path migration: migrate.h. */
 struct vb_migration {
@@ -157,6 +177,8 @@ struct vb_qp {
 	struct vb_pend pend;
 	struct vb_rq own_rq;
 	struct vb_list node; /* in nic->qps */
+	struct vb_quiet quiet;
+	struct vb_failure failure;
 	struct vb_spin state_lock;
 	uint64_t epoch;
 	struct ibv_qp_attr attr; /* the attributes that ibv_modify_qp has set so far */

@@ -25,6 +25,26 @@ static void lower_inline(struct ibv_qp_cap *cap)
 		cap->max_inline_data = max;
 }
 
+static void explain_caps(const struct ibv_qp_cap *cap)
+{
+	const struct {
+		const char *name;
+		uint32_t value;
+		enum vb_fact limit;
+	} rows[] = {
+		{ "max_send_wr", cap->max_send_wr, VB_FACT_MAX_QP_WR },
+		{ "max_recv_wr", cap->max_recv_wr, VB_FACT_MAX_QP_WR },
+		{ "max_send_sge", cap->max_send_sge, VB_FACT_MAX_SGE },
+		{ "max_recv_sge", cap->max_recv_sge, VB_FACT_MAX_SGE },
+		{ "max_inline_data", cap->max_inline_data, VB_FACT_MAX_INLINE_DATA },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (rows[i].value > vb_fact_u32(rows[i].limit))
+			vb_explain("ibv_create_qp: %s %u is more than the device's %u",
+				   rows[i].name, rows[i].value, vb_fact_u32(rows[i].limit));
+}
+
 int vb_qp_cap_check(struct ibv_qp_init_attr *attr)
 {
 	const uint32_t wr_max = vb_fact_u32(VB_FACT_MAX_QP_WR);
@@ -36,10 +56,7 @@ int vb_qp_cap_check(struct ibv_qp_init_attr *attr)
 	if (cap->max_send_wr > wr_max || cap->max_send_sge > sge_max ||
 	    cap->max_inline_data > inline_max ||
 	    (!attr->srq && (cap->max_recv_wr > wr_max || cap->max_recv_sge > sge_max))) {
-		vb_explain("ibv_create_qp: %u/%u WRs, %u/%u SGEs, %u inline bytes exceed the "
-			   "limits %u, %u, %u",
-			   cap->max_send_wr, cap->max_recv_wr, cap->max_send_sge, cap->max_recv_sge,
-			   cap->max_inline_data, wr_max, sge_max, inline_max);
+		explain_caps(cap);
 		return -EINVAL;
 	}
 	return 0;

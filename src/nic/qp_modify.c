@@ -148,6 +148,7 @@ static int reset_qp(struct vb_qp *qp)
 	vb_spin_lock(&qp->send_cq->poll_lock);
 	vb_cq_forget_queue(&qp->sends);
 	vb_sq_reset(&qp->sq);
+	qp->failure = (struct vb_failure){ 0 };
 	vb_cq_queue_watch(&qp->sends);
 	vb_spin_unlock(&qp->send_cq->poll_lock);
 	vb_spin_lock(&qp->recv_cq->poll_lock);

@@ -132,6 +132,9 @@ uint32_t vb_rq_next_free(const struct vb_rq *rq);
  * the executor of the QP's sends, while other threads consume. */
 uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from);
 
+/* One line under VERBENA_EXPLAIN about a receive whose completion is polled, if it has failed. */
+void vb_rq_explain(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const struct ibv_wc *wc);
+
 /* --- consuming; under the consumer's lock --- */
 
 static inline uint32_t vb_rq_head(const struct vb_rq *rq)

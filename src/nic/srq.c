@@ -6,6 +6,7 @@
 
 #include "base/annotate.h"
 #include "base/log.h"
+#include "nic/call_wait.h"
 #include "nic/fact.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
@@ -204,10 +205,21 @@ void vb_srq_collect_damage(struct vb_srq *srq)
 
 static void wait_for_acks(struct vb_srq *srq)
 {
+	int place = -1;
+
 	vb_async_purge(srq->ibv.context, &srq->ibv);
 	pthread_mutex_lock(&srq->ibv.mutex);
-	while (srq->ibv.events_completed != atomic_load(&srq->async_taken))
+	while (srq->ibv.events_completed != atomic_load(&srq->async_taken)) {
+		if (place < 0)
+			place = vb_call_wait_begin("ibv_destroy_srq",
+						   "asynchronous events that were not acknowledged "
+						   "(ibv_ack_async_event)",
+						   srq->number,
+						   atomic_load(&srq->async_taken) -
+							   srq->ibv.events_completed);
 		pthread_cond_wait(&srq->ibv.cond, &srq->ibv.mutex);
+	}
+	vb_call_wait_end(place);
 	vb_tell_acquire(&srq->ibv);
 	pthread_mutex_unlock(&srq->ibv.mutex);
 }

@@ -6,20 +6,6 @@
 #include "nic/comp_cntr.h"
 #include "nic/tm.h"
 
-void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
-{
-	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
-
-	report->reason = reason;
-	report->qpn = qp->ibv.qp_num;
-	report->wr_id = wqe->wr_id;
-	report->opcode = wqe->opcode;
-	report->peer_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
-	if (!report->length)
-		report->length = wqe->length;
-	vb_report_explain(report);
-}
-
 void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t psn,
 			  uint32_t count)
 {
@@ -33,15 +19,12 @@ void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint
 }
 
 /* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */
-static void cq_overrun(struct vb_qp *qp)
+__attribute__((cold, noinline)) static void cq_overrun(struct vb_qp *qp, const struct vb_wqe *wqe)
 {
-	struct vb_report report = { 0 };
-
 	qp->sq.stuck = true;
-	report.reason = VB_WHY_CQ_OVERRUN;
-	report.qpn = qp->ibv.qp_num;
-	report.opcode = -1;
-	vb_report_explain(&report);
+	qp->failure = (struct vb_failure){ vb_now_ns(), wqe->wr_id, VB_WHY_CQ_OVERRUN,
+					   IBV_WC_LOC_QP_OP_ERR, wqe->opcode };
+	vb_path_explain_overrun(qp, wqe);
 	vb_peer_attend(qp->nic->self, VB_ATTN_CQ);
 	if (vb_qp_enter_error(qp))
 		vb_qp_raise(qp, IBV_EVENT_QP_FATAL);
@@ -75,7 +58,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	if (sq->stuck)
 		return;
 	if (asks && visible && !completion_account(qp, wqe, asks)) {
-		cq_overrun(qp);
+		cq_overrun(qp, wqe);
 		return;
 	}
 	/* Pairs with the load in cq_queue.c. */
@@ -105,9 +88,14 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
  * Pollers see, in this order: state ERR, the failed completion, flushed receives or
  * LAST_WQE_REACHED. A CQ of many queues has nothing to see before it is told.
  */
-static void publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
+__attribute__((cold, noinline)) static void
+publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
-	bool held = vb_qp_reliable(qp) && vb_qp_enter_error_held(qp);
+	bool held;
+
+	qp->failure = (struct vb_failure){ vb_now_ns(), wqe->wr_id, wqe->reason, wqe->status,
+					   wqe->opcode };
+	held = vb_qp_reliable(qp) && vb_qp_enter_error_held(qp);
 
 	if (!vb_qp_reliable(qp))
 		vb_qp_enter_sqe(qp);

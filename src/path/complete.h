@@ -22,8 +22,26 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice);
 /* Tells pollers now: before an event that the program may take for the end of completions. */
 void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice);
-/* One line under VERBENA_EXPLAIN=1 about the WQE at sq.next. */
+
+/* --- explain.c: lines under VERBENA_EXPLAIN --- */
+
+/* About the WQE at sq.next. */
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
+/* The WQE has waited for VB_LONG_WAIT_NS: for a receive (VB_WHY_NO_RECEIVE), or for an answer. */
+enum { VB_LONG_WAIT_NS = 1000000000 };
+void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
+/* Its CQ is full. */
+void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe);
+/* Writes about the process or host at the other end of a QP: " (pid 4711, rping)". wqe: only by the
+ * executor; NULL: any thread. */
+enum { VB_FAR_WORDS = 64 };
+const char *vb_path_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
+			      char text[VB_FAR_WORDS]);
+/* Writes the sentence of a reason that is about a key or a right; false: the row's will do. access:
+ * the right that the request needs. */
+enum { VB_PATH_WORDS = 320 };
+bool vb_path_words(const struct vb_remote *target, const struct vb_report *report, unsigned access,
+		   char text[VB_PATH_WORDS]);
 
 /* While a program captures: packets with these PSNs, from the QP, are those of the WQE. */
 void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t psn,

@@ -85,16 +85,17 @@ void vb_port_explain_holder(struct vb_endpoint *endpoint)
 
 	look_for_holder(holder, endpoint);
 	if (holder->anybody)
-		vb_explain(
+		vb_explain_note(
 			"another process holds UDP port %d here: packets come only if it runs on "
 			"Verbena, for another user",
 			VB_UDP_PORT_ROCE);
 	else if (holder->known && holder->uid != geteuid())
-		vb_explain("user %u holds UDP port %d here: packets come through its process, if "
-			   "that runs on Verbena",
-			   holder->uid, VB_UDP_PORT_ROCE);
+		vb_explain_note(
+			"user %u holds UDP port %d here: packets come through its process, if "
+			"that runs on Verbena",
+			holder->uid, VB_UDP_PORT_ROCE);
 	else
-		vb_explain(
+		vb_explain_note(
 			"a program that is not Verbena, or the kernel's rdma_rxe, holds UDP port "
 			"%d here: no packets come from other hosts; 'verbena doctor' names it",
 			VB_UDP_PORT_ROCE);

@@ -61,7 +61,7 @@ static bool is_told(struct vb_port *port, uint32_t qpn)
 void vb_port_explain_cut(struct vb_port *port, const struct vb_burst *burst)
 {
 	if (!is_told(port, burst->qpn))
-		vb_explain(
+		vb_explain_note(
 			"QP 0x%06x: packets of %u bytes do not fit the interface and leave in IP "
 			"fragments; shorter ones are faster between hosts",
 			burst->qpn, ip_length(burst));
@@ -75,12 +75,12 @@ void vb_port_explain_mtu(struct vb_port *port, const struct vb_burst *burst)
 		return;
 	mtu = interface_mtu(burst->way);
 	if (mtu && mtu < length)
-		vb_explain(
+		vb_explain_note(
 			"QP 0x%06x: path_mtu %u does not fit the interface MTU %u: packets of %u "
 			"bytes are lost; ibv_query_port tells the active_mtu",
 			burst->qpn, path_mtu(burst->segment), mtu, length);
 	else
-		vb_explain(
+		vb_explain_note(
 			"QP 0x%06x: path_mtu %u does not fit the route, as far as this host knows: "
 			"packets of %u bytes are probably lost",
 			burst->qpn, path_mtu(burst->segment), length);

@@ -180,6 +180,36 @@ static bool has_another_lid(struct vb_cma_id *id, const struct vb_cm_event *even
 	return true;
 }
 
+/* In words of the calls: users may not know those of the protocol. */
+static void explain_rejected(const struct vb_cma_id *id, const struct vb_cm_event *event)
+{
+	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
+	char text[VB_ADDRESS_TEXT];
+
+	vb_address_print(dst, text);
+	if (event->reason == VB_CM_REJ_CONSUMER)
+		vb_explain("the connection to %s was rejected: the server called rdma_reject",
+			   text);
+	else if (event->reason == VB_CM_REJ_INVALID_SERVICE_ID)
+		vb_explain("the connection to %s was rejected: nobody listens on port %u there",
+			   text, vb_address_port(dst));
+	else if (event->reason == VB_CM_REJ_TIMEOUT)
+		vb_explain("the connection to %s was rejected: the server has not accepted in time",
+			   text);
+	else
+		vb_explain("the connection to %s was rejected: %s (reason %u)", text,
+			   vb_cm_reason_name(event->reason), event->reason);
+}
+
+static void explain_unreachable(const struct vb_cma_id *id)
+{
+	char text[VB_ADDRESS_TEXT];
+
+	vb_explain("the connection to %s fails: no answer to the request; the host is off, or a "
+		   "firewall drops UDP port 4791, or no process there has it",
+		   vb_address_print(&id->id.route.addr.dst_addr, text));
+}
+
 static void queue_rejected(struct vb_cma_id *id, const struct vb_cm_event *event)
 {
 	struct vb_cma_event *rejected;
@@ -191,8 +221,7 @@ static void queue_rejected(struct vb_cma_id *id, const struct vb_cm_event *event
 	rejected = create_event(id, RDMA_CM_EVENT_REJECTED, (int)event->reason);
 	if (!rejected)
 		return;
-	vb_explain("the connection to port %u was rejected: %s",
-		   vb_address_port(&id->id.route.addr.dst_addr), vb_cm_reason_name(event->reason));
+	explain_rejected(id, event);
 	vb_cma_event_private(rejected, false, event->private_data, event->private_data_size);
 	queue_event(id, rejected);
 }
@@ -274,6 +303,7 @@ static void queue_event_of(struct vb_cma_id *id, const struct vb_cm_event *event
 		queue_rejected(id, event);
 		return;
 	case VB_CM_EVENT_UNREACHABLE:
+		explain_unreachable(id);
 		queue_simple(id, RDMA_CM_EVENT_UNREACHABLE, event->status);
 		return;
 	case VB_CM_EVENT_DISCONNECTED:

@@ -102,6 +102,8 @@ static void find_engine(void)
 
 	vb_tools_find();
 	engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
+	if (engine)
+		vb_explain_count_by(engine->explain_count);
 	vb_fork_register(VB_FORK_CMA, &at_fork);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "net/gid.h"
 #include "rdmacm/io.h"
 #include "wire/cm.h"
 
@@ -85,6 +86,8 @@ static bool is_alive(const struct host *host)
 
 static void hear(struct host *host, uint64_t now_ns)
 {
+	char text[VB_GID_TEXT];
+
 	host->asked = host->knock && now_ns - host->knock_ns < FIRST_NS;
 	if (!host->knock || host->asked)
 		return;
@@ -99,8 +102,9 @@ static void hear(struct host *host, uint64_t now_ns)
 		host->refusals = 0;
 		return;
 	}
-	vb_explain("no process of a remote host has the RoCE port any more: connections with the "
-		   "host end, and requests to it fail");
+	vb_explain("no process of host %s has the RoCE port (UDP 4791) any more: connections with "
+		   "the host end, and requests to it fail",
+		   vb_gid_print(&host->gid, text));
 	host->refusals = 0;
 	vb_cm_host_died(vb_cma_cm(), &host->gid, now_ns);
 }

@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 9,
+	VB_LAYOUT_VERSION = 10,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -410,6 +410,13 @@ struct vb_key_entry { /* shown */
 	_Atomic uint32_t map; /* 1 + index in vb_segment_head.maps; 0: not mapped */
 };
 static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
+
+struct vb_key_page { /* shown */
+	struct vb_key_entry entries[VB_KEY_PAGE];
+	/* Owner: the time at which the region of the last key was deregistered; for sentences. */
+	_Atomic uint64_t ended_ns[VB_KEY_PAGE];
+};
+static_assert(sizeof(struct vb_key_page) == VB_KEY_PAGE * (VB_LINE + 8), "");
 
 struct vb_key_lent {
 	/* Type 2 windows that senders invalidated (SEND_WITH_INV): the void word; 0: none. */

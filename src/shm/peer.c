@@ -244,14 +244,19 @@ struct vb_srq_entry *vb_peer_srq(struct vb_peer *peer, uint32_t number)
 	return page ? &page[index % VB_SRQ_PAGE] : NULL;
 }
 
-static const struct vb_key_entry *key_at(struct vb_peer *peer, uint32_t index)
+static const struct vb_key_page *key_page(struct vb_peer *peer, uint32_t index)
 {
 	uint64_t offset = atomic_load_explicit(&peer->head->key_pages[index / VB_KEY_PAGE],
 					       memory_order_acquire);
-	const struct vb_key_entry *page =
-		offset ? vb_peer_at(peer, offset, VB_KEY_PAGE * sizeof(*page)) : NULL;
 
-	return page ? &page[index % VB_KEY_PAGE] : NULL;
+	return offset ? vb_peer_at(peer, offset, sizeof(struct vb_key_page)) : NULL;
+}
+
+static const struct vb_key_entry *key_at(struct vb_peer *peer, uint32_t index)
+{
+	const struct vb_key_page *page = key_page(peer, index);
+
+	return page ? &page->entries[index % VB_KEY_PAGE] : NULL;
 }
 
 static bool key_opens(const struct vb_key_entry *entry, uint32_t key, bool rkey_only, bool as_rkey)
@@ -275,6 +280,25 @@ const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool 
 		return NULL;
 	entry = key_at(peer, index);
 	return key_opens(entry, key, rkey_only, as_rkey) ? entry : NULL;
+}
+
+const struct vb_key_entry *vb_peer_key_gone(struct vb_peer *peer, uint32_t key, bool as_rkey,
+					    uint64_t *ended_ns)
+{
+	const struct vb_key_page *page;
+	const struct vb_key_entry *entry;
+	bool rkey_only;
+	uint32_t index;
+
+	if (!vb_key_decode(&peer->head->keys, key, &rkey_only, &index))
+		return NULL;
+	page = key_page(peer, index);
+	entry = page ? &page->entries[index % VB_KEY_PAGE] : NULL;
+	if (!entry || atomic_load(&entry->word) & VB_KEY_VALID ||
+	    (uint8_t)(as_rkey ? entry->tags >> 8 : entry->tags) != (uint8_t)key)
+		return NULL;
+	*ended_ns = atomic_load(&page->ended_ns[index % VB_KEY_PAGE]);
+	return *ended_ns ? entry : NULL;
 }
 
 /* Lists of receives hold process addresses, so the check is against addr, not against iova. */

@@ -96,6 +96,9 @@ struct vb_key_cache {
 
 /* The entry that a key opens, as an rkey or as an lkey; or NULL. */
 const struct vb_key_entry *vb_peer_key(struct vb_peer *peer, uint32_t key, bool as_rkey);
+/* The entry that a key opened last, before it was freed, and the time of that; or NULL. */
+const struct vb_key_entry *vb_peer_key_gone(struct vb_peer *peer, uint32_t key, bool as_rkey,
+					    uint64_t *ended_ns);
 /* The lkey lets the peer write these bytes of its own memory. addr is an address of the peer. */
 bool vb_peer_key_covers(struct vb_peer *peer, uint32_t pd, const struct ibv_sge *sge);
 /* The word by which senders invalidate a type 2 window; NULL: there is none. */

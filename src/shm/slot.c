@@ -179,12 +179,13 @@ static void explain_taken(void)
 		close(fd);
 	}
 	if (same)
-		vb_explain("all shared slots that user %u may take are taken, most of them by user "
-			   "%u: "
-			   "an own slot of user %u is tried",
-			   geteuid(), uid, geteuid());
+		vb_explain_note(
+			"all shared slots that user %u may take are taken, most of them by user "
+			"%u: "
+			"an own slot of user %u is tried",
+			geteuid(), uid, geteuid());
 	else
-		vb_explain(
+		vb_explain_note(
 			"all shared slots that user %u may take, or names that belong to them, are "
 			"taken: an own slot of user %u is tried",
 			geteuid(), geteuid());

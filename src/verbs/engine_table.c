@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/cancel.h"
+#include "base/log.h"
 #include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
@@ -213,6 +214,7 @@ static const struct vb_engine_table table = {
 	.version = VB_ENGINE_TABLE_VERSION,
 	.release = VERBENA_VERSION,
 	.counters_each = counters_each,
+	.explain_count = vb_explain_count,
 	.watch = watch,
 	.unwatch = unwatch,
 	.slot = slot,

@@ -16,7 +16,7 @@
 #include "nic/ib_path.h"
 #include "wire/gsi_datagram.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 10 };
+enum { VB_ENGINE_TABLE_VERSION = 11 };
 
 /* The route from here to an address. */
 struct vb_engine_route {
@@ -34,6 +34,9 @@ struct vb_engine_table {
 	const char *release; /* version of the library: both libraries come from one build */
 	/* Calls each() for every counter (engine/counters.h); none before a device was opened. */
 	void (*counters_each)(void (*each)(void *arg, const char *name, uint64_t value), void *arg);
+
+	/* Counts a failed call (base/log.h): the program ends with one line about all of them. */
+	void (*explain_count)(void);
 
 	/* --- the service thread --- */
 

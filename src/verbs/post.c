@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Posting work requests. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -7,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "nic/profile.h"
+#include "nic/qp_edges.h"
 #include "nic/tell.h"
 #include "path/local/local.h"
 #include "path/raw/tso.h"
@@ -26,6 +28,35 @@ __attribute__((cold, noinline)) static int refuse_wr(const struct vb_qp *qp,
 {
 	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %s", qp->ibv.qp_num,
 		   (unsigned long long)wr->wr_id, why);
+	return -EINVAL;
+}
+
+/* The same for numbers that exceed a limit of the QP. */
+__attribute__((cold, noinline)) static int refuse_sges(const struct vb_qp *qp,
+						       const struct ibv_send_wr *wr)
+{
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %d SGEs, max_send_sge of the QP is %u",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, wr->num_sge, qp->sq.sge_max);
+	return -EINVAL;
+}
+
+__attribute__((cold, noinline)) static int
+refuse_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
+{
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: %llu bytes inline, max_inline_data of the "
+		   "QP is %u",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, (unsigned long long)length,
+		   qp->sq.inline_max);
+	return -EINVAL;
+}
+
+__attribute__((cold, noinline)) static int refuse_state(const struct vb_qp *qp,
+							const struct ibv_send_wr *wr)
+{
+	if (qp->type == IBV_QPT_XRC_RECV)
+		return refuse_wr(qp, wr, "an XRC_RECV QP only receives");
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: the QP is in %s, and sends from RTS on",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, vb_qp_state_str(vb_qp_state(qp)));
 	return -EINVAL;
 }
 
@@ -64,7 +95,7 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		return -EINVAL;
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
 	    !(wr->send_flags & IBV_SEND_INLINE && wr->num_sge >= 0))
-		return refuse_wr(qp, wr, "more SGEs than max_send_sge");
+		return refuse_sges(qp, wr);
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
 	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
 		return refuse_wr(qp, wr, "a send flag is not supported");
@@ -77,9 +108,10 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	if (is_datagram(qp, row) && !wr->wr.ud.ah)
 		return refuse_wr(qp, wr, "no address handle");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
-		vb_explain("ibv_post_send: QP 0x%06x: all %u entries are in use; an entry is free "
-			   "again when a completion of it or of a later one is polled",
-			   qp->ibv.qp_num, qp->sq.depth);
+		vb_explain(
+			"ibv_post_send: QP 0x%06x: all %u entries (max_send_wr) are in use; an "
+			"entry is free again when a completion of it or of a later one is polled",
+			qp->ibv.qp_num, qp->sq.depth);
 		return -ENOMEM;
 	}
 	return 0;
@@ -97,7 +129,7 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	/* An atomic write brings its value along, even if max_inline_data is smaller. */
 	if (length > qp->sq.inline_max &&
 	    (!(row->flags & VB_WR_WORD) || length > sizeof(wqe->bytes)))
-		return refuse_wr(qp, wr, "more inline data than max_inline_data");
+		return refuse_inline(qp, wr, length);
 	wqe->length = 0;
 	for (int i = 0; i < wr->num_sge; i++) {
 		/* Behind the declared bytes there is room for inline_max of them. */
@@ -244,9 +276,7 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
-		return return_failure(
-			err ? err : refuse_wr(qp, wr, "the QP is not in RTS, or only receives"),
-			bad_wr);
+		return return_failure(err ? err : refuse_state(qp, wr), bad_wr);
 	}
 	vb_tell_post_send(qp, wr);
 	if (vb_local_send_fast(qp, wr))
@@ -301,6 +331,26 @@ int vb_ops_bind_mw(struct ibv_qp *ibv, struct ibv_mw *mw, struct ibv_mw_bind *bi
 
 /* --- receives --- */
 
+__attribute__((cold, noinline)) static void explain_receive(const struct vb_rq *rq,
+							    const struct ibv_recv_wr *wr, int err)
+{
+	char queue[32];
+
+	snprintf(queue, sizeof(queue), rq->qpn ? "recv: QP 0x%06x" : "srq_recv: SRQ %u",
+		 rq->qpn   ? rq->qpn
+		 : rq->srq ? rq->srq->number
+			   : 0);
+	if (err == -ENOMEM)
+		vb_explain("ibv_post_%s wr_id %llu: all %u entries (%s) are in use; an entry is "
+			   "free again when its completion is polled",
+			   queue, (unsigned long long)wr->wr_id, rq->depth,
+			   rq->qpn ? "max_recv_wr" : "max_wr");
+	else
+		vb_explain("ibv_post_%s wr_id %llu: %d SGEs, %s of the queue is %u", queue,
+			   (unsigned long long)wr->wr_id, wr->num_sge,
+			   rq->qpn ? "max_recv_sge" : "max_sge", rq->sge_max);
+}
+
 static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	int err = 0;
@@ -317,10 +367,8 @@ static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_re
 	vb_spin_unlock(&rq->lock);
 	if (vb_rq_take_waiting(rq))
 		vb_engine_wake_waiters(rq->nic);
-	if (err)
-		vb_explain("ibv_post_recv: wr_id %llu: %s", (unsigned long long)wr->wr_id,
-			   err == -ENOMEM ? "the receive queue is full"
-					  : "more SGEs than max_recv_sge");
+	if (__builtin_expect(err, 0))
+		explain_receive(rq, wr, err);
 	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
 }
 

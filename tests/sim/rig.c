@@ -306,20 +306,20 @@ bool rig_event(struct rig *rig, enum ibv_event_type type)
 
 static struct vb_report report, refusal;
 
-void __real_vb_report_explain(const struct vb_report *at);
-void __wrap_vb_report_explain(const struct vb_report *at);
-void __wrap_vb_report_explain(const struct vb_report *at)
+void __real_vb_report_explain(const struct vb_report *at, const struct vb_report_words *words);
+void __wrap_vb_report_explain(const struct vb_report *at, const struct vb_report_words *words);
+void __wrap_vb_report_explain(const struct vb_report *at, const struct vb_report_words *words)
 {
 	report = *at;
-	__real_vb_report_explain(at);
+	__real_vb_report_explain(at, words);
 }
 
-void __real_vb_report_refusal(const struct vb_report *at);
-void __wrap_vb_report_refusal(const struct vb_report *at);
-void __wrap_vb_report_refusal(const struct vb_report *at)
+void __real_vb_report_refusal(const struct vb_report *at, const struct vb_report_words *words);
+void __wrap_vb_report_refusal(const struct vb_report *at, const struct vb_report_words *words);
+void __wrap_vb_report_refusal(const struct vb_report *at, const struct vb_report_words *words)
 {
 	refusal = *at;
-	__real_vb_report_refusal(at);
+	__real_vb_report_refusal(at, words);
 }
 
 struct vb_report rig_report(struct rig *rig)

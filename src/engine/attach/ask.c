@@ -129,9 +129,15 @@ static int left_ms(uint64_t until_ms)
 	return until_ms > now ? (int)(until_ms - now) : 0;
 }
 
+static size_t record_size(enum vb_describe_what what)
+{
+	return what == VB_DESCRIBE_WAITS ? sizeof(struct vb_why_record)
+					 : sizeof(struct vb_describe_record);
+}
+
 /* One message, with at most one descriptor. */
-static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answer *answer,
-			  int *memfd)
+static int answer_receive(int socket, uint64_t until_ms, enum vb_describe_what what,
+			  struct vb_describe_answer *answer, int *memfd)
 {
 	union {
 		struct cmsghdr head;
@@ -155,18 +161,18 @@ static int answer_receive(int socket, uint64_t until_ms, struct vb_describe_answ
 	/* A process that does not know the request hangs up. */
 	if (size != (ssize_t)sizeof(*answer) || answer->magic != VB_DESCRIBE_MAGIC ||
 	    answer->version != VB_DESCRIBE_VERSION ||
-	    answer->record_size != sizeof(struct vb_describe_record) ||
+	    (!answer->error && answer->record_size != record_size(what)) ||
 	    answer->record_count > VB_DESCRIBE_RECORDS_MAX)
 		return EPROTO;
 	return (int)answer->error;
 }
 
 /* Read, not mapped: the other process may be hostile, and could cut the file short. */
-static int records_read(struct vb_asked_process *process, int memfd)
+static int records_read(struct vb_asked_process *process, size_t one, int memfd)
 {
-	size_t size = process->answer.record_count * sizeof(*process->records), at = 0;
+	size_t size = process->answer.record_count * one, at = 0;
 
-	process->records = calloc(process->answer.record_count + 1, sizeof(*process->records));
+	process->records = calloc(process->answer.record_count + 1, one);
 	if (!process->records)
 		return ENOMEM;
 	while (at < size) {
@@ -179,22 +185,24 @@ static int records_read(struct vb_asked_process *process, int memfd)
 	return 0;
 }
 
-static int request_send(int socket)
+static int request_send(int socket, enum vb_describe_what what)
 {
 	const struct vb_describe_request request = { .magic = VB_DESCRIBE_MAGIC,
-						     .version = VB_DESCRIBE_VERSION };
+						     .version = VB_DESCRIBE_VERSION,
+						     .what = what };
 
 	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request)
 		       ? 0
 		       : errno;
 }
 
-static int answer_take(struct vb_asked_process *process, int socket, uint64_t until_ms)
+static int answer_take(struct vb_asked_process *process, int socket, enum vb_describe_what what,
+		       uint64_t until_ms)
 {
-	int memfd = -1, err = answer_receive(socket, until_ms, &process->answer, &memfd);
+	int memfd = -1, err = answer_receive(socket, until_ms, what, &process->answer, &memfd);
 
 	if (!err)
-		err = memfd < 0 ? EPROTO : records_read(process, memfd);
+		err = memfd < 0 ? EPROTO : records_read(process, record_size(what), memfd);
 	if (err) {
 		free(process->records);
 		process->records = NULL;
@@ -220,7 +228,11 @@ static struct vb_asked_process *process_add(struct vb_asked_processes *all,
 
 static bool is_wanted(const struct vb_ask_filter *filter, pid_t pid)
 {
-	return (!filter->only || filter->only == pid) && filter->except != pid;
+	bool listed = !filter->pids;
+
+	for (unsigned i = 0; i < filter->pid_count; i++)
+		listed |= filter->pids[i] == pid;
+	return listed && (!filter->only || filter->only == pid) && filter->except != pid;
 }
 
 /* Sends the request, if the process is wanted. Takes the socket over. */
@@ -246,15 +258,16 @@ static void ask_process(struct vb_asked_processes *all, const struct name *name,
 		return;
 	}
 	snprintf(process->name, VB_ASK_NAME_SIZE, "%s", name->text);
-	process->error = request_send(socket);
+	process->error = request_send(socket, filter->what);
 	process->socket = socket;
 }
 
 /* A process that is busy for a moment answers EAGAIN, and is asked again for BUSY_MS. */
-static void hear_answer(struct vb_asked_process *process, uint64_t until_ms)
+static void hear_answer(struct vb_asked_process *process, enum vb_describe_what what,
+			uint64_t until_ms)
 {
 	if (!process->error)
-		process->error = answer_take(process, process->socket, until_ms);
+		process->error = answer_take(process, process->socket, what, until_ms);
 	close(process->socket);
 	until_ms += BUSY_MS - ANSWER_MS;
 	while (process->error == EAGAIN && left_ms(until_ms)) {
@@ -264,9 +277,9 @@ static void hear_answer(struct vb_asked_process *process, uint64_t until_ms)
 		again = vb_ask_connect(process->name);
 		if (again < 0)
 			return;
-		process->error = request_send(again);
+		process->error = request_send(again, what);
 		if (!process->error)
-			process->error = answer_take(process, again, until_ms);
+			process->error = answer_take(process, again, what, until_ms);
 		close(again);
 	}
 }
@@ -303,7 +316,7 @@ int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter 
 	free(names.list);
 	until_ms = now_ms() + ANSWER_MS;
 	for (unsigned i = 0; i < all->count; i++)
-		hear_answer(&all->list[i], until_ms);
+		hear_answer(&all->list[i], filter->what, until_ms);
 	if (all->count)
 		qsort(all->list, all->count, sizeof(*all->list), by_pid);
 	return 0;

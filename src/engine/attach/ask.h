@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "engine/attach/describe.h"
+#include "engine/attach/why.h"
 
 enum { VB_ASK_NAME_SIZE = 32, VB_ASK_SLOTS = 4096 };
 
@@ -18,7 +19,10 @@ struct vb_asked_process {
 	int socket;                  /* open until the process has answered */
 	int error; /* 0, or the reason why there is no listing: EPERM, ETIMEDOUT, ... */
 	struct vb_describe_answer answer;
-	struct vb_describe_record *records; /* owned */
+	union { /* owned */
+		struct vb_describe_record *records;
+		struct vb_why_record *waits; /* the filter asks for VB_DESCRIBE_WAITS */
+	};
 };
 
 struct vb_asked_processes {
@@ -29,8 +33,11 @@ struct vb_asked_processes {
 
 /* The processes to ask. */
 struct vb_ask_filter {
-	pid_t only;   /* 0: all */
+	pid_t only;        /* 0: all */
+	const pid_t *pids; /* some; NULL: all */
+	unsigned pid_count;
 	pid_t except; /* 0: none */
+	enum vb_describe_what what;
 };
 
 /*

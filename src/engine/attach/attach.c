@@ -260,7 +260,7 @@ static void decide_path(struct vb_nic *nic, struct vb_peer *peer, bool both)
 	}
 	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
 	if (!both)
-		vb_explain(
+		vb_explain_note(
 			"the process with slot %u and this one may not touch each other's memory",
 			peer->slot);
 	if (port)

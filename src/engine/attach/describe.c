@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "engine/attach/why.h"
 #include "engine/wire/wire.h"
 #include "nic/migrate.h"
 #include "nic/mw.h"
@@ -329,15 +330,15 @@ static int snapshot(struct vb_nic *nic, struct listing *listing, struct vb_descr
 }
 
 /* `ulimit -f` holds for a memfd as well. Its signal is blocked here, as all signals are. */
-static int records_to_memfd(const struct listing *listing)
+static int records_to_memfd(const void *records, size_t size)
 {
-	size_t size = listing->count * sizeof(*listing->records), at = 0;
+	size_t at = 0;
 	int fd = memfd_create("verbena-resources", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	if (fd < 0)
 		return -errno;
 	while (at < size) {
-		ssize_t n = write(fd, (const char *)listing->records + at, size - at);
+		ssize_t n = write(fd, (const char *)records + at, size - at);
 
 		if (n <= 0) {
 			close(fd);
@@ -358,37 +359,56 @@ bool vb_describe_may_ask(int socket)
 	       (cred.uid == geteuid() || cred.uid == 0);
 }
 
-static bool read_request(int socket)
+static bool read_request(int socket, enum vb_describe_what *what)
 {
 	struct vb_describe_request request;
 	/* MSG_TRUNC gives the true length. Descriptors that came along are dropped. */
 	ssize_t size = recv(socket, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
 
+	*what = (enum vb_describe_what)request.what;
 	return size == (ssize_t)sizeof(request) && request.magic == VB_DESCRIBE_MAGIC &&
-	       request.version == VB_DESCRIBE_VERSION;
+	       request.version == VB_DESCRIBE_VERSION && request.what < VB_DESCRIBE_WHATS;
 }
 
-static void answer_with(struct vb_nic *nic, int socket, struct vb_describe_answer *answer)
+/* Sends records, which are freed, or an error. */
+static void answer_send(int socket, struct vb_describe_answer *answer, void *records, int err)
+{
+	int fd = -1;
+
+	if (!err)
+		fd = records_to_memfd(records, (size_t)answer->record_count * answer->record_size);
+	if (!err && fd < 0)
+		err = fd;
+	answer->error = (uint32_t)-err;
+	answer->record_count = err ? 0 : answer->record_count;
+	vb_fd_send(socket, answer, sizeof(*answer), fd); /* a fresh socket has room for it */
+	if (fd >= 0)
+		close(fd);
+	free(records);
+}
+
+static void answer_waits(struct vb_nic *nic, int socket, struct vb_describe_answer *answer)
+{
+	struct vb_why_record *records = NULL;
+	int err = vb_why_list(nic, &records, &answer->record_count);
+
+	answer->record_size = sizeof(struct vb_why_record);
+	answer_send(socket, answer, records, err);
+}
+
+static void answer_objects(struct vb_nic *nic, int socket, struct vb_describe_answer *answer)
 {
 	struct listing listing = { 0 };
 	vb_describe_ids_fn *list = atomic_load(&list_ids);
-	int err = list ? list(&listing.ids, &listing.id_count) : 0, fd = -1;
+	int err = list ? list(&listing.ids, &listing.id_count) : 0;
 
 	count_packets(answer, nic);
 	if (!err)
 		err = snapshot(nic, &listing, answer);
-	if (!err)
-		fd = records_to_memfd(&listing);
-	if (!err && fd < 0)
-		err = fd;
-	answer->error = (uint32_t)-err;
-	answer->record_count = err ? 0 : listing.count;
+	answer->record_count = listing.count;
 	answer->left_out = listing.left_out;
-	vb_fd_send(socket, answer, sizeof(*answer), fd); /* a fresh socket has room for it */
-	if (fd >= 0)
-		close(fd);
-	free(listing.records);
 	free(listing.ids);
+	answer_send(socket, answer, listing.records, err);
 }
 
 void vb_describe_answer_to(struct vb_nic *nic, int socket)
@@ -398,8 +418,9 @@ void vb_describe_answer_to(struct vb_nic *nic, int socket)
 		.version = VB_DESCRIBE_VERSION,
 		.record_size = sizeof(struct vb_describe_record),
 	};
+	enum vb_describe_what what;
 
-	if (!read_request(socket)) {
+	if (!read_request(socket, &what)) {
 		atomic_fetch_add(&refused, 1);
 		return;
 	}
@@ -410,5 +431,8 @@ void vb_describe_answer_to(struct vb_nic *nic, int socket)
 		return;
 	}
 	answer.refused = atomic_load(&refused);
-	answer_with(nic, socket, &answer);
+	if (what == VB_DESCRIBE_WAITS)
+		answer_waits(nic, socket, &answer);
+	else
+		answer_objects(nic, socket, &answer);
 }

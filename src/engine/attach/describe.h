@@ -20,10 +20,16 @@ enum {
 	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 16 MB; further objects are only counted */
 };
 
+enum vb_describe_what {
+	VB_DESCRIBE_OBJECTS, /* struct vb_describe_record */
+	VB_DESCRIBE_WAITS,   /* struct vb_why_record (why.h) */
+	VB_DESCRIBE_WHATS,
+};
+
 struct vb_describe_request {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t reserved;
+	uint32_t what; /* enum vb_describe_what */
 };
 
 enum vb_describe_kind {

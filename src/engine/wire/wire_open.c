@@ -200,8 +200,8 @@ struct vb_lane *vb_wire_lane_of(struct vb_qp *qp, int *err)
 	lane = vb_wire_lane(nic, number, err);
 	if (lane)
 		return lane;
-	vb_explain("lane %u cannot be opened: %s; its QPs share the first lane", number,
-		   strerror(-*err));
+	vb_explain_note("lane %u cannot be opened: %s; its QPs share the first lane", number,
+			strerror(-*err));
 	pthread_mutex_lock(&nic->lock);
 	if (!vb_lane_is_open(nic, number))
 		vb_lane_merge(nic, number);

@@ -4,6 +4,7 @@
 
 #include "base/barrier.h"
 #include "base/clock.h"
+#include "base/config.h"
 #include "nic/migrate.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
@@ -15,6 +16,25 @@ enum {
 	LOOK_AGAIN_NS = 1000000, /* the service thread tries at least this often */
 	LOOK_SOON_NS = 50000,    /* its first try, if no poller tried before */
 };
+
+static void wait_begin(struct vb_pend *pend, enum vb_pend_why why, uint64_t now_ns)
+{
+	pend->why = why;
+	pend->since_ns = now_ns;
+	pend->told = false;
+}
+
+/* A wait of a second is explained, once. */
+static void wait_explain(struct vb_step_context *step, enum vb_reason reason)
+{
+	struct vb_pend *pend = &step->qp->pend;
+
+	pend->reason = (uint8_t)reason;
+	if (!vb_config_explain() || pend->told || vb_now_ns() - pend->since_ns < VB_LONG_WAIT_NS)
+		return;
+	pend->told = true;
+	vb_path_explain_wait(step->qp, reason, &step->report);
+}
 
 static uint64_t after(uint64_t now_ns, uint64_t wait_ns)
 {
@@ -32,7 +52,7 @@ bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_n
 	uint64_t now_ns = vb_now_ns();
 
 	if (pend->why != why) {
-		pend->why = why;
+		wait_begin(pend, why, now_ns);
 		pend->give_up_ns = after(now_ns, wait_ns);
 		atomic_store(&pend->wake_ns, sooner(pend->give_up_ns, now_ns + LOOK_SOON_NS));
 		return false;
@@ -99,6 +119,7 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	if (reason == VB_WHY_PEER_ENDED ||
 	    vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
+	wait_explain(step, reason);
 	return VB_STEP_PEND;
 }
 
@@ -150,7 +171,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 	uint64_t wait_ns = vb_rnr_timer_ns(qp->remote.entry->min_rnr_timer);
 
 	if (pend->why != VB_PEND_RNR) {
-		pend->why = VB_PEND_RNR;
+		wait_begin(pend, VB_PEND_RNR, now_ns);
 		pend->rnr_tries = 0;
 		pend->rnr_looked_again = false;
 		pend->next_ns = now_ns + VB_RNR_GRACE_NS;
@@ -202,6 +223,7 @@ enum vb_step vb_step_no_receive(struct vb_step_context *step)
 		step->qp->pend.rnr_looked_again = true;
 		return VB_STEP_AGAIN;
 	}
+	wait_explain(step, VB_WHY_NO_RECEIVE);
 	/* No thread polls here: the owner is asked to ring when it posts a receive. Then try
 	 * again. */
 	if (step->run->service && !atomic_exchange(&step->qp->remote.rq_lent->waiting, 1)) {

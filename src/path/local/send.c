@@ -131,6 +131,7 @@ static enum vb_step receive_refuse(struct vb_step_context *step, const struct vb
 				   enum vb_reason reason)
 {
 	step->report.have = claim->cell->posted_length;
+	step->report.want = claim->index;
 	if (reason == VB_WHY_RECV_SHORT && step->qp->type == IBV_QPT_UC) {
 		vb_recv_unclaim(&step->qp->remote, claim);
 		return vb_step_refuse(step, VB_WHY_DROP_SHORT, true);

@@ -235,6 +235,7 @@ static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 	wired->counters.rnr_naks++;
 	if (!req->rnr_cautious)
 		req->rnr_since_ns = now_ns;
+	vb_requester_explain_wait(wired, VB_WHY_NO_RECEIVE, req->rnr_since_ns);
 	if (now_ns >= req->rnr_since_ns + VB_RNR_GRACE_NS && most != VB_RNR_RETRY_FOREVER &&
 	    req->rnr_tries++ >= most) {
 		vb_completer_fail(wired, VB_WHY_NO_RECEIVE);

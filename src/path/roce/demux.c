@@ -2,11 +2,13 @@
 /* The QP of a packet, and all checks before that QP sees the packet. */
 #include <string.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "net/gid.h"
 #include "nic/lane.h"
 #include "nic/mcast.h"
 #include "nic/migrate.h"
+#include "nic/qp_edges.h"
 #include "path/roce/roce.h"
 
 enum {
@@ -64,6 +66,56 @@ static void pkey_complain(struct vb_wired *wired, const struct vb_packet *packet
 		"QP 0x%06x drops packets with P_Key 0x%04x, its own is 0x%04x: they must name one "
 		"partition, and not two limited members",
 		wired->qp->ibv.qp_num, packet->pkey, vb_qp_pkey(wired->qp));
+}
+
+/* Once per reason: any host can send such packets. */
+static bool is_told(struct vb_roce *roce, enum vb_packet_drop drop)
+{
+	const uint32_t bit = 1u << drop;
+	const bool told = roce->drops_told & bit;
+
+	roce->drops_told |= bit;
+	return told;
+}
+
+static const char *source_words(const struct vb_arrival *arrival, char text[VB_GID_TEXT])
+{
+	const union ibv_gid src = vb_flow_gid(arrival->flow, arrival->flow->src);
+
+	return vb_gid_print(&src, text);
+}
+
+/* The sender learns nothing of it, and gives up after its timeout. */
+static void unknown_explain(struct vb_roce *roce, const struct vb_packet *packet,
+			    const struct vb_arrival *arrival)
+{
+	const struct vb_qp_entry *entry = vb_peer_qp(roce->nic->self, packet->dest_qpn);
+	const uint64_t gate = entry ? atomic_load(&entry->gate) : 0;
+	char text[VB_GID_TEXT];
+
+	if (!vb_config_explain() || is_told(roce, VB_PACKET_DROP_UNKNOWN_QP))
+		return;
+	if (gate)
+		vb_explain_note("a packet from %s for QP 0x%06x is dropped: the QP is in %s, and "
+				"receives from RTR on",
+				source_words(arrival, text), packet->dest_qpn,
+				vb_qp_state_str(vb_gate_state(gate)));
+	else
+		vb_explain_note(
+			"a packet from %s for QP 0x%06x is dropped: this process has no such QP",
+			source_words(arrival, text), packet->dest_qpn);
+}
+
+static void address_explain(struct vb_wired *wired, const struct vb_packet *packet,
+			    const struct vb_arrival *arrival)
+{
+	char from[VB_GID_TEXT], peer[VB_GID_TEXT];
+
+	if (!vb_config_explain() || is_told(wired->roce, VB_PACKET_DROP_ADDRESS))
+		return;
+	vb_explain_note("a packet from %s for QP 0x%06x is dropped: the QP is connected to %s",
+			source_words(arrival, from), packet->dest_qpn,
+			vb_gid_print(&wired->qp->av.dgid, peer));
 }
 
 static bool can_receive(enum ibv_qp_state state)
@@ -215,6 +267,10 @@ static bool packet_is_acceptable(struct vb_roce *roce, struct vb_wired *wired,
 		return true;
 	if (drop == VB_PACKET_DROP_PKEY)
 		pkey_complain(wired, packet);
+	else if (drop == VB_PACKET_DROP_UNKNOWN_QP && !is_answer(packet))
+		unknown_explain(roce, packet, arrival);
+	else if (drop == VB_PACKET_DROP_ADDRESS && wired->qp->type != IBV_QPT_UD)
+		address_explain(wired, packet, arrival);
 	vb_roce_count(roce, drop);
 	return false;
 }

@@ -7,7 +7,7 @@
 #include "exec/served.h"
 #include "nic/migrate.h"
 #include "nic/odp.h"
-#include "path/roce/roce.h"
+#include "path/roce/responder.h"
 
 enum { CNP_PAUSE_NS = 50000 };
 
@@ -218,7 +218,9 @@ static void read_explain(const struct vb_wired *wired, const struct vb_reply *re
 		.length = reply->length - offset,
 	};
 
-	vb_report_refusal(&report);
+	vb_responder_explain(wired,
+			     vb_qp_is_xrc(wired->qp) ? &wired->resp.answers : &wired->resp.own,
+			     VB_FAMILY_READ_REQUEST, &report);
 }
 
 static void read_fail(struct vb_wired *wired, const struct vb_reply *reply, enum vb_reason reason)

@@ -2,6 +2,7 @@
 /* The requester waits for answers, goes back when answers report a loss or do not come, gives
  * up. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "path/roce/requester.h"
 
 enum {
@@ -128,12 +129,40 @@ static bool ask_once(struct vb_wired *wired)
 	return req->repair.known;
 }
 
+void vb_requester_explain_wait(struct vb_wired *wired, enum vb_reason reason, uint64_t since_ns)
+{
+	struct vb_report report = { 0 };
+
+	if (wired->req.told_ns == since_ns || wired->roce->now_ns - since_ns < VB_LONG_WAIT_NS)
+		return;
+	wired->req.told_ns = since_ns;
+	vb_path_explain_wait(wired->qp, reason, &report);
+}
+
+/* The reasons for silence that the packets of other QPs leave. */
+static void silence_explain(const struct vb_wired *wired)
+{
+	const struct vb_qp *qp = wired->qp;
+	const bool host = vb_roce_heard_since(wired->roce, &qp->av.dgid, wired->req.stalled_ns);
+
+	vb_explain_note(
+		"QP 0x%06x: QP 0x%06x %s; %s", qp->ibv.qp_num, qp->attr.dest_qp_num,
+		wired->heard_ns ? "has answered before" : "has never answered",
+		host ? "its host answers other QPs: the QP does not exist there, is not in RTR, "
+		       "or expects another PSN, P_Key or address; its process may explain it"
+		     : "nothing comes from its host either: it is off, a firewall drops UDP "
+		       "port 4791, or no process of it has the port");
+}
+
 static void answer_overdue(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	const bool first = !req->probing;
 
 	wired->counters.timeouts++;
+	req->overdue = req->overdue_psn == req->una_psn ? req->overdue + 1 : 1;
+	req->overdue_psn = req->una_psn;
+	vb_requester_explain_wait(wired, VB_WHY_PEER_SILENT, req->stalled_ns);
 	if (req->probing && vb_completer_believe(wired))
 		return;
 	if (first) {
@@ -160,6 +189,7 @@ static void give_up(struct vb_wired *wired)
 	if (vb_completer_believe(wired))
 		return;
 	if (!wired->roce->behind || wired->req.put_off++ >= PUT_OFF_MAX) {
+		silence_explain(wired);
 		vb_completer_fail(wired, VB_WHY_PEER_SILENT);
 		return;
 	}

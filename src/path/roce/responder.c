@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/config.h"
+#include "base/log.h"
 #include "exec/recv.h"
 
 enum { RESIZE_TRIES = 1000 };
@@ -115,6 +117,21 @@ static bool packet_continues(const struct vb_responder *resp, const struct vb_op
 	return !begins && row->family == resp->family;
 }
 
+/* No message has arrived: the two ends may have begun with different numbers. */
+void vb_responder_explain_psn(struct vb_wired *wired, uint32_t psn)
+{
+	char peer[VB_FAR_WORDS];
+
+	if (!vb_config_explain() || wired->resp.psn_told)
+		return;
+	wired->resp.psn_told = true;
+	vb_explain_note(
+		"QP 0x%06x drops packets of QP 0x%06x%s: it expects PSN %u (its rq_psn), and %u "
+		"came first: sq_psn there is another number, or the first packets were lost",
+		wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num,
+		vb_path_far_words(wired->qp, NULL, peer), wired->resp.expected_psn, psn);
+}
+
 /* XRC: finds the SRQ. False: the request is refused, or the requester must try again. */
 static bool request_aim(struct vb_wired *wired, const struct vb_packet *packet)
 {
@@ -158,6 +175,8 @@ static void request_duplicate(struct vb_wired *wired, const struct vb_packet *pa
 {
 	wired->counters.duplicates++;
 	vb_lateness_twice(&wired->resp.lateness, packet->psn, packet->ack_request);
+	if (!wired->resp.heard)
+		vb_responder_explain_psn(wired, packet->psn);
 	if (request_writes(vb_opcode_row(packet->opcode)))
 		vb_roce_todo_ack(wired);
 	else

@@ -13,6 +13,9 @@
 /* The request is done, and its PSNs are used up. */
 void vb_responder_executed(struct vb_wired *wired, const struct vb_packet *packet, uint32_t psns);
 
+/* Before the first message: a packet came with another PSN than the one that is expected. */
+void vb_responder_explain_psn(struct vb_wired *wired, uint32_t psn);
+
 /* responder_gap.c */
 /* A request came behind a gap. */
 void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet);
@@ -36,6 +39,9 @@ void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,
 /* The request is executed and acknowledged. Then the QP fails, and its receive has the status. */
 void vb_responder_fail_behind(struct vb_wired *wired, const struct vb_packet *packet,
 			      enum vb_reason reason);
+/* Explains a refused request on this side. target: as the request sees this process. */
+void vb_responder_explain(const struct vb_wired *wired, const struct vb_remote *target,
+			  enum vb_family family, const struct vb_report *report);
 void vb_responder_not_ready(struct vb_wired *wired, const struct vb_packet *packet);
 /* The request is right, but cannot be executed at the moment: it is dropped as if it were lost,
  * with all that follow it. A sequence NAK would use up the requester's retries. */

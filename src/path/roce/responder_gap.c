@@ -79,6 +79,8 @@ void vb_responder_gap(struct vb_wired *wired, const struct vb_packet *packet)
 	struct vb_responder *resp = &wired->resp;
 
 	wired->counters.out_of_sequence++;
+	if (!resp->heard)
+		vb_responder_explain_psn(wired, packet->psn);
 	if (resp->rnr_sent) {
 		vb_roce_count(wired->roce, VB_PACKET_DROP_SEQUENCE);
 		return;

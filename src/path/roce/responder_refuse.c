@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that the responder of RC refuses for good (the QP fails), or for now. */
+#include "abi/flush.h"
+#include "base/config.h"
 #include "exec/served.h"
 #include "nic/tm.h"
 #include "path/roce/responder.h"
@@ -38,6 +40,9 @@ static void report_fill(const struct vb_wired *wired, const struct vb_packet *pa
 		report->length = (uint64_t)resp->offset + packet->payload_length;
 		report->have = resp->tm.tag ? resp->tm.tag->length : receive_room(&resp->own);
 		break;
+	case VB_WHY_RECV_KEY:
+		report->want = resp->own.many ? resp->own.taken : resp->own.next_recv;
+		break;
 	case VB_WHY_READ_DEPTH:
 		report->want = vb_responder_resources(resp) + 1;
 		report->have = atomic_load(&wired->qp->entry->max_dest_rd_atomic);
@@ -49,6 +54,32 @@ static void report_fill(const struct vb_wired *wired, const struct vb_packet *pa
 	default:
 		break;
 	}
+}
+
+static const struct {
+	const char *name;
+	unsigned access; /* that it needs at the target */
+} requests[] = {
+	[VB_FAMILY_SEND] = { "SEND", 0 },
+	[VB_FAMILY_WRITE] = { "WRITE", IBV_ACCESS_REMOTE_WRITE },
+	[VB_FAMILY_READ_REQUEST] = { "READ", IBV_ACCESS_REMOTE_READ },
+	[VB_FAMILY_ATOMIC] = { "ATOMIC", IBV_ACCESS_REMOTE_ATOMIC },
+	[VB_FAMILY_FLUSH] = { "FLUSH", IBV_ACCESS_FLUSH_GLOBAL },
+	[VB_FAMILY_ATOMIC_WRITE] = { "ATOMIC_WRITE", IBV_ACCESS_REMOTE_WRITE },
+	[VB_FAMILY_CNP] = { NULL, 0 },
+};
+
+void vb_responder_explain(const struct vb_wired *wired, const struct vb_remote *target,
+			  enum vb_family family, const struct vb_report *report)
+{
+	char sentence[VB_PATH_WORDS], peer[VB_FAR_WORDS] = "";
+	struct vb_report_words words = { .peer = peer, .request = requests[family].name };
+
+	if (vb_config_explain())
+		vb_path_far_words(wired->qp, NULL, peer);
+	if (vb_path_words(target, report, requests[family].access, sentence))
+		words.sentence = sentence;
+	vb_report_refusal(report, &words);
 }
 
 static void refusal_explain(const struct vb_wired *wired, const struct vb_packet *packet,
@@ -67,7 +98,12 @@ static void refusal_explain(const struct vb_wired *wired, const struct vb_packet
 	};
 
 	report_fill(wired, packet, &report);
-	vb_report_refusal(&report);
+	vb_responder_explain(wired,
+			     vb_qp_is_xrc(wired->qp) && row->family != VB_FAMILY_SEND &&
+					     row->family != VB_FAMILY_WRITE
+				     ? &wired->resp.answers
+				     : &wired->resp.own,
+			     row->family, &report);
 }
 
 static void refusal_count(struct vb_wired *wired, enum vb_family family)

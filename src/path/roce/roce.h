@@ -82,6 +82,9 @@ struct vb_requester {
 	uint64_t backoff_ns;   /* the wait that ends at resend_ns */
 	uint64_t rnr_ns;       /* end of an RNR wait; 0: not waiting */
 	uint64_t rnr_since_ns; /* with rnr_cautious: time of the first RNR NAK */
+	uint32_t overdue;      /* repetitions after silence, while una_psn is ... */
+	uint32_t overdue_psn;  /* ... this */
+	uint64_t told_ns;      /* the wait since then has been explained; 0: none */
 	uint64_t pace_ns; /* time at which a rate, or a fault rule, lets more go; 0: none waits */
 	struct vb_rate_paid paid;
 	uint64_t gap_end_ns; /* time before which congestion lets no packet go */
@@ -182,6 +185,7 @@ struct vb_responder {
 	bool fatal_told;      /* the NAK (or ACK) went out, and the QP has failed */
 	struct vb_tm_arrival tm;
 	bool heard, told; /* the first message has arrived; the program has been told */
+	bool psn_told;    /* that the first packet had another PSN has been explained */
 };
 
 /* The counters of one QP. All are uint64_t, so that counters of QPs can be added up. */
@@ -316,6 +320,7 @@ struct vb_roce {
 	uint64_t drops[VB_PACKET_DROPS];
 	bool icrc_explained,
 		pkey_explained; /* one line is enough: any host can send such packets */
+	uint32_t drops_told;    /* a bit per enum vb_packet_drop that was explained */
 	uint64_t flaws[VB_PACKET_FLAWS];
 	struct vb_wired_counters past; /* counters of QPs that were dropped */
 };
@@ -392,6 +397,8 @@ bool vb_requester_due(struct vb_wired *wired);
 /* Sends again from a PSN on. */
 void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
 void vb_requester_timer(struct vb_wired *wired);
+/* Explains a wait of the oldest WQE, once it has lasted for a second. */
+void vb_requester_explain_wait(struct vb_wired *wired, enum vb_reason reason, uint64_t since_ns);
 /* The time for which the requester goes on without an answer. */
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired);
 /* A packet came or left: sets the time at which silence becomes a loss. */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -259,6 +260,118 @@ static void events_and_complaints_are_printed_each_time(void **state)
 	assert_int_equal(count_of(said, "is wrong\n"), 25);
 }
 
+/* --- a file, a terminal, the end of the program --- */
+
+/* The end of a program, without the lines of the test that its buffer has inherited. */
+static _Noreturn void end(void)
+{
+	__fpurge(stdout);
+	exit(0);
+}
+
+static int says_three_times_and_ends(const void *value)
+{
+	set_explain(value);
+	for (int i = 0; i < 3; i++)
+		vb_explain("QP 0x000001 refuses request %d", i);
+	end();
+}
+
+static void the_end_of_the_program_tells_the_last_count(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(says_three_times_and_ends, "1", said, sizeof(said)), 0);
+	assert_int_equal(count_of(said, "refuses request"), 2);
+	assert_non_null(strstr(said, "refuses request 0 (3 times in all)\n"));
+}
+
+static void a_program_with_failures_hints_at_explain_if_it_should(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(says_three_times_and_ends, "hint", said, sizeof(said)), 0);
+	assert_int_equal(count_of(said, "\n"), 1);
+	assert_non_null(
+		strstr(said, "3 RDMA calls or completions failed: `verbena run --explain`"));
+	assert_int_equal(child_run(says_three_times_and_ends, NULL, said, sizeof(said)), 0);
+	assert_string_equal(said, "");
+}
+
+static int has_no_failure(const void *value)
+{
+	set_explain(value);
+	vb_explain_note("all is well");
+	end();
+}
+
+static void a_program_without_failures_hints_at_nothing(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(has_no_failure, "hint", said, sizeof(said)), 0);
+	assert_string_equal(said, "");
+	assert_int_equal(child_run(has_no_failure, "1", said, sizeof(said)), 0);
+	assert_non_null(strstr(said, "all is well"));
+}
+
+static void sentences_are_appended_to_a_file(void **state)
+{
+	char name[] = "/tmp/verbena-test-log-XXXXXX", said[1024], text[1024];
+	const int fd = mkstemp(name);
+	ssize_t length;
+
+	assert_true(fd >= 0 && write(fd, "before\n", 7) == 7);
+	assert_int_equal(child_run(says_hello, name, said, sizeof(said)), 0);
+	assert_string_equal(said, "");
+	length = pread(fd, text, sizeof(text) - 1, 0);
+	unlink(name);
+	close(fd);
+	assert_true(length > 0);
+	text[length] = '\0';
+	assert_memory_equal(text, "before\nverbena[", 15);
+	assert_non_null(strstr(text, "]: QP 17 says hello\n"));
+}
+
+static void without_the_file_standard_error_takes_its_place(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(says_hello, "/nowhere/at/all", said, sizeof(said)), 0);
+	assert_non_null(strstr(said, "/nowhere/at/all: No such file or directory"));
+	assert_non_null(strstr(said, "QP 17 says hello\n"));
+}
+
+/* Standard error is a terminal; what it shows is the result. */
+static int says_on_a_terminal(const void *no_color)
+{
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY), shown;
+	char text[1024];
+	ssize_t length;
+
+	child_check(terminal >= 0 && !grantpt(terminal) && !unlockpt(terminal));
+	shown = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+	child_check(shown >= 0 && dup2(shown, STDERR_FILENO) >= 0);
+	setenv("TERM", "xterm", 1);
+	if (no_color)
+		setenv("NO_COLOR", no_color, 1);
+	else
+		unsetenv("NO_COLOR");
+	says_hello("1");
+	length = read(terminal, text, sizeof(text) - 1);
+	child_check(length > 0);
+	text[length] = '\0';
+	child_check(!strchr(text, '\033') == (no_color != NULL));
+	child_check(strstr(text, "QP 17 says hello"));
+	return 0;
+}
+
+static void a_terminal_has_colours_unless_its_user_wants_none(void **state)
+{
+	assert_child_passes(says_on_a_terminal, NULL);
+	assert_child_passes(says_on_a_terminal, "1");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -272,6 +385,12 @@ int main(void)
 		cmocka_unit_test(a_child_of_fork_says_what_its_parent_has_said),
 		cmocka_unit_test(nothing_is_kept_back_that_could_not_be_counted),
 		cmocka_unit_test(events_and_complaints_are_printed_each_time),
+		cmocka_unit_test(the_end_of_the_program_tells_the_last_count),
+		cmocka_unit_test(a_program_with_failures_hints_at_explain_if_it_should),
+		cmocka_unit_test(a_program_without_failures_hints_at_nothing),
+		cmocka_unit_test(sentences_are_appended_to_a_file),
+		cmocka_unit_test(without_the_file_standard_error_takes_its_place),
+		cmocka_unit_test(a_terminal_has_colours_unless_its_user_wants_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

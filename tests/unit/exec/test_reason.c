@@ -162,7 +162,7 @@ static void a_number_that_is_no_reason_is_no_failure(void **state)
 static int explain(const void *report)
 {
 	setenv("VERBENA_EXPLAIN", "1", 1);
-	vb_report_explain(report);
+	vb_report_explain(report, NULL);
 	return 0;
 }
 
@@ -278,7 +278,7 @@ static void sentences_name_the_numbers(void **state)
 static int explain_unasked(const void *report)
 {
 	unsetenv("VERBENA_EXPLAIN");
-	vb_report_explain(report);
+	vb_report_explain(report, NULL);
 	return 0;
 }
 

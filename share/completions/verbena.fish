@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# Completion of verbena(1) for fish.
+set -l commands run devices info resources why doctor
+complete -c verbena -f
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -l help -d 'list the commands'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -l version -d 'print the version'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a run \
+	-d 'run a program with Verbena\'s RDMA libraries'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a devices \
+	-d 'list the RDMA devices of this host'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a info \
+	-d 'print all attributes of the devices and this installation'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a resources \
+	-d 'list the RDMA objects of the processes of this host'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a why \
+	-d 'say what programs wait for that do not go on'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a doctor \
+	-d 'find limits of Verbena on this host, and give advice'
+complete -c verbena -n "__fish_seen_subcommand_from $commands" -l help -d 'explain the command'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l explain -d 'explain failures'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l quiet -d 'no line at the end'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l no-sysfs -d 'the machine\'s own files'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l anyway -d 'run any program'
+complete -c verbena -n '__fish_seen_subcommand_from run' -a '(__fish_complete_subcommand)'
+complete -c verbena -n '__fish_seen_subcommand_from resources' -s j -l json -d 'print JSON'
+complete -c verbena -n '__fish_seen_subcommand_from resources' -s p -l pid -x \
+	-a '(__fish_complete_pids)' -d 'only this process'
+complete -c verbena -n '__fish_seen_subcommand_from resources' -a 'pd cq mr mw srq qp xrcd cm_id'
+complete -c verbena -n '__fish_seen_subcommand_from why' -s w -l watch -x \
+	-d 'tell when nothing has moved for so many seconds'
+complete -c verbena -n '__fish_seen_subcommand_from why' -a '(__fish_complete_pids)'

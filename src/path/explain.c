@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the sentence of a failed work request says beyond its reason: which rule, whose process. */
+#include <stdio.h>
+
+#include "base/config.h"
+#include "base/log.h"
+#include "capture/ring.h"
+#include "exec/recv.h"
+#include "net/gid.h"
+#include "nic/key_words.h"
+#include "nic/qp_edges.h"
+#include "path/complete.h"
+#include "wire/rnr.h"
+
+/* --- the other end --- */
+
+static uint32_t far_qpn(const struct vb_qp *qp, const struct vb_wqe *wqe)
+{
+	return qp->type == IBV_QPT_UD && wqe ? wqe->remote_qpn : qp->attr.dest_qp_num;
+}
+
+const char *vb_path_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
+			      char text[VB_FAR_WORDS])
+{
+	const struct vb_av *av = qp->type != IBV_QPT_UD ? &qp->av
+				 : wqe && wqe->ah       ? &wqe->ah->av
+							: NULL;
+	struct vb_peer *peer = NULL;
+	char gid[VB_GID_TEXT];
+
+	*text = '\0';
+	if (!av)
+		return text;
+	if (av->local)
+		peer = vb_nic_peer(qp->nic, far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
+	vb_peer_words(peer, text);
+	vb_peer_put(peer);
+	/* The list has no processes that have ended. */
+	if (!*text && av->local && wqe && qp->type != IBV_QPT_UD)
+		vb_peer_words(qp->remote.peer, text);
+	if (!*text)
+		snprintf(text, VB_FAR_WORDS, " (at %s)", vb_gid_print(&av->dgid, gid));
+	return text;
+}
+
+/* --- keys and rights --- */
+
+/* The element of a receive that cannot be written. */
+static bool recv_words(const struct vb_remote *target, uint32_t index, char text[VB_KEY_WORDS])
+{
+	const struct vb_claim claim = { .index = index };
+	const struct vb_recv_sges *list = vb_recv_sges(target, &claim);
+	uint32_t count = vb_recv_sge_count(target, list);
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ibv_sge sge = list->sge[i];
+		const struct vb_key_use use = { .home = target->home,
+						.key = sge.lkey,
+						.by_process = true,
+						.pd = target->recv_pd,
+						.qpn = target->entry->qpn,
+						.addr = sge.addr,
+						.length = sge.length,
+						.access = IBV_ACCESS_LOCAL_WRITE };
+
+		if (sge.length && vb_key_words(&use, text))
+			return true;
+	}
+	return false;
+}
+
+static bool rkey_words(const struct vb_remote *target, const struct vb_report *report,
+		       unsigned access, char text[VB_PATH_WORDS])
+{
+	const struct vb_key_use use = { .home = target->home,
+					.key = report->key,
+					.as_rkey = true,
+					.pd = target->pd,
+					.qpn = target->entry->qpn,
+					.addr = report->addr,
+					.length = report->length,
+					.access = access };
+
+	return vb_key_words(&use, text);
+}
+
+static void right_words(const struct vb_remote *target, unsigned access, char text[VB_PATH_WORDS])
+{
+	const unsigned has = atomic_load(&target->entry->access);
+	char words[VB_ACCESS_WORDS];
+
+	snprintf(text, VB_PATH_WORDS, "qp_access_flags of QP {p} lack %s (they have %s)",
+		 vb_access_name(access & ~has), vb_access_words(has, words));
+}
+
+bool vb_path_words(const struct vb_remote *target, const struct vb_report *report, unsigned access,
+		   char text[VB_PATH_WORDS])
+{
+	char key[VB_KEY_WORDS];
+
+	if (!vb_config_explain() || !target->home || !target->home->head || !target->entry)
+		return false;
+	switch (report->reason) {
+	case VB_WHY_RKEY_UNKNOWN:
+	case VB_WHY_RKEY_IS_LKEY:
+	case VB_WHY_RKEY_PD:
+	case VB_WHY_RKEY_RANGE:
+	case VB_WHY_RKEY_RIGHT:
+		return rkey_words(target, report, access, text);
+	case VB_WHY_RECV_KEY:
+		if (!recv_words(target, (uint32_t)report->want, key))
+			return false;
+		snprintf(text, VB_PATH_WORDS, "the receive posted at QP {p} cannot be written: %s",
+			 key);
+		return true;
+	case VB_WHY_QP_RIGHT:
+		right_words(target, access, text);
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* --- the own side --- */
+
+static bool lkey_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
+		       const struct vb_report *report, char text[VB_PATH_WORDS])
+{
+	const struct vb_key_use use = { .home = qp->nic->self,
+					.key = report->key,
+					.pd = (wqe->internal ? qp->srq->pd : qp->pd)->id,
+					.addr = report->addr,
+					.length = report->length,
+					.access = vb_wr_returns(wqe->opcode)
+							  ? IBV_ACCESS_LOCAL_WRITE
+							  : 0 };
+
+	return vb_key_words(&use, text);
+}
+
+/* The number of the peer's QP leads to a process, which has no such QP. */
+static bool no_qp_words(const struct vb_qp *qp, const struct vb_wqe *wqe, char text[VB_PATH_WORDS])
+{
+	struct vb_peer *peer = vb_nic_peer(qp->nic, far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
+	char words[VB_PEER_WORDS];
+	bool known = *vb_peer_words(peer, words);
+
+	if (known)
+		snprintf(text, VB_PATH_WORDS,
+			 "there is no QP {p}: the process that its number leads to has none");
+	vb_peer_put(peer);
+	return known;
+}
+
+static bool unready_words(const struct vb_qp *qp, char text[VB_PATH_WORDS])
+{
+	const struct vb_qp_entry *entry = qp->remote.entry;
+
+	if (!entry)
+		return false;
+	snprintf(text, VB_PATH_WORDS, "QP {p} is in %s: it did not reach RTR in time",
+		 vb_qp_state_str(vb_gate_state(atomic_load(&entry->gate))));
+	return true;
+}
+
+static bool sentence_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
+			   const struct vb_report *report, char text[VB_PATH_WORDS])
+{
+	switch (report->reason) {
+	case VB_WHY_LOCAL_KEY:
+		return lkey_words(qp, wqe, report, text);
+	case VB_WHY_PEER_NO_QP:
+		return no_qp_words(qp, wqe, text);
+	case VB_WHY_PEER_NOT_READY:
+		return unready_words(qp, text);
+	default:
+		return vb_path_words(&qp->remote, report, vb_wr_row(wqe->opcode)->access, text);
+	}
+}
+
+static void report_fill(const struct vb_qp *qp, const struct vb_wqe *wqe, enum vb_reason reason,
+			struct vb_report *report)
+{
+	report->reason = reason;
+	report->qpn = qp->ibv.qp_num;
+	report->wr_id = wqe->wr_id;
+	report->opcode = wqe->opcode;
+	report->peer_qpn = far_qpn(qp, wqe);
+	if (!report->length)
+		report->length = wqe->length;
+}
+
+void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
+{
+	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+	char sentence[VB_PATH_WORDS], peer[VB_FAR_WORDS] = "";
+	struct vb_report_words words = { .peer = peer };
+
+	report_fill(qp, wqe, reason, report);
+	if (vb_config_explain() || vb_captured()) {
+		vb_path_far_words(qp, wqe, peer);
+		if (sentence_words(qp, wqe, report, sentence))
+			words.sentence = sentence;
+	}
+	vb_report_explain(report, &words);
+}
+
+/* --- waits --- */
+
+/* Writes when the wait ends: "(timeout 0: for ever)". */
+static void patience_words(const struct vb_qp *qp, enum vb_reason reason, char text[64])
+{
+	const uint64_t ms = vb_qp_patience_ns(qp) / 1000000;
+	const unsigned tries = qp->attr.rnr_retry;
+
+	if (reason == VB_WHY_NO_RECEIVE && tries == VB_RNR_RETRY_FOREVER)
+		snprintf(text, 64, "(rnr_retry 7: for ever)");
+	else if (reason == VB_WHY_NO_RECEIVE)
+		snprintf(text, 64, "(rnr_retry %u: %u tries in all)", tries, tries + 1);
+	else if (!qp->attr.timeout)
+		snprintf(text, 64, "(timeout 0: for ever)");
+	else
+		snprintf(text, 64, "(timeout %u, retry_cnt %u: for %llu.%llu s)", qp->attr.timeout,
+			 qp->attr.retry_cnt, (unsigned long long)ms / 1000,
+			 (unsigned long long)ms % 1000 / 100);
+}
+
+void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
+{
+	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+	char sentence[VB_PATH_WORDS], text[400], peer[VB_FAR_WORDS], patience[64];
+	struct vb_report_words words = { .peer = peer };
+
+	if (!vb_config_explain())
+		return;
+	report_fill(qp, wqe, reason, report);
+	vb_path_far_words(qp, wqe, peer);
+	if (reason == VB_WHY_NO_RECEIVE)
+		words.sentence = "QP {p} has posted no receive";
+	else if (reason == VB_WHY_PEER_SILENT)
+		words.sentence = "no answer from QP {p}";
+	else if (reason == VB_WHY_PEER_NOT_READY)
+		words.sentence = "QP {p} has not reached RTR";
+	else if (sentence_words(qp, wqe, report, sentence))
+		words.sentence = sentence;
+	vb_report_write(report, &words, text, sizeof(text));
+	patience_words(qp, reason, patience);
+	vb_explain_note("QP 0x%06x, %s wr_id %llu has waited 1 s: %s %s", report->qpn,
+			vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id, text,
+			patience);
+}
+
+void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe)
+{
+	vb_explain("QP 0x%06x, %s wr_id %llu: its completion has no room in CQ %u: cqe %d, and all "
+		   "are taken: poll it, or make it as large as the queues that complete there",
+		   qp->ibv.qp_num, vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id,
+		   (unsigned)(qp->send_cq->shared_offset / 64), qp->send_cq->ibv.cqe);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Calls that fail: the numbers of a limit, the state that the object is in. */
+#include <errno.h>
+#include <stddef.h>
+
+#include "rig.h"
+
+static void begin(struct rig *rig)
+{
+	const struct rig_plan plan = rig_plan();
+
+	rig_open(rig, &plan);
+}
+
+static void expect_error(int got, int wanted)
+{
+	if (got != wanted)
+		rig_fail("another error than expected");
+}
+
+static int post_sges(struct rig *rig, int count, int flags, uint32_t length)
+{
+	struct ibv_sge sge[8];
+	struct ibv_send_wr *bad, wr = { .wr_id = 3,
+					.sg_list = sge,
+					.num_sge = count,
+					.opcode = IBV_WR_SEND,
+					.send_flags = (unsigned)flags };
+
+	for (int i = 0; i < count; i++)
+		sge[i] = rig_sge(&rig->near, length);
+	return ibv_post_send(rig->near.qp, &wr, &bad);
+}
+
+static void many_sges(void)
+{
+	struct rig rig;
+
+	begin(&rig);
+	expect_error(post_sges(&rig, 7, IBV_SEND_SIGNALED, 8), EINVAL);
+}
+
+static void long_inline(void)
+{
+	struct rig rig;
+
+	begin(&rig);
+	expect_error(post_sges(&rig, 1, IBV_SEND_SIGNALED | IBV_SEND_INLINE, 2000), EINVAL);
+}
+
+static void send_in_init(void)
+{
+	struct rig_plan plan = rig_plan();
+	struct rig rig = { 0 };
+
+	rig_side_open(&rig.near, &plan);
+	plan.far_state = IBV_QPS_INIT;
+	rig_connect(&rig.near, &plan, &rig.far, false);
+	expect_error(post_sges(&rig, 1, IBV_SEND_SIGNALED, 8), EINVAL);
+}
+
+static void full_send_queue(void)
+{
+	struct rig rig;
+	int err = 0;
+
+	begin(&rig);
+	for (int i = 0; i < 1000 && !err; i++)
+		err = post_sges(&rig, 1, 0, 0);
+	expect_error(err, ENOMEM);
+}
+
+static void full_receive_queue(void)
+{
+	struct rig rig;
+	struct ibv_sge sge;
+	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
+	int err = 0;
+
+	begin(&rig);
+	sge = rig_sge(&rig.near, 8);
+	for (int i = 0; i < 100000 && !err; i++)
+		err = ibv_post_recv(rig.near.qp, &wr, &bad);
+	expect_error(err, ENOMEM);
+	wr.num_sge = 77;
+	expect_error(ibv_post_recv(rig.near.qp, &wr, &bad), EINVAL);
+}
+
+static void large_queues(void)
+{
+	const struct rig_plan plan = rig_plan();
+	struct rig_side side = { 0 };
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = 10000000, .max_send_sge = 1 } };
+
+	rig_side_open(&side, &plan);
+	init.send_cq = init.recv_cq = side.cq;
+	if (ibv_create_qp(side.pd, &init))
+		rig_fail("a QP of ten million entries");
+	if (ibv_create_cq(side.context, 100000000, NULL, NULL, 0))
+		rig_fail("a CQ of a hundred million entries");
+	if (ibv_reg_mr(side.pd, side.buffer, RIG_BYTES, IBV_ACCESS_REMOTE_WRITE))
+		rig_fail("remote write without local write");
+	if (ibv_reg_mr(side.pd, (void *)4096, 8192, IBV_ACCESS_LOCAL_WRITE))
+		rig_fail("memory that does not exist");
+}
+
+#define CALL "ibv_post_send: QP 0x[0-9a-f]{6} wr_id 3: "
+
+const struct rig_case rig_call_cases[] = {
+	{ "more elements than the queue takes",
+	  many_sges,
+	  { CALL "7 SGEs, max_send_sge of the QP is [0-9]+" } },
+	{ "more inline data than the queue takes",
+	  long_inline,
+	  { CALL "2000 bytes inline, max_inline_data of the QP is [0-9]+" } },
+	{ "a send to a QP that is not connected",
+	  send_in_init,
+	  { CALL "the QP is in INIT, and sends from RTS on" } },
+	{ "a send queue that is full",
+	  full_send_queue,
+	  { "ibv_post_send: QP 0x[0-9a-f]{6}: all [0-9]+ entries \\(max_send_wr\\) are in use" } },
+	{ "a receive queue that is full",
+	  full_receive_queue,
+	  { "ibv_post_recv: QP 0x[0-9a-f]{6} wr_id 3: all [0-9]+ entries \\(max_recv_wr\\) are in "
+	    "use",
+	    "ibv_post_recv: QP 0x[0-9a-f]{6} wr_id 3: 77 SGEs, max_recv_sge of the queue is "
+	    "[0-9]+" } },
+	{ "limits of the device",
+	  large_queues,
+	  { "ibv_create_qp: max_send_wr 10000000 is more than the device's [0-9]+",
+	    "ibv_create_cq: cqe 100000000 must be 1 to [0-9]+",
+	    "ibv_reg_mr: remote write and remote atomic access need local write",
+	    "ibv_reg_mr: the range 0x1000 \\+ 8192 is not writable memory of this process" } },
+	{ 0 },
+};

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two processes: each side names the other, and says its own part. */
+#include <signal.h>
+#include <stddef.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rig.h"
+
+static void finish(struct rig *rig)
+{
+	rig_tell(rig);
+	waitpid(rig->child, NULL, 0);
+}
+
+static void await_end(struct rig *rig)
+{
+	rig_await(rig);
+}
+
+/* The far side of a failing request looks at its CQ until the near side is done. */
+static void serve_short(struct rig *rig)
+{
+	rig_recv(&rig->far_side, 7, (uintptr_t)rig->far_side.buffer, 30, rig->far_side.mr->lkey);
+	rig_tell(rig);
+	rig_wait(&rig->far_side);
+	rig_await(rig);
+}
+
+static void far_short(void)
+{
+	const struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	rig_open_two(&rig, &plan, serve_short);
+	rig_await(&rig);
+	rig_post(&rig, IBV_WR_SEND, 8, rig_sge(&rig.near, 40));
+	rig_wait(&rig.near);
+	finish(&rig);
+}
+
+/* Until its QP has failed, or there is nobody to answer. */
+static void serve_failure(struct rig *rig)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	do {
+		if (ibv_query_qp(rig->far_side.qp, &attr, IBV_QP_STATE, &init))
+			rig_fail("ibv_query_qp");
+	} while (attr.qp_state != IBV_QPS_ERR);
+	rig_await(rig);
+}
+
+static void far_right(void)
+{
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	plan.far_access = 0;
+	rig_open_two(&rig, &plan, serve_failure);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	rig_wait(&rig.near);
+	finish(&rig);
+}
+
+static void far_psn(void)
+{
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	plan.timeout = 17;
+	plan.sq_psn = 1234;
+	rig_open_two(&rig, &plan, await_end);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
+		rig_fail("another status");
+	finish(&rig);
+}
+
+static void far_init(void)
+{
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	plan.timeout = 17;
+	plan.far_state = IBV_QPS_INIT;
+	rig_open_two(&rig, &plan, await_end);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
+		rig_fail("another status");
+	finish(&rig);
+}
+
+static void far_number(void)
+{
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	plan.timeout = 17;
+	plan.dest_xor = 0x77;
+	rig_open_two(&rig, &plan, await_end);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
+		rig_fail("another status");
+	finish(&rig);
+}
+
+static void far_gone(void)
+{
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	rig_open_two(&rig, &plan, await_end);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 7, rig_sge(&rig.near, 40));
+	rig_wait(&rig.near);
+	finish(&rig);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
+		rig_fail("another status");
+}
+
+#define PEER "\\(pid [0-9]+, explain\\)"
+
+const struct rig_case rig_pair_cases[] = {
+	{ "both sides of a receive that is too short",
+	  far_short,
+	  { "SEND wr_id 8: the message has 40 bytes, the receive posted at QP 0x[0-9a-f]{6} " PEER
+	    " has room for 30",
+	    "QP 0x[0-9a-f]{6} has failed: it refused a request of QP 0x[0-9a-f]{6} " PEER
+	    ": the message did not fit into the receive" },
+	  { "QP 0x[0-9a-f]{6} refuses a SEND of QP 0x[0-9a-f]{6} " PEER
+	    ": the message has 40 bytes",
+	    "SEND wr_id 8: QP 0x[0-9a-f]{6} " PEER " answered with a NAK, invalid request" } },
+	{ "both sides of a WRITE that is not allowed",
+	  far_right,
+	  { "RDMA_WRITE wr_id 8: qp_access_flags of QP 0x[0-9a-f]{6} " PEER
+	    " lack IBV_ACCESS_REMOTE_WRITE \\(they have none\\)",
+	    "it refused a request of QP 0x[0-9a-f]{6} " PEER
+	    ": its qp_access_flags lack the right" },
+	  { "QP 0x[0-9a-f]{6} refuses a WRITE of QP 0x[0-9a-f]{6} " PEER
+	    ": qp_access_flags of QP 0x[0-9a-f]{6} lack IBV_ACCESS_REMOTE_WRITE" } },
+	{ "both sides of a PSN that does not fit",
+	  far_psn,
+	  { "QP 0x[0-9a-f]{6} " PEER " expects PSN 1000 \\(its rq_psn\\), this QP starts at 1234" },
+	  { "QP 0x[0-9a-f]{6} drops packets of QP 0x[0-9a-f]{6} " PEER
+	    ": it expects PSN 1000 \\(its rq_psn\\), and 1234 came first",
+	    "RDMA_WRITE wr_id 8: no answer from QP 0x[0-9a-f]{6} " PEER } },
+	{ "both sides of a QP that is not ready",
+	  far_init,
+	  { "QP 0x[0-9a-f]{6} " PEER " is in INIT: it did not reach RTR in time" },
+	  { "a packet from [^ ]+ for QP 0x[0-9a-f]{6} is dropped: the QP is in INIT, and receives "
+	    "from RTR on",
+	    "RDMA_WRITE wr_id 8: no answer from QP 0x[0-9a-f]{6} " PEER } },
+	{ "both sides of a wrong QP number",
+	  far_number,
+	  { "there is no QP 0x[0-9a-f]{6} " PEER
+	    ": the process that its number leads to has none" },
+	  { "a packet from [^ ]+ for QP 0x[0-9a-f]{6} is dropped: this process has no such QP",
+	    "QP 0x[0-9a-f]{6}: QP 0x[0-9a-f]{6} has never answered; nothing comes from its "
+	    "host" } },
+	{ "the process of the peer has ended",
+	  far_gone,
+	  { "the process that owned QP 0x[0-9a-f]{6} \\(pid [0-9]+\\) has ended" },
+	  { "the process that owned QP 0x[0-9a-f]{6} \\(pid [0-9]+\\) has ended" } },
+	{ 0 },
+};
