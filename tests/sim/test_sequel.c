@@ -84,8 +84,9 @@ static void a_damaged_packet_is_dropped(void **state)
 	assert_int_equal(rig.roce.drops[VB_PACKET_DROP_ICRC], 1);
 	assert_written(3);
 	assert_int_not_equal(rig.region[3 * RIG_MTU], 3);
-	give_middle();
-	rig_turn(&rig);
+	give_middle(); /* behind a gap: it is kept */
+	assert_int_not_equal(rig.region[4 * RIG_MTU], 4);
+	rig_wait_ns(&rig, 1000000);
 	assert_int_equal(rig_take_op(&rig, VB_OP_ACKNOWLEDGE).syndrome, VB_NAK_SEQUENCE);
 	next_psn = RIG_RQ_PSN + 3;
 	give_middles(PACKETS - 4);
