@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Completion of verbena(1) for fish.
-set -l commands run devices info resources why doctor
+set -l commands run devices info resources top capture why doctor
 complete -c verbena -f
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -l help -d 'list the commands'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -l version -d 'print the version'
@@ -12,6 +12,10 @@ complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a info \
 	-d 'print all attributes of the devices and this installation'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a resources \
 	-d 'list the RDMA objects of the processes of this host'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a top \
+	-d 'show the queue pairs of this host by their traffic'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a capture \
+	-d 'write the RDMA traffic of this host to a file of packets'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a why \
 	-d 'say what programs wait for that do not go on'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a doctor \
@@ -19,6 +23,8 @@ complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a doctor \
 complete -c verbena -n "__fish_seen_subcommand_from $commands" -l help -d 'explain the command'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l explain -d 'explain failures'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l quiet -d 'no line at the end'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l as -x \
+	-a 'bnxt efa hns irdma mlx5 rxe siw' -d 'limits of another device'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l no-sysfs -d 'the machine\'s own files'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l anyway -d 'run any program'
@@ -30,3 +36,24 @@ complete -c verbena -n '__fish_seen_subcommand_from resources' -a 'pd cq mr mw s
 complete -c verbena -n '__fish_seen_subcommand_from why' -s w -l watch -x \
 	-d 'tell when nothing has moved for so many seconds'
 complete -c verbena -n '__fish_seen_subcommand_from why' -a '(__fish_complete_pids)'
+complete -c verbena -n '__fish_seen_subcommand_from top' -s 1 -l once -d 'print one table'
+complete -c verbena -n '__fish_seen_subcommand_from top' -s j -l json -d 'print JSON'
+complete -c verbena -n '__fish_seen_subcommand_from top' -s n -l interval -x \
+	-d 'seconds between samples'
+complete -c verbena -n '__fish_seen_subcommand_from top' -s p -l pid -x \
+	-a '(__fish_complete_pids)' -d 'only this process'
+complete -c verbena -n '__fish_seen_subcommand_from top' -s s -l sort -x \
+	-a 'bytes messages waiting pid' -d 'order'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s o -l output -r \
+	-d 'the file to write'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s p -l pid -x \
+	-a '(__fish_complete_pids)' -d 'only this process'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s q -l qp -x -d 'only this QP'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s d -l device -x -d 'only this device'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s b -l bytes -x \
+	-d 'bytes of payload to keep'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s c -l count -x \
+	-d 'end after so many packets'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -s s -l seconds -x \
+	-d 'end after so many seconds'
+complete -c verbena -n '__fish_seen_subcommand_from capture' -l quiet -d 'no summary'
