@@ -4,7 +4,7 @@
 
 #include "rig.h"
 
-enum { HANG_MS = 2500 };
+enum { HANG_MS = 3000 };
 
 static void open_patient(struct rig *rig, struct rig_plan *plan)
 {

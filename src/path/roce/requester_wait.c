@@ -9,7 +9,8 @@ enum {
 	BACKOFF_MAX_NS = 1000000000,
 	PUT_OFF_NS = 1000000,
 	PUT_OFF_MAX = 200,
-	TRIES_MIN = 8,              /* within the patience */
+	TRIES_MIN = 8,              /* within the patience ... */
+	TRIES_MAX = 64,             /* ... and once they are that far apart, no further ones */
 	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
 	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
 };
@@ -59,7 +60,8 @@ static uint64_t backoff_tries_ns(const struct vb_wired *wired)
 	return part_ns > least_ns ? part_ns : least_ns;
 }
 
-/* The QP's timeout; but one below the round trip would only fill the network with repetitions. */
+/* The QP's timeout; but one below the round trip, or a small part of the patience, would only fill
+ * the network with repetitions. */
 static uint64_t backoff_max_ns(const struct vb_wired *wired)
 {
 	uint64_t tries_ns = backoff_tries_ns(wired);
@@ -67,6 +69,8 @@ static uint64_t backoff_max_ns(const struct vb_wired *wired)
 		vb_congestion_patience_most_ns(&wired->req.congestion, wired->roce->now_ns);
 	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
 
+	if (least_ns < vb_requester_patience_ns(wired) / TRIES_MAX)
+		least_ns = vb_requester_patience_ns(wired) / TRIES_MAX;
 	if (most_ns < least_ns)
 		most_ns = least_ns;
 	if (most_ns > tries_ns)
