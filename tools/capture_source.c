@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "capture.h"
 #include "engine/attach/capture.h"
 #include "verbena.h"
@@ -207,23 +208,10 @@ void sources_look(struct sources *sources)
 
 static int answer_receive(int socket, struct vb_capture_answer *answer, int *ring)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = { answer, sizeof(*answer) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
-	ssize_t size = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	struct cmsghdr *head = size > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	ssize_t size = vb_fd_receive(socket, answer, sizeof(*answer), MSG_DONTWAIT, ring);
 
-	*ring = -1;
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-		memcpy(ring, CMSG_DATA(head), sizeof(*ring));
-	if (size < 0 && errno != ECONNRESET)
-		return errno;
+	if (size < 0 && size != -ECONNRESET)
+		return (int)-size;
 	if (size != (ssize_t)sizeof(*answer) || answer->magic != VB_CAPTURE_MAGIC ||
 	    answer->version != VB_CAPTURE_VERSION)
 		return EPROTO;

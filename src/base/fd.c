@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/fd.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -90,4 +91,27 @@ bool vb_fd_send(int socket, const void *bytes, size_t size, int fd)
 		memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
 	}
 	return vb_sendmsg(socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+/* Behind the room for one descriptor, CMSG_SPACE would have room for a second one. */
+ssize_t vb_fd_receive(int socket, void *bytes, size_t size, int flags, int *fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = { bytes, size };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = CMSG_LEN(sizeof(int)) };
+	ssize_t got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | flags);
+	struct cmsghdr *head = got >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+
+	*fd = -1;
+	if (got < 0)
+		return -errno;
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
+		memcpy(fd, CMSG_DATA(head), sizeof(*fd));
+	return got;
 }

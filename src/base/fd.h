@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* The buffer size that sockets for packets ask for, in each direction. */
 enum { VB_SOCKET_BUFFER = 8 << 20 };
@@ -18,5 +19,8 @@ bool vb_fd_is_eventfd(int fd);
 bool vb_fd_send_room_is_used(int fd);
 /* Sends a message, with a descriptor unless fd is -1. Never waits. False: it was not sent. */
 bool vb_fd_send(int socket, const void *bytes, size_t size, int fd);
+/* Takes a message, with at most one descriptor: the kernel closes further ones. Without a
+ * descriptor *fd is -1. Returns the size of the message, or -errno. flags as for recvmsg. */
+ssize_t vb_fd_receive(int socket, void *bytes, size_t size, int flags, int *fd);
 
 #endif

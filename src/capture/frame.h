@@ -26,7 +26,7 @@ struct vb_capture_frame {
 	bool out;        /* it left the process whose record it is */
 	bool answer;     /* of a work request: from the other side */
 	bool local;      /* of the local path: nobody sent it */
-	/* What is known of the work request; opcode -1: nothing. */
+	/* The work request; opcode -1: it is not known. */
 	int opcode; /* enum ibv_wr_opcode */
 	uint8_t status;
 	uint64_t wr_id;

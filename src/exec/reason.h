@@ -108,7 +108,7 @@ struct vb_report {
 	enum ibv_wc_status status; /* VB_WHY_INJECTED_STATUS: replaces the status of the row */
 };
 
-/* What the code that explains knows besides the numbers. */
+/* Words of the code that explains, beside the numbers. */
 struct vb_report_words {
 	const char *sentence; /* instead of the row's; NULL: none */
 	const char *peer;     /* about the process at the other end: " (pid 4711, rping)"; or "" */

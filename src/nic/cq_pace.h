@@ -30,7 +30,8 @@ struct vb_pace {
 
 /* Ends a row of quick polls. */
 void vb_pace_end(struct vb_cq *cq);
-/* A poll found nothing after a row of quick ones: waits a moment. False: it did not wait. */
+/* A poll found nothing, or little, after a row of quick ones: waits a moment. False: it did not
+ * wait. */
 bool vb_pace_wait(struct vb_cq *cq);
 /* The look behind the wait found a completion, or none. */
 void vb_pace_waited(struct vb_cq *cq, bool found);

@@ -148,7 +148,7 @@ static inline bool vb_fact_has(enum vb_fact fact, uint64_t bits)
 	return (vb_fact(fact) & bits) == bits;
 }
 
-/* What this device makes of another device's value: the value, or as much of it as it has. */
+/* The part of another device's value that this device has: often the value itself. */
 uint64_t vb_fact_within(enum vb_fact fact, uint64_t value);
 /* Replaces all facts, once. */
 void vb_facts_set(const uint64_t values[VB_FACT_COUNT]);

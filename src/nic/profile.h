@@ -36,8 +36,8 @@ uint64_t vb_profile_fact(const struct vb_profile *profile, enum vb_fact fact);
 bool vb_profile_exceeds(const struct vb_profile *profile, enum vb_fact fact);
 /* A value in the form of the text. */
 void vb_fact_print(enum vb_fact fact, uint64_t value, char text[VB_PROFILE_VALUE_MAX]);
-/* What a profile names and this device does not have: "NAME VALUE: here VALUE", or "NAME WORDS: not
- * here". */
+/* The part of a profile's value that this device lacks: "NAME VALUE: here VALUE", or "NAME WORDS:
+ * not here". */
 void vb_profile_print_excess(const struct vb_profile *profile, enum vb_fact fact,
 			     char text[2 * VB_PROFILE_VALUE_MAX]);
 

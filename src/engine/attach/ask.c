@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "shm/slot_user.h"
 
@@ -135,29 +136,15 @@ static size_t record_size(enum vb_describe_what what)
 					 : sizeof(struct vb_describe_record);
 }
 
-/* One message, with at most one descriptor. */
 static int answer_receive(int socket, uint64_t until_ms, enum vb_describe_what what,
 			  struct vb_describe_answer *answer, int *memfd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = { answer, sizeof(*answer) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
 	struct pollfd wait = { .fd = socket, .events = POLLIN };
-	struct cmsghdr *head;
 	ssize_t size;
 
 	if (poll(&wait, 1, left_ms(until_ms)) <= 0)
 		return ETIMEDOUT;
-	size = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC);
-	head = size >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS)
-		memcpy(memfd, CMSG_DATA(head), sizeof(*memfd));
+	size = vb_fd_receive(socket, answer, sizeof(*answer), 0, memfd);
 	/* A process that does not know the request hangs up. */
 	if (size != (ssize_t)sizeof(*answer) || answer->magic != VB_DESCRIBE_MAGIC ||
 	    answer->version != VB_DESCRIBE_VERSION ||

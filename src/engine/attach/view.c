@@ -3,34 +3,18 @@
 #include "engine/attach/view.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "base/fd.h"
 #include "nic/map.h"
 #include "shm/view.h"
 
-/* A message, with at most one descriptor: the kernel closes those without room. */
 static int receive(int socket, struct vb_view_message *message, int *fd)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = { message, sizeof(*message) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = sizeof(control) };
-	ssize_t size = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	struct cmsghdr *head = size >= 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	ssize_t size = vb_fd_receive(socket, message, sizeof(*message), MSG_DONTWAIT, fd);
 
-	*fd = -1;
 	if (size < 0)
-		return -errno;
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len == CMSG_LEN(sizeof(*fd)))
-		memcpy(fd, CMSG_DATA(head), sizeof(*fd));
+		return (int)size;
 	return size == (ssize_t)sizeof(*message) ? 0 : -EPROTO;
 }
 

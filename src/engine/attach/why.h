@@ -17,7 +17,7 @@ enum vb_waits_kind {
 	VB_WAITS_KINDS,
 };
 
-/* What the oldest work request of a QP waits for. */
+/* The reason why the oldest work request of a QP waits. */
 enum vb_why_wait {
 	VB_WAIT_NOT,
 	VB_WAIT_RECEIVE, /* the target has posted no receive */

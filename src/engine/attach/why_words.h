@@ -15,7 +15,7 @@ struct vb_why {
 	uint64_t now_ns;
 };
 
-/* What to tell. */
+/* The queues to tell of, and the listener. */
 struct vb_why_question {
 	pid_t pid;    /* 0: all processes of this user */
 	uint32_t qpn; /* 0: all QPs */

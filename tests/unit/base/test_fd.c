@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -117,6 +119,51 @@ static void closing_forgets_the_descriptor_so_that_twice_is_harmless(void **stat
 	assert_int_equal(fd, -1);
 }
 
+/* A message with two descriptors, which none of our senders makes. */
+static void send_two(int socket, const int fds[2])
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(2 * sizeof(int))];
+	} control = { .head = { .cmsg_len = CMSG_LEN(2 * sizeof(int)),
+				.cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS } };
+	struct iovec iov = { "two", 4 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+
+	memcpy(CMSG_DATA(&control.head), fds, 2 * sizeof(int));
+	assert_int_equal(sendmsg(socket, &msg, 0), 4);
+}
+
+static void a_message_brings_one_descriptor_at_most(void **state)
+{
+	int pair[2], fds[2] = { eventfd(0, 0), eventfd(0, 0) }, got, next;
+	char text[8];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	assert_true(vb_fd_send(pair[0], "none", 5, -1));
+	assert_int_equal(vb_fd_receive(pair[1], text, sizeof(text), 0, &got), 5);
+	assert_int_equal(got, -1);
+	send_two(pair[0], fds);
+	next = dup(0); /* the lowest number that is free */
+	close(next);
+	assert_int_equal(vb_fd_receive(pair[1], text, sizeof(text), 0, &got), 4);
+	assert_int_equal(got, next);
+	assert_true(vb_fd_is_eventfd(got));
+	assert_false(is_open(next + 1));
+	assert_int_equal(vb_fd_receive(pair[1], text, sizeof(text), MSG_DONTWAIT, &got), -EAGAIN);
+	assert_int_equal(got, -1);
+	close(next);
+	close(pair[0]);
+	close(pair[1]);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -125,6 +172,7 @@ int main(void)
 		cmocka_unit_test(a_descriptor_stays_where_it_is_when_there_is_no_room_above),
 		cmocka_unit_test(no_descriptor_stays_none_with_its_errno),
 		cmocka_unit_test(closing_forgets_the_descriptor_so_that_twice_is_harmless),
+		cmocka_unit_test(a_message_brings_one_descriptor_at_most),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
