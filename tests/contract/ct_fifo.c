@@ -168,7 +168,26 @@ static void after_resize_and_destroy(struct ct *t)
 	}
 }
 
-/* On one host a send has completed when the post returns: its place among the receives is known. */
+/*
+ * The first send of a link may wait for the peer. A thread of the library then executes it, and the
+ * peer may see the message before that thread has completed the send.
+ */
+static void open_both_ways(struct fifo *f, struct ct_opts *o)
+{
+	struct ct_link *l = &f->l[f->links], back;
+
+	add(f, o);
+	back = ct_reverse(l);
+	ct_recv(&l->a, 7, 1 << 20, 1024);
+	ct_send(&back, 8, 0, 8);
+	ct_expect(f->t->near, l->a.rcq, 7, IBV_WC_SUCCESS);
+	ct_expect(f->t->far, f->cq, 8, IBV_WC_SUCCESS);
+}
+
+/*
+ * On one host the posting thread executes later sends, and a send has completed when the post
+ * returns: its place among the receives is known.
+ */
 static void sends_among_receives(struct ct *t, int links)
 {
 	struct ct_opts o = ct_defaults(t);
@@ -179,7 +198,7 @@ static void sends_among_receives(struct ct *t, int links)
 	begin(&f, t, CT_CQE);
 	o.scq_b = f.cq;
 	while (f.links < links)
-		add(&f, &o);
+		open_both_ways(&f, &o);
 	for (int round = 0; round < 4; round++) {
 		for (int i = 0; i < MESSAGES; i++) {
 			struct ct_link *l = &f.l[draw(&f, f.links)], back = ct_reverse(l);
@@ -224,7 +243,7 @@ static void sends_when_a_qp_comes_late(struct ct *t)
 		ct_skip("an ACK may be later than what the peer sends after the message");
 	begin(&f, t, CT_CQE);
 	o.scq_b = f.cq;
-	add(&f, &o);
+	open_both_ways(&f, &o);
 	back = ct_reverse(&f.l[0]);
 	for (int i = 0; i < 10; i++) {
 		deliver(&f, &f.l[0], 8);
