@@ -96,12 +96,23 @@ static bool way_is_unknown(const struct vb_requester *req)
 	return req->congestion.doublings >= WAY_DOUBLINGS;
 }
 
+/* Nobody knows how many packets were lost: one counts. */
+static void silence_judge(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (req->loss_open && !answer_was_late(wired))
+		vb_requester_lost(wired, 1);
+	req->loss_open = false;
+}
+
 /* The peer answers. If it has all packets sent before the probe, the timeout was a false alarm. */
 static void probe_end(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	uint64_t now_ns = wired->roce->now_ns;
 
+	silence_judge(wired);
 	if (req->probing && way_is_unknown(req)) {
 		vb_congestion_undo(&req->congestion);
 		vb_congestion_measured(&req->congestion, now_ns - req->stalled_ns, now_ns);
@@ -204,7 +215,7 @@ static void answer_ask(struct vb_wired *wired, bool again)
 		req->parts_due = true;
 		vb_roce_todo(wired);
 	} else if (req->repair.known) {
-		vb_repair_packet(wired, req->una_psn, false);
+		vb_repair_packet(wired, req->una_psn);
 	} else if (!again) {
 		vb_requester_lost(wired, 1);
 		vb_requester_go_back(wired, req->una_psn);
@@ -256,7 +267,7 @@ static void nak_out_of_sequence(struct vb_wired *wired, uint32_t psn)
 		return;
 	if (req->repair.known) {
 		wired->counters.nak_sequence++;
-		vb_repair_packet(wired, psn, false);
+		vb_repair_packet(wired, psn);
 		return;
 	}
 	/* The peer reports the same gap again, before the repetition can have arrived. */

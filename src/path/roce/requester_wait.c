@@ -15,11 +15,20 @@ enum {
 	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
 };
 
+/* The QP's timeout may be shorter than the way is: each try has the time to succeed. */
+static uint64_t patience_least_ns(const struct vb_wired *wired)
+{
+	uint64_t tries_ns = (wired->qp->attr.retry_cnt + 1u) * wired->req.congestion.rtt_min_ns;
+
+	return tries_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : tries_ns;
+}
+
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
 {
 	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
+	uint64_t least_ns = patience_least_ns(wired);
 
-	return patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns;
+	return patience_ns < least_ns ? least_ns : patience_ns;
 }
 
 static uint64_t give_up_ns(const struct vb_wired *wired)
@@ -110,7 +119,7 @@ static void start_over(struct vb_wired *wired)
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	/* The lost end of a READ's answer shows in no later one: only going back asks for it. */
 	if (req->repair.known && !vb_requester_una_reads(wired))
-		vb_repair_packet(wired, req->una_psn, true);
+		vb_repair_probe(wired, req->una_psn);
 	else
 		vb_requester_go_back(wired, req->una_psn);
 }
@@ -123,13 +132,15 @@ static bool ask_once(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
+	/* Without a round trip nobody knows how long the way is: no answer can be expected. */
+	req->loss_open = req->congestion.rtt_ns;
 	if (vb_requester_una_reads(wired)) {
 		req->parts_due = req->parts_silent = true;
 		vb_roce_todo(wired);
 		return true;
 	}
 	if (req->repair.known)
-		vb_repair_packet(wired, req->una_psn, true);
+		vb_repair_probe(wired, req->una_psn);
 	return req->repair.known;
 }
 
@@ -174,6 +185,7 @@ static void answer_overdue(struct vb_wired *wired)
 		req->probe_psn = req->sent_psn;
 	}
 	req->recovering = false;
+	req->loss_open = false;
 	if (!first || !ask_once(wired))
 		start_over(wired);
 	req->back_ns = wired->roce->now_ns;

@@ -96,6 +96,7 @@ struct vb_requester {
 	uint32_t doubted_psn; /* ... and the PSN that it refuses */
 	bool recovering;      /* the requester went back, and una_psn has not moved since */
 	bool probing;         /* after a timeout: one packet only, until the peer answers */
+	bool loss_open;       /* ... whose answer tells whether the silence was a loss */
 	uint32_t probe_psn;   /* sent_psn at that timeout */
 	uint64_t back_ns;     /* time at which the requester went back last */
 	/* round trips: one PSN at a time, never a PSN that was sent twice */

@@ -42,6 +42,18 @@ static void an_unused_window_does_not_grow(void **state)
 	assert_int_equal(vb_congestion_window(&c), before);
 }
 
+/* The requester sends more only when it has taken in all answers that have come. */
+static void a_window_doubles_per_round_trip_if_answers_come_together(void **state)
+{
+	const uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	vb_congestion_measured(&c, RTT_NS, 1000);
+	for (uint32_t out = before; out--;)
+		vb_congestion_acked(&c, 1, out, 1000000);
+	assert_int_equal(vb_congestion_window(&c), 2 * before);
+}
+
 static void a_loss_cuts_once_per_round_trip(void **state)
 {
 	uint32_t before = vb_congestion_window(&c), after;
@@ -276,6 +288,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_full_window_grows),
 		TEST(an_unused_window_does_not_grow),
+		TEST(a_window_doubles_per_round_trip_if_answers_come_together),
 		TEST(a_loss_cuts_once_per_round_trip),
 		TEST(losses_never_close_the_window),
 		TEST(a_single_loss_cuts_only_where_cnps_come),
