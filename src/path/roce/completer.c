@@ -5,7 +5,7 @@
 #include "path/roce/requester.h"
 #include "wire/rnr.h"
 
-enum { LATE_MIN_NS = 2000000, WAY_DOUBLINGS = 4 };
+enum { LATE_MIN_NS = 2000000, WAY_DOUBLINGS = 4, LONG_WAY_NS = 2000000 };
 
 static struct vb_wqe *oldest_wqe(struct vb_wired *wired)
 {
@@ -72,18 +72,20 @@ static void reads_pop(struct vb_requester *req)
 		req->asked_head++;
 }
 
-/*
- * True: the answer was late, not lost. A packet that was sent again is answered after about one
- * round trip. An answer that comes much earlier belongs to the first packet. An answer that comes
- * much later is from a peer that waited for a CPU.
- */
+/* A packet that was sent again is answered after about one round trip. True: the answer comes much
+ * earlier, and belongs to the first packet. */
+static bool answers_first(const struct vb_wired *wired)
+{
+	return wired->roce->now_ns - wired->req.back_ns < wired->req.congestion.rtt_min_ns / 2;
+}
+
+/* True: the answer was late, not lost. An answer that comes much later than expected is from a peer
+ * that waited for a CPU. */
 static bool answer_was_late(const struct vb_wired *wired)
 {
-	const struct vb_congestion *congestion = &wired->req.congestion;
 	uint64_t since_ns = wired->roce->now_ns - wired->req.back_ns;
 
-	return since_ns < congestion->rtt_min_ns / 2 ||
-	       since_ns > 2 * congestion->rtt_ns + LATE_MIN_NS;
+	return answers_first(wired) || since_ns > 2 * wired->req.congestion.rtt_ns + LATE_MIN_NS;
 }
 
 /*
@@ -106,7 +108,17 @@ static void silence_judge(struct vb_wired *wired)
 	req->loss_open = false;
 }
 
-/* The peer answers. If it has all packets sent before the probe, the timeout was a false alarm. */
+/* True: the peer has all packets that were sent before the probe; or, on a long way, did not wait
+ * for the probe. On a short one the times of both are too close together. */
+static bool alarm_was_false(const struct vb_wired *wired)
+{
+	const struct vb_requester *req = &wired->req;
+
+	return vb_psn_diff(req->una_psn, req->probe_psn) >= 0 ||
+	       (req->congestion.rtt_min_ns > LONG_WAY_NS && answers_first(wired));
+}
+
+/* The peer answers. */
 static void probe_end(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -116,10 +128,11 @@ static void probe_end(struct vb_wired *wired)
 	if (req->probing && way_is_unknown(req)) {
 		vb_congestion_undo(&req->congestion);
 		vb_congestion_measured(&req->congestion, now_ns - req->stalled_ns, now_ns);
-	} else if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0) {
+	} else if (req->probing && alarm_was_false(wired)) {
 		vb_congestion_undo(&req->congestion);
 		if (answer_was_late(wired))
 			vb_congestion_late(&req->congestion, now_ns - req->stalled_ns, now_ns);
+		vb_requester_go_on(wired);
 	}
 	req->probing = false;
 }

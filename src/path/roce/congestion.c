@@ -355,6 +355,11 @@ void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
 		c->threshold_256 = at_least(c->unmarked_256 / 2, c->window_256);
 }
 
+void vb_congestion_alarm(struct vb_congestion *c)
+{
+	c->before_256 = 0;
+}
+
 void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns)
 {
 	c->lost_ns = now_ns;

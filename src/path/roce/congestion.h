@@ -53,7 +53,9 @@ bool vb_congestion_acked_lately(const struct vb_congestion *c, uint64_t now_ns);
  */
 bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns);
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
-/* The peer is silent: the window becomes one packet. Undo: the timeout was a false alarm. */
+/* The peer is silent for the first time: an undo goes back to no earlier time. */
+void vb_congestion_alarm(struct vb_congestion *c);
+/* The silence lasts: the window becomes one packet. Undo: the timeout was a false alarm. */
 void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns);
 void vb_congestion_undo(struct vb_congestion *c);
 /*

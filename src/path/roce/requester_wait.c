@@ -183,6 +183,7 @@ static void answer_overdue(struct vb_wired *wired)
 	if (first) {
 		req->probing = true;
 		req->probe_psn = req->sent_psn;
+		vb_congestion_alarm(&req->congestion);
 	}
 	req->recovering = false;
 	req->loss_open = false;
@@ -294,4 +295,24 @@ void vb_requester_go_back(struct vb_wired *wired, uint32_t psn)
 	cursor_place(wired);
 	vb_requester_account(wired);
 	vb_roce_todo(wired);
+}
+
+/* Requests with an answer of their own were forgotten when the requester went back. */
+static bool awaits_answers(const struct vb_wired *wired)
+{
+	for (uint32_t i = wired->qp->sq.next; i != wired->req.begun; i++)
+		if (vb_wr_reads(vb_sq_wqe(&wired->qp->sq, i)->opcode))
+			return true;
+	return false;
+}
+
+void vb_requester_go_on(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (vb_psn_diff(req->next_psn, req->sent_psn) >= 0 || awaits_answers(wired))
+		return;
+	req->next_psn = req->sent_psn;
+	cursor_place(wired);
+	vb_requester_account(wired);
 }

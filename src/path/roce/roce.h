@@ -397,6 +397,8 @@ bool vb_requester_run(struct vb_wired *wired);
 bool vb_requester_due(struct vb_wired *wired);
 /* Sends again from a PSN on. */
 void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
+/* The packets that were sent before it went back are under way still: goes on behind them. */
+void vb_requester_go_on(struct vb_wired *wired);
 void vb_requester_timer(struct vb_wired *wired);
 /* Explains a wait of the oldest WQE, once it has lasted for a second. */
 void vb_requester_explain_wait(struct vb_wired *wired, enum vb_reason reason, uint64_t since_ns);

@@ -230,6 +230,18 @@ static void a_timeout_sends_one_packet_at_a_time(void **state)
 	assert_int_equal(vb_congestion_window(&c), before);
 }
 
+static void a_false_alarm_takes_no_earlier_timeout_back(void **state)
+{
+	uint32_t after;
+
+	(void)state;
+	vb_congestion_timeout(&c, 1000000);
+	after = vb_congestion_window(&c);
+	vb_congestion_alarm(&c);
+	vb_congestion_undo(&c);
+	assert_int_equal(vb_congestion_window(&c), after);
+}
+
 static void a_long_queue_stops_the_growth(void **state)
 {
 	uint32_t before = vb_congestion_window(&c);
@@ -301,6 +313,7 @@ int main(void)
 		TEST(cnps_and_losses_take_more),
 		TEST(when_cnps_end_the_window_grows_again),
 		TEST(a_timeout_sends_one_packet_at_a_time),
+		TEST(a_false_alarm_takes_no_earlier_timeout_back),
 		TEST(a_long_queue_stops_the_growth),
 		TEST(patience_is_four_round_trips_at_least),
 		TEST(patience_with_a_distant_peer_is_little_more_than_its_round_trip),
