@@ -13,6 +13,8 @@ enum {
 	TRIES_MAX = 64,             /* ... and once they are that far apart, no further ones */
 	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
 	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
+	/* neither backoff_max_ns nor give_up_ns is sooner */
+	BACKOFF_FREE_NS = GIVE_UP_MIN_NS / TRIES_MAX,
 };
 
 /* The QP's timeout may be shorter than the way is: each try has the time to succeed. */
@@ -94,6 +96,26 @@ static void set_backoff(struct vb_wired *wired, uint64_t backoff_ns)
 	wired->req.backoff_ns = backoff_ns < most_ns ? backoff_ns : most_ns;
 }
 
+/* Silence begins now. With a peer nearby the first wait is shorter than any limit: each message
+ * passes here. */
+static void begin_wait(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	uint64_t now_ns = wired->roce->now_ns;
+	uint64_t backoff_ns = vb_congestion_patience_now_ns(&req->congestion, now_ns);
+
+	req->stalled_ns = now_ns;
+	req->put_off = 0;
+	if (backoff_ns <= BACKOFF_FREE_NS) {
+		req->backoff_ns = backoff_ns;
+		req->resend_ns = now_ns + backoff_ns;
+		vb_requester_set_timer(wired);
+	} else {
+		set_backoff(wired, backoff_ns);
+		wait_for_answer(wired);
+	}
+}
+
 void vb_requester_rearm(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -104,10 +126,7 @@ void vb_requester_rearm(struct vb_wired *wired)
 		vb_requester_set_timer(wired);
 		return;
 	}
-	req->stalled_ns = wired->roce->now_ns;
-	req->put_off = 0;
-	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion, wired->roce->now_ns));
-	wait_for_answer(wired);
+	begin_wait(wired);
 }
 
 /* The window becomes one packet, and all packets that are not acknowledged are sent again. */
