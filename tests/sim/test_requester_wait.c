@@ -220,6 +220,21 @@ static void a_distant_peer_is_tried_as_often_as_retry_cnt_says(void **state)
 	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
 }
 
+/* Answers take longer and longer: the peer's host is busy. Some waits of that length pass first. */
+static void a_peer_that_became_slow_is_not_given_up(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 0;
+	rig.attr.timeout = 1;
+	rig_open(&rig);
+	measure_ns(60000000);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 230000000);
+	rig_poll_none(&rig);
+	rig_ack(&rig, rig.wired->req.una_psn, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
 /* The peer waited for a CPU, and tells of some of the packets so far. */
 static void a_false_alarm_on_a_long_way_repeats_one_packet(void **state)
 {
@@ -504,6 +519,7 @@ int main(void)
 		TEST_RC(early_retries_do_not_consume_retries),
 		TEST_RC(the_time_without_a_cpu_is_no_silence),
 		TEST_RC(a_distant_peer_is_tried_as_often_as_retry_cnt_says),
+		TEST_RC(a_peer_that_became_slow_is_not_given_up),
 		TEST_RC(a_false_alarm_on_a_long_way_repeats_one_packet),
 		TEST_RC(a_peer_that_seemed_slow_is_tried_as_often),
 		TEST_RC(timeout_0_never_gives_up),

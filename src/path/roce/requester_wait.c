@@ -11,24 +11,38 @@ enum {
 	PUT_OFF_MAX = 200,
 	TRIES_MIN = 8,              /* within the patience ... */
 	TRIES_MAX = 64,             /* ... and once they are that far apart, no further ones */
+	WAITS_MIN = 4,              /* the patience has so many first waits */
 	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
 	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
 	/* neither backoff_max_ns nor give_up_ns is sooner */
 	BACKOFF_FREE_NS = GIVE_UP_MIN_NS / TRIES_MAX,
 };
 
-/* The QP's timeout may be shorter than the way is: each try has the time to succeed. */
+/*
+ * The QP's timeout may be shorter than the way is: each try has the time to succeed. Answers of a
+ * host whose CPUs are busy may take longer and longer: so several waits of the length that round
+ * trips ask for now have the time, too.
+ */
 static uint64_t patience_least_ns(const struct vb_wired *wired)
 {
-	uint64_t tries_ns = (wired->qp->attr.retry_cnt + 1u) * wired->req.congestion.rtt_min_ns;
+	const struct vb_congestion *congestion = &wired->req.congestion;
+	uint64_t tries_ns = (wired->qp->attr.retry_cnt + 1u) * congestion->rtt_min_ns;
+	uint64_t waits_ns = WAITS_MIN * vb_congestion_patience_ns(congestion, wired->roce->now_ns);
 
-	return tries_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : tries_ns;
+	return tries_ns > waits_ns ? tries_ns : waits_ns;
+}
+
+/* What timeout and retry_cnt say. */
+static uint64_t patience_asked_ns(const struct vb_wired *wired)
+{
+	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
+
+	return patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns;
 }
 
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
 {
-	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
-	uint64_t least_ns = patience_least_ns(wired);
+	uint64_t patience_ns = patience_asked_ns(wired), least_ns = patience_least_ns(wired);
 
 	return patience_ns < least_ns ? least_ns : patience_ns;
 }
@@ -65,7 +79,7 @@ static void wait_for_answer(struct vb_wired *wired)
  * must not use up the patience. */
 static uint64_t backoff_tries_ns(const struct vb_wired *wired)
 {
-	uint64_t part_ns = vb_requester_patience_ns(wired) / TRIES_MIN;
+	uint64_t part_ns = patience_asked_ns(wired) / TRIES_MIN;
 	uint64_t least_ns = 2 * wired->req.congestion.rtt_min_ns + LATE_NS;
 
 	return part_ns > least_ns ? part_ns : least_ns;
@@ -80,8 +94,8 @@ static uint64_t backoff_max_ns(const struct vb_wired *wired)
 		vb_congestion_patience_most_ns(&wired->req.congestion, wired->roce->now_ns);
 	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
 
-	if (least_ns < vb_requester_patience_ns(wired) / TRIES_MAX)
-		least_ns = vb_requester_patience_ns(wired) / TRIES_MAX;
+	if (least_ns < patience_asked_ns(wired) / TRIES_MAX)
+		least_ns = patience_asked_ns(wired) / TRIES_MAX;
 	if (most_ns < least_ns)
 		most_ns = least_ns;
 	if (most_ns > tries_ns)
