@@ -105,8 +105,3 @@ struct vb_timer *vb_timers_pop(struct vb_timers *timers, uint64_t now_ns)
 	}
 	return NULL;
 }
-
-uint64_t vb_timers_next_ns(const struct vb_timers *timers)
-{
-	return timers->count ? timers->heap[1]->filed_ns : VB_NEVER_NS;
-}

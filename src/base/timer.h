@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+
 struct vb_timer {
 	uint64_t due_ns;   /* VB_NEVER_NS: not set */
 	uint64_t filed_ns; /* the time by which the heap has sorted the timer */
@@ -28,7 +30,11 @@ void vb_timer_set(struct vb_timers *timers, struct vb_timer *timer, uint64_t due
 void vb_timer_remove(struct vb_timers *timers, struct vb_timer *timer);
 /* Takes a timer that is due, which is no longer set then; NULL: no timer is due. */
 struct vb_timer *vb_timers_pop(struct vb_timers *timers, uint64_t now_ns);
-/* The earliest time at which a timer may be due: not later than the earliest timer. */
-uint64_t vb_timers_next_ns(const struct vb_timers *timers);
+/* The earliest time at which a timer may be due: not later than the earliest timer. Each poll
+ * asks. */
+static inline uint64_t vb_timers_next_ns(const struct vb_timers *timers)
+{
+	return timers->count ? timers->heap[1]->filed_ns : VB_NEVER_NS;
+}
 
 #endif

@@ -159,6 +159,74 @@ static void silence_before_the_first_answer_cuts_nothing(void **state)
 	assert_int_equal(rig.wired->req.congestion.threshold_256, before.threshold_256);
 }
 
+enum { FAR_NS = 100000000 };
+
+/* READs whose answers take FAR_NS, then one that is silent for longer and is asked for again.
+ * Returns the window before that silence. */
+static struct vb_congestion read_far_and_wait(void)
+{
+	struct vb_congestion before;
+
+	rig_post(&rig, IBV_WR_RDMA_READ, 8, IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 8; i++) {
+		rig_wait_ns(&rig, FAR_NS);
+		rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN + i, 8);
+		rig_sent(&rig, IBV_WC_SUCCESS);
+		rig.out_head = rig.out_tail;
+		rig_post(&rig, IBV_WR_RDMA_READ, 8, IBV_SEND_SIGNALED);
+	}
+	rig_take_op(&rig, VB_OP_READ_REQUEST);
+	before = rig.wired->req.congestion;
+	rig_wait_ns(&rig, vb_congestion_patience_ns(&rig.wired->req.congestion, rig.roce.now_ns));
+	assert_int_equal(rig_take_op(&rig, VB_OP_READ_REQUEST).psn, RIG_SQ_PSN + 8);
+	rig_take_none(&rig);
+	return before;
+}
+
+static void answer_after(uint64_t ns)
+{
+	rig_wait_ns(&rig, ns);
+	rig_give_response(&rig, VB_OP_READ_RESPONSE_ONLY, RIG_SQ_PSN + 8, 8);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* The peer waited for a CPU: the answer comes before the repeated request can have arrived. */
+static void a_late_answer_cuts_nothing(void **state)
+{
+	struct vb_congestion before;
+
+	(void)state;
+	rig_open(&rig);
+	before = read_far_and_wait();
+	answer_after(1000000);
+	assert_int_equal(rig.wired->req.congestion.window_256, before.window_256);
+	assert_int_equal(rig.wired->req.congestion.threshold_256, before.threshold_256);
+}
+
+static void an_answer_that_was_lost_cuts_the_window(void **state)
+{
+	struct vb_congestion before;
+
+	(void)state;
+	rig_open(&rig);
+	before = read_far_and_wait();
+	answer_after(FAR_NS / 4 * 3);
+	assert_true(rig.wired->req.congestion.window_256 < before.window_256);
+}
+
+/* The QP's timeout of 8 us and its retries end long before a single answer can come. */
+static void each_try_has_the_time_of_a_round_trip(void **state)
+{
+	(void)state;
+	rig.attr.timeout = 1;
+	rig.attr.retry_cnt = 7;
+	rig_open(&rig);
+	read_far_and_wait();
+	rig_wait_ns(&rig, 6ull * FAR_NS);
+	rig_poll_none(&rig);
+	answer_after(0);
+}
+
 /* After a second timeout the window is one packet. Asked for packet by packet, such a READ would
  * pass. */
 static void a_repeated_read_shows_path_mtus_that_differ(void **state)
@@ -426,6 +494,9 @@ int main(void)
 		TEST_RC(an_atomic_brings_the_original_value),
 		TEST_RC(a_response_of_the_wrong_length_fails_the_read),
 		TEST_RC(silence_before_the_first_answer_cuts_nothing),
+		TEST_RC(a_late_answer_cuts_nothing),
+		TEST_RC(an_answer_that_was_lost_cuts_the_window),
+		TEST_RC(each_try_has_the_time_of_a_round_trip),
 		TEST_RC(a_repeated_read_shows_path_mtus_that_differ),
 		TEST_RC(a_read_in_a_full_window_shows_path_mtus_that_differ),
 		TEST_RC(a_repeated_read_goes_forward_only),

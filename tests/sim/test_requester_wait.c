@@ -220,6 +220,42 @@ static void a_distant_peer_is_tried_as_often_as_retry_cnt_says(void **state)
 	rig_sent(&rig, IBV_WC_RETRY_EXC_ERR);
 }
 
+/* Answers take longer and longer: the peer's host is busy. Some waits of that length pass first. */
+static void a_peer_that_became_slow_is_not_given_up(void **state)
+{
+	(void)state;
+	rig.attr.retry_cnt = 0;
+	rig.attr.timeout = 1;
+	rig_open(&rig);
+	measure_ns(60000000);
+	rig_post(&rig, IBV_WR_SEND, 8, IBV_SEND_SIGNALED);
+	rig_wait_ns(&rig, 230000000);
+	rig_poll_none(&rig);
+	rig_ack(&rig, rig.wired->req.una_psn, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
+/* The peer waited for a CPU, and tells of some of the packets so far. */
+static void a_false_alarm_on_a_long_way_repeats_one_packet(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	rig_open(&rig);
+	measure_ns(60000000);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 60 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig.out_head = rig.out_tail;
+	before = vb_congestion_window(&rig.wired->req.congestion);
+	rig_wait_ns(&rig, 90000000);
+	assert_int_equal(rig_take_op(&rig, VB_OP_WRITE_FIRST).psn, rig.wired->req.una_psn);
+	rig_take_none(&rig);
+	rig_ack(&rig, rig.wired->req.una_psn + 15, VB_CREDITS_NONE);
+	rig_take_none(&rig);
+	assert_true(vb_congestion_window(&rig.wired->req.congestion) >= before);
+	rig_ack(&rig, rig.wired->req.una_psn + 43, VB_CREDITS_NONE);
+	rig_sent(&rig, IBV_WC_SUCCESS);
+}
+
 /* Round trips seemed long lately: a host had no CPU. One loss must not use up the patience. */
 static void a_peer_that_seemed_slow_is_tried_as_often(void **state)
 {
@@ -483,6 +519,8 @@ int main(void)
 		TEST_RC(early_retries_do_not_consume_retries),
 		TEST_RC(the_time_without_a_cpu_is_no_silence),
 		TEST_RC(a_distant_peer_is_tried_as_often_as_retry_cnt_says),
+		TEST_RC(a_peer_that_became_slow_is_not_given_up),
+		TEST_RC(a_false_alarm_on_a_long_way_repeats_one_packet),
 		TEST_RC(a_peer_that_seemed_slow_is_tried_as_often),
 		TEST_RC(timeout_0_never_gives_up),
 		TEST_RC(a_silent_peer_gets_one_packet_at_a_time),

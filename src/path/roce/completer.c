@@ -5,7 +5,7 @@
 #include "path/roce/requester.h"
 #include "wire/rnr.h"
 
-enum { LATE_MIN_NS = 2000000, WAY_DOUBLINGS = 4 };
+enum { LATE_MIN_NS = 2000000, WAY_DOUBLINGS = 4, LONG_WAY_NS = 2000000 };
 
 static struct vb_wqe *oldest_wqe(struct vb_wired *wired)
 {
@@ -72,18 +72,20 @@ static void reads_pop(struct vb_requester *req)
 		req->asked_head++;
 }
 
-/*
- * True: the answer was late, not lost. A packet that was sent again is answered after about one
- * round trip. An answer that comes much earlier belongs to the first packet. An answer that comes
- * much later is from a peer that waited for a CPU.
- */
+/* A packet that was sent again is answered after about one round trip. True: the answer comes much
+ * earlier, and belongs to the first packet. */
+static bool answers_first(const struct vb_wired *wired)
+{
+	return wired->roce->now_ns - wired->req.back_ns < wired->req.congestion.rtt_min_ns / 2;
+}
+
+/* True: the answer was late, not lost. An answer that comes much later than expected is from a peer
+ * that waited for a CPU. */
 static bool answer_was_late(const struct vb_wired *wired)
 {
-	const struct vb_congestion *congestion = &wired->req.congestion;
 	uint64_t since_ns = wired->roce->now_ns - wired->req.back_ns;
 
-	return since_ns < congestion->rtt_min_ns / 2 ||
-	       since_ns > 2 * congestion->rtt_ns + LATE_MIN_NS;
+	return answers_first(wired) || since_ns > 2 * wired->req.congestion.rtt_ns + LATE_MIN_NS;
 }
 
 /*
@@ -96,19 +98,41 @@ static bool way_is_unknown(const struct vb_requester *req)
 	return req->congestion.doublings >= WAY_DOUBLINGS;
 }
 
-/* The peer answers. If it has all packets sent before the probe, the timeout was a false alarm. */
+/* Nobody knows how many packets were lost: one counts. */
+static void silence_judge(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (req->loss_open && !answer_was_late(wired))
+		vb_requester_lost(wired, 1);
+	req->loss_open = false;
+}
+
+/* True: the peer has all packets that were sent before the probe; or, on a long way, did not wait
+ * for the probe. On a short one the times of both are too close together. */
+static bool alarm_was_false(const struct vb_wired *wired)
+{
+	const struct vb_requester *req = &wired->req;
+
+	return vb_psn_diff(req->una_psn, req->probe_psn) >= 0 ||
+	       (req->congestion.rtt_min_ns > LONG_WAY_NS && answers_first(wired));
+}
+
+/* The peer answers. */
 static void probe_end(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 	uint64_t now_ns = wired->roce->now_ns;
 
+	silence_judge(wired);
 	if (req->probing && way_is_unknown(req)) {
 		vb_congestion_undo(&req->congestion);
 		vb_congestion_measured(&req->congestion, now_ns - req->stalled_ns, now_ns);
-	} else if (req->probing && vb_psn_diff(req->una_psn, req->probe_psn) >= 0) {
+	} else if (req->probing && alarm_was_false(wired)) {
 		vb_congestion_undo(&req->congestion);
 		if (answer_was_late(wired))
 			vb_congestion_late(&req->congestion, now_ns - req->stalled_ns, now_ns);
+		vb_requester_go_on(wired);
 	}
 	req->probing = false;
 }
@@ -204,7 +228,7 @@ static void answer_ask(struct vb_wired *wired, bool again)
 		req->parts_due = true;
 		vb_roce_todo(wired);
 	} else if (req->repair.known) {
-		vb_repair_packet(wired, req->una_psn, false);
+		vb_repair_packet(wired, req->una_psn);
 	} else if (!again) {
 		vb_requester_lost(wired, 1);
 		vb_requester_go_back(wired, req->una_psn);
@@ -256,7 +280,7 @@ static void nak_out_of_sequence(struct vb_wired *wired, uint32_t psn)
 		return;
 	if (req->repair.known) {
 		wired->counters.nak_sequence++;
-		vb_repair_packet(wired, psn, false);
+		vb_repair_packet(wired, psn);
 		return;
 	}
 	/* The peer reports the same gap again, before the repetition can have arrived. */

@@ -243,14 +243,32 @@ bool vb_congestion_acked_lately(const struct vb_congestion *c, uint64_t now_ns)
 	return within_round_trip(c, c->acked_ns, now_ns);
 }
 
+/* Many ACKs, or answers of a READ, may come together, before the requester sends more. So the most
+ * packets of a round trip count. */
+static void peak_note(struct vb_congestion *c, uint32_t in_flight, uint64_t now_ns)
+{
+	if (now_ns - c->peak_ns > c->rtt_ns) {
+		c->peak_before = c->peak;
+		c->peak = 0;
+		c->peak_ns = now_ns;
+	}
+	c->peak = at_least(c->peak, in_flight);
+}
+
+/* A window that is not used up does not show what the network can carry. */
+static bool is_used_up(const struct vb_congestion *c)
+{
+	return at_least(c->peak, c->peak_before) >= vb_congestion_window(c) / 2;
+}
+
 void vb_congestion_acked(struct vb_congestion *c, uint32_t packets, uint32_t in_flight,
 			 uint64_t now_ns)
 {
 	c->acked_ns = now_ns;
 	note_acked(c, packets);
+	peak_note(c, in_flight + packets, now_ns);
 	c->gentle = marks_come(c, now_ns);
-	/* A window that is not used up does not show what the network can carry. */
-	if (in_flight + packets < vb_congestion_window(c) / 2 || is_queueing(c))
+	if (!is_used_up(c) || is_queueing(c))
 		return;
 	c->unmarked_256 += (packets << 8) / at_least(c->unmarked_256 >> 8, 1) + 1;
 	window_set(c, c->window_256 + growth_256(c, packets, now_ns));
@@ -335,6 +353,11 @@ void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns)
 	/* The credit is used up: the window goes back at once to what CNPs may not take. */
 	if (!proved && c->credit_ns + CNP_CREDIT_NS > now_ns)
 		c->threshold_256 = at_least(c->unmarked_256 / 2, c->window_256);
+}
+
+void vb_congestion_alarm(struct vb_congestion *c)
+{
+	c->before_256 = 0;
 }
 
 void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns)

@@ -23,17 +23,19 @@ struct vb_congestion {
 	uint64_t min_since_ns;                         /* time at which rtt_min_ns was measured */
 	uint64_t low_ns, low_before_ns; /* shortest round trip of the last samples, and before */
 	uint32_t low_samples;           /* in low_ns */
-	uint64_t way_ns;        /* shortest round trip of the connection; 0: not measured yet */
-	uint64_t acked_ns;      /* time of the last ACK */
-	bool gentle;            /* a switch on the way marks packets */
-	uint64_t marked_ns;     /* time of the last CNP */
-	uint64_t long_ns;       /* time of the last long round trip */
-	uint64_t credit_ns;     /* time up to which credit for CNPs is spent */
-	uint32_t growth;        /* of the window, 2^-16 of 1/256 packet: what is left */
-	uint64_t cut_ns;        /* time of the last cut of the window */
-	uint64_t lost_ns;       /* time of the last loss that counted */
-	uint64_t late_ns;       /* silence of the peer in which nothing was lost ... */
-	uint64_t late_since_ns; /* ... and its time */
+	uint64_t way_ns;            /* shortest round trip of the connection; 0: not measured yet */
+	uint64_t acked_ns;          /* time of the last ACK */
+	uint32_t peak, peak_before; /* most packets under way in this round trip, and before ... */
+	uint64_t peak_ns;           /* ... and the time at which this one began */
+	bool gentle;                /* a switch on the way marks packets */
+	uint64_t marked_ns;         /* time of the last CNP */
+	uint64_t long_ns;           /* time of the last long round trip */
+	uint64_t credit_ns;         /* time up to which credit for CNPs is spent */
+	uint32_t growth;            /* of the window, 2^-16 of 1/256 packet: what is left */
+	uint64_t cut_ns;            /* time of the last cut of the window */
+	uint64_t lost_ns;           /* time of the last loss that counted */
+	uint64_t late_ns;           /* silence of the peer in which nothing was lost ... */
+	uint64_t late_since_ns;     /* ... and its time */
 	uint32_t lately_acked, lately_lost; /* packets of the last while */
 	uint32_t doublings; /* of the patience: timeouts since a round trip was measured */
 };
@@ -51,7 +53,9 @@ bool vb_congestion_acked_lately(const struct vb_congestion *c, uint64_t now_ns);
  */
 bool vb_congestion_lost(struct vb_congestion *c, uint32_t packets, uint64_t now_ns);
 void vb_congestion_marked(struct vb_congestion *c, uint64_t now_ns);
-/* The peer is silent: the window becomes one packet. Undo: the timeout was a false alarm. */
+/* The peer is silent for the first time: an undo goes back to no earlier time. */
+void vb_congestion_alarm(struct vb_congestion *c);
+/* The silence lasts: the window becomes one packet. Undo: the timeout was a false alarm. */
 void vb_congestion_timeout(struct vb_congestion *c, uint64_t now_ns);
 void vb_congestion_undo(struct vb_congestion *c);
 /*

@@ -139,7 +139,8 @@ static void gaps_mark(struct vb_wired *wired)
 	}
 }
 
-static void gaps_queue(struct vb_wired *wired, const struct vb_gap *gaps, uint32_t count)
+/* Returns the number of PSNs that have not been sent again before. */
+static uint32_t gaps_queue(struct vb_wired *wired, const struct vb_gap *gaps, uint32_t count)
 {
 	struct vb_repair *repair = &wired->req.repair;
 	uint32_t fresh = 0;
@@ -149,21 +150,37 @@ static void gaps_queue(struct vb_wired *wired, const struct vb_gap *gaps, uint32
 		fresh += gap_queue(wired, &gaps[i]);
 	gaps_mark(wired);
 	round_trip_forget(&wired->req);
-	if (fresh)
-		vb_requester_lost(wired, fresh);
 	if (repair->count)
 		vb_roce_todo(wired);
+	return fresh;
 }
 
-void vb_repair_packet(struct vb_wired *wired, uint32_t psn, bool now)
+/* The peer has told of these gaps: they are losses. */
+static void gaps_repair(struct vb_wired *wired, const struct vb_gap *gaps, uint32_t count)
+{
+	uint32_t fresh;
+
+	if (wired->req.repair.first != wired->req.repair.count)
+		return;
+	fresh = gaps_queue(wired, gaps, count);
+	if (fresh)
+		vb_requester_lost(wired, fresh);
+}
+
+void vb_repair_packet(struct vb_wired *wired, uint32_t psn)
+{
+	const struct vb_gap gap = { psn, vb_psn_add(psn, 1) };
+
+	gaps_repair(wired, &gap, 1);
+}
+
+void vb_repair_probe(struct vb_wired *wired, uint32_t psn)
 {
 	struct vb_repair *repair = &wired->req.repair;
 	const struct vb_gap gap = { psn, vb_psn_add(psn, 1) };
 
-	if (now)
-		repair->mark_count = repair->first = repair->count = 0;
-	if (repair->first == repair->count)
-		gaps_queue(wired, &gap, 1);
+	repair->mark_count = repair->first = repair->count = 0;
+	gaps_queue(wired, &gap, 1);
 }
 
 /* True: each PSN of the report has arrived, or is in a gap of the list. */
@@ -210,8 +227,7 @@ void vb_repair_report(struct vb_wired *wired, const struct vb_gaps *gaps)
 	/* Packets arrive: the peer is not silent. */
 	if (more)
 		vb_requester_rearm(wired);
-	if (repair->first == repair->count)
-		gaps_queue(wired, gaps->gap, gaps->count);
+	gaps_repair(wired, gaps->gap, gaps->count);
 	vb_requester_account(wired);
 	if (vb_requester_due(wired))
 		vb_roce_todo(wired);

@@ -51,8 +51,10 @@ static inline bool vb_repair_due(const struct vb_repair *repair)
 bool vb_repair_run(struct vb_requester_turn *turn);
 /* The peer reports gaps that begin at una_psn or behind it. */
 void vb_repair_report(struct vb_wired *wired, const struct vb_gaps *gaps);
-/* A peer that is known misses a packet: a NAK says so, or its silence (then `now` is true). */
-void vb_repair_packet(struct vb_wired *wired, uint32_t psn, bool now);
+/* A peer that is known misses a packet. */
+void vb_repair_packet(struct vb_wired *wired, uint32_t psn);
+/* A peer that is known is silent: sends a packet again, whose answer tells what is missing. */
+void vb_repair_probe(struct vb_wired *wired, uint32_t psn);
 /* The requester has gone back after a NAK. */
 void vb_repair_learn(struct vb_wired *wired);
 /* una_psn has moved. */

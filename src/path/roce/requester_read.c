@@ -325,13 +325,6 @@ static uint32_t read_index(const struct vb_wired *wired, uint32_t psn)
 	return i;
 }
 
-/* True: no answer can be expected yet, because nobody knows how long the way is. Of another silence
- * nobody knows how many packets were lost: one counts. */
-static bool silence_is_normal(const struct vb_requester *req)
-{
-	return req->parts_silent && !req->congestion.rtt_ns;
-}
-
 /*
  * One part of a request at a time: some responders forget the parts before the last one that was
  * repeated.
@@ -353,9 +346,8 @@ static void ask_part(struct vb_requester_turn *turn, struct vb_read_asked *asked
 	    now_ns - asked->part_ns < vb_congestion_patience_ns(&req->congestion, now_ns))
 		return;
 	request_send(turn, index, psn, (uint32_t)vb_psn_diff(end_psn, psn), &report);
-	if (!again && !silence_is_normal(req))
-		vb_requester_lost(wired,
-				  req->parts_silent ? 1 : (uint32_t)vb_psn_diff(end_psn, psn));
+	if (!again && !req->parts_silent)
+		vb_requester_lost(wired, (uint32_t)vb_psn_diff(end_psn, psn));
 	wired->counters.retransmits++;
 	if (req->timing && vb_psn_diff(req->timed_psn, psn) >= 0)
 		req->timing = false;

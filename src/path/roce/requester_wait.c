@@ -11,15 +11,40 @@ enum {
 	PUT_OFF_MAX = 200,
 	TRIES_MIN = 8,              /* within the patience ... */
 	TRIES_MAX = 64,             /* ... and once they are that far apart, no further ones */
+	WAITS_MIN = 4,              /* the patience has so many first waits */
 	GIVE_UP_MIN_NS = 200000000, /* a peer in software answers only when it gets a CPU */
 	LATE_NS = 10000000,         /* a timer that comes later than this had no CPU */
+	/* neither backoff_max_ns nor give_up_ns is sooner */
+	BACKOFF_FREE_NS = GIVE_UP_MIN_NS / TRIES_MAX,
 };
 
-uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
+/*
+ * The QP's timeout may be shorter than the way is: each try has the time to succeed. Answers of a
+ * host whose CPUs are busy may take longer and longer: so several waits of the length that round
+ * trips ask for now have the time, too.
+ */
+static uint64_t patience_least_ns(const struct vb_wired *wired)
+{
+	const struct vb_congestion *congestion = &wired->req.congestion;
+	uint64_t tries_ns = (wired->qp->attr.retry_cnt + 1u) * congestion->rtt_min_ns;
+	uint64_t waits_ns = WAITS_MIN * vb_congestion_patience_ns(congestion, wired->roce->now_ns);
+
+	return tries_ns > waits_ns ? tries_ns : waits_ns;
+}
+
+/* What timeout and retry_cnt say. */
+static uint64_t patience_asked_ns(const struct vb_wired *wired)
 {
 	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
 
 	return patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns;
+}
+
+uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
+{
+	uint64_t patience_ns = patience_asked_ns(wired), least_ns = patience_least_ns(wired);
+
+	return patience_ns < least_ns ? least_ns : patience_ns;
 }
 
 static uint64_t give_up_ns(const struct vb_wired *wired)
@@ -54,7 +79,7 @@ static void wait_for_answer(struct vb_wired *wired)
  * must not use up the patience. */
 static uint64_t backoff_tries_ns(const struct vb_wired *wired)
 {
-	uint64_t part_ns = vb_requester_patience_ns(wired) / TRIES_MIN;
+	uint64_t part_ns = patience_asked_ns(wired) / TRIES_MIN;
 	uint64_t least_ns = 2 * wired->req.congestion.rtt_min_ns + LATE_NS;
 
 	return part_ns > least_ns ? part_ns : least_ns;
@@ -69,8 +94,8 @@ static uint64_t backoff_max_ns(const struct vb_wired *wired)
 		vb_congestion_patience_most_ns(&wired->req.congestion, wired->roce->now_ns);
 	uint64_t most_ns = vb_qp_timeout_ns(wired->qp);
 
-	if (least_ns < vb_requester_patience_ns(wired) / TRIES_MAX)
-		least_ns = vb_requester_patience_ns(wired) / TRIES_MAX;
+	if (least_ns < patience_asked_ns(wired) / TRIES_MAX)
+		least_ns = patience_asked_ns(wired) / TRIES_MAX;
 	if (most_ns < least_ns)
 		most_ns = least_ns;
 	if (most_ns > tries_ns)
@@ -85,6 +110,26 @@ static void set_backoff(struct vb_wired *wired, uint64_t backoff_ns)
 	wired->req.backoff_ns = backoff_ns < most_ns ? backoff_ns : most_ns;
 }
 
+/* Silence begins now. With a peer nearby the first wait is shorter than any limit: each message
+ * passes here. */
+static void begin_wait(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	uint64_t now_ns = wired->roce->now_ns;
+	uint64_t backoff_ns = vb_congestion_patience_now_ns(&req->congestion, now_ns);
+
+	req->stalled_ns = now_ns;
+	req->put_off = 0;
+	if (backoff_ns <= BACKOFF_FREE_NS) {
+		req->backoff_ns = backoff_ns;
+		req->resend_ns = now_ns + backoff_ns;
+		vb_requester_set_timer(wired);
+	} else {
+		set_backoff(wired, backoff_ns);
+		wait_for_answer(wired);
+	}
+}
+
 void vb_requester_rearm(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
@@ -95,10 +140,7 @@ void vb_requester_rearm(struct vb_wired *wired)
 		vb_requester_set_timer(wired);
 		return;
 	}
-	req->stalled_ns = wired->roce->now_ns;
-	req->put_off = 0;
-	set_backoff(wired, vb_congestion_patience_now_ns(&req->congestion, wired->roce->now_ns));
-	wait_for_answer(wired);
+	begin_wait(wired);
 }
 
 /* The window becomes one packet, and all packets that are not acknowledged are sent again. */
@@ -110,7 +152,7 @@ static void start_over(struct vb_wired *wired)
 	vb_share_lost(&wired->roce->share, wired->roce->now_ns);
 	/* The lost end of a READ's answer shows in no later one: only going back asks for it. */
 	if (req->repair.known && !vb_requester_una_reads(wired))
-		vb_repair_packet(wired, req->una_psn, true);
+		vb_repair_probe(wired, req->una_psn);
 	else
 		vb_requester_go_back(wired, req->una_psn);
 }
@@ -123,13 +165,15 @@ static bool ask_once(struct vb_wired *wired)
 {
 	struct vb_requester *req = &wired->req;
 
+	/* Without a round trip nobody knows how long the way is: no answer can be expected. */
+	req->loss_open = req->congestion.rtt_ns;
 	if (vb_requester_una_reads(wired)) {
 		req->parts_due = req->parts_silent = true;
 		vb_roce_todo(wired);
 		return true;
 	}
 	if (req->repair.known)
-		vb_repair_packet(wired, req->una_psn, true);
+		vb_repair_probe(wired, req->una_psn);
 	return req->repair.known;
 }
 
@@ -172,8 +216,10 @@ static void answer_overdue(struct vb_wired *wired)
 	if (first) {
 		req->probing = true;
 		req->probe_psn = req->sent_psn;
+		vb_congestion_alarm(&req->congestion);
 	}
 	req->recovering = false;
+	req->loss_open = false;
 	if (!first || !ask_once(wired))
 		start_over(wired);
 	req->back_ns = wired->roce->now_ns;
@@ -282,4 +328,24 @@ void vb_requester_go_back(struct vb_wired *wired, uint32_t psn)
 	cursor_place(wired);
 	vb_requester_account(wired);
 	vb_roce_todo(wired);
+}
+
+/* Requests with an answer of their own were forgotten when the requester went back. */
+static bool awaits_answers(const struct vb_wired *wired)
+{
+	for (uint32_t i = wired->qp->sq.next; i != wired->req.begun; i++)
+		if (vb_wr_reads(vb_sq_wqe(&wired->qp->sq, i)->opcode))
+			return true;
+	return false;
+}
+
+void vb_requester_go_on(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+
+	if (vb_psn_diff(req->next_psn, req->sent_psn) >= 0 || awaits_answers(wired))
+		return;
+	req->next_psn = req->sent_psn;
+	cursor_place(wired);
+	vb_requester_account(wired);
 }

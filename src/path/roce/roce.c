@@ -330,10 +330,20 @@ static bool wired_turn(struct vb_wired *wired, bool hold_acks)
 	return more;
 }
 
+static uint64_t timers_next_ns(const struct vb_roce *roce)
+{
+	uint64_t next_ns = vb_timers_next_ns(&roce->timers);
+	uint64_t gap_ns = vb_timers_next_ns(&roce->gap_timers);
+
+	return gap_ns < next_ns ? gap_ns : next_ns;
+}
+
 static void timers_fire(struct vb_roce *roce)
 {
 	struct vb_timer *timer;
 
+	if (timers_next_ns(roce) > roce->now_ns)
+		return;
 	while ((timer = vb_timers_pop(&roce->timers, roce->now_ns))) {
 		struct vb_wired *wired = vb_container(timer, struct vb_wired, timer);
 
@@ -342,14 +352,6 @@ static void timers_fire(struct vb_roce *roce)
 	}
 	while ((timer = vb_timers_pop(&roce->gap_timers, roce->now_ns)))
 		vb_responder_gap_timer(vb_container(timer, struct vb_wired, gap_timer));
-}
-
-static uint64_t timers_next_ns(const struct vb_roce *roce)
-{
-	uint64_t next_ns = vb_timers_next_ns(&roce->timers);
-	uint64_t gap_ns = vb_timers_next_ns(&roce->gap_timers);
-
-	return gap_ns < next_ns ? gap_ns : next_ns;
 }
 
 /* True: ACKs may wait. A stream of packets must not hold them for ever. */

@@ -96,6 +96,7 @@ struct vb_requester {
 	uint32_t doubted_psn; /* ... and the PSN that it refuses */
 	bool recovering;      /* the requester went back, and una_psn has not moved since */
 	bool probing;         /* after a timeout: one packet only, until the peer answers */
+	bool loss_open;       /* ... whose answer tells whether the silence was a loss */
 	uint32_t probe_psn;   /* sent_psn at that timeout */
 	uint64_t back_ns;     /* time at which the requester went back last */
 	/* round trips: one PSN at a time, never a PSN that was sent twice */
@@ -396,6 +397,8 @@ bool vb_requester_run(struct vb_wired *wired);
 bool vb_requester_due(struct vb_wired *wired);
 /* Sends again from a PSN on. */
 void vb_requester_go_back(struct vb_wired *wired, uint32_t psn);
+/* The packets that were sent before it went back are under way still: goes on behind them. */
+void vb_requester_go_on(struct vb_wired *wired);
 void vb_requester_timer(struct vb_wired *wired);
 /* Explains a wait of the oldest WQE, once it has lasted for a second. */
 void vb_requester_explain_wait(struct vb_wired *wired, enum vb_reason reason, uint64_t since_ns);

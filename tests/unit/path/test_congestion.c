@@ -42,6 +42,18 @@ static void an_unused_window_does_not_grow(void **state)
 	assert_int_equal(vb_congestion_window(&c), before);
 }
 
+/* The requester sends more only when it has taken in all answers that have come. */
+static void a_window_doubles_per_round_trip_if_answers_come_together(void **state)
+{
+	const uint32_t before = vb_congestion_window(&c);
+
+	(void)state;
+	vb_congestion_measured(&c, RTT_NS, 1000);
+	for (uint32_t out = before; out--;)
+		vb_congestion_acked(&c, 1, out, 1000000);
+	assert_int_equal(vb_congestion_window(&c), 2 * before);
+}
+
 static void a_loss_cuts_once_per_round_trip(void **state)
 {
 	uint32_t before = vb_congestion_window(&c), after;
@@ -218,6 +230,18 @@ static void a_timeout_sends_one_packet_at_a_time(void **state)
 	assert_int_equal(vb_congestion_window(&c), before);
 }
 
+static void a_false_alarm_takes_no_earlier_timeout_back(void **state)
+{
+	uint32_t after;
+
+	(void)state;
+	vb_congestion_timeout(&c, 1000000);
+	after = vb_congestion_window(&c);
+	vb_congestion_alarm(&c);
+	vb_congestion_undo(&c);
+	assert_int_equal(vb_congestion_window(&c), after);
+}
+
 static void a_long_queue_stops_the_growth(void **state)
 {
 	uint32_t before = vb_congestion_window(&c);
@@ -276,6 +300,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_full_window_grows),
 		TEST(an_unused_window_does_not_grow),
+		TEST(a_window_doubles_per_round_trip_if_answers_come_together),
 		TEST(a_loss_cuts_once_per_round_trip),
 		TEST(losses_never_close_the_window),
 		TEST(a_single_loss_cuts_only_where_cnps_come),
@@ -288,6 +313,7 @@ int main(void)
 		TEST(cnps_and_losses_take_more),
 		TEST(when_cnps_end_the_window_grows_again),
 		TEST(a_timeout_sends_one_packet_at_a_time),
+		TEST(a_false_alarm_takes_no_earlier_timeout_back),
 		TEST(a_long_queue_stops_the_growth),
 		TEST(patience_is_four_round_trips_at_least),
 		TEST(patience_with_a_distant_peer_is_little_more_than_its_round_trip),
