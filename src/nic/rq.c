@@ -33,7 +33,8 @@ static int ring_alloc(struct vb_rq *rq)
 		return -ENOMEM;
 	}
 	rq->cells = vb_segment_at(seg, rq->cells_offset);
-	atomic_store(&rq->walk_at, vb_rq_cell(rq, (uint32_t)atomic_load(&rq->head)));
+	atomic_store(&rq->walk_at, vb_rq_cell(rq, vb_rq_head(rq)));
+	atomic_store(&rq->walk_next, vb_rq_cell(rq, vb_rq_head(rq) + 1));
 	rq->spill = vb_segment_at(seg, rq->spill_offset);
 	rq->sges = vb_segment_at(seg, rq->sges_offset);
 	return 0;
@@ -140,6 +141,7 @@ int vb_rq_reset(struct vb_rq *rq)
 	atomic_store(&rq->arrivals.count, 0);
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->walk_at, rq->cells);
+	atomic_store(&rq->walk_next, vb_rq_cell(rq, 1));
 	atomic_store(&rq->posted, 0);
 	atomic_store(&rq->consumed, 0);
 	atomic_store(&rq->shared->tail, 0);
