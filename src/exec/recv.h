@@ -94,6 +94,7 @@ static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 	cell->reason = (uint8_t)reason;
 	cell->sl = message->sl;
 	cell->slid = message->slid;
+	cell->place = 0;
 }
 
 /* Sets the ready bit of a completed receive, and its place in the trail, where the CQ has many

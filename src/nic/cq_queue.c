@@ -179,6 +179,8 @@ static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 
 	if (!atomic_load_explicit(&list->count, memory_order_acquire) && *drained == rq)
 		return VB_NO_COMPLETION;
+	if (!vb_cq_queue_has_arrivals(queue)) /* most looks behind a completion end here */
+		return rq->srq ? VB_NO_COMPLETION : peek_flushed(queue->qp);
 	if (rq->srq)
 		vb_spin_lock(&rq->drain_lock);
 	if (!atomic_load_explicit(&list->count, memory_order_relaxed)) {
@@ -253,6 +255,7 @@ static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
 		 !vb_rq_scatter_word(twin, cell, where, length) &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
 		wc->status = IBV_WC_LOC_PROT_ERR;
+	vb_rq_shelf_leave(rq, cell);
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))

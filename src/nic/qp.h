@@ -29,11 +29,13 @@ struct vb_apart {
 	uint64_t until_ns;     /* a receive is missing: no look for it before; 0: none is missing */
 };
 
-#define VB_DIRECT_MANY (1ull << 63) /* the receive queue has other senders, too */
+#define VB_DIRECT_MANY  (1ull << 63) /* the receive queue has other senders, too */
+#define VB_DIRECT_SHELF (1ull << 62) /* the receive queue has a shelf */
+#define VB_DIRECT_FLAGS (VB_DIRECT_MANY | VB_DIRECT_SHELF)
 
 struct vb_remote {
-	/* The name for the hazard word, and VB_DIRECT_MANY, if a small SEND may take the short way;
-	 * else 0. First: posters read it without a lock. */
+	/* The name for the hazard word, and flags VB_DIRECT_*, if a small SEND may take the short
+	 * way; else 0. First: posters read it without a lock. */
 	_Atomic uint64_t direct;
 	_Atomic bool look_again; /* the own P_Key has changed, or does not fit: bind slowly */
 	struct vb_peer *peer;    /* referenced; NULL: not looked up yet */
@@ -74,6 +76,11 @@ struct vb_remote {
 	uint32_t taken; /* many senders: index of the cell that a long message holds */
 	bool holds_taken;
 	struct vb_apart apart; /* one sender */
+	/* RC: the shelf of the receive queue (path/local/shelf.c); NULL: not looked up, or none. */
+	uint8_t *shelf;
+	uint32_t shelf_next;   /* count of messages that were put there */
+	uint32_t shelf_left;   /* count of those that were polled, when this sender looked last */
+	uint32_t shelf_wishes; /* count of messages that would have been put there */
 };
 
 /* Why a send queue waits. Token holder writes; the engine reads under its own lock. */

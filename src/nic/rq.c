@@ -108,6 +108,7 @@ void vb_rq_fini(struct vb_rq *rq)
 	vb_list_remove(&rq->node);
 	vb_spin_unlock(&rq->nic->rqs_lock);
 	ring_free_later(rq);
+	vb_rq_shelf_drop(rq);
 	vb_nic_free_later(rq->nic, rq->qpn, rq->shared_offset, sizeof(*rq->shared));
 	vb_nic_free_later(rq->nic, rq->qpn, rq->lent_offset, sizeof(*rq->lent));
 	vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
@@ -133,8 +134,11 @@ int vb_rq_reset(struct vb_rq *rq)
 		}
 		ring_free_later(&old);
 		shared_describe(rq);
+		vb_rq_shelf_drop(rq);
 	}
 	vb_spin_lock(&rq->lock);
+	rq->shelf_left = 0;
+	atomic_store(&rq->shared->shelf_left, 0);
 	vb_rq_for_open(twin, rq) atomic_store(&twin->open, VB_RECV_CLOSED);
 	rq->tail = 0;
 	atomic_store(&rq->taken_count, 0);

@@ -60,6 +60,9 @@ struct vb_rq {
 	_Atomic uint32_t posted; /* many senders: count of receives so far; written under lock */
 	struct vb_mr_cache mr_cache; /* under lock */
 	/* Completion counters (nic/comp_cntr.h); as lock. */
+	/* One sender (rq_shelf.c); NULL: there is none. Written under nic->lock. */
+	uint8_t *_Atomic shelf;
+	uint64_t shelf_offset;
 	struct vb_comp_cntr *comp_cntr; /* counts the receives of a QP's own queue, or NULL */
 	bool counted;                   /* those of some QP: senders place the bytes */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
@@ -68,6 +71,7 @@ struct vb_rq {
 	 * Oldest index not consumed; many senders: not walked over. Consumer writes, poster reads.
 	 */
 	_Atomic uint64_t head; /* an index in its low half */
+	uint32_t shelf_left;   /* one sender: as shared->shelf_left; consumer */
 	/* From here on for many senders only. */
 	_Atomic uint32_t consumed;         /* count of receives so far; consumer */
 	struct vb_srq *srq;                /* the SRQ of the queue; NULL: a QP's own queue */
@@ -90,6 +94,19 @@ void vb_rq_count(struct vb_rq *rq, struct vb_comp_cntr *cntr);
 
 /* Makes the ring larger; receives stay posted. -EBUSY: a stopped peer is inside the old ring. */
 int vb_rq_grow(struct vb_rq *rq, uint32_t depth);
+
+/* Lends a shelf to the one sender of the queue, if the process has memory left for it. Under
+ * nic->lock. */
+void vb_rq_shelf_make(struct vb_rq *rq);
+void vb_rq_shelf_drop(struct vb_rq *rq);
+/* A message is polled: if it was in the shelf, its place is free. Pairs with the load in
+ * path/local/fast_send.c: the payload was read before. */
+static inline void vb_rq_shelf_leave(struct vb_rq *rq, const struct vb_cell *cell)
+{
+	if (__builtin_expect(VB_READ_ONCE(cell->place), 0) && !rq->many)
+		atomic_store_explicit(&rq->shared->shelf_left, ++rq->shelf_left,
+				      memory_order_release);
+}
 
 /* Tells the consumer that all receives before the new tail are open, or were. Under rq->lock. */
 static inline void vb_rq_tail_move(struct vb_rq *rq)

@@ -199,6 +199,68 @@ static void a_receive_that_is_too_short(struct ct *t)
 	ct_got(&l, 7, IBV_WC_SUCCESS);
 }
 
+/* --- messages of some KB, which may ride once there were enough of them --- */
+
+enum { KB_ROOM = 16384, KB_RECEIVES = 100 };
+
+static uint32_t kb_length(int i)
+{
+	static const uint32_t lengths[] = { 4096, 257, 8192, 8191, 8193, 1000, 256, 5000 };
+
+	return lengths[i % CT_COUNT(lengths)];
+}
+
+/* As many as are posted wait for the poll: more than ride at the same time. */
+static void kb_burst(const struct ct_link *l, int first)
+{
+	for (int i = 0; i < KB_RECEIVES; i++)
+		ct_recv(&l->b, (uint64_t)i, TARGET + (uint64_t)i * KB_ROOM, KB_ROOM);
+	for (int i = 0; i < KB_RECEIVES; i++) {
+		ct_fill(l->a.end, 0, KB_ROOM, (unsigned)(first + i));
+		ct_send(l, (uint64_t)i, 0, kb_length(i));
+		ct_sent(l, (uint64_t)i, IBV_WC_SUCCESS);
+	}
+	for (int i = 0; i < KB_RECEIVES; i++) {
+		CT_EQ(ct_got(l, (uint64_t)i, IBV_WC_SUCCESS).byte_len, kb_length(i));
+		ct_same(l->b.end, TARGET + (uint64_t)i * KB_ROOM, kb_length(i), first + i);
+	}
+}
+
+/* One at a time, and a region that ends while messages in it are not polled yet. */
+static void kb_region_ends(struct ct *t, const struct ct_link *l)
+{
+	struct ct_mr mr;
+	struct ibv_sge sge;
+	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	mr.handle = ct_reg_mr(t->far, t->far->pd, TARGET, KB_ROOM, CT_ACCESS_ALL, &mr);
+	sge = (struct ibv_sge){ mr.addr, KB_ROOM, mr.lkey };
+	CT_EQ(ct_post_recv(&l->b, &recv, &bad), 0);
+	ct_fill(t->near, 0, 4096, 77);
+	ct_send(l, 0, 0, 4096);
+	ct_sent(l, 0, IBV_WC_SUCCESS);
+	CT_EQ(ct_destroy(t->far, mr.handle), 0);
+	ct_same(t->far, TARGET, 4096, 77);
+	ct_got(l, 0, IBV_WC_SUCCESS);
+}
+
+static void messages_of_some_kb(struct ct *t)
+{
+	struct ct_opts o = ct_defaults(t);
+	struct ct_link l;
+
+	o.cap.max_recv_wr = KB_RECEIVES;
+	ct_link_open(t, &l, &o);
+	for (int burst = 0; burst < 4; burst++)
+		kb_burst(&l, burst * 7);
+	kb_region_ends(t, &l);
+	CT_EQ(ct_to_state(&l.a, IBV_QPS_RESET), 0);
+	CT_EQ(ct_to_state(&l.b, IBV_QPS_RESET), 0);
+	ct_link_connect(&l);
+	for (int burst = 0; burst < 2; burst++)
+		kb_burst(&l, burst * 11);
+}
+
 const struct ct_case ct_small_cases[] = {
 	{ "lists of small sends arrive whole and in order", lists_to_an_own_queue,
 	  CT_RC | CT_UC | CT_UD | CT_IB },
@@ -211,5 +273,6 @@ const struct ct_case ct_small_cases[] = {
 	  CT_RC | CT_UC | CT_UD },
 	{ "a small message that does not fit its shared receive", a_receive_that_is_too_short,
 	  CT_RC | CT_UD },
+	{ "messages of some KB arrive whole, also after RESET", messages_of_some_kb, CT_RC },
 	{ 0 },
 };

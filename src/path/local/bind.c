@@ -235,7 +235,8 @@ static uint64_t direct_name(const struct vb_qp *qp, uint32_t qpn)
 
 	if (vb_qp_is_xrc(qp) || remote->peer->self || vb_fault_any() || !vb_profile_sends_plainly())
 		return 0;
-	return vb_hazard_name(remote->peer->head_slot, qpn) | (remote->many ? VB_DIRECT_MANY : 0);
+	return vb_hazard_name(remote->peer->head_slot, qpn) | (remote->many ? VB_DIRECT_MANY : 0) |
+	       (remote->shelf ? VB_DIRECT_SHELF : 0);
 }
 
 /* Sets the gate that the QP is bound to, and whether a small SEND may take the short way. */
@@ -329,6 +330,8 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 	if (!remote->many)
 		remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
 	vb_apart_begin(remote);
+	remote->shelf = NULL;
+	remote->shelf_wishes = 0;
 	/* The values read above belong to this epoch only if the gate is still the same. The fence
 	 * keeps these loads before that of the gate; pairs with the fence in vb_grace_begin, which
 	 * lies between a gate that closes and new values. */

@@ -25,6 +25,7 @@ enum {
 struct kind {
 	bool many;     /* the receive queue has other senders, too */
 	bool datagram; /* implies many */
+	bool shelf;    /* the receive queue has a shelf; not with many */
 };
 
 /* A work request on its way. */
@@ -36,6 +37,12 @@ struct parcel {
 };
 
 /* --- the work request --- */
+
+/* True: the payload is too large for the spill of a cell. */
+FOR_KIND bool is_shelved(const struct parcel *parcel, struct kind kind)
+{
+	return kind.shelf && parcel->length > VB_SPILL;
+}
 
 static uint64_t sges_length(const struct ibv_send_wr *wr)
 {
@@ -50,6 +57,7 @@ FOR_KIND bool wr_is_suitable(const struct vb_qp *qp, const struct ibv_send_wr *w
 			     struct parcel *parcel)
 {
 	const uint32_t before = kind.datagram ? VB_GRH_SIZE : 0;
+	const uint32_t room = kind.shelf ? VB_SHELF_PLACE : VB_SPILL;
 	uint64_t length = 0;
 
 	if ((wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) ||
@@ -64,7 +72,7 @@ FOR_KIND bool wr_is_suitable(const struct vb_qp *qp, const struct ibv_send_wr *w
 	parcel->wr = wr;
 	parcel->length = (uint32_t)length;
 	parcel->total = before + parcel->length;
-	if (length > VB_SPILL - before)
+	if (length > room - before || (is_shelved(parcel, kind) && wr->num_sge != 1))
 		return false;
 	return wr->send_flags & IBV_SEND_INLINE ? length <= qp->sq.inline_max
 						: (unsigned)wr->num_sge <= qp->sq.sge_max;
@@ -116,9 +124,17 @@ FOR_KIND bool payload_find(struct vb_qp *qp, struct parcel *parcel)
 	return sources_gather(qp, wr, vb_thread_self->gathered);
 }
 
-FOR_KIND void payload_copy(const struct parcel *parcel, uint8_t *to)
+/* Out of line: the compiler would unroll a copy of limited length, which is slower for some KB. */
+__attribute__((noinline)) static void shelf_fill(uint8_t *to, const void *from, size_t length)
 {
-	if (parcel->length == 8)
+	memcpy(to, from, length);
+}
+
+FOR_KIND void payload_copy(const struct parcel *parcel, struct kind kind, uint8_t *to)
+{
+	if (is_shelved(parcel, kind))
+		shelf_fill(to, parcel->from, parcel->length);
+	else if (parcel->length == 8)
 		memcpy(to, parcel->from, 8);
 	else
 		memcpy(to, parcel->from, parcel->length);
@@ -211,6 +227,15 @@ FOR_KIND bool cell_take(struct vb_remote *remote, struct kind kind, uint32_t len
 	return true;
 }
 
+/* True: a place of the shelf is free. Pairs with the store in vb_rq_shelf_leave. */
+static bool shelf_has_room(struct vb_remote *remote)
+{
+	if (remote->shelf_next - remote->shelf_left >= VB_SHELF_PLACES)
+		remote->shelf_left =
+			atomic_load_explicit(&remote->rq->shelf_left, memory_order_acquire);
+	return remote->shelf_next - remote->shelf_left < VB_SHELF_PLACES;
+}
+
 FOR_KIND struct vb_message message_of(const struct vb_qp *qp, const struct parcel *parcel,
 				      struct kind kind)
 {
@@ -241,12 +266,18 @@ FOR_KIND void cell_fill(struct vb_qp *qp, struct vb_cell *cell, const struct par
 	vb_cell_describe(cell, remote->entry->qpn, &message, VB_OK, IBV_WC_SUCCESS);
 	cell->where = rides ? VB_PAYLOAD_INLINE : VB_PAYLOAD_SPILL;
 	cell->stamped = stamped;
+	if (is_shelved(parcel, kind)) {
+		cell->where = VB_PAYLOAD_SHELF;
+		cell->place = (uint8_t)(1 + remote->shelf_next % VB_SHELF_PLACES);
+		to = remote->shelf +
+		     (size_t)(remote->shelf_next % VB_SHELF_PLACES) * VB_SHELF_PLACE;
+	}
 	if (kind.datagram) {
 		vb_datagram_grh(&vb_ah(parcel->wr->wr.ud.ah)->av, parcel->length,
 				parcel->wr->opcode == IBV_WR_SEND_WITH_IMM, to);
 		to += VB_GRH_SIZE;
 	}
-	payload_copy(parcel, to);
+	payload_copy(parcel, kind, to);
 }
 
 /* A poller at the sender's heels has the next cells: their lines come sooner if asked for now. In
@@ -307,7 +338,9 @@ FOR_KIND bool message_deliver(struct vb_qp *qp, struct parcel *parcel, struct ki
 	vb_cq_prefetch_number(qp->send_cq->shared, vb_cq_own_asks(qp->send_cq));
 	if (!target_is_ready(remote, kind) || asks & VB_CQ_COUNTS ||
 	    (kind.datagram && !datagram_fits(qp, parcel)) ||
-	    !cell_find(remote, kind, parcel->total) || !payload_find(qp, parcel))
+	    !cell_find(remote, kind, parcel->total) || !payload_find(qp, parcel) ||
+	    (is_shelved(parcel, kind) &&
+	     (parcel->length > remote->message_max || !shelf_has_room(remote))))
 		return false;
 	/* Before the cell is written: the atomic operation would wait for the line of the cell, and
 	 * a poller that watches the cell could take the line away in between. */
@@ -321,6 +354,7 @@ FOR_KIND bool message_deliver(struct vb_qp *qp, struct parcel *parcel, struct ki
 		/* The owner may flush the receive at this moment: then the owner has it. */
 		if (__builtin_expect(cell_commit(remote, cell, kind), 1)) {
 			cell_passed(remote, kind);
+			remote->shelf_next += is_shelved(parcel, kind);
 			return true;
 		}
 	}
@@ -394,7 +428,7 @@ FOR_KIND bool send_execute(struct vb_qp *qp, const struct ibv_send_wr *wr, struc
 /* A long list does not hold up a grace of the target: the hazard is a new one now and then. */
 __attribute__((noinline)) static bool hazard_renew(struct vb_qp *qp, uint64_t direct)
 {
-	vb_hazard_enter(vb_thread_self, direct & ~VB_DIRECT_MANY);
+	vb_hazard_enter(vb_thread_self, direct & ~VB_DIRECT_FLAGS);
 	return atomic_load_explicit(&qp->remote.direct, memory_order_relaxed) == direct;
 }
 
@@ -437,7 +471,7 @@ FOR_KIND struct ibv_send_wr *kind_execute(struct vb_qp *qp, struct ibv_send_wr *
 	/* As vb_hazard_enter, but the exchange is the one that takes the lock. The release is that
 	 * of the last visit, whose word this one may hide from a grace. */
 	atomic_store_explicit(&thread->hazard->word,
-			      vb_hazard_next(thread, direct & ~VB_DIRECT_MANY),
+			      vb_hazard_next(thread, direct & ~VB_DIRECT_FLAGS),
 			      memory_order_release);
 	if (!vb_spin_try(&qp->sq.lock)) {
 		vb_hazard_leave(thread); /* no thread waits inside a hazard */
@@ -460,13 +494,19 @@ FOR_KIND struct ibv_send_wr *kind_execute(struct vb_qp *qp, struct ibv_send_wr *
 __attribute__((noinline)) static struct ibv_send_wr *
 shared_execute(struct vb_qp *qp, struct ibv_send_wr *wr, uint64_t direct, bool whole)
 {
-	return kind_execute(qp, wr, direct, whole, (struct kind){ true, false });
+	return kind_execute(qp, wr, direct, whole, (struct kind){ .many = true });
+}
+
+__attribute__((noinline)) static struct ibv_send_wr *
+shelf_execute(struct vb_qp *qp, struct ibv_send_wr *wr, uint64_t direct, bool whole)
+{
+	return kind_execute(qp, wr, direct, whole, (struct kind){ .shelf = true });
 }
 
 __attribute__((noinline)) static struct ibv_send_wr *
 datagrams_execute(struct vb_qp *qp, struct ibv_send_wr *wr, uint64_t direct, bool whole)
 {
-	return kind_execute(qp, wr, direct, whole, (struct kind){ true, true });
+	return kind_execute(qp, wr, direct, whole, (struct kind){ .many = true, .datagram = true });
 }
 
 struct ibv_send_wr *vb_local_send_fast(struct vb_qp *qp, struct ibv_send_wr *wr, bool whole)
@@ -479,8 +519,10 @@ struct ibv_send_wr *vb_local_send_fast(struct vb_qp *qp, struct ibv_send_wr *wr,
 		vb_spin_lock(&qp->sq.lock);
 		return wr;
 	}
-	if (__builtin_expect(!(direct & VB_DIRECT_MANY), 1))
-		return kind_execute(qp, wr, direct, whole, (struct kind){ false, false });
+	if (__builtin_expect(!(direct & VB_DIRECT_FLAGS), 1))
+		return kind_execute(qp, wr, direct, whole, (struct kind){ 0 });
+	if (direct & VB_DIRECT_SHELF)
+		return shelf_execute(qp, wr, direct, whole);
 	return qp->type == IBV_QPT_UD ? datagrams_execute(qp, wr, direct, whole)
 				      : shared_execute(qp, wr, direct, whole);
 }

@@ -137,6 +137,11 @@ bool vb_apart_waits(struct vb_remote *remote, uint64_t now_ns);
 void vb_apart_missed(struct vb_remote *remote, uint64_t now_ns);
 void vb_apart_found(struct vb_remote *remote);
 
+/* --- shelf.c --- */
+
+/* A message was copied by a system call. If many would ride in a shelf, the target makes one. */
+void vb_step_shelf_wish(struct vb_step_context *step);
+
 /* --- datagram.c --- */
 
 /* The bytes before a datagram with a payload of this length. */
