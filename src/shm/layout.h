@@ -180,7 +180,7 @@ struct vb_rq_shared { /* shown */
 	_Atomic uint32_t version; /* odd: the owner replaces the ring, look again later */
 	uint32_t pd; /* PD that the keys of its receives must belong to; an SRQ has its own */
 	uint8_t pad0[4];
-	/* One sender: offset of VB_SHELF_PLACES places, which the sender uses by turns; 0: none. Lent. */
+	/* One sender: offset of places that the sender uses by turns, lent; 0: none. */
 	_Atomic uint64_t shelf;
 	/* owner, at each post; only if there are many senders */
 	_Alignas(VB_LINE) _Atomic uint32_t tail;
