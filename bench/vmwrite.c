@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Bare process_vm_writev: the cost of a write into another process, without any protocol. Half a
- * round trip at 8 B (the target polls its memory and writes back), bandwidth at 64 KB and 1 MB. One
- * source and one destination per size, as perftest has.
+ * round trip at 8 B (the target polls its memory and writes back), bandwidth at 4 KB, 64 KB and
+ * 1 MB. One source and one destination per size, as perftest has.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -97,6 +97,7 @@ int main(void)
 		bench_barrier(&pair); /* the target of the bandwidth runs sleeps here */
 	} else {
 		printf("vmwrite_lat %.4f\n", measure_half_trip_ns(pair.peer, (void *)inbox) / 1e3);
+		printf("vmwrite_bw_4k %.3f\n", measure_bandwidth(pair.peer, 4096));
 		printf("vmwrite_bw_64k %.3f\n", measure_bandwidth(pair.peer, 65536));
 		printf("vmwrite_bw_1m %.3f\n", measure_bandwidth(pair.peer, SIZE_MAX_BYTES));
 		bench_barrier(&pair);

@@ -39,6 +39,8 @@ static bool attend_qp(struct vb_qp *qp)
 		vb_qp_raise(qp, IBV_EVENT_COMM_EST);
 	if (bits & VB_QP_ATTN_MIGRATE)
 		moved = vb_migrate_look(qp);
+	if (bits & VB_QP_ATTN_SHELF && qp->rq)
+		vb_rq_shelf_make(qp->rq);
 	if (!(bits & VB_QP_ATTN_FAIL) || reason >= VB_REASON_COUNT)
 		return moved;
 	explain_target(qp, reason);

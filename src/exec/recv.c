@@ -8,6 +8,15 @@
 
 #define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
 
+/* Many senders: the first index that may be posted, as other senders say. A wrong hint is bounded:
+ * the ring has mask + 1 cells. */
+static uint32_t hint_of(const struct vb_remote *remote, uint32_t tail)
+{
+	uint32_t hint = atomic_load_explicit(&remote->rq_lent->head, memory_order_relaxed);
+
+	return tail - hint <= remote->mask ? hint : tail - remote->mask - 1;
+}
+
 /* Finds the ring of a receive queue; false: a part of it lies outside of the segment. */
 static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 			 const struct vb_rq_shared *rq)
@@ -27,6 +36,9 @@ static bool resolve_ring(struct vb_remote *remote, struct vb_peer *peer,
 	remote->spill = vb_peer_lent_at(peer, VB_READ_ONCE(rq->spill), cells * VB_SPILL);
 	remote->sges = vb_peer_at(peer, VB_READ_ONCE(rq->sges), cells * remote->sges_stride);
 	remote->rq_lent = vb_peer_lent_at(peer, VB_READ_ONCE(rq->lent), sizeof(*remote->rq_lent));
+	if (remote->many && remote->rq_lent)
+		remote->next_recv =
+			hint_of(remote, atomic_load_explicit(&rq->tail, memory_order_acquire));
 	return remote->cells && remote->spill && remote->sges && remote->rq_lent &&
 	       remote->mask < 2 * VB_SRQ_WR_MAX &&
 	       remote->sges_stride >= sizeof(struct vb_recv_sges) &&
@@ -96,10 +108,13 @@ static bool cell_take(struct vb_remote *remote, struct vb_claim *claim, uint32_t
 	return true;
 }
 
-static void trip_limit(struct vb_remote *remote, uint32_t left)
+void vb_recv_trip_limit(struct vb_remote *remote, uint32_t index)
 {
 	struct vb_rq_lent *lent = remote->rq_lent;
 	uint32_t limit = atomic_load_explicit(&lent->limit, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&remote->rq->tail, memory_order_acquire);
+	/* The owner posts a receive before it moves the tail: the tail may lie before the index. */
+	uint32_t left = (int32_t)(tail - index) > 0 ? tail - index - 1 : 0;
 
 	if (!limit || left >= limit || !atomic_compare_exchange_strong(&lent->limit, &limit, 0))
 		return;
@@ -107,21 +122,26 @@ static void trip_limit(struct vb_remote *remote, uint32_t left)
 	vb_peer_attend(remote->home, VB_ATTN_SRQ);
 }
 
+/* The first index that may be posted, as far as this sender and others know. */
+static uint32_t first_open(const struct vb_remote *remote, uint32_t tail)
+{
+	uint32_t hint = hint_of(remote, tail);
+
+	return remote->next_recv - hint <= remote->mask + 1 ? remote->next_recv : hint;
+}
+
 static bool cell_take_any(struct vb_remote *remote, struct vb_claim *claim)
 {
-	uint32_t hint = atomic_load(&remote->rq_lent->head);
 	uint32_t tail = atomic_load_explicit(&remote->rq->tail, memory_order_acquire);
-	/* A wrong hint is bounded: the ring has mask + 1 cells. */
-	uint32_t first = tail - hint <= remote->mask ? hint : tail - remote->mask - 1;
 
-	for (uint32_t i = first; (int32_t)(tail - i) > 0; i++) {
+	for (uint32_t i = first_open(remote, tail); (int32_t)(tail - i) > 0; i++) {
 		if (!cell_take(remote, claim, i))
 			continue;
 		if (claim->too_short)
 			return true;
-		/* Other senders move the hint as well: this one moves it from the value it saw. */
-		atomic_compare_exchange_strong(&remote->rq_lent->head, &hint, i + 1);
-		trip_limit(remote, tail - i - 1);
+		remote->next_recv = i + 1;
+		vb_fence_after_rmw(); /* pairs with vb_srq_modify, which arms the limit */
+		vb_recv_taken(remote, i);
 		return true;
 	}
 	return false;

@@ -21,6 +21,8 @@ struct vb_message {
 	bool event_later; /* the caller raises the event of a success, after its own completion */
 };
 
+enum { VB_RECV_HINT_STEP = 16 }; /* receives that a sender takes between two hints to others */
+
 /* A receive that was found. In a queue of many senders its cell is TAKEN. */
 struct vb_claim {
 	uint32_t fit;   /* in: a datagram of this size must fit, or no receive is taken; 0: any */
@@ -38,6 +40,20 @@ bool vb_recv_resolve(struct vb_remote *remote);
 bool vb_recv_follow(struct vb_remote *remote);
 /* False: no receive is posted. The caller sets claim->fit before. */
 bool vb_recv_claim(struct vb_remote *remote, struct vb_claim *claim);
+/* An SRQ has a limit: raises its event if fewer receives than that are left behind this one. */
+void vb_recv_trip_limit(struct vb_remote *remote, uint32_t index);
+/*
+ * The receive at this index was taken, and none before it is posted. A full fence lies behind the
+ * operation that took it. Other senders learn of the place now and then: each writes to that line.
+ */
+static inline void vb_recv_taken(struct vb_remote *remote, uint32_t index)
+{
+	if (!((index + 1) % VB_RECV_HINT_STEP))
+		atomic_store_explicit(&remote->rq_lent->head, index + 1, memory_order_relaxed);
+	if (__builtin_expect(atomic_load_explicit(&remote->rq_lent->limit, memory_order_relaxed),
+			     0))
+		vb_recv_trip_limit(remote, index);
+}
 /* Gives a TAKEN receive back unused. */
 void vb_recv_unclaim(struct vb_remote *remote, const struct vb_claim *claim);
 /*
@@ -78,6 +94,7 @@ static inline void vb_cell_describe(struct vb_cell *cell, uint32_t qpn,
 	cell->reason = (uint8_t)reason;
 	cell->sl = message->sl;
 	cell->slid = message->slid;
+	cell->place = 0;
 }
 
 /* Sets the ready bit of a completed receive, and its place in the trail, where the CQ has many

@@ -227,7 +227,8 @@ uint64_t vb_cq_queue_peek(struct vb_cq_queue *queue, struct vb_rq **drained);
 uint64_t vb_cq_queue_reach(const struct vb_cq_queue *queue, uint64_t first, int count);
 /* The number of completions that are surely visible, up to count. At least one is. */
 int vb_cq_queue_seen(const struct vb_cq_queue *queue, int count);
-/* Takes completions with stamps up to last; at least one, if peek has found it. */
+/* Takes completions with stamps up to last; at least one, if peek has found it. Of a CQ with one
+ * queue the completions are taken without a peek. */
 int vb_cq_queue_take(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc);
 /* Takes the completion with the CQ's next number, which peek has found, and those with the numbers
  * that follow. *behind: as peek's answer now. */

@@ -70,9 +70,7 @@ static int poll_single(struct vb_cq *cq, int count, struct ibv_wc *wc)
 {
 	struct vb_cq_queue *queue = cq->queues[0];
 
-	if (is_idle(queue) || is_for_others(queue))
-		return 0;
-	return vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, count, wc);
+	return is_idle(queue) ? 0 : vb_cq_queue_take(queue, VB_NO_COMPLETION - 1, count, wc);
 }
 
 /* --- few queues --- */

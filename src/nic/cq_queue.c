@@ -179,6 +179,8 @@ static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 
 	if (!atomic_load_explicit(&list->count, memory_order_acquire) && *drained == rq)
 		return VB_NO_COMPLETION;
+	if (!vb_cq_queue_has_arrivals(queue)) /* most looks behind a completion end here */
+		return rq->srq ? VB_NO_COMPLETION : peek_flushed(queue->qp);
 	if (rq->srq)
 		vb_spin_lock(&rq->drain_lock);
 	if (!atomic_load_explicit(&list->count, memory_order_relaxed)) {
@@ -253,6 +255,7 @@ static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
 		 !vb_rq_scatter_word(twin, cell, where, length) &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
 		wc->status = IBV_WC_LOC_PROT_ERR;
+	vb_rq_shelf_leave(rq, cell);
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))
@@ -366,9 +369,13 @@ static int take_receive_row(struct vb_cq_queue *queue, int count, struct ibv_wc 
 	return got;
 }
 
-static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
+static bool is_queues(const struct vb_cq_queue *queue, const struct vb_cell *cell)
 {
-	uint32_t index = queue->arrivals->first;
+	return !queue->rq->srq || !queue->qp || cell->qpn == queue->qp->ibv.qp_num;
+}
+
+static void fill_arrival(struct vb_cq_queue *queue, uint32_t index, struct ibv_wc *wc)
+{
 	struct vb_rq *rq = queue->rq;
 
 	vb_cq_forget(queue->cq, 1);
@@ -381,7 +388,31 @@ static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
 		  least_of(queue->qp), wc);
 	if (__builtin_expect(rq->counted, 0) && rq->srq && queue->qp)
 		vb_comp_cntr_shared(queue->qp, index, wc);
-	vb_rq_consume(rq, queue->arrivals, index);
+}
+
+static void take_arrival(struct vb_cq_queue *queue, struct ibv_wc *wc)
+{
+	uint32_t index = queue->arrivals->first;
+
+	fill_arrival(queue, index, wc);
+	vb_rq_consume(queue->rq, queue->arrivals, index);
+}
+
+/* The usual case: the list is empty, and receives at head are complete, one after the other. What
+ * a walk finds behind them comes with the next poll. */
+static int take_at_head(struct vb_cq_queue *queue, int count, struct ibv_wc *wc)
+{
+	struct vb_rq *rq = queue->rq;
+	int got = 0;
+
+	while (got < count && vb_rq_arrived_at_head(rq) &&
+	       is_queues(queue, vb_rq_cell(rq, vb_rq_head(rq)))) {
+		fill_arrival(queue, vb_rq_head(rq), &wc[got++]);
+		vb_rq_consume_arrived(rq);
+	}
+	if (!got)
+		vb_rq_drain(rq);
+	return got;
 }
 
 static int take_arrivals(struct vb_cq_queue *queue, uint64_t last, int count, struct ibv_wc *wc)
@@ -392,19 +423,18 @@ static int take_arrivals(struct vb_cq_queue *queue, uint64_t last, int count, st
 
 	if (rq->srq)
 		vb_spin_lock(&rq->drain_lock);
+	if (!atomic_load_explicit(&list->count, memory_order_relaxed))
+		got = take_at_head(queue, count, wc);
 	while (got < count && atomic_load_explicit(&list->count, memory_order_relaxed) &&
 	       stamp_of(vb_rq_cell(rq, list->first)) <= last)
 		take_arrival(queue, &wc[got++]);
 	if (rq->srq)
 		vb_spin_unlock(&rq->drain_lock);
-	else if (!atomic_load_explicit(&list->count, memory_order_relaxed))
+	else if (__builtin_expect(atomic_load_explicit(&queue->flush_ready, memory_order_relaxed),
+				  0) &&
+		 !atomic_load_explicit(&list->count, memory_order_relaxed))
 		got += take_flushed(queue, last, count - got, wc + got);
 	return got;
-}
-
-static bool is_queues(const struct vb_cq_queue *queue, const struct vb_cell *cell)
-{
-	return !queue->rq->srq || !queue->qp || cell->qpn == queue->qp->ibv.qp_num;
 }
 
 static uint32_t waiting_receives(const struct vb_cq_queue *queue)

@@ -38,7 +38,8 @@ struct vb_thread {
 	uint64_t second_sequence;
 	uint32_t second_cell;
 	bool inside_second;
-	const bool *fences; /* peers cannot make this process fence (base/barrier.h) */
+	const bool *fences;         /* peers cannot make this process fence (base/barrier.h) */
+	uint8_t gathered[VB_SPILL]; /* payload of a small SEND with several elements */
 	struct iovec local[VB_IOV_MAX], remote[VB_IOV_MAX];
 };
 

@@ -96,8 +96,10 @@ struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
 			       const struct vb_pd *pd, const struct ibv_sge *sge, unsigned access);
 
 /* True: the element fits the remembered region. *address is its address in this process. */
-static inline bool vb_mr_cached(const struct vb_mr_cache *cache, const struct vb_nic *nic,
-				const struct ibv_sge *sge, uint64_t *address)
+__attribute__((always_inline)) static inline bool vb_mr_cached(const struct vb_mr_cache *cache,
+							       const struct vb_nic *nic,
+							       const struct ibv_sge *sge,
+							       uint64_t *address)
 {
 	uint64_t inside = sge->addr - cache->iova;
 

@@ -29,9 +29,13 @@ struct vb_apart {
 	uint64_t until_ns;     /* a receive is missing: no look for it before; 0: none is missing */
 };
 
+#define VB_DIRECT_MANY  (1ull << 63) /* the receive queue has other senders, too */
+#define VB_DIRECT_SHELF (1ull << 62) /* the receive queue has a shelf */
+#define VB_DIRECT_FLAGS (VB_DIRECT_MANY | VB_DIRECT_SHELF)
+
 struct vb_remote {
-	/* The name for the hazard word if a small SEND may take the short way; else 0. First:
-	 * posters read it without a lock. */
+	/* The name for the hazard word, and flags VB_DIRECT_*, if a small SEND may take the short
+	 * way; else 0. First: posters read it without a lock. */
 	_Atomic uint64_t direct;
 	_Atomic bool look_again; /* the own P_Key has changed, or does not fit: bind slowly */
 	struct vb_peer *peer;    /* referenced; NULL: not looked up yet */
@@ -63,13 +67,20 @@ struct vb_remote {
 	struct vb_ready_page *ready; /* page of ready_bit; NULL: not looked up yet */
 	_Atomic uint32_t *trail;     /* of cq; NULL: not looked up yet */
 	uint32_t trail_mask;
-	uint32_t slot;      /* datagrams: the target's slot, for which peer was found */
-	bool many;          /* the receive queue has other senders, too */
-	bool keeps_head;    /* UC: a later sender goes on where we were */
-	uint32_t next_recv; /* one sender: index of the receive that the next message takes */
-	uint32_t taken;     /* many senders: index of the cell that a long message holds */
+	uint32_t slot;   /* datagrams: the target's slot, for which peer was found */
+	bool many;       /* the receive queue has other senders, too */
+	bool keeps_head; /* UC: a later sender goes on where we were */
+	/* One sender: index of the receive that the next message takes. Many senders: no receive
+	 * before this index is posted. */
+	uint32_t next_recv;
+	uint32_t taken; /* many senders: index of the cell that a long message holds */
 	bool holds_taken;
 	struct vb_apart apart; /* one sender */
+	/* RC: the shelf of the receive queue (path/local/shelf.c); NULL: not looked up, or none. */
+	uint8_t *shelf;
+	uint32_t shelf_next;   /* count of messages that were put there */
+	uint32_t shelf_left;   /* count of those that were polled, when this sender looked last */
+	uint32_t shelf_wishes; /* count of messages that would have been put there */
 };
 
 /* Why a send queue waits. Token holder writes; the engine reads under its own lock. */
@@ -290,9 +301,9 @@ static inline uint64_t vb_qp_patience_ns(const struct vb_qp *qp)
 }
 
 /* The Q_Key of a datagram: if the WR's has the top bit set, the QP's own Q_Key counts. */
-static inline uint32_t vb_qp_datagram_qkey(const struct vb_qp *qp, const struct vb_wqe *wqe)
+static inline uint32_t vb_qp_datagram_qkey(const struct vb_qp *qp, uint32_t remote_qkey)
 {
-	return wqe->remote_qkey >> 31 ? qp->attr.qkey : wqe->remote_qkey;
+	return remote_qkey >> 31 ? qp->attr.qkey : remote_qkey;
 }
 
 /*

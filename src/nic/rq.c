@@ -33,7 +33,8 @@ static int ring_alloc(struct vb_rq *rq)
 		return -ENOMEM;
 	}
 	rq->cells = vb_segment_at(seg, rq->cells_offset);
-	atomic_store(&rq->walk_at, vb_rq_cell(rq, (uint32_t)atomic_load(&rq->head)));
+	atomic_store(&rq->walk_at, vb_rq_cell(rq, vb_rq_head(rq)));
+	atomic_store(&rq->walk_next, vb_rq_cell(rq, vb_rq_head(rq) + 1));
 	rq->spill = vb_segment_at(seg, rq->spill_offset);
 	rq->sges = vb_segment_at(seg, rq->sges_offset);
 	return 0;
@@ -107,6 +108,7 @@ void vb_rq_fini(struct vb_rq *rq)
 	vb_list_remove(&rq->node);
 	vb_spin_unlock(&rq->nic->rqs_lock);
 	ring_free_later(rq);
+	vb_rq_shelf_drop(rq);
 	vb_nic_free_later(rq->nic, rq->qpn, rq->shared_offset, sizeof(*rq->shared));
 	vb_nic_free_later(rq->nic, rq->qpn, rq->lent_offset, sizeof(*rq->lent));
 	vb_buffer_free(rq->pd, rq->twins, VB_BUFFER_RQ);
@@ -132,14 +134,18 @@ int vb_rq_reset(struct vb_rq *rq)
 		}
 		ring_free_later(&old);
 		shared_describe(rq);
+		vb_rq_shelf_drop(rq);
 	}
 	vb_spin_lock(&rq->lock);
+	rq->shelf_left = 0;
+	atomic_store(&rq->shared->shelf_left, 0);
 	vb_rq_for_open(twin, rq) atomic_store(&twin->open, VB_RECV_CLOSED);
 	rq->tail = 0;
 	atomic_store(&rq->taken_count, 0);
 	atomic_store(&rq->arrivals.count, 0);
 	atomic_store(&rq->head, 0);
 	atomic_store(&rq->walk_at, rq->cells);
+	atomic_store(&rq->walk_next, vb_rq_cell(rq, 1));
 	atomic_store(&rq->posted, 0);
 	atomic_store(&rq->consumed, 0);
 	atomic_store(&rq->shared->tail, 0);

@@ -60,6 +60,9 @@ struct vb_rq {
 	_Atomic uint32_t posted; /* many senders: count of receives so far; written under lock */
 	struct vb_mr_cache mr_cache; /* under lock */
 	/* Completion counters (nic/comp_cntr.h); as lock. */
+	/* One sender (rq_shelf.c); NULL: there is none. Written under nic->lock. */
+	uint8_t *_Atomic shelf;
+	uint64_t shelf_offset;
 	struct vb_comp_cntr *comp_cntr; /* counts the receives of a QP's own queue, or NULL */
 	bool counted;                   /* those of some QP: senders place the bytes */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
@@ -68,11 +71,13 @@ struct vb_rq {
 	 * Oldest index not consumed; many senders: not walked over. Consumer writes, poster reads.
 	 */
 	_Atomic uint64_t head; /* an index in its low half */
+	uint32_t shelf_left;   /* one sender: as shared->shelf_left; consumer */
 	/* From here on for many senders only. */
-	_Atomic uint32_t consumed;       /* count of receives so far; consumer */
-	struct vb_srq *srq;              /* the SRQ of the queue; NULL: a QP's own queue */
-	struct vb_arrivals arrivals;     /* not of QPs with an SRQ: each has a list of its own */
-	struct vb_cell *_Atomic walk_at; /* the cell at head; written after head */
+	_Atomic uint32_t consumed;         /* count of receives so far; consumer */
+	struct vb_srq *srq;                /* the SRQ of the queue; NULL: a QP's own queue */
+	struct vb_arrivals arrivals;       /* not of QPs with an SRQ: each has a list of its own */
+	struct vb_cell *_Atomic walk_at;   /* the cell at head; written after head ... */
+	struct vb_cell *_Atomic walk_next; /* ... and the one behind it */
 	_Atomic uint32_t taken_count;
 	uint32_t *taken; /* open indexes below head that had not arrived, rising; consumer */
 	uint32_t taken_room;
@@ -89,6 +94,19 @@ void vb_rq_count(struct vb_rq *rq, struct vb_comp_cntr *cntr);
 
 /* Makes the ring larger; receives stay posted. -EBUSY: a stopped peer is inside the old ring. */
 int vb_rq_grow(struct vb_rq *rq, uint32_t depth);
+
+/* Lends a shelf to the one sender of the queue, if the process has memory left for it. Under
+ * nic->lock. */
+void vb_rq_shelf_make(struct vb_rq *rq);
+void vb_rq_shelf_drop(struct vb_rq *rq);
+/* A message is polled: if it was in the shelf, its place is free. Pairs with the load in
+ * path/local/fast_send.c: the payload was read before. */
+static inline void vb_rq_shelf_leave(struct vb_rq *rq, const struct vb_cell *cell)
+{
+	if (__builtin_expect(VB_READ_ONCE(cell->place), 0) && !rq->many)
+		atomic_store_explicit(&rq->shared->shelf_left, ++rq->shelf_left,
+				      memory_order_release);
+}
 
 /* Tells the consumer that all receives before the new tail are open, or were. Under rq->lock. */
 static inline void vb_rq_tail_move(struct vb_rq *rq)
@@ -155,24 +173,44 @@ static inline struct vb_cell *vb_rq_done_at_head(const struct vb_rq *rq)
 	return atomic_load_explicit(&vb_rq_twin(rq, head)->open, memory_order_relaxed) ? cell
 										       : NULL;
 }
+static inline bool vb_cell_is_in(uint64_t word, uint32_t index, enum vb_cell_state state)
+{
+	return vb_cell_state(word) == state && vb_cell_index(word) == index;
+}
+/* Many senders: no sender has taken the receive at an index, in this cell, or a later one. */
+static inline bool vb_rq_untaken_from(const struct vb_rq *rq, const struct vb_cell *cell,
+				      uint32_t index)
+{
+	return vb_cell_is_in(atomic_load_explicit(&cell->word, memory_order_acquire), index,
+			     VB_CELL_POSTED) ||
+	       index == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
+}
 /*
  * Many senders: true if a walk would find nothing. Called without the lock, so it may see half of
  * another thread's walk, or of a larger ring. Then the cell is not the one at head: false. *posted
- * is the word of the cell; 0: no receive is posted.
+ * is the word of the cell; 0: no receive is posted. A sender that has just taken the cell completes
+ * it soon: a walk would take the line of the cell away from that sender.
  */
 static inline bool vb_rq_quiet_at(struct vb_rq *rq, const struct vb_cell **cell, uint64_t *posted)
 {
 	const struct vb_cell *at = atomic_load_explicit(&rq->walk_at, memory_order_acquire);
+	const struct vb_cell *next = atomic_load_explicit(&rq->walk_next, memory_order_acquire);
 	uint32_t head = (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
 	uint64_t word = atomic_load_explicit(&at->word, memory_order_acquire);
-	bool is_posted = vb_cell_index(word) == head && vb_cell_state(word) == VB_CELL_POSTED;
+	bool is_posted = vb_cell_is_in(word, head, VB_CELL_POSTED);
 
 	if (atomic_load_explicit(&rq->taken_count, memory_order_acquire))
 		return false;
 	*cell = at;
 	*posted = is_posted ? word : 0;
-	return is_posted || head == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE);
+	return is_posted || head == __atomic_load_n(&rq->tail, __ATOMIC_ACQUIRE) ||
+	       (vb_cell_is_in(word, head, VB_CELL_TAKEN) && vb_rq_untaken_from(rq, next, head + 1));
 }
+/*
+ * Many senders: true if the receive at head is complete and comes first: no older one is taken, and
+ * it has no stamp. Then it needs no place in a list.
+ */
+bool vb_rq_arrived_at_head(const struct vb_rq *rq);
 /* Many senders: moves completed receives to the list of their queue: rq->arrivals, or the QP's. */
 void vb_rq_drain(struct vb_rq *rq);
 /* Flushes the oldest open receive, and gives its index; false: none. Only after a grace period,
@@ -204,6 +242,8 @@ static inline void vb_rq_consume_head(struct vb_rq *rq)
 }
 /* Many senders: the same; list is the one that the receive arrived in. */
 void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index);
+/* The same for the receive at head, which is in no list. */
+void vb_rq_consume_arrived(struct vb_rq *rq);
 /* All twins of the ring, consumed ones included, in no order. */
 #define vb_rq_for_all(twin, rq)                                                            \
 	for (struct vb_recv_wqe *twin = vb_rq_twin(rq, 0);                                 \

@@ -19,14 +19,9 @@ static uint64_t word_of(const struct vb_rq *rq, uint32_t index)
 	return atomic_load_explicit(&vb_rq_cell(rq, index)->word, memory_order_acquire);
 }
 
-static bool is_in(uint64_t word, uint32_t index, enum vb_cell_state state)
-{
-	return vb_cell_state(word) == state && vb_cell_index(word) == index;
-}
-
 static bool is_done(const struct vb_rq *rq, uint32_t index)
 {
-	return is_in(word_of(rq, index), index, VB_CELL_DONE);
+	return vb_cell_is_in(word_of(rq, index), index, VB_CELL_DONE);
 }
 
 /*
@@ -35,9 +30,9 @@ static bool is_done(const struct vb_rq *rq, uint32_t index)
  */
 static void check_sound(struct vb_rq *rq, uint64_t word, uint32_t index)
 {
-	if (__builtin_expect(is_in(word, index, VB_CELL_TAKEN) ||
-				     is_in(word, index, VB_CELL_RETURNED) ||
-				     is_in(word, index, VB_CELL_POSTED),
+	if (__builtin_expect(vb_cell_is_in(word, index, VB_CELL_TAKEN) ||
+				     vb_cell_is_in(word, index, VB_CELL_RETURNED) ||
+				     vb_cell_is_in(word, index, VB_CELL_POSTED),
 			     1))
 		return;
 	if (rq->srq)
@@ -49,6 +44,7 @@ static void head_move(struct vb_rq *rq, uint32_t to)
 {
 	atomic_store_explicit(&rq->head, to, memory_order_release);
 	atomic_store_explicit(&rq->walk_at, vb_rq_cell(rq, to), memory_order_release);
+	atomic_store_explicit(&rq->walk_next, vb_rq_cell(rq, to + 1), memory_order_release);
 }
 
 /* --- lists of arrivals --- */
@@ -161,6 +157,15 @@ static void arrive(struct vb_rq *rq, uint32_t index)
 	}
 }
 
+bool vb_rq_arrived_at_head(const struct vb_rq *rq)
+{
+	uint32_t head = vb_rq_head(rq);
+
+	return !rq->taken_count && is_done(rq, head) && is_open(rq, head) &&
+	       !vb_rq_cell(rq, head)->stamped &&
+	       !atomic_load_explicit(&rq->lent->returned, memory_order_relaxed);
+}
+
 static bool look_at_taken(struct vb_rq *rq)
 {
 	bool found = false;
@@ -169,7 +174,7 @@ static bool look_at_taken(struct vb_rq *rq)
 		uint32_t index = rq->taken[at];
 		uint64_t word = word_of(rq, index);
 
-		if (!is_in(word, index, VB_CELL_DONE)) {
+		if (!vb_cell_is_in(word, index, VB_CELL_DONE)) {
 			check_sound(rq, word, index);
 			at++;
 			continue;
@@ -193,12 +198,15 @@ static bool walk(struct vb_rq *rq)
 		if (!is_open(rq, at))
 			continue;
 		word = word_of(rq, at);
-		if (is_in(word, at, VB_CELL_DONE)) {
+		if (vb_cell_is_in(word, at, VB_CELL_DONE)) {
 			arrive(rq, at);
 			found = true;
 			continue;
 		}
-		if (is_in(word, at, VB_CELL_POSTED) || !taken_add(rq, at))
+		if (vb_cell_is_in(word, at, VB_CELL_POSTED) ||
+		    (vb_cell_is_in(word, at, VB_CELL_TAKEN) &&
+		     vb_rq_untaken_from(rq, vb_rq_cell(rq, at + 1), at + 1)) ||
+		    !taken_add(rq, at))
 			break;
 		check_sound(rq, word, at);
 	}
@@ -246,6 +254,15 @@ void vb_rq_consume(struct vb_rq *rq, struct vb_arrivals *list, uint32_t index)
 	atomic_store_explicit(open, VB_RECV_CLOSED, memory_order_release);
 	if (!arrived) /* else a walk has passed it */
 		pass_closed(rq);
+	atomic_store_explicit(&rq->consumed, rq->consumed + 1, memory_order_release);
+}
+
+void vb_rq_consume_arrived(struct vb_rq *rq)
+{
+	uint32_t head = vb_rq_head(rq);
+
+	atomic_store_explicit(&vb_rq_twin(rq, head)->open, VB_RECV_CLOSED, memory_order_release);
+	head_move(rq, head + 1);
 	atomic_store_explicit(&rq->consumed, rq->consumed + 1, memory_order_release);
 }
 

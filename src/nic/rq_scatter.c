@@ -33,6 +33,15 @@ static bool keys_cover(const struct vb_rq *rq, const struct vb_recv_wqe *twin)
 	return true;
 }
 
+/* NULL: no sender can have put anything there. */
+static const uint8_t *shelf_place(const struct vb_rq *rq, const struct vb_cell *cell)
+{
+	const uint8_t *shelf = atomic_load_explicit(&rq->shelf, memory_order_relaxed);
+	const size_t place = (VB_READ_ONCE(cell->place) - 1u) % VB_SHELF_PLACES;
+
+	return shelf ? shelf + place * VB_SHELF_PLACE : NULL;
+}
+
 bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		   enum vb_cell_where where, uint32_t length)
 {
@@ -42,6 +51,12 @@ bool vb_rq_scatter(struct vb_rq *rq, const struct vb_cell *cell, uint32_t index,
 		rode ? cell->payload : rq->spill + (size_t)(index & rq->mask) * VB_SPILL;
 	uint32_t limit = rode ? VB_INLINE_CELL : VB_SPILL;
 
+	if (where == VB_PAYLOAD_SHELF) {
+		from = shelf_place(rq, cell);
+		limit = VB_SHELF_PLACE;
+		if (!from)
+			return false;
+	}
 	if (__builtin_expect(!(twin->flags & VB_CELL_KEYS_OK), 0) && !keys_cover(rq, twin))
 		return false;
 	return scatter_list(twin, from, length < limit ? length : limit);

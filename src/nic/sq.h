@@ -104,7 +104,8 @@ static inline bool vb_sq_has_aside(const struct vb_sq *sq)
 }
 
 /* Counts the bytes of a completed work request. Only the executor writes, so no atomic addition. */
-static inline void vb_sq_count(_Atomic uint64_t *bytes, uint32_t length)
+__attribute__((always_inline)) static inline void vb_sq_count(_Atomic uint64_t *bytes,
+							      uint32_t length)
 {
 	atomic_store_explicit(bytes, atomic_load_explicit(bytes, memory_order_relaxed) + length,
 			      memory_order_relaxed);

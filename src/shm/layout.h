@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 10,
+	VB_LAYOUT_VERSION = 11,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -64,9 +64,11 @@ enum {
 	VB_MAPS_MAX = 32,     /* mapped regions of a process */
 	VB_HAZARD_PAGE = 64,  /* hazard cells per page */
 	VB_HAZARD_PAGES = 64,
-	VB_INLINE_CELL = 24,     /* payload bytes that ride in a cell */
-	VB_SPILL = 256,          /* payload bytes that ride in the spill area of a cell */
-	VB_INLINE_STAMPED = 16,  /* payload bytes that ride in a cell with a stamp */
+	VB_INLINE_CELL = 24,    /* payload bytes that ride in a cell */
+	VB_SPILL = 256,         /* payload bytes that ride in the spill area of a cell */
+	VB_INLINE_STAMPED = 16, /* payload bytes that ride in a cell with a stamp */
+	VB_SHELF_PLACE = 8192,  /* payload bytes that ride in a place of a shelf */
+	VB_SHELF_PLACES = 32,
 	VB_READY_PAGE = 64 * 64, /* ready bits per page */
 	VB_READY_DIRECT = 2,     /* words of a page that have no bit in the summary */
 	VB_READY_PAGES = 34,     /* for both queues of every QP, and XRC SRQs */
@@ -121,7 +123,7 @@ static inline enum vb_cell_state vb_cell_state(uint64_t word)
 	return (enum vb_cell_state)(word & 0xff);
 }
 
-enum vb_cell_where { VB_PAYLOAD_PLACED, VB_PAYLOAD_INLINE, VB_PAYLOAD_SPILL };
+enum vb_cell_where { VB_PAYLOAD_PLACED, VB_PAYLOAD_INLINE, VB_PAYLOAD_SPILL, VB_PAYLOAD_SHELF };
 
 /* Lent. One posted receive and, once it is DONE, its completion: a single cache line. */
 struct vb_cell {
@@ -139,7 +141,8 @@ struct vb_cell {
 	uint8_t sl;
 	uint16_t slid;   /* raw: the VLAN tag that was cut out */
 	uint8_t stamped; /* stamp is set, and payload has no more than VB_INLINE_STAMPED bytes */
-	uint8_t pad0[3];
+	uint8_t place;   /* 1 + the place in the shelf that the message has taken; 0: none */
+	uint8_t pad0[2];
 	union {
 		uint8_t payload[VB_INLINE_CELL];
 		struct {
@@ -176,9 +179,13 @@ struct vb_rq_shared { /* shown */
 	uint32_t many;            /* several senders: each takes a cell before completing it */
 	_Atomic uint32_t version; /* odd: the owner replaces the ring, look again later */
 	uint32_t pd; /* PD that the keys of its receives must belong to; an SRQ has its own */
-	uint8_t pad0[12];
+	uint8_t pad0[4];
+	/* One sender: offset of places that the sender uses by turns, lent; 0: none. */
+	_Atomic uint64_t shelf;
 	/* owner, at each post; only if there are many senders */
 	_Alignas(VB_LINE) _Atomic uint32_t tail;
+	/* owner; one sender: count of messages that were in the shelf and were polled */
+	_Atomic uint32_t shelf_left;
 };
 static_assert(sizeof(struct vb_rq_shared) == 2 * VB_LINE, "");
 
@@ -323,6 +330,7 @@ enum {
 	VB_QP_ATTN_COMM_EST = 1 << 9, /* the first message arrived in RTR */
 	VB_QP_ATTN_QUIET = 1 << 10,   /* fail without an event: a receive completion says it */
 	VB_QP_ATTN_MIGRATE = 1 << 11, /* the sender's mig_state has changed */
+	VB_QP_ATTN_SHELF = 1 << 12,   /* many messages would ride in a shelf */
 };
 
 enum {                           /* reasons why a QP takes packets only */

@@ -279,9 +279,9 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 		return return_failure(err ? err : refuse_state(qp, wr), bad_wr);
 	}
 	vb_tell_post_send(qp, wr);
-	if (vb_local_send_fast(qp, wr))
+	wr = vb_local_send_fast(qp, wr, whole);
+	if (!wr)
 		return 0;
-	vb_spin_lock(&sq->lock);
 	first = sq->tail;
 	for (; wr; wr = wr->next) {
 		err = append_wr(qp, wr, type, whole);

@@ -30,8 +30,8 @@ enum { TEST_SECONDS_MAX = 120, EXIT_SKIP = 77 };
 	X(caps) X(state) X(async) X(sqd) X(fork) X(extended) X(cq_ex) X(moderate) X(qp_ex) \
 	X(domain) X(null_mr) X(rereg) X(dm) X(odp) X(import) X(key) X(mw) X(mw_key) \
 	X(mr_dmabuf) X(mr_ex) X(comp_cntr) X(rate) X(send) X(invalidate) X(sge) X(rdma) X(atomic) \
-	X(atomic_write) X(flush) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) X(order) X(fifo) X(many) \
-	X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive) X(err_access) \
+	X(atomic_write) X(flush) X(tm) X(tm_rndv) X(ud) X(mcast) X(post) X(small) X(order) X(fifo) \
+	X(many) X(parallel) X(event) X(ready) X(life) X(err_local) X(err_receive) X(err_access) \
 	X(err_request) X(err_retry) X(mtu) X(err_drop) X(err_flush) X(err_overrun) \
 	X(progress) X(xrc) X(xrc_message) X(xrc_share) X(vpi) X(migrate) X(pkey) X(events) \
 	X(raw) X(flow) X(wq) X(tso) X(strip)

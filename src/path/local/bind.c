@@ -228,16 +228,24 @@ static enum vb_reason claim_connection(struct vb_qp *qp, struct vb_qp_entry *ent
 	return VB_OK;
 }
 
+/* The value of direct for small SENDs to a QP of the peer. */
+static uint64_t direct_name(const struct vb_qp *qp, uint32_t qpn)
+{
+	const struct vb_remote *remote = &qp->remote;
+
+	if (vb_qp_is_xrc(qp) || remote->peer->self || vb_fault_any() || !vb_profile_sends_plainly())
+		return 0;
+	return vb_hazard_name(remote->peer->head_slot, qpn) | (remote->many ? VB_DIRECT_MANY : 0) |
+	       (remote->shelf ? VB_DIRECT_SHELF : 0);
+}
+
 /* Sets the gate that the QP is bound to, and whether a small SEND may take the short way. */
 static void set_gate(struct vb_qp *qp, uint64_t gate)
 {
 	struct vb_remote *remote = &qp->remote;
-	bool direct = gate && !remote->many && !vb_qp_is_xrc(qp) && !remote->peer->self &&
-		      !vb_fault_any() && vb_profile_sends_plainly();
 
 	remote->gate = gate;
-	atomic_store(&remote->direct,
-		     direct ? vb_hazard_name(remote->peer->head_slot, qp->attr.dest_qp_num) : 0);
+	atomic_store(&remote->direct, gate ? direct_name(qp, qp->attr.dest_qp_num) : 0);
 	if (atomic_load(&remote->look_again)) /* pairs with vb_qp_follow_pkey */
 		atomic_store(&remote->direct, 0);
 }
@@ -319,8 +327,11 @@ static enum vb_verdict bind_slowly(struct vb_step_context *step)
 		return silent(step, reason);
 	remote->message_max = message_max(step->qp, entry);
 	remote->keeps_head = step->qp->type == IBV_QPT_UC;
-	remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
+	if (!remote->many)
+		remote->next_recv = remote->keeps_head ? atomic_load(&remote->rq_lent->head) : 0;
 	vb_apart_begin(remote);
+	remote->shelf = NULL;
+	remote->shelf_wishes = 0;
 	/* The values read above belong to this epoch only if the gate is still the same. The fence
 	 * keeps these loads before that of the gate; pairs with the fence in vb_grace_begin, which
 	 * lies between a gate that closes and new values. */
@@ -399,7 +410,7 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 	enum vb_reason reason;
 	uint64_t gate;
 
-	remote->gate = 0;
+	vb_remote_forget_gate(remote);
 	remote->entry = find_entry(remote, qpn);
 	gate = remote->entry ? atomic_load(&remote->entry->gate) : 0;
 	reason = gate_reason(remote->lent, gate);
@@ -413,6 +424,8 @@ static enum vb_reason bind_datagram_slowly(struct vb_step_context *step, uint32_
 	if (atomic_load(&remote->entry->gate) != gate)
 		return VB_WHY_PEER_NO_QP;
 	remote->gate = gate;
+	/* Each datagram compares the P_Keys, so the short way need not be closed for them. */
+	atomic_store(&remote->direct, direct_name(step->qp, qpn));
 	return VB_OK;
 }
 

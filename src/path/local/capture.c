@@ -88,7 +88,7 @@ static void work_describe(const struct vb_step_context *step, const struct vb_wq
 	work->length = wqe->length;
 	work->rkey = datagram ? 0 : wqe->rkey;
 	work->imm = wqe->imm;
-	work->qkey = datagram ? vb_qp_datagram_qkey(qp, wqe) : 0;
+	work->qkey = datagram ? vb_qp_datagram_qkey(qp, wqe->remote_qkey) : 0;
 	work->pkey = vb_qp_pkey(qp);
 	work->opcode = wqe->opcode;
 	work->type = qp->type;

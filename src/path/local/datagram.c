@@ -15,11 +15,9 @@ enum {
 	IMMEDIATE = 4,
 };
 
-static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
+void vb_datagram_grh(const struct vb_av *av, uint32_t length, bool imm, uint8_t *out)
 {
-	const struct vb_av *av = &step->wqe->ah->av;
-	bool imm = vb_wr_has_imm(step->wqe->opcode);
-	uint32_t padded = (step->wqe->length + 3) & ~3u;
+	uint32_t padded = (length + 3) & ~3u;
 	struct vb_grh grh = {
 		.sgid = av->sgid,
 		.dgid = av->dgid,
@@ -36,11 +34,24 @@ static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
 		memset(out, 0, VB_GRH_SIZE);
 }
 
+static void grh_of(const struct vb_step_context *step, uint8_t out[VB_GRH_SIZE])
+{
+	vb_datagram_grh(&step->wqe->ah->av, step->wqe->length, vb_wr_has_imm(step->wqe->opcode),
+			out);
+}
+
 static uint8_t sl_of(const struct vb_av *av)
 {
 	if (av->dlid) /* InfiniBand */
 		return av->sl;
 	return vb_gid_is_ipv4(&av->dgid) ? VB_GRH_SL_IPV4 : VB_GRH_SL_IPV6;
+}
+
+void vb_datagram_address(const struct vb_av *av, struct vb_message *message)
+{
+	message->wc_flags |= av->grh ? IBV_WC_GRH : 0;
+	message->sl = sl_of(av);
+	message->slid = av->slid;
 }
 
 static void message_of(const struct vb_step_context *step, struct vb_message *message)
@@ -53,13 +64,11 @@ static void message_of(const struct vb_step_context *step, struct vb_message *me
 		.imm = imm ? wqe->imm : 0,
 		.src_qpn = step->qp->ibv.qp_num,
 		.wc_opcode = IBV_WC_RECV & 0xff,
-		.wc_flags =
-			(uint8_t)((imm ? IBV_WC_WITH_IMM : 0) | (wqe->ah->av.grh ? IBV_WC_GRH : 0)),
+		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
 		.solicited = wqe->solicited,
 		.event_later = true,
-		.sl = sl_of(&wqe->ah->av),
-		.slid = wqe->ah->av.slid,
 	};
+	vb_datagram_address(&wqe->ah->av, message);
 }
 
 static bool ride_along(const struct vb_step_context *step, uint8_t *out)
@@ -172,7 +181,7 @@ static enum vb_step drop(struct vb_step_context *step, enum vb_reason reason)
 enum vb_step vb_step_to_target(struct vb_step_context *step)
 {
 	struct vb_remote *remote = &step->qp->remote;
-	uint32_t qkey = vb_qp_datagram_qkey(step->qp, step->wqe);
+	uint32_t qkey = vb_qp_datagram_qkey(step->qp, step->wqe->remote_qkey);
 	uint32_t length = step->wqe->length + VB_GRH_SIZE;
 	struct vb_claim claim = { .fit = length };
 	enum vb_reason reason;

@@ -28,7 +28,11 @@ void vb_local_give_back(struct vb_qp *qp);
  */
 void vb_local_wake_target(struct vb_qp *qp, bool solicited);
 
-/* Executes a small SEND to a ready peer at once; false: nothing happened, the caller posts it. */
-bool vb_local_send_fast(struct vb_qp *qp, const struct ibv_send_wr *wr);
+/*
+ * Executes small SENDs to a ready target at once, from the first of a list on. Gives the first work
+ * request that is left; NULL: none. If one is left, the caller has qp->sq.lock: no other thread
+ * posts in between. whole: the caller posts all of them or none.
+ */
+struct ibv_send_wr *vb_local_send_fast(struct vb_qp *qp, struct ibv_send_wr *wr, bool whole);
 
 #endif

@@ -164,6 +164,7 @@ static enum vb_step receive_place(struct vb_step_context *step, const struct vb_
 		return VB_STEP_AGAIN;
 	}
 	claim->cell->where = VB_PAYLOAD_PLACED;
+	vb_step_shelf_wish(step);
 	return receive_finish(step, claim);
 }
 

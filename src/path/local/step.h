@@ -11,6 +11,7 @@
 #include "path/local/local.h"
 
 struct vb_claim;
+struct vb_message;
 
 enum { VB_PIECE = 1 << 20 }; /* bytes copied within one hazard */
 
@@ -135,6 +136,18 @@ bool vb_apart_waits(struct vb_remote *remote, uint64_t now_ns);
 /* A look found no receive, or it found one. */
 void vb_apart_missed(struct vb_remote *remote, uint64_t now_ns);
 void vb_apart_found(struct vb_remote *remote);
+
+/* --- shelf.c --- */
+
+/* A message was copied by a system call. If many would ride in a shelf, the target makes one. */
+void vb_step_shelf_wish(struct vb_step_context *step);
+
+/* --- datagram.c --- */
+
+/* The bytes before a datagram with a payload of this length. */
+void vb_datagram_grh(const struct vb_av *av, uint32_t length, bool imm, uint8_t *out);
+/* Adds to a message what its address tells. */
+void vb_datagram_address(const struct vb_av *av, struct vb_message *message);
 
 /* --- aside.c --- */
 

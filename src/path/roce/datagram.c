@@ -87,7 +87,7 @@ static bool datagram_send(struct vb_roce *roce, struct vb_qp *qp, const struct v
 		.pkey = vb_qp_pkey(qp),
 		.dest_qpn = wqe->remote_qpn,
 		.psn = vb_psn_add(qp->attr.sq_psn, wired ? wired->datagram_psn++ : 0),
-		.qkey = vb_qp_datagram_qkey(qp, wqe),
+		.qkey = vb_qp_datagram_qkey(qp, wqe->remote_qkey),
 		.src_qpn = qp->ibv.qp_num,
 		.link = packet_link(&wqe->ah->av),
 		.imm = wqe->imm,
