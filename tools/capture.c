@@ -347,7 +347,10 @@ int capture_run(const struct capture_options *options)
 	capture->options = options;
 	signals_catch();
 	if (device_find(capture) && file_open(&capture->file, options->output)) {
-		sources_open(&capture->sources, options);
+		sources_open(&capture->sources, &(struct sources_options){ .tool = "capture",
+									   .wants = VB_WANT_PACKETS,
+									   .bytes = options->bytes,
+									   .pid = options->pid });
 		status = capture_loop(capture);
 		if (!capture_finish(capture) && !status && !capture->broken)
 			status = EXIT_FAILURE;

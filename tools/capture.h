@@ -19,6 +19,7 @@
 #include "capture/frame.h"
 #include "capture/reader.h"
 #include "engine/attach/ask.h"
+#include "engine/attach/capture.h"
 
 enum { PROGRAM_SIZE = 32, COMMENT_SIZE = 640, CAPTURE_BYTES = 64, DEVICE_GIDS = 256 };
 
@@ -65,17 +66,19 @@ struct source {
 	bool told;  /* the user knows that it is stopped */
 	char program[PROGRAM_SIZE];
 	struct vb_capture_reader reader;
-	struct capture_notes *notes; /* owned */
-	int interface;               /* of the file; -1: none yet */
-	uint64_t packets;            /* written */
-	uint64_t lost;               /* once the process has ended */
-	bool captured;               /* it has answered */
+	struct capture_notes *notes;  /* owned */
+	int interface;                /* of the file; -1: none yet */
+	uint64_t packets;             /* written */
+	uint64_t lost, stations_lost; /* once the process has ended */
+	bool captured;                /* it has answered */
 };
 
 struct sources {
 	struct source **list; /* owned; in the order in which they came */
 	unsigned count;
-	int listener; /* processes that start later come here; -1: none */
+	int listener;     /* processes that start later come here; -1: none */
+	const char *tool; /* for messages */
+	unsigned wants;   /* enum vb_capture_want */
 	uint32_t bytes;
 	pid_t pid_of_slot[VB_ASK_SLOTS];
 	unsigned long *inodes; /* of listeners that were asked; owned */
@@ -85,7 +88,14 @@ struct sources {
 	bool came; /* a process has come by itself: its slots are not known yet */
 };
 
-void sources_open(struct sources *sources, const struct capture_options *options);
+struct sources_options {
+	const char *tool; /* for messages */
+	unsigned wants;   /* enum vb_capture_want */
+	uint32_t bytes;
+	pid_t pid;        /* that the user asks for; 0: all */
+	const char *name; /* processes that know this name come by themselves; NULL: all */
+};
+void sources_open(struct sources *sources, const struct sources_options *options);
 /* Finds processes, and takes answers; waits up to timeout_ms for them. */
 void sources_look(struct sources *sources);
 void sources_wait(struct sources *sources, int timeout_ms);
@@ -93,7 +103,9 @@ void sources_wait(struct sources *sources, int timeout_ms);
 typedef void source_each(void *arg, struct source *source, const struct vb_capture_head *record);
 bool sources_read(struct sources *sources, source_each *each, void *arg);
 void sources_close(struct sources *sources);
+/* Packets, or stations. */
 uint64_t source_lost(const struct source *source);
+uint64_t source_stations_lost(const struct source *source);
 
 /* --- capture_comment.c --- */
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,7 +13,6 @@
 
 #include "base/fd.h"
 #include "capture.h"
-#include "engine/attach/capture.h"
 #include "verbena.h"
 
 static void program_read(pid_t pid, char text[PROGRAM_SIZE])
@@ -32,31 +32,45 @@ static void program_read(pid_t pid, char text[PROGRAM_SIZE])
 
 /* --- the listener: processes that start later connect to it --- */
 
-static int listener_open(void)
+static int listener_bind(const char *name)
 {
-	for (unsigned number = 0; number < VB_CAPTURE_NAMES; number++) {
-		struct sockaddr_un address = { .sun_family = AF_UNIX };
-		int length = vb_capture_name(address.sun_path + 1, geteuid(), number);
-		socklen_t size =
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int length = snprintf(address.sun_path + 1, VB_CAPTURE_NAME_SIZE, "%s", name);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-		if (fd < 0)
-			return -1;
-		if (!bind(fd, (void *)&address, size) && !listen(fd, 128))
-			return fd;
-		close(fd);
-	}
+	if (fd < 0 || (!bind(fd, (void *)&address, size) && !listen(fd, 128)))
+		return fd;
+	close(fd);
 	return -1;
 }
 
-void sources_open(struct sources *sources, const struct capture_options *options)
+/* name: NULL: one of the names that all processes of the user look for. */
+static int listener_open(const char *name)
 {
-	*sources = (struct sources){ .bytes = options->bytes, .complain_pid = options->pid };
-	sources->listener = listener_open();
+	char text[VB_CAPTURE_NAME_SIZE];
+	int fd = -1;
+
+	if (name)
+		return listener_bind(name);
+	for (unsigned number = 0; number < VB_CAPTURE_NAMES && fd < 0; number++) {
+		vb_capture_name(text, geteuid(), number);
+		fd = listener_bind(text);
+	}
+	return fd;
+}
+
+void sources_open(struct sources *sources, const struct sources_options *options)
+{
+	*sources = (struct sources){ .tool = options->tool,
+				     .wants = options->wants,
+				     .bytes = options->bytes,
+				     .complain_pid = options->pid };
+	sources->listener = listener_open(options->name);
 	if (sources->listener < 0)
-		complain("capture: other captures of this user run: the first packets of "
-			 "programs that start now may be missing");
+		complain("%s: other captures of this user run: the beginning of programs that "
+			 "start now may be missing",
+			 options->tool);
 }
 
 /* --- asking --- */
@@ -89,8 +103,10 @@ static struct source *source_new(struct sources *sources)
 /* Takes the socket over. */
 static void source_ask(struct sources *sources, int socket, const struct ucred *cred)
 {
-	const struct vb_capture_request request = { VB_CAPTURE_MAGIC, VB_CAPTURE_VERSION,
-						    sources->bytes };
+	const struct vb_capture_request request = { .magic = VB_CAPTURE_MAGIC,
+						    .version = VB_CAPTURE_VERSION,
+						    .bytes = sources->bytes,
+						    .wants = sources->wants };
 	struct source *source = is_known(sources, cred->pid) ? NULL : source_new(sources);
 
 	if (!source || send(socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
@@ -164,7 +180,7 @@ static bool name_ask(void *arg, unsigned slot, const char *text, unsigned long i
 }
 
 /* A process that is stopped answers when it goes on. */
-static void stopped_tell(struct source *source)
+static void stopped_tell(const char *tool, struct source *source)
 {
 	char path[64], line[256] = "";
 	const char *state;
@@ -179,7 +195,7 @@ static void stopped_tell(struct source *source)
 	if (!state || (state[2] != 'T' && state[2] != 't'))
 		return;
 	source->told = true;
-	complain("capture: process %d (%s) is stopped; it is captured as soon as it goes on",
+	complain("%s: process %d (%s) is stopped; it takes part as soon as it goes on", tool,
 		 source->pid, source->program);
 }
 
@@ -190,11 +206,11 @@ void sources_look(struct sources *sources)
 	sources->came = false;
 	if (vb_ask_names(name_ask, sources) && !sources->complained) {
 		sources->complained = true;
-		complain("capture: /proc/net/unix: %s", strerror(errno));
+		complain("%s: /proc/net/unix: %s", sources->tool, strerror(errno));
 	}
 	for (unsigned i = 0; i < sources->count; i++)
 		if (sources->list[i]->state == SOURCE_ASKED && !sources->list[i]->told)
-			stopped_tell(sources->list[i]);
+			stopped_tell(sources->tool, sources->list[i]);
 	for (unsigned slot = 0; slot < VB_ASK_SLOTS && !found; slot++)
 		found = sources->pid_of_slot[slot] == sources->complain_pid;
 	if (!found)
@@ -256,7 +272,7 @@ static void source_answer(struct sources *sources, struct source *source)
 	}
 	/* Processes of others, and those that have just ended, are not worth a word. */
 	if ((err != EPERM && !kill(source->pid, 0)) || source->pid == sources->complain_pid)
-		complain("capture: process %d (%s) cannot be captured: %s", source->pid,
+		complain("%s: process %d (%s) cannot take part: %s", sources->tool, source->pid,
 			 source->program, words_of(err));
 	source_end(source);
 }
@@ -315,6 +331,7 @@ bool sources_read(struct sources *sources, source_each *each, void *arg)
 		count += vb_capture_read(&hand.source->reader, record_hand_out, &hand);
 		if (hand.source->state == SOURCE_ENDED) { /* for the last time */
 			hand.source->lost = vb_capture_lost(&hand.source->reader);
+			hand.source->stations_lost = vb_capture_stations_lost(&hand.source->reader);
 			vb_capture_close(&hand.source->reader);
 		}
 	}
@@ -324,6 +341,12 @@ bool sources_read(struct sources *sources, source_each *each, void *arg)
 uint64_t source_lost(const struct source *source)
 {
 	return source->reader.head ? vb_capture_lost(&source->reader) : source->lost;
+}
+
+uint64_t source_stations_lost(const struct source *source)
+{
+	return source->reader.head ? vb_capture_stations_lost(&source->reader)
+				   : source->stations_lost;
 }
 
 void sources_close(struct sources *sources)

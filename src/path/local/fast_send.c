@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "base/probe.h"
 #include "capture/ring.h"
 #include "exec/recv.h"
 #include "nic/mr.h"
@@ -131,6 +132,9 @@ static inline bool message_deliver(struct vb_qp *qp, const struct ibv_send_wr *w
 	}
 	/* Between the completion and the looks at use_ready and armed, as in cell_commit. */
 	vb_fence_after_rmw();
+	VB_PROBE(post_send, qp->ibv.qp_num, wr->wr_id, wr->opcode);
+	VB_PROBE(begin, qp->ibv.qp_num, wr->wr_id);
+	VB_PROBE(placed, qp->attr.dest_qp_num, remote->next_recv);
 	remote->next_recv++;
 	cell_ahead_prefetch(remote);
 	if (remote->keeps_head)
@@ -156,6 +160,7 @@ static inline void wqe_record(struct vb_qp *qp, const struct ibv_send_wr *wr)
 	if (asks & (VB_CQ_ORDERED | VB_CQ_PAIR) && wqe->signaled)
 		sq->stamps[sq->tail & sq->mask] = vb_qp_send_stamp(qp, asks);
 	sq->next = ++sq->tail;
+	VB_PROBE(complete, qp->ibv.qp_num, wqe->wr_id, wqe->status);
 	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
 	if (asks & VB_CQ_NUMBERS && wqe->signaled)
