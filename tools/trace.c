@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/environment.h"
-#include "capture.h"
+#include "engine/attach/sources.h"
 #include "verbena.h"
 
 static const char usage[] =
@@ -40,7 +40,7 @@ static void on_signal(int number)
 
 struct trace {
 	const struct trace_options *options;
-	struct sources sources;
+	struct vb_sources sources;
 	struct trace_file file;
 	struct trace_model model;
 };
@@ -53,7 +53,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void record_take(void *arg, struct source *source, const struct vb_capture_head *record)
+static void record_take(void *arg, struct vb_source *source, const struct vb_capture_head *record)
 {
 	struct trace *trace = arg;
 
@@ -66,7 +66,7 @@ static void record_take(void *arg, struct source *source, const struct vb_captur
 
 static bool round_do(struct trace *trace)
 {
-	bool any = sources_read(&trace->sources, record_take, trace);
+	bool any = vb_sources_read(&trace->sources, record_take, trace);
 
 	trace_round(&trace->model);
 	trace_file_flush(&trace->file);
@@ -108,18 +108,18 @@ static int trace_loop(struct trace *trace, pid_t program)
 
 	while (!program_ended(program, &status) && (program >= 0 || !is_over(trace, begun_ns))) {
 		if (program < 0 && (!looked_ns || now_ns() - looked_ns >= LOOK_NS)) {
-			sources_look(&trace->sources);
+			vb_sources_look(&trace->sources);
 			looked_ns = now_ns();
 		}
-		sources_wait(&trace->sources, any ? 1 : IDLE_MS);
+		vb_sources_wait(&trace->sources, any ? 1 : IDLE_MS);
 		any = round_do(trace);
 	}
-	sources_wait(&trace->sources, 0);
+	vb_sources_wait(&trace->sources, 0);
 	round_do(trace);
 	return status;
 }
 
-static void lost_tell(struct trace *trace, const struct source *source, uint64_t lost)
+static void lost_tell(struct trace *trace, const struct vb_source *source, uint64_t lost)
 {
 	const struct trace_track track = { source->pid, 0 };
 	char name[64];
@@ -138,7 +138,7 @@ static bool trace_end(struct trace *trace)
 
 	trace_finish(&trace->model, now_ns());
 	for (unsigned i = 0; i < trace->sources.count; i++) {
-		const uint64_t of_it = source_stations_lost(trace->sources.list[i]);
+		const uint64_t of_it = vb_source_stations_lost(trace->sources.list[i]);
 
 		lost_tell(trace, trace->sources.list[i], of_it);
 		lost += of_it;
@@ -174,15 +174,17 @@ static void signals_catch(bool program)
 
 static bool trace_begin(struct trace *trace, const struct trace_options *options, const char *name)
 {
-	const struct sources_options sources = {
-		.tool = "trace", .wants = VB_WANT_STATIONS, .pid = options->pid, .name = name
-	};
+	const struct vb_sources_options sources = { .tool = "trace",
+						    .tell = complain,
+						    .wants = VB_WANT_STATIONS,
+						    .pid = options->pid,
+						    .name = name };
 
 	*trace = (struct trace){ .options = options };
 	trace->model.file = &trace->file;
 	if (!trace_file_open(&trace->file, options->output, options->limit_mb << 20))
 		return false;
-	sources_open(&trace->sources, &sources);
+	vb_sources_open(&trace->sources, &sources);
 	return true;
 }
 
@@ -192,7 +194,7 @@ static int trace_run(struct trace *trace, pid_t program)
 
 	if (!trace_end(trace) && !status)
 		status = EXIT_FAILURE;
-	sources_close(&trace->sources);
+	vb_sources_close(&trace->sources);
 	trace_free(&trace->model);
 	free(trace);
 	return status;
