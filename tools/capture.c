@@ -41,7 +41,7 @@ static void on_signal(int number)
 /* All that one capture has. */
 struct capture {
 	const struct capture_options *options;
-	struct sources sources;
+	struct vb_sources sources;
 	struct merge merge;
 	struct capture_file file;
 	struct vb_capture_framer framer;
@@ -88,7 +88,7 @@ static pid_t pid_of(const struct capture *capture, uint32_t qpn)
 	return capture->sources.pid_of_slot[qpn >> 12 < VB_ASK_SLOTS ? qpn >> 12 : 0];
 }
 
-static struct source *source_of(const struct capture *capture, pid_t pid)
+static struct vb_source *source_of(const struct capture *capture, pid_t pid)
 {
 	for (unsigned i = capture->sources.count; i; i--)
 		if (capture->sources.list[i - 1]->pid == pid)
@@ -100,8 +100,8 @@ static struct source *source_of(const struct capture *capture, pid_t pid)
  * The process whose interface shows the packet; NULL: it is not wanted. Only the sender of a
  * message tells of the local path: with --pid the target's interface shows it.
  */
-static struct source *shown_at(const struct capture *capture, struct source *source,
-			       struct vb_capture_frame *frame)
+static struct vb_source *shown_at(const struct capture *capture, struct vb_source *source,
+				  struct vb_capture_frame *frame)
 {
 	const struct capture_options *options = capture->options;
 	const pid_t pid = options->pid;
@@ -123,7 +123,7 @@ static struct source *shown_at(const struct capture *capture, struct source *sou
 
 struct taking {
 	struct capture *capture;
-	struct source *source;
+	struct vb_source *source;
 };
 
 static const uint8_t *bth_of(const struct vb_capture_frame *frame)
@@ -138,7 +138,7 @@ static void frame_take(void *arg, const struct vb_capture_frame *given)
 	struct vb_capture_frame frame = *given;
 	char comment[COMMENT_SIZE];
 	const char *failure;
-	struct source *shown;
+	struct vb_source *shown;
 	size_t used;
 
 	if (!frame.local)
@@ -154,7 +154,7 @@ static void frame_take(void *arg, const struct vb_capture_frame *given)
 }
 
 /* The sentence may be about a packet that is still held. */
-static void failure_attach(struct capture *capture, struct source *source)
+static void failure_attach(struct capture *capture, struct vb_source *source)
 {
 	struct capture_notes *notes = source->notes;
 	const struct capture_failure *last = &notes->failures[notes->failure_count - 1];
@@ -168,13 +168,14 @@ static void failure_attach(struct capture *capture, struct source *source)
 	notes->failure_count--;
 }
 
-static void record_take(void *arg, struct source *source, const struct vb_capture_head *record)
+static void record_take(void *arg, struct vb_source *source, const struct vb_capture_head *record)
 {
 	struct taking taking = { arg, source };
 
 	if (record->kind == VB_CAPTURE_PSNS || record->kind == VB_CAPTURE_FAILED)
 		notes_take(source, record);
-	if (record->kind == VB_CAPTURE_FAILED && source->notes->failure_count)
+	if (record->kind == VB_CAPTURE_FAILED &&
+	    ((struct capture_notes *)source->notes)->failure_count)
 		failure_attach(arg, source);
 	vb_capture_frames(&taking.capture->framer, record, frame_take, &taking);
 }
@@ -203,7 +204,7 @@ static bool is_full(const struct capture *capture)
 static bool round_do(struct capture *capture, uint64_t hold_ns)
 {
 	const uint64_t begun_ns = now_ns();
-	bool any = sources_read(&capture->sources, record_take, capture);
+	bool any = vb_sources_read(&capture->sources, record_take, capture);
 
 	if (capture->merge.count > HELD_MAX)
 		hold_ns /= 10;
@@ -257,18 +258,18 @@ static int capture_loop(struct capture *capture)
 	bool any = false;
 	pid_t program;
 
-	sources_look(&capture->sources);
+	vb_sources_look(&capture->sources);
 	program = program_start(capture->options->program, &status);
 	while (!interrupted && !is_full(capture) && !program_ended(program, &status) &&
 	       !(seconds && (double)(now_ns() - begun_ns) >= seconds * 1e9)) {
 		if (now_ns() - looked_ns >= LOOK_NS || capture->sources.came) {
-			sources_look(&capture->sources);
+			vb_sources_look(&capture->sources);
 			looked_ns = now_ns();
 		}
-		sources_wait(&capture->sources, any ? 1 : IDLE_MS);
+		vb_sources_wait(&capture->sources, any ? 1 : IDLE_MS);
 		any = round_do(capture, HOLD_NS);
 	}
-	sources_wait(&capture->sources, 0);
+	vb_sources_wait(&capture->sources, 0);
 	if (!is_full(capture))
 		round_do(capture, 0);
 	if (program >= 0 && interrupted)
@@ -276,7 +277,7 @@ static int capture_loop(struct capture *capture)
 	return status;
 }
 
-static bool is_shown(const struct capture_options *options, const struct source *source)
+static bool is_shown(const struct capture_options *options, const struct vb_source *source)
 {
 	return !options->pid || source->pid == options->pid;
 }
@@ -288,13 +289,13 @@ static bool capture_finish(struct capture *capture)
 	bool good;
 
 	for (unsigned i = 0; i < capture->sources.count; i++) {
-		struct source *source = capture->sources.list[i];
+		struct vb_source *source = capture->sources.list[i];
 
 		if (!is_shown(capture->options, source))
 			continue;
 		if (!capture->broken)
 			file_statistics(&capture->file, source);
-		lost += source_lost(source);
+		lost += vb_source_lost(source);
 		processes += source->captured;
 	}
 	good = file_close(&capture->file) && !capture->broken;
@@ -347,11 +348,18 @@ int capture_run(const struct capture_options *options)
 	capture->options = options;
 	signals_catch();
 	if (device_find(capture) && file_open(&capture->file, options->output)) {
-		sources_open(&capture->sources, options);
+		vb_sources_open(
+			&capture->sources,
+			&(struct vb_sources_options){ .tool = "capture",
+						      .tell = complain,
+						      .notes_size = sizeof(struct capture_notes),
+						      .wants = VB_WANT_PACKETS,
+						      .bytes = options->bytes,
+						      .pid = options->pid });
 		status = capture_loop(capture);
 		if (!capture_finish(capture) && !status && !capture->broken)
 			status = EXIT_FAILURE;
-		sources_close(&capture->sources);
+		vb_sources_close(&capture->sources);
 	}
 	merge_free(&capture->merge);
 	free(capture);

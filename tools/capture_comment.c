@@ -7,7 +7,7 @@
 #include "nic/wr_opcode.h"
 #include "wire/line.h"
 
-void notes_take(struct source *source, const struct vb_capture_head *record)
+void notes_take(struct vb_source *source, const struct vb_capture_head *record)
 {
 	const struct vb_capture_note *note = (const void *)record;
 	struct capture_notes *notes = source->notes;
@@ -59,7 +59,7 @@ static bool is_answer(uint8_t opcode)
 	return false;
 }
 
-void notes_find(const struct source *source, struct vb_capture_frame *frame, const uint8_t *bth)
+void notes_find(const struct vb_source *source, struct vb_capture_frame *frame, const uint8_t *bth)
 {
 	const struct vb_capture_note *note;
 
@@ -76,7 +76,7 @@ void notes_find(const struct source *source, struct vb_capture_frame *frame, con
 		frame->src_qpn = 0;
 }
 
-const char *notes_failure(struct source *source, const struct vb_capture_frame *frame)
+const char *notes_failure(struct vb_source *source, const struct vb_capture_frame *frame)
 {
 	struct capture_notes *notes = source->notes;
 	static char text[VB_CAPTURE_TEXT + 1];
@@ -107,7 +107,7 @@ static const char *by_name(uint8_t by)
 	return by < sizeof(names) / sizeof(*names) ? names[by] : "?";
 }
 
-static void add_qp(struct line *line, const struct sources *sources, uint32_t qpn, bool ours)
+static void add_qp(struct line *line, const struct vb_sources *sources, uint32_t qpn, bool ours)
 {
 	pid_t pid = qpn >> 12 < VB_ASK_SLOTS ? sources->pid_of_slot[qpn >> 12] : 0;
 
@@ -117,7 +117,7 @@ static void add_qp(struct line *line, const struct sources *sources, uint32_t qp
 }
 
 /* "pid 4711 (rping): SEND wr_id 5, QP 0x2a1003 to QP 0x31f004 (pid 4712), local path" */
-void comment_write(const struct sources *sources, const struct source *source,
+void comment_write(const struct vb_sources *sources, const struct vb_source *source,
 		   const struct vb_capture_frame *frame, char comment[COMMENT_SIZE])
 {
 	struct line line = { .out = comment, .size = COMMENT_SIZE };

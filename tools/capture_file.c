@@ -135,7 +135,7 @@ bool file_open(struct capture_file *file, const char *path)
 	return section_put(file) && file_flush(file);
 }
 
-static bool interface_put(struct capture_file *file, struct source *source)
+static bool interface_put(struct capture_file *file, struct vb_source *source)
 {
 	const struct passwd *user = getpwuid(source->uid);
 	const uint8_t unit = NANOSECONDS;
@@ -174,12 +174,13 @@ bool file_packet(struct capture_file *file, struct held *held)
 	return block_end(file);
 }
 
-void file_statistics(struct capture_file *file, struct source *source)
+void file_statistics(struct capture_file *file, struct vb_source *source)
 {
-	const uint64_t lost = source_lost(source), received = source->packets + lost;
+	const uint64_t lost = vb_source_lost(source), received = source->packets + lost;
+	const struct capture_notes *notes = source->notes;
 	struct timespec now;
 
-	if (source->interface < 0 && (lost || source->notes->failure_count))
+	if (source->interface < 0 && (lost || notes->failure_count))
 		interface_put(file, source);
 	if (source->interface < 0)
 		return;
@@ -187,8 +188,8 @@ void file_statistics(struct capture_file *file, struct source *source)
 	block_begin(BLOCK_STATISTICS);
 	put32((uint32_t)source->interface);
 	put_time(file, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-	for (unsigned i = 0; i < source->notes->failure_count; i++) {
-		const struct capture_failure *failure = &source->notes->failures[i];
+	for (unsigned i = 0; i < notes->failure_count; i++) {
+		const struct capture_failure *failure = &notes->failures[i];
 		char text[COMMENT_SIZE];
 
 		snprintf(text, sizeof(text), "pid %d: QP 0x%06x, wr_id %llu: %s", source->pid,

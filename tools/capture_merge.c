@@ -5,7 +5,7 @@
 
 #include "capture.h"
 
-void merge_add(struct merge *merge, struct source *source, const struct vb_capture_frame *frame,
+void merge_add(struct merge *merge, struct vb_source *source, const struct vb_capture_frame *frame,
 	       const char *comment)
 {
 	const size_t text = strlen(comment) + 1;
@@ -37,7 +37,7 @@ void merge_add(struct merge *merge, struct source *source, const struct vb_captu
 	merge->list[merge->count++] = held;
 }
 
-struct held *merge_find(struct merge *merge, const struct source *source,
+struct held *merge_find(struct merge *merge, const struct vb_source *source,
 			const struct vb_capture_note *note)
 {
 	for (size_t i = merge->count; i; i--) {

@@ -8,15 +8,21 @@
 
 #include "base/environment.h"
 #include "program.h"
+#include "trace.h"
 #include "verbena.h"
 
 static const char usage[] =
-	"usage: verbena run [--explain[=FILE]] [--quiet] [--as DEVICE] [--sockets] [--no-sysfs]\n"
-	"                   [--anyway] PROGRAM [ARGUMENTS]\n\n"
+	"usage: verbena run [--explain[=FILE]] [--quiet] [--trace FILE] [--trace-limit MB]\n"
+	"                   [--as DEVICE] [--sockets] [--no-sysfs] [--anyway]\n"
+	"                   PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
 	"              completion that fails\n"
 	"  --quiet     without --explain: no line at the end of a program with failures\n"
+	"  --trace FILE\n"
+	"              write a time line of work requests, for Perfetto (https://ui.perfetto.dev)\n"
+	"  --trace-limit MB\n"
+	"              write no more of it than this (default: 256)\n"
 	"  --as DEVICE show and enforce the limits and capabilities of another device: mlx5, "
 	"irdma,\n"
 	"              bnxt, efa, hns, rxe, siw, or a file; see verbena-profiles(7)\n"
@@ -141,6 +147,14 @@ static void explain_hint(void)
 		setenv(EXPLAIN, "hint", 1);
 }
 
+/* What the options say. */
+struct choices {
+	char **program;
+	unsigned wanted; /* preload libraries */
+	bool anyway, quiet;
+	struct trace_options trace; /* output: NULL: no trace */
+};
+
 /* --- the program --- */
 
 static int explain_missing(const char *program, const char *path, int err)
@@ -164,8 +178,11 @@ static int explain_exec_failure(const char *path)
 	return EXIT_NOT_EXECUTABLE;
 }
 
-static int execute(char **argv, unsigned wanted, bool anyway)
+/* Becomes the program; returns an exit status if it cannot. */
+static int execute(void *arg)
 {
+	const struct choices *choices = arg;
+	char **argv = choices->program;
 	char directory[PATH_SIZE], path[PATH_SIZE] = "";
 	int err;
 
@@ -174,35 +191,63 @@ static int execute(char **argv, unsigned wanted, bool anyway)
 	err = program_search(argv[0], path);
 	if (err)
 		return explain_missing(argv[0], path, err);
-	if (!anyway && !program_accepts(path, directory))
+	if (!choices->anyway && !program_accepts(path, directory))
 		return EXIT_NOT_EXECUTABLE;
-	if (!prepare_environment(directory, wanted))
+	if (!prepare_environment(directory, choices->wanted))
 		return EXIT_NOT_EXECUTABLE;
 	execvp(argv[0], argv);
 	return explain_exec_failure(path);
 }
 
-/* What the options say. */
-struct choices {
-	unsigned wanted; /* preload libraries */
-	bool anyway, quiet;
+static bool take_profile(const char *value, struct choices *choices)
+{
+	(void)choices;
+	return profile_choose(value);
+}
+
+static bool take_trace(const char *value, struct choices *choices)
+{
+	choices->trace.output = value;
+	return true;
+}
+
+static bool take_limit(const char *value, struct choices *choices)
+{
+	if (trace_parse_limit(value, &choices->trace.limit_mb))
+		return true;
+	complain("run: '%s' is no number of megabytes for --trace-limit", value);
+	return false;
+}
+
+/* Options with a value, which is the rest of the word or the next one. */
+static const struct valued {
+	const char *name, *value; /* value: a word for what is missing */
+	bool (*take)(const char *value, struct choices *choices);
+} valued_options[] = {
+	{ "--as", "a device", take_profile },
+	{ "--trace", "a file", take_trace },
+	{ "--trace-limit", "a number", take_limit },
 };
 
-/* True: --as, of *used words; its profile was chosen, or *bad is set. */
-static bool take_profile(char **argv, int *used, bool *bad)
+/* True: it is an option with a value, of *used words; it was taken, or *bad is set. */
+static bool take_valued(char **argv, int *used, struct choices *choices, bool *bad)
 {
-	const bool joined = !strncmp(argv[0], "--as=", 5);
+	for (size_t i = 0; i < sizeof(valued_options) / sizeof(valued_options[0]); i++) {
+		const struct valued *option = &valued_options[i];
+		const size_t length = strlen(option->name);
+		const bool joined = argv[0][length] == '=';
 
-	if (!joined && strcmp(argv[0], "--as") != 0)
-		return false;
-	if (!joined && !argv[1]) {
-		complain("run: option '--as' needs a device");
-		*bad = true;
+		if (strncmp(argv[0], option->name, length) != 0 || (argv[0][length] && !joined))
+			continue;
+		*used = joined ? 1 : 2;
+		*bad = !joined && !argv[1];
+		if (*bad)
+			complain("run: option '%s' needs %s", option->name, option->value);
+		else
+			*bad = !option->take(joined ? argv[0] + length + 1 : argv[1], choices);
 		return true;
 	}
-	*used = joined ? 1 : 2;
-	*bad = !profile_choose(joined ? argv[0] + 5 : argv[1]);
-	return true;
+	return false;
 }
 
 /* False: no option of this command. */
@@ -227,7 +272,7 @@ static bool take_option(const char *option, struct choices *choices)
 
 int verbena_run(int argc, char **argv)
 {
-	struct choices choices = { .wanted = SYSFS };
+	struct choices choices = { .wanted = SYSFS, .trace.limit_mb = TRACE_LIMIT_MB };
 	int next = 1, used = 1;
 	bool bad = false;
 
@@ -241,7 +286,7 @@ int verbena_run(int argc, char **argv)
 			next++;
 			break;
 		}
-		if (take_profile(argv + next, &used, &bad)) {
+		if (take_valued(argv + next, &used, &choices, &bad)) {
 			if (bad)
 				return EXIT_USAGE;
 			continue;
@@ -256,5 +301,8 @@ int verbena_run(int argc, char **argv)
 	}
 	if (!choices.quiet)
 		explain_hint();
-	return execute(argv + next, choices.wanted, choices.anyway);
+	choices.program = argv + next;
+	choices.trace.quiet = choices.quiet;
+	return choices.trace.output ? trace_program(&choices.trace, execute, &choices)
+				    : execute(&choices);
 }

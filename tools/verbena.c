@@ -17,6 +17,7 @@ static const struct command {
 	{ "resources", verbena_resources, "list the RDMA objects of the processes of this host" },
 	{ "top", verbena_top, "show the queue pairs of this host by their traffic" },
 	{ "capture", verbena_capture, "write the RDMA traffic of this host to a file of packets" },
+	{ "trace", verbena_trace, "write a time line of work requests, for Perfetto" },
 	{ "why", verbena_why, "say what programs wait for that do not go on" },
 	{ "doctor", verbena_doctor, "find limits of Verbena on this host, and give advice" },
 };

@@ -19,6 +19,7 @@ int verbena_capture(int argc, char **argv);
 int verbena_why(int argc, char **argv);
 int verbena_doctor(int argc, char **argv);
 int verbena_top(int argc, char **argv);
+int verbena_trace(int argc, char **argv);
 
 /* Wireshark calls this program, by its own options (capture_extcap.c). */
 bool is_extcap(int argc, char **argv);

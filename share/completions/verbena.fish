@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Completion of verbena(1) for fish.
-set -l commands run devices info resources top capture why doctor
+set -l commands run devices info resources top capture trace why doctor
 complete -c verbena -f
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -l help -d 'list the commands'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -l version -d 'print the version'
@@ -16,6 +16,8 @@ complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a top \
 	-d 'show the queue pairs of this host by their traffic'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a capture \
 	-d 'write the RDMA traffic of this host to a file of packets'
+complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a trace \
+	-d 'write a time line of work requests, for Perfetto'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a why \
 	-d 'say what programs wait for that do not go on'
 complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a doctor \
@@ -23,6 +25,9 @@ complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a doctor \
 complete -c verbena -n "__fish_seen_subcommand_from $commands" -l help -d 'explain the command'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l explain -d 'explain failures'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l quiet -d 'no line at the end'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l trace -r -d 'write a time line'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l trace-limit -x \
+	-d 'write no more megabytes of it'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l as -x \
 	-a 'bnxt efa hns irdma mlx5 rxe siw' -d 'limits of another device'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'
@@ -57,3 +62,11 @@ complete -c verbena -n '__fish_seen_subcommand_from capture' -s c -l count -x \
 complete -c verbena -n '__fish_seen_subcommand_from capture' -s s -l seconds -x \
 	-d 'end after so many seconds'
 complete -c verbena -n '__fish_seen_subcommand_from capture' -l quiet -d 'no summary'
+complete -c verbena -n '__fish_seen_subcommand_from trace' -s o -l output -r -d 'the file to write'
+complete -c verbena -n '__fish_seen_subcommand_from trace' -s p -l pid -x \
+	-a '(__fish_complete_pids)' -d 'only this process'
+complete -c verbena -n '__fish_seen_subcommand_from trace' -s s -l seconds -x \
+	-d 'end after so many seconds'
+complete -c verbena -n '__fish_seen_subcommand_from trace' -s l -l limit -x \
+	-d 'write no more megabytes'
+complete -c verbena -n '__fish_seen_subcommand_from trace' -l quiet -d 'no summary'

@@ -108,7 +108,7 @@ void vb_tools_find(void)
 		found |= VB_TOOL_ADDRESS;
 	if (on_memcheck())
 		found |= VB_TOOL_MEMCHECK;
-	atomic_store_explicit(&vb_tools, found, memory_order_relaxed);
+	atomic_fetch_or_explicit(&vb_tools, found, memory_order_relaxed);
 }
 
 void vb_tool_filled(const void *at, size_t size)

@@ -24,10 +24,11 @@ enum vb_tool {
 	VB_TOOL_MEMORY = 1 << 1,   /* MemorySanitizer */
 	VB_TOOL_ADDRESS = 1 << 2,  /* AddressSanitizer */
 	VB_TOOL_MEMCHECK = 1 << 3, /* valgrind's tool of that name */
+	VB_TOOL_TRACE = 1 << 4,    /* verbena trace: capture/ring.c sets and clears it */
 };
 
-/* enum vb_tool, set once by vb_tools_find. Hidden, so that its address costs no load. */
-/* Written once; every later search finds the same. */
+/* enum vb_tool. Hidden, so that its address costs no load. vb_tools_find writes all but TRACE;
+ * every later search finds the same. */
 extern _Atomic unsigned vb_tools __attribute__((visibility("hidden")));
 
 /* Looks which tools are there. Called before the first object is made; again: no effect. */

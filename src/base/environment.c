@@ -14,6 +14,8 @@ const struct vb_environment_row vb_environment_rows[VB_ENV_COUNT] = {
 			.otherwise = "Verbena's own", .page = "verbena-profiles(7)" },
 	[VB_ENV_EXPLAIN] = { "VERBENA_EXPLAIN", "a sentence for each failure: 1, or a file",
 			     .otherwise = "0" },
+	[VB_ENV_TRACE] = { "VERBENA_TRACE", "the trace that verbena run --trace writes",
+			   .otherwise = "none" },
 	[VB_ENV_PATH] = { "VERBENA_PATH", "which way messages go", .otherwise = "auto",
 			  .values = { [VB_PATH_AUTO] = "auto",
 				      [VB_PATH_WIRE] = "wire",

@@ -64,6 +64,9 @@ int vb_capture_open(struct vb_capture_reader *reader, int fd,
 	reader->position = answer->position;
 	reader->number = answer->number;
 	reader->busy = atomic_load_explicit(&reader->head->lost, memory_order_relaxed);
+	reader->stations = answer->station;
+	reader->stations_busy =
+		atomic_load_explicit(&reader->head->stations_lost, memory_order_relaxed);
 	return 0;
 }
 
@@ -85,6 +88,15 @@ static bool is_sound(const struct vb_capture_head *record, uint64_t position, si
 	       record->text <= record->size - sizeof(*record);
 }
 
+/* The record has the lower half of the count. */
+static void stations_count(struct vb_capture_reader *reader, const struct vb_capture_head *record)
+{
+	const uint32_t missing = record->station - (uint32_t)reader->stations;
+
+	reader->stations_overwritten += missing;
+	reader->stations += missing + (record->kind == VB_CAPTURE_STATION);
+}
+
 /* Takes the records of a copy, which is sound from reader->position on. */
 static size_t hand_out(struct vb_capture_reader *reader, const uint8_t *copy, size_t size,
 		       vb_capture_each *each, void *arg)
@@ -99,6 +111,7 @@ static size_t hand_out(struct vb_capture_reader *reader, const uint8_t *copy, si
 		if (record->number > reader->number)
 			reader->overwritten += record->number - reader->number;
 		reader->number = record->number + record->packets;
+		stations_count(reader, record);
 		each(arg, record);
 		at += record->size;
 		reader->position += record->size;
@@ -147,5 +160,19 @@ uint64_t vb_capture_lost(const struct vb_capture_reader *reader)
 
 	if (reader->position == written && packets > reader->number)
 		lost += packets - reader->number; /* behind the last record that was read */
+	return lost;
+}
+
+uint64_t vb_capture_stations_lost(const struct vb_capture_reader *reader)
+{
+	const uint64_t written = atomic_load_explicit(&reader->head->written, memory_order_acquire);
+	const uint64_t stations =
+		atomic_load_explicit(&reader->head->stations, memory_order_relaxed);
+	const uint64_t busy =
+		atomic_load_explicit(&reader->head->stations_lost, memory_order_relaxed);
+	uint64_t lost = reader->stations_overwritten + busy - reader->stations_busy;
+
+	if (reader->position == written)
+		lost += (uint32_t)(stations - reader->stations); /* behind the last record */
 	return lost;
 }

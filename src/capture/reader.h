@@ -16,6 +16,7 @@ struct vb_capture_reader {
 	uint64_t number;                         /* packets before it */
 	uint64_t overwritten;                    /* packets that came too fast */
 	uint64_t busy; /* the owner's count of lost ones at the beginning */
+	uint64_t stations, stations_overwritten, stations_busy; /* the same of stations */
 };
 
 /* Reading begins where the answer says. 0 or -errno: EPROTO, ENOMEM. */
@@ -27,7 +28,8 @@ void vb_capture_close(struct vb_capture_reader *reader);
 typedef void vb_capture_each(void *arg, const struct vb_capture_head *record);
 /* Reads all records that have been written. Returns their number. */
 size_t vb_capture_read(struct vb_capture_reader *reader, vb_capture_each *each, void *arg);
-/* Packets that were lost so far, for whichever reason. */
+/* Packets, or stations, that were lost so far, for whichever reason. */
 uint64_t vb_capture_lost(const struct vb_capture_reader *reader);
+uint64_t vb_capture_stations_lost(const struct vb_capture_reader *reader);
 
 #endif

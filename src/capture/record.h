@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ring of a capture: shared memory of one process, which tells what its NIC does while a
- * program captures. Only the owner writes. It reads nothing back and waits for no reader, so a
- * reader that is too slow finds records overwritten, and counts them.
+ * program captures packets, or traces work requests. Only the owner writes. It reads nothing back
+ * and waits for no reader, so a reader that is too slow finds records overwritten, and counts them.
  *
  *	head | data, VB_CAPTURE_RING bytes; both sides map data twice in a row, so that no record
  *	       is cut at the end
@@ -24,7 +24,7 @@
 #define VB_CAPTURE_MAGIC 0x3165727574706163ull /* begins the request, the answer and the ring */
 
 enum {
-	VB_CAPTURE_VERSION = 1,
+	VB_CAPTURE_VERSION = 2,
 	VB_CAPTURE_HEAD = 64 << 10, /* of the file, so that data begins at a page of any size */
 	VB_CAPTURE_RING = 16 << 20,
 	VB_CAPTURE_PAYLOAD = 256 << 10, /* most bytes behind one record */
@@ -37,6 +37,13 @@ struct vb_capture_request {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t bytes; /* bytes of payload to keep of each packet */
+	uint32_t wants; /* enum vb_capture_want, some of them */
+	uint32_t reserved;
+};
+
+enum vb_capture_want {
+	VB_WANT_PACKETS = 1 << 0,
+	VB_WANT_STATIONS = 1 << 1,
 };
 
 /* The answer; the descriptor of the ring, for reading only, comes along. */
@@ -44,8 +51,9 @@ struct vb_capture_answer {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t error; /* 0, or an errno: EPERM, ENOMEM, EBUSY (too many captures) */
-	/* The next record at that moment, and the packets before it: the capture begins there. */
+	/* The next record at that moment, and what lies before it: the capture begins there. */
 	uint64_t position, number;
+	uint32_t station, reserved; /* stations before it, modulo 2^32 */
 };
 
 struct vb_capture_ring_head {
@@ -56,6 +64,7 @@ struct vb_capture_ring_head {
 	_Atomic uint64_t written;
 	_Atomic uint64_t packets; /* in all records before `written` */
 	_Atomic uint64_t lost;    /* packets that found the ring busy for too long */
+	_Atomic uint64_t stations, stations_lost; /* the same of stations */
 };
 static_assert(sizeof(struct vb_capture_ring_head) == 128, "layout of the ring's head");
 
@@ -66,6 +75,7 @@ enum vb_capture_kind {
 	VB_CAPTURE_PSNS,    /* struct vb_capture_note: a work request of the wire gets its PSNs */
 	VB_CAPTURE_FAILED,  /* struct vb_capture_note, and a sentence */
 	VB_CAPTURE_MAD,     /* struct vb_capture_packet: a MAD between processes of this host */
+	VB_CAPTURE_STATION, /* struct vb_capture_station */
 };
 
 /* In front of each record. */
@@ -77,7 +87,7 @@ struct vb_capture_head {
 	uint32_t packets;  /* that the record stands for */
 	uint16_t kind;     /* enum vb_capture_kind */
 	uint16_t text;     /* bytes of a sentence, right behind the record's struct */
-	uint32_t reserved;
+	uint32_t station;  /* stations in all records before it, modulo 2^32 */
 };
 static_assert(sizeof(struct vb_capture_head) == 40, "layout of a record's head");
 
@@ -137,5 +147,62 @@ struct vb_capture_note {
 	uint8_t reserved[2];
 };
 static_assert(sizeof(struct vb_capture_note) == 64, "layout of a note");
+
+/*
+ * A station: something that happens to a work request, a queue or a connection, at head.time_ns.
+ * Fields that a station does not name are 0.
+ */
+enum vb_station {
+	/* qpn, index (of the send queue), wr_id, opcode, length, cq */
+	VB_STATION_POSTED = 1,
+	/* The wire begins to send: qpn, index, peer_qpn, psn (of the last packet) */
+	VB_STATION_BEGUN,
+	/* All bytes are placed, and the work request is complete: qpn, index, status; on the local
+	 * path begun_ns, and if it has consumed a receive peer_qpn and receive */
+	VB_STATION_DONE,
+	/* The program has polled the completion: as POSTED, and status */
+	VB_STATION_POLLED,
+	/* Receives are posted: qpn or srq, receive (the first), length (their number) */
+	VB_STATION_RECV_POSTED,
+	/* The last packet of a message has come by the wire: qpn, peer_qpn, receive, psn */
+	VB_STATION_RECV_PLACED,
+	/* The program has polled a receive: qpn, srq, peer_qpn, receive, wr_id, length, status */
+	VB_STATION_RECV_POLLED,
+	/* The send queue waits from now on: qpn, index, why; VB_TRACE_GOES_ON: no more */
+	VB_STATION_WAITS,
+	/* A message of the connection manager left or came: attribute, comm_ids, out */
+	VB_STATION_CM,
+};
+
+enum vb_trace_wait {
+	VB_TRACE_GOES_ON,
+	VB_TRACE_NO_RECEIVE, /* the target has posted none: RNR */
+	VB_TRACE_PEER,       /* the peer is not ready, or does not answer */
+	VB_TRACE_WINDOW,     /* as many packets are under way as the window allows */
+	VB_TRACE_SHARE,      /* the same of the lane's share */
+	VB_TRACE_RATE,       /* the rate of the QP, or a pause for congestion */
+	VB_TRACE_RULE,       /* a fault rule */
+	VB_TRACE_BUSY,       /* the target moves its memory, or a datagram is on its way */
+	VB_TRACE_WAIT_COUNT
+};
+
+struct vb_capture_station {
+	struct vb_capture_head head;
+	uint64_t wr_id;
+	uint64_t begun_ns;
+	uint32_t qpn, srq, peer_qpn;
+	uint32_t index, receive;
+	uint32_t psn;
+	uint32_t length;
+	uint32_t cq;
+	uint32_t comm_ids[2]; /* the sender's, and the receiver's as the message has it */
+	uint16_t attribute;
+	uint8_t station; /* enum vb_station */
+	uint8_t opcode;  /* enum ibv_wr_opcode */
+	uint8_t status;  /* enum ibv_wc_status */
+	uint8_t why;     /* enum vb_trace_wait */
+	uint8_t out, reserved;
+};
+static_assert(sizeof(struct vb_capture_station) == 104, "layout of a station");
 
 #endif

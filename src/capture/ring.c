@@ -3,17 +3,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/annotate.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/spin.h"
 #include "shm/segment.h"
 
-enum { PATIENCE = 2000 }; /* looks at a busy ring: some 100 us */
+enum {
+	PATIENCE = 2000, /* looks at a busy ring: some 100 us */
+	YIELDS = 20000,  /* of a thread that has a station, behind that */
+};
 
 _Atomic uint32_t vb_capture_wants;
 
@@ -24,6 +30,7 @@ static struct {
 	int fd, reader_fd;                 /* reader_fd: for reading only */
 	struct vb_spin lock;               /* for the rest */
 	uint64_t position, number, size;   /* size: of the record that is being written */
+	uint64_t stations;
 } ring = { .fd = -1, .reader_fd = -1 };
 
 static int file_make(void)
@@ -92,7 +99,16 @@ static int ring_make(void)
 	return 0;
 }
 
-int vb_capture_start(uint32_t bytes)
+/* The places where a program posts and polls ask for tools only: a trace is one of them. */
+static void tools_tell(unsigned wants)
+{
+	if (wants & VB_WANT_STATIONS)
+		atomic_fetch_or(&vb_tools, VB_TOOL_TRACE);
+	else
+		atomic_fetch_and(&vb_tools, ~(unsigned)VB_TOOL_TRACE);
+}
+
+int vb_capture_start(unsigned wants, uint32_t bytes)
 {
 	int err = ring.data ? 0 : ring_make();
 
@@ -101,15 +117,17 @@ int vb_capture_start(uint32_t bytes)
 	/* A thread that finds the capture on takes this lock before it looks at the ring. */
 	vb_spin_lock(&ring.lock);
 	vb_spin_unlock(&ring.lock);
-	atomic_store(&vb_capture_wants, 1 + bytes);
+	atomic_store(&vb_capture_wants, bytes << VB_CAPTURE_BYTES_SHIFT | wants);
+	tools_tell(wants);
 	return ring.reader_fd;
 }
 
-void vb_capture_place(uint64_t *position, uint64_t *number)
+void vb_capture_place(struct vb_capture_answer *answer)
 {
 	vb_spin_lock(&ring.lock);
-	*position = ring.position;
-	*number = ring.number;
+	answer->position = ring.position;
+	answer->number = ring.number;
+	answer->station = (uint32_t)ring.stations;
 	vb_spin_unlock(&ring.lock);
 }
 
@@ -117,6 +135,7 @@ void vb_capture_place(uint64_t *position, uint64_t *number)
 void vb_capture_stop(void)
 {
 	atomic_store(&vb_capture_wants, 0);
+	tools_tell(0);
 	if (ring.fd >= 0)
 		(void)fallocate(ring.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				VB_CAPTURE_HEAD, VB_CAPTURE_RING);
@@ -126,21 +145,28 @@ void vb_capture_stop(void)
 void vb_capture_forget(void)
 {
 	atomic_store(&vb_capture_wants, 0);
+	tools_tell(0);
 	vb_fd_close(&ring.fd);
 	vb_fd_close(&ring.reader_fd);
 	ring.head = NULL;
 	ring.data = NULL;
-	ring.position = ring.number = 0;
+	ring.position = ring.number = ring.stations = 0;
 	atomic_store(&ring.lock.held, 0);
 }
 
-/* The holder may have lost its CPU, and no program waits for that. */
-static bool lock_try(void)
+/* The holder may have lost its CPU. No packet waits for that. A station does for a while: without
+ * it the story of a work request has a hole. */
+static bool lock_try(bool station)
 {
 	for (unsigned turn = 0; turn < PATIENCE; turn++) {
 		if (vb_spin_try(&ring.lock))
 			return true;
 		vb_cpu_relax();
+	}
+	for (unsigned turn = 0; station && turn < YIELDS; turn++) {
+		sched_yield();
+		if (vb_spin_try(&ring.lock))
+			return true;
 	}
 	return false;
 }
@@ -149,9 +175,12 @@ void *vb_capture_begin(enum vb_capture_kind kind, size_t size, uint32_t packets,
 {
 	struct vb_capture_head *record;
 
-	if (!lock_try()) {
+	if (!lock_try(kind == VB_CAPTURE_STATION)) {
 		if (ring.head)
-			atomic_fetch_add_explicit(&ring.head->lost, packets, memory_order_relaxed);
+			atomic_fetch_add_explicit(
+				kind == VB_CAPTURE_STATION ? &ring.head->stations_lost
+							   : &ring.head->lost,
+				kind == VB_CAPTURE_STATION ? 1 : packets, memory_order_relaxed);
 		return NULL;
 	}
 	if (!ring.data) { /* a child of fork */
@@ -169,8 +198,10 @@ void *vb_capture_begin(enum vb_capture_kind kind, size_t size, uint32_t packets,
 					    .time_ns = time_ns,
 					    .size = (uint32_t)ring.size,
 					    .packets = packets,
-					    .kind = (uint16_t)kind };
+					    .kind = (uint16_t)kind,
+					    .station = (uint32_t)ring.stations };
 	ring.number += packets;
+	ring.stations += kind == VB_CAPTURE_STATION;
 	return record;
 }
 
@@ -178,9 +209,24 @@ void vb_capture_end(void)
 {
 	ring.position += ring.size;
 	atomic_store_explicit(&ring.head->packets, ring.number, memory_order_relaxed);
+	atomic_store_explicit(&ring.head->stations, ring.stations, memory_order_relaxed);
 	/* Pairs with the acquire load of the reader. */
 	atomic_store_explicit(&ring.head->written, ring.position, memory_order_release);
 	vb_spin_unlock(&ring.lock);
+}
+
+void vb_capture_station(const struct vb_capture_station *station)
+{
+	const size_t head = sizeof(struct vb_capture_head);
+	void *record;
+
+	if (!vb_captures(VB_WANT_STATIONS))
+		return;
+	record = vb_capture_begin(VB_CAPTURE_STATION, sizeof(*station), 0, vb_now_ns());
+	if (!record)
+		return;
+	memcpy((char *)record + head, (const char *)station + head, sizeof(*station) - head);
+	vb_capture_end();
 }
 
 void vb_capture_tell(enum vb_capture_kind kind, const struct vb_capture_note *note,

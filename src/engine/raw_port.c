@@ -6,6 +6,7 @@
 
 #include "base/fork.h"
 #include "base/log.h"
+#include "engine/sniffer.h"
 #include "engine/watch.h"
 #include "path/raw/raw.h"
 
@@ -14,6 +15,7 @@ static pthread_mutex_t ports_lock = PTHREAD_MUTEX_INITIALIZER; /* before nic->lo
 static void forget_in_child(void)
 {
 	pthread_mutex_init(&ports_lock, NULL);
+	vb_sniffer_forget();
 	vb_raw_forget();
 }
 

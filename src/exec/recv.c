@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/probe.h"
 #include "exec/rkey.h"
 
 #define KEYS_OK_BIT ((uint64_t)VB_CELL_KEYS_OK << 8)
@@ -367,6 +368,7 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 		if (commitment == KEYS_WENT && !shown)
 			shown = keys_went(remote, claim, word, message->length);
 	} while (commitment == KEYS_WENT);
+	VB_PROBE(placed, remote->entry->qpn, claim->index);
 	*lost = commitment == OWNER_TOOK_IT;
 	if (*lost)
 		return VB_OK;

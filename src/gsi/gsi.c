@@ -10,6 +10,7 @@
 #include "base/fork.h"
 #include "base/log.h"
 #include "base/message.h"
+#include "base/probe.h"
 #include "base/random.h"
 #include "capture/ring.h"
 #include "engine/wire/listen.h"
@@ -200,11 +201,32 @@ int vb_gsi_listen(struct vb_nic *nic, const union ibv_gid *own)
 
 /* --- messages --- */
 
+/* A program traces: the message is a station of its connection. All messages of the connection
+ * manager begin with the two comm ids. */
+static void trace_mad(const struct vb_gsi_datagram *datagram, bool out)
+{
+	struct vb_capture_station station = { .station = VB_STATION_CM, .out = out };
+	struct vb_mad mad;
+
+	vb_mad_parse(datagram->mad, &mad);
+	station.attribute = mad.attribute_id;
+	for (unsigned i = 0; i < 2; i++) {
+		const uint8_t *id = datagram->mad + VB_MAD_HEADER_SIZE + 4 * i;
+
+		station.comm_ids[i] = (uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 |
+				      (uint32_t)id[2] << 8 | id[3];
+	}
+	vb_capture_station(&station);
+}
+
 /* A program captures: no packet carries the MAD, so a record does. */
 static void capture_mad(const struct vb_gsi_datagram *datagram)
 {
 	struct vb_capture_packet *record =
-		vb_capture_begin(VB_CAPTURE_MAD, sizeof(*record) + VB_MAD_SIZE, 1, vb_now_ns());
+		vb_captures(VB_WANT_PACKETS)
+			? vb_capture_begin(VB_CAPTURE_MAD, sizeof(*record) + VB_MAD_SIZE, 1,
+					   vb_now_ns())
+			: NULL;
 
 	if (!record)
 		return;
@@ -241,6 +263,9 @@ int vb_gsi_send(struct vb_nic *nic, const struct vb_gsi_datagram *datagram)
 	copy.magic = VB_GSI_MAGIC;
 	copy.from_wire = 0;
 	copy.src_port = 0;
+	VB_PROBE(cm_send, copy.mad);
+	if (vb_captured())
+		trace_mad(&copy, true);
 	if (!vb_choice_udp_to_self() && vb_gid_is_own(&copy.dst))
 		return send_within_host(gsi, &copy);
 	return vb_gsi_send_packet(gsi, &copy);
@@ -316,6 +341,9 @@ int vb_gsi_receive(struct vb_nic *nic, int fd, struct vb_gsi_datagram *datagram,
 		return -EBADMSG;
 	}
 	vb_gsi_count(gsi, VB_GSI_TAKEN);
+	VB_PROBE(cm_receive, datagram->mad);
+	if (vb_captured())
+		trace_mad(datagram, false);
 	/* Packets that arrived before the datagram shall complete before its event. */
 	vb_wire_catch_up(nic);
 	return 0;

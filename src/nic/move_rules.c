@@ -259,7 +259,7 @@ static bool has_policy(const struct vb_range *range)
 
 const char *vb_move_pages_forbid(const struct vb_range *range)
 {
-	if (vb_is_watched() || vb_on_valgrind())
+	if ((vb_is_watched() && vb_tools != VB_TOOL_TRACE) || vb_on_valgrind())
 		return "a tool watches the memory of the program";
 	if (vb_move_is_stack(range))
 		return "the memory is a stack";

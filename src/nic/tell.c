@@ -2,6 +2,7 @@
 #include "nic/tell.h"
 
 #include "nic/qp.h"
+#include "nic/trace.h"
 #include "wire/opcode.h"
 
 enum {
@@ -9,6 +10,12 @@ enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 	OPENED_MAX_LOG = 40, /* longer regions are address space, not memory */
 };
+
+/* A trace is interested in the work request alone. */
+static bool memory_is_watched(void)
+{
+	return vb_tools & ~(unsigned)VB_TOOL_TRACE;
+}
 
 /* --- posts --- */
 
@@ -28,6 +35,8 @@ static void release_target(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 
 void vb_tool_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr)
 {
+	if (!memory_is_watched())
+		return;
 	vb_tool_release(&qp->sq);
 	for (; wr; wr = wr->next)
 		release_target(qp, wr);
@@ -53,6 +62,10 @@ void vb_tool_sent(const struct vb_qp *qp, const struct vb_wqe *wqe, const struct
 {
 	const bool returns = vb_wr_returns(wqe->opcode);
 
+	if (vb_tools & VB_TOOL_TRACE)
+		vb_trace_polled(qp, wqe, wc);
+	if (!memory_is_watched())
+		return;
 	vb_tool_filled(wc, sizeof(*wc));
 	vb_tool_acquire(&qp->sq);
 	if (wc->status != IBV_WC_SUCCESS || wqe->inlined || vb_wr_stays(wqe->opcode))
@@ -68,6 +81,10 @@ void vb_tool_received(const struct vb_rq *rq, uint32_t index, const struct ibv_w
 	const struct vb_recv_wqe *twin = vb_rq_twin(rq, index);
 	uint32_t left = wc->byte_len;
 
+	if (vb_tools & VB_TOOL_TRACE)
+		vb_trace_recv_polled(rq, index, wc);
+	if (!memory_is_watched())
+		return;
 	vb_tool_filled(wc, sizeof(*wc));
 	vb_tool_acquire(rq);
 	vb_tool_acquire(vb_sync_at(wc->qp_num));
@@ -86,6 +103,6 @@ void vb_tool_received(const struct vb_rq *rq, uint32_t index, const struct ibv_w
 
 void vb_tell_opened(uint64_t addr, uint64_t length, unsigned access)
 {
-	if (vb_is_watched() && access & REMOTE_WRITES && !(length >> OPENED_MAX_LOG))
+	if (memory_is_watched() && access & REMOTE_WRITES && !(length >> OPENED_MAX_LOG))
 		vb_tool_filled((void *)(uintptr_t)addr, length);
 }

@@ -19,16 +19,10 @@
 struct vb_qp;
 
 /* Out of line: only for a program that a tool watches. */
+/* Before the work requests may be seen by another thread. */
 void vb_tool_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr);
 void vb_tool_sent(const struct vb_qp *qp, const struct vb_wqe *wqe, const struct ibv_wc *wc);
 void vb_tool_received(const struct vb_rq *rq, uint32_t index, const struct ibv_wc *wc);
-
-/* Before the work requests may be seen by another thread. */
-static inline void vb_tell_post_send(const struct vb_qp *qp, const struct ibv_send_wr *wr)
-{
-	if (vb_is_watched())
-		vb_tool_post_send(qp, wr);
-}
 
 /* A completion is in *wc; its WQE or receive is still there. */
 static inline void vb_tell_sent(const struct vb_qp *qp, const struct vb_wqe *wqe,

@@ -2,20 +2,26 @@
 #include "path/complete.h"
 
 #include "base/clock.h"
+#include "base/probe.h"
 #include "capture/ring.h"
 #include "nic/comp_cntr.h"
 #include "nic/tm.h"
+#include "nic/trace.h"
+#include "wire/packet.h"
 
-void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t psn,
-			  uint32_t count)
+void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t index,
+			  struct vb_psn_range psns)
 {
 	const struct vb_capture_note note = { .wr_id = wqe->wr_id,
 					      .qpn = qp->ibv.qp_num,
-					      .psn = psn,
-					      .psn_count = count,
+					      .psn = psns.first,
+					      .psn_count = psns.count,
 					      .opcode = wqe->opcode };
 
-	vb_capture_tell(VB_CAPTURE_PSNS, &note, NULL);
+	if (vb_captures(VB_WANT_PACKETS))
+		vb_capture_tell(VB_CAPTURE_PSNS, &note, NULL);
+	if (wqe == vb_sq_wqe(&qp->sq, index))
+		vb_trace_begun(qp, wqe, index, vb_psn_add(psns.first, psns.count - 1));
 }
 
 /* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */
@@ -52,6 +58,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 		vb_tm_rndv_done(qp, wqe);
 	if (__builtin_expect(qp->counts_sends, 0))
 		vb_comp_cntr_send(qp, wqe);
+	VB_PROBE(complete, qp->ibv.qp_num, wqe->wr_id, wqe->status);
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);

@@ -43,9 +43,13 @@ enum { VB_PATH_WORDS = 320 };
 bool vb_path_words(const struct vb_remote *target, const struct vb_report *report, unsigned access,
 		   char text[VB_PATH_WORDS]);
 
-/* While a program captures: packets with these PSNs, from the QP, are those of the WQE. */
-void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t psn,
-			  uint32_t count);
+/* While a program captures: packets with these PSNs, from the QP, are those of the WQE, which lies
+ * at an index of its queue, or is a datagram that was put aside. */
+struct vb_psn_range {
+	uint32_t first, count;
+};
+void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t index,
+			  struct vb_psn_range psns);
 
 /* Executes a work request that stays in this process: BIND_MW or LOCAL_INV. */
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report);

@@ -54,6 +54,8 @@ void vb_port_capture_out(const struct vb_burst *bursts, unsigned count)
 {
 	const uint64_t now_ns = vb_now_ns();
 
+	if (!vb_captures(VB_WANT_PACKETS))
+		return;
 	for (unsigned i = 0; i < count; i++) {
 		const struct vb_burst *burst = &bursts[i];
 		struct vb_capture_packet record = { .qpn = burst->qpn,
@@ -81,6 +83,8 @@ void vb_port_capture_in(const struct vb_arrival *arrival)
 						  : arrival->fabric ? VB_BY_GROUP
 								    : VB_BY_UDP };
 
+	if (!vb_captures(VB_WANT_PACKETS))
+		return;
 	flow_put(&record, arrival->flow);
 	packet_record(VB_CAPTURE_IN, &record, arrival->bytes, arrival->length, vb_now_ns());
 }

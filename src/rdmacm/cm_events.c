@@ -37,6 +37,7 @@ static struct vb_cm_endpoint *incoming(void *arg, struct vb_cm_endpoint *endpoin
 	child->state = VB_CMA_CONNECT;
 	child->has_endpoint = true;
 	child->passive = true;
+	child->since_ns = vb_now_ns();
 	child->tos = listener->tos;
 	child->tos_set = listener->tos_set;
 	child->ack_timeout = listener->ack_timeout;

@@ -99,8 +99,9 @@ struct vb_cma_id {
 		struct vb_cma_data data;
 	} asked;
 	uint64_t asked_ns, retry_ns;
-	bool lid_told; /* the peer has told its LID: that of the path was wrong */
-	bool at_once;  /* VB_OPTION_ID_AT_ONCE: no second try */
+	uint64_t since_ns; /* the last step of the handshake began then, for listings */
+	bool lid_told;     /* the peer has told its LID: that of the path was wrong */
+	bool at_once;      /* VB_OPTION_ID_AT_ONCE: no second try */
 	struct vb_list retry_node;
 
 	/* While rdma_resolve_addr waits for a neighbour (neighbour.h). */

@@ -188,7 +188,7 @@ static int connect_id(struct vb_cma_id *id, const struct rdma_conn_param *param)
 	vb_cma_param_qp(id, param);
 	id->asked.flow_control = param && param->flow_control;
 	id->asked.rnr_retry_count = retries(param, param ? param->rnr_retry_count : 0);
-	id->asked_ns = vb_now_ns();
+	id->asked_ns = id->since_ns = vb_now_ns();
 	id->lid_told = false;
 	vb_cma_lock();
 	err = send_first_request(id);

@@ -33,6 +33,40 @@ static void put_address(uint8_t room[sizeof(struct sockaddr_in6)],
 		memcpy(room, address, sizeof(struct sockaddr_in6));
 }
 
+/* The messages of a handshake that has begun. */
+static enum vb_describe_cm_wait wait_of(const struct vb_cma_id *id)
+{
+	if (id->state == VB_CMA_ADDR_QUERY)
+		return VB_CM_WAITS_ADDRESS;
+	if (!id->has_endpoint)
+		return VB_CM_WAITS_NOT;
+	switch (id->endpoint.state) {
+	case VB_CM_REQ_SENT:
+		return VB_CM_WAITS_REP;
+	case VB_CM_REQ_RECEIVED:
+	case VB_CM_SIDR_REQ_RECEIVED:
+		return id->told ? VB_CM_WAITS_ACCEPT : VB_CM_WAITS_FETCH;
+	case VB_CM_REP_SENT:
+		return VB_CM_WAITS_RTU;
+	case VB_CM_REP_RECEIVED:
+		return VB_CM_WAITS_ESTABLISH;
+	case VB_CM_DREQ_SENT:
+		return VB_CM_WAITS_DREP;
+	case VB_CM_SIDR_REQ_SENT:
+		return VB_CM_WAITS_SIDR;
+	case VB_CM_IDLE:
+	case VB_CM_LISTEN:
+	case VB_CM_ESTABLISHED:
+	case VB_CM_DREQ_RECEIVED:
+	case VB_CM_TIMEWAIT:
+	case VB_CM_REJECTED:
+	case VB_CM_SIDR_REP_SENT:
+	case VB_CM_STATES:
+		break;
+	}
+	return VB_CM_WAITS_NOT;
+}
+
 /* The application's own fields may change at any time: id.verbs and id.qp are not looked at. */
 static void put_id(struct vb_describe_record *record, const struct vb_cma_id *id)
 {
@@ -43,6 +77,8 @@ static void put_id(struct vb_describe_record *record, const struct vb_cma_id *id
 		.state = states[id->state],
 		.port_space = id->id.ps,
 		.cm_qpn = id->qp_num,
+		.cm_wait = (uint8_t)wait_of(id),
+		.since_ns = id->since_ns,
 	};
 	if (id->device) {
 		const char *name = id->device->device->name;

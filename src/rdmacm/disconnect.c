@@ -71,7 +71,8 @@ static int end_connection(struct vb_cma_id *id)
 	id->disconnecting = true;
 	vb_cma_connect_retry_end(id);
 	vb_cma_disconnect_delay_end(id);
-	err = vb_cm_disconnect(&id->endpoint, vb_now_ns());
+	id->since_ns = vb_now_ns();
+	err = vb_cm_disconnect(&id->endpoint, id->since_ns);
 	/* The answer may be lost, and the peer may end: a probe finds out. */
 	if (!err && !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote))
 		vb_cma_probe_begin(vb_now_ns());

@@ -66,6 +66,7 @@ void vb_cma_neighbour_wait(struct vb_cma_id *id, int timeout_ms, uint64_t now_ns
 {
 	const bool alone = vb_list_empty(&waiting);
 
+	id->since_ns = now_ns;
 	id->neighbour_until_ns =
 		timeout_ms < 0 ? VB_NEVER_NS : now_ns + (uint64_t)timeout_ms * 1000000u;
 	vb_list_append(&waiting, &id->neighbour_node);

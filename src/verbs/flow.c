@@ -6,6 +6,7 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "engine/sniffer.h"
 #include "nic/given.h"
 #include "path/raw/raw.h"
 #include "verbs/counters.h"
@@ -51,6 +52,8 @@ static int add_flow(struct vb_qp *qp, const struct ibv_flow_attr *attr, struct v
 	flow->ibv.context = qp->ibv.context;
 	bind_counters(flow);
 	err = vb_raw_flow_add(qp->raw->port, flow);
+	if (!err && flow->sniffs)
+		vb_sniffer_begin(qp->nic);
 	if (err && flow->counters)
 		atomic_fetch_sub(&vb_counters(flow->counters)->flows, 1);
 	return err;
@@ -61,6 +64,8 @@ static void remove_flow(struct vb_flow *flow)
 {
 	bool stale = flow->qp->nic != vb_nic_current();
 
+	if (!stale && flow->sniffs)
+		vb_sniffer_end();
 	if (!stale)
 		vb_raw_flow_remove(flow->qp->raw->port, flow);
 	atomic_fetch_sub(&flow->qp->raw->flows, 1);

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
 #include "nic/profile.h"
 #include "nic/qp_edges.h"
 #include "nic/tell.h"
+#include "nic/trace.h"
 #include "path/local/local.h"
 #include "path/raw/tso.h"
 #include "verbs/ops.h"
@@ -262,28 +264,20 @@ __attribute__((cold, noinline)) static int return_failure(int err, void *bad_wr)
 	return vb_return_errno(err);
 }
 
-/* type: of the windows that may be bound. whole: all work requests or none. */
-__attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
-							    struct ibv_send_wr *wr,
-							    struct ibv_send_wr **bad_wr,
-							    enum ibv_mw_type type, bool whole)
+/* Called with the lock of the queue. type: of the windows that may be bound. whole: all work
+ * requests or none. traced: a program traces the work requests. */
+__attribute__((always_inline)) static inline int
+append_all(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+	   enum ibv_mw_type type, bool whole, bool traced)
 {
 	struct vb_sq *sq = &qp->sq;
 	uint32_t first, end;
 	bool mine;
 	int err = 0;
 
-	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
-		*bad_wr = wr;
-		err = vb_stale(qp->nic, "ibv_post_send");
-		return return_failure(err ? err : refuse_state(qp, wr), bad_wr);
-	}
-	vb_tell_post_send(qp, wr);
-	wr = vb_local_send_fast(qp, wr, whole);
-	if (!wr)
-		return 0;
 	first = sq->tail;
 	for (; wr; wr = wr->next) {
+		VB_PROBE(post_send, qp->ibv.qp_num, wr->wr_id, wr->opcode);
 		err = append_wr(qp, wr, type, whole);
 		if (__builtin_expect(err, 0)) {
 			*bad_wr = wr;
@@ -293,6 +287,8 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 		}
 	}
 	end = sq->tail;
+	if (traced) /* before another thread can execute them */
+		vb_trace_posted(qp, first, end);
 	mine = !sq->executing && end != first;
 	sq->executing |= mine;
 	vb_spin_unlock(&sq->lock);
@@ -301,6 +297,39 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 	else if (end != first && vb_qp_on_wire(qp))
 		vb_wire_kick(qp);
 	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
+}
+
+/* Out of line: for a program that a tool watches. */
+__attribute__((cold, noinline)) static int post_watched(struct vb_qp *qp, struct ibv_send_wr *wr,
+							struct ibv_send_wr **bad_wr,
+							enum ibv_mw_type type, bool whole)
+{
+	const bool traced = vb_captured() && vb_captures(VB_WANT_STATIONS);
+
+	vb_tool_post_send(qp, wr);
+	if (traced)
+		vb_spin_lock(&qp->sq.lock);
+	else
+		wr = vb_local_send_fast(qp, wr, whole);
+	return traced || wr ? append_all(qp, wr, bad_wr, type, whole, traced) : 0;
+}
+
+__attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
+							    struct ibv_send_wr *wr,
+							    struct ibv_send_wr **bad_wr,
+							    enum ibv_mw_type type, bool whole)
+{
+	int err;
+
+	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
+		*bad_wr = wr;
+		err = vb_stale(qp->nic, "ibv_post_send");
+		return return_failure(err ? err : refuse_state(qp, wr), bad_wr);
+	}
+	if (vb_is_watched())
+		return post_watched(qp, wr, bad_wr, type, whole);
+	wr = vb_local_send_fast(qp, wr, whole);
+	return wr ? append_all(qp, wr, bad_wr, type, whole, false) : 0;
 }
 
 int vb_ops_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -351,25 +380,45 @@ __attribute__((cold, noinline)) static void explain_receive(const struct vb_rq *
 			   rq->qpn ? "max_recv_sge" : "max_sge", rq->sge_max);
 }
 
-static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+__attribute__((always_inline)) static inline int
+append_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr, bool traced)
 {
+	uint32_t first;
 	int err = 0;
 
-	vb_tell_release(rq);
 	vb_spin_lock(&rq->lock);
+	first = rq->tail;
 	for (; wr; wr = wr->next) {
+		VB_PROBE(post_recv, rq->qpn, wr->wr_id);
 		err = vb_rq_post(rq, wr);
 		if (err) {
 			*bad_wr = wr;
 			break;
 		}
 	}
+	if (traced)
+		vb_trace_recv_posted(rq, first, rq->tail);
 	vb_spin_unlock(&rq->lock);
 	if (vb_rq_take_waiting(rq))
 		vb_engine_wake_waiters(rq->nic);
 	if (__builtin_expect(err, 0))
 		explain_receive(rq, wr, err);
 	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
+}
+
+/* Out of line: for a program that a tool watches. */
+__attribute__((cold, noinline)) static int
+post_receives_watched(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	vb_tool_release(rq);
+	return append_receives(rq, wr, bad_wr, vb_captured());
+}
+
+static int post_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	if (vb_is_watched())
+		return post_receives_watched(rq, wr, bad_wr);
+	return append_receives(rq, wr, bad_wr, false);
 }
 
 int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

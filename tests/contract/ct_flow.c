@@ -326,6 +326,88 @@ static void defaults(struct ct *t)
 	raw_close(&d);
 }
 
+/* ---- messages of the local path -------------------------------------------------------------- */
+
+enum { OPCODE_SEND_ONLY = 0x04, OPCODE_ACK = 0x11, SNIFFED_BYTES = 100 };
+
+/* The BTH of a RoCEv2 frame; NULL: it is another frame. */
+static const uint8_t *bth_of(const uint8_t *at, uint32_t length)
+{
+	const uint32_t ip = at[12] == 0x86 ? 40 : 20;
+	const uint8_t *udp = at + 14 + ip;
+
+	if (length < 14 + ip + 8 + 12 || at[12] == 0x88 || udp[2] << 8 != (4791 & 0xff00) ||
+	    udp[3] != (4791 & 0xff))
+		return NULL;
+	return udp + 8;
+}
+
+static bool is_for(const uint8_t *bth, uint8_t opcode, uint32_t qpn)
+{
+	return bth[0] == opcode && ((uint32_t)bth[5] << 16 | (uint32_t)bth[6] << 8 | bth[7]) == qpn;
+}
+
+/* Looks at the frames that are there for a SEND of these bytes, and for its ACK. */
+static void sniff(struct raw_box *box, const struct ct_link *l, const uint8_t *payload, bool *send,
+		  bool *ack)
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(box->cq, 1, &wc) == 1) {
+		const uint8_t *at = (const uint8_t *)(uintptr_t)box->t->near->base + box->at +
+				    wc.wr_id * RAW_ROOM;
+		const uint8_t *bth = bth_of(at, wc.byte_len);
+
+		CT_EQ(wc.status, IBV_WC_SUCCESS);
+		if (bth && is_for(bth, OPCODE_SEND_ONLY, l->b.qpn))
+			*send |= !memcmp(bth + 12, payload, SNIFFED_BYTES);
+		*ack |= bth && is_for(bth, OPCODE_ACK, l->a.qpn);
+		raw_post(box->t, box->qp, box->at + wc.wr_id * RAW_ROOM, wc.wr_id);
+	}
+}
+
+/* The capture begins a moment after the flow: messages are sent until one is seen. */
+static void sniff_until_seen(struct raw_box *box, struct ct_link *l)
+{
+	const double until_s = ct_now_s() + 20;
+	bool send = false, ack = false;
+	uint8_t payload[SNIFFED_BYTES];
+
+	for (unsigned i = 0; !(send && ack) && ct_now_s() < until_s; i++) {
+		ct_fill(l->a.end, RAW_SEND_AT, SNIFFED_BYTES, 7);
+		ct_peek_bytes(l->a.end, RAW_SEND_AT, SNIFFED_BYTES, payload);
+		ct_recv(&l->b, i, RAW_SEND_AT + 4096, SNIFFED_BYTES);
+		ct_send(l, i, RAW_SEND_AT, SNIFFED_BYTES);
+		ct_sent(l, i, IBV_WC_SUCCESS);
+		ct_got(l, i, IBV_WC_SUCCESS);
+		sniff(box, l, payload, &send, &ack);
+	}
+	CT_TRUE(send);
+	CT_TRUE(ack);
+}
+
+static void local_messages(struct ct *t)
+{
+	struct raw_rule sniffer = raw_rule();
+	struct ct_link there, back;
+	struct ibv_flow *flow;
+	struct raw_box box;
+
+	if (ct_by_packets())
+		ct_skip("packets may leave by another interface than the device's");
+	raw_open(t, &box, 0);
+	sniffer.attr.type = IBV_FLOW_ATTR_SNIFFER;
+	ct_link_open(t, &there, NULL);
+	back = there;
+	back.a = there.b;
+	back.b = there.a;
+	flow = raw_flow(&box, &sniffer);
+	sniff_until_seen(&box, &there);
+	sniff_until_seen(&box, &back);
+	CT_EQ(ibv_destroy_flow(flow), 0);
+	raw_close(&box);
+}
+
 /* ---- actions --------------------------------------------------------------------------------- */
 
 static void counting_and_dropping(struct ct *t)
@@ -483,6 +565,7 @@ const struct ct_case ct_flow_cases[] = {
 	{ "a rule takes the frames that it names, and no others", fields, CT_SOLO },
 	{ "the rule with the lower priority value comes first", priorities, CT_SOLO },
 	{ "default rules take what nobody else does, a sniffer everything", defaults, CT_SOLO },
+	{ "a sniffer sees the messages of the local path", local_messages, CT_RC },
 	{ "a rule counts, and drops", counting_and_dropping, CT_SOLO },
 	{ "a completion tells the tag of the rule", tags, CT_SOLO },
 	{ "create_flow checks its arguments", refused, CT_SOLO },

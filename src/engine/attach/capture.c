@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/environment.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include "capture/ring.h"
@@ -20,7 +22,8 @@ enum { SESSIONS = 8, REQUEST_MS = 500 };
 
 /* One per program that captures. */
 static struct session {
-	int fd; /* 0: unused */
+	int fd;         /* 0: unused */
+	unsigned wants; /* enum vb_capture_want */
 	uint32_t bytes;
 } sessions[SESSIONS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,16 +52,16 @@ static struct session *session_find(int fd)
 /* Captures as much as the most curious program asks for. Returns the ring, or -errno. */
 static int sessions_apply(void)
 {
+	unsigned wants = 0;
 	uint32_t bytes = 0;
-	bool any = false;
 
 	for (unsigned i = 0; i < SESSIONS; i++) {
-		any |= sessions[i].fd > 0;
-		if (sessions[i].fd && sessions[i].bytes > bytes)
+		wants |= sessions[i].wants;
+		if (sessions[i].bytes > bytes)
 			bytes = sessions[i].bytes;
 	}
-	if (any)
-		return vb_capture_start(bytes);
+	if (wants)
+		return vb_capture_start(wants, bytes);
 	vb_capture_stop();
 	return 0;
 }
@@ -79,47 +82,47 @@ static void on_hang_up(int fd, void *nic)
 }
 
 /* Returns the ring, or -errno. Under lock. */
-static int session_add(int fd, uint32_t bytes)
+static int session_add(int fd, const struct vb_capture_request *request)
 {
+	const unsigned wants = request->wants & (VB_WANT_PACKETS | VB_WANT_STATIONS);
+	const uint32_t bytes = wants & VB_WANT_PACKETS ? request->bytes : 0;
 	struct session *session = session_find(0);
 	int ring;
 
 	if (!session)
 		return -EBUSY;
-	*session = (struct session){ fd, bytes < VB_CAPTURE_ALL ? bytes : VB_CAPTURE_ALL };
+	*session = (struct session){ fd, wants, bytes < VB_CAPTURE_ALL ? bytes : VB_CAPTURE_ALL };
 	ring = sessions_apply();
 	if (ring < 0)
 		*session = (struct session){ 0 };
 	return ring;
 }
 
-static bool read_request(int socket, uint32_t *bytes)
+static bool read_request(int socket, struct vb_capture_request *request)
 {
-	struct vb_capture_request request;
-	ssize_t size = recv(socket, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t size = recv(socket, request, sizeof(*request), MSG_DONTWAIT | MSG_TRUNC);
 
-	*bytes = request.bytes;
-	return size == (ssize_t)sizeof(request) && request.magic == VB_CAPTURE_MAGIC &&
-	       request.version == VB_CAPTURE_VERSION;
+	return size == (ssize_t)sizeof(*request) && request->magic == VB_CAPTURE_MAGIC &&
+	       request->version == VB_CAPTURE_VERSION;
 }
 
 bool vb_capture_serve(struct vb_nic *nic, int socket)
 {
 	struct vb_capture_answer answer = { .magic = VB_CAPTURE_MAGIC,
 					    .version = VB_CAPTURE_VERSION };
-	uint32_t bytes;
+	struct vb_capture_request request;
 	int ring = -EPERM;
 	bool kept = false;
 
-	if (!read_request(socket, &bytes))
+	if (!read_request(socket, &request))
 		return false;
 	vb_fork_register(VB_FORK_CAPTURE, &at_fork);
 	pthread_mutex_lock(&lock);
 	if (vb_describe_may_ask(socket))
-		ring = session_add(socket, bytes);
+		ring = session_add(socket, &request);
 	answer.error = ring < 0 ? (uint32_t)-ring : 0;
 	if (ring >= 0)
-		vb_capture_place(&answer.position, &answer.number);
+		vb_capture_place(&answer);
 	kept = vb_fd_send(socket, &answer, sizeof(answer), ring < 0 ? -1 : ring) && ring >= 0 &&
 	       !vb_watch_running(nic, socket, on_hang_up, nic);
 	if (ring >= 0 && !kept) {
@@ -132,10 +135,10 @@ bool vb_capture_serve(struct vb_nic *nic, int socket)
 
 /* --- looking for programs that capture --- */
 
-static int listener_connect(uid_t uid, unsigned number)
+static int listener_connect(const char *name)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int length = vb_capture_name(address.sun_path + 1, uid, number);
+	int length = snprintf(address.sun_path + 1, VB_CAPTURE_NAME_SIZE, "%s", name);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 ||
@@ -146,9 +149,9 @@ static int listener_connect(uid_t uid, unsigned number)
 	return -1;
 }
 
-static void listener_join(struct vb_nic *nic, uid_t uid, unsigned number)
+static void listener_join(struct vb_nic *nic, const char *name)
 {
-	int fd = vb_fd_high(listener_connect(uid, number));
+	int fd = strlen(name) < VB_CAPTURE_NAME_SIZE ? vb_fd_high(listener_connect(name)) : -1;
 	struct pollfd wait = { .fd = fd, .events = POLLIN };
 
 	if (fd < 0)
@@ -159,14 +162,25 @@ static void listener_join(struct vb_nic *nic, uid_t uid, unsigned number)
 		close(fd);
 }
 
-void vb_capture_join(struct vb_nic *nic)
+static void user_join(struct vb_nic *nic, uid_t uid)
 {
-	const int before = errno;
+	char name[VB_CAPTURE_NAME_SIZE];
 
 	for (unsigned number = 0; number < VB_CAPTURE_NAMES; number++) {
-		listener_join(nic, geteuid(), number);
-		if (geteuid())
-			listener_join(nic, 0, number);
+		vb_capture_name(name, uid, number);
+		listener_join(nic, name);
 	}
+}
+
+void vb_capture_join(struct vb_nic *nic)
+{
+	const char *trace = vb_environment_text(VB_ENV_TRACE);
+	const int before = errno;
+
+	if (trace)
+		listener_join(nic, trace);
+	user_join(nic, geteuid());
+	if (geteuid())
+		user_join(nic, 0);
 	errno = before;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program of the same user, or of root, captures what this process does (capture/record.h). There
- * are two ways to meet:
+ * A program of the same user, or of root, captures or traces what this process does
+ * (capture/record.h). There are two ways to meet:
  *
  *  - The program finds the process: it connects to the slot socket and sends a request instead of a
  *    hello.
  *  - The process finds the program: when its service thread starts, it looks for programs that
- *    listen under the names below, and gets the request there. So a capture misses nothing of a
- *    process that starts later.
+ *    listen under the names below, or under that of VERBENA_TRACE, and gets the request there. So
+ *    a capture misses nothing of a process that starts later.
  *
  * From then on both do the same. The answer has the ring. The capture ends when the last program
  * has hung up.

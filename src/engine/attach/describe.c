@@ -25,6 +25,15 @@ void vb_describe_ids_by(vb_describe_ids_fn *list)
 	atomic_store(&list_ids, list);
 }
 
+int vb_describe_ids(struct vb_describe_record **records, uint32_t *count)
+{
+	vb_describe_ids_fn *list = atomic_load(&list_ids);
+
+	*records = NULL;
+	*count = 0;
+	return list ? list(records, count) : 0;
+}
+
 /*
  * The records collected so far. Records of PDs come from the objects that use them: there is no
  * list of PDs. An object is in its list a moment before it is complete: an object without a PD is
@@ -399,8 +408,7 @@ static void answer_waits(struct vb_nic *nic, int socket, struct vb_describe_answ
 static void answer_objects(struct vb_nic *nic, int socket, struct vb_describe_answer *answer)
 {
 	struct listing listing = { 0 };
-	vb_describe_ids_fn *list = atomic_load(&list_ids);
-	int err = list ? list(&listing.ids, &listing.id_count) : 0;
+	int err = vb_describe_ids(&listing.ids, &listing.id_count);
 
 	count_packets(answer, nic);
 	if (!err)

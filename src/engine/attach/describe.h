@@ -16,7 +16,7 @@
 #define VB_DESCRIBE_MAGIC 0x3162637365646276ull /* begins the request and the answer */
 
 enum {
-	VB_DESCRIBE_VERSION = 5,
+	VB_DESCRIBE_VERSION = 6,
 	VB_DESCRIBE_RECORDS_MAX = 1 << 16, /* 16 MB; further objects are only counted */
 };
 
@@ -57,6 +57,20 @@ enum vb_describe_cm_state {
 	VB_DESCRIBE_CM_LISTEN,
 	VB_DESCRIBE_CM_DEVICE_REMOVAL,
 	VB_DESCRIBE_CM_STATES,
+};
+
+/* What an identifier waits for. */
+enum vb_describe_cm_wait {
+	VB_CM_WAITS_NOT,
+	VB_CM_WAITS_ADDRESS,   /* rdma_resolve_addr: for the neighbour on the link */
+	VB_CM_WAITS_REP,       /* rdma_connect: for the answer of the server */
+	VB_CM_WAITS_FETCH,     /* a request: for the program, which has not fetched the event */
+	VB_CM_WAITS_ACCEPT,    /* a request: for the program, which has not answered */
+	VB_CM_WAITS_RTU,       /* rdma_accept: for the client */
+	VB_CM_WAITS_ESTABLISH, /* the answer has come: for the program */
+	VB_CM_WAITS_DREP,      /* rdma_disconnect: for the peer */
+	VB_CM_WAITS_SIDR,      /* rdma_connect of UD: for the answer of the server */
+	VB_CM_WAITS,
 };
 
 struct vb_describe_answer {
@@ -103,13 +117,15 @@ struct vb_describe_record {
 	/* QP: counts since RESET, which wrap around. Work requests of the send queue that are
 	 * completed, those of them whose place no poll has freed, receives that are consumed. */
 	uint32_t sent, unpolled, received;
-	uint8_t waits; /* QP: enum vb_pend_why, why the send queue does not go on */
-	uint8_t lane;  /* QP on the wire (nic/lane.h) */
-	uint8_t reserved[6];
+	uint8_t waits;   /* QP: enum vb_pend_why, why the send queue does not go on */
+	uint8_t lane;    /* QP on the wire (nic/lane.h) */
+	uint8_t cm_wait; /* identifier: enum vb_describe_cm_wait */
+	uint8_t reserved[5];
 	uint64_t bytes_out, bytes_read; /* QP: of completed work requests */
 	uint64_t lost;                  /* QP: messages to it that found no receive or no right */
+	uint64_t since_ns;              /* identifier: it waits since then */
 };
-static_assert(sizeof(struct vb_describe_record) == 240, "layout of a record");
+static_assert(sizeof(struct vb_describe_record) == 248, "layout of a record");
 static_assert(sizeof(struct vb_describe_answer) == 128, "layout of the answer");
 static_assert(VB_DESCRIBE_KINDS <= 10, "a count for each kind");
 
@@ -120,6 +136,8 @@ static_assert(VB_DESCRIBE_KINDS <= 10, "a count for each kind");
 typedef int vb_describe_ids_fn(struct vb_describe_record **records, uint32_t *count);
 /* One such function; NULL: none. */
 void vb_describe_ids_by(vb_describe_ids_fn *list);
+/* Calls it. */
+int vb_describe_ids(struct vb_describe_record **records, uint32_t *count);
 
 struct vb_nic;
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/attach/why.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/attach/describe.h"
 #include "engine/wire/wire_impl.h"
 #include "exec/reason.h"
 #include "nic/call_wait.h"
@@ -224,6 +227,37 @@ static void add_calls(struct listing *listing)
 	}
 }
 
+/* "192.0.2.7 port 7471" */
+static void address_write(const uint8_t address[28], char *text, size_t size)
+{
+	const struct sockaddr_in *v4 = (const void *)address;
+	const struct sockaddr_in6 *v6 = (const void *)address;
+	char words[INET6_ADDRSTRLEN] = "an unknown address";
+
+	if (v4->sin_family == AF_INET)
+		inet_ntop(AF_INET, &v4->sin_addr, words, sizeof(words));
+	else if (v4->sin_family == AF_INET6)
+		inet_ntop(AF_INET6, &v6->sin6_addr, words, sizeof(words));
+	snprintf(text, size, "%s port %u", words, ntohs(v4->sin_port)); /* both have it there */
+}
+
+static void add_ids(struct listing *listing, const struct vb_describe_record *ids, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct vb_why_record *record =
+			ids[i].cm_wait ? add_record(listing, VB_WAITS_ID, ids[i].id) : NULL;
+		uint8_t dst[28] __attribute__((aligned(8)));
+
+		if (!record)
+			continue;
+		record->wait = ids[i].cm_wait;
+		record->progress = ids[i].cm_wait;
+		record->since_ns = ids[i].since_ns;
+		memcpy(dst, ids[i].dst, sizeof(dst));
+		address_write(dst, record->words, sizeof(record->words));
+	}
+}
+
 /* The QPs of one lane; of those that are not open: none of them is on the wire. */
 static int add_lane(struct listing *listing, struct vb_nic *nic, unsigned number)
 {
@@ -252,11 +286,20 @@ static int add_lane(struct listing *listing, struct vb_nic *nic, unsigned number
 int vb_why_list(struct vb_nic *nic, struct vb_why_record **records, uint32_t *count)
 {
 	struct listing listing = { .room = nic->qp_count + nic->cq_count + VB_CALL_WAITS + 64 };
-	int err = 0;
+	struct vb_describe_record *ids;
+	uint32_t id_count;
+	int err = vb_describe_ids(&ids, &id_count);
 
+	if (err)
+		return err;
+	listing.room += id_count;
 	listing.records = calloc(listing.room, sizeof(*listing.records));
-	if (!listing.records)
+	if (!listing.records) {
+		free(ids);
 		return -ENOMEM;
+	}
+	add_ids(&listing, ids, id_count);
+	free(ids);
 	for (unsigned i = 0; i < VB_LANES_MAX && !err; i++)
 		err = add_lane(&listing, nic, i);
 	add_calls(&listing);

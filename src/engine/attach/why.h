@@ -14,6 +14,7 @@ enum vb_waits_kind {
 	VB_WAITS_QP = 1,
 	VB_WAITS_CQ,
 	VB_WAITS_CALL, /* a call that waits for the program */
+	VB_WAITS_ID,   /* an identifier of librdmacm */
 	VB_WAITS_KINDS,
 };
 
@@ -36,7 +37,7 @@ struct vb_why_record {
 	uint64_t progress; /* changes whenever the object gets on */
 	uint8_t type;      /* QP: enum ibv_qp_type, ibv_qp_state, vb_why_wait */
 	uint8_t state;
-	uint8_t wait;
+	uint8_t wait;       /* identifier: enum vb_describe_cm_wait */
 	uint8_t on_wire;    /* QP: packets carry it */
 	uint8_t dest_local; /* QP: the peer is on this host */
 	uint8_t opcode;     /* QP: of the oldest work request, enum ibv_wr_opcode */

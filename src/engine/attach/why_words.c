@@ -4,11 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { SHORT_NS = 50000000 }; /* a wait that is no news */
 
@@ -87,7 +85,7 @@ static bool has_moved(const struct teller *teller, const struct vb_why_record *r
 	return !then || then->progress != record->progress || then->state != record->state;
 }
 
-static pid_t peer_pid(const struct vb_why *why, const struct vb_why_record *record)
+pid_t vb_why_peer_pid(const struct vb_why *why, const struct vb_why_record *record)
 {
 	return record->dest_local && record->dest_qpn < 1u << 24
 		       ? why->after.pid_of_slot[record->dest_qpn >> 12]
@@ -98,7 +96,7 @@ static pid_t peer_pid(const struct vb_why *why, const struct vb_why_record *reco
 static const struct vb_why_record *peer_of(const struct vb_why *why,
 					   const struct vb_why_record *record)
 {
-	const pid_t pid = peer_pid(why, record);
+	const pid_t pid = vb_why_peer_pid(why, record);
 
 	return pid ? record_of(process_of(&why->after, pid), VB_WAITS_QP, record->dest_qpn) : NULL;
 }
@@ -140,7 +138,7 @@ static const char *qp_words(const struct teller *teller, const struct vb_why_rec
 static const char *peer_words(const struct teller *teller, const struct vb_why_record *record,
 			      char text[TEXT])
 {
-	const pid_t pid = peer_pid(teller->why, record);
+	const pid_t pid = vb_why_peer_pid(teller->why, record);
 	char address[INET6_ADDRSTRLEN] = "?", program[32];
 	const bool ip4 = record->dest_gid[10] == 0xff && record->dest_gid[11] == 0xff;
 
@@ -214,7 +212,7 @@ static const char *patience_words(const struct teller *teller, const struct vb_w
 static const char *stopped_words(const struct teller *teller, const struct vb_why_record *record,
 				 char text[TEXT])
 {
-	const pid_t pid = peer_pid(teller->why, record);
+	const pid_t pid = vb_why_peer_pid(teller->why, record);
 
 	*text = '\0';
 	if (pid && pid != teller->process->pid && vb_why_process_state(pid) == 'T')
@@ -400,6 +398,48 @@ static void tell_call(struct teller *teller, const struct vb_why_record *record)
 	    record->words);
 }
 
+/* --- connections --- */
+
+static const struct {
+	const char *before, *after; /* the address and port stand between them */
+} id_words[VB_CM_WAITS] = {
+	[VB_CM_WAITS_ADDRESS] = { "rdma_resolve_addr waits for the link layer address of",
+				  "; nobody there answers ARP or neighbour discovery" },
+	[VB_CM_WAITS_REP] = { "rdma_connect waits for the answer (REP) of",
+			      ": the server there has not called rdma_accept or rdma_reject, or "
+			      "the "
+			      "host does not answer" },
+	[VB_CM_WAITS_FETCH] = { "a connection request of",
+				" waits for the program: it has not fetched the event "
+				"(rdma_get_cm_event)" },
+	[VB_CM_WAITS_ACCEPT] = { "a connection request of",
+				 " waits for the program: it has not called rdma_accept or "
+				 "rdma_reject" },
+	[VB_CM_WAITS_RTU] = { "rdma_accept waits for", ": its RTU has not come" },
+	[VB_CM_WAITS_ESTABLISH] = { "the answer of",
+				    " has come, and the program has not gone on: "
+				    "rdma_get_cm_event, "
+				    "then rdma_establish if it manages the QP itself" },
+	[VB_CM_WAITS_DREP] = { "rdma_disconnect waits for the answer (DREP) of", "" },
+	[VB_CM_WAITS_SIDR] = { "rdma_connect waits for the answer (SIDR_REP) of",
+			       ": the server there has not called rdma_accept or rdma_reject, or "
+			       "the "
+			       "host does not answer" },
+};
+
+static void tell_id(struct teller *teller, const struct vb_why_record *record)
+{
+	char time[32];
+
+	if (teller->question->qpn || record->wait >= VB_CM_WAITS || !id_words[record->wait].before)
+		return;
+	if (has_moved(teller, record))
+		return;
+	say(teller, "cm_id %u (%s, pid %d): since %s %s %.199s%s", record->id, teller->program,
+	    teller->process->pid, age(teller, record->since_ns, time),
+	    id_words[record->wait].before, record->words, id_words[record->wait].after);
+}
+
 /* --- processes --- */
 
 static void tell_unasked(struct teller *teller)
@@ -442,6 +482,8 @@ static void tell_process(struct teller *teller)
 			tell_cq(teller, record);
 		else if (record->kind == VB_WAITS_QP)
 			tell_qp(teller, record);
+		else if (record->kind == VB_WAITS_ID)
+			tell_id(teller, record);
 	}
 }
 
@@ -462,96 +504,4 @@ struct vb_why_verdict vb_why_tell(const struct vb_why *why, const struct vb_why_
 			tell_unasked(&teller);
 	}
 	return verdict;
-}
-
-/* --- looking --- */
-
-enum { ASKED_MAX = 64 };
-
-/* The processes that an answer needs. The others may be stopped, and silent for a second. */
-struct asked {
-	pid_t pids[ASKED_MAX];
-	unsigned count;
-};
-
-static void asked_add(struct asked *asked, pid_t pid)
-{
-	for (unsigned i = 0; i < asked->count; i++)
-		if (asked->pids[i] == pid)
-			return;
-	if (pid && asked->count < ASKED_MAX)
-		asked->pids[asked->count++] = pid;
-}
-
-/* The peers of the one process, on this host. */
-static int asked_find(const struct vb_why_question *question, struct asked *asked)
-{
-	struct vb_ask_filter filter = { .pids = asked->pids, .what = VB_DESCRIBE_WAITS };
-	struct vb_why why = { 0 };
-	int err;
-
-	asked_add(asked, question->pid);
-	filter.pid_count = asked->count;
-	err = vb_ask_processes(&why.after, &filter);
-	if (!err && question->qpn && question->qpn < 1u << 24) {
-		asked_add(asked, why.after.pid_of_slot[question->qpn >> 12]);
-		vb_ask_free(&why.after);
-		filter.pid_count = asked->count;
-		err = vb_ask_processes(&why.after, &filter);
-	}
-	if (err)
-		return err;
-	for (unsigned p = 0; p < why.after.count; p++)
-		for (unsigned i = 0; i < why.after.list[p].answer.record_count; i++)
-			asked_add(asked, peer_pid(&why, &why.after.list[p].waits[i]));
-	vb_ask_free(&why.after);
-	return 0;
-}
-
-/* A stopped process has no room for connections after some questions. */
-static void holders_find(struct vb_asked_processes *all)
-{
-	for (unsigned p = 0; p < all->count; p++)
-		for (unsigned i = 0; i < all->list[p].answer.record_count; i++) {
-			const struct vb_why_record *record = &all->list[p].waits[i];
-			const uint32_t slot = record->dest_qpn >> 12;
-
-			if (record->kind == VB_WAITS_QP && record->dest_local && record->dest_qpn &&
-			    slot < VB_ASK_SLOTS && !all->pid_of_slot[slot])
-				all->pid_of_slot[slot] = vb_why_holder(slot);
-		}
-}
-
-int vb_why_look(struct vb_why *why, const struct vb_why_question *question, unsigned gap_ms)
-{
-	struct asked asked = { 0 };
-	struct vb_ask_filter filter = { .what = VB_DESCRIBE_WAITS };
-	struct timespec now;
-	int err = 0;
-
-	if (question->pid || question->qpn) {
-		err = asked_find(question, &asked);
-		filter.pids = asked.pids;
-		filter.pid_count = asked.count;
-	}
-	if (!err)
-		err = vb_ask_processes(&why->before, &filter);
-	if (err)
-		return err;
-	poll(NULL, 0, (int)gap_ms);
-	err = vb_ask_processes(&why->after, &filter);
-	if (err) {
-		vb_ask_free(&why->before);
-		return err;
-	}
-	holders_find(&why->after);
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	why->now_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	return 0;
-}
-
-void vb_why_free(struct vb_why *why)
-{
-	vb_ask_free(&why->before);
-	vb_ask_free(&why->after);
 }

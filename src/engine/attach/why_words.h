@@ -44,4 +44,7 @@ pid_t vb_why_holder(unsigned slot);
 /* The program of a process; "?": not known. */
 const char *vb_why_program(pid_t pid, char name[32]);
 
+/* The process of this host at the other end of a QP; 0: none is known. */
+pid_t vb_why_peer_pid(const struct vb_why *why, const struct vb_why_record *record);
+
 #endif

@@ -203,11 +203,36 @@ static void capture(struct vb_step_context *step, const struct vb_wqe *wqe, enum
 	work_records(step, &work);
 }
 
+/* A datagram that was put aside is done already, and has no place in the queue. */
+static void trace_done(const struct vb_step_context *step, const struct vb_wqe *wqe,
+		       enum vb_reason reason)
+{
+	const struct vb_qp *qp = step->qp;
+	struct vb_capture_station station = { .station = VB_STATION_DONE,
+					      .qpn = qp->ibv.qp_num,
+					      .index = qp->sq.next,
+					      .wr_id = wqe->wr_id,
+					      .opcode = wqe->opcode,
+					      .length = wqe->length,
+					      .begun_ns = step->begun_ns,
+					      .status = (uint8_t)vb_reason_row(reason)->status };
+
+	if (!reason && !step->report.reason && vb_wr_consumes(wqe->opcode)) {
+		station.peer_qpn = qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num;
+		station.receive = step->receive;
+	}
+	if (!step->aside)
+		vb_capture_station(&station);
+}
+
 void vb_step_capture(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	const struct vb_wqe *wqe = step->aside ? &step->aside->wqe : vb_sq_wqe(sq, sq->next);
 
+	trace_done(step, wqe, reason);
+	if (!vb_captures(VB_WANT_PACKETS))
+		return;
 	catch_up(sq);
 	if (!vb_wr_stays(wqe->opcode) && !wqe->foreign_ah)
 		capture(step, wqe, reason);
@@ -221,6 +246,8 @@ void vb_step_capture(struct vb_step_context *step, enum vb_reason reason)
 
 void vb_step_capture_rnr(struct vb_step_context *step)
 {
+	if (!vb_captures(VB_WANT_PACKETS))
+		return;
 	catch_up(&step->qp->sq);
 	capture(step, step->wqe, VB_WHY_NO_RECEIVE);
 }

@@ -164,6 +164,7 @@ static enum vb_step deliver(struct vb_step_context *step, struct vb_claim *claim
 	claim->cell->where = !ride                          ? VB_PAYLOAD_PLACED
 			     : ride == claim->cell->payload ? VB_PAYLOAD_INLINE
 							    : VB_PAYLOAD_SPILL;
+	step->receive = claim->index;
 	done = vb_recv_complete(remote, claim, &message, reason, &lost);
 	if (done || reason)
 		return vb_step_refuse(step, done ? done : reason, done != VB_WHY_TARGET_CQ_OVERRUN);

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "base/probe.h"
 #include "capture/ring.h"
 #include "exec/recv.h"
 #include "nic/mr.h"
@@ -353,6 +354,9 @@ FOR_KIND bool message_deliver(struct vb_qp *qp, struct parcel *parcel, struct ki
 			cell->stamp = *stamp;
 		/* The owner may flush the receive at this moment: then the owner has it. */
 		if (__builtin_expect(cell_commit(remote, cell, kind), 1)) {
+			VB_PROBE(post_send, qp->ibv.qp_num, parcel->wr->wr_id, parcel->wr->opcode);
+			VB_PROBE(begin, qp->ibv.qp_num, parcel->wr->wr_id);
+			VB_PROBE(placed, remote->entry->qpn, remote->next_recv);
 			cell_passed(remote, kind);
 			remote->shelf_next += is_shelved(parcel, kind);
 			return true;
@@ -381,6 +385,7 @@ FOR_KIND void wqe_record(struct vb_qp *qp, const struct parcel *parcel, bool sig
 	if (asks & (VB_CQ_ORDERED | VB_CQ_PAIR) && signaled)
 		sq->stamps[sq->tail & sq->mask] = vb_qp_send_stamp(qp, asks);
 	sq->next = ++sq->tail;
+	VB_PROBE(complete, qp->ibv.qp_num, wqe->wr_id, wqe->status);
 	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
 	if (asks & VB_CQ_NUMBERS && signaled)

@@ -5,7 +5,9 @@
 #include "base/barrier.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/probe.h"
 #include "nic/migrate.h"
+#include "nic/trace.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
 #include "wire/rnr.h"
@@ -17,8 +19,25 @@ enum {
 	LOOK_SOON_NS = 50000,    /* its first try, if no poller tried before */
 };
 
-static void wait_begin(struct vb_pend *pend, enum vb_pend_why why, uint64_t now_ns)
+static void wait_trace(const struct vb_qp *qp, enum vb_pend_why why)
 {
+	static const uint8_t waits[] = {
+		[VB_PEND_NONE] = VB_TRACE_GOES_ON,   [VB_PEND_UNREADY] = VB_TRACE_PEER,
+		[VB_PEND_RNR] = VB_TRACE_NO_RECEIVE, [VB_PEND_WIRE] = VB_TRACE_BUSY,
+		[VB_PEND_BUSY] = VB_TRACE_BUSY,      [VB_PEND_DELAYED] = VB_TRACE_RULE,
+		[VB_PEND_LOST] = VB_TRACE_RULE
+	};
+
+	vb_trace_waits(qp, waits[why]);
+}
+
+static void wait_begin(struct vb_qp *qp, enum vb_pend_why why, uint64_t now_ns)
+{
+	struct vb_pend *pend = &qp->pend;
+
+	VB_PROBE(wait, qp->ibv.qp_num, why);
+	if (vb_captured())
+		wait_trace(qp, why);
 	pend->why = why;
 	pend->since_ns = now_ns;
 	pend->told = false;
@@ -52,7 +71,7 @@ bool vb_step_waited_long(struct vb_qp *qp, enum vb_pend_why why, uint64_t wait_n
 	uint64_t now_ns = vb_now_ns();
 
 	if (pend->why != why) {
-		wait_begin(pend, why, now_ns);
+		wait_begin(qp, why, now_ns);
 		pend->give_up_ns = after(now_ns, wait_ns);
 		atomic_store(&pend->wake_ns, sooner(pend->give_up_ns, now_ns + LOOK_SOON_NS));
 		return false;
@@ -171,7 +190,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 	uint64_t wait_ns = vb_rnr_timer_ns(qp->remote.entry->min_rnr_timer);
 
 	if (pend->why != VB_PEND_RNR) {
-		wait_begin(pend, VB_PEND_RNR, now_ns);
+		wait_begin(qp, VB_PEND_RNR, now_ns);
 		pend->rnr_tries = 0;
 		pend->rnr_looked_again = false;
 		pend->next_ns = now_ns + VB_RNR_GRACE_NS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The executor: takes work requests from the send queue in post order. */
 #include "base/clock.h"
+#include "base/probe.h"
 #include "nic/grace.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
@@ -68,6 +69,7 @@ static enum vb_step wqe_execute(struct vb_step_context *step)
 	operation run = operation_find(step->qp->type, step->wqe->opcode);
 	enum vb_step next;
 
+	VB_PROBE(begin, step->qp->ibv.qp_num, step->wqe->wr_id);
 	if (vb_captured())
 		step->begun_ns = vb_now_ns();
 	if (vb_fault_any() && vb_step_fault(step, &next))

@@ -102,6 +102,7 @@ static enum vb_step receive_finish(struct vb_step_context *step, const struct vb
 	wqe_message(step, &message);
 	if (message.wc_flags & IBV_WC_WITH_INV && !window_invalidate(step))
 		arrived = VB_WHY_RECV_INVALIDATE;
+	step->receive = claim->index;
 	reason = vb_recv_complete(&step->qp->remote, claim, &message, arrived, &lost);
 	if (reason) /* VB_WHY_RECV_KEY: the receive has the status, so no event follows */
 		return vb_step_refuse(step, reason, reason == VB_WHY_RECV_KEY);

@@ -47,6 +47,7 @@ struct vb_step_context {
 	uint32_t inside_qpn;    /* and the QP there */
 	unsigned since_hazard;  /* operations since the hazard was published */
 	uint64_t begun_ns;      /* while captured: when the WQE was tried last */
+	uint32_t receive;       /* that the WQE has completed, if it consumes one */
 	/* SILENT: for this reason no peer answers. PACKETS: the failure if none can be sent. */
 	enum vb_reason why;
 	struct vb_report report;

@@ -74,6 +74,8 @@ int vb_raw_filter(struct vb_raw_port *port);
 bool vb_raw_is_at_home(const struct vb_raw_port *port, const struct vb_frame *frame);
 /* Gives the frame to every QP whose flow takes it. */
 void vb_raw_steer(struct vb_raw_port *port, struct vb_thread *thread, const struct vb_frame *frame);
+/* Gives the frame, which no interface has seen, to the flows that sniff. */
+void vb_raw_sniff(struct vb_raw_port *port, struct vb_thread *thread, const struct vb_frame *frame);
 
 /* --- place.c --- */
 

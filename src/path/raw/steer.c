@@ -59,3 +59,11 @@ void vb_raw_steer(struct vb_raw_port *port, struct vb_thread *thread, const stru
 			hit = flow;
 	}
 }
+
+void vb_raw_sniff(struct vb_raw_port *port, struct vb_thread *thread, const struct vb_frame *frame)
+{
+	vb_list_for(flow, &port->flows, struct vb_flow, node) {
+		if (flow->sniffs && !flow_is_repeated(port, flow))
+			flow_take(thread, flow, frame, IBV_WC_IP_CSUM_OK);
+	}
+}

@@ -2,6 +2,7 @@
 /* The completer: answers to the work requests that are under way. */
 #include "path/roce/completer.h"
 
+#include "base/probe.h"
 #include "path/roce/requester.h"
 #include "wire/rnr.h"
 
@@ -256,6 +257,7 @@ static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 
 	if (psn != req->una_psn || req->rnr_ns)
 		return;
+	VB_PROBE(wait, wired->qp->ibv.qp_num, VB_PEND_RNR);
 	wired->counters.rnr_naks++;
 	if (!req->rnr_cautious)
 		req->rnr_since_ns = now_ns;

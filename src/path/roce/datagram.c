@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/probe.h"
 #include "capture/ring.h"
+#include "nic/trace.h"
 #include "path/roce/roce.h"
 
 static uint32_t address_hash(const struct vb_av *av, uint32_t qpn)
@@ -94,9 +96,10 @@ static bool datagram_send(struct vb_roce *roce, struct vb_qp *qp, const struct v
 		.payload_length = wqe->length,
 	};
 
+	VB_PROBE(begin, qp->ibv.qp_num, wqe->wr_id);
 	roce->tx.qpn = qp->ibv.qp_num;
 	if (vb_captured())
-		vb_path_capture_psns(qp, wqe, packet.psn, 1);
+		vb_path_capture_psns(qp, wqe, qp->sq.next, (struct vb_psn_range){ packet.psn, 1 });
 	vb_pace_pay(roce, way, wqe->length);
 	if (!vb_path_gather(sge, count, 0, wqe->length, vb_tx_begin(&roce->tx, way, &packet))) {
 		vb_tx_cancel(&roce->tx);
@@ -146,6 +149,8 @@ uint64_t vb_roce_datagram(struct vb_roce *roce, struct vb_qp *qp, struct vb_peer
 		vb_path_explain(qp, VB_WHY_NOT_THIS_HOST, &report);
 	else if (!datagram_send(roce, qp, wqe, way, sge, count))
 		reason = VB_WHY_LOCAL_MEMORY;
+	if (vb_captured())
+		vb_trace_done(qp, qp->sq.next, qp->sq.next + 1);
 	/* A datagram without a way is lost, and its WQE succeeds. */
 	vb_path_complete(qp, reason, &report, notice);
 	return 0;

@@ -3,6 +3,7 @@
 #include "exec/recv.h"
 #include "exec/rkey.h"
 #include "exec/served.h"
+#include "nic/trace.h"
 #include "path/roce/roce.h"
 
 static bool packet_ends(const struct vb_opcode_row *row)
@@ -60,6 +61,9 @@ static enum vb_reason receive_complete(struct vb_wired *wired, const struct vb_c
 		return vb_place_tm_complete(wired, claim, packet);
 	packet_message(wired, packet, &message);
 	claim->cell->where = VB_PAYLOAD_PLACED;
+	if (vb_captured())
+		vb_trace_recv_placed(wired->qp->ibv.qp_num, message.src_qpn, claim->index,
+				     packet->psn);
 	return vb_recv_complete(&wired->resp.own, claim, &message, VB_OK, &lost);
 }
 

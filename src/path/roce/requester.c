@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "nic/migrate.h"
+#include "nic/trace.h"
 
 enum {
 	ASK_EVERY = 16,    /* packets: ask for an ACK at least this often ... */
@@ -352,7 +353,38 @@ bool vb_requester_due(struct vb_wired *wired)
 	       wired->req.cursor != sq_posted(wired->qp);
 }
 
-bool vb_requester_run(struct vb_wired *wired)
+/* The reason for which the requester does not send what was posted. */
+static enum vb_trace_wait wait_of(const struct vb_wired *wired)
+{
+	const struct vb_requester *req = &wired->req;
+	const uint32_t out = vb_requester_in_flight(req);
+
+	if (req->rnr_ns || (req->rnr_cautious && out))
+		return VB_TRACE_NO_RECEIVE;
+	if (out && req->overdue_psn == req->una_psn && req->overdue)
+		return VB_TRACE_PEER;
+	if (req->cursor == wired->qp->sq.tail)
+		return VB_TRACE_GOES_ON;
+	if (req->delayed_ns > wired->roce->now_ns)
+		return VB_TRACE_RULE;
+	if (req->pace_ns > wired->roce->now_ns)
+		return VB_TRACE_RATE;
+	if (out >= vb_congestion_window(&req->congestion))
+		return VB_TRACE_WINDOW;
+	return vb_share_full(&wired->roce->share) ? VB_TRACE_SHARE : VB_TRACE_GOES_ON;
+}
+
+static void wait_trace(struct vb_wired *wired)
+{
+	const enum vb_trace_wait why = wait_of(wired);
+
+	if (!vb_requester_reliable(wired) || why == wired->req.traced)
+		return;
+	wired->req.traced = why;
+	vb_trace_waits(wired->qp, why);
+}
+
+static bool run(struct vb_wired *wired)
 {
 	enum ibv_qp_state state = vb_qp_state(wired->qp);
 	uint32_t end = sq_posted(wired->qp);
@@ -368,4 +400,13 @@ bool vb_requester_run(struct vb_wired *wired)
 	if ((state != IBV_QPS_RTS && state != IBV_QPS_SQD) || wired->req.rnr_ns)
 		return false;
 	return turn_run(wired, end);
+}
+
+bool vb_requester_run(struct vb_wired *wired)
+{
+	const bool more = run(wired);
+
+	if (vb_captured() && !more)
+		wait_trace(wired);
+	return more;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* WQEs of a connected QP begin here, with checks and PSNs, and end at the queue's head. */
 #include "base/clock.h"
+#include "base/probe.h"
 #include "capture/ring.h"
+#include "nic/trace.h"
 #include "path/fault/fault.h"
 #include "path/roce/requester.h"
 
@@ -32,6 +34,8 @@ void vb_requester_advance(struct vb_wired *wired)
 			break;
 		if (req->cursor == sq->next)
 			req->cursor++;
+		if (vb_captured())
+			vb_trace_done(wired->qp, sq->next, sq->next + 1);
 		vb_path_complete(wired->qp, VB_OK, &report, &wired->notice);
 	}
 	/* The suspect WQE is done: its memory came back in time. */
@@ -132,11 +136,13 @@ static void wqe_take_psns(struct vb_wired *wired, struct vb_wqe *wqe)
 {
 	struct vb_requester *req = &wired->req;
 
+	VB_PROBE(begin, wired->qp->ibv.qp_num, wqe->wr_id);
 	wqe->psn = req->tail_psn;
 	wqe->psn_count = wqe_psns(wired, wqe);
 	req->tail_psn = vb_psn_add(req->tail_psn, wqe->psn_count);
 	if (vb_captured())
-		vb_path_capture_psns(wired->qp, wqe, wqe->psn, wqe->psn_count);
+		vb_path_capture_psns(wired->qp, wqe, req->begun,
+				     (struct vb_psn_range){ wqe->psn, wqe->psn_count });
 	req->begun++;
 	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_WIRE, memory_order_relaxed);
 }

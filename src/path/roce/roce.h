@@ -90,6 +90,7 @@ struct vb_requester {
 	uint64_t gap_end_ns; /* time before which congestion lets no packet go */
 	uint32_t rnr_tries, nak_retries;
 	bool rnr_cautious;    /* after an RNR wait: one packet only, until the peer takes it */
+	uint8_t traced;       /* enum vb_trace_wait: the last wait that a program was told of */
 	uint32_t nak_psn;     /* of the last sequence NAK that was acted upon */
 	uint32_t msn;         /* of the peer's last answer */
 	uint8_t doubted;      /* syndrome of a NAK that may be forged (completer.c); 0: none ... */

@@ -6,6 +6,7 @@
 #include "net/gid.h"
 #include "nic/lid.h"
 #include "nic/mcast.h"
+#include "nic/trace.h"
 #include "path/roce/roce.h"
 #include "wire/grh.h"
 
@@ -211,6 +212,9 @@ static void datagram_deliver(struct vb_wired *wired, const struct vb_packet *pac
 		 vb_path_scatter(list->sge, count, VB_GRH_SIZE, packet->payload_length,
 				 packet->payload);
 	claim->cell->where = VB_PAYLOAD_PLACED;
+	if (vb_captured())
+		vb_trace_recv_placed(wired->qp->ibv.qp_num, message.src_qpn, claim->index,
+				     packet->psn);
 	reason = vb_recv_complete(own, claim, &message, placed ? VB_OK : VB_WHY_RECV_MEMORY, &lost);
 	if (reason)
 		receive_fault(wired, reason);

@@ -64,12 +64,12 @@ static void *numbers_write(void *arg)
 static void reader_begin(struct vb_capture_reader *reader)
 {
 	struct vb_capture_answer answer = { 0 };
-	int fd = vb_capture_start(100);
+	int fd = vb_capture_start(VB_WANT_PACKETS | VB_WANT_STATIONS, 100);
 
 	assert_true(fd >= 0);
 	assert_true(vb_captured());
 	assert_int_equal(vb_capture_bytes(), 100);
-	vb_capture_place(&answer.position, &answer.number);
+	vb_capture_place(&answer);
 	assert_int_equal(vb_capture_open(reader, fd, &answer), 0);
 }
 

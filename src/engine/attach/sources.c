@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The processes that are captured: finding them, asking them, reading their rings. */
+#include "engine/attach/sources.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,73 +13,90 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "capture.h"
-#include "engine/attach/capture.h"
-#include "verbena.h"
 
-static void program_read(pid_t pid, char text[PROGRAM_SIZE])
+static void program_read(pid_t pid, char text[VB_PROGRAM_SIZE])
 {
 	char path[64];
 	FILE *file;
 
-	snprintf(text, PROGRAM_SIZE, "?");
+	snprintf(text, VB_PROGRAM_SIZE, "?");
 	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 	file = fopen(path, "re");
 	if (!file)
 		return;
-	if (fgets(text, PROGRAM_SIZE, file))
+	if (fgets(text, VB_PROGRAM_SIZE, file))
 		text[strcspn(text, "\n")] = '\0';
 	fclose(file);
 }
 
 /* --- the listener: processes that start later connect to it --- */
 
-static int listener_open(void)
+static int listener_bind(const char *name)
 {
-	for (unsigned number = 0; number < VB_CAPTURE_NAMES; number++) {
-		struct sockaddr_un address = { .sun_family = AF_UNIX };
-		int length = vb_capture_name(address.sun_path + 1, geteuid(), number);
-		socklen_t size =
-			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int length = snprintf(address.sun_path + 1, VB_CAPTURE_NAME_SIZE, "%s", name);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-		if (fd < 0)
-			return -1;
-		if (!bind(fd, (void *)&address, size) && !listen(fd, 128))
-			return fd;
-		close(fd);
-	}
+	if (fd < 0 || (!bind(fd, (void *)&address, size) && !listen(fd, 128)))
+		return fd;
+	close(fd);
 	return -1;
 }
 
-void sources_open(struct sources *sources, const struct capture_options *options)
+/* name: NULL: one of the names that all processes of the user look for. */
+static int listener_open(const char *name)
 {
-	*sources = (struct sources){ .bytes = options->bytes, .complain_pid = options->pid };
-	sources->listener = listener_open();
+	char text[VB_CAPTURE_NAME_SIZE];
+	int fd = -1;
+
+	if (name)
+		return listener_bind(name);
+	for (unsigned number = 0; number < VB_CAPTURE_NAMES && fd < 0; number++) {
+		vb_capture_name(text, geteuid(), number);
+		fd = listener_bind(text);
+	}
+	return fd;
+}
+
+__attribute__((format(printf, 1, 2))) static void tell_nobody(const char *format, ...)
+{
+	(void)format;
+}
+
+void vb_sources_open(struct vb_sources *sources, const struct vb_sources_options *options)
+{
+	*sources = (struct vb_sources){ .options = *options };
+	if (!options->tell)
+		sources->options.tell = tell_nobody;
+	sources->uid = geteuid();
+	sources->listener = listener_open(options->name);
 	if (sources->listener < 0)
-		complain("capture: other captures of this user run: the first packets of "
-			 "programs that start now may be missing");
+		sources->options.tell(
+			"%s: other captures of this user run: the beginning of programs that "
+			"start now may be missing",
+			options->tool);
 }
 
 /* --- asking --- */
 
-static bool is_known(const struct sources *sources, pid_t pid)
+static bool is_known(const struct vb_sources *sources, pid_t pid)
 {
 	for (unsigned i = 0; i < sources->count; i++)
-		if (sources->list[i]->pid == pid && sources->list[i]->state != SOURCE_ENDED)
+		if (sources->list[i]->pid == pid && sources->list[i]->state != VB_SOURCE_ENDED)
 			return true;
 	return false;
 }
 
-static struct source *source_new(struct sources *sources)
+static struct vb_source *source_new(struct vb_sources *sources)
 {
-	struct source **list = realloc(sources->list, (sources->count + 1) * sizeof(*list));
-	struct source *source = calloc(1, sizeof(*source));
+	struct vb_source **list = realloc(sources->list, (sources->count + 1) * sizeof(*list));
+	struct vb_source *source = calloc(1, sizeof(*source));
 
 	if (list)
 		sources->list = list;
 	if (source)
-		source->notes = calloc(1, sizeof(*source->notes));
+		source->notes = calloc(1, sources->options.notes_size + 1);
 	if (!list || !source || !source->notes) {
 		free(source);
 		return NULL;
@@ -87,15 +106,17 @@ static struct source *source_new(struct sources *sources)
 }
 
 /* Takes the socket over. */
-static void source_ask(struct sources *sources, int socket, const struct ucred *cred)
+static void source_ask(struct vb_sources *sources, int socket, const struct ucred *cred)
 {
-	const struct vb_capture_request request = { VB_CAPTURE_MAGIC, VB_CAPTURE_VERSION,
-						    sources->bytes };
-	struct source *source = is_known(sources, cred->pid) ? NULL : source_new(sources);
+	const struct vb_capture_request request = { .magic = VB_CAPTURE_MAGIC,
+						    .version = VB_CAPTURE_VERSION,
+						    .bytes = sources->options.bytes,
+						    .wants = sources->options.wants };
+	struct vb_source *source = is_known(sources, cred->pid) ? NULL : source_new(sources);
 
 	if (!source || send(socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
 		if (source)
-			source->state = SOURCE_ENDED;
+			source->state = VB_SOURCE_ENDED;
 		close(socket);
 		return;
 	}
@@ -113,14 +134,14 @@ static bool peer_of(int socket, struct ucred *cred)
 	return !getsockopt(socket, SOL_SOCKET, SO_PEERCRED, cred, &size);
 }
 
-static void accept_all(struct sources *sources)
+static void accept_all(struct vb_sources *sources)
 {
 	struct ucred cred;
 	int fd;
 
 	while ((fd = accept4(sources->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		/* Root captures processes of all users, another user its own. */
-		if (peer_of(fd, &cred) && (cred.uid == geteuid() || !geteuid()))
+		if (peer_of(fd, &cred) && (cred.uid == sources->uid || !sources->uid))
 			source_ask(sources, fd, &cred);
 		else
 			close(fd);
@@ -128,7 +149,7 @@ static void accept_all(struct sources *sources)
 	}
 }
 
-static bool inode_is_new(struct sources *sources, unsigned long inode)
+static bool inode_is_new(struct vb_sources *sources, unsigned long inode)
 {
 	unsigned long *list;
 
@@ -145,7 +166,7 @@ static bool inode_is_new(struct sources *sources, unsigned long inode)
 
 static bool name_ask(void *arg, unsigned slot, const char *text, unsigned long inode)
 {
-	struct sources *sources = arg;
+	struct vb_sources *sources = arg;
 	struct ucred cred;
 	int fd = -1;
 
@@ -164,7 +185,7 @@ static bool name_ask(void *arg, unsigned slot, const char *text, unsigned long i
 }
 
 /* A process that is stopped answers when it goes on. */
-static void stopped_tell(struct source *source)
+static void stopped_tell(const struct vb_sources *sources, struct vb_source *source)
 {
 	char path[64], line[256] = "";
 	const char *state;
@@ -179,28 +200,30 @@ static void stopped_tell(struct source *source)
 	if (!state || (state[2] != 'T' && state[2] != 't'))
 		return;
 	source->told = true;
-	complain("capture: process %d (%s) is stopped; it is captured as soon as it goes on",
-		 source->pid, source->program);
+	sources->options.tell("%s: process %d (%s) is stopped; it takes part as soon as it goes on",
+			      sources->options.tool, source->pid, source->program);
 }
 
-void sources_look(struct sources *sources)
+void vb_sources_look(struct vb_sources *sources)
 {
-	bool found = !sources->complain_pid || sources->complained;
+	bool found = !sources->options.pid || sources->complained;
 
 	sources->came = false;
 	if (vb_ask_names(name_ask, sources) && !sources->complained) {
 		sources->complained = true;
-		complain("capture: /proc/net/unix: %s", strerror(errno));
+		sources->options.tell("%s: /proc/net/unix: %s", sources->options.tool,
+				      strerror(errno));
 	}
 	for (unsigned i = 0; i < sources->count; i++)
-		if (sources->list[i]->state == SOURCE_ASKED && !sources->list[i]->told)
-			stopped_tell(sources->list[i]);
+		if (sources->list[i]->state == VB_SOURCE_ASKED && !sources->list[i]->told)
+			stopped_tell(sources, sources->list[i]);
 	for (unsigned slot = 0; slot < VB_ASK_SLOTS && !found; slot++)
-		found = sources->pid_of_slot[slot] == sources->complain_pid;
+		found = sources->pid_of_slot[slot] == sources->options.pid;
 	if (!found)
-		complain("process %d has no RDMA device open, or is no process of this host; "
-			 "waiting for it",
-			 sources->complain_pid);
+		sources->options.tell(
+			"process %d has no RDMA device open, or is no process of this host; "
+			"waiting for it",
+			sources->options.pid);
 	sources->complained |= !found;
 }
 
@@ -231,14 +254,14 @@ static const char *words_of(int err)
 	return strerror(err);
 }
 
-static void source_end(struct source *source)
+static void source_end(struct vb_source *source)
 {
-	source->state = SOURCE_ENDED;
+	source->state = VB_SOURCE_ENDED;
 	close(source->socket);
 	source->socket = -1;
 }
 
-static void source_answer(struct sources *sources, struct source *source)
+static void source_answer(struct vb_sources *sources, struct vb_source *source)
 {
 	struct vb_capture_answer answer;
 	int ring, err = answer_receive(source->socket, &answer, &ring);
@@ -250,18 +273,19 @@ static void source_answer(struct sources *sources, struct source *source)
 	if (ring >= 0)
 		close(ring);
 	if (!err) {
-		source->state = SOURCE_READY;
+		source->state = VB_SOURCE_READY;
 		source->captured = true;
 		return;
 	}
 	/* Processes of others, and those that have just ended, are not worth a word. */
-	if ((err != EPERM && !kill(source->pid, 0)) || source->pid == sources->complain_pid)
-		complain("capture: process %d (%s) cannot be captured: %s", source->pid,
-			 source->program, words_of(err));
+	if ((err != EPERM && !kill(source->pid, 0)) || source->pid == sources->options.pid)
+		sources->options.tell("%s: process %d (%s) cannot take part: %s",
+				      sources->options.tool, source->pid, source->program,
+				      words_of(err));
 	source_end(source);
 }
 
-void sources_wait(struct sources *sources, int timeout_ms)
+void vb_sources_wait(struct vb_sources *sources, int timeout_ms)
 {
 	struct pollfd *list = calloc(sources->count + 1, sizeof(*list));
 
@@ -269,18 +293,18 @@ void sources_wait(struct sources *sources, int timeout_ms)
 		return;
 	list[0] = (struct pollfd){ .fd = sources->listener, .events = POLLIN };
 	for (unsigned i = 0; i < sources->count; i++)
-		list[i + 1] = (struct pollfd){ .fd = sources->list[i]->state == SOURCE_ENDED
+		list[i + 1] = (struct pollfd){ .fd = sources->list[i]->state == VB_SOURCE_ENDED
 							     ? -1
 							     : sources->list[i]->socket,
 					       .events = POLLIN };
 	poll(list, sources->count + 1, timeout_ms);
 	for (unsigned i = sources->count; i; i--) {
-		struct source *source = sources->list[i - 1];
+		struct vb_source *source = sources->list[i - 1];
 
 		/* A process that hangs up has written everything: it is read once more. */
-		if (list[i].revents && source->state == SOURCE_ASKED)
+		if (list[i].revents && source->state == VB_SOURCE_ASKED)
 			source_answer(sources, source);
-		else if (list[i].revents && source->state == SOURCE_READY)
+		else if (list[i].revents && source->state == VB_SOURCE_READY)
 			source_end(source);
 	}
 	if (list[0].revents)
@@ -291,8 +315,8 @@ void sources_wait(struct sources *sources, int timeout_ms)
 /* --- rings --- */
 
 struct hand {
-	struct source *source;
-	source_each *each;
+	struct vb_source *source;
+	vb_source_each *each;
 	void *arg;
 };
 
@@ -303,7 +327,7 @@ static void record_hand_out(void *arg, const struct vb_capture_head *record)
 	hand->each(hand->arg, hand->source, record);
 }
 
-bool sources_read(struct sources *sources, source_each *each, void *arg)
+bool vb_sources_read(struct vb_sources *sources, vb_source_each *each, void *arg)
 {
 	size_t count = 0;
 
@@ -313,25 +337,32 @@ bool sources_read(struct sources *sources, source_each *each, void *arg)
 		if (!hand.source->reader.head)
 			continue;
 		count += vb_capture_read(&hand.source->reader, record_hand_out, &hand);
-		if (hand.source->state == SOURCE_ENDED) { /* for the last time */
+		if (hand.source->state == VB_SOURCE_ENDED) { /* for the last time */
 			hand.source->lost = vb_capture_lost(&hand.source->reader);
+			hand.source->stations_lost = vb_capture_stations_lost(&hand.source->reader);
 			vb_capture_close(&hand.source->reader);
 		}
 	}
 	return count;
 }
 
-uint64_t source_lost(const struct source *source)
+uint64_t vb_source_lost(const struct vb_source *source)
 {
 	return source->reader.head ? vb_capture_lost(&source->reader) : source->lost;
 }
 
-void sources_close(struct sources *sources)
+uint64_t vb_source_stations_lost(const struct vb_source *source)
+{
+	return source->reader.head ? vb_capture_stations_lost(&source->reader)
+				   : source->stations_lost;
+}
+
+void vb_sources_close(struct vb_sources *sources)
 {
 	for (unsigned i = 0; i < sources->count; i++) {
-		struct source *source = sources->list[i];
+		struct vb_source *source = sources->list[i];
 
-		if (source->socket >= 0 && source->state != SOURCE_ENDED)
+		if (source->socket >= 0 && source->state != VB_SOURCE_ENDED)
 			close(source->socket);
 		if (source->reader.head)
 			vb_capture_close(&source->reader);
