@@ -11,8 +11,8 @@
 #include "verbena.h"
 
 static const char usage[] =
-	"usage: verbena run [--explain[=FILE]] [--quiet] [--as DEVICE] [--sockets] [--no-sysfs]\n"
-	"                   [--anyway] PROGRAM [ARGUMENTS]\n\n"
+	"usage: verbena run [--explain[=FILE]] [--quiet] [--as DEVICE] [--check[=WORDS]]\n"
+	"                   [--sockets] [--no-sysfs] [--anyway] PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
 	"              completion that fails\n"
@@ -20,6 +20,9 @@ static const char usage[] =
 	"  --as DEVICE show and enforce the limits and capabilities of another device: mlx5, "
 	"irdma,\n"
 	"              bnxt, efa, hns, rxe, siw, or a file; see verbena-profiles(7)\n"
+	"  --check     report misuse of verbs that happens to work, with exit status 66; WORDS:\n"
+	"              warn (the status stays), -RULE (not this one), a file; see "
+	"verbena-check(7)\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
 	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
@@ -29,6 +32,7 @@ static const char usage[] =
 enum {
 	SYSFS = 1 << 0,
 	SOCKETS = 1 << 1,
+	CHECK = 1 << 2,
 };
 
 static const struct {
@@ -38,6 +42,7 @@ static const struct {
 	{ SYSFS, "libverbena-sysfs.so",
 	  "programs that read /sys/class/infiniband themselves find no device of Verbena there" },
 	{ SOCKETS, "libverbena-sockets.so", "TCP connections stay ordinary TCP" },
+	{ CHECK, "libverbena-check.so", "the program is not checked" },
 };
 
 /* --- the environment --- */
@@ -205,6 +210,18 @@ static bool take_profile(char **argv, int *used, bool *bad)
 	return true;
 }
 
+/* True: --check; its words are in the environment, or *bad is set. */
+static bool take_check(const char *option, struct choices *choices, bool *bad)
+{
+	const bool joined = !strncmp(option, "--check=", 8);
+
+	if (!joined && strcmp(option, "--check") != 0)
+		return false;
+	choices->wanted |= CHECK;
+	*bad = !check_choose(joined ? option + 8 : NULL);
+	return true;
+}
+
 /* False: no option of this command. */
 static bool take_option(const char *option, struct choices *choices)
 {
@@ -241,7 +258,8 @@ int verbena_run(int argc, char **argv)
 			next++;
 			break;
 		}
-		if (take_profile(argv + next, &used, &bad)) {
+		if (take_profile(argv + next, &used, &bad) ||
+		    take_check(argv[next], &choices, &bad)) {
 			if (bad)
 				return EXIT_USAGE;
 			continue;

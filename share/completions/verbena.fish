@@ -23,6 +23,8 @@ complete -c verbena -n "not __fish_seen_subcommand_from $commands" -a doctor \
 complete -c verbena -n "__fish_seen_subcommand_from $commands" -l help -d 'explain the command'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l explain -d 'explain failures'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l quiet -d 'no line at the end'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l check \
+	-d 'report misuse of verbs that happens to work'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l as -x \
 	-a 'bnxt efa hns irdma mlx5 rxe siw' -d 'limits of another device'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'

@@ -2,6 +2,7 @@
 /* The completer: answers to the work requests that are under way. */
 #include "path/roce/completer.h"
 
+#include "path/no_receive.h"
 #include "path/roce/requester.h"
 #include "wire/rnr.h"
 
@@ -233,6 +234,7 @@ static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 	if (psn != req->una_psn || req->rnr_ns)
 		return;
 	wired->counters.rnr_naks++;
+	vb_no_receive_tell(wired->qp->ibv.qp_num);
 	if (!req->rnr_cautious)
 		req->rnr_since_ns = now_ns;
 	vb_requester_explain_wait(wired, VB_WHY_NO_RECEIVE, req->rnr_since_ns);
