@@ -125,7 +125,8 @@ struct vb_object {
 	uint64_t addr, length, iova;
 	uint32_t lkey, rkey;
 	int access;
-	bool host_memory;                /* it can be read here at its address */
+	bool cached;      /* a cache of registrations made it, and follows the memory */
+	bool host_memory; /* it can be read here at its address */
 	const struct vb_stack *unmapped; /* its memory is gone */
 };
 

@@ -72,8 +72,8 @@ static struct vb_object *find_region(uintptr_t addr, size_t length, bool wholly)
 	struct vb_object *mr;
 
 	for (mr = vb_objects_first(); mr; mr = mr->next) {
-		if (mr->kind != VB_KIND_MR || !mr->host_memory || mr->unmapped || !mr->length ||
-		    atomic_load(&mr->gone))
+		if (mr->kind != VB_KIND_MR || !mr->host_memory || mr->unmapped || mr->cached ||
+		    !mr->length || atomic_load(&mr->gone))
 			continue;
 		if (wholly ? mr->addr >= addr && mr->addr + mr->length <= addr + length
 			   : mr->addr < addr + length && mr->addr + mr->length > addr)

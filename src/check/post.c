@@ -102,6 +102,12 @@ static bool has_payload(const struct ibv_send_wr *wr)
 	       with >> wr->opcode & 1;
 }
 
+/* A datagram is read once: its sender may know from an answer that it has left. */
+static bool reads_until_completed(const struct vb_object *qp, const struct vb_work *work)
+{
+	return work->signaled || qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND;
+}
+
 static void push_send(struct vb_object *qp, const struct ibv_send_wr *wr,
 		      const struct vb_stack *stack)
 {
@@ -122,7 +128,8 @@ static void push_send(struct vb_object *qp, const struct ibv_send_wr *wr,
 		vb_work_gather(work, wr->sg_list, wr->num_sge);
 		check_overlap(qp, work);
 		claim(work);
-		if (work->kind == VB_WORK_SEND && work->piece_count)
+		if (work->kind == VB_WORK_SEND && work->piece_count &&
+		    reads_until_completed(qp, work))
 			vb_sum_send(work);
 	}
 	if (work->signaled) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Replaced calls: memory is registered. */
+#include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 
 #include "check/create.h"
 #include "check/memory.h"
@@ -8,6 +10,22 @@
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
+
+/*
+ * UCX and libfabric keep regions of memory that was freed, and learn when its pages go. A frame of
+ * theirs in the stack tells.
+ */
+static bool made_by_cache(const struct vb_stack *stack)
+{
+	Dl_info info;
+
+	for (uint32_t i = 0; i < stack->depth; i++)
+		if (dladdr(stack->pc[i], &info) && info.dli_fname &&
+		    (strstr(info.dli_fname, "/libucs.so") ||
+		     strstr(info.dli_fname, "/libfabric.so")))
+			return true;
+	return false;
+}
 
 /* Pages of memory on demand may come and go. */
 static void made_mr(struct ibv_mr *mr, uint64_t iova, int access, const struct vb_stack *stack)
@@ -22,6 +40,7 @@ static void made_mr(struct ibv_mr *mr, uint64_t iova, int access, const struct v
 	object->lkey = mr->lkey;
 	object->rkey = mr->rkey;
 	object->access = access;
+	object->cached = made_by_cache(stack);
 	object->host_memory = !(access & IBV_ACCESS_ON_DEMAND) && mr->addr;
 	vb_check_enter();
 	vb_object_name_keys(object);

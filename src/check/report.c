@@ -54,15 +54,13 @@ static void write_all(const char *bytes, size_t length)
 		close(fd);
 }
 
-/* The innermost frames of all calls: a loop is one place, another caller is another. */
-static uint64_t place_of(enum vb_rule rule, const struct vb_call *calls)
+/* The innermost frames of the call to mend: a loop is one place, another caller is another. */
+static uint64_t place_of(enum vb_rule rule, const struct vb_call *call)
 {
 	uint64_t place = rule + 1u;
 
-	for (; calls->what; calls++)
-		for (uint32_t i = 0; calls->stack && i < calls->stack->depth && i < FRAMES_COMPARED;
-		     i++)
-			place = (place ^ (uintptr_t)calls->stack->pc[i]) * 0x9e3779b97f4a7c15u;
+	for (uint32_t i = 0; call->stack && i < call->stack->depth && i < FRAMES_COMPARED; i++)
+		place = (place ^ (uintptr_t)call->stack->pc[i]) * 0x9e3779b97f4a7c15u;
 	return place;
 }
 
