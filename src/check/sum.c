@@ -7,7 +7,8 @@
  * first and the last 512 bytes, and one of 32 lines between them: other lines with each post.
  *
  * Of a receive buffer, the bytes behind the message must be as they were at the post. The length of
- * the message is not known then: so there are sums of parts of the first 512 bytes, and of the last.
+ * the message is not known then: so there are sums of parts of the first 512 bytes, and of the
+ * last.
  */
 #include <string.h>
 
