@@ -13,7 +13,7 @@
 
 static const char usage[] =
 	"usage: verbena run [--explain[=FILE]] [--quiet] [--trace FILE] [--trace-limit MB]\n"
-	"                   [--as DEVICE] [--sockets] [--no-sysfs] [--anyway]\n"
+	"                   [--as DEVICE] [--check[=WORDS]] [--sockets] [--no-sysfs] [--anyway]\n"
 	"                   PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
@@ -26,6 +26,9 @@ static const char usage[] =
 	"  --as DEVICE show and enforce the limits and capabilities of another device: mlx5, "
 	"irdma,\n"
 	"              bnxt, efa, hns, rxe, siw, or a file; see verbena-profiles(7)\n"
+	"  --check     report misuse of verbs that happens to work, with exit status 66; WORDS:\n"
+	"              warn (the status stays), -RULE (not this one), a file; see "
+	"verbena-check(7)\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
 	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
@@ -35,6 +38,7 @@ static const char usage[] =
 enum {
 	SYSFS = 1 << 0,
 	SOCKETS = 1 << 1,
+	CHECK = 1 << 2,
 };
 
 static const struct {
@@ -44,6 +48,7 @@ static const struct {
 	{ SYSFS, "libverbena-sysfs.so",
 	  "programs that read /sys/class/infiniband themselves find no device of Verbena there" },
 	{ SOCKETS, "libverbena-sockets.so", "TCP connections stay ordinary TCP" },
+	{ CHECK, "libverbena-check.so", "the program is not checked" },
 };
 
 /* --- the environment --- */
@@ -250,6 +255,18 @@ static bool take_valued(char **argv, int *used, struct choices *choices, bool *b
 	return false;
 }
 
+/* True: --check; its words are in the environment, or *bad is set. */
+static bool take_check(const char *option, struct choices *choices, bool *bad)
+{
+	const bool joined = !strncmp(option, "--check=", 8);
+
+	if (!joined && strcmp(option, "--check") != 0)
+		return false;
+	choices->wanted |= CHECK;
+	*bad = !check_choose(joined ? option + 8 : NULL);
+	return true;
+}
+
 /* False: no option of this command. */
 static bool take_option(const char *option, struct choices *choices)
 {
@@ -286,7 +303,8 @@ int verbena_run(int argc, char **argv)
 			next++;
 			break;
 		}
-		if (take_valued(argv + next, &used, &choices, &bad)) {
+		if (take_valued(argv + next, &used, &choices, &bad) ||
+		    take_check(argv[next], &choices, &bad)) {
 			if (bad)
 				return EXIT_USAGE;
 			continue;

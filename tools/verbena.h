@@ -45,6 +45,9 @@ void nearest_offer(struct nearest *nearest, const char *word);
 /* Complains of an option, and names the nearest one of the usage. Returns EXIT_USAGE. */
 int option_unknown(const char *command, const char *given, const char *usage);
 
+/* Puts the words of --check=WORDS into the environment; NULL: none. False after a complaint. */
+bool check_choose(const char *words);
+
 /* --- finding the libraries: libdir.c --- */
 
 enum { PATH_SIZE = 4096 };

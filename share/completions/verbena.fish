@@ -28,6 +28,8 @@ complete -c verbena -n '__fish_seen_subcommand_from run' -l quiet -d 'no line at
 complete -c verbena -n '__fish_seen_subcommand_from run' -l trace -r -d 'write a time line'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l trace-limit -x \
 	-d 'write no more megabytes of it'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l check \
+	-d 'report misuse of verbs that happens to work'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l as -x \
 	-a 'bnxt efa hns irdma mlx5 rxe siw' -d 'limits of another device'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'

@@ -14,6 +14,7 @@ enum vb_variable {
 	VB_ENV_AS,
 	VB_ENV_EXPLAIN,
 	VB_ENV_TRACE,
+	VB_ENV_CHECK,
 	VB_ENV_PATH,
 	VB_ENV_KEYS,
 	VB_ENV_LANES,

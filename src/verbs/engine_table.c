@@ -18,8 +18,10 @@
 #include "net/neighbour.h"
 #include "nic/device_route.h"
 #include "nic/pkey.h"
+#include "path/no_receive.h"
 #include "shm/slot.h"
 #include "verbs/ops.h"
+#include "verbs/qp_ex.h"
 
 static void counters_each(vb_counters_each_fn each, void *arg)
 {
@@ -210,6 +212,13 @@ static bool ib_lid_is(struct ibv_device *device, uint16_t lid, const union ibv_g
 	return vb_ib_lid_is((const struct vb_device *)device, lid, src, address, scope);
 }
 
+/* --- the check --- */
+
+static void on_no_receive(void (*hook)(uint32_t qpn))
+{
+	atomic_store(&vb_no_receive_hook, hook);
+}
+
 static const struct vb_engine_table table = {
 	.version = VB_ENGINE_TABLE_VERSION,
 	.release = VERBENA_VERSION,
@@ -241,6 +250,8 @@ static const struct vb_engine_table table = {
 	.on_addresses = vb_link_hook,
 	.pkey_index = vb_pkey_index_of,
 	.neighbour = vb_neighbour_is_known,
+	.built = vb_builder_list,
+	.on_no_receive = on_no_receive,
 };
 
 VB_PUBLIC const struct vb_engine_table *verbena_engine(unsigned version)

@@ -16,7 +16,7 @@
 #include "nic/ib_path.h"
 #include "wire/gsi_datagram.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 11 };
+enum { VB_ENGINE_TABLE_VERSION = 12 };
 
 /* The route from here to an address. */
 struct vb_engine_route {
@@ -122,6 +122,13 @@ struct vb_engine_table {
 	int (*pkey_index)(uint16_t pkey);
 	/* True: a host answers for dst on the link, as far as is known (net/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
+
+	/* --- the check of `verbena run` --- */
+
+	/* The work requests of the batch that is being built, as a list; NULL: none. */
+	struct ibv_send_wr *(*built)(struct ibv_qp_ex *qp);
+	/* hook(qpn) is called, under locks, for a message without a receive. NULL: none. */
+	void (*on_no_receive)(void (*hook)(uint32_t qpn));
 };
 
 /*

@@ -38,6 +38,9 @@ static inline struct vb_built *vb_builder_at(const struct vb_builder *builder, u
 	return (void *)(builder->list + (size_t)index * builder->stride);
 }
 
+/* The list as ibv_wr_complete will post it; NULL: none, or the batch failed. */
+struct ibv_send_wr *vb_builder_list(struct ibv_qp_ex *ex);
+
 /* Posts the list: all of it, or nothing and -errno (post.c). */
 int vb_post_whole(struct vb_qp *qp, struct ibv_send_wr *wr);
 

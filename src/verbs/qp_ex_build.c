@@ -79,6 +79,16 @@ static void link_all(struct vb_builder *builder)
 	}
 }
 
+struct ibv_send_wr *vb_builder_list(struct ibv_qp_ex *ex)
+{
+	struct vb_builder *builder = qp_of(ex)->builder;
+
+	if (builder->err || !builder->count)
+		return NULL;
+	link_all(builder);
+	return &vb_builder_at(builder, 0)->wr;
+}
+
 static int complete_batch(struct ibv_qp_ex *ex)
 {
 	struct vb_builder *builder = qp_of(ex)->builder;

@@ -10,6 +10,7 @@
 #include "nic/trace.h"
 #include "path/fault/fault.h"
 #include "path/local/step.h"
+#include "path/no_receive.h"
 #include "wire/rnr.h"
 
 enum {
@@ -191,6 +192,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 
 	if (pend->why != VB_PEND_RNR) {
 		wait_begin(qp, VB_PEND_RNR, now_ns);
+		vb_no_receive_tell(qp->ibv.qp_num);
 		pend->rnr_tries = 0;
 		pend->rnr_looked_again = false;
 		pend->next_ns = now_ns + VB_RNR_GRACE_NS;

@@ -3,6 +3,7 @@
 #include "path/roce/completer.h"
 
 #include "base/probe.h"
+#include "path/no_receive.h"
 #include "path/roce/requester.h"
 #include "wire/rnr.h"
 
@@ -259,6 +260,7 @@ static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 		return;
 	VB_PROBE(wait, wired->qp->ibv.qp_num, VB_PEND_RNR);
 	wired->counters.rnr_naks++;
+	vb_no_receive_tell(wired->qp->ibv.qp_num);
 	if (!req->rnr_cautious)
 		req->rnr_since_ns = now_ns;
 	vb_requester_explain_wait(wired, VB_WHY_NO_RECEIVE, req->rnr_since_ns);

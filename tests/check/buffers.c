@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Buffers of posted work. The line with the mark is the one that the report must name. */
+#include <string.h>
+
+#include "cases.h"
+
+int post_send(struct rig *rig, uint64_t wr_id, size_t length, unsigned flags)
+{
+	struct ibv_sge sge = rig_sge(rig, rig->out, length);
+	struct ibv_send_wr *bad, wr = { .wr_id = wr_id,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_SEND,
+					.send_flags = flags };
+
+	return ibv_post_send(rig->a, &wr, &bad);
+}
+
+int post_recv(struct rig *rig, uint64_t wr_id, char *at, size_t length)
+{
+	struct ibv_sge sge = rig_sge(rig, at, length);
+	struct ibv_recv_wr *bad, wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 };
+
+	return ibv_post_recv(rig->b, &wr, &bad);
+}
+
+/* --- send-changed --- */
+
+static void wrong_send_changed(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED); /* <- */
+	strcpy(rig->out, "next message");
+	rig_wait(rig->cq);
+	rig_wait(rig->cq);
+}
+
+static void right_send_changed(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	rig_wait(rig->cq);
+	rig_wait(rig->cq);
+	strcpy(rig->out, "next message");
+}
+
+/* An unsignaled send is complete when a later one is. */
+static void wrong_send_unsignaled(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_recv(rig, 2, rig->spare, BUFFER);
+	post_send(rig, 3, 64, 0); /* <- */
+	strcpy(rig->out, "next message");
+	post_send(rig, 4, 64, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 3; i++)
+		rig_wait(rig->cq);
+}
+
+/* Inline data is copied by the post. */
+static void right_send_unsignaled(struct rig *rig)
+{
+	struct wish wish = WISH;
+
+	MUST(!ibv_destroy_qp(rig->a) && !ibv_destroy_qp(rig->b));
+	wish.cap.max_inline_data = 64;
+	rig->a = rig_qp(rig, rig->cq, &wish);
+	rig->b = rig_qp(rig, rig->cq, &wish);
+	rig_connect(rig, rig->a, rig->b, &wish);
+	rig_connect(rig, rig->b, rig->a, &wish);
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_recv(rig, 2, rig->spare, BUFFER);
+	post_send(rig, 3, 64, IBV_SEND_INLINE);
+	strcpy(rig->out, "next message");
+	post_send(rig, 4, 64, IBV_SEND_INLINE | IBV_SEND_SIGNALED);
+	for (int i = 0; i < 3; i++)
+		rig_wait(rig->cq);
+}
+
+/* --- recv-written --- */
+
+static void wrong_recv_written(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, BUFFER); /* <- */
+	memset(rig->in, 1, BUFFER);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	rig_wait(rig->cq);
+	rig_wait(rig->cq);
+}
+
+static void right_recv_written(struct rig *rig)
+{
+	memset(rig->in, 1, BUFFER);
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	rig_wait(rig->cq);
+	rig_wait(rig->cq);
+}
+
+/* --- overlap --- */
+
+static void wrong_overlap_receives(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_recv(rig, 2, rig->in + 64, 64); /* <- */
+	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
+	post_send(rig, 4, 64, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 4; i++)
+		rig_wait(rig->cq);
+}
+
+static void right_overlap_receives(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, 64);
+	post_recv(rig, 2, rig->in + 64, 64);
+	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
+	post_send(rig, 4, 64, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 4; i++)
+		rig_wait(rig->cq);
+}
+
+static void wrong_overlap_send(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, 64);
+	post_recv(rig, 2, rig->out, 64);          /* for later */
+	post_send(rig, 3, 64, IBV_SEND_SIGNALED); /* <- */
+	rig_wait(rig->cq);
+	rig_wait(rig->cq);
+}
+
+/* Two sends may read the same bytes. */
+static void right_overlap_send(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, 64);
+	post_recv(rig, 2, rig->spare, 64);
+	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
+	post_send(rig, 4, 32, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 4; i++)
+		rig_wait(rig->cq);
+}
+
+static int post_read(struct rig *rig, uint64_t wr_id, char *into)
+{
+	struct ibv_sge sge = rig_sge(rig, into, 64);
+	struct ibv_send_wr *bad, wr = { .wr_id = wr_id,
+					.sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_READ,
+					.send_flags = IBV_SEND_SIGNALED };
+
+	wr.wr.rdma.remote_addr = (uintptr_t)rig->out;
+	wr.wr.rdma.rkey = rig->mr->rkey;
+	return ibv_post_send(rig->a, &wr, &bad);
+}
+
+static void wrong_overlap_reads(struct rig *rig)
+{
+	post_read(rig, 1, rig->in);
+	post_read(rig, 2, rig->in + 32); /* <- */
+	rig_wait(rig->cq);
+	rig_wait(rig->cq);
+}
+
+static void right_overlap_reads(struct rig *rig)
+{
+	post_read(rig, 1, rig->in);
+	rig_wait(rig->cq);
+	post_read(rig, 2, rig->in + 32);
+	rig_wait(rig->cq);
+}
+
+/* --- key --- */
+
+static void wrong_key(struct rig *rig)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->in, 64, rig->mr->rkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	MUST(!ibv_post_recv(rig->b, &wr, &bad)); /* <- */
+}
+
+static void right_key(struct rig *rig)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->in, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	MUST(!ibv_post_recv(rig->b, &wr, &bad));
+}
+
+const struct pair buffer_pairs[] = {
+	PAIR("send-changed", send_changed),
+	PAIR("send-changed/unsignaled", send_unsignaled),
+	PAIR("recv-written", recv_written),
+	PAIR("overlap", overlap_receives),
+	PAIR("overlap/send", overlap_send),
+	PAIR("overlap/reads", overlap_reads),
+	PAIR("key", key),
+	{ 0 },
+};
