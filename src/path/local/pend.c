@@ -97,7 +97,7 @@ static enum vb_step attaching(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
 
-	if (qp->type != IBV_QPT_UD || vb_fault_any())
+	if (qp->type != IBV_QPT_UD || vb_fault_count())
 		return vb_step_waited_long(qp, VB_PEND_WIRE, VB_PEER_ANSWER_NS)
 			       ? drop(step, VB_WHY_PEER_ATTACHING)
 			       : VB_STEP_PEND;
@@ -174,7 +174,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 		wait_begin(pend, VB_PEND_RNR, now_ns);
 		pend->rnr_tries = 0;
 		pend->rnr_looked_again = false;
-		pend->next_ns = now_ns + VB_RNR_GRACE_NS;
+		pend->next_ns = now_ns + vb_rnr_grace_ns();
 		atomic_store(&pend->wake_ns, now_ns + LOOK_SOON_NS);
 		return false;
 	}
