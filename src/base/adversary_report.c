@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the adversary did last: notes, and the report at a failure or at the end of the program. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "base/adversary.h"
 #include "base/clock.h"
 #include "base/environment.h"
+#include "base/message.h"
 #include "base/spin.h"
 
 enum {
@@ -74,6 +76,18 @@ static char *note_begin(enum vb_deed deed, uint32_t qpn, uint64_t wr_id, size_t 
 	return text;
 }
 
+/* A child of fork may find the lock taken by a thread that it does not have: then it does without
+ * notes. */
+static bool notes_lock(void)
+{
+	for (unsigned tries = 0; tries < 1000; tries++) {
+		if (vb_spin_try(&done.lock))
+			return true;
+		sched_yield();
+	}
+	return false;
+}
+
 void vb_adversary_note(enum vb_deed deed, uint32_t qpn, uint64_t wr_id, const char *format, ...)
 {
 	const int saved_errno = errno;
@@ -81,8 +95,9 @@ void vb_adversary_note(enum vb_deed deed, uint32_t qpn, uint64_t wr_id, const ch
 	va_list args;
 	char *text;
 
+	if (!notes_lock())
+		return;
 	va_start(args, format);
-	vb_spin_lock(&done.lock);
 	text = note_begin(deed, qpn, wr_id, &used);
 	vsnprintf(text + used, NOTE_CHARS - used, format, args);
 	vb_spin_unlock(&done.lock);
@@ -107,7 +122,7 @@ static void say(const char *format, ...)
 	if (length > (int)sizeof(line) - 2)
 		length = (int)sizeof(line) - 2;
 	line[length] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)length + 1) < 0)
+	if (vb_write(STDERR_FILENO, line, (size_t)length + 1) < 0)
 		return; /* nobody reads it */
 }
 
