@@ -13,7 +13,8 @@
 enum {
 	CHANCE_ONE = 1 << 16,
 	OFTEN = 256,     /* so many decisions about an object are taken with the full chance ... */
-	AT_TIMES = 4096, /* ... those up to here with an eighth, later ones with a 64th */
+	AT_TIMES = 4096, /* ... those up to here with an eighth ... */
+	SELDOM = 65536,  /* ... those up to here with a 64th, later ones with a 512th */
 	COUNTS = 64,
 	PLACE_BITS = 12, /* of a QP number: the rest tells the process */
 };
@@ -58,7 +59,7 @@ static uint32_t chance_of(enum vb_deed deed)
 
 static unsigned rarer(uint64_t count)
 {
-	return count < OFTEN ? 0 : count < AT_TIMES ? 3 : 6;
+	return count < OFTEN ? 0 : count < AT_TIMES ? 3 : count < SELDOM ? 6 : 9;
 }
 
 bool vb_adversary_draws(enum vb_deed deed, uint64_t object, uint64_t count, uint64_t *bits)

@@ -7,7 +7,7 @@
 
 enum {
 	HIDDEN_NS_MAX = 6000000,
-	EVENT_US_MAX = 3000,
+	EVENT_US_MAX = 1000,
 	EVENT_COMPLETIONS = 16,
 	NOBODY = 0, /* the draw of a CQ's style */
 };
