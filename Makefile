@@ -6,7 +6,7 @@ LIBDIR ?= lib/verbena
 # ninja with a target of meson.build, or without one: everything, tests included.
 NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
-.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale fuzz interop bench \
+.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale adversary fuzz interop bench \
 	install uninstall deb rpm container reproducible test-install test-packages clean
 
 # All but the tests.
@@ -59,6 +59,11 @@ sim-scale: deps
 	@$(MAKE) --no-print-directory configure
 	@$(NINJA) tests/sim_scale/sim-scale
 	@tests/sim_scale/run $(BUILD) $(SECONDS)
+
+# Programs with a mistake, their right twins, the contract suite and real clients under many seeds.
+adversary: deps
+	@$(MAKE) --no-print-directory everything
+	@tests/adversary/run $(BUILD) $(SECONDS)
 
 fuzz: deps
 	@tests/fuzz/run $(SECONDS)

@@ -6,15 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/adversary.h"
 #include "base/environment.h"
+#include "base/random.h"
 #include "program.h"
 #include "trace.h"
 #include "verbena.h"
 
 static const char usage[] =
 	"usage: verbena run [--explain[=FILE]] [--quiet] [--trace FILE] [--trace-limit MB]\n"
-	"                   [--as DEVICE] [--check[=WORDS]] [--sockets] [--no-sysfs] [--anyway]\n"
-	"                   PROGRAM [ARGUMENTS]\n\n"
+	"                   [--as DEVICE] [--check[=WORDS]] [--adversary[=SEED]] [--sockets]\n"
+	"                   [--no-sysfs] [--anyway] PROGRAM [ARGUMENTS]\n\n"
 	"Runs PROGRAM with Verbena's libibverbs and librdmacm instead of the system's.\n\n"
 	"  --explain   print a sentence on standard error, or append it to FILE, for each call or\n"
 	"              completion that fails\n"
@@ -29,6 +31,9 @@ static const char usage[] =
 	"  --check     report misuse of verbs that happens to work, with exit status 66; WORDS:\n"
 	"              warn (the status stays), -RULE (not this one), a file; see "
 	"verbena-check(7)\n"
+	"  --adversary be an adapter that uses every freedom the specification leaves, by a seed "
+	"that\n"
+	"              replays; see verbena-adversary(7)\n"
 	"  --sockets   TCP connections use RDMA if the other side does the same\n"
 	"  --no-sysfs  show the machine's own /sys/class/infiniband and /dev/infiniband\n"
 	"  --anyway    run PROGRAM even if it will not use Verbena: static, set-user-ID, ...\n"
@@ -267,6 +272,36 @@ static bool take_check(const char *option, struct choices *choices, bool *bad)
 	return true;
 }
 
+#define ADVERSARY vb_environment_rows[VB_ENV_ADVERSARY].name
+
+/* A seed that nobody named is said, so that it can be named. */
+static bool adversary_draw(void)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%u", (unsigned)(vb_random64() >> 32));
+	fprintf(stderr, "verbena: adversary seed %s\n", text);
+	return !setenv(ADVERSARY, text, 1);
+}
+
+/* True: --adversary; its seed was chosen, or *bad is set. */
+static bool take_adversary(const char *option, bool *bad)
+{
+	uint64_t seed;
+
+	if (!strcmp(option, "--adversary")) {
+		*bad = !adversary_draw();
+		return true;
+	}
+	if (strncmp(option, "--adversary=", 12) != 0)
+		return false;
+	*bad = !vb_adversary_parse(option + 12, &seed) || setenv(ADVERSARY, option + 12, 1);
+	if (*bad)
+		complain("run: '%s' is not a seed of the adversary: a decimal number below 2^64",
+			 option + 12);
+	return true;
+}
+
 /* False: no option of this command. */
 static bool take_option(const char *option, struct choices *choices)
 {
@@ -304,7 +339,8 @@ int verbena_run(int argc, char **argv)
 			break;
 		}
 		if (take_valued(argv + next, &used, &choices, &bad) ||
-		    take_check(argv[next], &choices, &bad)) {
+		    take_check(argv[next], &choices, &bad) ||
+		    take_adversary(argv[next], &bad)) {
 			if (bad)
 				return EXIT_USAGE;
 			continue;

@@ -32,6 +32,8 @@ complete -c verbena -n '__fish_seen_subcommand_from run' -l check \
 	-d 'report misuse of verbs that happens to work'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l as -x \
 	-a 'bnxt efa hns irdma mlx5 rxe siw' -d 'limits of another device'
+complete -c verbena -n '__fish_seen_subcommand_from run' -l adversary \
+	-d 'use every freedom of the specification'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l sockets -d 'TCP connections use RDMA'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l no-sysfs -d 'the machine\'s own files'
 complete -c verbena -n '__fish_seen_subcommand_from run' -l anyway -d 'run any program'

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "base/adversary.h"
 #include "base/environment.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -122,7 +123,8 @@ enum vb_map_choice vb_config_map(void)
 {
 	const int value = choice_get(&map);
 
-	return value < 0 ? VB_MAP_OFF : (enum vb_map_choice)value;
+	/* A program sees no copy to a mapped region in pieces. */
+	return value < 0 || vb_adversary_on() ? VB_MAP_OFF : (enum vb_map_choice)value;
 }
 
 /* --- values that do not exist --- */

@@ -10,6 +10,17 @@
 
 enum { POLLER_RETRIES = 16 }; /* a poll must stay short, however many QPs wait */
 
+/*
+ * Pollers that tried a moment ago try again, and the service thread looks whether they do. That
+ * they tried may be old news: their last try may have come after the last look, and the thread has
+ * gone to sleep since, because no queue waited.
+ */
+static bool pollers_are_watched(const struct vb_engine *engine, const struct vb_qp *qp)
+{
+	return atomic_load_explicit(&qp->send_cq->waiters.tried_by, memory_order_relaxed) &&
+	       atomic_load(&engine->service_wake_ns) <= vb_now_ns() + VB_POLLED_LOOK_NS;
+}
+
 void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
 {
 	uint64_t wake_ns = atomic_load(&qp->pend.wake_ns);
@@ -17,9 +28,7 @@ void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp)
 	vb_waiters_add(qp);
 	/* Pairs with sleep_time: the service thread says when it wakes, then looks at the lists. */
 	atomic_thread_fence(memory_order_seq_cst);
-	/* Pollers that tried a moment ago try again. The service thread looks whether they do. */
-	if (wake_ns < atomic_load(&engine->service_wake_ns) &&
-	    !atomic_load_explicit(&qp->send_cq->waiters.tried_by, memory_order_relaxed))
+	if (wake_ns < atomic_load(&engine->service_wake_ns) && !pollers_are_watched(engine, qp))
 		vb_nic_ring(engine->nic);
 }
 

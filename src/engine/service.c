@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/adversary.h"
 #include "base/annotate.h"
 #include "base/barrier.h"
 #include "base/clock.h"
@@ -170,6 +171,9 @@ static void *service(void *arg)
 	prctl(PR_SET_NAME, "verbena");
 	nic->self->tid = (pid_t)syscall(SYS_gettid);
 	nic->untouchable = vb_filter_forbids_vm();
+	/* The adversary cuts copies into pieces where they go through the kernel. */
+	if (vb_adversary_on() && !nic->untouchable)
+		atomic_fetch_add(&nic->on_demand, 1);
 	/* Held for life: the kernel marks the mutex when this process ends or calls exec. */
 	pthread_mutex_lock(&nic->seg.head->life);
 	atomic_store(&engine->started, 1);

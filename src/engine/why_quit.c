@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Under VERBENA_EXPLAIN, SIGQUIT asks a program why it does not go on, unless the program has a
- * handler of its own. The handler only rings. A thread of its own asks: it has to wait for the
- * service threads of this process and of others.
+ * Under VERBENA_EXPLAIN or the adversary, SIGQUIT asks a program why it does not go on, unless the
+ * program has a handler of its own. The handler only rings. A thread of its own asks: it has to
+ * wait for the service threads of this process and of others.
  */
 #include "engine/why_quit.h"
 
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/adversary.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "engine/attach/why_words.h"
@@ -44,6 +45,8 @@ static void *answer(void *arg)
 	struct vb_why_verdict verdict;
 	struct vb_why why;
 
+	if (vb_adversary_on())
+		vb_adversary_report("SIGQUIT");
 	if (vb_why_look(&why, &question, GAP_MS))
 		return NULL;
 	verdict = vb_why_tell(&why, &question);
@@ -61,7 +64,7 @@ void vb_why_quit_watch(struct vb_nic *nic)
 
 	atomic_store(&rung_nic, nic);
 	atomic_store(&rung_pid, getpid());
-	if (vb_config_explain() && !sigaction(SIGQUIT, NULL, &before) &&
+	if ((vb_config_explain() || vb_adversary_on()) && !sigaction(SIGQUIT, NULL, &before) &&
 	    before.sa_handler == SIG_DFL)
 		sigaction(SIGQUIT, &ours, NULL);
 }

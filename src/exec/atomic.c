@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "base/adversary.h"
 #include "nic/odp.h"
+
+enum { GAP_NS_MAX = 1000000 };
 
 static uint64_t atomic_result(const struct vb_atomic *op, uint64_t old)
 {
@@ -20,6 +23,30 @@ static int copy_result(ssize_t copied)
 	return copied == 8 ? 0 : copied < 0 ? -errno : -EFAULT;
 }
 
+/* IBV_ATOMIC_HCA: an atomic may lose what a CPU stores meanwhile. */
+__attribute__((cold, noinline)) static void let_time_pass(uint64_t address)
+{
+	uint64_t bits;
+
+	if (!vb_adversary_draws_next(VB_DEED_ATOMIC_GAP, 0, &bits))
+		return;
+	vb_adversary_note(VB_DEED_ATOMIC_GAP, 0, 0,
+			  "an atomic at %p waits between its load and its store",
+			  (void *)(uintptr_t)address);
+	vb_adversary_pause(vb_adversary_time_ns(bits, GAP_NS_MAX));
+}
+
+/* Another atomic has the lock. */
+static bool meets_another(void)
+{
+	uint64_t bits;
+
+	if (!vb_adversary_on() || !vb_adversary_draws_next(VB_DEED_ATOMIC_BUSY, 0, &bits))
+		return false;
+	vb_adversary_note(VB_DEED_ATOMIC_BUSY, 0, 0, "an atomic waits for another one");
+	return true;
+}
+
 static int apply_there(struct vb_peer *target, uint64_t address, const struct vb_atomic *op,
 		       uint64_t *old)
 {
@@ -30,6 +57,8 @@ static int apply_there(struct vb_peer *target, uint64_t address, const struct vb
 
 	if (err)
 		return err;
+	if (vb_adversary_on())
+		let_time_pass(address);
 	value = atomic_result(op, *old);
 	if (value == *old)
 		return 0;
@@ -60,7 +89,7 @@ int vb_atomic_apply(struct vb_peer *target, uint64_t address, void *mapped,
 
 	if (target->self && !vb_odp_in_use())
 		mapped = (void *)(uintptr_t)address;
-	if (!atomic_compare_exchange_strong(lock, &expected, mine))
+	if (meets_another() || !atomic_compare_exchange_strong(lock, &expected, mine))
 		return -EAGAIN;
 	err = mapped ? apply_here(mapped, op, old) : apply_there(target, address, op, old);
 	expected = mine;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/shards.h"
 #include "nic/odp.h"
 
 bool vb_iov_add(struct vb_iov *iov, void *base, size_t length)
@@ -149,6 +150,52 @@ ssize_t vb_copy_in_order(struct vb_peer *target, const struct vb_iov *local,
 	return total;
 }
 
+static ssize_t copy_call(pid_t tid, enum vb_direction direction, const struct iovec *here,
+			 const struct iovec *there)
+{
+	return direction == VB_FROM_TARGET ? process_vm_readv(tid, here, 1, there, 1, 0)
+					   : process_vm_writev(tid, here, 1, there, 1, 0);
+}
+
+static bool element_in_pieces(pid_t tid, enum vb_direction direction, const struct iovec *here,
+			      const struct iovec *there)
+{
+	struct vb_shards shards;
+	struct vb_shard shard;
+
+	if (!vb_shards_begin(&shards,
+			     direction == VB_FROM_TARGET ? VB_DEED_READ_SHARDS
+							 : VB_DEED_WRITE_SHARDS,
+			     (uintptr_t)there->iov_base, here->iov_len))
+		return copy_call(tid, direction, here, there) == (ssize_t)here->iov_len;
+	while (vb_shards_next(&shards, &shard)) {
+		const struct iovec mine = { (char *)here->iov_base + shard.at, shard.length };
+		const struct iovec other = { (char *)there->iov_base + shard.at, shard.length };
+
+		if (copy_call(tid, direction, &mine, &other) != (ssize_t)shard.length)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * The adversary: element by element, each in pieces or not. Elements stay in order, so the last
+ * bytes of a WRITE are still the last. False: memory is missing somewhere.
+ */
+__attribute__((cold, noinline)) static bool copy_in_pieces(struct vb_peer *target,
+							   enum vb_direction direction,
+							   const struct vb_iov *local,
+							   const struct vb_iov *remote)
+{
+	struct walk walk = walk_begin(local, remote);
+	struct iovec here, there;
+
+	while (walk_on(&walk, &here, &there))
+		if (!element_in_pieces(target->tid, direction, &here, &there))
+			return false;
+	return true;
+}
+
 ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struct vb_iov *local,
 		const struct vb_iov *remote)
 {
@@ -156,6 +203,8 @@ ssize_t vb_copy(struct vb_peer *target, enum vb_direction direction, const struc
 
 	if (target->self && !vb_odp_in_use())
 		return vb_copy_plain(direction, local, remote);
+	if (vb_adversary_on() && copy_in_pieces(target, direction, local, remote))
+		return (ssize_t)local->bytes;
 	if (!VB_STORES_IN_ORDER && direction == VB_TO_TARGET_IN_ORDER)
 		return vb_copy_in_order(target, local, remote);
 	vb_tell_sending(true);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "base/adversary.h"
 #include "shm/peer.h"
 
 enum vb_direction {
@@ -64,6 +65,8 @@ ssize_t vb_copy_in_order(struct vb_peer *target, const struct vb_iov *local,
 static inline bool vb_copy_is_one_call(enum vb_direction direction, const struct vb_iov *local,
 				       const struct vb_iov *remote)
 {
+	if (vb_adversary_on())
+		return false;
 	return VB_STORES_IN_ORDER || direction != VB_TO_TARGET_IN_ORDER ||
 	       (local->count < 2 && remote->count < 2);
 }

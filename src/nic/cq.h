@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "nic/channel.h"
 #include "nic/cq_pace.h"
+#include "nic/cq_veil.h"
 #include "nic/pd.h"
 #include "nic/waiters.h"
 
@@ -176,6 +177,10 @@ struct vb_cq {
 	uint64_t held_until_ns;       /* likewise */
 	_Atomic uint32_t arm_kind;    /* enum vb_cq_armed: the application's last arm */
 	_Atomic uint32_t armed_count; /* count of arms since senders' events were collected */
+	/* The adversary (cq_veil.h), and the calls that it has replaced. */
+	struct vb_veil veil;
+	int (*start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);
+	int (*next_poll)(struct ibv_cq_ex *ex);
 };
 
 static inline struct vb_cq *vb_cq(struct ibv_cq *ibv)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/shards.h"
 #include "nic/fact.h"
 #include "shm/key.h"
 
@@ -72,7 +73,7 @@ static bool needs_own_hands(const void *at, size_t length)
 	return nic && nic->own_hands && vb_mr_mapping_covers(nic, (uintptr_t)at, length);
 }
 
-bool vb_odp_read(void *to, const void *from, size_t length)
+static bool read_piece(void *to, const void *from, size_t length)
 {
 	struct iovec here = { to, length }, there = { (void *)from, length };
 
@@ -84,7 +85,7 @@ bool vb_odp_read(void *to, const void *from, size_t length)
 	return true;
 }
 
-bool vb_odp_write(void *to, const void *from, size_t length)
+static bool write_piece(void *to, const void *from, size_t length)
 {
 	struct iovec here = { (void *)from, length }, there = { to, length };
 
@@ -94,6 +95,33 @@ bool vb_odp_write(void *to, const void *from, size_t length)
 	if (!needs_own_hands(to, length))
 		return false;
 	memcpy(to, from, length);
+	return true;
+}
+
+bool vb_odp_read(void *to, const void *from, size_t length)
+{
+	struct vb_shards shards;
+	struct vb_shard shard;
+
+	if (!vb_shards_begin(&shards, VB_DEED_READ_SHARDS, (uintptr_t)from, length))
+		return read_piece(to, from, length);
+	while (vb_shards_next(&shards, &shard))
+		if (!read_piece((char *)to + shard.at, (const char *)from + shard.at, shard.length))
+			return false;
+	return true;
+}
+
+bool vb_odp_write(void *to, const void *from, size_t length)
+{
+	struct vb_shards shards;
+	struct vb_shard shard;
+
+	if (!vb_shards_begin(&shards, VB_DEED_WRITE_SHARDS, (uintptr_t)to, length))
+		return write_piece(to, from, length);
+	while (vb_shards_next(&shards, &shard))
+		if (!write_piece((char *)to + shard.at, (const char *)from + shard.at,
+				 shard.length))
+			return false;
 	return true;
 }
 

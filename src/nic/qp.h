@@ -105,8 +105,10 @@ struct vb_pend {
 	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
-	bool rnr_looked_again;    /* for a receive, after the last try was over */
-	uint64_t judged;          /* 1 + index of the WQE that fault rules have judged already */
+	bool rnr_looked_again; /* for a receive, after the last try was over */
+	uint64_t judged;       /* 1 + index of the WQE that fault rules have judged already */
+	uint64_t executed;     /* 1 + index of the WQE that was executed and completes later ... */
+	uint64_t late_ns;      /* ... by this time */
 	_Atomic uint64_t wake_ns; /* time at which the service thread should look again */
 };
 

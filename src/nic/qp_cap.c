@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "base/adversary.h"
 #include "base/log.h"
 #include "nic/fact.h"
 
@@ -163,6 +164,8 @@ int vb_qp_cap_fit(struct ibv_qp_init_attr *attr, uint64_t ops)
 	bytes = power_of_two(cap->max_send_wr * wqe);
 	if (!wqe || bytes > bytes_max)
 		return refuse(cap, wqe, bytes_max);
+	if (vb_adversary_on()) /* no more than the program asks for */
+		return 0;
 	raise(&cap->max_send_wr, bytes / wqe, VB_FACT_MAX_QP_WR);
 	if (wqe > head + INLINE_HEADER)
 		raise(&cap->max_inline_data, wqe - head - INLINE_HEADER, VB_FACT_MAX_INLINE_DATA);

@@ -160,7 +160,7 @@ static int reset_qp(struct vb_qp *qp)
 	vb_cq_queue_watch(&qp->receives);
 	vb_spin_unlock(&qp->recv_cq->poll_lock);
 	atomic_store(&qp->pend.why, VB_PEND_NONE); /* a WQE that waited is gone */
-	qp->pend.judged = 0;
+	qp->pend.judged = qp->pend.executed = 0;
 	vb_remote_unbind(&qp->remote);
 	vb_migrate_forget(qp);
 	atomic_fetch_and(&qp->entry->by_packets, (uint8_t)~VB_BY_PACKETS_DENIED);

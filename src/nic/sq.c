@@ -60,7 +60,7 @@ void vb_sq_reset(struct vb_sq *sq)
 	sq->tail = sq->next = sq->scanned = 0;
 	atomic_store(&sq->offset, 0);
 	atomic_store(&sq->internal, 0);
-	sq->stuck = false;
+	sq->hold = VB_SQ_FLOWS;
 	sq->receives = 0;
 	memset(&sq->captured, 0, sizeof(sq->captured));
 	atomic_store(&sq->done, 0);

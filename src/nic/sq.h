@@ -18,6 +18,12 @@
 
 enum vb_internal { VB_INTERNAL_NOT, VB_INTERNAL_READ, VB_INTERNAL_FIN }; /* rendezvous: tm.h */
 
+enum vb_sq_hold {
+	VB_SQ_FLOWS,
+	VB_SQ_STUCK, /* the CQ overran, nothing completes any more */
+	VB_SQ_LATE,  /* the adversary: the WQE at next completes some time after its execution */
+};
+
 struct vb_wqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
@@ -68,7 +74,7 @@ struct vb_sq {
 	uint32_t depth, mask, stride;
 	uint32_t sge_max, inline_max;
 	struct vb_mr_cache mr_cache;  /* executor */
-	bool stuck;                   /* executor: the CQ overran, nothing completes any more */
+	uint8_t hold;                 /* executor: enum vb_sq_hold */
 	_Atomic uint32_t aside_count; /* executor; a thread that ends the queue reads it */
 	struct vb_aside *aside;       /* executor: list, the oldest first */
 	uint32_t next;                /* executor */

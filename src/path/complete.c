@@ -27,7 +27,7 @@ void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint
 /* The CQ has no room for the completion: no other one is overwritten, and the QP fails. */
 __attribute__((cold, noinline)) static void cq_overrun(struct vb_qp *qp, const struct vb_wqe *wqe)
 {
-	qp->sq.stuck = true;
+	qp->sq.hold = VB_SQ_STUCK;
 	qp->failure = (struct vb_failure){ vb_now_ns(), wqe->wr_id, VB_WHY_CQ_OVERRUN,
 					   IBV_WC_LOC_QP_OP_ERR, wqe->opcode };
 	vb_path_explain_overrun(qp, wqe);
@@ -47,6 +47,28 @@ static bool completion_account(struct vb_qp *qp, const struct vb_wqe *wqe, uint3
 	       vb_cq_account(qp->send_cq->shared);
 }
 
+/*
+ * The queue is held. True: the WQE before next completes nevertheless. A late one is taken back:
+ * the executor meets it again, and vb_path_complete_late ends it.
+ */
+__attribute__((cold, noinline)) static bool completes_held(struct vb_qp *qp,
+							   const struct vb_wqe *wqe)
+{
+	struct vb_sq *sq = &qp->sq;
+	struct vb_pend *pend = &qp->pend;
+
+	if (sq->hold == VB_SQ_STUCK)
+		return false;
+	sq->hold = VB_SQ_FLOWS;
+	if (wqe->status != IBV_WC_SUCCESS)
+		return true;
+	sq->next--;
+	pend->executed = sq->next + 1ull;
+	pend->next_ns = vb_now_ns() + pend->late_ns;
+	atomic_store_explicit(&pend->why, VB_PEND_DELAYED, memory_order_relaxed);
+	return false;
+}
+
 /* Makes everything before next visible to the poller. */
 static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
 {
@@ -62,7 +84,7 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);
-	if (sq->stuck)
+	if (__builtin_expect(sq->hold, 0) && !completes_held(qp, wqe))
 		return;
 	if (asks && visible && !completion_account(qp, wqe, asks)) {
 		cq_overrun(qp, wqe);
@@ -134,6 +156,12 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 	vb_sq_count(vb_wr_returns(wqe->opcode) ? &qp->sq.bytes_read : &qp->sq.bytes_out,
 		    wqe->length);
 	publish(qp, wqe, notice);
+}
+
+void vb_path_complete_late(struct vb_qp *qp, struct vb_notice *notice)
+{
+	qp->pend.executed = 0;
+	publish(qp, vb_sq_wqe(&qp->sq, qp->sq.next), notice);
 }
 
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)

@@ -18,6 +18,8 @@ struct vb_notice {
  */
 void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,
 		      struct vb_notice *notice);
+/* The WQE at next was executed before (pend.executed), and completes now. */
+void vb_path_complete_late(struct vb_qp *qp, struct vb_notice *notice);
 /* Flushes all WQEs up to end. */
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice);
 /* Tells pollers now: before an event that the program may take for the end of completions. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/adversary.h"
 #include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
@@ -6,6 +7,7 @@
 #include "engine/engine.h"
 #include "nic/context.h"
 #include "nic/given.h"
+#include "verbs/adversary.h"
 
 VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
@@ -20,6 +22,8 @@ VB_PUBLIC int ibv_get_async_event(struct ibv_context *context, struct ibv_async_
 	if (!err) {
 		vb_tell_filled(event, sizeof(*event));
 		vb_given_tell_all();
+		if (vb_adversary_on())
+			vb_adversary_saw_event(event);
 	}
 	return vb_return_minus_one(err);
 }

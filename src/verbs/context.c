@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/adversary.h"
 #include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/config.h"
@@ -20,6 +21,7 @@
 #include "nic/pkey.h"
 #include "nic/profile.h"
 #include "path/fault/fault.h"
+#include "verbs/adversary.h"
 #include "verbs/ops.h"
 
 static void *not_for_callers(void)
@@ -168,6 +170,8 @@ static int open_device(struct vb_device *dev, int cmd_fd, struct vb_export *expo
 	}
 	fill_verbs(&ctx->verbs);
 	fill_ops(&ctx->verbs.context.ops);
+	if (vb_adversary_on())
+		vb_adversary_take_ops(&ctx->verbs.context.ops);
 	withdraw_verbs(&ctx->verbs);
 	ctx->verbs.context.device = &dev->ibv;
 	ctx->verbs.context.cmd_fd = cmd_fd;

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include "base/adversary.h"
 #include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/result.h"
@@ -12,6 +13,7 @@
 #include "nic/given.h"
 #include "nic/profile.h"
 #include "path/raw/raw.h"
+#include "verbs/adversary.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
 
@@ -87,6 +89,8 @@ VB_PUBLIC struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, voi
 	struct vb_cq *cq;
 	int err = vb_verbs_make_cq(context, &spec, comp_vector, &cq);
 
+	if (!err && vb_adversary_on())
+		vb_adversary_take_cq(cq, false);
 	return err ? vb_return_null(err) : &cq->ibv;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <limits.h>
 
+#include "base/adversary.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -13,6 +14,7 @@
 #include "nic/cq.h"
 #include "nic/fact.h"
 #include "nic/given.h"
+#include "verbs/adversary.h"
 #include "verbs/ops.h"
 #include "verbs/stale.h"
 
@@ -269,5 +271,7 @@ struct ibv_cq_ex *vb_ops_create_cq_ex(struct ibv_context *context, struct ibv_cq
 		return vb_return_null(err);
 	fill_iterator(cq);
 	fill_fields(&cq->ex, attr->wc_flags);
+	if (vb_adversary_on())
+		vb_adversary_take_cq(cq, true);
 	return &cq->ex;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "nic/qp.h"
 
+#include "base/adversary.h"
 #include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/log.h"
@@ -96,6 +97,8 @@ struct ibv_qp *vb_verbs_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	attr->recv_cq = recv_cq;
 	if (err)
 		return vb_return_null(err);
+	if (vb_adversary_on())
+		vb_adversary_meets(qp->ibv.qp_num);
 	if (qp->type == IBV_QPT_XRC_SEND)
 		qp->ibv.recv_cq = NULL;
 	if (qp->type == IBV_QPT_RAW_PACKET)

@@ -5,13 +5,19 @@
 
 #include <stdint.h>
 
+#include "base/adversary.h"
+
 enum { VB_RNR_RETRY_FOREVER = 7 }; /* the value of rnr_retry without a limit; less is a count */
 
 /*
  * Tries count only after this time. A receiver in software posts its next receive when it gets a
- * CPU, and the sender may be on that CPU. As with silence, less than 200 ms is no evidence.
+ * CPU, and the sender may be on that CPU. As with silence, less than 200 ms is no evidence. The
+ * adversary counts every try, as a NIC does.
  */
-#define VB_RNR_GRACE_NS 200000000u
+static inline uint64_t vb_rnr_grace_ns(void)
+{
+	return vb_adversary_on() ? 0 : 200000000;
+}
 
 /* The five bits of min_rnr_timer and of RNR NAKs, IBA table 45: 10, 20, 30, 40, 60, 80 us ... */
 static inline uint64_t vb_rnr_timer_ns(uint8_t code)

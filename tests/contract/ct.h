@@ -99,6 +99,8 @@ void ct_equal(const char *what, long long got, const char *wanted_text, long lon
 #define CT_COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 double ct_now_s(void);
+/* ibv_start_poll for a completion that is there; one that the adversary hides comes soon. */
+int ct_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr);
 
 /* ---- an end and its verbs (ct_end.c; executed by ct_agent.c) --------------------------------- */
 

@@ -2,8 +2,20 @@
 /* Extended completion queues: times, flags, and several threads that poll. */
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "ct.h"
+
+int ct_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
+{
+	int ret = ibv_start_poll(cq, attr);
+
+	for (int ms = 0; ret == ENOENT && ms < 20; ms++) {
+		usleep(1000);
+		ret = ibv_start_poll(cq, attr);
+	}
+	return ret;
+}
 
 static const uint64_t TARGET = 4 << 20;
 

@@ -313,7 +313,7 @@ static void with_times(struct ct *t)
 		ct_send(to, i, 0, 8);
 		ct_sent(to, i, IBV_WC_SUCCESS);
 	}
-	CT_EQ(ibv_start_poll(cq, &poll), 0);
+	CT_EQ(ct_start_poll(cq, &poll), 0);
 	for (int i = 0; i < MESSAGES; i++) {
 		CT_EQ(cq->wr_id, i);
 		CT_TRUE(ibv_wc_read_completion_ts(cq) >= last);

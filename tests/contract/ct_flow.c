@@ -490,7 +490,7 @@ static void tags(struct ct *t)
 	raw_add(&rule, &tag, sizeof(tag));
 	flow = raw_flow(&b, &rule);
 	raw_send(&a, &frame, 0);
-	CT_EQ(ibv_start_poll(cq, &poll), 0);
+	CT_EQ(ct_start_poll(cq, &poll), 0);
 	CT_EQ(cq->status, IBV_WC_SUCCESS);
 	CT_EQ(ibv_wc_read_byte_len(cq), RAW_LENGTH);
 	CT_EQ(ibv_wc_read_flow_tag(cq), 0xabcdef);

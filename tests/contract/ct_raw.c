@@ -269,7 +269,7 @@ static void without_room(struct ct *t)
 	flow = raw_flow(&b, &rule);
 	for (int i = 0; i < RAW_DEPTH + 10; i++)
 		raw_send(&a, &frame, 0);
-	while (ibv_poll_cq(b.cq, 1, &wc) == 1)
+	while (raw_poll(b.cq, &wc) == 1)
 		count++;
 	CT_EQ(count, RAW_DEPTH);
 	raw_send(&a, &frame, 0);

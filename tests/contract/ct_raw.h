@@ -44,6 +44,9 @@ void raw_mac(uint8_t mac[6], bool multicast, uint8_t n);
 struct raw_frame raw_frame(uint8_t n);
 uint32_t raw_build(const struct raw_frame *frame, uint8_t *at);
 
+/* ibv_poll_cq for one completion; those that the adversary hides come within milliseconds. */
+int raw_poll(struct ibv_cq *cq, struct ibv_wc *wc);
+
 /* Skips the test where this process may not have raw QPs. In RTS, receives posted. */
 void raw_open(struct ct *t, struct raw_box *box, int number);
 void raw_close(struct raw_box *box);

@@ -2,6 +2,7 @@
 /* Frames and boxes: see ct_raw.h. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "ct_raw.h"
@@ -178,9 +179,20 @@ void raw_send(struct raw_box *box, const struct raw_frame *frame, unsigned flags
 	CT_EQ(wc.status, IBV_WC_SUCCESS);
 }
 
+int raw_poll(struct ibv_cq *cq, struct ibv_wc *wc)
+{
+	int got = ibv_poll_cq(cq, 1, wc);
+
+	for (int ms = 0; !got && ms < 10 && getenv("VERBENA_ADVERSARY"); ms++) {
+		usleep(1000);
+		got = ibv_poll_cq(cq, 1, wc);
+	}
+	return got;
+}
+
 bool raw_got(struct raw_box *box, uint32_t mark, struct ibv_wc *wc, const uint8_t **bytes)
 {
-	while (ibv_poll_cq(box->cq, 1, wc) == 1) {
+	while (raw_poll(box->cq, wc) == 1) {
 		const uint8_t *at = (const uint8_t *)(uintptr_t)box->t->near->base + box->at +
 				    wc->wr_id * RAW_ROOM;
 

@@ -65,7 +65,7 @@ static void check(struct taker *taker, const struct raw_frame *frame, uint32_t f
 				 (uint8_t)(crc >> 24) };
 	const uint8_t *at;
 
-	CT_EQ(ibv_start_poll(taker->cq, &poll), 0);
+	CT_EQ(ct_start_poll(taker->cq, &poll), 0);
 	CT_EQ(taker->cq->status, IBV_WC_SUCCESS);
 	at = (const uint8_t *)(uintptr_t)taker->box.t->near->base + taker->box.at +
 	     taker->cq->wr_id * RAW_ROOM;

@@ -24,6 +24,19 @@ static void leave_local(struct vb_qp *qp)
 	atomic_store_explicit(&qp->sq.offset, 0, memory_order_relaxed);
 }
 
+/* A WQE that waits for its late completion gets it: packets would execute it once more. */
+static void end_late(struct vb_qp *qp)
+{
+	struct vb_notice notice = { 0 };
+
+	if (qp->sq.hold == VB_SQ_LATE)
+		qp->sq.hold = VB_SQ_FLOWS;
+	if (!qp->pend.executed)
+		return;
+	vb_path_complete_late(qp, &notice);
+	vb_path_tell(qp, &notice);
+}
+
 static int adopt_locked(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *peer)
 {
 	struct vb_way way = { 0 };
@@ -35,6 +48,7 @@ static int adopt_locked(struct vb_lane *lane, struct vb_qp *qp, struct vb_peer *
 		vb_listen_device(lane, vb_context(qp->ibv.context)->dev);
 		return vb_roce_adopt(&lane->roce, qp, NULL);
 	}
+	end_late(qp);
 	av = vb_qp_av(qp);
 	err = vb_roce_way(&lane->roce, qp, &av, peer, &way);
 	if (err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The choice of the rule that applies. */
+#include "base/adversary.h"
 #include "base/log.h"
 #include "path/fault/rule.h"
 
@@ -128,6 +129,8 @@ void vb_fault_packet(bool out, uint32_t qpn, uint32_t peer_qpn, uint8_t bth_opco
 		     struct vb_fault_verdict *verdict)
 {
 	vb_fault_judge_packet(&vb_fault_rules, out, qpn, peer_qpn, bth_opcode, verdict);
+	if (verdict->action == VB_FAULT_NONE && vb_adversary_on())
+		vb_fault_adverse_packet(out, qpn, bth_opcode, verdict);
 }
 
 void vb_fault_wr(uint32_t qpn, uint32_t peer_qpn, enum ibv_wr_opcode opcode, bool wire,

@@ -3,7 +3,8 @@
  * Faults on demand: rules that drop, double, delay, reorder or corrupt packets, fail or hold back
  * work requests, or end the device. verbena-faults(7) describes their syntax. The paths ask for a
  * verdict, and carry it out. A verdict depends only on the rule, its seed and the number of packets
- * or work requests that the rule has seen before.
+ * or work requests that the rule has seen before. The adversary (base/adversary.h) decides where no
+ * rule does.
  */
 #ifndef VB_PATH_FAULT_H
 #define VB_PATH_FAULT_H
@@ -32,7 +33,11 @@ struct vb_fault_verdict {
 	enum ibv_wc_status status;
 	uint32_t corrupt_bit;
 	bool bit_drawn; /* the seed chose corrupt_bit: the path takes a bit that receivers check */
+	uint64_t late_ns; /* the adversary: the work request is executed, and completes later */
 };
+
+struct vb_qp;
+struct vb_wqe;
 
 struct vb_fault_counter {
 	const char *rule; /* text of the rule */
@@ -60,6 +65,13 @@ void vb_fault_packet(bool out, uint32_t qpn, uint32_t peer_qpn, uint8_t bth_opco
 /* The verdict on a work request of the send queue, before its execution; once per try. */
 void vb_fault_wr(uint32_t qpn, uint32_t peer_qpn, enum ibv_wr_opcode opcode, bool wire,
 		 struct vb_fault_verdict *verdict);
+
+/* The verdict of the adversary, where no rule has decided; once per work request. index: of the
+ * work request in the send queue. */
+void vb_fault_adverse_wr(struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t index, bool wire,
+			 struct vb_fault_verdict *verdict);
+void vb_fault_adverse_packet(bool out, uint32_t qpn, uint8_t bth_opcode,
+			     struct vb_fault_verdict *verdict);
 
 /*
  * The wait before the next try of a reliable message whose tries so far were all lost by rules. The

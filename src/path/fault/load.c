@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/adversary.h"
 #include "base/config.h"
 #include "base/environment.h"
 #include "base/once.h"
@@ -41,7 +42,9 @@ static int rules_load(void)
 
 	if (!err && path)
 		err = load_file(path);
-	if (!err && vb_fault_rules.count)
+	if (!err)
+		err = vb_adversary_load();
+	if (!err && (vb_fault_rules.count || vb_adversary_on()))
 		atomic_store(&vb_fault_in_force, true);
 	return err;
 }

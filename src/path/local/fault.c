@@ -2,6 +2,7 @@
 /* Fault rules on WQEs of the local path. */
 #include "path/fault/fault.h"
 
+#include "base/adversary.h"
 #include "base/clock.h"
 #include "path/local/step.h"
 
@@ -95,10 +96,21 @@ bool vb_step_fault(struct vb_step_context *step, enum vb_step *next)
 		*next = wqe_hold(step, pend->next_ns);
 		return true;
 	}
+	if (pend->executed == number) {
+		vb_path_complete_late(qp, &step->run->notice);
+		*next = VB_STEP_NEXT;
+		return true;
+	}
 	if (pend->judged == number || !is_to_be_judged(step, &wire))
 		return false;
 	vb_fault_wr(qp->ibv.qp_num, qp->type == IBV_QPT_UD ? wqe->remote_qpn : qp->attr.dest_qp_num,
 		    wqe->opcode, wire, &verdict);
+	if (verdict.action == VB_FAULT_NONE && vb_adversary_on())
+		vb_fault_adverse_wr(qp, wqe, qp->sq.next, wire, &verdict);
+	if (verdict.late_ns) {
+		qp->sq.hold = VB_SQ_LATE;
+		pend->late_ns = verdict.late_ns;
+	}
 	/* The rules see each try of a message that gets lost, and any other WQE once. */
 	pend->judged = verdict.action == VB_FAULT_DROP ? 0 : number;
 	if (apply(step, &verdict, next))

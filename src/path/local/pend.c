@@ -117,7 +117,7 @@ static enum vb_step attaching(struct vb_step_context *step)
 {
 	struct vb_qp *qp = step->qp;
 
-	if (qp->type != IBV_QPT_UD || vb_fault_any())
+	if (qp->type != IBV_QPT_UD || vb_fault_count())
 		return vb_step_waited_long(qp, VB_PEND_WIRE, VB_PEER_ANSWER_NS)
 			       ? drop(step, VB_WHY_PEER_ATTACHING)
 			       : VB_STEP_PEND;
@@ -195,7 +195,7 @@ static bool rnr_exhausted(struct vb_step_context *step)
 		vb_no_receive_tell(qp->ibv.qp_num);
 		pend->rnr_tries = 0;
 		pend->rnr_looked_again = false;
-		pend->next_ns = now_ns + VB_RNR_GRACE_NS;
+		pend->next_ns = now_ns + vb_rnr_grace_ns();
 		atomic_store(&pend->wake_ns, now_ns + LOOK_SOON_NS);
 		return false;
 	}

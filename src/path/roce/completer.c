@@ -249,7 +249,7 @@ void vb_completer_answer_lost(struct vb_wired *wired)
 
 /* --- ACK and NAK --- */
 
-/* Tries count after VB_RNR_GRACE_NS only: a receiver may have had no CPU to post a receive. */
+/* Tries count after vb_rnr_grace_ns only: a receiver may have had no CPU to post a receive. */
 static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 {
 	struct vb_requester *req = &wired->req;
@@ -264,7 +264,7 @@ static void nak_rnr(struct vb_wired *wired, uint32_t psn, uint8_t timer)
 	if (!req->rnr_cautious)
 		req->rnr_since_ns = now_ns;
 	vb_requester_explain_wait(wired, VB_WHY_NO_RECEIVE, req->rnr_since_ns);
-	if (now_ns >= req->rnr_since_ns + VB_RNR_GRACE_NS && most != VB_RNR_RETRY_FOREVER &&
+	if (now_ns >= req->rnr_since_ns + vb_rnr_grace_ns() && most != VB_RNR_RETRY_FOREVER &&
 	    req->rnr_tries++ >= most) {
 		vb_completer_fail(wired, VB_WHY_NO_RECEIVE);
 		return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* WQEs of a connected QP begin here, with checks and PSNs, and end at the queue's head. */
+#include "base/adversary.h"
 #include "base/clock.h"
 #include "base/probe.h"
 #include "capture/ring.h"
@@ -221,6 +222,8 @@ static bool wqe_fault(struct vb_wired *wired, const struct vb_wqe *wqe,
 	if (wired->qp->pend.judged == number)
 		return true;
 	vb_fault_wr(wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num, wqe->opcode, true, verdict);
+	if (verdict->action == VB_FAULT_NONE && vb_adversary_on())
+		vb_fault_adverse_wr(wired->qp, wqe, req->begun, true, verdict);
 	if (verdict->action == VB_FAULT_DROP && vb_requester_reliable(wired)) {
 		wqe_lose(wired, verdict->rule);
 		return false;

@@ -122,14 +122,14 @@ static void reset_forgets_everything_and_the_handles_of_what_was_not_executed(vo
 
 	sq.offset = 100;
 	sq.scanned = 1;
-	sq.stuck = true;
+	sq.hold = VB_SQ_STUCK;
 	atomic_store(&sq.done, 1);
 	atomic_store(&sq.retired, 1);
 	vb_sq_reset(&sq);
 	assert_int_equal(atomic_load(&ah->refs), 1);
 	assert_int_equal(sq.tail | sq.next | sq.offset | sq.scanned, 0);
 	assert_int_equal(atomic_load(&sq.done) | atomic_load(&sq.retired), 0);
-	assert_false(sq.stuck);
+	assert_int_equal(sq.hold, VB_SQ_FLOWS);
 	assert_false(vb_sq_full(&sq));
 	vb_sq_fini(&sq);
 	assert_int_equal(atomic_load(&ah->refs), 1);
