@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs a program with the rights that it has in a container of default settings: root keeps a few
- * capabilities, mounts and namespaces are refused, and so are the system calls that Docker's default
- * profile of seccomp does not allow.
+ * capabilities, mounts and namespaces are refused, and so are the system calls that the default
+ * seccomp profile of Docker does not allow.
  *
  *   confine COMMAND [ARGUMENT]...
  */
@@ -39,8 +39,8 @@ static const unsigned kept[] = {
 };
 
 /*
- * https://github.com/moby/profiles, seccomp/default.json: all calls but those that it allows to these
- * capabilities. Calls that no kernel of these days has are left out.
+ * https://github.com/moby/profiles, seccomp/default.json: all calls but those that it allows to
+ * these capabilities. Calls that no kernel of these days has are left out.
  */
 static const unsigned refused[] = {
 	SYS_acct,
