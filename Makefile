@@ -17,7 +17,7 @@ everything: configure
 	@$(NINJA)
 
 deps:
-	@scripts/deps
+	@BUILD="$(BUILD)" scripts/deps
 
 configure: $(BUILD)/build.ninja
 
@@ -25,7 +25,7 @@ $(BUILD)/build.ninja:
 	@meson setup "$(BUILD)" --prefix "$(PREFIX)" --libdir "$(LIBDIR)" $(MESONFLAGS)
 
 demo:
-	@scripts/deps demo
+	@BUILD="$(BUILD)" scripts/deps demo
 	@$(MAKE) --no-print-directory configure
 	@$(NINJA) demo
 	@scripts/demo

@@ -33,6 +33,12 @@ struct top_process {
 	double packets_out, packets_in, repeated, rnr_naks, dropped; /* a second */
 };
 
+/* How long a queue has waited: by QPN, from sample to sample. */
+struct top_wait {
+	uint32_t qpn, sent;
+	double since_s;
+};
+
 struct top_sample {
 	struct vb_asked_processes *older, *newer; /* owned */
 	double older_s, newer_s;                  /* when they were taken */
@@ -40,11 +46,7 @@ struct top_sample {
 	size_t row_count;
 	struct top_process *processes; /* owned */
 	size_t process_count;
-	/* How long a queue has waited: by QPN, from sample to sample. */
-	struct top_wait {
-		uint32_t qpn, sent;
-		double since_s;
-	} * waits; /* owned */
+	struct top_wait *waits; /* owned */
 	size_t wait_count;
 };
 

@@ -9,56 +9,54 @@
 
 /* --- shown --- */
 
-#define DEVICE(FACT, MEMBER)                                                         \
-	{                                                                            \
-		VB_FACT_##FACT, offsetof(struct ibv_device_attr_ex, MEMBER),         \
-			sizeof(((struct ibv_device_attr_ex *)NULL)->MEMBER), #MEMBER \
-	}
+#define SIZE(MEMBER) sizeof(((struct ibv_device_attr_ex *)NULL)->MEMBER)
+#define DEVICE(FACT, MEMBER) \
+	VB_FACT_##FACT, offsetof(struct ibv_device_attr_ex, MEMBER), SIZE(MEMBER), #MEMBER
 
 static const struct {
 	enum vb_fact fact;
 	size_t offset, size;
 	const char *name;
 } members[] = {
-	DEVICE(MAX_MR_SIZE, orig_attr.max_mr_size),
-	DEVICE(PAGE_SIZE_CAP, orig_attr.page_size_cap),
-	DEVICE(MAX_QP, orig_attr.max_qp),
-	DEVICE(MAX_QP_WR, orig_attr.max_qp_wr),
-	DEVICE(MAX_SGE, orig_attr.max_sge),
-	DEVICE(MAX_SGE_RD, orig_attr.max_sge_rd),
-	DEVICE(MAX_CQ, orig_attr.max_cq),
-	DEVICE(MAX_CQE, orig_attr.max_cqe),
-	DEVICE(MAX_MR, orig_attr.max_mr),
-	DEVICE(MAX_MW, orig_attr.max_mw),
-	DEVICE(MAX_PD, orig_attr.max_pd),
-	DEVICE(MAX_AH, orig_attr.max_ah),
-	DEVICE(MAX_SRQ, orig_attr.max_srq),
-	DEVICE(MAX_SRQ_WR, orig_attr.max_srq_wr),
-	DEVICE(MAX_SRQ_SGE, orig_attr.max_srq_sge),
-	DEVICE(MAX_QP_RD_ATOM, orig_attr.max_qp_rd_atom),
-	DEVICE(MAX_QP_INIT_RD_ATOM, orig_attr.max_qp_init_rd_atom),
-	DEVICE(MAX_RES_RD_ATOM, orig_attr.max_res_rd_atom),
-	DEVICE(MAX_MCAST_GRP, orig_attr.max_mcast_grp),
-	DEVICE(MAX_MCAST_QP_ATTACH, orig_attr.max_mcast_qp_attach),
-	DEVICE(MAX_TOTAL_MCAST_QP_ATTACH, orig_attr.max_total_mcast_qp_attach),
-	DEVICE(ATOMIC_CAP, orig_attr.atomic_cap),
-	DEVICE(ODP_GENERAL, odp_caps.general_caps),
-	DEVICE(ODP_RC, odp_caps.per_transport_caps.rc_odp_caps),
-	DEVICE(ODP_UC, odp_caps.per_transport_caps.uc_odp_caps),
-	DEVICE(ODP_UD, odp_caps.per_transport_caps.ud_odp_caps),
-	DEVICE(ODP_XRC, xrc_odp_caps),
-	DEVICE(TM_MAX_NUM_TAGS, tm_caps.max_num_tags),
-	DEVICE(RAW_PACKET_CAPS, raw_packet_caps),
-	DEVICE(MAX_TSO, tso_caps.max_tso),
-	DEVICE(MAX_WQ_TYPE_RQ, max_wq_type_rq),
-	DEVICE(MAX_RWQ_INDIRECTION_TABLES, rss_caps.max_rwq_indirection_tables),
-	DEVICE(MAX_RWQ_INDIRECTION_TABLE_SIZE, rss_caps.max_rwq_indirection_table_size),
-	DEVICE(RX_HASH_FIELDS, rss_caps.rx_hash_fields_mask),
-	DEVICE(QP_RATE_LIMIT_MAX, packet_pacing_caps.qp_rate_limit_max),
-	DEVICE(RATE_LIMIT_QP_TYPES, packet_pacing_caps.supported_qpts),
-	DEVICE(MAX_CQ_COUNT, cq_mod_caps.max_cq_count),
-	DEVICE(MAX_CQ_PERIOD, cq_mod_caps.max_cq_period),
-	DEVICE(MAX_DM_SIZE, max_dm_size),
+	{ DEVICE(MAX_MR_SIZE, orig_attr.max_mr_size) },
+	{ DEVICE(PAGE_SIZE_CAP, orig_attr.page_size_cap) },
+	{ DEVICE(MAX_QP, orig_attr.max_qp) },
+	{ DEVICE(MAX_QP_WR, orig_attr.max_qp_wr) },
+	{ DEVICE(MAX_SGE, orig_attr.max_sge) },
+	{ DEVICE(MAX_SGE_RD, orig_attr.max_sge_rd) },
+	{ DEVICE(MAX_CQ, orig_attr.max_cq) },
+	{ DEVICE(MAX_CQE, orig_attr.max_cqe) },
+	{ DEVICE(MAX_MR, orig_attr.max_mr) },
+	{ DEVICE(MAX_MW, orig_attr.max_mw) },
+	{ DEVICE(MAX_PD, orig_attr.max_pd) },
+	{ DEVICE(MAX_AH, orig_attr.max_ah) },
+	{ DEVICE(MAX_SRQ, orig_attr.max_srq) },
+	{ DEVICE(MAX_SRQ_WR, orig_attr.max_srq_wr) },
+	{ DEVICE(MAX_SRQ_SGE, orig_attr.max_srq_sge) },
+	{ DEVICE(MAX_QP_RD_ATOM, orig_attr.max_qp_rd_atom) },
+	{ DEVICE(MAX_QP_INIT_RD_ATOM, orig_attr.max_qp_init_rd_atom) },
+	{ DEVICE(MAX_RES_RD_ATOM, orig_attr.max_res_rd_atom) },
+	{ DEVICE(MAX_MCAST_GRP, orig_attr.max_mcast_grp) },
+	{ DEVICE(MAX_MCAST_QP_ATTACH, orig_attr.max_mcast_qp_attach) },
+	{ DEVICE(MAX_TOTAL_MCAST_QP_ATTACH, orig_attr.max_total_mcast_qp_attach) },
+	{ DEVICE(ATOMIC_CAP, orig_attr.atomic_cap) },
+	{ DEVICE(ODP_GENERAL, odp_caps.general_caps) },
+	{ DEVICE(ODP_RC, odp_caps.per_transport_caps.rc_odp_caps) },
+	{ DEVICE(ODP_UC, odp_caps.per_transport_caps.uc_odp_caps) },
+	{ DEVICE(ODP_UD, odp_caps.per_transport_caps.ud_odp_caps) },
+	{ DEVICE(ODP_XRC, xrc_odp_caps) },
+	{ DEVICE(TM_MAX_NUM_TAGS, tm_caps.max_num_tags) },
+	{ DEVICE(RAW_PACKET_CAPS, raw_packet_caps) },
+	{ DEVICE(MAX_TSO, tso_caps.max_tso) },
+	{ DEVICE(MAX_WQ_TYPE_RQ, max_wq_type_rq) },
+	{ DEVICE(MAX_RWQ_INDIRECTION_TABLES, rss_caps.max_rwq_indirection_tables) },
+	{ DEVICE(MAX_RWQ_INDIRECTION_TABLE_SIZE, rss_caps.max_rwq_indirection_table_size) },
+	{ DEVICE(RX_HASH_FIELDS, rss_caps.rx_hash_fields_mask) },
+	{ DEVICE(QP_RATE_LIMIT_MAX, packet_pacing_caps.qp_rate_limit_max) },
+	{ DEVICE(RATE_LIMIT_QP_TYPES, packet_pacing_caps.supported_qpts) },
+	{ DEVICE(MAX_CQ_COUNT, cq_mod_caps.max_cq_count) },
+	{ DEVICE(MAX_CQ_PERIOD, cq_mod_caps.max_cq_period) },
+	{ DEVICE(MAX_DM_SIZE, max_dm_size) },
 };
 
 static void attributes_are_those_of_the_profile(void **state)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs a program with the rights that it has in a container of default settings: root keeps a few
- * capabilities, mounts and namespaces are refused, and so are the system calls that container
- * engines refuse.
+ * capabilities, mounts and namespaces are refused, and so are the system calls that the default
+ * seccomp profile of Docker does not allow.
  *
  *   confine COMMAND [ARGUMENT]...
  */
@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <linux/audit.h>
@@ -36,33 +38,50 @@ static const unsigned kept[] = {
 	CAP_SETUID,      CAP_SYS_CHROOT,
 };
 
+/*
+ * https://github.com/moby/profiles, seccomp/default.json: all calls but those that it allows to
+ * these capabilities. Calls that no kernel of these days has are left out.
+ */
 static const unsigned refused[] = {
 	SYS_acct,
 	SYS_add_key,
 	SYS_bpf,
 	SYS_clock_settime,
 	SYS_delete_module,
+	SYS_fanotify_init,
 	SYS_finit_module,
 	SYS_fsconfig,
 	SYS_fsmount,
 	SYS_fsopen,
 	SYS_fspick,
+	SYS_get_mempolicy,
 	SYS_init_module,
 	SYS_io_uring_enter,
 	SYS_io_uring_register,
 	SYS_io_uring_setup,
-	SYS_keyctl,
+	SYS_kcmp,
+	SYS_kexec_file_load,
 	SYS_kexec_load,
+	SYS_keyctl,
+	SYS_mbind,
+	SYS_migrate_pages,
 	SYS_mount,
 	SYS_mount_setattr,
 	SYS_move_mount,
+	SYS_move_pages,
 	SYS_open_by_handle_at,
 	SYS_open_tree,
 	SYS_perf_event_open,
+	SYS_pidfd_getfd,
 	SYS_pivot_root,
+	SYS_process_madvise,
 	SYS_quotactl,
+	SYS_quotactl_fd,
 	SYS_reboot,
 	SYS_request_key,
+	SYS_set_mempolicy,
+	SYS_setdomainname,
+	SYS_sethostname,
 	SYS_setns,
 	SYS_settimeofday,
 	SYS_swapoff,
@@ -72,8 +91,22 @@ static const unsigned refused[] = {
 	SYS_unshare,
 	SYS_userfaultfd,
 	SYS_vhangup,
+#ifdef SYS_set_mempolicy_home_node
+	SYS_set_mempolicy_home_node,
+#endif
+#ifdef __x86_64__
+	SYS_ioperm,
+	SYS_iopl,
+	SYS_sysfs,
+	SYS_uselib,
+	SYS_ustat,
+#endif
 };
-enum { REFUSED_COUNT = sizeof(refused) / sizeof(refused[0]), FILTER_MAX = REFUSED_COUNT * 2 + 16 };
+enum { REFUSED_COUNT = sizeof(refused) / sizeof(refused[0]), FILTER_MAX = REFUSED_COUNT * 2 + 48 };
+
+static const unsigned personalities[] = {
+	0, PER_LINUX32, UNAME26, UNAME26 | PER_LINUX32, 0xffffffff,
+};
 
 static void add(struct sock_fprog *program, struct sock_filter instruction)
 {
@@ -96,6 +129,44 @@ static void unless_equal(struct sock_fprog *program, unsigned value, unsigned ch
 	add(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, skip));
 }
 
+/* What follows is for one call, skip instructions long, and sees its first argument. */
+static void if_call(struct sock_fprog *program, unsigned call, unsigned char skip)
+{
+	unless_equal(program, call, skip + 1);
+	load(program, offsetof(struct seccomp_data, args[0]));
+}
+
+static void refuse_namespaces(struct sock_fprog *program)
+{
+	if_call(program, SYS_clone, 3);
+	add(program,
+	    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1));
+	answer(program, SECCOMP_RET_ERRNO | EPERM);
+	answer(program, SECCOMP_RET_ALLOW);
+}
+
+static void refuse_families(struct sock_fprog *program)
+{
+	if_call(program, SYS_socket, 5);
+	unless_equal(program, AF_ALG, 1);
+	answer(program, SECCOMP_RET_ERRNO | EPERM);
+	unless_equal(program, AF_VSOCK, 1);
+	answer(program, SECCOMP_RET_ERRNO | EPERM);
+	answer(program, SECCOMP_RET_ALLOW);
+}
+
+static void refuse_personalities(struct sock_fprog *program)
+{
+	const size_t count = sizeof(personalities) / sizeof(personalities[0]);
+
+	if_call(program, SYS_personality, count * 2 + 1);
+	for (size_t i = 0; i < count; i++) {
+		unless_equal(program, personalities[i], 1);
+		answer(program, SECCOMP_RET_ALLOW);
+	}
+	answer(program, SECCOMP_RET_ERRNO | EPERM);
+}
+
 /* clone3 passes its flags by a pointer: the engines say that the kernel has no such call. */
 static void fill(struct sock_fprog *program)
 {
@@ -112,11 +183,9 @@ static void fill(struct sock_fprog *program)
 	}
 	unless_equal(program, SYS_clone3, 1);
 	answer(program, enosys);
-	unless_equal(program, SYS_clone, 3);
-	load(program, offsetof(struct seccomp_data, args[0]));
-	add(program,
-	    (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, NEW_NAMESPACES, 0, 1));
-	answer(program, eperm);
+	refuse_namespaces(program);
+	refuse_families(program);
+	refuse_personalities(program);
 	answer(program, SECCOMP_RET_ALLOW);
 }
 

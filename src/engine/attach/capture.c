@@ -18,7 +18,8 @@
 #include "engine/attach/describe.h"
 #include "engine/watch.h"
 
-enum { SESSIONS = 8, REQUEST_MS = 500 };
+/* A program of this user that captures answers at once, unless the machine is busy. */
+enum { SESSIONS = 8, REQUEST_MS = 3000 };
 
 /* One per program that captures. */
 static struct session {
@@ -156,7 +157,7 @@ static void listener_join(struct vb_nic *nic, const char *name)
 
 	if (fd < 0)
 		return;
-	/* Any user can have bound the name: its process need not answer. */
+	/* Any user can have bound the name, and a program that captures can be stopped. */
 	if (!vb_describe_may_ask(fd) || poll(&wait, 1, REQUEST_MS) <= 0 ||
 	    !vb_capture_serve(nic, fd))
 		close(fd);

@@ -13,12 +13,13 @@
 
 enum { QUICK = 100 };
 
-static struct {
+struct rig {
 	struct vb_cq cq;
 	struct vb_cq_shared shared;
 	struct vb_cq_queue *queues[1];
 	struct vb_qp qp;
-} * rig;
+};
+static struct rig *rig;
 
 static int begin(void **state)
 {
