@@ -230,7 +230,8 @@ void vb_step_capture(struct vb_step_context *step, enum vb_reason reason)
 	struct vb_sq *sq = &step->qp->sq;
 	const struct vb_wqe *wqe = step->aside ? &step->aside->wqe : vb_sq_wqe(sq, sq->next);
 
-	trace_done(step, wqe, reason);
+	if (vb_captures(VB_WANT_STATIONS))
+		trace_done(step, wqe, reason);
 	if (!vb_captures(VB_WANT_PACKETS))
 		return;
 	catch_up(sq);
