@@ -91,12 +91,12 @@ static bool cell_take(struct vb_remote *remote, struct vb_claim *claim, uint32_t
 	uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
 	uint64_t taken;
 
-	/* A datagram that does not fit is dropped, and its receive stays posted. */
-	claim->too_short = cell->posted_length < claim->fit;
 	/* The loop repeats if only KEYS_OK was cleared: a POSTED cell must not be skipped. */
 	do {
 		if (vb_cell_index(word) != index || vb_cell_state(word) != VB_CELL_POSTED)
 			return false;
+		/* A datagram that does not fit is dropped, and its receive stays posted. */
+		claim->too_short = VB_READ_ONCE(cell->posted_length) < claim->fit;
 		if (claim->too_short)
 			return true;
 		taken = vb_cell_word(index, remote->home->id_there, vb_cell_flags(word),

@@ -36,7 +36,7 @@ static bool keys_cover(const struct vb_rq *rq, const struct vb_recv_wqe *twin)
 /* NULL: no sender can have put anything there. */
 static const uint8_t *shelf_place(const struct vb_rq *rq, const struct vb_cell *cell)
 {
-	const uint8_t *shelf = atomic_load_explicit(&rq->shelf, memory_order_relaxed);
+	const uint8_t *shelf = atomic_load_explicit(&rq->shelf, memory_order_acquire);
 	const size_t place = (VB_READ_ONCE(cell->place) - 1u) % VB_SHELF_PLACES;
 
 	return shelf ? shelf + place * VB_SHELF_PLACE : NULL;

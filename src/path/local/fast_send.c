@@ -205,7 +205,7 @@ FOR_KIND bool cell_find(struct vb_remote *remote, struct kind kind, uint32_t len
 		uint64_t word = atomic_load_explicit(&cell->word, memory_order_acquire);
 
 		if (__builtin_expect(word == word_posted(remote), 1))
-			return cell->posted_length >= length;
+			return VB_READ_ONCE(cell->posted_length) >= length;
 		if (!kind.many || vb_cell_index(word) != remote->next_recv ||
 		    vb_cell_state(word) == VB_CELL_POSTED)
 			return false;
