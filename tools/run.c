@@ -339,8 +339,7 @@ int verbena_run(int argc, char **argv)
 			break;
 		}
 		if (take_valued(argv + next, &used, &choices, &bad) ||
-		    take_check(argv[next], &choices, &bad) ||
-		    take_adversary(argv[next], &bad)) {
+		    take_check(argv[next], &choices, &bad) || take_adversary(argv[next], &bad)) {
 			if (bad)
 				return EXIT_USAGE;
 			continue;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One queue that completes at a CQ: its first completion, and how it becomes a work completion. */
 
-#include "base/probe.h"
 #include "nic/comp_cntr.h"
 #include "nic/cq.h"
 #include "nic/qp.h"
@@ -83,7 +82,6 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 			.byte_len = wqe->length,
 			.qp_num = queue->qp->ibv.qp_num,
 		};
-		VB_PROBE(poll, wc[got - 1].qp_num, wc[got - 1].wr_id, wc[got - 1].status, 0);
 		vb_tell_sent(queue->qp, wqe, &wc[got - 1]);
 		atomic_store_explicit(&sq->retired, ++sq->scanned, memory_order_release);
 	}
@@ -262,7 +260,6 @@ static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))
 		vb_comp_cntr_receive(rq, index, wc);
-	VB_PROBE(poll, qpn, wc->wr_id, wc->status, 1);
 	vb_tell_received(rq, index, wc);
 }
 
@@ -282,7 +279,6 @@ static void fill_flushed(struct vb_rq *rq, uint32_t index, uint32_t qpn, struct 
 	};
 	if (__builtin_expect(rq->comp_cntr != NULL, 0))
 		vb_comp_cntr_receive(rq, index, wc);
-	VB_PROBE(poll, qpn, wc->wr_id, wc->status, 1);
 	vb_tell_received(rq, index, wc);
 }
 

@@ -12,6 +12,7 @@
 #define VB_NIC_TELL_H
 
 #include "base/annotate.h"
+#include "base/probe.h"
 #include "nic/cq.h"
 #include "nic/rq.h"
 #include "nic/sq.h"
@@ -28,12 +29,14 @@ void vb_tool_received(const struct vb_rq *rq, uint32_t index, const struct ibv_w
 static inline void vb_tell_sent(const struct vb_qp *qp, const struct vb_wqe *wqe,
 				const struct ibv_wc *wc)
 {
+	VB_PROBE(poll, wc->qp_num, wc->wr_id, wc->status, 0);
 	if (vb_is_watched())
 		vb_tool_sent(qp, wqe, wc);
 }
 
 static inline void vb_tell_received(const struct vb_rq *rq, uint32_t index, const struct ibv_wc *wc)
 {
+	VB_PROBE(poll, wc->qp_num, wc->wr_id, wc->status, 1);
 	if (vb_is_watched())
 		vb_tool_received(rq, index, wc);
 }

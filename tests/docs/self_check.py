@@ -104,7 +104,7 @@ CASES = (
     ("environment", "a variable that the page does not have", "TEMPDIR",
      "src/base/environment.c", r'"TMPDIR"', '"TEMPDIR"'),
     ("environment", "a variable that is gone", "VERBENA_LOCKS", "man/verbena.1",
-     r"^\.B VERBENA_KEYS$", ".B VERBENA_LOCKS"),
+     r"^\.TP\n\.B VERBENA_KEYS$", ".TP\n.B VERBENA_LOCKS"),
     ("environment", "a default that the page does not have", "2000", "src/base/environment.c",
      r'"1000"', '"2000"'),
     ("environment", "a row that cannot be read", "", "src/base/environment.c",
