@@ -40,6 +40,7 @@ static void forget_in_child(void)
 		close(claimed->fd);
 	vb_fd_close(&gsi->out);
 	vb_fd_close(&gsi->timer);
+	vb_fd_close(&gsi->inbox.event);
 }
 
 static struct vb_gsi *forking; /* the forking thread holds its lock */
@@ -84,6 +85,14 @@ void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t val
 		each(arg, names[i], gsi ? atomic_load(&gsi->counts[i]) : 0);
 }
 
+void vb_gsi_count_refused(struct vb_nic *nic)
+{
+	struct vb_gsi *gsi = atomic_load(&the_gsi);
+
+	if (gsi && gsi->nic == nic)
+		vb_gsi_count(gsi, VB_GSI_REFUSED);
+}
+
 /* --- making it --- */
 
 static struct vb_gsi *gsi_new(struct vb_nic *nic)
@@ -99,7 +108,7 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 	}
 	gsi->nic = nic;
 	gsi->source_key = vb_random64();
-	gsi->timer = -1;
+	gsi->timer = gsi->inbox.event = -1;
 	pthread_mutex_init(&gsi->lock, NULL);
 	vb_list_init(&gsi->claims);
 	vb_list_init(&gsi->lines);

@@ -88,7 +88,7 @@ bool vb_ib_lid_is(const struct vb_device *dev, uint16_t lid, const union ibv_gid
 }
 
 /* Requests within this host need no address that other hosts know. */
-static union ibv_gid own_address(const struct vb_device *dev)
+union ibv_gid vb_ib_own_address(const struct vb_device *dev)
 {
 	static const uint8_t localhost[4] = { 127, 0, 0, 1 };
 	union ibv_gid own;
@@ -112,7 +112,7 @@ int vb_ib_address(const struct vb_device *dev, const union ibv_gid *gid, union i
 	const union ibv_gid port_gid = vb_gid_from_guid(dev->guid);
 
 	if (vb_gid_is_zero(gid) || vb_gid_is_loopback(gid) || vb_gid_equal(gid, &port_gid)) {
-		*address = own_address(dev);
+		*address = vb_ib_own_address(dev);
 		return 0;
 	}
 	if (gid->global.subnet_prefix != port_gid.global.subnet_prefix)
