@@ -15,6 +15,7 @@
 #include "engine/wire/listen.h"
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
+#include "gsi/sa.h"
 #include "net/gid.h"
 #include "nic/choice.h"
 #include "shm/slot.h"
@@ -41,6 +42,7 @@ static void forget_in_child(void)
 	vb_fd_close(&gsi->out);
 	vb_fd_close(&gsi->timer);
 	vb_fd_close(&gsi->inbox.event);
+	vb_gsi_forget_groups(gsi);
 }
 
 static struct vb_gsi *forking; /* the forking thread holds its lock */
@@ -112,6 +114,7 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 	pthread_mutex_init(&gsi->lock, NULL);
 	vb_list_init(&gsi->claims);
 	vb_list_init(&gsi->lines);
+	vb_list_init(&gsi->groups);
 	return gsi;
 }
 

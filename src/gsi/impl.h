@@ -50,7 +50,7 @@ struct vb_gsi_tokens {
 /* The names that this process has bound, and datagrams that wait for room at names of others. */
 struct vb_gsi {
 	struct vb_nic *nic;
-	pthread_mutex_t lock;  /* for all fields down to inbox */
+	pthread_mutex_t lock;  /* for all fields down to groups */
 	bool open;             /* nic->cm takes datagrams */
 	int out;               /* socket that writes to names of others */
 	int timer;             /* runs while datagrams wait; -1: never needed */
@@ -61,6 +61,7 @@ struct vb_gsi {
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring */
 	unsigned next_request;
 	struct vb_gsi_inbox inbox;
+	struct vb_list groups; /* struct membership (gsi/sa.c) */
 	/* For MADs from the wire: all, and by a hash of the source address. Under the lock of the
 	 * first lane. */
 	struct vb_gsi_tokens tokens;

@@ -2,8 +2,8 @@
 /*
  * Management datagrams besides those of the connection manager.
  *
- * A MAD for a port of this host goes to an agent of the port (mad/agent.h), or to the process that
- * has registered its class. An answer goes to the
+ * A MAD for a port of this host goes to an agent of the port (mad/agent.h), to subnet
+ * administration (mad/sa.h), or to the process that has registered its class. An answer goes to the
  * process that has sent the request: the upper half of the transaction id names its file, as with
  * the kernel's umad. Processes have names of abstract unix datagram sockets:
  *

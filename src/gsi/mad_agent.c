@@ -4,6 +4,7 @@
 
 #include "engine/attach/ask.h"
 #include "gsi/mad.h"
+#include "gsi/sa.h"
 #include "mad/agent.h"
 
 /* Processes of other users do not tell. */
@@ -47,6 +48,8 @@ size_t vb_mad_agent(struct vb_nic *nic, const struct vb_device *dev, const uint8
 	uint16_t clear;
 
 	vb_mad_parse(request, &mad);
+	if (mad.management_class == VB_MAD_CLASS_SUBN_ADM)
+		return vb_mad_sa(nic, dev, request, answer, room);
 	if (!vb_agent_has_class(mad.management_class) || room < VB_MAD_SIZE)
 		return 0;
 	vb_mad_port_fill(nic, dev, &port);

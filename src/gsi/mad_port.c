@@ -18,7 +18,8 @@
 #include "nic/rate.h"
 
 enum {
-	QDR = 4,          /* link speeds up to it have a field, the faster ones another */
+	QDR = 4, /* link speeds up to it have a field, the faster ones another */
+	FDR10 = 8,
 	EXTENDED_AT = 4,  /* FDR is the fifth bit of active_speed */
 	WIDTHS = 0x1f,    /* 1X, 4X, 8X, 12X, 2X */
 	SPEEDS = 7,       /* SDR, DDR, QDR */
@@ -112,7 +113,8 @@ static void describe_node(const struct vb_device *dev, struct vb_mad_port *port)
 
 static void describe_link(const struct ibv_port_attr *attr, struct vb_mad_port *port)
 {
-	const bool extended = attr->active_speed > 2 * QDR; /* FDR10 is of one vendor only */
+	/* FDR10 is of one vendor only: other programs see QDR. */
+	const bool extended = attr->active_speed > FDR10;
 
 	port->state = (uint8_t)attr->state;
 	port->phys_state = attr->phys_state;
@@ -120,7 +122,7 @@ static void describe_link(const struct ibv_port_attr *attr, struct vb_mad_port *
 	port->mtu_max = (uint8_t)attr->max_mtu;
 	port->width = attr->active_width;
 	port->width_supported = WIDTHS;
-	port->speed = extended ? QDR : attr->active_speed;
+	port->speed = attr->active_speed > QDR ? QDR : attr->active_speed;
 	port->speed_supported = SPEEDS;
 	port->speed_ext = extended ? attr->active_speed >> EXTENDED_AT : 0;
 	port->speed_ext_supported = SPEEDS_EXT;

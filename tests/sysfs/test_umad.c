@@ -323,6 +323,70 @@ static void a_child_of_fork_uses_the_file_of_its_parent(void **state)
 	close(fd);
 }
 
+/* --- subnet administration --- */
+
+enum { SA = 0x03, SET = 2, GET_TABLE = 0x12, DELETE = 0x15, NODE_RECORD = 0x11, MEMBER = 0x38 };
+
+static struct message ask_sa(int agent, uint8_t method, uint16_t attribute)
+{
+	static uint8_t transaction = 100;
+	struct message message = ask_for(agent, SA, attribute, WAIT_MS);
+
+	message.mad[2] = 2;
+	message.mad[3] = method;
+	message.mad[15] = ++transaction;
+	message.hdr.lid = own_lid();
+	return message;
+}
+
+/* The own port joins, or leaves, ff12::1. */
+static struct message ask_member(int agent, uint8_t method)
+{
+	int fd = open_node(INFINIBAND, 0), own = register_agent(fd, 0, SUBN, 0);
+	struct message message = ask_for(own, SUBN, NODE_INFO, WAIT_MS), member;
+
+	tell(fd, &message);
+	message = hear(fd, MAD);
+	close(fd);
+	member = ask_sa(agent, method, MEMBER);
+	memcpy(member.mad + 48, "\0\0\0\0\0\1\0\3", 8); /* MGID, PortGID, JoinState */
+	memcpy(member.mad + 56, "\xff\x12", 2);
+	member.mad[56 + 15] = 1;
+	memcpy(member.mad + 56 + 16, "\xfe\x80", 2);
+	memcpy(member.mad + 56 + 24, message.mad + 64 + 20, 8); /* the port's GUID */
+	member.mad[56 + 48] = 1;
+	return member;
+}
+
+static unsigned status_of(const struct message *message)
+{
+	return (unsigned)message->mad[4] << 8 | message->mad[5];
+}
+
+static void groups_are_joined_seen_and_left(void **state)
+{
+	int fd = open_node(INFINIBAND, 0), agent = register_agent(fd, 1, SA, 0);
+	struct message message = ask_member(agent, SET), table;
+
+	tell(fd, &message);
+	message = hear(fd, MAD);
+	assert_int_equal(status_of(&message), 0);
+	assert_true(message.mad[56 + 36] >= 0xc0); /* a multicast LID */
+	table = ask_sa(agent, GET_TABLE, MEMBER);
+	tell(fd, &table);
+	table = hear(fd, 56 + 56);
+	assert_memory_equal(table.mad + 56, message.mad + 56, 16);
+	message = ask_member(agent, DELETE);
+	tell(fd, &message);
+	message = hear(fd, MAD);
+	assert_int_equal(status_of(&message), 0);
+	table = ask_sa(agent, GET_TABLE, MEMBER);
+	tell(fd, &table);
+	table = hear(fd, MAD);
+	assert_int_equal(status_of(&table), 0x0300); /* no records */
+	close(fd);
+}
+
 static void one_program_at_a_time_has_issm(void **state)
 {
 	int fd = open("/dev/infiniband/issm1", O_RDWR | O_NONBLOCK);
@@ -364,6 +428,7 @@ int main(void)
 		cmocka_unit_test(on_ethernet_a_grh_is_needed),
 		cmocka_unit_test(duplicates_and_vectors_work),
 		cmocka_unit_test(a_child_of_fork_uses_the_file_of_its_parent),
+		cmocka_unit_test(groups_are_joined_seen_and_left),
 		cmocka_unit_test(one_program_at_a_time_has_issm),
 		cmocka_unit_test(the_class_in_sysfs_names_device_and_port),
 	};
