@@ -38,7 +38,8 @@ enum { VB_GSI_INBOX = 256 };
 struct vb_gsi_inbox {
 	struct vb_gsi_datagram *ring; /* owned; NULL: never needed */
 	uint32_t put, taken;
-	int event; /* wakes the service thread; -1: never needed */
+	int event;             /* wakes the service thread; -1: never needed */
+	unsigned asking_count; /* requests that wait for other processes; service thread only */
 };
 
 /* The number of MADs that may come. Time adds to it. */

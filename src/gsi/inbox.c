@@ -36,8 +36,6 @@ struct asking {
 	unsigned socket_count, open_count;
 };
 
-static unsigned asking_count; /* service thread only */
-
 /* --- answering --- */
 
 static void send_answer(struct vb_gsi *gsi, const struct vb_gsi_datagram *request,
@@ -84,7 +82,7 @@ static void end_asking(struct asking *asking)
 		}
 	vb_unwatch(gsi->nic, asking->timer);
 	close(asking->timer);
-	asking_count--;
+	gsi->inbox.asking_count--;
 	if (!asking->clear) {
 		clear = answer_now(gsi, &asking->request, &asking->port);
 		if (clear)
@@ -178,7 +176,8 @@ static bool ask_name(void *arg, unsigned slot, const char *text, unsigned long i
 static struct asking *new_asking(struct vb_gsi *gsi)
 {
 	const struct itimerspec patience = { .it_value = { 0, PATIENCE_NS } };
-	struct asking *asking = asking_count < ASKING_MAX ? calloc(1, sizeof(*asking)) : NULL;
+	const bool may = gsi->inbox.asking_count < ASKING_MAX;
+	struct asking *asking = may ? calloc(1, sizeof(*asking)) : NULL;
 
 	if (!asking)
 		return NULL;
@@ -190,7 +189,7 @@ static struct asking *new_asking(struct vb_gsi *gsi)
 		free(asking);
 		return NULL;
 	}
-	asking_count++;
+	gsi->inbox.asking_count++;
 	return asking;
 }
 

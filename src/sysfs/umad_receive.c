@@ -100,9 +100,19 @@ static bool take_request(struct vb_umad_file *file, int fd, const struct vb_gsi_
 	return false;
 }
 
-void vb_umad_on_datagram(int fd, void *arg)
+/* Under vb_umad_lock: the descriptor is still one of the file. */
+static bool has_socket(const struct vb_umad_file *file, int fd)
 {
-	struct vb_umad_file *file = arg;
+	if (fd == file->answers)
+		return true;
+	for (unsigned i = 0; i < VB_MAD_AGENTS; i++)
+		if (file->agents[i].used && file->agents[i].server == fd)
+			return true;
+	return false;
+}
+
+static void take_datagram(struct vb_umad_file *file, int fd)
+{
 	struct vb_gsi_datagram datagram;
 	struct vb_mad mad;
 	bool taken;
@@ -111,12 +121,18 @@ void vb_umad_on_datagram(int fd, void *arg)
 	if (vb_umad_engine()->gsi_receive(fd, &datagram, &uid))
 		return;
 	vb_mad_parse(datagram.mad, &mad);
-	vb_umad_lock();
 	if (fd == file->answers)
 		taken = vb_mad_is_response(&mad) && take_answer(file, &datagram, &mad);
 	else
 		taken = take_request(file, fd, &datagram, &mad);
-	vb_umad_unlock();
 	if (!taken)
 		vb_umad_engine()->mad_refused();
+}
+
+void vb_umad_on_datagram(int fd, void *file)
+{
+	vb_umad_lock();
+	if (has_socket(file, fd))
+		take_datagram(file, fd);
+	vb_umad_unlock();
 }

@@ -144,10 +144,8 @@ void vb_umad_on_timer(int fd, void *arg)
 	const uint64_t now_ns = vb_now_ns();
 	uint64_t count;
 
-	if (read(fd, &count, sizeof(count)) < 0)
-		return;
 	vb_umad_lock();
-	if (file->timer == fd) {
+	if (file->timer == fd && read(fd, &count, sizeof(count)) > 0) {
 		vb_list_for(sent, &file->sent, struct vb_umad_sent, node) {
 			if (sent->due_ns > now_ns)
 				continue;

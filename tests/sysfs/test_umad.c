@@ -17,11 +17,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "gsi/mad.h"
 
 #define ROCE       "/dev/infiniband/umad0"
 #define INFINIBAND "/dev/infiniband/umad1"
@@ -323,6 +327,80 @@ static void a_child_of_fork_uses_the_file_of_its_parent(void **state)
 	close(fd);
 }
 
+/* --- forged answers --- */
+
+static unsigned long refused_count(void)
+{
+	FILE *file = fopen("/sys/class/infiniband/verbena1/ports/1/hw_counters/mad_dropped_refused",
+			   "r");
+	unsigned long count;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu", &count), 1);
+	fclose(file);
+	return count;
+}
+
+/* Any process of the host can write to the name of a file. */
+static void forge(uint32_t file, const struct vb_gsi_datagram *datagram, size_t size)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	int length = snprintf(to.sun_path + 1, sizeof(to.sun_path) - 1, "verbena.mad.%x", file);
+	int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
+
+	assert_int_equal(
+		sendto(fd, datagram, size, 0, (void *)&to,
+		       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
+		size);
+	close(fd);
+}
+
+static void await_refused(unsigned long count)
+{
+	for (int i = 0; i < WAIT_MS && refused_count() < count; i++)
+		poll(NULL, 0, 1);
+	assert_int_equal(refused_count(), count);
+}
+
+static void forged_answers_are_refused_and_counted(void **state)
+{
+	int server = open_node(INFINIBAND, 0), client = open_node(INFINIBAND, 0);
+	int owner = register_agent(server, 1, VENDOR, 1ull << GET);
+	int agent = register_agent(client, 1, VENDOR, 0);
+	struct message message = ask_for(agent, VENDOR, 0, WAIT_MS);
+	struct vb_gsi_datagram forged = { .magic = VB_GSI_MAGIC,
+					  .src.raw = { [10] = 0xff, 0xff, 127, 0, 0, 1 } };
+	unsigned long before;
+	uint32_t high;
+
+	assert_true(owner >= 0 && agent >= 0);
+	message.hdr.lid = own_lid();
+	tell(client, &message);
+	message = hear(server, MAD);
+	before = refused_count();
+	memcpy(&high, message.mad + 8, sizeof(high));
+	forged.dst = forged.src;
+	memcpy(forged.mad, message.mad, sizeof(forged.mad));
+	forge(ntohl(high) >> VB_MAD_AGENT_BITS, &forged, sizeof(forged)); /* no answer */
+	await_refused(before + 1);
+	forged.mad[3] |= RESPONSE;
+	forge(ntohl(high) >> VB_MAD_AGENT_BITS, &forged, sizeof(forged)); /* of another port */
+	await_refused(before + 2);
+	forged.src.raw[12] = 8; /* of another host, but not from the wire */
+	forge(ntohl(high) >> VB_MAD_AGENT_BITS, &forged, sizeof(forged));
+	forge(ntohl(high) >> VB_MAD_AGENT_BITS, &forged, 100);
+	assert_false(is_readable(client, SHORT_MS));
+	message.mad[3] |= RESPONSE;
+	message.mad[15]++; /* another transaction */
+	tell(server, &message);
+	await_refused(before + 3);
+	message.mad[15]--;
+	tell(server, &message);
+	assert_int_equal(hear(client, MAD).hdr.status, 0);
+	close(server);
+	close(client);
+}
+
 /* --- subnet administration --- */
 
 enum { SA = 0x03, SET = 2, GET_TABLE = 0x12, DELETE = 0x15, NODE_RECORD = 0x11, MEMBER = 0x38 };
@@ -428,6 +506,7 @@ int main(void)
 		cmocka_unit_test(on_ethernet_a_grh_is_needed),
 		cmocka_unit_test(duplicates_and_vectors_work),
 		cmocka_unit_test(a_child_of_fork_uses_the_file_of_its_parent),
+		cmocka_unit_test(forged_answers_are_refused_and_counted),
 		cmocka_unit_test(groups_are_joined_seen_and_left),
 		cmocka_unit_test(one_program_at_a_time_has_issm),
 		cmocka_unit_test(the_class_in_sysfs_names_device_and_port),
