@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/fd.h"
 #include "base/fork.h"
 #include "sysfs/adapter.h"
@@ -179,7 +180,9 @@ static int make_file(const struct wanted *wanted, const int ends[2])
 
 	vb_umad_lock();
 	file = new_file();
-	if (file) {
+	if (!file) {
+		close(ends[1]);
+	} else {
 		file->inode = inode_of(ends[0]);
 		file->inner = ends[1];
 		file->device = wanted->device;
@@ -205,7 +208,7 @@ static int open_umad(const struct wanted *wanted, int flags)
 	(void)REAL(setsockopt)(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	err = make_file(wanted, ends);
 	if (err) {
-		close(ends[0]); /* close_file has the other, if there was a file */
+		close(ends[0]); /* make_file has closed the other */
 		return err;
 	}
 	if (!(flags & O_CLOEXEC))
@@ -254,6 +257,7 @@ static int open_node(const char *name, int flags)
 int vb_umad_open(const char *name, int flags)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	VB_NO_CANCEL;
 	bool was_inside;
 	int fd;
 
