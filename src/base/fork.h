@@ -29,6 +29,7 @@ enum vb_fork_stage {
 	/* libverbena-sysfs */
 	VB_FORK_TREE,    /* its lock; libibverbs is called under it */
 	VB_FORK_NETLINK, /* the table of sockets; taken last and alone */
+	VB_FORK_UMAD,    /* the list of files; libibverbs' engine is called under it */
 
 	/* librdmacm; the service also of the rsockets of libverbena-sockets */
 	VB_FORK_RSOCKETS,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "gsi/impl.h"
+#include "mad/agent.h"
 #include "net/gid.h"
 #include "nic/ib_path.h"
 #include "shm/slot.h"
@@ -141,8 +142,7 @@ static enum vb_gsi_fate give_to_process(struct vb_gsi *gsi, const struct vb_gsi_
 	return to_slot(gsi, datagram, receiver);
 }
 
-static void answer_for_nobody(const struct vb_gsi_datagram *datagram,
-			      const struct vb_cm_message *message, struct vb_gsi_datagram *answer)
+static void turn_back(const struct vb_gsi_datagram *datagram, struct vb_gsi_datagram *answer)
 {
 	*answer = (struct vb_gsi_datagram){
 		.magic = VB_GSI_MAGIC,
@@ -151,11 +151,10 @@ static void answer_for_nobody(const struct vb_gsi_datagram *datagram,
 		.scope = datagram->scope,
 		.traffic_class = datagram->traffic_class,
 	};
-	vb_cm_emit(message, answer->mad);
 }
 
-bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
-		  struct vb_gsi_datagram *answer)
+static bool route_cm(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+		     struct vb_gsi_datagram *answer)
 {
 	struct vb_cm_message message, stray;
 
@@ -170,6 +169,54 @@ bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
 		return false;
 	}
 	vb_gsi_count(gsi, VB_GSI_ANSWERED);
-	answer_for_nobody(datagram, &stray, answer);
+	turn_back(datagram, answer);
+	vb_cm_emit(&stray, answer->mad);
 	return true;
+}
+
+/* --- other classes --- */
+
+/* No process and no agent of this host has the class. */
+static void refuse_class(const struct vb_gsi_datagram *datagram, struct vb_mad mad,
+			 struct vb_gsi_datagram *answer)
+{
+	turn_back(datagram, answer);
+	memcpy(answer->mad, datagram->mad, sizeof(answer->mad));
+	mad.method = vb_mad_method_of_answer(mad.method);
+	mad.status = VB_MAD_BAD_VERSION;
+	vb_mad_emit(&mad, answer->mad);
+}
+
+static bool route_other(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+			const struct vb_mad *mad, struct vb_gsi_datagram *answer)
+{
+	enum vb_gsi_fate fate;
+
+	if (vb_mad_is_response(mad)) {
+		fate = vb_gsi_to_file(gsi, datagram, mad->transaction_id);
+	} else if (vb_agent_has_class(mad->management_class)) {
+		vb_gsi_to_agent(gsi, datagram);
+		return false;
+	} else {
+		fate = vb_gsi_to_server(gsi, datagram, mad);
+	}
+	if (fate != VB_GSI_ABSENT)
+		return false;
+	if (!vb_mad_is_request(mad)) {
+		vb_gsi_count(gsi, VB_GSI_NOBODY);
+		return false;
+	}
+	vb_gsi_count(gsi, VB_GSI_ANSWERED);
+	refuse_class(datagram, *mad, answer);
+	return true;
+}
+
+bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+		  struct vb_gsi_datagram *answer)
+{
+	struct vb_mad mad;
+
+	vb_mad_parse(datagram->mad, &mad);
+	return mad.management_class == VB_MAD_CLASS_CM ? route_cm(gsi, datagram, answer)
+						       : route_other(gsi, datagram, &mad, answer);
 }

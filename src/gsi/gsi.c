@@ -16,6 +16,7 @@
 #include "engine/wire/listen.h"
 #include "engine/wire/wire_impl.h"
 #include "gsi/impl.h"
+#include "gsi/sa.h"
 #include "net/gid.h"
 #include "nic/choice.h"
 #include "shm/slot.h"
@@ -41,6 +42,8 @@ static void forget_in_child(void)
 		close(claimed->fd);
 	vb_fd_close(&gsi->out);
 	vb_fd_close(&gsi->timer);
+	vb_fd_close(&gsi->inbox.event);
+	vb_gsi_forget_groups(gsi);
 }
 
 static struct vb_gsi *forking; /* the forking thread holds its lock */
@@ -85,6 +88,14 @@ void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t val
 		each(arg, names[i], gsi ? atomic_load(&gsi->counts[i]) : 0);
 }
 
+void vb_gsi_count_refused(struct vb_nic *nic)
+{
+	struct vb_gsi *gsi = atomic_load(&the_gsi);
+
+	if (gsi && gsi->nic == nic)
+		vb_gsi_count(gsi, VB_GSI_REFUSED);
+}
+
 /* --- making it --- */
 
 static struct vb_gsi *gsi_new(struct vb_nic *nic)
@@ -100,10 +111,11 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 	}
 	gsi->nic = nic;
 	gsi->source_key = vb_random64();
-	gsi->timer = -1;
+	gsi->timer = gsi->inbox.event = -1;
 	pthread_mutex_init(&gsi->lock, NULL);
 	vb_list_init(&gsi->claims);
 	vb_list_init(&gsi->lines);
+	vb_list_init(&gsi->groups);
 	return gsi;
 }
 

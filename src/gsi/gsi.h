@@ -61,6 +61,8 @@ bool vb_gsi_refused(int fd, const union ibv_gid *host, uint64_t transaction_id);
 /* From now on this process takes packets for QP 1, and gives them to the processes of the host. */
 void vb_gsi_serve(void);
 
+/* Counts a MAD that its receiver has refused: forged, or of another transaction. */
+void vb_gsi_count_refused(struct vb_nic *nic);
 /* Calls each for every counter, also for those that are 0. */
 void vb_gsi_counters_each(void (*each)(void *arg, const char *name, uint64_t value), void *arg);
 

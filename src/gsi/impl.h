@@ -13,9 +13,9 @@ enum vb_gsi_count {
 	VB_GSI_RECEIVED,  /* came as packets */
 	VB_GSI_ROUTED,    /* given to a process of this host, by this one */
 	VB_GSI_TAKEN,     /* taken by this process */
-	VB_GSI_ANSWERED,  /* answered for an endpoint that does not exist: REJ, SIDR_REP, DREP */
+	VB_GSI_ANSWERED,  /* answered by an agent, or for an endpoint that does not exist */
 	VB_GSI_WAITED,    /* had to wait for room in a queue */
-	VB_GSI_MALFORMED, /* no message of the connection manager */
+	VB_GSI_MALFORMED, /* the connection manager's class, but no message of it */
 	VB_GSI_REFUSED, /* packets with a wrong Q_Key, P_Key or length, or from loopback; forged */
 	VB_GSI_NOBODY,  /* for no endpoint, and without an answer */
 	VB_GSI_FULL,    /* the process did not read in time */
@@ -33,6 +33,15 @@ struct vb_gsi_request {
 	struct vb_cm_target target;
 };
 
+/* MADs for agents, until the service thread takes them (gsi/inbox.c). Under gsi->lock. */
+enum { VB_GSI_INBOX = 256 };
+struct vb_gsi_inbox {
+	struct vb_gsi_datagram *ring; /* owned; NULL: never needed */
+	uint32_t put, taken;
+	int event;             /* wakes the service thread; -1: never needed */
+	unsigned asking_count; /* requests that wait for other processes; service thread only */
+};
+
 /* The number of MADs that may come. Time adds to it. */
 enum { VB_GSI_SOURCES = 64 };
 struct vb_gsi_tokens {
@@ -42,7 +51,7 @@ struct vb_gsi_tokens {
 /* The names that this process has bound, and datagrams that wait for room at names of others. */
 struct vb_gsi {
 	struct vb_nic *nic;
-	pthread_mutex_t lock;  /* for all fields down to next_request */
+	pthread_mutex_t lock;  /* for all fields down to groups */
 	bool open;             /* nic->cm takes datagrams */
 	int out;               /* socket that writes to names of others */
 	int timer;             /* runs while datagrams wait; -1: never needed */
@@ -52,6 +61,8 @@ struct vb_gsi {
 	long again_ns;         /* interval of the timer; 0: it is off */
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring */
 	unsigned next_request;
+	struct vb_gsi_inbox inbox;
+	struct vb_list groups; /* struct membership (gsi/sa.c) */
 	/* For MADs from the wire: all, and by a hash of the source address. Under the lock of the
 	 * first lane. */
 	struct vb_gsi_tokens tokens;
@@ -87,6 +98,20 @@ enum vb_gsi_fate vb_gsi_write(struct vb_gsi *gsi, const struct vb_cm_target *tar
  */
 bool vb_gsi_route(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
 		  struct vb_gsi_datagram *answer);
+
+/* --- gsi/mad_name.c --- */
+
+/* To the process that has sent the request of this transaction. */
+enum vb_gsi_fate vb_gsi_to_file(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				uint64_t transaction_id);
+/* To the process that has registered the class. */
+enum vb_gsi_fate vb_gsi_to_server(struct vb_gsi *gsi, const struct vb_gsi_datagram *datagram,
+				  const struct vb_mad *mad);
+
+/* --- gsi/inbox.c --- */
+
+/* An agent of this host takes the MAD, and its answer leaves later. */
+void vb_gsi_to_agent(struct vb_gsi *gsi, const struct vb_gsi_datagram *request);
 
 /* --- gsi/packet.c --- */
 

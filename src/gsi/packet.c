@@ -97,13 +97,18 @@ static bool is_flood(struct vb_gsi *gsi, const union ibv_gid *src, uint64_t now_
 	return false;
 }
 
-/* A sender on this host writes to names itself, so a packet from loopback is forged; except with
- * VERBENA_PATH=wire. */
+/*
+ * SMPs, and no other MADs, are for QP 0. A sender on this host writes to names itself, so a packet
+ * from loopback is forged; except with VERBENA_PATH=wire.
+ */
 static bool is_acceptable(const struct vb_packet *packet, const struct vb_arrival *arrival,
 			  const union ibv_gid *src)
 {
+	const bool smp = packet->dest_qpn == VB_SMI_QPN;
+
 	if (packet->opcode != (VB_TRANSPORT_UD | VB_OP_SEND_ONLY) ||
-	    packet->payload_length != VB_MAD_SIZE || packet->qkey != VB_GSI_QKEY)
+	    packet->payload_length != VB_MAD_SIZE || packet->qkey != (smp ? 0 : VB_GSI_QKEY) ||
+	    packet->src_qpn != packet->dest_qpn || smp != vb_mad_is_smp(packet->payload[1]))
 		return false;
 	if (arrival->peer || arrival->forwarded || arrival->fabric)
 		return false;

@@ -264,3 +264,37 @@ bool vb_neighbour_ipv4(int ifindex, const uint8_t mac[VB_MAC_SIZE], union ibv_gi
 	*address = wanted.gid;
 	return !vb_gid_is_zero(address);
 }
+
+struct listing {
+	int ifindex;
+	struct vb_neighbour *list;
+	unsigned count, room;
+};
+
+static void keep_neighbour(const struct nlmsghdr *message, void *argument)
+{
+	struct listing *listing = argument;
+	struct vb_neighbour *neighbour = &listing->list[listing->count];
+	struct row row;
+
+	if (!is_row(message) || listing->count == listing->room)
+		return;
+	read_row(message, &row);
+	if (!row.has_mac || row.ifindex != listing->ifindex || vb_gid_is_zero(&row.gid) ||
+	    vb_gid_is_multicast(&row.gid))
+		return;
+	neighbour->address = row.gid;
+	memcpy(neighbour->mac, row.mac, sizeof(row.mac));
+	listing->count++;
+}
+
+unsigned vb_neighbour_list(int ifindex, struct vb_neighbour *list, unsigned room)
+{
+	const struct ndmsg body = { .ndm_family = AF_INET };
+	struct listing listing = { .ifindex = ifindex, .list = list, .room = room };
+	struct vb_netlink_request request;
+
+	vb_netlink_request(&request, RTM_GETNEIGH, NLM_F_DUMP, &body, sizeof(body));
+	(void)vb_netlink_ask(&request, keep_neighbour, &listing);
+	return listing.count;
+}

@@ -20,4 +20,11 @@ bool vb_neighbour_mac(const union ibv_gid *src, const union ibv_gid *dst, uint32
 /* An IPv4 address that the kernel's table has for a MAC on this link. */
 bool vb_neighbour_ipv4(int ifindex, const uint8_t mac[VB_MAC_SIZE], union ibv_gid *address);
 
+/* The neighbours with an IPv4 address and a MAC on an interface: their number. */
+struct vb_neighbour {
+	union ibv_gid address;
+	uint8_t mac[VB_MAC_SIZE];
+};
+unsigned vb_neighbour_list(int ifindex, struct vb_neighbour *list, unsigned room);
+
 #endif

@@ -24,7 +24,7 @@ enum {
 
 /* Codes without names in <infiniband/verbs.h>: IBA volume 1, PortInfo. */
 enum { PHYS_DISABLED = 3, PHYS_LINK_UP = 5, VL0_ONLY = 1 };
-enum { SUBNET_TIMEOUT = 18, SUBNET_MANAGER_LID = 1 };
+enum { SUBNET_TIMEOUT = 18 };
 
 /* --- device --- */
 
@@ -206,13 +206,13 @@ static void fill_infiniband(const struct vb_device *dev, struct ibv_port_attr *a
 	attr->phys_state = PHYS_LINK_UP;
 	attr->active_mtu = attr->max_mtu;
 	attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
-	attr->port_cap_flags = IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
+	attr->port_cap_flags = IBV_PORT_SM | IBV_PORT_AUTO_MIGR_SUP | IBV_PORT_SYS_IMAGE_GUID_SUP |
 			       IBV_PORT_EXTENDED_SPEEDS_SUP | IBV_PORT_CAP_MASK2_SUP |
 			       IBV_PORT_CM_SUP | IBV_PORT_CLIENT_REG_SUP;
 	attr->port_cap_flags2 = IBV_PORT_LINK_WIDTH_2X_SUP | IBV_PORT_LINK_SPEED_HDR_SUP |
 				IBV_PORT_LINK_SPEED_NDR_SUP;
 	attr->lid = vb_device_lid(dev);
-	attr->sm_lid = SUBNET_MANAGER_LID;
+	attr->sm_lid = attr->lid; /* the processes of this host answer for the subnet manager */
 	attr->subnet_timeout = SUBNET_TIMEOUT;
 }
 

@@ -8,7 +8,7 @@
 #include "net/netif.h"
 #include "nic/lid.h"
 
-static int interface_of(const struct vb_device *dev)
+int vb_ib_interface(const struct vb_device *dev)
 {
 	const struct vb_netif_snapshot *all = vb_netif_snapshot_get();
 	const struct vb_netif *netif = vb_device_netif(dev, all);
@@ -24,7 +24,7 @@ struct vb_device *vb_ib_device(int ifindex)
 	const int count = vb_device_table(&devices);
 
 	for (int i = 0; i < count; i++)
-		if (devices[i]->infiniband && (!ifindex || interface_of(devices[i]) == ifindex))
+		if (devices[i]->infiniband && (!ifindex || vb_ib_interface(devices[i]) == ifindex))
 			return devices[i];
 	return NULL;
 }
@@ -35,7 +35,7 @@ static uint16_t lid_of_neighbour(const struct vb_device *dev, const union ibv_gi
 {
 	union ibv_gid address = *dst;
 
-	if (!vb_gid_is_ipv4(dst) && !vb_neighbour_ipv4(interface_of(dev), mac, &address))
+	if (!vb_gid_is_ipv4(dst) && !vb_neighbour_ipv4(vb_ib_interface(dev), mac, &address))
 		return 0;
 	return vb_lid_at(dev, &address);
 }
@@ -88,7 +88,7 @@ bool vb_ib_lid_is(const struct vb_device *dev, uint16_t lid, const union ibv_gid
 }
 
 /* Requests within this host need no address that other hosts know. */
-static union ibv_gid own_address(const struct vb_device *dev)
+union ibv_gid vb_ib_own_address(const struct vb_device *dev)
 {
 	static const uint8_t localhost[4] = { 127, 0, 0, 1 };
 	union ibv_gid own;
@@ -102,7 +102,7 @@ static int neighbour_address(const struct vb_device *dev, const union ibv_gid *g
 	uint8_t mac[VB_MAC_SIZE];
 
 	if (!vb_guid_infiniband_mac(gid->global.interface_id, mac) ||
-	    !vb_neighbour_ipv4(interface_of(dev), mac, address) || !vb_lid_at(dev, address))
+	    !vb_neighbour_ipv4(vb_ib_interface(dev), mac, address) || !vb_lid_at(dev, address))
 		return -EHOSTUNREACH;
 	return 0;
 }
@@ -112,7 +112,7 @@ int vb_ib_address(const struct vb_device *dev, const union ibv_gid *gid, union i
 	const union ibv_gid port_gid = vb_gid_from_guid(dev->guid);
 
 	if (vb_gid_is_zero(gid) || vb_gid_is_loopback(gid) || vb_gid_equal(gid, &port_gid)) {
-		*address = own_address(dev);
+		*address = vb_ib_own_address(dev);
 		return 0;
 	}
 	if (gid->global.subnet_prefix != port_gid.global.subnet_prefix)

@@ -32,6 +32,10 @@ bool vb_ib_lid_is(const struct vb_device *dev, uint16_t lid, const union ibv_gid
  * -EHOSTUNREACH: the kernel does not know that port.
  */
 int vb_ib_address(const struct vb_device *dev, const union ibv_gid *gid, union ibv_gid *address);
+/* The interface of a device now; 0: none. */
+int vb_ib_interface(const struct vb_device *dev);
+/* The own address of a port; loopback: its LID is valid on this host only. */
+union ibv_gid vb_ib_own_address(const struct vb_device *dev);
 /* The InfiniBand device on an interface, or on any interface (0); NULL: none. */
 struct vb_device *vb_ib_device(int ifindex);
 

@@ -77,26 +77,26 @@ bool vb_adapter_in_use(void)
 	return is_loaded() && in_use;
 }
 
-static const struct vb_engine_table *engine(void)
+const struct vb_engine_table *vb_adapter_engine(void)
 {
 	return is_loaded() ? calls.verbena_engine(VB_ENGINE_TABLE_VERSION) : NULL;
 }
 
 void vb_adapter_load(void)
 {
-	engine();
+	vb_adapter_engine();
 }
 
 const char *vb_adapter_release(void)
 {
-	const struct vb_engine_table *table = engine();
+	const struct vb_engine_table *table = vb_adapter_engine();
 
 	return table ? table->release : "";
 }
 
 void vb_adapter_counters_each(void (*each)(void *arg, const char *name, uint64_t value), void *arg)
 {
-	const struct vb_engine_table *table = engine();
+	const struct vb_engine_table *table = vb_adapter_engine();
 
 	if (table)
 		table->counters_each(each, arg);

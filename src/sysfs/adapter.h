@@ -21,6 +21,10 @@ struct vb_adapter {
 /* So that libibverbs, if it can be had, has registered for fork; the other calls do it as well. */
 void vb_adapter_load(void);
 
+/* The engine; NULL: libibverbs cannot be loaded. */
+struct vb_engine_table;
+const struct vb_engine_table *vb_adapter_engine(void);
+
 /*
  * Opens every device and calls each, until a call does not return 0. Returns that value, 0, or
  * -ENODEV: libibverbs cannot be loaded.

@@ -65,7 +65,7 @@ static int hca_type(const struct vb_adapter *adapter, unsigned index, char *text
 	return LINE("Verbena\n");
 }
 
-static int uverbs_ibdev(const struct vb_adapter *adapter, unsigned index, char *text)
+static int node_ibdev(const struct vb_adapter *adapter, unsigned index, char *text)
 {
 	return LINE("%s\n", adapter->name);
 }
@@ -78,6 +78,23 @@ static int uverbs_abi(const struct vb_adapter *adapter, unsigned index, char *te
 static int uverbs_dev(const struct vb_adapter *adapter, unsigned index, char *text)
 {
 	return LINE("%d:%u\n", VB_UVERBS_MAJOR, VB_UVERBS_MINOR + adapter->index);
+}
+
+/* --- nodes for MADs --- */
+
+static int mad_port(const struct vb_adapter *adapter, unsigned index, char *text)
+{
+	return LINE("1\n");
+}
+
+static int umad_dev(const struct vb_adapter *adapter, unsigned index, char *text)
+{
+	return LINE("%d:%u\n", VB_UVERBS_MAJOR, adapter->index);
+}
+
+static int issm_dev(const struct vb_adapter *adapter, unsigned index, char *text)
+{
+	return LINE("%d:%u\n", VB_UVERBS_MAJOR, VB_ISSM_MINOR + adapter->index);
 }
 
 /* Programs pin their threads by this number, so it is that of the interface's adapter. */
@@ -145,10 +162,10 @@ static int port_line(const struct vb_adapter *adapter, unsigned which, char *tex
 
 /* --- the list --- */
 
-enum table { ALONE, GIDS, PKEYS };
+enum table { ALONE, GIDS, PKEYS, INFINIBAND }; /* the last: a file of InfiniBand ports only */
 
 struct attribute {
-	const char *directory; /* $ is the device */
+	const char *directory; /* $ is the device, # its uverbs node, @ its number */
 	const char *file;      /* NULL: one file for each index of the table */
 	line_fn line;
 	enum table table;
@@ -158,12 +175,20 @@ struct attribute {
 #define DEVICE "infiniband/$"
 #define UVERBS "infiniband_verbs/#"
 #define PORT   "infiniband/$/ports/1"
+#define UMAD   "infiniband_mad/umad@"
+#define ISSM   "infiniband_mad/issm@"
 
 static const struct attribute attributes[] = {
 	{ "", "numa_node", numa_node },
-	{ UVERBS, "ibdev", uverbs_ibdev },
+	{ UVERBS, "ibdev", node_ibdev },
 	{ UVERBS, "abi_version", uverbs_abi },
 	{ UVERBS, "dev", uverbs_dev },
+	{ UMAD, "ibdev", node_ibdev },
+	{ UMAD, "port", mad_port },
+	{ UMAD, "dev", umad_dev },
+	{ ISSM, "ibdev", node_ibdev, INFINIBAND },
+	{ ISSM, "port", mad_port, INFINIBAND },
+	{ ISSM, "dev", issm_dev, INFINIBAND },
 	{ DEVICE, "node_guid", node_guid },
 	{ DEVICE, "sys_image_guid", sys_image_guid },
 	{ DEVICE, "node_type", node_type },
@@ -192,6 +217,8 @@ static unsigned table_length(const struct vb_adapter *adapter, enum table table)
 {
 	if (table == GIDS)
 		return (unsigned)adapter->port.gid_tbl_len;
+	if (table == INFINIBAND)
+		return adapter->port.link_layer == IBV_LINK_LAYER_INFINIBAND;
 	return table == PKEYS ? adapter->port.pkey_tbl_len : 1;
 }
 
@@ -201,7 +228,9 @@ static void expand(const struct vb_adapter *adapter, const char *directory, char
 	const char *end = name + VB_ATTRIBUTE_NAME_SIZE - 1;
 
 	for (const char *from = directory; *from && name < end; from++) {
-		if (*from == '$' || *from == '#')
+		if (*from == '@')
+			name += snprintf(name, (size_t)(end - name), "%u", adapter->index);
+		else if (*from == '$' || *from == '#')
 			name += snprintf(name, (size_t)(end - name), "%s",
 					 *from == '$' ? adapter->name : adapter->uverbs);
 		else

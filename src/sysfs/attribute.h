@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The files of one device and their text. Names are relative to the directory of the adapter,
- * /sys/devices/virtual/verbena/<device>. The classes link to its subdirectories infiniband/<device>
- * and infiniband_verbs/<uverbs>.
+ * /sys/devices/virtual/verbena/<device>. The classes link to its subdirectories:
+ * infiniband/<device>, infiniband_verbs/<uverbs>, infiniband_mad/<umad, issm>.
  */
 #ifndef VB_SYSFS_ATTRIBUTE_H
 #define VB_SYSFS_ATTRIBUTE_H
@@ -14,7 +14,7 @@
 enum { VB_ATTRIBUTE_SIZE = 256, VB_ATTRIBUTE_NAME_SIZE = 256 };
 
 /* The major and the first minor that the kernel gives to these devices, and their interface. */
-enum { VB_UVERBS_MAJOR = 231, VB_UVERBS_MINOR = 192, VB_UVERBS_ABI = 1 };
+enum { VB_UVERBS_MAJOR = 231, VB_UVERBS_MINOR = 192, VB_UVERBS_ABI = 1, VB_ISSM_MINOR = 64 };
 
 struct vb_attribute_text {
 	int length; /* or -errno: reading fails, as in a real kernel; -ENOENT: no such file */

@@ -13,6 +13,8 @@
 
 /* The version of the kernel's uverbs interface as a whole. */
 static const char uverbs_class_abi[] = "6\n";
+/* The same of umad. */
+static const char umad_class_abi[] = "5\n";
 
 /* --- pieces --- */
 
@@ -163,6 +165,17 @@ static int link_node(int root_fd, const char *name)
 	return make_link(root_fd, target, path);
 }
 
+/* The node of MADs: the file behind it is opened by no program (umad.h). */
+static int link_mad(int root_fd, const struct vb_adapter *adapter, const char *kind)
+{
+	char name[16];
+	int result;
+
+	snprintf(name, sizeof(name), "%s%u", kind, adapter->index);
+	result = link_class(root_fd, adapter->name, "infiniband_mad", name);
+	return result ? result : link_node(root_fd, name);
+}
+
 static int build_adapter(const struct vb_adapter *adapter, void *arg)
 {
 	struct visit visit = { *(int *)arg, adapter, create_file };
@@ -175,6 +188,10 @@ static int build_adapter(const struct vb_adapter *adapter, void *arg)
 				    adapter->uverbs);
 	if (!result)
 		result = link_netdev(visit.root_fd, adapter);
+	if (!result)
+		result = link_mad(visit.root_fd, adapter, "umad");
+	if (!result && adapter->port.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		result = link_mad(visit.root_fd, adapter, "issm");
 	return result ? result : link_node(visit.root_fd, adapter->uverbs);
 }
 
@@ -188,6 +205,9 @@ int vb_build(int root_fd)
 	if (!result)
 		result = write_file(root_fd, "sys/class/infiniband_verbs/abi_version",
 				    uverbs_class_abi, strlen(uverbs_class_abi));
+	if (!result)
+		result = write_file(root_fd, "sys/class/infiniband_mad/abi_version", umad_class_abi,
+				    strlen(umad_class_abi));
 	if (!result)
 		result = link_node(root_fd, "rdma_cm");
 	return result ? result : vb_adapter_each(build_adapter, &root_fd);

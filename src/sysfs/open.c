@@ -9,6 +9,7 @@
 
 #include "sysfs/redirect.h"
 #include "sysfs/reread.h"
+#include "sysfs/umad.h"
 
 /* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 int __open_2(const char *path, int flags);
@@ -42,6 +43,14 @@ static mode_t mode_argument(int flags, va_list arguments)
 	return __OPEN_NEEDS_MODE(flags) ? va_arg(arguments, mode_t) : 0;
 }
 
+/* VB_UMAD_OTHER: the path is no node for MADs. */
+static inline int open_umad(const char *path, int flags)
+{
+	const char *node = redirect_may_match(path) ? vb_redirect_node(path) : NULL;
+
+	return node ? vb_umad_open(node, flags) : VB_UMAD_OTHER;
+}
+
 #define DEFINE_OPEN(name)                                                          \
 	VB_PUBLIC int name(const char *path, int flags, ...)                       \
 	{                                                                          \
@@ -49,7 +58,10 @@ static mode_t mode_argument(int flags, va_list arguments)
 		struct redirect r;                                                 \
 		va_list arguments;                                                 \
 		mode_t mode;                                                       \
+		int umad = open_umad(path, flags);                                 \
                                                                                    \
+		if (umad != VB_UMAD_OTHER)                                         \
+			return umad;                                               \
 		va_start(arguments, flags);                                        \
 		mode = mode_argument(flags, arguments);                            \
 		va_end(arguments);                                                 \
@@ -64,7 +76,10 @@ static mode_t mode_argument(int flags, va_list arguments)
 		struct redirect r;                                                            \
 		va_list arguments;                                                            \
 		mode_t mode;                                                                  \
+		int umad = open_umad(path, flags);                                            \
                                                                                               \
+		if (umad != VB_UMAD_OTHER)                                                    \
+			return umad;                                                          \
 		va_start(arguments, flags);                                                   \
 		mode = mode_argument(flags, arguments);                                       \
 		va_end(arguments);                                                            \
@@ -77,21 +92,29 @@ DEFINE_OPEN(open64)
 DEFINE_OPENAT(openat)
 DEFINE_OPENAT(openat64)
 
-#define DEFINE_OPEN_2(name)                                                             \
-	VB_PUBLIC int name(const char *path, int flags)                                 \
-	{                                                                               \
-		struct redirect r;                                                      \
-		const char *target = redirect_begin(&r, path, purpose_of_flags(flags)); \
-                                                                                        \
-		return opened(&r, REAL(name)(target, flags_for(&r, flags)));            \
+#define DEFINE_OPEN_2(name)                                                  \
+	VB_PUBLIC int name(const char *path, int flags)                      \
+	{                                                                    \
+		const int umad = open_umad(path, flags);                     \
+		const char *target;                                          \
+		struct redirect r;                                           \
+                                                                             \
+		if (umad != VB_UMAD_OTHER)                                   \
+			return umad;                                         \
+		target = redirect_begin(&r, path, purpose_of_flags(flags));  \
+		return opened(&r, REAL(name)(target, flags_for(&r, flags))); \
 	}
 
 #define DEFINE_OPENAT_2(name)                                                           \
 	VB_PUBLIC int name(int directory, const char *path, int flags)                  \
 	{                                                                               \
+		const int umad = open_umad(path, flags);                                \
+		const char *target;                                                     \
 		struct redirect r;                                                      \
-		const char *target = redirect_begin(&r, path, purpose_of_flags(flags)); \
                                                                                         \
+		if (umad != VB_UMAD_OTHER)                                              \
+			return umad;                                                    \
+		target = redirect_begin(&r, path, purpose_of_flags(flags));             \
 		return opened(&r, REAL(name)(directory, target, flags_for(&r, flags))); \
 	}
 

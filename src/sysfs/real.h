@@ -26,7 +26,7 @@
 	X(read) X(__read_chk) X(pread) X(pread64) X(__pread_chk) X(__pread64_chk) \
 	X(socket) X(bind) X(connect) X(setsockopt) X(send) X(sendto) X(sendmsg) \
 	X(recv) X(__recv_chk) X(recvfrom) X(__recvfrom_chk) X(recvmsg) \
-	X(_exit) X(execve) X(execv) X(execvp) X(execvpe)
+	X(ioctl) X(write) X(_exit) X(execve) X(execv) X(execvp) X(execvpe)
 /* clang-format on */
 
 #define VB_REAL_INDEX(name) VB_REAL_##name,

@@ -75,6 +75,16 @@ const char *vb_redirect_match(const char *path, const char **prefix)
 	return NULL;
 }
 
+const char *vb_redirect_node(const char *path)
+{
+	const char *prefix, *rest = inside ? NULL : vb_redirect_match(path, &prefix);
+
+	if (!rest || prefix != devices)
+		return NULL;
+	rest = skip_empty(rest);
+	return *rest == '/' ? rest + 1 : NULL;
+}
+
 /* --- targets --- */
 
 static const char *refuse_call(struct redirect *r, int error)

@@ -40,6 +40,9 @@ bool vb_redirect_pause(bool pause);
 /* The part of path after the redirected prefix; NULL: path is not redirected. */
 const char *vb_redirect_match(const char *path, const char **prefix);
 
+/* The name below /dev/infiniband; NULL: the path is another, or is not redirected now. */
+const char *vb_redirect_node(const char *path);
+
 /* A cheap test, which some other paths pass as well: /sys/c*, /sys/d*, /dev/i*, odd slashes. */
 static inline bool redirect_may_match(const char *path)
 {

@@ -14,13 +14,14 @@
 
 #include "base/cancel.h"
 #include "sysfs/build.h"
+#include "sysfs/umad.h"
 
 /* Programs compiled with _FORTIFY_SOURCE call these; no header declares them. */
 ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room);
 ssize_t __pread_chk(int fd, void *buffer, size_t size, off_t offset, size_t room);
 ssize_t __pread64_chk(int fd, void *buffer, size_t size, off64_t offset, size_t room);
 
-enum { WATCHED_MAX = 64, FDS = 1024, WORD = 64 };
+enum { WATCHED_MAX = 64 };
 
 static struct watched {
 	int fd;
@@ -33,13 +34,13 @@ static unsigned watched_count; /* since the start; under lock */
 /* Threads only try this lock: a fork may have left it locked for ever. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Descriptors that may be in the table. Every read of the program looks at one bit. */
-static _Atomic uint64_t suspects[FDS / WORD];
+_Atomic uint64_t vb_reread_suspects[VB_REREAD_FDS / VB_REREAD_WORD];
 
-static inline bool is_suspect(int fd)
+void vb_reread_suspect(int fd)
 {
-	return (unsigned)fd < FDS &&
-	       atomic_load_explicit(&suspects[fd / WORD], memory_order_relaxed) >> fd % WORD & 1;
+	if (fd >= 0 && fd < VB_REREAD_FDS)
+		atomic_fetch_or(&vb_reread_suspects[fd / VB_REREAD_WORD],
+				UINT64_C(1) << fd % VB_REREAD_WORD);
 }
 
 void vb_reread_watch(int fd, const char *path)
@@ -47,12 +48,12 @@ void vb_reread_watch(int fd, const char *path)
 	struct watched *watched;
 	struct stat info;
 
-	if (fd >= FDS || fstat(fd, &info) || pthread_mutex_trylock(&lock))
+	if (fd >= VB_REREAD_FDS || fstat(fd, &info) || pthread_mutex_trylock(&lock))
 		return;
 	watched = &table[watched_count++ % WATCHED_MAX];
 	*watched = (struct watched){ .fd = fd, .dev = info.st_dev, .ino = info.st_ino };
 	snprintf(watched->path, sizeof(watched->path), "%s", path);
-	atomic_fetch_or(&suspects[fd / WORD], UINT64_C(1) << fd % WORD);
+	vb_reread_suspect(fd);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -99,33 +100,49 @@ static void refresh(int fd)
 		if (watched)
 			write_again(watched);
 		else
-			atomic_fetch_and(&suspects[fd / WORD], ~(UINT64_C(1) << fd % WORD));
+			atomic_fetch_and(&vb_reread_suspects[fd / VB_REREAD_WORD],
+					 ~(UINT64_C(1) << fd % VB_REREAD_WORD));
 		pthread_mutex_unlock(&lock);
 	}
 	errno = saved_errno;
 }
 
-static inline void before_read(int fd)
+/* True: the read is done. */
+static bool read_suspect(int fd, void *buffer, size_t size, ssize_t *result)
 {
-	if (__builtin_expect(is_suspect(fd), 0) && lseek(fd, 0, SEEK_CUR) == 0)
+	const int saved_errno = errno;
+
+	if (vb_umad_read(fd, buffer, size, result))
+		return true;
+	if (lseek(fd, 0, SEEK_CUR) <= 0) /* it fails for another kind of file */
 		refresh(fd);
+	errno = saved_errno;
+	return false;
 }
 
 static inline void before_pread(int fd, off64_t offset)
 {
-	if (__builtin_expect(is_suspect(fd), 0) && offset == 0)
+	if (__builtin_expect(vb_reread_is_suspect(fd), 0) && offset == 0)
 		refresh(fd);
 }
 
 VB_PUBLIC ssize_t read(int fd, void *buffer, size_t size)
 {
-	before_read(fd);
+	ssize_t result;
+
+	if (__builtin_expect(vb_reread_is_suspect(fd), 0) &&
+	    read_suspect(fd, buffer, size, &result))
+		return result;
 	return REAL(read)(fd, buffer, size);
 }
 
 VB_PUBLIC ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room)
 {
-	before_read(fd);
+	ssize_t result;
+
+	if (__builtin_expect(vb_reread_is_suspect(fd), 0) && size <= room &&
+	    read_suspect(fd, buffer, size, &result))
+		return result;
 	return REAL(__read_chk)(fd, buffer, size, room);
 }
 

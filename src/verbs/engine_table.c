@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one symbol that librdmacm uses beyond the public ones: the engine, as a versioned table. */
+/* The one symbol that other libraries use beyond the public ones: the engine, as a table. */
 #include "verbs/engine_table.h"
 
 #include <errno.h>
@@ -7,6 +7,7 @@
 
 #include "base/cancel.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/symver.h"
 #include "engine/comm_est.h"
 #include "engine/counters.h"
@@ -17,6 +18,7 @@
 #include "net/gid.h"
 #include "net/neighbour.h"
 #include "nic/device_route.h"
+#include "nic/lid.h"
 #include "nic/pkey.h"
 #include "path/no_receive.h"
 #include "shm/slot.h"
@@ -155,6 +157,36 @@ static int gsi_receive(int fd, struct vb_gsi_datagram *datagram, uid_t *uid)
 	return nic ? vb_gsi_receive(nic, fd, datagram, uid) : -EAGAIN;
 }
 
+static int mad_resolve(struct ibv_device *device, const struct vb_mad_address *to,
+		       struct vb_gsi_datagram *datagram)
+{
+	return vb_mad_resolve((const struct vb_device *)device, to, datagram);
+}
+
+static uint16_t mad_lid(struct ibv_device *device, const union ibv_gid *address)
+{
+	const struct vb_device *dev = (const struct vb_device *)device;
+
+	return dev->infiniband ? vb_lid_at(dev, address) : 0;
+}
+
+static size_t mad_agent(struct ibv_device *device, const uint8_t *request, uint8_t *answer,
+			size_t room)
+{
+	int err;
+	struct vb_nic *nic = nic_get(&err);
+
+	return nic ? vb_mad_agent(nic, (const struct vb_device *)device, request, answer, room) : 0;
+}
+
+static void mad_refused(void)
+{
+	struct vb_nic *nic = vb_nic_current();
+
+	if (nic)
+		vb_gsi_count_refused(nic);
+}
+
 /* --- addresses --- */
 
 static int route(const struct sockaddr *src, const struct sockaddr *dst,
@@ -237,6 +269,13 @@ static const struct vb_engine_table table = {
 	.gsi_receive = gsi_receive,
 	.gsi_knock = vb_gsi_knock,
 	.gsi_refused = vb_gsi_refused,
+	.mad_bind_file = vb_mad_bind_file,
+	.mad_bind_server = vb_mad_bind_server,
+	.mad_resolve = mad_resolve,
+	.mad_lid = mad_lid,
+	.mad_agent = mad_agent,
+	.random = vb_random64,
+	.mad_refused = mad_refused,
 	.describe_ids_by = vb_describe_ids_by,
 	.on_comm_est = on_comm_est,
 	.catch_up = catch_up,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions of the engine that librdmacm uses beyond the public verbs. Functions return 0 (or a
- * descriptor) or -errno. Any thread may call them. They make the NIC of this process and its
- * service thread if there is none yet.
+ * The functions of the engine that the other libraries use beyond the public verbs. Functions
+ * return 0 (or a descriptor) or -errno. Any thread may call them. They make the NIC of this process
+ * and its service thread if there is none yet.
  */
 #ifndef VB_VERBS_ENGINE_TABLE_H
 #define VB_VERBS_ENGINE_TABLE_H
@@ -13,6 +13,7 @@
 
 #include "engine/attach/describe.h"
 #include "gsi/cm_name.h"
+#include "gsi/mad.h"
 #include "nic/ib_path.h"
 #include "wire/gsi_datagram.h"
 
@@ -73,6 +74,20 @@ struct vb_engine_table {
 	int (*gsi_receive)(int fd, struct vb_gsi_datagram *datagram, uid_t *uid);
 	int (*gsi_knock)(const struct vb_gsi_datagram *datagram);
 	bool (*gsi_refused)(int fd, const union ibv_gid *host, uint64_t transaction_id);
+
+	/* --- other MADs, for libverbena-sysfs: gsi/mad.h has the details --- */
+
+	int (*mad_bind_file)(uint32_t file);
+	int (*mad_bind_server)(const struct vb_mad_server *server);
+	int (*mad_resolve)(struct ibv_device *device, const struct vb_mad_address *to,
+			   struct vb_gsi_datagram *datagram);
+	/* The LID of the port with an address, as the device sees it; 0: unknown. */
+	uint16_t (*mad_lid)(struct ibv_device *device, const union ibv_gid *address);
+	size_t (*mad_agent)(struct ibv_device *device, const uint8_t *request, uint8_t *answer,
+			    size_t room);
+	uint64_t (*random)(void); /* unpredictable */
+	/* Counts a MAD that a file has refused. */
+	void (*mad_refused)(void);
 
 	/* --- QPs --- */
 

@@ -5,8 +5,6 @@
 
 #include "wire/cm_layout.h"
 
-enum { INTEGER_BITS_MAX = 64 };
-
 const char *vb_cm_flaw_name(enum vb_cm_flaw flaw)
 {
 	static const char *const names[VB_CM_FLAWS] = {
@@ -29,101 +27,6 @@ const char *vb_cm_name(enum vb_cm_attribute attribute)
 	const struct vb_cm_layout *layout = vb_cm_layout(attribute);
 
 	return layout ? layout->name : "unknown";
-}
-
-/* Reads an integer of any width and place, at most a byte at a time. */
-static uint64_t get_bits(const uint8_t *data, unsigned bit, unsigned width)
-{
-	uint64_t value = 0;
-
-	while (width) {
-		unsigned room = 8 - bit % 8, take = width < room ? width : room;
-
-		value = value << take | (data[bit / 8] >> (room - take) & ((1u << take) - 1));
-		bit += take;
-		width -= take;
-	}
-	return value;
-}
-
-/* The bits must be zero before. */
-static void put_bits(uint8_t *data, unsigned bit, unsigned width, uint64_t value)
-{
-	while (width) {
-		unsigned room = 8 - bit % 8, take = width < room ? width : room;
-		uint64_t part = value >> (width - take) & ((1u << take) - 1);
-
-		data[bit / 8] |= (uint8_t)(part << (room - take));
-		bit += take;
-		width -= take;
-	}
-}
-
-static uint64_t member_get(const void *member, unsigned size)
-{
-	uint32_t word;
-	uint16_t half;
-	uint64_t value;
-
-	switch (size) {
-	case sizeof(value):
-		memcpy(&value, member, sizeof(value));
-		return value;
-	case sizeof(word):
-		memcpy(&word, member, sizeof(word));
-		return word;
-	case sizeof(half):
-		memcpy(&half, member, sizeof(half));
-		return half;
-	default:
-		return *(const uint8_t *)member;
-	}
-}
-
-static void member_put(void *member, unsigned size, uint64_t value)
-{
-	uint32_t word = (uint32_t)value;
-	uint16_t half = (uint16_t)value;
-
-	switch (size) {
-	case sizeof(value):
-		memcpy(member, &value, sizeof(value));
-		break;
-	case sizeof(word):
-		memcpy(member, &word, sizeof(word));
-		break;
-	case sizeof(half):
-		memcpy(member, &half, sizeof(half));
-		break;
-	default:
-		*(uint8_t *)member = (uint8_t)value;
-	}
-}
-
-static void parse_field(const struct vb_cm_field *field, const uint8_t *data,
-			struct vb_cm_message *message)
-{
-	uint8_t *member = (uint8_t *)message + field->member;
-	uint64_t bits;
-
-	if (field->width > INTEGER_BITS_MAX) {
-		memcpy(member, data + field->bit / 8, field->size);
-		return;
-	}
-	bits = get_bits(data, field->bit, field->width) << field->shift;
-	member_put(member, field->size, member_get(member, field->size) | bits);
-}
-
-static void emit_field(const struct vb_cm_field *field, const struct vb_cm_message *message,
-		       uint8_t *data)
-{
-	const uint8_t *member = (const uint8_t *)message + field->member;
-
-	if (field->width > INTEGER_BITS_MAX)
-		memcpy(data + field->bit / 8, member, field->size);
-	else
-		put_bits(data, field->bit, field->width,
-			 member_get(member, field->size) >> field->shift);
 }
 
 static enum vb_cm_flaw check_method(const struct vb_mad *mad)
@@ -176,8 +79,7 @@ enum vb_cm_flaw vb_cm_parse(const uint8_t *bytes, size_t length, struct vb_cm_me
 	message->attribute = mad.attribute_id;
 	message->transaction_id = mad.transaction_id;
 	message->attribute_modifier = mad.attribute_modifier;
-	for (unsigned i = 0; i < layout->field_count; i++)
-		parse_field(&layout->fields[i], bytes + VB_MAD_HEADER_SIZE, message);
+	vb_fields_parse(layout->fields, layout->field_count, bytes + VB_MAD_HEADER_SIZE, message);
 	return check_info(layout, message);
 }
 
@@ -196,13 +98,18 @@ void vb_cm_emit(const struct vb_cm_message *message, uint8_t bytes[VB_MAD_SIZE])
 
 	memset(bytes, 0, VB_MAD_SIZE);
 	vb_mad_emit(&mad, bytes);
-	for (unsigned i = 0; layout && i < layout->field_count; i++)
-		emit_field(&layout->fields[i], message, bytes + VB_MAD_HEADER_SIZE);
+	if (layout)
+		vb_fields_emit(layout->fields, layout->field_count, message,
+			       bytes + VB_MAD_HEADER_SIZE);
 }
 
 static uint32_t id_at(const struct vb_cm_message *message, uint16_t offset)
 {
-	return offset ? (uint32_t)member_get((const uint8_t *)message + offset, 4) : 0;
+	uint32_t id = 0;
+
+	if (offset)
+		memcpy(&id, (const uint8_t *)message + offset, sizeof(id));
+	return id;
 }
 
 uint32_t vb_cm_sender_id(const struct vb_cm_message *message)

@@ -47,7 +47,7 @@
 	BITS(path.subnet_local, (byte) + 42, 4, 1), \
 	BITS(path.ack_timeout, (byte) + 43, 0, 5)
 
-static const struct vb_cm_field req_fields[] = {
+static const struct vb_field req_fields[] = {
 	WHOLE(req.local_comm_id, 0),
 	BITS(req.vendor_id, 5, 0, 24),
 	WHOLE(req.service_id, 8),
@@ -77,7 +77,7 @@ static const struct vb_cm_field req_fields[] = {
 	WHOLE(req.private_data, 140),
 };
 
-static const struct vb_cm_field mra_fields[] = {
+static const struct vb_field mra_fields[] = {
 	WHOLE(mra.local_comm_id, 0),
 	WHOLE(mra.remote_comm_id, 4),
 	BITS(mra.answers, 8, 0, 2),
@@ -85,7 +85,7 @@ static const struct vb_cm_field mra_fields[] = {
 	WHOLE(mra.private_data, 10),
 };
 
-static const struct vb_cm_field rej_fields[] = {
+static const struct vb_field rej_fields[] = {
 	WHOLE(rej.local_comm_id, 0),
 	WHOLE(rej.remote_comm_id, 4),
 	BITS(rej.answers, 8, 0, 2),
@@ -95,7 +95,7 @@ static const struct vb_cm_field rej_fields[] = {
 	WHOLE(rej.private_data, 84),
 };
 
-static const struct vb_cm_field rep_fields[] = {
+static const struct vb_field rep_fields[] = {
 	WHOLE(rep.local_comm_id, 0),
 	WHOLE(rep.remote_comm_id, 4),
 	WHOLE(rep.qkey, 8),
@@ -116,33 +116,33 @@ static const struct vb_cm_field rep_fields[] = {
 	WHOLE(rep.private_data, 36),
 };
 
-static const struct vb_cm_field rtu_fields[] = {
+static const struct vb_field rtu_fields[] = {
 	WHOLE(rtu.local_comm_id, 0),
 	WHOLE(rtu.remote_comm_id, 4),
 	WHOLE(rtu.private_data, 8),
 };
 
-static const struct vb_cm_field dreq_fields[] = {
+static const struct vb_field dreq_fields[] = {
 	WHOLE(dreq.local_comm_id, 0),
 	WHOLE(dreq.remote_comm_id, 4),
 	BITS(dreq.remote_qpn, 8, 0, 24),
 	WHOLE(dreq.private_data, 12),
 };
 
-static const struct vb_cm_field drep_fields[] = {
+static const struct vb_field drep_fields[] = {
 	WHOLE(drep.local_comm_id, 0),
 	WHOLE(drep.remote_comm_id, 4),
 	WHOLE(drep.private_data, 8),
 };
 
-static const struct vb_cm_field sidr_req_fields[] = {
+static const struct vb_field sidr_req_fields[] = {
 	WHOLE(sidr_req.request_id, 0),
 	WHOLE(sidr_req.pkey, 4),
 	WHOLE(sidr_req.service_id, 8),
 	WHOLE(sidr_req.private_data, 16),
 };
 
-static const struct vb_cm_field sidr_rep_fields[] = {
+static const struct vb_field sidr_rep_fields[] = {
 	WHOLE(sidr_rep.request_id, 0),
 	WHOLE(sidr_rep.status, 4),
 	WHOLE(sidr_rep.info_length, 5),
@@ -155,7 +155,7 @@ static const struct vb_cm_field sidr_rep_fields[] = {
 	WHOLE(sidr_rep.private_data, 96),
 };
 
-static const struct vb_cm_field lap_fields[] = {
+static const struct vb_field lap_fields[] = {
 	WHOLE(lap.local_comm_id, 0),
 	WHOLE(lap.remote_comm_id, 4),
 	BITS(lap.remote_qpn, 12, 0, 24),
@@ -174,7 +174,7 @@ static const struct vb_cm_field lap_fields[] = {
 	WHOLE(lap.private_data, 64),
 };
 
-static const struct vb_cm_field apr_fields[] = {
+static const struct vb_field apr_fields[] = {
 	WHOLE(apr.local_comm_id, 0),
 	WHOLE(apr.remote_comm_id, 4),
 	WHOLE(apr.info_length, 8),

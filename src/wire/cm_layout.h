@@ -4,18 +4,11 @@
 #define VB_WIRE_CM_LAYOUT_H
 
 #include "wire/cm.h"
-
-struct vb_cm_field {
-	uint16_t member; /* offset within struct vb_cm_message */
-	uint16_t size;   /* of the member: an integer, or bytes that are copied */
-	uint16_t bit;    /* within the data of the MAD; 0 is the top bit of its first byte */
-	uint16_t width;  /* in bits; above 64 the member is bytes */
-	uint8_t shift;   /* of these bits within an integer that is cut into pieces */
-};
+#include "wire/field.h"
 
 struct vb_cm_layout {
 	const char *name;
-	const struct vb_cm_field *fields;
+	const struct vb_field *fields;
 	unsigned field_count;
 	/* Offsets of members that callers need without knowing the kind; 0: the kind has none. */
 	uint16_t sender_id, receiver_id, info_length;

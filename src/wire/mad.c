@@ -29,3 +29,14 @@ void vb_mad_emit(const struct vb_mad *mad, uint8_t *bytes)
 	vb_put16(bytes + 18, 0);
 	vb_put32(bytes + 20, mad->attribute_modifier);
 }
+
+bool vb_mad_is_response(const struct vb_mad *mad)
+{
+	return mad->method & VB_MAD_RESPONSE || mad->method == VB_MAD_TRAP_REPRESS;
+}
+
+bool vb_mad_is_request(const struct vb_mad *mad)
+{
+	return !vb_mad_is_response(mad) && mad->method != VB_MAD_SEND &&
+	       mad->method != VB_MAD_TRAP && mad->method != VB_MAD_REPORT;
+}

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-FOLDERS = ("src/cm", "src/path/roce")
+FOLDERS = ("src/cm", "src/mad", "src/path/roce")
 
 # Whatever leaves the process, waits, reads a clock or draws.
 FORBIDDEN = re.compile(r"""(?x) _{0,2} (?:

@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 CM = "src/cm/cm.c"
+MAD = "src/mad/mad.c"
 ROCE = "src/path/roce/roce.c"
 PORT = "src/port/port.c"
 NIC = "src/nic/nic.c"
@@ -47,6 +48,12 @@ int (*vb_sink)(int) = vb_port;
 int vb_roce(int x)
 {
 	return vb_sink(x) + vb_nic(x);
+}
+""",
+    MAD: """#include "base/base.h"
+int vb_mad(int x)
+{
+	return vb_nic(x);
 }
 """,
     CM: """#include "base/base.h"

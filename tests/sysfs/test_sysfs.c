@@ -115,8 +115,10 @@ static void what_does_not_exist_is_enoent(void **state)
 	assert_absent("/sys/class/infiniband/mlx5_0");
 	assert_absent(PORT "/gids/999");
 	assert_absent("/sys/class/infiniband/verbena0/ports/2");
-	assert_absent("/sys/class/infiniband_mad");
+	assert_absent("/sys/class/infiniband_mad/umad99");
 	assert_absent("/dev/infiniband/uverbs99");
+	assert_absent("/dev/infiniband/umad99");
+	assert_absent("/dev/infiniband/issm0"); /* RoCE */
 }
 
 /* Rust's library tries statx so. */
@@ -216,7 +218,7 @@ static void directories_list_what_is_there(void **state)
 
 	assert_int_equal(count_entries("/sys/class/infiniband"), 2);
 	assert_int_equal(count_entries("/sys/class/infiniband/"), 2);
-	assert_int_equal(count_entries("/dev/infiniband"), 3);
+	assert_int_equal(count_entries("/dev/infiniband"), 6);
 	count = scandir("/sys/class/infiniband", &list, no_dots, alphasort);
 	assert_int_equal(count, 2);
 	assert_string_equal(list[0]->d_name, "verbena0");

@@ -132,8 +132,13 @@ static int left_ms(uint64_t until_ms)
 
 static size_t record_size(enum vb_describe_what what)
 {
-	return what == VB_DESCRIBE_WAITS ? sizeof(struct vb_why_record)
-					 : sizeof(struct vb_describe_record);
+	static const size_t sizes[VB_DESCRIBE_WHATS] = {
+		[VB_DESCRIBE_OBJECTS] = sizeof(struct vb_describe_record),
+		[VB_DESCRIBE_WAITS] = sizeof(struct vb_why_record),
+		[VB_DESCRIBE_PORT] = sizeof(struct vb_port_counts),
+	};
+
+	return sizes[what];
 }
 
 static int answer_receive(int socket, uint64_t until_ms, enum vb_describe_what what,
@@ -172,11 +177,12 @@ static int records_read(struct vb_asked_process *process, size_t one, int memfd)
 	return 0;
 }
 
-static int request_send(int socket, enum vb_describe_what what)
+static int request_send(int socket, const struct vb_ask_filter *filter)
 {
 	const struct vb_describe_request request = { .magic = VB_DESCRIBE_MAGIC,
 						     .version = VB_DESCRIBE_VERSION,
-						     .what = what };
+						     .what = (uint16_t)filter->what,
+						     .clear = filter->clear };
 
 	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request)
 		       ? 0
@@ -245,16 +251,16 @@ static void ask_process(struct vb_asked_processes *all, const struct name *name,
 		return;
 	}
 	snprintf(process->name, VB_ASK_NAME_SIZE, "%s", name->text);
-	process->error = request_send(socket, filter->what);
+	process->error = request_send(socket, filter);
 	process->socket = socket;
 }
 
 /* A process that is busy for a moment answers EAGAIN, and is asked again for BUSY_MS. */
-static void hear_answer(struct vb_asked_process *process, enum vb_describe_what what,
+static void hear_answer(struct vb_asked_process *process, const struct vb_ask_filter *filter,
 			uint64_t until_ms)
 {
 	if (!process->error)
-		process->error = answer_take(process, process->socket, what, until_ms);
+		process->error = answer_take(process, process->socket, filter->what, until_ms);
 	close(process->socket);
 	until_ms += BUSY_MS - ANSWER_MS;
 	while (process->error == EAGAIN && left_ms(until_ms)) {
@@ -264,9 +270,9 @@ static void hear_answer(struct vb_asked_process *process, enum vb_describe_what 
 		again = vb_ask_connect(process->name);
 		if (again < 0)
 			return;
-		process->error = request_send(again, what);
+		process->error = request_send(again, filter);
 		if (!process->error)
-			process->error = answer_take(process, again, what, until_ms);
+			process->error = answer_take(process, again, filter->what, until_ms);
 		close(again);
 	}
 }
@@ -303,7 +309,7 @@ int vb_ask_processes(struct vb_asked_processes *all, const struct vb_ask_filter 
 	free(names.list);
 	until_ms = now_ms() + ANSWER_MS;
 	for (unsigned i = 0; i < all->count; i++)
-		hear_answer(&all->list[i], filter->what, until_ms);
+		hear_answer(&all->list[i], filter, until_ms);
 	if (all->count)
 		qsort(all->list, all->count, sizeof(*all->list), by_pid);
 	return 0;

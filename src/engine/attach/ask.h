@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "engine/attach/describe.h"
+#include "engine/attach/port_counts.h"
 #include "engine/attach/why.h"
 
 enum { VB_ASK_NAME_SIZE = 32, VB_ASK_SLOTS = 4096 };
@@ -22,6 +23,7 @@ struct vb_asked_process {
 	union { /* owned */
 		struct vb_describe_record *records;
 		struct vb_why_record *waits; /* the filter asks for VB_DESCRIBE_WAITS */
+		struct vb_port_counts *port; /* for VB_DESCRIBE_PORT */
 	};
 };
 
@@ -38,6 +40,7 @@ struct vb_ask_filter {
 	unsigned pid_count;
 	pid_t except; /* 0: none */
 	enum vb_describe_what what;
+	uint16_t clear; /* counters of the port (describe.h) */
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "engine/attach/port_counts.h"
 #include "engine/attach/why.h"
 #include "engine/wire/wire.h"
 #include "nic/migrate.h"
@@ -368,15 +369,13 @@ bool vb_describe_may_ask(int socket)
 	       (cred.uid == geteuid() || cred.uid == 0);
 }
 
-static bool read_request(int socket, enum vb_describe_what *what)
+static bool read_request(int socket, struct vb_describe_request *request)
 {
-	struct vb_describe_request request;
 	/* MSG_TRUNC gives the true length. Descriptors that came along are dropped. */
-	ssize_t size = recv(socket, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
+	ssize_t size = recv(socket, request, sizeof(*request), MSG_DONTWAIT | MSG_TRUNC);
 
-	*what = (enum vb_describe_what)request.what;
-	return size == (ssize_t)sizeof(request) && request.magic == VB_DESCRIBE_MAGIC &&
-	       request.version == VB_DESCRIBE_VERSION && request.what < VB_DESCRIBE_WHATS;
+	return size == (ssize_t)sizeof(*request) && request->magic == VB_DESCRIBE_MAGIC &&
+	       request->version == VB_DESCRIBE_VERSION && request->what < VB_DESCRIBE_WHATS;
 }
 
 /* Sends records, which are freed, or an error. */
@@ -405,6 +404,19 @@ static void answer_waits(struct vb_nic *nic, int socket, struct vb_describe_answ
 	answer_send(socket, answer, records, err);
 }
 
+static void answer_port(struct vb_nic *nic, int socket, struct vb_describe_answer *answer,
+			uint16_t clear)
+{
+	struct vb_port_counts *counts = malloc(sizeof(*counts));
+
+	if (counts)
+		vb_port_counts(nic, counts);
+	vb_port_counts_clear(nic, clear);
+	answer->record_size = sizeof(*counts);
+	answer->record_count = 1;
+	answer_send(socket, answer, counts, counts ? 0 : -ENOMEM);
+}
+
 static void answer_objects(struct vb_nic *nic, int socket, struct vb_describe_answer *answer)
 {
 	struct listing listing = { 0 };
@@ -426,9 +438,9 @@ void vb_describe_answer_to(struct vb_nic *nic, int socket)
 		.version = VB_DESCRIBE_VERSION,
 		.record_size = sizeof(struct vb_describe_record),
 	};
-	enum vb_describe_what what;
+	struct vb_describe_request request;
 
-	if (!read_request(socket, &what)) {
+	if (!read_request(socket, &request)) {
 		atomic_fetch_add(&refused, 1);
 		return;
 	}
@@ -439,8 +451,10 @@ void vb_describe_answer_to(struct vb_nic *nic, int socket)
 		return;
 	}
 	answer.refused = atomic_load(&refused);
-	if (what == VB_DESCRIBE_WAITS)
+	if (request.what == VB_DESCRIBE_WAITS)
 		answer_waits(nic, socket, &answer);
+	else if (request.what == VB_DESCRIBE_PORT)
+		answer_port(nic, socket, &answer, request.clear);
 	else
 		answer_objects(nic, socket, &answer);
 }

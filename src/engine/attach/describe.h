@@ -23,14 +23,17 @@ enum {
 enum vb_describe_what {
 	VB_DESCRIBE_OBJECTS, /* struct vb_describe_record */
 	VB_DESCRIBE_WAITS,   /* struct vb_why_record (why.h) */
+	VB_DESCRIBE_PORT,    /* one struct vb_port_counts (port_counts.h) */
 	VB_DESCRIBE_WHATS,
 };
 
 struct vb_describe_request {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t what; /* enum vb_describe_what */
+	uint16_t what;  /* enum vb_describe_what */
+	uint16_t clear; /* VB_DESCRIBE_PORT: enum vb_perf_select (mad/agent.h) */
 };
+static_assert(sizeof(struct vb_describe_request) == 16, "layout of the request");
 
 enum vb_describe_kind {
 	VB_DESCRIBE_PD = 1,

@@ -67,10 +67,10 @@ void vb_wire_count(struct vb_nic *nic, struct vb_wire_counts *counts);
 /* True: a connected QP has had a packet from its peer at this address since then. */
 bool vb_wire_heard_since(struct vb_nic *nic, const union ibv_gid *host, uint64_t since_ns);
 
-/* Takes packets to QP 1, which belongs to the host. Called under the lock of the first lane. */
+/* Takes packets to QP 0 and 1, which belong to the host. Under the lock of the first lane. */
 typedef void vb_wire_mad_fn(struct vb_lane *lane, const struct vb_packet *packet,
 			    const struct vb_arrival *arrival);
-/* From now on `take` gets the packets for QP 1. Before the first call they are dropped. */
+/* From now on `take` gets the packets for QP 0 and 1. Before the first call they are dropped. */
 void vb_wire_give_mads(vb_wire_mad_fn *take);
 
 /* The first lane of this process, or NULL. */

@@ -171,21 +171,23 @@ bool vb_roce_datagram_aside(struct vb_roce *roce, struct vb_qp *qp, const struct
 
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE])
 {
-	const struct vb_way *way = way_find(roce, av, NULL, VB_GSI_QPN);
+	const bool smp = vb_mad_is_smp(mad[1]);
+	const uint32_t qpn = smp ? VB_SMI_QPN : VB_GSI_QPN;
+	const struct vb_way *way = way_find(roce, av, NULL, qpn);
 	const struct vb_packet packet = {
 		.opcode = VB_OP_SEND_ONLY | VB_TRANSPORT_UD,
 		.migreq = true,
 		.pkey = vb_pkey_at(0),
-		.dest_qpn = VB_GSI_QPN,
+		.dest_qpn = qpn,
 		.psn = roce->mad_psn++ & VB_PSN_MASK,
-		.qkey = VB_GSI_QKEY,
-		.src_qpn = VB_GSI_QPN,
+		.qkey = smp ? 0 : VB_GSI_QKEY,
+		.src_qpn = qpn,
 		.payload_length = VB_MAD_SIZE,
 	};
 
 	if (!way)
 		return -ENETUNREACH;
-	roce->tx.qpn = VB_GSI_QPN;
+	roce->tx.qpn = qpn;
 	memcpy(vb_tx_begin(&roce->tx, way, &packet), mad, VB_MAD_SIZE);
 	vb_tx_end(&roce->tx);
 	vb_tx_flush(&roce->tx);

@@ -418,9 +418,9 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	}
 	wired = vb_roce_find(roce, packet.dest_qpn);
-	/* QP 1 belongs to the host, and is in the partitions of all its processes. The message
-	 * itself names the partition, to the process that it is for. */
-	if (!wired && packet.dest_qpn == VB_GSI_QPN && roce->sink.gsi) {
+	/* QP 0 and QP 1 belong to the host, and are in the partitions of all its processes. The
+	 * message itself names the partition, to the process that it is for. */
+	if (!wired && packet.dest_qpn <= VB_GSI_QPN && roce->sink.gsi) {
 		roce->sink.gsi(roce->sink.arg, &packet, arrival);
 		return;
 	}

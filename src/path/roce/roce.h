@@ -260,7 +260,7 @@ struct vb_roce_sink {
 	unsigned (*burst_max)(void *arg, const struct vb_way *way);
 	int (*resolve)(void *arg, const struct vb_av *av, struct vb_peer *peer, uint32_t entropy,
 		       struct vb_way *way);
-	/* A packet for QP 1, which belongs to the host; NULL: such packets are dropped. */
+	/* A packet for QP 0 or 1, which belong to the host; NULL: such packets are dropped. */
 	void (*gsi)(void *arg, const struct vb_packet *packet, const struct vb_arrival *arrival);
 	/* XRC needs a process of this host that is not attached; false: no process has the slot.
 	 * NULL: there are no others. */
@@ -312,7 +312,7 @@ struct vb_roce {
 	struct vb_list wired[VB_WIRED_BUCKETS];
 	uint32_t wired_count;
 	struct vb_way ways[VB_WAY_CACHE]; /* ways of address handles */
-	uint32_t mad_psn;                 /* PSN of QP 1: a running number */
+	uint32_t mad_psn;                 /* PSN of QP 0 and 1: a running number */
 	bool unread; /* set by a caller that has not read the sockets before: silence proves
 				     nothing then, so no timer fires */
 	bool behind; /* set by a caller that has not read all packets: no QP is given up */
@@ -378,7 +378,7 @@ void vb_roce_forget_ended(struct vb_roce *roce);
 /* Forgets ways of address handles: interfaces and addresses have changed. */
 void vb_roce_forget_ways(struct vb_roce *roce);
 
-/* Sends a MAD from QP 1 to QP 1, at once. 0 or -errno: there is no way. */
+/* Sends a MAD from QP 1 to QP 1, or an SMP from QP 0 to QP 0, at once. -errno: no way. */
 int vb_roce_mad(struct vb_roce *roce, const struct vb_av *av, const uint8_t mad[VB_MAD_SIZE]);
 
 /* --- between the files of the protocol core --- */

@@ -263,15 +263,26 @@ static void packets_in_namespace(void)
 	throw_packet(&flow, &good, mad);
 	CHECK(hear(nic, answers, &in).from_wire == 1);
 	CHECK(in.attribute == VB_CM_RTU);
-	mad[1] ^= 0xff; /* another management class */
+	mad[0]++; /* another base version */
 	throw_packet(&flow, &good, mad);
 	await("mad_dropped_malformed", 1);
+	mad[0]--;
+	mad[1] = 0x09; /* a class that nobody has, and no request */
+	throw_packet(&flow, &good, mad);
+	await("mad_dropped_nobody", 1);
+	mad[1] = VB_MAD_CLASS_SUBN; /* SMPs are for QP 0, which has another Q_Key */
+	throw_packet(&flow, &good, mad);
+	await("mad_dropped_refused", 3);
+	bad = good;
+	bad.dest_qpn = bad.src_qpn = VB_SMI_QPN;
+	throw_packet(&flow, &bad, mad);
+	await("mad_dropped_refused", 4);
 	/* Who is on this host and says so does not make packets. */
 	memcpy(flow.src, loopback.raw + 12, 4);
 	memcpy(flow.dst, loopback.raw + 12, 4);
 	throw_packet(&flow, &good, mad);
-	await("mad_dropped_refused", 3);
-	CHECK(counter("mad_rcvd") == 5 && counter("mad_taken") == 1);
+	await("mad_dropped_refused", 5);
+	CHECK(counter("mad_rcvd") == 8 && counter("mad_taken") == 1);
 }
 
 /* --- what cannot be sent --- */
@@ -280,8 +291,10 @@ static void packets_in_namespace(void)
 static void arrive_from(struct vb_lane *lane, uint8_t host)
 {
 	const struct vb_icrc_flow flow = { .src = { 198, 51, 100, host }, .dst = { 192, 0, 2, 7 } };
-	const uint8_t mad[VB_MAD_SIZE] = { 0 };
+	const uint8_t mad[VB_MAD_SIZE] = { [1] = VB_MAD_CLASS_CM };
 	const struct vb_packet packet = { .opcode = VB_TRANSPORT_UD | VB_OP_SEND_ONLY,
+					  .dest_qpn = VB_GSI_QPN,
+					  .src_qpn = VB_GSI_QPN,
 					  .qkey = VB_GSI_QKEY,
 					  .payload = mad,
 					  .payload_length = VB_MAD_SIZE };

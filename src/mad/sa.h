@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Subnet administration (IBA 15.2) of a subnet whose manager is the own host: a request and what is
+ * known go in, the answer comes out. No I/O, no state.
+ */
+#ifndef VB_MAD_SA_H
+#define VB_MAD_SA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "mad/port.h"
+#include "wire/mad.h"
+
+enum {
+	VB_SA_CLASS_VERSION = 2,
+	VB_SA_DATA_AT = 56, /* records begin here */
+	VB_SA_GID_SIZE = 16,
+	VB_SA_PORTS_MAX = 256,
+	VB_SA_GROUPS_MAX = 256,
+	/* The longest answer: a path to every port. */
+	VB_SA_ANSWER_MAX = VB_SA_DATA_AT + VB_SA_PORTS_MAX * 64,
+};
+
+/* The status of a MAD has these, too (IBA 15.2.4). */
+enum vb_sa_status {
+	VB_SA_INVALID = 0x0200,
+	VB_SA_NO_RECORDS = 0x0300,
+	VB_SA_TOO_MANY_RECORDS = 0x0400,
+	VB_SA_INVALID_GID = 0x0500,
+	VB_SA_INSUFFICIENT = 0x0600,
+};
+
+/* A port of the subnet that can be reached from the own one; the own port, too. */
+struct vb_sa_port {
+	uint8_t gid[VB_SA_GID_SIZE];
+	uint16_t lid;
+};
+
+/* A multicast group that a program of this host has joined. */
+struct vb_sa_group {
+	uint8_t mgid[VB_SA_GID_SIZE];
+	uint8_t join_state;
+};
+
+struct vb_sa_view {
+	struct vb_mad_port own;
+	struct vb_sa_port ports[VB_SA_PORTS_MAX]; /* [0] is the own one */
+	unsigned port_count;
+	struct vb_sa_group groups[VB_SA_GROUPS_MAX];
+	unsigned group_count;
+};
+
+/* What the caller does for a request that was granted. */
+enum vb_sa_act { VB_SA_NOTHING, VB_SA_JOIN, VB_SA_LEAVE };
+struct vb_sa_effect {
+	enum vb_sa_act act;
+	struct vb_sa_group group;
+};
+
+/* The length of the answer; 0: the MAD gets none. Needs room for VB_SA_ANSWER_MAX bytes. */
+size_t vb_sa_answer(const struct vb_sa_view *view, const uint8_t request[VB_MAD_SIZE],
+		    uint8_t *answer, struct vb_sa_effect *effect);
+
+/* The LID that a request for a path names as its target; 0: none, or another request. */
+uint16_t vb_sa_path_lid(const uint8_t request[VB_MAD_SIZE]);
+
+/* The multicast LID of a group: the same on every host. */
+uint16_t vb_sa_mlid(const uint8_t mgid[VB_SA_GID_SIZE]);
+
+/* --- for the agent's own files --- */
+
+/* A request, parsed. Components that it does not name are not compared. */
+struct vb_sa_query {
+	const struct vb_sa_view *view;
+	uint16_t attribute_id;
+	uint64_t components;
+	const uint8_t *data; /* the record of the request */
+};
+
+/* The records that fit, one after the other. */
+struct vb_sa_records {
+	uint8_t *at; /* zero behind it */
+	unsigned count;
+	uint16_t size; /* of one, with padding: a multiple of 8 */
+};
+
+/* Returns the status. */
+uint16_t vb_sa_get(const struct vb_sa_query *query, struct vb_sa_records *records);
+uint16_t vb_sa_change_group(const struct vb_sa_query *query, bool join,
+			    struct vb_sa_records *records, struct vb_sa_effect *effect);
+
+#endif
