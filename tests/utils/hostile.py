@@ -2,12 +2,16 @@
 """hostile.py SLOT PID: asks the process with that slot in ways that must not be answered."""
 import errno
 import os
+import re
 import socket
 import struct
 import sys
 
 MAGIC = 0x3162637365646276
-VERSION = 5
+HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                      "../../src/engine/attach/describe.h")
+with open(HEADER, encoding="utf-8") as file:
+    VERSION = int(re.search(r"VB_DESCRIBE_VERSION = (\d+)", file.read()).group(1))
 ANSWER = struct.Struct("=QIIIIII10I7Q")
 name = "\0verbena." + sys.argv[1]
 
