@@ -7,8 +7,10 @@
 --cut: the array may lack its end, as the format allows. --halves: an arrow may lack an end.
 Prints what it found as NAME=VALUE; exits with 1 and a sentence at the first rule that is broken."""
 import argparse
+import bisect
 import collections
 import decimal
+import itertools
 import json
 import statistics
 import sys
@@ -71,17 +73,25 @@ def check_nesting(slices):
             ends.append(end)
 
 
+def reach(slices):
+    """Of the slices of a track: when each begins, in order, and the latest end up to there."""
+    slices = sorted(slices, key=lambda s: s["ts"])
+    ends = itertools.accumulate((s["ts"] + s["dur"] for s in slices), max)
+    return [s["ts"] for s in slices], list(ends)
+
+
 def check_arrows(events, slices, halves):
     ends = {"s": {}, "f": {}}
+    reaches = {track: reach(slices[track]) for track in slices}
     for event in events:
         if event["ph"] not in ends:
             continue
         key = event["cat"], event["name"], event["id"]
         require(key not in ends[event["ph"]], f"two ends of one arrow: {event}")
         ends[event["ph"]][key] = event
-        around = any(s["ts"] <= event["ts"] <= s["ts"] + s["dur"]
-                     for s in slices[event["pid"], event["tid"]])
-        require(around, f"no slice encloses {event}")
+        begins, latest = reaches.get((event["pid"], event["tid"]), ([], []))
+        before = bisect.bisect_right(begins, event["ts"])
+        require(before and latest[before - 1] >= event["ts"], f"no slice encloses {event}")
     if not halves:
         require(ends["s"].keys() == ends["f"].keys(), "an arrow has one end")
     for key in ends["s"].keys() & ends["f"].keys():

@@ -18,26 +18,29 @@ enum {
 	BACKOFF_FREE_NS = GIVE_UP_MIN_NS / TRIES_MAX,
 };
 
-/*
- * The QP's timeout may be shorter than the way is: each try has the time to succeed. Answers of a
- * host whose CPUs are busy may take longer and longer: so several waits of the length that round
- * trips ask for now have the time, too.
- */
-static uint64_t patience_least_ns(const struct vb_wired *wired)
-{
-	const struct vb_congestion *congestion = &wired->req.congestion;
-	uint64_t tries_ns = (wired->qp->attr.retry_cnt + 1u) * congestion->rtt_min_ns;
-	uint64_t waits_ns = WAITS_MIN * vb_congestion_patience_ns(congestion, wired->roce->now_ns);
-
-	return tries_ns > waits_ns ? tries_ns : waits_ns;
-}
-
 /* What timeout and retry_cnt say. */
 static uint64_t patience_asked_ns(const struct vb_wired *wired)
 {
 	uint64_t patience_ns = vb_qp_patience_ns(wired->qp);
 
 	return patience_ns < GIVE_UP_MIN_NS ? (uint64_t)GIVE_UP_MIN_NS : patience_ns;
+}
+
+/*
+ * The QP's timeout may be shorter than the way is: each try has the time to succeed. Answers of a
+ * host whose CPUs are busy may take longer and longer: so several waits of the length that round
+ * trips ask for now have the time, too. A silence may have counted as a round trip. So the shortest
+ * one of the connection tells the way, and the waits are bounded.
+ */
+static uint64_t patience_least_ns(const struct vb_wired *wired)
+{
+	const struct vb_congestion *congestion = &wired->req.congestion;
+	uint64_t tries_ns = (wired->qp->attr.retry_cnt + 1u) * congestion->way_ns;
+	uint64_t waits_ns = WAITS_MIN * vb_congestion_patience_ns(congestion, wired->roce->now_ns);
+	uint64_t most_ns = WAITS_MIN * patience_asked_ns(wired);
+
+	waits_ns = waits_ns < most_ns ? waits_ns : most_ns;
+	return tries_ns > waits_ns ? tries_ns : waits_ns;
 }
 
 uint64_t vb_requester_patience_ns(const struct vb_wired *wired)
