@@ -501,20 +501,26 @@ static int count_descriptors(void)
 	return count;
 }
 
-static void connections_leave_no_descriptors_behind(void **state)
+static void connect_some(int count)
 {
-	const uint64_t start_ms = now_ms();
 	struct pair pair;
-	int before;
 
-	pair_open(&pair, NULL); /* what stays is there now */
-	pair_close(&pair);
-	before = count_descriptors();
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < count; i++) {
 		pair_open(&pair, NULL);
 		assert_int_equal(rsend(pair.client, "x", 1, 0), 1);
 		pair_close(&pair);
 	}
+}
+
+static void connections_leave_no_descriptors_behind(void **state)
+{
+	const uint64_t start_ms = now_ms();
+	int before;
+
+	/* The threads of the libraries open some descriptors once, a while after the first use. */
+	connect_some(50);
+	before = count_descriptors();
+	connect_some(100);
 	/* The service thread may still be holding the last one. */
 	while (count_descriptors() > before) {
 		assert_true(now_ms() - start_ms < 30000);
