@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the adversary did last: notes, and the report at a failure or at the end of the program. */
+/* The last deeds of the adversary: notes, and the report at a failure or at the program's end. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>

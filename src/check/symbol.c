@@ -233,7 +233,7 @@ void vb_symbol_stack(struct vb_text *text, const struct vb_stack *stack)
 				  (frames[i].known && frames[i].info.dli_sname &&
 				   !strcmp(frames[i].info.dli_sname, "main"));
 
-		/* What called main, or began a thread, is the C library's. */
+		/* The frames that called main, or began a thread, are the C library's. */
 		if (frames[i].known && i && strstr(frames[i].info.dli_fname, "/libc.so"))
 			break;
 		print_frame(text, &frames[i], &number);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who is inside a call with an object, and whether the object is still there. */
+/* The threads that are inside a call with an object, and objects that are gone. */
 #include "check/check.h"
 #include "check/report.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What subnet administration knows (mad/sa.h), without a daemon: the own port, the neighbours in
- * the kernel's table, and groups. A membership is a bound name, which other processes of the host
+ * Subnet administration (mad/sa.h) without a daemon knows the own port, the neighbours in the
+ * kernel's table, and groups. A membership is a bound name, which other processes of the host
  * see:
  *
  *   verbena.mad.group.<mgid>.<join state>.<random>

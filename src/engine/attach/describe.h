@@ -62,7 +62,7 @@ enum vb_describe_cm_state {
 	VB_DESCRIBE_CM_STATES,
 };
 
-/* What an identifier waits for. */
+/* The reasons for which an identifier waits. */
 enum vb_describe_cm_wait {
 	VB_CM_WAITS_NOT,
 	VB_CM_WAITS_ADDRESS,   /* rdma_resolve_addr: for the neighbour on the link */
