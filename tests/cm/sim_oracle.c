@@ -107,14 +107,20 @@ static bool is_finished(const struct end *end)
 	       end->phase == PHASE_REJECTED;
 }
 
+/* The QP of the peer counts as free from the DREQ on, whoever says it. */
+static bool is_ending(const struct end *end)
+{
+	return end->phase == PHASE_DISCONNECTED ||
+	       (end->phase == PHASE_ESTABLISHED && end->asked_to_disconnect);
+}
+
 /*
  * A copy of an earlier try, which had another id. A process that began anew since does not know
  * that its predecessor has refused it.
  */
 static bool is_earlier_try(const struct end *old, const struct end *end)
 {
-	return old->phase == PHASE_DISCONNECTED &&
-	       old->endpoint.remote_id != end->endpoint.remote_id;
+	return is_ending(old) && old->endpoint.remote_id != end->endpoint.remote_id;
 }
 
 /* The application sees a request once, as long as it is busy with it. */
@@ -318,8 +324,7 @@ static void check_quiet(struct end *end)
 	    end->attempt->passive_wish == WISH_IGNORE)
 		return;
 	if (end->phase == PHASE_CONNECTING || end->phase == PHASE_READYING ||
-	    end->phase == PHASE_ACCEPTED || end->phase == PHASE_DISCONNECTED ||
-	    (end->asked_to_disconnect && end->phase == PHASE_ESTABLISHED))
+	    end->phase == PHASE_ACCEPTED || is_ending(end))
 		world_fail(end->process->world, "%s of %u hangs in phase %d, %s", side(end),
 			   end->attempt->id, end->phase, vb_cm_state_name(end->endpoint.state));
 }
