@@ -32,7 +32,7 @@ static struct {
 } next;
 
 /* volatile: the header says of dlsym that it calls nothing here, but it frees an old error. */
-static volatile __thread bool finding __attribute__((tls_model("initial-exec")));
+static __thread volatile bool finding __attribute__((tls_model("initial-exec")));
 
 static void find_next(void)
 {
