@@ -143,6 +143,10 @@ struct trace_posted {
 	uint64_t at_ns;
 };
 
+struct trace_cq {
+	uint32_t cq, tid;
+};
+
 struct trace_process {
 	pid_t pid;
 	struct trace_posted *posted; /* owned; TRACE_POSTED of them */
@@ -151,9 +155,7 @@ struct trace_process {
 	struct trace_handshake *handshakes; /* owned */
 	unsigned handshake_count;
 	struct trace_rows connections;
-	struct {
-		uint32_t cq, tid;
-	} * cqs; /* owned */
+	struct trace_cq *cqs; /* owned */
 	unsigned cq_count;
 	struct trace_poll poll;
 	uint32_t tid_last;

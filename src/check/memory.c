@@ -31,7 +31,8 @@ static struct {
 	int (*madvise)(void *, size_t, int);
 } next;
 
-static __thread bool finding __attribute__((tls_model("initial-exec")));
+/* volatile: the header says of dlsym that it calls nothing here, but it frees an old error. */
+static __thread volatile bool finding __attribute__((tls_model("initial-exec")));
 
 static void find_next(void)
 {

@@ -108,9 +108,9 @@ static void right_limit(struct rig *rig)
 }
 
 const struct pair attribute_pairs[] = {
-	PAIR("timer", timeout),
-	PAIR("timer/rnr", short),
-	PAIR("route", route),
-	PAIR("limit", limit),
+	{ PAIR("timer", timeout) },
+	{ PAIR("timer/rnr", short) },
+	{ PAIR("route", route) },
+	{ PAIR("limit", limit) },
 	{ 0 },
 };

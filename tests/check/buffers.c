@@ -187,12 +187,12 @@ static void right_key(struct rig *rig)
 }
 
 const struct pair buffer_pairs[] = {
-	PAIR("send-changed", send_changed),
-	PAIR("send-changed/unsignaled", send_unsignaled),
-	PAIR("recv-written", recv_written),
-	PAIR("overlap", overlap_receives),
-	PAIR("overlap/send", overlap_send),
-	PAIR("overlap/reads", overlap_reads),
-	PAIR("key", key),
+	{ PAIR("send-changed", send_changed) },
+	{ PAIR("send-changed/unsignaled", send_unsignaled) },
+	{ PAIR("recv-written", recv_written) },
+	{ PAIR("overlap", overlap_receives) },
+	{ PAIR("overlap/send", overlap_send) },
+	{ PAIR("overlap/reads", overlap_reads) },
+	{ PAIR("key", key) },
 	{ 0 },
 };

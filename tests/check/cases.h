@@ -11,10 +11,7 @@ struct pair {
 	void (*right)(struct rig *rig);
 };
 
-#define PAIR(name, functions)                              \
-	{                                                  \
-		name, wrong_##functions, right_##functions \
-	}
+#define PAIR(name, functions) name, wrong_##functions, right_##functions
 
 /* Each ends with a pair without a name. */
 extern const struct pair buffer_pairs[], memory_pairs[], queue_pairs[], attribute_pairs[];

@@ -221,15 +221,15 @@ static void right_destroyed_qp(struct rig *rig)
 }
 
 const struct pair memory_pairs[] = {
-	PAIR("unmapped", unmapped),
-	PAIR("unmapped/mremap", remapped),
-	PAIR("unmapped/madvise", advised),
-	PAIR("freed", freed),
-	PAIR("freed/realloc", freed_realloc),
-	PAIR("in-flight", in_flight),
-	PAIR("in-flight/dereg", dereg_in_flight),
-	PAIR("leak", leak),
-	PAIR("destroyed", destroyed),
-	PAIR("destroyed/qp", destroyed_qp),
+	{ PAIR("unmapped", unmapped) },
+	{ PAIR("unmapped/mremap", remapped) },
+	{ PAIR("unmapped/madvise", advised) },
+	{ PAIR("freed", freed) },
+	{ PAIR("freed/realloc", freed_realloc) },
+	{ PAIR("in-flight", in_flight) },
+	{ PAIR("in-flight/dereg", dereg_in_flight) },
+	{ PAIR("leak", leak) },
+	{ PAIR("destroyed", destroyed) },
+	{ PAIR("destroyed/qp", destroyed_qp) },
 	{ 0 },
 };

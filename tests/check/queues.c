@@ -246,12 +246,12 @@ static void right_extended(struct rig *rig)
 }
 
 const struct pair queue_pairs[] = {
-	PAIR("cq-overrun", cq_overrun),
-	PAIR("unsignaled", unsignaled),
-	PAIR("unpolled", unpolled),
-	PAIR("unacked", unacked),
-	PAIR("rnr", rnr),
-	PAIR("threads", threads),
-	PAIR("send-changed/ibv_wr", extended),
+	{ PAIR("cq-overrun", cq_overrun) },
+	{ PAIR("unsignaled", unsignaled) },
+	{ PAIR("unpolled", unpolled) },
+	{ PAIR("unacked", unacked) },
+	{ PAIR("rnr", rnr) },
+	{ PAIR("threads", threads) },
+	{ PAIR("send-changed/ibv_wr", extended) },
 	{ 0 },
 };

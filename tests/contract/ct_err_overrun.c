@@ -69,8 +69,6 @@ static void receive_overrun(struct ct *t)
 	o.rcq_a = ct_create_cq(t->near, 4, 0);
 	cqe = cqe_of(t, o.rcq_a);
 	o.cap.max_send_wr = o.cap.max_recv_wr = cqe + 8;
-	o.timeout = 10;
-	o.retry_cnt = 1;
 	ct_link_open(t, &l, &o);
 	back = ct_reverse(&l);
 	for (int i = 0; i < cqe + 2; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Throws packets that nobody asked for at a RoCE port, as fast as one thread can, until SIGTERM or
- * SIGINT; then says how many there were.
+ * SIGINT; then says how many there were. Says as well that it has begun.
  *
  *   flood HOW SOURCE DESTINATION [QPN PSN]      IPv4 addresses
  *
@@ -22,7 +22,14 @@
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
-enum { BATCH = 64, SOURCE_PORT = 0xc123, FAR = 1 << 21, PAYLOAD = 64, WRONG_KEY = 0x0badcafe };
+enum {
+	BATCH = 64,
+	SHOWN = 4096, /* packets after which it is there, however little CPU it gets later */
+	SOURCE_PORT = 0xc123,
+	FAR = 1 << 21,
+	PAYLOAD = 64,
+	WRONG_KEY = 0x0badcafe,
+};
 
 struct target {
 	uint32_t qpn, psn; /* of a packet that would be taken */
@@ -225,7 +232,9 @@ int main(int argc, char **argv)
 	open_socket(argv[2], argv[3]);
 	signal(SIGTERM, end);
 	signal(SIGINT, end);
-	printf("flood: begins\n");
+	while (!ended && flood.sent < SHOWN)
+		send_batch(ways[way].make);
+	printf("flood: is there\n");
 	fflush(stdout);
 	while (!ended)
 		send_batch(ways[way].make);

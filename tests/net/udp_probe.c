@@ -4,11 +4,15 @@
  *
  *   udp_probe receive PORT QUIET_MS      prints the numbers in the order of arrival, one a line;
  *                                        "bad" for one with a wrong byte; ends when it is quiet
+ *                                        after SIGUSR1, which says that all were sent
  *   udp_probe send ADDRESS PORT COUNT GAP_US
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +20,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SIZE = 512, BUFFER_SIZE = 8 << 20 };
+enum { SIZE = 512, BUFFER_SIZE = 8 << 20, PATIENCE_MS = 20000 };
+
+static volatile sig_atomic_t all_sent;
+
+static void on_sent(int number)
+{
+	(void)number;
+	all_sent = 1;
+}
 
 static void fill(unsigned char *bytes, unsigned number)
 {
@@ -25,21 +37,32 @@ static void fill(unsigned char *bytes, unsigned number)
 	memcpy(bytes, &number, sizeof(number));
 }
 
+/* A datagram is there. A sender that gets no CPU for a while is not quiet. */
+static bool comes(int sock, int quiet_ms)
+{
+	struct pollfd fd = { .fd = sock, .events = POLLIN };
+	int count;
+
+	do
+		count = poll(&fd, 1, all_sent ? quiet_ms : PATIENCE_MS);
+	while (count < 0 && errno == EINTR);
+	return count > 0;
+}
+
 static int receive(const char *port, int quiet_ms)
 {
 	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(atoi(port)) };
 	int sock = socket(AF_INET6, SOCK_DGRAM, 0), size = BUFFER_SIZE;
-	struct pollfd fd = { .fd = sock, .events = POLLIN };
 	unsigned char bytes[SIZE], wanted[SIZE];
 	unsigned number;
-	int timeout_ms = 10000; /* for the first one */
 
+	signal(SIGUSR1, on_sent);
 	setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size));
 	if (bind(sock, (struct sockaddr *)&any, sizeof(any))) {
 		perror("bind");
 		return 1;
 	}
-	for (; poll(&fd, 1, timeout_ms) > 0; timeout_ms = quiet_ms) {
+	while (comes(sock, quiet_ms)) {
 		if (recv(sock, bytes, sizeof(bytes), 0) != SIZE)
 			return 1;
 		memcpy(&number, bytes, sizeof(number));

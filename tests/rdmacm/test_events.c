@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "party.h"
 
@@ -173,6 +174,17 @@ static void a_group_is_left_while_its_event_is_fetched(void **state)
 	(void)state;
 }
 
+/* A group takes a descriptor: an ordinary user has 1,024 at first, and may have more. */
+static bool may_join(int groups)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return limit.rlim_cur > 2 * (rlim_t)groups;
+}
+
 static void a_group_that_cannot_be_joined_is_a_multicast_error(void **state)
 {
 	struct rdma_cm_event *event;
@@ -183,6 +195,10 @@ static void a_group_that_cannot_be_joined_is_a_multicast_error(void **state)
 	party_begin(&party, RDMA_PS_UDP);
 	resolve_group(&party, "239.2.0.1");
 	assert_int_equal(ibv_query_device(party.client->verbs, &limits), 0);
+	if (!may_join(limits.max_total_mcast_qp_attach)) {
+		party_end(&party);
+		skip(); /* not that many files may be open */
+	}
 	for (int i = 0; i <= limits.max_total_mcast_qp_attach; i++) {
 		snprintf(group, sizeof(group), "239.2.%d.%d", i / 256, i % 256);
 		join(&party, group, group);
