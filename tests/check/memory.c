@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory and objects that go too early, or never. */
 #include <pthread.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -118,6 +119,44 @@ static void right_freed_realloc(struct rig *rig)
 	ibv_dereg_mr(mr);
 }
 
+/* A region of whole pages, as caches of registrations make it. */
+static struct ibv_mr *register_page(struct rig *rig, char *block)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, (char *)((uintptr_t)block & ~(uintptr_t)(BUFFER - 1)),
+				       2 * BUFFER, IBV_ACCESS_LOCAL_WRITE);
+
+	MUST(mr);
+	return mr;
+}
+
+static void wrong_freed_posted(struct rig *rig)
+{
+	char *block = malloc(64);
+	struct ibv_mr *mr = register_page(rig, block);
+	struct ibv_sge sge = { (uintptr_t)block, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	MUST(!ibv_post_recv(rig->b, &wr, &bad));
+	free(block); /* <- */
+	ibv_destroy_qp(rig->b);
+	rig->b = NULL;
+	ibv_dereg_mr(mr);
+}
+
+static void right_freed_posted(struct rig *rig)
+{
+	char *block = malloc(64);
+	struct ibv_mr *mr = register_page(rig, block);
+	struct ibv_sge sge = { (uintptr_t)block, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	MUST(!ibv_post_recv(rig->b, &wr, &bad));
+	ibv_destroy_qp(rig->b);
+	rig->b = NULL;
+	free(block);
+	ibv_dereg_mr(mr);
+}
+
 /* --- in-flight --- */
 
 static void wrong_in_flight(struct rig *rig)
@@ -135,8 +174,7 @@ static void right_in_flight(struct rig *rig)
 {
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 	ibv_destroy_qp(rig->a);
 	rig->a = NULL;
 }
@@ -150,8 +188,7 @@ static void wrong_dereg_in_flight(struct rig *rig)
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
 	ibv_dereg_mr(rig->mr); /* <- */
 	rig->mr = NULL;
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 /* In ERR no work is under way. */
@@ -161,12 +198,30 @@ static void right_dereg_in_flight(struct rig *rig)
 
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 	ibv_modify_qp(rig->a, &attr, IBV_QP_STATE);
 	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
 	ibv_dereg_mr(rig->mr);
 	rig->mr = NULL;
+}
+
+static void wrong_pd_in_flight(struct rig *rig)
+{
+	struct ibv_wc wc;
+
+	ibv_poll_cq(rig->cq, 1, &wc);
+	post_recv(rig, 1, rig->in, 64);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	ibv_dealloc_pd(rig->pd); /* <- */
+	rig_wait_for(rig->cq, 2);
+}
+
+static void right_pd_in_flight(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, 64);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	rig_wait_for(rig->cq, 2);
+	MUST(ibv_dealloc_pd(rig->pd) == EBUSY);
 }
 
 /* --- leak --- */
@@ -216,8 +271,7 @@ static void right_destroyed_qp(struct rig *rig)
 {
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 const struct pair memory_pairs[] = {
@@ -226,8 +280,10 @@ const struct pair memory_pairs[] = {
 	PAIR("unmapped/madvise", advised),
 	PAIR("freed", freed),
 	PAIR("freed/realloc", freed_realloc),
+	PAIR("freed/posted", freed_posted),
 	PAIR("in-flight", in_flight),
 	PAIR("in-flight/dereg", dereg_in_flight),
+	PAIR("in-flight/pd", pd_in_flight),
 	PAIR("leak", leak),
 	PAIR("destroyed", destroyed),
 	PAIR("destroyed/qp", destroyed_qp),
