@@ -85,7 +85,7 @@ struct vb_queue {
 	struct vb_work *works; /* capacity is mask + 1 */
 	uint32_t mask, head, tail;
 	uint32_t long_count; /* long buffers that were posted; see sum.c */
-	bool lost; /* completions did not fit to posts: nothing is said any more */
+	bool lost;           /* completions did not fit to posts: nothing is said any more */
 };
 
 /* One object of the program. It stays when the object is gone. */

@@ -90,8 +90,8 @@ static void freed_in_flight(uintptr_t addr, size_t length, const char *how,
 
 	if (range && !(stack->depth && vb_check_by_library(stack->pc[0])))
 		vb_report(VB_RULE_FREED, VB_CALLS({ "by", stack }, { "posted by", range->stack }),
-			  "%s took %zu bytes at 0x%" PRIxPTR " away, and posted work still %s %"
-			  PRIu64 " bytes at 0x%" PRIx64 ".",
+			  "%s took %zu bytes at 0x%" PRIxPTR
+			  " away, and posted work still %s %" PRIu64 " bytes at 0x%" PRIx64 ".",
 			  how, length, addr, range->writes ? "writes" : "reads", range->length,
 			  range->addr);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory and objects that go too early, or never. */
-#include <pthread.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -122,8 +122,8 @@ static void right_freed_realloc(struct rig *rig)
 /* A region of whole pages, as caches of registrations make it. */
 static struct ibv_mr *register_page(struct rig *rig, char *block)
 {
-	struct ibv_mr *mr = ibv_reg_mr(rig->pd, (char *)((uintptr_t)block & ~(uintptr_t)(BUFFER - 1)),
-				       2 * BUFFER, IBV_ACCESS_LOCAL_WRITE);
+	char *page = (char *)((uintptr_t)block & ~(uintptr_t)(BUFFER - 1));
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, page, 2 * BUFFER, IBV_ACCESS_LOCAL_WRITE);
 
 	MUST(mr);
 	return mr;

@@ -184,8 +184,8 @@ int main(void)
 		cmocka_unit_test_setup(each_byte_of_a_send_shows, begin),
 		cmocka_unit_test_setup(other_signs_show, begin),
 		cmocka_unit_test_setup(bytes_that_change_places_show, begin),
-		cmocka_unit_test_setup(
-			the_first_long_sends_and_some_later_ones_are_summed_wholly, begin),
+		cmocka_unit_test_setup(the_first_long_sends_and_some_later_ones_are_summed_wholly,
+				       begin),
 		cmocka_unit_test_setup(short_sends_are_always_summed_wholly, begin),
 		cmocka_unit_test_setup(writes_behind_a_message_show, begin),
 		cmocka_unit_test_setup(a_message_covers_writes, begin),

@@ -343,8 +343,8 @@ int main(void)
 		cmocka_unit_test_setup(a_change_is_reported_at_the_completion_that_frees, begin),
 		cmocka_unit_test_setup(a_change_by_the_device_is_not_the_programs, begin),
 		cmocka_unit_test_setup(a_failure_may_name_unsignaled_work, begin),
-		cmocka_unit_test_setup(
-			a_completion_that_does_not_fit_ends_the_shadow_of_its_queue, begin),
+		cmocka_unit_test_setup(a_completion_that_does_not_fit_ends_the_shadow_of_its_queue,
+				       begin),
 		cmocka_unit_test_setup(refused_posts_are_taken_back, begin),
 		cmocka_unit_test_setup(a_queue_grows_in_its_order, begin),
 		cmocka_unit_test_setup(work_with_memory_that_cannot_be_seen_has_no_pieces, begin),
