@@ -46,8 +46,6 @@ static bool concerns(const struct vb_object *object, const struct vb_object *qp)
 {
 	if (qp->kind != VB_KIND_QP || atomic_load(&qp->gone) || qp->state != IBV_QPS_RTS)
 		return false;
-	if (object->kind == VB_KIND_PD)
-		return ((struct ibv_qp *)qp->handle)->pd == object->handle;
 	return object->kind == VB_KIND_MR || object == qp;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory and objects that go too early, or never. */
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -205,25 +204,6 @@ static void right_dereg_in_flight(struct rig *rig)
 	rig->mr = NULL;
 }
 
-static void wrong_pd_in_flight(struct rig *rig)
-{
-	struct ibv_wc wc;
-
-	ibv_poll_cq(rig->cq, 1, &wc);
-	post_recv(rig, 1, rig->in, 64);
-	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	ibv_dealloc_pd(rig->pd); /* <- */
-	rig_wait_for(rig->cq, 2);
-}
-
-static void right_pd_in_flight(struct rig *rig)
-{
-	post_recv(rig, 1, rig->in, 64);
-	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait_for(rig->cq, 2);
-	MUST(ibv_dealloc_pd(rig->pd) == EBUSY);
-}
-
 /* --- leak --- */
 
 static void wrong_leak(struct rig *rig)
@@ -283,7 +263,6 @@ const struct pair memory_pairs[] = {
 	PAIR("freed/posted", freed_posted),
 	PAIR("in-flight", in_flight),
 	PAIR("in-flight/dereg", dereg_in_flight),
-	PAIR("in-flight/pd", pd_in_flight),
 	PAIR("leak", leak),
 	PAIR("destroyed", destroyed),
 	PAIR("destroyed/qp", destroyed_qp),
