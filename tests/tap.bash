@@ -19,7 +19,7 @@ tap_not_ok() { # text, reason, log files
 	echo "# $reason"
 	for log in "$@"; do
 		echo "# --- ${log##*/}"
-		tail -n 25 "$log" | sed 's/^/#   /'
+		tail -n 45 "$log" | sed 's/^/#   /'
 	done
 }
 

@@ -107,12 +107,21 @@ static bool on_link(const union ibv_gid *source, const union ibv_gid *target)
 	return answer;
 }
 
+/* 127.0.0.0/8 or ::1: the program means its own host. */
+static bool loopback(const union ibv_gid *gid)
+{
+	static const uint8_t v4[13] = { [10] = 0xff, [11] = 0xff, [12] = 127 },
+			     v6[16] = { [15] = 1 };
+
+	return !memcmp(gid->raw, v4, sizeof(v4)) || !memcmp(gid->raw, v6, sizeof(v6));
+}
+
 void vb_check_route(struct ibv_context *context, const struct ibv_ah_attr *attr, uint8_t port,
 		    const struct vb_stack *stack)
 {
 	union ibv_gid source;
 
-	if (!attr->is_global || attr->grh.dgid.raw[0] == 0xff ||
+	if (!attr->is_global || attr->grh.dgid.raw[0] == 0xff || loopback(&attr->grh.dgid) ||
 	    vb_check_by_library(stack->depth ? stack->pc[0] : NULL) ||
 	    VB_CHECK_REAL(ibv_query_gid)(context, port, attr->grh.sgid_index, &source))
 		return;

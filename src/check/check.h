@@ -51,7 +51,7 @@ struct vb_range {
 	uint32_t priority;
 };
 
-enum { VB_PIECES_INSIDE = 2, VB_SUMS = 4 };
+enum { VB_PIECES_INSIDE = 2, VB_SUMS = 5 };
 
 struct vb_piece {
 	struct vb_range *range;
@@ -68,6 +68,7 @@ struct vb_work {
 	enum vb_work_kind kind;
 	bool signaled;
 	bool summed;   /* sum has a meaning */
+	bool whole;    /* ... over all bytes */
 	bool doubtful; /* it may be complete: wr_ids of an SRQ are not unique */
 	bool needs_receive;
 	uint16_t piece_count;
@@ -83,7 +84,8 @@ struct vb_work {
 struct vb_queue {
 	struct vb_work *works; /* capacity is mask + 1 */
 	uint32_t mask, head, tail;
-	bool lost; /* completions did not fit to posts: nothing is said any more */
+	uint32_t long_count; /* long buffers that were posted; see sum.c */
+	bool lost;           /* completions did not fit to posts: nothing is said any more */
 };
 
 /* One object of the program. It stays when the object is gone. */
@@ -173,14 +175,15 @@ struct vb_range *vb_range_get(uint64_t addr, uint64_t length);
 struct vb_range *vb_range_rival(struct vb_range *range, bool any);
 /* The device may have written to it since then: a receive or READ with such memory. */
 bool vb_range_written(struct vb_range *range, uint64_t since);
+/* Memory of posted work that lies in [addr, addr + length). */
+struct vb_range *vb_range_in_use(uint64_t addr, uint64_t length);
 void vb_ranges_forget(void);
 
 /* --- sum.c --- */
 
-uint64_t vb_sum(const void *bytes, size_t length);
-void vb_sum_send(struct vb_work *work);
+void vb_sum_send(struct vb_queue *queue, struct vb_work *work);
 bool vb_sum_send_same(const struct vb_work *work);
-void vb_sum_receive(struct vb_work *work);
+void vb_sum_receive(struct vb_queue *queue, struct vb_work *work);
 /* The bytes from `filled` on are as they were. */
 bool vb_sum_receive_same(const struct vb_work *work, uint64_t filled);
 
@@ -204,6 +207,8 @@ void vb_work_completed(struct vb_object *cq, const struct ibv_wc *wc, const stru
 /* False: the object is gone, which has been reported. Else `order` is locked. */
 bool vb_use_begin(struct vb_object *object, const char *call, const struct vb_stack *stack);
 void vb_use_end(struct vb_object *object);
+/* Before a call that destroys: another thread may be inside a call. */
+void vb_check_used(struct vb_object *object, const char *call, const struct vb_stack *stack);
 
 /* --- layers on the tables of functions --- */
 

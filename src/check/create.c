@@ -50,6 +50,7 @@ static bool end_begin(struct vb_object *object, const char *call, const struct v
 			vb_use_end(object);
 		return false;
 	}
+	vb_check_used(object, call, stack);
 	vb_check_in_flight(object, call, stack);
 	vb_object_dying(object);
 	return true;

@@ -41,7 +41,14 @@ static void unpolled(struct vb_object *cq, const struct vb_stack *stack)
 			  cq->sends_signaled);
 }
 
-/* A QP in ERR or RESET has no work under way. */
+/* Has the call to do with the work of this QP? In ERR and RESET no work is under way. */
+static bool concerns(const struct vb_object *object, const struct vb_object *qp)
+{
+	if (qp->kind != VB_KIND_QP || atomic_load(&qp->gone) || qp->state != IBV_QPS_RTS)
+		return false;
+	return object->kind == VB_KIND_MR || object == qp;
+}
+
 void vb_check_in_flight(struct vb_object *object, const char *call, const struct vb_stack *stack)
 {
 	struct vb_object *qp;
@@ -51,9 +58,7 @@ void vb_check_in_flight(struct vb_object *object, const char *call, const struct
 	if (object->kind == VB_KIND_CQ)
 		unpolled(object, stack);
 	for (qp = vb_objects_first(); qp; qp = qp->next) {
-		if (qp->kind != VB_KIND_QP || atomic_load(&qp->gone) || qp->state != IBV_QPS_RTS ||
-		    (object->kind == VB_KIND_QP && object != qp) ||
-		    (object->kind != VB_KIND_QP && object->kind != VB_KIND_MR))
+		if (!concerns(object, qp))
 			continue;
 		work = first_in_flight(qp, object->kind == VB_KIND_MR ? object : NULL);
 		if (work && qp->send_cq->polls)

@@ -10,11 +10,32 @@ enum { PATIENCE_MS = 1000 };
 static unsigned async_events, async_acked;
 static const struct vb_stack *async_stack;
 
+static void leave_channel(void *object)
+{
+	if (object)
+		atomic_store(&((struct vb_object *)object)->user, NULL);
+}
+
+/* Several threads may wait. One that waits may be cancelled. */
+static int wait_for_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context,
+			  const struct vb_stack *stack)
+{
+	struct vb_object *object = vb_object_of(channel);
+	int result;
+
+	if (object)
+		atomic_store(&object->user, stack);
+	pthread_cleanup_push(leave_channel, object);
+	result = VB_CHECK_REAL(ibv_get_cq_event)(channel, cq, cq_context);
+	pthread_cleanup_pop(1);
+	return result;
+}
+
 VB_PUBLIC int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq,
 			       void **cq_context)
 {
 	const struct vb_stack *stack = VB_HERE();
-	int result = VB_CHECK_REAL(ibv_get_cq_event)(channel, cq, cq_context);
+	int result = wait_for_event(channel, cq, cq_context, stack);
 	struct vb_object *object = result ? NULL : vb_object_of(*cq);
 
 	if (object) {

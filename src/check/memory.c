@@ -3,8 +3,8 @@
  * Replaced calls: memory goes away. The check looks behind the real call: a library with a cache of
  * registrations deregisters within it.
  *
- * A freed block counts if the whole region lies in it. Some libraries register whole pages around a
- * block, and other blocks of those pages are freed with right.
+ * A freed block counts if the whole region lies in it, or memory of posted work. Some libraries
+ * register whole pages around a block, and other blocks of those pages are freed with right.
  */
 #include "check/memory.h"
 
@@ -83,6 +83,31 @@ static struct vb_object *find_region(uintptr_t addr, size_t length, bool wholly)
 	return NULL;
 }
 
+/* The device can reach the memory: not so if the region of the posted work is gone already. */
+static bool reachable(const struct vb_range *range)
+{
+	for (const struct vb_object *mr = vb_objects_first(); mr; mr = mr->next)
+		if (mr->kind == VB_KIND_MR && mr->host_memory && !atomic_load(&mr->gone) &&
+		    mr->addr <= range->addr && mr->addr + mr->length >= range->addr + range->length)
+			return true;
+	return false;
+}
+
+/* The pages stay, and the next owner of the block shares it with the NIC. */
+static void freed_in_flight(uintptr_t addr, size_t length, const char *how,
+			    const struct vb_stack *stack)
+{
+	const struct vb_range *range = vb_range_in_use(addr, length);
+
+	if (!range || !reachable(range) || (stack->depth && vb_check_by_library(stack->pc[0])))
+		return;
+	vb_report(VB_RULE_FREED, VB_CALLS({ "by", stack }, { "posted by", range->stack }),
+		  "%s took %zu bytes at 0x%" PRIxPTR " away, and posted work still %s %" PRIu64
+		  " bytes at 0x%" PRIx64 ".",
+		  how, length, addr, range->writes ? "writes" : "reads", range->length,
+		  range->addr);
+}
+
 static void taken_away(enum vb_rule rule, uintptr_t addr, size_t length, const char *how,
 		       const struct vb_stack *stack)
 {
@@ -96,6 +121,8 @@ static void taken_away(enum vb_rule rule, uintptr_t addr, size_t length, const c
 			  "%s took %zu bytes at 0x%" PRIxPTR " away, and a region of %" PRIu64
 			  " bytes at 0x%" PRIx64 " (lkey 0x%x) is still registered there.",
 			  how, length, addr, mr->length, mr->addr, mr->lkey);
+	} else if (!mr && rule == VB_RULE_FREED) {
+		freed_in_flight(addr, length, how, stack);
 	}
 	vb_check_leave();
 }

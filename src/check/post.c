@@ -130,7 +130,7 @@ static void push_send(struct vb_object *qp, const struct ibv_send_wr *wr,
 		claim(work);
 		if (work->kind == VB_WORK_SEND && work->piece_count &&
 		    reads_until_completed(qp, work))
-			vb_sum_send(work);
+			vb_sum_send(&qp->sends, work);
 	}
 	if (work->signaled) {
 		check_overrun(qp->send_cq, stack);
@@ -301,7 +301,7 @@ static void push_receive(struct vb_object *owner, struct vb_object *cq,
 	work->rival = rival ? rival->stack : NULL;
 	claim(work);
 	if (!rival && work->piece_count)
-		vb_sum_receive(work);
+		vb_sum_receive(&owner->receives, work);
 	if (cq)
 		check_overrun(cq, stack);
 }

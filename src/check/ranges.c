@@ -218,6 +218,15 @@ struct vb_range *vb_range_rival(struct vb_range *range, bool any)
 	return search.found;
 }
 
+struct vb_range *vb_range_in_use(uint64_t addr, uint64_t length)
+{
+	const struct vb_range range = { .addr = addr, .length = length };
+	struct search search = { .any = true };
+
+	tree_each(root, &range, in_use, &search);
+	return search.found;
+}
+
 static bool was_written(struct vb_range *other, void *since)
 {
 	return other->writes || other->written > *(uint64_t *)since;

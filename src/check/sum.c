@@ -1,106 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sums over buffers. They must be fast, and a change of any byte must show: lanes of 64 bits, each
- * with the sum of its words and the sum of those sums, so that words that changed places show, too.
+ * Sums over buffers: a CRC of 64 bits. It shows each change of up to eight bytes, and of others all
+ * but one in 2^64.
  *
- * A sum over a long buffer would take as long as sending it. Of more than 4 KB the sum has the
- * first and the last 512 bytes, and one of 32 lines between them: other lines with each post.
+ * Reading a long buffer twice takes longer than sending it. So all bytes are summed of the first
+ * long buffers of a queue, and later of one in sixteen, by chance: a program may use its buffers in
+ * turn. Of the others the first and the last bytes are summed.
  *
  * Of a receive buffer, the bytes behind the message must be as they were at the post. The length of
- * the message is not known then: so there are sums of parts of the first 512 bytes, and of the
- * last.
+ * the message is not known then: so there are sums of parts, each longer than the one before it.
  */
-#include <string.h>
+#include <isa-l/crc64.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "check/check.h"
 
-typedef uint64_t lanes __attribute__((vector_size(32), aligned(1), may_alias));
+enum { LONG = 4096, EDGE = 512, WHOLE_FIRST = 256, WHOLE_ONE_IN = 16 };
 
-enum {
-	LANES_BYTES = 2 * sizeof(lanes),
-	WHOLE_MAX = 4096,
-	EDGE = 512,
-	LINE = 64,
-	LINES = 32,
-	AHEAD = 16
-};
-
-static uint64_t fold(lanes sum)
+/*
+ * The widest versions of ISA-L leave the upper halves of the vector registers in use, and all SSE
+ * instructions of the program wait for them then.
+ */
+#if defined(__x86_64__)
+__attribute__((target("avx"))) static void zero_upper_halves(void)
 {
-	return (sum[0] ^ sum[1] * 3) + (sum[2] ^ sum[3] * 5);
+	_mm256_zeroupper();
 }
 
-uint64_t vb_sum(const void *bytes, size_t length)
+static void clear_upper_halves(void)
 {
-	const uint8_t *at = bytes;
-	lanes a = { 0 }, b = { 0 }, aa = { 0 }, bb = { 0 };
-	uint64_t rest[LANES_BYTES / sizeof(uint64_t)] = { 0 }, sum = length;
-
-	for (; length >= LANES_BYTES; at += LANES_BYTES, length -= LANES_BYTES) {
-		a += *(const lanes *)at;
-		b += *(const lanes *)(at + sizeof(lanes));
-		aa += a;
-		bb += b;
-	}
-	memcpy(rest, at, length);
-	for (size_t i = 0; i < sizeof(rest) / sizeof(*rest); i++)
-		sum = (sum ^ rest[i]) * 0x9e3779b97f4a7c15u;
-	return sum + (fold(a) + fold(b) * 7 + fold(aa) * 11 + fold(bb) * 13);
+	if (__builtin_cpu_supports("avx"))
+		zero_upper_halves();
 }
-
-/* --- sends --- */
-
-/* The lines are far apart: none waits for the one before it. */
-static uint64_t sum_lines(const uint8_t *bytes, size_t length, uint64_t phase)
+#else
+static void clear_upper_halves(void)
 {
-	const size_t first = EDGE + phase * LINE, end = length - EDGE, step = LINES * LINE;
-	uint64_t sum;
-
-	for (size_t at = first; at < end && at < first + AHEAD * step; at += step)
-		__builtin_prefetch(bytes + at);
-	sum = vb_sum(bytes, EDGE) * 3 + vb_sum(bytes + end, EDGE);
-	for (size_t at = first; at + LINE <= end; at += step) {
-		__builtin_prefetch(bytes + at + AHEAD * step);
-		sum = sum * 31 + vb_sum(bytes + at, LINE);
-	}
-	return sum;
 }
+#endif
 
-static uint64_t sum_send(struct vb_work *work, uint64_t phase)
+/* The bytes [from, to) of the buffer. */
+static uint64_t sum_bytes(uint64_t sum, const struct vb_work *work, uint64_t from, uint64_t to)
 {
-	const struct vb_piece *piece = vb_work_pieces(work);
-	uint64_t sum = 0;
-
-	for (uint16_t i = 0; i < work->piece_count; i++, piece++) {
-		const uint8_t *bytes = (const uint8_t *)(uintptr_t)piece->range->addr;
-		const size_t length = piece->range->length;
-
-		sum = sum * 31 + (length <= WHOLE_MAX ? vb_sum(bytes, length)
-						      : sum_lines(bytes, length, phase));
-	}
-	return sum;
-}
-
-void vb_sum_send(struct vb_work *work)
-{
-	static uint64_t phase; /* under the lock */
-
-	work->sum[1] = phase++ % LINES;
-	work->sum[0] = sum_send(work, work->sum[1]);
-	work->summed = true;
-}
-
-bool vb_sum_send_same(const struct vb_work *work)
-{
-	return sum_send((struct vb_work *)work, work->sum[1]) == work->sum[0];
-}
-
-/* --- receives --- */
-
-static uint64_t sum_pieces(struct vb_work *work, uint64_t from, uint64_t to)
-{
-	const struct vb_piece *piece = vb_work_pieces(work);
-	uint64_t sum = 0, at = 0;
+	const struct vb_piece *piece = vb_work_pieces((struct vb_work *)work);
+	uint64_t at = 0;
 
 	for (uint16_t i = 0; i < work->piece_count && at < to; i++, piece++) {
 		const uint64_t length = piece->range->length;
@@ -108,45 +52,85 @@ static uint64_t sum_pieces(struct vb_work *work, uint64_t from, uint64_t to)
 		const uint64_t last = to - at < length ? to - at : length;
 
 		if (first < last)
-			sum = sum * 31 +
-			      vb_sum((const void *)(uintptr_t)(piece->range->addr + first),
-				     last - first);
+			sum = crc64_jones_refl(
+				sum, (const uint8_t *)(uintptr_t)(piece->range->addr + first),
+				last - first);
 		at += length;
 	}
 	return sum;
 }
 
-/* The part with this number, as [from, to). */
-static bool part_of(uint64_t length, int part, uint64_t *from, uint64_t *to)
+/* Under the lock. */
+static bool takes_whole(struct vb_queue *queue, uint64_t length)
 {
-	static const uint64_t cuts[VB_SUMS] = { 0, 64, 256, EDGE };
+	static uint32_t chance = 2463534242u;
 
-	*from = cuts[part];
-	*to = length;
-	if (part == VB_SUMS - 1 && length > 2 * EDGE) /* the end */
-		*from = length - EDGE;
-	else if (part < VB_SUMS - 1 && cuts[part + 1] < length)
-		*to = cuts[part + 1];
-	return *from < *to;
+	if (length <= LONG || queue->long_count++ < WHOLE_FIRST)
+		return true;
+	chance ^= chance << 13;
+	chance ^= chance >> 17;
+	chance ^= chance << 5;
+	return chance % WHOLE_ONE_IN == 0;
 }
 
-void vb_sum_receive(struct vb_work *work)
+/* --- sends --- */
+
+static uint64_t sum_send(const struct vb_work *work)
+{
+	uint64_t sum = sum_bytes(0, work, 0, work->whole ? work->length : EDGE);
+
+	if (!work->whole)
+		sum = sum_bytes(sum, work, work->length - EDGE, work->length);
+	clear_upper_halves();
+	return sum;
+}
+
+void vb_sum_send(struct vb_queue *queue, struct vb_work *work)
+{
+	work->whole = takes_whole(queue, work->length);
+	work->sum[0] = sum_send(work);
+	work->summed = true;
+}
+
+bool vb_sum_send_same(const struct vb_work *work)
+{
+	return sum_send(work) == work->sum[0];
+}
+
+/* --- receives --- */
+
+/* The part with this number, as [from, to). Of a buffer that is not summed wholly, two edges. */
+static bool part_of(const struct vb_work *work, int part, uint64_t *from, uint64_t *to)
+{
+	static const uint64_t cuts[VB_SUMS + 1] = { 0, 64, EDGE, 8 * EDGE, 64 * EDGE, UINT64_MAX };
+
+	*from = cuts[part];
+	*to = cuts[part + 1] < work->length ? cuts[part + 1] : work->length;
+	if (!work->whole && part == VB_SUMS - 1)
+		*from = work->length - EDGE;
+	return *from < *to && (work->whole || part < 2 || part == VB_SUMS - 1);
+}
+
+void vb_sum_receive(struct vb_queue *queue, struct vb_work *work)
 {
 	uint64_t from, to;
 
+	work->whole = takes_whole(queue, work->length);
 	for (int i = 0; i < VB_SUMS; i++)
-		if (part_of(work->length, i, &from, &to))
-			work->sum[i] = sum_pieces(work, from, to);
+		if (part_of(work, i, &from, &to))
+			work->sum[i] = sum_bytes(0, work, from, to);
+	clear_upper_halves();
 	work->summed = true;
 }
 
 bool vb_sum_receive_same(const struct vb_work *work, uint64_t filled)
 {
 	uint64_t from, to;
+	bool same = true;
 
-	for (int i = 0; i < VB_SUMS; i++)
-		if (part_of(work->length, i, &from, &to) && from >= filled &&
-		    sum_pieces((struct vb_work *)work, from, to) != work->sum[i])
-			return false;
-	return true;
+	for (int i = 0; i < VB_SUMS && same; i++)
+		if (part_of(work, i, &from, &to) && from >= filled)
+			same = sum_bytes(0, work, from, to) == work->sum[i];
+	clear_upper_halves();
+	return same;
 }

@@ -44,6 +44,19 @@ bool vb_use_begin(struct vb_object *object, const char *call, const struct vb_st
 	return true;
 }
 
+void vb_check_used(struct vb_object *object, const char *call, const struct vb_stack *stack)
+{
+	const struct vb_stack *user = atomic_load(&object->user);
+
+	if (user)
+		vb_report(VB_RULE_THREADS,
+			  VB_CALLS({ "destroyed by", stack }, { "while a thread was in", user },
+				   { "made by", object->made }),
+			  "%s was called while a thread used the %s: on a NIC it uses freed "
+			  "memory.",
+			  call, vb_kind_name(object->kind));
+}
+
 void vb_use_end(struct vb_object *object)
 {
 	atomic_store_explicit(&object->user, NULL, memory_order_relaxed);

@@ -182,7 +182,7 @@ static void connect_one(struct end *end, unsigned i, const struct address *peer,
 	     "RTR");
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 14,
+		.timeout = 17, /* half a second: either end may wait for a CPU */
 		.retry_cnt = 7,
 		.rnr_retry = rnr_retry,
 		.max_rd_atomic = 4,

@@ -27,16 +27,33 @@ static void check(const struct end *end, unsigned round, uint32_t length)
 			       round % 255 + 1);
 }
 
-/* Posts the receive of each round before the client may send, and checks the message. */
+/* Posts the receive of a round before the client may send, and checks the message. */
+static void take(struct end *end, unsigned qp, unsigned round, uint32_t length)
+{
+	receive(end, qp, round);
+	tell(end);
+	poll_one(end);
+	check(end, round, length);
+}
+
 static void take_messages(struct end *end)
 {
 	for (unsigned i = 0; i < end->rounds; i++) {
-		receive(end, 0, i);
-		tell(end);
-		poll_one(end);
-		check(end, i, MESSAGE);
+		take(end, 0, i, MESSAGE);
 		tell(end);
 	}
+}
+
+/* Adds one to the first word of the peer's buffer. */
+static void count_one(struct end *end)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = work(end, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, &sge);
+
+	wr.wr.atomic.remote_addr = end->peer_address;
+	wr.wr.atomic.rkey = end->peer_rkey;
+	wr.wr.atomic.compare_add = 1;
+	post(end, 0, &wr);
 }
 
 /* --- reuse: a buffer is used again after the post --- */
@@ -112,10 +129,7 @@ static void crossing_server(struct end *end)
 {
 	for (unsigned i = 0; i < end->rounds; i++) {
 		memset(end->buffer, 0, MESSAGE);
-		receive(end, end->right ? 0 : 1, i);
-		tell(end);
-		poll_one(end);
-		check(end, i, MESSAGE);
+		take(end, end->right ? 0 : 1, i, MESSAGE);
 		tell(end);
 	}
 }
@@ -298,14 +312,8 @@ static void event_server(struct end *end)
 static void visible_client(struct end *end)
 {
 	for (unsigned i = 0; i < end->rounds; i++) {
-		struct ibv_sge sge;
-		struct ibv_send_wr wr = work(end, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, &sge);
-
-		wr.wr.atomic.remote_addr = end->peer_address;
-		wr.wr.atomic.rkey = end->peer_rkey;
-		wr.wr.atomic.compare_add = 1;
 		await(end);
-		post(end, 0, &wr);
+		count_one(end);
 		if (end->right)
 			poll_one(end);
 		tell(end);
@@ -333,13 +341,7 @@ static void counter_client(struct end *end)
 {
 	await(end);
 	for (unsigned i = 0; i < end->rounds; i++) {
-		struct ibv_sge sge;
-		struct ibv_send_wr wr = work(end, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, &sge);
-
-		wr.wr.atomic.remote_addr = end->peer_address;
-		wr.wr.atomic.rkey = end->peer_rkey;
-		wr.wr.atomic.compare_add = 1;
-		post(end, 0, &wr);
+		count_one(end);
 		poll_one(end);
 	}
 	tell(end);
@@ -383,12 +385,8 @@ static void inline_client(struct end *end)
 
 static void inline_server(struct end *end)
 {
-	for (unsigned i = 0; i < end->rounds; i++) {
-		receive(end, 0, i);
-		tell(end);
-		poll_one(end);
-		check(end, i, INLINE_BYTES);
-	}
+	for (unsigned i = 0; i < end->rounds; i++)
+		take(end, 0, i, INLINE_BYTES);
 }
 
 const struct program programs[] = {

@@ -4,9 +4,9 @@
 
 #include "cases.h"
 
-int post_send(struct rig *rig, uint64_t wr_id, size_t length, unsigned flags)
+int post_send_from(struct rig *rig, uint64_t wr_id, char *at, size_t length, unsigned flags)
 {
-	struct ibv_sge sge = rig_sge(rig, rig->out, length);
+	struct ibv_sge sge = rig_sge(rig, at, length);
 	struct ibv_send_wr *bad, wr = { .wr_id = wr_id,
 					.sg_list = &sge,
 					.num_sge = 1,
@@ -14,6 +14,11 @@ int post_send(struct rig *rig, uint64_t wr_id, size_t length, unsigned flags)
 					.send_flags = flags };
 
 	return ibv_post_send(rig->a, &wr, &bad);
+}
+
+int post_send(struct rig *rig, uint64_t wr_id, size_t length, unsigned flags)
+{
+	return post_send_from(rig, wr_id, rig->out, length, flags);
 }
 
 int post_recv(struct rig *rig, uint64_t wr_id, char *at, size_t length)
@@ -31,16 +36,14 @@ static void wrong_send_changed(struct rig *rig)
 	post_recv(rig, 1, rig->in, BUFFER);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED); /* <- */
 	strcpy(rig->out, "next message");
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 static void right_send_changed(struct rig *rig)
 {
 	post_recv(rig, 1, rig->in, BUFFER);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 	strcpy(rig->out, "next message");
 }
 
@@ -52,8 +55,7 @@ static void wrong_send_unsignaled(struct rig *rig)
 	post_send(rig, 3, 64, 0); /* <- */
 	strcpy(rig->out, "next message");
 	post_send(rig, 4, 64, IBV_SEND_SIGNALED);
-	for (int i = 0; i < 3; i++)
-		rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 3);
 }
 
 /* Inline data is copied by the post. */
@@ -61,19 +63,31 @@ static void right_send_unsignaled(struct rig *rig)
 {
 	struct wish wish = WISH;
 
-	MUST(!ibv_destroy_qp(rig->a) && !ibv_destroy_qp(rig->b));
 	wish.cap.max_inline_data = 64;
-	rig->a = rig_qp(rig, rig->cq, &wish);
-	rig->b = rig_qp(rig, rig->cq, &wish);
-	rig_connect(rig, rig->a, rig->b, &wish);
-	rig_connect(rig, rig->b, rig->a, &wish);
+	rig_renew(rig, rig->cq, &wish);
 	post_recv(rig, 1, rig->in, BUFFER);
 	post_recv(rig, 2, rig->spare, BUFFER);
 	post_send(rig, 3, 64, IBV_SEND_INLINE);
 	strcpy(rig->out, "next message");
 	post_send(rig, 4, 64, IBV_SEND_INLINE | IBV_SEND_SIGNALED);
-	for (int i = 0; i < 3; i++)
-		rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 3);
+}
+
+/* One byte, in the middle of much. */
+static void wrong_send_large(struct rig *rig)
+{
+	post_recv(rig, 1, rig->large_in, LARGE);
+	post_send_from(rig, 2, rig->large_out, LARGE, IBV_SEND_SIGNALED); /* <- */
+	rig->large_out[30001]++;
+	rig_wait_for(rig->cq, 2);
+}
+
+static void right_send_large(struct rig *rig)
+{
+	post_recv(rig, 1, rig->large_in, LARGE);
+	post_send_from(rig, 2, rig->large_out, LARGE, IBV_SEND_SIGNALED);
+	rig_wait_for(rig->cq, 2);
+	rig->large_out[30001]++;
 }
 
 /* --- recv-written --- */
@@ -83,8 +97,7 @@ static void wrong_recv_written(struct rig *rig)
 	post_recv(rig, 1, rig->in, BUFFER); /* <- */
 	memset(rig->in, 1, BUFFER);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 static void right_recv_written(struct rig *rig)
@@ -92,8 +105,23 @@ static void right_recv_written(struct rig *rig)
 	memset(rig->in, 1, BUFFER);
 	post_recv(rig, 1, rig->in, BUFFER);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
+}
+
+static void wrong_recv_large(struct rig *rig)
+{
+	post_recv(rig, 1, rig->large_in, LARGE); /* <- */
+	rig->large_in[30001]++;
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	rig_wait_for(rig->cq, 2);
+}
+
+static void right_recv_large(struct rig *rig)
+{
+	rig->large_in[30001]++;
+	post_recv(rig, 1, rig->large_in, LARGE);
+	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
+	rig_wait_for(rig->cq, 2);
 }
 
 /* --- overlap --- */
@@ -104,8 +132,7 @@ static void wrong_overlap_receives(struct rig *rig)
 	post_recv(rig, 2, rig->in + 64, 64); /* <- */
 	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
 	post_send(rig, 4, 64, IBV_SEND_SIGNALED);
-	for (int i = 0; i < 4; i++)
-		rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 4);
 }
 
 static void right_overlap_receives(struct rig *rig)
@@ -114,8 +141,7 @@ static void right_overlap_receives(struct rig *rig)
 	post_recv(rig, 2, rig->in + 64, 64);
 	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
 	post_send(rig, 4, 64, IBV_SEND_SIGNALED);
-	for (int i = 0; i < 4; i++)
-		rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 4);
 }
 
 static void wrong_overlap_send(struct rig *rig)
@@ -123,8 +149,7 @@ static void wrong_overlap_send(struct rig *rig)
 	post_recv(rig, 1, rig->in, 64);
 	post_recv(rig, 2, rig->out, 64);          /* for later */
 	post_send(rig, 3, 64, IBV_SEND_SIGNALED); /* <- */
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 /* Two sends may read the same bytes. */
@@ -134,8 +159,7 @@ static void right_overlap_send(struct rig *rig)
 	post_recv(rig, 2, rig->spare, 64);
 	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
 	post_send(rig, 4, 32, IBV_SEND_SIGNALED);
-	for (int i = 0; i < 4; i++)
-		rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 4);
 }
 
 static int post_read(struct rig *rig, uint64_t wr_id, char *into)
@@ -156,8 +180,7 @@ static void wrong_overlap_reads(struct rig *rig)
 {
 	post_read(rig, 1, rig->in);
 	post_read(rig, 2, rig->in + 32); /* <- */
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 static void right_overlap_reads(struct rig *rig)
@@ -189,7 +212,9 @@ static void right_key(struct rig *rig)
 const struct pair buffer_pairs[] = {
 	{ PAIR("send-changed", send_changed) },
 	{ PAIR("send-changed/unsignaled", send_unsignaled) },
+	{ PAIR("send-changed/large", send_large) },
 	{ PAIR("recv-written", recv_written) },
+	{ PAIR("recv-written/large", recv_large) },
 	{ PAIR("overlap", overlap_receives) },
 	{ PAIR("overlap/send", overlap_send) },
 	{ PAIR("overlap/reads", overlap_reads) },

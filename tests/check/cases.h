@@ -18,6 +18,7 @@ extern const struct pair buffer_pairs[], memory_pairs[], queue_pairs[], attribut
 
 /* Parts of both sides, which are not what the pair is about. */
 int post_send(struct rig *rig, uint64_t wr_id, size_t length, unsigned flags);
+int post_send_from(struct rig *rig, uint64_t wr_id, char *at, size_t length, unsigned flags);
 int post_recv(struct rig *rig, uint64_t wr_id, char *at, size_t length);
 
 #endif

@@ -118,6 +118,44 @@ static void right_freed_realloc(struct rig *rig)
 	ibv_dereg_mr(mr);
 }
 
+/* A region of whole pages, as caches of registrations make it. */
+static struct ibv_mr *register_page(struct rig *rig, char *block)
+{
+	char *page = (char *)((uintptr_t)block & ~(uintptr_t)(BUFFER - 1));
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, page, 2 * BUFFER, IBV_ACCESS_LOCAL_WRITE);
+
+	MUST(mr);
+	return mr;
+}
+
+static void wrong_freed_posted(struct rig *rig)
+{
+	char *block = malloc(64);
+	struct ibv_mr *mr = register_page(rig, block);
+	struct ibv_sge sge = { (uintptr_t)block, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	MUST(!ibv_post_recv(rig->b, &wr, &bad));
+	free(block); /* <- */
+	ibv_destroy_qp(rig->b);
+	rig->b = NULL;
+	ibv_dereg_mr(mr);
+}
+
+static void right_freed_posted(struct rig *rig)
+{
+	char *block = malloc(64);
+	struct ibv_mr *mr = register_page(rig, block);
+	struct ibv_sge sge = { (uintptr_t)block, 64, mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+
+	MUST(!ibv_post_recv(rig->b, &wr, &bad));
+	ibv_destroy_qp(rig->b);
+	rig->b = NULL;
+	free(block);
+	ibv_dereg_mr(mr);
+}
+
 /* --- in-flight --- */
 
 static void wrong_in_flight(struct rig *rig)
@@ -135,8 +173,7 @@ static void right_in_flight(struct rig *rig)
 {
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 	ibv_destroy_qp(rig->a);
 	rig->a = NULL;
 }
@@ -150,8 +187,7 @@ static void wrong_dereg_in_flight(struct rig *rig)
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
 	ibv_dereg_mr(rig->mr); /* <- */
 	rig->mr = NULL;
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 /* In ERR no work is under way. */
@@ -161,8 +197,7 @@ static void right_dereg_in_flight(struct rig *rig)
 
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 	ibv_modify_qp(rig->a, &attr, IBV_QP_STATE);
 	post_send(rig, 3, 64, IBV_SEND_SIGNALED);
 	ibv_dereg_mr(rig->mr);
@@ -216,8 +251,7 @@ static void right_destroyed_qp(struct rig *rig)
 {
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 const struct pair memory_pairs[] = {
@@ -226,6 +260,7 @@ const struct pair memory_pairs[] = {
 	{ PAIR("unmapped/madvise", advised) },
 	{ PAIR("freed", freed) },
 	{ PAIR("freed/realloc", freed_realloc) },
+	{ PAIR("freed/posted", freed_posted) },
 	{ PAIR("in-flight", in_flight) },
 	{ PAIR("in-flight/dereg", dereg_in_flight) },
 	{ PAIR("leak", leak) },

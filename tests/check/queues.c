@@ -8,23 +8,13 @@
 
 #include "cases.h"
 
-/* The pair of QPs again, on another CQ or with other attributes. */
-static void renew(struct rig *rig, struct ibv_cq *cq, const struct wish *wish)
-{
-	MUST(!ibv_destroy_qp(rig->a) && !ibv_destroy_qp(rig->b));
-	rig->a = rig_qp(rig, cq, wish);
-	rig->b = rig_qp(rig, cq, wish);
-	rig_connect(rig, rig->a, rig->b, wish);
-	rig_connect(rig, rig->b, rig->a, wish);
-}
-
 static void use_cq(struct rig *rig, int cqe, struct ibv_comp_channel *channel)
 {
 	struct ibv_cq *cq = ibv_create_cq(rig->context, cqe, NULL, channel, 0), *old = rig->cq;
 	const struct wish wish = WISH;
 
 	MUST(cq);
-	renew(rig, cq, &wish);
+	rig_renew(rig, cq, &wish);
 	rig->cq = cq;
 	MUST(!ibv_destroy_cq(old));
 }
@@ -63,8 +53,7 @@ static void right_unsignaled(struct rig *rig)
 		MUST(!post_send(rig, i, 64, 0));
 	MUST(!post_send(rig, DEPTH, 64, IBV_SEND_SIGNALED));
 	MUST(post_send(rig, 100, 64, 0) == ENOMEM);
-	for (int i = 0; i <= DEPTH; i++)
-		rig_wait(rig->cq);
+	rig_wait_for(rig->cq, DEPTH + 1);
 }
 
 /* --- unpolled --- */
@@ -86,8 +75,7 @@ static void right_unpolled(struct rig *rig)
 	use_cq(rig, 64, NULL);
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 /* --- unacked --- */
@@ -102,8 +90,7 @@ static void one_event(struct rig *rig, struct ibv_comp_channel *channel)
 
 static void finish(struct rig *rig, struct ibv_comp_channel *channel)
 {
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 	MUST(!ibv_destroy_qp(rig->a) && !ibv_destroy_qp(rig->b));
 	MUST(!ibv_destroy_cq(rig->cq));
 	rig->a = rig->b = NULL;
@@ -141,16 +128,14 @@ static void wrong_rnr(struct rig *rig)
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED); /* <- */
 	usleep(20000);
 	post_recv(rig, 1, rig->in, 64);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 static void right_rnr(struct rig *rig)
 {
 	post_recv(rig, 1, rig->in, 64);
 	post_send(rig, 2, 64, IBV_SEND_SIGNALED);
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 /* --- threads --- */
@@ -201,6 +186,54 @@ static void right_threads(struct rig *rig)
 	MUST(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)));
 }
 
+static atomic_bool waiting;
+
+static void *wait_for_event(void *channel)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	atomic_store(&waiting, true);
+	ibv_get_cq_event(channel, &cq, &context);
+	return NULL;
+}
+
+/* A thread that waits for an event, soon. */
+static pthread_t begin_waiting(struct ibv_comp_channel *channel)
+{
+	pthread_t thread;
+
+	MUST(!pthread_create(&thread, NULL, wait_for_event, channel));
+	while (!atomic_load(&waiting))
+		;
+	usleep(100000);
+	return thread;
+}
+
+static void end_waiting(pthread_t thread)
+{
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+}
+
+static void wrong_threads_destroy(struct rig *rig)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	pthread_t thread = begin_waiting(channel);
+
+	ibv_destroy_comp_channel(channel); /* <- */
+	end_waiting(thread);
+}
+
+static void right_threads_destroy(struct rig *rig)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	pthread_t thread = begin_waiting(channel);
+
+	end_waiting(thread);
+	ibv_destroy_comp_channel(channel);
+}
+
 /* --- the calls of extended objects --- */
 
 static void use_extended(struct rig *rig, bool wrong)
@@ -231,8 +264,7 @@ static void use_extended(struct rig *rig, bool wrong)
 	MUST(!ibv_wr_complete(ex)); /* <- */
 	if (wrong)
 		strcpy(rig->out, "next message");
-	rig_wait(rig->cq);
-	rig_wait(rig->cq);
+	rig_wait_for(rig->cq, 2);
 }
 
 static void wrong_extended(struct rig *rig)
@@ -252,6 +284,7 @@ const struct pair queue_pairs[] = {
 	{ PAIR("unacked", unacked) },
 	{ PAIR("rnr", rnr) },
 	{ PAIR("threads", threads) },
+	{ PAIR("threads/destroy", threads_destroy) },
 	{ PAIR("send-changed/ibv_wr", extended) },
 	{ 0 },
 };

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MEMORY = 3 * BUFFER + 2 * LARGE };
+
 void rig_must(bool holds, const char *text, int line)
 {
 	if (holds)
@@ -87,6 +89,15 @@ void rig_connect(struct rig *rig, struct ibv_qp *from, struct ibv_qp *to, const 
 	to_rts(from, wish);
 }
 
+void rig_renew(struct rig *rig, struct ibv_cq *cq, const struct wish *wish)
+{
+	MUST(!ibv_destroy_qp(rig->a) && !ibv_destroy_qp(rig->b));
+	rig->a = rig_qp(rig, cq, wish);
+	rig->b = rig_qp(rig, cq, wish);
+	rig_connect(rig, rig->a, rig->b, wish);
+	rig_connect(rig, rig->b, rig->a, wish);
+}
+
 void rig_open(struct rig *rig)
 {
 	const struct wish wish = WISH;
@@ -99,12 +110,14 @@ void rig_open(struct rig *rig)
 	find_gid(rig);
 	rig->pd = ibv_alloc_pd(rig->context);
 	rig->cq = ibv_create_cq(rig->context, 4 * DEPTH, NULL, NULL, 0);
-	rig->memory = calloc(3, BUFFER);
+	rig->memory = calloc(1, MEMORY);
 	MUST(rig->pd && rig->cq && rig->memory);
 	rig->out = rig->memory;
 	rig->in = rig->memory + BUFFER;
 	rig->spare = rig->memory + 2 * BUFFER;
-	rig->mr = ibv_reg_mr(rig->pd, rig->memory, 3 * (size_t)BUFFER,
+	rig->large_out = rig->memory + 3 * BUFFER;
+	rig->large_in = rig->large_out + LARGE;
+	rig->mr = ibv_reg_mr(rig->pd, rig->memory, MEMORY,
 			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	MUST(rig->mr);
 	rig->a = rig_qp(rig, rig->cq, &wish);
@@ -142,4 +155,10 @@ struct ibv_wc rig_wait(struct ibv_cq *cq)
 		;
 	MUST(got == 1);
 	return wc;
+}
+
+void rig_wait_for(struct ibv_cq *cq, int count)
+{
+	while (count--)
+		rig_wait(cq);
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BUFFER = 4096, DEPTH = 16 };
+enum { BUFFER = 4096, LARGE = 65536, DEPTH = 16 };
 
 struct rig {
 	struct ibv_context *context;
@@ -18,6 +18,7 @@ struct rig {
 	struct ibv_mr *mr;    /* of memory */
 	char *memory;         /* BUFFER bytes each: for sends, for receives, spare */
 	char *out, *in, *spare;
+	char *large_out, *large_in; /* LARGE bytes each */
 	union ibv_gid gid;
 	int gid_index;
 };
@@ -38,11 +39,14 @@ void rig_close(struct rig *rig);
 /* QPs of that kind, in RTS. */
 struct ibv_qp *rig_qp(struct rig *rig, struct ibv_cq *cq, const struct wish *wish);
 void rig_connect(struct rig *rig, struct ibv_qp *from, struct ibv_qp *to, const struct wish *wish);
+/* The pair of QPs again, on another CQ or with other attributes. */
+void rig_renew(struct rig *rig, struct ibv_cq *cq, const struct wish *wish);
 
 /* One SGE of the rig's memory. */
 struct ibv_sge rig_sge(const struct rig *rig, const char *at, size_t length);
 /* Waits for a completion. */
 struct ibv_wc rig_wait(struct ibv_cq *cq);
+void rig_wait_for(struct ibv_cq *cq, int count);
 /* Fails the program if the condition does not hold. */
 #define MUST(condition) rig_must(condition, #condition, __LINE__)
 void rig_must(bool holds, const char *text, int line);
