@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "nic/mr.h"
 
 enum { GROW_MS = 1000 }; /* time that all calls together wait for a thread that stays inside */
@@ -200,6 +201,9 @@ int vb_rq_grow(struct vb_rq *rq, uint32_t depth)
 	vb_grace_begin(rq->nic, &grace, &(struct vb_ending){ .rq = rq }, true);
 	err = vb_grace_wait(&grace, GROW_MS, &slot) ? -EBUSY : 0;
 	if (err) {
+		vb_explain("ibv_modify_srq: the process with slot %u is stopped while it uses the "
+			   "queue; continue or end it, then try again",
+			   slot);
 		vb_grace_drop(&grace);
 	} else {
 		vb_spin_lock(rq->consumer_lock);

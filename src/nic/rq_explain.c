@@ -47,9 +47,14 @@ void vb_rq_explain(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const
 	case IBV_WC_REM_INV_REQ_ERR:
 		snprintf(text, sizeof(text), "the message told to invalidate an rkey that is none");
 		break;
+	case IBV_WC_GENERAL_ERR:
+		snprintf(text, sizeof(text),
+			 "its completion makes no sense: a process that shares the queue's memory "
+			 "has damaged it");
+		break;
 	default:
 		snprintf(text, sizeof(text), "it failed with status %d", wc->status);
 	}
-	vb_explain("QP 0x%06x, receive wr_id %llu: %s", wc->qp_num, (unsigned long long)wc->wr_id,
-		   text);
+	vb_explain_work("QP 0x%06x, receive wr_id %llu: %s", wc->qp_num,
+			(unsigned long long)wc->wr_id, text);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdma_disconnect and rdma_notify. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -122,6 +123,9 @@ static int notify(struct vb_cma_id *id, enum ibv_event_type event)
 		return -EINVAL;
 	}
 	err = vb_cm_notify(&id->endpoint, vb_now_ns());
+	if (err)
+		vb_explain("rdma_notify: the identifier is %s: %s", vb_cma_state_name(id->state),
+			   strerror(-err));
 	vb_cma_rearm();
 	return err;
 }

@@ -403,7 +403,7 @@ static void attach_to_slot(struct vb_nic *nic, uint32_t slot)
 /* Posting and polling are no cancellation points: the peer would stay half attached. */
 void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 {
-	VB_NO_CANCEL;
+	VB_NO_CANCEL_WITHIN;
 
 	attach_to_slot(nic, slot);
 }
