@@ -210,14 +210,6 @@ damaged(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *w
 	vb_rq_explain(rq, twin, wc);
 }
 
-/* Payload rode along, and the buffer is not there any more. */
-__attribute__((cold, noinline)) static void
-unplaced(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc)
-{
-	wc->status = IBV_WC_LOC_PROT_ERR;
-	vb_rq_explain(rq, twin, wc);
-}
-
 /* Not a message that succeeded and fits: is it an error, or a WRITE with immediate? */
 __attribute__((cold, noinline)) static bool
 is_plausible(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const struct ibv_wc *wc)
@@ -264,7 +256,7 @@ static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
 	else if (where != VB_PAYLOAD_PLACED && !status &&
 		 !vb_rq_scatter_word(twin, cell, where, length) &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
-		unplaced(rq, twin, wc);
+		vb_rq_unplaced(rq, twin, wc);
 	vb_rq_shelf_leave(rq, cell);
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);

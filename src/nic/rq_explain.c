@@ -58,3 +58,9 @@ void vb_rq_explain(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const
 	vb_explain_work("QP 0x%06x, receive wr_id %llu: %s", wc->qp_num,
 			(unsigned long long)wc->wr_id, text);
 }
+
+void vb_rq_unplaced(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc)
+{
+	wc->status = IBV_WC_LOC_PROT_ERR;
+	vb_rq_explain(rq, twin, wc);
+}
