@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The owner of a receive that failed explains it: the sender may be another program. */
+/* Receives that failed. Their owner explains them: the sender may be another program. */
 #include <stdio.h>
 
 #include "base/config.h"
@@ -62,5 +62,14 @@ void vb_rq_explain(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const
 void vb_rq_unplaced(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc)
 {
 	wc->status = IBV_WC_LOC_PROT_ERR;
+	vb_rq_explain(rq, twin, wc);
+}
+
+void vb_rq_damaged(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc)
+{
+	wc->status = IBV_WC_GENERAL_ERR;
+	wc->vendor_err = 0;
+	wc->byte_len = 0;
+	wc->wc_flags = 0;
 	vb_rq_explain(rq, twin, wc);
 }
