@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -368,23 +367,6 @@ int capture_run(const struct capture_options *options)
 
 /* --- options --- */
 
-static bool parse_number(const char *text, int base, uint64_t most, uint64_t *number)
-{
-	char *end;
-
-	errno = 0;
-	*number = strtoull(text, &end, base);
-	return !errno && end != text && !*end && *text != '-' && *number <= most;
-}
-
-static bool parse_seconds(const char *text, double *seconds)
-{
-	char *end;
-
-	*seconds = strtod(text, &end);
-	return end != text && !*end && isfinite(*seconds) && *seconds > 0;
-}
-
 /* False: the value makes no sense. */
 static bool parse_option(int letter, const char *value, struct capture_options *options)
 {
@@ -396,11 +378,10 @@ static bool parse_option(int letter, const char *value, struct capture_options *
 		options->output = strcmp(value, "-") ? value : NULL;
 		break;
 	case 'p':
-		good = parse_number(value, 10, INT32_MAX, &number) && number;
-		options->pid = (pid_t)number;
+		good = value_pid(value, &options->pid);
 		break;
 	case 'q':
-		good = parse_number(value, 0, VB_QPN_MASK, &number);
+		good = value_number(value, 0, VB_QPN_MASK, &number);
 		options->qpn = (int64_t)number;
 		break;
 	case 'd':
@@ -408,14 +389,14 @@ static bool parse_option(int letter, const char *value, struct capture_options *
 		break;
 	case 'b':
 		number = VB_CAPTURE_ALL;
-		good = !strcmp(value, "all") || parse_number(value, 10, VB_CAPTURE_ALL, &number);
+		good = !strcmp(value, "all") || value_number(value, 10, VB_CAPTURE_ALL, &number);
 		options->bytes = (uint32_t)number;
 		break;
 	case 'c':
-		good = parse_number(value, 10, UINT64_MAX, &options->count) && options->count;
+		good = value_number(value, 10, UINT64_MAX, &options->count) && options->count;
 		break;
 	case 's':
-		good = parse_seconds(value, &options->seconds);
+		good = value_seconds(value, &options->seconds);
 		break;
 	case 'Q':
 		options->quiet = true;

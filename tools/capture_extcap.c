@@ -70,6 +70,9 @@ bool is_extcap(int argc, char **argv)
 
 static bool option_take(struct extcap *extcap, int letter)
 {
+	uint64_t bytes;
+	bool good;
+
 	switch (letter) {
 	case 'I':
 		extcap->interfaces = true;
@@ -90,8 +93,9 @@ static bool option_take(struct extcap *extcap, int letter)
 		extcap->fifo = optarg;
 		return true;
 	case 'b':
-		extcap->bytes = (uint32_t)strtoul(optarg, NULL, 10);
-		return extcap->bytes <= VB_CAPTURE_ALL;
+		good = value_number(optarg, 10, VB_CAPTURE_ALL, &bytes);
+		extcap->bytes = (uint32_t)bytes;
+		return good;
 	case 'x':
 		return true;
 	}

@@ -2,7 +2,6 @@
 #include "resources.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <getopt.h>
 #include <pwd.h>
 #include <stdlib.h>
@@ -165,17 +164,6 @@ static bool parse_kind(const char *name, struct selection *selection)
 	return false;
 }
 
-static bool parse_pid(const char *text, pid_t *pid)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	*pid = (pid_t)value;
-	return !errno && end != text && !*end && value > 0 && *pid == value;
-}
-
 /* -1: go on; else the exit status of the program. */
 static int parse_options(int argc, char **argv, struct selection *selection, bool *json)
 {
@@ -195,7 +183,7 @@ static int parse_options(int argc, char **argv, struct selection *selection, boo
 			return option_unknown("resources", argv[optind - 1], usage);
 		if (letter == 'j')
 			*json = true;
-		else if (letter != 'p' || !parse_pid(optarg, &selection->pid))
+		else if (letter != 'p' || !value_pid(optarg, &selection->pid))
 			goto misunderstood;
 	}
 	for (; optind < argc; optind++)

@@ -2,9 +2,7 @@
 /* verbena top: the options, the keys and the loop. */
 #include "top.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -186,21 +184,7 @@ static bool parse_sort(const char *text, enum top_sort *sort)
 
 static bool parse_seconds(const char *text, double *seconds)
 {
-	char *end;
-
-	*seconds = strtod(text, &end);
-	return end != text && !*end && isfinite(*seconds) && *seconds >= 0.1 && *seconds <= 86400;
-}
-
-static bool parse_pid(const char *text, pid_t *pid)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	*pid = (pid_t)value;
-	return !errno && end != text && !*end && value > 0 && *pid == value;
+	return value_seconds(text, seconds) && *seconds >= 0.1 && *seconds <= 86400;
 }
 
 static bool option_take(struct top_options *options, int letter)
@@ -215,7 +199,7 @@ static bool option_take(struct top_options *options, int letter)
 	case 'n':
 		return parse_seconds(optarg, &options->interval_s);
 	case 'p':
-		return parse_pid(optarg, &options->pid);
+		return value_pid(optarg, &options->pid);
 	case 's':
 		return parse_sort(optarg, &options->sort);
 	}

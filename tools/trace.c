@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,29 +227,19 @@ int trace_program(const struct trace_options *options, int (*start)(void *arg), 
 
 bool trace_parse_limit(const char *text, uint64_t *limit_mb)
 {
-	char *end;
-
-	errno = 0;
-	*limit_mb = strtoull(text, &end, 10);
-	return !errno && end != text && !*end && *text != '-' && *limit_mb && *limit_mb < 1 << 20;
+	return value_number(text, 10, (1 << 20) - 1, limit_mb) && *limit_mb;
 }
 
 static bool parse_option(int letter, const char *value, struct trace_options *options)
 {
-	char *end = "";
-	long pid;
-
 	switch (letter) {
 	case 'o':
 		options->output = value;
 		return *value;
 	case 'p':
-		pid = strtol(value, &end, 10);
-		options->pid = (pid_t)pid;
-		return end != value && !*end && pid > 0 && pid <= INT32_MAX;
+		return value_pid(value, &options->pid);
 	case 's':
-		options->seconds = strtod(value, &end);
-		return end != value && !*end && isfinite(options->seconds) && options->seconds > 0;
+		return value_seconds(value, &options->seconds);
 	case 'l':
 		return trace_parse_limit(value, &options->limit_mb);
 	case 'Q':

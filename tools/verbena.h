@@ -7,6 +7,8 @@
 #include <net/if.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
@@ -32,6 +34,13 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * output) or an unknown argument.
  */
 bool options_end(int argc, char **argv, const char *usage, int *status);
+
+/* --- values of options: values.c; false: the text is no such value --- */
+
+/* A number up to most, without a sign. base 0: 0x... is hexadecimal. */
+bool value_number(const char *text, int base, uint64_t most, uint64_t *number);
+bool value_pid(const char *text, pid_t *pid);
+bool value_seconds(const char *text, double *seconds); /* more than 0, and finite */
 
 /* --- words that do not exist: nearest.c --- */
 

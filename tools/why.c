@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* verbena why: why does a program not go on? */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,20 +34,16 @@ static void keep_silent(void *arg, const char *line)
 
 /* --- arguments --- */
 
-static bool number_parse(const char *text, int base, unsigned long *number)
+static bool number_parse(const char *text, int base, uint64_t *number)
 {
-	char *end;
-
-	errno = 0;
-	*number = strtoul(text, &end, base);
-	return !errno && end != text && !*end && *number && *number < 1ul << 31;
+	return value_number(text, base, INT32_MAX, number) && *number;
 }
 
 /* 0x...: a QP. A decimal number is a process, or a QP where there is no such process. */
 static bool target_parse(const char *text, struct vb_why_question *question)
 {
 	const bool hex = !strncmp(text, "0x", 2);
-	unsigned long number;
+	uint64_t number;
 
 	if (!number_parse(text, hex ? 16 : 10, &number))
 		return false;
@@ -61,7 +56,7 @@ static bool target_parse(const char *text, struct vb_why_question *question)
 
 /* -1: go on; else the exit status. */
 static int arguments_parse(int argc, char **argv, struct vb_why_question *question,
-			   unsigned long *watch_s)
+			   uint64_t *watch_s)
 {
 	static const struct option longs[] = { { "watch", required_argument, NULL, 'w' },
 					       { "help", no_argument, NULL, 'h' },
@@ -172,7 +167,7 @@ static bool watch_turn(struct vb_why_question *question, unsigned gap_ms, bool *
 	return verdict.found;
 }
 
-static int watch(struct vb_why_question *question, unsigned long seconds)
+static int watch(struct vb_why_question *question, uint64_t seconds)
 {
 	bool told = false, found = false;
 
@@ -185,7 +180,7 @@ static int watch(struct vb_why_question *question, unsigned long seconds)
 int verbena_why(int argc, char **argv)
 {
 	struct vb_why_question question = { .say = print_line };
-	unsigned long watch_s = 0;
+	uint64_t watch_s = 0;
 	int status = arguments_parse(argc, argv, &question, &watch_s);
 
 	if (status >= 0)

@@ -2,6 +2,8 @@
 #include "base/cancel.h"
 
 __thread struct vb_cancel_thread vb_cancel_thread __attribute__((tls_model("initial-exec")));
+/* Here, and not in log.c: some libraries have guards, and explain nothing. */
+__thread bool vb_explained __attribute__((tls_model("initial-exec")));
 
 void vb_undo_all(void *unused)
 {

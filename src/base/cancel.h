@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "base/annotate.h"
+#include "base/log.h"
 
 /* A thread that is cancelled in its sleep gives this back. It lives on the stack of its owner. */
 struct vb_undo {
@@ -38,6 +39,7 @@ struct vb_undo {
 
 struct vb_cancel_thread {
 	bool allowed;         /* the program allows cancellation, and a guard holds it off */
+	bool called;          /* the thread is in a public call */
 	struct vb_undo *undo; /* the last record */
 };
 
@@ -46,6 +48,8 @@ extern __thread struct vb_cancel_thread vb_cancel_thread;
 struct vb_cancel_guard {
 	int state, type; /* before the guard */
 	bool allowed;    /* the same */
+	bool called;     /* the same */
+	bool explained;  /* a call around this one had explained a failure (base/log.h) */
 };
 
 /*
@@ -64,7 +68,8 @@ static inline void vb_cancel_settle(void)
 
 static inline struct vb_cancel_guard vb_cancel_hold_off(void)
 {
-	struct vb_cancel_guard guard = { .allowed = vb_cancel_thread.allowed };
+	struct vb_cancel_guard guard = { .allowed = vb_cancel_thread.allowed,
+					 .called = vb_cancel_thread.called };
 
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &guard.type);
 	if (__builtin_expect(guard.type == PTHREAD_CANCEL_ASYNCHRONOUS, 0))
@@ -75,16 +80,29 @@ static inline struct vb_cancel_guard vb_cancel_hold_off(void)
 	return guard;
 }
 
+/* A public call begins: it has explained nothing. */
+static inline struct vb_cancel_guard vb_cancel_call(void)
+{
+	struct vb_cancel_guard guard = vb_cancel_hold_off();
+
+	guard.explained = guard.called && vb_explained;
+	vb_cancel_thread.called = true;
+	vb_explained = false;
+	return guard;
+}
+
 static inline struct vb_cancel_guard vb_cancel_point(void)
 {
 	pthread_testcancel();
-	return vb_cancel_hold_off();
+	return vb_cancel_call();
 }
 
 /* May be called twice. */
 static inline void vb_cancel_restore(struct vb_cancel_guard *guard)
 {
 	vb_cancel_thread.allowed = guard->allowed;
+	vb_cancel_thread.called = guard->called;
+	vb_explained |= guard->explained;
 	pthread_setcanceltype(guard->type, NULL);
 	pthread_setcancelstate(guard->state, NULL);
 	vb_tell_returns();
@@ -93,8 +111,10 @@ static inline void vb_cancel_restore(struct vb_cancel_guard *guard)
 /* They end with the block that they stand in. */
 #define VB_CANCEL_GUARD(name, begin) \
 	__attribute__((cleanup(vb_cancel_restore), unused)) struct vb_cancel_guard name = begin()
-#define VB_NO_CANCEL    VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_hold_off)
+#define VB_NO_CANCEL    VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_call)
 #define VB_CANCEL_POINT VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_point)
+/* The same for a part of a call that has no guard. */
+#define VB_NO_CANCEL_WITHIN VB_CANCEL_GUARD(vb_cancel_guard, vb_cancel_hold_off)
 /* Ends the guard of this function early, before a call that holds nothing of ours. */
 #define VB_CANCEL_END() vb_cancel_restore(&vb_cancel_guard)
 

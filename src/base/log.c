@@ -178,10 +178,12 @@ static void sentence_say(const char *format, va_list args, bool each)
 
 static _Atomic uint64_t failures;
 static void (*_Atomic count_by)(void);
+static bool (*_Atomic explained_by)(void);
 
-void vb_explain_count_by(void (*count)(void))
+void vb_explain_join(void (*count)(void), bool (*explained)(void))
 {
 	atomic_store(&count_by, count);
+	atomic_store(&explained_by, explained);
 }
 
 void vb_explain_count(void)
@@ -198,16 +200,30 @@ void vb_explain_count(void)
 
 /* --- the calls --- */
 
+static void failure_say(const char *format, va_list args)
+{
+	if (vb_config_explain())
+		sentence_say(format, args, false);
+	else
+		vb_explain_count();
+}
+
 void vb_explain(const char *format, ...)
 {
 	va_list args;
 
-	if (!vb_config_explain()) {
-		vb_explain_count();
-		return;
-	}
+	vb_explained = true;
 	va_start(args, format);
-	sentence_say(format, args, false);
+	failure_say(format, args);
+	va_end(args);
+}
+
+void vb_explain_work(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	failure_say(format, args);
 	va_end(args);
 }
 
@@ -244,6 +260,46 @@ void vb_complain(const char *format, ...)
 	va_end(args);
 	line_write(STDERR_FILENO, text, "");
 	errno = saved_errno;
+}
+
+/* --- calls that fail without a sentence --- */
+
+bool vb_explained_take(void)
+{
+	const bool explained = vb_explained;
+
+	vb_explained = false;
+	return explained;
+}
+
+/* What a program asks for and does not have yet is no failure. */
+static bool is_failure(int err)
+{
+	return err != EAGAIN && err != EINTR && err != EINPROGRESS && err != ENODATA;
+}
+
+/* Functions behind an entry of the context's table have the name of the public call at the end. */
+static const char *public_name(const char *function, const char **prefix)
+{
+	static const char table[] = "vb_ops_";
+	const bool in_table = !strncmp(function, table, sizeof(table) - 1);
+
+	*prefix = in_table ? "ibv_" : "";
+	return function + (in_table ? sizeof(table) - 1 : 0);
+}
+
+void vb_explain_rest(const char *function, int err)
+{
+	bool (*explained)(void) = atomic_load(&explained_by);
+	const char *prefix, *name = public_name(function, &prefix);
+
+	if ((explained && explained()) || vb_explained || !is_failure(err))
+		return;
+	vb_explain("%s%s: %s (errno %d)", prefix, name,
+		   err == ENOMEM                    ? "no memory is left for this process"
+		   : err == EMFILE || err == ENFILE ? "no file descriptor is left"
+						    : strerror(err),
+		   err);
 }
 
 /* --- the end of the program --- */

@@ -17,15 +17,16 @@ static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 	char peer[VB_FAR_WORDS];
 
 	if (reason == VB_WHY_INJECTED_FATAL) {
-		vb_explain("QP 0x%06x has failed with its device: a fault rule", qp->ibv.qp_num);
+		vb_explain_work("QP 0x%06x has failed with its device: a fault rule",
+				qp->ibv.qp_num);
 		return;
 	}
 	if (!vb_reason_row(reason)->target_fails || atomic_load(&qp->wired))
 		return;
-	vb_explain("QP 0x%06x has failed: it refused a request of QP 0x%06x%s: %s", qp->ibv.qp_num,
-		   qp->attr.dest_qp_num,
-		   vb_config_explain() ? vb_path_far_words(qp, NULL, peer) : "",
-		   vb_reason_brief(reason));
+	vb_explain_work("QP 0x%06x has failed: it refused a request of QP 0x%06x%s: %s",
+			qp->ibv.qp_num, qp->attr.dest_qp_num,
+			vb_config_explain() ? vb_path_far_words(qp, NULL, peer) : "",
+			vb_reason_brief(reason));
 }
 
 /* True: the send queue has to be looked at, because it is to be flushed or may go on. */
@@ -117,7 +118,7 @@ static void attend(struct vb_nic *nic, bool service)
 void vb_engine_attend(struct vb_nic *nic, bool service)
 {
 	if (atomic_load(&nic->seg.lent->attention)) {
-		VB_NO_CANCEL; /* polling is no cancellation point */
+		VB_NO_CANCEL_WITHIN; /* polling is no cancellation point */
 
 		attend(nic, service);
 	}

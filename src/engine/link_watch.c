@@ -198,7 +198,7 @@ void vb_link_watch_start(int epoll)
 	routing_socket = open_routing_socket();
 	if (routing_socket < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, routing_socket, &event)) {
 		vb_fd_close(&routing_socket);
-		vb_explain("no routing socket: there will be no port events");
+		vb_explain_work("no routing socket: there will be no port events");
 	}
 }
 

@@ -88,7 +88,7 @@ void vb_pkey_watch_start(struct vb_nic *nic)
 		err = vb_watch_running(nic, inotify, on_change, nic);
 	if (err) {
 		vb_fd_close(&inotify);
-		vb_explain("%s cannot be watched: %s", file, strerror(-err));
+		vb_explain_work("%s cannot be watched: %s", file, strerror(-err));
 	}
 	follow_file(nic);
 }

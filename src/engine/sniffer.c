@@ -222,8 +222,8 @@ static void start(struct vb_nic *nic)
 		vb_sources_open(sniffer.sources, &options);
 	if (sniffer.sources && sniffer.framer && !timer_start(nic))
 		return;
-	vb_explain("the sniffer flow sees the frames of the interface only: out of memory or "
-		   "descriptors");
+	vb_explain_work("the sniffer flow sees the frames of the interface only: out of memory or "
+			"descriptors");
 	stop();
 }
 

@@ -285,9 +285,9 @@ void vb_report_explain(const struct vb_report *report, const struct vb_report_wo
 				vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
 				sentence);
 	else
-		vb_explain("QP 0x%06x, %s wr_id %llu: %s", report->qpn,
-			   vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
-			   sentence);
+		vb_explain_work("QP 0x%06x, %s wr_id %llu: %s", report->qpn,
+				vb_opcode_words(report->opcode), (unsigned long long)report->wr_id,
+				sentence);
 }
 
 /* In its sentence {p} is the own QP. */
@@ -298,9 +298,9 @@ void vb_report_refusal(const struct vb_report *report, const struct vb_report_wo
 
 	if (vb_config_explain())
 		vb_report_write(report, &own, sentence, SENTENCE);
-	vb_explain("QP 0x%06x refuses a %s of QP 0x%06x%s: %s", report->peer_qpn,
-		   words && words->request ? words->request : "request", report->qpn,
-		   words && words->peer ? words->peer : "", sentence);
+	vb_explain_work("QP 0x%06x refuses a %s of QP 0x%06x%s: %s", report->peer_qpn,
+			words && words->request ? words->request : "request", report->qpn,
+			words && words->peer ? words->peer : "", sentence);
 }
 
 const char *vb_reason_brief(enum vb_reason reason)

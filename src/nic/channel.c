@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "nic/cq.h"
 
 int vb_channel_create(struct ibv_context *ctx, struct vb_channel **out)
@@ -29,8 +30,11 @@ int vb_channel_create(struct ibv_context *ctx, struct vb_channel **out)
 
 int vb_channel_destroy(struct vb_channel *channel)
 {
-	if (channel->ibv.refcnt && channel->nic == vb_nic_current())
+	if (channel->ibv.refcnt && channel->nic == vb_nic_current()) {
+		vb_explain("ibv_destroy_comp_channel: %d CQs still raise their events there",
+			   channel->ibv.refcnt);
 		return -EBUSY;
+	}
 	vb_event_fd_close(channel->events);
 	vb_event_fd_put(channel->events);
 	atomic_fetch_sub(&vb_context(channel->ibv.context)->objects, 1);

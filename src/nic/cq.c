@@ -193,8 +193,8 @@ int vb_cq_destroy(struct vb_cq *cq)
 		pthread_mutex_lock(&nic->lock);
 		if (atomic_load(&cq->users)) {
 			pthread_mutex_unlock(&nic->lock);
-			vb_explain("ibv_destroy_cq: %u queues still complete here",
-				   atomic_load(&cq->users));
+			vb_explain("ibv_destroy_cq: %u queues still complete in CQ %u",
+				   atomic_load(&cq->users), (unsigned)(cq->shared_offset / 64));
 			return -EBUSY;
 		}
 		nic->cq_count--;
@@ -219,8 +219,11 @@ int vb_cq_resize(struct vb_cq *cq, int cqe)
 {
 	int err = 0;
 
-	if (cqe < 1 || (unsigned)cqe > vb_fact(VB_FACT_MAX_CQE))
+	if (cqe < 1 || (unsigned)cqe > vb_fact(VB_FACT_MAX_CQE)) {
+		vb_explain("ibv_resize_cq: cqe %d must be 1 to %u", cqe,
+			   vb_fact_u32(VB_FACT_MAX_CQE));
 		return -EINVAL;
+	}
 	pthread_mutex_lock(&cq->nic->lock);
 	vb_spin_lock(&cq->poll_lock);
 	if (vb_cq_waiting(cq) > (uint32_t)cqe) {

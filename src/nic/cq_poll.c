@@ -20,6 +20,7 @@
  */
 #include <errno.h>
 
+#include "base/log.h"
 #include "nic/cq.h"
 #include "nic/qp.h"
 
@@ -488,7 +489,13 @@ __attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, i
 {
 	int left = (int)atomic_load(&cq->shared->count);
 
-	return left <= 0 ? -EIO : left < count ? left : count;
+	if (left > 0)
+		return left < count ? left : count;
+	vb_explain("ibv_poll_cq: CQ %u has overrun: more completions came than its cqe %d, and no "
+		   "more follow; destroy the CQ, and make it as large as the queues that complete "
+		   "there",
+		   (unsigned)(cq->shared_offset / 64), cq->ibv.cqe);
+	return -EIO;
 }
 
 enum { SMALL = 8 }; /* completions of a poll, and fewer than asked for: it is at the end */

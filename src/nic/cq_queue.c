@@ -199,15 +199,6 @@ static uint64_t peek_arrivals(struct vb_cq_queue *queue, struct vb_rq **drained)
 
 enum { FLAGS_KNOWN = IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_IP_CSUM_OK | IBV_WC_WITH_INV };
 
-/* No correct sender leaves such a cell: the receive is consumed, and no length is reported. */
-__attribute__((cold, noinline)) static void damaged(struct ibv_wc *wc)
-{
-	wc->status = IBV_WC_GENERAL_ERR;
-	wc->vendor_err = 0;
-	wc->byte_len = 0;
-	wc->wc_flags = 0;
-}
-
 /* Not a message that succeeded and fits: is it an error, or a WRITE with immediate? */
 __attribute__((cold, noinline)) static bool
 is_plausible(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const struct ibv_wc *wc)
@@ -250,11 +241,11 @@ static inline void fill_from(struct vb_rq *rq, const struct vb_recv_wqe *twin,
 	if (__builtin_expect((status || length > twin->length || length < least) &&
 				     !is_plausible(rq, twin, wc),
 			     0))
-		damaged(wc);
+		vb_rq_damaged(rq, twin, wc);
 	else if (where != VB_PAYLOAD_PLACED && !status &&
 		 !vb_rq_scatter_word(twin, cell, where, length) &&
 		 !vb_rq_scatter(rq, cell, index, where, length))
-		wc->status = IBV_WC_LOC_PROT_ERR;
+		vb_rq_unplaced(rq, twin, wc);
 	vb_rq_shelf_leave(rq, cell);
 	if (__builtin_expect(flags & IBV_WC_WITH_INV, 0) && !status)
 		vb_mw_settle(rq->nic, wc->invalidated_rkey, qpn);
@@ -369,9 +360,10 @@ static int take_receive_row(struct vb_cq_queue *queue, int count, struct ibv_wc 
 	return got;
 }
 
+/* Read once: a receive of an SRQ that another CQ's poll took may be posted again meanwhile. */
 static bool is_queues(const struct vb_cq_queue *queue, const struct vb_cell *cell)
 {
-	return !queue->rq->srq || !queue->qp || cell->qpn == queue->qp->ibv.qp_num;
+	return !queue->rq->srq || !queue->qp || VB_READ_ONCE(cell->qpn) == queue->qp->ibv.qp_num;
 }
 
 static void fill_arrival(struct vb_cq_queue *queue, uint32_t index, struct ibv_wc *wc)

@@ -155,12 +155,14 @@ int vb_dm_import(struct ibv_context *ctx, uint32_t handle, struct vb_dm **out)
 {
 	struct vb_export *export = vb_context(ctx)->export;
 	struct vb_nic *nic = vb_nic_get();
+	int err;
 
 	if (!nic)
 		return -errno;
-	if (!export || handle >= VB_DM_MAX)
-		return -ENOENT;
-	return object_make(ctx, nic, handle, out);
+	err = export && handle < VB_DM_MAX ? object_make(ctx, nic, handle, out) : -ENOENT;
+	if (err == -ENOENT)
+		vb_explain("ibv_import_dm: no device memory of the context has handle %u", handle);
+	return err;
 }
 
 void vb_dm_unimport(struct vb_dm *dm)
@@ -224,8 +226,11 @@ int vb_dm_make_dmabuf(const struct vb_dm *dm)
 {
 	uint64_t offset = (uint64_t)(dm->bytes - (uint8_t *)dm->export->head);
 
-	if (is_freed(dm))
+	if (is_freed(dm)) {
+		vb_explain("ibv_dm_export_dmabuf_fd: the device memory was freed through another "
+			   "object");
 		return -EINVAL;
+	}
 	return vb_dmabuf_make(dm->ibv.context->cmd_fd, offset, whole_pages(dm->length));
 }
 

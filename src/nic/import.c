@@ -161,11 +161,13 @@ static int check_file(int fd)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
+	int err = seals < 0 && errno == EBADF ? -EBADF : -EINVAL;
 
-	if (seals < 0)
-		return errno == EBADF ? -EBADF : -EINVAL;
-	return (seals & SEALS) == SEALS && !fstat(fd, &st) && st.st_size == FILE_BYTES ? 0
-										       : -EINVAL;
+	if (seals >= 0 && (seals & SEALS) == SEALS && !fstat(fd, &st) && st.st_size == FILE_BYTES)
+		return 0;
+	vb_explain("ibv_import_device: descriptor %d is %s", fd,
+		   err == -EBADF ? "not open" : "not the cmd_fd of a context");
+	return err;
 }
 
 static struct vb_export *find_export(uint64_t id)
@@ -192,8 +194,12 @@ int vb_export_open(int fd, struct vb_export **out, struct vb_device **dev)
 		err = map_file(fd, &export);
 	if (err)
 		return err;
-	if (export->head->magic != VB_EXPORT_MAGIC || export->head->version != VERSION)
+	if (export->head->magic != VB_EXPORT_MAGIC || export->head->version != VERSION) {
+		vb_explain("ibv_import_device: descriptor %d is not the cmd_fd of a context, or "
+			   "one of another release of the library",
+			   fd);
 		err = -EINVAL;
+	}
 	*dev = err ? NULL : device_of(export->head);
 	if (!err && !*dev) {
 		vb_explain(

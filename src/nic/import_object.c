@@ -287,6 +287,10 @@ int vb_mr_deregister_imported(struct vb_mr *mr)
 	vb_export_unlock();
 	if (original && original->ibv.lkey == mr->ibv.lkey)
 		err = vb_mr_take_back(original);
+	else
+		vb_explain("ibv_dereg_mr: the region with lkey 0x%08x was deregistered through "
+			   "another object; use ibv_unimport_mr",
+			   mr->ibv.lkey);
 	if (err)
 		return err;
 	original->destroyed = true;

@@ -179,7 +179,7 @@ const char *vb_map_region(struct vb_mr *mr, bool early)
 static void explain(const struct vb_mr *mr, const char *why)
 {
 	if (why)
-		vb_explain("the region with lkey 0x%08x is not mapped: %s", mr->ibv.lkey, why);
+		vb_explain_work("the region with lkey 0x%08x is not mapped: %s", mr->ibv.lkey, why);
 }
 
 void vb_map_registered(struct vb_mr *mr)

@@ -47,7 +47,7 @@ static void prepare(void)
 		return;
 	if (pipe2(copied, O_CLOEXEC)) {
 		copied[0] = copied[1] = -1;
-		vb_explain("fork: no descriptor is left, so the child has no mapped regions");
+		vb_explain_work("fork: no descriptor is left, so the child has no mapped regions");
 		return;
 	}
 	advise_all(nic, MADV_DOFORK);

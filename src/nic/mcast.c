@@ -69,7 +69,10 @@ static int check_attach(const struct vb_qp *qp, const union ibv_gid *gid, uint16
 	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
 
 	if (qp->type != IBV_QPT_UD || !vb_gid_is_multicast(gid)) {
-		vb_explain("ibv_attach_mcast: the QP must be UD, and the GID a multicast GID");
+		char text[VB_GID_TEXT];
+
+		vb_explain("ibv_attach_mcast: QP 0x%06x must be UD, and %s a multicast GID",
+			   qp->ibv.qp_num, vb_gid_print(gid, text));
 		return -EINVAL;
 	}
 	if (dev->infiniband && (lid < VB_MULTICAST_LID_FIRST || lid > VB_MULTICAST_LID_LAST)) {
@@ -97,6 +100,12 @@ int vb_mcast_attach(struct vb_qp *qp, const union ibv_gid *gid, uint16_t lid,
 		.gid = *gid, .lid = lid, .qpn = qp->ibv.qp_num, .dev = dev, .group = *group
 	};
 	err = membership_add(qp, m);
+	if (err == -ENOMEM)
+		vb_explain("ibv_attach_mcast: QP 0x%06x: a group takes %u QPs, and the device %u "
+			   "groups and %u QPs in all",
+			   qp->ibv.qp_num, vb_fact_u32(VB_FACT_MAX_MCAST_QP_ATTACH),
+			   vb_fact_u32(VB_FACT_MAX_MCAST_GRP),
+			   vb_fact_u32(VB_FACT_MAX_TOTAL_MCAST_QP_ATTACH));
 	if (err)
 		free(m);
 	return err;

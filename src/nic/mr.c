@@ -61,8 +61,14 @@ static int check_spec(const struct vb_mr_spec *spec)
 	if (err || vb_odp_implicit(spec))
 		return err ? err : vb_odp_check_implicit(spec);
 	if (spec->length > vb_fact(VB_FACT_MAX_MR_SIZE) || spec->addr + spec->length < spec->addr ||
-	    spec->iova + spec->length < spec->iova)
+	    spec->iova + spec->length < spec->iova) {
+		vb_explain("ibv_reg_mr: %llu bytes at 0x%llx, iova 0x%llx: more than max_mr_size "
+			   "%llu, or beyond the end of the address space",
+			   (unsigned long long)spec->length, (unsigned long long)spec->addr,
+			   (unsigned long long)spec->iova,
+			   (unsigned long long)vb_fact(VB_FACT_MAX_MR_SIZE));
 		return -EINVAL;
+	}
 	return spec->access & IBV_ACCESS_ON_DEMAND ? vb_odp_check() : check_memory(spec);
 }
 
@@ -237,9 +243,31 @@ static void object_free(struct vb_mr *mr)
 	free(mr);
 }
 
+static int check_windows(const struct vb_mr *mr, const char *call)
+{
+	if (!vb_mw_any_bound_to(mr))
+		return 0;
+	vb_explain("%s: memory windows are bound to the region with lkey 0x%08x", call,
+		   mr->ibv.lkey);
+	return -EBUSY;
+}
+
+static int check_stays(const struct vb_mr *mr, const char *call)
+{
+	if (!mr->destroyed)
+		return 0;
+	vb_explain("%s: the region with lkey 0x%08x was deregistered through an imported object; "
+		   "use ibv_unimport_mr",
+		   call, mr->ibv.lkey);
+	return -EINVAL;
+}
+
 int vb_mr_take_back(struct vb_mr *mr)
 {
-	int err = vb_mw_any_bound_to(mr) ? -EBUSY : region_withdraw(mr);
+	int err = check_windows(mr, "ibv_dereg_mr");
+
+	if (!err)
+		err = region_withdraw(mr);
 
 	if (err)
 		return err;
@@ -264,7 +292,9 @@ int vb_mr_deregister(struct vb_mr *mr)
 	if (mr->imported)
 		return vb_mr_deregister_imported(mr);
 	if (mr->nic == vb_nic_current())
-		err = mr->destroyed ? -EINVAL : vb_mr_take_back(mr);
+		err = check_stays(mr, "ibv_dereg_mr");
+	if (!err && mr->nic == vb_nic_current())
+		err = vb_mr_take_back(mr);
 	if (!err)
 		object_free(mr);
 	return err;
@@ -273,12 +303,12 @@ int vb_mr_deregister(struct vb_mr *mr)
 /* Before the region changes: a refused call leaves it as it was. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
-	if (mr->destroyed)
-		return -EINVAL;
-	if (vb_mw_any_bound_to(mr))
-		return -EBUSY;
-	if (!mr->dm)
-		return check_spec(spec);
+	int err = check_stays(mr, "ibv_rereg_mr");
+
+	if (!err)
+		err = check_windows(mr, "ibv_rereg_mr");
+	if (err || !mr->dm)
+		return err ? err : check_spec(spec);
 	if (spec->addr != mr->addr || spec->length != mr->length ||
 	    !(spec->access & IBV_ACCESS_ZERO_BASED)) {
 		vb_explain("ibv_rereg_mr: device memory cannot move or grow, and stays zero-based");

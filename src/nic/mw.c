@@ -58,8 +58,10 @@ int vb_mw_alloc(struct vb_pd *pd, enum ibv_mw_type type, struct vb_mw **out)
 {
 	struct vb_mw *mw;
 
-	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
+	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+		vb_explain("ibv_alloc_mw: type %d is neither 1 nor 2", (int)type);
 		return -EINVAL;
+	}
 	if (!vb_fact(VB_FACT_MAX_MW) ||
 	    !vb_fact_has(VB_FACT_DEVICE_CAP_FLAGS, type == IBV_MW_TYPE_1
 							   ? IBV_DEVICE_MEM_WINDOW

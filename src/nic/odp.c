@@ -253,6 +253,10 @@ int vb_odp_advise(struct vb_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 			err = prefetch(mr, advice, &sge[i]);
 		if (!flush)
 			err = 0;
+		else if (err)
+			vb_explain("ibv_advise_mr: element %u, lkey 0x%x: not all of %u bytes at "
+				   "0x%llx are mapped there with the right that is needed",
+				   i, sge[i].lkey, sge[i].length, (unsigned long long)sge[i].addr);
 	}
 	return err;
 }

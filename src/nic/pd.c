@@ -114,8 +114,11 @@ int vb_pd_dealloc(struct vb_pd *pd)
 	uint32_t users = pd->nic == vb_nic_current() ? vb_pd_users(pd) : 0;
 	int err;
 
-	if (pd->base)
-		err = users ? -EBUSY : dealloc_parent(pd);
+	if (pd->base && users) {
+		vb_explain("ibv_dealloc_pd: %u objects still belong to the parent domain", users);
+		err = -EBUSY;
+	} else if (pd->base)
+		err = dealloc_parent(pd);
 	else
 		err = dealloc(pd, users);
 	if (err)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "nic/mr.h"
 
 enum { GROW_MS = 1000 }; /* time that all calls together wait for a thread that stays inside */
@@ -200,6 +201,9 @@ int vb_rq_grow(struct vb_rq *rq, uint32_t depth)
 	vb_grace_begin(rq->nic, &grace, &(struct vb_ending){ .rq = rq }, true);
 	err = vb_grace_wait(&grace, GROW_MS, &slot) ? -EBUSY : 0;
 	if (err) {
+		vb_explain("ibv_modify_srq: the process with slot %u is stopped while it uses the "
+			   "queue; continue or end it, then try again",
+			   slot);
 		vb_grace_drop(&grace);
 	} else {
 		vb_spin_lock(rq->consumer_lock);
@@ -290,7 +294,8 @@ int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	atomic_store_explicit(&twin->open, VB_RECV_POSTED, memory_order_release);
 	/* Atomic: a sender may look at the receive that was here before, and then finds it gone. */
 	__atomic_store_n(&cell->posted_length, twin->length, __ATOMIC_RELAXED);
-	cell->qpn = 0; /* no QP's, until a sender takes the cell for one */
+	/* No QP's, until a sender takes the cell for one. Atomic: pairs with is_queues. */
+	__atomic_store_n(&cell->qpn, 0, __ATOMIC_RELAXED);
 	/* Pairs with the senders' load: a POSTED cell has its scatter list and length. */
 	atomic_store_explicit(&cell->word, vb_cell_word(rq->tail, 0, flags, VB_CELL_POSTED),
 			      memory_order_release);

@@ -152,6 +152,10 @@ uint64_t vb_rq_completed(const struct vb_rq *rq, uint64_t from);
 
 /* One line under VERBENA_EXPLAIN about a receive whose completion is polled, if it has failed. */
 void vb_rq_explain(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const struct ibv_wc *wc);
+/* Payload that rode along cannot be written to its buffer any more: the completion fails. */
+void vb_rq_unplaced(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc);
+/* No correct sender leaves such a cell: the receive is consumed, and no length is reported. */
+void vb_rq_damaged(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc);
 
 /* --- consuming; under the consumer's lock --- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The owner of a receive that failed explains it: the sender may be another program. */
+/* Receives that failed. Their owner explains them: the sender may be another program. */
 #include <stdio.h>
 
 #include "base/config.h"
@@ -47,9 +47,29 @@ void vb_rq_explain(const struct vb_rq *rq, const struct vb_recv_wqe *twin, const
 	case IBV_WC_REM_INV_REQ_ERR:
 		snprintf(text, sizeof(text), "the message told to invalidate an rkey that is none");
 		break;
+	case IBV_WC_GENERAL_ERR:
+		snprintf(text, sizeof(text),
+			 "its completion makes no sense: a process that shares the queue's memory "
+			 "has damaged it");
+		break;
 	default:
 		snprintf(text, sizeof(text), "it failed with status %d", wc->status);
 	}
-	vb_explain("QP 0x%06x, receive wr_id %llu: %s", wc->qp_num, (unsigned long long)wc->wr_id,
-		   text);
+	vb_explain_work("QP 0x%06x, receive wr_id %llu: %s", wc->qp_num,
+			(unsigned long long)wc->wr_id, text);
+}
+
+void vb_rq_unplaced(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc)
+{
+	wc->status = IBV_WC_LOC_PROT_ERR;
+	vb_rq_explain(rq, twin, wc);
+}
+
+void vb_rq_damaged(const struct vb_rq *rq, const struct vb_recv_wqe *twin, struct ibv_wc *wc)
+{
+	wc->status = IBV_WC_GENERAL_ERR;
+	wc->vendor_err = 0;
+	wc->byte_len = 0;
+	wc->wc_flags = 0;
+	vb_rq_explain(rq, twin, wc);
 }

@@ -79,8 +79,13 @@ int vb_srq_create(struct vb_pd *pd, struct ibv_srq_init_attr *attr, struct vb_sr
 
 static int resize(struct vb_srq *srq, uint32_t max_wr)
 {
-	if (max_wr < 1 || max_wr > vb_fact(VB_FACT_MAX_SRQ_WR) || max_wr < vb_rq_held(&srq->rq))
+	if (max_wr < 1 || max_wr > vb_fact(VB_FACT_MAX_SRQ_WR) || max_wr < vb_rq_held(&srq->rq)) {
+		vb_explain("ibv_modify_srq: SRQ %u: max_wr %u must be 1 to %u, and no less than "
+			   "the %u receives that are posted",
+			   srq->number, max_wr, vb_fact_u32(VB_FACT_MAX_SRQ_WR),
+			   vb_rq_held(&srq->rq));
 		return -EINVAL;
+	}
 	if (max_wr > (srq->rq.mask + 1) / 2)
 		return vb_rq_grow(&srq->rq, max_wr);
 	srq->rq.depth = max_wr;
@@ -138,8 +143,12 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
 	int err = 0;
 
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) {
+		vb_explain("ibv_modify_srq: SRQ %u: srq_attr_mask 0x%x names more than MAX_WR and "
+			   "LIMIT",
+			   srq->number, (unsigned)mask);
 		return -EINVAL;
+	}
 	if (mask & IBV_SRQ_MAX_WR &&
 	    !vb_fact_has(VB_FACT_DEVICE_CAP_FLAGS, IBV_DEVICE_SRQ_RESIZE)) {
 		vb_explain("ibv_modify_srq: the device does not resize SRQs");
@@ -147,7 +156,9 @@ int vb_srq_modify(struct vb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 	}
 	if (mask & IBV_SRQ_LIMIT &&
 	    attr->srq_limit > (mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.depth)) {
-		vb_explain("ibv_modify_srq: limit %u exceeds the queue", attr->srq_limit);
+		vb_explain("ibv_modify_srq: SRQ %u: srq_limit %u exceeds its max_wr %u",
+			   srq->number, attr->srq_limit,
+			   mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.depth);
 		return -EINVAL;
 	}
 	if (mask & IBV_SRQ_MAX_WR) {
@@ -197,7 +208,7 @@ void vb_srq_collect_damage(struct vb_srq *srq)
 
 	if (!atomic_compare_exchange_strong(&srq->damage, &damaged, VB_SRQ_DAMAGE_TOLD))
 		return;
-	vb_explain(
+	vb_explain_work(
 		"SRQ %u: a posted receive is lost: a process that shares its memory has damaged it",
 		srq->number);
 	vb_async_raise(srq->ibv.context, IBV_EVENT_SRQ_ERR, &srq->ibv, &srq->async_taken);

@@ -45,6 +45,14 @@ static long long last_number(const char *text, const char *name)
 	return atoll(end);
 }
 
+bool vb_stopped_process(pid_t pid)
+{
+	char text[FILE_MAX];
+
+	return read_file(pid, pid, "status", text) &&
+	       (strstr(text, "\nState:\tT ") || strstr(text, "\nState:\tt "));
+}
+
 /* Count of the thread's context switches; -1: it is not stopped, or is another thread. */
 static long long stopped_switches(pid_t pid, pid_t tid)
 {

@@ -11,6 +11,8 @@
  * process_vm_writev. False: it is not, or the kernel does not say.
  */
 bool vb_stopped_behind_copy(pid_t pid, pid_t tid);
+/* True: the process is stopped, by a signal or by a debugger. */
+bool vb_stopped_process(pid_t pid);
 /* True: the thread has ended, or the kernel does not say. */
 bool vb_stopped_for_ever(pid_t pid, pid_t tid);
 

@@ -216,6 +216,10 @@ static int op_apply(struct vb_tm *tm, struct ibv_ops_wr *op, enum ibv_wc_status 
 static void op_complete(struct vb_tm *tm, const struct ibv_ops_wr *op, struct vb_wc_node *node,
 			enum ibv_wc_status status)
 {
+	if (status != IBV_WC_SUCCESS)
+		vb_explain_work("SRQ operation wr_id %llu: tag handle 0x%x is not on the list any "
+				"more: a message has matched it",
+				(unsigned long long)op->wr_id, op->tm.handle);
 	node->wc.status = status;
 	node->wc.wc_flags = in_phase(tm) ? 0 : IBV_WC_TM_SYNC_REQ;
 	node->polled = &tm->ops_polled;

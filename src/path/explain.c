@@ -252,8 +252,9 @@ void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct 
 
 void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe)
 {
-	vb_explain("QP 0x%06x, %s wr_id %llu: its completion has no room in CQ %u: cqe %d, and all "
-		   "are taken: poll it, or make it as large as the queues that complete there",
-		   qp->ibv.qp_num, vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id,
-		   (unsigned)(qp->send_cq->shared_offset / 64), qp->send_cq->ibv.cqe);
+	vb_explain_work(
+		"QP 0x%06x, %s wr_id %llu: its completion has no room in CQ %u: cqe %d, and all "
+		"are taken: poll it, or make it as large as the queues that complete there",
+		qp->ibv.qp_num, vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id,
+		(unsigned)(qp->send_cq->shared_offset / 64), qp->send_cq->ibv.cqe);
 }

@@ -38,6 +38,6 @@ void vb_port_explain_refused(struct vb_port *port, const struct vb_burst *burst,
 	vb_gid_print(&gid, source);
 	gid = vb_flow_gid(flow, flow->dst);
 	vb_gid_print(&gid, destination);
-	vb_explain("QP 0x%06x: packets from %s to %s do not leave: %s", burst->qpn, source,
-		   destination, reason_of(burst, err));
+	vb_explain_work("QP 0x%06x: packets from %s to %s do not leave: %s", burst->qpn, source,
+			destination, reason_of(burst, err));
 }

@@ -158,15 +158,22 @@ static int send_refusal(struct vb_cma_id *id, enum vb_cm_reason reason,
 		.private_data = data->bytes,
 		.private_data_length = (uint8_t)data->length,
 	};
+	int err;
 
 	if (!id->has_endpoint || id->state != VB_CMA_CONNECT) {
 		vb_explain("rdma_reject: the identifier has no request to reject");
 		return -EINVAL;
 	}
 	if (vb_cma_is_datagram(id))
-		return vb_cm_sidr_reply(&id->endpoint, &rep, vb_now_ns());
-	return vb_cm_reject(&id->endpoint, reason, NULL, 0, data->bytes, (uint8_t)data->length,
-			    vb_now_ns());
+		err = vb_cm_sidr_reply(&id->endpoint, &rep, vb_now_ns());
+	else
+		err = vb_cm_reject(&id->endpoint, reason, NULL, 0, data->bytes,
+				   (uint8_t)data->length, vb_now_ns());
+	if (err)
+		vb_explain("rdma_reject: the request is gone: the peer gave up, or the request was "
+			   "answered before (the endpoint is %s)",
+			   vb_cm_state_name(id->endpoint.state));
+	return err;
 }
 
 static int reject_request(struct vb_cma_id *id, const void *private_data, uint8_t length,

@@ -6,6 +6,7 @@
 
 #include "base/annotate.h"
 #include "base/fork.h"
+#include "base/result.h"
 #include "rdmacm/connect_retry.h"
 #include "rdmacm/describe.h"
 #include "rdmacm/disconnect_delay.h"
@@ -103,8 +104,14 @@ static void find_engine(void)
 	vb_tools_find();
 	engine = verbena_engine(VB_ENGINE_TABLE_VERSION);
 	if (engine)
-		vb_explain_count_by(engine->explain_count);
+		vb_explain_join(engine->explain_count, engine->explained);
 	vb_fork_register(VB_FORK_CMA, &at_fork);
+}
+
+int vb_cma_null(const char *call)
+{
+	vb_explain("%s: an argument is NULL that must not be", call);
+	return vb_return_minus_one_of(call, -EINVAL);
 }
 
 int vb_cma_begin(void)

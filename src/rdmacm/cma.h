@@ -261,4 +261,7 @@ void vb_cma_event_keep(struct vb_cma_id *id, struct rdma_cm_event *event);
  */
 int vb_cma_event_wait(struct vb_cma_id *id, bool sync);
 
+/* The result of a call with an argument that is NULL. */
+int vb_cma_null(const char *call);
+
 #endif

@@ -215,8 +215,12 @@ static int establish(struct vb_cma_id *id)
 {
 	int err = vb_cma_id_expect(id, VB_CMA_CONNECT, "rdma_establish");
 
-	if (!err)
-		err = vb_cm_establish(&id->endpoint, vb_now_ns());
+	if (err)
+		return err;
+	err = vb_cm_establish(&id->endpoint, vb_now_ns());
+	if (err)
+		vb_explain("rdma_establish: no reply waits for it: the endpoint is %s",
+			   vb_cm_state_name(id->endpoint.state));
 	vb_cma_rearm();
 	return err;
 }

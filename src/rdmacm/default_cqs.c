@@ -106,7 +106,7 @@ VB_PUBLIC int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr
 	VB_NO_CANCEL;
 
 	if (!id || !attr)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	return vb_return_minus_one(create_srq(vb_cma_id(id), attr));
 }
 
@@ -118,7 +118,7 @@ VB_PUBLIC int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
 	int err;
 
 	if (!id || !attr)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;

@@ -187,9 +187,7 @@ VB_PUBLIC struct ibv_context **rdma_get_devices(int *num_devices)
 		*num_devices = opened;
 		vb_tell_filled(num_devices, sizeof(*num_devices));
 	}
-	if (!contexts)
-		errno = err ? -err : ENOMEM;
-	return contexts;
+	return contexts ? contexts : vb_return_null(err ? err : -ENOMEM);
 }
 
 static struct vb_cma_device *by_context(struct ibv_context *context)

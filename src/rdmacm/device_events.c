@@ -102,6 +102,6 @@ void vb_cma_device_events_watch(struct vb_cma_device *device)
 	if (!device->ethernet)
 		vb_cma_engine()->on_addresses(change_interfaces);
 	if (vb_cma_engine()->watch(context->async_fd, async_event_ready, device))
-		vb_explain("the library cannot watch the events of device %s",
-			   ibv_get_device_name(device->device));
+		vb_explain_work("the library cannot watch the events of device %s",
+				ibv_get_device_name(device->device));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rdma_disconnect and rdma_notify. */
 #include <errno.h>
+#include <string.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -73,6 +74,9 @@ static int end_connection(struct vb_cma_id *id)
 	vb_cma_disconnect_delay_end(id);
 	id->since_ns = vb_now_ns();
 	err = vb_cm_disconnect(&id->endpoint, id->since_ns);
+	if (err)
+		vb_explain("rdma_disconnect: there is no connection: the endpoint is %s",
+			   vb_cm_state_name(id->endpoint.state));
 	/* The answer may be lost, and the peer may end: a probe finds out. */
 	if (!err && !vb_cma_engine()->gid_is_local(&id->endpoint.route.remote))
 		vb_cma_probe_begin(vb_now_ns());
@@ -122,6 +126,9 @@ static int notify(struct vb_cma_id *id, enum ibv_event_type event)
 		return -EINVAL;
 	}
 	err = vb_cm_notify(&id->endpoint, vb_now_ns());
+	if (err)
+		vb_explain("rdma_notify: the identifier is %s: %s", vb_cma_state_name(id->state),
+			   strerror(-err));
 	vb_cma_rearm();
 	return err;
 }

@@ -102,7 +102,7 @@ VB_PUBLIC int rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *res, 
 	VB_NO_CANCEL;
 
 	if (!id || !res)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	return vb_return_minus_one(create_ep(id, res, pd, qp_init_attr));
 }
 
@@ -117,13 +117,19 @@ VB_PUBLIC void rdma_destroy_ep(struct rdma_cm_id *id)
 	rdma_destroy_id(id);
 }
 
+/* A failure was explained with its event. */
 static int check_request(const struct rdma_cm_event *event)
 {
+	vb_explained |= event->status || event->event == RDMA_CM_EVENT_REJECTED;
 	if (event->event == RDMA_CM_EVENT_REJECTED)
 		return -ECONNREFUSED;
 	if (event->status)
 		return event->status < 0 ? event->status : -event->status;
-	return event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? 0 : -EINVAL;
+	if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		return 0;
+	vb_explain("rdma_get_request: the listener has the event %s, not a request",
+		   rdma_event_str(event->event));
+	return -EINVAL;
 }
 
 /* Makes the QP that rdma_create_ep described. */
@@ -174,6 +180,6 @@ VB_PUBLIC int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id
 	VB_CANCEL_POINT;
 
 	if (!listen || !id)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	return vb_return_minus_one(get_request(vb_cma_id(listen), id));
 }

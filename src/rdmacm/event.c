@@ -57,7 +57,7 @@ VB_PUBLIC int rdma_ack_cm_event(struct rdma_cm_event *event)
 	struct vb_cma_event *acked = (struct vb_cma_event *)event;
 
 	if (!event)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	vb_cma_lock();
 	if (acked->group)
 		vb_cma_group_acked(acked->group);

@@ -311,6 +311,6 @@ VB_PUBLIC int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_
 	VB_CANCEL_POINT;
 
 	if (!channel || !event)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	return vb_return_minus_one(get_event((struct vb_cma_channel *)channel, event));
 }

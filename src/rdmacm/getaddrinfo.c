@@ -190,10 +190,15 @@ static struct answer fill_result(const char *node, const char *service,
 /* The subnets of this library have no service records. */
 static int ask_sa(const char *node, const char *service, const struct rdma_addrinfo *hints)
 {
-	if (node || hints->ai_flags & RAI_DNS)
+	if (node || hints->ai_flags & RAI_DNS) {
+		vb_explain("rdma_getaddrinfo: RAI_SA asks for a service, without a node and "
+			   "without RAI_DNS");
 		return -EOPNOTSUPP;
-	if (!service)
+	}
+	if (!service) {
+		vb_explain("rdma_getaddrinfo: RAI_SA asks for a service, and there is none");
 		return -EINVAL;
+	}
 	vb_explain("rdma_getaddrinfo: there is no Subnet Administrator with service records");
 	return -ENOENT;
 }
@@ -206,7 +211,7 @@ VB_PUBLIC int rdma_getaddrinfo(const char *node, const char *service,
 	struct answer answer = { 0 };
 
 	if (!res || (!node && !service && !hints))
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	answer.err = vb_cma_begin();
 	if (!answer.err && hints && hints->ai_flags & RAI_SA)
 		answer.err = ask_sa(node, service, hints);

@@ -284,7 +284,7 @@ VB_PUBLIC int rdma_destroy_id(struct rdma_cm_id *id)
 	VB_NO_CANCEL;
 
 	if (!id)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	if (vb_cma_id(id)->generation != vb_cma_generation())
 		destroy_inherited(vb_cma_id(id));
 	else
@@ -331,8 +331,10 @@ int vb_cma_id_migrate(struct vb_cma_id *id, struct rdma_event_channel *channel)
 	bool was_sync = id->sync;
 	int err = vb_cma_stale(id->generation, "rdma_migrate_id");
 
-	if (!err && was_sync && !channel)
+	if (!err && was_sync && !channel) {
+		vb_explain("rdma_migrate_id: the identifier has no event channel, and gets none");
 		err = -EINVAL;
+	}
 	if (!err && channel)
 		err = vb_cma_stale(to->generation, "rdma_migrate_id");
 	if (!err && !channel)

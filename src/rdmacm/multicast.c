@@ -248,6 +248,13 @@ VB_PUBLIC int rdma_join_multicast_ex(struct rdma_cm_id *id,
 	VB_NO_CANCEL;
 	const uint32_t needed = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
+	if ((mc_join_attr->comp_mask & needed) != needed ||
+	    mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED ||
+	    mc_join_attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		vb_explain("rdma_join_multicast_ex: comp_mask 0x%x must name address and "
+			   "join_flags (0x%x) and nothing else, and join_flags %u be below %u",
+			   mc_join_attr->comp_mask, needed, mc_join_attr->join_flags,
+			   RDMA_MC_JOIN_FLAG_RESERVED);
 	if (mc_join_attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
 		return vb_return_minus_one(-EOPNOTSUPP);
 	if ((mc_join_attr->comp_mask & needed) != needed ||

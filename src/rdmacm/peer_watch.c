@@ -79,8 +79,8 @@ void vb_cma_peer_watch_start(uint32_t slot)
 	if (listener >= 0 && !listen(listener, SOMAXCONN) &&
 	    !vb_cma_io_watch(listener, caller_ready, 0))
 		return;
-	vb_explain("peers on this host will not notice the death of this process: %s",
-		   strerror(errno));
+	vb_explain_work("peers on this host will not notice the death of this process: %s",
+			strerror(errno));
 	listener = -1;
 }
 

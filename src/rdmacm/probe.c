@@ -102,9 +102,10 @@ static void hear(struct host *host, uint64_t now_ns)
 		host->refusals = 0;
 		return;
 	}
-	vb_explain("no process of host %s has the RoCE port (UDP 4791) any more: connections with "
-		   "the host end, and requests to it fail",
-		   vb_gid_print(&host->gid, text));
+	vb_explain_work(
+		"no process of host %s has the RoCE port (UDP 4791) any more: connections with "
+		"the host end, and requests to it fail",
+		vb_gid_print(&host->gid, text));
 	host->refusals = 0;
 	vb_cm_host_died(vb_cma_cm(), &host->gid, now_ns);
 }

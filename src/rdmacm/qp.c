@@ -314,7 +314,7 @@ VB_PUBLIC int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_e
 	VB_NO_CANCEL;
 
 	if (!id || !qp_init_attr)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	return vb_return_minus_one(create_qp(vb_cma_id(id), qp_init_attr));
 }
 
@@ -326,7 +326,7 @@ VB_PUBLIC int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd,
 	int err;
 
 	if (!id || !qp_init_attr)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	/* The longer struct begins with the members of the shorter one. */
 	memcpy(&attr, qp_init_attr, sizeof(*qp_init_attr));
 	attr.comp_mask = IBV_QP_INIT_ATTR_PD;

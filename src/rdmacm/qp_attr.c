@@ -241,7 +241,7 @@ VB_PUBLIC int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_at
 	int err;
 
 	if (!id || !qp_attr || !qp_attr_mask)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	err = vb_cma_stale(vb_cma_id(id)->generation, "rdma_init_qp_attr");
 	if (!err)
 		err = vb_cma_qp_attr(vb_cma_id(id), qp_attr, qp_attr_mask);

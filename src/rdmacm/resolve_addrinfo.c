@@ -58,11 +58,17 @@ static int check_sa(const struct vb_cma_id *id, const char *node, const char *se
 	return 0;
 }
 
+static int refuse_empty(void)
+{
+	vb_explain("rdma_resolve_addrinfo: there is neither a node nor a service nor hints");
+	return -EINVAL;
+}
+
 static int check_hints(const struct vb_cma_id *id, const char *node, const char *service,
 		       const struct rdma_addrinfo *hints)
 {
 	if (!hints)
-		return node || service ? 0 : -EINVAL;
+		return node || service ? 0 : refuse_empty();
 	if (!(hints->ai_flags & RAI_SA))
 		return 0;
 	if (hints->ai_flags & RAI_DNS) {
@@ -80,7 +86,13 @@ static int begin_question(struct vb_cma_id *id, const char *node, const char *se
 	if (err)
 		return err;
 	vb_cma_lock();
-	err = id->info_asked ? -EBUSY : check_hints(id, node, service, hints);
+	if (id->info_asked) {
+		vb_explain("rdma_resolve_addrinfo: the identifier has a question, or an answer "
+			   "that rdma_query_addrinfo has not fetched");
+		err = -EBUSY;
+	} else {
+		err = check_hints(id, node, service, hints);
+	}
 	if (!err)
 		id->info_asked = id->looking_up = true;
 	vb_cma_unlock();
@@ -114,6 +126,8 @@ static int end_question(struct vb_cma_id *id, int status, struct rdma_addrinfo *
 		id->info = info;
 	else
 		id->info_asked = false;
+	if (id->removing)
+		vb_explain("rdma_resolve_addrinfo: the identifier is destroyed meanwhile");
 	id->looking_up = false;
 	pthread_cond_broadcast(&id->acked);
 	vb_cma_unlock();
@@ -149,7 +163,7 @@ VB_PUBLIC int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, con
 	VB_NO_CANCEL;
 
 	if (!id)
-		return vb_return_minus_one(-EINVAL);
+		return vb_cma_null(__func__);
 	return vb_return_minus_one(resolve_info(vb_cma_id(id), node, service, hints));
 }
 
@@ -157,8 +171,11 @@ VB_PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **
 {
 	VB_NO_CANCEL;
 	struct vb_cma_id *asked = vb_cma_id(id);
-	int err = id && info ? vb_cma_stale(asked->generation, "rdma_query_addrinfo") : -EINVAL;
+	int err;
 
+	if (!id || !info)
+		return vb_cma_null(__func__);
+	err = vb_cma_stale(asked->generation, "rdma_query_addrinfo");
 	if (err)
 		return vb_return_minus_one(err);
 	vb_cma_lock();
@@ -167,6 +184,8 @@ VB_PUBLIC int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **
 		asked->info = NULL;
 		asked->info_asked = false;
 	} else {
+		vb_explain("rdma_query_addrinfo: no answer waits: rdma_resolve_addrinfo asks, and "
+			   "RDMA_CM_EVENT_ADDRINFO_RESOLVED tells of the answer");
 		err = -ENOENT;
 	}
 	vb_cma_unlock();
@@ -184,9 +203,11 @@ static int write_event(struct vb_cma_id *id, int status, uint64_t arg)
 		return -ENOMEM;
 	*vb_abi_event_arg(&event->event) = arg;
 	vb_cma_lock();
-	if (id->removing || !id->id.channel)
+	if (id->removing || !id->id.channel) {
+		vb_explain("rdma_write_cm_event: the identifier has no event channel, or is "
+			   "destroyed meanwhile");
 		err = -EINVAL;
-	else
+	} else
 		vb_cma_channel_queue(vb_cma_channel_of(id), event);
 	vb_cma_unlock();
 	if (err)
@@ -198,8 +219,11 @@ VB_PUBLIC int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type
 				  uint64_t arg)
 {
 	VB_NO_CANCEL;
-	int err = id ? vb_cma_stale(vb_cma_id(id)->generation, "rdma_write_cm_event") : -EINVAL;
+	int err;
 
+	if (!id)
+		return vb_cma_null(__func__);
+	err = vb_cma_stale(vb_cma_id(id)->generation, "rdma_write_cm_event");
 	if (!err && event != RDMA_CM_EVENT_USER) {
 		vb_explain("rdma_write_cm_event: an application can write RDMA_CM_EVENT_USER only");
 		err = -EINVAL;

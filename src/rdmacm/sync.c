@@ -46,5 +46,6 @@ int vb_cma_event_wait(struct vb_cma_id *id, bool sync)
 	vb_cma_event_done(id);
 	if (rdma_get_cm_event(id->id.channel, &id->id.event))
 		return -errno;
+	vb_explained = true; /* with the event */
 	return status_of(id->id.event);
 }

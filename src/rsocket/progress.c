@@ -24,8 +24,8 @@ static void violated(struct vb_rs *rs, const char *what)
 {
 	if (rs->state != VB_RS_CONNECTED)
 		return;
-	vb_explain("rsocket: QP %u: the peer's %s breaks the protocol; the connection ends",
-		   rs->id->qp->qp_num, what);
+	vb_explain_work("rsocket: QP %u: the peer's %s breaks the protocol; the connection ends",
+			rs->id->qp->qp_num, what);
 	vb_rs_break(rs, EPROTO);
 	rdma_disconnect(rs->id);
 }

@@ -279,7 +279,7 @@ static int ask_holder(uint32_t slot, struct vb_slot_holder *holder)
 
 int vb_slot_own_find(uint32_t slot, struct vb_slot_holder *holder)
 {
-	VB_NO_CANCEL;
+	VB_NO_CANCEL_WITHIN;
 	struct vb_slot_holder *known = &found[slot - VB_SLOT_OWN_MIN];
 	int err = 0;
 

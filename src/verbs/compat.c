@@ -12,13 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/log.h"
 #include "base/symver.h"
+
+static void refuse(const char *call)
+{
+	vb_explain("%s: the program was linked before 2007, against IBVERBS_1.0: link it again",
+		   call);
+	errno = ENOSYS;
+}
 
 #define COMPAT(type, name, failure)            \
 	VB_PUBLIC type vb_compat_##name(void); \
 	VB_PUBLIC type vb_compat_##name(void)  \
 	{                                      \
-		errno = ENOSYS;                \
+		refuse(#name);                 \
 		return failure;                \
 	}                                      \
 	VB_VERSION(vb_compat_##name, #name "@IBVERBS_1.0")

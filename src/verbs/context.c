@@ -26,8 +26,9 @@
 
 static void *not_for_callers(void)
 {
-	errno = EOPNOTSUPP;
-	return NULL;
+	vb_explain("an entry of ibv_context_ops was called that is not for programs: the calls of "
+		   "libibverbs do the same");
+	return vb_return_null(-EOPNOTSUPP);
 }
 
 static void fill_ops(struct ibv_context_ops *ops)

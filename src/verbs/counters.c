@@ -17,6 +17,8 @@ struct ibv_counters *vb_ops_create_counters(struct ibv_context *context,
 	VB_NO_CANCEL;
 	struct vb_counters *counters;
 
+	if (attr->comp_mask)
+		vb_explain("ibv_create_counters: comp_mask 0x%x must be 0", attr->comp_mask);
 	if (attr->comp_mask || vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_counters"))
 		return vb_return_null(-EINVAL);
 	counters = calloc(1, sizeof(*counters));
@@ -57,16 +59,26 @@ int vb_ops_destroy_counters(struct ibv_counters *counters)
 
 static int attach_point(struct vb_counters *counters, const struct ibv_counter_attach_attr *attr)
 {
-	if (attr->comp_mask || attr->index >= VB_COUNTERS_MAX)
+	static const char call[] = "ibv_attach_counters_point_flow";
+
+	if (attr->comp_mask || attr->index >= VB_COUNTERS_MAX) {
+		vb_explain("%s: comp_mask 0x%x must be 0, and index %u below %u", call,
+			   attr->comp_mask, attr->index, VB_COUNTERS_MAX);
 		return -EINVAL;
-	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES)
+	}
+	if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES) {
+		vb_explain("%s: counter_desc %d: packets and bytes are counted", call,
+			   (int)attr->counter_desc);
 		return -ENOTSUP;
+	}
 	if (atomic_load(&counters->flows)) {
-		vb_explain("ibv_attach_counters_point_flow: a flow counts there already");
+		vb_explain("%s: a flow counts there already", call);
 		return -EBUSY;
 	}
-	if (counters->point_count == VB_COUNTER_POINTS_MAX)
+	if (counters->point_count == VB_COUNTER_POINTS_MAX) {
+		vb_explain("%s: all %u points are attached", call, VB_COUNTER_POINTS_MAX);
 		return -ENOMEM;
+	}
 	counters->points[counters->point_count++] = (struct vb_counter_point){
 		.description = (uint8_t)attr->counter_desc,
 		.index = (uint8_t)attr->index,
@@ -83,8 +95,13 @@ int vb_ops_attach_counters_point_flow(struct ibv_counters *ibv,
 	VB_NO_CANCEL;
 	int err = vb_given_check(VB_GIVEN_COUNTERS, ibv, "ibv_attach_counters_point_flow");
 
+	if (!err && flow) {
+		vb_explain("ibv_attach_counters_point_flow: counters are attached before the flow "
+			   "is created, not to a flow that exists");
+		err = -ENOTSUP;
+	}
 	if (!err)
-		err = flow ? -ENOTSUP : attach_point(vb_counters(ibv), attr);
+		err = attach_point(vb_counters(ibv), attr);
 	return vb_return_errno(err);
 }
 

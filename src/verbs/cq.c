@@ -193,14 +193,18 @@ bool vb_cq_lend_a_hand(struct vb_cq *cq)
 /* Out of line: errno has a cost even where it is not set. */
 __attribute__((cold, noinline)) static int fail_poll(int err)
 {
-	return vb_return_negative(err);
+	return vb_return_negative_of("ibv_poll_cq", err);
 }
 
 __attribute__((cold, noinline)) static int refuse_poll(const struct vb_cq *cq, int count)
 {
 	int err = vb_stale(cq->nic, "ibv_poll_cq");
 
-	return !err && !count ? 0 : vb_return_negative(err ? err : -EINVAL);
+	if (!err && !count)
+		return 0;
+	if (!err)
+		vb_explain("ibv_poll_cq: room for %d completions", count);
+	return fail_poll(err ? err : -EINVAL);
 }
 
 int vb_ops_poll_cq(struct ibv_cq *ibv, int count, struct ibv_wc *wc)

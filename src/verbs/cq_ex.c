@@ -39,7 +39,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 	int got = vb_cq_poll_one(cq, &cq->wc, &cq->wc_stamp);
 
 	if (got <= 0)
-		return got ? vb_return_errno(got) : ENOENT;
+		return got ? vb_return_errno_of("ibv_next_poll", got) : ENOENT;
 	ex->wr_id = cq->wc.wr_id;
 	ex->status = cq->wc.status;
 	vb_engine_found(cq, got);
@@ -71,8 +71,11 @@ static int poll_first(struct vb_cq *cq)
 
 static int start_poll_alone(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
+	if (attr->comp_mask)
+		vb_explain("ibv_start_poll: comp_mask 0x%x names nothing that exists",
+			   attr->comp_mask);
 	if (attr->comp_mask || vb_stale(cq_of(ex)->nic, "ibv_start_poll"))
-		return vb_return_errno(-EINVAL);
+		return vb_return_errno_of("ibv_start_poll", -EINVAL);
 	return poll_first(cq_of(ex));
 }
 
@@ -236,7 +239,12 @@ static int check_attr(const struct ibv_cq_init_attr_ex *attr)
 			   "a PD");
 		return -EINVAL;
 	}
-	return attr->cqe > vb_fact(VB_FACT_MAX_CQE) || attr->comp_vector > INT_MAX ? -EINVAL : 0;
+	if (attr->cqe <= vb_fact(VB_FACT_MAX_CQE) && attr->comp_vector <= INT_MAX)
+		return 0;
+	vb_explain("ibv_create_cq_ex: cqe %u must be 1 to %u, and comp_vector %u below "
+		   "num_comp_vectors",
+		   attr->cqe, vb_fact_u32(VB_FACT_MAX_CQE), attr->comp_vector);
+	return -EINVAL;
 }
 
 static int make_cq(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,

@@ -13,6 +13,7 @@
 #include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
 #include "nic/fact.h"
@@ -63,10 +64,8 @@ VB_PUBLIC struct ibv_device **ibv_get_device_list(int *num_devices)
 		*num_devices = list ? count : 0;
 		vb_tell_filled(num_devices, sizeof(*num_devices));
 	}
-	if (!list) {
-		errno = ENOMEM;
-		return NULL;
-	}
+	if (!list)
+		return vb_return_null(-ENOMEM);
 	for (int i = 0; i < count; i++)
 		list[i] = &table[i]->ibv;
 	return list;
@@ -100,6 +99,27 @@ VB_PUBLIC int ibv_get_device_index(struct ibv_device *device)
 
 /* --- device and port --- */
 
+/* -EINVAL with an explanation: the device has one port. */
+static int check_port(const char *call, uint32_t port_num)
+{
+	if (port_num == 1)
+		return 0;
+	vb_explain("%s: port_num %u: the device has port 1", call, port_num);
+	return -EINVAL;
+}
+
+/* The same for an index of a table. */
+static int check_index(const char *call, uint32_t port_num, int64_t index, uint64_t length)
+{
+	int err = check_port(call, port_num);
+
+	if (err || (index >= 0 && (uint64_t)index < length))
+		return err;
+	vb_explain("%s: index %lld: the table has %llu entries", call, (long long)index,
+		   (unsigned long long)length);
+	return -EINVAL;
+}
+
 VB_PUBLIC int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	VB_NO_CANCEL;
@@ -118,8 +138,11 @@ int vb_ops_query_device_ex(struct ibv_context *context,
 	VB_NO_CANCEL;
 	struct ibv_device_attr_ex all;
 
-	if (input && input->comp_mask)
+	if (input && input->comp_mask) {
+		vb_explain("ibv_query_device_ex: comp_mask 0x%x of the input must be 0",
+			   input->comp_mask);
 		return vb_return_errno(-EINVAL);
+	}
 	vb_device_attr(device_of(context), &all);
 	copy_sized(attr, size, &all, sizeof(all));
 	return 0;
@@ -147,16 +170,18 @@ int vb_ops_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_
 	VB_NO_CANCEL;
 	const struct vb_device *dev = device_of(context);
 	union wide_port_attr all = { .room = { 0 } };
-	const int result = vb_device_port_attr(dev, port_num, &all.attr);
+	int err = check_port("ibv_query_port", port_num);
 
-	if (!result) {
+	if (!err)
+		err = vb_device_port_attr(dev, port_num, &all.attr);
+	if (!err) {
 		const uint32_t speed = vb_device_link_rate(dev).speed;
 
 		fill_violations(dev, &all.attr);
 		memcpy(all.room + SPEED_EX_OFFSET, &speed, sizeof(speed));
 		copy_sized(attr, size, &all, sizeof(all));
 	}
-	return vb_return_errno(result);
+	return vb_return_errno(err);
 }
 
 /* In units of 100 Mb/s. */
@@ -164,7 +189,7 @@ VB_PUBLIC int ibv_query_port_speed(struct ibv_context *context, uint32_t port_nu
 {
 	VB_NO_CANCEL;
 
-	if (port_num != 1)
+	if (check_port("ibv_query_port_speed", port_num))
 		return vb_return_errno(-EINVAL);
 	*speed = vb_device_mbps(device_of(context)) / 100;
 	return 0;
@@ -185,11 +210,22 @@ VB_PUBLIC int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int i
 			    union ibv_gid *gid)
 {
 	VB_NO_CANCEL;
-	int err = port_num == 1 ? vb_device_gid(device_of(context), index, gid) : -EINVAL;
+	int err = check_index("ibv_query_gid", port_num, index, vb_fact(VB_FACT_GID_TBL_LEN));
 
+	if (!err)
+		err = vb_device_gid(device_of(context), index, gid);
 	if (!err)
 		vb_tell_filled(gid, sizeof(*gid));
 	return vb_return_minus_one(err);
+}
+
+static int check_gid_query(const char *call, uint32_t flags, size_t entry_size)
+{
+	if (!flags && entry_size >= sizeof(struct ibv_gid_entry))
+		return 0;
+	vb_explain("%s: flags 0x%x must be 0, and an entry of %zu bytes has at least %zu", call,
+		   flags, entry_size, sizeof(struct ibv_gid_entry));
+	return -EINVAL;
 }
 
 VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
@@ -197,14 +233,16 @@ VB_PUBLIC int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, 
 {
 	VB_NO_CANCEL;
 	struct ibv_gid_entry found;
-	int result;
+	int err =
+		check_index("ibv_query_gid_ex", port_num, gid_index, vb_fact(VB_FACT_GID_TBL_LEN));
 
-	if (port_num != 1 || flags || entry_size < sizeof(found))
-		return vb_return_errno(-EINVAL);
-	result = vb_device_gid_entry(device_of(context), gid_index, &found);
-	if (!result)
+	if (!err)
+		err = check_gid_query("ibv_query_gid_ex", flags, entry_size);
+	if (!err)
+		err = vb_device_gid_entry(device_of(context), gid_index, &found);
+	if (!err)
 		copy_sized(entry, entry_size, &found, sizeof(found));
-	return vb_return_errno(result);
+	return vb_return_errno(err);
 }
 
 VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
@@ -214,15 +252,18 @@ VB_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_g
 	char *next = (char *)entries;
 	size_t count = 0;
 
-	if (!max_entries || flags || entry_size < sizeof(*entries))
+	if (check_gid_query("ibv_query_gid_table", flags, entry_size))
 		return vb_return_negative(-EINVAL);
 	for (uint32_t index = 0; index < vb_fact(VB_FACT_GID_TBL_LEN); index++) {
 		struct ibv_gid_entry found;
 
 		if (vb_device_gid_entry(device_of(context), index, &found))
 			continue;
-		if (count == max_entries)
+		if (count == max_entries) {
+			vb_explain("ibv_query_gid_table: there are more than max_entries %zu GIDs",
+				   max_entries);
 			return vb_return_negative(-EINVAL);
+		}
 		copy_sized(next, entry_size, &found, sizeof(found));
 		next += entry_size;
 		count++;
@@ -235,7 +276,7 @@ int vb_verbs_gid_type(struct ibv_context *context, uint8_t port_num, unsigned in
 {
 	VB_NO_CANCEL;
 
-	if (port_num != 1 || index >= vb_fact(VB_FACT_GID_TBL_LEN))
+	if (check_index("ibv_query_gid_type", port_num, index, vb_fact(VB_FACT_GID_TBL_LEN)))
 		return vb_return_minus_one(-EINVAL);
 	*type = device_of(context)->infiniband ? VB_GID_IB_OR_ROCE_V1 : VB_GID_ROCE_V2;
 	vb_tell_filled(type, sizeof(*type));
@@ -248,7 +289,7 @@ VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 {
 	VB_NO_CANCEL;
 
-	if (port_num != 1 || index < 0 || (unsigned)index >= vb_pkey_table_length())
+	if (check_index("ibv_query_pkey", port_num, index, vb_pkey_table_length()))
 		return vb_return_minus_one(-EINVAL);
 	*pkey = htons(vb_pkey_at((unsigned)index));
 	vb_tell_filled(pkey, sizeof(*pkey));
@@ -258,7 +299,10 @@ VB_PUBLIC int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int 
 VB_PUBLIC int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
 	VB_NO_CANCEL;
-	const int index = port_num == 1 ? vb_pkey_index(ntohs(pkey)) : -EINVAL;
+	const int err = check_port("ibv_get_pkey_index", port_num);
+	const int index = err ? err : vb_pkey_index(ntohs(pkey));
 
+	if (!err && index < 0)
+		vb_explain("ibv_get_pkey_index: the table has no P_Key 0x%04x", ntohs(pkey));
 	return index < 0 ? vb_return_minus_one(index) : index;
 }

@@ -29,7 +29,7 @@ static int copy_to(struct ibv_dm *dm, uint64_t offset, const void *host, size_t 
 	uint8_t *at = find_range(dm, offset, length, "ibv_memcpy_to_dm");
 
 	if (!at)
-		return vb_return_errno(-EINVAL);
+		return vb_return_errno_of("ibv_memcpy_to_dm", -EINVAL);
 	memcpy(at, host, length);
 	return 0;
 }
@@ -39,7 +39,7 @@ static int copy_from(void *host, struct ibv_dm *dm, uint64_t offset, size_t leng
 	const uint8_t *at = find_range(dm, offset, length, "ibv_memcpy_from_dm");
 
 	if (!at)
-		return vb_return_errno(-EINVAL);
+		return vb_return_errno_of("ibv_memcpy_from_dm", -EINVAL);
 	memcpy(host, at, length);
 	return 0;
 }
@@ -53,7 +53,7 @@ static struct ibv_dm *give_dm(struct vb_dm *dm, bool imported)
 	else if (err)
 		vb_dm_free(dm);
 	if (err)
-		return vb_return_null(err);
+		return vb_return_null_of(imported ? "ibv_import_dm" : "ibv_alloc_dm", err);
 	dm->ibv.memcpy_to_dm = copy_to;
 	dm->ibv.memcpy_from_dm = copy_from;
 	return &dm->ibv;

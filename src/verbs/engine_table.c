@@ -256,6 +256,7 @@ static const struct vb_engine_table table = {
 	.release = VERBENA_VERSION,
 	.counters_each = counters_each,
 	.explain_count = vb_explain_count,
+	.explained = vb_explained_take,
 	.watch = watch,
 	.unwatch = unwatch,
 	.slot = slot,

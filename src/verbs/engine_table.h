@@ -38,6 +38,7 @@ struct vb_engine_table {
 
 	/* Counts a failed call (base/log.h): the program ends with one line about all of them. */
 	void (*explain_count)(void);
+	bool (*explained)(void);
 
 	/* --- the service thread --- */
 

@@ -12,8 +12,10 @@
 
 #include "base/annotate.h"
 #include "base/cancel.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "base/symver.h"
+#include "net/gid.h"
 
 enum {
 	VLAN_NONE = 0xffff,
@@ -58,6 +60,7 @@ static bool mac_from_multicast(const uint8_t *gid, uint8_t *mac)
 
 static int resolve_mac(struct ibv_context *context, struct ibv_ah_attr *attr, uint8_t *mac)
 {
+	char text[VB_GID_TEXT];
 	union ibv_gid sgid;
 
 	if (ibv_query_gid(context, attr->port_num, attr->grh.sgid_index, &sgid))
@@ -65,6 +68,9 @@ static int resolve_mac(struct ibv_context *context, struct ibv_ah_attr *attr, ui
 	if (mac_from_link_local(attr->grh.dgid.raw, mac) ||
 	    mac_from_multicast(attr->grh.dgid.raw, mac))
 		return 0;
+	vb_explain("ibv_resolve_eth_l2_from_gid: %s is neither link-local nor a group: no Ethernet "
+		   "address follows from it",
+		   vb_gid_print(&attr->grh.dgid, text));
 	return -EHOSTUNREACH;
 }
 

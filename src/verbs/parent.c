@@ -22,6 +22,8 @@ struct ibv_td *vb_ops_alloc_td(struct ibv_context *context, struct ibv_td_init_a
 	VB_NO_CANCEL;
 	struct vb_td *td;
 
+	if (attr->comp_mask)
+		vb_explain("ibv_alloc_td: comp_mask 0x%x must be 0", attr->comp_mask);
 	if (attr->comp_mask || vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_alloc_td"))
 		return vb_return_null(-EINVAL);
 	td = calloc(1, sizeof(*td));

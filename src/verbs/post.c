@@ -257,11 +257,14 @@ static void take_back(struct vb_sq *sq, uint32_t first)
 	}
 }
 
-/* Out of line: errno has a cost even where it is not set. */
-__attribute__((cold, noinline)) static int return_failure(int err, void *bad_wr)
+/* Out of line: errno has a cost even where it is not set. Posts have no guard that would forget
+ * what was explained before. */
+__attribute__((cold, noinline)) static int return_failure(const char *call, int err, void *bad_wr)
 {
 	vb_tell_filled(bad_wr, sizeof(void *));
-	return vb_return_errno(err);
+	err = vb_return_errno_of(call, err);
+	vb_explained = false;
+	return err;
 }
 
 /* Called with the lock of the queue. type: of the windows that may be bound. whole: all work
@@ -296,7 +299,7 @@ append_all(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr
 		vb_engine_execute(qp, end, false);
 	else if (end != first && vb_qp_on_wire(qp))
 		vb_wire_kick(qp);
-	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
+	return __builtin_expect(err, 0) ? return_failure("ibv_post_send", err, bad_wr) : 0;
 }
 
 /* Out of line: for a program that a tool watches. */
@@ -324,7 +327,8 @@ __attribute__((always_inline)) static inline int post_sends(struct vb_qp *qp,
 	if (__builtin_expect(qp->nic != vb_nic_current() || !may_post_send(qp), 0)) {
 		*bad_wr = wr;
 		err = vb_stale(qp->nic, "ibv_post_send");
-		return return_failure(err ? err : refuse_state(qp, wr), bad_wr);
+		err = err ? err : refuse_state(qp, wr);
+		return return_failure("ibv_post_send", err, bad_wr);
 	}
 	if (vb_is_watched())
 		return post_watched(qp, wr, bad_wr, type, whole);
@@ -403,7 +407,7 @@ append_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 		vb_engine_wake_waiters(rq->nic);
 	if (__builtin_expect(err, 0))
 		explain_receive(rq, wr, err);
-	return __builtin_expect(err, 0) ? return_failure(err, bad_wr) : 0;
+	return __builtin_expect(err, 0) ? return_failure("ibv_post_recv", err, bad_wr) : 0;
 }
 
 /* Out of line: for a program that a tool watches. */
@@ -435,7 +439,7 @@ int vb_ops_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv
 	}
 	if (err) {
 		*bad_wr = wr;
-		return return_failure(err, bad_wr);
+		return return_failure("ibv_post_recv", err, bad_wr);
 	}
 	err = post_receives(qp->rq, wr, bad_wr);
 	/* In ERR the receives are flushed at once, and the poller has to learn of them. */
@@ -455,7 +459,7 @@ int vb_ops_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv
 
 	if (err) {
 		*bad_wr = wr;
-		return return_failure(err, bad_wr);
+		return return_failure("ibv_post_srq_recv", err, bad_wr);
 	}
 	return post_receives(&srq->rq, wr, bad_wr);
 }

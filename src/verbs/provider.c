@@ -15,6 +15,8 @@
 #include <stdbool.h>
 
 #include "base/cancel.h"
+#include "base/log.h"
+#include "base/result.h"
 #include "base/symver.h"
 #include "verbs/ops.h"
 
@@ -24,6 +26,12 @@ VB_PUBLIC bool verbs_allow_disassociate_destroy;
 _Static_assert(sizeof(verbs_allow_disassociate_destroy) == 1, "the size is part of the ABI");
 VB_PRIVATE_SINCE_34(verbs_allow_disassociate_destroy);
 
+static int refuse_command(const char *call)
+{
+	vb_explain("%s: there is no kernel driver behind the device", call);
+	return vb_return_errno_of(call, -EOPNOTSUPP);
+}
+
 #define IGNORE(name, since)               \
 	void name(void) VB_PRIVATE(name); \
 	VB_PUBLIC void name(void)         \
@@ -31,20 +39,19 @@ VB_PRIVATE_SINCE_34(verbs_allow_disassociate_destroy);
 	}                                 \
 	VB_PRIVATE_SINCE_##since(name)
 
-#define REFUSE(name, since)              \
-	int name(void) VB_PRIVATE(name); \
-	VB_PUBLIC int name(void)         \
-	{                                \
-		errno = EOPNOTSUPP;      \
-		return EOPNOTSUPP;       \
-	}                                \
+#define REFUSE(name, since)                   \
+	int name(void) VB_PRIVATE(name);      \
+	VB_PUBLIC int name(void)              \
+	{                                     \
+		return refuse_command(#name); \
+	}                                     \
 	VB_PRIVATE_SINCE_##since(name)
 
 #define REFUSE_POINTER(name, since)        \
 	void *name(void) VB_PRIVATE(name); \
 	VB_PUBLIC void *name(void)         \
 	{                                  \
-		errno = EOPNOTSUPP;        \
+		refuse_command(#name);     \
 		return NULL;               \
 	}                                  \
 	VB_PRIVATE_SINCE_##since(name)
@@ -163,7 +170,7 @@ REFUSE(ibv_cmd_inc_err_comp_cntr, 65);
 int ibv_cmd_poll_cq(void) VB_PRIVATE(ibv_cmd_poll_cq);
 VB_PUBLIC int ibv_cmd_poll_cq(void)
 {
-	errno = EOPNOTSUPP;
+	refuse_command("ibv_cmd_poll_cq");
 	return -1;
 }
 VB_PRIVATE_SINCE_34(ibv_cmd_poll_cq);
@@ -175,8 +182,7 @@ VB_PRIVATE_SINCE_34(ibv_cmd_poll_cq);
 	VB_PUBLIC int name(struct object *queue, struct request *wr, struct request **bad_wr) \
 	{                                                                                     \
 		*bad_wr = wr;                                                                 \
-		errno = EOPNOTSUPP;                                                           \
-		return EOPNOTSUPP;                                                            \
+		return refuse_command(#name);                                                 \
 	}                                                                                     \
 	VB_PRIVATE_SINCE_34(name)
 

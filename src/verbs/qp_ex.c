@@ -127,5 +127,8 @@ struct ibv_qp *vb_ops_create_qp_ex(struct ibv_context *context, struct ibv_qp_in
 
 VB_PUBLIC struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return vb_qp(qp)->builder ? &vb_qp(qp)->ex : vb_return_null(-EINVAL);
+	if (vb_qp(qp)->builder)
+		return &vb_qp(qp)->ex;
+	vb_explain("ibv_qp_to_qp_ex: QP 0x%06x was created without send_ops_flags", qp->qp_num);
+	return vb_return_null(-EINVAL);
 }

@@ -92,14 +92,15 @@ struct ibv_send_wr *vb_builder_list(struct ibv_qp_ex *ex)
 static int complete_batch(struct ibv_qp_ex *ex)
 {
 	struct vb_builder *builder = qp_of(ex)->builder;
-	int err = builder->err;
+	int err = vb_return_errno_of("ibv_wr_complete", builder->err);
 
 	if (!err && builder->count) {
 		link_all(builder);
-		err = vb_post_whole(qp_of(ex), &vb_builder_at(builder, 0)->wr);
+		err = -vb_post_whole(qp_of(ex), &vb_builder_at(builder, 0)->wr); /* sets errno */
 	}
 	end_batch(builder);
-	return vb_return_errno(err);
+	vb_explained = false; /* the batch has no guard */
+	return err;
 }
 
 static void abort_batch(struct ibv_qp_ex *ex)

@@ -69,18 +69,13 @@ VB_PUBLIC int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, voi
 	struct vb_mr *mr = vb_mr(ibv);
 	int err = vb_given_check(VB_GIVEN_MR, ibv, "ibv_rereg_mr");
 
-	if (!err && vb_profile_check_verb(VB_VERB_REREG_MR, "ibv_rereg_mr")) {
-		errno = EOPNOTSUPP;
-		return IBV_REREG_MR_ERR_INPUT;
-	}
-	if (!err && is_input_error(mr, flags, addr, length, access)) {
-		errno = EINVAL;
-		return IBV_REREG_MR_ERR_INPUT;
-	}
+	if (!err && vb_profile_check_verb(VB_VERB_REREG_MR, "ibv_rereg_mr"))
+		return vb_return_value(IBV_REREG_MR_ERR_INPUT, -EOPNOTSUPP);
+	if (!err && is_input_error(mr, flags, addr, length, access))
+		return vb_return_value(IBV_REREG_MR_ERR_INPUT, -EINVAL);
 	if (!err)
 		err = change_region(mr, flags, pd, addr, length, access);
 	if (!err)
 		return 0;
-	errno = -err;
-	return IBV_REREG_MR_ERR_CMD;
+	return vb_return_value(IBV_REREG_MR_ERR_CMD, err);
 }

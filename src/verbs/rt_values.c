@@ -3,6 +3,7 @@
 #include "base/annotate.h"
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/result.h"
 #include "verbs/ops.h"
 
@@ -20,5 +21,9 @@ int vb_ops_query_rt_values(struct ibv_context *context, struct ibv_values_ex *va
 		values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
 	}
 	vb_tell_filled(values, sizeof(*values));
-	return vb_return_errno(asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK ? -EINVAL : 0);
+	if (!(asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK))
+		return 0;
+	vb_explain("ibv_query_rt_values_ex: comp_mask 0x%x asks for more than the raw clock (0x%x)",
+		   asked, IBV_VALUES_MASK_RAW_CLOCK);
+	return vb_return_errno(-EINVAL);
 }

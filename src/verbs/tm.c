@@ -66,7 +66,7 @@ int vb_ops_post_srq_ops(struct ibv_srq *ibv, struct ibv_ops_wr *op, struct ibv_o
 	for (; op && !err; op = op->next) {
 		err = vb_tm_post(srq->tm, op);
 		if (err) {
-			vb_explain("ibv_post_srq_ops: wr_id %llu: %s",
+			vb_explain("ibv_post_srq_ops: SRQ %u wr_id %llu: %s", srq->number,
 				   (unsigned long long)op->wr_id, failure_words(err));
 			break;
 		}

@@ -269,8 +269,10 @@ static void decide_path(struct vb_nic *nic, struct vb_peer *peer, bool both)
 
 static void enlist_peer(struct vb_nic *nic, struct vb_peer *peer)
 {
-	peer->asked_ns = vb_now_ns();
+	const uint64_t now_ns = vb_now_ns();
+
 	vb_spin_lock(&nic->peers_lock);
+	peer->asked_ns = now_ns;
 	peer->id_here = vb_nic_claimant_alloc(nic);
 	vb_list_append(&nic->peers, &peer->node);
 	vb_spin_unlock(&nic->peers_lock);
@@ -403,7 +405,7 @@ static void attach_to_slot(struct vb_nic *nic, uint32_t slot)
 /* Posting and polling are no cancellation points: the peer would stay half attached. */
 void vb_attach_start(struct vb_nic *nic, uint32_t slot)
 {
-	VB_NO_CANCEL;
+	VB_NO_CANCEL_WITHIN;
 
 	attach_to_slot(nic, slot);
 }

@@ -71,7 +71,7 @@ static bool is_welcome(struct vb_nic *nic, const struct ucred *cred)
 	count = count_connections(nic, cred->uid, &all);
 	if (count < most && all < USERS * most)
 		return true;
-	vb_explain(
+	vb_explain_work(
 		"user %u has %u connections to this process, other users have %u: more are refused",
 		cred->uid, count, all);
 	return false;

@@ -17,9 +17,10 @@
 #include "capture/ring.h"
 #include "engine/attach/describe.h"
 #include "engine/watch.h"
+#include "nic/stopped.h"
 
-/* A program of this user that captures answers at once, unless the machine is busy. */
-enum { SESSIONS = 8, REQUEST_MS = 3000 };
+/* A program of this user that captures asks at once, unless the machine is busy. */
+enum { SESSIONS = 8, REQUEST_MS = 3000, UNSEEN_MS = 500, LOOK_MS = 50 };
 
 /* One per program that captures. */
 static struct session {
@@ -150,16 +151,34 @@ static int listener_connect(const char *name)
 	return -1;
 }
 
+/* A stopped program asks nothing: nobody waits for it. One of another pid namespace is waited for
+ * less, because it cannot be seen here whether it is stopped. */
+static bool await_request(int fd)
+{
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	struct ucred cred = { 0 };
+	socklen_t size = sizeof(cred);
+	int left_ms = REQUEST_MS;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) || !cred.pid)
+		left_ms = UNSEEN_MS;
+	for (; left_ms > 0; left_ms -= LOOK_MS) {
+		int ready = poll(&wait, 1, LOOK_MS);
+
+		if (ready || (cred.pid && vb_stopped_process(cred.pid)))
+			return ready > 0;
+	}
+	return false;
+}
+
 static void listener_join(struct vb_nic *nic, const char *name)
 {
 	int fd = strlen(name) < VB_CAPTURE_NAME_SIZE ? vb_fd_high(listener_connect(name)) : -1;
-	struct pollfd wait = { .fd = fd, .events = POLLIN };
 
 	if (fd < 0)
 		return;
-	/* Any user can have bound the name, and a program that captures can be stopped. */
-	if (!vb_describe_may_ask(fd) || poll(&wait, 1, REQUEST_MS) <= 0 ||
-	    !vb_capture_serve(nic, fd))
+	/* Any user can have bound the name. */
+	if (!vb_describe_may_ask(fd) || !await_request(fd) || !vb_capture_serve(nic, fd))
 		close(fd);
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "nic/stopped.h"
 
 static void program_read(pid_t pid, char text[VB_PROGRAM_SIZE])
 {
@@ -187,17 +188,7 @@ static bool name_ask(void *arg, unsigned slot, const char *text, unsigned long i
 /* A process that is stopped answers when it goes on. */
 static void stopped_tell(const struct vb_sources *sources, struct vb_source *source)
 {
-	char path[64], line[256] = "";
-	const char *state;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", source->pid);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	state = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
-	fclose(file);
-	if (!state || (state[2] != 'T' && state[2] != 't'))
+	if (!vb_stopped_process(source->pid))
 		return;
 	source->told = true;
 	sources->options.tell("%s: process %d (%s) is stopped; it takes part as soon as it goes on",

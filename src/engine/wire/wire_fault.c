@@ -117,9 +117,9 @@ static void tell_lost(struct vb_lane *lane, bool out)
 	if (lane->fault->lost_told)
 		return;
 	lane->fault->lost_told = true;
-	vb_explain("fault rules hold back more than %d packets that %s, or more than %d MiB: "
-		   "further packets are lost",
-		   HELD_PACKETS, out ? "go out" : "come in", HELD_BYTES >> 20);
+	vb_explain_work("fault rules hold back more than %d packets that %s, or more than %d MiB: "
+			"further packets are lost",
+			HELD_PACKETS, out ? "go out" : "come in", HELD_BYTES >> 20);
 }
 
 static void hold_back(const struct passing *packet, const struct vb_fault_verdict *verdict)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -115,8 +116,13 @@ int vb_xrc_ask(struct vb_xrc_handle *handle, enum vb_xrc_ask what, const struct 
 	if (attr)
 		request.attr = *attr;
 	fd = ask_process(handle, &request, answer);
-	if (fd < 0)
+	if (fd < 0) {
+		vb_explain("QP 0x%06x: %s: %s", request.qpn,
+			   fd == -ETIMEDOUT ? "its process does not answer"
+					    : "its process refuses, and explains why",
+			   strerror(-fd));
 		return fd;
+	}
 	close(fd);
 	handle->qp.ibv.state = (enum ibv_qp_state)answer->state;
 	return 0;
@@ -134,7 +140,7 @@ static void session_lost(struct vb_xrc_handle *handle)
 {
 	vb_unwatch(handle->qp.nic, handle->session);
 	handle->qp.ibv.state = IBV_QPS_ERR;
-	vb_explain("QP 0x%06x: the process that created it has ended", handle->qp.ibv.qp_num);
+	vb_explain_work("QP 0x%06x: the process that created it has ended", handle->qp.ibv.qp_num);
 	raise_event(handle, IBV_EVENT_QP_FATAL);
 }
 

@@ -2,6 +2,7 @@
 /* Several users share one XRC_RECV QP, each with a handle of its own. */
 #include <errno.h>
 
+#include "base/log.h"
 #include "engine/qp_life.h"
 #include "engine/xrc/share.h"
 
@@ -12,6 +13,11 @@ struct vb_qp *vb_xrc_receiver_find(struct vb_nic *nic, uint32_t qpn, const struc
 			  vb_xrcd_same(&qp->entry->xrcd, xrcd);
 
 	return fits ? qp : NULL;
+}
+
+static void explain_unknown(uint32_t qpn, const char *process)
+{
+	vb_explain("ibv_open_qp: %s has no XRC_RECV QP 0x%06x of this domain", process, qpn);
 }
 
 static int open_own(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
@@ -26,6 +32,8 @@ static int open_own(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
 	if (real)
 		err = vb_xrc_qp_open(xrcd, real, qp_context, handle);
 	pthread_mutex_unlock(&nic->lock);
+	if (err == -EINVAL)
+		explain_unknown(qpn, "this process");
 	return err;
 }
 
@@ -34,12 +42,18 @@ static int open_foreign(struct vb_xrcd *xrcd, uint32_t qpn, void *qp_context,
 {
 	int err;
 
-	if (xrcd->claim < 0) /* no other process has the domain */
+	if (xrcd->claim < 0) { /* no other process has the domain */
+		explain_unknown(qpn, "this process, which alone has the domain,");
 		return -EINVAL;
+	}
 	*handle = vb_xrc_handle_make(xrcd, qp_context, qpn);
 	if (!*handle)
 		return -ENOMEM;
 	err = vb_xrc_ask_open(*handle);
+	if (err == -EINVAL)
+		explain_unknown(qpn, "the process that its number leads to");
+	else if (err == -ETIMEDOUT)
+		vb_explain("ibv_open_qp: QP 0x%06x: its process does not answer", qpn);
 	if (err)
 		vb_xrc_handle_free(*handle);
 	return err;

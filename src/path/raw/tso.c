@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 enum {
 	ETHERTYPE_IPV4 = 0x0800,
 	IPV4_HEADER = 20,
@@ -20,8 +22,11 @@ int vb_tso_enable(struct vb_qp *qp, uint32_t header_max)
 {
 	struct vb_raw_qp *raw = qp->raw;
 
-	if (header_max > VB_TSO_HEADER_MAX)
+	if (header_max > VB_TSO_HEADER_MAX) {
+		vb_explain("ibv_create_qp_ex: max_tso_header %u may be up to %d", header_max,
+			   VB_TSO_HEADER_MAX);
 		return -EINVAL;
+	}
 	raw->tso_stride = (uint32_t)sizeof(struct vb_tso) + ((header_max + 3) & ~3u);
 	raw->tso = calloc((size_t)qp->sq.mask + 1, raw->tso_stride);
 	raw->tso_header_max = header_max;

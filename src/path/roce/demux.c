@@ -62,7 +62,7 @@ static void pkey_complain(struct vb_wired *wired, const struct vb_packet *packet
 	if (wired->roce->pkey_explained)
 		return;
 	wired->roce->pkey_explained = true;
-	vb_explain(
+	vb_explain_work(
 		"QP 0x%06x drops packets with P_Key 0x%04x, its own is 0x%04x: they must name one "
 		"partition, and not two limited members",
 		wired->qp->ibv.qp_num, packet->pkey, vb_qp_pkey(wired->qp));
@@ -320,9 +320,10 @@ static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
 	    (packet->dest_qpn != VB_GSI_QPN && !vb_roce_find(roce, packet->dest_qpn)))
 		return;
 	roce->icrc_explained = true;
-	vb_explain("packets from %s for QP 0x%06x have a wrong ICRC and are dropped: something on "
-		   "the way damages them, or changes addresses or ports (NAT)",
-		   vb_gid_print(&src, text), packet->dest_qpn);
+	vb_explain_work(
+		"packets from %s for QP 0x%06x have a wrong ICRC and are dropped: something on "
+		"the way damages them, or changes addresses or ports (NAT)",
+		vb_gid_print(&src, text), packet->dest_qpn);
 }
 
 /* --- packets that continue a message --- */

@@ -57,7 +57,8 @@ void vb_roce_follow_path(struct vb_wired *wired)
 
 	wired->path_number = number;
 	if (path_way(wired, &av, &way)) {
-		vb_explain("QP 0x%06x has no way to its peer on this path", wired->qp->ibv.qp_num);
+		vb_explain_work("QP 0x%06x has no way to its peer on this path",
+				wired->qp->ibv.qp_num);
 		way = (struct vb_way){ .kind = VB_WAY_NOWHERE, .socket = -1 };
 	}
 	vb_tx_flush(&wired->roce->tx); /* bursts may name the way that goes */

@@ -13,7 +13,9 @@
 #include <cmocka.h>
 
 #include "../child.h"
+#include "base/cancel.h"
 #include "base/log.h"
+#include "base/result.h"
 
 static void set_explain(const char *value)
 {
@@ -372,9 +374,82 @@ static void a_terminal_has_colours_unless_its_user_wants_none(void **state)
 	assert_child_passes(says_on_a_terminal, "1");
 }
 
+static int call_fails(int err, bool explains)
+{
+	VB_NO_CANCEL;
+
+	if (explains)
+		vb_explain("call_fails: it does not like %d", err);
+	return vb_return_errno(-err);
+}
+
+/* The calls inside say what is wrong; one that cleans up behind them succeeds. */
+static int call_of_calls(int err)
+{
+	VB_NO_CANCEL;
+	const int inner = call_fails(err, true);
+
+	call_fails(0, false);
+	return vb_return_errno(-inner);
+}
+
+static int fails_silently(const void *arg)
+{
+	set_explain("1");
+	child_check(call_fails(EINVAL, false) == EINVAL && errno == EINVAL);
+	child_check(call_fails(EAGAIN, false) == EAGAIN);
+	child_check(!call_fails(0, false));
+	return 0;
+}
+
+static void a_call_that_fails_without_a_sentence_gets_a_line(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(fails_silently, NULL, said, sizeof(said)), 0);
+	assert_non_null(strstr(said, "]: call_fails: Invalid argument (errno 22)\n"));
+	assert_null(strchr(strchr(said, '\n') + 1, '\n'));
+}
+
+static int fails_with_a_sentence(const void *arg)
+{
+	set_explain("1");
+	call_fails(EINVAL, true);
+	call_of_calls(EBUSY);
+	return 0;
+}
+
+static void a_failure_that_was_explained_gets_no_other_line(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(fails_with_a_sentence, NULL, said, sizeof(said)), 0);
+	assert_null(strstr(said, "errno"));
+}
+
+static int fails_after_a_sentence(const void *arg)
+{
+	set_explain("1");
+	call_fails(EINVAL, true);
+	vb_explain_work("QP 17 has failed");
+	call_fails(EBUSY, false);
+	return 0;
+}
+
+static void sentences_of_others_explain_no_call(void **state)
+{
+	char said[1024];
+
+	assert_int_equal(child_run(fails_after_a_sentence, NULL, said, sizeof(said)), 0);
+	assert_non_null(strstr(said, "]: call_fails: Device or resource busy (errno 16)\n"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_call_that_fails_without_a_sentence_gets_a_line),
+		cmocka_unit_test(a_failure_that_was_explained_gets_no_other_line),
+		cmocka_unit_test(sentences_of_others_explain_no_call),
 		cmocka_unit_test(without_the_setting_nothing_is_printed),
 		cmocka_unit_test(with_it_one_line_names_the_process_and_the_reason),
 		cmocka_unit_test(the_setting_is_read_once),

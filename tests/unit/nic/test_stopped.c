@@ -132,9 +132,31 @@ static void one_that_runs_or_is_gone_is_not_stopped(void **state)
 	assert_false(vb_stopped_behind_copy(getpid(), 0));
 }
 
+static void a_process_is_stopped_from_the_signal_until_it_goes_on(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		raise(SIGSTOP);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	assert_true(vb_stopped_process(child));
+	kill(child, SIGCONT);
+	assert_int_equal(waitpid(child, &status, WCONTINUED), child);
+	assert_false(vb_stopped_process(child));
+	assert_false(vb_stopped_process(getpid()));
+	kill(child, SIGKILL);
+	waitpid(child, &status, 0);
+	assert_false(vb_stopped_process(child));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_is_stopped_from_the_signal_until_it_goes_on),
 		cmocka_unit_test(a_thread_that_copies_is_mostly_stopped_behind_it),
 		cmocka_unit_test(one_that_does_something_else_never_is),
 		cmocka_unit_test(one_that_runs_or_is_gone_is_not_stopped),
