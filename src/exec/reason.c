@@ -33,6 +33,9 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 				"an atomic returns 8 bytes into one SGE; the WR offers {l}" },
 	[VB_WHY_ATOMIC_WRITE_SGE] = { IBV_WC_LOC_LEN_ERR,
 				      "an atomic write has 8 bytes; the WR has {l}" },
+	[VB_WHY_MASKED_SGE] = { IBV_WC_LOC_LEN_ERR,
+				"an extended atomic of {w} bytes returns as many; the WR offers "
+				"{l}" },
 	[VB_WHY_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR,
 			       "a datagram of {l} bytes exceeds the port's MTU of {w}" },
 	[VB_WHY_UD_ADDRESS] = { IBV_WC_LOC_QP_OP_ERR,
@@ -101,6 +104,10 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_ATOMIC_ALIGN] = { BAD_REQUEST, .sentence =
 						       "remote address {a} of an atomic, or of the "
 						       "memory there, is not a multiple of 8" },
+	[VB_WHY_MASKED_ALIGN] = { BAD_REQUEST, .sentence =
+						       "remote address {a} of an extended atomic, "
+						       "or of the memory there, is not a multiple "
+						       "of its {w} bytes" },
 	[VB_WHY_FLUSH_KIND] = { BAD_REQUEST,
 				.sentence =
 					"the flush has no placement type, or a type or level that "
@@ -319,6 +326,8 @@ const char *vb_reason_brief(enum vb_reason reason)
 		[VB_WHY_QP_RIGHT] = "its qp_access_flags lack the right",
 		[VB_WHY_READ_DEPTH] = "more READs and ATOMICs than its max_dest_rd_atomic",
 		[VB_WHY_ATOMIC_ALIGN] = "the address of an atomic is no multiple of 8",
+		[VB_WHY_MASKED_ALIGN] =
+			"the address of an extended atomic is no multiple of its size",
 		[VB_WHY_FLUSH_KIND] = "a FLUSH without a type or level that exists",
 		[VB_WHY_TM_HEADER] = "the message has no tag matching header",
 		[VB_WHY_TARGET_CQ_OVERRUN] = "the CQ of its receives is full",

@@ -215,6 +215,7 @@ struct vb_qp {
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
 	uint32_t limit_kbps;               /* the application's limit; under state_lock */
 	struct vb_builder *builder;        /* verbs/qp_ex.h; NULL: only ibv_post_send */
+	struct vb_qp_ext *ext;             /* extended work requests: nic/qp_ext.h; NULL: none */
 	struct vb_raw_qp *raw;             /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;        /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
 	struct ibv_wq *wq; /* the QP is the inside of this WQ, which gets the events */

@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#include <verbena/legacy.h>
+
 #include "pair.h"
 
 static struct ibv_xrc_domain *open_domain(struct pair *pair)

@@ -41,7 +41,7 @@ static enum vb_step wqe_stay(struct vb_step_context *step)
 	return vb_step_complete(step, reason);
 }
 
-static const operation operations[VB_WR_OPCODE_COUNT] = {
+static const operation operations[VB_WR_ROWS] = {
 	[IBV_WR_SEND] = vb_step_send,
 	[IBV_WR_SEND_WITH_IMM] = vb_step_send,
 	[IBV_WR_SEND_WITH_INV] = vb_step_send,
@@ -54,6 +54,8 @@ static const operation operations[VB_WR_OPCODE_COUNT] = {
 	[IBV_WR_FLUSH] = vb_step_flush,
 	[IBV_WR_BIND_MW] = wqe_stay,
 	[IBV_WR_LOCAL_INV] = wqe_stay,
+	[VB_WR_MASKED_CMP_AND_SWP] = vb_step_masked,
+	[VB_WR_MASKED_FETCH_AND_ADD] = vb_step_masked,
 };
 
 /* NULL: the transport does not have the operation, which is LOC_QP_OP_ERR. */

@@ -191,6 +191,7 @@ enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
 enum vb_step vb_step_atomic_write(struct vb_step_context *step);
+enum vb_step vb_step_masked(struct vb_step_context *step);
 enum vb_step vb_step_flush(struct vb_step_context *step);
 
 /* Checks that the bound target has as many READ resources as operations would be under way. */

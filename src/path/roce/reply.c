@@ -81,8 +81,8 @@ static enum vb_reason read_memory(struct vb_wired *wired, const struct vb_reply 
 	enum vb_reason reason = VB_OK;
 	uint64_t address;
 
-	*bytes = NULL;
-	if (!length)
+	*bytes = reply->answer;
+	if (!length || __builtin_expect(reply->width, 0))
 		return VB_OK;
 	if (vb_qp_is_xrc(wired->qp))
 		reason = vb_responder_aim(wired, memory, reply->srqn);

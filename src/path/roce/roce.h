@@ -16,6 +16,7 @@
 #define VB_PATH_ROCE_ROCE_H
 
 #include "base/timer.h"
+#include "nic/masked.h"
 #include "nic/rate.h"
 #include "path/complete.h"
 #include "path/roce/answers.h"
@@ -128,6 +129,8 @@ struct vb_reply {
 	bool counts;           /* READ: completion counters count it once it has left ... */
 	uint32_t counts_bytes; /* ... as so many bytes, those of the first request */
 	uint64_t original;     /* ATOMIC */
+	uint8_t width;         /* extended ATOMIC: bytes in answer, which a READ response brings */
+	uint8_t answer[VB_MASKED_BYTES_MAX];
 };
 
 /* An ATOMIC that was executed: a duplicate gets the same answer. */
@@ -136,6 +139,8 @@ struct vb_saved_atomic {
 	uint8_t opcode;
 	bool used;
 	uint64_t original;
+	uint8_t width; /* extended ATOMIC: bytes in answer */
+	uint8_t answer[VB_MASKED_BYTES_MAX];
 };
 
 struct vb_claim;

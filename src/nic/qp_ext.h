@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a QP has for extended work requests, which no public verb posts (verbs/extended.h). A WQE
+ * has room for the operands of public ones; those of extended ones lie in rings beside the send
+ * queue, at the same index.
+ */
+#ifndef VB_NIC_QP_EXT_H
+#define VB_NIC_QP_EXT_H
+
+#include "nic/masked.h"
+#include "nic/qp.h"
+
+struct vb_qp_ext {
+	uint32_t atomic_max;      /* bytes of an operand of extended atomics; 0: none is posted */
+	struct vb_masked *masked; /* ring; owned */
+};
+
+struct vb_qp_ext_spec {
+	uint32_t atomic_max;
+};
+
+/* Before the first post. -EINVAL: a limit of the device is exceeded; -ENOMEM. */
+int vb_qp_ext_make(struct vb_qp *qp, const struct vb_qp_ext_spec *spec);
+void vb_qp_ext_free(struct vb_qp *qp);
+
+/* The operation of an extended atomic. */
+static inline struct vb_masked *vb_wqe_masked(const struct vb_wqe *wqe)
+{
+	return (struct vb_masked *)(uintptr_t)wqe->operand[0];
+}
+
+#endif
