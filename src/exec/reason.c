@@ -53,6 +53,11 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 						     "local write) access, a range outside of it, "
 						     "another PD, or a type 2 "
 						     "window that is bound or gets no bytes" },
+	[VB_WHY_UMR] = { IBV_WC_MW_BIND_ERR,
+			 "the indirect key {k} cannot be filled: more parts than it has room for, "
+			 "a "
+			 "part outside of its region, a region without local write access, or "
+			 "another PD" },
 	[VB_WHY_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR, "rkey {k} is not that of a type 2 window "
 							"bound through this QP" },
 	[VB_WHY_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR,
@@ -93,6 +98,13 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_RKEY_RIGHT] = { BAD_ACCESS, .sentence =
 						    "the region of rkey {k} was registered without "
 						    "the access needed" },
+	[VB_WHY_RKEY_INDIRECT] = { BAD_ACCESS,
+				   .sentence = "rkey {k} is an indirect key, and only WRITE "
+					       "and READ go through one" },
+	[VB_WHY_RKEY_PATTERN] = { BAD_ACCESS,
+				  .sentence = "{l} bytes at remote address {a} are not what "
+					      "the indirect key {k} was filled with, or it "
+					      "lacks the right" },
 	[VB_WHY_REMOTE_MEMORY] = { BAD_ACCESS, .sentence =
 						       "the peer's registered memory at {a} is no "
 						       "longer mapped there" },
@@ -255,7 +267,7 @@ void vb_report_write(const struct vb_report *r, const struct vb_report_words *wo
 
 const char *vb_opcode_words(int opcode)
 {
-	const struct vb_wr_row *row = vb_wr_row_any((unsigned)opcode);
+	const struct vb_wr_row *row = vb_wr_row_named((unsigned)opcode);
 
 	if (opcode < 0)
 		return "receive";
@@ -322,6 +334,8 @@ const char *vb_reason_brief(enum vb_reason reason)
 		[VB_WHY_RKEY_PD] = "the rkey belongs to another PD",
 		[VB_WHY_RKEY_RANGE] = "the range is not inside the region of the rkey",
 		[VB_WHY_RKEY_RIGHT] = "the region of the rkey was registered without the right",
+		[VB_WHY_RKEY_INDIRECT] = "the rkey is an indirect key, for WRITE and READ only",
+		[VB_WHY_RKEY_PATTERN] = "the indirect key does not open the range with the right",
 		[VB_WHY_REMOTE_MEMORY] = "the registered memory is not mapped any more",
 		[VB_WHY_QP_RIGHT] = "its qp_access_flags lack the right",
 		[VB_WHY_READ_DEPTH] = "more READs and ATOMICs than its max_dest_rd_atomic",

@@ -78,6 +78,10 @@ static enum ibv_exp_wc_opcode opcode_of(const struct ibv_wc *wc)
 		return IBV_EXP_WC_MASKED_COMP_SWAP;
 	case VB_WR_MASKED_FETCH_AND_ADD:
 		return IBV_EXP_WC_MASKED_FETCH_ADD;
+	case VB_WR_UMR:
+		return IBV_EXP_WC_UMR;
+	case VB_WR_NOP:
+		return IBV_EXP_WC_NOP;
 	}
 	return wc->opcode == IBV_WC_TSO ? IBV_EXP_WC_TSO : (enum ibv_exp_wc_opcode)wc->opcode;
 }

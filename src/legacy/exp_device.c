@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "legacy.h"
+#include "nic/qp_ext.h"
 
 enum { ATOMIC_INLINE_LOG = 5 };
 
@@ -58,6 +59,17 @@ static void put_atomics(struct ibv_exp_device_attr *to)
 	to->masked_atomic.log_max_atomic_inline = ATOMIC_INLINE_LOG;
 }
 
+static void put_umr(struct ibv_exp_device_attr *to)
+{
+	to->exp_device_cap_flags |= IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_NOP;
+	to->umr_caps = (struct ibv_exp_umr_caps){
+		.max_klm_list_size = VB_PATTERN_PARTS_MAX,
+		.max_send_wqe_inline_klms = VB_UMR_INLINE_MAX,
+		.max_umr_recursion_depth = 1,
+		.max_umr_stride_dimension = 1,
+	};
+}
+
 static bool is_ours(struct ibv_context *context)
 {
 	const struct vb_engine_table *engine = legacy_engine();
@@ -81,7 +93,9 @@ static uint32_t put_all(struct ibv_context *context, const struct ibv_device_att
 		return there;
 	if (from->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
 		put_atomics(to);
-	return there | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS | IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS;
+	put_umr(to);
+	return there | IBV_EXP_DEVICE_ATTR_UMR | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |
+	       IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS;
 }
 
 EXPORT int ibv_exp_query_device(struct ibv_context *context, struct ibv_exp_device_attr *attr)

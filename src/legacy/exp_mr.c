@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Experimental verbs: regions and windows. */
+/* Experimental verbs: regions, windows and indirect keys. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "legacy.h"
 
@@ -74,4 +75,53 @@ EXPORT int ibv_exp_bind_mw(struct ibv_exp_mw_bind *bind)
 	if (!legacy_access(bind->bind_info.exp_mw_access_flags, &today.bind_info.mw_access_flags))
 		return legacy_result(EOPNOTSUPP);
 	return legacy_result(ibv_bind_mw(bind->qp, bind->mw, &today));
+}
+
+/* --- indirect keys --- */
+
+EXPORT struct ibv_mr *ibv_exp_create_mr(struct ibv_exp_create_mr_in *in)
+{
+	const struct vb_engine_table *engine = legacy_engine();
+	unsigned access;
+
+	if (in->comp_mask)
+		return no_mr(EINVAL);
+	if (!engine || in->attr.create_flags != IBV_EXP_MR_INDIRECT_KLMS ||
+	    !legacy_access(in->attr.exp_access_flags, &access))
+		return no_mr(EOPNOTSUPP);
+	return engine->extended_key(in->pd, in->attr.max_klm_list_size, access);
+}
+
+EXPORT int ibv_exp_query_mkey(struct ibv_mr *mr, struct ibv_exp_mkey_attr *attr)
+{
+	const struct vb_engine_table *engine = legacy_engine();
+	uint32_t room = engine ? engine->extended_key_room(mr) : 0;
+
+	if (attr->comp_mask || !room)
+		return legacy_result(EINVAL);
+	attr->max_klm_list_size = room;
+	return 0;
+}
+
+EXPORT struct ibv_exp_mkey_list_container *
+ibv_exp_alloc_mkey_list_memory(struct ibv_exp_mkey_list_container_attr *attr)
+{
+	struct ibv_exp_mkey_list_container *memory;
+
+	if (attr->comp_mask || attr->mkey_list_type != IBV_EXP_MKEY_LIST_TYPE_INDIRECT_MR ||
+	    !attr->max_klm_list_size || attr->max_klm_list_size > VB_PATTERN_PARTS_MAX) {
+		errno = EINVAL;
+		return NULL;
+	}
+	memory = calloc(1, sizeof(*memory)); /* a post copies the list to memory of the QP */
+	if (memory)
+		*memory = (struct ibv_exp_mkey_list_container){ attr->max_klm_list_size,
+								attr->pd->context };
+	return memory;
+}
+
+EXPORT int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *memory)
+{
+	free(memory);
+	return 0;
 }

@@ -15,7 +15,9 @@ static_assert(offsetof(struct ibv_exp_qp_attr, alt_timeout) ==
 enum {
 	MEMBERS = IBV_EXP_QP_INIT_ATTR_PD | IBV_EXP_QP_INIT_ATTR_XRCD |
 		  IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_INL_RECV |
-		  IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG | IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
+		  IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS |
+		  IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
+	FLAGS = IBV_EXP_QP_CREATE_UMR,
 };
 
 static uint32_t flags_of(const struct ibv_exp_qp_init_attr *attr)
@@ -29,7 +31,26 @@ static bool wants_more(const struct ibv_exp_qp_init_attr *attr, struct vb_extend
 	*more = (struct vb_extended_qp){ 0 };
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG)
 		more->max_atomic_arg = attr->max_atomic_arg;
-	return more->max_atomic_arg;
+	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
+		more->max_inline_parts = attr->max_inl_send_klms;
+	more->umr = flags_of(attr) & IBV_EXP_QP_CREATE_UMR;
+	return more->max_atomic_arg || more->umr;
+}
+
+/* The pieces of an indirect key are elements of a receive: a QP that fills keys has room for as
+ * many as the device allows. */
+static int widen(struct ibv_context *context, const struct ibv_exp_qp_init_attr *attr,
+		 struct ibv_qp_cap *cap)
+{
+	struct ibv_device_attr device;
+	int err;
+
+	if (!(flags_of(attr) & IBV_EXP_QP_CREATE_UMR) || attr->srq || !cap->max_recv_wr)
+		return 0;
+	err = ibv_query_device(context, &device);
+	if (!err && cap->max_recv_sge <= (uint32_t)device.max_sge)
+		cap->max_recv_sge = (uint32_t)device.max_sge;
+	return err;
 }
 
 static struct ibv_qp *create(struct ibv_context *context, struct ibv_exp_qp_init_attr *attr)
@@ -53,6 +74,8 @@ static struct ibv_qp *create(struct ibv_context *context, struct ibv_exp_qp_init
 		today.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
 		today.xrcd = attr->xrcd;
 	}
+	if (legacy_result(widen(context, attr, &today.cap)))
+		return NULL;
 	qp = ibv_create_qp_ex(context, &today);
 	if (qp) {
 		attr->cap = today.cap;
@@ -80,7 +103,7 @@ EXPORT struct ibv_qp *ibv_exp_create_qp(struct ibv_context *context,
 	struct vb_extended_qp more;
 	struct ibv_qp *qp;
 
-	if (attr->comp_mask & ~(uint32_t)MEMBERS || flags_of(attr)) {
+	if (attr->comp_mask & ~(uint32_t)MEMBERS || flags_of(attr) & ~(uint32_t)FLAGS) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_exp_post_send and ibv_exp_post_task: the requests one by one, in today's form or extended. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "legacy.h"
@@ -110,6 +111,26 @@ static int fill_masked(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *
 	return 0;
 }
 
+static int fill_nop(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	(void)wr;
+	to->opcode = VB_WR_NOP;
+	return 0;
+}
+
+static int fill_umr(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	struct vb_umr *umr;
+	int err = legacy_umr(wr, &umr);
+
+	if (err)
+		return err;
+	to->opcode = VB_WR_UMR;
+	to->umr = umr;
+	to->inlined = wr->exp_send_flags & IBV_EXP_SEND_INLINE;
+	return 0;
+}
+
 static int post_extended(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr,
 			 int (*fill)(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to))
 {
@@ -123,7 +144,10 @@ static int post_extended(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr,
 	};
 	int err = engine ? fill(wr, &to) : EOPNOTSUPP;
 
-	return err ? err : -engine->extended_post(qp, &to);
+	if (!err)
+		err = -engine->extended_post(qp, &to);
+	free((void *)(uintptr_t)to.umr); /* the post has copied it */
+	return err;
 }
 
 static int post_one(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
@@ -134,6 +158,11 @@ static int post_one(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
 	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
 		return post_extended(qp, wr, fill_masked);
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
+		return post_extended(qp, wr, fill_umr);
+	case IBV_EXP_WR_NOP:
+		return post_extended(qp, wr, fill_nop);
 	default:
 		return post_plain(qp, wr);
 	}

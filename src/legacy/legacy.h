@@ -20,4 +20,7 @@ const struct vb_engine_table *legacy_engine(void);
 /* The access flags of today; false: one has no meaning here. */
 bool legacy_access(uint64_t exp_access, unsigned *access);
 
+/* exp_umr.c: the list of a UMR request, which the caller frees. 0, or an error number. */
+int legacy_umr(const struct ibv_exp_send_wr *wr, struct vb_umr **out);
+
 #endif

@@ -17,6 +17,7 @@
 #include "nic/odp.h"
 #include "nic/rq.h"
 #include "nic/tell.h"
+#include "nic/umr.h"
 
 enum {
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -77,6 +78,11 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->addr = mr->addr;
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
+	if (mr->indirect) {
+		entry->kind = VB_KEY_INDIRECT;
+		entry->addr = mr->indirect->offset;
+		entry->qpn = mr->indirect->room;
+	}
 	/* Pairs with the load in vb_peer_key: a reader that sees the word sees the fields. */
 	atomic_store(&entry->word,
 		     word | VB_KEY_VALID | (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
@@ -91,7 +97,7 @@ static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 	mr->addr = spec->addr;
 	mr->length = spec->length;
 	mr->iova = spec->access & IBV_ACCESS_ZERO_BASED ? 0 : spec->iova;
-	mr->ibv.addr = mr->dm || mr->mapping ? NULL : (void *)(uintptr_t)spec->addr;
+	mr->ibv.addr = mr->dm || mr->mapping || mr->indirect ? NULL : (void *)(uintptr_t)spec->addr;
 	mr->ibv.length = spec->length;
 	vb_tell_opened(spec->addr, spec->length, spec->access);
 }
@@ -151,7 +157,7 @@ int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *sp
 	if (mr->null)
 		mr->ibv.addr = NULL;
 	mr->export = vb_export_get(vb_context(pd->ibv.context)->export);
-	if (!mr->foreign)
+	if (!mr->foreign && !mr->indirect)
 		mr->ibv.handle = vb_export_mr_add(mr->export, mr);
 	return 0;
 }
@@ -200,6 +206,8 @@ static int region_withdraw(struct vb_mr *mr)
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], NULL,
 			 __ATOMIC_RELEASE);
 	atomic_fetch_add(&mr->nic->mr_generation, 1);
+	if (!mr->indirect)
+		vb_umr_forget(mr);
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
 	vb_map_leave_begin(mr, &leave);
@@ -243,14 +251,18 @@ int vb_mr_take_back(struct vb_mr *mr)
 
 	if (err)
 		return err;
-	if (!mr->foreign)
+	if (!mr->foreign && !mr->indirect)
 		vb_export_mr_remove(mr->export, mr->ibv.handle);
+	if (mr->indirect)
+		vb_umr_withdraw(mr);
 	if (mr->dm)
 		vb_dm_use(mr->export, mr->dm - 1, -1);
 	pthread_mutex_lock(&mr->nic->lock);
 	if (mr->foreign)
 		vb_key_alias_remove(mr->nic, mr->index);
 	vb_key_free(mr->nic, mr->index);
+	if (mr->indirect)
+		vb_umr_free(mr);
 	mr->nic->mr_count--;
 	pthread_mutex_unlock(&mr->nic->lock);
 	vb_odp_count(mr->nic, mr->access, 0);
@@ -273,7 +285,7 @@ int vb_mr_deregister(struct vb_mr *mr)
 /* Before the region changes: a refused call leaves it as it was. */
 static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spec)
 {
-	if (mr->destroyed)
+	if (mr->destroyed || mr->indirect)
 		return -EINVAL;
 	if (vb_mw_any_bound_to(mr))
 		return -EBUSY;

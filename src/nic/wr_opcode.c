@@ -79,6 +79,9 @@ struct vb_wr_row vb_wr_rows[VB_WR_ROWS + 1] = {
 	EXTENDED(MASKED_FETCH_AND_ADD, "masked-fetch-and-add", RC,
 		 COMPLETES(FETCH_ADD), PACKETS(MASKED), NEEDS(ATOMIC), FLAGS(READS | RETURNS)),
 
+	EXTENDED(UMR, "umr", RC | XRC | UC | UD, COMPLETES(BIND_MW), FLAGS(STAYS)),
+	EXTENDED(NOP, "nop", RC | XRC | UC | UD, COMPLETES(SEND), FLAGS(STAYS)),
+
 	/* A name only: the device does not have this opcode. */
 	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },
 };

@@ -18,6 +18,8 @@ enum { VB_WR_OPCODE_COUNT = IBV_WR_ATOMIC_WRITE + 1 };
 enum vb_wr_extended {
 	VB_WR_MASKED_CMP_AND_SWP = VB_WR_OPCODE_COUNT,
 	VB_WR_MASKED_FETCH_AND_ADD,
+	VB_WR_UMR, /* fills or empties an indirect key (nic/umr.h) */
+	VB_WR_NOP,
 	VB_WR_ROWS,
 };
 
@@ -62,6 +64,12 @@ static inline const struct vb_wr_row *vb_wr_row(uint8_t opcode)
 static inline const struct vb_wr_row *vb_wr_row_any(unsigned opcode)
 {
 	return &vb_wr_rows[opcode < VB_WR_OPCODE_COUNT ? opcode : VB_WR_ROWS];
+}
+
+/* The same for any number that may be an opcode, extended ones included. */
+static inline const struct vb_wr_row *vb_wr_row_named(unsigned opcode)
+{
+	return &vb_wr_rows[opcode < VB_WR_ROWS ? opcode : VB_WR_ROWS];
 }
 
 /* Does the transport have the opcode? type must be a value of the enumeration up to XRC_RECV. */

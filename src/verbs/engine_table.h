@@ -144,6 +144,8 @@ struct vb_engine_table {
 	bool (*extended_device)(struct ibv_context *context);
 	struct ibv_cq_ex *(*extended_stamped)(struct ibv_cq *cq);
 	int (*extended_qp)(struct ibv_qp *qp, const struct vb_extended_qp *wanted);
+	struct ibv_mr *(*extended_key)(struct ibv_pd *pd, uint32_t parts, unsigned access);
+	uint32_t (*extended_key_room)(struct ibv_mr *mr);
 	int (*extended_post)(struct ibv_qp *qp, const struct vb_extended_wr *wr);
 
 	/* --- the check of `verbena run` --- */

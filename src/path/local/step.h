@@ -104,6 +104,14 @@ enum vb_reason vb_step_copy_refused(ssize_t copied);
 bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length);
 void vb_step_copy_end(struct vb_step_context *step);
 
+/* --- indirect.c --- */
+
+/*
+ * Copies the next bytes of a WRITE or READ whose rkey is indirect, and moves sq.offset. The local
+ * side was checked. Else a reason, those of vb_step_copy_refused among them.
+ */
+enum vb_reason vb_step_indirect(struct vb_step_context *step, enum vb_direction direction);
+
 /* --- pend.c --- */
 
 /* True: the wire carries the WQE. A connection without a way for packets stays, and waits. */

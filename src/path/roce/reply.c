@@ -90,6 +90,10 @@ static enum vb_reason read_memory(struct vb_wired *wired, const struct vb_reply 
 		reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd,
 				       memory->entry->qpn, reply->rkey, reply->va + offset, length,
 				       IBV_ACCESS_REMOTE_READ, &address);
+	if (reason == VB_WHY_RKEY_INDIRECT) {
+		*bytes = room;
+		return vb_indirect_read(memory, reply->rkey, reply->va + offset, room, length);
+	}
 	if (reason)
 		return reason;
 	*bytes = (const uint8_t *)(uintptr_t)address;

@@ -74,6 +74,9 @@ static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
 	enum vb_reason reason =
 		memory_check(wired, packet, IBV_ACCESS_REMOTE_READ, packet->dma_length, &address);
 
+	if (reason == VB_WHY_RKEY_INDIRECT)
+		reason = vb_indirect_check(vb_responder_memory(wired), packet->rkey, packet->va,
+					   packet->dma_length, IBV_ACCESS_REMOTE_READ);
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;
@@ -332,17 +335,23 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 	struct vb_responder *resp = &wired->resp;
 	struct vb_remote *memory = vb_responder_memory(wired);
 	struct vb_reply reply = read_reply(wired, packet);
+	enum vb_reason reason = VB_OK;
 	uint64_t address;
 
 	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, packet->srqn))
 		return;
 	/* The request was allowed once. If it is not any more, it gets no answer. */
 	if (packet->dma_length > VB_MSG_MAX ||
-	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
-	    (packet->dma_length &&
-	     vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
-			   packet->rkey, packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ,
-			   &address)))
+	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ))
+		return;
+	if (packet->dma_length)
+		reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd,
+				       memory->entry->qpn, packet->rkey, packet->va,
+				       packet->dma_length, IBV_ACCESS_REMOTE_READ, &address);
+	if (reason == VB_WHY_RKEY_INDIRECT)
+		reason = vb_indirect_check(memory, packet->rkey, packet->va, packet->dma_length,
+					   IBV_ACCESS_REMOTE_READ);
+	if (reason)
 		return;
 	reply.repeated = true;
 	/* A repeated request asks for no more than was executed before. */

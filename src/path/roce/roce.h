@@ -464,6 +464,15 @@ static inline struct vb_remote *vb_responder_memory(struct vb_wired *wired)
 	return vb_qp_is_xrc(wired->qp) ? &wired->resp.answers : &wired->resp.own;
 }
 
+/* indirect.c: through an indirect key of the own process, or of the process of an XRC SRQ. All
+ * bytes are checked first. */
+enum vb_reason vb_indirect_check(struct vb_remote *memory, uint32_t rkey, uint64_t va,
+				 uint64_t length, unsigned access);
+enum vb_reason vb_indirect_write(struct vb_remote *memory, uint32_t rkey, uint64_t va,
+				 const uint8_t *from, uint32_t length);
+enum vb_reason vb_indirect_read(struct vb_remote *memory, uint32_t rkey, uint64_t va, uint8_t *out,
+				uint32_t length);
+
 /* xrc.c */
 bool vb_responder_bind_xrc(struct vb_wired *wired);
 /* Aims at the SRQ that a request names. VB_OK; a reason to refuse; or VB_WHY_PEER_...: try
