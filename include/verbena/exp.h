@@ -337,7 +337,7 @@ int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *memory)
 /* --- completion queues --- */
 
 enum ibv_exp_cq_create_flags {
-	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0, /* CQE_WAIT may name it */
+	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0, /* not here */
 	IBV_EXP_CQ_TIMESTAMP = 1 << 1,
 	IBV_EXP_CQ_TIMESTAMP_TO_SYS_TIME = 1 << 2,
 	IBV_EXP_CQ_COMPRESSED_CQE = 1 << 3,
@@ -396,7 +396,7 @@ enum ibv_exp_wc_opcode {
 	IBV_EXP_WC_RECV = 1 << 7,
 	IBV_EXP_WC_RECV_RDMA_WITH_IMM,
 	IBV_EXP_WC_UMR = 0x100,
-	IBV_EXP_WC_NOP, /* NOP, and the requests of cross-channel */
+	IBV_EXP_WC_NOP,
 };
 
 enum ibv_exp_wc_flags {

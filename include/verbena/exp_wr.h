@@ -102,14 +102,14 @@ struct ibv_exp_send_wr {
 			uint32_t remote_srqn;
 		} xrc;
 	} qp_type;
-	union {
+	union { /* of SEND_ENABLE, RECV_ENABLE and CQE_WAIT, which the device does not have */
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count; /* since the last wait with WAIT_EN_LAST */
+			int32_t cq_count;
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count; /* work requests to release; 0: all that are posted */
+			int32_t wqe_count;
 		} wqe_enable;
 	} task;
 	struct {

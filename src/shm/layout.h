@@ -413,7 +413,7 @@ struct vb_key_entry { /* shown */
 	/* The address of iova in the owner's address space; indirect: offset of the vb_pattern. */
 	uint64_t addr;
 	uint32_t kind; /* enum vb_key_kind */
-	/* Type 2 window: the only QP that may use it; indirect: the room of the pattern, in parts. */
+	/* Type 2 window: the only QP that may use it; indirect: parts that the pattern can have. */
 	uint32_t qpn;
 	uint64_t lent;        /* offset of the page's struct vb_key_lent ... */
 	uint32_t place;       /* ... and the index of this entry's words there */
