@@ -277,6 +277,8 @@ int vb_mr_deregister(struct vb_mr *mr)
 		return vb_mr_deregister_imported(mr);
 	if (mr->nic == vb_nic_current())
 		err = mr->destroyed ? -EINVAL : vb_mr_take_back(mr);
+	else if (mr->indirect)
+		vb_umr_drop(mr);
 	if (!err)
 		object_free(mr);
 	return err;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "nic/fact.h"
 
 static int spec_check(const struct vb_qp *qp, const struct vb_qp_ext_spec *spec)
 {
@@ -13,6 +14,10 @@ static int spec_check(const struct vb_qp *qp, const struct vb_qp_ext_spec *spec)
 			   "device",
 			   spec->atomic_max, VB_MASKED_BYTES_MAX);
 		return -EINVAL;
+	}
+	if (spec->atomic_max && vb_fact(VB_FACT_ATOMIC_CAP) == IBV_ATOMIC_NONE) {
+		vb_explain("ibv_exp_create_qp: the device has no atomics");
+		return -EOPNOTSUPP;
 	}
 	if (spec->parts_max > VB_UMR_INLINE_MAX) {
 		vb_explain("ibv_exp_create_qp: max_inl_send_klms of %u exceeds the %u of the "

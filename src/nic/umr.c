@@ -78,13 +78,17 @@ void vb_umr_withdraw(struct vb_mr *mr)
 	vb_spin_unlock(&mr->nic->umr_lock);
 }
 
+void vb_umr_drop(struct vb_mr *mr)
+{
+	free(mr->indirect->lkeys);
+	free(mr->indirect);
+	mr->indirect = NULL;
+}
+
 void vb_umr_free(struct vb_mr *mr)
 {
-	struct vb_indirect *indirect = mr->indirect;
-
-	vb_nic_free_later(mr->nic, 0, indirect->offset, vb_pattern_size(indirect->room));
-	free(indirect->lkeys);
-	free(indirect);
+	vb_nic_free_later(mr->nic, 0, mr->indirect->offset, vb_pattern_size(mr->indirect->room));
+	vb_umr_drop(mr);
 }
 
 /* --- filling; under nic->umr_lock --- */

@@ -48,6 +48,9 @@ void vb_umr_withdraw(struct vb_mr *mr);
 /* Frees the pattern, once no peer can look at it. Under nic->lock. */
 void vb_umr_free(struct vb_mr *mr);
 
+/* A child of fork frees its copy: the segment is its parent's. */
+void vb_umr_drop(struct vb_mr *mr);
+
 /* The pieces of an element whose lkey is indirect. False: it is not, or does not open them. */
 bool vb_umr_find(struct vb_nic *nic, const struct vb_pd *pd, const struct ibv_sge *sge,
 		 unsigned access, struct vb_pieces *pieces);
