@@ -17,10 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <verbena/legacy.h>
 
 #include <cmocka.h>
-
-#include <verbena/legacy.h>
 
 #include "pair.h"
 
