@@ -124,7 +124,7 @@ void comment_write(const struct vb_sources *sources, const struct vb_source *sou
 
 	line_add(&line, "pid %d (%s): ", source->pid, source->program);
 	if (frame->opcode >= 0) {
-		const struct vb_wr_row *row = vb_wr_row_any((unsigned)frame->opcode);
+		const struct vb_wr_row *row = vb_wr_row_named((unsigned)frame->opcode);
 
 		line_add(&line, "%s%s wr_id %llu, ", frame->answer ? "answer to " : "",
 			 row->name ? row->name : "operation", (unsigned long long)frame->wr_id);

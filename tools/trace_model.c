@@ -143,7 +143,7 @@ static void arrow_from(struct trace_model *model, const struct trace_qp *qp,
 
 static const char *opcode_name(uint8_t opcode)
 {
-	const struct vb_wr_row *row = vb_wr_row_any(opcode);
+	const struct vb_wr_row *row = vb_wr_row_named(opcode);
 
 	return row->name ? row->name : "operation";
 }

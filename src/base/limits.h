@@ -27,6 +27,7 @@ enum {
 	VB_PD_MAX = 65536,
 	VB_KEY_MAX = 1 << 20, /* regions and windows share one table */
 	VB_MW_MAX = 65536,
+	VB_PATTERN_PARTS_MAX = 4096, /* of an indirect key (nic/umr.h) */
 	VB_MR_MAX = VB_KEY_MAX - VB_MW_MAX,
 	VB_AH_MAX = 65536,
 	VB_TM_TAGS_MAX = 1024, /* tag matching: tags of one SRQ */

@@ -2,6 +2,7 @@
 #ifndef VB_EXEC_ATOMIC_H
 #define VB_EXEC_ATOMIC_H
 
+#include "nic/masked.h"
 #include "shm/peer.h"
 
 struct vb_atomic {
@@ -19,5 +20,8 @@ struct vb_atomic {
  */
 int vb_atomic_apply(struct vb_peer *target, uint64_t address, void *mapped,
 		    const struct vb_atomic *op, uint64_t *old);
+/* The same for an extended atomic, whose width the address is a multiple of. */
+int vb_masked_apply(struct vb_peer *target, uint64_t address, void *mapped,
+		    const struct vb_masked *op, uint8_t *old);
 
 #endif

@@ -33,6 +33,9 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 				"an atomic returns 8 bytes into one SGE; the WR offers {l}" },
 	[VB_WHY_ATOMIC_WRITE_SGE] = { IBV_WC_LOC_LEN_ERR,
 				      "an atomic write has 8 bytes; the WR has {l}" },
+	[VB_WHY_MASKED_SGE] = { IBV_WC_LOC_LEN_ERR,
+				"an extended atomic of {w} bytes returns as many; the WR offers "
+				"{l}" },
 	[VB_WHY_UD_LENGTH] = { IBV_WC_LOC_LEN_ERR,
 			       "a datagram of {l} bytes exceeds the port's MTU of {w}" },
 	[VB_WHY_UD_ADDRESS] = { IBV_WC_LOC_QP_OP_ERR,
@@ -50,6 +53,11 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 						     "local write) access, a range outside of it, "
 						     "another PD, or a type 2 "
 						     "window that is bound or gets no bytes" },
+	[VB_WHY_UMR] = { IBV_WC_MW_BIND_ERR,
+			 "the indirect key {k} cannot be filled: more parts than it has room for, "
+			 "a "
+			 "part outside of its region, a region without local write access, or "
+			 "another PD" },
 	[VB_WHY_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR, "rkey {k} is not that of a type 2 window "
 							"bound through this QP" },
 	[VB_WHY_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR,
@@ -90,6 +98,13 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_RKEY_RIGHT] = { BAD_ACCESS, .sentence =
 						    "the region of rkey {k} was registered without "
 						    "the access needed" },
+	[VB_WHY_RKEY_INDIRECT] = { BAD_ACCESS,
+				   .sentence = "rkey {k} is an indirect key, and only WRITE "
+					       "and READ go through one" },
+	[VB_WHY_RKEY_PATTERN] = { BAD_ACCESS,
+				  .sentence = "{l} bytes at remote address {a} are not what "
+					      "the indirect key {k} was filled with, or it "
+					      "lacks the right" },
 	[VB_WHY_REMOTE_MEMORY] = { BAD_ACCESS, .sentence =
 						       "the peer's registered memory at {a} is no "
 						       "longer mapped there" },
@@ -101,6 +116,10 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_ATOMIC_ALIGN] = { BAD_REQUEST, .sentence =
 						       "remote address {a} of an atomic, or of the "
 						       "memory there, is not a multiple of 8" },
+	[VB_WHY_MASKED_ALIGN] = { BAD_REQUEST, .sentence =
+						       "remote address {a} of an extended atomic, "
+						       "or of the memory there, is not a multiple "
+						       "of its {w} bytes" },
 	[VB_WHY_FLUSH_KIND] = { BAD_REQUEST,
 				.sentence =
 					"the flush has no placement type, or a type or level that "
@@ -248,7 +267,7 @@ void vb_report_write(const struct vb_report *r, const struct vb_report_words *wo
 
 const char *vb_opcode_words(int opcode)
 {
-	const struct vb_wr_row *row = vb_wr_row_any((unsigned)opcode);
+	const struct vb_wr_row *row = vb_wr_row_named((unsigned)opcode);
 
 	if (opcode < 0)
 		return "receive";
@@ -315,10 +334,14 @@ const char *vb_reason_brief(enum vb_reason reason)
 		[VB_WHY_RKEY_PD] = "the rkey belongs to another PD",
 		[VB_WHY_RKEY_RANGE] = "the range is not inside the region of the rkey",
 		[VB_WHY_RKEY_RIGHT] = "the region of the rkey was registered without the right",
+		[VB_WHY_RKEY_INDIRECT] = "the rkey is an indirect key, for WRITE and READ only",
+		[VB_WHY_RKEY_PATTERN] = "the indirect key does not open the range with the right",
 		[VB_WHY_REMOTE_MEMORY] = "the registered memory is not mapped any more",
 		[VB_WHY_QP_RIGHT] = "its qp_access_flags lack the right",
 		[VB_WHY_READ_DEPTH] = "more READs and ATOMICs than its max_dest_rd_atomic",
 		[VB_WHY_ATOMIC_ALIGN] = "the address of an atomic is no multiple of 8",
+		[VB_WHY_MASKED_ALIGN] =
+			"the address of an extended atomic is no multiple of its size",
 		[VB_WHY_FLUSH_KIND] = "a FLUSH without a type or level that exists",
 		[VB_WHY_TM_HEADER] = "the message has no tag matching header",
 		[VB_WHY_TARGET_CQ_OVERRUN] = "the CQ of its receives is full",

@@ -48,7 +48,7 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	if (entry->pd != pd || (entry->kind == VB_KEY_WINDOW_2 && entry->qpn != qpn))
 		return VB_WHY_RKEY_PD;
 	if (access & ~entry->access)
-		return VB_WHY_RKEY_RIGHT;
+		return entry->kind == VB_KEY_INDIRECT ? VB_WHY_RKEY_INDIRECT : VB_WHY_RKEY_RIGHT;
 	if (!range_is_inside(entry->iova, entry->length, va, length))
 		return VB_WHY_RKEY_RANGE;
 	*address = entry->addr + (va - entry->iova);
@@ -60,4 +60,20 @@ enum vb_reason vb_rkey_check(struct vb_peer *target, struct vb_key_cache *cache,
 	    vb_key_is_taken_back(vb_peer_key_invalid(target, entry), word))
 		return VB_WHY_RKEY_UNKNOWN;
 	return key_is_valid(cache, word) ? VB_OK : VB_WHY_RKEY_UNKNOWN;
+}
+
+enum vb_reason vb_rkey_pieces(struct vb_peer *target, struct vb_key_cache *cache, uint32_t pd,
+			      uint32_t rkey, uint64_t va, uint64_t length, unsigned access,
+			      struct vb_pieces *pieces)
+{
+	const struct vb_key_entry *entry = key_find(target, cache, rkey);
+
+	if (!entry)
+		return key_why_unknown(target, rkey);
+	if (entry->pd != pd)
+		return VB_WHY_RKEY_PD;
+	if (entry->kind != VB_KEY_INDIRECT ||
+	    !vb_pattern_find(target, entry, va, length, access, pieces))
+		return VB_WHY_RKEY_PATTERN;
+	return key_is_valid(cache, atomic_load(&entry->word)) ? VB_OK : VB_WHY_RKEY_UNKNOWN;
 }

@@ -1,33 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ibv_exp_post_send: posts the requests one by one, in today's form. */
+/* ibv_exp_post_send and ibv_exp_post_task: the requests one by one, in today's form or extended. */
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "legacy.h"
 
-static const struct {
-	enum ibv_exp_wr_opcode old;
-	enum ibv_wr_opcode today;
-} opcodes[] = {
-	{ IBV_EXP_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE },
-	{ IBV_EXP_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM },
-	{ IBV_EXP_WR_SEND, IBV_WR_SEND },
-	{ IBV_EXP_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_IMM },
-	{ IBV_EXP_WR_RDMA_READ, IBV_WR_RDMA_READ },
-	{ IBV_EXP_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP },
-	{ IBV_EXP_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD },
-	{ IBV_EXP_WR_SEND_WITH_INV, IBV_WR_SEND_WITH_INV },
-	{ IBV_EXP_WR_LOCAL_INV, IBV_WR_LOCAL_INV },
-	{ IBV_EXP_WR_BIND_MW, IBV_WR_BIND_MW },
-};
-
+/* The opcodes of today have their numbers; TSO has no place in struct ibv_exp_send_wr. */
 static bool opcode_of(const struct ibv_exp_send_wr *wr, enum ibv_wr_opcode *opcode)
 {
-	for (size_t i = 0; i < sizeof(opcodes) / sizeof(*opcodes); i++)
-		if (opcodes[i].old == wr->exp_opcode) {
-			*opcode = opcodes[i].today;
-			return true;
-		}
-	return false;
+	*opcode = (enum ibv_wr_opcode)wr->exp_opcode;
+	return (unsigned)wr->exp_opcode <= IBV_WR_SEND_WITH_INV;
 }
 
 static void set_target(const struct ibv_exp_send_wr *wr, struct ibv_qp *qp, struct ibv_send_wr *to)
@@ -47,14 +30,19 @@ static void set_target(const struct ibv_exp_send_wr *wr, struct ibv_qp *qp, stru
 	}
 }
 
-static void set_bind(const struct ibv_exp_send_wr *wr, struct ibv_send_wr *to)
+static int set_bind(const struct ibv_exp_send_wr *wr, struct ibv_send_wr *to)
 {
+	unsigned access;
+
+	if (!legacy_access(wr->bind_mw.bind_info.exp_mw_access_flags, &access))
+		return EINVAL;
 	to->bind_mw.mw = wr->bind_mw.mw;
 	to->bind_mw.rkey = wr->bind_mw.rkey;
 	to->bind_mw.bind_info.mr = wr->bind_mw.bind_info.mr;
 	to->bind_mw.bind_info.addr = wr->bind_mw.bind_info.addr;
 	to->bind_mw.bind_info.length = wr->bind_mw.bind_info.length;
-	to->bind_mw.bind_info.mw_access_flags = (unsigned)wr->bind_mw.bind_info.exp_mw_access_flags;
+	to->bind_mw.bind_info.mw_access_flags = access;
+	return 0;
 }
 
 static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
@@ -70,6 +58,7 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 		.qp_type.xrc.remote_srqn = wr->qp_type.xrc.remote_srqn,
 	};
 	struct ibv_send_wr *bad;
+	int err;
 
 	if (!opcode_of(wr, &today.opcode))
 		return EOPNOTSUPP;
@@ -77,22 +66,106 @@ static int post_plain(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 		today.send_flags |= IBV_SEND_IP_CSUM;
 	if (wr->exp_send_flags & ~(known | IBV_EXP_SEND_IP_CSUM))
 		return EINVAL;
-	if (today.opcode == IBV_WR_BIND_MW && wr->bind_mw.bind_info.exp_mw_access_flags >> 32)
-		return EINVAL; /* none of these flags has a meaning today */
 	set_target(wr, qp, &today);
-	if (today.opcode == IBV_WR_BIND_MW)
-		set_bind(wr, &today);
-	return ibv_post_send(qp, &today, &bad);
+	err = today.opcode == IBV_WR_BIND_MW ? set_bind(wr, &today) : 0;
+	return err ? err : ibv_post_send(qp, &today, &bad);
+}
+
+/* --- extended requests --- */
+
+/* An operand: the number itself, or the address of a longer one. */
+static void put_operand(struct vb_masked *op, enum vb_masked_operand which, uint64_t value)
+{
+	const void *from = op->width > sizeof(value) ? (const void *)(uintptr_t)value : &value;
+
+	memcpy(op->operand[which], from, op->width);
+}
+
+static int fill_masked(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	const struct ibv_exp_cmp_swap *swap =
+		&wr->ext_op.masked_atomics.wr_data.inline_data.op.cmp_swap;
+	const struct ibv_exp_fetch_add *add =
+		&wr->ext_op.masked_atomics.wr_data.inline_data.op.fetch_add;
+	const uint32_t log = wr->ext_op.masked_atomics.log_arg_sz;
+
+	if (!(wr->exp_send_flags & IBV_EXP_SEND_EXT_ATOMIC_INLINE))
+		return EOPNOTSUPP; /* the manual has no other place for operands */
+	if (log > 5 || !vb_masked_has_width(1u << log))
+		return EINVAL;
+	to->masked.width = (uint8_t)(1u << log);
+	to->masked.compare_swap = wr->exp_opcode == IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP;
+	to->opcode =
+		to->masked.compare_swap ? VB_WR_MASKED_CMP_AND_SWP : VB_WR_MASKED_FETCH_AND_ADD;
+	to->remote_addr = wr->ext_op.masked_atomics.remote_addr;
+	to->rkey = wr->ext_op.masked_atomics.rkey;
+	if (to->masked.compare_swap) {
+		put_operand(&to->masked, VB_MASKED_COMPARE, swap->compare_val);
+		put_operand(&to->masked, VB_MASKED_COMPARE_MASK, swap->compare_mask);
+		put_operand(&to->masked, VB_MASKED_SWAP, swap->swap_val);
+		put_operand(&to->masked, VB_MASKED_SWAP_MASK, swap->swap_mask);
+	} else {
+		put_operand(&to->masked, VB_MASKED_ADD, add->add_val);
+		put_operand(&to->masked, VB_MASKED_BOUNDARY, add->field_boundary);
+	}
+	return 0;
+}
+
+static int fill_nop(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	(void)wr;
+	to->opcode = VB_WR_NOP;
+	return 0;
+}
+
+static int fill_umr(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	struct vb_umr *umr;
+	int err = legacy_umr(wr, &umr);
+
+	if (err)
+		return err;
+	to->opcode = VB_WR_UMR;
+	to->umr = umr;
+	to->inlined = wr->exp_send_flags & IBV_EXP_SEND_INLINE;
+	return 0;
+}
+
+static int post_extended(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr,
+			 int (*fill)(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to))
+{
+	const uint64_t flags = IBV_EXP_SEND_FENCE | IBV_EXP_SEND_SIGNALED;
+	const struct vb_engine_table *engine = legacy_engine();
+	struct vb_extended_wr to = {
+		.wr_id = wr->wr_id,
+		.sg_list = wr->sg_list,
+		.num_sge = wr->num_sge,
+		.send_flags = (unsigned)(wr->exp_send_flags & flags),
+	};
+	int err = engine ? fill(wr, &to) : EOPNOTSUPP;
+
+	if (!err)
+		err = -engine->extended_post(qp, &to);
+	free((void *)(uintptr_t)to.umr); /* the post has copied it */
+	return err;
 }
 
 static int post_one(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 {
 	if (wr->comp_mask)
 		return EINVAL;
-	if (wr->exp_opcode == IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP ||
-	    wr->exp_opcode == IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD)
-		return masked_post(qp, wr);
-	return post_plain(qp, wr);
+	switch (wr->exp_opcode) {
+	case IBV_EXP_WR_EXT_MASKED_ATOMIC_CMP_AND_SWP:
+	case IBV_EXP_WR_EXT_MASKED_ATOMIC_FETCH_AND_ADD:
+		return post_extended(qp, wr, fill_masked);
+	case IBV_EXP_WR_UMR_FILL:
+	case IBV_EXP_WR_UMR_INVALIDATE:
+		return post_extended(qp, wr, fill_umr);
+	case IBV_EXP_WR_NOP:
+		return post_extended(qp, wr, fill_nop);
+	default:
+		return post_plain(qp, wr);
+	}
 }
 
 EXPORT int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
@@ -107,4 +180,24 @@ EXPORT int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 		}
 	}
 	return 0;
+}
+
+EXPORT int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
+			     struct ibv_exp_task **bad_task)
+{
+	struct ibv_exp_send_wr *bad_send;
+	struct ibv_recv_wr *bad_receive;
+	int err = 0;
+
+	for (; task && !err; task = err ? task : task->next) {
+		if (task->comp_mask || task->item.qp->context != context)
+			err = EINVAL;
+		else if (task->task_type == IBV_EXP_TASK_SEND)
+			err = ibv_exp_post_send(task->item.qp, task->item.send_wr, &bad_send);
+		else
+			err = ibv_post_recv(task->item.qp, task->item.recv_wr, &bad_receive);
+	}
+	if (err)
+		*bad_task = task;
+	return legacy_result(err);
 }

@@ -7,18 +7,20 @@
 #include <stdbool.h>
 #include <verbena/legacy.h>
 
+#include "verbs/engine_table.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 /* Sets errno to err unless err is 0, and returns err. */
 int legacy_result(int err);
 
-/* --- masked.c --- */
+/* The libibverbs beside this library; NULL: another one, which has no extended work requests. */
+const struct vb_engine_table *legacy_engine(void);
 
-/* Allows masked atomics on the QP; each may take this many slots. An error number, or 0. */
-int masked_adopt(struct ibv_qp *qp, unsigned slots);
-/* Executes a masked atomic. 0, or an error number before any change of memory. */
-int masked_post(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr);
-/* The QP is destroyed: frees what it needed for masked atomics. */
-void masked_forget(struct ibv_qp *qp);
+/* The access flags of today; false: one has no meaning here. */
+bool legacy_access(uint64_t exp_access, unsigned *access);
+
+/* exp_umr.c: the list of a UMR request, which the caller frees. 0, or an error number. */
+int legacy_umr(const struct ibv_exp_send_wr *wr, struct vb_umr **out);
 
 #endif

@@ -35,13 +35,6 @@ static struct domain *domain_of(struct ibv_xrc_domain *base)
 	return (struct domain *)base;
 }
 
-int legacy_result(int err)
-{
-	if (err)
-		errno = err;
-	return err;
-}
-
 EXPORT struct ibv_xrc_domain *ibv_open_xrc_domain(struct ibv_context *context, int fd, int oflag)
 {
 	struct ibv_xrcd_init_attr attr = {
@@ -322,8 +315,9 @@ EXPORT struct ibv_qp *ibv_legacy_create_qp(struct ibv_pd *pd, struct ibv_legacy_
 	return qp;
 }
 
+/* Programs that were built with an older header call it. */
+EXPORT int ibv_legacy_destroy_qp(struct ibv_qp *qp);
 EXPORT int ibv_legacy_destroy_qp(struct ibv_qp *qp)
 {
-	masked_forget(qp);
 	return ibv_destroy_qp(qp);
 }

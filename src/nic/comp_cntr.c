@@ -78,7 +78,7 @@ static void attach(struct vb_comp_cntr *cntr, struct vb_qp *qp, uint32_t ops)
 			attach_served(cntr, qp, (enum vb_served)(i - VB_COMP_REMOTE));
 	}
 	if (ops & VB_COMP_CNTR_LOCAL & ~IBV_QP_ATTACH_COMP_CNTR_OP_RECV)
-		qp->counts_sends = true;
+		qp->slow_sends |= VB_SENDS_COUNTED;
 	if (ops & IBV_QP_ATTACH_COMP_CNTR_OP_RECV) {
 		vb_list_append(&cntr->receivers, &qp->comp_node);
 		vb_rq_count(qp->rq, qp->srq ? NULL : cntr);

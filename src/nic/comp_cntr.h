@@ -58,7 +58,7 @@ void vb_comp_cntr_detach(struct vb_qp *qp);
  * up to date. */
 void vb_comp_cntr_catch_up(struct vb_comp_cntr *cntr);
 
-/* A work request of a QP with qp->counts_sends has completed. By the executor. */
+/* A work request of a QP with VB_SENDS_COUNTED has completed. By the executor. */
 void vb_comp_cntr_send(struct vb_qp *qp, const struct vb_wqe *wqe);
 /* A poll takes a receive of a QP's own queue with a counter. Under the poll lock. */
 void vb_comp_cntr_receive(struct vb_rq *rq, uint32_t index, const struct ibv_wc *wc);

@@ -78,7 +78,7 @@ static int take_sends(struct vb_cq_queue *queue, uint64_t last, int count, struc
 			.wr_id = wqe->wr_id,
 			.status = wqe->status,
 			.opcode = vb_wr_row(wqe->opcode)->wc_opcode,
-			.vendor_err = wqe->reason,
+			.vendor_err = wqe->reason | vb_wr_row(wqe->opcode)->extended,
 			.byte_len = wqe->length,
 			.qp_num = queue->qp->ibv.qp_num,
 		};

@@ -194,6 +194,18 @@ int vb_given_add(enum vb_given kind, const void *object)
 	return err;
 }
 
+bool vb_given_has(enum vb_given kind, const void *object)
+{
+	const struct entry *entry;
+	bool has;
+
+	lock_table();
+	entry = find_entry(kind, object);
+	has = entry && is_intact(entry);
+	unlock_table();
+	return has;
+}
+
 void vb_given_tell_all(void)
 {
 	vb_tell_acquire(&table);

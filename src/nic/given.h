@@ -41,6 +41,8 @@ void vb_given_tell_all(void);
 /* A handle for kinds whose objects have no number of their own; never 0. */
 uint32_t vb_given_number(void);
 
+/* Is it an object of this library that was given out and is not gone? */
+bool vb_given_has(enum vb_given kind, const void *object);
 /* -EINVAL with an explanation: NULL, destroyed, never given out, or another context or handle. */
 int vb_given_check(enum vb_given kind, const void *object, const char *call);
 /* The same for an object that a new object uses: both belong to one context, or the context of one

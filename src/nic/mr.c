@@ -17,6 +17,7 @@
 #include "nic/odp.h"
 #include "nic/rq.h"
 #include "nic/tell.h"
+#include "nic/umr.h"
 
 enum {
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -83,6 +84,11 @@ static void key_publish(struct vb_mr *mr, uint32_t word)
 	entry->addr = mr->addr;
 	entry->kind = VB_KEY_REGION;
 	entry->qpn = 0;
+	if (mr->indirect) {
+		entry->kind = VB_KEY_INDIRECT;
+		entry->addr = mr->indirect->offset;
+		entry->qpn = mr->indirect->room;
+	}
 	/* Pairs with the load in vb_peer_key: a reader that sees the word sees the fields. */
 	atomic_store(&entry->word,
 		     word | VB_KEY_VALID | (mr->ibv.lkey == mr->ibv.rkey ? VB_KEY_EQUAL : 0));
@@ -97,7 +103,7 @@ static void set_spec(struct vb_mr *mr, const struct vb_mr_spec *spec)
 	mr->addr = spec->addr;
 	mr->length = spec->length;
 	mr->iova = spec->access & IBV_ACCESS_ZERO_BASED ? 0 : spec->iova;
-	mr->ibv.addr = mr->dm || mr->mapping ? NULL : (void *)(uintptr_t)spec->addr;
+	mr->ibv.addr = mr->dm || mr->mapping || mr->indirect ? NULL : (void *)(uintptr_t)spec->addr;
 	mr->ibv.length = spec->length;
 	vb_tell_opened(spec->addr, spec->length, spec->access);
 }
@@ -157,7 +163,7 @@ int vb_mr_create(struct vb_mr *mr, struct vb_pd *pd, const struct vb_mr_spec *sp
 	if (mr->null)
 		mr->ibv.addr = NULL;
 	mr->export = vb_export_get(vb_context(pd->ibv.context)->export);
-	if (!mr->foreign)
+	if (!mr->foreign && !mr->indirect)
 		mr->ibv.handle = vb_export_mr_add(mr->export, mr);
 	return 0;
 }
@@ -206,6 +212,8 @@ static int region_withdraw(struct vb_mr *mr)
 	__atomic_store_n(&mr->nic->mrs[mr->index / VB_KEY_PAGE][mr->index % VB_KEY_PAGE], NULL,
 			 __ATOMIC_RELEASE);
 	atomic_fetch_add(&mr->nic->mr_generation, 1);
+	if (!mr->indirect)
+		vb_umr_forget(mr);
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_forget_keys(mr->nic, mr);
 	vb_map_leave_begin(mr, &leave);
@@ -271,14 +279,18 @@ int vb_mr_take_back(struct vb_mr *mr)
 
 	if (err)
 		return err;
-	if (!mr->foreign)
+	if (!mr->foreign && !mr->indirect)
 		vb_export_mr_remove(mr->export, mr->ibv.handle);
+	if (mr->indirect)
+		vb_umr_withdraw(mr);
 	if (mr->dm)
 		vb_dm_use(mr->export, mr->dm - 1, -1);
 	pthread_mutex_lock(&mr->nic->lock);
 	if (mr->foreign)
 		vb_key_alias_remove(mr->nic, mr->index);
 	vb_key_free(mr->nic, mr->index);
+	if (mr->indirect)
+		vb_umr_free(mr);
 	mr->nic->mr_count--;
 	pthread_mutex_unlock(&mr->nic->lock);
 	vb_odp_count(mr->nic, mr->access, 0);
@@ -295,6 +307,8 @@ int vb_mr_deregister(struct vb_mr *mr)
 		err = check_stays(mr, "ibv_dereg_mr");
 	if (!err && mr->nic == vb_nic_current())
 		err = vb_mr_take_back(mr);
+	else if (!err && mr->indirect)
+		vb_umr_drop(mr);
 	if (!err)
 		object_free(mr);
 	return err;
@@ -305,6 +319,12 @@ static int check_reregister(const struct vb_mr *mr, const struct vb_mr_spec *spe
 {
 	int err = check_stays(mr, "ibv_rereg_mr");
 
+	if (!err && mr->indirect) {
+		vb_explain("ibv_rereg_mr: the memory region with lkey 0x%08x is an indirect key: a "
+			   "work request of the type UMR fills it",
+			   mr->ibv.lkey);
+		err = -EINVAL;
+	}
 	if (!err)
 		err = check_windows(mr, "ibv_rereg_mr");
 	if (err || !mr->dm)

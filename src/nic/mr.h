@@ -20,10 +20,11 @@ struct vb_mr {
 	uint32_t index;
 	uint32_t access;
 	uint64_t iova, length, addr;
-	const struct vb_null *null; /* a null region; NULL: a real one */
-	struct vb_export *export;   /* file with a record of the region, referenced; or NULL */
-	uint32_t dm;                /* 1 + handle of the device memory that it lies in, or 0 */
-	bool imported;              /* stands for another region of this process; has no entry */
+	const struct vb_null *null;   /* a null region; NULL: a real one */
+	struct vb_indirect *indirect; /* an indirect key (umr.h), which has no memory; or NULL */
+	struct vb_export *export;     /* file with a record of the region, referenced; or NULL */
+	uint32_t dm;                  /* 1 + handle of the device memory that it lies in, or 0 */
+	bool imported;                /* stands for another region of this process; has no entry */
 	bool foreign;   /* made from another process's record, with the keys of that process */
 	bool destroyed; /* deregistered through an imported object: only this object is left */
 	void *mapping;  /* mapped for the region, and unmapped with it; or NULL */

@@ -110,6 +110,7 @@ static int nic_init(struct vb_nic *nic)
 	vb_list_init(&nic->mws);
 	vb_list_init(&nic->srqs);
 	vb_list_init(&nic->free_mws);
+	vb_list_init(&nic->indirects);
 	vb_list_init(&nic->xrcds);
 	vb_list_init(&nic->xrc_handles);
 	vb_list_init(&nic->cqs);

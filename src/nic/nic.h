@@ -70,9 +70,11 @@ struct vb_nic {
 	struct vb_list mws;         /* memory windows, under lock */
 	struct vb_list free_mws;    /* structs of deallocated windows, under lock */
 	uint32_t mw_count;
-	uint32_t shelf_count; /* receive queues with a shelf, under lock */
-	uint64_t dropped;     /* count of messages that destroyed QPs could not take, under lock */
-	struct {              /* counts of messages with a wrong key to destroyed QPs, per device */
+	struct vb_spin umr_lock;  /* taken last */
+	struct vb_list indirects; /* struct vb_indirect (umr.h); under umr_lock */
+	uint32_t shelf_count;     /* receive queues with a shelf, under lock */
+	uint64_t dropped; /* count of messages that destroyed QPs could not take, under lock */
+	struct {          /* counts of messages with a wrong key to destroyed QPs, per device */
 		uint64_t pkey, qkey;
 	} violations[VB_DEVICES_MAX];
 	uint32_t qp_count, cq_count, srq_count, mr_count, pd_count, ah_count;

@@ -12,6 +12,7 @@
 #include "nic/fact.h"
 #include "nic/lane.h"
 #include "nic/qp_cap.h"
+#include "nic/qp_ext.h"
 #include "nic/tm.h"
 #include "nic/xrcd.h"
 
@@ -71,6 +72,7 @@ static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 
 static void queues_free(struct vb_qp *qp)
 {
+	vb_qp_ext_free(qp);
 	vb_sq_fini(&qp->sq);
 	if (!qp->srq)
 		vb_rq_fini(qp->rq);

@@ -162,6 +162,11 @@ struct vb_wired;
 struct vb_builder;
 struct vb_raw_qp;
 
+enum vb_slow_sends {
+	VB_SENDS_COUNTED = 1, /* comp_cntrs has a counter for the queue; set in RESET and INIT */
+	VB_SENDS_BOUNCED = 2, /* elements have indirect keys (path/bounce.h); by the executor */
+};
+
 struct vb_qp {
 	union { /* first; room for the members that newer headers append to ibv_qp_ex */
 		struct ibv_qp ibv;
@@ -179,7 +184,7 @@ struct vb_qp {
 	_Atomic uint32_t state; /* enum ibv_qp_state */
 	uint8_t type;
 	bool sig_all;
-	bool counts_sends; /* comp_cntrs has a counter for the send queue; set in RESET and INIT */
+	uint8_t slow_sends; /* enum vb_slow_sends: not the short way; a completion looks there */
 	/* The P_Key at attr.pkey_index; changes under state_lock. It lies beside the other members
 	 * that each packet needs. */
 	_Atomic uint16_t pkey;
@@ -215,6 +220,8 @@ struct vb_qp {
 	_Atomic uint32_t rate_burst_bytes; /* 0: the default */
 	uint32_t limit_kbps;               /* the application's limit; under state_lock */
 	struct vb_builder *builder;        /* verbs/qp_ex.h; NULL: only ibv_post_send */
+	struct vb_bounce *bounces;         /* path/bounce.h; executor; NULL: none */
+	struct vb_qp_ext *ext;             /* extended work requests: nic/qp_ext.h; NULL: none */
 	struct vb_raw_qp *raw;             /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;        /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
 	struct ibv_wq *wq; /* the QP is the inside of this WQ, which gets the events */

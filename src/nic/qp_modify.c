@@ -9,6 +9,7 @@
 #include "nic/migrate.h"
 #include "nic/qp.h"
 #include "nic/qp_edges.h"
+#include "nic/qp_ext.h"
 #include "nic/rate.h"
 #include "nic/tm.h"
 
@@ -148,6 +149,7 @@ static int reset_qp(struct vb_qp *qp)
 	vb_spin_lock(&qp->send_cq->poll_lock);
 	vb_cq_forget_queue(&qp->sends);
 	vb_sq_reset(&qp->sq);
+	vb_qp_bounces_forget(qp);
 	qp->failure = (struct vb_failure){ 0 };
 	vb_cq_queue_watch(&qp->sends);
 	vb_spin_unlock(&qp->send_cq->poll_lock);

@@ -264,6 +264,8 @@ static uint8_t describe(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct v
 		length += sge.length;
 	}
 	out->count = twin->sge_count = (uint8_t)wr->num_sge;
+	if (__builtin_expect(!(flags & VB_CELL_KEYS_OK), 0) && vb_rq_expand(rq, wr, twin, out))
+		flags |= VB_CELL_KEYS_OK;
 	out->length = twin->length = length > UINT32_MAX ? UINT32_MAX : (uint32_t)length;
 	out->index = rq->tail;
 	atomic_store_explicit(&out->flags, flags, memory_order_relaxed);

@@ -125,6 +125,13 @@ static inline uint32_t vb_rq_held(const struct vb_rq *rq)
 
 /* Posts one receive; -ENOMEM: full, -EINVAL: too many elements. Under rq->lock. */
 int vb_rq_post(struct vb_rq *rq, const struct ibv_recv_wr *wr);
+/*
+ * A receive has a key that is no region's: if it is indirect, its pieces become the elements.
+ * False: a key is not good, or there are more pieces than max_recv_sge (rq_expand.c). Under
+ * rq->lock.
+ */
+bool vb_rq_expand(struct vb_rq *rq, const struct ibv_recv_wr *wr, struct vb_recv_wqe *twin,
+		  struct vb_recv_sges *shown);
 /* After posting: did a sender wait for a receive? Not under rq->lock. */
 bool vb_rq_take_waiting(struct vb_rq *rq);
 

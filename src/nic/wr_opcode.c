@@ -34,11 +34,21 @@ enum flags {
 #define NEEDS(RIGHT)      .access = IBV_ACCESS_REMOTE_##RIGHT
 #define FLAGS(FLAGS)      .flags = FLAGS
 
+/* Posted by the calls of verbs/extended.h alone: `posted` is 0. */
+#define EXTENDED(NAME, WORDS, TRANSPORTS, ...)                \
+	[VB_WR_##NAME] = {                                    \
+		.name = #NAME,                                \
+		.words = WORDS,                               \
+		.transports = TRANSPORTS,                     \
+		.extended = VB_WR_##NAME << VB_WR_EXTENDED_SHIFT, \
+		__VA_ARGS__                                   \
+	}
+
 /* The receive at the target, and the flags of its completion. */
 #define RECEIVE(OPCODE)             .recv_opcode = IBV_WC_##OPCODE
 #define RECEIVE_WITH(OPCODE, FLAGS) RECEIVE(OPCODE), .recv_flags = IBV_WC_##FLAGS
 
-struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
+struct vb_wr_row vb_wr_rows[VB_WR_ROWS + 1] = {
 	ROW(SEND, "send", RC | XRC | UC | UD | RAW,
 	    COMPLETES(SEND), PACKETS(SEND), RECEIVE(RECV), FLAGS(INLINE)),
 	ROW(SEND_WITH_IMM, "send-with-imm", RC | XRC | UC | UD,
@@ -63,6 +73,14 @@ struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] = {
 	ROW(BIND_MW, "bind-mw", RC | XRC | UC, COMPLETES(BIND_MW), FLAGS(STAYS)),
 	ROW(LOCAL_INV, "local-inv", RC | XRC | UC, COMPLETES(LOCAL_INV), FLAGS(STAYS)),
 	ROW(TSO, "tso", RAW, COMPLETES(TSO)),
+
+	EXTENDED(MASKED_CMP_AND_SWP, "masked-cmp-and-swp", RC,
+		 COMPLETES(COMP_SWAP), PACKETS(MASKED), NEEDS(ATOMIC), FLAGS(READS | RETURNS)),
+	EXTENDED(MASKED_FETCH_AND_ADD, "masked-fetch-and-add", RC,
+		 COMPLETES(FETCH_ADD), PACKETS(MASKED), NEEDS(ATOMIC), FLAGS(READS | RETURNS)),
+
+	EXTENDED(UMR, "umr", RC | XRC | UC | UD, COMPLETES(BIND_MW), FLAGS(STAYS)),
+	EXTENDED(NOP, "nop", RC | XRC | UC | UD, COMPLETES(SEND), FLAGS(STAYS)),
 
 	/* A name only: the device does not have this opcode. */
 	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },

@@ -14,6 +14,15 @@
 
 enum { VB_WR_OPCODE_COUNT = IBV_WR_ATOMIC_WRITE + 1 };
 
+/* Extended opcodes (nic/qp_ext.h). ibv_post_send does not know them. */
+enum vb_wr_extended {
+	VB_WR_MASKED_CMP_AND_SWP = VB_WR_OPCODE_COUNT,
+	VB_WR_MASKED_FETCH_AND_ADD,
+	VB_WR_UMR, /* fills or empties an indirect key (nic/umr.h) */
+	VB_WR_NOP,
+	VB_WR_ROWS,
+};
+
 enum vb_wr_flag {
 	VB_WR_READS = 1 << 0,   /* takes a READ resource of the target; its answer is not an ACK */
 	VB_WR_RETURNS = 1 << 1, /* its answer brings bytes into the local elements */
@@ -35,11 +44,15 @@ struct vb_wr_row {
 			     * operands tell (exec/flush.h) */
 	uint8_t family;     /* enum vb_family of its packets */
 	uint8_t flags;      /* enum vb_wr_flag */
+	uint16_t extended;  /* bits in vendor_err of its completion: VB_WR_EXTENDED_* */
 };
+
+/* A good completion of an extended request has the opcode's number here, in vendor_err. */
+enum { VB_WR_EXTENDED_SHIFT = 8 };
 
 /* The last row is for values that are no opcodes: all zero. Hidden, so that the table's address
  * costs no load. Constant but for vb_wr_guard_posts. */
-extern struct vb_wr_row vb_wr_rows[VB_WR_OPCODE_COUNT + 1] __attribute__((visibility("hidden")));
+extern struct vb_wr_row vb_wr_rows[VB_WR_ROWS + 1] __attribute__((visibility("hidden")));
 
 /* The row of a WQE in a send queue: the post has checked the opcode. */
 static inline const struct vb_wr_row *vb_wr_row(uint8_t opcode)
@@ -47,10 +60,16 @@ static inline const struct vb_wr_row *vb_wr_row(uint8_t opcode)
 	return &vb_wr_rows[opcode];
 }
 
-/* The row of any value that an application may pass. Never NULL. */
+/* The row of any value that an application may pass to ibv_post_send. Never NULL. */
 static inline const struct vb_wr_row *vb_wr_row_any(unsigned opcode)
 {
-	return &vb_wr_rows[opcode < VB_WR_OPCODE_COUNT ? opcode : VB_WR_OPCODE_COUNT];
+	return &vb_wr_rows[opcode < VB_WR_OPCODE_COUNT ? opcode : VB_WR_ROWS];
+}
+
+/* The same for any number that may be an opcode, extended ones included. */
+static inline const struct vb_wr_row *vb_wr_row_named(unsigned opcode)
+{
+	return &vb_wr_rows[opcode < VB_WR_ROWS ? opcode : VB_WR_ROWS];
 }
 
 /* Does the transport have the opcode? type must be a value of the enumeration up to XRC_RECV. */

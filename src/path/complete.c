@@ -7,6 +7,7 @@
 #include "nic/comp_cntr.h"
 #include "nic/tm.h"
 #include "nic/trace.h"
+#include "path/bounce.h"
 #include "wire/packet.h"
 
 void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t index,
@@ -69,8 +70,17 @@ __attribute__((cold, noinline)) static bool completes_held(struct vb_qp *qp,
 	return false;
 }
 
+/* What few queues do with a work request that completes. */
+__attribute__((cold, noinline)) static void attend(struct vb_qp *qp, struct vb_wqe *wqe)
+{
+	if (qp->slow_sends & VB_SENDS_BOUNCED)
+		vb_bounce_end(qp, wqe);
+	if (qp->slow_sends & VB_SENDS_COUNTED)
+		vb_comp_cntr_send(qp, wqe);
+}
+
 /* Makes everything before next visible to the poller. */
-static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
+static void publish(struct vb_qp *qp, struct vb_wqe *wqe, struct vb_notice *notice)
 {
 	struct vb_sq *sq = &qp->sq;
 	bool visible = wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
@@ -78,8 +88,8 @@ static void publish(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice
 
 	if (__builtin_expect(wqe->internal, 0)) /* before the WQE's place is free */
 		vb_tm_rndv_done(qp, wqe);
-	if (__builtin_expect(qp->counts_sends, 0))
-		vb_comp_cntr_send(qp, wqe);
+	if (__builtin_expect(qp->slow_sends, 0))
+		attend(qp, wqe);
 	VB_PROBE(complete, qp->ibv.qp_num, wqe->wr_id, wqe->status);
 	sq->next++;
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
@@ -117,8 +127,8 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
  * Pollers see, in this order: state ERR, the failed completion, flushed receives or
  * LAST_WQE_REACHED. A CQ of many queues has nothing to see before it is told.
  */
-__attribute__((cold, noinline)) static void
-publish_failure(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_notice *notice)
+__attribute__((cold, noinline)) static void publish_failure(struct vb_qp *qp, struct vb_wqe *wqe,
+							    struct vb_notice *notice)
 {
 	bool held;
 

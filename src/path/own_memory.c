@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "nic/odp.h"
+#include "nic/qp_ext.h"
+#include "path/bounce.h"
 #include "path/complete.h"
 
 static enum vb_reason bind_window(struct vb_qp *qp, const struct vb_wqe *wqe,
@@ -21,10 +23,23 @@ static enum vb_reason invalidate_window(struct vb_qp *qp, const struct vb_wqe *w
 		       : VB_WHY_WINDOW_INVALID;
 }
 
+static enum vb_reason fill_key(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
+{
+	report->key = vb_wqe_umr(wqe)->lkey;
+	return vb_umr_fill(qp->nic, qp->pd, vb_wqe_umr(wqe)) ? VB_OK : VB_WHY_UMR;
+}
+
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
 {
-	return wqe->opcode == IBV_WR_BIND_MW ? bind_window(qp, wqe, report)
-					     : invalidate_window(qp, wqe, report);
+	switch (wqe->opcode) {
+	case IBV_WR_BIND_MW:
+		return bind_window(qp, wqe, report);
+	case IBV_WR_LOCAL_INV:
+		return invalidate_window(qp, wqe, report);
+	case VB_WR_UMR:
+		return fill_key(qp, wqe, report);
+	}
+	return VB_OK; /* NOP */
 }
 
 /* Elements that are only read go through the queue's cache. */
@@ -58,6 +73,10 @@ enum vb_reason vb_path_check_sges(struct vb_qp *qp, const struct vb_wqe *wqe, un
 		if (!sge[i].length ||
 		    element_translate(qp, &wqe->sge[i], wqe->internal, access, &sge[i].addr))
 			continue;
+		if (vb_bounce_take(qp, wqe, access, sge)) {
+			*count = 1;
+			break;
+		}
 		report->key = wqe->sge[i].lkey;
 		report->addr = wqe->sge[i].addr;
 		report->length = wqe->sge[i].length;

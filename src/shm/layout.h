@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 11,
+	VB_LAYOUT_VERSION = 12,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -401,7 +401,7 @@ enum {
 	VB_KEY_AS_RKEY = VB_KEY_VALID | VB_KEY_EQUAL | 0xff00,
 };
 
-enum vb_key_kind { VB_KEY_REGION, VB_KEY_WINDOW_1, VB_KEY_WINDOW_2 };
+enum vb_key_kind { VB_KEY_REGION, VB_KEY_WINDOW_1, VB_KEY_WINDOW_2, VB_KEY_INDIRECT };
 
 struct vb_key_entry { /* shown */
 	_Atomic uint32_t word;
@@ -410,14 +410,37 @@ struct vb_key_entry { /* shown */
 	uint32_t tags; /* the last tags of this entry; the next key gets others */
 	uint64_t iova;
 	uint64_t length;
-	uint64_t addr;        /* the address of iova in the owner's address space */
-	uint32_t kind;        /* enum vb_key_kind */
-	uint32_t qpn;         /* type 2 window: the only QP that may use it */
+	/* The address of iova in the owner's address space; indirect: offset of the vb_pattern. */
+	uint64_t addr;
+	uint32_t kind; /* enum vb_key_kind */
+	/* Type 2 window: the only QP that may use it; indirect: parts that the pattern can have. */
+	uint32_t qpn;
 	uint64_t lent;        /* offset of the page's struct vb_key_lent ... */
 	uint32_t place;       /* ... and the index of this entry's words there */
 	_Atomic uint32_t map; /* 1 + index in vb_segment_head.maps; 0: not mapped */
 };
 static_assert(sizeof(struct vb_key_entry) == VB_LINE, "");
+
+/*
+ * Shown. The memory behind an indirect key, whose entry grants no right by itself: rounds over a
+ * list of parts. A part is at another address in each round. The owner changes it while version is
+ * odd; a reader looks at version before and after.
+ */
+struct vb_pattern_part {
+	uint64_t start; /* bytes of the round before it */
+	uint64_t addr, bytes;
+	uint64_t stride; /* from one round to the next */
+};
+
+struct vb_pattern { /* owner */
+	_Atomic uint32_t version;
+	uint32_t access; /* the rights of the key */
+	uint64_t rounds, round_bytes;
+	uint32_t count;
+	uint32_t pad;
+	struct vb_pattern_part parts[];
+};
+static_assert(sizeof(struct vb_pattern) == 32 && sizeof(struct vb_pattern_part) == 32, "");
 
 struct vb_key_page { /* shown */
 	struct vb_key_entry entries[VB_KEY_PAGE];

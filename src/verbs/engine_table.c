@@ -290,6 +290,12 @@ static const struct vb_engine_table table = {
 	.on_addresses = vb_link_hook,
 	.pkey_index = vb_pkey_index_of,
 	.neighbour = vb_neighbour_is_known,
+	.extended_device = vb_extended_device,
+	.extended_qp = vb_extended_qp,
+	.extended_key = vb_extended_key,
+	.extended_key_room = vb_extended_key_room,
+	.extended_post = vb_extended_post,
+	.extended_stamped = vb_extended_stamped,
 	.built = vb_builder_list,
 	.on_no_receive = on_no_receive,
 };

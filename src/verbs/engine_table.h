@@ -15,9 +15,10 @@
 #include "gsi/cm_name.h"
 #include "gsi/mad.h"
 #include "nic/ib_path.h"
+#include "verbs/extended.h"
 #include "wire/gsi_datagram.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 12 };
+enum { VB_ENGINE_TABLE_VERSION = 13 };
 
 /* The route from here to an address. */
 struct vb_engine_route {
@@ -138,6 +139,15 @@ struct vb_engine_table {
 	int (*pkey_index)(uint16_t pkey);
 	/* True: a host answers for dst on the link, as far as is known (net/neighbour.h). */
 	bool (*neighbour)(const union ibv_gid *src, const union ibv_gid *dst, uint32_t scope);
+
+	/* --- libverbena-legacy: verbs/extended.h has the details --- */
+
+	bool (*extended_device)(struct ibv_context *context);
+	struct ibv_cq_ex *(*extended_stamped)(struct ibv_cq *cq);
+	int (*extended_qp)(struct ibv_qp *qp, const struct vb_extended_qp *wanted);
+	struct ibv_mr *(*extended_key)(struct ibv_pd *pd, uint32_t parts, unsigned access);
+	uint32_t (*extended_key_room)(struct ibv_mr *mr);
+	int (*extended_post)(struct ibv_qp *qp, const struct vb_extended_wr *wr);
 
 	/* --- the check of `verbena run` --- */
 

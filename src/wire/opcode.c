@@ -95,5 +95,7 @@ const struct vb_opcode_row vb_opcode_rows[256] = {
 
 	ROW(VENDOR, GAPS_ASK,           GAPS_ASK,      NONE,   BARE,                  NOTHING),
 	ROW(VENDOR, GAPS,               GAPS,          NONE,   AETH,                  PAYLOAD),
+	ROW(VENDOR, MASKED_COMPARE_SWAP, MASKED,       ONLY,   RETH,                  PAYLOAD),
+	ROW(VENDOR, MASKED_FETCH_ADD,   MASKED,        ONLY,   RETH,                  PAYLOAD),
 };
 /* clang-format on */

@@ -51,6 +51,9 @@ enum vb_operation {
 	/* of VB_TRANSPORT_VENDOR, between two of our own kind: wire/gaps.h */
 	VB_OP_GAPS_ASK = 0x16,
 	VB_OP_GAPS = 0x17,
+	/* likewise: nic/masked.h */
+	VB_OP_MASKED_COMPARE_SWAP = 0x18,
+	VB_OP_MASKED_FETCH_ADD = 0x19,
 };
 
 /* Headers behind the BTH, in the order in which they appear. */
@@ -101,6 +104,7 @@ enum vb_family {
 	VB_FAMILY_CNP,
 	VB_FAMILY_GAPS_ASK,
 	VB_FAMILY_GAPS,
+	VB_FAMILY_MASKED,
 };
 
 struct vb_opcode_row {

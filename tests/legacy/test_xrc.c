@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <verbena/legacy.h>
 
 #include <cmocka.h>
 

@@ -69,7 +69,7 @@ void vb_fault_adverse_wr(struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t in
 			 struct vb_fault_verdict *verdict)
 {
 	delay_wr(qp, wqe, index, verdict);
-	if (!wire && wqe->signaled && qp->type != IBV_QPT_UD && !wqe->internal && !qp->counts_sends)
+	if (!wire && wqe->signaled && qp->type != IBV_QPT_UD && !wqe->internal && !qp->slow_sends)
 		complete_late(qp, wqe, index, verdict);
 }
 

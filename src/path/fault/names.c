@@ -135,6 +135,11 @@ bool vb_fault_packet_opcode(const char *name, struct vb_fault_opcodes *set)
 		vb_fault_opcode_add(set, VB_TRANSPORT_VENDOR | VB_OP_GAPS);
 		return true;
 	}
+	if (!strcasecmp(name, "masked")) {
+		vb_fault_opcode_add(set, VB_TRANSPORT_VENDOR | VB_OP_MASKED_COMPARE_SWAP);
+		vb_fault_opcode_add(set, VB_TRANSPORT_VENDOR | VB_OP_MASKED_FETCH_ADD);
+		return true;
+	}
 	if (!bits)
 		return numeric_opcode(name, set);
 	for (; bits; bits &= bits - 1) {

@@ -148,7 +148,7 @@ FOR_KIND bool sq_is_idle(const struct vb_qp *qp)
 {
 	const struct vb_sq *sq = &qp->sq;
 
-	return !sq->executing && sq->next == sq->tail && !sq->hold && !qp->counts_sends &&
+	return !sq->executing && sq->next == sq->tail && !sq->hold && !qp->slow_sends &&
 	       !vb_sq_full(sq) &&
 	       atomic_load_explicit(&qp->state, memory_order_relaxed) == IBV_QPS_RTS &&
 	       !(vb_cq_own_asks(qp->send_cq) & VB_CQ_COUNTS);

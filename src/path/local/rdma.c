@@ -288,6 +288,33 @@ static ssize_t batch_copy(struct vb_step_context *step, const struct batch *batc
 	return copied;
 }
 
+/* A WQE whose rkey is indirect is copied alone, a part at a time. */
+static enum vb_step wqe_indirect(struct vb_step_context *step, enum vb_direction direction)
+{
+	const bool read = direction == VB_FROM_TARGET;
+	enum vb_reason reason =
+		read ? vb_step_local(step, step->wqe, IBV_ACCESS_LOCAL_WRITE) : VB_OK;
+
+	if (!reason && read && step->wqe->length > step->qp->remote.message_max) {
+		vb_step_report_mtu(step);
+		reason = VB_WHY_MTU_OF_READ;
+	}
+	if (!reason)
+		reason = vb_step_indirect(step, direction);
+	if (reason == VB_WHY_PEER_NOT_READY)
+		return VB_STEP_AGAIN;
+	if (reason == VB_WHY_PEER_ENDED)
+		return vb_step_ended(step);
+	if (reason == VB_WHY_PEER_UNTOUCHABLE)
+		return vb_step_denied(step);
+	if (reason)
+		return wqe_refuse(step, reason);
+	if (step->qp->sq.offset < step->wqe->length)
+		return VB_STEP_AGAIN;
+	complete_first(step);
+	return VB_STEP_NEXT;
+}
+
 enum vb_step vb_step_rdma(struct vb_step_context *step)
 {
 	enum vb_verdict verdict = vb_step_bind(step);
@@ -299,7 +326,8 @@ enum vb_step vb_step_rdma(struct vb_step_context *step)
 	batch_begin(&batch, step);
 	batch_collect(step, &batch);
 	if (!batch.count)
-		return wqe_refuse(step, batch.stop);
+		return batch.stop == VB_WHY_RKEY_INDIRECT ? wqe_indirect(step, batch.direction)
+							  : wqe_refuse(step, batch.stop);
 	if (batch.direction == VB_FROM_TARGET && step->wqe->length > step->qp->remote.message_max) {
 		vb_step_report_mtu(step);
 		return vb_step_complete(step, VB_WHY_MTU_OF_READ);

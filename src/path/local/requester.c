@@ -41,7 +41,13 @@ static enum vb_step wqe_stay(struct vb_step_context *step)
 	return vb_step_complete(step, reason);
 }
 
-static const operation operations[VB_WR_OPCODE_COUNT] = {
+/* Those that no peer has to be waited for. */
+static enum vb_step wqe_stay_alone(struct vb_step_context *step)
+{
+	return vb_step_complete(step, vb_path_stay(step->qp, step->wqe, &step->report));
+}
+
+static const operation operations[VB_WR_ROWS] = {
 	[IBV_WR_SEND] = vb_step_send,
 	[IBV_WR_SEND_WITH_IMM] = vb_step_send,
 	[IBV_WR_SEND_WITH_INV] = vb_step_send,
@@ -54,6 +60,10 @@ static const operation operations[VB_WR_OPCODE_COUNT] = {
 	[IBV_WR_FLUSH] = vb_step_flush,
 	[IBV_WR_BIND_MW] = wqe_stay,
 	[IBV_WR_LOCAL_INV] = wqe_stay,
+	[VB_WR_MASKED_CMP_AND_SWP] = vb_step_masked,
+	[VB_WR_MASKED_FETCH_AND_ADD] = vb_step_masked,
+	[VB_WR_UMR] = wqe_stay_alone,
+	[VB_WR_NOP] = wqe_stay_alone,
 };
 
 /* NULL: the transport does not have the operation, which is LOC_QP_OP_ERR. */

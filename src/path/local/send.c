@@ -286,6 +286,8 @@ enum vb_step vb_step_write_imm(struct vb_step_context *step)
 		reason = vb_step_remote(step, step->wqe, &address);
 		if (!reason)
 			reason = write_piece(step, address);
+		else if (reason == VB_WHY_RKEY_INDIRECT)
+			reason = vb_step_indirect(step, VB_TO_TARGET_IN_ORDER);
 		if (reason == VB_WHY_PEER_NOT_READY)
 			return VB_STEP_AGAIN;
 		if (reason == VB_WHY_PEER_ENDED || reason == VB_WHY_PEER_UNTOUCHABLE ||

@@ -104,6 +104,14 @@ enum vb_reason vb_step_copy_refused(ssize_t copied);
 bool vb_step_copy_begin(struct vb_step_context *step, uint64_t address, uint64_t length);
 void vb_step_copy_end(struct vb_step_context *step);
 
+/* --- indirect.c --- */
+
+/*
+ * Copies the next bytes of a WRITE or READ whose rkey is indirect, and moves sq.offset. The local
+ * side was checked. Else a reason, those of vb_step_copy_refused among them.
+ */
+enum vb_reason vb_step_indirect(struct vb_step_context *step, enum vb_direction direction);
+
 /* --- pend.c --- */
 
 /* True: the wire carries the WQE. A connection without a way for packets stays, and waits. */
@@ -191,6 +199,7 @@ enum vb_step vb_step_rdma(struct vb_step_context *step);
 enum vb_step vb_step_write_imm(struct vb_step_context *step);
 enum vb_step vb_step_atomic(struct vb_step_context *step);
 enum vb_step vb_step_atomic_write(struct vb_step_context *step);
+enum vb_step vb_step_masked(struct vb_step_context *step);
 enum vb_step vb_step_flush(struct vb_step_context *step);
 
 /* Checks that the bound target has as many READ resources as operations would be under way. */

@@ -135,6 +135,12 @@ static void bad_response(struct vb_wired *wired, uint32_t psn, uint64_t have, ui
 	answer_end(wired, psn, VB_WHY_BAD_RESPONSE, &report);
 }
 
+/* True: the request was sent so that it changes nothing (requester_read.c): it must fail. */
+static bool request_was_harmless(const struct vb_wired *wired, const struct vb_wqe *wqe)
+{
+	return wired->req.suspect && wqe == vb_sq_wqe(&wired->qp->sq, wired->req.begun - 1);
+}
+
 /* A responder may begin a repeated answer with any opcode: only PSN and length count. */
 void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 {
@@ -153,18 +159,15 @@ void vb_completer_read(struct vb_wired *wired, const struct vb_packet *packet)
 		bad_response(wired, packet->psn, packet->payload_length, want);
 		return;
 	}
-	if (want)
+	if (__builtin_expect(vb_wr_row(wqe->opcode)->family == VB_FAMILY_MASKED, 0) &&
+	    request_was_harmless(wired, wqe))
+		reason = VB_WHY_LOCAL_MEMORY;
+	else if (want)
 		reason = answer_store(wired, wqe, offset, packet->payload, packet->payload_length,
 				      &report);
 	if (vb_opcode_row(packet->opcode)->headers & VB_HEADER_AETH)
 		wired->req.msn = packet->msn;
 	answer_end(wired, packet->psn, reason, &report);
-}
-
-/* True: the request was sent so that it changes nothing (requester_read.c): it must fail. */
-static bool request_was_harmless(const struct vb_wired *wired, const struct vb_wqe *wqe)
-{
-	return wired->req.suspect && wqe == vb_sq_wqe(&wired->qp->sq, wired->req.begun - 1);
 }
 
 void vb_completer_atomic(struct vb_wired *wired, const struct vb_packet *packet)

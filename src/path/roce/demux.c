@@ -30,7 +30,9 @@ static bool transport_fits(const struct vb_wired *wired, uint8_t opcode)
 						   ? IBV_QPT_XRC_RECV
 						   : IBV_QPT_XRC_SEND);
 	case VB_TRANSPORT_VENDOR:
-		return wired->qp->type == IBV_QPT_RC ||
+		if (wired->qp->type == IBV_QPT_RC)
+			return true;
+		return vb_opcode_row(opcode)->family != VB_FAMILY_MASKED &&
 		       wired->qp->type == ((opcode & ~VB_TRANSPORT_MASK) == VB_OP_GAPS
 						   ? IBV_QPT_XRC_SEND
 						   : IBV_QPT_XRC_RECV);

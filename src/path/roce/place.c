@@ -135,6 +135,20 @@ static enum vb_reason check_length(const struct vb_responder *resp, const struct
 		       : VB_OK;
 }
 
+/* As below, through an indirect key. */
+static enum vb_reason write_indirect(struct vb_responder *resp, const struct vb_packet *packet)
+{
+	enum vb_reason reason = VB_OK;
+
+	if (!resp->offset)
+		reason = vb_indirect_check(&resp->own, resp->rkey, resp->va, resp->length,
+					   IBV_ACCESS_REMOTE_WRITE);
+	if (reason)
+		return reason;
+	return vb_indirect_write(&resp->own, resp->rkey, resp->va + resp->offset, packet->payload,
+				 packet->payload_length);
+}
+
 static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	struct vb_responder *resp = &wired->resp;
@@ -146,6 +160,8 @@ static enum vb_reason write_bytes(struct vb_wired *wired, const struct vb_packet
 			      resp->offset ? packet->payload_length : resp->length,
 			      IBV_ACCESS_REMOTE_WRITE, &address);
 
+	if (reason == VB_WHY_RKEY_INDIRECT)
+		return write_indirect(resp, packet);
 	if (reason)
 		return reason;
 	if (__builtin_expect(!resp->own.home->self, 0))

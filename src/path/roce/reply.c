@@ -81,8 +81,8 @@ static enum vb_reason read_memory(struct vb_wired *wired, const struct vb_reply 
 	enum vb_reason reason = VB_OK;
 	uint64_t address;
 
-	*bytes = NULL;
-	if (!length)
+	*bytes = reply->answer;
+	if (!length || __builtin_expect(reply->width, 0))
 		return VB_OK;
 	if (vb_qp_is_xrc(wired->qp))
 		reason = vb_responder_aim(wired, memory, reply->srqn);
@@ -90,6 +90,10 @@ static enum vb_reason read_memory(struct vb_wired *wired, const struct vb_reply 
 		reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd,
 				       memory->entry->qpn, reply->rkey, reply->va + offset, length,
 				       IBV_ACCESS_REMOTE_READ, &address);
+	if (reason == VB_WHY_RKEY_INDIRECT) {
+		*bytes = room;
+		return vb_indirect_read(memory, reply->rkey, reply->va + offset, room, length);
+	}
 	if (reason)
 		return reason;
 	*bytes = (const uint8_t *)(uintptr_t)address;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "capture/ring.h"
+#include "nic/qp_ext.h"
 #include "nic/trace.h"
 #include "path/fault/fault.h"
 #include "path/roce/requester.h"
@@ -86,6 +87,11 @@ static enum vb_reason wqe_check(const struct vb_wired *wired, const struct vb_wq
 		return VB_WHY_LENGTH_MAX;
 	if (row->flags & VB_WR_WORD && wqe->length != 8)
 		return row->flags & VB_WR_RETURNS ? VB_WHY_ATOMIC_SGE : VB_WHY_ATOMIC_WRITE_SGE;
+	if (__builtin_expect(row->family == VB_FAMILY_MASKED, 0) &&
+	    wqe->length != vb_wqe_masked(wqe)->width) {
+		report->want = vb_wqe_masked(wqe)->width;
+		return VB_WHY_MASKED_SGE;
+	}
 	return VB_OK;
 }
 

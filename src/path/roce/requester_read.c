@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* READ and ATOMIC requests: their number under way, their pieces and their repetition. */
+#include <string.h>
+
 #include "nic/migrate.h"
+#include "nic/qp_ext.h"
 #include "path/roce/requester.h"
 
 static void note_read(struct vb_requester *req, uint32_t count)
@@ -165,6 +168,23 @@ static bool send_payload(struct vb_requester_turn *turn, struct vb_packet *packe
 	return true;
 }
 
+/* Extended atomics carry their operands as payload. Without masks a suspect one changes nothing. */
+static void send_masked(struct vb_wired *wired, const struct vb_wqe *wqe, bool suspect,
+			struct vb_packet *packet)
+{
+	struct vb_masked op = *vb_wqe_masked(wqe);
+
+	if (suspect)
+		memset(op.operand, 0, sizeof(op.operand));
+	packet->opcode =
+		(uint8_t)(VB_TRANSPORT_VENDOR |
+			  (op.compare_swap ? VB_OP_MASKED_COMPARE_SWAP : VB_OP_MASKED_FETCH_ADD));
+	packet->dma_length = op.width;
+	packet->payload_length = (uint32_t)vb_masked_emit(&op, NULL);
+	vb_masked_emit(&op, vb_tx_begin(&wired->roce->tx, &wired->way, packet));
+	vb_tx_end(&wired->roce->tx);
+}
+
 /* Completes the packet by its family, and sends it. False: memory of the WQE is missing. */
 static bool request_fill(struct vb_requester_turn *turn, uint32_t index, uint32_t count,
 			 struct vb_packet *packet)
@@ -184,6 +204,9 @@ static bool request_fill(struct vb_requester_turn *turn, uint32_t index, uint32_
 	case VB_FAMILY_FLUSH:
 		fill_flush(wired, wqe, packet);
 		break;
+	case VB_FAMILY_MASKED:
+		send_masked(wired, wqe, request_is_suspect(&wired->req, index), packet);
+		return true;
 	}
 	vb_tx_packet(&wired->roce->tx, &wired->way, packet);
 	return true;

@@ -12,12 +12,12 @@ enum { ATOMIC_TRIES = 1000 };
 
 /* --- requests that read --- */
 
-static enum vb_reason request_check(struct vb_wired *wired, const struct vb_packet *packet,
-				    unsigned access, uint64_t length, uint64_t *address)
+/* Rights, resources and key of a request for length bytes. */
+static enum vb_reason memory_check(struct vb_wired *wired, const struct vb_packet *packet,
+				   unsigned access, uint64_t length, uint64_t *address)
 {
 	struct vb_responder *resp = &wired->resp;
 	struct vb_remote *memory = vb_responder_memory(wired);
-	enum vb_reason reason;
 
 	*address = 0;
 	if (!(atomic_load(&wired->qp->entry->access) & access))
@@ -26,16 +26,20 @@ static enum vb_reason request_check(struct vb_wired *wired, const struct vb_pack
 		return VB_WHY_READ_DEPTH;
 	if (length > VB_MSG_MAX)
 		return VB_WHY_PACKET_LENGTH;
-	if (access == IBV_ACCESS_REMOTE_ATOMIC && packet->va & 7)
-		return VB_WHY_ATOMIC_ALIGN;
 	if (!length) /* without bytes the key is ignored */
 		return VB_OK;
-	reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
-			       packet->rkey, packet->va, length, access, address);
+	return vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
+			     packet->rkey, packet->va, length, access, address);
+}
+
+static enum vb_reason atomic_check(struct vb_wired *wired, const struct vb_packet *packet,
+				   uint64_t *address)
+{
+	enum vb_reason reason = memory_check(wired, packet, IBV_ACCESS_REMOTE_ATOMIC,
+					     packet->va & 7 ? 0 : 8, address);
+
 	/* An aligned address may stand for unaligned memory, if the region begins unaligned. */
-	if (!reason && access == IBV_ACCESS_REMOTE_ATOMIC && *address & 7)
-		reason = VB_WHY_ATOMIC_ALIGN;
-	return reason;
+	return !reason && (packet->va | *address) & 7 ? VB_WHY_ATOMIC_ALIGN : reason;
 }
 
 static uint32_t answer_packets(const struct vb_wired *wired, uint32_t length)
@@ -68,8 +72,11 @@ static void read_request(struct vb_wired *wired, const struct vb_packet *packet)
 	struct vb_reply reply;
 	uint64_t address;
 	enum vb_reason reason =
-		request_check(wired, packet, IBV_ACCESS_REMOTE_READ, packet->dma_length, &address);
+		memory_check(wired, packet, IBV_ACCESS_REMOTE_READ, packet->dma_length, &address);
 
+	if (reason == VB_WHY_RKEY_INDIRECT)
+		reason = vb_indirect_check(vb_responder_memory(wired), packet->rkey, packet->va,
+					   packet->dma_length, IBV_ACCESS_REMOTE_READ);
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
 		return;
@@ -115,6 +122,18 @@ static void atomic_reply(struct vb_wired *wired, uint32_t psn, uint64_t original
 	reply_give(wired, &reply);
 }
 
+/* False: the atomic was not executed. */
+static bool atomic_tried(struct vb_wired *wired, const struct vb_packet *packet, int err)
+{
+	if (err == -EAGAIN)
+		vb_responder_postpone(wired);
+	else if (err)
+		vb_responder_refuse(wired, packet, VB_WHY_REMOTE_MEMORY);
+	else
+		vb_responder_executed(wired, packet, 1);
+	return !err;
+}
+
 /*
  * Another process of this host may execute an atomic at this moment. After ATOMIC_TRIES the request
  * is dropped, and the requester tries again. False: the atomic was not executed.
@@ -127,13 +146,7 @@ static bool atomic_apply(struct vb_wired *wired, const struct vb_packet *packet,
 	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
 		err = vb_atomic_apply(vb_responder_memory(wired)->home, address, NULL, op,
 				      original);
-	if (err == -EAGAIN)
-		vb_responder_postpone(wired);
-	else if (err)
-		vb_responder_refuse(wired, packet, VB_WHY_REMOTE_MEMORY);
-	else
-		vb_responder_executed(wired, packet, 1);
-	return !err;
+	return atomic_tried(wired, packet, err);
 }
 
 static void atomic_request(struct vb_wired *wired, const struct vb_packet *packet)
@@ -145,7 +158,7 @@ static void atomic_request(struct vb_wired *wired, const struct vb_packet *packe
 		.swap = packet->swap_add,
 	};
 	uint64_t address, original = 0;
-	enum vb_reason reason = request_check(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, 8, &address);
+	enum vb_reason reason = atomic_check(wired, packet, &address);
 
 	if (reason) {
 		vb_responder_refuse(wired, packet, reason);
@@ -155,6 +168,72 @@ static void atomic_request(struct vb_wired *wired, const struct vb_packet *packe
 		return;
 	atomic_save(&wired->resp, packet, original);
 	atomic_reply(wired, packet->psn, original, false);
+}
+
+/* --- extended ATOMICs: a READ response brings the bytes --- */
+
+static void masked_reply(struct vb_wired *wired, const struct vb_packet *packet,
+			 const uint8_t *answer, bool repeated)
+{
+	struct vb_reply reply = {
+		.psn = packet->psn,
+		.count = 1,
+		.repeated = repeated,
+		.msn = wired->resp.msn,
+		.width = (uint8_t)packet->dma_length,
+		.length = packet->dma_length,
+	};
+
+	memcpy(reply.answer, answer, reply.width);
+	reply_give(wired, &reply);
+}
+
+static void masked_save(struct vb_responder *resp, const struct vb_packet *packet,
+			const uint8_t *answer)
+{
+	struct vb_saved_atomic *saved = &resp->saved[resp->saved_next++ % VB_RD_ATOMIC_MAX];
+
+	*saved = (struct vb_saved_atomic){
+		.psn = packet->psn,
+		.opcode = packet->opcode,
+		.used = true,
+		.width = (uint8_t)packet->dma_length,
+	};
+	memcpy(saved->answer, answer, saved->width);
+}
+
+static enum vb_reason masked_check(struct vb_wired *wired, const struct vb_packet *packet,
+				   struct vb_masked *op, uint64_t *address)
+{
+	enum vb_reason reason;
+
+	if (!vb_masked_parse((packet->opcode & ~VB_TRANSPORT_MASK) == VB_OP_MASKED_COMPARE_SWAP,
+			     packet->dma_length, packet->payload, packet->payload_length, op))
+		return VB_WHY_PACKET_LENGTH;
+	if (packet->va & (op->width - 1u))
+		return VB_WHY_MASKED_ALIGN;
+	reason = memory_check(wired, packet, IBV_ACCESS_REMOTE_ATOMIC, op->width, address);
+	return !reason && *address & (op->width - 1u) ? VB_WHY_MASKED_ALIGN : reason;
+}
+
+static void masked_request(struct vb_wired *wired, const struct vb_packet *packet)
+{
+	uint8_t answer[VB_MASKED_BYTES_MAX];
+	struct vb_masked op;
+	uint64_t address;
+	enum vb_reason reason = masked_check(wired, packet, &op, &address);
+	int err = -EAGAIN;
+
+	if (reason) {
+		vb_responder_refuse(wired, packet, reason);
+		return;
+	}
+	for (unsigned i = 0; i < ATOMIC_TRIES && err == -EAGAIN; i++)
+		err = vb_masked_apply(vb_responder_memory(wired)->home, address, NULL, &op, answer);
+	if (!atomic_tried(wired, packet, err))
+		return;
+	masked_save(&wired->resp, packet, answer);
+	masked_reply(wired, packet, answer, false);
 }
 
 /* --- requests that are answered by a READ response without bytes --- */
@@ -180,7 +259,7 @@ static enum vb_reason atomic_write_check(struct vb_wired *wired, const struct vb
 		return VB_WHY_PACKET_LENGTH;
 	if (packet->va & 7)
 		return VB_WHY_ATOMIC_ALIGN;
-	reason = request_check(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
+	reason = memory_check(wired, packet, IBV_ACCESS_REMOTE_WRITE, packet->dma_length, address);
 	return !reason && *address & 7 ? VB_WHY_ATOMIC_ALIGN : reason;
 }
 
@@ -256,17 +335,23 @@ static void read_again(struct vb_wired *wired, const struct vb_packet *packet)
 	struct vb_responder *resp = &wired->resp;
 	struct vb_remote *memory = vb_responder_memory(wired);
 	struct vb_reply reply = read_reply(wired, packet);
+	enum vb_reason reason = VB_OK;
 	uint64_t address;
 
 	if (vb_qp_is_xrc(wired->qp) && vb_responder_aim(wired, memory, packet->srqn))
 		return;
 	/* The request was allowed once. If it is not any more, it gets no answer. */
 	if (packet->dma_length > VB_MSG_MAX ||
-	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ) ||
-	    (packet->dma_length &&
-	     vb_rkey_check(memory->home, &memory->key_cache, memory->pd, memory->entry->qpn,
-			   packet->rkey, packet->va, packet->dma_length, IBV_ACCESS_REMOTE_READ,
-			   &address)))
+	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_READ))
+		return;
+	if (packet->dma_length)
+		reason = vb_rkey_check(memory->home, &memory->key_cache, memory->pd,
+				       memory->entry->qpn, packet->rkey, packet->va,
+				       packet->dma_length, IBV_ACCESS_REMOTE_READ, &address);
+	if (reason == VB_WHY_RKEY_INDIRECT)
+		reason = vb_indirect_check(memory, packet->rkey, packet->va, packet->dma_length,
+					   IBV_ACCESS_REMOTE_READ);
+	if (reason)
 		return;
 	reply.repeated = true;
 	/* A repeated request asks for no more than was executed before. */
@@ -286,10 +371,13 @@ static void atomic_again(struct vb_wired *wired, const struct vb_packet *packet)
 		const struct vb_saved_atomic *saved =
 			&resp->saved[(resp->saved_next - i) % VB_RD_ATOMIC_MAX];
 
-		if (saved->used && saved->psn == packet->psn && saved->opcode == packet->opcode) {
+		if (!saved->used || saved->psn != packet->psn || saved->opcode != packet->opcode)
+			continue;
+		if (!saved->width)
 			atomic_reply(wired, packet->psn, saved->original, true);
-			return;
-		}
+		else if (saved->width == packet->dma_length)
+			masked_reply(wired, packet, saved->answer, true);
+		return;
 	}
 }
 
@@ -308,6 +396,9 @@ void vb_responder_answer(struct vb_wired *wired, const struct vb_packet *packet)
 	case VB_FAMILY_FLUSH:
 		flush_request(wired, packet);
 		break;
+	case VB_FAMILY_MASKED:
+		masked_request(wired, packet);
+		break;
 	default:
 		vb_responder_refuse(wired, packet, VB_WHY_OUT_OF_SEQUENCE);
 	}
@@ -320,6 +411,7 @@ void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *p
 		read_again(wired, packet);
 		break;
 	case VB_FAMILY_ATOMIC:
+	case VB_FAMILY_MASKED:
 		atomic_again(wired, packet);
 		break;
 	case VB_FAMILY_ATOMIC_WRITE: /* executed before; only the answer was lost */

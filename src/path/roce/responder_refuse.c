@@ -47,6 +47,9 @@ static void report_fill(const struct vb_wired *wired, const struct vb_packet *pa
 		report->want = vb_responder_resources(resp) + 1;
 		report->have = atomic_load(&wired->qp->entry->max_dest_rd_atomic);
 		break;
+	case VB_WHY_MASKED_ALIGN:
+		report->want = packet->dma_length;
+		break;
 	case VB_WHY_PACKET_LENGTH:
 		report->length = packet->payload_length;
 		report->want = wired->mtu;
@@ -67,6 +70,7 @@ static const struct {
 	[VB_FAMILY_FLUSH] = { "FLUSH", IBV_ACCESS_FLUSH_GLOBAL },
 	[VB_FAMILY_ATOMIC_WRITE] = { "ATOMIC_WRITE", IBV_ACCESS_REMOTE_WRITE },
 	[VB_FAMILY_CNP] = { NULL, 0 },
+	[VB_FAMILY_MASKED] = { "extended ATOMIC", IBV_ACCESS_REMOTE_ATOMIC },
 };
 
 void vb_responder_explain(const struct vb_wired *wired, const struct vb_remote *target,

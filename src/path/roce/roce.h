@@ -16,6 +16,7 @@
 #define VB_PATH_ROCE_ROCE_H
 
 #include "base/timer.h"
+#include "nic/masked.h"
 #include "nic/rate.h"
 #include "path/complete.h"
 #include "path/roce/answers.h"
@@ -128,6 +129,8 @@ struct vb_reply {
 	bool counts;           /* READ: completion counters count it once it has left ... */
 	uint32_t counts_bytes; /* ... as so many bytes, those of the first request */
 	uint64_t original;     /* ATOMIC */
+	uint8_t width;         /* extended ATOMIC: bytes in answer, which a READ response brings */
+	uint8_t answer[VB_MASKED_BYTES_MAX];
 };
 
 /* An ATOMIC that was executed: a duplicate gets the same answer. */
@@ -136,6 +139,8 @@ struct vb_saved_atomic {
 	uint8_t opcode;
 	bool used;
 	uint64_t original;
+	uint8_t width; /* extended ATOMIC: bytes in answer */
+	uint8_t answer[VB_MASKED_BYTES_MAX];
 };
 
 struct vb_claim;
@@ -458,6 +463,15 @@ static inline struct vb_remote *vb_responder_memory(struct vb_wired *wired)
 {
 	return vb_qp_is_xrc(wired->qp) ? &wired->resp.answers : &wired->resp.own;
 }
+
+/* indirect.c: through an indirect key of the own process, or of the process of an XRC SRQ. All
+ * bytes are checked first. */
+enum vb_reason vb_indirect_check(struct vb_remote *memory, uint32_t rkey, uint64_t va,
+				 uint64_t length, unsigned access);
+enum vb_reason vb_indirect_write(struct vb_remote *memory, uint32_t rkey, uint64_t va,
+				 const uint8_t *from, uint32_t length);
+enum vb_reason vb_indirect_read(struct vb_remote *memory, uint32_t rkey, uint64_t va, uint8_t *out,
+				uint32_t length);
 
 /* xrc.c */
 bool vb_responder_bind_xrc(struct vb_wired *wired);

@@ -134,7 +134,7 @@ static void every_opcode_of_the_wire_has_a_name(void **state)
 {
 	static const char *const families[] = { "send",   "write",      "read",  "ack",
 						"atomic", "atomic_ack", "flush", "atomic_write",
-						"cnp",    "gaps" };
+						"cnp",    "gaps",       "masked" };
 
 	for (unsigned opcode = 0; opcode < 256; opcode++) {
 		unsigned found = 0;

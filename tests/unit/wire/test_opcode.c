@@ -84,7 +84,7 @@ static void every_transport_has_its_number_of_opcodes(void **state)
 	assert_int_equal(count_of(VB_TRANSPORT_UD), 2);
 	assert_int_equal(count_of(VB_TRANSPORT_CNP), 1);
 	assert_int_equal(count_of(VB_TRANSPORT_RD), 0);
-	assert_int_equal(count_of(VB_TRANSPORT_VENDOR), 2);
+	assert_int_equal(count_of(VB_TRANSPORT_VENDOR), 4);
 	assert_int_equal(count_of(0xe0), 0);
 }
 

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where programs of their time look for the experimental verbs. */
-#include <verbena/legacy.h>
+#include <verbena/exp.h>
