@@ -6,7 +6,7 @@ LIBDIR ?= lib/verbena
 # ninja with a target of meson.build, or without one: everything, tests included.
 NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
-.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale adversary fuzz interop bench \
+.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale adversary torture fuzz interop bench \
 	install uninstall deb rpm container reproducible test-install test-packages clean
 
 # All but the tests.
@@ -64,6 +64,13 @@ sim-scale: deps
 adversary: deps
 	@$(MAKE) --no-print-directory everything
 	@tests/adversary/run $(BUILD) $(SECONDS)
+
+# Regions that move beside threads which do to the memory what programs do.
+torture: deps
+	@$(MAKE) --no-print-directory configure
+	@$(NINJA) tests/chaos/torture_map tests/chaos/chaos_map
+	@timeout $$(($(SECONDS) * 20)) $(BUILD)/tests/chaos/torture_map -n $$(($(SECONDS) * 20)) -f 50
+	@timeout $$(($(SECONDS) * 20)) $(BUILD)/tests/chaos/torture_map -n $$(($(SECONDS) * 20)) -f 50 -u
 
 fuzz: deps
 	@tests/fuzz/run $(SECONDS)

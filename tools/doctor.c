@@ -90,10 +90,10 @@ static void check_devices(void)
 }
 
 static void (*const checks[])(void) = {
-	check_libraries,  check_yama,    check_seccomp,         check_capabilities,
-	check_dumpable,   check_netlink, check_environment,     check_profile,
-	check_devices,    check_memfd,   check_abstract_socket, check_peer_memory,
-	check_namespaces, check_limits,  check_buffers,         check_port,
+	check_libraries,       check_yama,        check_seccomp, check_capabilities, check_dumpable,
+	check_netlink,         check_environment, check_profile, check_devices,      check_memfd,
+	check_abstract_socket, check_peer_memory, check_mapping, check_namespaces,   check_limits,
+	check_buffers,         check_port,
 };
 
 int verbena_doctor(int argc, char **argv)

@@ -23,6 +23,7 @@ void check_namespaces(void);
 /* doctor_memory.c: tries the system calls of the local path */
 void check_peer_memory(void);
 void check_memfd(void);
+void check_mapping(void);
 void check_abstract_socket(void);
 void check_netlink(void);
 

@@ -6,15 +6,19 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <linux/netlink.h>
+#include <linux/userfaultfd.h>
 
 #include "doctor.h"
 
@@ -149,6 +153,30 @@ void check_memfd(void)
 	report(VERDICT_FAIL, "shared memory", "a sealed memfd of 1 MB: %s", probe_text(result));
 	advise("Verbena keeps its queues in a memfd; allow memfd_create, and check the memory "
 	       "limit and 'ulimit -f'");
+}
+
+/* --- mapped regions --- */
+
+/* The calls that hold pages (src/nic/hold.h). */
+static int try_userfaultfd(void *argument)
+{
+	const uint64_t move = 1 << 16; /* UFFD_FEATURE_MOVE */
+	struct uffdio_api api = { .api = UFFD_API, .features = move };
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | 1 /* UFFD_USER_MODE_ONLY */);
+
+	return fd < 0 || ioctl(fd, UFFDIO_API, &api) ? errno : 0;
+}
+
+/* A matter of speed, which programs ask for: no warning. */
+void check_mapping(void)
+{
+	const int result = probe_run(try_userfaultfd, NULL);
+	const char *choice = getenv("VERBENA_MAP");
+
+	report(VERDICT_OK, "mapped regions",
+	       "VERBENA_MAP is %s; regions of programs with one thread can be mapped; userfaultfd, "
+	       "which makes sure that no page is pinned: %s",
+	       choice && *choice ? choice : "off", result ? probe_text(result) : "works");
 }
 
 /* --- abstract sockets --- */

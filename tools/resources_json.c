@@ -83,8 +83,10 @@ static void print_record(const struct vb_asked_processes *all, const struct vb_d
 		print_numbers(NAMES("cq", "cqe", "users"), NUMBERS(r->id, r->depth, r->users), 3);
 		break;
 	case VB_DESCRIBE_MR:
-		print_numbers(NAMES("lkey", "rkey", "access", "addr", "length", "pd"),
-			      NUMBERS(r->lkey, r->rkey, r->access, r->addr, r->length, r->pd), 6);
+		print_numbers(
+			NAMES("lkey", "rkey", "access", "addr", "length", "pd", "mapped"),
+			NUMBERS(r->lkey, r->rkey, r->access, r->addr, r->length, r->pd, r->mapped),
+			7);
 		break;
 	case VB_DESCRIBE_MW:
 		print_numbers(NAMES("rkey", "type", "pd"), NUMBERS(r->rkey, r->type, r->pd), 3);

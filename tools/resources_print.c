@@ -100,9 +100,9 @@ static void print_record(const struct vb_asked_processes *all, const struct vb_d
 		printf("%u  cqe %u  users %u", r->id, r->depth, r->users);
 		break;
 	case VB_DESCRIBE_MR:
-		printf("lkey 0x%08x rkey 0x%08x  %s  0x%llx + %llu  pd %u", r->lkey, r->rkey,
+		printf("lkey 0x%08x rkey 0x%08x  %s  0x%llx + %llu  pd %u%s", r->lkey, r->rkey,
 		       access_text(r->access, text), (unsigned long long)r->addr,
-		       (unsigned long long)r->length, r->pd);
+		       (unsigned long long)r->length, r->pd, r->mapped ? "  mapped" : "");
 		break;
 	case VB_DESCRIBE_MW:
 		printf("rkey 0x%08x  type %u  pd %u", r->rkey, r->type, r->pd);

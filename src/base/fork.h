@@ -38,6 +38,7 @@ enum vb_fork_stage {
 
 	/* libibverbs: locks that are held during fork */
 	VB_FORK_EXPORTS, /* before nic->lock */
+	VB_FORK_MOVES,   /* vb_map_moving; before nic->lock */
 	VB_FORK_NIC,     /* nic->lock */
 	VB_FORK_MAPS,    /* pages of mapped regions; under nic->lock */
 	VB_FORK_GSI,

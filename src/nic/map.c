@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/barrier.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/fd.h"
@@ -23,6 +24,10 @@ enum {
 	RETRY_NS = 10000000, /* after the first failure; twice as long after each further one */
 	FAILURES_MAX = 10,
 };
+
+/* Held while pages move, from the look for the region to the end; before nic->lock. A region whose
+ * key is void is not found any more, and ends after this lock was free (vb_map_leave_begin). */
+pthread_mutex_t vb_map_moving = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- the table --- */
 
@@ -71,17 +76,15 @@ static void map_drop(struct vb_map *map)
 
 /* --- plain to mapped --- */
 
-/* Moves back all that regions have left behind. */
+/* Moves back all that regions have left behind. Under nic->lock. */
 static void maps_move_back(struct vb_nic *nic, struct vb_move *move)
 {
-	pthread_mutex_lock(&nic->lock);
 	for (unsigned i = 0; nic->maps && i < VB_MAPS_MAX; i++) {
 		struct vb_map *map = &nic->maps->at[i];
 
 		if (map->serial && !map->mr && !vb_move_back(move, map->file))
 			map_drop(map);
 	}
-	pthread_mutex_unlock(&nic->lock);
 }
 
 static bool is_ours_to_move(const struct vb_mr *mr)
@@ -150,27 +153,49 @@ static const char *map_make(struct vb_mr *mr, struct vb_move *move, const struct
 	return NULL;
 }
 
-/* The thread may hold the lock of a CQ, which comes after nic->lock: no other thread of the program
- * is there to wait for it. */
-const char *vb_map_region(struct vb_mr *mr, bool early)
+/* Under nic->lock, between vb_move_begin and vb_move_end. */
+static const char *map_try(struct vb_mr *mr, struct vb_move *move, const struct vb_range *range,
+			   bool early)
+{
+	const char *why;
+
+	maps_move_back(mr->nic, move);
+	if (vb_mw_has_bound_to(mr))
+		return "a memory window is bound to it";
+	why = vb_move_pages_forbid(range);
+	return why ? why : map_make(mr, move, range, early);
+}
+
+/* Under vb_map_moving. A thread that polls may hold the lock of a CQ, which comes after nic->lock:
+ * it does not wait. */
+static const char *region_map(struct vb_mr *mr, bool early, bool wait)
 {
 	const struct vb_range range = vb_move_pages(mr->addr, mr->length);
 	const char *why = region_forbids(mr, &range);
+	struct vb_nic *nic = mr->nic;
 	struct vb_move move;
 
 	if (!why)
-		why = vb_move_begin(mr->nic, &move);
+		why = vb_move_begin(nic, &move, true);
 	if (why)
 		return why;
-	maps_move_back(mr->nic, &move);
-	why = vb_mw_is_any_bound_to(mr) ? "a memory window is bound to it"
-					: vb_move_pages_forbid(&range);
-	if (!why) {
-		pthread_mutex_lock(&mr->nic->lock);
-		why = map_make(mr, &move, &range, early);
-		pthread_mutex_unlock(&mr->nic->lock);
+	if (wait ? pthread_mutex_lock(&nic->lock) : pthread_mutex_trylock(&nic->lock)) {
+		why = "another thread is in a call of the library";
+	} else {
+		why = map_try(mr, &move, &range, early);
+		pthread_mutex_unlock(&nic->lock);
 	}
 	vb_move_end(&move);
+	return why;
+}
+
+const char *vb_map_region(struct vb_mr *mr, bool early)
+{
+	const char *why;
+
+	pthread_mutex_lock(&vb_map_moving);
+	why = region_map(mr, early, true);
+	pthread_mutex_unlock(&vb_map_moving);
 	return why;
 }
 
@@ -188,9 +213,15 @@ void vb_map_registered(struct vb_mr *mr)
 		explain(mr, vb_map_region(mr, false));
 }
 
+/* Under vb_map_moving, which keeps it. */
 static struct vb_mr *region_at(struct vb_nic *nic, uint32_t index)
 {
-	return index < nic->keys_made ? nic->mrs[index / VB_KEY_PAGE][index % VB_KEY_PAGE] : NULL;
+	struct vb_mr **page =
+		index < nic->keys_made
+			? __atomic_load_n(&nic->mrs[index / VB_KEY_PAGE], __ATOMIC_ACQUIRE)
+			: NULL;
+
+	return page ? __atomic_load_n(&page[index % VB_KEY_PAGE], __ATOMIC_SEQ_CST) : NULL;
 }
 
 /* After a failure the next try waits, because each costs some hundred microseconds. */
@@ -204,65 +235,71 @@ static void note_result(struct vb_maps *maps, bool failed)
 	maps->failures += maps->failures < FAILURES_MAX;
 }
 
-/* A region that was found stays: no other thread of the program can end it. */
-static bool may_move(struct vb_nic *nic, struct vb_maps *maps)
+static bool is_small_and_plain(const struct vb_mr *mr, const struct vb_pd *pd, uint64_t most)
 {
-	if (!maps || vb_now_ns() < maps->retry_ns)
-		return false;
-	if (!vb_move_threads_forbid(nic->engine ? nic->self->tid : 0))
-		return true;
-	note_result(maps, true);
-	return false;
+	return mr && mr->pd == pd && mr->access & REMOTE && !atomic_load(&mr->entry->map) &&
+	       mr->length <= most;
+}
+
+static void map_small_regions(struct vb_pd *pd, struct vb_maps *maps)
+{
+	struct vb_nic *nic = pd->nic;
+
+	for (uint32_t i = 0; i < nic->keys_made && vb_now_ns() >= maps->retry_ns; i++) {
+		struct vb_mr *mr = region_at(nic, i);
+
+		if (!is_small_and_plain(mr, pd, maps->early_bytes))
+			continue;
+		if (!region_map(mr, true, true))
+			maps->early_bytes -= mr->length;
+		else
+			note_result(maps, true);
+	}
 }
 
 void vb_map_connected(struct vb_pd *pd)
 {
-	struct vb_nic *nic = pd->nic;
 	struct vb_maps *maps;
 
 	if (vb_config_map() != VB_MAP_AUTO)
 		return;
-	pthread_mutex_lock(&nic->lock);
-	maps = maps_get(nic);
-	pthread_mutex_unlock(&nic->lock);
-	if (!may_move(nic, maps))
-		return;
-	for (uint32_t i = 0; i < nic->keys_made; i++) {
-		struct vb_mr *mr = region_at(nic, i);
+	pthread_mutex_lock(&vb_map_moving);
+	pthread_mutex_lock(&pd->nic->lock);
+	maps = maps_get(pd->nic);
+	pthread_mutex_unlock(&pd->nic->lock);
+	if (maps)
+		map_small_regions(pd, maps);
+	pthread_mutex_unlock(&vb_map_moving);
+}
 
-		if (!mr || mr->pd != pd || !(mr->access & REMOTE) || atomic_load(&mr->entry->map) ||
-		    mr->length > maps->early_bytes)
-			continue;
-		if (!vb_map_region(mr, true))
-			maps->early_bytes -= mr->length;
-		else
-			note_result(maps, true);
-		if (vb_now_ns() < maps->retry_ns)
-			return;
-	}
+/* Under vb_map_moving. */
+static void map_wanted(struct vb_nic *nic, uint32_t index)
+{
+	struct vb_mr *mr = region_at(nic, index);
+	const char *why;
+
+	if (!mr || pthread_mutex_trylock(&nic->lock))
+		return;
+	maps_get(nic);
+	pthread_mutex_unlock(&nic->lock);
+	if (!nic->maps || vb_now_ns() < nic->maps->retry_ns)
+		return;
+	why = region_map(mr, false, false);
+	note_result(nic->maps, why);
+	explain(mr, why);
 }
 
 /* Peers write wanted_key: it may name anything. */
 void vb_map_turn(struct vb_nic *nic)
 {
+	VB_NO_CANCEL;
 	uint32_t wanted = atomic_exchange(&nic->seg.lent->wanted_key, 0);
-	struct vb_maps *maps;
-	struct vb_mr *mr;
-	const char *why;
 
 	atomic_store(&nic->map_wanted, 0);
-	if (!wanted || vb_config_map() == VB_MAP_OFF || pthread_mutex_trylock(&nic->lock))
+	if (!wanted || vb_config_map() == VB_MAP_OFF || pthread_mutex_trylock(&vb_map_moving))
 		return;
-	maps = maps_get(nic);
-	pthread_mutex_unlock(&nic->lock);
-	if (!may_move(nic, maps))
-		return;
-	mr = region_at(nic, wanted - 1);
-	if (!mr)
-		return;
-	why = vb_map_region(mr, false);
-	note_result(maps, why);
-	explain(mr, why);
+	map_wanted(nic, wanted - 1);
+	pthread_mutex_unlock(&vb_map_moving);
 }
 
 /* --- mapped to plain --- */
@@ -292,13 +329,23 @@ static void map_hide(struct vb_nic *nic, struct vb_map *map)
 
 void vb_map_leave_begin(struct vb_mr *mr, struct vb_map_leave *leave)
 {
-	leave->severed = atomic_load(&mr->entry->map) && !vb_move_begin(mr->nic, &leave->move);
+	*leave = (struct vb_map_leave){ 0 };
+	if (vb_config_map() == VB_MAP_OFF)
+		return;
+	pthread_mutex_lock(&vb_map_moving);
+	leave->mapped = atomic_load(&mr->entry->map);
+	if (!leave->mapped)
+		pthread_mutex_unlock(&vb_map_moving);
+	else
+		leave->severed = !vb_move_begin(mr->nic, &leave->move, false);
 }
 
 void vb_map_leave_cancel(struct vb_map_leave *leave)
 {
 	if (leave->severed)
 		vb_move_end(&leave->move);
+	if (leave->mapped)
+		pthread_mutex_unlock(&vb_map_moving);
 }
 
 /*
@@ -306,21 +353,25 @@ void vb_map_leave_cancel(struct vb_map_leave *leave)
  * The barrier lies between the new serial and the move: the thread's stores were in the file before
  * it, or the thread sees that its copy was in vain (pairs with vb_mapped_is_current).
  */
-void vb_map_leave_end(struct vb_mr *mr, struct vb_map_leave *leave)
+bool vb_map_leave_end(struct vb_mr *mr, struct vb_map_leave *leave)
 {
 	struct vb_nic *nic = mr->nic;
-	uint32_t map = atomic_load(&mr->entry->map);
+	struct vb_map *map;
+	bool left;
 
-	if (!map)
-		return;
+	if (!leave->mapped)
+		return true;
 	pthread_mutex_lock(&nic->lock);
-	map_hide(nic, &nic->maps->at[map - 1]);
+	map = &nic->maps->at[leave->mapped - 1];
+	map_hide(nic, map);
+	if (leave->severed) {
+		vb_barrier_others();
+		maps_move_back(nic, &leave->move);
+	}
+	left = map->serial;
 	pthread_mutex_unlock(&nic->lock);
-	if (!leave->severed)
-		return;
-	vb_barrier_others();
-	maps_move_back(nic, &leave->move);
-	vb_move_end(&leave->move);
+	vb_map_leave_cancel(leave);
+	return !left || !leave->severed;
 }
 
 /* --- peers --- */

@@ -35,6 +35,9 @@ static inline uint64_t vb_map_cost_ns(uint64_t length)
 	return VB_MAP_BASE_NS + length / 1024 * VB_MAP_NS_PER_KB;
 }
 
+/* Pages move under it; before nic->lock. */
+extern pthread_mutex_t vb_map_moving;
+
 struct vb_map {          /* under nic->lock */
 	uint64_t serial; /* 0: free */
 	uint64_t proof;  /* a peer that knows it can read this process */
@@ -58,7 +61,7 @@ struct vb_maps {
 void vb_map_registered(struct vb_mr *mr);
 /* A QP of the PD is connected to a process of this host: small regions move. */
 void vb_map_connected(struct vb_pd *pd);
-/* By a thread of the program, outside of hazards and locks: does what peers have asked for. */
+/* By a thread of the program, outside of hazards: does what peers have asked for. */
 void vb_map_turn(struct vb_nic *nic);
 
 /*
@@ -66,11 +69,13 @@ void vb_map_turn(struct vb_nic *nic);
  * With severed, views do not count: the pages will leave their file.
  */
 struct vb_map_leave {
+	uint32_t mapped; /* 1 + place in the table; 0: the region is not mapped */
 	bool severed;
 	struct vb_move move;
 };
 void vb_map_leave_begin(struct vb_mr *mr, struct vb_map_leave *leave);
-void vb_map_leave_end(struct vb_mr *mr, struct vb_map_leave *leave);
+/* False: the pages are still in their file, and views count after all. */
+bool vb_map_leave_end(struct vb_mr *mr, struct vb_map_leave *leave);
 /* The region has not ended after all. */
 void vb_map_leave_cancel(struct vb_map_leave *leave);
 

@@ -93,9 +93,22 @@ static void in_child(void)
 	copied[0] = copied[1] = -1;
 }
 
+/* No page moves during fork. The child would find its place empty. */
+static void moves_stop(void)
+{
+	pthread_mutex_lock(&vb_map_moving);
+}
+
+static void moves_go_on(void)
+{
+	pthread_mutex_unlock(&vb_map_moving);
+}
+
 void vb_map_watch_fork(void)
 {
+	static const struct vb_fork_handlers moves = { moves_stop, moves_go_on, moves_go_on };
 	static const struct vb_fork_handlers handlers = { prepare, in_parent, in_child };
 
+	vb_fork_register(VB_FORK_MOVES, &moves);
 	vb_fork_register(VB_FORK_MAPS, &handlers);
 }

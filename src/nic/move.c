@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "nic/freeze.h"
+#include "nic/hold.h"
 #include "nic/nic.h"
 
 enum {
@@ -36,8 +37,18 @@ static bool take_turn(void)
 	return !pthread_mutex_clocklock(&vb_service_turn, CLOCK_MONOTONIC, &until);
 }
 
+/* Whether pages may move although the program has several threads. */
+static const char *threads_forbid(bool out)
+{
+	if (!(vb_move_rules_off & VB_RULE_ALONE))
+		return "the program has several threads";
+	if (vb_hold_kind() != VB_HOLD_THREADS || vb_move_rules_off & VB_RULE_HOLD)
+		return "the program has several threads, and may not use userfaultfd";
+	return out ? NULL : vb_move_calls_forbid(NULL, true);
+}
+
 /* Signals first: a handler could start a thread. */
-const char *vb_move_begin(struct vb_nic *nic, struct vb_move *move)
+const char *vb_move_begin(struct vb_nic *nic, struct vb_move *move, bool out)
 {
 	const char *why;
 	sigset_t all;
@@ -45,10 +56,11 @@ const char *vb_move_begin(struct vb_nic *nic, struct vb_move *move)
 	move->nic = nic;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &move->signals);
-	why = vb_move_threads_forbid(nic->engine ? nic->self->tid : 0);
+	move->alone = !vb_move_threads_forbid(nic->engine ? nic->self->tid : 0);
+	why = move->alone ? NULL : threads_forbid(out);
 	if (!why)
 		why = vb_move_pins_forbid();
-	if (!why && !take_turn())
+	if (!why && move->alone && !take_turn())
 		why = "the service thread is at work";
 	if (why)
 		pthread_sigmask(SIG_SETMASK, &move->signals, NULL);
@@ -57,7 +69,8 @@ const char *vb_move_begin(struct vb_nic *nic, struct vb_move *move)
 
 void vb_move_end(struct vb_move *move)
 {
-	pthread_mutex_unlock(&vb_service_turn);
+	if (move->alone)
+		pthread_mutex_unlock(&vb_service_turn);
 	pthread_sigmask(SIG_SETMASK, &move->signals, NULL);
 }
 
@@ -147,21 +160,66 @@ static void *map_populated(uint64_t length, int flags, int file)
 	return NULL;
 }
 
-/*
- * From the freeze to the thaw nothing but this function writes: no thread of this process, no peer,
- * no handler of a signal. A child of fork that does not run our handlers has none of the pages.
- */
+/* The bytes are copied from the place itself: nothing but this function writes there. */
+static int move_alone(const struct vb_range *range, void *with)
+{
+	memcpy(with, (void *)(uintptr_t)range->start, range->length);
+	return replace(with, range->length, range->start);
+}
+
+/* Nobody reaches the pages. Nothing is allocated, and no other memory is touched, from the taking
+ * of the pages to their end. */
+static int move_held(struct vb_hold *hold, const struct vb_range *range, void *with)
+{
+	int err = vb_hold_take(hold);
+
+	if (err)
+		return err;
+	memcpy(with, hold->aside, range->length);
+	if (vb_move_calls_forbid(range, false) || !vb_hold_is_whole(hold))
+		err = -EAGAIN;
+	else
+		err = replace(with, range->length, range->start);
+	if (err)
+		vb_hold_give_back(hold);
+	else
+		vb_hold_follow(hold);
+	return err;
+}
+
+/* Where the kernel cannot hold pages, being alone must do. */
+static int move_frozen(const struct vb_move *move, const struct vb_range *range, void *with)
+{
+	struct vb_hold hold;
+	int err = vb_move_rules_off & VB_RULE_HOLD
+			  ? -EPERM
+			  : vb_hold_open(&hold, range->start, range->length);
+
+	if (err)
+		return move->alone ? move_alone(range, with) : err;
+	err = move_held(&hold, range, with);
+	vb_hold_end(&hold);
+	return err;
+}
+
+/* Every page is there, and this process has it alone, so that the kernel can move it. */
+static int pages_prepare(const struct vb_range *range)
+{
+	return madvise((void *)(uintptr_t)range->start, range->length, MADV_POPULATE_WRITE) ? -errno
+											    : 0;
+}
+
+/* A child of fork that does not run our handlers has none of the pages. */
 int vb_move_out(struct vb_move *move, const struct vb_range *range, int file)
 {
-	void *with = map_populated(range->length, MAP_SHARED, file);
-	int err = -ENOMEM;
+	int err = pages_prepare(range);
+	void *with = err ? NULL : map_populated(range->length, MAP_SHARED, file);
 
 	if (!with)
-		return err;
+		return err ? err : -ENOMEM;
 	madvise(with, range->length, MADV_DONTFORK);
 	if (vb_freeze(move->nic, range->start, range->start + range->length, false)) {
-		memcpy(with, (void *)(uintptr_t)range->start, range->length);
-		err = replace(with, range->length, range->start);
+		err = move_frozen(move, range, with);
 		vb_thaw(move->nic);
 	} else {
 		err = -EBUSY;
@@ -175,38 +233,65 @@ int vb_move_out(struct vb_move *move, const struct vb_range *range, int file)
 
 struct back {
 	int file;
+	bool alone;
 };
 
 /* The bytes are read from the file: the program may have forbidden itself to read the mapping. */
+static int bytes_back(const struct vb_mapping *at, int file, char *with)
+{
+	for (uint64_t done = 0; done < at->length;) {
+		ssize_t got =
+			pread(file, with + done, at->length - done, (off_t)(at->offset + done));
+
+		if (got <= 0)
+			return got < 0 ? -errno : -EIO;
+		done += (uint64_t)got;
+	}
+	if (at->prot != (PROT_READ | PROT_WRITE) && mprotect(with, at->length, at->prot))
+		return -errno;
+	return replace(with, at->length, at->start);
+}
+
+/* Nobody writes meanwhile, so nothing is allocated, as in move_held. */
+static int bytes_back_held(const struct vb_mapping *at, int file, char *with)
+{
+	const struct vb_range range = { at->start, at->length };
+	struct vb_hold hold;
+	int err = vb_hold_writes(&hold, at->start, at->length);
+
+	if (err)
+		return err;
+	if (at->prot != (PROT_READ | PROT_WRITE) || vb_move_calls_forbid(&range, true) ||
+	    vb_move_pins_forbid()) /* since the first look */
+		err = -EBUSY;
+	else
+		err = bytes_back(at, file, with);
+	vb_hold_end(&hold);
+	return err;
+}
+
 static int mapping_back(const struct vb_mapping *at, void *arg)
 {
 	const struct back *back = arg;
 	const struct vb_range range = { at->start, at->length };
-	char *with = vb_move_is_stack(&range)
-			     ? NULL
-			     : map_populated(at->length, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-	uint64_t done = 0;
-	int err = with ? 0 : -ENOMEM;
+	char *with;
+	int err;
 
-	while (!err && done < at->length) {
-		ssize_t got = pread(back->file, with + done, at->length - done,
-				    (off_t)(at->offset + done));
-
-		err = got > 0 ? 0 : got < 0 ? -errno : -EIO;
-		done += got > 0 ? (uint64_t)got : 0;
-	}
-	if (!err && at->prot != (PROT_READ | PROT_WRITE) && mprotect(with, at->length, at->prot))
-		err = -errno;
-	if (!err)
-		err = replace(with, at->length, at->start);
-	if (err && with)
+	with = vb_move_is_stack(&range)
+		       ? NULL
+		       : map_populated(at->length, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	if (!with)
+		return -ENOMEM;
+	err = back->alone ? bytes_back(at, back->file, with)
+			  : bytes_back_held(at, back->file, with);
+	if (err)
 		munmap(with, at->length);
 	return err;
 }
 
 int vb_move_back(struct vb_move *move, int file)
 {
-	struct back back = { file };
+	struct back back = { file, move->alone };
 	int err;
 
 	/* Another region may have the same memory, at any address by now. Views reach the file,
@@ -220,7 +305,7 @@ int vb_move_back(struct vb_move *move, int file)
 
 int vb_move_back_in_child(int file)
 {
-	struct back back = { file };
+	struct back back = { file, true };
 
 	return vb_mappings_of(file, mapping_back, &back);
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <linux/mempolicy.h>
@@ -14,16 +13,9 @@
 #include "base/annotate.h"
 #include "nic/move.h"
 
-enum {
-	DESCRIPTORS_MAX = 1024, /* more of them take too long to look at */
-	STACK_MARGIN = 64 << 10,
-	REGISTERED_RINGS = 16, /* of io_uring, per thread */
-	RING_PROBE_BYTES = 16, /* struct io_uring_probe without operations */
-	RING_REGISTER_PROBE = 8,
-};
-#define RING_USE_REGISTERED 0x80000000u
+enum { STACK_MARGIN = 64 << 10 };
 
-unsigned vb_move_rules_off;
+__attribute__((visibility("default"))) unsigned vb_move_rules_off;
 
 struct vb_range vb_move_pages(uint64_t addr, uint64_t length)
 {
@@ -62,127 +54,12 @@ const char *vb_move_threads_forbid(pid_t service)
 	return why;
 }
 
-/* --- what may have pages pinned --- */
+/* --- pages --- */
 
 static bool begins(const char *text, const char *with)
 {
 	return !strncmp(text, with, strlen(with));
 }
-
-static bool is_listed(const char *text, const char *const *list)
-{
-	for (; *list; list++)
-		if (!strcmp(text, *list))
-			return true;
-	return false;
-}
-
-/* Of other families, and of sockets that send without a copy, nothing is known. */
-static bool socket_is_harmless(int fd)
-{
-	int domain = -1, zero_copy = 0;
-	socklen_t size = sizeof(domain);
-
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size))
-		return false;
-	size = sizeof(zero_copy);
-	if (domain == AF_INET || domain == AF_INET6)
-		return !getsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &zero_copy, &size) && !zero_copy;
-	return domain == AF_UNIX || domain == AF_NETLINK;
-}
-
-/* The kinds of descriptors that pin no memory of the program for longer than a system call. */
-static bool descriptor_is_harmless(int fd, const char *link)
-{
-	static const char *const inodes[] = { "anon_inode:[eventfd]",  "anon_inode:[eventpoll]",
-					      "anon_inode:[timerfd]",  "anon_inode:[signalfd]",
-					      "anon_inode:inotify",    "anon_inode:[pidfd]",
-					      "anon_inode:[fanotify]", NULL };
-	static const char *const devices[] = { "/dev/null", "/dev/zero",    "/dev/full",
-					       "/dev/tty",  "/dev/console", "/dev/random",
-					       "/dev/ptmx", "/dev/urandom", NULL };
-
-	if (begins(link, "socket:"))
-		return socket_is_harmless(fd);
-	if (begins(link, "anon_inode:"))
-		return is_listed(link, inodes);
-	if (begins(link, "/dev/"))
-		return is_listed(link, devices) || begins(link, "/dev/pts/") ||
-		       begins(link, "/dev/shm/");
-	return link[0] == '/' || begins(link, "pipe:") || begins(link, "pidfd:") ||
-	       begins(link, "net:[") || begins(link, "mnt:[") || begins(link, "user:[");
-}
-
-static const char *descriptors_forbid(void)
-{
-	const char *why = NULL;
-	struct dirent *entry;
-	DIR *all = opendir("/proc/self/fd");
-	char link[64];
-	int seen = 0;
-
-	if (!all)
-		return "/proc does not show the descriptors";
-	while (!why && (entry = readdir(all))) {
-		ssize_t length;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		length = readlinkat(dirfd(all), entry->d_name, link, sizeof(link) - 1);
-		link[length > 0 ? length : 0] = '\0';
-		if (++seen > DESCRIPTORS_MAX)
-			why = "the program has too many descriptors to look at";
-		else if (length <= 0 || !descriptor_is_harmless(atoi(entry->d_name), link))
-			why = "a descriptor may have memory of the program pinned";
-	}
-	closedir(all);
-	return why;
-}
-
-/* The number behind a key of /proc/self/status; 0: there is none. */
-static long status_value(const char *key)
-{
-	FILE *file = fopen("/proc/self/status", "re");
-	char line[256];
-	long value = 0;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (begins(line, key))
-			value = atol(line + strlen(key));
-	if (file)
-		fclose(file);
-	return value;
-}
-
-/* A ring may be known by its number alone, without a descriptor or a mapping. A filter of system
- * calls may end the program for this question: then it also keeps the program from rings. */
-static bool has_hidden_ring(void)
-{
-	uint64_t probe[RING_PROBE_BYTES / sizeof(uint64_t)];
-
-	if (status_value("Seccomp:"))
-		return false;
-	for (int i = 0; i < REGISTERED_RINGS; i++) {
-		memset(probe, 0, sizeof(probe));
-		if (!syscall(SYS_io_uring_register, i, RING_REGISTER_PROBE | RING_USE_REGISTERED,
-			     probe, 0))
-			return true;
-	}
-	return false;
-}
-
-const char *vb_move_pins_forbid(void)
-{
-	if (vb_move_rules_off & VB_RULE_PINS)
-		return NULL;
-	if (status_value("VmLck:") || status_value("VmPin:"))
-		return "the program has locked memory";
-	if (has_hidden_ring())
-		return "the program has a ring of io_uring";
-	return descriptors_forbid();
-}
-
-/* --- pages --- */
 
 struct line { /* of /proc/self/maps */
 	unsigned long start, end;
@@ -208,8 +85,6 @@ static const char *line_forbids(const struct line *line, const struct vb_range *
 {
 	const uint64_t end = range->start + range->length;
 
-	if (strstr(line->name, "[aio]") || strstr(line->name, "io_uring"))
-		return "the program has a context of asynchronous I/O";
 	if (line->end <= range->start || line->start >= end)
 		return NULL;
 	if (strcmp(line->perms, "rw-p") != 0 || line->inode || begins(line->name, "[stack") ||

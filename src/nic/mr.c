@@ -201,6 +201,14 @@ int vb_mr_alloc_null(struct vb_pd *pd, struct vb_mr **out)
 	return region_create(pd, &spec, null, out);
 }
 
+static int withdraw_later(uint32_t slot)
+{
+	vb_explain("the process with slot %u is stopped while it copies to or from this memory; "
+		   "continue or end it, then deregister again",
+		   slot);
+	return -EBUSY;
+}
+
 /* Afterwards nothing uses the memory any more: no peer, no thread, no poll. */
 static int region_withdraw(struct vb_mr *mr)
 {
@@ -220,10 +228,7 @@ static int region_withdraw(struct vb_mr *mr)
 	ending.severed = leave.severed;
 	if (vb_grace_pass(mr->nic, &ending, &slot) < 0) {
 		vb_map_leave_cancel(&leave);
-		vb_explain("the process with slot %u is stopped while it copies to or from this "
-			   "memory; continue or end it, then deregister again",
-			   slot);
-		return -EBUSY;
+		return withdraw_later(slot);
 	}
 	if (vb_mw_any_bound_to(mr)) { /* a thread that was inside has bound a window */
 		vb_map_leave_cancel(&leave);
@@ -232,8 +237,10 @@ static int region_withdraw(struct vb_mr *mr)
 	}
 	if (atomic_load(&mr->used_by_recv))
 		vb_rq_settle(mr->nic, mr);
-	vb_map_leave_end(mr, &leave);
-	return 0;
+	if (vb_map_leave_end(mr, &leave))
+		return 0;
+	ending.severed = false;
+	return vb_grace_pass(mr->nic, &ending, &slot) < 0 ? withdraw_later(slot) : 0;
 }
 
 /* Frees the object and all it has besides its keys. */

@@ -149,21 +149,22 @@ int vb_mw_dealloc(struct vb_mw *mw)
 	return 0;
 }
 
-bool vb_mw_is_any_bound_to(const struct vb_mr *mr)
+bool vb_mw_has_bound_to(const struct vb_mr *mr)
 {
 	bool any = false;
 
-	pthread_mutex_lock(&mr->nic->lock);
 	vb_list_for(mw, &mr->nic->mws, struct vb_mw, node)
 		any |= is_bound(mw) && mw->bound_lkey == mr->ibv.lkey;
-	pthread_mutex_unlock(&mr->nic->lock);
 	return any;
 }
 
 bool vb_mw_any_bound_to(const struct vb_mr *mr)
 {
-	bool any = vb_mw_is_any_bound_to(mr);
+	bool any;
 
+	pthread_mutex_lock(&mr->nic->lock);
+	any = vb_mw_has_bound_to(mr);
+	pthread_mutex_unlock(&mr->nic->lock);
 	if (any)
 		vb_explain("a memory window is bound to the region: invalidate or unbind it first");
 	return any;

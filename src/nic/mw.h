@@ -52,7 +52,7 @@ bool vb_mw_invalidate(struct vb_peer *target, uint32_t rkey, uint32_t pd, uint32
 void vb_mw_settle(struct vb_nic *nic, uint32_t rkey, uint32_t qpn);
 
 bool vb_mw_any_bound_to(const struct vb_mr *mr);
-/* The same without a sentence. */
-bool vb_mw_is_any_bound_to(const struct vb_mr *mr);
+/* The same without a sentence; under nic->lock. */
+bool vb_mw_has_bound_to(const struct vb_mr *mr);
 
 #endif

@@ -108,6 +108,7 @@ static void add_mr(struct listing *listing, const struct vb_mr *mr)
 	record->lkey = mr->ibv.lkey;
 	record->rkey = mr->ibv.rkey;
 	record->access = mr->access;
+	record->mapped = atomic_load(&mr->entry->map) != 0;
 }
 
 static void add_mw(struct listing *listing, const struct vb_mw *mw)

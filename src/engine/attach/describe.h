@@ -123,7 +123,8 @@ struct vb_describe_record {
 	uint8_t waits;   /* QP: enum vb_pend_why, why the send queue does not go on */
 	uint8_t lane;    /* QP on the wire (nic/lane.h) */
 	uint8_t cm_wait; /* identifier: enum vb_describe_cm_wait */
-	uint8_t reserved[5];
+	uint8_t mapped;  /* MR: peers may map it (nic/map.h) */
+	uint8_t reserved[4];
 	uint64_t bytes_out, bytes_read; /* QP: of completed work requests */
 	uint64_t lost;                  /* QP: messages to it that found no receive or no right */
 	uint64_t since_ns;              /* identifier: it waits since then */

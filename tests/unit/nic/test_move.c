@@ -15,14 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <linux/aio_abi.h>
+#include <linux/futex.h>
 #include <linux/io_uring.h>
 
 #include <cmocka.h>
 
+#include "nic/hold.h"
 #include "nic/map.h"
 #include "rig.h"
 
-enum { PAGE = 4096, PAGES = 64, LENGTH = PAGES * PAGE, ROUNDS = 50, MOVES = 2000 };
+enum { PAGE = 4096, PAGES = 64, LENGTH = PAGES * PAGE, ROUNDS = 50, MOVES = 300 };
 
 static struct rig rig;
 static char *memory; /* LENGTH bytes, private and anonymous */
@@ -136,6 +138,32 @@ static void rights_are_those_of_the_region(void **state)
 	assert_int_equal(vb_mr_deregister(mr), 0);
 }
 
+/* The byte that a child sees after its parent has written another one. */
+static int byte_in_child(void)
+{
+	int go[2], status;
+	char byte = 1;
+	pid_t child;
+
+	assert_int_equal(pipe(go), 0);
+	memory[PAGE] = 1;
+	child = fork();
+	if (!child) {
+		if (read(go[0], &byte, 1) != 1)
+			_exit(99);
+		memory[0] = 3; /* the parent does not see this */
+		_exit(memory[PAGE]);
+	}
+	memory[PAGE] = 2;
+	memory[0] = 5;
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	close(go[0]);
+	close(go[1]);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
 /* --- rule 1: pages --- */
 
 /* Bytes beside the region share its first and last page. */
@@ -223,13 +251,14 @@ static bool moves_beside_a_writer(unsigned *moves)
 	return whole;
 }
 
+/* An ordinary user may not hold pages while system calls wait. */
 static void a_second_thread_keeps_pages_where_they_are(void **state)
 {
 	unsigned moves;
 
 	assert_true(moves_beside_a_writer(&moves));
 	assert_int_equal(moves, 0);
-	vb_move_rules_off = VB_RULE_THREADS;
+	vb_move_rules_off = VB_RULE_THREADS | VB_RULE_HOLD;
 	assert_false(moves_beside_a_writer(&moves));
 	assert_true(moves > 0);
 }
@@ -259,6 +288,81 @@ static void pages_that_cannot_move_back_are_left(void **state)
 	assert_true(page_has(memory, "rw-p", false));
 	assert_int_equal(memory[0], 9);
 	assert_false(any_file());
+}
+
+/* Where the system permits it, they move back beside a second thread. */
+static void pages_move_back_beside_a_second_thread(void **state)
+{
+	struct vb_mr *mr = mapped(memory, LENGTH);
+	pthread_t thread;
+
+	atomic_store(&over, false);
+	pthread_create(&thread, NULL, wait_for_end, NULL);
+	memory[PAGE] = 9;
+	vb_move_rules_off = VB_RULE_ALONE;
+	assert_int_equal(vb_mr_deregister(mr), 0);
+	if (vb_hold_kind() == VB_HOLD_THREADS) {
+		assert_true(page_has(memory, "rw-p", false));
+		assert_false(any_file());
+	}
+	assert_int_equal(memory[PAGE], 9);
+	assert_int_equal(byte_in_child(), 1);
+	atomic_store(&over, true);
+	pthread_join(thread, NULL);
+}
+
+static void *sleep_on_futex(void *arg)
+{
+	syscall(SYS_futex, memory, FUTEX_WAIT, 0x07070707, NULL, NULL, 0);
+	atomic_store(&over, true);
+	return NULL;
+}
+
+static bool sleeps_on_futex(void)
+{
+	const struct vb_range range = { (uintptr_t)memory, LENGTH };
+
+	return vb_move_calls_forbid(&range, false) != NULL;
+}
+
+/* The name of a futex that processes share tells its file. */
+static void a_sleeper_is_woken(void **state)
+{
+	struct vb_mr *mr = rig_register(rig.pd, memory, LENGTH);
+	pthread_t thread;
+
+	atomic_store(&over, false);
+	pthread_create(&thread, NULL, sleep_on_futex, NULL);
+	while (!sleeps_on_futex())
+		sched_yield();
+	if (vb_hold_kind() == VB_HOLD_THREADS) {
+		vb_move_rules_off = VB_RULE_ALONE;
+		assert_non_null(vb_map_region(mr, false));
+		assert_true(page_has(memory, "rw-p", false));
+		assert_int_equal(memory[LENGTH - 1], 7);
+		vb_move_rules_off = VB_RULE_ALONE | VB_RULE_CALLS;
+		assert_null(vb_map_region(mr, false));
+		assert_int_equal(syscall(SYS_futex, memory, FUTEX_WAKE, 1, NULL, NULL, 0), 0);
+		vb_move_rules_off = VB_RULE_CALLS | VB_RULE_THREADS;
+		assert_int_equal(vb_mr_deregister(mr), 0);
+		vb_move_rules_off = 0;
+	} else {
+		assert_int_equal(vb_mr_deregister(mr), 0);
+	}
+	assert_int_equal(syscall(SYS_futex, memory, FUTEX_WAKE, 1, NULL, NULL, 0), 1);
+	pthread_join(thread, NULL);
+}
+
+/* Where the system permits it, pages move beside a thread that writes, and nothing is lost. */
+static void pages_move_beside_a_writer(void **state)
+{
+	unsigned moves;
+
+	if (vb_hold_kind() != VB_HOLD_THREADS)
+		skip();
+	vb_move_rules_off = VB_RULE_ALONE;
+	assert_true(moves_beside_a_writer(&moves));
+	assert_int_equal(moves, MOVES);
 }
 
 /* --- rule 3: pins --- */
@@ -322,6 +426,9 @@ static void pinned_pages_stay(void **state)
 	ring_read(ring, ends[0]);
 	assert_int_equal(memory[0], 'a');
 	vb_move_rules_off = VB_RULE_PINS;
+	if (vb_hold_kind() != VB_HOLD_NONE) /* the kernel knows of the pins */
+		assert_non_null(vb_map_region(mr, false));
+	vb_move_rules_off = VB_RULE_PINS | VB_RULE_HOLD;
 	assert_null(vb_map_region(mr, false));
 	ring_read(ring, ends[0]);
 	assert_int_equal(memory[0], 'a'); /* the byte is lost: it is in the old page */
@@ -336,15 +443,13 @@ static void pinned_pages_stay(void **state)
 
 static void asynchronous_io_is_found(void **state)
 {
-	const struct vb_range range = { (uintptr_t)memory, LENGTH };
 	aio_context_t context = 0;
 	int fd, one = 1;
 
-	assert_null(vb_move_pages_forbid(&range));
+	assert_null(vb_move_pins_forbid());
 	assert_int_equal(syscall(SYS_io_setup, 1, &context), 0);
-	assert_non_null(vb_move_pages_forbid(&range));
+	assert_non_null(vb_move_pins_forbid());
 	syscall(SYS_io_destroy, context);
-	assert_null(vb_move_pages_forbid(&range));
 	assert_null(vb_move_pins_forbid());
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	assert_null(vb_move_pins_forbid());
@@ -359,32 +464,6 @@ static void asynchronous_io_is_found(void **state)
 }
 
 /* --- rule 4: fork --- */
-
-/* The byte that a child sees after its parent has written another one. */
-static int byte_in_child(void)
-{
-	int go[2], status;
-	char byte = 1;
-	pid_t child;
-
-	assert_int_equal(pipe(go), 0);
-	memory[PAGE] = 1;
-	child = fork();
-	if (!child) {
-		if (read(go[0], &byte, 1) != 1)
-			_exit(99);
-		memory[0] = 3; /* the parent does not see this */
-		_exit(memory[PAGE]);
-	}
-	memory[PAGE] = 2;
-	memory[0] = 5;
-	assert_int_equal(write(go[1], &byte, 1), 1);
-	assert_int_equal(waitpid(child, &status, 0), child);
-	close(go[0]);
-	close(go[1]);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
 
 static void a_child_has_the_pages_as_they_were(void **state)
 {
@@ -494,7 +573,10 @@ int main(void)
 		CASE(neighbours_stay),
 		CASE(other_memory_stays),
 		CASE(a_second_thread_keeps_pages_where_they_are),
+		CASE(pages_move_beside_a_writer),
 		CASE(pages_that_cannot_move_back_are_left),
+		CASE(pages_move_back_beside_a_second_thread),
+		CASE(a_sleeper_is_woken),
 		CASE(pinned_pages_stay),
 		CASE(asynchronous_io_is_found),
 		CASE(a_child_has_the_pages_as_they_were),
