@@ -121,13 +121,15 @@ static void far_gone(void)
 }
 
 #define PEER "\\(pid [0-9]+, explain\\)"
+/* Of who has come by himself: by process once this one has met it. */
+#define COMER "\\((pid [0-9]+, explain|at [^)]+)\\)"
 
 const struct rig_case rig_pair_cases[] = {
 	{ "both sides of a receive that is too short",
 	  far_short,
 	  { "SEND wr_id 8: the message has 40 bytes, the receive posted at QP 0x[0-9a-f]{6} " PEER
 	    " has room for 30",
-	    "QP 0x[0-9a-f]{6} has failed: it refused a request of QP 0x[0-9a-f]{6} " PEER
+	    "QP 0x[0-9a-f]{6} has failed: it refused a request of QP 0x[0-9a-f]{6} " COMER
 	    ": the message did not fit into the receive" },
 	  { "QP 0x[0-9a-f]{6} refuses a SEND of QP 0x[0-9a-f]{6} " PEER
 	    ": the message has 40 bytes",
@@ -136,7 +138,7 @@ const struct rig_case rig_pair_cases[] = {
 	  far_right,
 	  { "RDMA_WRITE wr_id 8: qp_access_flags of QP 0x[0-9a-f]{6} " PEER
 	    " lack IBV_ACCESS_REMOTE_WRITE \\(they have none\\)",
-	    "it refused a request of QP 0x[0-9a-f]{6} " PEER
+	    "it refused a request of QP 0x[0-9a-f]{6} " COMER
 	    ": its qp_access_flags lack the right" },
 	  { "QP 0x[0-9a-f]{6} refuses a WRITE of QP 0x[0-9a-f]{6} " PEER
 	    ": qp_access_flags of QP 0x[0-9a-f]{6} lack IBV_ACCESS_REMOTE_WRITE" } },
