@@ -120,6 +120,8 @@ static void run(int channel, bool is_client)
 	printf("# connected at %.6f\n", begin_us / 1e6);
 	if (options.verbose)
 		connection_print(&session.lanes[0]);
+	if (options.stop)
+		raise(SIGSTOP);
 	session_run(&session);
 	printf("# ended at %.6f\n", clock_us() / 1e6);
 	missing_check();

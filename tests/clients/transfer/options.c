@@ -18,6 +18,7 @@ static const char usage_text[] =
 	"  -d DEVICE  -g GID-INDEX (1)  -p TCP-PORT (18600)\n"
 	"  -e         sleep until there are completions\n"
 	"  -v         print QP numbers, and the counters that moved\n"
+	"  -z         stop once there is a connection, until SIGCONT\n"
 	"Of the client:\n"
 	"  -c rc|uc|ud    transport (rc)\n"
 	"  -o OPS         send, send_imm, write, write_imm, read, cmp_swap, fetch_add, mixed; a "
@@ -181,6 +182,9 @@ static void option_apply(struct options *options, int code)
 	case 'v':
 		options->verbose = true;
 		break;
+	case 'z':
+		options->stop = true;
+		break;
 	case 'P':
 		options->pair = true;
 		break;
@@ -220,8 +224,8 @@ void options_read(struct options *options, int argc, char **argv)
 		.port = "18600",
 		.gid_index = 1,
 	};
-	while ((code = getopt_long(argc, argv, "c:o:n:q:w:r:s:m:S:T:R:t:bk:LM:x:l:g:d:p:evh", names,
-				   NULL)) != -1)
+	while ((code = getopt_long(argc, argv, "c:o:n:q:w:r:s:m:S:T:R:t:bk:LM:x:l:g:d:p:evhz",
+				   names, NULL)) != -1)
 		option_apply(options, code);
 	if (argc - optind > 1 || (options->pair && argc != optind))
 		usage(argv[argc - 1]);

@@ -52,6 +52,7 @@ struct options {
 	bool events;  /* sleep for completions instead of polling */
 	bool pair;    /* both sides, in two processes made by fork */
 	bool verbose; /* who is connected to whom, and every counter that moved */
+	bool stop;    /* once there is a connection */
 };
 
 void options_read(struct options *options, int argc, char **argv);
