@@ -153,8 +153,9 @@ size_t vb_capture_read(struct vb_capture_reader *reader, vb_capture_each *each, 
 
 uint64_t vb_capture_lost(const struct vb_capture_reader *reader)
 {
+	/* The count first: a record that comes between the loads is not lost. */
+	const uint64_t packets = atomic_load_explicit(&reader->head->packets, memory_order_acquire);
 	const uint64_t written = atomic_load_explicit(&reader->head->written, memory_order_acquire);
-	const uint64_t packets = atomic_load_explicit(&reader->head->packets, memory_order_relaxed);
 	const uint64_t busy = atomic_load_explicit(&reader->head->lost, memory_order_relaxed);
 	uint64_t lost = reader->overwritten + busy - reader->busy;
 
@@ -165,14 +166,15 @@ uint64_t vb_capture_lost(const struct vb_capture_reader *reader)
 
 uint64_t vb_capture_stations_lost(const struct vb_capture_reader *reader)
 {
-	const uint64_t written = atomic_load_explicit(&reader->head->written, memory_order_acquire);
 	const uint64_t stations =
-		atomic_load_explicit(&reader->head->stations, memory_order_relaxed);
+		atomic_load_explicit(&reader->head->stations, memory_order_acquire);
+	const uint64_t written = atomic_load_explicit(&reader->head->written, memory_order_acquire);
 	const uint64_t busy =
 		atomic_load_explicit(&reader->head->stations_lost, memory_order_relaxed);
 	uint64_t lost = reader->stations_overwritten + busy - reader->stations_busy;
 
-	if (reader->position == written)
+	/* The reader may be ahead of the count, which is moved last. */
+	if (reader->position == written && (int32_t)(stations - reader->stations) > 0)
 		lost += (uint32_t)(stations - reader->stations); /* behind the last record */
 	return lost;
 }

@@ -208,10 +208,11 @@ void *vb_capture_begin(enum vb_capture_kind kind, size_t size, uint32_t packets,
 void vb_capture_end(void)
 {
 	ring.position += ring.size;
-	atomic_store_explicit(&ring.head->packets, ring.number, memory_order_relaxed);
-	atomic_store_explicit(&ring.head->stations, ring.stations, memory_order_relaxed);
 	/* Pairs with the acquire load of the reader. */
 	atomic_store_explicit(&ring.head->written, ring.position, memory_order_release);
+	/* Pair with the loads before that of `written`: what is counted is written. */
+	atomic_store_explicit(&ring.head->packets, ring.number, memory_order_release);
+	atomic_store_explicit(&ring.head->stations, ring.stations, memory_order_release);
 	vb_spin_unlock(&ring.lock);
 }
 
