@@ -258,7 +258,9 @@ static void attend(struct stage *stage, enum stage_qp which)
 
 	if (bits & VB_QP_ATTN_FAIL) {
 		fuzz_check(reliable(which) || end->bereft);
-		fuzz_check(vb_reason_row(reason)->syndrome || reason == VB_WHY_RECV_SHORT);
+		/* These two have no NAK. */
+		fuzz_check(vb_reason_row(reason)->syndrome || reason == VB_WHY_RECV_SHORT ||
+			   reason == VB_WHY_RECV_INVALIDATE);
 		if (vb_qp_enter_error(end->qp))
 			vb_roce_post(end->wired);
 	}
