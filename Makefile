@@ -6,8 +6,8 @@ LIBDIR ?= lib/verbena
 # ninja with a target of meson.build, or without one: everything, tests included.
 NINJA   = ninja -C $(BUILD) $(NINJAFLAGS)
 
-.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale adversary torture fuzz interop bench \
-	install uninstall deb rpm container reproducible test-install test-packages clean
+.PHONY: all everything deps configure demo test test-arm64 conformance sim sim-scale adversary torture \
+	ecosystem fuzz interop bench install uninstall deb rpm container reproducible test-install test-packages clean
 
 # All but the tests.
 all: configure
@@ -71,6 +71,12 @@ torture: deps
 	@$(NINJA) tests/chaos/torture_map tests/chaos/chaos_map
 	@timeout $$(($(SECONDS) * 20)) $(BUILD)/tests/chaos/torture_map -n $$(($(SECONDS) * 20)) -f 50
 	@timeout $$(($(SECONDS) * 20)) $(BUILD)/tests/chaos/torture_map -n $$(($(SECONDS) * 20)) -f 50 -u
+
+# What people run on verbs, unmodified: MPI, UCX, perftest and others; over memory, the wire, and
+# between two hosts. mpich and the compilers of both MPIs are not among the dependencies.
+ecosystem: deps
+	@$(MAKE) --no-print-directory everything
+	@tests/ecosystem/run --build $(BUILD)
 
 fuzz: deps
 	@tests/fuzz/run $(SECONDS)

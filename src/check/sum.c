@@ -4,7 +4,7 @@
  * but one in 2^64.
  *
  * Reading a long buffer twice takes longer than sending it. So all bytes are summed of the first
- * long buffers of a queue, and later of one in sixteen, by chance: a program may use its buffers in
+ * long buffers of a queue, and later of one in 64, by chance: a program may use its buffers in
  * turn. Of the others the first and the last bytes are summed.
  *
  * Of a receive buffer, the bytes behind the message must be as they were at the post. The length of
@@ -17,7 +17,7 @@
 
 #include "check/check.h"
 
-enum { LONG = 4096, EDGE = 512, WHOLE_FIRST = 256, WHOLE_ONE_IN = 16 };
+enum { LONG = 4096, EDGE = 512, WHOLE_FIRST = 256, WHOLE_ONE_IN = 64 };
 
 /*
  * The widest versions of ISA-L leave the upper halves of the vector registers in use, and all SSE

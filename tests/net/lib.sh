@@ -15,7 +15,7 @@
 # The caller sets $net_build, the build folder.
 
 net_namespaces=() net_impair_pid='' net_impair_log='' net_tmp='' net_generation=0
-declare -A net_name=()
+declare -gA net_name=() # also where a function sources this file
 
 # A plan without tests that says why. Not 77: to meson a TAP program that fails is an error.
 net_skip() {
