@@ -272,7 +272,7 @@ bool vb_explained_take(void)
 	return explained;
 }
 
-/* What a program asks for and does not have yet is no failure. */
+/* A thing that a program asks for and that is not there yet is no failure. */
 static bool is_failure(int err)
 {
 	return err != EAGAIN && err != EINTR && err != EINPROGRESS && err != ENODATA;

@@ -33,7 +33,7 @@ static void put_pattern(const struct ibv_exp_send_wr *wr, struct vb_umr *umr)
 		};
 }
 
-/* What is wrong with the list before its entries are looked at; 0: nothing. */
+/* The error of the list itself, before its entries are looked at; 0: none. */
 static int check(const struct ibv_exp_send_wr *wr)
 {
 	const uint32_t count = wr->ext_op.umr.num_mrs;

@@ -38,7 +38,7 @@ struct vb_hold {
 	char *aside; /* address space, twice the length; NULL: only writes are held */
 };
 
-/* What this process may do. */
+/* The rights of this process. */
 enum vb_hold_kind vb_hold_kind(void);
 /* Prepares for whole pages of private anonymous memory. 0 or -errno. */
 int vb_hold_open(struct vb_hold *hold, uint64_t start, uint64_t length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What may have pages of the program pinned. Each answer is conservative: what is not known
+ * Users of pages that may have them pinned. Each answer is conservative: what is not known
  * forbids. Writes may be held meanwhile (hold.h), so nothing here allocates.
  */
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a QP has for extended work requests, which no public verb posts (verbs/extended.h). A WQE
+ * The part of a QP for extended work requests, which no public verb posts (verbs/extended.h). A WQE
  * has room for the operands of public ones; those of extended ones lie in rings beside the send
  * queue, at the same index.
  */

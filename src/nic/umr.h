@@ -26,7 +26,7 @@ struct vb_umr_part {
 	uint32_t lkey;
 };
 
-/* What a work request puts into the key. */
+/* A work request puts this into the key. */
 struct vb_umr {
 	uint32_t lkey; /* of the indirect key */
 	bool empties;  /* the key opens nothing afterwards */
