@@ -71,6 +71,7 @@ struct vb_work {
 	bool whole;    /* ... over all bytes */
 	bool doubtful; /* it may be complete: wr_ids of an SRQ are not unique */
 	bool needs_receive;
+	bool watched; /* a receive: see watch.c */
 	uint16_t piece_count;
 	uint64_t epoch; /* a send: of its post */
 	uint64_t length;
@@ -98,7 +99,9 @@ struct vb_object {
 	bool alone;                            /* one thread at a time may use it */
 	pthread_mutex_t order;
 	_Atomic(const struct vb_stack *) user; /* inside a call now */
-	struct vb_object *next;                /* all objects, the newest first */
+	_Atomic(const void *) holder; /* the thread between ibv_wr_start and ibv_wr_complete, or
+					 between ibv_start_poll and ibv_end_poll */
+	struct vb_object *next;       /* all objects, the newest first */
 
 	/* QP, SRQ */
 	struct vb_queue sends, receives;
@@ -199,14 +202,27 @@ void vb_work_end(struct vb_work *work);
 void vb_queue_cut(struct vb_queue *queue, uint32_t tail, struct vb_object *cq);
 /* The pieces of a work request in memory that the check can see. */
 void vb_work_gather(struct vb_work *work, const struct ibv_sge *sges, int count);
+/* No other posted work uses its memory, or ever did. */
+bool vb_work_alone(struct vb_work *work);
+/* A peer may write to its memory by RDMA, or could once. */
+bool vb_work_open_to_peers(const struct vb_work *work);
 /* A completion that the program has seen. */
 void vb_work_completed(struct vb_object *cq, const struct ibv_wc *wc, const struct vb_stack *stack);
 
 /* --- threads.c --- */
 
-/* False: the object is gone, which has been reported. Else `order` is locked. */
+/*
+ * False: the object is gone, or this thread is inside a section of it; that has been reported. Else
+ * `order` is locked.
+ */
 bool vb_use_begin(struct vb_object *object, const char *call, const struct vb_stack *stack);
 void vb_use_end(struct vb_object *object);
+/* Sections: calls that belong together, by one thread, with `order` locked. */
+void vb_section_begin(struct vb_object *object);
+bool vb_section_mine(struct vb_object *object);
+/* Before the call that ends one. False: there is none, which has been reported. */
+bool vb_section_end(struct vb_object *object, const char *call, const struct vb_stack *stack);
+void vb_section_report(struct vb_object *object, const char *call, const struct vb_stack *stack);
 /* Before a call that destroys: another thread may be inside a call. */
 void vb_check_used(struct vb_object *object, const char *call, const struct vb_stack *stack);
 

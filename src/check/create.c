@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "check/report.h"
+#include "check/watch.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr
@@ -282,6 +283,8 @@ static void follow_state(struct vb_object *object, enum ibv_qp_state state)
 {
 	vb_check_enter();
 	object->state = state;
+	if (state == IBV_QPS_RESET || state == IBV_QPS_ERR)
+		vb_watch_forget(object);
 	if (state == IBV_QPS_RESET) {
 		vb_queue_cut(&object->sends, object->sends.head, object->send_cq);
 		vb_queue_cut(&object->receives, object->receives.head, object->receive_cq);

@@ -4,6 +4,7 @@
 
 #include "check/check.h"
 #include "check/report.h"
+#include "check/watch.h"
 
 /* A signaled send whose completion the program has not seen. */
 static struct vb_work *first_in_flight(struct vb_object *qp, const struct vb_object *mr)
@@ -94,6 +95,9 @@ void vb_check_async_unacked(void);
 void vb_check_at_end(void)
 {
 	vb_check_tell_rnr();
+	vb_check_enter();
+	vb_watch_tell();
+	vb_check_leave();
 	for (struct vb_object *object = vb_objects_first(); object; object = object->next) {
 		if (atomic_load(&object->gone))
 			continue;

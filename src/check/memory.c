@@ -17,6 +17,7 @@
 
 #include "check/create.h"
 #include "check/report.h"
+#include "check/watch.h"
 
 /* The span of all regions that ever were: most blocks lie outside. */
 static _Atomic uintptr_t lowest = UINTPTR_MAX, highest;
@@ -114,6 +115,7 @@ static void taken_away(enum vb_rule rule, uintptr_t addr, size_t length, const c
 	struct vb_object *mr;
 
 	vb_check_enter();
+	vb_watch_forget_memory(addr, length);
 	mr = find_region(addr, length, rule == VB_RULE_FREED);
 	if (mr && !(stack->depth && vb_check_by_library(stack->pc[0]))) {
 		mr->unmapped = stack;

@@ -45,6 +45,16 @@ static void completed_ex(struct vb_object *cq, struct ibv_cq_ex *ex, const struc
 	vb_check_leave();
 }
 
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	struct vb_object *cq = vb_object_of(ex);
+
+	if (atomic_load(&cq->gone) || !vb_section_end(cq, "ibv_end_poll", VB_HERE()))
+		return;
+	cq->end_poll(ex);
+	vb_use_end(cq);
+}
+
 /* From here to end_poll the CQ belongs to this thread, as the man page has it. */
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
@@ -52,33 +62,38 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	const struct vb_stack *stack = VB_HERE();
 	int err;
 
+	if (vb_section_mine(cq)) {
+		/* The batch before it was not ended. The program goes on. */
+		vb_section_report(cq, "ibv_start_poll", stack);
+		end_poll(ex);
+	}
 	if (!vb_use_begin(cq, "ibv_start_poll", stack))
 		return errno = EINVAL;
 	cq->polls++;
 	err = cq->start_poll(ex, attr);
-	if (err)
+	if (err) {
 		vb_use_end(cq);
-	else
-		completed_ex(cq, ex, stack);
-	return err;
+		return err;
+	}
+	vb_section_begin(cq);
+	completed_ex(cq, ex, stack);
+	return 0;
 }
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
 	struct vb_object *cq = vb_object_of(ex);
-	int err = cq->next_poll(ex);
+	const struct vb_stack *stack = VB_HERE();
+	int err;
 
+	if (!atomic_load_explicit(&cq->holder, memory_order_relaxed)) {
+		vb_section_end(cq, "ibv_next_poll", stack);
+		return errno = EINVAL;
+	}
+	err = cq->next_poll(ex);
 	if (!err)
-		completed_ex(cq, ex, VB_HERE());
+		completed_ex(cq, ex, stack);
 	return err;
-}
-
-static void end_poll(struct ibv_cq_ex *ex)
-{
-	struct vb_object *cq = vb_object_of(ex);
-
-	cq->end_poll(ex);
-	vb_use_end(cq);
 }
 
 void vb_check_wrap_cq(struct vb_object *object, struct ibv_cq_ex *ex)

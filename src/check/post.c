@@ -6,6 +6,7 @@
 #include "check/check.h"
 #include "check/engine.h"
 #include "check/report.h"
+#include "check/watch.h"
 
 struct ibv_context_ops vb_check_ops;
 
@@ -144,6 +145,7 @@ static uint32_t push_sends(struct vb_object *qp, const struct ibv_send_wr *wr,
 	uint32_t tail;
 
 	vb_check_enter();
+	vb_watch_tell();
 	tail = qp->sends.tail;
 	for (; wr; wr = wr->next)
 		push_send(qp, wr, stack);
@@ -238,8 +240,10 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct vb_object *qp = object_of_ex(ex);
 
-	if (vb_use_begin(qp, "ibv_wr_start", VB_HERE()))
-		qp->wr_start(ex);
+	if (!vb_use_begin(qp, "ibv_wr_start", VB_HERE()))
+		return;
+	qp->wr_start(ex);
+	vb_section_begin(qp);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -250,7 +254,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	uint32_t tail;
 	int err;
 
-	if (atomic_load(&qp->gone))
+	if (atomic_load(&qp->gone) || !vb_section_end(qp, "ibv_wr_complete", stack))
 		return errno = EINVAL;
 	vb_check_tell_rnr();
 	tail = push_sends(qp, engine ? engine->built(ex) : NULL, stack);
@@ -265,6 +269,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 {
 	struct vb_object *qp = object_of_ex(ex);
 
+	if (atomic_load(&qp->gone) || !vb_section_end(qp, "ibv_wr_abort", VB_HERE()))
+		return;
 	qp->wr_abort(ex);
 	vb_use_end(qp);
 }
@@ -300,8 +306,10 @@ static void push_receive(struct vb_object *owner, struct vb_object *cq,
 	rival = find_rival(work);
 	work->rival = rival ? rival->stack : NULL;
 	claim(work);
-	if (!rival && work->piece_count)
+	if (!rival && work->piece_count) {
 		vb_sum_receive(&owner->receives, work);
+		vb_watch_receive(owner, work);
+	}
 	if (cq)
 		check_overrun(cq, stack);
 }

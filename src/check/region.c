@@ -7,6 +7,7 @@
 #include "check/create.h"
 #include "check/memory.h"
 #include "check/report.h"
+#include "check/watch.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -107,6 +108,9 @@ VB_PUBLIC int ibv_dereg_mr(struct ibv_mr *mr)
 	}
 	if (object) {
 		vb_check_in_flight(object, "ibv_dereg_mr", stack);
+		vb_check_enter();
+		vb_watch_forget_memory(object->addr, object->length);
+		vb_check_leave();
 		vb_object_dying(object);
 	}
 	err = VB_CHECK_REAL(ibv_dereg_mr)(mr);

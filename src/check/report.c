@@ -36,6 +36,11 @@ void vb_report_forked(void)
 	memset(counts, 0, sizeof(counts));
 }
 
+bool vb_report_wants(enum vb_rule rule)
+{
+	return !options.off[rule];
+}
+
 static void write_all(const char *bytes, size_t length)
 {
 	int fd = STDERR_FILENO;

@@ -21,6 +21,8 @@ void vb_report(enum vb_rule rule, const struct vb_call *calls, const char *forma
 #define VB_CALLS(...) ((const struct vb_call[]){ __VA_ARGS__, { NULL, NULL } })
 
 void vb_report_begin(void);
+/* False: the user has switched the rule off. */
+bool vb_report_wants(enum vb_rule rule);
 /* The line at the end of the program. */
 void vb_report_summary(void);
 /* The exit status, for a program that ends with `status`. */

@@ -7,6 +7,7 @@
 const struct vb_rule_row vb_rules[VB_RULE_COUNT] = {
 	[VB_RULE_SEND_CHANGED] = { "send-changed", "a buffer was changed while it was being sent" },
 	[VB_RULE_RECV_WRITTEN] = { "recv-written", "a posted receive buffer was written to" },
+	[VB_RULE_RECV_USED] = { "recv-used", "a posted receive buffer was read or written" },
 	[VB_RULE_OVERLAP] = { "overlap", "buffers of posted work requests overlap" },
 	[VB_RULE_UNMAPPED] = { "unmapped", "registered memory was unmapped" },
 	[VB_RULE_FREED] = { "freed", "registered memory was freed" },
@@ -23,6 +24,7 @@ const struct vb_rule_row vb_rules[VB_RULE_COUNT] = {
 	[VB_RULE_LIMIT] = { "limit", "common NICs do not grant this" },
 	[VB_RULE_KEY] = { "key", "an rkey was used as an lkey" },
 	[VB_RULE_THREADS] = { "threads", "two threads used an object at once" },
+	[VB_RULE_SECTION] = { "section", "a batch of calls was begun or ended wrongly" },
 };
 
 static bool read_rule(const char *word, size_t length, struct vb_check_options *options)

@@ -43,7 +43,7 @@ static uint64_t hash_of(void *const *pc, uint32_t depth)
 	return hash ^ hash >> 29;
 }
 
-static const struct vb_stack *intern(void *const *pc, uint32_t depth)
+const struct vb_stack *vb_stack_intern(void *const *pc, uint32_t depth)
 {
 	const uint64_t hash = hash_of(pc, depth);
 	struct vb_stack **bucket = &buckets[hash % BUCKETS], *stack;
@@ -95,6 +95,17 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *arg)
 	return _URC_NO_REASON;
 }
 
+uint32_t vb_stack_walk(void *first, void **pc)
+{
+	struct walk walk = { .first = first };
+
+	_Unwind_Backtrace(step, &walk);
+	if (!walk.depth)
+		walk.pc[walk.depth++] = first;
+	memcpy(pc, walk.pc, walk.depth * sizeof(*pc));
+	return walk.depth;
+}
+
 static bool lies_below(uintptr_t cfa, const void *pc)
 {
 #ifdef __x86_64__
@@ -115,7 +126,7 @@ static const struct vb_stack *unwind(struct memory *memory, void *return_address
 	}
 	memory->return_address = return_address;
 	memory->frame = frame;
-	memory->stack = intern(walk.pc, walk.depth);
+	memory->stack = vb_stack_intern(walk.pc, walk.depth);
 	for (memory->checked = 0; memory->checked < walk.depth; memory->checked++) {
 		const uint32_t i = memory->checked;
 

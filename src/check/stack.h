@@ -17,6 +17,11 @@ struct vb_stack {
 /* The stack of the caller of a function, from that function's return address and frame. */
 const struct vb_stack *vb_stack_here(void *return_address, void *frame);
 
+/* One object for all equal stacks. */
+const struct vb_stack *vb_stack_intern(void *const *pc, uint32_t depth);
+/* The stack from that place on, as a handler of a signal may ask for it. */
+uint32_t vb_stack_walk(void *first, void **pc);
+
 /* In the child of fork: the lock may have been held. */
 void vb_stacks_forked(void);
 

@@ -13,6 +13,7 @@
 #include "check/check.h"
 #include "check/engine.h"
 #include "check/report.h"
+#include "check/watch.h"
 
 static _Atomic bool used; /* a device was opened */
 static pid_t process;
@@ -151,8 +152,12 @@ void vb_check_wrap_context(struct ibv_context *context)
 {
 	struct verbs_context *verbs = verbs_get_ctx(context);
 
-	if (!atomic_exchange(&used, true))
+	if (!atomic_exchange(&used, true)) {
 		vb_check_watch_rnr();
+		vb_check_enter();
+		vb_watch_begin();
+		vb_check_leave();
+	}
 	vb_check_ops = context->ops;
 	LAYER(&context->ops, post_send, vb_check_post_send);
 	LAYER(&context->ops, post_recv, vb_check_post_recv);
@@ -220,6 +225,7 @@ static void forked(void)
 	vb_report_forked();
 	vb_objects_forget();
 	vb_ranges_forget();
+	vb_watch_forked();
 }
 
 __attribute__((constructor)) static void begin(void)

@@ -6,6 +6,7 @@
 
 #include "check/check.h"
 #include "check/report.h"
+#include "check/watch.h"
 
 enum { QUEUE_FIRST = 64 };
 
@@ -45,7 +46,8 @@ struct vb_work *vb_queue_push(struct vb_queue *queue)
 		return NULL;
 	work = vb_queue_at(queue, queue->tail++);
 	work->rival = NULL;
-	work->signaled = work->summed = work->doubtful = work->needs_receive = false;
+	work->signaled = work->summed = work->doubtful = work->needs_receive = work->watched =
+		false;
 	work->piece_count = 0;
 	work->length = 0;
 	return work;
@@ -56,6 +58,8 @@ void vb_work_end(struct vb_work *work)
 {
 	struct vb_piece *pieces = vb_work_pieces(work);
 
+	if (__builtin_expect(work->watched, 0))
+		vb_watch_ends(work);
 	for (uint16_t i = 0; i < work->piece_count; i++) {
 		if (work->kind == VB_WORK_SEND) {
 			pieces[i].range->reads--;
@@ -198,8 +202,7 @@ static void sends_completed(struct vb_object *qp, const struct ibv_wc *wc,
 	}
 }
 
-/* A peer may write to memory that was ever opened to peers. */
-static bool open_to_peers(const struct vb_work *work)
+bool vb_work_open_to_peers(const struct vb_work *work)
 {
 	const int writable =
 		IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
@@ -214,7 +217,7 @@ static bool open_to_peers(const struct vb_work *work)
 	return false;
 }
 
-static bool pieces_alone(struct vb_work *work)
+bool vb_work_alone(struct vb_work *work)
 {
 	const struct vb_piece *pieces = vb_work_pieces(work);
 
@@ -238,8 +241,8 @@ static void receive_ends(struct vb_work *work, const struct ibv_wc *wc,
 			  " while another receive, READ or send was posted with the same memory.",
 			  work->wr_id, wc->qp_num, wc->byte_len,
 			  vb_work_pieces(work)[0].range->addr);
-	else if (filled && work->summed && !work->doubtful && pieces_alone(work) &&
-		 !vb_sum_receive_same(work, wc->byte_len) && !open_to_peers(work))
+	else if (filled && work->summed && !work->doubtful && vb_work_alone(work) &&
+		 !vb_sum_receive_same(work, wc->byte_len) && !vb_work_open_to_peers(work))
 		vb_report(VB_RULE_RECV_WRITTEN,
 			  VB_CALLS({ "posted by", work->stack }, { "polled by", stack }),
 			  "Receive wr_id %" PRIu64 " of QP 0x%06x got %u of %" PRIu64 " bytes, and "
@@ -302,8 +305,10 @@ void vb_work_completed(struct vb_object *cq, const struct ibv_wc *wc, const stru
 
 	if (!qp || atomic_load(&qp->gone))
 		return;
-	if (wc->status != IBV_WC_SUCCESS && qp->type != IBV_QPT_UD)
+	if (wc->status != IBV_WC_SUCCESS && qp->type != IBV_QPT_UD) {
 		qp->state = IBV_QPS_ERR;
+		vb_watch_forget(qp);
+	}
 	if (!(wc->opcode & IBV_WC_RECV)) {
 		if (qp->send_cq == cq)
 			sends_completed(qp, wc, stack);

@@ -124,6 +124,92 @@ static void right_recv_large(struct rig *rig)
 	rig_wait_for(rig->cq, 2);
 }
 
+/* --- a receive that is used too early --- */
+
+static unsigned sum_of(const char *bytes, size_t length)
+{
+	unsigned sum = 0;
+
+	for (size_t i = 0; i < length; i++)
+		sum += (unsigned char)bytes[i];
+	return sum;
+}
+
+static void wrong_recv_used(struct rig *rig)
+{
+	memset(rig->out, 1, 1024);
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_send(rig, 2, 1024, IBV_SEND_SIGNALED);
+	while (sum_of(rig->in, 1024) != 1024) /* <- */
+		;
+	rig_wait_for(rig->cq, 2);
+}
+
+static void right_recv_used(struct rig *rig)
+{
+	memset(rig->out, 1, 1024);
+	post_recv(rig, 1, rig->in, BUFFER);
+	post_send(rig, 2, 1024, IBV_SEND_SIGNALED);
+	rig_wait_for(rig->cq, 2);
+	MUST(sum_of(rig->in, 1024) == 1024);
+}
+
+/* The message comes over the bytes that were written: sums would not show it. */
+static void wrong_recv_used_write(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in, 1024);
+	memset(rig->in, 0, 1024); /* <- */
+	post_send(rig, 2, 1024, IBV_SEND_SIGNALED);
+	rig_wait_for(rig->cq, 2);
+}
+
+/* A neighbour of the buffer is the program's. */
+static void right_recv_used_write(struct rig *rig)
+{
+	post_recv(rig, 1, rig->in + 64, 1024);
+	memset(rig->in, 0, 64);
+	memset(rig->in + 64 + 1024, 0, 64);
+	post_send(rig, 2, 1024, IBV_SEND_SIGNALED);
+	MUST(strlen(rig->in) == 0 && !memchr(rig->in, 1, 64));
+	rig_wait_for(rig->cq, 2);
+}
+
+/* A receive of an SRQ is used again and again: after the first one, too. */
+static void serve_from_srq(struct rig *rig, bool wrong)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = DEPTH, .max_sge = 1 } };
+	struct ibv_sge sge = rig_sge(rig, rig->in, 1024);
+	struct ibv_recv_wr *bad, wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1 };
+	struct wish wish = WISH;
+
+	wish.srq = ibv_create_srq(rig->pd, &attr);
+	MUST(wish.srq);
+	rig_renew(rig, rig->cq, &wish);
+	MUST(!ibv_post_srq_recv(wish.srq, &wr, &bad));
+	for (int i = 0; i < 20; i++) {
+		post_send(rig, 2, 1024, IBV_SEND_SIGNALED);
+		rig_wait_for(rig->cq, 2);
+		if (!wrong)
+			sum_of(rig->in, 1024);
+		MUST(!ibv_post_srq_recv(wish.srq, &wr, &bad));
+		if (wrong && i == 1)
+			sum_of(rig->in, 1024); /* <- */
+	}
+	MUST(!ibv_destroy_qp(rig->a) && !ibv_destroy_qp(rig->b));
+	rig->a = rig->b = NULL;
+	MUST(!ibv_destroy_srq(wish.srq));
+}
+
+static void wrong_recv_used_srq(struct rig *rig)
+{
+	serve_from_srq(rig, true);
+}
+
+static void right_recv_used_srq(struct rig *rig)
+{
+	serve_from_srq(rig, false);
+}
+
 /* --- overlap --- */
 
 static void wrong_overlap_receives(struct rig *rig)
@@ -215,6 +301,9 @@ const struct pair buffer_pairs[] = {
 	{ PAIR("send-changed/large", send_large) },
 	{ PAIR("recv-written", recv_written) },
 	{ PAIR("recv-written/large", recv_large) },
+	{ PAIR("recv-used", recv_used) },
+	{ PAIR("recv-used/write", recv_used_write) },
+	{ PAIR("recv-used/srq", recv_used_srq) },
 	{ PAIR("overlap", overlap_receives) },
 	{ PAIR("overlap/send", overlap_send) },
 	{ PAIR("overlap/reads", overlap_reads) },

@@ -14,7 +14,8 @@ struct pair {
 #define PAIR(name, functions) name, wrong_##functions, right_##functions
 
 /* Each ends with a pair without a name. */
-extern const struct pair buffer_pairs[], memory_pairs[], queue_pairs[], attribute_pairs[];
+extern const struct pair buffer_pairs[], memory_pairs[], queue_pairs[], attribute_pairs[],
+	section_pairs[];
 
 /* Parts of both sides, which are not what the pair is about. */
 int post_send(struct rig *rig, uint64_t wr_id, size_t length, unsigned flags);

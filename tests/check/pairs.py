@@ -15,11 +15,12 @@ import re
 import subprocess
 import sys
 
-FILES = ("buffers.c", "memory.c", "queues.c", "attributes.c")
+FILES = ("buffers.c", "memory.c", "queues.c", "sections.c", "attributes.c")
 FOUND = 66
+WATCHED = "recv-used"
 MARK = "/* <- */"
 # Rules that depend on the way of a message.
-MESSAGES = ("send-changed", "recv-written", "overlap", "in-flight", "rnr")
+MESSAGES = ("send-changed", "recv-written", "recv-used", "overlap", "in-flight", "rnr")
 
 def read_words(path):
     """What a user has to know of each rule."""
@@ -57,8 +58,17 @@ def read_pairs(folder):
             yield Pair(pair, function, name, text)
 
 
+def can_watch(build):
+    """The rule recv-used needs debug registers of the CPU, which a container may not lend."""
+    return not subprocess.run([f"{build}/tests/check/check-cases", "can-watch"],
+                              check=False).returncode
+
+
 def run(build, side, pair):
-    done = subprocess.run([f"{build}/verbena", "run", "--quiet", "--check",
+    """A wrong program that writes to a receive buffer uses it, too. That is another pair."""
+    alone = side == "wrong" and pair.rule != WATCHED
+    done = subprocess.run([f"{build}/verbena", "run", "--quiet",
+                           f"--check=-{WATCHED}" if alone else "--check",
                            f"{build}/tests/check/check-cases", side, pair.name],
                           timeout=60, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           check=False)
@@ -151,7 +161,12 @@ def main(build, root, way, write=None):
     count, failed, reports = 0, 0, {}
     pairs = [pair for pair in read_pairs(f"{root}/tests/check")
              if way == "auto" or pair.rule in MESSAGES]
+    watches = can_watch(build)
     for pair in pairs:
+        if pair.rule == WATCHED and not watches:
+            count += 1
+            print(f"ok {count} - {pair.name} # SKIP the kernel lends no debug registers")
+            continue
         for side in ("wrong", "right"):
             status, output = run(build, side, pair)
             reason = judge_wrong(pair, status, output) if side == "wrong" else \
@@ -163,7 +178,10 @@ def main(build, root, way, write=None):
             print(f"{'not ok' if reason else 'ok'} {count} - {pair.name}: {side}")
             if reason:
                 print(f"# {reason}\n" + re.sub("^", "#   ", output, flags=re.M))
-    if way == "auto":
+    if way == "auto" and not watches:
+        count += 1
+        print(f"ok {count} - docs/CHECK.md has these reports # SKIP one of them is missing")
+    elif way == "auto":
         count += 1
         words = read_words(f"{root}/tests/check/rules.txt")
         changes = compare(f"{root}/docs/CHECK.md", document(pairs, reports, words), write)

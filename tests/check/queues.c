@@ -234,49 +234,6 @@ static void right_threads_destroy(struct rig *rig)
 	ibv_destroy_comp_channel(channel);
 }
 
-/* --- the calls of extended objects --- */
-
-static void use_extended(struct rig *rig, bool wrong)
-{
-	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
-					    .recv_cq = rig->cq,
-					    .cap = { DEPTH, DEPTH, 1, 1, 0 },
-					    .qp_type = IBV_QPT_RC,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD |
-							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-					    .pd = rig->pd,
-					    .send_ops_flags = IBV_QP_EX_WITH_SEND };
-	struct ibv_qp_ex *ex;
-
-	MUST(!ibv_destroy_qp(rig->a));
-	rig->a = ibv_create_qp_ex(rig->context, &attr);
-	MUST(rig->a && !ibv_destroy_qp(rig->b));
-	rig->b = rig_qp(rig, rig->cq, &WISH);
-	rig_connect(rig, rig->a, rig->b, &WISH);
-	rig_connect(rig, rig->b, rig->a, &WISH);
-	post_recv(rig, 1, rig->in, 64);
-	ex = ibv_qp_to_qp_ex(rig->a);
-	ibv_wr_start(ex);
-	ex->wr_id = 2;
-	ex->wr_flags = IBV_SEND_SIGNALED;
-	ibv_wr_send(ex);
-	ibv_wr_set_sge(ex, rig->mr->lkey, (uintptr_t)rig->out, 64);
-	MUST(!ibv_wr_complete(ex)); /* <- */
-	if (wrong)
-		strcpy(rig->out, "next message");
-	rig_wait_for(rig->cq, 2);
-}
-
-static void wrong_extended(struct rig *rig)
-{
-	use_extended(rig, true);
-}
-
-static void right_extended(struct rig *rig)
-{
-	use_extended(rig, false);
-}
-
 const struct pair queue_pairs[] = {
 	{ PAIR("cq-overrun", cq_overrun) },
 	{ PAIR("unsignaled", unsignaled) },
@@ -285,6 +242,5 @@ const struct pair queue_pairs[] = {
 	{ PAIR("rnr", rnr) },
 	{ PAIR("threads", threads) },
 	{ PAIR("threads/destroy", threads_destroy) },
-	{ PAIR("send-changed/ibv_wr", extended) },
 	{ 0 },
 };

@@ -29,6 +29,7 @@ struct ibv_qp *rig_qp(struct rig *rig, struct ibv_cq *cq, const struct wish *wis
 {
 	struct ibv_qp_init_attr attr = { .send_cq = cq,
 					 .recv_cq = cq,
+					 .srq = wish->srq,
 					 .cap = wish->cap,
 					 .qp_type = IBV_QPT_RC,
 					 .sq_sig_all = wish->sig_all };

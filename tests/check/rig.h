@@ -30,9 +30,10 @@ struct wish {
 	uint8_t timeout, min_rnr_timer, rnr_retry;
 	uint8_t hop_limit;
 	union ibv_gid *to; /* another address than the own one */
+	struct ibv_srq *srq;
 };
 
-#define WISH ((struct wish){ { DEPTH, DEPTH, 1, 1, 0 }, false, 14, 12, 7, 64, NULL })
+#define WISH ((struct wish){ { DEPTH, DEPTH, 1, 1, 0 }, false, 14, 12, 7, 64, NULL, NULL })
 
 void rig_open(struct rig *rig);
 void rig_close(struct rig *rig);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Is every source small enough to be read, and every list of sources sorted?
+"""Is every source small enough to be read, every list of sources sorted, and every question of a
+shell script answered by what is asked?
 
 usage: check_form.py ROOT
 """
@@ -68,11 +69,21 @@ def check_lists(name, text, wrong):
             wrong.append(f"{name}: {late} is out of order")
 
 
+def check_pipes(name, text, wrong):
+    """grep -q leaves at the first match. Where pipefail is set, the death of the command before it
+    turns a yes into a no, now and then. `grep -q X < <(command)` has no such death."""
+    wrong += [f"{name}:{number}: a pipe into grep -q"
+              for number, line in enumerate(text.splitlines(), 1)
+              if re.search(r"[^|]\| *grep (-\w+ )*-\w*q", line)]
+
+
 def main():
     sources = sources_of(os.path.realpath(sys.argv[1]))
     wrong = []
     for name, text in sources.items():
         check_sizes(name, text, wrong)
+        if re.match(r"#!.*\bbash\b", text) or re.search(r"\.(sh|bash)$", name):
+            check_pipes(name, text, wrong)
         if name.endswith("meson.build"):
             check_lists(name, text, wrong)
     for line in wrong:

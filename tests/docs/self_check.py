@@ -84,6 +84,8 @@ CASES = (
      "/*" + " x" * 48 + "xx*/"),
     ("form", "a list that is not sorted", "zebra.c is out of order", "utils/meson.build",
      r"'devinfo_device\.c',", "'zebra.c', 'devinfo_device.c',"),
+    ("form", "a pipe into grep that leaves early", "a pipe into grep -q", "scripts/demo", r"\Z",
+     "ls | grep -q .\n"),
     ("format", "a line that is indented by spaces", "utils/game.c", "utils/game.c",
      r"^\treturn ", "        return "),
     ("documents", "a link that leads nowhere", "docs/WORDS.md", "README.md",
