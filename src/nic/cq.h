@@ -114,9 +114,11 @@ struct vb_cq {
 	/* The attached queues. With ready bits the first ready_count are a heap of those that have
 	 * completions, the earliest on top. */
 	uint32_t queue_count, queue_room, ready_count;
-	_Atomic uint32_t flushing;    /* count of flush_ready queues: their watches do not tell */
-	_Atomic uint32_t empty_polls; /* a hint: a lost count does not matter */
-	_Atomic uint32_t lanes;       /* a bit per lane whose QPs complete here (nic/lane.h) */
+	_Atomic uint32_t flushing; /* count of flush_ready queues: their watches do not tell */
+	/* Hints: a lost count does not matter. */
+	_Atomic uint32_t empty_polls;
+	_Atomic uint32_t polls_in_vain; /* the same since the last completion */
+	_Atomic uint32_t lanes;         /* a bit per lane whose QPs complete here (nic/lane.h) */
 	struct vb_cq_queue **queues;
 	/* The watches of the queues while there are few, side by side; a bit per queue. */
 	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */

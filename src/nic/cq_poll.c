@@ -527,6 +527,7 @@ static inline void note_found(struct vb_cq *cq)
 	else if (pace->quick)
 		vb_pace_end(cq);
 	pace->empty = 0;
+	atomic_store_explicit(&cq->polls_in_vain, 0, memory_order_relaxed);
 }
 
 static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)

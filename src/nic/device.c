@@ -175,79 +175,96 @@ const struct vb_netif *vb_device_netif(const struct vb_device *dev,
 /* --- GIDs and LIDs --- */
 
 /*
- * The last GID table of each device, so that GIDs keep their indexes. A fork meanwhile may leave
- * half a table behind: then some GIDs have other indexes in the child.
+ * The last GID table of each device. GIDs keep their indexes from one table to the next, and every
+ * connection asks for a GID: so the table is made once for each snapshot. A fork meanwhile may
+ * leave half a table behind: then some GIDs have other indexes in the child.
  */
-static union ibv_gid had[VB_DEVICES_MAX][VB_GIDS];
-static struct vb_spin had_lock;
+struct gid_table {
+	uint64_t read_at_ns; /* of the snapshot that the table was made from; 0: there is none */
+	int ifindex;
+	union ibv_gid gids[VB_GIDS];
+};
+
+static struct gid_table last_tables[VB_DEVICES_MAX];
+static struct vb_spin last_lock; /* protects last_tables */
 
 static void open_in_child(void)
 {
-	had_lock = (struct vb_spin){ 0 };
+	last_lock = (struct vb_spin){ 0 };
 }
 
 static const struct vb_fork_handlers at_fork = { .child = open_in_child };
 
-static void keep_indexes(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
+/* Makes the table anew, unless it is that of the snapshot or of a later one. */
+static void refresh_table(const struct vb_device *dev, const struct vb_netif_snapshot *all,
+			  struct gid_table *last)
 {
-	vb_fork_register(VB_FORK_GIDS, &at_fork);
-	vb_spin_lock(&had_lock);
-	vb_gid_table_keep(had[dev->index], table);
-	memcpy(had[dev->index], table, sizeof(had[dev->index]));
-	vb_spin_unlock(&had_lock);
+	const struct vb_netif *netif;
+	union ibv_gid gids[VB_GIDS];
+
+	if (all->read_at_ns <= last->read_at_ns && all->read_at_ns)
+		return;
+	netif = vb_device_netif(dev, all);
+	last->read_at_ns = netif ? all->read_at_ns : 0;
+	last->ifindex = netif ? netif->index : 0;
+	if (!netif)
+		return;
+	vb_gid_table_fill(all, netif, gids);
+	vb_gid_table_keep(last->gids, gids);
+	memcpy(last->gids, gids, sizeof(gids));
 }
 
-/* Fills the table and returns the interface index, 0 where no interface belongs to the GIDs. */
-static int read_table(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
+/* Copies GIDs, and returns the interface index, 0 where no interface belongs to the GIDs. */
+static int read_table(const struct vb_device *dev, unsigned first, unsigned count,
+		      union ibv_gid *gids)
 {
+	struct gid_table *last = &last_tables[dev->index];
 	const struct vb_netif_snapshot *all;
-	const struct vb_netif *netif;
-	int ifindex = 0;
+	int ifindex;
 
-	memset(table, 0, VB_GIDS * sizeof(*table));
+	memset(gids, 0, count * sizeof(*gids));
 	if (dev->infiniband) {
-		table[0] = vb_gid_from_guid(dev->guid);
+		if (!first)
+			gids[0] = vb_gid_from_guid(dev->guid);
 		return 0;
 	}
+	vb_fork_register(VB_FORK_GIDS, &at_fork);
 	all = vb_netif_snapshot_get();
-	netif = vb_device_netif(dev, all);
-	if (netif) { /* NULL: the interface is gone, and has no addresses */
-		vb_gid_table_fill(all, netif, table);
-		keep_indexes(dev, table);
-		ifindex = netif->index;
-	}
+	vb_spin_lock(&last_lock);
+	refresh_table(dev, all, last);
+	ifindex = last->ifindex;
+	if (ifindex) /* 0: the interface is gone, and has no addresses */
+		memcpy(gids, &last->gids[first], count * sizeof(*gids));
+	vb_spin_unlock(&last_lock);
 	vb_netif_snapshot_put(all);
 	return ifindex;
 }
 
 void vb_device_gids(const struct vb_device *dev, union ibv_gid table[VB_GIDS])
 {
-	read_table(dev, table);
+	read_table(dev, 0, VB_GIDS, table);
 }
 
 int vb_device_gid(const struct vb_device *dev, int index, union ibv_gid *gid)
 {
-	union ibv_gid table[VB_GIDS];
-
 	if (index < 0 || (unsigned)index >= vb_fact(VB_FACT_GID_TBL_LEN))
 		return -EINVAL;
-	read_table(dev, table);
-	*gid = table[index];
+	read_table(dev, (unsigned)index, 1, gid);
 	return 0;
 }
 
 int vb_device_gid_entry(const struct vb_device *dev, uint32_t index, struct ibv_gid_entry *entry)
 {
-	union ibv_gid table[VB_GIDS];
+	union ibv_gid gid;
 	int ifindex;
 
 	if (index >= vb_fact(VB_FACT_GID_TBL_LEN))
 		return -EINVAL;
-	ifindex = read_table(dev, table);
-	if (vb_gid_is_zero(&table[index]))
+	ifindex = read_table(dev, index, 1, &gid);
+	if (vb_gid_is_zero(&gid))
 		return -ENODATA;
 	*entry = (struct ibv_gid_entry){
-		.gid = table[index],
+		.gid = gid,
 		.gid_index = index,
 		.port_num = 1,
 		.gid_type = dev->infiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2,

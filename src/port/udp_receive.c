@@ -12,7 +12,10 @@
 #include "port/impl.h"
 #include "wire/packet.h"
 
-enum { LONE_STREAK = 3 };
+enum {
+	LONE_STREAK = 3,
+	PAIR_BYTES = 512, /* two packets of a long message have more, whatever their MTU */
+};
 
 void vb_inbox_init(struct vb_inbox *inbox, uint8_t *buffers)
 {
@@ -176,9 +179,16 @@ static unsigned receive_bursts(struct vb_port *port, struct vb_endpoint *endpoin
 	return packets;
 }
 
+/* One burst was read: a small message, and the ACK that goes along with it. */
+static bool is_pair(const struct vb_port *port, unsigned packets, unsigned messages)
+{
+	return messages == 1 && packets == 2 && port->inbox.messages[0].msg_len < PAIR_BYTES;
+}
+
 /*
- * A poller that waits for one packet gets it with the first, cheap call. After several lone packets
- * in a row the larger call pays. A burst is one of many: the messages behind it are read at once.
+ * A poller that waits for one packet, or for a pair, gets it with the first, cheap call. After
+ * several in a row the larger call pays. Any other burst is one of many: the messages behind it are
+ * read at once.
  */
 unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsigned most)
 {
@@ -195,7 +205,7 @@ unsigned vb_udp_receive(struct vb_port *port, struct vb_endpoint *endpoint, unsi
 		} while (count == VB_RECEIVE_BATCH && packets < most);
 		endpoint->lone_streak = packets ? LONE_STREAK : 0;
 	}
-	if (packets <= messages)
+	if (packets <= messages || is_pair(port, packets, messages))
 		return packets;
 	endpoint->lone_streak = 0;
 	return packets + receive_bursts(port, endpoint, packets < most ? most - packets : 0);

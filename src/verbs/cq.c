@@ -180,11 +180,13 @@ __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yie
  */
 bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
-	const uint32_t before = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed);
+	const uint32_t all = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed);
+	const uint32_t before = atomic_load_explicit(&cq->polls_in_vain, memory_order_relaxed);
 	const uint32_t polls = before + (vb_engine_lanes(cq) ? WIRE_POLLS : 1);
 	const bool yields = before / POLLS_PER_YIELD != polls / POLLS_PER_YIELD;
 
-	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
+	atomic_store_explicit(&cq->empty_polls, all + 1, memory_order_relaxed);
+	atomic_store_explicit(&cq->polls_in_vain, polls, memory_order_relaxed);
 	if (__builtin_expect(yields || vb_raw_listens(), 0))
 		return lend_both_hands(cq, yields);
 	return vb_engine_poll(cq);

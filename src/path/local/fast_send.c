@@ -54,6 +54,11 @@ static uint64_t sges_length(const struct ibv_send_wr *wr)
 	return length;
 }
 
+static inline bool opcode_is_suitable(const struct ibv_send_wr *wr)
+{
+	return wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM;
+}
+
 FOR_KIND bool wr_is_suitable(const struct vb_qp *qp, const struct ibv_send_wr *wr, struct kind kind,
 			     struct parcel *parcel)
 {
@@ -61,7 +66,7 @@ FOR_KIND bool wr_is_suitable(const struct vb_qp *qp, const struct ibv_send_wr *w
 	const uint32_t room = kind.shelf ? VB_SHELF_PLACE : VB_SPILL;
 	uint64_t length = 0;
 
-	if ((wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) ||
+	if (!opcode_is_suitable(wr) ||
 	    wr->send_flags & ~(unsigned)(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED |
 					 IBV_SEND_INLINE) ||
 	    (unsigned)wr->num_sge > SGES)
@@ -520,7 +525,7 @@ struct ibv_send_wr *vb_local_send_fast(struct vb_qp *qp, struct ibv_send_wr *wr,
 
 	if (!wr)
 		return NULL;
-	if (!direct || vb_captured() || !vb_thread_self) {
+	if (!direct || !opcode_is_suitable(wr) || vb_captured() || !vb_thread_self) {
 		vb_spin_lock(&qp->sq.lock);
 		return wr;
 	}
