@@ -467,6 +467,27 @@ static void a_rate_does_not_use_up_the_patience(void **state)
 	rig_sent(&rig, IBV_WC_SUCCESS);
 }
 
+/* The repetition takes its time at the rate, too: what follows comes later. */
+static void a_repetition_before_its_time_pays_as_well(void **state)
+{
+	unsigned waited_ms = 0;
+
+	(void)state;
+	rig_open(&rig);
+	set_rate(8, 1); /* a packet takes a second */
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 2 * RIG_MTU, IBV_SEND_SIGNALED);
+	rig_take_op(&rig, VB_OP_WRITE_FIRST);
+	while (rig.out_head == rig.out_tail)
+		rig_wait_ns(&rig, 1000000);
+	rig_take_op(&rig, VB_OP_WRITE_FIRST);
+	rig_take_none(&rig);
+	rig_ack(&rig, RIG_SQ_PSN, VB_CREDITS_NONE);
+	for (; rig.out_head == rig.out_tail; waited_ms++)
+		rig_wait_ns(&rig, 1000000);
+	assert_in_range(waited_ms, 1800, 3000);
+	rig_take_op(&rig, VB_OP_WRITE_LAST);
+}
+
 static void a_new_rate_owes_nothing_of_the_old(void **state)
 {
 	(void)state;
@@ -531,6 +552,7 @@ int main(void)
 		TEST_RC(a_rule_that_loses_counts_tries_and_not_the_clock),
 		TEST_RC(a_pause_of_the_rate_is_no_silence),
 		TEST_RC(a_rate_does_not_use_up_the_patience),
+		TEST_RC(a_repetition_before_its_time_pays_as_well),
 		TEST_RC(a_new_rate_owes_nothing_of_the_old),
 		TEST_RC(a_qp_keeps_to_the_slower_one_of_its_limit_and_its_path),
 	};

@@ -259,9 +259,7 @@ static bool turn_step(struct vb_requester_turn *turn)
 		return false;
 	if (!vb_requester_reliable(wired) && !vb_requester_pace_all(wired))
 		return false;
-	/* A probe after silence is one packet, and its time runs: it does not wait for the rate. */
-	if (__builtin_expect(rate_kbps, 0) && !vb_requester_pace(wired, wqe, rate_kbps) &&
-	    !req->probing)
+	if (__builtin_expect(rate_kbps, 0) && !vb_requester_pace(wired, wqe, rate_kbps))
 		return false;
 	reason = vb_requester_memory(turn, wqe, req->cursor, &report);
 	/* The memory may be deregistered, or unmapped, since the WQE began. */

@@ -33,10 +33,19 @@ static uint64_t rate_pay(struct vb_wired *wired, uint32_t size, uint32_t rate_kb
 	return again_ns;
 }
 
+/*
+ * A probe after silence is one packet, and its time runs: it does not wait for the rate. It pays
+ * all the same, so that the packets behind it wait longer.
+ */
 bool vb_requester_pace(struct vb_wired *wired, const struct vb_wqe *wqe, uint32_t rate_kbps)
 {
-	uint64_t again_ns = rate_pay(wired, packet_size(wired, wqe), rate_kbps);
+	const uint32_t size = packet_size(wired, wqe);
+	uint64_t again_ns = rate_pay(wired, size, rate_kbps);
 
+	if (again_ns && wired->req.probing) {
+		vb_rate_pay(&wired->req.paid, size, rate_kbps);
+		return true;
+	}
 	if (!again_ns)
 		return true;
 	wired->req.pace_ns = again_ns;
