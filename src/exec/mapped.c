@@ -76,7 +76,8 @@ void vb_mapped_spent(struct vb_peer *target, const struct vb_key_cache *key, uin
 	bool rkey_only;
 	uint32_t index;
 
-	if (target->self || !entry || atomic_load_explicit(&entry->map, memory_order_relaxed) ||
+	if (vb_config_map() == VB_MAP_OFF || target->self || !entry ||
+	    atomic_load_explicit(&entry->map, memory_order_relaxed) ||
 	    entry->kind != VB_KEY_REGION || VB_READ_ONCE(entry->length) > VB_MAP_BYTES_MAX)
 		return;
 	lent = vb_peer_lent_at(target, entry->lent, sizeof(*lent));

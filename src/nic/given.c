@@ -2,7 +2,6 @@
 #include "nic/given.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 #include "base/annotate.h"
 #include "base/fork.h"
 #include "base/log.h"
+#include "base/spin.h"
 #include "nic/context.h"
 
 enum { ROOM_MIN = 64 };
@@ -61,18 +61,18 @@ static const struct layout layouts[VB_GIVEN_KINDS] = {
 
 /* --- the table: open addressing, at most half full; under table_lock, which is taken last --- */
 
-static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_spin table_lock;
 static struct entry *table;
 static size_t room, used; /* room is 0 or a power of two */
 
 static void lock_table(void)
 {
-	pthread_mutex_lock(&table_lock);
+	vb_spin_lock(&table_lock);
 }
 
 static void unlock_table(void)
 {
-	pthread_mutex_unlock(&table_lock);
+	vb_spin_unlock(&table_lock);
 }
 
 /* A child may destroy the objects that its parent was given, so the table stays. */
