@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"
+#include "nic/far_words.h"
 #include "nic/migrate.h"
 #include "path/complete.h"
 
@@ -25,7 +26,7 @@ static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 		return;
 	vb_explain_work("QP 0x%06x has failed: it refused a request of QP 0x%06x%s: %s",
 			qp->ibv.qp_num, qp->attr.dest_qp_num,
-			vb_config_explain() ? vb_path_far_words(qp, NULL, peer) : "",
+			vb_config_explain() ? vb_far_words(qp, NULL, peer) : "",
 			vb_reason_brief(reason));
 }
 

@@ -129,12 +129,11 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 	[VB_WHY_TARGET_CQ_OVERRUN] = { IBV_WC_REM_OP_ERR, "the completion queue of QP {p} is full",
 				       .syndrome = VB_NAK_OPERATIONAL, .target_fails = true,
 				       .event = IBV_EVENT_QP_FATAL },
-	[VB_WHY_SRQ_UNKNOWN] = { BAD_REQUEST, .sentence =
-						      "the host of QP {p} has no XRC SRQ with the "
-						      "number in the request (remote_srqn)" },
+	[VB_WHY_SRQ_UNKNOWN] = { BAD_REQUEST, .sentence = "the host of QP {p} has no XRC SRQ {h:x} "
+							  "(remote_srqn)" },
 	[VB_WHY_SRQ_DOMAIN] = { BAD_REQUEST, .sentence =
-						     "the SRQ in the request (remote_srqn) is of "
-						     "another XRC domain than QP {p}" },
+						     "SRQ {h:x} (remote_srqn) is of another XRC "
+						     "domain than QP {p}" },
 	[VB_WHY_SRQ_UNTOUCHABLE] = { IBV_WC_REM_OP_ERR,
 				     "the SRQ in the request is in a process whose memory cannot "
 				     "be "
@@ -152,11 +151,14 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 				 .sentence =
 					 "path_mtu differs, {h} bytes at QP {p} and {w} here: a "
 					 "message of {l} bytes is not one packet to both" },
-	[VB_WHY_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR, "QP {p} answered with a NAK, invalid "
-							   "request: a receive that is too "
-							   "short, an access its qp_access_flags "
-							   "lack, or more READs than its "
-							   "max_dest_rd_atomic" },
+	[VB_WHY_NAKED_INVALID] = { IBV_WC_REM_INV_REQ_ERR,
+				   "QP {p} answered with a NAK, invalid "
+				   "request: a receive that is too "
+				   "short, an access its qp_access_flags "
+				   "lack, more READs than its "
+				   "max_dest_rd_atomic, an atomic that is "
+				   "not aligned, another path_mtu, or an SRQ "
+				   "that does not exist" },
 	[VB_WHY_NAKED_ACCESS] = { IBV_WC_REM_ACCESS_ERR,
 				  "QP {p} answered with a NAK, remote access "
 				  "error: rkey {k}, {l} bytes at {a}" },
@@ -204,10 +206,11 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 				 "2^timeout, on the wire no less than 200 ms" },
 	[VB_WHY_PEER_MISSES] = { IBV_WC_RETRY_EXC_ERR,
 				 "QP {p} missed the same packet {w} times (retry_cnt + 1)" },
-	[VB_WHY_DROP_QKEY] = { IBV_WC_SUCCESS, "dropped: Q_Key {w:x} is not that of QP {p}" },
+	[VB_WHY_DROP_QKEY] = { IBV_WC_SUCCESS,
+			       "dropped: Q_Key {w:x} is not that of QP {p}, which has {h:x}" },
 	[VB_WHY_DROP_NO_RECEIVE] = { IBV_WC_SUCCESS, "dropped: no receive was posted at QP {p}" },
-	[VB_WHY_DROP_SHORT] = { IBV_WC_SUCCESS,
-				"dropped: {l} bytes do not fit into the receive posted at QP {p}" },
+	[VB_WHY_DROP_SHORT] = { IBV_WC_SUCCESS, "dropped: {l} bytes do not fit into the receive "
+						"posted at QP {p}, which has room for {h}" },
 	[VB_WHY_INJECTED_STATUS] = { IBV_WC_GENERAL_ERR, "fault rule {w} makes it fail" },
 	[VB_WHY_INJECTED_LOSS] = { IBV_WC_RETRY_EXC_ERR,
 				   "lost on its way to QP {p}: fault rule {w}" },
@@ -315,11 +318,18 @@ void vb_report_refusal(const struct vb_report *report, const struct vb_report_wo
 	const struct vb_report_words own = { .sentence = words ? words->sentence : NULL };
 	char sentence[SENTENCE] = "";
 
+	const char *request = words && words->request ? words->request : "request";
+	const char *peer = words && words->peer ? words->peer : "";
+
 	if (vb_config_explain())
 		vb_report_write(report, &own, sentence, SENTENCE);
-	vb_explain_work("QP 0x%06x refuses a %s of QP 0x%06x%s: %s", report->peer_qpn,
-			words && words->request ? words->request : "request", report->qpn,
-			words && words->peer ? words->peer : "", sentence);
+	if (rows[report->reason].status == IBV_WC_SUCCESS && !rows[report->reason].recv_status)
+		vb_explain_note("QP 0x%06x, %s of QP 0x%06x%s: %s", report->peer_qpn, request,
+				report->qpn, peer, sentence);
+	else
+		vb_explain_work("QP 0x%06x refuses %s %s of QP 0x%06x%s: %s", report->peer_qpn,
+				strchr("AE", *request) ? "an" : "a", request, report->qpn, peer,
+				sentence);
 }
 
 const char *vb_reason_brief(enum vb_reason reason)

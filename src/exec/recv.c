@@ -97,8 +97,10 @@ static bool cell_take(struct vb_remote *remote, struct vb_claim *claim, uint32_t
 			return false;
 		/* A datagram that does not fit is dropped, and its receive stays posted. */
 		claim->too_short = VB_READ_ONCE(cell->posted_length) < claim->fit;
-		if (claim->too_short)
+		if (claim->too_short) {
+			claim->cell = cell; /* for its length */
 			return true;
+		}
 		taken = vb_cell_word(index, remote->home->id_there, vb_cell_flags(word),
 				     VB_CELL_TAKEN);
 	} while (!atomic_compare_exchange_strong(&cell->word, &word, taken));

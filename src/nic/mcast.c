@@ -68,11 +68,15 @@ static int check_attach(const struct vb_qp *qp, const union ibv_gid *gid, uint16
 {
 	const struct vb_device *dev = vb_context(qp->ibv.context)->dev;
 
-	if (qp->type != IBV_QPT_UD || !vb_gid_is_multicast(gid)) {
-		char text[VB_GID_TEXT];
+	char text[VB_GID_TEXT];
 
-		vb_explain("ibv_attach_mcast: QP 0x%06x must be UD, and %s a multicast GID",
-			   qp->ibv.qp_num, vb_gid_print(gid, text));
+	if (qp->type != IBV_QPT_UD) {
+		vb_explain("ibv_attach_mcast: QP 0x%06x is not a UD QP", qp->ibv.qp_num);
+		return -EINVAL;
+	}
+	if (!vb_gid_is_multicast(gid)) {
+		vb_explain("ibv_attach_mcast: QP 0x%06x: %s is no multicast GID", qp->ibv.qp_num,
+			   vb_gid_print(gid, text));
 		return -EINVAL;
 	}
 	if (dev->infiniband && (lid < VB_MULTICAST_LID_FIRST || lid > VB_MULTICAST_LID_LAST)) {

@@ -233,6 +233,9 @@ static int region_withdraw(struct vb_mr *mr)
 	if (vb_mw_any_bound_to(mr)) { /* a thread that was inside has bound a window */
 		vb_map_leave_cancel(&leave);
 		key_publish(mr, atomic_load(&mr->entry->word) & 0xffff);
+		vb_explain("ibv_dereg_mr: another thread has bound a memory window to the region "
+			   "with lkey 0x%08x",
+			   mr->ibv.lkey);
 		return -EBUSY;
 	}
 	if (atomic_load(&mr->used_by_recv))
@@ -262,8 +265,9 @@ static int check_windows(const struct vb_mr *mr, const char *call)
 {
 	if (!vb_mw_any_bound_to(mr))
 		return 0;
-	vb_explain("%s: memory windows are bound to the region with lkey 0x%08x", call,
-		   mr->ibv.lkey);
+	vb_explain("%s: memory windows are bound to the region with lkey 0x%08x: invalidate or "
+		   "unbind them first",
+		   call, mr->ibv.lkey);
 	return -EBUSY;
 }
 

@@ -2,6 +2,7 @@
 #include "nic/mw.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -165,8 +166,6 @@ bool vb_mw_any_bound_to(const struct vb_mr *mr)
 	pthread_mutex_lock(&mr->nic->lock);
 	any = vb_mw_has_bound_to(mr);
 	pthread_mutex_unlock(&mr->nic->lock);
-	if (any)
-		vb_explain("a memory window is bound to the region: invalidate or unbind it first");
 	return any;
 }
 
@@ -222,6 +221,69 @@ static bool bind_execute(const struct vb_mw_bind *bind, const struct vb_pd *pd, 
 	atomic_store_explicit(&mw->bound_lkey, bind->lkey, memory_order_relaxed);
 	set_word(mw, bind->rkey, VB_KEY_VALID);
 	return true;
+}
+
+static void region_words(const struct vb_mw_bind *bind, const struct vb_mr *mr,
+			 const struct vb_pd *pd, char *text, size_t size)
+{
+	const uint64_t inside = bind->addr - mr->iova;
+
+	if (!vb_pd_same(mr->pd, pd))
+		snprintf(text, size,
+			 "the region with lkey 0x%08x belongs to PD %u, the QP to PD %u",
+			 bind->lkey, mr->pd->id, pd->id);
+	else if (!(mr->access & IBV_ACCESS_MW_BIND))
+		snprintf(text, size,
+			 "the region with lkey 0x%08x was registered without IBV_ACCESS_MW_BIND",
+			 bind->lkey);
+	else if (bind->addr < mr->iova || inside > mr->length || bind->length > mr->length - inside)
+		snprintf(text, size,
+			 "%llu bytes at 0x%llx are not inside the region with lkey 0x%08x (%llu "
+			 "bytes at 0x%llx)",
+			 (unsigned long long)bind->length, (unsigned long long)bind->addr,
+			 bind->lkey, (unsigned long long)mr->length, (unsigned long long)mr->iova);
+	else if (bind->access & REMOTE_WRITES && !(mr->access & IBV_ACCESS_LOCAL_WRITE))
+		snprintf(text, size,
+			 "the window is to be written, and the region with lkey 0x%08x was "
+			 "registered without IBV_ACCESS_LOCAL_WRITE",
+			 bind->lkey);
+}
+
+/* Inside a hazard, which keeps the region. */
+static void refusal_words(const struct vb_mw_bind *bind, const struct vb_pd *pd, char *text,
+			  size_t size)
+{
+	const struct vb_mw *mw = bind->mw;
+	const struct vb_mr *mr = vb_mr_by_lkey(mw->nic, bind->lkey);
+
+	if (atomic_load(&mw->gone) || (bind->rkey ^ vb_mw_rkey(mw, 0)) >> 8)
+		snprintf(text, size, "the window was deallocated");
+	else if (!vb_pd_same(mw->pd, pd))
+		snprintf(text, size, "the window belongs to PD %u, the QP to PD %u", mw->pd->id,
+			 pd->id);
+	else if (mw->ibv.type == IBV_MW_TYPE_2 && is_bound(mw))
+		snprintf(text, size,
+			 "the window of type 2 is bound: an invalidation has to come first");
+	else if (mw->ibv.type == IBV_MW_TYPE_2 && !bind->length)
+		snprintf(text, size, "a window of type 2 is not unbound by a bind of 0 bytes");
+	else if (!mr)
+		snprintf(text, size, "no memory region has lkey 0x%08x", bind->lkey);
+	else
+		region_words(bind, mr, pd, text, size);
+}
+
+void vb_mw_words(const struct vb_mw_bind *bind, const struct vb_pd *pd, char *text, size_t size)
+{
+	struct vb_thread *thread = vb_thread_get();
+	bool visit;
+
+	*text = '\0';
+	if (!thread)
+		return;
+	visit = vb_hazard_visit(thread, thread->nic->seg.head->slot);
+	refusal_words(bind, pd, text, size);
+	if (visit)
+		vb_hazard_leave(thread);
 }
 
 bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn)

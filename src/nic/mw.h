@@ -46,6 +46,8 @@ uint32_t vb_mw_rkey(const struct vb_mw *mw, uint32_t asked);
  * window or the region back waits.
  */
 bool vb_mw_bind(const struct vb_mw_bind *bind, const struct vb_pd *pd, uint32_t qpn);
+/* Writes why a bind was refused. Empty: nothing forbids it now. */
+void vb_mw_words(const struct vb_mw_bind *bind, const struct vb_pd *pd, char *text, size_t size);
 /* Takes a type 2 window of the target back by its rkey. False: no such window. */
 bool vb_mw_invalidate(struct vb_peer *target, uint32_t rkey, uint32_t pd, uint32_t qpn);
 /* A completion says that a sender took this window back: from now on no peer can undo that. */

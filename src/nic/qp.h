@@ -197,6 +197,7 @@ struct vb_qp {
 	struct vb_list node; /* in nic->qps */
 	struct vb_quiet quiet;
 	struct vb_failure failure;
+	bool flush_told; /* that sends are flushed has been explained; the executor, and RESET */
 	struct vb_spin state_lock;
 	uint64_t epoch;
 	struct ibv_qp_attr attr; /* the attributes that ibv_modify_qp has set so far */

@@ -355,6 +355,11 @@ static void text_add_ways_out(struct text *text, enum ibv_qp_type type, enum ibv
 	}
 }
 
+const char *vb_qp_type_str(enum ibv_qp_type type)
+{
+	return (unsigned)type < TYPES && types[type].name ? types[type].name : "unknown";
+}
+
 static void text_add_edge(struct text *text, enum ibv_qp_type type, enum ibv_qp_state cur,
 			  enum ibv_qp_state next)
 {

@@ -23,6 +23,8 @@ int vb_qp_edge_check(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_s
 const char *vb_qp_edge_explain(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv_qp_state next,
 			       int attr_mask, char *sentence, size_t size);
 
+/* "RC", "UD", ...; "unknown" for other values. */
+const char *vb_qp_type_str(enum ibv_qp_type type);
 /* "RTS", "SQD", ...; "unknown" for other values. */
 const char *vb_qp_state_str(enum ibv_qp_state state);
 

@@ -30,7 +30,7 @@ struct range {
 	const char *name;
 };
 
-static int check_ranges(const struct ibv_qp_attr *attr, int mask)
+static int check_ranges(const struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	const struct range ranges[] = {
 		{ IBV_QP_PKEY_INDEX, attr->pkey_index, vb_pkey_table_length() - 1, "pkey_index" },
@@ -52,27 +52,28 @@ static int check_ranges(const struct ibv_qp_attr *attr, int mask)
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(*ranges); i++) {
 		if (!(mask & ranges[i].mask) || ranges[i].value <= ranges[i].max)
 			continue;
-		vb_explain("ibv_modify_qp: %s is %u, at most %u is allowed", ranges[i].name,
-			   ranges[i].value, ranges[i].max);
+		vb_explain("ibv_modify_qp: QP 0x%06x: %s is %u, at most %u is allowed",
+			   qp->ibv.qp_num, ranges[i].name, ranges[i].value, ranges[i].max);
 		return -EINVAL;
 	}
 	return 0;
 }
 
-static int check_values(const struct ibv_qp_attr *attr, int mask)
+static int check_values(const struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	if (mask & IBV_QP_PORT && attr->port_num != 1) {
-		vb_explain("ibv_modify_qp: port_num is %u, the device has port 1 only",
-			   attr->port_num);
+		vb_explain("ibv_modify_qp: QP 0x%06x: port_num is %u, the device has port 1 only",
+			   qp->ibv.qp_num, attr->port_num);
 		return -EINVAL;
 	}
 	if (mask & IBV_QP_PATH_MTU &&
 	    (attr->path_mtu < IBV_MTU_256 || attr->path_mtu > vb_fact(VB_FACT_MAX_MTU))) {
-		vb_explain("ibv_modify_qp: path_mtu %d is none of IBV_MTU_256 to IBV_MTU_%u",
-			   attr->path_mtu, 128u << vb_fact(VB_FACT_MAX_MTU));
+		vb_explain("ibv_modify_qp: QP 0x%06x: path_mtu %d is none of IBV_MTU_256 to "
+			   "IBV_MTU_%u",
+			   qp->ibv.qp_num, attr->path_mtu, 128u << vb_fact(VB_FACT_MAX_MTU));
 		return -EINVAL;
 	}
-	return check_ranges(attr, mask);
+	return check_ranges(qp, attr, mask);
 }
 
 /* Adopts the attributes that the mask names. */
@@ -151,6 +152,7 @@ static int reset_qp(struct vb_qp *qp)
 	vb_sq_reset(&qp->sq);
 	vb_qp_bounces_forget(qp);
 	qp->failure = (struct vb_failure){ 0 };
+	qp->flush_told = false;
 	vb_cq_queue_watch(&qp->sends);
 	vb_spin_unlock(&qp->send_cq->poll_lock);
 	vb_spin_lock(&qp->recv_cq->poll_lock);
@@ -232,7 +234,7 @@ int vb_qp_modify_check(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all
 	int mask = without_ignored(qp, all);
 	int err = check_edge(qp, vb_qp_state(qp), attr->qp_state, attr, mask);
 
-	return err ? err : check_values(attr, mask);
+	return err ? err : check_values(qp, attr, mask);
 }
 
 int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
@@ -244,7 +246,7 @@ int vb_qp_modify(struct vb_qp *qp, const struct ibv_qp_attr *attr, int all)
 	int err = check_edge(qp, cur, next, attr, mask);
 
 	if (!err)
-		err = check_values(attr, mask);
+		err = check_values(qp, attr, mask);
 	if (!err && mask & IBV_QP_AV)
 		err = vb_device_resolve(vb_context(qp->ibv.context)->dev, &attr->ah_attr, &av);
 	if (!err)

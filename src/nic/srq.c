@@ -21,11 +21,16 @@ static int check_attr(const struct ibv_srq_attr *attr)
 		return -EOPNOTSUPP;
 	}
 	/* The man page says that srq_limit is ignored here. */
-	if (attr->max_wr >= 1 && attr->max_wr <= wr_max && attr->max_sge <= sge_max)
-		return 0;
-	vb_explain("ibv_create_srq: max_wr %u must be 1 to %u, max_sge %u at most %u", attr->max_wr,
-		   wr_max, attr->max_sge, sge_max);
-	return -EINVAL;
+	if (attr->max_wr < 1 || attr->max_wr > wr_max) {
+		vb_explain("ibv_create_srq: max_wr %u must be 1 to %u", attr->max_wr, wr_max);
+		return -EINVAL;
+	}
+	if (attr->max_sge > sge_max) {
+		vb_explain("ibv_create_srq: max_sge %u is more than the device's %u", attr->max_sge,
+			   sge_max);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static int number_take(struct vb_nic *nic, struct vb_srq *srq)

@@ -70,7 +70,7 @@ __attribute__((cold, noinline)) static bool completes_held(struct vb_qp *qp,
 	return false;
 }
 
-/* What few queues do with a work request that completes. */
+/* The steps that few queues need when a work request completes. */
 __attribute__((cold, noinline)) static void attend(struct vb_qp *qp, struct vb_wqe *wqe)
 {
 	if (qp->slow_sends & VB_SENDS_BOUNCED)
@@ -153,12 +153,12 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 	wqe->status = (uint8_t)(reason == VB_WHY_INJECTED_STATUS ? report->status
 								 : vb_reason_row(reason)->status);
 	wqe->reason = (uint8_t)reason;
+	if (__builtin_expect(reason != VB_OK, 0))
+		vb_path_explain(qp, reason, report);
 	if (wqe->ah) {
 		vb_ah_put(wqe->ah);
 		wqe->ah = NULL;
 	}
-	if (__builtin_expect(reason != VB_OK, 0))
-		vb_path_explain(qp, reason, report);
 	if (__builtin_expect(wqe->status != IBV_WC_SUCCESS, 0)) {
 		publish_failure(qp, wqe, notice);
 		return;
@@ -176,6 +176,8 @@ void vb_path_complete_late(struct vb_qp *qp, struct vb_notice *notice)
 
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)
 {
+	if (qp->sq.next != end)
+		vb_path_explain_flush(qp);
 	while (qp->sq.next != end) {
 		struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
 

@@ -32,16 +32,18 @@ void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_re
 /* The WQE has waited for VB_LONG_WAIT_NS: for a receive (VB_WHY_NO_RECEIVE), or for an answer. */
 enum { VB_LONG_WAIT_NS = 1000000000 };
 void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report);
+/* It is the first one that a QP in ERR or SQE flushes. */
+void vb_path_explain_flush(struct vb_qp *qp);
 /* Its CQ is full. */
 void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe);
-/* Writes about the process or host at the other end of a QP: " (pid 4711, rping)". wqe: only by the
- * executor; NULL: any thread. */
-enum { VB_FAR_WORDS = 64 };
-const char *vb_path_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
-			      char text[VB_FAR_WORDS]);
 /* Writes the sentence of a reason that is about a key or a right; false: the row's will do. access:
  * the right that the request needs. */
 enum { VB_PATH_WORDS = 320 };
+/* The row's sentence is UC's: it has no GRH. */
+#define VB_DATAGRAM_SHORT                                                                        \
+	"dropped: {l} bytes, and 40 of the GRH before them, do not fit into the receive posted " \
+	"at "                                                                                    \
+	"QP {p}, which has room for {h}"
 bool vb_path_words(const struct vb_remote *target, const struct vb_report *report, unsigned access,
 		   char text[VB_PATH_WORDS]);
 

@@ -6,42 +6,11 @@
 #include "base/log.h"
 #include "capture/ring.h"
 #include "exec/recv.h"
-#include "net/gid.h"
+#include "nic/far_words.h"
 #include "nic/key_words.h"
 #include "nic/qp_edges.h"
 #include "path/complete.h"
 #include "wire/rnr.h"
-
-/* --- the other end --- */
-
-static uint32_t far_qpn(const struct vb_qp *qp, const struct vb_wqe *wqe)
-{
-	return qp->type == IBV_QPT_UD && wqe ? wqe->remote_qpn : qp->attr.dest_qp_num;
-}
-
-const char *vb_path_far_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
-			      char text[VB_FAR_WORDS])
-{
-	const struct vb_av *av = qp->type != IBV_QPT_UD ? &qp->av
-				 : wqe && wqe->ah       ? &wqe->ah->av
-							: NULL;
-	struct vb_peer *peer = NULL;
-	char gid[VB_GID_TEXT];
-
-	*text = '\0';
-	if (!av)
-		return text;
-	if (av->local)
-		peer = vb_nic_peer(qp->nic, far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
-	vb_peer_words(peer, text);
-	vb_peer_put(peer);
-	/* The list has no processes that have ended. */
-	if (!*text && av->local && wqe && qp->type != IBV_QPT_UD)
-		vb_peer_words(qp->remote.peer, text);
-	if (!*text)
-		snprintf(text, VB_FAR_WORDS, " (at %s)", vb_gid_print(&av->dgid, gid));
-	return text;
-}
 
 /* --- keys and rights --- */
 
@@ -141,7 +110,7 @@ static bool lkey_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 /* The number of the peer's QP leads to a process, which has no such QP. */
 static bool no_qp_words(const struct vb_qp *qp, const struct vb_wqe *wqe, char text[VB_PATH_WORDS])
 {
-	struct vb_peer *peer = vb_nic_peer(qp->nic, far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
+	struct vb_peer *peer = vb_nic_peer(qp->nic, vb_far_qpn(qp, wqe) >> VB_QP_INDEX_BITS);
 	char words[VB_PEER_WORDS];
 	bool known = *vb_peer_words(peer, words);
 
@@ -163,6 +132,26 @@ static bool unready_words(const struct vb_qp *qp, char text[VB_PATH_WORDS])
 	return true;
 }
 
+/* Its peer cannot know of these. */
+static bool request_words(const struct vb_qp *qp, const struct vb_wqe *wqe, enum vb_reason reason,
+			  char text[VB_PATH_WORDS])
+{
+	if (reason == VB_WHY_OPCODE_TRANSPORT)
+		snprintf(text, VB_PATH_WORDS, "%s does not exist on a QP of type %s",
+			 vb_opcode_words(wqe->opcode), vb_qp_type_str(qp->type));
+	else if (reason == VB_WHY_UD_ADDRESS && wqe->ah)
+		snprintf(text, VB_PATH_WORDS,
+			 "its address handle belongs to PD %u, the QP to PD %u", wqe->ah->pd->id,
+			 qp->pd->id);
+	else if (reason == VB_WHY_WINDOW_BIND)
+		vb_mw_words(&wqe->bind, qp->pd, text, VB_PATH_WORDS);
+	else if (reason == VB_WHY_DROP_SHORT && qp->type == IBV_QPT_UD)
+		snprintf(text, VB_PATH_WORDS, VB_DATAGRAM_SHORT);
+	else
+		return false;
+	return *text;
+}
+
 static bool sentence_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 			   const struct vb_report *report, char text[VB_PATH_WORDS])
 {
@@ -174,7 +163,8 @@ static bool sentence_words(const struct vb_qp *qp, const struct vb_wqe *wqe,
 	case VB_WHY_PEER_NOT_READY:
 		return unready_words(qp, text);
 	default:
-		return vb_path_words(&qp->remote, report, vb_wr_row(wqe->opcode)->access, text);
+		return request_words(qp, wqe, report->reason, text) ||
+		       vb_path_words(&qp->remote, report, vb_wr_row(wqe->opcode)->access, text);
 	}
 }
 
@@ -185,9 +175,11 @@ static void report_fill(const struct vb_qp *qp, const struct vb_wqe *wqe, enum v
 	report->qpn = qp->ibv.qp_num;
 	report->wr_id = wqe->wr_id;
 	report->opcode = wqe->opcode;
-	report->peer_qpn = far_qpn(qp, wqe);
+	report->peer_qpn = vb_far_qpn(qp, wqe);
 	if (!report->length)
 		report->length = wqe->length;
+	if (reason == VB_WHY_SRQ_UNKNOWN || reason == VB_WHY_SRQ_DOMAIN)
+		report->have = wqe->srqn;
 }
 
 void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_report *report)
@@ -198,7 +190,7 @@ void vb_path_explain(const struct vb_qp *qp, enum vb_reason reason, struct vb_re
 
 	report_fill(qp, wqe, reason, report);
 	if (vb_config_explain() || vb_captured()) {
-		vb_path_far_words(qp, wqe, peer);
+		vb_far_words(qp, wqe, peer);
 		if (sentence_words(qp, wqe, report, sentence))
 			words.sentence = sentence;
 	}
@@ -234,7 +226,7 @@ void vb_path_explain_wait(const struct vb_qp *qp, enum vb_reason reason, struct 
 	if (!vb_config_explain())
 		return;
 	report_fill(qp, wqe, reason, report);
-	vb_path_far_words(qp, wqe, peer);
+	vb_far_words(qp, wqe, peer);
 	if (reason == VB_WHY_NO_RECEIVE)
 		words.sentence = "QP {p} has posted no receive";
 	else if (reason == VB_WHY_PEER_SILENT)
@@ -257,4 +249,26 @@ void vb_path_explain_overrun(const struct vb_qp *qp, const struct vb_wqe *wqe)
 		"are taken: poll it, or make it as large as the queues that complete there",
 		qp->ibv.qp_num, vb_opcode_words(wqe->opcode), (unsigned long long)wqe->wr_id,
 		(unsigned)(qp->send_cq->shared_offset / 64), qp->send_cq->ibv.cqe);
+}
+
+void vb_path_explain_flush(struct vb_qp *qp)
+{
+	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
+	const struct vb_failure *failure = &qp->failure;
+	char why[80] = ": the program or its connection manager moved it there";
+
+	if (!vb_config_explain() || qp->flush_told)
+		return;
+	qp->flush_told = true;
+	if (failure->since_ns && failure->reason == VB_WHY_INJECTED_FATAL)
+		snprintf(why, sizeof(why), " since a fault rule failed its device");
+	else if (failure->since_ns && failure->status == VB_FAILURE_OF_PEER)
+		snprintf(why, sizeof(why), " since it refused a request of its peer");
+	else if (failure->since_ns)
+		snprintf(why, sizeof(why), " since %s wr_id %llu failed",
+			 vb_opcode_words(failure->opcode), (unsigned long long)failure->wr_id);
+	vb_explain_note("QP 0x%06x, %s wr_id %llu is flushed, and so are all behind it: the QP is "
+			"in %s%s",
+			qp->ibv.qp_num, vb_opcode_words(wqe->opcode),
+			(unsigned long long)wqe->wr_id, vb_qp_state_str(vb_qp_state(qp)), why);
 }

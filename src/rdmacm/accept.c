@@ -90,6 +90,10 @@ static int check_accept(struct vb_cma_id *id, const struct rdma_conn_param *para
 
 	vb_cma_lock();
 	err = vb_cma_id_expect(id, VB_CMA_CONNECT, "rdma_accept");
+	if (!err && id->accepted) {
+		vb_explain("rdma_accept: the request was accepted before");
+		err = -EINVAL;
+	}
 	vb_cma_unlock();
 	if (!err)
 		err = vb_cma_param_check(id, param, "rdma_accept");

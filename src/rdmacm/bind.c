@@ -78,12 +78,30 @@ static struct vb_cm_claim claim_of(const struct vb_cma_id *id)
 	return claim;
 }
 
+static const char *port_space_name(enum rdma_port_space ps)
+{
+	switch (ps) {
+	case RDMA_PS_IPOIB:
+		return "IPOIB";
+	case RDMA_PS_TCP:
+		return "TCP";
+	case RDMA_PS_UDP:
+		return "UDP";
+	case RDMA_PS_IB:
+		break;
+	}
+	return "IB";
+}
+
 static int explain_claim(int err, const struct vb_cma_id *id)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	vb_explain("port %s of port space 0x%x cannot be claimed: %s",
-		   vb_address_print(&id->id.route.addr.src_addr, text), id->id.ps, strerror(-err));
+	vb_explain("port %s of RDMA_PS_%s cannot be taken: %s",
+		   vb_address_print(&id->id.route.addr.src_addr, text), port_space_name(id->id.ps),
+		   err == -EADDRINUSE ? "another identifier is bound to it"
+		   : err == -EACCES   ? "ports below 1024 need CAP_NET_BIND_SERVICE"
+				      : strerror(-err));
 	return err;
 }
 

@@ -200,9 +200,15 @@ static int check_join(struct vb_cma_id *id, const struct sockaddr *addr)
 {
 	char text[VB_ADDRESS_TEXT];
 
-	if (!vb_cma_is_datagram(id) || !id->device || id->state == VB_CMA_REMOVED) {
-		vb_explain("rdma_join_multicast: needs a datagram identifier that is bound to an "
-			   "address of a device");
+	if (!vb_cma_is_datagram(id)) {
+		vb_explain("rdma_join_multicast: the identifier is of RDMA_PS_%s; groups are for "
+			   "RDMA_PS_UDP and RDMA_PS_IPOIB",
+			   id->id.ps == RDMA_PS_TCP ? "TCP" : "IB");
+		return -EINVAL;
+	}
+	if (!id->device || id->state == VB_CMA_REMOVED) {
+		vb_explain("rdma_join_multicast: the identifier is not bound to a device: bind it "
+			   "to an address or resolve one first");
 		return -EINVAL;
 	}
 	if (!vb_address_size(addr) || !is_group(id, addr)) {

@@ -220,6 +220,10 @@ static int check_attr(struct vb_cma_id *id, const struct ibv_qp_init_attr_ex *at
 		return explain_attr(
 			"the identifier is not bound to a device: bind it to an address or "
 			"resolve one first");
+	if (attr->qp_type == IBV_QPT_UD && !vb_cma_is_datagram(id))
+		return explain_attr("a UD QP needs an identifier of RDMA_PS_UDP or RDMA_PS_IPOIB");
+	if (attr->qp_type != IBV_QPT_UD && vb_cma_is_datagram(id))
+		return explain_attr("an identifier for datagrams has a UD QP, and no other");
 	if ((attr->comp_mask & IBV_QP_INIT_ATTR_PD) && attr->pd && attr->pd->context != pub->verbs)
 		return explain_attr("the PD belongs to another device or context");
 	if ((pub->recv_cq && attr->recv_cq && pub->recv_cq != attr->recv_cq) ||

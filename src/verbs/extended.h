@@ -12,7 +12,7 @@
 #include "nic/umr.h"
 #include "nic/wr_opcode.h"
 
-/* What a QP is created for, beyond its ibv_qp_init_attr. */
+/* The purposes of a QP beyond its ibv_qp_init_attr. */
 struct vb_extended_qp {
 	uint32_t max_atomic_arg; /* bytes of an operand; 0: no extended atomics */
 	bool umr;

@@ -108,7 +108,8 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
 		return refuse_wr(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
 	if (is_datagram(qp, row) && !wr->wr.ud.ah)
-		return refuse_wr(qp, wr, "no address handle");
+		return refuse_wr(qp, wr,
+				 "a datagram needs an address handle, and wr.ud.ah is NULL");
 	if (__builtin_expect(vb_sq_full(&qp->sq), 0)) {
 		vb_explain(
 			"ibv_post_send: QP 0x%06x: all %u entries (max_send_wr) are in use; an "
@@ -125,7 +126,7 @@ static int copy_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	uint64_t length = 0;
 
 	if (!(row->flags & VB_WR_INLINE))
-		return refuse_wr(qp, wr, "the operation has no payload to inline");
+		return refuse_wr(qp, wr, "IBV_SEND_INLINE is for operations that send payload");
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
 	/* An atomic write brings its value along, even if max_inline_data is smaller. */

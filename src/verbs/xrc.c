@@ -63,7 +63,15 @@ static int srq_check(const struct ibv_srq_init_attr_ex *attr)
 		return -EOPNOTSUPP;
 	}
 	if (attr->comp_mask != needed || !attr->pd || !attr->xrcd || !attr->cq) {
-		vb_explain("ibv_create_srq_ex: an XRC SRQ needs a PD, a domain and a CQ");
+		const uint32_t missing = needed & ~attr->comp_mask;
+
+		vb_explain("ibv_create_srq_ex: an XRC SRQ needs a PD, a domain and a CQ: %s",
+			   missing & IBV_SRQ_INIT_ATTR_PD     ? "comp_mask lacks the PD"
+			   : missing & IBV_SRQ_INIT_ATTR_XRCD ? "comp_mask lacks the XRCD"
+			   : missing & IBV_SRQ_INIT_ATTR_CQ   ? "comp_mask lacks the CQ"
+			   : !attr->pd                        ? "pd is NULL"
+			   : !attr->xrcd                      ? "xrcd is NULL"
+							      : "cq is NULL");
 		return -EINVAL;
 	}
 	return 0;

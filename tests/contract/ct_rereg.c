@@ -32,6 +32,8 @@ static enum ibv_wc_status try_remote(struct ct_link *l, enum ibv_wr_opcode opcod
 	ct_event(l->b.end, IBV_EVENT_QP_ACCESS_ERR, l->b.handle);
 	CT_EQ(ct_to_state(&l->a, IBV_QPS_RESET), 0);
 	CT_EQ(ct_to_state(&l->b, IBV_QPS_RESET), 0);
+	/* Other PSNs: a late copy of the refused packet would be refused once more. */
+	l->a.psn = (l->a.psn + 0x400000) & 0xffffff;
 	ct_link_connect(l);
 	return status;
 }

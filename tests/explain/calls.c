@@ -105,6 +105,35 @@ static void large_queues(void)
 		rig_fail("memory that does not exist");
 }
 
+static void srq_limits(void)
+{
+	struct ibv_srq_init_attr large = { .attr = { .max_wr = 100000000, .max_sge = 1 } };
+	struct ibv_srq_init_attr wide = { .attr = { .max_wr = 4, .max_sge = 1000 } };
+	struct rig rig;
+
+	begin(&rig);
+	if (ibv_create_srq(rig.near.pd, &large) || ibv_create_srq(rig.near.pd, &wide))
+		rig_fail("an SRQ beyond the limits");
+}
+
+static void no_group(void)
+{
+	union ibv_gid group = { .raw = { 0xff, 0x0e } };
+	struct rig rig;
+
+	begin(&rig);
+	expect_error(ibv_attach_mcast(rig.near.qp, &group, 0), EINVAL);
+}
+
+static void modify_values(void)
+{
+	struct ibv_qp_attr attr = { .min_rnr_timer = 40 };
+	struct rig rig;
+
+	begin(&rig);
+	expect_error(ibv_modify_qp(rig.near.qp, &attr, IBV_QP_MIN_RNR_TIMER), EINVAL);
+}
+
 #define CALL "ibv_post_send: QP 0x[0-9a-f]{6} wr_id 3: "
 
 const struct rig_case rig_call_cases[] = {
@@ -132,5 +161,15 @@ const struct rig_case rig_call_cases[] = {
 	    "ibv_create_cq: cqe 100000000 must be 1 to [0-9]+",
 	    "ibv_reg_mr: remote write and remote atomic access need local write",
 	    "ibv_reg_mr: the range 0x1000 \\+ 8192 is not writable memory of this process" } },
+	{ "limits of an SRQ",
+	  srq_limits,
+	  { "ibv_create_srq: max_wr 100000000 must be 1 to [0-9]+",
+	    "ibv_create_srq: max_sge 1000 is more than the device's [0-9]+" } },
+	{ "a group, and a QP that is not UD",
+	  no_group,
+	  { "ibv_attach_mcast: QP 0x[0-9a-f]{6} is not a UD QP" } },
+	{ "an attribute that is too large",
+	  modify_values,
+	  { "ibv_modify_qp: QP 0x[0-9a-f]{6}: min_rnr_timer is 40, at most 31 is allowed" } },
 	{ 0 },
 };

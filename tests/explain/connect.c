@@ -77,6 +77,57 @@ static void rejected(void)
 	connect_to(&address, channel);
 }
 
+static void expect_refusal(int got)
+{
+	if (got != -1)
+		rig_fail("a call succeeded");
+}
+
+/* Calls in a wrong order, or for another kind of identifier. */
+static void wrong_calls(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct sockaddr_in address = own_address();
+	struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_UD,
+					 .cap = { .max_send_wr = 1, .max_recv_wr = 1 } };
+	struct rdma_cm_id *id, *second;
+
+	if (!channel || rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_create_id(channel, &second, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(id, (void *)&address))
+		rig_fail("rdma_bind_addr");
+	expect_refusal(rdma_create_qp(id, NULL, &init));
+	expect_refusal(rdma_join_multicast(id, (void *)&address, NULL));
+	address.sin_port = rdma_get_src_port(id);
+	expect_refusal(rdma_bind_addr(second, (void *)&address));
+}
+
+static void accepted_twice(void)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_conn_param param = { .qp_num = 77, .retry_count = 1 };
+	struct sockaddr_in address = own_address();
+	struct rdma_cm_id *listener, *id, *request;
+
+	if (!channel || rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(listener, (void *)&address) || rdma_listen(listener, 1))
+		rig_fail("rdma_listen");
+	address.sin_port = rdma_get_src_port(listener);
+	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(id, NULL, (void *)&address, 2000))
+		rig_fail("rdma_resolve_addr");
+	next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	if (rdma_resolve_route(id, 2000))
+		rig_fail("rdma_resolve_route");
+	next_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+	if (rdma_connect(id, &param))
+		rig_fail("rdma_connect");
+	next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST, &request);
+	if (rdma_accept(request, &param))
+		rig_fail("rdma_accept");
+	expect_refusal(rdma_accept(request, &param));
+}
+
 #define TO "the connection to [0-9.]+:[0-9]+ was rejected: "
 
 const struct rig_case rig_connect_cases[] = {
@@ -84,5 +135,14 @@ const struct rig_case rig_connect_cases[] = {
 	  nobody_listens,
 	  { TO "nobody listens on port 7 there" } },
 	{ "a server that rejects", rejected, { TO "the server called rdma_reject$" } },
+	{ "a server that accepts twice",
+	  accepted_twice,
+	  { "rdma_accept: the request was accepted before" } },
+	{ "calls for another kind of identifier",
+	  wrong_calls,
+	  { "rdma_create_qp: a UD QP needs an identifier of RDMA_PS_UDP or RDMA_PS_IPOIB",
+	    "rdma_join_multicast: the identifier is of RDMA_PS_TCP",
+	    "port [0-9.]+:[0-9]+ of RDMA_PS_TCP cannot be taken: another identifier is bound to "
+	    "it" } },
 	{ 0 },
 };

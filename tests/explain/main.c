@@ -11,8 +11,10 @@
 
 enum { CASES_MAX = 128, AT_ONCE = 24 };
 
-static const struct rig_case *const tables[] = { rig_key_cases, rig_call_cases, rig_hang_cases,
-						 rig_pair_cases, rig_connect_cases };
+static const struct rig_case *const tables[] = { rig_key_cases,     rig_call_cases,
+						 rig_hang_cases,    rig_pair_cases,
+						 rig_connect_cases, rig_datagram_cases,
+						 rig_window_cases };
 
 static struct started {
 	const struct rig_case *row;

@@ -124,16 +124,20 @@ static void far_gone(void)
 /* Of who has come by himself: by process once this one has met it. */
 #define COMER "\\((pid [0-9]+, explain|at [^)]+)\\)"
 
+#define RECEIVE "QP 0x[0-9a-f]{6}, receive wr_id 7, for a message of QP 0x[0-9a-f]{6} " COMER ": "
+
 const struct rig_case rig_pair_cases[] = {
 	{ "both sides of a receive that is too short",
 	  far_short,
 	  { "SEND wr_id 8: the message has 40 bytes, the receive posted at QP 0x[0-9a-f]{6} " PEER
 	    " has room for 30",
 	    "QP 0x[0-9a-f]{6} has failed: it refused a request of QP 0x[0-9a-f]{6} " COMER
-	    ": the message did not fit into the receive" },
+	    ": the message did not fit into the receive",
+	    RECEIVE "the receive has room for 30 bytes, and 40 came" },
 	  { "QP 0x[0-9a-f]{6} refuses a SEND of QP 0x[0-9a-f]{6} " PEER
 	    ": the message has 40 bytes",
-	    "SEND wr_id 8: QP 0x[0-9a-f]{6} " PEER " answered with a NAK, invalid request" } },
+	    "SEND wr_id 8: QP 0x[0-9a-f]{6} " PEER " answered with a NAK, invalid request",
+	    RECEIVE "the receive has room for 30 bytes, and more came" } },
 	{ "both sides of a WRITE that is not allowed",
 	  far_right,
 	  { "RDMA_WRITE wr_id 8: qp_access_flags of QP 0x[0-9a-f]{6} " PEER

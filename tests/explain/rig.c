@@ -95,6 +95,7 @@ static void modify(struct rig_side *side, struct ibv_qp_attr *attr, int mask)
 void rig_connect(struct rig_side *side, const struct rig_plan *plan, const struct rig_far *to,
 		 bool near)
 {
+	const bool reliable = plan->type != IBV_QPT_UC;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
 				    .qp_access_flags =
@@ -115,7 +116,7 @@ void rig_connect(struct rig_side *side, const struct rig_plan *plan, const struc
 	attr.ah_attr.grh.hop_limit = 1;
 	modify(side, &attr,
 	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+		       (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
 				     .timeout = plan->timeout,
 				     .retry_cnt = plan->retry_cnt,
@@ -123,8 +124,9 @@ void rig_connect(struct rig_side *side, const struct rig_plan *plan, const struc
 				     .sq_psn = near ? plan->sq_psn : 2000,
 				     .max_rd_atomic = 1 };
 	modify(side, &attr,
-	       IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		       IBV_QP_MAX_QP_RD_ATOMIC);
+	       IBV_QP_SQ_PSN | (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						   IBV_QP_MAX_QP_RD_ATOMIC
+					 : 0));
 }
 
 static struct rig_far address_of(const struct rig_side *side)

@@ -93,6 +93,6 @@ struct rig_case {
 };
 
 extern const struct rig_case rig_key_cases[], rig_call_cases[], rig_hang_cases[], rig_pair_cases[],
-	rig_connect_cases[];
+	rig_connect_cases[], rig_datagram_cases[], rig_window_cases[];
 
 #endif

@@ -137,6 +137,10 @@ static void add_failure(struct vb_qp *qp, struct vb_why_record *record)
 	if (failure.reason == VB_WHY_PEER_SILENT)
 		report.want = vb_qp_patience_ns(qp) / 1000000;
 	record->failed_ns = failure.since_ns;
+	if (failure.reason == VB_WHY_INJECTED_FATAL) {
+		snprintf(record->words, sizeof(record->words), "a fault rule failed its device");
+		return;
+	}
 	if (failure.status == VB_FAILURE_OF_PEER) {
 		snprintf(record->words, sizeof(record->words),
 			 "it refused a request of its peer: %s", vb_reason_brief(failure.reason));

@@ -190,13 +190,16 @@ enum vb_step vb_step_to_target(struct vb_step_context *step)
 
 	step->report.want = qkey;
 	if (atomic_load_explicit(&remote->entry->qkey, memory_order_relaxed) != qkey) {
+		step->report.have = atomic_load(&remote->entry->qkey);
 		atomic_fetch_add(&remote->lent->bad_qkey, 1);
 		return drop(step, VB_WHY_DROP_QKEY);
 	}
 	if (!vb_recv_claim(remote, &claim))
 		return vb_step_no_receive(step);
-	if (claim.too_short)
+	if (claim.too_short) {
+		step->report.have = claim.cell->posted_length;
 		return drop(step, VB_WHY_DROP_SHORT);
+	}
 	ride = remote->peer->self ? NULL : vb_recv_ride(remote, &claim, length);
 	reason = vb_recv_check(remote, &claim, length, ride);
 	if (reason) {

@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "exec/recv.h"
+#include "nic/far_words.h"
 
 enum { RESIZE_TRIES = 1000 };
 
@@ -129,7 +130,7 @@ void vb_responder_explain_psn(struct vb_wired *wired, uint32_t psn)
 		"QP 0x%06x drops packets of QP 0x%06x%s: it expects PSN %u (its rq_psn), and %u "
 		"came first: sq_psn there is another number, or the first packets were lost",
 		wired->qp->ibv.qp_num, wired->qp->attr.dest_qp_num,
-		vb_path_far_words(wired->qp, NULL, peer), wired->resp.expected_psn, psn);
+		vb_far_words(wired->qp, NULL, peer), wired->resp.expected_psn, psn);
 }
 
 /* XRC: finds the SRQ. False: the request is refused, or the requester must try again. */

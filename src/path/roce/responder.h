@@ -32,6 +32,11 @@ void vb_responder_answer_again(struct vb_wired *wired, const struct vb_packet *p
 uint32_t vb_responder_psns(const struct vb_wired *wired, const struct vb_packet *packet);
 
 /* responder_refuse.c */
+/* UC, UD: the message is dropped. Once per reason: a datagram may come from any host. arrival: of a
+ * datagram; NULL: UC. have: the number of its sentence (exec/reason.c). */
+void vb_responder_explain_drop(struct vb_wired *wired, const struct vb_packet *packet,
+			       const struct vb_arrival *arrival, enum vb_reason reason,
+			       uint64_t have);
 void vb_responder_nak(struct vb_wired *wired, uint8_t syndrome, uint32_t psn);
 /* The QP fails once all requests before are answered and the NAK has left. */
 void vb_responder_refuse(struct vb_wired *wired, const struct vb_packet *packet,

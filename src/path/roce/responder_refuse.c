@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests that the responder of RC refuses for good (the QP fails), or for now. */
+#include <stdio.h>
+
 #include "abi/flush.h"
 #include "base/config.h"
 #include "exec/served.h"
+#include "net/gid.h"
+#include "nic/far_words.h"
+#include "nic/key_words.h"
 #include "nic/tm.h"
 #include "path/roce/responder.h"
 
@@ -47,6 +52,10 @@ static void report_fill(const struct vb_wired *wired, const struct vb_packet *pa
 		report->want = vb_responder_resources(resp) + 1;
 		report->have = atomic_load(&wired->qp->entry->max_dest_rd_atomic);
 		break;
+	case VB_WHY_SRQ_UNKNOWN:
+	case VB_WHY_SRQ_DOMAIN:
+		report->have = packet->srqn;
+		break;
 	case VB_WHY_MASKED_ALIGN:
 		report->want = packet->dma_length;
 		break;
@@ -80,17 +89,18 @@ void vb_responder_explain(const struct vb_wired *wired, const struct vb_remote *
 	struct vb_report_words words = { .peer = peer, .request = requests[family].name };
 
 	if (vb_config_explain())
-		vb_path_far_words(wired->qp, NULL, peer);
+		vb_far_words(wired->qp, NULL, peer);
 	if (vb_path_words(target, report, requests[family].access, sentence))
 		words.sentence = sentence;
 	vb_report_refusal(report, &words);
 }
 
-static void refusal_explain(const struct vb_wired *wired, const struct vb_packet *packet,
-			    enum vb_reason reason)
+static struct vb_report packet_report(const struct vb_wired *wired, const struct vb_packet *packet,
+				      enum vb_reason reason)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
-	struct vb_report report = {
+
+	return (struct vb_report){
 		.reason = reason,
 		.qpn = wired->qp->attr.dest_qp_num,
 		.peer_qpn = wired->qp->ibv.qp_num,
@@ -100,6 +110,13 @@ static void refusal_explain(const struct vb_wired *wired, const struct vb_packet
 			  : row->headers & VB_HEADER_RETH ? packet->dma_length
 							  : packet->payload_length,
 	};
+}
+
+static void refusal_explain(const struct vb_wired *wired, const struct vb_packet *packet,
+			    enum vb_reason reason)
+{
+	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
+	struct vb_report report = packet_report(wired, packet, reason);
 
 	report_fill(wired, packet, &report);
 	vb_responder_explain(wired,
@@ -108,6 +125,46 @@ static void refusal_explain(const struct vb_wired *wired, const struct vb_packet
 				     ? &wired->resp.answers
 				     : &wired->resp.own,
 			     row->family, &report);
+}
+
+/* Of a datagram: the process that has sent it to the socket of this one, or the host. */
+static const char *source_words(const struct vb_arrival *arrival, char text[VB_FAR_WORDS])
+{
+	const union ibv_gid src = vb_flow_gid(arrival->flow, arrival->flow->src);
+	char gid[VB_GID_TEXT];
+
+	vb_peer_words(arrival->peer, text);
+	if (!*text)
+		snprintf(text, VB_FAR_WORDS, " (at %s)", vb_gid_print(&src, gid));
+	return text;
+}
+
+void vb_responder_explain_drop(struct vb_wired *wired, const struct vb_packet *packet,
+			       const struct vb_arrival *arrival, enum vb_reason reason,
+			       uint64_t have)
+{
+	struct vb_report report = packet_report(wired, packet, reason);
+	char peer[VB_FAR_WORDS];
+	const struct vb_report_words words = {
+		.sentence = reason == VB_WHY_DROP_SHORT ? VB_DATAGRAM_SHORT : NULL,
+		.peer = peer,
+		.request = "datagram",
+	};
+
+	if (!vb_config_explain() || wired->resp.drops_told[reason])
+		return;
+	wired->resp.drops_told[reason] = true;
+	if (!arrival) {
+		report_fill(wired, packet, &report);
+		vb_responder_explain(wired, &wired->resp.own, vb_opcode_row(packet->opcode)->family,
+				     &report);
+		return;
+	}
+	report.qpn = packet->src_qpn;
+	report.have = have;
+	report.want = packet->qkey;
+	source_words(arrival, peer);
+	vb_report_refusal(&report, &words);
 }
 
 static void refusal_count(struct vb_wired *wired, enum vb_family family)

@@ -193,6 +193,7 @@ struct vb_responder {
 	struct vb_tm_arrival tm;
 	bool heard, told; /* the first message has arrived; the program has been told */
 	bool psn_told;    /* that the first packet had another PSN has been explained */
+	bool drops_told[VB_REASON_COUNT]; /* UC, UD: reasons that have been explained */
 };
 
 /* The counters of one QP. All are uint64_t, so that counters of QPs can be added up. */

@@ -7,7 +7,7 @@
 #include "nic/lid.h"
 #include "nic/mcast.h"
 #include "nic/trace.h"
-#include "path/roce/roce.h"
+#include "path/roce/responder.h"
 #include "wire/grh.h"
 
 enum {
@@ -83,12 +83,16 @@ void vb_responder_unreliable(struct vb_wired *wired, const struct vb_packet *pac
 	}
 	if (row->family == VB_FAMILY_WRITE &&
 	    !(atomic_load(&wired->qp->entry->access) & IBV_ACCESS_REMOTE_WRITE)) {
+		vb_responder_explain_drop(wired, packet, NULL, VB_WHY_QP_RIGHT, 0);
 		message_abandon(wired, VB_PACKET_DROP_ACCESS);
 		return;
 	}
 	reason = row->family == VB_FAMILY_SEND ? vb_place_send(wired, packet)
 					       : vb_place_write(wired, packet);
 	if (reason) {
+		vb_responder_explain_drop(
+			wired, packet, NULL,
+			reason == VB_WHY_NO_RECEIVE ? VB_WHY_DROP_NO_RECEIVE : reason, 0);
 		receive_fault(wired, reason);
 		message_abandon(wired, reason == VB_WHY_NO_RECEIVE || reason == VB_WHY_RECV_SHORT
 					       ? VB_PACKET_DROP_RECEIVE
@@ -236,12 +240,18 @@ void vb_responder_datagram(struct vb_wired *wired, const struct vb_packet *packe
 	bool lost;
 
 	if (packet->qkey != atomic_load(&wired->qp->entry->qkey)) {
+		vb_responder_explain_drop(wired, packet, arrival, VB_WHY_DROP_QKEY,
+					  atomic_load(&wired->qp->entry->qkey));
 		atomic_fetch_add(&wired->qp->lent->bad_qkey, 1);
 		datagram_drop(wired, VB_PACKET_DROP_QKEY);
 		return;
 	}
 	if (!vb_responder_bind(wired) || !vb_recv_claim(&wired->resp.own, &claim) ||
 	    claim.too_short) {
+		vb_responder_explain_drop(wired, packet, arrival,
+					  claim.too_short ? VB_WHY_DROP_SHORT
+							  : VB_WHY_DROP_NO_RECEIVE,
+					  claim.too_short ? claim.cell->posted_length : 0);
 		datagram_drop(wired, VB_PACKET_DROP_RECEIVE);
 		return;
 	}

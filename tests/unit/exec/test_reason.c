@@ -242,9 +242,10 @@ static const struct {
 	    .peer_qpn = 2,
 	    .wr_id = 3,
 	    .opcode = IBV_WR_SEND_WITH_IMM,
+	    .have = 0x22,
 	    .want = 0x11111111 },
 	  "QP 0x000001, SEND_WITH_IMM wr_id 3: dropped: Q_Key 0x11111111 is not that of "
-	  "QP 0x000002" },
+	  "QP 0x000002, which has 0x22" },
 	{ { .reason = VB_WHY_RKEY_IS_LKEY,
 	    .qpn = 1,
 	    .peer_qpn = 2,
