@@ -60,7 +60,7 @@ host_address() {
 
 host_await_carrier() {
 	local deadline=$((SECONDS + 10))
-	until on_host "$1" ip -o link show veth0 | grep -q 'state UP'; do
+	until grep -q 'state UP' < <(on_host "$1" ip -o link show veth0); do
 		((SECONDS < deadline)) || die "veth does not come up"
 		sleep 0.01 # between two looks
 	done
