@@ -120,7 +120,7 @@ listens_on() {
 	sockets=$(tcp_table "$1" | awk -v port="$(printf ':%04X' "$2")" \
 		'$4 == "0A" && substr($2, length($2) - 4) == port { print "socket:[" $10 "]" }')
 	[ -n "$sockets" ] || return 1
-	readlink "/proc/$1/fd/"* 2>/dev/null | grep -qxF "$sockets"
+	grep -qxF "$sockets" < <(readlink "/proc/$1/fd/"* 2>/dev/null)
 }
 
 # Both run pinned and die with this shell, even if that is killed with SIGKILL. The server's pid is

@@ -282,10 +282,30 @@ static void tap_moves(const struct torture_act *act, bool may_move)
 		tap(moved > 0, "regions move: %u of %u", moved, rounds);
 }
 
+static bool has_pinned_pages(void)
+{
+	FILE *file = fopen("/proc/self/status", "r");
+	char line[200];
+	unsigned long kb = 0;
+
+	CHECK(file, "/proc/self/status: %s", strerror(errno));
+	while (!kb && fgets(line, sizeof(line), file))
+		if (strncmp(line, "VmPin:", 6) == 0)
+			kb = strtoul(line + 6, NULL, 10);
+	fclose(file);
+	return kb;
+}
+
+/* The pages of a ring that is closed are pinned until the kernel lets go of them. Regions of the
+ * next act would stay where they are. */
 static void thread_end(struct torture *torture, pthread_t thread)
 {
 	atomic_store(&torture->over, true);
 	pthread_join(thread, NULL);
+	for (unsigned looks = 0; has_pinned_pages(); looks++) {
+		CHECK(looks < 10000, "pages of a ring stay pinned");
+		usleep(1000);
+	}
 }
 
 static void beside(const struct torture_act *act)

@@ -25,7 +25,7 @@ skip() {
 lab_begin() {
 	[ -x "$lab/boot" ] || skip "there is no rxe lab at $lab (VERBENA_RXE_LAB names another)"
 	[ "$(id -u)" -eq 0 ] || skip "the rxe lab needs root"
-	ip netns list | grep -qw "^$NETNS" &&
+	grep -qw "^$NETNS" < <(ip netns list) &&
 		skip "namespace $NETNS exists: somebody else's lab runs (or: LAB=$LAB $lab/down)"
 	if [ ! -x "$verbena" ]; then
 		echo "Bail out! $verbena is not there: run make first"
@@ -174,9 +174,9 @@ guest_command() {
 }
 
 in_guest_await() { # guest, program, port: one question to the guest, which looks until it is so
-	local question="netstat -ltn | grep -q ':$3 '"
-	! by_address "$2" || question="rdma resource show cm_id | grep -q 'LISTEN.*:$3 '"
-	[ "$2" != mckey ] || question="ip maddr show | grep -q 'inet *$group'"
+	local question="netstat -ltn | grep ':$3 ' >/dev/null"
+	! by_address "$2" || question="rdma resource show cm_id | grep 'LISTEN.*:$3 ' >/dev/null"
+	[ "$2" != mckey ] || question="ip maddr show | grep 'inet *$group' >/dev/null"
 	in_guest "$1" 20 "i=0; until $question; do
 		i=\$((i + 1)); [ \$i -lt 300 ] || exit 1; usleep 30000; done"
 }
@@ -222,7 +222,7 @@ ours_start() { # limit, command
 # Who listens claims the port first and opens the socket for other hosts last.
 our_server_is_ready() { # program, port
 	if [ "$1" = mckey ]; then
-		ip -n "$NETNS" maddr show | grep -q "inet *$group"
+		grep -q "inet *$group" < <(ip -n "$NETNS" maddr show)
 	elif by_address "$1"; then
 		ip netns exec "$NETNS" cat /proc/net/unix |
 			grep -qa "@verbena\.cm\.[0-9a-f]*\.$2\.[46]" &&
