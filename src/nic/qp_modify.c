@@ -109,15 +109,20 @@ static void adopt_attr(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mas
 		own->sq_psn &= VB_MASK24;
 }
 
-/* Shows attributes to peers: before the gate opens, or single fields while it is open. */
+/*
+ * Shows attributes to peers: before the gate opens, or single fields while it is open. Relaxed: the
+ * store of the gate releases them, and a single field stands for itself.
+ */
 static void show_attr(struct vb_qp *qp)
 {
 	struct vb_qp_entry *entry = qp->entry;
 
-	atomic_store(&entry->qkey, qp->attr.qkey);
-	atomic_store(&entry->access, qp->attr.qp_access_flags);
-	atomic_store(&entry->max_dest_rd_atomic, qp->attr.max_dest_rd_atomic);
-	atomic_store(&entry->min_rnr_timer, qp->attr.min_rnr_timer);
+	atomic_store_explicit(&entry->qkey, qp->attr.qkey, memory_order_relaxed);
+	atomic_store_explicit(&entry->access, qp->attr.qp_access_flags, memory_order_relaxed);
+	atomic_store_explicit(&entry->max_dest_rd_atomic, qp->attr.max_dest_rd_atomic,
+			      memory_order_relaxed);
+	atomic_store_explicit(&entry->min_rnr_timer, qp->attr.min_rnr_timer,
+			      memory_order_relaxed);
 	vb_spin_lock(&qp->state_lock);
 	vb_qp_follow_pkey(qp);
 	vb_spin_unlock(&qp->state_lock);
@@ -132,8 +137,9 @@ static void show_connection(struct vb_qp *qp)
 	entry->path_mtu = (uint8_t)qp->attr.path_mtu;
 	/* A new connection: a sender that was bound to the old one is not bound to this. */
 	qp->epoch = atomic_fetch_add(&qp->nic->next_epoch, 1);
-	atomic_store(&qp->lent->binder, 0);
-	atomic_store(&qp->lent->attention, 0);
+	/* The store of the gate releases them. */
+	atomic_store_explicit(&qp->lent->binder, 0, memory_order_relaxed);
+	atomic_store_explicit(&qp->lent->attention, 0, memory_order_relaxed);
 }
 
 /* Forgets all WQEs that are posted, or completed and not polled. */
@@ -175,7 +181,7 @@ static int reset_qp(struct vb_qp *qp)
 static void set_state(struct vb_qp *qp, enum ibv_qp_state next)
 {
 	vb_spin_lock(&qp->state_lock);
-	atomic_store(&qp->state, next);
+	atomic_store_explicit(&qp->state, next, memory_order_release);
 	qp->ibv.state = next;
 	atomic_store(&qp->entry->gate, vb_qp_gate_in(qp, next));
 	vb_spin_unlock(&qp->state_lock);

@@ -12,7 +12,8 @@ void vb_qp_follow_pkey(struct vb_qp *qp)
 	const uint64_t gate = atomic_load(&qp->entry->gate);
 	const uint16_t pkey = vb_pkey_at(qp->attr.pkey_index);
 
-	atomic_store(&qp->pkey, pkey);
+	if (atomic_load(&qp->pkey) != pkey) /* a store costs more: it is a fence, too */
+		atomic_store(&qp->pkey, pkey);
 	if (!gate || vb_gate_pkey(gate) == pkey)
 		return;
 	atomic_store(&qp->entry->gate, vb_gate(vb_gate_epoch(gate), pkey, vb_gate_state(gate)));

@@ -105,7 +105,9 @@ void vb_rate_pay(struct vb_rate_paid *paid, uint32_t size, uint32_t kbps)
 
 void vb_qp_settle_rate(struct vb_qp *qp)
 {
-	atomic_store(&qp->rate_kbps, vb_rate_slower(qp->limit_kbps, qp->av.rate_kbps));
+	/* Relaxed: the executor takes the old rate or the new one. */
+	atomic_store_explicit(&qp->rate_kbps, vb_rate_slower(qp->limit_kbps, qp->av.rate_kbps),
+			      memory_order_relaxed);
 }
 
 void vb_qp_limit_rate(struct vb_qp *qp, uint32_t kbps, uint32_t burst_bytes)
