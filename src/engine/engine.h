@@ -95,28 +95,30 @@ static inline uint32_t vb_engine_lanes(const struct vb_cq *cq)
 	       atomic_load_explicit(&cq->nic->lanes_open, memory_order_acquire);
 }
 
+/* No thread of the process has something to do for others, but for the wire: three loads. */
+static inline bool vb_engine_idle(const struct vb_nic *nic)
+{
+	return !(atomic_load_explicit(&nic->map_wanted, memory_order_relaxed) |
+		 atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) |
+		 atomic_load_explicit(&nic->waiting, memory_order_relaxed));
+}
+
 /*
- * For every poll that finds nothing: four loads when there is nothing to do either. True: the call
- * took time, and completions may have come meanwhile from any side.
+ * For polls that find nothing. True: the call took time, and completions may have come meanwhile
+ * from any side.
  */
 static inline bool vb_engine_poll(struct vb_cq *cq)
 {
 	const uint32_t lanes = vb_engine_lanes(cq);
 	struct vb_nic *nic = cq->nic;
-	bool took_time = false;
 
 	if (__builtin_expect(atomic_load_explicit(&nic->map_wanted, memory_order_relaxed), 0))
 		vb_map_turn(nic);
-	if (__builtin_expect(lanes, 0)) {
+	if (lanes)
 		vb_engine_poll_wire(nic, lanes);
-		took_time = true;
-	}
-	if (__builtin_expect(
-		    !atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) &&
-			    !atomic_load_explicit(&nic->waiting, memory_order_relaxed),
-		    1))
-		return took_time;
-	return vb_engine_progress(cq) || took_time;
+	if (vb_engine_idle(nic))
+		return lanes != 0;
+	return vb_engine_progress(cq) || lanes;
 }
 
 /* A thread whose polls find something looks at the wire after so many of them. */

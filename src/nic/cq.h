@@ -100,6 +100,8 @@ struct vb_cq_merge {
 	uint8_t next[VB_CQ_FEW];   /* by number: the place that came after each; a guess */
 };
 
+enum { VB_POLLS_PER_YIELD = 1024 };
+
 struct vb_cq {
 	union { /* first */
 		struct ibv_cq ibv;
@@ -115,10 +117,10 @@ struct vb_cq {
 	 * completions, the earliest on top. */
 	uint32_t queue_count, queue_room, ready_count;
 	_Atomic uint32_t flushing; /* count of flush_ready queues: their watches do not tell */
-	/* Hints: a lost count does not matter. */
+	/* A hint: a lost count does not matter. A poll that finds something rounds it up to a
+	 * multiple of VB_POLLS_PER_YIELD, so the rest tells of the polls since then. */
 	_Atomic uint32_t empty_polls;
-	_Atomic uint32_t polls_in_vain; /* the same since the last completion */
-	_Atomic uint32_t lanes;         /* a bit per lane whose QPs complete here (nic/lane.h) */
+	_Atomic uint32_t lanes; /* a bit per lane whose QPs complete here (nic/lane.h) */
 	struct vb_cq_queue **queues;
 	/* The watches of the queues while there are few, side by side; a bit per queue. */
 	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */

@@ -520,6 +520,7 @@ __attribute__((noinline)) static uint32_t look_later(struct vb_cq *cq)
 
 static inline void note_found(struct vb_cq *cq)
 {
+	const uint32_t polls = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed);
 	struct vb_pace *pace = &cq->pace;
 
 	if (pace->empty < VB_PACE_FEW)
@@ -527,7 +528,9 @@ static inline void note_found(struct vb_cq *cq)
 	else if (pace->quick)
 		vb_pace_end(cq);
 	pace->empty = 0;
-	atomic_store_explicit(&cq->polls_in_vain, 0, memory_order_relaxed);
+	if (polls % VB_POLLS_PER_YIELD)
+		atomic_store_explicit(&cq->empty_polls,
+				      (polls | (VB_POLLS_PER_YIELD - 1)) + 1, memory_order_relaxed);
 }
 
 static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)

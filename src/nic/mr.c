@@ -447,6 +447,7 @@ struct vb_mr *vb_mr_cache_fill(struct vb_mr_cache *cache, struct vb_nic *nic,
 		*cache = (struct vb_mr_cache){
 			.lkey = sge->lkey,
 			.generation = generation,
+			.access = mr->access,
 			.iova = mr->iova,
 			.length = mr->length,
 			.delta = mr->addr - mr->iova,

@@ -87,6 +87,7 @@ struct vb_mr *vb_mr_lookup(struct vb_nic *nic, const struct vb_pd *pd, const str
 struct vb_mr_cache {
 	uint32_t lkey;
 	uint32_t generation; /* 0: empty */
+	uint32_t access;     /* the rights of the region */
 	uint64_t iova, length;
 	uint64_t delta; /* from an address of the region to one of this process */
 };

@@ -42,18 +42,18 @@ enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 	return VB_OK; /* NOP */
 }
 
-/* Elements that are only read go through the queue's cache. */
+/* Elements of the SRQ, which an internal work request has, do not go through the queue's cache: they
+ * may be of another PD. */
 static bool element_translate(struct vb_qp *qp, const struct ibv_sge *sge, bool internal,
 			      unsigned access, uint64_t *address)
 {
 	struct vb_mr_cache *cache = &qp->sq.mr_cache;
-	const struct vb_pd *pd = internal ? qp->srq->pd : qp->pd;
 	struct vb_mr *mr;
 
-	if (!access && vb_mr_cached(cache, qp->nic, sge, address))
+	if (!internal && vb_mr_cached(cache, qp->nic, sge, address) && !(access & ~cache->access))
 		return true;
-	mr = access ? vb_mr_lookup(qp->nic, pd, sge, access)
-		    : vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
+	mr = internal ? vb_mr_lookup(qp->nic, qp->srq->pd, sge, access)
+		      : vb_mr_cache_fill(cache, qp->nic, qp->pd, sge, access);
 	if (mr)
 		*address = vb_mr_at(mr, sge->addr, access);
 	return mr;

@@ -160,17 +160,20 @@ int vb_ops_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 	return vb_cq_req_notify(vb_cq(cq), solicited_only);
 }
 
-enum { POLLS_PER_YIELD = 1024, WIRE_POLLS = 32 }; /* a poll of the wire counts as so many */
+enum { WIRE_POLLS = 32 }; /* a poll of the wire counts as so many */
 
 /* All of the steps, whether one finds something or not: frames may come all the time. */
 __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yields)
 {
+	bool took_time = yields;
+
 	if (yields)
 		sched_yield();
-	if (vb_raw_listens())
+	if (vb_raw_listens()) {
 		vb_raw_poll_ports();
-	vb_engine_poll(cq);
-	return true;
+		took_time = true;
+	}
+	return vb_engine_poll(cq) || took_time;
 }
 
 /*
@@ -180,16 +183,15 @@ __attribute__((noinline)) static bool lend_both_hands(struct vb_cq *cq, bool yie
  */
 bool vb_cq_lend_a_hand(struct vb_cq *cq)
 {
-	const uint32_t all = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed);
-	const uint32_t before = atomic_load_explicit(&cq->polls_in_vain, memory_order_relaxed);
-	const uint32_t polls = before + (vb_engine_lanes(cq) ? WIRE_POLLS : 1);
-	const bool yields = before / POLLS_PER_YIELD != polls / POLLS_PER_YIELD;
+	const uint32_t before = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed);
+	const uint32_t lanes = vb_engine_lanes(cq);
+	const uint32_t polls = before + (lanes ? WIRE_POLLS : 1);
+	const bool yields = (before ^ polls) >= VB_POLLS_PER_YIELD;
 
-	atomic_store_explicit(&cq->empty_polls, all + 1, memory_order_relaxed);
-	atomic_store_explicit(&cq->polls_in_vain, polls, memory_order_relaxed);
-	if (__builtin_expect(yields || vb_raw_listens(), 0))
-		return lend_both_hands(cq, yields);
-	return vb_engine_poll(cq);
+	atomic_store_explicit(&cq->empty_polls, polls, memory_order_relaxed);
+	if (__builtin_expect(!yields && !lanes && !vb_raw_listens() && vb_engine_idle(cq->nic), 1))
+		return false;
+	return lend_both_hands(cq, yields);
 }
 
 /* Out of line: errno has a cost even where it is not set. */
