@@ -529,8 +529,8 @@ static inline void note_found(struct vb_cq *cq)
 		vb_pace_end(cq);
 	pace->empty = 0;
 	if (polls % VB_POLLS_PER_YIELD)
-		atomic_store_explicit(&cq->empty_polls,
-				      (polls | (VB_POLLS_PER_YIELD - 1)) + 1, memory_order_relaxed);
+		atomic_store_explicit(&cq->empty_polls, (polls | (VB_POLLS_PER_YIELD - 1)) + 1,
+				      memory_order_relaxed);
 }
 
 static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)

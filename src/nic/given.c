@@ -63,7 +63,7 @@ static const struct layout layouts[VB_GIVEN_KINDS] = {
 
 static struct vb_spin table_lock;
 static struct entry *table;
-static size_t room, used;              /* room is 0 or a power of two */
+static size_t room, used;            /* room is 0 or a power of two */
 static _Atomic uint64_t endings = 1; /* a count; written under table_lock, never 0 */
 
 static void lock_table(void)
@@ -180,7 +180,8 @@ static __thread struct {
 static bool is_newest(enum vb_given kind, const void *object)
 {
 	return newest.endings == atomic_load_explicit(&endings, memory_order_relaxed) &&
-	       newest.entry.object == object && newest.entry.kind == kind && is_intact(&newest.entry);
+	       newest.entry.object == object && newest.entry.kind == kind &&
+	       is_intact(&newest.entry);
 }
 
 static void explain_unknown(enum vb_given kind, const char *call)

@@ -121,8 +121,7 @@ static void show_attr(struct vb_qp *qp)
 	atomic_store_explicit(&entry->access, qp->attr.qp_access_flags, memory_order_relaxed);
 	atomic_store_explicit(&entry->max_dest_rd_atomic, qp->attr.max_dest_rd_atomic,
 			      memory_order_relaxed);
-	atomic_store_explicit(&entry->min_rnr_timer, qp->attr.min_rnr_timer,
-			      memory_order_relaxed);
+	atomic_store_explicit(&entry->min_rnr_timer, qp->attr.min_rnr_timer, memory_order_relaxed);
 	vb_spin_lock(&qp->state_lock);
 	vb_qp_follow_pkey(qp);
 	vb_spin_unlock(&qp->state_lock);
