@@ -169,8 +169,8 @@ static bool is_intact(const struct entry *entry)
 
 /*
  * The entry that the thread found last. Programs call several times in a row for one object: a QP
- * is connected by three calls. The copy is good as long as no object has ended since. An object that
- * ended before the call, in the order of the program, has been counted.
+ * is connected by three calls. The copy is good as long as no object has ended since. An object
+ * that ended before the call, in the order of the program, has been counted.
  */
 static __thread struct {
 	struct entry entry;

@@ -42,8 +42,8 @@ enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 	return VB_OK; /* NOP */
 }
 
-/* Elements of the SRQ, which an internal work request has, do not go through the queue's cache: they
- * may be of another PD. */
+/* Elements of the SRQ, which an internal work request has, do not go through the queue's cache:
+ * they may be of another PD. */
 static bool element_translate(struct vb_qp *qp, const struct ibv_sge *sge, bool internal,
 			      unsigned access, uint64_t *address)
 {

@@ -88,15 +88,18 @@ static int connect_established(struct vb_rs *rs, const struct rdma_cm_event *eve
 
 /*
  * A peer that closes sends VB_RS_DISCONNECT or VB_RS_SHUTDOWN first. Without that message the peer
- * was killed, or closed with unsent data: the stream has no regular end.
+ * was killed, or closed with unsent data: the stream has no regular end. The message may still be
+ * on its way through the CQ. So the QP goes to ERR, and the first flushed receive, which comes
+ * behind the message, ends the stream (progress.c).
  */
 static void connect_lost(struct vb_rs *rs)
 {
-	vb_rs_progress(rs); /* takes messages that arrived before the event */
+	vb_rs_progress(rs);
 	if (rs->state == VB_RS_CONNECTED && rs->peer_shut) {
 		rs->state = VB_RS_DISCONNECTED;
 	} else if (rs->state == VB_RS_CONNECTED) {
-		vb_rs_break(rs, ECONNRESET);
+		rdma_disconnect(rs->id);
+		vb_rs_progress(rs);
 	} else if (rs->state < VB_RS_CONNECTED) {
 		connect_fail(rs, ECONNRESET);
 	}
