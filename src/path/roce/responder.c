@@ -9,7 +9,8 @@
 #include "exec/recv.h"
 #include "nic/far_words.h"
 
-enum { RESIZE_TRIES = 1000 };
+/* The thread that resizes is of this process. It may have to wait for a CPU: a second at least. */
+enum { RESIZE_TRIES = 3000000 };
 
 bool vb_responder_follow(struct vb_wired *wired, bool waits)
 {
