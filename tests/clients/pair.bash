@@ -86,7 +86,7 @@ judge_table() { # log, options, column, its name
 	[[ " $2 " == *" -a "* && " $2 " == *" UD "* ]] && rows=10
 	awk -v column="$3" -v name="$4" -v wanted="$rows" '
 		/#bytes/ { table = 1; next }
-		/^Correlation coefficient/ { no_clock++ }
+		/Correlation coefficient/ { no_clock++ }
 		table && $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ {
 			rows++
 			if (!($column > 0) && !no_clock && !bad) bad = $1

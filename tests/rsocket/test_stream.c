@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <infiniband/ib.h>
+#include <rdma/rdma_cma.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -11,6 +12,7 @@
 #include <sys/un.h>
 
 #include "pair.h"
+#include "rsocket/proto.h"
 
 /* In place of the C library's: how often the name of the discard port is asked for. */
 static atomic_uint asked;
@@ -531,6 +533,81 @@ static void connections_leave_no_descriptors_behind(void **state)
 	}
 }
 
+/* --- a CQ whose completions come late, from the message that ends the stream on --- */
+
+static struct {
+	pthread_mutex_t lock;
+	int (*poll)(struct ibv_cq *cq, int count, struct ibv_wc *wc); /* the real one */
+	struct ibv_cq *cq;
+	struct ibv_wc wc; /* the message that hides */
+	bool hides;
+	atomic_uint polls; /* in vain */
+} late = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool ends_stream(const struct ibv_wc *wc)
+{
+	return wc->status == IBV_WC_SUCCESS && wc->wc_flags & IBV_WC_WITH_IMM &&
+	       ntohl(wc->imm_data) == vb_rs_message(VB_RS_CONTROL, VB_RS_DISCONNECT);
+}
+
+/* Up to `count`, like the real one. Nothing is taken that is behind the message that hides. */
+static int poll_late(struct ibv_cq *cq, int count, struct ibv_wc *wc)
+{
+	int got = 0, one = 1;
+
+	pthread_mutex_lock(&late.lock);
+	if (count && late.cq == cq && !late.hides) {
+		wc[got++] = late.wc;
+		late.cq = NULL;
+	}
+	while (got < count && late.cq != cq && one > 0) {
+		one = late.poll(cq, 1, &wc[got]);
+		if (one > 0 && late.hides && !late.cq && ends_stream(&wc[got])) {
+			late.cq = cq;
+			late.wc = wc[got];
+		} else if (one > 0) {
+			got++;
+		}
+	}
+	if (late.cq == cq)
+		late.polls++;
+	pthread_mutex_unlock(&late.lock);
+	return got;
+}
+
+static void replace_poll(struct ibv_context **devices,
+			 int (*poll)(struct ibv_cq *cq, int count, struct ibv_wc *wc))
+{
+	for (int i = 0; devices[i]; i++)
+		devices[i]->ops.poll_cq = poll;
+}
+
+/* The event of the connection manager overtakes the last message. */
+static void an_end_that_comes_after_its_event_is_regular(void **state)
+{
+	struct ibv_context **devices = rdma_get_devices(NULL);
+	struct pair pair;
+	char byte;
+
+	pair_open(&pair, NULL);
+	late.poll = devices[0]->ops.poll_cq;
+	late.hides = true;
+	replace_poll(devices, poll_late);
+	assert_int_equal(rsend(pair.client, "x", 1, 0), 1);
+	assert_int_equal(rclose(pair.client), 0);
+	while (!late.polls) /* by the service thread, which has got the event */
+		sched_yield();
+	pthread_mutex_lock(&late.lock);
+	late.hides = false;
+	pthread_mutex_unlock(&late.lock);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 1);
+	assert_int_equal(rrecv(pair.server, &byte, 1, 0), 0);
+	replace_poll(devices, late.poll);
+	rdma_free_devices(devices);
+	assert_int_equal(rclose(pair.server), 0);
+	assert_int_equal(rclose(pair.listener), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -553,6 +630,7 @@ int main(void)
 		cmocka_unit_test(a_waiting_listener_closes_its_queue),
 		cmocka_unit_test(connects_beyond_the_backlog_wait_for_a_place),
 		cmocka_unit_test(connections_leave_no_descriptors_behind),
+		cmocka_unit_test(an_end_that_comes_after_its_event_is_regular),
 	};
 
 	return cmocka_run_group_tests_name("rsocket streams", tests, NULL, NULL);
