@@ -45,12 +45,10 @@ size_t vb_iov_slice_ordered(struct vb_iov *iov, const struct ibv_sge *sge, unsig
 			    size_t offset, size_t length, uint64_t address)
 {
 	uint64_t tail_address = (address + length - 1) & ~7ull;
-	size_t body = tail_address > address ? tail_address - address : 0;
+	size_t body = length && tail_address > address ? tail_address - address : 0;
+	size_t taken = body ? vb_iov_slice(iov, sge, count, offset, body) : 0;
 
-	if (!length)
-		return 0;
-	return vb_iov_slice(iov, sge, count, offset, body) +
-	       vb_iov_slice(iov, sge, count, offset + body, length - body);
+	return taken + vb_iov_slice(iov, sge, count, offset + body, length - body);
 }
 
 bool vb_iov_add_remote(struct vb_iov *iov, uint64_t address, size_t length)

@@ -29,6 +29,7 @@ enum vb_wr_flag {
 	VB_WR_INLINE = 1 << 2,  /* its payload may be inline */
 	VB_WR_WORD = 1 << 3,    /* 8 bytes, at a multiple of 8 */
 	VB_WR_STAYS = 1 << 4,   /* concerns this process only: no address, no packets */
+	VB_WR_APART = 1 << 5,   /* posting it has rules of its own */
 };
 
 struct vb_wr_row {

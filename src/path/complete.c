@@ -79,12 +79,15 @@ __attribute__((cold, noinline)) static void attend(struct vb_qp *qp, struct vb_w
 		vb_comp_cntr_send(qp, wqe);
 }
 
-/* Makes everything before next visible to the poller. */
-static void publish(struct vb_qp *qp, struct vb_wqe *wqe, struct vb_notice *notice)
+/*
+ * Makes everything before next visible to the poller. True: the WQE has a completion, as `visible`
+ * says, and it was published. Inline, because every work request of a list goes through here.
+ */
+__attribute__((always_inline)) static inline bool publish(struct vb_qp *qp, struct vb_wqe *wqe,
+							  bool visible)
 {
 	struct vb_sq *sq = &qp->sq;
-	bool visible = wqe->signaled || (wqe->status != IBV_WC_SUCCESS && !wqe->internal);
-	uint32_t asks = vb_cq_own_asks(qp->send_cq);
+	const uint32_t asks = visible ? vb_cq_own_asks(qp->send_cq) : 0;
 
 	if (__builtin_expect(wqe->internal, 0)) /* before the WQE's place is free */
 		vb_tm_rndv_done(qp, wqe);
@@ -95,19 +98,30 @@ static void publish(struct vb_qp *qp, struct vb_wqe *wqe, struct vb_notice *noti
 	atomic_store_explicit(&sq->offset, 0, memory_order_relaxed);
 	atomic_store_explicit(&qp->pend.why, VB_PEND_NONE, memory_order_relaxed);
 	if (__builtin_expect(sq->hold, 0) && !completes_held(qp, wqe))
-		return;
-	if (asks && visible && !completion_account(qp, wqe, asks)) {
+		return false;
+	if (asks && !completion_account(qp, wqe, asks)) {
 		cq_overrun(qp, wqe);
-		return;
+		return false;
 	}
 	/* Pairs with the load in cq_queue.c. */
 	atomic_store_explicit(&sq->done, sq->next, memory_order_release);
-	if (asks & VB_CQ_NUMBERS && visible)
+	if (asks & VB_CQ_NUMBERS)
 		vb_cq_trail_mark(qp->send_cq, sq->stamps[(sq->next - 1) & sq->mask], qp->sends.bit);
-	notice->due |= visible;
-	notice->error |= visible && wqe->status != IBV_WC_SUCCESS;
 	if (__builtin_expect(atomic_load_explicit(&sq->internal, memory_order_relaxed), 0))
 		vb_tm_rndv_retire(qp);
+	return visible;
+}
+
+/* The same for a WQE of any status. */
+__attribute__((cold, noinline)) static void publish_any(struct vb_qp *qp, struct vb_wqe *wqe,
+							struct vb_notice *notice)
+{
+	const bool failed = wqe->status != IBV_WC_SUCCESS;
+
+	if (!publish(qp, wqe, wqe->signaled || (failed && !wqe->internal)))
+		return;
+	notice->due = true;
+	notice->error |= failed;
 }
 
 void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
@@ -121,6 +135,12 @@ void vb_path_tell(struct vb_qp *qp, struct vb_notice *notice)
 	 * cq_ready.c. */
 	atomic_thread_fence(memory_order_seq_cst);
 	vb_cq_notify(qp->send_cq, qp->sends.bit, told.error);
+}
+
+static inline void count_bytes(struct vb_qp *qp, const struct vb_wqe *wqe)
+{
+	vb_sq_count(vb_wr_returns(wqe->opcode) ? &qp->sq.bytes_read : &qp->sq.bytes_out,
+		    wqe->length);
 }
 
 /*
@@ -138,11 +158,31 @@ __attribute__((cold, noinline)) static void publish_failure(struct vb_qp *qp, st
 
 	if (!vb_qp_reliable(qp))
 		vb_qp_enter_sqe(qp);
-	publish(qp, wqe, notice);
+	publish_any(qp, wqe, notice);
 	if (!held)
 		return;
 	vb_path_tell(qp, notice);
 	vb_qp_release_flush(qp);
+}
+
+/* A WQE with another reason than VB_OK, which has a status of its own. */
+__attribute__((cold, noinline)) static void complete_with(struct vb_qp *qp, struct vb_wqe *wqe,
+							  enum vb_reason reason,
+							  struct vb_report *report,
+							  struct vb_notice *notice)
+{
+	wqe->status = (uint8_t)(reason == VB_WHY_INJECTED_STATUS ? report->status
+								 : vb_reason_row(reason)->status);
+	wqe->reason = (uint8_t)reason;
+	vb_path_explain(qp, reason, report);
+	vb_ah_put(wqe->ah);
+	wqe->ah = NULL;
+	if (wqe->status != IBV_WC_SUCCESS) {
+		publish_failure(qp, wqe, notice);
+		return;
+	}
+	count_bytes(qp, wqe);
+	publish_any(qp, wqe, notice);
 }
 
 void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report *report,
@@ -150,28 +190,24 @@ void vb_path_complete(struct vb_qp *qp, enum vb_reason reason, struct vb_report 
 {
 	struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, qp->sq.next);
 
-	wqe->status = (uint8_t)(reason == VB_WHY_INJECTED_STATUS ? report->status
-								 : vb_reason_row(reason)->status);
-	wqe->reason = (uint8_t)reason;
-	if (__builtin_expect(reason != VB_OK, 0))
-		vb_path_explain(qp, reason, report);
+	if (__builtin_expect(reason != VB_OK, 0)) {
+		complete_with(qp, wqe, reason, report, notice);
+		return;
+	}
+	wqe->status = IBV_WC_SUCCESS;
+	wqe->reason = VB_OK;
 	if (wqe->ah) {
 		vb_ah_put(wqe->ah);
 		wqe->ah = NULL;
 	}
-	if (__builtin_expect(wqe->status != IBV_WC_SUCCESS, 0)) {
-		publish_failure(qp, wqe, notice);
-		return;
-	}
-	vb_sq_count(vb_wr_returns(wqe->opcode) ? &qp->sq.bytes_read : &qp->sq.bytes_out,
-		    wqe->length);
-	publish(qp, wqe, notice);
+	count_bytes(qp, wqe);
+	notice->due |= publish(qp, wqe, wqe->signaled);
 }
 
 void vb_path_complete_late(struct vb_qp *qp, struct vb_notice *notice)
 {
 	qp->pend.executed = 0;
-	publish(qp, vb_sq_wqe(&qp->sq, qp->sq.next), notice);
+	publish_any(qp, vb_sq_wqe(&qp->sq, qp->sq.next), notice);
 }
 
 void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)
@@ -185,6 +221,6 @@ void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)
 		wqe->reason = VB_OK;
 		vb_ah_put(wqe->ah);
 		wqe->ah = NULL;
-		publish(qp, wqe, notice);
+		publish_any(qp, wqe, notice);
 	}
 }

@@ -90,9 +90,20 @@ static bool is_datagram(const struct vb_qp *qp, const struct vb_wr_row *row)
 	return qp->type == IBV_QPT_UD && vb_wr_on(row, IBV_QPT_UD);
 }
 
+static const char *apart_refusal(const struct ibv_send_wr *wr, enum ibv_mw_type type, bool whole)
+{
+	if (wr->opcode == IBV_WR_FLUSH && !whole)
+		return "struct ibv_send_wr has no place for FLUSH; ibv_wr_flush posts it";
+	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
+		return "BIND_MW is for type 2 windows, ibv_bind_mw for type 1";
+	return NULL;
+}
+
 static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		    const struct vb_wr_row *row, enum ibv_mw_type type, bool whole)
 {
+	const char *why;
+
 	if (__builtin_expect(!opcode_known(qp, row), 0) && check_opcode(qp, wr, row))
 		return -EINVAL;
 	if (__builtin_expect((uint32_t)wr->num_sge > qp->sq.sge_max, 0) &&
@@ -101,12 +112,11 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
 	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
 		return refuse_wr(qp, wr, "a send flag is not supported");
-	if (wr->opcode == IBV_WR_FLUSH && !whole)
-		return refuse_wr(qp, wr,
-				 "struct ibv_send_wr has no place for FLUSH; ibv_wr_flush "
-				 "posts it");
-	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != type)
-		return refuse_wr(qp, wr, "BIND_MW is for type 2 windows, ibv_bind_mw for type 1");
+	if (__builtin_expect(row->flags & VB_WR_APART, 0)) {
+		why = apart_refusal(wr, type, whole);
+		if (why)
+			return refuse_wr(qp, wr, why);
+	}
 	if (is_datagram(qp, row) && !wr->wr.ud.ah)
 		return refuse_wr(qp, wr,
 				 "a datagram needs an address handle, and wr.ud.ah is NULL");
@@ -219,13 +229,13 @@ static int append_wr(struct vb_qp *qp, const struct ibv_send_wr *wr, enum ibv_mw
 	wqe->fenced = wr->send_flags & IBV_SEND_FENCE;
 	wqe->checksum = wr->send_flags & IBV_SEND_IP_CSUM;
 	wqe->imm = wr->imm_data; /* one union with invalidate_rkey */
-	if (wr->opcode == IBV_WR_BIND_MW)
+	if (row->flags & VB_WR_APART && wr->opcode == IBV_WR_BIND_MW)
 		copy_bind(wr, wqe);
 	else if (wqe->inlined)
 		err = copy_inline(qp, wr, row, wqe);
 	else
 		copy_sges(wr, wqe);
-	if (!err && wr->opcode == IBV_WR_TSO && vb_tso_take(qp, wr))
+	if (row->flags & VB_WR_APART && !err && wr->opcode == IBV_WR_TSO && vb_tso_take(qp, wr))
 		err = refuse_wr(qp, wr,
 				"a large send has a header of up to max_tso_header and an MSS");
 	if (__builtin_expect(err, 0))

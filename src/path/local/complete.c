@@ -6,10 +6,14 @@
 
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason)
 {
+	if (__builtin_expect(reason == VB_OK, 1)) {
+		vb_step_succeed(step);
+		return VB_STEP_NEXT;
+	}
 	if (vb_captured())
 		vb_step_capture(step, reason);
 	vb_path_complete(step->qp, reason, &step->report, &step->run->notice);
-	if (__builtin_expect(reason != VB_OK, 0) && vb_reason_row(reason)->status != IBV_WC_SUCCESS)
+	if (vb_reason_row(reason)->status != IBV_WC_SUCCESS)
 		vb_step_leave(step);
 	return VB_STEP_NEXT;
 }

@@ -76,8 +76,8 @@ enum vb_reason vb_step_remote(struct vb_step_context *step, const struct vb_wqe 
 }
 
 /* WRITE: the own side first, as nothing is sent with a bad lkey. READ: the remote error wins. */
-static enum vb_reason wqe_check(struct vb_step_context *step, const struct vb_wqe *wqe,
-				uint64_t *address)
+__attribute__((always_inline)) static inline enum vb_reason
+wqe_check(struct vb_step_context *step, const struct vb_wqe *wqe, uint64_t *address)
 {
 	bool read = vb_wr_returns(wqe->opcode);
 	enum vb_reason reason = VB_OK;
@@ -105,10 +105,12 @@ static bool batch_aim(struct vb_step_context *step, struct batch *batch, uint64_
 
 	if (!first && view.shown != aim->view.shown)
 		return false;
+	if (!view.at) /* aim->view.at is NULL, too */
+		return vb_iov_add_remote(&batch->remote, address, length);
 	aim->view = view;
 	aim->from = first || address < aim->from ? address : aim->from;
 	aim->to = first || address + length > aim->to ? address + length : aim->to;
-	return vb_iov_add_remote(&batch->remote, view.at ? (uintptr_t)view.at : address, length);
+	return vb_iov_add_remote(&batch->remote, (uintptr_t)view.at, length);
 }
 
 /* Adds the next WQE, or the next piece of a long one. False: the batch is complete. */
@@ -172,7 +174,7 @@ static bool wqe_is_finished(const struct vb_step_context *step, uint32_t moved)
 	return step->qp->sq.offset + moved == step->wqe->length;
 }
 
-static void complete_first(struct vb_step_context *step)
+static inline void complete_first(struct vb_step_context *step)
 {
 	struct vb_sq *sq = &step->qp->sq;
 	const struct vb_remote *remote = &step->qp->remote;
@@ -180,7 +182,7 @@ static void complete_first(struct vb_step_context *step)
 	vb_served_done(remote->entry, remote->lent,
 		       vb_wr_returns(step->wqe->opcode) ? VB_SERVED_READ : VB_SERVED_WRITE,
 		       step->wqe->length);
-	vb_step_complete(step, VB_OK);
+	vb_step_succeed(step);
 	if (sq->next != step->run->end)
 		step->wqe = vb_sq_wqe(sq, sq->next);
 }
@@ -269,7 +271,7 @@ static void batch_begin(struct batch *batch, const struct vb_step_context *step)
 	batch->local = (struct vb_iov){ thread->local, 0, VB_IOV_MAX, 0 };
 	batch->remote = (struct vb_iov){ thread->remote, 0, VB_IOV_MAX, 0 };
 	batch->count = 0;
-	batch->aim.view.at = NULL;
+	batch->aim.view = (struct vb_mapped){ 0 };
 	batch->stop = VB_OK;
 }
 

@@ -53,9 +53,23 @@ struct vb_step_context {
 	struct vb_report report;
 };
 
+/* --- capture.c: a program captures --- */
+
+/* The WQE at next, or that of aside, is about to complete for a reason. */
+void vb_step_capture(struct vb_step_context *step, enum vb_reason reason);
+/* No receive was posted for it; it is tried again. */
+void vb_step_capture_rnr(struct vb_step_context *step);
+
 /* --- complete.c --- */
 
-/* Completes the WQE at next for a reason. */
+/* Completes the WQE at next, which has succeeded. Inline: a list of WRITEs has many. */
+static inline void vb_step_succeed(struct vb_step_context *step)
+{
+	if (vb_captured())
+		vb_step_capture(step, VB_OK);
+	vb_path_complete(step->qp, VB_OK, &step->report, &step->run->notice);
+}
+/* The same for any reason. */
 enum vb_step vb_step_complete(struct vb_step_context *step, enum vb_reason reason);
 /* Completes the WQE for a reason that the target learns of as well. */
 enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason, bool quiet);
@@ -171,13 +185,6 @@ enum vb_step vb_step_aside_late(struct vb_step_context *step);
 
 /* Fault rules judge a WQE before its execution; true: they decided, and *next is the step. */
 bool vb_step_fault(struct vb_step_context *step, enum vb_step *next);
-
-/* --- capture.c: a program captures --- */
-
-/* The WQE at next, or that of aside, is about to complete for a reason. */
-void vb_step_capture(struct vb_step_context *step, enum vb_reason reason);
-/* No receive was posted for it; it is tried again. */
-void vb_step_capture_rnr(struct vb_step_context *step);
 
 /* --- the operations --- */
 
