@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Moderation: one event for several completions. */
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include "ct.h"
 
 static const uint64_t TARGET = 4 << 20;
@@ -118,6 +123,36 @@ static void solicited_only(struct ct *t)
 	drain(t, &m, 3);
 }
 
+/* Connects to the process of a QP, as a tool does that asks for a listing, and goes. */
+static void visit(const struct ct_qp *qp)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int size =
+		snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "verbena.%u", qp->qpn >> 12);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	char none;
+
+	CT_EQ(connect(fd, (struct sockaddr *)&name,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size)),
+	      0);
+	CT_EQ(shutdown(fd, SHUT_WR), 0);
+	CT_TRUE(read(fd, &none, 1) <= 0); /* the process has seen the end */
+	close(fd);
+}
+
+/* The process has completions that make no event. It looks at them again when a peer ends. */
+static void visited(struct ct *t)
+{
+	struct moderated m;
+
+	open_moderated(t, &m, 0, 0);
+	CT_EQ(ct_req_notify_cq(t->near, m.cq_handle, true), 0);
+	deliver(&m, 2);
+	visit(&m.in.b);
+	CT_EQ(ct_get_cq_event(t->near, m.channel, 2 * PERIOD_US / 1000), 0);
+	drain(t, &m, 2);
+}
+
 /* Who turns it off does not wait for what was held back by it. */
 static void turned_off(struct ct *t)
 {
@@ -173,6 +208,7 @@ const struct ct_case ct_moderate_cases[] = {
 	  period_ends, CT_RC | CT_UD },
 	{ "an event comes as soon as enough completions did", count_reached, CT_RC },
 	{ "solicited completions are moderated, others make no event", solicited_only, CT_RC },
+	{ "a program that asks a process for its objects makes no event", visited, CT_RC },
 	{ "moderation that is turned off lets the event go", turned_off, CT_RC },
 	{ "a CQ can be destroyed while its event waits", destroyed_meanwhile, CT_RC },
 	{ 0 },

@@ -314,9 +314,11 @@ static void forget_peer(struct vb_nic *nic, struct vb_peer *peer)
 	vb_list_remove(&peer->node);
 	vb_nic_claimant_free(nic, id);
 	vb_spin_unlock(&nic->peers_lock);
-	/* The peer may have died between an action and its attention bit: look at everything. */
-	atomic_fetch_or(&nic->seg.lent->attention,
-			VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ | VB_ATTN_ENDED);
+	/* A peer that has got the segment may have died between an action and its attention bit:
+	 * look at everything. */
+	if (peer->may_touch)
+		atomic_fetch_or(&nic->seg.lent->attention,
+				VB_ATTN_QP | VB_ATTN_CQ | VB_ATTN_SRQ | VB_ATTN_ENDED);
 	vb_peer_put(peer);
 	atomic_store(&nic->engine->peer_ended, true);
 }
