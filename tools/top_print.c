@@ -28,6 +28,8 @@ const char *wait_words(const struct vb_describe_record *record)
 		return "fault rule: delay";
 	case VB_PEND_LOST:
 		return "fault rule: loss";
+	case VB_PEND_CQE:
+		return "completions of a CQ";
 	}
 	return "?";
 }

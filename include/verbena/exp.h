@@ -337,7 +337,7 @@ int ibv_exp_dealloc_mkey_list_memory(struct ibv_exp_mkey_list_container *memory)
 /* --- completion queues --- */
 
 enum ibv_exp_cq_create_flags {
-	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0, /* not here */
+	IBV_EXP_CQ_CREATE_CROSS_CHANNEL = 1 << 0, /* work requests wait for its completions */
 	IBV_EXP_CQ_TIMESTAMP = 1 << 1,
 	IBV_EXP_CQ_TIMESTAMP_TO_SYS_TIME = 1 << 2,
 	IBV_EXP_CQ_COMPRESSED_CQE = 1 << 3,
@@ -446,9 +446,9 @@ enum ibv_exp_qp_init_attr_comp_mask {
 };
 
 enum ibv_exp_qp_create_flags {
-	IBV_EXP_QP_CREATE_CROSS_CHANNEL = 1 << 2,
-	IBV_EXP_QP_CREATE_MANAGED_SEND = 1 << 3,
-	IBV_EXP_QP_CREATE_MANAGED_RECV = 1 << 4,
+	IBV_EXP_QP_CREATE_CROSS_CHANNEL = 1 << 2, /* WAIT and ENABLE may be posted */
+	IBV_EXP_QP_CREATE_MANAGED_SEND = 1 << 3,  /* sends wait for IBV_EXP_WR_SEND_ENABLE */
+	IBV_EXP_QP_CREATE_MANAGED_RECV = 1 << 4,  /* receives wait for IBV_EXP_WR_RECV_ENABLE */
 	IBV_EXP_QP_CREATE_IGNORE_SQ_OVERFLOW = 1 << 6,
 	IBV_EXP_QP_CREATE_IGNORE_RQ_OVERFLOW = 1 << 7,
 	IBV_EXP_QP_CREATE_ATOMIC_BE_REPLY = 1 << 8,

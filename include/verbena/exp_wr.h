@@ -38,7 +38,7 @@ enum ibv_exp_send_flags {
 	IBV_EXP_SEND_INLINE = IBV_SEND_INLINE,
 	IBV_EXP_SEND_IP_CSUM = IBV_EXP_START_FLAG << 0,
 	IBV_EXP_SEND_WITH_CALC = IBV_EXP_START_FLAG << 1,
-	IBV_EXP_SEND_WAIT_EN_LAST = IBV_EXP_START_FLAG << 2,
+	IBV_EXP_SEND_WAIT_EN_LAST = IBV_EXP_START_FLAG << 2, /* later counts begin behind it */
 	IBV_EXP_SEND_EXT_ATOMIC_INLINE = IBV_EXP_START_FLAG << 3,
 };
 
@@ -102,14 +102,14 @@ struct ibv_exp_send_wr {
 			uint32_t remote_srqn;
 		} xrc;
 	} qp_type;
-	union { /* of SEND_ENABLE, RECV_ENABLE and CQE_WAIT, which the device does not have */
+	union {
 		struct {
 			struct ibv_cq *cq;
-			int32_t cq_count;
+			int32_t cq_count; /* completions, since those of earlier waits */
 		} cqe_wait;
 		struct {
 			struct ibv_qp *qp;
-			int32_t wqe_count;
+			int32_t wqe_count; /* work requests, behind those before; 0: all posted */
 		} wqe_enable;
 	} task;
 	struct {
@@ -152,7 +152,8 @@ struct ibv_exp_send_wr {
 	} ext_op;
 };
 
-/* An error, and in *bad_wr the request it is about; those before it are posted. */
+/* An error, and in *bad_wr, unless it is NULL, the request it is about; those before it are
+ * posted. */
 int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 		      struct ibv_exp_send_wr **bad_wr);
 
@@ -171,7 +172,7 @@ struct ibv_exp_task {
 	uint32_t comp_mask; /* 0 */
 };
 
-/* Posts to several QPs. An error, and in *bad_task the task it is about. */
+/* Posts to several QPs. An error, and in *bad_task, unless it is NULL, the task it is about. */
 int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
 		      struct ibv_exp_task **bad_task);
 

@@ -65,6 +65,8 @@ void vb_engine_pend(struct vb_engine *engine, struct vb_qp *qp);
 bool vb_engine_retry_own(struct vb_cq *cq);
 /* By a poller: the same for CQs whose own pollers do not. Under progress_lock. */
 void vb_engine_retry_others(struct vb_nic *nic, const struct vb_cq *own);
+/* Queues that were enabled (nic->enable_due) go on now, or soon in another thread. */
+void vb_engine_go_on(struct vb_nic *nic);
 /* By the service thread: all QPs that pollers do not try. True: pollers try all that wait. Under
  * progress_lock. */
 bool vb_engine_retry_all(struct vb_nic *nic);

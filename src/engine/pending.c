@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
+#include "nic/cross.h"
 #include "nic/waiters.h"
 
 enum { POLLER_RETRIES = 16 }; /* a poll must stay short, however many QPs wait */
@@ -85,6 +86,41 @@ void vb_engine_retry_others(struct vb_nic *nic, const struct vb_cq *own)
 		      VB_TRIED_BY_OWN) &&
 		    atomic_load_explicit(&at->count, memory_order_relaxed))
 			try_some(at, VB_TRIED_BY_OTHER);
+}
+
+/* False: another thread has the lock, and may have passed a list already. */
+static bool retry_enabled(struct vb_nic *nic)
+{
+	struct vb_engine *engine = nic->engine;
+
+	if (!vb_spin_try(&engine->progress_lock))
+		return false;
+	for (struct vb_waiters *at = vb_waiters_walk(nic, NULL, false); at;
+	     at = vb_waiters_walk(nic, at, false))
+		if (atomic_load_explicit(&at->count, memory_order_relaxed))
+			try_some(at, VB_TRIED_BY_OTHER);
+	vb_spin_unlock(&engine->progress_lock);
+	return true;
+}
+
+/* A queue that goes on may enable others: the outermost call goes on with those, too. */
+void vb_engine_go_on(struct vb_nic *nic)
+{
+	static __thread bool is_inside __attribute__((tls_model("initial-exec")));
+	uint32_t due;
+
+	if (is_inside)
+		return;
+	is_inside = true;
+	while ((due = atomic_exchange(&nic->enable_due, 0))) {
+		if (due & VB_ENABLE_WAKE)
+			vb_engine_wake_waiters(nic);
+		if (due & VB_ENABLE_SENDS && !retry_enabled(nic)) {
+			vb_nic_ring(nic);
+			break;
+		}
+	}
+	is_inside = false;
 }
 
 /* A program that polls now and then does not keep up. */

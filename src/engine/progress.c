@@ -31,6 +31,9 @@ bool vb_engine_progress(struct vb_cq *cq)
 	bool helps = helps_others();
 	bool worked = engine && vb_engine_retry_own(cq);
 
+	if (__builtin_expect(atomic_load_explicit(&nic->enable_due, memory_order_relaxed), 0))
+		vb_engine_go_on(nic);
+
 	if (!engine ||
 	    (!helps && !atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed) &&
 	     !atomic_load_explicit(&nic->flushes_pending, memory_order_relaxed)))
@@ -63,6 +66,7 @@ bool vb_engine_service(struct vb_engine *engine)
 	polled = vb_engine_retry_all(engine->nic);
 	check_flushes(engine->nic);
 	vb_spin_unlock(&engine->progress_lock);
+	vb_engine_go_on(engine->nic);
 	vb_cq_release_due(engine->nic, vb_now_ns());
 	return !polled;
 }

@@ -8,6 +8,7 @@
 #include "engine/raw_port.h"
 #include "engine/wire/migrate.h"
 #include "engine/wire/wire.h"
+#include "nic/managed.h"
 #include "nic/rate.h"
 #include "path/local/local.h"
 
@@ -144,6 +145,7 @@ static int stop_qp(struct vb_qp *qp)
 		vb_engine_kick(qp); /* the QP is in ERR: flushes the posted work requests */
 		return err;
 	}
+	vb_managed_close(qp); /* no ENABLE puts the QP into a list again */
 	/* Under these locks no list leads to the QP. With the token no thread runs it. */
 	vb_spin_lock(&engine->progress_lock);
 	vb_spin_lock(&waiters->retry_lock);

@@ -27,11 +27,13 @@ static void raise_if_drained(struct vb_run *run)
 static bool release_token(struct vb_run *run, enum vb_run_verdict verdict)
 {
 	struct vb_sq *sq = &run->qp->sq;
+	uint32_t end;
 	bool more;
 
 	vb_spin_lock(&sq->lock);
-	more = verdict == VB_RUN_IDLE && sq->next == run->end && sq->tail != run->end;
-	run->end = sq->tail;
+	end = vb_qp_sends_end(run->qp);
+	more = verdict == VB_RUN_IDLE && sq->next == run->end && end != run->end;
+	run->end = end;
 	if (!more) {
 		if (verdict == VB_RUN_IDLE)
 			raise_if_drained(run);
@@ -145,6 +147,8 @@ void vb_engine_execute(struct vb_qp *qp, uint32_t end, bool service)
 		follow_up(&run, verdict);
 	else if (aside)
 		vb_engine_pend(nic->engine, qp);
+	if (__builtin_expect(run.enables, 0))
+		vb_engine_go_on(nic);
 	if (__builtin_expect(atomic_load_explicit(&nic->seg.lent->attention, memory_order_relaxed),
 			     0))
 		vb_engine_attend(nic, service);

@@ -58,6 +58,10 @@ static const struct vb_reason_row rows[VB_REASON_COUNT] = {
 			 "a "
 			 "part outside of its region, a region without local write access, or "
 			 "another PD" },
+	[VB_WHY_ENABLE] = { IBV_WC_LOC_QP_OP_ERR, "the QP whose queue it enables was destroyed" },
+	[VB_WHY_CQE_WAIT] = { IBV_WC_LOC_QP_OP_ERR, "it waits for {w} more completions of CQ {h}" },
+	[VB_WHY_CQE_GONE] = { IBV_WC_LOC_QP_OP_ERR,
+			      "the CQ whose completions it waits for was destroyed" },
 	[VB_WHY_WINDOW_INVALID] = { IBV_WC_MW_BIND_ERR, "rkey {k} is not that of a type 2 window "
 							"bound through this QP" },
 	[VB_WHY_RECV_SHORT] = { IBV_WC_REM_INV_REQ_ERR,

@@ -29,6 +29,9 @@ enum vb_reason {
 	VB_WHY_WINDOW_BIND,
 	VB_WHY_WINDOW_INVALID,
 	VB_WHY_UMR,
+	VB_WHY_ENABLE,
+	VB_WHY_CQE_WAIT,
+	VB_WHY_CQE_GONE,
 	/* decided at the target */
 	VB_WHY_RECV_SHORT,
 	VB_WHY_RECV_KEY,

@@ -33,24 +33,52 @@ static struct ibv_cq *create_stamped(struct ibv_context *context, int cqe, void 
 	return cq ? ibv_cq_ex_to_cq(cq) : NULL;
 }
 
+/* The CQ, whose completions work requests may wait for; NULL and errno. */
+static struct ibv_cq *make_awaited(struct ibv_cq *cq)
+{
+	const struct vb_engine_table *engine = legacy_engine();
+	int err = engine ? -engine->extended_cq(cq, false) : EOPNOTSUPP;
+
+	if (!err)
+		return cq;
+	ibv_destroy_cq(cq);
+	errno = err;
+	return NULL;
+}
+
 EXPORT struct ibv_cq *ibv_exp_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 					struct ibv_comp_channel *channel, int comp_vector,
 					struct ibv_exp_cq_init_attr *attr)
 {
 	const uint32_t flags = flags_of(attr);
+	struct ibv_cq *cq;
 
 	if (attr->comp_mask >= IBV_EXP_CQ_INIT_ATTR_RESERVED1 || cqe < 1) {
 		errno = EINVAL;
 		return NULL;
 	}
 	if (attr->comp_mask & IBV_EXP_CQ_INIT_ATTR_PEER_DIRECT ||
-	    flags & ~(uint32_t)(IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE)) {
+	    flags & ~(uint32_t)(IBV_EXP_CQ_TIMESTAMP | IBV_EXP_CQ_COMPRESSED_CQE |
+				IBV_EXP_CQ_CREATE_CROSS_CHANNEL)) {
 		errno = EOPNOTSUPP;
 		return NULL;
 	}
 	if (flags & IBV_EXP_CQ_TIMESTAMP)
-		return create_stamped(context, cqe, cq_context, channel, comp_vector);
-	return ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+		cq = create_stamped(context, cqe, cq_context, channel, comp_vector);
+	else
+		cq = ibv_create_cq(context, cqe, cq_context, channel, comp_vector);
+	return cq && flags & IBV_EXP_CQ_CREATE_CROSS_CHANNEL ? make_awaited(cq) : cq;
+}
+
+static int modify_flags(struct ibv_cq *cq, uint32_t flags)
+{
+	const struct vb_engine_table *engine = legacy_engine();
+
+	if (flags & ~(uint32_t)IBV_EXP_CQ_IGNORE_OVERRUN)
+		return EINVAL;
+	if (!engine || !flags) /* no CQ goes back to the other kind */
+		return EOPNOTSUPP;
+	return -engine->extended_cq(cq, true);
 }
 
 EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, int attr_mask)
@@ -59,13 +87,16 @@ EXPORT int ibv_exp_modify_cq(struct ibv_cq *cq, struct ibv_exp_cq_attr *attr, in
 		.attr_mask = IBV_CQ_ATTR_MODERATE,
 		.moderate = { attr->moderation.cq_count, attr->moderation.cq_period },
 	};
+	int err = 0;
 
 	if (attr->comp_mask >= IBV_EXP_CQ_ATTR_RESERVED ||
 	    attr_mask & ~(IBV_EXP_CQ_MODERATION | IBV_EXP_CQ_CAP_FLAGS))
 		return legacy_result(EINVAL);
-	if (attr_mask & IBV_EXP_CQ_CAP_FLAGS) /* it is chosen when a CQ is created */
-		return legacy_result(EOPNOTSUPP);
-	return attr_mask ? legacy_result(ibv_modify_cq(cq, &today)) : 0;
+	if (attr_mask & IBV_EXP_CQ_CAP_FLAGS)
+		err = modify_flags(cq, attr->cq_cap_flags);
+	if (!err && attr_mask & IBV_EXP_CQ_MODERATION)
+		err = ibv_modify_cq(cq, &today);
+	return legacy_result(err);
 }
 
 /* --- polling --- */

@@ -59,9 +59,10 @@ static void put_atomics(struct ibv_exp_device_attr *to)
 	to->masked_atomic.log_max_atomic_inline = ATOMIC_INLINE_LOG;
 }
 
-static void put_umr(struct ibv_exp_device_attr *to)
+static void put_others(struct ibv_exp_device_attr *to)
 {
-	to->exp_device_cap_flags |= IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_NOP;
+	to->exp_device_cap_flags |=
+		IBV_EXP_DEVICE_UMR | IBV_EXP_DEVICE_NOP | IBV_EXP_DEVICE_CROSS_CHANNEL;
 	to->umr_caps = (struct ibv_exp_umr_caps){
 		.max_klm_list_size = VB_PATTERN_PARTS_MAX,
 		.max_send_wqe_inline_klms = VB_UMR_INLINE_MAX,
@@ -93,7 +94,7 @@ static uint32_t put_all(struct ibv_context *context, const struct ibv_device_att
 		return there;
 	if (from->orig_attr.atomic_cap != IBV_ATOMIC_NONE)
 		put_atomics(to);
-	put_umr(to);
+	put_others(to);
 	return there | IBV_EXP_DEVICE_ATTR_UMR | IBV_EXP_DEVICE_ATTR_EXT_ATOMIC_ARGS |
 	       IBV_EXP_DEVICE_ATTR_MASKED_ATOMICS;
 }

@@ -17,7 +17,8 @@ enum {
 		  IBV_EXP_QP_INIT_ATTR_CREATE_FLAGS | IBV_EXP_QP_INIT_ATTR_INL_RECV |
 		  IBV_EXP_QP_INIT_ATTR_ATOMICS_ARG | IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS |
 		  IBV_EXP_QP_INIT_ATTR_RES_DOMAIN,
-	FLAGS = IBV_EXP_QP_CREATE_UMR,
+	FLAGS = IBV_EXP_QP_CREATE_UMR | IBV_EXP_QP_CREATE_CROSS_CHANNEL |
+		IBV_EXP_QP_CREATE_MANAGED_SEND | IBV_EXP_QP_CREATE_MANAGED_RECV,
 };
 
 static uint32_t flags_of(const struct ibv_exp_qp_init_attr *attr)
@@ -34,7 +35,10 @@ static bool wants_more(const struct ibv_exp_qp_init_attr *attr, struct vb_extend
 	if (attr->comp_mask & IBV_EXP_QP_INIT_ATTR_MAX_INL_KLMS)
 		more->max_inline_parts = attr->max_inl_send_klms;
 	more->umr = flags_of(attr) & IBV_EXP_QP_CREATE_UMR;
-	return more->max_atomic_arg || more->umr;
+	more->cross = flags_of(attr) & IBV_EXP_QP_CREATE_CROSS_CHANNEL;
+	more->managed_sends = flags_of(attr) & IBV_EXP_QP_CREATE_MANAGED_SEND;
+	more->managed_recvs = flags_of(attr) & IBV_EXP_QP_CREATE_MANAGED_RECV;
+	return more->max_atomic_arg || flags_of(attr);
 }
 
 /* The pieces of an indirect key are elements of a receive: a QP that fills keys has room for as

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* ibv_exp_post_send and ibv_exp_post_task: the requests one by one, in today's form or extended. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +132,25 @@ static int fill_umr(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
 	return 0;
 }
 
+static int fill_wait(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	to->opcode = VB_WR_CQE_WAIT;
+	to->wait_cq = wr->task.cqe_wait.cq;
+	to->count = wr->task.cqe_wait.cq_count;
+	to->last = wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST;
+	return to->wait_cq ? 0 : EINVAL;
+}
+
+static int fill_enable(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to)
+{
+	to->opcode =
+		wr->exp_opcode == IBV_EXP_WR_SEND_ENABLE ? VB_WR_SEND_ENABLE : VB_WR_RECV_ENABLE;
+	to->enable_qp = wr->task.wqe_enable.qp;
+	to->count = wr->task.wqe_enable.wqe_count;
+	to->last = wr->exp_send_flags & IBV_EXP_SEND_WAIT_EN_LAST;
+	return to->enable_qp ? 0 : EINVAL;
+}
+
 static int post_extended(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr,
 			 int (*fill)(const struct ibv_exp_send_wr *wr, struct vb_extended_wr *to))
 {
@@ -163,11 +183,17 @@ static int post_one(struct ibv_qp *qp, const struct ibv_exp_send_wr *wr)
 		return post_extended(qp, wr, fill_umr);
 	case IBV_EXP_WR_NOP:
 		return post_extended(qp, wr, fill_nop);
+	case IBV_EXP_WR_CQE_WAIT:
+		return post_extended(qp, wr, fill_wait);
+	case IBV_EXP_WR_SEND_ENABLE:
+	case IBV_EXP_WR_RECV_ENABLE:
+		return post_extended(qp, wr, fill_enable);
 	default:
 		return post_plain(qp, wr);
 	}
 }
 
+/* bad_wr NULL: the program does not want to know. */
 EXPORT int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 			     struct ibv_exp_send_wr **bad_wr)
 {
@@ -175,29 +201,42 @@ EXPORT int ibv_exp_post_send(struct ibv_qp *qp, struct ibv_exp_send_wr *wr,
 		int err = post_one(qp, wr);
 
 		if (err) {
-			*bad_wr = wr;
+			if (bad_wr)
+				*bad_wr = wr;
 			return legacy_result(err);
 		}
 	}
 	return 0;
 }
 
+static int post_task(struct ibv_context *context, const struct ibv_exp_task *task)
+{
+	struct ibv_recv_wr *bad_receive;
+
+	if (task->comp_mask || !task->item.qp || task->item.qp->context != context)
+		return EINVAL;
+	if (task->task_type == IBV_EXP_TASK_SEND)
+		return ibv_exp_post_send(task->item.qp, task->item.send_wr, NULL);
+	if (task->task_type == IBV_EXP_TASK_RECV)
+		return ibv_post_recv(task->item.qp, task->item.recv_wr, &bad_receive);
+	return EINVAL;
+}
+
+/* The tasks of one call are posted one after the other, and none of another call in between. */
 EXPORT int ibv_exp_post_task(struct ibv_context *context, struct ibv_exp_task *task,
 			     struct ibv_exp_task **bad_task)
 {
-	struct ibv_exp_send_wr *bad_send;
-	struct ibv_recv_wr *bad_receive;
+	static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 	int err = 0;
 
-	for (; task && !err; task = err ? task : task->next) {
-		if (task->comp_mask || task->item.qp->context != context)
-			err = EINVAL;
-		else if (task->task_type == IBV_EXP_TASK_SEND)
-			err = ibv_exp_post_send(task->item.qp, task->item.send_wr, &bad_send);
-		else
-			err = ibv_post_recv(task->item.qp, task->item.recv_wr, &bad_receive);
+	pthread_mutex_lock(&turn);
+	for (; task; task = task->next) {
+		err = post_task(context, task);
+		if (err)
+			break;
 	}
-	if (err)
+	pthread_mutex_unlock(&turn);
+	if (err && bad_task)
 		*bad_task = task;
 	return legacy_result(err);
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "nic/call_wait.h"
 #include "nic/fact.h"
+#include "nic/ledger.h"
 #include "nic/qp.h"
 
 static int spec_check(const struct vb_nic *nic, const struct vb_cq_spec *spec)
@@ -204,6 +205,7 @@ int vb_cq_destroy(struct vb_cq *cq)
 		vb_cq_trail_free(cq);
 		pthread_mutex_unlock(&nic->lock);
 		vb_waiters_end(cq);
+		vb_ledger_close(cq);
 		channel_leave(cq); /* not in a child: lock and count belong to the parent */
 		wait_for_acks(cq);
 	}
@@ -215,8 +217,19 @@ int vb_cq_destroy(struct vb_cq *cq)
 	return 0;
 }
 
+void vb_cq_ignore_overrun(struct vb_cq *cq)
+{
+	pthread_mutex_lock(&cq->nic->lock);
+	vb_spin_lock(&cq->poll_lock);
+	cq->ignore_overrun = true;
+	vb_cq_asks_update(cq);
+	vb_spin_unlock(&cq->poll_lock);
+	pthread_mutex_unlock(&cq->nic->lock);
+}
+
 int vb_cq_resize(struct vb_cq *cq, int cqe)
 {
+	uint32_t waiting;
 	int err = 0;
 
 	if (cqe < 1 || (unsigned)cqe > vb_fact(VB_FACT_MAX_CQE)) {
@@ -226,9 +239,10 @@ int vb_cq_resize(struct vb_cq *cq, int cqe)
 	}
 	pthread_mutex_lock(&cq->nic->lock);
 	vb_spin_lock(&cq->poll_lock);
-	if (vb_cq_waiting(cq) > (uint32_t)cqe) {
-		vb_explain("ibv_resize_cq: %u completions wait, more than the new size %d",
-			   vb_cq_waiting(cq), cqe);
+	waiting = vb_cq_waiting(cq) + vb_ledger_count(cq);
+	if (waiting > (uint32_t)cqe) {
+		vb_explain("ibv_resize_cq: %u completions wait, more than the new size %d", waiting,
+			   cqe);
 		err = -EINVAL;
 	} else {
 		cq->ibv.cqe = cqe;

@@ -19,6 +19,7 @@
 #include "nic/waiters.h"
 
 struct vb_arrivals;
+struct vb_ledger;
 struct vb_qp;
 struct vb_rq;
 struct vb_sq;
@@ -125,6 +126,7 @@ struct vb_cq {
 	/* The watches of the queues while there are few, side by side; a bit per queue. */
 	uint32_t busy_unless_equal, watch_hints; /* hints: the queue itself must be asked as well */
 	bool number_lost; /* number_next is to be found once the CQ is empty (cq_trail.c) */
+	bool is_apart;    /* there is a ledger: polls look there first */
 	uint32_t last; /* place of the queue that had a completion last; polls look there first */
 	struct vb_pace pace;
 	struct vb_cq_merge merge;
@@ -152,10 +154,11 @@ struct vb_cq {
 	uint32_t events_taken;           /* under the lock of channel->events */
 	_Atomic uint32_t users;          /* attached queues */
 	_Atomic uint32_t overrun_told, async_taken;
-	uint32_t lane_qps; /* QPs that receive here, all in one lane ... */
-	unsigned lane;     /* ... and that lane; both under nic->lock */
-	struct vb_pd *pd;  /* parent domain that allocated this CQ; NULL: none */
-	bool stamped;      /* completions carry their time */
+	uint32_t lane_qps;        /* QPs that receive here, all in one lane ... */
+	unsigned lane;            /* ... and that lane; both under nic->lock */
+	struct vb_pd *pd;         /* parent domain that allocated this CQ; NULL: none */
+	struct vb_ledger *ledger; /* ledger.h; written once, under poll_lock; NULL: there is none */
+	bool stamped;             /* completions carry their time */
 	bool ignore_overrun;
 	uint64_t stamp;        /* of the completion that was polled last; under poll_lock */
 	uint64_t numbers_gone; /* count of numbers that were polled; likewise */
@@ -203,6 +206,8 @@ struct vb_cq_spec {
 int vb_cq_create(struct ibv_context *ctx, const struct vb_cq_spec *spec, struct vb_cq **out);
 int vb_cq_destroy(struct vb_cq *cq); /* -EBUSY: QPs use it. Waits for events to be acked. */
 int vb_cq_resize(struct vb_cq *cq, int cqe);
+/* From now on more completions than cqe are no error: the oldest are lost. */
+void vb_cq_ignore_overrun(struct vb_cq *cq);
 int vb_cq_req_notify(struct vb_cq *cq, bool solicited_only);
 
 /* Attaches a queue whose kind, sq, rq and depth are set; sets its bit. Under nic->lock
@@ -223,6 +228,9 @@ void vb_cq_pages_free(struct vb_cq *cq);
 int vb_cq_poll(struct vb_cq *cq, int count, struct ibv_wc *wc);
 /* One completion, and in *stamp its time if the CQ is stamped. */
 int vb_cq_poll_one(struct vb_cq *cq, struct ibv_wc *wc, uint64_t *stamp);
+/* Under the poll lock: of the queues alone, and of a CQ that overran or has a ledger. */
+int vb_cq_poll_queues(struct vb_cq *cq, int count, struct ibv_wc *wc);
+__attribute__((cold)) int vb_cq_poll_apart(struct vb_cq *cq, int count, struct ibv_wc *wc);
 /* The queue is about to be emptied: completions that wait there give up their room in the CQ. Under
  * the poll lock; nothing completes in the queue any more. */
 void vb_cq_forget_queue(struct vb_cq_queue *queue);

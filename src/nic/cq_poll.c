@@ -18,9 +18,6 @@
  *
  * The completing processes write the stamps; a stamp is believed for the order only.
  */
-#include <errno.h>
-
-#include "base/log.h"
 #include "nic/cq.h"
 #include "nic/qp.h"
 
@@ -484,20 +481,6 @@ __attribute__((noinline)) static int poll_many(struct vb_cq *cq, int count, stru
 
 /* --- any CQ --- */
 
-/* The CQ overran: completions that fitted are still there, and no more follow. */
-__attribute__((cold, noinline)) static int what_fitted(const struct vb_cq *cq, int count)
-{
-	int left = (int)atomic_load(&cq->shared->count);
-
-	if (left > 0)
-		return left < count ? left : count;
-	vb_explain("ibv_poll_cq: CQ %u has overrun: more completions came than its cqe %d, and no "
-		   "more follow; destroy the CQ, and make it as large as the queues that complete "
-		   "there",
-		   (unsigned)(cq->shared_offset / 64), cq->ibv.cqe);
-	return -EIO;
-}
-
 enum { SMALL = 8 }; /* completions of a poll, and fewer than asked for: it is at the end */
 
 /* The first empty poll after many quick ones. */
@@ -533,20 +516,18 @@ static inline void note_found(struct vb_cq *cq)
 				      memory_order_relaxed);
 }
 
-static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
+/* waits: for a moment, if a sender is just behind. */
+__attribute__((always_inline)) static inline int poll_queues(struct vb_cq *cq, int count,
+							     struct ibv_wc *wc, bool waits)
 {
 	uint32_t bits;
 
-	if (__builtin_expect(atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed), 0))
-		count = what_fitted(cq, count);
-	if (count <= 0)
-		return count;
 	if (cq->ready_pages)
 		return poll_many(cq, count, wc);
 	if (__builtin_expect(cq->merge.known, 0))
 		return poll_few(cq, 0, count, wc);
 	bits = awake_first(cq);
-	if (!bits && __builtin_expect(may_wait(&cq->pace), 0))
+	if (waits && !bits && __builtin_expect(may_wait(&cq->pace), 0))
 		bits = look_later(cq);
 	if (!bits && !is_flushing(cq)) { /* most polls end here */
 		if (__builtin_expect(cq->number_lost, 0))
@@ -556,6 +537,20 @@ static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
 	if (cq->queue_count == 1)
 		return poll_single(cq, count, wc);
 	return poll_few(cq, bits, count, wc);
+}
+
+int vb_cq_poll_queues(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	return poll_queues(cq, count, wc, false);
+}
+
+static inline int poll_locked(struct vb_cq *cq, int count, struct ibv_wc *wc)
+{
+	if (__builtin_expect(atomic_load_explicit(&cq->shared->overrun, memory_order_relaxed) |
+				     cq->is_apart,
+			     0))
+		return vb_cq_poll_apart(cq, count, wc);
+	return poll_queues(cq, count, wc, true);
 }
 
 /* A stream brought a few completions: the poll lets more gather, and takes those as well. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One queue that completes at a CQ: its first completion, and how it becomes a work completion. */
-
 #include "nic/comp_cntr.h"
 #include "nic/cq.h"
+#include "nic/ledger.h"
 #include "nic/qp.h"
 #include "nic/tell.h"
 #include "wire/grh.h"
@@ -587,4 +587,6 @@ void vb_cq_forget_queue(struct vb_cq_queue *queue)
 		atomic_fetch_add(&queue->cq->shared->voids, numbers_waiting(queue));
 	if (vb_cq_own_asks(queue->cq) & VB_CQ_COUNTS)
 		vb_cq_forget(queue->cq, vb_cq_queue_waiting(queue));
+	if (queue->qp)
+		vb_ledger_forget(queue->cq, queue->qp->ibv.qp_num);
 }

@@ -70,9 +70,11 @@ struct vb_nic {
 	struct vb_list mws;         /* memory windows, under lock */
 	struct vb_list free_mws;    /* structs of deallocated windows, under lock */
 	uint32_t mw_count;
-	struct vb_spin umr_lock;  /* taken last */
-	struct vb_list indirects; /* struct vb_indirect (umr.h); under umr_lock */
-	uint32_t shelf_count;     /* receive queues with a shelf, under lock */
+	struct vb_spin umr_lock;     /* taken last */
+	struct vb_list indirects;    /* struct vb_indirect (umr.h); under umr_lock */
+	struct vb_spin cross_lock;   /* managed.h, cross.h */
+	_Atomic uint32_t enable_due; /* enum vb_enable_due of cross.h; the engine takes it */
+	uint32_t shelf_count;        /* receive queues with a shelf, under lock */
 	uint64_t dropped; /* count of messages that destroyed QPs could not take, under lock */
 	struct {          /* counts of messages with a wrong key to destroyed QPs, per device */
 		uint64_t pkey, qkey;

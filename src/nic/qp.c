@@ -11,6 +11,7 @@
 #include "nic/comp_cntr.h"
 #include "nic/fact.h"
 #include "nic/lane.h"
+#include "nic/managed.h"
 #include "nic/qp_cap.h"
 #include "nic/qp_ext.h"
 #include "nic/tm.h"
@@ -73,6 +74,7 @@ static int queues_make(struct vb_qp *qp, const struct ibv_qp_cap *cap)
 static void queues_free(struct vb_qp *qp)
 {
 	vb_qp_ext_free(qp);
+	vb_managed_put(qp->managed);
 	vb_sq_fini(&qp->sq);
 	if (!qp->srq)
 		vb_rq_fini(qp->rq);

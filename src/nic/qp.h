@@ -92,6 +92,7 @@ enum vb_pend_why {
 	VB_PEND_BUSY,
 	VB_PEND_DELAYED, /* by a fault rule */
 	VB_PEND_LOST,    /* by a fault rule: the WQE is tried again */
+	VB_PEND_CQE,     /* for completions of a CQ (cross.h) */
 };
 
 struct vb_pend {
@@ -160,11 +161,13 @@ struct vb_comp_served {
 
 struct vb_wired;
 struct vb_builder;
+struct vb_managed;
 struct vb_raw_qp;
 
 enum vb_slow_sends {
 	VB_SENDS_COUNTED = 1, /* comp_cntrs has a counter for the queue; set in RESET and INIT */
 	VB_SENDS_BOUNCED = 2, /* elements have indirect keys (path/bounce.h); by the executor */
+	VB_SENDS_MANAGED = 4, /* sends wait until they are enabled (managed.h); set in RESET */
 };
 
 struct vb_qp {
@@ -223,6 +226,7 @@ struct vb_qp {
 	struct vb_builder *builder;        /* verbs/qp_ex.h; NULL: only ibv_post_send */
 	struct vb_bounce *bounces;         /* path/bounce.h; executor; NULL: none */
 	struct vb_qp_ext *ext;             /* extended work requests: nic/qp_ext.h; NULL: none */
+	struct vb_managed *managed;        /* managed queues: nic/managed.h; NULL: none is */
 	struct vb_raw_qp *raw;             /* RAW_PACKET: nic/wq.h; NULL: none, or a receive WQ's */
 	_Atomic uint32_t raw_flags;        /* RAW_PACKET: enum vb_raw_flags of nic/wq.h */
 	struct ibv_wq *wq; /* the QP is the inside of this WQ, which gets the events */
@@ -376,8 +380,18 @@ void vb_qp_keep_violations(const struct vb_qp *qp);
 /* Called with each IBV_EVENT_COMM_EST that is raised, under any locks; NULL: none. */
 extern void (*_Atomic vb_qp_established)(uint32_t qpn);
 
+uint32_t vb_managed_sends_end(const struct vb_qp *qp);
+
+/* The index behind the last WQE that may be executed: the tail, unless WQEs have to be enabled
+ * first. Under the queue's lock. */
+static inline uint32_t vb_qp_sends_end(const struct vb_qp *qp)
+{
+	return __builtin_expect(qp->slow_sends & VB_SENDS_MANAGED, 0) ? vb_managed_sends_end(qp)
+								      : qp->sq.tail;
+}
+
 /*
- * The executor's token: its holder may execute, complete and flush work requests. *end is the tail.
+ * The executor's token: its holder may execute, complete and flush work requests, up to *end.
  */
 static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)
 {
@@ -387,7 +401,7 @@ static inline bool vb_qp_token_take(struct vb_qp *qp, uint32_t *end)
 	got = !qp->sq.executing;
 	qp->sq.executing = true;
 	if (got)
-		*end = qp->sq.tail; /* only if got: another holder may be resetting the queue */
+		*end = vb_qp_sends_end(qp); /* another holder may be resetting the queue */
 	vb_spin_unlock(&qp->sq.lock);
 	return got;
 }

@@ -4,7 +4,7 @@
 
 #include "base/barrier.h"
 #include "base/log.h"
-#include "nic/qp.h"
+#include "nic/managed.h"
 
 /* Does the QP have receives of its own to flush? */
 static bool has_receives(const struct vb_qp *qp)
@@ -28,6 +28,7 @@ static void flush_ready(struct vb_qp *qp)
 		vb_qp_raise(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 		return;
 	}
+	vb_managed_release_all(qp);
 	/* A post stores its receive and looks at flush_ready without a fence (vb_rq_take_waiting):
 	 * the barrier is for both. The fence pairs as the one in vb_path_tell. */
 	vb_barrier_others();

@@ -41,7 +41,12 @@ static int rings_make(struct vb_qp *qp, const struct vb_qp_ext_spec *spec)
 		ext->masked = calloc(length, sizeof(*ext->masked));
 	if (spec->umr)
 		ext->umrs = calloc(length, sizeof(*ext->umrs));
-	return (spec->atomic_max && !ext->masked) || (spec->umr && !ext->umrs) ? -ENOMEM : 0;
+	if (spec->cross)
+		ext->cross = calloc(length, sizeof(*ext->cross));
+	return (spec->atomic_max && !ext->masked) || (spec->umr && !ext->umrs) ||
+			       (spec->cross && !ext->cross)
+		       ? -ENOMEM
+		       : 0;
 }
 
 int vb_qp_ext_make(struct vb_qp *qp, const struct vb_qp_ext_spec *spec)
@@ -84,7 +89,10 @@ void vb_qp_ext_free(struct vb_qp *qp)
 		return;
 	for (size_t i = 0; ext->umrs && i <= qp->sq.mask; i++)
 		free(ext->umrs[i]);
+	for (size_t i = 0; ext->cross && i <= qp->sq.mask; i++)
+		vb_cross_drop(&ext->cross[i]);
 	free(ext->umrs);
+	free(ext->cross);
 	free(ext->masked);
 	free(ext);
 	qp->ext = NULL;

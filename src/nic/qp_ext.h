@@ -7,6 +7,7 @@
 #ifndef VB_NIC_QP_EXT_H
 #define VB_NIC_QP_EXT_H
 
+#include "nic/cross.h"
 #include "nic/masked.h"
 #include "nic/qp.h"
 #include "nic/umr.h"
@@ -16,12 +17,14 @@ struct vb_qp_ext {
 	struct vb_masked *masked; /* ring; owned */
 	uint32_t parts_max;       /* parts that a UMR request itself can carry */
 	struct vb_umr **umrs;     /* ring, as the pointers in it; owned; NULL: no UMR is posted */
+	struct vb_cross *cross;   /* ring; owned; NULL: the QP is no cross-channel QP */
 };
 
 struct vb_qp_ext_spec {
 	uint32_t atomic_max;
 	bool umr;
 	uint32_t parts_max;
+	bool cross;
 };
 
 enum { VB_UMR_INLINE_MAX = 64 }; /* most parts_max */
@@ -44,6 +47,11 @@ void vb_qp_bounces_forget(struct vb_qp *qp);
 static inline struct vb_masked *vb_wqe_masked(const struct vb_wqe *wqe)
 {
 	return (struct vb_masked *)(uintptr_t)wqe->operand[0];
+}
+
+static inline const struct vb_cross *vb_wqe_cross(const struct vb_wqe *wqe)
+{
+	return (const struct vb_cross *)(uintptr_t)wqe->operand[0];
 }
 
 static inline const struct vb_umr *vb_wqe_umr(const struct vb_wqe *wqe)

@@ -6,6 +6,8 @@
 #include "base/log.h"
 #include "nic/comp_cntr.h"
 #include "nic/fact.h"
+#include "nic/ledger.h"
+#include "nic/managed.h"
 #include "nic/migrate.h"
 #include "nic/qp.h"
 #include "nic/qp_edges.h"
@@ -156,6 +158,7 @@ static int reset_qp(struct vb_qp *qp)
 	vb_cq_forget_queue(&qp->sends);
 	vb_sq_reset(&qp->sq);
 	vb_qp_bounces_forget(qp);
+	vb_managed_reset(qp);
 	qp->failure = (struct vb_failure){ 0 };
 	qp->flush_told = false;
 	vb_cq_queue_watch(&qp->sends);
@@ -163,7 +166,9 @@ static int reset_qp(struct vb_qp *qp)
 	vb_spin_lock(&qp->recv_cq->poll_lock);
 	vb_comp_cntr_waiting(qp);
 	vb_qp_purge(qp);
-	if (!qp->srq)
+	if (qp->srq)
+		vb_ledger_forget(qp->recv_cq, qp->ibv.qp_num);
+	else
 		vb_cq_forget_queue(&qp->receives);
 	err = qp->srq ? 0 : vb_rq_reset(qp->rq);
 	vb_cq_queue_watch(&qp->receives);

@@ -83,7 +83,7 @@ int vb_rq_init(struct vb_rq *rq, struct vb_pd *pd, uint32_t depth, uint32_t sge_
 {
 	rq->nic = pd->nic;
 	rq->pd = pd;
-	rq->depth = depth;
+	rq->depth = rq->open_max = depth;
 	rq->sge_max = sge_max;
 	rq->many = many;
 	rq->mask = ring_size(depth ? depth : 1, many) - 1;
@@ -184,7 +184,7 @@ static int grow_quiet(struct vb_rq *rq, uint32_t depth)
 	copy_ring(rq, &old);
 	/* Pollers that watch the old ring see that there may be something (vb_cq_queue_watch). */
 	atomic_store(&vb_rq_cell(&old, vb_rq_head(rq))->word, 0);
-	rq->depth = depth;
+	rq->depth = rq->open_max = depth;
 	shared_describe(rq);
 	ring_free_later(&old);
 	vb_buffer_free(rq->pd, old.twins, VB_BUFFER_RQ);
@@ -221,7 +221,7 @@ static bool room(const struct vb_rq *rq)
 	uint32_t window =
 		rq->tail - (uint32_t)atomic_load_explicit(&rq->head, memory_order_acquire);
 
-	return rq->many ? vb_rq_held(rq) < rq->depth : window < rq->depth;
+	return rq->many ? vb_rq_held(rq) < rq->open_max : window < rq->open_max;
 }
 
 static inline bool resolve(struct vb_rq *rq, struct ibv_sge *sge, uint8_t *flags)

@@ -54,6 +54,7 @@ struct vb_rq {
 	uint8_t *sges;
 	uint8_t *twins;
 	uint32_t depth, mask, sge_max, sges_stride, twin_stride;
+	uint32_t open_max; /* as depth; 0: posts go to managed */
 	bool many;
 	struct vb_spin lock; /* posting */
 	uint32_t tail; /* next index to post; written under lock, read by the consumer without it */
@@ -65,6 +66,7 @@ struct vb_rq {
 	uint64_t shelf_offset;
 	struct vb_comp_cntr *comp_cntr; /* counts the receives of a QP's own queue, or NULL */
 	bool counted;                   /* those of some QP: senders place the bytes */
+	struct vb_managed *managed; /* receives wait until they are enabled (managed.h); or NULL */
 	_Alignas(64) struct vb_spin drain_lock; /* an SRQ's consumer */
 	struct vb_spin *consumer_lock;          /* drain_lock, or the poll lock of the QP's CQ */
 	/*

@@ -93,7 +93,7 @@ static int resize(struct vb_srq *srq, uint32_t max_wr)
 	}
 	if (max_wr > (srq->rq.mask + 1) / 2)
 		return vb_rq_grow(&srq->rq, max_wr);
-	srq->rq.depth = max_wr;
+	srq->rq.depth = srq->rq.open_max = max_wr;
 	return 0;
 }
 

@@ -82,6 +82,9 @@ struct vb_wr_row vb_wr_rows[VB_WR_ROWS + 1] = {
 
 	EXTENDED(UMR, "umr", RC | XRC | UC | UD, COMPLETES(BIND_MW), FLAGS(STAYS)),
 	EXTENDED(NOP, "nop", RC | XRC | UC | UD, COMPLETES(SEND), FLAGS(STAYS)),
+	EXTENDED(SEND_ENABLE, "send-enable", RC | XRC | UC | UD, COMPLETES(SEND), FLAGS(STAYS)),
+	EXTENDED(RECV_ENABLE, "recv-enable", RC | XRC | UC | UD, COMPLETES(SEND), FLAGS(STAYS)),
+	EXTENDED(CQE_WAIT, "cqe-wait", RC | XRC | UC | UD, COMPLETES(SEND), FLAGS(STAYS)),
 
 	/* A name only: the device does not have this opcode. */
 	[IBV_WR_DRIVER1] = { .name = "DRIVER1", .words = "driver1" },

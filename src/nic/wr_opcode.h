@@ -20,6 +20,9 @@ enum vb_wr_extended {
 	VB_WR_MASKED_FETCH_AND_ADD,
 	VB_WR_UMR, /* fills or empties an indirect key (nic/umr.h) */
 	VB_WR_NOP,
+	VB_WR_SEND_ENABLE, /* cross.h */
+	VB_WR_RECV_ENABLE,
+	VB_WR_CQE_WAIT,
 	VB_WR_ROWS,
 };
 

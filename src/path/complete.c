@@ -5,6 +5,7 @@
 #include "base/probe.h"
 #include "capture/ring.h"
 #include "nic/comp_cntr.h"
+#include "nic/managed.h"
 #include "nic/tm.h"
 #include "nic/trace.h"
 #include "path/bounce.h"
@@ -223,4 +224,6 @@ void vb_path_flush(struct vb_qp *qp, uint32_t end, struct vb_notice *notice)
 		wqe->ah = NULL;
 		publish_any(qp, wqe, notice);
 	}
+	if (qp->slow_sends & VB_SENDS_MANAGED)
+		vb_managed_flushed(qp, end);
 }

@@ -55,7 +55,7 @@ struct vb_psn_range {
 void vb_path_capture_psns(const struct vb_qp *qp, const struct vb_wqe *wqe, uint32_t index,
 			  struct vb_psn_range psns);
 
-/* Executes a work request that stays in this process: BIND_MW or LOCAL_INV. */
+/* Executes a work request that stays in this process. VB_WHY_CQE_WAIT: it waits. */
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report);
 
 /*

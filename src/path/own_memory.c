@@ -29,6 +29,25 @@ static enum vb_reason fill_key(struct vb_qp *qp, const struct vb_wqe *wqe, struc
 	return vb_umr_fill(qp->nic, qp->pd, vb_wqe_umr(wqe)) ? VB_OK : VB_WHY_UMR;
 }
 
+static enum vb_reason wait_for_cqe(const struct vb_wqe *wqe, struct vb_report *report)
+{
+	const struct vb_cross *cross = vb_wqe_cross(wqe);
+	struct vb_ledger_gap gap;
+
+	switch (vb_ledger_reach(cross->ledger, cross->index)) {
+	case VB_LEDGER_REACHED:
+		return VB_OK;
+	case VB_LEDGER_CLOSED:
+		return VB_WHY_CQE_GONE;
+	case VB_LEDGER_SHORT:
+		break;
+	}
+	gap = vb_ledger_gap(cross->ledger, cross->index);
+	report->have = gap.cq;
+	report->want = gap.missing;
+	return VB_WHY_CQE_WAIT;
+}
+
 enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_report *report)
 {
 	switch (wqe->opcode) {
@@ -38,6 +57,11 @@ enum vb_reason vb_path_stay(struct vb_qp *qp, const struct vb_wqe *wqe, struct v
 		return invalidate_window(qp, wqe, report);
 	case VB_WR_UMR:
 		return fill_key(qp, wqe, report);
+	case VB_WR_SEND_ENABLE:
+	case VB_WR_RECV_ENABLE:
+		return vb_cross_enable(qp->nic, vb_wqe_cross(wqe)) ? VB_OK : VB_WHY_ENABLE;
+	case VB_WR_CQE_WAIT:
+		return wait_for_cqe(wqe, report);
 	}
 	return VB_OK; /* NOP */
 }

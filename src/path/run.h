@@ -22,6 +22,7 @@ struct vb_run {
 	uint32_t attach_slot;        /* the engine should attach to this slot; 0: none */
 	uint32_t asked_slot;         /* UD: the engine has tried this slot for the WQE at next */
 	bool no_wire;                /* packets have no way either: wait, as for a silent peer */
+	bool enables;                /* an ENABLE was executed: nic->enable_due */
 	struct vb_peer *wire_peer;   /* WIRE: the process behind a slot socket; NULL: UDP */
 	struct vb_aside *wire_aside; /* WIRE: the datagram, if it was put aside */
 };

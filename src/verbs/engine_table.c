@@ -291,6 +291,7 @@ static const struct vb_engine_table table = {
 	.pkey_index = vb_pkey_index_of,
 	.neighbour = vb_neighbour_is_known,
 	.extended_device = vb_extended_device,
+	.extended_cq = vb_extended_cq,
 	.extended_qp = vb_extended_qp,
 	.extended_key = vb_extended_key,
 	.extended_key_room = vb_extended_key_room,

@@ -18,7 +18,7 @@
 #include "verbs/extended.h"
 #include "wire/gsi_datagram.h"
 
-enum { VB_ENGINE_TABLE_VERSION = 13 };
+enum { VB_ENGINE_TABLE_VERSION = 14 };
 
 /* The route from here to an address. */
 struct vb_engine_route {
@@ -144,6 +144,7 @@ struct vb_engine_table {
 
 	bool (*extended_device)(struct ibv_context *context);
 	struct ibv_cq_ex *(*extended_stamped)(struct ibv_cq *cq);
+	int (*extended_cq)(struct ibv_cq *cq, bool ignore_overrun);
 	int (*extended_qp)(struct ibv_qp *qp, const struct vb_extended_qp *wanted);
 	struct ibv_mr *(*extended_key)(struct ibv_pd *pd, uint32_t parts, unsigned access);
 	uint32_t (*extended_key_room)(struct ibv_mr *mr);

@@ -8,6 +8,8 @@
 #include "base/cancel.h"
 #include "base/log.h"
 #include "engine/engine.h"
+#include "nic/ledger.h"
+#include "nic/managed.h"
 #include "nic/qp_ext.h"
 #include "nic/trace.h"
 #include "verbs/given.h"
@@ -15,15 +17,45 @@
 
 enum { FLAGS_KNOWN = IBV_SEND_FENCE | IBV_SEND_SIGNALED };
 
+/* Completions of a cross-channel QP may be waited for. */
+static int count_completions(struct vb_qp *qp)
+{
+	int err = vb_ledger_open(qp->send_cq);
+
+	return err ? err : vb_ledger_open(qp->recv_cq);
+}
+
 int vb_extended_qp(struct ibv_qp *ibv, const struct vb_extended_qp *wanted)
 {
 	VB_NO_CANCEL;
 	const struct vb_qp_ext_spec spec = { .atomic_max = wanted->max_atomic_arg,
 					     .umr = wanted->umr,
-					     .parts_max = wanted->max_inline_parts };
+					     .parts_max = wanted->max_inline_parts,
+					     .cross = wanted->cross };
+	const bool managed = wanted->managed_sends || wanted->managed_recvs;
 	int err = vb_given_check(VB_GIVEN_QP, ibv, "ibv_exp_create_qp");
 
-	return err ? err : vb_qp_ext_make(vb_qp(ibv), &spec);
+	if (!err)
+		err = vb_qp_ext_make(vb_qp(ibv), &spec);
+	if (!err && managed)
+		err = vb_managed_make(vb_qp(ibv), wanted->managed_sends, wanted->managed_recvs);
+	if (!err && (managed || wanted->cross))
+		err = count_completions(vb_qp(ibv));
+	return err;
+}
+
+int vb_extended_cq(struct ibv_cq *cq, bool ignore_overrun)
+{
+	VB_NO_CANCEL;
+	int err = vb_given_check(VB_GIVEN_CQ, cq, "ibv_exp_create_cq");
+
+	if (!err)
+		err = vb_stale(vb_cq(cq)->nic, "ibv_exp_create_cq");
+	if (!err)
+		err = vb_ledger_open(vb_cq(cq));
+	if (!err && ignore_overrun)
+		vb_cq_ignore_overrun(vb_cq(cq));
+	return err;
 }
 
 bool vb_extended_device(struct ibv_context *context)
@@ -94,6 +126,46 @@ static int check_umr(const struct vb_qp *qp, const struct vb_extended_wr *wr)
 	return 0;
 }
 
+static int check_cross(const struct vb_qp *qp, const struct vb_extended_wr *wr)
+{
+	if (!qp->ext || !qp->ext->cross)
+		return refuse(qp, wr, -EINVAL,
+			      "the QP was created without IBV_EXP_QP_CREATE_CROSS_CHANNEL");
+	if (wr->num_sge)
+		return refuse(qp, wr, -EINVAL, "a cross-channel request has no elements");
+	return wr->count < 0 ? refuse(qp, wr, -EINVAL, "its count is negative") : 0;
+}
+
+static int check_wait(const struct vb_qp *qp, const struct vb_extended_wr *wr)
+{
+	int err = check_cross(qp, wr);
+
+	if (!err &&
+	    (!vb_given_has(VB_GIVEN_CQ, wr->wait_cq) || wr->wait_cq->context != qp->ibv.context))
+		err = refuse(qp, wr, -EINVAL, "cqe_wait.cq is no CQ of the QP's context");
+	return err;
+}
+
+static int check_enable(const struct vb_qp *qp, const struct vb_extended_wr *wr)
+{
+	const bool sends = wr->opcode == VB_WR_SEND_ENABLE;
+	const struct vb_managed *managed;
+	int err = check_cross(qp, wr);
+
+	if (err)
+		return err;
+	if (!vb_given_has(VB_GIVEN_QP, wr->enable_qp) || wr->enable_qp->context != qp->ibv.context)
+		return refuse(qp, wr, -EINVAL, "wqe_enable.qp is no QP of the QP's context");
+	managed = vb_qp(wr->enable_qp)->managed;
+	if (!managed || !(sends ? managed->sends : managed->receives).is_managed)
+		return refuse(qp, wr, -EINVAL,
+			      sends ? "wqe_enable.qp was created without "
+				      "IBV_EXP_QP_CREATE_MANAGED_SEND"
+				    : "wqe_enable.qp was created without "
+				      "IBV_EXP_QP_CREATE_MANAGED_RECV");
+	return 0;
+}
+
 static int check_kind(const struct vb_qp *qp, const struct vb_extended_wr *wr)
 {
 	switch (wr->opcode) {
@@ -102,6 +174,11 @@ static int check_kind(const struct vb_qp *qp, const struct vb_extended_wr *wr)
 		return check_masked(qp, wr);
 	case VB_WR_UMR:
 		return check_umr(qp, wr);
+	case VB_WR_SEND_ENABLE:
+	case VB_WR_RECV_ENABLE:
+		return check_enable(qp, wr);
+	case VB_WR_CQE_WAIT:
+		return check_wait(qp, wr);
 	case VB_WR_NOP:
 		return wr->num_sge ? refuse(qp, wr, -EINVAL, "a NOP has no elements") : 0;
 	}
@@ -147,7 +224,8 @@ static void fill_operands(struct vb_qp *qp, const struct vb_extended_wr *wr, str
 		free(qp->ext->umrs[at]);
 		qp->ext->umrs[at] = umr;
 		wqe->operand[0] = (uintptr_t)umr;
-	} else if (wr->opcode != VB_WR_NOP) {
+	} else if (wr->opcode == VB_WR_MASKED_CMP_AND_SWP ||
+		   wr->opcode == VB_WR_MASKED_FETCH_AND_ADD) {
 		qp->ext->masked[at] = wr->masked;
 		wqe->operand[0] = (uintptr_t)&qp->ext->masked[at];
 	}
@@ -180,30 +258,91 @@ static struct vb_umr *umr_copy(const struct vb_umr *umr)
 	return copy;
 }
 
-int vb_extended_post(struct ibv_qp *ibv, const struct vb_extended_wr *wr)
+static bool is_cross(const struct vb_extended_wr *wr)
 {
-	struct vb_qp *qp = vb_qp(ibv);
-	struct vb_sq *sq = &qp->sq;
-	int err = check_wr(qp, wr);
-	struct vb_umr *umr;
+	return wr->opcode == VB_WR_CQE_WAIT || wr->opcode == VB_WR_SEND_ENABLE ||
+	       wr->opcode == VB_WR_RECV_ENABLE;
+}
 
-	if (err)
-		return err;
-	umr = umr_copy(wr->umr);
-	if (wr->umr && !umr)
+/* Under both locks. False: fewer work requests are posted than it would enable. */
+static bool fill_cross(struct vb_qp *qp, const struct vb_extended_wr *wr, struct vb_wqe *wqe)
+{
+	struct vb_cross *cross = &qp->ext->cross[qp->sq.tail & qp->sq.mask], planned;
+	const struct vb_cross_spec spec = {
+		.ledger = wr->wait_cq ? vb_cq(wr->wait_cq)->ledger : NULL,
+		.managed = wr->enable_qp ? vb_qp(wr->enable_qp)->managed : NULL,
+		.receives = wr->opcode == VB_WR_RECV_ENABLE,
+		.count = (uint32_t)wr->count,
+		.last = wr->last,
+	};
+
+	if (!vb_cross_plan(&spec, &qp->sq, &planned))
+		return false;
+	vb_cross_drop(cross);
+	*cross = planned;
+	wqe->operand[0] = (uintptr_t)cross;
+	return true;
+}
+
+/* Under the queue's lock. */
+static int append(struct vb_qp *qp, const struct vb_extended_wr *wr, struct vb_umr *umr)
+{
+	struct vb_sq *sq = &qp->sq;
+
+	if (vb_sq_full(sq))
 		return -ENOMEM;
-	vb_spin_lock(&sq->lock);
-	if (vb_sq_full(sq)) {
-		vb_spin_unlock(&sq->lock);
-		free(umr);
-		return refuse(qp, wr, -ENOMEM, "all entries (max_send_wr) are in use");
-	}
 	fill_wqe(qp, wr, vb_sq_wqe(sq, sq->tail));
-	fill_operands(qp, wr, umr, vb_sq_wqe(sq, sq->tail));
+	if (!is_cross(wr))
+		fill_operands(qp, wr, umr, vb_sq_wqe(sq, sq->tail));
+	else if (!fill_cross(qp, wr, vb_sq_wqe(sq, sq->tail)))
+		return -EINVAL;
 	sq->tail++;
 	if (vb_captured() && vb_captures(VB_WANT_STATIONS))
 		vb_trace_posted(qp, sq->tail - 1, sq->tail);
-	vb_spin_unlock(&sq->lock);
+	return 0;
+}
+
+static int append_cross(struct vb_qp *qp, const struct vb_extended_wr *wr)
+{
+	int err = wr->wait_cq ? vb_ledger_open(vb_cq(wr->wait_cq)) : 0;
+
+	if (err)
+		return err;
+	vb_spin_lock(&qp->nic->cross_lock);
+	vb_spin_lock(&qp->sq.lock);
+	err = append(qp, wr, NULL);
+	vb_spin_unlock(&qp->sq.lock);
+	vb_spin_unlock(&qp->nic->cross_lock);
+	return err;
+}
+
+static int append_other(struct vb_qp *qp, const struct vb_extended_wr *wr)
+{
+	struct vb_umr *umr = umr_copy(wr->umr);
+	int err;
+
+	if (wr->umr && !umr)
+		return -ENOMEM;
+	vb_spin_lock(&qp->sq.lock);
+	err = append(qp, wr, umr);
+	vb_spin_unlock(&qp->sq.lock);
+	if (err)
+		free(umr);
+	return err;
+}
+
+int vb_extended_post(struct ibv_qp *ibv, const struct vb_extended_wr *wr)
+{
+	struct vb_qp *qp = vb_qp(ibv);
+	int err = check_wr(qp, wr);
+
+	if (err)
+		return err;
+	err = is_cross(wr) ? append_cross(qp, wr) : append_other(qp, wr);
+	if (err == -EINVAL)
+		return refuse(qp, wr, err, "fewer work requests are posted than it would enable");
+	if (err)
+		return refuse(qp, wr, err, "all entries (max_send_wr) are in use");
 	vb_engine_kick(qp);
 	return 0;
 }

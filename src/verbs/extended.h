@@ -17,6 +17,8 @@ struct vb_extended_qp {
 	uint32_t max_atomic_arg; /* bytes of an operand; 0: no extended atomics */
 	bool umr;
 	uint32_t max_inline_parts;
+	bool cross;                        /* it may wait for CQs and enable queues */
+	bool managed_sends, managed_recvs; /* its queues have to be enabled */
 };
 
 struct vb_extended_wr {
@@ -29,13 +31,19 @@ struct vb_extended_wr {
 	uint32_t rkey;
 	struct vb_masked masked; /* extended atomics */
 	const struct vb_umr *umr;
-	bool inlined; /* UMR: its parts are in the work request */
+	bool inlined;             /* UMR: its parts are in the work request */
+	struct ibv_cq *wait_cq;   /* CQE_WAIT */
+	struct ibv_qp *enable_qp; /* SEND_ENABLE, RECV_ENABLE */
+	int32_t count; /* of completions, or of work requests; enabling 0: all that are posted */
+	bool last;     /* IBV_EXP_SEND_WAIT_EN_LAST */
 };
 
 /* Is it a device of this library? */
 bool vb_extended_device(struct ibv_context *context);
 /* The CQ if its completions carry their times; NULL: they do not. */
 struct ibv_cq_ex *vb_extended_stamped(struct ibv_cq *cq);
+/* Work requests will wait for completions of the CQ: counts them from now on. 0 or -errno. */
+int vb_extended_cq(struct ibv_cq *cq, bool ignore_overrun);
 /* Right after the QP's creation. 0 or -errno. */
 int vb_extended_qp(struct ibv_qp *qp, const struct vb_extended_qp *wanted);
 /* An empty indirect key. NULL and errno. */

@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "engine/wire/wire.h"
+#include "nic/managed.h"
 #include "nic/profile.h"
 #include "nic/qp_edges.h"
 #include "nic/tell.h"
@@ -286,7 +287,7 @@ append_all(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr
 {
 	struct vb_sq *sq = &qp->sq;
 	uint32_t first, end;
-	bool mine;
+	bool mine, any;
 	int err = 0;
 
 	first = sq->tail;
@@ -300,15 +301,16 @@ append_all(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr
 			break;
 		}
 	}
-	end = sq->tail;
+	any = sq->tail != first;
 	if (traced) /* before another thread can execute them */
-		vb_trace_posted(qp, first, end);
-	mine = !sq->executing && end != first;
+		vb_trace_posted(qp, first, sq->tail);
+	mine = !sq->executing && any;
 	sq->executing |= mine;
+	end = vb_qp_sends_end(qp);
 	vb_spin_unlock(&sq->lock);
 	if (mine)
 		vb_engine_execute(qp, end, false);
-	else if (end != first && vb_qp_on_wire(qp))
+	else if (any && vb_qp_on_wire(qp))
 		vb_wire_kick(qp);
 	return __builtin_expect(err, 0) ? return_failure("ibv_post_send", err, bad_wr) : 0;
 }
@@ -406,14 +408,16 @@ append_receives(struct vb_rq *rq, struct ibv_recv_wr *wr, struct ibv_recv_wr **b
 	for (; wr; wr = wr->next) {
 		VB_PROBE(post_recv, rq->qpn, wr->wr_id);
 		err = vb_rq_post(rq, wr);
-		if (err) {
-			*bad_wr = wr;
+		if (err)
 			break;
-		}
 	}
 	if (traced)
 		vb_trace_recv_posted(rq, first, rq->tail);
 	vb_spin_unlock(&rq->lock);
+	if (__builtin_expect(err, 0) && rq->managed)
+		err = vb_managed_post_recv(rq, &wr);
+	if (__builtin_expect(err, 0))
+		*bad_wr = wr;
 	if (vb_rq_take_waiting(rq))
 		vb_engine_wake_waiters(rq->nic);
 	if (__builtin_expect(err, 0))

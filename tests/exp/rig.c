@@ -272,12 +272,15 @@ void rig_open(struct rig *rig, const struct rig_opts *opts)
 {
 	static const struct rig_opts none;
 	struct rig_address near;
+	struct rig_opts far;
 
 	opts = opts ? opts : &none;
+	far = *opts;
+	far.create_flags = opts->near_only ? 0 : opts->create_flags;
 	*rig = (struct rig){ .far_arena = arenas + RIG_ARENA };
 	memset(arenas, 0, 2 * RIG_ARENA);
 	end_open(&rig->near, opts, arenas);
-	rig_far(rig, far_open, opts, sizeof(*opts));
+	rig_far(rig, far_open, &far, sizeof(far));
 	memcpy(&rig->far, rig->far_arena, sizeof(rig->far));
 	near = rig_address(&rig->near, rig->near.qp);
 	rig_connect(&rig->near, rig->near.qp, &rig->far);

@@ -42,6 +42,7 @@ struct rig_opts {
 	int sq_sig_all;
 	uint32_t max_atomic_arg;
 	uint32_t create_flags;
+	bool near_only; /* create_flags are for the near end's QP */
 	uint32_t max_inl_send_klms;
 	uint32_t cq_flags;
 };

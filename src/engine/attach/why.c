@@ -12,7 +12,8 @@
 #include "engine/wire/wire_impl.h"
 #include "exec/reason.h"
 #include "nic/call_wait.h"
-#include "nic/qp.h"
+#include "nic/ledger.h"
+#include "nic/qp_ext.h"
 #include "path/complete.h"
 #include "path/roce/requester.h"
 
@@ -87,7 +88,7 @@ static void add_pend(struct vb_qp *qp, struct vb_why_record *record)
 		[VB_PEND_NONE] = VB_WAIT_NOT,    [VB_PEND_UNREADY] = VB_WAIT_PEER,
 		[VB_PEND_RNR] = VB_WAIT_RECEIVE, [VB_PEND_WIRE] = VB_WAIT_BUSY,
 		[VB_PEND_BUSY] = VB_WAIT_BUSY,   [VB_PEND_DELAYED] = VB_WAIT_RULE,
-		[VB_PEND_LOST] = VB_WAIT_RULE
+		[VB_PEND_LOST] = VB_WAIT_RULE,   [VB_PEND_CQE] = VB_WAIT_CQE
 	};
 	const struct vb_pend *pend = &qp->pend;
 	struct vb_report report = { .reason = pend->reason };
@@ -162,12 +163,54 @@ static void add_peer(const struct vb_qp *qp, struct vb_why_record *record)
 	memcpy(record->dest_gid, qp->av.dgid.raw, sizeof(record->dest_gid));
 }
 
+/* A wait of a cross-channel QP, on any path. Under the send queue's lock: a post replaces operands.
+ * False: it waits for something else. */
+static bool add_cross(struct vb_qp *qp, const struct vb_wqe *wqe, struct vb_why_record *record)
+{
+	struct vb_ledger_gap gap;
+
+	if (qp->slow_sends & VB_SENDS_MANAGED &&
+	    (uint32_t)atomic_load(&qp->sq.done) == vb_qp_sends_end(qp)) {
+		record->wait = VB_WAIT_ENABLE;
+		return true;
+	}
+	if (wqe->opcode != VB_WR_CQE_WAIT)
+		return false;
+	gap = vb_ledger_gap(vb_wqe_cross(wqe)->ledger, vb_wqe_cross(wqe)->index);
+	record->wait = VB_WAIT_CQE;
+	record->since_ns = qp->pend.since_ns;
+	if (gap.cq)
+		snprintf(record->words, sizeof(record->words), "%u more completion%s of CQ %u",
+			 gap.missing, gap.missing == 1 ? "" : "s", gap.cq);
+	else
+		snprintf(record->words, sizeof(record->words), "a CQ that was destroyed");
+	return true;
+}
+
+/* The oldest work request. */
+static void add_send(struct vb_qp *qp, struct vb_why_record *record)
+{
+	const struct vb_wired *wired = atomic_load(&qp->wired);
+	const struct vb_wqe *wqe = vb_sq_wqe(&qp->sq, (uint32_t)atomic_load(&qp->sq.done));
+	bool cross;
+
+	vb_spin_lock(&qp->sq.lock);
+	record->wr_id = wqe->wr_id;
+	record->opcode = wqe->opcode;
+	cross = record->state == IBV_QPS_RTS && add_cross(qp, wqe, record);
+	vb_spin_unlock(&qp->sq.lock);
+	if (cross)
+		record->on_wire = wired && qp->type != IBV_QPT_UD;
+	else if (wired && qp->type != IBV_QPT_UD)
+		add_wired(wired, record);
+	else if (record->state == IBV_QPS_RTS)
+		add_pend(qp, record);
+}
+
 /* Under the lock of the QP's lane, if that is open. */
 static void add_qp(struct listing *listing, struct vb_qp *qp)
 {
 	struct vb_why_record *record = add_record(listing, VB_WAITS_QP, qp->ibv.qp_num);
-	const struct vb_wired *wired = atomic_load(&qp->wired);
-	const struct vb_wqe *wqe;
 	uint32_t tail;
 
 	if (!record)
@@ -188,15 +231,8 @@ static void add_qp(struct listing *listing, struct vb_qp *qp)
 	add_peer(qp, record);
 	if (record->state == IBV_QPS_ERR || record->state == IBV_QPS_SQE)
 		add_failure(qp, record);
-	if (!record->sends || !qp->sq.slots)
-		return;
-	wqe = vb_sq_wqe(&qp->sq, (uint32_t)atomic_load(&qp->sq.done));
-	record->wr_id = wqe->wr_id;
-	record->opcode = wqe->opcode;
-	if (wired && qp->type != IBV_QPT_UD)
-		add_wired(wired, record);
-	else if (record->state == IBV_QPS_RTS)
-		add_pend(qp, record);
+	if (record->sends && qp->sq.slots)
+		add_send(qp, record);
 }
 
 static void add_cq(struct listing *listing, struct vb_cq *cq)
@@ -210,7 +246,7 @@ static void add_cq(struct listing *listing, struct vb_cq *cq)
 	record->armed = atomic_load(&cq->shared->armed) != 0;
 	/* A thread that polls has the lock, and takes the completions. */
 	if (vb_spin_try(&cq->poll_lock)) {
-		record->count = vb_cq_waiting(cq);
+		record->count = vb_cq_waiting(cq) + vb_ledger_count(cq);
 		vb_spin_unlock(&cq->poll_lock);
 	}
 }

@@ -26,6 +26,8 @@ enum vb_why_wait {
 	VB_WAIT_ANSWER,  /* packets are under way, and not acknowledged */
 	VB_WAIT_BUSY,    /* for a moment */
 	VB_WAIT_RULE,    /* a fault rule delays or loses it */
+	VB_WAIT_CQE,     /* completions of a CQ were not made; words says which */
+	VB_WAIT_ENABLE,  /* the queue is managed, and it was not enabled */
 };
 
 #define VB_WHY_NEVER UINT64_MAX

@@ -279,7 +279,7 @@ static void tell_answer(struct teller *teller, const struct vb_why_record *recor
 
 static void tell_send(struct teller *teller, const struct vb_why_record *record)
 {
-	char qp[TEXT], peer[TEXT], stopped[TEXT];
+	char qp[TEXT], peer[TEXT], stopped[TEXT], time[32];
 
 	switch ((enum vb_why_wait)record->wait) {
 	case VB_WAIT_RECEIVE:
@@ -293,6 +293,17 @@ static void tell_send(struct teller *teller, const struct vb_why_record *record)
 		return;
 	case VB_WAIT_RULE:
 		say(teller, "%s has %u work request%s that a fault rule delays or loses",
+		    qp_words(teller, record, qp), record->sends, plural(record->sends));
+		return;
+	case VB_WAIT_CQE:
+		say(teller, "%s has a CQE_WAIT (wr_id %llu) waiting since %s for %.199s",
+		    qp_words(teller, record, qp), (unsigned long long)record->wr_id,
+		    age(teller, record->since_ns, time), record->words);
+		return;
+	case VB_WAIT_ENABLE:
+		say(teller,
+		    "%s has %u work request%s that no SEND_ENABLE has enabled: the queue is "
+		    "managed",
 		    qp_words(teller, record, qp), record->sends, plural(record->sends));
 		return;
 	case VB_WAIT_NOT:

@@ -287,6 +287,10 @@ bool vb_wire_left(struct vb_nic *nic)
 {
 	bool left = false;
 
-	vb_lanes_for(lane, nic) left |= lane->left || lane->again_ns;
+	vb_lanes_for(lane, nic)
+	{
+		if (is_served_here(lane))
+			left |= lane->left || lane->again_ns;
+	}
 	return left;
 }

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/probe.h"
+#include "nic/cross.h"
 #include "nic/migrate.h"
 #include "nic/trace.h"
 #include "path/fault/fault.h"
@@ -26,7 +27,7 @@ static void wait_trace(const struct vb_qp *qp, enum vb_pend_why why)
 		[VB_PEND_NONE] = VB_TRACE_GOES_ON,   [VB_PEND_UNREADY] = VB_TRACE_PEER,
 		[VB_PEND_RNR] = VB_TRACE_NO_RECEIVE, [VB_PEND_WIRE] = VB_TRACE_BUSY,
 		[VB_PEND_BUSY] = VB_TRACE_BUSY,      [VB_PEND_DELAYED] = VB_TRACE_RULE,
-		[VB_PEND_LOST] = VB_TRACE_RULE
+		[VB_PEND_LOST] = VB_TRACE_RULE,      [VB_PEND_CQE] = VB_TRACE_BUSY
 	};
 
 	vb_trace_waits(qp, waits[why]);
@@ -263,5 +264,17 @@ enum vb_step vb_step_busy(struct vb_step_context *step)
 	vb_step_leave(step);
 	step->qp->pend.why = VB_PEND_BUSY;
 	atomic_store(&step->qp->pend.wake_ns, vb_now_ns() + LOOK_SOON_NS);
+	return VB_STEP_PEND;
+}
+
+enum vb_step vb_step_wait_cqe(struct vb_step_context *step)
+{
+	struct vb_pend *pend = &step->qp->pend;
+	const uint64_t now_ns = vb_now_ns();
+
+	if (pend->why != VB_PEND_CQE)
+		wait_begin(step->qp, VB_PEND_CQE, now_ns);
+	atomic_store(&pend->wake_ns, now_ns + vb_cross_pause_ns(now_ns - pend->since_ns));
+	wait_explain(step, VB_WHY_CQE_WAIT);
 	return VB_STEP_PEND;
 }

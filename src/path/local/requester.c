@@ -47,6 +47,23 @@ static enum vb_step wqe_stay_alone(struct vb_step_context *step)
 	return vb_step_complete(step, vb_path_stay(step->qp, step->wqe, &step->report));
 }
 
+/* The engine lets the queues go on that were enabled, once this one has stopped. */
+static enum vb_step wqe_enable(struct vb_step_context *step)
+{
+	vb_step_leave(step);
+	step->run->enables = true;
+	return wqe_stay_alone(step);
+}
+
+static enum vb_step wqe_wait(struct vb_step_context *step)
+{
+	enum vb_reason reason;
+
+	vb_step_leave(step); /* the CQ is polled, which may take a while */
+	reason = vb_path_stay(step->qp, step->wqe, &step->report);
+	return reason == VB_WHY_CQE_WAIT ? vb_step_wait_cqe(step) : vb_step_complete(step, reason);
+}
+
 static const operation operations[VB_WR_ROWS] = {
 	[IBV_WR_SEND] = vb_step_send,
 	[IBV_WR_SEND_WITH_IMM] = vb_step_send,
@@ -64,6 +81,9 @@ static const operation operations[VB_WR_ROWS] = {
 	[VB_WR_MASKED_FETCH_AND_ADD] = vb_step_masked,
 	[VB_WR_UMR] = wqe_stay_alone,
 	[VB_WR_NOP] = wqe_stay_alone,
+	[VB_WR_SEND_ENABLE] = wqe_enable,
+	[VB_WR_RECV_ENABLE] = wqe_enable,
+	[VB_WR_CQE_WAIT] = wqe_wait,
 };
 
 /* NULL: the transport does not have the operation, which is LOC_QP_OP_ERR. */
@@ -71,7 +91,7 @@ static operation operation_find(enum ibv_qp_type type, uint8_t opcode)
 {
 	if (!vb_wr_on(vb_wr_row(opcode), type))
 		return NULL;
-	return type == IBV_QPT_UD ? vb_step_datagram : operations[opcode];
+	return type == IBV_QPT_UD && !vb_wr_stays(opcode) ? vb_step_datagram : operations[opcode];
 }
 
 static enum vb_step wqe_execute(struct vb_step_context *step)

@@ -141,6 +141,8 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 enum vb_step vb_step_no_receive(struct vb_step_context *step);
 /* Another thread or process is busy there for a moment: the WQE waits. */
 enum vb_step vb_step_busy(struct vb_step_context *step);
+/* The completions of a CQ that the WQE waits for were not made yet. */
+enum vb_step vb_step_wait_cqe(struct vb_step_context *step);
 
 /* A fault rule has lost the message: RC tries again, and gives up as above. */
 enum vb_step vb_step_lost(struct vb_step_context *step);

@@ -311,14 +311,15 @@ static void requester_flush(struct vb_wired *wired, uint32_t end)
 	vb_requester_set_timer(wired);
 }
 
+/* Behind the WQEs that are posted, and enabled where they have to be. */
 static uint32_t sq_posted(struct vb_qp *qp)
 {
-	uint32_t tail;
+	uint32_t end;
 
 	vb_spin_lock(&qp->sq.lock);
-	tail = qp->sq.tail;
+	end = vb_qp_sends_end(qp);
 	vb_spin_unlock(&qp->sq.lock);
-	return tail;
+	return end;
 }
 
 static bool turn_run(struct vb_wired *wired, uint32_t end)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/probe.h"
 #include "capture/ring.h"
+#include "nic/nic.h"
 #include "nic/qp_ext.h"
 #include "nic/trace.h"
 #include "path/fault/fault.h"
@@ -115,6 +116,23 @@ static enum vb_reason wqe_check_memory(struct vb_requester_turn *turn, const str
 	return VB_OK;
 }
 
+/* The WQE waits for completions of a CQ. It counts as tried, so SQD lets it finish. */
+static bool wqe_wait(struct vb_wired *wired)
+{
+	struct vb_requester *req = &wired->req;
+	const uint64_t now_ns = wired->roce->now_ns;
+
+	if (!req->tried || req->waited != req->begun + 1ull) {
+		req->waited = req->begun + 1ull;
+		req->waited_ns = now_ns;
+	}
+	req->tried = true;
+	atomic_store_explicit(&wired->qp->pend.why, VB_PEND_CQE, memory_order_relaxed);
+	req->pace_ns = now_ns + vb_cross_pause_ns(now_ns - req->waited_ns);
+	vb_requester_set_timer(wired);
+	return false;
+}
+
 /* Executes a WQE that stays in this process; it completes in post order. */
 static bool wqe_stay(struct vb_wired *wired, struct vb_wqe *wqe)
 {
@@ -123,6 +141,11 @@ static bool wqe_stay(struct vb_wired *wired, struct vb_wqe *wqe)
 
 	req->stop_report = (struct vb_report){ 0 };
 	reason = vb_path_stay(wired->qp, wqe, &req->stop_report);
+	if (reason == VB_WHY_CQE_WAIT)
+		return wqe_wait(wired);
+	req->tried = false;
+	if (atomic_load_explicit(&wired->qp->nic->enable_due, memory_order_relaxed))
+		vb_nic_ring(wired->qp->nic);
 	if (reason) {
 		stop_next(wired, reason);
 		return false;
@@ -283,9 +306,9 @@ bool vb_requester_begin(struct vb_requester_turn *turn, struct vb_wqe *wqe)
 	*report = (struct vb_report){ 0 };
 	if (__builtin_expect(vb_fault_any(), 0) && !wqe_fault(wired, wqe, &verdict))
 		return false;
-	wired->req.tried = false; /* the WQE begins or fails now: begun and stop tell the rest */
 	if (vb_wr_stays(wqe->opcode))
 		return wqe_stay(wired, wqe);
+	wired->req.tried = false; /* the WQE begins or fails now: begun and stop tell the rest */
 	reason = wqe_check(wired, wqe, report);
 	if (!reason)
 		reason = wqe_check_memory(turn, wqe);

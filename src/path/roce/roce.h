@@ -69,6 +69,8 @@ struct vb_requester {
 	struct vb_report stop_report;
 	uint64_t delayed;        /* 1 + index of the WQE that a fault rule holds back ... */
 	uint64_t delayed_ns;     /* ... until this time */
+	uint64_t waited;         /* 1 + index of the WQE that waits for completions of a CQ ... */
+	uint64_t waited_ns;      /* ... since then */
 	uint64_t lost_waited_ns; /* sum of the waits, if rules have lost each try of that WQE */
 	bool suspect; /* the last WQE begun cannot take its answer in: no WQE goes out behind it */
 	struct vb_read_request reads[VB_RD_ATOMIC_MAX]; /* ring */
