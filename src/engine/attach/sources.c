@@ -135,8 +135,8 @@ static void source_ask(struct vb_sources *sources, int socket, const struct ucre
 }
 
 /*
- * The process came by itself, and its program waits here. If its slot was asked a moment before, its
- * service thread would answer that some time, when the program has gone on.
+ * The process came by itself, and its program waits here. If its slot was asked a moment before,
+ * its service thread would answer that some time, when the program has gone on.
  */
 static bool source_asked_again(struct vb_sources *sources, int socket, const struct ucred *cred)
 {
