@@ -17,6 +17,7 @@ const char *wait_words(const struct vb_describe_record *record)
 		return record->state == IBV_QPS_SQD && record->send_posted ? "is drained (SQD)"
 									   : "";
 	case VB_PEND_UNREADY:
+	case VB_PEND_ATTACH:
 		return "peer is not ready";
 	case VB_PEND_RNR:
 		return "no receive posted";

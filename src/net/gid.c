@@ -57,7 +57,9 @@ union ibv_gid vb_gid_from_lid(uint16_t lid)
 
 const char *vb_gid_print(const union ibv_gid *gid, char *text)
 {
-	return inet_ntop(AF_INET6, gid->raw, text, VB_GID_TEXT);
+	const bool ipv4 = vb_gid_is_ipv4(gid);
+
+	return inet_ntop(ipv4 ? AF_INET : AF_INET6, gid->raw + (ipv4 ? 12 : 0), text, VB_GID_TEXT);
 }
 
 /* --- identity of an interface --- */

@@ -35,7 +35,7 @@ union ibv_gid vb_gid_ipv4(const void *address);
 union ibv_gid vb_gid_from_guid(uint64_t guid); /* fe80:: and the GUID (network order) */
 union ibv_gid vb_gid_from_lid(uint16_t lid);   /* stands for a LID of another port */
 
-/* The GID as inet_ntop prints it. text has VB_GID_TEXT bytes and is returned. */
+/* The GID as an IPv6 or IPv4 address is printed. text has VB_GID_TEXT bytes and is returned. */
 const char *vb_gid_print(const union ibv_gid *gid, char *text);
 
 /*

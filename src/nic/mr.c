@@ -31,12 +31,13 @@ int vb_mr_check_access(unsigned access)
 
 	access &= ~(unsigned)IBV_ACCESS_OPTIONAL_RANGE; /* hints: unknown ones are ignored */
 	if (access & ~(unsigned)ACCESS_KNOWN) {
-		vb_explain("ibv_reg_mr: access flags 0x%x are not supported",
+		vb_explain("memory region: access flags 0x%x are not supported",
 			   access & ~(unsigned)ACCESS_KNOWN);
 		return -EINVAL;
 	}
 	if (access & remote_writes && !(access & IBV_ACCESS_LOCAL_WRITE)) {
-		vb_explain("ibv_reg_mr: remote write and remote atomic access need local write");
+		vb_explain("memory region: IBV_ACCESS_REMOTE_WRITE and "
+			   "IBV_ACCESS_REMOTE_ATOMIC need IBV_ACCESS_LOCAL_WRITE");
 		return -EINVAL;
 	}
 	return 0;
@@ -49,9 +50,10 @@ static int check_memory(const struct vb_mr_spec *spec)
 	int err = vb_odp_make_present(spec->addr, spec->length, write);
 
 	if (err)
-		vb_explain("ibv_reg_mr: the range 0x%llx + %llu is not %s memory of this process",
-			   (unsigned long long)spec->addr, (unsigned long long)spec->length,
-			   write ? "writable" : "readable");
+		vb_explain(
+			"memory region: the range 0x%llx + %llu is not %s memory of this process",
+			(unsigned long long)spec->addr, (unsigned long long)spec->length,
+			write ? "writable" : "readable");
 	return err;
 }
 
@@ -63,11 +65,12 @@ static int check_spec(const struct vb_mr_spec *spec)
 		return err ? err : vb_odp_check_implicit(spec);
 	if (spec->length > vb_fact(VB_FACT_MAX_MR_SIZE) || spec->addr + spec->length < spec->addr ||
 	    spec->iova + spec->length < spec->iova) {
-		vb_explain("ibv_reg_mr: %llu bytes at 0x%llx, iova 0x%llx: more than max_mr_size "
-			   "%llu, or beyond the end of the address space",
-			   (unsigned long long)spec->length, (unsigned long long)spec->addr,
-			   (unsigned long long)spec->iova,
-			   (unsigned long long)vb_fact(VB_FACT_MAX_MR_SIZE));
+		vb_explain(
+			"memory region: %llu bytes at 0x%llx, iova 0x%llx: more than max_mr_size "
+			"%llu, or beyond the end of the address space",
+			(unsigned long long)spec->length, (unsigned long long)spec->addr,
+			(unsigned long long)spec->iova,
+			(unsigned long long)vb_fact(VB_FACT_MAX_MR_SIZE));
 		return -EINVAL;
 	}
 	return spec->access & IBV_ACCESS_ON_DEMAND ? vb_odp_check() : check_memory(spec);

@@ -26,26 +26,26 @@ int vb_odp_check(void)
 	const struct vb_nic *nic = vb_nic_current();
 
 	if (!vb_fact_has(VB_FACT_ODP_GENERAL, IBV_ODP_SUPPORT)) {
-		vb_explain("ibv_reg_mr: the device has no on-demand paging");
+		vb_explain("memory region: the device has no on-demand paging");
 		return -EOPNOTSUPP;
 	}
 	if (!nic || !nic->untouchable)
 		return 0;
-	vb_explain(
-		"ibv_reg_mr: on-demand paging needs process_vm_readv, which a system call filter "
-		"forbids here");
+	vb_explain("memory region: on-demand paging needs process_vm_readv, which a system call "
+		   "filter "
+		   "forbids here");
 	return -EOPNOTSUPP;
 }
 
 int vb_odp_check_implicit(const struct vb_mr_spec *spec)
 {
 	if (!vb_fact_has(VB_FACT_ODP_GENERAL, IBV_ODP_SUPPORT_IMPLICIT)) {
-		vb_explain("ibv_reg_mr: the device has no implicit on-demand regions");
+		vb_explain("memory region: the device has no implicit on-demand regions");
 		return -EOPNOTSUPP;
 	}
 	if (!spec->iova && !(spec->access & IBV_ACCESS_HUGETLB))
 		return vb_odp_check();
-	vb_explain("ibv_reg_mr: an implicit region begins at address 0 and has no page size");
+	vb_explain("memory region: an implicit region begins at address 0 and has no page size");
 	return -EINVAL;
 }
 

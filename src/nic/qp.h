@@ -93,6 +93,7 @@ enum vb_pend_why {
 	VB_PEND_DELAYED, /* by a fault rule */
 	VB_PEND_LOST,    /* by a fault rule: the WQE is tried again */
 	VB_PEND_CQE,     /* for completions of a CQ (cross.h) */
+	VB_PEND_ATTACH,  /* reliable: the process of the peer has not answered yet */
 };
 
 struct vb_pend {
@@ -100,10 +101,10 @@ struct vb_pend {
 	bool listed;                  /* under the lock of that list */
 	_Atomic enum vb_pend_why why; /* also read, as a hint, to see whether the queue drains */
 	uint64_t since_ns;            /* when the wait began; 0: this one is not timed */
-	uint8_t reason;               /* UNREADY: enum vb_reason of the last try */
+	uint8_t reason;               /* UNREADY, ATTACH: enum vb_reason of the last try */
 	bool told;                    /* a line has explained this wait */
 	uint64_t lost_waited_ns;      /* LOST: sum of the waits between the tries of the WQE */
-	uint64_t give_up_ns;          /* UNREADY: RETRY_EXC_ERR; WIRE: dropped */
+	uint64_t give_up_ns;          /* UNREADY, ATTACH: RETRY_EXC_ERR; WIRE: dropped */
 	uint64_t next_ns;             /* RNR, LOST: next counted try; DELAYED: until then */
 	unsigned rnr_tries;
 	bool rnr_looked_again; /* for a receive, after the last try was over */

@@ -131,6 +131,10 @@ struct vb_port {
 	struct vb_groups groups;
 	uint32_t too_big_qpns[VB_TOO_BIG_QPNS]; /* QPs that were explained already (mtu.c) */
 	uint32_t refused_qpns[VB_REFUSED_QPNS]; /* the same (refused.c) */
+	int knock;                              /* the socket of the last knock; -1: none */
+	int knock_error;                        /* what the network answered; 0: nothing */
+	uint64_t knocked_ns;                    /* the time of its first one */
+	union ibv_gid knocked;                  /* its host */
 	uint8_t *buffers;                       /* VB_RECEIVE_BATCH of VB_DATAGRAM_MAX */
 	struct vb_inbox inbox;
 	struct vb_icrc_flow flows[VB_FLOWS]; /* of recent arrivals, ready for their ICRC */

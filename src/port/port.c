@@ -61,6 +61,7 @@ static void close_descriptors(struct vb_port *port)
 	for (unsigned i = 0; i < port->endpoint_count; i++)
 		close_endpoint(port->endpoints[i]);
 	vb_groups_close(&port->groups);
+	vb_fd_close(&port->knock);
 	vb_fd_close(&port->timer);
 	vb_fd_close(&port->leavers);
 	vb_fd_close(&port->inner);
@@ -94,7 +95,7 @@ static int port_init(struct vb_port *port)
 {
 	const size_t size = (size_t)VB_RECEIVE_BATCH * VB_DATAGRAM_MAX;
 
-	port->timer = port->leavers = -1;
+	port->timer = port->leavers = port->knock = -1;
 	vb_memory_init(&port->memory);
 	vb_held_init(&port->held);
 	vb_groups_init(&port->groups);

@@ -178,6 +178,11 @@ static inline uint16_t vb_port_id(unsigned i)
 /* May sleep: UC and UD wait for room in a send buffer (port/full.c). */
 void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned count);
 
+/* Asks the host at the other end, for a sentence, whether it takes packets (knock.c). */
+void vb_port_knock(struct vb_port *port, const struct vb_way *way);
+/* What the network has answered: an errno, as ECONNREFUSED; 0: nothing. */
+int vb_port_knock_error(struct vb_port *port, const struct vb_way *way);
+
 /*
  * Takes in waiting packets, at most `most` and the rest of the last burst; returns their number.
  * Packets of another process go there, and not to input.

@@ -182,7 +182,7 @@ static void connect_one(struct end *end, unsigned i, const struct address *peer,
 	     "RTR");
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 17, /* half a second: either end may wait for a CPU */
+		.timeout = 14, /* that of perftest */
 		.retry_cnt = 7,
 		.rnr_retry = rnr_retry,
 		.max_rd_atomic = 4,

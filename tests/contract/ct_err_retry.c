@@ -330,6 +330,33 @@ static void away_for_long(struct ct *t)
 	close(go);
 }
 
+/* A process that got no CPU since its QPs were connected is no dead one. */
+static void late_at_first(struct ct *t)
+{
+	struct ct_opts o = impatient(t);
+	struct ct_link l;
+	pid_t waker;
+
+	if (ct_by_packets()) /* no attach: each packet is waited for */
+		o.timeout = 18;
+	ct_link_create(t, &l, &o);
+	ct_init(&l.b);
+	ct_rtr(&l.b, &l.a, &o);
+	kill(t->far->pid, SIGSTOP); /* before this end reaches for it */
+	ct_init(&l.a);
+	ct_rtr(&l.a, &l.b, &o);
+	ct_rts(&l.a, &o);
+	waker = fork();
+	if (!waker) {
+		usleep(400000); /* for longer than the QP's patience: the tested thing */
+		kill(t->far->pid, SIGCONT);
+		_exit(0);
+	}
+	ct_do(&l, IBV_WR_RDMA_WRITE, 1, TARGET, 64);
+	ct_sent(&l, 1, IBV_WC_SUCCESS);
+	CT_EQ(waitpid(waker, NULL, 0), waker);
+}
+
 /* Unreliable sends do not notice. */
 static void peer_dies_unnoticed(struct ct *t)
 {
@@ -440,6 +467,8 @@ const struct ct_case ct_err_retry_cases[] = {
 	{ "a peer that dies is RETRY_EXC_ERR", peer_dies, CT_RC | CT_TWO },
 	{ "a peer that ends has acknowledged what it has polled", peer_ends, CT_RC | CT_TWO },
 	{ "answers that came while the requester was stopped count", away_for_long,
+	  CT_RC | CT_TWO },
+	{ "a peer without CPU since it was connected is waited for", late_at_first,
 	  CT_RC | CT_TWO },
 	{ "an unreliable peer that dies is not noticed", peer_dies_unnoticed,
 	  CT_UC | CT_UD | CT_TWO },

@@ -151,6 +151,8 @@ const struct rig_case rig_pair_cases[] = {
 	  { "QP 0x[0-9a-f]{6} " PEER " expects PSN 1000 \\(its rq_psn\\), this QP starts at 1234" },
 	  { "QP 0x[0-9a-f]{6} drops packets of QP 0x[0-9a-f]{6} " PEER
 	    ": it expects PSN 1000 \\(its rq_psn\\), and 1234 came first",
+	    "QP 0x[0-9a-f]{6}: QP 0x[0-9a-f]{6} answers that it expects PSN 1000 \\(its "
+	    "rq_psn\\), this QP began with PSN 1234",
 	    "RDMA_WRITE wr_id 8: no answer from QP 0x[0-9a-f]{6} " PEER } },
 	{ "both sides of a QP that is not ready",
 	  far_init,

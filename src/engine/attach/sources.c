@@ -81,12 +81,12 @@ void vb_sources_open(struct vb_sources *sources, const struct vb_sources_options
 
 /* --- asking --- */
 
-static bool is_known(const struct vb_sources *sources, pid_t pid)
+static struct vb_source *source_known(const struct vb_sources *sources, pid_t pid)
 {
 	for (unsigned i = 0; i < sources->count; i++)
 		if (sources->list[i]->pid == pid && sources->list[i]->state != VB_SOURCE_ENDED)
-			return true;
-	return false;
+			return sources->list[i];
+	return NULL;
 }
 
 static struct vb_source *source_new(struct vb_sources *sources)
@@ -106,16 +106,22 @@ static struct vb_source *source_new(struct vb_sources *sources)
 	return source;
 }
 
-/* Takes the socket over. */
-static void source_ask(struct vb_sources *sources, int socket, const struct ucred *cred)
+static bool request_send(const struct vb_sources *sources, int socket)
 {
 	const struct vb_capture_request request = { .magic = VB_CAPTURE_MAGIC,
 						    .version = VB_CAPTURE_VERSION,
 						    .bytes = sources->options.bytes,
 						    .wants = sources->options.wants };
-	struct vb_source *source = is_known(sources, cred->pid) ? NULL : source_new(sources);
 
-	if (!source || send(socket, &request, sizeof(request), MSG_NOSIGNAL) < 0) {
+	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) >= 0;
+}
+
+/* Takes the socket over. */
+static void source_ask(struct vb_sources *sources, int socket, const struct ucred *cred)
+{
+	struct vb_source *source = source_known(sources, cred->pid) ? NULL : source_new(sources);
+
+	if (!source || !request_send(sources, socket)) {
 		if (source)
 			source->state = VB_SOURCE_ENDED;
 		close(socket);
@@ -126,6 +132,21 @@ static void source_ask(struct vb_sources *sources, int socket, const struct ucre
 	source->socket = socket;
 	source->interface = -1;
 	program_read(cred->pid, source->program);
+}
+
+/*
+ * The process came by itself, and its program waits here. If its slot was asked a moment before,
+ * its service thread would answer that some time, when the program has gone on.
+ */
+static bool source_asked_again(struct vb_sources *sources, int socket, const struct ucred *cred)
+{
+	struct vb_source *source = source_known(sources, cred->pid);
+
+	if (!source || source->state != VB_SOURCE_ASKED || !request_send(sources, socket))
+		return false;
+	close(source->socket);
+	source->socket = socket;
+	return true;
 }
 
 static bool peer_of(int socket, struct ucred *cred)
@@ -142,10 +163,10 @@ static void accept_all(struct vb_sources *sources)
 
 	while ((fd = accept4(sources->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
 		/* Root captures processes of all users, another user its own. */
-		if (peer_of(fd, &cred) && (cred.uid == sources->uid || !sources->uid))
-			source_ask(sources, fd, &cred);
-		else
+		if (!peer_of(fd, &cred) || (cred.uid != sources->uid && sources->uid))
 			close(fd);
+		else if (!source_asked_again(sources, fd, &cred))
+			source_ask(sources, fd, &cred);
 		sources->came = true;
 	}
 }

@@ -88,7 +88,8 @@ static void add_pend(struct vb_qp *qp, struct vb_why_record *record)
 		[VB_PEND_NONE] = VB_WAIT_NOT,    [VB_PEND_UNREADY] = VB_WAIT_PEER,
 		[VB_PEND_RNR] = VB_WAIT_RECEIVE, [VB_PEND_WIRE] = VB_WAIT_BUSY,
 		[VB_PEND_BUSY] = VB_WAIT_BUSY,   [VB_PEND_DELAYED] = VB_WAIT_RULE,
-		[VB_PEND_LOST] = VB_WAIT_RULE,   [VB_PEND_CQE] = VB_WAIT_CQE
+		[VB_PEND_LOST] = VB_WAIT_RULE,   [VB_PEND_CQE] = VB_WAIT_CQE,
+		[VB_PEND_ATTACH] = VB_WAIT_PEER
 	};
 	const struct vb_pend *pend = &qp->pend;
 	struct vb_report report = { .reason = pend->reason };

@@ -86,6 +86,16 @@ static bool sink_is_from_other_end(void *arg, const struct vb_way *way,
 	return vb_way_expects(way, arrival);
 }
 
+static void sink_knock(void *arg, const struct vb_way *way)
+{
+	vb_port_knock(((struct vb_lane *)arg)->port, way);
+}
+
+static int sink_knock_error(void *arg, const struct vb_way *way)
+{
+	return vb_port_knock_error(((struct vb_lane *)arg)->port, way);
+}
+
 static void sink_yield(void *arg)
 {
 	(void)arg;
@@ -114,6 +124,8 @@ static struct vb_lane *lane_new(struct vb_nic *nic, unsigned number, int *err)
 		.lid_at = sink_lid_at,
 		.is_own_address = sink_is_own_address,
 		.is_from_other_end = sink_is_from_other_end,
+		.knock = sink_knock,
+		.knock_error = sink_knock_error,
 		.yield = sink_yield,
 	};
 

@@ -27,7 +27,8 @@ static void wait_trace(const struct vb_qp *qp, enum vb_pend_why why)
 		[VB_PEND_NONE] = VB_TRACE_GOES_ON,   [VB_PEND_UNREADY] = VB_TRACE_PEER,
 		[VB_PEND_RNR] = VB_TRACE_NO_RECEIVE, [VB_PEND_WIRE] = VB_TRACE_BUSY,
 		[VB_PEND_BUSY] = VB_TRACE_BUSY,      [VB_PEND_DELAYED] = VB_TRACE_RULE,
-		[VB_PEND_LOST] = VB_TRACE_RULE,      [VB_PEND_CQE] = VB_TRACE_BUSY
+		[VB_PEND_LOST] = VB_TRACE_RULE,      [VB_PEND_CQE] = VB_TRACE_BUSY,
+		[VB_PEND_ATTACH] = VB_TRACE_PEER
 	};
 
 	vb_trace_waits(qp, waits[why]);
@@ -127,6 +128,21 @@ static enum vb_step attaching(struct vb_step_context *step)
 	return is_asked(step) ? vb_step_set_aside(step) : drop(step, VB_WHY_PEER_ATTACHING);
 }
 
+/*
+ * The peer's process answers an attach once it gets a CPU, and that is no matter of the QP: on a
+ * NIC nobody waits for it. So the QP's own patience begins behind it.
+ */
+static bool is_over(struct vb_qp *qp, enum vb_reason reason)
+{
+	const uint64_t patience_ns = vb_qp_patience_ns(qp);
+
+	if (reason != VB_WHY_PEER_ATTACHING)
+		return vb_step_waited_long(qp, VB_PEND_UNREADY, patience_ns);
+	return vb_step_waited_long(qp, VB_PEND_ATTACH,
+				   patience_ns < VB_PEER_ANSWER_NS ? VB_PEER_ANSWER_NS
+								   : patience_ns);
+}
+
 enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason reason)
 {
 	struct vb_qp *qp = step->qp;
@@ -137,8 +153,7 @@ enum vb_step vb_step_unanswered(struct vb_step_context *step, enum vb_reason rea
 	if (!vb_qp_reliable(qp))
 		return reason == VB_WHY_PEER_ATTACHING ? attaching(step) : drop(step, reason);
 	/* Only a process that has ended is known never to answer. */
-	if (reason == VB_WHY_PEER_ENDED ||
-	    vb_step_waited_long(qp, VB_PEND_UNREADY, vb_qp_patience_ns(qp)))
+	if (reason == VB_WHY_PEER_ENDED || is_over(qp, reason))
 		return migrate(qp) ? VB_STEP_AGAIN : vb_step_complete(step, reason);
 	wait_explain(step, reason);
 	return VB_STEP_PEND;

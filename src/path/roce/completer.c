@@ -414,10 +414,20 @@ static void nak_judge(struct vb_wired *wired, const struct vb_packet *packet)
 	nak_take(wired, packet->syndrome, packet->psn);
 }
 
+/* The two ends may have begun with different numbers: the peer misses packets that never were. */
+static void strange_note(struct vb_requester *req, const struct vb_packet *packet)
+{
+	if (packet->syndrome != VB_NAK_SEQUENCE)
+		return;
+	req->strange_nak = true;
+	req->strange_psn = packet->psn;
+}
+
 void vb_completer_ack(struct vb_wired *wired, const struct vb_packet *packet)
 {
 	if (!vb_completer_expects(&wired->req, packet->psn)) {
 		wired->counters.late_answers++;
+		strange_note(&wired->req, packet);
 		return;
 	}
 	if ((packet->syndrome & VB_SYNDROME_KIND) != VB_SYNDROME_ACK) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The requester waits for answers, goes back when answers report a loss or do not come, gives
  * up. */
+#include <errno.h>
+
 #include "base/clock.h"
+#include "base/config.h"
 #include "base/log.h"
 #include "path/roce/requester.h"
 
@@ -113,6 +116,18 @@ static void set_backoff(struct vb_wired *wired, uint64_t backoff_ns)
 	wired->req.backoff_ns = backoff_ns < most_ns ? backoff_ns : most_ns;
 }
 
+/*
+ * The answer is known before the patience ends. A host sends few ICMP messages, about one a second:
+ * so the first of all packets to a peer asks for it, and later the first one that is sent again.
+ */
+static void host_ask(struct vb_wired *wired)
+{
+	const struct vb_roce *roce = wired->roce;
+
+	if (vb_config_explain() && roce->sink.knock && !wired->heard_ns)
+		roce->sink.knock(roce->sink.arg, &wired->way);
+}
+
 /* Silence begins now. With a peer nearby the first wait is shorter than any limit: each message
  * passes here. */
 static void begin_wait(struct vb_wired *wired)
@@ -123,6 +138,10 @@ static void begin_wait(struct vb_wired *wired)
 
 	req->stalled_ns = now_ns;
 	req->put_off = 0;
+	if (!req->asked_host) {
+		req->asked_host = true;
+		host_ask(wired);
+	}
 	if (backoff_ns <= BACKOFF_FREE_NS) {
 		req->backoff_ns = backoff_ns;
 		req->resend_ns = now_ns + backoff_ns;
@@ -190,19 +209,44 @@ void vb_requester_explain_wait(struct vb_wired *wired, enum vb_reason reason, ui
 	vb_path_explain_wait(wired->qp, reason, &report);
 }
 
+/* What the network says of the host, a firewall included. */
+static const char *network_words(const struct vb_wired *wired)
+{
+	const struct vb_roce *roce = wired->roce;
+	const int err =
+		roce->sink.knock_error ? roce->sink.knock_error(roce->sink.arg, &wired->way) : 0;
+
+	if (err == ECONNREFUSED)
+		return "by ICMP its host refuses UDP port 4791: no process there has it (one gets "
+		       "it when its first QP reaches RTR), or a firewall refuses it";
+	if (err)
+		return "by ICMP its host cannot be reached, or a firewall forbids it";
+	return "nothing comes from its host either, and no ICMP: the host is off, a firewall drops "
+	       "UDP port 4791, or the QP does not exist there or is not in RTR; its process may "
+	       "explain it";
+}
+
 /* The reasons for silence that the packets of other QPs leave. */
 static void silence_explain(const struct vb_wired *wired)
 {
+	const struct vb_requester *req = &wired->req;
 	const struct vb_qp *qp = wired->qp;
-	const bool host = vb_roce_heard_since(wired->roce, &qp->av.dgid, wired->req.stalled_ns);
+	const bool host = vb_roce_heard_since(wired->roce, &qp->av.dgid, req->stalled_ns);
 
-	vb_explain_note(
-		"QP 0x%06x: QP 0x%06x %s; %s", qp->ibv.qp_num, qp->attr.dest_qp_num,
-		wired->heard_ns ? "has answered before" : "has never answered",
-		host ? "its host answers other QPs: the QP does not exist there, is not in RTR, "
-		       "or expects another PSN, P_Key or address; its process may explain it"
-		     : "nothing comes from its host either: it is off, a firewall drops UDP "
-		       "port 4791, or no process of it has the port");
+	if (!vb_config_explain())
+		return;
+	if (req->strange_nak && req->una_psn == (qp->attr.sq_psn & VB_PSN_MASK))
+		vb_explain_note("QP 0x%06x: QP 0x%06x answers that it expects PSN %u (its rq_psn), "
+				"this QP began with PSN %u (its sq_psn)",
+				qp->ibv.qp_num, qp->attr.dest_qp_num, req->strange_psn,
+				qp->attr.sq_psn);
+	else
+		vb_explain_note("QP 0x%06x: QP 0x%06x %s; %s", qp->ibv.qp_num, qp->attr.dest_qp_num,
+				wired->heard_ns ? "has answered before" : "has never answered",
+				host ? "its host answers other QPs: the QP does not exist there, "
+				       "is not in RTR, or expects another PSN, P_Key or address; "
+				       "its process may explain it"
+				     : network_words(wired));
 }
 
 static void answer_overdue(struct vb_wired *wired)
@@ -217,6 +261,7 @@ static void answer_overdue(struct vb_wired *wired)
 	if (req->probing && vb_completer_believe(wired))
 		return;
 	if (first) {
+		host_ask(wired);
 		req->probing = true;
 		req->probe_psn = req->sent_psn;
 		vb_congestion_alarm(&req->congestion);

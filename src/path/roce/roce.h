@@ -98,11 +98,14 @@ struct vb_requester {
 	uint32_t msn;         /* of the peer's last answer */
 	uint8_t doubted;      /* syndrome of a NAK that may be forged (completer.c); 0: none ... */
 	uint32_t doubted_psn; /* ... and the PSN that it refuses */
-	bool recovering;      /* the requester went back, and una_psn has not moved since */
-	bool probing;         /* after a timeout: one packet only, until the peer answers */
-	bool loss_open;       /* ... whose answer tells whether the silence was a loss */
-	uint32_t probe_psn;   /* sent_psn at that timeout */
-	uint64_t back_ns;     /* time at which the requester went back last */
+	bool asked_host;      /* whether it takes packets, for a sentence */
+	bool strange_nak;     /* a NAK for a PSN that is not under way, as strange_psn */
+	uint32_t strange_psn;
+	bool recovering;    /* the requester went back, and una_psn has not moved since */
+	bool probing;       /* after a timeout: one packet only, until the peer answers */
+	bool loss_open;     /* ... whose answer tells whether the silence was a loss */
+	uint32_t probe_psn; /* sent_psn at that timeout */
+	uint64_t back_ns;   /* time at which the requester went back last */
 	/* round trips: one PSN at a time, never a PSN that was sent twice */
 	bool timing;
 	uint32_t timed_psn;
@@ -283,6 +286,10 @@ struct vb_roce_sink {
 	 * addresses; NULL: the way's own address alone counts. */
 	bool (*is_from_other_end)(void *arg, const struct vb_way *way,
 				  const struct vb_arrival *arrival);
+	/* For sentences alone: asks the host at the other end whether it takes packets, and tells
+	 * what the network has answered, an errno or 0; NULL: nobody asks. */
+	void (*knock)(void *arg, const struct vb_way *way);
+	int (*knock_error)(void *arg, const struct vb_way *way);
 	/* Gives the CPU to another thread, which the caller waits for; NULL: there are no
 	 * others. */
 	void (*yield)(void *arg);

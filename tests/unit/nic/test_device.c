@@ -188,7 +188,9 @@ static void every_own_gid_reaches_this_host(void **state)
 		assert_int_equal(vb_device_gid(device(0), i, &value), 0);
 		if (vb_gid_is_zero(&value))
 			continue;
-		assert_int_equal(resolve(device(0), i, vb_gid_print(&value, text), &av), 0);
+		assert_int_equal(resolve(device(0), i,
+					 inet_ntop(AF_INET6, value.raw, text, sizeof(text)), &av),
+				 0);
 		assert_true(av.local && av.grh && !av.multicast);
 		assert_true(vb_gid_equal(&av.sgid, &value) && vb_gid_equal(&av.dgid, &value));
 		assert_int_equal(av.flow_label, 1);
