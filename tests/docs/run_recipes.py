@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-LIMIT_S = 120
+LIMIT_S = 240
 # MPI's launchers refuse root, and more ranks than CPUs, without these.
 FOR_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
