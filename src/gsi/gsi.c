@@ -44,6 +44,7 @@ static void forget_in_child(void)
 	vb_fd_close(&gsi->timer);
 	vb_fd_close(&gsi->inbox.event);
 	vb_gsi_forget_groups(gsi);
+	vb_gsi_forget_services(gsi);
 }
 
 static struct vb_gsi *forking; /* the forking thread holds its lock */
@@ -116,6 +117,7 @@ static struct vb_gsi *gsi_new(struct vb_nic *nic)
 	vb_list_init(&gsi->claims);
 	vb_list_init(&gsi->lines);
 	vb_list_init(&gsi->groups);
+	vb_list_init(&gsi->services);
 	return gsi;
 }
 

@@ -51,7 +51,7 @@ struct vb_gsi_tokens {
 /* The names that this process has bound, and datagrams that wait for room at names of others. */
 struct vb_gsi {
 	struct vb_nic *nic;
-	pthread_mutex_t lock;  /* for all fields down to groups */
+	pthread_mutex_t lock;  /* for all fields down to services */
 	bool open;             /* nic->cm takes datagrams */
 	int out;               /* socket that writes to names of others */
 	int timer;             /* runs while datagrams wait; -1: never needed */
@@ -62,7 +62,8 @@ struct vb_gsi {
 	struct vb_gsi_request requests[VB_GSI_REQUESTS]; /* ring */
 	unsigned next_request;
 	struct vb_gsi_inbox inbox;
-	struct vb_list groups; /* struct membership (gsi/sa.c) */
+	struct vb_list groups;   /* struct membership (gsi/sa.c) */
+	struct vb_list services; /* struct service (gsi/sa_service.c) */
 	/* For MADs from the wire: all, and by a hash of the source address. Under the lock of the
 	 * first lane. */
 	struct vb_gsi_tokens tokens;

@@ -188,7 +188,11 @@ static bool act(struct vb_gsi *gsi, const struct vb_sa_view *view,
 	struct vb_sa_group group = effect->group;
 	bool done = true;
 
-	if (effect->act == VB_SA_NOTHING)
+	if (effect->act == VB_SA_REGISTER)
+		return vb_gsi_register(gsi, effect->service);
+	if (effect->act == VB_SA_WITHDRAW)
+		vb_gsi_withdraw(gsi, effect->service);
+	if (effect->act != VB_SA_JOIN && effect->act != VB_SA_LEAVE)
 		return true;
 	if (effect->act == VB_SA_LEAVE)
 		group.join_state = remaining(view, &effect->group);
@@ -226,6 +230,8 @@ size_t vb_mad_sa(struct vb_nic *nic, const struct vb_device *dev, const uint8_t 
 			see_own_groups(gsi, view);
 		else
 			see_groups_of_host(view);
+		if (mad.attribute_id == VB_SA_SERVICE_RECORD)
+			vb_gsi_see_services(gsi, view);
 		length = vb_sa_answer(view, request, answer, &effect);
 		if (length && !act(gsi, view, &effect))
 			length = 0; /* no descriptor: the program asks again */

@@ -45,6 +45,9 @@ static uint16_t dispatch(const struct vb_mad *mad, const struct vb_sa_query *que
 							    : vb_sa_get(query, records);
 	case VB_MAD_SET:
 	case VB_MAD_DELETE:
+		if (mad->attribute_id == VB_SA_SERVICE_RECORD)
+			return vb_sa_change_service(query, mad->method == VB_MAD_SET, records,
+						    effect);
 		if (mad->attribute_id != MC_MEMBER_RECORD)
 			return VB_MAD_BAD_ATTRIBUTE;
 		return vb_sa_change_group(query, mad->method == VB_MAD_SET, records, effect);

@@ -174,6 +174,23 @@ static void put_member(const struct vb_sa_query *query, unsigned index, uint8_t 
 	put_group(query, &query->view->groups[index], record);
 }
 
+/* Id, GID, P_Key, key, name, and data in pieces of 1, 2, 4 and 8 bytes. */
+static const struct component service_components[] = {
+	{ 0, 0, 64 },     { 1, 64, 128 },   { 2, 192, 16 },   { 5, 256, 128 },  { 6, 384, 512 },
+	{ 7, 896, 8 },    { 8, 904, 8 },    { 9, 912, 8 },    { 10, 920, 8 },   { 11, 928, 8 },
+	{ 12, 936, 8 },   { 13, 944, 8 },   { 14, 952, 8 },   { 15, 960, 8 },   { 16, 968, 8 },
+	{ 17, 976, 8 },   { 18, 984, 8 },   { 19, 992, 8 },   { 20, 1000, 8 },  { 21, 1008, 8 },
+	{ 22, 1016, 8 },  { 23, 1024, 16 }, { 24, 1040, 16 }, { 25, 1056, 16 }, { 26, 1072, 16 },
+	{ 27, 1088, 16 }, { 28, 1104, 16 }, { 29, 1120, 16 }, { 30, 1136, 16 }, { 31, 1152, 32 },
+	{ 32, 1184, 32 }, { 33, 1216, 32 }, { 34, 1248, 32 }, { 35, 1280, 64 }, { 36, 1344, 64 }
+};
+enum { SERVICE_WISHES = 0x18 }; /* reserved, lease: what is left of it */
+
+static void put_service(const struct vb_sa_query *query, unsigned index, uint8_t *record)
+{
+	memcpy(record, query->view->services[index].record, VB_SA_SERVICE_SIZE);
+}
+
 static void put_class_port_info(const struct vb_sa_query *query, unsigned index, uint8_t *record)
 {
 	const struct vb_class_port_info info = {
@@ -188,7 +205,7 @@ static void put_class_port_info(const struct vb_sa_query *query, unsigned index,
 
 /* --- the table of kinds --- */
 
-enum many { ONE, EACH_PORT, EACH_GROUP };
+enum many { ONE, EACH_PORT, EACH_GROUP, EACH_SERVICE };
 
 static const struct kind {
 	uint16_t attribute_id, size;
@@ -197,6 +214,7 @@ static const struct kind {
 	uint64_t wishes; /* components that are not compared */
 	enum many many;
 	void (*put)(const struct vb_sa_query *query, unsigned index, uint8_t *record);
+	void (*hide)(uint8_t *record); /* after the comparison; NULL: nothing */
 } kinds[] = {
 #define COMPONENTS(list) list, sizeof(list) / sizeof(*(list))
 	{ CLASS_PORT_INFO, CLASS_PORT_INFO_SIZE, NULL, 0, UINT64_MAX, ONE, put_class_port_info },
@@ -209,6 +227,8 @@ static const struct kind {
 	  put_path },
 	{ MC_MEMBER_RECORD, MC_MEMBER_RECORD_SIZE, COMPONENTS(member_components), MEMBER_WISHES,
 	  EACH_GROUP, put_member },
+	{ VB_SA_SERVICE_RECORD, VB_SA_SERVICE_SIZE, COMPONENTS(service_components), SERVICE_WISHES,
+	  EACH_SERVICE, put_service, vb_sa_service_hide },
 };
 
 static const struct kind *kind_of(uint16_t attribute_id)
@@ -223,6 +243,8 @@ static unsigned candidates(const struct vb_sa_query *query, const struct kind *k
 {
 	if (kind->many == EACH_PORT)
 		return query->view->port_count;
+	if (kind->many == EACH_SERVICE)
+		return query->view->service_count;
 	return kind->many == EACH_GROUP ? query->view->group_count : 1;
 }
 
@@ -236,10 +258,21 @@ uint16_t vb_sa_get(const struct vb_sa_query *query, struct vb_sa_records *record
 		return VB_SA_INVALID;
 	records->size = kind->size;
 	for (unsigned i = 0; i < candidates(query, kind); i++) {
+		bool wanted;
+
 		kind->put(query, i, records->at);
-		keep(records, fits(query, kind->components, kind->component_count, records->at));
+		wanted = fits(query, kind->components, kind->component_count, records->at);
+		if (kind->hide)
+			kind->hide(records->at);
+		keep(records, wanted);
 	}
 	return records->count ? VB_MAD_OK : VB_SA_NO_RECORDS;
+}
+
+uint64_t vb_sa_service_components(void)
+{
+	return known(service_components, sizeof(service_components) / sizeof(*service_components)) |
+	       SERVICE_WISHES;
 }
 
 /* --- joining and leaving --- */

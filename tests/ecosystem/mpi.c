@@ -207,6 +207,7 @@ static void swap(MPI_Win window, uint64_t *memory)
 {
 	enum { TURNS = 10 };
 	uint64_t free_word = 0, mine = (uint64_t)me + 1, was, count;
+	int any;
 
 	memory[0] = memory[1] = 0;
 	MPI_Win_fence(0, window);
@@ -216,6 +217,10 @@ static void swap(MPI_Win window, uint64_t *memory)
 		do {
 			MPI_Compare_and_swap(&mine, &free_word, &was, MPI_UINT64_T, 0, 0, window);
 			MPI_Win_flush(0, window);
+			/* Open MPI 4.1 over UCX takes no request in while a rank works on memory
+			 * of its own: the lock's owner could not give it back. */
+			MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &any,
+				   MPI_STATUS_IGNORE);
 		} while (was);
 		MPI_Get(&count, 1, MPI_UINT64_T, 0, 1, 1, MPI_UINT64_T, window);
 		MPI_Win_flush(0, window);

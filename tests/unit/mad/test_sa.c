@@ -164,9 +164,60 @@ static void bad_joins_are_refused(void **state)
 	assert_int_equal(effect.act, VB_SA_NOTHING);
 }
 
+static void want_service(uint8_t method, uint64_t components)
+{
+	begin(method, VB_SA_SERVICE_RECORD, components);
+	vb_put64(wanted, 0x77);
+	memcpy(wanted + 8, view.ports[0].gid, VB_SA_GID_SIZE);
+	vb_put32(wanted + VB_SA_LEASE_AT, 30);
+	wanted[32] = 9;
+}
+
+static void a_service_is_registered_as_it_was_named(void **state)
+{
+	want_service(VB_MAD_SET, 3); /* neither lease nor key count */
+	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_OK);
+	assert_int_equal(effect.act, VB_SA_REGISTER);
+	assert_int_equal(vb_get16(record + 24), view.own.pkeys[0]);
+	assert_int_equal(vb_get32(effect.service + VB_SA_LEASE_AT), VB_SA_LEASE_EVER);
+	assert_int_equal(effect.service[32], 0);
+	want_service(VB_MAD_SET, 3 | 1 << 4 | 1 << 5);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_OK);
+	assert_int_equal(vb_get32(record + VB_SA_LEASE_AT), 30);
+	assert_int_equal(effect.service[32], 9);
+	assert_int_equal(record[32], 0);      /* answers have no key */
+	want_service(VB_MAD_SET, 3 | 1 << 2); /* a P_Key that the port does not have */
+	vb_put16(wanted + 24, 0x1234);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_SA_INVALID);
+	want_service(VB_MAD_SET, 1);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_SA_INSUFFICIENT);
+	assert_int_equal(effect.act, VB_SA_NOTHING);
+}
+
+static void services_are_compared_without_their_lease(void **state)
+{
+	want_service(VB_MAD_SET, 3 | 1 << 5);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_OK);
+	view.services[0].is_own = true;
+	memcpy(view.services[0].record, effect.service, VB_SA_SERVICE_SIZE);
+	view.service_count = 1;
+	want_service(VB_MAD_GET, 1 | 1 << 4);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_OK);
+	assert_int_equal(vb_get16(answer + OFFSET_AT), VB_SA_SERVICE_SIZE / 8);
+	assert_int_equal(record[32], 0);
+	want_service(VB_MAD_GET, UINT64_C(1) << 36); /* the last data */
+	wanted[175] = 1;
+	assert_int_equal(ask(VB_MAD_SIZE), VB_SA_NO_RECORDS);
+	want_service(VB_MAD_DELETE, 3);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_SA_DENIED);
+	want_service(VB_MAD_DELETE, 3 | 1 << 5);
+	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_OK);
+	assert_int_equal(effect.act, VB_SA_WITHDRAW);
+}
+
 static void other_requests_are_refused(void **state)
 {
-	begin(VB_MAD_GET_TABLE, 0x31, 0); /* ServiceRecord */
+	begin(VB_MAD_GET_TABLE, 0x20, 0); /* LinkRecord */
 	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_BAD_ATTRIBUTE);
 	begin(VB_MAD_SET, NODE, 0);
 	assert_int_equal(ask(VB_MAD_SIZE), VB_MAD_BAD_ATTRIBUTE);
@@ -188,6 +239,8 @@ int main(void)
 		cmocka_unit_test_setup(a_path_leads_from_here_to_the_port, make_view),
 		cmocka_unit_test_setup(a_port_joins_and_leaves_a_group, make_view),
 		cmocka_unit_test_setup(bad_joins_are_refused, make_view),
+		cmocka_unit_test_setup(a_service_is_registered_as_it_was_named, make_view),
+		cmocka_unit_test_setup(services_are_compared_without_their_lease, make_view),
 		cmocka_unit_test_setup(other_requests_are_refused, make_view),
 	};
 
