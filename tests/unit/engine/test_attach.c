@@ -41,6 +41,24 @@ static unsigned count_peers(void)
 	return count;
 }
 
+/* A tool asks, or a program looks to which process the slot belongs: neither has the segment. */
+static void a_stranger_that_goes_leaves_nothing_to_look_for(void **state)
+{
+	int fd = vb_slot_connect(nic->slots[0].slot);
+	struct vb_peer *stranger = NULL;
+
+	assert_true(fd >= 0);
+	atomic_store(&nic->seg.lent->attention, 0);
+	vb_attach_accept(nic, nic->slots[0].listener);
+	vb_list_for(peer, &nic->peers, struct vb_peer, node)
+		stranger = peer->self ? stranger : peer;
+	assert_non_null(stranger);
+	close(fd);
+	vb_attach_event(nic, stranger);
+	assert_int_equal(count_peers(), 0);
+	assert_int_equal(atomic_load(&nic->seg.lent->attention), 0);
+}
+
 static void those_who_come_all_the_time_leave_it_time_for_others(void **state)
 {
 	unsigned before;
@@ -110,6 +128,7 @@ static void all_other_users_leave_us_descriptors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_stranger_that_goes_leaves_nothing_to_look_for),
 		cmocka_unit_test(those_who_come_all_the_time_leave_it_time_for_others),
 		cmocka_unit_test(all_other_users_leave_us_descriptors),
 	};
