@@ -362,7 +362,7 @@ static enum vb_trace_wait wait_of(const struct vb_wired *wired)
 		return VB_TRACE_NO_RECEIVE;
 	if (out && req->overdue_psn == req->una_psn && req->overdue)
 		return VB_TRACE_PEER;
-	if (req->cursor == wired->qp->sq.tail)
+	if (req->cursor == sq_posted(wired->qp))
 		return VB_TRACE_GOES_ON;
 	if (req->delayed_ns > wired->roce->now_ns)
 		return VB_TRACE_RULE;
