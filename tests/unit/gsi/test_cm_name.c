@@ -347,7 +347,7 @@ int main(void)
 	};
 
 	/* Where that works nobody else's ports are in the way. */
-	isolated = !unshare(CLONE_NEWUSER | CLONE_NEWNET);
+	isolated = !unshare(CLONE_NEWUSER | CLONE_NEWNET) || !unshare(CLONE_NEWNET);
 	if (isolated) {
 		netns_up("lo", true);
 		netns_veth();
