@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 12,
+	VB_LAYOUT_VERSION = 13,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
