@@ -422,14 +422,17 @@ int verbena_capture(int argc, char **argv)
 	struct capture_options options = { .qpn = -1, .bytes = CAPTURE_BYTES };
 	int letter;
 
-	while ((letter = getopt_long(argc, argv, "+o:p:q:d:b:c:s:h", longs, NULL)) != -1) {
+	opterr = 0;
+	while ((letter = getopt_long(argc, argv, "+:o:p:q:d:b:c:s:h", longs, NULL)) != -1) {
 		if (letter == 'h') {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		}
-		if (letter != '?' && parse_option(letter, optarg, &options))
+		if (letter != '?' && letter != ':' && parse_option(letter, optarg, &options))
 			continue;
-		if (letter != '?')
+		if (letter == '?' || letter == ':')
+			option_refused("capture", letter, argv, usage);
+		else
 			complain("capture: '%s' is no value for -%c", optarg, letter);
 		fputs(usage, stderr);
 		return EXIT_USAGE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* An option or a command that does not exist: the nearest one that does. */
 #include <ctype.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -80,4 +81,17 @@ int option_unknown(const char *command, const char *given, const char *usage)
 		complain("%s: there is no option '%s'; 'verbena %s --help' lists them", command,
 			 given, command);
 	return EXIT_USAGE;
+}
+
+void option_refused(const char *command, int letter, char **argv, const char *usage)
+{
+	const char *given = argv[optind - 1];
+
+	if (letter == ':')
+		complain("%s: '%s' needs a value", command, given);
+	else if (!strncmp(given, "--", 2))
+		option_unknown(command, given, usage);
+	else
+		complain("%s: there is no option '-%c'; 'verbena %s --help' lists them", command,
+			 optopt, command);
 }

@@ -220,14 +220,17 @@ int verbena_top(int argc, char **argv)
 	struct top_options options = { .interval_s = 1 };
 	int letter;
 
-	while ((letter = getopt_long(argc, argv, "1jn:p:s:h", longs, NULL)) != -1) {
+	opterr = 0;
+	while ((letter = getopt_long(argc, argv, ":1jn:p:s:h", longs, NULL)) != -1) {
 		if (letter == 'h') {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		}
 		if (option_take(&options, letter))
 			continue;
-		if (letter != '?')
+		if (letter == '?' || letter == ':')
+			option_refused("top", letter, argv, usage);
+		else
 			complain("top: '%s' is no value for -%c", optarg, letter);
 		fputs(usage, stderr);
 		return EXIT_USAGE;

@@ -264,14 +264,17 @@ int verbena_trace(int argc, char **argv)
 	struct trace *trace;
 	int letter;
 
-	while ((letter = getopt_long(argc, argv, "o:p:s:l:h", longs, NULL)) != -1) {
+	opterr = 0;
+	while ((letter = getopt_long(argc, argv, ":o:p:s:l:h", longs, NULL)) != -1) {
 		if (letter == 'h') {
 			fputs(usage, stdout);
 			return EXIT_SUCCESS;
 		}
-		if (letter != '?' && parse_option(letter, optarg, &options))
+		if (letter != '?' && letter != ':' && parse_option(letter, optarg, &options))
 			continue;
-		if (letter != '?')
+		if (letter == '?' || letter == ':')
+			option_refused("trace", letter, argv, usage);
+		else
 			complain("trace: '%s' is no value for -%c", optarg, letter);
 		fputs(usage, stderr);
 		return EXIT_USAGE;

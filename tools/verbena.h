@@ -53,6 +53,9 @@ void nearest_begin(struct nearest *nearest, const char *given);
 void nearest_offer(struct nearest *nearest, const char *word);
 /* Complains of an option, and names the nearest one of the usage. Returns EXIT_USAGE. */
 int option_unknown(const char *command, const char *given, const char *usage);
+/* The same of what getopt_long has answered '?' or ':' to. opterr is 0, and the letters of short
+ * options begin with ':'. */
+void option_refused(const char *command, int letter, char **argv, const char *usage);
 
 /* Puts the words of --check=WORDS into the environment; NULL: none. False after a complaint. */
 bool check_choose(const char *words);

@@ -1,21 +1,60 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work that peers leave to the owner of a segment: it fails its QPs and raises its events. */
+#include <stdio.h>
+
 #include "base/cancel.h"
 #include "base/config.h"
 #include "base/log.h"
 #include "engine/engine.h"
 #include "exec/reason.h"
 #include "nic/far_words.h"
+#include "nic/key_words.h"
 #include "nic/migrate.h"
 #include "path/complete.h"
+
+enum { WHY_WORDS = 256 };
+static_assert((int)WHY_WORDS >= (int)VB_KEY_WORDS && (int)WHY_WORDS >= VB_ACCESS_WORDS + 96, "");
+
+/* What the owner knows of its key, or of its QP's rights. */
+static const char *why_words(const struct vb_qp *qp, enum vb_reason reason, unsigned access,
+			     char text[WHY_WORDS])
+{
+	const struct vb_key_use use = { .home = qp->nic->self,
+					.key = atomic_load(&qp->lent->refused_key),
+					.as_rkey = true,
+					.pd = qp->pd->id,
+					.qpn = qp->ibv.qp_num,
+					.access = access };
+	char words[VB_ACCESS_WORDS];
+	unsigned has;
+
+	switch (reason) {
+	case VB_WHY_RKEY_UNKNOWN:
+	case VB_WHY_RKEY_IS_LKEY:
+	case VB_WHY_RKEY_PD:
+	case VB_WHY_RKEY_RIGHT:
+		return vb_key_words(&use, text) ? text : vb_reason_brief(reason);
+	case VB_WHY_RKEY_RANGE:
+		snprintf(text, WHY_WORDS, "the range is not inside the region of rkey 0x%08x",
+			 use.key);
+		return text;
+	case VB_WHY_QP_RIGHT:
+		has = atomic_load(&qp->entry->access);
+		snprintf(text, WHY_WORDS, "its qp_access_flags lack %s (they have %s)",
+			 vb_access_name(access & ~has), vb_access_words(has, words));
+		return text;
+	default:
+		return vb_reason_brief(reason);
+	}
+}
 
 /*
  * The peer's process knows the numbers of a request by the local path. The protocol core has
  * explained a request that came in packets.
  */
-static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
+static void explain_target(const struct vb_qp *qp, enum vb_reason reason, unsigned access)
 {
-	char peer[VB_FAR_WORDS];
+	char peer[VB_FAR_WORDS], text[WHY_WORDS];
 
 	if (reason == VB_WHY_INJECTED_FATAL) {
 		vb_explain_work("QP 0x%06x has failed with its device: a fault rule",
@@ -27,7 +66,8 @@ static void explain_target(const struct vb_qp *qp, enum vb_reason reason)
 	vb_explain_work("QP 0x%06x has failed: it refused a request of QP 0x%06x%s: %s",
 			qp->ibv.qp_num, qp->attr.dest_qp_num,
 			vb_config_explain() ? vb_far_words(qp, NULL, peer) : "",
-			vb_reason_brief(reason));
+			vb_config_explain() ? why_words(qp, reason, access, text)
+					    : vb_reason_brief(reason));
 }
 
 /* True: the send queue has to be looked at, because it is to be flushed or may go on. */
@@ -45,7 +85,7 @@ static bool attend_qp(struct vb_qp *qp)
 		vb_rq_shelf_make(qp->rq);
 	if (!(bits & VB_QP_ATTN_FAIL) || reason >= VB_REASON_COUNT)
 		return moved;
-	explain_target(qp, reason);
+	explain_target(qp, reason, bits >> VB_QP_ATTN_ACCESS_SHIFT);
 	if (!qp->failure.since_ns)
 		qp->failure = (struct vb_failure){ .since_ns = vb_now_ns(),
 						   .reason = (uint8_t)reason,

@@ -383,12 +383,21 @@ enum vb_reason vb_recv_complete(struct vb_remote *remote, const struct vb_claim 
 
 void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet)
 {
-	uint32_t bits = VB_QP_ATTN_FAIL | (quiet ? VB_QP_ATTN_QUIET : 0);
+	vb_target_refuse(remote, reason, quiet, 0, 0);
+}
+
+void vb_target_refuse(struct vb_remote *remote, enum vb_reason reason, bool quiet, uint32_t rkey,
+		      unsigned access)
+{
+	uint32_t bits = VB_QP_ATTN_FAIL | (quiet ? VB_QP_ATTN_QUIET : 0) |
+			(access & 0xffff) << VB_QP_ATTN_ACCESS_SHIFT;
 	uint64_t gate = atomic_load(&remote->entry->gate);
 
 	/* No other message gets in, although the owner has yet to learn of the failure. */
 	if (vb_gate_open(gate) && remote->lent)
 		atomic_store(&remote->lent->closed, gate);
+	if (remote->lent)
+		atomic_store(&remote->lent->refused_key, rkey);
 	vb_remote_forget_gate(remote);
 	vb_peer_attend_qp(remote->peer, remote->entry, bits | (uint32_t)reason);
 }

@@ -105,5 +105,8 @@ void vb_recv_raise_event(struct vb_remote *remote, bool solicited);
 
 /* Tells the target's owner to fail its QP for the reason, and to raise an event unless quiet. */
 void vb_target_fail(struct vb_remote *remote, enum vb_reason reason, bool quiet);
+/* The same; the owner can explain which rkey was refused, and which rights it lacks. */
+void vb_target_refuse(struct vb_remote *remote, enum vb_reason reason, bool quiet, uint32_t rkey,
+		      unsigned access);
 
 #endif

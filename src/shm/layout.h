@@ -50,7 +50,7 @@
 #define VB_READ_ONCE(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 
 enum {
-	VB_LAYOUT_VERSION = 12,
+	VB_LAYOUT_VERSION = 13,
 	VB_LINE = 64,
 	VB_EXTENTS = 64,   /* of both parts together */
 	VB_QP_PAGE = 64,   /* QP entries per page */
@@ -324,13 +324,15 @@ static inline bool vb_gate_open(uint64_t gate)
 	       state == IBV_QPS_SQE;
 }
 
-/* Requests of senders to the owner of a QP: low 8 bits a reason, then flags. */
+/* Requests of senders to the owner of a QP: low 8 bits a reason, then flags, and in the upper half
+ * access bits that a refused request needed. */
 enum {
 	VB_QP_ATTN_FAIL = 1 << 8,     /* go to ERR for the reason */
 	VB_QP_ATTN_COMM_EST = 1 << 9, /* the first message arrived in RTR */
 	VB_QP_ATTN_QUIET = 1 << 10,   /* fail without an event: a receive completion says it */
 	VB_QP_ATTN_MIGRATE = 1 << 11, /* the sender's mig_state has changed */
 	VB_QP_ATTN_SHELF = 1 << 12,   /* many messages would ride in a shelf */
+	VB_QP_ATTN_ACCESS_SHIFT = 16,
 };
 
 enum {                           /* reasons why a QP takes packets only */
@@ -376,7 +378,7 @@ struct vb_qp_lent {                 /* sender */
 	_Atomic uint32_t dropped;   /* messages that arrived and found no place */
 	_Atomic uint32_t waiting;   /* a sender waits for the gate to open: the owner rings */
 	_Atomic uint32_t bad_pkey, bad_qkey; /* messages with another key than the QP's */
-	uint8_t pad0[4];
+	_Atomic uint32_t refused_key;        /* the rkey of the request that failed the QP */
 	/* by enum vb_served: operations, or their bytes, as counts asks; and refused ones */
 	_Atomic uint64_t served[VB_SERVED_OPS];
 	_Atomic uint32_t served_errors[VB_SERVED_OPS];

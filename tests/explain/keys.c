@@ -245,6 +245,7 @@ static void cq_small(void)
 #define NEAR "QP 0x[0-9a-f]{6}, "
 /* A receive that failed names the sender. */
 #define RECEIVE NEAR "receive wr_id 7, for a message of QP 0x[0-9a-f]{6} \\(this process\\): "
+#define REFUSED "QP 0x[0-9a-f]{6} has failed: it refused a request of QP 0x[0-9a-f]{6} [^:]+: "
 #define BYTES   "\\(64 bytes at 0x[0-9a-f]+\\)"
 /* The responder of packets, and the owner of the receive. */
 #define FAR "QP 0x[0-9a-f]{6} refuses a [A-Z_]+ of QP 0x[0-9a-f]{6} \\(this process\\): "
@@ -281,7 +282,9 @@ const struct rig_case rig_key_cases[] = {
 	  { FAR "no memory region of this process has rkey 0x" } },
 	{ "an rkey whose region was deregistered",
 	  rkey_gone,
-	  { "the region of rkey 0x[0-9a-f]{8} " BYTES " was deregistered [0-9.]+ s ago" },
+	  { "RDMA_WRITE wr_id 6: the region of rkey 0x[0-9a-f]{8} " BYTES
+	    " was deregistered [0-9.]+ s ago",
+	    REFUSED "the region of rkey 0x[0-9a-f]{8} " BYTES " was deregistered [0-9.]+ s ago" },
 	  { FAR "the region of rkey 0x[0-9a-f]{8} " BYTES " was deregistered [0-9.]+ s ago" } },
 	{ "an rkey of another PD",
 	  rkey_pd,
@@ -299,8 +302,10 @@ const struct rig_case rig_key_cases[] = {
 	  { FAR "8 bytes at 0x[0-9a-f]+ begin 16 bytes before the region of rkey" } },
 	{ "a region without the right",
 	  rkey_right,
-	  { "the region of rkey 0x[0-9a-f]{8} was registered without IBV_ACCESS_REMOTE_WRITE \\(it "
-	    "has LOCAL_WRITE and REMOTE_READ\\)" },
+	  { "wr_id 6: the region of rkey 0x[0-9a-f]{8} was registered without "
+	    "IBV_ACCESS_REMOTE_WRITE \\(it has LOCAL_WRITE and REMOTE_READ\\)",
+	    REFUSED "the region of rkey 0x[0-9a-f]{8} was registered without "
+		    "IBV_ACCESS_REMOTE_WRITE" },
 	  { FAR
 	    "the region of rkey 0x[0-9a-f]{8} was registered without IBV_ACCESS_REMOTE_WRITE" } },
 	{ "a QP without the right",

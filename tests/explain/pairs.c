@@ -143,7 +143,7 @@ const struct rig_case rig_pair_cases[] = {
 	  { "RDMA_WRITE wr_id 8: qp_access_flags of QP 0x[0-9a-f]{6} " PEER
 	    " lack IBV_ACCESS_REMOTE_WRITE \\(they have none\\)",
 	    "it refused a request of QP 0x[0-9a-f]{6} " COMER
-	    ": its qp_access_flags lack the right" },
+	    ": its qp_access_flags lack IBV_ACCESS_REMOTE_WRITE \\(they have none\\)" },
 	  { "QP 0x[0-9a-f]{6} refuses a WRITE of QP 0x[0-9a-f]{6} " PEER
 	    ": qp_access_flags of QP 0x[0-9a-f]{6} lack IBV_ACCESS_REMOTE_WRITE" } },
 	{ "both sides of a PSN that does not fit",

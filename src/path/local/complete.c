@@ -65,7 +65,8 @@ enum vb_step vb_step_refuse(struct vb_step_context *step, enum vb_reason reason,
 		return step->aside ? VB_STEP_NEXT : vb_step_complete(step, VB_OK);
 	}
 	refusal_count(step);
-	vb_target_fail(remote, reason, quiet);
+	vb_target_refuse(remote, reason, quiet, step->report.key,
+			 vb_wr_row(step->wqe->opcode)->access);
 	if (__builtin_expect(vb_reason_row(reason)->status != IBV_WC_SUCCESS, 1))
 		return vb_step_complete(step, reason);
 	/* For this reason the sender succeeds. */
