@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Datagrams: the 40 bytes in front, who sent it, and how to answer. */
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ct.h"
@@ -301,6 +303,47 @@ static void first_datagrams_come_in_order(struct ct *t)
 	}
 }
 
+static int wake_later(int pid, useconds_t later_us)
+{
+	int child = fork();
+
+	CT_TRUE(child >= 0);
+	if (!child) {
+		usleep(later_us); /* the time for which the target has no CPU: the tested thing */
+		kill(pid, SIGCONT);
+		_exit(0);
+	}
+	return child;
+}
+
+/* More than are put aside, while the target waits for a CPU. Past FAST_S its time may be over. */
+static void late_targets_lose_nothing(struct ct *t)
+{
+	enum { COUNT = 160, SIZE = 8, ROOM = 64, AWAY_US = 80000 };
+	static const double FAST_S = 0.15;
+	struct ct_opts o = ct_defaults(t);
+	struct ibv_wc wc[COUNT];
+	double start_s, span_s;
+	struct ct_link l;
+	int child;
+
+	o.cap.max_recv_wr = COUNT;
+	ct_link_open(t, &l, &o);
+	for (uint32_t i = 0; i < COUNT; i++)
+		ct_recv(&l.b, i, TARGET + i * ROOM, CT_GRH_BYTES + SIZE);
+	kill(t->far->pid, SIGSTOP);
+	start_s = ct_now_s();
+	child = wake_later(t->far->pid, AWAY_US);
+	for (uint32_t i = 0; i < COUNT; i++) {
+		ct_send(&l, i, 0, SIZE);
+		ct_sent(&l, i, IBV_WC_SUCCESS);
+	}
+	span_s = ct_now_s() - start_s;
+	CT_EQ(waitpid(child, NULL, 0), child);
+	if (span_s < FAST_S)
+		CT_EQ(ct_poll_cq(t->far, t->far->rcq, COUNT, CT_DEADLINE_MS, wc), COUNT);
+}
+
 const struct ct_case ct_ud_cases[] = {
 	{ "a datagram's completion names its sender", completion_names_the_sender, CT_UD | CT_IB },
 	{ "the GRH is an IPv6 header, or holds an IPv4 header", ip_header_is_in_front, CT_UD },
@@ -312,6 +355,8 @@ const struct ct_case ct_ud_cases[] = {
 	{ "a UD QP can send to itself", to_itself, CT_UD },
 	{ "RTR is enough to receive", rtr_is_enough_to_receive, CT_UD },
 	{ "a Q_Key with the top bit set stands for that of the QP", privileged_qkey, CT_UD },
+	{ "datagrams wait for a target that waits for a CPU", late_targets_lose_nothing,
+	  CT_UD | CT_TWO },
 	{ "datagrams to slots that never answer hold up no others", silent_slots_hold_up_nothing,
 	  CT_UD },
 	{ "the first datagrams to a process come in order", first_datagrams_come_in_order,

@@ -5,8 +5,9 @@
  * and put aside. After the attach they take the path of its verdict, before later ones for the same
  * slot.
  *
- * An attach that succeeds takes less than a millisecond. So a datagram that finds no room waits a
- * moment, as for a busy link. Then the oldest one that was put aside is dropped: it waits in vain.
+ * An attach that succeeds takes less than a millisecond, once the target has a CPU. So a datagram
+ * that finds no room waits for as long as a busy machine may make the target wait. Then the oldest
+ * one that was put aside is dropped: it waits in vain.
  */
 #include <stdlib.h>
 
@@ -16,9 +17,9 @@
 #include "path/local/step.h"
 
 enum {
-	ASIDE_MAX = 128,    /* datagrams of one QP */
-	FULL_NS = 20000000, /* time for which the send queue waits for room */
-	LATE_NS = 2000000,  /* time for which a datagram waits for a receive, as in pend.c */
+	ASIDE_MAX = 128,     /* datagrams of one QP */
+	FULL_NS = 200000000, /* time for which the send queue waits for room */
+	LATE_NS = 2000000,   /* time for which a datagram waits for a receive, as in pend.c */
 };
 
 static uint32_t slot_of(const struct vb_wqe *wqe)
