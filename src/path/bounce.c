@@ -98,11 +98,13 @@ __attribute__((cold, noinline)) bool vb_bounce_take(struct vb_qp *qp, const stru
 	bounce = bounce_of(qp, wqe);
 	if (!bounce)
 		return false;
-	if (!bounce->used &&
-	    (!room_make(bounce, wqe->length) || (!access && !all_move(qp, wqe, 0, bounce->at))))
-		return false;
-	bounce->used = true;
-	bounce->scatters = access;
+	if (!bounce->used) {
+		if (!room_make(bounce, wqe->length) ||
+		    (!access && !all_move(qp, wqe, 0, bounce->at)))
+			return false;
+		bounce->used = true;
+		bounce->scatters = access; /* a capture looks at the same bytes later */
+	}
 	qp->slow_sends |= VB_SENDS_BOUNCED;
 	*element = (struct ibv_sge){ (uintptr_t)bounce->at, wqe->length, 0 };
 	return true;
