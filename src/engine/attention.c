@@ -15,7 +15,7 @@
 enum { WHY_WORDS = 256 };
 static_assert((int)WHY_WORDS >= (int)VB_KEY_WORDS && (int)WHY_WORDS >= VB_ACCESS_WORDS + 96, "");
 
-/* What the owner knows of its key, or of its QP's rights. */
+/* The owner knows its key, or the rights of its QP: the words for what was missing there. */
 static const char *why_words(const struct vb_qp *qp, enum vb_reason reason, unsigned access,
 			     char text[WHY_WORDS])
 {

@@ -39,7 +39,7 @@ bool vb_cross_plan(const struct vb_cross_spec *spec, const struct vb_sq *own,
 		   struct vb_cross *cross);
 void vb_cross_drop(struct vb_cross *cross);
 
-/* What the engine has to do since an ENABLE was executed (nic->enable_due). */
+/* Work that an executed ENABLE leaves to the engine (nic->enable_due). */
 enum vb_enable_due {
 	VB_ENABLE_SENDS = 1, /* send queues in the lists of waiters.h may go on */
 	VB_ENABLE_WAKE = 2,  /* senders waited for receives that are posted now */

@@ -31,9 +31,8 @@ int vb_odp_check(void)
 	}
 	if (!nic || !nic->untouchable)
 		return 0;
-	vb_explain("memory region: on-demand paging needs process_vm_readv, which a system call "
-		   "filter "
-		   "forbids here");
+	vb_explain("memory region: on-demand paging needs process_vm_readv, which a system "
+		   "call filter forbids here");
 	return -EOPNOTSUPP;
 }
 

@@ -180,7 +180,7 @@ void vb_port_send(struct vb_port *port, const struct vb_burst *bursts, unsigned 
 
 /* Asks the host at the other end, for a sentence, whether it takes packets (knock.c). */
 void vb_port_knock(struct vb_port *port, const struct vb_way *way);
-/* What the network has answered: an errno, as ECONNREFUSED; 0: nothing. */
+/* The answer of the network: an errno, as ECONNREFUSED; 0: there was none. */
 int vb_port_knock_error(struct vb_port *port, const struct vb_way *way);
 
 /*

@@ -209,7 +209,7 @@ void vb_requester_explain_wait(struct vb_wired *wired, enum vb_reason reason, ui
 	vb_path_explain_wait(wired->qp, reason, &report);
 }
 
-/* What the network says of the host, a firewall included. */
+/* The ICMP messages about the host, in words; a firewall may have sent them. */
 static const char *network_words(const struct vb_wired *wired)
 {
 	const struct vb_roce *roce = wired->roce;
