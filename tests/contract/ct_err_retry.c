@@ -168,6 +168,17 @@ static void spoil_number(struct ct_link *l)
 	ct_rts(&l->a, &l->o);
 }
 
+/* No process answers there: looks at the empty place do not make the wait longer. */
+static void spoil_process(struct ct_link *l)
+{
+	struct ct_qp wrong = l->b;
+
+	wrong.qpn ^= 0x100000;
+	ct_init(&l->a);
+	ct_rtr(&l->a, &wrong, &l->o);
+	ct_rts(&l->a, &l->o);
+}
+
 static void peer_in_reset(struct ct *t)
 {
 	check_each(t, spoil_reset);
@@ -213,6 +224,11 @@ static void other_address(struct ct *t)
 static void no_such_qp(struct ct *t)
 {
 	check_each(t, spoil_number);
+}
+
+static void no_such_process(struct ct *t)
+{
+	check_each(t, spoil_process);
 }
 
 /* timeout 0 means for ever: still waiting when the peer comes. */
@@ -463,6 +479,7 @@ const struct ct_case ct_err_retry_cases[] = {
 	{ "a peer that expects another address is RETRY_EXC_ERR after all retries", other_address,
 	  CT_RC },
 	{ "a QP number that nobody has is RETRY_EXC_ERR after all retries", no_such_qp, CT_RC },
+	{ "a number of no process is RETRY_EXC_ERR after all retries", no_such_process, CT_RC },
 	{ "timeout 0 waits for ever", timeout_zero_waits, CT_RC },
 	{ "a peer that dies is RETRY_EXC_ERR", peer_dies, CT_RC | CT_TWO },
 	{ "a peer that ends has acknowledged what it has polled", peer_ends, CT_RC | CT_TWO },

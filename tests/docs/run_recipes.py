@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the commands of docs/RECIPES.md, section by section, and looks for the lines of output that
-the document shows; numbers and spaces may differ. A section whose programs are not installed is
-skipped. TAP.
+the document shows; numbers and spaces may differ. A section whose programs are not installed, or
+cannot run here, is skipped. TAP.
 
 usage: run_recipes.py ROOT BUILD-FOLDER
 """
@@ -46,6 +46,20 @@ def programs_of(command):
             words = words[2:]
         if words and not words[0].startswith(('"', "$")):
             yield words[0]
+
+
+def obstacle(program):
+    """Why a program cannot run here; empty: it can."""
+    if not shutil.which(program):
+        return f"{program} is not installed"
+    if program.startswith("mpicc.") and subprocess.run(
+            (program, "-E", "-include", "mpi.h", "-x", "c", "/dev/null"),
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        return f"{program} has no mpi.h"
+    if program == "ucx_perftest" and "libmpi" in subprocess.run(
+            ("ldd", shutil.which(program)), text=True, stdout=subprocess.PIPE).stdout:
+        return "this ucx_perftest is started by MPI alone"
+    return ""
 
 
 def pattern_of(line):
@@ -96,10 +110,10 @@ def main():
     print(f"1..{len(found)}", flush=True)
     for number, (title, steps) in enumerate(found, 1):
         programs = {name for command, _ in steps for name in programs_of(command)}
-        missing = sorted(name for name in programs
-                         if name not in ("cat", "sleep", "verbena") and not shutil.which(name))
-        if missing:
-            print(f"ok {number} - {title} # SKIP {', '.join(missing)} not installed", flush=True)
+        obstacles = list(filter(None, map(obstacle, sorted(
+            programs - {"cat", "sleep", "verbena"}))))
+        if obstacles:
+            print(f"ok {number} - {title} # SKIP {', '.join(obstacles)}", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
             reason, output = run(steps, root, build, folder)

@@ -130,13 +130,14 @@ static enum vb_step attaching(struct vb_step_context *step)
 
 /*
  * The peer's process answers an attach once it gets a CPU, and that is no matter of the QP: on a
- * NIC nobody waits for it. So the QP's own patience begins behind it.
+ * NIC nobody waits for it. So the QP's own patience begins behind it. Where no process is, attaches
+ * are begun and refused by turns: they do not end the wait that has begun.
  */
 static bool is_over(struct vb_qp *qp, enum vb_reason reason)
 {
 	const uint64_t patience_ns = vb_qp_patience_ns(qp);
 
-	if (reason != VB_WHY_PEER_ATTACHING)
+	if (reason != VB_WHY_PEER_ATTACHING || qp->pend.why == VB_PEND_UNREADY)
 		return vb_step_waited_long(qp, VB_PEND_UNREADY, patience_ns);
 	return vb_step_waited_long(qp, VB_PEND_ATTACH,
 				   patience_ns < VB_PEER_ANSWER_NS ? VB_PEER_ANSWER_NS
