@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Under VERBENA_EXPLAIN: a program polls a CQ for a send that was posted without
- * IBV_SEND_SIGNALED. The service thread looks twice a second. The program may as well wait for a
- * receive, or for another send: then nothing is said.
+ * IBV_SEND_SIGNALED, or another CQ than the one that has the completion. The service thread looks
+ * twice a second. A program that polls for an unsignalled send may as well wait for a receive, or
+ * for another send: then nothing is said.
  */
 #include "engine/quiet.h"
 
 #include "base/config.h"
 #include "base/log.h"
 #include "exec/reason.h"
+#include "nic/ledger.h"
 #include "path/complete.h"
 
 enum { LOOK_NS = 500000000 };
@@ -87,6 +89,65 @@ static void qp_look(struct vb_nic *nic, struct vb_qp *qp, uint64_t now_ns)
 			(unsigned long long)wqe->wr_id);
 }
 
+/* Its number, as other sentences have it. */
+static unsigned cq_number(const struct vb_cq *cq)
+{
+	return (unsigned)(cq->shared_offset / 64);
+}
+
+/* A CQ of which polls found nothing since the last look; NULL: there is none. */
+static const struct vb_cq *polled_in_vain(struct vb_nic *nic)
+{
+	vb_list_for(cq, &nic->cqs, struct vb_cq, node)
+		if (cq->quiet.polled && !cq->quiet.count)
+			return cq;
+	return NULL;
+}
+
+/* Notes what the CQ holds, and whether threads have polled it since the last look. */
+static void cq_look(struct vb_cq *cq, uint64_t now_ns)
+{
+	const uint32_t polls = atomic_load(&cq->empty_polls);
+	struct vb_cq_quiet *quiet = &cq->quiet;
+	uint32_t count = 0;
+
+	quiet->polled = polls != quiet->polls;
+	quiet->polls = polls;
+	if (!vb_spin_try(&cq->poll_lock)) {
+		quiet->since_ns = 0;
+		return;
+	}
+	count = vb_cq_waiting(cq) + vb_ledger_count(cq);
+	vb_spin_unlock(&cq->poll_lock);
+	if (!count || quiet->polled || atomic_load(&cq->shared->armed))
+		quiet->since_ns = 0;
+	else if (!quiet->since_ns || count < quiet->count)
+		quiet->since_ns = now_ns;
+	quiet->count = count;
+}
+
+/* Completions lie in a CQ for a second while threads poll another one in vain. */
+static void cqs_look(struct vb_nic *nic, uint64_t now_ns)
+{
+	const struct vb_cq *polled;
+
+	vb_list_for(cq, &nic->cqs, struct vb_cq, node)
+		cq_look(cq, now_ns);
+	polled = polled_in_vain(nic);
+	vb_list_for(cq, &nic->cqs, struct vb_cq, node) {
+		struct vb_cq_quiet *quiet = &cq->quiet;
+
+		if (!polled || !quiet->since_ns || quiet->told ||
+		    now_ns - quiet->since_ns < VB_LONG_WAIT_NS - LOOK_NS)
+			continue;
+		quiet->told = true;
+		vb_explain_note("CQ %u holds %u completion%s for 1 s, and no thread polls it; CQ "
+				"%u is polled, and has none",
+				cq_number(cq), quiet->count, quiet->count > 1 ? "s" : "",
+				cq_number(polled));
+	}
+}
+
 void vb_quiet_look(struct vb_nic *nic, uint64_t now_ns)
 {
 	static uint64_t last_ns; /* service thread only */
@@ -97,6 +158,7 @@ void vb_quiet_look(struct vb_nic *nic, uint64_t now_ns)
 	vb_list_for(qp, &nic->qps, struct vb_qp, node)
 		if (qp->send_cq && qp->entry)
 			qp_look(nic, qp, now_ns);
+	cqs_look(nic, now_ns);
 	pthread_mutex_unlock(&nic->lock);
 }
 

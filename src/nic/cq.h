@@ -103,6 +103,13 @@ struct vb_cq_merge {
 
 enum { VB_POLLS_PER_YIELD = 1024 };
 
+/* Under VERBENA_EXPLAIN: what the service thread saw at its last look; under nic->lock. */
+struct vb_cq_quiet {
+	uint64_t since_ns; /* completions lie there, and no thread has polled; 0: that is not so */
+	uint32_t polls, count;
+	bool polled, told;
+};
+
 struct vb_cq {
 	union { /* first */
 		struct ibv_cq ibv;
@@ -184,6 +191,7 @@ struct vb_cq {
 	uint64_t held_until_ns;       /* likewise */
 	_Atomic uint32_t arm_kind;    /* enum vb_cq_armed: the application's last arm */
 	_Atomic uint32_t armed_count; /* count of arms since senders' events were collected */
+	struct vb_cq_quiet quiet;
 	/* The adversary (cq_veil.h), and the calls that it has replaced. */
 	struct vb_veil veil;
 	int (*start_poll)(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr);

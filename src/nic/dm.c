@@ -80,9 +80,10 @@ static int check_alloc(const struct ibv_alloc_dm_attr *attr)
 	if (!attr->comp_mask && attr->length && attr->length <= size_max &&
 	    attr->log_align_req <= LOG_ALIGN)
 		return 0;
-	vb_explain("ibv_alloc_dm: comp_mask must be 0, length 1 to %llu (max_dm_size), "
-		   "log_align_req at most %d",
-		   (unsigned long long)size_max, LOG_ALIGN);
+	vb_explain("ibv_alloc_dm: comp_mask 0x%x must be 0, length %llu must be 1 to %llu "
+		   "(max_dm_size), log_align_req %u at most %d",
+		   attr->comp_mask, (unsigned long long)attr->length, (unsigned long long)size_max,
+		   attr->log_align_req, LOG_ALIGN);
 	return -EINVAL;
 }
 

@@ -184,11 +184,14 @@ static bool is_newest(enum vb_given kind, const void *object)
 	       is_intact(&newest.entry);
 }
 
-static void explain_unknown(enum vb_given kind, const char *call)
+static void explain_unknown(enum vb_given kind, const void *object, const char *call)
 {
-	vb_explain("%s: there is no such %s: it was destroyed, or its handle or context was "
-		   "overwritten",
-		   call, layouts[kind].name);
+	if (object)
+		vb_explain("%s: there is no such %s: it was destroyed, or its handle or context "
+			   "was overwritten",
+			   call, layouts[kind].name);
+	else
+		vb_explain("%s: the %s is NULL", call, layouts[kind].name);
 }
 
 /* --- for callers --- */
@@ -250,7 +253,7 @@ int vb_given_check(enum vb_given kind, const void *object, const char *call)
 {
 	if (object && vb_given_has(kind, object))
 		return 0;
-	explain_unknown(kind, call);
+	explain_unknown(kind, object, call);
 	return -EINVAL;
 }
 
@@ -296,7 +299,7 @@ int vb_given_end(enum vb_given kind, const void *object, const char *call)
 	unlock_table();
 	if (intact)
 		return 0;
-	explain_unknown(kind, call);
+	explain_unknown(kind, object, call);
 	return -ENOENT;
 }
 

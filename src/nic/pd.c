@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/config.h"
 #include "base/log.h"
 #include "nic/fact.h"
 #include "nic/import.h"
+#include "nic/pd_users.h"
 
 int vb_pd_number(struct vb_nic *nic, struct vb_pd *pd)
 {
@@ -87,6 +89,8 @@ static int dealloc_parent(struct vb_pd *pd)
 
 static int dealloc(struct vb_pd *pd, uint32_t users)
 {
+	char words[VB_PD_USERS_WORDS];
+
 	if (pd->nic != vb_nic_current()) {
 		vb_pd_forget(pd);
 		return 0;
@@ -97,9 +101,8 @@ static int dealloc(struct vb_pd *pd, uint32_t users)
 		return -EINVAL;
 	}
 	if (users) {
-		vb_explain("ibv_dealloc_pd: %u MRs, MWs, AHs, QPs, SRQs, CQs or parent domains "
-			   "still belong to the PD",
-			   users);
+		vb_explain("ibv_dealloc_pd: %u objects still belong to the PD: %s", users,
+			   vb_config_explain() ? vb_pd_users_words(pd, users, words) : "");
 		return -EBUSY;
 	}
 	vb_pd_end(pd);

@@ -95,10 +95,13 @@ static uint64_t length_of(const struct ibv_send_wr *wr)
 	return length;
 }
 
+bool vb_profile_sends(const struct vb_wr_row *row)
+{
+	return row->transports && vb_fact_has(VB_FACT_SEND_OPS, row->create_flag);
+}
+
 const char *vb_profile_refusal(const struct ibv_send_wr *wr, const struct vb_wr_row *row)
 {
-	if (!row->transports || !vb_fact_has(VB_FACT_SEND_OPS, row->create_flag))
-		return "the opcode is not one of this device";
 	if (row->flags & VB_WR_STAYS)
 		return NULL;
 	if (wr->opcode == IBV_WR_RDMA_READ && wr->num_sge > (int)vb_fact(VB_FACT_MAX_SGE_RD))

@@ -52,6 +52,8 @@ int vb_profile_load(void);
 /* -EOPNOTSUPP, and a sentence: the device in force does not have the call. */
 int vb_profile_check_verb(enum vb_verb verb, const char *call);
 
+/* Does the device in force have the operation? */
+bool vb_profile_sends(const struct vb_wr_row *row);
 /*
  * Why the device in force refuses to be given the work request; NULL: it does not. Posts ask for
  * rows whose `posted` is 0 (nic/wr_opcode.h): without a profile there is none.

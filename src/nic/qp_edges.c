@@ -381,6 +381,10 @@ const char *vb_qp_edge_explain(enum ibv_qp_type type, enum ibv_qp_state cur, enu
 		text_add(&text, "QP type %d is not one of RC, UC, UD, XRC, raw packet", (int)type);
 		break;
 	case EDGE_ILLEGAL:
+		if (!state_known(next)) {
+			text_add(&text, "qp_state %d is no state of a QP", (int)next);
+			break;
+		}
 		text_add_edge(&text, type, cur, next);
 		text_add(&text, " not a legal transition");
 		text_add_ways_out(&text, type, cur);

@@ -178,6 +178,8 @@ static void report_fill(const struct vb_qp *qp, const struct vb_wqe *wqe, enum v
 	report->peer_qpn = vb_far_qpn(qp, wqe);
 	if (!report->length)
 		report->length = wqe->length;
+	if (reason == VB_WHY_LENGTH_MAX && !report->want)
+		report->want = VB_MSG_MAX;
 	if (reason == VB_WHY_SRQ_UNKNOWN || reason == VB_WHY_SRQ_DOMAIN)
 		report->have = wqe->srqn;
 }

@@ -128,7 +128,9 @@ static int notify(struct vb_cma_id *id, enum ibv_event_type event)
 	err = vb_cm_notify(&id->endpoint, vb_now_ns());
 	if (err)
 		vb_explain("rdma_notify: the identifier is %s: %s", vb_cma_state_name(id->state),
-			   strerror(-err));
+			   err == -EISCONN ? "the connection is there already"
+					   : "it must have called rdma_accept for a request, and "
+					     "wait for the client");
 	vb_cma_rearm();
 	return err;
 }

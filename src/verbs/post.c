@@ -43,6 +43,25 @@ __attribute__((cold, noinline)) static int refuse_sges(const struct vb_qp *qp,
 	return -EINVAL;
 }
 
+__attribute__((cold, noinline)) static int refuse_flags(const struct vb_qp *qp,
+							const struct ibv_send_wr *wr)
+{
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: send_flags 0x%x: IBV_SEND flags beyond "
+		   "0x%x are not supported",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, wr->send_flags,
+		   qp->type == IBV_QPT_RAW_PACKET ? FLAGS_RAW : FLAGS_KNOWN);
+	return -EINVAL;
+}
+
+__attribute__((cold, noinline)) static int refuse_opcode(const struct vb_qp *qp,
+							 const struct ibv_send_wr *wr)
+{
+	vb_explain("ibv_post_send: QP 0x%06x wr_id %llu: opcode %d (%s) is not one of this device",
+		   qp->ibv.qp_num, (unsigned long long)wr->wr_id, (int)wr->opcode,
+		   vb_opcode_words(wr->opcode));
+	return -EINVAL;
+}
+
 __attribute__((cold, noinline)) static int
 refuse_inline(const struct vb_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
 {
@@ -78,10 +97,11 @@ __attribute__((cold, noinline)) static int
 check_opcode(const struct vb_qp *qp, const struct ibv_send_wr *wr, const struct vb_wr_row *row)
 {
 	const bool frames = row->transports == 1u << IBV_QPT_RAW_PACKET;
-	const char *why = vb_profile_refusal(wr, row);
+	const char *why;
 
-	if (!why && frames && !(qp->raw && qp->raw->tso))
-		why = "the opcode is not one of this device";
+	if (!vb_profile_sends(row) || (frames && !(qp->raw && qp->raw->tso)))
+		return refuse_opcode(qp, wr);
+	why = vb_profile_refusal(wr, row);
 	return why ? refuse_wr(qp, wr, why) : 0;
 }
 
@@ -112,7 +132,7 @@ static int check_wr(const struct vb_qp *qp, const struct ibv_send_wr *wr,
 		return refuse_sges(qp, wr);
 	if (__builtin_expect(wr->send_flags & ~(unsigned)FLAGS_KNOWN, 0) &&
 	    (qp->type != IBV_QPT_RAW_PACKET || wr->send_flags & ~(unsigned)FLAGS_RAW))
-		return refuse_wr(qp, wr, "a send flag is not supported");
+		return refuse_flags(qp, wr);
 	if (__builtin_expect(row->flags & VB_WR_APART, 0)) {
 		why = apart_refusal(wr, type, whole);
 		if (why)

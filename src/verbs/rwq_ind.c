@@ -34,8 +34,11 @@ static int check_table(const struct ibv_context *context,
 	if (attr->comp_mask || attr->log_ind_tbl_size > VB_IND_TABLE_LOG_SIZE_MAX ||
 	    1u << attr->log_ind_tbl_size > vb_fact(VB_FACT_MAX_RWQ_INDIRECTION_TABLE_SIZE) ||
 	    !attr->ind_tbl) {
-		vb_explain("ibv_create_rwq_ind_table: up to %u entries, and no comp_mask",
-			   vb_fact_u32(VB_FACT_MAX_RWQ_INDIRECTION_TABLE_SIZE));
+		vb_explain("ibv_create_rwq_ind_table: log_ind_tbl_size %u of at most %u entries, "
+			   "comp_mask 0x%x must be 0, ind_tbl %s",
+			   attr->log_ind_tbl_size,
+			   vb_fact_u32(VB_FACT_MAX_RWQ_INDIRECTION_TABLE_SIZE), attr->comp_mask,
+			   attr->ind_tbl ? "is there" : "is NULL");
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < 1u << attr->log_ind_tbl_size && !err; i++)

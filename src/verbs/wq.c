@@ -37,8 +37,12 @@ static int check_attr(struct ibv_context *context, const struct ibv_wq_init_attr
 {
 	const uint32_t flags = attr->comp_mask & IBV_WQ_INIT_ATTR_FLAGS ? attr->create_flags : 0;
 
-	if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || attr->wq_type != IBV_WQT_RQ)
-		return refuse(-EINVAL, "ibv_create_wq", "comp_mask or wq_type have no meaning");
+	if (attr->comp_mask & ~(uint32_t)IBV_WQ_INIT_ATTR_FLAGS || attr->wq_type != IBV_WQT_RQ) {
+		vb_explain("ibv_create_wq: wq_type %d must be IBV_WQT_RQ, comp_mask 0x%x at most "
+			   "IBV_WQ_INIT_ATTR_FLAGS",
+			   (int)attr->wq_type, attr->comp_mask);
+		return -EINVAL;
+	}
 	if (vb_given_check(VB_GIVEN_CONTEXT, context, "ibv_create_wq") ||
 	    vb_given_check_in(context, VB_GIVEN_PD, attr->pd, "ibv_create_wq") ||
 	    vb_given_check_in(context, VB_GIVEN_CQ, attr->cq, "ibv_create_wq"))

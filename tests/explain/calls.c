@@ -134,6 +134,44 @@ static void modify_values(void)
 	expect_error(ibv_modify_qp(rig.near.qp, &attr, IBV_QP_MIN_RNR_TIMER), EINVAL);
 }
 
+static void no_objects(void)
+{
+	const struct rig_plan plan = rig_plan();
+	struct ibv_parent_domain_init_attr domain = { 0 };
+	struct ibv_alloc_dm_attr memory = { .length = 4096, .log_align_req = 40 };
+	struct rig_side side = { 0 };
+
+	rig_side_open(&side, &plan);
+	if (ibv_alloc_parent_domain(side.context, &domain))
+		rig_fail("a parent domain without PD");
+	if (ibv_alloc_dm(side.context, &memory))
+		rig_fail("an alignment of 2^40 bytes");
+	expect_error(ibv_dealloc_pd(side.pd), EBUSY);
+}
+
+static void strange_posts(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = 55 };
+	struct ibv_send_wr *bad, wr = { .wr_id = 3, .opcode = IBV_WR_SEND, .send_flags = 1 << 12 };
+	struct rig rig;
+
+	begin(&rig);
+	expect_error(ibv_post_send(rig.near.qp, &wr, &bad), EINVAL);
+	wr.opcode = 99;
+	expect_error(ibv_post_send(rig.near.qp, &wr, &bad), EINVAL);
+	expect_error(ibv_modify_qp(rig.near.qp, &attr, IBV_QP_STATE), EINVAL);
+}
+
+static void long_message(void)
+{
+	struct rig rig;
+
+	begin(&rig);
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 8, rig_sge(&rig.near, 0x90000000));
+	if (rig_wait(&rig.near) != IBV_WC_LOC_LEN_ERR)
+		rig_fail("another status");
+}
+
 #define CALL "ibv_post_send: QP 0x[0-9a-f]{6} wr_id 3: "
 
 const struct rig_case rig_call_cases[] = {
@@ -168,6 +206,20 @@ const struct rig_case rig_call_cases[] = {
 	{ "a group, and a QP that is not UD",
 	  no_group,
 	  { "ibv_attach_mcast: QP 0x[0-9a-f]{6} is not a UD QP" } },
+	{ "objects that are not there, and those that keep a PD",
+	  no_objects,
+	  { "ibv_alloc_parent_domain: the PD is NULL",
+	    "ibv_alloc_dm: .*length 4096 must be 1 to [0-9]+ .*log_align_req 40 at most [0-9]+",
+	    "ibv_dealloc_pd: 2 objects still belong to the PD: 1 MR, 1 QP" } },
+	{ "a flag, an opcode and a state that nobody knows",
+	  strange_posts,
+	  { CALL "send_flags 0x1000: IBV_SEND flags beyond 0x[0-9a-f]+ are not supported",
+	    CALL "opcode 99 \\(.*\\) is not one of this device",
+	    "ibv_modify_qp: QP 0x[0-9a-f]{6}: qp_state 55 is no state of a QP" } },
+	{ "a message that is too long",
+	  long_message,
+	  { "RDMA_WRITE wr_id 8: the message has 2415919104 bytes, max_msg_sz is 2147483648" },
+	  { "RDMA_WRITE wr_id 8: the message has 2415919104 bytes, max_msg_sz is 2147483648" } },
 	{ "an attribute that is too large",
 	  modify_values,
 	  { "ibv_modify_qp: QP 0x[0-9a-f]{6}: min_rnr_timer is 40, at most 31 is allowed" } },

@@ -71,6 +71,22 @@ static void no_receive_asleep(void)
 	rig_poll_ms(&rig.far_side, HANG_MS);
 }
 
+/* The completion lies in a CQ that no thread polls. */
+static void other_cq(void)
+{
+	const struct rig_plan plan = rig_plan();
+	struct rig_side watched;
+	struct rig rig;
+
+	rig_open(&rig, &plan);
+	watched = rig.near;
+	watched.cq = ibv_create_cq(rig.near.context, 4, NULL, NULL, 0);
+	if (!watched.cq)
+		rig_fail("ibv_create_cq");
+	rig_post(&rig, IBV_WR_RDMA_WRITE, 2, rig_sge(&rig.near, 8));
+	rig_poll_ms(&watched, HANG_MS);
+}
+
 #define WAITS "QP 0x[0-9a-f]{6}, SEND wr_id 2 has waited 1 s: "
 #define TWICE "has waited 1 s.*2 times"
 
@@ -99,5 +115,10 @@ const struct rig_case rig_hang_cases[] = {
 	  { "QP 0x[0-9a-f]{6}, RDMA_WRITE wr_id 2 is done for 1 s, and makes no completion: it was "
 	    "posted without IBV_SEND_SIGNALED" },
 	  { "RDMA_WRITE wr_id 2 is done for 1 s, and makes no completion" } },
+	{ "a poll of another CQ",
+	  other_cq,
+	  { "CQ [0-9]+ holds 1 completion for 1 s, and no thread polls it; CQ [0-9]+ is polled, "
+	    "and has none" },
+	  { "CQ [0-9]+ holds 1 completion for 1 s, and no thread polls it; CQ [0-9]+ is polled" } },
 	{ 0 },
 };

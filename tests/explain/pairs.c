@@ -106,6 +106,64 @@ static void far_number(void)
 	finish(&rig);
 }
 
+/* The far side connects to another number than that of the near QP, or as another type. */
+static void far_again(struct rig *rig, const struct rig_plan *plan, uint32_t xor)
+{
+	struct rig_far to = rig->far;
+	struct rig_side side = { .context = rig->far_side.context };
+
+	to.qpn ^= xor;
+	rig_side_open(&side, plan);
+	rig_connect(&side, plan, &to, false);
+	if (write(rig->socket, &side.qp->qp_num, sizeof(side.qp->qp_num)) < 0)
+		rig_fail("the other process is gone");
+	rig_await(rig);
+}
+
+static void serve_other(struct rig *rig)
+{
+	const struct rig_plan plan = rig_plan();
+
+	far_again(rig, &plan, 0x400);
+}
+
+static void serve_type(struct rig *rig)
+{
+	struct rig_plan plan = rig_plan();
+
+	plan.type = IBV_QPT_UC;
+	far_again(rig, &plan, 0);
+}
+
+/* The near QP is connected to the number that the far side tells later. */
+static void near_again(void (*serve)(struct rig *rig))
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct rig_plan plan = rig_plan();
+	struct rig rig;
+
+	plan.timeout = 17;
+	rig_open_two(&rig, &plan, serve);
+	if (read(rig.socket, &rig.far.qpn, sizeof(rig.far.qpn)) != sizeof(rig.far.qpn) ||
+	    ibv_modify_qp(rig.near.qp, &reset, IBV_QP_STATE))
+		rig_fail("the near QP cannot be reset");
+	rig_connect(&rig.near, &plan, &rig.far, true);
+	rig_post(&rig, IBV_WR_SEND, 8, rig_sge(&rig.near, 40));
+	if (rig_wait(&rig.near) != IBV_WC_RETRY_EXC_ERR)
+		rig_fail("another status");
+	finish(&rig);
+}
+
+static void far_other(void)
+{
+	near_again(serve_other);
+}
+
+static void far_type(void)
+{
+	near_again(serve_type);
+}
+
 static void far_gone(void)
 {
 	struct rig_plan plan = rig_plan();
@@ -167,6 +225,17 @@ const struct rig_case rig_pair_cases[] = {
 	  { "a packet from [^ ]+ for QP 0x[0-9a-f]{6} is dropped: this process has no such QP",
 	    "QP 0x[0-9a-f]{6}: QP 0x[0-9a-f]{6} has never answered; nothing comes from its "
 	    "host" } },
+	{ "a peer that is connected to another QP",
+	  far_other,
+	  { "QP 0x[0-9a-f]{6} " PEER " is connected to QP 0x[0-9a-f]{6}, not to this one" },
+	  { "QP 0x[0-9a-f]{6} has never answered; answers come from its host for QP "
+	    "0x[0-9a-f]{6}, which this process does not have: the peer may be connected to that "
+	    "number" } },
+	{ "a peer of another type",
+	  far_type,
+	  { "QP 0x[0-9a-f]{6} " PEER " has another transport type" },
+	  { "a packet from [^ ]+ for QP 0x[0-9a-f]{6} is dropped: it is RC SEND_ONLY, and the "
+	    "QP is of type UC" } },
 	{ "the process of the peer has ended",
 	  far_gone,
 	  { "the process that owned QP 0x[0-9a-f]{6} \\(pid [0-9]+\\) has ended" },

@@ -113,7 +113,7 @@ void rig_connect(struct rig_side *side, const struct rig_plan *plan, const struc
 				     .ah_attr = { .is_global = 1, .port_num = 1 } };
 	attr.ah_attr.grh.dgid = to->gid;
 	attr.ah_attr.grh.sgid_index = side->gid_index;
-	attr.ah_attr.grh.hop_limit = 1;
+	attr.ah_attr.grh.hop_limit = 64;
 	modify(side, &attr,
 	       IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		       (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));

@@ -4,6 +4,7 @@
 #
 #   net_begin                       root or a loud skip; everything below is removed at exit
 #   net_hosts MTU                   hosts A and B, joined by a veth pair
+#   net_routed                      hosts A and B, with a router R between them
 #   net_hosts_impaired MTU OPTION…  the same, joined by `impair OPTION…`; output: $net_impair_log
 #   net_in A COMMAND…               runs a command on host A
 #   net_lend PROGRAM…               copies them, named from $net_build, and the libraries to where
@@ -87,7 +88,7 @@ net_stop_impair() {
 	sed -n 's/^impair/# impair/p' "$net_impair_log"
 }
 
-net_make_namespace() { # A or B
+net_make_namespace() { # A, B or R
 	local namespace=vb$$-$1$net_generation
 	ip netns add "$namespace"
 	net_namespaces+=("$namespace")
@@ -128,6 +129,31 @@ net_hosts() { # MTU
 		peer name eth0 netns "${net_name[B]}" mtu "$1"
 	net_configure A "$1"
 	net_configure B "$1"
+}
+
+net_route() { # A or B, the router's interface, subnet
+	local host=${net_name[$1]} router=${net_name[R]}
+	ip link add eth0 netns "$host" mtu 4500 type veth peer name "$2" netns "$router" mtu 4500
+	ip -n "$host" link set eth0 up
+	ip -n "$router" link set "$2" up
+	ip -n "$host" addr add "10.$3.0.1/24" dev eth0
+	ip -n "$host" addr add "fd00:$3::1/64" dev eth0 nodad
+	ip -n "$router" addr add "10.$3.0.254/24" dev "$2"
+	ip -n "$router" addr add "fd00:$3::fe/64" dev "$2" nodad
+	ip -n "$host" route add default via "10.$3.0.254"
+	ip -n "$host" route add default via "fd00:$3::fe"
+}
+
+# A 10.91.0.1 fd00:91::1  eth0 ------ r0  R  r1 ------ eth0  10.92.0.1 fd00:92::1 B
+net_routed() {
+	local host
+	((++net_generation))
+	for host in A B R; do
+		net_make_namespace $host
+	done
+	net_in R sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+	net_route A r0 91
+	net_route B r1 92
 }
 
 net_hosts_impaired() { # MTU, options of impair

@@ -252,6 +252,7 @@ static int map_segment(struct vb_peer *peer)
 static void decide_path(struct vb_nic *nic, struct vb_peer *peer, bool both)
 {
 	struct vb_port *port = vb_port_of(nic);
+	char byte;
 
 	if (!both) {
 		vb_fd_close(&peer->memfd);
@@ -259,7 +260,8 @@ static void decide_path(struct vb_nic *nic, struct vb_peer *peer, bool both)
 		vb_fd_close(&peer->doorbell);
 	}
 	atomic_store(&peer->state, both ? VB_PEER_READY : VB_PEER_NO_PATH);
-	if (!both)
+	/* The rights of a process that has ended do not matter. */
+	if (!both && recv(peer->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT))
 		vb_explain_note(
 			"the process with slot %u and this one may not touch each other's memory",
 			peer->slot);

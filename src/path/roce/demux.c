@@ -120,6 +120,30 @@ static void address_explain(struct vb_wired *wired, const struct vb_packet *pack
 			vb_gid_print(&wired->qp->av.dgid, peer));
 }
 
+static void transport_explain(struct vb_wired *wired, const struct vb_packet *packet,
+			      const struct vb_arrival *arrival)
+{
+	char from[VB_GID_TEXT];
+
+	if (!vb_config_explain() || is_told(wired->roce, VB_PACKET_DROP_TRANSPORT))
+		return;
+	vb_explain_note(
+		"a packet from %s for QP 0x%06x is dropped: it is %s, and the QP is of type %s",
+		source_words(arrival, from), packet->dest_qpn, vb_opcode_row(packet->opcode)->name,
+		vb_qp_type_str(wired->qp->type));
+}
+
+/* An answer for a QP that is not there: its host may mean another one, which waits. */
+static void stray_note(struct vb_roce *roce, const struct vb_packet *packet,
+		       const struct vb_arrival *arrival)
+{
+	if (!vb_config_explain())
+		return;
+	roce->stray.host = vb_flow_gid(arrival->flow, arrival->flow->src);
+	roce->stray.qpn = packet->dest_qpn;
+	roce->stray.ns = roce->now_ns;
+}
+
 static bool can_receive(enum ibv_qp_state state)
 {
 	return state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD ||
@@ -271,6 +295,10 @@ static bool packet_is_acceptable(struct vb_roce *roce, struct vb_wired *wired,
 		pkey_complain(wired, packet);
 	else if (drop == VB_PACKET_DROP_UNKNOWN_QP && !is_answer(packet))
 		unknown_explain(roce, packet, arrival);
+	else if (drop == VB_PACKET_DROP_UNKNOWN_QP)
+		stray_note(roce, packet, arrival);
+	else if (drop == VB_PACKET_DROP_TRANSPORT && !is_answer(packet))
+		transport_explain(wired, packet, arrival);
 	else if (drop == VB_PACKET_DROP_ADDRESS && wired->qp->type != IBV_QPT_UD)
 		address_explain(wired, packet, arrival);
 	vb_roce_count(roce, drop);

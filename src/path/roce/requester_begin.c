@@ -83,7 +83,6 @@ static enum vb_reason wqe_check(const struct vb_wired *wired, const struct vb_wq
 
 	if (!vb_wr_on(row, wired->qp->type))
 		return VB_WHY_OPCODE_TRANSPORT;
-	report->want = VB_MSG_MAX;
 	if (wqe->length > VB_MSG_MAX)
 		return VB_WHY_LENGTH_MAX;
 	if (row->flags & VB_WR_WORD && wqe->length != 8)

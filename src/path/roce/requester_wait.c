@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/log.h"
+#include "net/gid.h"
 #include "path/roce/requester.h"
 
 enum {
@@ -226,6 +227,15 @@ static const char *network_words(const struct vb_wired *wired)
 	       "explain it";
 }
 
+/* The peer answers, but another QP than this one. */
+static bool is_stray(const struct vb_wired *wired)
+{
+	const struct vb_roce *roce = wired->roce;
+
+	return !wired->heard_ns && roce->stray.ns && roce->stray.ns >= wired->req.stalled_ns &&
+	       vb_gid_equal(&roce->stray.host, &wired->qp->av.dgid);
+}
+
 /* The reasons for silence that the packets of other QPs leave. */
 static void silence_explain(const struct vb_wired *wired)
 {
@@ -235,6 +245,14 @@ static void silence_explain(const struct vb_wired *wired)
 
 	if (!vb_config_explain())
 		return;
+	if (is_stray(wired)) {
+		vb_explain_note(
+			"QP 0x%06x: QP 0x%06x has never answered; answers come from its host for "
+			"QP 0x%06x, which this process does not have: the peer may be connected to "
+			"that number",
+			qp->ibv.qp_num, qp->attr.dest_qp_num, wired->roce->stray.qpn);
+		return;
+	}
 	if (req->strange_nak && req->una_psn == (qp->attr.sq_psn & VB_PSN_MASK))
 		vb_explain_note("QP 0x%06x: QP 0x%06x answers that it expects PSN %u (its rq_psn), "
 				"this QP began with PSN %u (its sq_psn)",

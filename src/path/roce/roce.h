@@ -338,6 +338,11 @@ struct vb_roce {
 	bool icrc_explained,
 		pkey_explained; /* one line is enough: any host can send such packets */
 	uint32_t drops_told;    /* a bit per enum vb_packet_drop that was explained */
+	struct {
+		union ibv_gid host;
+		uint32_t qpn;
+		uint64_t ns; /* 0: none came */
+	} stray;             /* under VERBENA_EXPLAIN: the last answer for a QP that is not there */
 	uint64_t flaws[VB_PACKET_FLAWS];
 	struct vb_wired_counters past; /* counters of QPs that were dropped */
 };
