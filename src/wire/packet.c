@@ -328,6 +328,13 @@ size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out)
 	return (size_t)(end - out);
 }
 
+void vb_packet_emit_next(const uint8_t *before, uint32_t psn, uint8_t *out)
+{
+	memcpy(out, before, VB_BTH_LENGTH);
+	out[8] = 0;
+	vb_put24(out + 9, psn);
+}
+
 size_t vb_packet_length(const struct vb_packet *packet)
 {
 	size_t padded = (packet->payload_length + 3u) & ~(size_t)3;

@@ -109,6 +109,10 @@ enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet 
  */
 size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out);
 
+/* The same for a packet whose headers are those of the packet at `before`, a BTH alone, but for the
+ * PSN. It asks for no ACK. */
+void vb_packet_emit_next(const uint8_t *before, uint32_t psn, uint8_t *out);
+
 /* Whole length on the wire: headers, payload, pad, ICRC. */
 size_t vb_packet_length(const struct vb_packet *packet);
 
