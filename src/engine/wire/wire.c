@@ -306,25 +306,25 @@ void vb_wire_kick(struct vb_qp *qp)
 
 /* --- packets --- */
 
-void vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival)
+unsigned vb_wire_take_in(struct vb_lane *lane, const struct vb_arrival *arrival)
 {
-	if (__builtin_expect(lane->fault != NULL, 0))
-		vb_wire_fault_input(lane, arrival);
-	else
-		vb_roce_input(&lane->roce, arrival);
+	if (__builtin_expect(!lane->fault, 1))
+		return vb_roce_input(&lane->roce, arrival);
+	vb_wire_fault_input(lane, arrival);
+	return 1;
 }
 
-static void on_packet(void *arg, const struct vb_arrival *arrival)
+static unsigned on_packet(void *arg, const struct vb_arrival *arrival)
 {
 	struct vb_lane *lane = arg;
 
 	/* Packets that came first go first. */
 	if (__builtin_expect(lane->held.count, 0))
 		vb_wire_held_release(lane);
-	if (arrival->peer && !vb_wire_adopt_late(lane, arrival))
-		vb_wire_hold(lane, arrival);
-	else
-		vb_wire_take_in(lane, arrival);
+	if (!arrival->peer || vb_wire_adopt_late(lane, arrival))
+		return vb_wire_take_in(lane, arrival);
+	vb_wire_hold(lane, arrival);
+	return 1;
 }
 
 void vb_wire_receive(struct vb_lane *lane)

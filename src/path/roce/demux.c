@@ -9,7 +9,7 @@
 #include "nic/mcast.h"
 #include "nic/migrate.h"
 #include "nic/qp_edges.h"
-#include "path/roce/roce.h"
+#include "path/roce/stretch.h"
 
 enum {
 	ECN_MASK = 3,
@@ -194,11 +194,16 @@ static void cnp_take(struct vb_wired *wired)
 		vb_congestion_marked(&req->congestion, now_ns);
 }
 
+static bool is_marked(const struct vb_arrival *arrival)
+{
+	return (arrival->traffic_class & ECN_MASK) == ECN_MARKED;
+}
+
 /* The requester of a READ decides how much of it is under way: a mark on its answer cuts here. */
 static void ecn_note(struct vb_wired *wired, const struct vb_packet *packet,
 		     const struct vb_arrival *arrival)
 {
-	if ((arrival->traffic_class & ECN_MASK) != ECN_MARKED || wired->qp->type == IBV_QPT_UD)
+	if (!is_marked(arrival) || wired->qp->type == IBV_QPT_UD)
 		return;
 	if (vb_opcode_row(packet->opcode)->family == VB_FAMILY_READ_RESPONSE && wired->req.started)
 		vb_congestion_marked(&wired->req.congestion, wired->roce->now_ns);
@@ -390,19 +395,47 @@ static void wired_input(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_hazard_leave(roce->thread);
 }
 
-static void sequel_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+/* False: the packet was dropped. */
+static bool sequel_parse(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	struct vb_sequel *sequel = &roce->sequel;
 	enum vb_packet_flaw flaw = vb_packet_parse_next(arrival->bytes, &sequel->packet);
 
 	if (flaw)
 		drop_malformed(roce, flaw);
-	else if (!vb_ident_check_behind(&roce->idents, arrival->flow, sequel->icrc_head,
-					arrival->bytes, arrival->length - VB_ICRC_LENGTH,
-					arrival->position, roce->now_ns))
-		drop_damaged(roce, &sequel->packet, arrival);
+	else if (vb_ident_check_behind(&roce->idents, arrival->flow, sequel->icrc_head,
+				       arrival->bytes, arrival->length - VB_ICRC_LENGTH,
+				       arrival->position, roce->now_ns))
+		return true;
 	else
-		wired_input(sequel->wired, &sequel->packet, arrival);
+		drop_damaged(roce, &sequel->packet, arrival);
+	return false;
+}
+
+/* Takes in sequels, up to the first packet that is none; returns their number. */
+static unsigned sequels_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+{
+	struct vb_sequel *sequel = &roce->sequel;
+	struct vb_wired *wired = sequel->wired;
+	struct vb_arrival next = *arrival;
+	struct vb_stretch stretch; /* not zeroed as a whole: its list of elements is large */
+	unsigned count = 0;
+
+	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
+	wired->heard_ns = roce->now_ns;
+	vb_stretch_begin(&stretch, wired, &sequel->packet,
+			 is_marked(arrival) ? 0 : arrival->more + 1);
+	do {
+		if (sequel_parse(roce, &next) && !vb_stretch_take(&stretch, &sequel->packet)) {
+			vb_stretch_end(&stretch);
+			packet_deliver(wired, &sequel->packet, &next);
+		}
+		next.bytes += next.length;
+		next.position++;
+	} while (count++ < arrival->more && is_sequel(sequel, &next));
+	vb_stretch_end(&stretch);
+	vb_hazard_leave(roce->thread);
+	return count;
 }
 
 static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
@@ -438,10 +471,10 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	wired_input(wired, &packet, arrival);
 }
 
-void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
+unsigned vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
 	if (is_sequel(&roce->sequel, arrival))
-		sequel_input(roce, arrival);
-	else
-		any_input(roce, arrival);
+		return sequels_input(roce, arrival);
+	any_input(roce, arrival);
+	return 1;
 }

@@ -365,8 +365,9 @@ bool vb_roce_heard_since(const struct vb_roce *roce, const union ibv_gid *host, 
 void vb_roce_post(struct vb_wired *wired);
 /* True: a QP has packets to send that do not wait for more posts. */
 bool vb_roce_urgent(const struct vb_roce *roce);
-/* A packet came in. */
-void vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
+/* A packet came in. Returns the number of packets that were taken in: those behind it are, too, if
+ * they continue its message. */
+unsigned vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival);
 /*
  * Sends the requests, answers and repetitions that may leave now. True: there is more to do. With
  * hold_acks a mere ACK waits for the next turn, because a message that follows can take it along.
