@@ -277,6 +277,22 @@ enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet 
 	return bytes[8] & RESERVED_8 ? VB_PACKET_RESERVED : VB_PACKET_OK;
 }
 
+enum vb_packet_flaw vb_packet_parse_again(const uint8_t *bytes, struct vb_packet *packet)
+{
+	const unsigned headers = vb_opcode_row(packet->opcode)->headers;
+	const uint8_t *at = bytes + VB_BTH_LENGTH;
+	uint32_t reserved = bytes[8] & RESERVED_8;
+
+	packet->ack_request = bytes[8] & ACK_REQUEST;
+	packet->psn = vb_get24(bytes + 9);
+	if (headers) {
+		reserved |= parse_leading(&at, headers, packet);
+		at = parse_trailing(at, headers, packet);
+	}
+	packet->payload = at;
+	return reserved || syndrome_reserved(packet->syndrome) ? VB_PACKET_RESERVED : VB_PACKET_OK;
+}
+
 static uint8_t *emit_leading(const struct vb_packet *packet, unsigned headers, uint8_t *at)
 {
 	if (headers & VB_HEADER_XRCETH)

@@ -102,6 +102,9 @@ enum vb_packet_flaw vb_packet_parse(const uint8_t *bytes, size_t length, struct 
  */
 enum vb_packet_flaw vb_packet_parse_next(const uint8_t *bytes, struct vb_packet *packet);
 
+/* The same for any opcode: extended headers are parsed as well. */
+enum vb_packet_flaw vb_packet_parse_again(const uint8_t *bytes, struct vb_packet *packet);
+
 /*
  * Writes BTH and extended headers to out (room for VB_HEADERS_MAX) and returns their length. The
  * caller adds payload, pad zeros and ICRC. The pad count comes from payload_length; packet->pad is

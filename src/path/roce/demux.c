@@ -367,6 +367,7 @@ void vb_roce_forget_sequel(struct vb_wired *wired)
 {
 	if (wired->roce->sequel.wired == wired)
 		wired->roce->sequel.burst = 0;
+	vb_known_forget(wired->roce, wired);
 }
 
 /* --- all packets --- */
@@ -412,6 +413,18 @@ static bool sequel_parse(struct vb_roce *roce, const struct vb_arrival *arrival)
 	return false;
 }
 
+static void sequel_deliver(struct vb_wired *wired, struct vb_stretch *stretch,
+			   const struct vb_arrival *arrival)
+{
+	const struct vb_packet *packet = &wired->roce->sequel.packet;
+
+	wired->heard_ns = wired->roce->now_ns;
+	if (vb_stretch_take(stretch, packet))
+		return;
+	vb_stretch_end(stretch);
+	packet_deliver(wired, packet, arrival);
+}
+
 /* Takes in sequels, up to the first packet that is none; returns their number. */
 static unsigned sequels_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
@@ -422,14 +435,11 @@ static unsigned sequels_input(struct vb_roce *roce, const struct vb_arrival *arr
 	unsigned count = 0;
 
 	vb_hazard_enter(roce->thread, roce->nic->self->head_slot);
-	wired->heard_ns = roce->now_ns;
 	vb_stretch_begin(&stretch, wired, &sequel->packet,
 			 is_marked(arrival) ? 0 : arrival->more + 1);
 	do {
-		if (sequel_parse(roce, &next) && !vb_stretch_take(&stretch, &sequel->packet)) {
-			vb_stretch_end(&stretch);
-			packet_deliver(wired, &sequel->packet, &next);
-		}
+		if (sequel_parse(roce, &next))
+			sequel_deliver(wired, &stretch, &next);
 		next.bytes += next.length;
 		next.position++;
 	} while (count++ < arrival->more && is_sequel(sequel, &next));
@@ -468,13 +478,35 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 		return;
 	if (arrival->burst)
 		sequel_note(wired, &packet, arrival);
+	vb_known_note(roce, wired, &packet, arrival);
 	wired_input(wired, &packet, arrival);
+}
+
+static void known_input(struct vb_roce *roce, struct vb_known *known,
+			const struct vb_arrival *arrival)
+{
+	enum vb_packet_flaw flaw = vb_packet_parse_again(arrival->bytes, &known->packet);
+
+	if (flaw)
+		drop_malformed(roce, flaw);
+	else if (vb_ident_check_behind(&roce->idents, arrival->flow, known->icrc_head,
+				       arrival->bytes, arrival->length - VB_ICRC_LENGTH,
+				       arrival->position, roce->now_ns))
+		wired_input(known->wired, &known->packet, arrival);
+	else
+		drop_damaged(roce, &known->packet, arrival);
 }
 
 unsigned vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
+	struct vb_known *known;
+
 	if (is_sequel(&roce->sequel, arrival))
 		return sequels_input(roce, arrival);
-	any_input(roce, arrival);
+	known = vb_known_find(roce, arrival);
+	if (known)
+		known_input(roce, known, arrival);
+	else
+		any_input(roce, arrival);
 	return 1;
 }

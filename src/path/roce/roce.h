@@ -22,6 +22,7 @@
 #include "path/roce/answers.h"
 #include "path/roce/congestion.h"
 #include "path/roce/ident.h"
+#include "path/roce/known.h"
 #include "path/roce/lateness.h"
 #include "path/roce/reorder.h"
 #include "path/roce/repair.h"
@@ -333,7 +334,8 @@ struct vb_roce {
 	bool behind; /* set by a caller that has not read all packets: no QP is given up */
 	bool fatal;  /* a fault rule ends the device: the caller carries it out */
 	struct vb_sequel sequel;
-	struct vb_ident_table idents; /* the IPv4 identifications of peers */
+	struct vb_known known[VB_KNOWN]; /* by opcode and QPN */
+	struct vb_ident_table idents;    /* the IPv4 identifications of peers */
 	uint64_t drops[VB_PACKET_DROPS];
 	bool icrc_explained,
 		pkey_explained; /* one line is enough: any host can send such packets */
