@@ -339,6 +339,8 @@ size_t vb_packet_emit(const struct vb_packet *packet, uint8_t *out)
 	uint8_t *end;
 
 	emit_bth(packet, out);
+	if (!headers)
+		return VB_BTH_LENGTH;
 	end = emit_leading(packet, headers, out + VB_BTH_LENGTH);
 	end = emit_trailing(packet, headers, end);
 	return (size_t)(end - out);

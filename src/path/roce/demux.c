@@ -340,7 +340,7 @@ static void explain_icrc(struct vb_roce *roce, const struct vb_packet *packet,
  * ACK request and payload alone: what was found out about one of them holds for the next.
  */
 static void sequel_note(struct vb_wired *wired, const struct vb_packet *packet,
-			const struct vb_arrival *arrival)
+			const struct vb_arrival *arrival, uint32_t icrc_head)
 {
 	const struct vb_opcode_row *row = vb_opcode_row(packet->opcode);
 	struct vb_sequel *sequel = &wired->roce->sequel;
@@ -350,8 +350,7 @@ static void sequel_note(struct vb_wired *wired, const struct vb_packet *packet,
 	sequel->burst = arrival->burst;
 	sequel->wired = wired;
 	sequel->length = arrival->length;
-	sequel->icrc_head =
-		vb_icrc_head(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH);
+	sequel->icrc_head = icrc_head;
 	memcpy(sequel->bytes, arrival->bytes, sizeof(sequel->bytes));
 	sequel->packet = *packet;
 }
@@ -396,6 +395,14 @@ static void wired_input(struct vb_wired *wired, const struct vb_packet *packet,
 	vb_hazard_leave(roce->thread);
 }
 
+/* head: of the ICRC of this packet (wire/icrc.h). */
+static bool icrc_is_right(struct vb_roce *roce, const struct vb_arrival *arrival, uint32_t head)
+{
+	return vb_ident_check_behind(&roce->idents, arrival->flow, head, arrival->bytes,
+				     arrival->length - VB_ICRC_LENGTH, arrival->position,
+				     roce->now_ns);
+}
+
 /* False: the packet was dropped. */
 static bool sequel_parse(struct vb_roce *roce, const struct vb_arrival *arrival)
 {
@@ -404,9 +411,7 @@ static bool sequel_parse(struct vb_roce *roce, const struct vb_arrival *arrival)
 
 	if (flaw)
 		drop_malformed(roce, flaw);
-	else if (vb_ident_check_behind(&roce->idents, arrival->flow, sequel->icrc_head,
-				       arrival->bytes, arrival->length - VB_ICRC_LENGTH,
-				       arrival->position, roce->now_ns))
+	else if (icrc_is_right(roce, arrival, sequel->icrc_head))
 		return true;
 	else
 		drop_damaged(roce, &sequel->packet, arrival);
@@ -453,13 +458,14 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	struct vb_packet packet;
 	enum vb_packet_flaw flaw = vb_packet_parse(arrival->bytes, arrival->length, &packet);
 	struct vb_wired *wired;
+	uint32_t head;
 
 	if (flaw) {
 		drop_malformed(roce, flaw);
 		return;
 	}
-	if (!vb_ident_check(&roce->idents, arrival->flow, arrival->bytes,
-			    arrival->length - VB_ICRC_LENGTH, arrival->position, roce->now_ns)) {
+	head = vb_icrc_head(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH);
+	if (!icrc_is_right(roce, arrival, head)) {
 		drop_damaged(roce, &packet, arrival);
 		return;
 	}
@@ -477,9 +483,17 @@ static void any_input(struct vb_roce *roce, const struct vb_arrival *arrival)
 	if (!packet_is_acceptable(roce, wired, &packet, arrival))
 		return;
 	if (arrival->burst)
-		sequel_note(wired, &packet, arrival);
-	vb_known_note(roce, wired, &packet, arrival);
+		sequel_note(wired, &packet, arrival, head);
+	vb_known_note(wired, &packet, arrival, head);
 	wired_input(wired, &packet, arrival);
+}
+
+/* In the middle of a message: where more packets lie behind it, they are sequels. */
+static void known_deliver(struct vb_known *known, const struct vb_arrival *arrival)
+{
+	if (arrival->more)
+		sequel_note(known->wired, &known->packet, arrival, known->icrc_head);
+	wired_input(known->wired, &known->packet, arrival);
 }
 
 static void known_input(struct vb_roce *roce, struct vb_known *known,
@@ -489,12 +503,10 @@ static void known_input(struct vb_roce *roce, struct vb_known *known,
 
 	if (flaw)
 		drop_malformed(roce, flaw);
-	else if (vb_ident_check_behind(&roce->idents, arrival->flow, known->icrc_head,
-				       arrival->bytes, arrival->length - VB_ICRC_LENGTH,
-				       arrival->position, roce->now_ns))
-		wired_input(known->wired, &known->packet, arrival);
-	else
+	else if (!icrc_is_right(roce, arrival, known->icrc_head))
 		drop_damaged(roce, &known->packet, arrival);
+	else
+		known_deliver(known, arrival);
 }
 
 unsigned vb_roce_input(struct vb_roce *roce, const struct vb_arrival *arrival)

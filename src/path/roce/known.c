@@ -51,19 +51,17 @@ struct vb_known *vb_known_find(struct vb_roce *roce, const struct vb_arrival *ar
 	return known;
 }
 
-/* Packets in the middle of a message are sequels, and the core has its own way for them. */
-void vb_known_note(struct vb_roce *roce, struct vb_wired *wired, const struct vb_packet *packet,
-		   const struct vb_arrival *arrival)
+/* A datagram may come from anywhere, and the next one from somewhere else. */
+void vb_known_note(struct vb_wired *wired, const struct vb_packet *packet,
+		   const struct vb_arrival *arrival, uint32_t icrc_head)
 {
-	struct vb_known *known = place_of(roce, arrival->bytes);
+	struct vb_known *known = place_of(wired->roce, arrival->bytes);
 
-	if (wired->qp->type != IBV_QPT_RC || !came_by_udp(arrival) ||
-	    vb_opcode_row(packet->opcode)->place == VB_PLACE_MIDDLE)
+	if (wired->qp->type != IBV_QPT_RC || !came_by_udp(arrival))
 		return;
 	known->wired = wired;
 	known->length = arrival->length;
-	known->icrc_head =
-		vb_icrc_head(arrival->flow, arrival->bytes, arrival->length - VB_ICRC_LENGTH);
+	known->icrc_head = icrc_head;
 	known->path_number = wired->path_number;
 	known->pkey = vb_qp_pkey(wired->qp);
 	known->flow = *arrival->flow;

@@ -30,9 +30,9 @@ struct vb_known {
 
 /* The earlier packet that this one looks like, or NULL. */
 struct vb_known *vb_known_find(struct vb_roce *roce, const struct vb_arrival *arrival);
-/* A packet was accepted for a connected QP. */
-void vb_known_note(struct vb_roce *roce, struct vb_wired *wired, const struct vb_packet *packet,
-		   const struct vb_arrival *arrival);
+/* A packet with this icrc_head was accepted. */
+void vb_known_note(struct vb_wired *wired, const struct vb_packet *packet,
+		   const struct vb_arrival *arrival, uint32_t icrc_head);
 /* The QP goes. */
 void vb_known_forget(struct vb_roce *roce, const struct vb_wired *wired);
 
